@@ -1,0 +1,112 @@
+package chat
+
+import (
+	"context"
+	"time"
+
+	"github.com/arcoscribe/throughline/internal/auth"
+	"github.com/arcoscribe/throughline/internal/memory"
+	"github.com/arcoscribe/throughline/streaming"
+	"github.com/google/uuid"
+)
+
+// Store is where turns are kept. What it does for a user it does with that user's rights.
+type Store interface {
+	// StartTurn stores the user's message and an empty assistant message with status streaming, and
+	// reads what the prompt needs, in one transaction and one round trip. What stood in the way, if
+	// anything did, is in the result; then nothing was stored.
+	StartTurn(ctx context.Context, user auth.Principal, turn NewTurn) (StartedTurn, error)
+	// SaveReply ends an assistant message and, when the buffer is due, enqueues its fold, in one
+	// transaction. It reports whether the message was still there to be saved.
+	SaveReply(ctx context.Context, user auth.Principal, reply FinishedReply) (saved bool, err error)
+	// FindReply reads an assistant message of a chat, its latest for uuid.Nil. ok is false when there
+	// is none; a chat that the user does not have is fault.ChatNotFound.
+	FindReply(ctx context.Context, user auth.Principal, chatID, messageID uuid.UUID) (reply StoredReply, ok bool, err error)
+	// RequestCancel asks whichever server generates the message to stop.
+	RequestCancel(ctx context.Context, user auth.Principal, messageID uuid.UUID) error
+	// RenewLeases says that these generations are alive until now + lease, and returns those that
+	// somebody asked to stop.
+	RenewLeases(ctx context.Context, messageIDs []uuid.UUID, lease time.Duration) (cancelled []uuid.UUID, err error)
+}
+
+// NewTurn is what StartTurn stores. The caller makes the ids.
+type NewTurn struct {
+	ChatID  uuid.UUID
+	NewChat bool
+	Title   string // of a new chat
+
+	UserMessageID   uuid.UUID
+	Content         string
+	ContentTokens   int
+	Metadata        map[string]any
+	ClientMessageID uuid.UUID // uuid.Nil for none
+
+	MessageID uuid.UUID // of the assistant's message
+	Variant   string
+	Lease     time.Duration
+}
+
+// StartedTurn is what StartTurn found. Exactly one of Started, Earlier, Running is set; when none is,
+// the chat does not exist for this user.
+type StartedTurn struct {
+	// Started tells that the turn was stored; the fields after it belong to it.
+	Started      bool
+	SystemPrompt string
+	Brief        memory.Brief
+	// Buffer are the newest messages after the brief, oldest first, without the new turn.
+	Buffer []memory.Message
+	// PendingTurns counts the turns of the whole buffer, of which Buffer may be the newest part.
+	PendingTurns int
+
+	// Earlier is the turn that the same ClientMessageID started before.
+	Earlier *EarlierTurn
+	// Running is the reply that the chat is busy with; uuid.Nil for none.
+	Running uuid.UUID
+}
+
+// EarlierTurn is a turn found by its client message id.
+type EarlierTurn struct {
+	ChatID        uuid.UUID
+	UserMessageID uuid.UUID
+	Content       string
+	MessageID     uuid.UUID // of the latest reply; uuid.Nil for none
+}
+
+// FinishedReply is what SaveReply stores.
+type FinishedReply struct {
+	ChatID    uuid.UUID
+	MessageID uuid.UUID
+	Status    memory.Status
+	Content   string
+	Tokens    int
+	Metadata  ReplyMetadata
+}
+
+// ReplyMetadata is what an assistant message's metadata holds of ours. The app may add keys of its own.
+type ReplyMetadata struct {
+	ModelVariant string           `json:"model_variant"`
+	Model        string           `json:"model,omitempty"`
+	ResponseID   string           `json:"response_id,omitempty"`
+	FinishReason string           `json:"finish_reason,omitempty"`
+	Usage        *streaming.Usage `json:"usage,omitempty"`
+	// Memory is the receipt.
+	Memory *memory.Receipt `json:"memory,omitempty"`
+	// Failure says why a reply is failed or interrupted.
+	Failure *Failure `json:"failure,omitempty"`
+}
+
+// Failure is the stored form of what went wrong.
+type Failure struct {
+	Code    string `json:"code"`
+	Message string `json:"message"`
+}
+
+// StoredReply is an assistant message as it is stored.
+type StoredReply struct {
+	ChatID        uuid.UUID
+	UserMessageID uuid.UUID
+	MessageID     uuid.UUID
+	Status        memory.Status
+	Content       string
+	Metadata      ReplyMetadata
+}

@@ -1,0 +1,43 @@
+// Package offline is a model for a machine without a key: an HTTP server that speaks OpenAI's
+// Responses API (and embeddings) on loopback, strictly enough for the official clients, with a
+// deterministic model behind it. `make run` uses it when no key is set; tests and benchmarks use
+// nothing else.
+//
+// The model has no knowledge. It answers from what the prompt holds and says where it found it, so
+// that one can see whether memory works: a question gets the best matching sentence of the brief, of
+// the recent turns or of the sources as a quotation, or a plain "nothing here answers that"; a
+// statement is acknowledged; "write 300 words about X" gives about 300 words. Folds are extractive:
+// the most informative sentences stay, up to the cap that the instructions name. The same prompt
+// always gets the same answer. There is no state between requests except the record of requests and
+// the simulated prompt cache; in particular previous_response_id, conversations, background mode,
+// tools, images and files are not there.
+//
+// Each response says what it is: header X-Throughline-Model and metadata throughline_model, both
+// "offline".
+//
+// # Faults on demand
+//
+// A test gives Options.Script. A person, or a test that sees only the outside, writes directives
+// into the message being answered (older messages do not count), each [[offline:NAME]] or
+// [[offline:NAME=VALUE]]:
+//
+//	401 404 500 503        refused with this status
+//	429 or 429=2           refused, with Retry-After in seconds where a value is given
+//	prompt_gone            404 whose error names the prompt
+//	stall                  no answer at all: the connection is held before the headers
+//	latency=2s             a pause before the headers
+//	slow=200ms             a pause before each piece of text
+//	hang cut end_early     after the first pieces: silence, a reset, a clean end without a last event
+//	failed error_event     after the first pieces: response.failed, an error event
+//	incomplete             ends as if max_output_tokens were reached
+//	content_filter         ends as if the filter had cut it
+//	empty                  a completed reply without text
+//	none refusal           the word NONE, or a refusal, in place of the text
+//	loop over_cap          one sentence over and over, or a text far over the cap
+//	split crlf             each byte written alone, CRLF line ends
+//	long_line invalid_utf8 a delta of one megabyte, a delta with bytes that are no UTF-8
+//
+// A value of hang, cut, end_early, failed, error_event, incomplete, content_filter, long_line and
+// invalid_utf8 is the number of pieces (words) that come first; without one it is 2. In a fold the
+// prefix is offline-fold, as in [[offline-fold:none]], anywhere in the new turns.
+package offline

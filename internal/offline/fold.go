@@ -1,0 +1,110 @@
+package offline
+
+import (
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// The fences of a fold's input, each on a line of its own.
+const (
+	fenceSummary    = "=== EXISTING_SUMMARY ==="
+	fenceSummaryEnd = "=== END_EXISTING_SUMMARY ==="
+	fenceTurns      = "=== NEW_TURNS ==="
+	fenceTurnsEnd   = "=== END_NEW_TURNS ==="
+)
+
+// defaultCap is the length in tokens of a summary whose instructions name none.
+const defaultCap = 500
+
+// foldInput is what a fold gives the model.
+type foldInput struct {
+	existing string // "" when the input says NONE
+	turns    []utterance
+}
+
+// kindOf tells what a request to POST /v1/responses is for. A text to be shortened has no shape of
+// its own: it is known by a token cap in the instructions, and by not being a main prompt.
+func kindOf(r *Request) Kind {
+	if r.Prompt != nil || isFold(r.Text) {
+		return KindSummary
+	}
+	_, capped := findCap(r.Instructions)
+	if capped && lastLine(strings.Split(r.Text, "\n"), headCurrent) < 0 {
+		return KindSummary
+	}
+	return KindReply
+}
+
+func isFold(text string) bool {
+	return strings.HasPrefix(strings.TrimLeft(text, " \r\n\t"), fenceSummary+"\n")
+}
+
+var (
+	capAtMost = regexp.MustCompile(`(?i)(?:at most|no more than|up to|under|within|cap of|limit of|cap is|maximum of)\s+(?:about\s+)?([\d.,]*\d)[\s-]+tokens?\b`)
+	capPlain  = regexp.MustCompile(`(?i)\b([\d.,]*\d)[\s-]+tokens?\b`)
+)
+
+// findCap reads a length in tokens from instructions like "at most 500 tokens".
+func findCap(instructions string) (int, bool) {
+	for _, pattern := range []*regexp.Regexp{capAtMost, capPlain} {
+		found := pattern.FindStringSubmatch(instructions)
+		if found == nil {
+			continue
+		}
+		n, err := strconv.Atoi(strings.NewReplacer(",", "", ".", "").Replace(found[1]))
+		if err == nil && n > 0 {
+			return n, true
+		}
+	}
+	return 0, false
+}
+
+// capOf is the length in tokens that a summary may have.
+func capOf(r *Request) int {
+	limit, ok := findCap(r.Instructions)
+	if !ok {
+		limit = defaultCap
+	}
+	if r.MaxOutputTokens > 0 {
+		limit = min(limit, r.MaxOutputTokens)
+	}
+	// Fewer than this cannot hold a sentence, and a summary is never empty.
+	return max(limit, 16)
+}
+
+// parseFold splits a fold's input; false when the text has not its shape.
+func parseFold(text string) (foldInput, bool) {
+	if !isFold(text) {
+		return foldInput{}, false
+	}
+	lines := strings.Split(strings.ReplaceAll(text, "\r\n", "\n"), "\n")
+	from := firstLine(lines, fenceSummary)
+	to := firstLine(lines, fenceSummaryEnd)
+	turns := firstLine(lines, fenceTurns)
+	end := lastLine(lines, fenceTurnsEnd)
+	if to < from || turns < to || end < turns {
+		return foldInput{}, false
+	}
+	f := foldInput{
+		existing: strings.TrimSpace(strings.Join(lines[from+1:to], "\n")),
+		turns:    parseTurns(lines[turns+1 : end]),
+	}
+	if f.existing == "NONE" {
+		f.existing = ""
+	}
+	return f, true
+}
+
+var turnHeader = regexp.MustCompile(`^Turn \d+:$`)
+
+// parseTurns reads the new turns of a fold; the headers carry nothing that the summary needs.
+func parseTurns(lines []string) []utterance {
+	kept := make([]string, 0, len(lines))
+	for _, line := range lines {
+		if !turnHeader.MatchString(line) {
+			kept = append(kept, line)
+		}
+	}
+	return parseUtterances(kept)
+}

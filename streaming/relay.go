@@ -1,0 +1,185 @@
+package streaming
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"unicode/utf8"
+)
+
+// Relay fans one reply out to any number of readers. It holds the reply's text and nothing per
+// event: a reader is a place in that text, so one that falls behind gets a larger piece next time.
+// The writer never waits for a reader, and the memory of a relay is the length of its reply.
+//
+// The zero value is ready for use. One goroutine writes; any number read.
+type Relay struct {
+	mu      sync.Mutex
+	text    []byte // append-only: what a reader was handed never changes
+	chars   int
+	opened  bool
+	end     *Terminal
+	readers map[*Reader]struct{}
+}
+
+// Open tells the readers that the model accepted the call, though it has said nothing yet.
+func (r *Relay) Open() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.opened = true
+	r.wake()
+}
+
+// Append adds the next piece of the reply.
+func (r *Relay) Append(delta string) {
+	if delta == "" {
+		return
+	}
+	delta = strings.ToValidUTF8(delta, "\uFFFD")
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.opened = true
+	r.text = append(r.text, delta...)
+	r.chars += utf8.RuneCountInString(delta)
+	r.wake()
+}
+
+// End closes the relay with its terminal event. Only the first call counts.
+func (r *Relay) End(terminal Terminal) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.end != nil {
+		return
+	}
+	r.end = &terminal
+	r.wake()
+}
+
+// Text gives what was said so far and its length in characters.
+func (r *Relay) Text() (text string, chars int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return string(r.text), r.chars
+}
+
+// wake leaves a signal for each reader; one that has not taken the last signal needs no second.
+func (r *Relay) wake() {
+	for reader := range r.readers {
+		select {
+		case reader.signal <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// Read starts a reader after that many characters; a place past the end is the end. The caller closes
+// the reader.
+func (r *Relay) Read(after int) *Reader {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	reader := &Reader{relay: r, signal: make(chan struct{}, 1), skip: max(after, 0)}
+	if r.readers == nil {
+		r.readers = make(map[*Reader]struct{})
+	}
+	r.readers[reader] = struct{}{}
+	return reader
+}
+
+// Reader follows one relay. It is used by one goroutine.
+type Reader struct {
+	relay  *Relay
+	signal chan struct{}
+	at     int // bytes read so far
+	chars  int // characters read so far
+	skip   int // characters of the beginning that the reader has already
+}
+
+// Chunk is what a reader gets next: text, or the terminal event after the last of the text.
+type Chunk struct {
+	// Offset counts the characters of the reply before Text.
+	Offset int
+	// Text belongs to the relay: it may be kept, but not be changed.
+	Text []byte
+	// End is nil until all of the text was handed out.
+	End *Terminal
+}
+
+// Next waits for the next chunk. Its error is the context's.
+func (r *Reader) Next(ctx context.Context) (Chunk, error) {
+	for {
+		if chunk, ok := r.take(); ok {
+			return chunk, nil
+		}
+		if err := r.wait(ctx); err != nil {
+			return Chunk{}, err
+		}
+	}
+}
+
+// WaitOpen waits until the model accepted the call, said something, or failed. It returns the
+// terminal event of a reply that ended before it said anything, otherwise nil.
+func (r *Reader) WaitOpen(ctx context.Context) (*Terminal, error) {
+	for {
+		if opened, end := r.state(); opened || end != nil {
+			return end, nil
+		}
+		if err := r.wait(ctx); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// Close lets the relay forget the reader.
+func (r *Reader) Close() {
+	r.relay.mu.Lock()
+	defer r.relay.mu.Unlock()
+	delete(r.relay.readers, r)
+}
+
+func (r *Reader) wait(ctx context.Context) error {
+	select {
+	case <-r.signal:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// state tells whether the reply has begun and how it ended; an end counts here only without text.
+func (r *Reader) state() (opened bool, end *Terminal) {
+	r.relay.mu.Lock()
+	defer r.relay.mu.Unlock()
+	if len(r.relay.text) > 0 {
+		return true, nil
+	}
+	if r.relay.end != nil {
+		return r.relay.opened, r.relay.end
+	}
+	return r.relay.opened, nil
+}
+
+// take hands out all text that is there and not yet read, or the end.
+func (r *Reader) take() (Chunk, bool) {
+	text, end := r.unread()
+	for r.skip > 0 && len(text) > 0 {
+		_, size := utf8.DecodeRune(text)
+		text = text[size:]
+		r.at += size
+		r.chars++
+		r.skip--
+	}
+	if len(text) == 0 {
+		return Chunk{Offset: r.chars, End: end}, end != nil
+	}
+	chunk := Chunk{Offset: r.chars, Text: text}
+	r.at += len(text)
+	r.chars += utf8.RuneCount(text)
+	return chunk, true
+}
+
+// unread gives the text after the reader's place, and the end once no more can follow that text.
+func (r *Reader) unread() ([]byte, *Terminal) {
+	r.relay.mu.Lock()
+	defer r.relay.mu.Unlock()
+	held := len(r.relay.text)
+	return r.relay.text[r.at:held:held], r.relay.end
+}
