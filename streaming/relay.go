@@ -7,14 +7,19 @@ import (
 	"unicode/utf8"
 )
 
-// Relay fans one reply out to any number of readers. It holds the reply's text and nothing per
-// event: a reader is a place in that text, so one that falls behind gets a larger piece next time.
-// The writer never waits for a reader, and the memory of a relay is the length of its reply.
+// catchUp is how many pieces a reader may be behind and still get each on its own. One that is
+// further behind gets all of them as one.
+const catchUp = 32
+
+// Relay fans one reply out to any number of readers. It holds the reply's text and where its pieces
+// end: a reader is a place in that text, so one that falls behind gets a larger piece next time. The
+// writer never waits for a reader, and nothing is queued for one.
 //
 // The zero value is ready for use. One goroutine writes; any number read.
 type Relay struct {
 	mu      sync.Mutex
 	text    []byte // append-only: what a reader was handed never changes
+	ends    []int  // of the pieces, in bytes
 	chars   int
 	opened  bool
 	end     *Terminal
@@ -39,6 +44,7 @@ func (r *Relay) Append(delta string) {
 	defer r.mu.Unlock()
 	r.opened = true
 	r.text = append(r.text, delta...)
+	r.ends = append(r.ends, len(r.text))
 	r.chars += utf8.RuneCountInString(delta)
 	r.wake()
 }
@@ -89,6 +95,7 @@ type Reader struct {
 	relay  *Relay
 	signal chan struct{}
 	at     int // bytes read so far
+	piece  int // pieces read so far, the last one perhaps in part
 	chars  int // characters read so far
 	skip   int // characters of the beginning that the reader has already
 }
@@ -108,6 +115,9 @@ func (r *Reader) Next(ctx context.Context) (Chunk, error) {
 	for {
 		if chunk, ok := r.take(); ok {
 			return chunk, nil
+		}
+		if r.behind() {
+			continue // all that was there was skipped
 		}
 		if err := r.wait(ctx); err != nil {
 			return Chunk{}, err
@@ -157,7 +167,7 @@ func (r *Reader) state() (opened bool, end *Terminal) {
 	return r.relay.opened, nil
 }
 
-// take hands out all text that is there and not yet read, or the end.
+// take hands out the next text that is there and not yet read, or the end.
 func (r *Reader) take() (Chunk, bool) {
 	text, end := r.unread()
 	for r.skip > 0 && len(text) > 0 {
@@ -176,10 +186,27 @@ func (r *Reader) take() (Chunk, bool) {
 	return chunk, true
 }
 
-// unread gives the text after the reader's place, and the end once no more can follow that text.
+// behind tells whether there is something to take already.
+func (r *Reader) behind() bool {
+	r.relay.mu.Lock()
+	defer r.relay.mu.Unlock()
+	return r.piece < len(r.relay.ends) || r.relay.end != nil
+}
+
+// unread gives the next piece of text after the reader's place, or everything when that is far behind
+// or something is to be skipped. The end comes once there is no more text.
 func (r *Reader) unread() ([]byte, *Terminal) {
 	r.relay.mu.Lock()
 	defer r.relay.mu.Unlock()
-	held := len(r.relay.text)
-	return r.relay.text[r.at:held:held], r.relay.end
+	ends := r.relay.ends
+	if r.piece == len(ends) {
+		return nil, r.relay.end
+	}
+	if r.skip > 0 || len(ends)-r.piece > catchUp {
+		r.piece = len(ends)
+	} else {
+		r.piece++
+	}
+	to := ends[r.piece-1]
+	return r.relay.text[r.at:to:to], nil
 }

@@ -25,11 +25,19 @@ import (
 	"github.com/arcoscribe/throughline/internal/fault"
 )
 
-// Leeway is how far the clocks of the auth server and this machine may disagree about exp and nbf.
-const Leeway = 30 * time.Second
+// leeway is how far the clocks of the auth server and this machine may disagree about exp and nbf.
+const leeway = 30 * time.Second
 
 // recommendedSecretBytes is the least that RFC 7518 (3.2) asks of an HS256 key.
 const recommendedSecretBytes = 32
+
+// Keys of log lines.
+const (
+	keyBytes       = "bytes"
+	keyRecommended = "recommended_bytes"
+	keyKeys        = "keys"
+	keyError       = "error"
+)
 
 // Principal is who a request acts for.
 type Principal struct {
@@ -97,7 +105,7 @@ func New(cfg Config) (*Verifier, error) {
 		v.keys = newKeyCache(base+"/.well-known/jwks.json", cfg)
 	}
 	if n := len(cfg.JWTSecret); n > 0 && n < recommendedSecretBytes {
-		cfg.Logger.Warn("the JWT secret is short enough to be guessed", "bytes", n, "recommended_bytes", recommendedSecretBytes)
+		cfg.Logger.Warn("the JWT secret is short enough to be guessed", keyBytes, n, keyRecommended, recommendedSecretBytes)
 	}
 	if cfg.LookupUser != nil {
 		v.users = newUserCache(cfg.LookupUser, cfg.Now)
@@ -111,8 +119,8 @@ func authURL(project string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("project URL: %w", err)
 	}
-	if (u.Scheme != "https" && u.Scheme != "http") || u.Host == "" || u.RawQuery != "" || u.Fragment != "" {
-		return "", errors.New("project URL: want http(s)://host and nothing after it")
+	if (u.Scheme != "https" && u.Scheme != "http") || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+		return "", errors.New("project URL: want http(s)://host, without a user, query or fragment")
 	}
 	return strings.TrimRight(project, "/") + "/auth/v1", nil
 }

@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -38,7 +39,7 @@ type claims struct {
 // An empty issuer allows any.
 func readClaims(body jwt.MapClaims, issuer string, now time.Time) (claims, error) {
 	c := claims{}
-	for _, step := range []error{
+	err := cmp.Or(
 		c.readUser(body),
 		c.readTimes(body, now),
 		readText(body, "iss", &c.issuer),
@@ -46,10 +47,9 @@ func readClaims(body jwt.MapClaims, issuer string, now time.Time) (claims, error
 		readText(body, "aal", &c.assurance),
 		readText(body, "client_id", &c.clientID),
 		readFlag(body, "is_anonymous", &c.isAnonymous),
-	} {
-		if step != nil {
-			return claims{}, step
-		}
+	)
+	if err != nil {
+		return claims{}, err
 	}
 	if issuer != "" && c.issuer != issuer {
 		return claims{}, errors.New("iss is not this project")
@@ -103,7 +103,7 @@ func (c *claims) readTimes(body jwt.MapClaims, now time.Time) error {
 	if err != nil {
 		return err
 	}
-	if now.Before(notBefore.Add(-Leeway)) {
+	if now.Before(notBefore.Add(-leeway)) {
 		return errors.New("the token is not valid yet")
 	}
 	c.expiresAt = expiresAt
@@ -158,7 +158,7 @@ func readFlag(body jwt.MapClaims, name string, into *bool) error {
 }
 
 func (c claims) expired(now time.Time) bool {
-	return !now.Before(c.expiresAt.Add(Leeway))
+	return !now.Before(c.expiresAt.Add(leeway))
 }
 
 // sqlClaims is the form in which policies see the token, through auth.uid() and auth.jwt().

@@ -33,8 +33,11 @@ const (
 
 var errUnknownKey = errors.New("no published key fits the token")
 
-// flight is one running fetch; done is closed when its outcome is in the cache.
-type flight struct{ done chan struct{} }
+// flight is one running fetch.
+type flight struct {
+	done   chan struct{} // closed when the outcome is in the cache
+	wanted keyName       // by the request that started it
+}
 
 // keyCache holds a project's key set. Tokens of known keys never wait for the network once a set is
 // there; at most one fetch runs at a time, and never on a request's context.
@@ -48,7 +51,7 @@ type keyCache struct {
 	set       keySet
 	fetchedAt time.Time // start of the last good fetch; zero before the first
 	triedAt   time.Time // start of the last fetch
-	missedAt  time.Time // start of the last fetch that an unknown key has used up
+	missedAt  time.Time // start of the last fetch that was spent on an unknown key
 	lastErr   error     // of the last fetch; nil when it was good
 	running   *flight   // nil when none
 }
@@ -63,58 +66,57 @@ func newKeyCache(url string, cfg Config) *keyCache {
 	return &keyCache{url: url, client: &client, log: cfg.Logger, now: cfg.Now}
 }
 
-// find gives the key for an algorithm and kid (see keySet.find). It waits for a fetch, or for ctx,
-// only when there is no usable answer in the cache. Errors: errUnknownKey, or NotReady.
-func (c *keyCache) find(ctx context.Context, algorithm, kid string) (crypto.PublicKey, error) {
-	running, key, err := c.cached(algorithm, kid)
+// find gives the key of a name (see keySet.find). It waits for a fetch, or for ctx, only when there
+// is no usable answer in the cache. Errors: errUnknownKey, or NotReady.
+func (c *keyCache) find(ctx context.Context, name keyName) (crypto.PublicKey, error) {
+	running, key, err := c.cached(name)
 	if running == nil {
 		return key, err
 	}
 	select {
 	case <-running.done:
-		return c.afterFetch(algorithm, kid)
+		return c.afterFetch(name)
 	case <-ctx.Done():
-		return nil, notReady(retryPause, ctx.Err())
+		return nil, notReady(coldPause, ctx.Err())
 	}
 }
 
 // cached answers from the set at hand, or names the fetch to wait for.
-func (c *keyCache) cached(algorithm, kid string) (*flight, crypto.PublicKey, error) {
+func (c *keyCache) cached(name keyName) (*flight, crypto.PublicKey, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := c.now()
 	if !c.usable(now) {
-		return c.fetchAfter(coldPause, now), nil, c.noKeys(now)
+		return c.fetchAfter(coldPause, now, name), nil, c.noKeys(now)
 	}
 	if age := now.Sub(c.fetchedAt); age >= refreshAfter {
-		running := c.fetchAfter(retryPause, now)
+		running := c.fetchAfter(retryPause, now, name)
 		// While the endpoint is down nobody waits for it: the old set goes on.
 		if age >= maxAge && c.lastErr == nil && running != nil {
 			return running, nil, nil
 		}
 	}
-	if key := c.set.find(algorithm, kid); key != nil {
+	if key := c.set.find(name); key != nil {
 		return nil, key, nil
 	}
 	if c.running == nil && now.Sub(c.missedAt) < retryPause {
 		return nil, nil, errUnknownKey
 	}
-	return c.fetchAfter(0, now), nil, nil
+	c.missedAt = now
+	return c.fetchAfter(0, now, name), nil, nil
 }
 
-// afterFetch answers a request that waited. An unknown key has used up its fetch now, whatever
-// started it, so that a storm of unknown keys costs one fetch per retryPause even from a cold start.
-func (c *keyCache) afterFetch(algorithm, kid string) (crypto.PublicKey, error) {
+// afterFetch answers a request that waited.
+func (c *keyCache) afterFetch(name keyName) (crypto.PublicKey, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := c.now()
 	if !c.usable(now) {
 		return nil, c.noKeys(now)
 	}
-	if key := c.set.find(algorithm, kid); key != nil {
+	if key := c.set.find(name); key != nil {
 		return key, nil
 	}
-	c.missedAt = c.triedAt
 	return nil, errUnknownKey
 }
 
@@ -128,12 +130,12 @@ func (c *keyCache) noKeys(now time.Time) error {
 
 // fetchAfter gives the running fetch or starts one, unless the last started less than pause ago
 // (then nil). The caller holds mu.
-func (c *keyCache) fetchAfter(pause time.Duration, now time.Time) *flight {
+func (c *keyCache) fetchAfter(pause time.Duration, now time.Time, wanted keyName) *flight {
 	if c.running != nil || now.Sub(c.triedAt) < pause {
 		return c.running
 	}
 	c.triedAt = now
-	c.running = &flight{done: make(chan struct{})}
+	c.running = &flight{done: make(chan struct{}), wanted: wanted}
 	go c.renew(c.running)
 	return c.running
 }
@@ -150,11 +152,14 @@ func (c *keyCache) renew(own *flight) {
 	c.running, c.lastErr = nil, err
 	if err != nil {
 		c.missedAt = c.triedAt // asking again at once for an unknown key would fail as well
-		c.log.Warn("fetching the key set failed", "error", err)
+		c.log.Warn("fetching the key set failed", keyError, err)
 		return
 	}
 	c.set, c.fetchedAt = set, c.triedAt
-	c.log.Debug("key set fetched", "keys", len(set))
+	if set.find(own.wanted) == nil {
+		c.missedAt = c.triedAt // a storm of unknown keys that begins before the first fetch
+	}
+	c.log.Debug("key set fetched", keyKeys, len(set))
 }
 
 func (c *keyCache) fetch(ctx context.Context) (_ keySet, err error) {

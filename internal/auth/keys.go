@@ -38,26 +38,28 @@ type jwk struct {
 
 // publicKey is a usable key with the one algorithm it may verify.
 type publicKey struct {
-	id        string
-	algorithm string
-	key       crypto.PublicKey
+	keyName
+	key crypto.PublicKey
 }
+
+// keyName is how a token names its key. The id may be empty.
+type keyName struct{ algorithm, id string }
 
 // keySet is what a project signs with: a handful of keys, so a scan is all it needs.
 type keySet []publicKey
 
-// find gives the key for an algorithm and kid, nil where there is none. Without a kid the choice
-// must be clear: exactly one key of the algorithm.
-func (s keySet) find(algorithm, kid string) crypto.PublicKey {
+// find gives the key of a name, nil where there is none. Without an id the choice must be clear:
+// exactly one key of the algorithm.
+func (s keySet) find(name keyName) crypto.PublicKey {
 	var only crypto.PublicKey
 	for _, k := range s {
 		switch {
-		case k.algorithm != algorithm:
-		case kid != "" && k.id == kid:
+		case k.algorithm != name.algorithm:
+		case name.id != "" && k.id == name.id:
 			return k.key
-		case kid == "" && only != nil:
+		case name.id == "" && only != nil:
 			return nil
-		case kid == "":
+		case name.id == "":
 			only = k.key
 		}
 	}
@@ -97,7 +99,7 @@ func parseKey(raw []byte) (publicKey, error) {
 	if k.Operations != nil && !slices.Contains(k.Operations, "verify") {
 		return publicKey{}, errors.New("key_ops without verify")
 	}
-	parsed := publicKey{id: k.ID}
+	parsed := publicKey{keyName: keyName{id: k.ID}}
 	var err error
 	switch k.Type {
 	case "EC":

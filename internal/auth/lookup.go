@@ -59,7 +59,7 @@ func (c *userCache) owner(ctx context.Context, token string) (uuid.UUID, error) 
 		user, _ := result.Val.(uuid.UUID)
 		return user, result.Err
 	case <-ctx.Done():
-		return uuid.Nil, notReady(retryPause, ctx.Err())
+		return uuid.Nil, notReady(coldPause, ctx.Err())
 	}
 }
 
@@ -93,8 +93,8 @@ func (c *userCache) keep(hash tokenHash, a answer) {
 	c.answers[hash] = a
 }
 
-// makeRoom drops what is out of date or, if that is nothing, any one entry: the cost of a wrong
-// choice is one more lookup.
+// makeRoom drops what is out of date and, if that is too little, any tenth: a wrong choice costs one
+// more lookup, and a full cache is not scanned for every newcomer.
 func (c *userCache) makeRoom() {
 	now := c.now()
 	for hash, a := range c.answers {
@@ -103,7 +103,7 @@ func (c *userCache) makeRoom() {
 		}
 	}
 	for hash := range c.answers {
-		if len(c.answers) < maxAnswers {
+		if len(c.answers) <= maxAnswers*9/10 {
 			return
 		}
 		delete(c.answers, hash)

@@ -73,7 +73,7 @@ func (v *Verifier) proveByKeySet(ctx context.Context, token *jwt.Token, signed s
 	if _, present := token.Header["kid"]; present && !ok {
 		return errors.New("kid is not a string")
 	}
-	key, err := v.keys.find(ctx, method.Alg(), kid)
+	key, err := v.keys.find(ctx, keyName{method.Alg(), kid})
 	if err != nil {
 		return err
 	}

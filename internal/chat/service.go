@@ -46,7 +46,7 @@ type Config struct {
 	Limits       memory.Limits
 	// ReplyTimeout is the longest a reply may take.
 	ReplyTimeout time.Duration
-	// SaveTimeout bounds the storing of a reply. Defaults to 5 s.
+	// SaveTimeout bounds the storing of a message or a reply. Defaults to 5 s.
 	SaveTimeout time.Duration
 	// Lease is how long a generation counts as alive after its server was last heard of. It is renewed
 	// three times as often. Defaults to 15 s.
@@ -108,7 +108,7 @@ func (s *Service) Send(ctx context.Context, user auth.Principal, message Message
 		return nil, shuttingDown()
 	}
 	turn := s.newTurn(message)
-	started, err := s.Store.StartTurn(ctx, user, turn)
+	started, err := s.startTurn(ctx, user, turn)
 	if err != nil {
 		return nil, err
 	}
@@ -124,6 +124,14 @@ func (s *Service) Send(ctx context.Context, user auth.Principal, message Message
 	g := s.newGeneration(ctx, user, turn, started, message)
 	g.model, g.arrived = model, arrived
 	return s.launch(ctx, g)
+}
+
+// startTurn does not end with the request: a phone that loses its network at this moment must not leave
+// a turn behind that is stored and that nobody generates.
+func (s *Service) startTurn(ctx context.Context, user auth.Principal, turn NewTurn) (StartedTurn, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.SaveTimeout)
+	defer cancel()
+	return s.Store.StartTurn(ctx, user, turn)
 }
 
 func (s *Service) newTurn(message Message) NewTurn {

@@ -44,7 +44,7 @@ type Metrics struct {
 	GateRefusals *prometheus.CounterVec
 	// PromptFallbacks counts changes from the hosted summary prompt to the inline one.
 	PromptFallbacks prometheus.Counter
-	// Swept counts what the sweep repaired, by what (fold, rebuild, lease, message).
+	// Swept counts what the sweep repaired, by what (message, job, lease, fold, rebuild).
 	Swept *prometheus.CounterVec
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"sync"
 	"time"
 )
 
@@ -16,6 +17,8 @@ type Listening struct {
 	http   *http.Server
 	base   string
 	served chan error
+	once   sync.Once
+	err    error // of the first Close
 }
 
 // Start makes a server and lets it listen on 127.0.0.1 at a free port.
@@ -38,13 +41,16 @@ func Start(options Options) (*Listening, error) {
 // BaseURL is what clients take as their base URL; it ends in /v1.
 func (l *Listening) BaseURL() string { return l.base }
 
-// Close ends running requests, closes all connections and waits until everything stopped.
+// Close ends running requests, closes all connections and waits until everything stopped. It may be
+// called more than once.
 func (l *Listening) Close() error {
-	// Handlers first: what they see then is a server that closes, not a caller that hung up.
-	l.Server.Close()
-	err := l.http.Close()
-	if served := <-l.served; !errors.Is(served, http.ErrServerClosed) {
-		err = errors.Join(err, served)
-	}
-	return err
+	l.once.Do(func() {
+		l.shut()
+		l.err = l.http.Close()
+		l.Server.Close()
+		if served := <-l.served; !errors.Is(served, http.ErrServerClosed) {
+			l.err = errors.Join(l.err, served)
+		}
+	})
+	return l.err
 }

@@ -84,28 +84,41 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mux.ServeHTTP(w, r)
 }
 
-// Close ends every request that is still running, also those that hang on purpose, and waits for
-// them. Later requests are refused. It may be called more than once.
+// Close ends every request that waits, also those that hang on purpose, and waits until all are
+// through: a caller that does not read must be cut off by who owns the connection. Later requests
+// are refused. It may be called more than once.
 func (s *Server) Close() {
+	s.shut()
+	s.running.Wait()
+}
+
+// shut tells the requests to end.
+func (s *Server) shut() {
 	s.closeOnce.Do(func() {
 		s.gate.Lock()
 		defer s.gate.Unlock()
 		close(s.closing)
 	})
-	s.running.Wait()
+}
+
+func (s *Server) closed() bool {
+	select {
+	case <-s.closing:
+		return true
+	default:
+		return false
+	}
 }
 
 // enter counts a request in; false when the server is closed.
 func (s *Server) enter() bool {
 	s.gate.RLock()
 	defer s.gate.RUnlock()
-	select {
-	case <-s.closing:
+	if s.closed() {
 		return false
-	default:
-		s.running.Add(1)
-		return true
 	}
+	s.running.Add(1)
+	return true
 }
 
 // authorized accepts any bearer token: what counts is that the caller sends one.

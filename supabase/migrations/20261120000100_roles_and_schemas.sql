@@ -11,12 +11,11 @@ exception
 end
 $$;
 
--- Whoever runs the migrations is whoever the server connects as, unless an operator says otherwise.
+-- Whoever runs the migrations is whoever the server connects as, unless an operator says otherwise. From
+-- Postgres 16 on the maker of a role administers it, but may not take it before granting it to itself.
 do $$
 begin
-  if not pg_has_role(current_user, 'throughline_app', 'member') then
-    execute format('grant throughline_app to %I', current_user);
-  end if;
+  execute format('grant throughline_app to %I', current_user);
 end
 $$;
 
@@ -25,6 +24,15 @@ grant usage on schema public to throughline_app;
 -- Functions of triggers and of the server.
 create schema private;
 revoke all on schema private from public, anon, authenticated;
+
+-- Who the work of this transaction is done for: the same claim that auth.uid() reads. The server's role
+-- cannot use auth.uid() everywhere, because it has no right to the schema auth and none to give itself one.
+create function private.acting_user() returns uuid
+language sql stable security invoker set search_path = '' as $$
+  select (nullif(current_setting('request.jwt.claims', true), '')::jsonb ->> 'sub')::uuid
+$$;
+revoke all on function private.acting_user() from public, anon, authenticated;
+grant execute on function private.acting_user() to throughline_app;
 
 -- Views for people who look at the database with psql.
 create schema inspect;

@@ -31,14 +31,17 @@ grant all on public.chats to service_role;
 
 alter table public.chats enable row level security;
 
-create policy chats_select on public.chats for select to authenticated, throughline_app
+create policy chats_select on public.chats for select to authenticated
   using ((select auth.uid()) = user_id);
-create policy chats_insert on public.chats for insert to authenticated, throughline_app
+create policy chats_insert on public.chats for insert to authenticated
   with check ((select auth.uid()) = user_id);
-create policy chats_update on public.chats for update to authenticated, throughline_app
+create policy chats_update on public.chats for update to authenticated
   using ((select auth.uid()) = user_id) with check ((select auth.uid()) = user_id);
-create policy chats_delete on public.chats for delete to authenticated, throughline_app
+create policy chats_delete on public.chats for delete to authenticated
   using ((select auth.uid()) = user_id);
+
+create policy chats_server on public.chats for all to throughline_app
+  using ((select private.acting_user()) = user_id) with check ((select private.acting_user()) = user_id);
 
 create function private.touch_updated_at() returns trigger
 language plpgsql security invoker set search_path = '' as $$
@@ -51,4 +54,4 @@ $$;
 create trigger chats_touch_updated_at before update on public.chats
   for each row execute function private.touch_updated_at();
 
-revoke all on all functions in schema private from public, anon, authenticated;
+revoke all on function private.touch_updated_at() from public, anon, authenticated;

@@ -18,6 +18,8 @@ create table public.messages (
   client_message_id uuid,
   -- While status is streaming: until when the server that generates has said it is alive.
   lease_until       timestamptz,
+  -- While status is streaming: somebody asked, on whichever server, to stop.
+  cancel_requested  boolean     not null default false,
   created_at        timestamptz not null default now(),
   updated_at        timestamptz not null default now(),
 
@@ -51,11 +53,7 @@ grant all on public.messages to service_role;
 
 alter table public.messages enable row level security;
 
-create policy messages_select on public.messages for select to authenticated, throughline_app
+create policy messages_select on public.messages for select to authenticated
   using ((select auth.uid()) = user_id);
-create policy messages_insert on public.messages for insert to throughline_app
-  with check ((select auth.uid()) = user_id);
-create policy messages_update on public.messages for update to throughline_app
-  using ((select auth.uid()) = user_id) with check ((select auth.uid()) = user_id);
-create policy messages_delete on public.messages for delete to throughline_app
-  using ((select auth.uid()) = user_id);
+create policy messages_server on public.messages for all to throughline_app
+  using ((select private.acting_user()) = user_id) with check ((select private.acting_user()) = user_id);

@@ -83,17 +83,10 @@ grant all on public.conversation_briefs, public.conversation_brief_revisions to 
 alter table public.conversation_briefs enable row level security;
 alter table public.conversation_brief_revisions enable row level security;
 
-create policy conversation_briefs_select on public.conversation_briefs for select to throughline_app
-  using ((select auth.uid()) = user_id);
-create policy conversation_briefs_update on public.conversation_briefs for update to throughline_app
-  using ((select auth.uid()) = user_id) with check ((select auth.uid()) = user_id);
-
-create policy conversation_brief_revisions_select on public.conversation_brief_revisions for select to throughline_app
-  using ((select auth.uid()) = user_id);
-create policy conversation_brief_revisions_insert on public.conversation_brief_revisions for insert to throughline_app
-  with check ((select auth.uid()) = user_id);
-create policy conversation_brief_revisions_update on public.conversation_brief_revisions for update to throughline_app
-  using ((select auth.uid()) = user_id) with check ((select auth.uid()) = user_id);
+create policy conversation_briefs_server on public.conversation_briefs for all to throughline_app
+  using ((select private.acting_user()) = user_id) with check ((select private.acting_user()) = user_id);
+create policy conversation_brief_revisions_server on public.conversation_brief_revisions for all to throughline_app
+  using ((select private.acting_user()) = user_id) with check ((select private.acting_user()) = user_id);
 
 create trigger conversation_briefs_touch_updated_at before update on public.conversation_briefs
   for each row execute function private.touch_updated_at();
@@ -111,4 +104,4 @@ $$;
 create trigger chats_start_brief after insert on public.chats
   for each row execute function private.start_brief();
 
-revoke all on all functions in schema private from public, anon, authenticated;
+revoke all on function private.start_brief() from public, anon, authenticated;

@@ -163,7 +163,9 @@ $$;
 create trigger chats_announce after update of title, system_prompt, metadata on public.chats
   for each row execute function private.announce_chat();
 
-revoke all on all functions in schema private from public, anon, authenticated;
+revoke all on function private.estimate_tokens(text), private.place_message(), private.broadcast(uuid, text, jsonb),
+  private.count_inserted_messages(), private.check_message_update(), private.count_updated_messages(),
+  private.count_deleted_messages(), private.announce_chat() from public, anon, authenticated;
 
 -- Who may listen to a chat's broadcasts: its owner.
 do $$

@@ -1,0 +1,211 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/arcoscribe/throughline/internal/app"
+	"github.com/arcoscribe/throughline/internal/auth"
+	"github.com/arcoscribe/throughline/internal/config"
+	"github.com/arcoscribe/throughline/supabase"
+	"github.com/google/uuid"
+)
+
+// Exit codes.
+const (
+	exitDone   = 0
+	exitFailed = 1
+	exitUsage  = 2
+)
+
+const usage = `throughline is a conversation backend for mobile apps on Supabase.
+
+  throughline dev                            run everything on this machine: Postgres, model, API, workers
+  throughline serve [--no-workers]           run the API, with workers unless told otherwise
+  throughline work                           run workers alone
+  throughline migrate                        apply pending migrations
+  throughline token --user UUID [--ttl 1h]   mint a local access token, from SUPABASE_JWT_SECRET
+  throughline inspect [--chat UUID]          show what the memory holds of a chat
+  throughline demo [--conversation FILE]     play a long conversation through a running server
+  throughline version
+
+Configuration is in environment variables; .env.example lists them.
+`
+
+// usageError is a command line that cannot be understood.
+type usageError struct{ text string }
+
+func (e *usageError) Error() string { return e.text }
+
+// command is one row of the usage. It parses its own flags.
+type command func(ctx context.Context, args []string, stdout, stderr io.Writer) error
+
+var commands = map[string]command{
+	"dev": dev, "serve": serve, "work": work, "migrate": migrate, "token": token, "inspect": inspectChat, "demo": playDemo,
+	"version": func(_ context.Context, _ []string, stdout, _ io.Writer) error {
+		_, err := fmt.Fprintln(stdout, app.Version)
+		return err
+	},
+}
+
+// run is the whole program but the process around it; a test can call it.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	if len(args) == 0 || args[0] == "help" || args[0] == "--help" || args[0] == "-h" {
+		fmt.Fprint(stdout, usage)
+		if len(args) == 0 {
+			return exitUsage
+		}
+		return exitDone
+	}
+	do, known := commands[args[0]]
+	if !known {
+		fmt.Fprintf(stderr, "throughline: there is no command %q; `throughline help` lists them\n", args[0])
+		return exitUsage
+	}
+	return exitCode(do(ctx, args[1:], stdout, stderr), stderr)
+}
+
+func exitCode(err error, stderr io.Writer) int {
+	if err == nil || errors.Is(err, flag.ErrHelp) {
+		return exitDone
+	}
+	fmt.Fprintln(stderr, "throughline: "+strings.ReplaceAll(err.Error(), "\n", "; "))
+	if _, wrong := errors.AsType[*config.Error](err); wrong {
+		return exitUsage
+	}
+	if _, wrong := errors.AsType[*usageError](err); wrong {
+		return exitUsage
+	}
+	return exitFailed
+}
+
+// parse reads a command's flags and refuses what is left over.
+func parse(flags *flag.FlagSet, args []string) error {
+	flags.SetOutput(io.Discard)
+	err := flags.Parse(args)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		return err
+	case err != nil:
+		return &usageError{flags.Name() + ": " + err.Error()}
+	case flags.NArg() > 0:
+		return &usageError{fmt.Sprintf("%s: unexpected argument %q", flags.Name(), flags.Arg(0))}
+	}
+	return nil
+}
+
+func newLogger(cfg config.Config, out io.Writer) *slog.Logger {
+	options := &slog.HandlerOptions{Level: cfg.LogLevel}
+	if cfg.LogText {
+		return slog.New(slog.NewTextHandler(out, options))
+	}
+	return slog.New(slog.NewJSONHandler(out, options))
+}
+
+func dev(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+	flags := flag.NewFlagSet("dev", flag.ContinueOnError)
+	if err := parse(flags, args); err != nil {
+		return err
+	}
+	cfg, err := config.Load(true)
+	if err != nil {
+		return err
+	}
+	return app.Dev(ctx, cfg, ".", stdout, newLogger(cfg, stderr))
+}
+
+func serve(ctx context.Context, args []string, _, stderr io.Writer) error {
+	flags := flag.NewFlagSet("serve", flag.ContinueOnError)
+	noWorkers := flags.Bool("no-workers", false, "run the API alone")
+	if err := parse(flags, args); err != nil {
+		return err
+	}
+	cfg, err := config.Load(false)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(cfg.RequireDatabase(), cfg.RequireModel(), cfg.RequireVerifier()); err != nil {
+		return err
+	}
+	return runApp(ctx, cfg, app.Role{API: true, Workers: !*noWorkers}, stderr)
+}
+
+func work(ctx context.Context, args []string, _, stderr io.Writer) error {
+	flags := flag.NewFlagSet("work", flag.ContinueOnError)
+	if err := parse(flags, args); err != nil {
+		return err
+	}
+	cfg, err := config.Load(false)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(cfg.RequireDatabase(), cfg.RequireModel()); err != nil {
+		return err
+	}
+	return runApp(ctx, cfg, app.Role{Workers: true}, stderr)
+}
+
+func runApp(ctx context.Context, cfg config.Config, role app.Role, stderr io.Writer) error {
+	a, err := app.New(ctx, cfg, role, newLogger(cfg, stderr))
+	if err != nil {
+		return err
+	}
+	return a.Run(ctx)
+}
+
+func migrate(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+	flags := flag.NewFlagSet("migrate", flag.ContinueOnError)
+	if err := parse(flags, args); err != nil {
+		return err
+	}
+	cfg, err := config.Load(false)
+	if err != nil {
+		return err
+	}
+	if err := cfg.RequireDatabase(); err != nil {
+		return err
+	}
+	applied, err := supabase.Migrate(ctx, cfg.DatabaseDirectURL, newLogger(cfg, stderr))
+	for _, name := range applied {
+		fmt.Fprintln(stdout, "applied "+name)
+	}
+	if err == nil && len(applied) == 0 {
+		fmt.Fprintln(stdout, "nothing to apply")
+	}
+	return err
+}
+
+func token(_ context.Context, args []string, stdout, _ io.Writer) error {
+	flags := flag.NewFlagSet("token", flag.ContinueOnError)
+	user := flags.String("user", "", "the user's id")
+	ttl := flags.Duration("ttl", time.Hour, "how long the token is good")
+	if err := parse(flags, args); err != nil {
+		return err
+	}
+	userID, err := uuid.Parse(*user)
+	if err != nil || userID == uuid.Nil {
+		return &usageError{"token: --user must be a user's uuid"}
+	}
+	if *ttl <= 0 {
+		return &usageError{"token: --ttl must be a positive duration, such as 1h"}
+	}
+	cfg, err := config.Load(false)
+	if err != nil {
+		return err
+	}
+	if cfg.SupabaseJWTSecret == "" {
+		return &config.Error{Problems: []string{"SUPABASE_JWT_SECRET is required: the token is signed with it"}}
+	}
+	minted, err := auth.Mint([]byte(cfg.SupabaseJWTSecret), userID, app.Issuer(cfg), *ttl, time.Now())
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(stdout, minted)
+	return err
+}

@@ -1,0 +1,91 @@
+package main
+
+import (
+	"context"
+	"flag"
+	"io"
+	"os"
+	"time"
+
+	"github.com/arcoscribe/throughline/internal/app"
+	"github.com/arcoscribe/throughline/internal/auth"
+	"github.com/arcoscribe/throughline/internal/config"
+	"github.com/arcoscribe/throughline/internal/demo"
+	"github.com/arcoscribe/throughline/internal/inspect"
+	"github.com/google/uuid"
+)
+
+// The commands that look at a running system. Without configuration they mean the one that
+// `throughline dev` runs on this machine.
+
+func inspectChat(ctx context.Context, args []string, stdout, _ io.Writer) error {
+	flags := flag.NewFlagSet("inspect", flag.ContinueOnError)
+	chat := flags.String("chat", "", "the chat's id; without it the latest chats are listed")
+	if err := parse(flags, args); err != nil {
+		return err
+	}
+	if *chat != "" && uuid.Validate(*chat) != nil {
+		return &usageError{"inspect: --chat must be a chat's uuid"}
+	}
+	cfg, err := config.Load(true)
+	if err != nil {
+		return err
+	}
+	cfg = app.DevDefaults(cfg)
+	return inspect.Print(ctx, stdout, cfg.DatabaseDirectURL, *chat, cfg.Memory)
+}
+
+// demoTokenLife is longer than any conversation takes to play.
+const demoTokenLife = 6 * time.Hour
+
+func playDemo(ctx context.Context, args []string, stdout, _ io.Writer) error {
+	flags := flag.NewFlagSet("demo", flag.ContinueOnError)
+	url := flags.String("url", "", "the API's address; by default HTTP_ADDR")
+	token := flags.String("token", "", "an access token; by default one of the local user")
+	file := flags.String("conversation", "", "a file to play instead of the built-in conversation")
+	format := flags.String("format", demo.FormatJSONL, "jsonl or longmemeval")
+	index := flags.Int("index", 0, "which conversation of a longmemeval file, from 0")
+	turns := flags.Int("turns", 0, "how many turns to play; 0 for all")
+	question := flags.String("question", "", "what to ask at the end")
+	if err := parse(flags, args); err != nil {
+		return err
+	}
+	cfg, err := config.Load(true)
+	if err != nil {
+		return err
+	}
+	cfg = app.DevDefaults(cfg)
+	options := demo.Options{
+		URL: *url, Token: *token, DatabaseURL: cfg.DatabaseDirectURL, Format: *format, Index: *index, Turns: *turns,
+		Question: *question, Out: stdout, Interactive: isTerminal(stdout),
+	}
+	if options.URL == "" {
+		options.URL = "http://" + cfg.HTTPAddr
+	}
+	if options.Token == "" {
+		options.Token, err = auth.Mint([]byte(cfg.SupabaseJWTSecret), app.DevUser, app.Issuer(cfg), demoTokenLife, time.Now())
+		if err != nil {
+			return err
+		}
+	}
+	if *file != "" {
+		conversation, err := os.Open(*file)
+		if err != nil {
+			return &usageError{"demo: " + err.Error()}
+		}
+		defer func() { _ = conversation.Close() }() // only read
+		options.Conversation = conversation
+	}
+	_, err = demo.Run(ctx, options)
+	return err
+}
+
+// isTerminal tells whether somebody watches.
+func isTerminal(out io.Writer) bool {
+	file, ok := out.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := file.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}

@@ -1,0 +1,246 @@
+// Package app puts the parts together and takes them apart again: the one place that knows all of
+// them. New makes an App of a Config; Run serves until its context ends and then stops in order:
+// no new messages, running replies finish or are stored as interrupted, workers finish or are
+// cancelled, connections close.
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/arcoscribe/throughline/internal/auth"
+	"github.com/arcoscribe/throughline/internal/chat"
+	"github.com/arcoscribe/throughline/internal/config"
+	"github.com/arcoscribe/throughline/internal/fold"
+	"github.com/arcoscribe/throughline/internal/httpapi"
+	"github.com/arcoscribe/throughline/internal/llm"
+	"github.com/arcoscribe/throughline/internal/metrics"
+	"github.com/arcoscribe/throughline/internal/postgres"
+	"github.com/arcoscribe/throughline/jobs"
+	"github.com/arcoscribe/throughline/supabase"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// Version is set by the build.
+var Version = "dev"
+
+// Role says what an App does.
+type Role struct {
+	API     bool
+	Workers bool
+}
+
+// Connections that each side keeps for itself beside its own concurrency.
+const (
+	apiConns   = 24
+	riverConns = 8
+)
+
+// App is a server or a worker or both. Run it once.
+type App struct {
+	config  config.Config
+	role    Role
+	logger  *slog.Logger
+	metrics *metrics.Metrics
+
+	pool     *pgxpool.Pool // of DATABASE_URL
+	workPool *pgxpool.Pool // of DATABASE_DIRECT_URL; may be the same
+	pollOnly bool
+
+	model    *llm.Client
+	worker   *jobs.Client // nil without workers
+	chat     *chat.Service
+	server   *http.Server
+	listener net.Listener
+	closers  []func()
+}
+
+// New connects nothing yet but the listener: it fails when the address is taken or a value is wrong.
+func New(ctx context.Context, cfg config.Config, role Role, logger *slog.Logger) (*App, error) {
+	a := &App{config: cfg, role: role, logger: logger, metrics: metrics.New()}
+	if err := a.assemble(ctx); err != nil {
+		a.close()
+		return nil, err
+	}
+	return a, nil
+}
+
+func (a *App) assemble(ctx context.Context) error {
+	if err := a.openPools(ctx); err != nil {
+		return err
+	}
+	a.model = llm.New(llm.Config{APIKey: a.config.OpenAIAPIKey, BaseURL: a.config.OpenAIBaseURL, IdleTimeout: a.config.ModelIdleTimeout})
+	a.closers = append(a.closers, a.model.Close)
+	a.reportBacklog()
+	inserter, err := jobs.NewInserter(a.pool, a.logger)
+	if err != nil {
+		return err
+	}
+	if a.role.Workers {
+		if err := a.makeWorker(); err != nil {
+			return err
+		}
+	}
+	if a.role.API {
+		return a.makeServer(ctx, inserter)
+	}
+	return nil
+}
+
+func (a *App) openPools(ctx context.Context) error {
+	conns := apiConns
+	shared := a.config.DatabaseURL == a.config.DatabaseDirectURL
+	if shared {
+		conns += a.config.WorkerConcurrency + riverConns
+	}
+	var err error
+	if a.pool, a.pollOnly, err = postgres.Open(ctx, a.config.DatabaseURL, conns); err != nil {
+		return fmt.Errorf("DATABASE_URL: %w", err)
+	}
+	a.closers = append(a.closers, a.pool.Close)
+	a.workPool = a.pool
+	if shared || !a.role.Workers {
+		return nil
+	}
+	if a.workPool, a.pollOnly, err = postgres.Open(ctx, a.config.DatabaseDirectURL, a.config.WorkerConcurrency+riverConns); err != nil {
+		return fmt.Errorf("DATABASE_DIRECT_URL: %w", err)
+	}
+	a.closers = append(a.closers, a.workPool.Close)
+	return nil
+}
+
+func (a *App) makeWorker() error {
+	engine := fold.New(fold.Config{
+		Store: postgres.NewBriefs(a.workPool), Summarizer: a.model, Prompt: a.config.Summary,
+		Limits: a.config.Memory, Logger: a.logger, Metrics: a.metrics,
+	})
+	var err error
+	a.worker, err = jobs.NewWorker(a.workPool, jobs.WorkerConfig{
+		Folder: engine, Maintenance: postgres.NewMaintenance(a.workPool, a.config.Memory),
+		Metrics: a.metrics, Logger: a.logger, Concurrency: a.config.WorkerConcurrency,
+		PollOnly: a.pollOnly, StopTimeout: a.config.DrainTimeout,
+	})
+	return err
+}
+
+func (a *App) makeServer(ctx context.Context, inserter *jobs.Client) error {
+	verifier, err := a.verifier()
+	if err != nil {
+		return err
+	}
+	// Postgres may be away when we start, so the log says at once what /readyz will say.
+	a.chat = chat.New(chat.Config{
+		Store: postgres.NewTurns(a.pool, a.config.Memory, jobs.EnqueueFold(inserter)), Model: a.model,
+		Logger: a.logger, Metrics: a.metrics, Variants: a.config.Variants, Instructions: a.config.MainInstructions,
+		Limits: a.config.Memory, ReplyTimeout: a.config.ModelTimeout,
+	})
+	ui, err := a.riverUI(ctx, inserter)
+	if err != nil {
+		return err
+	}
+	api := httpapi.New(httpapi.Config{
+		Chat: a.chat, Auth: verifier, Logger: a.logger, Metrics: a.metrics, Ready: a.ready, Version: Version,
+		MessagesPerMinute: a.config.MessagesPerMinute, MaxStreamsPerUser: a.config.MaxStreamsPerUser, RiverUI: ui,
+	})
+	a.server = &http.Server{
+		Handler:           api.Handler(),
+		ReadHeaderTimeout: 10 * time.Second,
+		ReadTimeout:       30 * time.Second,
+		IdleTimeout:       2 * time.Minute,
+		ErrorLog:          slog.NewLogLogger(a.logger.Handler(), slog.LevelDebug),
+		// No WriteTimeout: it would cut streams. Handlers set a deadline per write.
+	}
+	a.listener, err = (&net.ListenConfig{}).Listen(ctx, "tcp", a.config.HTTPAddr)
+	if err != nil {
+		return fmt.Errorf("HTTP_ADDR: %w", err)
+	}
+	return nil
+}
+
+func (a *App) verifier() (*auth.Verifier, error) {
+	cfg := auth.Config{ProjectURL: a.config.SupabaseURL, JWTSecret: []byte(a.config.SupabaseJWTSecret), Logger: a.logger}
+	if a.config.SupabaseURL != "" && a.config.SupabaseJWTSecret == "" && a.config.SupabaseSecretKey != "" {
+		client, err := supabase.NewClient(a.config.SupabaseURL, a.config.SupabaseSecretKey)
+		if err != nil {
+			return nil, fmt.Errorf("SUPABASE_SECRET_KEY: %w", err)
+		}
+		cfg.LookupUser = client.GetUser
+	}
+	verifier, err := auth.New(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("SUPABASE_URL: %w", err)
+	}
+	return verifier, nil
+}
+
+// Addr is where the API listens, "" without one.
+func (a *App) Addr() string {
+	if a.listener == nil {
+		return ""
+	}
+	return a.listener.Addr().String()
+}
+
+// Run serves until ctx ends, then stops in order.
+func (a *App) Run(ctx context.Context) error {
+	defer a.close()
+	failed := make(chan error, 1)
+	if a.worker != nil {
+		// On a context of its own: River must stop after the API, which still enqueues.
+		if err := a.worker.Start(context.WithoutCancel(ctx)); err != nil {
+			return fmt.Errorf("start workers: %w", err)
+		}
+	}
+	if a.server != nil {
+		go func() { failed <- a.server.Serve(a.listener) }()
+		a.logger.Info("listening", "address", a.Addr(), "workers", a.worker != nil, "version", Version)
+	} else {
+		a.logger.Info("working", "concurrency", a.config.WorkerConcurrency, "poll_only", a.pollOnly, "version", Version)
+	}
+	var err error
+	select {
+	case <-ctx.Done():
+	case err = <-failed:
+	}
+	return errors.Join(err, a.stop(context.WithoutCancel(ctx)))
+}
+
+// stopMargin is for what follows the end of replies and jobs: last bytes to readers, last rows.
+const stopMargin = 5 * time.Second
+
+func (a *App) stop(ctx context.Context) error {
+	a.logger.Info("stopping", "drain_timeout", a.config.DrainTimeout.String())
+	var errs []error
+	if a.server != nil {
+		drain, cancel := context.WithTimeout(ctx, a.config.DrainTimeout)
+		a.chat.Close(drain) // new messages are refused from here on; readers get their terminal events
+		cancel()
+		last, cancel := context.WithTimeout(ctx, stopMargin)
+		if err := a.server.Shutdown(last); err != nil {
+			errs = append(errs, fmt.Errorf("close connections: %w", err), a.server.Close())
+		}
+		cancel()
+	}
+	if a.worker != nil {
+		last, cancel := context.WithTimeout(ctx, a.config.DrainTimeout+stopMargin)
+		if err := a.worker.Stop(last); err != nil {
+			errs = append(errs, fmt.Errorf("stop workers: %w", err))
+		}
+		cancel()
+	}
+	return errors.Join(errs...)
+}
+
+func (a *App) close() {
+	if a.listener != nil {
+		_ = a.listener.Close() // closed already by an orderly stop
+	}
+	for i := range a.closers {
+		a.closers[len(a.closers)-1-i]()
+	}
+}

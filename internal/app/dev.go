@@ -1,0 +1,161 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"path/filepath"
+	"time"
+
+	"github.com/arcoscribe/throughline/internal/auth"
+	"github.com/arcoscribe/throughline/internal/config"
+	"github.com/arcoscribe/throughline/internal/localpg"
+	"github.com/arcoscribe/throughline/internal/offline"
+	"github.com/arcoscribe/throughline/supabase"
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+)
+
+// What dev uses where nothing else is configured. The secret is no secret: it is the one that every
+// local Supabase stack has, and dev listens on this machine alone.
+const (
+	devPort      = 54322
+	devJWTSecret = "super-secret-jwt-token-with-at-least-32-characters-long" //nolint:gosec // public, see above
+	devTokenLife = 24 * time.Hour
+	// devPieceDelay makes the offline model speak at a pace one can watch.
+	devPieceDelay = 15 * time.Millisecond
+)
+
+// DevUser is the user that dev makes and prints a token for.
+var DevUser = uuid.MustParse("00000000-0000-4000-8000-000000000001")
+
+// DevDefaults fills in what a running `dev` uses where nothing else is configured, for commands that
+// look at it from outside.
+func DevDefaults(cfg config.Config) config.Config {
+	if cfg.DatabaseURL == "" {
+		cfg.DatabaseURL = fmt.Sprintf("postgres://postgres@127.0.0.1:%d/postgres?sslmode=disable", devPort)
+	}
+	if cfg.DatabaseDirectURL == "" {
+		cfg.DatabaseDirectURL = cfg.DatabaseURL
+	}
+	if cfg.SupabaseJWTSecret == "" && cfg.SupabaseURL == "" {
+		cfg.SupabaseJWTSecret = devJWTSecret
+	}
+	return cfg
+}
+
+// Issuer is what access tokens of the project name as their issuer; "" without a project.
+func Issuer(cfg config.Config) string {
+	if cfg.SupabaseURL == "" {
+		return ""
+	}
+	return cfg.SupabaseURL + "/auth/v1"
+}
+
+// Dev runs everything on this machine: a private Postgres unless DATABASE_URL names one, migrations,
+// the offline model unless there is a key, API and workers. It prints to out what to try, and stops
+// what it started.
+func Dev(ctx context.Context, cfg config.Config, root string, out io.Writer, logger *slog.Logger) (err error) {
+	if cfg.DatabaseURL == "" {
+		stop, err := startPostgres(ctx, &cfg, root, logger)
+		if err != nil {
+			return err
+		}
+		defer stop()
+	}
+	cfg = DevDefaults(cfg)
+	if _, err := supabase.Migrate(ctx, cfg.DatabaseDirectURL, logger); err != nil {
+		return fmt.Errorf("migrate: %w", err)
+	}
+	if cfg.OpenAIAPIKey == "" {
+		model, err := offline.Start(offline.Options{Logger: logger, PieceDelay: devPieceDelay})
+		if err != nil {
+			return err
+		}
+		defer func() { _ = model.Close() }() // at the end of everything; nobody is left to be told
+		cfg.OpenAIAPIKey, cfg.OpenAIBaseURL = "offline", model.BaseURL()
+	}
+	app, err := New(ctx, cfg, Role{API: true, Workers: true}, logger)
+	if err != nil {
+		return err
+	}
+	if err := greet(ctx, app, cfg, out); err != nil {
+		app.close()
+		return err
+	}
+	return app.Run(ctx)
+}
+
+// startPostgres starts the private cluster and fills in its address.
+func startPostgres(ctx context.Context, cfg *config.Config, root string, logger *slog.Logger) (stop func(), err error) {
+	cluster, err := localpg.Start(ctx, localpg.Options{Dir: filepath.Join(root, ".local", "postgres"), Port: devPort, Root: root, Logger: logger})
+	if err != nil {
+		return nil, err
+	}
+	stop = func() {
+		if err := cluster.Stop(); err != nil {
+			logger.Error("Postgres not stopped", "error", err)
+		}
+	}
+	if err := localpg.Bootstrap(ctx, cluster.DSN(localpg.Superuser, "postgres"), supabase.BootstrapSQL); err != nil {
+		stop()
+		return nil, fmt.Errorf("prepare Postgres: %w", err)
+	}
+	cfg.DatabaseURL = cluster.DSN("postgres", "postgres")
+	cfg.DatabaseDirectURL = cfg.DatabaseURL
+	return stop, nil
+}
+
+// greet prints the addresses, a token and a line to paste.
+func greet(ctx context.Context, app *App, cfg config.Config, out io.Writer) error {
+	base := "http://" + app.Addr()
+	fmt.Fprintf(out, "\nThroughline is running.\n\n  API       %s\n  OpenAPI   %s/openapi.json\n  Metrics   %s/metrics\n", base, base, base)
+	if cfg.RiverUI {
+		fmt.Fprintf(out, "  River UI  %s/river/\n", base)
+	}
+	fmt.Fprintf(out, "  Postgres  %s\n", cfg.DatabaseURL)
+	if cfg.OpenAIAPIKey == "offline" {
+		fmt.Fprintf(out, "  Model     offline (set OPENAI_API_KEY for a real one)\n")
+	}
+	if cfg.SupabaseJWTSecret == "" {
+		fmt.Fprintf(out, "\nCall it with an access token of %s.\n\n", cfg.SupabaseURL)
+		return nil
+	}
+	if err := makeDevUser(ctx, cfg.DatabaseDirectURL); err != nil {
+		return err
+	}
+	token, err := auth.Mint([]byte(cfg.SupabaseJWTSecret), DevUser, Issuer(cfg), devTokenLife, time.Now())
+	if err != nil {
+		return fmt.Errorf("token: %w", err)
+	}
+	fmt.Fprintf(out, `
+Say something (paste all of it):
+
+  export TOKEN=%s
+  curl -N %s/v1/message/first -H "Authorization: Bearer $TOKEN" -H 'Content-Type: application/json' \
+    -d '{"content": "My cello teacher is called Ilse. Which scale should I practise first?"}'
+
+Go on with the chat_id of the first event:
+
+  curl -N %s/v1/message -H "Authorization: Bearer $TOKEN" -H 'Content-Type: application/json' \
+    -d '{"chat_id": "…", "content": "What is my teacher called?"}'
+
+`, token, base, base)
+	return nil
+}
+
+// makeDevUser stores the user that the printed token names, as a sign-up would.
+func makeDevUser(ctx context.Context, dsn string) error {
+	conn, err := pgx.Connect(ctx, dsn)
+	if err != nil {
+		return fmt.Errorf("make the local user: %w", err)
+	}
+	defer func() { _ = conn.Close(ctx) }() // read and written is what had to be
+	_, err = conn.Exec(ctx, `insert into auth.users (id, aud, role, email, created_at, updated_at)
+		values ($1, 'authenticated', 'authenticated', 'dev@throughline.invalid', now(), now()) on conflict do nothing`, DevUser)
+	if err != nil {
+		return fmt.Errorf("make the local user: %w", err)
+	}
+	return nil
+}

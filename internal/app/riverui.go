@@ -1,0 +1,54 @@
+package app
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"fmt"
+	"log/slog"
+	"net/http"
+
+	"github.com/arcoscribe/throughline/jobs"
+	"riverqueue.com/riverui"
+)
+
+// riverUI makes the handler of /river/, nil when it is off. With a user and password it asks for them;
+// config sees to it that only dev goes without.
+func (a *App) riverUI(ctx context.Context, client *jobs.Client) (http.Handler, error) {
+	if !a.config.RiverUI {
+		return nil, nil
+	}
+	handler, err := riverui.NewHandler(&riverui.HandlerOpts{
+		Endpoints: riverui.NewEndpoints(client, nil),
+		Logger:    slog.New(slog.DiscardHandler), // each request is in our own log
+		Prefix:    "/river",
+	})
+	if err != nil {
+		return nil, fmt.Errorf("river ui: %w", err)
+	}
+	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
+	a.closers = append(a.closers, stop)
+	if err := handler.Start(ctx); err != nil {
+		return nil, fmt.Errorf("river ui: %w", err)
+	}
+	if a.config.RiverUIUser == "" {
+		return handler, nil
+	}
+	return withPassword(handler, a.config.RiverUIUser, a.config.RiverUIPassword), nil
+}
+
+// withPassword asks for one user and password (RFC 7617). Hashes are compared so that the time taken
+// tells nothing of length or content.
+func withPassword(next http.Handler, user, password string) http.Handler {
+	want := sha256.Sum256([]byte(user + "\x00" + password))
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		gotUser, gotPassword, _ := r.BasicAuth()
+		got := sha256.Sum256([]byte(gotUser + "\x00" + gotPassword))
+		if subtle.ConstantTimeCompare(got[:], want[:]) != 1 {
+			w.Header().Set("WWW-Authenticate", `Basic realm="River UI", charset="UTF-8"`)
+			http.Error(w, "Sign in to see the jobs.", http.StatusUnauthorized)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}

@@ -1,0 +1,255 @@
+package auth
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"maps"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/golang-jwt/jwt/v5"
+	"github.com/google/uuid"
+
+	"github.com/arcoscribe/throughline/internal/fault"
+)
+
+// forge builds a token by hand: header and body as given, HS256 over them with key.
+func forge(t testing.TB, header, body string, key []byte) string {
+	t.Helper()
+	signed := b64([]byte(header)) + "." + b64([]byte(body))
+	signature, err := jwt.SigningMethodHS256.Sign(signed, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return "Bearer " + signed + "." + b64(signature)
+}
+
+func publicPEM(t testing.TB, key *ecdsa.PrivateKey) []byte {
+	t.Helper()
+	der, err := x509.MarshalPKIXPublicKey(&key.PublicKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der})
+}
+
+type attack struct {
+	name   string
+	header string
+	want   fault.Code // "" stands for BadJWT
+}
+
+func TestAttacks(t *testing.T) {
+	t.Parallel()
+	p := newProject(t, ecJWK(t, "ec", ecKey()), rsaJWK("rsa", &rsaKey().PublicKey))
+	v := p.verifier(t)
+	attacks := headerAttacks(t, p)
+	attacks = append(attacks, algorithmAttacks(t, p)...)
+	attacks = append(attacks, claimAttacks(t, p)...)
+	if len(attacks) < 30 {
+		t.Fatalf("only %d attacks", len(attacks))
+	}
+	for _, a := range attacks {
+		t.Run(a.name, func(t *testing.T) {
+			t.Parallel()
+			want := a.want
+			if want == "" {
+				want = fault.BadJWT
+			}
+			got, err := v.Verify(t.Context(), a.header)
+			if _, ok := errors.AsType[*fault.Error](err); !ok || fault.CodeOf(err) != want {
+				t.Errorf("got %v, want %s", err, want)
+			}
+			if got != (Principal{}) {
+				t.Errorf("refused, yet a principal: %+v", got)
+			}
+		})
+	}
+}
+
+// headerAttacks are about the Authorization header and the shape of the token.
+func headerAttacks(t *testing.T, p *project) []attack {
+	t.Helper()
+	good := hs256(t, goodClaims(p.url))
+	token := strings.TrimPrefix(good, "Bearer ")
+	parts := strings.Split(token, ".")
+	lastBits := token[:len(token)-1] + string(sibling(token[len(token)-1]))
+	return []attack{
+		{"no header", "", fault.NoAuthorization},
+		{"blank header", "  ", fault.NoAuthorization},
+		{"scheme alone", "Bearer", ""},
+		{"scheme and blanks", "Bearer   ", ""},
+		{"no scheme", token, ""},
+		{"basic", "Basic " + token, ""},
+		{"scheme glued on", "Bearer:" + token, ""},
+		{"tab after the scheme", "Bearer\t" + token, ""},
+		{"two tokens", good + " " + token, ""},
+		{"two headers joined", good + ", " + good, ""},
+		{"line break in the token", "Bearer " + token[:10] + "\n" + token[10:], ""},
+		{"padding", good + "=", ""},
+		{"spare bits of the last character", "Bearer " + lastBits, ""},
+		{"standard base64 alphabet", "Bearer " + strings.Replace(token, parts[2], "+/"+parts[2][2:], 1), ""},
+		{"one part", "Bearer " + parts[0], ""},
+		{"two parts", "Bearer " + parts[0] + "." + parts[1], ""},
+		{"four parts", good + "." + parts[2], ""},
+		{"five parts, like JWE", good + "." + parts[0] + "." + parts[1], ""},
+		{"signature left out", "Bearer " + parts[0] + "." + parts[1] + ".", ""},
+		{"signature cut", good[:len(good)-4], ""},
+		{"over the size bound", hs256(t, with(goodClaims(p.url), map[string]any{"pad": strings.Repeat("x", maxTokenBytes)})), ""},
+		{"publishable key", "Bearer sb_publishable_abcdefghijklmnopqrstuv_12345678", ""},
+		{"secret key", "Bearer sb_secret_abcdefghijklmnopqrstuv_12345678", ""},
+		{"body of another token", "Bearer " + parts[0] + "." + b64([]byte(`{"sub":"`+uuid.NewString()+`"}`)) + "." + parts[2], ""},
+	}
+}
+
+// sibling is a base64url character that differs from c in its lowest bit alone, which is a spare one
+// at the end of 32 bytes.
+func sibling(c byte) byte {
+	const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+	return alphabet[strings.IndexByte(alphabet, c)^1]
+}
+
+// algorithmAttacks are about who signed, with what, and who says so.
+func algorithmAttacks(t *testing.T, p *project) []attack {
+	t.Helper()
+	good := goodClaims(p.url)
+	body, err := json.Marshal(good)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ecHeader := func(changes map[string]any) string {
+		header := with(map[string]any{"kid": "ec"}, changes)
+		return "Bearer " + sign(t, jwt.SigningMethodES256, ecKey(), header, good)
+	}
+	unsigned := func(alg string) string {
+		return "Bearer " + b64([]byte(`{"alg":"`+alg+`","typ":"JWT"}`)) + "." + b64(body) + "."
+	}
+	hs := func(method jwt.SigningMethod, key []byte, kid string) string {
+		return "Bearer " + sign(t, method, key, map[string]any{"kid": kid}, good)
+	}
+	own := ecJWK(t, "own", otherKey())
+	p384 := newECKey(elliptic.P384())
+	rsaWith := func(method jwt.SigningMethod, kid string) string {
+		return "Bearer " + sign(t, method, rsaKey(), map[string]any{"kid": kid}, good)
+	}
+	ownKey := func(extra map[string]any) string {
+		return "Bearer " + sign(t, jwt.SigningMethodES256, otherKey(), with(extra, map[string]any{"kid": "own"}), good)
+	}
+	point, err := ecKey().PublicKey.Bytes()
+	if err != nil {
+		t.Fatal(err)
+	}
+	zeroes := b64(make([]byte, 64))
+	return []attack{
+		{"alg none", unsigned("none"), ""},
+		{"alg None", unsigned("None"), ""},
+		{"alg NONE with a signature", unsigned("NONE") + "AAAA", ""},
+		{"alg empty", unsigned(""), ""},
+		{"alg unknown", unsigned("HS257"), ""},
+		{"alg in lower case", forge(t, `{"alg":"hs256"}`, string(body), secret), ""},
+		{"alg missing", forge(t, `{"typ":"JWT"}`, string(body), secret), ""},
+		{"alg a list", forge(t, `{"alg":["HS256"]}`, string(body), secret), ""},
+		{"alg twice, none last", forge(t, `{"alg":"HS256","alg":"none"}`, string(body), secret), ""},
+		{"header null", forge(t, `null`, string(body), secret), ""},
+		{"header no JSON", forge(t, `{`, string(body), secret), ""},
+		{"body null", forge(t, `{"alg":"HS256"}`, `null`, secret), ""},
+		{"body a list", forge(t, `{"alg":"HS256"}`, `[]`, secret), ""},
+		{"garbage after the body", forge(t, `{"alg":"HS256"}`, string(body)+`{}`, secret), ""},
+		{"HS256, wrong secret", hs(jwt.SigningMethodHS256, []byte("another secret"), "x"), ""},
+		{"HS256, empty secret", hs(jwt.SigningMethodHS256, []byte{}, "x"), ""},
+		{"HS256, public key as PEM", hs(jwt.SigningMethodHS256, publicPEM(t, ecKey()), "ec"), ""},
+		{"HS256, public key as point", hs(jwt.SigningMethodHS256, point, "ec"), ""},
+		{"HS256, RSA modulus", hs(jwt.SigningMethodHS256, rsaKey().N.Bytes(), "rsa"), ""},
+		{"HS384 with the right secret", hs(jwt.SigningMethodHS384, secret, "x"), ""},
+		{"HS512 with the right secret", hs(jwt.SigningMethodHS512, secret, "x"), ""},
+		{"ES256, key of somebody else", es256(t, "ec", otherKey(), good), ""},
+		{"ES256, unknown kid", es256(t, "nobody", ecKey(), good), ""},
+		{"ES256, kid of the RSA key", es256(t, "rsa", ecKey(), good), ""},
+		{"ES256, kid a number", ecHeader(map[string]any{"kid": 7}), ""},
+		{"ES256, kid a path", es256(t, "../../dev/null", ecKey(), good), ""},
+		{"ES256, kid an SQL text", es256(t, "x' union select 'y", ecKey(), good), ""},
+		{"ES256, signature of zeroes", withSignature(es256(t, "ec", ecKey(), good), zeroes), ""},
+		{"ES256, signature as DER", withSignature(es256(t, "ec", ecKey(), good), derSignature(t, ecKey(), good)), ""},
+		{"ES384", "Bearer " + sign(t, jwt.SigningMethodES384, p384, map[string]any{"kid": "ec"}, good), ""},
+		{"RS256, kid of the EC key", rsaWith(jwt.SigningMethodRS256, "ec"), ""},
+		{"RS384 with the right key", rsaWith(jwt.SigningMethodRS384, "rsa"), ""},
+		{"RS512 with the right key", rsaWith(jwt.SigningMethodRS512, "rsa"), ""},
+		{"PS256 with the right key", rsaWith(jwt.SigningMethodPS256, "rsa"), ""},
+		{"own key in jwk", ownKey(map[string]any{"jwk": own}), ""},
+		{"own key at jku", ownKey(map[string]any{"jku": "http://127.0.0.1:1/jwks.json"}), ""},
+		{"own key at x5u", ownKey(map[string]any{"x5u": "http://127.0.0.1:1/x.pem"}), ""},
+		{"own key in x5c", ownKey(map[string]any{"x5c": []string{"AAAA"}}), ""},
+		{"good key, jku beside it", ecHeader(map[string]any{"jku": p.url}), ""},
+		{"good key, crit", ecHeader(map[string]any{"crit": []string{"exp"}}), ""},
+		{"good key, b64 false", ecHeader(map[string]any{"b64": false}), ""},
+	}
+}
+
+func withSignature(header, signature string) string {
+	return header[:strings.LastIndexByte(header, '.')+1] + signature
+}
+
+func derSignature(t testing.TB, key *ecdsa.PrivateKey, body map[string]any) string {
+	t.Helper()
+	token := jwt.NewWithClaims(jwt.SigningMethodES256, jwt.MapClaims(body))
+	signed, err := token.SigningString()
+	if err != nil {
+		t.Fatal(err)
+	}
+	hash := jwt.SigningMethodES256.Hash.New()
+	hash.Write([]byte(signed))
+	der, err := ecdsa.SignASN1(rand.Reader, key, hash.Sum(nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b64(der)
+}
+
+// claimAttacks are well signed tokens that are no user's, not of here, or not of now.
+func claimAttacks(t *testing.T, p *project) []attack {
+	t.Helper()
+	changed := func(changes map[string]any) string { return hs256(t, with(goodClaims(p.url), changes)) }
+	unix := func(after time.Duration) int64 { return clockStart.Add(after).Unix() }
+	attacks := []attack{
+		{"expired", changed(map[string]any{"exp": unix(-leeway)}), fault.SessionExpired},
+		{"expired long ago", changed(map[string]any{"exp": 0}), fault.SessionExpired},
+		{"expired, wrong secret", "Bearer " + sign(t, jwt.SigningMethodHS256, []byte("x"), nil, with(goodClaims(p.url), map[string]any{"exp": 1})), ""},
+		{"expired, wrong issuer", changed(map[string]any{"exp": 1, "iss": "https://x.example/auth/v1"}), ""},
+		{"expired service_role", changed(map[string]any{"exp": 1, "role": "service_role"}), ""},
+		{"expired, unknown kid", es256(t, "gone", ecKey(), with(goodClaims(p.url), map[string]any{"exp": 1})), ""},
+		{"expired and not valid yet", changed(map[string]any{"exp": 1, "nbf": unix(time.Hour)}), ""},
+		{"anon key", changed(map[string]any{"role": "anon", "aud": nil, "sub": nil, "iss": "supabase", "ref": "abc"}), ""},
+		{"service_role key", changed(map[string]any{"role": "service_role", "aud": nil, "sub": nil, "iss": "supabase"}), ""},
+		{"role in the wrong place", changed(map[string]any{"role": nil, "user_metadata": map[string]any{"role": authenticated}}), ""},
+	}
+	for name, values := range map[string][]any{
+		"exp":          {nil, "soon", "1795000000", true, 1e300, -1e300, clockStart.UnixMilli(), []any{1}},
+		"nbf":          {unix(leeway + time.Second), "now", clockStart.UnixMilli()},
+		"role":         {nil, "", "anon", "service_role", "authenticated ", "Authenticated", "postgres", "throughline_app", []string{authenticated}},
+		"aud":          {nil, "", "anon", []string{}, []string{"x"}, []any{authenticated, 1}, map[string]any{authenticated: true}, "authenticated,anon"},
+		"sub":          {nil, "", "me", 1, uuid.Nil.String(), strings.ToUpper(userID.String()), "{" + userID.String() + "}", "urn:uuid:" + userID.String(), strings.ReplaceAll(userID.String(), "-", ""), userID.String() + "\n", []string{userID.String()}},
+		"iss":          {nil, "", p.url, p.url + "/auth/v1/", "https://evil.example/auth/v1", "supabase", 1, []string{p.url + "/auth/v1"}},
+		"session_id":   {1, "a\x00b", strings.Repeat("s", 256), []any{}},
+		"is_anonymous": {"false", 0},
+		"aal":          {2, "ä"},
+		"client_id":    {map[string]any{}},
+	} {
+		for _, value := range values {
+			text, err := json.Marshal(value)
+			if err != nil {
+				t.Fatal(err)
+			}
+			label := name + " " + string(text[:min(len(text), 48)])
+			attacks = append(attacks, attack{name: label, header: changed(map[string]any{name: value})})
+		}
+	}
+	caps := maps.Clone(goodClaims(p.url))
+	caps["SUB"], caps["sub"] = caps["sub"], nil
+	return append(attacks, attack{name: "names in another case", header: changed(caps)})
+}

@@ -1,0 +1,187 @@
+package auth
+
+import (
+	"encoding/json"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/golang-jwt/jwt/v5"
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+
+	"github.com/arcoscribe/throughline/internal/fault"
+)
+
+func TestVerifyAccepts(t *testing.T) {
+	t.Parallel()
+	p := newProject(t, ecJWK(t, "ec", ecKey()), rsaJWK("rsa", &rsaKey().PublicKey))
+	v := p.verifier(t)
+	good := goodClaims(p.url)
+	ends := func(after time.Duration) map[string]any {
+		return with(good, map[string]any{"exp": clockStart.Add(after).Unix()})
+	}
+	for name, header := range map[string]string{
+		"ES256":                     es256(t, "ec", ecKey(), good),
+		"RS256":                     "Bearer " + sign(t, jwt.SigningMethodRS256, rsaKey(), map[string]any{"kid": "rsa"}, good),
+		"HS256":                     hs256(t, good),
+		"ES256 without kid":         "Bearer " + sign(t, jwt.SigningMethodES256, ecKey(), nil, good),
+		"HS256 with any kid":        "Bearer " + sign(t, jwt.SigningMethodHS256, secret, map[string]any{"kid": "legacy"}, good),
+		"scheme in other case":      strings.Replace(hs256(t, good), "Bearer ", "bEARER  ", 1),
+		"several audiences":         hs256(t, with(good, map[string]any{"aud": []string{"other", authenticated}})),
+		"expired within the leeway": hs256(t, ends(-leeway+time.Second)),
+		"nbf within the leeway":     hs256(t, with(good, map[string]any{"nbf": clockStart.Add(leeway).Unix()})),
+		"nothing optional":          hs256(t, with(good, map[string]any{"iat": nil, "session_id": nil, "is_anonymous": nil, "aal": nil})),
+		"fraction of a second":      hs256(t, with(good, map[string]any{"exp": float64(clockStart.Unix()) + 0.5})),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got, err := v.Verify(t.Context(), header)
+			if err != nil || got.UserID != userID {
+				t.Errorf("got %v, %v", got.UserID, err)
+			}
+		})
+	}
+}
+
+func TestPrincipal(t *testing.T) {
+	t.Parallel()
+	p := newProject(t)
+	body := with(goodClaims(p.url), map[string]any{
+		"is_anonymous": true, "client_id": "an-app", "aud": []string{authenticated, "else"}, "phone": "+100",
+	})
+	got, err := p.verifier(t).Verify(t.Context(), hs256(t, body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.UserID != userID || got.SessionID != body["session_id"] || !got.IsAnonymous {
+		t.Errorf("principal %+v", got)
+	}
+	var seen map[string]any
+	if err := json.Unmarshal([]byte(got.Claims), &seen); err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]any{
+		"iss": p.url + "/auth/v1", "sub": userID.String(), "aud": authenticated, "role": authenticated,
+		"exp": float64(clockStart.Add(time.Hour).Unix()), "session_id": body["session_id"],
+		"is_anonymous": true, "aal": "aal1", "client_id": "an-app",
+	}
+	if diff := cmp.Diff(want, seen); diff != "" {
+		t.Errorf("claims for policies (-want +got):\n%s", diff)
+	}
+}
+
+func TestNoProjectURL(t *testing.T) {
+	t.Parallel()
+	p := &project{}
+	v := newVerifier(t, Config{JWTSecret: secret, Now: p.now})
+	good := goodClaims("https://somewhere.example")
+	if _, err := v.Verify(t.Context(), hs256(t, good)); err != nil {
+		t.Errorf("any issuer goes without a project: %v", err)
+	}
+	wantCode(t, v, es256(t, "ec", ecKey(), good), fault.BadJWT)
+}
+
+func TestNewRefusesAddresses(t *testing.T) {
+	t.Parallel()
+	for _, address := range []string{"ref.supabase.co", "ftp://x.example", "https://", "https://x.example?y=1", "http://a\x7f", "https://me:pw@x.example"} {
+		if _, err := New(Config{ProjectURL: address}); err == nil {
+			t.Errorf("%q is accepted", address)
+		}
+	}
+}
+
+func TestSlashAtEndOfProjectURL(t *testing.T) {
+	t.Parallel()
+	p := newProject(t, ecJWK(t, "ec", ecKey()))
+	v := newVerifier(t, Config{ProjectURL: p.url + "/", Now: p.now})
+	if _, err := v.Verify(t.Context(), es256(t, "ec", ecKey(), goodClaims(p.url))); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestShortSecretIsWarnedAbout(t *testing.T) {
+	t.Parallel()
+	var log strings.Builder
+	newVerifier(t, Config{JWTSecret: []byte("tiny-secret"), Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	if text := log.String(); !strings.Contains(text, "level=WARN") || strings.Contains(text, "tiny-secret") {
+		t.Errorf("log %q", text)
+	}
+}
+
+func TestNothingSecretIsLoggedOrTold(t *testing.T) {
+	t.Parallel()
+	var log strings.Builder
+	p := newProject(t, ecJWK(t, "ec", ecKey()))
+	v := newVerifier(t, Config{
+		ProjectURL: p.url, JWTSecret: secret, Now: p.now,
+		Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+	})
+	told := ""
+	for _, header := range []string{
+		es256(t, "canary-kid", otherKey(), goodClaims(p.url)), hs256(t, with(goodClaims(p.url), map[string]any{"sub": "canary-sub"})),
+		"Bearer canary-token", "canary-scheme x", forge(t, "canary-header", "canary-body", secret),
+	} {
+		_, err := v.Verify(t.Context(), header)
+		told += err.Error() + "\n"
+	}
+	p.down.Store(true)
+	p.advance(maxAge)
+	wantCode(t, v, es256(t, "ec", ecKey(), goodClaims(p.url)), "")
+	settle(v)
+	for _, text := range []string{log.String(), told} {
+		if strings.Contains(text, "canary") || strings.Contains(text, string(secret)) || strings.Contains(text, "eyJ") || text == "" {
+			t.Errorf("told or logged:\n%s", text)
+		}
+	}
+	if !strings.Contains(log.String(), "level=WARN") {
+		t.Errorf("the failed fetch is not in the log:\n%s", log.String())
+	}
+}
+
+func TestMint(t *testing.T) {
+	t.Parallel()
+	p := newProject(t)
+	v := p.verifier(t)
+	token, err := Mint(secret, userID, p.url+"/auth/v1", time.Minute, p.now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := v.Verify(t.Context(), "Bearer "+token)
+	if err != nil || got.UserID != userID || uuid.Validate(got.SessionID) != nil {
+		t.Errorf("got %+v, %v", got, err)
+	}
+	p.advance(time.Minute + leeway)
+	wantCode(t, v, "Bearer "+token, fault.SessionExpired)
+}
+
+func TestMintWithoutIssuer(t *testing.T) {
+	t.Parallel()
+	p := newProject(t)
+	token, err := Mint(secret, userID, "", time.Minute, p.now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantCode(t, p.verifier(t), "Bearer "+token, fault.BadJWT)
+	if _, err := newVerifier(t, Config{JWTSecret: secret, Now: p.now}).Verify(t.Context(), "Bearer "+token); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestMintRefuses(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		secret []byte
+		user   uuid.UUID
+		ttl    time.Duration
+	}{
+		"no secret": {nil, userID, time.Hour},
+		"nil user":  {secret, uuid.Nil, time.Hour},
+		"no ttl":    {secret, userID, 0},
+	} {
+		if _, err := Mint(c.secret, c.user, "", c.ttl, clockStart); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+}

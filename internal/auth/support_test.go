@@ -1,0 +1,224 @@
+package auth
+
+import (
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/rsa"
+	"encoding/base64"
+	"encoding/json"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/golang-jwt/jwt/v5"
+	"github.com/google/uuid"
+	"go.uber.org/goleak"
+
+	"github.com/arcoscribe/throughline/internal/fault"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var (
+	secret = []byte("a secret of local tests, long enough for HS256")
+	userID = uuid.MustParse("7d0f4f52-5a0a-4c55-9f7e-9b1f1a3c2d10")
+
+	ecKey    = sync.OnceValue(func() *ecdsa.PrivateKey { return newECKey(elliptic.P256()) })
+	otherKey = sync.OnceValue(func() *ecdsa.PrivateKey { return newECKey(elliptic.P256()) })
+	rsaKey   = sync.OnceValue(func() *rsa.PrivateKey {
+		key, err := rsa.GenerateKey(rand.Reader, minRSABits)
+		if err != nil {
+			panic(err)
+		}
+		return key
+	})
+)
+
+func newECKey(curve elliptic.Curve) *ecdsa.PrivateKey {
+	key, err := ecdsa.GenerateKey(curve, rand.Reader)
+	if err != nil {
+		panic(err)
+	}
+	return key
+}
+
+// clock is a time that tests move.
+type clock struct{ offset atomic.Int64 }
+
+var clockStart = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+
+func (c *clock) now() time.Time          { return clockStart.Add(time.Duration(c.offset.Load())) }
+func (c *clock) advance(d time.Duration) { c.offset.Add(int64(d)) }
+
+// project is an auth server as far as keys go, and a clock.
+type project struct {
+	clock
+	url     string
+	fetches atomic.Int64
+	down    atomic.Bool
+	gate    atomic.Pointer[chan struct{}] // answers wait until it is closed
+	arrived chan struct{}                 // one signal per request, where somebody listens
+
+	mu   sync.Mutex
+	body string
+}
+
+func newProject(t testing.TB, keys ...map[string]any) *project {
+	t.Helper()
+	p := &project{arrived: make(chan struct{}, 64)}
+	p.publish(t, keys...)
+	server := httptest.NewServer(p)
+	t.Cleanup(server.Close)
+	p.url = server.URL
+	return p
+}
+
+func (p *project) publish(t testing.TB, keys ...map[string]any) {
+	t.Helper()
+	if keys == nil {
+		keys = []map[string]any{}
+	}
+	body, err := json.Marshal(map[string]any{"keys": keys})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.answer(string(body))
+}
+
+func (p *project) answer(body string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.body = body
+}
+
+func (p *project) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	p.fetches.Add(1)
+	select {
+	case p.arrived <- struct{}{}:
+	default:
+	}
+	if gate := p.gate.Load(); gate != nil {
+		<-*gate
+	}
+	if p.down.Load() || r.URL.Path != "/auth/v1/.well-known/jwks.json" {
+		http.Error(w, "no", http.StatusInternalServerError)
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	_, _ = w.Write([]byte(p.body)) // a client that hung up is what some tests are about
+}
+
+// hold makes answers wait for the returned function.
+func (p *project) hold(t *testing.T) (release func()) {
+	t.Helper()
+	gate := make(chan struct{})
+	p.gate.Store(&gate)
+	release = sync.OnceFunc(func() { p.gate.Store(nil); close(gate) })
+	t.Cleanup(release)
+	return release
+}
+
+func (p *project) verifier(t testing.TB) *Verifier {
+	t.Helper()
+	return newVerifier(t, Config{ProjectURL: p.url, JWTSecret: secret, Now: p.now})
+}
+
+func newVerifier(t testing.TB, cfg Config) *Verifier {
+	t.Helper()
+	v, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+// settle waits for a fetch that runs in the background.
+func settle(v *Verifier) {
+	v.keys.mu.Lock()
+	running := v.keys.running
+	v.keys.mu.Unlock()
+	if running != nil {
+		<-running.done
+	}
+}
+
+func b64(data []byte) string { return base64.RawURLEncoding.EncodeToString(data) }
+
+func ecJWK(t testing.TB, kid string, key *ecdsa.PrivateKey) map[string]any {
+	t.Helper()
+	point, err := key.PublicKey.Bytes()
+	if err != nil {
+		t.Fatal(err)
+	}
+	half := len(point) / 2
+	return map[string]any{
+		"kty": "EC", "crv": key.Params().Name, "alg": "ES256", "use": "sig", "key_ops": []string{"verify"},
+		"kid": kid, "x": b64(point[1 : 1+half]), "y": b64(point[1+half:]),
+	}
+}
+
+func rsaJWK(kid string, key *rsa.PublicKey) map[string]any {
+	return map[string]any{"kty": "RSA", "alg": "RS256", "use": "sig", "kid": kid, "n": b64(key.N.Bytes()), "e": "AQAB"}
+}
+
+// with is a copy of base with changes; a nil change removes the name.
+func with(base map[string]any, changes map[string]any) map[string]any {
+	changed := maps.Clone(base)
+	for name, value := range changes {
+		changed[name] = value
+		if value == nil {
+			delete(changed, name)
+		}
+	}
+	return changed
+}
+
+// goodClaims are those of a signed-in user's token at the time of the clock's start.
+func goodClaims(projectURL string) map[string]any {
+	return map[string]any{
+		"iss": projectURL + "/auth/v1", "sub": userID.String(), "aud": authenticated, "role": authenticated,
+		"iat": clockStart.Unix(), "exp": clockStart.Add(time.Hour).Unix(),
+		"session_id": "6f1d2c1e-7e4b-4a53-9c4e-2f6f6a1f0b11", "is_anonymous": false, "aal": "aal1",
+		"email": "someone@example.test", "user_metadata": map[string]any{"role": "service_role", "plan": "gold"},
+	}
+}
+
+// longLived is goodClaims for tests that move the clock by hours.
+func longLived(projectURL string) map[string]any {
+	return with(goodClaims(projectURL), map[string]any{"exp": clockStart.Add(48 * time.Hour).Unix()})
+}
+
+func sign(t testing.TB, method jwt.SigningMethod, key crypto.PrivateKey, header, body map[string]any) string {
+	t.Helper()
+	token := jwt.NewWithClaims(method, jwt.MapClaims(body))
+	maps.Copy(token.Header, header)
+	signed, err := token.SignedString(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return signed
+}
+
+func es256(t testing.TB, kid string, key *ecdsa.PrivateKey, body map[string]any) string {
+	t.Helper()
+	return "Bearer " + sign(t, jwt.SigningMethodES256, key, map[string]any{"kid": kid}, body)
+}
+
+func hs256(t testing.TB, body map[string]any) string {
+	t.Helper()
+	return "Bearer " + sign(t, jwt.SigningMethodHS256, secret, nil, body)
+}
+
+func wantCode(t testing.TB, v *Verifier, header string, want fault.Code) {
+	t.Helper()
+	if _, err := v.Verify(t.Context(), header); fault.CodeOf(err) != want {
+		t.Errorf("got %q (%v), want %q", fault.CodeOf(err), err, want)
+	}
+}

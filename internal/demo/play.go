@@ -1,0 +1,119 @@
+package demo
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/arcoscribe/throughline/internal/fault"
+	"github.com/arcoscribe/throughline/internal/memory"
+	"github.com/arcoscribe/throughline/streaming"
+	"github.com/google/uuid"
+)
+
+// Turn is one user message and the reply to it, as they went over the wire.
+type Turn struct {
+	// Number counts the messages that were sent, from 1.
+	Number int
+	// At is when the message was written, by the file; zero where unknown.
+	At                       time.Time
+	UserMessageID, MessageID uuid.UUID
+	// UserSeq is the user message's place in the chat; 0 when Postgres was not asked.
+	UserSeq int64
+	Receipt memory.Receipt
+	Usage   streaming.Usage
+	// HistoryTokens counts all messages before this one: what it would have cost to send them.
+	HistoryTokens int
+	// UnseenTurns counts earlier turns that were neither in the brief nor in the prompt.
+	UnseenTurns int
+	// FirstDelta is the time from sending to the first words, Took to the end of the reply.
+	FirstDelta, Took time.Duration
+}
+
+// MemoryTokens is what the reply was given of the past: brief, bridge and tail.
+func (t Turn) MemoryTokens() int {
+	return t.Receipt.BriefTokens + t.Receipt.BridgeTokens + t.Receipt.TailTokens
+}
+
+// failuresInARow end the playing: whatever it is, it does not go away.
+const failuresInARow = 3
+
+// player plays one chat.
+type player struct {
+	client *client
+	bar    *progress
+	chat   Chat
+	// spoken counts the tokens of all that was said so far, by both.
+	spoken int
+	// failing counts failed replies since the last good one.
+	failing int
+}
+
+// play sends the messages one after the other. It stops at the first error, with what it has.
+func (p *player) play(ctx context.Context, lines []Line) error {
+	for n, line := range lines {
+		r, err := p.ask(ctx, line.Content)
+		if err != nil {
+			return fmt.Errorf("message %d: %w", n+1, err)
+		}
+		if r.completed == nil {
+			if err := p.failed(n+1, r); err != nil {
+				return err
+			}
+			continue
+		}
+		p.failing = 0
+		turn := turnOf(n+1, line, r)
+		turn.HistoryTokens = p.spoken
+		p.heard(line.Content, r)
+		p.chat.Turns = append(p.chat.Turns, turn)
+		p.bar.played(line.CreatedAt, turn, p.spoken)
+	}
+	return nil
+}
+
+// ask sends one message to the chat, or starts it.
+func (p *player) ask(ctx context.Context, content string) (*reply, error) {
+	m := message{Content: content, ClientMessageID: uuid.New()}
+	if p.chat.ID != uuid.Nil {
+		m.ChatID = &p.chat.ID
+	}
+	r, err := p.client.say(ctx, m, listener{text: p.bar.says, wait: p.waits})
+	if r.started.ChatID != uuid.Nil {
+		p.chat.ID = r.started.ChatID
+	}
+	return r, err
+}
+
+func (p *player) waits(code fault.Code, d time.Duration) {
+	p.chat.Waits++
+	p.chat.Waited += d
+	if code == fault.OverRequestRateLimit {
+		p.bar.note("The server takes only so many messages a minute (RATE_LIMIT_MESSAGES_PER_MINUTE): waiting as it asks.")
+	}
+}
+
+// heard counts what the turn added to the history.
+func (p *player) heard(content string, r *reply) {
+	p.spoken += memory.Tokens(content) + memory.Tokens(r.text.String())
+}
+
+// failed takes note of a reply that broke off. The conversation goes on: the message is stored.
+func (p *player) failed(number int, r *reply) error {
+	p.chat.FailedTurns++
+	p.failing++
+	text := fmt.Sprintf("The reply to message %d failed (%s).", number, clean(r.failed.Code))
+	if p.failing >= failuresInARow || p.chat.ID == uuid.Nil {
+		return fmt.Errorf("message %d: %s, %d in a row: %s", number, r.failed.Code, p.failing, strings.TrimSuffix(clean(r.failed.Message), "."))
+	}
+	p.bar.note(text)
+	return nil
+}
+
+func turnOf(number int, line Line, r *reply) Turn {
+	return Turn{
+		Number: number, At: line.CreatedAt, UserMessageID: r.started.UserMessageID, MessageID: r.started.MessageID,
+		Receipt: r.receipt, Usage: r.completed.Usage, FirstDelta: r.firstDelta, Took: time.Since(r.begun),
+	}
+}

@@ -1,0 +1,159 @@
+package demo
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// earlyTurn is what the last turn's memory is compared with.
+const earlyTurn = 50
+
+// report prints what was played and measured.
+func report(out io.Writer, s Summary, o Options) error {
+	w := &stickyWriter{out: out}
+	if s.Interrupted {
+		fmt.Fprintf(w, "\nInterrupted: this is what there is so far.\n")
+	}
+	if s.ID == uuid.Nil {
+		fmt.Fprintln(w, "\nNo chat was started.")
+		return w.err
+	}
+	if o.DatabaseURL != "" {
+		writeBrief(w, s.Chat, o.Width)
+		writeRevisions(w, s.Revisions)
+	}
+	writeChart(w, s.Chat, o.Width)
+	writeTotals(w, s)
+	writeCoverage(w, s.Chat, o.Width)
+	writeOthers(w, s.Others)
+	writeRecall(w, s.Recall, o.Width)
+	fmt.Fprintf(w, "\nLook further:  make inspect CHAT=%s\n               %s/river/  (the jobs, in River UI)\n", s.ID, o.URL)
+	return w.err
+}
+
+func heading(w io.Writer, text string) { fmt.Fprintf(w, "\n%s\n\n", text) }
+
+func writeBrief(w io.Writer, c Chat, width int) {
+	if c.Brief.Text == "" {
+		heading(w, "The brief is still empty: nothing had to be folded yet.")
+	} else {
+		heading(w, fmt.Sprintf("The brief, version %d: %s, covers messages 1 to %d (%s after it)",
+			c.Brief.Version, count(c.Brief.Tokens, "token"), c.Brief.CoveredSeq, count(c.Brief.PendingTurns, "turn")))
+		writeWrapped(w, "  │ ", c.Brief.Text, width)
+	}
+	if c.FoldPending {
+		fmt.Fprintln(w, "\n  A fold is still pending, so this brief is not the last word.")
+	}
+}
+
+func writeRevisions(w io.Writer, revisions []Revision) {
+	if len(revisions) == 0 {
+		return
+	}
+	heading(w, "Its revisions")
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(table, "  version\tkind\tturns\tmessages\ttheir tokens\tbrief before\tafter\tms\t  by")
+	for _, r := range revisions {
+		fmt.Fprintf(table, "%d\t%s\t%d\t%d–%d\t%s\t%s\t%s\t%s\t  %s (%s)\n", r.Version, r.Kind, r.Turns, r.SeqFrom, r.SeqTo,
+			grouped(r.TurnsTokens), grouped(r.TokensBefore), grouped(r.TokensAfter), grouped(int(r.Took.Milliseconds())), clean(r.Model), r.PromptMode)
+	}
+	_ = table.Flush() // the writer below keeps its error
+}
+
+func writeChart(w io.Writer, c Chat, width int) {
+	memory, history := c.series()
+	if len(memory) == 0 {
+		return
+	}
+	heading(w, "Tokens of the past that each reply was given:  █ memory (brief, bridge, tail)  ░ the whole history")
+	fmt.Fprint(w, chart(memory, history, width), turnAxis(len(memory), width))
+	fmt.Fprintf(w, "\n%*s %s\n", chartMargin-1, "memory", sparkline(memory, width))
+	fmt.Fprintf(w, "%*s from 0 to %s\n", chartMargin-1, "alone,", count(c.Totals().Peak, "token"))
+}
+
+func writeTotals(w io.Writer, s Summary) {
+	if len(s.Turns) == 0 {
+		return
+	}
+	sum, last := s.Totals(), s.Turns[len(s.Turns)-1]
+	heading(w, fmt.Sprintf("Totals of %s, played in %s", count(len(s.Turns), "turn"), clock(s.Elapsed)))
+	line := func(name, value string) { fmt.Fprintf(w, "  %-34s %s\n", name, value) }
+	line("memory sent", count(sum.MemoryTokens, "token"))
+	line("the whole history would have been", fmt.Sprintf("%s, %.1f times as many", count(sum.HistoryTokens, "token"), sum.Saving()))
+	line("input as the model counted it", fmt.Sprintf("%s (with instructions and messages), %s of them cached", count(sum.InputTokens, "token"), grouped(sum.CachedTokens)))
+	line(memoryGrowth(s.Turns, last))
+	if s.FailedTurns > 0 {
+		line("replies that failed", grouped(s.FailedTurns))
+	}
+	if s.Waits > 0 {
+		line("the server asked to wait", fmt.Sprintf("%s, %s together", count(s.Waits, "time"), s.Waited.Round(time.Second)))
+	}
+}
+
+// memoryGrowth compares the last turn's memory with an early one's.
+func memoryGrowth(turns []Turn, last Turn) (name, value string) {
+	if len(turns) <= earlyTurn {
+		return fmt.Sprintf("memory at turn %d", last.Number), count(last.MemoryTokens(), "token")
+	}
+	early := turns[earlyTurn-1]
+	return fmt.Sprintf("memory at turn %d, at turn %d", early.Number, last.Number),
+		fmt.Sprintf("%s, %s tokens (the history: %s, %s)", grouped(early.MemoryTokens()), grouped(last.MemoryTokens()),
+			grouped(early.HistoryTokens), grouped(last.HistoryTokens))
+}
+
+func writeCoverage(w io.Writer, c Chat, width int) {
+	sum := c.Totals()
+	if len(c.Turns) == 0 {
+		return
+	}
+	fmt.Fprintln(w)
+	how := "Checked against the stored messages: for every reply, each earlier turn is at or before the receipt's covered_through_seq, " +
+		"or among the bridge and tail turns that it counts."
+	if !c.CoverageChecked {
+		how = "That is what the receipts say themselves; it was not held against the stored messages."
+	}
+	verdict := "No turn unseen."
+	if sum.DroppedTurns > 0 || sum.UnseenTurns > 0 {
+		verdict = fmt.Sprintf("Turns UNSEEN: the receipts report %d dropped, the check finds %d (added up over all replies).", sum.DroppedTurns, sum.UnseenTurns)
+	}
+	writeWrapped(w, "  ", verdict+" "+how, width)
+	if sum.TruncatedReplies > 0 {
+		writeWrapped(w, "  ", fmt.Sprintf("In %s a long message or the brief was shown shortened (truncated).", replies(sum.TruncatedReplies)), width)
+	}
+}
+
+func replies(n int) string {
+	if n == 1 {
+		return "1 reply"
+	}
+	return grouped(n) + " replies"
+}
+
+func writeOthers(w io.Writer, others []Chat) {
+	if len(others) == 0 {
+		return
+	}
+	heading(w, "The chats played beside it")
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(table, "  chat\tturns\tfailed\tmemory tokens\thistory tokens\tbrief\tunseen turns\t")
+	for _, c := range others {
+		sum := c.Totals()
+		fmt.Fprintf(table, "  %s\t%d\t%d\t%s\t%s\tv%d\t%d\t\n", c.ID, len(c.Turns), c.FailedTurns,
+			grouped(sum.MemoryTokens), grouped(sum.HistoryTokens), c.Brief.Version, sum.UnseenTurns)
+	}
+	_ = table.Flush() // the writer below keeps its error
+}
+
+func writeRecall(w io.Writer, r Recall, width int) {
+	if r.Question == "" {
+		return
+	}
+	heading(w, fmt.Sprintf("And does it remember? (brief v%d, %s of memory)", r.Turn.Receipt.BriefVersion, count(r.Turn.MemoryTokens(), "token")))
+	writeWrapped(w, "  > ", r.Question, width)
+	writeWrapped(w, "  < ", strings.TrimSpace(r.Answer), width)
+}

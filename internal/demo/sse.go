@@ -1,0 +1,105 @@
+package demo
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"strings"
+)
+
+// event is one server-sent event.
+type event struct {
+	name, id, data string
+}
+
+// maxEvent bounds one event in bytes: whoever sends more is not the server we know.
+const maxEvent = 4 << 20
+
+var errEventTooLarge = errors.New("a server-sent event is larger than 4 MiB")
+
+// eventReader reads an event stream as the WHATWG HTML standard describes it (section 9.2.6): lines
+// end in LF, CR or CRLF, comments and unknown fields are passed over, and an event without its blank
+// line at the end was never sent.
+type eventReader struct {
+	in *bufio.Reader
+	// afterCR: a LF that comes next belongs to the line end before it. To look for it at once would
+	// wait for a byte that may come much later.
+	afterCR bool
+	begun   bool
+	lastID  string
+	line    []byte
+}
+
+func newEventReader(r io.Reader) *eventReader {
+	return &eventReader{in: bufio.NewReader(r)}
+}
+
+// next gives the next event. It returns io.EOF at the end of the stream, also in the middle of an
+// event.
+func (r *eventReader) next() (event, error) {
+	var e event
+	var data strings.Builder
+	hasData := false
+	for {
+		line, err := r.readLine(maxEvent - data.Len())
+		if err != nil {
+			return event{}, err
+		}
+		if line == "" {
+			if !hasData {
+				e.name = ""
+				continue
+			}
+			e.id, e.data = r.lastID, data.String()
+			return e, nil
+		}
+		field, value, _ := strings.Cut(line, ":")
+		value = strings.TrimPrefix(value, " ")
+		switch field {
+		case "event":
+			e.name = value
+		case "data":
+			if hasData {
+				data.WriteByte('\n')
+			}
+			hasData = true
+			data.WriteString(value)
+		case "id":
+			if !strings.ContainsRune(value, 0) {
+				r.lastID = value
+			}
+		}
+	}
+}
+
+// readLine reads a line of at most limit bytes without its end.
+func (r *eventReader) readLine(limit int) (string, error) {
+	r.line = r.line[:0]
+	for {
+		c, err := r.in.ReadByte()
+		if err != nil {
+			return "", err
+		}
+		skip := r.afterCR && c == '\n'
+		r.afterCR = c == '\r'
+		if skip {
+			continue
+		}
+		if c == '\n' || c == '\r' {
+			return r.wholeLine(), nil
+		}
+		if r.line = append(r.line, c); len(r.line) > limit {
+			return "", errEventTooLarge
+		}
+	}
+}
+
+// wholeLine is the line that was read. One byte order mark may stand at the beginning of a stream.
+func (r *eventReader) wholeLine() string {
+	line := string(r.line)
+	if !r.begun {
+		r.begun = true
+		line = strings.TrimPrefix(line, "\uFEFF")
+	}
+	return line
+}

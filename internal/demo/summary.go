@@ -1,0 +1,92 @@
+package demo
+
+import (
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// Summary is what was played and measured.
+type Summary struct {
+	// Chat is the one that the report is about, Others are those that were played beside it.
+	Chat
+	Others []Chat
+	// Elapsed is how long the playing took, without the waiting for folds.
+	Elapsed time.Duration
+	// Interrupted: the context ended before everything was played.
+	Interrupted bool
+}
+
+// Chat is one conversation as it was played.
+type Chat struct {
+	ID uuid.UUID
+	// Turns are those with a whole reply, in order; FailedTurns counts the others.
+	Turns       []Turn
+	FailedTurns int
+	// Waits counts how often the server asked to wait, Waited adds up for how long.
+	Waits  int
+	Waited time.Duration
+	// CoverageChecked: each receipt was held against the rows of the chat. Otherwise only the receipts'
+	// own word is known, and UnseenTurns are their dropped turns.
+	CoverageChecked bool
+	// Brief, Revisions and FoldPending are empty when Postgres was not asked.
+	Brief     Brief
+	Revisions []Revision
+	// FoldPending tells of a fold that was still to be done when the waiting ended.
+	FoldPending bool
+	// Recall is the question at the end; its Question is empty when none was asked.
+	Recall Recall
+}
+
+// Recall is a question about the past, and the reply.
+type Recall struct {
+	Question, Answer string
+	Turn             Turn
+}
+
+// Totals adds up a chat's turns.
+type Totals struct {
+	// MemoryTokens and HistoryTokens are sums over all turns.
+	MemoryTokens, HistoryTokens int
+	// InputTokens and CachedTokens are what the model reported.
+	InputTokens, CachedTokens int
+	DroppedTurns, UnseenTurns int
+	TruncatedReplies          int
+	// Peak is the largest memory of any turn.
+	Peak int
+}
+
+// Totals adds up the turns.
+func (c Chat) Totals() Totals {
+	var sum Totals
+	for _, t := range c.Turns {
+		sum.MemoryTokens += t.MemoryTokens()
+		sum.HistoryTokens += t.HistoryTokens
+		sum.InputTokens += t.Usage.InputTokens
+		sum.CachedTokens += t.Usage.CachedTokens
+		sum.DroppedTurns += t.Receipt.DroppedTurns
+		sum.UnseenTurns += t.UnseenTurns
+		if t.Receipt.Truncated {
+			sum.TruncatedReplies++
+		}
+		sum.Peak = max(sum.Peak, t.MemoryTokens())
+	}
+	return sum
+}
+
+// Saving is how many times the memory's tokens the whole history would have been; 0 without memory.
+func (t Totals) Saving() float64 {
+	if t.MemoryTokens == 0 {
+		return 0
+	}
+	return float64(t.HistoryTokens) / float64(t.MemoryTokens)
+}
+
+// series gives memory and history tokens per turn.
+func (c Chat) series() (memory, history []int) {
+	for _, t := range c.Turns {
+		memory = append(memory, t.MemoryTokens())
+		history = append(history, t.HistoryTokens)
+	}
+	return memory, history
+}

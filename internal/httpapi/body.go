@@ -1,0 +1,92 @@
+package httpapi
+
+import (
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/arcoscribe/throughline/internal/fault"
+)
+
+const (
+	// maxBody is the longest body, in bytes.
+	maxBody = 1 << 20
+	// bodyTimeout is how long a client may take to send its body.
+	bodyTimeout = 30 * time.Second
+	// Of a body that is too long, so much is still taken in, for so long, while the answer waits to
+	// be read: most clients look at an answer only when they have sent everything, and would
+	// otherwise see a broken connection.
+	maxDrain     = 16 << 20
+	drainTimeout = 3 * time.Second
+	// readByNetHTTP is what net/http itself takes in of a body that a handler left.
+	readByNetHTTP = 256 << 10
+)
+
+// readBody gives the whole body of a JSON request.
+func readBody(c echo.Context) ([]byte, error) {
+	request := c.Request()
+	if err := checkMediaType(request.Header); err != nil {
+		return nil, err
+	}
+	if request.ContentLength > maxBody {
+		return nil, bodyTooLarge()
+	}
+	control := http.NewResponseController(c.Response().Writer)
+	_ = control.SetReadDeadline(time.Now().Add(bodyTimeout)) // recorders have none
+	body, err := io.ReadAll(io.LimitReader(request.Body, maxBody+1))
+	_ = control.SetReadDeadline(time.Time{}) // a deadline would end the stream that follows
+	switch {
+	case request.Context().Err() != nil:
+		return nil, request.Context().Err()
+	case len(body) > maxBody:
+		return nil, bodyTooLarge()
+	case err != nil:
+		return nil, fault.Wrap(fault.BadRequest, "The body could not be read to its end.", err)
+	}
+	return body, nil
+}
+
+// checkMediaType accepts application/json with any parameters, uncompressed.
+func checkMediaType(header http.Header) error {
+	kind, _, err := mime.ParseMediaType(header.Get(echo.HeaderContentType))
+	if errors.Is(err, mime.ErrInvalidMediaParameter) {
+		err = nil // the type itself was readable
+	}
+	if err != nil || kind != mediaJSON {
+		return fault.New(fault.UnsupportedMediaType, "The body must be sent with Content-Type: application/json.")
+	}
+	encoding := header.Get(echo.HeaderContentEncoding)
+	if encoding != "" && !strings.EqualFold(encoding, "identity") {
+		return fault.New(fault.UnsupportedMediaType, "The body must be sent without a Content-Encoding.")
+	}
+	return nil
+}
+
+func bodyTooLarge() error {
+	return &fault.Error{Code: fault.BodyTooLarge, Message: "The body is larger than 1 MiB.", Details: map[string]any{"max_bytes": maxBody}}
+}
+
+// refuse answers a request that failed. Where a good part of its body may not have been read, it
+// answers first and then takes in some of the rest.
+func (s *Server) refuse(c echo.Context, refusal error) {
+	length := c.Request().ContentLength
+	if length >= 0 && length <= readByNetHTTP || c.Response().Committed {
+		s.writeError(refusal, c)
+		return
+	}
+	control := http.NewResponseController(c.Response().Writer)
+	_ = control.EnableFullDuplex() // HTTP/2 always is; a recorder has no connection
+	c.Response().Header().Set(echo.HeaderConnection, "close")
+	s.writeError(refusal, c)
+	_ = control.Flush()
+	if c.Request().Header.Get("Expect") != "" {
+		return // such a client waits to be asked for its body, and reading would ask
+	}
+	_ = control.SetReadDeadline(time.Now().Add(drainTimeout))
+	_, _ = io.CopyN(io.Discard, c.Request().Body, maxDrain) // how it ends makes no difference
+}

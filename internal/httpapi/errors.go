@@ -1,0 +1,140 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"math"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/arcoscribe/throughline/internal/fault"
+)
+
+// statusClientGone stands in the log and the metrics for a request whose client left before its
+// answer. Nobody reads it on the wire.
+const statusClientGone = 499
+
+// statuses is the contract's table of errors. A code that is missing here is a 500.
+var statuses = map[fault.Code]int{
+	fault.BadRequest:           http.StatusBadRequest,
+	fault.BadUUID:              http.StatusBadRequest,
+	fault.NoAuthorization:      http.StatusUnauthorized,
+	fault.SessionExpired:       http.StatusUnauthorized,
+	fault.BadJWT:               http.StatusUnauthorized,
+	fault.NotFound:             http.StatusNotFound,
+	fault.ChatNotFound:         http.StatusNotFound,
+	fault.MessageNotFound:      http.StatusNotFound,
+	fault.MethodNotAllowed:     http.StatusMethodNotAllowed,
+	fault.GenerationInProgress: http.StatusConflict,
+	fault.BodyTooLarge:         http.StatusRequestEntityTooLarge,
+	fault.UnsupportedMediaType: http.StatusUnsupportedMediaType,
+	fault.ValidationFailed:     http.StatusUnprocessableEntity,
+	fault.UnknownModelVariant:  http.StatusUnprocessableEntity,
+	fault.IdempotencyMismatch:  http.StatusUnprocessableEntity,
+	fault.OverRequestRateLimit: http.StatusTooManyRequests,
+	fault.Internal:             http.StatusInternalServerError,
+	fault.UpstreamFailed:       http.StatusBadGateway,
+	fault.UpstreamTimeout:      http.StatusGatewayTimeout,
+	fault.UpstreamOverloaded:   http.StatusServiceUnavailable,
+	fault.NotReady:             http.StatusServiceUnavailable,
+	fault.ShuttingDown:         http.StatusServiceUnavailable,
+	fault.Interrupted:          http.StatusServiceUnavailable,
+}
+
+// defaultRetryAfter is told with 429 and 503 where nobody knows better.
+const defaultRetryAfter = 5 * time.Second
+
+// errorBody is the answer to every request that failed.
+type errorBody struct {
+	Code    string `json:"code" description:"What went wrong, for programs."`
+	Message string `json:"message" description:"One sentence for a person."`
+	// Details are facts beyond the code, such as the names of wrong fields.
+	Details map[string]any `json:"details,omitempty" nullable:"false" description:"Further facts, such as the names of wrong fields."`
+}
+
+// writeError answers a request that failed. It is the only place that does.
+func (s *Server) writeError(err error, c echo.Context) {
+	failure := s.toFault(err)
+	status := statusOf(failure.Code)
+	if clientGone(c, err) {
+		status = statusClientGone
+	}
+	s.logFailure(c, status, err)
+	if c.Response().Committed {
+		return
+	}
+	header := c.Response().Header()
+	if status == http.StatusUnauthorized {
+		header.Set(echo.HeaderWWWAuthenticate, "Bearer")
+	}
+	if status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable {
+		header.Set(echo.HeaderRetryAfter, retryAfter(failure.RetryAfter))
+	}
+	body := errorBody{Code: string(failure.Code), Message: failure.Message, Details: failure.Details}
+	if err := writeJSON(c, status, body); err != nil {
+		s.config.Logger.LogAttrs(c.Request().Context(), slog.LevelDebug, "error not delivered", slog.Any(keyError, err))
+	}
+}
+
+// toFault gives the error to be told. What is not a *fault.Error is told nothing of.
+func (s *Server) toFault(err error) *fault.Error {
+	if known, ok := errors.AsType[*fault.Error](err); ok && statusOf(known.Code) != http.StatusInternalServerError {
+		return known
+	}
+	routing, ok := errors.AsType[*echo.HTTPError](err)
+	switch {
+	case ok && routing.Code == http.StatusNotFound:
+		return fault.New(fault.NotFound, "There is nothing at this address.")
+	case ok && routing.Code == http.StatusMethodNotAllowed:
+		return fault.New(fault.MethodNotAllowed, "This address does not accept the method; the Allow header tells which it does.")
+	}
+	generic := fault.New(fault.Internal, "Something went wrong on our side. The request id names it in our log.")
+	if known, ok := errors.AsType[*fault.Error](err); ok {
+		generic.Details = known.Details
+	}
+	return generic
+}
+
+func statusOf(code fault.Code) int {
+	if status, ok := statuses[code]; ok {
+		return status
+	}
+	return http.StatusInternalServerError
+}
+
+func isFault(err error) bool {
+	_, ok := errors.AsType[*fault.Error](err)
+	return ok
+}
+
+func clientGone(c echo.Context, err error) bool {
+	return c.Request().Context().Err() != nil && errors.Is(err, context.Canceled)
+}
+
+// retryAfter gives the header's value: whole seconds, never less than one.
+func retryAfter(wait time.Duration) string {
+	if wait <= 0 {
+		wait = defaultRetryAfter
+	}
+	return strconv.Itoa(max(1, int(math.Ceil(wait.Seconds()))))
+}
+
+// logFailure keeps the cause of what is our fault or our surroundings'. A refused request is told in
+// the access log already, and a failed reply in chat's own line: it comes here without a cause.
+func (s *Server) logFailure(c echo.Context, status int, err error) {
+	if status < http.StatusInternalServerError {
+		return
+	}
+	level := slog.LevelWarn
+	if status == http.StatusInternalServerError {
+		level = slog.LevelError
+	} else if known, ok := errors.AsType[*fault.Error](err); ok && known.Err == nil {
+		return
+	}
+	s.config.Logger.LogAttrs(c.Request().Context(), level, "request failed",
+		slog.String(keyRequestID, requestID(c)), slog.String(keyRoute, route(c)), slog.Any(keyError, err))
+}

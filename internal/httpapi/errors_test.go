@@ -1,0 +1,255 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/arcoscribe/throughline/internal/auth"
+	"github.com/arcoscribe/throughline/internal/chat"
+	"github.com/arcoscribe/throughline/internal/fault"
+)
+
+const (
+	firstPath = "/v1/message/first"
+	nextPath  = "/v1/message"
+	hello     = `{"content":"hello"}`
+)
+
+// refusals makes each code of the contract happen, on a server of its own.
+var refusals = map[fault.Code]func(t *testing.T) answered{
+	fault.BadRequest: func(t *testing.T) answered {
+		return newHarness(t, says("x")).call(http.MethodPost, firstPath, `{"content": `)
+	},
+	fault.BadUUID: func(t *testing.T) answered {
+		return newHarness(t, says("x")).call(http.MethodPost, nextPath, `{"chat_id":"nonsense","content":"a"}`)
+	},
+	fault.NoAuthorization: func(t *testing.T) answered {
+		return newHarness(t, says("x")).call(http.MethodPost, firstPath, hello, "Authorization", "")
+	},
+	fault.SessionExpired: func(t *testing.T) answered {
+		h := newHarness(t, says("x"))
+		return h.call(http.MethodPost, firstPath, hello, "Authorization", tokenAt(h.user, time.Now().Add(-2*time.Hour)))
+	},
+	fault.BadJWT: func(t *testing.T) answered {
+		return newHarness(t, says("x")).call(http.MethodPost, firstPath, hello, "Authorization", "Bearer nonsense")
+	},
+	fault.NotFound: func(t *testing.T) answered {
+		return newHarness(t, says("x")).call(http.MethodGet, "/v2/nothing", "")
+	},
+	fault.MethodNotAllowed: func(t *testing.T) answered {
+		return newHarness(t, says("x")).call(http.MethodDelete, nextPath, "")
+	},
+	fault.ChatNotFound: func(t *testing.T) answered {
+		return newHarness(t, says("x")).call(http.MethodPost, nextPath, nextBody(uuid.New(), "a"))
+	},
+	fault.MessageNotFound: func(t *testing.T) answered {
+		h := newHarness(t, says("x"))
+		return h.call(http.MethodPost, "/v1/message/"+h.store.addEmptyChat(h.user).String()+"/cancel", "")
+	},
+	fault.GenerationInProgress: func(t *testing.T) answered {
+		model := newConductor()
+		h := newHarness(t, model)
+		model.accept()
+		started := h.open(h.request(http.MethodPost, firstPath, hello)).event()
+		chatID, _ := started.data["chat_id"].(string)
+		answer := h.call(http.MethodPost, nextPath, nextBody(uuid.MustParse(chatID), "more"))
+		if got := answer.error(t).Details["message_id"]; got != started.data["message_id"] {
+			t.Errorf("the running message is %v, told is %v", started.data["message_id"], got)
+		}
+		return answer
+	},
+	fault.BodyTooLarge: func(t *testing.T) answered {
+		return newHarness(t, says("x")).call(http.MethodPost, firstPath, bodyOf(maxBody+1))
+	},
+	fault.UnsupportedMediaType: func(t *testing.T) answered {
+		return newHarness(t, says("x")).call(http.MethodPost, firstPath, hello, "Content-Type", "text/plain")
+	},
+	fault.ValidationFailed: func(t *testing.T) answered {
+		answer := newHarness(t, says("x")).call(http.MethodPost, firstPath, `{"content":" \n"}`)
+		if _, ok := answer.error(t).Details["content"]; !ok {
+			t.Errorf("details do not name the field: %s", answer.body)
+		}
+		return answer
+	},
+	fault.UnknownModelVariant: func(t *testing.T) answered {
+		return newHarness(t, says("x")).call(http.MethodPost, firstPath, `{"content":"a","model_variant":"gpt-2"}`)
+	},
+	fault.IdempotencyMismatch: func(t *testing.T) answered {
+		h := newHarness(t, says("x"))
+		id := uuid.NewString()
+		h.call(http.MethodPost, firstPath, marshal(map[string]any{"content": "a", "client_message_id": id}))
+		return h.call(http.MethodPost, firstPath, marshal(map[string]any{"content": "b", "client_message_id": id}))
+	},
+	fault.OverRequestRateLimit: func(t *testing.T) answered {
+		h := newHarness(t, says("x"), func(c *Config) { c.MessagesPerMinute = 1 })
+		h.first("one")
+		return h.first("two")
+	},
+	fault.UpstreamFailed: func(t *testing.T) answered {
+		answer := newHarness(t, refuses(errUpstream)).first("a")
+		if len(answer.error(t).Details) == 0 {
+			t.Error("the stored message is not named")
+		}
+		return answer
+	},
+	fault.UpstreamTimeout:    func(t *testing.T) answered { return newHarness(t, refuses(errTimeout)).first("a") },
+	fault.UpstreamOverloaded: func(t *testing.T) answered { return newHarness(t, refuses(errOverloaded)).first("a") },
+	fault.NotReady: func(t *testing.T) answered {
+		h := newHarness(t, says("x"), func(c *Config) {
+			c.Ready = func(context.Context) (map[string]any, error) {
+				return map[string]any{"migrations": "pending"}, errors.New("secret address refused")
+			}
+		})
+		answer := h.call(http.MethodGet, "/readyz", "")
+		if answer.error(t).Details["migrations"] != "pending" || strings.Contains(string(answer.body), "secret") {
+			t.Errorf("answer is %s", answer.body)
+		}
+		return answer
+	},
+	fault.ShuttingDown: func(t *testing.T) answered {
+		h := newHarness(t, says("x"))
+		h.closeChat()
+		return h.first("a")
+	},
+	fault.Interrupted: func(t *testing.T) answered {
+		model := newConductor()
+		h := newHarness(t, model)
+		done := make(chan answered)
+		go func() { done <- h.first("a", "Accept", "application/json") }()
+		h.waitFor("the call of the model", func() bool { return model.calls.Load() == 1 })
+		h.closeChat()
+		return <-done
+	},
+	fault.Internal: func(t *testing.T) answered {
+		h := newHarness(t, says("x"))
+		h.store.fails = errors.New("secret cause")
+		answer := h.first("a", "X-Request-Id", "my-id-1")
+		if strings.Contains(string(answer.body), "secret") {
+			t.Errorf("the cause is told: %s", answer.body)
+		}
+		lines := h.logs.lines(t, "request failed")
+		if len(lines) != 1 || lines[0]["request_id"] != "my-id-1" || lines[0]["error"] != "secret cause" {
+			t.Errorf("the cause is not in the log with the request id: %v", lines)
+		}
+		return answer
+	},
+}
+
+func nextBody(chatID uuid.UUID, content string) string {
+	return marshal(map[string]any{"chat_id": chatID, "content": content})
+}
+
+// bodyOf is a valid message of exactly that many bytes.
+func bodyOf(size int) string {
+	const frame = `{"content":"a","metadata":{"x":""}}`
+	return strings.Replace(frame, `""`, `"`+strings.Repeat("y", size-len(frame))+`"`, 1)
+}
+
+func TestEveryErrorOfTheContract(t *testing.T) {
+	t.Parallel()
+	for code, status := range statuses {
+		t.Run(string(code), func(t *testing.T) {
+			t.Parallel()
+			happen, ok := refusals[code]
+			if !ok {
+				t.Fatal("no test makes this error happen")
+			}
+			answer := happen(t)
+			if body := answer.error(t); answer.status != status || body.Code != string(code) || body.Message == "" {
+				t.Errorf("answered %d %+v, want %d %s", answer.status, body, status, code)
+			}
+			checkErrorHeaders(t, answer)
+		})
+	}
+}
+
+func checkErrorHeaders(t *testing.T, answer answered) {
+	t.Helper()
+	if got := answer.header.Get("WWW-Authenticate"); (got == "Bearer") != (answer.status == 401) {
+		t.Errorf("WWW-Authenticate is %q with %d", got, answer.status)
+	}
+	wait := answer.header.Get("Retry-After")
+	if answer.status != 429 && answer.status != 503 {
+		if wait != "" {
+			t.Errorf("Retry-After is %q with %d", wait, answer.status)
+		}
+		return
+	}
+	if seconds, err := strconv.Atoi(wait); err != nil || seconds < 1 {
+		t.Errorf("Retry-After is %q", wait)
+	}
+}
+
+func TestUnknownCodeIsInternal(t *testing.T) {
+	t.Parallel()
+	if got := statusOf("something_new"); got != http.StatusInternalServerError {
+		t.Errorf("status is %d", got)
+	}
+}
+
+func TestRetryAfterIsWholeSecondsUp(t *testing.T) {
+	t.Parallel()
+	for wait, want := range map[time.Duration]string{0: "5", time.Millisecond: "1", time.Second: "1", 1001 * time.Millisecond: "2", time.Minute: "60"} {
+		if got := retryAfter(wait); got != want {
+			t.Errorf("%v: %s, want %s", wait, got, want)
+		}
+	}
+}
+
+func TestMethodNotAllowedTellsWhichAre(t *testing.T) {
+	t.Parallel()
+	answer := newHarness(t, says("x")).call(http.MethodGet, firstPath, "")
+	if got := answer.header.Get("Allow"); !strings.Contains(got, "POST") {
+		t.Errorf("Allow is %q", got)
+	}
+}
+
+// broken is a chat that panics, at once or in the middle of a stream.
+type broken struct{ Chat }
+
+func (broken) Send(context.Context, auth.Principal, chat.Message) (*chat.Reply, error) {
+	panic("secret state")
+}
+
+func TestPanicIsAnInternalError(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, says("x"), func(c *Config) { c.Chat = broken{c.Chat}; c.MaxStreamsPerUser = 1 })
+	for range 2 { // twice, because a panic must not keep the user's place
+		answer := h.first("a")
+		if answer.status != 500 || answer.error(t).Code != "internal" || strings.Contains(string(answer.body), "secret") {
+			t.Fatalf("answered %d %s", answer.status, answer.body)
+		}
+	}
+	if lines := h.logs.lines(t, "handler panicked"); len(lines) != 2 || !strings.Contains(lines[0]["stack"].(string), "errors_test.go") {
+		t.Errorf("the panic is not logged with its stack: %v", lines)
+	}
+}
+
+func TestPanicWithinAnAnswerCutsTheConnection(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, says("x"), func(c *Config) {
+		c.RiverUI = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = w.Write([]byte("the beginning"))
+			_ = http.NewResponseController(w).Flush()
+			panic("late")
+		})
+	})
+	response, err := h.http.Client().Do(h.request(http.MethodGet, "/river/jobs", ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	if _, err := response.Body.Read(make([]byte, 100)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := response.Body.Read(make([]byte, 100)); err == nil || err.Error() == "EOF" {
+		t.Errorf("the answer seems complete: %v", err)
+	}
+}

@@ -1,0 +1,155 @@
+package httpapi
+
+import (
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"pgregory.net/rapid"
+)
+
+func TestRateLimitRefills(t *testing.T) {
+	t.Parallel()
+	limiter, user, now := newRateLimiter(3), uuid.New(), time.Unix(1_000_000, 0)
+	for i := range 3 {
+		if wait := limiter.take(user, now); wait != 0 {
+			t.Fatalf("message %d of the burst waits %v", i, wait)
+		}
+	}
+	if wait := limiter.take(user, now); wait != 20*time.Second {
+		t.Errorf("the fourth waits %v, want 20s", wait)
+	}
+	if wait := limiter.take(user, now.Add(10*time.Second)); wait != 10*time.Second {
+		t.Errorf("being refused costs something: %v", wait)
+	}
+	if wait := limiter.take(user, now.Add(20*time.Second)); wait != 0 {
+		t.Errorf("after the wait there is still %v", wait)
+	}
+}
+
+func TestRateLimitIsPerUser(t *testing.T) {
+	t.Parallel()
+	limiter, now := newRateLimiter(1), time.Unix(1_000_000, 0)
+	greedy, modest := uuid.New(), uuid.New()
+	for range 100 {
+		limiter.take(greedy, now)
+	}
+	if wait := limiter.take(modest, now); wait != 0 {
+		t.Errorf("another user waits %v", wait)
+	}
+}
+
+func TestRateLimitForgetsIdleUsers(t *testing.T) {
+	t.Parallel()
+	limiter, now := newRateLimiter(60), time.Unix(1_000_000, 0)
+	for range 1000 {
+		limiter.take(uuid.New(), now)
+	}
+	limiter.take(uuid.New(), now.Add(2*time.Minute))
+	if n := len(limiter.buckets); n != 1 {
+		t.Errorf("%d buckets are kept", n)
+	}
+}
+
+// Forgetting must not give anybody more than the burst and the rate.
+func TestRateLimitHoldsOverAnyTime(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		perMinute := rapid.IntRange(1, 20).Draw(t, "per minute")
+		limiter, user := newRateLimiter(perMinute), uuid.New()
+		begin := time.Unix(1_000_000, 0)
+		now, accepted := begin, 0
+		for _, pause := range rapid.SliceOfN(rapid.IntRange(0, 90_000), 1, 60).Draw(t, "pauses in ms") {
+			now = now.Add(time.Duration(pause) * time.Millisecond)
+			if limiter.take(user, now) == 0 {
+				accepted++
+			}
+		}
+		if most := float64(perMinute)*(1+now.Sub(begin).Minutes()) + 1e-6; float64(accepted) > most {
+			t.Fatalf("%d accepted, at most %.1f are due", accepted, most)
+		}
+	})
+}
+
+func TestZeroSwitchesLimitsOff(t *testing.T) {
+	t.Parallel()
+	limiter, streams, user := newRateLimiter(0), newStreamLimiter(0), uuid.New()
+	for range 1000 {
+		if wait := limiter.take(user, time.Unix(0, 0)); wait != 0 {
+			t.Fatal("a limit of zero limits")
+		}
+		if _, err := streams.acquire(user); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestOneUsersRateDoesNotHinderAnother(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, says("x"), func(c *Config) { c.MessagesPerMinute = 2 })
+	for _, want := range []int{200, 200, 429, 429} {
+		if got := h.first("a").status; got != want {
+			t.Errorf("status %d, want %d", got, want)
+		}
+	}
+	if got := h.first("a", "Authorization", token(uuid.New())).status; got != 200 {
+		t.Errorf("another user gets %d", got)
+	}
+	if got := h.first("a", "Authorization", "Bearer nonsense").status; got != 401 {
+		t.Errorf("the limit comes before the token: %d", got)
+	}
+}
+
+func TestStreamLimitCountsOpenStreams(t *testing.T) {
+	t.Parallel()
+	model := newConductor()
+	h := newHarness(t, model, func(c *Config) { c.MaxStreamsPerUser = 2 })
+	model.accept()
+	stream := h.open(h.request(http.MethodPost, firstPath, hello))
+	chatID, _ := stream.event().data["chat_id"].(string)
+	second := h.open(h.request(http.MethodGet, "/v1/message/"+chatID+"/stream", ""))
+	second.event()
+	if got := h.call(http.MethodGet, "/v1/message/"+chatID+"/stream", "").status; got != 429 {
+		t.Errorf("a third stream gets %d", got)
+	}
+	if got := h.call(http.MethodGet, "/v1/message/"+uuid.NewString()+"/stream", "", "Authorization", token(uuid.New())).status; got != 404 {
+		t.Errorf("another user gets %d", got)
+	}
+	model.finish()
+	stream.rest()
+	second.rest()
+	h.waitFor("both places to be free", func() bool { return h.places() == 0 })
+}
+
+func TestLeavingAStreamKeepsItsPlaceWhileTheReplyRuns(t *testing.T) {
+	t.Parallel()
+	model := newConductor()
+	h := newHarness(t, model, func(c *Config) { c.MaxStreamsPerUser = 1 })
+	model.accept()
+	stream := h.open(h.request(http.MethodPost, firstPath, hello))
+	stream.event()
+	_ = stream.response.Body.Close()
+	h.waitFor("the handler to end", func() bool { return len(h.logs.lines(t, "request")) == 1 })
+	if got := h.first("again").status; got != 429 {
+		t.Errorf("leaving is a way around the limit: %d", got)
+	}
+	model.finish()
+	h.waitForSave()
+	h.waitFor("the place to be free", func() bool { return h.places() == 0 })
+}
+
+func TestFailedMessagesKeepNoPlace(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, refuses(errUpstream), func(c *Config) { c.MaxStreamsPerUser = 1 })
+	for _, accept := range []string{"text/event-stream", "application/json"} {
+		for range 3 {
+			if got := h.first("a", "Accept", accept).status; got != 502 {
+				t.Errorf("%s: status %d", accept, got)
+			}
+		}
+	}
+	if n := h.places(); n != 0 {
+		t.Errorf("%d places are kept", n)
+	}
+}

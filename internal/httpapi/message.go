@@ -1,0 +1,227 @@
+package httpapi
+
+import (
+	"errors"
+	"net/http"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/google/uuid"
+	"github.com/labstack/echo/v4"
+
+	"github.com/arcoscribe/throughline/internal/chat"
+	"github.com/arcoscribe/throughline/internal/fault"
+	"github.com/arcoscribe/throughline/internal/memory"
+)
+
+const (
+	headerIdempotencyKey = "Idempotency-Key"
+	headerLastEventID    = "Last-Event-ID"
+	maxIdempotencyKey    = 255
+)
+
+// idempotencyNamespace is where the client message ids that are derived from an Idempotency-Key live.
+// It must never change: a changed one would take a message that is sent again for a new one.
+var idempotencyNamespace = uuid.MustParse("0f7c3a8e-5d55-4c43-9b0e-3f6d1f2a7c61")
+
+// firstMessageBody is the body of POST /v1/message/first.
+type firstMessageBody struct {
+	_               struct{}       `additionalProperties:"false"`
+	Content         string         `json:"content" minLength:"1" maxLength:"32000" description:"What the user says: 1 to 32000 characters after trimming."`
+	ModelVariant    *string        `json:"model_variant,omitempty" description:"Name of a model variant; the first one configured when it is left out."`
+	ClientMessageID *string        `json:"client_message_id,omitempty" format:"uuid" description:"A uuid that the client made for this message. The same one again never calls the model twice: it joins or replays the reply."`
+	Sources         []sourceBody   `json:"sources,omitempty" nullable:"true" maxItems:"20" description:"Passages retrieved for this question."`
+	Metadata        map[string]any `json:"metadata,omitempty" nullable:"true" description:"The app's own facts about the message, at most 32 levels deep."`
+}
+
+// messageBody is the body of POST /v1/message.
+type messageBody struct {
+	ChatID *string `json:"chat_id" format:"uuid" nullable:"false" description:"The chat to continue."`
+	firstMessageBody
+}
+
+// sourceBody is one retrieved passage.
+type sourceBody struct {
+	_       struct{} `additionalProperties:"false"`
+	Title   *string  `json:"title,omitempty" maxLength:"2000"`
+	Content *string  `json:"content,omitempty" maxLength:"8000"`
+	URL     *string  `json:"url,omitempty" maxLength:"2000"`
+}
+
+func (b *firstMessageBody) fields() map[string]reader {
+	return map[string]reader{
+		"content":           text(&b.Content),
+		"model_variant":     optionalText(&b.ModelVariant),
+		"client_message_id": optionalText(&b.ClientMessageID),
+		"sources":           list(&b.Sources, (*sourceBody).fields),
+		"metadata":          freeObject(&b.Metadata),
+	}
+}
+
+func (b *messageBody) fields() map[string]reader {
+	fields := b.firstMessageBody.fields()
+	fields["chat_id"] = optionalText(&b.ChatID)
+	return fields
+}
+
+func (b *sourceBody) fields() map[string]reader {
+	return map[string]reader{
+		"title": optionalText(&b.Title), "content": optionalText(&b.Content), "url": optionalText(&b.URL),
+	}
+}
+
+// postFirstMessage starts a chat.
+func (s *Server) postFirstMessage(c echo.Context) error {
+	raw, err := readBody(c)
+	if err != nil {
+		return err
+	}
+	var body firstMessageBody
+	if err := decodeObject(raw, body.fields()); err != nil {
+		return err
+	}
+	return s.send(c, uuid.Nil, &body)
+}
+
+// postMessage continues a chat.
+func (s *Server) postMessage(c echo.Context) error {
+	raw, err := readBody(c)
+	if err != nil {
+		return err
+	}
+	var body messageBody
+	if err := decodeObject(raw, body.fields()); err != nil {
+		return err
+	}
+	chatID, err := body.chatID()
+	if err != nil {
+		return err
+	}
+	return s.send(c, chatID, &body.firstMessageBody)
+}
+
+func (b *messageBody) chatID() (uuid.UUID, error) {
+	if b.ChatID == nil {
+		return uuid.Nil, invalid(map[string]any{"chat_id": "is missing"})
+	}
+	id, err := parseUUID(*b.ChatID)
+	if err != nil {
+		return uuid.Nil, fault.New(fault.BadUUID, "The field chat_id is not a uuid.")
+	}
+	if id == uuid.Nil {
+		return uuid.Nil, fault.New(fault.ChatNotFound, "There is no such chat.") // to chat it would mean a new one
+	}
+	return id, nil
+}
+
+// send hands the message to chat and answers with its reply, as events or as one object.
+func (s *Server) send(c echo.Context, chatID uuid.UUID, body *firstMessageBody) error {
+	user := principal(c)
+	message := chat.Message{ChatID: chatID, Content: body.Content, Metadata: body.Metadata, Sources: body.sources()}
+	if body.ModelVariant != nil {
+		message.Variant = *body.ModelVariant
+	}
+	var err error
+	if message.ClientMessageID, err = body.clientMessageID(c.Request().Header, user.UserID); err != nil {
+		return err
+	}
+	if message.Resume, err = lastEventID(c.Request().Header); err != nil {
+		return err
+	}
+	whole := prefersJSON(c.Request().Header.Values(echo.HeaderAccept))
+	if whole && message.Resume != nil && !message.Resume.End {
+		message.Resume = nil // one object is the whole reply, wherever its reader had stopped
+	}
+	place, err := s.streams.acquire(user.UserID)
+	if err != nil {
+		return err
+	}
+	defer place.leave()
+	reply, err := s.config.Chat.Send(c.Request().Context(), user, message)
+	if err != nil {
+		return nothingToStream(c, err)
+	}
+	if whole {
+		return s.answerWhole(c, reply, place)
+	}
+	return s.answerEvents(c, reply, place)
+}
+
+func (b *firstMessageBody) sources() []memory.Source {
+	sources := make([]memory.Source, len(b.Sources))
+	for i, source := range b.Sources {
+		sources[i] = memory.Source{Title: deref(source.Title), Content: deref(source.Content), URL: deref(source.URL)}
+	}
+	return sources
+}
+
+func deref(text *string) string {
+	if text == nil {
+		return ""
+	}
+	return *text
+}
+
+// clientMessageID is the body's, or else made of the Idempotency-Key; uuid.Nil without either.
+func (b *firstMessageBody) clientMessageID(header http.Header, user uuid.UUID) (uuid.UUID, error) {
+	if b.ClientMessageID != nil {
+		id, err := parseUUID(*b.ClientMessageID)
+		if err != nil || id == uuid.Nil {
+			return uuid.Nil, invalid(map[string]any{"client_message_id": "must be a uuid"})
+		}
+		return id, nil
+	}
+	keys := header.Values(headerIdempotencyKey)
+	if len(keys) == 0 {
+		return uuid.Nil, nil
+	}
+	if len(keys) > 1 || !usableKey(keys[0]) {
+		return uuid.Nil, fault.New(fault.BadRequest, "The header Idempotency-Key must be one value of 1 to 255 printable characters.")
+	}
+	if id, err := parseUUID(keys[0]); err == nil && id != uuid.Nil {
+		return id, nil
+	}
+	return uuid.NewSHA1(idempotencyNamespace, []byte(user.String()+keys[0])), nil
+}
+
+func usableKey(key string) bool {
+	length := utf8.RuneCountInString(key)
+	if length == 0 || length > maxIdempotencyKey || !utf8.ValidString(key) {
+		return false
+	}
+	for _, r := range key {
+		if !unicode.IsPrint(r) {
+			return false
+		}
+	}
+	return true
+}
+
+// parseUUID reads the one usual form of a uuid. uuid.Parse alone takes others, too.
+func parseUUID(text string) (uuid.UUID, error) {
+	if len(text) != 36 {
+		return uuid.Nil, errors.New("not 36 characters long")
+	}
+	return uuid.Parse(text)
+}
+
+// lastEventID is the place that the client has reached; nil when it names none.
+func lastEventID(header http.Header) (*chat.Cursor, error) {
+	id := header.Get(headerLastEventID)
+	if id == "" {
+		return nil, nil //nolint:nilnil // no cursor is the usual case
+	}
+	cursor, err := chat.ParseCursor(id)
+	if err != nil {
+		return nil, err
+	}
+	return &cursor, nil
+}
+
+// nothingToStream answers chat.ErrNothingToStream with 204 and passes on every other error.
+func nothingToStream(c echo.Context, err error) error {
+	if errors.Is(err, chat.ErrNothingToStream) {
+		return c.NoContent(http.StatusNoContent)
+	}
+	return err
+}

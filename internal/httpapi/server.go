@@ -1,0 +1,125 @@
+package httpapi
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/labstack/echo/v4"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/arcoscribe/throughline/internal/auth"
+	"github.com/arcoscribe/throughline/internal/chat"
+	"github.com/arcoscribe/throughline/internal/metrics"
+)
+
+// Chat is what the handlers need of the conversation.
+type Chat interface {
+	Send(ctx context.Context, user auth.Principal, message chat.Message) (*chat.Reply, error)
+	Resume(ctx context.Context, user auth.Principal, chatID uuid.UUID, cursor *chat.Cursor) (*chat.Reply, error)
+	Cancel(ctx context.Context, user auth.Principal, chatID uuid.UUID) (chat.StoredReply, error)
+}
+
+// Verifier tells who an Authorization header speaks for. Its refusals are *fault.Error.
+type Verifier interface {
+	Verify(ctx context.Context, authorizationHeader string) (auth.Principal, error)
+}
+
+var (
+	_ Chat     = (*chat.Service)(nil)
+	_ Verifier = (*auth.Verifier)(nil)
+)
+
+// Config of a Server. Chat, Auth, Logger and Metrics are required.
+type Config struct {
+	Chat    Chat
+	Auth    Verifier
+	Logger  *slog.Logger
+	Metrics *metrics.Metrics
+	// Ready tells whether the server can do its work, with details for /readyz that may be shown to
+	// anybody. It gets readyTimeout. Nil means always.
+	Ready func(ctx context.Context) (details map[string]any, err error)
+	// Version is shown at / and in the OpenAPI document.
+	Version string
+	// MessagesPerMinute is what one user may send, with a burst of the same size; 0 for no limit.
+	MessagesPerMinute int
+	// MaxStreamsPerUser limits a user's open streams and running replies together; 0 for no limit.
+	MaxStreamsPerUser int
+	// RiverUI is served at /river/ and below; nil for not at all. It looks after its own access.
+	RiverUI http.Handler
+	// PingInterval is the silence after which a stream gets a comment. Defaults to 15 s.
+	PingInterval time.Duration
+	// OpenTimeout is how long the model's first sign is waited for before the stream begins without
+	// it; until then a failure can still be an HTTP status. Defaults to 15 s.
+	OpenTimeout time.Duration
+	// WriteTimeout is how long a client may take to accept one event. Defaults to 10 s.
+	WriteTimeout time.Duration
+}
+
+// Server holds the handlers. It has nothing to be closed; it is safe for concurrent use.
+type Server struct {
+	config   Config
+	handler  http.Handler
+	messages *rateLimiter
+	streams  *streamLimiter
+	openAPI  []byte
+}
+
+// New makes a server. It panics when the OpenAPI document cannot be made, which is a mistake in this
+// package and not in the configuration.
+func New(config Config) *Server {
+	config.PingInterval = orDefault(config.PingInterval, 15*time.Second)
+	config.OpenTimeout = orDefault(config.OpenTimeout, 15*time.Second)
+	config.WriteTimeout = orDefault(config.WriteTimeout, 10*time.Second)
+	s := &Server{
+		config:   config,
+		messages: newRateLimiter(config.MessagesPerMinute),
+		streams:  newStreamLimiter(config.MaxStreamsPerUser),
+		openAPI:  openAPIDocument(config.Version),
+	}
+	s.handler = s.routes()
+	return s
+}
+
+func orDefault(value, otherwise time.Duration) time.Duration {
+	if value == 0 {
+		return otherwise
+	}
+	return value
+}
+
+// Handler gives the handler of all routes.
+func (s *Server) Handler() http.Handler {
+	return s.handler
+}
+
+func (s *Server) routes() *echo.Echo {
+	e := echo.New()
+	e.HTTPErrorHandler = s.writeError
+	e.Use(s.observe, s.recoverPanic)
+
+	// No echo.Group: its middleware would turn 405 into 404.
+	e.POST("/v1/message/first", s.postFirstMessage, s.authenticate, s.limitMessages)
+	e.POST("/v1/message", s.postMessage, s.authenticate, s.limitMessages)
+	e.GET("/v1/message/:chat_id/stream", s.getStream, s.authenticate)
+	e.POST("/v1/message/:chat_id/cancel", s.postCancel, s.authenticate)
+
+	lookAt := []string{http.MethodGet, http.MethodHead}
+	e.Match(lookAt, "/healthz", s.getHealth)
+	e.Match(lookAt, "/readyz", s.getReadiness)
+	e.GET("/metrics", echo.WrapHandler(promhttp.HandlerFor(s.config.Metrics.Registry, promhttp.HandlerOpts{})))
+	e.GET("/openapi.json", s.getOpenAPI)
+	e.GET("/", s.getRoot)
+	s.mountRiverUI(e)
+	return e
+}
+
+func (s *Server) mountRiverUI(e *echo.Echo) {
+	if s.config.RiverUI == nil {
+		return
+	}
+	e.GET("/river", func(c echo.Context) error { return c.Redirect(http.StatusTemporaryRedirect, "/river/") })
+	e.Any("/river/*", echo.WrapHandler(s.config.RiverUI))
+}

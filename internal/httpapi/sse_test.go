@@ -1,0 +1,337 @@
+package httpapi
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/arcoscribe/throughline/internal/memory"
+	"github.com/arcoscribe/throughline/streaming"
+)
+
+const said = "Gewiß, naïve café: 日本語 👍.\nA second line,\ttabbed, \"quoted\" and a \\ backslash.\r\n\u2028\x01 The end."
+
+func TestStreamToTheLetter(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, says(strings.SplitAfter(said, " ")...))
+	answer := h.first("hello", "Accept-Encoding", "gzip, br", "X-Request-Id", "r-1")
+	for name, want := range map[string]string{
+		"Content-Type": "text/event-stream; charset=utf-8", "Cache-Control": "no-cache, no-transform", "X-Accel-Buffering": "no",
+		"X-Content-Type-Options": "nosniff", "X-Request-Id": "r-1", "Content-Encoding": "", "Content-Length": "",
+	} {
+		if got := answer.header.Get(name); got != want {
+			t.Errorf("%s is %q, want %q", name, got, want)
+		}
+	}
+	events := answer.events(t)
+	if got := spoken(events); got != said {
+		t.Errorf("said %q\nwant %q", got, said)
+	}
+	if events[0].data["resumed"] != false || events[0].data["offset"] != 0.0 || events[0].data["model_variant"] != "arco" {
+		t.Errorf("started: %v", events[0].data)
+	}
+	done := last(events)
+	if done.name != streaming.EventCompleted || done.data["finish_reason"] != "stop" || number(done, "content_length") != float64(len([]rune(said))) {
+		t.Errorf("ended: %s %v", done.name, done.data)
+	}
+	if receipt, _ := done.data["memory"].(map[string]any); receipt["dropped_turns"] != 0.0 {
+		t.Errorf("receipt: %v", done.data["memory"])
+	}
+}
+
+func TestThirtyTwoThousandCharacters(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, says("fine"))
+	if events := h.first(strings.Repeat("é", 32_000)).events(t); last(events).name != streaming.EventCompleted {
+		t.Errorf("ended with %s", last(events).name)
+	}
+	if answer := h.first(strings.Repeat("é", 32_001)); answer.status != 422 {
+		t.Errorf("32001 characters: %d", answer.status)
+	}
+}
+
+func TestFailureAfterTheFirstWordIsAnEvent(t *testing.T) {
+	t.Parallel()
+	model := newConductor()
+	h := newHarness(t, model)
+	model.accept()
+	model.say("half")
+	model.fail(errTimeout)
+	events := h.first("a").events(t)
+	end := last(events)
+	if end.name != streaming.EventFailed || end.data["code"] != "upstream_timeout" || end.data["retryable"] != true {
+		t.Errorf("ended with %s %v", end.name, end.data)
+	}
+	if spoken(events) != "half" {
+		t.Errorf("said %q", spoken(events))
+	}
+}
+
+// serve runs a handler against a recorder within a synctest bubble.
+func serve(h *harness, request *http.Request) <-chan *recorder {
+	done := make(chan *recorder, 1)
+	r := &recorder{header: http.Header{}}
+	go func() {
+		h.server.Handler().ServeHTTP(r, request)
+		done <- r
+	}()
+	return done
+}
+
+// recorder keeps an answer with the time of each write.
+type recorder struct {
+	mu     sync.Mutex
+	header http.Header
+	status int
+	body   bytes.Buffer
+	writes []time.Time
+}
+
+func (r *recorder) Header() http.Header { return r.header }
+func (r *recorder) WriteHeader(status int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.status = status
+}
+
+func (r *recorder) Write(p []byte) (int, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.writes = append(r.writes, time.Now())
+	return r.body.Write(p)
+}
+
+func (r *recorder) Flush() {}
+
+func TestPingAfterSilence(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		model := newConductor()
+		h := newQuietHarness(t, model)
+		model.accept()
+		began := time.Now()
+		done := serve(h, h.request(http.MethodPost, firstPath, hello))
+		time.Sleep(10 * time.Second)
+		model.say("one") // at 10 s; silence until 40 s: pings at 25 s and 40 s
+		time.Sleep(31 * time.Second)
+		model.finish()
+		r := <-done
+		body := r.body.String()
+		if n := strings.Count(body, "\n\n: ping\n\n"); n != 2 {
+			t.Errorf("%d pings in %q", n, body)
+		}
+		var at []int
+		for _, write := range r.writes {
+			at = append(at, int(write.Sub(began).Seconds()))
+		}
+		if want := []int{0, 0, 10, 25, 40, 41}; !slices.Equal(at, want) {
+			t.Errorf("writes at %v, want %v", at, want)
+		}
+		parseEvents(t, body)
+	})
+}
+
+func TestSlowModelsStreamBeginsWithoutIt(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		model := newConductor()
+		h := newQuietHarness(t, model)
+		done := serve(h, h.request(http.MethodPost, firstPath, hello))
+		time.Sleep(14 * time.Second)
+		synctest.Wait()
+		select {
+		case <-done:
+			t.Fatal("the request ended")
+		default:
+		}
+		time.Sleep(20 * time.Second)
+		h.closeChat()
+		r := <-done
+		events := parseEvents(t, r.body.String())
+		if r.status != 200 || last(events).data["code"] != "interrupted" {
+			t.Errorf("%d %v", r.status, last(events))
+		}
+		if first := r.writes[0]; time.Since(first) != 19*time.Second {
+			t.Errorf("the stream began %v before its end, want 19s", time.Since(first))
+		}
+	})
+}
+
+func TestSlowModelsFailureIsStillAStatus(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h := newQuietHarness(t, newConductor())
+		done := serve(h, h.request(http.MethodPost, firstPath, hello))
+		time.Sleep(14 * time.Second)
+		h.closeChat()
+		if r := <-done; r.status != 503 || r.header.Get("Retry-After") == "" {
+			t.Errorf("answered %d %v", r.status, r.header)
+		}
+	})
+}
+
+func TestClientThatLeavesLosesNothing(t *testing.T) {
+	t.Parallel()
+	model := newConductor()
+	h := newHarness(t, model)
+	model.accept()
+	stream := h.open(h.request(http.MethodPost, firstPath, hello))
+	chatID, _ := stream.event().data["chat_id"].(string)
+	model.say("one ")
+	stream.event()
+	_ = stream.response.Body.Close()
+	h.waitFor("the handler to end", func() bool { return len(h.logs.lines(t, "request")) == 1 })
+	model.say("two")
+	model.finish()
+	if reply := h.waitForSave(); reply.Content != "one two" || reply.Status != memory.StatusComplete {
+		t.Errorf("saved %q %s", reply.Content, reply.Status)
+	}
+	events := h.call(http.MethodGet, "/v1/message/"+chatID+"/stream?after=4", "").events(t)
+	if spoken(events) != "two" || events[0].data["resumed"] != true || events[0].data["offset"] != 4.0 {
+		t.Errorf("resumed with %v", events)
+	}
+}
+
+func TestClientThatLeavesBeforeTheModelAnswered(t *testing.T) {
+	t.Parallel()
+	model := newConductor()
+	h := newHarness(t, model)
+	ctx, cancel := context.WithCancel(t.Context())
+	request := h.request(http.MethodPost, firstPath, hello).WithContext(ctx)
+	failed := make(chan error)
+	go func() {
+		_, err := h.http.Client().Do(request) //nolint:bodyclose // it fails
+		failed <- err
+	}()
+	h.waitFor("the call of the model", func() bool { return model.calls.Load() == 1 })
+	cancel()
+	<-failed
+	h.waitFor("the handler to end", func() bool { return len(h.logs.lines(t, "request")) == 1 })
+	if got := h.logs.lines(t, "request")[0]["status"]; got != 499.0 {
+		t.Errorf("logged status %v", got)
+	}
+	if lines := h.logs.lines(t, "request failed"); len(lines) != 0 {
+		t.Errorf("a client that leaves is reported as our failure: %v", lines)
+	}
+	model.accept()
+	model.finish()
+	if reply := h.waitForSave(); reply.Status != memory.StatusComplete {
+		t.Errorf("saved as %s", reply.Status)
+	}
+}
+
+// A reader that takes nothing is let go after WriteTimeout; its reply is saved whole.
+func TestSlowReaderIsLetGo(t *testing.T) {
+	t.Parallel()
+	pieces := slices.Repeat([]string{strings.Repeat("slow ", 20_000)}, 200) // 20 MB, more than any socket buffer
+	h := newQuietHarness(t, says(pieces...), func(c *Config) { c.WriteTimeout = 200 * time.Millisecond })
+	h.http = httptest.NewServer(h.server.Handler())
+	t.Cleanup(h.http.Close)
+	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", h.http.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	if err := h.request(http.MethodPost, firstPath, hello).Write(conn); err != nil {
+		t.Fatal(err)
+	}
+	h.waitFor("the handler to end", func() bool { return len(h.logs.lines(t, "request")) == 1 })
+	if took := h.logs.lines(t, "request")[0]["duration_ms"]; took.(float64) < 200 {
+		t.Errorf("let go after %v ms", took)
+	}
+	if reply := h.waitForSave(); reply.Status != memory.StatusComplete || reply.Content != strings.Join(pieces, "") {
+		t.Errorf("saved %d bytes, %s", len(reply.Content), reply.Status)
+	}
+	received, _ := io.ReadAll(conn)
+	if bytes.Contains(received, []byte("event: completion")) || bytes.HasSuffix(received, []byte("0\r\n\r\n")) {
+		t.Error("the cut stream seems complete")
+	}
+}
+
+// The server's own WriteTimeout must not cut a stream that lives longer.
+func TestServersWriteTimeoutDoesNotCutStreams(t *testing.T) {
+	t.Parallel()
+	model := newConductor()
+	h := newQuietHarness(t, model)
+	h.http = httptest.NewUnstartedServer(h.server.Handler())
+	h.http.Config.WriteTimeout = 50 * time.Millisecond
+	h.http.Start()
+	t.Cleanup(h.http.Close)
+	model.accept()
+	stream := h.open(h.request(http.MethodPost, firstPath, hello))
+	stream.event()
+	time.Sleep(150 * time.Millisecond) // longer than the server would allow
+	model.say("still here")
+	model.finish()
+	if events := stream.rest(); spoken(events) != "still here" {
+		t.Errorf("got %v", events)
+	}
+}
+
+// A stream leaves its write deadline on the connection, where the next request must not find it.
+func TestConnectionIsGoodAfterAStream(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, says("x"), func(c *Config) { c.WriteTimeout = 50 * time.Millisecond })
+	h.http.Client().Transport.(*http.Transport).MaxConnsPerHost = 1
+	for range 2 {
+		if got := h.first("a").status; got != 200 {
+			t.Fatalf("status %d", got)
+		}
+		time.Sleep(100 * time.Millisecond) // past the deadline of the stream
+		if got := h.call(http.MethodGet, "/healthz", "").status; got != 200 {
+			t.Fatalf("status %d", got)
+		}
+	}
+}
+
+func TestManyReadersOfOneReply(t *testing.T) {
+	t.Parallel()
+	model := newConductor()
+	h := newHarness(t, model)
+	model.accept()
+	stream := h.open(h.request(http.MethodPost, firstPath, hello))
+	chatID, _ := stream.event().data["chat_id"].(string)
+	var group sync.WaitGroup
+	for i := range 10 {
+		group.Go(func() {
+			events := h.open(h.request(http.MethodGet, "/v1/message/"+chatID+"/stream", "")).rest()
+			if spoken(events) != "one two three" {
+				t.Errorf("reader %d got %q", i, spoken(events))
+			}
+		})
+	}
+	for _, word := range []string{"one ", "two ", "three"} {
+		model.say(word)
+	}
+	h.waitFor("the readers", func() bool { return h.openStreams() == 11 })
+	model.finish()
+	group.Wait()
+	stream.rest()
+	h.waitFor("the gauge to fall", func() bool { return h.openStreams() == 0 })
+}
+
+func TestResumeOfAnotherUsersChat(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, says("x"))
+	chatID, _ := h.first("mine").events(t)[0].data["chat_id"].(string)
+	stranger := token(uuid.New())
+	for _, path := range []string{"/stream", "/stream?after=0"} {
+		if answer := h.call(http.MethodGet, "/v1/message/"+chatID+path, "", "Authorization", stranger); answer.status != 404 || errorCode(answer.body) != "chat_not_found" {
+			t.Errorf("%s: %d %s", path, answer.status, answer.body)
+		}
+	}
+	if answer := h.call(http.MethodPost, "/v1/message/"+chatID+"/cancel", "", "Authorization", stranger); answer.status != 404 {
+		t.Errorf("cancel: %d", answer.status)
+	}
+}

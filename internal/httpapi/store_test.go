@@ -1,0 +1,150 @@
+package httpapi
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/arcoscribe/throughline/internal/auth"
+	"github.com/arcoscribe/throughline/internal/chat"
+	"github.com/arcoscribe/throughline/internal/fault"
+	"github.com/arcoscribe/throughline/internal/memory"
+)
+
+// memoryStore keeps turns in memory, for tests of the handlers alone. It has no briefs, no folds and
+// no leases; what Postgres really does is tested where Postgres is.
+type memoryStore struct {
+	mu    sync.Mutex
+	chats map[uuid.UUID]uuid.UUID // chat -> owner
+	turns []*storedTurn           // oldest first
+	saved chan chat.FinishedReply // each reply that was saved, for tests that wait for it
+	fails error                   // returned by StartTurn when it is set
+}
+
+type storedTurn struct {
+	owner uuid.UUID
+	chat.NewTurn
+	reply chat.StoredReply
+}
+
+var _ chat.Store = (*memoryStore)(nil)
+
+func newMemoryStore() *memoryStore {
+	return &memoryStore{chats: map[uuid.UUID]uuid.UUID{}, saved: make(chan chat.FinishedReply, 10_000)}
+}
+
+func (m *memoryStore) StartTurn(_ context.Context, user auth.Principal, turn chat.NewTurn) (chat.StartedTurn, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.fails != nil {
+		return chat.StartedTurn{}, m.fails
+	}
+	if earlier := m.sentBefore(user, turn.ClientMessageID); earlier != nil {
+		return chat.StartedTurn{Earlier: &chat.EarlierTurn{
+			ChatID: earlier.ChatID, UserMessageID: earlier.UserMessageID, Content: earlier.Content, MessageID: earlier.MessageID,
+		}}, nil
+	}
+	if turn.NewChat {
+		m.chats[turn.ChatID] = user.UserID
+	}
+	if m.chats[turn.ChatID] != user.UserID {
+		return chat.StartedTurn{}, nil
+	}
+	history := m.of(turn.ChatID)
+	if n := len(history); n > 0 && history[n-1].reply.Status == memory.StatusStreaming {
+		return chat.StartedTurn{Running: history[n-1].MessageID}, nil
+	}
+	m.turns = append(m.turns, &storedTurn{owner: user.UserID, NewTurn: turn, reply: chat.StoredReply{
+		ChatID: turn.ChatID, UserMessageID: turn.UserMessageID, MessageID: turn.MessageID,
+		Status: memory.StatusStreaming, Metadata: chat.ReplyMetadata{ModelVariant: turn.Variant},
+	}})
+	return chat.StartedTurn{Started: true, Buffer: messagesOf(history), PendingTurns: len(history)}, nil
+}
+
+func (m *memoryStore) sentBefore(user auth.Principal, clientMessageID uuid.UUID) *storedTurn {
+	at := slices.IndexFunc(m.turns, func(t *storedTurn) bool {
+		return clientMessageID != uuid.Nil && t.owner == user.UserID && t.ClientMessageID == clientMessageID
+	})
+	if at < 0 {
+		return nil
+	}
+	return m.turns[at]
+}
+
+func (m *memoryStore) of(chatID uuid.UUID) []*storedTurn {
+	var turns []*storedTurn
+	for _, turn := range m.turns {
+		if turn.ChatID == chatID {
+			turns = append(turns, turn)
+		}
+	}
+	return turns
+}
+
+func messagesOf(turns []*storedTurn) []memory.Message {
+	var messages []memory.Message
+	for i, turn := range turns {
+		seq := int64(2*i + 1)
+		messages = append(messages,
+			memory.Message{ID: turn.UserMessageID, Seq: seq, Role: memory.RoleUser, Status: memory.StatusComplete, Content: turn.Content},
+			memory.Message{ID: turn.MessageID, ReplyTo: turn.UserMessageID, Seq: seq + 1, Role: memory.RoleAssistant, Status: turn.reply.Status, Content: turn.reply.Content})
+	}
+	return messages
+}
+
+func (m *memoryStore) SaveReply(_ context.Context, _ auth.Principal, reply chat.FinishedReply) (bool, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	turn := m.find(reply.MessageID)
+	if turn == nil {
+		return false, nil
+	}
+	turn.reply.Status, turn.reply.Content, turn.reply.Metadata = reply.Status, reply.Content, reply.Metadata
+	m.saved <- reply
+	return true, nil
+}
+
+func (m *memoryStore) find(messageID uuid.UUID) *storedTurn {
+	for _, turn := range m.turns {
+		if turn.MessageID == messageID {
+			return turn
+		}
+	}
+	return nil
+}
+
+func (m *memoryStore) FindReply(_ context.Context, user auth.Principal, chatID, messageID uuid.UUID) (chat.StoredReply, bool, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	owner, ok := m.chats[chatID]
+	if !ok || owner != user.UserID {
+		return chat.StoredReply{}, false, fault.New(fault.ChatNotFound, "There is no such chat.")
+	}
+	history := m.of(chatID)
+	slices.SortStableFunc(history, func(a, b *storedTurn) int { return cmp.Compare(a.UserMessageID.String(), b.UserMessageID.String()) })
+	for _, turn := range slices.Backward(history) {
+		if messageID == uuid.Nil || turn.MessageID == messageID {
+			return turn.reply, true, nil
+		}
+	}
+	return chat.StoredReply{}, false, nil
+}
+
+func (m *memoryStore) RequestCancel(context.Context, auth.Principal, uuid.UUID) error { return nil }
+
+func (m *memoryStore) RenewLeases(context.Context, []uuid.UUID, time.Duration) ([]uuid.UUID, error) {
+	return nil, nil
+}
+
+// addEmptyChat makes a chat without any message.
+func (m *memoryStore) addEmptyChat(owner uuid.UUID) uuid.UUID {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	id := uuid.New()
+	m.chats[id] = owner
+	return id
+}

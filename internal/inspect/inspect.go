@@ -1,0 +1,125 @@
+// Package inspect prints what the memory holds of a chat and why, for a person at a terminal: the
+// brief, the chunk buffer and its distance from the next fold, the revisions with the sentences that
+// came and went, and the receipts of the latest replies. It reads the views of the schema inspect
+// and changes nothing. What the views say in more detail, the scripts in sql/inspect ask psql for.
+package inspect
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"regexp"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/arcoscribe/throughline/internal/fault"
+	"github.com/arcoscribe/throughline/internal/memory"
+)
+
+// How much of each kind a report shows, the latest first.
+const (
+	latestChats     = 20
+	latestRevisions = 10
+	latestReplies   = 5
+)
+
+var isUUID = regexp.MustCompile(`(?i)^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
+
+// Print writes the report on a chat, or with chatID "" a list of the latest chats. dsn is of a role
+// that may read them, such as postgres; limits are the server's, for the distance from the next fold.
+// It fails with fault.BadUUID or fault.ChatNotFound when chatID names no chat.
+func Print(ctx context.Context, w io.Writer, dsn, chatID string, limits memory.Limits) error {
+	if chatID != "" && !isUUID.MatchString(chatID) {
+		return fault.New(fault.BadUUID, fmt.Sprintf("%q is not the id of a chat.", chatID))
+	}
+	conn, err := connect(ctx, dsn)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
+	var report page
+	// One snapshot, so that the parts of the report agree with each other.
+	err = pgx.BeginTxFunc(ctx, conn, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
+		if chatID == "" {
+			return writeChats(ctx, tx, &report)
+		}
+		return writeChat(ctx, tx, &report, chatID, limits)
+	})
+	if err != nil {
+		return err
+	}
+	_, err = io.WriteString(w, report.String())
+	return err
+}
+
+// connect opens a connection that any pooler may stand before.
+func connect(ctx context.Context, dsn string) (*pgx.Conn, error) {
+	config, err := pgx.ParseConfig(dsn)
+	if err != nil {
+		return nil, fmt.Errorf("connection string: %w", err)
+	}
+	config.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol
+	// Parameters for us and for the pool; Postgres would refuse the connection because of them.
+	maps.DeleteFunc(config.RuntimeParams, func(key, _ string) bool {
+		return key == "pgbouncer" || strings.HasPrefix(key, "pool_")
+	})
+	conn, err := pgx.ConnectConfig(ctx, config)
+	if err != nil {
+		return nil, fmt.Errorf("connecting to inspect: %w", err)
+	}
+	return conn, nil
+}
+
+func writeChats(ctx context.Context, tx pgx.Tx, p *page) error {
+	chats, err := readAll[chatRow](ctx, tx, selectChats, latestChats)
+	if err != nil {
+		return err
+	}
+	if len(chats) == 0 {
+		p.line("There are no chats yet.")
+		return nil
+	}
+	p.chats(chats)
+	return nil
+}
+
+func writeChat(ctx context.Context, tx pgx.Tx, p *page, chatID string, limits memory.Limits) error {
+	briefs, err := readAll[briefRow](ctx, tx, selectBrief, chatID)
+	if err != nil {
+		return err
+	}
+	if len(briefs) == 0 {
+		return fault.New(fault.ChatNotFound, fmt.Sprintf("There is no chat %s.", chatID))
+	}
+	jobs, err := readAll[jobRow](ctx, tx, selectJob, chatID)
+	if err != nil {
+		return err
+	}
+	revisions, err := readAll[revisionRow](ctx, tx, selectRevisions, chatID, latestRevisions)
+	if err != nil {
+		return err
+	}
+	replies, err := readAll[replyRow](ctx, tx, selectReplies, chatID, latestReplies)
+	if err != nil {
+		return err
+	}
+	p.brief(chatID, briefs[0])
+	p.buffer(briefs[0], jobs, limits)
+	p.revisions(revisions)
+	p.replies(replies)
+	return nil
+}
+
+func readAll[Row any](ctx context.Context, tx pgx.Tx, query string, args ...any) ([]Row, error) {
+	rows, err := tx.Query(ctx, query, args...)
+	if err != nil {
+		return nil, fmt.Errorf("inspecting: %w", err)
+	}
+	found, err := pgx.CollectRows(rows, pgx.RowToStructByName[Row])
+	if err != nil {
+		return nil, fmt.Errorf("inspecting: %w", err)
+	}
+	return found, nil
+}

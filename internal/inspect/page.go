@@ -1,0 +1,194 @@
+package inspect
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/arcoscribe/throughline/internal/memory"
+)
+
+// page is a report as it grows.
+type page struct{ strings.Builder }
+
+// line adds one line. What people wrote goes through printable first.
+func (p *page) line(format string, args ...any) {
+	fmt.Fprintf(&p.Builder, format, args...)
+	p.WriteByte('\n')
+}
+
+func (p *page) chats(chats []chatRow) {
+	rows := [][]string{{"chat", "last message", "messages", "brief", "buffer", "title"}}
+	for _, c := range chats {
+		brief := "version " + strconv.FormatInt(c.Version, 10)
+		if c.Stale {
+			brief += ", stale"
+		}
+		rows = append(rows, []string{
+			c.ID, ago(c.Quiet), strconv.FormatInt(c.Messages, 10), brief,
+			fmt.Sprintf("%s, %d tokens", count(c.PendingTurns, "turn"), c.PendingTokens), printable(c.Title),
+		})
+	}
+	p.table("", rows)
+}
+
+func (p *page) brief(chatID string, b briefRow) {
+	p.line("Chat %s, %s: %s", chatID, count(b.Messages, "message"), printable(b.Title))
+	p.line("")
+	if b.Version == 0 {
+		p.line("BRIEF  none yet")
+		return
+	}
+	p.line("BRIEF  version %d, %s, %d tokens, covers %s up to message %d",
+		b.Version, ago(b.Age), b.BriefTokens, count(b.CoveredTurns, "turn"), b.CoveredSeq)
+	if b.Stale {
+		p.line("  stale: a message that it covers was edited or deleted, a rebuild is due")
+	}
+	for text := range strings.Lines(b.Summary) {
+		p.line("  | %s", printable(strings.TrimRight(text, "\n")))
+	}
+}
+
+func (p *page) buffer(b briefRow, jobs []jobRow, limits memory.Limits) {
+	p.line("")
+	p.line("CHUNK BUFFER  %s, %d tokens, the oldest from %s", count(b.PendingTurns, "turn"), b.PendingTokens, ago(b.Oldest))
+	p.line("  %s", distance(b, limits))
+	if !b.CountersAgree {
+		p.line("  the counters are wrong: they do not agree with the messages")
+	}
+	if b.FoldingNow {
+		p.line("  a fold is at work")
+	}
+	for _, j := range jobs {
+		text := fmt.Sprintf("job %s is %s, attempt %d", j.Kind, j.State, j.Attempt)
+		if j.Failure != nil {
+			text += ", last error: " + printable(*j.Failure)
+		}
+		p.line("  %s", text)
+	}
+}
+
+// distance says what the buffer lacks until a fold is due: it takes both more tokens than the
+// threshold and more turns than the tail keeps.
+func distance(b briefRow, limits memory.Limits) string {
+	tokens := limits.ChunkThreshold + 1 - b.BriefTokens - b.PendingTokens
+	turns := limits.KRawTurns + 1 - b.PendingTurns
+	switch {
+	case b.Stale:
+		return "a rebuild is due"
+	case tokens <= 0 && turns <= 0:
+		return "a fold is due"
+	case turns <= 0:
+		return fmt.Sprintf("the next fold is %d tokens away", tokens)
+	case tokens <= 0:
+		return fmt.Sprintf("the next fold is %s away", count(turns, "turn"))
+	}
+	return fmt.Sprintf("the next fold is %d tokens and %s away", tokens, count(turns, "turn"))
+}
+
+func (p *page) revisions(revisions []revisionRow) {
+	p.line("")
+	p.line("REVISIONS  newest first")
+	if len(revisions) == 0 {
+		p.line("  none yet")
+	}
+	for _, r := range revisions {
+		p.line("  version %d, %s at %s: %s (messages %d to %d), %d to %d tokens, %s, %s, %d ms", r.Version, r.Kind,
+			r.CreatedAt.UTC().Format(time.RFC3339), count(r.Turns, "turn"), r.SeqFrom, r.SeqTo,
+			r.TokensBefore, r.TokensAfter, printable(r.Model), printable(r.PromptRef), r.DurationMs)
+		if r.Redacted {
+			p.line("    redacted: a later rebuild took its words away")
+		}
+		for _, sentence := range r.Removed {
+			p.line("    - %s", printable(sentence))
+		}
+		for _, sentence := range r.Added {
+			p.line("    + %s", printable(sentence))
+		}
+	}
+}
+
+func (p *page) replies(replies []replyRow) {
+	p.line("")
+	p.line("RECEIPTS  what the latest replies were shown, newest first")
+	if len(replies) == 0 {
+		p.line("  none yet")
+		return
+	}
+	rows := [][]string{{"turn", "message", "status", "variant", "brief", "bridge", "tail", "dropped", "tokens in/cached/out"}}
+	for _, r := range replies {
+		dropped := number(r.DroppedTurns)
+		if r.Truncated {
+			dropped += ", truncated"
+		}
+		rows = append(rows, []string{
+			strconv.FormatInt(r.Turn, 10), r.ID, r.Status, printable(r.Variant),
+			"version " + number(r.BriefVersion) + ", " + number(r.BriefTokens) + " tokens",
+			number(r.BridgeTurns) + " turns, " + number(r.BridgeTokens) + " tokens",
+			number(r.TailTurns) + " turns, " + number(r.TailTokens) + " tokens",
+			dropped,
+			number(r.InputTokens) + "/" + number(r.CachedTokens) + "/" + number(r.OutputTokens),
+		})
+	}
+	p.table("  ", rows)
+}
+
+// table writes rows in columns; the first row is their heading.
+func (p *page) table(indent string, rows [][]string) {
+	widths := make([]int, len(rows[0]))
+	for _, row := range rows {
+		for i, cell := range row {
+			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
+		}
+	}
+	for _, row := range rows {
+		var text strings.Builder
+		for i, cell := range row {
+			text.WriteString(cell + strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell)+2))
+		}
+		p.line("%s%s", indent, strings.TrimRight(text.String(), " "))
+	}
+}
+
+// printable is text of other people's that cannot steer the terminal it is printed on.
+func printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) {
+			return ' '
+		}
+		return r
+	}, text)
+}
+
+func number(n *int64) string {
+	if n == nil {
+		return "?"
+	}
+	return strconv.FormatInt(*n, 10)
+}
+
+func count[N int | int64](n N, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// ago says how long ago something was, to the largest unit that fits.
+func ago(seconds *float64) string {
+	if seconds == nil {
+		return "never"
+	}
+	for _, unit := range []struct {
+		name    string
+		seconds float64
+	}{{"day", 86400}, {"hour", 3600}, {"minute", 60}} {
+		if *seconds >= unit.seconds {
+			return count(int(*seconds/unit.seconds), unit.name) + " ago"
+		}
+	}
+	return "just now"
+}

@@ -1,0 +1,260 @@
+package llm
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/arcoscribe/throughline/internal/fault"
+	"github.com/arcoscribe/throughline/internal/offline"
+)
+
+// Everything that can go wrong at the model's end has a typed ending, and nothing is asked twice once
+// the model began to answer.
+func TestOfflineFaults(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name   string
+		answer offline.Answer
+		idle   time.Duration
+		want   fault.Code
+		text   string // what was heard before
+		asked  int
+	}{
+		{name: "401", answer: offline.Answer{Fault: offline.Fault401}, want: fault.UpstreamFailed, asked: 1},
+		{name: "404", answer: offline.Answer{Fault: offline.Fault404}, want: fault.UpstreamFailed, asked: 1},
+		{name: "429", answer: offline.Answer{Fault: offline.Fault429}, want: fault.UpstreamOverloaded, asked: 3},
+		{name: "429, soon again", answer: offline.Answer{Fault: offline.Fault429, RetryAfter: "0.01"}, want: fault.UpstreamOverloaded, asked: 3},
+		{name: "429, much later again", answer: offline.Answer{Fault: offline.Fault429, RetryAfter: "60"}, want: fault.UpstreamOverloaded, asked: 1},
+		{name: "500", answer: offline.Answer{Fault: offline.Fault500, RetryAfter: "0.01"}, want: fault.UpstreamFailed, asked: 3},
+		{name: "503", answer: offline.Answer{Fault: offline.Fault503, RetryAfter: "0.01"}, want: fault.UpstreamOverloaded, asked: 3},
+		{name: "stall before the headers", answer: offline.Answer{Fault: offline.FaultStall}, idle: 200 * time.Millisecond, want: fault.UpstreamTimeout, asked: 1},
+		{name: "hang before a word", answer: offline.Answer{Fault: offline.FaultHang}, idle: 300 * time.Millisecond, want: fault.UpstreamTimeout, asked: 1},
+		{name: "hang in the middle", answer: offline.Answer{Fault: offline.FaultHang, FaultAfter: 2}, idle: 500 * time.Millisecond, want: fault.UpstreamTimeout, text: "one two ", asked: 1},
+		{name: "hang after the last word", answer: offline.Answer{Fault: offline.FaultHang, FaultAfter: 9}, idle: 500 * time.Millisecond, want: fault.UpstreamTimeout, text: fourWords, asked: 1},
+		{name: "reset before a word", answer: offline.Answer{Fault: offline.FaultCut}, want: fault.UpstreamFailed, asked: 1},
+		{name: "ended without a last event before a word", answer: offline.Answer{Fault: offline.FaultEndEarly}, want: fault.UpstreamFailed, asked: 1},
+		{name: "ended without a last event", answer: offline.Answer{Fault: offline.FaultEndEarly, FaultAfter: 3}, want: fault.UpstreamFailed, text: "one two three ", asked: 1},
+		{name: "ended without a last event after the last word", answer: offline.Answer{Fault: offline.FaultEndEarly, FaultAfter: 9}, want: fault.UpstreamFailed, text: fourWords, asked: 1},
+		{name: "response.failed", answer: offline.Answer{Fault: offline.FaultFailed, FaultAfter: 2}, want: fault.UpstreamFailed, text: "one two ", asked: 1},
+		{name: "error event", answer: offline.Answer{Fault: offline.FaultErrorEvent, FaultAfter: 2}, want: fault.UpstreamFailed, text: "one two ", asked: 1},
+		{name: "error event before a word", answer: offline.Answer{Fault: offline.FaultErrorEvent}, want: fault.UpstreamFailed, asked: 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			c.answer.Text = fourWords
+			server := model(t, always(c.answer))
+			got := read(t.Context(), client(t, server.BaseURL(), c.idle), nil)
+			wantFault(t, got.err, c.want)
+			if got.text != c.text || got.result.FinishReason != "" {
+				t.Errorf("heard %q, result %+v", got.text, got.result)
+			}
+			if asked := len(server.Requests()); asked != c.asked {
+				t.Errorf("asked %d times, want %d", asked, c.asked)
+			}
+		})
+	}
+}
+
+// A reset may overtake the text that was sent before it, so only the end is certain here.
+func TestResetInTheMiddle(t *testing.T) {
+	t.Parallel()
+	server := model(t, always(offline.Answer{Text: fourWords, Fault: offline.FaultCut, FaultAfter: 2}))
+	got := read(t.Context(), client(t, server.BaseURL(), 0), nil)
+	wantFault(t, got.err, fault.UpstreamFailed)
+	if !strings.HasPrefix("one two ", got.text) || len(server.Requests()) != 1 {
+		t.Errorf("heard %q, asked %d times", got.text, len(server.Requests()))
+	}
+}
+
+func TestForeignFaults(t *testing.T) {
+	t.Parallel()
+	tooLong := `"` + strings.Repeat("x", 33<<20) + `"` // over the 32 MiB that the client reads as one line
+	for _, c := range []struct {
+		name   string
+		answer http.HandlerFunc
+		want   fault.Code
+		text   string
+	}{
+		{"a delta that is no JSON", sends(delta(`"a"`), "event: response.output_text.delta\ndata: {\"delta\":\"b\n\n", completedEvent), fault.UpstreamFailed, "a"},
+		{"a last event that is no JSON", sends(delta(`"a"`), "event: response.completed\ndata: {\"response\":{\"id\":\n\n"), fault.UpstreamFailed, "a"},
+		{"an incomplete event that is no JSON", sends(delta(`"a"`), "event: response.incomplete\ndata: {\"response\n\n"), fault.UpstreamFailed, "a"},
+		{"a line over the limit", sends(delta(`"a"`), delta(tooLong), completedEvent), fault.UpstreamFailed, "a"},
+		{"a last event without its empty line", sends(delta(`"a"`), strings.TrimRight(completedEvent, "\n")), fault.UpstreamFailed, "a"},
+		{"nothing", sends(), fault.UpstreamFailed, ""},
+		{"[DONE] in place of the last event", sends(delta(`"a"`), "data: [DONE]\n\n"), fault.UpstreamFailed, "a"},
+		{"an answer that is no stream", answers(http.StatusOK, "application/json", `{"id":"resp_1","status":"completed"}`), fault.UpstreamFailed, ""},
+		{"rate limit in the stream", sends(event("response.failed", `,"response":{"error":{"code":"rate_limit_exceeded"}}`)), fault.UpstreamOverloaded, ""},
+		{"rate limit as an error event", sends(delta(`"a"`), event("error", `,"code":"rate_limit_exceeded"`)), fault.UpstreamOverloaded, "a"},
+		{"rate limit as an error within an event", sends(event("error", `,"error":{"code":"rate_limit_exceeded"}`)), fault.UpstreamOverloaded, ""},
+		{"an error event without a code", sends(event("error", ``)), fault.UpstreamFailed, ""},
+		{"a proxy's 502", answers(http.StatusBadGateway, "text/html", "<h1>Bad gateway</h1>"), fault.UpstreamFailed, ""},
+		{"a proxy's 503", answers(http.StatusServiceUnavailable, "text/html", "<h1>Busy</h1>"), fault.UpstreamOverloaded, ""},
+		{"a proxy's 504", answers(http.StatusGatewayTimeout, "text/html", "<h1>Too late</h1>"), fault.UpstreamTimeout, ""},
+		{"408", answers(http.StatusRequestTimeout, "application/json", `{"error":{"message":"slow"}}`), fault.UpstreamTimeout, ""},
+		{"an error of another shape", answers(http.StatusBadRequest, "application/json", `{"error":"no"}`), fault.UpstreamFailed, ""},
+		{"no error body at all", answers(http.StatusForbidden, "", ""), fault.UpstreamFailed, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			server := serve(t, c.answer)
+			got := read(t.Context(), client(t, server.url, 0), nil)
+			wantFault(t, got.err, c.want)
+			if got.text != c.text || got.result.FinishReason != "" {
+				t.Errorf("heard %q, result %+v", got.text, got.result)
+			}
+			if asked := server.asked.Load(); asked != 1 {
+				t.Errorf("asked %d times", asked)
+			}
+		})
+	}
+}
+
+func TestNobodyListens(t *testing.T) {
+	t.Parallel()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := listener.Addr().String()
+	if err := listener.Close(); err != nil {
+		t.Fatal(err)
+	}
+	wantFault(t, read(t.Context(), client(t, "http://"+address, 0), nil).err, fault.UpstreamFailed)
+}
+
+func TestConnectionClosedWithoutAnAnswer(t *testing.T) {
+	t.Parallel()
+	server := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		if conn, _, err := http.NewResponseController(w).Hijack(); err == nil {
+			_ = conn.Close()
+		}
+	})
+	wantFault(t, read(t.Context(), client(t, server.url, 0), nil).err, fault.UpstreamFailed)
+	if asked := server.asked.Load(); asked != maxRetries+1 {
+		t.Errorf("asked %d times", asked)
+	}
+}
+
+// Before the model said anything a call may be made again.
+func TestRetriesBeforeTheAnswer(t *testing.T) {
+	t.Parallel()
+	for name, failure := range map[string]offline.Answer{
+		"500 twice":              {Fault: offline.Fault500},
+		"503 twice":              {Fault: offline.Fault503, RetryAfter: "0.01"},
+		"429 twice":              {Fault: offline.Fault429, RetryAfter: "0.01"},
+		"429 twice, unexplained": {Fault: offline.Fault429},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := model(t, offline.FailFirst(maxRetries, failure))
+			got := read(t.Context(), client(t, server.BaseURL(), 0), nil)
+			if got.err != nil || got.text == "" {
+				t.Errorf("%q, %v", got.text, got.err)
+			}
+			if asked := len(server.Requests()); asked != maxRetries+1 {
+				t.Errorf("asked %d times", asked)
+			}
+		})
+	}
+}
+
+// The silence that counts begins with the call, so retries and waits are within it.
+func TestIdleTimeoutBoundsTheRetries(t *testing.T) {
+	t.Parallel()
+	server := model(t, always(offline.Answer{Fault: offline.Fault429, RetryAfter: "4"}))
+	got := read(t.Context(), client(t, server.BaseURL(), 300*time.Millisecond), nil)
+	wantFault(t, got.err, fault.UpstreamTimeout)
+	if asked := len(server.Requests()); asked != 1 {
+		t.Errorf("asked %d times", asked)
+	}
+}
+
+func TestRetryAfterIsPassedOn(t *testing.T) {
+	t.Parallel()
+	for header, want := range map[string]time.Duration{"60": time.Minute, "": 0, "-5": 0, "Wed, 21 Oct 2065 07:28:00 GMT": 0, "soon": 0} {
+		server := serve(t, func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Retry-After", header)
+			answers(http.StatusTooManyRequests, "application/json", `{"error":{"code":"rate_limit_exceeded"}}`)(w, r)
+		})
+		got := read(t.Context(), client(t, server.url, 0), nil)
+		if overloaded, ok := errors.AsType[*fault.Error](got.err); !ok || overloaded.RetryAfter != want {
+			t.Errorf("%q: %v", header, got.err)
+		}
+	}
+}
+
+var errLeaves = errors.New("the caller leaves")
+
+func TestCallerCancels(t *testing.T) {
+	t.Parallel()
+	for name, answer := range map[string]offline.Answer{
+		"before the headers": {Fault: offline.FaultStall},
+		"in the middle":      {Text: fourWords, Fault: offline.FaultHang, FaultAfter: 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := model(t, always(answer))
+			ctx, cancel := context.WithCancelCause(t.Context())
+			heard := func() { cancel(errLeaves) }
+			if answer.Fault == offline.FaultStall {
+				heard = nil
+				go func() {
+					_, _ = server.Await(ctx, func(offline.Request) bool { return true })
+					cancel(errLeaves)
+				}()
+			}
+			got := read(ctx, client(t, server.BaseURL(), 0), heard)
+			wantFault(t, got.err, fault.UpstreamFailed)
+			if !errors.Is(got.err, errLeaves) || len(server.Requests()) != 1 {
+				t.Errorf("asked %d times, %v", len(server.Requests()), got.err)
+			}
+		})
+	}
+}
+
+func TestReplyDeadline(t *testing.T) {
+	t.Parallel()
+	for name, answer := range map[string]offline.Answer{
+		"before the headers":      {Fault: offline.FaultStall},
+		"in a model that goes on": {Text: strings.Repeat("word ", 10_000), PieceDelay: 20 * time.Millisecond},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := model(t, always(answer))
+			ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+			defer cancel()
+			got := read(ctx, client(t, server.BaseURL(), 0), nil)
+			wantFault(t, got.err, fault.UpstreamTimeout)
+			if !errors.Is(got.err, context.DeadlineExceeded) {
+				t.Errorf("the cause is lost: %v", got.err)
+			}
+		})
+	}
+}
+
+// A body that trickles in without ever being a line is silence, too.
+func TestTrickleWithoutAnEventIsSilence(t *testing.T) {
+	t.Parallel()
+	server := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		tick := time.NewTicker(20 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			select {
+			case <-r.Context().Done():
+				return
+			case <-tick.C:
+				_, _ = io.WriteString(w, ":")
+				_ = http.NewResponseController(w).Flush()
+			}
+		}
+	})
+	got := read(t.Context(), client(t, server.url, 400*time.Millisecond), nil)
+	wantFault(t, got.err, fault.UpstreamTimeout)
+}

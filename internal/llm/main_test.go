@@ -1,0 +1,152 @@
+package llm
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/arcoscribe/throughline/internal/chat"
+	"github.com/arcoscribe/throughline/internal/fault"
+	"github.com/arcoscribe/throughline/internal/offline"
+	"github.com/google/uuid"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const fourWords = "one two three four"
+
+var (
+	chatID = uuid.MustParse("0193a1b2-0000-7000-8000-00000000000c")
+	userID = uuid.MustParse("8f14e45f-ceea-467f-a0e6-1b2c3d4e5f60")
+)
+
+// question is what the tests ask.
+func question() chat.ModelRequest {
+	return chat.ModelRequest{Model: "gpt-5.6-terra", Instructions: "Be brief.", Input: "CURRENT MESSAGE:\nHello?", ChatID: chatID, UserID: userID}
+}
+
+// model runs the offline model for one test.
+func model(t *testing.T, script func(*offline.Request) offline.Answer) *offline.Listening {
+	t.Helper()
+	server, err := offline.Start(offline.Options{Script: script})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := server.Close(); err != nil {
+			t.Errorf("close the model: %v", err)
+		}
+	})
+	return server
+}
+
+// always is a script with one answer.
+func always(answer offline.Answer) func(*offline.Request) offline.Answer {
+	return func(*offline.Request) offline.Answer { return answer }
+}
+
+// client is a Client for one test; an idle timeout of 0 is one that never comes.
+func client(t *testing.T, baseURL string, idle time.Duration) *Client {
+	t.Helper()
+	if idle == 0 {
+		idle = time.Minute
+	}
+	c := New(Config{APIKey: "sk-test", BaseURL: baseURL, IdleTimeout: idle})
+	t.Cleanup(c.Close)
+	return c
+}
+
+// upstreamServer is a server that says things the offline model never would.
+type upstreamServer struct {
+	url   string
+	asked atomic.Int32
+}
+
+func serve(t *testing.T, handler http.HandlerFunc) *upstreamServer {
+	t.Helper()
+	u := &upstreamServer{}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		u.asked.Add(1)
+		_, _ = io.Copy(io.Discard, r.Body) // a body left unread would keep the caller's leaving from being seen
+		handler(w, r)
+	}))
+	t.Cleanup(server.Close)
+	u.url = server.URL
+	return u
+}
+
+// sends is a handler that streams these bytes and ends.
+func sends(stream ...string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		for _, part := range stream {
+			_, _ = io.WriteString(w, part)
+		}
+	}
+}
+
+// answers is a handler that refuses with this body.
+func answers(status int, contentType, body string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", contentType)
+		w.Header().Set("X-Should-Retry", "false")
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, body)
+	}
+}
+
+// event is one event as the API sends it.
+func event(kind, fields string) string {
+	return "event: " + kind + "\ndata: {\"type\":\"" + kind + "\"" + fields + "}\n\n"
+}
+
+// delta is an event with a piece of text, given as JSON.
+func delta(text string) string { return event("response.output_text.delta", `,"delta":`+text) }
+
+const completedEvent = "event: response.completed\n" +
+	`data: {"type":"response.completed","response":{"id":"resp_1","model":"m-1","usage":{"input_tokens":3,"input_tokens_details":{"cached_tokens":2},"output_tokens":1}}}` + "\n\n"
+
+// ending is how a call went.
+type ending struct {
+	text   string
+	deltas int
+	result chat.ModelResult
+	err    error
+}
+
+// read asks and reads to the end. heard, when it is not nil, is called after the first piece.
+func read(ctx context.Context, c *Client, heard func()) ending {
+	return readTo(ctx, c, question(), heard)
+}
+
+func readTo(ctx context.Context, c *Client, ask chat.ModelRequest, heard func()) ending {
+	stream, err := c.Stream(ctx, ask)
+	if err != nil {
+		return ending{err: err}
+	}
+	defer func() { _ = stream.Close() }()
+	var got ending
+	var text strings.Builder
+	for stream.Next() {
+		text.WriteString(stream.Delta())
+		if got.deltas++; got.deltas == 1 && heard != nil {
+			heard()
+		}
+	}
+	got.text, got.result, got.err = text.String(), stream.Result(), stream.Err()
+	return got
+}
+
+// wantFault checks that an error is ours, with this code.
+func wantFault(t *testing.T, err error, want fault.Code) {
+	t.Helper()
+	if fault.CodeOf(err) != want {
+		t.Errorf("ended with %v, want %s", err, want)
+	}
+}

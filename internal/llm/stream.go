@@ -1,0 +1,172 @@
+package llm
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/arcoscribe/throughline/internal/chat"
+	"github.com/arcoscribe/throughline/internal/fault"
+	"github.com/arcoscribe/throughline/streaming"
+	"github.com/openai/openai-go/v3"
+	"github.com/openai/openai-go/v3/option"
+	"github.com/openai/openai-go/v3/packages/ssestream"
+	"github.com/tidwall/gjson"
+)
+
+// errIdle ends a call whose model was silent for too long.
+var errIdle = errors.New("the model was silent for too long")
+
+// Stream asks for a reply and returns once the model accepted the call. Until then openai-go tries
+// again where that makes sense; afterwards nothing is repeated.
+func (c *Client) Stream(ctx context.Context, ask chat.ModelRequest) (chat.ModelStream, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	s := &stream{idle: c.idle, cancel: cancel, ctx: ctx}
+	s.watchdog = time.AfterFunc(c.idle, func() { cancel(errIdle) })
+
+	params := request(ask.Input, ask.ChatID, ask.UserID)
+	params.Model = ask.Model
+	if ask.Instructions != "" {
+		params.Instructions = openai.String(ask.Instructions)
+	}
+	var response *http.Response
+	err := c.api.Post(ctx, "responses", params, &response, option.WithJSONSet("stream", true), option.WithHeader("Accept", "text/event-stream"))
+	if err != nil {
+		err = upstream(ctx, err)
+		s.stop()
+		return nil, err
+	}
+	s.events = ssestream.NewDecoder(response)
+	return s, nil
+}
+
+// stream reads the model's events. Of the dozens of kinds it looks at the few that matter, straight in
+// the bytes: the library's own union of all of them costs more than the rest of a delta's way.
+type stream struct {
+	ctx      context.Context //nolint:containedctx // the call's own, to learn why it ended
+	cancel   context.CancelCauseFunc
+	idle     time.Duration
+	watchdog *time.Timer
+	events   ssestream.Decoder
+
+	delta  string
+	result chat.ModelResult
+	ended  bool
+	err    error
+}
+
+// Next waits for more text.
+func (s *stream) Next() bool {
+	for !s.ended && s.err == nil {
+		if !s.events.Next() {
+			s.err = s.broken()
+			return false
+		}
+		s.watchdog.Reset(s.idle)
+		if s.take(s.events.Event()) {
+			return true
+		}
+	}
+	return false
+}
+
+// take looks at one event and tells whether it brought text.
+func (s *stream) take(event ssestream.Event) bool {
+	kind := event.Type
+	if kind == "" {
+		kind = gjson.GetBytes(event.Data, "type").String()
+	}
+	switch kind {
+	case "response.output_text.delta", "response.refusal.delta":
+		if !s.readable(event) {
+			return false
+		}
+		s.delta = clean(gjson.GetBytes(event.Data, "delta").String())
+		return s.delta != ""
+	case "response.completed":
+		if s.readable(event) {
+			s.finish(gjson.GetBytes(event.Data, "response"), "stop")
+		}
+	case "response.incomplete":
+		if s.readable(event) {
+			response := gjson.GetBytes(event.Data, "response")
+			s.finish(response, incompleteReason(response))
+		}
+	case "response.failed":
+		s.err = refusal(gjson.GetBytes(event.Data, "response.error.code").String())
+	case "error":
+		// Some servers put the error one level deeper.
+		s.err = refusal(cmp.Or(gjson.GetBytes(event.Data, "code").String(), gjson.GetBytes(event.Data, "error.code").String()))
+	}
+	return false
+}
+
+// readable ends the reply with a failure when an event is no JSON: gjson itself would find something
+// in it all the same.
+func (s *stream) readable(event ssestream.Event) bool {
+	if gjson.ValidBytes(event.Data) {
+		return true
+	}
+	s.err = fault.New(fault.UpstreamFailed, "The model sent something that cannot be read.")
+	return false
+}
+
+// clean replaces what Postgres cannot store.
+func clean(text string) string {
+	return strings.ReplaceAll(strings.ToValidUTF8(text, "\uFFFD"), "\x00", "\uFFFD")
+}
+
+func (s *stream) finish(response gjson.Result, reason string) {
+	usage := response.Get("usage")
+	s.ended = true
+	s.result = chat.ModelResult{
+		Model: response.Get("model").String(), ResponseID: response.Get("id").String(), FinishReason: reason,
+		Usage: streaming.Usage{
+			InputTokens:  int(usage.Get("input_tokens").Int()),
+			CachedTokens: int(usage.Get("input_tokens_details.cached_tokens").Int()),
+			OutputTokens: int(usage.Get("output_tokens").Int()),
+		},
+	}
+}
+
+func incompleteReason(response gjson.Result) string {
+	if response.Get("incomplete_details.reason").String() == "content_filter" {
+		return "content_filter"
+	}
+	return "length"
+}
+
+// broken says why the events ended without the model's own terminal event. That is a failure also
+// when the connection was closed in good order.
+func (s *stream) broken() error {
+	if err := s.events.Err(); err != nil {
+		return upstream(s.ctx, err)
+	}
+	if s.ctx.Err() != nil {
+		return upstream(s.ctx, s.ctx.Err())
+	}
+	return fault.New(fault.UpstreamFailed, "The model's reply ended too early.")
+}
+
+// Delta is the text that the last Next brought.
+func (s *stream) Delta() string { return s.delta }
+
+// Err is nil only after the model's own terminal event.
+func (s *stream) Err() error { return s.err }
+
+// Result is what the model reported at its end.
+func (s *stream) Result() chat.ModelResult { return s.result }
+
+// Close ends the call.
+func (s *stream) Close() error {
+	s.stop()
+	return s.events.Close()
+}
+
+func (s *stream) stop() {
+	s.watchdog.Stop()
+	s.cancel(nil)
+}

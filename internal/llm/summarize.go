@@ -1,0 +1,43 @@
+package llm
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/arcoscribe/throughline/internal/fault"
+	"github.com/arcoscribe/throughline/internal/fold"
+	"github.com/openai/openai-go/v3"
+	"github.com/openai/openai-go/v3/responses"
+)
+
+// Summarize makes one summary call. The caller's context is its deadline.
+func (c *Client) Summarize(ctx context.Context, call fold.Call) (fold.Answer, error) {
+	params := request(call.Input, call.ChatID, call.UserID)
+	if call.Hosted != nil {
+		params.Prompt = responses.ResponsePromptParam{ID: call.Hosted.ID, Version: openai.String(call.Hosted.Version)}
+	} else {
+		params.Model = call.Model
+	}
+	if call.Instructions != "" {
+		params.Instructions = openai.String(call.Instructions)
+	}
+	response, err := c.api.Responses.New(ctx, params)
+	if err != nil {
+		if call.Hosted != nil && namesPrompt(err) {
+			return fold.Answer{}, fmt.Errorf("%w: %w", fold.ErrPromptGone, upstream(ctx, err))
+		}
+		return fold.Answer{}, upstream(ctx, err)
+	}
+	// An incomplete answer is judged like any other: the gate knows what a good summary is.
+	if response.Status != responses.ResponseStatusCompleted && response.Status != responses.ResponseStatusIncomplete {
+		return fold.Answer{}, fault.Wrap(fault.UpstreamFailed, "The model failed to summarize.",
+			fmt.Errorf("status %q, code %q", response.Status, response.Error.Code))
+	}
+	return fold.Answer{
+		Text:         clean(response.OutputText()),
+		Model:        response.Model,
+		InputTokens:  int(response.Usage.InputTokens),
+		CachedTokens: int(response.Usage.InputTokensDetails.CachedTokens),
+		OutputTokens: int(response.Usage.OutputTokens),
+	}, nil
+}

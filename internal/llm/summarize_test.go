@@ -1,0 +1,197 @@
+package llm
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/arcoscribe/throughline/internal/fault"
+	"github.com/arcoscribe/throughline/internal/fold"
+	"github.com/arcoscribe/throughline/internal/offline"
+	"github.com/google/go-cmp/cmp"
+)
+
+const foldInput = "=== EXISTING_SUMMARY ===\nNONE\n=== END_EXISTING_SUMMARY ===\n\n=== NEW_TURNS ===\nTurn 1:\nUser: My bus is 728.\n=== END_NEW_TURNS ==="
+
+func inlineCall() fold.Call {
+	return fold.Call{Model: "gpt-5.6-luna", Instructions: "Summarize.", Input: foldInput, ChatID: chatID, UserID: userID}
+}
+
+func hostedCall() fold.Call {
+	return fold.Call{Hosted: &fold.HostedPrompt{ID: "pmpt_1", Version: "7"}, Input: foldInput, ChatID: chatID, UserID: userID}
+}
+
+func TestSummarizeSendsTheseParameters(t *testing.T) {
+	t.Parallel()
+	digest := sha256.Sum256([]byte(userID.String()))
+	common := func(own map[string]any) map[string]any {
+		own["input"], own["store"] = foldInput, false
+		own["prompt_cache_key"], own["safety_identifier"] = chatID.String(), hex.EncodeToString(digest[:])
+		return own
+	}
+	secondTry := hostedCall()
+	secondTry.Instructions = "The last one was empty."
+	hosted := map[string]any{"id": "pmpt_1", "version": "7"}
+	for _, c := range []struct {
+		name string
+		call fold.Call
+		want map[string]any
+	}{
+		{"inline", inlineCall(), common(map[string]any{"model": "gpt-5.6-luna", "instructions": "Summarize."})},
+		{"hosted names no model", hostedCall(), common(map[string]any{"prompt": hosted})},
+		{"hosted, once more", secondTry, common(map[string]any{"prompt": hosted, "instructions": "The last one was empty."})},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			server := model(t, always(offline.Answer{Text: "The bus is 728."}))
+			if _, err := client(t, server.BaseURL(), 0).Summarize(t.Context(), c.call); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(c.want, bodyOf(t, server)); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestSummarizeAnswers(t *testing.T) {
+	t.Parallel()
+	usage := &offline.Usage{Input: 30, Cached: 20, Output: 4}
+	for _, c := range []struct {
+		name   string
+		answer offline.Answer
+		want   string
+	}{
+		{"whole", offline.Answer{Text: fourWords}, fourWords},
+		{"empty, which the gate judges", offline.Answer{Fault: offline.FaultEmpty}, ""},
+		{"NONE, which the gate judges", offline.Answer{Fault: offline.FaultNone}, "NONE"},
+		{"out of tokens", offline.Answer{Text: fourWords, Fault: offline.FaultIncomplete, FaultAfter: 2}, "one two "},
+		{"filtered", offline.Answer{Text: fourWords, Fault: offline.FaultContentFilter, FaultAfter: 3}, "one two three "},
+		{"NUL", offline.Answer{Text: "a\x00b"}, "a\uFFFDb"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			c.answer.Usage = usage
+			server := model(t, always(c.answer))
+			got, err := client(t, server.BaseURL(), 0).Summarize(t.Context(), inlineCall())
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := fold.Answer{Text: c.want, Model: "gpt-5.6-luna", InputTokens: 30, CachedTokens: 20, OutputTokens: 4}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// Invalid bytes become replacement characters, however many: Postgres takes none of them.
+func TestSummarizeCleansBytesThatAreNoUTF8(t *testing.T) {
+	t.Parallel()
+	server := model(t, always(offline.Answer{Text: fourWords, Fault: offline.FaultInvalidUTF8, FaultAfter: 2}))
+	got, err := client(t, server.BaseURL(), 0).Summarize(t.Context(), inlineCall())
+	if err != nil || got.Text != "one two \uFFFD\uFFFDthree four" && got.Text != "one two \uFFFDthree four" {
+		t.Errorf("%q, %v", got.Text, err)
+	}
+}
+
+func TestSummarizeFaults(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name   string
+		answer offline.Answer
+		want   fault.Code
+		asked  int
+	}{
+		{"401", offline.Answer{Fault: offline.Fault401}, fault.UpstreamFailed, 1},
+		{"429", offline.Answer{Fault: offline.Fault429, RetryAfter: "0.01"}, fault.UpstreamOverloaded, 3},
+		{"500", offline.Answer{Fault: offline.Fault500, RetryAfter: "0.01"}, fault.UpstreamFailed, 3},
+		{"503, later", offline.Answer{Fault: offline.Fault503, RetryAfter: "60"}, fault.UpstreamOverloaded, 1},
+		{"failed", offline.Answer{Fault: offline.FaultFailed}, fault.UpstreamFailed, 1},
+		{"cut", offline.Answer{Fault: offline.FaultCut}, fault.UpstreamFailed, 3},
+		{"stall", offline.Answer{Fault: offline.FaultStall}, fault.UpstreamTimeout, 1},
+		{"hang", offline.Answer{Fault: offline.FaultHang}, fault.UpstreamTimeout, 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			server := model(t, always(c.answer))
+			deadline := 20 * time.Second
+			if c.want == fault.UpstreamTimeout {
+				deadline = 300 * time.Millisecond
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), deadline)
+			defer cancel()
+			got, err := client(t, server.BaseURL(), 0).Summarize(ctx, inlineCall())
+			wantFault(t, err, c.want)
+			if got != (fold.Answer{}) || errors.Is(err, fold.ErrPromptGone) {
+				t.Errorf("%+v, %v", got, err)
+			}
+			if asked := len(server.Requests()); asked != c.asked {
+				t.Errorf("asked %d times, want %d", asked, c.asked)
+			}
+		})
+	}
+}
+
+// Only an answer that says "that prompt is not there" changes how summaries are asked for, for good.
+func TestWhenAHostedPromptIsGone(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name   string
+		status int
+		body   string
+		gone   bool
+	}{
+		{"not found", 404, `{"error":{"message":"Prompt with id 'pmpt_1' not found.","type":"invalid_request_error","param":"prompt","code":"prompt_not_found"}}`, true},
+		{"by its code alone", 404, `{"error":{"message":"No.","code":"prompt_not_found"}}`, true},
+		{"by its parameter alone", 400, `{"error":{"message":"No such id.","param":"prompt.id"}}`, true},
+		{"the version is gone", 400, `{"error":{"message":"No such version.","param":"prompt.version","code":"invalid_value"}}`, true},
+		{"by its sentence alone", 404, `{"error":{"message":"Prompt with id pmpt_1 not found"}}`, true},
+		{"retired", 410, `{"error":{"message":"Reusable prompts have been retired.","code":"gone"}}`, true},
+		{"the parameter is unknown", 400, `{"error":{"message":"Unknown parameter: 'prompt'.","param":"prompt","code":"unknown_parameter"}}`, true},
+		{"the words are refused", 400, `{"error":{"message":"Invalid prompt: we limit certain content.","code":"invalid_prompt"}}`, false},
+		{"the cache key is refused", 400, `{"error":{"message":"Too long.","param":"prompt_cache_key","code":"string_above_max_length"}}`, false},
+		{"the key is wrong", 401, `{"error":{"message":"Incorrect API key for this prompt.","code":"invalid_api_key"}}`, false},
+		{"too many prompts", 429, `{"error":{"message":"Too many prompts.","code":"rate_limit_exceeded"}}`, false},
+		{"a broken server", 500, `{"error":{"message":"The prompt service has failed.","param":"prompt"}}`, false},
+		{"another parameter", 400, `{"error":{"message":"The prompt is fine, this is not.","param":"input","code":"invalid_type"}}`, false},
+		{"not this API at all", 404, `<h1>Not found</h1>`, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			server := serve(t, answers(c.status, "application/json", c.body))
+			_, err := client(t, server.url, 0).Summarize(t.Context(), hostedCall())
+			if errors.Is(err, fold.ErrPromptGone) != c.gone || fault.CodeOf(err) == fault.Internal || err == nil {
+				t.Errorf("%v", err)
+			}
+			if _, err := client(t, server.url, 0).Summarize(t.Context(), inlineCall()); errors.Is(err, fold.ErrPromptGone) {
+				t.Errorf("an inline call has no prompt that could be gone: %v", err)
+			}
+		})
+	}
+}
+
+func TestSummarizeAnswersOfOtherShapes(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		contentType, body string
+	}{
+		"no JSON":         {"application/json", `{"id":"resp_1"`},
+		"not an object":   {"application/json", `"summary"`},
+		"not JSON at all": {"text/html", `<p>summary</p>`},
+		"no status":       {"application/json", `{"id":"resp_1","output":[]}`},
+		"in progress":     {"application/json", `{"id":"resp_1","status":"in_progress"}`},
+		"cancelled":       {"application/json", `{"id":"resp_1","status":"cancelled"}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := serve(t, answers(http.StatusOK, c.contentType, c.body))
+			_, err := client(t, server.url, 0).Summarize(t.Context(), inlineCall())
+			wantFault(t, err, fault.UpstreamFailed)
+		})
+	}
+}

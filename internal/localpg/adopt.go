@@ -1,0 +1,129 @@
+package localpg
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// tryLock takes the lock that an owner holds until it is gone, however it goes. nil without an error
+// means that another process has it.
+func tryLock(path string) (*os.File, error) {
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("the Postgres cluster's folder is not ours to use: %w", err)
+	}
+	err = syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	if err == nil {
+		return file, nil
+	}
+	_ = file.Close()
+	if errors.Is(err, syscall.EWOULDBLOCK) {
+		return nil, nil
+	}
+	return nil, fmt.Errorf("locking %s: %w", path, err)
+}
+
+// pidFile is what a postmaster writes about itself into its data folder.
+type pidFile struct {
+	pid  int
+	port int
+}
+
+func readPidFile(data string) (pidFile, bool) {
+	text, err := os.ReadFile(filepath.Join(data, "postmaster.pid"))
+	if err != nil {
+		return pidFile{}, false
+	}
+	lines := strings.Split(string(text), "\n")
+	if len(lines) < 4 {
+		return pidFile{}, false
+	}
+	pid, pidErr := strconv.Atoi(strings.TrimSpace(lines[0]))
+	port, portErr := strconv.Atoi(strings.TrimSpace(lines[3]))
+	return pidFile{pid: pid, port: port}, pidErr == nil && portErr == nil && pid > 0
+}
+
+// findReady gives the port of the server that runs on data and answers.
+func findReady(ctx context.Context, data string) (int, bool) {
+	if target, err := filepath.EvalSymlinks(data); err == nil {
+		data = target
+	}
+	found, ok := readPidFile(data)
+	return found.port, ok && serves(ctx, found.port, data)
+}
+
+// serves asks the server on a port for its data folder: a pid or a port alone may be another's by now.
+func serves(ctx context.Context, port int, data string) bool {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	conn, err := pgx.Connect(ctx, dsn(port, Superuser, "postgres"))
+	if err != nil {
+		return false
+	}
+	defer func() { _ = conn.Close(ctx) }()
+	var theirs string
+	if err := conn.QueryRow(ctx, "show data_directory").Scan(&theirs); err != nil {
+		return false
+	}
+	return theirs == data
+}
+
+// adopt takes over the server that an owner who is gone left running on data. One that is still
+// recovering, or is being shut down, is waited for. nil without an error means that none runs.
+func adopt(ctx context.Context, data string) (*server, int, error) {
+	for {
+		found, ok := readPidFile(data)
+		if !ok {
+			return nil, 0, nil
+		}
+		if !runsOn(found.pid, data) {
+			return nil, 0, dropStalePidFile(found.pid, data)
+		}
+		if serves(ctx, found.port, data) {
+			alive := func() bool { return runsOn(found.pid, data) }
+			return &server{pid: found.pid, alive: alive}, found.port, nil
+		}
+		if err := pause(ctx); err != nil {
+			return nil, 0, fmt.Errorf("the Postgres process %d in %s neither answers nor ends: %w", found.pid, data, err)
+		}
+	}
+}
+
+// runsOn tells whether a process is the server of data. Where there is no /proc, any living process
+// of that number counts, and the server's own check decides.
+func runsOn(pid int, data string) bool {
+	if err := syscall.Kill(pid, 0); errors.Is(err, syscall.ESRCH) {
+		return false
+	}
+	line, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "cmdline"))
+	if err != nil {
+		_, noProc := os.Stat("/proc/self")
+		return noProc != nil
+	}
+	// A zombie, dead but not yet waited for, has an empty command line.
+	return slices.Contains(strings.Split(string(line), "\x00"), data)
+}
+
+// dropStalePidFile removes a pid file whose number has since been given to another program: the
+// server would take that for itself and refuse to start. The number of a dead process it handles.
+func dropStalePidFile(pid int, data string) error {
+	if err := syscall.Kill(pid, 0); errors.Is(err, syscall.ESRCH) {
+		return nil
+	}
+	err := os.Remove(filepath.Join(data, "postmaster.pid"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}

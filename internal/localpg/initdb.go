@@ -1,0 +1,61 @@
+package localpg
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+)
+
+// initialize makes the data folder unless there is one. It is made under another name first: an
+// interrupted initdb leaves nothing that looks like a cluster. sync=false skips flushing it to disk.
+func (p place) initialize(ctx context.Context, sync bool) error {
+	if p.dataMajor() != 0 {
+		return nil
+	}
+	unfinished := p.data + ".new"
+	if err := os.RemoveAll(unfinished); err != nil {
+		return err
+	}
+	if err := p.makePrivateDir(unfinished); err != nil {
+		return err
+	}
+	if err := p.runInitdb(ctx, unfinished, sync); err != nil {
+		return err
+	}
+	return os.Rename(unfinished, p.data)
+}
+
+func (p place) makePrivateDir(dir string) error {
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return err
+	}
+	if p.runAs == nil {
+		return nil
+	}
+	return os.Chown(dir, int(p.runAs.Uid), int(p.runAs.Gid))
+}
+
+func (p place) runInitdb(ctx context.Context, dir string, sync bool) error {
+	args := []string{
+		"-D", dir, "-U", Superuser, "--auth=trust", "--encoding=UTF8",
+		// Sorted by bytes, which no upgrade of the system's locale data can change; letters are Unicode's.
+		"--lc-collate=C", "--lc-ctype=" + unicodeLocale(), "--lc-messages=C",
+	}
+	if !sync {
+		args = append(args, "--no-sync")
+	}
+	out, err := p.command(ctx, "initdb", args...).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("%s could not make the cluster: %w: %s", filepath.Join(p.binDir, "initdb"), err, lastLine(string(out)))
+	}
+	return nil
+}
+
+func unicodeLocale() string {
+	if runtime.GOOS == "darwin" {
+		return "en_US.UTF-8"
+	}
+	return "C.UTF-8"
+}

@@ -1,0 +1,59 @@
+package localpg
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/user"
+	"strconv"
+	"syscall"
+)
+
+// chooseUser says whom the server runs as: the data's owner, because the server accepts no other,
+// and for new data ourselves, or for root an unprivileged user of the system. nil is ourselves.
+func chooseUser(data string) (*syscall.Credential, error) {
+	info, err := os.Stat(data)
+	if err != nil {
+		return newUser()
+	}
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	if !ok || int(stat.Uid) == os.Geteuid() {
+		return nil, nil
+	}
+	if os.Geteuid() != 0 {
+		return nil, fmt.Errorf("the Postgres data in %s belongs to user %s: run as that user or as root, or delete it", data, nameOf(stat.Uid))
+	}
+	return &syscall.Credential{Uid: stat.Uid, Gid: stat.Gid}, nil
+}
+
+func newUser() (*syscall.Credential, error) {
+	if os.Geteuid() != 0 {
+		return nil, nil
+	}
+	for _, name := range []string{"postgres", "nobody"} {
+		if found, err := user.Lookup(name); err == nil {
+			return credential(found)
+		}
+	}
+	return nil, errors.New("Postgres does not run as root, and this system has neither a user postgres nor a user nobody to run it as")
+}
+
+func credential(found *user.User) (*syscall.Credential, error) {
+	uid, err := strconv.ParseUint(found.Uid, 10, 32)
+	if err != nil {
+		return nil, err
+	}
+	gid, err := strconv.ParseUint(found.Gid, 10, 32)
+	if err != nil {
+		return nil, err
+	}
+	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, nil
+}
+
+func nameOf(uid uint32) string {
+	id := strconv.FormatUint(uint64(uid), 10)
+	if found, err := user.LookupId(id); err == nil {
+		return found.Username
+	}
+	return id
+}

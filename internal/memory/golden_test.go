@@ -1,0 +1,262 @@
+package memory
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+	"unicode"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var update = flag.Bool("update", false, "write the results of the golden cases into testdata")
+
+// A golden case is a text file of sections. A section is a header line, "-- name key=value … --", and
+// the lines up to the next one. The section "want" is the result; -update writes it.
+type goldenSection struct {
+	name string
+	keys map[string]string
+	body string
+}
+
+func TestGolden(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("testdata/*.txt")
+	if err != nil || len(files) < 35 {
+		t.Fatalf("%d golden cases, %v", len(files), err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
+			t.Parallel()
+			checkGolden(t, file)
+		})
+	}
+}
+
+func checkGolden(t *testing.T, file string) {
+	t.Helper()
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	given, want, _ := strings.Cut(string(raw), "-- want --\n")
+	got := showInvisible(play(t, parseCase(t, given)))
+	if *update {
+		if err := os.WriteFile(file, []byte(given+"-- want --\n"+got+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if diff := cmp.Diff(strings.TrimSuffix(want, "\n"), got); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", file, diff)
+	}
+}
+
+// goldenCase is what the sections of a file say.
+type goldenCase struct {
+	op       string
+	limits   Limits
+	brief    Brief
+	rows     []Message
+	question Question
+	texts    map[string]string
+	keys     map[string]map[string]string
+}
+
+func parseCase(t *testing.T, given string) goldenCase {
+	t.Helper()
+	c := goldenCase{limits: DefaultLimits(), texts: map[string]string{}, keys: map[string]map[string]string{}}
+	for _, s := range parseSections(t, given) {
+		switch s.name {
+		case "limits":
+			c.limits = limitsOf(t, s)
+		case "brief":
+			c.brief = Brief{
+				Summary: s.body, Tokens: s.number(t, "tokens", Tokens(s.body)), Version: int64(s.number(t, "version", 1)),
+				CoveredSeq: int64(s.number(t, "covered", 0)), Stale: s.keys["stale"] == "true",
+			}
+		case "user", "assistant", "tool", "system":
+			c.rows = append(c.rows, rowOf(t, s, int64(len(c.rows))+c.brief.CoveredSeq+1))
+		case "source":
+			c.question.Sources = append(c.question.Sources, Source{Title: s.keys["title"], URL: s.keys["url"], Content: s.body})
+		case "ask":
+			c.question.Content = s.body
+		case "build", "fold", "rebuild", "judge", "fitcap", "instructions", "condense":
+			c.op = s.name
+			c.keys["op"] = s.keys
+		default:
+			c.texts[s.name] = s.body
+			c.keys[s.name] = s.keys
+		}
+	}
+	return c
+}
+
+func rowOf(t *testing.T, s goldenSection, seq int64) Message {
+	t.Helper()
+	m := row(int64(s.number(t, "seq", int(seq))), Role(s.name), s.body)
+	m.Tokens = s.number(t, "tokens", m.Tokens)
+	if status := s.keys["status"]; status != "" {
+		m.Status = Status(status)
+	}
+	if to := s.number(t, "reply_to", 0); to > 0 {
+		m.ReplyTo = rowID(int64(to))
+	}
+	if at := s.keys["at"]; at != "" {
+		when, err := time.Parse(time.RFC3339, at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.CreatedAt = when
+	}
+	return m
+}
+
+func limitsOf(t *testing.T, s goldenSection) Limits {
+	t.Helper()
+	d := DefaultLimits()
+	return Limits{
+		KRawTurns:         s.number(t, "k", d.KRawTurns),
+		MinTailTurns:      s.number(t, "min_tail", d.MinTailTurns),
+		SummaryTokenCap:   s.number(t, "cap", d.SummaryTokenCap),
+		PromptTokenBudget: s.number(t, "prompt", d.PromptTokenBudget),
+		BridgeTokenBudget: s.number(t, "bridge", d.BridgeTokenBudget),
+		ChunkThreshold:    s.number(t, "threshold", d.ChunkThreshold),
+		FoldInputTokens:   s.number(t, "fold", d.FoldInputTokens),
+	}
+}
+
+func (s goldenSection) number(t *testing.T, key string, otherwise int) int {
+	t.Helper()
+	value, ok := s.keys[key]
+	if !ok {
+		return otherwise
+	}
+	n, err := strconv.Atoi(value)
+	if err != nil {
+		t.Fatalf("%s: %v", key, err)
+	}
+	return n
+}
+
+// parseSections reads header lines and bodies. The key repeat=n writes a body n times, escaped=true
+// reads it as the inside of a Go string.
+func parseSections(t *testing.T, text string) []goldenSection {
+	t.Helper()
+	var all []goldenSection
+	for line := range strings.Lines(text) {
+		if inner, ok := strings.CutPrefix(line, "-- "); ok && strings.HasSuffix(inner, " --\n") {
+			fields := strings.Fields(strings.TrimSuffix(inner, " --\n"))
+			s := goldenSection{name: fields[0], keys: map[string]string{}}
+			for _, field := range fields[1:] {
+				key, value, _ := strings.Cut(field, "=")
+				s.keys[key] = strings.ReplaceAll(value, "+", " ")
+			}
+			all = append(all, s)
+		} else if len(all) > 0 {
+			all[len(all)-1].body += line
+		}
+	}
+	for i := range all {
+		all[i].body = bodyOf(t, all[i])
+	}
+	return all
+}
+
+func bodyOf(t *testing.T, s goldenSection) string {
+	t.Helper()
+	body := strings.TrimSuffix(s.body, "\n")
+	if s.keys["escaped"] == "true" {
+		read, err := strconv.Unquote(`"` + body + `"`)
+		if err != nil {
+			t.Fatalf("%q: %v", body, err)
+		}
+		body = read
+	}
+	if n := s.number(t, "repeat", 1); n > 1 {
+		body = strings.TrimSpace(strings.Repeat(body+" ", n))
+	}
+	return body
+}
+
+func play(t *testing.T, c goldenCase) string {
+	t.Helper()
+	switch c.op {
+	case "build":
+		p := Build(c.brief, Turns(c.rows), c.question, c.limits)
+		return showJSON(t, p.Receipt) + "\ndropped: " + fmt.Sprintf("%+v", p.Dropped) + "\n---\n" + p.Input
+	case "fold":
+		plan, ok := PlanFold(c.brief, Turns(c.rows), c.limits)
+		if !ok {
+			return "nothing to fold"
+		}
+		return showPlan(plan, c.brief.Summary)
+	case "rebuild":
+		return showPlan(PlanRebuild(c.brief, Turns(c.rows), c.limits), "")
+	case "judge":
+		refusal, ok := Judge(c.texts["previous"], c.texts["next"])
+		return fmt.Sprintf("ok: %v\nkey: %s\nsentence: %s", ok, refusal.Key, refusal.Sentence)
+	case "fitcap":
+		limit := goldenSection{keys: c.keys["op"]}.number(t, "cap", 0)
+		fit := FitCap(c.texts["text"], limit)
+		return fmt.Sprintf("tokens: %d\n---\n%s", Tokens(fit), fit)
+	case "instructions":
+		return playInstructions(t, c)
+	case "condense":
+		return CondenseInstructions(c.limits.SummaryTokenCap)
+	}
+	t.Fatalf("a case without an operation")
+	return ""
+}
+
+func playInstructions(t *testing.T, c goldenCase) string {
+	t.Helper()
+	zone, err := time.LoadLocation(c.keys["op"]["zone"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	task := SummaryTask{Base: c.texts["base"], Cap: c.limits.SummaryTokenCap, Piece: WholePiece(Turns(c.rows)), Zone: zone}
+	if next, ok := c.texts["next"]; ok {
+		task.Refused, _ = Judge(c.texts["previous"], next)
+	}
+	return SummaryInstructions(task)
+}
+
+func showPlan(p Plan, summary string) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "seq %d to %d, turns %d, tokens %d, last %d, pieces %d", p.SeqFrom, p.SeqTo, p.Turns, p.Tokens,
+		p.LastSummarizedMessageID[15], len(p.Pieces))
+	for i, piece := range p.Pieces {
+		fmt.Fprintf(&b, "\n--- piece %d, %d tokens\n%s", i+1, piece.Tokens, FoldInput(summary, piece))
+		summary = fmt.Sprintf("(the summary after piece %d)", i+1)
+	}
+	return b.String()
+}
+
+func showJSON(t *testing.T, v any) string {
+	t.Helper()
+	raw, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(raw)
+}
+
+// showInvisible writes what a reader of the file could not see as an escape.
+func showInvisible(text string) string {
+	var b strings.Builder
+	for _, r := range text {
+		if r == '\n' || unicode.IsPrint(r) {
+			b.WriteRune(r)
+		} else {
+			b.WriteString(strings.Trim(strconv.QuoteRuneToASCII(r), "'"))
+		}
+	}
+	return b.String()
+}

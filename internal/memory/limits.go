@@ -1,0 +1,60 @@
+package memory
+
+import "github.com/google/uuid"
+
+// Limits are the knobs of memory, all but KRawTurns and MinTailTurns in tokens. Any combination of
+// positive values works, and BridgeTokenBudget may be 0.
+type Limits struct {
+	// KRawTurns is the length of the tail: turns that are shown word for word and never folded.
+	// Defaults to 3.
+	KRawTurns int
+	// MinTailTurns is what the tail is never cut below, however long its turns are. Defaults to 1.
+	MinTailTurns int
+	// SummaryTokenCap is the hard cap of a brief. Defaults to 500.
+	SummaryTokenCap int
+	// PromptTokenBudget is what brief and tail may take together. Defaults to 3000.
+	PromptTokenBudget int
+	// BridgeTokenBudget is what the turns between brief and tail may take; 0 shows none of them.
+	// Defaults to 6000, as much as a buffer can hold before it is folded.
+	BridgeTokenBudget int
+	// ChunkThreshold is the size of brief and whole buffer beyond which a fold is due. Defaults to 6000.
+	ChunkThreshold int
+	// FoldInputTokens is the most that one model call of a fold reads. Defaults to 8000.
+	FoldInputTokens int
+}
+
+// DefaultLimits gives the limits with which coverage holds for every chat whose folds are not late.
+func DefaultLimits() Limits {
+	return Limits{
+		KRawTurns:         3,
+		MinTailTurns:      1,
+		SummaryTokenCap:   500,
+		PromptTokenBudget: 3000,
+		BridgeTokenBudget: 6000,
+		ChunkThreshold:    6000,
+		FoldInputTokens:   8000,
+	}
+}
+
+// Brief is a chat's summary with its place in the chat.
+type Brief struct {
+	// Summary is the stored text; "" before the first fold.
+	Summary string
+	// Tokens is the size of Summary as counted when it was stored.
+	Tokens int
+	// Version is 0 until the first fold and grows by one with each change.
+	Version int64
+	// CoveredSeq is the last seq whose row is in the summary.
+	CoveredSeq int64
+	// LastSummarizedMessageID is the message the summary reaches to; uuid.Nil for none.
+	LastSummarizedMessageID uuid.UUID
+	// Stale says that a covered message was changed or deleted since: the summary is still shown but
+	// claims no coverage.
+	Stale bool
+}
+
+// Due tells from a chat's counters whether its buffer should be folded: brief and buffer are over
+// the threshold, and there are more turns than the tail keeps.
+func Due(briefTokens, pendingTokens, pendingTurns int, l Limits) bool {
+	return briefTokens+pendingTokens > l.ChunkThreshold && pendingTurns > l.KRawTurns
+}

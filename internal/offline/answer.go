@@ -1,0 +1,172 @@
+package offline
+
+import (
+	"net/http"
+	"regexp"
+	"strconv"
+	"sync/atomic"
+	"time"
+)
+
+// Fault is what goes wrong with an answer, "" for nothing. The package comment says what each does.
+type Fault string
+
+// Faults in place of an answer.
+const (
+	Fault401        Fault = "401"
+	Fault404        Fault = "404"
+	Fault429        Fault = "429"
+	Fault500        Fault = "500"
+	Fault503        Fault = "503"
+	FaultPromptGone Fault = "prompt_gone"
+	FaultStall      Fault = "stall"
+)
+
+// Faults inside an answer, after Answer.FaultAfter pieces.
+const (
+	FaultHang          Fault = "hang"
+	FaultCut           Fault = "cut"
+	FaultEndEarly      Fault = "end_early"
+	FaultFailed        Fault = "failed"
+	FaultErrorEvent    Fault = "error_event"
+	FaultIncomplete    Fault = "incomplete"
+	FaultContentFilter Fault = "content_filter"
+	FaultLongLine      Fault = "long_line"
+	FaultInvalidUTF8   Fault = "invalid_utf8"
+)
+
+// Faults of a whole answer: of its text, or of how its bytes are written.
+const (
+	FaultEmpty   Fault = "empty"
+	FaultNone    Fault = "none"
+	FaultRefusal Fault = "refusal"
+	FaultLoop    Fault = "loop"
+	FaultOverCap Fault = "over_cap"
+	FaultSplit   Fault = "split"
+	FaultCRLF    Fault = "crlf"
+)
+
+// Usage is what an answer says it cost, in tokens.
+type Usage struct {
+	Input, Cached, Output, Reasoning int
+}
+
+// Answer is how one request is answered. The zero Answer is the built-in model's.
+type Answer struct {
+	// Text is the reply; "" is the built-in model's (FaultEmpty gives no text at all). It is streamed
+	// in pieces: a word with the space after it, long runs without spaces in parts.
+	Text string
+	// Fault goes wrong, "" nothing.
+	Fault Fault
+	// FaultAfter is the number of pieces before a fault inside the answer; a text with fewer pieces
+	// is sent whole first.
+	FaultAfter int
+	// RetryAfter is that header of a status fault, as sent; "" sends none.
+	RetryAfter string
+	// Latency is a pause before the headers, PieceDelay one before each piece. A PieceDelay of 0 is
+	// the server's.
+	Latency, PieceDelay time.Duration
+	// Usage is what the answer reports; nil counts.
+	Usage *Usage
+	// Gate holds the answer, after GateAfter pieces of a stream, until the channel is closed. nil
+	// holds nothing.
+	Gate      <-chan struct{}
+	GateAfter int
+}
+
+// FailFirst makes a script that answers the first n requests with the failure and leaves the others
+// to the built-in model.
+func FailFirst(n int, failure Answer) func(*Request) Answer {
+	var asked atomic.Int64
+	return func(*Request) Answer {
+		if asked.Add(1) <= int64(n) {
+			return failure
+		}
+		return Answer{}
+	}
+}
+
+// answerFor decides how a request is answered: the script first, then directives in the message.
+func (s *Server) answerFor(r Request) Answer {
+	var answer Answer
+	if s.options.Script != nil {
+		answer = s.options.Script(&r)
+	}
+	if answer == (Answer{}) {
+		answer = directed(&r)
+	}
+	if answer.PieceDelay == 0 {
+		answer.PieceDelay = s.options.PieceDelay
+	}
+	return answer
+}
+
+var directive = regexp.MustCompile(`\[\[offline(-fold)?:([a-z0-9_]+)(?:=([0-9A-Za-zµ.]+))?\]\]`)
+
+// directed reads the directives in a request: of a reply in the current message, of a summary in the
+// new turns (with their own prefix, so that folding an old message never repeats its fault).
+func directed(r *Request) Answer {
+	text, prefix := r.Current, ""
+	if r.Kind == KindSummary {
+		prefix = "-fold"
+	}
+	var answer Answer
+	for _, found := range directive.FindAllStringSubmatch(text, -1) {
+		if found[1] == prefix {
+			answer.direct(found[2], found[3])
+		}
+	}
+	return answer
+}
+
+// direct applies one directive. Names that are unknown change nothing: a person mistyped.
+func (a *Answer) direct(name, value string) {
+	const piecesBeforeFault = 2
+	switch fault := Fault(name); {
+	case name == "slow":
+		a.PieceDelay, _ = time.ParseDuration(value)
+	case name == "latency":
+		a.Latency, _ = time.ParseDuration(value)
+	case fault == Fault429:
+		a.Fault, a.RetryAfter = fault, value
+	case knownFaults[fault]:
+		a.Fault, a.FaultAfter = fault, piecesBeforeFault
+		if n, err := strconv.Atoi(value); err == nil && n >= 0 {
+			a.FaultAfter = n
+		}
+	}
+}
+
+var knownFaults = map[Fault]bool{
+	Fault401: true, Fault404: true, Fault429: true, Fault500: true, Fault503: true,
+	FaultPromptGone: true, FaultStall: true, FaultHang: true, FaultCut: true, FaultEndEarly: true,
+	FaultFailed: true, FaultErrorEvent: true, FaultIncomplete: true, FaultContentFilter: true,
+	FaultLongLine: true, FaultInvalidUTF8: true, FaultEmpty: true, FaultNone: true, FaultRefusal: true,
+	FaultLoop: true, FaultOverCap: true, FaultSplit: true, FaultCRLF: true,
+}
+
+// withoutDirectives is the text that the model sees.
+func withoutDirectives(text string) string { return directive.ReplaceAllString(text, "") }
+
+// statusFault is the error of a fault in place of an answer; nil for the other faults.
+func statusFault(fault Fault, prompt *PromptRef) *apiError {
+	switch fault {
+	case Fault401:
+		return &apiError{Status: http.StatusUnauthorized, Message: "Incorrect API key provided.", Type: invalidRequest, Code: "invalid_api_key"}
+	case Fault404:
+		return &apiError{Status: http.StatusNotFound, Message: "Not found.", Type: invalidRequest, Code: "not_found"}
+	case Fault429:
+		return &apiError{Status: http.StatusTooManyRequests, Message: "Rate limit reached for requests.", Type: "requests", Code: "rate_limit_exceeded"}
+	case Fault500:
+		return &apiError{Status: http.StatusInternalServerError, Message: "The server had an error while processing your request.", Type: "server_error"}
+	case Fault503:
+		return &apiError{Status: http.StatusServiceUnavailable, Message: "The engine is currently overloaded, please try again later.", Type: "service_unavailable"}
+	case FaultPromptGone:
+		id := "pmpt_gone"
+		if prompt != nil {
+			id = prompt.ID
+		}
+		return &apiError{Status: http.StatusNotFound, Message: "Prompt with id '" + id + "' not found.", Type: invalidRequest, Param: "prompt", Code: "prompt_not_found"}
+	}
+	return nil
+}

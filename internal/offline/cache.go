@@ -1,0 +1,73 @@
+package offline
+
+import (
+	"container/list"
+	"sync"
+)
+
+// OpenAI caches prompts from 1024 tokens on, in steps of 128:
+// https://platform.openai.com/docs/guides/prompt-caching
+const (
+	cacheMinTokens = 1024
+	cacheStep      = 128
+)
+
+// What the simulated cache keeps at most.
+const (
+	cacheKeys  = 4096
+	cacheBytes = 32 << 20
+)
+
+// promptCache tells how much of a prompt a provider would have found in its cache: what the previous
+// prompt with the same key began with. Entries do not expire, which is kinder than the provider.
+type promptCache struct {
+	mu    sync.Mutex
+	byKey map[string]*list.Element
+	order list.List // most recently used first
+	bytes int
+}
+
+type cachedPrompt struct{ key, text string }
+
+// cachedTokens counts the cached tokens of a prompt and remembers it; 0 without a key.
+func (c *promptCache) cachedTokens(key, text string) int {
+	if key == "" {
+		return 0
+	}
+	common := commonPrefix(c.swap(key, text), text)
+	if common < cacheMinTokens { // a token is at least one byte
+		return 0
+	}
+	tokens := countTokens(text[:common])
+	if tokens < cacheMinTokens {
+		return 0
+	}
+	return tokens - tokens%cacheStep
+}
+
+// swap remembers the text and gives the one before, "" for none.
+func (c *promptCache) swap(key, text string) string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.byKey == nil {
+		c.byKey = map[string]*list.Element{}
+	}
+	previous := ""
+	if element, ok := c.byKey[key]; ok {
+		previous = c.drop(element)
+	}
+	c.byKey[key] = c.order.PushFront(cachedPrompt{key, text})
+	c.bytes += len(text)
+	for c.order.Len() > cacheKeys || c.bytes > cacheBytes && c.order.Len() > 1 {
+		c.drop(c.order.Back())
+	}
+	return previous
+}
+
+// drop forgets one prompt and gives its text.
+func (c *promptCache) drop(element *list.Element) string {
+	old, _ := c.order.Remove(element).(cachedPrompt)
+	delete(c.byKey, old.key)
+	c.bytes -= len(old.text)
+	return old.text
+}

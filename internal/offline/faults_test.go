@@ -1,0 +1,376 @@
+package offline
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+const fourWords = "one two three four"
+
+// faulty starts a server whose every answer is this one.
+func faulty(t *testing.T, answer Answer) *Listening {
+	t.Helper()
+	return start(t, Options{Script: func(*Request) Answer { return answer }})
+}
+
+func TestStatusFaults(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		fault      Fault
+		status     int
+		kind, code string
+	}{
+		{Fault401, 401, invalidRequest, "invalid_api_key"},
+		{Fault404, 404, invalidRequest, "not_found"},
+		{Fault429, 429, "requests", "rate_limit_exceeded"},
+		{Fault500, 500, "server_error", ""},
+		{Fault503, 503, "service_unavailable", ""},
+		{FaultPromptGone, 404, invalidRequest, "prompt_not_found"},
+	} {
+		t.Run(string(c.fault), func(t *testing.T) {
+			t.Parallel()
+			l := faulty(t, Answer{Fault: c.fault, RetryAfter: "3"})
+			response, raw := ask(t, l, body(t, map[string]any{"stream": true, "prompt": map[string]any{"id": "pmpt_7"}}))
+			message, param, code := errorOf(t, raw)
+			if response.StatusCode != c.status || code != c.code || !strings.Contains(string(raw), `"type":"`+c.kind+`"`) {
+				t.Errorf("%d %s", response.StatusCode, raw)
+			}
+			if got := response.Header.Get("Retry-After"); got != "3" {
+				t.Errorf("Retry-After %q", got)
+			}
+			if c.fault == FaultPromptGone && (param != "prompt" || !strings.Contains(message, "pmpt_7")) {
+				t.Errorf("param %q, message %q do not name the prompt", param, message)
+			}
+			if len(l.Refused()) != 0 || len(l.Requests()) != 1 || l.Requests()[0].Status != c.status {
+				t.Errorf("refused %v, asked %v", l.Refused(), l.Requests())
+			}
+		})
+	}
+}
+
+func TestFaultsInsideAStream(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		answer Answer
+		last   string // the last event
+		text   string // what the deltas add up to
+		reset  bool
+	}{
+		{Answer{Fault: FaultCut, FaultAfter: 2}, "response.output_text.delta", "one two ", true},
+		{Answer{Fault: FaultCut}, "response.content_part.added", "", true},
+		{Answer{Fault: FaultEndEarly, FaultAfter: 3}, "response.output_text.delta", "one two three ", false},
+		{Answer{Fault: FaultEndEarly, FaultAfter: 9}, "response.output_text.delta", fourWords, false},
+		{Answer{Fault: FaultFailed, FaultAfter: 1}, "response.failed", "one ", false},
+		{Answer{Fault: FaultErrorEvent, FaultAfter: 1}, "error", "one ", false},
+		{Answer{Fault: FaultIncomplete, FaultAfter: 1}, "response.incomplete", "one ", false},
+		{Answer{Fault: FaultContentFilter, FaultAfter: 2}, "response.incomplete", "one two ", false},
+		{Answer{Fault: FaultEmpty}, "response.completed", "", false},
+		{Answer{Fault: FaultNone}, "response.completed", "NONE", false},
+		{Answer{Fault: FaultSplit}, "response.completed", fourWords, false},
+	} {
+		t.Run(string(c.answer.Fault), func(t *testing.T) {
+			t.Parallel()
+			c.answer.Text = fourWords
+			l := faulty(t, c.answer)
+			_, raw, err := do(t, request(t, l, http.MethodPost, "/v1/responses", body(t, map[string]any{"stream": true})))
+			if got := errors.Is(err, syscall.ECONNRESET) || errors.Is(err, io.ErrUnexpectedEOF); got != c.reset {
+				t.Errorf("reading ended with %v", err)
+			}
+			all := events(t, raw)
+			if last := all[len(all)-1]; last.name != c.last || deltas(all) != c.text {
+				t.Errorf("last event %s, text %q; want %s, %q", last.name, deltas(all), c.last, c.text)
+			}
+			ended, err := l.Await(t.Context(), func(r Request) bool { return r.Ended })
+			if err != nil || ended.Sent != deltas(all) || ended.HungUp {
+				t.Errorf("%v: sent %q, hung up %v", err, ended.Sent, ended.HungUp)
+			}
+		})
+	}
+}
+
+func TestFailedAndFilteredAnswersSayWhy(t *testing.T) {
+	t.Parallel()
+	response := func(answer Answer) map[string]any {
+		answer.Text = fourWords
+		_, raw := ask(t, faulty(t, answer), body(t, map[string]any{"stream": true}))
+		all := events(t, raw)
+		found, _ := all[len(all)-1].data["response"].(map[string]any)
+		return found
+	}
+	if r := response(Answer{Fault: FaultFailed}); r["status"] != "failed" || r["error"] == nil || r["usage"] != nil {
+		t.Errorf("failed: %v", r)
+	}
+	if r := response(Answer{Fault: FaultContentFilter, FaultAfter: 1}); !cmp.Equal(r["incomplete_details"], map[string]any{"reason": "content_filter"}) {
+		t.Errorf("content_filter: %v", r)
+	}
+	if r := response(Answer{Fault: FaultIncomplete, FaultAfter: 1}); !cmp.Equal(r["incomplete_details"], map[string]any{"reason": "max_output_tokens"}) {
+		t.Errorf("incomplete: %v", r)
+	}
+}
+
+func TestLineEndsCanBeCRLF(t *testing.T) {
+	t.Parallel()
+	_, raw := ask(t, faulty(t, Answer{Text: fourWords, Fault: FaultCRLF}), body(t, map[string]any{"stream": true}))
+	if lines := bytes.Count(raw, []byte("\n")); lines == 0 || lines != bytes.Count(raw, []byte("\r\n")) {
+		t.Errorf("%d line ends, %d of them CRLF", lines, bytes.Count(raw, []byte("\r\n")))
+	}
+	if got := deltas(events(t, bytes.ReplaceAll(raw, []byte("\r\n"), []byte("\n")))); got != fourWords {
+		t.Errorf("text %q", got)
+	}
+}
+
+func TestLongLineIsAMegabyte(t *testing.T) {
+	t.Parallel()
+	_, raw := ask(t, faulty(t, Answer{Text: fourWords, Fault: FaultLongLine, FaultAfter: 2, Usage: &Usage{}}), body(t, map[string]any{"stream": true}))
+	all := events(t, raw)
+	long, _ := all[6].data["delta"].(string)
+	if len(long) < 1<<20 || all[len(all)-1].name != "response.completed" {
+		t.Errorf("the third delta has %d bytes, the last event is %s", len(long), all[len(all)-1].name)
+	}
+}
+
+func TestInvalidUTF8IsOnTheWire(t *testing.T) {
+	t.Parallel()
+	l := faulty(t, Answer{Text: fourWords, Fault: FaultInvalidUTF8, FaultAfter: 1})
+	_, raw := ask(t, l, body(t, map[string]any{"stream": true}))
+	if n := bytes.Count(raw, []byte("\"delta\":\"\xff\xfe\"")); n != 1 {
+		t.Errorf("%d deltas with invalid bytes", n)
+	}
+	if got := deltas(events(t, raw)); got != "one \uFFFD\uFFFDtwo three four" {
+		t.Errorf("text %q", got)
+	}
+	if _, raw = ask(t, l, body(t, nil)); !bytes.Contains(raw, []byte("\xff\xfe")) {
+		t.Error("the whole answer has no invalid bytes")
+	}
+}
+
+func TestTextFaults(t *testing.T) {
+	t.Parallel()
+	said := func(fault Fault) string {
+		_, raw := ask(t, faulty(t, Answer{Fault: fault}), body(t, map[string]any{"prompt": map[string]any{"id": "pmpt_7"}}))
+		return text(t, raw)
+	}
+	if got := said(FaultNone); got != "NONE" {
+		t.Errorf("none: %q", got)
+	}
+	if got := said(FaultRefusal); !strings.HasPrefix(got, "I'm sorry, but I can't") {
+		t.Errorf("refusal: %q", got)
+	}
+	if _, loops := repeatedGram(said(FaultLoop)); !loops {
+		t.Error("loop: does not repeat itself")
+	}
+	long := said(FaultOverCap)
+	if got := countTokens(long); got < 2*defaultCap {
+		t.Errorf("over_cap: %d tokens", got)
+	}
+	if gram, loops := repeatedGram(long); loops {
+		t.Errorf("over_cap: too long is its only fault, but it repeats %q", gram)
+	}
+	if got := said(FaultEmpty); got != "" {
+		t.Errorf("empty: %q", got)
+	}
+}
+
+func TestFaultsWithoutAStream(t *testing.T) {
+	t.Parallel()
+	for fault, want := range map[Fault]string{
+		FaultFailed:        `"status":"failed"`,
+		FaultErrorEvent:    `"status":"failed"`,
+		FaultIncomplete:    `"reason":"max_output_tokens"`,
+		FaultContentFilter: `"reason":"content_filter"`,
+	} {
+		_, raw := ask(t, faulty(t, Answer{Text: fourWords, Fault: fault, FaultAfter: 1}), body(t, nil))
+		if !bytes.Contains(raw, []byte(want)) {
+			t.Errorf("%s: %s", fault, raw)
+		}
+	}
+	for _, fault := range []Fault{FaultCut, FaultEndEarly} {
+		response, err := client.Do(request(t, faulty(t, Answer{Fault: fault}), http.MethodPost, "/v1/responses", body(t, nil)))
+		if err == nil {
+			_ = response.Body.Close()
+			t.Errorf("%s: answered %d", fault, response.StatusCode)
+		}
+	}
+}
+
+// TestHangsEndWhenTheCallerHangsUp holds an answer in each way and leaves.
+func TestHangsEndWhenTheCallerHangsUp(t *testing.T) {
+	t.Parallel()
+	for name, answer := range map[string]Answer{
+		"stall":   {Fault: FaultStall},
+		"latency": {Latency: time.Hour},
+		"hang":    {Fault: FaultHang, Text: fourWords, FaultAfter: 1},
+		"slow":    {PieceDelay: time.Hour},
+		"gate":    {Gate: make(chan struct{})},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := faulty(t, answer)
+			ctx, leave := context.WithCancel(t.Context())
+			r := request(t, l, http.MethodPost, "/v1/responses", body(t, map[string]any{"stream": true})).WithContext(ctx)
+			gone := make(chan struct{})
+			go func() {
+				defer close(gone)
+				if response, err := client.Do(r); err == nil {
+					_, _ = io.Copy(io.Discard, response.Body) // ends with the context's error
+					_ = response.Body.Close()
+				}
+			}()
+			if _, err := l.Await(t.Context(), func(Request) bool { return true }); err != nil {
+				t.Fatal(err)
+			}
+			leave()
+			<-gone
+			ended, err := l.Await(t.Context(), func(r Request) bool { return r.Ended })
+			if err != nil || !ended.HungUp {
+				t.Errorf("%v, hung up %v", err, ended.HungUp)
+			}
+		})
+	}
+}
+
+func TestCloseEndsWhatHangsAndWhoDoesNotRead(t *testing.T) {
+	t.Parallel()
+	l, err := Start(Options{Script: func(r *Request) Answer {
+		if r.Text == "stall" {
+			return Answer{Fault: FaultStall}
+		}
+		return Answer{Text: strings.Repeat("much text ", 1<<15)}
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, input := range []string{"stall", "flood"} {
+		conn, err := net.Dial("tcp", strings.TrimSuffix(strings.TrimPrefix(l.BaseURL(), "http://"), "/v1"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = conn.Close() }()
+		r := request(t, l, http.MethodPost, "/v1/responses", body(t, map[string]any{"stream": true, "input": input}))
+		if err := r.Write(conn); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, input := range []string{"stall", "flood"} {
+		if _, err := l.Await(t.Context(), func(r Request) bool { return r.Text == input }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := l.Close(); err != nil {
+		t.Error(err)
+	}
+	for _, r := range l.Requests() {
+		if !r.Ended || r.HungUp {
+			t.Errorf("%s: ended %v, hung up %v", r.Text, r.Ended, r.HungUp)
+		}
+	}
+	l.Server.Close() // again does no harm
+}
+
+func TestGateHoldsAStreamBetweenPieces(t *testing.T) {
+	t.Parallel()
+	gate := make(chan struct{})
+	l := faulty(t, Answer{Text: fourWords, Gate: gate, GateAfter: 2})
+	response, err := client.Do(request(t, l, http.MethodPost, "/v1/responses", body(t, map[string]any{"stream": true})))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	if _, err := l.Await(t.Context(), func(r Request) bool { return r.Sent == "one two " }); err != nil {
+		t.Fatal(err)
+	}
+	close(gate)
+	raw, err := io.ReadAll(bufio.NewReader(response.Body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := deltas(events(t, raw)); got != fourWords {
+		t.Errorf("text %q", got)
+	}
+}
+
+func TestPieceDelayPacesTheStream(t *testing.T) {
+	t.Parallel()
+	began := time.Now()
+	_, raw := ask(t, faulty(t, Answer{Text: fourWords, PieceDelay: 5 * time.Millisecond}), body(t, map[string]any{"stream": true}))
+	if took := time.Since(began); took < 20*time.Millisecond || deltas(events(t, raw)) != fourWords {
+		t.Errorf("four pieces, 5 ms each, took %v", took)
+	}
+}
+
+func TestFailFirst(t *testing.T) {
+	t.Parallel()
+	l := start(t, Options{Script: FailFirst(2, Answer{Fault: Fault503})})
+	var got []int
+	for range 4 {
+		response, _ := ask(t, l, body(t, nil))
+		got = append(got, response.StatusCode)
+	}
+	if diff := cmp.Diff([]int{503, 503, 200, 200}, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestScriptedUsageIsReported(t *testing.T) {
+	t.Parallel()
+	_, raw := ask(t, faulty(t, Answer{Usage: &Usage{Input: 9, Cached: 4, Output: 3, Reasoning: 2}}), body(t, nil))
+	var response struct{ Usage usageObject }
+	if err := json.Unmarshal(raw, &response); err != nil {
+		t.Fatal(err)
+	}
+	want := usageObject{InputTokens: 9, OutputTokens: 3, TotalTokens: 12}
+	want.InputTokensDetails.CachedTokens, want.OutputTokensDetails.ReasoningTokens = 4, 2
+	if response.Usage != want {
+		t.Errorf("%+v", response.Usage)
+	}
+}
+
+func TestDirectives(t *testing.T) {
+	t.Parallel()
+	main := func(recent, current string) *Request {
+		r := &Request{Kind: KindReply, Text: headRecent + "\nUser: " + recent + "\n\n" + headCurrent + "\n" + current}
+		r.Current = parsePrompt(r.Text).current
+		return r
+	}
+	fold := &Request{Kind: KindSummary, Current: "[[offline:429]] [[offline-fold:none]]"}
+	for _, c := range []struct {
+		request *Request
+		want    Answer
+	}{
+		{main("", "Hi [[offline:429]]"), Answer{Fault: Fault429}},
+		{main("", "Hi [[offline:429=2]]"), Answer{Fault: Fault429, RetryAfter: "2"}},
+		{main("", "[[offline:slow=200ms]] [[offline:cut=7]]"), Answer{Fault: FaultCut, FaultAfter: 7, PieceDelay: 200 * time.Millisecond}},
+		{main("", "[[offline:hang]]"), Answer{Fault: FaultHang, FaultAfter: 2}},
+		{main("", "[[offline:latency=1s]]"), Answer{Latency: time.Second}},
+		{main("[[offline:429]]", "Hi"), Answer{}},
+		{main("", "[[offline:nonsense]] [[offline-fold:none]]"), Answer{}},
+		{fold, Answer{Fault: FaultNone, FaultAfter: 2}},
+	} {
+		if got := directed(c.request); got != c.want {
+			t.Errorf("%q: %+v, want %+v", c.request.Current, got, c.want)
+		}
+	}
+}
+
+func TestADirectiveWorksOverHTTPAndIsNotEchoed(t *testing.T) {
+	t.Parallel()
+	l := start(t, Options{})
+	if response, _ := ask(t, l, body(t, map[string]any{"input": "My cat is Tom. [[offline:429=1]]"})); response.StatusCode != http.StatusTooManyRequests || response.Header.Get("Retry-After") != "1" {
+		t.Errorf("%d %v", response.StatusCode, response.Header)
+	}
+	if _, raw := ask(t, l, body(t, map[string]any{"input": "My cat is Tom. [[offline:split]]"})); strings.Contains(text(t, raw), "[[") {
+		t.Errorf("echoed: %s", raw)
+	}
+}

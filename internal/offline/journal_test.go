@@ -1,0 +1,111 @@
+package offline
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+)
+
+func TestRequestsTellWhatWasAsked(t *testing.T) {
+	t.Parallel()
+	l := start(t, Options{Script: say("Fine.")})
+	main := prompt("A brief.", "User: a\nAssistant: b", "", "What now?").Text
+	ask(t, l, body(t, map[string]any{
+		"input": main, "instructions": "Be kind.", "store": false, "stream": true, "prompt_cache_key": "chat",
+		"safety_identifier": "user", "metadata": map[string]any{"k": "v"}, "max_output_tokens": 99,
+	}))
+	got, err := l.Await(t.Context(), func(r Request) bool { return r.Ended })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.Kind != KindReply || got.Text != main || got.Current != "What now?" || got.Instructions != "Be kind." || got.Store ||
+		!got.Stream || got.PromptCacheKey != "chat" || got.SafetyIdentifier != "user" || got.Metadata["k"] != "v" ||
+		got.MaxOutputTokens != 99 || got.Model != "gpt-5.6-terra" || got.Sent != "Fine." || got.Status != 200 || got.At.IsZero() || len(got.Body) == 0 {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestPartsOfAnInputAreJoined(t *testing.T) {
+	t.Parallel()
+	l := start(t, Options{})
+	part := func(text string) map[string]any { return map[string]any{"type": "input_text", "text": text} }
+	ask(t, l, body(t, map[string]any{"input": []any{map[string]any{"role": "user", "content": []any{part(headBackground + "\nx\n"), part(headCurrent + "\nHi")}}}}))
+	if got := l.Requests()[0]; got.Text != headBackground+"\nx\n\n"+headCurrent+"\nHi" || got.Current != "Hi" {
+		t.Errorf("%q, current %q", got.Text, got.Current)
+	}
+}
+
+func TestTheRecordIsBounded(t *testing.T) {
+	t.Parallel()
+	var j journal
+	for range keepRequests + 5 {
+		j.add(Request{Text: "x"})
+	}
+	if got := len(j.all()); got != keepRequests {
+		t.Errorf("%d requests", got)
+	}
+	big := strings.Repeat("x", 1<<20)
+	for range 100 {
+		j.add(Request{Text: big})
+	}
+	if j.bytes > keepBytes || len(j.all()) > keepBytes>>20 {
+		t.Errorf("%d bytes in %d requests", j.bytes, len(j.all()))
+	}
+	for range keepRefusals + 5 {
+		j.refused(Refusal{})
+	}
+	if got := len(j.refusals); got != keepRefusals {
+		t.Errorf("%d refusals", got)
+	}
+}
+
+func TestAwaitEndsWithItsContext(t *testing.T) {
+	t.Parallel()
+	s := New(Options{})
+	defer s.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := s.Await(ctx, func(Request) bool { return true }); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestTheLogSaysThatThisIsTheOfflineModelAndNoContent(t *testing.T) {
+	t.Parallel()
+	out := &lockedBuffer{}
+	l := start(t, Options{Logger: slog.New(slog.NewTextHandler(out, &slog.HandlerOptions{Level: slog.LevelDebug}))})
+	ask(t, l, body(t, map[string]any{"input": "canary in the mine"}))
+	ask(t, l, body(t, map[string]any{"canary": 1}))
+	if _, err := l.Await(t.Context(), func(r Request) bool { return r.Ended }); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	log := out.String()
+	if strings.Count(log, "level=INFO") != 1 || !strings.Contains(log, "offline model") || !strings.Contains(log, "kind=reply") || strings.Contains(log, "canary in") {
+		t.Error(log)
+	}
+}
+
+// lockedBuffer is a log that requests may write to at once.
+type lockedBuffer struct {
+	mu     sync.Mutex
+	buffer bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buffer.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buffer.String()
+}

@@ -1,0 +1,159 @@
+package offline
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// start runs a server for one test.
+func start(t *testing.T, options Options) *Listening {
+	t.Helper()
+	l, err := Start(options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := l.Close(); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	})
+	return l
+}
+
+// client keeps no connections, so that nothing of a test outlives it.
+var client = &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DisableCompression: true}}
+
+// request makes a request with a key and a JSON body.
+func request(t *testing.T, l *Listening, method, path, body string) *http.Request {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, strings.TrimSuffix(l.BaseURL(), "/v1")+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer anything")
+	r.Header.Set("Content-Type", "application/json")
+	return r
+}
+
+// do sends a request and reads its answer to the end; the error is that of reading.
+func do(t *testing.T, r *http.Request) (*http.Response, []byte, error) {
+	t.Helper()
+	response, err := client.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, err := io.ReadAll(response.Body)
+	if closeErr := response.Body.Close(); closeErr != nil {
+		t.Errorf("close body: %v", closeErr)
+	}
+	return response, body, err
+}
+
+// ask posts to /v1/responses and wants an answer that can be read to its end.
+func ask(t *testing.T, l *Listening, body string) (*http.Response, []byte) {
+	t.Helper()
+	response, raw, err := do(t, request(t, l, http.MethodPost, "/v1/responses", body))
+	if err != nil {
+		t.Fatalf("read: %v", err)
+	}
+	return response, raw
+}
+
+// body makes a request body from pairs of a parameter and its value.
+func body(t *testing.T, pairs map[string]any) string {
+	t.Helper()
+	merged := map[string]any{"model": "gpt-5.6-terra", "input": "Hello there."}
+	for name, value := range pairs {
+		if value == nil {
+			delete(merged, name)
+			continue
+		}
+		merged[name] = value
+	}
+	raw, err := json.Marshal(merged)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(raw)
+}
+
+// text is the output of a response object.
+func text(t *testing.T, raw []byte) string {
+	t.Helper()
+	var response struct {
+		Output []struct {
+			Content []struct{ Text string }
+		}
+	}
+	if err := json.Unmarshal(raw, &response); err != nil {
+		t.Fatalf("%v in %s", err, raw)
+	}
+	var out bytes.Buffer
+	for _, item := range response.Output {
+		for _, part := range item.Content {
+			out.WriteString(part.Text)
+		}
+	}
+	return out.String()
+}
+
+// event is one server-sent event as it came over the wire.
+type event struct {
+	name string
+	data map[string]any
+}
+
+// events reads a stream strictly: an event line, a data line, an empty line.
+func events(t *testing.T, raw []byte) []event {
+	t.Helper()
+	var found []event
+	for block := range strings.SplitSeq(strings.TrimSuffix(string(raw), "\n\n"), "\n\n") {
+		first, second, ok := strings.Cut(block, "\n")
+		name, named := strings.CutPrefix(first, "event: ")
+		payload, filled := strings.CutPrefix(second, "data: ")
+		if !ok || !named || !filled || strings.Contains(payload, "\n") {
+			t.Fatalf("no event: %.200q", block)
+		}
+		e := event{name: name}
+		if err := json.Unmarshal([]byte(payload), &e.data); err != nil {
+			t.Fatalf("%v in %.200s", err, payload)
+		}
+		found = append(found, e)
+	}
+	return found
+}
+
+// names are the kinds of events, each run of deltas as one.
+func names(all []event) []string {
+	var found []string
+	for _, e := range all {
+		if n := len(found); n == 0 || found[n-1] != e.name || e.name != "response.output_text.delta" {
+			found = append(found, e.name)
+		}
+	}
+	return found
+}
+
+// deltas puts the text of a stream together.
+func deltas(all []event) string {
+	var out strings.Builder
+	for _, e := range all {
+		if delta, ok := e.data["delta"].(string); ok {
+			out.WriteString(delta)
+		}
+	}
+	return out.String()
+}
+
+// say is a script that always answers with this text.
+func say(text string) func(*Request) Answer {
+	return func(*Request) Answer { return Answer{Text: text} }
+}

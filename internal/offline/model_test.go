@@ -1,0 +1,204 @@
+package offline
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// ownSummary has the form in which folds are kept.
+const ownSummary = bySaid + "\n- My sister Ana works as a nurse in Porto.\n- I am allergic to peanuts.\n" + bySuggested + "\n- Try the cello suites in the morning."
+
+// prompt builds a main prompt from its parts; "" leaves a section out.
+func prompt(background, recent, sources, current string) *Request {
+	var parts []string
+	for _, section := range [][2]string{{headBackground, background}, {headRecent, recent}, {headSources, sources}, {headCurrent, current}} {
+		if section[1] != "" {
+			parts = append(parts, section[0]+"\n"+section[1])
+		}
+	}
+	return &Request{Kind: KindReply, Text: strings.Join(parts, "\n\n")}
+}
+
+func TestRepliesQuoteWhatThePromptHolds(t *testing.T) {
+	t.Parallel()
+	const recent = "User: My dog is called Biscuit. We walk at 7 every morning.\nAssistant: Noted: \"My dog is called Biscuit.\"\n\n" +
+		"User: What is the name of my dog?\nAssistant: Earlier you said: \"My dog is called Biscuit.\"\n\n" +
+		"User: I moved from Lisbon to Madrid last week.\nAssistant: I will go by that from here on."
+	const sources = "[1] Opening hours, https://example.org/hours\nThe museum opens at 10 and closes at 18.\n[2] Prices\nA ticket costs 12 euros."
+	for _, c := range []struct{ name, current, want string }{
+		{"from the summary", "What does my sister do for work?", `From our conversation summary: "The user said: My sister Ana works as a nurse in Porto."`},
+		{"from prose in the summary", "Remind me what I am allergic to", `From our conversation summary: "The user said: I am allergic to peanuts."`},
+		{"from the user's own words", "What is my dog's name?", `Earlier you said: "My dog is called Biscuit."`},
+		{"not from a question", "Do you remember the dog's name", `Earlier you said: "My dog is called Biscuit."`},
+		{"by kin of a word", "Where do I live now?", `Earlier you said: "I moved from Lisbon to Madrid last week."`},
+		{"from a source", "When does the museum open?", `Source [1] says: "The museum opens at 10 and closes at 18."`},
+		{"from the second source", "How much is a ticket?", `Source [2] says: "A ticket costs 12 euros."`},
+		{"from nowhere", "Which submarine sank in Kiel?", "Nothing in what I was given answers that."},
+	} {
+		got := reply(prompt(ownSummary, recent, sources, c.current))
+		if !strings.HasPrefix(got, c.want) {
+			t.Errorf("%s: %q, want %q", c.name, got, c.want)
+		}
+	}
+	plain := reply(prompt("The user plays the cello. Ana, the user's sister, lives in Porto.", "", "", "Where does Ana live?"))
+	if !strings.HasPrefix(plain, `From our conversation summary: "Ana, the user's sister, lives in Porto."`) {
+		t.Errorf("a summary in prose: %q", plain)
+	}
+}
+
+func TestOfTwoFactsTheLaterOneCounts(t *testing.T) {
+	t.Parallel()
+	const recent = "User: My favourite colour is green.\nAssistant: I am here.\n\nUser: My favourite colour is orange.\nAssistant: I am here."
+	if got := reply(prompt("", recent, "", "What is my favourite colour?")); !strings.Contains(got, "orange") {
+		t.Errorf("%q", got)
+	}
+}
+
+func TestStatementsAreAcknowledged(t *testing.T) {
+	t.Parallel()
+	got := reply(prompt("", "", "", "Hello! It rains here. My exam is on 12 March in Oslo."))
+	if !strings.Contains(got, `"My exam is on 12 March in Oslo."`) {
+		t.Errorf("%q", got)
+	}
+	if reply(prompt("", "", "", "👍")) == "" || reply(&Request{}) == "" {
+		t.Error("a message without words gets no reply")
+	}
+}
+
+func TestRepliesAreDeterministicAndDifferInLength(t *testing.T) {
+	t.Parallel()
+	lengths := map[int]int{}
+	for n := range 200 {
+		r := prompt("", "", "", fmt.Sprintf("I have %d apples.", n))
+		first := reply(r)
+		if again := reply(r); again != first {
+			t.Fatalf("%q, then %q", first, again)
+		}
+		lengths[len(sentences(strings.ReplaceAll(first, `: "`, " ")))]++
+	}
+	for n := 1; n <= 4; n++ {
+		if lengths[n] < 10 {
+			t.Errorf("replies by number of sentences: %v", lengths)
+			break
+		}
+	}
+}
+
+func TestEssaysHaveTheLengthAskedFor(t *testing.T) {
+	t.Parallel()
+	for _, count := range []int{20, 300, 2000} {
+		got := reply(prompt("", "", "", fmt.Sprintf("Please write %d words about sourdough bread.", count)))
+		if n := len(strings.Fields(got)); n != count || !strings.Contains(got, "sourdough bread") {
+			t.Errorf("asked for %d words, got %d: %.100s", count, n, got)
+		}
+	}
+	if got := reply(prompt("", "", "", "I wrote 300 words yesterday.")); len(strings.Fields(got)) > 120 {
+		t.Errorf("a statement became an essay: %s", got)
+	}
+}
+
+func TestPromptIsParsedInItsSections(t *testing.T) {
+	t.Parallel()
+	p := parsePrompt(prompt("A brief.", "User: one\ntwo\nAssistant: three\n\nUser: four", "[1] a\nb\n[2] c", "Five\n\nsix").Text)
+	want := mainPrompt{
+		background: "A brief.",
+		recent:     []utterance{{false, "one\ntwo"}, {true, "three"}, {false, "four"}},
+		sources:    []string{"a\nb", "c\n"},
+		current:    "Five\n\nsix",
+	}
+	if diff := cmp.Diff(want, p, cmp.AllowUnexported(mainPrompt{}, utterance{})); diff != "" {
+		t.Error(diff)
+	}
+	if p := parsePrompt("no headings"); p.current != "no headings" {
+		t.Errorf("%+v", p)
+	}
+}
+
+func TestSentences(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"One. Two! Three?":                             "One.|Two!|Three?",
+		"Dr. Smith paid 3.5 euros. J. Doe did not.":    "Dr. Smith paid 3.5 euros.|J. Doe did not.",
+		"- a point\n2. another\n> quoted\n---\n# head": "a point|another|quoted|head",
+		`She said "go." Then left.`:                    `She said "go."|Then left.`,
+		"今日は。明日は！":                                     "今日は。|明日は！",
+		"":                                             "",
+	} {
+		if got := strings.Join(sentences(text), "|"); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+}
+
+func TestStemsMeet(t *testing.T) {
+	t.Parallel()
+	for _, pair := range [][2]string{{"live", "living"}, {"lives", "lived"}, {"run", "running"}, {"city", "cities"}, {"call", "called"}, {"dog's", "dogs"}, {"boss", "boss"}} {
+		if stem(pair[0]) != stem(pair[1]) {
+			t.Errorf("%s: %s, %s: %s", pair[0], stem(pair[0]), pair[1], stem(pair[1]))
+		}
+	}
+	for _, pair := range [][2]string{{"Hunde", "hundert"}, {"sing", "s"}} {
+		if stem(pair[0]) == stem(pair[1]) {
+			t.Errorf("%s and %s meet at %s", pair[0], pair[1], stem(pair[0]))
+		}
+	}
+}
+
+func TestKindsOfRequests(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		request Request
+		want    Kind
+	}{
+		"main prompt":         {*prompt("a", "User: b", "", "c"), KindReply},
+		"plain text":          {Request{Text: "Hi"}, KindReply},
+		"fold":                {Request{Text: fenceSummary + "\nNONE\n"}, KindSummary},
+		"hosted prompt":       {Request{Text: "Hi", Prompt: &PromptRef{ID: "pmpt_1"}}, KindSummary},
+		"text to shorten":     {Request{Text: "Long.", Instructions: "Shorten to at most 500 tokens."}, KindSummary},
+		"main prompt, capped": {Request{Text: headCurrent + "\nHi", Instructions: "Use at most 500 tokens."}, KindReply},
+	} {
+		if got := kindOf(&c.request); got != c.want {
+			t.Errorf("%s: %s, want %s", name, got, c.want)
+		}
+	}
+}
+
+func TestCapIsReadFromTheInstructions(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]int{
+		"at most 500 tokens":                           500,
+		"Keep it under 1,200 tokens, please.":          1200,
+		"You see 8000 tokens; write at most 90 tokens": 90,
+		"a 250-token summary":                          250,
+		"no more than about 70 tokens":                 70,
+		"write little":                                 0,
+	} {
+		if got, _ := findCap(text); got != want {
+			t.Errorf("%q: %d, want %d", text, got, want)
+		}
+	}
+	if got := capOf(&Request{MaxOutputTokens: 100}); got != 100 {
+		t.Errorf("max_output_tokens: %d", got)
+	}
+}
+
+func TestClip(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		text  string
+		limit int
+		want  string
+	}{
+		{"short", 10, "short"},
+		{"several words here", 12, "several…"},
+		{strings.Repeat("ä", 20), 10, strings.Repeat("ä", 10) + "…"},
+	} {
+		if got := clip(c.text, c.limit); got != c.want || !utf8.ValidString(got) {
+			t.Errorf("%q: %q, want %q", c.text, got, c.want)
+		}
+	}
+}

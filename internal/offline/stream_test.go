@@ -1,0 +1,185 @@
+package offline
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var fullSequence = []string{
+	"response.created", "response.in_progress", "response.output_item.added", "response.content_part.added",
+	"response.output_text.delta", "response.output_text.done", "response.content_part.done",
+	"response.output_item.done", "response.completed",
+}
+
+func TestStreamHasEveryEventInOrder(t *testing.T) {
+	t.Parallel()
+	const said = "Déjà vu, \"quoted\"\tand\nsplit: 日本語のとても長い文章は空白なしで続いていきますので途中で分けられます 🎉."
+	l := start(t, Options{Script: say(said)})
+	response, raw := ask(t, l, body(t, map[string]any{"stream": true, "metadata": map[string]any{"purpose": "test"}}))
+	if got := response.Header.Get("Content-Type"); got != "text/event-stream; charset=utf-8" {
+		t.Errorf("content type %q", got)
+	}
+	if got := response.Header.Get("X-Throughline-Model"); got != "offline" {
+		t.Errorf("model header %q", got)
+	}
+	all := events(t, raw)
+	if diff := cmp.Diff(fullSequence, names(all)); diff != "" {
+		t.Error(diff)
+	}
+	for n, e := range all {
+		if e.data["type"] != e.name || e.data["sequence_number"] != float64(n) {
+			t.Errorf("event %d: %v, number %v", n, e.data["type"], e.data["sequence_number"])
+		}
+	}
+	if got := deltas(all); got != said {
+		t.Errorf("deltas add up to %q", got)
+	}
+	last, _ := all[len(all)-1].data["response"].(map[string]any)
+	want := map[string]any{"throughline_model": "offline", "purpose": "test"}
+	if diff := cmp.Diff(want, last["metadata"]); diff != "" {
+		t.Error(diff)
+	}
+	final, err := json.Marshal(last)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := text(t, final); got != said {
+		t.Errorf("the final response says %q", got)
+	}
+}
+
+func TestUsageIsCounted(t *testing.T) {
+	t.Parallel()
+	l := start(t, Options{Script: say("One two three.")})
+	_, raw := ask(t, l, body(t, map[string]any{"input": "Hello there.", "instructions": "Be kind."}))
+	var response struct{ Usage usageObject }
+	if err := json.Unmarshal(raw, &response); err != nil {
+		t.Fatal(err)
+	}
+	u := response.Usage
+	if u.InputTokens != countTokens("Be kind.\nHello there.") || u.OutputTokens != countTokens("One two three.") || u.TotalTokens != u.InputTokens+u.OutputTokens {
+		t.Errorf("%+v", u)
+	}
+}
+
+func TestMaxOutputTokensCutsTheReply(t *testing.T) {
+	t.Parallel()
+	l := start(t, Options{Script: say(strings.Repeat("word ", 100))})
+	_, raw := ask(t, l, body(t, map[string]any{"stream": true, "max_output_tokens": 20}))
+	all := events(t, raw)
+	last := all[len(all)-1]
+	response, _ := last.data["response"].(map[string]any)
+	if last.name != "response.incomplete" || response["status"] != "incomplete" ||
+		!cmp.Equal(response["incomplete_details"], map[string]any{"reason": "max_output_tokens"}) {
+		t.Errorf("%s: %v", last.name, response["incomplete_details"])
+	}
+	if got := countTokens(deltas(all)); got > 20 || got < 15 {
+		t.Errorf("%d tokens", got)
+	}
+}
+
+func TestPromptCacheIsSimulatedByKey(t *testing.T) {
+	t.Parallel()
+	l := start(t, Options{Script: say("Fine.")})
+	memory := essay("patience", 1500, 1)
+	cached := func(key, input string) int {
+		t.Helper()
+		_, raw := ask(t, l, body(t, map[string]any{"input": input, "prompt_cache_key": key}))
+		var response struct{ Usage usageObject }
+		if err := json.Unmarshal(raw, &response); err != nil {
+			t.Fatal(err)
+		}
+		return response.Usage.InputTokensDetails.CachedTokens
+	}
+	if got := cached("a", memory+"\nfirst"); got != 0 {
+		t.Errorf("first request: %d cached", got)
+	}
+	got := cached("a", memory+"\nsecond")
+	if tokens := countTokens(memory); got < 1024 || got%128 != 0 || got > tokens || got < tokens-256 {
+		t.Errorf("second request: %d cached of %d", got, tokens)
+	}
+	if got := cached("b", memory+"\nthird"); got != 0 {
+		t.Errorf("another key: %d cached", got)
+	}
+	if got := cached("a", "something else "+memory); got != 0 {
+		t.Errorf("another beginning: %d cached", got)
+	}
+	if got := cached("c", "short") + cached("c", "short"); got != 0 {
+		t.Errorf("short prompt: %d cached", got)
+	}
+}
+
+func TestPromptCacheIsBounded(t *testing.T) {
+	t.Parallel()
+	var c promptCache
+	big := strings.Repeat("x", 1<<20)
+	for n := range 100 {
+		c.swap(string(rune('a'+n)), big)
+	}
+	if c.bytes > cacheBytes || c.order.Len() != len(c.byKey) || c.order.Len() != cacheBytes>>20 {
+		t.Errorf("%d bytes, %d entries, %d keys", c.bytes, c.order.Len(), len(c.byKey))
+	}
+}
+
+func TestPiecesAddUp(t *testing.T) {
+	t.Parallel()
+	for _, said := range []string{"", " ", "a", "a b  c\n\nd ", strings.Repeat("ä", 100), "   lead"} {
+		pieces := splitPieces(said)
+		if got := strings.Join(pieces, ""); got != said {
+			t.Errorf("%q became %q", said, pieces)
+		}
+	}
+	if diff := cmp.Diff([]string{"One ", "two\n", "three."}, splitPieces("One two\nthree.")); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestResponseObjectEchoesTheRequest(t *testing.T) {
+	t.Parallel()
+	l := start(t, Options{})
+	_, raw := ask(t, l, body(t, map[string]any{
+		"temperature": 0.5, "reasoning": map[string]any{"effort": "low"}, "store": false, "max_output_tokens": 4000,
+		"instructions": "Be kind.", "prompt_cache_key": "k", "safety_identifier": "s", "user": "u",
+	}))
+	var response map[string]any
+	if err := json.Unmarshal(raw, &response); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]any{
+		"object": "response", "status": "completed", "model": "gpt-5.6-terra", "temperature": 0.5, "store": false,
+		"max_output_tokens": 4000.0, "instructions": "Be kind.", "prompt_cache_key": "k", "safety_identifier": "s",
+		"user": "u", "error": nil, "incomplete_details": nil, "top_p": 1.0, "tools": []any{},
+		"reasoning": map[string]any{"effort": "low"},
+	} {
+		if diff := cmp.Diff(want, response[name]); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+	}
+	if id, _ := response["id"].(string); !strings.HasPrefix(id, "resp_") {
+		t.Errorf("id %q", id)
+	}
+}
+
+func BenchmarkStreamedDelta(b *testing.B) {
+	g := &generation{itemID: "msg_0000000000000000"}
+	out := newEventWriter(discard{http.Header{}}, "")
+	delta := newDelta(g)
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := delta.send(out, 0, "word "); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// discard is a response writer without a connection.
+type discard struct{ header http.Header }
+
+func (d discard) Header() http.Header         { return d.header }
+func (d discard) Write(b []byte) (int, error) { return len(b), nil }
+func (d discard) WriteHeader(int)             {}
+func (d discard) Flush()                      {}

@@ -1,0 +1,116 @@
+package postgres
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/arcoscribe/throughline/internal/fold"
+)
+
+// begin opens a transaction of the server that the test ends.
+func (b *bed) begin() pgx.Tx {
+	b.t.Helper()
+	tx, err := b.pool.Begin(b.t.Context())
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.t.Cleanup(func() { _ = tx.Rollback(b.t.Context()) }) // usually committed by then
+	return tx
+}
+
+func mustExec(t *testing.T, tx pgx.Tx, sql string, args ...any) {
+	t.Helper()
+	if _, err := tx.Exec(t.Context(), sql, args...); err != nil {
+		t.Fatalf("%s: %v", sql, err)
+	}
+}
+
+// A message that commits while a fold waits for its lock is counted all the same.
+func TestFoldCountsMessageThatCommitsWhileItWaits(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	chatID := b.newChat(3)
+	change := b.claim(chatID, fold.KindFold)
+
+	tx := b.begin()
+	mustExec(t, tx, "insert into messages (chat_id, user_id, role, content, token_count) values ($1, $2, 'user', 'late', 700)", chatID, b.user.UserID)
+	done := make(chan error, 1)
+	go func() {
+		won, err := b.commit(change)
+		if err == nil && !won {
+			err = errors.New("lost")
+		}
+		done <- err
+	}()
+	b.awaitBlocked(1)
+	if err := tx.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	if got := b.brief(chatID); got.PendingTokens != 700 || got.PendingTurns != 1 {
+		t.Errorf("after the fold %d tokens of %d turns are pending, want 700 of 1", got.PendingTokens, got.PendingTurns)
+	}
+	b.checkCounters()
+}
+
+// A turn holds the chat and wants the brief; a fold holds the brief and its revision refers to the
+// chat. Neither may wait for the other for ever.
+func TestFoldAndTurnDoNotWaitForEachOther(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	chatID := b.newChat(3)
+	change := b.claim(chatID, fold.KindFold)
+
+	tx := b.begin()
+	mustExec(t, tx, "select from conversation_briefs where chat_id = $1 for update", chatID) // stands for a fold between its statements
+	started := make(chan error, 1)
+	go func() {
+		_, err := b.turns.StartTurn(t.Context(), b.user, turnIn(chatID, "meanwhile"))
+		started <- err
+	}()
+	b.awaitBlocked(1)
+	mustExec(t, tx, `insert into conversation_brief_revisions (chat_id, user_id, version, kind, seq_from, seq_to, turns, input_tokens, output_tokens,
+		prompt_mode, prompt_ref, model, duration_ms, input_sha256) values ($1, $2, 99, 'rollback', 1, 1, 0, 0, 0, 'none', '', '', 0, '')`, chatID, b.user.UserID)
+	mustExec(t, tx, "delete from conversation_brief_revisions where version = 99")
+	if err := tx.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-started; err != nil {
+		t.Fatal(err)
+	}
+	b.mustCommit(change)
+	b.checkCounters()
+}
+
+// Whoever deletes a chat holds its row and wants its brief. A fold that commits meanwhile waits at the
+// chat, before it holds anything, and then finds that the chat is gone.
+func TestFoldWaitsForDeletionAndLoses(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	chatID := b.newChat(3)
+	change := b.claim(chatID, fold.KindFold)
+
+	tx := b.begin()
+	mustExec(t, tx, "select from chats where id = $1 for update", chatID) // as a delete does first
+	type outcome struct {
+		won bool
+		err error
+	}
+	done := make(chan outcome, 1)
+	go func() {
+		won, err := b.commit(change)
+		done <- outcome{won, err}
+	}()
+	b.awaitBlocked(1)
+	mustExec(t, tx, "delete from chats where id = $1", chatID)
+	if err := tx.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := <-done; got.err != nil || got.won {
+		t.Errorf("the fold of a deleted chat: won %v, %v", got.won, got.err)
+	}
+}

@@ -1,0 +1,254 @@
+package postgres
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/arcoscribe/throughline/internal/auth"
+	"github.com/arcoscribe/throughline/internal/chat"
+	"github.com/arcoscribe/throughline/internal/fold"
+	"github.com/arcoscribe/throughline/internal/memory"
+	"github.com/arcoscribe/throughline/internal/testkit"
+)
+
+func TestMain(m *testing.M) { testkit.Main(m) }
+
+// patience is how long a test waits for what must come. It says nothing about speed.
+const patience = 60 * time.Second
+
+// bed is one test's database with the stores on it and a user.
+type bed struct {
+	t      *testing.T
+	db     testkit.Database
+	pool   *pgxpool.Pool
+	limits memory.Limits
+	turns  *Turns
+	briefs *Briefs
+	user   auth.Principal
+	// folds are the chats whose fold was enqueued, in the order of the calls.
+	folds chan uuid.UUID
+}
+
+func newBed(t *testing.T) *bed {
+	t.Helper()
+	return newBedWith(t, memory.DefaultLimits(), 20)
+}
+
+func newBedWith(t *testing.T, limits memory.Limits, conns int) *bed {
+	t.Helper()
+	b := &bed{t: t, db: testkit.NewDatabase(t), limits: limits, folds: make(chan uuid.UUID, 10_000)}
+	pool, pooled, err := Open(t.Context(), b.db.DSN, conns)
+	if err != nil || pooled {
+		t.Fatalf("open: %v, taken for a transaction pooler: %v", err, pooled)
+	}
+	t.Cleanup(pool.Close)
+	b.pool = pool
+	b.turns = NewTurns(pool, limits, func(_ context.Context, _ pgx.Tx, chatID uuid.UUID) error {
+		b.folds <- chatID
+		return nil
+	})
+	b.briefs = NewBriefs(pool)
+	b.user = b.newUser()
+	return b
+}
+
+func (b *bed) newUser() auth.Principal {
+	b.t.Helper()
+	return principalOf(b.t, testkit.NewUser(b.t, b.db))
+}
+
+func principalOf(t *testing.T, id uuid.UUID) auth.Principal {
+	t.Helper()
+	claims, err := json.Marshal(map[string]string{"sub": id.String(), "role": "authenticated"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return auth.Principal{UserID: id, Claims: string(claims)}
+}
+
+// firstTurn is a turn that starts a chat, turnIn one that continues it.
+func firstTurn(content string) chat.NewTurn {
+	turn := turnIn(uuid.New(), content)
+	turn.NewChat, turn.Title = true, content
+	return turn
+}
+
+func turnIn(chatID uuid.UUID, content string) chat.NewTurn {
+	return chat.NewTurn{
+		ChatID: chatID, UserMessageID: uuid.New(), Content: content, ContentTokens: memory.Tokens(content),
+		MessageID: uuid.New(), Variant: "arco", Lease: time.Minute,
+	}
+}
+
+// start starts a turn that nothing stands in the way of.
+func (b *bed) start(turn chat.NewTurn) chat.StartedTurn {
+	b.t.Helper()
+	started, err := b.turns.StartTurn(b.t.Context(), b.user, turn)
+	if err != nil || !started.Started {
+		b.t.Fatalf("start: %+v, %v", started, err)
+	}
+	return started
+}
+
+// reply ends a turn's reply.
+func (b *bed) reply(turn chat.NewTurn, content string) {
+	b.t.Helper()
+	if saved, err := b.turns.SaveReply(b.t.Context(), b.user, finished(turn, content)); err != nil || !saved {
+		b.t.Fatalf("save: %v, %v", saved, err)
+	}
+}
+
+func finished(turn chat.NewTurn, content string) chat.FinishedReply {
+	return chat.FinishedReply{
+		ChatID: turn.ChatID, MessageID: turn.MessageID, Status: memory.StatusComplete, Content: content,
+		Tokens: memory.Tokens(content), Metadata: chat.ReplyMetadata{ModelVariant: turn.Variant},
+	}
+}
+
+// newChat makes a chat with so many whole turns and gives its id.
+func (b *bed) newChat(turns int) uuid.UUID {
+	b.t.Helper()
+	first := firstTurn("question number 1")
+	b.start(first)
+	b.reply(first, "answer number 1")
+	for range turns - 1 {
+		turn := turnIn(first.ChatID, "another question")
+		b.start(turn)
+		b.reply(turn, "another answer")
+	}
+	return first.ChatID
+}
+
+// exec runs a statement as the server, that is as postgres.
+func (b *bed) exec(sql string, args ...any) int64 {
+	b.t.Helper()
+	tag, err := b.pool.Exec(b.t.Context(), sql, args...)
+	if err != nil {
+		b.t.Fatalf("%s: %v", sql, err)
+	}
+	return tag.RowsAffected()
+}
+
+// ask reads one value as the server.
+func ask[T any](b *bed, sql string, args ...any) T {
+	b.t.Helper()
+	var answer T
+	if err := b.pool.QueryRow(b.t.Context(), sql, args...).Scan(&answer); err != nil {
+		b.t.Fatalf("%s: %v", sql, err)
+	}
+	return answer
+}
+
+// claim takes the lease of a fold of everything there is, and gives the change that would commit it.
+func (b *bed) claim(chatID uuid.UUID, kind fold.Kind) fold.Change {
+	b.t.Helper()
+	lease := fold.Lease{Token: uuid.New(), Duration: time.Minute}
+	snapshot, claimed, err := b.briefs.Claim(b.t.Context(), chatID, kind, lease, func(fold.Snapshot) bool { return true })
+	if err != nil || claimed != fold.Taken {
+		b.t.Fatalf("claim: %v, %v", claimed, err)
+	}
+	return changeOf(chatID, kind, lease, snapshot)
+}
+
+// changeOf covers all messages of a snapshot with a summary that names the version.
+func changeOf(chatID uuid.UUID, kind fold.Kind, lease fold.Lease, snapshot fold.Snapshot) fold.Change {
+	change := fold.Change{ChatID: chatID, Kind: kind, Lease: lease, Planned: snapshot, Summary: "They talked.", Tokens: 3}
+	change.Plan = memory.Plan{SeqFrom: snapshot.Brief.CoveredSeq + 1, SeqTo: snapshot.Brief.CoveredSeq}
+	if kind == fold.KindRebuild {
+		change.Plan.SeqFrom = 1
+	}
+	for _, m := range snapshot.Messages {
+		change.Plan.SeqTo = max(change.Plan.SeqTo, m.Seq)
+		change.Plan.LastSummarizedMessageID = m.ID
+		if m.Role == memory.RoleUser {
+			change.Plan.Turns++
+		}
+	}
+	change.Asked = fold.Asked{Mode: fold.ModeInline, PromptRef: "built-in@1", Model: "test", Calls: 1}
+	return change
+}
+
+func (b *bed) commit(change fold.Change) (bool, error) {
+	return b.briefs.Commit(b.t.Context(), change, func(context.Context, pgx.Tx, fold.Counters) error { return nil })
+}
+
+// mustCommit commits a change that nothing stands in the way of.
+func (b *bed) mustCommit(change fold.Change) {
+	b.t.Helper()
+	if won, err := b.commit(change); err != nil || !won {
+		b.t.Fatalf("commit: %v, %v", won, err)
+	}
+}
+
+// briefRow is what a test compares of a chat's brief.
+type briefRow struct {
+	Version, CoveredSeq         int64
+	PendingTokens, PendingTurns int
+	Stale, Leased               bool
+	Summary                     string
+}
+
+func (b *bed) brief(chatID uuid.UUID) briefRow {
+	b.t.Helper()
+	rows, err := b.pool.Query(b.t.Context(), `select version, covered_seq, pending_tokens, pending_turns, stale,
+		lease_token is not null, brief ->> 'global_summary' from conversation_briefs where chat_id = $1`, chatID)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	row, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByPos[briefRow])
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return row
+}
+
+// checkCounters compares what the triggers keep with what the rows say, for all chats.
+func (b *bed) checkCounters() {
+	b.t.Helper()
+	wrong := ask[int](b, `
+		select count(*) from chats c join conversation_briefs b on b.chat_id = c.id
+		  cross join lateral (select count(*) as n, coalesce(max(seq), 0) as last,
+		      coalesce(sum(token_count) filter (where seq > b.covered_seq), 0) as tokens,
+		      count(*) filter (where seq > b.covered_seq and role = 'user') as turns
+		    from messages m where m.chat_id = c.id) real
+		 where (c.message_count, b.pending_tokens, b.pending_turns) is distinct from (real.n, real.tokens, real.turns)
+		    or c.last_seq < real.last`)
+	if wrong != 0 {
+		b.t.Errorf("the counters of %d chats are wrong", wrong)
+	}
+}
+
+// within polls until the condition holds; for what Postgres sends no signal of.
+func within(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	deadline := time.Now().Add(patience)
+	for !holds() {
+		if time.Now().After(deadline) {
+			t.Fatalf("in vain: %s", what)
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+// awaitBlocked waits until so many backends of the test's database wait for a lock.
+func (b *bed) awaitBlocked(n int) {
+	b.t.Helper()
+	within(b.t, "somebody waits for a lock", func() bool {
+		return ask[int](b, `select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`) >= n
+	})
+}
+
+func sqlState(err error) string {
+	if refused, ok := errors.AsType[*pgconn.PgError](err); ok {
+		return refused.Code
+	}
+	return ""
+}

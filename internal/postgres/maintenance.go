@@ -1,0 +1,87 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/arcoscribe/throughline/internal/memory"
+	"github.com/arcoscribe/throughline/internal/metrics"
+	"github.com/arcoscribe/throughline/internal/postgres/dbsqlc"
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// Maintenance is the server's own work across all users: what the sweep repairs and what the metrics
+// count. It reads ids and numbers, never content.
+type Maintenance struct {
+	pool   *pgxpool.Pool
+	limits memory.Limits
+}
+
+// NewMaintenance makes the store.
+func NewMaintenance(pool *pgxpool.Pool, limits memory.Limits) *Maintenance {
+	return &Maintenance{pool: pool, limits: limits}
+}
+
+// InterruptAbandonedReplies ends replies whose server was not heard of for longer than its lease.
+func (m *Maintenance) InterruptAbandonedReplies(ctx context.Context) (int, error) {
+	rows, err := dbsqlc.New(m.pool).InterruptAbandonedReplies(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("interrupt abandoned replies: %w", err)
+	}
+	return len(rows), nil
+}
+
+// ReviveDeadFolds makes the jobs of dead workers available again and clears their leases. young is how
+// long a job may run before it must have taken its lease.
+func (m *Maintenance) ReviveDeadFolds(ctx context.Context, young time.Duration) (jobs, leases int, err error) {
+	q := dbsqlc.New(m.pool)
+	revived, err := q.ReviveDeadFolds(ctx, young.Seconds())
+	if err != nil {
+		return 0, 0, fmt.Errorf("revive dead folds: %w", err)
+	}
+	cleared, err := q.ClearDeadLeases(ctx)
+	if err != nil {
+		return 0, 0, fmt.Errorf("clear dead leases: %w", err)
+	}
+	return len(revived), len(cleared), nil
+}
+
+// DueChats gives the chats that need a fold and those that need a rebuild.
+func (m *Maintenance) DueChats(ctx context.Context) (folds, rebuilds []uuid.UUID, err error) {
+	rows, err := dbsqlc.New(m.pool).FindDueBriefs(ctx, dbsqlc.FindDueBriefsParams{
+		Threshold: m.limits.ChunkThreshold, LargestBrief: m.limits.SummaryTokenCap, KRawTurns: m.limits.KRawTurns,
+	})
+	if err != nil {
+		return nil, nil, fmt.Errorf("find due chats: %w", err)
+	}
+	for _, row := range rows {
+		if row.Kind == "rebuild_brief" {
+			rebuilds = append(rebuilds, row.ChatID)
+		} else {
+			folds = append(folds, row.ChatID)
+		}
+	}
+	return folds, rebuilds, nil
+}
+
+// Backlog tells how late the memory work is.
+func (m *Maintenance) Backlog(ctx context.Context) (metrics.Backlog, error) {
+	q := dbsqlc.New(m.pool)
+	age, err := q.OldestUnfoldedTurn(ctx, dbsqlc.OldestUnfoldedTurnParams{
+		Threshold: m.limits.ChunkThreshold, LargestBrief: m.limits.SummaryTokenCap, KRawTurns: m.limits.KRawTurns,
+	})
+	if err != nil {
+		return metrics.Backlog{}, fmt.Errorf("oldest unfolded turn: %w", err)
+	}
+	queues, err := q.QueueDepths(ctx)
+	if err != nil {
+		return metrics.Backlog{}, fmt.Errorf("queue depths: %w", err)
+	}
+	backlog := metrics.Backlog{OldestUnfoldedTurn: age, QueueDepth: map[string]float64{"memory": 0, "maintenance": 0}}
+	for _, queue := range queues {
+		backlog.QueueDepth[queue.Queue] = float64(queue.Depth)
+	}
+	return backlog, nil
+}

@@ -1,0 +1,231 @@
+package postgres
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/arcoscribe/throughline/internal/auth"
+	"github.com/arcoscribe/throughline/internal/chat"
+	"github.com/arcoscribe/throughline/internal/fault"
+	"github.com/arcoscribe/throughline/internal/memory"
+	"github.com/arcoscribe/throughline/internal/postgres/dbsqlc"
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// maxBufferRows bounds what one prompt reads when folds are far behind. Far more than any budget can
+// show; what is older is counted as dropped.
+const maxBufferRows = 1000
+
+// Turns is the store of chats and their messages.
+type Turns struct {
+	pool *pgxpool.Pool
+	// enqueueFold inserts the fold job of a chat in the caller's transaction.
+	enqueueFold func(ctx context.Context, tx pgx.Tx, chatID uuid.UUID) error
+	limits      memory.Limits
+}
+
+var _ chat.Store = (*Turns)(nil)
+
+// NewTurns makes the store. enqueueFold is called in the transaction that saves a reply, when the
+// counters say that the chat is due.
+func NewTurns(pool *pgxpool.Pool, limits memory.Limits, enqueueFold func(context.Context, pgx.Tx, uuid.UUID) error) *Turns {
+	return &Turns{pool: pool, limits: limits, enqueueFold: enqueueFold}
+}
+
+// StartTurn is one batch: one round trip, and, since nothing in it says otherwise, one transaction.
+func (t *Turns) StartTurn(ctx context.Context, user auth.Principal, turn chat.NewTurn) (chat.StartedTurn, error) {
+	const tries = 3
+	for try := 1; ; try++ {
+		started, err := t.startTurn(ctx, user, turn)
+		// Two requests may pass each other between look and insert. The indexes let one of them win, and
+		// the other finds on its next try what the first one stored.
+		if err == nil || !isUniqueViolation(err) || try == tries {
+			return started, err
+		}
+	}
+}
+
+func (t *Turns) startTurn(ctx context.Context, user auth.Principal, turn chat.NewTurn) (chat.StartedTurn, error) {
+	s := &startTurn{turn: turn, clientID: nullable(turn.ClientMessageID), user: user.UserID}
+	if err := s.encode(); err != nil {
+		return chat.StartedTurn{}, err
+	}
+	batch := &pgx.Batch{}
+	batch.Queue(dbsqlc.ActAsUser, user.Claims)
+	if turn.NewChat {
+		s.queueNewChat(batch)
+	} else {
+		s.queueLooks(batch)
+	}
+	s.queueInserts(batch)
+	if !turn.NewChat {
+		s.queueMemory(batch)
+	}
+	if err := t.pool.SendBatch(ctx, batch).Close(); err != nil {
+		return chat.StartedTurn{}, fmt.Errorf("start turn: %w", err)
+	}
+	slices.Reverse(s.found.Buffer)
+	return s.found, nil
+}
+
+// startTurn collects what the statements of one batch say.
+type startTurn struct {
+	turn     chat.NewTurn
+	user     uuid.UUID
+	clientID uuid.NullUUID
+
+	userMetadata, replyMetadata json.RawMessage
+	found                       chat.StartedTurn
+}
+
+func (s *startTurn) encode() error {
+	metadata := s.turn.Metadata
+	if metadata == nil {
+		metadata = map[string]any{}
+	}
+	var err, errReply error
+	s.userMetadata, err = json.Marshal(metadata)
+	s.replyMetadata, errReply = json.Marshal(chat.ReplyMetadata{ModelVariant: s.turn.Variant})
+	if err = errors.Join(err, errReply); err != nil {
+		return fmt.Errorf("encode metadata: %w", err)
+	}
+	return nil
+}
+
+func (s *startTurn) queueNewChat(batch *pgx.Batch) {
+	s.queueEarlier(batch)
+	batch.Queue(dbsqlc.InsertChat, s.turn.ChatID, s.user, s.turn.Title, s.clientID)
+}
+
+func (s *startTurn) queueLooks(batch *pgx.Batch) {
+	batch.Queue(dbsqlc.LockChat, s.turn.ChatID).Query(each(func(row dbsqlc.LockChatRow) {
+		if row.SystemPrompt != nil {
+			s.found.SystemPrompt = *row.SystemPrompt
+		}
+	}))
+	batch.Queue(dbsqlc.ReleaseAbandonedReplies, s.turn.ChatID)
+	s.queueEarlier(batch)
+	batch.Queue(dbsqlc.FindRunningReply, s.turn.ChatID).Query(func(rows pgx.Rows) error {
+		var err error
+		ids, err := pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
+		if len(ids) > 0 {
+			s.found.Running = ids[0]
+		}
+		return err
+	})
+}
+
+func (s *startTurn) queueEarlier(batch *pgx.Batch) {
+	if !s.clientID.Valid {
+		return
+	}
+	batch.Queue(dbsqlc.FindEarlierTurn, s.user, s.clientID).Query(each(func(row dbsqlc.FindEarlierTurnRow) {
+		s.found.Earlier = &chat.EarlierTurn{ChatID: row.ChatID, UserMessageID: row.ID, Content: row.Content, MessageID: row.ReplyID}
+	}))
+}
+
+func (s *startTurn) queueInserts(batch *pgx.Batch) {
+	turn := s.turn
+	batch.Queue(dbsqlc.InsertUserMessage, turn.UserMessageID, turn.Content, turn.ContentTokens, s.userMetadata, s.clientID, turn.ChatID)
+	batch.Queue(dbsqlc.InsertReply, turn.MessageID, s.replyMetadata, turn.Lease.Seconds(), turn.UserMessageID).Exec(func(tag pgconn.CommandTag) error {
+		s.found.Started = tag.RowsAffected() == 1
+		return nil
+	})
+}
+
+func (s *startTurn) queueMemory(batch *pgx.Batch) {
+	batch.Queue(dbsqlc.ReadBrief, s.turn.ChatID).Query(each(func(row dbsqlc.ReadBriefRow) {
+		s.found.Brief = brief(dbsqlc.LockAndReadBriefRow{
+			Version: row.Version, CoveredSeq: row.CoveredSeq, BriefTokens: row.BriefTokens, Stale: row.Stale,
+			GlobalSummary: row.GlobalSummary, LastSummarizedMessageID: row.LastSummarizedMessageID,
+		})
+		s.found.PendingTurns = row.PendingTurns - 1 // the counter has the new turn already
+	}))
+	batch.Queue(dbsqlc.ReadBuffer, s.turn.ChatID, s.turn.UserMessageID, s.turn.MessageID, maxBufferRows).Query(each(func(row dbsqlc.ReadBufferRow) {
+		s.found.Buffer = append(s.found.Buffer, message(dbsqlc.ReadRangeRow(row)))
+	}))
+}
+
+// SaveReply stores the reply and enqueues the fold in one transaction.
+func (t *Turns) SaveReply(ctx context.Context, user auth.Principal, reply chat.FinishedReply) (bool, error) {
+	metadata, err := json.Marshal(reply.Metadata)
+	if err != nil {
+		return false, fmt.Errorf("encode metadata: %w", err)
+	}
+	saved := false
+	err = inTx(ctx, t.pool, func(tx pgx.Tx) error {
+		var due bool
+		batch := &pgx.Batch{}
+		batch.Queue(dbsqlc.ActAsUser, user.Claims)
+		batch.Queue(dbsqlc.SaveReply, reply.Content, string(reply.Status), reply.Tokens, json.RawMessage(metadata), reply.MessageID).Exec(func(tag pgconn.CommandTag) error {
+			saved = tag.RowsAffected() == 1
+			return nil
+		})
+		batch.Queue(dbsqlc.ReadCounters, reply.ChatID).Query(each(func(row dbsqlc.ReadCountersRow) {
+			due = memory.Due(row.BriefTokens, row.PendingTokens, row.PendingTurns, t.limits)
+		}))
+		batch.Queue(dbsqlc.ActAsServer)
+		if err := tx.SendBatch(ctx, batch).Close(); err != nil {
+			return err
+		}
+		if !saved || !due {
+			return nil
+		}
+		return t.enqueueFold(ctx, tx, reply.ChatID)
+	})
+	if err != nil {
+		return false, fmt.Errorf("save reply: %w", err)
+	}
+	return saved, nil
+}
+
+// FindReply reads a reply with the user's rights.
+func (t *Turns) FindReply(ctx context.Context, user auth.Principal, chatID, messageID uuid.UUID) (chat.StoredReply, bool, error) {
+	var exists, ok bool
+	var row dbsqlc.FindReplyRow
+	batch := &pgx.Batch{}
+	batch.Queue(dbsqlc.ActAsUser, user.Claims)
+	batch.Queue(dbsqlc.ChatExists, chatID).QueryRow(func(found pgx.Row) error { return found.Scan(&exists) })
+	batch.Queue(dbsqlc.FindReply, chatID, nullable(messageID)).Query(each(func(found dbsqlc.FindReplyRow) { row, ok = found, true }))
+	if err := t.pool.SendBatch(ctx, batch).Close(); err != nil {
+		return chat.StoredReply{}, false, fmt.Errorf("find reply: %w", err)
+	}
+	if !exists {
+		return chat.StoredReply{}, false, fault.New(fault.ChatNotFound, "There is no such chat.")
+	}
+	if !ok {
+		return chat.StoredReply{}, false, nil
+	}
+	reply := chat.StoredReply{ChatID: chatID, UserMessageID: row.ReplyTo, MessageID: row.ID, Status: memory.Status(row.Status), Content: row.Content}
+	if err := json.Unmarshal(row.Metadata, &reply.Metadata); err != nil {
+		return chat.StoredReply{}, false, fmt.Errorf("metadata of message %s: %w", row.ID, err)
+	}
+	return reply, true, nil
+}
+
+// RequestCancel leaves a note on the message, which its generator reads with its next renewal.
+func (t *Turns) RequestCancel(ctx context.Context, user auth.Principal, messageID uuid.UUID) error {
+	batch := &pgx.Batch{}
+	batch.Queue(dbsqlc.ActAsUser, user.Claims)
+	batch.Queue(dbsqlc.RequestCancel, messageID)
+	if err := t.pool.SendBatch(ctx, batch).Close(); err != nil {
+		return fmt.Errorf("request cancel: %w", err)
+	}
+	return nil
+}
+
+// RenewLeases is the server's own work, for all users at once.
+func (t *Turns) RenewLeases(ctx context.Context, messageIDs []uuid.UUID, lease time.Duration) ([]uuid.UUID, error) {
+	cancelled, err := dbsqlc.New(t.pool).RenewLeases(ctx, dbsqlc.RenewLeasesParams{MessageIds: messageIDs, LeaseSeconds: lease.Seconds()})
+	if err != nil {
+		return nil, fmt.Errorf("renew leases: %w", err)
+	}
+	return cancelled, nil
+}

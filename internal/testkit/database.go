@@ -1,0 +1,128 @@
+package testkit
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/arcoscribe/throughline/internal/localpg"
+)
+
+// databaseTimeout bounds the making or dropping of one database.
+const databaseTimeout = time.Minute
+
+// Database is a database of one test's own. No password is needed.
+type Database struct {
+	// DSN connects as postgres, as a server on Supabase does: no superuser.
+	DSN string
+	// AdminDSN connects as the cluster's superuser.
+	AdminDSN string
+	Name     string
+}
+
+// NewDatabase gives a database with all migrations applied, dropped when the test ends, whoever is
+// still connected.
+func NewDatabase(t testing.TB) Database {
+	t.Helper()
+	return newDatabase(t, migratedTemplate)
+}
+
+// NewEmptyDatabase gives a database that looks like a fresh Supabase project, without any migration
+// of ours. Roles belong to the whole cluster: what other tests' migrations made is there.
+func NewEmptyDatabase(t testing.TB) Database {
+	t.Helper()
+	return newDatabase(t, freshTemplate)
+}
+
+func newDatabase(t testing.TB, from func(context.Context, string) (string, error)) Database {
+	t.Helper()
+	admin, err := superuserDSN()
+	if err != nil {
+		t.Fatalf("testkit: %v", err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), startTimeout)
+	defer cancel()
+	database, err := createFrom(ctx, admin, from)
+	if err != nil {
+		t.Fatalf("testkit: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := database.drop(admin); err != nil {
+			t.Errorf("testkit: %v", err)
+		}
+	})
+	return database
+}
+
+// CreateMigrated makes a database as NewDatabase does, outside of a test, and leaves it.
+func CreateMigrated(ctx context.Context, superuserDSN string) (Database, error) {
+	return createFrom(ctx, superuserDSN, migratedTemplate)
+}
+
+func createFrom(ctx context.Context, admin string, from func(context.Context, string) (string, error)) (Database, error) {
+	template, err := from(ctx, admin)
+	if err != nil {
+		return Database{}, err
+	}
+	name := "test_" + strings.ToLower(rand.Text()[:12])
+	if err := execute(ctx, admin, cloneSQL(name, template)...); err != nil {
+		return Database{}, err
+	}
+	return at(admin, name)
+}
+
+// cloneSQL copies a template; the rights on the database itself are not part of the copy.
+func cloneSQL(name, template string) []string {
+	return []string{
+		"create database " + name + " template " + template,
+		"grant all on database " + name + " to postgres",
+	}
+}
+
+// at is the database of a name in the cluster that a superuser's DSN names.
+func at(admin, name string) (Database, error) {
+	adminDSN, err := withTarget(admin, localpg.Superuser, name)
+	if err != nil {
+		return Database{}, err
+	}
+	dsn, err := withTarget(admin, "postgres", name)
+	return Database{DSN: dsn, AdminDSN: adminDSN, Name: name}, err
+}
+
+// withTarget is a DSN with another user and database.
+func withTarget(dsn, user, database string) (string, error) {
+	address, err := url.Parse(dsn)
+	if err != nil {
+		return "", fmt.Errorf("%s is not a postgres:// address", PostgresEnv)
+	}
+	address.User, address.Path = url.User(user), "/"+database
+	return address.String(), nil
+}
+
+func (d Database) drop(admin string) error {
+	// A test's own context is over by now.
+	ctx, cancel := context.WithTimeout(context.Background(), databaseTimeout)
+	defer cancel()
+	return execute(ctx, admin, "drop database if exists "+d.Name+" with (force)")
+}
+
+// execute runs statements one by one, each in its own transaction, as database commands need it.
+func execute(ctx context.Context, dsn string, statements ...string) error {
+	conn, err := pgx.Connect(ctx, dsn)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
+	for _, statement := range statements {
+		if _, err := conn.Exec(ctx, statement); err != nil {
+			return fmt.Errorf("%s: %w", statement, err)
+		}
+	}
+	return nil
+}

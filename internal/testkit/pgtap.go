@@ -1,0 +1,35 @@
+package testkit
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"regexp"
+
+	"github.com/arcoscribe/throughline/internal/localpg"
+)
+
+// pgTAPFile is the whole of pgTAP, not a step from one version to the next.
+var pgTAPFile = regexp.MustCompile(`/pgtap--[0-9.]+\.sql$`)
+
+// InstallPgTAP puts pgTAP into the schema extensions of a database. It is plain SQL, so the file of
+// whichever server package brought it serves every version of Postgres, also one that cannot see it
+// as an extension. Test files therefore do not say "create extension pgtap".
+func InstallPgTAP(ctx context.Context, database Database) error {
+	paths, err := filepath.Glob("/usr/share/postgresql/*/extension/pgtap--*.sql")
+	if err != nil {
+		return err
+	}
+	for _, path := range paths {
+		if !pgTAPFile.MatchString(path) {
+			continue
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		return localpg.Bootstrap(ctx, database.AdminDSN, "set search_path = extensions, public;\n"+string(text))
+	}
+	return errors.New("pgTAP is not installed: no pgtap--*.sql under /usr/share/postgresql (scripts/setup test installs it)")
+}

@@ -1,0 +1,131 @@
+// Package testkit gives tests a real Postgres: a database of their own with the project's schema,
+// users, access tokens, a transaction pooler. It is imported by _test.go files alone.
+//
+// A package that uses it says so once:
+//
+//	func TestMain(m *testing.M) { testkit.Main(m) }
+//
+// By hand, each test process starts a throwaway cluster when its first test asks for a database.
+// Under make test one cluster, started by the command withpg, serves all of them.
+//
+// Packages that testkit itself is made of (auth, localpg, supabase) use it from an external test
+// package, such as supabase_test.
+package testkit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/arcoscribe/throughline/internal/localpg"
+)
+
+// PostgresEnv names the cluster that tests use, as its superuser's DSN. Unset, they start their own.
+const PostgresEnv = "THROUGHLINE_TEST_POSTGRES"
+
+// startTimeout bounds the start of a cluster on a machine that is busy compiling.
+const startTimeout = 2 * time.Minute
+
+// own is this process's cluster, if it had to start one.
+var own struct {
+	once    sync.Once
+	allowed bool // by Main, which stops it
+	cluster *localpg.Cluster
+	err     error
+}
+
+// Main runs a package's tests, stops what they started, and fails them when a goroutine is left
+// over. options name goroutines that a library is known to leave behind.
+func Main(m *testing.M, options ...goleak.Option) {
+	own.allowed = true
+	code := m.Run()
+	if own.cluster != nil {
+		if err := own.cluster.Destroy(); err != nil {
+			fmt.Fprintln(os.Stderr, "testkit: removing the cluster:", err)
+			code = max(code, 1)
+		}
+	}
+	// After a failed test what is left over says nothing.
+	if code == 0 {
+		if err := goleak.Find(options...); err != nil {
+			fmt.Fprintln(os.Stderr, "testkit: goroutines are left over after all tests:", err)
+			code = 1
+		}
+	}
+	os.Exit(code)
+}
+
+// superuserDSN is the address of the cluster's superuser, after starting the cluster if need be.
+func superuserDSN() (string, error) {
+	if dsn := os.Getenv(PostgresEnv); dsn != "" {
+		return dsn, nil
+	}
+	own.once.Do(func() {
+		if !own.allowed {
+			own.err = errors.New("the package's TestMain does not call testkit.Main, which would stop the cluster")
+			return
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
+		defer cancel()
+		own.cluster, own.err = StartCluster(ctx, 0)
+	})
+	if own.err != nil {
+		return "", own.err
+	}
+	return own.cluster.DSN(localpg.Superuser, "postgres"), nil
+}
+
+// StartCluster starts an empty cluster that trades all safety for speed, of a major version of
+// Postgres or of any (0). Destroy it.
+func StartCluster(ctx context.Context, major int) (*localpg.Cluster, error) {
+	root, err := repositoryRoot()
+	if err != nil {
+		return nil, err
+	}
+	binDir, err := localpg.FindMajor(root, major)
+	if err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp("", "throughline-pg-")
+	if err != nil {
+		return nil, err
+	}
+	// The server's user has to pass through it.
+	if err := os.Chmod(dir, 0o755); err != nil {
+		return nil, err
+	}
+	cluster, err := localpg.Start(ctx, localpg.Options{Dir: dir, BinDir: binDir, Settings: map[string]string{
+		"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off",
+		"max_connections": "400", "shared_buffers": "256MB", "max_wal_size": "4GB", "autovacuum": "off",
+	}})
+	if err != nil {
+		_ = os.RemoveAll(dir)
+	}
+	return cluster, err
+}
+
+// repositoryRoot is the folder with go.mod above the working directory: go test runs a package's
+// tests in the package's folder.
+func repositoryRoot() (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return dir, nil
+		}
+		parent := filepath.Dir(dir)
+		if parent == dir {
+			return "", errors.New("no go.mod in any folder above the working directory")
+		}
+		dir = parent
+	}
+}

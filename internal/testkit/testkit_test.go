@@ -1,0 +1,193 @@
+package testkit
+
+import (
+	"context"
+	"errors"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/golang-jwt/jwt/v5"
+	"github.com/jackc/pgerrcode"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+func TestMain(m *testing.M) { Main(m) }
+
+func connect(t *testing.T, dsn string) *pgx.Conn {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close(context.Background()) })
+	return conn
+}
+
+func ask[T any](t *testing.T, conn *pgx.Conn, sql string, args ...any) T {
+	t.Helper()
+	var answer T
+	if err := conn.QueryRow(t.Context(), sql, args...).Scan(&answer); err != nil {
+		t.Fatalf("%s: %v", sql, err)
+	}
+	return answer
+}
+
+func TestDatabasesAreMigratedAndApart(t *testing.T) {
+	t.Parallel()
+	a, b := NewDatabase(t), NewDatabase(t)
+	inA, inB := connect(t, a.DSN), connect(t, b.DSN)
+	if ask[string](t, inA, "select current_user") != "postgres" || ask[string](t, connect(t, a.AdminDSN), "select current_user") != "supabase_admin" {
+		t.Error("the DSNs connect as somebody else")
+	}
+	if !ask[bool](t, inA, "select to_regclass('public.chats') is not null") {
+		t.Error("there is no table chats")
+	}
+	if _, err := inA.Exec(t.Context(), "create schema mine"); err != nil {
+		t.Fatal(err)
+	}
+	if ask[bool](t, inB, "select exists (select from pg_namespace where nspname = 'mine')") {
+		t.Error("one test's schema is in another's database")
+	}
+	if ask[bool](t, inA, "select rolsuper from pg_roles where rolname = current_user") {
+		t.Error("postgres is a superuser, which hides missing grants")
+	}
+}
+
+func TestEmptyDatabaseIsAFreshProject(t *testing.T) {
+	t.Parallel()
+	conn := connect(t, NewEmptyDatabase(t).DSN)
+	if ask[int](t, conn, "select count(*) from pg_tables where schemaname = 'public'") != 0 {
+		t.Error("there are tables in public")
+	}
+	if !ask[bool](t, conn, "select to_regclass('auth.users') is not null and to_regclass('realtime.messages') is not null") {
+		t.Error("auth or realtime is missing")
+	}
+}
+
+func TestDatabaseIsDroppedWhoeverIsConnected(t *testing.T) {
+	t.Parallel()
+	var name string
+	t.Run("inner", func(t *testing.T) {
+		database := NewDatabase(t)
+		name = database.Name
+		if _, err := pgx.Connect(context.Background(), database.DSN); err != nil { // never closed by us
+			t.Fatal(err)
+		}
+	})
+	admin, err := superuserDSN()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ask[bool](t, connect(t, admin), "select exists (select from pg_database where datname = $1)", name) {
+		t.Errorf("%s is still there", name)
+	}
+}
+
+func TestTemplateNobodyFinishedIsMadeAgain(t *testing.T) {
+	t.Parallel()
+	admin, err := superuserDSN()
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := "broken_" + strings.ToLower(t.Name()[:8])
+	interrupted := errors.New("interrupted")
+	err = ensure(t.Context(), admin, name, "template1", func(Database) error { return interrupted })
+	if !errors.Is(err, interrupted) {
+		t.Fatalf("got %v", err)
+	}
+	calls := 0
+	again := func(Database) error { calls++; return nil }
+	if err := errors.Join(ensure(t.Context(), admin, name, "template1", again), ensure(t.Context(), admin, name, "template1", again)); err != nil {
+		t.Fatal(err)
+	}
+	if calls != 1 {
+		t.Errorf("made %d times", calls)
+	}
+	if err := execute(t.Context(), admin, "alter database "+name+" is_template false", "drop database "+name); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestUserAndToken(t *testing.T) {
+	t.Parallel()
+	database := NewDatabase(t)
+	id := NewUser(t, database)
+	if got := ask[string](t, connect(t, database.DSN), "select role from auth.users where id = $1", id); got != "authenticated" {
+		t.Errorf("role %q", got)
+	}
+	token, err := jwt.Parse(Token(t, id), func(*jwt.Token) (any, error) { return []byte(JWTSecret), nil },
+		jwt.WithValidMethods([]string{"HS256"}), jwt.WithAudience("authenticated"), jwt.WithExpirationRequired())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if subject, _ := token.Claims.GetSubject(); subject != id.String() {
+		t.Errorf("subject %q, want %s", subject, id)
+	}
+}
+
+func TestPoolerIsInTransactionMode(t *testing.T) {
+	t.Parallel()
+	database := NewDatabase(t)
+	dsn := NewTransactionPooler(t, database)
+	address, err := url.Parse(dsn)
+	if err != nil || strings.Contains(database.DSN, address.Host) {
+		t.Fatalf("the pooler's address %q is the server's own (%v)", dsn, err)
+	}
+	conn := connect(t, dsn)
+	if got, err := execOnce(t, conn, "select current_database()"); err != nil || got != database.Name {
+		t.Fatalf("database %q, %v", got, err)
+	}
+	// Two open transactions of two clients are on two servers; without one, a client has none at all.
+	held := connect(t, dsn)
+	if _, err := held.Exec(t.Context(), "begin", pgx.QueryExecModeSimpleProtocol); err != nil {
+		t.Fatal(err)
+	}
+	theirs, _ := execOnce(t, held, "select pg_backend_pid()::text")
+	ours, err := execOnce(t, conn, "select pg_backend_pid()::text")
+	if err != nil || ours == theirs {
+		t.Errorf("backends %s and %s, %v", ours, theirs, err)
+	}
+	// What breaks behind the real one breaks here: a prepared statement's server is not ours any more.
+	if _, err := conn.Prepare(t.Context(), "p", "select 1"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := conn.Exec(t.Context(), "begin", pgx.QueryExecModeSimpleProtocol); err != nil {
+		t.Fatal(err)
+	}
+	_, _ = held.Exec(t.Context(), "rollback", pgx.QueryExecModeSimpleProtocol)
+	other := connect(t, dsn)
+	_, err = other.Exec(t.Context(), "execute p", pgx.QueryExecModeSimpleProtocol)
+	if refused, ok := errors.AsType[*pgconn.PgError](err); !ok || refused.Code != pgerrcode.InvalidSQLStatementName {
+		t.Errorf("a statement prepared by another client: %v", err)
+	}
+}
+
+func execOnce(t *testing.T, conn *pgx.Conn, sql string) (string, error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	var answer string
+	err := conn.QueryRow(ctx, sql, pgx.QueryExecModeSimpleProtocol).Scan(&answer)
+	return answer, err
+}
+
+func TestPgTAPRunsFromItsFile(t *testing.T) {
+	t.Parallel()
+	database := NewDatabase(t)
+	if err := InstallPgTAP(t.Context(), database); err != nil {
+		t.Skip(err)
+	}
+	conn := connect(t, database.DSN)
+	for _, sql := range []string{"begin", "set local role authenticated"} {
+		if _, err := conn.Exec(t.Context(), sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_ = ask[string](t, conn, "select plan(1)")
+	if got := ask[string](t, conn, "select ok(true, 'it works')"); got != "ok 1 - it works" {
+		t.Errorf("got %q", got)
+	}
+}

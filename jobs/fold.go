@@ -1,0 +1,96 @@
+package jobs
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/arcoscribe/throughline/internal/fold"
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/riverqueue/river"
+	"github.com/riverqueue/river/riverdriver/riverpgxv5"
+)
+
+// Folder makes the changes of briefs.
+type Folder interface {
+	Fold(ctx context.Context, chatID uuid.UUID, within fold.Within) (fold.Report, error)
+	Rebuild(ctx context.Context, chatID uuid.UUID, within fold.Within) (fold.Report, error)
+}
+
+var _ Folder = (*fold.Engine)(nil)
+
+type foldWorker struct {
+	river.WorkerDefaults[FoldBrief]
+	folder Folder
+}
+
+func (*foldWorker) Timeout(*river.Job[FoldBrief]) time.Duration   { return foldTimeout }
+func (*foldWorker) NextRetry(job *river.Job[FoldBrief]) time.Time { return nextRetry(job.Attempt) }
+func (w *foldWorker) Work(ctx context.Context, job *river.Job[FoldBrief]) error {
+	report, err := w.folder.Fold(ctx, job.Args.ChatID, completing(job, job.Args.ChatID))
+	return verdict(ctx, report, err)
+}
+
+type rebuildWorker struct {
+	river.WorkerDefaults[RebuildBrief]
+	folder Folder
+}
+
+func (*rebuildWorker) Timeout(*river.Job[RebuildBrief]) time.Duration { return rebuildTimeout }
+func (*rebuildWorker) NextRetry(job *river.Job[RebuildBrief]) time.Time {
+	return nextRetry(job.Attempt)
+}
+func (w *rebuildWorker) Work(ctx context.Context, job *river.Job[RebuildBrief]) error {
+	report, err := w.folder.Rebuild(ctx, job.Args.ChatID, completing(job, job.Args.ChatID))
+	return verdict(ctx, report, err)
+}
+
+// completing ends the job in the transaction that writes the brief, so that neither is true without
+// the other. When the chat is due once more, its next job is inserted there as well: this one no
+// longer stands in its way.
+func completing[Args river.JobArgs](job *river.Job[Args], chatID uuid.UUID) fold.Within {
+	return func(ctx context.Context, tx pgx.Tx, report fold.Report, again bool) error {
+		if err := river.RecordOutput(ctx, report); err != nil {
+			return fmt.Errorf("record output: %w", err)
+		}
+		if _, err := river.JobCompleteTx[*riverpgxv5.Driver](ctx, tx, job); err != nil {
+			return fmt.Errorf("complete job: %w", err)
+		}
+		if !again {
+			return nil
+		}
+		client := river.ClientFromContext[pgx.Tx](ctx)
+		if _, err := client.InsertTx(ctx, tx, FoldBrief{ChatID: chatID}, nil); err != nil {
+			return fmt.Errorf("insert the next fold: %w", err)
+		}
+		return nil
+	}
+}
+
+// verdict tells River what to do with a job that the fold itself did not complete.
+func verdict(ctx context.Context, report fold.Report, err error) error {
+	switch {
+	case report.Result == fold.Elsewhere:
+		return river.JobSnooze(time.Second + rand.N(2*time.Second)) //nolint:gosec // spreads load, guards nothing
+	case report.Result == fold.Lost:
+		return river.JobSnooze(0)
+	case err != nil:
+		return err
+	case report.Result == fold.Nothing:
+		return river.RecordOutput(ctx, report)
+	}
+	return nil
+}
+
+// nextRetry waits 1, 2, 4 … seconds after a failed attempt, at most a minute, so that a backlog is
+// worked off soon after an outage; up to a quarter more, so that not all chats ask at once.
+func nextRetry(attempt int) time.Time {
+	const most = time.Minute
+	wait := most
+	if attempt <= 6 {
+		wait = time.Second << max(attempt-1, 0)
+	}
+	return time.Now().Add(wait + rand.N(wait/4+1)) //nolint:gosec // spreads load, guards nothing
+}

@@ -1,0 +1,14 @@
+-- What does the memory hold of this chat, how old is it, and what does it cover?
+--
+--   psql "$DATABASE_URL" -v chat=UUID -f sql/inspect/brief.sql
+\if :{?chat}
+\else
+  \warn 'usage: psql "$DATABASE_URL" -v chat=UUID -f sql/inspect/brief.sql'
+  \quit
+\endif
+\x auto
+
+select title, version, age, brief_tokens, covered_turns, covered_seq, pending_turns, pending_tokens,
+       stale, folding_now, last_summarized_message_id, global_summary
+  from inspect.briefs
+ where chat_id = :'chat';

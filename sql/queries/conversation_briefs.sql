@@ -1,0 +1,88 @@
+-- name: ReadBrief :one
+select version, covered_seq, brief_tokens, pending_tokens, pending_turns, stale, edit_count, lease_token,
+       coalesce(lease_until > now(), false)::bool as leased,
+       (brief ->> 'global_summary')::text as global_summary,
+       coalesce(brief ->> 'last_summarized_message_id', '00000000-0000-0000-0000-000000000000')::uuid as last_summarized_message_id
+  from public.conversation_briefs
+ where chat_id = sqlc.arg(chat_id);
+
+-- name: LockAndReadBrief :one
+-- The same for a worker that is about to decide by it.
+select user_id, version, covered_seq, brief_tokens, pending_tokens, pending_turns, stale, edit_count, lease_token,
+       coalesce(lease_until > now(), false)::bool as leased,
+       (brief ->> 'global_summary')::text as global_summary,
+       coalesce(brief ->> 'last_summarized_message_id', '00000000-0000-0000-0000-000000000000')::uuid as last_summarized_message_id
+  from public.conversation_briefs
+ where chat_id = sqlc.arg(chat_id)
+   for update;
+
+-- name: ReadCounters :one
+select brief_tokens, pending_tokens, pending_turns from public.conversation_briefs where chat_id = sqlc.arg(chat_id);
+
+-- name: TakeFoldLease :exec
+update public.conversation_briefs
+   set lease_token = sqlc.arg(lease_token)::uuid, lease_until = now() + make_interval(secs => sqlc.arg(lease_seconds)::float8)
+ where chat_id = sqlc.arg(chat_id);
+
+-- name: RenewFoldLease :execrows
+-- No row: somebody else has taken over.
+update public.conversation_briefs
+   set lease_until = now() + make_interval(secs => sqlc.arg(lease_seconds)::float8)
+ where chat_id = sqlc.arg(chat_id) and lease_token = sqlc.arg(lease_token)::uuid;
+
+-- name: ReleaseFoldLease :exec
+update public.conversation_briefs set lease_token = null, lease_until = null
+ where chat_id = sqlc.arg(chat_id) and lease_token = sqlc.arg(lease_token)::uuid;
+
+-- name: WriteBrief :execrows
+-- The compare-and-set of a fold: the brief is as it was when the fold was planned, no message was edited or
+-- deleted since, and the lease is still ours. The counters are what is left after the new place.
+update public.conversation_briefs b
+   set brief = jsonb_build_object('global_summary', sqlc.arg(global_summary)::text,
+                                  'last_summarized_message_id', sqlc.narg(last_summarized_message_id)::uuid),
+       brief_tokens = sqlc.arg(brief_tokens),
+       version = b.version + 1,
+       covered_seq = sqlc.arg(covered_seq),
+       pending_tokens = rest.tokens,
+       pending_turns = rest.turns,
+       stale = false,
+       lease_token = null,
+       lease_until = null
+  from (select coalesce(sum(m.token_count), 0)::int as tokens, (count(*) filter (where m.role = 'user'))::int as turns
+          from public.messages m
+         where m.chat_id = sqlc.arg(chat_id) and m.seq > sqlc.arg(covered_seq)) rest
+ where b.chat_id = sqlc.arg(chat_id)
+   and b.version = sqlc.arg(planned_version)
+   and (b.brief ->> 'last_summarized_message_id')::uuid is not distinct from sqlc.narg(planned_last_summarized_message_id)::uuid
+   and b.edit_count = sqlc.arg(planned_edit_count)
+   and b.lease_token = sqlc.arg(lease_token)::uuid;
+
+-- name: FindDueBriefs :many
+-- Chats over the threshold, stale ones, and folds whose worker was not heard of for longer than its lease.
+-- As the server itself. kind says which job they need.
+(select b.chat_id, 'rebuild_brief'::text as kind from public.conversation_briefs b
+  where b.stale order by b.updated_at limit 1000)
+union all
+(select b.chat_id, 'fold_brief'::text as kind from public.conversation_briefs b
+  where b.pending_tokens > sqlc.arg(threshold)::int - sqlc.arg(largest_brief)::int
+    and b.brief_tokens + b.pending_tokens > sqlc.arg(threshold)::int
+    and b.pending_turns > sqlc.arg(k_raw_turns)::int
+    and not b.stale
+  order by b.pending_tokens desc limit 1000);
+
+-- name: ClearDeadLeases :many
+-- Leases that ran out: their workers died. As the server itself.
+update public.conversation_briefs
+   set lease_token = null, lease_until = null
+ where lease_until < now()
+returning chat_id;
+
+-- name: OldestUnfoldedTurn :one
+-- Age in seconds of the oldest message that is due to be folded; 0 when none is.
+select coalesce(extract(epoch from now() - min(first.created_at)), 0)::float8 as age
+  from public.conversation_briefs b
+  cross join lateral (select m.created_at from public.messages m
+                       where m.chat_id = b.chat_id and m.seq > b.covered_seq order by m.seq limit 1) first
+ where b.pending_tokens > sqlc.arg(threshold)::int - sqlc.arg(largest_brief)::int
+   and b.brief_tokens + b.pending_tokens > sqlc.arg(threshold)::int
+   and b.pending_turns > sqlc.arg(k_raw_turns)::int;

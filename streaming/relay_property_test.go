@@ -1,0 +1,98 @@
+package streaming
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"pgregory.net/rapid"
+)
+
+// follower is one reader of the property below, by when it starts and where.
+type follower struct {
+	after int // characters it has
+	start int // pieces that are written before it starts
+}
+
+// Whatever the pieces, and whenever and wherever readers start: each gets the text after its place, in
+// order and whole, and one terminal event.
+func TestEveryReaderGetsTheSameText(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		pieces := rapid.SliceOfN(rapid.OneOf(
+			rapid.StringN(0, 12, -1),
+			rapid.Map(rapid.SliceOfN(rapid.Byte(), 0, 6), func(raw []byte) string { return string(raw) }),
+			rapid.SampledFrom([]string{"👩\u200d👧", "e\u0301", "\x00", "\uFFFD", "\xf0\x9f"}),
+		), 0, 3*catchUp).Draw(t, "pieces")
+		var want strings.Builder
+		for _, piece := range pieces {
+			want.WriteString(strings.ToValidUTF8(piece, "\uFFFD"))
+		}
+		runes := []rune(want.String())
+		followers := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) follower {
+			return follower{after: rapid.IntRange(-1, len(runes)+3).Draw(t, "after"), start: rapid.IntRange(0, len(pieces)).Draw(t, "start")}
+		}), 1, 6).Draw(t, "followers")
+
+		results := relayTo(pieces, followers)
+		for i, f := range followers {
+			got := <-results[i]
+			from := min(max(f.after, 0), len(runes))
+			if got.err != nil || got.text != string(runes[from:]) {
+				t.Errorf("%+v: %v, %q, want %q", f, got.err, got.text, string(runes[from:]))
+			}
+		}
+	})
+}
+
+type followed struct {
+	text string
+	err  error
+}
+
+// relayTo writes the pieces while the followers read, each on a goroutine of its own.
+func relayTo(pieces []string, followers []follower) []chan followed {
+	var relay Relay
+	results := make([]chan followed, len(followers))
+	for written := range len(pieces) + 1 {
+		for i, f := range followers {
+			if f.start == written {
+				results[i] = make(chan followed, 1)
+				reader := relay.Read(f.after)
+				go func() {
+					defer reader.Close()
+					text, err := followToEnd(reader)
+					results[i] <- followed{text, err}
+				}()
+			}
+		}
+		if written < len(pieces) {
+			relay.Append(pieces[written])
+		}
+	}
+	relay.End(done("stop"))
+	return results
+}
+
+// followToEnd checks on the way that the offsets say where each chunk stands.
+func followToEnd(reader *Reader) (string, error) {
+	text, at := "", -1
+	for {
+		chunk, err := reader.Next(context.Background())
+		if err != nil {
+			return text, err
+		}
+		if at >= 0 && chunk.Offset != at {
+			return text, fmt.Errorf("chunk %q at %d, want %d", chunk.Text, chunk.Offset, at)
+		}
+		if !utf8.Valid(chunk.Text) {
+			return text, fmt.Errorf("chunk %q is no UTF-8", chunk.Text)
+		}
+		if chunk.End != nil {
+			return text, nil
+		}
+		text += string(chunk.Text)
+		at = chunk.Offset + utf8.RuneCount(chunk.Text)
+	}
+}

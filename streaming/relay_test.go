@@ -1,0 +1,293 @@
+package streaming
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// done is a terminal event that tests can tell apart by its reason.
+func done(reason string) Terminal { return Terminal{Completed: &Completed{FinishReason: reason}} }
+
+func broken(code string) Terminal { return Terminal{Failed: &Failed{Code: code}} }
+
+// next takes a chunk that is known to be there: nothing is waited for.
+func next(t *testing.T, reader *Reader) Chunk {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	chunk, err := reader.Next(ctx)
+	if err != nil {
+		t.Fatalf("nothing to read: %v", err)
+	}
+	return chunk
+}
+
+// drain takes all that is there, the terminal event included.
+func drain(t *testing.T, reader *Reader) (pieces []string, end *Terminal) {
+	t.Helper()
+	for {
+		chunk := next(t, reader)
+		if chunk.End != nil {
+			return pieces, chunk.End
+		}
+		pieces = append(pieces, string(chunk.Text))
+	}
+}
+
+func TestReaderThatKeepsUpGetsEachPiece(t *testing.T) {
+	t.Parallel()
+	var relay Relay
+	reader := relay.Read(0)
+	defer reader.Close()
+	offset := 0
+	for _, piece := range []string{"Hé", "llo", " 👋🏽", " wörld"} {
+		relay.Append(piece)
+		if chunk := next(t, reader); string(chunk.Text) != piece || chunk.Offset != offset || chunk.End != nil {
+			t.Errorf("chunk %q at %d, want %q at %d", chunk.Text, chunk.Offset, piece, offset)
+		}
+		offset += utf8.RuneCountInString(piece)
+	}
+	relay.End(done("stop"))
+	if chunk := next(t, reader); chunk.End == nil || chunk.Offset != offset || chunk.Text != nil {
+		t.Errorf("no end at %d: %+v", offset, chunk)
+	}
+}
+
+func TestReaderFarBehindGetsOneLargePiece(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		behind, chunks int
+	}{{1, 1}, {catchUp, catchUp}, {catchUp + 1, 1}, {100 * catchUp, 1}} {
+		var relay Relay
+		reader := relay.Read(0)
+		for range c.behind {
+			relay.Append("ab")
+		}
+		relay.End(done("stop"))
+		pieces, _ := drain(t, reader)
+		if len(pieces) != c.chunks || strings.Join(pieces, "") != strings.Repeat("ab", c.behind) {
+			t.Errorf("%d pieces behind: %d chunks, want %d", c.behind, len(pieces), c.chunks)
+		}
+		reader.Close()
+	}
+}
+
+func TestReaderThatCaughtUpGetsPiecesAgain(t *testing.T) {
+	t.Parallel()
+	var relay Relay
+	reader := relay.Read(0)
+	defer reader.Close()
+	for range catchUp + 1 {
+		relay.Append("x")
+	}
+	next(t, reader)
+	relay.Append("y")
+	relay.Append("z")
+	relay.End(done("stop"))
+	pieces, _ := drain(t, reader)
+	if diff := cmp.Diff([]string{"y", "z"}, pieces); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestReadFromAPlaceInTheText(t *testing.T) {
+	t.Parallel()
+	const text = "añ👋e\u0301z" // six characters
+	for _, c := range []struct {
+		after, offset int
+		want          string
+	}{
+		{-3, 0, text},
+		{0, 0, text},
+		{1, 1, "ñ👋e\u0301z"},
+		{3, 3, "e\u0301z"},
+		{4, 4, "\u0301z"}, // a code point is a character, wherever a reader would draw the line
+		{6, 6, ""},
+		{7, 6, ""},
+		{1 << 40, 6, ""},
+	} {
+		var relay Relay
+		relay.Append("añ")
+		relay.Append("👋e\u0301z")
+		relay.End(done("stop"))
+		reader := relay.Read(c.after)
+		got, offset := "", -1
+		for {
+			chunk := next(t, reader)
+			if offset < 0 {
+				offset = chunk.Offset
+			}
+			if chunk.End != nil {
+				break
+			}
+			got += string(chunk.Text)
+		}
+		if got != c.want || offset != c.offset {
+			t.Errorf("after %d: %q at %d, want %q at %d", c.after, got, offset, c.want, c.offset)
+		}
+		reader.Close()
+	}
+}
+
+// A reader whose place is not written yet waits until the text has passed it.
+func TestReaderPastTheEndWaitsForItsPlace(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var relay Relay
+		reader := relay.Read(4)
+		defer reader.Close()
+		got := make(chan Chunk, 1)
+		go func() {
+			chunk, err := reader.Next(t.Context())
+			if err != nil {
+				t.Errorf("next: %v", err)
+			}
+			got <- chunk
+		}()
+		for _, piece := range []string{"ab", "cd"} {
+			relay.Append(piece)
+			synctest.Wait()
+			select {
+			case chunk := <-got:
+				t.Fatalf("got %q at %d too early", chunk.Text, chunk.Offset)
+			default:
+			}
+		}
+		relay.Append("ef")
+		if chunk := <-got; string(chunk.Text) != "ef" || chunk.Offset != 4 {
+			t.Errorf("got %q at %d", chunk.Text, chunk.Offset)
+		}
+	})
+}
+
+func TestOnlyTheFirstEndCounts(t *testing.T) {
+	t.Parallel()
+	var relay Relay
+	relay.End(done("first"))
+	relay.End(broken("second"))
+	reader := relay.Read(0)
+	defer reader.Close()
+	for range 2 { // and it is there for whoever asks again
+		if _, end := drain(t, reader); end.Completed == nil || end.Completed.FinishReason != "first" {
+			t.Errorf("ended with %+v", end)
+		}
+	}
+}
+
+func TestInvalidUTF8IsReplaced(t *testing.T) {
+	t.Parallel()
+	wave := "👋"
+	for _, c := range []struct {
+		name   string
+		pieces []string
+		want   string
+	}{
+		{"a character split between pieces", []string{"a" + wave[:2], wave[2:] + "b"}, "a\uFFFD\uFFFDb"},
+		{"bytes that never are", []string{"a\xff\xfeb"}, "a\uFFFDb"},
+		{"half a surrogate", []string{"\xed\xa0\x80"}, "\uFFFD"},
+		{"the replacement itself", []string{"\uFFFD"}, "\uFFFD"},
+		{"nothing at all", []string{"", ""}, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			var relay Relay
+			for _, piece := range c.pieces {
+				relay.Append(piece)
+			}
+			text, chars := relay.Text()
+			if text != c.want || chars != utf8.RuneCountInString(c.want) {
+				t.Errorf("%q of %d characters, want %q", text, chars, c.want)
+			}
+		})
+	}
+}
+
+func TestNextEndsWithItsContext(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var relay Relay
+		reader := relay.Read(0)
+		defer reader.Close()
+		ctx, cancel := context.WithCancel(t.Context())
+		failed := make(chan error, 1)
+		go func() {
+			_, err := reader.Next(ctx)
+			failed <- err
+		}()
+		synctest.Wait()
+		cancel()
+		if err := <-failed; !errors.Is(err, context.Canceled) {
+			t.Errorf("got %v", err)
+		}
+		relay.Append("still there")
+		if chunk := next(t, reader); string(chunk.Text) != "still there" {
+			t.Errorf("got %q", chunk.Text)
+		}
+	})
+}
+
+// The writer of this test would wait for ever if it waited for a reader at all.
+func TestReaderThatNeverReadsHoldsNobodyBack(t *testing.T) {
+	t.Parallel()
+	var relay Relay
+	idle, late := relay.Read(0), relay.Read(0)
+	defer idle.Close()
+	defer late.Close()
+	for range 10_000 {
+		relay.Append("word ")
+	}
+	relay.End(done("stop"))
+	pieces, _ := drain(t, late)
+	if len(pieces) != 1 || len(pieces[0]) != 50_000 {
+		t.Errorf("%d chunks", len(pieces))
+	}
+}
+
+// What was handed out is the relay's own memory: later pieces must not change it.
+func TestChunksStayAsTheyAre(t *testing.T) {
+	t.Parallel()
+	var relay Relay
+	reader := relay.Read(0)
+	defer reader.Close()
+	var kept [][]byte
+	var want []string
+	for i := range 1000 {
+		piece := strings.Repeat(string(rune('a'+i%26)), i%7+1)
+		relay.Append(piece)
+		kept = append(kept, next(t, reader).Text)
+		want = append(want, piece)
+	}
+	_ = append(kept[0], "over the next piece"...) //nolint:gocritic // to show that a chunk has no room behind it
+	for i := range kept {
+		if string(kept[i]) != want[i] {
+			t.Fatalf("chunk %d became %q, was %q", i, kept[i], want[i])
+		}
+	}
+	text, _ := relay.Text()
+	if text != strings.Join(want, "") {
+		t.Error("the text was changed through a chunk")
+	}
+}
+
+func TestClosedReaderIsForgotten(t *testing.T) {
+	t.Parallel()
+	var relay Relay
+	gone, stays := relay.Read(0), relay.Read(0)
+	gone.Close()
+	gone.Close()
+	if len(relay.readers) != 1 {
+		t.Errorf("%d readers are known", len(relay.readers))
+	}
+	relay.Append("a")
+	relay.End(done("stop"))
+	if pieces, _ := drain(t, stays); len(pieces) != 1 {
+		t.Errorf("the other reader got %q", pieces)
+	}
+	stays.Close()
+}

@@ -1,0 +1,91 @@
+package streaming
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+)
+
+func TestWaitOpen(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name string
+		play func(*Relay)
+		want string // the name of the terminal event, "" for none
+	}{
+		{"accepted, silent so far", func(r *Relay) { r.Open() }, ""},
+		{"speaking", func(r *Relay) { r.Append("a") }, ""},
+		{"refused", func(r *Relay) { r.End(broken("upstream_failed")) }, EventFailed},
+		{"accepted, then broken before a word", func(r *Relay) { r.Open(); r.End(broken("upstream_failed")) }, EventFailed},
+		{"broken after a word", func(r *Relay) { r.Append("a"); r.End(broken("upstream_failed")) }, ""},
+		{"complete without a word", func(r *Relay) { r.Open(); r.End(done("stop")) }, EventCompleted},
+		{"complete", func(r *Relay) { r.Open(); r.Append("a"); r.End(done("stop")) }, ""},
+		{"cancelled before a word", func(r *Relay) { r.End(Terminal{Cancelled: &Cancelled{}}) }, EventCancelled},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				var relay Relay
+				early := relay.Read(0)
+				defer early.Close()
+				answer := make(chan *Terminal, 1)
+				go func() {
+					end, err := early.WaitOpen(t.Context())
+					if err != nil {
+						t.Errorf("early: %v", err)
+					}
+					answer <- end
+				}()
+				synctest.Wait()
+				if len(answer) != 0 {
+					t.Fatal("open before anything happened")
+				}
+				c.play(&relay)
+				late := relay.Read(0)
+				defer late.Close()
+				if end, err := late.WaitOpen(t.Context()); err != nil || nameOf(end) != c.want {
+					t.Errorf("late: %q, %v; want %q", nameOf(end), err, c.want)
+				}
+				// The early reader may be told of the moment between two calls, when there was no end yet.
+				if end := <-answer; end != nil && nameOf(end) != c.want {
+					t.Errorf("early: %q, want %q", nameOf(end), c.want)
+				}
+			})
+		})
+	}
+}
+
+func nameOf(end *Terminal) string {
+	if end == nil {
+		return ""
+	}
+	return end.Name()
+}
+
+func TestWaitOpenEndsWithItsContext(t *testing.T) {
+	t.Parallel()
+	var relay Relay
+	reader := relay.Read(0)
+	defer reader.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if end, err := reader.WaitOpen(ctx); end != nil || !errors.Is(err, context.Canceled) {
+		t.Errorf("%v, %v", end, err)
+	}
+}
+
+// Waiting takes no text away.
+func TestWaitOpenLeavesTheTextToNext(t *testing.T) {
+	t.Parallel()
+	var relay Relay
+	reader := relay.Read(0)
+	defer reader.Close()
+	relay.Append("first")
+	if _, err := reader.WaitOpen(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if chunk := next(t, reader); string(chunk.Text) != "first" {
+		t.Errorf("got %q", chunk.Text)
+	}
+}

@@ -1,0 +1,234 @@
+package supabase_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/arcoscribe/throughline/internal/testkit"
+	"github.com/arcoscribe/throughline/supabase"
+)
+
+// These tests drive the real Supabase CLI, because the promise is that either tool goes on where the
+// other stopped.
+
+// cliProject is a copy of our CLI project, so that nothing is written into the source tree.
+type cliProject struct {
+	program string
+	dir     string
+	home    string
+}
+
+// newCLIProject makes a project of some migrations, by file name.
+func newCLIProject(t *testing.T, migrations map[string][]byte) cliProject {
+	t.Helper()
+	project := cliProject{program: findCLI(t), dir: t.TempDir(), home: t.TempDir()}
+	folder := filepath.Join(project.dir, "supabase", "migrations")
+	if err := os.MkdirAll(folder, 0o750); err != nil {
+		t.Fatal(err)
+	}
+	config, err := os.ReadFile("config.toml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(project.dir, "supabase", "config.toml"), config)
+	for name, text := range migrations {
+		write(t, filepath.Join(folder, name), text)
+	}
+	return project
+}
+
+func write(t *testing.T, path string, text []byte) {
+	t.Helper()
+	if err := os.WriteFile(path, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// findCLI looks where scripts/setup puts the CLI, in each folder from here upwards.
+func findCLI(t *testing.T) string {
+	t.Helper()
+	dir, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for ; ; dir = filepath.Dir(dir) {
+		program := filepath.Join(dir, ".local", "npm", "node_modules", ".bin", "supabase")
+		if _, err := os.Stat(program); err == nil {
+			return program
+		}
+		if dir == filepath.Dir(dir) {
+			t.Fatal("the Supabase CLI is not installed: scripts/setup test puts it into .local/npm")
+		}
+	}
+}
+
+// run gives what the command printed, or fails the test.
+func (p cliProject) run(t *testing.T, arguments ...string) []byte {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), p.program, append(arguments, "--workdir="+p.dir)...) //nolint:gosec // found above
+	cmd.Env = append(os.Environ(), "HOME="+p.home, "SUPABASE_TELEMETRY_DISABLED=1", "DO_NOT_TRACK=1", "NO_COLOR=1")
+	var said bytes.Buffer
+	cmd.Stderr = &said
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("supabase %v: %v\n%s%s", arguments, err, said.Bytes(), out)
+	}
+	return out
+}
+
+// ourMigrations are the embedded ones, by file name.
+func ourMigrations(t *testing.T) map[string][]byte {
+	t.Helper()
+	found := map[string][]byte{}
+	for _, name := range localMigrations(t) {
+		text, err := fs.ReadFile(supabase.Embedded, "migrations/"+name+".sql")
+		if err != nil {
+			t.Fatal(err)
+		}
+		found[name+".sql"] = text
+	}
+	return found
+}
+
+func TestCLIKnowsWhatWeApplied(t *testing.T) {
+	t.Parallel()
+	database := testkit.NewEmptyDatabase(t)
+	project := newCLIProject(t, ourMigrations(t))
+	if _, err := supabase.Migrate(t.Context(), database.DSN, silent); err != nil {
+		t.Fatal(err)
+	}
+	var list struct {
+		Migrations []struct{ Local, Remote string }
+	}
+	out := project.run(t, "migration", "list", "--remote="+database.DSN, "--output-format=json")
+	if err := json.Unmarshal(out, &list); err != nil {
+		t.Fatalf("%v in %s", err, out)
+	}
+	if len(list.Migrations) != len(localMigrations(t)) {
+		t.Errorf("it lists %d of %d migrations", len(list.Migrations), len(localMigrations(t)))
+	}
+	for _, m := range list.Migrations {
+		if m.Local == "" || m.Local != m.Remote {
+			t.Errorf("local %q is remote %q", m.Local, m.Remote)
+		}
+	}
+	before := readHistory(t, database.DSN)
+	project.run(t, "db", "push", "--remote="+database.DSN, "--yes")
+	if diff := cmp.Diff(before, readHistory(t, database.DSN)); diff != "" {
+		t.Errorf("its push changed the history: %s", diff)
+	}
+}
+
+func TestWeKnowWhatTheCLIApplied(t *testing.T) {
+	t.Parallel()
+	database, ours := testkit.NewEmptyDatabase(t), testkit.NewEmptyDatabase(t)
+	project := newCLIProject(t, ourMigrations(t))
+	project.run(t, "db", "push", "--remote="+database.DSN, "--yes")
+	applied, err := supabase.Migrate(t.Context(), database.DSN, silent)
+	if err != nil || len(applied) > 0 {
+		t.Errorf("after its push we still apply %v (%v)", applied, err)
+	}
+	if _, err := supabase.Migrate(t.Context(), ours.DSN, silent); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(readHistory(t, database.DSN), readHistory(t, ours.DSN)); diff != "" {
+		t.Errorf("history of the CLI (-) and ours (+): %s", diff)
+	}
+	if diff := cmp.Diff(describeHistoryTable(t, database.DSN), describeHistoryTable(t, ours.DSN)); diff != "" {
+		t.Errorf("history table of the CLI (-) and ours (+): %s", diff)
+	}
+}
+
+// One started by the CLI and finished by us, and the other way round.
+func TestEitherToolGoesOnWhereTheOtherStopped(t *testing.T) {
+	t.Parallel()
+	names := localMigrations(t)
+	all, first := ourMigrations(t), map[string][]byte{}
+	for _, name := range names[:len(names)/2] {
+		first[name+".sql"] = all[name+".sql"]
+	}
+	begunByCLI, begunByUs := testkit.NewEmptyDatabase(t), testkit.NewEmptyDatabase(t)
+	newCLIProject(t, first).run(t, "db", "push", "--remote="+begunByCLI.DSN, "--yes")
+	applied, err := supabase.Migrate(t.Context(), begunByCLI.DSN, silent)
+	if diff := cmp.Diff(names[len(names)/2:], applied); err != nil || diff != "" {
+		t.Errorf("after half of it by the CLI: %v %s", err, diff)
+	}
+	texts := map[string]string{}
+	for name, text := range first {
+		texts[name] = string(text)
+	}
+	if _, err := supabase.MigrateFrom(t.Context(), begunByUs.DSN, files(texts), silent); err != nil {
+		t.Fatal(err)
+	}
+	newCLIProject(t, all).run(t, "db", "push", "--remote="+begunByUs.DSN, "--yes")
+	if diff := cmp.Diff(readHistory(t, begunByCLI.DSN), readHistory(t, begunByUs.DSN)); diff != "" {
+		t.Errorf("the two histories differ: %s", diff)
+	}
+}
+
+// Our own files hold only what we happened to write; this one holds all that makes splitting hard.
+func TestWeSplitAsTheCLIDoes(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile(filepath.Join("testdata", "every_kind_of_quote.sql"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	database, ours := testkit.NewEmptyDatabase(t), testkit.NewEmptyDatabase(t)
+	const name = "20260101000000_every_kind_of_quote.sql"
+	newCLIProject(t, map[string][]byte{name: text}).run(t, "db", "push", "--remote="+database.DSN, "--yes")
+	if _, err := supabase.MigrateFrom(t.Context(), ours.DSN, files(map[string]string{name: string(text)}), silent); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(readHistory(t, database.DSN), readHistory(t, ours.DSN)); diff != "" {
+		t.Errorf("history of the CLI (-) and ours (+): %s", diff)
+	}
+}
+
+// What Supabase's dashboard would warn about.
+func TestCLIAdvisorsHaveNothingToSay(t *testing.T) {
+	t.Parallel()
+	database := testkit.NewDatabase(t)
+	project := newCLIProject(t, nil)
+	project.run(t, "db", "advisors", "--remote="+database.DSN, "--level=warn", "--fail-on=warn")
+}
+
+// A check that cannot fail proves nothing.
+func TestCLIAdvisorsWouldSaySo(t *testing.T) {
+	t.Parallel()
+	database := testkit.NewDatabase(t)
+	if _, err := connect(t, database.DSN).Exec(t.Context(), "create table public.open_to_all (id int); grant select on public.open_to_all to anon"); err != nil {
+		t.Fatal(err)
+	}
+	project := newCLIProject(t, nil)
+	cmd := exec.CommandContext(t.Context(), project.program, //nolint:gosec // found above
+		"db", "advisors", "--remote="+database.DSN, "--level=warn", "--fail-on=warn", "--workdir="+project.dir)
+	cmd.Env = append(os.Environ(), "HOME="+project.home)
+	out, err := cmd.Output()
+	if _, failed := errors.AsType[*exec.ExitError](err); !failed || !bytes.Contains(out, []byte("open_to_all")) {
+		t.Errorf("a table without row level security passes: %v\n%s", err, out)
+	}
+}
+
+// describeHistoryTable gives the columns of the history with their types and whether they may be null.
+func describeHistoryTable(t *testing.T, dsn string) []string {
+	t.Helper()
+	var columns []string
+	err := connect(t, dsn).QueryRow(t.Context(), `
+		select array_agg(concat_ws(' ', attname, format_type(atttypid, atttypmod), attnotnull,
+		                           exists (select from pg_index where indrelid = attrelid and indisprimary and attnum = any(indkey)))
+		                 order by attnum)
+		  from pg_attribute
+		 where attrelid = 'supabase_migrations.schema_migrations'::regclass and attnum > 0`).Scan(&columns)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return columns
+}

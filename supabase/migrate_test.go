@@ -1,0 +1,228 @@
+package supabase_test
+
+import (
+	"io/fs"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/fstest"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/arcoscribe/throughline/internal/testkit"
+	"github.com/arcoscribe/throughline/supabase"
+)
+
+func TestMain(m *testing.M) { testkit.Main(m) }
+
+var silent = slog.New(slog.DiscardHandler)
+
+func connect(t *testing.T, dsn string) *pgx.Conn {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close(t.Context()) })
+	return conn
+}
+
+// historyRow is a row of the history, whoever wrote it.
+type historyRow struct {
+	Version    string
+	Name       string
+	Statements []string
+}
+
+func readHistory(t *testing.T, dsn string) []historyRow {
+	t.Helper()
+	rows, err := connect(t, dsn).Query(t.Context(),
+		"select version, name, statements from supabase_migrations.schema_migrations order by version")
+	if err != nil {
+		t.Fatal(err)
+	}
+	history, err := pgx.CollectRows(rows, pgx.RowToStructByPos[historyRow])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return history
+}
+
+// file names in the migrations folder, without their ending.
+func localMigrations(t *testing.T) []string {
+	t.Helper()
+	paths, err := fs.Glob(supabase.Embedded, "migrations/*.sql")
+	if err != nil || len(paths) == 0 {
+		t.Fatalf("no migrations are embedded: %v", err)
+	}
+	var names []string
+	for _, path := range paths {
+		names = append(names, strings.TrimSuffix(strings.TrimPrefix(path, "migrations/"), ".sql"))
+	}
+	slices.Sort(names)
+	return names
+}
+
+func TestMigrateAppliesAllOnce(t *testing.T) {
+	t.Parallel()
+	database := testkit.NewEmptyDatabase(t)
+	conn := connect(t, database.DSN)
+	pending, err := supabase.Pending(t.Context(), conn)
+	if diff := cmp.Diff(localMigrations(t), pending); err != nil || diff != "" {
+		t.Errorf("pending before: %v %s", err, diff)
+	}
+	applied, err := supabase.Migrate(t.Context(), database.DSN, silent)
+	if diff := cmp.Diff(localMigrations(t), applied); err != nil || diff != "" {
+		t.Fatalf("applied: %v %s", err, diff)
+	}
+	pending, err = supabase.Pending(t.Context(), conn)
+	if err != nil || len(pending) > 0 {
+		t.Errorf("pending after: %v, %v", pending, err)
+	}
+	applied, err = supabase.Migrate(t.Context(), database.DSN, silent)
+	if err != nil || len(applied) > 0 {
+		t.Errorf("the second time: %v, %v", applied, err)
+	}
+}
+
+func TestMigrateAtOnceAppliesEachOnce(t *testing.T) {
+	t.Parallel()
+	database := testkit.NewEmptyDatabase(t)
+	var (
+		wait    sync.WaitGroup
+		mu      sync.Mutex
+		applied []string
+	)
+	for range 6 {
+		wait.Go(func() {
+			names, err := supabase.Migrate(t.Context(), database.DSN, silent)
+			if err != nil {
+				t.Error(err)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			applied = append(applied, names...)
+		})
+	}
+	wait.Wait()
+	slices.Sort(applied)
+	if diff := cmp.Diff(localMigrations(t), applied); diff != "" {
+		t.Errorf("applied by all together: %s", diff)
+	}
+}
+
+func TestMigrateThroughTransactionPooler(t *testing.T) {
+	t.Parallel()
+	database := testkit.NewEmptyDatabase(t)
+	pooled := testkit.NewTransactionPooler(t, database) + "&pgbouncer=true&pool_max_conns=4"
+	var wait sync.WaitGroup
+	for range 3 {
+		wait.Go(func() {
+			if _, err := supabase.Migrate(t.Context(), pooled, silent); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wait.Wait()
+	pending, err := supabase.Pending(t.Context(), connect(t, database.DSN))
+	if err != nil || len(pending) > 0 {
+		t.Errorf("pending: %v, %v", pending, err)
+	}
+}
+
+// files makes a file system of migrations.
+func files(named map[string]string) fstest.MapFS {
+	made := fstest.MapFS{}
+	for name, text := range named {
+		made["migrations/"+name] = &fstest.MapFile{Data: []byte(text)}
+	}
+	return made
+}
+
+func TestMigrateNamesTheStatementThatFailed(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		text      string
+		statement int
+		line      int
+	}{
+		"with a position":    {"create table b ();\n\n-- ü\nselect 1,\n  'ü', nothing;\nselect 3;", 2, 5},
+		"without a position": {"select 1;\n/* why\n not */\ncreate table a ();", 2, 4},
+		"in the first line":  {"slect 1;", 1, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			database := testkit.NewEmptyDatabase(t)
+			applied, err := supabase.MigrateFrom(t.Context(), database.DSN, files(map[string]string{
+				"20260101000000_first.sql": "create table a ();",
+				"20260102000000_wrong.sql": c.text,
+				"20260103000000_third.sql": "create table c ();",
+			}), silent)
+			failed, ok := err.(*supabase.StatementError) //nolint:errorlint // the type is the promise
+			if !ok || failed.Migration != "20260102000000_wrong" || failed.Statement != c.statement || failed.Line != c.line {
+				t.Errorf("got %v, want statement %d, line %d", err, c.statement, c.line)
+			}
+			if diff := cmp.Diff([]string{"20260101000000_first"}, applied); diff != "" {
+				t.Errorf("applied: %s", diff)
+			}
+			if history := readHistory(t, database.DSN); len(history) != 1 || history[0].Name != "first" {
+				t.Errorf("history: %v", history)
+			}
+			var tables int
+			if err := connect(t, database.DSN).QueryRow(t.Context(), "select count(*) from pg_tables where schemaname = 'public'").Scan(&tables); err != nil || tables != 1 {
+				t.Errorf("%d tables of a failed file's are left (%v)", tables-1, err)
+			}
+		})
+	}
+}
+
+func TestMigrateRefusesAHistoryThatWentAnotherWay(t *testing.T) {
+	t.Parallel()
+	known := map[string]string{"20260101000000_a.sql": "select 1", "20260103000000_c.sql": "select 1"}
+	for name, c := range map[string]struct {
+		local map[string]string
+		want  string
+	}{
+		"it knows one that we do not": {map[string]string{"20260101000000_a.sql": "select 1"}, "20260103000000, which this program does not"},
+		"it passed one that it lacks": {map[string]string{"20260101000000_a.sql": "", "20260102000000_b.sql": "", "20260103000000_c.sql": ""}, "20260102000000_b is missing"},
+		"two of one number":           {map[string]string{"20260101000000_a.sql": "", "20260101000000_b.sql": ""}, "two migrations have the number 20260101000000"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			database := testkit.NewEmptyDatabase(t)
+			if _, err := supabase.MigrateFrom(t.Context(), database.DSN, files(known), silent); err != nil {
+				t.Fatal(err)
+			}
+			applied, err := supabase.MigrateFrom(t.Context(), database.DSN, files(c.local), silent)
+			if err == nil || !strings.Contains(err.Error(), c.want) || len(applied) > 0 {
+				t.Errorf("got %v, %v; want an error about %q", applied, err, c.want)
+			}
+		})
+	}
+}
+
+// What one file sets for its session is not the next one's.
+func TestMigrateResetsSettingsBetweenFiles(t *testing.T) {
+	t.Parallel()
+	database := testkit.NewEmptyDatabase(t)
+	_, err := supabase.MigrateFrom(t.Context(), database.DSN, files(map[string]string{
+		"20260101000000_sets.sql":  "select pg_catalog.set_config('search_path', '', false);",
+		"20260102000000_needs.sql": "create table in_public ();",
+		"ignored.sql":              "no migration at all",
+	}), silent)
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+func TestMigrateSaysWhatIsWrongWithTheDSN(t *testing.T) {
+	t.Parallel()
+	for _, dsn := range []string{"postgres://%zz", "postgres://nobody@127.0.0.1:1/nothing?connect_timeout=1"} {
+		if _, err := supabase.Migrate(t.Context(), dsn, silent); err == nil {
+			t.Errorf("%s: no error", dsn)
+		}
+	}
+}

@@ -1,0 +1,223 @@
+-- What the memory holds and why, for people with psql: views in a schema that no API exposes. They
+-- run with the rights of whoever asks (security_invoker), so row level security holds here, too.
+-- sql/inspect has a script for each question.
+
+-- The job of a fold is part of the picture; River's other tables are not.
+grant usage on schema river to service_role;
+grant select on river.river_job to service_role;
+
+-- Sentences of a summary, in order; a list's lines count as sentences.
+create function inspect.sentences(summary text) returns text[]
+language sql immutable security invoker set search_path = '' as $$
+  select coalesce(array_agg(s.sentence order by s.place), '{}')
+    from regexp_split_to_table(summary, '(?<=[.!?…])\s+|(?<=[。！？])|\n+') with ordinality s (sentence, place)
+   where s.sentence <> ''
+$$;
+
+-- What the first text has and the second has not, sentence by sentence. Null where one is unknown.
+create function inspect.sentences_only_in(summary text, other text) returns text[]
+language sql immutable security invoker set search_path = '' as $$
+  select case when summary is not null and other is not null then
+    array(select s.sentence
+            from unnest(inspect.sentences(summary)) with ordinality s (sentence, place)
+           where s.sentence <> all (inspect.sentences(other))
+           order by s.place)
+  end
+$$;
+
+-- A whole number in jsonb that an app may have written into as well; null for anything else.
+create function inspect.number_in(object jsonb, key text) returns bigint
+language sql immutable security invoker set search_path = '' as $$
+  select case when jsonb_typeof(object -> key) = 'number' then trunc((object ->> key)::numeric)::bigint end
+$$;
+
+------------------------------------------------------------------------------------------------
+
+create view inspect.briefs with (security_invoker = true) as
+select b.chat_id, b.user_id, c.title,
+       b.version,
+       b.brief ->> 'global_summary' as global_summary,
+       b.brief_tokens,
+       (b.brief ->> 'last_summarized_message_id')::uuid as last_summarized_message_id,
+       b.covered_seq, c.last_seq, covered.turns as covered_turns, b.pending_turns, b.pending_tokens,
+       b.stale, b.edit_count,
+       b.lease_until, coalesce(b.lease_until > now(), false) as folding_now,
+       latest.created_at as changed_at, now() - latest.created_at as age,
+       c.last_message_at
+  from public.conversation_briefs b
+  join public.chats c on c.id = b.chat_id
+  left join public.conversation_brief_revisions latest on latest.chat_id = b.chat_id and latest.version = b.version
+ cross join lateral (select count(*) as turns from public.messages m
+                      where m.chat_id = b.chat_id and m.seq <= b.covered_seq and m.role = 'user') covered;
+
+comment on view inspect.briefs is
+  'Each chat''s brief: its text, how old it is, what it covers, whether it is stale and whether a fold is at work.';
+
+------------------------------------------------------------------------------------------------
+
+create view inspect.buffers with (security_invoker = true) as
+select b.chat_id, b.user_id, c.title,
+       b.pending_turns, b.pending_tokens, b.brief_tokens,
+       b.brief_tokens + b.pending_tokens as tokens_total,
+       b.covered_seq + 1 as seq_from, c.last_seq as seq_to,
+       held.messages, held.turns as counted_turns, held.tokens as counted_tokens,
+       (held.turns, held.tokens) = (b.pending_turns, b.pending_tokens) as counters_agree,
+       held.oldest_at, now() - held.oldest_at as oldest_age
+  from public.conversation_briefs b
+  join public.chats c on c.id = b.chat_id
+ cross join lateral (select count(*) as messages, count(*) filter (where m.role = 'user') as turns,
+                            coalesce(sum(m.token_count), 0) as tokens, min(m.created_at) as oldest_at
+                       from public.messages m
+                      where m.chat_id = b.chat_id and m.seq > b.covered_seq) held;
+
+comment on view inspect.buffers is
+  'Each chat''s chunk buffer. A chat is folded when tokens_total exceeds MEMORY_CHUNK_SUMMARIZE_THRESHOLD and '
+  'pending_turns exceeds MEMORY_K_RAW_TURNS. counters_agree compares the triggers'' counters with a count made now.';
+
+------------------------------------------------------------------------------------------------
+
+create view inspect.revisions with (security_invoker = true) as
+select r.chat_id, r.user_id, r.version, r.kind, r.created_at,
+       r.seq_from, r.seq_to, r.turns,
+       inspect.number_in(r.details, 'turns_tokens') as turns_tokens,
+       inspect.number_in(r.details, 'tokens_before') as tokens_before,
+       inspect.number_in(r.details, 'tokens_after') as tokens_after,
+       r.global_summary is null as redacted,
+       r.global_summary, r.previous_summary, r.previous_version,
+       inspect.sentences_only_in(r.global_summary, r.previous_summary) as sentences_added,
+       inspect.sentences_only_in(r.previous_summary, r.global_summary) as sentences_removed,
+       r.model, r.prompt_mode, r.prompt_ref, r.input_tokens, r.output_tokens, r.duration_ms, r.input_sha256,
+       inspect.number_in(r.details, 'calls') as calls, r.details -> 'refusals' as refusals
+  from (select revision.*,
+               lag(revision.version) over history as previous_version,
+               -- Before the first revision there was nothing; a redacted one is not known any more.
+               case when lag(revision.version) over history is null then ''
+                    else lag(revision.global_summary) over history end as previous_summary
+          from public.conversation_brief_revisions revision
+        window history as (partition by revision.chat_id order by revision.version)) r;
+
+comment on view inspect.revisions is
+  'Every change of every brief: which messages it brought in, what it cost, and which sentences came and went.';
+
+------------------------------------------------------------------------------------------------
+
+-- The limits are the server's configuration, which the database does not know; the defaults here are
+-- the server's. A stale brief is due whatever its size.
+create function inspect.due_folds(chunk_summarize_threshold int default 6000, k_raw_turns int default 3)
+returns table (
+  chat_id uuid, user_id uuid, title text, reason text,
+  tokens_total int, pending_turns int, due_since timestamptz, late_by interval,
+  job_id bigint, job_kind text, job_state text, job_attempt int, job_scheduled_at timestamptz, job_last_error text)
+language sql stable security invoker set search_path = '' as $$
+  select b.chat_id, b.user_id, c.title,
+         case when b.stale then 'a covered message was edited or deleted' else 'the buffer is over the threshold' end,
+         b.brief_tokens + b.pending_tokens, b.pending_turns, due.since, now() - due.since,
+         job.id, job.kind, job.state::text, job.attempt::int, job.scheduled_at,
+         job.errors[array_upper(job.errors, 1)] ->> 'error'
+    from public.conversation_briefs b
+    join public.chats c on c.id = b.chat_id
+    -- Due since the message with which the buffer went over the limits.
+    left join lateral (
+      select min(grown.created_at) as since
+        from (select m.created_at,
+                     sum(m.token_count) over upto as tokens,
+                     count(*) filter (where m.role = 'user') over upto as turns
+                from public.messages m
+               where m.chat_id = b.chat_id and m.seq > b.covered_seq
+              window upto as (order by m.seq)) grown
+       where b.brief_tokens + grown.tokens > chunk_summarize_threshold and grown.turns > k_raw_turns) over_limit on true
+    left join lateral (
+      select j.* from river.river_job j
+       where j.kind in ('fold_brief', 'rebuild_brief') and j.args @> jsonb_build_object('chat_id', b.chat_id)
+       order by j.id desc limit 1) job on true
+    -- When a brief became stale is not kept; its job or its latest change is the best that is known.
+   cross join lateral (
+      select case when b.stale
+        then least(over_limit.since, b.updated_at, case when job.finalized_at is null then job.created_at end)
+        else over_limit.since end as since) due
+   where b.stale
+      or b.brief_tokens + b.pending_tokens > chunk_summarize_threshold and b.pending_turns > k_raw_turns
+   order by due.since
+$$;
+
+comment on function inspect.due_folds is
+  'Chats whose brief should change but has not yet, for the given MEMORY_CHUNK_SUMMARIZE_THRESHOLD and MEMORY_K_RAW_TURNS, '
+  'the longest due first, each with its latest job.';
+
+create view inspect.late_folds with (security_invoker = true) as
+select * from inspect.due_folds();
+
+comment on view inspect.late_folds is
+  'inspect.due_folds with the server''s default limits.';
+
+------------------------------------------------------------------------------------------------
+
+create view inspect.tokens_by_day with (security_invoker = true) as
+select spent.day, spent.purpose, spent.model, count(*) as calls,
+       sum(spent.input_tokens) as input_tokens, sum(spent.cached_tokens) as cached_tokens, sum(spent.output_tokens) as output_tokens
+  from (select (m.created_at at time zone 'UTC')::date as day, 'reply' as purpose,
+               coalesce(m.metadata ->> 'model', m.metadata ->> 'model_variant', '') as model,
+               coalesce(inspect.number_in(m.metadata -> 'usage', 'input_tokens'), 0) as input_tokens,
+               coalesce(inspect.number_in(m.metadata -> 'usage', 'cached_tokens'), 0) as cached_tokens,
+               coalesce(inspect.number_in(m.metadata -> 'usage', 'output_tokens'), 0) as output_tokens
+          from public.messages m
+         where m.role = 'assistant' and m.metadata ? 'usage'
+         union all
+        select (r.created_at at time zone 'UTC')::date, r.kind, r.model, r.input_tokens, 0, r.output_tokens
+          from public.conversation_brief_revisions r) spent
+ group by spent.day, spent.purpose, spent.model;
+
+comment on view inspect.tokens_by_day is
+  'Tokens by day (UTC), purpose (reply, fold, rebuild) and model. Replies count cached_tokens within input_tokens, as the model''s '
+  'bill does. For changes of briefs, calls is the number of changes; one may have taken several calls.';
+
+------------------------------------------------------------------------------------------------
+
+create view inspect.turns with (security_invoker = true) as
+select head.chat_id, head.user_id,
+       row_number() over (partition by head.chat_id order by head.seq) as turn,
+       case when head.role = 'user' then head.seq end as user_seq, reply.seq as reply_seq,
+       case when head.role = 'user' then head.id end as user_message_id, reply.id as message_id,
+       head.created_at,
+       case when head.role = 'user' then head.content end as user_content, reply.content as reply_content,
+       reply.status, reply.metadata ->> 'model_variant' as model_variant, reply.metadata ->> 'model' as model,
+       case when head.role = 'user' then head.token_count end as user_tokens, reply.token_count as reply_tokens,
+       inspect.number_in(reply.metadata -> 'usage', 'input_tokens') as input_tokens,
+       inspect.number_in(reply.metadata -> 'usage', 'cached_tokens') as cached_tokens,
+       inspect.number_in(reply.metadata -> 'usage', 'output_tokens') as output_tokens,
+       reply.metadata ->> 'finish_reason' as finish_reason,
+       reply.metadata -> 'failure' ->> 'code' as failure_code,
+       coalesce(head.seq <= b.covered_seq, false) as covered,
+       (select min(r.version) from public.conversation_brief_revisions r
+         where r.chat_id = head.chat_id and head.seq between r.seq_from and r.seq_to) as covered_in_version,
+       -- The receipt: what of the conversation the model was shown for this reply.
+       inspect.number_in(reply.metadata -> 'memory', 'brief_version') as brief_version,
+       inspect.number_in(reply.metadata -> 'memory', 'brief_tokens') as brief_tokens,
+       inspect.number_in(reply.metadata -> 'memory', 'covered_through_seq') as covered_through_seq,
+       inspect.number_in(reply.metadata -> 'memory', 'bridge_turns') as bridge_turns,
+       inspect.number_in(reply.metadata -> 'memory', 'bridge_tokens') as bridge_tokens,
+       inspect.number_in(reply.metadata -> 'memory', 'tail_turns') as tail_turns,
+       inspect.number_in(reply.metadata -> 'memory', 'tail_tokens') as tail_tokens,
+       inspect.number_in(reply.metadata -> 'memory', 'dropped_turns') as dropped_turns,
+       reply.metadata -> 'memory' -> 'truncated' = 'true' as truncated
+  from public.messages head
+  left join public.conversation_briefs b on b.chat_id = head.chat_id
+  left join (select distinct on (a.chat_id, coalesce(question.id, a.id)) a.*, coalesce(question.id, a.id) as head_id
+               from public.messages a
+               left join public.messages question
+                 on question.chat_id = a.chat_id and question.id = a.reply_to and question.role = 'user'
+              where a.role = 'assistant'
+              order by a.chat_id, coalesce(question.id, a.id), a.seq desc) reply
+    on reply.chat_id = head.chat_id and reply.head_id = head.id
+ where head.role = 'user'
+    -- A reply whose question was deleted stands alone.
+    or head.role = 'assistant' and reply.id is not null;
+
+comment on view inspect.turns is
+  'Each turn of each chat: the question, the latest reply to it, what that cost, whether the brief covers the turn and since which '
+  'version, and the reply''s receipt.';
+
+revoke all on all functions in schema inspect from public, anon, authenticated;
+revoke all on all tables in schema inspect from public, anon, authenticated;
+grant execute on all functions in schema inspect to service_role;
+grant select on all tables in schema inspect to service_role;

@@ -1,0 +1,83 @@
+-- Who may do what to the rows of user A: each table, each verb, each role.
+begin;
+\ir helpers.psql
+
+insert into public.chats (id, user_id, title) values
+  (pg_temp.id('chat of A'), pg_temp.id('A'), 'hers'),
+  (pg_temp.id('chat without a brief'), pg_temp.id('A'), 'hers, too'),
+  (pg_temp.id('chat of B'), pg_temp.id('B'), 'his');
+insert into public.messages (id, chat_id, user_id, role, content) values
+  (pg_temp.id('message of A'), pg_temp.id('chat of A'), pg_temp.id('A'), 'user', 'hello'),
+  (pg_temp.id('message of B'), pg_temp.id('chat of B'), pg_temp.id('B'), 'user', 'hello');
+delete from public.conversation_briefs where chat_id = pg_temp.id('chat without a brief');
+insert into public.conversation_brief_revisions
+  (chat_id, user_id, version, kind, seq_from, seq_to, turns, input_tokens, output_tokens, prompt_mode, prompt_ref, model, duration_ms, input_sha256)
+select id, user_id, 1, 'fold', 1, 1, 1, 1, 1, 'inline', 'summary@1', 'm', 1, '' from public.chats where title in ('hers', 'his');
+
+create temp table matrix (
+  statement text, anon text, a text, b text, service text, app_a text, app_b text, app_nobody text);
+
+insert into matrix values
+  -- statement                                                                     anon      A         B         service_role app A   app B     app nobody
+  ($$select from public.chats$$,                                                  'denied', '2',      '1',      '3',      '2',      '1',      '0'),
+  ($$select from public.chats where id = pg_temp.id('chat of A')$$,               'denied', '1',      '0',      '1',      '1',      '0',      '0'),
+  ($$insert into public.chats (user_id) values (pg_temp.id('A'))$$,               'denied', '1',      'denied', '1',      '1',      'denied', 'denied'),
+  ($$update public.chats set title = 'x' where id = pg_temp.id('chat of A')$$,    'denied', '1',      '0',      '1',      '1',      '0',      '0'),
+  ($$update public.chats set title = 'x'$$,                                       'denied', '2',      '1',      '3',      '2',      '1',      '0'),
+  ($$update public.chats set user_id = pg_temp.id('B')
+      where id = pg_temp.id('chat of A')$$,                                       'denied', 'denied', 'denied', '1',      'denied', '0',      '0'),
+  ($$delete from public.chats where id = pg_temp.id('chat of A')$$,               'denied', '1',      '0',      '1',      '1',      '0',      '0'),
+
+  ($$select from public.messages$$,                                               'denied', '1',      '1',      '2',      '1',      '1',      '0'),
+  ($$select from public.messages where id = pg_temp.id('message of A')$$,         'denied', '1',      '0',      '1',      '1',      '0',      '0'),
+  ($$insert into public.messages (chat_id, user_id, role)
+     values (pg_temp.id('chat of A'), pg_temp.id('A'), 'user')$$,                 'denied', 'denied', 'denied', '1',      '1',      'denied', 'denied'),
+  -- Without a user the message is the chat owner's, and still not everybody's to write.
+  ($$insert into public.messages (chat_id, role)
+     values (pg_temp.id('chat of A'), 'user')$$,                                  'denied', 'denied', 'denied', '1',      '1',      'denied', 'denied'),
+  -- A message of one's own in somebody else's chat: there is no such chat.
+  ($$insert into public.messages (chat_id, user_id, role)
+     values (pg_temp.id('chat of A'), pg_temp.id('B'), 'user')$$,                 'denied', 'denied', 'denied', '23503',  '23503',  '23503',  '23503'),
+  ($$update public.messages set content = 'x' where id = pg_temp.id('message of A')$$,
+                                                                                  'denied', 'denied', 'denied', '1',      '1',      '0',      '0'),
+  ($$delete from public.messages where id = pg_temp.id('message of A')$$,         'denied', 'denied', 'denied', '1',      '1',      '0',      '0'),
+
+  ($$select from public.conversation_briefs$$,                                    'denied', 'denied', 'denied', '2',      '1',      '1',      '0'),
+  ($$select from public.conversation_briefs where chat_id = pg_temp.id('chat of A')$$,
+                                                                                  'denied', 'denied', 'denied', '1',      '1',      '0',      '0'),
+  ($$insert into public.conversation_briefs (chat_id, user_id)
+     values (pg_temp.id('chat without a brief'), pg_temp.id('A'))$$,              'denied', 'denied', 'denied', '1',      'denied', 'denied', 'denied'),
+  ($$update public.conversation_briefs set brief_tokens = 1 where chat_id = pg_temp.id('chat of A')$$,
+                                                                                  'denied', 'denied', 'denied', '1',      '1',      '0',      '0'),
+  ($$update public.conversation_briefs set user_id = pg_temp.id('B') where chat_id = pg_temp.id('chat of A')$$,
+                                                                                  'denied', 'denied', 'denied', '1',      'denied', '0',      '0'),
+  ($$delete from public.conversation_briefs where chat_id = pg_temp.id('chat of A')$$,
+                                                                                  'denied', 'denied', 'denied', '1',      'denied', 'denied', 'denied'),
+
+  ($$select from public.conversation_brief_revisions$$,                           'denied', 'denied', 'denied', '2',      '1',      '1',      '0'),
+  ($$select from public.conversation_brief_revisions where chat_id = pg_temp.id('chat of A')$$,
+                                                                                  'denied', 'denied', 'denied', '1',      '1',      '0',      '0'),
+  ($$insert into public.conversation_brief_revisions (chat_id, user_id, version, kind, seq_from, seq_to, turns,
+       input_tokens, output_tokens, prompt_mode, prompt_ref, model, duration_ms, input_sha256)
+     values (pg_temp.id('chat of A'), pg_temp.id('A'), 2, 'fold', 2, 2, 1, 1, 1, 'inline', 'summary@1', 'm', 1, '')$$,
+                                                                                  'denied', 'denied', 'denied', '1',      '1',      'denied', 'denied'),
+  -- Revisions are history: the server may take words away and nothing else.
+  ($$update public.conversation_brief_revisions set global_summary = null where chat_id = pg_temp.id('chat of A')$$,
+                                                                                  'denied', 'denied', 'denied', '1',      '1',      '0',      '0'),
+  ($$update public.conversation_brief_revisions set turns = 9 where chat_id = pg_temp.id('chat of A')$$,
+                                                                                  'denied', 'denied', 'denied', '1',      'denied', 'denied', 'denied'),
+  ($$delete from public.conversation_brief_revisions where chat_id = pg_temp.id('chat of A')$$,
+                                                                                  'denied', 'denied', 'denied', '1',      'denied', 'denied', 'denied'),
+
+  ($$truncate public.chats cascade$$,                                             'denied', 'denied', 'denied', '0',      'denied', 'denied', 'denied');
+
+select plan((select count(*)::int * 7 from matrix));
+
+select is(pg_temp.attempt(e.who, m.statement), e.outcome, e.who || ': ' || regexp_replace(m.statement, '\s+', ' ', 'g'))
+  from matrix m
+ cross join lateral (values
+   ('anon', m.anon), ('A', m.a), ('B', m.b), ('service_role', m.service),
+   ('app A', m.app_a), ('app B', m.app_b), ('app nobody', m.app_nobody)) e (who, outcome);
+
+select * from finish();
+rollback;

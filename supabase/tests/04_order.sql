@@ -1,0 +1,88 @@
+-- The order of messages and what a chat knows of them, whichever way they come in.
+begin;
+\ir helpers.psql
+select plan(29);
+
+insert into public.chats (id, user_id) values (pg_temp.id('chat of A'), pg_temp.id('A')), (pg_temp.id('other'), pg_temp.id('A'));
+create function pg_temp.seqs(chat text) returns text language sql stable as $$
+  select string_agg(content || seq, ' ' order by seq) from public.messages where chat_id = pg_temp.id(chat)
+$$;
+create function pg_temp.chat(chat text) returns text language sql stable as $$
+  select format('%s messages, last %s', message_count, last_seq) from public.chats where id = pg_temp.id(chat)
+$$;
+
+insert into public.messages (chat_id, role, content) values (pg_temp.id('chat of A'), 'user', 'a');
+insert into public.messages (chat_id, role, content, seq) values (pg_temp.id('chat of A'), 'user', 'b', 77);
+select is(pg_temp.seqs('chat of A'), 'a1 b2', 'messages are numbered from 1, whatever the writer says');
+insert into public.messages (chat_id, role, content) values
+  (pg_temp.id('chat of A'), 'user', 'c'), (pg_temp.id('other'), 'user', 'x'), (pg_temp.id('chat of A'), 'assistant', 'd');
+select is(pg_temp.seqs('chat of A'), 'a1 b2 c3 d4', 'several rows in one statement are numbered in their order');
+select is(pg_temp.seqs('other'), 'x1', 'each chat has numbers of its own');
+select is((select user_id from public.messages where chat_id = pg_temp.id('other')), pg_temp.id('A'), 'a message belongs to the chat''s owner');
+select is(pg_temp.chat('chat of A'), '4 messages, last 4', 'the chat counts them');
+
+-- What is not written leaves no gap.
+select is(pg_temp.attempt('service_role', $$insert into public.messages (chat_id, role, content) values (pg_temp.id('chat of A'), 'nobody', 'e')$$),
+          '23514', 'a message of an unknown role is refused');
+insert into public.messages (chat_id, role, content, client_message_id) values (pg_temp.id('chat of A'), 'user', 'e', pg_temp.id('sent once'));
+insert into public.messages (chat_id, role, content, client_message_id) values (pg_temp.id('chat of A'), 'user', 'f', pg_temp.id('sent once'))
+  on conflict do nothing;
+select is(pg_temp.chat('chat of A'), '5 messages, last 5', 'a message that is sent twice is one message');
+insert into public.messages (chat_id, role, content, client_message_id) values
+  (pg_temp.id('chat of A'), 'user', 'f', pg_temp.id('sent once')), (pg_temp.id('chat of A'), 'user', 'f', pg_temp.id('sent first'))
+  on conflict do nothing;
+insert into public.messages (id, chat_id, user_id, role, content, seq, token_count)
+  select id, chat_id, user_id, role, 'E', seq, 0 from public.messages where client_message_id = pg_temp.id('sent once')
+  on conflict (id) do update set content = excluded.content;
+insert into public.messages (chat_id, role, content) values (pg_temp.id('chat of A'), 'user', 'g');
+select is(pg_temp.seqs('chat of A'), 'a1 b2 c3 d4 E5 f6 g7', 'neither an upsert nor what it skips leaves a gap');
+select is(pg_temp.chat('chat of A'), '7 messages, last 7', 'nor does the chat count what was not written');
+
+-- A number is never given again: the brief may cover it.
+delete from public.messages where chat_id = pg_temp.id('chat of A') and content in ('c', 'g');
+select is(pg_temp.chat('chat of A'), '5 messages, last 7', 'deleted messages are not counted any more');
+insert into public.messages (chat_id, role, content) values (pg_temp.id('chat of A'), 'user', 'h');
+select is(pg_temp.seqs('chat of A'), 'a1 b2 d4 E5 f6 h8', 'the number of a deleted message is not given again');
+
+-- Times.
+insert into public.messages (chat_id, role, created_at) values
+  (pg_temp.id('other'), 'user', now() + interval '1 hour'), (pg_temp.id('other'), 'user', now() - interval '1 year');
+select is((select last_message_at from public.chats where id = pg_temp.id('other')), now() + interval '1 hour', 'the chat knows its latest message');
+update public.messages set updated_at = '2000-01-01', metadata = '{"a": 1}' where chat_id = pg_temp.id('other');
+select is((select count(*) from public.messages where chat_id = pg_temp.id('other') and updated_at = now()), 3::bigint, 'an update of a message sets updated_at');
+update public.chats set updated_at = '2000-01-01', title = 'x' where id = pg_temp.id('other');
+select is((select updated_at from public.chats where id = pg_temp.id('other')), now(), 'an update of a chat sets updated_at');
+update public.conversation_briefs set updated_at = '2000-01-01' where chat_id = pg_temp.id('other');
+select is((select updated_at from public.conversation_briefs where chat_id = pg_temp.id('other')), now(), 'an update of a brief sets updated_at');
+
+-- A message stays where it is, even for those who may do everything.
+select is(pg_temp.attempt('service_role', format('update public.messages set %s where chat_id = pg_temp.id(''chat of A'') and seq = 1', change)), '23514',
+          'refused: ' || change)
+  from unnest(array['seq = 9', 'id = gen_random_uuid()', 'chat_id = pg_temp.id(''other'')', 'user_id = pg_temp.id(''B'')']) change;
+
+-- Chats that are not there, or not the writer's.
+select is(pg_temp.attempt('service_role', $$insert into public.messages (chat_id, role) values (gen_random_uuid(), 'user')$$), '23503', 'there is no such chat');
+select is(pg_temp.attempt('service_role', $$insert into public.messages (chat_id, user_id, role) values (pg_temp.id('other'), pg_temp.id('B'), 'user')$$),
+          '23503', 'the chat is another user''s');
+
+-- One generation at a time.
+insert into public.messages (id, chat_id, role, status) values (pg_temp.id('running'), pg_temp.id('other'), 'assistant', 'streaming');
+select is(pg_temp.attempt('service_role', $$insert into public.messages (chat_id, role, status) values (pg_temp.id('other'), 'assistant', 'streaming')$$),
+          '23505', 'a chat has one running reply');
+select is(pg_temp.attempt('service_role', $$insert into public.messages (chat_id, role, status) values (pg_temp.id('chat of A'), 'assistant', 'streaming')$$),
+          '1', 'another chat has its own');
+update public.messages set status = 'complete' where id = pg_temp.id('running');
+select is(pg_temp.attempt('service_role', $$insert into public.messages (chat_id, role, status) values (pg_temp.id('other'), 'assistant', 'streaming')$$),
+          '1', 'after its end there may be another');
+
+-- What a row must look like.
+select is(pg_temp.attempt('service_role', statement), '23514', 'refused: ' || statement)
+  from unnest(array[
+    $$insert into public.messages (chat_id, role, status) values (pg_temp.id('other'), 'user', 'lost')$$,
+    $$insert into public.messages (chat_id, role, token_count) values (pg_temp.id('other'), 'user', -1)$$,
+    $$insert into public.messages (chat_id, role, metadata) values (pg_temp.id('other'), 'user', '[]')$$,
+    $$update public.chats set metadata = '1'$$,
+    $$update public.chats set title = repeat('x', 501)$$]) statement;
+
+select * from finish();
+rollback;

@@ -1,0 +1,70 @@
+-- Broadcasts say where something is new, never what; only the chat's owner may listen.
+begin;
+\ir helpers.psql
+select plan(16);
+
+insert into public.chats (id, user_id) values (pg_temp.id('chat of A'), pg_temp.id('A')), (pg_temp.id('chat of B'), pg_temp.id('B'));
+create function pg_temp.heard() returns text language plpgsql as $$
+declare
+  told text;
+begin
+  select string_agg(event || ' ' || (payload - 'id')::text, '; ' order by event, payload ->> 'seq') into told
+    from realtime.messages where topic = 'chat:' || pg_temp.id('chat of A');
+  delete from realtime.messages;
+  return told;
+end
+$$;
+-- Only the service itself may delete broadcasts.
+set local role supabase_realtime_admin;
+grant delete on realtime.messages to postgres;
+reset role;
+create function pg_temp.said(event text, message text default null, seq int default null) returns text language sql as $$
+  select event || ' ' || jsonb_strip_nulls(jsonb_build_object(
+    'chat_id', pg_temp.id('chat of A'), 'message_id', pg_temp.id(message), 'seq', seq))::text
+$$;
+
+insert into public.messages (id, chat_id, role, content) values
+  (pg_temp.id('1'), pg_temp.id('chat of A'), 'user', 'secret words'), (pg_temp.id('2'), pg_temp.id('chat of A'), 'assistant', 'secret words');
+select is((select count(*) from realtime.messages where not private or extension <> 'broadcast'), 0::bigint, 'every broadcast is private');
+select is((select count(*) from realtime.messages where payload::text ~ 'secret'), 0::bigint, 'no broadcast holds words');
+select is(pg_temp.heard(), pg_temp.said('message_created', '1', 1) || '; ' || pg_temp.said('message_created', '2', 2), 'each new message is told, with its place');
+
+insert into public.messages (id, chat_id, role, status) values (pg_temp.id('3'), pg_temp.id('chat of A'), 'assistant', 'streaming');
+select is(pg_temp.heard(), pg_temp.said('message_created', '3', 3), 'also a reply that has only begun');
+update public.messages set lease_until = now() where id = pg_temp.id('3');
+select is(pg_temp.heard(), null, 'a renewed lease is told to nobody');
+update public.messages set content = 'secret words', status = 'complete' where id = pg_temp.id('3');
+select is(pg_temp.heard(), pg_temp.said('chat_updated', '3', 3), 'the end of a reply is told');
+update public.chats set title = 'secret words' where id = pg_temp.id('chat of A');
+select is(pg_temp.heard(), pg_temp.said('chat_updated'), 'a new title is told, not what it is');
+select is(pg_temp.attempt('A', $$update public.chats set title = 'x'$$), '1', 'a phone may cause broadcasts without a right to send any');
+insert into public.messages (chat_id, role, content) values (pg_temp.id('chat of B'), 'user', 'x');
+select is(pg_temp.heard(), null, 'another chat has another topic');
+
+-- A failure to tell never undoes what was to be told.
+set local role supabase_realtime_admin;
+alter table realtime.messages add constraint broken check (false) not valid;
+reset role;
+set local client_min_messages = error;
+insert into public.messages (chat_id, role, content) values (pg_temp.id('chat of A'), 'user', 'x');
+select is((select message_count from public.chats where id = pg_temp.id('chat of A')), 4::bigint, 'a message is written though nobody can be told');
+set local role supabase_realtime_admin;
+alter table realtime.messages drop constraint broken;
+reset role;
+set local client_min_messages = notice;
+update public.chats set title = 'y';
+
+-- Who may listen. The service asks with realtime.topic set to the topic that somebody wants to join.
+create function pg_temp.hears(who text, topic text) returns text language sql as $$
+  select pg_temp.attempt(who, format('select set_config(''realtime.topic'', %1$L, true); select from realtime.messages where topic = %1$L', topic))
+$$;
+select is(pg_temp.hears('A', 'chat:' || pg_temp.id('chat of A')), '1', 'A hears of A''s chat');
+select is(pg_temp.hears('B', 'chat:' || pg_temp.id('chat of A')), '0', 'B does not');
+select is(pg_temp.hears('anon', 'chat:' || pg_temp.id('chat of A')), '0', 'nor does anon');
+select is(pg_temp.hears('A', 'chat:' || gen_random_uuid()), '0', 'of a chat that is not there nobody hears');
+select is(pg_temp.attempt('A', 'select from realtime.messages'), '0', 'without a topic there is nothing to hear');
+select is(pg_temp.attempt('A', format($$insert into realtime.messages (topic, extension, private) values ('chat:' || %L, 'broadcast', true)$$, pg_temp.id('chat of A'))),
+          'denied', 'a phone may not speak for the server');
+
+select * from finish();
+rollback;
