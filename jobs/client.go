@@ -33,6 +33,13 @@ type WorkerConfig struct {
 	PollOnly bool
 	// StopTimeout is how long running jobs may go on once the client stops; then they are cancelled.
 	StopTimeout time.Duration
+	// SweepInterval is the time from one sweep to the next. Defaults to 10 s: the sweep is what ends the
+	// waiting after a crash, a reader's for its reply and a chat's for its fold, and one of nothing is
+	// five index look-ups.
+	SweepInterval time.Duration
+	// YoungFold is how long a fold may run before it must have taken its lease: two short transactions.
+	// Defaults to 15 s.
+	YoungFold time.Duration
 }
 
 // NewInserter makes a client that inserts only.
@@ -46,10 +53,16 @@ func NewInserter(pool *pgxpool.Pool, logger *slog.Logger) (*Client, error) {
 
 // NewWorker makes a client that works all queues once it is started.
 func NewWorker(pool *pgxpool.Pool, config WorkerConfig) (*Client, error) {
+	if config.SweepInterval == 0 {
+		config.SweepInterval = 10 * time.Second
+	}
+	if config.YoungFold == 0 {
+		config.YoungFold = 15 * time.Second
+	}
 	workers := river.NewWorkers()
 	river.AddWorker(workers, &foldWorker{folder: config.Folder})
 	river.AddWorker(workers, &rebuildWorker{folder: config.Folder})
-	river.AddWorker(workers, &sweepWorker{maintenance: config.Maintenance, metrics: config.Metrics, logger: config.Logger})
+	river.AddWorker(workers, &sweepWorker{maintenance: config.Maintenance, metrics: config.Metrics, logger: config.Logger, youngFold: config.YoungFold})
 	client, err := river.NewClient(riverpgxv5.New(pool), &river.Config{
 		Schema:  Schema,
 		Logger:  quiet(config.Logger),
@@ -59,7 +72,7 @@ func NewWorker(pool *pgxpool.Pool, config WorkerConfig) (*Client, error) {
 			QueueMaintenance: {MaxWorkers: 1},
 		},
 		PeriodicJobs: []*river.PeriodicJob{river.NewPeriodicJob(
-			river.PeriodicInterval(sweepInterval),
+			river.PeriodicInterval(config.SweepInterval),
 			func() (river.JobArgs, *river.InsertOpts) { return SweepBriefs{}, nil },
 			&river.PeriodicJobOpts{ID: "sweep_briefs", RunOnStart: true},
 		)},

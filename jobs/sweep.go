@@ -13,10 +13,6 @@ import (
 	"github.com/riverqueue/river"
 )
 
-// sweepInterval is short because the sweep is what ends the waiting after a crash: a reader's for its
-// reply, a chat's for its fold. One sweep of nothing is five index look-ups.
-const sweepInterval = 10 * time.Second
-
 // Maintenance is what the sweep asks of Postgres.
 type Maintenance interface {
 	// InterruptAbandonedReplies ends replies whose server died.
@@ -46,6 +42,7 @@ type sweepWorker struct {
 	maintenance Maintenance
 	metrics     *metrics.Metrics
 	logger      *slog.Logger
+	youngFold   time.Duration
 }
 
 func (*sweepWorker) Timeout(*river.Job[SweepBriefs]) time.Duration { return sweepTimeout }
@@ -55,14 +52,11 @@ func (w *sweepWorker) Work(ctx context.Context, _ *river.Job[SweepBriefs]) error
 	var swept Swept
 	var errs [3]error
 	swept.Messages, errs[0] = w.maintenance.InterruptAbandonedReplies(ctx)
-	swept.Jobs, swept.Leases, errs[1] = w.maintenance.ReviveDeadFolds(ctx, youngFold)
+	swept.Jobs, swept.Leases, errs[1] = w.maintenance.ReviveDeadFolds(ctx, w.youngFold)
 	swept.Folds, swept.Rebuilds, errs[2] = w.insertDue(ctx)
 	w.report(ctx, swept)
 	return errors.Join(append(errs[:], river.RecordOutput(ctx, swept))...)
 }
-
-// youngFold is how long a fold may run before it must have taken its lease: two short transactions.
-const youngFold = 15 * time.Second
 
 // insertDue inserts the jobs of chats that need one; for those that have one it changes nothing.
 func (w *sweepWorker) insertDue(ctx context.Context) (folds, rebuilds int, err error) {

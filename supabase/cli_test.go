@@ -73,7 +73,7 @@ func findCLI(t *testing.T) string {
 // run gives what the command printed, or fails the test.
 func (p cliProject) run(t *testing.T, arguments ...string) []byte {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), p.program, append(arguments, "--workdir="+p.dir)...) //nolint:gosec // found above
+	cmd := exec.CommandContext(t.Context(), p.program, append(arguments, "--workdir="+p.dir)...)
 	cmd.Env = append(os.Environ(), "HOME="+p.home, "SUPABASE_TELEMETRY_DISABLED=1", "DO_NOT_TRACK=1", "NO_COLOR=1")
 	var said bytes.Buffer
 	cmd.Stderr = &said
@@ -208,7 +208,7 @@ func TestCLIAdvisorsWouldSaySo(t *testing.T) {
 		t.Fatal(err)
 	}
 	project := newCLIProject(t, nil)
-	cmd := exec.CommandContext(t.Context(), project.program, //nolint:gosec // found above
+	cmd := exec.CommandContext(t.Context(), project.program,
 		"db", "advisors", "--remote="+database.DSN, "--level=warn", "--fail-on=warn", "--workdir="+project.dir)
 	cmd.Env = append(os.Environ(), "HOME="+project.home)
 	out, err := cmd.Output()

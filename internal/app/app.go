@@ -139,6 +139,12 @@ func (a *App) makeServer(ctx context.Context, inserter *jobs.Client) error {
 		Logger: a.logger, Metrics: a.metrics, Variants: a.config.Variants, Instructions: a.config.MainInstructions,
 		Limits: a.config.Memory, ReplyTimeout: a.config.ModelTimeout,
 	})
+	// For a start that fails further on; after an orderly stop there is nothing left to close.
+	a.closers = append(a.closers, func() {
+		over, cancel := context.WithCancel(context.Background())
+		cancel()
+		a.chat.Close(over)
+	})
 	ui, err := a.riverUI(ctx, inserter)
 	if err != nil {
 		return err
@@ -221,10 +227,17 @@ func (a *App) stop(ctx context.Context) error {
 		a.chat.Close(drain) // new messages are refused from here on; readers get their terminal events
 		cancel()
 		last, cancel := context.WithTimeout(ctx, stopMargin)
-		if err := a.server.Shutdown(last); err != nil {
-			errs = append(errs, fmt.Errorf("close connections: %w", err), a.server.Close())
-		}
+		err := a.server.Shutdown(last)
 		cancel()
+		if errors.Is(err, context.DeadlineExceeded) {
+			// Left are readers that do not read, and those of a reply that another server generates. They
+			// lose nothing: the reply is stored, and they resume it there.
+			a.logger.Info("open connections cut", "after", stopMargin.String())
+			err = a.server.Close()
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("close connections: %w", err))
+		}
 	}
 	if a.worker != nil {
 		last, cancel := context.WithTimeout(ctx, a.config.DrainTimeout+stopMargin)

@@ -112,7 +112,7 @@ func (g *generation) started() streaming.Started {
 func (s *Service) generate(ctx context.Context, g *generation) {
 	result, err := s.stream(ctx, g)
 	reply, terminal := g.finish(ctx, result, err)
-	terminal = s.save(context.WithoutCancel(ctx), g, reply, terminal)
+	terminal = s.save(context.WithoutCancel(ctx), g, &reply, terminal)
 
 	s.mu.Lock()
 	delete(s.running, g.turn.MessageID)
@@ -186,20 +186,22 @@ func failureOf(err error) Failure {
 	return Failure{Code: string(fault.UpstreamFailed), Message: "The model did not finish its reply."}
 }
 
-// save stores the reply on a context of its own and gives the terminal event that is true afterwards.
-func (s *Service) save(ctx context.Context, g *generation, reply FinishedReply, terminal streaming.Terminal) streaming.Terminal {
+// save stores the reply on a context of its own and gives the terminal event that is true afterwards. A
+// reply that could not be stored has failed, whatever the model said.
+func (s *Service) save(ctx context.Context, g *generation, reply *FinishedReply, terminal streaming.Terminal) streaming.Terminal {
 	ctx, cancel := context.WithTimeout(ctx, s.SaveTimeout)
 	defer cancel()
-	saved, err := s.Store.SaveReply(ctx, g.user, reply)
+	saved, err := s.Store.SaveReply(ctx, g.user, *reply)
+	if err == nil && saved {
+		return terminal
+	}
+	reply.Status = memory.StatusFailed
 	if err != nil {
 		s.Logger.LogAttrs(ctx, slog.LevelError, "reply not saved", slog.String("chat_id", reply.ChatID.String()),
 			slog.String("message_id", reply.MessageID.String()), slog.Any("error", err))
 		return failed(reply.MessageID, Failure{Code: string(fault.Internal), Message: "The reply could not be stored."})
 	}
-	if !saved {
-		return failed(reply.MessageID, Failure{Code: string(fault.ChatNotFound), Message: "The chat was deleted while the reply was being written."})
-	}
-	return terminal
+	return failed(reply.MessageID, Failure{Code: string(fault.ChatNotFound), Message: "The chat was deleted while the reply was being written."})
 }
 
 // report is the one log line and the metrics of a reply.
@@ -222,6 +224,8 @@ func (s *Service) report(ctx context.Context, g *generation, reply FinishedReply
 	level := slog.LevelInfo
 	if reply.Status == memory.StatusFailed {
 		level = slog.LevelWarn
+	}
+	if reply.Status == memory.StatusFailed && err != nil {
 		attrs = append(attrs, slog.Any("error", err))
 	}
 	s.Logger.LogAttrs(ctx, level, "reply ended", attrs...)
@@ -243,7 +247,7 @@ func (s *Service) open(user auth.Principal, stored StoredReply, after int) *Repl
 	} else if stored.Status != memory.StatusStreaming {
 		replay(relay, stored)
 	} else {
-		ctx, cancel := context.WithCancel(context.Background())
+		ctx, cancel := context.WithCancel(s.life)
 		reply.release = cancel
 		go s.poll(ctx, user, stored, relay)
 	}
@@ -263,7 +267,8 @@ func (s *Service) poll(ctx context.Context, user auth.Principal, stored StoredRe
 	defer ticker.Stop()
 	for {
 		select {
-		case <-ctx.Done():
+		case <-ctx.Done(): // the reader has left, or the server stops: another one can be asked
+			relay.End(failed(stored.MessageID, Failure{Code: string(fault.ShuttingDown), Message: shuttingDown().Message}))
 			return
 		case <-ticker.C:
 		}

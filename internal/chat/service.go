@@ -8,6 +8,8 @@ import (
 	_ "embed"
 	"errors"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -61,9 +63,11 @@ type Service struct {
 	mu       sync.Mutex
 	running  map[uuid.UUID]*generation // by the assistant message's id
 	draining bool
+	starting sync.WaitGroup // of messages that are not yet refused nor in running
 
-	stop    context.CancelFunc // of the lease keeper
-	stopped chan struct{}
+	life    context.Context    //nolint:containedctx // the service's own: what keeps leases and follows other servers ends with it
+	stop    context.CancelFunc // of life
+	stopped chan struct{}      // the lease keeper has
 }
 
 // New makes a service and starts renewing its leases.
@@ -83,9 +87,8 @@ func New(config Config) *Service {
 	for _, variant := range config.Variants {
 		s.models[variant.Name] = variant.Model
 	}
-	ctx, stop := context.WithCancel(context.Background())
-	s.stop = stop
-	go s.keepLeases(ctx)
+	s.life, s.stop = context.WithCancel(context.Background())
+	go s.keepLeases(s.life)
 	return s
 }
 
@@ -104,9 +107,10 @@ func (s *Service) Send(ctx context.Context, user auth.Principal, message Message
 		return nil, &fault.Error{Code: fault.UnknownModelVariant, Message: "There is no such model variant.",
 			Details: map[string]any{"model_variants": s.variantNames()}}
 	}
-	if s.isDraining() {
+	if !s.enter() {
 		return nil, shuttingDown()
 	}
+	defer s.starting.Done()
 	turn := s.newTurn(message)
 	started, err := s.startTurn(ctx, user, turn)
 	if err != nil {
@@ -159,6 +163,9 @@ func (s *Service) repeat(ctx context.Context, user auth.Principal, message Messa
 	sameChat := message.ChatID == uuid.Nil || message.ChatID == earlier.ChatID
 	if earlier.Content != message.Content || !sameChat {
 		return nil, fault.New(fault.IdempotencyMismatch, "This client_message_id was used for another message.")
+	}
+	if earlier.MessageID == uuid.Nil { // which would name the chat's latest reply below
+		return nil, fault.New(fault.MessageNotFound, "The reply to this message is gone.")
 	}
 	cursor := Cursor{MessageID: earlier.MessageID}
 	if message.Resume != nil && message.Resume.MessageID == earlier.MessageID {
@@ -228,15 +235,10 @@ func (s *Service) cancelHere(ctx context.Context, g *generation, stored *StoredR
 }
 
 // Close refuses new messages, lets running replies finish until ctx ends, then stores the rest as
-// interrupted. Every reader gets its terminal event.
+// interrupted. Every reader gets its terminal event; those of a reply that another server generates
+// are told to come again.
 func (s *Service) Close(ctx context.Context) {
-	s.mu.Lock()
-	s.draining = true
-	running := make([]*generation, 0, len(s.running))
-	for _, g := range s.running {
-		running = append(running, g)
-	}
-	s.mu.Unlock()
+	running := s.drain()
 	for _, g := range running {
 		select {
 		case <-g.done:
@@ -249,6 +251,18 @@ func (s *Service) Close(ctx context.Context) {
 	}
 	s.stop()
 	<-s.stopped
+}
+
+// drain lets no message in any more and gives the generations of all that came before, also of those
+// whose turn was still being stored.
+func (s *Service) drain() []*generation {
+	s.mu.Lock()
+	s.draining = true
+	s.mu.Unlock()
+	s.starting.Wait()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Collect(maps.Values(s.running))
 }
 
 // keepLeases says every few seconds that our generations are alive, and stops those that somebody
@@ -297,10 +311,15 @@ func (s *Service) find(messageID uuid.UUID) *generation {
 	return s.running[messageID]
 }
 
-func (s *Service) isDraining() bool {
+// enter lets a message in unless the server is stopping. The caller says when it has left.
+func (s *Service) enter() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.draining
+	if s.draining {
+		return false
+	}
+	s.starting.Add(1)
+	return true
 }
 
 func (s *Service) variantNames() []string {
@@ -320,7 +339,7 @@ func chatNotFound() error {
 	return fault.New(fault.ChatNotFound, "There is no such chat.")
 }
 
-func shuttingDown() error {
+func shuttingDown() *fault.Error {
 	return &fault.Error{Code: fault.ShuttingDown, Message: "The server is restarting. Try again in a moment.", RetryAfter: 2 * time.Second}
 }
 

@@ -5,7 +5,6 @@ package config
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
 	"log/slog"
 	"os"
@@ -61,7 +60,11 @@ func (e *Error) Error() string { return strings.Join(e.Problems, "; ") }
 // defaults that differ on a developer's machine.
 func Load(dev bool) (Config, error) {
 	if err := godotenv.Load(); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return Config{}, &Error{Problems: []string{fmt.Sprintf(".env cannot be read: %v", err)}}
+		if why := reason(err); why != "" {
+			return Config{}, &Error{Problems: []string{".env cannot be read" + why}}
+		}
+		// godotenv quotes the line that it stumbled over, and that is where the secrets are.
+		return Config{}, &Error{Problems: []string{`.env has a line that is not NAME=value, or a quote that is not closed`}}
 	}
 	return Parse(os.LookupEnv, dev)
 }

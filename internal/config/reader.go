@@ -1,7 +1,9 @@
 package config
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net"
 	"net/url"
@@ -141,7 +143,7 @@ func (r *reader) file(name, fallback string) string {
 	}
 	contents, err := os.ReadFile(path) //nolint:gosec // the operator names the file
 	if err != nil {
-		r.problem(name, fmt.Sprintf("names a file that cannot be read: %v", err))
+		r.problem(name, "names a file that cannot be read"+reason(err))
 		return fallback
 	}
 	if strings.TrimSpace(string(contents)) == "" {
@@ -149,6 +151,14 @@ func (r *reader) file(name, fallback string) string {
 		return fallback
 	}
 	return string(contents)
+}
+
+// reason says why a file cannot be read, without its name: somebody may have put the text there.
+func reason(err error) string {
+	if failed, ok := errors.AsType[*fs.PathError](err); ok {
+		return ": " + failed.Err.Error()
+	}
+	return ""
 }
 
 // variants reads "name=model,name=model".
@@ -162,7 +172,7 @@ func (r *reader) variants(name, fallback string) []chat.Variant {
 			return nil
 		}
 		if slices.ContainsFunc(variants, func(v chat.Variant) bool { return v.Name == variant }) {
-			r.problem(name, "names a variant twice: "+variant)
+			r.problem(name, "names a variant twice")
 			return nil
 		}
 		variants = append(variants, chat.Variant{Name: variant, Model: model})

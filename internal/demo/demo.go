@@ -35,6 +35,10 @@ type Options struct {
 	// Parallel is how many chats play the conversation at once; the report is about the first.
 	// Defaults to 1. The server's MAX_STREAMS_PER_USER bounds what is of use.
 	Parallel int
+	// Hurry sends each message as soon as the last reply is there. Otherwise a fold that is due may
+	// finish first, as it would have in the minutes or days that lie between a person's messages. Has no
+	// effect without DatabaseURL, where nobody knows of folds.
+	Hurry bool
 	// Question is asked at the end, to see what is remembered. Defaults to one about the beginning of
 	// the built-in conversation, and to none for any other.
 	Question string
@@ -48,10 +52,10 @@ type Options struct {
 
 // Bounds of waiting.
 const (
-	// foldPatience is how long the report waits for folds that are still to be done.
+	// foldPatience is how long one wait for a chat's fold may take.
 	foldPatience = 2 * time.Minute
 	foldPoll     = 200 * time.Millisecond
-	// lastLook bounds what is read from Postgres after an interrupt.
+	// lastLook bounds each look into Postgres; an interrupt does not shorten it.
 	lastLook = 10 * time.Second
 )
 

@@ -2,6 +2,7 @@ package demo
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -43,7 +44,11 @@ const failuresInARow = 3
 type player struct {
 	client *client
 	bar    *progress
-	chat   Chat
+	store  *store // nil when Postgres is not asked
+	hurry  bool
+	// foldPatience is how long one wait for a fold may take.
+	foldPatience time.Duration
+	chat         Chat
 	// spoken counts the tokens of all that was said so far, by both.
 	spoken int
 	// failing counts failed replies since the last good one.
@@ -53,6 +58,9 @@ type player struct {
 // play sends the messages one after the other. It stops at the first error, with what it has.
 func (p *player) play(ctx context.Context, lines []Line) error {
 	for n, line := range lines {
+		if err := p.letFold(ctx); err != nil {
+			return err
+		}
 		r, err := p.ask(ctx, line.Content)
 		if err != nil {
 			return fmt.Errorf("message %d: %w", n+1, err)
@@ -69,6 +77,29 @@ func (p *player) play(ctx context.Context, lines []Line) error {
 		p.heard(line.Content, r)
 		p.chat.Turns = append(p.chat.Turns, turn)
 		p.bar.played(line.CreatedAt, turn, p.spoken)
+	}
+	return nil
+}
+
+// letFold waits for a fold of the chat that is due. Between two messages of a person pass minutes or
+// days; to play them within a second of each other would measure folds that are late by our doing.
+func (p *player) letFold(ctx context.Context) error {
+	if p.store == nil || p.hurry || p.chat.ID == uuid.Nil {
+		return nil
+	}
+	began := time.Now()
+	looks, settled, err := p.store.settle(ctx, p.chat.ID, p.foldPatience, func() {
+		p.bar.note("Folds run beside the conversation. Between messages of the file pass minutes or days, so the next one waits for a fold.")
+	})
+	switch {
+	case err != nil || ctx.Err() != nil:
+		return errors.Join(err, ctx.Err())
+	case !settled:
+		p.bar.note("A fold takes very long; the conversation goes on without it.")
+	}
+	if looks > 1 {
+		p.chat.FoldWaits++
+		p.chat.FoldWaited += time.Since(began)
 	}
 	return nil
 }

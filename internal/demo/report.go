@@ -86,9 +86,13 @@ func writeTotals(w io.Writer, s Summary) {
 	line("memory sent", count(sum.MemoryTokens, "token"))
 	line("the whole history would have been", fmt.Sprintf("%s, %.1f times as many", count(sum.HistoryTokens, "token"), sum.Saving()))
 	line("input as the model counted it", fmt.Sprintf("%s (with instructions and messages), %s of them cached", count(sum.InputTokens, "token"), grouped(sum.CachedTokens)))
+	line("largest memory of any turn", count(sum.Peak, "token"))
 	line(memoryGrowth(s.Turns, last))
 	if s.FailedTurns > 0 {
 		line("replies that failed", grouped(s.FailedTurns))
+	}
+	if s.FoldWaits > 0 {
+		line("messages that waited for a fold", fmt.Sprintf("%s, %s together", grouped(s.FoldWaits), s.FoldWaited.Round(100*time.Millisecond)))
 	}
 	if s.Waits > 0 {
 		line("the server asked to wait", fmt.Sprintf("%s, %s together", count(s.Waits, "time"), s.Waited.Round(time.Second)))
@@ -102,7 +106,7 @@ func memoryGrowth(turns []Turn, last Turn) (name, value string) {
 	}
 	early := turns[earlyTurn-1]
 	return fmt.Sprintf("memory at turn %d, at turn %d", early.Number, last.Number),
-		fmt.Sprintf("%s, %s tokens (the history: %s, %s)", grouped(early.MemoryTokens()), grouped(last.MemoryTokens()),
+		fmt.Sprintf("%s and %s tokens (the history: %s and %s)", grouped(early.MemoryTokens()), grouped(last.MemoryTokens()),
 			grouped(early.HistoryTokens), grouped(last.HistoryTokens))
 }
 
@@ -112,14 +116,15 @@ func writeCoverage(w io.Writer, c Chat, width int) {
 		return
 	}
 	fmt.Fprintln(w)
-	how := "Checked against the stored messages: for every reply, each earlier turn is at or before the receipt's covered_through_seq, " +
-		"or among the bridge and tail turns that it counts."
-	if !c.CoverageChecked {
-		how = "That is what the receipts say themselves; it was not held against the stored messages."
-	}
 	verdict := "No turn unseen."
 	if sum.DroppedTurns > 0 || sum.UnseenTurns > 0 {
-		verdict = fmt.Sprintf("Turns UNSEEN: the receipts report %d dropped, the check finds %d (added up over all replies).", sum.DroppedTurns, sum.UnseenTurns)
+		verdict = fmt.Sprintf("Turns UNSEEN, added up over all replies: %d by the receipts (dropped_turns), %d by the check. Folds were late, or turns huge.",
+			sum.DroppedTurns, sum.UnseenTurns)
+	}
+	how := "The check holds each receipt against the stored messages: an earlier turn is seen when it is at or before covered_through_seq, " +
+		"or among the newest turns that bridge and tail count."
+	if !c.CoverageChecked {
+		how = "That is what the receipts say themselves; it was not held against the stored messages."
 	}
 	writeWrapped(w, "  ", verdict+" "+how, width)
 	if sum.TruncatedReplies > 0 {

@@ -25,23 +25,60 @@ func (r *runner) run(ctx context.Context) (Summary, error) {
 	if err := r.client.reach(ctx); err != nil {
 		return Summary{}, err
 	}
-	r.introduce()
 	bar := newProgress(r.Out, r.Interactive, r.Width, len(r.script.turns)*r.Parallel)
-	players, elapsed, err := r.play(ctx, bar)
+	players, err := r.players(ctx, bar)
+	defer func() { closeStores(ctx, players) }()
+	if err != nil {
+		return Summary{}, err
+	}
+	r.introduce()
+	elapsed, err := r.play(ctx, players)
 	bar.settling()
 	lookErr := r.look(ctx, players)
 	if err == nil && lookErr == nil && ctx.Err() == nil && r.Question != "" {
 		err = r.recall(ctx, players[0], bar)
 	}
 	bar.end()
+	return r.finish(ctx, players, elapsed, errors.Join(err, lookErr))
+}
+
+// finish prints the report, also after a failure.
+func (r *runner) finish(ctx context.Context, players []*player, elapsed time.Duration, err error) (Summary, error) {
 	s := Summary{Chat: players[0].chat, Elapsed: elapsed, Interrupted: ctx.Err() != nil}
 	for _, other := range players[1:] {
 		s.Others = append(s.Others, other.chat)
 	}
 	if s.Interrupted {
-		err, lookErr = withoutEnd(err), withoutEnd(lookErr)
+		err = withoutEnd(err)
 	}
-	return s, errors.Join(err, lookErr, report(r.Out, s, r.Options))
+	return s, errors.Join(err, report(r.Out, s, r.Options))
+}
+
+// players makes one player per chat, each with a connection of its own.
+func (r *runner) players(ctx context.Context, bar *progress) ([]*player, error) {
+	var players []*player
+	for range r.Parallel {
+		p := &player{client: r.client, bar: bar, hurry: r.Hurry, foldPatience: r.foldPatience}
+		players = append(players, p)
+		if r.DatabaseURL == "" {
+			continue
+		}
+		var err error
+		if p.store, err = openStore(ctx, r.DatabaseURL); err != nil {
+			return players, err
+		}
+	}
+	return players, nil
+}
+
+func closeStores(ctx context.Context, players []*player) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastLook)
+	defer cancel()
+	for _, p := range players {
+		if p.store != nil {
+			p.store.close(ctx)
+		}
+	}
 }
 
 // withoutEnd forgets an error that only says that we were stopped.
@@ -69,23 +106,21 @@ func (r *runner) introduce() {
 }
 
 // play plays all chats. One that fails stops the others.
-func (r *runner) play(ctx context.Context, bar *progress) ([]*player, time.Duration, error) {
+func (r *runner) play(ctx context.Context, players []*player) (elapsed time.Duration, err error) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	began := time.Now()
-	players := make([]*player, r.Parallel)
-	errs := make([]error, r.Parallel)
+	errs := make([]error, len(players))
 	var all sync.WaitGroup
-	for i := range players {
-		players[i] = &player{client: r.client, bar: bar}
+	for i, p := range players {
 		all.Go(func() {
-			if errs[i] = players[i].play(ctx, r.script.turns); errs[i] != nil {
+			if errs[i] = p.play(ctx, r.script.turns); errs[i] != nil {
 				stop()
 			}
 		})
 	}
 	all.Wait()
-	return players, time.Since(began), firstCause(errs)
+	return time.Since(began), firstCause(errs)
 }
 
 // firstCause prefers the failure that stopped the others to their being stopped.
@@ -101,47 +136,35 @@ func firstCause(errs []error) error {
 // look asks Postgres what became of the chats, after waiting for their folds. An interrupt ends the
 // waiting, not the looking.
 func (r *runner) look(ctx context.Context, players []*player) error {
-	if r.DatabaseURL == "" {
-		for _, p := range players {
-			trust(p.chat.Turns)
-		}
-		return nil
-	}
-	look, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastLook)
-	defer cancel()
-	s, err := openStore(look, r.DatabaseURL)
-	if err != nil {
-		return err
-	}
-	defer s.close(look)
 	for _, p := range players {
-		if err := r.lookAt(ctx, s, &p.chat); err != nil {
+		if err := p.look(ctx); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (r *runner) lookAt(ctx context.Context, s *store, c *Chat) error {
-	if c.ID == uuid.Nil {
+func (p *player) look(ctx context.Context) error {
+	if p.store == nil || p.chat.ID == uuid.Nil {
+		trust(p.chat.Turns)
 		return nil
 	}
-	settled, err := s.settle(ctx, c.ID, r.foldPatience)
+	_, settled, err := p.store.settle(ctx, p.chat.ID, p.foldPatience, func() {})
 	if err != nil {
 		return err
 	}
-	c.FoldPending = !settled
-	look, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastLook)
+	p.chat.FoldPending = !settled
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastLook)
 	defer cancel()
-	rows, err := s.messages(look, c.ID)
+	rows, err := p.store.messages(ctx, p.chat.ID)
 	if err != nil {
 		return err
 	}
-	c.CoverageChecked = account(c.Turns, rows)
-	if c.Brief, err = s.brief(look, c.ID); err != nil {
+	p.chat.CoverageChecked = account(p.chat.Turns, rows)
+	if p.chat.Brief, err = p.store.brief(ctx, p.chat.ID); err != nil {
 		return err
 	}
-	c.Revisions, err = s.revisions(look, c.ID)
+	p.chat.Revisions, err = p.store.revisions(ctx, p.chat.ID)
 	return err
 }
 

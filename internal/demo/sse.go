@@ -15,13 +15,15 @@ type event struct {
 // maxEvent bounds one event in bytes: whoever sends more is not the server we know.
 const maxEvent = 4 << 20
 
-var errEventTooLarge = errors.New("a server-sent event is larger than 4 MiB")
+var errEventTooLarge = errors.New("a server-sent event is larger than anything the server sends")
 
 // eventReader reads an event stream as the WHATWG HTML standard describes it (section 9.2.6): lines
 // end in LF, CR or CRLF, comments and unknown fields are passed over, and an event without its blank
 // line at the end was never sent.
 type eventReader struct {
 	in *bufio.Reader
+	// limit is the largest event in bytes.
+	limit int
 	// afterCR: a LF that comes next belongs to the line end before it. To look for it at once would
 	// wait for a byte that may come much later.
 	afterCR bool
@@ -31,7 +33,7 @@ type eventReader struct {
 }
 
 func newEventReader(r io.Reader) *eventReader {
-	return &eventReader{in: bufio.NewReader(r)}
+	return &eventReader{in: bufio.NewReader(r), limit: maxEvent}
 }
 
 // next gives the next event. It returns io.EOF at the end of the stream, also in the middle of an
@@ -41,7 +43,7 @@ func (r *eventReader) next() (event, error) {
 	var data strings.Builder
 	hasData := false
 	for {
-		line, err := r.readLine(maxEvent - data.Len())
+		line, err := r.readLine(r.limit - data.Len())
 		if err != nil {
 			return event{}, err
 		}

@@ -75,18 +75,20 @@ func (s *store) foldState(ctx context.Context, chatID uuid.UUID) (string, error)
 	return state, nil
 }
 
-// settle waits until no fold of the chat is pending. False: one still was when patience or ctx ended.
-func (s *store) settle(ctx context.Context, chatID uuid.UUID, patience time.Duration) (bool, error) {
-	waiting, cancel := context.WithTimeout(ctx, patience)
+// settle waits until no fold of the chat is pending, and tells how often it had to look. It calls
+// waiting before it waits. Not settled: a fold still was pending when patience or ctx ended.
+func (s *store) settle(ctx context.Context, chatID uuid.UUID, patience time.Duration, waiting func()) (looks int, settled bool, err error) {
+	patient, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	for {
+	for looks = 1; ; looks++ {
 		// A query that is interrupted would take the connection with it, and that is still needed.
 		state, err := s.foldState(context.WithoutCancel(ctx), chatID)
 		if err != nil || state == "" {
-			return err == nil, err
+			return looks, err == nil, err
 		}
-		if sleep(waiting, foldPoll) != nil {
-			return false, nil
+		waiting()
+		if sleep(patient, foldPoll) != nil {
+			return looks, false, nil
 		}
 	}
 }

@@ -11,7 +11,7 @@ type Summary struct {
 	// Chat is the one that the report is about, Others are those that were played beside it.
 	Chat
 	Others []Chat
-	// Elapsed is how long the playing took, without the waiting for folds.
+	// Elapsed is how long the playing took, all waiting but the last for folds included.
 	Elapsed time.Duration
 	// Interrupted: the context ended before everything was played.
 	Interrupted bool
@@ -26,6 +26,9 @@ type Chat struct {
 	// Waits counts how often the server asked to wait, Waited adds up for how long.
 	Waits  int
 	Waited time.Duration
+	// FoldWaits counts the messages that waited for a fold, FoldWaited adds up for how long.
+	FoldWaits  int
+	FoldWaited time.Duration
 	// CoverageChecked: each receipt was held against the rows of the chat. Otherwise only the receipts'
 	// own word is known, and UnseenTurns are their dropped turns.
 	CoverageChecked bool

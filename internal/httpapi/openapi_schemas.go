@@ -45,7 +45,7 @@ var eventSchemas = map[string]string{
 }
 
 // sentences describe what the types' tags do not.
-var sentences = map[string]string{
+var sentences = map[string]string{ //nolint:gosec // these tokens are words of a model, no credentials
 	"MessageStarted":                  "First event of every stream.",
 	"MessageStarted.message_id":       "The assistant's message, which is being written.",
 	"MessageStarted.resumed":          "Whether this reader did not start the reply.",

@@ -17,6 +17,7 @@ import (
 func (s *Server) answerEvents(c echo.Context, reply *chat.Reply, place *place) error {
 	ended := false
 	defer func() { s.letGo(reply, ended, place) }()
+	liftDeadlines(c)
 	if err := s.waitOpen(c.Request().Context(), reply); err != nil {
 		ended = isFault(err)
 		return err

@@ -16,6 +16,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/arcoscribe/throughline/internal/chat"
 	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/streaming"
 )
@@ -128,7 +129,7 @@ func TestPingAfterSilence(t *testing.T) {
 		model.finish()
 		r := <-done
 		body := r.body.String()
-		if n := strings.Count(body, "\n\n: ping\n\n"); n != 2 {
+		if n := strings.Count(body, "\n: ping\n"); n != 2 {
 			t.Errorf("%d pings in %q", n, body)
 		}
 		var at []int
@@ -216,7 +217,9 @@ func TestClientThatLeavesBeforeTheModelAnswered(t *testing.T) {
 	}()
 	h.waitFor("the call of the model", func() bool { return model.calls.Load() == 1 })
 	cancel()
-	<-failed
+	if err := <-failed; err == nil {
+		t.Error("a cancelled request was answered")
+	}
 	h.waitFor("the handler to end", func() bool { return len(h.logs.lines(t, "request")) == 1 })
 	if got := h.logs.lines(t, "request")[0]["status"]; got != 499.0 {
 		t.Errorf("logged status %v", got)
@@ -234,15 +237,23 @@ func TestClientThatLeavesBeforeTheModelAnswered(t *testing.T) {
 // A reader that takes nothing is let go after WriteTimeout; its reply is saved whole.
 func TestSlowReaderIsLetGo(t *testing.T) {
 	t.Parallel()
-	pieces := slices.Repeat([]string{strings.Repeat("slow ", 20_000)}, 200) // 20 MB, more than any socket buffer
+	pieces := slices.Repeat([]string{strings.Repeat("slow ", 2_000)}, 100) // 1 MB, more than the socket buffers below
 	h := newQuietHarness(t, says(pieces...), func(c *Config) { c.WriteTimeout = 200 * time.Millisecond })
-	h.http = httptest.NewServer(h.server.Handler())
+	h.http = httptest.NewUnstartedServer(h.server.Handler())
+	h.http.Config.ConnContext = func(ctx context.Context, conn net.Conn) context.Context {
+		_ = conn.(*net.TCPConn).SetWriteBuffer(4096)
+		return ctx
+	}
+	h.http.Start()
 	t.Cleanup(h.http.Close)
 	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", h.http.Listener.Addr().String())
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = conn.Close() }()
+	if err := conn.(*net.TCPConn).SetReadBuffer(4096); err != nil {
+		t.Fatal(err)
+	}
 	if err := h.request(http.MethodPost, firstPath, hello).Write(conn); err != nil {
 		t.Fatal(err)
 	}
@@ -259,23 +270,49 @@ func TestSlowReaderIsLetGo(t *testing.T) {
 	}
 }
 
-// The server's own WriteTimeout must not cut a stream that lives longer.
-func TestServersWriteTimeoutDoesNotCutStreams(t *testing.T) {
+// impatient serves with timeouts that are shorter than any reply.
+func impatient(t *testing.T, h *harness) {
+	t.Helper()
+	h.http = httptest.NewUnstartedServer(h.server.Handler())
+	h.http.Config.WriteTimeout, h.http.Config.ReadTimeout = 100*time.Millisecond, 100*time.Millisecond
+	h.http.Start()
+	t.Cleanup(h.http.Close)
+}
+
+func TestServersTimeoutsDoNotCutStreams(t *testing.T) {
 	t.Parallel()
 	model := newConductor()
 	h := newQuietHarness(t, model)
-	h.http = httptest.NewUnstartedServer(h.server.Handler())
-	h.http.Config.WriteTimeout = 50 * time.Millisecond
-	h.http.Start()
-	t.Cleanup(h.http.Close)
+	impatient(t, h)
 	model.accept()
-	stream := h.open(h.request(http.MethodPost, firstPath, hello))
-	stream.event()
-	time.Sleep(150 * time.Millisecond) // longer than the server would allow
+	sent := h.open(h.request(http.MethodPost, firstPath, hello))
+	chatID, _ := sent.event().data["chat_id"].(string)
+	resumed := h.open(h.request(http.MethodGet, "/v1/message/"+chatID+"/stream", ""))
+	resumed.event()
+	time.Sleep(300 * time.Millisecond) // longer than the server would allow
 	model.say("still here")
 	model.finish()
-	if events := stream.rest(); spoken(events) != "still here" {
-		t.Errorf("got %v", events)
+	for _, stream := range []*openStream{sent, resumed} {
+		if events := stream.rest(); spoken(events) != "still here" {
+			t.Errorf("got %v", events)
+		}
+	}
+}
+
+func TestServersTimeoutsDoNotCutLateErrors(t *testing.T) {
+	t.Parallel()
+	for _, accept := range []string{"text/event-stream", "application/json"} {
+		slow := refuses(errUpstream)
+		refuse := slow.answer
+		slow.answer = func(ctx context.Context, request chat.ModelRequest) (chat.ModelStream, error) {
+			time.Sleep(300 * time.Millisecond) // longer than the server would allow
+			return refuse(ctx, request)
+		}
+		h := newQuietHarness(t, slow)
+		impatient(t, h)
+		if answer := h.first("a", "Accept", accept); answer.status != http.StatusBadGateway {
+			t.Errorf("%s: %d", accept, answer.status)
+		}
 	}
 }
 

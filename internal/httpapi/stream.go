@@ -83,8 +83,7 @@ func (s *Server) postCancel(c echo.Context) error {
 func (s *Server) answerWhole(c echo.Context, reply *chat.Reply, place *place) error {
 	ended := false
 	defer func() { s.letGo(reply, ended, place) }()
-	control := http.NewResponseController(c.Response().Writer)
-	_ = control.SetWriteDeadline(time.Time{}) // a reply may take longer than any server-wide limit
+	control := liftDeadlines(c)
 	whole, err := reply.Wait(c.Request().Context())
 	ended = err == nil || isFault(err)
 	if err != nil {
@@ -92,6 +91,15 @@ func (s *Server) answerWhole(c echo.Context, reply *chat.Reply, place *place) er
 	}
 	_ = control.SetWriteDeadline(time.Now().Add(s.config.WriteTimeout))
 	return writeJSON(c, http.StatusOK, whole)
+}
+
+// liftDeadlines takes the server-wide ones away, since a reply may take longer than any of them. The
+// one for reading counts, too: when it passes, net/http takes the client for gone.
+func liftDeadlines(c echo.Context) *http.ResponseController {
+	control := http.NewResponseController(c.Response().Writer)
+	_ = control.SetWriteDeadline(time.Time{}) // recorders have none
+	_ = control.SetReadDeadline(time.Time{})
+	return control
 }
 
 // letGo ends the reading of a reply. One that this request started still runs when its reader left

@@ -5,7 +5,7 @@ import "github.com/google/uuid"
 // Limits are the knobs of memory, all but KRawTurns and MinTailTurns in tokens. Any combination of
 // positive values works, and BridgeTokenBudget may be 0.
 type Limits struct {
-	// KRawTurns is the length of the tail: turns that are shown word for word and never folded.
+	// KRawTurns is the length of the tail: turns that are shown word for word and not folded yet.
 	// Defaults to 3.
 	KRawTurns int
 	// MinTailTurns is what the tail is never cut below, however long its turns are. Defaults to 1.
@@ -54,7 +54,26 @@ type Brief struct {
 }
 
 // Due tells from a chat's counters whether its buffer should be folded: brief and buffer are over
-// the threshold, and there are more turns than the tail keeps.
+// the threshold, and there are more turns than the tail keeps. Turns so long that the prompt might
+// not show even those are due from fewer: see kept.
 func Due(briefTokens, pendingTokens, pendingTurns int, l Limits) bool {
-	return briefTokens+pendingTokens > l.ChunkThreshold && pendingTurns > l.KRawTurns
+	if briefTokens+pendingTokens <= l.ChunkThreshold {
+		return false
+	}
+	tooLong := l.BridgeTokenBudget > 0 && pendingTokens > l.BridgeTokenBudget
+	return pendingTurns > l.KRawTurns || tooLong && pendingTurns > max(1, l.MinTailTurns)
+}
+
+// kept gives how many of the buffer's last turns a fold leaves alone: K, or fewer when the prompt
+// could not show them all, because a turn that is neither shown nor in the brief would be unseen.
+// Without a bridge that is taken as it comes.
+func (l Limits) kept(brief Brief, turns []Turn) int {
+	if l.BridgeTokenBudget == 0 {
+		return l.KRawTurns
+	}
+	k := min(l.KRawTurns, len(turns))
+	for k > max(1, l.MinTailTurns) && choose(max(brief.Tokens, l.SummaryTokenCap), turns[len(turns)-k:], l).bridge > 0 {
+		k--
+	}
+	return k
 }

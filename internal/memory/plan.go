@@ -19,8 +19,8 @@ type Plan struct {
 	Tokens int
 }
 
-// PlanFold decides what a fold takes out of the buffer: all but the last K turns, from the oldest,
-// whole turns, as many as one model call reads beside the existing summary. A first turn too long for
+// PlanFold decides what a fold takes out of the buffer: all but the last K turns (fewer where those are
+// too long to be shown), from the oldest, whole turns, as many as one model call reads beside the existing summary. A first turn too long for
 // that is folded alone, in several pieces. turns is the buffer, and may end with the turn that is
 // being answered: that one does not count among the last K.
 //
@@ -28,7 +28,8 @@ type Plan struct {
 // that there is nothing to fold. Whenever it gives true, the coverage grows.
 func PlanFold(brief Brief, turns []Turn, l Limits) (Plan, bool) {
 	room := pieceRoom(l.FoldInputTokens, brief.Tokens)
-	n := foldable(turns, len(buffer(turns))-l.KRawTurns, room)
+	held := buffer(turns)
+	n := foldable(turns, len(held)-l.kept(brief, held), room)
 	if n <= 0 {
 		return Plan{}, false
 	}

@@ -95,7 +95,8 @@ func (s *Server) answerFor(r Request) Answer {
 	if answer == (Answer{}) {
 		answer = directed(&r)
 	}
-	if answer.PieceDelay == 0 {
+	// The general pace is for those who watch a reply come; nobody watches a fold.
+	if answer.PieceDelay == 0 && r.Stream {
 		answer.PieceDelay = s.options.PieceDelay
 	}
 	return answer

@@ -144,6 +144,11 @@ func (b *Briefs) Commit(ctx context.Context, change fold.Change, within func(con
 		if _, err := q.LockAndReadBrief(ctx, change.ChatID); err != nil {
 			return err
 		}
+		// Locked by a statement of its own: the next one then counts what is left of the buffer with
+		// everything in sight that committed while we waited.
+		if _, err := q.LockAndReadBrief(ctx, change.ChatID); err != nil {
+			return err
+		}
 		written, err := q.WriteBrief(ctx, writeBrief(change))
 		if err != nil {
 			return err

@@ -2,7 +2,8 @@
 --
 -- All of these are SECURITY DEFINER. They change rows of chats and briefs that the writer of a
 -- message has no right to (a phone), and when a user is deleted they run as supabase_auth_admin.
--- Locks are always taken in the same order, the chat's row before the brief's.
+-- Locks are always taken in the same order, the chat's row before the brief's. Counters stop at zero:
+-- nobody's account may be impossible to delete because of a number.
 
 -- About right for English, too high for other scripts: an estimate that errs towards folding early.
 create function private.estimate_tokens(content text) returns int
@@ -10,21 +11,21 @@ language sql immutable security invoker set search_path = '' as $$
   select case when content = '' then 0 else greatest(1, octet_length(content) / 4) end
 $$;
 
--- The update waits for whoever wrote to this chat before us, so seq follows the order of commits,
--- and a rollback takes its number back: no gap.
+-- The lock waits for whoever wrote to this chat before us, so seq follows the order of commits. last_seq
+-- itself moves once the rows are written (below): one that ON CONFLICT skips must leave no gap. Until
+-- then the greatest seq counts the rows that this very statement has written.
 create function private.place_message() returns trigger
 language plpgsql security definer set search_path = '' as $$
 begin
   new.token_count := coalesce(new.token_count, private.estimate_tokens(new.content));
-  update public.chats
-     set last_seq = last_seq + 1,
-         message_count = message_count + 1,
-         last_message_at = greatest(last_message_at, new.created_at)
-   where id = new.chat_id and (user_id = new.user_id or new.user_id is null)
-  returning last_seq, user_id into new.seq, new.user_id;
+  select greatest(c.last_seq, (select max(m.seq) from public.messages m where m.chat_id = c.id)) + 1, c.user_id
+    into new.seq, new.user_id
+    from public.chats c
+   where c.id = new.chat_id and (c.user_id = new.user_id or new.user_id is null)
+     for no key update;
   if not found then
     raise foreign_key_violation using
-      message = format('chat %s of user %s does not exist', new.chat_id, new.user_id),
+      message = 'the chat does not exist, or is another user''s',
       constraint = 'messages_chat_id_fkey';
   end if;
   return new;
@@ -47,6 +48,13 @@ $$;
 create function private.count_inserted_messages() returns trigger
 language plpgsql security definer set search_path = '' as $$
 begin
+  update public.chats c
+     set last_seq = added.last_seq,
+         message_count = c.message_count + added.messages,
+         last_message_at = greatest(c.last_message_at, added.last_at)
+    from (select chat_id, max(seq) as last_seq, count(*) as messages, max(created_at) as last_at
+            from new_messages group by chat_id) added
+   where c.id = added.chat_id;
   update public.conversation_briefs b
      set pending_tokens = b.pending_tokens + added.tokens,
          pending_turns = b.pending_turns + added.turns
@@ -93,8 +101,8 @@ begin
   perform from public.conversation_briefs
     where chat_id in (select chat_id from new_messages) order by chat_id for update;
   update public.conversation_briefs b
-     set pending_tokens = b.pending_tokens + changed.tokens,
-         pending_turns = b.pending_turns + changed.turns,
+     set pending_tokens = greatest(0, b.pending_tokens + changed.tokens),
+         pending_turns = greatest(0, b.pending_turns + changed.turns),
          edit_count = b.edit_count + changed.edits,
          stale = b.stale or changed.covered_edits > 0
     from (select n.chat_id,
@@ -131,8 +139,8 @@ begin
   perform from public.conversation_briefs
     where chat_id in (select chat_id from old_messages) order by chat_id for update;
   update public.conversation_briefs b
-     set pending_tokens = b.pending_tokens - gone.tokens,
-         pending_turns = b.pending_turns - gone.turns,
+     set pending_tokens = greatest(0, b.pending_tokens - gone.tokens),
+         pending_turns = greatest(0, b.pending_turns - gone.turns),
          edit_count = b.edit_count + 1,
          stale = b.stale or gone.covered
     from (select o.chat_id,

@@ -18,7 +18,7 @@ select is_empty(
   'every table has row level security');
 select is_empty(
   $$select t.name from our_tables t
-     where not exists (select from pg_policy p where p.polrelid = t.oid and p.polcmd = 'r')$$,
+     where not exists (select from pg_policy p where p.polrelid = t.oid and p.polcmd in ('r', '*'))$$,
   'every table has a policy for select');
 select is_empty(
   $$select signature from our_functions
@@ -46,9 +46,10 @@ select is_empty(
   $$select p.polrelid::regclass, p.polname from pg_policy p join our_tables t on t.oid = p.polrelid where 0 = any (p.polroles)$$,
   'every policy names its roles');
 select is_empty(
-  $$select p.polrelid::regclass, role, p.polcmd from pg_policy p join our_tables t on t.oid = p.polrelid, unnest(p.polroles) role
-     where p.polpermissive group by 1, 2, 3 having count(*) > 1$$,
-  'there is one permissive policy for each role and command');
+  $$select polrelid::regclass, a.polname, b.polname from pg_policy a join pg_policy b using (polrelid) join our_tables t on t.oid = polrelid
+     where a.oid < b.oid and a.polpermissive and b.polpermissive and a.polroles && b.polroles
+       and (a.polcmd = b.polcmd or '*' in (a.polcmd, b.polcmd))$$,
+  'no two policies permit one command to one role');
 select is_empty(
   $$select c.oid::regclass from pg_class c
      where c.relnamespace in ('public'::regnamespace, 'inspect'::regnamespace) and c.relkind = 'v'

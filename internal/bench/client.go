@@ -1,0 +1,135 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// endpoint is somebody who streams.
+type endpoint struct {
+	name    string
+	process *process
+	// ours speaks our protocol, the others the model's.
+	ours bool
+}
+
+// connection is one client's, kept alive between requests. It reads without a goroutine or a buffer
+// more than it needs, because it shares the machine with what is measured.
+type connection struct {
+	net.Conn
+	reader *bufio.Reader
+}
+
+func (p endpoint) connect(ctx context.Context) (*connection, error) {
+	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", strings.TrimPrefix(p.process.address, "http://"))
+	if err != nil {
+		return nil, err
+	}
+	if deadline, ok := ctx.Deadline(); ok {
+		if err := conn.SetDeadline(deadline); err != nil {
+			return nil, errors.Join(err, conn.Close())
+		}
+	}
+	return &connection{Conn: conn, reader: bufio.NewReader(conn)}, nil
+}
+
+// request is one HTTP request for a number of tokens, in the bytes that are sent.
+func (p endpoint) request(c conversation, tokens int) []byte {
+	path := "/v1/responses"
+	body := fmt.Sprintf(`{"model":"bench","stream":true,"input":"Say %s%d"}`, marker, tokens)
+	if p.ours {
+		path = "/v1/message"
+		body = fmt.Sprintf(`{"chat_id":"%s","client_message_id":"%s","content":"Say %s%d"}`, c.id, newID(), marker, tokens)
+	}
+	return fmt.Appendf(nil, "POST %s HTTP/1.1\r\nHost: bench\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s",
+		path, c.token, len(body), body)
+}
+
+// token is one that arrived: when it was sent, in microseconds since 1970, and how long it took.
+type token struct {
+	sent int64
+	lag  time.Duration
+}
+
+// stream is what a client saw of one reply.
+type stream struct {
+	first  time.Duration // from the request to the first token
+	tokens []token
+}
+
+// talk sends a request and reads the reply to its terminal event. A reply without one is an error.
+func (c *connection) talk(request []byte, tokens int) (stream, error) {
+	found := stream{tokens: make([]token, 0, tokens)}
+	began := time.Now()
+	if _, err := c.Write(request); err != nil {
+		return found, err
+	}
+	response, err := http.ReadResponse(c.reader, nil)
+	if err != nil {
+		return found, err
+	}
+	defer func() { _ = response.Body.Close() }()
+	if response.StatusCode != http.StatusOK {
+		text, _ := io.ReadAll(io.LimitReader(response.Body, 500))
+		return found, fmt.Errorf("HTTP %d: %s", response.StatusCode, text)
+	}
+	if err := found.read(response.Body, began); err != nil {
+		return found, err
+	}
+	if len(found.tokens) != tokens {
+		return found, fmt.Errorf("%d of %d tokens came", len(found.tokens), tokens)
+	}
+	return found, nil
+}
+
+var (
+	deltaKey  = []byte(`"delta":"`)
+	completed = [][]byte{[]byte("event: completion\n"), []byte("event: response.completed\n")}
+)
+
+func (s *stream) read(body io.Reader, began time.Time) error {
+	const longestLine = 8 << 10
+	lines := bufio.NewReaderSize(body, longestLine)
+	ended := false
+	for {
+		line, err := lines.ReadSlice('\n')
+		if errors.Is(err, io.EOF) && ended {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("no terminal event: %w", err)
+		}
+		ended = ended || bytes.Equal(line, completed[0]) || bytes.Equal(line, completed[1])
+		if _, text, found := bytes.Cut(line, deltaKey); found {
+			if err := s.take(text, began); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// take reads the stamps of one delta; a reader that is behind gets several at once.
+func (s *stream) take(text []byte, began time.Time) error {
+	now := time.Now()
+	if len(s.tokens) == 0 {
+		s.first = now.Sub(began)
+	}
+	text, _, _ = bytes.Cut(text, []byte(`"`))
+	for stamp := range bytes.SplitSeq(bytes.TrimSuffix(text, []byte(" ")), []byte(" ")) {
+		sent, err := strconv.ParseInt(string(stamp), stampBase, 64)
+		if err != nil {
+			return fmt.Errorf("a token that is no time: %w", err)
+		}
+		s.tokens = append(s.tokens, token{sent: sent, lag: now.Sub(time.UnixMicro(sent))})
+	}
+	return nil
+}

@@ -1,0 +1,183 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/arcoscribe/throughline/internal/auth"
+	"github.com/arcoscribe/throughline/internal/localpg"
+	"github.com/arcoscribe/throughline/internal/postgres"
+	"github.com/arcoscribe/throughline/supabase"
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// secret signs the access tokens of the benchmark's users. It protects nothing.
+const secret = "the secret of a benchmark, which protects nothing at all"
+
+// addresses of one database: as the server connects, and as the cluster's superuser.
+type addresses struct{ server, admin string }
+
+type cluster struct{ *localpg.Cluster }
+
+func (c cluster) addresses() addresses {
+	return addresses{server: c.DSN("postgres", "postgres"), admin: c.DSN(localpg.Superuser, "postgres")}
+}
+
+// referenceMajor is the version of Postgres that the targets were set on.
+const referenceMajor = 15
+
+// startCluster makes an empty project in a temporary folder. Nothing of its durability is traded for
+// speed: fsync, synchronous_commit and full_page_writes are on.
+func startCluster(ctx context.Context, size sizes) (cluster, error) {
+	binDir, err := localpg.FindMajor(".", referenceMajor)
+	if err != nil {
+		if binDir, err = localpg.FindBinaries("."); err != nil {
+			return cluster{}, err
+		}
+	}
+	dir, err := os.MkdirTemp("", "throughline-bench-")
+	if err != nil {
+		return cluster{}, err
+	}
+	if err := os.Chmod(dir, 0o755); err != nil { //nolint:gosec // the server's user has to pass through it
+		return cluster{}, err
+	}
+	started, err := localpg.Start(ctx, localpg.Options{Dir: dir, BinDir: binDir, Settings: map[string]string{
+		"shared_buffers": size.sharedBuffers, "max_wal_size": "4GB", "max_connections": "200",
+	}})
+	if err != nil {
+		return cluster{}, errors.Join(err, os.RemoveAll(dir))
+	}
+	c := cluster{started}
+	if err := prepare(ctx, c.addresses()); err != nil {
+		return cluster{}, errors.Join(err, c.Destroy())
+	}
+	return c, nil
+}
+
+func prepare(ctx context.Context, at addresses) error {
+	if err := localpg.Bootstrap(ctx, at.admin, supabase.BootstrapSQL); err != nil {
+		return err
+	}
+	_, err := supabase.Migrate(ctx, at.server, quiet())
+	return err
+}
+
+func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
+
+// environment is what all benchmarks share. Close it.
+type environment struct {
+	sizes
+	at       addresses
+	pool     *pgxpool.Pool // as the server's
+	admin    *pgxpool.Pool // as the superuser: sets things up, is never measured
+	verifier *auth.Verifier
+	progress io.Writer
+	profile  string // folder for CPU profiles, "" for none
+	used     atomic.Int64
+}
+
+// newEnvironment fills a migrated database and gives the benchmarks' environment.
+func newEnvironment(ctx context.Context, at addresses, size sizes, progress io.Writer) (*environment, error) {
+	e := &environment{sizes: size, at: at, progress: progress}
+	var err error
+	if e.verifier, err = auth.New(auth.Config{JWTSecret: []byte(secret)}); err != nil {
+		return nil, err
+	}
+	const most = 40
+	if e.pool, _, err = postgres.Open(ctx, at.server, most); err != nil {
+		return nil, err
+	}
+	if e.admin, err = pgxpool.New(ctx, at.admin); err != nil {
+		e.pool.Close()
+		return nil, err
+	}
+	began := time.Now()
+	if err := e.fill(ctx); err != nil {
+		e.close()
+		return nil, fmt.Errorf("fill: %w", err)
+	}
+	e.say("filled: %d messages in %.1f s", size.messages, time.Since(began).Seconds())
+	return e, nil
+}
+
+func (e *environment) close() {
+	e.pool.Close()
+	e.admin.Close()
+}
+
+func (e *environment) say(format string, args ...any) {
+	fmt.Fprintf(e.progress, format+"\n", args...)
+}
+
+// conversation is a chat and its owner, as the server knows them.
+type conversation struct {
+	id      uuid.UUID
+	message uuid.UUID // its first
+	owner   auth.Principal
+	token   string
+}
+
+// conversation gives the chat of a number; see fill for the kinds.
+func (e *environment) conversation(ctx context.Context, kind string, n int) (conversation, error) {
+	owner := numbered("user", n%e.users)
+	token, err := auth.Mint([]byte(secret), owner, "", time.Hour, time.Now())
+	if err != nil {
+		return conversation{}, err
+	}
+	principal, err := e.verifier.Verify(ctx, "Bearer "+token)
+	id := numbered(kind, n)
+	return conversation{id: id, message: numbered(kind+"-"+strconv.Itoa(n), 1), owner: principal, token: token}, err
+}
+
+// next gives a chat of shortTurns turns that was not used yet, as long as there are any. It counts down:
+// the first ones are only ever read.
+func (e *environment) next(ctx context.Context) (conversation, error) {
+	return e.conversation(ctx, shortChat, e.shortChats()-1-int(e.used.Add(1))%e.shortChats())
+}
+
+// some gives a number of chats of a kind, to be used in turn.
+func (e *environment) some(ctx context.Context, kind string, count int) ([]conversation, error) {
+	all := make([]conversation, count)
+	for i := range all {
+		var err error
+		if all[i], err = e.conversation(ctx, kind, i); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+// describe says what this ran on.
+func describe(ctx context.Context, e *environment) ([]string, error) {
+	var version, settings string
+	err := e.pool.QueryRow(ctx, `select current_setting('server_version'), string_agg(name || ' ' || setting || coalesce(unit, ''), ', ' order by name)
+		from pg_settings where name in ('fsync', 'synchronous_commit', 'full_page_writes', 'shared_buffers')`).Scan(&version, &settings)
+	if err != nil {
+		return nil, err
+	}
+	return []string{
+		fmt.Sprintf("%d cores, %s, %s/%s, load average %s", runtime.NumCPU(), runtime.Version(), runtime.GOOS, runtime.GOARCH, loadAverage()),
+		fmt.Sprintf("Postgres %s: %s", version, settings),
+		fmt.Sprintf("%d messages in the table; everything on this machine, over 127.0.0.1", e.messages),
+	}, nil
+}
+
+func loadAverage() string {
+	text, err := os.ReadFile("/proc/loadavg")
+	fields := strings.Fields(string(text))
+	if err != nil || len(fields) < 3 {
+		return "unknown"
+	}
+	return strings.Join(fields[:3], " ")
+}

@@ -1,0 +1,108 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"time"
+)
+
+// process is a role at work. It is used by one goroutine. Stop it.
+type process struct {
+	command *exec.Cmd
+	stdin   io.WriteCloser
+	stdout  *bufio.Reader
+	address string
+}
+
+// startRole starts this program again in a role. It ends with us, because its stdin does.
+func startRole(ctx context.Context, args ...string) (*process, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	command := exec.CommandContext(ctx, self, args...) //nolint:gosec // this very program
+	command.Stderr = os.Stderr
+	command.WaitDelay = stopWithin
+	stdin, err := command.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	stdout, err := command.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := command.Start(); err != nil {
+		return nil, err
+	}
+	p := &process{command: command, stdin: stdin, stdout: bufio.NewReader(stdout)}
+	line, err := p.stdout.ReadString('\n')
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("%s did not start", args[0]), p.stop())
+	}
+	p.address = strings.TrimSpace(line)
+	return p, nil
+}
+
+// usage asks the process what it has used.
+func (p *process) usage() (usage, error) {
+	var now usage
+	if _, err := io.WriteString(p.stdin, "usage\n"); err != nil {
+		return now, err
+	}
+	line, err := p.stdout.ReadBytes('\n')
+	if err != nil {
+		return now, err
+	}
+	return now, json.Unmarshal(line, &now)
+}
+
+// watch gives what the process uses within a time: its CPU time, and its memory at most.
+func (p *process) watch(ctx context.Context, from, to time.Time) (usage, error) {
+	const every = 200 * time.Millisecond
+	if err := sleepUntil(ctx, from); err != nil {
+		return usage{}, err
+	}
+	first, err := p.usage()
+	now := first
+	most := first.RSS
+	for err == nil && time.Now().Before(to) {
+		if err = sleepUntil(ctx, earlier(time.Now().Add(every), to)); err == nil {
+			now, err = p.usage()
+			most = max(most, now.RSS)
+		}
+	}
+	return usage{CPU: now.CPU - first.CPU, RSS: most}, err
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
+}
+
+func sleepUntil(ctx context.Context, at time.Time) error {
+	timer := time.NewTimer(time.Until(at))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// stop ends the process and waits for it; one that does not end is killed.
+func (p *process) stop() error {
+	_ = p.stdin.Close() // it may be gone already
+	kill := time.AfterFunc(2*stopWithin, func() { _ = p.command.Process.Kill() })
+	defer kill.Stop()
+	return p.command.Wait()
+}

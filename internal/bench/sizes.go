@@ -1,0 +1,58 @@
+package main
+
+import "time"
+
+// sizes are how much of everything a run measures.
+type sizes struct {
+	// messages in the table before anything is measured; a part of them belongs to longChats chats of
+	// longTurns turns each, the rest to chats of shortTurns turns.
+	messages, longChats, longTurns int
+	users                          int
+	sharedBuffers                  string
+
+	samples   int           // repetitions of what is timed one by one
+	window    time.Duration // of what is counted per second
+	microTime time.Duration // of each loop that testing.Benchmark repeats
+
+	folds   int // chats that are due to be folded
+	pickups int // jobs whose way from insert to start is timed
+	turns   int // of the chat that is driven from its first to its last
+
+	firstDeltas int // streams one after another
+	stages      []stage
+}
+
+// stage is many streams at once: opened evenly over ramp, then measured for steady.
+type stage struct {
+	streams      int
+	ramp, steady time.Duration
+}
+
+const (
+	shortTurns = 10
+	// clients is the concurrency of everything that is counted per second.
+	clients = 8
+	// tokensPerSecond is the pace of each stream.
+	tokensPerSecond = 50
+)
+
+// The largest stage is the one that the targets are about.
+var (
+	full = sizes{
+		messages: 1_000_000, longChats: 5, longTurns: 10_000, users: 1000, sharedBuffers: "512MB",
+		samples: 2000, window: 3 * time.Second, microTime: time.Second,
+		folds: 3000, pickups: 200, turns: 500,
+		firstDeltas: 300,
+		stages: []stage{
+			{streams: 100, ramp: time.Second, steady: 3 * time.Second},
+			{streams: 1000, ramp: 4 * time.Second, steady: 5 * time.Second},
+		},
+	}
+	quick = sizes{
+		messages: 20_000, longChats: 1, longTurns: 1000, users: 50, sharedBuffers: "128MB",
+		samples: 200, window: 500 * time.Millisecond, microTime: 100 * time.Millisecond,
+		folds: 200, pickups: 20, turns: 120,
+		firstDeltas: 30,
+		stages:      []stage{{streams: 20, ramp: 500 * time.Millisecond, steady: time.Second}},
+	}
+)

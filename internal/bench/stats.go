@@ -1,0 +1,100 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// percentile gives the value below which the share q (0 to 1) of values lies; 0 for none. It sorts
+// values.
+func percentile[T cmp.Ordered](values []T, q float64) T {
+	if len(values) == 0 {
+		var none T
+		return none
+	}
+	slices.Sort(values)
+	return values[min(int(float64(len(values))*q), len(values)-1)]
+}
+
+// times are durations of one and the same thing.
+type times []time.Duration
+
+// ms gives a percentile in milliseconds.
+func (t times) ms(q float64) float64 { return float64(percentile(t, q)) / float64(time.Millisecond) }
+
+// arm is one of several things that are compared.
+type arm struct {
+	work func(ctx context.Context) error
+	took times
+}
+
+// alternate times the arms in turn, so that noise falls on all of them alike. The first repetitions
+// warm up and do not count.
+func alternate(ctx context.Context, samples int, arms ...*arm) error {
+	warm := samples/20 + 2
+	for i := range warm + samples {
+		for _, a := range arms {
+			began := time.Now()
+			if err := a.work(ctx); err != nil {
+				return err
+			}
+			if i >= warm {
+				a.took = append(a.took, time.Since(began))
+			}
+		}
+	}
+	return nil
+}
+
+// perSecond counts how often clients at once get work done within the window.
+func perSecond(ctx context.Context, window time.Duration, work func(ctx context.Context) error) (float64, error) {
+	var done atomic.Int64
+	var failure error
+	var once sync.Once
+	var wait sync.WaitGroup
+	began := time.Now()
+	for range clients {
+		wait.Go(func() {
+			for time.Since(began) < window {
+				if err := work(ctx); err != nil {
+					once.Do(func() { failure = err })
+					return
+				}
+				done.Add(1)
+			}
+		})
+	}
+	wait.Wait()
+	return float64(done.Load()) / time.Since(began).Seconds(), failure
+}
+
+// micro is what testing.Benchmark finds out about one repetition.
+type micro struct {
+	ns, allocs, bytes float64
+}
+
+func loop(work func(b *testing.B)) (micro, error) {
+	result := testing.Benchmark(work)
+	if result.N == 0 {
+		return micro{}, fmt.Errorf("a loop failed")
+	}
+	return micro{
+		ns: float64(result.T.Nanoseconds()) / float64(result.N), allocs: float64(result.AllocsPerOp()), bytes: float64(result.AllocedBytesPerOp()),
+	}, nil
+}
+
+// each repeats work as often as testing.Benchmark wants.
+func each(work func()) func(*testing.B) {
+	return func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			work()
+		}
+	}
+}

@@ -1,0 +1,222 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// measureStream sends replies through our server, through a bare line relay, and straight from the
+// model, each at the same pace: what does it cost to stand in between?
+func measureStream(ctx context.Context, e *environment) (g group, err error) {
+	g.Title = fmt.Sprintf("%d tokens/s per stream; added: less than the model's own median", tokensPerSecond)
+	s, err := e.startStreams(ctx)
+	if err != nil {
+		return g, err
+	}
+	defer func() { err = errors.Join(err, s.stop()) }()
+	if err := s.measureFirst(ctx, e, &g); err != nil {
+		return g, fmt.Errorf("one stream: %w", err)
+	}
+	for i, stage := range e.stages {
+		if err := s.measureStage(ctx, e, stage, i == len(e.stages)-1, &g); err != nil {
+			return g, fmt.Errorf("%d streams: %w", stage.streams, err)
+		}
+	}
+	g.note("the relay has no auth, no Postgres, no history and no memory; ours without folds, CPU and memory without Postgres's")
+	return g, nil
+}
+
+// streams are the processes of the benchmark.
+type streams struct {
+	direct, relay, ours endpoint
+}
+
+func (e *environment) startStreams(ctx context.Context) (*streams, error) {
+	s := &streams{direct: endpoint{name: "the model"}, relay: endpoint{name: "bare line relay"}, ours: endpoint{name: "ours", ours: true}}
+	var err error
+	if s.direct.process, err = startRole(ctx, roleModel); err != nil {
+		return nil, err
+	}
+	if s.relay.process, err = startRole(ctx, roleRelay, "-model", s.direct.process.address); err != nil {
+		return nil, errors.Join(err, s.stop())
+	}
+	if s.ours.process, err = startRole(ctx, roleServer, "-model", s.direct.process.address, "-database", e.at.server, "-profile", e.profile); err != nil {
+		return nil, errors.Join(err, s.stop())
+	}
+	return s, nil
+}
+
+func (s *streams) all() []endpoint { return []endpoint{s.direct, s.relay, s.ours} }
+
+func (s *streams) stop() error {
+	var errs []error
+	for _, p := range []*process{s.ours.process, s.relay.process, s.direct.process} {
+		if p != nil {
+			errs = append(errs, p.stop())
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// measureFirst sends one short reply after another over warm connections, by turns.
+func (s *streams) measureFirst(ctx context.Context, e *environment, g *group) error {
+	var took [3]times
+	var connections [3]*connection
+	for i, p := range s.all() {
+		var err error
+		if connections[i], err = p.connect(ctx); err != nil {
+			return err
+		}
+		defer func() { _ = connections[i].Close() }()
+	}
+	const warm, tokens = 5, 1
+	for n := range warm + e.firstDeltas {
+		c, err := e.next(ctx)
+		if err != nil {
+			return err
+		}
+		for i, p := range s.all() {
+			found, err := connections[i].talk(p.request(c, tokens), tokens)
+			if err != nil {
+				return fmt.Errorf("%s: %w", p.name, err)
+			}
+			if n >= warm {
+				took[i] = append(took[i], found.first)
+			}
+		}
+	}
+	direct := took[0].ms(.5)
+	for _, p := range []struct {
+		name  string
+		q     float64
+		limit float64
+	}{{"p50", .5, 3}, {"p99", .99, 8}} {
+		g.add(row{What: "1 stream: first delta, added, " + p.name, Unit: "ms", Value: took[2].ms(p.q) - direct,
+			Baseline: took[1].ms(p.q) - direct, Against: s.relay.name, Target: atMost(p.limit)})
+	}
+	g.note("straight from the model: first delta %s / %s ms (p50 / p99) at 1 stream", number(direct), number(took[0].ms(.99)))
+	return nil
+}
+
+// load is what one endpoint did in one stage.
+type load struct {
+	first  times // all streams' first tokens
+	lag    times // of the tokens sent while all streams were open
+	used   usage // in that time
+	pace   float64
+	tokens float64
+}
+
+func (s *streams) measureStage(ctx context.Context, e *environment, at stage, targets bool, g *group) error {
+	var loads [3]load
+	for i, p := range s.all() {
+		var err error
+		if loads[i], err = e.load(ctx, p, at); err != nil {
+			return fmt.Errorf("%s: %w", p.name, err)
+		}
+	}
+	direct, relay, ours := loads[0], loads[1], loads[2]
+	name := fmt.Sprintf("%d streams: ", at.streams)
+	when := func(t *target) *target {
+		if targets {
+			return t
+		}
+		return nil
+	}
+	against := s.relay.name
+	g.add(
+		row{What: name + "first delta, added, p50", Unit: "ms", Value: ours.first.ms(.5) - direct.first.ms(.5), Baseline: relay.first.ms(.5) - direct.first.ms(.5), Against: against},
+		row{What: name + "token lag, p50", Unit: "ms", Value: ours.lag.ms(.5), Baseline: relay.lag.ms(.5), Against: against},
+		row{What: name + "token lag, p99", Unit: "ms", Value: ours.lag.ms(.99), Baseline: relay.lag.ms(.99), Against: against, Target: when(atMost(30))},
+		row{What: name + "memory", Unit: "MB", Value: ours.megabytes(), Baseline: relay.megabytes(), Against: against, Target: when(atMost(150))},
+		row{What: name + "CPU per token", Unit: "µs", Value: ours.cpuPerToken(), Baseline: relay.cpuPerToken(), Against: against, Target: when(atMost(25))},
+		row{What: name + "pace kept", Unit: "%", Value: ours.pace, Baseline: relay.pace, Against: against},
+	)
+	g.note("straight from the model at %d streams: token lag %s / %s ms (p50 / p99), pace kept %s %%",
+		at.streams, number(direct.lag.ms(.5)), number(direct.lag.ms(.99)), number(direct.pace))
+	return nil
+}
+
+func (l load) megabytes() float64   { return float64(l.used.RSS) / 1e6 }
+func (l load) cpuPerToken() float64 { return float64(l.used.CPU.Microseconds()) / max(1, l.tokens) }
+
+// load opens a stage's streams evenly over its ramp and measures while all of them are open. Then
+// they end as evenly.
+func (e *environment) load(ctx context.Context, p endpoint, at stage) (load, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	tokens := int((at.ramp + at.steady).Seconds() * tokensPerSecond)
+	requests := make([][]byte, at.streams)
+	for i := range requests {
+		c, err := e.next(ctx)
+		if err != nil {
+			return load{}, err
+		}
+		requests[i] = p.request(c, tokens)
+	}
+	began := time.Now()
+	found := make([]stream, at.streams)
+	failures := make([]error, at.streams)
+	var wait sync.WaitGroup
+	for i, request := range requests {
+		wait.Go(func() {
+			start := began.Add(at.ramp * time.Duration(i) / time.Duration(at.streams))
+			if found[i], failures[i] = p.oneStream(ctx, start, request, tokens); failures[i] != nil {
+				cancel() // the others' figures are worth nothing any more
+			}
+		})
+	}
+	from, to := began.Add(at.ramp), began.Add(at.ramp+at.steady)
+	used, err := p.process.watch(ctx, from, to)
+	wait.Wait()
+	if err := errors.Join(firstOf(failures), err); err != nil {
+		return load{}, err
+	}
+	l := load{used: used}
+	l.collect(found, from, to)
+	l.pace = 100 * l.tokens / (float64(at.streams) * tokensPerSecond * at.steady.Seconds())
+	return l, nil
+}
+
+// firstOf prefers the failure that was not the end of all others.
+func firstOf(failures []error) error {
+	var cancelled error
+	for _, err := range failures {
+		switch {
+		case errors.Is(err, context.Canceled):
+			cancelled = err
+		case err != nil:
+			return err
+		}
+	}
+	return cancelled
+}
+
+func (p endpoint) oneStream(ctx context.Context, start time.Time, request []byte, tokens int) (stream, error) {
+	c, err := p.connect(ctx)
+	if err != nil {
+		return stream{}, err
+	}
+	defer context.AfterFunc(ctx, func() { _ = c.Close() })()
+	defer func() { _ = c.Close() }()
+	if err := sleepUntil(ctx, start); err != nil {
+		return stream{}, err
+	}
+	return c.talk(request, tokens)
+}
+
+func (l *load) collect(found []stream, from, to time.Time) {
+	first, last := from.UnixMicro(), to.UnixMicro()
+	for _, s := range found {
+		l.first = append(l.first, s.first)
+		for _, t := range s.tokens {
+			if t.sent >= first && t.sent < last {
+				l.lag = append(l.lag, t.lag)
+				l.tokens++
+			}
+		}
+	}
+}

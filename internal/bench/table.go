@@ -1,0 +1,174 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// group is one benchmark's part of the table.
+type group struct {
+	Name  string `json:"name"`
+	Title string `json:"title"`
+	// Notes are what else must be known to read the rows.
+	Notes []string `json:"notes,omitempty"`
+	Rows  []row    `json:"rows"`
+}
+
+// row is one figure.
+type row struct {
+	What  string  `json:"what"`
+	Unit  string  `json:"unit"`
+	Value float64 `json:"value"`
+	// Baseline is the same figure of Against, in the same unit and of the same run; 0 for none.
+	Baseline float64 `json:"baseline,omitempty"`
+	Against  string  `json:"against,omitempty"`
+	// Ratio is Value to Baseline; of several runs, their median.
+	Ratio  float64 `json:"ratio,omitempty"`
+	Target *target `json:"target,omitempty"`
+}
+
+// target is what the figure, or its ratio to the baseline, is meant to reach.
+type target struct {
+	Limit   float64 `json:"limit"`
+	AtLeast bool    `json:"at_least,omitempty"`
+	OfRatio bool    `json:"of_ratio,omitempty"`
+}
+
+func atMost(limit float64) *target       { return &target{Limit: limit} }
+func atLeast(limit float64) *target      { return &target{Limit: limit, AtLeast: true} }
+func ratioAtMost(limit float64) *target  { return &target{Limit: limit, OfRatio: true} }
+func (g *group) add(rows ...row)         { g.Rows = append(g.Rows, rows...) }
+func (g *group) note(f string, a ...any) { g.Notes = append(g.Notes, fmt.Sprintf(f, a...)) }
+
+func (r row) ratio() float64 {
+	if r.Ratio != 0 {
+		return r.Ratio
+	}
+	if r.Baseline == 0 {
+		return 0
+	}
+	return r.Value / r.Baseline
+}
+
+func (t *target) text(unit string) string {
+	sign := "≤ "
+	if t.AtLeast {
+		sign = "≥ "
+	}
+	if t.OfRatio {
+		return sign + number(t.Limit) + "×"
+	}
+	return sign + number(t.Limit) + " " + unit
+}
+
+func (t *target) reached(r row) bool {
+	value := r.Value
+	if t.OfRatio {
+		value = r.ratio()
+	}
+	if t.AtLeast {
+		return value >= t.Limit
+	}
+	return value <= t.Limit
+}
+
+// mediansOf makes one group of each benchmark's runs. Benchmarks without a run are left out.
+func mediansOf(results [][]group) []group {
+	var all []group
+	for _, runs := range results {
+		if len(runs) > 0 {
+			all = append(all, medianOf(runs))
+		}
+	}
+	return all
+}
+
+func medianOf(runs []group) group {
+	middle := runs[len(runs)-1]
+	middle.Rows = slices.Clone(middle.Rows)
+	for i := range middle.Rows {
+		var values, baselines, ratios []float64
+		for _, run := range runs {
+			values = append(values, run.Rows[i].Value)
+			baselines = append(baselines, run.Rows[i].Baseline)
+			ratios = append(ratios, run.Rows[i].ratio())
+		}
+		r := &middle.Rows[i]
+		r.Value, r.Baseline, r.Ratio = percentile(values, 0.5), percentile(baselines, 0.5), percentile(ratios, 0.5)
+	}
+	return middle
+}
+
+func writeJSON(out io.Writer, host []string, groups []group) error {
+	encoder := json.NewEncoder(out)
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(map[string]any{"machine": host, "groups": groups})
+}
+
+// The columns, in characters. The widest line has 119.
+const lineFormat = "  %s %s %s  %s %s  %s %s"
+
+func writeTable(out io.Writer, host []string, groups []group) error {
+	var b strings.Builder
+	for _, line := range host {
+		b.WriteString(line + "\n")
+	}
+	b.WriteString("\n" + line("", "measured", "baseline", "which", "ratio", "target", ""))
+	for _, g := range groups {
+		fmt.Fprintf(&b, "\n%s: %s\n", g.Name, g.Title)
+		for _, r := range g.Rows {
+			b.WriteString(r.line())
+		}
+		for _, note := range g.Notes {
+			b.WriteString("    " + note + "\n")
+		}
+	}
+	_, err := io.WriteString(out, b.String())
+	return err
+}
+
+func (r row) line() string {
+	baseline, ratio, goal, verdict := "", "", "", ""
+	if r.Against != "" {
+		baseline, ratio = number(r.Baseline)+" "+r.Unit, number(r.ratio())
+	}
+	if r.Target != nil {
+		goal, verdict = r.Target.text(r.Unit), "missed"
+		if r.Target.reached(r) {
+			verdict = "reached"
+		}
+	}
+	return line(r.What, number(r.Value)+" "+r.Unit, baseline, r.Against, ratio, goal, verdict)
+}
+
+func line(what, value, baseline, against, ratio, goal, verdict string) string {
+	text := fmt.Sprintf(lineFormat, left(what, 39), right(value, 13), right(baseline, 13), left(against, 19), right(ratio, 6), right(goal, 11), verdict)
+	return strings.TrimRight(text, " ") + "\n"
+}
+
+func left(text string, width int) string  { return text + pad(text, width) }
+func right(text string, width int) string { return pad(text, width) + text }
+func pad(text string, width int) string {
+	return strings.Repeat(" ", max(0, width-len([]rune(text))))
+}
+
+// number prints three digits that count.
+func number(value float64) string {
+	switch size := math.Abs(value); {
+	case size >= 10_000:
+		return strconv.FormatFloat(math.Round(value/10)*10, 'f', 0, 64)
+	case size >= 100 || value == math.Trunc(value):
+		return strconv.FormatFloat(value, 'f', 0, 64)
+	case size >= 10:
+		return strconv.FormatFloat(value, 'f', 1, 64)
+	case size >= 0.1:
+		return strconv.FormatFloat(value, 'f', 2, 64)
+	default:
+		return strconv.FormatFloat(value, 'g', 2, 64)
+	}
+}

@@ -1,0 +1,120 @@
+package main
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/arcoscribe/throughline/internal/auth"
+	"github.com/golang-jwt/jwt/v5"
+)
+
+// measureAuth times the verification of an access token, whose keys are at hand, beside that of its
+// signature alone.
+func measureAuth(ctx context.Context, e *environment) (group, error) {
+	g := group{Title: "verify an access token"}
+	some, err := e.conversation(ctx, shortChat, 0)
+	if err != nil {
+		return g, err
+	}
+	shared, err := verifyTimes(ctx, e.verifier, some.token)
+	if err != nil {
+		return g, err
+	}
+	mac, err := loop(each(func() {
+		hash := hmac.New(sha256.New, []byte(secret))
+		_, _ = hash.Write([]byte(some.token)) // a hash takes everything
+		hash.Sum(nil)
+	}))
+	if err != nil {
+		return g, err
+	}
+	g.add(row{What: "HS256", Unit: "µs", Value: shared.ns / 1e3, Baseline: mac.ns / 1e3, Against: "HMAC alone"})
+	published, curve, err := ellipticTimes(ctx)
+	if err != nil {
+		return g, err
+	}
+	g.add(row{What: "ES256", Unit: "µs", Value: published.ns / 1e3, Baseline: curve.ns / 1e3, Against: "ECDSA alone"})
+	return g, nil
+}
+
+func verifyTimes(ctx context.Context, verifier *auth.Verifier, token string) (micro, error) {
+	header := "Bearer " + token
+	if _, err := verifier.Verify(ctx, header); err != nil {
+		return micro{}, err
+	}
+	return loop(each(func() { _, _ = verifier.Verify(ctx, header) })) // it was good a moment ago
+}
+
+// ellipticTimes verifies a token against a published key set.
+func ellipticTimes(ctx context.Context) (verify, alone micro, err error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return verify, alone, err
+	}
+	keySet, err := publish(&key.PublicKey)
+	if err != nil {
+		return verify, alone, err
+	}
+	base, closeServer, err := serve(ctx, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(keySet) }))
+	if err != nil {
+		return verify, alone, err
+	}
+	defer closeServer()
+	verifier, err := auth.New(auth.Config{ProjectURL: base, HTTPClient: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}})
+	if err != nil {
+		return verify, alone, err
+	}
+	token, err := signed(key, base)
+	if err != nil {
+		return verify, alone, err
+	}
+	if verify, err = verifyTimes(ctx, verifier, token); err != nil {
+		return verify, alone, err
+	}
+	digest := sha256.Sum256([]byte(token))
+	signature, err := ecdsa.SignASN1(rand.Reader, key, digest[:])
+	if err != nil {
+		return verify, alone, err
+	}
+	alone, err = loop(each(func() {
+		digest := sha256.Sum256([]byte(token))
+		ecdsa.VerifyASN1(&key.PublicKey, digest[:], signature)
+	}))
+	return verify, alone, err
+}
+
+const keyID = "bench"
+
+func publish(key *ecdsa.PublicKey) ([]byte, error) {
+	point, err := key.Bytes()
+	if err != nil {
+		return nil, err
+	}
+	half := (len(point) - 1) / 2
+	if half <= 0 {
+		return nil, errors.New("a key without a point")
+	}
+	encode := base64.RawURLEncoding.EncodeToString
+	return json.Marshal(map[string]any{"keys": []any{map[string]any{
+		"kty": "EC", "crv": "P-256", "alg": "ES256", "use": "sig", "kid": keyID, "x": encode(point[1 : 1+half]), "y": encode(point[1+half:]),
+	}}})
+}
+
+func signed(key *ecdsa.PrivateKey, base string) (string, error) {
+	now := time.Now()
+	token := jwt.NewWithClaims(jwt.SigningMethodES256, jwt.MapClaims{
+		"iss": base + "/auth/v1", "sub": numbered("user", 0).String(), "aud": "authenticated", "role": "authenticated",
+		"iat": now.Unix(), "exp": now.Add(time.Hour).Unix(), "session_id": newID().String(), "is_anonymous": false, "aal": "aal1",
+	})
+	token.Header["kid"] = keyID
+	return token.SignedString(key)
+}

@@ -1,0 +1,170 @@
+package chat
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/arcoscribe/throughline/internal/fault"
+	"github.com/arcoscribe/throughline/internal/memory"
+	"github.com/arcoscribe/throughline/streaming"
+)
+
+// closeIn starts to close the service, which may take that long before it interrupts.
+func (w *world) closeIn(t *testing.T, patience time.Duration) (closed <-chan time.Duration) {
+	t.Helper()
+	done := make(chan time.Duration, 1)
+	go func() {
+		begin := time.Now()
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		w.Close(ctx)
+		done <- time.Since(begin)
+	}()
+	synctest.Wait()
+	return done
+}
+
+func TestCloseLetsRepliesFinish(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		said := newSpeech()
+		w.model.will(said.stream)
+		said.say("One ")
+		reply := w.send(t, Message{Content: "Hello."})
+		closed := w.closeIn(t, time.Minute)
+		time.Sleep(10 * time.Second) // of the synthetic clock
+		if len(closed) != 0 {
+			t.Fatal("closed while a reply runs")
+		}
+		if w.store.renewals() == 0 {
+			t.Error("the lease of a reply that may finish is not renewed")
+		}
+		said.say("two.")
+		said.finish()
+		if text, end := ended(t, reply); text != "One two." || end.Completed == nil {
+			t.Errorf("%q, %+v", text, end)
+		}
+		if took := <-closed; took != 10*time.Second {
+			t.Errorf("closed after %s", took)
+		}
+	})
+}
+
+func TestCloseInterruptsTheRest(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		var replies []*Reply
+		w.model.will(func(ctx context.Context) (ModelStream, error) {
+			s := newSpeech() // each is silent after its first words
+			s.say("Up to here")
+			return s.stream(ctx)
+		})
+		for range 100 {
+			replies = append(replies, w.send(t, Message{Content: "Hello."}))
+		}
+		w.model.will(func(ctx context.Context) (ModelStream, error) { <-ctx.Done(); return nil, ctx.Err() })
+		replies = append(replies, w.send(t, Message{Content: "Hello."}))
+		closed := w.closeIn(t, 5*time.Second)
+		for _, reply := range replies {
+			if _, end := ended(t, reply); failedWith(end) != fault.Interrupted || !end.Failed.Retryable {
+				t.Errorf("%+v", end)
+			}
+		}
+		if took := <-closed; took != 5*time.Second {
+			t.Errorf("closed after %s", took)
+		}
+		saved := w.store.savedReplies()
+		for _, reply := range saved {
+			if reply.Status != memory.StatusInterrupted || reply.Metadata.Failure.Code != string(fault.Interrupted) {
+				t.Errorf("%+v", reply)
+			}
+		}
+		if len(saved) != len(replies) {
+			t.Errorf("%d of %d replies are stored", len(saved), len(replies))
+		}
+	})
+}
+
+func TestClosedServiceRefuses(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		said := newSpeech()
+		w.model.will(said.stream)
+		w.send(t, Message{Content: "Hello."})
+		closed := w.closeIn(t, time.Minute)
+		for range 2 { // while it drains, and afterwards
+			_, err := w.Send(t.Context(), ada, Message{Content: "Hello."})
+			wantFault(t, err, fault.ShuttingDown)
+			if len(w.store.turns) != 1 {
+				t.Error("a turn was stored")
+			}
+			if len(said.steps) == 0 {
+				said.finish()
+			}
+			<-closed
+			closed = w.closeIn(t, time.Minute) // a second Close has nothing to do
+		}
+		<-closed
+	})
+}
+
+// A message that was let in just before Close is stored when Close looks at what runs. Its reply ends
+// as any other, and Close waits for that.
+func TestCloseWaitsForATurnThatIsBeingStored(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		stored := make(chan struct{})
+		w.store.start = func(context.Context, NewTurn) (StartedTurn, error) { <-stored; return StartedTurn{Started: true}, nil }
+		heard := make(chan streaming.Terminal, 1)
+		go func() {
+			reply, err := w.Send(t.Context(), ada, Message{Content: "Hello."})
+			if err != nil {
+				t.Errorf("send: %v", err)
+				return
+			}
+			defer reply.Close()
+			_, end := ended(t, reply)
+			heard <- end
+		}()
+		synctest.Wait()
+		closed := w.closeIn(t, time.Minute)
+		if len(closed) != 0 {
+			t.Error("closed before the turn was stored")
+		}
+		close(stored)
+		<-closed
+		if saved := w.store.savedReplies(); len(saved) != 1 || saved[0].Status != memory.StatusInterrupted {
+			t.Errorf("%+v", saved)
+		}
+		if end := <-heard; failedWith(end) != fault.Interrupted {
+			t.Errorf("%+v", end)
+		}
+		if len(w.model.requests()) != 0 {
+			t.Error("the model was asked")
+		}
+	})
+}
+
+// Who follows a reply of another server must not hold this one up.
+func TestCloseEndsFollowers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		elsewhere := storedReply(memory.StatusStreaming, "")
+		w.store.put(elsewhere)
+		before := w.resume(t, elsewhere.ChatID, nil)
+		<-w.closeIn(t, time.Minute)
+		after := w.resume(t, elsewhere.ChatID, nil)
+		for _, reply := range []*Reply{before, after} {
+			if _, end := ended(t, reply); failedWith(end) != fault.ShuttingDown || !end.Failed.Retryable {
+				t.Errorf("%+v", end)
+			}
+		}
+	})
+}

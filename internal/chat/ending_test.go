@@ -1,0 +1,239 @@
+package chat
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/arcoscribe/throughline/internal/fault"
+	"github.com/arcoscribe/throughline/internal/memory"
+	"github.com/arcoscribe/throughline/streaming"
+	"github.com/google/go-cmp/cmp"
+)
+
+var errReset = errors.New("connection reset")
+
+func TestCompleteReply(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.model.will(says("Hé", "llo ", "👋🏽"))
+		reply := w.send(t, Message{Content: "Hi."})
+		text, end := ended(t, reply)
+		if text != "Héllo 👋🏽" || end.Completed == nil {
+			t.Fatalf("%q, %+v", text, end)
+		}
+		usage := streaming.Usage{InputTokens: 9, CachedTokens: 4, OutputTokens: 3}
+		saved := w.store.savedReplies()[0]
+		want := FinishedReply{
+			ChatID: reply.Started.ChatID, MessageID: reply.Started.MessageID, Status: memory.StatusComplete, Content: "Héllo 👋🏽", Tokens: memory.Tokens("Héllo 👋🏽"),
+			Metadata: ReplyMetadata{ModelVariant: "arco", Model: "gpt-exact-1", ResponseID: "resp_1", FinishReason: "length", Usage: &usage, Memory: &memory.Receipt{}},
+		}
+		if diff := cmp.Diff(want, saved); diff != "" {
+			t.Error(diff)
+		}
+		done := *end.Completed
+		if done.MessageID != saved.MessageID || done.ChatID != saved.ChatID || done.FinishReason != "length" || done.ModelVariant != "arco" || done.Usage != usage || done.ContentLength != 8 {
+			t.Errorf("%+v", done)
+		}
+	})
+}
+
+// How a reply can break off, what its row says then, and what its readers hear.
+func TestBrokenReplies(t *testing.T) {
+	t.Parallel()
+	overloaded := fault.Wrap(fault.UpstreamOverloaded, "The model has no room.", errors.New("status 429"))
+	for _, c := range []struct {
+		name      string
+		play      func(*world, *speech)
+		text      string
+		status    memory.Status
+		code      fault.Code
+		retryable bool
+	}{
+		{"the model breaks off", func(_ *world, s *speech) { s.say("Half a "); s.fail(overloaded) }, "Half a ", memory.StatusFailed, fault.UpstreamOverloaded, true},
+		{"before a word", func(_ *world, s *speech) { s.fail(overloaded) }, "", memory.StatusFailed, fault.UpstreamOverloaded, true},
+		{"for an unknown reason", func(_ *world, s *speech) { s.say("Half"); s.fail(errReset) }, "Half", memory.StatusFailed, fault.UpstreamFailed, true},
+		{"the model refuses the call", func(w *world, _ *speech) { w.model.will(refuses(overloaded)) }, "", memory.StatusFailed, fault.UpstreamOverloaded, true},
+		{"it takes too long", func(_ *world, s *speech) { s.say("Half") }, "Half", memory.StatusFailed, fault.UpstreamTimeout, true},
+		{"it takes too long to begin", func(w *world, _ *speech) {
+			w.model.will(func(ctx context.Context) (ModelStream, error) { <-ctx.Done(); return nil, ctx.Err() })
+		}, "", memory.StatusFailed, fault.UpstreamTimeout, true},
+		{"Postgres is away", func(w *world, s *speech) {
+			w.store.save = func(context.Context, FinishedReply) (bool, error) { return false, errReset }
+			s.say("Lost")
+			s.finish()
+		}, "Lost", "", fault.Internal, true},
+		{"Postgres hangs", func(w *world, s *speech) {
+			w.store.save = func(ctx context.Context, _ FinishedReply) (bool, error) { <-ctx.Done(); return false, ctx.Err() }
+			s.say("Lost")
+			s.finish()
+		}, "Lost", "", fault.Internal, true},
+		{"the chat is deleted meanwhile", func(w *world, s *speech) {
+			w.store.save = func(context.Context, FinishedReply) (bool, error) { return false, nil }
+			s.say("Gone")
+			s.finish()
+		}, "Gone", "", fault.ChatNotFound, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				said := newSpeech()
+				w.model.will(said.stream)
+				c.play(w, said)
+				reply := w.send(t, Message{Content: "Hi."})
+				text, end := ended(t, reply)
+				if text != c.text || failedWith(end) != c.code || end.Failed.Retryable != c.retryable || end.Failed.MessageID != reply.Started.MessageID || end.Failed.Message == "" {
+					t.Errorf("%q, %+v", text, end.Failed)
+				}
+				synctest.Wait()
+				w.checkSaved(t, c.status, c.text, c.code)
+				if value(t, w.Metrics.Replies.WithLabelValues("arco", "failed")) != 1 || value(t, w.Metrics.RunningReplies) != 0 {
+					t.Error("not counted as failed")
+				}
+			})
+		})
+	}
+}
+
+// checkSaved checks the only saved reply; an empty status is for none.
+func (w *world) checkSaved(t *testing.T, status memory.Status, text string, code fault.Code) {
+	t.Helper()
+	saved := w.store.savedReplies()
+	if status == "" {
+		if len(saved) != 0 {
+			t.Errorf("saved %+v", saved)
+		}
+		return
+	}
+	if len(saved) != 1 || saved[0].Status != status || saved[0].Content != text || saved[0].Metadata.Failure == nil ||
+		saved[0].Metadata.Failure.Code != string(code) || saved[0].Metadata.Model != "gpt-small" || saved[0].Metadata.Memory == nil {
+		t.Errorf("saved %+v", saved)
+	}
+}
+
+// Nobody is told that a reply is complete before it is stored.
+func TestTheEndComesAfterTheCommit(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		commit := make(chan struct{})
+		w.store.save = func(context.Context, FinishedReply) (bool, error) { <-commit; return true, nil }
+		reply := w.send(t, Message{Content: "Hi."})
+		if chunk, err := reply.Next(t.Context()); err != nil || string(chunk.Text) != "Fine." {
+			t.Fatalf("%q, %v", chunk.Text, err)
+		}
+		heard := make(chan streaming.Terminal, 1)
+		go func() {
+			_, end := ended(t, reply)
+			heard <- end
+		}()
+		synctest.Wait()
+		if len(heard) != 0 {
+			t.Error("told before the commit")
+		}
+		close(commit)
+		if end := <-heard; end.Completed == nil {
+			t.Errorf("%+v", end)
+		}
+	})
+}
+
+func TestWaitOpen(t *testing.T) {
+	t.Parallel()
+	overloaded := fault.New(fault.UpstreamOverloaded, "The model has no room.")
+	for _, c := range []struct {
+		name string
+		play func(*world, *speech)
+		want fault.Code
+	}{
+		{"accepted", func(*world, *speech) {}, ""},
+		{"speaking", func(_ *world, s *speech) { s.say("a") }, ""},
+		{"refused", func(w *world, _ *speech) { w.model.will(refuses(overloaded)) }, fault.UpstreamOverloaded},
+		{"broken after a word", func(_ *world, s *speech) { s.say("a"); s.fail(overloaded) }, ""},
+		{"nothing to say", func(_ *world, s *speech) { s.finish() }, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				said := newSpeech()
+				w.model.will(said.stream)
+				c.play(w, said)
+				reply := w.send(t, Message{Content: "Hi."})
+				err := reply.WaitOpen(t.Context())
+				wantFault(t, err, c.want)
+				if refused, ok := errors.AsType[*fault.Error](err); ok && refused.Details["message_id"] != reply.Started.MessageID {
+					t.Errorf("details %v", refused.Details)
+				}
+			})
+		})
+	}
+}
+
+// A reader that joins gets a failure as an event, so it is open at once.
+func TestWaitOpenOfAResumedReply(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.model.will(refuses(errReset))
+		first := w.send(t, Message{Content: "Hi."})
+		ended(t, first)
+		again, err := w.Resume(t.Context(), ada, first.Started.ChatID, &Cursor{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer again.Close()
+		if err := again.WaitOpen(t.Context()); err != nil {
+			t.Errorf("%v", err)
+		}
+		if _, end := ended(t, again); failedWith(end) != fault.UpstreamFailed {
+			t.Errorf("%+v", end)
+		}
+	})
+}
+
+func TestWaitGivesTheWholeReply(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.model.will(says("One ", "two."))
+		whole, err := w.send(t, Message{Content: "Hi."}).Wait(t.Context())
+		if err != nil || whole.Content != "One two." || whole.ContentLength != 8 || whole.FinishReason != "length" {
+			t.Errorf("%+v, %v", whole, err)
+		}
+
+		w.model.will(refuses(fault.New(fault.UpstreamTimeout, "Too late.")))
+		_, err = w.send(t, Message{Content: "Hi."}).Wait(t.Context())
+		wantFault(t, err, fault.UpstreamTimeout)
+
+		w.model.will(newSpeech().stream)
+		late, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err = w.send(t, Message{Content: "Hi."}).Wait(late); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%v", err)
+		}
+	})
+}
+
+func TestWaitOfACancelledReply(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		said := newSpeech()
+		w.model.will(said.stream)
+		said.say("One ")
+		reply := w.send(t, Message{Content: "Hi."})
+		synctest.Wait()
+		if _, err := w.Cancel(t.Context(), ada, reply.Started.ChatID); err != nil {
+			t.Fatal(err)
+		}
+		whole, err := reply.Wait(t.Context())
+		if err != nil || whole.Content != "One " || whole.FinishReason != "cancelled" || whole.ContentLength != 4 || string(whole.Memory) != "null" || whole.MessageID != reply.Started.MessageID {
+			t.Errorf("%+v, %v", whole, err)
+		}
+	})
+}

@@ -1,0 +1,235 @@
+package chat
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/arcoscribe/throughline/internal/auth"
+	"github.com/arcoscribe/throughline/internal/fault"
+	"github.com/arcoscribe/throughline/internal/memory"
+	"github.com/arcoscribe/throughline/streaming"
+	"github.com/google/uuid"
+)
+
+// fakeStore keeps replies in memory. The functions, where a test sets them, take the place of what a
+// method does.
+type fakeStore struct {
+	mu      sync.Mutex
+	turns   []NewTurn
+	replies []StoredReply // oldest first
+	saved   []FinishedReply
+	renewed [][]uuid.UUID
+	stop    []uuid.UUID // asked for by RequestCancel, told by RenewLeases
+
+	start func(ctx context.Context, turn NewTurn) (StartedTurn, error)
+	save  func(ctx context.Context, reply FinishedReply) (bool, error)
+	find  func(ctx context.Context) error
+	renew func(ctx context.Context) error
+}
+
+var _ Store = (*fakeStore)(nil)
+
+func newFakeStore() *fakeStore { return &fakeStore{} }
+
+func (f *fakeStore) StartTurn(ctx context.Context, _ auth.Principal, turn NewTurn) (StartedTurn, error) {
+	started := StartedTurn{Started: true}
+	if f.start != nil {
+		var err error
+		if started, err = f.start(ctx, turn); err != nil || !started.Started {
+			return started, err
+		}
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.turns = append(f.turns, turn)
+	f.replies = append(f.replies, StoredReply{
+		ChatID: turn.ChatID, UserMessageID: turn.UserMessageID, MessageID: turn.MessageID,
+		Status: memory.StatusStreaming, Metadata: ReplyMetadata{ModelVariant: turn.Variant},
+	})
+	return started, nil
+}
+
+func (f *fakeStore) SaveReply(ctx context.Context, _ auth.Principal, reply FinishedReply) (bool, error) {
+	if f.save != nil {
+		if saved, err := f.save(ctx, reply); err != nil || !saved {
+			return saved, err
+		}
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.saved = append(f.saved, reply)
+	for i := range f.replies {
+		if f.replies[i].MessageID == reply.MessageID {
+			f.replies[i].Status, f.replies[i].Content, f.replies[i].Metadata = reply.Status, reply.Content, reply.Metadata
+		}
+	}
+	return true, nil
+}
+
+func (f *fakeStore) FindReply(ctx context.Context, _ auth.Principal, chatID, messageID uuid.UUID) (StoredReply, bool, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.find != nil {
+		if err := f.find(ctx); err != nil {
+			return StoredReply{}, false, err
+		}
+	}
+	exists := false
+	for _, reply := range slices.Backward(f.replies) {
+		if reply.ChatID != chatID {
+			continue
+		}
+		if exists = true; messageID == uuid.Nil || reply.MessageID == messageID {
+			return reply, true, nil
+		}
+	}
+	if !exists {
+		return StoredReply{}, false, fault.New(fault.ChatNotFound, "There is no such chat.")
+	}
+	return StoredReply{}, false, nil
+}
+
+func (f *fakeStore) RequestCancel(_ context.Context, _ auth.Principal, messageID uuid.UUID) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.stop = append(f.stop, messageID)
+	return nil
+}
+
+func (f *fakeStore) RenewLeases(ctx context.Context, ids []uuid.UUID, _ time.Duration) ([]uuid.UUID, error) {
+	f.mu.Lock()
+	f.renewed = append(f.renewed, ids)
+	stop := slices.Clone(f.stop)
+	f.mu.Unlock()
+	if f.renew != nil {
+		return nil, f.renew(ctx)
+	}
+	return stop, nil
+}
+
+// finding sets find while others may be at it.
+func (f *fakeStore) finding(find func(context.Context) error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.find = find
+}
+
+// put stores a reply as another server would, or changes it.
+func (f *fakeStore) put(reply StoredReply) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.replies = slices.DeleteFunc(f.replies, func(known StoredReply) bool { return known.MessageID == reply.MessageID })
+	f.replies = append(f.replies, reply)
+}
+
+// remove deletes a reply.
+func (f *fakeStore) remove(messageID uuid.UUID) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.replies = slices.DeleteFunc(f.replies, func(known StoredReply) bool { return known.MessageID == messageID })
+}
+
+func (f *fakeStore) savedReplies() []FinishedReply {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.saved)
+}
+
+func (f *fakeStore) renewals() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.renewed)
+}
+
+// fakeModel answers as a test says.
+type fakeModel struct {
+	answer func(ctx context.Context) (ModelStream, error)
+	mu     sync.Mutex
+	asked  []ModelRequest
+}
+
+func (m *fakeModel) Stream(ctx context.Context, request ModelRequest) (ModelStream, error) {
+	m.mu.Lock()
+	m.asked = append(m.asked, request)
+	answer := m.answer
+	m.mu.Unlock()
+	return answer(ctx)
+}
+
+// will says how later calls are answered.
+func (m *fakeModel) will(answer func(context.Context) (ModelStream, error)) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.answer = answer
+}
+
+func (m *fakeModel) requests() []ModelRequest {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Clone(m.asked)
+}
+
+// says is a model that says these pieces and is done.
+func says(pieces ...string) func(context.Context) (ModelStream, error) {
+	return func(ctx context.Context) (ModelStream, error) {
+		s := newSpeech()
+		for _, piece := range pieces {
+			s.say(piece)
+		}
+		s.finish()
+		return s.stream(ctx)
+	}
+}
+
+// refuses is a model that accepts no call.
+func refuses(err error) func(context.Context) (ModelStream, error) {
+	return func(context.Context) (ModelStream, error) { return nil, err }
+}
+
+// speech is a reply that a test makes step by step.
+type speech struct{ steps chan step }
+
+type step struct {
+	text string
+	last bool
+	err  error
+}
+
+func newSpeech() *speech { return &speech{steps: make(chan step, 1000)} }
+
+func (s *speech) say(text string)  { s.steps <- step{text: text} }
+func (s *speech) finish()          { s.steps <- step{last: true} }
+func (s *speech) fail(cause error) { s.steps <- step{last: true, err: cause} }
+
+// stream is what a fakeModel answers with.
+func (s *speech) stream(ctx context.Context) (ModelStream, error) {
+	return &speechStream{ctx: ctx, steps: s.steps}, nil
+}
+
+type speechStream struct {
+	ctx   context.Context //nolint:containedctx // as an HTTP stream holds its request's
+	steps <-chan step
+	delta string
+	err   error
+}
+
+func (s *speechStream) Next() bool {
+	select {
+	case next := <-s.steps:
+		s.delta, s.err = next.text, next.err
+		return !next.last
+	case <-s.ctx.Done():
+		s.err = fault.Wrap(fault.UpstreamFailed, "The call of the model was ended.", context.Cause(s.ctx))
+		return false
+	}
+}
+
+func (s *speechStream) Delta() string { return s.delta }
+func (s *speechStream) Err() error    { return s.err }
+func (s *speechStream) Close() error  { return nil }
+
+func (s *speechStream) Result() ModelResult {
+	return ModelResult{Model: "gpt-exact-1", ResponseID: "resp_1", FinishReason: "length", Usage: streaming.Usage{InputTokens: 9, CachedTokens: 4, OutputTokens: 3}}
+}

@@ -1,0 +1,149 @@
+package chat
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"log/slog"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/arcoscribe/throughline/internal/auth"
+	"github.com/arcoscribe/throughline/internal/fault"
+	"github.com/arcoscribe/throughline/internal/memory"
+	"github.com/arcoscribe/throughline/internal/metrics"
+	"github.com/arcoscribe/throughline/streaming"
+	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) {
+	memory.Tokens("the tokenizer is built once") // and not on some test's synthetic clock
+	code := m.Run()
+	if err := goleak.Find(); code == 0 && err != nil {
+		_, _ = os.Stderr.WriteString(err.Error() + "\n")
+		code = 1
+	}
+	os.Exit(code)
+}
+
+var ada = auth.Principal{UserID: uuid.MustParse("8f14e45f-ceea-467f-a0e6-1b2c3d4e5f60")}
+
+// world is a service with a store and a model that do as a test says. What Postgres really does is
+// tested where Postgres is.
+type world struct {
+	*Service
+	store *fakeStore
+	model *fakeModel
+	logs  *lockedBuffer
+}
+
+// newWorld makes one. It is closed with the test, at once: what runs then is interrupted.
+func newWorld(t *testing.T, change ...func(*Config)) *world {
+	t.Helper()
+	w := &world{store: newFakeStore(), model: &fakeModel{answer: says("Fine.")}, logs: &lockedBuffer{}}
+	config := Config{
+		Store: w.store, Model: w.model, Metrics: metrics.New(),
+		Logger:       slog.New(slog.NewJSONHandler(w.logs, &slog.HandlerOptions{Level: slog.LevelDebug})),
+		Variants:     []Variant{{Name: "arco", Model: "gpt-small"}, {Name: "arco-pro", Model: "gpt-large"}},
+		Instructions: "Be kind.", Limits: memory.DefaultLimits(), ReplyTimeout: 10 * time.Minute,
+	}
+	for _, f := range change {
+		f(&config)
+	}
+	w.Service = New(config)
+	t.Cleanup(func() {
+		now, cancel := context.WithCancel(context.Background())
+		cancel()
+		w.Close(now)
+	})
+	return w
+}
+
+// send sends a message that is accepted; the reply is closed with the test.
+func (w *world) send(t *testing.T, message Message) *Reply {
+	t.Helper()
+	reply, err := w.Send(t.Context(), ada, message)
+	if err != nil {
+		t.Fatalf("send: %v", err)
+	}
+	t.Cleanup(reply.Close)
+	return reply
+}
+
+// ended reads a reply to its end.
+func ended(t *testing.T, reply *Reply) (text string, end streaming.Terminal) {
+	t.Helper()
+	for {
+		chunk, err := reply.Next(t.Context())
+		if err != nil {
+			t.Fatalf("after %q: %v", text, err)
+		}
+		if chunk.End != nil {
+			return text, *chunk.End
+		}
+		text += string(chunk.Text)
+	}
+}
+
+// failedWith is the code of a message.failed, "" for another end.
+func failedWith(end streaming.Terminal) fault.Code {
+	if end.Failed == nil {
+		return ""
+	}
+	return fault.Code(end.Failed.Code)
+}
+
+func wantFault(t *testing.T, err error, want fault.Code) {
+	t.Helper()
+	if fault.CodeOf(err) != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+}
+
+// value reads a counter or a gauge.
+func value(t *testing.T, metric prometheus.Metric) float64 {
+	t.Helper()
+	var read dto.Metric
+	if err := metric.Write(&read); err != nil {
+		t.Fatal(err)
+	}
+	return read.GetCounter().GetValue() + read.GetGauge().GetValue()
+}
+
+type lockedBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
+}
+
+// lines are the log lines with this message.
+func (w *world) lines(t *testing.T, message string) []map[string]any {
+	t.Helper()
+	var found []map[string]any
+	for raw := range bytes.Lines([]byte(w.logs.String())) {
+		var line map[string]any
+		if err := json.Unmarshal(raw, &line); err != nil {
+			t.Fatal(err)
+		}
+		if line["msg"] == message {
+			found = append(found, line)
+		}
+	}
+	return found
+}

@@ -1,0 +1,125 @@
+package chat
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+
+	"github.com/arcoscribe/throughline/internal/fault"
+	"github.com/arcoscribe/throughline/internal/memory"
+	"github.com/google/uuid"
+)
+
+// repeated is a store that knows the message already, with the reply it got then.
+func repeated(w *world, reply StoredReply) EarlierTurn {
+	earlier := EarlierTurn{ChatID: reply.ChatID, UserMessageID: reply.UserMessageID, Content: "Hello.", MessageID: reply.MessageID}
+	w.store.put(reply)
+	w.store.start = func(context.Context, NewTurn) (StartedTurn, error) { return StartedTurn{Earlier: &earlier}, nil }
+	return earlier
+}
+
+func storedReply(status memory.Status, text string) StoredReply {
+	return StoredReply{ChatID: uuid.New(), UserMessageID: uuid.New(), MessageID: uuid.New(), Status: status, Content: text, Metadata: ReplyMetadata{ModelVariant: "arco"}}
+}
+
+// The same message again: the reply it started, from where the client has it, and no call of the model.
+func TestTheSameMessageAgain(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name   string
+		resume func(EarlierTurn) *Cursor
+		text   string
+		offset int
+		err    error
+	}{
+		{"from the beginning", func(EarlierTurn) *Cursor { return nil }, "The héllo.", 0, nil},
+		{"from a place on", func(e EarlierTurn) *Cursor { return &Cursor{MessageID: e.MessageID, After: 6} }, "llo.", 6, nil},
+		{"from a place past the end", func(e EarlierTurn) *Cursor { return &Cursor{MessageID: e.MessageID, After: MaxReply} }, "", 10, nil},
+		{"from the end", func(e EarlierTurn) *Cursor { return &Cursor{MessageID: e.MessageID, End: true} }, "", 0, ErrNothingToStream},
+		{"from a place in another reply", func(EarlierTurn) *Cursor { return &Cursor{MessageID: uuid.New(), After: 6} }, "The héllo.", 0, nil},
+		{"from the end of another reply", func(EarlierTurn) *Cursor { return &Cursor{MessageID: uuid.New(), End: true} }, "The héllo.", 0, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				earlier := repeated(w, storedReply(memory.StatusComplete, "The héllo."))
+				for _, chatID := range []uuid.UUID{uuid.Nil, earlier.ChatID} {
+					reply, err := w.Send(t.Context(), ada, Message{ChatID: chatID, Content: " Hello. ", ClientMessageID: uuid.New(), Resume: c.resume(earlier)})
+					if !errors.Is(err, c.err) {
+						t.Fatalf("%v", err)
+					}
+					if err != nil {
+						continue
+					}
+					text, end := ended(t, reply)
+					reply.Close()
+					if text != c.text || reply.Started.Offset != c.offset || !reply.Started.Resumed || end.Completed == nil || end.Completed.ContentLength != 10 {
+						t.Errorf("%q, %+v, %+v", text, reply.Started, end)
+					}
+					if reply.Started.MessageID != earlier.MessageID || reply.Started.UserMessageID != earlier.UserMessageID {
+						t.Errorf("another reply: %+v", reply.Started)
+					}
+				}
+				if len(w.model.requests()) != 0 {
+					t.Error("the model was asked again")
+				}
+			})
+		})
+	}
+}
+
+func TestTheSameIDForAnotherMessage(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		earlier := repeated(w, storedReply(memory.StatusComplete, "Hi."))
+		for _, message := range []Message{
+			{Content: "Goodbye."}, {Content: "hello."}, {Content: "Goodbye.", ChatID: earlier.ChatID}, {Content: "Hello.", ChatID: uuid.New()},
+		} {
+			_, err := w.Send(t.Context(), ada, message)
+			wantFault(t, err, fault.IdempotencyMismatch)
+		}
+	})
+}
+
+// A message whose reply is gone must not be answered with another message's.
+func TestTheSameMessageAgainWithoutItsReply(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		other := storedReply(memory.StatusComplete, "The answer to something else.")
+		earlier := repeated(w, other)
+		earlier.MessageID = uuid.Nil
+		w.store.start = func(context.Context, NewTurn) (StartedTurn, error) { return StartedTurn{Earlier: &earlier}, nil }
+		_, err := w.Send(t.Context(), ada, Message{Content: "Hello."})
+		wantFault(t, err, fault.MessageNotFound)
+	})
+}
+
+// The same message again while its reply is being made: one generation, two readers.
+func TestTheSameMessageAgainJoins(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		said := newSpeech()
+		w.model.will(said.stream)
+		first := w.send(t, Message{Content: "Hello."})
+		said.say("One ")
+		synctest.Wait()
+		stored, _, err := w.store.FindReply(t.Context(), ada, first.Started.ChatID, uuid.Nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		repeated(w, stored)
+		second := w.send(t, Message{Content: "Hello.", Resume: &Cursor{MessageID: stored.MessageID, After: 2}})
+		said.say("two.")
+		said.finish()
+		whole, _ := ended(t, first)
+		rest, end := ended(t, second)
+		if whole != "One two." || rest != "e two." || end.Completed == nil || second.Started.Offset != 2 || len(w.model.requests()) != 1 {
+			t.Errorf("%q, %q, %+v, asked %d times", whole, rest, end, len(w.model.requests()))
+		}
+	})
+}

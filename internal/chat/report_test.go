@@ -1,0 +1,148 @@
+package chat
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/arcoscribe/throughline/internal/fault"
+	"github.com/arcoscribe/throughline/internal/memory"
+	"github.com/google/uuid"
+	dto "github.com/prometheus/client_model/go"
+)
+
+// turnsOf makes a buffer of turns with this many tokens each.
+func turnsOf(turns, tokens int) []memory.Message {
+	var buffer []memory.Message
+	for i := range turns {
+		question := memory.Message{ID: uuid.New(), Seq: int64(2*i + 1), Role: memory.RoleUser, Content: fmt.Sprintf("Question %d?", i), Tokens: tokens / 2}
+		answer := memory.Message{ID: uuid.New(), ReplyTo: question.ID, Seq: int64(2*i + 2), Role: memory.RoleAssistant, Content: fmt.Sprintf("Answer %d.", i), Tokens: tokens - tokens/2}
+		buffer = append(buffer, question, answer)
+	}
+	return buffer
+}
+
+// Turns that the model cannot see are a promise broken: told once, counted, and in the receipt.
+func TestDroppedTurnsAreVisible(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name              string
+		buffer            []memory.Message
+		pending           int
+		dropped, truncate float64
+	}{
+		{"all fit", turnsOf(5, 100), 5, 0, 0},
+		{"the bridge is full", turnsOf(10, 1000), 10, 1, 0},
+		{"older ones were not even read", turnsOf(5, 100), 25, 20, 0},
+		{"both", turnsOf(10, 1000), 12, 3, 0},
+		{"the counter lags behind", turnsOf(5, 100), 3, 0, 0},
+		{"the last turn is huge", []memory.Message{{ID: uuid.New(), Seq: 1, Role: memory.RoleUser, Content: strings.Repeat("word ", 5000), Tokens: 5001}}, 1, 0, 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				w.store.start = func(context.Context, NewTurn) (StartedTurn, error) {
+					return StartedTurn{Started: true, Buffer: c.buffer, PendingTurns: c.pending}, nil
+				}
+				reply := w.send(t, Message{ChatID: uuid.New(), Content: "And now?"})
+				ended(t, reply)
+				synctest.Wait()
+				receipt := w.store.savedReplies()[0].Metadata.Memory
+				if value(t, w.Metrics.DroppedTurns) != c.dropped || float64(receipt.DroppedTurns) != c.dropped {
+					t.Errorf("dropped %v, receipt %+v", value(t, w.Metrics.DroppedTurns), receipt)
+				}
+				if value(t, w.Metrics.TruncatedPrompts) != c.truncate || receipt.Truncated != (c.truncate > 0) {
+					t.Errorf("truncated %v, receipt %+v", value(t, w.Metrics.TruncatedPrompts), receipt)
+				}
+				warnings := w.lines(t, "prompt does not hold the whole conversation")
+				if len(warnings) != int(min(1, c.dropped+c.truncate)) {
+					t.Fatalf("%d warnings", len(warnings))
+				}
+				if len(warnings) == 1 && (warnings[0]["dropped_turns"] != c.dropped || warnings[0]["chat_id"] != reply.Started.ChatID.String() || warnings[0]["level"] != "WARN") {
+					t.Errorf("%v", warnings[0])
+				}
+			})
+		})
+	}
+}
+
+func TestOneLinePerReply(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		reply := w.send(t, Message{Content: "Hello."})
+		ended(t, reply)
+		w.model.will(refuses(fault.New(fault.UpstreamOverloaded, "No room.")))
+		ended(t, w.send(t, Message{Content: "Hello.", Variant: "arco-pro"}))
+		synctest.Wait()
+		lines := w.lines(t, "reply ended")
+		if len(lines) != 2 {
+			t.Fatalf("%d lines", len(lines))
+		}
+		good, bad := lines[0], lines[1]
+		if good["level"] != "INFO" || good["status"] != "complete" || good["message_id"] != reply.Started.MessageID.String() || good["input_tokens"] != 9.0 || good["model"] != "gpt-exact-1" || good["error"] != nil {
+			t.Errorf("%v", good)
+		}
+		if bad["level"] != "WARN" || bad["status"] != "failed" || bad["model_variant"] != "arco-pro" || bad["error"] != "upstream_overloaded: No room." {
+			t.Errorf("%v", bad)
+		}
+		tokens := w.Metrics.Tokens
+		for direction, want := range map[string]float64{"input": 9, "cached": 4, "output": 3} {
+			if got := value(t, tokens.WithLabelValues("reply", direction)); got != want {
+				t.Errorf("%v %s tokens", got, direction)
+			}
+		}
+		if value(t, w.Metrics.Replies.WithLabelValues("arco", "complete")) != 1 || value(t, w.Metrics.Replies.WithLabelValues("arco-pro", "failed")) != 1 {
+			t.Error("replies are not counted")
+		}
+		var overhead dto.Metric
+		if err := w.Metrics.Overhead.Write(&overhead); err != nil || overhead.GetHistogram().GetSampleCount() != 2 {
+			t.Errorf("overhead of %d calls, %v", overhead.GetHistogram().GetSampleCount(), err)
+		}
+	})
+}
+
+// Whatever happens to a reply: what people and models said is in no log line and no metric.
+func TestNoContentInLogs(t *testing.T) {
+	t.Parallel()
+	const canary = "canary-9d1c"
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, func(c *Config) { c.Instructions = canary })
+		buffer := turnsOf(20, 1000)
+		for i := range buffer {
+			buffer[i].Content += canary
+		}
+		w.store.start = func(context.Context, NewTurn) (StartedTurn, error) {
+			return StartedTurn{Started: true, SystemPrompt: canary, Brief: memory.Brief{Summary: canary, Tokens: 5, Version: 1}, Buffer: buffer, PendingTurns: 30}, nil
+		}
+		message := Message{Content: canary, Sources: []memory.Source{{Title: canary, Content: canary, URL: canary}}, Metadata: map[string]any{canary: canary}}
+		ends := map[string]func(*speech){
+			"complete": func(s *speech) { s.finish() },
+			"failed":   func(s *speech) { s.fail(fault.New(fault.UpstreamFailed, "The model failed.")) },
+		}
+		for _, play := range ends {
+			said := newSpeech()
+			w.model.will(said.stream)
+			said.say(canary)
+			play(said)
+			ended(t, w.send(t, message))
+		}
+		w.store.save = func(context.Context, FinishedReply) (bool, error) { return false, errReset }
+		w.model.will(says(canary))
+		ended(t, w.send(t, message))
+		w.store.renew = func(context.Context) error { return errReset }
+		w.model.will(func(ctx context.Context) (ModelStream, error) { s := newSpeech(); s.say(canary); return s.stream(ctx) })
+		ended(t, w.send(t, message)) // until it takes too long
+		synctest.Wait()
+		if logs := w.logs.String(); strings.Contains(logs, canary) || strings.Count(logs, "reply ended") != 4 || !strings.Contains(logs, "leases not renewed") {
+			t.Errorf("%s", logs)
+		}
+		families, err := w.Metrics.Registry.Gather()
+		if err != nil || strings.Contains(fmt.Sprint(families), canary) {
+			t.Errorf("in a metric, or %v", err)
+		}
+	})
+}

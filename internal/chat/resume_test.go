@@ -1,0 +1,199 @@
+package chat
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/arcoscribe/throughline/internal/fault"
+	"github.com/arcoscribe/throughline/internal/memory"
+	"github.com/arcoscribe/throughline/streaming"
+	"github.com/google/uuid"
+)
+
+func (w *world) resume(t *testing.T, chatID uuid.UUID, cursor *Cursor) *Reply {
+	t.Helper()
+	reply, err := w.Resume(t.Context(), ada, chatID, cursor)
+	if err != nil {
+		t.Fatalf("resume: %v", err)
+	}
+	t.Cleanup(reply.Close)
+	return reply
+}
+
+// A reply that has ended is told again with the terminal event that its status calls for, however long
+// ago that was.
+func TestResumeOfAnEndedReply(t *testing.T) {
+	t.Parallel()
+	usage := streaming.Usage{InputTokens: 5}
+	for _, c := range []struct {
+		status   memory.Status
+		metadata ReplyMetadata
+		event    string
+		code     fault.Code
+	}{
+		{memory.StatusComplete, ReplyMetadata{FinishReason: "length", Usage: &usage, Memory: &memory.Receipt{TailTurns: 2}}, streaming.EventCompleted, ""},
+		{memory.StatusComplete, ReplyMetadata{}, streaming.EventCompleted, ""}, // a row that another program wrote
+		{memory.StatusCancelled, ReplyMetadata{}, streaming.EventCancelled, ""},
+		{memory.StatusInterrupted, ReplyMetadata{}, streaming.EventFailed, fault.Interrupted},
+		{memory.StatusFailed, ReplyMetadata{Failure: &Failure{Code: "upstream_timeout", Message: "Too late."}}, streaming.EventFailed, fault.UpstreamTimeout},
+	} {
+		t.Run(string(c.status), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				stored := storedReply(c.status, "Said só far")
+				stored.Metadata = c.metadata
+				w.store.put(stored)
+				reply := w.resume(t, stored.ChatID, &Cursor{MessageID: stored.MessageID, After: 5})
+				text, end := ended(t, reply)
+				if text != "só far" || reply.Started.Offset != 5 || !reply.Started.Resumed || end.Name() != c.event || failedWith(end) != c.code {
+					t.Errorf("%q, %+v, %+v", text, reply.Started, end)
+				}
+				if end.Completed != nil && (end.Completed.ContentLength != 11 || end.Completed.FinishReason == "" || len(end.Completed.Memory) == 0) {
+					t.Errorf("%+v", end.Completed)
+				}
+				if end.Cancelled != nil && end.Cancelled.ContentLength != 11 {
+					t.Errorf("%+v", end.Cancelled)
+				}
+			})
+		})
+	}
+}
+
+func TestResumeWithNothingToStream(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		stored := storedReply(memory.StatusComplete, "Done.")
+		w.store.put(stored)
+		for name, cursor := range map[string]*Cursor{"no cursor": nil, "the end": {End: true}, "the end of this reply": {MessageID: stored.MessageID, End: true}} {
+			if _, err := w.Resume(t.Context(), ada, stored.ChatID, cursor); !errors.Is(err, ErrNothingToStream) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		_, err := w.Resume(t.Context(), ada, stored.ChatID, &Cursor{MessageID: uuid.New()})
+		wantFault(t, err, fault.MessageNotFound)
+		_, err = w.Resume(t.Context(), ada, uuid.New(), nil)
+		wantFault(t, err, fault.ChatNotFound)
+		_, err = w.Resume(t.Context(), ada, uuid.New(), &Cursor{})
+		wantFault(t, err, fault.ChatNotFound)
+	})
+}
+
+func TestResumeOfARunningReply(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		said := newSpeech()
+		w.model.will(said.stream)
+		first := w.send(t, Message{Content: "Hello."})
+		said.say("One two ")
+		synctest.Wait()
+		follower := w.resume(t, first.Started.ChatID, nil)
+		behind := w.resume(t, first.Started.ChatID, &Cursor{After: 4})
+		ahead := w.resume(t, first.Started.ChatID, &Cursor{After: 100})
+		said.say("three.")
+		said.finish()
+		for _, c := range []struct {
+			reply  *Reply
+			text   string
+			offset int
+		}{{follower, "One two three.", 0}, {behind, "two three.", 4}, {ahead, "three.", 8}} {
+			text, end := ended(t, c.reply)
+			if text != c.text || c.reply.Started.Offset != c.offset || end.Completed == nil {
+				t.Errorf("%q at %d, %+v", text, c.reply.Started.Offset, end)
+			}
+		}
+	})
+}
+
+// A reply that another server makes is looked up until it is stored.
+func TestResumeOfAReplyMadeElsewhere(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name string
+		play func(*world, StoredReply)
+		text string
+		end  string
+		code fault.Code
+	}{
+		{"it ends", func(w *world, r StoredReply) {
+			r.Status, r.Content = memory.StatusComplete, "Made elsewhere."
+			w.store.put(r)
+		}, "elsewhere.", streaming.EventCompleted, ""},
+		{"its server dies", func(w *world, r StoredReply) {
+			r.Status, r.Content = memory.StatusInterrupted, "Made e"
+			w.store.put(r)
+		}, "e", streaming.EventFailed, fault.Interrupted},
+		{"it is deleted", func(w *world, r StoredReply) {
+			other := storedReply(memory.StatusComplete, "")
+			other.ChatID = r.ChatID
+			w.store.put(other)
+			w.store.remove(r.MessageID)
+		}, "", streaming.EventFailed, fault.MessageNotFound},
+		{"its chat is deleted", func(w *world, r StoredReply) { w.store.remove(r.MessageID) }, "", streaming.EventFailed, fault.MessageNotFound},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				elsewhere := storedReply(memory.StatusStreaming, "")
+				w.store.put(elsewhere)
+				reply := w.resume(t, elsewhere.ChatID, &Cursor{After: 5})
+				if err := reply.WaitOpen(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(time.Minute) // of the synthetic clock: it is waited for as long as it takes
+				c.play(w, elsewhere)
+				begin := time.Now()
+				text, end := ended(t, reply)
+				if text != c.text || end.Name() != c.end || failedWith(end) != c.code {
+					t.Errorf("%q, %+v", text, end)
+				}
+				if waited := time.Since(begin); waited > followInterval {
+					t.Errorf("noticed after %s", waited)
+				}
+			})
+		})
+	}
+}
+
+func TestFollowingSurvivesAnOutage(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		elsewhere := storedReply(memory.StatusStreaming, "")
+		w.store.put(elsewhere)
+		reply := w.resume(t, elsewhere.ChatID, nil)
+		back := time.Now().Add(10 * time.Second)
+		w.store.finding(func(context.Context) error {
+			if time.Now().Before(back) {
+				return errReset
+			}
+			return nil
+		})
+		elsewhere.Status, elsewhere.Content = memory.StatusComplete, "Made elsewhere."
+		w.store.put(elsewhere)
+		if text, end := ended(t, reply); text != "Made elsewhere." || end.Completed == nil {
+			t.Errorf("%q, %+v", text, end)
+		}
+	})
+}
+
+// A reader that leaves takes its watcher along: the synthetic clock would find it.
+func TestClosedFollowerIsNoLongerServed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		elsewhere := storedReply(memory.StatusStreaming, "")
+		w.store.put(elsewhere)
+		reply := w.resume(t, elsewhere.ChatID, nil)
+		synctest.Wait()
+		reply.Close()
+		w.store.finding(func(context.Context) error { t.Error("still looked up"); return nil })
+		time.Sleep(time.Minute) // of the synthetic clock
+	})
+}

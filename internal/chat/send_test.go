@@ -1,0 +1,193 @@
+package chat
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/arcoscribe/throughline/internal/fault"
+	"github.com/arcoscribe/throughline/internal/memory"
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+)
+
+func TestSendStartsATurn(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		clientID := uuid.New()
+		reply := w.send(t, Message{Content: "  Hello there.\nSecond line ", ClientMessageID: clientID, Metadata: map[string]any{"screen": "home"}})
+		if err := reply.WaitOpen(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		turn := w.store.turns[0]
+		want := NewTurn{
+			ChatID: turn.ChatID, NewChat: true, Title: "Hello there.", UserMessageID: turn.UserMessageID, MessageID: turn.MessageID,
+			Content: "Hello there.\nSecond line", ContentTokens: memory.Tokens("Hello there.\nSecond line"),
+			Metadata: map[string]any{"screen": "home"}, ClientMessageID: clientID, Variant: "arco", Lease: 15 * time.Second,
+		}
+		if diff := cmp.Diff(want, turn); diff != "" {
+			t.Error(diff)
+		}
+		for _, id := range []uuid.UUID{turn.ChatID, turn.UserMessageID, turn.MessageID} {
+			if id.Version() != 7 {
+				t.Errorf("%s is no UUIDv7", id)
+			}
+		}
+		begin := reply.Started
+		if begin.ChatID != turn.ChatID || begin.UserMessageID != turn.UserMessageID || begin.MessageID != turn.MessageID || begin.ModelVariant != "arco" || begin.Resumed || begin.Offset != 0 {
+			t.Errorf("%+v", begin)
+		}
+	})
+}
+
+func TestSendContinuesAChat(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		chatID := uuid.New()
+		w.send(t, Message{ChatID: chatID, Content: "Hello.", Variant: "arco-pro"})
+		synctest.Wait()
+		if turn := w.store.turns[0]; turn.NewChat || turn.ChatID != chatID || turn.Title != "" || turn.Variant != "arco-pro" {
+			t.Errorf("%+v", turn)
+		}
+		if saved := w.store.savedReplies(); len(saved) != 1 || saved[0].Metadata.ModelVariant != "arco-pro" {
+			t.Errorf("%+v", saved)
+		}
+	})
+}
+
+// What the model is asked: the variant's model, our instructions and the chat's, the prompt that memory
+// builds.
+func TestSendAsksTheModel(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		brief := memory.Brief{Summary: "The user likes trains.", Tokens: 5, Version: 2, CoveredSeq: 4}
+		buffer := []memory.Message{
+			{ID: uuid.New(), Seq: 5, Role: memory.RoleUser, Content: "Which train?", Tokens: 3},
+			{ID: uuid.New(), Seq: 6, Role: memory.RoleAssistant, Content: "The slow one.", Tokens: 4},
+		}
+		sources := []memory.Source{{Title: "Timetable", Content: "Trains run."}}
+		w.store.start = func(context.Context, NewTurn) (StartedTurn, error) {
+			return StartedTurn{Started: true, SystemPrompt: "Speak like a conductor.", Brief: brief, Buffer: buffer, PendingTurns: 1}, nil
+		}
+		chatID := uuid.New()
+		_, end := ended(t, w.send(t, Message{ChatID: chatID, Content: "When?", Variant: "arco-pro", Sources: sources}))
+		prompt := memory.Build(brief, memory.Turns(buffer), memory.Question{Content: "When?", Sources: sources}, memory.DefaultLimits())
+		want := ModelRequest{Model: "gpt-large", Instructions: "Be kind.\n\nSpeak like a conductor.", Input: prompt.Input, ChatID: chatID, UserID: ada.UserID}
+		if diff := cmp.Diff([]ModelRequest{want}, w.model.requests()); diff != "" {
+			t.Error(diff)
+		}
+		if !strings.Contains(string(end.Completed.Memory), `"brief_version":2`) || *w.store.savedReplies()[0].Metadata.Memory != prompt.Receipt {
+			t.Errorf("receipt %s", end.Completed.Memory)
+		}
+		synctest.Wait()
+		if value(t, w.Metrics.DroppedTurns) != 0 || len(w.lines(t, "prompt does not hold the whole conversation")) != 0 {
+			t.Error("nothing was dropped")
+		}
+	})
+}
+
+func TestSendRefuses(t *testing.T) {
+	t.Parallel()
+	running := uuid.New()
+	down := errors.New("postgres is away")
+	for _, c := range []struct {
+		name    string
+		message Message
+		started StartedTurn
+		err     error
+		want    fault.Code
+		detail  string
+	}{
+		{"nothing to say", Message{}, StartedTurn{Started: true}, nil, fault.ValidationFailed, "content"},
+		{"an unknown variant", Message{Content: "x", Variant: "gpt-large"}, StartedTurn{Started: true}, nil, fault.UnknownModelVariant, "model_variants"},
+		{"a chat that is not there", Message{Content: "x", ChatID: uuid.New()}, StartedTurn{}, nil, fault.ChatNotFound, ""},
+		{"a busy chat", Message{Content: "x", ChatID: uuid.New()}, StartedTurn{Running: running}, nil, fault.GenerationInProgress, "message_id"},
+		{"no Postgres", Message{Content: "x"}, StartedTurn{}, down, fault.Internal, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				w.store.start = func(context.Context, NewTurn) (StartedTurn, error) { return c.started, c.err }
+				_, err := w.Send(t.Context(), ada, c.message)
+				wantFault(t, err, c.want)
+				if refused, ok := errors.AsType[*fault.Error](err); ok && c.detail != "" && refused.Details[c.detail] == nil {
+					t.Errorf("details %v", refused.Details)
+				}
+				synctest.Wait()
+				if len(w.model.requests()) != 0 || value(t, w.Metrics.RunningReplies) != 0 {
+					t.Error("the model was asked")
+				}
+			})
+		})
+	}
+}
+
+// The reader is one thing, the reply another: a phone that leaves does not stop it.
+func TestReplyGoesOnWithoutItsReader(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		said := newSpeech()
+		w.model.will(said.stream)
+		request, leave := context.WithCancel(t.Context())
+		reply, err := w.Send(request, ada, Message{Content: "Hello."})
+		if err != nil {
+			t.Fatal(err)
+		}
+		leave()
+		reply.Close()
+		said.say("Still ")
+		said.say("here.")
+		said.finish()
+		synctest.Wait()
+		if saved := w.store.savedReplies(); len(saved) != 1 || saved[0].Content != "Still here." || saved[0].Status != memory.StatusComplete {
+			t.Errorf("%+v", saved)
+		}
+	})
+}
+
+// A request that is given up while its turn is stored still gets its reply: it is asked for again.
+func TestTurnIsStoredWithoutTheRequest(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.store.start = func(ctx context.Context, _ NewTurn) (StartedTurn, error) {
+			synctest.Wait() // the request is over by now
+			return StartedTurn{Started: true}, ctx.Err()
+		}
+		request, leave := context.WithCancel(t.Context())
+		leave()
+		reply, err := w.Send(request, ada, Message{Content: "Hello."})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer reply.Close()
+		synctest.Wait()
+		if saved := w.store.savedReplies(); len(saved) != 1 || saved[0].Status != memory.StatusComplete {
+			t.Errorf("%+v", saved)
+		}
+	})
+}
+
+func TestStoringATurnIsBounded(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, func(c *Config) { c.SaveTimeout = 3 * time.Second })
+		w.store.start = func(ctx context.Context, _ NewTurn) (StartedTurn, error) {
+			<-ctx.Done()
+			return StartedTurn{}, ctx.Err()
+		}
+		begin := time.Now()
+		_, err := w.Send(t.Context(), ada, Message{Content: "Hello."})
+		if !errors.Is(err, context.DeadlineExceeded) || time.Since(begin) != 3*time.Second {
+			t.Errorf("%v after %s", err, time.Since(begin))
+		}
+	})
+}

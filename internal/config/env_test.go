@@ -1,0 +1,133 @@
+package config
+
+import (
+	"errors"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/joho/godotenv"
+)
+
+// lookedUp are the variables that Parse asks for.
+func lookedUp(t *testing.T) []string {
+	t.Helper()
+	seen := map[string]bool{}
+	if _, err := Parse(func(name string) (string, bool) { seen[name] = true; return "", false }, false); err != nil {
+		t.Fatal(err)
+	}
+	return slices.Sorted(maps.Keys(seen))
+}
+
+func TestEnvExample(t *testing.T) {
+	t.Parallel()
+	example, err := godotenv.Read("../../.env.example")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(lookedUp(t), slices.Sorted(maps.Keys(example))); diff != "" {
+		t.Errorf("variables that are read (-) and listed (+):\n%s", diff)
+	}
+	var tested []string
+	for _, v := range variables(t) {
+		tested = append(tested, v.name)
+	}
+	slices.Sort(tested)
+	if diff := cmp.Diff(lookedUp(t), tested); diff != "" {
+		t.Errorf("variables that are read (-) and tested (+):\n%s", diff)
+	}
+	for name, value := range example {
+		if diff := cmp.Diff(parse(t, nil, false), parse(t, environment{name: value}, false)); diff != "" {
+			t.Errorf("%s=%s is not the default: %s", name, value, diff)
+		}
+	}
+}
+
+// Where a default is one value, the example shows it rather than nothing.
+func TestEnvExampleShowsDefaults(t *testing.T) {
+	t.Parallel()
+	example, err := godotenv.Read("../../.env.example")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range variables(t) {
+		oneValue := v.fallback != "" && v.name != "MAIN_INSTRUCTIONS_FILE" // that one's is a long text
+		if example[v.name] == "" && oneValue && v.inDev == nil || example[v.name] != "" && !oneValue {
+			t.Errorf("%s=%s, the default is %v", v.name, example[v.name], v.fallback)
+		}
+	}
+}
+
+// enter makes a directory with this .env the current one. The environment has none of our variables.
+func enter(t *testing.T, env string) {
+	t.Helper()
+	t.Chdir(t.TempDir())
+	if env != "" {
+		if err := os.WriteFile(".env", []byte(env), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range lookedUp(t) {
+		t.Setenv(name, "") // restores what was there
+		if err := os.Unsetenv(name); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+//nolint:paralleltest // the environment and the current directory belong to the process
+func TestLoad(t *testing.T) {
+	t.Run("without .env", func(t *testing.T) {
+		enter(t, "")
+		if c, err := Load(false); err != nil || c.HTTPAddr != "127.0.0.1:8080" {
+			t.Errorf("%q, %v", c.HTTPAddr, err)
+		}
+	})
+	t.Run(".env never overrides", func(t *testing.T) {
+		enter(t, "HTTP_ADDR=:1111\nOPENAI_API_KEY='from the file'\n# WORKER_CONCURRENCY=3\n")
+		t.Setenv("HTTP_ADDR", ":2222")
+		c, err := Load(false)
+		if err != nil || c.HTTPAddr != ":2222" || c.OpenAIAPIKey != "from the file" || c.WorkerConcurrency != 10 {
+			t.Errorf("%q, %q, %d, %v", c.HTTPAddr, c.OpenAIAPIKey, c.WorkerConcurrency, err)
+		}
+	})
+	t.Run("a wrong value in .env", func(t *testing.T) {
+		enter(t, "LOG_LEVEL=hunter2\n")
+		_, err := Load(false)
+		if err == nil || !strings.HasPrefix(err.Error(), "LOG_LEVEL ") || strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%v", err)
+		}
+	})
+}
+
+// A .env that cannot be read is full of secrets all the same: the message quotes none of it.
+//
+//nolint:paralleltest // the environment and the current directory belong to the process
+func TestLoadOfABrokenFileQuotesNothing(t *testing.T) {
+	for name, contents := range map[string]string{
+		"a line that is no pair": "OPENAI_API_KEY=sk-hunter2\n!!! SUPABASE_JWT_SECRET=hunter2\n",
+		"an open quote":          "OPENAI_API_KEY=\"sk-hunter2\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			enter(t, contents)
+			_, err := Load(false)
+			if _, ours := errors.AsType[*Error](err); !ours || !strings.Contains(err.Error(), ".env") || strings.Contains(err.Error(), "hunter2") {
+				t.Errorf("%v", err)
+			}
+		})
+	}
+}
+
+//nolint:paralleltest // the environment and the current directory belong to the process
+func TestLoadOfADirectoryInPlaceOfTheFile(t *testing.T) {
+	enter(t, "")
+	if err := os.Mkdir(".env", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Load(false); err == nil || !strings.Contains(err.Error(), ".env") {
+		t.Errorf("%v", err)
+	}
+}

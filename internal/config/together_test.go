@@ -1,0 +1,109 @@
+package config
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/arcoscribe/throughline/internal/memory"
+	"pgregory.net/rapid"
+)
+
+func TestValuesThatAreWrongTogether(t *testing.T) {
+	t.Parallel()
+	both := environment{"RIVER_UI": "true", "RIVER_UI_USER": "u", "RIVER_UI_PASSWORD": "p"}
+	for _, c := range []struct {
+		name string
+		set  environment
+		dev  bool
+		want string // the variable that is named, "" when all is well
+	}{
+		{"River UI in the open", environment{"RIVER_UI": "true"}, false, "RIVER_UI "},
+		{"River UI on a developer's machine", environment{"RIVER_UI": "true"}, true, ""},
+		{"River UI with a password", both, false, ""},
+		{"a user without a password", environment{"RIVER_UI_USER": "u"}, false, "RIVER_UI_USER "},
+		{"a password without a user", environment{"RIVER_UI_PASSWORD": "p"}, true, "RIVER_UI_USER "},
+		{"a password, but no River UI", environment{"RIVER_UI_USER": "u", "RIVER_UI_PASSWORD": "p"}, false, ""},
+		{"hosted without a version", environment{"SUMMARY_PROMPT_MODE": "hosted"}, false, "PROMPT_VERSION_SUMMARY_GLOBAL "},
+		{"hosted with a version", environment{"SUMMARY_PROMPT_MODE": "hosted", "PROMPT_VERSION_SUMMARY_GLOBAL": "3"}, false, ""},
+		{"auto without a version", environment{"SUMMARY_PROMPT_MODE": "auto"}, false, ""},
+		{"inline with a version", environment{"SUMMARY_PROMPT_MODE": "inline", "PROMPT_VERSION_SUMMARY_GLOBAL": "3"}, false, ""},
+	} {
+		_, err := Parse(c.set.lookup, c.dev)
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.HasPrefix(err.Error(), c.want)) {
+			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+}
+
+func TestValuesThatStandForOthers(t *testing.T) {
+	t.Parallel()
+	c := parse(t, environment{"DATABASE_URL": "postgres://a/b", "SUPABASE_URL": "https://abc.supabase.co//"}, false)
+	if c.DatabaseDirectURL != "postgres://a/b" || c.SupabaseURL != "https://abc.supabase.co" {
+		t.Errorf("direct %q, project %q", c.DatabaseDirectURL, c.SupabaseURL)
+	}
+	c = parse(t, environment{"DATABASE_URL": "postgres://a/b", "DATABASE_DIRECT_URL": "postgres://c/d"}, false)
+	if c.DatabaseURL != "postgres://a/b" || c.DatabaseDirectURL != "postgres://c/d" {
+		t.Errorf("%q, %q", c.DatabaseURL, c.DatabaseDirectURL)
+	}
+	c = parse(t, environment{"SUPABASE_SERVICE_ROLE_KEY": "old", "SUPABASE_SECRET_KEY": "new"}, false)
+	if c.SupabaseSecretKey != "new" {
+		t.Errorf("key %q", c.SupabaseSecretKey)
+	}
+}
+
+// Whatever positive numbers an operator chooses: they are accepted, and a prompt can be built with them.
+func TestAnyPositiveCombination(t *testing.T) {
+	t.Parallel()
+	names := []string{
+		"MEMORY_K_RAW_TURNS", "MEMORY_SUMMARY_TOKEN_CAP", "MEMORY_PROMPT_TOKEN_BUDGET", "MEMORY_CHUNK_SUMMARIZE_THRESHOLD",
+		"MEMORY_MIN_TAIL_TURNS", "MEMORY_BRIDGE_TOKEN_BUDGET", "MEMORY_FOLD_INPUT_TOKENS", "WORKER_CONCURRENCY",
+		"RATE_LIMIT_MESSAGES_PER_MINUTE", "MAX_STREAMS_PER_USER",
+	}
+	turns := memory.Turns([]memory.Message{
+		{Seq: 1, Role: memory.RoleUser, Content: "Where is the 728?", Tokens: 7},
+		{Seq: 2, Role: memory.RoleAssistant, Content: "At the harbour.", Tokens: 4},
+		{Seq: 3, Role: memory.RoleUser, Content: "And the 8?", Tokens: 5},
+	})
+	brief := memory.Brief{Summary: "The user takes the bus.", Tokens: 6, Version: 1}
+	rapid.Check(t, func(t *rapid.T) {
+		set := environment{}
+		for _, name := range names {
+			set[name] = strconv.Itoa(rapid.OneOf(rapid.IntRange(1, 12), rapid.IntRange(1, maxNumber)).Draw(t, name))
+		}
+		c, err := Parse(set.lookup, rapid.Bool().Draw(t, "dev"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		prompt := memory.Build(brief, turns, memory.Question{Content: "When?"}, c.Memory)
+		if !strings.HasSuffix(prompt.Input, "CURRENT MESSAGE:\nWhen?") {
+			t.Errorf("%+v: %q", c.Memory, prompt.Input)
+		}
+		if _, some := memory.PlanFold(brief, turns, c.Memory); some && len(turns) <= c.Memory.KRawTurns {
+			t.Errorf("%+v folds the tail", c.Memory)
+		}
+	})
+}
+
+func TestRequired(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		set     environment
+		require func(*Config) error
+		names   string
+	}{
+		{environment{}, (*Config).RequireDatabase, "DATABASE_URL"},
+		{environment{"DATABASE_URL": "postgres://a/b"}, (*Config).RequireDatabase, ""},
+		{environment{}, (*Config).RequireModel, "OPENAI_API_KEY"},
+		{environment{"OPENAI_API_KEY": "k"}, (*Config).RequireModel, ""},
+		{environment{}, (*Config).RequireVerifier, "SUPABASE_JWT_SECRET"},
+		{environment{"SUPABASE_URL": "https://a.supabase.co"}, (*Config).RequireVerifier, ""},
+		{environment{"SUPABASE_JWT_SECRET": "s"}, (*Config).RequireVerifier, ""},
+	} {
+		parsed := parse(t, c.set, false)
+		err := c.require(&parsed)
+		if c.names == "" && err != nil || c.names != "" && (err == nil || !strings.Contains(err.Error(), c.names)) {
+			t.Errorf("%v: %v", c.set, err)
+		}
+	}
+}

@@ -1,0 +1,219 @@
+package config
+
+import (
+	"cmp"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/arcoscribe/throughline/internal/chat"
+	"github.com/arcoscribe/throughline/internal/fold"
+	gocmp "github.com/google/go-cmp/cmp"
+)
+
+// accepted is a value and what becomes of it.
+type accepted struct {
+	value string
+	want  any
+}
+
+// variable is one row of the contract's table.
+type variable struct {
+	name  string
+	field func(Config) any
+	// fallback without the variable, and in dev where that differs.
+	fallback, inDev any
+	good            []accepted
+	bad             []string
+	// beside are variables that this one is never alone without.
+	beside environment
+}
+
+func positive(name string, fallback int, field func(Config) any) variable {
+	return variable{name: name, field: field, fallback: fallback,
+		good: []accepted{{"1", 1}, {" 7 ", 7}, {"100000000", 100_000_000}},
+		bad:  []string{"0", "-1", "1.5", "many", "1e3", "100000001", "99999999999999999999", "0x10"}}
+}
+
+func countOrOff(name string, fallback int, field func(Config) any) variable {
+	v := positive(name, fallback, field)
+	v.good, v.bad = append([]accepted{{"0", 0}}, v.good...), v.bad[1:]
+	return v
+}
+
+func inDev(fallback any, v variable) variable {
+	v.inDev = fallback
+	return v
+}
+
+func duration(name string, fallback time.Duration, field func(Config) any) variable {
+	return variable{name: name, field: field, fallback: fallback,
+		good: []accepted{{"1ms", time.Millisecond}, {"90s", 90 * time.Second}, {"1h30m", 90 * time.Minute}},
+		bad:  []string{"0", "0s", "-5s", "60", "a minute", "5 s"}}
+}
+
+func anyText(name, fallback string, field func(Config) any) variable {
+	return variable{name: name, field: field, fallback: fallback, good: []accepted{{"some-Text_1", "some-Text_1"}, {"  trimmed ", "trimmed"}}}
+}
+
+func webAddress(name string, field func(Config) any) variable {
+	return variable{name: name, field: field, fallback: "",
+		good: []accepted{{"https://abc.supabase.co", "https://abc.supabase.co"}, {"http://127.0.0.1:54321/v1", "http://127.0.0.1:54321/v1"}},
+		bad:  []string{"abc.supabase.co", "ftp://abc.supabase.co", "https://", "/v1", "http://[::1", "postgres://hunter2@host/db"}}
+}
+
+func connection(name string, field func(Config) any) variable {
+	return variable{name: name, field: field, fallback: "",
+		good: []accepted{
+			{"postgres://user:pass@db.example:6543/postgres?pgbouncer=true", "postgres://user:pass@db.example:6543/postgres?pgbouncer=true"},
+			{"host=/tmp user=app dbname=app", "host=/tmp user=app dbname=app"},
+		},
+		bad: []string{"postgres://user:hunter2@host:notaport/db", "hunter2", "postgres://user:hunter2@host/db?sslmode=perhaps"}}
+}
+
+// variables is the table of the contract. TestEnvExample checks that none is missing.
+func variables(t *testing.T) []variable {
+	t.Helper()
+	instructions := filepath.Join(t.TempDir(), "instructions.md")
+	if err := os.WriteFile(instructions, []byte("Speak plainly.\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	blank := filepath.Join(t.TempDir(), "blank.md")
+	if err := os.WriteFile(blank, []byte(" \n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	file := func(name, fallback string, field func(Config) any) variable {
+		return variable{name: name, field: field, fallback: fallback, good: []accepted{{instructions, "Speak plainly.\n"}},
+			bad: []string{"/nowhere/hunter2.md", blank, filepath.Dir(blank), "You are hunter2, a helpful assistant. " + strings.Repeat("Be kind. ", 100)}}
+	}
+	return []variable{
+		connection("DATABASE_URL", func(c Config) any { return c.DatabaseURL }),
+		connection("DATABASE_DIRECT_URL", func(c Config) any { return c.DatabaseDirectURL }),
+		{name: "HTTP_ADDR", field: func(c Config) any { return c.HTTPAddr }, fallback: "127.0.0.1:8080",
+			good: []accepted{{":8080", ":8080"}, {"0.0.0.0:0", "0.0.0.0:0"}, {"[::1]:65535", "[::1]:65535"}},
+			bad:  []string{"8080", "localhost", "localhost:http", "localhost:65536", "localhost:-1", "::1:80"}},
+		webAddress("SUPABASE_URL", func(c Config) any { return c.SupabaseURL }),
+		anyText("SUPABASE_JWT_SECRET", "", func(c Config) any { return c.SupabaseJWTSecret }),
+		anyText("SUPABASE_SECRET_KEY", "", func(c Config) any { return c.SupabaseSecretKey }),
+		anyText("SUPABASE_SERVICE_ROLE_KEY", "", func(c Config) any { return c.SupabaseSecretKey }),
+		anyText("OPENAI_API_KEY", "", func(c Config) any { return c.OpenAIAPIKey }),
+		webAddress("OPENAI_BASE_URL", func(c Config) any { return c.OpenAIBaseURL }),
+		{name: "MODEL_VARIANTS", field: func(c Config) any { return c.Variants },
+			fallback: []chat.Variant{{Name: "arco", Model: "gpt-5.6-terra"}, {Name: "arco-pro", Model: "gpt-5.6-sol"}, {Name: "deep-dive", Model: "gpt-5.6-sol"}},
+			good: []accepted{
+				{"one=m", []chat.Variant{{Name: "one", Model: "m"}}},
+				{" b = m:7b , a=x=y ", []chat.Variant{{Name: "b", Model: "m:7b"}, {Name: "a", Model: "x=y"}}},
+			},
+			bad: []string{"hunter2", "a=", "=m", "a=m,", "hunter2=m,hunter2=n", ","}},
+		duration("MODEL_IDLE_TIMEOUT", time.Minute, func(c Config) any { return c.ModelIdleTimeout }),
+		duration("MODEL_TIMEOUT", 10*time.Minute, func(c Config) any { return c.ModelTimeout }),
+		file("MAIN_INSTRUCTIONS_FILE", chat.DefaultInstructions, func(c Config) any { return c.MainInstructions }),
+		positive("MEMORY_K_RAW_TURNS", 3, func(c Config) any { return c.Memory.KRawTurns }),
+		positive("MEMORY_SUMMARY_TOKEN_CAP", 500, func(c Config) any { return c.Memory.SummaryTokenCap }),
+		positive("MEMORY_PROMPT_TOKEN_BUDGET", 3000, func(c Config) any { return c.Memory.PromptTokenBudget }),
+		positive("MEMORY_CHUNK_SUMMARIZE_THRESHOLD", 6000, func(c Config) any { return c.Memory.ChunkThreshold }),
+		positive("MEMORY_MIN_TAIL_TURNS", 1, func(c Config) any { return c.Memory.MinTailTurns }),
+		countOrOff("MEMORY_BRIDGE_TOKEN_BUDGET", 6000, func(c Config) any { return c.Memory.BridgeTokenBudget }),
+		positive("MEMORY_FOLD_INPUT_TOKENS", 8000, func(c Config) any { return c.Memory.FoldInputTokens }),
+		anyText("MEMORY_SUMMARIZER_MODEL", "gpt-5.6-luna", func(c Config) any { return c.Summary.Model }),
+		file("SUMMARY_INSTRUCTIONS_FILE", "", func(c Config) any { return c.Summary.Instructions }),
+		{name: "SUMMARY_PROMPT_MODE", field: func(c Config) any { return c.Summary.Mode }, fallback: fold.ModeAuto,
+			good: []accepted{{"auto", fold.ModeAuto}, {"inline", fold.ModeInline}, {"hosted", fold.ModeHosted}},
+			bad:  []string{"Auto", "none", "hunter2"}, beside: environment{"PROMPT_VERSION_SUMMARY_GLOBAL": "1"}},
+		anyText("PROMPT_ID_SUMMARY_GLOBAL", "pmpt_6917ebe9367c819396fe4840cf0f0e050c18a965a3366120", func(c Config) any { return c.Summary.Hosted.ID }),
+		anyText("PROMPT_VERSION_SUMMARY_GLOBAL", "", func(c Config) any { return c.Summary.Hosted.Version }),
+		{name: "RIVER_UI", field: func(c Config) any { return c.RiverUI }, fallback: false, inDev: true,
+			good: []accepted{{"true", true}, {"false", false}, {"1", true}, {"0", false}},
+			bad:  []string{"yes", "on", "hunter2"}, beside: environment{"RIVER_UI_USER": "u", "RIVER_UI_PASSWORD": "p"}},
+		{name: "RIVER_UI_USER", field: func(c Config) any { return c.RiverUIUser }, fallback: "", good: []accepted{{"ada", "ada"}}, beside: environment{"RIVER_UI_PASSWORD": "p"}},
+		{name: "RIVER_UI_PASSWORD", field: func(c Config) any { return c.RiverUIPassword }, fallback: "", good: []accepted{{"p w", "p w"}}, beside: environment{"RIVER_UI_USER": "u"}},
+		positive("WORKER_CONCURRENCY", 10, func(c Config) any { return c.WorkerConcurrency }),
+		inDev(1200, countOrOff("RATE_LIMIT_MESSAGES_PER_MINUTE", 60, func(c Config) any { return c.MessagesPerMinute })),
+		countOrOff("MAX_STREAMS_PER_USER", 8, func(c Config) any { return c.MaxStreamsPerUser }),
+		duration("DRAIN_TIMEOUT", 15*time.Second, func(c Config) any { return c.DrainTimeout }),
+		{name: "LOG_LEVEL", field: func(c Config) any { return c.LogLevel }, fallback: slog.LevelInfo,
+			good: []accepted{{"debug", slog.LevelDebug}, {"WARN", slog.LevelWarn}, {"error", slog.LevelError}}, bad: []string{"loud", "hunter2", "3"}},
+		{name: "LOG_FORMAT", field: func(c Config) any { return c.LogText }, fallback: false, inDev: true,
+			good: []accepted{{"json", false}, {"text", true}}, bad: []string{"xml", "TEXT"}},
+	}
+}
+
+func TestDefaults(t *testing.T) {
+	t.Parallel()
+	for _, v := range variables(t) {
+		inDev := cmp.Or(v.inDev, v.fallback)
+		for _, blank := range []environment{nil, environment{}.with(v.name, ""), environment{}.with(v.name, " \t")} {
+			if diff := gocmp.Diff(v.fallback, v.field(parse(t, blank, false))); diff != "" {
+				t.Errorf("%s with %q: %s", v.name, blank, diff)
+			}
+			if diff := gocmp.Diff(inDev, v.field(parse(t, blank, true))); diff != "" {
+				t.Errorf("%s in dev with %q: %s", v.name, blank, diff)
+			}
+		}
+	}
+}
+
+func TestGoodValues(t *testing.T) {
+	t.Parallel()
+	for _, v := range variables(t) {
+		for _, good := range v.good {
+			for _, dev := range []bool{false, true} {
+				if diff := gocmp.Diff(good.want, v.field(parse(t, v.beside.with(v.name, good.value), dev))); diff != "" {
+					t.Errorf("%s=%q in dev %v: %s", v.name, good.value, dev, diff)
+				}
+			}
+		}
+	}
+}
+
+// A message names the variable. It never repeats the value, which may be a secret in the wrong place.
+func TestBadValues(t *testing.T) {
+	t.Parallel()
+	for _, v := range variables(t) {
+		for _, bad := range v.bad {
+			found := problems(t, v.beside.with(v.name, bad))
+			if len(found) != 1 || !strings.HasPrefix(found[0], v.name+" ") {
+				t.Errorf("%s=%q: %q", v.name, bad, found)
+				continue
+			}
+			said := strings.TrimPrefix(found[0], v.name)
+			if len(bad) > 4 && strings.Contains(said, bad) || strings.Contains(said, "hunter2") {
+				t.Errorf("%s: the value is repeated in %q", v.name, found[0])
+			}
+			if strings.ContainsAny(said, "\r\n") {
+				t.Errorf("%s: more than one line: %q", v.name, said)
+			}
+		}
+	}
+}
+
+func TestEveryProblemIsReportedAtOnce(t *testing.T) {
+	t.Parallel()
+	found := problems(t, environment{"HTTP_ADDR": "nowhere", "MEMORY_K_RAW_TURNS": "none", "LOG_LEVEL": "loud"})
+	if len(found) != 3 {
+		t.Errorf("%q", found)
+	}
+}
+
+// A field that no variable sets would be dead.
+func TestEveryFieldHasAVariable(t *testing.T) {
+	t.Parallel()
+	e := environment{}
+	for _, v := range variables(t) {
+		for _, good := range v.good {
+			if !reflect.DeepEqual(good.want, v.fallback) {
+				e[v.name] = good.value
+			}
+		}
+	}
+	c := reflect.ValueOf(parse(t, e, false))
+	for i := range c.NumField() {
+		if c.Field(i).IsZero() {
+			t.Errorf("nothing sets %s", c.Type().Field(i).Name)
+		}
+	}
+}

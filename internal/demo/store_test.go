@@ -1,0 +1,227 @@
+package demo
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/arcoscribe/throughline/internal/testkit"
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+)
+
+// stored is a chat in a real Postgres, for an api that stores nothing itself.
+type stored struct {
+	t    *testing.T
+	dsn  string
+	conn *pgx.Conn
+	user uuid.UUID
+	chat uuid.UUID
+}
+
+func newStored(t *testing.T, chat uuid.UUID) *stored {
+	t.Helper()
+	database := testkit.NewDatabase(t)
+	conn, err := pgx.Connect(t.Context(), database.AdminDSN)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close(context.Background()) })
+	s := &stored{t: t, dsn: database.DSN, conn: conn, user: testkit.NewUser(t, database), chat: chat}
+	s.exec(`insert into public.chats (id, user_id) values ($1, $2)`, chat, s.user)
+	return s
+}
+
+func (s *stored) exec(sql string, args ...any) {
+	s.t.Helper()
+	if _, err := s.conn.Exec(s.t.Context(), sql, args...); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// message stores one, with a given id and size.
+func (s *stored) message(id uuid.UUID, role string, tokens int) {
+	s.t.Helper()
+	s.exec(`insert into public.messages (id, chat_id, user_id, role, content, token_count) values ($1, $2, $3, $4, 'x', $5)`,
+		id, s.chat, s.user, role, tokens)
+}
+
+// job inserts a fold of the chat.
+func (s *stored) job(state string) {
+	s.t.Helper()
+	s.exec(`insert into river.river_job (state, max_attempts, args, kind, queue, finalized_at)
+		values ($1::text::river.river_job_state, 5, jsonb_build_object('chat_id', $2::text), 'fold_brief', 'memory',
+			case when $1::text = 'completed' then now() end)`,
+		state, s.chat.String())
+}
+
+func (s *stored) brief(version, covered int, text string) {
+	s.t.Helper()
+	s.exec(`update public.conversation_briefs set version = $2, covered_seq = $3, brief_tokens = 12,
+		brief = jsonb_build_object('global_summary', $4::text, 'last_summarized_message_id', null) where chat_id = $1`,
+		s.chat, version, covered, text)
+	s.exec(`insert into public.conversation_brief_revisions (chat_id, user_id, version, kind, seq_from, seq_to, turns, global_summary,
+		input_tokens, output_tokens, prompt_mode, prompt_ref, model, duration_ms, input_sha256, details)
+		values ($1, $2, $3, 'fold', 1, $4, 1, $5, 100, 12, 'inline', 'built-in@1', 'a-model', 345, 'ab', '{"tokens_before": 0, "tokens_after": 12, "turns_tokens": 90}')`,
+		s.chat, s.user, version, covered, text)
+}
+
+func TestRunLooksIntoPostgres(t *testing.T) {
+	t.Parallel()
+	a := newAPI(t)
+	s := newStored(t, a.chat)
+	a.hook = func(_ http.ResponseWriter, _ *http.Request, m *received) bool {
+		s.message(m.userID, "user", 30)
+		s.message(m.id, "assistant", 70)
+		return false
+	}
+	s.job("completed")
+	s.brief(1, 2, "The user said:\n- The teacher is called Ilse.")
+	o := a.options(lines(4))
+	o.DatabaseURL = s.dsn
+	summary, _, err := a.run(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if last := summary.Turns[3]; last.UserSeq != 7 || last.HistoryTokens != 300 || last.UnseenTurns != 0 || !summary.CoverageChecked {
+		t.Errorf("last turn %+v", last)
+	}
+	// The rows of the chat are counted by triggers before the brief was set, so pending_turns is theirs.
+	if diff := cmp.Diff(Brief{Version: 1, Tokens: 12, CoveredSeq: 2, PendingTurns: 3, Text: "The user said:\n- The teacher is called Ilse."}, summary.Brief); diff != "" {
+		t.Errorf("brief (-want +got)\n%s", diff)
+	}
+	want := []Revision{{Version: 1, Kind: "fold", SeqFrom: 1, SeqTo: 2, Turns: 1, TokensAfter: 12, TurnsTokens: 90,
+		PromptMode: "inline", PromptRef: "built-in@1", Model: "a-model", Took: 345 * time.Millisecond}}
+	if diff := cmp.Diff(want, summary.Revisions); diff != "" {
+		t.Errorf("revisions (-want +got)\n%s", diff)
+	}
+	printed := o.Out.(*strings.Builder).String()
+	for _, said := range []string{"version 1: 12 tokens, covers messages 1 to 2 (3 turns after it)", "- The teacher is called Ilse.", "a-model (inline)", "No turn unseen. The check holds"} {
+		if !strings.Contains(printed, said) {
+			t.Errorf("the report does not say %q:\n%s", said, printed)
+		}
+	}
+}
+
+// Between two messages a fold has time, as it has between a person's.
+func TestMessagesWaitForFolds(t *testing.T) {
+	t.Parallel()
+	a := newAPI(t)
+	s := newStored(t, a.chat)
+	s.job("running")
+	folded := make(chan struct{})
+	a.hook = func(_ http.ResponseWriter, r *http.Request, m *received) bool {
+		if m.n == 1 {
+			go func() { // the job ends a moment after the first reply
+				defer close(folded)
+				conn, err := pgx.Connect(context.WithoutCancel(r.Context()), s.dsn)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				defer conn.Close(context.WithoutCancel(r.Context()))
+				_, err = conn.Exec(context.WithoutCancel(r.Context()), `select pg_sleep(0.3)`)
+				if err == nil {
+					_, err = conn.Exec(context.WithoutCancel(r.Context()), `update river.river_job set state = 'completed', finalized_at = now()`)
+				}
+				if err != nil {
+					t.Error(err)
+				}
+			}()
+			return false
+		}
+		select {
+		case <-folded:
+		default:
+			t.Error("the message did not wait for the fold")
+		}
+		return false
+	}
+	o := a.options(lines(2))
+	o.DatabaseURL = s.dsn
+	summary, _, err := a.run(t.Context(), o)
+	if err != nil || summary.FoldWaits != 1 || summary.FoldWaited <= 0 || summary.FoldPending {
+		t.Errorf("%v, %+v", err, summary.Chat)
+	}
+	if printed := o.Out.(*strings.Builder).String(); !strings.Contains(printed, "messages that waited for a fold") {
+		t.Errorf("printed:\n%s", printed)
+	}
+}
+
+func TestAFoldThatNeverEndsIsNotWaitedForForEver(t *testing.T) {
+	t.Parallel()
+	a := newAPI(t)
+	s := newStored(t, a.chat)
+	s.job("retryable")
+	o := a.options(lines(3))
+	o.DatabaseURL = s.dsn
+	r := a.runner(o)
+	r.foldPatience = time.Millisecond
+	summary, err := r.run(t.Context())
+	if err != nil || !summary.FoldPending || len(summary.Turns) != 3 {
+		t.Errorf("%v, %+v", err, summary.Chat)
+	}
+	if printed := o.Out.(*strings.Builder).String(); !strings.Contains(printed, "A fold is still pending") || !strings.Contains(printed, "goes on without it") {
+		t.Errorf("printed:\n%s", printed)
+	}
+}
+
+func TestHurryDoesNotWaitForFolds(t *testing.T) {
+	t.Parallel()
+	a := newAPI(t)
+	s := newStored(t, a.chat)
+	s.job("running")
+	o := a.options(lines(3))
+	o.DatabaseURL, o.Hurry = s.dsn, true
+	r := a.runner(o)
+	r.foldPatience = time.Millisecond // of the report
+	summary, err := r.run(t.Context())
+	if err != nil || summary.FoldWaits != 0 || len(summary.Turns) != 3 || !summary.FoldPending {
+		t.Errorf("%v, %+v", err, summary.Chat)
+	}
+}
+
+// An interrupt ends the waiting for a fold, and what was measured is still read.
+func TestInterruptWhileWaitingForAFold(t *testing.T) {
+	t.Parallel()
+	a := newAPI(t)
+	s := newStored(t, a.chat)
+	s.job("running")
+	s.brief(1, 2, "Kept.")
+	ctx, interrupt := context.WithCancel(t.Context())
+	o := a.options(lines(5))
+	o.DatabaseURL = s.dsn
+	o.Out = &interrupter{at: "waits for a fold", interrupt: interrupt}
+	summary, _, err := a.run(ctx, o)
+	if err != nil || !summary.Interrupted || len(summary.Turns) != 1 || summary.Brief.Text != "Kept." || !summary.FoldPending {
+		t.Errorf("%v, %+v", err, summary)
+	}
+}
+
+// interrupter interrupts when it reads a text.
+type interrupter struct {
+	strings.Builder
+	at        string
+	interrupt func()
+}
+
+func (i *interrupter) Write(p []byte) (int, error) {
+	n, err := i.Builder.Write(p)
+	if strings.Contains(strings.Join(strings.Fields(i.String()), " "), i.at) {
+		i.interrupt()
+	}
+	return n, err
+}
+
+func TestRunSaysWhenPostgresIsNotThere(t *testing.T) {
+	t.Parallel()
+	a := newAPI(t)
+	o := a.options(lines(1))
+	o.DatabaseURL = "postgres://nobody@127.0.0.1:1/none?sslmode=disable&connect_timeout=2"
+	if _, err := Run(t.Context(), o); err == nil || len(a.contents) > 0 {
+		t.Errorf("error %v after %d messages, want one before the first", err, len(a.contents))
+	}
+}

@@ -1,0 +1,365 @@
+package httpapi
+
+import (
+	"bufio"
+	"bytes"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/arcoscribe/throughline/internal/memory"
+	"github.com/arcoscribe/throughline/streaming"
+)
+
+func TestWholeReply(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, says("Plain ", "answer."))
+	answer := h.first("hello", "Accept", "application/json")
+	var whole struct {
+		Content      string `json:"content"`
+		FinishReason string `json:"finish_reason"`
+		Length       int    `json:"content_length"`
+		ChatID       string `json:"chat_id"`
+	}
+	answer.decode(t, &whole)
+	if answer.status != 200 || whole.Content != "Plain answer." || whole.FinishReason != "stop" || whole.Length != 13 {
+		t.Errorf("answered %d %+v", answer.status, whole)
+	}
+	next := h.call(http.MethodPost, nextPath, nextBody(uuid.MustParse(whole.ChatID), "more")).events(t)
+	if next[0].data["chat_id"] != whole.ChatID {
+		t.Errorf("the chat goes on as %v", next[0].data)
+	}
+}
+
+func TestWholeReplyOfACancelledOne(t *testing.T) {
+	t.Parallel()
+	model := newConductor()
+	h := newHarness(t, model)
+	model.accept()
+	model.say("one")
+	stream := h.open(h.request(http.MethodPost, firstPath, marshal(map[string]any{"content": "a", "client_message_id": someID})))
+	chatID, _ := stream.event().data["chat_id"].(string)
+	stream.event()
+	answer := h.call(http.MethodPost, "/v1/message/"+chatID+"/cancel", "")
+	var cancelled cancelBody
+	answer.decode(t, &cancelled)
+	if answer.status != 200 || cancelled.Status != "cancelled" || cancelled.ChatID.String() != chatID {
+		t.Errorf("answered %d %+v", answer.status, cancelled)
+	}
+	if end := last(stream.rest()); end.name != streaming.EventCancelled || number(end, "content_length") != 3 {
+		t.Errorf("the stream ended with %s %v", end.name, end.data)
+	}
+	again := h.call(http.MethodPost, firstPath, marshal(map[string]any{"content": "a", "client_message_id": someID}), "Accept", "application/json")
+	if again.status != 200 || !bytes.Contains(again.body, []byte(`"finish_reason":"cancelled"`)) {
+		t.Errorf("answered %d %s", again.status, again.body)
+	}
+	if late := h.call(http.MethodPost, "/v1/message/"+chatID+"/cancel", ""); late.status != 200 {
+		t.Errorf("cancelling twice: %d", late.status)
+	}
+}
+
+const someID = "5a0c1a52-3a44-4d58-9d3f-0d8f6a2b1c11"
+
+func TestSameMessageJoinsAndReplays(t *testing.T) {
+	t.Parallel()
+	model := newConductor()
+	h := newHarness(t, model)
+	body := marshal(map[string]any{"content": "a", "client_message_id": someID})
+	model.accept()
+	first := h.open(h.request(http.MethodPost, firstPath, body))
+	started := first.event()
+	model.say("one ")
+	first.event()
+	second := h.open(h.request(http.MethodPost, firstPath, body))
+	joined := second.event()
+	if joined.data["message_id"] != started.data["message_id"] || joined.data["resumed"] != true {
+		t.Errorf("joined %v", joined.data)
+	}
+	model.say("two")
+	model.finish()
+	if a, b := spoken(first.rest()), spoken(second.rest()); a != "one two" || b != a {
+		t.Errorf("said %q and %q", a, b)
+	}
+	replay := h.call(http.MethodPost, firstPath, body).events(t)
+	if spoken(replay) != "one two" || last(replay).name != streaming.EventCompleted {
+		t.Errorf("replayed %v", replay)
+	}
+	if n := model.calls.Load(); n != 1 {
+		t.Errorf("the model was called %d times", n)
+	}
+}
+
+func TestSameMessageWithAPlace(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, says("naïve café"))
+	body := marshal(map[string]any{"content": "a", "client_message_id": someID})
+	events := h.call(http.MethodPost, firstPath, body).events(t)
+	id, _ := events[0].data["message_id"].(string)
+	after := h.call(http.MethodPost, firstPath, body, "Last-Event-ID", id+":6").events(t)
+	if spoken(after) != "café" || after[0].data["offset"] != 6.0 {
+		t.Errorf("went on with %v", after)
+	}
+	whole := h.call(http.MethodPost, firstPath, body, "Last-Event-ID", id+":6", "Accept", "application/json")
+	if !bytes.Contains(whole.body, []byte(`"content":"naïve café"`)) {
+		t.Errorf("one object is not the whole reply: %s", whole.body)
+	}
+	for _, accept := range []string{"text/event-stream", "application/json"} {
+		if end := h.call(http.MethodPost, firstPath, body, "Last-Event-ID", last(events).id, "Accept", accept); end.status != 204 || len(end.body) > 0 {
+			t.Errorf("after the end: %d %s", end.status, end.body)
+		}
+	}
+	if bad := h.call(http.MethodPost, firstPath, body, "Last-Event-ID", "nonsense"); bad.status != 400 || errorCode(bad.body) != "bad_request" {
+		t.Errorf("a malformed place: %d %s", bad.status, bad.body)
+	}
+}
+
+func TestIdempotencyKey(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, says("x"))
+	send := func(headers ...string) string {
+		id, _ := h.first("a", headers...).events(t)[0].data["message_id"].(string)
+		return id
+	}
+	first := send("Idempotency-Key", "order 1")
+	if again := send("Idempotency-Key", "order 1"); again != first {
+		t.Error("the same key starts another reply")
+	}
+	if other := send("Idempotency-Key", "order 2"); other == first {
+		t.Error("another key joins the same reply")
+	}
+	if stranger := send("Idempotency-Key", "order 1", "Authorization", token(uuid.New())); stranger == first {
+		t.Error("another user's key joins the same reply")
+	}
+	asKey := send("Idempotency-Key", someID)
+	inBody := h.call(http.MethodPost, firstPath, marshal(map[string]any{"content": "a", "client_message_id": someID}), "Idempotency-Key", "ignored").events(t)
+	if inBody[0].data["message_id"] != asKey {
+		t.Error("a uuid as key is not the client message id")
+	}
+	for name, key := range map[string]string{"256 characters": strings.Repeat("k", 256), "a tab": "a\tb", "invalid UTF-8": "a\xffb"} {
+		if bad := h.first("a", "Idempotency-Key", key); bad.status != 400 {
+			t.Errorf("%s: %d", name, bad.status)
+		}
+	}
+	request := h.request(http.MethodPost, firstPath, hello)
+	request.Header["Idempotency-Key"] = []string{""}
+	if bad := h.do(request, hello); bad.status != 400 {
+		t.Errorf("an empty key: %d", bad.status)
+	}
+	if good := h.first("a", "Idempotency-Key", strings.Repeat("ü", 255)); good.status != 200 {
+		t.Errorf("255 characters: %d", good.status)
+	}
+}
+
+func TestParallelSendsOfOneMessage(t *testing.T) {
+	t.Parallel()
+	model := says("x")
+	h := newHarness(t, model)
+	body := marshal(map[string]any{"content": "a", "client_message_id": someID})
+	var group sync.WaitGroup
+	for range 20 {
+		group.Go(func() {
+			if answer := h.call(http.MethodPost, firstPath, body); answer.status != 200 {
+				t.Errorf("status %d", answer.status)
+			}
+		})
+	}
+	group.Wait()
+	if n := model.calls.Load(); n != 1 {
+		t.Errorf("the model was called %d times", n)
+	}
+}
+
+func TestFieldsOfAMessage(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, says("x"))
+	chatID, _ := h.first("hello").events(t)[0].data["chat_id"].(string)
+	for _, test := range []struct {
+		name, path, body string
+		status           int
+		code, detail     string
+	}{
+		{"no chat_id", nextPath, hello, 422, "validation_failed", "chat_id"},
+		{"null chat_id", nextPath, `{"content":"a","chat_id":null}`, 422, "validation_failed", "chat_id"},
+		{"empty chat_id", nextPath, `{"content":"a","chat_id":""}`, 400, "bad_uuid", ""},
+		{"chat_id with braces", nextPath, `{"content":"a","chat_id":"{` + someID + `}"}`, 400, "bad_uuid", ""},
+		{"nil chat_id", nextPath, nextBody(uuid.Nil, "a"), 404, "chat_not_found", ""},
+		{"chat_id for a first message", firstPath, nextBody(uuid.MustParse(chatID), "a"), 400, "bad_request", "unknown_fields"},
+		{"bad client_message_id", firstPath, `{"content":"a","client_message_id":"abc"}`, 422, "validation_failed", "client_message_id"},
+		{"nil client_message_id", firstPath, `{"content":"a","client_message_id":"` + uuid.Nil.String() + `"}`, 422, "validation_failed", "client_message_id"},
+		{"no content", firstPath, `{}`, 422, "validation_failed", "content"},
+		{"21 sources", firstPath, `{"content":"a","sources":[` + strings.Repeat(`{},`, 20) + `{}]}`, 422, "validation_failed", "sources"},
+		{"long source", firstPath, `{"content":"a","sources":[{"content":"` + strings.Repeat("é", 8001) + `"}]}`, 422, "validation_failed", "sources[0].content"},
+		{"metadata with U+0000", firstPath, `{"content":"a","metadata":{"a":"\u0000"}}`, 422, "validation_failed", "metadata"},
+	} {
+		answer := h.call(http.MethodPost, test.path, test.body)
+		body := answer.error(t)
+		if answer.status != test.status || body.Code != test.code {
+			t.Errorf("%s: %d %+v", test.name, answer.status, body)
+		}
+		if _, ok := body.Details[test.detail]; test.detail != "" && !ok {
+			t.Errorf("%s: details %v do not name %s", test.name, body.Details, test.detail)
+		}
+	}
+}
+
+func TestMessageReachesTheStore(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, says("x"))
+	h.call(http.MethodPost, firstPath, `{"content":" hi ","model_variant":"deep-dive","client_message_id":"`+someID+`","metadata":{"n":9007199254740993},"sources":[{"title":"t"}]}`)
+	h.store.mu.Lock()
+	defer h.store.mu.Unlock()
+	turn := h.store.turns[0]
+	if turn.Content != "hi" || turn.Variant != "deep-dive" || turn.ClientMessageID.String() != someID || turn.Metadata["n"] != int64(9007199254740993) {
+		t.Errorf("stored %+v", turn.NewTurn)
+	}
+}
+
+func TestMediaTypes(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, says("x"))
+	for kind, want := range map[string]int{
+		"application/json; charset=utf-8": 200, "Application/JSON": 200, "application/json;": 200,
+		"text/plain": 415, "": 415, "application/x-www-form-urlencoded": 415, "application/jsonx": 415, "json": 415,
+	} {
+		if got := h.call(http.MethodPost, firstPath, hello, "Content-Type", kind).status; got != want {
+			t.Errorf("%q: %d, want %d", kind, got, want)
+		}
+	}
+	if got := h.call(http.MethodPost, firstPath, hello, "Content-Encoding", "gzip").status; got != 415 {
+		t.Errorf("a compressed body: %d", got)
+	}
+}
+
+func TestBodyLimit(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, says("x"))
+	if got := h.call(http.MethodPost, firstPath, bodyOf(maxBody)).status; got != 200 {
+		t.Errorf("1 MiB: %d", got)
+	}
+	for name, change := range map[string]func(*http.Request){
+		"with its length":    func(*http.Request) {},
+		"without its length": func(r *http.Request) { r.ContentLength = -1 },
+	} {
+		for _, size := range []int{maxBody + 1, 8 * maxBody} {
+			body := bodyOf(size)
+			request := h.request(http.MethodPost, firstPath, body)
+			change(request)
+			if answer := h.do(request, body); answer.status != 413 || errorCode(answer.body) != "body_too_large" {
+				t.Errorf("%d bytes %s: %d %s", size, name, answer.status, answer.body)
+			}
+		}
+	}
+	if answer := h.call(http.MethodPost, firstPath, bodyOf(8*maxBody), "Authorization", ""); answer.status != 401 {
+		t.Errorf("a long body without a token: %d", answer.status)
+	}
+}
+
+// A client that sends everything before it looks at the answer gets the answer all the same, and one
+// that asks first is told at once.
+func TestTooLargeBodyIsAnsweredOnTheWire(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, says("x"))
+	for name, expect := range map[string]string{"sends it all": "", "asks first": "Expect: 100-continue\r\n"} {
+		conn, err := (&net.Dialer{Timeout: 10 * time.Second}).DialContext(t.Context(), "tcp", h.http.Listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		body := bodyOf(8 * maxBody)
+		head := "POST " + firstPath + " HTTP/1.1\r\nHost: test\r\nContent-Type: application/json\r\nAuthorization: " + token(h.user) +
+			"\r\nContent-Length: " + jsonNumber(len(body)) + "\r\n" + expect + "\r\n"
+		if expect == "" {
+			head += body
+		}
+		if _, err := io.WriteString(conn, head); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		response, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if response.StatusCode != http.StatusRequestEntityTooLarge {
+			t.Errorf("%s: status %d", name, response.StatusCode)
+		}
+		_ = response.Body.Close()
+		_ = conn.Close()
+	}
+}
+
+func TestTruncatedBodyStartsNothing(t *testing.T) {
+	t.Parallel()
+	model := says("x")
+	h := newHarness(t, model)
+	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", h.http.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	head := "POST " + firstPath + " HTTP/1.1\r\nHost: test\r\nContent-Type: application/json\r\nAuthorization: " + token(h.user) + "\r\nContent-Length: 100\r\n\r\n"
+	if _, err := io.WriteString(conn, head+hello); err != nil {
+		t.Fatal(err)
+	}
+	_ = conn.Close()
+	h.waitFor("the handler to end", func() bool { return len(h.logs.lines(t, "request")) == 1 })
+	if model.calls.Load() != 0 {
+		t.Error("half a message reached the model")
+	}
+}
+
+func TestResume(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, says("naïve café"))
+	events := h.first("a").events(t)
+	chatID, _ := events[0].data["chat_id"].(string)
+	messageID, _ := events[0].data["message_id"].(string)
+	for _, test := range []struct {
+		name, query, header string
+		status              int
+		want                string
+	}{
+		{"nothing is running", "", "", 204, ""},
+		{"from the beginning", "?after=0", "", 200, "naïve café"},
+		{"from a place", "?after=6", "", 200, "café"},
+		{"past the end", "?after=99999999999999999999", "", 200, ""},
+		{"the end", "?after=end", "", 204, ""},
+		{"no place", "?after=", "", 400, ""},
+		{"a bad place", "?after=-1", "", 400, ""},
+		{"by event id", "", messageID + ":7", 200, "afé"},
+		{"the event id wins", "?after=0", messageID + ":10", 200, ""},
+		{"the last event id", "?after=0", messageID + ":end", 204, ""},
+		{"a bad event id", "?after=0", "nonsense", 400, ""},
+		{"an unknown reply", "", uuid.NewString() + ":0", 404, ""},
+	} {
+		answer := h.call(http.MethodGet, "/v1/message/"+chatID+"/stream"+test.query, "", "Last-Event-ID", test.header)
+		if answer.status != test.status {
+			t.Errorf("%s: %d %s, want %d", test.name, answer.status, answer.body, test.status)
+			continue
+		}
+		if test.status != 200 {
+			continue
+		}
+		if got := answer.events(t); spoken(got) != test.want || got[0].data["resumed"] != true || last(got).name != streaming.EventCompleted {
+			t.Errorf("%s: %v", test.name, got)
+		}
+	}
+	if answer := h.call(http.MethodGet, "/v1/message/nonsense/stream", ""); answer.status != 400 || errorCode(answer.body) != "bad_uuid" {
+		t.Errorf("a bad uuid: %d %s", answer.status, answer.body)
+	}
+}
+
+func TestResumeOfAnInterruptedReply(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, says("half of it"))
+	chatID, _ := h.first("a").events(t)[0].data["chat_id"].(string)
+	h.store.mu.Lock()
+	h.store.turns[0].reply.Status = memory.StatusInterrupted
+	h.store.mu.Unlock()
+	end := last(h.call(http.MethodGet, "/v1/message/"+chatID+"/stream?after=0", "").events(t))
+	if end.name != streaming.EventFailed || end.data["code"] != "interrupted" {
+		t.Errorf("ended with %s %v", end.name, end.data)
+	}
+}

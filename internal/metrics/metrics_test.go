@@ -1,0 +1,149 @@
+package metrics
+
+import (
+	"flag"
+	"os"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var update = flag.Bool("update", false, "write the golden file anew")
+
+// touched is a Metrics in which everything has been used once, so that all of it shows.
+func touched(t *testing.T) *Metrics {
+	t.Helper()
+	m := New()
+	fields := reflect.ValueOf(m).Elem()
+	for i := range fields.NumField() {
+		switch instrument := fields.Field(i).Interface().(type) {
+		case *prometheus.CounterVec:
+			instrument.WithLabelValues(placeholders(instrument)...).Inc()
+		case *prometheus.HistogramVec:
+			instrument.WithLabelValues(placeholders(instrument)...).Observe(1)
+		case *prometheus.Registry, prometheus.Counter, prometheus.Histogram:
+		default:
+			t.Fatalf("%s is a %T, which this test does not know", fields.Type().Field(i).Name, instrument)
+		}
+	}
+	m.ReportBacklog(func() (Backlog, bool) {
+		return Backlog{OldestUnfoldedTurn: 12.5, QueueDepth: map[string]float64{"memory": 3}}, true
+	})
+	return m
+}
+
+// placeholders is one value for each label.
+func placeholders(collector prometheus.Collector) []string {
+	described := make(chan *prometheus.Desc, 1)
+	collector.Describe(described)
+	_, labels, _ := strings.Cut((<-described).String(), "variableLabels: {")
+	labels, _, _ = strings.Cut(labels, "}")
+	return strings.Split(labels, ",")
+}
+
+// ours are the metrics of a scrape that are not the runtime's.
+func ours(t *testing.T, m *Metrics) map[string]*dto.MetricFamily {
+	t.Helper()
+	families, err := m.Registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[string]*dto.MetricFamily{}
+	for _, family := range families {
+		if !strings.HasPrefix(family.GetName(), "go_") && !strings.HasPrefix(family.GetName(), "process_") {
+			found[family.GetName()] = family
+		}
+	}
+	return found
+}
+
+// Names, types and labels are what dashboards and alerts are made of.
+func TestNamesAreStable(t *testing.T) {
+	t.Parallel()
+	var lines []string
+	for name, family := range ours(t, touched(t)) {
+		line := name + " " + strings.ToLower(family.GetType().String())
+		for _, label := range family.GetMetric()[0].GetLabel() {
+			line += " " + label.GetName()
+		}
+		lines = append(lines, line)
+		if family.GetHelp() == "" || !strings.HasSuffix(family.GetHelp(), ".") {
+			t.Errorf("%s: help %q is no sentence", name, family.GetHelp())
+		}
+	}
+	slices.Sort(lines)
+	got := strings.Join(lines, "\n") + "\n"
+	const golden = "testdata/names.txt"
+	if *update {
+		if err := os.WriteFile(golden, []byte(got), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// The usual conventions: one namespace, base units, _total on counters and nowhere else.
+func TestNamesFollowTheConventions(t *testing.T) {
+	t.Parallel()
+	wellFormed := regexp.MustCompile(`^throughline(_[a-z]+)+$`)
+	for name, family := range ours(t, touched(t)) {
+		counts := family.GetType() == dto.MetricType_COUNTER
+		measures := family.GetType() == dto.MetricType_HISTOGRAM
+		if !wellFormed.MatchString(name) || strings.HasSuffix(name, "_total") != counts || measures && !strings.HasSuffix(name, "_seconds") {
+			t.Errorf("%s is a %s", name, family.GetType())
+		}
+	}
+}
+
+func TestBacklogIsReadAtEachScrape(t *testing.T) {
+	t.Parallel()
+	m := New()
+	now, readable := Backlog{}, true
+	m.ReportBacklog(func() (Backlog, bool) { return now, readable })
+	const oldest, depth = "throughline_oldest_unfolded_turn_seconds", "throughline_queue_depth"
+
+	found := ours(t, m)
+	if value := found[oldest].GetMetric()[0].GetGauge().GetValue(); value != 0 || found[depth] != nil {
+		t.Errorf("nothing waits: %v, %v", value, found[depth])
+	}
+
+	now = Backlog{OldestUnfoldedTurn: 90, QueueDepth: map[string]float64{"memory": 3, "maintenance": 0}}
+	found = ours(t, m)
+	depths := map[string]float64{}
+	for _, metric := range found[depth].GetMetric() {
+		depths[metric.GetLabel()[0].GetValue()] = metric.GetGauge().GetValue()
+	}
+	if value := found[oldest].GetMetric()[0].GetGauge().GetValue(); value != 90 || !cmp.Equal(depths, now.QueueDepth) {
+		t.Errorf("oldest %v, depths %v", value, depths)
+	}
+
+	readable = false // Postgres is away: a wrong number would be worse than none
+	found = ours(t, m)
+	if found[oldest] != nil || found[depth] != nil || found["throughline_open_streams"] == nil {
+		t.Errorf("scraped %d metrics", len(found))
+	}
+}
+
+func TestServersDoNotShareInstruments(t *testing.T) {
+	t.Parallel()
+	one, other := New(), New()
+	one.DroppedTurns.Add(3)
+	if value := ours(t, other)["throughline_dropped_turns_total"].GetMetric()[0].GetCounter().GetValue(); value != 0 {
+		t.Errorf("counted %v", value)
+	}
+}

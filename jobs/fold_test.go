@@ -1,0 +1,306 @@
+package jobs
+
+import (
+	"encoding/json"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	dto "github.com/prometheus/client_model/go"
+	"github.com/riverqueue/river"
+	"github.com/riverqueue/river/riverdriver/riverpgxv5"
+	"github.com/riverqueue/river/rivermigrate"
+
+	"github.com/arcoscribe/throughline/internal/fold"
+	"github.com/arcoscribe/throughline/internal/offline"
+	"github.com/arcoscribe/throughline/internal/testkit"
+)
+
+func TestLongBacklogIsFoldedPieceByPiece(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	r.limits.FoldInputTokens = 4000
+	const turns = 500
+	chatID := r.chat(turns, 10)
+	r.exec(`create table written (what text, by xid8 default pg_current_xact_id())`)
+	r.exec(`create function note() returns trigger language plpgsql security definer as $$ begin insert into public.written values (tg_table_name); return null; end $$`)
+	r.exec(`create trigger note after insert on conversation_brief_revisions for each row execute function note()`)
+	r.exec(`create trigger note after insert on river.river_job for each row when (new.kind = 'fold_brief') execute function note()`)
+	r.enqueue(chatID)
+	r.work(nil)
+	r.awaitIdle()
+	r.checkFoldedOnce(chatID, turns)
+	folds := ask[int](r, "select count(*) from conversation_brief_revisions")
+	if covered := ask[int64](r, "select covered_seq from conversation_briefs"); folds < 5 || covered < 2*turns-20 {
+		t.Errorf("%d folds cover %d of %d messages", folds, covered, 2*turns)
+	}
+	// One job for each fold, and each but the first inserted by the transaction that wrote the brief before.
+	if jobs := ask[int](r, "select count(*) from river.river_job where kind = 'fold_brief'"); jobs != folds {
+		t.Errorf("%d jobs for %d folds", jobs, folds)
+	}
+	if together := ask[int](r, `select count(*) from written r join written j using (by) where r.what <> 'river_job' and j.what = 'river_job'`); together != folds-1 {
+		t.Errorf("%d of %d jobs were inserted in the transaction of the fold before", together, folds-1)
+	}
+}
+
+// What River keeps of a fold: its arguments are an id, its output numbers, and both can be read.
+func TestJobShowsNumbersAlone(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	chatID := r.chat(12, 10)
+	r.enqueue(chatID)
+	r.work(nil)
+	r.awaitIdle()
+	if got := ask[string](r, "select string_agg(distinct args::text, '') from river.river_job where kind = 'fold_brief'"); got != `{"chat_id": "`+chatID.String()+`"}` {
+		t.Errorf("the arguments are %s", got)
+	}
+	var output map[string]any
+	raw := ask[string](r, "select metadata ->> 'output' from river.river_job where kind = 'fold_brief' order by id limit 1")
+	if err := json.Unmarshal([]byte(raw), &output); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]any{"result": "done", "kind": "fold", "version": 1.0, "seq_from": 1.0, "prompt_ref": "built-in@1", "model": "small"} {
+		if output[name] != want {
+			t.Errorf("the output says %s is %v, want %v", name, output[name], want)
+		}
+	}
+	if all := ask[string](r, "select string_agg(j::text, ' ') from river.river_job j"); strings.Contains(all, "practise") {
+		t.Errorf("River's table holds somebody's words: %s", all)
+	}
+}
+
+func TestOurMigrationsAreRivers(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	migrator, err := rivermigrate.New(riverpgxv5.New(r.pool), &rivermigrate.Config{Schema: Schema})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := migrator.Validate(t.Context(), nil); err != nil || !got.OK {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+// However many jobs stand for one chat and however many workers take them, it is folded once. The jobs
+// go around the unique key, as a rescue or an operator may.
+func TestDuplicateJobsFoldOnce(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	chats := make([]uuid.UUID, 200)
+	for i := range chats {
+		chats[i] = r.chat(7, 10)
+	}
+	for range 3 {
+		r.exec(`insert into river.river_job (kind, queue, max_attempts, args) select 'fold_brief', 'memory', 2000, jsonb_build_object('chat_id', id) from chats`)
+	}
+	first, second := r.work(nil), r.work(nil)
+	r.awaitIdle()
+	if got := ask[int](r, "select count(*) from conversation_briefs where version = 1 and lease_token is null"); got != len(chats) {
+		t.Errorf("%d of %d chats were folded exactly once", got, len(chats))
+	}
+	if got := ask[int](r, "select count(*) from conversation_brief_revisions"); got != len(chats) {
+		t.Errorf("%d revisions", got)
+	}
+	if got := ask[int](r, "select count(*) from river.river_job where kind = 'fold_brief' and state <> 'completed'"); got != 0 {
+		t.Errorf("%d jobs did not complete", got)
+	}
+	if a, b := counted(t, first, "fold", "done"), counted(t, second, "fold", "done"); a+b != float64(len(chats)) {
+		t.Errorf("the metrics count %v and %v folds", a, b)
+	}
+}
+
+// counted is throughline_folds_total of a worker.
+func counted(t *testing.T, w *worker, kind, result string) float64 {
+	t.Helper()
+	var m dto.Metric
+	if err := w.metrics.Folds.WithLabelValues(kind, result).Write(&m); err != nil {
+		t.Fatal(err)
+	}
+	return m.GetCounter().GetValue()
+}
+
+// While a chat's job is unfinished another one is not inserted; afterwards it is.
+func TestOneUnfinishedJobPerChat(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	chatID := r.chat(7, 10)
+	r.enqueue(chatID, chatID, chatID)
+	if got := ask[int](r, "select count(*) from river.river_job"); got != 1 {
+		t.Errorf("%d jobs", got)
+	}
+	r.work(nil)
+	r.awaitVersion(chatID, 1)
+	r.awaitIdle()
+	r.enqueue(chatID)
+	if got := ask[int](r, "select count(*) from river.river_job where kind = 'fold_brief'"); got != 2 {
+		t.Errorf("%d jobs, want a second one after the first completed", got)
+	}
+}
+
+// A chat whose lock another fold holds is looked at again soon, without an attempt being used up.
+func TestBusyChatIsSnoozed(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	chatID := r.chat(7, 10)
+	tx, err := r.pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.Exec(t.Context(), "select pg_advisory_xact_lock(hashtextextended('brief:' || $1::text, 0))", chatID); err != nil {
+		t.Fatal(err)
+	}
+	r.enqueue(chatID)
+	w := r.work(nil)
+	events, cancel := w.Subscribe(river.EventKindJobSnoozed, river.EventKindJobCompleted, river.EventKindJobFailed)
+	defer cancel()
+	if event := next(t, events); event.Kind != river.EventKindJobSnoozed || event.Job.Attempt != 0 {
+		t.Errorf("the job was %s after attempt %d", event.Kind, event.Job.Attempt)
+	}
+	if err := tx.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	r.awaitVersion(chatID, 1)
+}
+
+// A rescued job folds while its first worker is still at it, as after a pause of the whole machine.
+// The first one's summary comes too late and is thrown away.
+func TestRescuedJobWhileTheFirstStillRuns(t *testing.T) {
+	t.Parallel()
+	gate := make(chan struct{})
+	var calls atomic.Int64
+	r := newRig(t, func(request *offline.Request) offline.Answer {
+		if calls.Add(1) == 1 {
+			return offline.Answer{Text: "The first worker wrote this summary of all the turns.", Gate: gate}
+		}
+		return offline.Answer{}
+	})
+	chatID := r.chat(7, 10)
+	r.enqueue(chatID)
+	paused := r.work(func(f *fold.Config, c *WorkerConfig) {
+		f.Lease, c.Concurrency = time.Hour, 1 // it renews too late, and takes no second job
+	})
+	r.awaitModel("the first worker asks", func(offline.Request) bool { return true })
+	second := r.work(sweeping)
+	r.exec("update conversation_briefs set lease_until = now() - interval '1 second'")
+	r.awaitVersion(chatID, 1)
+	close(gate)
+	t.Cleanup(func() { t.Log(r.logs.String()) })
+	within(t, "the first worker is through", func() bool { return counted(t, paused, "fold", "lost") == 1 })
+	r.awaitIdle()
+	if got := ask[int64](r, "select version from conversation_briefs"); got != 1 {
+		t.Errorf("version %d", got)
+	}
+	if got := ask[string](r, "select brief ->> 'global_summary' from conversation_briefs"); strings.Contains(got, "first worker") {
+		t.Error("the late summary was kept")
+	}
+	if counted(t, second, "fold", "done") != 1 {
+		t.Error("the second worker did not fold")
+	}
+	r.checkRanges(chatID)
+}
+
+// While the summarizer is down nothing is lost and no attempt is exhausted; when it is back, the backlog drains.
+func TestSummarizerDownAndBack(t *testing.T) {
+	t.Parallel()
+	var up atomic.Bool
+	r := newRig(t, func(*offline.Request) offline.Answer {
+		if up.Load() {
+			return offline.Answer{}
+		}
+		return offline.Answer{Fault: offline.Fault401}
+	})
+	chats := []uuid.UUID{r.chat(7, 10), r.chat(20, 10), r.chat(7, 10)}
+	r.enqueue(chats...)
+	r.work(nil)
+	within(t, "each fold failed twice", func() bool {
+		return ask[int](r, "select count(*) from river.river_job where kind = 'fold_brief' and cardinality(errors) >= 2") == len(chats)
+	})
+	if got := ask[int](r, "select count(*) from conversation_briefs where version > 0 or covered_seq > 0"); got != 0 {
+		t.Errorf("%d briefs changed without a summary", got)
+	}
+	r.say(chats[0], 8, 9, 10) // life goes on
+	up.Store(true)
+	r.awaitIdle()
+	for _, chatID := range chats {
+		r.awaitVersion(chatID, 1)
+		r.checkRanges(chatID)
+	}
+	if got := ask[int](r, "select count(*) from river.river_job where kind = 'fold_brief' and (state <> 'completed' or attempt >= max_attempts)"); got != 0 {
+		t.Errorf("%d jobs gave up", got)
+	}
+}
+
+// A summary that is refused twice leaves brief and place as they were, and the job for a later try.
+func TestSummaryRefusedTwice(t *testing.T) {
+	t.Parallel()
+	var down atomic.Bool
+	r := newRig(t, func(*offline.Request) offline.Answer {
+		if down.Load() {
+			return offline.Answer{Fault: offline.FaultNone}
+		}
+		return offline.Answer{}
+	})
+	chatID := r.chat(7, 10)
+	r.enqueue(chatID)
+	w := r.work(nil)
+	r.awaitVersion(chatID, 1)
+	r.awaitIdle()
+	const whole = "select brief::text || version || '/' || covered_seq from conversation_briefs"
+	before := ask[string](r, whole)
+
+	down.Store(true)
+	events, cancel := w.Subscribe(river.EventKindJobFailed)
+	defer cancel()
+	r.say(chatID, 8, 14, 10)
+	r.enqueue(chatID)
+	event := next(t, events)
+	if last := event.Job.Errors[len(event.Job.Errors)-1].Error; !strings.Contains(last, "refused twice: none") {
+		t.Errorf("the job's error is %q", last)
+	}
+	if got := ask[string](r, whole); got != before || ask[bool](r, "select lease_token is not null from conversation_briefs") {
+		t.Errorf("the brief was %s and is %s", before, got)
+	}
+	down.Store(false)
+	r.awaitVersion(chatID, 2)
+}
+
+func TestNextRetryIsCapped(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		attempt int
+		least   time.Duration
+	}{{0, time.Second}, {1, time.Second}, {2, 2 * time.Second}, {3, 4 * time.Second}, {6, 32 * time.Second}, {7, time.Minute}, {64, time.Minute}, {maxAttempts, time.Minute}} {
+		seen := map[time.Duration]bool{}
+		for range 100 {
+			before := time.Now()
+			wait := nextRetry(c.attempt).Sub(before)
+			if wait < c.least || wait > c.least+c.least/4+time.Second {
+				t.Fatalf("after attempt %d it waits %s, want %s and at most a quarter more", c.attempt, wait, c.least)
+			}
+			seen[wait] = true
+		}
+		if len(seen) < 2 {
+			t.Errorf("after attempt %d all wait the same", c.attempt)
+		}
+	}
+}
+
+// Behind a transaction pooler there are no notifications and every statement may run on another
+// connection: jobs are found by looking, and the folds are the same.
+func TestFoldsThroughTransactionPooler(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	chatID := r.chat(60, 10)
+	r.enqueue(chatID)
+	r.dsn = testkit.NewTransactionPooler(t, r.db) + "&pgbouncer=true"
+	r.work(func(_ *fold.Config, c *WorkerConfig) {
+		c.PollOnly, c.SweepInterval = true, 200*time.Millisecond
+	})
+	r.awaitVersion(chatID, 1)
+	r.awaitIdle()
+	r.checkFoldedOnce(chatID, 60)
+	later := r.chat(10, 10) // found by the sweep
+	r.awaitVersion(later, 1)
+}

@@ -1,0 +1,316 @@
+package jobs
+
+import (
+	"bytes"
+	"context"
+	"flag"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/riverqueue/river"
+
+	"github.com/arcoscribe/throughline/internal/fold"
+	"github.com/arcoscribe/throughline/internal/llm"
+	"github.com/arcoscribe/throughline/internal/memory"
+	"github.com/arcoscribe/throughline/internal/metrics"
+	"github.com/arcoscribe/throughline/internal/offline"
+	"github.com/arcoscribe/throughline/internal/postgres"
+	"github.com/arcoscribe/throughline/internal/testkit"
+)
+
+// These tests mostly wait for River, so more of them run at once than there are cores.
+func TestMain(m *testing.M) {
+	_ = flag.Set("test.parallel", "6") // -parallel on the command line still decides
+	testkit.Main(m)
+}
+
+// patience is how long a test waits for what must come. It says nothing about speed.
+const patience = 10 * time.Second
+
+// smallLimits fold after a few short turns.
+var smallLimits = memory.Limits{
+	KRawTurns: 2, MinTailTurns: 1, SummaryTokenCap: 200, PromptTokenBudget: 600, BridgeTokenBudget: 600,
+	ChunkThreshold: 300, FoldInputTokens: 600,
+}
+
+// rig is one database, one offline model and a user, with the workers that a test starts.
+type rig struct {
+	t      *testing.T
+	db     testkit.Database
+	dsn    string // for the workers; the database's own unless a pooler stands before it
+	limits memory.Limits
+	model  *offline.Listening
+	pool   *pgxpool.Pool
+	user   uuid.UUID
+	logs   *logBuffer
+	insert *Client
+}
+
+func newRig(t *testing.T, script func(*offline.Request) offline.Answer) *rig {
+	t.Helper()
+	db := testkit.NewDatabase(t)
+	r := &rig{t: t, db: db, dsn: db.DSN, limits: smallLimits, user: testkit.NewUser(t, db), logs: &logBuffer{}}
+	r.pool = r.open(20)
+	var err error
+	if r.model, err = offline.Start(offline.Options{Script: script}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = r.model.Close() }) // what it serves was checked before
+	if r.insert, err = NewInserter(r.pool, r.logger()); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func (r *rig) open(conns int) *pgxpool.Pool {
+	r.t.Helper()
+	pool, _, err := postgres.Open(r.t.Context(), r.dsn, conns)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.t.Cleanup(pool.Close)
+	return pool
+}
+
+func (r *rig) logger() *slog.Logger {
+	return slog.New(slog.NewJSONHandler(r.logs, &slog.HandlerOptions{Level: slog.LevelDebug}))
+}
+
+// worker is one running client.
+type worker struct {
+	*Client
+	metrics *metrics.Metrics
+	stop    func()
+}
+
+// work starts workers; change may alter how they fold and what the client is made of.
+func (r *rig) work(change func(*fold.Config, *WorkerConfig)) *worker {
+	r.t.Helper()
+	pool := r.open(20)
+	model := llm.New(llm.Config{APIKey: "offline", BaseURL: r.model.BaseURL(), IdleTimeout: time.Minute})
+	folding := fold.Config{
+		Store: postgres.NewBriefs(pool), Summarizer: model, Prompt: fold.PromptConfig{Mode: fold.ModeInline, Model: "small"},
+		Limits: r.limits, Logger: r.logger(), Metrics: metrics.New(),
+	}
+	config := WorkerConfig{
+		Maintenance: postgres.NewMaintenance(pool, r.limits), Metrics: folding.Metrics, Logger: folding.Logger,
+		Concurrency: 8, StopTimeout: time.Second, SweepInterval: time.Hour,
+	}
+	if change != nil {
+		change(&folding, &config)
+	}
+	config.Folder = fold.New(folding)
+	client, err := NewWorker(pool, config)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	if err := client.Start(context.Background()); err != nil {
+		r.t.Fatal(err)
+	}
+	w := &worker{Client: client, metrics: folding.Metrics, stop: sync.OnceFunc(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		if err := client.Stop(ctx); err != nil {
+			r.t.Errorf("stop: %v", err)
+		}
+		model.Close()
+	})}
+	r.t.Cleanup(w.stop)
+	return w
+}
+
+// sweeping is for workers that sweep all the time.
+func sweeping(_ *fold.Config, config *WorkerConfig) {
+	config.SweepInterval, config.YoungFold = 200*time.Millisecond, time.Millisecond
+}
+
+// chat stores a chat with so many turns as any client with SQL might. Each message begins with a mark
+// of its own: see mark.
+func (r *rig) chat(turns, words int) uuid.UUID {
+	r.t.Helper()
+	return r.chatOf(r.user, turns, words)
+}
+
+func (r *rig) chatOf(user uuid.UUID, turns, words int) uuid.UUID {
+	r.t.Helper()
+	chatID := ask[uuid.UUID](r, "insert into chats (user_id, title) values ($1, '') returning id", user)
+	r.say(chatID, 1, turns, words)
+	return chatID
+}
+
+// mark is what a message alone holds.
+func mark(role string, turn int) string { return fmt.Sprintf("<%s %04d>", role, turn) }
+
+// say adds the turns from one number to another.
+func (r *rig) say(chatID uuid.UUID, from, to, words int) {
+	r.t.Helper()
+	rows := make([][]any, 0, 2*(to-from+1))
+	for turn := from; turn <= to; turn++ {
+		for _, role := range []string{"user", "assistant"} {
+			text := fmt.Sprintf("%s I decided to practise etude %d%s.", mark(role, turn), turn, strings.Repeat(fmt.Sprintf(" slowly%d", turn), words))
+			rows = append(rows, []any{chatID, role, text, memory.Tokens(text)})
+		}
+	}
+	_, err := r.pool.CopyFrom(r.t.Context(), pgx.Identifier{"messages"}, []string{"chat_id", "role", "content", "token_count"}, pgx.CopyFromRows(rows))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// enqueue inserts a chat's fold as the saving of a reply does.
+func (r *rig) enqueue(chatIDs ...uuid.UUID) {
+	r.t.Helper()
+	for _, chatID := range chatIDs {
+		err := pgx.BeginFunc(r.t.Context(), r.pool, func(tx pgx.Tx) error {
+			return EnqueueFold(r.insert)(r.t.Context(), tx, chatID)
+		})
+		if err != nil {
+			r.t.Fatal(err)
+		}
+	}
+}
+
+// exec runs a statement as the server.
+func (r *rig) exec(sql string, args ...any) {
+	r.t.Helper()
+	if _, err := r.pool.Exec(r.t.Context(), sql, args...); err != nil {
+		r.t.Fatalf("%s: %v", sql, err)
+	}
+}
+
+// ask reads one value as the server.
+func ask[T any](r *rig, sql string, args ...any) T {
+	r.t.Helper()
+	var answer T
+	if err := r.pool.QueryRow(r.t.Context(), sql, args...).Scan(&answer); err != nil {
+		r.t.Fatalf("%s: %v", sql, err)
+	}
+	return answer
+}
+
+// within polls until the condition holds; for what sends no signal.
+func within(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.Now().Add(patience); !holds(); <-tick.C {
+		if time.Now().After(deadline) {
+			t.Fatalf("in vain: %s", what)
+		}
+	}
+}
+
+// awaitVersion waits until a chat's brief has a version.
+func (r *rig) awaitVersion(chatID uuid.UUID, version int64) {
+	r.t.Helper()
+	within(r.t, fmt.Sprintf("version %d of the brief", version), func() bool {
+		return ask[int64](r, "select version from conversation_briefs where chat_id = $1", chatID) >= version
+	})
+}
+
+// awaitIdle waits until no job is left to do, sweeps aside.
+func (r *rig) awaitIdle() {
+	r.t.Helper()
+	within(r.t, "all jobs are done", func() bool {
+		return ask[int](r, "select count(*) from river.river_job where finalized_at is null and kind <> 'sweep_briefs'") == 0
+	})
+}
+
+// awaitModel waits for a request to the model.
+func (r *rig) awaitModel(what string, match func(offline.Request) bool) offline.Request {
+	r.t.Helper()
+	ctx, cancel := context.WithTimeout(r.t.Context(), patience)
+	defer cancel()
+	found, err := r.model.Await(ctx, match)
+	if err != nil {
+		r.t.Fatalf("in vain: %s", what)
+	}
+	return found
+}
+
+// next waits for an event of a worker.
+func next(t *testing.T, events <-chan *river.Event) *river.Event {
+	t.Helper()
+	select {
+	case event := <-events:
+		return event
+	case <-time.After(patience):
+		t.Fatal("in vain: an event of River")
+		return nil
+	}
+}
+
+// turnsOf is the part of a fold's input that holds the new turns; "" for a call that is no fold.
+func turnsOf(input string) string {
+	_, turns, _ := strings.Cut(input, "=== NEW_TURNS ===")
+	return turns
+}
+
+// checkFoldedOnce wants the marks of a chat's covered messages in exactly one fold's input each, in
+// order, the others in none, and the ranges of the revisions one after another.
+func (r *rig) checkFoldedOnce(chatID uuid.UUID, turns int) {
+	r.t.Helper()
+	var inputs []string
+	for _, request := range r.model.Requests() {
+		if request.PromptCacheKey == chatID.String() {
+			inputs = append(inputs, turnsOf(request.Text))
+		}
+	}
+	all := strings.Join(inputs, "")
+	covered := ask[int64](r, "select covered_seq from conversation_briefs where chat_id = $1", chatID)
+	at := -1
+	for turn := 1; turn <= turns; turn++ {
+		for half, role := range []string{"user", "assistant"} {
+			want := 0
+			if int64(2*turn-1+half) <= covered {
+				want = 1
+			}
+			if got := strings.Count(all, mark(role, turn)); got != want {
+				r.t.Errorf("%s was folded %d times, want %d", mark(role, turn), got, want)
+			}
+			if place := strings.Index(all, mark(role, turn)); want == 1 && place < at {
+				r.t.Errorf("%s was folded out of order", mark(role, turn))
+			} else if want == 1 {
+				at = place
+			}
+		}
+	}
+	r.checkRanges(chatID)
+}
+
+func (r *rig) checkRanges(chatID uuid.UUID) {
+	r.t.Helper()
+	wrong := ask[int](r, `select count(*) from (select version, seq_from, seq_to, lag(seq_to, 1, 0::bigint) over w as before, row_number() over w as n
+		from conversation_brief_revisions where chat_id = $1 and kind = 'fold' window w as (order by version)) r
+		where seq_from <> before + 1 or n <> version`, chatID)
+	reached := ask[bool](r, `select coalesce(max(r.seq_to), 0) = b.covered_seq from conversation_briefs b
+		left join conversation_brief_revisions r on r.chat_id = b.chat_id where b.chat_id = $1 group by b.covered_seq`, chatID)
+	if wrong != 0 || !reached {
+		r.t.Errorf("%d revisions do not continue the one before; they reach the brief's place: %v", wrong, reached)
+	}
+}
+
+// logBuffer is a log that may be read while it is written.
+type logBuffer struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (b *logBuffer) Write(line []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(line)
+}
+
+func (b *logBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
+}

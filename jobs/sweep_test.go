@@ -1,0 +1,271 @@
+package jobs
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	dto "github.com/prometheus/client_model/go"
+
+	"github.com/arcoscribe/throughline/internal/fold"
+	"github.com/arcoscribe/throughline/internal/offline"
+	"github.com/arcoscribe/throughline/internal/testkit"
+)
+
+// Turns that reached messages by another way than ours are found and folded; chats that are not due are left alone.
+func TestSweepFindsDueChats(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	due := []uuid.UUID{r.chat(7, 10), r.chat(9, 10)}
+	short, fewTurns := r.chat(2, 1), r.chat(2, 200)
+	r.work(func(_ *fold.Config, c *WorkerConfig) { c.SweepInterval = 200 * time.Millisecond })
+	for _, chatID := range due {
+		r.awaitVersion(chatID, 1)
+	}
+	r.awaitIdle()
+	for _, chatID := range []uuid.UUID{short, fewTurns} {
+		if got := ask[int64](r, "select version from conversation_briefs where chat_id = $1", chatID); got != 0 {
+			t.Errorf("a chat that was not due has version %d", got)
+		}
+	}
+	within(t, "a sweep says what it did", func() bool {
+		return ask[int](r, "select count(*) from river.river_job where kind = 'sweep_briefs' and metadata -> 'output' ->> 'inserted_folds' = '2'") == 1
+	})
+	if args := ask[string](r, "select string_agg(distinct args::text, '') from river.river_job where kind = 'sweep_briefs'"); args != "{}" {
+		t.Errorf("the sweep's arguments are %s", args)
+	}
+}
+
+// A reply whose server died is not waited for: its row is ended, what it holds stays, and living ones are left alone.
+func TestSweepInterruptsAbandonedReplies(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	reply := func(lease string) uuid.UUID {
+		chatID := r.chat(1, 1)
+		return ask[uuid.UUID](r, `insert into messages (chat_id, role, status, content, lease_until) values ($1, 'assistant', 'streaming', 'so far', now() + $2::interval) returning id`, chatID, lease)
+	}
+	dead, alive := reply("-1 second"), reply("1 hour")
+	w := r.work(sweeping)
+	within(t, "the reply is interrupted", func() bool {
+		return ask[int](r, "select count(*) from messages where id = $1 and lease_until is null and status || content = 'interruptedso far'", dead) == 1
+	})
+	if got := ask[string](r, "select status from messages where id = $1", alive); got != "streaming" {
+		t.Errorf("the living reply is %s", got)
+	}
+	within(t, "the metric counts it", func() bool { return swept(t, w, "message") == 1 })
+}
+
+func swept(t *testing.T, w *worker, what string) float64 {
+	t.Helper()
+	var m dto.Metric
+	if err := w.metrics.Swept.WithLabelValues(what).Write(&m); err != nil {
+		t.Fatal(err)
+	}
+	return m.GetCounter().GetValue()
+}
+
+// The job of a worker that was killed in the middle of a fold is taken up again as soon as its lease is
+// over, long before River itself would.
+func TestSweepRevivesFoldOfDeadWorker(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	chatID := r.chat(7, 10)
+	r.enqueue(chatID)
+	// What a killed worker leaves behind.
+	r.exec(`update river.river_job set state = 'running', attempt = 1, attempted_at = now() - interval '1 minute', attempted_by = '{dead}'`)
+	r.exec("update conversation_briefs set lease_token = gen_random_uuid(), lease_until = now() + interval '2 seconds'")
+	w := r.work(sweeping)
+	r.awaitVersion(chatID, 1)
+	r.awaitIdle()
+	if got := ask[string](r, "select errors[1] ->> 'error' from river.river_job where kind = 'fold_brief'"); got != "worker lost its lease" {
+		t.Errorf("the job tells %q", got)
+	}
+	if got := ask[int](r, "select count(*) from river.river_job where kind = 'fold_brief'"); got != 1 {
+		t.Errorf("%d jobs", got)
+	}
+	if swept(t, w, "job") == 0 {
+		t.Error("the metric does not count the job")
+	}
+	r.checkFoldedOnce(chatID, 7)
+}
+
+// A fold that takes long is no dead one: its lease is renewed, and the sweep keeps its hands off.
+func TestSweepLeavesLongFoldAlone(t *testing.T) {
+	t.Parallel()
+	gate := make(chan struct{})
+	r := newRig(t, func(*offline.Request) offline.Answer { return offline.Answer{Text: "A summary that took its time.", Gate: gate} })
+	chatID := r.chat(7, 10)
+	r.enqueue(chatID)
+	w := r.work(func(f *fold.Config, c *WorkerConfig) {
+		sweeping(f, c)
+		f.Lease = time.Second
+	})
+	r.awaitModel("the fold asks", func(offline.Request) bool { return true })
+	first := ask[time.Time](r, "select lease_until from conversation_briefs")
+	within(t, "the lease was renewed for longer than it first was", func() bool {
+		return ask[time.Time](r, "select lease_until from conversation_briefs").Sub(first) > 2*time.Second
+	})
+	close(gate)
+	r.awaitVersion(chatID, 1)
+	r.awaitIdle()
+	if n := len(r.model.Requests()); n != 1 || swept(t, w, "job") != 0 || swept(t, w, "lease") != 0 {
+		t.Errorf("the model was asked %d times, %v jobs revived, %v leases cleared", n, swept(t, w, "job"), swept(t, w, "lease"))
+	}
+}
+
+// nowhere wants a word in no place that outlives its message.
+func (r *rig) nowhere(word string) {
+	r.t.Helper()
+	for place, sql := range map[string]string{
+		"messages":  "select coalesce(string_agg(m::text, ' '), '') from messages m",
+		"briefs":    "select coalesce(string_agg(b::text, ' '), '') from conversation_briefs b",
+		"revisions": "select coalesce(string_agg(v::text, ' '), '') from conversation_brief_revisions v",
+		"jobs":      "select coalesce(string_agg(j::text, ' '), '') from river.river_job j",
+	} {
+		if strings.Contains(ask[string](r, sql), word) {
+			r.t.Errorf("%q is still in the %s", word, place)
+		}
+	}
+}
+
+// After a deletion the words of the message are in no brief, no revision and no job, whenever it came:
+// after the fold, or in the middle of it.
+func TestDeletedWordsAreForgotten(t *testing.T) {
+	t.Parallel()
+	const secret = "Zyxomma"
+	open := make(chan struct{})
+	close(open)
+	for _, during := range []bool{false, true} {
+		for _, how := range []string{"delete from messages where seq = 3", "update messages set content = 'Never mind.' where seq = 3"} {
+			t.Run(fmt.Sprintf("during %v, %.6s", during, how), func(t *testing.T) {
+				t.Parallel()
+				gate := open
+				if during {
+					gate = make(chan struct{})
+				}
+				r := newRig(t, func(request *offline.Request) offline.Answer {
+					if strings.Contains(turnsOf(request.Text), secret) {
+						return offline.Answer{Text: "The user decided on " + secret + " for good and in any case.", Gate: gate}
+					}
+					return offline.Answer{}
+				})
+				chatID := r.chat(2, 1)
+				r.exec("update messages set content = $1 where seq = 3", "I decided that my password for the bank is "+secret+" and nothing else.")
+				r.say(chatID, 3, 9, 10)
+				r.enqueue(chatID)
+				w := r.work(func(_ *fold.Config, c *WorkerConfig) { c.SweepInterval = 200 * time.Millisecond })
+				if during {
+					r.awaitModel("the fold asks", func(a offline.Request) bool { return strings.Contains(a.Text, secret) })
+					r.exec(how)
+					close(gate)
+					within(t, "the fold notices", func() bool { return counted(t, w, "fold", "lost") == 1 })
+					r.awaitVersion(chatID, 1)
+				} else {
+					r.awaitVersion(chatID, 1)
+					r.awaitIdle()
+					if got := ask[string](r, "select brief ->> 'global_summary' from conversation_briefs"); !strings.Contains(got, secret) {
+						t.Fatalf("the summary never held the word: %s", got)
+					}
+					r.exec(how)
+					within(t, "the brief is rebuilt", func() bool { return counted(t, w, "rebuild", "done") >= 1 })
+					if ask[int](r, "select count(*) from conversation_brief_revisions where global_summary is not null and version < (select max(version) from conversation_brief_revisions where kind = 'rebuild')") != 0 {
+						t.Error("the revisions before the rebuild are not redacted")
+					}
+				}
+				within(t, "nothing is stale", func() bool { return !ask[bool](r, "select stale from conversation_briefs") })
+				r.awaitIdle()
+				r.nowhere(secret)
+				if got := ask[string](r, "select brief ->> 'global_summary' from conversation_briefs"); got == "" {
+					t.Error("the rest was forgotten as well")
+				}
+			})
+		}
+	}
+}
+
+// A chat of which every covered message was deleted is rebuilt to nothing, without any model.
+func TestRebuildOfNothing(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	chatID := r.chat(7, 10)
+	r.enqueue(chatID)
+	r.work(func(_ *fold.Config, c *WorkerConfig) { c.SweepInterval = 200 * time.Millisecond })
+	r.awaitVersion(chatID, 1)
+	calls := len(r.model.Requests())
+	r.exec("delete from messages m using conversation_briefs b where b.chat_id = m.chat_id and m.seq <= b.covered_seq")
+	r.awaitVersion(chatID, 2)
+	if got := ask[string](r, "select brief ->> 'global_summary' || stale || brief_tokens from conversation_briefs"); got != "false0" {
+		t.Errorf("the brief is %q", got)
+	}
+	if got := ask[string](r, "select kind || prompt_mode from conversation_brief_revisions where version = 2"); got != "rebuildnone" {
+		t.Errorf("the revision is %q", got)
+	}
+	if n := len(r.model.Requests()); n != calls {
+		t.Errorf("the model was asked %d times for nothing", n-calls)
+	}
+}
+
+// Chats and users that are deleted while their folds run stay deleted.
+func TestDeletionDuringFolds(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	const races = 100
+	chats, users := make([]uuid.UUID, races), make([]uuid.UUID, races)
+	for i := range chats {
+		users[i] = testkit.NewUser(t, r.db)
+		chats[i] = r.chatOf(users[i], 7, 10)
+	}
+	r.enqueue(chats...)
+	r.work(nil)
+	admin, err := pgx.Connect(t.Context(), r.db.AdminDSN)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = admin.Close(context.Background()) }()
+	var deadlocks int
+	var all sync.WaitGroup
+	all.Go(func() { // users, as the auth server deletes them
+		for i := 0; i < races; i += 2 {
+			for try := 0; ; try++ {
+				_, err := admin.Exec(t.Context(), "set role supabase_auth_admin; delete from auth.users where id = '"+users[i].String()+"'; reset role")
+				if err == nil {
+					break
+				}
+				deadlocks++
+				if _, again := admin.Exec(t.Context(), "rollback; reset role"); again != nil || try > 5 {
+					t.Errorf("deleting a user: %v", err)
+					return
+				}
+			}
+		}
+	})
+	all.Go(func() { // chats, as a phone deletes them
+		for i := 1; i < races; i += 2 {
+			if _, err := r.pool.Exec(t.Context(), "delete from chats where id = $1", chats[i]); err != nil {
+				t.Errorf("deleting a chat: %v", err)
+			}
+			if rand.IntN(3) == 0 {
+				_, _ = r.pool.Exec(t.Context(), "select pg_sleep(0.01)")
+			}
+		}
+	})
+	all.Wait()
+	r.awaitIdle()
+	for _, table := range []string{"chats", "messages", "conversation_briefs", "conversation_brief_revisions"} {
+		if n := ask[int](r, "select count(*) from "+table); n != 0 {
+			t.Errorf("%d rows of %s came back", n, table)
+		}
+	}
+	if bad := ask[int](r, "select count(*) from river.river_job where kind = 'fold_brief' and state <> 'completed'"); bad != 0 {
+		t.Errorf("%d jobs of deleted chats did not complete", bad)
+	}
+	if deadlocks > 0 {
+		t.Logf("%d deletions of a user had to be repeated", deadlocks)
+	}
+}

@@ -1,0 +1,137 @@
+package supabase_test
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/arcoscribe/throughline/internal/testkit"
+)
+
+// What pgTAP cannot show from its one connection as postgres.
+
+func newChat(t *testing.T, conn *pgx.Conn, user uuid.UUID) uuid.UUID {
+	t.Helper()
+	chat := uuid.New()
+	if _, err := conn.Exec(t.Context(), "insert into public.chats (id, user_id) values ($1, $2)", chat, user); err != nil {
+		t.Fatal(err)
+	}
+	return chat
+}
+
+// asAuthServer is the address of the database for the role that Supabase's auth server connects as.
+func asAuthServer(t *testing.T, database testkit.Database) string {
+	t.Helper()
+	address, err := url.Parse(database.DSN)
+	if err != nil {
+		t.Fatal(err)
+	}
+	address.User = url.User("supabase_auth_admin")
+	return address.String()
+}
+
+func TestAccountDeletionByTheAuthServerLeavesNothing(t *testing.T) {
+	t.Parallel()
+	database := testkit.NewDatabase(t)
+	user, other := testkit.NewUser(t, database), testkit.NewUser(t, database)
+	conn := connect(t, database.DSN)
+	for _, owner := range []uuid.UUID{user, user, other} {
+		chat := newChat(t, conn, owner)
+		if _, err := conn.Exec(t.Context(), `insert into public.messages (chat_id, role, content)
+			select $1, (array['user', 'assistant'])[1 + n % 2], 'word ' || n from generate_series(1, 1000) n`, chat); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := connect(t, asAuthServer(t, database)).Exec(t.Context(), "delete from auth.users where id = $1", user); err != nil {
+		t.Fatalf("the auth server cannot delete an account: %v", err)
+	}
+	for table, want := range map[string]int{"chats": 1, "messages": 1000, "conversation_briefs": 1} {
+		var left, theirs int
+		err := conn.QueryRow(t.Context(), fmt.Sprintf("select count(*) filter (where user_id = $1), count(*) filter (where user_id = $2) from public.%s", table), user, other).
+			Scan(&left, &theirs)
+		if err != nil || left != 0 || theirs != want {
+			t.Errorf("%s: %d of the account's rows are left, %d of the other's, want 0 and %d (%v)", table, left, theirs, want, err)
+		}
+	}
+}
+
+// Writers that overlap, some of which change their minds: whoever commits later has the greater seq,
+// none is missing, and the counters count what is there.
+func TestSeqFollowsTheOrderOfCommitsWithoutGaps(t *testing.T) {
+	t.Parallel()
+	const writers, each = 6, 20
+	database := testkit.NewDatabase(t)
+	conn := connect(t, database.DSN)
+	chat := newChat(t, conn, testkit.NewUser(t, database))
+	var wait sync.WaitGroup
+	for writer := range writers {
+		wait.Go(func() {
+			if err := writeInTurns(t.Context(), database.DSN, chat, writer, each); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wait.Wait()
+	rows, err := conn.Query(t.Context(), "select seq from public.messages where chat_id = $1 order by content::bigint", chat)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seqs, err := pgx.CollectRows(rows, pgx.RowTo[int])
+	if err != nil {
+		t.Fatal(err)
+	}
+	const kept = writers * each * 3 / 4 * 2
+	if len(seqs) != kept || !slices.IsSorted(seqs) || seqs[0] != 1 || seqs[kept-1] != kept {
+		t.Errorf("%d messages, want %d; in the order in which they got hold of the chat: %v", len(seqs), kept, seqs)
+	}
+	var count, last int
+	var agree bool
+	err = conn.QueryRow(t.Context(), "select c.message_count, c.last_seq, b.counters_agree from public.chats c join inspect.buffers b on b.chat_id = c.id where c.id = $1", chat).
+		Scan(&count, &last, &agree)
+	if err != nil || count != kept || last != kept || !agree {
+		t.Errorf("the chat counts %d messages up to %d, its counters agree: %v (%v)", count, last, agree, err)
+	}
+}
+
+// writeInTurns writes two messages per transaction, whose contents are numbers in the order in which
+// the transactions held the chat, and takes every fourth transaction back.
+func writeInTurns(ctx context.Context, dsn string, chat uuid.UUID, writer, turns int) error {
+	conn, err := pgx.Connect(ctx, dsn)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
+	for turn := range turns {
+		tx, err := conn.Begin(ctx)
+		if err != nil {
+			return err
+		}
+		// The clock is read after the rows have their places, that is under the chat's lock.
+		_, err = tx.Exec(ctx, "insert into public.messages (chat_id, role) values ($1, 'user')", chat)
+		if err == nil {
+			_, err = tx.Exec(ctx, `insert into public.messages (chat_id, role, client_message_id, content) values ($1, 'assistant', $2, ''), ($1, 'assistant', $2, '')
+				on conflict do nothing`, chat, uuid.New())
+		}
+		if err == nil {
+			_, err = tx.Exec(ctx, `update public.messages set content = (select (extract(epoch from clock_timestamp()) * 1000000)::bigint) * 1000 + seq
+				where chat_id = $1 and content = ''`, chat)
+		}
+		if err != nil {
+			return fmt.Errorf("writer %d: %w", writer, err)
+		}
+		end := tx.Commit
+		if turn%4 == 3 {
+			end = tx.Rollback
+		}
+		if err := end(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
