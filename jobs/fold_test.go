@@ -179,6 +179,7 @@ func TestRescuedJobWhileTheFirstStillRuns(t *testing.T) {
 	chatID := r.chat(7, 10)
 	r.enqueue(chatID)
 	paused := r.work(func(f *fold.Config, c *WorkerConfig) {
+		sweeping(f, c)
 		f.Lease, c.Concurrency = time.Hour, 1 // it renews too late, and takes no second job
 	})
 	r.awaitModel("the first worker asks", func(offline.Request) bool { return true })
@@ -186,7 +187,6 @@ func TestRescuedJobWhileTheFirstStillRuns(t *testing.T) {
 	r.exec("update conversation_briefs set lease_until = now() - interval '1 second'")
 	r.awaitVersion(chatID, 1)
 	close(gate)
-	t.Cleanup(func() { t.Log(r.logs.String()) })
 	within(t, "the first worker is through", func() bool { return counted(t, paused, "fold", "lost") == 1 })
 	r.awaitIdle()
 	if got := ask[int64](r, "select version from conversation_briefs"); got != 1 {

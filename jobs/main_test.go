@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 }
 
 // patience is how long a test waits for what must come. It says nothing about speed.
-const patience = 10 * time.Second
+const patience = 60 * time.Second
 
 // smallLimits fold after a few short turns.
 var smallLimits = memory.Limits{

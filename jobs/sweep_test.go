@@ -99,7 +99,9 @@ func TestSweepRevivesFoldOfDeadWorker(t *testing.T) {
 func TestSweepLeavesLongFoldAlone(t *testing.T) {
 	t.Parallel()
 	gate := make(chan struct{})
-	r := newRig(t, func(*offline.Request) offline.Answer { return offline.Answer{Text: "A summary that took its time.", Gate: gate} })
+	r := newRig(t, func(*offline.Request) offline.Answer {
+		return offline.Answer{Text: "A summary that took its time.", Gate: gate}
+	})
 	chatID := r.chat(7, 10)
 	r.enqueue(chatID)
 	w := r.work(func(f *fold.Config, c *WorkerConfig) {

@@ -5,6 +5,7 @@ package streaming
 
 import (
 	"encoding/json"
+	"time"
 
 	"github.com/google/uuid"
 )
@@ -68,6 +69,8 @@ type Failed struct {
 	Message   string    `json:"message"`
 	// Retryable tells whether sending the message again may succeed.
 	Retryable bool `json:"retryable"`
+	// RetryAfter goes into the header of an answer that is no stream; 0 where nothing is known.
+	RetryAfter time.Duration `json:"-"`
 }
 
 // Cancelled ends a stream that somebody stopped. What was said until then is stored.

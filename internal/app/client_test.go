@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"maps"
 	"net/http"
 	"strconv"
 	"strings"
@@ -234,9 +235,7 @@ func send(chatID string, payload body) (string, body) {
 		return "/v1/message/first", payload
 	}
 	with := body{"chat_id": chatID}
-	for key, value := range payload {
-		with[key] = value
-	}
+	maps.Copy(with, payload)
 	return "/v1/message", with
 }
 

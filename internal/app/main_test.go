@@ -5,6 +5,7 @@ import (
 	"context"
 	"flag"
 	"log/slog"
+	"maps"
 	"net/http"
 	"sync"
 	"testing"
@@ -70,9 +71,7 @@ func newStoppedRig(t *testing.T, db testkit.Database, script func(*offline.Reque
 		"OPENAI_API_KEY": "offline", "OPENAI_BASE_URL": model.BaseURL(), "LOG_LEVEL": "debug", "DRAIN_TIMEOUT": "5s",
 		"RATE_LIMIT_MESSAGES_PER_MINUTE": "0", "MAX_STREAMS_PER_USER": "0",
 	}}
-	for name, value := range change {
-		r.env[name] = value
-	}
+	maps.Copy(r.env, change)
 	return r
 }
 

@@ -25,7 +25,7 @@ import (
 // measureMemory drives one chat from its first turn to its last, with everything real but the model,
 // and looks at what each reply was given to remember.
 func measureMemory(ctx context.Context, e *environment) (group, error) {
-	d, err := e.newDrive(ctx)
+	d, err := e.newDrive()
 	if err != nil {
 		return group{}, err
 	}
@@ -47,32 +47,48 @@ type remembered struct {
 func (r remembered) tokens() int { return r.BriefTokens + r.BridgeTokens + r.TailTokens }
 
 func memoryRows(talk []remembered) group {
-	turns := len(talk)
-	// A fifth of the conversation is several folds long, so its mean does not depend on where in the
-	// rhythm of folds it begins.
-	early, late := talk[turns/10:turns/10+turns/5], talk[turns-turns/5:]
-	last := talk[turns-1]
-	g := group{Title: fmt.Sprintf("one chat of %d turns, driven through chat, Postgres, River and folds", turns)}
+	last := talk[len(talk)-1]
+	early, late := cycles(talk)
+	g := group{Title: fmt.Sprintf("one chat of %d turns, driven through chat, Postgres, River and folds", len(talk))}
 	g.add(
-		row{What: fmt.Sprintf("memory per turn, turns %d to %d, mean", turns-turns/5+1, turns), Unit: "tokens", Value: meanTokens(late),
-			Baseline: meanTokens(early), Against: fmt.Sprintf("turns %d to %d", turns/10+1, turns/10+turns/5), Target: ratioAtMost(1.1)},
-		row{What: fmt.Sprintf("memory at turn %d", turns), Unit: "tokens", Value: float64(last.tokens()), Baseline: float64(last.history), Against: "the whole history"},
+		row{What: "memory per turn, " + late.name(), Unit: "tokens", Value: late.mean, Baseline: early.mean, Against: early.name(), Target: ratioAtMost(1.1)},
+		row{What: fmt.Sprintf("memory at turn %d", len(talk)), Unit: "tokens", Value: float64(last.tokens()), Baseline: float64(last.history), Against: "the whole history"},
 		row{What: "previous memory kept to the byte", Unit: "%", Value: keptBetweenFolds(talk), Target: atLeast(100)},
 	)
 	dropped := 0
 	for _, r := range talk {
 		dropped += r.DroppedTurns
 	}
-	g.note("%d folds; %d turns dropped; kept: share of a turn's memory that begins the next turn's, where no fold came between", last.BriefVersion, dropped)
+	g.note("memory per turn: the mean from one fold to the next, the first time and the last; %d folds, %d turns dropped", last.BriefVersion, dropped)
+	g.note("kept: share of a turn's memory that begins the next turn's, where no fold came between")
 	return g
 }
 
-func meanTokens(talk []remembered) float64 {
-	sum := 0
-	for _, r := range talk {
-		sum += r.tokens()
+// cycle is the turns from one fold to the next: memory grows with each and shrinks at the end.
+type cycle struct {
+	from, to int // turns, from 1
+	mean     float64
+}
+
+func (c cycle) name() string { return fmt.Sprintf("turns %d-%d", c.from, c.to) }
+
+// cycles gives the first and the last whole one. What is before the first fold and after the last is
+// part of none.
+func cycles(talk []remembered) (first, last cycle) {
+	for begin := 0; begin < len(talk); {
+		end, sum := begin, 0
+		for ; end < len(talk) && talk[end].BriefVersion == talk[begin].BriefVersion; end++ {
+			sum += talk[end].tokens()
+		}
+		if talk[begin].BriefVersion > 0 && end < len(talk) {
+			last = cycle{from: begin + 1, to: end, mean: float64(sum) / float64(end-begin)}
+			if first.to == 0 {
+				first = last
+			}
+		}
+		begin = end
 	}
-	return float64(sum) / float64(max(1, len(talk)))
+	return first, last
 }
 
 func keptBetweenFolds(talk []remembered) float64 {
@@ -108,13 +124,9 @@ type drive struct {
 	due   atomic.Bool
 }
 
-func (e *environment) newDrive(ctx context.Context) (*drive, error) {
-	d := &drive{}
-	some, err := e.conversation(ctx, shortChat, 0)
-	if err != nil {
-		return nil, err
-	}
-	d.owner = some.owner
+func (e *environment) newDrive() (*drive, error) {
+	d := &drive{owner: e.owners[0].principal}
+	var err error
 	if d.model, err = offline.Start(offline.Options{}); err != nil {
 		return nil, err
 	}

@@ -84,7 +84,14 @@ type environment struct {
 	verifier *auth.Verifier
 	progress io.Writer
 	profile  string // folder for CPU profiles, "" for none
+	owners   []owner
 	used     atomic.Int64
+}
+
+// owner is a user, as a request names and as the server knows them.
+type owner struct {
+	principal auth.Principal
+	token     string
 }
 
 // newEnvironment fills a migrated database and gives the benchmarks' environment.
@@ -103,7 +110,7 @@ func newEnvironment(ctx context.Context, at addresses, size sizes, progress io.W
 		return nil, err
 	}
 	began := time.Now()
-	if err := e.fill(ctx); err != nil {
+	if err := errors.Join(e.signIn(ctx), e.fill(ctx)); err != nil {
 		e.close()
 		return nil, fmt.Errorf("fill: %w", err)
 	}
@@ -120,42 +127,51 @@ func (e *environment) say(format string, args ...any) {
 	fmt.Fprintf(e.progress, format+"\n", args...)
 }
 
-// conversation is a chat and its owner, as the server knows them.
+// signIn makes the users' access tokens.
+func (e *environment) signIn(ctx context.Context) error {
+	e.owners = make([]owner, e.users)
+	for n := range e.owners {
+		token, err := auth.Mint([]byte(secret), numbered("user", n), "", tokenLife, time.Now())
+		if err != nil {
+			return err
+		}
+		principal, err := e.verifier.Verify(ctx, "Bearer "+token)
+		if err != nil {
+			return err
+		}
+		e.owners[n] = owner{principal, token}
+	}
+	return nil
+}
+
+// tokenLife is longer than any run.
+const tokenLife = 24 * time.Hour
+
+// conversation is a chat.
 type conversation struct {
 	id      uuid.UUID
 	message uuid.UUID // its first
-	owner   auth.Principal
-	token   string
+	owner
 }
 
 // conversation gives the chat of a number; see fill for the kinds.
-func (e *environment) conversation(ctx context.Context, kind string, n int) (conversation, error) {
-	owner := numbered("user", n%e.users)
-	token, err := auth.Mint([]byte(secret), owner, "", time.Hour, time.Now())
-	if err != nil {
-		return conversation{}, err
-	}
-	principal, err := e.verifier.Verify(ctx, "Bearer "+token)
-	id := numbered(kind, n)
-	return conversation{id: id, message: numbered(kind+"-"+strconv.Itoa(n), 1), owner: principal, token: token}, err
+func (e *environment) conversation(kind string, n int) conversation {
+	return conversation{id: numbered(kind, n), message: numbered(kind+"-"+strconv.Itoa(n), 1), owner: e.owners[n%e.users]}
 }
 
 // next gives a chat of shortTurns turns that was not used yet, as long as there are any. It counts down:
 // the first ones are only ever read.
-func (e *environment) next(ctx context.Context) (conversation, error) {
-	return e.conversation(ctx, shortChat, e.shortChats()-1-int(e.used.Add(1))%e.shortChats())
+func (e *environment) next() conversation {
+	return e.conversation(shortChat, e.shortChats()-1-int(e.used.Add(1))%e.shortChats())
 }
 
 // some gives a number of chats of a kind, to be used in turn.
-func (e *environment) some(ctx context.Context, kind string, count int) ([]conversation, error) {
+func (e *environment) some(kind string, count int) []conversation {
 	all := make([]conversation, count)
 	for i := range all {
-		var err error
-		if all[i], err = e.conversation(ctx, kind, i); err != nil {
-			return nil, err
-		}
+		all[i] = e.conversation(kind, i)
 	}
-	return all, nil
+	return all
 }
 
 // describe says what this ran on.

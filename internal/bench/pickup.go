@@ -93,7 +93,7 @@ func (e *environment) foldPickup(ctx context.Context) (times, error) {
 	}
 	enqueue := jobs.EnqueueFold(worker)
 	return working(ctx, worker, func() (times, error) {
-		return e.pickup(ctx, started, func(tx pgx.Tx, _ int) error { return enqueue(ctx, tx, uuid.New()) })
+		return e.pickup(ctx, e.pickups, started, func(tx pgx.Tx, _ int) error { return enqueue(ctx, tx, uuid.New()) })
 	})
 }
 
@@ -104,8 +104,9 @@ func (e *environment) nothingPickup(ctx context.Context) (times, error) {
 	if err != nil {
 		return nil, err
 	}
+	const slower = 4 // so there are fewer of them
 	return working(ctx, client, func() (times, error) {
-		return e.pickup(ctx, started, func(tx pgx.Tx, n int) error {
+		return e.pickup(ctx, e.pickups/slower, started, func(tx pgx.Tx, n int) error {
 			_, err := client.InsertTx(ctx, tx, nothing{N: n}, nil)
 			return err
 		})
@@ -114,10 +115,10 @@ func (e *environment) nothingPickup(ctx context.Context) (times, error) {
 
 // pickup inserts one job after another, each a while after the last one started, so that it meets a
 // worker that has nothing to do.
-func (e *environment) pickup(ctx context.Context, started <-chan time.Time, insert func(tx pgx.Tx, n int) error) (times, error) {
+func (e *environment) pickup(ctx context.Context, count int, started <-chan time.Time, insert func(tx pgx.Tx, n int) error) (times, error) {
 	const warm, longestPause = 3, 60 * time.Millisecond
 	var took times
-	for n := range warm + e.pickups {
+	for n := range warm + count {
 		began := time.Now()
 		if err := pgx.BeginFunc(ctx, e.pool, func(tx pgx.Tx) error { return insert(tx, n) }); err != nil {
 			return nil, err

@@ -14,14 +14,7 @@ import (
 // measurePrompt times what a message waits for before the model can be asked, as far as it does not
 // grow the table: read brief and buffer as the user, under RLS, in one round trip, and build the prompt.
 func measurePrompt(ctx context.Context, e *environment) (group, error) {
-	long, err := e.some(ctx, longChat, e.longChats)
-	if err != nil {
-		return group{}, err
-	}
-	short, err := e.some(ctx, shortChat, min(e.samples, e.shortChats()))
-	if err != nil {
-		return group{}, err
-	}
+	long, short := e.some(longChat, e.longChats), e.some(shortChat, min(e.samples, e.shortChats()))
 	var turn int
 	from := func(all []conversation) conversation { turn++; return all[turn%len(all)] }
 	bare := &arm{work: func(ctx context.Context) error { return e.selectByKey(ctx, from(short)) }}
@@ -64,7 +57,7 @@ func (e *environment) selectByKey(ctx context.Context, c conversation) error {
 func (e *environment) selectAsUser(ctx context.Context, c conversation) error {
 	var content string
 	batch := &pgx.Batch{}
-	batch.Queue(dbsqlc.ActAsUser, c.owner.Claims)
+	batch.Queue(dbsqlc.ActAsUser, c.principal.Claims)
 	batch.Queue("select content from public.messages where id = $1", c.message).QueryRow(func(row pgx.Row) error { return row.Scan(&content) })
 	return e.pool.SendBatch(ctx, batch).Close()
 }
@@ -74,7 +67,7 @@ func (e *environment) readPrompt(ctx context.Context, c conversation) error {
 	var brief memory.Brief
 	var messages []memory.Message
 	batch := &pgx.Batch{}
-	batch.Queue(dbsqlc.ActAsUser, c.owner.Claims)
+	batch.Queue(dbsqlc.ActAsUser, c.principal.Claims)
 	batch.Queue(dbsqlc.ReadBrief, c.id).Query(func(rows pgx.Rows) error {
 		found, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByPos[dbsqlc.ReadBriefRow])
 		brief = memory.Brief{Summary: found.GlobalSummary, Tokens: found.BriefTokens, Version: found.Version, CoveredSeq: found.CoveredSeq}

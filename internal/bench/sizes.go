@@ -36,7 +36,6 @@ const (
 	tokensPerSecond = 50
 )
 
-// The largest stage is the one that the targets are about.
 var (
 	full = sizes{
 		messages: 1_000_000, longChats: 5, longTurns: 10_000, users: 1000, sharedBuffers: "512MB",
@@ -51,7 +50,7 @@ var (
 	quick = sizes{
 		messages: 20_000, longChats: 1, longTurns: 1000, users: 50, sharedBuffers: "128MB",
 		samples: 200, window: 500 * time.Millisecond, microTime: 100 * time.Millisecond,
-		folds: 200, pickups: 20, turns: 120,
+		folds: 200, pickups: 20, turns: 200,
 		firstDeltas: 30,
 		stages:      []stage{{streams: 20, ramp: 500 * time.Millisecond, steady: time.Second}},
 	}

@@ -20,8 +20,8 @@ func measureStream(ctx context.Context, e *environment) (g group, err error) {
 	if err := s.measureFirst(ctx, e, &g); err != nil {
 		return g, fmt.Errorf("one stream: %w", err)
 	}
-	for i, stage := range e.stages {
-		if err := s.measureStage(ctx, e, stage, i == len(e.stages)-1, &g); err != nil {
+	for _, stage := range e.stages {
+		if err := s.measureStage(ctx, e, stage, &g); err != nil {
 			return g, fmt.Errorf("%d streams: %w", stage.streams, err)
 		}
 	}
@@ -72,12 +72,11 @@ func (s *streams) measureFirst(ctx context.Context, e *environment, g *group) er
 		}
 		defer func() { _ = connections[i].Close() }()
 	}
-	const warm, tokens = 5, 1
+	// Postgres plans a statement anew for its first executions on each connection.
+	warm := e.firstDeltas / 5
+	const tokens = 1
 	for n := range warm + e.firstDeltas {
-		c, err := e.next(ctx)
-		if err != nil {
-			return err
-		}
+		c := e.next()
 		for i, p := range s.all() {
 			found, err := connections[i].talk(p.request(c, tokens), tokens)
 			if err != nil {
@@ -110,7 +109,10 @@ type load struct {
 	tokens float64
 }
 
-func (s *streams) measureStage(ctx context.Context, e *environment, at stage, targets bool, g *group) error {
+// targetStreams is how many streams the targets are about.
+const targetStreams = 1000
+
+func (s *streams) measureStage(ctx context.Context, e *environment, at stage, g *group) error {
 	var loads [3]load
 	for i, p := range s.all() {
 		var err error
@@ -121,7 +123,7 @@ func (s *streams) measureStage(ctx context.Context, e *environment, at stage, ta
 	direct, relay, ours := loads[0], loads[1], loads[2]
 	name := fmt.Sprintf("%d streams: ", at.streams)
 	when := func(t *target) *target {
-		if targets {
+		if at.streams == targetStreams {
 			return t
 		}
 		return nil
@@ -151,11 +153,7 @@ func (e *environment) load(ctx context.Context, p endpoint, at stage) (load, err
 	tokens := int((at.ramp + at.steady).Seconds() * tokensPerSecond)
 	requests := make([][]byte, at.streams)
 	for i := range requests {
-		c, err := e.next(ctx)
-		if err != nil {
-			return load{}, err
-		}
-		requests[i] = p.request(c, tokens)
+		requests[i] = p.request(e.next(), tokens)
 	}
 	began := time.Now()
 	found := make([]stream, at.streams)

@@ -21,17 +21,14 @@ import (
 // signature alone.
 func measureAuth(ctx context.Context, e *environment) (group, error) {
 	g := group{Title: "verify an access token"}
-	some, err := e.conversation(ctx, shortChat, 0)
-	if err != nil {
-		return g, err
-	}
-	shared, err := verifyTimes(ctx, e.verifier, some.token)
+	token := e.owners[0].token
+	shared, err := verifyTimes(ctx, e.verifier, token)
 	if err != nil {
 		return g, err
 	}
 	mac, err := loop(each(func() {
 		hash := hmac.New(sha256.New, []byte(secret))
-		_, _ = hash.Write([]byte(some.token)) // a hash takes everything
+		_, _ = hash.Write([]byte(token)) // a hash takes everything
 		hash.Sum(nil)
 	}))
 	if err != nil {

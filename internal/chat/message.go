@@ -2,6 +2,7 @@ package chat
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -80,10 +81,8 @@ func holdsNUL(value any) bool {
 	case string:
 		return strings.ContainsRune(value, 0)
 	case []any:
-		for _, element := range value {
-			if holdsNUL(element) {
-				return true
-			}
+		if slices.ContainsFunc(value, holdsNUL) {
+			return true
 		}
 	case map[string]any:
 		for key, element := range value {

@@ -17,7 +17,6 @@ import (
 	"github.com/arcoscribe/throughline/internal/fault"
 	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/metrics"
-	"github.com/arcoscribe/throughline/streaming"
 	"github.com/google/uuid"
 )
 
@@ -265,46 +264,6 @@ func (s *Service) drain() []*generation {
 	return slices.Collect(maps.Values(s.running))
 }
 
-// keepLeases says every few seconds that our generations are alive, and stops those that somebody
-// asked another server to stop.
-func (s *Service) keepLeases(ctx context.Context) {
-	defer close(s.stopped)
-	ticker := time.NewTicker(s.Lease / 3)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-			s.renewLeases(ctx)
-		}
-	}
-}
-
-func (s *Service) renewLeases(ctx context.Context) {
-	s.mu.Lock()
-	ids := make([]uuid.UUID, 0, len(s.running))
-	for id := range s.running {
-		ids = append(ids, id)
-	}
-	s.mu.Unlock()
-	if len(ids) == 0 {
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, s.Lease/3)
-	defer cancel()
-	cancelled, err := s.Store.RenewLeases(ctx, ids, s.Lease)
-	if err != nil {
-		s.Logger.LogAttrs(ctx, slog.LevelWarn, "leases not renewed", slog.Int("replies", len(ids)), slog.Any("error", err))
-		return
-	}
-	for _, id := range cancelled {
-		if g := s.find(id); g != nil {
-			g.cancel(errCancelled)
-		}
-	}
-}
-
 func (s *Service) find(messageID uuid.UUID) *generation {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -341,80 +300,4 @@ func chatNotFound() error {
 
 func shuttingDown() *fault.Error {
 	return &fault.Error{Code: fault.ShuttingDown, Message: "The server is restarting. Try again in a moment.", RetryAfter: 2 * time.Second}
-}
-
-// Reply is one reader of one reply. It is used by one goroutine, which closes it.
-type Reply struct {
-	Started streaming.Started
-	reader  *streaming.Reader
-	// release ends what was started for this reader alone; nil for nothing.
-	release func()
-}
-
-// WaitOpen waits for the first sign of the model and returns what went wrong before it. A reply that
-// this reader did not start is open at once: its failure is an event like any other.
-func (r *Reply) WaitOpen(ctx context.Context) error {
-	if r.Started.Resumed {
-		return nil
-	}
-	end, err := r.reader.WaitOpen(ctx)
-	if err != nil || end == nil || end.Failed == nil {
-		return err
-	}
-	return r.fault(end.Failed)
-}
-
-// Next waits for the next piece of the reply or its end. Its error is the context's.
-func (r *Reply) Next(ctx context.Context) (streaming.Chunk, error) {
-	return r.reader.Next(ctx)
-}
-
-// Whole is a reply in one piece.
-type Whole struct {
-	streaming.Completed
-	Content string `json:"content"`
-}
-
-// Wait waits for the whole reply. A reply that failed is a *fault.Error; one that was cancelled has
-// the finish reason "cancelled".
-func (r *Reply) Wait(ctx context.Context) (Whole, error) {
-	var text []byte
-	for {
-		chunk, err := r.Next(ctx)
-		if err != nil {
-			return Whole{}, err
-		}
-		text = append(text, chunk.Text...)
-		if chunk.End != nil {
-			return r.whole(string(text), chunk.End)
-		}
-	}
-}
-
-func (r *Reply) whole(content string, end *streaming.Terminal) (Whole, error) {
-	switch {
-	case end.Completed != nil:
-		return Whole{Completed: *end.Completed, Content: content}, nil
-	case end.Cancelled != nil:
-		return Whole{Content: content, Completed: streaming.Completed{
-			MessageID: r.Started.MessageID, ChatID: r.Started.ChatID, ModelVariant: r.Started.ModelVariant,
-			FinishReason: "cancelled", ContentLength: end.Cancelled.ContentLength, Memory: []byte("null"),
-		}}, nil
-	default:
-		return Whole{}, r.fault(end.Failed)
-	}
-}
-
-func (r *Reply) fault(failed *streaming.Failed) error {
-	return &fault.Error{Code: fault.Code(failed.Code), Message: failed.Message, Details: map[string]any{
-		"chat_id": r.Started.ChatID, "user_message_id": r.Started.UserMessageID, "message_id": r.Started.MessageID,
-	}}
-}
-
-// Close lets go of the reply, which goes on without this reader.
-func (r *Reply) Close() {
-	r.reader.Close()
-	if r.release != nil {
-		r.release()
-	}
 }

@@ -99,6 +99,8 @@ type ReplyMetadata struct {
 type Failure struct {
 	Code    string `json:"code"`
 	Message string `json:"message"`
+	// RetryAfter is what the model asked for, if anything; good for the moment only, so not stored.
+	RetryAfter time.Duration `json:"-"`
 }
 
 // StoredReply is an assistant message as it is stored.

@@ -78,7 +78,6 @@ func enter(t *testing.T, env string) {
 	}
 }
 
-//nolint:paralleltest // the environment and the current directory belong to the process
 func TestLoad(t *testing.T) {
 	t.Run("without .env", func(t *testing.T) {
 		enter(t, "")

@@ -141,7 +141,7 @@ func (r *reader) file(name, fallback string) string {
 	if path == "" {
 		return fallback
 	}
-	contents, err := os.ReadFile(path) //nolint:gosec // the operator names the file
+	contents, err := os.ReadFile(path)
 	if err != nil {
 		r.problem(name, "names a file that cannot be read"+reason(err))
 		return fallback

@@ -53,7 +53,7 @@ type Options struct {
 // Bounds of waiting.
 const (
 	// foldPatience is how long one wait for a chat's fold may take.
-	foldPatience = 2 * time.Minute
+	foldPatience = time.Minute
 	foldPoll     = 200 * time.Millisecond
 	// lastLook bounds each look into Postgres; an interrupt does not shorten it.
 	lastLook = 10 * time.Second

@@ -138,7 +138,8 @@ func (a *api) receive(r *http.Request) (*received, error) {
 		a.contents = append(a.contents, body.Content)
 	}
 	m.attempt++
-	m.at = 0
+	sent := *m // an earlier attempt may still be at it
+	m = &sent
 	if place, ok := strings.CutPrefix(r.Header.Get("Last-Event-ID"), m.id.String()+":"); ok {
 		at, err := strconv.Atoi(place)
 		if err != nil {

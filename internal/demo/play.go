@@ -48,7 +48,9 @@ type player struct {
 	hurry  bool
 	// foldPatience is how long one wait for a fold may take.
 	foldPatience time.Duration
-	chat         Chat
+	// late: a fold was waited for in vain. It is looked for, but not waited for again until it is done.
+	late bool
+	chat Chat
 	// spoken counts the tokens of all that was said so far, by both.
 	spoken int
 	// failing counts failed replies since the last good one.
@@ -87,15 +89,19 @@ func (p *player) letFold(ctx context.Context) error {
 	if p.store == nil || p.hurry || p.chat.ID == uuid.Nil {
 		return nil
 	}
+	patience := p.foldPatience
+	if p.late {
+		patience = 0
+	}
 	began := time.Now()
-	looks, settled, err := p.store.settle(ctx, p.chat.ID, p.foldPatience, func() {
+	looks, state, err := p.store.settle(ctx, p.chat.ID, patience, func() {
 		p.bar.note("Folds run beside the conversation. Between messages of the file pass minutes or days, so the next one waits for a fold.")
 	})
-	switch {
-	case err != nil || ctx.Err() != nil:
+	if err != nil || ctx.Err() != nil {
 		return errors.Join(err, ctx.Err())
-	case !settled:
-		p.bar.note("A fold takes very long; the conversation goes on without it.")
+	}
+	if p.late = state != ""; p.late {
+		p.bar.note(fmt.Sprintf("A fold has not come about in %s (its job is %s): the conversation goes on without it.", p.foldPatience, state))
 	}
 	if looks > 1 {
 		p.chat.FoldWaits++

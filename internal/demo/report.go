@@ -46,8 +46,8 @@ func writeBrief(w io.Writer, c Chat, width int) {
 			c.Brief.Version, count(c.Brief.Tokens, "token"), c.Brief.CoveredSeq, count(c.Brief.PendingTurns, "turn")))
 		writeWrapped(w, "  │ ", c.Brief.Text, width)
 	}
-	if c.FoldPending {
-		fmt.Fprintln(w, "\n  A fold is still pending, so this brief is not the last word.")
+	if c.PendingFold != "" {
+		fmt.Fprintf(w, "\n  A fold is still pending (%s), so this brief is not the last word.\n", c.PendingFold)
 	}
 }
 

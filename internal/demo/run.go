@@ -149,11 +149,11 @@ func (p *player) look(ctx context.Context) error {
 		trust(p.chat.Turns)
 		return nil
 	}
-	_, settled, err := p.store.settle(ctx, p.chat.ID, p.foldPatience, func() {})
+	_, state, err := p.store.settle(ctx, p.chat.ID, p.foldPatience, func() {})
 	if err != nil {
 		return err
 	}
-	p.chat.FoldPending = !settled
+	p.chat.PendingFold = state
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastLook)
 	defer cancel()
 	rows, err := p.store.messages(ctx, p.chat.ID)

@@ -76,19 +76,20 @@ func (s *store) foldState(ctx context.Context, chatID uuid.UUID) (string, error)
 }
 
 // settle waits until no fold of the chat is pending, and tells how often it had to look. It calls
-// waiting before it waits. Not settled: a fold still was pending when patience or ctx ended.
-func (s *store) settle(ctx context.Context, chatID uuid.UUID, patience time.Duration, waiting func()) (looks int, settled bool, err error) {
+// waiting before it waits. state is that of the fold that still was pending when patience or ctx ended,
+// "" when none was.
+func (s *store) settle(ctx context.Context, chatID uuid.UUID, patience time.Duration, waiting func()) (looks int, state string, err error) {
 	patient, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	for looks = 1; ; looks++ {
 		// A query that is interrupted would take the connection with it, and that is still needed.
-		state, err := s.foldState(context.WithoutCancel(ctx), chatID)
+		state, err = s.foldState(context.WithoutCancel(ctx), chatID)
 		if err != nil || state == "" {
-			return looks, err == nil, err
+			return looks, "", err
 		}
 		waiting()
 		if sleep(patient, foldPoll) != nil {
-			return looks, false, nil
+			return looks, state, nil
 		}
 	}
 }

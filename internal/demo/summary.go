@@ -32,11 +32,12 @@ type Chat struct {
 	// CoverageChecked: each receipt was held against the rows of the chat. Otherwise only the receipts'
 	// own word is known, and UnseenTurns are their dropped turns.
 	CoverageChecked bool
-	// Brief, Revisions and FoldPending are empty when Postgres was not asked.
+	// Brief, Revisions and PendingFold are empty when Postgres was not asked.
 	Brief     Brief
 	Revisions []Revision
-	// FoldPending tells of a fold that was still to be done when the waiting ended.
-	FoldPending bool
+	// PendingFold is the state of the fold (of its River job) that was still to be done when the waiting
+	// ended; empty when there was none.
+	PendingFold string
 	// Recall is the question at the end; its Question is empty when none was asked.
 	Recall Recall
 }

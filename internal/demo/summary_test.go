@@ -127,7 +127,7 @@ func TestReportOfDroppedTurns(t *testing.T) {
 	t.Parallel()
 	c := played(60)
 	c.Turns[30].Receipt.DroppedTurns, c.Turns[30].UnseenTurns, c.Turns[31].Receipt.Truncated = 2, 3, true
-	c.FoldPending = true
+	c.PendingFold = "running"
 	got := reported(t, Summary{Chat: c, Interrupted: true}, "postgres://")
 	for _, said := range []string{"Turns UNSEEN", "2 by the receipts", "3 by the check", "In 1 reply", "Interrupted", "still empty", "still pending"} {
 		if !strings.Contains(strings.Join(strings.Fields(got), " "), said) {

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -67,7 +68,7 @@ func TestResetInTheMiddle(t *testing.T) {
 	server := model(t, always(offline.Answer{Text: fourWords, Fault: offline.FaultCut, FaultAfter: 2}))
 	got := read(t.Context(), client(t, server.BaseURL(), 0), nil)
 	wantFault(t, got.err, fault.UpstreamFailed)
-	if !strings.HasPrefix("one two ", got.text) || len(server.Requests()) != 1 {
+	if !slices.Contains([]string{"", "one ", "one two "}, got.text) || len(server.Requests()) != 1 {
 		t.Errorf("heard %q, asked %d times", got.text, len(server.Requests()))
 	}
 }

@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -124,8 +125,8 @@ func (t Turn) StartedAt() time.Time {
 // user message when it has none, its last row when it has neither.
 func (t Turn) anchor() uuid.UUID {
 	for _, role := range []Role{RoleAssistant, RoleUser} {
-		for i := len(t.Messages) - 1; i >= 0; i-- {
-			if m := t.Messages[i]; m.Role == role && !m.Blank() {
+		for _, v := range slices.Backward(t.Messages) {
+			if m := v; m.Role == role && !m.Blank() {
 				return m.ID
 			}
 		}

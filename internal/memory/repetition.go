@@ -55,14 +55,19 @@ func weigh(unit string) int {
 	return wordWeight
 }
 
+// apostrophes belong to the word they stand in: "I'm" is one.
+const apostrophes = "'’"
+
 // unitsOf takes text apart into words, and unspaced scripts into characters.
 func unitsOf(text string) []string {
 	var units []string
 	words := strings.FieldsFunc(strings.ToLower(text), func(r rune) bool {
-		return !unicode.In(r, unicode.L, unicode.M, unicode.N)
+		return !unicode.In(r, unicode.L, unicode.M, unicode.N) && !strings.ContainsRune(apostrophes, r)
 	})
 	for _, word := range words {
-		units = appendUnits(units, word)
+		if word = strings.Trim(word, apostrophes); word != "" {
+			units = appendUnits(units, word)
+		}
 	}
 	return units
 }

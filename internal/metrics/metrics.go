@@ -52,26 +52,26 @@ type Metrics struct {
 func New() *Metrics {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	make := promauto.With(registry)
+	auto := promauto.With(registry)
 	fast := []float64{.0005, .001, .002, .003, .005, .008, .012, .02, .05, .1, .25, 1, 5}
 	slow := []float64{.05, .1, .25, .5, 1, 2, 5, 10, 20, 60, 300}
 	return &Metrics{
 		Registry:         registry,
-		Requests:         make.NewCounterVec(counter("http_requests_total", "HTTP requests by method, route and status."), []string{"method", "route", "status"}),
-		RequestDuration:  make.NewHistogramVec(histogram("http_request_duration_seconds", "Time until the handler returned; for a stream its whole length.", slow), []string{"route"}),
-		OpenStreams:      make.NewGauge(gauge("open_streams", "Clients being streamed to.")),
-		Overhead:         make.NewHistogram(histogram("upstream_overhead_seconds", "From the arrival of a message to the call of the model.", fast)),
-		FirstDelta:       make.NewHistogramVec(histogram("time_to_first_delta_seconds", "From the arrival of a message to the first text of its reply.", slow), []string{"model_variant"}),
-		Replies:          make.NewCounterVec(counter("replies_total", "Replies by model variant and final status."), []string{"model_variant", "status"}),
-		RunningReplies:   make.NewGauge(gauge("running_replies", "Generations in flight in this process.")),
-		Tokens:           make.NewCounterVec(counter("tokens_total", "Tokens by purpose and direction, as the model reported."), []string{"purpose", "direction"}),
-		DroppedTurns:     make.NewCounter(counter("dropped_turns_total", "Turns that were neither in the brief nor in the prompt of a reply.")),
-		TruncatedPrompts: make.NewCounter(counter("truncated_prompts_total", "Prompts whose brief or tail had to be cut.")),
-		Folds:            make.NewCounterVec(counter("folds_total", "Folds by kind and result."), []string{"kind", "result"}),
-		FoldDuration:     make.NewHistogramVec(histogram("fold_duration_seconds", "One fold from plan to commit.", slow), []string{"kind"}),
-		GateRefusals:     make.NewCounterVec(counter("gate_refusals_total", "Summaries that the gate refused, by reason."), []string{"reason"}),
-		PromptFallbacks:  make.NewCounter(counter("summary_prompt_fallbacks_total", "Changes from the hosted summary prompt to the inline one.")),
-		Swept:            make.NewCounterVec(counter("swept_total", "What the sweep repaired."), []string{"what"}),
+		Requests:         auto.NewCounterVec(counter("http_requests_total", "HTTP requests by method, route and status."), []string{"method", "route", "status"}),
+		RequestDuration:  auto.NewHistogramVec(histogram("http_request_duration_seconds", "Time until the handler returned; for a stream its whole length.", slow), []string{"route"}),
+		OpenStreams:      auto.NewGauge(gauge("open_streams", "Clients being streamed to.")),
+		Overhead:         auto.NewHistogram(histogram("upstream_overhead_seconds", "From the arrival of a message to the call of the model.", fast)),
+		FirstDelta:       auto.NewHistogramVec(histogram("time_to_first_delta_seconds", "From the arrival of a message to the first text of its reply.", slow), []string{"model_variant"}),
+		Replies:          auto.NewCounterVec(counter("replies_total", "Replies by model variant and final status."), []string{"model_variant", "status"}),
+		RunningReplies:   auto.NewGauge(gauge("running_replies", "Generations in flight in this process.")),
+		Tokens:           auto.NewCounterVec(counter("tokens_total", "Tokens by purpose and direction, as the model reported."), []string{"purpose", "direction"}),
+		DroppedTurns:     auto.NewCounter(counter("dropped_turns_total", "Turns that were neither in the brief nor in the prompt of a reply.")),
+		TruncatedPrompts: auto.NewCounter(counter("truncated_prompts_total", "Prompts whose brief or tail had to be cut.")),
+		Folds:            auto.NewCounterVec(counter("folds_total", "Folds by kind and result."), []string{"kind", "result"}),
+		FoldDuration:     auto.NewHistogramVec(histogram("fold_duration_seconds", "One fold from plan to commit.", slow), []string{"kind"}),
+		GateRefusals:     auto.NewCounterVec(counter("gate_refusals_total", "Summaries that the gate refused, by reason."), []string{"reason"}),
+		PromptFallbacks:  auto.NewCounter(counter("summary_prompt_fallbacks_total", "Changes from the hosted summary prompt to the inline one.")),
+		Swept:            auto.NewCounterVec(counter("swept_total", "What the sweep repaired."), []string{"what"}),
 	}
 }
 

@@ -119,7 +119,7 @@ func (s *Server) embeddings(w http.ResponseWriter, r *http.Request) {
 		Model:   request.model,
 	})
 	answer := s.answerFor(e.request)
-	done, err := s.beforeHeaders(w, r.Context(), e, answer, nil)
+	done, err := s.beforeHeaders(r.Context(), w, e, answer, nil)
 	if !done {
 		s.journal.update(e, func(e *entry) { e.request.Status = http.StatusOK })
 		s.sendJSON(w, http.StatusOK, request.answer())

@@ -55,7 +55,7 @@ func (s *Server) responses(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	e := s.journal.add(request)
-	err := s.generate(w, r.Context(), e, request)
+	err := s.generate(r.Context(), w, e, request)
 	s.finish(e, err)
 }
 
@@ -69,9 +69,9 @@ func (s *Server) finish(e *entry, err error) {
 }
 
 // generate decides and gives the answer. The error is errGone, errClosing or nil.
-func (s *Server) generate(w http.ResponseWriter, ctx context.Context, e *entry, request Request) error {
+func (s *Server) generate(ctx context.Context, w http.ResponseWriter, e *entry, request Request) error {
 	answer := s.answerFor(request)
-	done, err := s.beforeHeaders(w, ctx, e, answer, request.Prompt)
+	done, err := s.beforeHeaders(ctx, w, e, answer, request.Prompt)
 	if done || err != nil {
 		return err
 	}
@@ -84,7 +84,7 @@ func (s *Server) generate(w http.ResponseWriter, ctx context.Context, e *entry, 
 }
 
 // beforeHeaders plays latency and the faults in place of an answer; true when that was all.
-func (s *Server) beforeHeaders(w http.ResponseWriter, ctx context.Context, e *entry, answer Answer, prompt *PromptRef) (bool, error) {
+func (s *Server) beforeHeaders(ctx context.Context, w http.ResponseWriter, e *entry, answer Answer, prompt *PromptRef) (bool, error) {
 	if err := s.pause(ctx, answer.Latency); err != nil {
 		return true, err
 	}
@@ -110,13 +110,13 @@ func (s *Server) pause(ctx context.Context, d time.Duration) error {
 	}
 	timer := time.NewTimer(d)
 	defer timer.Stop()
-	return waitFor(s, ctx, timer.C)
+	return waitFor(ctx, s, timer.C)
 }
 
 // hold waits until the gate is closed; a nil gate never is.
-func (s *Server) hold(ctx context.Context, gate <-chan struct{}) error { return waitFor(s, ctx, gate) }
+func (s *Server) hold(ctx context.Context, gate <-chan struct{}) error { return waitFor(ctx, s, gate) }
 
-func waitFor[T any](s *Server, ctx context.Context, signal <-chan T) error {
+func waitFor[T any](ctx context.Context, s *Server, signal <-chan T) error {
 	select {
 	case <-signal:
 		return nil

@@ -79,7 +79,7 @@ func checkPart(path string, value any, role string) *apiError {
 	if role == "assistant" {
 		fields = assistantPart
 	}
-	if err := isObject(map[string]check(fields))(path, value); err != nil {
+	if err := isObject(fields)(path, value); err != nil {
 		return err
 	}
 	part, _ := value.(map[string]any)

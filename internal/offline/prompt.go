@@ -2,6 +2,7 @@ package offline
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -62,8 +63,8 @@ func firstLine(lines []string, heading string) int {
 }
 
 func lastLine(lines []string, heading string) int {
-	for i := len(lines) - 1; i >= 0; i-- {
-		if strings.TrimRight(lines[i], " \r") == heading {
+	for i, line := range slices.Backward(lines) {
+		if strings.TrimRight(line, " \r") == heading {
 			return i
 		}
 	}

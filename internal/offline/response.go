@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"maps"
 	"net/http"
 	"time"
 )
@@ -163,9 +164,7 @@ func part(text string) outputPart {
 // metadata is the request's, and the word that this is no provider.
 func (g *generation) metadata() map[string]string {
 	pairs := make(map[string]string, len(g.request.Metadata)+1)
-	for key, value := range g.request.Metadata {
-		pairs[key] = value
-	}
+	maps.Copy(pairs, g.request.Metadata)
 	pairs["throughline_model"] = "offline"
 	return pairs
 }

@@ -167,7 +167,7 @@ func (p *pacer) wait(g *generation) error {
 	}
 	if p.timer == nil {
 		p.next, p.timer = time.Now().Add(p.delay), time.NewTimer(p.delay)
-		return waitFor(g.server, g.ctx, p.timer.C)
+		return waitFor(g.ctx, g.server, p.timer.C)
 	}
 	p.next = p.next.Add(p.delay)
 	wait := time.Until(p.next)
@@ -175,7 +175,7 @@ func (p *pacer) wait(g *generation) error {
 		return nil
 	}
 	p.timer.Reset(wait)
-	return waitFor(g.server, g.ctx, p.timer.C)
+	return waitFor(g.ctx, g.server, p.timer.C)
 }
 
 func (p *pacer) stop() {

@@ -2,6 +2,7 @@ package offline
 
 import (
 	"encoding/json"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -160,9 +161,7 @@ func TestAccessAndRoutes(t *testing.T) {
 		{"wrong content type", http.MethodPost, "/v1/responses", http.Header{"Content-Type": {"text/plain"}}, 400, "unsupported_content_type"},
 	} {
 		r := request(t, l, c.method, c.path, body(t, nil))
-		for name, values := range c.header {
-			r.Header[name] = values
-		}
+		maps.Copy(r.Header, c.header)
 		response, raw, err := do(t, r)
 		if err != nil {
 			t.Fatal(err)

@@ -141,8 +141,8 @@ func pick(all []statement, kept []int) []statement {
 func dropWorst(all []statement, kept []int, gram string) []int {
 	worst := len(kept) - 1
 	if gram != "" {
-		for n := len(kept) - 1; n >= 0; n-- {
-			if strings.Contains(" "+strings.Join(words(all[kept[n]].text), " ")+" ", " "+gram+" ") {
+		for n, k := range slices.Backward(kept) {
+			if strings.Contains(" "+strings.Join(words(all[k].text), " ")+" ", " "+gram+" ") {
 				worst = n
 				break
 			}

@@ -122,7 +122,7 @@ var stopWords = wordSet(`a about above after again all also am an and any are ar
 
 func wordSet(list string) map[string]bool {
 	set := map[string]bool{}
-	for _, word := range strings.Fields(list) {
+	for word := range strings.FieldsSeq(list) {
 		set[word] = true
 	}
 	return set

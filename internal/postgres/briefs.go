@@ -139,11 +139,6 @@ func (b *Briefs) Commit(ctx context.Context, change fold.Change, within func(con
 		if err := q.AwaitBriefLock(ctx, change.ChatID.String()); err != nil {
 			return err
 		}
-		// The row is locked by a statement of its own: the one that writes it would count what is left of the
-		// buffer before it waits, and miss the message it waited for.
-		if _, err := q.LockAndReadBrief(ctx, change.ChatID); err != nil {
-			return err
-		}
 		// Locked by a statement of its own: the next one then counts what is left of the buffer with
 		// everything in sight that committed while we waited.
 		if _, err := q.LockAndReadBrief(ctx, change.ChatID); err != nil {

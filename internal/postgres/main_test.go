@@ -229,12 +229,12 @@ func (b *bed) checkCounters() {
 // within polls until the condition holds; for what Postgres sends no signal of.
 func within(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	deadline := time.Now().Add(patience)
-	for !holds() {
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.Now().Add(patience); !holds(); <-tick.C {
 		if time.Now().After(deadline) {
 			t.Fatalf("in vain: %s", what)
 		}
-		time.Sleep(5 * time.Millisecond)
 	}
 }
 

@@ -52,6 +52,7 @@ func (m *Maintenance) ReviveDeadFolds(ctx context.Context, young time.Duration) 
 func (m *Maintenance) DueChats(ctx context.Context) (folds, rebuilds []uuid.UUID, err error) {
 	rows, err := dbsqlc.New(m.pool).FindDueBriefs(ctx, dbsqlc.FindDueBriefsParams{
 		Threshold: m.limits.ChunkThreshold, LargestBrief: m.limits.SummaryTokenCap, KRawTurns: m.limits.KRawTurns,
+		Bridge: m.limits.BridgeTokenBudget, MinTailTurns: m.limits.MinTailTurns,
 	})
 	if err != nil {
 		return nil, nil, fmt.Errorf("find due chats: %w", err)
@@ -71,6 +72,7 @@ func (m *Maintenance) Backlog(ctx context.Context) (metrics.Backlog, error) {
 	q := dbsqlc.New(m.pool)
 	age, err := q.OldestUnfoldedTurn(ctx, dbsqlc.OldestUnfoldedTurnParams{
 		Threshold: m.limits.ChunkThreshold, LargestBrief: m.limits.SummaryTokenCap, KRawTurns: m.limits.KRawTurns,
+		Bridge: m.limits.BridgeTokenBudget, MinTailTurns: m.limits.MinTailTurns,
 	})
 	if err != nil {
 		return metrics.Backlog{}, fmt.Errorf("oldest unfolded turn: %w", err)

@@ -54,7 +54,7 @@ func Open(ctx context.Context, dsn string, maxConns int) (pool *pgxpool.Pool, tr
 		return nil, false, err
 	}
 	if maxConns > 0 && !strings.Contains(dsn, "pool_max_conns") {
-		config.MaxConns = int32(min(maxConns, 10_000)) //nolint:gosec // bounded on this line
+		config.MaxConns = int32(min(maxConns, 10_000))
 	}
 	config.ConnConfig.RuntimeParams["application_name"] = "throughline"
 	pool, err = pgxpool.NewWithConfig(ctx, config)

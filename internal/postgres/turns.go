@@ -44,8 +44,8 @@ func (t *Turns) StartTurn(ctx context.Context, user auth.Principal, turn chat.Ne
 	const tries = 3
 	for try := 1; ; try++ {
 		started, err := t.startTurn(ctx, user, turn)
-		// Two requests may pass each other between look and insert. The indexes let one of them win, and
-		// the other finds on its next try what the first one stored.
+		// Somebody who does not take our locks may insert between look and insert. The indexes let one of
+		// the two win, and the other finds on its next try what the first one stored.
 		if err == nil || !isUniqueViolation(err) || try == tries {
 			return started, err
 		}
@@ -59,6 +59,9 @@ func (t *Turns) startTurn(ctx context.Context, user auth.Principal, turn chat.Ne
 	}
 	batch := &pgx.Batch{}
 	batch.Queue(dbsqlc.ActAsUser, user.Claims)
+	if s.clientID.Valid {
+		batch.Queue(dbsqlc.LockClientMessage, user.UserID.String(), turn.ClientMessageID.String())
+	}
 	if turn.NewChat {
 		s.queueNewChat(batch)
 	} else {

@@ -59,14 +59,15 @@ update public.conversation_briefs b
 
 -- name: FindDueBriefs :many
 -- Chats over the threshold, stale ones, and folds whose worker was not heard of for longer than its lease.
--- As the server itself. kind says which job they need.
+-- As the server itself. kind says which job they need. The same rule as memory.Due, which a test holds it to.
 (select b.chat_id, 'rebuild_brief'::text as kind from public.conversation_briefs b
   where b.stale order by b.updated_at limit 1000)
 union all
 (select b.chat_id, 'fold_brief'::text as kind from public.conversation_briefs b
   where b.pending_tokens > sqlc.arg(threshold)::int - sqlc.arg(largest_brief)::int
     and b.brief_tokens + b.pending_tokens > sqlc.arg(threshold)::int
-    and b.pending_turns > sqlc.arg(k_raw_turns)::int
+    and (b.pending_turns > sqlc.arg(k_raw_turns)::int
+      or sqlc.arg(bridge)::int > 0 and b.pending_tokens > sqlc.arg(bridge)::int and b.pending_turns > greatest(1, sqlc.arg(min_tail_turns)::int))
     and not b.stale
   order by b.pending_tokens desc limit 1000);
 
@@ -85,4 +86,5 @@ select coalesce(extract(epoch from now() - min(first.created_at)), 0)::float8 as
                        where m.chat_id = b.chat_id and m.seq > b.covered_seq order by m.seq limit 1) first
  where b.pending_tokens > sqlc.arg(threshold)::int - sqlc.arg(largest_brief)::int
    and b.brief_tokens + b.pending_tokens > sqlc.arg(threshold)::int
-   and b.pending_turns > sqlc.arg(k_raw_turns)::int;
+   and (b.pending_turns > sqlc.arg(k_raw_turns)::int
+     or sqlc.arg(bridge)::int > 0 and b.pending_tokens > sqlc.arg(bridge)::int and b.pending_turns > greatest(1, sqlc.arg(min_tail_turns)::int));

@@ -35,21 +35,23 @@ select sqlc.arg(id)::uuid, u.chat_id, u.user_id, 'assistant', 'streaming', u.id,
  where u.id = sqlc.arg(user_message_id);
 
 -- name: ReadBuffer :many
--- The newest messages after the brief, newest first; one index range whatever the chat's length.
+-- The newest messages after the brief, newest first; one index range whatever the chat's length. The place of
+-- the brief is a subquery, because as a join it would be looked at only after each message of the chat was read.
 select m.id, coalesce(m.reply_to, '00000000-0000-0000-0000-000000000000')::uuid as reply_to, m.seq, m.role, m.status, m.content, m.token_count, m.created_at
-  from public.conversation_briefs b
-  join public.messages m on m.chat_id = b.chat_id and m.seq > b.covered_seq
- where b.chat_id = sqlc.arg(chat_id)
+  from public.messages m
+ where m.chat_id = sqlc.arg(chat_id)
+   and m.seq > (select b.covered_seq from public.conversation_briefs b where b.chat_id = sqlc.arg(chat_id))
    and m.id not in (sqlc.arg(user_message_id), sqlc.arg(message_id))
  order by m.seq desc
  limit sqlc.arg(max_rows)::int;
 
 -- name: SaveReply :execrows
--- Also over a status that the sweep set meanwhile: the server that generates has the last word.
+-- Also over a status that the sweep set meanwhile: the server that generates has the last word. And over
+-- the same one, because a save is tried again when nobody knows whether it was committed.
 update public.messages
    set content = sqlc.arg(content), status = sqlc.arg(status), token_count = sqlc.arg(token_count),
        metadata = metadata || sqlc.arg(metadata)::jsonb, lease_until = null
- where id = sqlc.arg(id) and status in ('streaming', 'interrupted');
+ where id = sqlc.arg(id) and status in ('streaming', 'interrupted', sqlc.arg(status));
 
 -- name: FindReply :many
 -- One reply of a chat, or its latest. At most one row.

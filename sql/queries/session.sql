@@ -26,3 +26,8 @@ select pg_try_advisory_xact_lock(hashtextextended('brief:' || sqlc.arg(chat_id):
 -- name: AwaitBriefLock :exec
 -- The same lock for whoever must have it: held by others for the length of a short transaction only.
 select pg_advisory_xact_lock(hashtextextended('brief:' || sqlc.arg(chat_id)::text, 0));
+
+-- name: LockClientMessage :exec
+-- Copies of one message come one at a time: a copy that slipped in between the look for an earlier one and
+-- the inserts would leave a chat without messages behind.
+select pg_advisory_xact_lock(hashtextextended('message:' || sqlc.arg(user_id)::text || sqlc.arg(client_message_id)::text, 0));

@@ -46,7 +46,8 @@ union all
 (select b.chat_id, 'fold_brief'::text as kind from public.conversation_briefs b
   where b.pending_tokens > $1::int - $2::int
     and b.brief_tokens + b.pending_tokens > $1::int
-    and b.pending_turns > $3::int
+    and (b.pending_turns > $3::int
+      or $4::int > 0 and b.pending_tokens > $4::int and b.pending_turns > greatest(1, $5::int))
     and not b.stale
   order by b.pending_tokens desc limit 1000)
 `
@@ -55,6 +56,8 @@ type FindDueBriefsParams struct {
 	Threshold    int
 	LargestBrief int
 	KRawTurns    int
+	Bridge       int
+	MinTailTurns int
 }
 
 type FindDueBriefsRow struct {
@@ -63,9 +66,15 @@ type FindDueBriefsRow struct {
 }
 
 // Chats over the threshold, stale ones, and folds whose worker was not heard of for longer than its lease.
-// As the server itself. kind says which job they need.
+// As the server itself. kind says which job they need. The same rule as memory.Due, which a test holds it to.
 func (q *Queries) FindDueBriefs(ctx context.Context, arg FindDueBriefsParams) ([]FindDueBriefsRow, error) {
-	rows, err := q.db.Query(ctx, FindDueBriefs, arg.Threshold, arg.LargestBrief, arg.KRawTurns)
+	rows, err := q.db.Query(ctx, FindDueBriefs,
+		arg.Threshold,
+		arg.LargestBrief,
+		arg.KRawTurns,
+		arg.Bridge,
+		arg.MinTailTurns,
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -137,18 +146,27 @@ select coalesce(extract(epoch from now() - min(first.created_at)), 0)::float8 as
                        where m.chat_id = b.chat_id and m.seq > b.covered_seq order by m.seq limit 1) first
  where b.pending_tokens > $1::int - $2::int
    and b.brief_tokens + b.pending_tokens > $1::int
-   and b.pending_turns > $3::int
+   and (b.pending_turns > $3::int
+     or $4::int > 0 and b.pending_tokens > $4::int and b.pending_turns > greatest(1, $5::int))
 `
 
 type OldestUnfoldedTurnParams struct {
 	Threshold    int
 	LargestBrief int
 	KRawTurns    int
+	Bridge       int
+	MinTailTurns int
 }
 
 // Age in seconds of the oldest message that is due to be folded; 0 when none is.
 func (q *Queries) OldestUnfoldedTurn(ctx context.Context, arg OldestUnfoldedTurnParams) (float64, error) {
-	row := q.db.QueryRow(ctx, OldestUnfoldedTurn, arg.Threshold, arg.LargestBrief, arg.KRawTurns)
+	row := q.db.QueryRow(ctx, OldestUnfoldedTurn,
+		arg.Threshold,
+		arg.LargestBrief,
+		arg.KRawTurns,
+		arg.Bridge,
+		arg.MinTailTurns,
+	)
 	var age float64
 	err := row.Scan(&age)
 	return age, err

@@ -237,9 +237,9 @@ func (q *Queries) InterruptAbandonedReplies(ctx context.Context) ([]InterruptAba
 
 const ReadBuffer = `-- name: ReadBuffer :many
 select m.id, coalesce(m.reply_to, '00000000-0000-0000-0000-000000000000')::uuid as reply_to, m.seq, m.role, m.status, m.content, m.token_count, m.created_at
-  from public.conversation_briefs b
-  join public.messages m on m.chat_id = b.chat_id and m.seq > b.covered_seq
- where b.chat_id = $1
+  from public.messages m
+ where m.chat_id = $1
+   and m.seq > (select b.covered_seq from public.conversation_briefs b where b.chat_id = $1)
    and m.id not in ($2, $3)
  order by m.seq desc
  limit $4::int
@@ -263,7 +263,8 @@ type ReadBufferRow struct {
 	CreatedAt  time.Time
 }
 
-// The newest messages after the brief, newest first; one index range whatever the chat's length.
+// The newest messages after the brief, newest first; one index range whatever the chat's length. The place of
+// the brief is a subquery, because as a join it would be looked at only after each message of the chat was read.
 func (q *Queries) ReadBuffer(ctx context.Context, arg ReadBufferParams) ([]ReadBufferRow, error) {
 	rows, err := q.db.Query(ctx, ReadBuffer,
 		arg.ChatID,
@@ -420,7 +421,7 @@ const SaveReply = `-- name: SaveReply :execrows
 update public.messages
    set content = $1, status = $2, token_count = $3,
        metadata = metadata || $4::jsonb, lease_until = null
- where id = $5 and status in ('streaming', 'interrupted')
+ where id = $5 and status in ('streaming', 'interrupted', $2)
 `
 
 type SaveReplyParams struct {
@@ -431,7 +432,8 @@ type SaveReplyParams struct {
 	ID         uuid.UUID
 }
 
-// Also over a status that the sweep set meanwhile: the server that generates has the last word.
+// Also over a status that the sweep set meanwhile: the server that generates has the last word. And over
+// the same one, because a save is tried again when nobody knows whether it was committed.
 func (q *Queries) SaveReply(ctx context.Context, arg SaveReplyParams) (int64, error) {
 	result, err := q.db.Exec(ctx, SaveReply,
 		arg.Content,

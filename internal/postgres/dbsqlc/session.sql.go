@@ -79,3 +79,19 @@ func (q *Queries) LockBrief(ctx context.Context, chatID string) (bool, error) {
 	err := row.Scan(&pg_try_advisory_xact_lock)
 	return pg_try_advisory_xact_lock, err
 }
+
+const LockClientMessage = `-- name: LockClientMessage :exec
+select pg_advisory_xact_lock(hashtextextended('message:' || $1::text || $2::text, 0))
+`
+
+type LockClientMessageParams struct {
+	UserID          string
+	ClientMessageID string
+}
+
+// Copies of one message come one at a time: a copy that slipped in between the look for an earlier one and
+// the inserts would leave a chat without messages behind.
+func (q *Queries) LockClientMessage(ctx context.Context, arg LockClientMessageParams) error {
+	_, err := q.db.Exec(ctx, LockClientMessage, arg.UserID, arg.ClientMessageID)
+	return err
+}

@@ -1,0 +1,323 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/arcoscribe/throughline/internal/fold"
+)
+
+func wantIt(fold.Snapshot) bool { return true }
+
+func TestFoldOfAChat(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	chatID := b.newChat(4)
+	change := b.claim(chatID, fold.KindFold)
+	snapshot := change.Planned
+	if snapshot.UserID != b.user.UserID || snapshot.PendingTurns != 4 || len(snapshot.Messages) != 8 || snapshot.Messages[0].Seq != 1 {
+		t.Errorf("the snapshot is %+v", snapshot)
+	}
+	// Two turns stay; one more comes while the model writes.
+	change.Plan.SeqTo, change.Plan.LastSummarizedMessageID = 4, snapshot.Messages[3].ID
+	late := turnIn(chatID, "Meanwhile.")
+	b.start(late)
+	b.reply(late, "Indeed.")
+	var after fold.Counters
+	won, err := b.briefs.Commit(t.Context(), change, func(_ context.Context, _ pgx.Tx, counters fold.Counters) error {
+		after = counters
+		return nil
+	})
+	if err != nil || !won {
+		t.Fatalf("commit: %v, %v", won, err)
+	}
+	got := b.brief(chatID)
+	if got.Version != 1 || got.CoveredSeq != 4 || got.PendingTurns != 3 || got.Leased || got.Stale || got.Summary != "They talked." {
+		t.Errorf("the brief is %+v", got)
+	}
+	if after != (fold.Counters{BriefTokens: 3, PendingTokens: got.PendingTokens, PendingTurns: 3}) {
+		t.Errorf("the fold heard of %+v", after)
+	}
+	if revision := ask[string](b, "select kind || seq_from || seq_to || turns || prompt_mode || global_summary from conversation_brief_revisions where version = 1"); revision != "fold144inlineThey talked." {
+		t.Errorf("the revision is %s", revision)
+	}
+	b.checkCounters()
+}
+
+func TestClaimRefuses(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	chatID := b.newChat(2)
+	lease := fold.Lease{Token: uuid.New(), Duration: time.Minute}
+	claim := func(chatID uuid.UUID, wanted bool) fold.Claimed {
+		t.Helper()
+		_, claimed, err := b.briefs.Claim(t.Context(), chatID, fold.KindFold, lease, func(fold.Snapshot) bool { return wanted })
+		if err != nil {
+			t.Fatal(err)
+		}
+		return claimed
+	}
+	if got := claim(uuid.New(), true); got != fold.ChatGone {
+		t.Errorf("of no chat: %v", got)
+	}
+	if got := claim(chatID, false); got != fold.NotWanted || b.brief(chatID).Leased {
+		t.Errorf("unwanted: %v, leased %v", got, b.brief(chatID).Leased)
+	}
+	tx := b.begin()
+	mustExec(t, tx, "select pg_advisory_xact_lock(hashtextextended('brief:' || $1::text, 0))", chatID)
+	if got := claim(chatID, true); got != fold.Busy {
+		t.Errorf("while another holds the lock: %v", got)
+	}
+	if err := tx.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := claim(chatID, true); got != fold.Taken {
+		t.Errorf("free: %v", got)
+	}
+	if got := claim(chatID, true); got != fold.Busy {
+		t.Errorf("while the lease runs: %v", got)
+	}
+	b.exec("update conversation_briefs set lease_until = now() - interval '1 second'")
+	if got := claim(chatID, true); got != fold.Taken {
+		t.Errorf("after the lease: %v", got)
+	}
+}
+
+func TestLeaseIsOfOneToken(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	chatID := b.newChat(2)
+	change := b.claim(chatID, fold.KindFold)
+	other := fold.Lease{Token: uuid.New(), Duration: time.Hour}
+	if held, err := b.briefs.Renew(t.Context(), chatID, other); err != nil || held {
+		t.Errorf("renewed with another token: %v, %v", held, err)
+	}
+	if err := b.briefs.Release(t.Context(), chatID, other); err != nil || !b.brief(chatID).Leased {
+		t.Errorf("released with another token: %v", err)
+	}
+	longer := fold.Lease{Token: change.Lease.Token, Duration: time.Hour}
+	if held, err := b.briefs.Renew(t.Context(), chatID, longer); err != nil || !held {
+		t.Errorf("renew: %v, %v", held, err)
+	}
+	if !ask[bool](b, "select lease_until > now() + interval '50 minutes' from conversation_briefs") {
+		t.Error("the lease is as short as before")
+	}
+	if err := b.briefs.Release(t.Context(), chatID, change.Lease); err != nil || b.brief(chatID).Leased {
+		t.Errorf("release: %v", err)
+	}
+	if held, err := b.briefs.Renew(t.Context(), chatID, change.Lease); err != nil || held {
+		t.Errorf("renewed what was released: %v, %v", held, err)
+	}
+	if held, err := b.briefs.Renew(t.Context(), uuid.New(), change.Lease); err != nil || held {
+		t.Errorf("renewed for no chat: %v, %v", held, err)
+	}
+}
+
+// Every condition of the compare-and-set refuses by itself, and then nothing at all is written.
+func TestCommitComparesBeforeItSets(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	for what, spoil := range map[string]string{
+		"version":               "update conversation_briefs set version = version + 1 where chat_id = $1",
+		"place":                 "update conversation_briefs set brief = jsonb_set(brief, '{last_summarized_message_id}', to_jsonb(gen_random_uuid())) where chat_id = $1",
+		"edited message":        "update messages set content = 'Something else.' where chat_id = $1 and seq = 1",
+		"edited answered":       "update messages set reply_to = null where chat_id = $1 and seq = 2",
+		"deleted message":       "delete from messages where chat_id = $1 and seq = 2",
+		"lease lost":            "update conversation_briefs set lease_token = gen_random_uuid() where chat_id = $1",
+		"lease cleared":         "update conversation_briefs set lease_token = null, lease_until = null where chat_id = $1",
+		"the chat":              "delete from chats where id = $1",
+		"nothing":               "select $1::uuid",
+		"a new message":         "insert into messages (chat_id, role, content) values ($1, 'user', 'And another thing.')",
+		"metadata of a message": `update messages set metadata = '{"starred": true}' where chat_id = $1`,
+		"a lease that ran out":  "update conversation_briefs set lease_until = now() - interval '1 hour' where chat_id = $1",
+	} {
+		chatID := b.newChat(3)
+		change := b.claim(chatID, fold.KindFold)
+		b.exec(spoil, chatID)
+		ran := false
+		won, err := b.briefs.Commit(t.Context(), change, func(context.Context, pgx.Tx, fold.Counters) error { ran = true; return nil })
+		harmless := map[string]bool{"nothing": true, "a new message": true, "metadata of a message": true, "a lease that ran out": true}[what]
+		if err != nil || won != harmless || ran != harmless {
+			t.Errorf("%s: won %v, ran %v, %v", what, won, ran, err)
+		}
+		if n := ask[int](b, "select count(*) from conversation_brief_revisions where chat_id = $1", chatID); (n == 1) != harmless {
+			t.Errorf("%s: %d revisions", what, n)
+		}
+	}
+	b.checkCounters()
+}
+
+// What the caller adds to the transaction decides as well: when it fails nothing is written, and it runs as the server.
+func TestCommitIsOneTransaction(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	chatID := b.newChat(3)
+	change := b.claim(chatID, fold.KindFold)
+	broken := errors.New("no job to complete")
+	_, err := b.briefs.Commit(t.Context(), change, func(ctx context.Context, tx pgx.Tx, _ fold.Counters) error {
+		var role string
+		if err := tx.QueryRow(ctx, "select current_user").Scan(&role); err != nil || role != "postgres" {
+			t.Errorf("it runs as %s, %v", role, err)
+		}
+		return broken
+	})
+	if !errors.Is(err, broken) {
+		t.Errorf("commit: %v", err)
+	}
+	if got := b.brief(chatID); got.Version != 0 || !got.Leased || ask[int](b, "select count(*) from conversation_brief_revisions") != 0 {
+		t.Errorf("the brief is %+v", got)
+	}
+	b.mustCommit(change)
+}
+
+// Two folds that begin at the same place cannot both be written, even if all locks failed.
+func TestNoMessageIsFoldedTwice(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	chatID := b.newChat(3)
+	b.mustCommit(b.claim(chatID, fold.KindFold))
+	b.exec("insert into messages (chat_id, role, content) values ($1, 'user', 'More.')", chatID)
+	change := b.claim(chatID, fold.KindFold)
+	change.Plan.SeqFrom = 1
+	if won, err := b.commit(change); won || sqlState(err) != uniqueViolation {
+		t.Errorf("won %v, %v", won, err)
+	}
+}
+
+// After an edit or a deletion of what the brief covers a rebuild reads what is left, and takes the words
+// out of every earlier revision.
+func TestRebuildRedactsRevisions(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	chatID := b.newChat(4)
+	first := b.claim(chatID, fold.KindFold)
+	first.Summary = "They talked about a secret."
+	b.mustCommit(first)
+	b.exec("delete from messages where chat_id = $1 and seq = 3", chatID)
+	if got := b.brief(chatID); !got.Stale {
+		t.Fatalf("the brief is %+v", got)
+	}
+	rebuild := b.claim(chatID, fold.KindRebuild)
+	if n := len(rebuild.Planned.Messages); n != 7 {
+		t.Errorf("the rebuild reads %d messages", n)
+	}
+	rebuild.Plan.SeqTo = first.Plan.SeqTo
+	b.mustCommit(rebuild)
+	if got := b.brief(chatID); got.Stale || got.Version != 2 || got.CoveredSeq != 8 || got.Summary != "They talked." {
+		t.Errorf("the brief is %+v", got)
+	}
+	if n := ask[int](b, "select count(*) from conversation_brief_revisions where global_summary is not null"); n != 1 {
+		t.Errorf("%d revisions still have their text", n)
+	}
+	if ask[bool](b, "select exists (select from conversation_brief_revisions r, conversation_briefs b where (r::text || b::text) like '%secret%')") {
+		t.Error("the word is still there")
+	}
+	b.checkCounters()
+}
+
+// Messages may be edited and deleted at any time around folds and rebuilds without the counters going wrong.
+func TestCountersUnderRandomChanges(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	chats := []uuid.UUID{b.newChat(3), b.newChat(3)}
+	failed := make([]error, 8)
+	var all sync.WaitGroup
+	for worker := range failed {
+		random := rand.New(rand.NewPCG(3, uint64(worker)))
+		all.Go(func() {
+			for range 40 {
+				failed[worker] = errors.Join(failed[worker], b.changeSomething(random, chats[random.IntN(len(chats))]))
+			}
+		})
+	}
+	all.Wait()
+	if err := errors.Join(failed...); err != nil {
+		t.Error(err)
+	}
+	b.checkCounters()
+}
+
+func (b *bed) changeSomething(random *rand.Rand, chatID uuid.UUID) error {
+	ctx := b.t.Context()
+	one := "(select id from messages where chat_id = $1 and status <> 'streaming' order by random() limit 1)"
+	sql := ""
+	switch random.IntN(8) {
+	case 0:
+		sql = "update messages set content = content || ' and more' where id = " + one
+	case 1:
+		sql = "delete from messages where id = " + one
+	case 2:
+		sql = "insert into messages (chat_id, role, content) select $1, 'user', 'line ' || n from generate_series(1, 3) n"
+	case 3, 4:
+		lease := fold.Lease{Token: uuid.New(), Duration: time.Minute}
+		snapshot, claimed, err := b.briefs.Claim(ctx, chatID, fold.KindFold, lease, func(s fold.Snapshot) bool { return len(s.Messages) > 2 && !s.Brief.Stale })
+		if err != nil || claimed != fold.Taken {
+			return err
+		}
+		if won, err := b.commit(changeOf(chatID, fold.KindFold, lease, snapshot)); err != nil || won {
+			return err
+		}
+		return b.briefs.Release(ctx, chatID, lease)
+	default:
+		turn := turnIn(chatID, "Hello again.")
+		started, err := b.turns.StartTurn(ctx, b.user, turn)
+		if err != nil || !started.Started {
+			return err
+		}
+		_, err = b.turns.SaveReply(ctx, b.user, finished(turn, "Hello, you."))
+		return err
+	}
+	if _, err := b.pool.Exec(ctx, sql, chatID); err != nil {
+		return fmt.Errorf("%s: %w", sql, err)
+	}
+	return nil
+}
+
+// Deleting a chat, or its owner, wins against whatever is under way in it, and nothing of it comes back.
+func TestDeletionRaces(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	admin, err := pgx.Connect(t.Context(), b.db.AdminDSN)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = admin.Close(context.Background()) }()
+	repeated := 0
+	for round := range 100 {
+		b.user = b.newUser()
+		chatID := b.newChat(3)
+		change := b.claim(chatID, fold.KindFold)
+		running := turnIn(chatID, "A reply is under way.")
+		b.start(running)
+		var all sync.WaitGroup
+		all.Go(func() { _, _ = b.commit(change) })                                                           // lost or won, both are fine
+		all.Go(func() { _, _ = b.turns.SaveReply(t.Context(), b.user, finished(running, "Just in time.")) }) // likewise
+		all.Go(func() { _, _ = b.turns.StartTurn(t.Context(), b.user, turnIn(chatID, "One more.")) })        // likewise
+		if round%2 == 0 {
+			b.exec("delete from chats where id = $1", chatID)
+		}
+		for round%2 == 1 {
+			_, err := admin.Exec(t.Context(), "delete from auth.users where id = $1", b.user.UserID)
+			if err == nil {
+				break
+			}
+			if repeated++; sqlState(err) != "40P01" {
+				t.Fatal(err)
+			}
+		}
+		all.Wait()
+		if n := ask[int](b, `select (select count(*) from chats) + (select count(*) from messages)
+			+ (select count(*) from conversation_briefs) + (select count(*) from conversation_brief_revisions)`); n != 0 {
+			t.Fatalf("round %d: %d rows came back", round, n)
+		}
+	}
+	t.Logf("%d of 50 deletions of a user had to be repeated after a deadlock", repeated)
+}

@@ -1,0 +1,271 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/arcoscribe/throughline/internal/auth"
+	"github.com/arcoscribe/throughline/internal/chat"
+	"github.com/arcoscribe/throughline/internal/fold"
+	"github.com/arcoscribe/throughline/internal/memory"
+	"github.com/arcoscribe/throughline/internal/postgres/dbsqlc"
+)
+
+// inTxAs runs work in a transaction that acts as a user.
+func (b *bed) inTxAs(user auth.Principal, work func(tx pgx.Tx) error) error {
+	return inTx(b.t.Context(), b.pool, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(b.t.Context(), dbsqlc.ActAsUser, user.Claims); err != nil {
+			return err
+		}
+		return work(tx)
+	})
+}
+
+var userTables = []string{"chats", "messages", "conversation_briefs", "conversation_brief_revisions"}
+
+// Statements without any where clause: the policies alone keep users apart.
+func TestPoliciesKeepUsersApart(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	mine := b.newChat(3)
+	b.mustCommit(b.claim(mine, fold.KindFold))
+	stranger := b.newUser()
+	for _, table := range userTables {
+		for who, want := range map[*auth.Principal]bool{&b.user: true, &stranger: false} {
+			err := b.inTxAs(*who, func(tx pgx.Tx) error {
+				var seen, foreign int
+				err := tx.QueryRow(t.Context(), "select count(*), count(*) filter (where user_id <> $1) from "+table, who.UserID).Scan(&seen, &foreign)
+				if (seen > 0) != want || foreign > 0 {
+					t.Errorf("%s: sees %d rows, %d of others", table, seen, foreign)
+				}
+				return err
+			})
+			if err != nil {
+				t.Errorf("%s: %v", table, err)
+			}
+		}
+	}
+	for _, statement := range []string{
+		"update chats set title = 'mine now'", "delete from chats", "update messages set content = 'mine now'",
+		"delete from messages", "update conversation_briefs set version = 99", "update conversation_brief_revisions set global_summary = ''",
+		"select from chats for update",
+	} {
+		err := b.inTxAs(stranger, func(tx pgx.Tx) error {
+			tag, err := tx.Exec(t.Context(), statement)
+			if tag.RowsAffected() != 0 {
+				t.Errorf("%s touched %d rows of another user", statement, tag.RowsAffected())
+			}
+			return err
+		})
+		if err != nil {
+			t.Errorf("%s: %v", statement, err)
+		}
+	}
+	if got := b.brief(mine); got.Version != 1 {
+		t.Errorf("the brief is %+v", got)
+	}
+}
+
+// Without claims, with broken ones, or with those of somebody who does not exist, there is nothing to see.
+func TestNobodySeesNothing(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	b.newChat(1)
+	for _, claims := range []string{"", "{}", `{"sub": null}`, `{"sub": "` + uuid.NewString() + `"}`} {
+		for _, table := range userTables {
+			err := b.inTxAs(auth.Principal{Claims: claims}, func(tx pgx.Tx) error {
+				var seen int
+				err := tx.QueryRow(t.Context(), "select count(*) from "+table).Scan(&seen)
+				if seen != 0 {
+					t.Errorf("%s with the claims %q: %d rows", table, claims, seen)
+				}
+				return err
+			})
+			if err != nil {
+				t.Errorf("%s with the claims %q: %v", table, claims, err)
+			}
+		}
+	}
+}
+
+// The claims decide, whatever id the Go code passes, and whoever's chat it names.
+func TestClaimsDecide(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	theirs := b.newChat(2)
+	before := ask[string](b, "select count(*) || '/' || sum(length(content)) from messages")
+	stranger := b.newUser()
+	confused := auth.Principal{UserID: b.user.UserID, Claims: stranger.Claims} // a mistake of ours
+
+	started, err := b.turns.StartTurn(t.Context(), confused, turnIn(theirs, "Let me in."))
+	if err != nil || started.Started || started.SystemPrompt != "" || len(started.Buffer) != 0 || started.Brief.Version != 0 || started.PendingTurns > 0 {
+		t.Errorf("a turn in another user's chat: %+v, %v", started, err)
+	}
+	if _, err := b.turns.StartTurn(t.Context(), confused, firstTurn("A chat in their name.")); sqlState(err) != "42501" {
+		t.Errorf("a chat in another user's name: %v", err)
+	}
+	running := turnIn(theirs, "Mine.")
+	b.start(running)
+	if saved, err := b.turns.SaveReply(t.Context(), confused, finished(running, "Not theirs to write.")); err != nil || saved {
+		t.Errorf("saved another user's reply: %v, %v", saved, err)
+	}
+	if err := b.turns.RequestCancel(t.Context(), confused, running.MessageID); err != nil {
+		t.Fatal(err)
+	}
+	if ask[bool](b, "select cancel_requested from messages where id = $1", running.MessageID) {
+		t.Error("cancelled another user's reply")
+	}
+	b.reply(running, "")
+	b.exec("delete from messages where id in ($1, $2)", running.MessageID, running.UserMessageID)
+	if after := ask[string](b, "select count(*) || '/' || sum(length(content)) from messages"); after != before {
+		t.Errorf("the messages were %s and are %s", before, after)
+	}
+}
+
+// A client message id that another user has used already is of no concern.
+func TestClientMessageIDsAreOfOneUser(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	turn := firstTurn("Hello.")
+	turn.ClientMessageID = uuid.New()
+	b.start(turn)
+	again := firstTurn("Hello.")
+	again.ClientMessageID = turn.ClientMessageID
+	if got, err := b.turns.StartTurn(t.Context(), b.newUser(), again); err != nil || !got.Started {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+// Nothing of a user is left on a pooled connection: thousands of requests of many users, four
+// connections, cancelled at any moment.
+func TestNoRoleOrClaimsAreLeftBehind(t *testing.T) {
+	t.Parallel()
+	b := newBedWith(t, memory.DefaultLimits(), 4)
+	type owned struct {
+		user   auth.Principal
+		chatID uuid.UUID
+	}
+	users := make([]owned, 50)
+	for i := range users {
+		users[i].user = b.newUser()
+		first := firstTurn("Hello.")
+		users[i].chatID = first.ChatID
+		if got, err := b.turns.StartTurn(t.Context(), users[i].user, first); err != nil || !got.Started {
+			t.Fatal(err)
+		}
+	}
+	var all sync.WaitGroup
+	for worker := range 16 {
+		random := rand.New(rand.NewPCG(1, uint64(worker)))
+		all.Go(func() {
+			for range 5000 / 16 {
+				who := users[random.IntN(len(users))]
+				ctx, cancel := context.WithCancel(t.Context())
+				if random.IntN(3) == 0 {
+					time.AfterFunc(time.Duration(random.IntN(3000))*time.Microsecond, cancel)
+				}
+				if err := b.anyRequest(ctx, random.IntN(4), who.user, who.chatID); err != nil && ctx.Err() == nil {
+					t.Error(err)
+				}
+				cancel()
+			}
+		})
+	}
+	all.Wait()
+	b.checkConnectionsAreClean()
+}
+
+func (b *bed) anyRequest(ctx context.Context, kind int, user auth.Principal, chatID uuid.UUID) error {
+	var err error
+	switch kind {
+	case 0:
+		_, _, err = b.turns.FindReply(ctx, user, chatID, uuid.Nil)
+	case 1:
+		turn := turnIn(chatID, "More.")
+		turn.Lease = time.Millisecond
+		_, err = b.turns.StartTurn(ctx, user, turn)
+	case 2:
+		found, ok, findErr := b.turns.FindReply(ctx, user, chatID, uuid.Nil)
+		if err = findErr; err == nil && ok {
+			_, err = b.turns.SaveReply(ctx, user, finished(chat.NewTurn{ChatID: chatID, MessageID: found.MessageID}, "Yes."))
+		}
+	default:
+		lease := fold.Lease{Token: uuid.New(), Duration: time.Millisecond}
+		_, _, err = b.briefs.Claim(ctx, chatID, fold.KindFold, lease, func(fold.Snapshot) bool { return true })
+	}
+	return err
+}
+
+// checkConnectionsAreClean looks at every connection of the pool at once.
+func (b *bed) checkConnectionsAreClean() {
+	b.t.Helper()
+	total := int(b.pool.Config().MaxConns)
+	for i := range total {
+		conn, err := b.pool.Acquire(b.t.Context())
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		defer conn.Release() //nolint:gocritic // all of them are held until the last was looked at
+		var role, claims string
+		err = conn.QueryRow(b.t.Context(), "select current_setting('role') || '/' || current_user, coalesce(current_setting('request.jwt.claims', true), '')").Scan(&role, &claims)
+		if err != nil || role != "none/postgres" || claims != "" {
+			b.t.Errorf("connection %d has the role %s and the claims %q, %v", i, role, claims, err)
+		}
+	}
+}
+
+// Ten thousand random attempts of users at each other's chats: nothing is read, nothing is written.
+func TestRandomCrossTenantRequests(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	users := make([]auth.Principal, 20)
+	chats := make([]uuid.UUID, len(users))
+	for i := range users {
+		users[i] = b.newUser()
+		b.user = users[i]
+		chats[i] = b.newChat(1)
+	}
+	before := ask[string](b, "select md5(string_agg(m::text, '' order by id)) from messages m")
+	failed := make([]error, 8)
+	var all sync.WaitGroup
+	for worker := range failed {
+		random := rand.New(rand.NewPCG(2, uint64(worker)))
+		all.Go(func() {
+			for range 10_000 / len(failed) {
+				a := random.IntN(len(users))
+				z := (a + 1 + random.IntN(len(users)-1)) % len(users)
+				failed[worker] = errors.Join(failed[worker], b.trespass(random, users[a], chats[z]))
+			}
+		})
+	}
+	all.Wait()
+	if err := errors.Join(failed...); err != nil {
+		t.Fatal(err)
+	}
+	if after := ask[string](b, "select md5(string_agg(m::text, '' order by id)) from messages m"); after != before {
+		t.Error("somebody's messages changed")
+	}
+}
+
+func (b *bed) trespass(random *rand.Rand, user auth.Principal, chatID uuid.UUID) error {
+	switch random.IntN(2) {
+	case 0:
+		got, err := b.turns.StartTurn(b.t.Context(), user, turnIn(chatID, "Let me in."))
+		if err != nil || got.Started || len(got.Buffer) > 0 || got.Running != uuid.Nil || got.Earlier != nil {
+			return fmt.Errorf("start: %+v, %w", got, err)
+		}
+	default:
+		if got, ok, _ := b.turns.FindReply(b.t.Context(), user, chatID, uuid.Nil); ok {
+			return fmt.Errorf("found %+v", got)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,358 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/arcoscribe/throughline/internal/chat"
+	"github.com/arcoscribe/throughline/internal/fault"
+	"github.com/arcoscribe/throughline/internal/fold"
+	"github.com/arcoscribe/throughline/internal/memory"
+)
+
+func TestStartTurnReadsWhatThePromptNeeds(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	first := firstTurn("My cello teacher is called Ilse.")
+	if started := b.start(first); len(started.Buffer) != 0 || started.PendingTurns != 0 || started.Brief.Version != 0 {
+		t.Errorf("a new chat has %+v", started)
+	}
+	b.reply(first, "Noted.")
+	b.exec("update chats set system_prompt = 'Be brief.' where id = $1", first.ChatID)
+	second := turnIn(first.ChatID, "And a second.")
+	started := b.start(second)
+	if started.SystemPrompt != "Be brief." || started.PendingTurns != 1 || len(started.Buffer) != 2 {
+		t.Fatalf("got %+v", started)
+	}
+	if a, z := started.Buffer[0], started.Buffer[1]; a.Content != first.Content || a.Seq != 1 || a.Tokens != first.ContentTokens ||
+		z.Content != "Noted." || z.ReplyTo != first.UserMessageID || z.Role != memory.RoleAssistant || z.Status != memory.StatusComplete {
+		t.Errorf("the buffer is %+v", started.Buffer)
+	}
+	b.reply(second, "Noted, too.")
+	b.mustCommit(b.claim(first.ChatID, fold.KindFold))
+	third := b.start(turnIn(first.ChatID, "And a third."))
+	if third.Brief.Version != 1 || third.Brief.CoveredSeq != 4 || third.Brief.Summary != "They talked." ||
+		third.Brief.LastSummarizedMessageID != second.MessageID || len(third.Buffer) != 0 || third.PendingTurns != 0 {
+		t.Errorf("after a fold: %+v", third)
+	}
+	b.checkCounters()
+}
+
+func TestStartTurnOfNobodysChat(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	started, err := b.turns.StartTurn(t.Context(), b.user, turnIn(uuid.New(), "Hello?"))
+	if err != nil || started.Started || started.Earlier != nil || started.Running != uuid.Nil {
+		t.Errorf("%+v, %v", started, err)
+	}
+	if n := ask[int](b, "select count(*) from messages"); n != 0 {
+		t.Errorf("%d messages were stored", n)
+	}
+}
+
+// Of many messages that reach a chat at once one is answered; the others hear which reply is running.
+func TestOneGenerationPerChat(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	chatID := b.newChat(1)
+	got := make([]chat.StartedTurn, 50)
+	turns := make([]chat.NewTurn, len(got))
+	failed := make([]error, len(got))
+	var all sync.WaitGroup
+	for i := range got {
+		turns[i] = turnIn(chatID, "Me first!")
+		all.Go(func() { got[i], failed[i] = b.turns.StartTurn(t.Context(), b.user, turns[i]) })
+	}
+	all.Wait()
+	if err := errors.Join(failed...); err != nil {
+		t.Fatal(err)
+	}
+	winner := uuid.Nil
+	for i, started := range got {
+		if started.Started && winner != uuid.Nil {
+			t.Error("two turns were started")
+		}
+		if started.Started {
+			winner = turns[i].MessageID
+		}
+	}
+	for _, started := range got {
+		if !started.Started && started.Running != winner {
+			t.Errorf("running is %s, the winner %s", started.Running, winner)
+		}
+	}
+	if n := ask[int](b, "select count(*) from messages where content = 'Me first!'"); n != 1 {
+		t.Errorf("%d messages were stored", n)
+	}
+	b.checkCounters()
+}
+
+// One message that arrives many times at once is stored once, whether it starts a chat or continues one,
+// and every copy hears of the one reply.
+func TestSameClientMessageAtOnce(t *testing.T) {
+	t.Parallel()
+	for _, newChat := range []bool{true, false} {
+		t.Run(fmt.Sprintf("new chat %v", newChat), func(t *testing.T) {
+			t.Parallel()
+			b := newBed(t)
+			for range 20 {
+				chatID := uuid.Nil
+				if !newChat {
+					chatID = b.newChat(1)
+				}
+				b.sendCopies(chatID)
+			}
+			if n := ask[int](b, "select count(*) from chats where message_count = 0"); n != 0 {
+				t.Errorf("%d chats without messages are left behind", n)
+			}
+			if n := ask[int](b, "select count(*) from chats"); n != 20 {
+				t.Errorf("%d chats", n)
+			}
+		})
+	}
+}
+
+// sendCopies starts one turn fifty times at once, in a new chat for uuid.Nil.
+func (b *bed) sendCopies(chatID uuid.UUID) {
+	b.t.Helper()
+	clientID := uuid.New()
+	got := make([]chat.StartedTurn, 50)
+	failed := make([]error, len(got))
+	var all sync.WaitGroup
+	for i := range got {
+		turn := turnIn(chatID, "Once only.")
+		if chatID == uuid.Nil {
+			turn = firstTurn("Once only.")
+		}
+		turn.ClientMessageID = clientID
+		all.Go(func() { got[i], failed[i] = b.turns.StartTurn(b.t.Context(), b.user, turn) })
+	}
+	all.Wait()
+	if err := errors.Join(failed...); err != nil {
+		b.t.Fatal(err)
+	}
+	started, earlier := 0, map[uuid.UUID]bool{}
+	for _, one := range got {
+		if one.Started {
+			started++
+		} else if one.Earlier == nil || one.Earlier.Content != "Once only." {
+			b.t.Errorf("neither started nor found: %+v", one)
+		} else {
+			earlier[one.Earlier.MessageID] = true
+		}
+	}
+	if started != 1 || len(earlier) != 1 {
+		b.t.Errorf("%d were started, the others found %d", started, len(earlier))
+	}
+}
+
+// Two requests that pass each other between look and insert meet at the index; the one that loses finds
+// on its next try what the other stored.
+func TestUniqueViolationIsTriedAgain(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	turn := firstTurn("Once only.")
+	turn.ClientMessageID = uuid.New()
+	other := ask[uuid.UUID](b, "insert into chats (user_id, title) values ($1, '') returning id", b.user.UserID)
+	tx := b.begin()
+	mustExec(t, tx, "insert into messages (chat_id, user_id, role, content, client_message_id) values ($1, $2, 'user', 'Once only.', $3)", other, b.user.UserID, turn.ClientMessageID)
+	done := make(chan chat.StartedTurn, 1)
+	go func() {
+		started, err := b.turns.StartTurn(t.Context(), b.user, turn)
+		if err != nil {
+			t.Error(err)
+		}
+		done <- started
+	}()
+	b.awaitBlocked(1)
+	if err := tx.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := <-done; got.Started || got.Earlier == nil || got.Earlier.ChatID != other {
+		t.Errorf("got %+v", got)
+	}
+	if n := ask[int](b, "select count(*) from chats"); n != 1 {
+		t.Errorf("%d chats: the one of the lost race is still there", n)
+	}
+}
+
+// A reply whose server was not heard of for longer than its lease no longer blocks its chat; what it
+// said stays, and should its server come back after all, it has the last word.
+func TestAbandonedReplyIsReleased(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	lost := firstTurn("First.")
+	b.start(lost)
+	second := turnIn(lost.ChatID, "Second.")
+	if got, err := b.turns.StartTurn(t.Context(), b.user, second); err != nil || got.Started || got.Running != lost.MessageID {
+		t.Fatalf("while the lease runs: %+v, %v", got, err)
+	}
+	b.exec("update messages set lease_until = now() - interval '1 second' where id = $1", lost.MessageID)
+	started := b.start(second)
+	if got := ask[string](b, "select status from messages where id = $1", lost.MessageID); got != "interrupted" {
+		t.Errorf("the abandoned reply is %s", got)
+	}
+	if len(started.Buffer) != 2 || started.PendingTurns != 1 {
+		t.Errorf("the buffer is %+v", started.Buffer)
+	}
+	b.reply(lost, "It was only slow.")
+	b.reply(second, "Fine.")
+	if got := ask[string](b, "select string_agg(status || ' ' || content, ', ' order by seq) from messages where role = 'assistant'"); got != "complete It was only slow., complete Fine." {
+		t.Errorf("the replies are %s", got)
+	}
+	b.checkCounters()
+}
+
+// A reply that is saved after a fold passed its interrupted, empty row changes what was folded.
+func TestLateReplyBehindAFoldMakesTheBriefStale(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	lost := firstTurn("First.")
+	b.start(lost)
+	b.exec("update messages set lease_until = now() - interval '1 second' where id = $1", lost.MessageID)
+	second := turnIn(lost.ChatID, "Second.")
+	b.start(second)
+	b.reply(second, "Fine.")
+	b.mustCommit(b.claim(lost.ChatID, fold.KindFold))
+	b.reply(lost, "It was only slow.")
+	if got := b.brief(lost.ChatID); !got.Stale || got.PendingTokens != 0 {
+		t.Errorf("the brief is %+v", got)
+	}
+	b.checkCounters()
+}
+
+func TestSaveReplyOfDeletedChat(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	turn := firstTurn("Gone soon.")
+	b.start(turn)
+	b.exec("delete from chats where id = $1", turn.ChatID)
+	saved, err := b.turns.SaveReply(t.Context(), b.user, finished(turn, "Too late."))
+	if err != nil || saved {
+		t.Errorf("saved %v, %v", saved, err)
+	}
+	if len(b.folds) != 0 || ask[int](b, "select count(*) from messages") != 0 {
+		t.Error("something of the chat came back")
+	}
+}
+
+// A save whose answer was lost is made again and is the same; another ending comes too late.
+func TestSaveReplyAgain(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	turn := firstTurn("Hello.")
+	b.start(turn)
+	b.reply(turn, "The first word counts.")
+	before := b.brief(turn.ChatID)
+	b.reply(turn, "The first word counts.")
+	if after := b.brief(turn.ChatID); after != before {
+		t.Errorf("the brief was %+v and is %+v", before, after)
+	}
+	late := finished(turn, "Or does it?")
+	late.Status = memory.StatusFailed
+	if saved, err := b.turns.SaveReply(t.Context(), b.user, late); err != nil || saved {
+		t.Errorf("saved %v, %v", saved, err)
+	}
+	if got := ask[string](b, "select status || ' ' || content from messages where id = $1", turn.MessageID); got != "complete The first word counts." {
+		t.Errorf("stored %q", got)
+	}
+	b.checkCounters()
+}
+
+// The reply and its fold are one transaction: neither is there without the other.
+func TestSaveReplyAndFoldAreOneTransaction(t *testing.T) {
+	t.Parallel()
+	limits := memory.DefaultLimits()
+	limits.ChunkThreshold, limits.KRawTurns = 5, 1
+	b := newBedWith(t, limits, 4)
+	chatID := b.newChat(1)
+	turn := turnIn(chatID, "One turn more than the tail keeps.")
+	b.start(turn)
+	broken := NewTurns(b.pool, limits, func(context.Context, pgx.Tx, uuid.UUID) error { return errors.New("no queue") })
+	if saved, err := broken.SaveReply(t.Context(), b.user, finished(turn, "Now.")); err == nil || saved {
+		t.Errorf("saved %v without a job", saved)
+	}
+	if got := ask[string](b, "select status from messages where id = $1", turn.MessageID); got != "streaming" {
+		t.Errorf("the reply is %s", got)
+	}
+	b.reply(turn, "Now.")
+	if len(b.folds) != 1 || <-b.folds != chatID {
+		t.Error("no fold was enqueued")
+	}
+}
+
+// Metadata that the app wrote on a reply meanwhile stays.
+func TestSaveReplyKeepsOtherMetadata(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	turn := firstTurn("Hello.")
+	b.start(turn)
+	b.exec(`update messages set metadata = metadata || '{"mine": 1}' where id = $1`, turn.MessageID)
+	b.reply(turn, "Hi.")
+	if got := ask[string](b, "select metadata::text from messages where id = $1", turn.MessageID); got != `{"mine": 1, "model_variant": "arco"}` {
+		t.Errorf("the metadata is %s", got)
+	}
+}
+
+func TestFindReply(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	first := firstTurn("One.")
+	b.start(first)
+	b.reply(first, "Ein.")
+	second := turnIn(first.ChatID, "Two.")
+	b.start(second)
+	latest, ok, err := b.turns.FindReply(t.Context(), b.user, first.ChatID, uuid.Nil)
+	if err != nil || !ok || latest.MessageID != second.MessageID || latest.Status != memory.StatusStreaming || latest.UserMessageID != second.UserMessageID {
+		t.Errorf("the latest: %+v, %v, %v", latest, ok, err)
+	}
+	named, ok, err := b.turns.FindReply(t.Context(), b.user, first.ChatID, first.MessageID)
+	if err != nil || !ok || named.Content != "Ein." || named.Metadata.ModelVariant != "arco" {
+		t.Errorf("by its id: %+v, %v, %v", named, ok, err)
+	}
+	if _, ok, err := b.turns.FindReply(t.Context(), b.user, first.ChatID, first.UserMessageID); err != nil || ok {
+		t.Errorf("a user's message is no reply: %v, %v", ok, err)
+	}
+	if _, _, err := b.turns.FindReply(t.Context(), b.user, uuid.New(), uuid.Nil); fault.CodeOf(err) != fault.ChatNotFound {
+		t.Errorf("no chat: %v", err)
+	}
+	if _, _, err := b.turns.FindReply(t.Context(), b.newUser(), first.ChatID, first.MessageID); fault.CodeOf(err) != fault.ChatNotFound {
+		t.Errorf("another user's chat: %v", err)
+	}
+}
+
+func TestLeasesAndCancelRequests(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	one, two := firstTurn("One."), firstTurn("Two.")
+	b.start(one)
+	b.start(two)
+	if err := b.turns.RequestCancel(t.Context(), b.newUser(), one.MessageID); err != nil {
+		t.Fatal(err)
+	}
+	ids := []uuid.UUID{one.MessageID, two.MessageID, uuid.New()}
+	if cancelled, err := b.turns.RenewLeases(t.Context(), ids, time.Hour); err != nil || len(cancelled) != 0 {
+		t.Errorf("another user's request counted: %v, %v", cancelled, err)
+	}
+	if err := b.turns.RequestCancel(t.Context(), b.user, one.MessageID); err != nil {
+		t.Fatal(err)
+	}
+	cancelled, err := b.turns.RenewLeases(t.Context(), ids, time.Hour)
+	if err != nil || len(cancelled) != 1 || cancelled[0] != one.MessageID {
+		t.Errorf("cancelled %v, %v", cancelled, err)
+	}
+	if n := ask[int](b, "select count(*) from messages where lease_until > now() + interval '50 minutes'"); n != 2 {
+		t.Errorf("%d leases were renewed", n)
+	}
+	b.reply(one, "Done.")
+	if n := ask[int](b, "select count(*) from messages where status <> 'streaming' and lease_until is not null"); n != 0 {
+		t.Error("a reply that ended has a lease")
+	}
+}
