@@ -46,6 +46,8 @@ func playDemo(ctx context.Context, args []string, stdout, _ io.Writer) error {
 	format := flags.String("format", demo.FormatJSONL, "jsonl or longmemeval")
 	index := flags.Int("index", 0, "which conversation of a longmemeval file, from 0")
 	turns := flags.Int("turns", 0, "how many turns to play; 0 for all")
+	parallel := flags.Int("parallel", 1, "how many chats play it at once")
+	hurry := flags.Bool("hurry", false, "do not wait for due folds, as a person's pause would")
 	question := flags.String("question", "", "what to ask at the end")
 	if err := parse(flags, args); err != nil {
 		return err
@@ -57,7 +59,7 @@ func playDemo(ctx context.Context, args []string, stdout, _ io.Writer) error {
 	cfg = app.DevDefaults(cfg)
 	options := demo.Options{
 		URL: *url, Token: *token, DatabaseURL: cfg.DatabaseDirectURL, Format: *format, Index: *index, Turns: *turns,
-		Question: *question, Out: stdout, Interactive: isTerminal(stdout),
+		Parallel: *parallel, Hurry: *hurry, Question: *question, Out: stdout, Interactive: isTerminal(stdout),
 	}
 	if options.URL == "" {
 		options.URL = "http://" + cfg.HTTPAddr

@@ -120,7 +120,7 @@ func TestWordsStayOutOfLogsMetricsAndJobs(t *testing.T) {
 	}
 	r.call(r.node, http.MethodPost, "/v1/message", body{"chat_id": uuid.NewString(), "content": canaries["content"]})
 	r.awaitModel("a fold was asked for", func(a offline.Request) bool { return a.Kind == offline.KindSummary && a.Ended })
-	within(t, "a fold ended", func() bool { return strings.Contains(r.logs.String(), `"brief changed"`) })
+	within(t, "a fold ended", func() bool { return strings.Contains(r.logs.String(), `"fold ended"`) })
 
 	jobs := ask[string](r, "select coalesce(string_agg(j::text, ' '), '') from river.river_job j")
 	metrics := r.call(r.node, http.MethodGet, "/metrics", nil).raw

@@ -276,5 +276,5 @@ func (e *Engine) record(ctx context.Context, chatID uuid.UUID, report Report, to
 		level = slog.LevelWarn
 		attrs = append(attrs, slog.Any("error", err))
 	}
-	e.Logger.LogAttrs(ctx, level, "brief changed", attrs...)
+	e.Logger.LogAttrs(ctx, level, "fold ended", attrs...)
 }

@@ -89,3 +89,17 @@ func TestRepetitionNeedsMoreThanThree(t *testing.T) {
 		t.Error("seven words and a long one are no loop")
 	}
 }
+
+// Four sentences that begin alike are no loop: with "I'm" as two words they would share eight.
+func TestApostropheDoesNotPartAWord(t *testing.T) {
+	t.Parallel()
+	for _, apostrophe := range []string{"'", "’"} {
+		var text strings.Builder
+		for _, subject := range []string{"cameras", "courses", "rangefinders", "techniques"} {
+			text.WriteString("I" + apostrophe + "m interested in learning more about the " + subject + ". ")
+		}
+		if refusal, passed := Judge("", text.String()); !passed {
+			t.Errorf("refused as %s", refusal.Key)
+		}
+	}
+}

@@ -57,10 +57,9 @@ update public.messages
 -- One reply of a chat, or its latest. At most one row.
 select m.id, coalesce(m.reply_to, '00000000-0000-0000-0000-000000000000')::uuid as reply_to, m.status, m.content, m.metadata
   from public.messages m
- where m.chat_id = sqlc.arg(chat_id) and m.role = 'assistant'
-   and (sqlc.narg(message_id)::uuid is null or m.id = sqlc.narg(message_id))
- order by m.seq desc
- limit 1;
+ where m.id = coalesce(sqlc.narg(message_id)::uuid,
+                       (select l.id from public.messages l where l.chat_id = sqlc.arg(chat_id) and l.role = 'assistant' order by l.seq desc limit 1))
+   and m.chat_id = sqlc.arg(chat_id) and m.role = 'assistant';
 
 -- name: RequestCancel :exec
 update public.messages set cancel_requested = true

@@ -63,15 +63,14 @@ func (q *Queries) FindEarlierTurn(ctx context.Context, arg FindEarlierTurnParams
 const FindReply = `-- name: FindReply :many
 select m.id, coalesce(m.reply_to, '00000000-0000-0000-0000-000000000000')::uuid as reply_to, m.status, m.content, m.metadata
   from public.messages m
- where m.chat_id = $1 and m.role = 'assistant'
-   and ($2::uuid is null or m.id = $2)
- order by m.seq desc
- limit 1
+ where m.id = coalesce($1::uuid,
+                       (select l.id from public.messages l where l.chat_id = $2 and l.role = 'assistant' order by l.seq desc limit 1))
+   and m.chat_id = $2 and m.role = 'assistant'
 `
 
 type FindReplyParams struct {
-	ChatID    uuid.UUID
 	MessageID uuid.NullUUID
+	ChatID    uuid.UUID
 }
 
 type FindReplyRow struct {
@@ -84,7 +83,7 @@ type FindReplyRow struct {
 
 // One reply of a chat, or its latest. At most one row.
 func (q *Queries) FindReply(ctx context.Context, arg FindReplyParams) ([]FindReplyRow, error) {
-	rows, err := q.db.Query(ctx, FindReply, arg.ChatID, arg.MessageID)
+	rows, err := q.db.Query(ctx, FindReply, arg.MessageID, arg.ChatID)
 	if err != nil {
 		return nil, err
 	}
