@@ -170,7 +170,7 @@ func TestRescuedJobWhileTheFirstStillRuns(t *testing.T) {
 	t.Parallel()
 	gate := make(chan struct{})
 	var calls atomic.Int64
-	r := newRig(t, func(request *offline.Request) offline.Answer {
+	r := newRig(t, func(*offline.Request) offline.Answer {
 		if calls.Add(1) == 1 {
 			return offline.Answer{Text: "The first worker wrote this summary of all the turns.", Gate: gate}
 		}

@@ -126,9 +126,10 @@ func (r *rig) work(change func(*fold.Config, *WorkerConfig)) *worker {
 	return w
 }
 
-// sweeping is for workers that sweep all the time.
+// sweeping is for workers that sweep all the time. A fold may be young for longer than a busy machine
+// needs to take a lease.
 func sweeping(_ *fold.Config, config *WorkerConfig) {
-	config.SweepInterval, config.YoungFold = 200*time.Millisecond, time.Millisecond
+	config.SweepInterval, config.YoungFold = 200*time.Millisecond, 2*time.Second
 }
 
 // chat stores a chat with so many turns as any client with SQL might. Each message begins with a mark
@@ -224,15 +225,13 @@ func (r *rig) awaitIdle() {
 }
 
 // awaitModel waits for a request to the model.
-func (r *rig) awaitModel(what string, match func(offline.Request) bool) offline.Request {
+func (r *rig) awaitModel(what string, match func(offline.Request) bool) {
 	r.t.Helper()
 	ctx, cancel := context.WithTimeout(r.t.Context(), patience)
 	defer cancel()
-	found, err := r.model.Await(ctx, match)
-	if err != nil {
+	if _, err := r.model.Await(ctx, match); err != nil {
 		r.t.Fatalf("in vain: %s", what)
 	}
-	return found
 }
 
 // next waits for an event of a worker.

@@ -23,13 +23,13 @@ func TestSweepFindsDueChats(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	due := []uuid.UUID{r.chat(7, 10), r.chat(9, 10)}
-	short, fewTurns := r.chat(2, 1), r.chat(2, 200)
+	short, oneTurn := r.chat(2, 1), r.chat(1, 200)
 	r.work(func(_ *fold.Config, c *WorkerConfig) { c.SweepInterval = 200 * time.Millisecond })
 	for _, chatID := range due {
 		r.awaitVersion(chatID, 1)
 	}
 	r.awaitIdle()
-	for _, chatID := range []uuid.UUID{short, fewTurns} {
+	for _, chatID := range []uuid.UUID{short, oneTurn} {
 		if got := ask[int64](r, "select version from conversation_briefs where chat_id = $1", chatID); got != 0 {
 			t.Errorf("a chat that was not due has version %d", got)
 		}
@@ -106,12 +106,12 @@ func TestSweepLeavesLongFoldAlone(t *testing.T) {
 	r.enqueue(chatID)
 	w := r.work(func(f *fold.Config, c *WorkerConfig) {
 		sweeping(f, c)
-		f.Lease = time.Second
+		f.Lease = 2 * time.Second
 	})
 	r.awaitModel("the fold asks", func(offline.Request) bool { return true })
 	first := ask[time.Time](r, "select lease_until from conversation_briefs")
 	within(t, "the lease was renewed for longer than it first was", func() bool {
-		return ask[time.Time](r, "select lease_until from conversation_briefs").Sub(first) > 2*time.Second
+		return ask[time.Time](r, "select lease_until from conversation_briefs").Sub(first) > 4*time.Second
 	})
 	close(gate)
 	r.awaitVersion(chatID, 1)

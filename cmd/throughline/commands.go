@@ -68,11 +68,16 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintf(stderr, "throughline: there is no command %q; `throughline help` lists them\n", args[0])
 		return exitUsage
 	}
-	return exitCode(do(ctx, args[1:], stdout, stderr), stderr)
+	err := do(ctx, args[1:], stdout, stderr)
+	if errors.Is(err, flag.ErrHelp) {
+		fmt.Fprint(stdout, usage)
+		return exitDone
+	}
+	return exitCode(err, stderr)
 }
 
 func exitCode(err error, stderr io.Writer) int {
-	if err == nil || errors.Is(err, flag.ErrHelp) {
+	if err == nil {
 		return exitDone
 	}
 	fmt.Fprintln(stderr, "throughline: "+strings.ReplaceAll(err.Error(), "\n", "; "))

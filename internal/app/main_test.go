@@ -1,6 +1,9 @@
 package app
 
 import (
+	"os"
+	"runtime/pprof"
+
 	"bytes"
 	"context"
 	"flag"
@@ -119,6 +122,11 @@ func (r *rig) start(role Role, change env) *node {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- app.Run(ctx) }()
+	go func() {
+		<-ctx.Done()
+		time.Sleep(9 * time.Second)
+		if app.worker != nil && len(done) == 0 { f, _ := os.CreateTemp("/tmp/w", "dump"); pprof.Lookup("goroutine").WriteTo(f, 1); f.Close() }
+	}()
 	n.stop = sync.OnceValue(func() error {
 		cancel()
 		return <-done
@@ -126,6 +134,7 @@ func (r *rig) start(role Role, change env) *node {
 	r.t.Cleanup(func() {
 		if err := n.stop(); err != nil {
 			r.t.Errorf("run: %v", err)
+			println(n.logs.String()[max(0, len(n.logs.String())-6000):])
 		}
 	})
 	return n
@@ -154,15 +163,13 @@ func within(t *testing.T, what string, holds func() bool) {
 }
 
 // awaitModel waits for a request to the model.
-func (r *rig) awaitModel(what string, match func(offline.Request) bool) offline.Request {
+func (r *rig) awaitModel(what string, match func(offline.Request) bool) {
 	r.t.Helper()
 	ctx, cancel := context.WithTimeout(r.t.Context(), patience)
 	defer cancel()
-	found, err := r.model.Await(ctx, match)
-	if err != nil {
+	if _, err := r.model.Await(ctx, match); err != nil {
 		r.t.Fatalf("in vain: %s", what)
 	}
-	return found
 }
 
 // asked are the requests of a kind that the model got so far.

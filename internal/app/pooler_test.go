@@ -19,7 +19,7 @@ var discard = slog.New(slog.DiscardHandler)
 func openUp(t *testing.T, dir string) {
 	t.Helper()
 	for ; dir != os.TempDir() && dir != "/"; dir = dir[:strings.LastIndex(dir, "/")] {
-		if err := os.Chmod(dir, fs.FileMode(0o755)); err != nil { //nolint:gosec // see above
+		if err := os.Chmod(dir, fs.FileMode(0o755)); err != nil {
 			t.Fatal(err)
 		}
 	}

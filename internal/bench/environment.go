@@ -182,6 +182,7 @@ func describe(ctx context.Context, e *environment) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
+	version, _, _ = strings.Cut(version, " ") // without the distribution's own
 	return []string{
 		fmt.Sprintf("%d cores, %s, %s/%s, load average %s", runtime.NumCPU(), runtime.Version(), runtime.GOOS, runtime.GOARCH, loadAverage()),
 		fmt.Sprintf("Postgres %s: %s", version, settings),

@@ -104,9 +104,9 @@ func (e *environment) nothingPickup(ctx context.Context) (times, error) {
 	if err != nil {
 		return nil, err
 	}
-	const slower = 4 // so there are fewer of them
+	const slower = 8 // so there are fewer of them
 	return working(ctx, client, func() (times, error) {
-		return e.pickup(ctx, e.pickups/slower, started, func(tx pgx.Tx, n int) error {
+		return e.pickup(ctx, max(1, e.pickups/slower), started, func(tx pgx.Tx, n int) error {
 			_, err := client.InsertTx(ctx, tx, nothing{N: n}, nil)
 			return err
 		})

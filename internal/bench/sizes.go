@@ -39,7 +39,7 @@ const (
 var (
 	full = sizes{
 		messages: 1_000_000, longChats: 5, longTurns: 10_000, users: 1000, sharedBuffers: "512MB",
-		samples: 2000, window: 3 * time.Second, microTime: time.Second,
+		samples: 2000, window: 3 * time.Second, microTime: 300 * time.Millisecond,
 		folds: 3000, pickups: 200, turns: 500,
 		firstDeltas: 300,
 		stages: []stage{

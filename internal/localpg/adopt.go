@@ -127,3 +127,31 @@ func dropStalePidFile(pid int, data string) error {
 	}
 	return err
 }
+
+// RemoveAbandoned deletes a cluster whose owner died without a word, its server included if that
+// still runs, and leaves one that has an owner alone. For the folders of tests that were killed.
+func RemoveAbandoned(ctx context.Context, dir string) error {
+	dir, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		return err
+	}
+	lock, err := tryLock(filepath.Join(dir, "owner.lock"))
+	if err != nil || lock == nil {
+		return err
+	}
+	defer func() { _ = lock.Close() }()
+	data, err := dataFolder(dir)
+	if err != nil {
+		return err
+	}
+	orphan, _, err := adopt(ctx, data)
+	if err != nil {
+		return err
+	}
+	if orphan != nil {
+		if err := orphan.stop(); err != nil {
+			return err
+		}
+	}
+	return removeFiles(dir, data)
+}

@@ -169,15 +169,20 @@ func (c *Cluster) Destroy() error {
 	if err := c.Stop(); err != nil {
 		return err
 	}
-	if err := os.RemoveAll(c.data); err != nil {
+	return removeFiles(c.dir, c.data)
+}
+
+// removeFiles deletes a cluster's folder, and the data's own where that is elsewhere.
+func removeFiles(dir, data string) error {
+	if err := os.RemoveAll(data); err != nil {
 		return err
 	}
-	if home := filepath.Dir(c.data); home != c.dir {
+	if home := filepath.Dir(data); home != dir {
 		if err := os.RemoveAll(home); err != nil {
 			return err
 		}
 	}
-	return os.RemoveAll(c.dir)
+	return os.RemoveAll(dir)
 }
 
 // pause waits a moment, or gives ctx's error.

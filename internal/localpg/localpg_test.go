@@ -230,6 +230,24 @@ func TestOrphanIsAdoptedAndStopped(t *testing.T) {
 	}
 }
 
+func TestOnlyAbandonedClustersAreRemoved(t *testing.T) {
+	t.Parallel()
+	dir := folder(t)
+	owner := start(t, Options{Dir: dir})
+	if err := RemoveAbandoned(t.Context(), dir); err != nil || !answers(owner.Port()) {
+		t.Fatalf("a cluster with an owner: %v, answers: %v", err, answers(owner.Port()))
+	}
+	if err := owner.lock.Close(); err != nil { // as if the owner had been killed
+		t.Fatal(err)
+	}
+	if err := RemoveAbandoned(t.Context(), dir); err != nil || answers(owner.Port()) {
+		t.Errorf("without: %v, answers: %v", err, answers(owner.Port()))
+	}
+	if _, err := os.Stat(dir); err == nil {
+		t.Error("the folder is still there")
+	}
+}
+
 func TestKilledOwnerLeavesAFolderThatStartsAgain(t *testing.T) {
 	t.Parallel()
 	eachMajor(t, func(t *testing.T, binDir string) {

@@ -207,6 +207,10 @@ func (s *server) stop() error {
 		{syscall.SIGQUIT, 10 * time.Second},
 		{syscall.SIGKILL, 10 * time.Second},
 	} {
+		// The number of a process that is gone may be another's by now.
+		if s.ended() {
+			return nil
+		}
 		if err := syscall.Kill(s.pid, step.signal); errors.Is(err, syscall.ESRCH) {
 			return nil
 		}
@@ -215,6 +219,19 @@ func (s *server) stop() error {
 		}
 	}
 	return fmt.Errorf("the Postgres process %d does not end", s.pid)
+}
+
+// ended tells whether the process is gone.
+func (s *server) ended() bool {
+	if s.gone == nil {
+		return !s.alive()
+	}
+	select {
+	case <-s.gone:
+		return true
+	default:
+		return false
+	}
 }
 
 func (s *server) endsWithin(patient time.Duration) bool {

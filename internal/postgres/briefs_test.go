@@ -15,8 +15,6 @@ import (
 	"github.com/arcoscribe/throughline/internal/fold"
 )
 
-func wantIt(fold.Snapshot) bool { return true }
-
 func TestFoldOfAChat(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -248,7 +246,7 @@ func TestCountersUnderRandomChanges(t *testing.T) {
 func (b *bed) changeSomething(random *rand.Rand, chatID uuid.UUID) error {
 	ctx := b.t.Context()
 	one := "(select id from messages where chat_id = $1 and status <> 'streaming' order by random() limit 1)"
-	sql := ""
+	var sql string
 	switch random.IntN(8) {
 	case 0:
 		sql = "update messages set content = content || ' and more' where id = " + one

@@ -128,13 +128,11 @@ func (b *bed) newChat(turns int) uuid.UUID {
 }
 
 // exec runs a statement as the server, that is as postgres.
-func (b *bed) exec(sql string, args ...any) int64 {
+func (b *bed) exec(sql string, args ...any) {
 	b.t.Helper()
-	tag, err := b.pool.Exec(b.t.Context(), sql, args...)
-	if err != nil {
+	if _, err := b.pool.Exec(b.t.Context(), sql, args...); err != nil {
 		b.t.Fatalf("%s: %v", sql, err)
 	}
-	return tag.RowsAffected()
 }
 
 // ask reads one value as the server.

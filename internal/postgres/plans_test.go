@@ -71,6 +71,11 @@ func (b *bed) fill(chats, long int) (longChat, shortChat uuid.UUID) {
 	return longChat, ask[uuid.UUID](b, "select id from chats where id <> $1 limit 1", longChat)
 }
 
+func (b *bed) message(chatID uuid.UUID, seq int) uuid.NullUUID {
+	b.t.Helper()
+	return nullable(ask[uuid.UUID](b, "select id from messages where chat_id = $1 and seq = $2", chatID, seq))
+}
+
 // No query of a turn, and none of the sweep, reads a table from end to end, and a turn reads as many rows
 // in a chat of ten thousand messages as in one of twenty.
 func TestPlansUseTheIndexes(t *testing.T) {
@@ -84,12 +89,13 @@ func TestPlansUseTheIndexes(t *testing.T) {
 		most int // rows
 	}{
 		"ReadBrief":               {dbsqlc.ReadBrief, func(id uuid.UUID) []any { return []any{id} }, 1},
-		"ReadBuffer":              {dbsqlc.ReadBuffer, func(id uuid.UUID) []any { return []any{id, uuid.New(), uuid.New(), 1000} }, 12},
+		"ReadBuffer":              {dbsqlc.ReadBuffer, func(id uuid.UUID) []any { return []any{id, uuid.New(), uuid.New(), 1000} }, 13},
 		"LockChat":                {dbsqlc.LockChat, func(id uuid.UUID) []any { return []any{id} }, 1},
 		"ReleaseAbandonedReplies": {dbsqlc.ReleaseAbandonedReplies, func(id uuid.UUID) []any { return []any{id} }, 1},
 		"FindRunningReply":        {dbsqlc.FindRunningReply, func(id uuid.UUID) []any { return []any{id} }, 1},
 		"FindEarlierTurn":         {dbsqlc.FindEarlierTurn, func(uuid.UUID) []any { return []any{b.user.UserID, uuid.NullUUID{UUID: uuid.New(), Valid: true}} }, 1},
-		"FindReply":               {dbsqlc.FindReply, func(id uuid.UUID) []any { return []any{id, uuid.NullUUID{}} }, 2},
+		"FindReply, the latest":   {dbsqlc.FindReply, func(id uuid.UUID) []any { return []any{uuid.NullUUID{}, id} }, 1},
+		"FindReply, an old one":   {dbsqlc.FindReply, func(id uuid.UUID) []any { return []any{b.message(id, 2), id} }, 1},
 		"InsertUserMessage": {dbsqlc.InsertUserMessage, func(id uuid.UUID) []any {
 			return []any{uuid.New(), "x", 1, []byte("{}"), uuid.NullUUID{UUID: uuid.New(), Valid: true}, id}
 		}, 1},

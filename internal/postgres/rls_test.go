@@ -213,7 +213,7 @@ func (b *bed) checkConnectionsAreClean() {
 		if err != nil {
 			b.t.Fatal(err)
 		}
-		defer conn.Release() //nolint:gocritic // all of them are held until the last was looked at
+		defer conn.Release() // all of them are held until the last was looked at
 		var role, claims string
 		err = conn.QueryRow(b.t.Context(), "select current_setting('role') || '/' || current_user, coalesce(current_setting('request.jwt.claims', true), '')").Scan(&role, &claims)
 		if err != nil || role != "none/postgres" || claims != "" {

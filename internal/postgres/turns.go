@@ -196,7 +196,7 @@ func (t *Turns) FindReply(ctx context.Context, user auth.Principal, chatID, mess
 	batch := &pgx.Batch{}
 	batch.Queue(dbsqlc.ActAsUser, user.Claims)
 	batch.Queue(dbsqlc.ChatExists, chatID).QueryRow(func(found pgx.Row) error { return found.Scan(&exists) })
-	batch.Queue(dbsqlc.FindReply, chatID, nullable(messageID)).Query(each(func(found dbsqlc.FindReplyRow) { row, ok = found, true }))
+	batch.Queue(dbsqlc.FindReply, nullable(messageID), chatID).Query(each(func(found dbsqlc.FindReplyRow) { row, ok = found, true }))
 	if err := t.pool.SendBatch(ctx, batch).Close(); err != nil {
 		return chat.StoredReply{}, false, fmt.Errorf("find reply: %w", err)
 	}

@@ -140,11 +140,12 @@ func (b *bed) sendCopies(chatID uuid.UUID) {
 	}
 	started, earlier := 0, map[uuid.UUID]bool{}
 	for _, one := range got {
-		if one.Started {
+		switch {
+		case one.Started:
 			started++
-		} else if one.Earlier == nil || one.Earlier.Content != "Once only." {
+		case one.Earlier == nil || one.Earlier.Content != "Once only.":
 			b.t.Errorf("neither started nor found: %+v", one)
-		} else {
+		default:
 			earlier[one.Earlier.MessageID] = true
 		}
 	}

@@ -33,6 +33,9 @@ const PostgresEnv = "THROUGHLINE_TEST_POSTGRES"
 // startTimeout bounds the start of a cluster on a machine that is busy compiling.
 const startTimeout = 2 * time.Minute
 
+// folderPrefix begins the names of the clusters' folders in the system's folder for temporary files.
+const folderPrefix = "throughline-pg-"
+
 // own is this process's cluster, if it had to start one.
 var own struct {
 	once    sync.Once
@@ -93,7 +96,8 @@ func StartCluster(ctx context.Context, major int) (*localpg.Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	dir, err := os.MkdirTemp("", "throughline-pg-")
+	removeAbandoned(ctx)
+	dir, err := os.MkdirTemp("", folderPrefix)
 	if err != nil {
 		return nil, err
 	}
@@ -109,6 +113,19 @@ func StartCluster(ctx context.Context, major int) (*localpg.Cluster, error) {
 		_ = os.RemoveAll(dir)
 	}
 	return cluster, err
+}
+
+// removeAbandoned clears away the clusters of test runs that were killed. One that is younger than a
+// start may take is left alone: its owner may not have its lock yet.
+func removeAbandoned(ctx context.Context) {
+	dirs, _ := filepath.Glob(filepath.Join(os.TempDir(), folderPrefix+"*")) // fails on a malformed pattern alone
+	for _, dir := range dirs {
+		info, err := os.Stat(dir)
+		if err != nil || time.Since(info.ModTime()) < startTimeout {
+			continue
+		}
+		_ = localpg.RemoveAbandoned(ctx, dir) // another user's, for example: then it is not ours to clear
+	}
 }
 
 // repositoryRoot is the folder with go.mod above the working directory: go test runs a package's

@@ -54,11 +54,12 @@ update public.messages
  where id = sqlc.arg(id) and status in ('streaming', 'interrupted', sqlc.arg(status));
 
 -- name: FindReply :many
--- One reply of a chat, or its latest. At most one row.
+-- One reply of a chat, or its latest. At most one row. The coalesce is within a select of its own, because
+-- under row level security Postgres would not look for a bare one in an index.
 select m.id, coalesce(m.reply_to, '00000000-0000-0000-0000-000000000000')::uuid as reply_to, m.status, m.content, m.metadata
   from public.messages m
- where m.id = coalesce(sqlc.narg(message_id)::uuid,
-                       (select l.id from public.messages l where l.chat_id = sqlc.arg(chat_id) and l.role = 'assistant' order by l.seq desc limit 1))
+ where m.id = (select coalesce(sqlc.narg(message_id)::uuid, (
+         select l.id from public.messages l where l.chat_id = sqlc.arg(chat_id) and l.role = 'assistant' order by l.seq desc limit 1)))
    and m.chat_id = sqlc.arg(chat_id) and m.role = 'assistant';
 
 -- name: RequestCancel :exec

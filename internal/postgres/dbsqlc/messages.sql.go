@@ -63,8 +63,8 @@ func (q *Queries) FindEarlierTurn(ctx context.Context, arg FindEarlierTurnParams
 const FindReply = `-- name: FindReply :many
 select m.id, coalesce(m.reply_to, '00000000-0000-0000-0000-000000000000')::uuid as reply_to, m.status, m.content, m.metadata
   from public.messages m
- where m.id = coalesce($1::uuid,
-                       (select l.id from public.messages l where l.chat_id = $2 and l.role = 'assistant' order by l.seq desc limit 1))
+ where m.id = (select coalesce($1::uuid, (
+         select l.id from public.messages l where l.chat_id = $2 and l.role = 'assistant' order by l.seq desc limit 1)))
    and m.chat_id = $2 and m.role = 'assistant'
 `
 
@@ -81,7 +81,8 @@ type FindReplyRow struct {
 	Metadata json.RawMessage
 }
 
-// One reply of a chat, or its latest. At most one row.
+// One reply of a chat, or its latest. At most one row. The coalesce is within a select of its own, because
+// under row level security Postgres would not look for a bare one in an index.
 func (q *Queries) FindReply(ctx context.Context, arg FindReplyParams) ([]FindReplyRow, error) {
 	rows, err := q.db.Query(ctx, FindReply, arg.MessageID, arg.ChatID)
 	if err != nil {

@@ -1,0 +1,138 @@
+package main
+
+import (
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"github.com/arcoscribe/throughline/internal/auth"
+	"github.com/arcoscribe/throughline/internal/testkit"
+)
+
+// nobody is an address at which no Postgres listens.
+const nobody = "postgres://u@127.0.0.1:1/x"
+
+func TestExitCodes(t *testing.T) {
+	t.Parallel()
+	whole := env{"DATABASE_URL": nobody, "OPENAI_API_KEY": "k", "SUPABASE_JWT_SECRET": testkit.JWTSecret, "HTTP_ADDR": "127.0.0.1:0"}
+	without := func(name string) env {
+		e := env{}
+		for n, value := range whole {
+			if n != name {
+				e[n] = value
+			}
+		}
+		return e
+	}
+	with := func(name, value string) env {
+		e := without(name)
+		e[name] = value
+		return e
+	}
+	for _, c := range []struct {
+		args string
+		env  env
+		code int
+		says string // one line on stderr
+	}{
+		{"", nil, exitUsage, ""},
+		{"help", nil, exitDone, ""},
+		{"--help", nil, exitDone, ""},
+		{"version", nil, exitDone, ""},
+		{"sing", nil, exitUsage, `no command "sing"`},
+		{"serve --sing", whole, exitUsage, "-sing"},
+		{"serve now", whole, exitUsage, `unexpected argument "now"`},
+		{"work --no-workers", whole, exitUsage, "-no-workers"},
+		{"serve", without("DATABASE_URL"), exitUsage, "DATABASE_URL"},
+		{"serve", without("OPENAI_API_KEY"), exitUsage, "OPENAI_API_KEY"},
+		{"serve", without("SUPABASE_JWT_SECRET"), exitUsage, "SUPABASE_JWT_SECRET"},
+		{"serve", env{}, exitUsage, "OPENAI_API_KEY"},
+		{"work", without("DATABASE_URL"), exitUsage, "DATABASE_URL"},
+		{"migrate", nil, exitUsage, "DATABASE_URL"},
+		{"serve", with("MEMORY_K_RAW_TURNS", "many"), exitUsage, "MEMORY_K_RAW_TURNS"},
+		{"serve", with("HTTP_ADDR", "nowhere"), exitUsage, "HTTP_ADDR"},
+		{"serve", with("RIVER_UI", "true"), exitUsage, "RIVER_UI"},
+		{"migrate", with("LOG_LEVEL", "loud"), exitUsage, "LOG_LEVEL"},
+		{"serve", with("HTTP_ADDR", "192.0.2.1:80"), exitFailed, "HTTP_ADDR"},
+		{"migrate", whole, exitFailed, "connect"},
+		{"work", whole, exitFailed, "start workers"},
+		{"token", whole, exitUsage, "--user"},
+		{"token --user nobody", whole, exitUsage, "--user"},
+		{"token --user " + uuid.Nil.String(), whole, exitUsage, "--user"},
+		{"token --user " + uuid.NewString() + " --ttl -1h", whole, exitUsage, "--ttl"},
+		{"token --user " + uuid.NewString(), without("SUPABASE_JWT_SECRET"), exitUsage, "SUPABASE_JWT_SECRET"},
+	} {
+		code, _, stderr := finish(t, c.env, strings.Fields(c.args)...)
+		last := stderr[strings.LastIndex(strings.TrimRight(stderr, "\n"), "\n")+1:]
+		if code != c.code || !strings.Contains(last, c.says) || (c.says == "") != (stderr == "") {
+			t.Errorf("%s: exit code %d, want %d, and on stderr %q, want %q", c.args, code, c.code, stderr, c.says)
+		}
+		if c.code == exitUsage && strings.Count(stderr, "\n") > 1 {
+			t.Errorf("%s: more than one line: %s", c.args, stderr)
+		}
+		if strings.Contains(stderr, testkit.JWTSecret) {
+			t.Errorf("%s: the secret is told", c.args)
+		}
+	}
+}
+
+func TestHelpNamesEveryCommand(t *testing.T) {
+	t.Parallel()
+	_, help, _ := finish(t, nil, "help")
+	for name := range commands {
+		if !strings.Contains(help, "throughline "+name) {
+			t.Errorf("the help does not name %s", name)
+		}
+	}
+	if code, ofServe, _ := finish(t, nil, "serve", "--help"); code != exitDone || ofServe != help {
+		t.Errorf("serve --help: exit code %d, %q", code, ofServe)
+	}
+}
+
+func TestTokenIsAccepted(t *testing.T) {
+	t.Parallel()
+	user := uuid.New()
+	for _, project := range []string{"", "https://abc.supabase.co"} {
+		e := env{"SUPABASE_JWT_SECRET": testkit.JWTSecret, "SUPABASE_URL": project}
+		code, token, stderr := finish(t, e, "token", "--user", user.String(), "--ttl", "5m")
+		if code != exitDone {
+			t.Fatalf("exit code %d: %s", code, stderr)
+		}
+		verifier, err := auth.New(auth.Config{JWTSecret: []byte(testkit.JWTSecret), ProjectURL: project})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := verifier.Verify(t.Context(), "Bearer "+strings.TrimSpace(token)); err != nil || got.UserID != user {
+			t.Errorf("%+v, %v", got, err)
+		}
+	}
+}
+
+// Migrating twice, and several times at once, is as good as once.
+func TestMigrate(t *testing.T) {
+	t.Parallel()
+	e := env{"DATABASE_URL": testkit.NewEmptyDatabase(t).DSN}
+	outputs := make([]string, 3)
+	var all sync.WaitGroup
+	for i := range outputs {
+		all.Go(func() {
+			code, stdout, stderr := finish(t, e, "migrate")
+			if code != exitDone {
+				t.Errorf("exit code %d: %s", code, stderr)
+			}
+			outputs[i] = stdout
+		})
+	}
+	all.Wait()
+	together := strings.Join(outputs, "")
+	for _, name := range []string{"20261120000001_river_001", "20261120000102_messages"} {
+		if strings.Count(together, "applied "+name) != 1 {
+			t.Errorf("%s was not applied exactly once: %s", name, together)
+		}
+	}
+	if code, stdout, _ := finish(t, e, "migrate"); code != exitDone || stdout != "nothing to apply\n" {
+		t.Errorf("once more: exit code %d, %q", code, stdout)
+	}
+}

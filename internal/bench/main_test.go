@@ -1,0 +1,137 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"flag"
+	"io"
+	"math"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/arcoscribe/throughline/internal/testkit"
+)
+
+// TestMain is also what the roles of the streaming benchmark start: this binary again.
+func TestMain(m *testing.M) {
+	if isRole(os.Args[1:]) {
+		os.Exit(runRole(os.Args[1:]))
+	}
+	testkit.Main(m)
+}
+
+// tiny is enough of everything for each row to be produced.
+var tiny = sizes{
+	messages: 2000, longChats: 1, longTurns: 100, users: 5,
+	samples: 20, window: 50 * time.Millisecond, microTime: 2 * time.Millisecond,
+	folds: 20, pickups: 8, turns: 110,
+	firstDeltas: 5,
+	stages:      []stage{{streams: 5, ramp: 100 * time.Millisecond, steady: 400 * time.Millisecond}},
+}
+
+func TestEveryRowIsMeasured(t *testing.T) {
+	t.Parallel()
+	database := testkit.NewDatabase(t)
+	e, err := newEnvironment(t.Context(), addresses{server: database.DSN, admin: database.AdminDSN}, tiny, t.Output())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.close()
+	host, err := describe(t.Context(), e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	groups, err := measure(t.Context(), e, benchmarks, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(groups) != len(benchmarks) {
+		t.Fatalf("%d groups of %d benchmarks", len(groups), len(benchmarks))
+	}
+	for _, g := range groups {
+		if g.Name == "" || g.Title == "" || len(g.Rows) == 0 {
+			t.Errorf("an empty group: %+v", g)
+		}
+		for _, r := range g.Rows {
+			checkRow(t, g.Name, r)
+		}
+	}
+	checkTable(t, host, groups)
+}
+
+func checkRow(t *testing.T, name string, r row) {
+	t.Helper()
+	difference := strings.Contains(r.What, "added")         // may be below nothing on a noisy machine
+	nothing := strings.HasPrefix(r.What, "encode, allocat") // which is the point of it
+	for _, value := range []float64{r.Value, r.Baseline, r.ratio()} {
+		if math.IsNaN(value) || math.IsInf(value, 0) {
+			t.Errorf("%s: %s: %+v", name, r.What, r)
+		}
+	}
+	if difference || nothing {
+		return
+	}
+	if r.Value <= 0 || r.Against != "" && r.Baseline <= 0 {
+		t.Errorf("%s: %s: %v, baseline %v", name, r.What, r.Value, r.Baseline)
+	}
+	if r.Unit == "%" && r.Value > 120 {
+		t.Errorf("%s: %s: %v %%", name, r.What, r.Value)
+	}
+}
+
+func checkTable(t *testing.T, host []string, groups []group) {
+	t.Helper()
+	var table, document bytes.Buffer
+	if err := writeTable(&table, host, groups); err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(table.String()) {
+		if width := len([]rune(strings.TrimSuffix(line, "\n"))); width > 120 {
+			t.Errorf("a line of %d characters: %s", width, line)
+		}
+	}
+	if err := writeJSON(&document, host, groups); err != nil || !json.Valid(document.Bytes()) {
+		t.Errorf("JSON: %v", err)
+	}
+	t.Log(table.String())
+}
+
+func TestWrongArguments(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"-only", "nonsense"}, `no benchmark "nonsense"`},
+		{[]string{"-runs", "0"}, "wrong arguments"},
+		{[]string{"quick"}, "wrong arguments"},
+		{[]string{"-fast"}, "not defined"},
+	} {
+		err := run(t.Context(), c.args, io.Discard, io.Discard)
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%q: %v", c.args, err)
+		}
+	}
+	if err := run(t.Context(), []string{"-help"}, io.Discard, io.Discard); !errors.Is(err, flag.ErrHelp) {
+		t.Errorf("-help: %v", err)
+	}
+}
+
+func TestChooseKeepsTheOrderThatWasAskedFor(t *testing.T) {
+	t.Parallel()
+	chosen, err := choose("stream,prompt")
+	if err != nil || len(chosen) != 2 || chosen[0].name != "stream" || chosen[1].name != "prompt" {
+		t.Errorf("%v, %v", chosen, err)
+	}
+}
+
+func TestRoleThatCannotStart(t *testing.T) {
+	t.Parallel()
+	_, err := startRole(t.Context(), roleServer, "-database", "postgres://nobody@127.0.0.1:bad/none", "-model", "http://127.0.0.1:1")
+	if err == nil || !strings.Contains(err.Error(), "did not start") {
+		t.Errorf("got %v", err)
+	}
+}
