@@ -21,9 +21,8 @@ run: ## set up what is missing, then run everything: Postgres, API, workers, an 
 demo: ## play a long conversation through the running system (CONVERSATION=file for your own)
 	@go run ./cmd/throughline demo $(if $(CONVERSATION),--conversation "$(CONVERSATION)")
 
-inspect: ## show what a chat's memory holds (CHAT=uuid)
-	@test -n "$(CHAT)" || { echo "say which chat: make inspect CHAT=uuid" >&2; exit 2; }
-	@go run ./cmd/throughline inspect --chat "$(CHAT)"
+inspect: ## show what a chat's memory holds (CHAT=uuid), or list the latest chats
+	@go run ./cmd/throughline inspect $(if $(CHAT),--chat "$(CHAT)")
 
 migrate: ## apply pending migrations to DATABASE_URL
 	@go run ./cmd/throughline migrate

@@ -1,9 +1,6 @@
 package app
 
 import (
-	"os"
-	"runtime/pprof"
-
 	"bytes"
 	"context"
 	"flag"
@@ -122,11 +119,6 @@ func (r *rig) start(role Role, change env) *node {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- app.Run(ctx) }()
-	go func() {
-		<-ctx.Done()
-		time.Sleep(9 * time.Second)
-		if app.worker != nil && len(done) == 0 { f, _ := os.CreateTemp("/tmp/w", "dump"); pprof.Lookup("goroutine").WriteTo(f, 1); f.Close() }
-	}()
 	n.stop = sync.OnceValue(func() error {
 		cancel()
 		return <-done
@@ -134,7 +126,6 @@ func (r *rig) start(role Role, change env) *node {
 	r.t.Cleanup(func() {
 		if err := n.stop(); err != nil {
 			r.t.Errorf("run: %v", err)
-			println(n.logs.String()[max(0, len(n.logs.String())-6000):])
 		}
 	})
 	return n

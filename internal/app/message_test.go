@@ -191,7 +191,7 @@ func TestResumeOnAnotherServer(t *testing.T) {
 // the row says so and the chat goes on.
 func TestModelFailures(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, nil, nil)
+	r := newRig(t, nil, env{"MEMORY_CHUNK_SUMMARIZE_THRESHOLD": "10000000"}) // a line of a megabyte is not for folding here
 	// Tries that follow a refusal take longer than the silence that this one waits for.
 	impatient := r.start(Role{API: true}, env{"MODEL_IDLE_TIMEOUT": "3s"})
 	for _, c := range []struct {

@@ -50,11 +50,9 @@ func encodeTimes() (ours, theirs micro, err error) {
 	id := uuid.New()
 	piece := []byte(" something")
 	encoder := streaming.NewEncoder(io.Discard, id)
-	if ours, err = loop(each(func() { _ = encoder.Chunk(streaming.Chunk{Offset: 1234, Text: piece}) })); err != nil { // io.Discard takes everything
-		return ours, theirs, err
-	}
-	theirs, err = loop(each(func() { marshalDelta(id, 1234, string(piece)) }))
-	return ours, theirs, err
+	return compare(
+		func() { _ = encoder.Chunk(streaming.Chunk{Offset: 1234, Text: piece}) }, // io.Discard takes everything
+		func() { marshalDelta(id, 1234, string(piece)) })
 }
 
 // marshalDelta writes an event as one would without thinking about it, and gives the next offset.

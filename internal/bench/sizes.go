@@ -12,7 +12,7 @@ type sizes struct {
 
 	samples   int           // repetitions of what is timed one by one
 	window    time.Duration // of what is counted per second
-	microTime time.Duration // of each loop that testing.Benchmark repeats
+	microTime time.Duration // of each loop without I/O
 
 	folds   int // chats that are due to be folded
 	pickups int // jobs whose way from insert to start is timed
@@ -39,7 +39,7 @@ const (
 var (
 	full = sizes{
 		messages: 1_000_000, longChats: 5, longTurns: 10_000, users: 1000, sharedBuffers: "512MB",
-		samples: 2000, window: 3 * time.Second, microTime: 300 * time.Millisecond,
+		samples: 2000, window: 3 * time.Second, microTime: 150 * time.Millisecond,
 		folds: 3000, pickups: 200, turns: 500,
 		firstDeltas: 300,
 		stages: []stage{
@@ -49,7 +49,7 @@ var (
 	}
 	quick = sizes{
 		messages: 20_000, longChats: 1, longTurns: 1000, users: 50, sharedBuffers: "128MB",
-		samples: 200, window: 500 * time.Millisecond, microTime: 100 * time.Millisecond,
+		samples: 200, window: 500 * time.Millisecond, microTime: 50 * time.Millisecond,
 		folds: 200, pickups: 20, turns: 200,
 		firstDeltas: 30,
 		stages:      []stage{{streams: 20, ramp: 500 * time.Millisecond, steady: time.Second}},

@@ -20,11 +20,8 @@ func measureText(context.Context, *environment) (group, error) {
 		{"English", strings.Repeat(text(1)+"\n", 100)},
 		{"one letter 30 000 times", strings.Repeat("a", 30_000)},
 	} {
-		ours, err := loop(each(func() { memory.Tokens(c.text) }))
-		if err != nil {
-			return g, err
-		}
-		theirs, err := loop(each(func() { _, _ = codec.Count(c.text) })) // it knows no error for valid text
+		// The library knows no error for valid text.
+		ours, theirs, err := compare(func() { memory.Tokens(c.text) }, func() { _, _ = codec.Count(c.text) })
 		if err != nil {
 			return g, err
 		}
@@ -57,9 +54,7 @@ func buildTimes(turns int) (built, joined micro, err error) {
 	}
 	brief := memory.Brief{Summary: summaryText(), Tokens: memory.Tokens(summaryText()), Version: 3}
 	limits := memory.DefaultLimits()
-	if built, err = loop(each(func() { memory.Build(brief, memory.Turns(messages), memory.Question{Content: "What next?"}, limits) })); err != nil {
-		return built, joined, err
-	}
-	joined, err = loop(each(func() { _ = strings.Join(texts, "\n") }))
-	return built, joined, err
+	return compare(
+		func() { memory.Build(brief, memory.Turns(messages), memory.Question{Content: "What next?"}, limits) },
+		func() { _ = strings.Join(texts, "\n") })
 }

@@ -22,15 +22,11 @@ import (
 func measureAuth(ctx context.Context, e *environment) (group, error) {
 	g := group{Title: "verify an access token"}
 	token := e.owners[0].token
-	shared, err := verifyTimes(ctx, e.verifier, token)
-	if err != nil {
-		return g, err
-	}
-	mac, err := loop(each(func() {
+	shared, mac, err := verifyTimes(ctx, e.verifier, token, func() {
 		hash := hmac.New(sha256.New, []byte(secret))
 		_, _ = hash.Write([]byte(token)) // a hash takes everything
 		hash.Sum(nil)
-	}))
+	})
 	if err != nil {
 		return g, err
 	}
@@ -43,12 +39,12 @@ func measureAuth(ctx context.Context, e *environment) (group, error) {
 	return g, nil
 }
 
-func verifyTimes(ctx context.Context, verifier *auth.Verifier, token string) (micro, error) {
+func verifyTimes(ctx context.Context, verifier *auth.Verifier, token string, signature func()) (verify, alone micro, err error) {
 	header := "Bearer " + token
 	if _, err := verifier.Verify(ctx, header); err != nil {
-		return micro{}, err
+		return verify, alone, err
 	}
-	return loop(each(func() { _, _ = verifier.Verify(ctx, header) })) // it was good a moment ago
+	return compare(func() { _, _ = verifier.Verify(ctx, header) }, signature) // it was good a moment ago
 }
 
 // ellipticTimes verifies a token against a published key set.
@@ -74,19 +70,15 @@ func ellipticTimes(ctx context.Context) (verify, alone micro, err error) {
 	if err != nil {
 		return verify, alone, err
 	}
-	if verify, err = verifyTimes(ctx, verifier, token); err != nil {
-		return verify, alone, err
-	}
 	digest := sha256.Sum256([]byte(token))
 	signature, err := ecdsa.SignASN1(rand.Reader, key, digest[:])
 	if err != nil {
 		return verify, alone, err
 	}
-	alone, err = loop(each(func() {
+	return verifyTimes(ctx, verifier, token, func() {
 		digest := sha256.Sum256([]byte(token))
 		ecdsa.VerifyASN1(&key.PublicKey, digest[:], signature)
-	}))
-	return verify, alone, err
+	})
 }
 
 const keyID = "bench"

@@ -96,9 +96,9 @@ func TestPlansUseTheIndexes(t *testing.T) {
 		"FindEarlierTurn":         {dbsqlc.FindEarlierTurn, func(uuid.UUID) []any { return []any{b.user.UserID, uuid.NullUUID{UUID: uuid.New(), Valid: true}} }, 1},
 		"FindReply, the latest":   {dbsqlc.FindReply, func(id uuid.UUID) []any { return []any{uuid.NullUUID{}, id} }, 1},
 		"FindReply, an old one":   {dbsqlc.FindReply, func(id uuid.UUID) []any { return []any{b.message(id, 2), id} }, 1},
-		"InsertUserMessage": {dbsqlc.InsertUserMessage, func(id uuid.UUID) []any {
-			return []any{uuid.New(), "x", 1, []byte("{}"), uuid.NullUUID{UUID: uuid.New(), Valid: true}, id}
-		}, 1},
+		"InsertTurn": {dbsqlc.InsertTurn, func(id uuid.UUID) []any {
+			return []any{uuid.New(), "x", 1, []byte("{}"), uuid.NullUUID{UUID: uuid.New(), Valid: true}, uuid.New(), []byte("{}"), 60.0, id}
+		}, 2},
 		"SaveReply":    {dbsqlc.SaveReply, func(uuid.UUID) []any { return []any{"x", "complete", 1, []byte("{}"), uuid.New()} }, 1},
 		"ReadCounters": {dbsqlc.ReadCounters, func(id uuid.UUID) []any { return []any{id} }, 1},
 	} {

@@ -136,9 +136,9 @@ func (s *startTurn) queueEarlier(batch *pgx.Batch) {
 
 func (s *startTurn) queueInserts(batch *pgx.Batch) {
 	turn := s.turn
-	batch.Queue(dbsqlc.InsertUserMessage, turn.UserMessageID, turn.Content, turn.ContentTokens, s.userMetadata, s.clientID, turn.ChatID)
-	batch.Queue(dbsqlc.InsertReply, turn.MessageID, s.replyMetadata, turn.Lease.Seconds(), turn.UserMessageID).Exec(func(tag pgconn.CommandTag) error {
-		s.found.Started = tag.RowsAffected() == 1
+	batch.Queue(dbsqlc.InsertTurn, turn.UserMessageID, turn.Content, turn.ContentTokens, s.userMetadata, s.clientID,
+		turn.MessageID, s.replyMetadata, turn.Lease.Seconds(), turn.ChatID).Exec(func(tag pgconn.CommandTag) error {
+		s.found.Started = tag.RowsAffected() == 2
 		return nil
 	})
 }

@@ -16,23 +16,23 @@ update public.messages
 -- name: FindRunningReply :many
 select id from public.messages where chat_id = sqlc.arg(chat_id) and status = 'streaming';
 
--- name: InsertUserMessage :execrows
--- Only when nothing stands in the way: the chat is the user's, no reply is running, the message is new.
-insert into public.messages (id, chat_id, user_id, role, content, token_count, metadata, client_message_id)
-select sqlc.arg(id)::uuid, c.id, c.user_id, 'user', sqlc.arg(content)::text, sqlc.arg(token_count)::int, sqlc.arg(metadata)::jsonb, sqlc.narg(client_message_id)::uuid
+-- name: InsertTurn :execrows
+-- The message and the reply to come, both or neither: only when the chat is the user's, no reply is running
+-- and the message is new. One statement, so that the triggers of a statement run once.
+insert into public.messages (id, chat_id, user_id, role, content, status, reply_to, token_count, metadata, client_message_id, lease_until)
+select new.id, c.id, c.user_id, new.role, new.content, new.status, new.reply_to, new.token_count, new.metadata, new.client_message_id, new.lease_until
   from public.chats c
+ cross join (values
+   (1, sqlc.arg(user_message_id)::uuid, 'user', sqlc.arg(content)::text, 'complete', null::uuid, sqlc.arg(token_count)::int,
+    sqlc.arg(metadata)::jsonb, sqlc.narg(client_message_id)::uuid, null::timestamptz),
+   (2, sqlc.arg(message_id)::uuid, 'assistant', '', 'streaming', sqlc.arg(user_message_id)::uuid, 0,
+    sqlc.arg(reply_metadata)::jsonb, null, now() + make_interval(secs => sqlc.arg(lease_seconds)::float8))
+ ) as new (place, id, role, content, status, reply_to, token_count, metadata, client_message_id, lease_until)
  where c.id = sqlc.arg(chat_id)
    and not exists (select from public.messages m where m.chat_id = c.id and m.status = 'streaming')
    and not exists (select from public.messages m
-                    where m.user_id = c.user_id and m.client_message_id = sqlc.narg(client_message_id));
-
--- name: InsertReply :execrows
--- Only after InsertUserMessage did insert.
-insert into public.messages (id, chat_id, user_id, role, status, reply_to, token_count, metadata, lease_until)
-select sqlc.arg(id)::uuid, u.chat_id, u.user_id, 'assistant', 'streaming', u.id, 0, sqlc.arg(metadata)::jsonb,
-       now() + make_interval(secs => sqlc.arg(lease_seconds)::float8)
-  from public.messages u
- where u.id = sqlc.arg(user_message_id);
+                    where m.user_id = c.user_id and m.client_message_id = sqlc.narg(client_message_id))
+ order by new.place;
 
 -- name: ReadBuffer :many
 -- The newest messages after the brief, newest first; one index range whatever the chat's length. The place of

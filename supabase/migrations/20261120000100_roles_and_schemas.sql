@@ -25,15 +25,6 @@ grant usage on schema public to throughline_app;
 create schema private;
 revoke all on schema private from public, anon, authenticated;
 
--- Who the work of this transaction is done for: the same claim that auth.uid() reads. The server's role
--- cannot use auth.uid() everywhere, because it has no right to the schema auth and none to give itself one.
-create function private.acting_user() returns uuid
-language sql stable security invoker set search_path = '' as $$
-  select (nullif(current_setting('request.jwt.claims', true), '')::jsonb ->> 'sub')::uuid
-$$;
-revoke all on function private.acting_user() from public, anon, authenticated;
-grant execute on function private.acting_user() to throughline_app;
-
 -- Views for people who look at the database with psql.
 create schema inspect;
 revoke all on schema inspect from public, anon, authenticated;

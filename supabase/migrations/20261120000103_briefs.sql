@@ -84,9 +84,11 @@ alter table public.conversation_briefs enable row level security;
 alter table public.conversation_brief_revisions enable row level security;
 
 create policy conversation_briefs_server on public.conversation_briefs for all to throughline_app
-  using ((select private.acting_user()) = user_id) with check ((select private.acting_user()) = user_id);
+  using ((select (nullif((select current_setting('request.jwt.claims', true)), '')::jsonb ->> 'sub')::uuid) = user_id)
+  with check ((select (nullif((select current_setting('request.jwt.claims', true)), '')::jsonb ->> 'sub')::uuid) = user_id);
 create policy conversation_brief_revisions_server on public.conversation_brief_revisions for all to throughline_app
-  using ((select private.acting_user()) = user_id) with check ((select private.acting_user()) = user_id);
+  using ((select (nullif((select current_setting('request.jwt.claims', true)), '')::jsonb ->> 'sub')::uuid) = user_id)
+  with check ((select (nullif((select current_setting('request.jwt.claims', true)), '')::jsonb ->> 'sub')::uuid) = user_id);
 
 create trigger conversation_briefs_touch_updated_at before update on public.conversation_briefs
   for each row execute function private.touch_updated_at();

@@ -133,62 +133,47 @@ func (q *Queries) FindRunningReply(ctx context.Context, chatID uuid.UUID) ([]uui
 	return items, nil
 }
 
-const InsertReply = `-- name: InsertReply :execrows
-insert into public.messages (id, chat_id, user_id, role, status, reply_to, token_count, metadata, lease_until)
-select $1::uuid, u.chat_id, u.user_id, 'assistant', 'streaming', u.id, 0, $2::jsonb,
-       now() + make_interval(secs => $3::float8)
-  from public.messages u
- where u.id = $4
-`
-
-type InsertReplyParams struct {
-	ID            uuid.UUID
-	Metadata      json.RawMessage
-	LeaseSeconds  float64
-	UserMessageID uuid.UUID
-}
-
-// Only after InsertUserMessage did insert.
-func (q *Queries) InsertReply(ctx context.Context, arg InsertReplyParams) (int64, error) {
-	result, err := q.db.Exec(ctx, InsertReply,
-		arg.ID,
-		arg.Metadata,
-		arg.LeaseSeconds,
-		arg.UserMessageID,
-	)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
-}
-
-const InsertUserMessage = `-- name: InsertUserMessage :execrows
-insert into public.messages (id, chat_id, user_id, role, content, token_count, metadata, client_message_id)
-select $1::uuid, c.id, c.user_id, 'user', $2::text, $3::int, $4::jsonb, $5::uuid
+const InsertTurn = `-- name: InsertTurn :execrows
+insert into public.messages (id, chat_id, user_id, role, content, status, reply_to, token_count, metadata, client_message_id, lease_until)
+select new.id, c.id, c.user_id, new.role, new.content, new.status, new.reply_to, new.token_count, new.metadata, new.client_message_id, new.lease_until
   from public.chats c
- where c.id = $6
+ cross join (values
+   (1, $1::uuid, 'user', $2::text, 'complete', null::uuid, $3::int,
+    $4::jsonb, $5::uuid, null::timestamptz),
+   (2, $6::uuid, 'assistant', '', 'streaming', $1::uuid, 0,
+    $7::jsonb, null, now() + make_interval(secs => $8::float8))
+ ) as new (place, id, role, content, status, reply_to, token_count, metadata, client_message_id, lease_until)
+ where c.id = $9
    and not exists (select from public.messages m where m.chat_id = c.id and m.status = 'streaming')
    and not exists (select from public.messages m
                     where m.user_id = c.user_id and m.client_message_id = $5)
+ order by new.place
 `
 
-type InsertUserMessageParams struct {
-	ID              uuid.UUID
+type InsertTurnParams struct {
+	UserMessageID   uuid.UUID
 	Content         string
 	TokenCount      int
 	Metadata        json.RawMessage
 	ClientMessageID uuid.NullUUID
+	MessageID       uuid.UUID
+	ReplyMetadata   json.RawMessage
+	LeaseSeconds    float64
 	ChatID          uuid.UUID
 }
 
-// Only when nothing stands in the way: the chat is the user's, no reply is running, the message is new.
-func (q *Queries) InsertUserMessage(ctx context.Context, arg InsertUserMessageParams) (int64, error) {
-	result, err := q.db.Exec(ctx, InsertUserMessage,
-		arg.ID,
+// The message and the reply to come, both or neither: only when the chat is the user's, no reply is running
+// and the message is new. One statement, so that the triggers of a statement run once.
+func (q *Queries) InsertTurn(ctx context.Context, arg InsertTurnParams) (int64, error) {
+	result, err := q.db.Exec(ctx, InsertTurn,
+		arg.UserMessageID,
 		arg.Content,
 		arg.TokenCount,
 		arg.Metadata,
 		arg.ClientMessageID,
+		arg.MessageID,
+		arg.ReplyMetadata,
+		arg.LeaseSeconds,
 		arg.ChatID,
 	)
 	if err != nil {
