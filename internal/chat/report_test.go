@@ -118,6 +118,7 @@ func TestNoContentInLogs(t *testing.T) {
 		w.store.start = func(context.Context, NewTurn) (StartedTurn, error) {
 			return StartedTurn{Started: true, SystemPrompt: canary, Brief: memory.Brief{Summary: canary, Tokens: 5, Version: 1}, Buffer: buffer, PendingTurns: 30}, nil
 		}
+		w.store.renew = func(context.Context) error { return errReset }
 		message := Message{Content: canary, Sources: []memory.Source{{Title: canary, Content: canary, URL: canary}}, Metadata: map[string]any{canary: canary}}
 		ends := map[string]func(*speech){
 			"complete": func(s *speech) { s.finish() },
@@ -133,7 +134,6 @@ func TestNoContentInLogs(t *testing.T) {
 		w.store.save = func(context.Context, FinishedReply) (bool, error) { return false, errReset }
 		w.model.will(says(canary))
 		ended(t, w.send(t, message))
-		w.store.renew = func(context.Context) error { return errReset }
 		w.model.will(func(ctx context.Context) (ModelStream, error) { s := newSpeech(); s.say(canary); return s.stream(ctx) })
 		ended(t, w.send(t, message)) // until it takes too long
 		synctest.Wait()
