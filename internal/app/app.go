@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"github.com/arcoscribe/throughline/internal/auth"
@@ -52,8 +53,12 @@ type App struct {
 	workPool *pgxpool.Pool // of DATABASE_DIRECT_URL; may be the same
 	pollOnly bool
 
-	model    *llm.Client
-	worker   *jobs.Client // nil without workers
+	model  *llm.Client
+	worker *jobs.Client // nil without workers
+	// workerStarted gets one value, whether the worker runs.
+	workerStarted chan bool
+	// stopping tells /readyz to send nobody here any more.
+	stopping atomic.Bool
 	chat     *chat.Service
 	server   *http.Server
 	listener net.Listener
@@ -133,7 +138,6 @@ func (a *App) makeServer(ctx context.Context, inserter *jobs.Client) error {
 	if err != nil {
 		return err
 	}
-	// Postgres may be away when we start, so the log says at once what /readyz will say.
 	a.chat = chat.New(chat.Config{
 		Store: postgres.NewTurns(a.pool, a.config.Memory, jobs.EnqueueFold(inserter)), Model: a.model,
 		Logger: a.logger, Metrics: a.metrics, Variants: a.config.Variants, Instructions: a.config.MainInstructions,
@@ -195,12 +199,18 @@ func (a *App) Addr() string {
 // Run serves until ctx ends, then stops in order.
 func (a *App) Run(ctx context.Context) error {
 	defer a.close()
-	failed := make(chan error, 1)
+	running, stopRunning := context.WithCancel(ctx)
+	defer stopRunning()
+	failed := make(chan error, 2)
 	if a.worker != nil {
-		// On a context of its own: River must stop after the API, which still enqueues.
-		if err := a.worker.Start(context.WithoutCancel(ctx)); err != nil {
-			return fmt.Errorf("start workers: %w", err)
-		}
+		a.workerStarted = make(chan bool, 1)
+		go func() {
+			err := a.startWorker(running)
+			a.workerStarted <- err == nil
+			if err != nil && running.Err() == nil {
+				failed <- err
+			}
+		}()
 	}
 	if a.server != nil {
 		go func() { failed <- a.server.Serve(a.listener) }()
@@ -213,7 +223,35 @@ func (a *App) Run(ctx context.Context) error {
 	case <-ctx.Done():
 	case err = <-failed:
 	}
+	stopRunning()
+	a.stopping.Store(true)
 	return errors.Join(err, a.stop(context.WithoutCancel(ctx)))
+}
+
+// startRetry is the pause between two tries to start the workers beside an API.
+const startRetry = time.Second
+
+// startWorker starts River. A server whose Postgres is away or not migrated yet waits for it and says so in
+// /readyz; a process that does nothing but work fails, so that whoever started it sees why.
+func (a *App) startWorker(ctx context.Context) error {
+	for said := false; ; said = true {
+		// On a context of its own: River must stop after the API, which still enqueues.
+		err := a.worker.Start(context.WithoutCancel(ctx))
+		if err == nil {
+			return nil
+		}
+		if err = fmt.Errorf("start workers: %w", err); a.server == nil {
+			return err
+		}
+		if !said {
+			a.logger.Warn("workers wait for Postgres", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(startRetry):
+		}
+	}
 }
 
 // stopMargin is for what follows the end of replies and jobs: last bytes to readers, last rows.
@@ -239,7 +277,7 @@ func (a *App) stop(ctx context.Context) error {
 			errs = append(errs, fmt.Errorf("close connections: %w", err))
 		}
 	}
-	if a.worker != nil {
+	if a.worker != nil && <-a.workerStarted {
 		last, cancel := context.WithTimeout(ctx, a.config.DrainTimeout+stopMargin)
 		if err := a.worker.Stop(last); err != nil {
 			errs = append(errs, fmt.Errorf("stop workers: %w", err))

@@ -108,7 +108,7 @@ func (r *rig) open(n *node, method, path string, payload body, headers ...string
 
 func (r *rig) tryOpen(n *node, method, path string, payload body, headers ...string) (*stream, error) {
 	ctx, cancel := context.WithCancel(r.t.Context())
-	response, err := client.Do(r.request(ctx, n, method, path, payload, headers...)) //nolint:bodyclose // by the test's end, see below
+	response, err := client.Do(r.request(ctx, n, method, path, payload, headers...))
 	if err != nil {
 		cancel()
 		return nil, err

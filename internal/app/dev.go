@@ -21,7 +21,7 @@ import (
 // local Supabase stack has, and dev listens on this machine alone.
 const (
 	devPort      = 54322
-	devJWTSecret = "super-secret-jwt-token-with-at-least-32-characters-long" //nolint:gosec // public, see above
+	devJWTSecret = "super-secret-jwt-token-with-at-least-32-characters-long"
 	devTokenLife = 24 * time.Hour
 	// devPieceDelay makes the offline model speak at a pace one can watch.
 	devPieceDelay = 15 * time.Millisecond

@@ -34,17 +34,48 @@ func TestReadyOnlyAfterMigrations(t *testing.T) {
 	}
 }
 
-// Workers cannot work before the migrations: the start fails and says so, and a supervisor starts it again.
+// A process that only works fails without the migrations and says so; a supervisor starts it again.
 func TestWorkersNeedMigrations(t *testing.T) {
 	t.Parallel()
 	r := newStoppedRig(t, testkit.NewEmptyDatabase(t), nil, nil)
-	app, err := New(t.Context(), r.config(nil), Role{API: true, Workers: true}, discard)
+	app, err := New(t.Context(), r.config(nil), Role{Workers: true}, discard)
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	if err := app.Run(ctx); err == nil || !strings.Contains(err.Error(), "start workers") {
+		t.Errorf("run: %v", err)
+	}
+}
+
+// A server with workers waits for the migrations, says so, and then works.
+func TestServerWaitsForMigrations(t *testing.T) {
+	t.Parallel()
+	database := testkit.NewEmptyDatabase(t)
+	r := newStoppedRig(t, database, nil, nil)
+	app, err := New(t.Context(), r.config(nil), Role{API: true, Workers: true}, discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ran := make(chan error, 1)
+	go func() { ran <- app.Run(ctx) }()
+	status := func() int {
+		response, err := http.Get("http://" + app.Addr() + "/readyz") //nolint:noctx // a test's own server
+		if err != nil {
+			return 0
+		}
+		defer response.Body.Close()
+		return response.StatusCode
+	}
+	within(t, "not ready", func() bool { return status() == http.StatusServiceUnavailable })
+	if _, err := supabase.Migrate(ctx, database.DSN, discard); err != nil {
+		t.Fatal(err)
+	}
+	within(t, "ready", func() bool { return status() == http.StatusOK })
+	cancel()
+	if err := <-ran; err != nil {
 		t.Errorf("run: %v", err)
 	}
 }

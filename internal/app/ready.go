@@ -17,6 +17,9 @@ import (
 // ready tells whether Postgres answers and has all migrations, and how late the memory work is:
 // broken memory under green health is the failure that nobody sees.
 func (a *App) ready(ctx context.Context) (map[string]any, error) {
+	if a.stopping.Load() {
+		return nil, notReady("The server is stopping.", nil)
+	}
 	pending, err := supabase.Pending(ctx, a.pool)
 	if err != nil {
 		return nil, notReady("Postgres does not answer.", err)

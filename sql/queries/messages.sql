@@ -11,7 +11,7 @@ select u.id, u.chat_id, u.content, coalesce(a.id, '00000000-0000-0000-0000-00000
 -- A reply whose server died must not block its chat until the sweep comes by.
 update public.messages
    set status = 'interrupted', lease_until = null
- where chat_id = sqlc.arg(chat_id) and status = 'streaming' and lease_until < now();
+ where chat_id = sqlc.arg(chat_id) and status = 'streaming' and coalesce(lease_until, updated_at + interval '1 minute') < now();
 
 -- name: FindRunningReply :many
 select id from public.messages where chat_id = sqlc.arg(chat_id) and status = 'streaming';
@@ -76,10 +76,11 @@ with renewed as (
 select id from renewed where cancel_requested;
 
 -- name: InterruptAbandonedReplies :many
--- Replies whose server was not heard of for longer than its lease. As the server itself.
+-- Replies whose server was not heard of for longer than its lease, and those that were never anybody's (SQL
+-- by hand) after a minute. As the server itself.
 with abandoned as (
   select m.id from public.messages m
-   where m.status = 'streaming' and m.lease_until < now()
+   where m.status = 'streaming' and coalesce(m.lease_until, m.updated_at + interval '1 minute') < now()
    limit 1000 for update skip locked)
 update public.messages m
    set status = 'interrupted', lease_until = null

@@ -185,7 +185,7 @@ func (q *Queries) InsertTurn(ctx context.Context, arg InsertTurnParams) (int64, 
 const InterruptAbandonedReplies = `-- name: InterruptAbandonedReplies :many
 with abandoned as (
   select m.id from public.messages m
-   where m.status = 'streaming' and m.lease_until < now()
+   where m.status = 'streaming' and coalesce(m.lease_until, m.updated_at + interval '1 minute') < now()
    limit 1000 for update skip locked)
 update public.messages m
    set status = 'interrupted', lease_until = null
@@ -199,7 +199,8 @@ type InterruptAbandonedRepliesRow struct {
 	ChatID uuid.UUID
 }
 
-// Replies whose server was not heard of for longer than its lease. As the server itself.
+// Replies whose server was not heard of for longer than its lease, and those that were never anybody's (SQL
+// by hand) after a minute. As the server itself.
 func (q *Queries) InterruptAbandonedReplies(ctx context.Context) ([]InterruptAbandonedRepliesRow, error) {
 	rows, err := q.db.Query(ctx, InterruptAbandonedReplies)
 	if err != nil {
@@ -348,7 +349,7 @@ func (q *Queries) ReadRange(ctx context.Context, arg ReadRangeParams) ([]ReadRan
 const ReleaseAbandonedReplies = `-- name: ReleaseAbandonedReplies :exec
 update public.messages
    set status = 'interrupted', lease_until = null
- where chat_id = $1 and status = 'streaming' and lease_until < now()
+ where chat_id = $1 and status = 'streaming' and coalesce(lease_until, updated_at + interval '1 minute') < now()
 `
 
 // A reply whose server died must not block its chat until the sweep comes by.
