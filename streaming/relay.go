@@ -125,8 +125,8 @@ func (r *Reader) Next(ctx context.Context) (Chunk, error) {
 	}
 }
 
-// WaitOpen waits until the model accepted the call, said something, or failed. It returns the
-// terminal event of a reply that ended before it said anything, otherwise nil.
+// WaitOpen waits until the model accepted the call or the reply ended without that. Only then it
+// returns the terminal event: what happens to an accepted call is for Next to tell.
 func (r *Reader) WaitOpen(ctx context.Context) (*Terminal, error) {
 	for {
 		if opened, end := r.state(); opened || end != nil {
@@ -154,17 +154,14 @@ func (r *Reader) wait(ctx context.Context) error {
 	}
 }
 
-// state tells whether the reply has begun and how it ended; an end counts here only without text.
+// state tells whether the reply has begun, and how it ended if it never did.
 func (r *Reader) state() (opened bool, end *Terminal) {
 	r.relay.mu.Lock()
 	defer r.relay.mu.Unlock()
-	if len(r.relay.text) > 0 {
+	if r.relay.opened {
 		return true, nil
 	}
-	if r.relay.end != nil {
-		return r.relay.opened, r.relay.end
-	}
-	return r.relay.opened, nil
+	return false, r.relay.end
 }
 
 // take hands out the next text that is there and not yet read, or the end.

@@ -83,6 +83,11 @@ func TestServerWaitsForMigrations(t *testing.T) {
 func TestRiverUI(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil, env{"RIVER_UI": "true", "RIVER_UI_USER": "ops", "RIVER_UI_PASSWORD": "a password"})
+	within(t, "the workers run", func() bool {
+		var queues int
+		err := r.pool.QueryRow(t.Context(), "select count(*) from river.river_queue").Scan(&queues)
+		return err == nil && queues == 2
+	})
 	for _, c := range []struct {
 		user, password string
 		status         int
