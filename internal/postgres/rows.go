@@ -3,10 +3,15 @@ package postgres
 import (
 	"context"
 	"errors"
+	"io"
+	"net"
+	"time"
 
+	"github.com/arcoscribe/throughline/internal/fault"
 	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/postgres/dbsqlc"
 	"github.com/google/uuid"
+	"github.com/jackc/pgerrcode"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -17,6 +22,38 @@ const uniqueViolation = "23505"
 func isUniqueViolation(err error) bool {
 	violation, ok := errors.AsType[*pgconn.PgError](err)
 	return ok && violation.Code == uniqueViolation
+}
+
+// send runs a batch that build makes, which is one round trip and one transaction. A connection that a
+// restart of Postgres broke says so only when it is used: then the pool's others are broken as well,
+// and the batch is made and sent once more.
+func send(ctx context.Context, pool *pgxpool.Pool, build func() *pgx.Batch) error {
+	err := pool.SendBatch(ctx, build()).Close()
+	if connectionLost(err) {
+		pool.Reset()
+		err = pool.SendBatch(ctx, build()).Close()
+	}
+	if connectionLost(err) {
+		return &fault.Error{Code: fault.NotReady, Message: "The database is not available. Try again in a moment.", RetryAfter: time.Second, Err: err}
+	}
+	return err
+}
+
+// connectionLost tells whether err is about the connection and not about what was asked: Postgres
+// shuts down, starts up or cannot be reached.
+func connectionLost(err error) bool {
+	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return false
+	}
+	if refusal, ok := errors.AsType[*pgconn.PgError](err); ok {
+		switch refusal.Code {
+		case pgerrcode.AdminShutdown, pgerrcode.CrashShutdown, pgerrcode.CannotConnectNow:
+			return true
+		}
+		return pgerrcode.IsConnectionException(refusal.Code)
+	}
+	_, unreachable := errors.AsType[net.Error](err)
+	return unreachable || pgconn.SafeToRetry(err) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed)
 }
 
 // inTx runs work in a transaction: committed when it returns nil, rolled back otherwise.

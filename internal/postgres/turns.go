@@ -57,21 +57,7 @@ func (t *Turns) startTurn(ctx context.Context, user auth.Principal, turn chat.Ne
 	if err := s.encode(); err != nil {
 		return chat.StartedTurn{}, err
 	}
-	batch := &pgx.Batch{}
-	batch.Queue(dbsqlc.ActAsUser, user.Claims)
-	if s.clientID.Valid {
-		batch.Queue(dbsqlc.LockClientMessage, user.UserID.String(), turn.ClientMessageID.String())
-	}
-	if turn.NewChat {
-		s.queueNewChat(batch)
-	} else {
-		s.queueLooks(batch)
-	}
-	s.queueInserts(batch)
-	if !turn.NewChat {
-		s.queueMemory(batch)
-	}
-	if err := t.pool.SendBatch(ctx, batch).Close(); err != nil {
+	if err := send(ctx, t.pool, func() *pgx.Batch { return s.batch(user.Claims) }); err != nil {
 		return chat.StartedTurn{}, fmt.Errorf("start turn: %w", err)
 	}
 	slices.Reverse(s.found.Buffer)
@@ -100,6 +86,26 @@ func (s *startTurn) encode() error {
 		return fmt.Errorf("encode metadata: %w", err)
 	}
 	return nil
+}
+
+// batch makes the statements anew, and forgets what earlier ones found.
+func (s *startTurn) batch(claims string) *pgx.Batch {
+	s.found = chat.StartedTurn{}
+	batch := &pgx.Batch{}
+	batch.Queue(dbsqlc.ActAsUser, claims)
+	if s.clientID.Valid {
+		batch.Queue(dbsqlc.LockClientMessage, s.user.String(), s.turn.ClientMessageID.String())
+	}
+	if s.turn.NewChat {
+		s.queueNewChat(batch)
+	} else {
+		s.queueLooks(batch)
+	}
+	s.queueInserts(batch)
+	if !s.turn.NewChat {
+		s.queueMemory(batch)
+	}
+	return batch
 }
 
 func (s *startTurn) queueNewChat(batch *pgx.Batch) {
@@ -193,11 +199,14 @@ func (t *Turns) SaveReply(ctx context.Context, user auth.Principal, reply chat.F
 func (t *Turns) FindReply(ctx context.Context, user auth.Principal, chatID, messageID uuid.UUID) (chat.StoredReply, bool, error) {
 	var exists, ok bool
 	var row dbsqlc.FindReplyRow
-	batch := &pgx.Batch{}
-	batch.Queue(dbsqlc.ActAsUser, user.Claims)
-	batch.Queue(dbsqlc.ChatExists, chatID).QueryRow(func(found pgx.Row) error { return found.Scan(&exists) })
-	batch.Queue(dbsqlc.FindReply, nullable(messageID), chatID).Query(each(func(found dbsqlc.FindReplyRow) { row, ok = found, true }))
-	if err := t.pool.SendBatch(ctx, batch).Close(); err != nil {
+	err := send(ctx, t.pool, func() *pgx.Batch {
+		batch := &pgx.Batch{}
+		batch.Queue(dbsqlc.ActAsUser, user.Claims)
+		batch.Queue(dbsqlc.ChatExists, chatID).QueryRow(func(found pgx.Row) error { return found.Scan(&exists) })
+		batch.Queue(dbsqlc.FindReply, nullable(messageID), chatID).Query(each(func(found dbsqlc.FindReplyRow) { row, ok = found, true }))
+		return batch
+	})
+	if err != nil {
 		return chat.StoredReply{}, false, fmt.Errorf("find reply: %w", err)
 	}
 	if !exists {
@@ -215,10 +224,13 @@ func (t *Turns) FindReply(ctx context.Context, user auth.Principal, chatID, mess
 
 // RequestCancel leaves a note on the message, which its generator reads with its next renewal.
 func (t *Turns) RequestCancel(ctx context.Context, user auth.Principal, messageID uuid.UUID) error {
-	batch := &pgx.Batch{}
-	batch.Queue(dbsqlc.ActAsUser, user.Claims)
-	batch.Queue(dbsqlc.RequestCancel, messageID)
-	if err := t.pool.SendBatch(ctx, batch).Close(); err != nil {
+	err := send(ctx, t.pool, func() *pgx.Batch {
+		batch := &pgx.Batch{}
+		batch.Queue(dbsqlc.ActAsUser, user.Claims)
+		batch.Queue(dbsqlc.RequestCancel, messageID)
+		return batch
+	})
+	if err != nil {
 		return fmt.Errorf("request cancel: %w", err)
 	}
 	return nil
