@@ -7,7 +7,7 @@ do $$
 begin
   create role throughline_app nologin noinherit;
 exception
-  when duplicate_object then null;
+  when duplicate_object or unique_violation then null; -- the second when both are migrated at this moment
 end
 $$;
 
@@ -16,6 +16,8 @@ $$;
 do $$
 begin
   execute format('grant throughline_app to %I', current_user);
+exception
+  when unique_violation or internal_error then null; -- as above: the other one granted it
 end
 $$;
 
