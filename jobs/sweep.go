@@ -17,6 +17,8 @@ import (
 type Maintenance interface {
 	// InterruptAbandonedReplies ends replies whose server died.
 	InterruptAbandonedReplies(ctx context.Context) (int, error)
+	// DeleteStrayDeltas removes what was recorded of replies that are not running any more.
+	DeleteStrayDeltas(ctx context.Context) (int, error)
 	// ReviveDeadFolds makes the jobs of workers that died available again; young is how long a job may
 	// run before it must have taken its lease.
 	ReviveDeadFolds(ctx context.Context, young time.Duration) (jobs, leases int, err error)
@@ -28,6 +30,8 @@ type Maintenance interface {
 type Swept struct {
 	// Messages that were streaming and are interrupted now.
 	Messages int `json:"interrupted_messages"`
+	// Deltas of replies that ended without their server tidying up.
+	Deltas int `json:"stray_deltas"`
 	// Jobs of dead workers that are available again.
 	Jobs int `json:"revived_jobs"`
 	// Leases that ran out.
@@ -50,10 +54,11 @@ func (*sweepWorker) Timeout(*river.Job[SweepBriefs]) time.Duration { return swee
 // Work does each repair whatever became of the others.
 func (w *sweepWorker) Work(ctx context.Context, _ *river.Job[SweepBriefs]) error {
 	var swept Swept
-	var errs [3]error
+	var errs [4]error
 	swept.Messages, errs[0] = w.maintenance.InterruptAbandonedReplies(ctx)
-	swept.Jobs, swept.Leases, errs[1] = w.maintenance.ReviveDeadFolds(ctx, w.youngFold)
-	swept.Folds, swept.Rebuilds, errs[2] = w.insertDue(ctx)
+	swept.Deltas, errs[1] = w.maintenance.DeleteStrayDeltas(ctx)
+	swept.Jobs, swept.Leases, errs[2] = w.maintenance.ReviveDeadFolds(ctx, w.youngFold)
+	swept.Folds, swept.Rebuilds, errs[3] = w.insertDue(ctx)
 	w.report(ctx, swept)
 	return errors.Join(append(errs[:], river.RecordOutput(ctx, swept))...)
 }
@@ -98,11 +103,12 @@ func (w *sweepWorker) report(ctx context.Context, swept Swept) {
 	}
 	count := w.metrics.Swept.WithLabelValues
 	count("message").Add(float64(swept.Messages))
+	count("delta").Add(float64(swept.Deltas))
 	count("job").Add(float64(swept.Jobs))
 	count("lease").Add(float64(swept.Leases))
 	count("fold").Add(float64(swept.Folds))
 	count("rebuild").Add(float64(swept.Rebuilds))
 	w.logger.LogAttrs(ctx, slog.LevelInfo, "sweep repaired",
-		slog.Int("interrupted_messages", swept.Messages), slog.Int("revived_jobs", swept.Jobs), slog.Int("expired_leases", swept.Leases),
+		slog.Int("interrupted_messages", swept.Messages), slog.Int("stray_deltas", swept.Deltas), slog.Int("revived_jobs", swept.Jobs), slog.Int("expired_leases", swept.Leases),
 		slog.Int("inserted_folds", swept.Folds), slog.Int("inserted_rebuilds", swept.Rebuilds))
 }

@@ -69,6 +69,8 @@ type Failed struct {
 	Message   string    `json:"message"`
 	// Retryable tells whether sending the message again may succeed.
 	Retryable bool `json:"retryable"`
+	// ContentLength counts the characters that are stored. After a crash a reader may have a few more.
+	ContentLength int `json:"content_length"`
 	// RetryAfter goes into the header of an answer that is no stream; 0 where nothing is known.
 	RetryAfter time.Duration `json:"-"`
 }

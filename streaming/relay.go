@@ -2,10 +2,14 @@ package streaming
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"sync"
 	"unicode/utf8"
 )
+
+// ErrBroken tells a reader that nobody fills its relay any more, although the reply goes on elsewhere.
+var ErrBroken = errors.New("the stream was broken off")
 
 // catchUp is how many pieces a reader may be behind and still get each on its own. One that is
 // further behind gets all of them as one.
@@ -22,6 +26,7 @@ type Relay struct {
 	ends    []int  // of the pieces, in bytes
 	chars   int
 	opened  bool
+	broken  bool
 	end     *Terminal
 	readers map[*Reader]struct{}
 }
@@ -58,6 +63,23 @@ func (r *Relay) End(terminal Terminal) {
 	}
 	r.end = &terminal
 	r.wake()
+}
+
+// Break lets the readers go without a terminal event, because whoever fills the relay has to stop while
+// the reply goes on. They get what text there is, then ErrBroken.
+func (r *Relay) Break() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.broken = true
+	r.wake()
+}
+
+// After gives the text after so many bytes. It belongs to the relay: it may be kept, but not be changed.
+func (r *Relay) After(at int) []byte {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	to := len(r.text)
+	return r.text[at:to:to]
 }
 
 // Text gives what was said so far and its length in characters.
@@ -110,14 +132,16 @@ type Chunk struct {
 	End *Terminal
 }
 
-// Next waits for the next chunk. Its error is the context's.
+// Next waits for the next chunk. Its error is the context's, or ErrBroken.
 func (r *Reader) Next(ctx context.Context) (Chunk, error) {
 	for {
 		if chunk, ok := r.take(); ok {
 			return chunk, nil
 		}
-		if r.behind() {
+		if behind, broken := r.left(); behind {
 			continue // all that was there was skipped
+		} else if broken {
+			return Chunk{}, ErrBroken
 		}
 		if err := r.wait(ctx); err != nil {
 			return Chunk{}, err
@@ -183,11 +207,11 @@ func (r *Reader) take() (Chunk, bool) {
 	return chunk, true
 }
 
-// behind tells whether there is something to take already.
-func (r *Reader) behind() bool {
+// left tells whether there is something to take already, and whether more will come.
+func (r *Reader) left() (behind, broken bool) {
 	r.relay.mu.Lock()
 	defer r.relay.mu.Unlock()
-	return r.piece < len(r.relay.ends) || r.relay.end != nil
+	return r.piece < len(r.relay.ends) || r.relay.end != nil, r.relay.broken
 }
 
 // unread gives the next piece of text after the reader's place, or everything when that is far behind

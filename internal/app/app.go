@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -60,6 +61,8 @@ type App struct {
 	// stopping tells /readyz to send nobody here any more.
 	stopping atomic.Bool
 	chat     *chat.Service
+	// notices tells chat what other servers did; nil behind a transaction pooler.
+	notices  *postgres.Listener
 	server   *http.Server
 	listener net.Listener
 	closers  []func()
@@ -149,6 +152,9 @@ func (a *App) makeServer(ctx context.Context, inserter *jobs.Client) error {
 		cancel()
 		a.chat.Close(over)
 	})
+	if a.notices, err = postgres.NewListener(a.config.DatabaseDirectURL, a.chat, a.logger); err != nil {
+		return fmt.Errorf("DATABASE_DIRECT_URL: %w", err)
+	}
 	ui, err := a.riverUI(ctx, inserter)
 	if err != nil {
 		return err
@@ -212,6 +218,7 @@ func (a *App) Run(ctx context.Context) error {
 			}
 		}()
 	}
+	defer a.listen(context.WithoutCancel(ctx))() // as long as there are readers
 	if a.server != nil {
 		go func() { failed <- a.server.Serve(a.listener) }()
 		a.logger.Info("listening", "address", a.Addr(), "workers", a.worker != nil, "version", Version)
@@ -226,6 +233,17 @@ func (a *App) Run(ctx context.Context) error {
 	stopRunning()
 	a.stopping.Store(true)
 	return errors.Join(err, a.stop(context.WithoutCancel(ctx)))
+}
+
+// listen starts to hear what other servers do, where that is possible.
+func (a *App) listen(ctx context.Context) (stop func()) {
+	if a.notices == nil {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	var done sync.WaitGroup
+	done.Go(func() { a.notices.Run(ctx) })
+	return func() { cancel(); done.Wait() }
 }
 
 // startRetry is the pause between two tries to start the workers beside an API.

@@ -132,7 +132,7 @@ func TestLeasesAreRenewed(t *testing.T) {
 	})
 }
 
-func TestRenewalBringsRequestsToStop(t *testing.T) {
+func TestRequestsToStopAreFoundWithoutNotifications(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

@@ -65,17 +65,20 @@ func TestBrokenReplies(t *testing.T) {
 			w.store.save = func(context.Context, FinishedReply) (bool, error) { return false, errReset }
 			s.say("Lost")
 			s.finish()
-		}, "Lost", "", fault.Internal, true},
+		}, "Lost", "", fault.NotReady, true},
 		{"Postgres hangs", func(w *world, s *speech) {
 			w.store.save = func(ctx context.Context, _ FinishedReply) (bool, error) { <-ctx.Done(); return false, ctx.Err() }
 			s.say("Lost")
 			s.finish()
-		}, "Lost", "", fault.Internal, true},
+		}, "Lost", "", fault.NotReady, true},
 		{"the chat is deleted meanwhile", func(w *world, s *speech) {
-			w.store.save = func(context.Context, FinishedReply) (bool, error) { return false, nil }
+			w.store.save = func(_ context.Context, reply FinishedReply) (bool, error) {
+				w.store.remove(reply.MessageID)
+				return false, nil
+			}
 			s.say("Gone")
 			s.finish()
-		}, "Gone", "", fault.ChatNotFound, false},
+		}, "Gone", "", fault.MessageNotFound, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

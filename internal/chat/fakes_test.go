@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/fault"
@@ -21,7 +22,11 @@ type fakeStore struct {
 	replies []StoredReply // oldest first
 	saved   []FinishedReply
 	renewed [][]uuid.UUID
-	stop    []uuid.UUID // asked for by RequestCancel, told by RenewLeases
+	stop    []uuid.UUID // asked for by RequestCancel, told by CancelRequested
+	deltas  []Delta
+	ended   []uuid.UUID
+
+	record func(ctx context.Context) error
 
 	start func(ctx context.Context, turn NewTurn) (StartedTurn, error)
 	save  func(ctx context.Context, reply FinishedReply) (bool, error)
@@ -68,7 +73,7 @@ func (f *fakeStore) SaveReply(ctx context.Context, _ auth.Principal, reply Finis
 	return true, nil
 }
 
-func (f *fakeStore) FindReply(ctx context.Context, _ auth.Principal, chatID, messageID uuid.UUID) (StoredReply, bool, error) {
+func (f *fakeStore) FindReply(ctx context.Context, _ auth.Principal, chatID, messageID uuid.UUID, from int) (StoredReply, bool, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.find != nil {
@@ -82,6 +87,9 @@ func (f *fakeStore) FindReply(ctx context.Context, _ auth.Principal, chatID, mes
 			continue
 		}
 		if exists = true; messageID == uuid.Nil || reply.MessageID == messageID {
+			if reply.Status == memory.StatusStreaming {
+				reply.Content = string([]rune(reply.Content)[min(from, utf8.RuneCountInString(reply.Content)):])
+			}
 			return reply, true, nil
 		}
 	}
@@ -98,16 +106,36 @@ func (f *fakeStore) RequestCancel(_ context.Context, _ auth.Principal, messageID
 	return nil
 }
 
-func (f *fakeStore) RenewLeases(ctx context.Context, ids []uuid.UUID, _ time.Duration) ([]uuid.UUID, error) {
+func (f *fakeStore) RecordDeltas(ctx context.Context, said []Delta, ended []uuid.UUID) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.record != nil {
+		if err := f.record(ctx); err != nil {
+			return err
+		}
+	}
+	f.deltas = append(f.deltas, said...)
+	f.ended = append(f.ended, ended...)
+	return nil
+}
+
+func (f *fakeStore) CancelRequested(context.Context, []uuid.UUID) ([]uuid.UUID, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.stop), nil
+}
+
+func (f *fakeStore) RenewLeases(ctx context.Context, ids []uuid.UUID, _ time.Duration) error {
 	f.mu.Lock()
 	f.renewed = append(f.renewed, ids)
-	stop := slices.Clone(f.stop)
 	f.mu.Unlock()
 	if f.renew != nil {
-		return nil, f.renew(ctx)
+		return f.renew(ctx)
 	}
-	return stop, nil
+	return nil
 }
+
+func (f *fakeStore) InterruptAbandoned(context.Context) (int, error) { return 0, nil }
 
 // finding sets find while others may be at it.
 func (f *fakeStore) finding(find func(context.Context) error) {

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync/atomic"
 	"time"
+	"unicode/utf8"
 
 	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/fault"
@@ -33,20 +35,36 @@ type generation struct {
 	cancel context.CancelCauseFunc
 	done   chan struct{}
 	status memory.Status
+
+	unrecorded atomic.Bool // the recorder knows that there is more text
+	recorded   place       // how far the text was handed to the recorder; the recorder's goroutine's
 }
 
-func (s *Service) newGeneration(ctx context.Context, user auth.Principal, turn NewTurn, started StartedTurn, message Message) *generation {
+// place is one in a text.
+type place struct{ bytes, chars int }
+
+// unrecordedText is what was said since the last call.
+func (g *generation) unrecordedText() Delta {
+	g.unrecorded.Store(false) // before the look: what comes after it is noted anew
+	text := g.relay.After(g.recorded.bytes)
+	delta := Delta{MessageID: g.turn.MessageID, UserID: g.user.UserID, StartChar: g.recorded.chars, Text: string(text)}
+	g.recorded.bytes += len(text)
+	g.recorded.chars += utf8.RuneCount(text)
+	return delta
+}
+
+func (s *Service) newGeneration(ctx context.Context, user auth.Principal, ask asked, started StartedTurn) *generation {
 	turns := memory.Turns(started.Buffer)
-	prompt := memory.Build(started.Brief, turns, memory.Question{Content: turn.Content, Sources: message.Sources}, s.Limits)
+	prompt := memory.Build(started.Brief, turns, memory.Question{Content: ask.turn.Content, Sources: ask.message.Sources}, s.Limits)
 	prompt.Receipt.DroppedTurns += unreadTurns(started)
-	s.reportDropped(ctx, turn.ChatID, started, prompt.Receipt)
+	s.reportDropped(ctx, ask.turn.ChatID, started, prompt.Receipt)
 	instructions := s.Instructions
 	if started.SystemPrompt != "" {
 		instructions += "\n\n" + started.SystemPrompt
 	}
 	return &generation{
-		user: user, turn: turn, receipt: prompt.Receipt, done: make(chan struct{}),
-		request: ModelRequest{Instructions: instructions, Input: prompt.Input, ChatID: turn.ChatID, UserID: user.UserID},
+		user: user, turn: ask.turn, model: ask.model, arrived: ask.arrived, receipt: prompt.Receipt, done: make(chan struct{}),
+		request: ModelRequest{Model: ask.model, Instructions: instructions, Input: prompt.Input, ChatID: ask.turn.ChatID, UserID: user.UserID},
 	}
 }
 
@@ -77,18 +95,13 @@ func (s *Service) reportDropped(ctx context.Context, chatID uuid.UUID, started S
 }
 
 // launch starts the generation, detached from the request, and gives its first reader.
-func (s *Service) launch(ctx context.Context, g *generation) (*Reply, error) {
-	g.request.Model = g.model
+func (s *Service) launch(ctx context.Context, user auth.Principal, ask asked, started StartedTurn) (*Reply, error) {
+	g := s.newGeneration(ctx, user, ask, started)
 	detached, cancelTimeout := context.WithTimeoutCause(context.WithoutCancel(ctx), s.ReplyTimeout, context.DeadlineExceeded)
 	generating, cancel := context.WithCancelCause(detached)
 	g.cancel = cancel
 
 	s.mu.Lock()
-	if s.draining {
-		// Between the first look and here the server began to stop: the turn is stored, so it ends as
-		// every other interrupted one.
-		cancel(errShutdown)
-	}
 	s.running[g.turn.MessageID] = g
 	s.mu.Unlock()
 
@@ -140,6 +153,7 @@ func (s *Service) stream(ctx context.Context, g *generation) (ModelResult, error
 			s.Metrics.FirstDelta.WithLabelValues(g.turn.Variant).Observe(time.Since(g.arrived).Seconds())
 		}
 		g.relay.Append(stream.Delta())
+		s.recorder.more(g)
 	}
 	return stream.Result(), stream.Err()
 }
@@ -155,12 +169,12 @@ func (g *generation) finish(ctx context.Context, result ModelResult, err error) 
 		reply.Status = memory.StatusComplete
 		reply.Metadata.Model, reply.Metadata.ResponseID = result.Model, result.ResponseID
 		reply.Metadata.FinishReason, reply.Metadata.Usage = result.FinishReason, &result.Usage
-		return reply, completed(reply, chars)
+		return reply, completed(reply.ChatID, reply.MessageID, reply.Metadata, chars)
 	}
 	cause := context.Cause(ctx)
 	if errors.Is(cause, errCancelled) {
 		reply.Status = memory.StatusCancelled
-		return reply, streaming.Terminal{Cancelled: &streaming.Cancelled{MessageID: reply.MessageID, ContentLength: chars}}
+		return reply, cancelled(reply.MessageID, chars)
 	}
 	reply.Status = memory.StatusFailed
 	failure := failureOf(err)
@@ -172,50 +186,14 @@ func (g *generation) finish(ctx context.Context, result ModelResult, err error) 
 		failure = Failure{Code: string(fault.UpstreamTimeout), Message: "The reply took too long."}
 	}
 	reply.Metadata.Failure = &failure
-	return reply, failed(reply.MessageID, failure)
+	return reply, failed(reply.MessageID, failure, chars)
 }
-
-var interrupted = Failure{Code: string(fault.Interrupted), Message: "The reply was interrupted. What was said so far is kept."}
 
 func failureOf(err error) Failure {
 	if known, ok := errors.AsType[*fault.Error](err); ok {
 		return Failure{Code: string(known.Code), Message: known.Message, RetryAfter: known.RetryAfter}
 	}
 	return Failure{Code: string(fault.UpstreamFailed), Message: "The model did not finish its reply."}
-}
-
-// save stores the reply on a context of its own and gives the terminal event that is true afterwards. A
-// reply that could not be stored has failed, whatever the model said.
-func (s *Service) save(ctx context.Context, g *generation, reply *FinishedReply, terminal streaming.Terminal) streaming.Terminal {
-	ctx, cancel := context.WithTimeout(ctx, s.SaveTimeout)
-	defer cancel()
-	saved, err := s.saveUntil(ctx, g, *reply)
-	if err == nil && saved {
-		return terminal
-	}
-	reply.Status = memory.StatusFailed
-	if err != nil {
-		s.Logger.LogAttrs(ctx, slog.LevelError, "reply not saved", slog.String("chat_id", reply.ChatID.String()),
-			slog.String("message_id", reply.MessageID.String()), slog.Any("error", err))
-		return failed(reply.MessageID, Failure{Code: string(fault.Internal), Message: "The reply could not be stored."})
-	}
-	return failed(reply.MessageID, Failure{Code: string(fault.ChatNotFound), Message: "The chat was deleted while the reply was being written."})
-}
-
-// saveUntil tries to store a reply until ctx ends: a Postgres that restarts breaks connections, and what
-// the model said should outlive that. Storing it twice is storing it once.
-func (s *Service) saveUntil(ctx context.Context, g *generation, reply FinishedReply) (bool, error) {
-	for wait := 50 * time.Millisecond; ; wait *= 2 {
-		saved, err := s.Store.SaveReply(ctx, g.user, reply)
-		if err == nil {
-			return saved, nil
-		}
-		select {
-		case <-ctx.Done():
-			return false, err
-		case <-time.After(wait):
-		}
-	}
 }
 
 // report is the one log line and the metrics of a reply.

@@ -108,7 +108,7 @@ func TestTheSameMessageAgainJoins(t *testing.T) {
 		first := w.send(t, Message{Content: "Hello."})
 		said.say("One ")
 		synctest.Wait()
-		stored, _, err := w.store.FindReply(t.Context(), ada, first.Started.ChatID, uuid.Nil)
+		stored, _, err := w.store.FindReply(t.Context(), ada, first.Started.ChatID, uuid.Nil, 0)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -2,6 +2,7 @@ package chat
 
 import (
 	"context"
+	"errors"
 
 	"github.com/arcoscribe/throughline/internal/fault"
 	"github.com/arcoscribe/throughline/streaming"
@@ -28,7 +29,8 @@ func (r *Reply) WaitOpen(ctx context.Context) error {
 	return r.fault(end.Failed)
 }
 
-// Next waits for the next piece of the reply or its end. Its error is the context's.
+// Next waits for the next piece of the reply or its end. Its error is the context's, or
+// streaming.ErrBroken when this server stops and the reply goes on elsewhere.
 func (r *Reply) Next(ctx context.Context) (streaming.Chunk, error) {
 	return r.reader.Next(ctx)
 }
@@ -45,6 +47,9 @@ func (r *Reply) Wait(ctx context.Context) (Whole, error) {
 	var text []byte
 	for {
 		chunk, err := r.Next(ctx)
+		if errors.Is(err, streaming.ErrBroken) {
+			return Whole{}, shuttingDown()
+		}
 		if err != nil {
 			return Whole{}, err
 		}

@@ -153,7 +153,7 @@ func TestResumeOfAReplyMadeElsewhere(t *testing.T) {
 				if text != c.text || end.Name() != c.end || failedWith(end) != c.code {
 					t.Errorf("%q, %+v", text, end)
 				}
-				if waited := time.Since(begin); waited > followInterval {
+				if waited := time.Since(begin); waited > lookOften {
 					t.Errorf("noticed after %s", waited)
 				}
 			})

@@ -10,23 +10,43 @@ import (
 	"github.com/google/uuid"
 )
 
-// Store is where turns are kept. What it does for a user it does with that user's rights.
+// Store is where turns are kept. What it does for a user it does with that user's rights; what it does
+// for all users at once (recording, leases, cancellations) concerns replies that this server generates or
+// that nobody does.
 type Store interface {
 	// StartTurn stores the user's message and an empty assistant message with status streaming, and
 	// reads what the prompt needs, in one transaction and one round trip. What stood in the way, if
 	// anything did, is in the result; then nothing was stored.
 	StartTurn(ctx context.Context, user auth.Principal, turn NewTurn) (StartedTurn, error)
 	// SaveReply ends an assistant message and, when the buffer is due, enqueues its fold, in one
-	// transaction. It reports whether the message was still there to be saved.
+	// transaction. It reports whether the message was still there to be saved: not deleted, not
+	// superseded, not ended otherwise.
 	SaveReply(ctx context.Context, user auth.Principal, reply FinishedReply) (saved bool, err error)
-	// FindReply reads an assistant message of a chat, its latest for uuid.Nil. ok is false when there
-	// is none; a chat that the user does not have is fault.ChatNotFound.
-	FindReply(ctx context.Context, user auth.Principal, chatID, messageID uuid.UUID) (reply StoredReply, ok bool, err error)
+	// FindReply reads an assistant message of a chat, its latest for uuid.Nil. Of one that is running it
+	// reads what was recorded from a place on, in characters. ok is false when there is none; a chat that
+	// the user does not have is fault.ChatNotFound.
+	FindReply(ctx context.Context, user auth.Principal, chatID, messageID uuid.UUID, from int) (reply StoredReply, ok bool, err error)
 	// RequestCancel asks whichever server generates the message to stop.
 	RequestCancel(ctx context.Context, user auth.Principal, messageID uuid.UUID) error
-	// RenewLeases says that these generations are alive until now + lease, and returns those that
-	// somebody asked to stop.
-	RenewLeases(ctx context.Context, messageIDs []uuid.UUID, lease time.Duration) (cancelled []uuid.UUID, err error)
+
+	// RecordDeltas stores what running replies said, forgets the deltas of replies that ended, and tells
+	// all servers which replies these are, in one transaction. Doing it twice does no harm.
+	RecordDeltas(ctx context.Context, said []Delta, ended []uuid.UUID) error
+	// CancelRequested gives those of the replies that somebody asked to stop.
+	CancelRequested(ctx context.Context, messageIDs []uuid.UUID) ([]uuid.UUID, error)
+	// RenewLeases says that these generations are alive until now + lease.
+	RenewLeases(ctx context.Context, messageIDs []uuid.UUID, lease time.Duration) error
+	// InterruptAbandoned ends replies whose server was not heard of for longer than its lease, with what
+	// was recorded of them, and tells how many.
+	InterruptAbandoned(ctx context.Context) (int, error)
+}
+
+// Delta is a piece of a running reply.
+type Delta struct {
+	MessageID uuid.UUID
+	UserID    uuid.UUID
+	StartChar int // characters of the reply before it
+	Text      string
 }
 
 // NewTurn is what StartTurn stores. The caller makes the ids.
@@ -41,15 +61,18 @@ type NewTurn struct {
 	Metadata        map[string]any
 	ClientMessageID uuid.UUID // uuid.Nil for none
 
+	// InPlaceOf is the reply that failed, when the user's message is stored already and is tried again;
+	// uuid.Nil for a new message.
+	InPlaceOf uuid.UUID
 	MessageID uuid.UUID // of the assistant's message
 	Variant   string
 	Lease     time.Duration
 }
 
-// StartedTurn is what StartTurn found. Exactly one of Started, Earlier, Running is set; when none is,
-// the chat does not exist for this user.
+// StartedTurn is what StartTurn found. When none of Started, Earlier and Running is set, the chat does not
+// exist for this user.
 type StartedTurn struct {
-	// Started tells that the turn was stored; the fields after it belong to it.
+	// Started tells that the turn was stored, whatever else was found; the fields after it belong to it.
 	Started      bool
 	SystemPrompt string
 	Brief        memory.Brief
@@ -69,7 +92,9 @@ type EarlierTurn struct {
 	ChatID        uuid.UUID
 	UserMessageID uuid.UUID
 	Content       string
-	MessageID     uuid.UUID // of the latest reply; uuid.Nil for none
+	// MessageID and Status are the latest reply's; uuid.Nil for none.
+	MessageID uuid.UUID
+	Status    memory.Status
 }
 
 // FinishedReply is what SaveReply stores.
@@ -109,6 +134,7 @@ type StoredReply struct {
 	UserMessageID uuid.UUID
 	MessageID     uuid.UUID
 	Status        memory.Status
-	Content       string
-	Metadata      ReplyMetadata
+	// Content of a running reply is what was recorded from the place on that FindReply was asked for.
+	Content  string
+	Metadata ReplyMetadata
 }

@@ -117,7 +117,7 @@ func (m *memoryStore) find(messageID uuid.UUID) *storedTurn {
 	return nil
 }
 
-func (m *memoryStore) FindReply(_ context.Context, user auth.Principal, chatID, messageID uuid.UUID) (chat.StoredReply, bool, error) {
+func (m *memoryStore) FindReply(_ context.Context, user auth.Principal, chatID, messageID uuid.UUID, _ int) (chat.StoredReply, bool, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	owner, ok := m.chats[chatID]
@@ -136,9 +136,15 @@ func (m *memoryStore) FindReply(_ context.Context, user auth.Principal, chatID, 
 
 func (m *memoryStore) RequestCancel(context.Context, auth.Principal, uuid.UUID) error { return nil }
 
-func (m *memoryStore) RenewLeases(context.Context, []uuid.UUID, time.Duration) ([]uuid.UUID, error) {
+func (m *memoryStore) RecordDeltas(context.Context, []chat.Delta, []uuid.UUID) error { return nil }
+
+func (m *memoryStore) CancelRequested(context.Context, []uuid.UUID) ([]uuid.UUID, error) {
 	return nil, nil
 }
+
+func (m *memoryStore) RenewLeases(context.Context, []uuid.UUID, time.Duration) error { return nil }
+
+func (m *memoryStore) InterruptAbandoned(context.Context) (int, error) { return 0, nil }
 
 // addEmptyChat makes a chat without any message.
 func (m *memoryStore) addEmptyChat(owner uuid.UUID) uuid.UUID {

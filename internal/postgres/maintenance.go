@@ -26,11 +26,16 @@ func NewMaintenance(pool *pgxpool.Pool, limits memory.Limits) *Maintenance {
 
 // InterruptAbandonedReplies ends replies whose server was not heard of for longer than its lease.
 func (m *Maintenance) InterruptAbandonedReplies(ctx context.Context) (int, error) {
-	rows, err := dbsqlc.New(m.pool).InterruptAbandonedReplies(ctx)
+	return interruptAbandoned(ctx, m.pool)
+}
+
+// DeleteStrayDeltas removes recorded deltas of replies that are not running.
+func (m *Maintenance) DeleteStrayDeltas(ctx context.Context) (int, error) {
+	rows, err := dbsqlc.New(m.pool).DeleteStrayDeltas(ctx)
 	if err != nil {
-		return 0, fmt.Errorf("interrupt abandoned replies: %w", err)
+		return 0, fmt.Errorf("delete stray deltas: %w", err)
 	}
-	return len(rows), nil
+	return int(rows), nil
 }
 
 // ReviveDeadFolds makes the jobs of dead workers available again and clears their leases. young is how

@@ -94,13 +94,17 @@ func TestPlansUseTheIndexes(t *testing.T) {
 		"ReleaseAbandonedReplies": {dbsqlc.ReleaseAbandonedReplies, func(id uuid.UUID) []any { return []any{id} }, 1},
 		"FindRunningReply":        {dbsqlc.FindRunningReply, func(id uuid.UUID) []any { return []any{id} }, 1},
 		"FindEarlierTurn":         {dbsqlc.FindEarlierTurn, func(uuid.UUID) []any { return []any{b.user.UserID, uuid.NullUUID{UUID: uuid.New(), Valid: true}} }, 1},
-		"FindReply, the latest":   {dbsqlc.FindReply, func(id uuid.UUID) []any { return []any{uuid.NullUUID{}, id} }, 1},
-		"FindReply, an old one":   {dbsqlc.FindReply, func(id uuid.UUID) []any { return []any{b.message(id, 2), id} }, 1},
+		"FindReply, the latest":   {dbsqlc.FindReply, func(id uuid.UUID) []any { return []any{0, uuid.NullUUID{}, id} }, 1},
+		"FindReply, an old one":   {dbsqlc.FindReply, func(id uuid.UUID) []any { return []any{0, b.message(id, 2), id} }, 1},
 		"InsertTurn": {dbsqlc.InsertTurn, func(id uuid.UUID) []any {
 			return []any{uuid.New(), "x", 1, []byte("{}"), uuid.NullUUID{UUID: uuid.New(), Valid: true}, uuid.New(), []byte("{}"), 60.0, id}
 		}, 2},
-		"SaveReply":    {dbsqlc.SaveReply, func(uuid.UUID) []any { return []any{"x", "complete", 1, []byte("{}"), uuid.New()} }, 1},
-		"ReadCounters": {dbsqlc.ReadCounters, func(id uuid.UUID) []any { return []any{id} }, 1},
+		"InsertAgain": {dbsqlc.InsertAgain, func(id uuid.UUID) []any {
+			return []any{uuid.New(), []byte("{}"), 60.0, b.message(id, 1), id, b.message(id, 2)}
+		}, 1},
+		"SupersedeReply": {dbsqlc.SupersedeReply, func(id uuid.UUID) []any { return []any{b.message(id, 2), b.message(id, 4)} }, 1},
+		"SaveReply":      {dbsqlc.SaveReply, func(uuid.UUID) []any { return []any{"x", "complete", 1, []byte("{}"), uuid.New()} }, 1},
+		"ReadCounters":   {dbsqlc.ReadCounters, func(id uuid.UUID) []any { return []any{id} }, 1},
 	} {
 		err := b.inTxAs(b.user, func(tx pgx.Tx) error {
 			for _, chatID := range []uuid.UUID{long, short} {
@@ -133,6 +137,9 @@ func TestPlansOfTheSweepUseTheIndexes(t *testing.T) {
 		"InterruptAbandonedReplies": {dbsqlc.InterruptAbandonedReplies, nil},
 		"ReviveDeadFolds":           {dbsqlc.ReviveDeadFolds, []any{15.0}},
 		"QueueDepths":               {dbsqlc.QueueDepths, nil},
+		"DeleteStrayDeltas":         {dbsqlc.DeleteStrayDeltas, nil},
+		"CancelRequested":           {dbsqlc.CancelRequested, []any{[]uuid.UUID{uuid.New(), uuid.New()}}},
+		"InsertDeltas":              {dbsqlc.InsertDeltas, []any{[]uuid.UUID{uuid.New()}, []uuid.UUID{uuid.New()}, []int{0}, []string{"x"}}},
 		"RenewLeases":               {dbsqlc.RenewLeases, []any{15.0, []uuid.UUID{uuid.New(), uuid.New()}}},
 	} {
 		if plan := explain(t, tx, c.sql, c.args...); scansWhole.MatchString(plan) || mostRows(t, plan) > 2 {

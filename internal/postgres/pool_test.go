@@ -73,7 +73,7 @@ func TestStoresThroughTransactionPooler(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.reply(turn, "Now.")
-	if found, ok, err := b.turns.FindReply(t.Context(), b.user, chatID, turn.MessageID); err != nil || !ok || found.Content != "Now." {
+	if found, ok, err := b.turns.FindReply(t.Context(), b.user, chatID, turn.MessageID, 0); err != nil || !ok || found.Content != "Now." {
 		t.Errorf("found %+v, %v, %v", found, ok, err)
 	}
 	if _, _, err := NewMaintenance(pool, b.limits).DueChats(t.Context()); err != nil {

@@ -187,13 +187,13 @@ func (b *bed) anyRequest(ctx context.Context, kind int, user auth.Principal, cha
 	var err error
 	switch kind {
 	case 0:
-		_, _, err = b.turns.FindReply(ctx, user, chatID, uuid.Nil)
+		_, _, err = b.turns.FindReply(ctx, user, chatID, uuid.Nil, 0)
 	case 1:
 		turn := turnIn(chatID, "More.")
 		turn.Lease = time.Millisecond
 		_, err = b.turns.StartTurn(ctx, user, turn)
 	case 2:
-		found, ok, findErr := b.turns.FindReply(ctx, user, chatID, uuid.Nil)
+		found, ok, findErr := b.turns.FindReply(ctx, user, chatID, uuid.Nil, 0)
 		if err = findErr; err == nil && ok {
 			_, err = b.turns.SaveReply(ctx, user, finished(chat.NewTurn{ChatID: chatID, MessageID: found.MessageID}, "Yes."))
 		}
@@ -263,7 +263,7 @@ func (b *bed) trespass(random *rand.Rand, user auth.Principal, chatID uuid.UUID)
 			return fmt.Errorf("start: %+v, %w", got, err)
 		}
 	default:
-		if got, ok, _ := b.turns.FindReply(b.t.Context(), user, chatID, uuid.Nil); ok {
+		if got, ok, _ := b.turns.FindReply(b.t.Context(), user, chatID, uuid.Nil, 0); ok {
 			return fmt.Errorf("found %+v", got)
 		}
 	}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/chat"
@@ -98,13 +97,16 @@ func (s *startTurn) batch(claims string) *pgx.Batch {
 	}
 	if s.turn.NewChat {
 		s.queueNewChat(batch)
+		s.queueTurn(batch)
+		return batch
+	}
+	s.queueLooks(batch)
+	if s.turn.InPlaceOf == uuid.Nil {
+		s.queueTurn(batch)
 	} else {
-		s.queueLooks(batch)
+		s.queueAgain(batch)
 	}
-	s.queueInserts(batch)
-	if !s.turn.NewChat {
-		s.queueMemory(batch)
-	}
+	s.queueMemory(batch)
 	return batch
 }
 
@@ -136,17 +138,30 @@ func (s *startTurn) queueEarlier(batch *pgx.Batch) {
 		return
 	}
 	batch.Queue(dbsqlc.FindEarlierTurn, s.user, s.clientID).Query(each(func(row dbsqlc.FindEarlierTurnRow) {
-		s.found.Earlier = &chat.EarlierTurn{ChatID: row.ChatID, UserMessageID: row.ID, Content: row.Content, MessageID: row.ReplyID}
+		s.found.Earlier = &chat.EarlierTurn{
+			ChatID: row.ChatID, UserMessageID: row.ID, Content: row.Content, MessageID: row.ReplyID, Status: memory.Status(row.ReplyStatus),
+		}
 	}))
 }
 
-func (s *startTurn) queueInserts(batch *pgx.Batch) {
+// queueTurn inserts the message and the reply to come.
+func (s *startTurn) queueTurn(batch *pgx.Batch) {
 	turn := s.turn
 	batch.Queue(dbsqlc.InsertTurn, turn.UserMessageID, turn.Content, turn.ContentTokens, s.userMetadata, s.clientID,
 		turn.MessageID, s.replyMetadata, turn.Lease.Seconds(), turn.ChatID).Exec(func(tag pgconn.CommandTag) error {
 		s.found.Started = tag.RowsAffected() == 2
 		return nil
 	})
+}
+
+// queueAgain inserts another reply to a message that is there, in place of the one that failed.
+func (s *startTurn) queueAgain(batch *pgx.Batch) {
+	turn := s.turn
+	batch.Queue(dbsqlc.InsertAgain, turn.MessageID, s.replyMetadata, turn.Lease.Seconds(), turn.UserMessageID, turn.ChatID, turn.InPlaceOf).Exec(func(tag pgconn.CommandTag) error {
+		s.found.Started = tag.RowsAffected() == 1
+		return nil
+	})
+	batch.Queue(dbsqlc.SupersedeReply, turn.InPlaceOf, turn.MessageID)
 }
 
 func (s *startTurn) queueMemory(batch *pgx.Batch) {
@@ -195,15 +210,15 @@ func (t *Turns) SaveReply(ctx context.Context, user auth.Principal, reply chat.F
 	return saved, nil
 }
 
-// FindReply reads a reply with the user's rights.
-func (t *Turns) FindReply(ctx context.Context, user auth.Principal, chatID, messageID uuid.UUID) (chat.StoredReply, bool, error) {
+// FindReply reads a reply with the user's rights; of a running one what was recorded from a place on.
+func (t *Turns) FindReply(ctx context.Context, user auth.Principal, chatID, messageID uuid.UUID, from int) (chat.StoredReply, bool, error) {
 	var exists, ok bool
 	var row dbsqlc.FindReplyRow
 	err := send(ctx, t.pool, func() *pgx.Batch {
 		batch := &pgx.Batch{}
 		batch.Queue(dbsqlc.ActAsUser, user.Claims)
 		batch.Queue(dbsqlc.ChatExists, chatID).QueryRow(func(found pgx.Row) error { return found.Scan(&exists) })
-		batch.Queue(dbsqlc.FindReply, nullable(messageID), chatID).Query(each(func(found dbsqlc.FindReplyRow) { row, ok = found, true }))
+		batch.Queue(dbsqlc.FindReply, from, nullable(messageID), chatID).Query(each(func(found dbsqlc.FindReplyRow) { row, ok = found, true }))
 		return batch
 	})
 	if err != nil {
@@ -222,7 +237,7 @@ func (t *Turns) FindReply(ctx context.Context, user auth.Principal, chatID, mess
 	return reply, true, nil
 }
 
-// RequestCancel leaves a note on the message, which its generator reads with its next renewal.
+// RequestCancel leaves a note on the message and tells all servers that there is one.
 func (t *Turns) RequestCancel(ctx context.Context, user auth.Principal, messageID uuid.UUID) error {
 	err := send(ctx, t.pool, func() *pgx.Batch {
 		batch := &pgx.Batch{}
@@ -234,13 +249,4 @@ func (t *Turns) RequestCancel(ctx context.Context, user auth.Principal, messageI
 		return fmt.Errorf("request cancel: %w", err)
 	}
 	return nil
-}
-
-// RenewLeases is the server's own work, for all users at once.
-func (t *Turns) RenewLeases(ctx context.Context, messageIDs []uuid.UUID, lease time.Duration) ([]uuid.UUID, error) {
-	cancelled, err := dbsqlc.New(t.pool).RenewLeases(ctx, dbsqlc.RenewLeasesParams{MessageIds: messageIDs, LeaseSeconds: lease.Seconds()})
-	if err != nil {
-		return nil, fmt.Errorf("renew leases: %w", err)
-	}
-	return cancelled, nil
 }

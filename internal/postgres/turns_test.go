@@ -310,21 +310,21 @@ func TestFindReply(t *testing.T) {
 	b.reply(first, "Ein.")
 	second := turnIn(first.ChatID, "Two.")
 	b.start(second)
-	latest, ok, err := b.turns.FindReply(t.Context(), b.user, first.ChatID, uuid.Nil)
+	latest, ok, err := b.turns.FindReply(t.Context(), b.user, first.ChatID, uuid.Nil, 0)
 	if err != nil || !ok || latest.MessageID != second.MessageID || latest.Status != memory.StatusStreaming || latest.UserMessageID != second.UserMessageID {
 		t.Errorf("the latest: %+v, %v, %v", latest, ok, err)
 	}
-	named, ok, err := b.turns.FindReply(t.Context(), b.user, first.ChatID, first.MessageID)
+	named, ok, err := b.turns.FindReply(t.Context(), b.user, first.ChatID, first.MessageID, 0)
 	if err != nil || !ok || named.Content != "Ein." || named.Metadata.ModelVariant != "arco" {
 		t.Errorf("by its id: %+v, %v, %v", named, ok, err)
 	}
-	if _, ok, err := b.turns.FindReply(t.Context(), b.user, first.ChatID, first.UserMessageID); err != nil || ok {
+	if _, ok, err := b.turns.FindReply(t.Context(), b.user, first.ChatID, first.UserMessageID, 0); err != nil || ok {
 		t.Errorf("a user's message is no reply: %v, %v", ok, err)
 	}
-	if _, _, err := b.turns.FindReply(t.Context(), b.user, uuid.New(), uuid.Nil); fault.CodeOf(err) != fault.ChatNotFound {
+	if _, _, err := b.turns.FindReply(t.Context(), b.user, uuid.New(), uuid.Nil, 0); fault.CodeOf(err) != fault.ChatNotFound {
 		t.Errorf("no chat: %v", err)
 	}
-	if _, _, err := b.turns.FindReply(t.Context(), b.newUser(), first.ChatID, first.MessageID); fault.CodeOf(err) != fault.ChatNotFound {
+	if _, _, err := b.turns.FindReply(t.Context(), b.newUser(), first.ChatID, first.MessageID, 0); fault.CodeOf(err) != fault.ChatNotFound {
 		t.Errorf("another user's chat: %v", err)
 	}
 }
@@ -339,15 +339,18 @@ func TestLeasesAndCancelRequests(t *testing.T) {
 		t.Fatal(err)
 	}
 	ids := []uuid.UUID{one.MessageID, two.MessageID, uuid.New()}
-	if cancelled, err := b.turns.RenewLeases(t.Context(), ids, time.Hour); err != nil || len(cancelled) != 0 {
+	if cancelled, err := b.turns.CancelRequested(t.Context(), ids); err != nil || len(cancelled) != 0 {
 		t.Errorf("another user's request counted: %v, %v", cancelled, err)
 	}
 	if err := b.turns.RequestCancel(t.Context(), b.user, one.MessageID); err != nil {
 		t.Fatal(err)
 	}
-	cancelled, err := b.turns.RenewLeases(t.Context(), ids, time.Hour)
+	cancelled, err := b.turns.CancelRequested(t.Context(), ids)
 	if err != nil || len(cancelled) != 1 || cancelled[0] != one.MessageID {
 		t.Errorf("cancelled %v, %v", cancelled, err)
+	}
+	if err := b.turns.RenewLeases(t.Context(), ids, time.Hour); err != nil {
+		t.Error(err)
 	}
 	if n := ask[int](b, "select count(*) from messages where lease_until > now() + interval '50 minutes'"); n != 2 {
 		t.Errorf("%d leases were renewed", n)

@@ -1,17 +1,29 @@
 -- name: FindEarlierTurn :many
 -- The message that the client sent before with the same id, and the latest reply to it. At most one row.
-select u.id, u.chat_id, u.content, coalesce(a.id, '00000000-0000-0000-0000-000000000000')::uuid as reply_id
+select u.id, u.chat_id, u.content, coalesce(a.id, '00000000-0000-0000-0000-000000000000')::uuid as reply_id,
+       coalesce(a.status, '')::text as reply_status
   from public.messages u
-  left join lateral (select m.id from public.messages m
+  left join lateral (select m.id, m.status from public.messages m
                       where m.chat_id = u.chat_id and m.seq > u.seq and m.reply_to = u.id
                       order by m.seq desc limit 1) a on true
  where u.user_id = sqlc.arg(user_id) and u.client_message_id = sqlc.narg(client_message_id);
 
 -- name: ReleaseAbandonedReplies :exec
--- A reply whose server died must not block its chat until the sweep comes by.
-update public.messages
-   set status = 'interrupted', lease_until = null
- where chat_id = sqlc.arg(chat_id) and status = 'streaming' and coalesce(lease_until, updated_at + interval '1 minute') < now();
+-- A reply whose server died must not block its chat until somebody comes by. See InterruptAbandonedReplies.
+with abandoned as (
+  select m.id from public.messages m
+   where m.chat_id = sqlc.arg(chat_id) and m.status = 'streaming'
+     and coalesce(m.lease_until, m.updated_at + interval '1 minute') < now()
+     and (pg_postmaster_start_time() < m.lease_until or pg_postmaster_start_time() < now() - interval '10 seconds')
+     for update),
+spent as (
+  delete from public.message_deltas d using abandoned where d.message_id = abandoned.id
+  returning d.message_id, d.start_char, d.delta)
+update public.messages m
+   set status = case when m.cancel_requested then 'cancelled' else 'interrupted' end, lease_until = null,
+       content = coalesce((select string_agg(spent.delta, '' order by spent.start_char) from spent where spent.message_id = m.id), '')
+  from abandoned
+ where m.id = abandoned.id;
 
 -- name: FindRunningReply :many
 select id from public.messages where chat_id = sqlc.arg(chat_id) and status = 'streaming';
@@ -34,10 +46,29 @@ select new.id, c.id, c.user_id, new.role, new.content, new.status, new.reply_to,
                     where m.user_id = c.user_id and m.client_message_id = sqlc.narg(client_message_id))
  order by new.place;
 
+-- name: InsertAgain :execrows
+-- Another reply to a message that was stored before: only when the one that failed is still its latest and
+-- no reply is running.
+insert into public.messages (id, chat_id, user_id, role, content, status, reply_to, token_count, metadata, lease_until)
+select sqlc.arg(message_id)::uuid, u.chat_id, u.user_id, 'assistant', '', 'streaming', u.id, 0, sqlc.arg(reply_metadata)::jsonb,
+       now() + make_interval(secs => sqlc.arg(lease_seconds)::float8)
+  from public.messages u
+ where u.id = sqlc.arg(user_message_id) and u.chat_id = sqlc.arg(chat_id)
+   and not exists (select from public.messages m where m.chat_id = u.chat_id and m.status = 'streaming')
+   and exists (select from public.messages m
+                where m.id = sqlc.arg(in_place_of) and m.reply_to = u.id and m.status in ('failed', 'interrupted') and m.superseded_by is null);
+
+-- name: SupersedeReply :exec
+update public.messages m
+   set superseded_by = again.id, token_count = 0
+  from public.messages again
+ where m.id = sqlc.arg(in_place_of) and again.id = sqlc.arg(message_id) and again.reply_to = m.reply_to;
+
 -- name: ReadBuffer :many
 -- The newest messages after the brief, newest first; one index range whatever the chat's length. The place of
 -- the brief is a subquery, because as a join it would be looked at only after each message of the chat was read.
-select m.id, coalesce(m.reply_to, '00000000-0000-0000-0000-000000000000')::uuid as reply_to, m.seq, m.role, m.status, m.content, m.token_count, m.created_at
+select m.id, coalesce(m.reply_to, '00000000-0000-0000-0000-000000000000')::uuid as reply_to, m.seq, m.role, m.status,
+       (case when m.superseded_by is null then m.content else '' end)::text as content, m.token_count, m.created_at
   from public.messages m
  where m.chat_id = sqlc.arg(chat_id)
    and m.seq > (select b.covered_seq from public.conversation_briefs b where b.chat_id = sqlc.arg(chat_id))
@@ -46,51 +77,71 @@ select m.id, coalesce(m.reply_to, '00000000-0000-0000-0000-000000000000')::uuid 
  limit sqlc.arg(max_rows)::int;
 
 -- name: SaveReply :execrows
--- Also over a status that the sweep set meanwhile: the server that generates has the last word. And over
--- the same one, because a save is tried again when nobody knows whether it was committed.
+-- Also over an interruption that others declared meanwhile: the server that generates has the last word,
+-- unless the message was tried again. And over the same status, because a save is tried again when nobody
+-- knows whether it was committed.
 update public.messages
    set content = sqlc.arg(content), status = sqlc.arg(status), token_count = sqlc.arg(token_count),
        metadata = metadata || sqlc.arg(metadata)::jsonb, lease_until = null
- where id = sqlc.arg(id) and status in ('streaming', 'interrupted', sqlc.arg(status));
+ where id = sqlc.arg(id) and superseded_by is null and status in ('streaming', 'interrupted', sqlc.arg(status));
 
 -- name: FindReply :many
--- One reply of a chat, or its latest. At most one row. The coalesce is within a select of its own, because
+-- One reply of a chat, or its latest. At most one row. Of one that is running, the text is what was recorded
+-- of it from a place on. The coalesce is within a select of its own, because
 -- under row level security Postgres would not look for a bare one in an index.
-select m.id, coalesce(m.reply_to, '00000000-0000-0000-0000-000000000000')::uuid as reply_to, m.status, m.content, m.metadata
+select m.id, coalesce(m.reply_to, '00000000-0000-0000-0000-000000000000')::uuid as reply_to, m.status, m.metadata,
+       (case when m.status = 'streaming' then coalesce((
+         select string_agg(d.delta, '' order by d.start_char) from public.message_deltas d
+          where d.message_id = m.id and d.start_char >= sqlc.arg(from_char)::int), '') else m.content end)::text as content
   from public.messages m
  where m.id = (select coalesce(sqlc.narg(message_id)::uuid, (
          select l.id from public.messages l where l.chat_id = sqlc.arg(chat_id) and l.role = 'assistant' order by l.seq desc limit 1)))
    and m.chat_id = sqlc.arg(chat_id) and m.role = 'assistant';
 
 -- name: RequestCancel :exec
-update public.messages set cancel_requested = true
- where id = sqlc.arg(message_id) and status = 'streaming';
+-- The notification is a hint: whoever generates looks at the row.
+with asked as (
+  update public.messages set cancel_requested = true
+   where id = sqlc.arg(message_id) and status = 'streaming'
+  returning id)
+select pg_notify('throughline_cancels', asked.id::text) from asked;
 
--- name: RenewLeases :many
--- For all users at once, so as the server itself. Returns what somebody asked to stop.
-with renewed as (
-  update public.messages
-     set lease_until = now() + make_interval(secs => sqlc.arg(lease_seconds)::float8)
-   where id = any(sqlc.arg(message_ids)::uuid[]) and status = 'streaming'
-  returning id, cancel_requested)
-select id from renewed where cancel_requested;
+-- name: CancelRequested :many
+-- As the server itself, for the replies that it generates.
+select id from public.messages
+ where id = any(sqlc.arg(message_ids)::uuid[]) and status = 'streaming' and cancel_requested;
+
+-- name: RenewLeases :exec
+-- For all users at once, so as the server itself.
+update public.messages
+   set lease_until = now() + make_interval(secs => sqlc.arg(lease_seconds)::float8)
+ where id = any(sqlc.arg(message_ids)::uuid[]) and status = 'streaming';
 
 -- name: InterruptAbandonedReplies :many
 -- Replies whose server was not heard of for longer than its lease, and those that were never anybody's (SQL
--- by hand) after a minute. As the server itself.
+-- by hand) after a minute. A lease that ran out while Postgres was down says nothing: its owner gets a
+-- moment to renew it. What was recorded of the reply becomes its text. As the server itself.
 with abandoned as (
   select m.id from public.messages m
    where m.status = 'streaming' and coalesce(m.lease_until, m.updated_at + interval '1 minute') < now()
-   limit 1000 for update skip locked)
+     and (pg_postmaster_start_time() < m.lease_until or pg_postmaster_start_time() < now() - interval '10 seconds')
+   limit 1000 for update skip locked),
+spent as (
+  delete from public.message_deltas d using abandoned where d.message_id = abandoned.id
+  returning d.message_id, d.start_char, d.delta),
+said as (
+  select spent.message_id, string_agg(spent.delta, '' order by spent.start_char) as content from spent group by spent.message_id)
 update public.messages m
-   set status = 'interrupted', lease_until = null
-  from abandoned
+   set status = case when m.cancel_requested then 'cancelled' else 'interrupted' end, lease_until = null,
+       content = coalesce(said.content, '')
+  from abandoned left join said on said.message_id = abandoned.id
  where m.id = abandoned.id
-returning m.id, m.chat_id;
+returning m.id;
 
 -- name: ReadRange :many
 -- Messages of a chat after one seq and up to another, oldest first.
-select m.id, coalesce(m.reply_to, '00000000-0000-0000-0000-000000000000')::uuid as reply_to, m.seq, m.role, m.status, m.content, m.token_count, m.created_at
+select m.id, coalesce(m.reply_to, '00000000-0000-0000-0000-000000000000')::uuid as reply_to, m.seq, m.role, m.status,
+       (case when m.superseded_by is null then m.content else '' end)::text as content, m.token_count, m.created_at
   from public.messages m
  where m.chat_id = sqlc.arg(chat_id) and m.seq > sqlc.arg(after_seq) and m.seq <= sqlc.arg(up_to_seq)
  order by m.seq

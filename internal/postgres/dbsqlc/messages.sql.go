@@ -13,10 +13,37 @@ import (
 	"github.com/google/uuid"
 )
 
+const CancelRequested = `-- name: CancelRequested :many
+select id from public.messages
+ where id = any($1::uuid[]) and status = 'streaming' and cancel_requested
+`
+
+// As the server itself, for the replies that it generates.
+func (q *Queries) CancelRequested(ctx context.Context, messageIds []uuid.UUID) ([]uuid.UUID, error) {
+	rows, err := q.db.Query(ctx, CancelRequested, messageIds)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []uuid.UUID
+	for rows.Next() {
+		var id uuid.UUID
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const FindEarlierTurn = `-- name: FindEarlierTurn :many
-select u.id, u.chat_id, u.content, coalesce(a.id, '00000000-0000-0000-0000-000000000000')::uuid as reply_id
+select u.id, u.chat_id, u.content, coalesce(a.id, '00000000-0000-0000-0000-000000000000')::uuid as reply_id,
+       coalesce(a.status, '')::text as reply_status
   from public.messages u
-  left join lateral (select m.id from public.messages m
+  left join lateral (select m.id, m.status from public.messages m
                       where m.chat_id = u.chat_id and m.seq > u.seq and m.reply_to = u.id
                       order by m.seq desc limit 1) a on true
  where u.user_id = $1 and u.client_message_id = $2
@@ -28,10 +55,11 @@ type FindEarlierTurnParams struct {
 }
 
 type FindEarlierTurnRow struct {
-	ID      uuid.UUID
-	ChatID  uuid.UUID
-	Content string
-	ReplyID uuid.UUID
+	ID          uuid.UUID
+	ChatID      uuid.UUID
+	Content     string
+	ReplyID     uuid.UUID
+	ReplyStatus string
 }
 
 // The message that the client sent before with the same id, and the latest reply to it. At most one row.
@@ -49,6 +77,7 @@ func (q *Queries) FindEarlierTurn(ctx context.Context, arg FindEarlierTurnParams
 			&i.ChatID,
 			&i.Content,
 			&i.ReplyID,
+			&i.ReplyStatus,
 		); err != nil {
 			return nil, err
 		}
@@ -61,14 +90,18 @@ func (q *Queries) FindEarlierTurn(ctx context.Context, arg FindEarlierTurnParams
 }
 
 const FindReply = `-- name: FindReply :many
-select m.id, coalesce(m.reply_to, '00000000-0000-0000-0000-000000000000')::uuid as reply_to, m.status, m.content, m.metadata
+select m.id, coalesce(m.reply_to, '00000000-0000-0000-0000-000000000000')::uuid as reply_to, m.status, m.metadata,
+       (case when m.status = 'streaming' then coalesce((
+         select string_agg(d.delta, '' order by d.start_char) from public.message_deltas d
+          where d.message_id = m.id and d.start_char >= $1::int), '') else m.content end)::text as content
   from public.messages m
- where m.id = (select coalesce($1::uuid, (
-         select l.id from public.messages l where l.chat_id = $2 and l.role = 'assistant' order by l.seq desc limit 1)))
-   and m.chat_id = $2 and m.role = 'assistant'
+ where m.id = (select coalesce($2::uuid, (
+         select l.id from public.messages l where l.chat_id = $3 and l.role = 'assistant' order by l.seq desc limit 1)))
+   and m.chat_id = $3 and m.role = 'assistant'
 `
 
 type FindReplyParams struct {
+	FromChar  int
 	MessageID uuid.NullUUID
 	ChatID    uuid.UUID
 }
@@ -77,14 +110,15 @@ type FindReplyRow struct {
 	ID       uuid.UUID
 	ReplyTo  uuid.UUID
 	Status   string
-	Content  string
 	Metadata json.RawMessage
+	Content  string
 }
 
-// One reply of a chat, or its latest. At most one row. The coalesce is within a select of its own, because
+// One reply of a chat, or its latest. At most one row. Of one that is running, the text is what was recorded
+// of it from a place on. The coalesce is within a select of its own, because
 // under row level security Postgres would not look for a bare one in an index.
 func (q *Queries) FindReply(ctx context.Context, arg FindReplyParams) ([]FindReplyRow, error) {
-	rows, err := q.db.Query(ctx, FindReply, arg.MessageID, arg.ChatID)
+	rows, err := q.db.Query(ctx, FindReply, arg.FromChar, arg.MessageID, arg.ChatID)
 	if err != nil {
 		return nil, err
 	}
@@ -96,8 +130,8 @@ func (q *Queries) FindReply(ctx context.Context, arg FindReplyParams) ([]FindRep
 			&i.ID,
 			&i.ReplyTo,
 			&i.Status,
-			&i.Content,
 			&i.Metadata,
+			&i.Content,
 		); err != nil {
 			return nil, err
 		}
@@ -131,6 +165,43 @@ func (q *Queries) FindRunningReply(ctx context.Context, chatID uuid.UUID) ([]uui
 		return nil, err
 	}
 	return items, nil
+}
+
+const InsertAgain = `-- name: InsertAgain :execrows
+insert into public.messages (id, chat_id, user_id, role, content, status, reply_to, token_count, metadata, lease_until)
+select $1::uuid, u.chat_id, u.user_id, 'assistant', '', 'streaming', u.id, 0, $2::jsonb,
+       now() + make_interval(secs => $3::float8)
+  from public.messages u
+ where u.id = $4 and u.chat_id = $5
+   and not exists (select from public.messages m where m.chat_id = u.chat_id and m.status = 'streaming')
+   and exists (select from public.messages m
+                where m.id = $6 and m.reply_to = u.id and m.status in ('failed', 'interrupted') and m.superseded_by is null)
+`
+
+type InsertAgainParams struct {
+	MessageID     uuid.UUID
+	ReplyMetadata json.RawMessage
+	LeaseSeconds  float64
+	UserMessageID uuid.UUID
+	ChatID        uuid.UUID
+	InPlaceOf     uuid.UUID
+}
+
+// Another reply to a message that was stored before: only when the one that failed is still its latest and
+// no reply is running.
+func (q *Queries) InsertAgain(ctx context.Context, arg InsertAgainParams) (int64, error) {
+	result, err := q.db.Exec(ctx, InsertAgain,
+		arg.MessageID,
+		arg.ReplyMetadata,
+		arg.LeaseSeconds,
+		arg.UserMessageID,
+		arg.ChatID,
+		arg.InPlaceOf,
+	)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
 }
 
 const InsertTurn = `-- name: InsertTurn :execrows
@@ -186,34 +257,37 @@ const InterruptAbandonedReplies = `-- name: InterruptAbandonedReplies :many
 with abandoned as (
   select m.id from public.messages m
    where m.status = 'streaming' and coalesce(m.lease_until, m.updated_at + interval '1 minute') < now()
-   limit 1000 for update skip locked)
+     and (pg_postmaster_start_time() < m.lease_until or pg_postmaster_start_time() < now() - interval '10 seconds')
+   limit 1000 for update skip locked),
+spent as (
+  delete from public.message_deltas d using abandoned where d.message_id = abandoned.id
+  returning d.message_id, d.start_char, d.delta),
+said as (
+  select spent.message_id, string_agg(spent.delta, '' order by spent.start_char) as content from spent group by spent.message_id)
 update public.messages m
-   set status = 'interrupted', lease_until = null
-  from abandoned
+   set status = case when m.cancel_requested then 'cancelled' else 'interrupted' end, lease_until = null,
+       content = coalesce(said.content, '')
+  from abandoned left join said on said.message_id = abandoned.id
  where m.id = abandoned.id
-returning m.id, m.chat_id
+returning m.id
 `
 
-type InterruptAbandonedRepliesRow struct {
-	ID     uuid.UUID
-	ChatID uuid.UUID
-}
-
 // Replies whose server was not heard of for longer than its lease, and those that were never anybody's (SQL
-// by hand) after a minute. As the server itself.
-func (q *Queries) InterruptAbandonedReplies(ctx context.Context) ([]InterruptAbandonedRepliesRow, error) {
+// by hand) after a minute. A lease that ran out while Postgres was down says nothing: its owner gets a
+// moment to renew it. What was recorded of the reply becomes its text. As the server itself.
+func (q *Queries) InterruptAbandonedReplies(ctx context.Context) ([]uuid.UUID, error) {
 	rows, err := q.db.Query(ctx, InterruptAbandonedReplies)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []InterruptAbandonedRepliesRow
+	var items []uuid.UUID
 	for rows.Next() {
-		var i InterruptAbandonedRepliesRow
-		if err := rows.Scan(&i.ID, &i.ChatID); err != nil {
+		var id uuid.UUID
+		if err := rows.Scan(&id); err != nil {
 			return nil, err
 		}
-		items = append(items, i)
+		items = append(items, id)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
@@ -222,7 +296,8 @@ func (q *Queries) InterruptAbandonedReplies(ctx context.Context) ([]InterruptAba
 }
 
 const ReadBuffer = `-- name: ReadBuffer :many
-select m.id, coalesce(m.reply_to, '00000000-0000-0000-0000-000000000000')::uuid as reply_to, m.seq, m.role, m.status, m.content, m.token_count, m.created_at
+select m.id, coalesce(m.reply_to, '00000000-0000-0000-0000-000000000000')::uuid as reply_to, m.seq, m.role, m.status,
+       (case when m.superseded_by is null then m.content else '' end)::text as content, m.token_count, m.created_at
   from public.messages m
  where m.chat_id = $1
    and m.seq > (select b.covered_seq from public.conversation_briefs b where b.chat_id = $1)
@@ -286,7 +361,8 @@ func (q *Queries) ReadBuffer(ctx context.Context, arg ReadBufferParams) ([]ReadB
 }
 
 const ReadRange = `-- name: ReadRange :many
-select m.id, coalesce(m.reply_to, '00000000-0000-0000-0000-000000000000')::uuid as reply_to, m.seq, m.role, m.status, m.content, m.token_count, m.created_at
+select m.id, coalesce(m.reply_to, '00000000-0000-0000-0000-000000000000')::uuid as reply_to, m.seq, m.role, m.status,
+       (case when m.superseded_by is null then m.content else '' end)::text as content, m.token_count, m.created_at
   from public.messages m
  where m.chat_id = $1 and m.seq > $2 and m.seq <= $3
  order by m.seq
@@ -347,24 +423,32 @@ func (q *Queries) ReadRange(ctx context.Context, arg ReadRangeParams) ([]ReadRan
 }
 
 const ReleaseAbandonedReplies = `-- name: ReleaseAbandonedReplies :exec
-update public.messages
-   set status = 'interrupted', lease_until = null
- where chat_id = $1 and status = 'streaming' and coalesce(lease_until, updated_at + interval '1 minute') < now()
+with abandoned as (
+  select m.id from public.messages m
+   where m.chat_id = $1 and m.status = 'streaming'
+     and coalesce(m.lease_until, m.updated_at + interval '1 minute') < now()
+     and (pg_postmaster_start_time() < m.lease_until or pg_postmaster_start_time() < now() - interval '10 seconds')
+     for update),
+spent as (
+  delete from public.message_deltas d using abandoned where d.message_id = abandoned.id
+  returning d.message_id, d.start_char, d.delta)
+update public.messages m
+   set status = case when m.cancel_requested then 'cancelled' else 'interrupted' end, lease_until = null,
+       content = coalesce((select string_agg(spent.delta, '' order by spent.start_char) from spent where spent.message_id = m.id), '')
+  from abandoned
+ where m.id = abandoned.id
 `
 
-// A reply whose server died must not block its chat until the sweep comes by.
+// A reply whose server died must not block its chat until somebody comes by. See InterruptAbandonedReplies.
 func (q *Queries) ReleaseAbandonedReplies(ctx context.Context, chatID uuid.UUID) error {
 	_, err := q.db.Exec(ctx, ReleaseAbandonedReplies, chatID)
 	return err
 }
 
-const RenewLeases = `-- name: RenewLeases :many
-with renewed as (
-  update public.messages
-     set lease_until = now() + make_interval(secs => $1::float8)
-   where id = any($2::uuid[]) and status = 'streaming'
-  returning id, cancel_requested)
-select id from renewed where cancel_requested
+const RenewLeases = `-- name: RenewLeases :exec
+update public.messages
+   set lease_until = now() + make_interval(secs => $1::float8)
+ where id = any($2::uuid[]) and status = 'streaming'
 `
 
 type RenewLeasesParams struct {
@@ -372,32 +456,21 @@ type RenewLeasesParams struct {
 	MessageIds   []uuid.UUID
 }
 
-// For all users at once, so as the server itself. Returns what somebody asked to stop.
-func (q *Queries) RenewLeases(ctx context.Context, arg RenewLeasesParams) ([]uuid.UUID, error) {
-	rows, err := q.db.Query(ctx, RenewLeases, arg.LeaseSeconds, arg.MessageIds)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []uuid.UUID
-	for rows.Next() {
-		var id uuid.UUID
-		if err := rows.Scan(&id); err != nil {
-			return nil, err
-		}
-		items = append(items, id)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
+// For all users at once, so as the server itself.
+func (q *Queries) RenewLeases(ctx context.Context, arg RenewLeasesParams) error {
+	_, err := q.db.Exec(ctx, RenewLeases, arg.LeaseSeconds, arg.MessageIds)
+	return err
 }
 
 const RequestCancel = `-- name: RequestCancel :exec
-update public.messages set cancel_requested = true
- where id = $1 and status = 'streaming'
+with asked as (
+  update public.messages set cancel_requested = true
+   where id = $1 and status = 'streaming'
+  returning id)
+select pg_notify('throughline_cancels', asked.id::text) from asked
 `
 
+// The notification is a hint: whoever generates looks at the row.
 func (q *Queries) RequestCancel(ctx context.Context, messageID uuid.UUID) error {
 	_, err := q.db.Exec(ctx, RequestCancel, messageID)
 	return err
@@ -407,7 +480,7 @@ const SaveReply = `-- name: SaveReply :execrows
 update public.messages
    set content = $1, status = $2, token_count = $3,
        metadata = metadata || $4::jsonb, lease_until = null
- where id = $5 and status in ('streaming', 'interrupted', $2)
+ where id = $5 and superseded_by is null and status in ('streaming', 'interrupted', $2)
 `
 
 type SaveReplyParams struct {
@@ -418,8 +491,9 @@ type SaveReplyParams struct {
 	ID         uuid.UUID
 }
 
-// Also over a status that the sweep set meanwhile: the server that generates has the last word. And over
-// the same one, because a save is tried again when nobody knows whether it was committed.
+// Also over an interruption that others declared meanwhile: the server that generates has the last word,
+// unless the message was tried again. And over the same status, because a save is tried again when nobody
+// knows whether it was committed.
 func (q *Queries) SaveReply(ctx context.Context, arg SaveReplyParams) (int64, error) {
 	result, err := q.db.Exec(ctx, SaveReply,
 		arg.Content,
@@ -432,4 +506,21 @@ func (q *Queries) SaveReply(ctx context.Context, arg SaveReplyParams) (int64, er
 		return 0, err
 	}
 	return result.RowsAffected(), nil
+}
+
+const SupersedeReply = `-- name: SupersedeReply :exec
+update public.messages m
+   set superseded_by = again.id, token_count = 0
+  from public.messages again
+ where m.id = $1 and again.id = $2 and again.reply_to = m.reply_to
+`
+
+type SupersedeReplyParams struct {
+	InPlaceOf uuid.UUID
+	MessageID uuid.UUID
+}
+
+func (q *Queries) SupersedeReply(ctx context.Context, arg SupersedeReplyParams) error {
+	_, err := q.db.Exec(ctx, SupersedeReply, arg.InPlaceOf, arg.MessageID)
+	return err
 }

@@ -1,0 +1,124 @@
+package chat
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/arcoscribe/throughline/internal/memory"
+	"github.com/arcoscribe/throughline/streaming"
+)
+
+// next reads one piece of text.
+func next(t *testing.T, reply *Reply) string {
+	t.Helper()
+	chunk, err := reply.Next(t.Context())
+	if err != nil || chunk.End != nil {
+		t.Fatalf("%+v, %v", chunk, err)
+	}
+	return string(chunk.Text)
+}
+
+// A reply that another server generates is read as it is recorded: when a notification comes, at once.
+func TestFollowersReadWhatIsRecorded(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.Listening(true)
+		elsewhere := storedReply(memory.StatusStreaming, "Größe")
+		w.store.put(elsewhere)
+		whole, rest := w.resume(t, elsewhere.ChatID, nil), w.resume(t, elsewhere.ChatID, &Cursor{After: 7})
+		if got := next(t, whole); got != "Größe" {
+			t.Errorf("%q", got)
+		}
+		synctest.Wait()
+		looks := 0
+		w.store.finding(func(context.Context) error { looks++; return nil })
+		elsewhere.Content = "Größe ist 🎻 alles."
+		w.store.put(elsewhere)
+		begin := time.Now()
+		w.RepliesChanged(elsewhere.MessageID)
+		if got, missing := next(t, whole), next(t, rest); got != " ist 🎻 alles." || missing != "st 🎻 alles." {
+			t.Errorf("%q, %q", got, missing)
+		}
+		if waited := time.Since(begin); waited != 0 || looks != 1 {
+			t.Errorf("read after %s with %d looks", waited, looks)
+		}
+		elsewhere.Status = memory.StatusComplete
+		w.store.put(elsewhere)
+		w.RepliesChanged()
+		if _, end := ended(t, whole); end.Completed == nil || end.Completed.ContentLength != 18 {
+			t.Errorf("%+v", end)
+		}
+		if _, end := ended(t, rest); end.Completed == nil {
+			t.Errorf("%+v", end)
+		}
+	})
+}
+
+// Notifications may be lost, so a follower looks now and then all the same.
+func TestLostNotificationsAreMadeUpFor(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.Listening(true)
+		elsewhere := storedReply(memory.StatusStreaming, "")
+		w.store.put(elsewhere)
+		reply := w.resume(t, elsewhere.ChatID, nil)
+		synctest.Wait()
+		elsewhere.Content = "Nobody told."
+		w.store.put(elsewhere)
+		begin := time.Now()
+		if got := next(t, reply); got != "Nobody told." || time.Since(begin) > lookAnyway {
+			t.Errorf("%q after %s", got, time.Since(begin))
+		}
+	})
+}
+
+// One reader that leaves does not take the other's follower along.
+func TestFollowersAreShared(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		elsewhere := storedReply(memory.StatusStreaming, "One")
+		w.store.put(elsewhere)
+		stays, leaves := w.resume(t, elsewhere.ChatID, nil), w.resume(t, elsewhere.ChatID, nil)
+		leaves.Close()
+		if len(w.followers) != 1 {
+			t.Errorf("%d followers", len(w.followers))
+		}
+		elsewhere.Status, elsewhere.Content = memory.StatusComplete, "One two."
+		w.store.put(elsewhere)
+		if text, end := ended(t, stays); text != "One two." || end.Completed == nil {
+			t.Errorf("%q, %+v", text, end)
+		}
+		synctest.Wait()
+		if len(w.followers) != 0 {
+			t.Errorf("%d followers of a reply that has ended", len(w.followers))
+		}
+	})
+}
+
+// A Postgres that stays away ends the waiting, but not the reply: its reader can come again.
+func TestFollowersGiveUpWithoutAnEnd(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		elsewhere := storedReply(memory.StatusStreaming, "So far")
+		w.store.put(elsewhere)
+		reply := w.resume(t, elsewhere.ChatID, nil)
+		w.store.finding(func(context.Context) error { return errReset })
+		begin := time.Now()
+		if got := next(t, reply); got != "So far" {
+			t.Errorf("%q", got)
+		}
+		if _, err := reply.Next(t.Context()); !errors.Is(err, streaming.ErrBroken) {
+			t.Errorf("%v", err)
+		}
+		if waited := time.Since(begin); waited < w.SavePatience || waited > w.SavePatience+5*time.Second {
+			t.Errorf("given up after %s", waited)
+		}
+	})
+}
