@@ -10,6 +10,7 @@ insert into public.messages (id, chat_id, user_id, role, content) values
   (pg_temp.id('message of A'), pg_temp.id('chat of A'), pg_temp.id('A'), 'user', 'hello'),
   (pg_temp.id('message of B'), pg_temp.id('chat of B'), pg_temp.id('B'), 'user', 'hello');
 delete from public.conversation_briefs where chat_id = pg_temp.id('chat without a brief');
+insert into public.message_deltas (message_id, user_id, start_char, delta) select id, user_id, 0, 'so far' from public.messages;
 insert into public.conversation_brief_revisions
   (chat_id, user_id, version, kind, seq_from, seq_to, turns, input_tokens, output_tokens, prompt_mode, prompt_ref, model, duration_ms, input_sha256)
 select id, user_id, 1, 'fold', 1, 1, 1, 1, 1, 'inline', 'summary@1', 'm', 1, '' from public.chats where title in ('hers', 'his');
@@ -68,6 +69,17 @@ insert into matrix values
                                                                                   'denied', 'denied', 'denied', '1',      'denied', 'denied', 'denied'),
   ($$delete from public.conversation_brief_revisions where chat_id = pg_temp.id('chat of A')$$,
                                                                                   'denied', 'denied', 'denied', '1',      'denied', 'denied', 'denied'),
+
+  -- The server records as itself, for all users at once; as a user it reads, and tidies up.
+  ($$select from public.message_deltas$$,                                         'denied', 'denied', 'denied', '2',      '1',      '1',      '0'),
+  ($$select from public.message_deltas where message_id = pg_temp.id('message of A')$$,
+                                                                                  'denied', 'denied', 'denied', '1',      '1',      '0',      '0'),
+  ($$insert into public.message_deltas (message_id, user_id, start_char, delta)
+     values (pg_temp.id('message of A'), pg_temp.id('A'), 6, 'x')$$,              'denied', 'denied', 'denied', '1',      'denied', 'denied', 'denied'),
+  ($$update public.message_deltas set delta = 'x' where message_id = pg_temp.id('message of A')$$,
+                                                                                  'denied', 'denied', 'denied', '1',      'denied', 'denied', 'denied'),
+  ($$delete from public.message_deltas where message_id = pg_temp.id('message of A')$$,
+                                                                                  'denied', 'denied', 'denied', '1',      '1',      '0',      '0'),
 
   ($$truncate public.chats cascade$$,                                             'denied', 'denied', 'denied', '0',      'denied', 'denied', 'denied');
 

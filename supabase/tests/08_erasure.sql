@@ -10,6 +10,9 @@ insert into public.messages (chat_id, role, content) values (pg_temp.id('second'
 insert into public.conversation_brief_revisions
   (chat_id, user_id, version, kind, seq_from, seq_to, turns, global_summary, input_tokens, output_tokens, prompt_mode, prompt_ref, model, duration_ms, input_sha256)
 select id, user_id, 1, 'fold', 1, 1, 1, 'summary', 1, 1, 'inline', 'summary@1', 'm', 1, '' from public.chats;
+-- What running replies have said so far.
+insert into public.message_deltas (message_id, user_id, start_char, delta)
+select id, user_id, 0, 'so far' from public.messages where seq = 1;
 update public.conversation_briefs set covered_seq = 500, version = 1,
   pending_tokens = (select sum(token_count) from public.messages m where m.chat_id = conversation_briefs.chat_id and m.seq > 500),
   pending_turns = 250
@@ -32,12 +35,12 @@ begin
   return array_to_string(found, ', ');
 end
 $$;
-select is(pg_temp.left_of('A'), 'chats 2, conversation_brief_revisions 2, conversation_briefs 2, messages 1001', 'A has rows everywhere');
+select is(pg_temp.left_of('A'), 'chats 2, conversation_brief_revisions 2, conversation_briefs 2, message_deltas 2, messages 1001', 'A has rows everywhere');
 
 -- One chat.
 select is(pg_temp.attempt('A', $$delete from public.chats where id = pg_temp.id('second')$$), '1', 'A may delete a chat from the phone');
 delete from public.chats where id = pg_temp.id('second');
-select is(pg_temp.left_of('A'), 'chats 1, conversation_brief_revisions 1, conversation_briefs 1, messages 1000', 'the chat''s rows are gone');
+select is(pg_temp.left_of('A'), 'chats 1, conversation_brief_revisions 1, conversation_briefs 1, message_deltas 1, messages 1000', 'the chat''s rows are gone');
 
 -- The account, as the auth server deletes it: with its own role, which has no right to any table of ours.
 select is(has_table_privilege('supabase_auth_admin', 'public.chats', 'delete'), false, 'the auth server has no right to our tables');
@@ -63,11 +66,12 @@ select pg_temp.may_be_auth_server() as may_be_auth_server \gset
   select skip('postgres may not become supabase_auth_admin here', 1);
 \endif
 select is((select count(*) from auth.users where id = pg_temp.id('A')), 0::bigint, 'the account is gone');
-select is(pg_temp.left_of('A'), 'chats 0, conversation_brief_revisions 0, conversation_briefs 0, messages 0', 'nothing of A is left');
-select is(pg_temp.left_of('B'), 'chats 1, conversation_brief_revisions 1, conversation_briefs 1, messages 1', 'everything of B is');
+select is(pg_temp.left_of('A'), 'chats 0, conversation_brief_revisions 0, conversation_briefs 0, message_deltas 0, messages 0', 'nothing of A is left');
+select is(pg_temp.left_of('B'), 'chats 1, conversation_brief_revisions 1, conversation_briefs 1, message_deltas 1, messages 1', 'everything of B is');
+-- All but one by a foreign key; message_deltas, which cannot afford one, by a trigger on messages.
 select is_empty(
   $$select c.oid::regclass, a.attname from pg_class c join pg_attribute a on a.attrelid = c.oid
-     where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p') and a.attname = 'user_id'
+     where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p') and a.attname = 'user_id' and c.relname <> 'message_deltas'
        and not exists (select from pg_constraint f where f.conrelid = c.oid and f.contype = 'f' and f.confrelid = 'auth.users'::regclass
                           and f.conkey = array[a.attnum] and f.confdeltype = 'c')$$,
   'every user_id goes with its account');

@@ -1,0 +1,140 @@
+package postgres
+
+import (
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"github.com/arcoscribe/throughline/internal/chat"
+	"github.com/arcoscribe/throughline/internal/fold"
+	"github.com/arcoscribe/throughline/internal/memory"
+)
+
+// fail ends a turn's reply as failed, with what was said until then.
+func (b *bed) fail(turn chat.NewTurn, said string) {
+	b.t.Helper()
+	reply := finished(turn, said)
+	reply.Status = memory.StatusFailed
+	if saved, err := b.turns.SaveReply(b.t.Context(), b.user, reply); err != nil || !saved {
+		b.t.Fatalf("save: %v, %v", saved, err)
+	}
+}
+
+// again is the turn that tries another one again.
+func again(turn chat.NewTurn) chat.NewTurn {
+	turn.NewChat, turn.InPlaceOf, turn.MessageID = false, turn.MessageID, uuid.New()
+	return turn
+}
+
+func TestAFailedTurnIsTriedAgain(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	b.newChat(2)
+	first := firstTurn("What is a fugue?")
+	first.ClientMessageID = uuid.New()
+	b.start(first)
+	b.fail(first, "A fugue is a mistaken thing")
+	found, err := b.turns.StartTurn(t.Context(), b.user, first)
+	if err != nil || found.Started || found.Earlier == nil || found.Earlier.Status != memory.StatusFailed {
+		t.Fatalf("%+v, %v", found, err)
+	}
+
+	second := again(first)
+	started := b.start(second)
+	for _, m := range started.Buffer {
+		if strings.Contains(m.Content, "fugue") {
+			t.Errorf("the prompt would hold %q", m.Content)
+		}
+	}
+	b.reply(second, "A fugue is a piece in several voices.")
+	if n := ask[int](b, "select count(*) from messages where chat_id = $1 and role = 'user'", first.ChatID); n != 1 {
+		t.Errorf("%d user rows", n)
+	}
+	old := ask[string](b, "select superseded_by || ' ' || token_count || ' ' || content || ' ' || status from messages where id = $1", first.MessageID)
+	if want := second.MessageID.String() + " 0 A fugue is a mistaken thing failed"; old != want {
+		t.Errorf("the old reply is %q, want %q", old, want)
+	}
+	b.checkCounters()
+
+	found, err = b.turns.StartTurn(t.Context(), b.user, first)
+	if err != nil || found.Earlier == nil || found.Earlier.MessageID != second.MessageID || found.Earlier.Status != memory.StatusComplete {
+		t.Errorf("%+v, %v", found.Earlier, err)
+	}
+	if saved, err := b.turns.SaveReply(t.Context(), b.user, finished(first, "Too late.")); err != nil || saved {
+		t.Errorf("a superseded reply was saved: %v, %v", saved, err)
+	}
+}
+
+// Many that try at once start one reply; a reply that runs, another turn, or an end that is none to be
+// tried again stands in the way.
+func TestTryingAgainIsDoneOnce(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	first := firstTurn("What is a fugue?")
+	first.ClientMessageID = uuid.New()
+	b.start(first)
+	if started, err := b.turns.StartTurn(t.Context(), b.user, again(first)); err != nil || started.Started {
+		t.Errorf("over a running reply: %+v, %v", started, err)
+	}
+	b.fail(first, "")
+	var all sync.WaitGroup
+	var mu sync.Mutex
+	var won []chat.NewTurn
+	for range 20 {
+		all.Go(func() {
+			turn := again(first)
+			started, err := b.turns.StartTurn(t.Context(), b.user, turn)
+			mu.Lock()
+			defer mu.Unlock()
+			switch {
+			case err != nil:
+				t.Error(err)
+			case started.Started:
+				won = append(won, turn)
+			case started.Earlier == nil || started.Earlier.MessageID == first.MessageID && started.Running == uuid.Nil:
+				t.Errorf("neither started nor found: %+v", started)
+			}
+		})
+	}
+	all.Wait()
+	if len(won) != 1 {
+		t.Fatalf("%d replies were started", len(won))
+	}
+	b.reply(won[0], "In voices.")
+	if started, err := b.turns.StartTurn(t.Context(), b.user, again(won[0])); err != nil || started.Started {
+		t.Errorf("over a complete reply: %+v, %v", started, err)
+	}
+	if started, err := b.turns.StartTurn(t.Context(), b.newUser(), again(first)); err != nil || started.Started {
+		t.Errorf("as a stranger: %+v, %v", started, err)
+	}
+}
+
+// A failed reply whose words are in the brief already makes the brief stale: it is written anew without.
+func TestTryingAgainTakesTheOldWordsOutOfTheBrief(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	first := firstTurn("What is a fugue?")
+	first.ClientMessageID = uuid.New()
+	b.start(first)
+	b.fail(first, "A mistaken thing")
+	b.mustCommit(b.claim(first.ChatID, fold.KindFold))
+	second := again(first)
+	b.start(second)
+	b.reply(second, "In voices.")
+	if brief := b.brief(first.ChatID); !brief.Stale {
+		t.Errorf("%+v", brief)
+	}
+	lease := fold.Lease{Token: uuid.New(), Duration: 1e9}
+	snapshot, _, err := b.briefs.Claim(t.Context(), first.ChatID, fold.KindRebuild, lease, func(fold.Snapshot) bool { return true })
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range snapshot.Messages {
+		if strings.Contains(m.Content, "mistaken") {
+			t.Errorf("the rebuild would read %q", m.Content)
+		}
+	}
+	b.checkCounters()
+}

@@ -1,0 +1,214 @@
+package postgres
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/arcoscribe/throughline/internal/chat"
+	"github.com/arcoscribe/throughline/internal/memory"
+)
+
+// said is the next piece of a turn's reply.
+func (b *bed) said(turn chat.NewTurn, startChar int, text string) chat.Delta {
+	return chat.Delta{MessageID: turn.MessageID, UserID: b.user.UserID, StartChar: startChar, Text: text}
+}
+
+func (b *bed) record(said []chat.Delta, ended ...uuid.UUID) {
+	b.t.Helper()
+	if err := b.turns.RecordDeltas(b.t.Context(), said, ended); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// find reads a turn's reply from a place on.
+func (b *bed) find(turn chat.NewTurn, from int) chat.StoredReply {
+	b.t.Helper()
+	stored, ok, err := b.turns.FindReply(b.t.Context(), b.user, turn.ChatID, turn.MessageID, from)
+	if err != nil || !ok {
+		b.t.Fatalf("find: %v, %v", ok, err)
+	}
+	return stored
+}
+
+func (b *bed) deltas() int {
+	b.t.Helper()
+	return ask[int](b, "select count(*) from message_deltas")
+}
+
+func TestRecordedDeltasAreReadFromAPlaceOn(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	one, two := firstTurn("One."), firstTurn("Two.")
+	b.start(one)
+	b.start(two)
+	b.record([]chat.Delta{b.said(one, 0, "Größe "), b.said(two, 0, "Other.")})
+	b.record([]chat.Delta{b.said(one, 6, "ist 🎻 ")})
+	b.record([]chat.Delta{b.said(one, 6, "ist 🎻 "), b.said(one, 12, "alles.")}) // the one before is sent again
+	for from, want := range map[int]string{0: "Größe ist 🎻 alles.", 6: "ist 🎻 alles.", 12: "alles.", 18: "", 1000: ""} {
+		if got := b.find(one, from); got.Content != want || got.Status != memory.StatusStreaming {
+			t.Errorf("from %d: %+v", from, got)
+		}
+	}
+	b.reply(one, "Größe ist 🎻 alles.")
+	if got := b.find(one, 12); got.Content != "Größe ist 🎻 alles." {
+		t.Errorf("a stored reply is %q", got.Content)
+	}
+	b.record(nil, one.MessageID)
+	if n := b.deltas(); n != 1 {
+		t.Errorf("%d deltas are left, want the other reply's", n)
+	}
+}
+
+// Nothing is recorded for a reply that has ended, is another user's, or is not there.
+func TestDeltasOfWhatIsNotRunning(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	running, over := firstTurn("One."), firstTurn("Two.")
+	b.start(running)
+	b.start(over)
+	b.reply(over, "Done.")
+	forged := b.said(running, 0, "Forged.")
+	forged.UserID = b.newUser().UserID
+	b.record([]chat.Delta{forged, b.said(over, 0, "Late."), b.said(firstTurn("Three."), 0, "Nobody's.")})
+	if n := b.deltas(); n != 0 {
+		t.Errorf("%d deltas were recorded", n)
+	}
+}
+
+// Another user reads nothing, and whoever deletes a chat deletes what its running reply said.
+func TestDeltasBelongToTheirChat(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	turn, other := firstTurn("One."), firstTurn("Two.")
+	b.start(turn)
+	b.start(other)
+	b.record([]chat.Delta{b.said(turn, 0, "Secret."), b.said(other, 0, "Stays.")})
+	stranger := b.newUser()
+	err := b.inTxAs(stranger, func(tx pgx.Tx) error {
+		var n int
+		if err := tx.QueryRow(t.Context(), "select count(*) from message_deltas").Scan(&n); err != nil || n != 0 {
+			t.Errorf("a stranger sees %d deltas, %v", n, err)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.exec("delete from chats where id = $1", turn.ChatID)
+	if n := b.deltas(); n != 1 {
+		t.Errorf("%d deltas are left", n)
+	}
+}
+
+// A server that died leaves what it recorded, as the text of an interrupted reply; one that was asked to
+// stop before, a cancelled reply.
+func TestAbandonedRepliesKeepWhatWasRecorded(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]func(*bed, chat.NewTurn){
+		"by whoever looks": func(b *bed, _ chat.NewTurn) {
+			if n, err := b.turns.InterruptAbandoned(b.t.Context()); err != nil || n != 2 {
+				b.t.Errorf("%d interrupted, %v", n, err)
+			}
+		},
+		"by the next message": func(b *bed, turn chat.NewTurn) {
+			b.start(turnIn(turn.ChatID, "Are you there?"))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBed(t)
+			turn, stopped := firstTurn("One."), firstTurn("Two.")
+			b.start(turn)
+			b.start(stopped)
+			if err := b.turns.RequestCancel(t.Context(), b.user, stopped.MessageID); err != nil {
+				t.Fatal(err)
+			}
+			b.record([]chat.Delta{b.said(turn, 0, "Half of "), b.said(stopped, 0, "Enough.")})
+			b.record([]chat.Delta{b.said(turn, 8, "a reply")})
+			b.exec("update messages set lease_until = clock_timestamp() where status = 'streaming'")
+			end(b, turn)
+			if got := b.find(turn, 0); got.Status != memory.StatusInterrupted || got.Content != "Half of a reply" {
+				t.Errorf("%+v", got)
+			}
+			if tokens := ask[int](b, "select token_count from messages where id = $1", turn.MessageID); tokens == 0 {
+				t.Error("the text counts no tokens")
+			}
+			b.start(turnIn(stopped.ChatID, "Go on."))
+			if got := b.find(stopped, 0); got.Status != memory.StatusCancelled || got.Content != "Enough." {
+				t.Errorf("%+v", got)
+			}
+			if n := b.deltas(); n != 0 {
+				t.Errorf("%d deltas are left", n)
+			}
+			b.checkCounters()
+		})
+	}
+}
+
+// A lease that ran out before Postgres was up says nothing about its server, which could not renew it.
+func TestLeasesAreNotLostToARestart(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	turn := firstTurn("One.")
+	b.start(turn)
+	b.exec("update messages set lease_until = pg_postmaster_start_time() - interval '1 second' where id = $1", turn.MessageID)
+	grace := ask[bool](b, "select pg_postmaster_start_time() > now() - interval '9 seconds'")
+	n, err := b.turns.InterruptAbandoned(t.Context())
+	if want := map[bool]int{true: 0, false: 1}[grace]; err != nil || n != want && grace {
+		t.Errorf("%d interrupted, %v; within the grace: %v", n, err, grace)
+	}
+	b.exec("update messages set lease_until = clock_timestamp() where id = $1", turn.MessageID)
+	if n, err := b.turns.InterruptAbandoned(t.Context()); err != nil || n > 1 {
+		t.Errorf("%d interrupted, %v", n, err)
+	}
+	if got := b.find(turn, 0); got.Status != memory.StatusInterrupted {
+		t.Errorf("%+v", got)
+	}
+}
+
+// The sweep removes what a server left that died between storing a reply and tidying up.
+func TestStrayDeltasAreDeleted(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	running, over := firstTurn("One."), firstTurn("Two.")
+	b.start(running)
+	b.start(over)
+	b.record([]chat.Delta{b.said(running, 0, "Here."), b.said(over, 0, "Spent.")})
+	b.reply(over, "Spent.")
+	b.exec("insert into message_deltas (message_id, user_id, start_char, delta) values (gen_random_uuid(), $1, 0, 'x')", b.user.UserID)
+	n, err := NewMaintenance(b.pool, b.limits).DeleteStrayDeltas(t.Context())
+	if err != nil || n != 2 || b.deltas() != 1 {
+		t.Errorf("%d deleted, %d left, %v", n, b.deltas(), err)
+	}
+}
+
+// A thousand replies in one batch, which needs several notifications.
+func TestManyRepliesAreRecordedAtOnce(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	const many = 450
+	var said []chat.Delta
+	for range many {
+		turn := firstTurn("One.")
+		b.start(turn)
+		said = append(said, b.said(turn, 0, strings.Repeat("x", 100)))
+	}
+	audience := b.listen(b.db.DSN)
+	b.record(said)
+	heard := map[uuid.UUID]bool{}
+	for len(heard) < many {
+		select {
+		case id := <-audience.replies:
+			heard[id] = true
+		case <-time.After(patience):
+			t.Fatalf("heard of %d replies", len(heard))
+		}
+	}
+	if n := b.deltas(); n != many {
+		t.Errorf("%d deltas", n)
+	}
+}
