@@ -48,6 +48,7 @@ func (s *Service) join(user auth.Principal, stored StoredReply) *follower {
 			return f
 		}
 		s.followers[stored.MessageID] = f
+		s.Metrics.FollowedReplies.Inc()
 		s.following.Go(func() { s.keepUp(ctx, f) })
 	}
 	f.readers++
@@ -67,6 +68,7 @@ func (s *Service) dismiss(f *follower) {
 	f.cancel()
 	if s.followers[f.reply.MessageID] == f {
 		delete(s.followers, f.reply.MessageID)
+		s.Metrics.FollowedReplies.Dec()
 	}
 }
 
@@ -163,4 +165,8 @@ func (f *follower) lookNow() {
 // Listening tells whether notifications come. Until it is told so, the service looks for itself.
 func (s *Service) Listening(now bool) {
 	s.listening.Store(now)
+	s.Metrics.Listening.Set(0)
+	if now {
+		s.Metrics.Listening.Set(1)
+	}
 }

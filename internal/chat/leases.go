@@ -76,6 +76,7 @@ func (s *Service) interruptAbandoned(ctx context.Context) {
 	case err != nil:
 		s.Logger.LogAttrs(ctx, slog.LevelDebug, "abandoned replies not looked for", slog.Any("error", err))
 	case ended > 0:
+		s.Metrics.Swept.WithLabelValues("message").Add(float64(ended))
 		s.Logger.LogAttrs(ctx, slog.LevelWarn, "replies of a server that is gone were interrupted", slog.Int("replies", ended))
 	}
 }

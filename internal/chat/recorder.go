@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/arcoscribe/throughline/internal/metrics"
 	"github.com/google/uuid"
 )
 
@@ -16,6 +17,7 @@ import (
 type recorder struct {
 	store    Store
 	logger   *slog.Logger
+	metrics  *metrics.Metrics
 	interval time.Duration
 	timeout  time.Duration // of one batch
 
@@ -95,8 +97,9 @@ func (r *recorder) record(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, r.timeout)
 	defer cancel()
 	waited := !r.unsent.empty() // then so did what was said meanwhile
+	began := time.Now()
 	err := r.store.RecordDeltas(ctx, next.deltas, next.ended)
-	r.report(ctx, err)
+	r.report(ctx, time.Since(began), err)
 	r.unsent = batch{}
 	if err != nil {
 		r.unsent = next
@@ -126,7 +129,12 @@ func (r *recorder) collect() batch {
 }
 
 // report tells of the first failure and of the recovery, not of each try in between.
-func (r *recorder) report(ctx context.Context, err error) {
+func (r *recorder) report(ctx context.Context, took time.Duration, err error) {
+	if err == nil {
+		r.metrics.RecordDuration.Observe(took.Seconds())
+	} else {
+		r.metrics.RecordFailures.Inc()
+	}
 	switch {
 	case err != nil && !r.failing:
 		r.logger.LogAttrs(ctx, slog.LevelWarn, "running replies not recorded", slog.Any("error", err))

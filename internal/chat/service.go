@@ -93,7 +93,7 @@ func New(config Config) *Service {
 		followers: make(map[uuid.UUID]*follower),
 		stops:     make(chan struct{}, 1),
 		recorder: &recorder{
-			store: config.Store, logger: config.Logger, interval: config.RecordInterval, timeout: config.SaveTimeout,
+			store: config.Store, logger: config.Logger, metrics: config.Metrics, interval: config.RecordInterval, timeout: config.SaveTimeout,
 			wake: make(chan struct{}, 1),
 		},
 	}

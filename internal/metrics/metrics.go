@@ -29,6 +29,15 @@ type Metrics struct {
 	// RunningReplies are generations in flight in this process.
 	RunningReplies prometheus.Gauge
 
+	// FollowedReplies are running replies of other servers that are read here.
+	FollowedReplies prometheus.Gauge
+	// Listening is 1 while notifications of other servers come, 0 while they are looked for.
+	Listening prometheus.Gauge
+	// RecordDuration is one batch of what running replies said, from this process to Postgres.
+	RecordDuration prometheus.Histogram
+	// RecordFailures counts batches that failed, and were sent again.
+	RecordFailures prometheus.Counter
+
 	// Tokens by purpose (reply, fold) and direction (input, cached, output), as the model reported.
 	Tokens *prometheus.CounterVec
 	// DroppedTurns counts turns that were neither in the brief nor in the prompt, per reply.
@@ -44,7 +53,7 @@ type Metrics struct {
 	GateRefusals *prometheus.CounterVec
 	// PromptFallbacks counts changes from the hosted summary prompt to the inline one.
 	PromptFallbacks prometheus.Counter
-	// Swept counts what the sweep repaired, by what (message, job, lease, fold, rebuild).
+	// Swept counts what was repaired after others, by what (message, delta, job, lease, fold, rebuild).
 	Swept *prometheus.CounterVec
 }
 
@@ -64,6 +73,10 @@ func New() *Metrics {
 		FirstDelta:       auto.NewHistogramVec(histogram("time_to_first_delta_seconds", "From the arrival of a message to the first text of its reply.", slow), []string{"model_variant"}),
 		Replies:          auto.NewCounterVec(counter("replies_total", "Replies by model variant and final status."), []string{"model_variant", "status"}),
 		RunningReplies:   auto.NewGauge(gauge("running_replies", "Generations in flight in this process.")),
+		FollowedReplies:  auto.NewGauge(gauge("followed_replies", "Running replies of other servers that are read here.")),
+		Listening:        auto.NewGauge(gauge("listening", "1 while notifications of other servers come.")),
+		RecordDuration:   auto.NewHistogram(histogram("record_duration_seconds", "One batch of what running replies said, stored.", fast)),
+		RecordFailures:   auto.NewCounter(counter("record_failures_total", "Batches of what running replies said that failed and were sent again.")),
 		Tokens:           auto.NewCounterVec(counter("tokens_total", "Tokens by purpose and direction, as the model reported."), []string{"purpose", "direction"}),
 		DroppedTurns:     auto.NewCounter(counter("dropped_turns_total", "Turns that were neither in the brief nor in the prompt of a reply.")),
 		TruncatedPrompts: auto.NewCounter(counter("truncated_prompts_total", "Prompts whose brief or tail had to be cut.")),
@@ -71,7 +84,7 @@ func New() *Metrics {
 		FoldDuration:     auto.NewHistogramVec(histogram("fold_duration_seconds", "One fold from plan to commit.", slow), []string{"kind"}),
 		GateRefusals:     auto.NewCounterVec(counter("gate_refusals_total", "Summaries that the gate refused, by reason."), []string{"reason"}),
 		PromptFallbacks:  auto.NewCounter(counter("summary_prompt_fallbacks_total", "Changes from the hosted summary prompt to the inline one.")),
-		Swept:            auto.NewCounterVec(counter("swept_total", "What the sweep repaired."), []string{"what"}),
+		Swept:            auto.NewCounterVec(counter("swept_total", "What was repaired after others."), []string{"what"}),
 	}
 }
 
