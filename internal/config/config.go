@@ -22,6 +22,8 @@ type Config struct {
 	DatabaseURL       string
 	DatabaseDirectURL string
 	HTTPAddr          string
+	// CORSOrigins are origins of web apps as browsers name them, or "*" alone; empty for none.
+	CORSOrigins []string
 
 	SupabaseURL       string
 	SupabaseJWTSecret string
@@ -77,6 +79,7 @@ func Parse(lookup func(string) (string, bool), dev bool) (Config, error) {
 		DatabaseURL:       r.dsn("DATABASE_URL"),
 		DatabaseDirectURL: r.dsn("DATABASE_DIRECT_URL"),
 		HTTPAddr:          r.address("HTTP_ADDR", "127.0.0.1:8080"),
+		CORSOrigins:       r.origins("CORS_ORIGINS", defaultOrigins(dev)),
 		SupabaseURL:       strings.TrimRight(r.url("SUPABASE_URL"), "/"),
 		SupabaseJWTSecret: r.text("SUPABASE_JWT_SECRET", ""),
 		SupabaseSecretKey: r.text("SUPABASE_SECRET_KEY", r.text("SUPABASE_SERVICE_ROLE_KEY", "")),
@@ -140,6 +143,14 @@ func defaultFormat(dev bool) string {
 		return "text"
 	}
 	return "json"
+}
+
+// defaultOrigins lets the pages of any development server in; a token is needed all the same.
+func defaultOrigins(dev bool) string {
+	if dev {
+		return anyOrigin
+	}
+	return ""
 }
 
 // checkTogether finds values that are wrong only beside others.

@@ -3,15 +3,15 @@
 // server-sent events or JSON, and decides nothing about either.
 //
 // A request passes, from the outside in: request id, access log and metrics, recovery from panics,
-// the access token, the user's rate limit, the body, and then chat. Only what chat returned as a
+// CORS, the access token, the user's rate limit, the body, and then chat. Only what chat returned as a
 // *fault.Error is told to the caller; every other failure is "internal", and its cause is in the log.
 //
-// A stream belongs to its client alone. When the client goes away or reads too slowly, copying stops
-// and nothing else does: the reply goes on in package chat and is stored.
+// A stream is written in our own protocol or in that of Vercel's AI SDK, as its client asks. It belongs
+// to that client alone: when the client goes away or reads too slowly, copying stops and nothing else
+// does. The reply goes on in package chat and is stored.
 //
-// What is not here: CORS (a native app does not need it; a web client is served through the app's own
-// origin or a proxy that adds it), compression (it holds back streams), TLS, and timeouts for
-// reading headers, which belong to the http.Server around [Server.Handler].
+// What is not here: compression (it holds back streams), TLS, and timeouts for reading headers, which
+// belong to the http.Server around [Server.Handler].
 //
 // Echo is used for routing and for nothing else, and no other package imports it.
 package httpapi

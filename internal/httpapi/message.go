@@ -114,21 +114,19 @@ func (b *messageBody) chatID() (uuid.UUID, error) {
 	return id, nil
 }
 
-// send hands the message to chat and answers with its reply, as events or as one object.
+// send hands the message to chat and answers with its reply, as events or as one object. A protocol
+// that is named is one of events, so that it counts for more than the Accept header.
 func (s *Server) send(c echo.Context, chatID uuid.UUID, body *firstMessageBody) error {
 	user := principal(c)
-	message := chat.Message{ChatID: chatID, Content: body.Content, Metadata: body.Metadata, Sources: body.sources()}
-	if body.ModelVariant != nil {
-		message.Variant = *body.ModelVariant
-	}
-	var err error
-	if message.ClientMessageID, err = body.clientMessageID(c.Request().Header, user.UserID); err != nil {
+	message, err := body.message(c.Request().Header, chatID, user.UserID)
+	if err != nil {
 		return err
 	}
-	if message.Resume, err = lastEventID(c.Request().Header); err != nil {
+	protocol, err := namedProtocol(c.Request())
+	if err != nil {
 		return err
 	}
-	whole := prefersJSON(c.Request().Header.Values(echo.HeaderAccept))
+	whole := protocol == "" && prefersJSON(c.Request().Header.Values(echo.HeaderAccept))
 	if whole && message.Resume != nil && !message.Resume.End {
 		message.Resume = nil // one object is the whole reply, wherever its reader had stopped
 	}
@@ -144,7 +142,20 @@ func (s *Server) send(c echo.Context, chatID uuid.UUID, body *firstMessageBody) 
 	if whole {
 		return s.answerWhole(c, reply, place)
 	}
-	return s.answerEvents(c, reply, place)
+	return s.answerEvents(c, reply, place, protocol)
+}
+
+// message is what the body and the headers say together.
+func (b *firstMessageBody) message(header http.Header, chatID, user uuid.UUID) (chat.Message, error) {
+	message := chat.Message{ChatID: chatID, Content: b.Content, Variant: deref(b.ModelVariant), Metadata: b.Metadata, Sources: b.sources()}
+	var err error
+	if message.ClientMessageID, err = b.clientMessageID(header, user); err != nil {
+		return chat.Message{}, err
+	}
+	if message.Resume, err = lastEventID(header); err != nil {
+		return chat.Message{}, err
+	}
+	return message, nil
 }
 
 func (b *firstMessageBody) sources() []memory.Source {

@@ -20,7 +20,8 @@ const (
 keeps a memory of the conversation.
 
 Sending is idempotent by ` + "`client_message_id`" + `. A stream that broke off goes on with GET, from the id of the
-last event the client has seen. Every failed request is answered with the schema Error, and every answer carries X-Request-Id.`
+last event the client has seen. A stream is written in our own protocol or, where a client asks for it, in that of
+Vercel's AI SDK. Every failed request is answered with the schema Error, and every answer carries X-Request-Id.`
 )
 
 // openAPIDocument makes the description of the API (OpenAPI 3.1): schemas by reflection from the
@@ -165,12 +166,13 @@ func headers() object {
 		"X-Request-Id":     object{"description": "Names the request in the server's log; the client's own id when it sent a usable one.", "required": true, "schema": text},
 		"Retry-After":      object{"description": "Whole seconds after which trying again makes sense.", "required": true, "schema": object{"type": "integer", "minimum": 1}},
 		"WWW-Authenticate": object{"description": "Always Bearer.", "required": true, "schema": object{"const": "Bearer"}},
+		headerUIStream:     protocolHeader(),
 	}
 }
 
 func parameters() object {
 	text := object{"type": "string"}
-	return object{
+	all := object{
 		"ChatID": object{"name": "chat_id", "in": "path", "required": true, "schema": object{"type": "string", "format": "uuid"}},
 		"LastEventID": object{
 			"name": headerLastEventID, "in": "header", "description": "The id of the last event that the client has seen: `<message id>:<characters>`, or `<message id>:end`.",
@@ -185,7 +187,9 @@ func parameters() object {
 			"schema": object{"type": "string", "minLength": 1, "maxLength": maxIdempotencyKey},
 		},
 		"Accept": object{
-			"name": "Accept", "in": "header", "description": "application/json asks for the whole reply as one object; anything else means events.", "schema": text,
+			"name": "Accept", "in": "header", "description": "application/json asks for the whole reply as one object, unless a protocol is named; anything else means events.", "schema": text,
 		},
 	}
+	maps.Copy(all, protocolParameters())
+	return all
 }

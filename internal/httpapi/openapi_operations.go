@@ -34,7 +34,7 @@ func operations() []operation {
 }
 
 func messageOperations() []operation {
-	sent := []string{"Accept", "IdempotencyKey", "LastEventID"}
+	sent := []string{"Accept", "Protocol", "UIStream", "IdempotencyKey", "LastEventID"}
 	replies := object{"200": replyAnswer(true), "204": answer("The place in Last-Event-ID is the end of the reply: nothing is left to send.", nil)}
 	return []operation{
 		{
@@ -53,9 +53,9 @@ func messageOperations() []operation {
 		{
 			method: http.MethodGet, path: "/v1/message/{chat_id}/stream", id: "resumeStream", tag: "messages", user: true,
 			summary: "Go on with a reply", description: "Sends what the client has not seen of a reply and follows it to its end. Without a place it follows what is running.",
-			parameters: []string{"ChatID", "LastEventID", "After"},
+			parameters: []string{"ChatID", "LastEventID", "After", "Protocol", "UIStream"},
 			answers:    object{"200": replyAnswer(false), "204": answer("Nothing is running, or the place is the end.", nil)},
-			errors:     concat(userErrors, []fault.Code{fault.BadRequest, fault.BadUUID, fault.ChatNotFound, fault.MessageNotFound, fault.OverRequestRateLimit}),
+			errors:     concat(userErrors, []fault.Code{fault.BadRequest, fault.BadUUID, fault.ChatNotFound, fault.MessageNotFound, fault.OverRequestRateLimit, fault.ShuttingDown}),
 		},
 		{
 			method: http.MethodPost, path: "/v1/message/{chat_id}/cancel", id: "cancelReply", tag: "messages", user: true,
@@ -109,21 +109,23 @@ func jsonAnswer(description, schema string) object {
 // word for the events within a body; x-item-schema stands where 3.2 has itemSchema.
 func replyAnswer(orWhole bool) object {
 	content := object{mediaEventStream: object{
-		"schema":        object{"type": "string", "description": "Server-sent events: message.started, any number of content.delta, and one terminal event (completion, message.failed or message.cancelled). Lines that begin with a colon are comments."},
-		"x-item-schema": schemaRef("StreamEvent"),
-		"example":       exampleStream(),
+		"schema":        object{"type": "string", "description": "Server-sent events. In our own protocol message.started, any number of content.delta, and one terminal event (completion, message.failed or message.cancelled); in the AI SDK's the events of UIMessageEvent and then [DONE]. Lines that begin with a colon are comments."},
+		"x-item-schema": object{"oneOf": []object{schemaRef("StreamEvent"), schemaRef(uiSchema)}},
+		"examples": object{
+			"events": object{"value": exampleStream(protocolEvents)}, "ui": object{"value": exampleStream(protocolUI)},
+		},
 	}}
 	if orWhole {
 		content[mediaJSON] = object{"schema": schemaRef("WholeReply")}
 	}
-	return answer("The reply.", content)
+	return answer("The reply.", content, headerUIStream)
 }
 
-// exampleStream is made by the encoder of the real streams, without the padding.
-func exampleStream() string {
+// exampleStream is a short reply, made by the encoder of the real streams, without the padding.
+func exampleStream(protocol protocol) string {
 	var out exampleWriter
 	chatID, messageID := uuid.MustParse(exampleChat), uuid.MustParse(exampleReply)
-	encoder := streaming.NewEncoder(&out, messageID)
+	encoder := protocol.encoder(&out, messageID)
 	_ = encoder.Started(streaming.Started{ChatID: chatID, UserMessageID: uuid.MustParse(exampleAsked), MessageID: messageID, ModelVariant: "arco"})
 	_ = encoder.Chunk(streaming.Chunk{Text: []byte("Slow scales.")})
 	_ = encoder.Chunk(streaming.Chunk{Offset: 12, End: &streaming.Terminal{Completed: &streaming.Completed{

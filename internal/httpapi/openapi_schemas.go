@@ -56,6 +56,7 @@ var sentences = map[string]string{ //nolint:gosec // these tokens are words of a
 	"Completion.content_length":       "Characters (Unicode code points) of the whole reply.",
 	"MessageFailed":                   "Terminal event: the reply broke off. What was said until then is stored.",
 	"MessageFailed.retryable":         "Whether sending the message again, as a new one, may succeed.",
+	"MessageFailed.content_length":    "Characters (Unicode code points) that are stored. After a crash a reader may have a few more.",
 	"MessageCancelled":                "Terminal event: somebody stopped the reply. What was said until then is stored.",
 	"WholeReply":                      "The reply as one object: what completion says, and the text.",
 	"MemoryReceipt":                   "What the reply remembered.",
@@ -87,6 +88,7 @@ func schemas() object {
 	property(all, "Error", "code", object{"type": "string", "enum": codes})
 	property(all, "MessageFailed", "code", object{"type": "string", "enum": codes})
 	all["StreamEvent"] = streamEvent()
+	all[uiSchema] = uiEvent()
 	all["Readiness"] = object{
 		"type": "object", "required": []string{"status"}, "properties": object{"status": object{"const": "ready"}}, "additionalProperties": true,
 	}

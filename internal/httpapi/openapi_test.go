@@ -200,5 +200,6 @@ func TestExamplesMatchTheirSchemas(t *testing.T) {
 			checkSchema(t, o.body, []byte(marshal(o.example)))
 		}
 	}
-	parseEvents(t, ":"+strings.Repeat(" ", 1024)+"\n\n"+exampleStream())
+	parseEvents(t, ":"+strings.Repeat(" ", 1024)+"\n\n"+exampleStream(protocolEvents))
+	parseUIStream(t, ":"+strings.Repeat(" ", 1024)+"\n\n"+exampleStream(protocolUI))
 }

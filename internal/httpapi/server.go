@@ -47,6 +47,9 @@ type Config struct {
 	MessagesPerMinute int
 	// MaxStreamsPerUser limits a user's open streams and running replies together; 0 for no limit.
 	MaxStreamsPerUser int
+	// CORSOrigins are the web pages that may use the API from a browser, such as
+	// "https://app.example.com"; "*" stands for all. Empty means none, which native apps do not mind.
+	CORSOrigins []string
 	// RiverUI is served at /river/ and below; nil for not at all. It looks after its own access.
 	RiverUI http.Handler
 	// PingInterval is the silence after which a stream gets a comment. Defaults to 15 s.
@@ -99,6 +102,9 @@ func (s *Server) routes() *echo.Echo {
 	e := echo.New()
 	e.HTTPErrorHandler = s.writeError
 	e.Use(s.observe, s.recoverPanic)
+	if len(s.config.CORSOrigins) > 0 {
+		e.Use(allowOrigins(s.config.CORSOrigins))
+	}
 
 	// No echo.Group: its middleware would turn 405 into 404.
 	e.POST("/v1/message/first", s.postFirstMessage, s.authenticate, s.limitMessages)

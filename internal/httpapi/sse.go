@@ -9,12 +9,11 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/arcoscribe/throughline/internal/chat"
-	"github.com/arcoscribe/throughline/streaming"
 )
 
 // answerEvents answers with the reply as server-sent events. Until the model accepted the call a
 // failure is an HTTP error; afterwards it is an event, and whatever goes wrong here only ends the copy.
-func (s *Server) answerEvents(c echo.Context, reply *chat.Reply, place *place) error {
+func (s *Server) answerEvents(c echo.Context, reply *chat.Reply, place *place, protocol protocol) error {
 	ended := false
 	defer func() { s.letGo(reply, ended, place) }()
 	liftDeadlines(c)
@@ -24,7 +23,11 @@ func (s *Server) answerEvents(c echo.Context, reply *chat.Reply, place *place) e
 	}
 	s.config.Metrics.OpenStreams.Inc()
 	defer s.config.Metrics.OpenStreams.Dec()
-	ended = s.stream(c, reply)
+	ended = s.stream(c, reply, protocol)
+	if !ended && protocol == protocolUI && c.Request().Context().Err() == nil {
+		// The AI SDK takes a stream without an ending for a whole reply unless its connection breaks.
+		panic(http.ErrAbortHandler)
+	}
 	return nil
 }
 
@@ -41,15 +44,16 @@ func (s *Server) waitOpen(ctx context.Context, reply *chat.Reply) error {
 }
 
 // stream writes the events and tells whether the terminal one was reached.
-func (s *Server) stream(c echo.Context, reply *chat.Reply) (ended bool) {
+func (s *Server) stream(c echo.Context, reply *chat.Reply, protocol protocol) (ended bool) {
 	header := c.Response().Header()
 	header.Set(echo.HeaderContentType, "text/event-stream; charset=utf-8")
 	header.Set(echo.HeaderCacheControl, "no-cache, no-transform")
 	header.Set("X-Accel-Buffering", "no")
+	protocol.header(header)
 	c.Response().WriteHeader(http.StatusOK)
 
 	out := newEventWriter(c.Response(), s.config.WriteTimeout)
-	encoder := streaming.NewEncoder(out, reply.Started.MessageID)
+	encoder := protocol.encoder(out, reply.Started.MessageID)
 	if encoder.Padding() != nil || encoder.Started(reply.Started) != nil {
 		return false
 	}
@@ -58,7 +62,7 @@ func (s *Server) stream(c echo.Context, reply *chat.Reply) (ended bool) {
 
 // copyEvents writes chunks as they come and a ping after each PingInterval of silence, and tells
 // whether the terminal event was reached. It ends early when the client is gone.
-func (s *Server) copyEvents(ctx context.Context, out *eventWriter, encoder *streaming.Encoder, reply *chat.Reply) (ended bool) {
+func (s *Server) copyEvents(ctx context.Context, out *eventWriter, encoder encoder, reply *chat.Reply) (ended bool) {
 	wait := s.config.PingInterval
 	for {
 		ended, err := copyFor(ctx, wait, encoder, reply)
@@ -78,13 +82,16 @@ func (s *Server) copyEvents(ctx context.Context, out *eventWriter, encoder *stre
 
 // copyFor copies until the terminal event or until the time is over, which is no error. There is one
 // timer for all chunks of that time, so that a chunk costs no allocation.
-func copyFor(ctx context.Context, wait time.Duration, encoder *streaming.Encoder, reply *chat.Reply) (ended bool, err error) {
+func copyFor(ctx context.Context, wait time.Duration, encoder encoder, reply *chat.Reply) (ended bool, err error) {
 	timed, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	for {
 		chunk, err := reply.Next(timed)
+		if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+			return false, nil
+		}
 		if err != nil {
-			return false, ctx.Err()
+			return false, err
 		}
 		if err := encoder.Chunk(chunk); err != nil {
 			return false, err

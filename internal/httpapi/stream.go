@@ -18,6 +18,10 @@ func (s *Server) getStream(c echo.Context) error {
 	if err != nil {
 		return err
 	}
+	protocol, err := namedProtocol(c.Request())
+	if err != nil {
+		return err
+	}
 	cursor, err := placeToResume(c.Request())
 	if err != nil {
 		return err
@@ -32,7 +36,7 @@ func (s *Server) getStream(c echo.Context) error {
 	if err != nil {
 		return nothingToStream(c, err)
 	}
-	return s.answerEvents(c, reply, place)
+	return s.answerEvents(c, reply, place, protocol)
 }
 
 func pathChatID(c echo.Context) (uuid.UUID, error) {

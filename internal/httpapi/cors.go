@@ -1,0 +1,33 @@
+package httpapi
+
+import (
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/labstack/echo/v4"
+	"github.com/labstack/echo/v4/middleware"
+)
+
+// preflightAge is how long a browser may remember what it was told. Browsers cap it themselves; Chromium
+// at two hours.
+const preflightAge = 2 * time.Hour
+
+// allowOrigins lets pages of these origins use the API: without it a browser keeps the answers,
+// errors included, from them. Only the API: River UI and the metrics are for no other page. Tokens
+// travel in a header that pages set themselves, so browsers need not be allowed to send cookies.
+func allowOrigins(origins []string) echo.MiddlewareFunc {
+	return middleware.CORSWithConfig(middleware.CORSConfig{
+		Skipper:      func(c echo.Context) bool { return !strings.HasPrefix(c.Request().URL.Path, "/v1/") },
+		AllowOrigins: origins,
+		AllowMethods: []string{
+			http.MethodGet, http.MethodPost, http.MethodDelete, http.MethodPatch, http.MethodPut, http.MethodOptions,
+		},
+		AllowHeaders: []string{
+			echo.HeaderAuthorization, echo.HeaderContentType, echo.HeaderAccept, headerLastEventID, headerIdempotencyKey,
+			echo.HeaderXRequestID, headerUIStream,
+		},
+		ExposeHeaders: []string{echo.HeaderXRequestID, echo.HeaderRetryAfter, headerUIStream},
+		MaxAge:        int(preflightAge.Seconds()),
+	})
+}

@@ -1,0 +1,300 @@
+package httpapi
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// uiEventRead is one event of a UI message stream as a reader gets it.
+type uiEventRead struct {
+	Type, ID, Delta, ErrorText, MessageID, FinishReason string
+	MessageMetadata                                     map[string]any
+}
+
+// parseUIStream checks the framing of a whole stream: the padding, one data line an event, the schema
+// of each, and the last line. It returns the events.
+func parseUIStream(t *testing.T, body string) []uiEventRead {
+	t.Helper()
+	padding, rest, _ := strings.Cut(body, "\n\n")
+	if !strings.HasPrefix(padding, ":") || len(padding) < 1024 || strings.Contains(padding, "\n") {
+		t.Fatalf("the stream does not begin with a comment of 1 KiB but with %q", padding[:min(len(padding), 60)])
+	}
+	rest, done := strings.CutSuffix(rest, "data: [DONE]\n\n")
+	if !done {
+		t.Errorf("the stream does not end with [DONE]: %q", rest[max(0, len(rest)-60):])
+	}
+	var events []uiEventRead
+	for block := range strings.SplitSeq(strings.TrimSuffix(rest, "\n\n"), "\n\n") {
+		if block == ": ping" {
+			continue
+		}
+		data, found := strings.CutPrefix(block, "data: ")
+		if !found || strings.ContainsAny(data, "\r\n") {
+			t.Fatalf("this is no event: %q", block)
+		}
+		checkSchema(t, uiSchema, []byte(data))
+		var event uiEventRead
+		if err := json.Unmarshal([]byte(data), &event); err != nil {
+			t.Fatal(err)
+		}
+		events = append(events, event)
+	}
+	return events
+}
+
+func (a answered) uiEvents(t *testing.T) []uiEventRead {
+	t.Helper()
+	if a.status != http.StatusOK || a.header.Get(headerUIStream) != "v1" || a.header.Get("Content-Type") != "text/event-stream; charset=utf-8" {
+		t.Fatalf("status %d, header %v: %s", a.status, a.header, a.body)
+	}
+	return parseUIStream(t, string(a.body))
+}
+
+// uiStory is the types of the events in order, with one text-delta for any number of them, and the text.
+func uiStory(events []uiEventRead) (story, text string) {
+	var types []string
+	for _, event := range events {
+		types = append(types, event.Type)
+		text += event.Delta
+	}
+	return strings.Join(slices.Compact(types), " "), text
+}
+
+const (
+	wholeStory  = "start text-start text-delta text-end finish"
+	brokenStory = "start text-start text-delta text-end message-metadata error"
+)
+
+func TestUIStreamIsAskedForByHeaderOrQuery(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, says(strings.SplitAfter(said, " ")...))
+	for _, ask := range []struct{ query, header, accept string }{
+		{"", "v1", "*/*"}, {"?protocol=ui", "", "text/event-stream"}, {"?protocol=ui", "v1", ""},
+		{"?protocol=ui", "v0", "application/json"}, {"", "v1", "application/json, text/plain, */*"},
+	} {
+		events := h.call(http.MethodPost, firstPath+ask.query, hello, "x-vercel-ai-ui-message-stream", ask.header, "Accept", ask.accept).uiEvents(t)
+		if story, text := uiStory(events); story != wholeStory || text != said {
+			t.Errorf("%v: %s: %q", ask, story, text)
+		}
+		start, finish := events[0], events[len(events)-1]
+		if start.MessageID == "" || start.MessageMetadata["message_id"] != start.MessageID || start.MessageMetadata["resumed"] != false {
+			t.Errorf("%v: started %+v", ask, start)
+		}
+		if finish.FinishReason != "stop" || finish.MessageMetadata["content_length"] != float64(len([]rune(said))) {
+			t.Errorf("%v: finished %+v", ask, finish)
+		}
+	}
+}
+
+func TestOurOwnEventsMayBeNamed(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, says("x"))
+	answer := h.call(http.MethodPost, firstPath+"?protocol=events", hello, headerUIStream, "v1", "Accept", "application/json")
+	if got := spoken(answer.events(t)); got != "x" || answer.header.Get(headerUIStream) != "" {
+		t.Errorf("said %q, %v", got, answer.header)
+	}
+}
+
+func TestUnknownProtocolIsRefusedBeforeAnythingHappens(t *testing.T) {
+	t.Parallel()
+	model := says("x")
+	h := newHarness(t, model)
+	stream := "/v1/message/" + uuid.NewString() + "/stream"
+	for _, ask := range []struct{ method, path, header string }{
+		{http.MethodPost, firstPath + "?protocol=data", ""}, {http.MethodPost, firstPath + "?protocol=", "v1"}, {http.MethodPost, firstPath + "?protocol=UI", ""},
+		{http.MethodPost, firstPath, "v2"}, {http.MethodPost, nextPath + "?protocol=sse", ""}, {http.MethodGet, stream + "?protocol=sse", ""},
+		{http.MethodGet, stream, "1"},
+	} {
+		body := ""
+		if ask.method == http.MethodPost {
+			body = hello
+		}
+		if strings.HasPrefix(ask.path, nextPath+"?") {
+			body = nextBody(uuid.New(), "a")
+		}
+		answer := h.call(ask.method, ask.path, body, headerUIStream, ask.header)
+		if answer.status != 400 || errorCode(answer.body) != "bad_request" {
+			t.Errorf("%v: %d %s", ask, answer.status, answer.body)
+		}
+	}
+	if n := model.calls.Load(); n != 0 {
+		t.Errorf("the model was called %d times", n)
+	}
+}
+
+func TestUIStreamIsResumed(t *testing.T) {
+	t.Parallel()
+	model := newConductor()
+	h := newHarness(t, model)
+	model.accept()
+	stream := h.open(h.request(http.MethodPost, firstPath, hello))
+	started := stream.event()
+	model.say("naïve ")
+	stream.event()
+	path := "/v1/message/" + started.data["chat_id"].(string) + "/stream"
+	live := h.open(h.request(http.MethodGet, path, "", headerUIStream, "v1")) // as the AI SDK's transport does
+	model.say("café")
+	model.finish()
+	if got := spoken(stream.rest()); got != "naïve café" {
+		t.Errorf("said %q", got)
+	}
+	if story, text := uiStory(live.restUI()); story != wholeStory || text != "naïve café" {
+		t.Errorf("live: %s: %q", story, text)
+	}
+	if nothing := h.call(http.MethodGet, path, "", headerUIStream, "v1"); nothing.status != 204 {
+		t.Errorf("nothing is running: %d", nothing.status)
+	}
+	messageID, _ := started.data["message_id"].(string)
+	for want, headers := range map[string][]string{"naïve café": {"Last-Event-ID", messageID + ":0"}, "café": {"Last-Event-ID", messageID + ":6"}} {
+		events := h.call(http.MethodGet, path+"?protocol=ui", "", headers...).uiEvents(t)
+		offset := float64(len([]rune("naïve café")) - len([]rune(want)))
+		if story, text := uiStory(events); story != wholeStory || text != want || events[0].MessageMetadata["offset"] != offset || events[0].MessageID != messageID {
+			t.Errorf("%v: %s: %q %+v", headers, story, text, events[0])
+		}
+	}
+	events := h.call(http.MethodGet, path+"?protocol=ui&after=10", "").uiEvents(t)
+	if story, _ := uiStory(events); story != "start finish" {
+		t.Errorf("after the last character: %s", story)
+	}
+}
+
+// until reads up to the block that holds a text.
+func (s *openStream) until(text string) {
+	s.t.Helper()
+	for {
+		if strings.Contains(s.next(), text) {
+			return
+		}
+	}
+}
+
+// restUI reads a UI message stream to its end.
+func (s *openStream) restUI() []uiEventRead {
+	s.t.Helper()
+	for s.read.Len() == 0 || !strings.HasSuffix(s.read.String(), "data: [DONE]\n\n") {
+		s.next()
+	}
+	return parseUIStream(s.t, s.read.String())
+}
+
+func TestUIStreamTellsOfAFailure(t *testing.T) {
+	t.Parallel()
+	model := newConductor()
+	h := newHarness(t, model)
+	model.accept()
+	model.say("half")
+	model.fail(errTimeout)
+	events := h.call(http.MethodPost, firstPath+"?protocol=ui", hello).uiEvents(t)
+	story, text := uiStory(events)
+	told, end := events[len(events)-2].MessageMetadata, events[len(events)-1]
+	if story != brokenStory || text != "half" || end.ErrorText != told["message"] || end.ErrorText == "" {
+		t.Errorf("%s: %q %+v", story, text, end)
+	}
+	if told["status"] != "failed" || told["code"] != "upstream_timeout" || told["retryable"] != true {
+		t.Errorf("told %v", told)
+	}
+}
+
+func TestUIStreamTellsOfAnInterruption(t *testing.T) {
+	t.Parallel()
+	model := newConductor()
+	h := newHarness(t, model)
+	model.accept()
+	stream := h.open(h.request(http.MethodPost, firstPath+"?protocol=ui", hello))
+	model.say("half")
+	stream.until("half")
+	h.closeChat()
+	events := stream.restUI()
+	story, _ := uiStory(events)
+	if told := events[len(events)-2].MessageMetadata; story != brokenStory || told["status"] != "interrupted" || told["retryable"] != true {
+		t.Errorf("%s: %v", story, told)
+	}
+}
+
+func TestUIStreamFailsWithAStatusBeforeTheModelAnswered(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, refuses(errOverloaded))
+	answer := h.call(http.MethodPost, firstPath+"?protocol=ui", hello)
+	if answer.status != 503 || answer.header.Get("Retry-After") == "" || answer.header.Get(headerUIStream) != "" {
+		t.Errorf("answered %d %v", answer.status, answer.header)
+	}
+}
+
+func TestUIStreamTellsOfACancellation(t *testing.T) {
+	t.Parallel()
+	model := newConductor()
+	h := newHarness(t, model)
+	model.accept()
+	model.say("one")
+	stream := h.open(h.request(http.MethodPost, firstPath+"?protocol=ui", hello))
+	stream.next() // the padding
+	chatID := regexp.MustCompile(`"chat_id":"([^"]+)"`).FindStringSubmatch(stream.next())[1]
+	stream.until("one")
+	h.call(http.MethodPost, "/v1/message/"+chatID+"/cancel", "")
+	events := stream.restUI()
+	story, text := uiStory(events)
+	told := events[len(events)-2].MessageMetadata
+	if story != "start text-start text-delta text-end message-metadata abort" || text != "one" || told["status"] != "cancelled" || told["content_length"] != 3.0 {
+		t.Errorf("%s: %q %v", story, text, told)
+	}
+}
+
+func TestUIStreamIsKeptOpen(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		model := newConductor()
+		h := newQuietHarness(t, model)
+		model.accept()
+		done := serve(h, h.request(http.MethodPost, firstPath+"?protocol=ui", hello))
+		time.Sleep(31 * time.Second)
+		model.finish()
+		body := (<-done).body.String()
+		if n := strings.Count(body, "\n: ping\n"); n != 2 {
+			t.Errorf("%d pings in %q", n, body)
+		}
+		if story, _ := uiStory(parseUIStream(t, body)); story != "start finish" {
+			t.Errorf("an empty reply: %s", story)
+		}
+	})
+}
+
+// brittleWriter is a client whose connection takes the beginning of a stream and no more.
+type brittleWriter struct {
+	recorder
+	takes int
+}
+
+func (w *brittleWriter) Write(p []byte) (int, error) {
+	if w.takes--; w.takes < 0 {
+		return 0, errors.New("the client does not read")
+	}
+	return w.recorder.Write(p)
+}
+
+// Where a stream cannot be brought to its end, its connection breaks: the AI SDK takes any other end
+// for that of the reply.
+func TestCutUIStreamIsNotTakenForAWholeReply(t *testing.T) {
+	t.Parallel()
+	for query, want := range map[string]bool{"?protocol=ui": true, "": false} {
+		h := newQuietHarness(t, says("one", "two", "three"))
+		if got := breaks(h, h.request(http.MethodPost, firstPath+query, hello)); got != want {
+			t.Errorf("%q: the connection breaks: %v", query, got)
+		}
+	}
+}
+
+// breaks tells whether a handler breaks the connection to a client that takes no more than the beginning.
+func breaks(h *harness, request *http.Request) (broken bool) {
+	defer func() { broken = recover() == http.ErrAbortHandler }() //nolint:errorlint // net/http compares it like this, too
+	h.server.Handler().ServeHTTP(&brittleWriter{recorder{header: http.Header{}}, 3}, request)
+	return false
+}

@@ -1,0 +1,216 @@
+package streaming
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+)
+
+const uiReplyID = "0193a1b2-0000-7000-8000-000000000003"
+
+func TestUIEventsToTheByte(t *testing.T) {
+	t.Parallel()
+	text := Chunk{Text: []byte("a \"b\"\\\r\n é 👋🏽 \u2028")}
+	for _, c := range []struct {
+		name string
+		send func(*UIEncoder) error
+		want []string // one Write each
+	}{
+		{"ping", (*UIEncoder).Ping, []string{": ping\n\n"}},
+		{"started", func(e *UIEncoder) error {
+			return e.Started(Started{ChatID: chatID, UserMessageID: questionID, MessageID: replyID, ModelVariant: "arco", Resumed: true, Offset: 7})
+		}, []string{`data: {"type":"start","messageId":"` + uiReplyID + `","messageMetadata":{"status":"streaming",` +
+			`"chat_id":"0193a1b2-0000-7000-8000-000000000001","user_message_id":"0193a1b2-0000-7000-8000-000000000002","message_id":"` + uiReplyID +
+			`","model_variant":"arco","resumed":true,"offset":7}}` + "\n\n"}},
+		{"text", func(e *UIEncoder) error { return errors.Join(e.Chunk(text), e.Chunk(text)) }, []string{
+			`data: {"type":"text-start","id":"text"}` + "\n\n" + `data: {"type":"text-delta","id":"text","delta":"a \"b\"\\\u000d\n é 👋🏽 ` + "\u2028" + `"}` + "\n\n",
+			`data: {"type":"text-delta","id":"text","delta":"a \"b\"\\\u000d\n é 👋🏽 ` + "\u2028" + `"}` + "\n\n",
+		}},
+		{"completed", ending(Terminal{Completed: &Completed{
+			MessageID: replyID, ChatID: chatID, FinishReason: "content_filter", ModelVariant: "arco",
+			Usage: Usage{InputTokens: 3, CachedTokens: 2, OutputTokens: 1}, ContentLength: 9, Memory: json.RawMessage(`{"brief_version":4}`),
+		}}), []string{`data: {"type":"finish","finishReason":"content-filter","messageMetadata":{"status":"complete","message_id":"` + uiReplyID +
+			`","chat_id":"0193a1b2-0000-7000-8000-000000000001","finish_reason":"content_filter","model_variant":"arco",` +
+			`"usage":{"input_tokens":3,"cached_tokens":2,"output_tokens":1},"content_length":9,"memory":{"brief_version":4}}}` + "\n\ndata: [DONE]\n\n"}},
+		{"failed", ending(Terminal{Failed: &Failed{MessageID: replyID, Code: "upstream_failed", Message: "It broke.", Retryable: true, ContentLength: 4}}),
+			[]string{`data: {"type":"message-metadata","messageMetadata":{"status":"failed","message_id":"` + uiReplyID +
+				`","code":"upstream_failed","message":"It broke.","retryable":true,"content_length":4}}` + "\n\n" +
+				`data: {"type":"error","errorText":"It broke."}` + "\n\ndata: [DONE]\n\n"}},
+		{"cancelled", ending(Terminal{Cancelled: &Cancelled{MessageID: replyID, ContentLength: 12}}),
+			[]string{`data: {"type":"message-metadata","messageMetadata":{"status":"cancelled","message_id":"` + uiReplyID + `","content_length":12}}` + "\n\n" +
+				`data: {"type":"abort"}` + "\n\ndata: [DONE]\n\n"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			var out wire
+			if err := c.send(NewUIEncoder(&out)); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(c.want, out.writes); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func ending(end Terminal) func(*UIEncoder) error {
+	return func(e *UIEncoder) error { return e.Chunk(Chunk{End: &end}) }
+}
+
+func TestUIPaddingIsTheSame(t *testing.T) {
+	t.Parallel()
+	var ours, theirs wire
+	if err := errors.Join(NewEncoder(&ours, replyID).Padding(), NewUIEncoder(&theirs).Padding()); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(ours.writes, theirs.writes); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// The words of a stored message's status, which an app compares to them.
+func TestUIStatusOfAFailure(t *testing.T) {
+	t.Parallel()
+	for code, want := range map[string]string{"interrupted": "interrupted", "upstream_timeout": "failed", "internal": "failed", "": "failed"} {
+		if got := uiFailure(&Failed{Code: code}); got != want {
+			t.Errorf("%q: %q, want %q", code, got, want)
+		}
+	}
+}
+
+// A word that the protocol does not know would break its readers.
+func TestUIFinishReasons(t *testing.T) {
+	t.Parallel()
+	for reason, want := range map[string]string{"stop": "stop", "length": "length", "content_filter": "content-filter", "": "other", "tired": "other"} {
+		if got := uiFinishReason(reason); got != want {
+			t.Errorf("%q: %q, want %q", reason, got, want)
+		}
+	}
+}
+
+// However a reply is cut into pieces, wherever a reader begins and however it ends: the events have
+// an order that the protocol's readers take, and the deltas make up the text.
+func TestUIStreamOfAnyReply(t *testing.T) {
+	t.Parallel()
+	endings := []Terminal{
+		done("stop"), {Cancelled: &Cancelled{}}, {Failed: &Failed{Code: "interrupted", Message: "It broke."}}, {Failed: &Failed{}},
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		var relay Relay
+		text := ""
+		for _, piece := range rapid.SliceOfN(rapid.String(), 0, 8).Draw(t, "pieces") {
+			relay.Append(piece)
+			text += strings.ToValidUTF8(piece, "\uFFFD")
+		}
+		relay.End(rapid.SampledFrom(endings).Draw(t, "end"))
+		after := rapid.IntRange(0, utf8.RuneCountInString(text)).Draw(t, "after")
+		got := readUI(t, encodeUI(t, &relay, after))
+		if want := string([]rune(text)[after:]); got != want {
+			t.Errorf("after %d of %q: %q", after, text, got)
+		}
+	})
+}
+
+func encodeUI(t *rapid.T, relay *Relay, after int) string {
+	var out wire
+	encoder := NewUIEncoder(&out)
+	reader := relay.Read(after)
+	defer reader.Close()
+	err := encoder.Started(Started{Offset: after})
+	for end := false; !end && err == nil; {
+		var chunk Chunk
+		if chunk, err = reader.Next(t.Context()); err == nil {
+			err = encoder.Chunk(chunk)
+		}
+		end = chunk.End != nil
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Join(out.writes, "")
+}
+
+// readUI reads a whole stream as strictly as the protocol's readers do, and returns the text.
+func readUI(t *rapid.T, stream string) string {
+	follows := map[string]string{ // what may come after what
+		"": "start", "start": "text-start finish message-metadata", "text-start": "text-delta", "text-delta": "text-delta text-end",
+		"text-end": "finish message-metadata", "message-metadata": "abort error", "finish": "[DONE]", "abort": "[DONE]", "error": "[DONE]",
+	}
+	last, text := "", ""
+	for block := range strings.SplitSeq(strings.TrimSuffix(stream, "\n\n"), "\n\n") {
+		data, found := strings.CutPrefix(block, "data: ")
+		if !found || strings.ContainsAny(data, "\r\n") {
+			t.Fatalf("this is no event: %q", block)
+		}
+		event := struct {
+			Type, ID, Delta string
+			ErrorText       *string
+		}{Type: data}
+		if data != "[DONE]" {
+			if err := json.Unmarshal([]byte(data), &event); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if !strings.Contains(" "+follows[last]+" ", " "+event.Type+" ") {
+			t.Fatalf("%q after %q", event.Type, last)
+		}
+		if strings.HasPrefix(event.Type, "text-") && event.ID != uiPart || event.Type == "error" && event.ErrorText == nil {
+			t.Errorf("a field is missing: %s", data)
+		}
+		last, text = event.Type, text+event.Delta
+	}
+	if last != "[DONE]" {
+		t.Errorf("the stream ends with %q", last)
+	}
+	return text
+}
+
+func TestEveryUIWriteReportsAGoneClient(t *testing.T) {
+	t.Parallel()
+	e := NewUIEncoder(goneWriter{})
+	end := done("stop")
+	for name, err := range map[string]error{
+		"padding": e.Padding(), "ping": e.Ping(), "started": e.Started(Started{}),
+		"delta": e.Chunk(Chunk{Text: []byte("secret words")}), "end": e.Chunk(Chunk{End: &end}),
+	} {
+		if !errors.Is(err, errGone) || strings.Contains(fmt.Sprint(err), "secret") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestBrokenReceiptIsAnErrorInAUIStream(t *testing.T) {
+	t.Parallel()
+	err := NewUIEncoder(io.Discard).Chunk(Chunk{End: &Terminal{Completed: &Completed{Memory: json.RawMessage("{")}}})
+	if err == nil || !strings.Contains(err.Error(), "finish") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// The hot path of every UI message stream: no allocation once the buffer has grown.
+//
+//nolint:paralleltest // allocations are counted for the whole process
+func TestUIDeltaAllocatesNothing(t *testing.T) {
+	encoder := NewUIEncoder(io.Discard)
+	if allocs := testing.AllocsPerRun(100, func() { _ = encoder.Chunk(benchmarkDelta) }); allocs != 0 {
+		t.Errorf("%v allocations per delta", allocs)
+	}
+}
+
+func BenchmarkEncodeUIDelta(b *testing.B) {
+	encoder := NewUIEncoder(io.Discard)
+	b.ReportAllocs()
+	b.SetBytes(int64(len(benchmarkDelta.Text)))
+	for b.Loop() {
+		if err := encoder.Chunk(benchmarkDelta); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
