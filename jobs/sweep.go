@@ -17,8 +17,9 @@ import (
 type Maintenance interface {
 	// InterruptAbandonedReplies ends replies whose server died.
 	InterruptAbandonedReplies(ctx context.Context) (int, error)
-	// DeleteStrayDeltas removes what was recorded of replies that are not running any more.
-	DeleteStrayDeltas(ctx context.Context) (int, error)
+	// DeleteStrayDeltas removes what was recorded of replies that are not running any more. young is how
+	// long their server may take to do so itself.
+	DeleteStrayDeltas(ctx context.Context, young time.Duration) (int, error)
 	// ReviveDeadFolds makes the jobs of workers that died available again; young is how long a job may
 	// run before it must have taken its lease.
 	ReviveDeadFolds(ctx context.Context, young time.Duration) (jobs, leases int, err error)
@@ -49,6 +50,10 @@ type sweepWorker struct {
 	youngFold   time.Duration
 }
 
+// youngDeltas is how long a server may take to remove what it recorded of a reply that ended: its next
+// batch does.
+const youngDeltas = 10 * time.Second
+
 func (*sweepWorker) Timeout(*river.Job[SweepBriefs]) time.Duration { return sweepTimeout }
 
 // Work does each repair whatever became of the others.
@@ -56,7 +61,7 @@ func (w *sweepWorker) Work(ctx context.Context, _ *river.Job[SweepBriefs]) error
 	var swept Swept
 	var errs [4]error
 	swept.Messages, errs[0] = w.maintenance.InterruptAbandonedReplies(ctx)
-	swept.Deltas, errs[1] = w.maintenance.DeleteStrayDeltas(ctx)
+	swept.Deltas, errs[1] = w.maintenance.DeleteStrayDeltas(ctx, youngDeltas)
 	swept.Jobs, swept.Leases, errs[2] = w.maintenance.ReviveDeadFolds(ctx, w.youngFold)
 	swept.Folds, swept.Rebuilds, errs[3] = w.insertDue(ctx)
 	w.report(ctx, swept)

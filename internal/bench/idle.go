@@ -3,4 +3,4 @@ package main
 import "context"
 
 // DeleteStrayDeltas finds none.
-func (idle) DeleteStrayDeltas(context.Context) (int, error) { return 0, nil }
+func (idle) DeleteStrayDeltas(context.Context, time.Duration) (int, error) { return 0, nil }

@@ -29,9 +29,10 @@ func (m *Maintenance) InterruptAbandonedReplies(ctx context.Context) (int, error
 	return interruptAbandoned(ctx, m.pool)
 }
 
-// DeleteStrayDeltas removes recorded deltas of replies that are not running.
-func (m *Maintenance) DeleteStrayDeltas(ctx context.Context) (int, error) {
-	rows, err := dbsqlc.New(m.pool).DeleteStrayDeltas(ctx)
+// DeleteStrayDeltas removes recorded deltas of replies that are not running. young is how long a server
+// may take to do so itself.
+func (m *Maintenance) DeleteStrayDeltas(ctx context.Context, young time.Duration) (int, error) {
+	rows, err := dbsqlc.New(m.pool).DeleteStrayDeltas(ctx, young.Seconds())
 	if err != nil {
 		return 0, fmt.Errorf("delete stray deltas: %w", err)
 	}

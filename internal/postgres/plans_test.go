@@ -137,7 +137,7 @@ func TestPlansOfTheSweepUseTheIndexes(t *testing.T) {
 		"InterruptAbandonedReplies": {dbsqlc.InterruptAbandonedReplies, nil},
 		"ReviveDeadFolds":           {dbsqlc.ReviveDeadFolds, []any{15.0}},
 		"QueueDepths":               {dbsqlc.QueueDepths, nil},
-		"DeleteStrayDeltas":         {dbsqlc.DeleteStrayDeltas, nil},
+		"DeleteStrayDeltas":         {dbsqlc.DeleteStrayDeltas, []any{10.0}},
 		"CancelRequested":           {dbsqlc.CancelRequested, []any{[]uuid.UUID{uuid.New(), uuid.New()}}},
 		"InsertDeltas":              {dbsqlc.InsertDeltas, []any{[]uuid.UUID{uuid.New()}, []uuid.UUID{uuid.New()}, []int{0}, []string{"x"}}},
 		"RenewLeases":               {dbsqlc.RenewLeases, []any{15.0, []uuid.UUID{uuid.New(), uuid.New()}}},

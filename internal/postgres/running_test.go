@@ -180,8 +180,11 @@ func TestStrayDeltasAreDeleted(t *testing.T) {
 	b.record([]chat.Delta{b.said(running, 0, "Here."), b.said(over, 0, "Spent.")})
 	b.reply(over, "Spent.")
 	b.exec("insert into message_deltas (message_id, user_id, start_char, delta) values (gen_random_uuid(), $1, 0, 'x')", b.user.UserID)
-	n, err := NewMaintenance(b.pool, b.limits).DeleteStrayDeltas(t.Context())
-	if err != nil || n != 2 || b.deltas() != 1 {
+	if n, err := NewMaintenance(b.pool, b.limits).DeleteStrayDeltas(t.Context(), time.Hour); err != nil || n != 1 {
+		t.Errorf("%d of replies that ended a moment ago were deleted, %v", n, err)
+	}
+	n, err := NewMaintenance(b.pool, b.limits).DeleteStrayDeltas(t.Context(), 0)
+	if err != nil || n != 1 || b.deltas() != 1 {
 		t.Errorf("%d deleted, %d left, %v", n, b.deltas(), err)
 	}
 }

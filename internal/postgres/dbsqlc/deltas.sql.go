@@ -22,16 +22,23 @@ func (q *Queries) DeleteSpentDeltas(ctx context.Context, messageIds []uuid.UUID)
 }
 
 const DeleteStrayDeltas = `-- name: DeleteStrayDeltas :execrows
+with recursive recorded as (
+  (select d.message_id from public.message_deltas d order by d.message_id limit 1)
+  union all
+  select (select d.message_id from public.message_deltas d where d.message_id > r.message_id order by d.message_id limit 1)
+    from recorded r where r.message_id is not null)
 delete from public.message_deltas d
- where (d.message_id, d.start_char) in (
-   select s.message_id, s.start_char from public.message_deltas s
-    where not exists (select from public.messages m where m.id = s.message_id and m.status = 'streaming')
-    limit 10000 for update skip locked)
+ using recorded r
+ where d.message_id = r.message_id
+   and not exists (select from public.messages m
+                    where m.id = r.message_id
+                      and (m.status in ('streaming', '') or m.updated_at > now() - make_interval(secs => $1::float8)))
 `
 
-// What a server that died between storing a reply and tidying up has left.
-func (q *Queries) DeleteStrayDeltas(ctx context.Context) (int64, error) {
-	result, err := q.db.Exec(ctx, DeleteStrayDeltas)
+// What a server that died between storing a reply and tidying up has left; one that lives gets some time for it.
+// Goes from message to message by the key, because there are many deltas of few messages.
+func (q *Queries) DeleteStrayDeltas(ctx context.Context, youngSeconds float64) (int64, error) {
+	result, err := q.db.Exec(ctx, DeleteStrayDeltas, youngSeconds)
 	if err != nil {
 		return 0, err
 	}
@@ -44,7 +51,8 @@ insert into public.message_deltas (message_id, user_id, start_char, delta)
 select m.id, m.user_id, new.start_char, new.delta
   from (select unnest($1::uuid[]) as message_id, unnest($2::uuid[]) as user_id,
                unnest($3::int[]) as start_char, unnest($4::text[]) as delta) new
-  join public.messages m on m.id = new.message_id and m.user_id = new.user_id and m.status = 'streaming'
+  join lateral (select found.id, found.user_id, found.status from public.messages found where found.id = new.message_id offset 0) m
+    on m.user_id = new.user_id and m.status = 'streaming'
 on conflict do nothing
 `
 
@@ -57,7 +65,9 @@ type InsertDeltasParams struct {
 
 // What running replies say, recorded for whoever else wants to read them. As the server itself, because one
 // statement writes for all users at once: it takes each piece's owner from the message, never from us.
-// Nothing for a reply that is not running any more, and nothing twice.
+// Nothing for a reply that is not running any more, and nothing twice. Each message is looked up by its key
+// (offset 0 keeps the conditions out of there): Postgres takes running replies for next to none and would
+// walk through all of them for each of them.
 func (q *Queries) InsertDeltas(ctx context.Context, arg InsertDeltasParams) error {
 	_, err := q.db.Exec(ctx, InsertDeltas,
 		arg.MessageIds,
