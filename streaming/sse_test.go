@@ -56,9 +56,9 @@ func TestEventsToTheByte(t *testing.T) {
 			`data: {"message_id":"` + id + `","chat_id":"0193a1b2-0000-7000-8000-000000000001","finish_reason":"stop","model_variant":"arco",` +
 			`"usage":{"input_tokens":3,"cached_tokens":2,"output_tokens":1},"content_length":9,"memory":{"brief_version":4}}` + "\n\n"},
 		{"failed", func(e *Encoder) error {
-			return e.Chunk(Chunk{End: &Terminal{Failed: &Failed{MessageID: replyID, Code: "upstream_failed", Message: "It broke.", Retryable: true}}})
+			return e.Chunk(Chunk{End: &Terminal{Failed: &Failed{MessageID: replyID, Code: "upstream_failed", Message: "It broke.", Retryable: true, ContentLength: 7}}})
 		}, "id: " + id + ":end\nevent: message.failed\n" +
-			`data: {"message_id":"` + id + `","code":"upstream_failed","message":"It broke.","retryable":true}` + "\n\n"},
+			`data: {"message_id":"` + id + `","code":"upstream_failed","message":"It broke.","retryable":true,"content_length":7}` + "\n\n"},
 		{"cancelled", func(e *Encoder) error {
 			return e.Chunk(Chunk{End: &Terminal{Cancelled: &Cancelled{MessageID: replyID, ContentLength: 12}}})
 		}, "id: " + id + ":end\nevent: message.cancelled\n" + `data: {"message_id":"` + id + `","content_length":12}` + "\n\n"},

@@ -144,7 +144,7 @@ func (a *App) makeServer(ctx context.Context, inserter *jobs.Client) error {
 	a.chat = chat.New(chat.Config{
 		Store: postgres.NewTurns(a.pool, a.config.Memory, jobs.EnqueueFold(inserter)), Model: a.model,
 		Logger: a.logger, Metrics: a.metrics, Variants: a.config.Variants, Instructions: a.config.MainInstructions,
-		Limits: a.config.Memory, ReplyTimeout: a.config.ModelTimeout,
+		Limits: a.config.Memory, ReplyTimeout: a.config.ModelTimeout, RecordInterval: a.config.RecordInterval,
 	})
 	// For a start that fails further on; after an orderly stop there is nothing left to close.
 	a.closers = append(a.closers, func() {
@@ -161,7 +161,7 @@ func (a *App) makeServer(ctx context.Context, inserter *jobs.Client) error {
 	}
 	api := httpapi.New(httpapi.Config{
 		Chat: a.chat, Auth: verifier, Logger: a.logger, Metrics: a.metrics, Ready: a.ready, Version: Version,
-		MessagesPerMinute: a.config.MessagesPerMinute, MaxStreamsPerUser: a.config.MaxStreamsPerUser, RiverUI: ui,
+		MessagesPerMinute: a.config.MessagesPerMinute, MaxStreamsPerUser: a.config.MaxStreamsPerUser, CORSOrigins: a.config.CORSOrigins, RiverUI: ui,
 	})
 	a.server = &http.Server{
 		Handler:           api.Handler(),

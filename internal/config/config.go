@@ -47,6 +47,7 @@ type Config struct {
 	MessagesPerMinute int
 	MaxStreamsPerUser int
 	DrainTimeout      time.Duration
+	RecordInterval    time.Duration
 
 	LogLevel slog.Level
 	// LogText chooses slog's text format instead of JSON.
@@ -114,6 +115,7 @@ func Parse(lookup func(string) (string, bool), dev bool) (Config, error) {
 		MessagesPerMinute: r.number("RATE_LIMIT_MESSAGES_PER_MINUTE", defaultRate(dev), 0),
 		MaxStreamsPerUser: r.number("MAX_STREAMS_PER_USER", 8, 0),
 		DrainTimeout:      r.duration("DRAIN_TIMEOUT", 15*time.Second),
+		RecordInterval:    r.duration("RECORD_INTERVAL", 100*time.Millisecond),
 		LogLevel:          r.level("LOG_LEVEL"),
 		LogText:           r.oneOf("LOG_FORMAT", defaultFormat(dev), "json", "text") == "text",
 	}

@@ -144,6 +144,7 @@ func variables(t *testing.T) []variable {
 		inDev(1200, countOrOff("RATE_LIMIT_MESSAGES_PER_MINUTE", 60, func(c Config) any { return c.MessagesPerMinute })),
 		countOrOff("MAX_STREAMS_PER_USER", 8, func(c Config) any { return c.MaxStreamsPerUser }),
 		duration("DRAIN_TIMEOUT", 15*time.Second, func(c Config) any { return c.DrainTimeout }),
+		duration("RECORD_INTERVAL", 100*time.Millisecond, func(c Config) any { return c.RecordInterval }),
 		{name: "LOG_LEVEL", field: func(c Config) any { return c.LogLevel }, fallback: slog.LevelInfo,
 			good: []accepted{{"debug", slog.LevelDebug}, {"WARN", slog.LevelWarn}, {"error", slog.LevelError}}, bad: []string{"loud", "hunter2", "3"}},
 		{name: "LOG_FORMAT", field: func(c Config) any { return c.LogText }, fallback: false, inDev: true,

@@ -55,7 +55,9 @@ func TestManyRunningRepliesCostTheirNumber(t *testing.T) {
 	b.exec(`insert into message_deltas (message_id, user_id, start_char, delta)
 		select id, user_id, n, 'x' from messages, generate_series(1, $1) n where status = 'streaming'`, deltas)
 	ids := ask[string](b, "select array_agg(id)::text from messages where status = 'streaming'")
-	each := func(value string) string { return "'{" + strings.TrimSuffix(strings.Repeat(value+",", replies), ",") + "}'" }
+	each := func(value string) string {
+		return "'{" + strings.TrimSuffix(strings.Repeat(value+",", replies), ",") + "}'"
+	}
 
 	tx := b.begin()
 	if _, err := tx.Exec(t.Context(), "set local plan_cache_mode = force_generic_plan"); err != nil {
