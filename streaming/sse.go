@@ -21,14 +21,15 @@ var (
 )
 
 // Encoder writes the events of one reply as server-sent events: LF line ends, one data line of JSON
-// per event, and an id that is a place in the text. It reuses one buffer and writes each event with
-// one Write. It is used by one goroutine.
+// per event, and an id that is a place in the text. The id is an event's last line: some readers take
+// it at once, and one that was cut off in mid event must not have the place without the text. It reuses
+// one buffer and writes each event with one Write. It is used by one goroutine.
 type Encoder struct {
 	w         io.Writer
 	messageID uuid.UUID
 	// Both are constant for a stream, so they are formatted once.
-	idLine  []byte // "id: <message id>:"
-	deltaIn []byte // beginning of a delta's data line
+	deltaIn []byte // beginning of a delta, up to its offset
+	idLine  []byte // "\nid: <message id>:"
 	buf     []byte
 }
 
@@ -37,8 +38,8 @@ func NewEncoder(w io.Writer, messageID uuid.UUID) *Encoder {
 	return &Encoder{
 		w:         w,
 		messageID: messageID,
-		idLine:    fmt.Appendf(nil, "id: %s:", messageID),
-		deltaIn:   fmt.Appendf(nil, "\nevent: %s\ndata: {\"message_id\":%q,\"offset\":", EventDelta, messageID),
+		deltaIn:   fmt.Appendf(nil, "event: %s\ndata: {\"message_id\":%q,\"offset\":", EventDelta, messageID),
+		idLine:    fmt.Appendf(nil, "\nid: %s:", messageID),
 	}
 }
 
@@ -67,13 +68,14 @@ func (e *Encoder) Chunk(chunk Chunk) error {
 
 // delta is the hot path: no reflection, and no allocation once the buffer has grown.
 func (e *Encoder) delta(offset int, text []byte) error {
-	buf := append(e.buf[:0], e.idLine...)
-	buf = strconv.AppendInt(buf, int64(offset+utf8.RuneCount(text)), 10)
-	buf = append(buf, e.deltaIn...)
+	buf := append(e.buf[:0], e.deltaIn...)
 	buf = strconv.AppendInt(buf, int64(offset), 10)
 	buf = append(buf, `,"delta":`...)
 	buf = appendJSONString(buf, text)
-	buf = append(buf, "}\n\n"...)
+	buf = append(buf, '}')
+	buf = append(buf, e.idLine...)
+	buf = strconv.AppendInt(buf, int64(offset+utf8.RuneCount(text)), 10)
+	buf = append(buf, "\n\n"...)
 	e.buf = buf
 	return e.write(buf)
 }
@@ -83,7 +85,7 @@ func (e *Encoder) event(place, name string, payload any) error {
 	if err != nil {
 		return fmt.Errorf("encode %s: %w", name, err)
 	}
-	e.buf = fmt.Appendf(e.buf[:0], "%s%s\nevent: %s\ndata: %s\n\n", e.idLine, place, name, data)
+	e.buf = fmt.Appendf(e.buf[:0], "event: %s\ndata: %s%s%s\n\n", name, data, e.idLine, place)
 	return e.write(e.buf)
 }
 

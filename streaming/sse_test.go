@@ -40,28 +40,29 @@ func TestEventsToTheByte(t *testing.T) {
 		{"ping", (*Encoder).Ping, ": ping\n\n"},
 		{"started", func(e *Encoder) error {
 			return e.Started(Started{ChatID: chatID, UserMessageID: questionID, MessageID: replyID, ModelVariant: "arco", Resumed: true, Offset: 7})
-		}, "id: " + id + ":7\nevent: message.started\n" +
+		}, "event: message.started\n" +
 			`data: {"chat_id":"0193a1b2-0000-7000-8000-000000000001","user_message_id":"0193a1b2-0000-7000-8000-000000000002","message_id":"` + id +
-			`","model_variant":"arco","resumed":true,"offset":7}` + "\n\n"},
+			`","model_variant":"arco","resumed":true,"offset":7}` + "\nid: " + id + ":7\n\n"},
 		{"delta", func(e *Encoder) error {
 			return e.Chunk(Chunk{Offset: 7, Text: []byte("a \"b\"\\\r\n\t\x00\x7f é 👋🏽 e\u0301 \u2028 </script>")})
-		}, "id: " + id + ":38\nevent: content.delta\n" +
-			`data: {"message_id":"` + id + `","offset":7,"delta":"a \"b\"\\\u000d\n\t\u0000` + "\x7f é 👋🏽 e\u0301 \u2028 </script>" + `"}` + "\n\n"},
+		}, "event: content.delta\n" +
+			`data: {"message_id":"` + id + `","offset":7,"delta":"a \"b\"\\\u000d\n\t\u0000` + "\x7f é 👋🏽 e\u0301 \u2028 </script>" + `"}` + "\nid: " + id + ":38\n\n"},
 		{"completion", func(e *Encoder) error {
 			return e.Chunk(Chunk{Offset: 9, End: &Terminal{Completed: &Completed{
 				MessageID: replyID, ChatID: chatID, FinishReason: "stop", ModelVariant: "arco",
 				Usage: Usage{InputTokens: 3, CachedTokens: 2, OutputTokens: 1}, ContentLength: 9, Memory: json.RawMessage("{\n\"brief_version\": 4}"),
 			}}})
-		}, "id: " + id + ":end\nevent: completion\n" +
+		}, "event: completion\n" +
 			`data: {"message_id":"` + id + `","chat_id":"0193a1b2-0000-7000-8000-000000000001","finish_reason":"stop","model_variant":"arco",` +
-			`"usage":{"input_tokens":3,"cached_tokens":2,"output_tokens":1},"content_length":9,"memory":{"brief_version":4}}` + "\n\n"},
+			`"usage":{"input_tokens":3,"cached_tokens":2,"output_tokens":1},"content_length":9,"memory":{"brief_version":4}}` + "\nid: " + id + ":end\n\n"},
 		{"failed", func(e *Encoder) error {
 			return e.Chunk(Chunk{End: &Terminal{Failed: &Failed{MessageID: replyID, Code: "upstream_failed", Message: "It broke.", Retryable: true, ContentLength: 7}}})
-		}, "id: " + id + ":end\nevent: message.failed\n" +
-			`data: {"message_id":"` + id + `","code":"upstream_failed","message":"It broke.","retryable":true,"content_length":7}` + "\n\n"},
+		}, "event: message.failed\n" +
+			`data: {"message_id":"` + id + `","code":"upstream_failed","message":"It broke.","retryable":true,"content_length":7}` + "\nid: " + id + ":end\n\n"},
 		{"cancelled", func(e *Encoder) error {
 			return e.Chunk(Chunk{End: &Terminal{Cancelled: &Cancelled{MessageID: replyID, ContentLength: 12}}})
-		}, "id: " + id + ":end\nevent: message.cancelled\n" + `data: {"message_id":"` + id + `","content_length":12}` + "\n\n"},
+		}, "event: message.cancelled\n" +
+			`data: {"message_id":"` + id + `","content_length":12}` + "\nid: " + id + ":end\n\n"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -135,15 +136,15 @@ func assemble(t *testing.T, stream string, after int) string {
 		if len(lines) != 3 {
 			t.Fatalf("an event of %d lines: %q", len(lines), event)
 		}
-		id, _ := strings.CutPrefix(lines[0], "id: "+replyID.String()+":")
-		if lines[1] != "event: "+EventDelta {
+		id, _ := strings.CutPrefix(lines[2], "id: "+replyID.String()+":")
+		if lines[0] != "event: "+EventDelta {
 			if id != "end" {
 				t.Errorf("terminal event has the id %q", id)
 			}
 			continue
 		}
 		var delta Delta
-		if err := json.Unmarshal([]byte(strings.TrimPrefix(lines[2], "data: ")), &delta); err != nil {
+		if err := json.Unmarshal([]byte(strings.TrimPrefix(lines[1], "data: ")), &delta); err != nil {
 			t.Fatal(err)
 		}
 		if delta.Offset != after+utf8.RuneCountInString(text) || delta.MessageID != replyID {

@@ -26,6 +26,7 @@ func allowOrigins(origins []string) echo.MiddlewareFunc {
 		AllowHeaders: []string{
 			echo.HeaderAuthorization, echo.HeaderContentType, echo.HeaderAccept, headerLastEventID, headerIdempotencyKey,
 			echo.HeaderXRequestID, headerUIStream,
+			echo.HeaderCacheControl, echo.HeaderXRequestedWith, // react-native-sse sends them
 		},
 		ExposeHeaders: []string{echo.HeaderXRequestID, echo.HeaderRetryAfter, headerUIStream},
 		MaxAge:        int(preflightAge.Seconds()),

@@ -20,7 +20,7 @@ type event struct {
 }
 
 // To the letter: three lines in this order, LF, one empty line.
-var eventForm = regexp.MustCompile(`^id: ([0-9a-f-]{36}:(?:\d+|end))\nevent: ([a-z.]+)\ndata: (\{.*\})$`)
+var eventForm = regexp.MustCompile(`^event: ([a-z.]+)\ndata: (\{.*\})\nid: ([0-9a-f-]{36}:(?:\d+|end))$`)
 
 // parseEvents checks the framing of a whole stream: the padding, the form of each event, its schema,
 // and that ids and offsets are places in one text. It returns the events.
@@ -50,7 +50,7 @@ func parseEvent(t *testing.T, block string) event {
 	if parts == nil {
 		t.Fatalf("this is no event: %q", block)
 	}
-	e := event{id: parts[1], name: parts[2], raw: parts[3]}
+	e := event{name: parts[1], raw: parts[2], id: parts[3]}
 	if err := json.Unmarshal([]byte(e.raw), &e.data); err != nil {
 		t.Fatalf("data of %s: %v", e.name, err)
 	}

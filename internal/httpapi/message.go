@@ -127,8 +127,8 @@ func (s *Server) send(c echo.Context, chatID uuid.UUID, body *firstMessageBody) 
 		return err
 	}
 	whole := protocol == "" && prefersJSON(c.Request().Header.Values(echo.HeaderAccept))
-	if whole && message.Resume != nil && !message.Resume.End {
-		message.Resume = nil // one object is the whole reply, wherever its reader had stopped
+	if whole && message.Resume != nil {
+		message.Resume.After = 0 // one object is the whole reply, wherever its reader had stopped
 	}
 	place, err := s.streams.acquire(user.UserID)
 	if err != nil {

@@ -24,8 +24,9 @@ func (s *Server) answerEvents(c echo.Context, reply *chat.Reply, place *place, p
 	s.config.Metrics.OpenStreams.Inc()
 	defer s.config.Metrics.OpenStreams.Dec()
 	ended = s.stream(c, reply, protocol)
-	if !ended && protocol == protocolUI && c.Request().Context().Err() == nil {
-		// The AI SDK takes a stream without an ending for a whole reply unless its connection breaks.
+	if !ended && c.Request().Context().Err() == nil {
+		// A body that ends in order looks like a whole reply to many clients, the AI SDK among them; a
+		// connection that breaks makes them come back.
 		panic(http.ErrAbortHandler)
 	}
 	return nil
