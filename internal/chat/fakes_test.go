@@ -107,13 +107,13 @@ func (f *fakeStore) RequestCancel(_ context.Context, _ auth.Principal, messageID
 }
 
 func (f *fakeStore) RecordDeltas(ctx context.Context, said []Delta, ended []uuid.UUID) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
 	if f.record != nil {
 		if err := f.record(ctx); err != nil {
 			return err
 		}
 	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	f.deltas = append(f.deltas, said...)
 	f.ended = append(f.ended, ended...)
 	return nil

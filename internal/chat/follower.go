@@ -112,6 +112,8 @@ func (s *Service) lookAfter(err error) time.Duration {
 
 // readOn takes over what was stored since the last look.
 func (s *Service) readOn(ctx context.Context, f *follower) (ended bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, s.SaveTimeout)
+	defer cancel()
 	now, ok, err := s.Store.FindReply(ctx, f.user, f.reply.ChatID, f.reply.MessageID, f.chars)
 	if err != nil && !gone(err) {
 		return false, err

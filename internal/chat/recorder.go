@@ -67,16 +67,18 @@ func (r *recorder) signal() {
 	}
 }
 
-// run records until ctx ends, and then once more what is left. A batch goes at the first sign after a
-// silence and then after each interval: a lone reply is seen elsewhere at once, a thousand cost no more
-// round trips than one.
+// run records until ctx ends, and then what is left. A batch goes at the first sign after a silence and
+// then after each interval: a lone reply is seen elsewhere at once, a thousand cost no more round trips
+// than one.
 func (r *recorder) run(ctx context.Context) {
 	pause := time.NewTimer(0)
 	defer pause.Stop()
 	for {
 		select {
 		case <-ctx.Done():
-			r.record(context.WithoutCancel(ctx))
+			last := context.WithoutCancel(ctx)
+			r.record(last) // perhaps a batch that the end cut off
+			r.record(last) // what came since
 			return
 		case <-r.wake:
 		}

@@ -119,3 +119,30 @@ func TestUnstoredReplyKeepsItsRecord(t *testing.T) {
 		}
 	})
 }
+
+// A service that ends while a batch is under way sends that one again, and what came since.
+func TestNothingIsLeftBehindByClose(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		began := make(chan struct{}, 1)
+		first := true
+		w.store.record = func(ctx context.Context) error {
+			if !first {
+				return nil
+			}
+			first = false
+			began <- struct{}{}
+			<-ctx.Done()
+			return ctx.Err()
+		}
+		w.model.will(says("One."))
+		ended(t, w.send(t, Message{Content: "Hello."}))
+		<-began
+		ended(t, w.send(t, Message{Content: "Hello again."}))
+		w.Close(t.Context())
+		if n := len(w.store.ended); n != 2 {
+			t.Errorf("tidied up after %d of 2 replies", n)
+		}
+	})
+}
