@@ -24,23 +24,23 @@ func TestLongBacklogIsFoldedPieceByPiece(t *testing.T) {
 	r.limits.FoldInputTokens = 4000
 	const turns = 500
 	chatID := r.chat(turns, 10)
-	r.exec(`create table written (what text, by xid8 default pg_current_xact_id())`)
-	r.exec(`create function note() returns trigger language plpgsql security definer as $$ begin insert into public.written values (tg_table_name); return null; end $$`)
-	r.exec(`create trigger note after insert on conversation_brief_revisions for each row execute function note()`)
-	r.exec(`create trigger note after insert on river.river_job for each row when (new.kind = 'fold_brief') execute function note()`)
+	testkit.Exec(t, r.pool, `create table written (what text, by xid8 default pg_current_xact_id())`)
+	testkit.Exec(t, r.pool, `create function note() returns trigger language plpgsql security definer as $$ begin insert into public.written values (tg_table_name); return null; end $$`)
+	testkit.Exec(t, r.pool, `create trigger note after insert on conversation_brief_revisions for each row execute function note()`)
+	testkit.Exec(t, r.pool, `create trigger note after insert on river.river_job for each row when (new.kind = 'fold_brief') execute function note()`)
 	r.enqueue(chatID)
 	r.work(nil)
 	r.awaitIdle()
 	r.checkFoldedOnce(chatID, turns)
-	folds := ask[int](r, "select count(*) from conversation_brief_revisions")
-	if covered := ask[int64](r, "select covered_seq from conversation_briefs"); folds < 5 || covered < 2*turns-20 {
+	folds := testkit.Ask[int](t, r.pool, "select count(*) from conversation_brief_revisions")
+	if covered := testkit.Ask[int64](t, r.pool, "select covered_seq from conversation_briefs"); folds < 5 || covered < 2*turns-20 {
 		t.Errorf("%d folds cover %d of %d messages", folds, covered, 2*turns)
 	}
 	// One job for each fold, and each but the first inserted by the transaction that wrote the brief before.
-	if jobs := ask[int](r, "select count(*) from river.river_job where kind = 'fold_brief'"); jobs != folds {
+	if jobs := testkit.Ask[int](t, r.pool, "select count(*) from river.river_job where kind = 'fold_brief'"); jobs != folds {
 		t.Errorf("%d jobs for %d folds", jobs, folds)
 	}
-	if together := ask[int](r, `select count(*) from written r join written j using (by) where r.what <> 'river_job' and j.what = 'river_job'`); together != folds-1 {
+	if together := testkit.Ask[int](t, r.pool, `select count(*) from written r join written j using (by) where r.what <> 'river_job' and j.what = 'river_job'`); together != folds-1 {
 		t.Errorf("%d of %d jobs were inserted in the transaction of the fold before", together, folds-1)
 	}
 }
@@ -53,11 +53,11 @@ func TestJobShowsNumbersAlone(t *testing.T) {
 	r.enqueue(chatID)
 	r.work(nil)
 	r.awaitIdle()
-	if got := ask[string](r, "select string_agg(distinct args::text, '') from river.river_job where kind = 'fold_brief'"); got != `{"chat_id": "`+chatID.String()+`"}` {
+	if got := testkit.Ask[string](t, r.pool, "select string_agg(distinct args::text, '') from river.river_job where kind = 'fold_brief'"); got != `{"chat_id": "`+chatID.String()+`"}` {
 		t.Errorf("the arguments are %s", got)
 	}
 	var output map[string]any
-	raw := ask[string](r, "select metadata ->> 'output' from river.river_job where kind = 'fold_brief' order by id limit 1")
+	raw := testkit.Ask[string](t, r.pool, "select metadata ->> 'output' from river.river_job where kind = 'fold_brief' order by id limit 1")
 	if err := json.Unmarshal([]byte(raw), &output); err != nil {
 		t.Fatal(err)
 	}
@@ -66,7 +66,7 @@ func TestJobShowsNumbersAlone(t *testing.T) {
 			t.Errorf("the output says %s is %v, want %v", name, output[name], want)
 		}
 	}
-	if all := ask[string](r, "select string_agg(j::text, ' ') from river.river_job j"); strings.Contains(all, "practise") {
+	if all := testkit.Ask[string](t, r.pool, "select string_agg(j::text, ' ') from river.river_job j"); strings.Contains(all, "practise") {
 		t.Errorf("River's table holds somebody's words: %s", all)
 	}
 }
@@ -93,17 +93,17 @@ func TestDuplicateJobsFoldOnce(t *testing.T) {
 		chats[i] = r.chat(7, 10)
 	}
 	for range 3 {
-		r.exec(`insert into river.river_job (kind, queue, max_attempts, args) select 'fold_brief', 'memory', 2000, jsonb_build_object('chat_id', id) from chats`)
+		testkit.Exec(t, r.pool, `insert into river.river_job (kind, queue, max_attempts, args) select 'fold_brief', 'memory', 2000, jsonb_build_object('chat_id', id) from chats`)
 	}
 	first, second := r.work(nil), r.work(nil)
 	r.awaitIdle()
-	if got := ask[int](r, "select count(*) from conversation_briefs where version = 1 and lease_token is null"); got != len(chats) {
+	if got := testkit.Ask[int](t, r.pool, "select count(*) from conversation_briefs where version = 1 and lease_token is null"); got != len(chats) {
 		t.Errorf("%d of %d chats were folded exactly once", got, len(chats))
 	}
-	if got := ask[int](r, "select count(*) from conversation_brief_revisions"); got != len(chats) {
+	if got := testkit.Ask[int](t, r.pool, "select count(*) from conversation_brief_revisions"); got != len(chats) {
 		t.Errorf("%d revisions", got)
 	}
-	if got := ask[int](r, "select count(*) from river.river_job where kind = 'fold_brief' and state <> 'completed'"); got != 0 {
+	if got := testkit.Ask[int](t, r.pool, "select count(*) from river.river_job where kind = 'fold_brief' and state <> 'completed'"); got != 0 {
 		t.Errorf("%d jobs did not complete", got)
 	}
 	if a, b := counted(t, first, "fold", "done"), counted(t, second, "fold", "done"); a+b != float64(len(chats)) {
@@ -127,14 +127,14 @@ func TestOneUnfinishedJobPerChat(t *testing.T) {
 	r := newRig(t, nil)
 	chatID := r.chat(7, 10)
 	r.enqueue(chatID, chatID, chatID)
-	if got := ask[int](r, "select count(*) from river.river_job"); got != 1 {
+	if got := testkit.Ask[int](t, r.pool, "select count(*) from river.river_job"); got != 1 {
 		t.Errorf("%d jobs", got)
 	}
 	r.work(nil)
 	r.awaitVersion(chatID, 1)
 	r.awaitIdle()
 	r.enqueue(chatID)
-	if got := ask[int](r, "select count(*) from river.river_job where kind = 'fold_brief'"); got != 2 {
+	if got := testkit.Ask[int](t, r.pool, "select count(*) from river.river_job where kind = 'fold_brief'"); got != 2 {
 		t.Errorf("%d jobs, want a second one after the first completed", got)
 	}
 }
@@ -155,7 +155,7 @@ func TestBusyChatIsSnoozed(t *testing.T) {
 	w := r.work(nil)
 	events, cancel := w.Subscribe(river.EventKindJobSnoozed, river.EventKindJobCompleted, river.EventKindJobFailed)
 	defer cancel()
-	if event := next(t, events); event.Kind != river.EventKindJobSnoozed || event.Job.Attempt != 0 {
+	if event := testkit.Receive(t, "an event of River", events); event.Kind != river.EventKindJobSnoozed || event.Job.Attempt != 0 {
 		t.Errorf("the job was %s after attempt %d", event.Kind, event.Job.Attempt)
 	}
 	if err := tx.Rollback(t.Context()); err != nil {
@@ -182,17 +182,17 @@ func TestRescuedJobWhileTheFirstStillRuns(t *testing.T) {
 		sweeping(f, c)
 		f.Lease, c.Concurrency = time.Hour, 1 // it renews too late, and takes no second job
 	})
-	r.awaitModel("the first worker asks", func(offline.Request) bool { return true })
+	r.model.AwaitRequest(t, "the first worker asks", func(offline.Request) bool { return true })
 	second := r.work(sweeping)
-	r.exec("update conversation_briefs set lease_until = now() - interval '1 second'")
+	testkit.Exec(t, r.pool, "update conversation_briefs set lease_until = now() - interval '1 second'")
 	r.awaitVersion(chatID, 1)
 	close(gate)
-	within(t, "the first worker is through", func() bool { return counted(t, paused, "fold", "lost") == 1 })
+	testkit.Eventually(t, "the first worker is through", func() bool { return counted(t, paused, "fold", "lost") == 1 })
 	r.awaitIdle()
-	if got := ask[int64](r, "select version from conversation_briefs"); got != 1 {
+	if got := testkit.Ask[int64](t, r.pool, "select version from conversation_briefs"); got != 1 {
 		t.Errorf("version %d", got)
 	}
-	if got := ask[string](r, "select brief ->> 'global_summary' from conversation_briefs"); strings.Contains(got, "first worker") {
+	if got := testkit.Ask[string](t, r.pool, "select brief ->> 'global_summary' from conversation_briefs"); strings.Contains(got, "first worker") {
 		t.Error("the late summary was kept")
 	}
 	if counted(t, second, "fold", "done") != 1 {
@@ -214,10 +214,10 @@ func TestSummarizerDownAndBack(t *testing.T) {
 	chats := []uuid.UUID{r.chat(7, 10), r.chat(20, 10), r.chat(7, 10)}
 	r.enqueue(chats...)
 	r.work(nil)
-	within(t, "each fold failed twice", func() bool {
-		return ask[int](r, "select count(*) from river.river_job where kind = 'fold_brief' and cardinality(errors) >= 2") == len(chats)
+	testkit.Eventually(t, "each fold failed twice", func() bool {
+		return testkit.Ask[int](t, r.pool, "select count(*) from river.river_job where kind = 'fold_brief' and cardinality(errors) >= 2") == len(chats)
 	})
-	if got := ask[int](r, "select count(*) from conversation_briefs where version > 0 or covered_seq > 0"); got != 0 {
+	if got := testkit.Ask[int](t, r.pool, "select count(*) from conversation_briefs where version > 0 or covered_seq > 0"); got != 0 {
 		t.Errorf("%d briefs changed without a summary", got)
 	}
 	r.say(chats[0], 8, 9, 10) // life goes on
@@ -227,7 +227,7 @@ func TestSummarizerDownAndBack(t *testing.T) {
 		r.awaitVersion(chatID, 1)
 		r.checkRanges(chatID)
 	}
-	if got := ask[int](r, "select count(*) from river.river_job where kind = 'fold_brief' and (state <> 'completed' or attempt >= max_attempts)"); got != 0 {
+	if got := testkit.Ask[int](t, r.pool, "select count(*) from river.river_job where kind = 'fold_brief' and (state <> 'completed' or attempt >= max_attempts)"); got != 0 {
 		t.Errorf("%d jobs gave up", got)
 	}
 }
@@ -248,18 +248,18 @@ func TestSummaryRefusedTwice(t *testing.T) {
 	r.awaitVersion(chatID, 1)
 	r.awaitIdle()
 	const whole = "select brief::text || version || '/' || covered_seq from conversation_briefs"
-	before := ask[string](r, whole)
+	before := testkit.Ask[string](t, r.pool, whole)
 
 	down.Store(true)
 	events, cancel := w.Subscribe(river.EventKindJobFailed)
 	defer cancel()
 	r.say(chatID, 8, 14, 10)
 	r.enqueue(chatID)
-	event := next(t, events)
+	event := testkit.Receive(t, "an event of River", events)
 	if last := event.Job.Errors[len(event.Job.Errors)-1].Error; !strings.Contains(last, "refused twice: none") {
 		t.Errorf("the job's error is %q", last)
 	}
-	if got := ask[string](r, whole); got != before || ask[bool](r, "select lease_token is not null from conversation_briefs") {
+	if got := testkit.Ask[string](t, r.pool, whole); got != before || testkit.Ask[bool](t, r.pool, "select lease_token is not null from conversation_briefs") {
 		t.Errorf("the brief was %s and is %s", before, got)
 	}
 	down.Store(false)

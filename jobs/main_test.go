@@ -1,11 +1,9 @@
 package jobs
 
 import (
-	"bytes"
 	"context"
 	"flag"
 	"fmt"
-	"log/slog"
 	"strings"
 	"sync"
 	"testing"
@@ -14,13 +12,11 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
-	"github.com/riverqueue/river"
 
 	"github.com/arcoscribe/throughline/internal/fold"
 	"github.com/arcoscribe/throughline/internal/llm"
 	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/metrics"
-	"github.com/arcoscribe/throughline/internal/offline"
 	"github.com/arcoscribe/throughline/internal/postgres"
 	"github.com/arcoscribe/throughline/internal/testkit"
 )
@@ -30,9 +26,6 @@ func TestMain(m *testing.M) {
 	_ = flag.Set("test.parallel", "6") // -parallel on the command line still decides
 	testkit.Main(m)
 }
-
-// patience is how long a test waits for what must come. It says nothing about speed.
-const patience = 60 * time.Second
 
 // smallLimits fold after a few short turns.
 var smallLimits = memory.Limits{
@@ -46,26 +39,23 @@ type rig struct {
 	db     testkit.Database
 	dsn    string // for the workers; the database's own unless a pooler stands before it
 	limits memory.Limits
-	model  *offline.Listening
+	model  *testkit.Model
 	pool   *pgxpool.Pool
 	user   uuid.UUID
-	logs   *logBuffer
+	logs   *testkit.Log
 	insert *Client
 }
 
-func newRig(t *testing.T, script func(*offline.Request) offline.Answer) *rig {
+func newRig(t *testing.T, script testkit.Script) *rig {
 	t.Helper()
 	db := testkit.NewDatabase(t)
-	r := &rig{t: t, db: db, dsn: db.DSN, limits: smallLimits, user: testkit.NewUser(t, db), logs: &logBuffer{}}
+	r := &rig{t: t, db: db, dsn: db.DSN, limits: smallLimits, model: testkit.NewModel(t, script), user: testkit.NewUser(t, db), logs: &testkit.Log{}}
 	r.pool = r.open(20)
-	var err error
-	if r.model, err = offline.Start(offline.Options{Script: script}); err != nil {
+	inserter, err := NewInserter(r.pool, r.logs.Logger())
+	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = r.model.Close() }) // what it serves was checked before
-	if r.insert, err = NewInserter(r.pool, r.logger()); err != nil {
-		t.Fatal(err)
-	}
+	r.insert = inserter
 	return r
 }
 
@@ -77,10 +67,6 @@ func (r *rig) open(conns int) *pgxpool.Pool {
 	}
 	r.t.Cleanup(pool.Close)
 	return pool
-}
-
-func (r *rig) logger() *slog.Logger {
-	return slog.New(slog.NewJSONHandler(r.logs, &slog.HandlerOptions{Level: slog.LevelDebug}))
 }
 
 // worker is one running client.
@@ -97,7 +83,7 @@ func (r *rig) work(change func(*fold.Config, *WorkerConfig)) *worker {
 	model := llm.New(llm.Config{APIKey: "offline", BaseURL: r.model.BaseURL(), IdleTimeout: time.Minute})
 	folding := fold.Config{
 		Store: postgres.NewBriefs(pool), Summarizer: model, Prompt: fold.PromptConfig{Mode: fold.ModeInline, Model: "small"},
-		Limits: r.limits, Logger: r.logger(), Metrics: metrics.New(),
+		Limits: r.limits, Logger: r.logs.Logger(), Metrics: metrics.New(),
 	}
 	config := WorkerConfig{
 		Maintenance: postgres.NewMaintenance(pool, r.limits), Metrics: folding.Metrics, Logger: folding.Logger,
@@ -115,7 +101,7 @@ func (r *rig) work(change func(*fold.Config, *WorkerConfig)) *worker {
 		r.t.Fatal(err)
 	}
 	w := &worker{Client: client, metrics: folding.Metrics, stop: sync.OnceFunc(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		ctx, cancel := context.WithTimeout(context.Background(), testkit.Patience)
 		defer cancel()
 		if err := client.Stop(ctx); err != nil {
 			r.t.Errorf("stop: %v", err)
@@ -141,7 +127,7 @@ func (r *rig) chat(turns, words int) uuid.UUID {
 
 func (r *rig) chatOf(user uuid.UUID, turns, words int) uuid.UUID {
 	r.t.Helper()
-	chatID := ask[uuid.UUID](r, "insert into chats (user_id, title) values ($1, '') returning id", user)
+	chatID := testkit.Ask[uuid.UUID](r.t, r.pool, "insert into chats (user_id, title) values ($1, '') returning id", user)
 	r.say(chatID, 1, turns, words)
 	return chatID
 }
@@ -178,72 +164,20 @@ func (r *rig) enqueue(chatIDs ...uuid.UUID) {
 	}
 }
 
-// exec runs a statement as the server.
-func (r *rig) exec(sql string, args ...any) {
-	r.t.Helper()
-	if _, err := r.pool.Exec(r.t.Context(), sql, args...); err != nil {
-		r.t.Fatalf("%s: %v", sql, err)
-	}
-}
-
-// ask reads one value as the server.
-func ask[T any](r *rig, sql string, args ...any) T {
-	r.t.Helper()
-	var answer T
-	if err := r.pool.QueryRow(r.t.Context(), sql, args...).Scan(&answer); err != nil {
-		r.t.Fatalf("%s: %v", sql, err)
-	}
-	return answer
-}
-
-// within polls until the condition holds; for what sends no signal.
-func within(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for deadline := time.Now().Add(patience); !holds(); <-tick.C {
-		if time.Now().After(deadline) {
-			t.Fatalf("in vain: %s", what)
-		}
-	}
-}
-
 // awaitVersion waits until a chat's brief has a version.
 func (r *rig) awaitVersion(chatID uuid.UUID, version int64) {
 	r.t.Helper()
-	within(r.t, fmt.Sprintf("version %d of the brief", version), func() bool {
-		return ask[int64](r, "select version from conversation_briefs where chat_id = $1", chatID) >= version
+	testkit.Eventually(r.t, fmt.Sprintf("version %d of the brief", version), func() bool {
+		return testkit.Ask[int64](r.t, r.pool, "select version from conversation_briefs where chat_id = $1", chatID) >= version
 	})
 }
 
 // awaitIdle waits until no job is left to do, sweeps aside.
 func (r *rig) awaitIdle() {
 	r.t.Helper()
-	within(r.t, "all jobs are done", func() bool {
-		return ask[int](r, "select count(*) from river.river_job where finalized_at is null and kind <> 'sweep_briefs'") == 0
+	testkit.Eventually(r.t, "all jobs are done", func() bool {
+		return testkit.Ask[int](r.t, r.pool, "select count(*) from river.river_job where finalized_at is null and kind <> 'sweep_briefs'") == 0
 	})
-}
-
-// awaitModel waits for a request to the model.
-func (r *rig) awaitModel(what string, match func(offline.Request) bool) {
-	r.t.Helper()
-	ctx, cancel := context.WithTimeout(r.t.Context(), patience)
-	defer cancel()
-	if _, err := r.model.Await(ctx, match); err != nil {
-		r.t.Fatalf("in vain: %s", what)
-	}
-}
-
-// next waits for an event of a worker.
-func next(t *testing.T, events <-chan *river.Event) *river.Event {
-	t.Helper()
-	select {
-	case event := <-events:
-		return event
-	case <-time.After(patience):
-		t.Fatal("in vain: an event of River")
-		return nil
-	}
 }
 
 // turnsOf is the part of a fold's input that holds the new turns; "" for a call that is no fold.
@@ -263,7 +197,7 @@ func (r *rig) checkFoldedOnce(chatID uuid.UUID, turns int) {
 		}
 	}
 	all := strings.Join(inputs, "")
-	covered := ask[int64](r, "select covered_seq from conversation_briefs where chat_id = $1", chatID)
+	covered := testkit.Ask[int64](r.t, r.pool, "select covered_seq from conversation_briefs where chat_id = $1", chatID)
 	at := -1
 	for turn := 1; turn <= turns; turn++ {
 		for half, role := range []string{"user", "assistant"} {
@@ -286,30 +220,12 @@ func (r *rig) checkFoldedOnce(chatID uuid.UUID, turns int) {
 
 func (r *rig) checkRanges(chatID uuid.UUID) {
 	r.t.Helper()
-	wrong := ask[int](r, `select count(*) from (select version, seq_from, seq_to, lag(seq_to, 1, 0::bigint) over w as before, row_number() over w as n
+	wrong := testkit.Ask[int](r.t, r.pool, `select count(*) from (select version, seq_from, seq_to, lag(seq_to, 1, 0::bigint) over w as before, row_number() over w as n
 		from conversation_brief_revisions where chat_id = $1 and kind = 'fold' window w as (order by version)) r
 		where seq_from <> before + 1 or n <> version`, chatID)
-	reached := ask[bool](r, `select coalesce(max(r.seq_to), 0) = b.covered_seq from conversation_briefs b
+	reached := testkit.Ask[bool](r.t, r.pool, `select coalesce(max(r.seq_to), 0) = b.covered_seq from conversation_briefs b
 		left join conversation_brief_revisions r on r.chat_id = b.chat_id where b.chat_id = $1 group by b.covered_seq`, chatID)
 	if wrong != 0 || !reached {
 		r.t.Errorf("%d revisions do not continue the one before; they reach the brief's place: %v", wrong, reached)
 	}
-}
-
-// logBuffer is a log that may be read while it is written.
-type logBuffer struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (b *logBuffer) Write(line []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.Write(line)
-}
-
-func (b *logBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.String()
 }

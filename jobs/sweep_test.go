@@ -30,35 +30,71 @@ func TestSweepFindsDueChats(t *testing.T) {
 	}
 	r.awaitIdle()
 	for _, chatID := range []uuid.UUID{short, oneTurn} {
-		if got := ask[int64](r, "select version from conversation_briefs where chat_id = $1", chatID); got != 0 {
+		if got := testkit.Ask[int64](t, r.pool, "select version from conversation_briefs where chat_id = $1", chatID); got != 0 {
 			t.Errorf("a chat that was not due has version %d", got)
 		}
 	}
-	within(t, "a sweep says what it did", func() bool {
-		return ask[int](r, "select count(*) from river.river_job where kind = 'sweep_briefs' and metadata -> 'output' ->> 'inserted_folds' = '2'") == 1
+	testkit.Eventually(t, "a sweep says what it did", func() bool {
+		return testkit.Ask[int](t, r.pool, "select count(*) from river.river_job where kind = 'sweep_briefs' and metadata -> 'output' ->> 'inserted_folds' = '2'") == 1
 	})
-	if args := ask[string](r, "select string_agg(distinct args::text, '') from river.river_job where kind = 'sweep_briefs'"); args != "{}" {
+	if args := testkit.Ask[string](t, r.pool, "select string_agg(distinct args::text, '') from river.river_job where kind = 'sweep_briefs'"); args != "{}" {
 		t.Errorf("the sweep's arguments are %s", args)
 	}
 }
 
-// A reply whose server died is not waited for: its row is ended, what it holds stays, and living ones are left alone.
+// A reply whose server died is not waited for: its row is ended, with what was recorded of it, or as
+// cancelled when somebody had asked for that. Living ones are left alone.
 func TestSweepInterruptsAbandonedReplies(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
-	reply := func(lease string) uuid.UUID {
-		chatID := r.chat(1, 1)
-		return ask[uuid.UUID](r, `insert into messages (chat_id, role, status, content, lease_until) values ($1, 'assistant', 'streaming', 'so far', now() + $2::interval) returning id`, chatID, lease)
+	reply := func(lease string, cancelled bool) uuid.UUID {
+		id := testkit.Ask[uuid.UUID](t, r.pool, `insert into messages (chat_id, role, status, content, cancel_requested, lease_until)
+			values ($1, 'assistant', 'streaming', '', $2, now() + $3::interval) returning id`, r.chat(1, 1), cancelled, lease)
+		r.record(id, "so ", "far, ", "Ägypten 👩‍👩‍👧.")
+		return id
 	}
-	dead, alive := reply("-1 second"), reply("1 hour")
+	dead, stopped, alive := reply("-1 second", false), reply("-1 second", true), reply("1 hour", false)
 	w := r.work(sweeping)
-	within(t, "the reply is interrupted", func() bool {
-		return ask[int](r, "select count(*) from messages where id = $1 and lease_until is null and status || content = 'interruptedso far'", dead) == 1
-	})
-	if got := ask[string](r, "select status from messages where id = $1", alive); got != "streaming" {
+	for id, status := range map[uuid.UUID]string{dead: "interrupted", stopped: "cancelled"} {
+		testkit.Eventually(t, "the reply is "+status, func() bool {
+			return testkit.Ask[int](t, r.pool, "select count(*) from messages where id = $1 and lease_until is null and status = $2 and content = 'so far, Ägypten 👩‍👩‍👧.'", id, status) == 1
+		})
+	}
+	if got := testkit.Ask[string](t, r.pool, "select status from messages where id = $1", alive); got != "streaming" {
 		t.Errorf("the living reply is %s", got)
 	}
-	within(t, "the metric counts it", func() bool { return swept(t, w, "message") == 1 })
+	testkit.Eventually(t, "the metric counts them", func() bool { return swept(t, w, "message") == 2 })
+	if got := testkit.Ask[string](t, r.pool, "select string_agg(distinct message_id::text, ' ') from message_deltas"); got != alive.String() {
+		t.Errorf("there are deltas of %s, want those of the living reply alone, %s", got, alive)
+	}
+}
+
+// record stores pieces of a running reply as its server does.
+func (r *rig) record(messageID uuid.UUID, pieces ...string) {
+	r.t.Helper()
+	place := 0
+	for _, piece := range pieces {
+		testkit.Exec(r.t, r.pool, "insert into message_deltas (message_id, user_id, start_char, delta) values ($1, $2, $3, $4)", messageID, r.user, place, piece)
+		place += len([]rune(piece))
+	}
+}
+
+// What was recorded of replies that are stored, or whose rows are gone, is of no use to anybody.
+func TestSweepDeletesStrayDeltas(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	chatID := r.chat(1, 1)
+	stored := testkit.Ask[uuid.UUID](t, r.pool, "select id from messages where role = 'assistant'")
+	running := testkit.Ask[uuid.UUID](t, r.pool, `insert into messages (chat_id, role, status, content, lease_until)
+		values ($1, 'assistant', 'streaming', '', now() + interval '1 hour') returning id`, chatID)
+	for _, id := range []uuid.UUID{stored, running, uuid.New()} {
+		r.record(id, "some ", "words")
+	}
+	w := r.work(sweeping)
+	testkit.Eventually(t, "the strays are gone", func() bool {
+		return testkit.Ask[string](t, r.pool, "select string_agg(distinct message_id::text, ' ') from message_deltas") == running.String()
+	})
+	testkit.Eventually(t, "the metric counts them", func() bool { return swept(t, w, "delta") == 4 })
 }
 
 func swept(t *testing.T, w *worker, what string) float64 {
@@ -78,15 +114,15 @@ func TestSweepRevivesFoldOfDeadWorker(t *testing.T) {
 	chatID := r.chat(7, 10)
 	r.enqueue(chatID)
 	// What a killed worker leaves behind.
-	r.exec(`update river.river_job set state = 'running', attempt = 1, attempted_at = now() - interval '1 minute', attempted_by = '{dead}'`)
-	r.exec("update conversation_briefs set lease_token = gen_random_uuid(), lease_until = now() + interval '2 seconds'")
+	testkit.Exec(t, r.pool, `update river.river_job set state = 'running', attempt = 1, attempted_at = now() - interval '1 minute', attempted_by = '{dead}'`)
+	testkit.Exec(t, r.pool, "update conversation_briefs set lease_token = gen_random_uuid(), lease_until = now() + interval '2 seconds'")
 	w := r.work(sweeping)
 	r.awaitVersion(chatID, 1)
 	r.awaitIdle()
-	if got := ask[string](r, "select errors[1] ->> 'error' from river.river_job where kind = 'fold_brief' order by id limit 1"); got != "worker lost its lease" {
+	if got := testkit.Ask[string](t, r.pool, "select errors[1] ->> 'error' from river.river_job where kind = 'fold_brief' order by id limit 1"); got != "worker lost its lease" {
 		t.Errorf("the job tells %q", got)
 	}
-	if got := ask[int](r, "select count(*) from conversation_brief_revisions"); got != 1 {
+	if got := testkit.Ask[int](t, r.pool, "select count(*) from conversation_brief_revisions"); got != 1 {
 		t.Errorf("%d folds", got)
 	}
 	if swept(t, w, "job") == 0 {
@@ -108,10 +144,10 @@ func TestSweepLeavesLongFoldAlone(t *testing.T) {
 		sweeping(f, c)
 		f.Lease = 2 * time.Second
 	})
-	r.awaitModel("the fold asks", func(offline.Request) bool { return true })
-	first := ask[time.Time](r, "select lease_until from conversation_briefs")
-	within(t, "the lease was renewed for longer than it first was", func() bool {
-		return ask[time.Time](r, "select lease_until from conversation_briefs").Sub(first) > 4*time.Second
+	r.model.AwaitRequest(t, "the fold asks", func(offline.Request) bool { return true })
+	first := testkit.Ask[time.Time](t, r.pool, "select lease_until from conversation_briefs")
+	testkit.Eventually(t, "the lease was renewed for longer than it first was", func() bool {
+		return testkit.Ask[time.Time](t, r.pool, "select lease_until from conversation_briefs").Sub(first) > 4*time.Second
 	})
 	close(gate)
 	r.awaitVersion(chatID, 1)
@@ -130,7 +166,7 @@ func (r *rig) nowhere(word string) {
 		"revisions": "select coalesce(string_agg(v::text, ' '), '') from conversation_brief_revisions v",
 		"jobs":      "select coalesce(string_agg(j::text, ' '), '') from river.river_job j",
 	} {
-		if strings.Contains(ask[string](r, sql), word) {
+		if strings.Contains(testkit.Ask[string](r.t, r.pool, sql), word) {
 			r.t.Errorf("%q is still in the %s", word, place)
 		}
 	}
@@ -158,32 +194,32 @@ func TestDeletedWordsAreForgotten(t *testing.T) {
 					return offline.Answer{}
 				})
 				chatID := r.chat(2, 1)
-				r.exec("update messages set content = $1 where seq = 3", "I decided that my password for the bank is "+secret+" and nothing else.")
+				testkit.Exec(t, r.pool, "update messages set content = $1 where seq = 3", "I decided that my password for the bank is "+secret+" and nothing else.")
 				r.say(chatID, 3, 9, 10)
 				r.enqueue(chatID)
 				w := r.work(func(_ *fold.Config, c *WorkerConfig) { c.SweepInterval = 200 * time.Millisecond })
 				if during {
-					r.awaitModel("the fold asks", func(a offline.Request) bool { return strings.Contains(a.Text, secret) })
-					r.exec(how)
+					r.model.AwaitRequest(t, "the fold asks", func(a offline.Request) bool { return strings.Contains(a.Text, secret) })
+					testkit.Exec(t, r.pool, how)
 					close(gate)
-					within(t, "the fold notices", func() bool { return counted(t, w, "fold", "lost") == 1 })
+					testkit.Eventually(t, "the fold notices", func() bool { return counted(t, w, "fold", "lost") == 1 })
 					r.awaitVersion(chatID, 1)
 				} else {
 					r.awaitVersion(chatID, 1)
 					r.awaitIdle()
-					if got := ask[string](r, "select brief ->> 'global_summary' from conversation_briefs"); !strings.Contains(got, secret) {
+					if got := testkit.Ask[string](t, r.pool, "select brief ->> 'global_summary' from conversation_briefs"); !strings.Contains(got, secret) {
 						t.Fatalf("the summary never held the word: %s", got)
 					}
-					r.exec(how)
-					within(t, "the brief is rebuilt", func() bool { return counted(t, w, "rebuild", "done") >= 1 })
-					if ask[int](r, "select count(*) from conversation_brief_revisions where global_summary is not null and version < (select max(version) from conversation_brief_revisions where kind = 'rebuild')") != 0 {
+					testkit.Exec(t, r.pool, how)
+					testkit.Eventually(t, "the brief is rebuilt", func() bool { return counted(t, w, "rebuild", "done") >= 1 })
+					if testkit.Ask[int](t, r.pool, "select count(*) from conversation_brief_revisions where global_summary is not null and version < (select max(version) from conversation_brief_revisions where kind = 'rebuild')") != 0 {
 						t.Error("the revisions before the rebuild are not redacted")
 					}
 				}
-				within(t, "nothing is stale", func() bool { return !ask[bool](r, "select stale from conversation_briefs") })
+				testkit.Eventually(t, "nothing is stale", func() bool { return !testkit.Ask[bool](t, r.pool, "select stale from conversation_briefs") })
 				r.awaitIdle()
 				r.nowhere(secret)
-				if got := ask[string](r, "select brief ->> 'global_summary' from conversation_briefs"); got == "" {
+				if got := testkit.Ask[string](t, r.pool, "select brief ->> 'global_summary' from conversation_briefs"); got == "" {
 					t.Error("the rest was forgotten as well")
 				}
 			})
@@ -200,12 +236,12 @@ func TestRebuildOfNothing(t *testing.T) {
 	r.work(func(_ *fold.Config, c *WorkerConfig) { c.SweepInterval = 200 * time.Millisecond })
 	r.awaitVersion(chatID, 1)
 	calls := len(r.model.Requests())
-	r.exec("delete from messages m using conversation_briefs b where b.chat_id = m.chat_id and m.seq <= b.covered_seq")
+	testkit.Exec(t, r.pool, "delete from messages m using conversation_briefs b where b.chat_id = m.chat_id and m.seq <= b.covered_seq")
 	r.awaitVersion(chatID, 2)
-	if got := ask[string](r, "select brief ->> 'global_summary' || stale || brief_tokens from conversation_briefs"); got != "false0" {
+	if got := testkit.Ask[string](t, r.pool, "select brief ->> 'global_summary' || stale || brief_tokens from conversation_briefs"); got != "false0" {
 		t.Errorf("the brief is %q", got)
 	}
-	if got := ask[string](r, "select kind || prompt_mode from conversation_brief_revisions where version = 2"); got != "rebuildnone" {
+	if got := testkit.Ask[string](t, r.pool, "select kind || prompt_mode from conversation_brief_revisions where version = 2"); got != "rebuildnone" {
 		t.Errorf("the revision is %q", got)
 	}
 	if n := len(r.model.Requests()); n != calls {
@@ -260,11 +296,11 @@ func TestDeletionDuringFolds(t *testing.T) {
 	all.Wait()
 	r.awaitIdle()
 	for _, table := range []string{"chats", "messages", "conversation_briefs", "conversation_brief_revisions"} {
-		if n := ask[int](r, "select count(*) from "+table); n != 0 {
+		if n := testkit.Ask[int](t, r.pool, "select count(*) from "+table); n != 0 {
 			t.Errorf("%d rows of %s came back", n, table)
 		}
 	}
-	if bad := ask[int](r, "select count(*) from river.river_job where kind = 'fold_brief' and state <> 'completed'"); bad != 0 {
+	if bad := testkit.Ask[int](t, r.pool, "select count(*) from river.river_job where kind = 'fold_brief' and state <> 'completed'"); bad != 0 {
 		t.Errorf("%d jobs of deleted chats did not complete", bad)
 	}
 	if deadlocks > 0 {

@@ -9,7 +9,6 @@ import (
 	"maps"
 	"os"
 	"os/exec"
-	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -18,7 +17,6 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/arcoscribe/throughline/internal/offline"
 	"github.com/arcoscribe/throughline/internal/testkit"
 )
 
@@ -36,11 +34,15 @@ func TestMain(m *testing.M) {
 	testkit.Main(m)
 }
 
-// patience is how long a test waits for what must come. It says nothing about speed.
-const patience = 90 * time.Second
-
 // env is what a process finds in its environment.
 type env map[string]string
+
+// and is the environment and more.
+func (e env) and(more env) env {
+	all := maps.Clone(e)
+	maps.Copy(all, more)
+	return all
+}
 
 // program is the program with arguments, in an empty folder, with this environment and no other.
 func program(t *testing.T, e env, args ...string) *exec.Cmd {
@@ -66,17 +68,17 @@ func finish(t *testing.T, e env, args ...string) (code int, stdout, stderr strin
 
 // process is a running program.
 type process struct {
-	t    *testing.T
-	cmd  *exec.Cmd
-	base string // of its API
-	logs *logBuffer
-	wait func() int // for its end, giving the exit code
+	testkit.Client // of the rig's user, where it serves
+	cmd            *exec.Cmd
+	logs           *testkit.Log
+	wait           func() int // for its end, giving the exit code
 }
 
-// start runs `serve` or `work` and returns when it does.
-func start(t *testing.T, e env, args ...string) *process {
+// start runs `serve` or `work` and returns when it does. change adds to the rig's environment.
+func (r *rig) start(change env, args ...string) *process {
+	t := r.t
 	t.Helper()
-	cmd := program(t, e, args...)
+	cmd := program(t, r.env.and(change), args...)
 	stderr, err := cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -84,7 +86,7 @@ func start(t *testing.T, e env, args ...string) *process {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	p := &process{t: t, cmd: cmd, logs: &logBuffer{}}
+	p := &process{Client: testkit.Client{T: t, Token: r.token}, cmd: cmd, logs: &testkit.Log{}}
 	running := make(chan string, 1)
 	read := make(chan struct{})
 	go func() {
@@ -102,10 +104,10 @@ func start(t *testing.T, e env, args ...string) *process {
 	})
 	select {
 	case address := <-running:
-		p.base = "http://" + address
+		p.Base = "http://" + address
 	case <-read:
 		t.Fatalf("the process ended with %d: %s", p.wait(), p.logs)
-	case <-time.After(patience):
+	case <-time.After(testkit.Patience):
 		t.Fatalf("the process does not start: %s", p.logs)
 	}
 	return p
@@ -126,21 +128,21 @@ func (p *process) follow(stderr io.Reader, running chan<- string) {
 
 // kill ends the process at once, as a crash does.
 func (p *process) kill() {
-	p.t.Helper()
+	p.T.Helper()
 	if err := p.cmd.Process.Kill(); err != nil {
-		p.t.Fatal(err)
+		p.T.Fatal(err)
 	}
 	p.wait()
 }
 
 // terminate asks the process to end and wants it to end well.
 func (p *process) terminate() {
-	p.t.Helper()
+	p.T.Helper()
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		p.t.Fatal(err)
+		p.T.Fatal(err)
 	}
 	if code := p.wait(); code != exitDone {
-		p.t.Errorf("it ended with %d: %s", code, p.logs)
+		p.T.Errorf("it ended with %d: %s", code, p.logs)
 	}
 }
 
@@ -149,74 +151,19 @@ type rig struct {
 	t     *testing.T
 	db    testkit.Database
 	pool  *pgxpool.Pool
-	model *offline.Listening
+	model *testkit.Model
 	user  uuid.UUID
 	token string
 	env   env
 }
 
-func newRig(t *testing.T, script func(*offline.Request) offline.Answer) *rig {
+func newRig(t *testing.T, script testkit.Script) *rig {
 	t.Helper()
 	db := testkit.NewDatabase(t)
-	model, err := offline.Start(offline.Options{Script: script})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = model.Close() }) // what it serves was checked before
-	pool, err := pgxpool.New(t.Context(), db.DSN)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(pool.Close)
+	model := testkit.NewModel(t, script)
 	user := testkit.NewUser(t, db)
-	return &rig{t: t, db: db, pool: pool, model: model, user: user, token: testkit.Token(t, user), env: env{
+	return &rig{t: t, db: db, pool: testkit.NewPool(t, db.DSN), model: model, user: user, token: testkit.Token(t, user), env: env{
 		"DATABASE_URL": db.DSN, "HTTP_ADDR": "127.0.0.1:0", "SUPABASE_JWT_SECRET": testkit.JWTSecret,
 		"OPENAI_API_KEY": "offline", "OPENAI_BASE_URL": model.BaseURL(), "DRAIN_TIMEOUT": "5s",
 	}}
-}
-
-// with is the rig's environment and more.
-func (r *rig) with(more env) env {
-	all := maps.Clone(r.env)
-	maps.Copy(all, more)
-	return all
-}
-
-func ask[T any](r *rig, sql string, args ...any) T {
-	r.t.Helper()
-	var answer T
-	if err := r.pool.QueryRow(r.t.Context(), sql, args...).Scan(&answer); err != nil {
-		r.t.Fatalf("%s: %v", sql, err)
-	}
-	return answer
-}
-
-// within polls until the condition holds; for what sends no signal.
-func within(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for deadline := time.Now().Add(patience); !holds(); <-tick.C {
-		if time.Now().After(deadline) {
-			t.Fatalf("in vain: %s", what)
-		}
-	}
-}
-
-// logBuffer is a log that may be read while it is written.
-type logBuffer struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (b *logBuffer) Write(line []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.Write(line)
-}
-
-func (b *logBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.String()
 }

@@ -8,7 +8,6 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/arcoscribe/throughline/internal/localpg"
 	"github.com/arcoscribe/throughline/internal/offline"
 	"github.com/arcoscribe/throughline/internal/testkit"
 	"github.com/arcoscribe/throughline/supabase"
@@ -18,19 +17,19 @@ func TestReadyOnlyAfterMigrations(t *testing.T) {
 	t.Parallel()
 	r := newStoppedRig(t, testkit.NewEmptyDatabase(t), nil, nil)
 	r.node = r.start(Role{API: true}, nil)
-	before := r.call(r.node, http.MethodGet, "/readyz", nil)
-	if before.status != http.StatusServiceUnavailable || before.json(t)["code"] != "not_ready" || before.header.Get("Retry-After") == "" {
-		t.Errorf("before the migrations: %d %s", before.status, before.raw)
+	before := r.Call(http.MethodGet, "/readyz", nil)
+	if before.Status != http.StatusServiceUnavailable || before.JSON(t)["code"] != "not_ready" || before.Header.Get("Retry-After") == "" {
+		t.Errorf("before the migrations: %d %s", before.Status, before.Text)
 	}
-	if got := r.call(r.node, http.MethodGet, "/healthz", nil); got.status != http.StatusOK {
-		t.Errorf("/healthz: %d", got.status)
+	if got := r.Call(http.MethodGet, "/healthz", nil); got.Status != http.StatusOK {
+		t.Errorf("/healthz: %d", got.Status)
 	}
 	if _, err := supabase.Migrate(t.Context(), r.db.DSN, r.app.logger); err != nil {
 		t.Fatal(err)
 	}
-	after := r.call(r.node, http.MethodGet, "/readyz", nil)
-	if after.status != http.StatusOK || after.json(t)["status"] != "ready" {
-		t.Errorf("after the migrations: %d %s", after.status, after.raw)
+	after := r.Call(http.MethodGet, "/readyz", nil)
+	if after.Status != http.StatusOK || after.JSON(t)["status"] != "ready" {
+		t.Errorf("after the migrations: %d %s", after.Status, after.Text)
 	}
 }
 
@@ -42,7 +41,7 @@ func TestWorkersNeedMigrations(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), testkit.Patience)
 	defer cancel()
 	if err := app.Run(ctx); err == nil || !strings.Contains(err.Error(), "start workers") {
 		t.Errorf("run: %v", err)
@@ -69,11 +68,11 @@ func TestServerWaitsForMigrations(t *testing.T) {
 		defer response.Body.Close()
 		return response.StatusCode
 	}
-	within(t, "not ready", func() bool { return status() == http.StatusServiceUnavailable })
+	testkit.Eventually(t, "not ready", func() bool { return status() == http.StatusServiceUnavailable })
 	if _, err := supabase.Migrate(ctx, database.DSN, discard); err != nil {
 		t.Fatal(err)
 	}
-	within(t, "ready", func() bool { return status() == http.StatusOK })
+	testkit.Eventually(t, "ready", func() bool { return status() == http.StatusOK })
 	cancel()
 	if err := <-ran; err != nil {
 		t.Errorf("run: %v", err)
@@ -83,7 +82,7 @@ func TestServerWaitsForMigrations(t *testing.T) {
 func TestRiverUI(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil, env{"RIVER_UI": "true", "RIVER_UI_USER": "ops", "RIVER_UI_PASSWORD": "a password"})
-	within(t, "the workers run", func() bool {
+	testkit.Eventually(t, "the workers run", func() bool {
 		var queues int
 		err := r.pool.QueryRow(t.Context(), "select count(*) from river.river_queue").Scan(&queues)
 		return err == nil && queues == 2
@@ -93,26 +92,26 @@ func TestRiverUI(t *testing.T) {
 		status         int
 	}{{"", "", 401}, {"ops", "wrong", 401}, {"ops", "", 401}, {"opsa", " password", 401}, {"ops", "a password", 200}} {
 		for _, path := range []string{"/river/", "/river/api/queues", "/river/api/jobs?state=completed"} {
-			request := r.request(t.Context(), r.node, http.MethodGet, path, nil)
+			request := r.Request(t.Context(), http.MethodGet, path, nil)
 			request.Header.Del("Authorization")
 			if c.user != "" {
 				request.SetBasicAuth(c.user, c.password)
 			}
-			got := r.do(request)
-			if got.status != c.status || c.status == 401 && got.header.Get("WWW-Authenticate") == "" {
-				t.Errorf("%s as %q %q: %d", path, c.user, c.password, got.status)
+			got := r.Do(request)
+			if got.Status != c.status || c.status == 401 && got.Header.Get("WWW-Authenticate") == "" {
+				t.Errorf("%s as %q %q: %d", path, c.user, c.password, got.Status)
 			}
-			if c.status == 200 && path == "/river/" && !strings.Contains(strings.ToLower(got.raw), "<!doctype html") {
-				t.Errorf("%s is no page: %.200s", path, got.raw)
+			if c.status == 200 && path == "/river/" && !strings.Contains(strings.ToLower(got.Text), "<!doctype html") {
+				t.Errorf("%s is no page: %.200s", path, got.Text)
 			}
-			if c.status == 200 && path == "/river/api/queues" && !strings.Contains(got.raw, `"memory"`) {
-				t.Errorf("%s: %s", path, got.raw)
+			if c.status == 200 && path == "/river/api/queues" && !strings.Contains(got.Text, `"memory"`) {
+				t.Errorf("%s: %s", path, got.Text)
 			}
 		}
 	}
 	open := r.start(Role{API: true}, env{"RIVER_UI": "false", "RIVER_UI_USER": "", "RIVER_UI_PASSWORD": ""})
-	if got := r.call(open, http.MethodGet, "/river/", nil); got.status != http.StatusNotFound {
-		t.Errorf("without River UI: %d", got.status)
+	if got := open.Call(http.MethodGet, "/river/", nil); got.Status != http.StatusNotFound {
+		t.Errorf("without River UI: %d", got.Status)
 	}
 }
 
@@ -135,31 +134,31 @@ func TestWordsStayOutOfLogsMetricsAndJobs(t *testing.T) {
 		}
 		return offline.Answer{Text: "Noted: " + canaries["reply"] + " will be remembered by me."}
 	}, env{"MEMORY_CHUNK_SUMMARIZE_THRESHOLD": "60", "MEMORY_K_RAW_TURNS": "1", "OPENAI_API_KEY": canaries["key"]})
-	message := body{
+	message := testkit.Body{
 		"content":  canaries["title"] + " is a title. Write to " + canaries["mail"] + " about " + canaries["content"] + ".",
-		"sources":  []body{{"title": "t", "content": canaries["source"]}},
-		"metadata": body{"note": canaries["metadata"]},
+		"sources":  []testkit.Body{{"title": "t", "content": canaries["source"]}},
+		"metadata": testkit.Body{"note": canaries["metadata"]},
 	}
-	first := r.openMessage(r.node, "", message).rest()
+	first := r.Send("", message).Rest()
 	for _, content := range []string{"Second " + canaries["content"], "Third " + canaries["content"]} {
-		r.openMessage(r.node, first.chatID, body{"content": content}).rest()
+		r.Send(first.ChatID, testkit.Body{"content": content}).Rest()
 	}
 	for _, directive := range []string{"401", "500", "cut", "failed", "invalid_utf8"} {
-		s, err := r.tryOpen(r.node, http.MethodPost, "/v1/message/first", body{"content": canaries["content"] + "[[offline:" + directive + "]]"})
+		s, err := r.TryOpen(http.MethodPost, "/v1/message/first", testkit.Body{"content": canaries["content"] + "[[offline:" + directive + "]]"})
 		if err != nil {
 			t.Fatal(err)
 		}
-		readAll(s)
+		s.Raw()
 	}
-	for _, bad := range []body{{"content": canaries["content"], "model_variant": canaries["content"]}, {canaries["content"]: 1}, {"content": 7}} {
-		r.call(r.node, http.MethodPost, "/v1/message/first", bad)
+	for _, bad := range []testkit.Body{{"content": canaries["content"], "model_variant": canaries["content"]}, {canaries["content"]: 1}, {"content": 7}} {
+		r.Call(http.MethodPost, "/v1/message/first", bad)
 	}
-	r.call(r.node, http.MethodPost, "/v1/message", body{"chat_id": uuid.NewString(), "content": canaries["content"]})
-	r.awaitModel("a fold was asked for", func(a offline.Request) bool { return a.Kind == offline.KindSummary && a.Ended })
-	within(t, "a fold ended", func() bool { return strings.Contains(r.logs.String(), `"fold ended"`) })
+	r.Call(http.MethodPost, "/v1/message", testkit.Body{"chat_id": uuid.NewString(), "content": canaries["content"]})
+	r.model.AwaitRequest(t, "a fold was asked for", func(a offline.Request) bool { return a.Kind == offline.KindSummary && a.Ended })
+	testkit.Eventually(t, "a fold ended", func() bool { return strings.Contains(r.logs.String(), `"fold ended"`) })
 
-	jobs := ask[string](r, "select coalesce(string_agg(j::text, ' '), '') from river.river_job j")
-	metrics := r.call(r.node, http.MethodGet, "/metrics", nil).raw
+	jobs := testkit.Ask[string](t, r.pool, "select coalesce(string_agg(j::text, ' '), '') from river.river_job j")
+	metrics := r.Call(http.MethodGet, "/metrics", nil).Text
 	if err := r.stop(); err != nil {
 		t.Error(err)
 	}
@@ -175,60 +174,7 @@ func TestWordsStayOutOfLogsMetricsAndJobs(t *testing.T) {
 			}
 		}
 	}
-	if !strings.Contains(r.logs.String(), first.chatID) {
+	if !strings.Contains(r.logs.String(), first.ChatID) {
 		t.Error("the log does not even name the chat")
-	}
-}
-
-// Postgres is restarted while a reply runs: the reply is not lost on its reader without a word, and
-// the next request finds the database again.
-func TestRestartOfPostgresIsSurvived(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	openUp(t, dir)
-	options := localpg.Options{Dir: dir + "/pg", Settings: map[string]string{"fsync": "off", "shared_buffers": "64MB"}}
-	cluster, err := localpg.Start(t.Context(), options)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := cluster.Destroy(); err != nil {
-			t.Error(err)
-		}
-	})
-	admin := cluster.DSN(localpg.Superuser, "postgres")
-	if err := localpg.Bootstrap(t.Context(), admin, supabase.BootstrapSQL); err != nil {
-		t.Fatal(err)
-	}
-	db := testkit.Database{DSN: cluster.DSN("postgres", "postgres"), AdminDSN: admin, Name: "postgres"}
-	if _, err := supabase.Migrate(t.Context(), db.DSN, discard); err != nil {
-		t.Fatal(err)
-	}
-	r := newStoppedRig(t, db, nil, nil)
-	r.user = testkit.NewUser(t, db)
-	r.token = testkit.Token(t, r.user)
-	r.node = r.start(Role{API: true, Workers: true}, nil)
-	chatID := r.say("", "My cello teacher is called Ilse.").chatID
-
-	if err := cluster.Stop(); err != nil {
-		t.Fatal(err)
-	}
-	if got := r.call(r.node, http.MethodGet, "/readyz", nil); got.status != http.StatusServiceUnavailable {
-		t.Errorf("without Postgres: %d %s", got.status, got.raw)
-	}
-	if got := r.call(r.node, http.MethodPost, "/v1/message", body{"chat_id": chatID, "content": "Hello?"}); got.status != http.StatusServiceUnavailable {
-		t.Errorf("a message without Postgres: %d %s", got.status, got.raw)
-	}
-	options.Port = cluster.Port()
-	again, err := localpg.Start(t.Context(), options)
-	if err != nil {
-		t.Fatal(err)
-	}
-	cluster = again
-	if got := r.say(chatID, "What is my cello teacher called?"); !strings.Contains(got.text, "Ilse") {
-		t.Errorf("forgotten: %q", got.text)
-	}
-	if got := r.call(r.node, http.MethodGet, "/readyz", nil); got.status != http.StatusOK {
-		t.Errorf("with Postgres again: %d %s", got.status, got.raw)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/arcoscribe/throughline/internal/offline"
+	"github.com/arcoscribe/throughline/internal/testkit"
 )
 
 // smallMemory folds after a few short turns.
@@ -23,31 +24,37 @@ var smallMemory = env{
 func TestLongChatFoldsAndNoTurnIsUnseen(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil, smallMemory)
-	chatID := r.say("", "My cello teacher is called Ilse and I live in Graz.").chatID
+	chatID := r.Say("", "My cello teacher is called Ilse and I live in Graz.").ChatID
 	const turns = 40
 	for n := 1; n < turns; n++ {
-		r.say(chatID, fmt.Sprintf("On day %d I practised the etude number %d for %d minutes, and my bow arm felt heavy in bar %d.", n, 1000+n, 20+n, 3*n))
+		r.Say(chatID, fmt.Sprintf("On day %d I practised the etude number %d for %d minutes, and my bow arm felt heavy in bar %d.", n, 1000+n, 20+n, 3*n))
 	}
-	within(t, "all folds are done", func() bool {
-		return ask[bool](r, `select not exists (select from river.river_job where state <> 'completed' and kind = 'fold_brief')`)
-	})
-	last := r.say(chatID, "What is my cello teacher called?")
-	if !strings.Contains(last.text, "Ilse") {
-		t.Errorf("forgotten: %q", last.text)
+	r.awaitFolds()
+	last := r.Say(chatID, "What is my cello teacher called?")
+	if !strings.Contains(last.Text, "Ilse") {
+		t.Errorf("forgotten: %q", last.Text)
 	}
-	if folds := ask[int64](r, "select version from conversation_briefs"); folds < 3 {
+	if folds := testkit.Ask[int64](t, r.pool, "select version from conversation_briefs"); folds < 3 {
 		t.Errorf("only %d folds", folds)
 	}
 	r.checkCoverage(uuid.MustParse(chatID))
 	r.checkPromptsGrow()
 	r.checkFoldedOnce()
-	if got := r.call(r.node, http.MethodGet, "/metrics", nil).raw; !strings.Contains(got, `throughline_folds_total{kind="fold",result="done"}`) ||
+	if got := r.Call(http.MethodGet, "/metrics", nil).Text; !strings.Contains(got, `throughline_folds_total{kind="fold",result="done"}`) ||
 		!strings.Contains(got, "throughline_dropped_turns_total 0") || !strings.Contains(got, `throughline_tokens_total{direction="input",purpose="fold"}`) {
 		t.Error("the metrics do not tell of the folds")
 	}
 	if refused := r.model.Refused(); len(refused) > 0 {
 		t.Errorf("the model refused %d calls as malformed, such as %s", len(refused), refused[0].Message)
 	}
+}
+
+// awaitFolds waits until no fold is left to do.
+func (r *rig) awaitFolds() {
+	r.t.Helper()
+	testkit.Eventually(r.t, "all folds are done", func() bool {
+		return testkit.Ask[bool](r.t, r.pool, `select not exists (select from river.river_job where state <> 'completed' and kind = 'fold_brief')`)
+	})
 }
 
 // place is where a reply stands in its chat, what it remembered, and the text of its message.
@@ -79,7 +86,7 @@ func (r *rig) places(chatID uuid.UUID, role string) []place {
 // checkCoverage holds every prompt of a chat against what was said before it.
 func (r *rig) checkCoverage(chatID uuid.UUID) {
 	r.t.Helper()
-	prompts := r.asked(offline.KindReply)
+	prompts := r.model.Asked(offline.KindReply)
 	users, replies := r.places(chatID, "user"), r.places(chatID, "assistant")
 	if len(prompts) != len(replies) {
 		r.t.Fatalf("%d prompts for %d replies", len(prompts), len(replies))
@@ -104,7 +111,7 @@ func (r *rig) checkPromptsGrow() {
 	r.t.Helper()
 	background, memory := "", ""
 	grew := 0
-	for _, prompt := range r.asked(offline.KindReply) {
+	for _, prompt := range r.model.Asked(offline.KindReply) {
 		brief, _, _ := strings.Cut(prompt.Text, "RECENT CONVERSATION (oldest first):\n")
 		if brief == background && memory != "" {
 			grew++
@@ -126,10 +133,11 @@ func (r *rig) checkPromptsGrow() {
 // checkFoldedOnce wants each covered message in exactly one fold's input, and contiguous ranges.
 func (r *rig) checkFoldedOnce() {
 	r.t.Helper()
-	covered := ask[int64](r, "select covered_seq from conversation_briefs")
-	folds := r.asked(offline.KindSummary)
+	r.awaitFolds()
+	covered := testkit.Ask[int64](r.t, r.pool, "select covered_seq from conversation_briefs")
+	folds := r.model.Asked(offline.KindSummary)
 	for _, role := range []string{"user", "assistant"} {
-		for _, said := range r.places(ask[uuid.UUID](r, "select id from chats"), role) {
+		for _, said := range r.places(testkit.Ask[uuid.UUID](r.t, r.pool, "select id from chats"), role) {
 			times := 0
 			for _, fold := range folds {
 				_, turns, isFold := strings.Cut(fold.Text, "=== NEW_TURNS ===")
@@ -149,7 +157,7 @@ func (r *rig) checkFoldedOnce() {
 			}
 		}
 	}
-	gaps := ask[int](r, `select count(*) from (select seq_from, lag(seq_to, 1, 0::bigint) over (order by version) as before
+	gaps := testkit.Ask[int](r.t, r.pool, `select count(*) from (select seq_from, lag(seq_to, 1, 0::bigint) over (order by version) as before
 		from conversation_brief_revisions) r where seq_from <> before + 1`)
 	if gaps != 0 {
 		r.t.Errorf("%d ranges do not continue the one before", gaps)
@@ -166,23 +174,23 @@ func TestRepliesGoOnWithoutSummarizer(t *testing.T) {
 		}
 		return offline.Answer{}
 	}, smallMemory)
-	chatID := r.say("", "My cello teacher is called Ilse and I live in Graz.").chatID
+	chatID := r.Say("", "My cello teacher is called Ilse and I live in Graz.").ChatID
 	for n := range 12 {
-		r.say(chatID, fmt.Sprintf("On day %d I practised the etude number %d for an hour, and my bow arm felt heavy all the time.", n, 100+n))
+		r.Say(chatID, fmt.Sprintf("On day %d I practised the etude number %d for an hour, and my bow arm felt heavy all the time.", n, 100+n))
 	}
-	r.awaitModel("a fold was tried", func(a offline.Request) bool { return a.Kind == offline.KindSummary && a.Ended })
+	r.model.AwaitRequest(t, "a fold was tried", func(a offline.Request) bool { return a.Kind == offline.KindSummary && a.Ended })
 	r.checkCoverage(uuid.MustParse(chatID))
-	if got := ask[int64](r, "select version + covered_seq from conversation_briefs"); got != 0 {
+	if got := testkit.Ask[int64](t, r.pool, "select version + covered_seq from conversation_briefs"); got != 0 {
 		t.Error("the brief changed without a summary")
 	}
-	within(t, "the failed fold waits for its next try", func() bool {
-		return ask[int](r, "select count(*) from river.river_job where kind = 'fold_brief' and state = 'retryable' and cardinality(errors) > 0") == 1
+	testkit.Eventually(t, "the failed fold waits for its next try", func() bool {
+		return testkit.Ask[int](t, r.pool, "select count(*) from river.river_job where kind = 'fold_brief' and state = 'retryable' and cardinality(errors) > 0") == 1
 	})
-	ready := r.call(r.node, http.MethodGet, "/readyz", nil)
-	if _, told := ready.json(t)["oldest_unfolded_turn_seconds"]; ready.status != http.StatusOK || !told {
-		t.Errorf("%d %s", ready.status, ready.raw)
+	ready := r.Call(http.MethodGet, "/readyz", nil)
+	if _, told := ready.JSON(t)["oldest_unfolded_turn_seconds"]; ready.Status != http.StatusOK || !told {
+		t.Errorf("%d %s", ready.Status, ready.Text)
 	}
-	if got := r.call(r.node, http.MethodGet, "/metrics", nil).raw; !strings.Contains(got, `throughline_folds_total{kind="fold",result="failed"}`) {
+	if got := r.Call(http.MethodGet, "/metrics", nil).Text; !strings.Contains(got, `throughline_folds_total{kind="fold",result="failed"}`) {
 		t.Error("the metrics do not tell of the failed fold")
 	}
 }

@@ -8,30 +8,31 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/arcoscribe/throughline/internal/offline"
+	"github.com/arcoscribe/throughline/internal/testkit"
 )
 
 func TestFirstAndFollowUpStreamWhole(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil, nil)
-	first := r.say("", "My cello teacher is called Ilse. We meet on Tuesdays.")
-	second := r.say(first.chatID, "What is my teacher called?")
-	if second.chatID != first.chatID || !strings.Contains(second.text, "Ilse") {
-		t.Errorf("the second reply does not know the first turn: %q", second.text)
+	first := r.Say("", "My cello teacher is called Ilse. We meet on Tuesdays.")
+	second := r.Say(first.ChatID, "What is my teacher called?")
+	if second.ChatID != first.ChatID || !strings.Contains(second.Text, "Ilse") {
+		t.Errorf("the second reply does not know the first turn: %q", second.Text)
 	}
-	for _, got := range []said{first, second} {
-		if row := r.stored(got.messageID); row != (messageRow{role: "assistant", status: "complete", content: got.text}) {
-			t.Errorf("stored: %+v, streamed: %q", row, got.text)
+	for _, got := range []testkit.Said{first, second} {
+		if row := r.stored(got.MessageID); row != (messageRow{role: "assistant", status: "complete", content: got.Text}) {
+			t.Errorf("stored: %+v, streamed: %q", row, got.Text)
 		}
-		if got.started.data["resumed"] != false || got.end.data["finish_reason"] != "stop" ||
-			int(got.end.data["content_length"].(float64)) != len([]rune(got.text)) {
-			t.Errorf("started %v, ended %v", got.started.data, got.end.data)
+		if got.Start.Data["resumed"] != false || got.End.Data["finish_reason"] != "stop" ||
+			int(got.End.Data["content_length"].(float64)) != len([]rune(got.Text)) {
+			t.Errorf("started %v, ended %v", got.Start.Data, got.End.Data)
 		}
 	}
-	receipt := second.end.data["memory"].(map[string]any)
+	receipt := second.End.Data["memory"].(map[string]any)
 	if receipt["tail_turns"] != 1.0 || receipt["dropped_turns"] != 0.0 || receipt["truncated"] != false {
 		t.Errorf("the receipt is %v", receipt)
 	}
-	if got := ask[string](r, "select title from chats where id = $1", uuid.MustParse(first.chatID)); got == "" {
+	if got := testkit.Ask[string](t, r.pool, "select title from chats where id = $1", uuid.MustParse(first.ChatID)); got == "" {
 		t.Error("the chat has no title")
 	}
 }
@@ -39,10 +40,10 @@ func TestFirstAndFollowUpStreamWhole(t *testing.T) {
 func TestWholeReplyAsJSON(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil, nil)
-	got := r.call(r.node, http.MethodPost, "/v1/message/first", body{"content": "I live in Graz."}, "Accept", "application/json")
-	reply := got.json(t)
-	if got.status != http.StatusOK || reply["finish_reason"] != "stop" || reply["content"] == "" {
-		t.Fatalf("%d %s", got.status, got.raw)
+	got := r.Call(http.MethodPost, "/v1/message/first", testkit.Body{"content": "I live in Graz."}, "Accept", "application/json")
+	reply := got.JSON(t)
+	if got.Status != http.StatusOK || reply["finish_reason"] != "stop" || reply["content"] == "" {
+		t.Fatalf("%d %s", got.Status, got.Text)
 	}
 	if row := r.stored(reply["message_id"].(string)); row.content != reply["content"] || row.status != "complete" {
 		t.Errorf("stored: %+v, answered: %v", row, reply)
@@ -60,37 +61,37 @@ func TestReplyOfClientThatHangsUpIsSavedAndFolded(t *testing.T) {
 		}
 		return offline.Answer{}
 	}, env{"MEMORY_CHUNK_SUMMARIZE_THRESHOLD": "120", "MEMORY_K_RAW_TURNS": "1"})
-	chatID := r.say("", "My cello teacher is called Ilse.").chatID
+	chatID := r.Say("", "My cello teacher is called Ilse.").ChatID
 
-	s := r.openMessage(r.node, chatID, body{"content": "Tell me about a scale."})
-	s.until(func(e event) bool { return e.name == "content.delta" })
-	messageID := s.events[0].data["message_id"].(string)
-	s.close()
+	s := r.Send(chatID, testkit.Body{"content": "Tell me about a scale."})
+	s.Until(isDelta)
+	messageID := s.MessageID()
+	s.Close()
 	close(gate)
 	if row := r.awaitEnded(messageID); row.status != "complete" || row.content != long {
 		t.Errorf("stored: status %s, %d of %d characters", row.status, len(row.content), len(long))
 	}
-	within(t, "the chat is folded", func() bool {
-		return ask[int64](r, "select version from conversation_briefs where chat_id = $1", uuid.MustParse(chatID)) == 1
+	testkit.Eventually(t, "the chat is folded", func() bool {
+		return testkit.Ask[int64](t, r.pool, "select version from conversation_briefs where chat_id = $1", uuid.MustParse(chatID)) == 1
 	})
-	if got := r.say(chatID, "What is my teacher called?"); !strings.Contains(got.text, "Ilse") {
-		t.Errorf("forgotten: %q", got.text)
+	if got := r.Say(chatID, "What is my teacher called?"); !strings.Contains(got.Text, "Ilse") {
+		t.Errorf("forgotten: %q", got.Text)
 	}
 }
 
 func TestVariantsShareOneMemory(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil, env{"MODEL_VARIANTS": "arco=model-a,arco-pro=model-b,deep-dive=model-c"})
-	chatID := r.openMessage(r.node, "", body{"content": "My dog is called Bello.", "model_variant": "deep-dive"}).rest().chatID
-	second := r.openMessage(r.node, chatID, body{"content": "What is my dog called?", "model_variant": "arco-pro"}).rest()
-	third := r.say(chatID, "And what is my dog called again?")
-	for _, got := range []said{second, third} {
-		if !strings.Contains(got.text, "Bello") {
-			t.Errorf("%v does not know: %q", got.end.data["model_variant"], got.text)
+	chatID := r.Send("", testkit.Body{"content": "My dog is called Bello.", "model_variant": "deep-dive"}).Rest().ChatID
+	second := r.Send(chatID, testkit.Body{"content": "What is my dog called?", "model_variant": "arco-pro"}).Rest()
+	third := r.Say(chatID, "And what is my dog called again?")
+	for _, got := range []testkit.Said{second, third} {
+		if !strings.Contains(got.Text, "Bello") {
+			t.Errorf("%v does not know: %q", got.End.Data["model_variant"], got.Text)
 		}
 	}
 	var models []string
-	for _, request := range r.asked(offline.KindReply) {
+	for _, request := range r.model.Asked(offline.KindReply) {
 		models = append(models, request.Model)
 		if request.Store || request.PromptCacheKey != chatID || len(request.SafetyIdentifier) != 64 || !request.Stream {
 			t.Errorf("the call carries store %v, cache key %q, safety identifier %q", request.Store, request.PromptCacheKey, request.SafetyIdentifier)
@@ -99,7 +100,7 @@ func TestVariantsShareOneMemory(t *testing.T) {
 	if got := strings.Join(models, " "); got != "model-c model-b model-a" {
 		t.Errorf("asked %q", got)
 	}
-	if got := ask[string](r, `select string_agg(metadata ->> 'model_variant', ' ' order by seq) from messages where role = 'assistant'`); got != "deep-dive arco-pro arco" {
+	if got := testkit.Ask[string](t, r.pool, `select string_agg(metadata ->> 'model_variant', ' ' order by seq) from messages where role = 'assistant'`); got != "deep-dive arco-pro arco" {
 		t.Errorf("stored variants %q", got)
 	}
 }
@@ -107,85 +108,29 @@ func TestVariantsShareOneMemory(t *testing.T) {
 func TestSecondMessageWhileReplyRuns(t *testing.T) {
 	t.Parallel()
 	gate := make(chan struct{})
-	r := newRig(t, gateReplies(gate), nil)
-	s := r.openMessage(r.node, "", body{"content": "One."})
-	started := s.until(func(e event) bool { return e.name == "content.delta" })
-	chatID := s.events[0].data["chat_id"].(string)
-	got := r.call(r.node, http.MethodPost, "/v1/message", body{"chat_id": chatID, "content": "Two."})
-	if got.status != http.StatusConflict || got.json(t)["code"] != "generation_in_progress" ||
-		got.json(t)["details"].(map[string]any)["message_id"] != started.data["message_id"] {
-		t.Errorf("%d %s", got.status, got.raw)
+	r := newRig(t, heldReplies(gate), nil)
+	s := r.Send("", testkit.Body{"content": "One."})
+	started := s.Until(isDelta)
+	chatID := s.ChatID()
+	got := r.Call(http.MethodPost, "/v1/message", testkit.Body{"chat_id": chatID, "content": "Two."})
+	if got.Status != http.StatusConflict || got.JSON(t)["code"] != "generation_in_progress" ||
+		got.JSON(t)["details"].(map[string]any)["message_id"] != started.Data["message_id"] {
+		t.Errorf("%d %s", got.Status, got.Text)
 	}
 	close(gate)
-	s.rest()
-	if r.say(chatID, "Two."); ask[int](r, "select count(*) from messages") != 4 {
+	s.Rest()
+	if r.Say(chatID, "Two."); testkit.Ask[int](t, r.pool, "select count(*) from messages") != 4 {
 		t.Error("the refused message was stored")
 	}
 }
 
-// gateReplies lets each reply say one piece and then wait for the gate.
-func gateReplies(gate <-chan struct{}) func(*offline.Request) offline.Answer {
-	return func(request *offline.Request) offline.Answer {
-		if request.Kind != offline.KindReply {
-			return offline.Answer{}
-		}
-		return offline.Answer{Text: "This is a reply of several words.", Gate: gate, GateAfter: 1}
-	}
-}
+// spoken is what heldReplies say.
+const spoken = "This is a reply of several words."
 
-func TestCancel(t *testing.T) {
-	t.Parallel()
-	for _, elsewhere := range []bool{false, true} {
-		t.Run(map[bool]string{false: "here", true: "from another server"}[elsewhere], func(t *testing.T) {
-			t.Parallel()
-			r := newRig(t, gateReplies(make(chan struct{})), nil)
-			where := r.node
-			if elsewhere {
-				where = r.start(Role{API: true}, nil)
-			}
-			s := r.openMessage(r.node, "", body{"content": "Go on and on."})
-			s.until(func(e event) bool { return e.name == "content.delta" })
-			chatID := s.events[0].data["chat_id"].(string)
-			got := r.call(where, http.MethodPost, "/v1/message/"+chatID+"/cancel", nil)
-			if want := map[bool]string{false: "cancelled", true: "streaming"}[elsewhere]; got.status != http.StatusOK || got.json(t)["status"] != want {
-				t.Errorf("%d %s, want status %s", got.status, got.raw, want)
-			}
-			end := s.rest()
-			if row := r.stored(end.messageID); end.end.name != "message.cancelled" || row.status != "cancelled" || row.content != end.text || end.text == "" {
-				t.Errorf("ended with %s, stored %+v", end.end.name, row)
-			}
-			request := r.asked(offline.KindReply)[0]
-			r.awaitModel("the model is let go", func(a offline.Request) bool { return a.At.Equal(request.At) && a.HungUp })
-		})
-	}
-}
+// heldReplies say one word and then wait for the gate.
+func heldReplies(gate <-chan struct{}) testkit.Script { return testkit.HeldReply(spoken, 1, gate) }
 
-func TestResumeOnAnotherServer(t *testing.T) {
-	t.Parallel()
-	gate := make(chan struct{})
-	r := newRig(t, gateReplies(gate), nil)
-	other := r.start(Role{API: true}, nil)
-	s := r.openMessage(r.node, "", body{"content": "Speak."})
-	delta := s.until(func(e event) bool { return e.name == "content.delta" })
-	chatID, seen := s.events[0].data["chat_id"].(string), s.text
-	s.close() // the phone sleeps
-
-	resumed := r.open(other, http.MethodGet, "/v1/message/"+chatID+"/stream", nil, "Last-Event-ID", delta.id)
-	resumed.until(func(e event) bool { return e.name == "message.started" && e.data["resumed"] == true })
-	close(gate)
-	end := resumed.rest()
-	if want := "This is a reply of several words."; seen+end.text != want || end.end.name != "completion" {
-		t.Errorf("%q and %q make no %q, ended with %s", seen, end.text, want, end.end.name)
-	}
-	// Once it is stored, any server replays it from any place.
-	again := r.open(r.node, http.MethodGet, "/v1/message/"+chatID+"/stream?after=5", nil).rest()
-	if again.text != "is a reply of several words." || again.end.name != "completion" {
-		t.Errorf("replayed %q, %s", again.text, again.end.name)
-	}
-	if got := r.call(other, http.MethodGet, "/v1/message/"+chatID+"/stream", nil, "Last-Event-ID", again.end.id); got.status != http.StatusNoContent {
-		t.Errorf("after the end: %d %s", got.status, got.raw)
-	}
-}
+func isDelta(e testkit.Event) bool { return e.Name == testkit.Delta }
 
 // What goes wrong at the model before its first word is a status, afterwards an event, and either way
 // the row says so and the chat goes on.
@@ -228,7 +173,7 @@ func TestModelFailures(t *testing.T) {
 				where = impatient
 			}
 			content := "I live in Graz and work in Linz. [[offline:" + c.directive + "]]"
-			s, err := r.tryOpen(where, http.MethodPost, "/v1/message/first", body{"content": content})
+			s, err := where.TryOpen(http.MethodPost, "/v1/message/first", testkit.Body{"content": content})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -236,49 +181,41 @@ func TestModelFailures(t *testing.T) {
 				r.checkRefused(s, c.status, c.code)
 				return
 			}
-			got, err := s.tryRest()
+			got, err := s.TryRest()
 			if err != nil {
 				t.Fatal(err)
 			}
-			want := messageRow{role: "assistant", status: "complete", content: got.text, failure: c.code}
+			want := messageRow{role: "assistant", status: "complete", content: got.Text, failure: c.code}
 			if c.code != "" {
 				want.status = "failed"
 			}
-			if row := r.stored(got.messageID); row != want {
+			if row := r.stored(got.MessageID); row != want {
 				t.Errorf("stored %.200v, want %.200v", row, want)
 			}
-			if reason, _ := got.end.data["finish_reason"].(string); reason != c.finished {
-				t.Errorf("ended with %v", got.end.data)
+			if reason, _ := got.End.Data["finish_reason"].(string); reason != c.finished {
+				t.Errorf("ended with %v", got.End.Data)
 			}
-			if code, _ := got.end.data["code"].(string); code != c.code {
-				t.Errorf("ended with %v", got.end.data)
+			if got.End.Code() != c.code {
+				t.Errorf("ended with %v", got.End.Data)
 			}
-			r.say(got.chatID, "And now?")
+			r.Say(got.ChatID, "And now?")
 		})
 	}
 }
 
 // checkRefused wants an HTTP error that names the stored, failed reply.
-func (r *rig) checkRefused(s *stream, status int, code string) {
+func (r *rig) checkRefused(s *testkit.Stream, status int, code string) {
 	t := r.t
 	t.Helper()
-	failed := answer{status: s.response.StatusCode, raw: readAll(s)}
-	if failed.status != status || failed.json(t)["code"] != code {
-		t.Fatalf("%d %s", failed.status, failed.raw)
+	failed := testkit.Answer{Status: s.Response.StatusCode, Text: s.Raw()}
+	if failed.Status != status || failed.Code() != code {
+		t.Fatalf("%d %s", failed.Status, failed.Text)
 	}
-	details := failed.json(t)["details"].(map[string]any)
+	details := failed.JSON(t)["details"].(map[string]any)
 	if row := r.stored(details["message_id"].(string)); row != (messageRow{role: "assistant", status: "failed", failure: code}) {
 		t.Errorf("stored %+v", row)
 	}
-	r.say(details["chat_id"].(string), "And now?")
-}
-
-func readAll(s *stream) string {
-	var text strings.Builder
-	for s.lines.Scan() {
-		text.WriteString(s.lines.Text())
-	}
-	return text.String()
+	r.Say(details["chat_id"].(string), "And now?")
 }
 
 // A model that speaks at its own pace is streamed at that pace: each piece arrives before the next is made.
@@ -288,10 +225,10 @@ func TestEachPieceArrivesAtOnce(t *testing.T) {
 	r := newRig(t, func(*offline.Request) offline.Answer {
 		return offline.Answer{Text: "first second third", Gate: gates, GateAfter: 2}
 	}, nil)
-	s := r.openMessage(r.node, "", body{"content": "Slowly."})
-	s.until(func(event) bool { return s.text == "first second " })
+	s := r.Send("", testkit.Body{"content": "Slowly."})
+	s.Until(func(testkit.Event) bool { return s.Text == "first second " })
 	close(gates)
-	if got := s.rest(); got.text != "first second third" {
-		t.Errorf("got %q", got.text)
+	if got := s.Rest(); got.Text != "first second third" {
+		t.Errorf("got %q", got.Text)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/arcoscribe/throughline/internal/fold"
 	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/offline"
+	"github.com/arcoscribe/throughline/internal/testkit"
 )
 
 func TestFold(t *testing.T) {
@@ -30,7 +31,7 @@ func TestFold(t *testing.T) {
 		!strings.HasPrefix(asked.Text, "=== EXISTING_SUMMARY ===\nNONE\n=== END_EXISTING_SUMMARY ===\n\n=== NEW_TURNS ===\nTurn 1:\nUser: I decided to practise etude 0") {
 		t.Errorf("asked %+v", asked)
 	}
-	if got := ask[string](r, "select input_sha256 from conversation_brief_revisions"); got != sha256Hex(asked.Text) {
+	if got := testkit.Ask[string](t, r.pool, "select input_sha256 from conversation_brief_revisions"); got != sha256Hex(asked.Text) {
 		t.Errorf("the revision names another input: %s", got)
 	}
 	if again, err := r.fold(chatID); err != nil || again.Result != fold.Nothing {
@@ -54,8 +55,8 @@ func TestNothingToFold(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil, nil)
 	streaming, stale := r.chat(8), r.chat(8)
-	r.exec("update messages set status = 'streaming', lease_until = now() + interval '1 hour' where chat_id = $1 and seq = 2", streaming)
-	r.exec("update conversation_briefs set stale = true, covered_seq = 2 where chat_id = $1", stale)
+	testkit.Exec(t, r.pool, "update messages set status = 'streaming', lease_until = now() + interval '1 hour' where chat_id = $1 and seq = 2", streaming)
+	testkit.Exec(t, r.pool, "update conversation_briefs set stale = true, covered_seq = 2 where chat_id = $1", stale)
 	for what, chatID := range map[string]uuid.UUID{"no chat": uuid.New(), "a short chat": r.chat(2), "a reply that still runs": streaming, "a stale brief": stale} {
 		if report, err := r.fold(chatID); err != nil || report.Result != fold.Nothing {
 			t.Errorf("%s: %+v, %v", what, report, err)
@@ -77,7 +78,7 @@ func TestGateRefusesOnce(t *testing.T) {
 	} {
 		t.Run(string(fault), func(t *testing.T) {
 			t.Parallel()
-			r := newRig(t, inOrder(offline.Answer{Fault: fault}, offline.Answer{}), nil)
+			r := newRig(t, testkit.InOrder(offline.Answer{Fault: fault}, offline.Answer{}), nil)
 			chatID := r.chat(8)
 			report := r.mustFold(chatID)
 			asked := r.model.Requests()
@@ -99,7 +100,7 @@ func TestGateRefusesTwice(t *testing.T) {
 	for _, fault := range []offline.Fault{offline.FaultEmpty, offline.FaultNone, offline.FaultLoop, offline.FaultRefusal} {
 		t.Run(string(fault), func(t *testing.T) {
 			t.Parallel()
-			r := newRig(t, inOrder(offline.Answer{Fault: fault}), nil)
+			r := newRig(t, testkit.InOrder(offline.Answer{Fault: fault}), nil)
 			chatID := r.chat(8)
 			report, err := r.fold(chatID)
 			if _, refused := errors.AsType[*fold.RefusedError](err); !refused || report.Result != fold.Refused || report.Calls != 2 {
@@ -113,7 +114,7 @@ func TestGateRefusesTwice(t *testing.T) {
 // checkUntouched wants a brief as a new chat has it, and its lease given back.
 func (r *rig) checkUntouched(chatID uuid.UUID) {
 	r.t.Helper()
-	got := ask[string](r, "select concat_ws('/', version, covered_seq, brief ->> 'global_summary', lease_token) from conversation_briefs where chat_id = $1", chatID)
+	got := testkit.Ask[string](r.t, r.pool, "select concat_ws('/', version, covered_seq, brief ->> 'global_summary', lease_token) from conversation_briefs where chat_id = $1", chatID)
 	if got != "0/0/" {
 		r.t.Errorf("the brief is %s", got)
 	}
@@ -122,7 +123,7 @@ func (r *rig) checkUntouched(chatID uuid.UUID) {
 // A summary that loses most of the one before is damage, not progress.
 func TestShrunkenSummaryIsRefused(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, inOrder(offline.Answer{Text: longSummary(250)}, offline.Answer{Text: "They talked about this and that for a while."}), func(c *fold.Config) { c.Limits.SummaryTokenCap = 400 })
+	r := newRig(t, testkit.InOrder(offline.Answer{Text: longSummary(250)}, offline.Answer{Text: "They talked about this and that for a while."}), func(c *fold.Config) { c.Limits.SummaryTokenCap = 400 })
 	chatID := r.chat(8)
 	r.mustFold(chatID)
 	for range 8 {
@@ -165,7 +166,7 @@ func TestSummaryOverTheCap(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
-			r := newRig(t, inOrder(offline.Answer{Text: long}, c.second), hosted(fold.ModeHosted))
+			r := newRig(t, testkit.InOrder(offline.Answer{Text: long}, c.second), hosted(fold.ModeHosted))
 			chatID := r.chat(8)
 			report := r.mustFold(chatID)
 			if got := r.summary(chatID); !c.want(got) || memory.Tokens(got) > 200 || report.TokensAfter != memory.Tokens(got) {
@@ -175,7 +176,7 @@ func TestSummaryOverTheCap(t *testing.T) {
 			if len(asked) != 2 || asked[1].Prompt != nil || asked[1].Model != "small" || asked[1].Text != long || !strings.Contains(asked[1].Instructions, "at most 200 tokens") {
 				t.Errorf("asked %d times, the second time for %.100q", len(asked), asked[len(asked)-1].Instructions)
 			}
-			if got := ask[string](r, "select prompt_mode || ' ' || prompt_ref from conversation_brief_revisions"); got != "hosted pmpt_1@7" {
+			if got := testkit.Ask[string](t, r.pool, "select prompt_mode || ' ' || prompt_ref from conversation_brief_revisions"); got != "hosted pmpt_1@7" {
 				t.Errorf("the revision names %s", got)
 			}
 		})
@@ -186,7 +187,7 @@ func TestSummaryOverTheCap(t *testing.T) {
 func TestOverlongTurnIsFoldedInPieces(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil, func(c *fold.Config) { c.Limits.FoldInputTokens = 600 })
-	chatID := ask[uuid.UUID](r, "insert into chats (user_id, title) values ($1, '') returning id", r.user)
+	chatID := testkit.Ask[uuid.UUID](t, r.pool, "insert into chats (user_id, title) values ($1, '') returning id", r.user)
 	var long strings.Builder
 	for n := range 300 {
 		fmt.Fprintf(&long, "Sentence number %04d tells of etude %d. ", n, n)
@@ -221,7 +222,7 @@ func TestModelFails(t *testing.T) {
 	for _, fault := range []offline.Fault{offline.Fault401, offline.Fault404, offline.FaultStall, offline.FaultFailed} {
 		t.Run(string(fault), func(t *testing.T) {
 			t.Parallel()
-			r := newRig(t, inOrder(offline.Answer{Fault: fault}), func(c *fold.Config) { c.Prompt.CallTimeout = 3 * time.Second })
+			r := newRig(t, testkit.InOrder(offline.Answer{Fault: fault}), func(c *fold.Config) { c.Prompt.CallTimeout = 3 * time.Second })
 			chatID := r.chat(8)
 			report, err := r.fold(chatID)
 			if report.Result != fold.Failed || err == nil {
@@ -265,31 +266,20 @@ func TestAgain(t *testing.T) {
 // Somebody who took the fold over ends the call of whoever had it.
 func TestLostLeaseEndsTheCall(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, inOrder(offline.Answer{Fault: offline.FaultStall}), func(c *fold.Config) { c.Lease = 300 * time.Millisecond })
+	r := newRig(t, testkit.InOrder(offline.Answer{Fault: offline.FaultStall}), func(c *fold.Config) { c.Lease = 300 * time.Millisecond })
 	chatID := r.chat(8)
 	done := make(chan fold.Report, 1)
 	go func() {
 		report, _ := r.fold(chatID) // what it says is in the report
 		done <- report
 	}()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	if _, err := r.model.Await(ctx, func(offline.Request) bool { return true }); err != nil {
-		t.Fatal(err)
+	r.model.AwaitRequest(t, "the fold asks", func(offline.Request) bool { return true })
+	testkit.Exec(t, r.pool, "update conversation_briefs set lease_token = gen_random_uuid(), lease_until = now() + interval '1 hour'")
+	if report := testkit.Receive(t, "the fold ends", done); report.Result != fold.Lost {
+		t.Errorf("%+v", report)
 	}
-	r.exec("update conversation_briefs set lease_token = gen_random_uuid(), lease_until = now() + interval '1 hour'")
-	select {
-	case report := <-done:
-		if report.Result != fold.Lost {
-			t.Errorf("%+v", report)
-		}
-	case <-ctx.Done():
-		t.Fatal("the fold goes on")
-	}
-	if _, err := r.model.Await(ctx, func(a offline.Request) bool { return a.HungUp }); err != nil {
-		t.Error("the model was not let go")
-	}
-	if !ask[bool](r, "select lease_until > now() from conversation_briefs") {
+	r.model.AwaitRequest(t, "the model is let go", func(a offline.Request) bool { return a.HungUp })
+	if !testkit.Ask[bool](t, r.pool, "select lease_until > now() from conversation_briefs") {
 		t.Error("the other's lease was taken away")
 	}
 }
@@ -299,11 +289,11 @@ func TestRebuild(t *testing.T) {
 	r := newRig(t, nil, nil)
 	chatID := r.chat(12)
 	r.mustFold(chatID)
-	r.exec("update messages set content = 'I decided to stop with the violin.' where chat_id = $1 and seq = 1", chatID)
+	testkit.Exec(t, r.pool, "update messages set content = 'I decided to stop with the violin.' where chat_id = $1 and seq = 1", chatID)
 	if report, err := r.fold(chatID); err != nil || report.Result != fold.Nothing {
 		t.Errorf("a fold of a stale brief: %+v, %v", report, err)
 	}
-	covered := ask[int64](r, "select covered_seq from conversation_briefs")
+	covered := testkit.Ask[int64](t, r.pool, "select covered_seq from conversation_briefs")
 	report, err := r.engine.Rebuild(t.Context(), chatID, r.within)
 	if err != nil || report.Result != fold.Done || report.Kind != fold.KindRebuild || report.SeqFrom != 1 || report.SeqTo != covered || report.Version != 2 {
 		t.Errorf("%+v, %v", report, err)
@@ -314,5 +304,41 @@ func TestRebuild(t *testing.T) {
 	}
 	if got := r.summary(chatID); strings.Contains(got, "etude 0 ") {
 		t.Errorf("the summary is %s", got)
+	}
+}
+
+// supersede marks a message as the reply that another try has taken the place of, as a retry does.
+func (r *rig) supersede(chatID uuid.UUID, seq int) {
+	r.t.Helper()
+	testkit.Exec(r.t, r.pool, "update messages set status = 'failed', superseded_by = gen_random_uuid(), token_count = 0 where chat_id = $1 and seq = $2", chatID, seq)
+}
+
+// What a reply said that was tried again is history: no fold reads it.
+func TestSupersededReplyIsNotFolded(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil, nil)
+	chatID := r.chat(8)
+	r.supersede(chatID, 2)
+	report := r.mustFold(chatID)
+	asked := r.model.Requests()[0].Text
+	if report.SeqFrom != 1 || strings.Contains(asked, "Etude 0 it is") || !strings.Contains(asked, "practise etude 0 ") || !strings.Contains(asked, "Etude 1 it is") {
+		t.Errorf("the report is %+v, the fold read %.500s", report, asked)
+	}
+}
+
+// Was it folded before, the brief is stale and made anew without it.
+func TestSupersededReplyIsForgotten(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil, nil)
+	chatID := r.chat(8)
+	r.mustFold(chatID)
+	r.supersede(chatID, 2)
+	report, err := r.engine.Rebuild(t.Context(), chatID, r.within)
+	if err != nil || report.Result != fold.Done {
+		t.Fatalf("%+v, %v", report, err)
+	}
+	asked := r.model.Requests()
+	if last := asked[len(asked)-1].Text; strings.Contains(last, "Etude 0 it is") || !strings.Contains(last, "Etude 1 it is") {
+		t.Errorf("the rebuild read %.500s", last)
 	}
 }

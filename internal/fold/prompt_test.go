@@ -10,6 +10,7 @@ import (
 
 	"github.com/arcoscribe/throughline/internal/fold"
 	"github.com/arcoscribe/throughline/internal/offline"
+	"github.com/arcoscribe/throughline/internal/testkit"
 )
 
 func sha256Hex(text string) string {
@@ -36,7 +37,7 @@ func (r *rig) fallbacks() float64 {
 func TestHostedPrompt(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []fold.Mode{fold.ModeHosted, fold.ModeAuto} {
-		r := newRig(t, inOrder(offline.Answer{Fault: offline.FaultNone}, offline.Answer{}), hosted(mode))
+		r := newRig(t, testkit.InOrder(offline.Answer{Fault: offline.FaultNone}, offline.Answer{}), hosted(mode))
 		report := r.mustFold(r.chat(8))
 		first, second := r.model.Requests()[0], r.model.Requests()[1]
 		if *first.Prompt != (offline.PromptRef{ID: "pmpt_1", Version: "7"}) || first.Model != "" || first.Instructions != "" || first.Store {
@@ -93,7 +94,7 @@ func TestHostedPromptIsGone(t *testing.T) {
 // What else goes wrong with a hosted call is no reason to leave the prompt.
 func TestHostedCallFailsOtherwise(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, inOrder(offline.Answer{Fault: offline.Fault401}, offline.Answer{}), hosted(fold.ModeAuto))
+	r := newRig(t, testkit.InOrder(offline.Answer{Fault: offline.Fault401}, offline.Answer{}), hosted(fold.ModeAuto))
 	chatID := r.chat(8)
 	if report, err := r.fold(chatID); report.Result != fold.Failed || err == nil {
 		t.Errorf("%+v, %v", report, err)
@@ -109,7 +110,7 @@ func TestInlineInstructions(t *testing.T) {
 		c.Prompt = fold.PromptConfig{Mode: fold.ModeAuto, Model: "small", Instructions: "Keep technique and repertoire."} // no version: inline
 	})
 	chatID := r.chat(8)
-	r.exec("update messages set created_at = '2026-11-20 12:00:00+00'")
+	testkit.Exec(t, r.pool, "update messages set created_at = '2026-11-20 12:00:00+00'")
 	report := r.mustFold(chatID)
 	asked := r.model.Requests()[0]
 	for _, part := range []string{"Keep technique and repertoire.", "at most 200 tokens", "Turns 1 to 6: 2026-11-20, UTC"} {

@@ -1,5 +1,6 @@
-// Package testkit gives tests a real Postgres: a database of their own with the project's schema,
-// users, access tokens, a transaction pooler. It is imported by _test.go files alone.
+// Package testkit gives tests the real things around the code: a Postgres database of their own with the
+// project's schema, users, access tokens, a transaction pooler, a server that may crash, the offline
+// model, and a client of the API that checks every stream it reads. It is imported by _test.go files alone.
 //
 // A package that uses it says so once:
 //

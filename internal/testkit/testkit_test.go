@@ -26,32 +26,23 @@ func connect(t *testing.T, dsn string) *pgx.Conn {
 	return conn
 }
 
-func ask[T any](t *testing.T, conn *pgx.Conn, sql string, args ...any) T {
-	t.Helper()
-	var answer T
-	if err := conn.QueryRow(t.Context(), sql, args...).Scan(&answer); err != nil {
-		t.Fatalf("%s: %v", sql, err)
-	}
-	return answer
-}
-
 func TestDatabasesAreMigratedAndApart(t *testing.T) {
 	t.Parallel()
 	a, b := NewDatabase(t), NewDatabase(t)
 	inA, inB := connect(t, a.DSN), connect(t, b.DSN)
-	if ask[string](t, inA, "select current_user") != "postgres" || ask[string](t, connect(t, a.AdminDSN), "select current_user") != "supabase_admin" {
+	if Ask[string](t, inA, "select current_user") != "postgres" || Ask[string](t, connect(t, a.AdminDSN), "select current_user") != "supabase_admin" {
 		t.Error("the DSNs connect as somebody else")
 	}
-	if !ask[bool](t, inA, "select to_regclass('public.chats') is not null") {
+	if !Ask[bool](t, inA, "select to_regclass('public.chats') is not null") {
 		t.Error("there is no table chats")
 	}
 	if _, err := inA.Exec(t.Context(), "create schema mine"); err != nil {
 		t.Fatal(err)
 	}
-	if ask[bool](t, inB, "select exists (select from pg_namespace where nspname = 'mine')") {
+	if Ask[bool](t, inB, "select exists (select from pg_namespace where nspname = 'mine')") {
 		t.Error("one test's schema is in another's database")
 	}
-	if ask[bool](t, inA, "select rolsuper from pg_roles where rolname = current_user") {
+	if Ask[bool](t, inA, "select rolsuper from pg_roles where rolname = current_user") {
 		t.Error("postgres is a superuser, which hides missing grants")
 	}
 }
@@ -59,10 +50,10 @@ func TestDatabasesAreMigratedAndApart(t *testing.T) {
 func TestEmptyDatabaseIsAFreshProject(t *testing.T) {
 	t.Parallel()
 	conn := connect(t, NewEmptyDatabase(t).DSN)
-	if ask[int](t, conn, "select count(*) from pg_tables where schemaname = 'public'") != 0 {
+	if Ask[int](t, conn, "select count(*) from pg_tables where schemaname = 'public'") != 0 {
 		t.Error("there are tables in public")
 	}
-	if !ask[bool](t, conn, "select to_regclass('auth.users') is not null and to_regclass('realtime.messages') is not null") {
+	if !Ask[bool](t, conn, "select to_regclass('auth.users') is not null and to_regclass('realtime.messages') is not null") {
 		t.Error("auth or realtime is missing")
 	}
 }
@@ -81,7 +72,7 @@ func TestDatabaseIsDroppedWhoeverIsConnected(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if ask[bool](t, connect(t, admin), "select exists (select from pg_database where datname = $1)", name) {
+	if Ask[bool](t, connect(t, admin), "select exists (select from pg_database where datname = $1)", name) {
 		t.Errorf("%s is still there", name)
 	}
 }
@@ -115,7 +106,7 @@ func TestUserAndToken(t *testing.T) {
 	t.Parallel()
 	database := NewDatabase(t)
 	id := NewUser(t, database)
-	if got := ask[string](t, connect(t, database.DSN), "select role from auth.users where id = $1", id); got != "authenticated" {
+	if got := Ask[string](t, connect(t, database.DSN), "select role from auth.users where id = $1", id); got != "authenticated" {
 		t.Errorf("role %q", got)
 	}
 	token, err := jwt.Parse(Token(t, id), func(*jwt.Token) (any, error) { return []byte(JWTSecret), nil },
@@ -186,8 +177,8 @@ func TestPgTAPRunsFromItsFile(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	_ = ask[string](t, conn, "select plan(1)")
-	if got := ask[string](t, conn, "select ok(true, 'it works')"); got != "ok 1 - it works" {
+	_ = Ask[string](t, conn, "select plan(1)")
+	if got := Ask[string](t, conn, "select ok(true, 'it works')"); got != "ok 1 - it works" {
 		t.Errorf("got %q", got)
 	}
 }

@@ -1,0 +1,135 @@
+package main
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/arcoscribe/throughline/internal/offline"
+	"github.com/arcoscribe/throughline/internal/testkit"
+)
+
+// recovery is how soon after a crash everybody knows of it: the one promise about time that these tests
+// hold the program to.
+const recovery = 30 * time.Second
+
+// spoken is what endless replies begin with; heard is all of it that is ever said.
+const spoken, heard = "Grüße aus 世界 👩‍👩‍👧 und noch viel mehr, aber das sagt er nie.", "Grüße aus 世界 👩‍👩‍👧 "
+
+// endless makes replies to what asks for it stop in the middle of a text and go on never. All others are
+// the built-in model's.
+func endless(request *offline.Request) offline.Answer {
+	if strings.Contains(request.Current, "Endless") {
+		return offline.Answer{Text: spoken, Gate: make(chan struct{}), GateAfter: 4}
+	}
+	return offline.Answer{}
+}
+
+// A server is killed in the middle of a reply. Who reads it there sees the connection break and reads on
+// at another one, where somebody else reads as well: both learn within the promised time that it was
+// interrupted, with every word of it, and the chat goes on.
+func TestKillServeInMidStream(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, endless)
+	killed := r.start(nil, "serve", "--no-workers")
+	left := r.start(nil, "serve", "--no-workers") // nobody sweeps
+	message := testkit.Body{"content": "Endless.", "client_message_id": uuid.NewString()}
+	asked := killed.Send("", message)
+	asked.UntilText(heard)
+	follower := left.Resume(asked.ChatID(), "")
+	follower.UntilText(heard)
+
+	killed.kill()
+	began := time.Now()
+	if _, err := asked.TryRest(); !errors.Is(err, testkit.ErrCut) {
+		t.Errorf("the reader there: %v", err)
+	}
+	phone := left.Resume(asked.ChatID(), "", "Last-Event-ID", asked.LastID())
+	if got := left.Call(http.MethodPost, "/v1/message", testkit.Body{"chat_id": asked.ChatID(), "content": "Are you there?"}); got.Code() != "generation_in_progress" {
+		t.Errorf("before anybody can know: %d %s", got.Status, got.Text)
+	}
+	for name, got := range map[string]testkit.Said{"follower": follower.Rest(), "phone": phone.Rest()} {
+		if got.End.Name != testkit.Failed || got.End.Code() != "interrupted" || got.End.Data["retryable"] != true ||
+			got.End.Data["content_length"] != float64(len([]rune(heard))) || name == "phone" && got.Text != "" {
+			t.Errorf("the %s has %q and %s %v", name, got.Text, got.End.Name, got.End.Data)
+		}
+	}
+	if took := time.Since(began); took > recovery {
+		t.Errorf("it took %s", took)
+	}
+	if got := testkit.Ask[string](t, r.pool, "select status || ' ' || content from messages where role = 'assistant'"); got != "interrupted "+heard {
+		t.Errorf("stored %q", got)
+	}
+	if n := testkit.Ask[int](t, r.pool, "select count(*) from message_deltas"); n != 0 {
+		t.Errorf("%d deltas are left over", n)
+	}
+	left.Say(asked.ChatID(), "Are you there?")
+	left.terminate()
+}
+
+// A reply that somebody had asked to stop when its server was killed ends as it was asked to.
+func TestKillServeThatWasToCancel(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, endless)
+	killed := r.start(nil, "serve", "--no-workers")
+	left := r.start(nil, "serve", "--no-workers")
+	asked := killed.Send("", testkit.Body{"content": "Endless."})
+	asked.UntilText(heard)
+	follower := left.Resume(asked.ChatID(), "")
+	follower.UntilText(heard)
+	killed.kill()
+	if got := left.Cancel(asked.ChatID()); got.Status != http.StatusOK || got.JSON(t)["status"] != "streaming" {
+		t.Errorf("%d %s", got.Status, got.Text)
+	}
+	if got := follower.Rest(); got.End.Name != testkit.Cancelled {
+		t.Errorf("ended with %s %v", got.End.Name, got.End.Data)
+	}
+	if got := testkit.Ask[string](t, r.pool, "select status || ' ' || content from messages where role = 'assistant'"); got != "cancelled "+heard {
+		t.Errorf("stored %q", got)
+	}
+	left.Say(asked.ChatID(), "Are you there?")
+}
+
+// The only server is killed in the middle of a reply and started again, and the phone sends its message
+// again and again until there is an answer: there is one reply, and one message.
+func TestKillTheOnlyServeInMidStream(t *testing.T) {
+	t.Parallel()
+	var calls = make(chan struct{}, 1)
+	r := newRig(t, func(request *offline.Request) offline.Answer {
+		select {
+		case calls <- struct{}{}:
+			return endless(request)
+		default:
+			return offline.Answer{Text: spoken}
+		}
+	})
+	killed := r.start(nil, "serve")
+	message := testkit.Body{"content": "Endless.", "client_message_id": uuid.NewString()}
+	asked := killed.Send("", message)
+	asked.UntilText(heard)
+	testkit.Eventually(t, "that much is recorded", func() bool {
+		return testkit.Ask[string](t, r.pool, "select coalesce(string_agg(delta, '' order by start_char), '') from message_deltas") == heard
+	})
+	killed.kill()
+	began := time.Now()
+	next := r.start(nil, "serve")
+	first := next.Send("", message).Rest() // joins what it takes for running
+	if first.MessageID != asked.MessageID() || first.End.Code() != "interrupted" || first.Text != heard {
+		t.Errorf("the first try: %+v", first)
+	}
+	if took := time.Since(began); took > recovery {
+		t.Errorf("it took %s", took)
+	}
+	second := next.Send("", message).Rest()
+	if second.End.Name != testkit.Completion || second.Text != spoken || second.UserMessageID != first.UserMessageID {
+		t.Errorf("the second try: %+v", second)
+	}
+	if got := testkit.Ask[string](t, r.pool, "select string_agg(role || ' ' || status, ', ' order by seq) from messages"); got != "user complete, assistant interrupted, assistant complete" {
+		t.Errorf("stored are %s", got)
+	}
+	next.terminate()
+}

@@ -1,0 +1,171 @@
+package testkit
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"maps"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// transport keeps no connections, so that nothing of a test outlives it.
+var transport = &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DisableCompression: true}}
+
+// Body is a request's JSON.
+type Body map[string]any
+
+// Client is a user of one server's API.
+type Client struct {
+	T     testing.TB
+	Base  string // http://host:port
+	Token string
+}
+
+// Answer is an answer that was read to its end.
+type Answer struct {
+	Status int
+	Header http.Header
+	Text   string
+}
+
+// JSON is the answer's object.
+func (a Answer) JSON(t testing.TB) map[string]any {
+	t.Helper()
+	var found map[string]any
+	if err := json.Unmarshal([]byte(a.Text), &found); err != nil {
+		t.Fatalf("%v in %d %q", err, a.Status, a.Text)
+	}
+	return found
+}
+
+// Code is the code of an error, "" for any other answer.
+func (a Answer) Code() string {
+	var found struct{ Code string }
+	_ = json.Unmarshal([]byte(a.Text), &found) // no object has no code
+	return found.Code
+}
+
+// Request makes a request. headers are name, value, name, value …
+func (c Client) Request(ctx context.Context, method, path string, payload Body, headers ...string) *http.Request {
+	c.T.Helper()
+	text := ""
+	if payload != nil {
+		raw, err := json.Marshal(payload)
+		if err != nil {
+			c.T.Fatal(err)
+		}
+		text = string(raw)
+	}
+	request, err := http.NewRequestWithContext(ctx, method, c.Base+path, strings.NewReader(text))
+	if err != nil {
+		c.T.Fatal(err)
+	}
+	request.Header.Set("Authorization", "Bearer "+c.Token)
+	request.Header.Set("Content-Type", "application/json")
+	for i := 0; i < len(headers); i += 2 {
+		request.Header.Set(headers[i], headers[i+1])
+	}
+	return request
+}
+
+// Do sends a request and reads the whole answer.
+func (c Client) Do(request *http.Request) Answer {
+	c.T.Helper()
+	answer, err := tryDo(request)
+	if err != nil {
+		c.T.Fatal(err)
+	}
+	return answer
+}
+
+func tryDo(request *http.Request) (Answer, error) {
+	response, err := transport.Do(request)
+	if err != nil {
+		return Answer{}, err
+	}
+	defer func() { _ = response.Body.Close() }() // read to its end
+	raw, err := io.ReadAll(response.Body)
+	return Answer{response.StatusCode, response.Header, string(raw)}, err
+}
+
+// Call sends a request and reads the whole answer.
+func (c Client) Call(method, path string, payload Body, headers ...string) Answer {
+	c.T.Helper()
+	return c.Do(c.Request(c.T.Context(), method, path, payload, headers...))
+}
+
+// TryCall is Call for other goroutines than the test's own, and for servers that may be gone.
+func (c Client) TryCall(method, path string, payload Body, headers ...string) (Answer, error) {
+	return tryDo(c.Request(c.T.Context(), method, path, payload, headers...))
+}
+
+// Cancel asks to stop what a chat is busy with.
+func (c Client) Cancel(chatID string) Answer {
+	c.T.Helper()
+	return c.Call(http.MethodPost, "/v1/message/"+chatID+"/cancel", nil)
+}
+
+// TryOpen sends a request and gives the stream of its answer, whatever the status.
+func (c Client) TryOpen(method, path string, payload Body, headers ...string) (*Stream, error) {
+	ctx, cancel := context.WithCancel(c.T.Context())
+	response, err := transport.Do(c.Request(ctx, method, path, payload, headers...)) //nolint:bodyclose // the stream closes it
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	s := newStream(c.T, response, cancel)
+	c.T.Cleanup(s.Close)
+	return s, nil
+}
+
+// Open sends a request and wants a stream.
+func (c Client) Open(method, path string, payload Body, headers ...string) *Stream {
+	c.T.Helper()
+	s, err := c.TryOpen(method, path, payload, headers...)
+	if err != nil {
+		c.T.Fatal(err)
+	}
+	if s.Response.StatusCode != http.StatusOK {
+		raw, _ := io.ReadAll(s.Response.Body) // it is told, whole or not
+		c.T.Fatalf("%s %s: %s %s", method, path, s.Response.Status, raw)
+	}
+	return s
+}
+
+// MessagePath is where a message goes and its body there: a chat's id continues it, "" starts one.
+func MessagePath(chatID string, payload Body) (string, Body) {
+	if chatID == "" {
+		return "/v1/message/first", payload
+	}
+	with := Body{"chat_id": chatID}
+	maps.Copy(with, payload)
+	return "/v1/message", with
+}
+
+// Send sends a message and gives the stream of its reply.
+func (c Client) Send(chatID string, payload Body, headers ...string) *Stream {
+	c.T.Helper()
+	path, payload := MessagePath(chatID, payload)
+	return c.Open(http.MethodPost, path, payload, headers...)
+}
+
+// Resume goes on with a chat's reply. query is "" or begins with a question mark.
+func (c Client) Resume(chatID, query string, headers ...string) *Stream {
+	c.T.Helper()
+	return c.Open(http.MethodGet, ResumePath(chatID, query), nil, headers...)
+}
+
+// ResumePath is where a chat's reply goes on.
+func ResumePath(chatID, query string) string { return "/v1/message/" + chatID + "/stream" + query }
+
+// Say sends a message, reads its whole reply and wants it completed.
+func (c Client) Say(chatID, content string) Said {
+	c.T.Helper()
+	found := c.Send(chatID, Body{"content": content}).Rest()
+	if found.End.Name != Completion {
+		c.T.Fatalf("the reply ended with %s %v", found.End.Name, found.End.Data)
+	}
+	return found
+}

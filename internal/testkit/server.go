@@ -1,0 +1,92 @@
+package testkit
+
+import (
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/arcoscribe/throughline/internal/localpg"
+	"github.com/arcoscribe/throughline/supabase"
+)
+
+// Server is a Postgres of one test's own, with all migrations, that may be stopped and started again.
+type Server struct {
+	Database
+	t       testing.TB
+	options localpg.Options
+	cluster *localpg.Cluster
+}
+
+// NewServer starts a server and removes it when the test ends.
+func NewServer(t testing.TB) *Server {
+	t.Helper()
+	dir, err := os.MkdirTemp("", folderPrefix)
+	if err == nil {
+		err = os.Chmod(dir, 0o755) // the server's user has to pass through it
+	}
+	if err != nil {
+		t.Fatalf("testkit: %v", err)
+	}
+	s := &Server{t: t, options: localpg.Options{Dir: dir, Settings: map[string]string{"fsync": "off", "shared_buffers": "64MB"}}}
+	s.Start()
+	s.options.Port = s.cluster.Port()
+	t.Cleanup(func() {
+		if err := s.cluster.Destroy(); err != nil {
+			t.Errorf("testkit: %v", err)
+		}
+	})
+	s.Database = Database{DSN: s.cluster.DSN("postgres", "postgres"), AdminDSN: s.cluster.DSN(localpg.Superuser, "postgres"), Name: "postgres"}
+	if err := localpg.Bootstrap(t.Context(), s.AdminDSN, supabase.BootstrapSQL); err != nil {
+		t.Fatalf("testkit: %v", err)
+	}
+	if _, err := supabase.Migrate(t.Context(), s.DSN, slog.New(slog.DiscardHandler)); err != nil {
+		t.Fatalf("testkit: %v", err)
+	}
+	return s
+}
+
+// Start starts the server again, on the same port.
+func (s *Server) Start() {
+	s.t.Helper()
+	cluster, err := localpg.Start(s.t.Context(), s.options)
+	if err != nil {
+		s.t.Fatalf("testkit: %v", err)
+	}
+	s.cluster = cluster
+}
+
+// Stop ends the server as an operator does.
+func (s *Server) Stop() {
+	s.t.Helper()
+	// While it is down its folder looks abandoned to others, but for its age.
+	if now := time.Now(); os.Chtimes(s.options.Dir, now, now) != nil {
+		s.t.Fatalf("testkit: %s is gone", s.options.Dir)
+	}
+	if err := s.cluster.Stop(); err != nil {
+		s.t.Fatalf("testkit: %v", err)
+	}
+}
+
+// Crash ends the server as `pg_ctl stop -m immediate` does: nothing is rolled back, nobody is told, and
+// the next start recovers from the log.
+func (s *Server) Crash() {
+	s.t.Helper()
+	raw, err := os.ReadFile(filepath.Join(s.options.Dir, "data", "postmaster.pid"))
+	if err != nil {
+		s.t.Fatalf("testkit: %v", err)
+	}
+	first, _, _ := strings.Cut(string(raw), "\n")
+	pid, err := strconv.Atoi(first)
+	if err == nil {
+		err = syscall.Kill(pid, syscall.SIGQUIT)
+	}
+	if err != nil {
+		s.t.Fatalf("testkit: %v", err)
+	}
+	s.Stop() // waits until it is gone, and gives the folder back
+}

@@ -1,0 +1,226 @@
+package testkit
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+// The names of events.
+const (
+	Started    = "message.started"
+	Delta      = "content.delta"
+	Completion = "completion"
+	Failed     = "message.failed"
+	Cancelled  = "message.cancelled"
+)
+
+// ErrCut is the error of a stream that ended without a terminal event.
+var ErrCut = errors.New("the stream has no terminal event")
+
+// Event is one server-sent event.
+type Event struct {
+	ID, Name string
+	Data     map[string]any
+}
+
+// Terminal tells whether it ends a reply.
+func (e Event) Terminal() bool {
+	return e.Name == Completion || e.Name == Failed || e.Name == Cancelled
+}
+
+// Code is a failure's.
+func (e Event) Code() string {
+	code, _ := e.Data["code"].(string)
+	return code
+}
+
+// Stream reads the events of one answer and checks of each what holds for all: the order, and that its
+// id is the place in the text.
+type Stream struct {
+	Response *http.Response
+	// Events and Text are what was read so far.
+	Events []Event
+	Text   string
+
+	t      testing.TB
+	said   strings.Builder // of which Text is what there is
+	chars  int             // of Text
+	lines  *bufio.Scanner
+	hangUp context.CancelFunc
+}
+
+// longestLine bounds a line of a stream, in bytes.
+const longestLine = 4 << 20
+
+func newStream(t testing.TB, response *http.Response, hangUp context.CancelFunc) *Stream {
+	s := &Stream{Response: response, t: t, lines: bufio.NewScanner(response.Body), hangUp: hangUp}
+	s.lines.Buffer(nil, longestLine)
+	return s
+}
+
+// Close hangs up, whatever is still to come. More than once is as good as once.
+func (s *Stream) Close() {
+	s.hangUp()
+	_ = s.Response.Body.Close() // the test has read what it wanted
+}
+
+// Raw is all that is left, for an answer that is no stream of events.
+func (s *Stream) Raw() string {
+	var text strings.Builder
+	for s.lines.Scan() {
+		text.WriteString(s.lines.Text())
+	}
+	return text.String()
+}
+
+// Next reads one event; io.EOF after the last, ErrCut when the connection broke.
+func (s *Stream) Next() (Event, error) {
+	var e Event
+	for s.lines.Scan() {
+		line := s.lines.Text()
+		switch name, value, _ := strings.Cut(line, ": "); name {
+		case "id":
+			e.ID = value
+		case "event":
+			e.Name = value
+		case "data":
+			if err := json.Unmarshal([]byte(value), &e.Data); err != nil {
+				return e, err
+			}
+		case "":
+			if e.Name != "" {
+				return e, s.take(e)
+			}
+		}
+	}
+	if err := s.lines.Err(); err != nil {
+		return e, fmt.Errorf("%w: %w", ErrCut, err)
+	}
+	return e, io.EOF
+}
+
+// take checks an event and collects its text.
+func (s *Stream) take(e Event) error {
+	s.Events = append(s.Events, e)
+	if first := len(s.Events) == 1; first != (e.Name == Started) {
+		return errors.New("message.started is not the first event, or not the only such")
+	}
+	if e.Name == Delta {
+		if offset := int(e.Data["offset"].(float64)); offset != s.place() {
+			return fmt.Errorf("a delta for the place %d at %d", offset, s.place())
+		}
+		delta := e.Data["delta"].(string)
+		s.said.WriteString(delta)
+		s.Text, s.chars = s.said.String(), s.chars+utf8.RuneCountInString(delta)
+	}
+	place := strconv.Itoa(s.place())
+	if e.Terminal() {
+		place = "end"
+	}
+	if want := s.MessageID() + ":" + place; e.ID != want {
+		return fmt.Errorf("the event's id is %s, want %s", e.ID, want)
+	}
+	// One that began behind the end has nothing to read.
+	length, told := e.Data["content_length"].(float64)
+	if told && e.Name != Failed && int(length) != s.place() && s.Text != "" {
+		return fmt.Errorf("the reply has %v characters, read are %d", length, s.place())
+	}
+	return nil
+}
+
+// place is how many characters of the reply are known: where the stream began, and what came.
+func (s *Stream) place() int {
+	return int(s.Events[0].Data["offset"].(float64)) + s.chars
+}
+
+func (s *Stream) started(name string) string {
+	s.t.Helper()
+	if len(s.Events) == 0 {
+		s.Until(func(e Event) bool { return e.Name == Started })
+	}
+	return s.Events[0].Data[name].(string)
+}
+
+// ChatID is the chat's, as the first event names it.
+func (s *Stream) ChatID() string { return s.started("chat_id") }
+
+// MessageID is the reply's, as the first event names it.
+func (s *Stream) MessageID() string { return s.started("message_id") }
+
+// LastID is the id of the latest event.
+func (s *Stream) LastID() string { return s.Events[len(s.Events)-1].ID }
+
+// Until reads up to the first event that matches.
+func (s *Stream) Until(match func(Event) bool) Event {
+	s.t.Helper()
+	for {
+		e, err := s.Next()
+		if err != nil {
+			s.t.Fatalf("the stream ended without the event: %v, after %d events", err, len(s.Events))
+		}
+		if match(e) {
+			return e
+		}
+	}
+}
+
+// UntilText reads until so much of the reply was said in this stream.
+func (s *Stream) UntilText(text string) {
+	s.t.Helper()
+	for s.Text != text {
+		if e, err := s.Next(); err != nil || e.Terminal() || !strings.HasPrefix(text, s.Text) {
+			s.t.Fatalf("want %.200q, got %.200q, %s, %v", text, s.Text, e.Name, err)
+		}
+	}
+}
+
+// Said is a reply that was read to its end.
+type Said struct {
+	ChatID, MessageID, UserMessageID string
+	Start, End                       Event
+	Text                             string
+}
+
+// Rest reads to the end and wants exactly one terminal event, as the last.
+func (s *Stream) Rest() Said {
+	s.t.Helper()
+	found, err := s.TryRest()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return found
+}
+
+// TryRest is Rest for other goroutines than the test's own. ErrCut means a stream that was cut off
+// without a terminal event.
+func (s *Stream) TryRest() (Said, error) {
+	for {
+		e, err := s.Next()
+		if errors.Is(err, io.EOF) {
+			return Said{}, ErrCut
+		}
+		if err != nil {
+			return Said{}, err
+		}
+		if !e.Terminal() {
+			continue
+		}
+		if extra, err := s.Next(); !errors.Is(err, io.EOF) {
+			return Said{}, errors.New("after the terminal event came " + extra.Name)
+		}
+		start := s.Events[0]
+		return Said{
+			ChatID: start.Data["chat_id"].(string), MessageID: start.Data["message_id"].(string),
+			UserMessageID: start.Data["user_message_id"].(string), Start: start, End: e, Text: s.Text,
+		}, nil
+	}
+}
