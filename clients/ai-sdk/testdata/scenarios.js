@@ -1,0 +1,270 @@
+/** What an app on the AI SDK does, one scenario a run. The test plays the model and the network. */
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+
+import { readUIMessageStream } from 'ai';
+
+import { Disconnected, Refused, ThroughlineTransport } from '../throughline.js';
+import { Chat, textOf } from './chat.js';
+
+const { BASE_URL, OTHER_URL, TOKEN, CUES, SCENARIO, MESSAGE, REPLY, HALF, CUTS } = process.env;
+
+const transportTo = (baseUrl, tokens = [TOKEN]) =>
+  new ThroughlineTransport({ baseUrl, accessToken: async (renew) => (renew ? tokens.at(-1) : tokens[0]) });
+
+/** Lets the test do something: cut the network, let the model go on. */
+async function cue(name) {
+  const response = await fetch(`${CUES}/${name}`, { method: 'POST' });
+  assert.equal(response.status, 204, `cue ${name}`);
+}
+
+async function until(what, holds) {
+  const deadline = Date.now() + 30_000;
+  while (!holds()) {
+    assert.ok(Date.now() < deadline, `in vain: ${what}`);
+    await new Promise((resolve) => setTimeout(resolve, 5));
+  }
+}
+
+const showsHalf = (chat) => until('the first part is shown', () => chat.text === HALF);
+
+function assertWhole(chat) {
+  assert.equal(chat.error, undefined);
+  assert.equal(chat.status, 'ready');
+  assert.equal(chat.text, REPLY);
+  assert.deepEqual(chat.messages.map(({ role }) => role), ['user', 'assistant']);
+  assert.deepEqual(chat.reply.parts.map(({ type, state }) => [type, state]), [['text', 'done']]);
+  const { status, message_id, content_length, finish_reason } = chat.reply.metadata;
+  assert.deepEqual({ status, finish_reason }, { status: 'complete', finish_reason: 'stop' });
+  assert.equal(content_length, [...REPLY].length);
+  assert.equal(message_id, chat.reply.id);
+}
+
+function assertDisconnected(chat) {
+  assert.equal(chat.status, 'error');
+  assert.ok(chat.error instanceof Disconnected, String(chat.error));
+  assert.ok(chat.error.retryIn > 0);
+}
+
+const scenarios = {
+  async streams() {
+    const transport = transportTo(BASE_URL);
+    const chat = new Chat({ transport });
+    await chat.sendMessage({ text: MESSAGE });
+    assertWhole(chat);
+    assert.deepEqual(chat.finishes, [{ isAbort: false, isDisconnect: false, isError: false, finishReason: 'stop' }]);
+    const { chat_id } = chat.reply.metadata;
+
+    await chat.sendMessage({ text: 'And then?' }, { body: { model_variant: 'deep-dive' } });
+    assert.equal(chat.status, 'ready', String(chat.error));
+    assert.equal(chat.reply.metadata.chat_id, chat_id);
+    assert.equal(chat.reply.metadata.model_variant, 'deep-dive');
+
+    const known = new Chat({ transport: transportTo(OTHER_URL), id: chat_id, messages: chat.messages });
+    await known.sendMessage({ text: 'And after that?' });
+    assert.equal(known.status, 'ready', String(known.error));
+    assert.equal(known.reply.metadata.chat_id, chat_id);
+  },
+
+  async 'resumes a reply that was cut'() {
+    const chat = new Chat({ transport: transportTo(BASE_URL) });
+    const sent = chat.sendMessage({ text: MESSAGE });
+    await showsHalf(chat);
+    await cue('cut');
+    await sent;
+    assertDisconnected(chat);
+    assert.equal(chat.finishes[0].isDisconnect, true);
+    const resumed = chat.resumeStream();
+    await until('the reply is streamed again', () => chat.status === 'streaming');
+    await cue('goOn');
+    await resumed;
+    assertWhole(chat);
+  },
+
+  async 'resumes a reply that ended in the meantime'() {
+    const chat = new Chat({ transport: transportTo(BASE_URL) });
+    const sent = chat.sendMessage({ text: MESSAGE });
+    await showsHalf(chat);
+    await cue('cut');
+    await sent;
+    assertDisconnected(chat);
+    const watcher = new Chat({ transport: transportTo(OTHER_URL), id: chat.reply.metadata.chat_id });
+    const watched = watcher.resumeStream();
+    await showsHalf(watcher);
+    await cue('goOn');
+    await watched;
+    assert.equal(watcher.text, REPLY);
+    await chat.resumeStream();
+    assertWhole(chat);
+  },
+
+  /** One line in an app, and it survives any network: that is what onError is given retryIn for. */
+  async 'comes back by itself wherever it is cut'() {
+    for (let i = 0; i < CUTS; i++) {
+      const chat = new Chat({ transport: transportTo(BASE_URL) });
+      let cuts = 0;
+      chat.onDisconnected = (error) => setTimeout(chat.resumeStream, (cuts++, error.retryIn));
+      await cue('cutSoon');
+      chat.sendMessage({ text: `${MESSAGE} ${i}` });
+      await until('the reply is whole', () => chat.reply?.metadata.status === 'complete' && chat.status === 'ready');
+      assertWhole(chat);
+      assert.ok(cuts > 0, 'the network was to be cut and was not');
+    }
+  },
+
+  /** As a proxy may do that ends its answer properly when its own connection broke. */
+  async 'takes no reply for whole that was cut off cleanly'() {
+    const events = [
+      { type: 'start', messageId: 'a', messageMetadata: { chat_id: 'b' } },
+      { type: 'text-start', id: 'text' },
+      { type: 'text-delta', id: 'text', delta: HALF },
+    ];
+    const proxy = createServer((_, response) => {
+      response.end(events.map((event) => `data: ${JSON.stringify(event)}\n\n`).join(''));
+    });
+    await once(proxy.listen(0, '127.0.0.1'), 'listening');
+    const chat = new Chat({ transport: transportTo(`http://127.0.0.1:${proxy.address().port}`) });
+    await chat.sendMessage({ text: MESSAGE });
+    assertDisconnected(chat);
+    assert.equal(chat.text, HALF);
+    proxy.close();
+    proxy.closeAllConnections();
+  },
+
+  async 'sends a message again of which nothing was heard'() {
+    const chat = new Chat({ transport: transportTo(BASE_URL) });
+    await cue('cutAtOnce');
+    await chat.sendMessage({ text: MESSAGE });
+    assertDisconnected(chat);
+    assert.equal(chat.reply, undefined);
+    await chat.resumeStream();
+    assertWhole(chat);
+  },
+
+  async 'has nothing to resume'() {
+    const transport = transportTo(BASE_URL);
+    const chat = new Chat({ transport });
+    await chat.sendMessage({ text: MESSAGE });
+    assert.equal(await transport.reconnectToStream({ chatId: chat.id }), null);
+    const before = structuredClone(chat.messages);
+    await chat.resumeStream();
+    assert.equal(chat.status, 'ready');
+    assert.deepEqual(chat.messages, before);
+
+    const reopened = new Chat({ transport: transportTo(OTHER_URL), id: chat.reply.metadata.chat_id, messages: before });
+    await reopened.resumeStream();
+    assert.equal(reopened.status, 'ready');
+    assert.deepEqual(reopened.messages, before);
+  },
+
+  async 'is killed and reopened'() {
+    const killed = new Chat({ transport: transportTo(BASE_URL) });
+    const sent = killed.sendMessage({ text: MESSAGE });
+    await showsHalf(killed);
+    const history = structuredClone(killed.messages); // as the app reads it from the table
+    const { chat_id, message_id } = killed.reply.metadata;
+    killed.stop();
+    await sent;
+
+    const transport = transportTo(OTHER_URL);
+    const live = new Chat({ transport, id: chat_id, messages: history });
+    const resumed = live.resumeStream();
+    await until('the reply is streamed again', () => live.status === 'streaming');
+    await cue('goOn');
+    await resumed;
+    assertWhole(live);
+
+    const late = new Chat({ transport: transportTo(BASE_URL), id: chat_id, messages: history });
+    await late.resumeStream();
+    assert.equal(late.text, HALF); // nothing runs
+    await late.resumeStream({ metadata: { message_id } });
+    assertWhole(late);
+  },
+
+  async 'is stopped by another device'() {
+    const chat = new Chat({ transport: transportTo(BASE_URL) });
+    const sent = chat.sendMessage({ text: MESSAGE });
+    await showsHalf(chat);
+    const { chat_id: chatId } = chat.reply.metadata;
+
+    const other = transportTo(OTHER_URL);
+    const [seen, read] = (await other.reconnectToStream({ chatId })).tee();
+    let shown;
+    const watched = (async () => {
+      for await (const message of readUIMessageStream({ stream: read })) shown = message;
+    })();
+    await until('the other device shows the first part', () => textOf(shown) === HALF);
+    const stopped = await other.cancel(chatId);
+    assert.equal(stopped.status, 'cancelled');
+    await Promise.all([sent, watched]);
+
+    const events = [];
+    for await (const { type } of seen) events.push(type);
+    assert.deepEqual(events.slice(-3), ['text-end', 'message-metadata', 'abort']);
+    for (const message of [chat.reply, shown]) {
+      assert.equal(textOf(message), HALF);
+      assert.equal(message.metadata.status, 'cancelled');
+      assert.equal(message.metadata.content_length, [...HALF].length);
+    }
+    assert.equal(chat.status, 'ready');
+    await chat.resumeStream();
+    assert.equal(chat.text, HALF);
+  },
+
+  async 'tells of a failure and tries again'() {
+    const chat = new Chat({ transport: transportTo(BASE_URL) });
+    await chat.sendMessage({ text: MESSAGE });
+    assert.equal(chat.status, 'error');
+    assert.ok(!(chat.error instanceof Disconnected));
+    assert.equal(chat.text, HALF);
+    const failed = chat.reply;
+    const { status, code, message, retryable } = failed.metadata;
+    assert.deepEqual({ status, code, retryable }, { status: 'failed', code: 'upstream_failed', retryable: true });
+    assert.equal(chat.error.message, message);
+    await chat.regenerate();
+    assertWhole(chat);
+    assert.notEqual(chat.reply.id, failed.id);
+    assert.equal(chat.reply.metadata.chat_id, failed.metadata.chat_id);
+  },
+
+  async 'tells of a refusal and tries again'() {
+    const chat = new Chat({ transport: transportTo(BASE_URL) });
+    await chat.sendMessage({ text: MESSAGE });
+    assert.equal(chat.status, 'error');
+    assert.ok(chat.error instanceof Refused, String(chat.error));
+    assert.deepEqual([chat.error.status, chat.error.code], [502, 'upstream_failed']);
+    await chat.regenerate();
+    assertWhole(chat);
+  },
+
+  async 'sends a message twice'() {
+    const id = crypto.randomUUID();
+    const message = { id, role: 'user', parts: [{ type: 'text', text: MESSAGE }] };
+    const chats = [BASE_URL, BASE_URL, OTHER_URL].map((baseUrl) => new Chat({ transport: transportTo(baseUrl) }));
+    const sent = [];
+    for (const chat of chats) {
+      sent.push(chat.sendMessage(message));
+      await showsHalf(chat);
+    }
+    await cue('goOn');
+    await Promise.all(sent);
+    const late = new Chat({ transport: transportTo(OTHER_URL) });
+    await late.sendMessage(message);
+    for (const chat of [...chats, late]) {
+      assertWhole(chat);
+      assert.equal(chat.reply.id, late.reply.id);
+    }
+  },
+
+  async 'renews its token'() {
+    const chat = new Chat({ transport: transportTo(BASE_URL, ['expired', TOKEN]) });
+    await chat.sendMessage({ text: MESSAGE });
+    assertWhole(chat);
+    const refused = new Chat({ transport: transportTo(BASE_URL, ['expired']) });
+    await refused.sendMessage({ text: MESSAGE });
+    assert.deepEqual([refused.error.status, refused.error.code], [401, 'bad_jwt']);
+  },
+};
+
+await scenarios[SCENARIO]();

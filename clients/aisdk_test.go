@@ -1,0 +1,99 @@
+package clients_test
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync/atomic"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"github.com/arcoscribe/throughline/internal/offline"
+)
+
+const (
+	aisdkScenarios = "testdata/scenarios.js"
+	// aisdkCuts is in how many places one of the scenarios has its network cut.
+	aisdkCuts = 9
+)
+
+// aisdkScenario is one of aisdkScenarios: what the model answers, and how often it is asked for a reply.
+type aisdkScenario struct {
+	name    string
+	answers []offline.Answer
+	held    bool // the model waits after the first half until the app lets it go on
+	asked   int
+}
+
+// TestAISDK drives the transport with the AI SDK's own chat and readers.
+func TestAISDK(t *testing.T) {
+	t.Parallel()
+	// To look at the scripts also tells the go command that a result is stale once they have changed.
+	for _, file := range []string{"node_modules/ai", "throughline.js", "../turn.js", "testdata/chat.js", aisdkScenarios} {
+		if _, err := os.Stat(filepath.Join("ai-sdk", file)); err != nil {
+			t.Fatalf("%v: run scripts/setup test", err)
+		}
+	}
+	r := newRig(t)
+	whole := offline.Answer{Text: reply}
+	broken := offline.Answer{Text: reply, Fault: offline.FaultFailed, FaultAfter: half}
+	refused := offline.Answer{Fault: offline.Fault404}
+	for _, c := range []aisdkScenario{
+		{name: "streams", answers: []offline.Answer{whole}, asked: 1},
+		{name: "resumes a reply that was cut", held: true, asked: 1},
+		{name: "resumes a reply that ended in the meantime", held: true, asked: 1},
+		{name: "comes back by itself wherever it is cut", asked: 0},
+		{name: "takes no reply for whole that was cut off cleanly"},
+		{name: "sends a message again of which nothing was heard", answers: []offline.Answer{whole}, asked: 1},
+		{name: "has nothing to resume", answers: []offline.Answer{whole}, asked: 1},
+		{name: "is killed and reopened", held: true, asked: 1},
+		{name: "is stopped by another device", held: true, asked: 1},
+		{name: "tells of a failure and tries again", answers: []offline.Answer{broken, whole}, asked: 2},
+		{name: "tells of a refusal and tries again", answers: []offline.Answer{refused, whole}, asked: 2},
+		{name: "sends a message twice", held: true, asked: 1},
+		{name: "renews its token", answers: []offline.Answer{whole}, asked: 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			c.run(r.in(t))
+		})
+	}
+}
+
+// run plays one scenario: the script does what an app does, and asserts what its user sees.
+func (c aisdkScenario) run(r *rig) {
+	content := uuid.NewString()
+	goOn := func() {}
+	if c.held {
+		goOn = r.hold(content, reply, half)
+	}
+	for _, answer := range c.answers {
+		r.plays.add(content, answer)
+	}
+	for i := range aisdkCuts {
+		r.plays.add(numbered(content, i), offline.Answer{Text: reply})
+	}
+	network := newProxy(r.t, r.here)
+	var cuts atomic.Int64
+	cues := startCues(r.t, map[string]func(){
+		"goOn": goOn, "cut": network.CutNow, "cutAtOnce": func() { network.CutAfter(1) },
+		// Within the answer's head, its padding, its events, its characters.
+		"cutSoon": func() { network.CutAfter(int(200 + 307*cuts.Add(1))) },
+	})
+	r.runNode(filepath.Join("ai-sdk", aisdkScenarios), env{
+		"BASE_URL": network.base, "CUES": cues, "SCENARIO": c.name, "MESSAGE": content, "REPLY": reply, "HALF": said(half),
+		"CUTS": strconv.Itoa(aisdkCuts),
+	})
+	if asked := r.asked(content); asked != c.asked {
+		r.t.Errorf("the model was asked %d times, want %d", asked, c.asked)
+	}
+	for i := range aisdkCuts {
+		if asked := r.asked(numbered(content, i)); asked > 1 {
+			r.t.Errorf("the model was asked %d times before and after cut %d", asked, i)
+		}
+	}
+}
+
+// numbered is the message before the cut in one of the places.
+func numbered(content string, i int) string { return content + " " + strconv.Itoa(i) }

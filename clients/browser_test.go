@@ -1,0 +1,61 @@
+package clients_test
+
+import (
+	"os/exec"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/arcoscribe/throughline/internal/testkit"
+)
+
+// browsers are the names of what can show a page, Debian's first.
+var browsers = []string{"chromium", "chromium-browser", "google-chrome"}
+
+// browserFlags make a browser that shows nothing, keeps nothing and talks to nobody but the page's servers.
+// In a container it can have no sandbox, and it runs nothing but this folder's code.
+var browserFlags = []string{
+	"--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-dev-shm-usage", "--disable-breakpad",
+	"--no-first-run", "--log-level=3", "--disable-background-networking", "--disable-component-update", "--disable-sync",
+	"--disable-default-apps", "--disable-extensions", "--no-proxy-server",
+	"--disable-background-timer-throttling", "--disable-renderer-backgrounding",
+}
+
+// openBrowser shows a page until the test ends.
+func openBrowser(t *testing.T, url string, more ...string) {
+	t.Helper()
+	arguments := append(append([]string{}, browserFlags...), more...)
+	arguments = append(arguments, "--user-data-dir="+t.TempDir(), url)
+	startProcess(t, exec.Command(findBrowser(t), arguments...))
+}
+
+func findBrowser(t *testing.T) string {
+	t.Helper()
+	for _, name := range browsers {
+		if path, err := exec.LookPath(name); err == nil {
+			return path
+		}
+	}
+	t.Fatal("no Chromium: these tests run client libraries in a real browser. Run scripts/setup test, or apt-get install chromium")
+	return ""
+}
+
+// startProcess runs a program and everything that it starts until the test ends. What it wrote is shown
+// when the test failed.
+func startProcess(t *testing.T, command *exec.Cmd) {
+	t.Helper()
+	output := &testkit.Log{}
+	command.Stdout, command.Stderr = output, output
+	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	command.WaitDelay = 5 * time.Second
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = syscall.Kill(-command.Process.Pid, syscall.SIGKILL) // the whole group; it may be gone already
+		_ = command.Wait()                                      // it was killed
+		if t.Failed() {
+			t.Logf("%s wrote:\n%s", command.Path, output)
+		}
+	})
+}

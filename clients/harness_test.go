@@ -1,0 +1,207 @@
+// Package clients_test drives the recipes of this folder with the client libraries that apps use, against
+// two servers on one Postgres: an app that loses its connection at one server and comes back at the other
+// has to end up with the very text that the model said, once.
+//
+// Nothing here sleeps: the model holds a reply until the test lets it go on, and the apps report what they
+// see. A recipe runs where its library runs: in Node, or in headless Chromium with the browser's own
+// XMLHttpRequest and fetch.
+package clients_test
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/arcoscribe/throughline/internal/app"
+	"github.com/arcoscribe/throughline/internal/config"
+	"github.com/arcoscribe/throughline/internal/offline"
+	"github.com/arcoscribe/throughline/internal/testkit"
+)
+
+// These tests mostly wait for browsers and servers, so more of them run at once than there are cores.
+func TestMain(m *testing.M) {
+	_ = flag.Set("test.parallel", "6") // -parallel on the command line still decides
+	testkit.Main(m)
+}
+
+// env is an environment: of a server, or of a script.
+type env map[string]string
+
+// rig is one database, one model, one user, and two servers that share them.
+type rig struct {
+	t     *testing.T
+	model *testkit.Model
+	pool  *pgxpool.Pool // the test's own look at the database
+	user  uuid.UUID
+	token string
+	here  *replica
+	there *replica
+	plays *plays
+	// settings are the servers'.
+	settings env
+}
+
+// newRig starts both servers. origins are those of the web pages that will call them.
+func newRig(t *testing.T, origins ...string) *rig {
+	t.Helper()
+	db := testkit.NewDatabase(t)
+	r := &rig{t: t, plays: &plays{}, user: testkit.NewUser(t, db)}
+	r.token = testkit.Token(t, r.user)
+	r.model = testkit.NewModel(t, r.plays.answer)
+	r.pool = testkit.NewPool(t, db.DSN)
+	r.settings = env{
+		"DATABASE_URL": db.DSN, "HTTP_ADDR": "127.0.0.1:0", "SUPABASE_JWT_SECRET": testkit.JWTSecret,
+		"OPENAI_API_KEY": "offline", "OPENAI_BASE_URL": r.model.BaseURL(), "LOG_LEVEL": "debug", "DRAIN_TIMEOUT": "5s",
+		"RATE_LIMIT_MESSAGES_PER_MINUTE": "0", "MAX_STREAMS_PER_USER": "0",
+	}
+	if len(origins) > 0 {
+		r.settings["CORS_ORIGINS"] = strings.Join(origins, ",")
+	}
+	r.here, r.there = startReplica(t, r.settings), startReplica(t, r.settings)
+	return r
+}
+
+// in is the rig for a subtest.
+func (r *rig) in(t *testing.T) *rig {
+	sub := *r
+	sub.t = t
+	return &sub
+}
+
+// replica is one running server: API and workers.
+type replica struct {
+	base string // http://127.0.0.1:port
+	logs *testkit.Log
+	// stop ends the server as a signal does. Later calls do nothing.
+	stop func() error
+}
+
+// startReplica runs a server until the test ends; it must end without an error.
+func startReplica(t *testing.T, settings env) *replica {
+	t.Helper()
+	cfg, err := config.Parse(func(name string) (string, bool) {
+		value, ok := settings[name]
+		return value, ok
+	}, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := &replica{logs: &testkit.Log{}}
+	server, err := app.New(t.Context(), cfg, app.Role{API: true, Workers: true}, n.logs.Logger())
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.base = "http://" + server.Addr()
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- server.Run(ctx) }()
+	n.stop = sync.OnceValue(func() error {
+		cancel()
+		return <-done
+	})
+	t.Cleanup(func() {
+		if err := n.stop(); err != nil {
+			t.Errorf("run: %v", err)
+		}
+		if t.Failed() && testing.Verbose() {
+			t.Logf("the log of %s:\n%s", n.base, n.logs)
+		}
+	})
+	return n
+}
+
+// asked counts the model's calls for replies to a message.
+func (r *rig) asked(content string) int {
+	count := 0
+	for _, request := range r.model.Requests() {
+		if request.Kind == offline.KindReply && request.Current == content {
+			count++
+		}
+	}
+	return count
+}
+
+// plays are the model's lines: what it answers to which message.
+type plays struct {
+	mu    sync.Mutex
+	lines map[string][]offline.Answer
+}
+
+// add appends an answer to a message; the last one is given again and again. A message without any is
+// answered by the built-in model.
+func (p *plays) add(content string, answer offline.Answer) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.lines == nil {
+		p.lines = map[string][]offline.Answer{}
+	}
+	p.lines[content] = append(p.lines[content], answer)
+}
+
+func (p *plays) answer(request *offline.Request) offline.Answer {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	left := p.lines[request.Current]
+	if request.Kind != offline.KindReply || len(left) == 0 {
+		return offline.Answer{}
+	}
+	if len(left) > 1 {
+		p.lines[request.Current] = left[1:]
+	}
+	return left[0]
+}
+
+// hold makes the model stop in its answer to a message after some pieces (words), until the function that
+// is returned is called, or the test ends. Calling it twice is harmless.
+func (r *rig) hold(content, answer string, pieces int) (goOn func()) {
+	gate := make(chan struct{})
+	goOn = sync.OnceFunc(func() { close(gate) })
+	r.t.Cleanup(goOn)
+	r.plays.add(content, offline.Answer{Text: answer, Gate: gate, GateAfter: pieces})
+	return goOn
+}
+
+// runNode runs a script of this folder to its end with more in its environment, and fails the test with
+// its output when it fails. Usual variables: BASE_URL and OTHER_URL (the two servers), TOKEN.
+func (r *rig) runNode(script string, more env) string {
+	r.t.Helper()
+	variables := env{"BASE_URL": r.here.base, "OTHER_URL": r.there.base, "TOKEN": r.token}
+	maps.Copy(variables, more)
+	ctx, cancel := context.WithTimeout(r.t.Context(), testkit.Patience)
+	defer cancel()
+	command := nodeCommand(ctx, variables, script)
+	out, err := command.CombinedOutput()
+	if err != nil {
+		r.t.Fatalf("node %s: %v\n%s", script, err, out)
+	}
+	return string(out)
+}
+
+// nodeCommand is node with arguments, in this folder, where the packages are.
+func nodeCommand(ctx context.Context, variables env, arguments ...string) *exec.Cmd {
+	command := exec.CommandContext(ctx, "node", arguments...)
+	command.Env = os.Environ()
+	for name, value := range variables {
+		command.Env = append(command.Env, fmt.Sprintf("%s=%s", name, value))
+	}
+	command.WaitDelay = time.Second // for pipes that a killed script's children hold open
+	return command
+}
+
+// requirePackage fails a test, saying what to do, when npm's packages are not there.
+func requirePackage(t *testing.T, name string) {
+	t.Helper()
+	if _, err := os.Stat("node_modules/" + name); err != nil {
+		t.Fatalf("the package %s is not installed: run scripts/setup test", name)
+	}
+}

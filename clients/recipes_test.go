@@ -1,0 +1,281 @@
+package clients_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"github.com/arcoscribe/throughline/internal/offline"
+	"github.com/arcoscribe/throughline/internal/testkit"
+)
+
+// reply is what the model says in these tests: characters of one to four bytes, of one and two UTF-16 units,
+// composed ones and combined ones.
+var reply = strings.Repeat("Grüße, cafe\u0301 und 👩‍👩‍👧‍👦 sagen नमस्ते 🇩🇪, 日本語 too; 𝔘nicode e\u0323\u0302 ends. ", 12) + "🏁"
+
+// half is how many pieces of it come before the model is held.
+const half = 60
+
+// said is the reply's first so many pieces.
+func said(pieces int) string {
+	words := strings.SplitAfter(reply, " ")
+	return strings.Join(words[:pieces], "")
+}
+
+// recipe is one of the recipes on its stage, and the servers it talks to.
+type recipe struct {
+	*rig
+	stage *stage
+}
+
+func (r recipe) in(t *testing.T) recipe { return recipe{r.rig.in(t), r.stage} }
+
+// TestReactNativeRecipe runs in a browser without its same-origin policy: a phone has none.
+func TestReactNativeRecipe(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	s.runInBrowser("react-native/testdata/app.js", []string{"react-native=./react-native/testdata/react-native.js"}, "--disable-web-security")
+	testRecipe(t, recipe{newRig(t), s})
+}
+
+func TestWebRecipe(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	s.runInBrowser("testdata/web-app.js", nil)
+	testRecipe(t, recipe{newRig(t, s.origin), s})
+}
+
+func TestFetchRecipe(t *testing.T) {
+	t.Parallel()
+	requirePackage(t, "eventsource-parser")
+	s := newStage(t)
+	s.runInNode("testdata/fetch-app.js", nil)
+	testRecipe(t, recipe{newRig(t), s})
+}
+
+// TestTurn runs the tests of what the recipes have in common.
+func TestTurn(t *testing.T) {
+	t.Parallel()
+	noticeScripts(t)
+	if out, err := nodeCommand(t.Context(), nil, "--test", "testdata/turn.test.js").CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// testRecipe is what every recipe has to do.
+func testRecipe(t *testing.T, r recipe) {
+	for name, test := range map[string]func(recipe){
+		"streams a reply":                                  recipe.streams,
+		"resumes a reply that was cut":                     recipe.resumesAfterCut,
+		"resumes wherever the bytes are cut":               recipe.resumesWhereverCut,
+		"gives up a connection that is silent":             recipe.leavesSilence,
+		"comes back to the other server":                   recipe.movesInBackground,
+		"is killed and comes back to the other server":     recipe.isKilled,
+		"outlives the server it reads from":                recipe.outlivesServer,
+		"watches at the other server":                      recipe.watchesElsewhere,
+		"sends a message again":                            recipe.sendsAgain,
+		"is stopped by another device":                     recipe.isStopped,
+		"tries a failed message again":                     recipe.triesAgain,
+		"tries again when the model was overloaded":        recipe.triesOverloadedAgain,
+		"renews its token":                                 recipe.renewsToken,
+		"gives up when the token is refused twice":         recipe.givesUpWithoutToken,
+		"waits while another reply is running in the chat": recipe.waitsForOtherReply,
+		"sends the messages of a chat in their order":      recipe.keepsOrder,
+		"gives up on what is wrong":                        recipe.givesUp,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(r.in(t))
+		})
+	}
+}
+
+// once wants one call of the model and two stored messages for all that the apps did.
+func (r recipe) once(content string, chatID string) {
+	r.t.Helper()
+	if asked := r.asked(content); asked != 1 {
+		r.t.Errorf("the model was asked %d times, want once", asked)
+	}
+	if rows := testkit.Ask[int](r.t, r.pool, `select count(*) from messages where chat_id = $1`, chatID); rows != 2 {
+		r.t.Errorf("the chat has %d messages, want 2", rows)
+	}
+}
+
+func (r recipe) streams() {
+	content := uuid.NewString()
+	goOn := r.hold(content, reply, half)
+	phone := r.stage.launch(r.t, r.here.base, r.token)
+	phone.send("", content)
+	phone.awaitText(said(half))
+	goOn()
+	end := phone.awaitEnd("complete", reply)
+	r.once(content, end.Turn.ChatID)
+}
+
+func (r recipe) resumesAfterCut() {
+	content := uuid.NewString()
+	goOn := r.hold(content, reply, half)
+	network := newProxy(r.t, r.here)
+	phone := r.stage.launch(r.t, network.base, r.token)
+	phone.send("", content)
+	phone.awaitText(said(half))
+	network.CutNow()
+	goOn()
+	end := phone.awaitEnd("complete", reply)
+	r.once(content, end.Turn.ChatID)
+}
+
+// resumesWhereverCut cuts within the answer's head, its padding, events and characters.
+func (r recipe) resumesWhereverCut() {
+	const apps, first, step = 12, 300, 251
+	phones, contents := make([]*phone, apps), make([]string, apps)
+	networks := make([]*proxy, apps)
+	for i := range apps {
+		contents[i] = uuid.NewString()
+		r.plays.add(contents[i], offline.Answer{Text: reply})
+		networks[i] = newProxy(r.t, r.here)
+		networks[i].CutAfter(first + i*step)
+		phones[i] = r.stage.launch(r.t, networks[i].base, r.token)
+		phones[i].send("", contents[i])
+	}
+	for i, phone := range phones {
+		end := phone.awaitEnd("complete", reply)
+		r.once(contents[i], end.Turn.ChatID)
+		if networks[i].Cuts() == 0 {
+			r.t.Errorf("the connection was to be cut after %d bytes and was not", first+i*step)
+		}
+	}
+}
+
+// leavesSilence has a connection that is dead without knowing.
+func (r recipe) leavesSilence() {
+	content := uuid.NewString()
+	goOn := r.hold(content, reply, half)
+	network := newProxy(r.t, r.here)
+	phone := r.stage.launchWith(r.t, map[string]any{"baseUrl": network.base, "tokens": []string{r.token}, "silence": 1000})
+	phone.send("", content)
+	phone.awaitText(said(half))
+	network.Freeze()
+	goOn()
+	end := phone.awaitEnd("complete", reply)
+	r.once(content, end.Turn.ChatID)
+}
+
+// movesInBackground lets go of its connections in the background, as phones do, and the load balancer
+// takes it to the other server then.
+func (r recipe) movesInBackground() {
+	content := uuid.NewString()
+	goOn := r.hold(content, reply, half)
+	network := newProxy(r.t, r.here)
+	phone := r.stage.launch(r.t, network.base, r.token)
+	phone.send("", content)
+	phone.awaitText(said(half))
+	phone.do("background", nil)
+	phone.awaitText(said(half))
+	network.RouteTo(r.there)
+	network.CutNow()
+	phone.do("foreground", nil)
+	goOn()
+	end := phone.awaitEnd("complete", reply)
+	r.once(content, end.Turn.ChatID)
+}
+
+func (r recipe) isKilled() {
+	content := uuid.NewString()
+	goOn := r.hold(content, reply, half)
+	network := newProxy(r.t, r.here)
+	phone := r.stage.launch(r.t, network.base, r.token)
+	phone.send("", content)
+	phone.awaitText(said(half))
+	network.RouteTo(r.there)
+	network.CutNow()
+	phone.killAndRestart(network.base, r.token)
+	goOn()
+	end := phone.awaitEnd("complete", reply)
+	r.once(content, end.Turn.ChatID)
+}
+
+// outlivesServer reads from a server that is stopped, which ends its stream without a terminal event
+// because the reply goes on at another.
+func (r recipe) outlivesServer() {
+	content := uuid.NewString()
+	goOn := r.hold(content, reply, half)
+	phone := r.stage.launch(r.t, r.here.base, r.token)
+	phone.send("", content)
+	turn := phone.awaitText(said(half)).Turn
+	stopping := startReplica(r.t, r.settings)
+	network := newProxy(r.t, stopping)
+	tablet := r.stage.launch(r.t, network.base, r.token)
+	tablet.do("watch", map[string]any{"chatId": turn.ChatID, "messageId": turn.MessageID})
+	tablet.awaitText(said(half))
+	network.RouteTo(r.there)
+	if err := stopping.stop(); err != nil {
+		r.t.Error(err)
+	}
+	goOn()
+	tablet.awaitEnd("complete", reply)
+	phone.awaitEnd("complete", reply)
+	r.once(content, turn.ChatID)
+}
+
+// watchesElsewhere sees the reply grow where it is not generated.
+func (r recipe) watchesElsewhere() {
+	content := uuid.NewString()
+	goOn := r.hold(content, reply, half)
+	phone := r.stage.launch(r.t, r.here.base, r.token)
+	phone.send("", content)
+	turn := phone.awaitText(said(half)).Turn
+	tablet := r.stage.launch(r.t, r.there.base, r.token)
+	tablet.do("watch", map[string]any{"chatId": turn.ChatID, "messageId": turn.MessageID})
+	tablet.awaitText(said(half))
+	goOn()
+	tablet.awaitEnd("complete", reply)
+	phone.awaitEnd("complete", reply)
+	r.once(content, turn.ChatID)
+}
+
+// sendsAgain posts one message from several apps, as one app does that was killed before its first event.
+func (r recipe) sendsAgain() {
+	content := uuid.NewString()
+	goOn := r.hold(content, reply, half)
+	first := r.stage.launch(r.t, r.here.base, r.token)
+	id := first.send("", content)
+	chatID := first.awaitText(said(half)).Turn.ChatID
+	joined := r.stage.launch(r.t, r.here.base, r.token)
+	joined.sendAs(id, "", content)
+	joined.awaitText(said(half))
+	elsewhere := r.stage.launch(r.t, r.there.base, r.token)
+	elsewhere.sendAs(id, "", content)
+	elsewhere.awaitText(said(half))
+	goOn()
+	for _, phone := range []*phone{first, joined, elsewhere} {
+		phone.awaitEnd("complete", reply)
+	}
+	replayed := r.stage.launch(r.t, r.there.base, r.token)
+	replayed.sendAs(id, "", content)
+	cursor := replayed.awaitEnd("complete", reply).Turn.Cursor
+	if !strings.HasSuffix(cursor, ":end") {
+		r.t.Errorf("the cursor at the end is %s", cursor)
+	}
+	client := testkit.Client{T: r.t, Base: r.there.base, Token: r.token}
+	again := client.Call(http.MethodPost, "/v1/message/first", testkit.Body{"content": content, "client_message_id": id}, "Last-Event-ID", cursor)
+	if again.Status != http.StatusNoContent {
+		r.t.Errorf("sent again with the end as its cursor the message is answered with %d %s", again.Status, again.Text)
+	}
+	r.once(content, chatID)
+}
+
+func (r recipe) isStopped() {
+	content := uuid.NewString()
+	r.hold(content, reply, half)
+	phone := r.stage.launch(r.t, r.here.base, r.token)
+	phone.send("", content)
+	chatID := phone.awaitText(said(half)).Turn.ChatID
+	other := r.stage.launch(r.t, r.there.base, r.token)
+	other.do("cancel", map[string]any{"chatId": chatID})
+	phone.awaitEnd("cancelled", said(half))
+	other.await("the stop is confirmed", func(now seen) bool { return now.Cancelled != nil })
+	r.once(content, chatID)
+}

@@ -1,0 +1,229 @@
+package clients_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/arcoscribe/throughline/internal/testkit"
+)
+
+// stage is where a script plays the apps' part: it asks here what to do next, and reports what its apps
+// see. A page gets its script from here, too.
+type stage struct {
+	t      *testing.T
+	origin string // http://127.0.0.1:port, the page's origin
+	server *http.Server
+	orders chan order
+	over   chan struct{} // closed at the end
+
+	mu       sync.Mutex
+	bundle   []byte
+	reports  map[string]report // by app, the latest
+	changed  chan struct{}     // closed at the next report
+	broken   string            // what went wrong in the script
+	loaded   chan struct{}     // closed when the script asks for its first order
+	isLoaded func()
+}
+
+// order is one thing that an app is to do.
+type order struct {
+	App  string         `json:"app"`
+	Do   string         `json:"do"`
+	With map[string]any `json:"with"`
+}
+
+// report is what an app reports, as JSON.
+type report = json.RawMessage
+
+func newStage(t *testing.T) *stage {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &stage{t: t, origin: "http://" + listener.Addr().String(), orders: make(chan order, 64), over: make(chan struct{}),
+		reports: map[string]report{}, changed: make(chan struct{}), loaded: make(chan struct{})}
+	s.isLoaded = sync.OnceFunc(func() { close(s.loaded) })
+	routes := http.NewServeMux()
+	routes.HandleFunc("GET /{$}", s.page)
+	routes.HandleFunc("GET /bundle.js", s.script)
+	routes.HandleFunc("GET /next", s.next)
+	routes.HandleFunc("POST /report/{app}", s.take)
+	routes.HandleFunc("POST /broken", s.takeBroken)
+	s.server = &http.Server{Handler: routes, ReadHeaderTimeout: 10 * time.Second}
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		_ = s.server.Serve(listener) // it ends when it is closed
+	}()
+	t.Cleanup(func() {
+		close(s.over)
+		_ = s.server.Close()
+		<-served
+	})
+	return s
+}
+
+// give orders something of an app.
+func (s *stage) give(t *testing.T, o order) {
+	t.Helper()
+	select {
+	case s.orders <- o:
+	case <-time.After(testkit.Patience):
+		t.Errorf("nobody takes the order %s", o.Do)
+	}
+}
+
+func (s *stage) page(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	fmt.Fprint(w, `<!doctype html><meta charset="utf-8"><link rel="icon" href="data:,"><title>app</title><pre id="seen"></pre><script type="module" src="/bundle.js"></script>`)
+}
+
+func (s *stage) script(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "text/javascript; charset=utf-8")
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, _ = w.Write(s.bundle) // a page that is gone needs none
+}
+
+// next hands out one order. Without one for a while it answers with 204, and the script asks again.
+func (s *stage) next(w http.ResponseWriter, r *http.Request) {
+	s.isLoaded()
+	select {
+	case o := <-s.orders:
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(o) // a page that is gone does nothing any more
+	case <-time.After(20 * time.Second):
+		w.WriteHeader(http.StatusNoContent)
+	case <-s.over:
+		w.WriteHeader(http.StatusGone)
+	case <-r.Context().Done():
+	}
+}
+
+func (s *stage) take(w http.ResponseWriter, r *http.Request) {
+	raw, err := io.ReadAll(r.Body)
+	if err != nil || !json.Valid(raw) {
+		w.WriteHeader(http.StatusBadRequest)
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.reports[r.PathValue("app")] = raw
+	s.announce()
+	w.WriteHeader(http.StatusNoContent)
+}
+
+func (s *stage) takeBroken(w http.ResponseWriter, r *http.Request) {
+	raw, _ := io.ReadAll(r.Body) // what came of it
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.broken = string(raw)
+	s.announce()
+	w.WriteHeader(http.StatusNoContent)
+}
+
+// announce wakes who waits; the lock is held.
+func (s *stage) announce() {
+	close(s.changed)
+	s.changed = make(chan struct{})
+}
+
+// await waits until an app's latest report is as wanted. what says it in a failure.
+func (s *stage) await(t *testing.T, what, app string, holds func(report) bool) {
+	t.Helper()
+	timeout := time.NewTimer(testkit.Patience)
+	defer timeout.Stop()
+	for {
+		s.mu.Lock()
+		latest, broken, changed := s.reports[app], s.broken, s.changed
+		s.mu.Unlock()
+		if broken != "" {
+			t.Fatalf("the script broke while the test waited for this: %s: %s", what, broken)
+		}
+		if latest != nil && holds(latest) {
+			return
+		}
+		select {
+		case <-changed:
+		case <-timeout.C:
+			t.Fatalf("in vain: %s. The app's last report: %s", what, latest)
+		}
+	}
+}
+
+// runInNode lets Node play a script until the test ends.
+func (s *stage) runInNode(script string, more env) {
+	s.t.Helper()
+	noticeScripts(s.t)
+	variables := env{"STAGE": s.origin}
+	maps.Copy(variables, more)
+	startProcess(s.t, nodeCommand(s.t.Context(), variables, script))
+	s.awaitLoaded(script)
+}
+
+// runInBrowser bundles a script with the packages it imports and opens a page with it in headless
+// Chromium until the test ends. aliases stand in for packages, as name=file; flags are the browser's.
+func (s *stage) runInBrowser(script string, aliases []string, flags ...string) {
+	s.t.Helper()
+	bundle := bundleScript(s.t, script, aliases)
+	s.mu.Lock()
+	s.bundle = bundle
+	s.mu.Unlock()
+	openBrowser(s.t, s.origin+"/", flags...)
+	s.awaitLoaded(script)
+}
+
+func (s *stage) awaitLoaded(script string) {
+	s.t.Helper()
+	select {
+	case <-s.loaded:
+	case <-time.After(testkit.Patience):
+		s.t.Fatalf("%s does not run", script)
+	}
+}
+
+// noticeScripts looks at each script, so that the go command runs a test anew when one has changed.
+func noticeScripts(t *testing.T) {
+	t.Helper()
+	for _, pattern := range []string{"*.js*", "*/*.js*", "*/testdata/*.js"} {
+		files, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range files {
+			if _, err := os.Stat(file); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// bundleScript makes one file of a script and what it imports.
+func bundleScript(t *testing.T, script string, aliases []string) []byte {
+	t.Helper()
+	requirePackage(t, "esbuild")
+	noticeScripts(t)
+	out := filepath.Join(t.TempDir(), "bundle.js")
+	arguments := []string{"node_modules/esbuild/bin/esbuild", script, "--bundle", "--format=esm", "--target=es2022", "--log-level=warning", "--outfile=" + out}
+	for _, alias := range aliases {
+		arguments = append(arguments, "--alias:"+alias)
+	}
+	if output, err := nodeCommand(t.Context(), nil, arguments...).CombinedOutput(); err != nil {
+		t.Fatalf("bundling %s: %v\n%s", script, err, output)
+	}
+	bundle, err := os.ReadFile(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return bundle
+}

@@ -1,0 +1,114 @@
+/** What the recipes have in common, without a server. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+
+import { isOver, newTurn, nextRequest, pause, refused, take, tryAgain, watchedTurn } from '../turn.js';
+
+const FAMILY = '👨‍👩‍👧'; // five code points
+
+const started = (messageId, offset) => ({
+  event: 'message.started',
+  id: `${messageId}:${offset}`,
+  data: JSON.stringify({ chat_id: 'c', message_id: messageId, offset }),
+});
+const delta = (messageId, place, text) => ({
+  event: 'content.delta',
+  id: `${messageId}:${place}`,
+  data: JSON.stringify({ delta: text }),
+});
+const taken = (...events) => {
+  const turn = newTurn({ clientMessageId: 'm', content: 'Hello' });
+  for (const event of events) take(turn, event);
+  return turn;
+};
+
+test('a message is posted until its first event came, then the rest is asked for', () => {
+  const turn = newTurn({ clientMessageId: 'm', content: 'Hello' });
+  const first = nextRequest(turn, 'http://s');
+  assert.deepEqual([first.method, first.url], ['POST', 'http://s/v1/message/first']);
+  assert.deepEqual(JSON.parse(first.body), { content: 'Hello', client_message_id: 'm' });
+  take(turn, started('a', 0));
+  assert.equal(turn.cursor, 'a:0');
+  take(turn, delta('a', 2, 'Hi'));
+  assert.equal(turn.cursor, 'a:2');
+  assert.deepEqual(nextRequest(turn, 'http://s'), { method: 'GET', url: 'http://s/v1/message/c/stream' });
+});
+
+test('a message to a chat names it', () => {
+  const request = nextRequest(newTurn({ clientMessageId: 'm', content: 'Hello', chatId: 'c' }), 'http://s');
+  assert.equal(request.url, 'http://s/v1/message');
+  assert.equal(JSON.parse(request.body).chat_id, 'c');
+});
+
+test('a stream that begins within the known text says the rest of it again', () => {
+  const turn = taken(started('a', 0), delta('a', 7, `${FAMILY}yz`), started('a', 6), delta('a', 8, 'zß'));
+  assert.equal(turn.text, `${FAMILY}yzß`);
+});
+
+test('a stream of another reply begins anew', () => {
+  assert.equal(taken(started('a', 0), delta('a', 3, 'old'), started('b', 0), delta('b', 3, 'new')).text, 'new');
+});
+
+test('events of other kinds change nothing', () => {
+  const turn = taken(started('a', 0), { event: 'message.seen', id: 'a:9', data: 'no JSON' });
+  assert.equal(turn.cursor, 'a:0');
+});
+
+test('each terminal event ends a turn', () => {
+  const ends = { completion: 'complete', 'message.cancelled': 'cancelled', 'message.failed': 'failed' };
+  for (const [event, status] of Object.entries(ends)) {
+    const turn = taken(started('a', 0), { event, id: 'a:end', data: '{"code":"interrupted","retryable":true}' });
+    assert.deepEqual([turn.status, turn.cursor, isOver(turn)], [status, 'a:end', true]);
+  }
+});
+
+test('a failed turn is tried again under its name, from the beginning', () => {
+  const turn = taken(started('a', 0), delta('a', 2, 'Hi'), { event: 'message.failed', id: 'a:end', data: '{}' });
+  tryAgain(turn);
+  assert.deepEqual([turn.text, turn.status, turn.failure], ['', 'waiting', undefined]);
+  const { method, body } = nextRequest(turn, '');
+  assert.equal(method, 'POST');
+  assert.equal(JSON.parse(body).client_message_id, 'm');
+});
+
+test('a device that only watches asks from the beginning', () => {
+  const turn = watchedTurn({ chatId: 'c', messageId: 'a' });
+  assert.equal(turn.cursor, 'a:0');
+  assert.equal(nextRequest(turn, '').method, 'GET');
+});
+
+test('an answer that is no stream decides what comes next', () => {
+  const answers = [
+    [401, '{"code":"session_expired"}', 'renew'],
+    [409, '{"code":"generation_in_progress"}', 'later'],
+    [429, '{"code":"over_request_rate_limit"}', 'later'],
+    [503, '{"code":"shutting_down"}', 'later'],
+    [503, '<html>', 'later'],
+    [502, '<html>', 'later'],
+    [502, '{"code":"upstream_failed"}', 'over', true],
+    [503, '{"code":"upstream_overloaded"}', 'over', true],
+    [500, '{"code":"internal"}', 'over', true],
+    [422, '{"code":"idempotency_mismatch"}', 'over', false],
+    [404, '<html>', 'over', false],
+  ];
+  for (const [status, body, next, retryable] of answers) {
+    const turn = newTurn({ clientMessageId: 'm', content: 'Hello' });
+    assert.equal(refused(turn, { status, body, renewed: false }), next, `${status} ${body}`);
+    assert.deepEqual([isOver(turn), turn.failure?.retryable], [next === 'over', retryable], `${status} ${body}`);
+  }
+});
+
+test('a token that was renewed in vain ends the turn until the user signs in', () => {
+  const turn = newTurn({ clientMessageId: 'm', content: 'Hello' });
+  assert.equal(refused(turn, { status: 401, body: '{"code":"bad_jwt"}', renewed: true }), 'over');
+  assert.deepEqual([turn.failure.code, turn.failure.retryable], ['bad_jwt', true]);
+});
+
+test('pauses grow, have an end, and are never shorter than asked', () => {
+  const within = (ms, low, high) => assert.ok(ms >= low && ms <= high, `${ms} is not within ${low} and ${high}`);
+  within(pause(0), 125, 250);
+  within(pause(3), 1000, 2000);
+  within(pause(50), 5000, 10_000);
+  within(pause(0, '2'), 2000, 2250);
+  within(pause(0, 'Fri, 01 Jan 2027 00:00:00 GMT'), 125, 250);
+});
