@@ -115,12 +115,12 @@ func (s *Service) readOn(ctx context.Context, f *follower) (ended bool, err erro
 	ctx, cancel := context.WithTimeout(ctx, s.SaveTimeout)
 	defer cancel()
 	now, ok, err := s.Store.FindReply(ctx, f.user, f.reply.ChatID, f.reply.MessageID, f.chars)
-	if err != nil && !gone(err) {
-		return false, err
-	}
-	if err != nil || !ok {
+	switch {
+	case gone(err) || err == nil && !ok:
 		f.relay.End(failed(f.reply.MessageID, deleted, 0))
 		return true, nil
+	case err != nil:
+		return false, err
 	}
 	if now.Status == memory.StatusStreaming {
 		f.read(now.Content)

@@ -67,11 +67,11 @@ func (s *Service) saveOnce(ctx context.Context, g *generation, reply FinishedRep
 // others while this server was taken for dead, and perhaps tried again.
 func (s *Service) endedOtherwise(ctx context.Context, g *generation) (streaming.Terminal, error) {
 	stored, ok, err := s.Store.FindReply(ctx, g.user, g.turn.ChatID, g.turn.MessageID, 0)
-	if err != nil && !gone(err) {
-		return streaming.Terminal{}, err
-	}
-	if err != nil || !ok {
+	switch {
+	case gone(err) || err == nil && !ok:
 		return failed(g.turn.MessageID, deleted, 0), nil
+	case err != nil:
+		return streaming.Terminal{}, err
 	}
 	return terminalOf(stored), nil
 }
