@@ -29,8 +29,10 @@ type connection struct {
 	reader *bufio.Reader
 }
 
+func (p endpoint) host() string { return strings.TrimPrefix(p.process.address, "http://") }
+
 func (p endpoint) connect(ctx context.Context) (*connection, error) {
-	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", strings.TrimPrefix(p.process.address, "http://"))
+	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", p.host())
 	if err != nil {
 		return nil, err
 	}
@@ -44,14 +46,15 @@ func (p endpoint) connect(ctx context.Context) (*connection, error) {
 
 // request is one HTTP request for a number of tokens, in the bytes that are sent.
 func (p endpoint) request(c conversation, tokens int) []byte {
-	path := "/v1/responses"
-	body := fmt.Sprintf(`{"model":"bench","stream":true,"input":"Say %s%d"}`, marker, tokens)
 	if p.ours {
-		path = "/v1/message"
-		body = fmt.Sprintf(`{"chat_id":"%s","client_message_id":"%s","content":"Say %s%d"}`, c.id, newID(), marker, tokens)
+		return ask(c).post(fmt.Sprintf("Say %s%d", marker, tokens))
 	}
+	return post("/v1/responses", c.token, fmt.Sprintf(`{"model":"bench","stream":true,"input":"Say %s%d"}`, marker, tokens))
+}
+
+func post(path, token, body string) []byte {
 	return fmt.Appendf(nil, "POST %s HTTP/1.1\r\nHost: bench\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s",
-		path, c.token, len(body), body)
+		path, token, len(body), body)
 }
 
 // token is one that arrived: when it was sent, in microseconds since 1970, and how long it took.
@@ -70,25 +73,44 @@ type stream struct {
 func (c *connection) talk(request []byte, tokens int) (stream, error) {
 	found := stream{tokens: make([]token, 0, tokens)}
 	began := time.Now()
-	if _, err := c.Write(request); err != nil {
-		return found, err
-	}
-	response, err := http.ReadResponse(c.reader, nil)
+	body, err := c.send(request)
 	if err != nil {
 		return found, err
 	}
-	defer func() { _ = response.Body.Close() }()
-	if response.StatusCode != http.StatusOK {
-		text, _ := io.ReadAll(io.LimitReader(response.Body, 500))
-		return found, fmt.Errorf("HTTP %d: %s", response.StatusCode, text)
-	}
-	if err := found.read(response.Body, began); err != nil {
+	defer func() { _ = body.Close() }()
+	if err := found.read(body, began); err != nil {
 		return found, err
 	}
 	if len(found.tokens) != tokens {
 		return found, fmt.Errorf("%d of %d tokens came", len(found.tokens), tokens)
 	}
 	return found, nil
+}
+
+// refused is an answer other than 200.
+type refused struct {
+	status int
+	header http.Header
+	text   string
+}
+
+func (r *refused) Error() string { return fmt.Sprintf("HTTP %d: %s", r.status, r.text) }
+
+// send sends a request and gives the body of the answer, which the caller closes.
+func (c *connection) send(request []byte) (io.ReadCloser, error) {
+	if _, err := c.Write(request); err != nil {
+		return nil, err
+	}
+	response, err := http.ReadResponse(c.reader, nil)
+	if err != nil {
+		return nil, err
+	}
+	if response.StatusCode != http.StatusOK {
+		defer func() { _ = response.Body.Close() }()
+		text, _ := io.ReadAll(io.LimitReader(response.Body, 500))
+		return nil, &refused{status: response.StatusCode, header: response.Header, text: string(text)}
+	}
+	return response.Body, nil
 }
 
 var (

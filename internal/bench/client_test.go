@@ -1,7 +1,9 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
+	"io"
 	"net"
 	"strconv"
 	"strings"
@@ -99,6 +101,49 @@ func answering(t *testing.T, answer string) string {
 		<-done
 	})
 	return listener.Addr().String()
+}
+
+func TestModelKeepsWhatItSaidUnderAName(t *testing.T) {
+	t.Parallel()
+	base, stop, err := serve(t.Context(), newPacedModel(t.Context()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	model := &process{address: base}
+	a := ask(conversation{})
+	if _, err := said(t.Context(), model, a); err == nil {
+		t.Error("it knows what it was never asked for")
+	}
+	connection, err := endpoint{process: model}.connect(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer connection.Close()
+	const tokens, first = 3, 1000
+	body, err := connection.send(post("/v1/responses", "", `{"input":"Say name=history first=5 tokens=9. Say name=`+a.clientID.String()+` first=1000 tokens=3"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer body.Close()
+	events, err := io.ReadAll(body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var heard []byte
+	for line := range bytes.Lines(events) {
+		if _, text, found := bytes.Cut(line, deltaKey); found {
+			text, _, _ = bytes.Cut(text, []byte(`"`))
+			heard = append(heard, text...)
+		}
+	}
+	kept, err := said(t.Context(), model, a)
+	if err != nil || !bytes.Equal(kept, heard) {
+		t.Errorf("said %q, kept %q, %v", heard, kept, err)
+	}
+	if got := bytes.Count(heard, []byte("é👋")); got != tokens || len(heard) < first {
+		t.Errorf("%d tokens, %d bytes", got, len(heard))
+	}
 }
 
 func TestWantedIsTheLastNumber(t *testing.T) {

@@ -83,7 +83,7 @@ type environment struct {
 	admin    *pgxpool.Pool // as the superuser: sets things up, is never measured
 	verifier *auth.Verifier
 	progress io.Writer
-	profile  string // folder for CPU profiles, "" for none
+	profile  string // folder for profiles, "" for none
 	owners   []owner
 	used     atomic.Int64
 }

@@ -62,6 +62,7 @@ func (idle) InterruptAbandonedReplies(context.Context) (int, error) { return 0, 
 func (idle) ReviveDeadFolds(context.Context, time.Duration) (revived, leases int, err error) {
 	return 0, 0, nil
 }
+func (idle) DeleteStrayDeltas(context.Context, time.Duration) (int, error)     { return 0, nil }
 func (idle) DueChats(context.Context) (folds, rebuilds []uuid.UUID, err error) { return nil, nil, nil }
 
 // counting is a folder that tells when a number of folds are done.

@@ -1,6 +1,6 @@
 // Command bench measures the server beside baselines of the same run and prints them as one table:
 //
-//	go run ./internal/bench            everything, about two minutes
+//	go run ./internal/bench            everything, about four minutes
 //	go run ./internal/bench -runs 3    three times, medians
 //	go run ./internal/bench -quick     small sizes, for CI: that it still runs, not how fast
 //	go run ./internal/bench -only fold
@@ -8,8 +8,8 @@
 // It starts a private Postgres in a temporary folder, durable as in production, and everything else
 // on loopback. A number of one machine says little; the ratio to a baseline that ran beside it says
 // more, so every row has one where there is one to be had. What the rows mean is in
-// docs/benchmarks.md. Nothing here is asserted: a test of this package checks only that every row is
-// produced.
+// docs/benchmarks.md. No time is asserted: a test of this package checks only that every row is
+// produced. But a reply that is not whole fails the benchmark that it belongs to.
 package main
 
 import (
@@ -61,7 +61,7 @@ func parse(args []string, usage io.Writer) (options, error) {
 	flags.StringVar(&o.only, "only", "", "run only these, comma-separated: "+strings.Join(names(), ", "))
 	flags.IntVar(&o.runs, "runs", 1, "repeat everything and print medians")
 	flags.BoolVar(&o.json, "json", false, "print JSON in place of the table")
-	flags.StringVar(&o.profile, "profile", "", "write a CPU profile of the streaming server into this folder")
+	flags.StringVar(&o.profile, "profile", "", "write profiles of the streaming server into this folder")
 	if err := flags.Parse(args); err != nil {
 		return o, err
 	}
@@ -110,7 +110,7 @@ func run(ctx context.Context, args []string, out, progress io.Writer) (err error
 type benchmark struct {
 	name string
 	run  func(context.Context, *environment) (group, error)
-	// once: its result does not depend on the machine, so it is not repeated.
+	// once: its result hardly depends on the machine, so it is not repeated.
 	once bool
 }
 
@@ -123,6 +123,10 @@ var benchmarks = []benchmark{
 	{name: "text", run: measureText},
 	{name: "auth", run: measureAuth},
 	{name: "stream", run: measureStream},
+	{name: "cuts", run: measureCuts},
+	{name: "slow", run: measureSlow, once: true},
+	{name: "stop", run: measureStop, once: true},
+	{name: "record", run: measureRecord},
 }
 
 func names() []string {

@@ -6,12 +6,23 @@ import (
 	"io"
 	"net/http"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
+	"unicode"
 )
 
-// marker stands in a request before the number of tokens that it asks for.
-const marker = "tokens="
+// What a request asks for stands in its last words: the number of tokens, how many bytes the first of them
+// has at least, and the name under which the model keeps what it says (and says it in letters of several
+// bytes).
+const (
+	marker      = "tokens="
+	firstMarker = "first="
+	nameMarker  = "name="
+)
+
+// saidPath is where the model tells what it said under a name.
+const saidPath = "/said/"
 
 // pacedModel speaks the least of the Responses API that a stream needs. Each token is the time at
 // which it was sent, so that whoever reads it knows how long it was on its way. It is as cheap as can
@@ -21,6 +32,7 @@ type pacedModel struct {
 	slots [slots]slot
 	next  int // the slot whose turn is next; guarded by turning
 	mu    sync.Mutex
+	said  sync.Map // *paced by name
 }
 
 const (
@@ -39,8 +51,12 @@ type paced struct {
 	flush func() error
 	sent  int
 	left  int
+	tail  string // of each token, after the time
 	buf   []byte
 	done  chan struct{}
+
+	mu   sync.Mutex
+	kept []byte // all that was said, for a stream with a name; nil without one
 }
 
 func newPacedModel(ctx context.Context) *pacedModel {
@@ -50,32 +66,71 @@ func newPacedModel(ctx context.Context) *pacedModel {
 }
 
 func (m *pacedModel) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if name, found := strings.CutPrefix(r.URL.Path, saidPath); found {
+		m.tell(w, name)
+		return
+	}
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
 		return
 	}
 	w.Header().Set("Content-Type", "text/event-stream")
-	p := &paced{w: w, flush: http.NewResponseController(w).Flush, left: wanted(body), done: make(chan struct{})}
-	if p.send() {
+	asked := question(body)
+	p := &paced{w: w, flush: http.NewResponseController(w).Flush, left: wanted(asked), tail: " ", done: make(chan struct{})}
+	if name := after(asked, nameMarker); name != "" {
+		p.tail = " é👋 "
+		p.kept = make([]byte, 0, 1<<10)
+		m.said.Store(name, p)
+	}
+	if p.send(numberOf(after(asked, firstMarker))) {
 		return
 	}
 	m.add(p)
 	<-p.done
 }
 
-// wanted reads the number after the last marker: earlier ones are history.
-func wanted(body []byte) int {
-	at := bytes.LastIndex(body, []byte(marker))
-	count := 0
-	for at >= 0 && at+len(marker) < len(body) {
-		digit := body[at+len(marker)]
-		if digit < '0' || digit > '9' {
-			break
-		}
-		count = count*10 + int(digit-'0')
-		at++
+// question is the last one of a prompt: what is before it is history.
+func question(body []byte) []byte {
+	at := max(bytes.LastIndex(body, []byte(marker)), 0)
+	return body[max(bytes.LastIndex(body[:at], []byte("Say ")), 0):]
+}
+
+// tell gives what was said under a name.
+func (m *pacedModel) tell(w http.ResponseWriter, name string) {
+	found, ok := m.said.Load(name)
+	if !ok {
+		w.WriteHeader(http.StatusNotFound)
+		return
 	}
-	return max(count, 1)
+	p := found.(*paced) //nolint:forcetypeassert // nothing else is kept
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	_, _ = w.Write(p.kept) //nolint:gosec // no browser reads it
+}
+
+// wanted is how many tokens a body asks for.
+func wanted(body []byte) int { return max(numberOf(after(body, marker)), 1) }
+
+// numberOf reads a number; what is none counts as 0.
+func numberOf(word string) int {
+	n, err := strconv.Atoi(word)
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+// after gives the word after the last of a marker, "" without one.
+func after(body []byte, marker string) string {
+	at := bytes.LastIndex(body, []byte(marker))
+	if at < 0 {
+		return ""
+	}
+	word := body[at+len(marker):]
+	if end := bytes.IndexFunc(word, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) && r != '-' }); end >= 0 {
+		word = word[:end]
+	}
+	return string(word)
 }
 
 // add gives a stream its place in the rotation: the one that was just served, a whole turn away.
@@ -113,7 +168,7 @@ func (s *slot) serve() {
 	defer s.mu.Unlock()
 	kept := s.streams[:0]
 	for _, p := range s.streams {
-		if p.send() {
+		if p.send(0) {
 			close(p.done)
 			continue
 		}
@@ -123,13 +178,20 @@ func (s *slot) serve() {
 	s.streams = kept
 }
 
-// send sends the next token, and the end after the last one. It tells whether the stream is over.
-func (p *paced) send() (over bool) {
+// send sends the next token, of at least so many bytes, and the end after the last one. It tells whether the
+// stream is over.
+func (p *paced) send(size int) (over bool) {
 	b := append(p.buf[:0], "event: response.output_text.delta\ndata: {\"type\":\"response.output_text.delta\",\"sequence_number\":"...)
 	b = strconv.AppendInt(b, int64(p.sent+4), 10)
 	b = append(b, `,"item_id":"msg_0123456789abcdef","output_index":0,"content_index":0,"delta":"`...)
+	from := len(b)
 	b = strconv.AppendInt(b, time.Now().UnixMicro(), stampBase)
-	b = append(b, " \",\"logprobs\":[]}\n\n"...)
+	b = append(b, p.tail...)
+	for len(b)-from < size {
+		b = append(b, 'x')
+	}
+	p.keep(b[from:])
+	b = append(b, "\",\"logprobs\":[]}\n\n"...)
 	p.sent++
 	p.left--
 	if p.left <= 0 {
@@ -143,5 +205,17 @@ func (p *paced) send() (over bool) {
 	return err != nil || p.left <= 0
 }
 
+func (p *paced) keep(token []byte) {
+	if p.kept == nil {
+		return
+	}
+	p.mu.Lock()
+	p.kept = append(p.kept, token...)
+	p.mu.Unlock()
+}
+
 // stampBase is the base of the numbers that tokens are: microseconds since 1970, in ten characters.
-const stampBase = 36
+const (
+	stampBase   = 36
+	stampLength = 10
+)

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -19,6 +20,7 @@ type process struct {
 	stdin   io.WriteCloser
 	stdout  *bufio.Reader
 	address string
+	gone    bool
 }
 
 // startRole starts this program again in a role. It ends with us, because its stdin does.
@@ -51,16 +53,24 @@ func startRole(ctx context.Context, args ...string) (*process, error) {
 }
 
 // usage asks the process what it has used.
-func (p *process) usage() (usage, error) {
+func (p *process) usage() (usage, error) { return p.tell("usage") }
+
+// snapshot makes a process that was started with a folder for profiles leave some there.
+func (p *process) snapshot(name string) error {
+	_, err := p.tell(snapshot + " " + name)
+	return err
+}
+
+func (p *process) tell(line string) (usage, error) {
 	var now usage
-	if _, err := io.WriteString(p.stdin, "usage\n"); err != nil {
+	if _, err := io.WriteString(p.stdin, line+"\n"); err != nil {
 		return now, err
 	}
-	line, err := p.stdout.ReadBytes('\n')
+	answer, err := p.stdout.ReadBytes('\n')
 	if err != nil {
 		return now, err
 	}
-	return now, json.Unmarshal(line, &now)
+	return now, json.Unmarshal(answer, &now)
 }
 
 // watch gives what the process uses within a time: its CPU time, and its memory at most.
@@ -102,7 +112,24 @@ func sleepUntil(ctx context.Context, at time.Time) error {
 // stop ends the process and waits for it; one that does not end is killed.
 func (p *process) stop() error {
 	_ = p.stdin.Close() // it may be gone already
-	kill := time.AfterFunc(2*stopWithin, func() { _ = p.command.Process.Kill() })
+	return p.wait(2 * stopWithin)
+}
+
+// terminate sends the process a SIGTERM and waits until it is gone; one that does not end within the time is
+// killed. Its error tells of an exit code other than 0.
+func (p *process) terminate(within time.Duration) error {
+	if err := p.command.Process.Signal(syscall.SIGTERM); err != nil {
+		return err
+	}
+	return p.wait(within)
+}
+
+func (p *process) wait(within time.Duration) error {
+	if p.gone {
+		return nil
+	}
+	p.gone = true
+	kill := time.AfterFunc(within, func() { _ = p.command.Process.Kill() })
 	defer kill.Stop()
 	return p.command.Wait()
 }

@@ -20,6 +20,10 @@ type sizes struct {
 
 	firstDeltas int // streams one after another
 	stages      []stage
+	cuts        cutting
+	slow        slowness
+	stop        stopping
+	record      recording
 }
 
 // stage is many streams at once: opened evenly over ramp, then measured for steady.
@@ -44,8 +48,13 @@ var (
 		firstDeltas: 300,
 		stages: []stage{
 			{streams: 100, ramp: time.Second, steady: 3 * time.Second},
+			{streams: 300, ramp: 1500 * time.Millisecond, steady: 3 * time.Second},
 			{streams: 1000, ramp: 4 * time.Second, steady: 5 * time.Second},
 		},
+		cuts:   cutting{clients: 200, tokens: 200, ramp: time.Second},
+		slow:   slowness{readers: 50, tokens: 300, others: stage{streams: 200, ramp: time.Second, steady: 4 * time.Second}},
+		stop:   stopping{clients: 100, ramp: time.Second, drain: 15 * time.Second},
+		record: recording{followed: 50, stage: stage{streams: 300, ramp: time.Second, steady: 2 * time.Second}, intervals: milliseconds(25, 50, 100, 250)},
 	}
 	quick = sizes{
 		messages: 20_000, longChats: 1, longTurns: 1000, users: 50, sharedBuffers: "128MB",
@@ -53,5 +62,17 @@ var (
 		folds: 200, pickups: 20, turns: 200,
 		firstDeltas: 30,
 		stages:      []stage{{streams: 20, ramp: 500 * time.Millisecond, steady: time.Second}},
+		cuts:        cutting{clients: 40, tokens: 60, ramp: 500 * time.Millisecond},
+		slow:        slowness{readers: 5, tokens: 150, others: stage{streams: 20, ramp: 500 * time.Millisecond, steady: time.Second}},
+		stop:        stopping{clients: 20, ramp: 500 * time.Millisecond, drain: 2 * time.Second},
+		record:      recording{followed: 5, stage: stage{streams: 20, ramp: 500 * time.Millisecond, steady: time.Second}, intervals: milliseconds(100)},
 	}
 )
+
+func milliseconds(counts ...int) []time.Duration {
+	all := make([]time.Duration, len(counts))
+	for i, count := range counts {
+		all[i] = time.Duration(count) * time.Millisecond
+	}
+	return all
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"sync"
 	"time"
 )
@@ -148,16 +149,26 @@ func (l load) cpuPerToken() float64 { return float64(l.used.CPU.Microseconds()) 
 // load opens a stage's streams evenly over its ramp and measures while all of them are open. Then
 // they end as evenly.
 func (e *environment) load(ctx context.Context, p endpoint, at stage) (load, error) {
+	chats := make([]conversation, at.streams)
+	for i := range chats {
+		chats[i] = e.next()
+	}
+	return e.loadWith(ctx, p, at, chats, func(context.Context, time.Time, time.Time) error { return nil })
+}
+
+// loadWith is load in chats that are given. What is done beside it knows when the measured time begins and
+// ends.
+func (e *environment) loadWith(ctx context.Context, p endpoint, at stage, chats []conversation, beside func(ctx context.Context, from, to time.Time) error) (load, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	tokens := int((at.ramp + at.steady).Seconds() * tokensPerSecond)
+	tokens := at.tokens()
 	requests := make([][]byte, at.streams)
 	for i := range requests {
-		requests[i] = p.request(e.next(), tokens)
+		requests[i] = p.request(chats[i], tokens)
 	}
 	began := time.Now()
 	found := make([]stream, at.streams)
-	failures := make([]error, at.streams)
+	failures := make([]error, at.streams, at.streams+1)
 	var wait sync.WaitGroup
 	for i, request := range requests {
 		wait.Go(func() {
@@ -168,8 +179,14 @@ func (e *environment) load(ctx context.Context, p endpoint, at stage) (load, err
 		})
 	}
 	from, to := began.Add(at.ramp), began.Add(at.ramp+at.steady)
+	besides := make(chan error, 1)
+	go func() { besides <- beside(ctx, from, to) }()
 	used, err := p.process.watch(ctx, from, to)
+	if err == nil && p.ours && e.profile != "" {
+		err = p.process.snapshot(strconv.Itoa(at.streams))
+	}
 	wait.Wait()
+	failures = append(failures, <-besides)
 	if err := errors.Join(firstOf(failures), err); err != nil {
 		return load{}, err
 	}
@@ -178,6 +195,9 @@ func (e *environment) load(ctx context.Context, p endpoint, at stage) (load, err
 	l.pace = 100 * l.tokens / (float64(at.streams) * tokensPerSecond * at.steady.Seconds())
 	return l, nil
 }
+
+// tokens is how many each stream has, so that the first one lasts until the measured time is over.
+func (s stage) tokens() int { return int((s.ramp + s.steady).Seconds() * tokensPerSecond) }
 
 // firstOf prefers the failure that was not the end of all others.
 func firstOf(failures []error) error {
