@@ -3,6 +3,7 @@ package streaming
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"unicode/utf8"
@@ -22,13 +23,14 @@ const catchUp = 32
 // The zero value is ready for use. One goroutine writes; any number read.
 type Relay struct {
 	mu      sync.Mutex
-	text    []byte // append-only: what a reader was handed never changes
-	ends    []int  // of the pieces, in bytes
+	text    []byte       // append-only: what a reader was handed never changes
+	pieces  int          // appended so far
+	ends    [catchUp]int // of the latest of them, in bytes: the end of piece n is at n % catchUp
 	chars   int
 	opened  bool
 	broken  bool
 	end     *Terminal
-	readers map[*Reader]struct{}
+	readers []*Reader
 }
 
 // Open tells the readers that the model accepted the call, though it has said nothing yet.
@@ -49,7 +51,8 @@ func (r *Relay) Append(delta string) {
 	defer r.mu.Unlock()
 	r.opened = true
 	r.text = append(r.text, delta...)
-	r.ends = append(r.ends, len(r.text))
+	r.ends[r.pieces%catchUp] = len(r.text)
+	r.pieces++
 	r.chars += utf8.RuneCountInString(delta)
 	r.wake()
 }
@@ -91,7 +94,7 @@ func (r *Relay) Text() (text string, chars int) {
 
 // wake leaves a signal for each reader; one that has not taken the last signal needs no second.
 func (r *Relay) wake() {
-	for reader := range r.readers {
+	for _, reader := range r.readers {
 		select {
 		case reader.signal <- struct{}{}:
 		default:
@@ -105,10 +108,7 @@ func (r *Relay) Read(after int) *Reader {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	reader := &Reader{relay: r, signal: make(chan struct{}, 1), skip: max(after, 0)}
-	if r.readers == nil {
-		r.readers = make(map[*Reader]struct{})
-	}
-	r.readers[reader] = struct{}{}
+	r.readers = append(r.readers, reader)
 	return reader
 }
 
@@ -166,7 +166,7 @@ func (r *Reader) WaitOpen(ctx context.Context) (*Terminal, error) {
 func (r *Reader) Close() {
 	r.relay.mu.Lock()
 	defer r.relay.mu.Unlock()
-	delete(r.relay.readers, r)
+	r.relay.readers = slices.DeleteFunc(r.relay.readers, func(other *Reader) bool { return other == r })
 }
 
 func (r *Reader) wait(ctx context.Context) error {
@@ -211,7 +211,7 @@ func (r *Reader) take() (Chunk, bool) {
 func (r *Reader) left() (behind, broken bool) {
 	r.relay.mu.Lock()
 	defer r.relay.mu.Unlock()
-	return r.piece < len(r.relay.ends) || r.relay.end != nil, r.relay.broken
+	return r.piece < r.relay.pieces || r.relay.end != nil, r.relay.broken
 }
 
 // unread gives the next piece of text after the reader's place, or everything when that is far behind
@@ -219,15 +219,15 @@ func (r *Reader) left() (behind, broken bool) {
 func (r *Reader) unread() ([]byte, *Terminal) {
 	r.relay.mu.Lock()
 	defer r.relay.mu.Unlock()
-	ends := r.relay.ends
-	if r.piece == len(ends) {
+	behind := r.relay.pieces - r.piece
+	if behind == 0 {
 		return nil, r.relay.end
 	}
-	if r.skip > 0 || len(ends)-r.piece > catchUp {
-		r.piece = len(ends)
-	} else {
-		r.piece++
+	to := len(r.relay.text)
+	if r.skip == 0 && behind <= catchUp {
+		to = r.relay.ends[r.piece%catchUp]
+		behind = 1
 	}
-	to := ends[r.piece-1]
+	r.piece += behind
 	return r.relay.text[r.at:to:to], nil
 }

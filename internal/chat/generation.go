@@ -141,6 +141,7 @@ func (s *Service) stream(ctx context.Context, g *generation) (ModelResult, error
 	}
 	s.Metrics.Overhead.Observe(time.Since(g.arrived).Seconds())
 	stream, err := s.Model.Stream(ctx, g.request)
+	g.request = ModelRequest{} // the largest thing a reply holds, and nobody needs it any more
 	if err != nil {
 		return ModelResult{}, err
 	}

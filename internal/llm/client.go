@@ -13,8 +13,8 @@ import (
 	"github.com/arcoscribe/throughline/internal/chat"
 	"github.com/arcoscribe/throughline/internal/fold"
 	"github.com/google/uuid"
-	"github.com/openai/openai-go/v3"
 	"github.com/openai/openai-go/v3/option"
+	"github.com/openai/openai-go/v3/packages/param"
 	"github.com/openai/openai-go/v3/responses"
 )
 
@@ -35,7 +35,8 @@ type Config struct {
 
 // Client asks the models. It is safe for concurrent use.
 type Client struct {
-	api  openai.Client
+	// api is one of the library's services: its client is all of them, tens of megabytes of code.
+	api  responses.ResponseService
 	idle time.Duration
 	http *http.Client
 }
@@ -52,15 +53,17 @@ func New(config Config) *Client {
 	// nearly each of them.
 	transport.MaxIdleConns, transport.MaxIdleConnsPerHost = 1024, 1024
 	transport.DialContext = (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 15 * time.Second}).DialContext
-	client := &http.Client{Transport: transport}
+	// Events are small; of the default size these buffers would be most of what a running reply holds.
+	transport.WriteBufferSize, transport.ReadBufferSize = 1<<10, 2<<10
+	client := &http.Client{Transport: forgetful{transport}}
 	options := []option.RequestOption{
-		option.WithAPIKey(config.APIKey), option.WithHTTPClient(client),
+		option.WithEnvironmentProduction(), option.WithAPIKey(config.APIKey), option.WithHTTPClient(client),
 		option.WithMaxRetries(maxRetries), option.WithMaxRetryDelay(maxRetryDelay),
 	}
 	if config.BaseURL != "" {
 		options = append(options, option.WithBaseURL(config.BaseURL))
 	}
-	return &Client{api: openai.NewClient(options...), idle: config.IdleTimeout, http: client}
+	return &Client{api: responses.NewResponseService(options...), idle: config.IdleTimeout, http: client}
 }
 
 // Close closes idle connections.
@@ -72,10 +75,10 @@ func (c *Client) Close() {
 // chat, and it can tell users apart without knowing who they are.
 func request(input string, chatID, userID uuid.UUID) responses.ResponseNewParams {
 	return responses.ResponseNewParams{
-		Input:            responses.ResponseNewParamsInputUnion{OfString: openai.String(input)},
-		Store:            openai.Bool(false),
-		PromptCacheKey:   openai.String(chatID.String()),
-		SafetyIdentifier: openai.String(safetyIdentifier(userID)),
+		Input:            responses.ResponseNewParamsInputUnion{OfString: param.NewOpt(input)},
+		Store:            param.NewOpt(false),
+		PromptCacheKey:   param.NewOpt(chatID.String()),
+		SafetyIdentifier: param.NewOpt(safetyIdentifier(userID)),
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/arcoscribe/throughline/internal/fault"
-	"github.com/openai/openai-go/v3"
+	"github.com/openai/openai-go/v3/responses"
 )
 
 // upstream says in our codes why a call failed. The cause keeps the status and the API's own code,
@@ -25,7 +25,7 @@ func upstream(ctx context.Context, err error) error {
 	case cause != nil:
 		return fault.Wrap(fault.UpstreamFailed, "The call of the model was ended.", cause)
 	}
-	answer, ok := errors.AsType[*openai.Error](err)
+	answer, ok := errors.AsType[*responses.Error](err)
 	if !ok {
 		return fault.Wrap(fault.UpstreamFailed, "The model could not be reached.", err)
 	}
@@ -64,7 +64,7 @@ func refusal(code string) error {
 // namesPrompt tells whether the API refused the hosted prompt itself: a 4xx whose error names it. A
 // prompt whose content is refused ("invalid_prompt") is no such case, nor are keys and rate limits.
 func namesPrompt(err error) bool {
-	answer, ok := errors.AsType[*openai.Error](err)
+	answer, ok := errors.AsType[*responses.Error](err)
 	if !ok || answer.Code == "invalid_prompt" {
 		return false
 	}

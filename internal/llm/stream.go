@@ -11,8 +11,8 @@ import (
 	"github.com/arcoscribe/throughline/internal/chat"
 	"github.com/arcoscribe/throughline/internal/fault"
 	"github.com/arcoscribe/throughline/streaming"
-	"github.com/openai/openai-go/v3"
 	"github.com/openai/openai-go/v3/option"
+	"github.com/openai/openai-go/v3/packages/param"
 	"github.com/openai/openai-go/v3/packages/ssestream"
 	"github.com/tidwall/gjson"
 )
@@ -30,10 +30,11 @@ func (c *Client) Stream(ctx context.Context, ask chat.ModelRequest) (chat.ModelS
 	params := request(ask.Input, ask.ChatID, ask.UserID)
 	params.Model = ask.Model
 	if ask.Instructions != "" {
-		params.Instructions = openai.String(ask.Instructions)
+		params.Instructions = param.NewOpt(ask.Instructions)
 	}
 	var response *http.Response
-	err := c.api.Post(ctx, "responses", params, &response, option.WithJSONSet("stream", true), option.WithHeader("Accept", "text/event-stream"))
+	_, err := c.api.New(ctx, params, option.WithResponseBodyInto(&response),
+		option.WithJSONSet("stream", true), option.WithHeader("Accept", "text/event-stream"))
 	if err != nil {
 		err = upstream(ctx, err)
 		s.stop()

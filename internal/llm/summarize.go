@@ -6,7 +6,7 @@ import (
 
 	"github.com/arcoscribe/throughline/internal/fault"
 	"github.com/arcoscribe/throughline/internal/fold"
-	"github.com/openai/openai-go/v3"
+	"github.com/openai/openai-go/v3/packages/param"
 	"github.com/openai/openai-go/v3/responses"
 )
 
@@ -14,14 +14,14 @@ import (
 func (c *Client) Summarize(ctx context.Context, call fold.Call) (fold.Answer, error) {
 	params := request(call.Input, call.ChatID, call.UserID)
 	if call.Hosted != nil {
-		params.Prompt = responses.ResponsePromptParam{ID: call.Hosted.ID, Version: openai.String(call.Hosted.Version)}
+		params.Prompt = responses.ResponsePromptParam{ID: call.Hosted.ID, Version: param.NewOpt(call.Hosted.Version)}
 	} else {
 		params.Model = call.Model
 	}
 	if call.Instructions != "" {
-		params.Instructions = openai.String(call.Instructions)
+		params.Instructions = param.NewOpt(call.Instructions)
 	}
-	response, err := c.api.Responses.New(ctx, params)
+	response, err := c.api.New(ctx, params)
 	if err != nil {
 		if call.Hosted != nil && namesPrompt(err) {
 			return fold.Answer{}, fmt.Errorf("%w: %w", fold.ErrPromptGone, upstream(ctx, err))
