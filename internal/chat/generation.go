@@ -37,14 +37,16 @@ type generation struct {
 	status memory.Status
 
 	unrecorded atomic.Bool // the recorder knows that there is more text
-	recorded   place       // how far the text was handed to the recorder; the recorder's goroutine's
+	recorded   place       // how far the text was handed to the recorder; this and the next are its goroutine's
+	recordedAt time.Time
 }
 
 // place is one in a text.
 type place struct{ bytes, chars int }
 
 // unrecordedText is what was said since the last call.
-func (g *generation) unrecordedText() Delta {
+func (g *generation) unrecordedText(now time.Time) Delta {
+	g.recordedAt = now
 	g.unrecorded.Store(false) // before the look: what comes after it is noted anew
 	text := g.relay.After(g.recorded.bytes)
 	delta := Delta{MessageID: g.turn.MessageID, UserID: g.user.UserID, StartChar: g.recorded.chars, Text: string(text)}

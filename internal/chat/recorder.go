@@ -67,9 +67,12 @@ func (r *recorder) signal() {
 	}
 }
 
-// run records until ctx ends, and then what is left. A batch goes at the first sign after a silence and
-// then after each interval: a lone reply is seen elsewhere at once, a thousand cost no more round trips
-// than one.
+// batchesPerInterval spreads the work: each reply is recorded once per interval, but they take turns. One
+// batch of all would keep Postgres busy long enough to be felt by every stream on the same machine.
+const batchesPerInterval = 4
+
+// run records until ctx ends, and then what is left. The first words of a reply are recorded at once, what
+// follows after each interval; a thousand replies cost no more round trips than a few.
 func (r *recorder) run(ctx context.Context) {
 	pause := time.NewTimer(0)
 	defer pause.Stop()
@@ -77,13 +80,13 @@ func (r *recorder) run(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			last := context.WithoutCancel(ctx)
-			r.record(last) // perhaps a batch that the end cut off
-			r.record(last) // what came since
+			r.record(last, time.Time{}) // perhaps a batch that the end cut off
+			r.record(last, time.Time{}) // what came since
 			return
 		case <-r.wake:
 		}
-		r.record(ctx)
-		pause.Reset(r.interval)
+		r.record(ctx, time.Now())
+		pause.Reset(r.interval / batchesPerInterval)
 		select {
 		case <-ctx.Done():
 		case <-pause.C:
@@ -91,43 +94,47 @@ func (r *recorder) run(ctx context.Context) {
 	}
 }
 
-func (r *recorder) record(ctx context.Context) {
-	next := r.collect()
+// record writes what is due at that time; everything for none.
+func (r *recorder) record(ctx context.Context, now time.Time) {
+	next, waiting := r.collect(now)
+	if waiting {
+		r.signal() // nobody else may
+	}
 	if next.empty() {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, r.timeout)
 	defer cancel()
-	waited := !r.unsent.empty() // then so did what was said meanwhile
 	began := time.Now()
 	err := r.store.RecordDeltas(ctx, next.deltas, next.ended)
 	r.report(ctx, time.Since(began), err)
 	r.unsent = batch{}
 	if err != nil {
 		r.unsent = next
-	}
-	if err != nil || waited {
-		r.signal() // nobody else may
+		r.signal()
 	}
 }
 
-// collect gives what is to be written next: what failed before, or else all that is new.
-func (r *recorder) collect() batch {
+// collect gives what is to be written next: what failed before, or else all that is due. It tells whether
+// more is waiting.
+func (r *recorder) collect(now time.Time) (next batch, waiting bool) {
 	if !r.unsent.empty() {
-		return r.unsent
+		return r.unsent, true
 	}
 	r.mu.Lock()
-	said := r.said
-	next := batch{ended: r.ended}
-	r.said, r.ended = nil, nil
-	r.mu.Unlock()
-	next.deltas = make([]Delta, 0, len(said))
-	for _, g := range said {
-		if delta := g.unrecordedText(); delta.Text != "" {
+	defer r.mu.Unlock()
+	next.ended, r.ended = r.ended, nil
+	later := r.said[:0]
+	for _, g := range r.said {
+		if !now.IsZero() && now.Sub(g.recordedAt) < r.interval {
+			later = append(later, g)
+		} else if delta := g.unrecordedText(now); delta.Text != "" {
 			next.deltas = append(next.deltas, delta)
 		}
 	}
-	return next
+	clear(r.said[len(later):])
+	r.said = later
+	return next, len(later) > 0
 }
 
 // report tells of the first failure and of the recovery, not of each try in between.
