@@ -13,7 +13,6 @@ import (
 	"github.com/arcoscribe/throughline/streaming"
 	"github.com/openai/openai-go/v3/option"
 	"github.com/openai/openai-go/v3/packages/param"
-	"github.com/openai/openai-go/v3/packages/ssestream"
 	"github.com/tidwall/gjson"
 )
 
@@ -40,7 +39,7 @@ func (c *Client) Stream(ctx context.Context, ask chat.ModelRequest) (chat.ModelS
 		s.stop()
 		return nil, err
 	}
-	s.events = ssestream.NewDecoder(response)
+	s.events = newEvents(response.Body)
 	return s, nil
 }
 
@@ -51,7 +50,7 @@ type stream struct {
 	cancel   context.CancelCauseFunc
 	idle     time.Duration
 	watchdog *time.Timer
-	events   ssestream.Decoder
+	events   *events
 
 	delta  string
 	result chat.ModelResult
@@ -62,12 +61,12 @@ type stream struct {
 // Next waits for more text.
 func (s *stream) Next() bool {
 	for !s.ended && s.err == nil {
-		if !s.events.Next() {
+		if !s.events.next() {
 			s.err = s.broken()
 			return false
 		}
 		s.watchdog.Reset(s.idle)
-		if s.take(s.events.Event()) {
+		if s.take(s.events.kind, s.events.data) {
 			return true
 		}
 	}
@@ -75,40 +74,39 @@ func (s *stream) Next() bool {
 }
 
 // take looks at one event and tells whether it brought text.
-func (s *stream) take(event ssestream.Event) bool {
-	kind := event.Type
-	if kind == "" {
-		kind = gjson.GetBytes(event.Data, "type").String()
+func (s *stream) take(kind, data []byte) bool {
+	if len(kind) == 0 {
+		kind = []byte(gjson.GetBytes(data, "type").String())
 	}
-	switch kind {
+	switch string(kind) {
 	case "response.output_text.delta", "response.refusal.delta":
-		if !s.readable(event) {
+		if !s.readable(data) {
 			return false
 		}
-		s.delta = clean(gjson.GetBytes(event.Data, "delta").String())
+		s.delta = clean(gjson.GetBytes(data, "delta").String())
 		return s.delta != ""
 	case "response.completed":
-		if s.readable(event) {
-			s.finish(gjson.GetBytes(event.Data, "response"), "stop")
+		if s.readable(data) {
+			s.finish(gjson.GetBytes(data, "response"), "stop")
 		}
 	case "response.incomplete":
-		if s.readable(event) {
-			response := gjson.GetBytes(event.Data, "response")
+		if s.readable(data) {
+			response := gjson.GetBytes(data, "response")
 			s.finish(response, incompleteReason(response))
 		}
 	case "response.failed":
-		s.err = refusal(gjson.GetBytes(event.Data, "response.error.code").String())
+		s.err = refusal(gjson.GetBytes(data, "response.error.code").String())
 	case "error":
 		// Some servers put the error one level deeper.
-		s.err = refusal(cmp.Or(gjson.GetBytes(event.Data, "code").String(), gjson.GetBytes(event.Data, "error.code").String()))
+		s.err = refusal(cmp.Or(gjson.GetBytes(data, "code").String(), gjson.GetBytes(data, "error.code").String()))
 	}
 	return false
 }
 
 // readable ends the reply with a failure when an event is no JSON: gjson itself would find something
 // in it all the same.
-func (s *stream) readable(event ssestream.Event) bool {
-	if gjson.ValidBytes(event.Data) {
+func (s *stream) readable(data []byte) bool {
+	if gjson.ValidBytes(data) {
 		return true
 	}
 	s.err = fault.New(fault.UpstreamFailed, "The model sent something that cannot be read.")
@@ -143,8 +141,8 @@ func incompleteReason(response gjson.Result) string {
 // broken says why the events ended without the model's own terminal event. That is a failure also
 // when the connection was closed in good order.
 func (s *stream) broken() error {
-	if err := s.events.Err(); err != nil {
-		return upstream(s.ctx, err)
+	if s.events.err != nil {
+		return upstream(s.ctx, s.events.err)
 	}
 	if s.ctx.Err() != nil {
 		return upstream(s.ctx, s.ctx.Err())
@@ -164,7 +162,7 @@ func (s *stream) Result() chat.ModelResult { return s.result }
 // Close ends the call.
 func (s *stream) Close() error {
 	s.stop()
-	return s.events.Close()
+	return s.events.body.Close()
 }
 
 func (s *stream) stop() {

@@ -1,0 +1,95 @@
+package llm
+
+import (
+	"errors"
+	"io"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// readEvents gives the kind and data of each event.
+func readEvents(stream io.Reader) ([][2]string, error) {
+	e := newEvents(io.NopCloser(stream))
+	var found [][2]string
+	for e.next() {
+		found = append(found, [2]string{string(e.kind), string(e.data)})
+	}
+	return found, e.err
+}
+
+func TestEvents(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("long ", 1000)
+	for name, c := range map[string]struct {
+		stream string
+		want   [][2]string
+	}{
+		"nothing":                     {"", nil},
+		"one":                         {"event: a\ndata: {}\n\n", [][2]string{{"a", "{}"}}},
+		"CRLF":                        {"event: a\r\ndata: {}\r\n\r\n", [][2]string{{"a", "{}"}}},
+		"no space after the colon":    {"event:a\ndata:{}\n\n", [][2]string{{"a", "{}"}}},
+		"one space of two is dropped": {"data:  x\n\n", [][2]string{{"", " x"}}},
+		"data in several lines":       {"data: x\ndata: y\n\n", [][2]string{{"", "x\ny"}}},
+		"comments and other fields":   {": hello\nid: 7\nretry: 3\nevent: a\ndata: x\n\n", [][2]string{{"a", "x"}}},
+		"an event without data":       {"event: a\n\ndata: x\n\n", [][2]string{{"", "x"}}},
+		"the kind of one event alone": {"event: a\ndata: x\n\ndata: y\n\n", [][2]string{{"a", "x"}, {"", "y"}}},
+		"a long line":                 {"data: " + long + "\n\ndata: x\n\n", [][2]string{{"", long}, {"", "x"}}},
+		"cut off in mid event":        {"data: x\n\ndata: y\n", [][2]string{{"", "x"}}},
+		"cut off in mid line":         {"data: x\n\ndata: y", [][2]string{{"", "x"}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for _, stream := range []io.Reader{strings.NewReader(c.stream), iotest.OneByteReader(strings.NewReader(c.stream))} {
+				got, err := readEvents(stream)
+				if diff := cmp.Diff(c.want, got); diff != "" || err != nil {
+					t.Errorf("%v\n%s", err, diff)
+				}
+			}
+		})
+	}
+}
+
+func TestEventsBreakOff(t *testing.T) {
+	t.Parallel()
+	reset := errors.New("connection reset")
+	got, err := readEvents(io.MultiReader(strings.NewReader("data: x\n\ndata: y"), iotest.ErrReader(reset)))
+	if len(got) != 1 || !errors.Is(err, reset) {
+		t.Errorf("%v, %v", got, err)
+	}
+	got, err = readEvents(io.MultiReader(strings.NewReader("data: x\n\ndata: "), &zeros{left: longestLine + 1<<20}))
+	if len(got) != 1 || !errors.Is(err, errLongLine) {
+		t.Errorf("%d events, %v", len(got), err)
+	}
+}
+
+// zeros is a line that does not end.
+type zeros struct{ left int }
+
+func (z *zeros) Read(p []byte) (int, error) {
+	if z.left <= 0 {
+		return 0, io.EOF
+	}
+	n := min(len(p), z.left)
+	for i := range n {
+		p[i] = '0'
+	}
+	z.left -= n
+	return n, nil
+}
+
+func FuzzEvents(f *testing.F) {
+	f.Add("event: a\ndata: x\n\n: c\r\ndata\n\n\n")
+	f.Fuzz(func(t *testing.T, stream string) {
+		whole, err := readEvents(strings.NewReader(stream))
+		if err != nil {
+			t.Error(err)
+		}
+		pieces, err := readEvents(iotest.OneByteReader(strings.NewReader(stream)))
+		if err != nil || !cmp.Equal(whole, pieces) {
+			t.Errorf("%q, in pieces %q, %v", whole, pieces, err)
+		}
+	})
+}
