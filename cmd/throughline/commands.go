@@ -122,7 +122,6 @@ func dev(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	app.SpareMemory()
 	return app.Dev(ctx, cfg, ".", stdout, newLogger(cfg, stderr))
 }
 
@@ -158,7 +157,6 @@ func work(ctx context.Context, args []string, _, stderr io.Writer) error {
 }
 
 func runApp(ctx context.Context, cfg config.Config, role app.Role, stderr io.Writer) error {
-	app.SpareMemory()
 	a, err := app.New(ctx, cfg, role, newLogger(cfg, stderr))
 	if err != nil {
 		return err

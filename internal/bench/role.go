@@ -110,7 +110,6 @@ func newServer(ctx context.Context, database, model string, settings map[string]
 	}
 	// Lines are formatted as in production, but go nowhere.
 	logger := slog.New(slog.NewJSONHandler(io.Discard, nil)) //nolint:sloglint // formatting is part of what a request costs
-	app.SpareMemory()
 	return app.New(ctx, cfg, app.Role{API: true, Workers: true}, logger)
 }
 
