@@ -71,11 +71,14 @@ func (r *recorder) signal() {
 // batch of all would keep Postgres busy long enough to be felt by every stream on the same machine.
 const batchesPerInterval = 4
 
+// intervalsPerFailure is how long a Postgres that is away is left alone.
+const intervalsPerFailure = 5
+
 // run records until ctx ends, and then what is left. The first words of a reply are recorded at once, what
 // follows after each interval; a thousand replies cost no more round trips than a few.
 func (r *recorder) run(ctx context.Context) {
-	pause := time.NewTimer(0)
-	defer pause.Stop()
+	next := time.NewTimer(0)
+	defer next.Stop()
 	for {
 		select {
 		case <-ctx.Done():
@@ -86,12 +89,19 @@ func (r *recorder) run(ctx context.Context) {
 		case <-r.wake:
 		}
 		r.record(ctx, time.Now())
-		pause.Reset(r.interval / batchesPerInterval)
+		next.Reset(r.pause())
 		select {
 		case <-ctx.Done():
-		case <-pause.C:
+		case <-next.C:
 		}
 	}
+}
+
+func (r *recorder) pause() time.Duration {
+	if r.failing {
+		return r.interval * intervalsPerFailure
+	}
+	return r.interval / batchesPerInterval
 }
 
 // record writes what is due at that time; everything for none.
