@@ -2,7 +2,6 @@ package jobs
 
 import (
 	"context"
-	"fmt"
 	"math/rand/v2"
 	"time"
 
@@ -10,13 +9,12 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/riverqueue/river"
-	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 )
 
 // Folder makes the changes of briefs.
 type Folder interface {
-	Fold(ctx context.Context, chatID uuid.UUID, within fold.Within) (fold.Report, error)
-	Rebuild(ctx context.Context, chatID uuid.UUID, within fold.Within) (fold.Report, error)
+	Fold(ctx context.Context, chatID uuid.UUID, job fold.Job) (fold.Report, error)
+	Rebuild(ctx context.Context, chatID uuid.UUID, job fold.Job) (fold.Report, error)
 }
 
 var _ Folder = (*fold.Engine)(nil)
@@ -29,7 +27,7 @@ type foldWorker struct {
 func (*foldWorker) Timeout(*river.Job[FoldBrief]) time.Duration   { return foldTimeout }
 func (*foldWorker) NextRetry(job *river.Job[FoldBrief]) time.Time { return nextRetry(job.Attempt) }
 func (w *foldWorker) Work(ctx context.Context, job *river.Job[FoldBrief]) error {
-	report, err := w.folder.Fold(ctx, job.Args.ChatID, completing(job, job.Args.ChatID))
+	report, err := w.folder.Fold(ctx, job.Args.ChatID, jobOf(job.ID, job.Args.ChatID))
 	return verdict(ctx, report, err)
 }
 
@@ -43,30 +41,16 @@ func (*rebuildWorker) NextRetry(job *river.Job[RebuildBrief]) time.Time {
 	return nextRetry(job.Attempt)
 }
 func (w *rebuildWorker) Work(ctx context.Context, job *river.Job[RebuildBrief]) error {
-	report, err := w.folder.Rebuild(ctx, job.Args.ChatID, completing(job, job.Args.ChatID))
+	report, err := w.folder.Rebuild(ctx, job.Args.ChatID, jobOf(job.ID, job.Args.ChatID))
 	return verdict(ctx, report, err)
 }
 
-// completing ends the job in the transaction that writes the brief, so that neither is true without
-// the other. When the chat is due once more, its next job is inserted there as well: this one no
-// longer stands in its way.
-func completing[Args river.JobArgs](job *river.Job[Args], chatID uuid.UUID) fold.Within {
-	return func(ctx context.Context, tx pgx.Tx, report fold.Report, again bool) error {
-		if err := river.RecordOutput(ctx, report); err != nil {
-			return fmt.Errorf("record output: %w", err)
-		}
-		if _, err := river.JobCompleteTx[*riverpgxv5.Driver](ctx, tx, job); err != nil {
-			return fmt.Errorf("complete job: %w", err)
-		}
-		if !again {
-			return nil
-		}
-		client := river.ClientFromContext[pgx.Tx](ctx)
-		if _, err := client.InsertTx(ctx, tx, FoldBrief{ChatID: chatID}, nil); err != nil {
-			return fmt.Errorf("insert the next fold: %w", err)
-		}
-		return nil
-	}
+// jobOf tells the fold which job it completes, and how to insert the chat's next one: that is done in the
+// same transaction, where this one no longer stands in its way.
+func jobOf(id int64, chatID uuid.UUID) fold.Job {
+	return fold.Job{ID: id, Again: func(ctx context.Context, tx pgx.Tx) error {
+		return EnqueueFold(river.ClientFromContext[pgx.Tx](ctx))(ctx, tx, chatID)
+	}}
 }
 
 // verdict tells River what to do with a job that the fold itself did not complete.

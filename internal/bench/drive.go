@@ -173,8 +173,8 @@ type folded struct {
 	report chan fold.Result
 }
 
-func (f *folded) Fold(ctx context.Context, chatID uuid.UUID, within fold.Within) (fold.Report, error) {
-	report, err := f.Folder.Fold(ctx, chatID, within)
+func (f *folded) Fold(ctx context.Context, chatID uuid.UUID, job fold.Job) (fold.Report, error) {
+	report, err := f.Folder.Fold(ctx, chatID, job)
 	f.report <- report.Result
 	return report, err
 }

@@ -75,13 +75,13 @@ type counting struct {
 	done        chan struct{}
 }
 
-func (c *counting) Fold(ctx context.Context, chatID uuid.UUID, within fold.Within) (fold.Report, error) {
+func (c *counting) Fold(ctx context.Context, chatID uuid.UUID, job fold.Job) (fold.Report, error) {
 	c.mu.Lock()
 	if c.began.IsZero() {
 		c.began = time.Now()
 	}
 	c.mu.Unlock()
-	report, err := c.Folder.Fold(ctx, chatID, within)
+	report, err := c.Folder.Fold(ctx, chatID, job)
 	if err == nil && report.Result != fold.Done {
 		err = fmt.Errorf("the fold came to %q", report.Result)
 	}

@@ -71,12 +71,12 @@ func (e *environment) nothingRate(ctx context.Context) (float64, error) {
 // starts is a folder that only tells when a fold starts.
 type starts chan time.Time
 
-func (s starts) Fold(context.Context, uuid.UUID, fold.Within) (fold.Report, error) {
+func (s starts) Fold(context.Context, uuid.UUID, fold.Job) (fold.Report, error) {
 	s <- time.Now()
 	return fold.Report{Result: fold.Nothing}, nil
 }
 
-func (s starts) Rebuild(context.Context, uuid.UUID, fold.Within) (fold.Report, error) {
+func (s starts) Rebuild(context.Context, uuid.UUID, fold.Job) (fold.Report, error) {
 	return fold.Report{Result: fold.Nothing}, nil
 }
 

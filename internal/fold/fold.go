@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"time"
 
 	"github.com/arcoscribe/throughline/internal/memory"
@@ -94,35 +95,37 @@ type Report struct {
 	Refusals []string `json:"refusals,omitempty"`
 }
 
-// Within runs in the transaction that writes the brief. again tells that the chat is due once more.
-type Within func(ctx context.Context, tx pgx.Tx, report Report, again bool) error
+// Job is River's job behind a fold. It ends in the transaction that writes the brief, so that neither is
+// true without the other.
+type Job struct {
+	// ID is 0 when there is no job.
+	ID int64
+	// Again inserts the chat's next job in that transaction, because the chat is due once more.
+	Again func(ctx context.Context, tx pgx.Tx) error
+}
+
+// planner decides what a change will do; false when there is nothing to do.
+type planner func(Snapshot) (memory.Plan, bool)
 
 // Fold brings the oldest turns of the buffer into the brief, if the chat is due.
-func (e *Engine) Fold(ctx context.Context, chatID uuid.UUID, within Within) (Report, error) {
-	var plan memory.Plan
-	wanted := func(s Snapshot) bool {
+func (e *Engine) Fold(ctx context.Context, chatID uuid.UUID, job Job) (Report, error) {
+	return e.run(ctx, Change{ChatID: chatID, JobID: job.ID, Kind: KindFold}, job, func(s Snapshot) (memory.Plan, bool) {
 		// A stale brief is rebuilt first: a fold on top of it would hide that it is stale.
 		if s.Brief.Stale || !e.due(s.Counters) {
-			return false
+			return memory.Plan{}, false
 		}
-		var some bool
-		plan, some = memory.PlanFold(s.Brief, memory.Turns(s.Messages), e.Limits)
-		return some
-	}
-	return e.run(ctx, chatID, KindFold, &plan, wanted, within)
+		return memory.PlanFold(s.Brief, memory.Turns(s.Messages), e.Limits)
+	})
 }
 
 // Rebuild writes the brief of a stale chat anew from its messages.
-func (e *Engine) Rebuild(ctx context.Context, chatID uuid.UUID, within Within) (Report, error) {
-	var plan memory.Plan
-	wanted := func(s Snapshot) bool {
+func (e *Engine) Rebuild(ctx context.Context, chatID uuid.UUID, job Job) (Report, error) {
+	return e.run(ctx, Change{ChatID: chatID, JobID: job.ID, Kind: KindRebuild}, job, func(s Snapshot) (memory.Plan, bool) {
 		if !s.Brief.Stale || s.Brief.CoveredSeq == 0 {
-			return false
+			return memory.Plan{}, false
 		}
-		plan = memory.PlanRebuild(s.Brief, memory.Turns(s.Messages), e.Limits)
-		return true
-	}
-	return e.run(ctx, chatID, KindRebuild, &plan, wanted, within)
+		return memory.PlanRebuild(s.Brief, memory.Turns(s.Messages), e.Limits), true
+	})
 }
 
 func (e *Engine) due(c Counters) bool {
@@ -130,11 +133,11 @@ func (e *Engine) due(c Counters) bool {
 }
 
 // run is the way of every change: claim, ask, commit.
-func (e *Engine) run(ctx context.Context, chatID uuid.UUID, kind Kind, plan *memory.Plan, wanted func(Snapshot) bool, within Within) (Report, error) {
+func (e *Engine) run(ctx context.Context, change Change, job Job, plan planner) (Report, error) {
 	began := time.Now()
-	lease := Lease{Token: uuid.New(), Duration: e.Lease}
-	snapshot, claimed, err := e.Store.Claim(ctx, chatID, kind, lease, wanted)
-	report := Report{Kind: kind}
+	change.Lease = Lease{Token: uuid.New(), Duration: e.Lease}
+	report := Report{Kind: change.Kind}
+	claimed, err := e.claim(ctx, &change, plan)
 	switch {
 	case err != nil:
 		report.Result = Failed
@@ -143,26 +146,52 @@ func (e *Engine) run(ctx context.Context, chatID uuid.UUID, kind Kind, plan *mem
 	case claimed != Taken:
 		report.Result = Nothing
 	default:
-		change := Change{ChatID: chatID, Kind: kind, Lease: lease, Planned: snapshot, Plan: *plan}
-		report, err = e.change(ctx, change, began, within)
+		report, err = e.change(ctx, change, began, job)
 	}
-	e.record(ctx, chatID, report, time.Since(began), err)
+	e.record(ctx, change.ChatID, report, time.Since(began), err)
 	return report, err
 }
 
+// foldMessages bounds what a fold reads of a long backlog. It takes far less; the next one reads on from
+// there.
+const foldMessages = 2000
+
+// claim takes the chat, and plans once the claim's transaction is over: parts of an overlong message are
+// counted in tokens, which takes its time. When all that was read is one turn that goes on, more is read.
+func (e *Engine) claim(ctx context.Context, change *Change, plan planner) (claimed Claimed, err error) {
+	most := foldMessages
+	if change.Kind == KindRebuild {
+		most = math.MaxInt32
+	}
+	for ; ; most *= 8 {
+		change.Planned, claimed, err = e.Store.Claim(ctx, change.ChatID, change.Kind, change.Lease, most)
+		if err != nil || claimed != Taken {
+			return claimed, err
+		}
+		var some bool
+		if change.Plan, some = plan(change.Planned); some {
+			return Taken, nil
+		}
+		if len(change.Planned.Messages) < most {
+			return NotWanted, e.release(ctx, *change)
+		}
+	}
+}
+
 // change makes the claimed change. The lease ends with it, whatever becomes of it.
-func (e *Engine) change(ctx context.Context, change Change, began time.Time, within Within) (Report, error) {
-	summary, asked, err := e.summarize(ctx, change)
-	change.Summary, change.Asked, change.Tokens = summary, asked, memory.Tokens(summary)
+func (e *Engine) change(ctx context.Context, change Change, began time.Time, job Job) (Report, error) {
+	err := e.summarize(ctx, &change)
 	change.Duration = time.Since(began)
-	report := reportOf(change)
+	report := change.Report()
 	if err != nil {
 		report.Result = resultOf(err)
 		return report, errors.Join(err, e.release(ctx, change))
 	}
-	report.Result = Done
 	won, err := e.Store.Commit(ctx, change, func(ctx context.Context, tx pgx.Tx, after Counters) error {
-		return within(ctx, tx, report, e.due(after))
+		if !e.due(after) {
+			return nil
+		}
+		return job.Again(ctx, tx)
 	})
 	if err != nil {
 		report.Result = Failed
@@ -176,25 +205,26 @@ func (e *Engine) change(ctx context.Context, change Change, began time.Time, wit
 }
 
 // summarize asks for the new summary, piece by piece, while the lease is kept alive.
-func (e *Engine) summarize(ctx context.Context, change Change) (string, Asked, error) {
+func (e *Engine) summarize(ctx context.Context, change *Change) error {
 	ctx, stop := e.keepLease(ctx, change.ChatID, change.Lease)
 	defer stop()
-	s := &session{writer: &e.writer, chatID: change.ChatID, userID: change.Planned.UserID}
+	s := &session{writer: &e.writer, chatID: change.ChatID, userID: change.Planned.UserID, asked: &change.Asked}
 	s.asked.Mode, s.asked.PromptRef = ModeNone, string(ModeNone)
-	summary := change.Planned.Brief.Summary
+	summary, tokens := change.Planned.Brief.Summary, change.Planned.Brief.Tokens
 	if change.Kind == KindRebuild {
-		summary = ""
+		summary, tokens = "", 0
 	}
 	for _, piece := range change.Plan.Pieces {
 		var err error
-		if summary, err = s.summarize(ctx, summary, piece); err != nil {
+		if summary, tokens, err = s.summarize(ctx, summary, piece); err != nil {
 			if cause := context.Cause(ctx); errors.Is(cause, errLeaseLost) {
 				err = cause
 			}
-			return "", s.asked, err
+			return err
 		}
 	}
-	return summary, s.asked, nil
+	change.Summary, change.Tokens = summary, tokens
+	return nil
 }
 
 var errLeaseLost = errors.New("another worker took the fold over")
@@ -235,16 +265,6 @@ func (e *Engine) release(ctx context.Context, change Change) error {
 		return fmt.Errorf("give the lease back: %w", err)
 	}
 	return nil
-}
-
-func reportOf(c Change) Report {
-	return Report{
-		Kind: c.Kind, Version: c.Version(), SeqFrom: c.Plan.SeqFrom, SeqTo: c.Plan.SeqTo, Turns: c.Plan.Turns,
-		TurnsTokens: c.Plan.Tokens, TokensBefore: c.Planned.Brief.Tokens, TokensAfter: c.Tokens,
-		Mode: c.Asked.Mode, PromptRef: c.Asked.PromptRef, Model: c.Asked.Model, Calls: c.Asked.Calls,
-		InputTokens: c.Asked.InputTokens, OutputTokens: c.Asked.OutputTokens, Refusals: c.Asked.Refusals,
-		DurationMS: c.Duration.Milliseconds(),
-	}
 }
 
 func resultOf(err error) Result {

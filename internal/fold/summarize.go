@@ -113,7 +113,7 @@ type writer struct {
 type session struct {
 	*writer
 	chatID, userID uuid.UUID
-	asked          Asked
+	asked          *Asked
 }
 
 // mode is what the next call uses.
@@ -127,8 +127,9 @@ func (w *writer) mode() Mode {
 	return ModeHosted
 }
 
-// summarize folds one piece into the summary so far. What it returns passed the gate and fits the cap.
-func (s *session) summarize(ctx context.Context, summary string, piece memory.Piece) (string, error) {
+// summarize folds one piece into the summary so far. What it returns, with its tokens, passed the gate and
+// fits the cap.
+func (s *session) summarize(ctx context.Context, summary string, piece memory.Piece) (string, int, error) {
 	input := memory.FoldInput(summary, piece)
 	digest := sha256.Sum256([]byte(input))
 	s.asked.InputSHA256 = hex.EncodeToString(digest[:])
@@ -138,10 +139,10 @@ func (s *session) summarize(ctx context.Context, summary string, piece memory.Pi
 		text, refusal, err = s.attempt(ctx, summary, input, piece, refusal)
 	}
 	if err != nil {
-		return "", err
+		return "", 0, err
 	}
 	if refusal != (memory.Refusal{}) {
-		return "", &RefusedError{Refusal: refusal}
+		return "", 0, &RefusedError{Refusal: refusal}
 	}
 	return s.withinCap(ctx, summary, text)
 }
@@ -222,19 +223,20 @@ func (s *session) call(ctx context.Context, call Call) (string, error) {
 
 // withinCap shortens a summary that is too long: first the model may, then the scissors do. A failed
 // or refused shortening is no reason to lose a good summary.
-func (s *session) withinCap(ctx context.Context, previous, text string) (string, error) {
+func (s *session) withinCap(ctx context.Context, previous, text string) (string, int, error) {
 	limit := s.limits.SummaryTokenCap
-	if memory.Tokens(text) <= limit {
-		return text, nil
+	if tokens := memory.Tokens(text); tokens <= limit {
+		return text, tokens, nil
 	}
 	mode, ref := s.asked.Mode, s.asked.PromptRef
 	shorter, err := s.call(ctx, Call{Input: text, Model: s.Model, Instructions: memory.CondenseInstructions(limit)})
 	s.asked.Mode, s.asked.PromptRef = mode, ref // the revision names the prompt that wrote the summary
 	if err := ctx.Err(); err != nil {
-		return "", err
+		return "", 0, err
 	}
 	if _, passed := memory.Judge(previous, shorter); err != nil || !passed {
 		shorter = text
 	}
-	return memory.FitCap(shorter, limit), nil
+	fitting := memory.FitCap(shorter, limit)
+	return fitting, memory.Tokens(fitting), nil
 }

@@ -61,6 +61,21 @@ func inTx(ctx context.Context, pool *pgxpool.Pool, work func(pgx.Tx) error) erro
 	return pgx.BeginFunc(ctx, pool, work)
 }
 
+// sendInTx sends a batch that begins a transaction, which is one round trip, and lets work decide what
+// becomes of it: committed when it returns nil, rolled back otherwise.
+func sendInTx(ctx context.Context, pool *pgxpool.Pool, batch *pgx.Batch, work func(pgx.Tx) error) error {
+	sent := pool.SendBatch(ctx, batch)
+	tx := sent.Tx()
+	defer func() { _ = tx.Rollback(ctx) }() // of what was not committed; without it the connection is closed
+	if err := sent.Close(); err != nil {
+		return err
+	}
+	if err := work(tx); err != nil {
+		return err
+	}
+	return tx.Commit(ctx)
+}
+
 // each reads a batch result row by row into the struct that sqlc made for its query.
 func each[Row any](take func(Row)) func(pgx.Rows) error {
 	return func(rows pgx.Rows) error {
@@ -77,14 +92,14 @@ func nullable(id uuid.UUID) uuid.NullUUID {
 	return uuid.NullUUID{UUID: id, Valid: id != uuid.Nil}
 }
 
-func message(row dbsqlc.ReadRangeRow) memory.Message {
+func message(row dbsqlc.ReadFoldableRow) memory.Message {
 	return memory.Message{
 		ID: row.ID, ReplyTo: row.ReplyTo, Seq: row.Seq, Role: memory.Role(row.Role), Status: memory.Status(row.Status),
 		Content: row.Content, Tokens: row.TokenCount, CreatedAt: row.CreatedAt,
 	}
 }
 
-func brief(row dbsqlc.LockAndReadBriefRow) memory.Brief {
+func brief(row dbsqlc.ReadBriefRow) memory.Brief {
 	return memory.Brief{
 		Summary: row.GlobalSummary, Tokens: row.BriefTokens, Version: row.Version, CoveredSeq: row.CoveredSeq,
 		LastSummarizedMessageID: row.LastSummarizedMessageID, Stale: row.Stale,

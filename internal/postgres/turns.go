@@ -166,14 +166,11 @@ func (s *startTurn) queueAgain(batch *pgx.Batch) {
 
 func (s *startTurn) queueMemory(batch *pgx.Batch) {
 	batch.Queue(dbsqlc.ReadBrief, s.turn.ChatID).Query(each(func(row dbsqlc.ReadBriefRow) {
-		s.found.Brief = brief(dbsqlc.LockAndReadBriefRow{
-			Version: row.Version, CoveredSeq: row.CoveredSeq, BriefTokens: row.BriefTokens, Stale: row.Stale,
-			GlobalSummary: row.GlobalSummary, LastSummarizedMessageID: row.LastSummarizedMessageID,
-		})
+		s.found.Brief = brief(row)
 		s.found.PendingTurns = row.PendingTurns - 1 // the counter has the new turn already
 	}))
 	batch.Queue(dbsqlc.ReadBuffer, s.turn.ChatID, s.turn.UserMessageID, s.turn.MessageID, maxBufferRows).Query(each(func(row dbsqlc.ReadBufferRow) {
-		s.found.Buffer = append(s.found.Buffer, message(dbsqlc.ReadRangeRow(row)))
+		s.found.Buffer = append(s.found.Buffer, message(dbsqlc.ReadFoldableRow(row)))
 	}))
 }
 

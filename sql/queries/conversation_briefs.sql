@@ -1,28 +1,24 @@
 -- name: ReadBrief :one
-select version, covered_seq, brief_tokens, pending_tokens, pending_turns, stale, edit_count, lease_token,
-       coalesce(lease_until > now(), false)::bool as leased,
+select version, covered_seq, brief_tokens, pending_tokens, pending_turns, stale, edit_count,
        (brief ->> 'global_summary')::text as global_summary,
        coalesce(brief ->> 'last_summarized_message_id', '00000000-0000-0000-0000-000000000000')::uuid as last_summarized_message_id
   from public.conversation_briefs
  where chat_id = sqlc.arg(chat_id);
 
--- name: LockAndReadBrief :one
--- The same for a worker that is about to decide by it.
-select user_id, version, covered_seq, brief_tokens, pending_tokens, pending_turns, stale, edit_count, lease_token,
-       coalesce(lease_until > now(), false)::bool as leased,
-       (brief ->> 'global_summary')::text as global_summary,
-       coalesce(brief ->> 'last_summarized_message_id', '00000000-0000-0000-0000-000000000000')::uuid as last_summarized_message_id
-  from public.conversation_briefs
- where chat_id = sqlc.arg(chat_id)
-   for update;
+-- name: ClaimBrief :many
+-- The same for a fold, which takes the lease. No row: another worker is at it. That one holds the lease, or
+-- the lock while it writes. A token may claim again: nobody knows what became of a claim whose connection broke.
+update public.conversation_briefs b
+   set lease_token = sqlc.arg(lease_token)::uuid, lease_until = now() + make_interval(secs => sqlc.arg(lease_seconds)::float8)
+ where b.chat_id = sqlc.arg(chat_id)
+   and (b.lease_until is null or b.lease_until <= now() or b.lease_token = sqlc.arg(lease_token)::uuid)
+   and pg_try_advisory_xact_lock(hashtextextended('brief:' || b.chat_id::text, 0))
+returning b.version, b.covered_seq, b.brief_tokens, b.pending_tokens, b.pending_turns, b.stale, b.edit_count,
+       (b.brief ->> 'global_summary')::text as global_summary,
+       coalesce(b.brief ->> 'last_summarized_message_id', '00000000-0000-0000-0000-000000000000')::uuid as last_summarized_message_id;
 
 -- name: ReadCounters :one
 select brief_tokens, pending_tokens, pending_turns from public.conversation_briefs where chat_id = sqlc.arg(chat_id);
-
--- name: TakeFoldLease :exec
-update public.conversation_briefs
-   set lease_token = sqlc.arg(lease_token)::uuid, lease_until = now() + make_interval(secs => sqlc.arg(lease_seconds)::float8)
- where chat_id = sqlc.arg(chat_id);
 
 -- name: RenewFoldLease :execrows
 -- No row: somebody else has taken over.
@@ -34,10 +30,19 @@ update public.conversation_briefs
 update public.conversation_briefs set lease_token = null, lease_until = null
  where chat_id = sqlc.arg(chat_id) and lease_token = sqlc.arg(lease_token)::uuid;
 
--- name: WriteBrief :execrows
--- The compare-and-set of a fold: the brief is as it was when the fold was planned, no message was edited or
--- deleted since, and the lease is still ours. The counters are what is left after the new place.
-update public.conversation_briefs b
+-- name: LockBrief :exec
+-- One fold at a time per chat: waits for whoever claims or writes the brief, then for whoever adds messages.
+-- A statement of its own, so that the next one counts what committed while we waited.
+select pg_advisory_xact_lock(hashtextextended('brief:' || b.chat_id::text, 0))
+  from public.conversation_briefs b
+ where b.chat_id = sqlc.arg(chat_id)
+   for update;
+
+-- name: WriteBrief :many
+-- The compare-and-set of a fold, and its revision: the brief is as it was when the fold was planned, no
+-- message was edited or deleted since, and the lease is still ours. Else there is no row, and no revision.
+-- The counters are what is left after the new place.
+with written as (update public.conversation_briefs b
    set brief = jsonb_build_object('global_summary', sqlc.arg(global_summary)::text,
                                   'last_summarized_message_id', sqlc.narg(last_summarized_message_id)::uuid),
        brief_tokens = sqlc.arg(brief_tokens),
@@ -55,7 +60,16 @@ update public.conversation_briefs b
    and b.version = sqlc.arg(planned_version)
    and (b.brief ->> 'last_summarized_message_id')::uuid is not distinct from sqlc.narg(planned_last_summarized_message_id)::uuid
    and b.edit_count = sqlc.arg(planned_edit_count)
-   and b.lease_token = sqlc.arg(lease_token)::uuid;
+   and b.lease_token = sqlc.arg(lease_token)::uuid
+returning b.chat_id, b.user_id, b.version, b.covered_seq, b.brief_tokens, b.pending_tokens, b.pending_turns),
+recorded as (insert into public.conversation_brief_revisions
+  (chat_id, user_id, version, kind, seq_from, seq_to, turns, global_summary, input_tokens, output_tokens,
+   prompt_mode, prompt_ref, model, duration_ms, input_sha256, details)
+select w.chat_id, w.user_id, w.version, sqlc.arg(kind)::text, sqlc.arg(seq_from)::bigint, w.covered_seq, sqlc.arg(turns)::int,
+       sqlc.arg(global_summary)::text, sqlc.arg(input_tokens)::int, sqlc.arg(output_tokens)::int, sqlc.arg(prompt_mode)::text,
+       sqlc.arg(prompt_ref)::text, sqlc.arg(model)::text, sqlc.arg(duration_ms)::int, sqlc.arg(input_sha256)::text, sqlc.arg(details)::jsonb
+  from written w)
+select brief_tokens, pending_tokens, pending_turns from written;
 
 -- name: FindDueBriefs :many
 -- Chats over the threshold, stale ones, and folds whose worker was not heard of for longer than its lease.

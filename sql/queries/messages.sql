@@ -138,11 +138,16 @@ update public.messages m
  where m.id = abandoned.id
 returning m.id;
 
--- name: ReadRange :many
--- Messages of a chat after one seq and up to another, oldest first.
+-- name: ReadFoldable :many
+-- What a fold that holds the lease is planned from, oldest first: the messages after the brief, or, for a
+-- rebuild, those that it covers.
 select m.id, coalesce(m.reply_to, '00000000-0000-0000-0000-000000000000')::uuid as reply_to, m.seq, m.role, m.status,
        (case when m.superseded_by is null then m.content else '' end)::text as content, m.token_count, m.created_at
   from public.messages m
- where m.chat_id = sqlc.arg(chat_id) and m.seq > sqlc.arg(after_seq) and m.seq <= sqlc.arg(up_to_seq)
+ where m.chat_id = sqlc.arg(chat_id)
+   and m.seq > (select case when sqlc.arg(rebuild)::bool then 0 else b.covered_seq end
+                  from public.conversation_briefs b where b.chat_id = sqlc.arg(chat_id) and b.lease_token = sqlc.arg(lease_token)::uuid)
+   and m.seq <= (select case when sqlc.arg(rebuild)::bool then b.covered_seq else 9223372036854775807 end
+                   from public.conversation_briefs b where b.chat_id = sqlc.arg(chat_id))
  order by m.seq
  limit sqlc.arg(max_rows)::int;

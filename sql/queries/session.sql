@@ -6,26 +6,17 @@
 select set_config('request.jwt.claims', sqlc.arg(claims)::text, true), set_config('role', 'throughline_app', true);
 
 -- name: ActAsChatOwner :one
--- For workers, which know a chat and no token. No row: the chat is gone. The lock makes us wait here for
--- whoever deletes the chat, and them for us, before either holds anything that the other wants.
-select c.user_id,
-       set_config('request.jwt.claims', json_build_object('sub', c.user_id, 'role', 'authenticated')::text, true) as claims,
-       set_config('role', 'throughline_app', true) as role
-  from public.chats c
- where c.id = sqlc.arg(chat_id)
-   for key share;
+-- For workers, which know a chat and no token. The nil id: the chat is gone, and what follows acts as nobody. The
+-- lock makes us wait here for whoever deletes the chat, and them for us, before either holds anything that
+-- the other wants.
+with owner as (select c.user_id from public.chats c where c.id = sqlc.arg(chat_id) for key share)
+select coalesce((select owner.user_id from owner), '00000000-0000-0000-0000-000000000000')::uuid as user_id,
+       set_config('request.jwt.claims', json_build_object('sub', (select owner.user_id from owner), 'role', 'authenticated')::text, true) as claims,
+       set_config('role', 'throughline_app', true) as role;
 
 -- name: ActAsServer :exec
 -- Back to the role of the connection, which may insert jobs.
 select set_config('role', 'none', true);
-
--- name: LockBrief :one
--- One fold at a time per chat. False: another worker is at it.
-select pg_try_advisory_xact_lock(hashtextextended('brief:' || sqlc.arg(chat_id)::text, 0));
-
--- name: AwaitBriefLock :exec
--- The same lock for whoever must have it: held by others for the length of a short transaction only.
-select pg_advisory_xact_lock(hashtextextended('brief:' || sqlc.arg(chat_id)::text, 0));
 
 -- name: LockClientMessage :exec
 -- Copies of one message come one at a time: a copy that slipped in between the look for an earlier one and

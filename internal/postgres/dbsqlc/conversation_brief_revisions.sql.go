@@ -7,61 +7,9 @@ package dbsqlc
 
 import (
 	"context"
-	"encoding/json"
 
 	"github.com/google/uuid"
 )
-
-const InsertRevision = `-- name: InsertRevision :exec
-insert into public.conversation_brief_revisions
-  (chat_id, user_id, version, kind, seq_from, seq_to, turns, global_summary, input_tokens, output_tokens,
-   prompt_mode, prompt_ref, model, duration_ms, input_sha256, details)
-values
-  ($1, $2, $3, $4, $5, $6, $7,
-   $8::text, $9, $10, $11, $12,
-   $13, $14, $15, $16)
-`
-
-type InsertRevisionParams struct {
-	ChatID        uuid.UUID
-	UserID        uuid.UUID
-	Version       int64
-	Kind          string
-	SeqFrom       int64
-	SeqTo         int64
-	Turns         int
-	GlobalSummary string
-	InputTokens   int
-	OutputTokens  int
-	PromptMode    string
-	PromptRef     string
-	Model         string
-	DurationMs    int
-	InputSha256   string
-	Details       json.RawMessage
-}
-
-func (q *Queries) InsertRevision(ctx context.Context, arg InsertRevisionParams) error {
-	_, err := q.db.Exec(ctx, InsertRevision,
-		arg.ChatID,
-		arg.UserID,
-		arg.Version,
-		arg.Kind,
-		arg.SeqFrom,
-		arg.SeqTo,
-		arg.Turns,
-		arg.GlobalSummary,
-		arg.InputTokens,
-		arg.OutputTokens,
-		arg.PromptMode,
-		arg.PromptRef,
-		arg.Model,
-		arg.DurationMs,
-		arg.InputSha256,
-		arg.Details,
-	)
-	return err
-}
 
 const RedactRevisions = `-- name: RedactRevisions :exec
 update public.conversation_brief_revisions set global_summary = null

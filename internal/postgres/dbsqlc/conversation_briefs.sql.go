@@ -7,9 +7,71 @@ package dbsqlc
 
 import (
 	"context"
+	"encoding/json"
 
 	"github.com/google/uuid"
 )
+
+const ClaimBrief = `-- name: ClaimBrief :many
+update public.conversation_briefs b
+   set lease_token = $1::uuid, lease_until = now() + make_interval(secs => $2::float8)
+ where b.chat_id = $3
+   and (b.lease_until is null or b.lease_until <= now() or b.lease_token = $1::uuid)
+   and pg_try_advisory_xact_lock(hashtextextended('brief:' || b.chat_id::text, 0))
+returning b.version, b.covered_seq, b.brief_tokens, b.pending_tokens, b.pending_turns, b.stale, b.edit_count,
+       (b.brief ->> 'global_summary')::text as global_summary,
+       coalesce(b.brief ->> 'last_summarized_message_id', '00000000-0000-0000-0000-000000000000')::uuid as last_summarized_message_id
+`
+
+type ClaimBriefParams struct {
+	LeaseToken   uuid.UUID
+	LeaseSeconds float64
+	ChatID       uuid.UUID
+}
+
+type ClaimBriefRow struct {
+	Version                 int64
+	CoveredSeq              int64
+	BriefTokens             int
+	PendingTokens           int
+	PendingTurns            int
+	Stale                   bool
+	EditCount               int64
+	GlobalSummary           string
+	LastSummarizedMessageID uuid.UUID
+}
+
+// The same for a fold, which takes the lease. No row: another worker is at it. That one holds the lease, or
+// the lock while it writes. A token may claim again: nobody knows what became of a claim whose connection broke.
+func (q *Queries) ClaimBrief(ctx context.Context, arg ClaimBriefParams) ([]ClaimBriefRow, error) {
+	rows, err := q.db.Query(ctx, ClaimBrief, arg.LeaseToken, arg.LeaseSeconds, arg.ChatID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ClaimBriefRow
+	for rows.Next() {
+		var i ClaimBriefRow
+		if err := rows.Scan(
+			&i.Version,
+			&i.CoveredSeq,
+			&i.BriefTokens,
+			&i.PendingTokens,
+			&i.PendingTurns,
+			&i.Stale,
+			&i.EditCount,
+			&i.GlobalSummary,
+			&i.LastSummarizedMessageID,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
 
 const ClearDeadLeases = `-- name: ClearDeadLeases :many
 update public.conversation_briefs
@@ -93,50 +155,18 @@ func (q *Queries) FindDueBriefs(ctx context.Context, arg FindDueBriefsParams) ([
 	return items, nil
 }
 
-const LockAndReadBrief = `-- name: LockAndReadBrief :one
-select user_id, version, covered_seq, brief_tokens, pending_tokens, pending_turns, stale, edit_count, lease_token,
-       coalesce(lease_until > now(), false)::bool as leased,
-       (brief ->> 'global_summary')::text as global_summary,
-       coalesce(brief ->> 'last_summarized_message_id', '00000000-0000-0000-0000-000000000000')::uuid as last_summarized_message_id
-  from public.conversation_briefs
- where chat_id = $1
+const LockBrief = `-- name: LockBrief :exec
+select pg_advisory_xact_lock(hashtextextended('brief:' || b.chat_id::text, 0))
+  from public.conversation_briefs b
+ where b.chat_id = $1
    for update
 `
 
-type LockAndReadBriefRow struct {
-	UserID                  uuid.UUID
-	Version                 int64
-	CoveredSeq              int64
-	BriefTokens             int
-	PendingTokens           int
-	PendingTurns            int
-	Stale                   bool
-	EditCount               int64
-	LeaseToken              uuid.NullUUID
-	Leased                  bool
-	GlobalSummary           string
-	LastSummarizedMessageID uuid.UUID
-}
-
-// The same for a worker that is about to decide by it.
-func (q *Queries) LockAndReadBrief(ctx context.Context, chatID uuid.UUID) (LockAndReadBriefRow, error) {
-	row := q.db.QueryRow(ctx, LockAndReadBrief, chatID)
-	var i LockAndReadBriefRow
-	err := row.Scan(
-		&i.UserID,
-		&i.Version,
-		&i.CoveredSeq,
-		&i.BriefTokens,
-		&i.PendingTokens,
-		&i.PendingTurns,
-		&i.Stale,
-		&i.EditCount,
-		&i.LeaseToken,
-		&i.Leased,
-		&i.GlobalSummary,
-		&i.LastSummarizedMessageID,
-	)
-	return i, err
+// One fold at a time per chat: waits for whoever claims or writes the brief, then for whoever adds messages.
+// A statement of its own, so that the next one counts what committed while we waited.
+func (q *Queries) LockBrief(ctx context.Context, chatID uuid.UUID) error {
+	_, err := q.db.Exec(ctx, LockBrief, chatID)
+	return err
 }
 
 const OldestUnfoldedTurn = `-- name: OldestUnfoldedTurn :one
@@ -173,8 +203,7 @@ func (q *Queries) OldestUnfoldedTurn(ctx context.Context, arg OldestUnfoldedTurn
 }
 
 const ReadBrief = `-- name: ReadBrief :one
-select version, covered_seq, brief_tokens, pending_tokens, pending_turns, stale, edit_count, lease_token,
-       coalesce(lease_until > now(), false)::bool as leased,
+select version, covered_seq, brief_tokens, pending_tokens, pending_turns, stale, edit_count,
        (brief ->> 'global_summary')::text as global_summary,
        coalesce(brief ->> 'last_summarized_message_id', '00000000-0000-0000-0000-000000000000')::uuid as last_summarized_message_id
   from public.conversation_briefs
@@ -189,8 +218,6 @@ type ReadBriefRow struct {
 	PendingTurns            int
 	Stale                   bool
 	EditCount               int64
-	LeaseToken              uuid.NullUUID
-	Leased                  bool
 	GlobalSummary           string
 	LastSummarizedMessageID uuid.UUID
 }
@@ -206,8 +233,6 @@ func (q *Queries) ReadBrief(ctx context.Context, chatID uuid.UUID) (ReadBriefRow
 		&i.PendingTurns,
 		&i.Stale,
 		&i.EditCount,
-		&i.LeaseToken,
-		&i.Leased,
 		&i.GlobalSummary,
 		&i.LastSummarizedMessageID,
 	)
@@ -267,25 +292,8 @@ func (q *Queries) RenewFoldLease(ctx context.Context, arg RenewFoldLeaseParams) 
 	return result.RowsAffected(), nil
 }
 
-const TakeFoldLease = `-- name: TakeFoldLease :exec
-update public.conversation_briefs
-   set lease_token = $1::uuid, lease_until = now() + make_interval(secs => $2::float8)
- where chat_id = $3
-`
-
-type TakeFoldLeaseParams struct {
-	LeaseToken   uuid.UUID
-	LeaseSeconds float64
-	ChatID       uuid.UUID
-}
-
-func (q *Queries) TakeFoldLease(ctx context.Context, arg TakeFoldLeaseParams) error {
-	_, err := q.db.Exec(ctx, TakeFoldLease, arg.LeaseToken, arg.LeaseSeconds, arg.ChatID)
-	return err
-}
-
-const WriteBrief = `-- name: WriteBrief :execrows
-update public.conversation_briefs b
+const WriteBrief = `-- name: WriteBrief :many
+with written as (update public.conversation_briefs b
    set brief = jsonb_build_object('global_summary', $1::text,
                                   'last_summarized_message_id', $2::uuid),
        brief_tokens = $3,
@@ -304,6 +312,15 @@ update public.conversation_briefs b
    and (b.brief ->> 'last_summarized_message_id')::uuid is not distinct from $7::uuid
    and b.edit_count = $8
    and b.lease_token = $9::uuid
+returning b.chat_id, b.user_id, b.version, b.covered_seq, b.brief_tokens, b.pending_tokens, b.pending_turns),
+recorded as (insert into public.conversation_brief_revisions
+  (chat_id, user_id, version, kind, seq_from, seq_to, turns, global_summary, input_tokens, output_tokens,
+   prompt_mode, prompt_ref, model, duration_ms, input_sha256, details)
+select w.chat_id, w.user_id, w.version, $10::text, $11::bigint, w.covered_seq, $12::int,
+       $1::text, $13::int, $14::int, $15::text,
+       $16::text, $17::text, $18::int, $19::text, $20::jsonb
+  from written w)
+select brief_tokens, pending_tokens, pending_turns from written
 `
 
 type WriteBriefParams struct {
@@ -316,12 +333,30 @@ type WriteBriefParams struct {
 	PlannedLastSummarizedMessageID uuid.NullUUID
 	PlannedEditCount               int64
 	LeaseToken                     uuid.UUID
+	Kind                           string
+	SeqFrom                        int64
+	Turns                          int
+	InputTokens                    int
+	OutputTokens                   int
+	PromptMode                     string
+	PromptRef                      string
+	Model                          string
+	DurationMs                     int
+	InputSha256                    string
+	Details                        json.RawMessage
 }
 
-// The compare-and-set of a fold: the brief is as it was when the fold was planned, no message was edited or
-// deleted since, and the lease is still ours. The counters are what is left after the new place.
-func (q *Queries) WriteBrief(ctx context.Context, arg WriteBriefParams) (int64, error) {
-	result, err := q.db.Exec(ctx, WriteBrief,
+type WriteBriefRow struct {
+	BriefTokens   int
+	PendingTokens int
+	PendingTurns  int
+}
+
+// The compare-and-set of a fold, and its revision: the brief is as it was when the fold was planned, no
+// message was edited or deleted since, and the lease is still ours. Else there is no row, and no revision.
+// The counters are what is left after the new place.
+func (q *Queries) WriteBrief(ctx context.Context, arg WriteBriefParams) ([]WriteBriefRow, error) {
+	rows, err := q.db.Query(ctx, WriteBrief,
 		arg.GlobalSummary,
 		arg.LastSummarizedMessageID,
 		arg.BriefTokens,
@@ -331,9 +366,32 @@ func (q *Queries) WriteBrief(ctx context.Context, arg WriteBriefParams) (int64, 
 		arg.PlannedLastSummarizedMessageID,
 		arg.PlannedEditCount,
 		arg.LeaseToken,
+		arg.Kind,
+		arg.SeqFrom,
+		arg.Turns,
+		arg.InputTokens,
+		arg.OutputTokens,
+		arg.PromptMode,
+		arg.PromptRef,
+		arg.Model,
+		arg.DurationMs,
+		arg.InputSha256,
+		arg.Details,
 	)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
-	return result.RowsAffected(), nil
+	defer rows.Close()
+	var items []WriteBriefRow
+	for rows.Next() {
+		var i WriteBriefRow
+		if err := rows.Scan(&i.BriefTokens, &i.PendingTokens, &i.PendingTurns); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }

@@ -360,23 +360,27 @@ func (q *Queries) ReadBuffer(ctx context.Context, arg ReadBufferParams) ([]ReadB
 	return items, nil
 }
 
-const ReadRange = `-- name: ReadRange :many
+const ReadFoldable = `-- name: ReadFoldable :many
 select m.id, coalesce(m.reply_to, '00000000-0000-0000-0000-000000000000')::uuid as reply_to, m.seq, m.role, m.status,
        (case when m.superseded_by is null then m.content else '' end)::text as content, m.token_count, m.created_at
   from public.messages m
- where m.chat_id = $1 and m.seq > $2 and m.seq <= $3
+ where m.chat_id = $1
+   and m.seq > (select case when $2::bool then 0 else b.covered_seq end
+                  from public.conversation_briefs b where b.chat_id = $1 and b.lease_token = $3::uuid)
+   and m.seq <= (select case when $2::bool then b.covered_seq else 9223372036854775807 end
+                   from public.conversation_briefs b where b.chat_id = $1)
  order by m.seq
  limit $4::int
 `
 
-type ReadRangeParams struct {
-	ChatID   uuid.UUID
-	AfterSeq int64
-	UpToSeq  int64
-	MaxRows  int
+type ReadFoldableParams struct {
+	ChatID     uuid.UUID
+	Rebuild    bool
+	LeaseToken uuid.UUID
+	MaxRows    int
 }
 
-type ReadRangeRow struct {
+type ReadFoldableRow struct {
 	ID         uuid.UUID
 	ReplyTo    uuid.UUID
 	Seq        int64
@@ -387,21 +391,22 @@ type ReadRangeRow struct {
 	CreatedAt  time.Time
 }
 
-// Messages of a chat after one seq and up to another, oldest first.
-func (q *Queries) ReadRange(ctx context.Context, arg ReadRangeParams) ([]ReadRangeRow, error) {
-	rows, err := q.db.Query(ctx, ReadRange,
+// What a fold that holds the lease is planned from, oldest first: the messages after the brief, or, for a
+// rebuild, those that it covers.
+func (q *Queries) ReadFoldable(ctx context.Context, arg ReadFoldableParams) ([]ReadFoldableRow, error) {
+	rows, err := q.db.Query(ctx, ReadFoldable,
 		arg.ChatID,
-		arg.AfterSeq,
-		arg.UpToSeq,
+		arg.Rebuild,
+		arg.LeaseToken,
 		arg.MaxRows,
 	)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []ReadRangeRow
+	var items []ReadFoldableRow
 	for rows.Next() {
-		var i ReadRangeRow
+		var i ReadFoldableRow
 		if err := rows.Scan(
 			&i.ID,
 			&i.ReplyTo,

@@ -12,12 +12,10 @@ import (
 )
 
 const ActAsChatOwner = `-- name: ActAsChatOwner :one
-select c.user_id,
-       set_config('request.jwt.claims', json_build_object('sub', c.user_id, 'role', 'authenticated')::text, true) as claims,
+with owner as (select c.user_id from public.chats c where c.id = $1 for key share)
+select coalesce((select owner.user_id from owner), '00000000-0000-0000-0000-000000000000')::uuid as user_id,
+       set_config('request.jwt.claims', json_build_object('sub', (select owner.user_id from owner), 'role', 'authenticated')::text, true) as claims,
        set_config('role', 'throughline_app', true) as role
-  from public.chats c
- where c.id = $1
-   for key share
 `
 
 type ActAsChatOwnerRow struct {
@@ -26,8 +24,9 @@ type ActAsChatOwnerRow struct {
 	Role   string
 }
 
-// For workers, which know a chat and no token. No row: the chat is gone. The lock makes us wait here for
-// whoever deletes the chat, and them for us, before either holds anything that the other wants.
+// For workers, which know a chat and no token. The nil id: the chat is gone, and what follows acts as nobody. The
+// lock makes us wait here for whoever deletes the chat, and them for us, before either holds anything that
+// the other wants.
 func (q *Queries) ActAsChatOwner(ctx context.Context, chatID uuid.UUID) (ActAsChatOwnerRow, error) {
 	row := q.db.QueryRow(ctx, ActAsChatOwner, chatID)
 	var i ActAsChatOwnerRow
@@ -56,28 +55,6 @@ select set_config('request.jwt.claims', $1::text, true), set_config('role', 'thr
 func (q *Queries) ActAsUser(ctx context.Context, claims string) error {
 	_, err := q.db.Exec(ctx, ActAsUser, claims)
 	return err
-}
-
-const AwaitBriefLock = `-- name: AwaitBriefLock :exec
-select pg_advisory_xact_lock(hashtextextended('brief:' || $1::text, 0))
-`
-
-// The same lock for whoever must have it: held by others for the length of a short transaction only.
-func (q *Queries) AwaitBriefLock(ctx context.Context, chatID string) error {
-	_, err := q.db.Exec(ctx, AwaitBriefLock, chatID)
-	return err
-}
-
-const LockBrief = `-- name: LockBrief :one
-select pg_try_advisory_xact_lock(hashtextextended('brief:' || $1::text, 0))
-`
-
-// One fold at a time per chat. False: another worker is at it.
-func (q *Queries) LockBrief(ctx context.Context, chatID string) (bool, error) {
-	row := q.db.QueryRow(ctx, LockBrief, chatID)
-	var pg_try_advisory_xact_lock bool
-	err := row.Scan(&pg_try_advisory_xact_lock)
-	return pg_try_advisory_xact_lock, err
 }
 
 const LockClientMessage = `-- name: LockClientMessage :exec
