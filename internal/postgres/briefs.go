@@ -50,9 +50,7 @@ func (b *Briefs) Claim(ctx context.Context, chatID uuid.UUID, kind fold.Kind, le
 			s.Brief, s.EditCount = brief(dbsqlc.ReadBriefRow(row)), row.EditCount
 			s.Counters = fold.Counters{BriefTokens: row.BriefTokens, PendingTokens: row.PendingTokens, PendingTurns: row.PendingTurns}
 		}))
-		batch.Queue(dbsqlc.ReadFoldable, chatID, kind == fold.KindRebuild, lease.Token, maxMessages).Query(each(func(row dbsqlc.ReadFoldableRow) {
-			s.Messages = append(s.Messages, message(row))
-		}))
+		batch.Queue(dbsqlc.ReadFoldable, chatID, kind == fold.KindRebuild, lease.Token, maxMessages).Query(messages(&s.Messages))
 		return batch
 	})
 	switch {

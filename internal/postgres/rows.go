@@ -92,10 +92,17 @@ func nullable(id uuid.UUID) uuid.NullUUID {
 	return uuid.NullUUID{UUID: id, Valid: id != uuid.Nil}
 }
 
-func message(row dbsqlc.ReadFoldableRow) memory.Message {
-	return memory.Message{
-		ID: row.ID, ReplyTo: row.ReplyTo, Seq: row.Seq, Role: memory.Role(row.Role), Status: memory.Status(row.Status),
-		Content: row.Content, Tokens: row.TokenCount, CreatedAt: row.CreatedAt,
+// messages reads the rows of ReadBuffer and ReadFoldable, which come by the hundred: into one place, and
+// ids as bytes, because uuid.UUID would have them written out and parsed again.
+func messages(into *[]memory.Message) func(pgx.Rows) error {
+	return func(rows pgx.Rows) error {
+		var m memory.Message
+		columns := []any{(*[16]byte)(&m.ID), (*[16]byte)(&m.ReplyTo), &m.Seq, &m.Role, &m.Status, &m.Content, &m.Tokens, &m.CreatedAt}
+		_, err := pgx.ForEachRow(rows, columns, func() error {
+			*into = append(*into, m)
+			return nil
+		})
+		return err
 	}
 }
 

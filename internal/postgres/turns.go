@@ -169,9 +169,7 @@ func (s *startTurn) queueMemory(batch *pgx.Batch) {
 		s.found.Brief = brief(row)
 		s.found.PendingTurns = row.PendingTurns - 1 // the counter has the new turn already
 	}))
-	batch.Queue(dbsqlc.ReadBuffer, s.turn.ChatID, s.turn.UserMessageID, s.turn.MessageID, maxBufferRows).Query(each(func(row dbsqlc.ReadBufferRow) {
-		s.found.Buffer = append(s.found.Buffer, message(dbsqlc.ReadFoldableRow(row)))
-	}))
+	batch.Queue(dbsqlc.ReadBuffer, s.turn.ChatID, s.turn.UserMessageID, s.turn.MessageID, maxBufferRows).Query(messages(&s.found.Buffer))
 }
 
 // SaveReply stores the reply and enqueues the fold in one transaction.
