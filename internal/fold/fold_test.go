@@ -62,11 +62,14 @@ func TestNothingToFold(t *testing.T) {
 			t.Errorf("%s: %+v, %v", what, report, err)
 		}
 	}
-	if report, err := r.engine.Rebuild(t.Context(), r.chat(8), r.within); err != nil || report.Result != fold.Nothing {
+	if report, err := r.engine.Rebuild(t.Context(), r.chat(8), r.job()); err != nil || report.Result != fold.Nothing {
 		t.Errorf("a rebuild of what is not stale: %+v, %v", report, err)
 	}
 	if n := len(r.model.Requests()); n != 0 {
 		t.Errorf("the model was asked %d times", n)
+	}
+	if n := testkit.Ask[int](t, r.pool, "select count(*) from conversation_briefs where lease_token is not null"); n != 0 {
+		t.Errorf("%d leases were kept", n)
 	}
 }
 
@@ -216,6 +219,32 @@ func TestOverlongTurnIsFoldedInPieces(t *testing.T) {
 	}
 }
 
+// A turn of more rows than a fold reads at first, such as a reply with thousands of tool calls, is read whole
+// and folded.
+func TestTurnOfManyRows(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil, nil)
+	chatID := testkit.Ask[uuid.UUID](t, r.pool, "insert into chats (user_id, title) values ($1, '') returning id", r.user)
+	r.say(chatID, "user", "Look up all of them.")
+	const rows = 2500
+	testkit.Exec(t, r.pool, "insert into messages (chat_id, role, content, token_count) select $1, 'tool', 'Result ' || n || '.', 4 from generate_series(1, $2::int) n", chatID, rows)
+	for range 3 {
+		r.say(chatID, "user", "Go on.")
+	}
+	if report := r.mustFold(chatID); report.Turns != 1 || report.SeqFrom != 1 || report.SeqTo != rows+1 {
+		t.Errorf("the report is %+v", report)
+	}
+	var read strings.Builder
+	for _, request := range r.model.Requests() {
+		read.WriteString(request.Text)
+	}
+	for _, n := range []int{1, 2000, 2001, rows} {
+		if result := fmt.Sprintf("Result %d.", n); strings.Count(read.String(), result) != 1 {
+			t.Errorf("%q was read %d times", result, strings.Count(read.String(), result))
+		}
+	}
+}
+
 // A model that is not there is a failure that leaves everything as it was.
 func TestModelFails(t *testing.T) {
 	t.Parallel()
@@ -233,13 +262,13 @@ func TestModelFails(t *testing.T) {
 	}
 }
 
-// Whatever the caller adds to the transaction decides as well.
-func TestCallersPartFails(t *testing.T) {
+// Without the next job, where one is due, nothing is written.
+func TestNextJobFails(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, nil, nil)
-	chatID := r.chat(8)
-	broken := errors.New("no job to complete")
-	report, err := r.engine.Fold(t.Context(), chatID, func(context.Context, pgx.Tx, fold.Report, bool) error { return broken })
+	r := newRig(t, nil, func(c *fold.Config) { c.Limits.FoldInputTokens = 500 })
+	chatID := r.chat(40)
+	broken := errors.New("no next job")
+	report, err := r.engine.Fold(t.Context(), chatID, fold.Job{Again: func(context.Context, pgx.Tx) error { return broken }})
 	if report.Result != fold.Failed || !errors.Is(err, broken) {
 		t.Errorf("%+v, %v", report, err)
 	}
@@ -294,7 +323,7 @@ func TestRebuild(t *testing.T) {
 		t.Errorf("a fold of a stale brief: %+v, %v", report, err)
 	}
 	covered := testkit.Ask[int64](t, r.pool, "select covered_seq from conversation_briefs")
-	report, err := r.engine.Rebuild(t.Context(), chatID, r.within)
+	report, err := r.engine.Rebuild(t.Context(), chatID, r.job())
 	if err != nil || report.Result != fold.Done || report.Kind != fold.KindRebuild || report.SeqFrom != 1 || report.SeqTo != covered || report.Version != 2 {
 		t.Errorf("%+v, %v", report, err)
 	}
@@ -333,7 +362,7 @@ func TestSupersededReplyIsForgotten(t *testing.T) {
 	chatID := r.chat(8)
 	r.mustFold(chatID)
 	r.supersede(chatID, 2)
-	report, err := r.engine.Rebuild(t.Context(), chatID, r.within)
+	report, err := r.engine.Rebuild(t.Context(), chatID, r.job())
 	if err != nil || report.Result != fold.Done {
 		t.Fatalf("%+v, %v", report, err)
 	}

@@ -79,12 +79,16 @@ func (r *rig) say(chatID uuid.UUID, role, text string) {
 }
 
 func (r *rig) fold(chatID uuid.UUID) (fold.Report, error) {
-	return r.engine.Fold(r.t.Context(), chatID, r.within)
+	return r.engine.Fold(r.t.Context(), chatID, r.job())
 }
 
-func (r *rig) within(_ context.Context, _ pgx.Tx, _ fold.Report, again bool) error {
-	r.again = again
-	return nil
+// job hears whether the chat is due again.
+func (r *rig) job() fold.Job {
+	r.again = false
+	return fold.Job{Again: func(context.Context, pgx.Tx) error {
+		r.again = true
+		return nil
+	}}
 }
 
 // mustFold folds and wants a new version of the brief.

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"math"
 	"strings"
 	"sync"
 	"testing"
@@ -127,7 +128,7 @@ func TestTryingAgainTakesTheOldWordsOutOfTheBrief(t *testing.T) {
 		t.Errorf("%+v", brief)
 	}
 	lease := fold.Lease{Token: uuid.New(), Duration: 1e9}
-	snapshot, _, err := b.briefs.Claim(t.Context(), first.ChatID, fold.KindRebuild, lease, func(fold.Snapshot) bool { return true })
+	snapshot, _, err := b.briefs.Claim(t.Context(), first.ChatID, fold.KindRebuild, lease, math.MaxInt32)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/arcoscribe/throughline/internal/fold"
 )
@@ -55,36 +57,37 @@ func TestClaimRefuses(t *testing.T) {
 	b := newBed(t)
 	chatID := b.newChat(2)
 	lease := fold.Lease{Token: uuid.New(), Duration: time.Minute}
-	claim := func(chatID uuid.UUID, wanted bool) fold.Claimed {
+	claim := func(chatID uuid.UUID, lease fold.Lease) fold.Claimed {
 		t.Helper()
-		_, claimed, err := b.briefs.Claim(t.Context(), chatID, fold.KindFold, lease, func(fold.Snapshot) bool { return wanted })
-		if err != nil {
-			t.Fatal(err)
+		snapshot, claimed, err := b.briefs.Claim(t.Context(), chatID, fold.KindFold, lease, 3)
+		if want := map[fold.Claimed]int{fold.Taken: 3}[claimed]; err != nil || len(snapshot.Messages) != want {
+			t.Fatalf("%d messages, want %d, %v", len(snapshot.Messages), want, err)
 		}
 		return claimed
 	}
-	if got := claim(uuid.New(), true); got != fold.ChatGone {
+	if got := claim(uuid.New(), lease); got != fold.ChatGone {
 		t.Errorf("of no chat: %v", got)
-	}
-	if got := claim(chatID, false); got != fold.NotWanted || b.brief(chatID).Leased {
-		t.Errorf("unwanted: %v, leased %v", got, b.brief(chatID).Leased)
 	}
 	tx := b.begin()
 	mustExec(t, tx, "select pg_advisory_xact_lock(hashtextextended('brief:' || $1::text, 0))", chatID)
-	if got := claim(chatID, true); got != fold.Busy {
-		t.Errorf("while another holds the lock: %v", got)
+	if got := claim(chatID, lease); got != fold.Busy || b.brief(chatID).Leased {
+		t.Errorf("while another holds the lock: %v, leased %v", got, b.brief(chatID).Leased)
 	}
 	if err := tx.Rollback(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if got := claim(chatID, true); got != fold.Taken {
+	if got := claim(chatID, lease); got != fold.Taken {
 		t.Errorf("free: %v", got)
 	}
-	if got := claim(chatID, true); got != fold.Busy {
+	if got := claim(chatID, lease); got != fold.Taken {
+		t.Errorf("by whoever holds the lease: %v", got)
+	}
+	other := fold.Lease{Token: uuid.New(), Duration: time.Minute}
+	if got := claim(chatID, other); got != fold.Busy {
 		t.Errorf("while the lease runs: %v", got)
 	}
 	b.exec("update conversation_briefs set lease_until = now() - interval '1 second'")
-	if got := claim(chatID, true); got != fold.Taken {
+	if got := claim(chatID, other); got != fold.Taken {
 		t.Errorf("after the lease: %v", got)
 	}
 }
@@ -153,13 +156,15 @@ func TestCommitComparesBeforeItSets(t *testing.T) {
 	b.checkCounters()
 }
 
-// What the caller adds to the transaction decides as well: when it fails nothing is written, and it runs as the server.
+// What the caller adds to the transaction decides as well: when it fails nothing is written, the end of the
+// job included, and it runs as the server.
 func TestCommitIsOneTransaction(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
 	chatID := b.newChat(3)
 	change := b.claim(chatID, fold.KindFold)
-	broken := errors.New("no job to complete")
+	change.JobID = ask[int64](b, `insert into river.river_job (kind, queue, max_attempts, args, state) values ('fold_brief', 'memory', 1, '{}', 'running') returning id`)
+	broken := errors.New("no next job")
 	_, err := b.briefs.Commit(t.Context(), change, func(ctx context.Context, tx pgx.Tx, _ fold.Counters) error {
 		var role string
 		if err := tx.QueryRow(ctx, "select current_user").Scan(&role); err != nil || role != "postgres" {
@@ -173,7 +178,57 @@ func TestCommitIsOneTransaction(t *testing.T) {
 	if got := b.brief(chatID); got.Version != 0 || !got.Leased || ask[int](b, "select count(*) from conversation_brief_revisions") != 0 {
 		t.Errorf("the brief is %+v", got)
 	}
+	const job = "select state || coalesce(metadata #>> '{output,result}', '') from river.river_job"
+	if got := ask[string](b, job); got != "running" {
+		t.Errorf("the job is %s", got)
+	}
 	b.mustCommit(change)
+	if got := ask[string](b, job); got != "completeddone" {
+		t.Errorf("the job is %s", got)
+	}
+}
+
+// trips counts what is sent to Postgres.
+type trips struct{ batches, queries atomic.Int64 }
+
+func (c *trips) TraceBatchStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceBatchStartData) context.Context {
+	c.batches.Add(1)
+	return ctx
+}
+func (*trips) TraceBatchQuery(context.Context, *pgx.Conn, pgx.TraceBatchQueryData) {}
+func (*trips) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData)     {}
+
+func (c *trips) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {
+	c.queries.Add(1)
+	return ctx
+}
+func (*trips) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+
+// A claim is one round trip, so nothing of ours runs while it holds the brief; a commit is one more than that.
+func TestRoundTripsOfAFold(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	chatID := b.newChat(4)
+	counted := &trips{}
+	config, _, err := ParseDSN(b.db.DSN)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.ConnConfig.Tracer = counted
+	pool, err := pgxpool.NewWithConfig(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	b.briefs = NewBriefs(pool)
+	change := b.claim(chatID, fold.KindFold)
+	if batches, queries := counted.batches.Load(), counted.queries.Load(); batches != 1 || queries != 0 {
+		t.Errorf("a claim is %d batches and %d queries", batches, queries)
+	}
+	b.mustCommit(change)
+	if batches, queries := counted.batches.Load(), counted.queries.Load(); batches != 2 || queries != 1 {
+		t.Errorf("with its commit it is %d batches and %d queries", batches, queries)
+	}
 }
 
 // Two folds that begin at the same place cannot both be written, even if all locks failed.
@@ -256,9 +311,12 @@ func (b *bed) changeSomething(random *rand.Rand, chatID uuid.UUID) error {
 		sql = "insert into messages (chat_id, role, content) select $1, 'user', 'line ' || n from generate_series(1, 3) n"
 	case 3, 4:
 		lease := fold.Lease{Token: uuid.New(), Duration: time.Minute}
-		snapshot, claimed, err := b.briefs.Claim(ctx, chatID, fold.KindFold, lease, func(s fold.Snapshot) bool { return len(s.Messages) > 2 && !s.Brief.Stale })
+		snapshot, claimed, err := b.briefs.Claim(ctx, chatID, fold.KindFold, lease, 2000)
 		if err != nil || claimed != fold.Taken {
 			return err
+		}
+		if len(snapshot.Messages) <= 2 || snapshot.Brief.Stale {
+			return b.briefs.Release(ctx, chatID, lease)
 		}
 		if won, err := b.commit(changeOf(chatID, fold.KindFold, lease, snapshot)); err != nil || won {
 			return err

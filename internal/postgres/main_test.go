@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"math"
 	"testing"
 	"time"
 
@@ -149,7 +150,7 @@ func ask[T any](b *bed, sql string, args ...any) T {
 func (b *bed) claim(chatID uuid.UUID, kind fold.Kind) fold.Change {
 	b.t.Helper()
 	lease := fold.Lease{Token: uuid.New(), Duration: time.Minute}
-	snapshot, claimed, err := b.briefs.Claim(b.t.Context(), chatID, kind, lease, func(fold.Snapshot) bool { return true })
+	snapshot, claimed, err := b.briefs.Claim(b.t.Context(), chatID, kind, lease, math.MaxInt32)
 	if err != nil || claimed != fold.Taken {
 		b.t.Fatalf("claim: %v, %v", claimed, err)
 	}

@@ -6,12 +6,13 @@ import (
 	"testing"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
 	"github.com/arcoscribe/throughline/internal/memory"
 )
 
-// The sweep finds exactly the chats that memory.Due calls due: the rule is written twice, in Go and in
-// SQL, and this holds them together.
+// The sweep and the view for people find exactly the chats that memory.Due calls due: the rule is written
+// in Go and in SQL, and this holds them together.
 func TestDueChatsAgreesWithTheRule(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -30,6 +31,16 @@ func TestDueChatsAgreesWithTheRule(t *testing.T) {
 			t.Fatal(err)
 		}
 		b.checkDue(limits, folds, rebuilds)
+		rows, err := b.pool.Query(t.Context(), "select chat_id from inspect.due_folds($1, $2, $3, $4) where reason = 'the buffer is over the threshold'",
+			limits.ChunkThreshold, limits.KRawTurns, limits.BridgeTokenBudget, limits.MinTailTurns)
+		if err != nil {
+			t.Fatal(err)
+		}
+		shown, err := pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.checkDue(limits, shown, rebuilds)
 	}
 }
 

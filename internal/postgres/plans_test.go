@@ -83,6 +83,8 @@ func TestPlansUseTheIndexes(t *testing.T) {
 	b := newBed(t)
 	long, short := b.fill(2000, 10_000)
 	b.exec("update messages set status = 'streaming', lease_until = now() + interval '1 hour' where chat_id = $1 and seq = 10000", long)
+	lease, last := uuid.New(), map[uuid.UUID]int{short: 20, long: 10_000}
+	b.exec("update conversation_briefs set lease_token = $2, lease_until = now() where chat_id = any($1)", []uuid.UUID{long, short}, lease)
 	for name, c := range map[string]struct {
 		sql  string
 		args func(chatID uuid.UUID) []any
@@ -105,6 +107,13 @@ func TestPlansUseTheIndexes(t *testing.T) {
 		"SupersedeReply": {dbsqlc.SupersedeReply, func(id uuid.UUID) []any { return []any{b.message(id, 2), b.message(id, 4)} }, 1},
 		"SaveReply":      {dbsqlc.SaveReply, func(uuid.UUID) []any { return []any{"x", "complete", 1, []byte("{}"), uuid.New()} }, 1},
 		"ReadCounters":   {dbsqlc.ReadCounters, func(id uuid.UUID) []any { return []any{id} }, 1},
+		"ActAsChatOwner": {dbsqlc.ActAsChatOwner, func(id uuid.UUID) []any { return []any{id} }, 1},
+		"ClaimBrief":     {dbsqlc.ClaimBrief, func(id uuid.UUID) []any { return []any{uuid.New(), 20.0, id} }, 1},
+		"ReadFoldable":   {dbsqlc.ReadFoldable, func(id uuid.UUID) []any { return []any{id, false, lease, 2000} }, 12},
+		"LockBrief":      {dbsqlc.LockBrief, func(id uuid.UUID) []any { return []any{id} }, 1},
+		"WriteBrief": {dbsqlc.WriteBrief, func(id uuid.UUID) []any {
+			return []any{"x", uuid.NullUUID{}, 1, last[id] - 6, id, 1, uuid.NullUUID{}, 0, lease, "fold", 9, 1, 1, 1, "inline", "", "", 1, "", []byte("{}")}
+		}, 12},
 	} {
 		err := b.inTxAs(b.user, func(tx pgx.Tx) error {
 			for _, chatID := range []uuid.UUID{long, short} {
@@ -137,6 +146,7 @@ func TestPlansOfTheSweepUseTheIndexes(t *testing.T) {
 		"InterruptAbandonedReplies": {dbsqlc.InterruptAbandonedReplies, nil},
 		"ReviveDeadFolds":           {dbsqlc.ReviveDeadFolds, []any{15.0}},
 		"QueueDepths":               {dbsqlc.QueueDepths, nil},
+		"CompleteJob":               {dbsqlc.CompleteJob, []any{[]byte("{}"), 1}},
 		"DeleteStrayDeltas":         {dbsqlc.DeleteStrayDeltas, []any{10.0}},
 		"CancelRequested":           {dbsqlc.CancelRequested, []any{[]uuid.UUID{uuid.New(), uuid.New()}}},
 		"InsertDeltas":              {dbsqlc.InsertDeltas, []any{[]uuid.UUID{uuid.New()}, []uuid.UUID{uuid.New()}, []int{0}, []string{"x"}}},

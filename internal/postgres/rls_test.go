@@ -199,7 +199,7 @@ func (b *bed) anyRequest(ctx context.Context, kind int, user auth.Principal, cha
 		}
 	default:
 		lease := fold.Lease{Token: uuid.New(), Duration: time.Millisecond}
-		_, _, err = b.briefs.Claim(ctx, chatID, fold.KindFold, lease, func(fold.Snapshot) bool { return true })
+		_, _, err = b.briefs.Claim(ctx, chatID, fold.KindFold, lease, 2000)
 	}
 	return err
 }
