@@ -17,8 +17,9 @@ update river.river_job j
 returning j.id;
 
 -- name: CompleteJob :exec
--- What River's JobCompleteTx does. That is made for many jobs at once and cost a fold as much as all of its
--- other statements: Postgres plans it anew each time. A job that is not running any more was given up by the sweep or by hand; then the brief is written all the same.
+-- What River's JobCompleteTx does. That one is made for many jobs at once, and Postgres plans it anew each
+-- time, which costs as much as running it. A job that the sweep or somebody by hand took away meanwhile stays
+-- as it is; the brief is written all the same.
 update river.river_job
    set state = 'completed', finalized_at = now(), metadata = metadata || jsonb_build_object('output', sqlc.arg(output)::jsonb)
  where id = sqlc.arg(id) and state = 'running';

@@ -21,8 +21,9 @@ type CompleteJobParams struct {
 	ID     int64
 }
 
-// What River's JobCompleteTx does. That is made for many jobs at once and cost a fold as much as all of its
-// other statements: Postgres plans it anew each time. A job that is not running any more was given up by the sweep or by hand; then the brief is written all the same.
+// What River's JobCompleteTx does. That one is made for many jobs at once, and Postgres plans it anew each
+// time, which costs as much as running it. A job that the sweep or somebody by hand took away meanwhile stays
+// as it is; the brief is written all the same.
 func (q *Queries) CompleteJob(ctx context.Context, arg CompleteJobParams) error {
 	_, err := q.db.Exec(ctx, CompleteJob, arg.Output, arg.ID)
 	return err
