@@ -103,28 +103,45 @@ func (r recipe) once(content string, chatID string) {
 	}
 }
 
+// talking is an app that has half of a reply, over a network that can fail.
+type talking struct {
+	*phone
+	network *proxy
+	content string
+	chat    string
+	message string
+	goOn    func() // lets the model say the rest
+}
+
+func (r recipe) talks() talking {
+	r.t.Helper()
+	app := talking{content: uuid.NewString(), network: newProxy(r.t, r.here)}
+	app.goOn = r.hold(app.content, reply, half)
+	app.phone = r.stage.launch(r.t, app.network.base, r.token)
+	app.send("", app.content)
+	turn := app.awaitText(said(half)).Turn
+	app.chat, app.message = turn.ChatID, turn.MessageID
+	return app
+}
+
+// endsWhole wants the app to have the whole reply, made once.
+func (r recipe) endsWhole(app talking) {
+	r.t.Helper()
+	app.awaitEnd("complete", reply)
+	r.once(app.content, app.chat)
+}
+
 func (r recipe) streams() {
-	content := uuid.NewString()
-	goOn := r.hold(content, reply, half)
-	phone := r.stage.launch(r.t, r.here.base, r.token)
-	phone.send("", content)
-	phone.awaitText(said(half))
-	goOn()
-	end := phone.awaitEnd("complete", reply)
-	r.once(content, end.Turn.ChatID)
+	app := r.talks()
+	app.goOn()
+	r.endsWhole(app)
 }
 
 func (r recipe) resumesAfterCut() {
-	content := uuid.NewString()
-	goOn := r.hold(content, reply, half)
-	network := newProxy(r.t, r.here)
-	phone := r.stage.launch(r.t, network.base, r.token)
-	phone.send("", content)
-	phone.awaitText(said(half))
-	network.CutNow()
-	goOn()
-	end := phone.awaitEnd("complete", reply)
-	r.once(content, end.Turn.ChatID)
+	app := r.talks()
+	app.network.CutNow()
+	app.goOn()
+	r.endsWhole(app)
 }
 
 // resumesWhereverCut cuts within the answer's head, its padding, events and characters.
@@ -166,74 +183,52 @@ func (r recipe) leavesSilence() {
 // movesInBackground lets go of its connections in the background, as phones do, and the load balancer
 // takes it to the other server then.
 func (r recipe) movesInBackground() {
-	content := uuid.NewString()
-	goOn := r.hold(content, reply, half)
-	network := newProxy(r.t, r.here)
-	phone := r.stage.launch(r.t, network.base, r.token)
-	phone.send("", content)
-	phone.awaitText(said(half))
-	phone.do("background", nil)
-	phone.awaitText(said(half))
-	network.RouteTo(r.there)
-	network.CutNow()
-	phone.do("foreground", nil)
-	goOn()
-	end := phone.awaitEnd("complete", reply)
-	r.once(content, end.Turn.ChatID)
+	app := r.talks()
+	app.do("background", nil)
+	app.awaitText(said(half))
+	app.network.RouteTo(r.there)
+	app.network.CutNow()
+	app.do("foreground", nil)
+	app.goOn()
+	r.endsWhole(app)
 }
 
 func (r recipe) isKilled() {
-	content := uuid.NewString()
-	goOn := r.hold(content, reply, half)
-	network := newProxy(r.t, r.here)
-	phone := r.stage.launch(r.t, network.base, r.token)
-	phone.send("", content)
-	phone.awaitText(said(half))
-	network.RouteTo(r.there)
-	network.CutNow()
-	phone.killAndRestart(network.base, r.token)
-	goOn()
-	end := phone.awaitEnd("complete", reply)
-	r.once(content, end.Turn.ChatID)
+	app := r.talks()
+	app.network.RouteTo(r.there)
+	app.network.CutNow()
+	app.killAndRestart(app.network.base, r.token)
+	app.goOn()
+	r.endsWhole(app)
 }
 
 // outlivesServer reads from a server that is stopped, which ends its stream without a terminal event
 // because the reply goes on at another.
 func (r recipe) outlivesServer() {
-	content := uuid.NewString()
-	goOn := r.hold(content, reply, half)
-	phone := r.stage.launch(r.t, r.here.base, r.token)
-	phone.send("", content)
-	turn := phone.awaitText(said(half)).Turn
+	app := r.talks()
 	stopping := startReplica(r.t, r.settings)
 	network := newProxy(r.t, stopping)
 	tablet := r.stage.launch(r.t, network.base, r.token)
-	tablet.do("watch", map[string]any{"chatId": turn.ChatID, "messageId": turn.MessageID})
+	tablet.do("watch", map[string]any{"chatId": app.chat, "messageId": app.message})
 	tablet.awaitText(said(half))
 	network.RouteTo(r.there)
 	if err := stopping.stop(); err != nil {
 		r.t.Error(err)
 	}
-	goOn()
+	app.goOn()
 	tablet.awaitEnd("complete", reply)
-	phone.awaitEnd("complete", reply)
-	r.once(content, turn.ChatID)
+	r.endsWhole(app)
 }
 
 // watchesElsewhere sees the reply grow where it is not generated.
 func (r recipe) watchesElsewhere() {
-	content := uuid.NewString()
-	goOn := r.hold(content, reply, half)
-	phone := r.stage.launch(r.t, r.here.base, r.token)
-	phone.send("", content)
-	turn := phone.awaitText(said(half)).Turn
+	app := r.talks()
 	tablet := r.stage.launch(r.t, r.there.base, r.token)
-	tablet.do("watch", map[string]any{"chatId": turn.ChatID, "messageId": turn.MessageID})
+	tablet.do("watch", map[string]any{"chatId": app.chat, "messageId": app.message})
 	tablet.awaitText(said(half))
-	goOn()
+	app.goOn()
 	tablet.awaitEnd("complete", reply)
-	phone.awaitEnd("complete", reply)
-	r.once(content, turn.ChatID)
+	r.endsWhole(app)
 }
 
 // sendsAgain posts one message from several apps, as one app does that was killed before its first event.

@@ -2,10 +2,10 @@ package postgres
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/google/uuid"
 
@@ -34,13 +34,8 @@ func (a *audience) Listening(now bool) { a.listening <- now }
 // hears waits for what was told.
 func hears[T comparable](t *testing.T, told <-chan T, want T) {
 	t.Helper()
-	select {
-	case got := <-told:
-		if got != want {
-			t.Errorf("heard %v, want %v", got, want)
-		}
-	case <-time.After(patience):
-		t.Fatalf("never heard %v", want)
+	if got := testkit.Receive(t, fmt.Sprintf("hear %v", want), told); got != want {
+		t.Errorf("heard %v, want %v", got, want)
 	}
 }
 

@@ -22,9 +22,6 @@ import (
 
 func TestMain(m *testing.M) { testkit.Main(m) }
 
-// patience is how long a test waits for what must come. It says nothing about speed.
-const patience = 60 * time.Second
-
 // bed is one test's database with the stores on it and a user.
 type bed struct {
 	t      *testing.T
@@ -45,7 +42,12 @@ func newBed(t *testing.T) *bed {
 
 func newBedWith(t *testing.T, limits memory.Limits, conns int) *bed {
 	t.Helper()
-	b := &bed{t: t, db: testkit.NewDatabase(t), limits: limits, folds: make(chan uuid.UUID, 10_000)}
+	return newBedOn(t, testkit.NewDatabase(t), limits, conns)
+}
+
+func newBedOn(t *testing.T, db testkit.Database, limits memory.Limits, conns int) *bed {
+	t.Helper()
+	b := &bed{t: t, db: db, limits: limits, folds: make(chan uuid.UUID, 10_000)}
 	pool, pooled, err := Open(t.Context(), b.db.DSN, conns)
 	if err != nil || pooled {
 		t.Fatalf("open: %v, taken for a transaction pooler: %v", err, pooled)
@@ -131,19 +133,13 @@ func (b *bed) newChat(turns int) uuid.UUID {
 // exec runs a statement as the server, that is as postgres.
 func (b *bed) exec(sql string, args ...any) {
 	b.t.Helper()
-	if _, err := b.pool.Exec(b.t.Context(), sql, args...); err != nil {
-		b.t.Fatalf("%s: %v", sql, err)
-	}
+	testkit.Exec(b.t, b.pool, sql, args...)
 }
 
 // ask reads one value as the server.
 func ask[T any](b *bed, sql string, args ...any) T {
 	b.t.Helper()
-	var answer T
-	if err := b.pool.QueryRow(b.t.Context(), sql, args...).Scan(&answer); err != nil {
-		b.t.Fatalf("%s: %v", sql, err)
-	}
-	return answer
+	return testkit.Ask[T](b.t, b.pool, sql, args...)
 }
 
 // claim takes the lease of a fold of everything there is, and gives the change that would commit it.
@@ -225,22 +221,10 @@ func (b *bed) checkCounters() {
 	}
 }
 
-// within polls until the condition holds; for what Postgres sends no signal of.
-func within(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for deadline := time.Now().Add(patience); !holds(); <-tick.C {
-		if time.Now().After(deadline) {
-			t.Fatalf("in vain: %s", what)
-		}
-	}
-}
-
 // awaitBlocked waits until so many backends of the test's database wait for a lock.
 func (b *bed) awaitBlocked(n int) {
 	b.t.Helper()
-	within(b.t, "somebody waits for a lock", func() bool {
+	testkit.Eventually(b.t, "somebody waits for a lock", func() bool {
 		return ask[int](b, `select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`) >= n
 	})
 }
