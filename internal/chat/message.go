@@ -20,6 +20,16 @@ const (
 	MaxSourceContent = 8_000
 	maxSourceLabel   = 2_000 // title and URL
 	maxTitle         = 80
+	MaxFiles         = 20
+	MaxFileBytes     = 256 << 10
+	MaxToolName      = 64
+	maxPath          = 1024
+)
+
+// What a chat gets that a tool starts.
+const (
+	ToolChatTTLHours = 3
+	ToolChatMaxTurns = 50
 )
 
 // Message is what a user sends.
@@ -34,6 +44,15 @@ type Message struct {
 	// Sources are the retrieved passages that belong to this question. They are not stored.
 	Sources  []memory.Source
 	Metadata map[string]any
+	// Files are texts that belong to the message. They are stored, and shown as long as there is room.
+	Files []memory.File
+	// ToolName is the tool through which the message comes; "" for none. A chat that a tool starts
+	// expires and has a turn limit: see ToolChatTTLHours.
+	ToolName string
+	// ToolInstructions are the tool's own, for this reply; they follow the main model's.
+	ToolInstructions string
+	// Revive brings an expired chat back.
+	Revive bool
 	// Resume is where a client that sends the message again wants to go on; nil for the beginning.
 	Resume *Cursor
 }

@@ -1,0 +1,6 @@
+package memory
+
+// File is a text file that came with a message.
+type File struct {
+	Path, Content string
+}
