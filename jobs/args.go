@@ -15,7 +15,7 @@ import (
 const (
 	// QueueMemory is where folds and rebuilds run, WorkerConcurrency at once.
 	QueueMemory = "memory"
-	// QueueMaintenance is where the sweep runs.
+	// QueueMaintenance is where the sweep runs, and the deletion of old chats.
 	QueueMaintenance = "maintenance"
 )
 
@@ -27,6 +27,8 @@ const (
 	// rebuildTimeout leaves room for a long chat, folded again piece by piece.
 	rebuildTimeout = time.Hour
 	sweepTimeout   = 30 * time.Second
+	// deleteTimeout is for chats by the hundred thousand; what is left then goes the next time.
+	deleteTimeout = 5 * time.Minute
 	// rescueAfter is when River itself gives up on a worker that was not heard of. The sweep is faster
 	// for folds, because it knows their leases.
 	rescueAfter = 10 * time.Minute
@@ -71,6 +73,28 @@ func (SweepBriefs) Kind() string { return "sweep_briefs" }
 
 // InsertOpts gives the job one attempt: the next sweep comes in seconds.
 func (SweepBriefs) InsertOpts() river.InsertOpts {
+	return river.InsertOpts{Queue: QueueMaintenance, MaxAttempts: 1}
+}
+
+// ExpireChats takes care of chats that have expired: see expireWorker.
+type ExpireChats struct{}
+
+// Kind is the job's name in River's tables.
+func (ExpireChats) Kind() string { return "expire_chats" }
+
+// InsertOpts gives the job one attempt: the next one comes in minutes.
+func (ExpireChats) InsertOpts() river.InsertOpts {
+	return river.InsertOpts{Queue: QueueMaintenance, MaxAttempts: 1}
+}
+
+// PruneChats deletes chats that were idle for longer than the operator wants to keep them.
+type PruneChats struct{}
+
+// Kind is the job's name in River's tables.
+func (PruneChats) Kind() string { return "prune_chats" }
+
+// InsertOpts gives the job one attempt: the next one comes in an hour.
+func (PruneChats) InsertOpts() river.InsertOpts {
 	return river.InsertOpts{Queue: QueueMaintenance, MaxAttempts: 1}
 }
 

@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -24,6 +25,7 @@ type Client = river.Client[pgx.Tx]
 type WorkerConfig struct {
 	Folder      Folder
 	Maintenance Maintenance
+	Expiry      Expiry
 	Metrics     *metrics.Metrics
 	Logger      *slog.Logger
 	// Concurrency is how many folds and rebuilds run at once in this process.
@@ -37,6 +39,12 @@ type WorkerConfig struct {
 	// waiting after a crash, a reader's for its reply and a chat's for its fold, and one of nothing is
 	// five index look-ups.
 	SweepInterval time.Duration
+	// ExpireInterval is the time from one look for expired chats to the next. Defaults to 15 min.
+	ExpireInterval time.Duration
+	// ExpiredDays is how long an expired chat is kept, 0 for ever. PruneDays is after how long without a message
+	// a chat is deleted, 0 for never.
+	ExpiredDays int
+	PruneDays   int
 	// YoungFold is how long a fold may run before it must have taken its lease: two short transactions.
 	// Defaults to 15 s.
 	YoungFold time.Duration
@@ -53,16 +61,15 @@ func NewInserter(pool *pgxpool.Pool, logger *slog.Logger) (*Client, error) {
 
 // NewWorker makes a client that works all queues once it is started.
 func NewWorker(pool *pgxpool.Pool, config WorkerConfig) (*Client, error) {
-	if config.SweepInterval == 0 {
-		config.SweepInterval = 10 * time.Second
-	}
-	if config.YoungFold == 0 {
-		config.YoungFold = 15 * time.Second
-	}
+	config.SweepInterval = cmp.Or(config.SweepInterval, 10*time.Second)
+	config.ExpireInterval = cmp.Or(config.ExpireInterval, 15*time.Minute)
+	config.YoungFold = cmp.Or(config.YoungFold, 15*time.Second)
 	workers := river.NewWorkers()
 	river.AddWorker(workers, &foldWorker{folder: config.Folder})
 	river.AddWorker(workers, &rebuildWorker{folder: config.Folder})
 	river.AddWorker(workers, &sweepWorker{maintenance: config.Maintenance, metrics: config.Metrics, logger: config.Logger, youngFold: config.YoungFold})
+	river.AddWorker(workers, &expireWorker{expiry: config.Expiry, logger: config.Logger, days: config.ExpiredDays})
+	river.AddWorker(workers, &pruneWorker{expiry: config.Expiry, logger: config.Logger, days: config.PruneDays})
 	client, err := river.NewClient(riverpgxv5.New(pool), &river.Config{
 		Schema:  Schema,
 		Logger:  quiet(config.Logger),
@@ -71,12 +78,8 @@ func NewWorker(pool *pgxpool.Pool, config WorkerConfig) (*Client, error) {
 			QueueMemory:      {MaxWorkers: config.Concurrency},
 			QueueMaintenance: {MaxWorkers: 1},
 		},
-		PeriodicJobs: []*river.PeriodicJob{river.NewPeriodicJob(
-			river.PeriodicInterval(config.SweepInterval),
-			func() (river.JobArgs, *river.InsertOpts) { return SweepBriefs{}, nil },
-			&river.PeriodicJobOpts{ID: "sweep_briefs", RunOnStart: true},
-		)},
-		PollOnly: config.PollOnly,
+		PeriodicJobs: periodic(config),
+		PollOnly:     config.PollOnly,
 		// With LISTEN a fetch follows each insert after 5 ms at most; the poll is only for what a lost
 		// notification left. Without LISTEN the poll is how jobs are found.
 		FetchCooldown:        5 * time.Millisecond,
@@ -89,6 +92,24 @@ func NewWorker(pool *pgxpool.Pool, config WorkerConfig) (*Client, error) {
 		return nil, fmt.Errorf("river: %w", err)
 	}
 	return client, nil
+}
+
+// pruneInterval is often enough for something counted in days.
+const pruneInterval = time.Hour
+
+func periodic(config WorkerConfig) []*river.PeriodicJob {
+	jobs := []*river.PeriodicJob{every(config.SweepInterval, SweepBriefs{}), every(config.ExpireInterval, ExpireChats{})}
+	if config.PruneDays > 0 {
+		jobs = append(jobs, every(pruneInterval, PruneChats{}))
+	}
+	return jobs
+}
+
+// every runs a job at once and then again and again.
+func every(interval time.Duration, args river.JobArgs) *river.PeriodicJob {
+	return river.NewPeriodicJob(river.PeriodicInterval(interval),
+		func() (river.JobArgs, *river.InsertOpts) { return args, nil },
+		&river.PeriodicJobOpts{ID: args.Kind(), RunOnStart: true})
 }
 
 func pollInterval(pollOnly bool) time.Duration {

@@ -127,9 +127,11 @@ func (a *App) makeWorker() error {
 		Store: postgres.NewBriefs(a.workPool), Summarizer: a.model, Prompt: a.config.Summary,
 		Limits: a.config.Memory, Logger: a.logger, Metrics: a.metrics,
 	})
+	maintenance := postgres.NewMaintenance(a.workPool, a.config.Memory)
 	var err error
 	a.worker, err = jobs.NewWorker(a.workPool, jobs.WorkerConfig{
-		Folder: engine, Maintenance: postgres.NewMaintenance(a.workPool, a.config.Memory),
+		Folder: engine, Maintenance: maintenance, Expiry: maintenance,
+		ExpiredDays: a.config.ExpiredChatDays, PruneDays: a.config.AutoPruneDays,
 		Metrics: a.metrics, Logger: a.logger, Concurrency: a.config.WorkerConcurrency,
 		PollOnly: a.pollOnly, StopTimeout: a.config.DrainTimeout,
 	})

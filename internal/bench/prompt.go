@@ -85,7 +85,7 @@ func (e *environment) readPrompt(ctx context.Context, c conversation) error {
 		return fmt.Errorf("read %d messages of chat %s, want at least %d", len(messages), c.id, 2*shortTurns)
 	}
 	slices.Reverse(messages)
-	memory.Build(brief, memory.Turns(messages), memory.Question{Content: text(0)}, memory.DefaultLimits())
+	memory.Build(memory.Chat{Brief: brief, Turns: memory.Turns(messages)}, memory.Question{Content: text(0)}, memory.DefaultLimits())
 	return nil
 }
 

@@ -103,7 +103,7 @@ func TestMemoryOfAPrompt(t *testing.T) {
 	t.Parallel()
 	question := memory.Question{Content: "What next?", Sources: nil}
 	turns := memory.Turns([]memory.Message{{Seq: 1, Role: memory.RoleUser, Content: "Hello"}})
-	prompt := memory.Build(memory.Brief{Summary: "Nothing yet.", Tokens: 3}, turns, question, memory.DefaultLimits())
+	prompt := memory.Build(memory.Chat{Brief: memory.Brief{Summary: "Nothing yet.", Tokens: 3}, Turns: turns}, question, memory.DefaultLimits())
 	if got := memoryOf(prompt.Input); got != prompt.Memory {
 		t.Errorf("%q, want %q", got, prompt.Memory)
 	}

@@ -55,6 +55,8 @@ func buildTimes(turns int) (built, joined micro, err error) {
 	brief := memory.Brief{Summary: summaryText(), Tokens: memory.Tokens(summaryText()), Version: 3}
 	limits := memory.DefaultLimits()
 	return compare(
-		func() { memory.Build(brief, memory.Turns(messages), memory.Question{Content: "What next?"}, limits) },
+		func() {
+			memory.Build(memory.Chat{Brief: brief, Turns: memory.Turns(messages)}, memory.Question{Content: "What next?"}, limits)
+		},
 		func() { _ = strings.Join(texts, "\n") })
 }

@@ -29,7 +29,7 @@ func TestCompleteReply(t *testing.T) {
 		saved := w.store.savedReplies()[0]
 		want := FinishedReply{
 			ChatID: reply.Started.ChatID, MessageID: reply.Started.MessageID, Status: memory.StatusComplete, Content: "Héllo 👋🏽", Tokens: memory.Tokens("Héllo 👋🏽"),
-			Metadata: ReplyMetadata{ModelVariant: "arco", Model: "gpt-exact-1", ResponseID: "resp_1", FinishReason: "length", Usage: &usage, Memory: &memory.Receipt{}},
+			Metadata: ReplyMetadata{ModelVariant: "arco", Model: "gpt-exact-1", ResponseID: "resp_1", FinishReason: "length", Usage: &usage, Memory: &memory.Receipt{Strategy: memory.StrategySummary}},
 		}
 		if diff := cmp.Diff(want, saved); diff != "" {
 			t.Error(diff)

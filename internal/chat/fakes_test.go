@@ -26,6 +26,9 @@ type fakeStore struct {
 	deltas  []Delta
 	ended   []uuid.UUID
 
+	recollection Recollection // given by Recall, with
+	recallErr    error
+
 	record func(ctx context.Context) error
 
 	start func(ctx context.Context, turn NewTurn) (StartedTurn, error)
@@ -97,6 +100,12 @@ func (f *fakeStore) FindReply(ctx context.Context, _ auth.Principal, chatID, mes
 		return StoredReply{}, false, fault.New(fault.ChatNotFound, "There is no such chat.")
 	}
 	return StoredReply{}, false, nil
+}
+
+func (f *fakeStore) Recall(context.Context, auth.Principal, uuid.UUID) (Recollection, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.recollection, f.recallErr
 }
 
 func (f *fakeStore) RequestCancel(_ context.Context, _ auth.Principal, messageID uuid.UUID) error {

@@ -12,7 +12,6 @@ import (
 	"github.com/arcoscribe/throughline/internal/fault"
 	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/streaming"
-	"github.com/google/uuid"
 )
 
 // Why a generation was stopped from our side.
@@ -56,44 +55,17 @@ func (g *generation) unrecordedText(now time.Time) Delta {
 }
 
 func (s *Service) newGeneration(ctx context.Context, user auth.Principal, ask asked, started StartedTurn) *generation {
-	turns := memory.Turns(started.Buffer)
-	prompt := memory.Build(started.Brief, turns, memory.Question{Content: ask.turn.Content, Sources: ask.message.Sources}, s.Limits)
-	prompt.Receipt.DroppedTurns += unreadTurns(started)
-	s.reportDropped(ctx, ask.turn.ChatID, started, prompt.Receipt)
-	instructions := s.Instructions
-	if started.SystemPrompt != "" {
-		instructions += "\n\n" + started.SystemPrompt
-	}
+	instructions := s.instructions(started.SystemPrompt, ask.message.ToolInstructions)
+	question := memory.Question{Content: ask.turn.Content, Sources: ask.message.Sources}
+	prompt := s.prompt(started.Remembered, question, instructions, ask.variant)
+	s.reportMissing(ctx, ask.turn.ChatID, started.Remembered, prompt.Receipt)
 	return &generation{
-		user: user, turn: ask.turn, model: ask.model, arrived: ask.arrived, receipt: prompt.Receipt, done: make(chan struct{}),
-		request: ModelRequest{Model: ask.model, Instructions: instructions, Input: prompt.Input, ChatID: ask.turn.ChatID, UserID: user.UserID},
+		user: user, turn: ask.turn, model: ask.variant.Model, arrived: ask.arrived, receipt: prompt.Receipt, done: make(chan struct{}),
+		request: ModelRequest{
+			Model: ask.variant.Model, Instructions: instructions, Input: prompt.Input,
+			MaxOutputTokens: memory.Divide(ask.variant.Window).Response, ChatID: ask.turn.ChatID, UserID: user.UserID,
+		},
 	}
-}
-
-// unreadTurns counts the turns of the buffer that were too old even to be read.
-func unreadTurns(started StartedTurn) int {
-	read := 0
-	for _, message := range started.Buffer {
-		if message.Role == memory.RoleUser {
-			read++
-		}
-	}
-	return max(0, started.PendingTurns-read)
-}
-
-// reportDropped makes a broken promise visible: turns that the model cannot see.
-func (s *Service) reportDropped(ctx context.Context, chatID uuid.UUID, started StartedTurn, receipt memory.Receipt) {
-	if receipt.Truncated {
-		s.Metrics.TruncatedPrompts.Inc()
-	}
-	if receipt.DroppedTurns == 0 && !receipt.Truncated {
-		return
-	}
-	s.Metrics.DroppedTurns.Add(float64(receipt.DroppedTurns))
-	s.Logger.LogAttrs(ctx, slog.LevelWarn, "prompt does not hold the whole conversation",
-		slog.String("chat_id", chatID.String()), slog.Int("dropped_turns", receipt.DroppedTurns),
-		slog.Bool("truncated", receipt.Truncated), slog.Int("pending_turns", started.PendingTurns),
-		slog.Int("brief_tokens", receipt.BriefTokens), slog.Int("tail_turns", receipt.TailTurns), slog.Int("bridge_turns", receipt.BridgeTurns))
 }
 
 // launch starts the generation, detached from the request, and gives its first reader.

@@ -75,6 +75,10 @@ func (m *Message) normalize() error {
 	for i, source := range m.Sources {
 		checkSource(wrong, i, source)
 	}
+	m.checkFiles(wrong)
+	if length := utf8.RuneCountInString(m.ToolName); length > MaxToolName || strings.ContainsFunc(m.ToolName, unicode.IsControl) {
+		wrong["tool_name"] = fmt.Sprintf("must be at most %d printable characters", MaxToolName)
+	}
 	if holdsNUL(m.Metadata) {
 		wrong["metadata"] = "must not contain the character U+0000"
 	}

@@ -35,6 +35,8 @@ func (s *Service) tryAgain(ctx context.Context, user auth.Principal, ask asked, 
 		return nil, err
 	case started.Started:
 		return s.launch(ctx, user, ask, started)
+	case !started.Expired.IsZero():
+		return nil, ChatExpired(ask.turn.ChatID, started.Expired)
 	case started.Earlier == nil:
 		return nil, chatNotFound() // deleted at this moment
 	case started.Earlier.broken() && started.Running != uuid.Nil:

@@ -18,25 +18,24 @@ func (s *Service) Send(ctx context.Context, user auth.Principal, message Message
 	if err := message.normalize(); err != nil {
 		return nil, err
 	}
-	if message.Variant == "" {
-		message.Variant = s.Variants[0].Name
-	}
-	model, known := s.models[message.Variant]
-	if !known {
-		return nil, &fault.Error{Code: fault.UnknownModelVariant, Message: "There is no such model variant.",
-			Details: map[string]any{"model_variants": s.variantNames()}}
+	variant, err := s.variant(message.Variant)
+	if err != nil {
+		return nil, err
 	}
 	if !s.enter() {
 		return nil, shuttingDown()
 	}
 	defer s.starting.Done()
-	ask := asked{message: message, model: model, arrived: arrived, turn: s.newTurn(message)}
+	message.Variant = variant.Name
+	ask := asked{message: message, variant: variant, arrived: arrived, turn: s.newTurn(message)}
 	started, err := s.startTurn(ctx, user, ask.turn)
 	switch {
 	case err != nil:
 		return nil, err
 	case started.Started:
 		return s.launch(ctx, user, ask, started)
+	case !started.Expired.IsZero():
+		return nil, ChatExpired(message.ChatID, started.Expired)
 	case started.Earlier != nil:
 		return s.sentBefore(ctx, user, ask, *started.Earlier)
 	case started.Running != uuid.Nil:
@@ -50,7 +49,7 @@ func (s *Service) Send(ctx context.Context, user auth.Principal, message Message
 type asked struct {
 	message Message
 	turn    NewTurn
-	model   string
+	variant Variant
 	arrived time.Time
 }
 
@@ -72,6 +71,9 @@ func (s *Service) newTurn(message Message) NewTurn {
 		Metadata:        message.Metadata,
 		ClientMessageID: message.ClientMessageID,
 		MessageID:       newID(),
+		ToolName:        message.ToolName,
+		Files:           newFiles(message.Files),
+		Revive:          message.Revive,
 		Variant:         message.Variant,
 		Lease:           s.Lease,
 	}
@@ -79,15 +81,26 @@ func (s *Service) newTurn(message Message) NewTurn {
 		turn.ChatID = newID()
 		turn.Title = Title(message.Content)
 	}
+	if turn.NewChat && turn.ToolName != "" {
+		turn.TTLHours, turn.MaxTurns = ToolChatTTLHours, ToolChatMaxTurns
+	}
 	return turn
 }
 
-func (s *Service) variantNames() []string {
+// variant finds a model variant by its name; "" names the first one.
+func (s *Service) variant(name string) (Variant, error) {
+	if name == "" {
+		return s.Variants[0], nil
+	}
 	names := make([]string, len(s.Variants))
 	for i, variant := range s.Variants {
+		if variant.Name == name {
+			return variant, nil
+		}
 		names[i] = variant.Name
 	}
-	return names
+	return Variant{}, &fault.Error{Code: fault.UnknownModelVariant, Message: "There is no such model variant.",
+		Details: map[string]any{"model_variants": names}}
 }
 
 // newID makes a UUIDv7, so that rows made together lie together in the index.
@@ -98,6 +111,12 @@ func newID() uuid.UUID {
 func inProgress(messageID uuid.UUID) error {
 	return &fault.Error{Code: fault.GenerationInProgress, Message: "A reply is being generated for this chat.",
 		Details: map[string]any{"message_id": messageID}}
+}
+
+// ChatExpired is what a chat answers that has expired, until it is brought back.
+func ChatExpired(chatID uuid.UUID, since time.Time) error {
+	return &fault.Error{Code: fault.ChatExpired, Message: "This chat has expired. It can be brought back.",
+		Details: map[string]any{"chat_id": chatID, "expired_at": since.UTC().Format(time.RFC3339)}}
 }
 
 func chatNotFound() error {

@@ -73,12 +73,12 @@ func TestSendAsksTheModel(t *testing.T) {
 		}
 		sources := []memory.Source{{Title: "Timetable", Content: "Trains run."}}
 		w.store.start = func(context.Context, NewTurn) (StartedTurn, error) {
-			return StartedTurn{Started: true, SystemPrompt: "Speak like a conductor.", Brief: brief, Buffer: buffer, PendingTurns: 1}, nil
+			return StartedTurn{Started: true, Remembered: Remembered{SystemPrompt: "Speak like a conductor.", Brief: brief, Buffer: buffer, PendingTurns: 1}}, nil
 		}
 		chatID := uuid.New()
 		_, end := ended(t, w.send(t, Message{ChatID: chatID, Content: "When?", Variant: "arco-pro", Sources: sources}))
-		prompt := memory.Build(brief, memory.Turns(buffer), memory.Question{Content: "When?", Sources: sources}, memory.DefaultLimits())
-		want := ModelRequest{Model: "gpt-large", Instructions: "Be kind.\n\nSpeak like a conductor.", Input: prompt.Input, ChatID: chatID, UserID: ada.UserID}
+		prompt := memory.Build(memory.Chat{Brief: brief, Turns: memory.Turns(buffer)}, memory.Question{Content: "When?", Sources: sources}, memory.DefaultLimits())
+		want := ModelRequest{Model: "gpt-large", Instructions: "Be kind.\n\nSpeak like a conductor.", Input: prompt.Input, MaxOutputTokens: 16_000, ChatID: chatID, UserID: ada.UserID}
 		if diff := cmp.Diff([]ModelRequest{want}, w.model.requests()); diff != "" {
 			t.Error(diff)
 		}

@@ -9,6 +9,7 @@ import (
 	_ "embed"
 	"errors"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -30,6 +31,8 @@ var ErrNothingToStream = errors.New("nothing to stream")
 type Variant struct {
 	Name  string
 	Model string
+	// Window is the model's context window in tokens. Defaults to memory.DefaultWindow.
+	Window int
 }
 
 // Config of a Service. All fields are required except where noted.
@@ -60,7 +63,6 @@ type Config struct {
 // Service starts, follows and stops replies. Its methods are safe for concurrent use. Close ends it.
 type Service struct {
 	Config
-	models map[string]string
 
 	mu        sync.Mutex
 	running   map[uuid.UUID]*generation // by the assistant message's id
@@ -86,9 +88,12 @@ func New(config Config) *Service {
 	config.SavePatience = cmp.Or(config.SavePatience, time.Minute)
 	config.RecordInterval = cmp.Or(config.RecordInterval, 100*time.Millisecond)
 	config.Lease = cmp.Or(config.Lease, 15*time.Second)
+	config.Variants = slices.Clone(config.Variants)
+	for i := range config.Variants {
+		config.Variants[i].Window = cmp.Or(config.Variants[i].Window, memory.DefaultWindow)
+	}
 	s := &Service{
 		Config:    config,
-		models:    make(map[string]string, len(config.Variants)),
 		running:   make(map[uuid.UUID]*generation),
 		followers: make(map[uuid.UUID]*follower),
 		stops:     make(chan struct{}, 1),
@@ -96,9 +101,6 @@ func New(config Config) *Service {
 			store: config.Store, logger: config.Logger, metrics: config.Metrics, interval: config.RecordInterval, timeout: config.SaveTimeout,
 			wake: make(chan struct{}, 1),
 		},
-	}
-	for _, variant := range config.Variants {
-		s.models[variant.Name] = variant.Model
 	}
 	s.life, s.end = context.WithCancel(context.Background())
 	s.hurry, s.hasty = context.WithCancel(context.Background())

@@ -2,6 +2,7 @@ package chat
 
 import (
 	"context"
+	"crypto/sha256"
 	"time"
 
 	"github.com/arcoscribe/throughline/internal/auth"
@@ -24,8 +25,11 @@ type Store interface {
 	SaveReply(ctx context.Context, user auth.Principal, reply FinishedReply) (saved bool, err error)
 	// FindReply reads an assistant message of a chat, its latest for uuid.Nil. Of one that is running it
 	// reads what was recorded from a place on, in characters. ok is false when there is none; a chat that
-	// the user does not have is fault.ChatNotFound.
+	// the user does not have is fault.ChatNotFound, one that has expired fault.ChatExpired.
 	FindReply(ctx context.Context, user auth.Principal, chatID, messageID uuid.UUID, from int) (reply StoredReply, ok bool, err error)
+	// Recall reads what the next prompt of a chat would be built from, and changes nothing. A chat that the
+	// user does not have is fault.ChatNotFound, one that has expired fault.ChatExpired.
+	Recall(ctx context.Context, user auth.Principal, chatID uuid.UUID) (Recollection, error)
 	// RequestCancel asks whichever server generates the message to stop.
 	RequestCancel(ctx context.Context, user auth.Principal, messageID uuid.UUID) error
 
@@ -53,13 +57,20 @@ type Delta struct {
 type NewTurn struct {
 	ChatID  uuid.UUID
 	NewChat bool
-	Title   string // of a new chat
+	// Title, TTLHours and MaxTurns are a new chat's; 0 for none.
+	Title    string
+	TTLHours int
+	MaxTurns int
+	// Revive lets the turn begin although the chat has expired.
+	Revive bool
 
 	UserMessageID   uuid.UUID
 	Content         string
 	ContentTokens   int
 	Metadata        map[string]any
 	ClientMessageID uuid.UUID // uuid.Nil for none
+	ToolName        string    // the tool through which the message came; "" for none
+	Files           []NewFile
 
 	// InPlaceOf is the reply that failed, when the user's message is stored already and is tried again;
 	// uuid.Nil for a new message.
@@ -69,22 +80,57 @@ type NewTurn struct {
 	Lease     time.Duration
 }
 
-// StartedTurn is what StartTurn found. When none of Started, Earlier and Running is set, the chat does not
-// exist for this user.
-type StartedTurn struct {
-	// Started tells that the turn was stored, whatever else was found; the fields after it belong to it.
-	Started      bool
-	SystemPrompt string
-	Brief        memory.Brief
-	// Buffer are the newest messages after the brief, oldest first, without the new turn.
-	Buffer []memory.Message
-	// PendingTurns counts the turns of the whole buffer, of which Buffer may be the newest part.
-	PendingTurns int
+// NewFile is a file that comes with a turn.
+type NewFile struct {
+	memory.File
 
+	SHA256 [sha256.Size]byte // of the content
+	Tokens int               // of the content
+}
+
+// StartedTurn is what StartTurn found. When none of Started, Expired, Earlier and Running is set, the chat does
+// not exist for this user.
+type StartedTurn struct {
+	// Started tells that the turn was stored, whatever else was found; Remembered belongs to it.
+	Started bool
+	Remembered
+
+	// Expired is since when the chat is expired; the zero time for one that is not.
+	Expired time.Time
 	// Earlier is the turn that the same ClientMessageID started before.
 	Earlier *EarlierTurn
 	// Running is the reply that the chat is busy with; uuid.Nil for none.
 	Running uuid.UUID
+}
+
+// Remembered is what a prompt is built from.
+type Remembered struct {
+	memory.Settings
+
+	SystemPrompt string
+	Brief        memory.Brief
+	// Buffer are the newest messages after the brief (of a simple chat: of all), oldest first, without the
+	// turn being answered.
+	Buffer []memory.Message
+	// PendingTurns counts the turns after the brief, TotalTurns all since the context was cleared; Buffer may
+	// be the newest part of them.
+	PendingTurns int
+	TotalTurns   int
+	// Kept are the pinned and important messages that a hybrid chat's brief covers, oldest first.
+	Kept []memory.Message
+	// Files are the chat's, newest first.
+	Files []memory.StoredFile
+}
+
+// Recollection is a chat as /memory shows it.
+type Recollection struct {
+	Remembered
+
+	StartedAt     time.Time
+	LastMessageAt time.Time // the zero time before the first message
+	Messages      int64
+	ToolName      string
+	ToolsUsed     []string
 }
 
 // EarlierTurn is a turn found by its client message id.

@@ -48,6 +48,10 @@ type Config struct {
 	MaxStreamsPerUser int
 	DrainTimeout      time.Duration
 	RecordInterval    time.Duration
+	// ExpiredChatDays is how long an expired chat is kept, AutoPruneDays after how long without a message any
+	// chat is deleted; 0 for ever and never.
+	ExpiredChatDays int
+	AutoPruneDays   int
 
 	LogLevel slog.Level
 	// LogText chooses slog's text format instead of JSON.
@@ -98,6 +102,7 @@ func Parse(lookup func(string) (string, bool), dev bool) (Config, error) {
 			MinTailTurns:      r.positive("MEMORY_MIN_TAIL_TURNS", defaults.MinTailTurns),
 			BridgeTokenBudget: r.number("MEMORY_BRIDGE_TOKEN_BUDGET", defaults.BridgeTokenBudget, 0),
 			FoldInputTokens:   r.positive("MEMORY_FOLD_INPUT_TOKENS", defaults.FoldInputTokens),
+			MaxHistoryTokens:  r.positive("MEMORY_MAX_HISTORY_TOKENS", defaults.MaxHistoryTokens),
 		},
 		Summary: fold.PromptConfig{
 			Mode:         fold.Mode(r.oneOf("SUMMARY_PROMPT_MODE", "auto", "auto", "hosted", "inline")),
@@ -116,6 +121,8 @@ func Parse(lookup func(string) (string, bool), dev bool) (Config, error) {
 		MaxStreamsPerUser: r.number("MAX_STREAMS_PER_USER", 8, 0),
 		DrainTimeout:      r.duration("DRAIN_TIMEOUT", 15*time.Second),
 		RecordInterval:    r.duration("RECORD_INTERVAL", 100*time.Millisecond),
+		ExpiredChatDays:   r.number("EXPIRED_CHAT_RETENTION_DAYS", 30, 0),
+		AutoPruneDays:     r.number("AUTO_PRUNE_DAYS", 0, 0),
 		LogLevel:          r.level("LOG_LEVEL"),
 		LogText:           r.oneOf("LOG_FORMAT", defaultFormat(dev), "json", "text") == "text",
 	}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/arcoscribe/throughline/internal/chat"
+	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/jackc/pgx/v5"
 )
 
@@ -161,7 +162,10 @@ func reason(err error) string {
 	return ""
 }
 
-// variants reads "name=model,name=model".
+// leastWindow is the smallest context window that a reply and some history can share.
+const leastWindow = 1000
+
+// variants reads "name=model,name=model@window".
 func (r *reader) variants(name, fallback string) []chat.Variant {
 	var variants []chat.Variant
 	for pair := range strings.SplitSeq(r.text(name, fallback), ",") {
@@ -175,7 +179,25 @@ func (r *reader) variants(name, fallback string) []chat.Variant {
 			r.problem(name, "names a variant twice")
 			return nil
 		}
-		variants = append(variants, chat.Variant{Name: variant, Model: model})
+		model, window, ok := r.window(name, model)
+		if !ok {
+			return nil
+		}
+		variants = append(variants, chat.Variant{Name: variant, Model: model, Window: window})
 	}
 	return variants
+}
+
+// window takes "@window" off a model. A model's own name may hold an @, as long as no number follows.
+func (r *reader) window(name, model string) (rest string, window int, ok bool) {
+	at := strings.LastIndexByte(model, '@')
+	if at < 0 || strings.Trim(model[at+1:], "0123456789") != "" {
+		return model, memory.DefaultWindow, true
+	}
+	window, err := strconv.Atoi(model[at+1:])
+	if err != nil || window < leastWindow || window > maxNumber || at == 0 {
+		r.problem(name, fmt.Sprintf("gives a model a context window that is not between %d and %d tokens", leastWindow, maxNumber))
+		return "", 0, false
+	}
+	return model[:at], window, true
 }

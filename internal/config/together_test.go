@@ -75,7 +75,7 @@ func TestAnyPositiveCombination(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		prompt := memory.Build(brief, turns, memory.Question{Content: "When?"}, c.Memory)
+		prompt := memory.Build(memory.Chat{Brief: brief, Turns: turns}, memory.Question{Content: "When?"}, c.Memory)
 		if !strings.HasSuffix(prompt.Input, "CURRENT MESSAGE:\nWhen?") {
 			t.Errorf("%+v: %q", c.Memory, prompt.Input)
 		}

@@ -56,6 +56,10 @@ func duration(name string, fallback time.Duration, field func(Config) any) varia
 		bad:  []string{"0", "0s", "-5s", "60", "a minute", "5 s"}}
 }
 
+func variant(name, model string) chat.Variant {
+	return chat.Variant{Name: name, Model: model, Window: 128_000}
+}
+
 func anyText(name, fallback string, field func(Config) any) variable {
 	return variable{name: name, field: field, fallback: fallback, good: []accepted{{"some-Text_1", "some-Text_1"}, {"  trimmed ", "trimmed"}}}
 }
@@ -112,12 +116,14 @@ func variables(t *testing.T) []variable {
 		anyText("OPENAI_API_KEY", "", func(c Config) any { return c.OpenAIAPIKey }),
 		webAddress("OPENAI_BASE_URL", func(c Config) any { return c.OpenAIBaseURL }),
 		{name: "MODEL_VARIANTS", field: func(c Config) any { return c.Variants },
-			fallback: []chat.Variant{{Name: "arco", Model: "gpt-5.6-terra"}, {Name: "arco-pro", Model: "gpt-5.6-sol"}, {Name: "deep-dive", Model: "gpt-5.6-sol"}},
+			fallback: []chat.Variant{variant("arco", "gpt-5.6-terra"), variant("arco-pro", "gpt-5.6-sol"), variant("deep-dive", "gpt-5.6-sol")},
 			good: []accepted{
-				{"one=m", []chat.Variant{{Name: "one", Model: "m"}}},
-				{" b = m:7b , a=x=y ", []chat.Variant{{Name: "b", Model: "m:7b"}, {Name: "a", Model: "x=y"}}},
+				{"one=m", []chat.Variant{variant("one", "m")}},
+				{" b = m:7b , a=x=y ", []chat.Variant{variant("b", "m:7b"), variant("a", "x=y")}},
+				{"a=m@400000,b=n@1000", []chat.Variant{{Name: "a", Model: "m", Window: 400_000}, {Name: "b", Model: "n", Window: 1000}}},
+				{"a=@org/m@latest", []chat.Variant{variant("a", "@org/m@latest")}},
 			},
-			bad: []string{"hunter2", "a=", "=m", "a=m,", "hunter2=m,hunter2=n", ","}},
+			bad: []string{"hunter2", "a=", "=m", "a=m,", "hunter2=m,hunter2=n", ",", "a=m@", "a=m@999", "a=@4000", "a=m@100000001"}},
 		duration("MODEL_IDLE_TIMEOUT", time.Minute, func(c Config) any { return c.ModelIdleTimeout }),
 		duration("MODEL_TIMEOUT", 10*time.Minute, func(c Config) any { return c.ModelTimeout }),
 		file("MAIN_INSTRUCTIONS_FILE", chat.DefaultInstructions, func(c Config) any { return c.MainInstructions }),
@@ -128,6 +134,9 @@ func variables(t *testing.T) []variable {
 		positive("MEMORY_MIN_TAIL_TURNS", 1, func(c Config) any { return c.Memory.MinTailTurns }),
 		countOrOff("MEMORY_BRIDGE_TOKEN_BUDGET", 6000, func(c Config) any { return c.Memory.BridgeTokenBudget }),
 		positive("MEMORY_FOLD_INPUT_TOKENS", 8000, func(c Config) any { return c.Memory.FoldInputTokens }),
+		positive("MEMORY_MAX_HISTORY_TOKENS", 4096, func(c Config) any { return c.Memory.MaxHistoryTokens }),
+		countOrOff("EXPIRED_CHAT_RETENTION_DAYS", 30, func(c Config) any { return c.ExpiredChatDays }),
+		countOrOff("AUTO_PRUNE_DAYS", 0, func(c Config) any { return c.AutoPruneDays }),
 		anyText("MEMORY_SUMMARIZER_MODEL", "gpt-5.6-luna", func(c Config) any { return c.Summary.Model }),
 		file("SUMMARY_INSTRUCTIONS_FILE", "", func(c Config) any { return c.Summary.Instructions }),
 		{name: "SUMMARY_PROMPT_MODE", field: func(c Config) any { return c.Summary.Mode }, fallback: fold.ModeAuto,

@@ -110,26 +110,26 @@ type planner func(Snapshot) (memory.Plan, bool)
 // Fold brings the oldest turns of the buffer into the brief, if the chat is due.
 func (e *Engine) Fold(ctx context.Context, chatID uuid.UUID, job Job) (Report, error) {
 	return e.run(ctx, Change{ChatID: chatID, JobID: job.ID, Kind: KindFold}, job, func(s Snapshot) (memory.Plan, bool) {
-		// A stale brief is rebuilt first: a fold on top of it would hide that it is stale.
-		if s.Brief.Stale || !e.due(s.Counters) {
+		// A brief that is stale or cannot be read is rebuilt first: a fold on top of it would hide that.
+		if s.Brief.Stale || s.Brief.Unreadable || !e.due(s.Counters, s.Settings) {
 			return memory.Plan{}, false
 		}
-		return memory.PlanFold(s.Brief, memory.Turns(s.Messages), e.Limits)
+		return memory.PlanFold(s.Brief, memory.Turns(s.Messages), e.Limits.For(s.Settings))
 	})
 }
 
-// Rebuild writes the brief of a stale chat anew from its messages.
+// Rebuild writes the brief of a chat anew from its messages, when it is stale or cannot be read.
 func (e *Engine) Rebuild(ctx context.Context, chatID uuid.UUID, job Job) (Report, error) {
 	return e.run(ctx, Change{ChatID: chatID, JobID: job.ID, Kind: KindRebuild}, job, func(s Snapshot) (memory.Plan, bool) {
-		if !s.Brief.Stale || s.Brief.CoveredSeq == 0 {
+		if !s.Brief.Stale && !s.Brief.Unreadable || s.Brief.CoveredSeq == 0 {
 			return memory.Plan{}, false
 		}
 		return memory.PlanRebuild(s.Brief, memory.Turns(s.Messages), e.Limits), true
 	})
 }
 
-func (e *Engine) due(c Counters) bool {
-	return memory.Due(c.BriefTokens, c.PendingTokens, c.PendingTurns, e.Limits)
+func (e *Engine) due(c Counters, s memory.Settings) bool {
+	return memory.Due(c.BriefTokens, c.PendingTokens, c.PendingTurns, e.Limits.For(s))
 }
 
 // run is the way of every change: claim, ask, commit.
@@ -188,7 +188,7 @@ func (e *Engine) change(ctx context.Context, change Change, began time.Time, job
 		return report, errors.Join(err, e.release(ctx, change))
 	}
 	won, err := e.Store.Commit(ctx, change, func(ctx context.Context, tx pgx.Tx, after Counters) error {
-		if !e.due(after) {
+		if !e.due(after, change.Planned.Settings) {
 			return nil
 		}
 		return job.Again(ctx, tx)

@@ -62,6 +62,7 @@ type Snapshot struct {
 	// EditCount changes with every edit or deletion of a message.
 	EditCount int64
 	Counters
+	memory.Settings
 	// Messages after the brief (fold) or those it covers (rebuild), oldest first.
 	Messages []memory.Message
 }

@@ -20,7 +20,7 @@ func BenchmarkBuild100Turns(b *testing.B) {
 	q := Question{Content: "What next?", Sources: []Source{{Title: "a", Content: strings.Repeat("A line of a page.\n", 200)}}}
 	b.ReportAllocs()
 	for b.Loop() {
-		Build(brief, turns, q, limits)
+		Build(Chat{Brief: brief, Turns: turns}, q, limits)
 	}
 }
 
@@ -30,7 +30,7 @@ func BenchmarkBuildTruncated(b *testing.B) {
 	brief := Brief{Summary: strings.Repeat("The user plays. ", 100), Tokens: 400}
 	b.ReportAllocs()
 	for b.Loop() {
-		Build(brief, turns, Question{Content: "What next?"}, limits)
+		Build(Chat{Brief: brief, Turns: turns}, Question{Content: "What next?"}, limits)
 	}
 }
 

@@ -128,7 +128,7 @@ func (c *simChat) checkRead(t *rapid.T, plan *Plan) {
 // prompt builds the next prompt and checks coverage: every turn is covered by the brief, word for word
 // in the prompt, counted as dropped, or (in the tail, and said so) clipped.
 func (c *simChat) prompt(t *rapid.T) Prompt {
-	p := Build(c.brief, c.buffer(), Question{Content: "next"}, c.limits)
+	p := Build(Chat{Brief: c.brief, Turns: c.buffer()}, Question{Content: "next"}, c.limits)
 	missing := 0
 	for i, turn := range c.buffer() {
 		inTail := i >= len(c.buffer())-p.Receipt.TailTurns

@@ -137,7 +137,7 @@ func FuzzBuild(f *testing.F) {
 		limits.PromptTokenBudget, limits.KRawTurns, limits.MinTailTurns = 1+abs(budget)%500, 1+abs(k)%5, 1+abs(minTail)%5
 		rows := append(append(exchange(1, question, answer), exchange(3, answer, summary)...), exchange(5, summary, question)...)
 		turns := Turns(rows)
-		p := Build(Brief{Summary: summary, Tokens: Tokens(summary)}, turns, Question{Content: "q", Sources: []Source{{Content: answer}}}, limits)
+		p := Build(Chat{Brief: Brief{Summary: summary, Tokens: Tokens(summary)}, Turns: turns}, Question{Content: "q", Sources: []Source{{Content: answer}}}, limits)
 		checkBudget(t, p, turns, limits)
 		if !strings.HasPrefix(p.Input, p.Memory) || !strings.HasSuffix(p.Input, currentHeading+"\nq") {
 			t.Fatalf("malformed prompt %q", p.Input)

@@ -189,7 +189,7 @@ func play(t *testing.T, c goldenCase) string {
 	t.Helper()
 	switch c.op {
 	case "build":
-		p := Build(c.brief, Turns(c.rows), c.question, c.limits)
+		p := Build(Chat{Brief: c.brief, Turns: Turns(c.rows)}, c.question, c.limits)
 		return showJSON(t, p.Receipt) + "\ndropped: " + fmt.Sprintf("%+v", p.Dropped) + "\n---\n" + p.Input
 	case "fold":
 		plan, ok := PlanFold(c.brief, Turns(c.rows), c.limits)

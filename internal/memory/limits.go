@@ -21,11 +21,19 @@ type Limits struct {
 	ChunkThreshold int
 	// FoldInputTokens is the most that one model call of a fold reads. Defaults to 8000.
 	FoldInputTokens int
+	// MaxHistoryTokens is what the turns of a simple chat may take. Defaults to 4096.
+	MaxHistoryTokens int
+	// MaxTurns makes a fold due as soon as more turns are out of the brief, whatever their size. 0, the
+	// default, is no limit. Chats set it: see For.
+	MaxTurns int
+	// FileTokens is what the question and the chat's files may take together; of that, files take at most
+	// 100 000. 0 means no files. Model windows set it: see Within.
+	FileTokens int
 }
 
 // DefaultLimits gives the limits with which coverage holds for every chat whose folds are not late.
 func DefaultLimits() Limits {
-	return Limits{
+	l := Limits{
 		KRawTurns:         3,
 		MinTailTurns:      1,
 		SummaryTokenCap:   500,
@@ -33,7 +41,9 @@ func DefaultLimits() Limits {
 		BridgeTokenBudget: 6000,
 		ChunkThreshold:    6000,
 		FoldInputTokens:   8000,
+		MaxHistoryTokens:  4096,
 	}
+	return l.Within(DefaultWindow)
 }
 
 // Brief is a chat's summary with its place in the chat.
@@ -48,15 +58,24 @@ type Brief struct {
 	CoveredSeq int64
 	// LastSummarizedMessageID is the message the summary reaches to; uuid.Nil for none.
 	LastSummarizedMessageID uuid.UUID
+	// ClearedSeq is where the context was cleared last: what was said up to there is in neither brief nor
+	// prompt. 0 for never.
+	ClearedSeq int64
 	// Stale says that a covered message was changed or deleted since: the summary is still shown but
 	// claims no coverage.
 	Stale bool
+	// Unreadable says that what is stored is not in its form; then there is no Summary. Nothing but SQL by hand
+	// does that.
+	Unreadable bool
 }
 
 // Due tells from a chat's counters whether its buffer should be folded: brief and buffer are over
 // the threshold, and there are more turns than the tail keeps. Turns so long that the prompt might
-// not show even those are due from fewer: see kept.
+// not show even those are due from fewer: see kept. More turns than MaxTurns are due whatever their size.
 func Due(briefTokens, pendingTokens, pendingTurns int, l Limits) bool {
+	if l.MaxTurns > 0 && pendingTurns > l.MaxTurns {
+		return true
+	}
 	if briefTokens+pendingTokens <= l.ChunkThreshold {
 		return false
 	}

@@ -16,7 +16,7 @@ var (
 	fenceLine  = regexp.MustCompile(`(?i)^[=\s]*=[=\s]*(end[\s_-]*)?(existing[\s_-]*summary|new[\s_-]*turns)`)
 	turnHeader = regexp.MustCompile(`(?i)^turn\s*#?\s*\p{Nd}+\s*:`)
 	speaker    = regexp.MustCompile("(?i)^[*_`~]*(user|assistant|tool|system|developer)[*_`~]*\\s*(\\([^)]*\\)\\s*)?[*_`~]*:")
-	heading    = regexp.MustCompile(`(?i)^[#*_\s]*(background\W+prior conversation summary|recent conversation|retrieved sources|current message)\s*(\([^)]*\)\s*)?[*_]*:`)
+	heading    = regexp.MustCompile(`(?i)^[#*_\s]*(background\W+prior conversation summary|kept messages|recent conversation|files|retrieved sources|current message)\s*(\([^)]*\)\s*)?[*_]*:`)
 )
 
 // quote is put before a line that reads as one of ours.

@@ -59,6 +59,14 @@ type Message struct {
 	// to be cut or split is tokenized here.
 	Tokens    int
 	CreatedAt time.Time
+	// Pinned and Importance, 0 to 1, are what the app says of the message.
+	Pinned     bool
+	Importance float32
+}
+
+// Keeps tells whether a hybrid chat shows the message for ever.
+func (m *Message) Keeps() bool {
+	return m.Pinned || m.Importance >= KeptImportance
 }
 
 // Blank tells whether the row holds no text. Blank rows are shown nowhere.

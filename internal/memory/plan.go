@@ -81,8 +81,8 @@ func packFold(turns []Turn, room int, brief Brief, l Limits) []Piece {
 
 // PlanRebuild decides how the covered part of a chat is folded again from its raw turns, from an
 // empty summary. turns are the chat's turns; rows after brief.CoveredSeq are left alone. With nothing
-// left to fold, which happens when everything was deleted, there are no pieces and the new summary is
-// empty.
+// left to fold, which happens when everything was deleted or cleared away, there are no pieces and the new
+// summary is empty.
 func PlanRebuild(brief Brief, turns []Turn, l Limits) Plan {
 	var covered []Turn
 	for _, t := range turns {
@@ -91,7 +91,7 @@ func PlanRebuild(brief Brief, turns []Turn, l Limits) Plan {
 		}
 	}
 	plan := planOf(covered)
-	plan.SeqFrom, plan.SeqTo = 1, brief.CoveredSeq
+	plan.SeqFrom, plan.SeqTo = brief.ClearedSeq+1, brief.CoveredSeq
 	plan.Pieces = pack(covered, pieceRoom(l.FoldInputTokens, l.SummaryTokenCap))
 	return plan
 }

@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"cmp"
 	"strconv"
 	"strings"
 )
@@ -8,7 +9,9 @@ import (
 // The headings of a prompt's sections, to the letter: models, caches and tests know them.
 const (
 	backgroundHeading = "BACKGROUND – PRIOR CONVERSATION SUMMARY (use only if relevant):"
+	keptHeading       = "KEPT MESSAGES (pinned or important, oldest first):"
 	recentHeading     = "RECENT CONVERSATION (oldest first):"
+	filesHeading      = "FILES (newest first):"
 	sourcesHeading    = "RETRIEVED SOURCES:"
 	currentHeading    = "CURRENT MESSAGE:"
 )
@@ -22,6 +25,9 @@ type Source struct {
 type Question struct {
 	Content string
 	Sources []Source
+	// InstructionTokens is the size of the instructions that go beside the prompt. Like the question and its
+	// sources they take their place from the files.
+	InstructionTokens int
 }
 
 // Receipt says what a reply was given to remember. Its JSON is part of the HTTP contract.
@@ -36,10 +42,23 @@ type Receipt struct {
 	TailTokens        int   `json:"tail_tokens"`
 	BridgeTokens      int   `json:"bridge_tokens"`
 	// DroppedTurns counts the buffer's turns that are in neither brief nor prompt: 0 unless folds are
-	// late or turns are huge.
+	// late or turns are huge. In a simple chat it is every turn that is too far back.
 	DroppedTurns int `json:"dropped_turns"`
-	// Truncated says that the brief or a message of the tail was shortened.
+	// Truncated says that the brief, a message of the tail or a kept one was shortened.
 	Truncated bool `json:"truncated"`
+	// Strategy is the chat's.
+	Strategy StrategyName `json:"strategy"`
+	// KeptMessages are the pinned and important messages that are shown beside the turns, LeftOutMessages
+	// those without room.
+	KeptMessages    int `json:"kept_messages,omitempty"`
+	KeptTokens      int `json:"kept_tokens,omitempty"`
+	LeftOutMessages int `json:"left_out_messages,omitempty"`
+	// Files are the contents that are shown, LeftOutFiles those without room.
+	Files        int `json:"files,omitempty"`
+	FileTokens   int `json:"file_tokens,omitempty"`
+	LeftOutFiles int `json:"left_out_files,omitempty"`
+	// BriefUnreadable says that the stored brief is not in its form, so that the reply did without it.
+	BriefUnreadable bool `json:"brief_unreadable,omitempty"`
 }
 
 // Dropped describes the turns a prompt had no room for, for the log: they are the oldest of the
@@ -53,55 +72,107 @@ type Dropped struct {
 type Prompt struct {
 	// Input goes to the model in the user's role, never as instructions.
 	Input string
-	// Memory is the beginning of Input that stays the same while the chat goes on: brief and recent
-	// turns. Between two folds the Memory of one turn is a prefix of the next one's.
+	// Memory is the beginning of Input that stays the same while the chat goes on: brief, kept messages and
+	// recent turns. Between two folds the Memory of one turn is a prefix of the next one's.
 	Memory  string
 	Receipt Receipt
 	Dropped Dropped
+	// Sections are the parts of Input that come from the chat, in order.
+	Sections []Section
 }
 
-// Build writes the prompt. turns is the chunk buffer: every turn after brief.CoveredSeq without the
-// message being answered. Stored texts are only tokenized when something has to be shortened.
-func Build(brief Brief, turns []Turn, q Question, limits Limits) Prompt {
-	if strings.TrimSpace(brief.Summary) == "" {
-		brief.Summary, brief.Tokens = "", 0
+// Section is a part of a prompt, with its heading.
+type Section struct {
+	// Name is brief, kept, recent or files.
+	Name string `json:"name"`
+	Text string `json:"text"`
+	// Tokens are those that the budgets count: of what is stored, without headings and labels.
+	Tokens int `json:"tokens"`
+	// Turns that the section stands for; Messages where it shows single ones, Files where it shows those.
+	Turns    int `json:"turns,omitempty"`
+	Messages int `json:"messages,omitempty"`
+	Files    int `json:"files,omitempty"`
+}
+
+// Build writes the prompt of a chat whose buffer does not hold the message being answered. Stored texts
+// are only tokenized when something has to be shortened.
+func Build(c Chat, q Question, limits Limits) Prompt {
+	if strings.TrimSpace(c.Brief.Summary) == "" {
+		c.Brief.Summary, c.Brief.Tokens = "", 0
 	}
-	s := choose(brief.Tokens, turns, limits)
-	bridge, tail := turns[s.bridge:s.tail], turns[s.tail:]
-	f := fit(brief, tail, limits.PromptTokenBudget)
+	p := strategyOf(c.Strategy).pick(&c, limits)
+	files, fileTokens := pickFiles(c.Files, fileRoom(&c, q, limits))
 
-	var b strings.Builder
-	b.Grow(sizeOf(f.summary, bridge, f.tail, q))
-	writeSection(&b, backgroundHeading, f.summary)
-	writeRecent(&b, bridge, f.tail)
-	memoryEnd := b.Len()
-	writeSources(&b, q.Sources)
-	section(&b, currentHeading)
-	b.WriteString(q.Content)
+	var w promptWriter
+	w.Grow(sizeOf(&p, files, q))
+	writeSection(&w.Builder, backgroundHeading, p.brief.Summary)
+	w.wrote(Section{Name: "brief", Tokens: p.brief.Tokens, Turns: max(0, c.TotalTurns-c.PendingTurns)})
+	writeKept(&w.Builder, p.kept)
+	w.wrote(Section{Name: "kept", Tokens: p.keptTokens, Messages: len(p.kept)})
+	writeRecent(&w.Builder, p.bridge, p.tail)
+	w.wrote(Section{Name: "recent", Tokens: p.bridgeTokens + p.tailTokens, Turns: len(p.bridge) + len(p.tail)})
+	memoryEnd := w.Len()
+	writeFiles(&w.Builder, files)
+	w.wrote(Section{Name: "files", Tokens: fileTokens, Files: len(files)})
+	writeSources(&w.Builder, q.Sources)
+	section(&w.Builder, currentHeading)
+	w.WriteString(q.Content)
 
-	input := b.String()
+	input := w.String()
 	return Prompt{
-		Input:   input,
-		Memory:  input[:memoryEnd],
-		Receipt: receipt(brief, s, f, len(bridge)),
-		Dropped: dropped(turns[:s.bridge]),
+		Input: input, Memory: input[:memoryEnd], Sections: w.sections,
+		Receipt: receipt(&c, &p, files, fileTokens), Dropped: dropped(p.unseen),
 	}
 }
 
-func receipt(brief Brief, s selection, f fitted, bridgeTurns int) Receipt {
-	r := Receipt{
-		BriefVersion:      brief.Version,
-		BriefTokens:       f.summaryTokens,
-		CoveredThroughSeq: brief.CoveredSeq,
-		BridgeTurns:       bridgeTurns,
-		TailTurns:         len(f.tail),
-		TailTokens:        f.tailTokens,
-		BridgeTokens:      s.bridgeTokens,
-		DroppedTurns:      s.bridge,
-		Truncated:         f.truncated,
+// fileRoom is what the question leaves to the files.
+func fileRoom(c *Chat, q Question, l Limits) int {
+	if len(c.Files) == 0 {
+		return 0
 	}
-	if brief.Stale {
+	used := q.InstructionTokens + Tokens(q.Content)
+	for _, s := range q.Sources {
+		used += Tokens(s.Title) + Tokens(s.URL) + Tokens(s.Content)
+	}
+	return min(l.FileTokens-used, maxFileTokens)
+}
+
+// promptWriter writes a prompt and remembers its sections.
+type promptWriter struct {
+	strings.Builder
+
+	sections []Section
+	end      int // of the last one
+}
+
+// wrote notes what was written since the last note as a section, if anything was.
+func (w *promptWriter) wrote(s Section) {
+	if w.Len() == w.end {
+		return
+	}
+	s.Text = strings.TrimLeft(w.String()[w.end:], "\n")
+	w.end = w.Len()
+	w.sections = append(w.sections, s)
+}
+
+func receipt(c *Chat, p *picked, files []shownFile, fileTokens int) Receipt {
+	r := Receipt{
+		BriefVersion: p.brief.Version, BriefTokens: p.brief.Tokens, CoveredThroughSeq: p.brief.CoveredSeq,
+		BridgeTurns: len(p.bridge), BridgeTokens: p.bridgeTokens, TailTurns: len(p.tail), TailTokens: p.tailTokens,
+		DroppedTurns: len(p.unseen) + p.unread, Truncated: p.truncated,
+		Strategy: cmp.Or(c.Strategy, StrategySummary), KeptMessages: len(p.kept), KeptTokens: p.keptTokens, LeftOutMessages: p.leftOut,
+		FileTokens: fileTokens, BriefUnreadable: c.Brief.Unreadable,
+	}
+	if c.Brief.Stale || c.Brief.Unreadable {
 		r.CoveredThroughSeq = 0
+	}
+	for _, f := range files {
+		switch {
+		case f.leftOut:
+			r.LeftOutFiles++
+		case f.sameAs == "":
+			r.Files++
+		}
 	}
 	return r
 }
@@ -163,9 +234,27 @@ func writeTurn(b *strings.Builder, t Turn) {
 			b.WriteByte('\n')
 		}
 		first = false
-		b.WriteString(m.Role.label())
-		b.WriteString(": ")
-		b.WriteString(m.Content)
+		writeMessage(b, m)
+	}
+}
+
+func writeMessage(b *strings.Builder, m *Message) {
+	b.WriteString(m.Role.label())
+	b.WriteString(": ")
+	b.WriteString(m.Content)
+}
+
+// writeKept writes messages that were said long ago, each by itself.
+func writeKept(b *strings.Builder, kept []Message) {
+	if len(kept) == 0 {
+		return
+	}
+	section(b, keptHeading)
+	for i := range kept {
+		if i > 0 {
+			b.WriteString("\n\n")
+		}
+		writeMessage(b, &kept[i])
 	}
 }
 
@@ -206,14 +295,23 @@ func writeSource(b *strings.Builder, number int, s Source) {
 }
 
 // sizeOf estimates the length of a prompt from above in most cases, to allocate once.
-func sizeOf(summary string, bridge, tail []Turn, q Question) int {
+func sizeOf(p *picked, files []shownFile, q Question) int {
 	const perMessage, headings = 16, 256
-	size := headings + len(summary) + len(q.Content)
-	for _, turns := range [][]Turn{bridge, tail} {
+	size := headings + len(p.brief.Summary) + len(q.Content)
+	for i := range p.kept {
+		size += perMessage + len(p.kept[i].Content)
+	}
+	for _, turns := range [][]Turn{p.bridge, p.tail} {
 		for i := range turns {
 			for j := range turns[i].Messages {
 				size += perMessage + len(turns[i].Messages[j].Content)
 			}
+		}
+	}
+	for i := range files {
+		size += 4*perMessage + len(files[i].Path) + len(files[i].sameAs)
+		if !files[i].leftOut && files[i].sameAs == "" {
+			size += len(files[i].Content)
 		}
 	}
 	for _, s := range q.Sources {

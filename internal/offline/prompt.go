@@ -9,7 +9,9 @@ import (
 // The headings of a main prompt, each on a line of its own.
 const (
 	headBackground = "BACKGROUND – PRIOR CONVERSATION SUMMARY (use only if relevant):"
+	headKept       = "KEPT MESSAGES (pinned or important, oldest first):"
 	headRecent     = "RECENT CONVERSATION (oldest first):"
+	headFiles      = "FILES (newest first):"
 	headSources    = "RETRIEVED SOURCES:"
 	headCurrent    = "CURRENT MESSAGE:"
 )
@@ -43,8 +45,16 @@ func parsePrompt(text string) mainPrompt {
 		p.sources = parseSources(lines[at+1:])
 		lines = lines[:at]
 	}
+	if at := lastLine(lines, headFiles); at >= 0 {
+		p.sources = append(p.sources, strings.Join(lines[at+1:], "\n"))
+		lines = lines[:at]
+	}
 	if at := firstLine(lines, headRecent); at >= 0 {
 		p.recent = parseUtterances(lines[at+1:])
+		lines = lines[:at]
+	}
+	if at := firstLine(lines, headKept); at >= 0 {
+		p.recent = append(parseUtterances(lines[at+1:]), p.recent...)
 		lines = lines[:at]
 	}
 	if at := firstLine(lines, headBackground); at >= 0 {

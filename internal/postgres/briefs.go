@@ -47,7 +47,12 @@ func (b *Briefs) Claim(ctx context.Context, chatID uuid.UUID, kind fold.Kind, le
 		batch := asOwner(chatID, &s.UserID)
 		batch.Queue(dbsqlc.ClaimBrief, lease.Token, lease.Duration.Seconds(), chatID).Query(each(func(row dbsqlc.ClaimBriefRow) {
 			claimed = fold.Taken
-			s.Brief, s.EditCount = brief(dbsqlc.ReadBriefRow(row)), row.EditCount
+			s.Brief, s.EditCount = brief(dbsqlc.ReadBriefRow{
+				Version: row.Version, CoveredSeq: row.CoveredSeq, BriefTokens: row.BriefTokens, Stale: row.Stale, ClearedSeq: row.ClearedSeq,
+				Readable: row.Readable, GlobalSummary: row.GlobalSummary, LastSummarizedMessageID: row.LastSummarizedMessageID,
+			}), row.EditCount
+			s.Settings = settings(row.MemoryStrategy, row.MaxTurns)
+			s.Expired = row.Expired
 			s.Counters = fold.Counters{BriefTokens: row.BriefTokens, PendingTokens: row.PendingTokens, PendingTurns: row.PendingTurns}
 		}))
 		batch.Queue(dbsqlc.ReadFoldable, chatID, kind == fold.KindRebuild, lease.Token, maxMessages).Query(messages(&s.Messages))

@@ -73,6 +73,51 @@ func (m *Maintenance) DueChats(ctx context.Context) (folds, rebuilds []uuid.UUID
 	return folds, rebuilds, nil
 }
 
+// ExpiredChats gives chats that expired with turns out of their brief.
+func (m *Maintenance) ExpiredChats(ctx context.Context) ([]uuid.UUID, error) {
+	ids, err := dbsqlc.New(m.pool).FindExpiredUnfolded(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("find expired chats: %w", err)
+	}
+	return ids, nil
+}
+
+const (
+	// deletedAtOnce bounds the locks that one statement takes.
+	deletedAtOnce = 500
+	// maxDays is longer ago than any chat.
+	maxDays = 36_500
+)
+
+// DeleteExpired deletes chats that expired so many days ago, and tells how many.
+func (m *Maintenance) DeleteExpired(ctx context.Context, days int) (int, error) {
+	q := dbsqlc.New(m.pool)
+	return deleteAll(func() (int64, error) {
+		return q.DeleteExpiredChats(ctx, dbsqlc.DeleteExpiredChatsParams{Days: min(days, maxDays), Most: deletedAtOnce})
+	})
+}
+
+// DeleteIdle deletes chats without a message in so many days, and tells how many.
+func (m *Maintenance) DeleteIdle(ctx context.Context, days int) (int, error) {
+	q := dbsqlc.New(m.pool)
+	return deleteAll(func() (int64, error) {
+		return q.DeleteIdleChats(ctx, dbsqlc.DeleteIdleChatsParams{Days: min(days, maxDays), Most: deletedAtOnce})
+	})
+}
+
+// deleteAll repeats a statement, each time a transaction of its own, until it finds less than it may take.
+func deleteAll(some func() (int64, error)) (deleted int, err error) {
+	for {
+		n, err := some()
+		if err != nil {
+			return deleted, fmt.Errorf("delete chats: %w", err)
+		}
+		if deleted += int(n); n < deletedAtOnce {
+			return deleted, nil
+		}
+	}
+}
+
 // Backlog tells how late the memory work is.
 func (m *Maintenance) Backlog(ctx context.Context) (metrics.Backlog, error) {
 	q := dbsqlc.New(m.pool)

@@ -92,6 +92,8 @@ func TestPlansUseTheIndexes(t *testing.T) {
 	}{
 		"ReadBrief":               {dbsqlc.ReadBrief, func(id uuid.UUID) []any { return []any{id} }, 1},
 		"ReadBuffer":              {dbsqlc.ReadBuffer, func(id uuid.UUID) []any { return []any{id, uuid.New(), uuid.New(), 1000} }, 13},
+		"ReadKept":                {dbsqlc.ReadKept, func(id uuid.UUID) []any { return []any{id} }, 1},
+		"ReadFiles":               {dbsqlc.ReadFiles, func(id uuid.UUID) []any { return []any{100_000, id} }, 1},
 		"LockChat":                {dbsqlc.LockChat, func(id uuid.UUID) []any { return []any{id} }, 1},
 		"ReleaseAbandonedReplies": {dbsqlc.ReleaseAbandonedReplies, func(id uuid.UUID) []any { return []any{id} }, 1},
 		"FindRunningReply":        {dbsqlc.FindRunningReply, func(id uuid.UUID) []any { return []any{id} }, 1},
@@ -99,10 +101,10 @@ func TestPlansUseTheIndexes(t *testing.T) {
 		"FindReply, the latest":   {dbsqlc.FindReply, func(id uuid.UUID) []any { return []any{0, uuid.NullUUID{}, id} }, 1},
 		"FindReply, an old one":   {dbsqlc.FindReply, func(id uuid.UUID) []any { return []any{0, b.message(id, 2), id} }, 1},
 		"InsertTurn": {dbsqlc.InsertTurn, func(id uuid.UUID) []any {
-			return []any{uuid.New(), "x", 1, []byte("{}"), uuid.NullUUID{UUID: uuid.New(), Valid: true}, uuid.New(), []byte("{}"), 60.0, id}
+			return []any{uuid.New(), "x", 1, []byte("{}"), uuid.NullUUID{UUID: uuid.New(), Valid: true}, nil, uuid.New(), []byte("{}"), 60.0, id, false}
 		}, 2},
 		"InsertAgain": {dbsqlc.InsertAgain, func(id uuid.UUID) []any {
-			return []any{uuid.New(), []byte("{}"), 60.0, b.message(id, 1), id, b.message(id, 2)}
+			return []any{uuid.New(), []byte("{}"), 60.0, b.message(id, 1), id, false, b.message(id, 2)}
 		}, 1},
 		"SupersedeReply": {dbsqlc.SupersedeReply, func(id uuid.UUID) []any { return []any{b.message(id, 2), b.message(id, 4)} }, 1},
 		"SaveReply":      {dbsqlc.SaveReply, func(uuid.UUID) []any { return []any{"x", "complete", 1, []byte("{}"), uuid.New()} }, 1},
@@ -142,6 +144,8 @@ func TestPlansOfTheSweepUseTheIndexes(t *testing.T) {
 	}{
 		"FindDueBriefs":             {dbsqlc.FindDueBriefs, []any{6000, 500, 3, 6000, 1}},
 		"OldestUnfoldedTurn":        {dbsqlc.OldestUnfoldedTurn, []any{6000, 500, 3, 6000, 1}},
+		"FindExpiredUnfolded":       {dbsqlc.FindExpiredUnfolded, nil},
+		"DeleteExpiredChats":        {dbsqlc.DeleteExpiredChats, []any{30, 500}},
 		"ClearDeadLeases":           {dbsqlc.ClearDeadLeases, nil},
 		"InterruptAbandonedReplies": {dbsqlc.InterruptAbandonedReplies, nil},
 		"ReviveDeadFolds":           {dbsqlc.ReviveDeadFolds, []any{15.0}},

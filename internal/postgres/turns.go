@@ -5,11 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/chat"
-	"github.com/arcoscribe/throughline/internal/fault"
 	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/postgres/dbsqlc"
 	"github.com/google/uuid"
@@ -59,7 +57,8 @@ func (t *Turns) startTurn(ctx context.Context, user auth.Principal, turn chat.Ne
 	if err := send(ctx, t.pool, func() *pgx.Batch { return s.batch(user.Claims) }); err != nil {
 		return chat.StartedTurn{}, fmt.Errorf("start turn: %w", err)
 	}
-	slices.Reverse(s.found.Buffer)
+	s.recalled.leaveOut(s.ownTurns())
+	s.found.Remembered = s.recalled.remembered()
 	return s.found, nil
 }
 
@@ -70,6 +69,7 @@ type startTurn struct {
 	clientID uuid.NullUUID
 
 	userMetadata, replyMetadata json.RawMessage
+	recalled                    recalled
 	found                       chat.StartedTurn
 }
 
@@ -89,7 +89,7 @@ func (s *startTurn) encode() error {
 
 // batch makes the statements anew, and forgets what earlier ones found.
 func (s *startTurn) batch(claims string) *pgx.Batch {
-	s.found = chat.StartedTurn{}
+	s.found, s.recalled = chat.StartedTurn{}, recalled{}
 	batch := &pgx.Batch{}
 	batch.Queue(dbsqlc.ActAsUser, claims)
 	if s.clientID.Valid {
@@ -98,27 +98,43 @@ func (s *startTurn) batch(claims string) *pgx.Batch {
 	if s.turn.NewChat {
 		s.queueNewChat(batch)
 		s.queueTurn(batch)
+		s.queueFiles(batch)
+		if len(s.turn.Files) > 0 {
+			s.recalled.queueFiles(batch, s.turn.ChatID)
+		}
 		return batch
 	}
 	s.queueLooks(batch)
 	if s.turn.InPlaceOf == uuid.Nil {
 		s.queueTurn(batch)
+		s.queueFiles(batch)
 	} else {
 		s.queueAgain(batch)
 	}
-	s.queueMemory(batch)
+	s.recalled.queue(batch, s.turn.ChatID, s.turn.UserMessageID, s.turn.MessageID)
 	return batch
+}
+
+// ownTurns is how many of the turns in either counter are the one that starts. The chat's row was read before
+// a new one was stored, the brief's after.
+func (s *startTurn) ownTurns() (inChat int64, inBrief int) {
+	if s.turn.InPlaceOf == uuid.Nil {
+		return 0, 1
+	}
+	return 1, 1
 }
 
 func (s *startTurn) queueNewChat(batch *pgx.Batch) {
 	s.queueEarlier(batch)
-	batch.Queue(dbsqlc.InsertChat, s.turn.ChatID, s.user, s.turn.Title, s.clientID)
+	turn := s.turn
+	batch.Queue(dbsqlc.InsertChat, turn.ChatID, s.user, turn.Title, orNull(turn.ToolName), orNull(turn.TTLHours), orNull(turn.MaxTurns), s.clientID)
 }
 
 func (s *startTurn) queueLooks(batch *pgx.Batch) {
 	batch.Queue(dbsqlc.LockChat, s.turn.ChatID).Query(each(func(row dbsqlc.LockChatRow) {
-		if row.SystemPrompt != nil {
-			s.found.SystemPrompt = *row.SystemPrompt
+		s.recalled.settings(row.SystemPrompt, row.MemoryStrategy, row.MaxTurns, row.TurnCount)
+		if row.Expired && !s.turn.Revive {
+			s.found.Expired = *row.ExpiresAt
 		}
 	}))
 	batch.Queue(dbsqlc.ReleaseAbandonedReplies, s.turn.ChatID)
@@ -147,8 +163,8 @@ func (s *startTurn) queueEarlier(batch *pgx.Batch) {
 // queueTurn inserts the message and the reply to come.
 func (s *startTurn) queueTurn(batch *pgx.Batch) {
 	turn := s.turn
-	batch.Queue(dbsqlc.InsertTurn, turn.UserMessageID, turn.Content, turn.ContentTokens, s.userMetadata, s.clientID,
-		turn.MessageID, s.replyMetadata, turn.Lease.Seconds(), turn.ChatID).Exec(func(tag pgconn.CommandTag) error {
+	batch.Queue(dbsqlc.InsertTurn, turn.UserMessageID, turn.Content, turn.ContentTokens, s.userMetadata, s.clientID, orNull(turn.ToolName),
+		turn.MessageID, s.replyMetadata, turn.Lease.Seconds(), turn.ChatID, turn.Revive).Exec(func(tag pgconn.CommandTag) error {
 		s.found.Started = tag.RowsAffected() == 2
 		return nil
 	})
@@ -157,19 +173,25 @@ func (s *startTurn) queueTurn(batch *pgx.Batch) {
 // queueAgain inserts another reply to a message that is there, in place of the one that failed.
 func (s *startTurn) queueAgain(batch *pgx.Batch) {
 	turn := s.turn
-	batch.Queue(dbsqlc.InsertAgain, turn.MessageID, s.replyMetadata, turn.Lease.Seconds(), turn.UserMessageID, turn.ChatID, turn.InPlaceOf).Exec(func(tag pgconn.CommandTag) error {
+	batch.Queue(dbsqlc.InsertAgain, turn.MessageID, s.replyMetadata, turn.Lease.Seconds(), turn.UserMessageID, turn.ChatID, turn.Revive, turn.InPlaceOf).Exec(func(tag pgconn.CommandTag) error {
 		s.found.Started = tag.RowsAffected() == 1
 		return nil
 	})
 	batch.Queue(dbsqlc.SupersedeReply, turn.InPlaceOf, turn.MessageID)
 }
 
-func (s *startTurn) queueMemory(batch *pgx.Batch) {
-	batch.Queue(dbsqlc.ReadBrief, s.turn.ChatID).Query(each(func(row dbsqlc.ReadBriefRow) {
-		s.found.Brief = brief(row)
-		s.found.PendingTurns = row.PendingTurns - 1 // the counter has the new turn already
-	}))
-	batch.Queue(dbsqlc.ReadBuffer, s.turn.ChatID, s.turn.UserMessageID, s.turn.MessageID, maxBufferRows).Query(messages(&s.found.Buffer))
+// queueFiles stores what came with the message, once it is stored itself.
+func (s *startTurn) queueFiles(batch *pgx.Batch) {
+	if len(s.turn.Files) == 0 {
+		return
+	}
+	hashes, paths := make([][]byte, len(s.turn.Files)), make([]string, len(s.turn.Files))
+	contents, tokens := make([]string, len(s.turn.Files)), make([]int32, len(s.turn.Files))
+	for i, file := range s.turn.Files {
+		hashes[i], paths[i], contents[i], tokens[i] = file.SHA256[:], file.Path, file.Content, int32(file.Tokens)
+	}
+	batch.Queue(dbsqlc.InsertFiles, hashes, contents, tokens, s.turn.UserMessageID)
+	batch.Queue(dbsqlc.InsertMessageFiles, hashes, paths, s.turn.UserMessageID)
 }
 
 // SaveReply stores the reply and enqueues the fold in one transaction.
@@ -188,7 +210,7 @@ func (t *Turns) SaveReply(ctx context.Context, user auth.Principal, reply chat.F
 			return nil
 		})
 		batch.Queue(dbsqlc.ReadCounters, reply.ChatID).Query(each(func(row dbsqlc.ReadCountersRow) {
-			due = memory.Due(row.BriefTokens, row.PendingTokens, row.PendingTurns, t.limits)
+			due = memory.Due(row.BriefTokens, row.PendingTokens, row.PendingTurns, t.limits.For(settings(row.MemoryStrategy, row.MaxTurns)))
 		}))
 		batch.Queue(dbsqlc.ActAsServer)
 		if err := tx.SendBatch(ctx, batch).Close(); err != nil {
@@ -207,20 +229,21 @@ func (t *Turns) SaveReply(ctx context.Context, user auth.Principal, reply chat.F
 
 // FindReply reads a reply with the user's rights; of a running one what was recorded from a place on.
 func (t *Turns) FindReply(ctx context.Context, user auth.Principal, chatID, messageID uuid.UUID, from int) (chat.StoredReply, bool, error) {
-	var exists, ok bool
+	var ok bool
+	var state chatState
 	var row dbsqlc.FindReplyRow
 	err := send(ctx, t.pool, func() *pgx.Batch {
 		batch := &pgx.Batch{}
 		batch.Queue(dbsqlc.ActAsUser, user.Claims)
-		batch.Queue(dbsqlc.ChatExists, chatID).QueryRow(func(found pgx.Row) error { return found.Scan(&exists) })
+		state.queue(batch, chatID)
 		batch.Queue(dbsqlc.FindReply, from, nullable(messageID), chatID).Query(each(func(found dbsqlc.FindReplyRow) { row, ok = found, true }))
 		return batch
 	})
 	if err != nil {
 		return chat.StoredReply{}, false, fmt.Errorf("find reply: %w", err)
 	}
-	if !exists {
-		return chat.StoredReply{}, false, fault.New(fault.ChatNotFound, "There is no such chat.")
+	if err := state.err(); err != nil {
+		return chat.StoredReply{}, false, err
 	}
 	if !ok {
 		return chat.StoredReply{}, false, nil

@@ -1,24 +1,32 @@
 -- name: ReadBrief :one
-select version, covered_seq, brief_tokens, pending_tokens, pending_turns, stale, edit_count,
-       (brief ->> 'global_summary')::text as global_summary,
-       coalesce(brief ->> 'last_summarized_message_id', '00000000-0000-0000-0000-000000000000')::uuid as last_summarized_message_id
-  from public.conversation_briefs
- where chat_id = sqlc.arg(chat_id);
+-- A brief that is not in its form is told as such, and empty: a reply can do without it.
+select b.version, b.covered_seq, b.brief_tokens, b.pending_tokens, b.pending_turns, b.stale, b.edit_count, b.cleared_seq, b.cleared_turns,
+       private.is_readable_brief(b.brief) as readable,
+       (case when private.is_readable_brief(b.brief) then b.brief ->> 'global_summary' else '' end)::text as global_summary,
+       coalesce(case when private.is_readable_brief(b.brief) then b.brief ->> 'last_summarized_message_id' end,
+                '00000000-0000-0000-0000-000000000000')::uuid as last_summarized_message_id
+  from public.conversation_briefs b
+ where b.chat_id = sqlc.arg(chat_id);
 
 -- name: ClaimBrief :many
 -- The same for a fold, which takes the lease. No row: another worker is at it. That one holds the lease, or
 -- the lock while it writes. A token may claim again: nobody knows what became of a claim whose connection broke.
 update public.conversation_briefs b
    set lease_token = sqlc.arg(lease_token)::uuid, lease_until = now() + make_interval(secs => sqlc.arg(lease_seconds)::float8)
- where b.chat_id = sqlc.arg(chat_id)
+  from public.chats c
+ where b.chat_id = sqlc.arg(chat_id) and c.id = b.chat_id
    and (b.lease_until is null or b.lease_until <= now() or b.lease_token = sqlc.arg(lease_token)::uuid)
    and pg_try_advisory_xact_lock(hashtextextended('brief:' || b.chat_id::text, 0))
-returning b.version, b.covered_seq, b.brief_tokens, b.pending_tokens, b.pending_turns, b.stale, b.edit_count,
-       (b.brief ->> 'global_summary')::text as global_summary,
-       coalesce(b.brief ->> 'last_summarized_message_id', '00000000-0000-0000-0000-000000000000')::uuid as last_summarized_message_id;
+returning b.version, b.covered_seq, b.brief_tokens, b.pending_tokens, b.pending_turns, b.stale, b.edit_count, b.cleared_seq, b.cleared_turns,
+       private.is_readable_brief(b.brief) as readable,
+       (case when private.is_readable_brief(b.brief) then b.brief ->> 'global_summary' else '' end)::text as global_summary,
+       coalesce(case when private.is_readable_brief(b.brief) then b.brief ->> 'last_summarized_message_id' end,
+                '00000000-0000-0000-0000-000000000000')::uuid as last_summarized_message_id,
+       c.memory_strategy, c.max_turns, coalesce(c.expires_at <= now(), false)::bool as expired;
 
 -- name: ReadCounters :one
-select brief_tokens, pending_tokens, pending_turns from public.conversation_briefs where chat_id = sqlc.arg(chat_id);
+select b.brief_tokens, b.pending_tokens, b.pending_turns, c.memory_strategy, c.max_turns
+  from public.conversation_briefs b join public.chats c on c.id = b.chat_id where b.chat_id = sqlc.arg(chat_id);
 
 -- name: RenewFoldLease :execrows
 -- No row: somebody else has taken over.
@@ -58,7 +66,8 @@ with written as (update public.conversation_briefs b
          where m.chat_id = sqlc.arg(chat_id) and m.seq > sqlc.arg(covered_seq)) rest
  where b.chat_id = sqlc.arg(chat_id)
    and b.version = sqlc.arg(planned_version)
-   and (b.brief ->> 'last_summarized_message_id')::uuid is not distinct from sqlc.narg(planned_last_summarized_message_id)::uuid
+   and (not private.is_readable_brief(b.brief)
+     or (b.brief ->> 'last_summarized_message_id')::uuid is not distinct from sqlc.narg(planned_last_summarized_message_id)::uuid)
    and b.edit_count = sqlc.arg(planned_edit_count)
    and b.lease_token = sqlc.arg(lease_token)::uuid
 returning b.chat_id, b.user_id, b.version, b.covered_seq, b.brief_tokens, b.pending_tokens, b.pending_turns),
@@ -72,18 +81,32 @@ select w.chat_id, w.user_id, w.version, sqlc.arg(kind)::text, sqlc.arg(seq_from)
 select brief_tokens, pending_tokens, pending_turns from written;
 
 -- name: FindDueBriefs :many
--- Chats over the threshold, stale ones, and folds whose worker was not heard of for longer than its lease.
--- As the server itself. kind says which job they need. The same rule as memory.Due, which a test holds it to.
+-- Chats over the threshold or their turn limit, stale ones, and those whose brief cannot be read. As the server itself. kind says which job they need. The same rule as memory.Due, which a test holds it to.
 (select b.chat_id, 'rebuild_brief'::text as kind from public.conversation_briefs b
   where b.stale order by b.updated_at limit 1000)
 union all
-(select b.chat_id, 'fold_brief'::text as kind from public.conversation_briefs b
+(select b.chat_id, case when private.is_readable_brief(b.brief) then 'fold_brief' else 'rebuild_brief' end as kind
+   from public.conversation_briefs b
+   join public.chats c on c.id = b.chat_id
   where b.pending_tokens > sqlc.arg(threshold)::int - sqlc.arg(largest_brief)::int
     and b.brief_tokens + b.pending_tokens > sqlc.arg(threshold)::int
-    and (b.pending_turns > sqlc.arg(k_raw_turns)::int
+    and (b.pending_turns > least(sqlc.arg(k_raw_turns)::int, c.max_turns)
       or sqlc.arg(bridge)::int > 0 and b.pending_tokens > sqlc.arg(bridge)::int and b.pending_turns > greatest(1, sqlc.arg(min_tail_turns)::int))
-    and not b.stale
-  order by b.pending_tokens desc limit 1000);
+    and not b.stale and c.memory_strategy <> 'simple'
+  order by b.pending_tokens desc limit 1000)
+union
+(select b.chat_id, 'fold_brief'::text as kind from public.chats c
+   join public.conversation_briefs b on b.chat_id = c.id
+  where c.max_turns is not null and b.pending_turns > c.max_turns and not b.stale and c.memory_strategy <> 'simple'
+  limit 1000);
+
+-- name: FindExpiredUnfolded :many
+-- Chats that expired with turns out of their brief. As the server itself.
+select c.id from public.chats c
+  join public.conversation_briefs b on b.chat_id = c.id
+ where c.expires_at <= now() and b.pending_turns > 0 and not b.stale and c.memory_strategy <> 'simple'
+ order by c.expires_at
+ limit 1000;
 
 -- name: ClearDeadLeases :many
 -- Leases that ran out: their workers died. As the server itself.
@@ -96,6 +119,7 @@ returning chat_id;
 -- Age in seconds of the oldest message that is due to be folded; 0 when none is.
 select coalesce(extract(epoch from now() - min(first.created_at)), 0)::float8 as age
   from public.conversation_briefs b
+  join public.chats c on c.id = b.chat_id and c.memory_strategy <> 'simple'
   cross join lateral (select m.created_at from public.messages m
                        where m.chat_id = b.chat_id and m.seq > b.covered_seq order by m.seq limit 1) first
  where b.pending_tokens > sqlc.arg(threshold)::int - sqlc.arg(largest_brief)::int

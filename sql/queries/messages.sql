@@ -29,18 +29,20 @@ update public.messages m
 select id from public.messages where chat_id = sqlc.arg(chat_id) and status = 'streaming';
 
 -- name: InsertTurn :execrows
--- The message and the reply to come, both or neither: only when the chat is the user's, no reply is running
--- and the message is new. One statement, so that the triggers of a statement run once.
-insert into public.messages (id, chat_id, user_id, role, content, status, reply_to, token_count, metadata, client_message_id, lease_until)
-select new.id, c.id, c.user_id, new.role, new.content, new.status, new.reply_to, new.token_count, new.metadata, new.client_message_id, new.lease_until
+-- The message and the reply to come, both or neither: only when the chat is the user's and has not expired (or
+-- is brought back by this message), no reply is running and the message is new. One statement, so that the triggers of a statement run once.
+insert into public.messages (id, chat_id, user_id, role, content, status, reply_to, token_count, metadata, client_message_id, tool_name, lease_until)
+select new.id, c.id, c.user_id, new.role, new.content, new.status, new.reply_to, new.token_count, new.metadata, new.client_message_id, new.tool_name,
+       new.lease_until
   from public.chats c
  cross join (values
    (1, sqlc.arg(user_message_id)::uuid, 'user', sqlc.arg(content)::text, 'complete', null::uuid, sqlc.arg(token_count)::int,
-    sqlc.arg(metadata)::jsonb, sqlc.narg(client_message_id)::uuid, null::timestamptz),
+    sqlc.arg(metadata)::jsonb, sqlc.narg(client_message_id)::uuid, sqlc.narg(tool_name)::text, null::timestamptz),
    (2, sqlc.arg(message_id)::uuid, 'assistant', '', 'streaming', sqlc.arg(user_message_id)::uuid, 0,
-    sqlc.arg(reply_metadata)::jsonb, null, now() + make_interval(secs => sqlc.arg(lease_seconds)::float8))
- ) as new (place, id, role, content, status, reply_to, token_count, metadata, client_message_id, lease_until)
+    sqlc.arg(reply_metadata)::jsonb, null, null, now() + make_interval(secs => sqlc.arg(lease_seconds)::float8))
+ ) as new (place, id, role, content, status, reply_to, token_count, metadata, client_message_id, tool_name, lease_until)
  where c.id = sqlc.arg(chat_id)
+   and (c.expires_at is null or c.expires_at > now() or sqlc.arg(revive)::bool)
    and not exists (select from public.messages m where m.chat_id = c.id and m.status = 'streaming')
    and not exists (select from public.messages m
                     where m.user_id = c.user_id and m.client_message_id = sqlc.narg(client_message_id))
@@ -53,7 +55,9 @@ insert into public.messages (id, chat_id, user_id, role, content, status, reply_
 select sqlc.arg(message_id)::uuid, u.chat_id, u.user_id, 'assistant', '', 'streaming', u.id, 0, sqlc.arg(reply_metadata)::jsonb,
        now() + make_interval(secs => sqlc.arg(lease_seconds)::float8)
   from public.messages u
+  join public.chats c on c.id = u.chat_id
  where u.id = sqlc.arg(user_message_id) and u.chat_id = sqlc.arg(chat_id)
+   and (c.expires_at is null or c.expires_at > now() or sqlc.arg(revive)::bool)
    and not exists (select from public.messages m where m.chat_id = u.chat_id and m.status = 'streaming')
    and exists (select from public.messages m
                 where m.id = sqlc.arg(in_place_of) and m.reply_to = u.id and m.status in ('failed', 'interrupted') and m.superseded_by is null);
@@ -65,16 +69,34 @@ update public.messages m
  where m.id = sqlc.arg(in_place_of) and again.id = sqlc.arg(message_id) and again.reply_to = m.reply_to;
 
 -- name: ReadBuffer :many
--- The newest messages after the brief, newest first; one index range whatever the chat's length. The place of
--- the brief is a subquery, because as a join it would be looked at only after each message of the chat was read.
+-- The newest messages after the brief, newest first; one index range whatever the chat's length. A simple chat
+-- shows no brief: its buffer begins where the context was cleared, and no prompt of it shows more rows than this.
+-- The place is a subquery, because as a join it would be looked at only after each message of the chat was read.
 select m.id, coalesce(m.reply_to, '00000000-0000-0000-0000-000000000000')::uuid as reply_to, m.seq, m.role, m.status,
-       (case when m.superseded_by is null then m.content else '' end)::text as content, m.token_count, m.created_at
+       (case when m.superseded_by is null then m.content else '' end)::text as content, m.token_count, m.created_at,
+       m.pinned, coalesce(m.importance, 0)::real as importance, m.name, m.tool_calls
   from public.messages m
  where m.chat_id = sqlc.arg(chat_id)
-   and m.seq > (select b.covered_seq from public.conversation_briefs b where b.chat_id = sqlc.arg(chat_id))
+   and m.seq > (select case when c.memory_strategy = 'simple' then b.cleared_seq else b.covered_seq end
+                  from public.conversation_briefs b join public.chats c on c.id = b.chat_id where b.chat_id = sqlc.arg(chat_id))
    and m.id not in (sqlc.arg(user_message_id), sqlc.arg(message_id))
  order by m.seq desc
- limit sqlc.arg(max_rows)::int;
+ limit (select case when c.memory_strategy = 'simple' then 400 else sqlc.arg(max_rows)::int end from public.chats c where c.id = sqlc.arg(chat_id));
+
+-- name: ReadKept :many
+-- The pinned and important messages that a hybrid chat's brief covers, newest first.
+select m.id, coalesce(m.reply_to, '00000000-0000-0000-0000-000000000000')::uuid as reply_to, m.seq, m.role, m.status,
+       m.content, m.token_count, m.created_at,
+       m.pinned, coalesce(m.importance, 0)::real as importance, m.name, m.tool_calls
+  from public.messages m
+ where m.chat_id = sqlc.arg(chat_id)
+   and (m.pinned or m.importance >= 0.8)
+   and m.seq > (select b.cleared_seq from public.conversation_briefs b where b.chat_id = sqlc.arg(chat_id))
+   and m.seq <= (select b.covered_seq from public.conversation_briefs b where b.chat_id = sqlc.arg(chat_id))
+   and (select c.memory_strategy = 'hybrid' from public.chats c where c.id = sqlc.arg(chat_id))
+   and m.superseded_by is null and m.status <> 'streaming'
+ order by m.seq desc
+ limit 200;
 
 -- name: SaveReply :execrows
 -- Also over an interruption that others declared meanwhile: the server that generates has the last word,
@@ -140,12 +162,13 @@ returning m.id;
 
 -- name: ReadFoldable :many
 -- What a fold that holds the lease is planned from, oldest first: the messages after the brief, or, for a
--- rebuild, those that it covers.
+-- rebuild, those that it covers and that were not cleared away.
 select m.id, coalesce(m.reply_to, '00000000-0000-0000-0000-000000000000')::uuid as reply_to, m.seq, m.role, m.status,
-       (case when m.superseded_by is null then m.content else '' end)::text as content, m.token_count, m.created_at
+       (case when m.superseded_by is null then m.content else '' end)::text as content, m.token_count, m.created_at,
+       m.pinned, coalesce(m.importance, 0)::real as importance, m.name, m.tool_calls
   from public.messages m
  where m.chat_id = sqlc.arg(chat_id)
-   and m.seq > (select case when sqlc.arg(rebuild)::bool then 0 else b.covered_seq end
+   and m.seq > (select case when sqlc.arg(rebuild)::bool then b.cleared_seq else b.covered_seq end
                   from public.conversation_briefs b where b.chat_id = sqlc.arg(chat_id) and b.lease_token = sqlc.arg(lease_token)::uuid)
    and m.seq <= (select case when sqlc.arg(rebuild)::bool then b.covered_seq else 9223372036854775807 end
                    from public.conversation_briefs b where b.chat_id = sqlc.arg(chat_id))

@@ -81,7 +81,23 @@ create index messages_kept_idx on public.messages (chat_id, seq) where pinned or
 
 -- Where the context began anew: messages up to here are in no prompt and no summary. They stay stored.
 alter table public.conversation_briefs
-  add column cleared_seq bigint not null default 0;
+  add column cleared_seq   bigint not null default 0,
+  -- User messages up to there: the rest of chats.turn_count is what the memory answers for.
+  add column cleared_turns bigint not null default 0;
+
+-- What a brief must be like to be read. SQL by hand is the only way to another one.
+create function private.is_readable_brief(brief jsonb) returns boolean
+language sql immutable security invoker set search_path = '' as $$
+  select coalesce(jsonb_typeof(brief -> 'global_summary') = 'string'
+    and (jsonb_typeof(brief -> 'last_summarized_message_id') = 'null'
+      or brief ->> 'last_summarized_message_id' ~ '^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$'), false)
+$$;
+
+alter table public.conversation_briefs
+  add constraint conversation_briefs_readable check (private.is_readable_brief(brief));
+
+revoke all on function private.is_readable_brief(jsonb) from public, anon, authenticated;
+grant execute on function private.is_readable_brief(jsonb) to throughline_app, service_role;
 
 alter table public.conversation_brief_revisions
   drop constraint conversation_brief_revisions_kind_known,
@@ -133,11 +149,13 @@ begin
   update public.conversation_briefs b
      set pending_tokens = greatest(0, b.pending_tokens - gone.tokens),
          pending_turns = greatest(0, b.pending_turns - gone.turns),
+         cleared_turns = greatest(0, b.cleared_turns - gone.cleared),
          edit_count = b.edit_count + 1,
          stale = b.stale or gone.covered
     from (select o.chat_id,
                  coalesce(sum(o.token_count) filter (where o.seq > c.covered_seq), 0) as tokens,
                  count(*) filter (where o.role = 'user' and o.seq > c.covered_seq) as turns,
+                 count(*) filter (where o.role = 'user' and o.seq <= c.cleared_seq) as cleared,
                  bool_or(o.seq <= c.covered_seq and (o.content <> '' or o.tool_calls is not null)) as covered
             from old_messages o
             join public.conversation_briefs c on c.chat_id = o.chat_id

@@ -7,32 +7,56 @@ package dbsqlc
 
 import (
 	"context"
+	"time"
 
 	"github.com/google/uuid"
 )
 
-const ChatExists = `-- name: ChatExists :one
-select exists (select from public.chats where id = $1)
+const FindChat = `-- name: FindChat :many
+select id, expires_at, coalesce(expires_at <= now(), false)::bool as expired from public.chats where id = $1
 `
 
-func (q *Queries) ChatExists(ctx context.Context, chatID uuid.UUID) (bool, error) {
-	row := q.db.QueryRow(ctx, ChatExists, chatID)
-	var exists bool
-	err := row.Scan(&exists)
-	return exists, err
+type FindChatRow struct {
+	ID        uuid.UUID
+	ExpiresAt *time.Time
+	Expired   bool
+}
+
+// Whether the user has the chat, and since when it is expired, if it is. At most one row.
+func (q *Queries) FindChat(ctx context.Context, chatID uuid.UUID) ([]FindChatRow, error) {
+	rows, err := q.db.Query(ctx, FindChat, chatID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []FindChatRow
+	for rows.Next() {
+		var i FindChatRow
+		if err := rows.Scan(&i.ID, &i.ExpiresAt, &i.Expired); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const InsertChat = `-- name: InsertChat :exec
-insert into public.chats (id, user_id, title)
-select $1::uuid, $2::uuid, $3::text
+insert into public.chats (id, user_id, title, tool_name, ttl_hours, max_turns)
+select $1::uuid, $2::uuid, $3::text, $4::text, $5::int, $6::int
  where not exists (select from public.messages m
-                    where m.user_id = $2 and m.client_message_id = $4)
+                    where m.user_id = $2 and m.client_message_id = $7)
 `
 
 type InsertChatParams struct {
 	ID              uuid.UUID
 	UserID          uuid.UUID
 	Title           string
+	ToolName        *string
+	TtlHours        *int32
+	MaxTurns        *int32
 	ClientMessageID uuid.NullUUID
 }
 
@@ -42,18 +66,27 @@ func (q *Queries) InsertChat(ctx context.Context, arg InsertChatParams) error {
 		arg.ID,
 		arg.UserID,
 		arg.Title,
+		arg.ToolName,
+		arg.TtlHours,
+		arg.MaxTurns,
 		arg.ClientMessageID,
 	)
 	return err
 }
 
 const LockChat = `-- name: LockChat :one
-select id, system_prompt from public.chats where id = $1 for no key update
+select id, system_prompt, memory_strategy, max_turns, turn_count, expires_at, coalesce(expires_at <= now(), false)::bool as expired
+  from public.chats where id = $1 for no key update
 `
 
 type LockChatRow struct {
-	ID           uuid.UUID
-	SystemPrompt *string
+	ID             uuid.UUID
+	SystemPrompt   *string
+	MemoryStrategy string
+	MaxTurns       *int32
+	TurnCount      int64
+	ExpiresAt      *time.Time
+	Expired        bool
 }
 
 // Whoever adds a message to a chat waits here for whoever does so already. Not "for update": a revision's
@@ -61,6 +94,68 @@ type LockChatRow struct {
 func (q *Queries) LockChat(ctx context.Context, chatID uuid.UUID) (LockChatRow, error) {
 	row := q.db.QueryRow(ctx, LockChat, chatID)
 	var i LockChatRow
-	err := row.Scan(&i.ID, &i.SystemPrompt)
+	err := row.Scan(
+		&i.ID,
+		&i.SystemPrompt,
+		&i.MemoryStrategy,
+		&i.MaxTurns,
+		&i.TurnCount,
+		&i.ExpiresAt,
+		&i.Expired,
+	)
 	return i, err
+}
+
+const ReadChatContext = `-- name: ReadChatContext :many
+select c.system_prompt, c.memory_strategy, c.max_turns, c.turn_count, c.tool_name, c.created_at, c.last_message_at, c.message_count,
+       c.expires_at, coalesce(c.expires_at <= now(), false)::bool as expired,
+       array(select distinct m.tool_name from public.messages m where m.chat_id = c.id and m.tool_name is not null order by 1)::text[] as tools_used
+  from public.chats c where c.id = $1
+`
+
+type ReadChatContextRow struct {
+	SystemPrompt   *string
+	MemoryStrategy string
+	MaxTurns       *int32
+	TurnCount      int64
+	ToolName       *string
+	CreatedAt      time.Time
+	LastMessageAt  *time.Time
+	MessageCount   int64
+	ExpiresAt      *time.Time
+	Expired        bool
+	ToolsUsed      []string
+}
+
+// What is known of a chat beside its messages. At most one row.
+func (q *Queries) ReadChatContext(ctx context.Context, chatID uuid.UUID) ([]ReadChatContextRow, error) {
+	rows, err := q.db.Query(ctx, ReadChatContext, chatID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ReadChatContextRow
+	for rows.Next() {
+		var i ReadChatContextRow
+		if err := rows.Scan(
+			&i.SystemPrompt,
+			&i.MemoryStrategy,
+			&i.MaxTurns,
+			&i.TurnCount,
+			&i.ToolName,
+			&i.CreatedAt,
+			&i.LastMessageAt,
+			&i.MessageCount,
+			&i.ExpiresAt,
+			&i.Expired,
+			&i.ToolsUsed,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }

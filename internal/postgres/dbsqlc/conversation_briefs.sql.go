@@ -15,12 +15,16 @@ import (
 const ClaimBrief = `-- name: ClaimBrief :many
 update public.conversation_briefs b
    set lease_token = $1::uuid, lease_until = now() + make_interval(secs => $2::float8)
- where b.chat_id = $3
+  from public.chats c
+ where b.chat_id = $3 and c.id = b.chat_id
    and (b.lease_until is null or b.lease_until <= now() or b.lease_token = $1::uuid)
    and pg_try_advisory_xact_lock(hashtextextended('brief:' || b.chat_id::text, 0))
-returning b.version, b.covered_seq, b.brief_tokens, b.pending_tokens, b.pending_turns, b.stale, b.edit_count,
-       (b.brief ->> 'global_summary')::text as global_summary,
-       coalesce(b.brief ->> 'last_summarized_message_id', '00000000-0000-0000-0000-000000000000')::uuid as last_summarized_message_id
+returning b.version, b.covered_seq, b.brief_tokens, b.pending_tokens, b.pending_turns, b.stale, b.edit_count, b.cleared_seq, b.cleared_turns,
+       private.is_readable_brief(b.brief) as readable,
+       (case when private.is_readable_brief(b.brief) then b.brief ->> 'global_summary' else '' end)::text as global_summary,
+       coalesce(case when private.is_readable_brief(b.brief) then b.brief ->> 'last_summarized_message_id' end,
+                '00000000-0000-0000-0000-000000000000')::uuid as last_summarized_message_id,
+       c.memory_strategy, c.max_turns, coalesce(c.expires_at <= now(), false)::bool as expired
 `
 
 type ClaimBriefParams struct {
@@ -37,8 +41,14 @@ type ClaimBriefRow struct {
 	PendingTurns            int
 	Stale                   bool
 	EditCount               int64
+	ClearedSeq              int64
+	ClearedTurns            int64
+	Readable                bool
 	GlobalSummary           string
 	LastSummarizedMessageID uuid.UUID
+	MemoryStrategy          string
+	MaxTurns                *int32
+	Expired                 bool
 }
 
 // The same for a fold, which takes the lease. No row: another worker is at it. That one holds the lease, or
@@ -60,8 +70,14 @@ func (q *Queries) ClaimBrief(ctx context.Context, arg ClaimBriefParams) ([]Claim
 			&i.PendingTurns,
 			&i.Stale,
 			&i.EditCount,
+			&i.ClearedSeq,
+			&i.ClearedTurns,
+			&i.Readable,
 			&i.GlobalSummary,
 			&i.LastSummarizedMessageID,
+			&i.MemoryStrategy,
+			&i.MaxTurns,
+			&i.Expired,
 		); err != nil {
 			return nil, err
 		}
@@ -105,13 +121,20 @@ const FindDueBriefs = `-- name: FindDueBriefs :many
 (select b.chat_id, 'rebuild_brief'::text as kind from public.conversation_briefs b
   where b.stale order by b.updated_at limit 1000)
 union all
-(select b.chat_id, 'fold_brief'::text as kind from public.conversation_briefs b
+(select b.chat_id, case when private.is_readable_brief(b.brief) then 'fold_brief' else 'rebuild_brief' end as kind
+   from public.conversation_briefs b
+   join public.chats c on c.id = b.chat_id
   where b.pending_tokens > $1::int - $2::int
     and b.brief_tokens + b.pending_tokens > $1::int
-    and (b.pending_turns > $3::int
+    and (b.pending_turns > least($3::int, c.max_turns)
       or $4::int > 0 and b.pending_tokens > $4::int and b.pending_turns > greatest(1, $5::int))
-    and not b.stale
+    and not b.stale and c.memory_strategy <> 'simple'
   order by b.pending_tokens desc limit 1000)
+union
+(select b.chat_id, 'fold_brief'::text as kind from public.chats c
+   join public.conversation_briefs b on b.chat_id = c.id
+  where c.max_turns is not null and b.pending_turns > c.max_turns and not b.stale and c.memory_strategy <> 'simple'
+  limit 1000)
 `
 
 type FindDueBriefsParams struct {
@@ -127,8 +150,7 @@ type FindDueBriefsRow struct {
 	Kind   string
 }
 
-// Chats over the threshold, stale ones, and folds whose worker was not heard of for longer than its lease.
-// As the server itself. kind says which job they need. The same rule as memory.Due, which a test holds it to.
+// Chats over the threshold or their turn limit, stale ones, and those whose brief cannot be read. As the server itself. kind says which job they need. The same rule as memory.Due, which a test holds it to.
 func (q *Queries) FindDueBriefs(ctx context.Context, arg FindDueBriefsParams) ([]FindDueBriefsRow, error) {
 	rows, err := q.db.Query(ctx, FindDueBriefs,
 		arg.Threshold,
@@ -155,6 +177,35 @@ func (q *Queries) FindDueBriefs(ctx context.Context, arg FindDueBriefsParams) ([
 	return items, nil
 }
 
+const FindExpiredUnfolded = `-- name: FindExpiredUnfolded :many
+select c.id from public.chats c
+  join public.conversation_briefs b on b.chat_id = c.id
+ where c.expires_at <= now() and b.pending_turns > 0 and not b.stale and c.memory_strategy <> 'simple'
+ order by c.expires_at
+ limit 1000
+`
+
+// Chats that expired with turns out of their brief. As the server itself.
+func (q *Queries) FindExpiredUnfolded(ctx context.Context) ([]uuid.UUID, error) {
+	rows, err := q.db.Query(ctx, FindExpiredUnfolded)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []uuid.UUID
+	for rows.Next() {
+		var id uuid.UUID
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const LockBrief = `-- name: LockBrief :exec
 select pg_advisory_xact_lock(hashtextextended('brief:' || b.chat_id::text, 0))
   from public.conversation_briefs b
@@ -172,6 +223,7 @@ func (q *Queries) LockBrief(ctx context.Context, chatID uuid.UUID) error {
 const OldestUnfoldedTurn = `-- name: OldestUnfoldedTurn :one
 select coalesce(extract(epoch from now() - min(first.created_at)), 0)::float8 as age
   from public.conversation_briefs b
+  join public.chats c on c.id = b.chat_id and c.memory_strategy <> 'simple'
   cross join lateral (select m.created_at from public.messages m
                        where m.chat_id = b.chat_id and m.seq > b.covered_seq order by m.seq limit 1) first
  where b.pending_tokens > $1::int - $2::int
@@ -203,11 +255,13 @@ func (q *Queries) OldestUnfoldedTurn(ctx context.Context, arg OldestUnfoldedTurn
 }
 
 const ReadBrief = `-- name: ReadBrief :one
-select version, covered_seq, brief_tokens, pending_tokens, pending_turns, stale, edit_count,
-       (brief ->> 'global_summary')::text as global_summary,
-       coalesce(brief ->> 'last_summarized_message_id', '00000000-0000-0000-0000-000000000000')::uuid as last_summarized_message_id
-  from public.conversation_briefs
- where chat_id = $1
+select b.version, b.covered_seq, b.brief_tokens, b.pending_tokens, b.pending_turns, b.stale, b.edit_count, b.cleared_seq, b.cleared_turns,
+       private.is_readable_brief(b.brief) as readable,
+       (case when private.is_readable_brief(b.brief) then b.brief ->> 'global_summary' else '' end)::text as global_summary,
+       coalesce(case when private.is_readable_brief(b.brief) then b.brief ->> 'last_summarized_message_id' end,
+                '00000000-0000-0000-0000-000000000000')::uuid as last_summarized_message_id
+  from public.conversation_briefs b
+ where b.chat_id = $1
 `
 
 type ReadBriefRow struct {
@@ -218,10 +272,14 @@ type ReadBriefRow struct {
 	PendingTurns            int
 	Stale                   bool
 	EditCount               int64
+	ClearedSeq              int64
+	ClearedTurns            int64
+	Readable                bool
 	GlobalSummary           string
 	LastSummarizedMessageID uuid.UUID
 }
 
+// A brief that is not in its form is told as such, and empty: a reply can do without it.
 func (q *Queries) ReadBrief(ctx context.Context, chatID uuid.UUID) (ReadBriefRow, error) {
 	row := q.db.QueryRow(ctx, ReadBrief, chatID)
 	var i ReadBriefRow
@@ -233,6 +291,9 @@ func (q *Queries) ReadBrief(ctx context.Context, chatID uuid.UUID) (ReadBriefRow
 		&i.PendingTurns,
 		&i.Stale,
 		&i.EditCount,
+		&i.ClearedSeq,
+		&i.ClearedTurns,
+		&i.Readable,
 		&i.GlobalSummary,
 		&i.LastSummarizedMessageID,
 	)
@@ -240,19 +301,28 @@ func (q *Queries) ReadBrief(ctx context.Context, chatID uuid.UUID) (ReadBriefRow
 }
 
 const ReadCounters = `-- name: ReadCounters :one
-select brief_tokens, pending_tokens, pending_turns from public.conversation_briefs where chat_id = $1
+select b.brief_tokens, b.pending_tokens, b.pending_turns, c.memory_strategy, c.max_turns
+  from public.conversation_briefs b join public.chats c on c.id = b.chat_id where b.chat_id = $1
 `
 
 type ReadCountersRow struct {
-	BriefTokens   int
-	PendingTokens int
-	PendingTurns  int
+	BriefTokens    int
+	PendingTokens  int
+	PendingTurns   int
+	MemoryStrategy string
+	MaxTurns       *int32
 }
 
 func (q *Queries) ReadCounters(ctx context.Context, chatID uuid.UUID) (ReadCountersRow, error) {
 	row := q.db.QueryRow(ctx, ReadCounters, chatID)
 	var i ReadCountersRow
-	err := row.Scan(&i.BriefTokens, &i.PendingTokens, &i.PendingTurns)
+	err := row.Scan(
+		&i.BriefTokens,
+		&i.PendingTokens,
+		&i.PendingTurns,
+		&i.MemoryStrategy,
+		&i.MaxTurns,
+	)
 	return i, err
 }
 
@@ -309,7 +379,8 @@ with written as (update public.conversation_briefs b
          where m.chat_id = $5 and m.seq > $4) rest
  where b.chat_id = $5
    and b.version = $6
-   and (b.brief ->> 'last_summarized_message_id')::uuid is not distinct from $7::uuid
+   and (not private.is_readable_brief(b.brief)
+     or (b.brief ->> 'last_summarized_message_id')::uuid is not distinct from $7::uuid)
    and b.edit_count = $8
    and b.lease_token = $9::uuid
 returning b.chat_id, b.user_id, b.version, b.covered_seq, b.brief_tokens, b.pending_tokens, b.pending_turns),

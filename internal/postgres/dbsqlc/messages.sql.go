@@ -172,10 +172,12 @@ insert into public.messages (id, chat_id, user_id, role, content, status, reply_
 select $1::uuid, u.chat_id, u.user_id, 'assistant', '', 'streaming', u.id, 0, $2::jsonb,
        now() + make_interval(secs => $3::float8)
   from public.messages u
+  join public.chats c on c.id = u.chat_id
  where u.id = $4 and u.chat_id = $5
+   and (c.expires_at is null or c.expires_at > now() or $6::bool)
    and not exists (select from public.messages m where m.chat_id = u.chat_id and m.status = 'streaming')
    and exists (select from public.messages m
-                where m.id = $6 and m.reply_to = u.id and m.status in ('failed', 'interrupted') and m.superseded_by is null)
+                where m.id = $7 and m.reply_to = u.id and m.status in ('failed', 'interrupted') and m.superseded_by is null)
 `
 
 type InsertAgainParams struct {
@@ -184,6 +186,7 @@ type InsertAgainParams struct {
 	LeaseSeconds  float64
 	UserMessageID uuid.UUID
 	ChatID        uuid.UUID
+	Revive        bool
 	InPlaceOf     uuid.UUID
 }
 
@@ -196,6 +199,7 @@ func (q *Queries) InsertAgain(ctx context.Context, arg InsertAgainParams) (int64
 		arg.LeaseSeconds,
 		arg.UserMessageID,
 		arg.ChatID,
+		arg.Revive,
 		arg.InPlaceOf,
 	)
 	if err != nil {
@@ -205,16 +209,18 @@ func (q *Queries) InsertAgain(ctx context.Context, arg InsertAgainParams) (int64
 }
 
 const InsertTurn = `-- name: InsertTurn :execrows
-insert into public.messages (id, chat_id, user_id, role, content, status, reply_to, token_count, metadata, client_message_id, lease_until)
-select new.id, c.id, c.user_id, new.role, new.content, new.status, new.reply_to, new.token_count, new.metadata, new.client_message_id, new.lease_until
+insert into public.messages (id, chat_id, user_id, role, content, status, reply_to, token_count, metadata, client_message_id, tool_name, lease_until)
+select new.id, c.id, c.user_id, new.role, new.content, new.status, new.reply_to, new.token_count, new.metadata, new.client_message_id, new.tool_name,
+       new.lease_until
   from public.chats c
  cross join (values
    (1, $1::uuid, 'user', $2::text, 'complete', null::uuid, $3::int,
-    $4::jsonb, $5::uuid, null::timestamptz),
-   (2, $6::uuid, 'assistant', '', 'streaming', $1::uuid, 0,
-    $7::jsonb, null, now() + make_interval(secs => $8::float8))
- ) as new (place, id, role, content, status, reply_to, token_count, metadata, client_message_id, lease_until)
- where c.id = $9
+    $4::jsonb, $5::uuid, $6::text, null::timestamptz),
+   (2, $7::uuid, 'assistant', '', 'streaming', $1::uuid, 0,
+    $8::jsonb, null, null, now() + make_interval(secs => $9::float8))
+ ) as new (place, id, role, content, status, reply_to, token_count, metadata, client_message_id, tool_name, lease_until)
+ where c.id = $10
+   and (c.expires_at is null or c.expires_at > now() or $11::bool)
    and not exists (select from public.messages m where m.chat_id = c.id and m.status = 'streaming')
    and not exists (select from public.messages m
                     where m.user_id = c.user_id and m.client_message_id = $5)
@@ -227,14 +233,16 @@ type InsertTurnParams struct {
 	TokenCount      int
 	Metadata        json.RawMessage
 	ClientMessageID uuid.NullUUID
+	ToolName        *string
 	MessageID       uuid.UUID
 	ReplyMetadata   json.RawMessage
 	LeaseSeconds    float64
 	ChatID          uuid.UUID
+	Revive          bool
 }
 
-// The message and the reply to come, both or neither: only when the chat is the user's, no reply is running
-// and the message is new. One statement, so that the triggers of a statement run once.
+// The message and the reply to come, both or neither: only when the chat is the user's and has not expired (or
+// is brought back by this message), no reply is running and the message is new. One statement, so that the triggers of a statement run once.
 func (q *Queries) InsertTurn(ctx context.Context, arg InsertTurnParams) (int64, error) {
 	result, err := q.db.Exec(ctx, InsertTurn,
 		arg.UserMessageID,
@@ -242,10 +250,12 @@ func (q *Queries) InsertTurn(ctx context.Context, arg InsertTurnParams) (int64, 
 		arg.TokenCount,
 		arg.Metadata,
 		arg.ClientMessageID,
+		arg.ToolName,
 		arg.MessageID,
 		arg.ReplyMetadata,
 		arg.LeaseSeconds,
 		arg.ChatID,
+		arg.Revive,
 	)
 	if err != nil {
 		return 0, err
@@ -297,13 +307,15 @@ func (q *Queries) InterruptAbandonedReplies(ctx context.Context) ([]uuid.UUID, e
 
 const ReadBuffer = `-- name: ReadBuffer :many
 select m.id, coalesce(m.reply_to, '00000000-0000-0000-0000-000000000000')::uuid as reply_to, m.seq, m.role, m.status,
-       (case when m.superseded_by is null then m.content else '' end)::text as content, m.token_count, m.created_at
+       (case when m.superseded_by is null then m.content else '' end)::text as content, m.token_count, m.created_at,
+       m.pinned, coalesce(m.importance, 0)::real as importance, m.name, m.tool_calls
   from public.messages m
  where m.chat_id = $1
-   and m.seq > (select b.covered_seq from public.conversation_briefs b where b.chat_id = $1)
+   and m.seq > (select case when c.memory_strategy = 'simple' then b.cleared_seq else b.covered_seq end
+                  from public.conversation_briefs b join public.chats c on c.id = b.chat_id where b.chat_id = $1)
    and m.id not in ($2, $3)
  order by m.seq desc
- limit $4::int
+ limit (select case when c.memory_strategy = 'simple' then 400 else $4::int end from public.chats c where c.id = $1)
 `
 
 type ReadBufferParams struct {
@@ -322,10 +334,15 @@ type ReadBufferRow struct {
 	Content    string
 	TokenCount int
 	CreatedAt  time.Time
+	Pinned     bool
+	Importance float32
+	Name       *string
+	ToolCalls  []byte
 }
 
-// The newest messages after the brief, newest first; one index range whatever the chat's length. The place of
-// the brief is a subquery, because as a join it would be looked at only after each message of the chat was read.
+// The newest messages after the brief, newest first; one index range whatever the chat's length. A simple chat
+// shows no brief: its buffer begins where the context was cleared, and no prompt of it shows more rows than this.
+// The place is a subquery, because as a join it would be looked at only after each message of the chat was read.
 func (q *Queries) ReadBuffer(ctx context.Context, arg ReadBufferParams) ([]ReadBufferRow, error) {
 	rows, err := q.db.Query(ctx, ReadBuffer,
 		arg.ChatID,
@@ -349,6 +366,10 @@ func (q *Queries) ReadBuffer(ctx context.Context, arg ReadBufferParams) ([]ReadB
 			&i.Content,
 			&i.TokenCount,
 			&i.CreatedAt,
+			&i.Pinned,
+			&i.Importance,
+			&i.Name,
+			&i.ToolCalls,
 		); err != nil {
 			return nil, err
 		}
@@ -362,10 +383,11 @@ func (q *Queries) ReadBuffer(ctx context.Context, arg ReadBufferParams) ([]ReadB
 
 const ReadFoldable = `-- name: ReadFoldable :many
 select m.id, coalesce(m.reply_to, '00000000-0000-0000-0000-000000000000')::uuid as reply_to, m.seq, m.role, m.status,
-       (case when m.superseded_by is null then m.content else '' end)::text as content, m.token_count, m.created_at
+       (case when m.superseded_by is null then m.content else '' end)::text as content, m.token_count, m.created_at,
+       m.pinned, coalesce(m.importance, 0)::real as importance, m.name, m.tool_calls
   from public.messages m
  where m.chat_id = $1
-   and m.seq > (select case when $2::bool then 0 else b.covered_seq end
+   and m.seq > (select case when $2::bool then b.cleared_seq else b.covered_seq end
                   from public.conversation_briefs b where b.chat_id = $1 and b.lease_token = $3::uuid)
    and m.seq <= (select case when $2::bool then b.covered_seq else 9223372036854775807 end
                    from public.conversation_briefs b where b.chat_id = $1)
@@ -389,10 +411,14 @@ type ReadFoldableRow struct {
 	Content    string
 	TokenCount int
 	CreatedAt  time.Time
+	Pinned     bool
+	Importance float32
+	Name       *string
+	ToolCalls  []byte
 }
 
 // What a fold that holds the lease is planned from, oldest first: the messages after the brief, or, for a
-// rebuild, those that it covers.
+// rebuild, those that it covers and that were not cleared away.
 func (q *Queries) ReadFoldable(ctx context.Context, arg ReadFoldableParams) ([]ReadFoldableRow, error) {
 	rows, err := q.db.Query(ctx, ReadFoldable,
 		arg.ChatID,
@@ -416,6 +442,74 @@ func (q *Queries) ReadFoldable(ctx context.Context, arg ReadFoldableParams) ([]R
 			&i.Content,
 			&i.TokenCount,
 			&i.CreatedAt,
+			&i.Pinned,
+			&i.Importance,
+			&i.Name,
+			&i.ToolCalls,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const ReadKept = `-- name: ReadKept :many
+select m.id, coalesce(m.reply_to, '00000000-0000-0000-0000-000000000000')::uuid as reply_to, m.seq, m.role, m.status,
+       m.content, m.token_count, m.created_at,
+       m.pinned, coalesce(m.importance, 0)::real as importance, m.name, m.tool_calls
+  from public.messages m
+ where m.chat_id = $1
+   and (m.pinned or m.importance >= 0.8)
+   and m.seq > (select b.cleared_seq from public.conversation_briefs b where b.chat_id = $1)
+   and m.seq <= (select b.covered_seq from public.conversation_briefs b where b.chat_id = $1)
+   and (select c.memory_strategy = 'hybrid' from public.chats c where c.id = $1)
+   and m.superseded_by is null and m.status <> 'streaming'
+ order by m.seq desc
+ limit 200
+`
+
+type ReadKeptRow struct {
+	ID         uuid.UUID
+	ReplyTo    uuid.UUID
+	Seq        int64
+	Role       string
+	Status     string
+	Content    string
+	TokenCount int
+	CreatedAt  time.Time
+	Pinned     bool
+	Importance float32
+	Name       *string
+	ToolCalls  []byte
+}
+
+// The pinned and important messages that a hybrid chat's brief covers, newest first.
+func (q *Queries) ReadKept(ctx context.Context, chatID uuid.UUID) ([]ReadKeptRow, error) {
+	rows, err := q.db.Query(ctx, ReadKept, chatID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ReadKeptRow
+	for rows.Next() {
+		var i ReadKeptRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.ReplyTo,
+			&i.Seq,
+			&i.Role,
+			&i.Status,
+			&i.Content,
+			&i.TokenCount,
+			&i.CreatedAt,
+			&i.Pinned,
+			&i.Importance,
+			&i.Name,
+			&i.ToolCalls,
 		); err != nil {
 			return nil, err
 		}

@@ -1,0 +1,78 @@
+package chat
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/arcoscribe/throughline/internal/memory"
+)
+
+// checkFiles reports each file that cannot be taken, by its place and its name.
+func (m *Message) checkFiles(wrong map[string]any) {
+	if len(m.Files) > MaxFiles {
+		wrong["files"] = fmt.Sprintf("has %d entries, at most %d are accepted", len(m.Files), MaxFiles)
+	}
+	for i, file := range m.Files {
+		if what := fileFault(file); what != "" {
+			wrong["files["+strconv.Itoa(i)+"]"] = what
+		}
+	}
+}
+
+// fileFault tells what is wrong with a file, "" for nothing.
+func fileFault(file memory.File) string {
+	name := strconv.Quote(shortened(file.Path))
+	switch {
+	case strings.TrimSpace(file.Path) == "":
+		return "has no path"
+	case utf8.RuneCountInString(file.Path) > maxPath || strings.ContainsFunc(file.Path, unicode.IsControl):
+		return fmt.Sprintf("%s: a path is at most %d printable characters", name, maxPath)
+	case len(file.Content) > MaxFileBytes:
+		return fmt.Sprintf("%s has %d bytes, at most %d are accepted", name, len(file.Content), MaxFileBytes)
+	case isBinary(file.Content):
+		return name + " is not a text file"
+	}
+	return ""
+}
+
+// shortened is enough of a path to know it by.
+func shortened(path string) string {
+	const most = 200
+	if runes := []rune(path); len(runes) > most {
+		return string(runes[:most]) + "…"
+	}
+	return path
+}
+
+// binaryShare is the share, one in so many characters, of controls and replacement characters from which on
+// a content is no text. What was decoded from bytes that are no text is full of them.
+const binaryShare = 10
+
+func isBinary(content string) bool {
+	odd, all := 0, 0
+	for _, r := range content {
+		all++
+		switch {
+		case r == 0:
+			return true
+		case r == utf8.RuneError, unicode.IsControl(r) && !strings.ContainsRune("\t\n\v\f\r\b\x1b\u0085", r):
+			odd++
+		}
+	}
+	return odd*binaryShare > all
+}
+
+func newFiles(files []memory.File) []NewFile {
+	if len(files) == 0 {
+		return nil
+	}
+	made := make([]NewFile, len(files))
+	for i, file := range files {
+		made[i] = NewFile{File: file, SHA256: sha256.Sum256([]byte(file.Content)), Tokens: memory.Tokens(file.Content)}
+	}
+	return made
+}

@@ -1,0 +1,55 @@
+package chat
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"strings"
+
+	"github.com/arcoscribe/throughline/internal/memory"
+	"github.com/google/uuid"
+)
+
+// instructions are the main model's, then the chat's, then the tool's.
+func (s *Service) instructions(more ...string) string {
+	all := slices.DeleteFunc(append([]string{s.Instructions}, more...), func(text string) bool { return text == "" })
+	return strings.Join(all, "\n\n")
+}
+
+// prompt is the one place where a chat's prompt is made.
+func (s *Service) prompt(r Remembered, question memory.Question, instructions string, variant Variant) memory.Prompt {
+	if len(r.Files) > 0 {
+		question.InstructionTokens = memory.Tokens(instructions)
+	}
+	return memory.Build(r.chat(), question, s.Limits.Within(variant.Window))
+}
+
+func (r *Remembered) chat() memory.Chat {
+	return memory.Chat{
+		Settings: r.Settings, Brief: r.Brief, Turns: memory.Turns(r.Buffer), PendingTurns: r.PendingTurns, TotalTurns: r.TotalTurns,
+		Kept: r.Kept, Files: r.Files,
+	}
+}
+
+// reportMissing makes a broken promise visible: turns that the model should see and cannot. That a simple
+// chat shows its newest turns only is no such case.
+func (s *Service) reportMissing(ctx context.Context, chatID uuid.UUID, r Remembered, receipt memory.Receipt) {
+	if receipt.Truncated {
+		s.Metrics.TruncatedPrompts.Inc()
+	}
+	if receipt.BriefUnreadable {
+		s.Metrics.UnreadableBriefs.Inc()
+	}
+	dropped := receipt.DroppedTurns
+	if receipt.Strategy == memory.StrategySimple {
+		dropped = 0
+	}
+	if dropped == 0 && !receipt.Truncated && !receipt.BriefUnreadable {
+		return
+	}
+	s.Metrics.DroppedTurns.Add(float64(dropped))
+	s.Logger.LogAttrs(ctx, slog.LevelWarn, "prompt does not hold the whole conversation",
+		slog.String("chat_id", chatID.String()), slog.Int("dropped_turns", dropped),
+		slog.Bool("truncated", receipt.Truncated), slog.Bool("brief_unreadable", receipt.BriefUnreadable), slog.Int("pending_turns", r.PendingTurns),
+		slog.Int("brief_tokens", receipt.BriefTokens), slog.Int("tail_turns", receipt.TailTurns), slog.Int("bridge_turns", receipt.BridgeTurns))
+}

@@ -1,0 +1,74 @@
+package memory
+
+import "math"
+
+// StrategyName names the rules by which a chat is remembered, as chats.memory_strategy does.
+type StrategyName string
+
+// The strategies.
+const (
+	// StrategySimple shows the newest turns that fit a budget, and nothing of the others.
+	StrategySimple StrategyName = "simple"
+	// StrategySummary shows the brief and every turn that is not in it. It is the default.
+	StrategySummary StrategyName = "summary"
+	// StrategyHybrid is summary with pinned and important messages word for word for ever.
+	StrategyHybrid StrategyName = "hybrid"
+)
+
+// KeptImportance is the importance from which on a message is kept like a pinned one.
+const KeptImportance = 0.8
+
+// Settings are what a chat says about its memory. The zero value is a chat that says nothing.
+type Settings struct {
+	Strategy StrategyName
+	// MaxTurns is how many turns may be out of the brief before older ones are folded, however short they
+	// are; for a simple chat how many are shown. 0 for no limit.
+	MaxTurns int
+	// Expired says that the chat has ended for now: all of it goes into the brief.
+	Expired bool
+}
+
+// Chat is what is known of a chat when a prompt is built.
+type Chat struct {
+	Settings
+	Brief Brief
+	// Turns are the newest turns of the chunk buffer, oldest first, without the message being answered. For a
+	// simple chat, which has no brief, the buffer is all that was said since the context was cleared.
+	Turns []Turn
+	// PendingTurns counts the turns of the whole buffer; those that are not in Turns are too old to be read.
+	// Smaller values than len(Turns) mean that there are no others.
+	PendingTurns int
+	// TotalTurns counts the turns since the context was cleared.
+	TotalTurns int
+	// Kept are the pinned and important messages that the brief covers, oldest first; of hybrid chats only.
+	Kept []Message
+	// Files are the chat's files, newest first, each as often as it was sent.
+	Files []StoredFile
+}
+
+// unread counts the turns of the buffer that were too old to be read.
+func (c *Chat) unread() int {
+	read := 0
+	for _, t := range c.Turns {
+		read += t.UserMessages()
+	}
+	return max(0, c.PendingTurns-read)
+}
+
+// For gives the limits by which a chat with those settings is folded.
+func (l Limits) For(s Settings) Limits {
+	if s.Strategy == StrategySimple {
+		l.ChunkThreshold = math.MaxInt // it shows no brief, so none is made
+		return l
+	}
+	if s.Strategy == StrategyHybrid {
+		l.PromptTokenBudget -= l.keptRoom()
+	}
+	if s.MaxTurns > 0 {
+		l.MaxTurns, l.KRawTurns = s.MaxTurns, min(l.KRawTurns, s.MaxTurns)
+	}
+	if s.Expired {
+		l.ChunkThreshold, l.KRawTurns = -1, 0 // nobody is about to read the tail
+	}
+	return l
+}

@@ -1,0 +1,17 @@
+-- Chats that nobody needs any more, for all users: as the server itself. What somebody works on at this moment
+-- is left for the next time.
+
+-- name: DeleteExpiredChats :execrows
+delete from public.chats
+ where id in (select c.id from public.chats c
+               where c.expires_at < now() - make_interval(days => sqlc.arg(days)::int)
+                 and not exists (select from public.messages m where m.chat_id = c.id and m.status = 'streaming')
+               order by c.expires_at limit sqlc.arg(most)::int for update skip locked);
+
+-- name: DeleteIdleChats :execrows
+-- Reads all chats; it runs once in an hour and only where somebody asked for it.
+delete from public.chats
+ where id in (select c.id from public.chats c
+               where greatest(c.created_at, c.last_message_at, c.revived_at) < now() - make_interval(days => sqlc.arg(days)::int)
+                 and not exists (select from public.messages m where m.chat_id = c.id and m.status = 'streaming')
+               limit sqlc.arg(most)::int for update skip locked);
