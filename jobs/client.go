@@ -130,6 +130,17 @@ func EnqueueFold(client *Client) func(context.Context, pgx.Tx, uuid.UUID) error 
 	}
 }
 
+// EnqueueRebuild gives the function that inserts a chat's rebuild in the caller's transaction. For a chat
+// that has an unfinished one it changes nothing.
+func EnqueueRebuild(client *Client) func(context.Context, pgx.Tx, uuid.UUID) error {
+	return func(ctx context.Context, tx pgx.Tx, chatID uuid.UUID) error {
+		if _, err := client.InsertTx(ctx, tx, RebuildBrief{ChatID: chatID}, nil); err != nil {
+			return fmt.Errorf("enqueue rebuild: %w", err)
+		}
+		return nil
+	}
+}
+
 // quiet keeps River's own chatter, which is at info level, out of our log.
 func quiet(logger *slog.Logger) *slog.Logger {
 	return slog.New(warnings{logger.Handler()})

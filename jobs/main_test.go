@@ -86,7 +86,7 @@ func (r *rig) work(change func(*fold.Config, *WorkerConfig)) *worker {
 		Limits: r.limits, Logger: r.logs.Logger(), Metrics: metrics.New(),
 	}
 	config := WorkerConfig{
-		Maintenance: postgres.NewMaintenance(pool, r.limits), Metrics: folding.Metrics, Logger: folding.Logger,
+		Maintenance: postgres.NewMaintenance(pool, r.limits), Expiry: postgres.NewMaintenance(pool, r.limits), Metrics: folding.Metrics, Logger: folding.Logger,
 		Concurrency: 8, StopTimeout: time.Second, SweepInterval: time.Hour,
 	}
 	if change != nil {
@@ -172,11 +172,11 @@ func (r *rig) awaitVersion(chatID uuid.UUID, version int64) {
 	})
 }
 
-// awaitIdle waits until no job is left to do, sweeps aside.
+// awaitIdle waits until no job of a chat is left to do.
 func (r *rig) awaitIdle() {
 	r.t.Helper()
 	testkit.Eventually(r.t, "all jobs are done", func() bool {
-		return testkit.Ask[int](r.t, r.pool, "select count(*) from river.river_job where finalized_at is null and kind <> 'sweep_briefs'") == 0
+		return testkit.Ask[int](r.t, r.pool, "select count(*) from river.river_job where finalized_at is null and queue = 'memory'") == 0
 	})
 }
 

@@ -19,10 +19,13 @@ import (
 	"github.com/arcoscribe/throughline/internal/chat"
 	"github.com/arcoscribe/throughline/internal/config"
 	"github.com/arcoscribe/throughline/internal/fold"
+	"github.com/arcoscribe/throughline/internal/history"
 	"github.com/arcoscribe/throughline/internal/httpapi"
 	"github.com/arcoscribe/throughline/internal/llm"
+	"github.com/arcoscribe/throughline/internal/mcptools"
 	"github.com/arcoscribe/throughline/internal/metrics"
 	"github.com/arcoscribe/throughline/internal/postgres"
+	"github.com/arcoscribe/throughline/internal/transfer"
 	"github.com/arcoscribe/throughline/jobs"
 	"github.com/arcoscribe/throughline/supabase"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -161,8 +164,10 @@ func (a *App) makeServer(ctx context.Context, inserter *jobs.Client) error {
 	if err != nil {
 		return err
 	}
+	kept := history.New(history.Config{Store: postgres.NewHistory(a.pool, jobs.EnqueueRebuild(inserter))})
+	tools := mcptools.New(mcptools.Config{Chat: a.chat, History: kept, Logger: a.logger, Version: Version})
 	api := httpapi.New(httpapi.Config{
-		Chat: a.chat, Auth: verifier, Logger: a.logger, Metrics: a.metrics, Ready: a.ready, Version: Version,
+		Chat: a.chat, History: kept, Tools: tools, Transfer: a.transfer(inserter), Auth: verifier, Logger: a.logger, Metrics: a.metrics, Ready: a.ready, Version: Version,
 		MessagesPerMinute: a.config.MessagesPerMinute, MaxStreamsPerUser: a.config.MaxStreamsPerUser, CORSOrigins: a.config.CORSOrigins, RiverUI: ui,
 	})
 	a.server = &http.Server{
@@ -178,6 +183,11 @@ func (a *App) makeServer(ctx context.Context, inserter *jobs.Client) error {
 		return fmt.Errorf("HTTP_ADDR: %w", err)
 	}
 	return nil
+}
+
+// transfer takes chats out and in.
+func (a *App) transfer(inserter *jobs.Client) *transfer.Service {
+	return transfer.New(transfer.Config{Store: postgres.NewTransfer(a.pool, a.config.Memory, jobs.EnqueueFold(inserter)), Logger: a.logger})
 }
 
 func (a *App) verifier() (*auth.Verifier, error) {

@@ -3,11 +3,10 @@ package main
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"github.com/arcoscribe/throughline/internal/memory"
-	"github.com/arcoscribe/throughline/internal/postgres/dbsqlc" //nolint:depguard // times the server's own statements without those that write
-	"github.com/google/uuid"
+	"github.com/arcoscribe/throughline/internal/postgres"
+	"github.com/arcoscribe/throughline/internal/postgres/dbsqlc" //nolint:depguard // the floor is measured with the server's own way to act as a user
 	"github.com/jackc/pgx/v5"
 )
 
@@ -62,40 +61,18 @@ func (e *environment) selectAsUser(ctx context.Context, c conversation) error {
 	return e.pool.SendBatch(ctx, batch).Close()
 }
 
-// readPrompt is the reading half of a turn's first batch, and the building of its prompt.
+// readPrompt reads what a prompt is built from as the server does, and builds it.
 func (e *environment) readPrompt(ctx context.Context, c conversation) error {
-	var brief memory.Brief
-	var messages []memory.Message
-	batch := &pgx.Batch{}
-	batch.Queue(dbsqlc.ActAsUser, c.principal.Claims)
-	batch.Queue(dbsqlc.ReadBrief, c.id).Query(func(rows pgx.Rows) error {
-		found, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByPos[dbsqlc.ReadBriefRow])
-		brief = memory.Brief{Summary: found.GlobalSummary, Tokens: found.BriefTokens, Version: found.Version, CoveredSeq: found.CoveredSeq}
-		return err
-	})
-	batch.Queue(dbsqlc.ReadBuffer, c.id, uuid.Nil, uuid.Nil, mostRows).Query(func(rows pgx.Rows) error {
-		var err error
-		messages, err = pgx.CollectRows(rows, readMessage)
-		return err
-	})
-	if err := e.pool.SendBatch(ctx, batch).Close(); err != nil {
+	found, err := postgres.NewTurns(e.pool, memory.DefaultLimits(), nil).Recall(ctx, c.principal, c.id)
+	if err != nil {
 		return err
 	}
-	if len(messages) < 2*shortTurns {
-		return fmt.Errorf("read %d messages of chat %s, want at least %d", len(messages), c.id, 2*shortTurns)
+	if len(found.Buffer) < 2*shortTurns {
+		return fmt.Errorf("read %d messages of chat %s, want at least %d", len(found.Buffer), c.id, 2*shortTurns)
 	}
-	slices.Reverse(messages)
-	memory.Build(memory.Chat{Brief: brief, Turns: memory.Turns(messages)}, memory.Question{Content: text(0)}, memory.DefaultLimits())
+	memory.Build(memory.Chat{
+		Settings: found.Settings, Brief: found.Brief, Turns: memory.Turns(found.Buffer), PendingTurns: found.PendingTurns, TotalTurns: found.TotalTurns,
+		Kept: found.Kept, Files: found.Files,
+	}, memory.Question{Content: text(0)}, memory.DefaultLimits())
 	return nil
-}
-
-// mostRows is what the server's own read is bounded by.
-const mostRows = 1000
-
-func readMessage(rows pgx.CollectableRow) (memory.Message, error) {
-	row, err := pgx.RowToStructByPos[dbsqlc.ReadBufferRow](rows)
-	return memory.Message{
-		ID: row.ID, ReplyTo: row.ReplyTo, Seq: row.Seq, Role: memory.Role(row.Role), Status: memory.Status(row.Status),
-		Content: row.Content, Tokens: row.TokenCount, CreatedAt: row.CreatedAt,
-	}, err
 }

@@ -61,10 +61,7 @@ func (s *Service) newGeneration(ctx context.Context, user auth.Principal, ask as
 	s.reportMissing(ctx, ask.turn.ChatID, started.Remembered, prompt.Receipt)
 	return &generation{
 		user: user, turn: ask.turn, model: ask.variant.Model, arrived: ask.arrived, receipt: prompt.Receipt, done: make(chan struct{}),
-		request: ModelRequest{
-			Model: ask.variant.Model, Instructions: instructions, Input: prompt.Input,
-			MaxOutputTokens: memory.Divide(ask.variant.Window).Response, ChatID: ask.turn.ChatID, UserID: user.UserID,
-		},
+		request: ModelRequest{Model: ask.variant.Model, Instructions: instructions, Input: prompt.Input, ChatID: ask.turn.ChatID, UserID: user.UserID},
 	}
 }
 

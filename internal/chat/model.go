@@ -20,8 +20,6 @@ type ModelRequest struct {
 	Instructions string
 	// Input is the whole prompt, one input of the user's role.
 	Input string
-	// MaxOutputTokens bounds the reply, so that it fits the model's window beside the prompt; 0 for no bound.
-	MaxOutputTokens int
 	// ChatID keys the provider's prompt cache.
 	ChatID uuid.UUID
 	// UserID is sent as a hash, for the provider's abuse detection.

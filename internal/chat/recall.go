@@ -65,7 +65,7 @@ func (s *Service) Memory(ctx context.Context, user auth.Principal, chatID uuid.U
 }
 
 func (r *Recollection) context() Context {
-	c := Context{StartedAt: r.StartedAt, ToolsUsed: r.ToolsUsed, Turns: r.TotalTurns, Messages: r.Messages}
+	c := Context{StartedAt: r.StartedAt, ToolsUsed: append([]string{}, r.ToolsUsed...), Turns: r.TotalTurns, Messages: r.Messages}
 	if !r.LastMessageAt.IsZero() {
 		c.LastMessageAt = &r.LastMessageAt
 	}

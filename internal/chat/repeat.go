@@ -36,9 +36,9 @@ func (s *Service) tryAgain(ctx context.Context, user auth.Principal, ask asked, 
 	case started.Started:
 		return s.launch(ctx, user, ask, started)
 	case !started.Expired.IsZero():
-		return nil, ChatExpired(ask.turn.ChatID, started.Expired)
+		return nil, fault.Expired(ask.turn.ChatID, started.Expired)
 	case started.Earlier == nil:
-		return nil, chatNotFound() // deleted at this moment
+		return nil, fault.NoChat() // deleted at this moment
 	case started.Earlier.broken() && started.Running != uuid.Nil:
 		return nil, inProgress(started.Running) // the chat has moved on
 	default:

@@ -35,13 +35,13 @@ func (s *Service) Send(ctx context.Context, user auth.Principal, message Message
 	case started.Started:
 		return s.launch(ctx, user, ask, started)
 	case !started.Expired.IsZero():
-		return nil, ChatExpired(message.ChatID, started.Expired)
+		return nil, fault.Expired(message.ChatID, started.Expired)
 	case started.Earlier != nil:
 		return s.sentBefore(ctx, user, ask, *started.Earlier)
 	case started.Running != uuid.Nil:
 		return nil, inProgress(started.Running)
 	default:
-		return nil, chatNotFound()
+		return nil, fault.NoChat()
 	}
 }
 
@@ -111,16 +111,6 @@ func newID() uuid.UUID {
 func inProgress(messageID uuid.UUID) error {
 	return &fault.Error{Code: fault.GenerationInProgress, Message: "A reply is being generated for this chat.",
 		Details: map[string]any{"message_id": messageID}}
-}
-
-// ChatExpired is what a chat answers that has expired, until it is brought back.
-func ChatExpired(chatID uuid.UUID, since time.Time) error {
-	return &fault.Error{Code: fault.ChatExpired, Message: "This chat has expired. It can be brought back.",
-		Details: map[string]any{"chat_id": chatID, "expired_at": since.UTC().Format(time.RFC3339)}}
-}
-
-func chatNotFound() error {
-	return fault.New(fault.ChatNotFound, "There is no such chat.")
 }
 
 func shuttingDown() *fault.Error {

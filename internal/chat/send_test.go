@@ -78,7 +78,7 @@ func TestSendAsksTheModel(t *testing.T) {
 		chatID := uuid.New()
 		_, end := ended(t, w.send(t, Message{ChatID: chatID, Content: "When?", Variant: "arco-pro", Sources: sources}))
 		prompt := memory.Build(memory.Chat{Brief: brief, Turns: memory.Turns(buffer)}, memory.Question{Content: "When?", Sources: sources}, memory.DefaultLimits())
-		want := ModelRequest{Model: "gpt-large", Instructions: "Be kind.\n\nSpeak like a conductor.", Input: prompt.Input, MaxOutputTokens: 16_000, ChatID: chatID, UserID: ada.UserID}
+		want := ModelRequest{Model: "gpt-large", Instructions: "Be kind.\n\nSpeak like a conductor.", Input: prompt.Input, ChatID: chatID, UserID: ada.UserID}
 		if diff := cmp.Diff([]ModelRequest{want}, w.model.requests()); diff != "" {
 			t.Error(diff)
 		}

@@ -53,6 +53,10 @@ type Config struct {
 	ExpiredChatDays int
 	AutoPruneDays   int
 
+	// ServerURL and AccessToken are for the commands that talk to a running server; "" means the one of dev.
+	ServerURL   string
+	AccessToken string
+
 	LogLevel slog.Level
 	// LogText chooses slog's text format instead of JSON.
 	LogText bool
@@ -123,6 +127,8 @@ func Parse(lookup func(string) (string, bool), dev bool) (Config, error) {
 		RecordInterval:    r.duration("RECORD_INTERVAL", 100*time.Millisecond),
 		ExpiredChatDays:   r.number("EXPIRED_CHAT_RETENTION_DAYS", 30, 0),
 		AutoPruneDays:     r.number("AUTO_PRUNE_DAYS", 0, 0),
+		ServerURL:         strings.TrimRight(r.url("THROUGHLINE_URL"), "/"),
+		AccessToken:       r.text("THROUGHLINE_TOKEN", ""),
 		LogLevel:          r.level("LOG_LEVEL"),
 		LogText:           r.oneOf("LOG_FORMAT", defaultFormat(dev), "json", "text") == "text",
 	}

@@ -109,6 +109,8 @@ func variables(t *testing.T) []variable {
 			bad: []string{"hunter2", "app.arco.example", "localhost:8123", "null", "ftp://", "https://a.example/", "https://a.example/app", "https://a.example?x",
 				"https://*.example.com", "*,https://a.example", "https://a.example,", "https://a.example https://b.example",
 				"https://user:hunter2@a.example", "https://a.example:port", "https://a.example:443", "http://a.example:80", "//a.example", "https://:443"}}),
+		webAddress("THROUGHLINE_URL", func(c Config) any { return c.ServerURL }),
+		anyText("THROUGHLINE_TOKEN", "", func(c Config) any { return c.AccessToken }),
 		webAddress("SUPABASE_URL", func(c Config) any { return c.SupabaseURL }),
 		anyText("SUPABASE_JWT_SECRET", "", func(c Config) any { return c.SupabaseJWTSecret }),
 		anyText("SUPABASE_SECRET_KEY", "", func(c Config) any { return c.SupabaseSecretKey }),

@@ -64,6 +64,19 @@ func Wrap(code Code, message string, err error) *Error {
 	return &Error{Code: code, Message: message, Err: err}
 }
 
+// NoChat refuses what is asked of a chat that does not exist, or is somebody else's: existence is not told.
+func NoChat() *Error {
+	return New(ChatNotFound, "There is no such chat.")
+}
+
+// Expired refuses what is asked of a chat that has expired.
+func Expired(chatID fmt.Stringer, at time.Time) *Error {
+	return &Error{
+		Code: ChatExpired, Message: `The chat has expired. It can be brought back with "revive": true.`,
+		Details: map[string]any{"chat_id": chatID, "expired_at": at.UTC()},
+	}
+}
+
 // Error is the text for the log: code, message and cause.
 func (e *Error) Error() string {
 	if e.Err == nil {

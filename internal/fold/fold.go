@@ -121,7 +121,7 @@ func (e *Engine) Fold(ctx context.Context, chatID uuid.UUID, job Job) (Report, e
 // Rebuild writes the brief of a chat anew from its messages, when it is stale or cannot be read.
 func (e *Engine) Rebuild(ctx context.Context, chatID uuid.UUID, job Job) (Report, error) {
 	return e.run(ctx, Change{ChatID: chatID, JobID: job.ID, Kind: KindRebuild}, job, func(s Snapshot) (memory.Plan, bool) {
-		if !s.Brief.Stale && !s.Brief.Unreadable || s.Brief.CoveredSeq == 0 {
+		if !s.Brief.Stale && !s.Brief.Unreadable {
 			return memory.Plan{}, false
 		}
 		return memory.PlanRebuild(s.Brief, memory.Turns(s.Messages), e.Limits), true

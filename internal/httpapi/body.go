@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"mime"
 	"net/http"
@@ -29,22 +30,27 @@ const (
 
 // readBody gives the whole body of a JSON request.
 func readBody(c echo.Context) ([]byte, error) {
+	return readBodyUpTo(c, maxBody)
+}
+
+// readBodyUpTo is readBody where a body may have another length, in bytes.
+func readBodyUpTo(c echo.Context, most int64) ([]byte, error) {
 	request := c.Request()
 	if err := checkMediaType(request.Header); err != nil {
 		return nil, err
 	}
-	if request.ContentLength > maxBody {
-		return nil, bodyTooLarge()
+	if request.ContentLength > most {
+		return nil, bodyTooLarge(most)
 	}
 	control := http.NewResponseController(c.Response().Writer)
 	_ = control.SetReadDeadline(time.Now().Add(bodyTimeout)) // recorders have none
-	body, err := io.ReadAll(io.LimitReader(request.Body, maxBody+1))
+	body, err := io.ReadAll(io.LimitReader(request.Body, most+1))
 	_ = control.SetReadDeadline(time.Time{}) // a deadline would end the stream that follows
 	switch {
 	case request.Context().Err() != nil:
 		return nil, request.Context().Err()
-	case len(body) > maxBody:
-		return nil, bodyTooLarge()
+	case int64(len(body)) > most:
+		return nil, bodyTooLarge(most)
 	case err != nil:
 		return nil, fault.Wrap(fault.BadRequest, "The body could not be read to its end.", err)
 	}
@@ -67,8 +73,10 @@ func checkMediaType(header http.Header) error {
 	return nil
 }
 
-func bodyTooLarge() error {
-	return &fault.Error{Code: fault.BodyTooLarge, Message: "The body is larger than 1 MiB.", Details: map[string]any{"max_bytes": maxBody}}
+func bodyTooLarge(most int64) error {
+	return &fault.Error{
+		Code: fault.BodyTooLarge, Message: fmt.Sprintf("The body is larger than %d MiB.", most>>20), Details: map[string]any{"max_bytes": most},
+	}
 }
 
 // refuse answers a request that failed. Where a good part of its body may not have been read, it

@@ -18,7 +18,10 @@ const preflightAge = 2 * time.Hour
 // travel in a header that pages set themselves, so browsers need not be allowed to send cookies.
 func allowOrigins(origins []string) echo.MiddlewareFunc {
 	return middleware.CORSWithConfig(middleware.CORSConfig{
-		Skipper:      func(c echo.Context) bool { return !strings.HasPrefix(c.Request().URL.Path, "/v1/") },
+		Skipper: func(c echo.Context) bool {
+			path := c.Request().URL.Path
+			return !strings.HasPrefix(path, "/v1/") && path != pathMCP
+		},
 		AllowOrigins: origins,
 		AllowMethods: []string{
 			http.MethodGet, http.MethodPost, http.MethodDelete, http.MethodPatch, http.MethodPut, http.MethodOptions,
@@ -27,8 +30,9 @@ func allowOrigins(origins []string) echo.MiddlewareFunc {
 			echo.HeaderAuthorization, echo.HeaderContentType, echo.HeaderAccept, headerLastEventID, headerIdempotencyKey,
 			echo.HeaderXRequestID, headerUIStream,
 			echo.HeaderCacheControl, echo.HeaderXRequestedWith, // react-native-sse sends them
+			"Mcp-Protocol-Version", "Mcp-Session-Id", "Mcp-Method", "Mcp-Name", // clients of pathMCP
 		},
-		ExposeHeaders: []string{echo.HeaderXRequestID, echo.HeaderRetryAfter, headerUIStream},
+		ExposeHeaders: []string{echo.HeaderXRequestID, echo.HeaderRetryAfter, echo.HeaderContentDisposition, echo.HeaderLocation, headerUIStream},
 		MaxAge:        int(preflightAge.Seconds()),
 	})
 }

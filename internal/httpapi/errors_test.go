@@ -65,6 +65,19 @@ var refusals = map[fault.Code]func(t *testing.T) answered{
 		}
 		return answer
 	},
+	fault.ChatExpired: func(t *testing.T) answered {
+		k := newKeeper(t)
+		made := k.newChat(`{"ttl_hours": 1}`)
+		k.expire(made.ID)
+		return k.call(http.MethodGet, "/v1/chats/"+made.ID.String(), "")
+	},
+	fault.ImportInvalid: func(t *testing.T) answered {
+		answer := newFerry(t).importFile(twoLines + "{}")
+		if got := answer.error(t).Details["line"]; got != float64(3) {
+			t.Errorf("the line is told as %v", got)
+		}
+		return answer
+	},
 	fault.BodyTooLarge: func(t *testing.T) answered {
 		return newHarness(t, says("x")).call(http.MethodPost, firstPath, bodyOf(maxBody+1))
 	},

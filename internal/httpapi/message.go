@@ -3,6 +3,7 @@ package httpapi
 import (
 	"errors"
 	"net/http"
+	"strings"
 	"unicode"
 	"unicode/utf8"
 
@@ -32,11 +33,15 @@ type firstMessageBody struct {
 	ClientMessageID *string        `json:"client_message_id,omitempty" format:"uuid" description:"A uuid that the client made for this message. The same one again never calls the model twice: it joins or replays the reply."`
 	Sources         []sourceBody   `json:"sources,omitempty" nullable:"true" maxItems:"20" description:"Passages retrieved for this question."`
 	Metadata        map[string]any `json:"metadata,omitempty" nullable:"true" description:"The app's own facts about the message, at most 32 levels deep."`
+	Files           []fileBody     `json:"files,omitempty" nullable:"true" maxItems:"20" description:"Text files that belong to the message. They are stored with the chat, each content once, and shown to the model as long as there is room."`
+	ToolName        *string        `json:"tool_name,omitempty" nullable:"true" maxLength:"64" description:"The tool through which the message comes. A chat that begins with one expires 3 hours after its last turn and has a turn limit of 50."`
 }
 
 // messageBody is the body of POST /v1/message.
 type messageBody struct {
-	ChatID *string `json:"chat_id" format:"uuid" nullable:"false" description:"The chat to continue."`
+	ChatID         *string `json:"chat_id,omitempty" format:"uuid" nullable:"true" description:"The chat to continue."`
+	ContinuationID *string `json:"continuation_id,omitempty" format:"uuid" nullable:"true" description:"The same, by the name that tools know it by. One of the two is needed."`
+	Revive         *bool   `json:"revive,omitempty" nullable:"true" description:"true brings the chat back if it has expired."`
 	firstMessageBody
 }
 
@@ -48,6 +53,17 @@ type sourceBody struct {
 	URL     *string  `json:"url,omitempty" maxLength:"2000"`
 }
 
+// fileBody is one file.
+type fileBody struct {
+	_       struct{} `additionalProperties:"false"`
+	Path    string   `json:"path" minLength:"1" maxLength:"1024" description:"Its name, as the model is to know it."`
+	Content string   `json:"content" maxLength:"262144" description:"Its text, at most 256 KiB of UTF-8."`
+}
+
+func (b *fileBody) fields() map[string]reader {
+	return map[string]reader{"path": text(&b.Path), "content": text(&b.Content)}
+}
+
 func (b *firstMessageBody) fields() map[string]reader {
 	return map[string]reader{
 		"content":           text(&b.Content),
@@ -55,12 +71,16 @@ func (b *firstMessageBody) fields() map[string]reader {
 		"client_message_id": optionalText(&b.ClientMessageID),
 		"sources":           list(&b.Sources, (*sourceBody).fields),
 		"metadata":          freeObject(&b.Metadata),
+		"files":             list(&b.Files, (*fileBody).fields),
+		"tool_name":         optionalText(&b.ToolName),
 	}
 }
 
 func (b *messageBody) fields() map[string]reader {
 	fields := b.firstMessageBody.fields()
 	fields["chat_id"] = optionalText(&b.ChatID)
+	fields["continuation_id"] = optionalText(&b.ContinuationID)
+	fields["revive"] = optionalValue(&b.Revive, "must be true or false")
 	return fields
 }
 
@@ -72,7 +92,7 @@ func (b *sourceBody) fields() map[string]reader {
 
 // postFirstMessage starts a chat.
 func (s *Server) postFirstMessage(c echo.Context) error {
-	raw, err := readBody(c)
+	raw, err := readMessage(c)
 	if err != nil {
 		return err
 	}
@@ -80,12 +100,12 @@ func (s *Server) postFirstMessage(c echo.Context) error {
 	if err := decodeObject(raw, body.fields()); err != nil {
 		return err
 	}
-	return s.send(c, uuid.Nil, &body)
+	return s.send(c, uuid.Nil, &body, false)
 }
 
 // postMessage continues a chat.
 func (s *Server) postMessage(c echo.Context) error {
-	raw, err := readBody(c)
+	raw, err := readMessage(c)
 	if err != nil {
 		return err
 	}
@@ -97,31 +117,56 @@ func (s *Server) postMessage(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	return s.send(c, chatID, &body.firstMessageBody)
+	return s.send(c, chatID, &body.firstMessageBody, body.Revive != nil && *body.Revive)
 }
 
+// maxMessage is the longest body of a message with files, in bytes: 20 of 256 KiB, escaped as JSON. All
+// that is not files must fit maxBody.
+const maxMessage = 12 << 20
+
+// readMessage gives the body of a request that may bring files.
+func readMessage(c echo.Context) ([]byte, error) {
+	raw, err := readBodyUpTo(c, maxMessage)
+	if err != nil || len(raw) <= maxBody {
+		return raw, err
+	}
+	values, err := splitObject(raw)
+	if err != nil || len(raw)-len(values["files"]) > maxBody {
+		return nil, bodyTooLarge(maxBody)
+	}
+	return raw, nil
+}
+
+// chatID is the chat to continue, under either of its names.
 func (b *messageBody) chatID() (uuid.UUID, error) {
-	if b.ChatID == nil {
+	name, value := "chat_id", b.ChatID
+	if value == nil {
+		name, value = "continuation_id", b.ContinuationID
+	}
+	if value == nil {
 		return uuid.Nil, invalid(map[string]any{"chat_id": "is missing"})
 	}
-	id, err := parseUUID(*b.ChatID)
-	if err != nil {
-		return uuid.Nil, fault.New(fault.BadUUID, "The field chat_id is not a uuid.")
-	}
-	if id == uuid.Nil {
-		return uuid.Nil, fault.New(fault.ChatNotFound, "There is no such chat.") // to chat it would mean a new one
+	id, err := parseUUID(*value)
+	switch {
+	case err != nil:
+		return uuid.Nil, fault.New(fault.BadUUID, "The field "+name+" is not a uuid.")
+	case b.ContinuationID != nil && !strings.EqualFold(*b.ContinuationID, *value):
+		return uuid.Nil, invalid(map[string]any{"continuation_id": "must be the same as chat_id"})
+	case id == uuid.Nil:
+		return uuid.Nil, fault.NoChat() // to chat it would mean a new one
 	}
 	return id, nil
 }
 
 // send hands the message to chat and answers with its reply, as events or as one object. A protocol
 // that is named is one of events, so that it counts for more than the Accept header.
-func (s *Server) send(c echo.Context, chatID uuid.UUID, body *firstMessageBody) error {
+func (s *Server) send(c echo.Context, chatID uuid.UUID, body *firstMessageBody, revive bool) error {
 	user := principal(c)
 	message, err := body.message(c.Request().Header, chatID, user.UserID)
 	if err != nil {
 		return err
 	}
+	message.Revive = revive
 	protocol, err := namedProtocol(c.Request())
 	if err != nil {
 		return err
@@ -147,7 +192,10 @@ func (s *Server) send(c echo.Context, chatID uuid.UUID, body *firstMessageBody) 
 
 // message is what the body and the headers say together.
 func (b *firstMessageBody) message(header http.Header, chatID, user uuid.UUID) (chat.Message, error) {
-	message := chat.Message{ChatID: chatID, Content: b.Content, Variant: deref(b.ModelVariant), Metadata: b.Metadata, Sources: b.sources()}
+	message := chat.Message{
+		ChatID: chatID, Content: b.Content, Variant: deref(b.ModelVariant), Metadata: b.Metadata, Sources: b.sources(),
+		Files: b.files(), ToolName: deref(b.ToolName),
+	}
 	var err error
 	if message.ClientMessageID, err = b.clientMessageID(header, user); err != nil {
 		return chat.Message{}, err
@@ -164,6 +212,14 @@ func (b *firstMessageBody) sources() []memory.Source {
 		sources[i] = memory.Source{Title: deref(source.Title), Content: deref(source.Content), URL: deref(source.URL)}
 	}
 	return sources
+}
+
+func (b *firstMessageBody) files() []memory.File {
+	files := make([]memory.File, len(b.Files))
+	for i, file := range b.Files {
+		files[i] = memory.File{Path: file.Path, Content: file.Content}
+	}
+	return files
 }
 
 func deref(text *string) string {

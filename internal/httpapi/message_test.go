@@ -246,7 +246,7 @@ func TestBodyLimit(t *testing.T) {
 		"with its length":    func(*http.Request) {},
 		"without its length": func(r *http.Request) { r.ContentLength = -1 },
 	} {
-		for _, size := range []int{maxBody + 1, 8 * maxBody} {
+		for _, size := range []int{maxBody + 1, maxMessage + 1} {
 			body := bodyOf(size)
 			request := h.request(http.MethodPost, firstPath, body)
 			change(request)
@@ -270,7 +270,7 @@ func TestTooLargeBodyIsAnsweredOnTheWire(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		body := bodyOf(8 * maxBody)
+		body := bodyOf(maxMessage + 1)
 		head := "POST " + firstPath + " HTTP/1.1\r\nHost: test\r\nContent-Type: application/json\r\nAuthorization: " + token(h.user) +
 			"\r\nContent-Length: " + jsonNumber(len(body)) + "\r\n" + expect + "\r\n"
 		if expect == "" {

@@ -39,6 +39,7 @@ func openAPIDocument(version string) []byte {
 		"servers": []object{{"url": "/"}},
 		"tags": []object{
 			{"name": "messages", "description": "Sending messages and reading replies."},
+			{"name": "chats", "description": "Chats and their messages: list, change, clear, prune, delete."},
 			{"name": "operations", "description": "What the operator and the infrastructure ask."},
 		},
 		"paths": paths(),
@@ -80,8 +81,12 @@ type operation struct {
 	// body is the schema of the request's body with its example; "" for none.
 	body    string
 	example any
-	answers object // by status
-	errors  []fault.Code
+	// content is the request's body by media type, where it is not one of JSON; nil for none.
+	content object
+	// bodyOptional tells that the body may be left out.
+	bodyOptional bool
+	answers      object // by status
+	errors       []fault.Code
 }
 
 func (o operation) document() object {
@@ -105,9 +110,12 @@ func (o operation) document() object {
 	}
 	if o.body != "" {
 		document["requestBody"] = object{
-			"required": true,
+			"required": !o.bodyOptional,
 			"content":  object{mediaJSON: object{"schema": schemaRef(o.body), "example": o.example}},
 		}
+	}
+	if o.content != nil {
+		document["requestBody"] = object{"required": true, "content": o.content}
 	}
 	return document
 }
@@ -163,10 +171,11 @@ func schemaRef(name string) object {
 func headers() object {
 	text := object{"type": "string"}
 	return object{
-		"X-Request-Id":     object{"description": "Names the request in the server's log; the client's own id when it sent a usable one.", "required": true, "schema": text},
-		"Retry-After":      object{"description": "Whole seconds after which trying again makes sense.", "required": true, "schema": object{"type": "integer", "minimum": 1}},
-		"WWW-Authenticate": object{"description": "Always Bearer.", "required": true, "schema": object{"const": "Bearer"}},
-		headerUIStream:     protocolHeader(),
+		"X-Request-Id":        object{"description": "Names the request in the server's log; the client's own id when it sent a usable one.", "required": true, "schema": text},
+		"Retry-After":         object{"description": "Whole seconds after which trying again makes sense.", "required": true, "schema": object{"type": "integer", "minimum": 1}},
+		"Content-Disposition": object{"description": "attachment, with a name for the file.", "required": true, "schema": text},
+		"WWW-Authenticate":    object{"description": "Always Bearer.", "required": true, "schema": object{"const": "Bearer"}},
+		headerUIStream:        protocolHeader(),
 	}
 }
 
@@ -191,5 +200,9 @@ func parameters() object {
 		},
 	}
 	maps.Copy(all, protocolParameters())
+	maps.Copy(all, historyParameters())
+	maps.Copy(all, memoryParameters())
+	maps.Copy(all, searchParameters())
+	maps.Copy(all, transferParameters())
 	return all
 }

@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"net/http"
+	"slices"
 
 	"github.com/google/uuid"
 
@@ -30,7 +31,7 @@ var (
 
 // operations are all routes but River UI's, in the order in which they are shown.
 func operations() []operation {
-	return append(messageOperations(), healthOperations()...)
+	return slices.Concat(messageOperations(), historyOperations(), memoryOperations(), searchOperations(), transferOperations(), healthOperations())
 }
 
 func messageOperations() []operation {
@@ -47,7 +48,7 @@ func messageOperations() []operation {
 			method: http.MethodPost, path: "/v1/message", id: "sendMessage", tag: "messages", user: true,
 			summary: "Continue a chat", description: "Stores the message and streams the reply. While a reply is being generated, another message is refused; the same one joins it.",
 			parameters: sent, body: "MessageRequest", answers: replies,
-			errors:  concat(userErrors, messageErrors, []fault.Code{fault.BadUUID, fault.GenerationInProgress}),
+			errors:  concat(userErrors, messageErrors, []fault.Code{fault.BadUUID, fault.GenerationInProgress, fault.ChatExpired}),
 			example: object{"chat_id": exampleChat, "content": "And after that?", "model_variant": "arco"},
 		},
 		{
@@ -55,13 +56,13 @@ func messageOperations() []operation {
 			summary: "Go on with a reply", description: "Sends what the client has not seen of a reply and follows it to its end. Without a place it follows what is running.",
 			parameters: []string{"ChatID", "LastEventID", "After", "Protocol", "UIStream"},
 			answers:    object{"200": replyAnswer(false), "204": answer("Nothing is running, or the place is the end.", nil)},
-			errors:     concat(userErrors, []fault.Code{fault.BadRequest, fault.BadUUID, fault.ChatNotFound, fault.MessageNotFound, fault.OverRequestRateLimit, fault.ShuttingDown}),
+			errors:     concat(userErrors, []fault.Code{fault.BadRequest, fault.BadUUID, fault.ChatNotFound, fault.ChatExpired, fault.MessageNotFound, fault.OverRequestRateLimit, fault.ShuttingDown}),
 		},
 		{
 			method: http.MethodPost, path: "/v1/message/{chat_id}/cancel", id: "cancelReply", tag: "messages", user: true,
 			summary: "Stop the running reply", description: "What was said so far is kept.",
 			parameters: []string{"ChatID"}, answers: object{"200": jsonAnswer("The reply and its state.", "CancelResult")},
-			errors: concat(userErrors, []fault.Code{fault.BadUUID, fault.ChatNotFound, fault.MessageNotFound}),
+			errors: concat(userErrors, []fault.Code{fault.BadUUID, fault.ChatNotFound, fault.ChatExpired, fault.MessageNotFound}),
 		},
 	}
 }

@@ -21,6 +21,7 @@ var schemaTypes = map[string]reflect.Type{
 	"FirstMessageRequest": reflect.TypeFor[firstMessageBody](),
 	"MessageRequest":      reflect.TypeFor[messageBody](),
 	"Source":              reflect.TypeFor[sourceBody](),
+	"NewFile":             reflect.TypeFor[fileBody](),
 	"CancelResult":        reflect.TypeFor[cancelBody](),
 	"Error":               reflect.TypeFor[errorBody](),
 	"Health":              reflect.TypeFor[healthBody](),
@@ -33,6 +34,21 @@ var schemaTypes = map[string]reflect.Type{
 	"Usage":               reflect.TypeFor[streaming.Usage](),
 	"MemoryReceipt":       reflect.TypeFor[memory.Receipt](),
 	"WholeReply":          reflect.TypeFor[chat.Whole](),
+}
+
+// schemaFamilies are all schemas, by what they are about.
+var schemaFamilies = []map[string]reflect.Type{schemaTypes, memorySchemaTypes, historySchemaTypes, searchSchemaTypes, transferSchemaTypes}
+
+// sentenceFamilies are all sentences, in the same way.
+var sentenceFamilies = []map[string]string{sentences, memorySentences, historySentences, searchSentences, transferSentences}
+
+// merged is one map of several that have no name in common.
+func merged[Value any](families []map[string]Value) map[string]Value {
+	all := map[string]Value{}
+	for _, family := range families {
+		maps.Copy(all, family)
+	}
+	return all
 }
 
 // eventSchemas names the schema of each event's data.
@@ -87,12 +103,16 @@ func schemas() object {
 	codes := slices.Sorted(maps.Keys(statuses))
 	property(all, "Error", "code", object{"type": "string", "enum": codes})
 	property(all, "MessageFailed", "code", object{"type": "string", "enum": codes})
+	correctHistory(all)
+	correctMemory(all)
+	correctSearch(all)
+	correctTransfer(all)
 	all["StreamEvent"] = streamEvent()
 	all[uiSchema] = uiEvent()
 	all["Readiness"] = object{
 		"type": "object", "required": []string{"status"}, "properties": object{"status": object{"const": "ready"}}, "additionalProperties": true,
 	}
-	for place, sentence := range sentences {
+	for place, sentence := range merged(sentenceFamilies) {
 		describe(all, place, sentence)
 	}
 	return all
@@ -101,6 +121,12 @@ func schemas() object {
 // property replaces the schema of one property.
 func property(all object, schema, name string, value object) {
 	all[schema].(object)["properties"].(object)[name] = value
+}
+
+// neverNull takes null away from a list's types: Go has no word for a list that is always there.
+func neverNull(all object, place string) {
+	schema, name, _ := strings.Cut(place, ".")
+	all[schema].(object)["properties"].(object)[name].(object)["type"] = "array"
 }
 
 func describe(all object, place, sentence string) {
@@ -115,12 +141,13 @@ func describe(all object, place, sentence string) {
 // reflected makes the schemas of schemaTypes.
 func reflected() object {
 	names := map[reflect.Type]string{reflect.TypeFor[uuid.UUID](): "UUID"}
-	for name, of := range schemaTypes {
+	types := merged(schemaFamilies)
+	for name, of := range types {
 		names[of] = name
 	}
 	all := object{}
 	reflector := jsonschema.Reflector{}
-	for _, of := range schemaTypes {
+	for _, of := range types {
 		_, err := reflector.Reflect(reflect.New(of).Elem().Interface(),
 			jsonschema.RootRef,
 			jsonschema.DefinitionsPrefix(schemaPrefix),

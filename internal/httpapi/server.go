@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"context"
+	"io"
 	"log/slog"
 	"net/http"
 	"time"
@@ -12,7 +13,9 @@ import (
 
 	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/chat"
+	"github.com/arcoscribe/throughline/internal/history"
 	"github.com/arcoscribe/throughline/internal/metrics"
+	"github.com/arcoscribe/throughline/internal/transfer"
 )
 
 // Chat is what the handlers need of the conversation.
@@ -20,6 +23,30 @@ type Chat interface {
 	Send(ctx context.Context, user auth.Principal, message chat.Message) (*chat.Reply, error)
 	Resume(ctx context.Context, user auth.Principal, chatID uuid.UUID, cursor *chat.Cursor) (*chat.Reply, error)
 	Cancel(ctx context.Context, user auth.Principal, chatID uuid.UUID) (chat.StoredReply, error)
+	Memory(ctx context.Context, user auth.Principal, chatID uuid.UUID, variant string) (chat.Memory, error)
+}
+
+// History is what the handlers need of the chats and messages that a user keeps.
+type History interface {
+	CreateChat(ctx context.Context, user auth.Principal, chat history.NewChat) (history.Chat, error)
+	ListChats(ctx context.Context, user auth.Principal, query history.ListQuery) (history.ChatPage, error)
+	FindChat(ctx context.Context, user auth.Principal, chatID uuid.UUID) (history.Chat, error)
+	ChangeChat(ctx context.Context, user auth.Principal, chatID uuid.UUID, change history.ChatChange) (history.Chat, error)
+	DeleteChat(ctx context.Context, user auth.Principal, chatID uuid.UUID) error
+	PruneChats(ctx context.Context, user auth.Principal, query history.PruneQuery) (history.Pruned, error)
+	ClearChat(ctx context.Context, user auth.Principal, chatID uuid.UUID) (history.Cleared, error)
+	ListFiles(ctx context.Context, user auth.Principal, chatID uuid.UUID, query history.FilesQuery) ([]history.File, error)
+	ListMessages(ctx context.Context, user auth.Principal, chatID uuid.UUID, query history.MessagesQuery) (history.MessagePage, error)
+	ChangeMessage(ctx context.Context, user auth.Principal, messageID uuid.UUID, change history.MessageChange) (history.Message, error)
+	DeleteMessage(ctx context.Context, user auth.Principal, messageID uuid.UUID) error
+	Search(ctx context.Context, user auth.Principal, query history.SearchQuery) ([]history.SearchResult, error)
+	CountUsage(ctx context.Context, user auth.Principal) (history.Stats, error)
+}
+
+// Transfer is what the handlers need to take chats out and in.
+type Transfer interface {
+	Export(ctx context.Context, user auth.Principal, chatID uuid.UUID) (*transfer.Export, error)
+	Import(ctx context.Context, user auth.Principal, body io.Reader, progress func(transfer.Progress)) (transfer.Result, error)
 }
 
 // Verifier tells who an Authorization header speaks for. Its refusals are *fault.Error.
@@ -29,15 +56,19 @@ type Verifier interface {
 
 var (
 	_ Chat     = (*chat.Service)(nil)
+	_ History  = (*history.Service)(nil)
+	_ Transfer = (*transfer.Service)(nil)
 	_ Verifier = (*auth.Verifier)(nil)
 )
 
-// Config of a Server. Chat, Auth, Logger and Metrics are required.
+// Config of a Server. Chat, History, Transfer, Auth, Logger and Metrics are required.
 type Config struct {
-	Chat    Chat
-	Auth    Verifier
-	Logger  *slog.Logger
-	Metrics *metrics.Metrics
+	Chat     Chat
+	History  History
+	Transfer Transfer
+	Auth     Verifier
+	Logger   *slog.Logger
+	Metrics  *metrics.Metrics
 	// Ready tells whether the server can do its work, with details for /readyz that may be shown to
 	// anybody. It gets readyTimeout. Nil means always.
 	Ready func(ctx context.Context) (details map[string]any, err error)
@@ -50,6 +81,8 @@ type Config struct {
 	// CORSOrigins are the web pages that may use the API from a browser, such as
 	// "https://app.example.com"; "*" stands for all. Empty means none, which native apps do not mind.
 	CORSOrigins []string
+	// Tools answers at /mcp; nil for not at all.
+	Tools Tools
 	// RiverUI is served at /river/ and below; nil for not at all. It looks after its own access.
 	RiverUI http.Handler
 	// PingInterval is the silence after which a stream gets a comment. Defaults to 15 s.
@@ -112,12 +145,30 @@ func (s *Server) routes() *echo.Echo {
 	e.GET("/v1/message/:chat_id/stream", s.getStream, s.authenticate)
 	e.POST("/v1/message/:chat_id/cancel", s.postCancel, s.authenticate)
 
+	e.POST("/v1/chats", s.postChat, s.authenticate)
+	e.GET("/v1/chats", s.getChats, s.authenticate)
+	e.POST("/v1/chats/import", s.postImport, s.authenticate)
+	e.GET("/v1/chats/:chat_id/export", s.getExport, s.authenticate)
+	e.POST("/v1/chats/prune", s.postPrune, s.authenticate)
+	e.GET("/v1/chats/:chat_id", s.getChat, s.authenticate)
+	e.PATCH("/v1/chats/:chat_id", s.patchChat, s.authenticate)
+	e.DELETE("/v1/chats/:chat_id", s.deleteChat, s.authenticate)
+	e.POST("/v1/chats/:chat_id/clear", s.postClear, s.authenticate)
+	e.GET("/v1/chats/:chat_id/memory", s.getMemory, s.authenticate)
+	e.GET("/v1/chats/:chat_id/files", s.getFiles, s.authenticate)
+	e.GET("/v1/chats/:chat_id/messages", s.getMessages, s.authenticate)
+	e.PATCH("/v1/messages/:message_id", s.patchMessage, s.authenticate)
+	e.DELETE("/v1/messages/:message_id", s.deleteMessage, s.authenticate)
+	e.GET("/v1/search", s.getSearch, s.authenticate)
+	e.GET("/v1/stats", s.getStats, s.authenticate)
+
 	lookAt := []string{http.MethodGet, http.MethodHead}
 	e.Match(lookAt, "/healthz", s.getHealth)
 	e.Match(lookAt, "/readyz", s.getReadiness)
 	e.GET("/metrics", echo.WrapHandler(promhttp.HandlerFor(s.config.Metrics.Registry, promhttp.HandlerOpts{})))
 	e.GET("/openapi.json", s.getOpenAPI)
 	e.GET("/", s.getRoot)
+	s.mountTools(e)
 	s.mountRiverUI(e)
 	return e
 }

@@ -127,6 +127,21 @@ func TestReportSaysHowFarTheFoldIs(t *testing.T) {
 	}
 }
 
+// A chat's own rules are part of what its memory is, and of when it is folded.
+func TestReportSaysByWhichRules(t *testing.T) {
+	t.Parallel()
+	s := tell(t)
+	conn := connect(t, s.database)
+	wantLines(t, s.print(t, memory.DefaultLimits()), "  strategy summary\n")
+	execute(t, conn, "update chats set memory_strategy = 'hybrid', max_turns = 1 where id = $1", s.chat)
+	wantLines(t, s.print(t, memory.DefaultLimits()), "  strategy hybrid, at most 1 turn out of the brief\n", "a fold is due")
+	execute(t, conn, "update chats set memory_strategy = 'simple', max_turns = null where id = $1", s.chat)
+	wantLines(t, s.print(t, memory.DefaultLimits()), "  strategy simple\n", "it is never folded")
+	execute(t, conn, "update conversation_briefs set cleared_seq = 4 where chat_id = $1", s.chat)
+	execute(t, conn, "update chats set memory_strategy = 'summary', ttl_hours = 1, created_at = now() - interval '1 day', last_message_at = now() - interval '2 hours' where id = $1", s.chat)
+	wantLines(t, s.print(t, memory.DefaultLimits()), "  strategy summary, cleared up to message 4, expired\n", "covers 2 turns up to message 8", "a fold is due")
+}
+
 func TestReportOnAStaleChatWithAJob(t *testing.T) {
 	t.Parallel()
 	s := tell(t)

@@ -37,6 +37,7 @@ func (p *page) chats(chats []chatRow) {
 
 func (p *page) brief(chatID string, b briefRow) {
 	p.line("Chat %s, %s: %s", chatID, count(b.Messages, "message"), printable(b.Title))
+	p.line("  %s", rules(b))
 	p.line("")
 	if b.Version == 0 {
 		p.line("BRIEF  none yet")
@@ -50,6 +51,21 @@ func (p *page) brief(chatID string, b briefRow) {
 	for text := range strings.Lines(b.Summary) {
 		p.line("  | %s", printable(strings.TrimRight(text, "\n")))
 	}
+}
+
+// rules says how the chat is remembered, where that is not as usual.
+func rules(b briefRow) string {
+	text := "strategy " + b.Strategy
+	if b.MaxTurns != nil {
+		text += ", at most " + count(*b.MaxTurns, "turn") + " out of the brief"
+	}
+	if b.ClearedSeq > 0 {
+		text += fmt.Sprintf(", cleared up to message %d", b.ClearedSeq)
+	}
+	if b.Expired {
+		text += ", expired"
+	}
+	return text
 }
 
 func (p *page) buffer(b briefRow, jobs []jobRow, limits memory.Limits) {
@@ -72,14 +88,17 @@ func (p *page) buffer(b briefRow, jobs []jobRow, limits memory.Limits) {
 }
 
 // distance says what the buffer lacks until a fold is due: it takes both more tokens than the
-// threshold and more turns than the tail keeps.
+// threshold and more turns than the tail keeps, unless the chat's own rules say otherwise.
 func distance(b briefRow, limits memory.Limits) string {
+	limits = limits.For(b.settings())
 	tokens := limits.ChunkThreshold + 1 - b.BriefTokens - b.PendingTokens
 	turns := limits.KRawTurns + 1 - b.PendingTurns
 	switch {
 	case b.Stale:
 		return "a rebuild is due"
-	case tokens <= 0 && turns <= 0:
+	case b.Strategy == string(memory.StrategySimple):
+		return "it is never folded: the newest turns are shown, and nothing of the others"
+	case memory.Due(b.BriefTokens, b.PendingTokens, b.PendingTurns, limits):
 		return "a fold is due"
 	case turns <= 0:
 		return fmt.Sprintf("the next fold is %d tokens away", tokens)
@@ -87,6 +106,14 @@ func distance(b briefRow, limits memory.Limits) string {
 		return fmt.Sprintf("the next fold is %s away", count(turns, "turn"))
 	}
 	return fmt.Sprintf("the next fold is %d tokens and %s away", tokens, count(turns, "turn"))
+}
+
+func (b *briefRow) settings() memory.Settings {
+	s := memory.Settings{Strategy: memory.StrategyName(b.Strategy), Expired: b.Expired}
+	if b.MaxTurns != nil {
+		s.MaxTurns = *b.MaxTurns
+	}
+	return s
 }
 
 func (p *page) revisions(revisions []revisionRow) {

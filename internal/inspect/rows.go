@@ -25,7 +25,8 @@ type chatRow struct {
 const selectBrief = `
 select b.title, b.last_seq as messages, b.version, b.global_summary as summary, b.brief_tokens, b.covered_seq, b.covered_turns,
        b.pending_turns, b.pending_tokens, b.stale, b.folding_now, f.counters_agree,
-       extract(epoch from b.age)::float8 as age, extract(epoch from f.oldest_age)::float8 as oldest
+       extract(epoch from b.age)::float8 as age, extract(epoch from f.oldest_age)::float8 as oldest,
+       b.memory_strategy as strategy, b.max_turns, b.cleared_seq, b.expired
   from inspect.briefs b
   join inspect.buffers f using (chat_id)
  where chat_id = $1::uuid`
@@ -45,6 +46,10 @@ type briefRow struct {
 	CountersAgree bool
 	Age           *float64 // of the latest change; nil before the first
 	Oldest        *float64 // of the buffer's first message; nil without any
+	Strategy      string
+	MaxTurns      *int // turn limit; nil for none
+	ClearedSeq    int64
+	Expired       bool
 }
 
 const selectJob = `

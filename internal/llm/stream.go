@@ -28,9 +28,6 @@ func (c *Client) Stream(ctx context.Context, ask chat.ModelRequest) (chat.ModelS
 
 	params := request(ask.Input, ask.ChatID, ask.UserID)
 	params.Model = ask.Model
-	if ask.MaxOutputTokens > 0 {
-		params.MaxOutputTokens = param.NewOpt(int64(ask.MaxOutputTokens))
-	}
 	if ask.Instructions != "" {
 		params.Instructions = param.NewOpt(ask.Instructions)
 	}

@@ -1,6 +1,10 @@
 package memory
 
-import "math"
+import (
+	"math"
+
+	"github.com/google/uuid"
+)
 
 // StrategyName names the rules by which a chat is remembered, as chats.memory_strategy does.
 type StrategyName string
@@ -44,6 +48,23 @@ type Chat struct {
 	Kept []Message
 	// Files are the chat's files, newest first, each as often as it was sent.
 	Files []StoredFile
+}
+
+// briefTurns counts the turns since the context was cleared that the brief stands for.
+func (c *Chat) briefTurns() int { return max(0, c.TotalTurns-c.PendingTurns) }
+
+// wholeTurns are Turns without the rest of one whose beginning was too old to be read: that one counts as
+// unread.
+func (c *Chat) wholeTurns() []Turn {
+	if c.unread() > 0 && len(c.Turns) > 0 && c.Turns[0].answersUnread() {
+		return c.Turns[1:]
+	}
+	return c.Turns
+}
+
+// answersUnread tells whether the turn is a reply alone, without the message that it answers.
+func (t Turn) answersUnread() bool {
+	return t.UserMessages() == 0 && t.count(func(m *Message) bool { return m.ReplyTo != uuid.Nil }) > 0
 }
 
 // unread counts the turns of the buffer that were too old to be read.

@@ -8,10 +8,10 @@ import (
 // Coverage says in one sentence, or a few where something is amiss, where the turns of a chat are: in the
 // brief, word for word in the prompt of that receipt, or in neither.
 func Coverage(c Chat, r Receipt) string {
-	shown := r.BridgeTurns + r.TailTurns
-	total := max(c.TotalTurns, shown+r.DroppedTurns)
+	shown, inBrief := r.BridgeTurns+r.TailTurns, c.briefTurns()
+	total := inBrief + shown + r.DroppedTurns
 	var b strings.Builder
-	switch inBrief := total - shown - r.DroppedTurns; {
+	switch {
 	case r.BriefUnreadable:
 		fmt.Fprintf(&b, "The stored brief cannot be read; the last %s word for word in the prompt.", are(shown))
 	case total == 0:
@@ -39,7 +39,7 @@ func windowCoverage(total, shown int) string {
 
 func writeRemarks(b *strings.Builder, c Chat, r Receipt) {
 	if r.KeptMessages > 0 {
-		fmt.Fprintf(b, " %d pinned or important messages from before are word for word as well.", r.KeptMessages)
+		fmt.Fprintf(b, " %s there from before, word for word as well.", kept(r.KeptMessages))
 	}
 	if r.Truncated {
 		b.WriteString(" Something had to be shortened to fit.")
@@ -66,9 +66,16 @@ func turns(n int) string {
 	return fmt.Sprintf("%d turns", n)
 }
 
+func kept(n int) string {
+	if n == 1 {
+		return "1 pinned or important message is"
+	}
+	return fmt.Sprintf("%d pinned or important messages are", n)
+}
+
 func are(n int) string {
 	if n == 1 {
-		return "1 turn is"
+		return "turn is"
 	}
 	return fmt.Sprintf("%d turns are", n)
 }

@@ -2,182 +2,63 @@ package memory
 
 import (
 	"fmt"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
-	"github.com/google/uuid"
 	"pgregory.net/rapid"
 )
-
-// simChat is a chat as the database would hold it, with a worker that folds whenever the test lets it.
-type simChat struct {
-	limits  Limits
-	rows    []Message
-	brief   Brief
-	planned *Plan            // of a fold between its two transactions
-	read    map[int64]string // what summarizers were given of each row, in committed folds
-	maxTurn int              // tokens a turn may have
-	before  Prompt           // the prompt of the turn before; zero after a fold
-}
-
-func newSim(limits Limits, maxTurn int) *simChat {
-	return &simChat{limits: limits, read: map[int64]string{}, maxTurn: maxTurn}
-}
-
-func (c *simChat) say(role Role, tokens int, text string) Message {
-	m := row(int64(len(c.rows)+1), role, "")
-	m.Content, m.Tokens = text, tokens
-	c.rows = append(c.rows, m)
-	return m
-}
-
-// exchange adds one turn of a random kind: plain, with tool rows, failed, without a reply, streaming for ever.
-func (c *simChat) exchange(t *rapid.T) {
-	if len(c.rows) > 0 && c.rows[len(c.rows)-1].Status == StatusStreaming {
-		c.rows[len(c.rows)-1].Status = StatusInterrupted // as the sweep of orphans does
-	}
-	n := len(c.rows) + 1
-	half := c.maxTurn / 2
-	question := c.say(RoleUser, rapid.IntRange(1, half).Draw(t, "question"), fmt.Sprintf("<q%d>", n))
-	kind := rapid.IntRange(0, 9).Draw(t, "kind")
-	if kind == 0 {
-		return
-	}
-	if kind == 1 {
-		c.say(RoleTool, 1, fmt.Sprintf("<call%d>", n))
-		c.say(RoleTool, 1, fmt.Sprintf("<result%d>", n))
-	}
-	answer := fmt.Sprintf("<a%d>", n)
-	if kind == 2 {
-		answer = ""
-	}
-	c.say(RoleAssistant, rapid.IntRange(0, max(0, half-2)).Draw(t, "answer"), answer)
-	last := &c.rows[len(c.rows)-1]
-	last.ReplyTo = question.ID
-	if kind == 3 {
-		last.Status = StatusStreaming
-	}
-}
-
-func (c *simChat) buffer() []Turn {
-	return Turns(c.rows[c.brief.CoveredSeq:])
-}
-
-func (c *simChat) due() bool {
-	tokens, users := 0, 0
-	for _, m := range c.rows[c.brief.CoveredSeq:] {
-		tokens += m.Tokens
-		if m.Role == RoleUser {
-			users++
-		}
-	}
-	return Due(c.brief.Tokens, tokens, users, c.limits)
-}
-
-// plan is the first half of a fold.
-func (c *simChat) plan(t *rapid.T) bool {
-	plan, ok := PlanFold(c.brief, c.buffer(), c.limits)
-	if !ok {
-		return false
-	}
-	if plan.SeqFrom != c.brief.CoveredSeq+1 || plan.SeqTo < plan.SeqFrom {
-		t.Fatalf("a fold of %d to %d after %d", plan.SeqFrom, plan.SeqTo, c.brief.CoveredSeq)
-	}
-	for _, m := range c.rows[plan.SeqFrom-1 : plan.SeqTo] {
-		if m.Status == StatusStreaming {
-			t.Fatalf("the fold to %d passes the streaming row %d", plan.SeqTo, m.Seq)
-		}
-	}
-	c.planned = &plan
-	return true
-}
-
-// commit is the second half: the compare-and-set, and what the summarizer was given.
-func (c *simChat) commit(t *rapid.T) {
-	plan := c.planned
-	c.planned = nil
-	if plan == nil || plan.SeqFrom != c.brief.CoveredSeq+1 {
-		return
-	}
-	for _, piece := range plan.Pieces {
-		for _, turn := range piece.Turns {
-			for _, e := range turn {
-				c.read[e.Message.Seq] += e.Text
-			}
-		}
-	}
-	c.checkRead(t, plan)
-	c.brief = Brief{
-		Summary: "They talked. It went on.", Tokens: rapid.IntRange(1, c.limits.SummaryTokenCap).Draw(t, "brief"),
-		Version: c.brief.Version + 1, CoveredSeq: plan.SeqTo, LastSummarizedMessageID: plan.LastSummarizedMessageID,
-	}
-	c.before = Prompt{}
-}
-
-func (c *simChat) checkRead(t *rapid.T, plan *Plan) {
-	for _, m := range c.rows[plan.SeqFrom-1 : plan.SeqTo] {
-		if got := c.read[m.Seq]; got != m.Content {
-			t.Fatalf("row %d: the summarizers read %q of %q", m.Seq, got, m.Content)
-		}
-	}
-	if plan.LastSummarizedMessageID == uuid.Nil {
-		t.Fatal("a fold without a last message")
-	}
-}
-
-// prompt builds the next prompt and checks coverage: every turn is covered by the brief, word for word
-// in the prompt, counted as dropped, or (in the tail, and said so) clipped.
-func (c *simChat) prompt(t *rapid.T) Prompt {
-	p := Build(Chat{Brief: c.brief, Turns: c.buffer()}, Question{Content: "next"}, c.limits)
-	missing := 0
-	for i, turn := range c.buffer() {
-		inTail := i >= len(c.buffer())-p.Receipt.TailTurns
-		var b strings.Builder
-		writeTurn(&b, turn)
-		switch {
-		case strings.Contains(p.Input, b.String()):
-		case p.Dropped.Turns > 0 && turn.LastSeq() <= p.Dropped.LastSeq:
-			missing++
-		case !p.Receipt.Truncated || !inTail:
-			t.Fatalf("turn %d to %d is in neither brief nor prompt:\n%s", turn.FirstSeq(), turn.LastSeq(), p.Input)
-		}
-	}
-	if missing != p.Receipt.DroppedTurns || missing != p.Dropped.Turns {
-		t.Fatalf("%d turns are missing, the receipt says %d", missing, p.Receipt.DroppedTurns)
-	}
-	if shown := p.Receipt.BridgeTurns + p.Receipt.TailTurns + missing; shown != len(c.buffer()) {
-		t.Fatalf("%d of %d turns are accounted for", shown, len(c.buffer()))
-	}
-	c.checkPrefix(t, p)
-	return p
-}
-
-// checkPrefix holds the promise to the provider's cache: between two folds memory only grows at its end.
-func (c *simChat) checkPrefix(t *rapid.T, p Prompt) {
-	cut := p.Receipt.Truncated || p.Receipt.DroppedTurns > 0 || c.before.Receipt.Truncated || c.before.Receipt.DroppedTurns > 0
-	if !cut && !strings.HasPrefix(p.Input, c.before.Memory) {
-		t.Fatalf("the memory\n%s\nis no beginning of\n%s", c.before.Memory, p.Input)
-	}
-	c.before = p
-}
-
-func (c *simChat) foldAll(t *rapid.T) {
-	for range len(c.rows) + 1 {
-		if !c.due() || !c.plan(t) {
-			return
-		}
-		c.commit(t)
-	}
-	t.Fatal("folding does not come to an end")
-}
 
 func anyLimits(t *rapid.T) Limits {
 	positive := func(name string, top int) int { return rapid.IntRange(1, top).Draw(t, name) }
 	return Limits{
 		KRawTurns: positive("k", 6), MinTailTurns: positive("min tail", 6), SummaryTokenCap: positive("cap", 800),
 		PromptTokenBudget: positive("prompt", 4000), BridgeTokenBudget: rapid.IntRange(0, 8000).Draw(t, "bridge"),
-		ChunkThreshold: positive("threshold", 9000), FoldInputTokens: positive("fold", 9000),
+		ChunkThreshold: positive("threshold", 9000), FoldInputTokens: positive("fold", 9000), MaxHistoryTokens: positive("history", 9000),
 	}
+}
+
+// The forms of the coverage sentence, with the numbers that it has to name.
+var sentences = []struct {
+	form *regexp.Regexp
+	// brief, shown and dropped are the places of these numbers in the form; 0 where it says that there are none.
+	brief, shown, dropped int
+	total                 int
+}{
+	{regexp.MustCompile(`^Of (\d+) turns? (\d+) are in the brief(?: \(up to message \d+\))? and (\d+) word for word in the prompt; (\d+) are in neither until the next fold\.`), 2, 3, 4, 1},
+	{regexp.MustCompile(`^All (\d+) turns are remembered: (\d+) in the brief(?: \(up to message \d+\))?, (\d+) word for word in the prompt\.`), 2, 3, 0, 1},
+	{regexp.MustCompile(`^All ((\d+)) turns are word for word in the prompt\.`), 0, 2, 0, 1},
+	{regexp.MustCompile(`^The last (\d+) of (\d+) turns? are word for word in the prompt; the (\d+) before are in no summary\.`), 0, 1, 3, 2},
+}
+
+// checkSentence wants one of the forms, with true numbers.
+func checkSentence(t *rapid.T, sentence string, inBrief, shown, dropped int, cleared int64) {
+	t.Helper()
+	if remark := fmt.Sprintf(" up to message %d was left behind", cleared); strings.Contains(sentence, remark) != (cleared > 0) {
+		t.Fatalf("cleared up to %d, but: %s", cleared, sentence)
+	}
+	switch total := inBrief + shown + dropped; {
+	case total == 0 && strings.HasPrefix(sentence, "There is nothing to remember yet."):
+		return
+	case total == 1 && strings.HasPrefix(sentence, "The one turn so far is word for word in the prompt.") && shown == 1,
+		total == 1 && strings.HasPrefix(sentence, "The one turn so far is remembered: 1 in the brief") && inBrief == 1:
+		return
+	}
+	for _, s := range sentences {
+		found := s.form.FindStringSubmatch(sentence)
+		if found == nil {
+			continue
+		}
+		number := func(place int) int {
+			n, _ := strconv.Atoi(found[place]) // place 0 is the whole sentence and no number
+			return n
+		}
+		if number(s.brief) == inBrief && number(s.shown) == shown && number(s.dropped) == dropped && number(s.total) == inBrief+shown+dropped {
+			return
+		}
+	}
+	t.Fatalf("%d in the brief, %d shown, %d dropped, but: %s", inBrief, shown, dropped, sentence)
 }
 
 func TestCoverageWhateverHappens(t *testing.T) {
@@ -191,6 +72,11 @@ func TestCoverageWhateverHappens(t *testing.T) {
 					limits = anyLimits(t)
 				}
 				c := newSim(limits, rapid.IntRange(8, 12_000).Draw(t, "turn size"))
+				c.settings = anySettings(t)
+				c.reach = rapid.SampledFrom([]int{1000, 1000, 20, 5}).Draw(t, "reach")
+				if c.reach == 1000 && rapid.Bool().Draw(t, "greeting") { // one that is not read is no turn that anybody counts
+					c.say(RoleAssistant, 3, "<greeting>")
+				}
 				for range rapid.IntRange(1, 40).Draw(t, "steps") {
 					c.step(t)
 				}
@@ -199,34 +85,17 @@ func TestCoverageWhateverHappens(t *testing.T) {
 	}
 }
 
-// step is one thing that can happen to a chat. A worker that dies keeps its plan to itself; one that
-// was late commits on top of whatever happened meanwhile.
-func (c *simChat) step(t *rapid.T) {
-	switch rapid.IntRange(0, 6).Draw(t, "step") {
-	case 0:
-		if c.planned == nil && c.due() {
-			c.plan(t)
-		}
-	case 1:
-		c.commit(t)
-	case 2:
-		c.planned = nil
-	case 3:
-		late := c.planned
-		c.foldAll(t)
-		c.planned = late
-	default:
-		c.prompt(t)
-		c.exchange(t)
-	}
-}
-
-// With the defaults and folds in time nothing is ever dropped, however long the turns are.
+// With the defaults and folds in time nothing is ever dropped, however long the turns are, whatever their
+// number is limited to.
 func TestNothingIsDroppedWithDefaultsAndTimelyFolds(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		limits := DefaultLimits()
 		c := newSim(limits, rapid.IntRange(8, 5*limits.BridgeTokenBudget).Draw(t, "turn size"))
+		c.settings = anySettings(t)
+		if c.settings.Strategy == StrategySimple {
+			c.settings.Strategy = StrategyHybrid // what leaves a simple chat's prompt is in no brief
+		}
 		for range rapid.IntRange(1, 60).Draw(t, "turns") {
 			if p := c.prompt(t); p.Receipt.DroppedTurns > 0 {
 				t.Fatalf("dropped: %+v", p.Dropped)
@@ -234,15 +103,11 @@ func TestNothingIsDroppedWithDefaultsAndTimelyFolds(t *testing.T) {
 			c.exchange(t)
 			c.settle()
 			c.foldAll(t)
+			if left := users(c.pending()); c.settings.MaxTurns > 0 && left > c.settings.MaxTurns {
+				t.Fatalf("%d turns are left after the folds, at most %d may be", left, c.settings.MaxTurns)
+			}
 		}
 	})
-}
-
-// settle ends a generation that was left streaming: only then is a fold timely.
-func (c *simChat) settle() {
-	if last := &c.rows[len(c.rows)-1]; last.Status == StatusStreaming {
-		last.Status = StatusComplete
-	}
 }
 
 // A rebuild reads every covered row once, from an empty summary, and no other row.

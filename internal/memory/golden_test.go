@@ -28,7 +28,7 @@ type goldenSection struct {
 func TestGolden(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("testdata/*.txt")
-	if err != nil || len(files) < 35 {
+	if err != nil || len(files) < 80 {
 		t.Fatalf("%d golden cases, %v", len(files), err)
 	}
 	for _, file := range files {
@@ -62,8 +62,10 @@ func checkGolden(t *testing.T, file string) {
 type goldenCase struct {
 	op       string
 	limits   Limits
+	settings Settings
 	brief    Brief
 	rows     []Message
+	files    []StoredFile
 	question Question
 	texts    map[string]string
 	keys     map[string]map[string]string
@@ -80,7 +82,12 @@ func parseCase(t *testing.T, given string) goldenCase {
 			c.brief = Brief{
 				Summary: s.body, Tokens: s.number(t, "tokens", Tokens(s.body)), Version: int64(s.number(t, "version", 1)),
 				CoveredSeq: int64(s.number(t, "covered", 0)), Stale: s.keys["stale"] == "true",
+				ClearedSeq: int64(s.number(t, "cleared", 0)), Unreadable: s.keys["unreadable"] == "true",
 			}
+		case "chat":
+			c.settings = Settings{Strategy: StrategyName(s.keys["strategy"]), MaxTurns: s.number(t, "max_turns", 0), Expired: s.keys["expired"] == "true"}
+		case "file":
+			c.files = append(c.files, file(s.keys["path"], s.body))
 		case "user", "assistant", "tool", "system":
 			c.rows = append(c.rows, rowOf(t, s, int64(len(c.rows))+c.brief.CoveredSeq+1))
 		case "source":
@@ -108,6 +115,14 @@ func rowOf(t *testing.T, s goldenSection, seq int64) Message {
 	if to := s.number(t, "reply_to", 0); to > 0 {
 		m.ReplyTo = rowID(int64(to))
 	}
+	m.Pinned = s.keys["pinned"] == "true"
+	if importance := s.keys["importance"]; importance != "" {
+		value, err := strconv.ParseFloat(importance, 32)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.Importance = float32(value)
+	}
 	if at := s.keys["at"]; at != "" {
 		when, err := time.Parse(time.RFC3339, at)
 		if err != nil {
@@ -129,6 +144,8 @@ func limitsOf(t *testing.T, s goldenSection) Limits {
 		BridgeTokenBudget: s.number(t, "bridge", d.BridgeTokenBudget),
 		ChunkThreshold:    s.number(t, "threshold", d.ChunkThreshold),
 		FoldInputTokens:   s.number(t, "fold", d.FoldInputTokens),
+		MaxHistoryTokens:  s.number(t, "history", d.MaxHistoryTokens),
+		FileTokens:        s.number(t, "files", d.FileTokens),
 	}
 }
 
@@ -189,10 +206,9 @@ func play(t *testing.T, c goldenCase) string {
 	t.Helper()
 	switch c.op {
 	case "build":
-		p := Build(Chat{Brief: c.brief, Turns: Turns(c.rows)}, c.question, c.limits)
-		return showJSON(t, p.Receipt) + "\ndropped: " + fmt.Sprintf("%+v", p.Dropped) + "\n---\n" + p.Input
+		return playBuild(t, c)
 	case "fold":
-		plan, ok := PlanFold(c.brief, Turns(c.rows), c.limits)
+		plan, ok := PlanFold(c.brief, Turns(c.rows), c.limits.For(c.settings))
 		if !ok {
 			return "nothing to fold"
 		}
@@ -213,6 +229,26 @@ func play(t *testing.T, c goldenCase) string {
 	}
 	t.Fatalf("a case without an operation")
 	return ""
+}
+
+// playBuild takes rows that the brief covers for the messages that a hybrid chat keeps. The key before=n says
+// how many turns are in the brief; then the sentence about coverage is a part of the result.
+func playBuild(t *testing.T, c goldenCase) string {
+	t.Helper()
+	chat := Chat{Settings: c.settings, Brief: c.brief, Files: c.files}
+	covered := 0
+	for covered < len(c.rows) && c.rows[covered].Seq <= c.brief.CoveredSeq && c.settings.Strategy != StrategySimple {
+		covered++
+	}
+	chat.Kept, chat.Turns = c.rows[:covered], Turns(c.rows[covered:])
+	chat.PendingTurns = users(c.rows[covered:])
+	chat.TotalTurns = chat.PendingTurns + goldenSection{keys: c.keys["op"]}.number(t, "before", 0)
+	p := Build(chat, c.question, c.limits)
+	result := showJSON(t, p.Receipt) + "\ndropped: " + fmt.Sprintf("%+v", p.Dropped)
+	if c.keys["op"]["before"] != "" {
+		result += "\ncoverage: " + Coverage(chat, p.Receipt)
+	}
+	return result + "\n---\n" + p.Input
 }
 
 func playInstructions(t *testing.T, c goldenCase) string {

@@ -100,20 +100,21 @@ func Build(c Chat, q Question, limits Limits) Prompt {
 	if strings.TrimSpace(c.Brief.Summary) == "" {
 		c.Brief.Summary, c.Brief.Tokens = "", 0
 	}
+	c.Turns = c.wholeTurns()
 	p := strategyOf(c.Strategy).pick(&c, limits)
-	files, fileTokens := pickFiles(c.Files, fileRoom(&c, q, limits))
+	files := pickFiles(c.Files, fileRoom(&c, &p, q, limits))
 
 	var w promptWriter
-	w.Grow(sizeOf(&p, files, q))
+	w.Grow(sizeOf(&p, &files, q))
 	writeSection(&w.Builder, backgroundHeading, p.brief.Summary)
-	w.wrote(Section{Name: "brief", Tokens: p.brief.Tokens, Turns: max(0, c.TotalTurns-c.PendingTurns)})
+	w.wrote(Section{Name: "brief", Tokens: p.brief.Tokens, Turns: c.briefTurns()})
 	writeKept(&w.Builder, p.kept)
 	w.wrote(Section{Name: "kept", Tokens: p.keptTokens, Messages: len(p.kept)})
 	writeRecent(&w.Builder, p.bridge, p.tail)
 	w.wrote(Section{Name: "recent", Tokens: p.bridgeTokens + p.tailTokens, Turns: len(p.bridge) + len(p.tail)})
 	memoryEnd := w.Len()
-	writeFiles(&w.Builder, files)
-	w.wrote(Section{Name: "files", Tokens: fileTokens, Files: len(files)})
+	files.write(&w.Builder)
+	w.wrote(Section{Name: "files", Tokens: files.tokens, Files: len(files.entries)})
 	writeSources(&w.Builder, q.Sources)
 	section(&w.Builder, currentHeading)
 	w.WriteString(q.Content)
@@ -121,20 +122,33 @@ func Build(c Chat, q Question, limits Limits) Prompt {
 	input := w.String()
 	return Prompt{
 		Input: input, Memory: input[:memoryEnd], Sections: w.sections,
-		Receipt: receipt(&c, &p, files, fileTokens), Dropped: dropped(p.unseen),
+		Receipt: receipt(&c, &p, &files), Dropped: dropped(p.unseen),
 	}
 }
 
-// fileRoom is what the question leaves to the files.
-func fileRoom(c *Chat, q Question, l Limits) int {
+// fileRoom is what the question leaves to the files, and the labels that the history's budgets do not count.
+func fileRoom(c *Chat, p *picked, q Question, l Limits) int {
 	if len(c.Files) == 0 {
 		return 0
 	}
-	used := q.InstructionTokens + Tokens(q.Content)
-	for _, s := range q.Sources {
-		used += Tokens(s.Title) + Tokens(s.URL) + Tokens(s.Content)
-	}
+	var sources strings.Builder
+	writeSources(&sources, q.Sources)
+	used := q.InstructionTokens + Tokens(q.Content) + Tokens(sources.String()) + p.frameTokens()
 	return min(l.FileTokens-used, maxFileTokens)
+}
+
+// headingTokens is what the headings of all sections take, from above.
+const headingTokens = 64
+
+// frameTokens is what the headings and the labels of the messages take, from above.
+func (p *picked) frameTokens() int {
+	messages := len(p.kept)
+	for _, turns := range [][]Turn{p.bridge, p.tail} {
+		for _, t := range turns {
+			messages += len(t.Messages)
+		}
+	}
+	return headingTokens + labelTokens*messages
 }
 
 // promptWriter writes a prompt and remembers its sections.
@@ -155,18 +169,18 @@ func (w *promptWriter) wrote(s Section) {
 	w.sections = append(w.sections, s)
 }
 
-func receipt(c *Chat, p *picked, files []shownFile, fileTokens int) Receipt {
+func receipt(c *Chat, p *picked, files *shownFiles) Receipt {
 	r := Receipt{
 		BriefVersion: p.brief.Version, BriefTokens: p.brief.Tokens, CoveredThroughSeq: p.brief.CoveredSeq,
 		BridgeTurns: len(p.bridge), BridgeTokens: p.bridgeTokens, TailTurns: len(p.tail), TailTokens: p.tailTokens,
 		DroppedTurns: len(p.unseen) + p.unread, Truncated: p.truncated,
 		Strategy: cmp.Or(c.Strategy, StrategySummary), KeptMessages: len(p.kept), KeptTokens: p.keptTokens, LeftOutMessages: p.leftOut,
-		FileTokens: fileTokens, BriefUnreadable: c.Brief.Unreadable,
+		FileTokens: files.tokens, LeftOutFiles: files.untold, BriefUnreadable: c.Brief.Unreadable,
 	}
 	if c.Brief.Stale || c.Brief.Unreadable {
 		r.CoveredThroughSeq = 0
 	}
-	for _, f := range files {
+	for _, f := range files.entries {
 		switch {
 		case f.leftOut:
 			r.LeftOutFiles++
@@ -295,7 +309,7 @@ func writeSource(b *strings.Builder, number int, s Source) {
 }
 
 // sizeOf estimates the length of a prompt from above in most cases, to allocate once.
-func sizeOf(p *picked, files []shownFile, q Question) int {
+func sizeOf(p *picked, files *shownFiles, q Question) int {
 	const perMessage, headings = 16, 256
 	size := headings + len(p.brief.Summary) + len(q.Content)
 	for i := range p.kept {
@@ -308,11 +322,8 @@ func sizeOf(p *picked, files []shownFile, q Question) int {
 			}
 		}
 	}
-	for i := range files {
-		size += 4*perMessage + len(files[i].Path) + len(files[i].sameAs)
-		if !files[i].leftOut && files[i].sameAs == "" {
-			size += len(files[i].Content)
-		}
+	for _, f := range files.entries {
+		size += 4*perMessage + len(f.Path) + len(f.sameAs) + len(f.text)
 	}
 	for _, s := range q.Sources {
 		size += perMessage + len(s.Title) + len(s.URL) + len(s.Content)

@@ -12,7 +12,8 @@ const (
 
 // Budget is how a model's context window is divided, in tokens.
 type Budget struct {
-	// Response is what the reply may take: a quarter of the window, at most 16 000.
+	// Response is what is kept free for the reply: a quarter of the window, at most 16 000. A reply may be longer
+	// where there is room; the model is not told to stop, because what it may write at once is its own affair.
 	Response int
 	// History is what the conversation may take: a third of the rest, at most 50 000.
 	History int

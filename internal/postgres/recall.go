@@ -4,11 +4,9 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/chat"
-	"github.com/arcoscribe/throughline/internal/fault"
 	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/postgres/dbsqlc"
 	"github.com/google/uuid"
@@ -36,10 +34,13 @@ func (r *recalled) remembered() chat.Remembered {
 	return r.found
 }
 
-// leaveOut takes turns out of the counters of chat and brief.
-func (r *recalled) leaveOut(inChat int64, inBrief int) {
-	r.totalTurns -= inChat
-	r.found.PendingTurns = max(0, r.found.PendingTurns-inBrief)
+// leaveOutNewTurn takes the turn that starts out of the counters. The brief's has it in any case; the chat's row
+// was read before a message was stored, so it has only one that is tried again.
+func (r *recalled) leaveOutNewTurn(stored bool) {
+	r.found.PendingTurns = max(0, r.found.PendingTurns-1)
+	if !stored {
+		r.totalTurns--
+	}
 }
 
 // settings takes what the chat's row says.
@@ -80,14 +81,14 @@ func (r *recalled) queueFiles(batch *pgx.Batch, chatID uuid.UUID) {
 func (t *Turns) Recall(ctx context.Context, user auth.Principal, chatID uuid.UUID) (chat.Recollection, error) {
 	var r recalled
 	var row dbsqlc.ReadChatContextRow
-	state := chatState{id: chatID}
+	var state *chatState
 	err := send(ctx, t.pool, func() *pgx.Batch {
-		r, state = recalled{}, chatState{id: chatID}
+		r, state = recalled{}, nil
 		batch := &pgx.Batch{}
 		batch.Queue(dbsqlc.ActAsUser, user.Claims)
 		batch.Queue(dbsqlc.ReadChatContext, chatID).Query(each(func(found dbsqlc.ReadChatContextRow) {
 			row = found
-			state.take(found.Expired, found.ExpiresAt)
+			state = &chatState{ID: found.ID, ExpiresAt: found.ExpiresAt, Expired: found.Expired}
 			r.settings(found.SystemPrompt, found.MemoryStrategy, found.MaxTurns, found.TurnCount)
 		}))
 		r.queue(batch, chatID, uuid.Nil, uuid.Nil)
@@ -96,7 +97,7 @@ func (t *Turns) Recall(ctx context.Context, user auth.Principal, chatID uuid.UUI
 	if err != nil {
 		return chat.Recollection{}, fmt.Errorf("recall chat: %w", err)
 	}
-	if err := state.err(); err != nil {
+	if err := refusal(state); err != nil {
 		return chat.Recollection{}, err
 	}
 	recollection := chat.Recollection{Remembered: r.remembered(), StartedAt: row.CreatedAt, Messages: row.MessageCount, ToolsUsed: row.ToolsUsed}
@@ -107,35 +108,4 @@ func (t *Turns) Recall(ctx context.Context, user auth.Principal, chatID uuid.UUI
 		recollection.ToolName = *row.ToolName
 	}
 	return recollection, nil
-}
-
-// chatState is whether a user has a chat, and whether it has expired.
-type chatState struct {
-	id      uuid.UUID
-	found   bool
-	expired *time.Time
-}
-
-// queue looks for a chat.
-func (s *chatState) queue(batch *pgx.Batch, chatID uuid.UUID) {
-	*s = chatState{id: chatID}
-	batch.Queue(dbsqlc.FindChat, chatID).Query(each(func(row dbsqlc.FindChatRow) { s.take(row.Expired, row.ExpiresAt) }))
-}
-
-func (s *chatState) take(expired bool, at *time.Time) {
-	s.found = true
-	if expired {
-		s.expired = at
-	}
-}
-
-// err is what a chat answers that is not there for its user.
-func (s *chatState) err() error {
-	switch {
-	case !s.found:
-		return fault.New(fault.ChatNotFound, "There is no such chat.")
-	case s.expired != nil:
-		return chat.ChatExpired(s.id, *s.expired)
-	}
-	return nil
 }

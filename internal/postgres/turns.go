@@ -57,7 +57,7 @@ func (t *Turns) startTurn(ctx context.Context, user auth.Principal, turn chat.Ne
 	if err := send(ctx, t.pool, func() *pgx.Batch { return s.batch(user.Claims) }); err != nil {
 		return chat.StartedTurn{}, fmt.Errorf("start turn: %w", err)
 	}
-	s.recalled.leaveOut(s.ownTurns())
+	s.recalled.leaveOutNewTurn(s.turn.InPlaceOf == uuid.Nil)
 	s.found.Remembered = s.recalled.remembered()
 	return s.found, nil
 }
@@ -113,15 +113,6 @@ func (s *startTurn) batch(claims string) *pgx.Batch {
 	}
 	s.recalled.queue(batch, s.turn.ChatID, s.turn.UserMessageID, s.turn.MessageID)
 	return batch
-}
-
-// ownTurns is how many of the turns in either counter are the one that starts. The chat's row was read before
-// a new one was stored, the brief's after.
-func (s *startTurn) ownTurns() (inChat int64, inBrief int) {
-	if s.turn.InPlaceOf == uuid.Nil {
-		return 0, 1
-	}
-	return 1, 1
 }
 
 func (s *startTurn) queueNewChat(batch *pgx.Batch) {
@@ -230,19 +221,19 @@ func (t *Turns) SaveReply(ctx context.Context, user auth.Principal, reply chat.F
 // FindReply reads a reply with the user's rights; of a running one what was recorded from a place on.
 func (t *Turns) FindReply(ctx context.Context, user auth.Principal, chatID, messageID uuid.UUID, from int) (chat.StoredReply, bool, error) {
 	var ok bool
-	var state chatState
+	var state *chatState
 	var row dbsqlc.FindReplyRow
 	err := send(ctx, t.pool, func() *pgx.Batch {
 		batch := &pgx.Batch{}
 		batch.Queue(dbsqlc.ActAsUser, user.Claims)
-		state.queue(batch, chatID)
+		batch.Queue(dbsqlc.ChatState, chatID).Query(one(&state))
 		batch.Queue(dbsqlc.FindReply, from, nullable(messageID), chatID).Query(each(func(found dbsqlc.FindReplyRow) { row, ok = found, true }))
 		return batch
 	})
 	if err != nil {
 		return chat.StoredReply{}, false, fmt.Errorf("find reply: %w", err)
 	}
-	if err := state.err(); err != nil {
+	if err := refusal(state); err != nil {
 		return chat.StoredReply{}, false, err
 	}
 	if !ok {

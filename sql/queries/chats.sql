@@ -11,13 +11,9 @@ select sqlc.arg(id)::uuid, sqlc.arg(user_id)::uuid, sqlc.arg(title)::text, sqlc.
  where not exists (select from public.messages m
                     where m.user_id = sqlc.arg(user_id) and m.client_message_id = sqlc.narg(client_message_id));
 
--- name: FindChat :many
--- Whether the user has the chat, and since when it is expired, if it is. At most one row.
-select id, expires_at, coalesce(expires_at <= now(), false)::bool as expired from public.chats where id = sqlc.arg(chat_id);
-
 -- name: ReadChatContext :many
 -- What is known of a chat beside its messages. At most one row.
-select c.system_prompt, c.memory_strategy, c.max_turns, c.turn_count, c.tool_name, c.created_at, c.last_message_at, c.message_count,
+select c.id, c.system_prompt, c.memory_strategy, c.max_turns, c.turn_count, c.tool_name, c.created_at, c.last_message_at, c.message_count,
        c.expires_at, coalesce(c.expires_at <= now(), false)::bool as expired,
        array(select distinct m.tool_name from public.messages m where m.chat_id = c.id and m.tool_name is not null order by 1)::text[] as tools_used
   from public.chats c where c.id = sqlc.arg(chat_id);

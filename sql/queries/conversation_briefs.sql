@@ -84,20 +84,24 @@ select brief_tokens, pending_tokens, pending_turns from written;
 -- Chats over the threshold or their turn limit, stale ones, and those whose brief cannot be read. As the server itself. kind says which job they need. The same rule as memory.Due, which a test holds it to.
 (select b.chat_id, 'rebuild_brief'::text as kind from public.conversation_briefs b
   where b.stale order by b.updated_at limit 1000)
-union all
-(select b.chat_id, case when private.is_readable_brief(b.brief) then 'fold_brief' else 'rebuild_brief' end as kind
+union
+(select b.chat_id, 'rebuild_brief'::text as kind from public.conversation_briefs b
+  where not private.is_readable_brief(b.brief) limit 1000)
+union
+(select b.chat_id, 'fold_brief'::text as kind
    from public.conversation_briefs b
    join public.chats c on c.id = b.chat_id
   where b.pending_tokens > sqlc.arg(threshold)::int - sqlc.arg(largest_brief)::int
     and b.brief_tokens + b.pending_tokens > sqlc.arg(threshold)::int
     and (b.pending_turns > least(sqlc.arg(k_raw_turns)::int, c.max_turns)
       or sqlc.arg(bridge)::int > 0 and b.pending_tokens > sqlc.arg(bridge)::int and b.pending_turns > greatest(1, sqlc.arg(min_tail_turns)::int))
-    and not b.stale and c.memory_strategy <> 'simple'
+    and not b.stale and private.is_readable_brief(b.brief) and c.memory_strategy <> 'simple'
   order by b.pending_tokens desc limit 1000)
 union
 (select b.chat_id, 'fold_brief'::text as kind from public.chats c
    join public.conversation_briefs b on b.chat_id = c.id
-  where c.max_turns is not null and b.pending_turns > c.max_turns and not b.stale and c.memory_strategy <> 'simple'
+  where c.max_turns is not null and b.pending_turns > c.max_turns and not b.stale and private.is_readable_brief(b.brief)
+    and c.memory_strategy <> 'simple'
   limit 1000);
 
 -- name: FindExpiredUnfolded :many
@@ -116,13 +120,19 @@ update public.conversation_briefs
 returning chat_id;
 
 -- name: OldestUnfoldedTurn :one
--- Age in seconds of the oldest message that is due to be folded; 0 when none is.
+-- Age in seconds of the oldest message that is due to be folded, by size or by its chat's turn limit; 0 when none is.
 select coalesce(extract(epoch from now() - min(first.created_at)), 0)::float8 as age
-  from public.conversation_briefs b
-  join public.chats c on c.id = b.chat_id and c.memory_strategy <> 'simple'
+  from (select b.chat_id, b.covered_seq
+          from public.conversation_briefs b
+          join public.chats c on c.id = b.chat_id and c.memory_strategy <> 'simple'
+         where b.pending_tokens > sqlc.arg(threshold)::int - sqlc.arg(largest_brief)::int
+           and b.brief_tokens + b.pending_tokens > sqlc.arg(threshold)::int
+           and (b.pending_turns > least(sqlc.arg(k_raw_turns)::int, c.max_turns)
+             or sqlc.arg(bridge)::int > 0 and b.pending_tokens > sqlc.arg(bridge)::int and b.pending_turns > greatest(1, sqlc.arg(min_tail_turns)::int))
+        union all
+        select b.chat_id, b.covered_seq
+          from public.chats c
+          join public.conversation_briefs b on b.chat_id = c.id and b.pending_turns > c.max_turns
+         where c.max_turns is not null and c.memory_strategy <> 'simple') due
   cross join lateral (select m.created_at from public.messages m
-                       where m.chat_id = b.chat_id and m.seq > b.covered_seq order by m.seq limit 1) first
- where b.pending_tokens > sqlc.arg(threshold)::int - sqlc.arg(largest_brief)::int
-   and b.brief_tokens + b.pending_tokens > sqlc.arg(threshold)::int
-   and (b.pending_turns > sqlc.arg(k_raw_turns)::int
-     or sqlc.arg(bridge)::int > 0 and b.pending_tokens > sqlc.arg(bridge)::int and b.pending_turns > greatest(1, sqlc.arg(min_tail_turns)::int));
+                       where m.chat_id = due.chat_id and m.seq > due.covered_seq order by m.seq limit 1) first;

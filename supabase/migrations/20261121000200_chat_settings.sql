@@ -76,6 +76,8 @@ alter table public.messages
   add constraint messages_names_length check (char_length(tool_call_id) <= 256 and char_length(name) <= 256 and char_length(tool_name) <= 64);
 
 create index messages_kept_idx on public.messages (chat_id, seq) where pinned or importance >= 0.8;
+-- For the tools that were used in a chat; what people say is not in it.
+create index messages_tool_name_idx on public.messages (chat_id, tool_name) where tool_name is not null;
 
 ------------------------------------------------------------------------------------------------
 
@@ -96,6 +98,9 @@ $$;
 alter table public.conversation_briefs
   add constraint conversation_briefs_readable check (private.is_readable_brief(brief));
 
+-- For the sweep, should somebody do without the constraint. It is empty.
+create index conversation_briefs_unreadable_idx on public.conversation_briefs (chat_id) where not private.is_readable_brief(brief);
+
 revoke all on function private.is_readable_brief(jsonb) from public, anon, authenticated;
 grant execute on function private.is_readable_brief(jsonb) to throughline_app, service_role;
 
@@ -109,8 +114,15 @@ alter table public.conversation_brief_revisions
 
 ------------------------------------------------------------------------------------------------
 
--- As before, with the turns of the chat counted as well. An import announces its chat and not each of its
--- thousands of messages.
+-- A chat's title from its first message: the first line, cut at a word's end within 80 characters.
+create function private.title_of(content text) returns text
+language sql immutable security invoker set search_path = '' as $$
+  select case when char_length(line) <= 80 then line else coalesce(nullif(substring(left(line, 81) from '^(.*\S)\s+\S*$'), ''), left(line, 80)) end
+    from (select btrim(split_part(btrim(content, E' \t\r\n'), E'\n', 1), E' \t\r') as line) first
+$$;
+
+-- As before, with the turns of the chat counted as well, and a title for a chat that began without one. An
+-- import is quiet: nobody listens to a chat that is not there yet, and its messages are thousands.
 create or replace function private.count_inserted_messages() returns trigger
 language plpgsql security definer set search_path = '' as $$
 begin
@@ -122,6 +134,12 @@ begin
     from (select chat_id, max(seq) as last_seq, count(*) as messages, count(*) filter (where role = 'user') as turns, max(created_at) as last_at
             from new_messages group by chat_id) added
    where c.id = added.chat_id;
+  if exists (select from new_messages where seq = 1) then
+    update public.chats c
+       set title = private.title_of(m.content)
+      from new_messages m
+     where m.seq = 1 and m.role = 'user' and c.id = m.chat_id and c.title = '';
+  end if;
   update public.conversation_briefs b
      set pending_tokens = b.pending_tokens + added.tokens,
          pending_turns = b.pending_turns + added.turns
@@ -165,4 +183,4 @@ begin
 end
 $$;
 
-revoke all on function private.keep_chat() from public, anon, authenticated;
+revoke all on function private.keep_chat(), private.title_of(text) from public, anon, authenticated;

@@ -2,19 +2,22 @@
 
 -- Scripts that put no spaces between words are taken character by character, each set apart by U+0001 and a
 -- space, which whoever shows the text takes out again. A word of such a script is found as a phrase.
+-- What comes after so many characters is not found: a tsvector holds 1 MiB at most, and nobody's message
+-- must be refused for it, however many different words it has.
 create function private.searchable(content text) returns text
 language sql immutable security invoker parallel safe set search_path = '' as $$
-  select regexp_replace(content,
+  select regexp_replace(left(content, 50000),
     '([\u0E00-\u0EFF\u1000-\u109F\u1780-\u17FF\u3040-\u30FF\u3400-\u4DBF\u4E00-\u9FFF\uAC00-\uD7AF\uF900-\uFAFF\uFF66-\uFF9F])',
     E'\x01 \\1\x01 ', 'g')
 $$;
 
 -- Words as they are, for every language, and English stems beside them. The user's id is one more word,
--- so that the index finds one user's messages and walks through nobody else's.
+-- so that the index finds one user's messages and walks through nobody else's. Its place keeps the last
+-- word and the first stem apart, which would otherwise be a phrase.
 create function private.search_vector(user_id uuid, content text) returns tsvector
-language sql immutable security invoker parallel safe set search_path = '' as $$
-  select pg_catalog.array_to_tsvector(array['user ' || user_id])
-      || to_tsvector('pg_catalog.simple', private.searchable(content))
+language sql immutable security invoker parallel safe cost 2000 set search_path = '' as $$
+  select to_tsvector('pg_catalog.simple', private.searchable(content))
+      || (quote_literal('user ' || user_id) || ':64')::tsvector
       || to_tsvector('pg_catalog.english', private.searchable(content))
 $$;
 
@@ -29,24 +32,30 @@ grant execute on function private.searchable(text), private.search_vector(uuid, 
 
 -- The newest matches of the user in the claims. SECURITY DEFINER, because under row level security
 -- Postgres looks at no full-text index: it gives ids alone, and whoever asks reads those rows under the policies.
+-- The matches are found first, with no other condition that has an index and without reading the whole table: right after
+-- an import Postgres has no idea of the table's size, and would make a vector of each of the user's messages.
 create function private.search_messages(
   query tsquery, in_chat uuid, with_role text, since timestamptz, until timestamptz, most int)
 returns table (id uuid)
-language sql stable security definer set search_path = '' as $$
-  select m.id
-    from (select (nullif(current_setting('request.jwt.claims', true), '')::jsonb ->> 'sub')::uuid as user_id) me
-    join public.messages m on m.user_id = me.user_id
-   where m.content <> ''
-     and private.search_vector(m.user_id, m.content) @@ (quote_literal('user ' || me.user_id)::tsquery && query)
-     and (in_chat is null or m.chat_id = in_chat)
-     and (with_role is null or m.role = with_role)
-     and (since is null or m.created_at >= since)
-     and (until is null or m.created_at < until)
-     and m.superseded_by is null
-   order by m.created_at desc, m.id desc
+language sql stable security definer set search_path = '' set enable_seqscan = off as $$
+  with found as materialized (
+    select m.id, m.user_id, m.chat_id, m.role, m.created_at, m.superseded_by, me.user_id as asking
+      from (select (nullif(current_setting('request.jwt.claims', true), '')::jsonb ->> 'sub')::uuid as user_id) me
+      join public.messages m
+        on m.content <> '' and private.search_vector(m.user_id, m.content) @@ (quote_literal('user ' || me.user_id)::tsquery && query))
+  select f.id
+    from found f
+   where f.user_id = f.asking
+     and (in_chat is null or f.chat_id = in_chat)
+     and (with_role is null or f.role = with_role)
+     and (since is null or f.created_at >= since)
+     and (until is null or f.created_at < until)
+     and f.superseded_by is null
+     and not exists (select from public.chats c where c.id = f.chat_id and c.expires_at <= now())
+   order by f.created_at desc, f.id desc
    limit most
 $$;
 
 revoke all on function private.search_messages(tsquery, uuid, text, timestamptz, timestamptz, int) from public, anon, authenticated;
-grant usage on schema private to throughline_app;
+grant usage on schema private to throughline_app, service_role;
 grant execute on function private.search_messages(tsquery, uuid, text, timestamptz, timestamptz, int) to throughline_app;

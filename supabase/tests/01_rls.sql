@@ -15,6 +15,11 @@ insert into public.conversation_brief_revisions
   (chat_id, user_id, version, kind, seq_from, seq_to, turns, input_tokens, output_tokens, prompt_mode, prompt_ref, model, duration_ms, input_sha256)
 select id, user_id, 1, 'fold', 1, 1, 1, 1, 1, 'inline', 'summary@1', 'm', 1, '' from public.chats where title in ('hers', 'his');
 
+insert into public.chat_files (chat_id, user_id, sha256, content, token_count)
+select chat_id, user_id, sha256('x'), 'x', 1 from public.messages;
+insert into public.message_files (message_id, place, chat_id, user_id, path, sha256)
+select id, 1, chat_id, user_id, 'x.txt', sha256('x') from public.messages;
+
 create temp table matrix (
   statement text, anon text, a text, b text, service text, app_a text, app_b text, app_nobody text);
 
@@ -79,6 +84,26 @@ insert into matrix values
   ($$update public.message_deltas set delta = 'x' where message_id = pg_temp.id('message of A')$$,
                                                                                   'denied', 'denied', 'denied', '1',      'denied', 'denied', 'denied'),
   ($$delete from public.message_deltas where message_id = pg_temp.id('message of A')$$,
+                                                                                  'denied', 'denied', 'denied', '1',      '1',      '0',      '0'),
+
+  -- Files are never changed: another content is another file.
+  ($$select from public.chat_files$$,                                             'denied', '1',      '1',      '2',      '1',      '1',      '0'),
+  ($$select from public.chat_files where chat_id = pg_temp.id('chat of A')$$,     'denied', '1',      '0',      '1',      '1',      '0',      '0'),
+  ($$insert into public.chat_files (chat_id, user_id, sha256, content, token_count)
+     values (pg_temp.id('chat of A'), pg_temp.id('A'), sha256('y'), 'y', 1)$$,    'denied', 'denied', 'denied', '1',      '1',      'denied', 'denied'),
+  ($$update public.chat_files set content = 'y' where chat_id = pg_temp.id('chat of A')$$,
+                                                                                  'denied', 'denied', 'denied', '1',      'denied', 'denied', 'denied'),
+  ($$delete from public.chat_files where chat_id = pg_temp.id('chat of A')$$,     'denied', 'denied', 'denied', '1',      '1',      '0',      '0'),
+
+  ($$select from public.message_files$$,                                          'denied', '1',      '1',      '2',      '1',      '1',      '0'),
+  ($$select from public.message_files where message_id = pg_temp.id('message of A')$$,
+                                                                                  'denied', '1',      '0',      '1',      '1',      '0',      '0'),
+  ($$insert into public.message_files (message_id, place, chat_id, user_id, path, sha256)
+     values (pg_temp.id('message of A'), 2, pg_temp.id('chat of A'), pg_temp.id('A'), 'y.txt', sha256('x'))$$,
+                                                                                  'denied', 'denied', 'denied', '1',      '1',      'denied', 'denied'),
+  ($$update public.message_files set path = 'y.txt' where message_id = pg_temp.id('message of A')$$,
+                                                                                  'denied', 'denied', 'denied', '1',      'denied', 'denied', 'denied'),
+  ($$delete from public.message_files where message_id = pg_temp.id('message of A')$$,
                                                                                   'denied', 'denied', 'denied', '1',      '1',      '0',      '0'),
 
   ($$truncate public.chats cascade$$,                                             'denied', 'denied', 'denied', '0',      'denied', 'denied', 'denied');

@@ -1,7 +1,7 @@
 -- What a phone may write of its own chats, column by column, and the schemas that are no client's.
 begin;
 \ir helpers.psql
-select plan(45);
+select plan(53);
 
 insert into public.chats (id, user_id) values (pg_temp.id('chat of A'), pg_temp.id('A'));
 
@@ -11,11 +11,13 @@ create function pg_temp.columns_to(verb text) returns text language sql as $$
     from information_schema.column_privileges
    where table_schema = 'public' and grantee = 'authenticated' and privilege_type = verb
 $$;
-select is(pg_temp.columns_to('INSERT'), 'chats.id chats.metadata chats.system_prompt chats.title chats.user_id', 'authenticated may insert these columns');
-select is(pg_temp.columns_to('UPDATE'), 'chats.metadata chats.system_prompt chats.title', 'authenticated may update these columns');
+select is(pg_temp.columns_to('INSERT'), 'chats.id chats.max_turns chats.memory_strategy chats.metadata chats.system_prompt chats.tags chats.title chats.ttl_hours chats.user_id',
+          'authenticated may insert these columns');
+select is(pg_temp.columns_to('UPDATE'), 'chats.max_turns chats.memory_strategy chats.metadata chats.system_prompt chats.tags chats.title chats.ttl_hours',
+          'authenticated may update these columns');
 select is((select string_agg(concat_ws(' ', table_name, privilege_type), ', ' order by table_name, privilege_type)
              from information_schema.table_privileges where table_schema = 'public' and grantee = 'authenticated'),
-          'chats DELETE, chats SELECT, messages SELECT', 'authenticated has no other right to whole tables');
+          'chat_files SELECT, chats DELETE, chats SELECT, message_files SELECT, messages SELECT', 'authenticated has no other right to whole tables');
 select is_empty(
   $$select table_schema, table_name, privilege_type from information_schema.table_privileges
      where table_schema in ('public', 'private', 'river', 'inspect') and grantee in ('anon', 'PUBLIC')$$,
@@ -24,10 +26,10 @@ select is_empty(
 -- The server keeps these; a phone that sends them is refused.
 select is(pg_temp.attempt('A', format('update public.chats set %I = default where id = pg_temp.id(''chat of A'')', name)), 'denied',
           'A may not update chats.' || name)
-  from unnest(array['id', 'user_id', 'last_seq', 'message_count', 'last_message_at', 'created_at', 'updated_at']) name;
+  from unnest(array['id', 'user_id', 'last_seq', 'message_count', 'turn_count', 'last_message_at', 'tool_name', 'revived_at', 'expires_at', 'created_at', 'updated_at']) name;
 select is(pg_temp.attempt('A', format('insert into public.chats (%I) values (default)', name)), 'denied',
           'A may not insert chats.' || name)
-  from unnest(array['last_seq', 'message_count', 'last_message_at', 'created_at', 'updated_at']) name;
+  from unnest(array['last_seq', 'message_count', 'turn_count', 'last_message_at', 'tool_name', 'revived_at', 'expires_at', 'created_at', 'updated_at']) name;
 select is(pg_temp.attempt('A', 'insert into public.chats (title) values (''mine'')'), '1', 'A may insert a chat without saying whose it is');
 select is(pg_temp.attempt('A', 'insert into public.chats default values returning user_id'), '1', 'and without saying anything');
 

@@ -1,7 +1,7 @@
 -- The order of messages and what a chat knows of them, whichever way they come in.
 begin;
 \ir helpers.psql
-select plan(29);
+select plan(52);
 
 insert into public.chats (id, user_id) values (pg_temp.id('chat of A'), pg_temp.id('A')), (pg_temp.id('other'), pg_temp.id('A'));
 create function pg_temp.seqs(chat text) returns text language sql stable as $$
@@ -55,6 +55,49 @@ select is((select updated_at from public.chats where id = pg_temp.id('other')), 
 update public.conversation_briefs set updated_at = '2000-01-01' where chat_id = pg_temp.id('other');
 select is((select updated_at from public.conversation_briefs where chat_id = pg_temp.id('other')), now(), 'an update of a brief sets updated_at');
 
+-- What follows from them: when a chat expires.
+create function pg_temp.expires(chat text) returns interval language sql stable as $$
+  select expires_at - now() from public.chats where id = pg_temp.id(chat)
+$$;
+insert into public.chats (id, user_id, ttl_hours) values (pg_temp.id('passing'), pg_temp.id('A'), 3);
+select is(pg_temp.expires('passing'), interval '3 hours', 'a chat expires its hours after it was made');
+insert into public.messages (chat_id, role, created_at) values (pg_temp.id('passing'), 'user', now() + interval '1 hour');
+select is(pg_temp.expires('passing'), interval '4 hours', 'or after its latest message');
+update public.chats set ttl_hours = 1, expires_at = 'infinity' where id = pg_temp.id('passing');
+select is(pg_temp.expires('passing'), interval '2 hours', 'whatever the writer says');
+update public.chats set last_message_at = now() - interval '1 day', created_at = now() - interval '1 day', revived_at = now() - interval '2 hours'
+ where id = pg_temp.id('passing');
+select is(pg_temp.expires('passing'), interval '-1 hour', 'or after it was last brought back');
+update public.chats set ttl_hours = null where id = pg_temp.id('passing');
+select is(pg_temp.expires('passing'), null, 'and without hours never');
+
+-- Turns are messages of the user.
+create function pg_temp.turns(chat text) returns bigint language sql stable as $$
+  select turn_count from public.chats where id = pg_temp.id(chat)
+$$;
+insert into public.messages (chat_id, role, content) values (pg_temp.id('passing'), 'assistant', 'a'), (pg_temp.id('passing'), 'user', 'b');
+select is(pg_temp.turns('passing'), 2::bigint, 'a chat counts its turns');
+delete from public.messages where chat_id = pg_temp.id('passing') and content = 'b';
+select is(pg_temp.turns('passing'), 1::bigint, 'a deleted one no more');
+delete from public.messages where chat_id = pg_temp.id('passing');
+select is(pg_temp.turns('passing'), 0::bigint, 'down to none');
+
+-- A chat that began without a title gets one of its first message, and only of that.
+create function pg_temp.title_after(given text, role text, content text) returns text language plpgsql as $$
+declare
+  chat uuid;
+begin
+  insert into public.chats (user_id, title) values (pg_temp.id('A'), given) returning id into chat;
+  insert into public.messages (chat_id, role, content) values (chat, role, content);
+  insert into public.messages (chat_id, role, content) values (chat, 'user', 'another');
+  return (select title from public.chats where id = chat);
+end
+$$;
+select is(pg_temp.title_after('', 'user', E' \n A question?\nAnd more.'), 'A question?', 'the title is the first line of the first message');
+select is(pg_temp.title_after('', 'user', repeat('word ', 20)), rtrim(repeat('word ', 16)), 'cut at a word''s end');
+select is(pg_temp.title_after('mine', 'user', 'A question?'), 'mine', 'a title that was given stays');
+select is(pg_temp.title_after('', 'assistant', 'Hello!'), '', 'what nobody asked is no title');
+
 -- A message stays where it is, even for those who may do everything.
 select is(pg_temp.attempt('service_role', format('update public.messages set %s where chat_id = pg_temp.id(''chat of A'') and seq = 1', change)), '23514',
           'refused: ' || change)
@@ -81,7 +124,18 @@ select is(pg_temp.attempt('service_role', statement), '23514', 'refused: ' || st
     $$insert into public.messages (chat_id, role, status) values (pg_temp.id('other'), 'user', 'lost')$$,
     $$insert into public.messages (chat_id, role, token_count) values (pg_temp.id('other'), 'user', -1)$$,
     $$insert into public.messages (chat_id, role, metadata) values (pg_temp.id('other'), 'user', '[]')$$,
+    $$insert into public.messages (chat_id, role, importance) values (pg_temp.id('other'), 'user', 1.5)$$,
+    $$insert into public.messages (chat_id, role, importance) values (pg_temp.id('other'), 'user', 'NaN')$$,
+    $$insert into public.messages (chat_id, role, tool_calls) values (pg_temp.id('other'), 'assistant', '{}')$$,
+    $$insert into public.messages (chat_id, role, tool_name) values (pg_temp.id('other'), 'user', repeat('x', 65))$$,
     $$update public.chats set metadata = '1'$$,
+    $$update public.chats set tags = array_fill('x'::text, array[21])$$,
+    $$update public.chats set tags = array[null]$$,
+    $$update public.chats set memory_strategy = 'forget'$$,
+    $$update public.chats set ttl_hours = 0$$,
+    $$update public.chats set max_turns = 0$$,
+    $$update public.chats set tool_name = ''$$,
+    $$update public.chats set system_prompt = repeat('x', 32001)$$,
     $$update public.chats set title = repeat('x', 501)$$]) statement;
 
 select * from finish();

@@ -3,7 +3,7 @@ begin;
 \ir helpers.psql
 select plan(15);
 
-insert into public.chats (id, user_id) values (pg_temp.id('chat of A'), pg_temp.id('A')), (pg_temp.id('chat of B'), pg_temp.id('B'));
+insert into public.chats (id, user_id, title) values (pg_temp.id('chat of A'), pg_temp.id('A'), 'hers'), (pg_temp.id('chat of B'), pg_temp.id('B'), '');
 -- What was told of the chat of A since the last time we listened.
 create temp table heard_before (id uuid);
 create function pg_temp.heard() returns text language sql as $$

@@ -1,7 +1,7 @@
 -- When an account goes, everything of it goes, and nothing of anybody else's.
 begin;
 \ir helpers.psql
-select plan(10);
+select plan(13);
 
 insert into public.chats (id, user_id) values (pg_temp.id('chat of A'), pg_temp.id('A')), (pg_temp.id('second'), pg_temp.id('A')), (pg_temp.id('chat of B'), pg_temp.id('B'));
 insert into public.messages (chat_id, role, content)
@@ -13,6 +13,12 @@ select id, user_id, 1, 'fold', 1, 1, 1, 'summary', 1, 1, 'inline', 'summary@1', 
 -- What running replies have said so far.
 insert into public.message_deltas (message_id, user_id, start_char, delta)
 select id, user_id, 0, 'so far' from public.messages where seq = 1;
+insert into public.chat_files (chat_id, user_id, sha256, content, token_count)
+select id, user_id, sha256(content::bytea), content, 1 from public.chats cross join (values ('once'), ('twice')) files (content);
+insert into public.message_files (message_id, place, chat_id, user_id, path, sha256)
+select m.id, 1, m.chat_id, m.user_id, 'twice.txt', sha256('twice') from public.messages m where m.seq in (1, 2)
+union all
+select m.id, 2, m.chat_id, m.user_id, 'once.txt', sha256('once') from public.messages m where m.seq = 1;
 update public.conversation_briefs set covered_seq = 500, version = 1,
   pending_tokens = (select sum(token_count) from public.messages m where m.chat_id = conversation_briefs.chat_id and m.seq > 500),
   pending_turns = 250
@@ -35,12 +41,22 @@ begin
   return array_to_string(found, ', ');
 end
 $$;
-select is(pg_temp.left_of('A'), 'chats 2, conversation_brief_revisions 2, conversation_briefs 2, message_deltas 2, messages 1001', 'A has rows everywhere');
+select is(pg_temp.left_of('A'), 'chat_files 4, chats 2, conversation_brief_revisions 2, conversation_briefs 2, message_deltas 2, message_files 5, messages 1001', 'A has rows everywhere');
 
 -- One chat.
 select is(pg_temp.attempt('A', $$delete from public.chats where id = pg_temp.id('second')$$), '1', 'A may delete a chat from the phone');
 delete from public.chats where id = pg_temp.id('second');
-select is(pg_temp.left_of('A'), 'chats 1, conversation_brief_revisions 1, conversation_briefs 1, message_deltas 1, messages 1000', 'the chat''s rows are gone');
+select is(pg_temp.left_of('A'), 'chat_files 2, chats 1, conversation_brief_revisions 1, conversation_briefs 1, message_deltas 1, message_files 3, messages 1000', 'the chat''s rows are gone');
+
+-- One message, with the files that came with no other.
+create function pg_temp.files_of(chat text) returns text language sql stable as $$
+  select string_agg(content, ' ' order by content) from public.chat_files where chat_id = pg_temp.id(chat)
+$$;
+select is(pg_temp.files_of('chat of A'), 'once twice', 'two messages brought three files of two contents');
+delete from public.messages where chat_id = pg_temp.id('chat of A') and seq = 1;
+select is(pg_temp.files_of('chat of A'), 'twice', 'what a message alone brought goes with it');
+delete from public.messages where chat_id = pg_temp.id('chat of A') and seq = 2;
+select is(pg_temp.files_of('chat of A'), null, 'and what two brought with the second');
 
 -- The account, as the auth server deletes it: with its own role, which has no right to any table of ours.
 select is(has_table_privilege('supabase_auth_admin', 'public.chats', 'delete'), false, 'the auth server has no right to our tables');
@@ -66,8 +82,8 @@ select pg_temp.may_be_auth_server() as may_be_auth_server \gset
   select skip('postgres may not become supabase_auth_admin here', 1);
 \endif
 select is((select count(*) from auth.users where id = pg_temp.id('A')), 0::bigint, 'the account is gone');
-select is(pg_temp.left_of('A'), 'chats 0, conversation_brief_revisions 0, conversation_briefs 0, message_deltas 0, messages 0', 'nothing of A is left');
-select is(pg_temp.left_of('B'), 'chats 1, conversation_brief_revisions 1, conversation_briefs 1, message_deltas 1, messages 1', 'everything of B is');
+select is(pg_temp.left_of('A'), 'chat_files 0, chats 0, conversation_brief_revisions 0, conversation_briefs 0, message_deltas 0, message_files 0, messages 0', 'nothing of A is left');
+select is(pg_temp.left_of('B'), 'chat_files 2, chats 1, conversation_brief_revisions 1, conversation_briefs 1, message_deltas 1, message_files 2, messages 1', 'everything of B is');
 -- All but one by a foreign key; message_deltas, which cannot afford one, by a trigger on messages.
 select is_empty(
   $$select c.oid::regclass, a.attname from pg_class c join pg_attribute a on a.attrelid = c.oid

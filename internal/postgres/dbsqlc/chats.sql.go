@@ -12,37 +12,6 @@ import (
 	"github.com/google/uuid"
 )
 
-const FindChat = `-- name: FindChat :many
-select id, expires_at, coalesce(expires_at <= now(), false)::bool as expired from public.chats where id = $1
-`
-
-type FindChatRow struct {
-	ID        uuid.UUID
-	ExpiresAt *time.Time
-	Expired   bool
-}
-
-// Whether the user has the chat, and since when it is expired, if it is. At most one row.
-func (q *Queries) FindChat(ctx context.Context, chatID uuid.UUID) ([]FindChatRow, error) {
-	rows, err := q.db.Query(ctx, FindChat, chatID)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []FindChatRow
-	for rows.Next() {
-		var i FindChatRow
-		if err := rows.Scan(&i.ID, &i.ExpiresAt, &i.Expired); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
 const InsertChat = `-- name: InsertChat :exec
 insert into public.chats (id, user_id, title, tool_name, ttl_hours, max_turns)
 select $1::uuid, $2::uuid, $3::text, $4::text, $5::int, $6::int
@@ -107,13 +76,14 @@ func (q *Queries) LockChat(ctx context.Context, chatID uuid.UUID) (LockChatRow, 
 }
 
 const ReadChatContext = `-- name: ReadChatContext :many
-select c.system_prompt, c.memory_strategy, c.max_turns, c.turn_count, c.tool_name, c.created_at, c.last_message_at, c.message_count,
+select c.id, c.system_prompt, c.memory_strategy, c.max_turns, c.turn_count, c.tool_name, c.created_at, c.last_message_at, c.message_count,
        c.expires_at, coalesce(c.expires_at <= now(), false)::bool as expired,
        array(select distinct m.tool_name from public.messages m where m.chat_id = c.id and m.tool_name is not null order by 1)::text[] as tools_used
   from public.chats c where c.id = $1
 `
 
 type ReadChatContextRow struct {
+	ID             uuid.UUID
 	SystemPrompt   *string
 	MemoryStrategy string
 	MaxTurns       *int32
@@ -138,6 +108,7 @@ func (q *Queries) ReadChatContext(ctx context.Context, chatID uuid.UUID) ([]Read
 	for rows.Next() {
 		var i ReadChatContextRow
 		if err := rows.Scan(
+			&i.ID,
 			&i.SystemPrompt,
 			&i.MemoryStrategy,
 			&i.MaxTurns,

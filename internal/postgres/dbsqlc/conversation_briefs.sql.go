@@ -120,20 +120,24 @@ func (q *Queries) ClearDeadLeases(ctx context.Context) ([]uuid.UUID, error) {
 const FindDueBriefs = `-- name: FindDueBriefs :many
 (select b.chat_id, 'rebuild_brief'::text as kind from public.conversation_briefs b
   where b.stale order by b.updated_at limit 1000)
-union all
-(select b.chat_id, case when private.is_readable_brief(b.brief) then 'fold_brief' else 'rebuild_brief' end as kind
+union
+(select b.chat_id, 'rebuild_brief'::text as kind from public.conversation_briefs b
+  where not private.is_readable_brief(b.brief) limit 1000)
+union
+(select b.chat_id, 'fold_brief'::text as kind
    from public.conversation_briefs b
    join public.chats c on c.id = b.chat_id
   where b.pending_tokens > $1::int - $2::int
     and b.brief_tokens + b.pending_tokens > $1::int
     and (b.pending_turns > least($3::int, c.max_turns)
       or $4::int > 0 and b.pending_tokens > $4::int and b.pending_turns > greatest(1, $5::int))
-    and not b.stale and c.memory_strategy <> 'simple'
+    and not b.stale and private.is_readable_brief(b.brief) and c.memory_strategy <> 'simple'
   order by b.pending_tokens desc limit 1000)
 union
 (select b.chat_id, 'fold_brief'::text as kind from public.chats c
    join public.conversation_briefs b on b.chat_id = c.id
-  where c.max_turns is not null and b.pending_turns > c.max_turns and not b.stale and c.memory_strategy <> 'simple'
+  where c.max_turns is not null and b.pending_turns > c.max_turns and not b.stale and private.is_readable_brief(b.brief)
+    and c.memory_strategy <> 'simple'
   limit 1000)
 `
 
@@ -222,14 +226,20 @@ func (q *Queries) LockBrief(ctx context.Context, chatID uuid.UUID) error {
 
 const OldestUnfoldedTurn = `-- name: OldestUnfoldedTurn :one
 select coalesce(extract(epoch from now() - min(first.created_at)), 0)::float8 as age
-  from public.conversation_briefs b
-  join public.chats c on c.id = b.chat_id and c.memory_strategy <> 'simple'
+  from (select b.chat_id, b.covered_seq
+          from public.conversation_briefs b
+          join public.chats c on c.id = b.chat_id and c.memory_strategy <> 'simple'
+         where b.pending_tokens > $1::int - $2::int
+           and b.brief_tokens + b.pending_tokens > $1::int
+           and (b.pending_turns > least($3::int, c.max_turns)
+             or $4::int > 0 and b.pending_tokens > $4::int and b.pending_turns > greatest(1, $5::int))
+        union all
+        select b.chat_id, b.covered_seq
+          from public.chats c
+          join public.conversation_briefs b on b.chat_id = c.id and b.pending_turns > c.max_turns
+         where c.max_turns is not null and c.memory_strategy <> 'simple') due
   cross join lateral (select m.created_at from public.messages m
-                       where m.chat_id = b.chat_id and m.seq > b.covered_seq order by m.seq limit 1) first
- where b.pending_tokens > $1::int - $2::int
-   and b.brief_tokens + b.pending_tokens > $1::int
-   and (b.pending_turns > $3::int
-     or $4::int > 0 and b.pending_tokens > $4::int and b.pending_turns > greatest(1, $5::int))
+                       where m.chat_id = due.chat_id and m.seq > due.covered_seq order by m.seq limit 1) first
 `
 
 type OldestUnfoldedTurnParams struct {
@@ -240,7 +250,7 @@ type OldestUnfoldedTurnParams struct {
 	MinTailTurns int
 }
 
-// Age in seconds of the oldest message that is due to be folded; 0 when none is.
+// Age in seconds of the oldest message that is due to be folded, by size or by its chat's turn limit; 0 when none is.
 func (q *Queries) OldestUnfoldedTurn(ctx context.Context, arg OldestUnfoldedTurnParams) (float64, error) {
 	row := q.db.QueryRow(ctx, OldestUnfoldedTurn,
 		arg.Threshold,

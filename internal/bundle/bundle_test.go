@@ -1,0 +1,224 @@
+package bundle
+
+import (
+	"encoding/json"
+	"io"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestBothBundlesReadBackAsWritten(t *testing.T) {
+	t.Parallel()
+	chat, file, messages, revision := sample()
+	for format, encoder := range map[Format]func(io.Writer) Encoder{FormatLines: lineEncoder, FormatObject: objectEncoder} {
+		text := written(t, encoder, chat, []File{file}, messages, revision)
+		found, records := mustRead(t, text)
+		want := []Record{{Header: &Header{Format: Name, Version: 1, ExportedAt: exportedAt}}, {Chat: &chat}, {File: &file}}
+		for i := range messages {
+			want = append(want, Record{Message: &messages[i]})
+		}
+		want = append(want, Record{Revision: &revision}, Record{End: &End{Files: 1, Messages: 3, Revisions: 1}})
+		if found != format {
+			t.Errorf("%s taken for %s", format, found)
+		}
+		if diff := cmp.Diff(want, records); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", format, diff)
+		}
+		if !json.Valid([]byte(strings.SplitN(text, "\n", 2)[0])) && format == FormatLines {
+			t.Error("the first line is not JSON")
+		}
+		if format == FormatObject && !json.Valid([]byte(text)) {
+			t.Error("the object is not JSON")
+		}
+	}
+}
+
+func TestEmptyChatReadsBack(t *testing.T) {
+	t.Parallel()
+	for _, encoder := range []func(io.Writer) Encoder{lineEncoder, objectEncoder} {
+		_, records := mustRead(t, written(t, encoder, Chat{ID: idChat}, nil, nil))
+		if len(records) != 3 || records[1].Chat.MemoryStrategy != "summary" || string(records[1].Chat.Metadata) != "{}" {
+			t.Errorf("%+v", records)
+		}
+	}
+}
+
+// Bundles put one after another are one bundle, whether or not their first lines are kept.
+func TestSeveralChatsInOneFile(t *testing.T) {
+	t.Parallel()
+	first := sampleLines(t)
+	second := strings.ReplaceAll(written(t, lineEncoder, Chat{ID: idOther}, nil, nil), "\n", "\r\n\r\n")
+	_, records := mustRead(t, "\ufeff"+first+second)
+	if chats := chatsOf(records); len(chats) != 2 || chats[1].ID != idOther {
+		t.Errorf("%+v", chats)
+	}
+	_, second, _ = strings.Cut(second, "\n")
+	_, records = mustRead(t, first+second)
+	if chats := chatsOf(records); len(chats) != 2 {
+		t.Errorf("%+v", chats)
+	}
+}
+
+// What a bundle may leave out, and what is not known to this version, changes nothing.
+func TestBundleMayBeShort(t *testing.T) {
+	t.Parallel()
+	_, records := mustRead(t, `{"exported_at":"2026-11-21T15:04:05Z","format":"throughline","version":1,"type":"bundle","more":{"x":[1]}}
+{"type":"chat","id":"`+strings.ToUpper(idChat)+`"}
+{"type":"message","id":"`+idAsk+`","role":"user","content":"half \ud800 a pair","metadata":{"n":1e300},"later":true}
+{"type":"end","messages":1}`)
+	message := messagesOf(records)[0]
+	if message.Status != "complete" || message.Content != "half \uFFFD a pair" || string(message.Metadata) != `{"n":1e300}` || !message.CreatedAt.IsZero() {
+		t.Errorf("%+v", message)
+	}
+	if chatsOf(records)[0].ID != idChat {
+		t.Error("ids are not in lower case")
+	}
+}
+
+// replaced is the sample with one thing changed.
+func replaced(t *testing.T, text, from, to string) string {
+	t.Helper()
+	if !strings.Contains(text, from) {
+		t.Fatalf("%q is not in the sample", from)
+	}
+	return strings.Replace(text, from, to, 1)
+}
+
+func TestBundleRefusals(t *testing.T) {
+	t.Parallel()
+	whole := sampleLines(t)
+	lines := strings.SplitAfter(whole, "\n") // bundle, chat, file, 3 messages, revision, end
+	change := func(from, to string) string { return replaced(t, whole, from, to) }
+	deep := strings.Repeat(`{"a":`, 33) + "1" + strings.Repeat("}", 33)
+	for name, c := range map[string]struct{ text, want string }{
+		"empty":               {"", "empty@1"},
+		"blank":               {" \n\n ", "empty@3"},
+		"no JSON":             {"hello", "unknown_format@1"},
+		"a number":            {"7", "unknown_format@1"},
+		"an unknown object":   {`{"a":1}`, "unknown_format@1"},
+		"a brace":             {"{", "bad_json@1"},
+		"a bracket":           {"[", "bad_json@1"},
+		"half an object":      {`{"a":`, "bad_json@1"},
+		"no end":              {strings.Join(lines[:7], ""), "no_end@7"},
+		"cut in a line":       {whole[:len(whole)-9], "bad_json@8"},
+		"two chats, no end":   {strings.Join(lines[:7], "") + lines[1], "no_end@8"},
+		"bundle in a chat":    {lines[0] + lines[1] + lines[0], "no_end@3"},
+		"message first":       {lines[0] + lines[3], "no_chat@2"},
+		"end first":           {lines[0] + lines[7], "no_chat@2"},
+		"version":             {change(`"version":1`, `"version":2`), "unknown_version@1"},
+		"another's format":    {change(`"format":"throughline"`, `"format":"other"`), "unknown_format@1"},
+		"line type":           {change(`"type":"chat"`, `"type":"thing"`), "unknown_type@2"},
+		"no type":             {change(`"type":"chat"`, `"typ":"chat"`), "unknown_type@2"},
+		"an array":            {lines[0] + "[]\n", "wrong_type@2"},
+		"chat id":             {change(`"id":"`+idChat, `"id":"x`), "bad_uuid@2"},
+		"chat twice":          {whole + lines[1], "duplicate_id@9"},
+		"chat twice in case":  {whole + strings.ToUpper(lines[1][:40]) + lines[1][40:], "unknown_type@9"},
+		"title":               {change(`"title":"`, `"title":"`+strings.Repeat("x", 500)), "bad_length@2"},
+		"title of null":       {change(`"title":"`, `"title":"\u0000`), "null_character@2"},
+		"strategy":            {change(`"hybrid"`, `"best"`), "unknown_strategy@2"},
+		"tags":                {change(`["cello","b"]`, `["`+strings.Repeat("x", 65)+`"]`), "bad_length@2"},
+		"many tags":           {change(`["cello","b"]`, `["a"`+strings.Repeat(`,"a"`, 20)+`]`), "too_many_tags@2"},
+		"ttl":                 {change(`"ttl_hours":3`, `"ttl_hours":0`), "out_of_range@2"},
+		"ttl as text":         {change(`"ttl_hours":3`, `"ttl_hours":"3"`), "wrong_type@2"},
+		"turns":               {change(`"max_turns":50`, `"max_turns":100001`), "out_of_range@2"},
+		"metadata":            {change(`"metadata":{"app"`, `"metadata":[1],"x":{"app"`), "wrong_type@2"},
+		"metadata's depth":    {change(`"metadata":{}`, `"metadata":`+deep), "too_deep@4"},
+		"metadata's number":   {change(`"metadata":{}`, `"metadata":{"n":1e400}`), "out_of_range@4"},
+		"metadata's smallest": {change(`"metadata":{}`, `"metadata":{"n":[1e-400]}`), "out_of_range@4"},
+		"metadata's null":     {change(`"metadata":{}`, `"metadata":{"\u0000":1}`), "null_character@4"},
+		"a bomb":              {lines[0] + strings.Repeat("[", 200_000) + "\n", "too_deep@2"},
+		"date":                {change(`"2026-11-20T10:00:00.123456Z"`, `"yesterday"`), "bad_date@2"},
+		"date as number":      {change(`"2026-11-20T10:00:00.123456Z"`, `12`), "bad_date@2"},
+		"file's hash":         {change(`"content":"package main\n"`, `"content":"package mine\n"`), "wrong_sha256@3"},
+		"file twice":          {lines[0] + lines[1] + lines[2] + lines[2], "duplicate_file@4"},
+		"file missing":        {lines[0] + lines[1] + lines[3], "file_missing@3"},
+		"file too large":      {change(`"content":"package main\n"`, `"content":"`+strings.Repeat("x", 262_145)+`"`), "file_too_large@3"},
+		"path":                {change(`"path":"main.go"`, `"path":""`), "bad_length@4"},
+		"role":                {change(`"role":"user"`, `"role":"human"`), "unknown_role@4"},
+		"no role":             {change(`"role":"user"`, `"rule":"user"`), "unknown_role@4"},
+		"status":              {change(`"status":"complete"`, `"status":"done"`), "unknown_status@4"},
+		"streaming":           {change(`"status":"complete"`, `"status":"streaming"`), "streaming@4"},
+		"importance":          {change(`"importance":0.9`, `"importance":1.1`), "out_of_range@4"},
+		"tool calls":          {change(`"tool_calls":null`, `"tool_calls":{}`), "wrong_type@4"},
+		"name":                {change(`"name":"ann"`, `"name":"`+strings.Repeat("n", 257)+`"`), "bad_length@4"},
+		"reply_to":            {change(`"reply_to":"`+idAsk, `"reply_to":"x`), "bad_uuid@5"},
+		"superseded_by":       {change(`"superseded_by":"`+idOther, `"superseded_by":"x`), "bad_uuid@5"},
+		"message twice":       {change(`"id":"`+idReply, `"id":"`+idAsk), "duplicate_id@5"},
+		"content's length":    {change(`"content":"42"`, `"content":"`+strings.Repeat("ж", MaxContent+1)+`"`), "content_too_long@6"},
+		"invalid UTF-8":       {change(`"content":"42"`, "\"content\":\"\xff\""), "invalid_utf8@6"},
+		"counts":              {change(`"messages":3`, `"messages":4`), "wrong_counts@8"},
+		"a long line":         {lines[0] + `{"type":"` + strings.Repeat("x", maxRecord) + "\"}\n", "record_too_long@2"},
+		"UTF-16":              {"\xff\xfe{\x00", "unknown_format@1"},
+		"a zip":               {"PK\x03\x04", "unknown_format@1"},
+	} {
+		_, _, err := read(c.text)
+		if err == nil {
+			t.Errorf("%s: nothing was refused", name)
+			continue
+		}
+		if got := refusal(t, err); got != c.want {
+			t.Errorf("%s: %s, want %s (%v)", name, got, c.want, err)
+		}
+	}
+}
+
+func TestObjectRefusals(t *testing.T) {
+	t.Parallel()
+	whole := sampleObject(t)
+	before, _, _ := strings.Cut(whole, idReply)
+	change := func(from, to string) string { return replaced(t, whole, from, to) }
+	for name, c := range map[string]struct{ text, want string }{
+		"cut":              {whole[:len(whole)-4], "bad_json@11"},
+		"cut in a list":    {before, "bad_json@7"},
+		"no format before": {`{"chats":[]}`, "unknown_format@1"},
+		"version":          {change(`"version":1`, `"version":9`), "unknown_version@1"},
+		"chats":            {`{"format":"throughline","version":1,"chats":{}}`, "wrong_type@1"},
+		"a chat":           {`{"format":"throughline","version":1,"chats":[7]}`, "wrong_type@1"},
+		"messages":         {change(`"messages":[`, `"messages":7,"x":[`), "wrong_type@5"},
+		"role":             {change(`"role":"user"`, `"role":"human"`), "unknown_role@6"},
+		"message":          {change(`"role":"user"`, `"role":7`), "wrong_type@6"},
+		"counts":           {change(`"messages":3`, `"messages":2`), "wrong_counts@11"},
+		"end":              {change(`"end":`, `"fin":`), "no_end@12"},
+		"something more":   {whole + "{}", "bad_json@12"},
+		"invalid UTF-8":    {change(`"content":"42"`, "\"content\":\"\xff\""), "invalid_utf8@8"},
+		"null":             {change(`"content":"42"`, `"content":"\u0000"`), "null_character@8"},
+		"depth":            {change(`"content":"42"`, `"content":`+strings.Repeat("[", 50)+strings.Repeat("]", 50)), "too_deep@8"},
+		"a bomb":           {change(`"content":"42"`, `"content":`+strings.Repeat("[", 200_000)), "bad_json@8"},
+		"a long value":     {change(`"content":"42"`, `"content":"`+strings.Repeat("x", maxRecord)+`"`), "record_too_long@8"},
+	} {
+		_, _, err := read(c.text)
+		if err == nil {
+			t.Errorf("%s: nothing was refused", name)
+			continue
+		}
+		if got := refusal(t, err); got != c.want {
+			t.Errorf("%s: %s, want %s (%v)", name, got, c.want, err)
+		}
+	}
+}
+
+// The longest content is taken, however it is escaped.
+func TestLongestContentIsTaken(t *testing.T) {
+	t.Parallel()
+	chat := Chat{ID: idChat}
+	text := written(t, lineEncoder, chat, nil, []Message{{ID: idAsk, Role: "user", Content: "CONTENT"}})
+	text = replaced(t, text, "CONTENT", strings.Repeat(`\ud83d\ude00`, MaxContent))
+	_, records := mustRead(t, text)
+	if got := messagesOf(records)[0].Content; got != strings.Repeat("😀", MaxContent) {
+		t.Errorf("%d bytes", len(got))
+	}
+}
+
+func TestTooManyChatsAreRefused(t *testing.T) {
+	t.Parallel()
+	r := newRules(FormatChatGPT)
+	for i := range MaxChats {
+		r.chats[strconv.Itoa(i)] = struct{}{}
+	}
+	if err := r.take(&Record{Chat: &Chat{ID: "one more"}}); err == nil || !strings.Contains(err.Error(), "50000") {
+		t.Errorf("%v", err)
+	}
+}

@@ -1,0 +1,107 @@
+package bundle
+
+import (
+	"encoding/json"
+	"strings"
+)
+
+// chatGPTNode is a node of the tree, as far as it is read.
+type chatGPTNode struct {
+	Message *struct {
+		Author struct {
+			Role string  `json:"role"`
+			Name *string `json:"name"`
+		} `json:"author"`
+		CreateTime json.RawMessage `json:"create_time"`
+		Content    chatGPTContent  `json:"content"`
+		Metadata   struct {
+			Hidden bool   `json:"is_visually_hidden_from_conversation"`
+			Model  string `json:"model_slug"`
+		} `json:"metadata"`
+	} `json:"message"`
+}
+
+type chatGPTContent struct {
+	Type  string            `json:"content_type"`
+	Parts []json.RawMessage `json:"parts"`
+	// These are texts in the kinds of content that we know.
+	Text   json.RawMessage `json:"text"`
+	Result json.RawMessage `json:"result"`
+}
+
+// unsaid are the kinds of content that were never part of what was said.
+var unsaid = map[string]bool{"user_editable_context": true, "model_editable_context": true, "thoughts": true, "reasoning_recap": true}
+
+// chatGPTMessage gives nil for a node that shows nothing.
+func chatGPTMessage(raw []byte) (*Message, error) {
+	var found chatGPTNode
+	if err := decode(raw, &found); err != nil {
+		return nil, err
+	}
+	said := found.Message
+	if said == nil || said.Metadata.Hidden || unsaid[said.Content.Type] {
+		return nil, nil //nolint:nilnil // the tree's root and hidden nodes are no messages
+	}
+	if err := checkRole(said.Author.Role); err != nil {
+		return nil, err
+	}
+	content := said.Content.said()
+	if strings.TrimSpace(content) == "" {
+		return nil, nil //nolint:nilnil // as above
+	}
+	created, err := unixTime(said.CreateTime)
+	if err != nil {
+		return nil, err
+	}
+	metadata, err := marshal(chatGPTMetadata{From: "chatgpt", Model: said.Metadata.Model})
+	if err != nil {
+		return nil, err
+	}
+	return &Message{Role: said.Author.Role, Name: said.Author.Name, Content: content, CreatedAt: created, Metadata: metadata}, nil
+}
+
+type chatGPTMetadata struct {
+	From  string `json:"imported_from"`
+	Model string `json:"model,omitempty"`
+}
+
+// said is the content as text: what is no text becomes a word in brackets.
+func (c chatGPTContent) said() string {
+	var pieces []string
+	for _, part := range c.Parts {
+		if piece := partOf(part); piece != "" {
+			pieces = append(pieces, piece)
+		}
+	}
+	for _, raw := range []json.RawMessage{c.Text, c.Result} {
+		var piece string
+		if json.Unmarshal(raw, &piece) == nil && piece != "" {
+			pieces = append(pieces, piece)
+		}
+	}
+	return strings.Join(pieces, "\n")
+}
+
+func partOf(raw json.RawMessage) string {
+	var text string
+	if json.Unmarshal(raw, &text) == nil {
+		return text
+	}
+	var other struct {
+		Type string `json:"content_type"`
+		Text string `json:"text"`
+	}
+	if json.Unmarshal(raw, &other) == nil && other.Text != "" {
+		return other.Text
+	}
+	return placeholder(other.Type)
+}
+
+func placeholder(kind string) string {
+	for _, word := range []string{"image", "video", "audio"} {
+		if strings.Contains(kind, word) {
+			return "[" + word + "]"
+		}
+	}
+	return "[attachment]"
+}

@@ -1,0 +1,184 @@
+package bundle
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// twoConversations is an export as ChatGPT writes it, with a branch that was left, hidden nodes and an image.
+const twoConversations = `[
+ {"title": "Scales", "create_time": 1706933106.25, "update_time": 1706933200.5, "conversation_id": "6f5f", "id": "x",
+  "mapping": {
+   "late": {"id": "late", "parent": "ask", "children": ["again"], "message": {"author": {"role": "assistant", "metadata": {}}, "create_time": 1706933110.123456,
+     "content": {"content_type": "text", "parts": ["Slowly."]}, "metadata": {"model_slug": "gpt-4o"}, "recipient": "all"}},
+   "root": {"id": "root", "message": null, "parent": null, "children": ["system"]},
+   "system": {"id": "system", "parent": "root", "children": ["ask"], "message": {"author": {"role": "system", "name": null}, "create_time": null,
+     "content": {"content_type": "text", "parts": [""]}, "metadata": {"is_visually_hidden_from_conversation": true}}},
+   "ask": {"id": "ask", "parent": "context", "children": ["left", "late"], "message": {"author": {"role": "user"}, "create_time": 1706933107,
+     "content": {"content_type": "multimodal_text", "parts": [{"content_type": "image_asset_pointer", "asset_pointer": "file-service://file-1"}, "How do I practise?", null]}}},
+   "context": {"id": "context", "parent": "system", "message": {"author": {"role": "user"}, "content": {"content_type": "user_editable_context", "user_profile": "secret", "parts": ["secret"]}}},
+   "left": {"id": "left", "parent": "ask", "children": [], "message": {"author": {"role": "robot"}, "content": {"content_type": "text", "parts": ["never read"]}}},
+   "again": {"id": "again", "parent": "late", "message": {"author": {"role": "assistant"}, "create_time": null, "content": {"content_type": "code", "language": "python", "text": "print(1)"}}},
+   "tool": {"id": "tool", "parent": "again", "message": {"author": {"role": "tool", "name": "python"}, "content": {"content_type": "execution_output", "text": "1"}}},
+   "thought": {"id": "thought", "parent": "tool", "message": {"author": {"role": "assistant"}, "content": {"content_type": "thoughts", "thoughts": [], "source_analysis_msg_id": "x"}}},
+   "heard": {"id": "heard", "parent": "thought", "message": {"author": {"role": "user"}, "content": {"content_type": "multimodal_text",
+     "parts": [{"content_type": "audio_transcription", "text": "Thank you"}, {"content_type": "real_time_user_audio_video_asset_pointer"}, {"content_type": "audio_asset_pointer"}, {"odd": 1}, 7]}}}
+  },
+  "moderation_results": [], "current_node": "heard"},
+ {"title": null, "create_time": null, "mapping": {}, "current_node": null, "id": "second"}
+]`
+
+func TestChatGPTsActiveBranch(t *testing.T) {
+	t.Parallel()
+	format, records := mustRead(t, twoConversations)
+	chats := chatsOf(records)
+	if format != FormatChatGPT || len(chats) != 2 || chats[0].ID != "6f5f" || chats[0].Title != "Scales" || chats[1].ID != "second" || chats[1].Title != "" {
+		t.Errorf("%s %+v", format, chats)
+	}
+	if got := chats[0].CreatedAt.Format("2006-01-02T15:04:05.999999"); got != "2024-02-03T04:05:06.25" {
+		t.Errorf("begun at %s", got)
+	}
+	var said []string
+	for _, m := range messagesOf(records) {
+		at := "-"
+		if !m.CreatedAt.IsZero() {
+			at = m.CreatedAt.Format("05.999999")
+		}
+		said = append(said, strings.Join([]string{m.ID, m.Role, deref(m.Name), deref(m.ReplyTo), at, m.Content, string(m.Metadata)}, "|"))
+	}
+	want := []string{
+		"ask|user|||07|[image]\nHow do I practise?|{\"imported_from\":\"chatgpt\"}",
+		"late|assistant||ask|10.123456|Slowly.|{\"imported_from\":\"chatgpt\",\"model\":\"gpt-4o\"}",
+		"again|assistant||ask|-|print(1)|{\"imported_from\":\"chatgpt\"}",
+		"tool|tool|python||-|1|{\"imported_from\":\"chatgpt\"}",
+		"heard|user|||-|Thank you\n[video]\n[audio]\n[attachment]\n[attachment]|{\"imported_from\":\"chatgpt\"}",
+	}
+	if diff := cmp.Diff(want, said); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestChatGPTRefusals(t *testing.T) {
+	t.Parallel()
+	change := func(from, to string) string { return replaced(t, twoConversations, from, to) }
+	for name, c := range map[string]struct{ text, want string }{
+		"no conversation":   {`[7]`, "wrong_type@1#0"},
+		"no mapping":        {change(`"mapping": {}`, `"map": {}`), "no_mapping@20#1"},
+		"mapping":           {change(`"mapping": {}`, `"mapping": []`), "wrong_type@20#1"},
+		"no branch":         {change(`"current_node": "heard"`, `"current_node": "gone"`), "broken_branch@19#0"},
+		"circle":            {change(`"parent": null`, `"parent": "heard"`), "broken_branch@19#0"},
+		"lost parent":       {change(`"parent": "late", "message"`, `"parent": "gone", "message"`), "broken_branch@19#0"},
+		"role":              {change(`"role": "tool"`, `"role": "robot"`), "unknown_role@14#0"},
+		"node twice":        {change(`"left": {`, `"late": {`), "duplicate_id@12#0"},
+		"conversations":     {change(`"id": "second"`, `"id": "6f5f"`), "duplicate_id@20#1"},
+		"time of the chat":  {change(`"create_time": 1706933106.25`, `"create_time": 1e30`), "bad_date@2#0"},
+		"time of a message": {change(`"create_time": 1706933107`, `"create_time": "noon"`), "bad_date@9#0"},
+		"title":             {change(`"title": "Scales"`, `"title": 7`), "wrong_type@2#0"},
+		"a node":            {change(`"message": null`, `"message": 7`), "wrong_type@6#0"},
+		"null":              {change(`Slowly.`, `\u0000`), "null_character@4#0"},
+		"invalid UTF-8":     {change(`Slowly.`, "\xff"), "invalid_utf8@4#0"},
+		"depth":             {change(`"Slowly."`, strings.Repeat("[", 40)+strings.Repeat("]", 40)), "too_deep@4#0"},
+		"length":            {change(`Slowly.`, strings.Repeat("x", MaxContent+1)), "content_too_long@4#0"},
+		"cut":               {twoConversations[:len(twoConversations)-3], "bad_json@20#1"},
+		"no end":            {twoConversations[:len(twoConversations)-1], "bad_json@21"},
+		"more":              {twoConversations + "[]", "bad_json@21"},
+	} {
+		_, _, err := read(c.text)
+		if err == nil {
+			t.Errorf("%s: nothing was refused", name)
+			continue
+		}
+		if got := refusal(t, err); got != c.want {
+			t.Errorf("%s: %s, want %s (%v)", name, got, c.want, err)
+		}
+	}
+}
+
+// The branch is followed whatever the order of the nodes and however long it is.
+func TestChatGPTsLongBranch(t *testing.T) {
+	t.Parallel()
+	var text strings.Builder
+	text.WriteString(`[{"current_node":"n0","mapping":{`)
+	const nodes = 3000
+	for n := range nodes {
+		fmt.Fprintf(&text, `"n%d":{"parent":"n%d","message":{"author":{"role":"user"},"content":{"parts":["said %d"]}}},`, n, n+1, nodes-n)
+	}
+	fmt.Fprintf(&text, `"n%d":{"parent":null}}}]`, nodes)
+	_, records := mustRead(t, text.String())
+	messages := messagesOf(records)
+	if len(messages) != nodes || messages[0].Content != "said 1" || messages[nodes-1].Content != fmt.Sprint("said ", nodes) {
+		t.Errorf("%d messages", len(messages))
+	}
+	if chatsOf(records)[0].ID != "node n0" {
+		t.Error("a conversation without an id has none")
+	}
+}
+
+func TestPlainLines(t *testing.T) {
+	t.Parallel()
+	format, records := mustRead(t, `
+{"role":"assistant","content":"Hello!","created_at":"2024-02-03T04:05:06Z"}
+
+{"role":"user","content":"  How do I practise?  \nTell me.","name":"ann","later":1}
+{"role":"assistant","content":null,"tool_calls":[{"id":"c"}]}`+"\r\n"+`{"role":"tool","content":"","tool_call_id":"c"}`)
+	chat := chatsOf(records)[0]
+	if format != FormatPlain || chat.Title != "How do I practise?" || chat.ID != "" || chat.CreatedAt.IsZero() || records[len(records)-1].End.Messages != 4 {
+		t.Errorf("%s %+v", format, chat)
+	}
+	messages := messagesOf(records)
+	if messages[0].ReplyTo != nil || deref(messages[2].ReplyTo) != messages[1].ID || messages[1].ID != "line 4" || messages[3].ReplyTo != nil {
+		t.Errorf("%+v", messages)
+	}
+}
+
+func TestPlainTitles(t *testing.T) {
+	t.Parallel()
+	for content, want := range map[string]string{
+		"": "", "one\ntwo": "one", strings.Repeat("ж", 80): strings.Repeat("ж", 80), strings.Repeat("ж", 81): strings.Repeat("ж", 79) + "…",
+	} {
+		encoded, err := json.Marshal(content)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, records := mustRead(t, `{"role":"user","content":`+string(encoded)+`}`)
+		if got := chatsOf(records)[0].Title; got != want {
+			t.Errorf("%q: %q", content, got)
+		}
+	}
+}
+
+func TestPlainRefusals(t *testing.T) {
+	t.Parallel()
+	good := `{"role":"user","content":"x"}` + "\n"
+	for line, want := range map[string]string{
+		`{"role":"user"}`: "no_content@2", `{"role":"user","content":null,"tool_calls":null}`: "no_content@2", `{"role":"user","content":7}`: "wrong_type@2",
+		`{"role":"user","content":["x"]}`: "wrong_type@2", `{"role":"human","content":"x"}`: "unknown_role@2", `{"content":"x"}`: "unknown_role@2",
+		`{"role":"user","content":"x","created_at":"noon"}`: "bad_date@2", `{"role":"user","content":"x","created_at":12}`: "bad_date@2",
+		`{"role":"user","content":"x","tool_calls":{}}`: "wrong_type@2", `[]`: "wrong_type@2", `x`: "bad_json@2", good[:20]: "bad_json@2",
+		"{\"role\":\"user\",\"content\":\"\xff\"}": "invalid_utf8@2", `{"role":"user","content":"\u0000"}`: "null_character@2",
+		`{"role":"user","content":"` + strings.Repeat("x", MaxContent+1) + `"}`: "content_too_long@2",
+	} {
+		_, _, err := read(good + line)
+		if err == nil {
+			t.Errorf("%.60s: nothing was refused", line)
+			continue
+		}
+		if got := refusal(t, err); got != want {
+			t.Errorf("%.60s: %s, want %s", line, got, want)
+		}
+	}
+}
+
+// An escaped backslash before u0000 is no null character.
+func TestNullCharacterIsToldFromItsName(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]bool{`\u0000`: true, `\\u0000`: false, `\\\u0000`: true, `\\u0000 \u0000`: true, `u0000`: false, `\u00001`: true} {
+		if got := holdsNull([]byte(`"` + text + `"`)); got != want {
+			t.Errorf("%s: %v", text, got)
+		}
+	}
+}

@@ -1,0 +1,93 @@
+package bundle
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/arcoscribe/throughline/internal/fault"
+)
+
+// checkRead reads anything: it ends in order or with a fault that names a line, and whatever record it gives can be
+// stored.
+func checkRead(t *testing.T, text []byte) {
+	t.Helper()
+	reader, err := Open(bytes.NewReader(text), int64(len(text)))
+	open, messages := false, 0
+	for err == nil {
+		var record Record
+		if record, err = reader.Next(); err != nil {
+			break
+		}
+		switch {
+		case record.Chat != nil:
+			open, messages = true, 0
+			checkStorable(t, record.Chat.Title, record.Chat.Metadata)
+		case record.Message != nil:
+			messages++
+			checkStorable(t, record.Message.Content, record.Message.Metadata)
+			checkStorable(t, deref(record.Message.Name), record.Message.ToolCalls)
+		case record.End != nil:
+			if !open || record.End.Messages != messages {
+				t.Errorf("an end of %d messages after %d", record.End.Messages, messages)
+			}
+			open = false
+		}
+	}
+	if errors.Is(err, io.EOF) {
+		if open {
+			t.Error("the file ended within a chat")
+		}
+		return
+	}
+	known, ok := errors.AsType[*fault.Error](err)
+	line, _ := known.Details["line"].(int)
+	if !ok || known.Code != fault.ImportInvalid || known.Details["reason"] == "" || line < 1 || line > bytes.Count(text, []byte("\n"))+1 {
+		t.Errorf("%v %v", err, known.Details)
+	}
+}
+
+func checkStorable(t *testing.T, text string, raw json.RawMessage) {
+	t.Helper()
+	if !utf8.ValidString(text) || strings.Contains(text, "\x00") {
+		t.Errorf("%q cannot be stored", text)
+	}
+	if raw != nil && (!json.Valid(raw) || holdsNull(raw)) {
+		t.Errorf("%q cannot be stored", raw)
+	}
+}
+
+func seed(f *testing.F, whole ...string) {
+	f.Helper()
+	for _, text := range append(whole, "", "\ufeff", "[", "{", "[{}]", `{"type":"bundle"}`, "\xff", `{"role":"user","content":"\ud800"}`) {
+		f.Add([]byte(text))
+		f.Add([]byte(text[:len(text)/2]))
+		f.Add([]byte(strings.ReplaceAll(text, `"`, `\"`)))
+	}
+}
+
+func FuzzBundleLines(f *testing.F) {
+	seed(f, sampleLines(f))
+	f.Fuzz(func(t *testing.T, text []byte) { checkRead(t, text) })
+}
+
+func FuzzBundleObject(f *testing.F) {
+	seed(f, sampleObject(f))
+	f.Fuzz(func(t *testing.T, text []byte) { checkRead(t, text) })
+}
+
+func FuzzChatGPT(f *testing.F) {
+	seed(f, twoConversations)
+	f.Fuzz(func(t *testing.T, text []byte) { checkRead(t, append([]byte("["), text...)) })
+}
+
+func FuzzPlain(f *testing.F) {
+	seed(f, `{"role":"user","content":"x","created_at":"2024-02-03T04:05:06Z","tool_calls":[{"a":1e5}]}`)
+	f.Fuzz(func(t *testing.T, text []byte) {
+		checkRead(t, append([]byte(`{"role":"user","content":""}`+"\n"), text...))
+	})
+}

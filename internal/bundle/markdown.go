@@ -1,0 +1,167 @@
+package bundle
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/arcoscribe/throughline/internal/memory"
+)
+
+// Markdown writes a chat for people. What was said stands in block quotes and files in fences longer than any
+// in them, so that nothing within can pass for the frame.
+type Markdown struct {
+	w io.Writer
+	// paths are those under which each content was shown first.
+	paths map[string]string
+}
+
+// NewMarkdown makes an encoder that writes to w.
+func NewMarkdown(w io.Writer) *Markdown { return &Markdown{w: w, paths: map[string]string{}} }
+
+// Begin writes the title and the dates.
+func (m *Markdown) Begin(exportedAt time.Time, chat Chat) error {
+	title := chat.Title
+	if strings.TrimSpace(title) == "" {
+		title = "Untitled chat"
+	}
+	var out strings.Builder
+	fmt.Fprintf(&out, "# %s\n\n- Begun: %s\n", plainText(title), moment(chat.CreatedAt))
+	if chat.LastMessageAt != nil {
+		fmt.Fprintf(&out, "- Last message: %s\n", moment(*chat.LastMessageAt))
+	}
+	fmt.Fprintf(&out, "- Exported: %s\n", moment(exportedAt))
+	if len(chat.Tags) > 0 {
+		fmt.Fprintf(&out, "- Tags: %s\n", plainText(strings.Join(chat.Tags, ", ")))
+	}
+	if deref(chat.SystemPrompt) != "" {
+		fmt.Fprintf(&out, "\n**Instructions**\n\n%s", quote(*chat.SystemPrompt))
+	}
+	return m.write(out.String())
+}
+
+// Message writes who speaks, when, and what.
+func (m *Markdown) Message(message Message) error {
+	var out strings.Builder
+	fmt.Fprintf(&out, "\n---\n\n%s, %s%s\n", speaker(message), moment(message.CreatedAt), remark(message))
+	if message.Content != "" {
+		fmt.Fprintf(&out, "\n%s", quote(message.Content))
+	}
+	if !absent(message.ToolCalls) {
+		fmt.Fprintf(&out, "\n%s", fenced("json", string(message.ToolCalls)))
+	}
+	return m.write(out.String())
+}
+
+// File writes a content where it came first, and later only where that was.
+func (m *Markdown) File(path string, file File) error {
+	if before, shown := m.paths[file.SHA256]; shown {
+		return m.write(fmt.Sprintf("\nFile %s: the same as %s above.\n", plainText(path), plainText(before)))
+	}
+	m.paths[file.SHA256] = path
+	return m.write(fmt.Sprintf("\nFile %s:\n\n%s", plainText(path), fenced("", file.Content)))
+}
+
+// Revision writes nothing: the brief is the server's.
+func (m *Markdown) Revision(Revision) error { return nil }
+
+// End writes nothing.
+func (m *Markdown) End() error { return nil }
+
+func (m *Markdown) write(text string) error {
+	_, err := io.WriteString(m.w, text)
+	return err
+}
+
+func moment(at time.Time) string { return at.UTC().Format("2006-01-02 15:04 UTC") }
+
+// speaker is the role, and beside it the model variant of a reply or the name that the message has.
+func speaker(message Message) string {
+	role := map[memory.Role]string{
+		memory.RoleUser: "User", memory.RoleAssistant: "Assistant", memory.RoleSystem: "System", memory.RoleTool: "Tool",
+	}[memory.Role(message.Role)]
+	beside := deref(message.Name)
+	if beside == "" {
+		beside = variant(message.Metadata)
+	}
+	if beside == "" {
+		return "**" + role + "**"
+	}
+	return "**" + role + "** (" + plainText(beside) + ")"
+}
+
+func variant(metadata json.RawMessage) string {
+	var known struct {
+		Variant string `json:"model_variant"`
+	}
+	_ = json.Unmarshal(metadata, &known) // an app's own metadata may hold anything
+	return known.Variant
+}
+
+// remark says what is unusual about a message.
+func remark(message Message) string {
+	said := ""
+	if message.Status != string(memory.StatusComplete) {
+		said = ", " + message.Status
+	}
+	if message.SupersededBy != nil {
+		said += ", replaced by a later reply"
+	}
+	if message.Pinned {
+		said += ", pinned"
+	}
+	return said
+}
+
+// lineEnds are all that Markdown takes for the end of a line.
+var lineEnds = strings.NewReplacer("\r\n", "\n", "\r", "\n")
+
+// quote sets each line apart, so that whatever begins in the text ends with it.
+func quote(text string) string {
+	var out strings.Builder
+	for line := range strings.SplitSeq(strings.TrimRight(lineEnds.Replace(text), "\n"), "\n") {
+		out.WriteString(strings.TrimRight("> "+line, " ") + "\n")
+	}
+	return out.String()
+}
+
+// fenced puts text between fences of more backticks than it has in a row.
+func fenced(language, text string) string {
+	fence := strings.Repeat("`", max(3, longestRun(text)+1))
+	text = lineEnds.Replace(text)
+	if !strings.HasSuffix(text, "\n") {
+		text += "\n"
+	}
+	return fence + language + "\n" + text + fence + "\n"
+}
+
+func longestRun(text string) int {
+	longest, run := 0, 0
+	for i := range len(text) {
+		run++
+		if text[i] != '`' {
+			run = 0
+		}
+		longest = max(longest, run)
+	}
+	return longest
+}
+
+// plainText keeps a text on one line and takes the meaning from what Markdown and HTML would read in it.
+func plainText(text string) string {
+	var out strings.Builder
+	for _, r := range strings.Join(strings.FieldsFunc(text, unshown), " ") {
+		if strings.ContainsRune("\\`*_{}[]<>()#!|&~", r) {
+			out.WriteByte('\\')
+		}
+		out.WriteRune(r)
+	}
+	return out.String()
+}
+
+func unshown(r rune) bool {
+	return unicode.IsSpace(r) || unicode.IsControl(r) || r == '\u2028' || r == '\u2029'
+}

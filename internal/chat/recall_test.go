@@ -1,0 +1,211 @@
+package chat
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/arcoscribe/throughline/internal/fault"
+	"github.com/arcoscribe/throughline/internal/memory"
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+)
+
+// remembering is a store whose chat has this memory.
+func remembering(r Remembered) func(context.Context, NewTurn) (StartedTurn, error) {
+	return func(context.Context, NewTurn) (StartedTurn, error) {
+		return StartedTurn{Started: true, Remembered: r}, nil
+	}
+}
+
+// receipt sends a message, reads the reply to its end and gives the receipt that was stored.
+func (w *world) receipt(t *testing.T, message Message) (said string, receipt memory.Receipt) {
+	t.Helper()
+	said, end := ended(t, w.send(t, message))
+	if end.Completed == nil {
+		t.Fatalf("%+v", end)
+	}
+	saved := w.store.savedReplies()
+	return said, *saved[len(saved)-1].Metadata.Memory
+}
+
+// An expired chat says since when, whichever way a message comes to it, and no model is asked.
+func TestExpiredChatRefusesMessages(t *testing.T) {
+	t.Parallel()
+	since := time.Date(2026, 11, 20, 12, 0, 0, 0, time.FixedZone("CET", 3600))
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		chatID := uuid.New()
+		var asked []NewTurn
+		w.store.start = func(_ context.Context, turn NewTurn) (StartedTurn, error) {
+			asked = append(asked, turn)
+			if len(asked) == 2 { // a failed message that is tried again, as the chat expires
+				return StartedTurn{Earlier: &EarlierTurn{ChatID: chatID, UserMessageID: uuid.New(), Content: "Hello?", MessageID: uuid.New(), Status: memory.StatusFailed}}, nil
+			}
+			return StartedTurn{Expired: since, Earlier: &EarlierTurn{ChatID: chatID, MessageID: uuid.New(), Status: memory.StatusComplete}}, nil
+		}
+		for range 2 {
+			_, err := w.Send(t.Context(), ada, Message{ChatID: chatID, Content: "Hello?", ClientMessageID: uuid.New(), Revive: len(asked) == 1})
+			wantFault(t, err, fault.ChatExpired)
+			refused := new(fault.Error)
+			if !asFault(err, refused) || refused.Details["chat_id"] != chatID || refused.Details["expired_at"] != since.UTC() {
+				t.Errorf("%+v", refused.Details)
+			}
+		}
+		if len(asked) != 3 || asked[0].Revive || !asked[1].Revive || !asked[2].Revive || asked[2].InPlaceOf == uuid.Nil {
+			t.Errorf("the store was asked for %+v", asked)
+		}
+		if n := len(w.model.requests()); n != 0 {
+			t.Errorf("the model was asked %d times", n)
+		}
+	})
+}
+
+func asFault(err error, into *fault.Error) bool {
+	found, ok := err.(*fault.Error) //nolint:errorlint // the service's own errors come bare
+	if ok {
+		*into = *found
+	}
+	return ok
+}
+
+// Without a readable brief the reply goes on, and says so in its receipt, a metric and the log.
+func TestUnreadableBriefStopsNoReply(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.store.start = remembering(Remembered{Brief: memory.Brief{Version: 4, CoveredSeq: 8, Unreadable: true}, Buffer: turnsOf(1, 10), PendingTurns: 1, TotalTurns: 5})
+		said, r := w.receipt(t, Message{ChatID: uuid.New(), Content: "Who am I?"})
+		if said != "Fine." || !r.BriefUnreadable || r.CoveredThroughSeq != 0 {
+			t.Errorf("%q, %+v", said, r)
+		}
+		lines := w.lines(t, "prompt does not hold the whole conversation")
+		if value(t, w.Metrics.UnreadableBriefs) != 1 || len(lines) != 1 || lines[0]["brief_unreadable"] != true {
+			t.Errorf("counted %v, logged %v", value(t, w.Metrics.UnreadableBriefs), lines)
+		}
+	})
+}
+
+// That a simple chat shows its newest turns alone is no broken promise: the receipt counts, nobody is warned.
+func TestSimpleChatDropsNoTurns(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.store.start = remembering(Remembered{
+			Settings: memory.Settings{Strategy: memory.StrategySimple}, Buffer: turnsOf(10, 1000), PendingTurns: 500, TotalTurns: 500,
+		})
+		if _, r := w.receipt(t, Message{ChatID: uuid.New(), Content: "And now?"}); r.TailTurns != 4 || r.DroppedTurns != 496 || r.Strategy != memory.StrategySimple {
+			t.Errorf("%+v", r)
+		}
+		if dropped, lines := value(t, w.Metrics.DroppedTurns), w.lines(t, "prompt does not hold the whole conversation"); dropped != 0 || len(lines) != 0 {
+			t.Errorf("%v turns counted, logged %v", dropped, lines)
+		}
+	})
+}
+
+// Each model variant has its own window, and the prompt is made for it.
+func TestPromptIsMadeForTheVariantsWindow(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, func(c *Config) {
+			c.Variants = append(c.Variants, Variant{Name: "tiny", Model: "gpt-tiny", Window: 4000})
+		})
+		w.store.start = remembering(Remembered{Buffer: turnsOf(5, 400), PendingTurns: 5, TotalTurns: 5})
+		for name, shown := range map[string]int{"arco": 5, "tiny": 2} {
+			if _, r := w.receipt(t, Message{ChatID: uuid.New(), Content: "And now?", Variant: name}); r.TailTurns+r.BridgeTurns != shown || r.DroppedTurns != 5-shown {
+				t.Errorf("%s: %+v", name, r)
+			}
+		}
+	})
+}
+
+// recalled is what the store tells of a chat of ten turns.
+func recalled(strategy memory.StrategyName) Recollection {
+	pinned := memory.Message{ID: uuid.New(), Seq: 1, Role: memory.RoleUser, Content: "I am Ada.", Tokens: 4, Pinned: true}
+	r := Recollection{
+		Remembered: Remembered{
+			Settings: memory.Settings{Strategy: strategy}, SystemPrompt: "Be brief.", Buffer: turnsOf(2, 10), PendingTurns: 2, TotalTurns: 10,
+			Brief: memory.Brief{Summary: "They met.", Tokens: 3, Version: 2, CoveredSeq: 16},
+			Files: []memory.StoredFile{{Path: "a.txt", Content: "alpha", Tokens: 1, SHA256: [32]byte{1}}},
+		},
+		StartedAt: time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC), LastMessageAt: time.Date(2026, 11, 2, 0, 0, 0, 0, time.UTC),
+		Messages: 20, ToolName: "tutor", ToolsUsed: []string{"composer", "tutor"},
+	}
+	switch strategy {
+	case memory.StrategyHybrid:
+		r.Kept = []memory.Message{pinned}
+	case memory.StrategySimple:
+		r.PendingTurns = 10
+	}
+	return r
+}
+
+func TestMemoryShowsTheNextPrompt(t *testing.T) {
+	t.Parallel()
+	for strategy, want := range map[memory.StrategyName]struct {
+		coverage, sections string
+		tokens             int
+	}{
+		memory.StrategySimple:  {"The last 2 of 10 turns are word for word in the prompt; the 8 before are in no summary.", "recent 20 2 0 0, files 1 0 0 1", 21},
+		memory.StrategySummary: {"All 10 turns are remembered: 8 in the brief (up to message 16), 2 word for word in the prompt.", "brief 3 8 0 0, recent 20 2 0 0, files 1 0 0 1", 24},
+		memory.StrategyHybrid: {
+			"All 10 turns are remembered: 8 in the brief (up to message 16), 2 word for word in the prompt. 1 pinned or important message is there from before, word for word as well.",
+			"brief 3 8 0 0, kept 4 0 1 0, recent 20 2 0 0, files 1 0 0 1", 28,
+		},
+	} {
+		w := newWorld(t)
+		w.store.recollection = recalled(strategy)
+		chatID := uuid.New()
+		got, err := w.Memory(t.Context(), ada, chatID, "arco-pro")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var sections []string
+		for _, s := range got.Sections {
+			sections = append(sections, fmt.Sprint(s.Name, " ", s.Tokens, s.Turns, s.Messages, s.Files))
+		}
+		if got.Coverage != want.coverage || strings.Join(sections, ", ") != want.sections || got.Tokens != want.tokens {
+			t.Errorf("%s: %s\n%v, %d tokens", strategy, got.Coverage, sections, got.Tokens)
+		}
+		if got.ChatID != chatID || got.Strategy != strategy || got.ModelVariant != "arco-pro" || got.Receipt.Strategy != strategy {
+			t.Errorf("%+v", got)
+		}
+		tool, last := "tutor", w.store.recollection.LastMessageAt
+		context := Context{StartedAt: w.store.recollection.StartedAt, LastMessageAt: &last, ToolName: &tool, ToolsUsed: []string{"composer", "tutor"}, Turns: 10, Messages: 20}
+		if diff := cmp.Diff(context, got.Context); diff != "" {
+			t.Error(diff)
+		}
+		if got.Budget != (Window{Window: 128_000, Response: 16_000, History: 37_333, Files: 74_667}) {
+			t.Errorf("%+v", got.Budget)
+		}
+		if n := len(w.model.requests()); n != 0 {
+			t.Errorf("the model was asked %d times", n)
+		}
+	}
+}
+
+func TestMemoryOfAnEmptyChat(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.store.recollection = Recollection{StartedAt: time.Now(), ToolsUsed: []string{}}
+	got, err := w.Memory(t.Context(), ada, uuid.New(), "")
+	if err != nil || got.Coverage != "There is nothing to remember yet." || got.Sections == nil || len(got.Sections) != 0 || got.Tokens != 0 || got.ModelVariant != "arco" {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if got.Context.LastMessageAt != nil || got.Context.ToolName != nil || got.Strategy != memory.StrategySummary {
+		t.Errorf("%+v", got.Context)
+	}
+}
+
+func TestMemoryRefuses(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	_, err := w.Memory(t.Context(), ada, uuid.New(), "nobody")
+	wantFault(t, err, fault.UnknownModelVariant)
+	w.store.recallErr = fault.Expired(uuid.New(), time.Now())
+	_, err = w.Memory(t.Context(), ada, uuid.New(), "")
+	wantFault(t, err, fault.ChatExpired)
+}

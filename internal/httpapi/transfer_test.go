@@ -1,0 +1,372 @@
+package httpapi
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/arcoscribe/throughline/internal/auth"
+	"github.com/arcoscribe/throughline/internal/bundle"
+	"github.com/arcoscribe/throughline/internal/memory"
+	"github.com/arcoscribe/throughline/internal/postgres"
+	"github.com/arcoscribe/throughline/internal/testkit"
+	"github.com/arcoscribe/throughline/internal/transfer"
+)
+
+// ferry is a harness whose chats go out of Postgres and into it, with a user there.
+type ferry struct {
+	*harness
+	pool *pgxpool.Pool
+}
+
+func newFerry(t *testing.T, change ...func(*Config)) ferry {
+	t.Helper()
+	return newFerryOn(t, func(store transfer.Store) transfer.Store { return store }, change...)
+}
+
+// newFerryOn is newFerry with something between the service and its store.
+func newFerryOn(t *testing.T, between func(transfer.Store) transfer.Store, change ...func(*Config)) ferry {
+	t.Helper()
+	db := testkit.NewDatabase(t)
+	f := ferry{pool: testkit.NewPool(t, db.DSN)}
+	store := postgres.NewTransfer(f.pool, memory.DefaultLimits(), func(context.Context, pgx.Tx, uuid.UUID) error { return nil })
+	service := transfer.New(transfer.Config{Store: between(store), Logger: slog.New(slog.DiscardHandler), TempDir: t.TempDir()})
+	f.harness = newHarness(t, says("x"), append([]func(*Config){func(config *Config) { config.Transfer = service }}, change...)...)
+	f.user = testkit.NewUser(t, db)
+	return f
+}
+
+const twoLines = `{"role":"user","content":"How do I practise scales?"}
+{"role":"assistant","content":"Slowly."}
+`
+
+func (f ferry) importFile(file string, headers ...string) answered {
+	f.t.Helper()
+	return f.call(http.MethodPost, "/v1/chats/import", file, headers...)
+}
+
+// imported imports a file that nothing is wrong with and gives its first chat.
+func (f ferry) imported(file string) uuid.UUID {
+	f.t.Helper()
+	answer := f.importFile(file)
+	var result transfer.Result
+	if answer.status != http.StatusOK {
+		f.t.Fatalf("%d %s", answer.status, answer.body)
+	}
+	answer.decode(f.t, &result)
+	return result.Chats[0].ChatID
+}
+
+func TestImportAnswersWithEachChat(t *testing.T) {
+	t.Parallel()
+	f := newFerry(t)
+	for i, kind := range importTypes {
+		answer := f.importFile(twoLines, "Content-Type", kind+"; charset=utf-8")
+		var result transfer.Result
+		answer.decode(t, &result)
+		if answer.status != http.StatusOK || len(result.Chats) != 1 || result.Chats[0].Title != "How do I practise scales?" || result.Imported+result.Skipped != 1 {
+			t.Errorf("%s: %d %s", kind, answer.status, answer.body)
+		}
+		if result.Chats[0].Skipped != (i > 0) {
+			t.Errorf("%s: skipped is %v", kind, result.Chats[0].Skipped)
+		}
+	}
+	if answer := f.importFile("[]"); answer.status != http.StatusOK || !strings.Contains(string(answer.body), `"chats":[]`) {
+		t.Errorf("no chats: %d %s", answer.status, answer.body)
+	}
+}
+
+func TestImportRefusals(t *testing.T) {
+	t.Parallel()
+	f := newFerry(t)
+	for name, c := range map[string]struct {
+		file    string
+		headers []string
+		status  int
+		code    string
+	}{
+		"media type":  {twoLines, []string{"Content-Type", "application/zip"}, 415, "unsupported_media_type"},
+		"none":        {twoLines, []string{"Content-Type", ""}, 415, "unsupported_media_type"},
+		"compressed":  {twoLines, []string{"Content-Encoding", "gzip"}, 415, "unsupported_media_type"},
+		"no token":    {twoLines, []string{"Authorization", ""}, 401, "no_authorization"},
+		"not a file":  {"hello", nil, 422, "import_invalid"},
+		"a bad line":  {twoLines + "{}\n", nil, 422, "import_invalid"},
+		"bad, events": {"hello", []string{"Accept", "text/event-stream;q=0.5, application/json"}, 422, "import_invalid"},
+	} {
+		answer := f.importFile(c.file, c.headers...)
+		failure := answer.error(t)
+		if answer.status != c.status || failure.Code != c.code {
+			t.Errorf("%s: %d %s", name, answer.status, answer.body)
+		}
+		if name == "a bad line" && (failure.Details["line"] != 3.0 || failure.Details["reason"] != "no_content") {
+			t.Errorf("%v", failure.Details)
+		}
+	}
+}
+
+// endless gives so many spaces.
+func endless(n int64) io.Reader { return io.LimitReader(spaces{}, n) }
+
+type spaces struct{}
+
+func (spaces) Read(into []byte) (int, error) {
+	for i := range into {
+		into[i] = ' '
+	}
+	return len(into), nil
+}
+
+func TestImportThatIsTooLargeIsRefused(t *testing.T) {
+	t.Parallel()
+	f := newFerry(t)
+	for name, length := range map[string]int64{"told before": maxImport + 1, "found out": -1} {
+		request := f.request(http.MethodPost, "/v1/chats/import", "x")
+		request.Body, request.ContentLength = io.NopCloser(endless(maxImport+1)), length
+		answer := f.do(request, "x")
+		if answer.status != http.StatusRequestEntityTooLarge || answer.error(t).Details["max_bytes"] != float64(maxImport) {
+			t.Errorf("%s: %d %s", name, answer.status, answer.body)
+		}
+	}
+}
+
+// heard reads the events of an import one by one.
+type heard struct {
+	t        *testing.T
+	response *http.Response
+	lines    *bufio.Scanner
+}
+
+func (f ferry) listen(body io.Reader) heard {
+	f.t.Helper()
+	request := f.request(http.MethodPost, "/v1/chats/import", "x", "Accept", "text/event-stream")
+	request.Body, request.ContentLength = io.NopCloser(body), -1
+	response, err := f.http.Client().Do(request)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	f.t.Cleanup(func() { _ = response.Body.Close() })
+	h := heard{f.t, response, bufio.NewScanner(response.Body)}
+	if !h.lines.Scan() || len(h.lines.Text()) < 1024 || h.lines.Text()[0] != ':' {
+		f.t.Errorf("the padding is %q", h.lines.Text())
+	}
+	return h
+}
+
+// next gives an event's name and data; "" at the end.
+func (h heard) next() (name, data string) {
+	h.t.Helper()
+	for h.lines.Scan() {
+		line := h.lines.Text()
+		switch {
+		case strings.HasPrefix(line, "event: "):
+			name = line[len("event: "):]
+		case strings.HasPrefix(line, "data: "):
+			data = line[len("data: "):]
+		case line == "" && name != "":
+			return name, data
+		}
+	}
+	return "", ""
+}
+
+// rest gives the progress up to the last event, and that one.
+func (h heard) rest() (progress []transfer.Progress, name, data string) {
+	h.t.Helper()
+	for {
+		name, data = h.next()
+		if name != eventImportProgress {
+			return progress, name, data
+		}
+		checkSchema(h.t, "ImportProgress", []byte(data))
+		var found transfer.Progress
+		if err := json.Unmarshal([]byte(data), &found); err != nil {
+			h.t.Fatal(err)
+		}
+		progress = append(progress, found)
+	}
+}
+
+// The events come while the file is still being sent.
+func TestImportTellsItsProgress(t *testing.T) {
+	t.Parallel()
+	f := newFerry(t)
+	body, send := io.Pipe()
+	h := f.listen(body)
+	if name, data := h.next(); name != eventImportProgress || !strings.Contains(data, `"phase":"receiving","bytes":0`) {
+		t.Errorf("%s %s", name, data)
+	}
+	go func() {
+		_, _ = io.WriteString(send, twoLines)
+		_ = send.Close()
+	}()
+	progress, name, data := h.rest()
+	var phases []transfer.Phase
+	for _, at := range progress {
+		if len(phases) == 0 || phases[len(phases)-1] != at.Phase {
+			phases = append(phases, at.Phase)
+		}
+	}
+	if got := fmt.Sprint(phases); !strings.HasSuffix(got, "checking writing]") || progress[len(progress)-1].TotalMessages != 2 {
+		t.Errorf("%+v", progress)
+	}
+	checkSchema(t, "ImportResult", []byte(data))
+	if name != eventImportCompleted || !strings.Contains(data, `"messages":2`) {
+		t.Errorf("%s %s", name, data)
+	}
+	if after, _ := h.next(); after != "" || h.response.Header.Get("Content-Type") != "text/event-stream; charset=utf-8" {
+		t.Errorf("%s follows, %v", after, h.response.Header)
+	}
+	if got := testkit.Ask[int](t, f.pool, "select count(*) from messages where user_id = $1", f.user); got != 2 {
+		t.Errorf("%d messages", got)
+	}
+	if got := f.openStreams(); got != 0 {
+		t.Errorf("%v streams are open", got)
+	}
+}
+
+func TestImportTellsOfItsFailure(t *testing.T) {
+	t.Parallel()
+	f := newFerry(t)
+	for reason, body := range map[string]io.Reader{
+		"import_invalid": strings.NewReader(twoLines + "{}"), "body_too_large": endless(maxImport + 1),
+	} {
+		_, name, data := f.listen(body).rest()
+		checkSchema(t, "Error", []byte(data))
+		if name != eventImportFailed || errorCode([]byte(data)) != reason {
+			t.Errorf("%s: %s %s", reason, name, data)
+		}
+	}
+	if got := testkit.Ask[int](t, f.pool, "select count(*) from chats"); got != 0 {
+		t.Errorf("%d chats", got)
+	}
+}
+
+// A client that goes away while it sends leaves nothing behind, and gives its place back.
+func TestImportOfAClientThatGoesAway(t *testing.T) {
+	t.Parallel()
+	f := newFerry(t, func(config *Config) { config.MaxStreamsPerUser = 1 })
+	body, send := io.Pipe()
+	h := f.listen(body)
+	_, _ = io.WriteString(send, twoLines)
+	answer := f.importFile(twoLines)
+	if answer.status != http.StatusTooManyRequests || answer.error(t).Details["max_streams"] != 1.0 {
+		t.Errorf("a second import: %d %s", answer.status, answer.body)
+	}
+	_ = send.CloseWithError(errors.New("gone"))
+	_ = h.response.Body.Close()
+	f.waitFor("the place is free", func() bool { return f.places() == 0 })
+	if got := testkit.Ask[int](t, f.pool, "select count(*) from chats"); got != 0 {
+		t.Errorf("%d chats", got)
+	}
+	f.imported(twoLines)
+}
+
+func TestExportIsAFile(t *testing.T) {
+	t.Parallel()
+	f := newFerry(t)
+	chatID := f.imported(strings.Replace(twoLines, "How do", `../\"Ünï\r\n; How do`, 1))
+	for format, want := range map[string]struct{ kind, extension, begins string }{
+		"":                 {"application/x-ndjson", "jsonl", `{"type":"bundle","format":"throughline","version":1,`},
+		"?format=jsonl":    {"application/x-ndjson", "jsonl", `{"type":"bundle","format":"throughline","version":1,`},
+		"?format=json":     {"application/json", "json", `{"format":"throughline","version":1,`},
+		"?format=markdown": {"text/markdown; charset=utf-8", "md", "# "},
+	} {
+		answer := f.call(http.MethodGet, "/v1/chats/"+chatID.String()+"/export"+format, "")
+		if answer.status != http.StatusOK || answer.header.Get("Content-Type") != want.kind || !strings.HasPrefix(string(answer.body), want.begins) {
+			t.Errorf("%s: %d %v %s", format, answer.status, answer.header, answer.body)
+		}
+		name := fmt.Sprintf(`attachment; filename="chat-n-%s.%s"`, chatID.String()[:8], want.extension)
+		if got := answer.header.Get("Content-Disposition"); got != name {
+			t.Errorf("%s, want %s", got, name)
+		}
+	}
+}
+
+func TestExportRefusals(t *testing.T) {
+	t.Parallel()
+	f := newFerry(t)
+	chatID := f.imported(twoLines)
+	others := f
+	stranger := *f.harness
+	others.harness = &stranger
+	others.user = uuid.New()
+	path := "/v1/chats/" + chatID.String() + "/export"
+	for name, c := range map[string]struct {
+		answer answered
+		status int
+		code   string
+	}{
+		"id":        {f.call(http.MethodGet, "/v1/chats/x/export", ""), 400, "bad_uuid"},
+		"nobody's":  {f.call(http.MethodGet, "/v1/chats/"+uuid.NewString()+"/export", ""), 404, "chat_not_found"},
+		"another's": {others.call(http.MethodGet, path, ""), 404, "chat_not_found"},
+		"no token":  {f.call(http.MethodGet, path, "", "Authorization", ""), 401, "no_authorization"},
+		"format":    {f.call(http.MethodGet, path+"?format=pdf", ""), 422, "validation_failed"},
+	} {
+		if c.answer.status != c.status || c.answer.error(t).Code != c.code {
+			t.Errorf("%s: %d %s", name, c.answer.status, c.answer.body)
+		}
+	}
+	testkit.Exec(t, f.pool, "update chats set ttl_hours = 1, revived_at = null, created_at = now() - interval '3 hours', last_message_at = now() - interval '2 hours'")
+	answer := f.call(http.MethodGet, path, "")
+	if answer.status != http.StatusGone || answer.error(t).Details["chat_id"] != chatID.String() {
+		t.Errorf("expired: %d %s", answer.status, answer.body)
+	}
+}
+
+// brokenStore is a store that fails at a page.
+type brokenStore struct {
+	transfer.Store
+	after int64
+}
+
+func (b brokenStore) ExportMessages(ctx context.Context, user auth.Principal, chatID uuid.UUID, after, last int64) ([]bundle.Message, error) {
+	if after >= b.after {
+		return nil, errors.New("the second page is gone")
+	}
+	return b.Store.ExportMessages(ctx, user, chatID, after, last)
+}
+
+// Half a file never looks like a whole one; before the first bytes a failure is answered as such.
+func TestExportThatBreaks(t *testing.T) {
+	t.Parallel()
+	for _, after := range []int64{0, 1} {
+		f := newFerryOn(t, func(store transfer.Store) transfer.Store { return brokenStore{store, after} })
+		chatID := f.imported(strings.ReplaceAll(strings.Repeat(twoLines, 600), "Slowly.", strings.Repeat("slowly ", 100)))
+		response, err := f.http.Client().Do(f.request(http.MethodGet, "/v1/chats/"+chatID.String()+"/export", ""))
+		if err != nil {
+			t.Fatal(err)
+		}
+		read, err := io.ReadAll(response.Body)
+		_ = response.Body.Close()
+		switch {
+		case after == 0 && (err != nil || response.StatusCode != http.StatusInternalServerError || response.Header.Get("Content-Disposition") != ""):
+			t.Errorf("before: %d %v %s", response.StatusCode, err, read)
+		case after > 0 && (err == nil || len(read) == 0):
+			t.Errorf("in the middle: %d bytes end in good order", len(read))
+		}
+		f.waitFor("the place is free", func() bool { return f.places() == 0 })
+	}
+}
+
+func TestExportsNameTakesNothingOdd(t *testing.T) {
+	t.Parallel()
+	for title, want := range map[string]string{
+		"": "chat-0198a1f2", "Scales & Arpeggios!": "chat-scales-arpeggios-0198a1f2", "日本語": "chat-0198a1f2", "a/../b\r\n\"": "chat-a-b-0198a1f2",
+		strings.Repeat("long ", 20): "chat-long-long-long-long-long-long-long-0198a1f2",
+	} {
+		if got := exportName(&transfer.Export{Chat: bundle.Chat{ID: exampleChat, Title: title}}); got != want {
+			t.Errorf("%q: %s, want %s", title, got, want)
+		}
+	}
+}

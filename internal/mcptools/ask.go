@@ -1,0 +1,258 @@
+package mcptools
+
+import (
+	"context"
+	_ "embed"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/arcoscribe/throughline/internal/chat"
+	"github.com/arcoscribe/throughline/internal/fault"
+	"github.com/arcoscribe/throughline/internal/memory"
+	"github.com/arcoscribe/throughline/streaming"
+)
+
+// modelTool is a tool that says something to the model. They differ in their instructions alone.
+type modelTool struct {
+	name, title, description, instructions string
+}
+
+var (
+	//go:embed instructions/chat.md
+	chatInstructions string
+	//go:embed instructions/debug.md
+	debugInstructions string
+	//go:embed instructions/codereview.md
+	reviewInstructions string
+)
+
+var modelTools = []modelTool{
+	{
+		"chat", "Chat", "Think something through with a model that remembers the thread: questions, plans, decisions, explanations.",
+		chatInstructions,
+	},
+	{
+		"debug", "Debug", "Find the cause of a fault: hypotheses, the evidence for each, and the smallest experiment that tells them apart.",
+		debugInstructions,
+	},
+	{
+		"codereview", "Code review", "Review code: findings by severity, each with its place and a fix.",
+		reviewInstructions,
+	},
+}
+
+// continues is said of each of them.
+const continues = " Returns a continuation_id: pass it to chat, debug or codereview to go on in the same thread, where what was said and " +
+	"the files that were sent are known already."
+
+func (s *Server) addModelTools(to *mcp.Server) {
+	for _, tool := range modelTools {
+		mcp.AddTool(to, &mcp.Tool{
+			Name: tool.name, Title: tool.title, Description: tool.description + continues,
+			Annotations: &mcp.ToolAnnotations{DestructiveHint: new(false), OpenWorldHint: new(true)}, // the model may be anywhere
+		}, func(ctx context.Context, call *mcp.CallToolRequest, in askInput) (*mcp.CallToolResult, askOutput, error) {
+			out, err := s.ask(ctx, call, tool, in)
+			if err != nil {
+				return nil, askOutput{}, failed(err)
+			}
+			return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: out.text()}}}, out, nil
+		})
+	}
+}
+
+// askInput are a model tool's arguments.
+type askInput struct {
+	Prompt         string      `json:"prompt" jsonschema:"What to say: 1 to 32000 characters."`
+	ContinuationID *string     `json:"continuation_id,omitempty" jsonschema:"The thread to go on with, as an earlier answer gave it. Without it a new thread begins."`
+	Files          []fileInput `json:"files,omitempty" jsonschema:"Text files that belong to the prompt: at most 20 of 256 KiB each. The thread keeps them, so a file that has not changed need not be sent again."`
+	ModelVariant   *string     `json:"model_variant,omitempty" jsonschema:"Which of the server's model variants answers; the first one configured when it is left out. A thread may change between them."`
+}
+
+// fileInput is one file.
+type fileInput struct {
+	Path    string `json:"path" jsonschema:"Where the file is, as the prompt speaks of it."`
+	Content string `json:"content" jsonschema:"The file's whole text."`
+}
+
+// askOutput is a model tool's structured result.
+type askOutput struct {
+	ContinuationID string          `json:"continuation_id" jsonschema:"Pass it on to go on in this thread."`
+	MessageID      string          `json:"message_id" jsonschema:"The reply's id."`
+	StartedNew     bool            `json:"started_new" jsonschema:"Whether this call began the thread."`
+	Note           string          `json:"note,omitempty" jsonschema:"What to know about the thread or the reply, such as that the thread asked for is gone."`
+	Reply          string          `json:"reply"`
+	FinishReason   string          `json:"finish_reason" jsonschema:"stop, length, content_filter or cancelled"`
+	ModelVariant   string          `json:"model_variant"`
+	Usage          streaming.Usage `json:"usage" jsonschema:"Tokens of this reply."`
+	Memory         any             `json:"memory" jsonschema:"The receipt: what the reply remembered of the thread. Null for a reply that was cancelled."`
+}
+
+// text is the result for a model to read. Its last line is the continuation id, whatever the reply says.
+func (o askOutput) text() string {
+	text := o.Reply + "\n\n---\n"
+	if o.Note != "" {
+		text += "note: " + o.Note + "\n"
+	}
+	return text + "continuation_id: " + o.ContinuationID
+}
+
+// ask says something to the model and reads the whole reply.
+func (s *Server) ask(ctx context.Context, call *mcp.CallToolRequest, tool modelTool, in askInput) (askOutput, error) {
+	leave, err := callerOf(ctx).admit()
+	if err != nil {
+		return askOutput{}, err
+	}
+	defer leave()
+	reply, note, err := s.begin(ctx, in.message(tool), in.ContinuationID)
+	if err != nil {
+		return askOutput{}, err
+	}
+	defer reply.Close()
+	out := askOutput{
+		ContinuationID: reply.Started.ChatID.String(), MessageID: reply.Started.MessageID.String(), ModelVariant: reply.Started.ModelVariant, Note: note,
+		StartedNew: note != "" || given(in.ContinuationID) == "",
+	}
+	// The reply goes on without its client, and so does this: its user's place is taken until it has ended.
+	progress := s.progressOf(call)
+	err = s.read(context.WithoutCancel(ctx), reply, progress, &out)
+	return out, err
+}
+
+func (in askInput) message(tool modelTool) chat.Message {
+	message := chat.Message{Content: in.Prompt, Variant: given(in.ModelVariant), ToolName: tool.name, ToolInstructions: tool.instructions}
+	for _, file := range in.Files {
+		message.Files = append(message.Files, memory.File{Path: file.Path, Content: file.Content})
+	}
+	return message
+}
+
+// given is an optional argument; models like to give an empty one for none.
+func given(argument *string) string {
+	if argument == nil {
+		return ""
+	}
+	return strings.TrimSpace(*argument)
+}
+
+// What a call is told whose thread cannot be continued. One of somebody else is unknown like any other.
+const (
+	noteMalformed = "The continuation_id is not the id of a thread, so a new thread was started: nothing that was said before is known in it."
+	noteUnknown   = "There is no thread with this continuation_id, so a new one was started: nothing that was said before is known in it."
+	noteExpired   = "The thread with this continuation_id has expired, so a new one was started: nothing that was said before is known in it."
+	noteCancelled = "The reply was stopped before its end."
+	noteLength    = "The reply was cut off at the model's limit of length."
+	noteFiltered  = "The provider's filter cut the reply off."
+)
+
+// begin sends the message to its thread, or to a new one when there is none to continue, and says so then.
+func (s *Server) begin(ctx context.Context, message chat.Message, continuation *string) (*chat.Reply, string, error) {
+	thread := given(continuation)
+	if thread == "" {
+		reply, err := s.send(ctx, message)
+		return reply, "", err
+	}
+	note := noteMalformed
+	if id, err := parseThread(thread); err == nil && id != uuid.Nil { // which to chat means a new one
+		message.ChatID = id
+		reply, err := s.send(ctx, message)
+		if note = lost(err); note == "" {
+			return reply, "", err
+		}
+		message.ChatID = uuid.Nil
+	}
+	reply, err := s.send(ctx, message)
+	return reply, note, err
+}
+
+// lost says why a thread cannot be continued; "" for any other error.
+func lost(err error) string {
+	switch fault.CodeOf(err) {
+	case fault.ChatNotFound:
+		return noteUnknown
+	case fault.ChatExpired:
+		return noteExpired
+	}
+	return ""
+}
+
+// busyPause is between two tries to send to a busy thread when there is nothing to wait for: its reply has
+// ended at this moment, or is about to be taken for dead.
+const busyPause = 100 * time.Millisecond
+
+// send sends the message. While another reply is being written in the thread it waits for its end, and gives
+// up after BusyWait.
+func (s *Server) send(ctx context.Context, message chat.Message) (*chat.Reply, error) {
+	patience, cancel := context.WithTimeout(ctx, s.BusyWait)
+	defer cancel()
+	for {
+		if ctx.Err() != nil { // nobody waits for it any more, and nothing was said yet
+			return nil, fault.Wrap(fault.Interrupted, "The call was given up before the message was sent.", ctx.Err())
+		}
+		reply, err := s.Chat.Send(ctx, callerOf(ctx).user, message)
+		if fault.CodeOf(err) != fault.GenerationInProgress || patience.Err() != nil {
+			return reply, err
+		}
+		s.awaitRunning(patience, message.ChatID)
+	}
+}
+
+// awaitRunning waits for the end of the reply that a thread is busy with. How that ends, and whether there
+// was any, shows when the message is sent again.
+func (s *Server) awaitRunning(ctx context.Context, chatID uuid.UUID) {
+	running, err := s.Chat.Resume(ctx, callerOf(ctx).user, chatID, nil)
+	if err == nil {
+		defer running.Close()
+		_, err = running.Wait(ctx)
+	}
+	if err == nil {
+		return
+	}
+	select {
+	case <-time.After(busyPause):
+	case <-ctx.Done():
+	}
+}
+
+// read reads the reply to its end into out.
+func (s *Server) read(ctx context.Context, reply *chat.Reply, progress *progress, out *askOutput) error {
+	var text strings.Builder
+	for {
+		chunk, err := reply.Next(ctx)
+		if err != nil {
+			return broken(out, fault.ShuttingDown, "The server is restarting. The reply is stored when it is whole: get_thread shows it.", 0)
+		}
+		text.Write(chunk.Text)
+		progress.tell(ctx, chunk)
+		if chunk.End != nil {
+			out.Reply = text.String()
+			return out.end(*chunk.End)
+		}
+	}
+}
+
+// end takes over how the reply ended.
+func (o *askOutput) end(end streaming.Terminal) error {
+	switch {
+	case end.Completed != nil:
+		o.FinishReason, o.Usage, o.Memory = end.Completed.FinishReason, end.Completed.Usage, end.Completed.Memory
+	case end.Cancelled != nil:
+		o.FinishReason = "cancelled"
+	default:
+		return broken(o, fault.Code(end.Failed.Code), end.Failed.Message, end.Failed.RetryAfter)
+	}
+	notes := map[string]string{"cancelled": noteCancelled, "length": noteLength, "content_filter": noteFiltered}
+	o.Note = strings.TrimSpace(o.Note + " " + notes[o.FinishReason])
+	return nil
+}
+
+// broken is the failure of a reply. The thread holds the prompt all the same, so its id is told.
+func broken(o *askOutput, code fault.Code, message string, retryAfter time.Duration) error {
+	details := map[string]any{"continuation_id": o.ContinuationID, "message_id": o.MessageID}
+	if o.Note != "" {
+		details["note"] = o.Note
+	}
+	return &fault.Error{Code: code, Message: message, Details: details, RetryAfter: retryAfter}
+}

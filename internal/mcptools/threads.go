@@ -1,0 +1,189 @@
+package mcptools
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/arcoscribe/throughline/internal/auth"
+	"github.com/arcoscribe/throughline/internal/fault"
+	"github.com/arcoscribe/throughline/internal/history"
+)
+
+// History is what the tools need of the threads that a user keeps.
+type History interface {
+	ListChats(ctx context.Context, user auth.Principal, query history.ListQuery) (history.ChatPage, error)
+	FindChat(ctx context.Context, user auth.Principal, chatID uuid.UUID) (history.Chat, error)
+	DeleteChat(ctx context.Context, user auth.Principal, chatID uuid.UUID) error
+	ListMessages(ctx context.Context, user auth.Principal, chatID uuid.UUID, query history.MessagesQuery) (history.MessagePage, error)
+	Search(ctx context.Context, user auth.Principal, query history.SearchQuery) ([]history.SearchResult, error)
+}
+
+var _ History = (*history.Service)(nil)
+
+// addTool adds a tool whose text is its structured result as JSON.
+func addTool[In, Out any](to *mcp.Server, tool *mcp.Tool, do func(ctx context.Context, in In) (Out, error)) {
+	tool.Annotations.OpenWorldHint = new(false)
+	mcp.AddTool(to, tool, func(ctx context.Context, _ *mcp.CallToolRequest, in In) (*mcp.CallToolResult, Out, error) {
+		out, err := do(ctx, in)
+		return nil, out, failed(err)
+	})
+}
+
+func (s *Server) addThreadTools(to *mcp.Server) {
+	addTool(to, &mcp.Tool{
+		Name: "search_history", Title: "Search history", Annotations: &mcp.ToolAnnotations{ReadOnlyHint: true},
+		Description: "Find what was said in any thread, by its words: \"phrase\" in quotes, or, -without.",
+	}, s.searchHistory)
+	addTool(to, &mcp.Tool{
+		Name: "list_threads", Title: "List threads", Annotations: &mcp.ToolAnnotations{ReadOnlyHint: true},
+		Description: "List the threads, those with the latest activity first. Threads that have expired are not listed.",
+	}, s.listThreads)
+	addTool(to, &mcp.Tool{
+		Name: "get_thread", Title: "Show a thread", Annotations: &mcp.ToolAnnotations{ReadOnlyHint: true},
+		Description: "Show the latest messages of a thread, the newest last.",
+	}, s.getThread)
+	addTool(to, &mcp.Tool{
+		Name: "forget_thread", Title: "Forget a thread",
+		Annotations: &mcp.ToolAnnotations{DestructiveHint: new(true), IdempotentHint: true},
+		Description: "Delete a thread for good: its messages, its files and all that was remembered of it. This cannot be undone.",
+	}, s.forgetThread)
+}
+
+// toolNames are the names of all tools.
+var toolNames = []string{"chat", "debug", "codereview", "search_history", "list_threads", "get_thread", "forget_thread"}
+
+// parseThread reads the one usual form of a uuid.
+func parseThread(id string) (uuid.UUID, error) {
+	parsed, err := uuid.Parse(strings.TrimSpace(id))
+	if err != nil || len(strings.TrimSpace(id)) != 36 {
+		return uuid.Nil, &fault.Error{
+			Code:    fault.ValidationFailed,
+			Details: map[string]any{"continuation_id": "must be a continuation_id that a tool has given"},
+		}
+	}
+	return parsed, nil
+}
+
+type listThreadsInput struct {
+	Limit  int    `json:"limit,omitempty" jsonschema:"How many threads, 1 to 100; 20 when it is left out."`
+	Cursor string `json:"cursor,omitempty" jsonschema:"The next_cursor of the page before."`
+}
+
+type listThreadsOutput struct {
+	Threads    []threadOutput `json:"threads"`
+	NextCursor string         `json:"next_cursor,omitempty" jsonschema:"Pass it on for the next page; missing after the last."`
+}
+
+// threadOutput is one thread in a list.
+type threadOutput struct {
+	ContinuationID string     `json:"continuation_id"`
+	Title          string     `json:"title"`
+	ToolName       string     `json:"tool_name,omitempty" jsonschema:"The tool that began the thread; missing for one that a person began in an app."`
+	Tags           []string   `json:"tags,omitempty"`
+	Turns          int64      `json:"turns"`
+	LastMessageAt  *time.Time `json:"last_message_at,omitempty"`
+	ExpiresAt      *time.Time `json:"expires_at,omitempty" jsonschema:"When the thread expires unless something is said in it; missing for never."`
+}
+
+func threadOf(found history.Chat) threadOutput {
+	thread := threadOutput{
+		ContinuationID: found.ID.String(), Title: found.Title, Tags: found.Tags, Turns: found.TurnCount,
+		LastMessageAt: found.LastMessageAt, ExpiresAt: found.ExpiresAt,
+	}
+	if found.ToolName != nil {
+		thread.ToolName = *found.ToolName
+	}
+	return thread
+}
+
+func (s *Server) listThreads(ctx context.Context, in listThreadsInput) (listThreadsOutput, error) {
+	query := history.ListQuery{Limit: in.Limit}
+	if in.Cursor != "" {
+		place, err := history.ParseCursor(in.Cursor)
+		if err != nil {
+			return listThreadsOutput{}, err
+		}
+		query.After = &place
+	}
+	page, err := s.History.ListChats(ctx, callerOf(ctx).user, query)
+	out := listThreadsOutput{Threads: []threadOutput{}}
+	for _, found := range page.Chats {
+		out.Threads = append(out.Threads, threadOf(found))
+	}
+	if page.Next != nil {
+		out.NextCursor = page.Next.Cursor()
+	}
+	return out, err
+}
+
+type getThreadInput struct {
+	ContinuationID string `json:"continuation_id"`
+	Limit          int    `json:"limit,omitempty" jsonschema:"How many messages, 1 to 200; 50 when it is left out."`
+}
+
+type getThreadOutput struct {
+	threadOutput
+	Messages []messageOutput `json:"messages" jsonschema:"The newest last."`
+	HasMore  bool            `json:"has_more" jsonschema:"Whether there are older messages."`
+}
+
+// messageOutput is one message of a thread.
+type messageOutput struct {
+	MessageID string    `json:"message_id"`
+	Role      string    `json:"role"`
+	Status    string    `json:"status" jsonschema:"complete, or how far a reply is or got: streaming, failed, cancelled, interrupted."`
+	ToolName  string    `json:"tool_name,omitempty" jsonschema:"The tool through which it was said."`
+	Content   string    `json:"content"`
+	Files     []string  `json:"files,omitempty" jsonschema:"Paths of the files that came with it."`
+	CreatedAt time.Time `json:"created_at"`
+}
+
+func (s *Server) getThread(ctx context.Context, in getThreadInput) (getThreadOutput, error) {
+	id, err := parseThread(in.ContinuationID)
+	if err != nil {
+		return getThreadOutput{}, err
+	}
+	found, err := s.History.FindChat(ctx, callerOf(ctx).user, id)
+	if err != nil {
+		return getThreadOutput{}, err
+	}
+	page, err := s.History.ListMessages(ctx, callerOf(ctx).user, id, history.MessagesQuery{Limit: in.Limit})
+	out := getThreadOutput{threadOutput: threadOf(found), Messages: []messageOutput{}, HasMore: page.HasMore}
+	for _, message := range page.Messages {
+		out.Messages = append(out.Messages, messageOf(message))
+	}
+	return out, err
+}
+
+func messageOf(found history.Message) messageOutput {
+	message := messageOutput{
+		MessageID: found.ID.String(), Role: found.Role, Status: found.Status, Content: found.Content, CreatedAt: found.CreatedAt,
+	}
+	if found.ToolName != nil {
+		message.ToolName = *found.ToolName
+	}
+	for _, file := range found.Files {
+		message.Files = append(message.Files, file.Path)
+	}
+	return message
+}
+
+type forgetThreadInput struct {
+	ContinuationID string `json:"continuation_id"`
+}
+
+type forgetThreadOutput struct {
+	Forgotten string `json:"forgotten" jsonschema:"The continuation_id of the thread that was deleted."`
+}
+
+func (s *Server) forgetThread(ctx context.Context, in forgetThreadInput) (forgetThreadOutput, error) {
+	id, err := parseThread(in.ContinuationID)
+	if err != nil {
+		return forgetThreadOutput{}, err
+	}
+	return forgetThreadOutput{Forgotten: id.String()}, s.History.DeleteChat(ctx, callerOf(ctx).user, id)
+}

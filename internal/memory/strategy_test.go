@@ -1,0 +1,210 @@
+package memory
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+)
+
+// textOf is a text of exactly so many tokens.
+func textOf(tokens int) string {
+	return strings.TrimSpace(strings.Repeat(" word", tokens))
+}
+
+// wordy are turns of so many tokens each, real ones, all in the question.
+func wordy(tokens ...int) []Turn {
+	var rows []Message
+	for _, n := range tokens {
+		rows = append(rows, row(int64(len(rows)+1), RoleUser, textOf(n)))
+	}
+	return Turns(rows)
+}
+
+// A simple chat shows the newest turns that fit, without a gap, and no more than it may; a turn too long by
+// itself is clipped.
+func TestSimpleShowsTheNewestThatFit(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		sizes := rapid.SliceOfN(rapid.IntRange(20, 600), 1, 30).Draw(t, "sizes")
+		chat := Chat{Settings: Settings{Strategy: StrategySimple, MaxTurns: rapid.IntRange(0, 12).Draw(t, "max turns")}, Turns: wordy(sizes...)}
+		chat.PendingTurns, chat.TotalTurns = len(sizes), len(sizes)
+		limits := Limits{MaxHistoryTokens: rapid.IntRange(20, 3000).Draw(t, "history"), KRawTurns: 1, MinTailTurns: 9, PromptTokenBudget: 1}
+		r := Build(chat, Question{Content: "q"}, limits).Receipt
+		want, tokens := 0, 0
+		for _, size := range slices.Backward(sizes) {
+			if tokens += size; want > 0 && tokens > limits.MaxHistoryTokens || chat.MaxTurns > 0 && want == chat.MaxTurns {
+				break
+			}
+			want++
+		}
+		if r.TailTurns != want || r.BridgeTurns != 0 || r.DroppedTurns != len(sizes)-want || r.TailTokens > limits.MaxHistoryTokens {
+			t.Fatalf("%v with %d tokens and %d turns, want %d turns: %+v", sizes, limits.MaxHistoryTokens, chat.MaxTurns, want, r)
+		}
+		if r.Truncated != (want == 1 && sizes[len(sizes)-1] > limits.MaxHistoryTokens) {
+			t.Fatalf("%v with %d tokens: truncated %v", sizes, limits.MaxHistoryTokens, r.Truncated)
+		}
+	})
+}
+
+// The brief of a chat that had another strategy before is not shown, and claims nothing.
+func TestSimpleShowsNoBrief(t *testing.T) {
+	t.Parallel()
+	chat := Chat{Settings: Settings{Strategy: StrategySimple}, Brief: Brief{Summary: "They met.", Tokens: 3, Version: 4, CoveredSeq: 8}, Turns: wordy(2)}
+	p := Build(chat, Question{Content: "q"}, DefaultLimits())
+	if strings.Contains(p.Input, "They met.") || p.Receipt.BriefVersion != 0 || p.Receipt.CoveredThroughSeq != 0 {
+		t.Errorf("%+v\n%s", p.Receipt, p.Input)
+	}
+}
+
+// keeping is a hybrid chat with a brief of so many covered messages, of which some are kept.
+func keeping(kept []Message, budget int) Prompt {
+	limits := DefaultLimits()
+	limits.PromptTokenBudget = budget
+	return Build(Chat{
+		Settings: Settings{Strategy: StrategyHybrid}, Brief: Brief{Summary: "They met.", Tokens: 3, Version: 1, CoveredSeq: 100},
+		Turns: Turns(exchange(101, "And now?", "Now this.")), TotalTurns: 51, PendingTurns: 1, Kept: kept,
+	}, Question{Content: "q"}, limits)
+}
+
+func keptSeqs(p Prompt) string {
+	var seqs []string
+	for line := range strings.Lines(p.Input) {
+		if _, mark, found := strings.Cut(line, "kept#"); found {
+			seqs = append(seqs, strings.Fields(mark)[0])
+		}
+	}
+	return strings.Join(seqs, " ")
+}
+
+func keptRow(seq int64, tokens int, pinned bool, importance float32) Message {
+	m := row(seq, RoleUser, fmt.Sprintf("kept#%d %s", seq, textOf(tokens)))
+	m.Tokens, m.Pinned, m.Importance = tokens, pinned, importance
+	return m
+}
+
+// Pinned messages come before important ones, these by importance, then the newer; they are shown in order.
+func TestHybridKeepsWhatMattersMost(t *testing.T) {
+	t.Parallel()
+	kept := []Message{
+		keptRow(1, 40, true, 0), keptRow(2, 40, false, 0.8), keptRow(3, 40, false, 1), keptRow(4, 40, false, 0.8),
+		keptRow(5, 40, true, 0.1), keptRow(6, 40, false, 0.79),
+	}
+	for budget, want := range map[int]string{29: "", 120: "5", 240: "1 5", 360: "1 3 5", 480: "1 3 4 5", 3000: "1 2 3 4 5"} {
+		p := keeping(kept, budget)
+		seqs := strings.Fields(want)
+		if got := keptSeqs(p); got != want || p.Receipt.KeptMessages != len(seqs) || p.Receipt.LeftOutMessages != 5-len(seqs) || p.Receipt.KeptTokens != 40*len(seqs) {
+			t.Errorf("with %d tokens %q are kept, want %q: %+v", budget, got, want, p.Receipt)
+		}
+	}
+}
+
+// The first of them is clipped rather than left out, which the receipt says.
+func TestHybridClipsOneThatIsTooLong(t *testing.T) {
+	t.Parallel()
+	long := row(1, RoleAssistant, "The beginning. "+textOf(900)+" The end.")
+	long.Pinned = true
+	p := keeping([]Message{long}, 600)
+	r := p.Receipt
+	if !r.Truncated || r.KeptMessages != 1 || r.KeptTokens > 200 || r.KeptTokens < 150 {
+		t.Errorf("%+v", r)
+	}
+	for _, part := range []string{keptHeading + "\nAssistant: The beginning.", "tokens omitted …]", "The end.\n"} {
+		if !strings.Contains(p.Input, part) {
+			t.Errorf("no %q in\n%s", part, p.Input)
+		}
+	}
+	if r := keeping([]Message{long}, 3*clipReserve-1).Receipt; r.KeptMessages != 0 || r.LeftOutMessages != 1 {
+		t.Errorf("without room for a note: %+v", r)
+	}
+}
+
+// Whoever calls keeps their messages: choosing among them changes none.
+func TestBuildChangesNoneOfItsInput(t *testing.T) {
+	t.Parallel()
+	kept := []Message{keptRow(1, 400, false, 0.9), keptRow(2, 40, true, 0)}
+	turns := wordy(900, 900)
+	before := []any{slices.Clone(kept), slices.Clone(turns[0].Messages), slices.Clone(turns[1].Messages)}
+	limits := DefaultLimits()
+	limits.PromptTokenBudget = 300
+	p := Build(Chat{Settings: Settings{Strategy: StrategyHybrid}, Turns: turns, Kept: kept}, Question{}, limits)
+	if !p.Receipt.Truncated || p.Receipt.KeptMessages == 0 {
+		t.Fatalf("nothing was cut: %+v", p.Receipt)
+	}
+	if diff := cmp.Diff(before, []any{kept, turns[0].Messages, turns[1].Messages}); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// A turn limit makes a fold due whatever the turns' size, and the fold leaves no more than the tail.
+func TestTurnLimitMakesAFoldDue(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ maxTurns, turns, left int }{{5, 5, 5}, {5, 6, 3}, {2, 3, 2}, {1, 2, 1}, {0, 50, 50}, {50, 51, 3}} {
+		limits := DefaultLimits().For(Settings{MaxTurns: c.maxTurns})
+		turns := wordy(slices.Repeat([]int{2}, c.turns)...)
+		left := c.turns
+		if Due(0, 2*c.turns, c.turns, limits) {
+			plan, ok := PlanFold(Brief{}, turns, limits)
+			if !ok {
+				t.Fatalf("%+v: due, but there is nothing to fold", c)
+			}
+			left -= plan.Turns
+		}
+		if left != c.left {
+			t.Errorf("%+v: %d turns are left", c, left)
+		}
+	}
+}
+
+// An expired chat is folded to its last turn, but no running one; a simple chat never is.
+func TestExpiredChatIsFoldedWhole(t *testing.T) {
+	t.Parallel()
+	turns := wordy(2, 2)
+	limits := DefaultLimits().For(Settings{Expired: true, MaxTurns: 9})
+	plan, ok := PlanFold(Brief{}, turns, limits)
+	if !Due(0, 4, 2, limits) || !ok || plan.Turns != 2 || plan.SeqTo != 2 {
+		t.Errorf("%+v, %v", plan, ok)
+	}
+	running := append(turns, Turn{Messages: []Message{row(3, RoleUser, "Wait."), {Seq: 4, Role: RoleAssistant, Status: StatusStreaming}}})
+	if plan, _ = PlanFold(Brief{}, running, limits); plan.SeqTo != 2 {
+		t.Errorf("the fold reaches to %d", plan.SeqTo)
+	}
+	if Due(0, 0, 0, limits) {
+		t.Error("a chat with all of it in the brief is due")
+	}
+	if Due(0, 1_000_000, 1000, DefaultLimits().For(Settings{Strategy: StrategySimple, Expired: true, MaxTurns: 1})) {
+		t.Error("a simple chat is due")
+	}
+}
+
+func TestCoverageSaysWhatIsAmiss(t *testing.T) {
+	t.Parallel()
+	brief := Brief{Version: 2, CoveredSeq: 4, ClearedSeq: 2}
+	for want, c := range map[string]struct {
+		chat    Chat
+		receipt Receipt
+	}{
+		"There is nothing to remember yet.":                   {},
+		"The one turn so far is word for word in the prompt.": {Chat{TotalTurns: 1, PendingTurns: 1}, Receipt{TailTurns: 1}},
+		"All 3 turns are remembered: 2 in the brief, 1 word for word in the prompt. 1 pinned or important message is there from before, word for word as well.": {
+			Chat{TotalTurns: 3, PendingTurns: 1}, Receipt{TailTurns: 1, KeptMessages: 1}},
+		"All 3 turns are remembered: 1 in the brief (up to message 4), 2 word for word in the prompt. What was said up to message 2 was left behind when the context was cleared.": {
+			Chat{TotalTurns: 3, PendingTurns: 2, Brief: brief}, Receipt{TailTurns: 2, BriefVersion: 2}},
+		"The stored brief cannot be read; the last 2 turns are word for word in the prompt.": {
+			Chat{TotalTurns: 9, PendingTurns: 2, Brief: Brief{Unreadable: true}}, Receipt{TailTurns: 2, BriefUnreadable: true}},
+		"Of 9 turns 4 are in the brief and 3 word for word in the prompt; 2 are in neither until the next fold. Something had to be shortened to fit.": {
+			Chat{TotalTurns: 9, PendingTurns: 5}, Receipt{TailTurns: 3, DroppedTurns: 2, Truncated: true}},
+		"The last 3 of 9 turns are word for word in the prompt; the 6 before are in no summary.": {
+			Chat{Settings: Settings{Strategy: StrategySimple}, TotalTurns: 9, PendingTurns: 9}, Receipt{TailTurns: 3, DroppedTurns: 6}},
+		"All 2 turns are remembered: 1 in the brief, 1 word for word in the prompt. 2 pinned or important messages are there from before, word for word as well. " +
+			"A message that the brief covers was changed: it is being written anew, and claims no coverage until then.": {
+			Chat{TotalTurns: 2, PendingTurns: 1, Brief: Brief{Stale: true, Version: 1}}, Receipt{TailTurns: 1, BriefVersion: 1, KeptMessages: 2}},
+	} {
+		if got := Coverage(c.chat, c.receipt); got != want {
+			t.Errorf("%s\nwant\n%s", got, want)
+		}
+	}
+}

@@ -1,0 +1,201 @@
+package postgres
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/arcoscribe/throughline/internal/chat"
+	"github.com/arcoscribe/throughline/internal/fault"
+	"github.com/arcoscribe/throughline/internal/fold"
+	"github.com/arcoscribe/throughline/internal/memory"
+)
+
+// A chat that a tool starts expires so many hours after its last turn, and has a turn limit.
+func TestToolChatIsStoredWithItsLimits(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	first := firstTurn("Refactor this.")
+	first.ToolName, first.TTLHours, first.MaxTurns = "refactor", 3, 50
+	b.start(first)
+	got := ask[string](b, `select concat_ws(' ', c.tool_name, c.ttl_hours, c.max_turns, c.expires_at = c.last_message_at + interval '3 hours', m.tool_name)
+		from chats c join messages m on m.chat_id = c.id and m.role = 'user'`)
+	if got != "refactor 3 50 t refactor" {
+		t.Errorf("stored %s", got)
+	}
+	b.reply(first, "Done.")
+	b.exec("update chats set ttl_hours = null")
+	if b.exec("update messages set content = content"); ask[bool](b, "select expires_at is not null from chats") {
+		t.Error("a chat without ttl expires")
+	}
+}
+
+// An expired chat takes no message and says since when; brought back it goes on with its brief.
+func TestExpiredChatTakesNoTurn(t *testing.T) {
+	t.Parallel()
+	s := newShelf(t)
+	chatID := s.newChat(3)
+	s.mustCommit(s.claim(chatID, fold.KindFold))
+	failing := turnIn(chatID, "This fails.")
+	s.start(failing)
+	s.fail(failing, "")
+	s.expire(chatID)
+	since := ask[time.Time](s.bed, "select expires_at from chats where id = $1", chatID)
+	turn := turnIn(chatID, "Are you there?")
+	turn.Files = filesOf("a.txt", "alpha")
+	for _, refused := range []chat.NewTurn{turn, again(failing)} {
+		started, err := s.turns.StartTurn(t.Context(), s.user, refused)
+		if err != nil || started.Started || !started.Expired.Equal(since) || time.Since(since) < 30*time.Minute {
+			t.Fatalf("%+v, %v", started.Expired, err)
+		}
+	}
+	if n := ask[int](s.bed, "select count(*) + (select count(*) from chat_files) from messages where chat_id = $1", chatID); n != 8 {
+		t.Errorf("%d rows after the refusals", n)
+	}
+	if started, err := s.turns.StartTurn(t.Context(), s.newUser(), turn); err != nil || !started.Expired.IsZero() || started.Started {
+		t.Errorf("another user learns of it: %+v, %v", started, err)
+	}
+	turn.Revive = true
+	revived := s.start(turn)
+	if revived.Brief.Summary != "They talked." || revived.TotalTurns != 4 || revived.PendingTurns != 1 || !revived.Expired.IsZero() {
+		t.Errorf("brought back it remembers %+v", revived.Remembered)
+	}
+	s.reply(turn, "I am.")
+	s.start(turnIn(chatID, "Good."))
+}
+
+// Revive does no harm to a chat that has not expired, and lets a reply be tried again.
+func TestReviveOfALivingChat(t *testing.T) {
+	t.Parallel()
+	s := newShelf(t)
+	chatID := s.newChat(1)
+	turn := turnIn(chatID, "Still here?")
+	turn.Revive = true
+	s.start(turn)
+	s.fail(turn, "")
+	s.expire(chatID)
+	retried := again(turn)
+	if started := s.start(retried); started.PendingTurns != 1 {
+		t.Errorf("%+v", started.Remembered)
+	}
+	busy := turnIn(chatID, "Hello?")
+	busy.Revive = true
+	if started, err := s.turns.StartTurn(t.Context(), s.user, busy); err != nil || started.Started || started.Running != retried.MessageID {
+		t.Errorf("%+v, %v", started, err)
+	}
+}
+
+// Nothing of an expired chat is streamed, stopped or recalled.
+func TestExpiredChatIsNotRead(t *testing.T) {
+	t.Parallel()
+	s := newShelf(t)
+	chatID := s.newChat(1)
+	s.expire(chatID)
+	_, recalled := s.turns.Recall(t.Context(), s.user, chatID)
+	_, _, found := s.turns.FindReply(t.Context(), s.user, chatID, uuid.Nil, 0)
+	for _, err := range []error{recalled, found} {
+		refused := new(fault.Error)
+		if !asFault(err, &refused) || refused.Code != fault.ChatExpired || refused.Details["chat_id"] != chatID || refused.Details["expired_at"] == "" {
+			t.Errorf("%v", err)
+		}
+	}
+	if _, _, err := s.turns.FindReply(t.Context(), s.newUser(), chatID, uuid.Nil, 0); fault.CodeOf(err) != fault.ChatNotFound {
+		t.Errorf("another user: %v", err)
+	}
+}
+
+// More turns than max_turns are due for a fold in the moment the reply is saved, however short they are.
+func TestTurnLimitEnqueuesAFold(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	chatID := b.newChat(1)
+	b.exec("update chats set max_turns = 2 where id = $1", chatID)
+	for turns := 2; turns <= 4; turns++ {
+		turn := turnIn(chatID, "Next.")
+		b.start(turn)
+		b.reply(turn, "There.")
+		folds, _, err := NewMaintenance(b.pool, b.limits).DueChats(t.Context())
+		if err != nil || len(b.folds) != max(0, turns-2) || slices.Contains(folds, chatID) != (turns > 2) {
+			t.Errorf("%d turns: %d folds enqueued, the sweep finds %v, %v", turns, len(b.folds), folds, err)
+		}
+	}
+	b.exec("update chats set memory_strategy = 'simple' where id = $1", chatID)
+	turn := turnIn(chatID, "Next.")
+	b.start(turn)
+	b.reply(turn, "There.")
+	if len(b.folds) != 2 {
+		t.Error("a simple chat is folded")
+	}
+}
+
+func TestExpiredChatsAreFound(t *testing.T) {
+	t.Parallel()
+	s := newShelf(t)
+	m := NewMaintenance(s.pool, s.limits)
+	living, unfolded, folded, simple, stale, short := s.newChat(1), s.newChat(1), s.newChat(1), s.newChat(1), s.newChat(1), s.newChat(1)
+	s.mustCommit(s.claim(folded, fold.KindFold))
+	s.exec("update chats set memory_strategy = 'simple' where id = $1", simple)
+	s.exec("update conversation_briefs set stale = true where chat_id = $1", stale)
+	s.exec("update chats set ttl_hours = 1 where id = any($1)", []uuid.UUID{living, short})
+	for _, id := range []uuid.UUID{unfolded, folded, simple, stale} {
+		s.expire(id)
+	}
+	if got, err := m.ExpiredChats(t.Context()); err != nil || !slices.Equal(got, []uuid.UUID{unfolded}) {
+		t.Errorf("found %v, want %v, %v", got, unfolded, err)
+	}
+	if change := s.claim(unfolded, fold.KindFold); !change.Planned.Expired || change.Planned.Strategy != memory.StrategySummary {
+		t.Errorf("a fold is told %+v", change.Planned.Settings)
+	}
+}
+
+// Expired chats go when they have been so for longer than they are to be kept; one that is being answered
+// stays, and so does whatever has not expired.
+func TestExpiredChatsAreDeleted(t *testing.T) {
+	t.Parallel()
+	s := newShelf(t)
+	m := NewMaintenance(s.pool, s.limits)
+	living, recent, old, busy := s.newChat(1), s.newChat(1), s.newChat(1), s.newChat(1)
+	s.start(turnIn(busy, "Wait for me."))
+	for id, ago := range map[uuid.UUID]string{recent: "28 days", old: "32 days", busy: "32 days"} {
+		s.expire(id)
+		s.age(id, ago)
+	}
+	s.age(living, "400 days")
+	if n, err := m.DeleteExpired(t.Context(), 30); err != nil || n != 1 {
+		t.Errorf("%d deleted, %v", n, err)
+	}
+	if left := ask[[]uuid.UUID](s.bed, "select array_agg(id order by id) from chats"); len(left) != 3 || slices.Contains(left, old) {
+		t.Errorf("left are %v", left)
+	}
+	if n, err := m.DeleteExpired(t.Context(), 1<<40); err != nil || n != 0 {
+		t.Errorf("%d deleted after an age, %v", n, err)
+	}
+}
+
+// Idle chats go in many small transactions, newest activity counted: a message, or being brought back.
+func TestIdleChatsAreDeleted(t *testing.T) {
+	t.Parallel()
+	s := newShelf(t)
+	m := NewMaintenance(s.pool, s.limits)
+	active, idle, revived, busy := s.newChat(1), s.newChat(1), s.newChat(1), s.newChat(1)
+	s.start(turnIn(busy, "Wait for me."))
+	for _, id := range []uuid.UUID{idle, revived, busy} {
+		s.age(id, "11 days")
+	}
+	s.exec("update chats set revived_at = now() where id = $1", revived)
+	s.exec("insert into chats (user_id, created_at) select $1, now() - interval '11 days' from generate_series(1, $2)", s.user.UserID, 2*deletedAtOnce)
+	if n, err := m.DeleteIdle(t.Context(), 10); err != nil || n != 2*deletedAtOnce+1 {
+		t.Errorf("%d deleted, %v", n, err)
+	}
+	if left := ask[[]uuid.UUID](s.bed, "select array_agg(id) from chats"); len(left) != 3 || slices.Contains(left, idle) || !slices.Contains(left, active) {
+		t.Errorf("left are %v", left)
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := m.DeleteIdle(ended, 1); err == nil {
+		t.Error("an error was kept quiet")
+	}
+}

@@ -1,0 +1,458 @@
+package postgres
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+	"pgregory.net/rapid"
+
+	"github.com/arcoscribe/throughline/internal/auth"
+	"github.com/arcoscribe/throughline/internal/bundle"
+	"github.com/arcoscribe/throughline/internal/fault"
+	"github.com/arcoscribe/throughline/internal/memory"
+	"github.com/arcoscribe/throughline/internal/testkit"
+	"github.com/arcoscribe/throughline/internal/transfer"
+)
+
+const plainLines = `{"role":"system","content":"Be brief.","created_at":"2024-02-03T04:05:06Z"}
+{"role":"user","content":"How do I practise scales?","created_at":"2024-02-03T04:05:07.5Z"}
+{"role":"assistant","content":null,"tool_calls":[{"id":"call_1","type":"function"}]}
+{"role":"tool","content":"Slowly.","tool_call_id":"call_1","name":"adviser"}
+{"role":"assistant","content":"Slowly.","created_at":"2024-02-03T04:05:09+01:00"}
+`
+
+// importedRow is what a test compares of an imported message.
+type importedRow struct {
+	Seq       int64
+	Role      string
+	Content   string
+	CreatedAt string
+	ReplyTo   int64 // the seq
+	Tokens    int
+}
+
+func (p *port) rows(chatID uuid.UUID) []importedRow {
+	p.t.Helper()
+	rows, err := p.pool.Query(p.t.Context(), `select m.seq, m.role, m.content, to_char(m.created_at at time zone 'UTC', 'YYYY-MM-DD HH24:MI:SS.MS'),
+		coalesce(r.seq, 0), m.token_count from messages m left join messages r on r.id = m.reply_to where m.chat_id = $1 order by m.seq`, chatID)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	defer rows.Close()
+	var found []importedRow
+	for rows.Next() {
+		var row importedRow
+		if err := rows.Scan(&row.Seq, &row.Role, &row.Content, &row.CreatedAt, &row.ReplyTo, &row.Tokens); err != nil {
+			p.t.Fatal(err)
+		}
+		found = append(found, row)
+	}
+	return found
+}
+
+func TestPlainLinesBecomeAChat(t *testing.T) {
+	t.Parallel()
+	p := newPort(t)
+	result := p.mustImport(p.user, plainLines)
+	chatID := result.Chats[0].ChatID
+	want := transfer.Result{Chats: []transfer.ImportedChat{{ChatID: chatID, Title: "How do I practise scales?", Messages: 5}}, Imported: 1, Messages: 5}
+	if diff := cmp.Diff(want, result); diff != "" {
+		t.Error(diff)
+	}
+	wantRows := []importedRow{
+		{1, "system", "Be brief.", "2024-02-03 04:05:06.000", 0, memory.Tokens("Be brief.")},
+		{2, "user", "How do I practise scales?", "2024-02-03 04:05:07.500", 0, memory.Tokens("How do I practise scales?")},
+		{3, "assistant", "", "2024-02-03 04:05:07.500", 2, memory.Tokens(`[calls {"id":"call_1","type":"function"}]`)},
+		{4, "tool", "Slowly.", "2024-02-03 04:05:07.500", 0, memory.Tokens("[adviser] Slowly.")},
+		{5, "assistant", "Slowly.", "2024-02-03 03:05:09.000", 2, memory.Tokens("Slowly.")},
+	}
+	if diff := cmp.Diff(wantRows, p.rows(chatID)); diff != "" {
+		t.Error(diff)
+	}
+	if got := ask[string](p.bed, "select created_at || '; ' || last_message_at from chats where id = $1", chatID); got != "2024-02-03 04:05:06+00; 2024-02-03 04:05:07.5+00" {
+		t.Errorf("the chat's dates are %s", got)
+	}
+	p.checkCounters()
+}
+
+// Importing again adds nothing, for each user on their own; the same lines in another file are another chat.
+func TestImportingAgainAddsNothing(t *testing.T) {
+	t.Parallel()
+	p := newPort(t)
+	other := p.newUser()
+	first, second := p.mustImport(p.user, plainLines), p.mustImport(p.user, plainLines)
+	if second.Imported != 0 || second.Skipped != 1 || second.Messages != 0 || !second.Chats[0].Skipped || second.Chats[0].ChatID != first.Chats[0].ChatID {
+		t.Errorf("%+v", second)
+	}
+	if result := p.mustImport(other, plainLines); result.Imported != 1 || result.Chats[0].ChatID == first.Chats[0].ChatID {
+		t.Errorf("another user: %+v", result)
+	}
+	if result := p.mustImport(p.user, plainLines+"\n"); result.Imported != 1 {
+		t.Errorf("another file: %+v", result)
+	}
+	if got := ask[int](p.bed, "select count(*) from messages"); got != 15 {
+		t.Errorf("%d messages", got)
+	}
+}
+
+// The owner's own bundle changes nothing while the chat is there, and brings it back when it is not.
+func TestOwnersBundle(t *testing.T) {
+	t.Parallel()
+	p := newPort(t)
+	chatID := p.newChat(2)
+	text := p.mustExport(p.user, chatID, transfer.FormatLines)
+	if result := p.mustImport(p.user, text); result.Skipped != 1 || result.Chats[0].ChatID != chatID {
+		t.Errorf("%+v", result)
+	}
+	p.exec("delete from chats where id = $1", chatID)
+	back := p.mustImport(p.user, text)
+	again := p.mustImport(p.user, text)
+	if back.Imported != 1 || back.Messages != 4 || again.Skipped != 1 || again.Chats[0].ChatID != back.Chats[0].ChatID {
+		t.Errorf("%+v, then %+v", back, again)
+	}
+}
+
+func TestTwoImportsAtOnce(t *testing.T) {
+	t.Parallel()
+	p := newPort(t)
+	file := longFile(2000)
+	results := make([]transfer.Result, 4)
+	var work sync.WaitGroup
+	for i := range results {
+		work.Go(func() {
+			var err error
+			if results[i], err = p.importAs(p.user, file); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	work.Wait()
+	imported := 0
+	for _, result := range results {
+		imported += result.Imported
+		if result.Imported+result.Skipped != 1 || result.Chats[0].ChatID != results[0].Chats[0].ChatID {
+			t.Errorf("%+v", result)
+		}
+	}
+	if got := ask[int](p.bed, "select count(*) from messages"); imported != 1 || got != 2000 {
+		t.Errorf("%d imported, %d messages", imported, got)
+	}
+}
+
+// longFile has so many plain messages.
+func longFile(messages int) string {
+	var out strings.Builder
+	for n := range messages {
+		role := []string{"user", "assistant"}[n%2]
+		fmt.Fprintf(&out, `{"role":%q,"content":"message number %d %s"}`+"\n", role, n, strings.Repeat("of some length ", 20))
+	}
+	return out.String()
+}
+
+// A file with something wrong at its very end writes nothing at all.
+func TestNothingIsWrittenOfABadFile(t *testing.T) {
+	t.Parallel()
+	p := newPort(t)
+	chatID := p.newChat(3)
+	text := p.mustExport(p.user, chatID, transfer.FormatLines)
+	broken := strings.ReplaceAll(text, chatID.String(), uuid.NewString())
+	broken = broken[:strings.LastIndex(broken, `{"type":"end"`)]
+	before := ask[int](p.bed, "select count(*) from chats")
+	for _, file := range []string{text + broken, plainLines + `{"role":"robot","content":""}`, "", "{"} {
+		if _, err := p.importAs(p.newUser(), file); fault.CodeOf(err) != fault.ImportInvalid {
+			t.Errorf("%v", err)
+		}
+	}
+	if got := ask[int](p.bed, "select count(*) from chats"); got != before {
+		t.Errorf("%d chats were written", got-before)
+	}
+	left, err := filepath.Glob(filepath.Join(p.transfer.TempDir, "*"))
+	if entries, _ := os.ReadDir(p.transfer.TempDir); err != nil || len(left)+len(entries) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+}
+
+// cutOff ends a context in the middle of an import's second pass.
+func cutOff(cancel context.CancelFunc, after int) func(transfer.Progress) {
+	return func(progress transfer.Progress) {
+		if progress.Phase == transfer.PhaseWriting && progress.Messages == after {
+			cancel()
+		}
+	}
+}
+
+// An import that is cut off leaves whole chats and no half one; importing again completes it.
+func TestImportCutOffLeavesNoHalfChat(t *testing.T) {
+	t.Parallel()
+	p := newPort(t)
+	var file strings.Builder
+	for range 3 {
+		chatID := p.newChat(1)
+		p.exec("insert into messages (chat_id, role, content) select $1, 'user', 'number ' || n from generate_series(1, 1198) n", chatID)
+		file.WriteString(p.mustExport(p.user, chatID, transfer.FormatLines))
+	}
+	other := p.newUser()
+	counts := func() string {
+		return ask[string](p.bed, "select count(distinct chat_id) || ' ' || count(*) from messages where user_id = $1", other.UserID)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	_, err := p.transfer.Import(ctx, other, strings.NewReader(file.String()), cutOff(cancel, 1200+700))
+	if !errors.Is(err, context.Canceled) || counts() != "1 1200" {
+		t.Errorf("%v: %s", err, counts())
+	}
+	if got := ask[int](p.bed, "select count(*) from chats where user_id = $1", other.UserID); got != 1 {
+		t.Errorf("%d chats", got)
+	}
+	result := p.mustImport(other, file.String())
+	if result.Skipped != 1 || result.Imported != 2 || result.Messages != 2400 || counts() != "3 3600" {
+		t.Errorf("%+v, %s", result, counts())
+	}
+	p.checkCounters()
+}
+
+// A connection that breaks in the middle of a chat leaves nothing of it: what was written is not taken for
+// the beginning, and the import says that it can be done again.
+func TestImportOverABrokenConnectionLeavesNothing(t *testing.T) {
+	t.Parallel()
+	p := newPort(t)
+	file := longFile(1500)
+	broken := false
+	_, err := p.transfer.Import(t.Context(), p.user, strings.NewReader(file), func(progress transfer.Progress) {
+		if progress.Phase == transfer.PhaseWriting && progress.Messages == 900 && !broken {
+			broken = true
+			p.exec("select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and state = 'idle in transaction'")
+		}
+	})
+	if !broken || fault.CodeOf(err) != fault.NotReady {
+		t.Errorf("the import ended with %v", err)
+	}
+	if got := ask[int](p.bed, "select (select count(*) from chats) + (select count(*) from messages)"); got != 0 {
+		t.Errorf("%d rows are left", got)
+	}
+	if result := p.mustImport(p.user, file); result.Imported != 1 || result.Messages != 1500 {
+		t.Errorf("again: %+v", result)
+	}
+	p.checkCounters()
+}
+
+// An id that somebody took on purpose is told, and nothing of the chat is written.
+func TestTakenIdIsRefused(t *testing.T) {
+	t.Parallel()
+	p := newPort(t)
+	victim := p.newUser()
+	id := p.mustImport(victim, plainLines).Chats[0].ChatID
+	p.exec("delete from chats where id = $1", id)
+	p.exec("insert into chats (id, user_id) values ($1, $2)", id, p.user.UserID)
+	if _, err := p.importAs(victim, plainLines); fault.CodeOf(err) != fault.ImportInvalid {
+		t.Errorf("%v", err)
+	}
+	if got := ask[int](p.bed, "select count(*) from messages"); got != 0 {
+		t.Errorf("%d messages", got)
+	}
+}
+
+// The fold is enqueued with the chat when it is due, and only then.
+func TestImportedChatIsFoldedWhenItIsDue(t *testing.T) {
+	t.Parallel()
+	p := newPort(t)
+	p.mustImport(p.user, plainLines)
+	select {
+	case chatID := <-p.folds:
+		t.Errorf("a short chat is folded: %s", chatID)
+	default:
+	}
+	result := p.mustImport(p.user, longFile(300))
+	if got := testkit.Receive(t, "the fold is enqueued", p.folds); got != result.Chats[0].ChatID {
+		t.Errorf("%s is folded", got)
+	}
+}
+
+// A chat that would have expired long ago begins its time anew.
+func TestImportedChatDoesNotExpireAtOnce(t *testing.T) {
+	t.Parallel()
+	p := newPort(t)
+	chatID := p.newChat(1)
+	p.exec("update chats set ttl_hours = 3 where id = $1", chatID)
+	text := strings.ReplaceAll(p.mustExport(p.user, chatID, transfer.FormatLines), time.Now().UTC().Format("2006-01-02"), "2020-01-02")
+	id := p.mustImport(p.newUser(), text).Chats[0].ChatID
+	if got := ask[string](p.bed, `select date_part('year', last_message_at) || ' ' || (expires_at between now() + interval '2 hours' and now() + interval '3 hours')
+		from chats where id = $1`, id); got != "2020 true" {
+		t.Error(got)
+	}
+}
+
+// generated makes a plain file as it is read, and looks at the heap while it does.
+type generated struct {
+	messages, made int
+	rest           bytes.Buffer
+}
+
+func (g *generated) Read(into []byte) (int, error) {
+	for g.rest.Len() == 0 && g.made < g.messages {
+		fmt.Fprintf(&g.rest, `{"role":"user","content":"%d %s"}`+"\n", g.made, strings.Repeat("word ", 150))
+		g.made++
+	}
+	if g.rest.Len() == 0 {
+		return 0, io.EOF
+	}
+	return g.rest.Read(into)
+}
+
+// peak imports so many messages and gives the most that the heap held meanwhile beyond what it held before.
+func (p *port) peak(messages int) (heap uint64, phases map[transfer.Phase]int) {
+	p.t.Helper()
+	var stats runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&stats)
+	before, most := stats.HeapAlloc, uint64(0)
+	phases = map[transfer.Phase]int{}
+	result, err := p.transfer.Import(p.t.Context(), p.newUser(), &generated{messages: messages}, func(progress transfer.Progress) {
+		phases[progress.Phase]++
+		if phases[progress.Phase]%500 == 0 {
+			runtime.GC()
+			runtime.ReadMemStats(&stats)
+			most = max(most, stats.HeapAlloc)
+		}
+	})
+	if err != nil || result.Messages != messages {
+		p.t.Fatalf("%+v, %v", result, err)
+	}
+	return most - min(before, most), phases
+}
+
+// Ten times the messages take nowhere near ten times the memory. Not parallel: others' memory would be counted.
+func TestImportsMemoryIsFlat(t *testing.T) { //nolint:paralleltest // see above
+	p := newPort(t)
+	_, _ = p.peak(1000) // the tokenizer's tables and the pool's buffers stay
+	few, _ := p.peak(1000)
+	many, phases := p.peak(10_000)
+	t.Logf("%d bytes for 1 000 messages, %d for 10 000", few, many)
+	const floor = 1 << 20 // so that noise on next to nothing is no ratio
+	if many > 3*max(few, floor) {
+		t.Errorf("%d bytes for 1 000 messages, %d for 10 000", few, many)
+	}
+	if phases[transfer.PhaseReceiving] == 0 || phases[transfer.PhaseChecking] < 10_000 || phases[transfer.PhaseWriting] < 10_000 {
+		t.Errorf("progress: %v", phases)
+	}
+	first, last := "0 word", "9999 word"
+	if got := ask[int](p.bed, "select count(*) from messages where (seq = 1 and content like $1 || '%') or (seq = 10000 and content like $2 || '%')", first, last); got < 2 {
+		t.Errorf("the order is not kept")
+	}
+}
+
+// Whatever a bundle holds, it comes back from the database as it went in.
+func TestAnyBundleComesBackTheSame(t *testing.T) {
+	t.Parallel()
+	p := newPort(t)
+	users := make([]auth.Principal, 4)
+	for i := range users {
+		users[i] = p.newUser()
+	}
+	rapid.Check(t, func(rt *rapid.T) {
+		text := anyBundle(rt)
+		result, err := p.transfer.Import(t.Context(), users[rapid.IntRange(0, 3).Draw(rt, "user")], strings.NewReader(text), unwatched)
+		if err != nil || result.Imported != 1 {
+			rt.Fatalf("%+v, %v, %s", result, err, text)
+		}
+		owner := users[0]
+		for _, user := range users {
+			if ask[bool](p.bed, "select exists (select from chats where id = $1 and user_id = $2)", result.Chats[0].ChatID, user.UserID) {
+				owner = user
+			}
+		}
+		back, err := p.exportAs(owner, result.Chats[0].ChatID, transfer.FormatLines)
+		if err != nil {
+			rt.Fatalf("%v", err)
+		}
+		if diff := cmp.Diff(likeness(rt, text), likeness(rt, back)); diff != "" {
+			rt.Fatalf("(-in +out):\n%s", diff)
+		}
+	})
+}
+
+// anyText is any text that Postgres keeps.
+var anyText = rapid.Map(rapid.OneOf(rapid.StringN(0, 40, -1), rapid.SampledFrom([]string{"", "\u2028", "👩\u200d👧", "\r\n", "\\u0000", `"`, "\x7f", "日本語 テスト", "<b>&amp;"})),
+	func(text string) string { return strings.ReplaceAll(strings.ToValidUTF8(text, "?"), "\x00", "0") })
+
+var (
+	anyTime    = rapid.Map(rapid.Int64Range(0, 250_000_000_000_000_000), func(micros int64) time.Time { return time.UnixMicro(micros).UTC() })
+	anyObject  = rapid.SampledFrom([]string{`{}`, `{"a":1.50}`, `{"n":12345678901234567890,"o":{"x":[null,true,"\u2028"]}}`, `{"e":""}`})
+	anyName    = rapid.Ptr(rapid.Custom(func(t *rapid.T) string { return anyText.Draw(t, "name") }), true)
+	anyCalls   = rapid.SampledFrom([]string{`null`, `[]`, `[{"id":"c"}]`})
+	anyOutcome = rapid.SampledFrom([]string{"complete", "failed", "cancelled", "interrupted"})
+	anyRole    = rapid.SampledFrom([]string{"user", "assistant", "system", "tool"})
+)
+
+func anyBundle(t *rapid.T) string {
+	chat := bundle.Chat{
+		ID: uuid.NewString(), Title: "t" + anyText.Draw(t, "title"), SystemPrompt: anyName.Draw(t, "system prompt"), Metadata: []byte(anyObject.Draw(t, "metadata")),
+		Tags:           rapid.SliceOfN(rapid.StringN(1, 20, -1).Filter(func(s string) bool { return !strings.Contains(s, "\x00") }), 0, 3).Draw(t, "tags"),
+		MemoryStrategy: rapid.SampledFrom([]string{"simple", "summary", "hybrid"}).Draw(t, "strategy"), CreatedAt: anyTime.Draw(t, "created"),
+		TTLHours: rapid.Ptr(rapid.IntRange(1, 87_600), true).Draw(t, "ttl"), MaxTurns: rapid.Ptr(rapid.IntRange(1, 100_000), true).Draw(t, "turns"),
+	}
+	messages := make([]bundle.Message, rapid.IntRange(0, 6).Draw(t, "messages"))
+	files := anyFiles(t)
+	ids := make([]string, len(messages))
+	for i := range ids {
+		ids[i] = uuid.NewString()
+	}
+	for i := range messages {
+		messages[i] = anyMessage(t, ids, i, files)
+		if chat.LastMessageAt == nil || messages[i].CreatedAt.After(*chat.LastMessageAt) {
+			chat.LastMessageAt = &messages[i].CreatedAt
+		}
+	}
+	return encoded(t, chat, files, messages)
+}
+
+func anyFiles(t *rapid.T) []bundle.File {
+	byHash := map[string]bundle.File{}
+	for _, content := range rapid.SliceOfN(anyText, 0, 3).Draw(t, "files") {
+		file := bundle.File{SHA256: hashOf(content), Content: content}
+		byHash[file.SHA256] = file
+	}
+	var files []bundle.File
+	for _, file := range byHash {
+		files = append(files, file)
+	}
+	return files
+}
+
+func anyMessage(t *rapid.T, ids []string, i int, files []bundle.File) bundle.Message {
+	refer := func(name string) *string { return rapid.Ptr(rapid.SampledFrom(ids), true).Draw(t, name) }
+	message := bundle.Message{
+		ID: ids[i], Role: anyRole.Draw(t, "role"), Content: anyText.Draw(t, "content"), Status: anyOutcome.Draw(t, "status"), ReplyTo: refer("reply to"),
+		SupersededBy: refer("superseded"), Pinned: rapid.Bool().Draw(t, "pinned"), ToolCallID: anyName.Draw(t, "call id"), Name: anyName.Draw(t, "name"),
+		Importance: rapid.Ptr(rapid.Float32Range(0, 1), true).Draw(t, "importance"), ToolCalls: []byte(anyCalls.Draw(t, "calls")),
+		ToolName: anyName.Draw(t, "tool"), Metadata: []byte(anyObject.Draw(t, "metadata")), CreatedAt: anyTime.Draw(t, "created"), UpdatedAt: anyTime.Draw(t, "updated"),
+		Files: []bundle.FileRef{},
+	}
+	if message.SupersededBy == nil {
+		name, calls := "", message.ToolCalls
+		if message.Name != nil {
+			name = *message.Name
+		}
+		if string(calls) == "null" {
+			calls = nil
+		}
+		message.TokenCount = memory.Tokens(memory.ToolText(memory.Role(message.Role), message.Content, name, calls))
+	}
+	if i == 0 { // so that no file is left without a message
+		for n, file := range files {
+			message.Files = append(message.Files, bundle.FileRef{Path: fmt.Sprint("file ", n), SHA256: file.SHA256})
+		}
+	}
+	return message
+}

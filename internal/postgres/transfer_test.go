@@ -1,0 +1,346 @@
+package postgres
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/arcoscribe/throughline/internal/auth"
+	"github.com/arcoscribe/throughline/internal/bundle"
+	"github.com/arcoscribe/throughline/internal/fault"
+	"github.com/arcoscribe/throughline/internal/memory"
+	"github.com/arcoscribe/throughline/internal/transfer"
+)
+
+// port is a bed with the service that takes chats out and in.
+type port struct {
+	*bed
+	transfer *transfer.Service
+}
+
+func newPort(t *testing.T) *port {
+	t.Helper()
+	b := newBed(t)
+	store := NewTransfer(b.pool, b.limits, func(ctx context.Context, tx pgx.Tx, chatID uuid.UUID) error {
+		if _, err := tx.Exec(ctx, "select 1 from river.river_job"); err != nil { // as the role that may insert jobs
+			return err
+		}
+		b.folds <- chatID
+		return nil
+	})
+	return &port{bed: b, transfer: transfer.New(transfer.Config{Store: store, Logger: slog.New(slog.DiscardHandler), TempDir: t.TempDir()})}
+}
+
+func unwatched(transfer.Progress) {}
+
+func (p *port) importAs(user auth.Principal, file string) (transfer.Result, error) {
+	return p.transfer.Import(p.t.Context(), user, strings.NewReader(file), unwatched)
+}
+
+// mustImport imports a file that nothing is wrong with.
+func (p *port) mustImport(user auth.Principal, file string) transfer.Result {
+	p.t.Helper()
+	result, err := p.importAs(user, file)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return result
+}
+
+func (p *port) exportAs(user auth.Principal, chatID uuid.UUID, format string) (string, error) {
+	export, err := p.transfer.Export(p.t.Context(), user, chatID)
+	if err != nil {
+		return "", err
+	}
+	var out bytes.Buffer
+	err = export.Write(p.t.Context(), &out, format)
+	return out.String(), err
+}
+
+func (p *port) mustExport(user auth.Principal, chatID uuid.UUID, format string) string {
+	p.t.Helper()
+	text, err := p.exportAs(user, chatID, format)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return text
+}
+
+// records reads a bundle.
+func records(t require, text string) []bundle.Record {
+	t.Helper()
+	reader, err := bundle.Open(strings.NewReader(text), int64(len(text)))
+	if err != nil {
+		t.Fatalf("%v", err)
+	}
+	var found []bundle.Record
+	for {
+		record, err := reader.Next()
+		if errors.Is(err, io.EOF) {
+			return found
+		}
+		if err != nil {
+			t.Fatalf("%v in %s", err, text)
+		}
+		found = append(found, record)
+	}
+}
+
+// require is what a test and a property have in common.
+type require interface {
+	Helper()
+	Fatalf(format string, args ...any)
+}
+
+// likeness leaves out of a bundle what an import makes anew: ids become places, seqs are numbered without gaps, and
+// the record of the brief is left behind.
+func likeness(t require, text string) []bundle.Record {
+	t.Helper()
+	places := map[string]string{}
+	var kept []bundle.Record
+	for _, record := range records(t, text) {
+		switch {
+		case record.Header != nil, record.Revision != nil:
+			continue
+		case record.Chat != nil:
+			record.Chat.ID, record.Chat.UpdatedAt = "", time.Time{}
+		case record.Message != nil:
+			places[record.Message.ID] = fmt.Sprint("message ", len(places)+1)
+			record.Message.Seq, record.Message.ChatID = int64(len(places)), ""
+		case record.End != nil:
+			record.End.Revisions = 0
+		}
+		kept = append(kept, record)
+	}
+	for _, record := range kept {
+		if m := record.Message; m != nil {
+			m.ID = places[m.ID]
+			m.ReplyTo, m.SupersededBy = placeIn(places, m.ReplyTo), placeIn(places, m.SupersededBy)
+		}
+	}
+	return kept
+}
+
+func placeIn(places map[string]string, id *string) *string {
+	if id == nil {
+		return nil
+	}
+	place := places[*id] // "" for a message that is not in the file
+	return &place
+}
+
+// A chat that has everything goes out, comes in for another user, and goes out again as the same.
+func TestExportedChatComesInForAnotherUser(t *testing.T) {
+	t.Parallel()
+	p := newPort(t)
+	chatID := p.chatWithEverything()
+	other := p.newUser()
+	for _, format := range []string{transfer.FormatLines, transfer.FormatObject} {
+		text := p.mustExport(p.user, chatID, format)
+		result := p.mustImport(other, text)
+		if format == transfer.FormatObject {
+			if result.Skipped != 1 || result.Imported != 0 {
+				t.Errorf("the object is another chat than the lines: %+v", result)
+			}
+		} else if result.Imported != 1 || result.Messages != 6 || result.Chats[0].ChatID == chatID || result.Chats[0].Title != "Everything" {
+			t.Errorf("%+v", result)
+		}
+		again := p.mustExport(other, result.Chats[0].ChatID, format)
+		if diff := cmp.Diff(likeness(t, text), likeness(t, again)); diff != "" {
+			t.Errorf("%s (-out +back):\n%s", format, diff)
+		}
+	}
+	p.checkCounters()
+	if got := ask[int](p.bed, "select turn_count from chats where user_id = $1", other.UserID); got != 3 {
+		t.Errorf("turn_count is %d", got)
+	}
+	if got := ask[int](p.bed, "select count(*) from conversation_brief_revisions where user_id = $1", other.UserID); got != 0 {
+		t.Error("revisions were restored")
+	}
+}
+
+// chatWithEverything has files, a reply that another took the place of, a gap in its seqs, a reply that runs, and a
+// revision of its brief. It expires some time.
+func (p *port) chatWithEverything() uuid.UUID {
+	p.t.Helper()
+	chatID := p.newChat(2)
+	p.exec(`update chats set title = 'Everything', system_prompt = 'Be kind.', metadata = '{"a": {"b": [1.50, null]}}', tags = '{x,"y, z"}',
+		memory_strategy = 'hybrid', ttl_hours = 5, max_turns = 7, tool_name = 'debug' where id = $1`, chatID)
+	p.mustCommit(p.claim(chatID, "fold"))
+	p.exec("delete from messages where chat_id = $1 and seq = 2", chatID)
+	p.exec(`insert into messages (id, chat_id, role, content, status, tool_calls, superseded_by, token_count, reply_to) values
+		('11111111-1111-4111-8111-111111111111', $1, 'assistant', 'half', 'interrupted', '[{"id": "c"}]', '22222222-2222-4222-8222-222222222222', 0, gen_random_uuid())`, chatID)
+	p.exec(`insert into messages (id, chat_id, role, content, tool_call_id, name, pinned, importance, token_count, metadata) values
+		('22222222-2222-4222-8222-222222222222', $1, 'tool', E'42\n', 'c', 'calculator', true, 0.25, $2, '{"x": "<&>"}')`, chatID, memory.Tokens("[calculator] 42\n"))
+	p.exec(`insert into chat_files (chat_id, user_id, sha256, content, token_count)
+		select $1, $2, sha256(convert_to(c, 'UTF8')), c, 1 from unnest(array['package main', 'unused', '']) c`, chatID, p.user.UserID)
+	p.exec(`insert into message_files (message_id, place, chat_id, user_id, path, sha256)
+		select m.id, f.place, $1, $2, 'dir/' || f.place || '.go', sha256(convert_to(f.c, 'UTF8'))
+		  from messages m, unnest(array['package main', '', 'package main']) with ordinality f (c, place) where m.chat_id = $1 and m.seq = 1`, chatID, p.user.UserID)
+	running := turnIn(chatID, "and then?")
+	p.start(running)
+	return chatID
+}
+
+func TestRunningRepliesAndUnusedFilesStayBehind(t *testing.T) {
+	t.Parallel()
+	p := newPort(t)
+	chatID := p.chatWithEverything()
+	var seqs []int64
+	files := 0
+	for _, record := range records(t, p.mustExport(p.user, chatID, transfer.FormatLines)) {
+		switch {
+		case record.Message != nil:
+			seqs = append(seqs, record.Message.Seq)
+		case record.File != nil:
+			files++
+		}
+	}
+	if diff := cmp.Diff([]int64{1, 3, 4, 5, 6, 7}, seqs); diff != "" {
+		t.Error(diff)
+	}
+	if files != 2 {
+		t.Errorf("%d files", files)
+	}
+}
+
+func TestMarkdownShowsEachFileOnce(t *testing.T) {
+	t.Parallel()
+	p := newPort(t)
+	text := p.mustExport(p.user, p.chatWithEverything(), transfer.FormatMarkdown)
+	if strings.Count(text, "package main") != 1 || !strings.Contains(text, "File dir/3.go: the same as dir/1.go above.") ||
+		!strings.Contains(text, "**Tool** (calculator)") || !strings.Contains(text, "interrupted, replaced by a later reply") {
+		t.Error(text)
+	}
+}
+
+func TestExportOfWhatIsNotThere(t *testing.T) {
+	t.Parallel()
+	p := newPort(t)
+	chatID := p.newChat(1)
+	if _, err := p.exportAs(p.newUser(), chatID, transfer.FormatLines); fault.CodeOf(err) != fault.ChatNotFound {
+		t.Errorf("another user's: %v", err)
+	}
+	if _, err := p.exportAs(p.user, uuid.New(), transfer.FormatLines); fault.CodeOf(err) != fault.ChatNotFound {
+		t.Errorf("nobody's: %v", err)
+	}
+	p.exec("update chats set ttl_hours = 1, created_at = now() - interval '1 day', last_message_at = now() - interval '2 hours' where id = $1", chatID)
+	_, err := p.exportAs(p.user, chatID, transfer.FormatLines)
+	known, _ := errors.AsType[*fault.Error](err)
+	if fault.CodeOf(err) != fault.ChatExpired || known.Details["chat_id"] != chatID || known.Details["expired_at"] == nil {
+		t.Errorf("expired: %v", err)
+	}
+}
+
+// deletes deletes the chat when the first bytes are written.
+type deletes struct {
+	io.Writer
+	now func()
+}
+
+func (d *deletes) Write(data []byte) (int, error) {
+	d.now()
+	return d.Writer.Write(data)
+}
+
+// A chat that is deleted while it is exported does not end its file in good order.
+func TestExportOfAChatThatGoesFails(t *testing.T) {
+	t.Parallel()
+	p := newPort(t)
+	chatID := p.newChat(2)
+	export, err := p.transfer.Export(t.Context(), p.user, chatID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := &deletes{io.Discard, func() { p.exec("delete from chats where id = $1", chatID) }}
+	if err := export.Write(t.Context(), out, transfer.FormatLines); fault.CodeOf(err) != fault.ChatNotFound {
+		t.Errorf("%v", err)
+	}
+}
+
+// What is said after an export began is not in it, so that it ends.
+func TestExportEndsWhereItBegan(t *testing.T) {
+	t.Parallel()
+	p := newPort(t)
+	chatID := p.newChat(1)
+	export, err := p.transfer.Export(t.Context(), p.user, chatID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	turn := turnIn(chatID, "one more")
+	p.start(turn)
+	p.reply(turn, "yes")
+	var out bytes.Buffer
+	if err := export.Write(t.Context(), &out, transfer.FormatLines); err != nil || strings.Contains(out.String(), "one more") {
+		t.Errorf("%v %s", err, &out)
+	}
+}
+
+// Pages end by rows and by bytes, and every message is on exactly one of them.
+func TestLongChatsAreExportedWhole(t *testing.T) {
+	t.Parallel()
+	p := newPort(t)
+	chatID := p.newChat(1)
+	p.exec(`insert into messages (chat_id, role, content) select $1, 'user', 'number ' || n || repeat('x', case when n % 200 = 0 then 3000000 else 0 end)
+		from generate_series(3, 1203) n`, chatID)
+	next := int64(1)
+	for _, record := range records(t, replaceLong(p.mustExport(p.user, chatID, transfer.FormatLines))) {
+		if record.Message != nil {
+			if record.Message.Seq != next {
+				t.Fatalf("seq %d where %d should be", record.Message.Seq, next)
+			}
+			next++
+		}
+	}
+	if next != 1204 {
+		t.Errorf("%d messages", next-1)
+	}
+	page, err := NewTransfer(p.pool, p.limits, nil).ExportMessages(t.Context(), p.user, chatID, 300, 1203)
+	if err != nil || len(page) >= exportRows || len(page[len(page)-1].Content) < 3_000_000 {
+		t.Errorf("a page of %d messages, %v", len(page), err)
+	}
+}
+
+// replaceLong makes contents readable that are longer than an import takes.
+func replaceLong(text string) string {
+	return strings.ReplaceAll(text, strings.Repeat("x", 3_000_000), "")
+}
+
+func hashOf(content string) string {
+	sum := sha256.Sum256([]byte(content))
+	return hex.EncodeToString(sum[:])
+}
+
+// encoded writes a bundle of lines, with the files in the order of an export.
+func encoded(t require, chat bundle.Chat, files []bundle.File, messages []bundle.Message) string {
+	t.Helper()
+	var out bytes.Buffer
+	lines := bundle.NewLines(&out)
+	err := lines.Begin(time.Now(), chat)
+	slices.SortFunc(files, func(a, b bundle.File) int { return strings.Compare(a.SHA256, b.SHA256) })
+	for _, file := range files {
+		if len(messages) > 0 {
+			err = errors.Join(err, lines.File("", file))
+		}
+	}
+	for _, message := range messages {
+		err = errors.Join(err, lines.Message(message))
+	}
+	if err := errors.Join(err, lines.End()); err != nil {
+		t.Fatalf("%v", err)
+	}
+	return out.String()
+}

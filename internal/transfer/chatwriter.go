@@ -1,0 +1,119 @@
+package transfer
+
+import (
+	"context"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/arcoscribe/throughline/internal/bundle"
+	"github.com/arcoscribe/throughline/internal/memory"
+)
+
+// What is written at once: so many rows, or so many bytes of text.
+const (
+	chunkRows  = 500
+	chunkBytes = 4 << 20
+)
+
+// chatWriter writes the records of one chat.
+type chatWriter struct {
+	*importing
+	chatID   uuid.UUID
+	lastDate time.Time
+	count    int
+
+	rows     Rows
+	files    []bundle.File
+	tokens   []int
+	messages []NewMessage
+	bytes    int
+}
+
+// write reads up to the chat's end.
+func (w *chatWriter) write(ctx context.Context, rows Rows) error {
+	w.rows = rows
+	for {
+		record, err := w.next(ctx)
+		if err != nil {
+			return err
+		}
+		switch {
+		case record.File != nil:
+			err = w.file(*record.File)
+		case record.Message != nil:
+			err = w.message(*record.Message)
+		case record.End != nil:
+			return w.flush()
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+func (w *chatWriter) file(file bundle.File) error {
+	w.files = append(w.files, file)
+	w.tokens = append(w.tokens, memory.Tokens(file.Content))
+	return w.grown(len(file.Content))
+}
+
+func (w *chatWriter) message(message bundle.Message) error {
+	if message.CreatedAt.IsZero() {
+		message.CreatedAt = w.lastDate
+	}
+	if message.UpdatedAt.IsZero() {
+		message.UpdatedAt = message.CreatedAt
+	}
+	w.lastDate = message.CreatedAt
+	w.messages = append(w.messages, NewMessage{
+		Message: message, ID: w.id(&message.ID), ReplyTo: w.id(message.ReplyTo), SupersededBy: w.id(message.SupersededBy),
+		Tokens: tokensOf(message),
+	})
+	w.count++
+	return w.grown(len(message.Content) + len(message.ToolCalls) + len(message.Metadata))
+}
+
+// id makes a message's new id. It is the same each time, so what refers to a message needs no list of them.
+func (w *chatWriter) id(original *string) uuid.UUID {
+	if original == nil {
+		return uuid.Nil
+	}
+	return uuid.NewSHA1(w.chatID, []byte(*original))
+}
+
+// tokensOf counts what a prompt would show of a message: nothing of a reply that another took the place of.
+func tokensOf(message bundle.Message) int {
+	if message.SupersededBy != nil {
+		return 0
+	}
+	name := ""
+	if message.Name != nil {
+		name = *message.Name
+	}
+	return memory.Tokens(memory.ToolText(memory.Role(message.Role), message.Content, name, message.ToolCalls))
+}
+
+func (w *chatWriter) grown(bytes int) error {
+	w.bytes += bytes
+	if w.bytes < chunkBytes && len(w.files)+len(w.messages) < chunkRows {
+		return nil
+	}
+	return w.flush()
+}
+
+// flush writes what was collected, files before the messages that name them.
+func (w *chatWriter) flush() error {
+	if len(w.files) > 0 {
+		if err := w.rows.Files(w.files, w.tokens); err != nil {
+			return err
+		}
+	}
+	if len(w.messages) > 0 {
+		if err := w.rows.Messages(w.messages); err != nil {
+			return err
+		}
+	}
+	w.files, w.tokens, w.messages, w.bytes = w.files[:0], w.tokens[:0], w.messages[:0], 0
+	return nil
+}

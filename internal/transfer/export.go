@@ -1,0 +1,153 @@
+package transfer
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/google/uuid"
+
+	"github.com/arcoscribe/throughline/internal/auth"
+	"github.com/arcoscribe/throughline/internal/bundle"
+)
+
+// Formats of an export.
+const (
+	FormatLines    = "jsonl"
+	FormatObject   = "json"
+	FormatMarkdown = "markdown"
+)
+
+// Export is a chat that is ready to be written.
+type Export struct {
+	// Chat is what is known before anything is written.
+	Chat bundle.Chat
+
+	service *Service
+	user    auth.Principal
+	chatID  uuid.UUID
+	last    int64
+}
+
+// Export looks for the chat. What is said in it from here on is not part of the export.
+func (s *Service) Export(ctx context.Context, user auth.Principal, chatID uuid.UUID) (*Export, error) {
+	chat, last, err := s.Store.ExportChat(ctx, user, chatID)
+	if err != nil {
+		return nil, err
+	}
+	return &Export{Chat: chat, service: s, user: user, chatID: chatID, last: last}, nil
+}
+
+// Write writes the export. After an error what was written is not whole.
+func (e *Export) Write(ctx context.Context, w io.Writer, format string) error {
+	encoder, err := newEncoder(w, format)
+	if err != nil {
+		return err
+	}
+	if err := encoder.Begin(e.service.Now(), e.Chat); err != nil {
+		return err
+	}
+	write := e.writeAll
+	if format == FormatMarkdown {
+		write = e.writeForPeople
+	}
+	if err := write(ctx, encoder); err != nil {
+		return err
+	}
+	return encoder.End()
+}
+
+func newEncoder(w io.Writer, format string) (bundle.Encoder, error) {
+	switch format {
+	case FormatLines:
+		return bundle.NewLines(w), nil
+	case FormatObject:
+		return bundle.NewObject(w), nil
+	case FormatMarkdown:
+		return bundle.NewMarkdown(w), nil
+	}
+	return nil, fmt.Errorf("there is no export format %q", format)
+}
+
+// writeAll writes files before the messages that name them.
+func (e *Export) writeAll(ctx context.Context, encoder bundle.Encoder) error {
+	if err := e.files(ctx, encoder); err != nil {
+		return err
+	}
+	if err := e.messages(ctx, encoder.Message); err != nil {
+		return err
+	}
+	return e.revisions(ctx, encoder)
+}
+
+// writeForPeople writes each file after the message that brought it.
+func (e *Export) writeForPeople(ctx context.Context, encoder bundle.Encoder) error {
+	shown := map[string]bool{}
+	return e.messages(ctx, func(message bundle.Message) error {
+		if err := encoder.Message(message); err != nil {
+			return err
+		}
+		for _, ref := range message.Files {
+			file := bundle.File{SHA256: ref.SHA256}
+			if !shown[ref.SHA256] {
+				var err error
+				if file, err = e.service.Store.ExportFile(ctx, e.user, e.chatID, ref.SHA256); err != nil {
+					return err
+				}
+			}
+			shown[ref.SHA256] = true
+			if err := encoder.File(ref.Path, file); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func (e *Export) files(ctx context.Context, encoder bundle.Encoder) error {
+	after := ""
+	for {
+		page, err := e.service.Store.ExportFiles(ctx, e.user, e.chatID, after, e.last)
+		if err != nil || len(page) == 0 {
+			return err
+		}
+		for _, file := range page {
+			if err := encoder.File("", file); err != nil {
+				return err
+			}
+			after = file.SHA256
+		}
+	}
+}
+
+func (e *Export) messages(ctx context.Context, write func(bundle.Message) error) error {
+	after := int64(0)
+	for {
+		page, err := e.service.Store.ExportMessages(ctx, e.user, e.chatID, after, e.last)
+		if err != nil || len(page) == 0 {
+			return err
+		}
+		for _, message := range page {
+			if err := write(message); err != nil {
+				return err
+			}
+			after = message.Seq
+		}
+	}
+}
+
+func (e *Export) revisions(ctx context.Context, encoder bundle.Encoder) error {
+	after := int64(0)
+	for {
+		page, err := e.service.Store.ExportRevisions(ctx, e.user, e.chatID, after)
+		if err != nil || len(page) == 0 {
+			return err
+		}
+		for _, revision := range page {
+			if err := encoder.Revision(revision); err != nil {
+				return err
+			}
+			after = revision.Version
+		}
+	}
+}

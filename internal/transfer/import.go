@@ -1,0 +1,203 @@
+package transfer
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/arcoscribe/throughline/internal/auth"
+	"github.com/arcoscribe/throughline/internal/bundle"
+)
+
+// Result is what an import did.
+type Result struct {
+	Chats    []ImportedChat `json:"chats"`
+	Imported int            `json:"imported"`
+	Skipped  int            `json:"skipped"`
+	// Messages counts those that were written.
+	Messages int `json:"messages"`
+}
+
+// ImportedChat is one chat of the file.
+type ImportedChat struct {
+	ChatID uuid.UUID `json:"chat_id"`
+	Title  string    `json:"title"`
+	// Messages counts those that were written, none for a chat that was skipped.
+	Messages int `json:"messages"`
+	// Skipped tells that the user has the chat already.
+	Skipped bool `json:"skipped"`
+}
+
+// Phase is what an import is busy with.
+type Phase string
+
+// The phases of an import, in order.
+const (
+	PhaseReceiving Phase = "receiving"
+	PhaseChecking  Phase = "checking"
+	PhaseWriting   Phase = "writing"
+)
+
+// Progress is how far an import has come.
+type Progress struct {
+	Phase Phase `json:"phase"`
+	// Bytes is the size of what was received.
+	Bytes int64 `json:"bytes"`
+	// Chats and Messages are those that the phase has seen, whether written or skipped.
+	Chats    int `json:"chats"`
+	Messages int `json:"messages"`
+	// TotalMessages is 0 until the file was checked.
+	TotalMessages int `json:"total_messages"`
+}
+
+// Import takes a file in: all of it to disk, then a look that finds whatever is wrong with it, and only then chat
+// after chat into the database, each whole or not at all. Importing a file again adds nothing. progress is
+// called often, on the caller's goroutine.
+//
+// When ctx ends, the chats that are written stay.
+func (s *Service) Import(ctx context.Context, user auth.Principal, body io.Reader, progress func(Progress)) (Result, error) {
+	began := s.Now()
+	work := &importing{service: s, user: user, began: began, report: progress}
+	work.enter(PhaseReceiving)
+	file, err := receive(ctx, s.TempDir, body, work.received)
+	if err != nil {
+		return Result{}, err
+	}
+	defer file.close()
+	work.file = file
+	if err := work.check(ctx); err != nil {
+		return Result{}, err
+	}
+	if err := work.write(ctx); err != nil {
+		return Result{}, err
+	}
+	s.Logger.LogAttrs(ctx, slog.LevelInfo, "import", slog.String(keyUserID, user.UserID.String()), slog.String(keyFormat, string(work.format)),
+		slog.Int64(keyBytes, file.size), slog.Int(keyChats, work.result.Imported), slog.Int(keySkipped, work.result.Skipped),
+		slog.Int(keyMessages, work.result.Messages), slog.Int64(keyDurationMS, s.Now().Sub(began).Milliseconds()))
+	return work.result, nil
+}
+
+// importing is one import at work.
+type importing struct {
+	service  *Service
+	user     auth.Principal
+	began    time.Time
+	file     *spool
+	format   bundle.Format
+	reader   *bundle.Reader
+	report   func(Progress)
+	progress Progress
+	result   Result
+}
+
+func (i *importing) enter(phase Phase) {
+	i.progress.Phase, i.progress.Chats, i.progress.Messages = phase, 0, 0
+	i.report(i.progress)
+}
+
+func (i *importing) received(bytes int64) {
+	i.progress.Bytes = bytes
+	i.report(i.progress)
+}
+
+// check reads the whole file and counts.
+func (i *importing) check(ctx context.Context) error {
+	i.enter(PhaseChecking)
+	err := i.read(ctx, func(bundle.Record) error { return nil })
+	i.progress.TotalMessages = i.progress.Messages
+	return err
+}
+
+// read goes through the file from its beginning.
+func (i *importing) read(ctx context.Context, take func(bundle.Record) error) error {
+	var err error
+	if i.reader, err = bundle.Open(i.file.file, i.file.size); err != nil {
+		return err
+	}
+	i.format = i.reader.Format()
+	for {
+		record, err := i.next(ctx)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if err := take(record); err != nil {
+			return err
+		}
+	}
+}
+
+func (i *importing) next(ctx context.Context) (bundle.Record, error) {
+	if ctx.Err() != nil {
+		return bundle.Record{}, ctx.Err()
+	}
+	record, err := i.reader.Next()
+	switch {
+	case err != nil:
+		return bundle.Record{}, err
+	case record.End != nil:
+		i.progress.Chats++
+	case record.Message != nil:
+		i.progress.Messages++
+	}
+	i.report(i.progress)
+	return record, nil
+}
+
+// write writes chat after chat.
+func (i *importing) write(ctx context.Context) error {
+	i.enter(PhaseWriting)
+	i.result.Chats = []ImportedChat{}
+	return i.read(ctx, func(record bundle.Record) error {
+		if record.Chat == nil {
+			return nil // a header, or a record of a chat that was skipped
+		}
+		return i.chat(ctx, *record.Chat)
+	})
+}
+
+func (i *importing) chat(ctx context.Context, chat bundle.Chat) error {
+	plan := i.plan(chat)
+	writer := &chatWriter{importing: i, chatID: plan.ID, lastDate: plan.CreatedAt}
+	id, imported, err := i.service.Store.Import(ctx, i.user, plan, func(rows Rows) error { return writer.write(ctx, rows) })
+	if err != nil {
+		return err
+	}
+	i.result.Chats = append(i.result.Chats, ImportedChat{ChatID: id, Title: chat.Title, Messages: writer.count, Skipped: !imported})
+	if imported {
+		i.result.Imported++
+		i.result.Messages += writer.count
+	} else {
+		i.result.Skipped++
+	}
+	return nil
+}
+
+// chatNamespace is where the ids of imported chats live. It must never change: a changed one would import again
+// what was imported.
+var chatNamespace = uuid.MustParse("5b9f2c1e-8d34-4e7a-9c60-1f2d7a3b8e45")
+
+// plan decides the chat's ids. The same user and the same file make the same ones.
+func (i *importing) plan(chat bundle.Chat) NewChat {
+	plan := NewChat{Chat: chat}
+	if plan.CreatedAt.IsZero() {
+		plan.CreatedAt = i.began
+	}
+	original := string(i.format) + ":" + chat.ID
+	switch i.format {
+	case bundle.FormatLines, bundle.FormatObject:
+		plan.Original = uuid.MustParse(chat.ID) // the reader has checked it
+		original = plan.Original.String()
+	case bundle.FormatPlain:
+		original += i.file.sum()
+	case bundle.FormatChatGPT:
+	}
+	plan.ID = uuid.NewSHA1(chatNamespace, []byte(i.user.UserID.String()+original))
+	return plan
+}

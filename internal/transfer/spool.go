@@ -1,0 +1,65 @@
+package transfer
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"hash"
+	"io"
+	"os"
+)
+
+// spool is a file that was sent, kept on disk while it is read twice. Its name is gone as soon as it is open, so
+// that nothing stays even of a process that is killed.
+type spool struct {
+	file   *os.File
+	size   int64
+	digest hash.Hash
+}
+
+// receive takes in a body. Its errors are passed on as they are.
+func receive(ctx context.Context, dir string, body io.Reader, received func(bytes int64)) (*spool, error) {
+	file, err := os.CreateTemp(dir, "throughline-import-*")
+	if err != nil {
+		return nil, fmt.Errorf("keep import: %w", err)
+	}
+	s := &spool{file: file, digest: sha256.New()}
+	if err := os.Remove(file.Name()); err != nil {
+		s.close()
+		return nil, fmt.Errorf("keep import: %w", err)
+	}
+	if err := s.fill(ctx, body, received); err != nil {
+		s.close()
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *spool) fill(ctx context.Context, body io.Reader, received func(bytes int64)) error {
+	buffer := make([]byte, 64<<10)
+	for {
+		n, err := body.Read(buffer)
+		s.digest.Write(buffer[:n])
+		if _, err := s.file.Write(buffer[:n]); err != nil {
+			return fmt.Errorf("keep import: %w", err)
+		}
+		s.size += int64(n)
+		received(s.size)
+		switch {
+		case err == io.EOF: // as io.Copy does: a wrapped one is no end
+			return nil
+		case err != nil:
+			return err
+		case ctx.Err() != nil:
+			return ctx.Err()
+		}
+	}
+}
+
+// sum names the file by its content.
+func (s *spool) sum() string { return hex.EncodeToString(s.digest.Sum(nil)) }
+
+func (s *spool) close() {
+	_ = s.file.Close() // it is thrown away
+}

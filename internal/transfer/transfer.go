@@ -1,0 +1,43 @@
+// Package transfer takes chats out of the database and brings them in: exports page by page, imports a file of
+// any format that bundle reads. It declares what it needs of Postgres. Whatever the size of a chat or a file, a
+// page or a few hundred records of it are in memory.
+package transfer
+
+import (
+	"log/slog"
+	"time"
+)
+
+// Keys of log lines.
+const (
+	keyBytes      = "bytes"
+	keyChats      = "chats"
+	keyDurationMS = "duration_ms"
+	keyFormat     = "format"
+	keyMessages   = "messages"
+	keySkipped    = "skipped"
+	keyUserID     = "user_id"
+)
+
+// Config of a Service. All fields but Now and TempDir are required.
+type Config struct {
+	Store  Store
+	Logger *slog.Logger
+	// Now is the clock. Defaults to time.Now.
+	Now func() time.Time
+	// TempDir is where files that are being imported are kept. Defaults to the system's.
+	TempDir string
+}
+
+// Service exports and imports. It is safe for concurrent use.
+type Service struct {
+	Config
+}
+
+// New makes a service.
+func New(config Config) *Service {
+	if config.Now == nil {
+		config.Now = time.Now
+	}
+	return &Service{Config: config}
+}

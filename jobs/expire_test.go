@@ -1,0 +1,240 @@
+package jobs
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/arcoscribe/throughline/internal/auth"
+	"github.com/arcoscribe/throughline/internal/chat"
+	"github.com/arcoscribe/throughline/internal/fold"
+	"github.com/arcoscribe/throughline/internal/memory"
+	"github.com/arcoscribe/throughline/internal/postgres"
+	"github.com/arcoscribe/throughline/internal/testkit"
+)
+
+// expiring is for workers that look for expired chats all the time.
+func expiring(days int) func(*fold.Config, *WorkerConfig) {
+	return func(_ *fold.Config, config *WorkerConfig) {
+		config.ExpireInterval, config.ExpiredDays = 200*time.Millisecond, days
+	}
+}
+
+// expire lets a chat expire so long ago.
+func (r *rig) expire(chatID uuid.UUID, ago string) {
+	r.t.Helper()
+	testkit.Exec(r.t, r.pool, `update chats set ttl_hours = 1, created_at = now() - $2::interval - interval '1 hour', last_message_at = now() - $2::interval - interval '1 hour'
+		where id = $1`, chatID, ago)
+}
+
+// run leaves a reply running in a chat.
+func (r *rig) run(chatID uuid.UUID) {
+	r.t.Helper()
+	testkit.Exec(r.t, r.pool, "insert into messages (chat_id, role, status, content, lease_until) values ($1, 'assistant', 'streaming', '', now() + interval '1 hour')", chatID)
+}
+
+// awaitOutput waits for a job of a kind that did something, and gives its output.
+func (r *rig) awaitOutput(kind, key string) map[string]int {
+	r.t.Helper()
+	const done = "kind = $1 and (metadata -> 'output' ->> $2)::int > 0"
+	testkit.Eventually(r.t, kind+" says what it did", func() bool {
+		return testkit.Ask[int](r.t, r.pool, "select count(*) from river.river_job where "+done, kind, key) > 0
+	})
+	var output map[string]int
+	raw := testkit.Ask[string](r.t, r.pool, "select metadata ->> 'output' from river.river_job where "+done+" order by id limit 1", kind, key)
+	if err := json.Unmarshal([]byte(raw), &output); err != nil {
+		r.t.Fatal(err)
+	}
+	return output
+}
+
+// awaitRuns waits until a periodic job has run so often from now on.
+func (r *rig) awaitRuns(kind string, times int) {
+	r.t.Helper()
+	const count = "select count(*) from river.river_job where kind = $1 and state = 'completed'"
+	before := testkit.Ask[int](r.t, r.pool, count, kind)
+	testkit.Eventually(r.t, kind+" runs", func() bool { return testkit.Ask[int](r.t, r.pool, count, kind) >= before+times })
+}
+
+// chats are the ids of those that are left.
+func (r *rig) chats() []uuid.UUID {
+	r.t.Helper()
+	return testkit.Ask[[]uuid.UUID](r.t, r.pool, "select coalesce(array_agg(id), '{}') from chats")
+}
+
+// revive starts a turn in an expired chat and gives what it is told to remember.
+func (r *rig) revive(chatID uuid.UUID) chat.Remembered {
+	r.t.Helper()
+	turns := postgres.NewTurns(r.pool, r.limits, EnqueueFold(r.insert))
+	started, err := turns.StartTurn(r.t.Context(), auth.Principal{UserID: r.user, Claims: fmt.Sprintf(`{"sub": "%s", "role": "authenticated"}`, r.user)}, chat.NewTurn{
+		ChatID: chatID, UserMessageID: uuid.New(), MessageID: uuid.New(), Content: "Where were we?", ContentTokens: 4, Variant: "arco", Lease: time.Minute, Revive: true,
+	})
+	if err != nil || !started.Started {
+		r.t.Fatalf("%+v, %v", started, err)
+	}
+	return started.Remembered
+}
+
+// A chat that expired is folded whole, in as many folds as it takes, each turn once; brought back, its next
+// prompt stands for all of it.
+func TestExpiredChatComesBackWhole(t *testing.T) {
+	t.Parallel()
+	for _, turns := range []int{1, 40} {
+		t.Run(fmt.Sprint(turns, " turns"), func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, nil)
+			living, chatID := r.chat(1, 5), r.chat(turns, 5)
+			r.expire(chatID, "1 minute")
+			r.work(expiring(0))
+			testkit.Eventually(t, "all of it is in the brief", func() bool {
+				return testkit.Ask[int](t, r.pool, "select pending_turns from conversation_briefs where chat_id = $1", chatID) == 0
+			})
+			r.awaitIdle()
+			r.checkFoldedOnce(chatID, turns)
+			if got := r.awaitOutput("expire_chats", "inserted_folds"); got["inserted_folds"] != 1 || got["deleted_chats"] != 0 {
+				t.Errorf("the job says %v", got)
+			}
+			if folds := testkit.Ask[int](t, r.pool, "select count(*) from conversation_brief_revisions where chat_id = $1", chatID); turns > 1 && folds < 2 {
+				t.Errorf("%d folds", folds)
+			}
+			if version := testkit.Ask[int64](t, r.pool, "select version from conversation_briefs where chat_id = $1", living); version != 0 {
+				t.Errorf("a chat that has not expired was folded")
+			}
+			m := r.revive(chatID)
+			c := memory.Chat{Settings: m.Settings, Brief: m.Brief, Turns: memory.Turns(m.Buffer), PendingTurns: m.PendingTurns, TotalTurns: m.TotalTurns}
+			p := memory.Build(c, memory.Question{Content: "Where were we?"}, r.limits)
+			if m.TotalTurns != turns || len(m.Buffer) != 0 || p.Receipt.CoveredThroughSeq != int64(2*turns) || p.Receipt.DroppedTurns != 0 || !strings.Contains(p.Input, m.Brief.Summary) || m.Brief.Summary == "" {
+				t.Errorf("it remembers %+v in\n%s", m, p.Input)
+			}
+		})
+	}
+}
+
+// Simple chats have no brief, and what is stale is rebuilt first: neither is asked to be folded again and again.
+func TestExpiredChatsWithoutAFoldAreLeftAlone(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	simple, folded := r.chat(2, 5), r.chat(2, 5)
+	testkit.Exec(t, r.pool, "update chats set memory_strategy = 'simple' where id = $1", simple)
+	r.expire(simple, "1 minute")
+	r.expire(folded, "1 minute")
+	r.work(expiring(0))
+	r.awaitVersion(folded, 1)
+	r.awaitIdle()
+	r.awaitRuns("expire_chats", 3)
+	if n := testkit.Ask[int](t, r.pool, "select count(*) from river.river_job where kind = 'fold_brief'"); n != 1 {
+		t.Errorf("%d folds were asked for", n)
+	}
+	if n := testkit.Ask[int](t, r.pool, "select pending_turns from conversation_briefs where chat_id = $1", simple); n != 2 {
+		t.Errorf("%d turns of the simple chat are pending", n)
+	}
+}
+
+// Expired chats are kept for as many days as the operator says, for ever when that is 0; one that is being
+// answered stays in any case.
+func TestExpiredChatsAreDeletedAfterTheirDays(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	never, recent, old, busy := r.chat(1, 1), r.chat(1, 1), r.chat(1, 1), r.chat(1, 1)
+	r.run(busy)
+	r.expire(recent, "29 days")
+	r.expire(old, "31 days")
+	r.expire(busy, "31 days")
+	forever := r.work(expiring(0))
+	r.awaitRuns("expire_chats", 2)
+	forever.stop()
+	if got := r.chats(); len(got) != 4 {
+		t.Fatalf("without any days to keep them %d of 4 chats are left", len(got))
+	}
+	r.work(expiring(30))
+	if got := r.awaitOutput("expire_chats", "deleted_chats"); got["deleted_chats"] != 1 {
+		t.Errorf("the job says %v", got)
+	}
+	r.awaitRuns("expire_chats", 2)
+	if got := r.chats(); len(got) != 3 || slices.Contains(got, old) || !slices.Contains(got, never) {
+		t.Errorf("left are %v", got)
+	}
+	if logs := r.logs.String(); !strings.Contains(logs, `"deleted_chats":1`) || strings.Contains(logs, "practise") {
+		t.Errorf("the log is %s", logs)
+	}
+}
+
+// Idle chats go only where the operator asked for it, even when somebody inserts the job.
+func TestPruneOnlyWhereAskedFor(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	active, idle, busy := r.chat(1, 1), r.chat(1, 1), r.chat(1, 1)
+	r.run(busy)
+	testkit.Exec(t, r.pool, "update chats set created_at = now() - interval '11 days', last_message_at = now() - interval '11 days' where id = any($1)", []uuid.UUID{idle, busy})
+	unasked := r.work(nil)
+	if _, err := unasked.Insert(t.Context(), PruneChats{}, nil); err != nil {
+		t.Fatal(err)
+	}
+	testkit.Eventually(t, "the job has run", func() bool {
+		return testkit.Ask[int](t, r.pool, "select count(*) from river.river_job where kind = 'prune_chats' and metadata -> 'output' ->> 'deleted_chats' = '0'") == 1
+	})
+	unasked.stop()
+	if got := r.chats(); len(got) != 3 {
+		t.Fatalf("%d of 3 chats are left", len(got))
+	}
+	r.work(func(_ *fold.Config, c *WorkerConfig) { c.PruneDays = 10 })
+	if got := r.awaitOutput("prune_chats", "deleted_chats"); got["deleted_chats"] != 1 {
+		t.Errorf("the job says %v", got)
+	}
+	if got := r.chats(); len(got) != 2 || slices.Contains(got, idle) || !slices.Contains(got, active) {
+		t.Errorf("left are %v", got)
+	}
+}
+
+// More turns than max_turns are found by the sweep, however short they are.
+func TestSweepFindsChatsOverTheirTurnLimit(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	over, within := r.chat(4, 0), r.chat(4, 0)
+	testkit.Exec(t, r.pool, "update chats set max_turns = case when id = $1 then 3 else 4 end", over)
+	r.work(sweeping)
+	r.awaitVersion(over, 1)
+	r.awaitIdle()
+	r.awaitRuns("sweep_briefs", 2)
+	r.checkFoldedOnce(over, 4)
+	if got := testkit.Ask[int](t, r.pool, "select pending_turns from conversation_briefs where chat_id = $1", over); got != r.limits.KRawTurns {
+		t.Errorf("%d turns are left", got)
+	}
+	if got := testkit.Ask[int64](t, r.pool, "select version from conversation_briefs where chat_id = $1", within); got != 0 {
+		t.Error("a chat within its limit was folded")
+	}
+}
+
+// A brief that somebody broke by hand is written anew, also of a chat too small to be due.
+func TestSweepHealsUnreadableBriefs(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	folded, small := r.chat(7, 10), r.chat(1, 1)
+	r.enqueue(folded)
+	first := r.work(nil)
+	r.awaitVersion(folded, 1)
+	r.awaitIdle()
+	first.stop()
+	covered := testkit.Ask[int64](t, r.pool, "select covered_seq from conversation_briefs where chat_id = $1", folded)
+	testkit.Exec(t, r.pool, "alter table conversation_briefs drop constraint conversation_briefs_readable")
+	testkit.Exec(t, r.pool, `update conversation_briefs set brief = '{"global_summary": ["rubbish"], "last_summarized_message_id": 7}'`)
+	r.work(sweeping)
+	r.awaitVersion(folded, 2)
+	r.awaitVersion(small, 1)
+	r.awaitIdle()
+	r.awaitRuns("sweep_briefs", 2)
+	if got := testkit.Ask[int](t, r.pool, "select count(*) from conversation_briefs where private.is_readable_brief(brief)"); got != 2 {
+		t.Errorf("%d of 2 briefs can be read", got)
+	}
+	if got := testkit.Ask[string](t, r.pool, "select covered_seq || (brief ->> 'global_summary' like '%etude%')::text from conversation_briefs where chat_id = $1", folded); got != fmt.Sprintf("%dtrue", covered) {
+		t.Errorf("the brief is %s", got)
+	}
+	if n := testkit.Ask[int](t, r.pool, "select count(*) from river.river_job where kind = 'rebuild_brief'"); n != 2 {
+		t.Errorf("%d rebuilds were asked for", n)
+	}
+}

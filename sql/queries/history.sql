@@ -1,0 +1,202 @@
+-- What users do with their chats and messages besides talking. All of it with the user's rights: rows of
+-- others are not there. A chat has expired from the moment expires_at on, whoever noticed.
+
+-- name: CreateChat :exec
+-- Does nothing when it is the second try of a request whose connection broke.
+insert into public.chats (id, user_id, title, system_prompt, metadata, tags, memory_strategy, ttl_hours, max_turns, tool_name)
+values (sqlc.arg(id), sqlc.arg(user_id), sqlc.arg(title), sqlc.narg(system_prompt), sqlc.arg(metadata), sqlc.arg(tags), sqlc.arg(memory_strategy),
+        sqlc.narg(ttl_hours), sqlc.narg(max_turns), sqlc.narg(tool_name))
+on conflict (id) do nothing;
+
+-- name: ReadChat :many
+-- At most one row.
+select c.id, c.title, c.system_prompt, c.metadata, c.tags, c.memory_strategy, c.ttl_hours, c.max_turns, c.tool_name, c.message_count,
+       c.turn_count, c.last_message_at, c.expires_at, coalesce(c.expires_at <= now(), false)::bool as expired, c.created_at, c.updated_at
+  from public.chats c
+ where c.id = sqlc.arg(chat_id);
+
+-- name: ListChats :many
+-- A user's chats by last activity, in pages. There is no index on it, on purpose: every message would have to
+-- change it. So each page looks at all of the user's chats and sorts them: 10 000 of them take some 20 ms.
+-- All pages keep the order of the moment in which the first was read (as_of). A chat that was active since has
+-- the place it had then, which its messages tell; what began since comes before all places.
+with placed as (
+  select c.id, case
+           when greatest(c.last_message_at, c.created_at) <= at.as_of then greatest(c.last_message_at, c.created_at)
+           else greatest(c.created_at, (select m.created_at from public.messages m
+                                         where m.chat_id = c.id and m.created_at <= at.as_of order by m.seq desc limit 1))
+         end as activity, at.as_of
+    from public.chats c, (select coalesce(sqlc.narg(as_of)::timestamptz, now()) as as_of) at
+   where (sqlc.arg(include_expired)::bool or c.expires_at is null or c.expires_at > now())
+     and (sqlc.arg(tag)::text = '' or c.tags @> array[sqlc.arg(tag)::text])),
+page as (
+  select p.id, p.activity, p.as_of from placed p
+   where sqlc.narg(as_of)::timestamptz is null or (p.activity, p.id) < (sqlc.narg(activity)::timestamptz, sqlc.narg(chat_id)::uuid)
+   order by p.activity desc, p.id desc
+   limit sqlc.arg(most)::int)
+select c.id, c.title, c.system_prompt, c.metadata, c.tags, c.memory_strategy, c.ttl_hours, c.max_turns, c.tool_name, c.message_count,
+       c.turn_count, c.last_message_at, c.expires_at, coalesce(c.expires_at <= now(), false)::bool as expired, c.created_at, c.updated_at,
+       p.activity::timestamptz as activity, p.as_of::timestamptz as as_of
+  from page p join public.chats c on c.id = p.id
+ order by p.activity desc, p.id desc;
+
+-- name: ChangeChat :execrows
+-- Null leaves what always has a value; what may have none says whether it is set.
+update public.chats c
+   set title = coalesce(sqlc.narg(title), c.title),
+       metadata = coalesce(sqlc.narg(metadata), c.metadata),
+       tags = coalesce(sqlc.narg(tags), c.tags),
+       memory_strategy = coalesce(sqlc.narg(memory_strategy), c.memory_strategy),
+       system_prompt = case when sqlc.arg(set_system_prompt)::bool then sqlc.narg(system_prompt) else c.system_prompt end,
+       ttl_hours = case when sqlc.arg(set_ttl_hours)::bool then sqlc.narg(ttl_hours) else c.ttl_hours end,
+       max_turns = case when sqlc.arg(set_max_turns)::bool then sqlc.narg(max_turns) else c.max_turns end,
+       revived_at = case when c.expires_at <= now() then now() else c.revived_at end
+ where c.id = sqlc.arg(chat_id) and (sqlc.arg(revive)::bool or c.expires_at is null or c.expires_at > now());
+
+-- name: DeleteChat :execrows
+delete from public.chats where id = sqlc.arg(chat_id);
+
+-- name: CountOldChats :one
+-- What PruneChats would delete.
+with old as (
+  select c.id, c.message_count, greatest(c.last_message_at, c.created_at) as activity
+    from public.chats c
+   where greatest(c.last_message_at, c.created_at) < now() - make_interval(days => sqlc.arg(days)::int)
+     and not exists (select from public.messages m where m.chat_id = c.id and m.status = 'streaming'))
+select count(*) as chats, coalesce(sum(old.message_count), 0)::bigint as messages,
+       coalesce((array_agg(old.id order by old.activity, old.id))[:sqlc.arg(most_ids)::int], '{}')::uuid[] as chat_ids
+  from old;
+
+-- name: PruneChats :one
+-- Whoever talks to a chat at this moment holds its row; its activity is then looked at once more.
+with gone as (
+  delete from public.chats c
+   where greatest(c.last_message_at, c.created_at) < now() - make_interval(days => sqlc.arg(days)::int)
+     and not exists (select from public.messages m where m.chat_id = c.id and m.status = 'streaming')
+  returning c.id, c.message_count, greatest(c.last_message_at, c.created_at) as activity)
+select count(*) as chats, coalesce(sum(gone.message_count), 0)::bigint as messages,
+       coalesce((array_agg(gone.id order by gone.activity, gone.id))[:sqlc.arg(most_ids)::int], '{}')::uuid[] as chat_ids
+  from gone;
+
+-- name: ChatState :many
+-- Whether the user has the chat, and since when it is expired, if it is. At most one row.
+select c.id, c.expires_at, coalesce(c.expires_at <= now(), false)::bool as expired
+  from public.chats c where c.id = sqlc.arg(chat_id);
+
+-- name: ClearBrief :execrows
+-- Everything up to the chat's last message leaves the context, with a revision that says so. Nothing happens
+-- when there is nothing to leave, while a reply runs, and to an expired chat. A fold at work loses: its
+-- version is another and its lease is gone. stale stays: what was deleted must still leave the old revisions.
+with cleared as (
+  update public.conversation_briefs b
+     set brief = '{"global_summary": "", "last_summarized_message_id": null}', brief_tokens = 0, version = b.version + 1,
+         covered_seq = c.last_seq, cleared_seq = c.last_seq, cleared_turns = c.turn_count, pending_tokens = 0, pending_turns = 0, lease_token = null, lease_until = null
+    from public.chats c, (select old.covered_seq, old.pending_turns from public.conversation_briefs old where old.chat_id = sqlc.arg(chat_id)) old
+   where b.chat_id = sqlc.arg(chat_id) and c.id = b.chat_id and b.cleared_seq < c.last_seq
+     and (c.expires_at is null or c.expires_at > now())
+     and not exists (select from public.messages m where m.chat_id = b.chat_id and m.status = 'streaming')
+  returning b.chat_id, b.user_id, b.version, b.cleared_seq, old.covered_seq, old.pending_turns)
+insert into public.conversation_brief_revisions (chat_id, user_id, version, kind, seq_from, seq_to, turns, global_summary,
+       input_tokens, output_tokens, prompt_mode, prompt_ref, model, duration_ms, input_sha256)
+select cleared.chat_id, cleared.user_id, cleared.version, 'clear', cleared.covered_seq + 1, cleared.cleared_seq, cleared.pending_turns, '',
+       0, 0, 'none', 'none', '', 0, ''
+  from cleared;
+
+-- name: ReadCleared :many
+-- At most one row.
+select version, cleared_seq from public.conversation_briefs where chat_id = sqlc.arg(chat_id);
+
+-- name: ListFiles :many
+-- Each content once, by the last message that brought it. Contents are given as long as they fit the
+-- bytes that the answer may hold, the latest first.
+with brought as (
+  select f.sha256, f.path, f.message_id, m.seq, f.place, m.created_at,
+         row_number() over (partition by f.sha256 order by m.seq desc, f.place desc) as nth
+    from public.message_files f join public.messages m on m.id = f.message_id
+   where f.chat_id = sqlc.arg(chat_id) and (sqlc.narg(sha256)::bytea is null or f.sha256 = sqlc.narg(sha256)::bytea)),
+paths as (
+  select named.sha256, array_agg(named.path order by named.seq desc, named.place desc)::text[] as paths
+    from (select distinct on (sha256, path) sha256, path, seq, place from brought order by sha256, path, seq desc, place desc) named
+   group by named.sha256),
+once as (
+  select b.sha256, b.path, p.paths, f.bytes, f.token_count, b.message_id, b.created_at, b.seq, b.place,
+         sqlc.arg(with_content)::bool and sum(f.bytes) over (order by b.seq desc, b.place desc) <= sqlc.arg(max_bytes)::bigint as with_content
+    from brought b
+    join paths p on p.sha256 = b.sha256
+    join public.chat_files f on f.chat_id = sqlc.arg(chat_id) and f.sha256 = b.sha256
+   where b.nth = 1)
+select encode(o.sha256, 'hex')::text as sha256, o.path, o.paths::text[] as paths, o.bytes, o.token_count, o.message_id, o.created_at,
+       f.content
+  from once o
+  left join public.chat_files f on o.with_content and f.chat_id = sqlc.arg(chat_id) and f.sha256 = o.sha256
+ order by o.seq desc, o.place desc;
+
+-- name: ListMessagesBefore :many
+-- The newest messages before a place, newest first: an index range, read backwards.
+select m.id, m.chat_id, m.seq, m.role, m.content, m.status, m.reply_to, m.superseded_by, m.token_count, m.pinned, m.importance, m.tool_calls,
+       m.tool_call_id, m.name, m.tool_name, m.metadata,
+       coalesce((select jsonb_agg(jsonb_build_object('path', f.path, 'sha256', encode(f.sha256, 'hex'), 'bytes', c.bytes) order by f.place)
+                   from public.message_files f join public.chat_files c on c.chat_id = f.chat_id and c.sha256 = f.sha256
+                  where f.message_id = m.id), '[]')::jsonb as files,
+       m.created_at, m.updated_at
+  from public.messages m
+ where m.chat_id = sqlc.arg(chat_id) and m.seq < sqlc.arg(before_seq)
+ order by m.seq desc
+ limit sqlc.arg(most)::int;
+
+-- name: ListMessagesAfter :many
+-- The oldest messages after a place, oldest first.
+select m.id, m.chat_id, m.seq, m.role, m.content, m.status, m.reply_to, m.superseded_by, m.token_count, m.pinned, m.importance, m.tool_calls,
+       m.tool_call_id, m.name, m.tool_name, m.metadata,
+       coalesce((select jsonb_agg(jsonb_build_object('path', f.path, 'sha256', encode(f.sha256, 'hex'), 'bytes', c.bytes) order by f.place)
+                   from public.message_files f join public.chat_files c on c.chat_id = f.chat_id and c.sha256 = f.sha256
+                  where f.message_id = m.id), '[]')::jsonb as files,
+       m.created_at, m.updated_at
+  from public.messages m
+ where m.chat_id = sqlc.arg(chat_id) and m.seq > sqlc.arg(after_seq)
+ order by m.seq
+ limit sqlc.arg(most)::int;
+
+-- name: FindMessagesChat :many
+-- The state of the chat that a message belongs to. At most one row.
+select c.id, c.expires_at, coalesce(c.expires_at <= now(), false)::bool as expired
+  from public.messages m join public.chats c on c.id = m.chat_id
+ where m.id = sqlc.arg(message_id);
+
+-- name: ChangeMessage :execrows
+update public.messages m
+   set pinned = coalesce(sqlc.narg(pinned), m.pinned),
+       importance = case when sqlc.arg(set_importance)::bool then sqlc.narg(importance)::real else m.importance end
+  from public.chats c
+ where m.id = sqlc.arg(message_id) and c.id = m.chat_id and (c.expires_at is null or c.expires_at > now());
+
+-- name: FindMessage :many
+-- At most one row.
+select m.id, m.chat_id, m.seq, m.role, m.content, m.status, m.reply_to, m.superseded_by, m.token_count, m.pinned, m.importance, m.tool_calls,
+       m.tool_call_id, m.name, m.tool_name, m.metadata,
+       coalesce((select jsonb_agg(jsonb_build_object('path', f.path, 'sha256', encode(f.sha256, 'hex'), 'bytes', c.bytes) order by f.place)
+                   from public.message_files f join public.chat_files c on c.chat_id = f.chat_id and c.sha256 = f.sha256
+                  where f.message_id = m.id), '[]')::jsonb as files,
+       m.created_at, m.updated_at
+  from public.messages m
+ where m.id = sqlc.arg(message_id);
+
+-- name: LockMessagesChat :many
+-- Locks are taken in the order in which a turn takes them, the chat's row before its messages. At most one row.
+select c.id from public.chats c
+ where c.id = (select m.chat_id from public.messages m where m.id = sqlc.arg(message_id))
+   for no key update;
+
+-- name: DeleteMessage :execrows
+-- Not while it is a reply that runs: see ReleaseAbandonedReplies for one whose server died.
+delete from public.messages m
+ where m.id = sqlc.arg(message_id)
+   and (m.status <> 'streaming' or coalesce(m.lease_until, m.updated_at + interval '1 minute') < now()
+     and (pg_postmaster_start_time() < m.lease_until or pg_postmaster_start_time() < now() - interval '10 seconds'));
+
+-- name: MessageExists :one
+select exists (select from public.messages where id = sqlc.arg(message_id));
+
+-- name: ReadStale :many
+-- Whether the brief has to be made anew. At most one row.
+select stale from public.conversation_briefs where chat_id = sqlc.arg(chat_id);
