@@ -41,6 +41,7 @@ type env map[string]string
 type rig struct {
 	t     *testing.T
 	model *testkit.Model
+	db    testkit.Database
 	pool  *pgxpool.Pool // the test's own look at the database
 	user  uuid.UUID
 	token string
@@ -55,7 +56,7 @@ type rig struct {
 func newRig(t *testing.T, origins ...string) *rig {
 	t.Helper()
 	db := testkit.NewDatabase(t)
-	r := &rig{t: t, plays: &plays{}, user: testkit.NewUser(t, db)}
+	r := &rig{t: t, db: db, plays: &plays{}, user: testkit.NewUser(t, db)}
 	r.token = testkit.Token(t, r.user)
 	r.model = testkit.NewModel(t, r.plays.answer)
 	r.pool = testkit.NewPool(t, db.DSN)

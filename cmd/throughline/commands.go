@@ -33,6 +33,9 @@ const usage = `throughline is a conversation backend for mobile apps on Supabase
   throughline token --user UUID [--ttl 1h]   mint a local access token, from SUPABASE_JWT_SECRET
   throughline inspect [--chat UUID]          show what the memory holds of a chat
   throughline demo [--conversation FILE]     play a long conversation through a running server
+  throughline chat [--chat UUID]             talk to a running server; a pipe sends one message
+  throughline sessions COMMAND               list, show, export, import, delete, prune your chats
+  throughline mcp [--url URL]                give a running server's tools to an editor, over stdin and stdout
   throughline version
 
 Configuration is in environment variables; .env.example lists them.
@@ -48,6 +51,7 @@ type command func(ctx context.Context, args []string, stdout, stderr io.Writer) 
 
 var commands = map[string]command{
 	"dev": dev, "serve": serve, "work": work, "migrate": migrate, "token": token, "inspect": inspectChat, "demo": playDemo,
+	"mcp": bridgeTools, "chat": talk, "sessions": sessions,
 	"version": func(_ context.Context, _ []string, stdout, _ io.Writer) error {
 		_, err := fmt.Fprintln(stdout, app.Version)
 		return err

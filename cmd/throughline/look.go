@@ -5,10 +5,8 @@ import (
 	"flag"
 	"io"
 	"os"
-	"time"
 
 	"github.com/arcoscribe/throughline/internal/app"
-	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/config"
 	"github.com/arcoscribe/throughline/internal/demo"
 	"github.com/arcoscribe/throughline/internal/inspect"
@@ -35,13 +33,9 @@ func inspectChat(ctx context.Context, args []string, stdout, _ io.Writer) error 
 	return inspect.Print(ctx, stdout, cfg.DatabaseDirectURL, *chat, cfg.Memory)
 }
 
-// demoTokenLife is longer than any conversation takes to play.
-const demoTokenLife = 6 * time.Hour
-
 func playDemo(ctx context.Context, args []string, stdout, _ io.Writer) error {
 	flags := flag.NewFlagSet("demo", flag.ContinueOnError)
-	url := flags.String("url", "", "the API's address; by default HTTP_ADDR")
-	token := flags.String("token", "", "an access token; by default one of the local user")
+	server := remoteFlags(flags)
 	file := flags.String("conversation", "", "a file to play instead of the built-in conversation")
 	format := flags.String("format", demo.FormatJSONL, "jsonl or longmemeval")
 	index := flags.Int("index", 0, "which conversation of a longmemeval file, from 0")
@@ -52,23 +46,20 @@ func playDemo(ctx context.Context, args []string, stdout, _ io.Writer) error {
 	if err := parse(flags, args); err != nil {
 		return err
 	}
-	cfg, err := config.Load(true)
+	if err := server.load(); err != nil {
+		return err
+	}
+	address, err := server.address()
 	if err != nil {
 		return err
 	}
-	cfg = app.DevDefaults(cfg)
+	token, err := server.accessToken()
+	if err != nil {
+		return err
+	}
 	options := demo.Options{
-		URL: *url, Token: *token, DatabaseURL: cfg.DatabaseDirectURL, Format: *format, Index: *index, Turns: *turns,
+		URL: address.String(), Token: token, DatabaseURL: server.config.DatabaseDirectURL, Format: *format, Index: *index, Turns: *turns,
 		Parallel: *parallel, Hurry: *hurry, Question: *question, Out: stdout, Interactive: isTerminal(stdout),
-	}
-	if options.URL == "" {
-		options.URL = "http://" + cfg.HTTPAddr
-	}
-	if options.Token == "" {
-		options.Token, err = auth.Mint([]byte(cfg.SupabaseJWTSecret), app.DevUser, app.Issuer(cfg), demoTokenLife, time.Now())
-		if err != nil {
-			return err
-		}
 	}
 	if *file != "" {
 		conversation, err := os.Open(*file)

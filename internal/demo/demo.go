@@ -14,6 +14,8 @@ import (
 	"io"
 	"strings"
 	"time"
+
+	"github.com/arcoscribe/throughline/internal/client"
 )
 
 // Options of Run. URL, Token and Out are required.
@@ -79,7 +81,7 @@ func Run(ctx context.Context, o Options) (Summary, error) {
 	if o.Conversation == nil && o.Question == "" {
 		o.Question = builtinQuestion
 	}
-	r := runner{Options: o, script: script, client: newClient(o.URL, o.Token), foldPatience: foldPatience}
+	r := runner{Options: o, script: script, client: client.New(o.URL, o.Token), foldPatience: foldPatience}
 	return r.run(ctx)
 }
 

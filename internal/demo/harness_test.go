@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/arcoscribe/throughline/internal/client"
 	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/streaming"
 	"github.com/google/uuid"
@@ -78,23 +79,13 @@ func (a *api) runner(o Options) *runner {
 	if err != nil {
 		a.t.Fatal(err)
 	}
-	return &runner{Options: o, script: s, client: newClient(o.URL, o.Token), foldPatience: 10 * time.Second}
+	return &runner{Options: o, script: s, client: client.New(o.URL, o.Token), foldPatience: 10 * time.Second}
 }
 
-// run plays against the api without ever really waiting; it gives the pauses that it would have made.
-func (a *api) run(ctx context.Context, o Options) (Summary, []time.Duration, error) {
+// run plays against the api, with a patience for folds that is a test's.
+func (a *api) run(ctx context.Context, o Options) (Summary, error) {
 	a.t.Helper()
-	r := a.runner(o)
-	var mu sync.Mutex
-	var pauses []time.Duration
-	r.client.pause = func(ctx context.Context, d time.Duration) error {
-		mu.Lock()
-		defer mu.Unlock()
-		pauses = append(pauses, d)
-		return ctx.Err()
-	}
-	summary, err := r.run(ctx)
-	return summary, pauses, err
+	return a.runner(o).run(ctx)
 }
 
 func replyText(n int) string { return fmt.Sprintf("Reply %d: größer, 日本, 🎻.", n) }
@@ -184,12 +175,16 @@ func (a *api) completed(m *received, length int) *streaming.Completed {
 	}
 }
 
-// fail ends the stream of a reply with message.failed.
-func (a *api) fail(w http.ResponseWriter, m *received) {
+// end ends the stream of a reply that says nothing.
+func (a *api) end(w http.ResponseWriter, m *received, end streaming.Terminal) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	e := streaming.NewEncoder(w, m.id)
 	_ = e.Started(m.started)
-	_ = e.Chunk(streaming.Chunk{End: &streaming.Terminal{Failed: &streaming.Failed{MessageID: m.id, Code: "upstream_failed", Message: "The model broke off."}}})
+	_ = e.Chunk(streaming.Chunk{End: &end})
+}
+
+func (a *api) fail(w http.ResponseWriter, m *received) {
+	a.end(w, m, streaming.Terminal{Failed: &streaming.Failed{MessageID: m.id, Code: "upstream_failed", Message: "The model broke off."}})
 }
 
 func refuse(w http.ResponseWriter, status int, code, message string) {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/arcoscribe/throughline/internal/client"
 	"github.com/arcoscribe/throughline/internal/fault"
 	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/streaming"
@@ -42,7 +43,7 @@ const failuresInARow = 3
 
 // player plays one chat.
 type player struct {
-	client *client
+	client *client.Client
 	bar    *progress
 	store  *store // nil when Postgres is not asked
 	hurry  bool
@@ -63,20 +64,20 @@ func (p *player) play(ctx context.Context, lines []Line) error {
 		if err := p.letFold(ctx); err != nil {
 			return err
 		}
-		r, err := p.ask(ctx, line.Content)
+		a, err := p.ask(ctx, line.Content)
 		if err != nil {
 			return fmt.Errorf("message %d: %w", n+1, err)
 		}
-		if r.completed == nil {
-			if err := p.failed(n+1, r); err != nil {
+		if failure := a.failure(); failure != nil {
+			if err := p.failed(n+1, failure); err != nil {
 				return err
 			}
 			continue
 		}
 		p.failing = 0
-		turn := turnOf(n+1, line, r)
+		turn := turnOf(n+1, line, a)
 		turn.HistoryTokens = p.spoken
-		p.heard(line.Content, r)
+		p.heard(line.Content, a)
 		p.chat.Turns = append(p.chat.Turns, turn)
 		p.bar.played(line.CreatedAt, turn, p.spoken)
 	}
@@ -111,46 +112,56 @@ func (p *player) letFold(ctx context.Context) error {
 }
 
 // ask sends one message to the chat, or starts it.
-func (p *player) ask(ctx context.Context, content string) (*reply, error) {
-	m := message{Content: content, ClientMessageID: uuid.New()}
-	if p.chat.ID != uuid.Nil {
-		m.ChatID = &p.chat.ID
+func (p *player) ask(ctx context.Context, content string) (*answer, error) {
+	a := &answer{begun: time.Now()}
+	hear := func(piece string) {
+		a.hear(piece)
+		p.bar.says(piece)
 	}
-	r, err := p.client.say(ctx, m, listener{text: p.bar.says, wait: p.waits})
-	if r.started.ChatID != uuid.Nil {
-		p.chat.ID = r.started.ChatID
+	var err error
+	m := client.Message{ChatID: p.chat.ID, Content: content, WaitWhileBusy: true}
+	a.Reply, err = p.client.Send(ctx, m, client.Listener{Text: hear, Waiting: p.waits})
+	if a.Started.ChatID != uuid.Nil {
+		p.chat.ID = a.Started.ChatID
 	}
-	return r, err
+	if err == nil {
+		err = a.readReceipt()
+	}
+	return a, err
 }
 
-func (p *player) waits(code fault.Code, d time.Duration) {
+// waits counts what the server asked for; a broken connection is none of that.
+func (p *player) waits(reason error, d time.Duration) {
+	if _, asked := errors.AsType[*client.Error](reason); !asked {
+		return
+	}
 	p.chat.Waits++
 	p.chat.Waited += d
-	if code == fault.OverRequestRateLimit {
+	if client.IsCode(reason, fault.OverRequestRateLimit) {
 		p.bar.note("The server takes only so many messages a minute (RATE_LIMIT_MESSAGES_PER_MINUTE): waiting as it asks.")
 	}
 }
 
 // heard counts what the turn added to the history.
-func (p *player) heard(content string, r *reply) {
-	p.spoken += memory.Tokens(content) + memory.Tokens(r.text.String())
+func (p *player) heard(content string, a *answer) {
+	p.spoken += memory.Tokens(content) + memory.Tokens(a.text.String())
 }
 
 // failed takes note of a reply that broke off. The conversation goes on: the message is stored.
-func (p *player) failed(number int, r *reply) error {
+func (p *player) failed(number int, failure *streaming.Failed) error {
 	p.chat.FailedTurns++
 	p.failing++
-	text := fmt.Sprintf("The reply to message %d failed (%s).", number, clean(r.failed.Code))
+	text := fmt.Sprintf("The reply to message %d failed (%s).", number, clean(failure.Code))
 	if p.failing >= failuresInARow || p.chat.ID == uuid.Nil {
-		return fmt.Errorf("message %d: %s, %d in a row: %s", number, r.failed.Code, p.failing, strings.TrimSuffix(clean(r.failed.Message), "."))
+		return fmt.Errorf("message %d: %s, %d in a row: %s", number, clean(failure.Code), p.failing, strings.TrimSuffix(clean(failure.Message), "."))
 	}
 	p.bar.note(text)
 	return nil
 }
 
-func turnOf(number int, line Line, r *reply) Turn {
+func turnOf(number int, line Line, a *answer) Turn {
 	return Turn{
-		Number: number, At: line.CreatedAt, UserMessageID: r.started.UserMessageID, MessageID: r.started.MessageID,
-		Receipt: r.receipt, Usage: r.completed.Usage, FirstDelta: r.firstDelta, Took: time.Since(r.begun),
+		Number: number, At: line.CreatedAt, UserMessageID: a.Started.UserMessageID, MessageID: a.Started.MessageID,
+		Receipt: a.receipt, Usage: a.End.Completed.Usage, FirstDelta: a.firstDelta, Took: time.Since(a.begun),
 	}
 }

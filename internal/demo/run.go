@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/arcoscribe/throughline/internal/client"
 	"github.com/google/uuid"
 )
 
@@ -14,15 +15,15 @@ import (
 type runner struct {
 	Options
 	script       script
-	client       *client
+	client       *client.Client
 	foldPatience time.Duration
 }
 
 // run plays, looks and prints. An interrupt ends the playing; the looking then gets a little time of
 // its own, so that what was measured is not lost.
 func (r *runner) run(ctx context.Context) (Summary, error) {
-	defer r.client.close()
-	if err := r.client.reach(ctx); err != nil {
+	defer r.client.Close()
+	if err := r.client.Reach(ctx); err != nil {
 		return Summary{}, err
 	}
 	bar := newProgress(r.Out, r.Interactive, r.Width, len(r.script.turns)*r.Parallel)
@@ -172,11 +173,11 @@ func (p *player) look(ctx context.Context) error {
 func (r *runner) recall(ctx context.Context, p *player, bar *progress) error {
 	bar.asking(r.Question)
 	answer, err := p.ask(ctx, r.Question)
-	switch {
-	case err != nil:
+	if err != nil {
 		return fmt.Errorf("the question at the end: %w", err)
-	case answer.completed == nil:
-		return fmt.Errorf("the question at the end: the reply failed (%s)", answer.failed.Code)
+	}
+	if failure := answer.failure(); failure != nil {
+		return fmt.Errorf("the question at the end: the reply failed (%s)", clean(failure.Code))
 	}
 	p.chat.Recall = Recall{
 		Question: r.Question, Answer: answer.text.String(),

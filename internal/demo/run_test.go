@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/google/go-cmp/cmp"
@@ -148,30 +147,5 @@ func TestWidthIsBounded(t *testing.T) {
 		if err != nil || o.Width != want || o.URL != "u" || o.Parallel != 1 {
 			t.Errorf("width %d: %+v, %v", given, o, err)
 		}
-	}
-}
-
-// A server that asks to wait is waited for, as long as it asks.
-func TestRunWaitsForTheRateLimit(t *testing.T) {
-	t.Parallel()
-	a := newAPI(t)
-	a.hook = func(w http.ResponseWriter, _ *http.Request, m *received) bool {
-		if m.n == 2 && m.attempt <= 2 {
-			w.Header().Set("Retry-After", "7")
-			refuse(w, http.StatusTooManyRequests, "over_request_rate_limit", "Too many messages.")
-			return true
-		}
-		return false
-	}
-	o := a.options(lines(3))
-	s, pauses, err := a.run(t.Context(), o)
-	if err != nil || len(s.Turns) != 3 || s.Waits != 2 || s.Waited != 14*time.Second {
-		t.Errorf("%v, %+v", err, s)
-	}
-	if diff := cmp.Diff([]time.Duration{7 * time.Second, 7 * time.Second}, pauses); diff != "" {
-		t.Error(diff)
-	}
-	if printed := o.Out.(*strings.Builder).String(); strings.Count(printed, "RATE_LIMIT_MESSAGES_PER_MINUTE") != 1 || !strings.Contains(printed, "2 times, 14s together") {
-		t.Errorf("printed:\n%s", printed)
 	}
 }

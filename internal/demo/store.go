@@ -88,8 +88,10 @@ func (s *store) settle(ctx context.Context, chatID uuid.UUID, patience time.Dura
 			return looks, "", err
 		}
 		waiting()
-		if sleep(patient, foldPoll) != nil {
+		select {
+		case <-patient.Done():
 			return looks, state, nil
+		case <-time.After(foldPoll):
 		}
 	}
 }

@@ -84,7 +84,7 @@ func TestRunLooksIntoPostgres(t *testing.T) {
 	s.job("completed")
 	o := a.options(lines(4))
 	o.DatabaseURL = s.dsn
-	summary, _, err := a.run(t.Context(), o)
+	summary, err := a.run(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,7 +143,7 @@ func TestMessagesWaitForFolds(t *testing.T) {
 	}
 	o := a.options(lines(2))
 	o.DatabaseURL = s.dsn
-	summary, _, err := a.run(t.Context(), o)
+	summary, err := a.run(t.Context(), o)
 	if err != nil || summary.FoldWaits != 1 || summary.FoldWaited <= 0 || summary.PendingFold != "" {
 		t.Errorf("%v, %+v", err, summary.Chat)
 	}
@@ -196,7 +196,7 @@ func TestInterruptWhileWaitingForAFold(t *testing.T) {
 	o := a.options(lines(5))
 	o.DatabaseURL = s.dsn
 	o.Out = &interrupter{at: "waits for a fold", interrupt: interrupt}
-	summary, _, err := a.run(ctx, o)
+	summary, err := a.run(ctx, o)
 	if err != nil || !summary.Interrupted || len(summary.Turns) != 1 || summary.Brief.Text != "Kept." || summary.PendingFold != "running" {
 		t.Errorf("%v, %+v", err, summary)
 	}

@@ -26,50 +26,32 @@ var noSpaces = &unicode.RangeTable{R16: []unicode.Range16{
 // straightQuotes are for phones, whose keyboards type the others.
 var straightQuotes = strings.NewReplacer("“", `"`, "”", `"`, "„", `"`)
 
-// WebQuery is a query as Postgres is asked.
-type WebQuery struct {
-	// Text is for websearch_to_tsquery.
-	Text string
-	// Exact are the parts of Text that mean the very words: phrases, and what must not be there. English
-	// leaves out "the" and "and", and so would find more than was asked for.
-	Exact string
-}
-
-// WebSearch writes a query so that it finds what the index holds.
-func WebSearch(query string) WebQuery {
-	var text, exact strings.Builder
+// WebSearch writes a query, for websearch_to_tsquery, so that it finds what the index holds.
+func WebSearch(query string) string {
+	var out strings.Builder
 	for rest := straightQuotes.Replace(query); rest != ""; {
 		before, after, quoted := strings.Cut(rest, `"`)
-		writeWords(&text, before)
-		for word := range strings.FieldsSeq(before) {
-			if len(word) > 1 && word[0] == '-' {
-				writeWords(&exact, word+" ")
-			}
-		}
+		writeWords(&out, before)
 		if !quoted {
 			break
 		}
 		phrase, behind, closed := strings.Cut(after, `"`)
 		if !closed {
 			// Postgres would pair a lone quote with one of ours.
-			text.WriteByte(' ')
+			out.WriteByte(' ')
 			rest = after
 			continue
 		}
-		phrase = `"` + spaced(phrase) + `"`
-		text.WriteString(phrase)
-		exact.WriteString(sign(before) + phrase + " ")
+		out.WriteString(`"` + spaced(phrase) + `"`)
 		rest = behind
 	}
-	return WebQuery{text.String(), strings.TrimRight(exact.String(), " ")}
+	return out.String()
 }
 
-// sign is that of a phrase, from the words before it.
-func sign(before string) string {
-	if before == "-" || strings.HasSuffix(before, " -") {
-		return "-"
-	}
-	return ""
+// IsQuestion tells whether a query is plain words, of which the common ones ("is there a …") need not be found.
+// A query with phrases or exclusions means what it says.
+func IsQuestion(query string) bool {
+	return !strings.Contains(straightQuotes.Replace(query), `"`) && !strings.Contains(" "+query, " -")
 }
 
 // writeWords makes a phrase of each word that has a character of noSpaces.

@@ -74,7 +74,8 @@ func TestCoverageWhateverHappens(t *testing.T) {
 				c := newSim(limits, rapid.IntRange(8, 12_000).Draw(t, "turn size"))
 				c.settings = anySettings(t)
 				c.reach = rapid.SampledFrom([]int{1000, 1000, 20, 5}).Draw(t, "reach")
-				if c.reach == 1000 && rapid.Bool().Draw(t, "greeting") { // one that is not read is no turn that anybody counts
+				c.lone = c.reach == 1000 // a turn without a user's message that is not read is none that anybody counts
+				if c.lone && rapid.Bool().Draw(t, "greeting") {
 					c.say(RoleAssistant, 3, "<greeting>")
 				}
 				for range rapid.IntRange(1, 40).Draw(t, "steps") {

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -65,6 +66,31 @@ func TestFilesWithoutRoomForALineAreCounted(t *testing.T) {
 	}
 }
 
+// What comes with the question takes its place from the files.
+func TestQuestionTakesItsPlaceFromTheFiles(t *testing.T) {
+	t.Parallel()
+	limits := DefaultLimits()
+	limits.FileTokens = 1500
+	chat := Chat{Files: []StoredFile{file("a.txt", textOf(1000))}, Turns: wordy(5, 5)}
+	many := chat
+	many.Turns = wordy(slices.Repeat([]int{1}, 120)...)
+	for name, c := range map[string]struct {
+		chat     Chat
+		question Question
+		shown    int
+	}{
+		"a short question":     {chat, Question{Content: "q"}, 1},
+		"a long one":           {chat, Question{Content: textOf(500)}, 0},
+		"long instructions":    {chat, Question{Content: "q", InstructionTokens: 500}, 0},
+		"a long source":        {chat, Question{Content: "q", Sources: []Source{{Content: textOf(500)}}}, 0},
+		"labels of many turns": {many, Question{Content: "q"}, 0},
+	} {
+		if p := Build(c.chat, c.question, limits); p.Receipt.Files != c.shown || p.Receipt.LeftOutFiles != 1-c.shown {
+			t.Errorf("%s: %+v", name, p.Receipt)
+		}
+	}
+}
+
 var fileHead = regexp.MustCompile(`(?m)^===\s`)
 
 // Neither a file's path nor its lines can begin a section or another file.
@@ -98,7 +124,7 @@ func TestFilesSpeakForThemselvesAlone(t *testing.T) {
 func TestFilesKeepToTheirRoom(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		contents := []string{"alpha", textOf(50), textOf(400), strings.Repeat("=== x\n", 60), "beta\nCURRENT MESSAGE:\ngamma", ""}
+		contents := []string{"alpha", textOf(50), textOf(400), strings.Repeat("=== x\n", 400), "beta\nCURRENT MESSAGE:\ngamma", ""}
 		var files []StoredFile
 		for range rapid.IntRange(1, 40).Draw(t, "files") {
 			files = append(files, file(rapid.SampledFrom([]string{"a", "b", "src/c.go", strings.Repeat("d/", 60)}).Draw(t, "path"), rapid.SampledFrom(contents).Draw(t, "content")))

@@ -18,6 +18,7 @@ type simChat struct {
 	read     map[int64]string // what summarizers were given of each row, in committed folds
 	maxTurn  int              // tokens a turn may have
 	reach    int              // rows that a prompt reads at most
+	lone     bool             // the assistant speaks unasked as well
 	before   Prompt           // the prompt of the turn before; zero after a fold and whatever else changes its beginning
 }
 
@@ -36,6 +37,11 @@ func (c *simChat) say(role Role, tokens int, text string) Message {
 func (c *simChat) exchange(t *rapid.T) {
 	c.sweep()
 	n := len(c.rows) + 1
+	if c.lone && rapid.IntRange(0, 9).Draw(t, "unasked") == 0 {
+		c.say(RoleAssistant, 1, fmt.Sprintf("<unasked%d>", n))
+		c.rows[n-1].ReplyTo = uuid.New() // a message that is gone
+		return
+	}
 	half := c.maxTurn / 2
 	question := c.say(RoleUser, rapid.IntRange(1, half).Draw(t, "question"), fmt.Sprintf("<q%d>", n))
 	kind := rapid.IntRange(0, 9).Draw(t, "kind")

@@ -122,6 +122,24 @@ func TestHybridClipsOneThatIsTooLong(t *testing.T) {
 	}
 }
 
+// A hybrid chat's tail has less room, so a fold leaves less of it.
+func TestHybridFoldsWhatItCouldNotShow(t *testing.T) {
+	t.Parallel()
+	limits := DefaultLimits()
+	limits.BridgeTokenBudget = 1000
+	turns := wordy(1100, 1100, 1100, 1100, 1100, 1100)
+	for strategy, left := range map[StrategyName]int{StrategySummary: 2, StrategyHybrid: 1} {
+		plan, ok := PlanFold(Brief{}, turns, limits.For(Settings{Strategy: strategy}))
+		if !ok || len(turns)-plan.Turns != left {
+			t.Fatalf("%s: %d turns are left, want %d", strategy, len(turns)-plan.Turns, left)
+		}
+		chat := Chat{Settings: Settings{Strategy: strategy}, Brief: Brief{Summary: "They talked.", Tokens: limits.SummaryTokenCap, Version: 1, CoveredSeq: plan.SeqTo}, Turns: turns[plan.Turns:]}
+		if r := Build(chat, Question{}, limits).Receipt; r.DroppedTurns > 0 || r.Truncated {
+			t.Errorf("%s: %+v", strategy, r)
+		}
+	}
+}
+
 // Whoever calls keeps their messages: choosing among them changes none.
 func TestBuildChangesNoneOfItsInput(t *testing.T) {
 	t.Parallel()

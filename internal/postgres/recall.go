@@ -11,6 +11,7 @@ import (
 	"github.com/arcoscribe/throughline/internal/postgres/dbsqlc"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 )
 
 // maxShownFileTokens is the most that any prompt shows of files; of what is beyond, the content is not read.
@@ -21,6 +22,7 @@ type recalled struct {
 	found      chat.Remembered
 	totalTurns int64
 	cleared    int64
+	hasFiles   bool
 }
 
 // remembered is what was collected, in the order of the conversation.
@@ -43,8 +45,9 @@ func (r *recalled) leaveOutNewTurn(stored bool) {
 	}
 }
 
-// settings takes what the chat's row says.
-func (r *recalled) settings(systemPrompt *string, strategy string, maxTurns *int32, turnCount int64) {
+// chat takes what the chat's row says.
+func (r *recalled) chat(systemPrompt *string, strategy string, maxTurns *int32, turnCount int64, hasFiles bool) {
+	r.hasFiles = hasFiles
 	if systemPrompt != nil {
 		r.found.SystemPrompt = *systemPrompt
 	}
@@ -65,16 +68,33 @@ func (r *recalled) queue(batch *pgx.Batch, chatID, userMessageID, messageID uuid
 		r.found.Brief, r.found.PendingTurns, r.cleared = brief(row), row.PendingTurns, row.ClearedTurns
 	}))
 	batch.Queue(dbsqlc.ReadBuffer, chatID, userMessageID, messageID, maxBufferRows).Query(messages(&r.found.Buffer))
-	batch.Queue(dbsqlc.ReadKept, chatID).Query(messages(&r.found.Kept))
-	r.queueFiles(batch, chatID)
 }
 
-func (r *recalled) queueFiles(batch *pgx.Batch, chatID uuid.UUID) {
-	batch.Queue(dbsqlc.ReadFiles, maxShownFileTokens, chatID).Query(each(func(row dbsqlc.ReadFilesRow) {
-		file := memory.StoredFile{Path: row.Path, Content: row.Content, Tokens: row.TokenCount}
-		copy(file.SHA256[:], row.Sha256)
-		r.found.Files = append(r.found.Files, file)
-	}))
+// readMore reads what few chats have: kept messages and files. It is a second round trip for those, so that
+// the others need not ask.
+func (r *recalled) readMore(ctx context.Context, pool *pgxpool.Pool, user auth.Principal, chatID uuid.UUID) error {
+	hybrid := r.found.Strategy == memory.StrategyHybrid
+	if !hybrid && !r.hasFiles {
+		return nil
+	}
+	return send(ctx, pool, func() *pgx.Batch {
+		r.found.Kept, r.found.Files = nil, nil
+		batch := &pgx.Batch{}
+		batch.Queue(dbsqlc.ActAsUser, user.Claims)
+		if hybrid {
+			batch.Queue(dbsqlc.ReadKept, chatID).Query(messages(&r.found.Kept))
+		}
+		if r.hasFiles {
+			batch.Queue(dbsqlc.ReadFiles, maxShownFileTokens, chatID).Query(each(r.takeFile))
+		}
+		return batch
+	})
+}
+
+func (r *recalled) takeFile(row dbsqlc.ReadFilesRow) {
+	file := memory.StoredFile{Path: row.Path, Content: row.Content, Tokens: row.TokenCount}
+	copy(file.SHA256[:], row.Sha256)
+	r.found.Files = append(r.found.Files, file)
 }
 
 // Recall reads with the user's rights what the next prompt would be built from.
@@ -89,7 +109,7 @@ func (t *Turns) Recall(ctx context.Context, user auth.Principal, chatID uuid.UUI
 		batch.Queue(dbsqlc.ReadChatContext, chatID).Query(each(func(found dbsqlc.ReadChatContextRow) {
 			row = found
 			state = &chatState{ID: found.ID, ExpiresAt: found.ExpiresAt, Expired: found.Expired}
-			r.settings(found.SystemPrompt, found.MemoryStrategy, found.MaxTurns, found.TurnCount)
+			r.chat(found.SystemPrompt, found.MemoryStrategy, found.MaxTurns, found.TurnCount, found.HasFiles)
 		}))
 		r.queue(batch, chatID, uuid.Nil, uuid.Nil)
 		return batch
@@ -99,6 +119,9 @@ func (t *Turns) Recall(ctx context.Context, user auth.Principal, chatID uuid.UUI
 	}
 	if err := refusal(state); err != nil {
 		return chat.Recollection{}, err
+	}
+	if err := r.readMore(ctx, t.pool, user, chatID); err != nil {
+		return chat.Recollection{}, fmt.Errorf("recall chat: %w", err)
 	}
 	recollection := chat.Recollection{Remembered: r.remembered(), StartedAt: row.CreatedAt, Messages: row.MessageCount, ToolsUsed: row.ToolsUsed}
 	if row.LastMessageAt != nil {

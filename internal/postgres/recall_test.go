@@ -178,6 +178,9 @@ func TestUnreadableBriefIsDoneWithout(t *testing.T) {
 		if err != nil || len(folds) != 0 || !slices.Equal(rebuilds, []uuid.UUID{chatID}) {
 			t.Fatalf("%s: folds of %v, rebuilds of %v, %v", rubbish, folds, rebuilds, err)
 		}
+		if got := ask[string](b, "select chat_id || ' ' || reason from inspect.late_folds"); got != chatID.String()+" the brief cannot be read" {
+			t.Errorf("%s: people see %s", rubbish, got)
+		}
 		b.mustCommit(b.claim(chatID, fold.KindRebuild))
 		if healed := b.peek(chatID).Brief; healed.Unreadable || healed.Summary != "They talked." {
 			t.Errorf("%s: healed to %+v", rubbish, healed)

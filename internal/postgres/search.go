@@ -19,7 +19,7 @@ func (h *History) Search(ctx context.Context, user auth.Principal, query history
 		if query.ChatID != uuid.Nil {
 			batch.Queue(dbsqlc.ChatState, query.ChatID).Query(one(&state))
 		}
-		batch.Queue(dbsqlc.SearchMessages, asked.Text, asked.Exact, nullable(query.ChatID), orNull(query.Role),
+		batch.Queue(dbsqlc.SearchMessages, asked, history.IsQuestion(query.Text), nullable(query.ChatID), orNull(query.Role),
 			query.After, query.Before, history.SearchCandidates, query.Limit).Query(all(&rows))
 	})
 	if err != nil {

@@ -36,7 +36,8 @@ func NewTurns(pool *pgxpool.Pool, limits memory.Limits, enqueueFold func(context
 	return &Turns{pool: pool, limits: limits, enqueueFold: enqueueFold}
 }
 
-// StartTurn is one batch: one round trip, and, since nothing in it says otherwise, one transaction.
+// StartTurn is one batch: one round trip, and, since nothing in it says otherwise, one transaction. A chat with
+// files or kept messages takes a second one to read those.
 func (t *Turns) StartTurn(ctx context.Context, user auth.Principal, turn chat.NewTurn) (chat.StartedTurn, error) {
 	const tries = 3
 	for try := 1; ; try++ {
@@ -56,6 +57,11 @@ func (t *Turns) startTurn(ctx context.Context, user auth.Principal, turn chat.Ne
 	}
 	if err := send(ctx, t.pool, func() *pgx.Batch { return s.batch(user.Claims) }); err != nil {
 		return chat.StartedTurn{}, fmt.Errorf("start turn: %w", err)
+	}
+	if s.found.Started {
+		if err := s.recalled.readMore(ctx, t.pool, user, turn.ChatID); err != nil {
+			return chat.StartedTurn{}, fmt.Errorf("start turn: %w", err)
+		}
 	}
 	s.recalled.leaveOutNewTurn(s.turn.InPlaceOf == uuid.Nil)
 	s.found.Remembered = s.recalled.remembered()
@@ -99,9 +105,7 @@ func (s *startTurn) batch(claims string) *pgx.Batch {
 		s.queueNewChat(batch)
 		s.queueTurn(batch)
 		s.queueFiles(batch)
-		if len(s.turn.Files) > 0 {
-			s.recalled.queueFiles(batch, s.turn.ChatID)
-		}
+		s.recalled.hasFiles = len(s.turn.Files) > 0
 		return batch
 	}
 	s.queueLooks(batch)
@@ -123,7 +127,7 @@ func (s *startTurn) queueNewChat(batch *pgx.Batch) {
 
 func (s *startTurn) queueLooks(batch *pgx.Batch) {
 	batch.Queue(dbsqlc.LockChat, s.turn.ChatID).Query(each(func(row dbsqlc.LockChatRow) {
-		s.recalled.settings(row.SystemPrompt, row.MemoryStrategy, row.MaxTurns, row.TurnCount)
+		s.recalled.chat(row.SystemPrompt, row.MemoryStrategy, row.MaxTurns, row.TurnCount, row.HasFiles || len(s.turn.Files) > 0)
 		if row.Expired && !s.turn.Revive {
 			s.found.Expired = *row.ExpiresAt
 		}

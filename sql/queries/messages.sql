@@ -84,7 +84,7 @@ select m.id, coalesce(m.reply_to, '00000000-0000-0000-0000-000000000000')::uuid 
  limit (select case when c.memory_strategy = 'simple' then 400 else sqlc.arg(max_rows)::int end from public.chats c where c.id = sqlc.arg(chat_id));
 
 -- name: ReadKept :many
--- The pinned and important messages that a hybrid chat's brief covers, newest first.
+-- The pinned and important messages that the brief covers, newest first: for hybrid chats.
 select m.id, coalesce(m.reply_to, '00000000-0000-0000-0000-000000000000')::uuid as reply_to, m.seq, m.role, m.status,
        m.content, m.token_count, m.created_at,
        m.pinned, coalesce(m.importance, 0)::real as importance, m.name, m.tool_calls
@@ -93,7 +93,6 @@ select m.id, coalesce(m.reply_to, '00000000-0000-0000-0000-000000000000')::uuid 
    and (m.pinned or m.importance >= 0.8)
    and m.seq > (select b.cleared_seq from public.conversation_briefs b where b.chat_id = sqlc.arg(chat_id))
    and m.seq <= (select b.covered_seq from public.conversation_briefs b where b.chat_id = sqlc.arg(chat_id))
-   and (select c.memory_strategy = 'hybrid' from public.chats c where c.id = sqlc.arg(chat_id))
    and m.superseded_by is null and m.status <> 'streaming'
  order by m.seq desc
  limit 200;

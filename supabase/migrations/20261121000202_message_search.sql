@@ -11,14 +11,16 @@ language sql immutable security invoker parallel safe set search_path = '' as $$
     E'\x01 \\1\x01 ', 'g')
 $$;
 
--- Words as they are, for every language, and English stems beside them. The user's id is one more word,
--- so that the index finds one user's messages and walks through nobody else's. Its place keeps the last
--- word and the first stem apart, which would otherwise be a phrase.
+-- Words in Latin letters by their English stem, all others as they are; no word is left out for being common.
+-- The stem of a German or French word may look odd, but it is the same in a message and in a query.
+create text search dictionary private.english_stems (template = pg_catalog.snowball, language = english);
+create text search configuration private.words (copy = pg_catalog.simple);
+alter text search configuration private.words alter mapping for asciiword, asciihword, hword_asciipart with private.english_stems;
+
+-- The user's id is one more word, so that the index finds one user's messages and walks through nobody else's.
 create function private.search_vector(user_id uuid, content text) returns tsvector
-language sql immutable security invoker parallel safe cost 2000 set search_path = '' as $$
-  select to_tsvector('pg_catalog.simple', private.searchable(content))
-      || (quote_literal('user ' || user_id) || ':64')::tsvector
-      || to_tsvector('pg_catalog.english', private.searchable(content))
+language sql immutable security invoker parallel safe cost 1000 set search_path = '' as $$
+  select (quote_literal('user ' || user_id) || ':1')::tsvector || to_tsvector('private.words', private.searchable(content))
 $$;
 
 -- An expression, not a column: rows stay as small as they were. Running replies hold no content and are

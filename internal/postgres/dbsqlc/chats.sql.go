@@ -44,7 +44,8 @@ func (q *Queries) InsertChat(ctx context.Context, arg InsertChatParams) error {
 }
 
 const LockChat = `-- name: LockChat :one
-select id, system_prompt, memory_strategy, max_turns, turn_count, expires_at, coalesce(expires_at <= now(), false)::bool as expired
+select id, system_prompt, memory_strategy, max_turns, turn_count, expires_at, coalesce(expires_at <= now(), false)::bool as expired,
+       exists (select from public.message_files f where f.chat_id = $1) as has_files
   from public.chats where id = $1 for no key update
 `
 
@@ -56,6 +57,7 @@ type LockChatRow struct {
 	TurnCount      int64
 	ExpiresAt      *time.Time
 	Expired        bool
+	HasFiles       bool
 }
 
 // Whoever adds a message to a chat waits here for whoever does so already. Not "for update": a revision's
@@ -71,6 +73,7 @@ func (q *Queries) LockChat(ctx context.Context, chatID uuid.UUID) (LockChatRow, 
 		&i.TurnCount,
 		&i.ExpiresAt,
 		&i.Expired,
+		&i.HasFiles,
 	)
 	return i, err
 }
@@ -78,6 +81,7 @@ func (q *Queries) LockChat(ctx context.Context, chatID uuid.UUID) (LockChatRow, 
 const ReadChatContext = `-- name: ReadChatContext :many
 select c.id, c.system_prompt, c.memory_strategy, c.max_turns, c.turn_count, c.tool_name, c.created_at, c.last_message_at, c.message_count,
        c.expires_at, coalesce(c.expires_at <= now(), false)::bool as expired,
+       exists (select from public.message_files f where f.chat_id = $1) as has_files,
        array(select distinct m.tool_name from public.messages m where m.chat_id = c.id and m.tool_name is not null order by 1)::text[] as tools_used
   from public.chats c where c.id = $1
 `
@@ -94,6 +98,7 @@ type ReadChatContextRow struct {
 	MessageCount   int64
 	ExpiresAt      *time.Time
 	Expired        bool
+	HasFiles       bool
 	ToolsUsed      []string
 }
 
@@ -119,6 +124,7 @@ func (q *Queries) ReadChatContext(ctx context.Context, chatID uuid.UUID) ([]Read
 			&i.MessageCount,
 			&i.ExpiresAt,
 			&i.Expired,
+			&i.HasFiles,
 			&i.ToolsUsed,
 		); err != nil {
 			return nil, err

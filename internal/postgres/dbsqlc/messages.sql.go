@@ -466,7 +466,6 @@ select m.id, coalesce(m.reply_to, '00000000-0000-0000-0000-000000000000')::uuid 
    and (m.pinned or m.importance >= 0.8)
    and m.seq > (select b.cleared_seq from public.conversation_briefs b where b.chat_id = $1)
    and m.seq <= (select b.covered_seq from public.conversation_briefs b where b.chat_id = $1)
-   and (select c.memory_strategy = 'hybrid' from public.chats c where c.id = $1)
    and m.superseded_by is null and m.status <> 'streaming'
  order by m.seq desc
  limit 200
@@ -487,7 +486,7 @@ type ReadKeptRow struct {
 	ToolCalls  []byte
 }
 
-// The pinned and important messages that a hybrid chat's brief covers, newest first.
+// The pinned and important messages that the brief covers, newest first: for hybrid chats.
 func (q *Queries) ReadKept(ctx context.Context, chatID uuid.UUID) ([]ReadKeptRow, error) {
 	rows, err := q.db.Query(ctx, ReadKept, chatID)
 	if err != nil {

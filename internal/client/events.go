@@ -1,8 +1,9 @@
-package demo
+package client
 
 import (
 	"bufio"
 	"errors"
+	"fmt"
 	"io"
 	"strings"
 )
@@ -15,12 +16,15 @@ type event struct {
 // maxEvent bounds one event in bytes: whoever sends more is not the server we know.
 const maxEvent = 4 << 20
 
+// errCut is a stream that ended without its last event: what it is about goes on without us.
+var errCut = errors.New("the stream broke off")
+
 var errEventTooLarge = errors.New("a server-sent event is larger than anything the server sends")
 
-// eventReader reads an event stream as the WHATWG HTML standard describes it (section 9.2.6): lines
+// events reads an event stream as the WHATWG HTML standard describes it (section 9.2.6): lines
 // end in LF, CR or CRLF, comments and unknown fields are passed over, and an event without its blank
 // line at the end was never sent.
-type eventReader struct {
+type events struct {
 	in *bufio.Reader
 	// limit is the largest event in bytes.
 	limit int
@@ -32,20 +36,24 @@ type eventReader struct {
 	line    []byte
 }
 
-func newEventReader(r io.Reader) *eventReader {
-	return &eventReader{in: bufio.NewReader(r), limit: maxEvent}
+func newEvents(r io.Reader) *events {
+	return &events{in: bufio.NewReader(r), limit: maxEvent}
 }
 
-// next gives the next event. It returns io.EOF at the end of the stream, also in the middle of an
-// event.
-func (r *eventReader) next() (event, error) {
+// next gives the next event. At the end of the stream, also in the middle of an event, its error is errCut.
+func (r *events) next() (event, error) {
 	var e event
 	var data strings.Builder
 	hasData := false
 	for {
 		line, err := r.readLine(r.limit - data.Len())
-		if err != nil {
+		switch {
+		case errors.Is(err, io.EOF):
+			return event{}, errCut
+		case errors.Is(err, errEventTooLarge):
 			return event{}, err
+		case err != nil:
+			return event{}, fmt.Errorf("%w: %w", errCut, err)
 		}
 		if line == "" {
 			if !hasData {
@@ -75,7 +83,7 @@ func (r *eventReader) next() (event, error) {
 }
 
 // readLine reads a line of at most limit bytes without its end.
-func (r *eventReader) readLine(limit int) (string, error) {
+func (r *events) readLine(limit int) (string, error) {
 	r.line = r.line[:0]
 	for {
 		c, err := r.in.ReadByte()
@@ -97,7 +105,7 @@ func (r *eventReader) readLine(limit int) (string, error) {
 }
 
 // wholeLine is the line that was read. One byte order mark may stand at the beginning of a stream.
-func (r *eventReader) wholeLine() string {
+func (r *events) wholeLine() string {
 	line := string(r.line)
 	if !r.begun {
 		r.begun = true

@@ -1,4 +1,4 @@
-package demo
+package client
 
 import (
 	"errors"
@@ -13,11 +13,11 @@ import (
 var allFields = cmp.AllowUnexported(event{})
 
 func readAll(r io.Reader) ([]event, error) {
-	events := newEventReader(r)
+	events := newEvents(r)
 	var all []event
 	for {
 		e, err := events.next()
-		if errors.Is(err, io.EOF) {
+		if errors.Is(err, errCut) {
 			return all, nil
 		}
 		if err != nil {
@@ -27,7 +27,7 @@ func readAll(r io.Reader) ([]event, error) {
 	}
 }
 
-func TestEventReader(t *testing.T) {
+func TestEvents(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		stream string
@@ -66,24 +66,24 @@ func TestEventReader(t *testing.T) {
 }
 
 // An event is there when its blank line has come, not one byte later.
-func TestEventReaderDoesNotWaitAfterCR(t *testing.T) {
+func TestEventsDoesNotWaitAfterCR(t *testing.T) {
 	t.Parallel()
 	reader, writer := io.Pipe()
 	defer reader.Close()
-	events := newEventReader(reader)
+	events := newEvents(reader)
 	go func() { _, _ = writer.Write([]byte("data: 1\r\r")) }()
 	if e, err := events.next(); err != nil || e.data != "1" {
 		t.Errorf("got %+v, %v", e, err)
 	}
 }
 
-func TestEventReaderRefusesEndlessEvents(t *testing.T) {
+func TestEventsRefusesEndlessEvents(t *testing.T) {
 	t.Parallel()
 	for name, stream := range map[string]io.Reader{
 		"one line":   endless("x"),
 		"many lines": endless("data: " + strings.Repeat("x", 1000) + "\n"),
 	} {
-		events := newEventReader(stream)
+		events := newEvents(stream)
 		events.limit = 10_000
 		if _, err := events.next(); !errors.Is(err, errEventTooLarge) {
 			t.Errorf("%s: error %v", name, err)
@@ -102,7 +102,7 @@ func (e endless) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-func FuzzEventReader(f *testing.F) {
+func FuzzEvents(f *testing.F) {
 	f.Add("id: a:1\nevent: x\ndata: {}\n\n: ping\r\n\r\ndata: 1\rdata: 2\r\r")
 	f.Add("\uFEFFdata\n\ndata:\n\n\n")
 	f.Fuzz(func(t *testing.T, stream string) {

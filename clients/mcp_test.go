@@ -1,0 +1,94 @@
+package clients_test
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"github.com/arcoscribe/throughline/internal/offline"
+	"github.com/arcoscribe/throughline/internal/testkit"
+)
+
+const (
+	toolsScript = "testdata/threads.js"
+	toolsFile   = "package spline\n\nfunc Reticulate(n int) int { return n / 0 }\n"
+)
+
+// buildProgram builds the command, as users have it.
+func buildProgram(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "throughline")
+	if out, err := exec.Command("go", "build", "-o", path, "../cmd/throughline").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	return path
+}
+
+// TestTools drives the tools with the official TypeScript client, over HTTP and through `throughline mcp`.
+func TestTools(t *testing.T) {
+	t.Parallel()
+	requireTools(t)
+	program := buildProgram(t)
+	r := newRig(t)
+	stranger := testkit.Token(t, testkit.NewUser(t, r.db))
+	for _, transport := range []string{"http", "stdio"} {
+		t.Run(transport, func(t *testing.T) {
+			t.Parallel()
+			r := r.in(t)
+			mark := uuid.NewString()
+			first, second, third := "The splines are Ilse's. "+mark, "Why does it panic? "+mark, "Review it. "+mark
+			cues := startCues(t, map[string]func(){"goOn": r.hold(first, reply, half)})
+			out := r.runNode(filepath.Join("mcp", toolsScript), env{
+				"TRANSPORT": transport, "PROGRAM": program, "OTHER_TOKEN": stranger, "MARK": mark, "FILE": toolsFile, "CUES": cues,
+			})
+			var said struct{ Replies [3]string }
+			lines := strings.Split(strings.TrimSpace(out), "\n") // before the last one is the log of `throughline mcp`
+			if err := json.Unmarshal([]byte(lines[len(lines)-1]), &said); err != nil {
+				t.Fatalf("%v: %s", err, out)
+			}
+			r.wantPrompt(first, nil)
+			r.wantPrompt(second, []string{first, said.Replies[0]})
+			r.wantPrompt(third, []string{first, said.Replies[0], second, said.Replies[1]})
+			if asked := r.toolPrompt("Whose are they? " + mark); strings.Contains(asked.Text, "Ilse") {
+				t.Errorf("a stranger's prompt holds the thread: %s", asked.Text)
+			}
+		})
+	}
+}
+
+// requireTools looks at the script, which also tells the go command that a result is stale once it changed.
+func requireTools(t *testing.T) {
+	t.Helper()
+	for _, file := range []string{"node_modules/@modelcontextprotocol/sdk", toolsScript} {
+		if _, err := os.Stat(filepath.Join("mcp", file)); err != nil {
+			t.Fatalf("%v: run scripts/setup test", err)
+		}
+	}
+}
+
+// toolPrompt is what the model got with that message.
+func (r *rig) toolPrompt(content string) offline.Request {
+	r.t.Helper()
+	return r.model.AwaitRequest(r.t, "the model is asked", func(q offline.Request) bool {
+		return q.Kind == offline.KindReply && strings.Contains(q.Current, content)
+	})
+}
+
+// wantPrompt holds that the prompt with that message holds what came before, and the file once.
+func (r *rig) wantPrompt(content string, before []string) {
+	r.t.Helper()
+	asked := r.toolPrompt(content).Text
+	for _, said := range before {
+		if !strings.Contains(asked, said) {
+			r.t.Errorf("the prompt of %q does not hold %q:\n%s", content, said, asked)
+		}
+	}
+	if n := strings.Count(asked, "func Reticulate(n int)"); n != 1 {
+		r.t.Errorf("the prompt of %q holds the file %d times, want once:\n%s", content, n, asked)
+	}
+}

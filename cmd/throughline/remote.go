@@ -1,0 +1,56 @@
+package main
+
+import (
+	"cmp"
+	"flag"
+	"net/url"
+	"time"
+
+	"github.com/arcoscribe/throughline/internal/app"
+	"github.com/arcoscribe/throughline/internal/auth"
+	"github.com/arcoscribe/throughline/internal/config"
+)
+
+// mintedTokenLife is that of a token which a command mints for itself: longer than anybody talks.
+const mintedTokenLife = 24 * time.Hour
+
+// remote is the running server that a command talks to, as its flags and the environment name it. Without
+// either it is the one that `throughline dev` runs on this machine, as its local user.
+type remote struct {
+	url, token *string
+	config     config.Config
+}
+
+func remoteFlags(flags *flag.FlagSet) *remote {
+	return &remote{
+		url:   flags.String("url", "", "the API's address; by default THROUGHLINE_URL, or else HTTP_ADDR"),
+		token: flags.String("token", "", "an access token; by default THROUGHLINE_TOKEN, or else one of the local user"),
+	}
+}
+
+// load reads the environment, once the flags are parsed.
+func (r *remote) load() error {
+	cfg, err := config.Load(true)
+	r.config = app.DevDefaults(cfg)
+	return err
+}
+
+// address is the server's.
+func (r *remote) address() (*url.URL, error) {
+	address, err := url.Parse(cmp.Or(*r.url, r.config.ServerURL, "http://"+r.config.HTTPAddr))
+	if err != nil || address.Scheme != "http" && address.Scheme != "https" || address.Host == "" {
+		return nil, &usageError{"--url must be the server's address, such as https://api.example.com"}
+	}
+	return address, nil
+}
+
+// accessToken is the one that was given, or one minted now for the local user.
+func (r *remote) accessToken() (string, error) {
+	if token := cmp.Or(*r.token, r.config.AccessToken); token != "" {
+		return token, nil
+	}
+	if r.config.SupabaseJWTSecret == "" {
+		return "", &usageError{"an access token is needed: --token or THROUGHLINE_TOKEN"}
+	}
+	return auth.Mint([]byte(r.config.SupabaseJWTSecret), app.DevUser, app.Issuer(r.config), mintedTokenLife, time.Now())
+}

@@ -1,0 +1,159 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/arcoscribe/throughline/internal/offline"
+	"github.com/arcoscribe/throughline/internal/testkit"
+)
+
+// wantRun runs a command that must succeed and gives what it printed.
+func (r *talkRig) wantRun(args ...string) string {
+	r.t.Helper()
+	code, stdout, stderr := finish(r.t, r.talker, args...)
+	if code != exitDone {
+		r.t.Fatalf("%v: %d %s", args, code, stderr)
+	}
+	return stdout
+}
+
+func (r *talkRig) wantRefusal(code int, says string, args ...string) {
+	r.t.Helper()
+	got, stdout, stderr := finish(r.t, r.talker, args...)
+	if got != code || stdout != "" || !strings.Contains(stderr, says) {
+		r.t.Errorf("%v: %d %q %q", args, got, stdout, stderr)
+	}
+}
+
+func TestSessions(t *testing.T) {
+	t.Parallel()
+	r := newTalkRig(t, testkit.InOrder(offline.Answer{Text: "Noted \x1b[31mwell."}))
+	if got := r.wantRun("sessions", "list"); got != "" {
+		t.Errorf("of nothing: %q", got)
+	}
+	id := r.server.Say("", "Remember me.").ChatID
+	other := r.server.Say("", "Another\x1b[2J chat.").ChatID
+	list := strings.Split(strings.TrimSpace(r.wantRun("sessions", "list")), "\n")
+	if len(list) != 2 || !strings.HasPrefix(list[0], other+"  ") || !strings.HasSuffix(list[0], "  1 turn  Another chat.") || !strings.HasPrefix(list[1], id) {
+		t.Errorf("the list is %q", list)
+	}
+	if got := r.wantRun("sessions", "list", "--limit", "1"); strings.Count(got, "\n") != 1 {
+		t.Errorf("one: %q", got)
+	}
+	var page struct{ Chats []struct{ ID string } }
+	if err := json.Unmarshal([]byte(r.wantRun("sessions", "list", "--json")), &page); err != nil || len(page.Chats) != 2 || page.Chats[1].ID != id {
+		t.Errorf("%+v, %v", page, err)
+	}
+	for _, args := range [][]string{{"sessions", "show", id}, {"sessions", "show", "--", id}} {
+		if got := r.wantRun(args...); !strings.Contains(got, "you> Remember me.\nreply> Noted well.\n") || !strings.Contains(got, "strategy summary, 2 messages\n") {
+			t.Errorf("%v: %q", args, got)
+		}
+	}
+	lines := strings.Split(r.wantRun("sessions", "show", id, "--json"), "\n")
+	if len(lines) != 3 || !json.Valid([]byte(lines[0])) || !json.Valid([]byte(lines[1])) {
+		t.Errorf("show --json: %q", lines)
+	}
+	r.wantRefusal(exitUsage, "say --yes", "sessions", "prune", "--older-than-days", "1")
+	if got := r.wantRun("sessions", "delete", id, "--yes"); got != "deleted "+id+"\n" {
+		t.Errorf("delete: %q", got)
+	}
+	r.wantRefusal(exitFailed, "chat_not_found", "sessions", "show", id)
+	r.wantRefusal(exitFailed, "chat_not_found", "sessions", "delete", id, "--yes")
+	testkit.Exec(t, r.pool, "update chats set created_at = now() - interval '9 days', last_message_at = now() - interval '8 days'")
+	if got := r.wantRun("sessions", "prune", "--older-than-days", "7", "--dry-run"); got != "would delete 1 chats with 2 messages\n" {
+		t.Errorf("dry run: %q", got)
+	}
+	if got := r.wantRun("sessions", "prune", "--older-than-days", "9", "--yes"); got != "deleted 0 chats with 0 messages\n" {
+		t.Errorf("nothing so old: %q", got)
+	}
+	if got := r.wantRun("sessions", "prune", "--older-than-days", "7", "--yes"); got != "deleted 1 chats with 2 messages\n" {
+		t.Errorf("prune: %q", got)
+	}
+}
+
+// below is an export without its first line, which tells the time.
+func below(export string) string {
+	_, rest, _ := strings.Cut(export, "\n")
+	return rest
+}
+
+func TestSessionsExportAndImport(t *testing.T) {
+	t.Parallel()
+	r := newTalkRig(t, testkit.InOrder(offline.Answer{Text: "Noted."}))
+	id := r.server.Say("", "Remember me.").ChatID
+	folder := t.TempDir()
+	file := filepath.Join(folder, "chat.jsonl")
+	if got := r.wantRun("sessions", "export", id, "-o", file); got != "" {
+		t.Errorf("export: %q", got)
+	}
+	written, err := os.ReadFile(file)
+	if err != nil || below(string(written)) != below(r.wantRun("sessions", "export", id)) || !strings.Contains(string(written), "Noted.") {
+		t.Errorf("%q, %v", written, err)
+	}
+	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v", info, err)
+	}
+	r.wantRefusal(exitFailed, "chat_not_found", "sessions", "export", "00000000-0000-4000-8000-00000000dead", "-o", file)
+	r.wantRefusal(exitFailed, "validation_failed", "sessions", "export", id, "--format", "pdf", "-o", file)
+	if after, err := os.ReadFile(file); err != nil || string(after) != string(written) {
+		t.Errorf("the file is now %q, %v", after, err)
+	}
+	if entries, _ := os.ReadDir(folder); len(entries) != 1 {
+		t.Errorf("left over: %v", entries)
+	}
+
+	r.wantRun("sessions", "delete", id, "--yes")
+	if got := r.wantRun("sessions", "import", file); !strings.HasSuffix(got, ": 2 messages\n1 imported, 0 skipped, 2 messages\n") {
+		t.Errorf("import: %q", got)
+	}
+	cmd := program(t, r.talker, "sessions", "import", "--json")
+	cmd.Stdin = strings.NewReader(string(written))
+	out, err := cmd.Output()
+	var done struct{ Imported, Skipped int }
+	if err != nil || json.Unmarshal(out, &done) != nil || done.Imported != 0 || done.Skipped != 1 {
+		t.Errorf("again, from stdin: %s %v", out, err)
+	}
+	broken := filepath.Join(folder, "broken.jsonl")
+	if err := os.WriteFile(broken, []byte("no chat\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	code, stdout, stderr := finish(t, r.talker, "sessions", "import", broken)
+	if code != exitFailed || stdout != "" || !strings.Contains(stderr, "import_invalid") {
+		t.Errorf("a broken file: %d %q %q", code, stdout, stderr)
+	}
+}
+
+// Deleting asks, where somebody is there.
+func TestSessionsAsk(t *testing.T) {
+	t.Parallel()
+	r := newTalkRig(t, testkit.InOrder(offline.Answer{Text: "Noted."}))
+	id := r.server.Say("", "Remember me.").ChatID
+	s := sit(t, program(t, r.talker, "sessions", "delete", id))
+	s.until("for good? [y/N] ")
+	s.press("n\n")
+	s.until("nothing was deleted")
+	s.ends(exitFailed)
+	testkit.Exec(t, r.pool, "update chats set created_at = now() - interval '9 days', last_message_at = now() - interval '8 days'")
+	s = sit(t, program(t, r.talker, "sessions", "prune", "--older-than-days", "7"))
+	s.until("Delete 1 chats with 2 messages for good? [y/N] ")
+	s.press("yes\n")
+	s.until("deleted 1 chats with 2 messages")
+	s.ends(exitDone)
+}
+
+func TestSessionsUsage(t *testing.T) {
+	t.Parallel()
+	r := &talkRig{rig: &rig{t: t}, talker: env{"THROUGHLINE_TOKEN": "none"}}
+	for _, args := range [][]string{
+		{}, {"lst"}, {"list", "more"}, {"list", "--limit", "-1"}, {"show"}, {"show", "7"}, {"delete"}, {"export", "--json"},
+		{"prune"}, {"prune", "--older-than-days", "0"}, {"import", "nowhere.jsonl"}, {"list", "--url", "ftp://x"},
+	} {
+		r.wantRefusal(exitUsage, "throughline: ", append([]string{"sessions"}, args...)...)
+	}
+	r.talker = env{"SUPABASE_URL": "https://ref.supabase.co"}
+	r.wantRefusal(exitUsage, "an access token is needed", "sessions", "list")
+}

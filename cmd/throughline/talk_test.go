@@ -1,0 +1,311 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/creack/pty"
+
+	"github.com/arcoscribe/throughline/internal/offline"
+	"github.com/arcoscribe/throughline/internal/testkit"
+)
+
+// screen is a program on a terminal of its own.
+type screen struct {
+	t    *testing.T
+	cmd  *exec.Cmd
+	tty  *os.File
+	log  *testkit.Log
+	seen int // of the output, in bytes
+	gone chan struct{}
+}
+
+// Keys.
+const (
+	enter, ctrlC, ctrlD, arrowUp = "\r", "\x03", "\x04", "\x1b[A"
+)
+
+// sit starts a program on a terminal.
+func sit(t *testing.T, cmd *exec.Cmd) *screen {
+	t.Helper()
+	tty, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: 40, Cols: 200})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &screen{t: t, cmd: cmd, tty: tty, log: &testkit.Log{}, gone: make(chan struct{})}
+	go func() {
+		defer close(s.gone)
+		buffer := make([]byte, 4096)
+		for {
+			n, err := tty.Read(buffer)
+			_, _ = s.log.Write(buffer[:n])
+			if err != nil {
+				return // the program has closed its side
+			}
+		}
+	}()
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill() // usually gone already
+		_ = cmd.Wait()
+		<-s.gone
+		_ = tty.Close()
+		if t.Failed() {
+			t.Logf("the screen: %q", s.log.String())
+		}
+	})
+	return s
+}
+
+// until waits for a text in what was printed since the last call, and gives what came before it.
+func (s *screen) until(text string) string {
+	s.t.Helper()
+	before, found := "", false
+	testkit.Eventually(s.t, "the screen shows "+text, func() bool {
+		before, _, found = strings.Cut(s.log.String()[s.seen:], text)
+		return found
+	})
+	s.seen += len(before) + len(text)
+	return before
+}
+
+func (s *screen) press(keys string) {
+	s.t.Helper()
+	if _, err := s.tty.WriteString(keys); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// say types a line when the prompt is there.
+func (s *screen) say(line string) {
+	s.t.Helper()
+	s.until("you> ")
+	s.press(line + enter)
+	s.until("\n") // that of enter
+}
+
+// ends waits for the program's end.
+func (s *screen) ends(code int) {
+	s.t.Helper()
+	<-s.gone
+	_ = s.cmd.Wait() // the exit code says it
+	if got := s.cmd.ProcessState.ExitCode(); got != code {
+		s.t.Errorf("it ended with %d: %s", got, s.log)
+	}
+}
+
+// talkRig is a rig with a server.
+type talkRig struct {
+	*rig
+	server *process
+	talker env
+}
+
+func newTalkRig(t *testing.T, script testkit.Script) *talkRig {
+	t.Helper()
+	r := newRig(t, script)
+	server := r.start(nil, "serve")
+	return &talkRig{rig: r, server: server, talker: env{"THROUGHLINE_URL": server.Base, "THROUGHLINE_TOKEN": r.token, "TERM": "xterm"}}
+}
+
+func (r *talkRig) stored() string {
+	return testkit.Ask[string](r.t, r.pool, "select coalesce(string_agg(role || ' ' || status || ' ' || content, '|' order by chat_id, seq), '') from messages")
+}
+
+func TestChatOnATerminal(t *testing.T) {
+	t.Parallel()
+	r := newTalkRig(t, testkit.InOrder(offline.Answer{Text: "Grüße \x1b]0;title\x07\x1b[31maus\x1b[0m 世界"}, offline.Answer{Text: "And again."}))
+	s := sit(t, program(t, r.talker, "chat"))
+	s.say("/nonsense")
+	s.until("there is no command /nonsense; /help lists them")
+	s.say("/save It")
+	s.until("there is no chat yet")
+	s.say("Hello.")
+	if got := s.until("世界"); got != "Grüße aus " {
+		t.Errorf("the terminal got %q", got)
+	}
+	s.say("/save A first chat")
+	s.until("This chat is called A first chat. Everything that was said was stored already.")
+	s.say("//slash")
+	s.until("And again.")
+	s.say("/sessions")
+	s.until("2 turns  A first chat")
+	s.say("/history 2")
+	s.until("you> /slash\r\nreply> And again.")
+	s.say("/search again")
+	s.until("A first chat: assistant\r\n     And again")
+	s.say("/new")
+	s.until("begins a new chat")
+	s.say("/load 1")
+	s.until("A first chat")
+	s.say("/memory")
+	s.until("summary, ")
+	s.until("And again.")
+	s.say("/clear")
+	s.until("The model starts afresh.")
+	s.until("you> ")
+	s.press("not sent" + ctrlC)
+	s.until("^C")
+	s.press(ctrlD)
+	s.ends(exitDone)
+	if got := r.stored(); strings.Count(got, "|") != 3 || !strings.Contains(got, "user complete /slash|assistant complete And again.") {
+		t.Errorf("stored is %q", got)
+	}
+	kept := filepath.Join(s.cmd.Dir, ".local", "state", "throughline", "history")
+	info, err := os.Stat(kept)
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Fatalf("%v, %v", info, err)
+	}
+	if raw, _ := os.ReadFile(kept); !strings.HasPrefix(string(raw), "/nonsense\n/save It\nHello.\n") || strings.Contains(string(raw), "not sent") {
+		t.Errorf("kept is %q", raw)
+	}
+}
+
+// What was typed in an earlier run comes back with the arrow keys.
+func TestChatRemembersWhatWasTyped(t *testing.T) {
+	t.Parallel()
+	r := newTalkRig(t, nil)
+	first := sit(t, program(t, r.talker, "chat"))
+	first.say("/nonsense")
+	first.until("there is no command")
+	first.until("you> ")
+	first.press(ctrlD)
+	first.ends(exitDone)
+	again := program(t, r.talker, "chat")
+	again.Dir, again.Env = first.cmd.Dir, first.cmd.Env
+	second := sit(t, again)
+	second.until("you> ")
+	second.press(arrowUp + "2" + enter)
+	second.until("there is no command /nonsense2")
+	second.until("you> ")
+	second.press(ctrlD)
+	second.ends(exitDone)
+}
+
+// Ctrl-C in the middle of a reply stops it, keeps what was said, and the conversation goes on.
+func TestChatStopsAReply(t *testing.T) {
+	t.Parallel()
+	r := newTalkRig(t, endless)
+	s := sit(t, program(t, r.talker, "chat"))
+	s.say("Endless.")
+	s.until(strings.TrimSpace(heard))
+	s.press(ctrlC)
+	s.until("(stopped; what was said is kept)")
+	s.say("/history")
+	s.until("(cancelled)")
+	s.until("you> ")
+	s.press(ctrlD)
+	s.ends(exitDone)
+	if got := r.stored(); got != "user complete Endless.|assistant cancelled "+heard {
+		t.Errorf("stored is %q", got)
+	}
+}
+
+func TestChatForgets(t *testing.T) {
+	t.Parallel()
+	r := newTalkRig(t, testkit.InOrder(offline.Answer{Text: "Noted."}))
+	s := sit(t, program(t, r.talker, "chat"))
+	s.say("A secret.")
+	s.until("Noted.")
+	for _, answer := range []string{"n" + enter, enter, ctrlC} {
+		s.say("/forget")
+		s.until("for good? [y/N] ")
+		s.press(answer)
+		s.until("Nothing was deleted.")
+	}
+	if !strings.Contains(r.stored(), "A secret.") {
+		t.Error("it is gone")
+	}
+	s.say("/forget")
+	s.until("for good? [y/N] ")
+	s.press("y" + enter)
+	s.until("The chat is gone.")
+	if n := testkit.Ask[int](t, r.pool, "select count(*) from chats"); n != 0 {
+		t.Errorf("%d chats are left", n)
+	}
+	s.until("you> ")
+	s.press(ctrlD)
+	s.ends(exitDone)
+}
+
+// An expired chat is brought back when its owner wants it.
+func TestChatOffersToBringBack(t *testing.T) {
+	t.Parallel()
+	r := newTalkRig(t, testkit.InOrder(offline.Answer{Text: "Noted."}))
+	chatID := r.server.Say("", "Remember me.").ChatID
+	testkit.Exec(t, r.pool, "update chats set ttl_hours = 1, created_at = now() - interval '1 day', last_message_at = now() - interval '2 hours'")
+	s := sit(t, program(t, r.talker, "chat"))
+	s.say("/load " + chatID)
+	s.until("This chat has expired. Bring it back? [y/N] ")
+	s.press(enter)
+	s.say("/load " + chatID)
+	s.until("This chat has expired. Bring it back? [y/N] ")
+	s.press("yes" + enter)
+	s.until("you> Remember me.\r\nreply> Noted.")
+	s.until("you> ")
+	s.press(ctrlD)
+	s.ends(exitDone)
+	if testkit.Ask[bool](t, r.pool, "select expires_at <= now() from chats") {
+		t.Error("it is expired")
+	}
+}
+
+func TestChatExports(t *testing.T) {
+	t.Parallel()
+	r := newTalkRig(t, testkit.InOrder(offline.Answer{Text: "Noted."}))
+	s := sit(t, program(t, r.talker, "chat"))
+	s.say("Hello.")
+	s.until("Noted.")
+	s.say("/export chat.txt")
+	s.until("wants a file that ends in")
+	s.say("/export chat.md")
+	s.until("Written to chat.md.")
+	s.until("you> ")
+	s.press(ctrlD)
+	s.ends(exitDone)
+	raw, err := os.ReadFile(filepath.Join(s.cmd.Dir, "chat.md"))
+	if err != nil || !strings.Contains(string(raw), "Noted.") {
+		t.Errorf("%q, %v", raw, err)
+	}
+}
+
+func TestChatInAPipe(t *testing.T) {
+	t.Parallel()
+	r := newTalkRig(t, testkit.InOrder(offline.Answer{Text: "One\nreply."}))
+	cmd := program(t, r.talker, "chat")
+	cmd.Stdin = strings.NewReader("two\nlines\n")
+	out, err := cmd.Output()
+	if err != nil || string(out) != "One\nreply.\n" {
+		t.Errorf("%q, %v", out, err)
+	}
+	if got := r.stored(); got != "user complete two\nlines|assistant complete One\nreply." {
+		t.Errorf("stored is %q", got)
+	}
+	for _, wrong := range []struct {
+		args  []string
+		input string
+		says  string
+	}{
+		{[]string{"chat"}, " ", "content"},
+		{[]string{"chat", "--model", "nobody"}, "Hello.", "unknown_model_variant"},
+		{[]string{"chat", "--chat", "00000000-0000-4000-8000-00000000dead"}, "Hello.", "chat_not_found"},
+		{[]string{"chat", "--url", "http://127.0.0.1:1"}, "Hello.", "no server answers at http://127.0.0.1:1"},
+		{[]string{"chat", "--token", "nonsense"}, "Hello.", "bad_jwt"},
+	} {
+		cmd := program(t, r.talker, wrong.args...)
+		cmd.Stdin = strings.NewReader(wrong.input)
+		var errs strings.Builder
+		cmd.Stderr = &errs
+		out, err := cmd.Output()
+		if err == nil || cmd.ProcessState.ExitCode() != exitFailed || len(out) > 0 || !strings.Contains(errs.String(), wrong.says) {
+			t.Errorf("%v: %q, %q, %v", wrong.args, out, errs.String(), err)
+		}
+	}
+	for _, args := range [][]string{{"chat", "--chat", "7"}, {"chat", "--url", "nowhere"}, {"chat", "more"}} {
+		if code, _, stderr := finish(t, r.talker, args...); code != exitUsage || stderr == "" {
+			t.Errorf("%v: %d %q", args, code, stderr)
+		}
+	}
+}

@@ -1,0 +1,110 @@
+package client
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"github.com/google/uuid"
+
+	"github.com/arcoscribe/throughline/internal/history"
+)
+
+// ChatPage is some of the user's chats. NextCursor asks for the next; nil after the last.
+type ChatPage struct {
+	Chats      []history.Chat `json:"chats"`
+	NextCursor *string        `json:"next_cursor"`
+}
+
+// MessagePage is a stretch of a chat's messages in their order.
+type MessagePage struct {
+	Messages []history.Message `json:"messages"`
+	HasMore  bool              `json:"has_more"`
+}
+
+// Memory is what the next prompt of a chat would remember.
+type Memory struct {
+	ChatID   uuid.UUID       `json:"chat_id"`
+	Strategy string          `json:"strategy"`
+	Coverage string          `json:"coverage"` // one sentence
+	Sections []MemorySection `json:"sections"`
+	Tokens   int             `json:"tokens"`
+}
+
+// MemorySection is one part of it.
+type MemorySection struct {
+	Name   string `json:"name"`
+	Text   string `json:"text"`
+	Tokens int    `json:"tokens"`
+	Turns  int    `json:"turns"`
+}
+
+// ChatPath is where a chat is, with what follows its id, such as "/messages".
+func ChatPath(id uuid.UUID, rest string) string { return "/v1/chats/" + id.String() + rest }
+
+// Chats lists chats, those with the latest activity first. cursor is "" for the first page.
+func (c *Client) Chats(ctx context.Context, limit int, cursor string, expired bool) (ChatPage, error) {
+	query := url.Values{"limit": {strconv.Itoa(limit)}}
+	if cursor != "" {
+		query.Set("cursor", cursor)
+	}
+	if expired {
+		query.Set("include_expired", "true")
+	}
+	return call[ChatPage](ctx, c, http.MethodGet, "/v1/chats", query, nil)
+}
+
+// Chat gives one chat.
+func (c *Client) Chat(ctx context.Context, id uuid.UUID) (history.Chat, error) {
+	return call[history.Chat](ctx, c, http.MethodGet, ChatPath(id, ""), nil, nil)
+}
+
+// Change changes the fields that change names.
+func (c *Client) Change(ctx context.Context, id uuid.UUID, change map[string]any) (history.Chat, error) {
+	return call[history.Chat](ctx, c, http.MethodPatch, ChatPath(id, ""), nil, change)
+}
+
+// Delete deletes a chat with everything that was made of it.
+func (c *Client) Delete(ctx context.Context, id uuid.UUID) error {
+	_, err := c.Call(ctx, http.MethodDelete, ChatPath(id, ""), nil, nil)
+	return err
+}
+
+// Clear lets a chat's context begin anew.
+func (c *Client) Clear(ctx context.Context, id uuid.UUID) (history.Cleared, error) {
+	return call[history.Cleared](ctx, c, http.MethodPost, ChatPath(id, "/clear"), nil, nil)
+}
+
+// Cancel stops the reply that runs in a chat. What was said so far stays.
+func (c *Client) Cancel(ctx context.Context, id uuid.UUID) error {
+	_, err := c.Call(ctx, http.MethodPost, "/v1/message/"+id.String()+"/cancel", nil, nil)
+	return err
+}
+
+// Messages gives the newest messages before a place, 0 for the end.
+func (c *Client) Messages(ctx context.Context, id uuid.UUID, limit int, beforeSeq int64) (MessagePage, error) {
+	query := url.Values{"limit": {strconv.Itoa(limit)}}
+	if beforeSeq > 0 {
+		query.Set("before_seq", strconv.FormatInt(beforeSeq, 10))
+	}
+	return call[MessagePage](ctx, c, http.MethodGet, ChatPath(id, "/messages"), query, nil)
+}
+
+// Memory shows what the next prompt of a chat would remember.
+func (c *Client) Memory(ctx context.Context, id uuid.UUID) (Memory, error) {
+	return call[Memory](ctx, c, http.MethodGet, ChatPath(id, "/memory"), nil, nil)
+}
+
+// Search looks through all of the user's messages.
+func (c *Client) Search(ctx context.Context, query string, limit int) ([]history.SearchResult, error) {
+	found, err := call[struct {
+		Results []history.SearchResult `json:"results"`
+	}](ctx, c, http.MethodGet, "/v1/search", url.Values{"q": {query}, "limit": {strconv.Itoa(limit)}}, nil)
+	return found.Results, err
+}
+
+// Prune deletes the chats whose last activity is so many days ago; with dryRun it only counts them.
+func (c *Client) Prune(ctx context.Context, olderThanDays int, dryRun bool) (history.Pruned, error) {
+	return call[history.Pruned](ctx, c, http.MethodPost, "/v1/chats/prune", nil, map[string]any{"older_than_days": olderThanDays, "dry_run": dryRun})
+}

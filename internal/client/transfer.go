@@ -1,0 +1,60 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+
+	"github.com/google/uuid"
+
+	"github.com/arcoscribe/throughline/internal/transfer"
+)
+
+// Export writes a whole chat to out, in one of the API's formats: jsonl, json or markdown. After an error what
+// was written is not the whole.
+func (c *Client) Export(ctx context.Context, id uuid.UUID, format string, out io.Writer) error {
+	response, err := c.send(ctx, http.MethodGet, ChatPath(id, "/export"), url.Values{"format": {format}}, http.NoBody)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = response.Body.Close() }() // read to its end
+	if _, err := io.Copy(out, response.Body); err != nil {
+		return fmt.Errorf("the export broke off: %w", err)
+	}
+	return nil
+}
+
+// Import takes chats in from a file in any of the API's formats. progress is called now and then. The answer
+// is that of the API: a transfer.Result.
+func (c *Client) Import(ctx context.Context, file io.Reader, progress func(transfer.Progress)) (json.RawMessage, error) {
+	response, err := c.send(ctx, http.MethodPost, "/v1/chats/import", nil, file, "Content-Type", "application/octet-stream", "Accept", "text/event-stream")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = response.Body.Close() }() // read as far as it was of use
+	events := newEvents(response.Body)
+	for {
+		next, err := events.next()
+		if err != nil {
+			return nil, fmt.Errorf("the import: %w", err)
+		}
+		data := []byte(next.data)
+		switch next.name {
+		case "import.progress":
+			var far transfer.Progress
+			if err := json.Unmarshal(data, &far); err != nil {
+				return nil, fmt.Errorf("the import's progress cannot be read: %w", err)
+			}
+			progress(far)
+		case "import.completed":
+			return data, nil
+		case "import.failed":
+			refused := &Error{Status: http.StatusUnprocessableEntity}
+			return nil, errors.Join(json.Unmarshal(data, refused), refused)
+		}
+	}
+}

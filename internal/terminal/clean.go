@@ -1,0 +1,100 @@
+package terminal
+
+import "strings"
+
+// Cleaner makes text of others harmless to a terminal: it takes out control characters, but for line feeds
+// and tabs, and whole escape sequences (ECMA-48). It is given a text in pieces, which may cut a sequence
+// anywhere.
+type Cleaner struct {
+	state cleanState
+}
+
+type cleanState int
+
+const (
+	inText     cleanState = iota
+	inEscape              // after ESC
+	inSequence            // after CSI, up to its final character
+	inString              // after OSC, DCS and the like, up to their terminator
+)
+
+// The controls that begin and end sequences: as one character, or as ESC and its second form.
+const (
+	esc = '\x1b'
+	bel = '\a'
+)
+
+// Clean gives what may be printed of the next piece.
+func (c *Cleaner) Clean(piece string) string {
+	return strings.Map(c.take, piece)
+}
+
+// Clean is Cleaner.Clean for a whole text.
+func Clean(text string) string {
+	var cleaner Cleaner
+	return cleaner.Clean(text)
+}
+
+// OneLine is Clean for what is shown in one line.
+func OneLine(text string) string {
+	return strings.Join(strings.Fields(Clean(text)), " ")
+}
+
+// take gives the character, or -1 for none.
+func (c *Cleaner) take(r rune) rune {
+	switch r {
+	case '\n':
+		c.state = inText // nothing goes on over a line's end, so that nothing swallows the rest
+		return r
+	case esc:
+		c.state = inEscape // also within a string: ESC \ ends it, any other begins something new
+		return -1
+	}
+	switch c.state {
+	case inEscape:
+		c.state = afterEscape(r)
+		return -1
+	case inSequence:
+		if r < ' ' || r >= '@' {
+			c.state = inText
+		}
+		return -1
+	case inString:
+		if r == bel || r == '\u009c' {
+			c.state = inText
+		}
+		return -1
+	}
+	return c.text(r)
+}
+
+// text takes a character that is in no sequence.
+func (c *Cleaner) text(r rune) rune {
+	switch {
+	case r == '\u009b':
+		c.state = inSequence
+	case r == '\u0090' || r == '\u0098' || r >= '\u009d' && r <= '\u009f':
+		c.state = inString
+	case r == '\t' || !isControl(r):
+		return r
+	}
+	return -1
+}
+
+// isControl tells of C0, DEL and C1, and of the marks that write a line backwards.
+func isControl(r rune) bool {
+	return r < ' ' || r >= 0x7f && r <= 0x9f || r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069
+}
+
+func afterEscape(r rune) cleanState {
+	switch r {
+	case '[':
+		return inSequence
+	case ']', 'P', 'X', '^', '_':
+		return inString
+	}
+	if r >= ' ' && r <= '/' {
+		return inEscape // more of it follows
+	}
+	return inText
+}

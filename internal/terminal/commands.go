@@ -1,0 +1,290 @@
+package terminal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/google/uuid"
+
+	"github.com/arcoscribe/throughline/internal/client"
+	"github.com/arcoscribe/throughline/internal/fault"
+	"github.com/arcoscribe/throughline/internal/history"
+)
+
+// How much the commands show.
+const (
+	chatsShown      = 20
+	messagesShown   = 20
+	recapShown      = 4
+	resultsShown    = 10
+	maxTitleColumns = 60
+)
+
+const help = `  /sessions             list your chats
+  /load NUMBER or ID    go on with one of them
+  /new                  begin a new chat
+  /save TITLE           name this chat (it is stored in any case)
+  /history [NUMBER]     show the last messages
+  /clear                let the model forget what was said; the messages stay stored
+  /forget               delete this chat for good
+  /search WORDS         search all your messages: "phrases", or, -not
+  /memory               show what the next reply would remember
+  /export FILE          write this chat to FILE.jsonl, .json or .md
+  /model [NAME]         show or change the model variant
+  /help  /quit
+A message that begins with a slash is typed with two.
+`
+
+var errNoChat = errors.New("there is no chat yet: say something, or /load one")
+
+// command does what a line that begins with a slash says.
+func (t *talk) command(ctx context.Context, line string) error {
+	name, rest, _ := strings.Cut(line, " ")
+	rest = strings.TrimSpace(rest)
+	commands := map[string]func(context.Context, string) error{
+		"/sessions": t.sessions, "/load": t.loadNamed, "/new": t.begin, "/search": t.search, "/model": t.model,
+		"/help": func(context.Context, string) error { t.print(help); return nil },
+	}
+	ofChat := map[string]func(context.Context, string) error{
+		"/save": t.save, "/history": t.history, "/clear": t.clear, "/forget": t.forget, "/memory": t.memory, "/export": t.export,
+	}
+	if do, known := commands[name]; known {
+		return do(ctx, rest)
+	}
+	do, known := ofChat[name]
+	switch {
+	case !known:
+		return fmt.Errorf("there is no command %s; /help lists them", name)
+	case t.chatID == uuid.Nil:
+		return errNoChat
+	}
+	return do(ctx, rest)
+}
+
+func (t *talk) sessions(ctx context.Context, _ string) error {
+	page, err := t.Client.Chats(ctx, chatsShown, "", true)
+	if err != nil {
+		return err
+	}
+	t.listed = page.Chats
+	for i, chat := range page.Chats {
+		t.print("%3d  %s\n", i+1, ChatLine(chat))
+	}
+	if len(page.Chats) == 0 {
+		t.print("You have no chats yet.\n")
+	}
+	if page.NextCursor != nil {
+		t.print("     … and more: `throughline sessions list` shows all of them.\n")
+	}
+	return nil
+}
+
+// ChatLine is a chat in one line.
+func ChatLine(chat history.Chat) string {
+	title := Shorten(OneLine(chat.Title), maxTitleColumns)
+	if title == "" {
+		title = "(no title)"
+	}
+	if chat.Expired {
+		title += "  (expired)"
+	}
+	last := chat.CreatedAt
+	if chat.LastMessageAt != nil {
+		last = *chat.LastMessageAt
+	}
+	return fmt.Sprintf("%s  %10s  %s", last.Local().Format("2006-01-02 15:04"), countTurns(int(chat.TurnCount)), title)
+}
+
+func countTurns(n int) string {
+	if n == 1 {
+		return "1 turn"
+	}
+	return fmt.Sprintf("%d turns", n)
+}
+
+// Shorten cuts a text to so many characters.
+func Shorten(text string, most int) string {
+	if utf8.RuneCountInString(text) <= most {
+		return text
+	}
+	return string([]rune(text)[:most-1]) + "…"
+}
+
+func (t *talk) loadNamed(ctx context.Context, which string) error {
+	if number, err := strconv.Atoi(which); err == nil && len(t.listed) == 0 {
+		return fmt.Errorf("number %d of what? /sessions lists your chats", number)
+	} else if err == nil && (number < 1 || number > len(t.listed)) {
+		return fmt.Errorf("the list goes from 1 to %d", len(t.listed))
+	} else if err == nil {
+		return t.load(ctx, t.listed[number-1].ID)
+	}
+	id, err := uuid.Parse(which)
+	if err != nil {
+		return errors.New("/load wants a number of /sessions or a chat's id")
+	}
+	return t.load(ctx, id)
+}
+
+// load goes on with a chat and shows its end.
+func (t *talk) load(ctx context.Context, id uuid.UUID) error {
+	chat, err := t.Client.Chat(ctx, id)
+	if client.IsCode(err, fault.ChatExpired) {
+		revived, reviveErr := t.offerRevival(ctx, id)
+		if reviveErr != nil || !revived {
+			return reviveErr
+		}
+		chat, err = t.Client.Chat(ctx, id)
+	}
+	if err != nil {
+		return err
+	}
+	t.chatID = id
+	t.print("%s\n", ChatLine(chat))
+	return t.show(ctx, recapShown)
+}
+
+func (t *talk) begin(context.Context, string) error {
+	t.chatID = uuid.Nil
+	t.print("The next message begins a new chat.\n")
+	return nil
+}
+
+func (t *talk) save(ctx context.Context, title string) error {
+	if title == "" {
+		return errors.New("everything is stored already; /save TITLE names this chat")
+	}
+	chat, err := t.Client.Change(ctx, t.chatID, map[string]any{"title": title})
+	if err != nil {
+		return err
+	}
+	t.print("This chat is called %s. Everything that was said was stored already.\n", OneLine(chat.Title))
+	return nil
+}
+
+func (t *talk) history(ctx context.Context, count string) error {
+	if count == "" {
+		return t.show(ctx, messagesShown)
+	}
+	number, err := strconv.Atoi(count)
+	if err != nil || number < 1 || number > history.MaxMessages {
+		return fmt.Errorf("/history shows 1 to %d messages", history.MaxMessages)
+	}
+	return t.show(ctx, number)
+}
+
+// show prints the last messages.
+func (t *talk) show(ctx context.Context, count int) error {
+	page, err := t.Client.Messages(ctx, t.chatID, count, 0)
+	if err != nil {
+		return err
+	}
+	for _, message := range page.Messages {
+		t.print("%s", MessageText(message))
+	}
+	return nil
+}
+
+// MessageText is a message as a person reads it, with a line end.
+func MessageText(message history.Message) string {
+	who := map[string]string{"user": "you", "assistant": "reply"}[message.Role]
+	if who == "" {
+		who = Clean(message.Role)
+	}
+	ending := ""
+	if message.Status != "complete" {
+		ending = " (" + OneLine(message.Status) + ")"
+	}
+	return fmt.Sprintf("%s> %s%s\n", who, strings.TrimRight(Clean(message.Content), "\n"), ending)
+}
+
+func (t *talk) clear(ctx context.Context, _ string) error {
+	if _, err := t.Client.Clear(ctx, t.chatID); err != nil {
+		return err
+	}
+	t.print("The model starts afresh. /history still shows what was said.\n")
+	return nil
+}
+
+func (t *talk) forget(ctx context.Context, _ string) error {
+	yes, err := t.ask(ctx, "Delete this chat, its messages and its memory for good?")
+	switch {
+	case err != nil:
+		return err
+	case !yes:
+		t.print("Nothing was deleted.\n")
+		return nil
+	}
+	if err := t.Client.Delete(ctx, t.chatID); err != nil {
+		return err
+	}
+	t.chatID = uuid.Nil
+	t.print("The chat is gone. The next message begins a new one.\n")
+	return nil
+}
+
+func (t *talk) search(ctx context.Context, words string) error {
+	if words == "" {
+		return errors.New("/search wants words")
+	}
+	found, err := t.Client.Search(ctx, words, resultsShown)
+	if err != nil {
+		return err
+	}
+	t.listed = nil
+	for i, result := range found {
+		t.listed = append(t.listed, history.Chat{ID: result.ChatID})
+		t.print("%3d  %s  %s: %s\n     %s\n", i+1, result.CreatedAt.Local().Format("2006-01-02 15:04"),
+			Shorten(OneLine(result.ChatTitle), maxTitleColumns), OneLine(result.Role), OneLine(result.Text))
+	}
+	if len(found) == 0 {
+		t.print("Nothing was found.\n")
+		return nil
+	}
+	t.print("/load NUMBER goes on with the chat.\n")
+	return nil
+}
+
+func (t *talk) memory(ctx context.Context, _ string) error {
+	memory, err := t.Client.Memory(ctx, t.chatID)
+	if err != nil {
+		return err
+	}
+	t.print("%s, %d tokens. %s\n", OneLine(memory.Strategy), memory.Tokens, OneLine(memory.Coverage))
+	for _, section := range memory.Sections {
+		t.print("\n[%s: %d tokens, %s]\n%s\n", OneLine(section.Name), section.Tokens, countTurns(section.Turns), strings.TrimRight(Clean(section.Text), "\n"))
+	}
+	return nil
+}
+
+// exportFormats are those of the API, by a file's extension.
+var exportFormats = map[string]string{".jsonl": "jsonl", ".json": "json", ".md": "markdown"}
+
+func (t *talk) export(ctx context.Context, file string) error {
+	format, known := exportFormats[strings.ToLower(filepath.Ext(file))]
+	if !known {
+		return errors.New("/export wants a file that ends in .jsonl, .json or .md")
+	}
+	err := WriteFile(file, func(out io.Writer) error { return t.Client.Export(ctx, t.chatID, format, out) })
+	if err == nil {
+		t.print("Written to %s.\n", OneLine(file))
+	}
+	return err
+}
+
+func (t *talk) model(_ context.Context, name string) error {
+	if name != "" {
+		t.Model = name
+	}
+	if t.Model == "" {
+		t.print("The server's first model variant answers.\n")
+		return nil
+	}
+	t.print("%s answers.\n", OneLine(t.Model))
+	return nil
+}

@@ -1,0 +1,30 @@
+package terminal
+
+import (
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+)
+
+// WriteFile writes a file that only its owner may read, all of it or none: what is written goes beside it and
+// takes its name at the end.
+func WriteFile(path string, write func(io.Writer) error) (err error) {
+	file, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.Remove(file.Name()))
+		}
+	}()
+	err = write(file)
+	if err == nil {
+		err = file.Sync()
+	}
+	if err = errors.Join(err, file.Close()); err != nil {
+		return err
+	}
+	return os.Rename(file.Name(), path)
+}

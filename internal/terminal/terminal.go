@@ -1,0 +1,220 @@
+// Package terminal is a conversation in a terminal: lines go to a server as messages, replies are printed as
+// they come, and lines that begin with a slash are commands. It knows the server by its API alone.
+//
+// Nothing that comes from the server reaches the terminal as it is: see Cleaner.
+package terminal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/arcoscribe/throughline/internal/client"
+	"github.com/arcoscribe/throughline/internal/fault"
+	"github.com/arcoscribe/throughline/internal/history"
+	"github.com/arcoscribe/throughline/streaming"
+)
+
+// Options of Run. Client, Out and Interrupts are required.
+type Options struct {
+	Client *client.Client
+	Out    io.Writer
+	// Interrupts are Ctrl-C while a reply comes; at the prompt it is a key.
+	Interrupts <-chan os.Signal
+	// ChatID is the chat to go on with; uuid.Nil starts one with the first message.
+	ChatID uuid.UUID
+	// Model is the model variant; "" for the server's first.
+	Model string
+	// HistoryFile keeps what was typed; "" for nothing.
+	HistoryFile string
+}
+
+const (
+	promptText = "you> "
+	hello      = "Say something, or /help. Ctrl-C stops a reply, Ctrl-D leaves.\n"
+)
+
+// talk is one run.
+type talk struct {
+	Options
+	editor *editor
+	chatID uuid.UUID
+	// listed are the chats that /sessions showed last.
+	listed []history.Chat
+}
+
+// Run talks until Ctrl-D, the end of the input or of ctx.
+func Run(ctx context.Context, o Options) error {
+	t := &talk{Options: o, editor: newEditor(o.HistoryFile)}
+	defer t.editor.close()
+	if o.HistoryFile != "" && t.editor.trouble != nil {
+		t.print("What you type is not kept: %v\n", t.editor.trouble)
+	}
+	if o.ChatID != uuid.Nil {
+		if err := t.load(ctx, o.ChatID); err != nil {
+			return err
+		}
+	}
+	t.print(hello)
+	for {
+		line, err := t.editor.prompt(ctx, promptText)
+		switch {
+		case errors.Is(err, io.EOF):
+			t.print("\n")
+			return nil
+		case err != nil:
+			return err
+		}
+		line = strings.TrimSpace(line)
+		if line == "/quit" || line == "/exit" {
+			return nil
+		}
+		if err := t.take(ctx, line); err != nil {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			t.print("%s\n", OneLine(err.Error()))
+		}
+	}
+}
+
+// take does what a line says.
+func (t *talk) take(ctx context.Context, line string) error {
+	switch {
+	case line == "":
+		return nil
+	case strings.HasPrefix(line, "//"):
+		return t.say(ctx, line[1:])
+	case strings.HasPrefix(line, "/"):
+		return t.command(ctx, line)
+	}
+	return t.say(ctx, line)
+}
+
+func (t *talk) print(format string, args ...any) {
+	fmt.Fprintf(t.Out, format, args...)
+}
+
+// say sends a message and prints the reply as it comes.
+func (t *talk) say(ctx context.Context, content string) error {
+	message := client.Message{ChatID: t.chatID, Content: content, ModelVariant: t.Model, ClientMessageID: uuid.New()}
+	reply, err := t.send(ctx, message)
+	if client.IsCode(err, fault.ChatExpired) {
+		revived, reviveErr := t.offerRevival(ctx, t.chatID)
+		if reviveErr != nil || !revived {
+			return reviveErr
+		}
+		reply, err = t.send(ctx, message)
+	}
+	if err != nil {
+		return err
+	}
+	t.printEnd(reply)
+	return nil
+}
+
+// errLeft is a reply that was not waited for.
+var errLeft = errors.New("left alone; the reply goes on, and /history shows it")
+
+// send is one try. The first Ctrl-C stops the reply, the second one stops waiting for that.
+func (t *talk) send(ctx context.Context, message client.Message) (client.Reply, error) {
+	waiting, leave := context.WithCancel(ctx)
+	defer leave()
+	started, ended := make(chan uuid.UUID, 1), make(chan struct{})
+	watched := make(chan struct{})
+	t.forgetInterrupts()
+	go func() {
+		defer close(watched)
+		t.watch(waiting, started, ended, leave)
+	}()
+	var cleaner Cleaner
+	reply, err := t.Client.Send(waiting, message, client.Listener{
+		Started: func(event streaming.Started) { t.chatID = event.ChatID; started <- event.ChatID },
+		Text:    func(piece string) { t.print("%s", cleaner.Clean(piece)) },
+		Waiting: func(reason error, pause time.Duration) {
+			t.print("(%s; trying again in %s)\n", OneLine(reason.Error()), pause)
+		},
+	})
+	close(ended)
+	<-watched
+	if err != nil && waiting.Err() != nil && ctx.Err() == nil {
+		err = errLeft
+	}
+	if reply.Started.ChatID != uuid.Nil {
+		t.chatID = reply.Started.ChatID
+	}
+	return reply, err
+}
+
+// forgetInterrupts drops what was pressed when nothing was running.
+func (t *talk) forgetInterrupts() {
+	for {
+		select {
+		case <-t.Interrupts:
+		default:
+			return
+		}
+	}
+}
+
+// watch waits for Ctrl-C. A reply can be stopped from the moment on that it has a chat.
+func (t *talk) watch(ctx context.Context, started <-chan uuid.UUID, ended <-chan struct{}, leave func()) {
+	select {
+	case <-t.Interrupts:
+	case <-ended:
+		return
+	}
+	for {
+		select {
+		case chatID := <-started:
+			started = nil
+			// Where the server cannot be asked the reply goes on, and another Ctrl-C leaves it.
+			_ = t.Client.Cancel(ctx, chatID)
+		case <-t.Interrupts:
+			leave()
+			return
+		case <-ended:
+			return
+		}
+	}
+}
+
+func (t *talk) printEnd(reply client.Reply) {
+	end := reply.End
+	switch {
+	case end.Cancelled != nil:
+		t.print("\n(stopped; what was said is kept)\n")
+	case end.Failed != nil:
+		t.print("\n(the reply broke off: %s)\n", OneLine(end.Failed.Message))
+	case end.Completed.FinishReason != "stop":
+		t.print("\n(the model ended early: %s)\n", OneLine(end.Completed.FinishReason))
+	default:
+		t.print("\n")
+	}
+}
+
+// offerRevival asks whether an expired chat is to be brought back, and does it.
+func (t *talk) offerRevival(ctx context.Context, chatID uuid.UUID) (revived bool, err error) {
+	yes, err := t.ask(ctx, "This chat has expired. Bring it back?")
+	if err != nil || !yes {
+		return false, err
+	}
+	_, err = t.Client.Change(ctx, chatID, map[string]any{"revive": true})
+	return err == nil, err
+}
+
+// ask asks a question that only yes answers with yes.
+func (t *talk) ask(ctx context.Context, question string) (bool, error) {
+	answer, err := t.editor.ask(ctx, question+" [y/N] ")
+	if errors.Is(err, io.EOF) {
+		return false, nil
+	}
+	answer = strings.ToLower(strings.TrimSpace(answer))
+	return answer == "y" || answer == "yes", err
+}
