@@ -24,9 +24,6 @@ type Tools interface {
 // pathMCP is where the tools are.
 const pathMCP = "/mcp"
 
-// maxToolsBody is the longest body of a tool's call, in bytes: enough for 20 files of 256 KiB.
-const maxToolsBody = 6 << 20
-
 // mountTools takes POST alone: without sessions there is nothing to listen to (GET) nor to end (DELETE), and
 // clients know what 405 means.
 func (s *Server) mountTools(e *echo.Echo) {
@@ -38,7 +35,7 @@ func (s *Server) mountTools(e *echo.Echo) {
 // postMCP answers programs that use the conversation as tools. Who they are and what they may send is
 // decided here as for everybody else; the protocol is Config.Tools' alone.
 func (s *Server) postMCP(c echo.Context) error {
-	body, err := readBodyUpTo(c, maxToolsBody)
+	body, err := readBodyUpTo(c, maxMessage)
 	if err != nil {
 		return err
 	}

@@ -58,7 +58,7 @@ func TestToolsOfUser(t *testing.T) {
 func TestToolsRefused(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, says("x"), withTools(echoBody))
-	large := `"` + strings.Repeat("x", maxToolsBody) + `"`
+	large := `"` + strings.Repeat("x", maxMessage) + `"`
 	for _, c := range []struct {
 		name, body string
 		headers    []string
@@ -68,7 +68,7 @@ func TestToolsRefused(t *testing.T) {
 		{"a bad token", "{}", []string{"Authorization", "Bearer x"}, http.StatusUnauthorized},
 		{"no JSON", "{}", []string{"Content-Type", "text/plain"}, http.StatusUnsupportedMediaType},
 		{"too large", large, nil, http.StatusRequestEntityTooLarge},
-		{"as large as may be", large[:maxToolsBody-1] + `"`, nil, http.StatusOK},
+		{"as large as may be", large[:maxMessage-1] + `"`, nil, http.StatusOK},
 	} {
 		response := h.tools(c.body, c.headers...)
 		if response.StatusCode != c.status {
