@@ -24,14 +24,6 @@ type Tools interface {
 // pathMCP is where the tools are.
 const pathMCP = "/mcp"
 
-// mountTools takes POST alone: without sessions there is nothing to listen to (GET) nor to end (DELETE), and
-// clients know what 405 means.
-func (s *Server) mountTools(e *echo.Echo) {
-	if s.config.Tools != nil {
-		e.POST(pathMCP, s.postMCP, s.authenticate)
-	}
-}
-
 // postMCP answers programs that use the conversation as tools. Who they are and what they may send is
 // decided here as for everybody else; the protocol is Config.Tools' alone.
 func (s *Server) postMCP(c echo.Context) error {

@@ -80,14 +80,6 @@ func TestToolsRefused(t *testing.T) {
 	}
 }
 
-func TestNoTools(t *testing.T) {
-	t.Parallel()
-	h := newHarness(t, says("x"))
-	if response := h.tools("{}"); response.StatusCode != http.StatusNotFound {
-		t.Errorf("%d", response.StatusCode)
-	}
-}
-
 func TestToolsFromTheWebApp(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, says("x"), withTools(echoBody), lets(webApp))

@@ -40,6 +40,7 @@ func openAPIDocument(version string) []byte {
 		"tags": []object{
 			{"name": "messages", "description": "Sending messages and reading replies."},
 			{"name": "chats", "description": "Chats and their messages: list, change, clear, prune, delete."},
+			{"name": "tools", "description": "The same chats for editors, assistants and agents."},
 			{"name": "operations", "description": "What the operator and the infrastructure ask."},
 		},
 		"paths": paths(),

@@ -31,7 +31,7 @@ var (
 
 // operations are all routes but River UI's, in the order in which they are shown.
 func operations() []operation {
-	return slices.Concat(messageOperations(), historyOperations(), memoryOperations(), searchOperations(), transferOperations(), healthOperations())
+	return slices.Concat(messageOperations(), historyOperations(), memoryOperations(), searchOperations(), transferOperations(), toolOperations(), healthOperations())
 }
 
 func messageOperations() []operation {

@@ -61,7 +61,7 @@ var (
 	_ Verifier = (*auth.Verifier)(nil)
 )
 
-// Config of a Server. Chat, History, Transfer, Auth, Logger and Metrics are required.
+// Config of a Server. Chat, History, Transfer, Tools, Auth, Logger and Metrics are required.
 type Config struct {
 	Chat     Chat
 	History  History
@@ -81,7 +81,7 @@ type Config struct {
 	// CORSOrigins are the web pages that may use the API from a browser, such as
 	// "https://app.example.com"; "*" stands for all. Empty means none, which native apps do not mind.
 	CORSOrigins []string
-	// Tools answers at /mcp; nil for not at all.
+	// Tools answers at /mcp.
 	Tools Tools
 	// RiverUI is served at /river/ and below; nil for not at all. It looks after its own access.
 	RiverUI http.Handler
@@ -162,13 +162,16 @@ func (s *Server) routes() *echo.Echo {
 	e.GET("/v1/search", s.getSearch, s.authenticate)
 	e.GET("/v1/stats", s.getStats, s.authenticate)
 
+	// POST alone: without sessions there is nothing to listen to (GET) nor to end (DELETE), and clients know
+	// what 405 means.
+	e.POST(pathMCP, s.postMCP, s.authenticate)
+
 	lookAt := []string{http.MethodGet, http.MethodHead}
 	e.Match(lookAt, "/healthz", s.getHealth)
 	e.Match(lookAt, "/readyz", s.getReadiness)
 	e.GET("/metrics", echo.WrapHandler(promhttp.HandlerFor(s.config.Metrics.Registry, promhttp.HandlerOpts{})))
 	e.GET("/openapi.json", s.getOpenAPI)
 	e.GET("/", s.getRoot)
-	s.mountTools(e)
 	s.mountRiverUI(e)
 	return e
 }
