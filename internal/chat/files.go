@@ -66,13 +66,19 @@ func isBinary(content string) bool {
 	return odd*binaryShare > all
 }
 
+// newFiles hashes and counts. A content that comes twice is counted once.
 func newFiles(files []memory.File) []NewFile {
 	if len(files) == 0 {
 		return nil
 	}
 	made := make([]NewFile, len(files))
+	tokens := make(map[[sha256.Size]byte]int, len(files))
 	for i, file := range files {
-		made[i] = NewFile{File: file, SHA256: sha256.Sum256([]byte(file.Content)), Tokens: memory.Tokens(file.Content)}
+		hash := sha256.Sum256([]byte(file.Content))
+		if _, counted := tokens[hash]; !counted {
+			tokens[hash] = memory.Tokens(file.Content)
+		}
+		made[i] = NewFile{File: file, SHA256: hash, Tokens: tokens[hash]}
 	}
 	return made
 }
