@@ -35,7 +35,7 @@ func TestRefusals(t *testing.T) {
 			t.Errorf("%s: %d %s", method, refused.Status, refused.Text)
 		}
 	}
-	large := rpc("tools/call", testkit.Body{"name": "chat", "arguments": testkit.Body{"prompt": strings.Repeat("x", 6<<20)}})
+	large := rpc("tools/call", testkit.Body{"name": "chat", "arguments": testkit.Body{"prompt": strings.Repeat("x", 12<<20)}})
 	if refused := ann.Call(http.MethodPost, "/mcp", large, "Accept", accepts); refused.Status != http.StatusRequestEntityTooLarge || refused.Code() != "body_too_large" {
 		t.Errorf("a large body: %d %s", refused.Status, refused.Text)
 	}
