@@ -240,7 +240,7 @@ func TestSweepHealsUnreadableBriefs(t *testing.T) {
 	r.awaitVersion(small, 1)
 	r.awaitIdle()
 	r.awaitRuns("sweep_briefs", 2)
-	if got := testkit.Ask[int](t, r.pool, "select count(*) from conversation_briefs where private.is_readable_brief(brief)"); got != 2 {
+	if got := testkit.Ask[int](t, r.pool, "select count(*) from conversation_briefs where readable"); got != 2 {
 		t.Errorf("%d of 2 briefs can be read", got)
 	}
 	if got := testkit.Ask[string](t, r.pool, "select covered_seq || (brief ->> 'global_summary' like '%etude%')::text from conversation_briefs where chat_id = $1", folded); got != fmt.Sprintf("%dtrue", covered) {

@@ -1,9 +1,9 @@
 -- name: ReadBrief :one
 -- A brief that is not in its form is told as such, and empty: a reply can do without it.
 select b.version, b.covered_seq, b.brief_tokens, b.pending_tokens, b.pending_turns, b.stale, b.edit_count, b.cleared_seq, b.cleared_turns,
-       private.is_readable_brief(b.brief) as readable,
-       (case when private.is_readable_brief(b.brief) then b.brief ->> 'global_summary' else '' end)::text as global_summary,
-       coalesce(case when private.is_readable_brief(b.brief) then b.brief ->> 'last_summarized_message_id' end,
+       b.readable as readable,
+       (case when b.readable then b.brief ->> 'global_summary' else '' end)::text as global_summary,
+       coalesce(case when b.readable then b.brief ->> 'last_summarized_message_id' end,
                 '00000000-0000-0000-0000-000000000000')::uuid as last_summarized_message_id
   from public.conversation_briefs b
  where b.chat_id = sqlc.arg(chat_id);
@@ -18,9 +18,9 @@ update public.conversation_briefs b
    and (b.lease_until is null or b.lease_until <= now() or b.lease_token = sqlc.arg(lease_token)::uuid)
    and pg_try_advisory_xact_lock(hashtextextended('brief:' || b.chat_id::text, 0))
 returning b.version, b.covered_seq, b.brief_tokens, b.pending_tokens, b.pending_turns, b.stale, b.edit_count, b.cleared_seq, b.cleared_turns,
-       private.is_readable_brief(b.brief) as readable,
-       (case when private.is_readable_brief(b.brief) then b.brief ->> 'global_summary' else '' end)::text as global_summary,
-       coalesce(case when private.is_readable_brief(b.brief) then b.brief ->> 'last_summarized_message_id' end,
+       b.readable as readable,
+       (case when b.readable then b.brief ->> 'global_summary' else '' end)::text as global_summary,
+       coalesce(case when b.readable then b.brief ->> 'last_summarized_message_id' end,
                 '00000000-0000-0000-0000-000000000000')::uuid as last_summarized_message_id,
        c.memory_strategy, c.max_turns, coalesce(c.expires_at <= now(), false)::bool as expired;
 
@@ -66,7 +66,7 @@ with written as (update public.conversation_briefs b
          where m.chat_id = sqlc.arg(chat_id) and m.seq > sqlc.arg(covered_seq)) rest
  where b.chat_id = sqlc.arg(chat_id)
    and b.version = sqlc.arg(planned_version)
-   and (not private.is_readable_brief(b.brief)
+   and (not b.readable
      or (b.brief ->> 'last_summarized_message_id')::uuid is not distinct from sqlc.narg(planned_last_summarized_message_id)::uuid)
    and b.edit_count = sqlc.arg(planned_edit_count)
    and b.lease_token = sqlc.arg(lease_token)::uuid
@@ -86,7 +86,7 @@ select brief_tokens, pending_tokens, pending_turns from written;
   where b.stale order by b.updated_at limit 1000)
 union
 (select b.chat_id, 'rebuild_brief'::text as kind from public.conversation_briefs b
-  where not private.is_readable_brief(b.brief) limit 1000)
+  where not b.readable limit 1000)
 union
 (select b.chat_id, 'fold_brief'::text as kind
    from public.conversation_briefs b
@@ -95,12 +95,12 @@ union
     and b.brief_tokens + b.pending_tokens > sqlc.arg(threshold)::int
     and (b.pending_turns > least(sqlc.arg(k_raw_turns)::int, c.max_turns)
       or sqlc.arg(bridge)::int > 0 and b.pending_tokens > sqlc.arg(bridge)::int and b.pending_turns > greatest(1, sqlc.arg(min_tail_turns)::int))
-    and not b.stale and private.is_readable_brief(b.brief) and c.memory_strategy <> 'simple'
+    and not b.stale and b.readable and c.memory_strategy <> 'simple'
   order by b.pending_tokens desc limit 1000)
 union
 (select b.chat_id, 'fold_brief'::text as kind from public.chats c
    join public.conversation_briefs b on b.chat_id = c.id
-  where c.max_turns is not null and b.pending_turns > c.max_turns and not b.stale and private.is_readable_brief(b.brief)
+  where c.max_turns is not null and b.pending_turns > c.max_turns and not b.stale and b.readable
     and c.memory_strategy <> 'simple'
   limit 1000);
 

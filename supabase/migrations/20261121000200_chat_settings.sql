@@ -87,22 +87,15 @@ alter table public.conversation_briefs
   -- User messages up to there: the rest of chats.turn_count is what the memory answers for.
   add column cleared_turns bigint not null default 0;
 
--- What a brief must be like to be read. SQL by hand is the only way to another one.
-create function private.is_readable_brief(brief jsonb) returns boolean
-language sql immutable security invoker set search_path = '' as $$
-  select coalesce(jsonb_typeof(brief -> 'global_summary') = 'string'
-    and (jsonb_typeof(brief -> 'last_summarized_message_id') = 'null'
-      or brief ->> 'last_summarized_message_id' ~ '^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$'), false)
-$$;
-
+-- Whether a brief is in its form. SQL by hand, without the constraint, is the only way to another one; then a
+-- reply does without it, and the sweep has it made anew.
 alter table public.conversation_briefs
-  add constraint conversation_briefs_readable check (private.is_readable_brief(brief));
+  add column readable boolean not null generated always as (
+    coalesce(jsonb_typeof(brief -> 'global_summary') = 'string' and (jsonb_typeof(brief -> 'last_summarized_message_id') = 'null'
+      or brief ->> 'last_summarized_message_id' ~ '^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$'), false)) stored,
+  add constraint conversation_briefs_readable check (readable);
 
--- For the sweep, should somebody do without the constraint. It is empty.
-create index conversation_briefs_unreadable_idx on public.conversation_briefs (chat_id) where not private.is_readable_brief(brief);
-
-revoke all on function private.is_readable_brief(jsonb) from public, anon, authenticated;
-grant execute on function private.is_readable_brief(jsonb) to throughline_app, service_role;
+create index conversation_briefs_unreadable_idx on public.conversation_briefs (chat_id) where not readable;
 
 alter table public.conversation_brief_revisions
   drop constraint conversation_brief_revisions_kind_known,

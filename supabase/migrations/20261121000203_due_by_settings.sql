@@ -31,7 +31,7 @@ returns table (
 language sql stable security invoker set search_path = '' as $$
   select b.chat_id, b.user_id, c.title,
          case when b.stale then 'a covered message was edited or deleted'
-              when not private.is_readable_brief(b.brief) then 'the brief cannot be read'
+              when not b.readable then 'the brief cannot be read'
               when expiry.expired then 'the chat expired with turns out of its brief'
               when b.pending_turns > c.max_turns then 'more turns than max_turns are out of the brief'
               else 'the buffer is over the threshold' end,
@@ -58,9 +58,9 @@ language sql stable security invoker set search_path = '' as $$
        order by j.id desc limit 1) job on true
     -- When a brief became stale or unreadable is not kept; its job or its latest change is the best that is known.
    cross join lateral (
-      select case when b.stale or not private.is_readable_brief(b.brief) then least(over_limit.since, b.updated_at, case when job.finalized_at is null then job.created_at end)
+      select case when b.stale or not b.readable then least(over_limit.since, b.updated_at, case when job.finalized_at is null then job.created_at end)
                   else least(over_limit.since, case when expiry.expired then c.expires_at end) end as since) due
-   where b.stale or not private.is_readable_brief(b.brief)
+   where b.stale or not b.readable
       or inspect.is_due(b.brief_tokens, b.pending_tokens, b.pending_turns, c.memory_strategy, c.max_turns, expiry.expired,
                         chunk_summarize_threshold, k_raw_turns, bridge_token_budget, min_tail_turns)
    order by due.since

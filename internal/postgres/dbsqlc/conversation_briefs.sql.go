@@ -20,9 +20,9 @@ update public.conversation_briefs b
    and (b.lease_until is null or b.lease_until <= now() or b.lease_token = $1::uuid)
    and pg_try_advisory_xact_lock(hashtextextended('brief:' || b.chat_id::text, 0))
 returning b.version, b.covered_seq, b.brief_tokens, b.pending_tokens, b.pending_turns, b.stale, b.edit_count, b.cleared_seq, b.cleared_turns,
-       private.is_readable_brief(b.brief) as readable,
-       (case when private.is_readable_brief(b.brief) then b.brief ->> 'global_summary' else '' end)::text as global_summary,
-       coalesce(case when private.is_readable_brief(b.brief) then b.brief ->> 'last_summarized_message_id' end,
+       b.readable as readable,
+       (case when b.readable then b.brief ->> 'global_summary' else '' end)::text as global_summary,
+       coalesce(case when b.readable then b.brief ->> 'last_summarized_message_id' end,
                 '00000000-0000-0000-0000-000000000000')::uuid as last_summarized_message_id,
        c.memory_strategy, c.max_turns, coalesce(c.expires_at <= now(), false)::bool as expired
 `
@@ -122,7 +122,7 @@ const FindDueBriefs = `-- name: FindDueBriefs :many
   where b.stale order by b.updated_at limit 1000)
 union
 (select b.chat_id, 'rebuild_brief'::text as kind from public.conversation_briefs b
-  where not private.is_readable_brief(b.brief) limit 1000)
+  where not b.readable limit 1000)
 union
 (select b.chat_id, 'fold_brief'::text as kind
    from public.conversation_briefs b
@@ -131,12 +131,12 @@ union
     and b.brief_tokens + b.pending_tokens > $1::int
     and (b.pending_turns > least($3::int, c.max_turns)
       or $4::int > 0 and b.pending_tokens > $4::int and b.pending_turns > greatest(1, $5::int))
-    and not b.stale and private.is_readable_brief(b.brief) and c.memory_strategy <> 'simple'
+    and not b.stale and b.readable and c.memory_strategy <> 'simple'
   order by b.pending_tokens desc limit 1000)
 union
 (select b.chat_id, 'fold_brief'::text as kind from public.chats c
    join public.conversation_briefs b on b.chat_id = c.id
-  where c.max_turns is not null and b.pending_turns > c.max_turns and not b.stale and private.is_readable_brief(b.brief)
+  where c.max_turns is not null and b.pending_turns > c.max_turns and not b.stale and b.readable
     and c.memory_strategy <> 'simple'
   limit 1000)
 `
@@ -266,9 +266,9 @@ func (q *Queries) OldestUnfoldedTurn(ctx context.Context, arg OldestUnfoldedTurn
 
 const ReadBrief = `-- name: ReadBrief :one
 select b.version, b.covered_seq, b.brief_tokens, b.pending_tokens, b.pending_turns, b.stale, b.edit_count, b.cleared_seq, b.cleared_turns,
-       private.is_readable_brief(b.brief) as readable,
-       (case when private.is_readable_brief(b.brief) then b.brief ->> 'global_summary' else '' end)::text as global_summary,
-       coalesce(case when private.is_readable_brief(b.brief) then b.brief ->> 'last_summarized_message_id' end,
+       b.readable as readable,
+       (case when b.readable then b.brief ->> 'global_summary' else '' end)::text as global_summary,
+       coalesce(case when b.readable then b.brief ->> 'last_summarized_message_id' end,
                 '00000000-0000-0000-0000-000000000000')::uuid as last_summarized_message_id
   from public.conversation_briefs b
  where b.chat_id = $1
@@ -389,7 +389,7 @@ with written as (update public.conversation_briefs b
          where m.chat_id = $5 and m.seq > $4) rest
  where b.chat_id = $5
    and b.version = $6
-   and (not private.is_readable_brief(b.brief)
+   and (not b.readable
      or (b.brief ->> 'last_summarized_message_id')::uuid is not distinct from $7::uuid)
    and b.edit_count = $8
    and b.lease_token = $9::uuid
