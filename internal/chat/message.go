@@ -26,12 +26,6 @@ const (
 	maxPath          = 1024
 )
 
-// What a chat gets that a tool starts.
-const (
-	ToolChatTTLHours = 3
-	ToolChatMaxTurns = 50
-)
-
 // Message is what a user sends.
 type Message struct {
 	// ChatID is the chat to continue; uuid.Nil starts a new one.
@@ -47,7 +41,7 @@ type Message struct {
 	// Files are texts that belong to the message. They are stored, and shown as long as there is room.
 	Files []memory.File
 	// ToolName is the tool through which the message comes; "" for none. A chat that a tool starts
-	// expires and has a turn limit: see ToolChatTTLHours.
+	// expires and has a turn limit: see memory.ToolTTLHours.
 	ToolName string
 	// ToolInstructions are the tool's own, for this reply; they follow the main model's.
 	ToolInstructions string

@@ -82,7 +82,7 @@ func (s *Service) newTurn(message Message) NewTurn {
 		turn.Title = Title(message.Content)
 	}
 	if turn.NewChat && turn.ToolName != "" {
-		turn.TTLHours, turn.MaxTurns = ToolChatTTLHours, ToolChatMaxTurns
+		turn.TTLHours, turn.MaxTurns = memory.ToolTTLHours, memory.ToolMaxTurns
 	}
 	return turn
 }

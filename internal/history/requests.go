@@ -4,16 +4,12 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"github.com/arcoscribe/throughline/internal/memory"
 )
 
 // Strategies by which a chat is remembered; the first is the default.
-var Strategies = []string{"summary", "simple", "hybrid"}
-
-// What a chat gets that a tool begins, where it says nothing else.
-const (
-	ToolTTLHours = 3
-	ToolMaxTurns = 50
-)
+var Strategies = []string{string(memory.StrategySummary), string(memory.StrategySimple), string(memory.StrategyHybrid)}
 
 // Limits of what one request asks for. Of a list's limit, 0 stands for its default.
 const (

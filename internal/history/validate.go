@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/arcoscribe/throughline/internal/memory"
 )
 
 // complete checks a new chat and fills in what it leaves out.
@@ -20,7 +22,7 @@ func (c *NewChat) complete() error {
 	checkStrategy(wrong, c.MemoryStrategy)
 	if c.ToolName != nil {
 		checkToolName(wrong, *c.ToolName)
-		c.TTLHours, c.MaxTurns = orElse(c.TTLHours, ToolTTLHours), orElse(c.MaxTurns, ToolMaxTurns)
+		c.TTLHours, c.MaxTurns = orElse(c.TTLHours, memory.ToolTTLHours), orElse(c.MaxTurns, memory.ToolMaxTurns)
 	}
 	checkWhole(wrong, "ttl_hours", c.TTLHours.Value, MaxTTLHours)
 	checkWhole(wrong, "max_turns", c.MaxTurns.Value, MaxTurnLimit)

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/arcoscribe/throughline/internal/memory"
+
 	"github.com/arcoscribe/throughline/internal/fault"
 )
 
@@ -70,7 +72,7 @@ func TestWhatChatsGetThatSayNothing(t *testing.T) {
 	if plain.MemoryStrategy != "summary" || plain.Tags == nil || plain.TTLHours.Value != nil || plain.MaxTurns.Value != nil {
 		t.Errorf("%+v", plain)
 	}
-	if *tool.TTLHours.Value != ToolTTLHours || tool.MaxTurns.Value != nil {
+	if *tool.TTLHours.Value != memory.ToolTTLHours || tool.MaxTurns.Value != nil {
 		t.Errorf("%+v", tool)
 	}
 }

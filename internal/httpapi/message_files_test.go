@@ -38,7 +38,7 @@ func TestFilesAndToolComeWithAMessage(t *testing.T) {
 	if diff := cmp.Diff([]memory.File{{Path: "a.go", Content: "package a\n"}, {Path: "b/empty.txt"}}, files); diff != "" {
 		t.Error(diff)
 	}
-	if turn.ToolName != "debug" || turn.TTLHours != chat.ToolChatTTLHours || turn.MaxTurns != chat.ToolChatMaxTurns {
+	if turn.ToolName != "debug" || turn.TTLHours != memory.ToolTTLHours || turn.MaxTurns != memory.ToolMaxTurns {
 		t.Errorf("%+v", turn)
 	}
 }

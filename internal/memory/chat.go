@@ -19,6 +19,12 @@ const (
 	StrategyHybrid StrategyName = "hybrid"
 )
 
+// What a chat gets that a tool starts, unless it says otherwise.
+const (
+	ToolTTLHours = 3
+	ToolMaxTurns = 50
+)
+
 // KeptImportance is the importance from which on a message is kept like a pinned one.
 const KeptImportance = 0.8
 

@@ -203,7 +203,7 @@ func TestRecallTellsWhatTheNextPromptHolds(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
 	first := firstTurn("What is a fugue?")
-	first.ToolName, first.TTLHours, first.MaxTurns = "tutor", chat.ToolChatTTLHours, chat.ToolChatMaxTurns
+	first.ToolName, first.TTLHours, first.MaxTurns = "tutor", memory.ToolTTLHours, memory.ToolMaxTurns
 	first.Files = filesOf("fugue.txt", "A subject and its answer.")
 	b.start(first)
 	b.reply(first, "A piece in several voices.")
