@@ -161,6 +161,18 @@ func (c *Cluster) Stop() error {
 	return c.stopErr
 }
 
+// Crash ends the server as `pg_ctl stop -m immediate` does: nothing is rolled back, nobody is told, and the next
+// start recovers from the log. The folder is free for it when Crash returns.
+func (c *Cluster) Crash() error {
+	if c.server == nil {
+		return fmt.Errorf("the cluster in %s belongs to another process", c.dir)
+	}
+	if err := c.server.crash(); err != nil {
+		return err
+	}
+	return c.Stop()
+}
+
 // Destroy stops the server and deletes its data and its folder, for tests. A guest may not.
 func (c *Cluster) Destroy() error {
 	if c.server == nil {

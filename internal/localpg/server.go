@@ -221,6 +221,17 @@ func (s *server) stop() error {
 	return fmt.Errorf("the Postgres process %d does not end", s.pid)
 }
 
+// crash tells the postmaster to end all of its processes at once; stop waits for it.
+func (s *server) crash() error {
+	if s.ended() {
+		return nil
+	}
+	if err := syscall.Kill(s.pid, syscall.SIGQUIT); !errors.Is(err, syscall.ESRCH) {
+		return err
+	}
+	return nil
+}
+
 // ended tells whether the process is gone.
 func (s *server) ended() bool {
 	if s.gone == nil {

@@ -3,10 +3,6 @@ package testkit
 import (
 	"log/slog"
 	"os"
-	"path/filepath"
-	"strconv"
-	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -72,21 +68,10 @@ func (s *Server) Stop() {
 	}
 }
 
-// Crash ends the server as `pg_ctl stop -m immediate` does: nothing is rolled back, nobody is told, and
-// the next start recovers from the log.
+// Crash ends the server at once, and the next start recovers from its log.
 func (s *Server) Crash() {
 	s.t.Helper()
-	raw, err := os.ReadFile(filepath.Join(s.options.Dir, "data", "postmaster.pid"))
-	if err != nil {
+	if err := s.cluster.Crash(); err != nil {
 		s.t.Fatalf("testkit: %v", err)
 	}
-	first, _, _ := strings.Cut(string(raw), "\n")
-	pid, err := strconv.Atoi(first)
-	if err == nil {
-		err = syscall.Kill(pid, syscall.SIGQUIT)
-	}
-	if err != nil {
-		s.t.Fatalf("testkit: %v", err)
-	}
-	s.Stop() // waits until it is gone, and gives the folder back
 }
