@@ -20,6 +20,8 @@ type Maintenance interface {
 	// DeleteStrayDeltas removes what was recorded of replies that are not running any more. young is how
 	// long their server may take to do so itself.
 	DeleteStrayDeltas(ctx context.Context, young time.Duration) (int, error)
+	// MergeSearchEntries does for the full-text index what turns leave to be done.
+	MergeSearchEntries(ctx context.Context) error
 	// ReviveDeadFolds makes the jobs of workers that died available again; young is how long a job may
 	// run before it must have taken its lease.
 	ReviveDeadFolds(ctx context.Context, young time.Duration) (jobs, leases int, err error)
@@ -59,11 +61,12 @@ func (*sweepWorker) Timeout(*river.Job[SweepBriefs]) time.Duration { return swee
 // Work does each repair whatever became of the others.
 func (w *sweepWorker) Work(ctx context.Context, _ *river.Job[SweepBriefs]) error {
 	var swept Swept
-	var errs [4]error
+	var errs [5]error
 	swept.Messages, errs[0] = w.maintenance.InterruptAbandonedReplies(ctx)
 	swept.Deltas, errs[1] = w.maintenance.DeleteStrayDeltas(ctx, youngDeltas)
 	swept.Jobs, swept.Leases, errs[2] = w.maintenance.ReviveDeadFolds(ctx, w.youngFold)
 	swept.Folds, swept.Rebuilds, errs[3] = w.insertDue(ctx)
+	errs[4] = w.maintenance.MergeSearchEntries(ctx)
 	w.report(ctx, swept)
 	return errors.Join(append(errs[:], river.RecordOutput(ctx, swept))...)
 }

@@ -64,6 +64,7 @@ func (idle) ReviveDeadFolds(context.Context, time.Duration) (revived, leases int
 }
 func (idle) DeleteStrayDeltas(context.Context, time.Duration) (int, error)     { return 0, nil }
 func (idle) DueChats(context.Context) (folds, rebuilds []uuid.UUID, err error) { return nil, nil, nil }
+func (idle) MergeSearchEntries(context.Context) error                          { return nil }
 
 // counting is a folder that tells when a number of folds are done.
 type counting struct {

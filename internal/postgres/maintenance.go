@@ -39,6 +39,14 @@ func (m *Maintenance) DeleteStrayDeltas(ctx context.Context, young time.Duration
 	return int(rows), nil
 }
 
+// MergeSearchEntries brings what turns have left for the full-text index into it, off their way.
+func (m *Maintenance) MergeSearchEntries(ctx context.Context) error {
+	if _, err := dbsqlc.New(m.pool).MergeSearchEntries(ctx); err != nil {
+		return fmt.Errorf("merge search entries: %w", err)
+	}
+	return nil
+}
+
 // ReviveDeadFolds makes the jobs of dead workers available again and clears their leases. young is how
 // long a job may run before it must have taken its lease.
 func (m *Maintenance) ReviveDeadFolds(ctx context.Context, young time.Duration) (jobs, leases int, err error) {

@@ -368,3 +368,23 @@ func searchFunctionBody(t *testing.T, b *bed) string {
 	}
 	return body
 }
+
+// What turns leave for the full-text index is found at once, and waits for the sweep, not for the turn that
+// happens to fill a list.
+func TestSearchEntriesAreMergedOffTheTurn(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	b.keep(b.user, "The scale of C sharp minor", "Slowly, then")
+	b.wantFound("minor", "The scale of C sharp minor")
+	if err := NewMaintenance(b.pool, b.limits).MergeSearchEntries(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if pages := ask[int](b, "select private.merge_search_entries()"); pages != 0 {
+		t.Errorf("%d pages still wait", pages)
+	}
+	b.wantFound("minor", "The scale of C sharp minor")
+	b.keep(b.user, "The scale of D minor", "Slowly, then")
+	if pages := ask[int](b, "select private.merge_search_entries()"); pages == 0 {
+		t.Error("the second chat's words did not wait")
+	}
+}

@@ -83,7 +83,7 @@ select brief_tokens, pending_tokens, pending_turns from written;
 -- name: FindDueBriefs :many
 -- Chats over the threshold or their turn limit, stale ones, and those whose brief cannot be read. As the server itself. kind says which job they need. The same rule as memory.Due, which a test holds it to.
 (select b.chat_id, 'rebuild_brief'::text as kind from public.conversation_briefs b
-  where b.stale order by b.updated_at limit 1000)
+  where b.stale limit 1000)
 union
 (select b.chat_id, 'rebuild_brief'::text as kind from public.conversation_briefs b
   where not b.readable limit 1000)
@@ -91,7 +91,7 @@ union
 (select b.chat_id, 'fold_brief'::text as kind
    from public.conversation_briefs b
    join public.chats c on c.id = b.chat_id
-  where b.pending_tokens > sqlc.arg(threshold)::int - sqlc.arg(largest_brief)::int
+  where b.pending_thousands >= (sqlc.arg(threshold)::int - sqlc.arg(largest_brief)::int) / 1000
     and b.brief_tokens + b.pending_tokens > sqlc.arg(threshold)::int
     and (b.pending_turns > least(sqlc.arg(k_raw_turns)::int, c.max_turns)
       or sqlc.arg(bridge)::int > 0 and b.pending_tokens > sqlc.arg(bridge)::int and b.pending_turns > greatest(1, sqlc.arg(min_tail_turns)::int))
@@ -125,7 +125,7 @@ select coalesce(extract(epoch from now() - min(first.created_at)), 0)::float8 as
   from (select b.chat_id, b.covered_seq
           from public.conversation_briefs b
           join public.chats c on c.id = b.chat_id and c.memory_strategy <> 'simple'
-         where b.pending_tokens > sqlc.arg(threshold)::int - sqlc.arg(largest_brief)::int
+         where b.pending_thousands >= (sqlc.arg(threshold)::int - sqlc.arg(largest_brief)::int) / 1000
            and b.brief_tokens + b.pending_tokens > sqlc.arg(threshold)::int
            and (b.pending_turns > least(sqlc.arg(k_raw_turns)::int, c.max_turns)
              or sqlc.arg(bridge)::int > 0 and b.pending_tokens > sqlc.arg(bridge)::int and b.pending_turns > greatest(1, sqlc.arg(min_tail_turns)::int))

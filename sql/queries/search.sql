@@ -22,3 +22,7 @@ select id, chat_id, title, seq, role, created_at, rank::real as rank,
                    U&'StartSel=\E000, StopSel=\E001, MaxWords=40, MinWords=15, ShortWord=0, MaxFragments=2, FragmentDelimiter=" \2026 "')::text as headline
   from best
  order by rank desc, created_at desc, id desc;
+
+-- name: MergeSearchEntries :one
+-- As the server itself. How many pages of waiting entries went into the full-text index.
+select private.merge_search_entries()::bigint as pages;

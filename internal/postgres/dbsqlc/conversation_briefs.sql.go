@@ -119,7 +119,7 @@ func (q *Queries) ClearDeadLeases(ctx context.Context) ([]uuid.UUID, error) {
 
 const FindDueBriefs = `-- name: FindDueBriefs :many
 (select b.chat_id, 'rebuild_brief'::text as kind from public.conversation_briefs b
-  where b.stale order by b.updated_at limit 1000)
+  where b.stale limit 1000)
 union
 (select b.chat_id, 'rebuild_brief'::text as kind from public.conversation_briefs b
   where not b.readable limit 1000)
@@ -127,7 +127,7 @@ union
 (select b.chat_id, 'fold_brief'::text as kind
    from public.conversation_briefs b
    join public.chats c on c.id = b.chat_id
-  where b.pending_tokens > $1::int - $2::int
+  where b.pending_thousands >= ($1::int - $2::int) / 1000
     and b.brief_tokens + b.pending_tokens > $1::int
     and (b.pending_turns > least($3::int, c.max_turns)
       or $4::int > 0 and b.pending_tokens > $4::int and b.pending_turns > greatest(1, $5::int))
@@ -229,7 +229,7 @@ select coalesce(extract(epoch from now() - min(first.created_at)), 0)::float8 as
   from (select b.chat_id, b.covered_seq
           from public.conversation_briefs b
           join public.chats c on c.id = b.chat_id and c.memory_strategy <> 'simple'
-         where b.pending_tokens > $1::int - $2::int
+         where b.pending_thousands >= ($1::int - $2::int) / 1000
            and b.brief_tokens + b.pending_tokens > $1::int
            and (b.pending_turns > least($3::int, c.max_turns)
              or $4::int > 0 and b.pending_tokens > $4::int and b.pending_turns > greatest(1, $5::int))

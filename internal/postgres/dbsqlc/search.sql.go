@@ -12,6 +12,18 @@ import (
 	"github.com/google/uuid"
 )
 
+const MergeSearchEntries = `-- name: MergeSearchEntries :one
+select private.merge_search_entries()::bigint as pages
+`
+
+// As the server itself. How many pages of waiting entries went into the full-text index.
+func (q *Queries) MergeSearchEntries(ctx context.Context) (int64, error) {
+	row := q.db.QueryRow(ctx, MergeSearchEntries)
+	var pages int64
+	err := row.Scan(&pages)
+	return pages, err
+}
+
 const SearchMessages = `-- name: SearchMessages :many
 with asked as (
   select websearch_to_tsquery('private.words', $1)
