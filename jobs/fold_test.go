@@ -294,7 +294,7 @@ func TestFoldsThroughTransactionPooler(t *testing.T) {
 	r := newRig(t, nil)
 	chatID := r.chat(60, 10)
 	r.enqueue(chatID)
-	r.dsn = testkit.NewTransactionPooler(t, r.db) + "&pgbouncer=true"
+	r.dsn = testkit.NewTransactionPooler(t, r.db)
 	r.work(func(_ *fold.Config, c *WorkerConfig) {
 		c.PollOnly, c.SweepInterval = true, 200*time.Millisecond
 	})

@@ -84,6 +84,10 @@ func (p cliProject) run(t *testing.T, arguments ...string) []byte {
 	return out
 }
 
+// remote leads the Supabase CLI to a database. It sends Postgres options as it connects, which no transaction
+// pooler takes.
+func remote(database testkit.Database) string { return "--remote=" + database.Direct() }
+
 // ourMigrations are the embedded ones, by file name.
 func ourMigrations(t *testing.T) map[string][]byte {
 	t.Helper()
@@ -108,7 +112,7 @@ func TestCLIKnowsWhatWeApplied(t *testing.T) {
 	var list struct {
 		Migrations []struct{ Local, Remote string }
 	}
-	out := project.run(t, "migration", "list", "--remote="+database.DSN, "--output-format=json")
+	out := project.run(t, "migration", "list", remote(database), "--output-format=json")
 	if err := json.Unmarshal(out, &list); err != nil {
 		t.Fatalf("%v in %s", err, out)
 	}
@@ -121,7 +125,7 @@ func TestCLIKnowsWhatWeApplied(t *testing.T) {
 		}
 	}
 	before := readHistory(t, database.DSN)
-	project.run(t, "db", "push", "--remote="+database.DSN, "--yes")
+	project.run(t, "db", "push", remote(database), "--yes")
 	if diff := cmp.Diff(before, readHistory(t, database.DSN)); diff != "" {
 		t.Errorf("its push changed the history: %s", diff)
 	}
@@ -131,7 +135,7 @@ func TestWeKnowWhatTheCLIApplied(t *testing.T) {
 	t.Parallel()
 	database, ours := testkit.NewEmptyDatabase(t), testkit.NewEmptyDatabase(t)
 	project := newCLIProject(t, ourMigrations(t))
-	project.run(t, "db", "push", "--remote="+database.DSN, "--yes")
+	project.run(t, "db", "push", remote(database), "--yes")
 	applied, err := supabase.Migrate(t.Context(), database.DSN, silent)
 	if err != nil || len(applied) > 0 {
 		t.Errorf("after its push we still apply %v (%v)", applied, err)
@@ -156,7 +160,7 @@ func TestEitherToolGoesOnWhereTheOtherStopped(t *testing.T) {
 		first[name+".sql"] = all[name+".sql"]
 	}
 	begunByCLI, begunByUs := testkit.NewEmptyDatabase(t), testkit.NewEmptyDatabase(t)
-	newCLIProject(t, first).run(t, "db", "push", "--remote="+begunByCLI.DSN, "--yes")
+	newCLIProject(t, first).run(t, "db", "push", remote(begunByCLI), "--yes")
 	applied, err := supabase.Migrate(t.Context(), begunByCLI.DSN, silent)
 	if diff := cmp.Diff(names[len(names)/2:], applied); err != nil || diff != "" {
 		t.Errorf("after half of it by the CLI: %v %s", err, diff)
@@ -168,7 +172,7 @@ func TestEitherToolGoesOnWhereTheOtherStopped(t *testing.T) {
 	if _, err := supabase.MigrateFrom(t.Context(), begunByUs.DSN, files(texts), silent); err != nil {
 		t.Fatal(err)
 	}
-	newCLIProject(t, all).run(t, "db", "push", "--remote="+begunByUs.DSN, "--yes")
+	newCLIProject(t, all).run(t, "db", "push", remote(begunByUs), "--yes")
 	if diff := cmp.Diff(readHistory(t, begunByCLI.DSN), readHistory(t, begunByUs.DSN)); diff != "" {
 		t.Errorf("the two histories differ: %s", diff)
 	}
@@ -183,7 +187,7 @@ func TestWeSplitAsTheCLIDoes(t *testing.T) {
 	}
 	database, ours := testkit.NewEmptyDatabase(t), testkit.NewEmptyDatabase(t)
 	const name = "20260101000000_every_kind_of_quote.sql"
-	newCLIProject(t, map[string][]byte{name: text}).run(t, "db", "push", "--remote="+database.DSN, "--yes")
+	newCLIProject(t, map[string][]byte{name: text}).run(t, "db", "push", remote(database), "--yes")
 	if _, err := supabase.MigrateFrom(t.Context(), ours.DSN, files(map[string]string{name: string(text)}), silent); err != nil {
 		t.Fatal(err)
 	}
@@ -197,7 +201,7 @@ func TestCLIAdvisorsHaveNothingToSay(t *testing.T) {
 	t.Parallel()
 	database := testkit.NewDatabase(t)
 	project := newCLIProject(t, nil)
-	project.run(t, "db", "advisors", "--remote="+database.DSN, "--level=warn", "--fail-on=warn")
+	project.run(t, "db", "advisors", remote(database), "--level=warn", "--fail-on=warn")
 }
 
 // A check that cannot fail proves nothing.
@@ -209,7 +213,7 @@ func TestCLIAdvisorsWouldSaySo(t *testing.T) {
 	}
 	project := newCLIProject(t, nil)
 	cmd := exec.CommandContext(t.Context(), project.program,
-		"db", "advisors", "--remote="+database.DSN, "--level=warn", "--fail-on=warn", "--workdir="+project.dir)
+		"db", "advisors", remote(database), "--level=warn", "--fail-on=warn", "--workdir="+project.dir)
 	cmd.Env = append(os.Environ(), "HOME="+project.home)
 	out, err := cmd.Output()
 	if _, failed := errors.AsType[*exec.ExitError](err); !failed || !bytes.Contains(out, []byte("open_to_all")) {

@@ -25,10 +25,11 @@ func newChat(t *testing.T, conn *pgx.Conn, user uuid.UUID) uuid.UUID {
 	return chat
 }
 
-// asAuthServer is the address of the database for the role that Supabase's auth server connects as.
+// asAuthServer is the address of the database for the role that Supabase's auth server connects as, which
+// is next to Postgres and comes through no pooler.
 func asAuthServer(t *testing.T, database testkit.Database) string {
 	t.Helper()
-	address, err := url.Parse(database.DSN)
+	address, err := url.Parse(database.Direct())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,10 +70,14 @@ func TestSeqFollowsTheOrderOfCommitsWithoutGaps(t *testing.T) {
 	database := testkit.NewDatabase(t)
 	conn := connect(t, database.DSN)
 	chat := newChat(t, conn, testkit.NewUser(t, database))
+	var conns [writers]*pgx.Conn
+	for writer := range conns {
+		conns[writer] = connect(t, database.DSN)
+	}
 	var wait sync.WaitGroup
 	for writer := range writers {
 		wait.Go(func() {
-			if err := writeInTurns(t.Context(), database.DSN, chat, writer, each); err != nil {
+			if err := writeInTurns(t.Context(), conns[writer], chat, writer, each); err != nil {
 				t.Error(err)
 			}
 		})
@@ -101,12 +106,7 @@ func TestSeqFollowsTheOrderOfCommitsWithoutGaps(t *testing.T) {
 
 // writeInTurns writes two messages per transaction, whose contents are numbers in the order in which
 // the transactions held the chat, and takes every fourth transaction back.
-func writeInTurns(ctx context.Context, dsn string, chat uuid.UUID, writer, turns int) error {
-	conn, err := pgx.Connect(ctx, dsn)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
+func writeInTurns(ctx context.Context, conn *pgx.Conn, chat uuid.UUID, writer, turns int) error {
 	for turn := range turns {
 		tx, err := conn.Begin(ctx)
 		if err != nil {

@@ -20,15 +20,7 @@ func TestMain(m *testing.M) { testkit.Main(m) }
 
 var silent = slog.New(slog.DiscardHandler)
 
-func connect(t *testing.T, dsn string) *pgx.Conn {
-	t.Helper()
-	conn, err := pgx.Connect(t.Context(), dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = conn.Close(t.Context()) })
-	return conn
-}
+func connect(t *testing.T, dsn string) *pgx.Conn { return testkit.Connect(t, dsn) }
 
 // historyRow is a row of the history, whoever wrote it.
 type historyRow struct {
@@ -117,7 +109,7 @@ func TestMigrateAtOnceAppliesEachOnce(t *testing.T) {
 func TestMigrateThroughTransactionPooler(t *testing.T) {
 	t.Parallel()
 	database := testkit.NewEmptyDatabase(t)
-	pooled := testkit.NewTransactionPooler(t, database) + "&pgbouncer=true&pool_max_conns=4"
+	pooled := testkit.NewTransactionPooler(t, database) + "&pool_max_conns=4"
 	var wait sync.WaitGroup
 	for range 3 {
 		wait.Go(func() {

@@ -71,6 +71,7 @@ func TestStaleLeaseAndRetry(t *testing.T) {
 	message := testkit.Body{"content": "My cello teacher is called Ilse.", "client_message_id": uuid.NewString()}
 	asked := r.Send("", message)
 	asked.UntilText(secret + " ")
+	r.awaitRecorded(asked.MessageID(), secret+" ")
 	r.expire(asked.MessageID())
 	again := other.Send("", message).Rest()
 	if again.End.Name != testkit.Completion || again.MessageID == asked.MessageID() {

@@ -15,8 +15,8 @@ import (
 func TestEverythingThroughTransactionPooler(t *testing.T) {
 	t.Parallel()
 	db := testkit.NewDatabase(t)
-	pooled := testkit.NewTransactionPooler(t, db) + "&pgbouncer=true"
-	r := newRigOn(t, db, nil, smallMemory.and(env{"DATABASE_URL": pooled}))
+	pooled := testkit.NewTransactionPooler(t, db)
+	r := newRigOn(t, db, nil, smallMemory.and(env{"DATABASE_URL": pooled, "DATABASE_DIRECT_URL": pooled}))
 	if !r.app.pollOnly {
 		t.Fatal("the workers wait for notifications that a transaction pooler does not pass on")
 	}

@@ -30,7 +30,8 @@ func bothWays(t *testing.T, test func(t *testing.T, start replicas)) {
 				db := testkit.NewDatabase(t)
 				change := env{}
 				if pooled {
-					change["DATABASE_URL"] = testkit.NewTransactionPooler(t, db) + "&pgbouncer=true"
+					change["DATABASE_URL"] = testkit.NewTransactionPooler(t, db)
+					change["DATABASE_DIRECT_URL"] = change["DATABASE_URL"]
 				}
 				r := newRigOn(t, db, script, change)
 				return r, r.replica()
@@ -44,6 +45,14 @@ func (r *rig) awaitNoDeltas() {
 	r.t.Helper()
 	testkit.Eventually(r.t, "the spent deltas are gone", func() bool {
 		return testkit.Ask[int](r.t, r.pool, "select count(*) from message_deltas") == 0
+	})
+}
+
+// awaitRecorded waits until so much of a running reply is in Postgres: what readers have is there a moment later.
+func (r *rig) awaitRecorded(messageID, text string) {
+	r.t.Helper()
+	testkit.Eventually(r.t, "what was said is recorded", func() bool {
+		return testkit.Ask[string](r.t, r.pool, "select coalesce(string_agg(delta, '' order by start_char), '') from message_deltas where message_id = $1", messageID) == text
 	})
 }
 

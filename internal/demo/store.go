@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -43,6 +45,10 @@ func openStore(ctx context.Context, dsn string) (*store, error) {
 	}
 	// No named statements: it works through a transaction pooler, too.
 	config.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
+	// Parameters for the server and its pool; Postgres would refuse the connection because of them.
+	maps.DeleteFunc(config.RuntimeParams, func(key, _ string) bool {
+		return key == "pgbouncer" || strings.HasPrefix(key, "pool_")
+	})
 	conn, err := pgx.ConnectConfig(ctx, config)
 	if err != nil {
 		return nil, err // names the database, without the password

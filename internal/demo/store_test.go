@@ -114,23 +114,12 @@ func TestMessagesWaitForFolds(t *testing.T) {
 	s := newStored(t, a.chat)
 	s.job("running")
 	folded := make(chan struct{})
-	a.hook = func(_ http.ResponseWriter, r *http.Request, m *received) bool {
+	a.hook = func(_ http.ResponseWriter, _ *http.Request, m *received) bool {
 		if m.n == 1 {
 			go func() { // the job ends a moment after the first reply
 				defer close(folded)
-				conn, err := pgx.Connect(context.WithoutCancel(r.Context()), s.dsn)
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				defer conn.Close(context.WithoutCancel(r.Context()))
-				_, err = conn.Exec(context.WithoutCancel(r.Context()), `select pg_sleep(0.3)`)
-				if err == nil {
-					_, err = conn.Exec(context.WithoutCancel(r.Context()), `update river.river_job set state = 'completed', finalized_at = now()`)
-				}
-				if err != nil {
-					t.Error(err)
-				}
+				s.exec(`select pg_sleep(0.3)`)
+				s.exec(`update river.river_job set state = 'completed', finalized_at = now()`)
 			}()
 			return false
 		}
@@ -224,5 +213,19 @@ func TestRunSaysWhenPostgresIsNotThere(t *testing.T) {
 	o.DatabaseURL = "postgres://nobody@127.0.0.1:1/none?sslmode=disable&connect_timeout=2"
 	if _, err := Run(t.Context(), o); err == nil || len(a.contents) > 0 {
 		t.Errorf("error %v after %d messages, want one before the first", err, len(a.contents))
+	}
+}
+
+// What a DATABASE_URL may say of a pooler and of the server's pool is not for Postgres to know.
+func TestStoreOpensThroughAMarkedPooler(t *testing.T) {
+	t.Parallel()
+	dsn := testkit.NewTransactionPooler(t, testkit.NewDatabase(t)) + "&pool_max_conns=3"
+	s, err := openStore(t.Context(), dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.close(context.Background())
+	if state, err := s.foldState(t.Context(), uuid.New()); err != nil || state != "" {
+		t.Errorf("a chat that is not there has the fold %q, %v", state, err)
 	}
 }

@@ -1,7 +1,6 @@
 package inspect_test
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -33,12 +32,7 @@ func execute(t *testing.T, conn *pgx.Conn, sql string, args ...any) {
 
 func connect(t *testing.T, database testkit.Database) *pgx.Conn {
 	t.Helper()
-	conn, err := pgx.Connect(t.Context(), database.DSN)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = conn.Close(context.WithoutCancel(t.Context())) })
-	return conn
+	return testkit.Connect(t, database.DSN)
 }
 
 func tell(t *testing.T) story {

@@ -10,7 +10,8 @@ import (
 // psql runs one of the scripts for people.
 func (s story) psql(t *testing.T, script string, variables ...string) string {
 	t.Helper()
-	args := []string{"-X", s.database.DSN, "-v", "ON_ERROR_STOP=1", "-P", "pager=off", "-P", "footer=off"}
+	// A person's psql is a session; and libpq refuses the mark of a pooler.
+	args := []string{"-X", s.database.Direct(), "-v", "ON_ERROR_STOP=1", "-P", "pager=off", "-P", "footer=off"}
 	for _, variable := range variables {
 		args = append(args, "-v", variable)
 	}

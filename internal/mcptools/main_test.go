@@ -49,7 +49,7 @@ func newRig(t *testing.T, script testkit.Script, change env) *rig {
 		u.token = testkit.Token(t, u.id)
 	}
 	settings := env{
-		"DATABASE_URL": db.DSN, "HTTP_ADDR": "127.0.0.1:0", "SUPABASE_JWT_SECRET": testkit.JWTSecret,
+		"DATABASE_URL": db.DSN, "DATABASE_DIRECT_URL": db.Direct(), "HTTP_ADDR": "127.0.0.1:0", "SUPABASE_JWT_SECRET": testkit.JWTSecret,
 		"OPENAI_API_KEY": "offline", "OPENAI_BASE_URL": r.model.BaseURL(), "LOG_LEVEL": "debug", "DRAIN_TIMEOUT": "5s",
 		"RATE_LIMIT_MESSAGES_PER_MINUTE": "0", "MAX_STREAMS_PER_USER": "0",
 	}

@@ -101,6 +101,8 @@ var errLost = errors.New("the brief changed since the fold was planned")
 
 // Commit writes the brief, its revision, the end of the job and whatever within adds, or nothing.
 func (b *Briefs) Commit(ctx context.Context, change fold.Change, within func(context.Context, pgx.Tx, fold.Counters) error) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+	defer cancel()
 	var after []fold.Counters
 	batch, err := commitBatch(change, func(row dbsqlc.WriteBriefRow) { after = append(after, fold.Counters(row)) })
 	if err != nil {

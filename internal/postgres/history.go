@@ -35,7 +35,11 @@ func NewHistory(pool *pgxpool.Pool, enqueueRebuild func(context.Context, pgx.Tx,
 // sendAs runs a batch with the user's rights: one round trip, one transaction. queue may be called twice
 // and must forget what an earlier call found.
 func (h *History) sendAs(ctx context.Context, user auth.Principal, doing string, queue func(*pgx.Batch)) error {
-	err := send(ctx, h.pool, func() *pgx.Batch {
+	return h.sendAsWithin(ctx, answerTimeout, user, doing, queue)
+}
+
+func (h *History) sendAsWithin(ctx context.Context, most time.Duration, user auth.Principal, doing string, queue func(*pgx.Batch)) error {
+	err := sendWithin(ctx, most, h.pool, func() *pgx.Batch {
 		batch := &pgx.Batch{}
 		batch.Queue(dbsqlc.ActAsUser, user.Claims)
 		queue(batch)
@@ -208,6 +212,9 @@ func (h *History) DeleteChat(ctx context.Context, user auth.Principal, chatID uu
 	return err
 }
 
+// pruneTimeout is for chats by the ten thousand.
+const pruneTimeout = 5 * time.Minute
+
 // PruneChats deletes old chats in one statement.
 func (h *History) PruneChats(ctx context.Context, user auth.Principal, query history.PruneQuery) (history.Pruned, error) {
 	statement := dbsqlc.PruneChats
@@ -215,7 +222,7 @@ func (h *History) PruneChats(ctx context.Context, user auth.Principal, query his
 		statement = dbsqlc.CountOldChats
 	}
 	pruned := history.Pruned{DryRun: query.DryRun}
-	err := h.sendAs(ctx, user, "prune chats", func(batch *pgx.Batch) {
+	err := h.sendAsWithin(ctx, pruneTimeout, user, "prune chats", func(batch *pgx.Batch) {
 		batch.Queue(statement, history.MaxPrunedIDs, query.OlderThanDays).QueryRow(func(row pgx.Row) error {
 			return row.Scan(&pruned.Chats, &pruned.Messages, &pruned.ChatIDs)
 		})

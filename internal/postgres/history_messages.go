@@ -143,6 +143,8 @@ func (h *History) ChangeMessage(ctx context.Context, user auth.Principal, messag
 // DeleteMessage deletes a message and, when the brief holds its words, enqueues the rebuild in the same
 // transaction.
 func (h *History) DeleteMessage(ctx context.Context, user auth.Principal, messageID uuid.UUID) error {
+	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+	defer cancel()
 	err := retry(ctx, h.pool, func() error { return h.deleteMessage(ctx, user, messageID) })
 	if err != nil {
 		return fmt.Errorf("delete message: %w", err)

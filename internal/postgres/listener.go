@@ -87,7 +87,7 @@ func (l *Listener) listen(ctx context.Context) error {
 		return fmt.Errorf("listen: %w", err)
 	}
 	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }() // nothing is sent on it any more
-	if _, err := conn.Exec(ctx, "listen "+channelReplies+"; listen "+channelCancels); err != nil {
+	if err := l.subscribe(ctx, conn); err != nil {
 		return fmt.Errorf("listen: %w", err)
 	}
 	l.audience.Listening(true)
@@ -98,6 +98,13 @@ func (l *Listener) listen(ctx context.Context) error {
 			return errors.Join(errListened, err)
 		}
 	}
+}
+
+func (l *Listener) subscribe(ctx context.Context, conn *pgx.Conn) error {
+	ctx, cancel := context.WithTimeout(ctx, listenCheckTimeout)
+	defer cancel()
+	_, err := conn.Exec(ctx, "listen "+channelReplies+"; listen "+channelCancels)
+	return err
 }
 
 // next waits for one notification and passes it on. Silence is no error while the connection lives.

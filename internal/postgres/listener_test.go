@@ -40,10 +40,10 @@ func hears[T comparable](t *testing.T, told <-chan T, want T) {
 }
 
 // listen starts a listener that ends with the test, and waits until it hears.
-func (b *bed) listen(dsn string) *audience {
+func (b *bed) listen() *audience {
 	b.t.Helper()
 	told := &audience{replies: make(chan uuid.UUID, 10_000), cancels: make(chan struct{}, 100), listening: make(chan bool, 100)}
-	listener, err := NewListener(dsn, told, slog.New(slog.DiscardHandler))
+	listener, err := NewListener(b.db.Direct(), told, slog.New(slog.DiscardHandler))
 	if err != nil || listener == nil {
 		b.t.Fatalf("%v, %v", listener, err)
 	}
@@ -66,7 +66,7 @@ func (b *bed) hearsAll(told *audience) {
 func TestListenerPassesOn(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
-	told := b.listen(b.db.DSN)
+	told := b.listen()
 	turn := firstTurn("One.")
 	b.start(turn)
 	b.record([]chat.Delta{b.said(turn, 0, "Hello.")})
@@ -87,7 +87,7 @@ func TestListenerPassesOn(t *testing.T) {
 func TestListenerHearsNothingOfRefusedRequests(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
-	told := b.listen(b.db.DSN)
+	told := b.listen()
 	turn := firstTurn("One.")
 	b.start(turn)
 	if err := b.turns.RequestCancel(t.Context(), b.newUser(), turn.MessageID); err != nil {
@@ -104,7 +104,7 @@ func TestListenerHearsNothingOfRefusedRequests(t *testing.T) {
 func TestListenerComesBack(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
-	told := b.listen(b.db.DSN)
+	told := b.listen()
 	b.exec("select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and application_name = 'throughline listener'")
 	hears(t, told.listening, false)
 	b.hearsAll(told)
@@ -113,8 +113,7 @@ func TestListenerComesBack(t *testing.T) {
 func TestNoListenerBehindATransactionPooler(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
-	dsn := testkit.NewTransactionPooler(t, b.db) + "&pgbouncer=true"
-	if listener, err := NewListener(dsn, &audience{}, slog.New(slog.DiscardHandler)); listener != nil || err != nil {
+	if listener, err := NewListener(testkit.NewTransactionPooler(t, b.db), &audience{}, slog.New(slog.DiscardHandler)); listener != nil || err != nil {
 		t.Errorf("%v, %v", listener, err)
 	}
 	if _, err := NewListener("postgres://%zz", &audience{}, slog.New(slog.DiscardHandler)); err == nil {

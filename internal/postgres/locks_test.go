@@ -1,12 +1,14 @@
 package postgres
 
 import (
+	"context"
 	"errors"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/arcoscribe/throughline/internal/fold"
+	"github.com/arcoscribe/throughline/internal/testkit"
 )
 
 // begin opens a transaction of the server that the test ends.
@@ -112,5 +114,59 @@ func TestFoldWaitsForDeletionAndLoses(t *testing.T) {
 	}
 	if got := <-done; got.err != nil || got.won {
 		t.Errorf("the fold of a deleted chat: won %v, %v", got.won, got.err)
+	}
+}
+
+// deleteUser deletes the bed's user as the auth server does, and tells how that went.
+func (b *bed) deleteUser() <-chan error {
+	b.t.Helper()
+	admin, err := pgx.Connect(b.t.Context(), b.db.AdminDSN)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.t.Cleanup(func() { _ = admin.Close(context.Background()) })
+	if _, err := admin.Exec(b.t.Context(), "set role supabase_auth_admin"); err != nil {
+		b.t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() {
+		_, err := admin.Exec(b.t.Context(), "delete from auth.users where id = $1", b.user.UserID)
+		done <- err
+	}()
+	return done
+}
+
+// Whoever deletes a user holds the user and wants the chats. A turn and a fold hold a chat; were what they write to
+// refer to the user, neither could go on.
+func TestUserDeletionWaitsForWhoWorksInAChat(t *testing.T) {
+	t.Parallel()
+	for name, work := range map[string]struct{ hold, write string }{
+		"turn": {"select from chats where id = $1 for no key update", "insert into messages (chat_id, role, content) values ($1, 'user', 'while the account goes')"},
+		"fold": {"select from chats where id = $1 for key share", `insert into conversation_brief_revisions (chat_id, user_id, version, kind, seq_from, seq_to, turns, input_tokens, output_tokens,
+			prompt_mode, prompt_ref, model, duration_ms, input_sha256) select id, user_id, 1, 'rollback', 1, 1, 0, 0, 0, 'none', '', '', 0, '' from chats where id = $1`},
+		"file": {"select from chats where id = $1 for no key update", "insert into chat_files (chat_id, user_id, sha256, content, token_count) select id, user_id, sha256('x'), 'x', 1 from chats where id = $1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBed(t)
+			chatID := b.newChat(2)
+			tx := b.begin()
+			mustExec(t, tx, work.hold, chatID)
+			deleted := b.deleteUser()
+			admin := testkit.NewPool(t, b.db.AdminDSN) // others are not told what the auth server waits for
+			testkit.Eventually(t, "the deletion waits", func() bool {
+				return testkit.Ask[int](t, admin, "select count(*) from pg_stat_activity where datname = current_database() and usename <> 'postgres' and wait_event_type = 'Lock'") == 1
+			})
+			mustExec(t, tx, work.write, chatID)
+			if err := tx.Commit(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if err := testkit.Receive(t, "the user is deleted", deleted); err != nil {
+				t.Errorf("deleting the user: %v", err)
+			}
+			if n := ask[int](b, "select (select count(*) from chats) + (select count(*) from messages) + (select count(*) from conversation_brief_revisions) + (select count(*) from chat_files)"); n != 0 {
+				t.Errorf("%d rows are left", n)
+			}
+		})
 	}
 }

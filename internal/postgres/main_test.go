@@ -49,7 +49,7 @@ func newBedOn(t *testing.T, db testkit.Database, limits memory.Limits, conns int
 	t.Helper()
 	b := &bed{t: t, db: db, limits: limits, folds: make(chan uuid.UUID, 10_000)}
 	pool, pooled, err := Open(t.Context(), b.db.DSN, conns)
-	if err != nil || pooled {
+	if err != nil || pooled != db.Pooled() {
 		t.Fatalf("open: %v, taken for a transaction pooler: %v", err, pooled)
 	}
 	t.Cleanup(pool.Close)

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net/url"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -16,6 +17,15 @@ import (
 
 // supavisorTransactionPort is where every Supabase project's pooler offers transaction mode.
 const supavisorTransactionPort = 6543
+
+const (
+	// connectTimeout bounds the making of a connection, unless connect_timeout is in the connection string. A
+	// server that accepts and says nothing would otherwise hold a place in the pool for two minutes.
+	connectTimeout = 5 * time.Second
+	// pingTimeout is how long a connection that was idle may take to show that it is alive. After that it is
+	// dropped, and another one is taken.
+	pingTimeout = 2 * time.Second
+)
 
 // ParseDSN reads a connection string and tells whether a transaction pooler is behind it: port 6543,
 // or the parameter pgbouncer=true (which is taken out, Postgres does not know it). Through such a
@@ -25,6 +35,12 @@ func ParseDSN(dsn string) (config *pgxpool.Config, transactionPooler bool, err e
 	config, err = pgxpool.ParseConfig(dsn)
 	if err != nil {
 		return nil, false, fmt.Errorf("connection string: %w", err)
+	}
+	if config.ConnConfig.ConnectTimeout == 0 {
+		config.ConnConfig.ConnectTimeout = connectTimeout
+	}
+	if config.PingTimeout == 0 {
+		config.PingTimeout = pingTimeout
 	}
 	transactionPooler = marked || config.ConnConfig.Port == supavisorTransactionPort
 	if transactionPooler {

@@ -57,7 +57,7 @@ func TestOpenBoundsThePool(t *testing.T) {
 func TestStoresThroughTransactionPooler(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
-	pool, pooled, err := Open(t.Context(), testkit.NewTransactionPooler(t, b.db)+"&pgbouncer=true", 8)
+	pool, pooled, err := Open(t.Context(), testkit.NewTransactionPooler(t, b.db), 8)
 	if err != nil || !pooled {
 		t.Fatalf("a transaction pooler: %v, %v", pooled, err)
 	}

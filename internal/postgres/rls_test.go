@@ -166,7 +166,7 @@ func TestNoRoleOrClaimsAreLeftBehind(t *testing.T) {
 	for worker := range 16 {
 		random := rand.New(rand.NewPCG(1, uint64(worker)))
 		all.Go(func() {
-			for range 5000 / 16 {
+			for range (5000 + 15) / 16 {
 				who := users[random.IntN(len(users))]
 				ctx, cancel := context.WithCancel(t.Context())
 				if random.IntN(3) == 0 {

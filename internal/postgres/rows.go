@@ -25,9 +25,20 @@ func isUniqueViolation(err error) bool {
 	return ok && violation.Code == uniqueViolation
 }
 
+// answerTimeout bounds a piece of work in Postgres with all its tries: a connection whose other end is silent
+// says nothing about it, so whoever waits for an answer waits for ever. Most callers are less patient.
+const answerTimeout = 30 * time.Second
+
 // send runs a batch that build makes, which is one round trip and one transaction, and makes and sends it
 // again when that may help: what it does twice it must do once.
 func send(ctx context.Context, pool *pgxpool.Pool, build func() *pgx.Batch) error {
+	return sendWithin(ctx, answerTimeout, pool, build)
+}
+
+// sendWithin is send for what may take another time.
+func sendWithin(ctx context.Context, most time.Duration, pool *pgxpool.Pool, build func() *pgx.Batch) error {
+	ctx, cancel := context.WithTimeout(ctx, most)
+	defer cancel()
 	return retry(ctx, pool, func() error { return pool.SendBatch(ctx, build()).Close() })
 }
 
@@ -66,9 +77,10 @@ func pause(ctx context.Context, wait time.Duration) bool {
 	}
 }
 
-// orNotReady tells the caller to come back when err is about the connection.
+// orNotReady tells the caller to come back when err is about the connection, or Postgres did not answer in
+// time. That time is always one of ours: a request has none.
 func orNotReady(err error) error {
-	if connectionLost(err) {
+	if connectionLost(err) || errors.Is(err, context.DeadlineExceeded) {
 		return &fault.Error{Code: fault.NotReady, Message: "The database is not available. Try again in a moment.", RetryAfter: time.Second, Err: err}
 	}
 	return err

@@ -212,7 +212,7 @@ func TestManyRepliesAreRecordedAtOnce(t *testing.T) {
 		b.start(turn)
 		said = append(said, b.said(turn, 0, strings.Repeat("x", 100)))
 	}
-	audience := b.listen(b.db.DSN)
+	audience := b.listen()
 	b.record(said)
 	heard := map[uuid.UUID]bool{}
 	for len(heard) < many {

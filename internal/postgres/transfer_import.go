@@ -16,9 +16,14 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
+// importTimeout bounds the transaction of one imported chat.
+const importTimeout = 10 * time.Minute
+
 // Import writes a chat in one transaction, in chunks: row level security knows no COPY. It tries once, because
 // write reads from a file and cannot begin again.
 func (t *Transfer) Import(ctx context.Context, user auth.Principal, chat transfer.NewChat, write func(transfer.Rows) error) (uuid.UUID, bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, importTimeout)
+	defer cancel()
 	id, imported := uuid.Nil, false
 	err := pgx.BeginFunc(ctx, t.pool, func(tx pgx.Tx) error {
 		i := &importing{ctx: ctx, tx: tx, user: user.UserID, chat: chat}

@@ -58,12 +58,13 @@ func (t *Turns) startTurn(ctx context.Context, user auth.Principal, turn chat.Ne
 	if err := send(ctx, t.pool, func() *pgx.Batch { return s.batch(user.Claims) }); err != nil {
 		return chat.StartedTurn{}, fmt.Errorf("start turn: %w", err)
 	}
+	again := s.recognize()
 	if s.found.Started {
 		if err := s.recalled.readMore(ctx, t.pool, user, turn.ChatID); err != nil {
 			return chat.StartedTurn{}, fmt.Errorf("start turn: %w", err)
 		}
 	}
-	s.recalled.leaveOutNewTurn(s.turn.InPlaceOf == uuid.Nil)
+	s.recalled.leaveOutNewTurn(s.turn.InPlaceOf == uuid.Nil && !again)
 	s.found.Remembered = s.recalled.remembered()
 	return s.found, nil
 }
@@ -75,8 +76,19 @@ type startTurn struct {
 	clientID uuid.NullUUID
 
 	userMetadata, replyMetadata json.RawMessage
+	tries                       int
 	recalled                    recalled
 	found                       chat.StartedTurn
+}
+
+// recognize tells whether the reply that stands in the way is our own: a connection that breaks after the commit
+// takes the answer with it, and the next try finds what the one before has stored.
+func (s *startTurn) recognize() bool {
+	ours := s.found.Running == s.turn.MessageID
+	if ours {
+		s.found.Started, s.found.Running, s.found.Earlier = true, uuid.Nil, nil
+	}
+	return ours
 }
 
 func (s *startTurn) encode() error {
@@ -96,6 +108,7 @@ func (s *startTurn) encode() error {
 // batch makes the statements anew, and forgets what earlier ones found.
 func (s *startTurn) batch(claims string) *pgx.Batch {
 	s.found, s.recalled = chat.StartedTurn{}, recalled{}
+	s.tries++
 	batch := &pgx.Batch{}
 	batch.Queue(dbsqlc.ActAsUser, claims)
 	if s.clientID.Valid {
@@ -123,6 +136,9 @@ func (s *startTurn) queueNewChat(batch *pgx.Batch) {
 	s.queueEarlier(batch)
 	turn := s.turn
 	batch.Queue(dbsqlc.InsertChat, turn.ChatID, s.user, turn.Title, orNull(turn.ToolName), orNull(turn.TTLHours), orNull(turn.MaxTurns), s.clientID)
+	if s.tries > 1 { // before that nothing runs in it
+		s.queueRunning(batch)
+	}
 }
 
 func (s *startTurn) queueLooks(batch *pgx.Batch) {
@@ -134,6 +150,10 @@ func (s *startTurn) queueLooks(batch *pgx.Batch) {
 	}))
 	batch.Queue(dbsqlc.ReleaseAbandonedReplies, s.turn.ChatID)
 	s.queueEarlier(batch)
+	s.queueRunning(batch)
+}
+
+func (s *startTurn) queueRunning(batch *pgx.Batch) {
 	batch.Queue(dbsqlc.FindRunningReply, s.turn.ChatID).Query(func(rows pgx.Rows) error {
 		var err error
 		ids, err := pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"fmt"
 	"net/url"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -19,12 +20,22 @@ const databaseTimeout = time.Minute
 
 // Database is a database of one test's own. No password is needed.
 type Database struct {
-	// DSN connects as postgres, as a server on Supabase does: no superuser.
+	// DSN connects as postgres, as a server on Supabase does: no superuser. It leads through the
+	// transaction pooler when the tests are run with one: whoever needs a session takes Direct.
 	DSN string
-	// AdminDSN connects as the cluster's superuser.
+	// AdminDSN connects as the cluster's superuser, past any pooler.
 	AdminDSN string
 	Name     string
+
+	direct string
 }
+
+// Direct connects as DSN does, past any pooler: it is DATABASE_DIRECT_URL where DSN is DATABASE_URL. A test
+// that uses it itself says why a transaction pooler will not do.
+func (d Database) Direct() string { return d.direct }
+
+// Pooled tells whether DSN leads through a transaction pooler.
+func (d Database) Pooled() bool { return d.DSN != d.direct }
 
 // NewDatabase gives a database with all migrations applied, dropped when the test ends, whoever is
 // still connected.
@@ -91,8 +102,15 @@ func at(admin, name string) (Database, error) {
 	if err != nil {
 		return Database{}, err
 	}
-	dsn, err := withTarget(admin, "postgres", name)
-	return Database{DSN: dsn, AdminDSN: adminDSN, Name: name}, err
+	direct, err := withTarget(admin, "postgres", name)
+	if err != nil {
+		return Database{}, err
+	}
+	dsn := direct
+	if pooler := os.Getenv(PoolerEnv); pooler != "" {
+		dsn, err = throughPooler(pooler, direct)
+	}
+	return Database{DSN: dsn, AdminDSN: adminDSN, Name: name, direct: direct}, err
 }
 
 // withTarget is a DSN with another user and database.

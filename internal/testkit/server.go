@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/arcoscribe/throughline/internal/localpg"
 	"github.com/arcoscribe/throughline/supabase"
 )
@@ -36,12 +38,16 @@ func NewServer(t testing.TB) *Server {
 			t.Errorf("testkit: %v", err)
 		}
 	})
-	s.Database = Database{DSN: s.cluster.DSN("postgres", "postgres"), AdminDSN: s.cluster.DSN(localpg.Superuser, "postgres"), Name: "postgres"}
+	direct := s.cluster.DSN("postgres", "postgres")
+	s.Database = Database{DSN: direct, AdminDSN: s.cluster.DSN(localpg.Superuser, "postgres"), Name: "postgres", direct: direct}
 	if err := localpg.Bootstrap(t.Context(), s.AdminDSN, supabase.BootstrapSQL); err != nil {
 		t.Fatalf("testkit: %v", err)
 	}
-	if _, err := supabase.Migrate(t.Context(), s.DSN, slog.New(slog.DiscardHandler)); err != nil {
+	if _, err := supabase.Migrate(t.Context(), direct, slog.New(slog.DiscardHandler)); err != nil {
 		t.Fatalf("testkit: %v", err)
+	}
+	if os.Getenv(PoolerEnv) != "" { // that one stands before another server
+		s.DSN = NewTransactionPooler(t, s.Database)
 	}
 	return s
 }
@@ -54,6 +60,22 @@ func (s *Server) Start() {
 		s.t.Fatalf("testkit: %v", err)
 	}
 	s.cluster = cluster
+	if s.Pooled() { // a pooler tries again once a second whether its server is back
+		Eventually(s.t, "the server answers through its pooler", s.answers)
+	}
+}
+
+func (s *Server) answers() bool {
+	config, err := parseDSN(s.DSN)
+	if err != nil {
+		s.t.Fatalf("testkit: %v", err)
+	}
+	conn, err := pgx.ConnectConfig(s.t.Context(), config.ConnConfig)
+	if err != nil {
+		return false
+	}
+	defer func() { _ = conn.Close(s.t.Context()) }()
+	return conn.Ping(s.t.Context()) == nil
 }
 
 // Stop ends the server as an operator does.

@@ -6,7 +6,7 @@ import "testing"
 func TestServerCrashesAndComesBack(t *testing.T) {
 	t.Parallel()
 	server := NewServer(t)
-	pool := NewPool(t, server.DSN)
+	pool := NewPool(t, server.Direct()) // a pooler would wait for the server for minutes
 	Exec(t, pool, "create table kept as select 1 as n")
 	server.Crash()
 	if _, err := pool.Exec(t.Context(), "select 1"); err == nil {

@@ -12,12 +12,31 @@ import (
 // NewPool opens connections to a database for a test's own look at it, closed when the test ends.
 func NewPool(t testing.TB, dsn string) *pgxpool.Pool {
 	t.Helper()
-	pool, err := pgxpool.New(t.Context(), dsn)
+	config, err := parseDSN(dsn)
+	if err != nil {
+		t.Fatalf("testkit: %v", err)
+	}
+	pool, err := pgxpool.NewWithConfig(t.Context(), config)
 	if err != nil {
 		t.Fatalf("testkit: %v", err)
 	}
 	t.Cleanup(pool.Close)
 	return pool
+}
+
+// Connect opens one connection to a database for a test's own look at it, closed when the test ends.
+func Connect(t testing.TB, dsn string) *pgx.Conn {
+	t.Helper()
+	config, err := parseDSN(dsn)
+	if err != nil {
+		t.Fatalf("testkit: %v", err)
+	}
+	conn, err := pgx.ConnectConfig(t.Context(), config.ConnConfig)
+	if err != nil {
+		t.Fatalf("testkit: %v", err)
+	}
+	t.Cleanup(func() { _ = conn.Close(context.WithoutCancel(t.Context())) }) // the test's context is over
+	return conn
 }
 
 // Querier is a connection, a pool or a transaction.

@@ -48,7 +48,8 @@ func migratedTemplate(ctx context.Context, admin string) (string, error) {
 		if err := execute(ctx, admin, "grant all on database "+made.Name+" to postgres"); err != nil {
 			return err
 		}
-		_, err := supabase.Migrate(ctx, made.DSN, slog.New(slog.DiscardHandler))
+		// A pooler would stay connected, and then the template could not be renamed.
+		_, err := supabase.Migrate(ctx, made.Direct(), slog.New(slog.DiscardHandler))
 		return err
 	})
 }

@@ -3,28 +3,16 @@ package testkit
 import (
 	"context"
 	"errors"
-	"net/url"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/golang-jwt/jwt/v5"
-	"github.com/jackc/pgerrcode"
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 )
 
 func TestMain(m *testing.M) { Main(m) }
 
-func connect(t *testing.T, dsn string) *pgx.Conn {
-	t.Helper()
-	conn, err := pgx.Connect(t.Context(), dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = conn.Close(context.Background()) })
-	return conn
-}
+func connect(t *testing.T, dsn string) *pgx.Conn { return Connect(t, dsn) }
 
 func TestDatabasesAreMigratedAndApart(t *testing.T) {
 	t.Parallel()
@@ -64,7 +52,7 @@ func TestDatabaseIsDroppedWhoeverIsConnected(t *testing.T) {
 	t.Run("inner", func(t *testing.T) {
 		database := NewDatabase(t)
 		name = database.Name
-		if _, err := pgx.Connect(context.Background(), database.DSN); err != nil { // never closed by us
+		if _, err := pgx.Connect(context.Background(), database.Direct()); err != nil { // never closed by us
 			t.Fatal(err)
 		}
 	})
@@ -117,52 +105,6 @@ func TestUserAndToken(t *testing.T) {
 	if subject, _ := token.Claims.GetSubject(); subject != id.String() {
 		t.Errorf("subject %q, want %s", subject, id)
 	}
-}
-
-func TestPoolerIsInTransactionMode(t *testing.T) {
-	t.Parallel()
-	database := NewDatabase(t)
-	dsn := NewTransactionPooler(t, database)
-	address, err := url.Parse(dsn)
-	if err != nil || strings.Contains(database.DSN, address.Host) {
-		t.Fatalf("the pooler's address %q is the server's own (%v)", dsn, err)
-	}
-	conn := connect(t, dsn)
-	if got, err := execOnce(t, conn, "select current_database()"); err != nil || got != database.Name {
-		t.Fatalf("database %q, %v", got, err)
-	}
-	// Two open transactions of two clients are on two servers; without one, a client has none at all.
-	held := connect(t, dsn)
-	if _, err := held.Exec(t.Context(), "begin", pgx.QueryExecModeSimpleProtocol); err != nil {
-		t.Fatal(err)
-	}
-	theirs, _ := execOnce(t, held, "select pg_backend_pid()::text")
-	ours, err := execOnce(t, conn, "select pg_backend_pid()::text")
-	if err != nil || ours == theirs {
-		t.Errorf("backends %s and %s, %v", ours, theirs, err)
-	}
-	// What breaks behind the real one breaks here: a prepared statement's server is not ours any more.
-	if _, err := conn.Prepare(t.Context(), "p", "select 1"); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := conn.Exec(t.Context(), "begin", pgx.QueryExecModeSimpleProtocol); err != nil {
-		t.Fatal(err)
-	}
-	_, _ = held.Exec(t.Context(), "rollback", pgx.QueryExecModeSimpleProtocol)
-	other := connect(t, dsn)
-	_, err = other.Exec(t.Context(), "execute p", pgx.QueryExecModeSimpleProtocol)
-	if refused, ok := errors.AsType[*pgconn.PgError](err); !ok || refused.Code != pgerrcode.InvalidSQLStatementName {
-		t.Errorf("a statement prepared by another client: %v", err)
-	}
-}
-
-func execOnce(t *testing.T, conn *pgx.Conn, sql string) (string, error) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-	defer cancel()
-	var answer string
-	err := conn.QueryRow(ctx, sql, pgx.QueryExecModeSimpleProtocol).Scan(&answer)
-	return answer, err
 }
 
 func TestPgTAPRunsFromItsFile(t *testing.T) {

@@ -6,11 +6,13 @@ select id, system_prompt, memory_strategy, max_turns, turn_count, expires_at, co
   from public.chats where id = sqlc.arg(chat_id) for no key update;
 
 -- name: InsertChat :exec
--- Does nothing when the client sent this message before: the chat it started then is the chat.
+-- Does nothing when the client sent this message before: the chat it started then is the chat. Nor when it is
+-- the second try of a request whose connection broke after the first.
 insert into public.chats (id, user_id, title, tool_name, ttl_hours, max_turns)
 select sqlc.arg(id)::uuid, sqlc.arg(user_id)::uuid, sqlc.arg(title)::text, sqlc.narg(tool_name)::text, sqlc.narg(ttl_hours)::int, sqlc.narg(max_turns)::int
  where not exists (select from public.messages m
-                    where m.user_id = sqlc.arg(user_id) and m.client_message_id = sqlc.narg(client_message_id));
+                    where m.user_id = sqlc.arg(user_id) and m.client_message_id = sqlc.narg(client_message_id))
+on conflict (id) do nothing;
 
 -- name: ReadChatContext :many
 -- What is known of a chat beside its messages. At most one row.

@@ -1,7 +1,7 @@
 -- When an account goes, everything of it goes, and nothing of anybody else's.
 begin;
 \ir helpers.psql
-select plan(13);
+select plan(14);
 
 insert into public.chats (id, user_id) values (pg_temp.id('chat of A'), pg_temp.id('A')), (pg_temp.id('second'), pg_temp.id('A')), (pg_temp.id('chat of B'), pg_temp.id('B'));
 insert into public.messages (chat_id, role, content)
@@ -84,13 +84,20 @@ select pg_temp.may_be_auth_server() as may_be_auth_server \gset
 select is((select count(*) from auth.users where id = pg_temp.id('A')), 0::bigint, 'the account is gone');
 select is(pg_temp.left_of('A'), 'chat_files 0, chats 0, conversation_brief_revisions 0, conversation_briefs 0, message_deltas 0, message_files 0, messages 0', 'nothing of A is left');
 select is(pg_temp.left_of('B'), 'chat_files 2, chats 1, conversation_brief_revisions 1, conversation_briefs 1, message_deltas 1, message_files 2, messages 1', 'everything of B is');
--- All but one by a foreign key; message_deltas, which cannot afford one, by a trigger on messages.
+-- All but one by foreign keys, of the chats to the account and of all else to a chat or a message (a second one to the account
+-- would make those who delete it and those who work for it wait for each other); message_deltas, which cannot afford one, by a
+-- trigger on messages.
 select is_empty(
   $$select c.oid::regclass, a.attname from pg_class c join pg_attribute a on a.attrelid = c.oid
      where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p') and a.attname = 'user_id' and c.relname <> 'message_deltas'
-       and not exists (select from pg_constraint f where f.conrelid = c.oid and f.contype = 'f' and f.confrelid = 'auth.users'::regclass
-                          and f.conkey = array[a.attnum] and f.confdeltype = 'c')$$,
+       and not exists (select from pg_constraint f where f.conrelid = c.oid and f.contype = 'f' and f.confdeltype = 'c'
+                          and f.confrelid = case when c.relname = 'chats' then 'auth.users'::regclass
+                                                 when c.relname = 'message_files' then 'public.messages'::regclass else 'public.chats'::regclass end)$$,
   'every user_id goes with its account');
+select is_empty(
+  $$select f.conrelid::regclass, f.conname from pg_constraint f
+     where f.connamespace = 'public'::regnamespace and f.contype = 'f' and f.confrelid = 'auth.users'::regclass and f.conrelid <> 'public.chats'::regclass$$,
+  'chats alone refer to the account');
 select is_empty(
   $$select c.oid::regclass from pg_class c
      where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p')

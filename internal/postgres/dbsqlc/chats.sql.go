@@ -17,6 +17,7 @@ insert into public.chats (id, user_id, title, tool_name, ttl_hours, max_turns)
 select $1::uuid, $2::uuid, $3::text, $4::text, $5::int, $6::int
  where not exists (select from public.messages m
                     where m.user_id = $2 and m.client_message_id = $7)
+on conflict (id) do nothing
 `
 
 type InsertChatParams struct {
@@ -29,7 +30,8 @@ type InsertChatParams struct {
 	ClientMessageID uuid.NullUUID
 }
 
-// Does nothing when the client sent this message before: the chat it started then is the chat.
+// Does nothing when the client sent this message before: the chat it started then is the chat. Nor when it is
+// the second try of a request whose connection broke after the first.
 func (q *Queries) InsertChat(ctx context.Context, arg InsertChatParams) error {
 	_, err := q.db.Exec(ctx, InsertChat,
 		arg.ID,

@@ -2,10 +2,13 @@
 // that the command runs:
 //
 //	withpg -pg 15 -- go test ./...
+//	withpg -pg 17 -pooler -- go test ./...
 //	withpg -pg 17 -pgtap -- pg_prove --ext .sql -r supabase/tests
 //
-// The command finds the cluster in THROUGHLINE_TEST_POSTGRES. With -pgtap it also finds a migrated
-// database with pgTAP in the PG* variables. withpg ends with the command's exit code.
+// The command finds the cluster in THROUGHLINE_TEST_POSTGRES. With -pooler it also finds PgBouncer in
+// transaction mode before the cluster, in THROUGHLINE_TEST_POOLER, and fails when nothing went through that.
+// With -pgtap it finds a migrated database with pgTAP in the PG* variables. withpg ends with the command's
+// exit code.
 package main
 
 import (
@@ -23,15 +26,24 @@ import (
 	"github.com/arcoscribe/throughline/internal/testkit"
 )
 
+// options are what to run the command beside.
+type options struct {
+	major  int // version of Postgres; 0 is any
+	pgtap  bool
+	pooler bool
+}
+
 func main() {
-	major := flag.Int("pg", 0, "major version of Postgres; 0 is any from 15 on")
-	pgtap := flag.Bool("pgtap", false, "prepare a migrated database with pgTAP")
+	var o options
+	flag.IntVar(&o.major, "pg", 0, "major version of Postgres; 0 is any from 15 on")
+	flag.BoolVar(&o.pgtap, "pgtap", false, "prepare a migrated database with pgTAP")
+	flag.BoolVar(&o.pooler, "pooler", false, "lead the tests through PgBouncer in transaction mode")
 	flag.Parse()
 	if flag.NArg() == 0 {
-		fmt.Fprintln(os.Stderr, "usage: withpg [-pg major] [-pgtap] -- command [argument ...]")
+		fmt.Fprintln(os.Stderr, "usage: withpg [-pg major] [-pooler] [-pgtap] -- command [argument ...]")
 		os.Exit(2)
 	}
-	code, err := run(*major, *pgtap, flag.Args())
+	code, err := run(o, flag.Args())
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "withpg:", err)
 		code = max(code, 1)
@@ -40,25 +52,51 @@ func main() {
 }
 
 // run gives the command's exit code, and an error of our own.
-func run(major int, pgtap bool, command []string) (code int, err error) {
+func run(o options, command []string) (code int, err error) {
 	// A signal ends the command, and the command's end ends us, so that the cluster never stays.
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	ctx := context.Background()
-	cluster, err := testkit.StartCluster(ctx, major)
+	cluster, err := testkit.StartCluster(ctx, o.major)
 	if err != nil {
 		return 1, err
 	}
 	defer func() { err = errors.Join(err, cluster.Destroy()) }()
-	env := append(os.Environ(), testkit.PostgresEnv+"="+cluster.DSN(localpg.Superuser, "postgres"))
-	if pgtap {
+	admin := cluster.DSN(localpg.Superuser, "postgres")
+	env := append(os.Environ(), testkit.PostgresEnv+"="+admin, testkit.PoolerEnv+"=")
+	if o.pgtap {
 		variables, err := prepare(ctx, cluster)
 		if err != nil {
 			return 1, err
 		}
 		env = append(env, variables...)
 	}
-	return execute(command, env, signals)
+	if !o.pooler {
+		return execute(command, env, signals)
+	}
+	pooler, err := testkit.StartPooler(ctx, admin)
+	if err != nil {
+		return 1, err
+	}
+	code, err = execute(command, append(env, testkit.PoolerEnv+"="+pooler.Address()), signals)
+	return code, errors.Join(err, tell(ctx, pooler), pooler.Stop())
+}
+
+// tell says what went through the pooler. Nothing at all means that nothing was tested.
+func tell(ctx context.Context, pooler *testkit.Pooler) error {
+	served, err := pooler.Served(ctx)
+	if err != nil {
+		return fmt.Errorf("asking the pooler what it did: %w", err)
+	}
+	all := 0
+	for _, transactions := range served {
+		all += transactions
+	}
+	if all == 0 {
+		return errors.New("no transaction went through the pooler")
+	}
+	fmt.Fprintf(os.Stderr, "withpg: %d transactions on %d databases went through PgBouncer\n", all, len(served))
+	return nil
 }
 
 // prepare makes the database for pgTAP and gives the variables that lead libpq's programs to it.

@@ -1,0 +1,326 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/arcoscribe/throughline/internal/chat"
+	"github.com/arcoscribe/throughline/internal/fold"
+	"github.com/arcoscribe/throughline/internal/history"
+	"github.com/arcoscribe/throughline/internal/testkit"
+)
+
+// races is how often a race is run: so many times, or as RACES in the environment multiplies it.
+func races(t *testing.T, usual int) int {
+	t.Helper()
+	times, err := strconv.Atoi(os.Getenv("RACES"))
+	if err != nil {
+		return usual
+	}
+	return usual * times
+}
+
+// seeded gives random numbers that a failed test can be run again with: RACES_SEED in the environment.
+func seeded(t *testing.T) *rand.Rand {
+	t.Helper()
+	seed, err := strconv.ParseUint(os.Getenv("RACES_SEED"), 10, 64)
+	if err != nil {
+		seed = rand.Uint64()
+	}
+	t.Logf("RACES_SEED=%d", seed)
+	return rand.New(rand.NewPCG(seed, 0))
+}
+
+// Of two transactions that write to one chat the one with the lower seq commits first, in every order of their
+// steps: the second cannot even get its number before the first has ended. A reader between them never sees a
+// number without all before it.
+func TestLowerSeqNeverCommitsLast(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	random := seeded(t)
+	chatID := b.newChat(1)
+	next := int64(3)
+	for n := range races(t, 1000) {
+		wantsFirst, rollsBack := random.IntN(2), random.IntN(4) == 0
+		next = b.interleave(n, chatID, next, wantsFirst, rollsBack)
+	}
+	if got := ask[bool](b, "select count(*) = max(seq) from messages"); !got {
+		t.Error("there are gaps")
+	}
+	b.checkCounters()
+}
+
+// interleave lets two open transactions insert, one behind the other, and gives the next number.
+func (b *bed) interleave(n int, chatID uuid.UUID, next int64, first int, rollsBack bool) int64 {
+	b.t.Helper()
+	txs := []pgx.Tx{b.begin(), b.begin()}
+	for _, tx := range txs { // both have begun, and have a snapshot behind them, before either writes
+		mustExec(b.t, tx, "select count(*) from messages where chat_id = $1", chatID)
+	}
+	const insert = "insert into messages (chat_id, role, content) values ($1, 'user', $2) returning seq"
+	var early, late int64
+	if err := txs[first].QueryRow(b.t.Context(), insert, chatID, fmt.Sprint(n)).Scan(&early); err != nil {
+		b.t.Fatal(err)
+	}
+	behind := make(chan error, 1)
+	go func() { behind <- txs[1-first].QueryRow(b.t.Context(), insert, chatID, fmt.Sprint(n)).Scan(&late) }()
+	b.awaitBehind()
+	if seen := ask[int64](b, "select max(seq) from messages where chat_id = $1", chatID); seen != next-1 {
+		b.t.Fatalf("round %d: a reader sees %d, want %d", n, seen, next-1)
+	}
+	end := txs[first].Commit
+	if rollsBack {
+		end = txs[first].Rollback
+	}
+	if err := end(b.t.Context()); err != nil {
+		b.t.Fatal(err)
+	}
+	if err := testkit.Receive(b.t, "the other one has its number", behind); err != nil {
+		b.t.Fatal(err)
+	}
+	if err := txs[1-first].Commit(b.t.Context()); err != nil {
+		b.t.Fatal(err)
+	}
+	want := next + 1
+	if rollsBack {
+		want = next
+	}
+	if early != next || late != want {
+		b.t.Fatalf("round %d: the numbers are %d and %d, want %d and %d", n, early, late, next, want)
+	}
+	return want + 1
+}
+
+// awaitBehind is awaitBlocked for a thousand times: it looks without a pause.
+func (b *bed) awaitBehind() {
+	b.t.Helper()
+	for deadline := time.Now().Add(testkit.Patience); ask[int](b, "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'") == 0; {
+		if time.Now().After(deadline) {
+			b.t.Fatal("in vain: the second one waits")
+		}
+	}
+}
+
+// Two workers stand for one chat, in every order of their steps: one of them claims while the other holds the
+// lease, or takes it over because the other outlived it; then both commit at once. The version goes up by one, and
+// whoever was late is turned away.
+func TestTwoWorkersWriteOneVersion(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	random := seeded(t)
+	for n := range races(t, 200) {
+		chatID := b.newChat(2)
+		first := b.claim(chatID, fold.KindFold)
+		lease := fold.Lease{Token: uuid.New(), Duration: time.Minute}
+		if _, claimed, err := b.briefs.Claim(t.Context(), chatID, fold.KindFold, lease, 2000); err != nil || claimed != fold.Busy {
+			t.Fatalf("round %d: the second one claimed: %v, %v", n, claimed, err)
+		}
+		changes := []fold.Change{first, first} // the same job, delivered twice
+		if outlived := random.IntN(2) == 0; outlived {
+			b.exec("update conversation_briefs set lease_until = now() - interval '1 second' where chat_id = $1", chatID)
+			changes[1] = b.claim(chatID, fold.KindFold)
+		}
+		won, lost := b.commitAll(random, changes...)
+		if won != 1 || lost != 1 {
+			t.Fatalf("round %d: %d commits won, %d lost", n, won, lost)
+		}
+		b.checkVersion(chatID, 1)
+	}
+	b.checkCounters()
+}
+
+// commitAll commits changes at once, in any order, and tells how many won.
+func (b *bed) commitAll(random *rand.Rand, changes ...fold.Change) (won, lost int) {
+	b.t.Helper()
+	outcomes := make(chan bool, len(changes))
+	for _, i := range random.Perm(len(changes)) {
+		go func() {
+			ok, err := b.commit(changes[i])
+			if err != nil {
+				b.t.Error(err)
+			}
+			outcomes <- ok
+		}()
+	}
+	for range changes {
+		if testkit.Receive(b.t, "a commit", outcomes) {
+			won++
+		} else {
+			lost++
+		}
+	}
+	return won, lost
+}
+
+// checkVersion wants a brief at a version, with one revision for each, and no lease.
+func (b *bed) checkVersion(chatID uuid.UUID, version int64) {
+	b.t.Helper()
+	if got := b.brief(chatID); got.Version != version || got.Leased {
+		b.t.Fatalf("the brief is %+v, want version %d", got, version)
+	}
+	if n := ask[int64](b, "select count(*) from conversation_brief_revisions where chat_id = $1", chatID); n != version {
+		b.t.Fatalf("%d revisions of %d versions", n, version)
+	}
+}
+
+// Somebody edits, deletes or pins a message, or clears the chat, while its fold or rebuild has read the messages and not
+// written yet. What was deleted, changed or cleared away does not come back; a pin is no change of what was said.
+func TestChangesDuringFoldsAndRebuilds(t *testing.T) {
+	t.Parallel()
+	s := newShelf(t)
+	for name, c := range map[string]struct {
+		change func(chatID, messageID uuid.UUID) error
+		wins   bool // the fold
+	}{
+		"edit": {func(_, id uuid.UUID) error {
+			_, err := s.pool.Exec(t.Context(), "update messages set content = 'Never mind.' where id = $1", id)
+			return err
+		}, false},
+		"delete": {func(_, id uuid.UUID) error { return s.DeleteMessage(t.Context(), s.user, id) }, false},
+		"clear": {func(chatID, _ uuid.UUID) error {
+			_, err := s.ClearChat(t.Context(), s.user, chatID)
+			return err
+		}, false},
+		"pin": {func(_, id uuid.UUID) error {
+			_, err := s.ChangeMessage(t.Context(), s.user, id, history.MessageChange{Pinned: new(true)})
+			return err
+		}, true},
+	} {
+		for _, kind := range []fold.Kind{fold.KindFold, fold.KindRebuild} {
+			chatID := s.newChat(3)
+			if kind == fold.KindRebuild {
+				s.mustCommit(s.claim(chatID, fold.KindFold))
+				s.exec("update messages set content = 'Corrected.' where chat_id = $1 and seq = 1", chatID)
+			}
+			version := s.brief(chatID).Version
+			late := s.claim(chatID, kind)
+			if err := c.change(chatID, late.Planned.Messages[2].ID); err != nil {
+				t.Fatalf("%s during a %s: %v", name, kind, err)
+			}
+			won, err := s.commit(late)
+			got := s.brief(chatID)
+			if err != nil || won != c.wins || won && got.Version != version+1 || !won && got.Summary == late.Summary && kind == fold.KindFold {
+				t.Errorf("%s during a %s: won %v, %v, %+v", name, kind, won, err, got)
+			}
+			if stale := kind == fold.KindRebuild && !c.wins; stale != got.Stale {
+				t.Errorf("%s during a %s: stale %v", name, kind, got.Stale)
+			}
+		}
+	}
+	s.checkCounters()
+}
+
+// All of it at once, on few chats, by many: turns, folds, rebuilds, edits, deletions, pins and clears, in any order. Each is
+// whole or not at all: the numbers agree, ranges follow each other, and at the end the memory can be made whole.
+func TestEverythingAtOnce(t *testing.T) {
+	t.Parallel()
+	s := newShelf(t)
+	random := seeded(t)
+	for range races(t, 20) {
+		chatID := s.newChat(3)
+		changes := []fold.Change{s.claim(chatID, fold.KindFold)}
+		work := []func() error{
+			func() error { _, err := s.commit(changes[0]); return err },
+			func() error { return s.DeleteMessage(t.Context(), s.user, changes[0].Planned.Messages[1].ID) },
+			func() error {
+				_, err := s.pool.Exec(t.Context(), "update messages set content = 'Edited.' where id = $1", changes[0].Planned.Messages[3].ID)
+				return err
+			},
+			func() error {
+				_, err := s.ChangeMessage(t.Context(), s.user, changes[0].Planned.Messages[4].ID, history.MessageChange{Pinned: new(true)})
+				return err
+			},
+			func() error {
+				turn := turnIn(chatID, "Meanwhile.")
+				started, err := s.turns.StartTurn(t.Context(), s.user, turn)
+				if err == nil && started.Started {
+					_, err = s.turns.SaveReply(t.Context(), s.user, finished(turn, "Meanwhile, too."))
+				}
+				return err
+			},
+		}
+		s.runAll(random, work)
+		if s.brief(chatID).Stale {
+			s.mustCommit(s.takeOver(chatID, fold.KindRebuild))
+		}
+		s.mustCommit(s.takeOver(chatID, fold.KindFold))
+		if got := s.brief(chatID); got.Stale || got.PendingTurns != 0 || got.Leased {
+			t.Fatalf("%+v", got)
+		}
+	}
+	gaps := ask[int](s.bed, `select count(*) from (select seq_from, lag(seq_to) over (partition by chat_id order by version) as before
+		from conversation_brief_revisions where kind = 'fold') r where seq_from <> coalesce(before, 0) + 1`)
+	if gaps != 0 {
+		t.Errorf("%d folds do not begin where the one before ends", gaps)
+	}
+	s.checkCounters()
+}
+
+// runAll does all of them at once, begun in any order.
+func (b *bed) runAll(random *rand.Rand, work []func() error) {
+	b.t.Helper()
+	failed := make([]error, len(work))
+	var all sync.WaitGroup
+	for _, i := range random.Perm(len(work)) {
+		all.Go(func() { failed[i] = work[i]() })
+	}
+	all.Wait()
+	if err := errors.Join(failed...); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// takeOver claims a chat whoever had it.
+func (b *bed) takeOver(chatID uuid.UUID, kind fold.Kind) fold.Change {
+	b.t.Helper()
+	b.exec("update conversation_briefs set lease_token = null, lease_until = null where chat_id = $1", chatID)
+	return b.claim(chatID, kind)
+}
+
+// A hundred messages without an id to one chat, on two servers at once: one reply is generated, all others are
+// told which.
+func TestHundredTurnsAtOnce(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	chatID := b.newChat(1)
+	second, _, err := Open(t.Context(), b.db.DSN, 20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(second.Close)
+	servers := []*Turns{b.turns, NewTurns(second, b.limits, func(context.Context, pgx.Tx, uuid.UUID) error { return nil })}
+	started := make([]chat.StartedTurn, 100)
+	failed := make([]error, len(started))
+	turns := make([]chat.NewTurn, len(started))
+	var all sync.WaitGroup
+	for i := range started {
+		turns[i] = turnIn(chatID, "Me first.")
+		all.Go(func() { started[i], failed[i] = servers[i%2].StartTurn(t.Context(), b.user, turns[i]) })
+	}
+	all.Wait()
+	if err := errors.Join(failed...); err != nil {
+		t.Fatal(err)
+	}
+	running := ask[uuid.UUID](b, "select id from messages where status = 'streaming'")
+	winners := 0
+	for i, got := range started {
+		if got.Started && turns[i].MessageID == running {
+			winners++
+		} else if got.Started || got.Running != running {
+			t.Errorf("turn %d: %+v", i, got)
+		}
+	}
+	if n := ask[int](b, "select count(*) from messages"); winners != 1 || n != 4 {
+		t.Errorf("%d turns began, %d messages are stored", winners, n)
+	}
+}

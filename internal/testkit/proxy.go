@@ -1,0 +1,158 @@
+package testkit
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/Shopify/toxiproxy/v2"
+	"github.com/Shopify/toxiproxy/v2/toxics"
+	"github.com/rs/zerolog"
+	"go.uber.org/goleak"
+)
+
+// Proxy is the network before a server, which a test breaks: Toxiproxy on a loopback port of its own. What is
+// broken counts for connections that are open and for those to come, unless a method says otherwise. It writes
+// nothing to the test's output.
+type Proxy struct {
+	t     testing.TB
+	proxy *toxiproxy.Proxy
+	added int
+}
+
+// NewProxy stands before the server at upstream (host:port) until the test ends.
+func NewProxy(t testing.TB, upstream string) *Proxy {
+	t.Helper()
+	prepareToxics()
+	server := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop())
+	p := &Proxy{t: t, proxy: toxiproxy.NewProxy(server, "network", "127.0.0.1:0", upstream)}
+	p.Up()
+	t.Cleanup(p.proxy.Stop)
+	return p
+}
+
+// prepareToxics silences what the toxics log on their own, and makes known the one of ours.
+var prepareToxics = sync.OnceFunc(func() {
+	zerolog.SetGlobalLevel(zerolog.Disabled)
+	toxics.Register("cut", new(cut))
+})
+
+// cut is Toxiproxy's limit_data, but it goes on taking what still arrives, so that whoever sends it does not
+// wait for ever.
+type cut struct{ toxics.LimitDataToxic }
+
+// Pipe lets through what the limit allows.
+func (c *cut) Pipe(stub *toxics.ToxicStub) {
+	c.LimitDataToxic.Pipe(stub)
+	for stub.Closed() {
+		if _, more := <-stub.Input; !more {
+			return
+		}
+	}
+}
+
+// proxyLeftovers are the goroutines that Toxiproxy leaves behind: the two of a direction whose reader hung up
+// while a piece was on its way to it. Nothing runs in them any more.
+func proxyLeftovers() []goleak.Option {
+	return []goleak.Option{
+		goleak.IgnoreAnyFunction("github.com/Shopify/toxiproxy/v2/toxics.(*NoopToxic).Pipe"),
+		goleak.IgnoreAnyFunction("github.com/Shopify/toxiproxy/v2.(*ToxicLink).read"),
+	}
+}
+
+// Addr is where the proxy listens, host:port.
+func (p *Proxy) Addr() string { return p.proxy.Listen }
+
+// DSN is the address of a database through the proxy.
+func (p *Proxy) DSN(dsn string) string {
+	p.t.Helper()
+	address, err := url.Parse(dsn)
+	if err != nil {
+		p.t.Fatal("testkit: not a postgres:// address")
+	}
+	address.Host = p.Addr()
+	return address.String()
+}
+
+// HostOf is the host:port of a database or an API, for NewProxy.
+func HostOf(t testing.TB, address string) string {
+	t.Helper()
+	parsed, err := url.Parse(address)
+	if err != nil || parsed.Port() == "" {
+		t.Fatal("testkit: an address without a port")
+	}
+	return parsed.Host
+}
+
+// Latency holds back each piece of an answer for so long.
+func (p *Proxy) Latency(delay time.Duration) {
+	p.add("latency", "downstream", 1, map[string]any{"latency": delay.Milliseconds()})
+}
+
+// Bandwidth lets so many KB/s of the answers through.
+func (p *Proxy) Bandwidth(rate int) {
+	p.add("bandwidth", "downstream", 1, map[string]any{"rate": rate})
+}
+
+// Slice cuts the answers into pieces of so many bytes, each sent alone.
+func (p *Proxy) Slice(size int) {
+	p.add("slicer", "downstream", 1, map[string]any{"average_size": size, "size_variation": 0, "delay": 100})
+}
+
+// LimitData ends each connection in good order after so many bytes of answers, counted from now on.
+func (p *Proxy) LimitData(bytes int) {
+	p.add("cut", "downstream", 1, map[string]any{"bytes": bytes})
+}
+
+// Abrupt lets the connections that are made from now on end with a reset, whoever ends them.
+func (p *Proxy) Abrupt() {
+	// The toxic itself passes over every connection; that it is there is what makes Toxiproxy reset them.
+	p.add("reset_peer", "downstream", 0, map[string]any{"timeout": 0})
+}
+
+// ResetPeer resets each connection that is made from now on after so many bytes of answers.
+func (p *Proxy) ResetPeer(bytes int) {
+	p.Abrupt()
+	p.LimitData(bytes)
+}
+
+// Timeout makes the connections half-open: they are accepted, and what is sent is swallowed, both ways.
+func (p *Proxy) Timeout() {
+	for _, direction := range []string{"upstream", "downstream"} {
+		p.add("timeout", direction, 1, map[string]any{"timeout": 0})
+	}
+}
+
+func (p *Proxy) add(kind, direction string, toxicity float32, attributes map[string]any) {
+	p.t.Helper()
+	p.added++
+	raw, err := json.Marshal(map[string]any{
+		"name": fmt.Sprint(kind, p.added), "type": kind, "stream": direction, "toxicity": toxicity, "attributes": attributes,
+	})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	if _, err := p.proxy.Toxics.AddToxicJson(strings.NewReader(string(raw))); err != nil {
+		p.t.Fatalf("testkit: %s: %v", kind, err)
+	}
+}
+
+// Heal takes back all of the above. Connections that were half-open end.
+func (p *Proxy) Heal() {
+	p.proxy.Toxics.ResetToxics(p.t.Context())
+}
+
+// Down ends all connections and refuses new ones, until Up.
+func (p *Proxy) Down() { p.proxy.Stop() }
+
+// Up listens again, on the same port.
+func (p *Proxy) Up() {
+	p.t.Helper()
+	if err := p.proxy.Start(); err != nil {
+		p.t.Fatalf("testkit: %v", err)
+	}
+}

@@ -1,0 +1,131 @@
+package testkit
+
+import (
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// echo is a server that says back whatever it hears.
+func echo(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = listener.Close() })
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				_, _ = io.Copy(conn, conn)
+				_ = conn.Close()
+			}()
+		}
+	}()
+	return listener.Addr().String()
+}
+
+// say sends a line over a connection to the proxy and reads so many bytes back.
+func say(t *testing.T, conn net.Conn, line string, back int) (string, error) {
+	t.Helper()
+	if _, err := io.WriteString(conn, line); err != nil {
+		return "", err
+	}
+	raw := make([]byte, back)
+	n, err := io.ReadFull(conn, raw)
+	return string(raw[:n]), err
+}
+
+func dial(t *testing.T, p *Proxy) net.Conn {
+	t.Helper()
+	conn, err := net.Dial("tcp", p.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	return conn
+}
+
+func TestProxyBreaksConnections(t *testing.T) {
+	t.Parallel()
+	p := NewProxy(t, echo(t))
+	conn := dial(t, p)
+	if got, err := say(t, conn, "hello", 5); got != "hello" || err != nil {
+		t.Fatalf("%q, %v", got, err)
+	}
+	p.LimitData(3)
+	if got, err := say(t, conn, "hello", 5); got != "hel" || !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Errorf("limited: %q, %v", got, err)
+	}
+	p.Heal()
+	p.ResetPeer(3)
+	if got, err := say(t, dial(t, p), "hello", 5); len(got) > 3 || !errors.Is(err, syscall.ECONNRESET) {
+		t.Errorf("reset: %q, %v", got, err)
+	}
+	p.Heal()
+	conn = dial(t, p)
+	p.Timeout()
+	_ = conn.SetReadDeadline(time.Now().Add(100 * time.Millisecond))
+	if got, err := say(t, conn, "hello", 5); got != "" || !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("half-open: %q, %v", got, err)
+	}
+	p.Heal()
+	p.Slice(1)
+	p.Latency(time.Millisecond)
+	p.Bandwidth(100)
+	conn = dial(t, p)
+	if got, err := say(t, conn, "hello", 5); got != "hello" || err != nil {
+		t.Errorf("slow: %q, %v", got, err)
+	}
+	p.Down()
+	if got, err := say(t, conn, "hello", 5); err == nil {
+		t.Errorf("down: %q", got)
+	}
+	if refused, err := net.Dial("tcp", p.Addr()); err == nil {
+		_ = refused.Close()
+		t.Error("down: connected")
+	}
+	p.Up()
+	if got, err := say(t, dial(t, p), "hello", 5); got != "hello" || err != nil {
+		t.Errorf("up again: %q, %v", got, err)
+	}
+}
+
+// A proxy ends with its test, and its goroutines with it.
+//
+//nolint:paralleltest // it looks at all goroutines of the process
+func TestProxyEnds(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hello") }))
+	defer server.Close()
+	t.Run("used", func(t *testing.T) {
+		p := NewProxy(t, HostOf(t, server.URL))
+		for _, change := range []func(){func() {}, func() { p.Latency(time.Millisecond) }, p.Heal, func() { p.ResetPeer(4) }, p.Timeout} {
+			change()
+			conn := dial(t, p)
+			_ = conn.SetReadDeadline(time.Now().Add(50 * time.Millisecond))
+			_, _ = say(t, conn, "GET / HTTP/1.1\r\nHost: x\r\n\r\n", 20) // whole, in part or not at all
+		}
+		if left := linksLeft(); left == 0 {
+			t.Error("the proxy has no goroutines to end")
+		}
+	})
+	Eventually(t, "no goroutine of the proxy is left", func() bool { return linksLeft() == 0 })
+}
+
+// linksLeft is how many goroutines serve a proxy's connections.
+func linksLeft() int {
+	stacks := make([]byte, 1<<20)
+	return strings.Count(string(stacks[:runtime.Stack(stacks, true)]), "toxiproxy/v2.(*ToxicLink).read")
+}

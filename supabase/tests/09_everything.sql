@@ -1,0 +1,146 @@
+-- Every relation and function of ours, as the catalog knows them: who may do what at all, and that nobody reaches
+-- the rows of another user. What is new and not expected here fails.
+begin;
+\ir helpers.psql
+\ir rows.psql
+
+-- Ours are these schemas: what a client can reach, what it cannot, River's, and the list of migrations.
+create temp view ours as
+  select c.oid, c.oid::regclass as name, n.nspname || '.' || c.relname as full_name, n.nspname as schema, c.relname, c.relkind
+    from pg_class c join pg_namespace n on n.oid = c.relnamespace
+   where n.nspname in ('public', 'private', 'inspect', 'river', 'supabase_migrations') and c.relkind in ('r', 'p', 'v', 'm', 'f');
+
+-- S, I, U, D: to select, insert, update or delete, or at least some column of it. '' is nothing at all.
+create temp table expected (full_name text primary key, anon text, authenticated text, service_role text, throughline_app text);
+insert into expected values
+  -- relation                                anon  clients  service  server
+  ('public.chats',                           '',   'SIUD',  'SIUD',  'SIUD'),
+  ('public.messages',                        '',   'S',     'SIUD',  'SIUD'),
+  ('public.conversation_briefs',             '',   '',      'SIUD',  'SU'),
+  ('public.conversation_brief_revisions',    '',   '',      'SIUD',  'SIU'),
+  ('public.message_deltas',                  '',   '',      'SIUD',  'SD'),
+  ('public.chat_files',                      '',   'S',     'SIUD',  'SID'),
+  ('public.message_files',                   '',   'S',     'SIUD',  'SID'),
+  ('inspect.briefs',                         '',   '',      'S',     ''),
+  ('inspect.buffers',                        '',   '',      'S',     ''),
+  ('inspect.revisions',                      '',   '',      'S',     ''),
+  ('inspect.turns',                          '',   '',      'S',     ''),
+  ('inspect.tokens_by_day',                  '',   '',      'S',     ''),
+  ('inspect.late_folds',                     '',   '',      'S',     ''),
+  ('river.river_job',                        '',   '',      'S',     ''),
+  ('river.river_leader',                     '',   '',      '',      ''),
+  ('river.river_queue',                      '',   '',      '',      ''),
+  ('river.river_migration',                  '',   '',      '',      ''),
+  ('river.river_notification',               '',   '',      '',      ''),
+  ('supabase_migrations.schema_migrations',  '',   '',      '',      ''),
+  ('supabase_migrations.seed_files',         '',   '',      '',      '');
+
+-- What the catalog says, and what then happens.
+create function pg_temp.rights(who text, relation oid) returns text language sql as $$
+  select coalesce(string_agg(left(verb, 1), '' order by place), '')
+    from unnest(array['SELECT', 'INSERT', 'UPDATE', 'DELETE']) with ordinality verbs (verb, place)
+   where has_schema_privilege(who, (select relnamespace from pg_class where oid = relation), 'usage')
+     and (has_table_privilege(who, relation, verb) or verb <> 'DELETE' and has_any_column_privilege(who, relation, verb))
+$$;
+
+-- A statement of each verb on any relation. It names no row, and changes none where it may not.
+create function pg_temp.statement(verb text, relation regclass) returns text language sql as $$
+  select case verb
+    when 'S' then format('select %s from %s', columns, relation)
+    when 'I' then format('insert into %1$s (%2$s) select %2$s from %1$s where false', relation, columns)
+    when 'U' then format('update %s set %I = %2$I', relation, first)
+    when 'D' then format('delete from %s', relation) end
+    from (select string_agg(quote_ident(attname), ', ') as columns, min(attname::text) as first
+            from pg_attribute where attrelid = relation and attnum > 0 and not attisdropped and attgenerated = '') named
+$$;
+
+-- What comes of a statement as helpers.psql says it, about one user's rows in a table.
+create function pg_temp.reached(who text, verb text, relation regclass, owner text) returns text language sql as $$
+  select pg_temp.attempt(who, pg_temp.statement(verb, relation) || format(' where user_id = %L', pg_temp.id(owner)))
+$$;
+
+create temp view tables_of_users as
+  select o.*, e.authenticated, e.throughline_app from ours o left join expected e using (full_name)
+   where o.relkind in ('r', 'p') and exists (select from pg_attribute a where a.attrelid = o.oid and a.attname = 'user_id' and not a.attisdropped);
+create temp table actors (who text primary key, stranger boolean);
+insert into actors values ('anon', true), ('A', false), ('B', true), ('app A', false), ('app B', true), ('app nobody', true);
+
+create temp view functions_of_ours as
+  select p.oid, p.oid::regprocedure::text as signature, n.oid as schema, p.prosecdef
+    from pg_proc p join pg_namespace n on n.oid = p.pronamespace
+   where n.nspname in ('public', 'private', 'inspect', 'river')
+     and not exists (select from pg_depend d where d.classid = 'pg_proc'::regclass and d.objid = p.oid and d.deptype = 'e');
+create function pg_temp.callable(who text) returns text language sql as $$
+  select string_agg(signature, ', ' order by signature) from functions_of_ours
+   where has_schema_privilege(who, schema, 'usage') and has_function_privilege(who, oid, 'execute')
+$$;
+
+select plan((select 4 * count(*) + 12 from expected)::int + (select 4 * 6 * count(*) + count(*) from tables_of_users)::int);
+
+-- Nothing is forgotten.
+select is_empty('select full_name from ours except select full_name from expected', 'each relation has its line above');
+select is_empty($$select full_name from expected where full_name <> 'supabase_migrations.seed_files' except select full_name from ours$$, 'and each line its relation');
+select isnt_empty('select from tables_of_users', 'there are tables of users');
+
+select is(case when to_regclass(e.full_name) is null then r.rights else pg_temp.rights(r.role, to_regclass(e.full_name)) end, r.rights, r.role || ' on ' || e.full_name)
+  from expected e
+ cross join lateral (values ('anon', anon), ('authenticated', authenticated), ('service_role', service_role), ('throughline_app', throughline_app)) r (role, rights);
+
+-- And the catalog is right: what is not anybody's right is refused when it is tried, also of whole tables.
+select is_empty(
+  $$select o.full_name, a.who, verb, got from ours o
+     cross join (values ('anon', 'anon'), ('A', 'authenticated'), ('service_role', 'service_role'), ('app A', 'throughline_app')) a (who, role)
+     cross join unnest(array['S', 'I', 'U', 'D']) verb
+     cross join lateral (select pg_temp.attempt(a.who, pg_temp.statement(verb, o.name)) as got) tried
+     where position(verb in pg_temp.rights(a.role, o.oid)) = 0 and got not in ('denied', '55000')$$, -- 55000: a view that cannot be written
+  'what is no right is refused');
+
+-- A's rows. There are some, so that nothing passes for want of any; whoever is not A reaches none of them in any way.
+select isnt(pg_temp.reached('service_role', 'S', t.name, 'A'), '0', t.full_name || ' has rows of A (rows.psql)') from tables_of_users t;
+select ok(case when verb = 'I' and got <> 'denied' then not a.stranger or got = '0' -- inserts are tried below, with rows
+               when a.stranger then got in ('denied', '0')
+               else got = 'denied' or got ~ '^[0-9]+$' or got in ('23503', '428C9', '23514') end,
+          format('%s, %s on %s: %s', a.who, verb, t.full_name, got))
+  from tables_of_users t cross join actors a cross join unnest(array['S', 'I', 'U', 'D']) verb
+ cross join lateral (select case verb when 'I' then pg_temp.attempt(a.who, pg_temp.statement('I', t.name)) else pg_temp.reached(a.who, verb, t.name, 'A') end as got) tried;
+
+-- A copy of one's own row under another one's name, and another one's row under one's own, into every table.
+create function pg_temp.copied(who text, relation regclass, owner text, as_whose text) returns text language plpgsql as $$
+declare
+  columns text;
+  source text := 'copied_' || replace(relation::text, '.', '_');
+begin
+  select string_agg(quote_ident(attname), ', ') into columns
+    from pg_attribute where attrelid = relation and attnum > 0 and not attisdropped and attgenerated = '' and attname <> 'user_id';
+  execute format('create temp table if not exists %I as select * from %s', source, relation);
+  execute format('grant select on %I to anon, authenticated, service_role, throughline_app', source);
+  return pg_temp.attempt(who, format('insert into %1$s (user_id, %2$s) select %3$L, %2$s from %4$I where user_id = %5$L', relation, columns, pg_temp.id(as_whose), source, pg_temp.id(owner)));
+end
+$$;
+select is_empty(
+  $$select t.full_name, a.who, owner, as_whose, got from tables_of_users t cross join actors a
+     cross join (values ('A', 'A'), ('A', 'B'), ('B', 'A')) copies (owner, as_whose)
+     cross join lateral (select pg_temp.copied(a.who, t.name, owner, as_whose) as got) tried
+     where (a.who in ('anon', 'A', 'B', 'app nobody') or as_whose <> right(a.who, 1)) and got not in ('denied', '0', '23503') -- the last one: there is no such chat of that user
+       and not (a.who ~ 'A|B' and as_whose = right(a.who, 1))$$,
+  'nobody writes in another one''s name');
+select is(pg_temp.copied('service_role', 'public.message_files', 'A', 'A'), '23505', 'and that is not for want of trying: this copy is refused as a second one');
+
+-- Functions: none is a client's; the server may call those that it needs, and no other.
+select is(pg_temp.callable('anon'), null, 'anon may call nothing');
+select is(pg_temp.callable('authenticated'), null, 'a signed-in user may call nothing');
+select is(pg_temp.callable('throughline_app'),
+  'private.search_messages(tsquery,uuid,text,timestamp with time zone,timestamp with time zone,integer), private.search_vector(uuid,text), private.searchable(text)',
+  'the server may call these');
+select is(pg_temp.callable('service_role'),
+  'inspect.due_folds(integer,integer,integer,integer), inspect.is_due(integer,bigint,bigint,text,integer,boolean,integer,integer,integer,integer), '
+  'inspect.number_in(jsonb,text), inspect.sentences(text), inspect.sentences_only_in(text,text), '
+  'private.search_vector(uuid,text), private.searchable(text), river.river_job_state_in_bitmask(bit,river.river_job_state)',
+  'service_role may call these');
+
+-- The one function that reads with its owner's rights gives everybody their own alone.
+select is(pg_temp.attempt(who, $$select from private.search_messages(to_tsquery('simple', 'hello'), null, null, null, null, 10)$$), found, who || ' finds ' || found)
+  from (values ('app A', '1'), ('app nobody', '0')) expected_finds (who, found);
+
+select * from finish();
+rollback;
