@@ -6,6 +6,7 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"os"
 	"strings"
 	"time"
 
@@ -17,8 +18,6 @@ import (
 const (
 	// maxBody is the longest body, in bytes.
 	maxBody = 1 << 20
-	// bodyTimeout is how long a client may take to send its body.
-	bodyTimeout = 30 * time.Second
 	// Of a body that is too long, so much is still taken in, for so long, while the answer waits to
 	// be read: most clients look at an answer only when they have sent everything, and would
 	// otherwise see a broken connection.
@@ -29,12 +28,12 @@ const (
 )
 
 // readBody gives the whole body of a JSON request.
-func readBody(c echo.Context) ([]byte, error) {
-	return readBodyUpTo(c, maxBody)
+func (s *Server) readBody(c echo.Context) ([]byte, error) {
+	return s.readBodyUpTo(c, maxBody)
 }
 
 // readBodyUpTo is readBody where a body may have another length, in bytes.
-func readBodyUpTo(c echo.Context, most int64) ([]byte, error) {
+func (s *Server) readBodyUpTo(c echo.Context, most int64) ([]byte, error) {
 	request := c.Request()
 	if err := checkMediaType(request.Header); err != nil {
 		return nil, err
@@ -43,18 +42,29 @@ func readBodyUpTo(c echo.Context, most int64) ([]byte, error) {
 		return nil, bodyTooLarge(most)
 	}
 	control := http.NewResponseController(c.Response().Writer)
-	_ = control.SetReadDeadline(time.Now().Add(bodyTimeout)) // recorders have none
+	_ = control.SetReadDeadline(time.Now().Add(s.config.BodyTimeout)) // recorders have none
 	body, err := io.ReadAll(io.LimitReader(request.Body, most+1))
-	_ = control.SetReadDeadline(time.Time{}) // a deadline would end the stream that follows
 	switch {
-	case request.Context().Err() != nil:
-		return nil, request.Context().Err()
+	case err != nil:
+		return nil, bodyBroken(request, err)
 	case int64(len(body)) > most:
 		return nil, bodyTooLarge(most)
-	case err != nil:
-		return nil, fault.Wrap(fault.BadRequest, "The body could not be read to its end.", err)
 	}
+	// Of a body that was read to its end. The deadline would end the stream that follows; after a failure it stays,
+	// because net/http waits for the rest of a body before it answers.
+	_ = control.SetReadDeadline(time.Time{})
 	return body, nil
+}
+
+// bodyBroken is the error of a request whose body ended too early. net/http takes a client that is too slow for gone.
+func bodyBroken(request *http.Request, err error) error {
+	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return fault.Wrap(fault.BadRequest, "The body did not arrive in time.", err)
+	case request.Context().Err() != nil:
+		return request.Context().Err()
+	}
+	return fault.Wrap(fault.BadRequest, "The body could not be read to its end.", err)
 }
 
 // checkMediaType accepts application/json with any parameters, uncompressed.

@@ -87,13 +87,16 @@ func optionalValue[T any](into **T, otherwise string) reader {
 
 func texts(into *[]string) reader {
 	return func(raw json.RawMessage, place string, found *findings) {
-		var elements []*string
-		if json.Unmarshal(raw, &elements) != nil {
+		if found.tooMany(raw, place) {
+			return
+		}
+		var all []*string
+		if json.Unmarshal(raw, &all) != nil {
 			found.wrong[place] = "must be an array of strings"
 			return
 		}
-		*into = make([]string, len(elements))
-		for i, element := range elements {
+		*into = make([]string, len(all))
+		for i, element := range all {
 			if element == nil {
 				found.wrong[place] = "must be an array of strings"
 				return
@@ -105,7 +108,7 @@ func texts(into *[]string) reader {
 
 // postChat makes a chat without messages.
 func (s *Server) postChat(c echo.Context) error {
-	raw, err := readOptionalBody(c)
+	raw, err := s.readOptionalBody(c)
 	if err != nil {
 		return err
 	}
@@ -122,11 +125,11 @@ func (s *Server) postChat(c echo.Context) error {
 }
 
 // readOptionalBody is readBody for a body that may be left out, which is the same as {}.
-func readOptionalBody(c echo.Context) ([]byte, error) {
+func (s *Server) readOptionalBody(c echo.Context) ([]byte, error) {
 	if c.Request().ContentLength == 0 {
 		return []byte("{}"), nil
 	}
-	raw, err := readBody(c)
+	raw, err := s.readBody(c)
 	if err == nil && len(bytes.TrimSpace(raw)) == 0 {
 		raw = []byte("{}")
 	}
@@ -159,7 +162,7 @@ func (s *Server) patchChat(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	raw, err := readBody(c)
+	raw, err := s.readBody(c)
 	if err != nil {
 		return err
 	}
@@ -238,7 +241,7 @@ func (b *pruneBody) fields() map[string]reader {
 
 // postPrune deletes old chats.
 func (s *Server) postPrune(c echo.Context) error {
-	raw, err := readBody(c)
+	raw, err := s.readBody(c)
 	if err != nil {
 		return err
 	}

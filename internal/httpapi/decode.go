@@ -23,6 +23,9 @@ const (
 	// maxTold is how many unknown fields an answer lists, and maxName how much of each name.
 	maxTold = 10
 	maxName = 100
+	// maxElements is how many members a list or an object of ours may have before it is looked at: far more than any
+	// needs, and so few that an answer which names what is wrong with each stays short.
+	maxElements = 1000
 )
 
 // findings collects what is wrong with a body.
@@ -52,6 +55,9 @@ func splitObject(body []byte) (map[string]json.RawMessage, error) {
 	}
 	if !utf8.Valid(body) {
 		return nil, fault.New(fault.BadRequest, "The body is not valid UTF-8.")
+	}
+	if elements(body) > maxElements {
+		return nil, fault.New(fault.BadRequest, fmt.Sprintf("The body has more than %d fields.", maxElements))
 	}
 	var values map[string]json.RawMessage
 	err := json.Unmarshal(body, &values)
@@ -120,14 +126,20 @@ func optionalText(into **string) reader {
 // list reads an array of objects, each through the readers that fields gives for it.
 func list[T any](into *[]T, fields func(*T) map[string]reader) reader {
 	return func(raw json.RawMessage, place string, found *findings) {
-		var elements []json.RawMessage
-		if json.Unmarshal(raw, &elements) != nil {
+		if found.tooMany(raw, place) {
+			return
+		}
+		var all []json.RawMessage
+		if json.Unmarshal(raw, &all) != nil {
 			found.wrong[place] = "must be an array"
 			return
 		}
-		*into = make([]T, len(elements))
-		for i, element := range elements {
+		*into = make([]T, len(all))
+		for i, element := range all {
 			at := place + "[" + strconv.Itoa(i) + "]"
+			if found.tooMany(element, at) {
+				return
+			}
 			var values map[string]json.RawMessage
 			if json.Unmarshal(element, &values) != nil || values == nil {
 				found.wrong[at] = "must be an object"
@@ -136,6 +148,15 @@ func list[T any](into *[]T, fields func(*T) map[string]reader) reader {
 			found.readFields(values, at+".", fields(&(*into)[i]))
 		}
 	}
+}
+
+// tooMany tells, and notes, that a list or an object has more members than anybody looks at.
+func (f *findings) tooMany(raw []byte, place string) bool {
+	many := elements(raw) > maxElements
+	if many {
+		f.wrong[place] = fmt.Sprintf("has more than %d entries", maxElements)
+	}
+	return many
 }
 
 // freeObject reads an object that belongs to the app.
@@ -188,7 +209,27 @@ func exactNumbers(value any) (any, error) {
 
 // depth counts the levels of arrays and objects in a valid JSON value.
 func depth(raw []byte) int {
-	deepest, level, quoted := 0, 0, false
+	deepest := 0
+	structure(raw, func(_ byte, level int) { deepest = max(deepest, level) })
+	return deepest
+}
+
+// elements counts the members of the array or object that a JSON value is. It is never fewer than there are, and
+// costs no memory whatever the value holds, valid or not.
+func elements(raw []byte) int {
+	count := 1
+	structure(raw, func(c byte, level int) {
+		if c == ',' && level == 1 {
+			count++
+		}
+	})
+	return count
+}
+
+// structure walks over the brackets and commas of a JSON value, and tells of each the level that it opens, closes
+// or parts.
+func structure(raw []byte, visit func(c byte, level int)) {
+	level, quoted := 0, false
 	for i := 0; i < len(raw); i++ {
 		switch c := raw[i]; {
 		case quoted && c == '\\':
@@ -198,10 +239,12 @@ func depth(raw []byte) int {
 		case quoted:
 		case c == '{' || c == '[':
 			level++
-			deepest = max(deepest, level)
+			visit(c, level)
 		case c == '}' || c == ']':
+			visit(c, level)
 			level--
+		case c == ',':
+			visit(c, level)
 		}
 	}
-	return deepest
 }

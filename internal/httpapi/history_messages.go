@@ -31,7 +31,7 @@ func (s *Server) patchMessage(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	raw, err := readBody(c)
+	raw, err := s.readBody(c)
 	if err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package httpapi
 import (
 	"encoding/json"
 	"fmt"
+	"strconv"
 
 	"github.com/labstack/echo/v4"
 )
@@ -20,6 +21,7 @@ func writeRaw(c echo.Context, status int, body []byte) error {
 	header := c.Response().Header()
 	header.Set(echo.HeaderContentType, mediaJSON)
 	header.Set(echo.HeaderCacheControl, "no-store")
+	header.Set(echo.HeaderContentLength, strconv.Itoa(len(body))) // so that an answer is whole before a refused body was taken in
 	c.Response().WriteHeader(status)
 	if _, err := c.Response().Write(body); err != nil {
 		return fmt.Errorf("write answer: %w", err)

@@ -2,6 +2,9 @@ package httpapi
 
 import (
 	"net/http"
+	"strconv"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -151,5 +154,79 @@ func TestFailedMessagesKeepNoPlace(t *testing.T) {
 	}
 	if n := h.places(); n != 0 {
 		t.Errorf("%d places are kept", n)
+	}
+}
+
+// Memory is that of the users of the last minutes, however many there were before.
+func TestRateLimitOfAHundredThousandUsers(t *testing.T) {
+	t.Parallel()
+	limiter, now := newRateLimiter(60), time.Unix(1_000_000, 0)
+	for n := range 100_000 {
+		if wait := limiter.take(uuid.New(), now.Add(time.Duration(n)*6*time.Millisecond)); wait != 0 { // ten minutes of them
+			t.Fatalf("user %d waits %v", n, wait)
+		}
+		if len(limiter.buckets) > 20_001 { // two minutes of them
+			t.Fatalf("%d buckets after %d users", len(limiter.buckets), n)
+		}
+	}
+}
+
+// Many requests at once get the burst and not one more, and places are never more than there are.
+func TestLimitsHoldAtOnce(t *testing.T) {
+	t.Parallel()
+	const burst, places = 100, 8
+	limiter, streams, now := newRateLimiter(burst), newStreamLimiter(places), time.Unix(1_000_000, 0)
+	users := []uuid.UUID{uuid.New(), uuid.New(), uuid.New()}
+	var taken [3]atomic.Int32
+	var open atomic.Int32
+	var all sync.WaitGroup
+	for range 16 {
+		all.Go(func() {
+			for n := range 300 {
+				if limiter.take(users[n%3], now) == 0 {
+					taken[n%3].Add(1)
+				}
+				place, err := streams.acquire(users[0])
+				if err != nil {
+					continue
+				}
+				if at := open.Add(1); at > places {
+					t.Errorf("%d places are taken", at)
+				}
+				open.Add(-1)
+				if place.leave(); n%2 == 0 {
+					place.leave() // counts once
+				}
+			}
+		})
+	}
+	all.Wait()
+	for i := range taken {
+		if n := taken[i].Load(); n != burst {
+			t.Errorf("user %d got %d, want %d", i, n, burst)
+		}
+	}
+	if len(streams.open) != 0 {
+		t.Errorf("places are kept: %v", streams.open)
+	}
+}
+
+// Being refused again and again costs nothing and does not make the wait longer.
+func TestRefusalsDoNotAddUp(t *testing.T) {
+	t.Parallel()
+	model := says("x")
+	h := newHarness(t, model, func(c *Config) { c.MessagesPerMinute = 1 })
+	h.first("one")
+	before := 60
+	for range 20 {
+		refused := h.first("two")
+		wait, err := strconv.Atoi(refused.header.Get("Retry-After"))
+		if refused.status != http.StatusTooManyRequests || err != nil || wait < 1 || wait > before {
+			t.Fatalf("%d, Retry-After %q after %d", refused.status, refused.header.Get("Retry-After"), before)
+		}
+		before = wait
+	}
+	if calls := model.calls.Load(); calls != 1 {
+		t.Errorf("the model was called %d times", calls)
 	}
 }

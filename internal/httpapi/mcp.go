@@ -3,6 +3,7 @@ package httpapi
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"net/http"
 	"sync"
@@ -21,22 +22,36 @@ type Tools interface {
 	ServeMCP(w http.ResponseWriter, r *http.Request, user auth.Principal, admit func() (leave func(), err error))
 }
 
+// maxToolValues is how many JSON values a request to the tools may hold, far more than any needs: the library that
+// reads them spends much on each.
+const maxToolValues = 10_000
+
+// values counts brackets and commas, which are as many as there are values, or up to twice as many.
+func values(raw []byte) int {
+	count := 1
+	structure(raw, func(byte, int) { count++ })
+	return count
+}
+
 // pathMCP is where the tools are.
 const pathMCP = "/mcp"
 
 // postMCP answers programs that use the conversation as tools. Who they are and what they may send is
 // decided here as for everybody else; the protocol is Config.Tools' alone.
 func (s *Server) postMCP(c echo.Context) error {
-	body, err := readBodyUpTo(c, maxMessage)
+	body, err := s.readBodyUpTo(c, maxMessage)
 	if err != nil {
 		return err
 	}
+	if values(body) > maxToolValues {
+		return fault.New(fault.BadRequest, fmt.Sprintf("The body holds more than %d JSON values.", maxToolValues))
+	}
 	request := c.Request().WithContext(c.Request().Context())
 	request.Body, request.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
-	liftDeadlines(c)
+	liftDeadline(c)
 	c.Response().Header().Set("X-Accel-Buffering", "no")
 	ctx, cancel := context.WithCancel(request.Context())
-	out := &toolsWriter{ctx: ctx, header: c.Response().Header(), out: newEventWriter(c.Response(), s.config.WriteTimeout), pause: s.config.PingInterval}
+	out := &toolsWriter{ctx: ctx, header: c.Response().Header(), out: newEventWriter(c.Response()), pause: s.config.PingInterval}
 	defer out.close(cancel)
 	s.config.Tools.ServeMCP(out, request, principal(c), func() (func(), error) { return s.admitTool(c, out) })
 	return nil

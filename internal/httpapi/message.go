@@ -92,7 +92,7 @@ func (b *sourceBody) fields() map[string]reader {
 
 // postFirstMessage starts a chat.
 func (s *Server) postFirstMessage(c echo.Context) error {
-	raw, err := readMessage(c)
+	raw, err := s.readMessage(c)
 	if err != nil {
 		return err
 	}
@@ -105,7 +105,7 @@ func (s *Server) postFirstMessage(c echo.Context) error {
 
 // postMessage continues a chat.
 func (s *Server) postMessage(c echo.Context) error {
-	raw, err := readMessage(c)
+	raw, err := s.readMessage(c)
 	if err != nil {
 		return err
 	}
@@ -125,8 +125,8 @@ func (s *Server) postMessage(c echo.Context) error {
 const maxMessage = 12 << 20
 
 // readMessage gives the body of a request that may bring files.
-func readMessage(c echo.Context) ([]byte, error) {
-	raw, err := readBodyUpTo(c, maxMessage)
+func (s *Server) readMessage(c echo.Context) ([]byte, error) {
+	raw, err := s.readBodyUpTo(c, maxMessage)
 	if err != nil || len(raw) <= maxBody {
 		return raw, err
 	}

@@ -18,6 +18,6 @@ func toolOperations() []operation {
 			"200": answer("Messages of JSON-RPC, as server-sent events.", object{mediaEventStream: object{"schema": object{"type": "string"}}}),
 			"202": answer("Notifications were taken.", nil),
 		},
-		errors: concat(userErrors, []fault.Code{fault.BadRequest, fault.BodyTooLarge, fault.UnsupportedMediaType}),
+		errors: concat(userErrors, []fault.Code{fault.BadRequest, fault.BodyTooLarge, fault.UnsupportedMediaType, fault.OverRequestRateLimit}),
 	}}
 }

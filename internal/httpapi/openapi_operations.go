@@ -56,7 +56,7 @@ func messageOperations() []operation {
 			summary: "Go on with a reply", description: "Sends what the client has not seen of a reply and follows it to its end. Without a place it follows what is running.",
 			parameters: []string{"ChatID", "LastEventID", "After", "Protocol", "UIStream"},
 			answers:    object{"200": replyAnswer(false), "204": answer("Nothing is running, or the place is the end.", nil)},
-			errors:     concat(userErrors, []fault.Code{fault.BadRequest, fault.BadUUID, fault.ChatNotFound, fault.ChatExpired, fault.MessageNotFound, fault.OverRequestRateLimit, fault.ShuttingDown}),
+			errors:     concat(userErrors, []fault.Code{fault.BadRequest, fault.BadUUID, fault.BodyTooLarge, fault.ChatNotFound, fault.ChatExpired, fault.MessageNotFound, fault.OverRequestRateLimit, fault.ShuttingDown}),
 		},
 		{
 			method: http.MethodPost, path: "/v1/message/{chat_id}/cancel", id: "cancelReply", tag: "messages", user: true,

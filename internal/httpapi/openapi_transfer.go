@@ -54,7 +54,7 @@ func transferOperations() []operation {
 			answers: object{"200": answer("The file.", object{
 				"application/x-ndjson": object{}, mediaJSON: object{"schema": object{"type": "object"}}, "text/markdown": text,
 			}, "Content-Disposition")},
-			errors: concat(userErrors, []fault.Code{fault.BadUUID, fault.ChatNotFound, fault.ChatExpired, fault.ValidationFailed, fault.OverRequestRateLimit}),
+			errors: concat(userErrors, []fault.Code{fault.BadRequest, fault.BadUUID, fault.BodyTooLarge, fault.ChatNotFound, fault.ChatExpired, fault.ValidationFailed, fault.OverRequestRateLimit}),
 		},
 		{
 			method: http.MethodPost, path: "/v1/chats/import", id: "importChats", tag: "chats", user: true, summary: "Import chats",

@@ -90,7 +90,14 @@ type Config struct {
 	// OpenTimeout is how long the model's first sign is waited for before the stream begins without
 	// it; until then a failure can still be an HTTP status. Defaults to 15 s.
 	OpenTimeout time.Duration
-	// WriteTimeout is how long a client may take to accept one event. Defaults to 10 s.
+	// HeaderTimeout is how long a client may take to send the headers of a request. Defaults to 10 s.
+	HeaderTimeout time.Duration
+	// BodyTimeout is how long it may take to send the body; of an import each piece. Defaults to 30 s.
+	BodyTimeout time.Duration
+	// IdleTimeout is how long a connection is kept on which nothing happens. Defaults to 2 min.
+	IdleTimeout time.Duration
+	// WriteTimeout is how long a client may take to accept one event, or 64 KiB of any other answer.
+	// Defaults to 10 s.
 	WriteTimeout time.Duration
 }
 
@@ -100,6 +107,7 @@ type Server struct {
 	handler  http.Handler
 	messages *rateLimiter
 	streams  *streamLimiter
+	large    *streamLimiter // of bodies
 	openAPI  []byte
 }
 
@@ -108,11 +116,15 @@ type Server struct {
 func New(config Config) *Server {
 	config.PingInterval = orDefault(config.PingInterval, 15*time.Second)
 	config.OpenTimeout = orDefault(config.OpenTimeout, 15*time.Second)
+	config.HeaderTimeout = orDefault(config.HeaderTimeout, 10*time.Second)
+	config.BodyTimeout = orDefault(config.BodyTimeout, 30*time.Second)
+	config.IdleTimeout = orDefault(config.IdleTimeout, 2*time.Minute)
 	config.WriteTimeout = orDefault(config.WriteTimeout, 10*time.Second)
 	s := &Server{
 		config:   config,
 		messages: newRateLimiter(config.MessagesPerMinute),
 		streams:  newStreamLimiter(config.MaxStreamsPerUser),
+		large:    newStreamLimiter(config.MaxStreamsPerUser),
 		openAPI:  openAPIDocument(config.Version),
 	}
 	s.handler = s.routes()
@@ -140,15 +152,15 @@ func (s *Server) routes() *echo.Echo {
 	}
 
 	// No echo.Group: its middleware would turn 405 into 404.
-	e.POST("/v1/message/first", s.postFirstMessage, s.authenticate, s.limitMessages)
-	e.POST("/v1/message", s.postMessage, s.authenticate, s.limitMessages)
-	e.GET("/v1/message/:chat_id/stream", s.getStream, s.authenticate)
+	e.POST("/v1/message/first", s.postFirstMessage, s.authenticate, s.limitMessages, s.limitLarge)
+	e.POST("/v1/message", s.postMessage, s.authenticate, s.limitMessages, s.limitLarge)
+	e.GET("/v1/message/:chat_id/stream", s.getStream, s.authenticate, s.withoutBody)
 	e.POST("/v1/message/:chat_id/cancel", s.postCancel, s.authenticate)
 
 	e.POST("/v1/chats", s.postChat, s.authenticate)
 	e.GET("/v1/chats", s.getChats, s.authenticate)
 	e.POST("/v1/chats/import", s.postImport, s.authenticate)
-	e.GET("/v1/chats/:chat_id/export", s.getExport, s.authenticate)
+	e.GET("/v1/chats/:chat_id/export", s.getExport, s.authenticate, s.withoutBody)
 	e.POST("/v1/chats/prune", s.postPrune, s.authenticate)
 	e.GET("/v1/chats/:chat_id", s.getChat, s.authenticate)
 	e.PATCH("/v1/chats/:chat_id", s.patchChat, s.authenticate)
@@ -164,7 +176,7 @@ func (s *Server) routes() *echo.Echo {
 
 	// POST alone: without sessions there is nothing to listen to (GET) nor to end (DELETE), and clients know
 	// what 405 means.
-	e.POST(pathMCP, s.postMCP, s.authenticate)
+	e.POST(pathMCP, s.postMCP, s.authenticate, s.limitLarge)
 
 	lookAt := []string{http.MethodGet, http.MethodHead}
 	e.Match(lookAt, "/healthz", s.getHealth)

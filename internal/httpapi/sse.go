@@ -16,7 +16,7 @@ import (
 func (s *Server) answerEvents(c echo.Context, reply *chat.Reply, place *place, protocol protocol) error {
 	ended := false
 	defer func() { s.letGo(reply, ended, place) }()
-	liftDeadlines(c)
+	liftDeadline(c)
 	if err := s.waitOpen(c.Request().Context(), reply); err != nil {
 		ended = isFault(err)
 		return err
@@ -53,7 +53,7 @@ func (s *Server) stream(c echo.Context, reply *chat.Reply, protocol protocol) (e
 	protocol.header(header)
 	c.Response().WriteHeader(http.StatusOK)
 
-	out := newEventWriter(c.Response(), s.config.WriteTimeout)
+	out := newEventWriter(c.Response())
 	encoder := protocol.encoder(out, reply.Started.MessageID)
 	if encoder.Padding() != nil || encoder.Started(reply.Started) != nil {
 		return false
@@ -103,28 +103,21 @@ func copyFor(ctx context.Context, wait time.Duration, encoder encoder, reply *ch
 	}
 }
 
-// eventWriter sends each write on its way at once, and gives up on a client that does not take it.
+// eventWriter sends each write on its way at once. The writer beneath it gives up on a client that does not take it.
 type eventWriter struct {
 	response *echo.Response
 	control  *http.ResponseController
-	timeout  time.Duration
 	last     time.Time // of the latest write
-	set      time.Time // of the latest deadline
 }
 
-func newEventWriter(response *echo.Response, timeout time.Duration) *eventWriter {
+func newEventWriter(response *echo.Response) *eventWriter {
 	// The controller works on the writer beneath echo's, whose Flush would swallow errors.
-	return &eventWriter{response: response, control: http.NewResponseController(response.Writer), timeout: timeout}
+	return &eventWriter{response: response, control: http.NewResponseController(response.Writer)}
 }
 
-// Write writes one event and flushes it. The deadline it sets replaces a server-wide one, and is moved on
-// now and then: for each event of a fast reply that would cost as much as its encoding.
+// Write writes one event and flushes it.
 func (w *eventWriter) Write(event []byte) (int, error) {
 	w.last = time.Now()
-	if w.last.Sub(w.set) > w.timeout/16 {
-		w.set = w.last
-		_ = w.control.SetWriteDeadline(w.last.Add(w.timeout)) // recorders have none
-	}
 	n, err := w.response.Write(event)
 	if err != nil {
 		return n, err

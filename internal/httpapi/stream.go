@@ -87,23 +87,19 @@ func (s *Server) postCancel(c echo.Context) error {
 func (s *Server) answerWhole(c echo.Context, reply *chat.Reply, place *place) error {
 	ended := false
 	defer func() { s.letGo(reply, ended, place) }()
-	control := liftDeadlines(c)
+	liftDeadline(c)
 	whole, err := reply.Wait(c.Request().Context())
 	ended = err == nil || isFault(err)
 	if err != nil {
 		return err
 	}
-	_ = control.SetWriteDeadline(time.Now().Add(s.config.WriteTimeout))
 	return writeJSON(c, http.StatusOK, whole)
 }
 
-// liftDeadlines takes the server-wide ones away, since a reply may take longer than any of them. The
-// one for reading counts, too: when it passes, net/http takes the client for gone.
-func liftDeadlines(c echo.Context) *http.ResponseController {
-	control := http.NewResponseController(c.Response().Writer)
-	_ = control.SetWriteDeadline(time.Time{}) // recorders have none
-	_ = control.SetReadDeadline(time.Time{})
-	return control
+// liftDeadline takes the one for reading away, since a reply may take longer: when it passes, net/http takes the
+// client for gone.
+func liftDeadline(c echo.Context) {
+	_ = http.NewResponseController(c.Response().Writer).SetReadDeadline(time.Time{}) // recorders have none
 }
 
 // letGo ends the reading of a reply. One that this request started still runs when its reader left

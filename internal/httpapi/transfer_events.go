@@ -39,7 +39,7 @@ type runningImport struct {
 func (s *Server) importEvents(c echo.Context, body *importBody) error {
 	ctx, cancel := context.WithCancel(c.Request().Context())
 	defer cancel()
-	out := newEventWriter(c.Response(), s.config.WriteTimeout)
+	out := newEventWriter(c.Response())
 	// HTTP/1 otherwise takes the whole body in before the first event. HTTP/2 always works both ways.
 	_ = out.control.EnableFullDuplex()
 	header := c.Response().Header()

@@ -76,12 +76,12 @@ func (s *Server) transferPlace(user auth.Principal) (*place, error) {
 // sendExport copies the export to the client. Until the first bytes are on their way a failure is answered as such;
 // afterwards it breaks the connection, so that nobody takes half a file for a whole one.
 func (s *Server) sendExport(c echo.Context, export *transfer.Export, format string) error {
-	liftDeadlines(c)
+	liftDeadline(c)
 	header := c.Response().Header()
 	header.Set(echo.HeaderContentType, exportKinds[format].mediaType)
 	header.Set(echo.HeaderContentDisposition, `attachment; filename="`+exportName(export)+"."+exportKinds[format].extension+`"`)
 	header.Set(echo.HeaderCacheControl, "no-store")
-	out := bufio.NewWriterSize(newEventWriter(c.Response(), s.config.WriteTimeout), exportBuffer)
+	out := bufio.NewWriterSize(newEventWriter(c.Response()), exportBuffer)
 	err := export.Write(c.Request().Context(), out, format)
 	if err == nil {
 		err = out.Flush()

@@ -18,7 +18,7 @@ import (
 const (
 	// maxImport is the longest file, in bytes.
 	maxImport = 100 << 20
-	// importTimeout is how long a client may take to send it, as long as something comes every bodyTimeout.
+	// importTimeout is how long a client may take to send it, as long as something comes every Config.BodyTimeout.
 	importTimeout = 30 * time.Minute
 )
 
@@ -36,7 +36,7 @@ func (s *Server) postImport(c echo.Context) error {
 		return err
 	}
 	defer place.leave()
-	body := newImportBody(c)
+	body := s.newImportBody(c)
 	if prefersEvents(c.Request().Header.Values(echo.HeaderAccept)) {
 		return s.importEvents(c, body)
 	}
@@ -78,21 +78,23 @@ type importBody struct {
 	request *http.Request
 	control *http.ResponseController
 	left    int64
+	pause   time.Duration // the longest between two pieces
 	until   time.Time
 	ended   bool
 }
 
 var _ io.Reader = (*importBody)(nil)
 
-func newImportBody(c echo.Context) *importBody {
+func (s *Server) newImportBody(c echo.Context) *importBody {
 	return &importBody{
-		request: c.Request(), control: http.NewResponseController(c.Response().Writer), left: maxImport, until: time.Now().Add(importTimeout),
+		request: c.Request(), control: http.NewResponseController(c.Response().Writer), left: maxImport,
+		pause: s.config.BodyTimeout, until: time.Now().Add(importTimeout),
 	}
 }
 
 // Read waits for the next piece, not for ever.
 func (b *importBody) Read(into []byte) (int, error) {
-	next := time.Now().Add(bodyTimeout)
+	next := time.Now().Add(b.pause)
 	if next.After(b.until) {
 		next = b.until
 	}
@@ -106,10 +108,8 @@ func (b *importBody) Read(into []byte) (int, error) {
 		b.ended = true
 		_ = b.control.SetReadDeadline(time.Time{}) // a deadline that passes would end the request
 		return n, io.EOF
-	case b.request.Context().Err() != nil:
-		return n, b.request.Context().Err()
 	case err != nil:
-		return n, fault.Wrap(fault.BadRequest, "The body could not be read to its end.", err)
+		return n, bodyBroken(b.request, err)
 	}
 	return n, nil
 }

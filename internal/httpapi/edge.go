@@ -1,0 +1,117 @@
+package httpapi
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/arcoscribe/throughline/internal/fault"
+)
+
+const (
+	// maxHeader bounds a request's first line and headers together, in bytes; net/http adds 4 KiB to it. An access
+	// token has some 2 KiB, and whoever sends these bytes has not shown one yet.
+	maxHeader = 64 << 10
+	// maxPiece is as much of an answer as a client may take Config.WriteTimeout for, in bytes.
+	maxPiece = 64 << 10
+)
+
+// HTTPServer gives a server for the handler, with limits on what a connection may do before a handler knows of it.
+// Whoever takes it starts it and shuts it down.
+func (s *Server) HTTPServer() *http.Server {
+	return &http.Server{
+		Handler:           s.handler,
+		ReadHeaderTimeout: s.config.HeaderTimeout,
+		ReadTimeout:       s.config.BodyTimeout, // handlers that read a body begin it anew
+		IdleTimeout:       s.config.IdleTimeout,
+		MaxHeaderBytes:    maxHeader,
+		ErrorLog:          slog.NewLogLogger(s.config.Logger.Handler(), slog.LevelDebug),
+		// No WriteTimeout: it would cut streams. A patientWriter bounds each piece of each answer.
+	}
+}
+
+// patientWriter gives a client Config.WriteTimeout for each piece of an answer, so that one that does not read
+// holds neither a goroutine nor a connection, and one that reads slowly gets all of a long answer. It replaces
+// what the request before it left on the connection.
+type patientWriter struct {
+	http.ResponseWriter
+	control *http.ResponseController
+	timeout time.Duration
+	set     time.Time // of the latest deadline
+}
+
+var _ http.ResponseWriter = (*patientWriter)(nil)
+
+func newPatientWriter(to http.ResponseWriter, timeout time.Duration) *patientWriter {
+	w := &patientWriter{ResponseWriter: to, control: http.NewResponseController(to), timeout: timeout}
+	w.moveDeadline()
+	return w
+}
+
+// Unwrap is for http.ResponseController.
+func (w *patientWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// WriteHeader begins an answer that may have nothing else.
+func (w *patientWriter) WriteHeader(status int) {
+	w.moveDeadline()
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// Write writes one piece after the other.
+func (w *patientWriter) Write(answer []byte) (int, error) {
+	written := 0
+	for {
+		w.moveDeadline()
+		n, err := w.ResponseWriter.Write(answer[written:min(written+maxPiece, len(answer))])
+		written += n
+		if err != nil || written >= len(answer) {
+			return written, err
+		}
+	}
+}
+
+// moveDeadline moves it on now and then: for each event of a fast reply that would cost as much as its encoding.
+func (w *patientWriter) moveDeadline() {
+	if now := time.Now(); now.Sub(w.set) > w.timeout/16 {
+		w.set = now
+		_ = w.control.SetWriteDeadline(now.Add(w.timeout)) // recorders have none
+	}
+}
+
+// withoutBody takes in the body that a request should not have, while there is still a deadline for it: net/http
+// would wait for its end when the answer begins, and the routes that stream have no deadline by then.
+func (s *Server) withoutBody(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		n, err := io.Copy(io.Discard, io.LimitReader(c.Request().Body, maxBody+1))
+		switch {
+		case err != nil:
+			return bodyBroken(c.Request(), err)
+		case n > maxBody:
+			return bodyTooLarge(maxBody)
+		}
+		return next(c)
+	}
+}
+
+// limitLarge bounds how many large bodies of one user are held in memory at once: as many as the user may have
+// streams. A body that does not tell its length may be a large one.
+func (s *Server) limitLarge(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		if length := c.Request().ContentLength; length >= 0 && length <= maxBody {
+			return next(c)
+		}
+		place, err := s.large.acquire(principal(c).UserID)
+		if err != nil {
+			return &fault.Error{
+				Code: fault.OverRequestRateLimit, Details: map[string]any{"max_large": s.config.MaxStreamsPerUser},
+				Message: fmt.Sprintf("Too many requests with bodies over %d MiB or of unknown length are open at once.", maxBody>>20),
+			}
+		}
+		defer place.leave()
+		return next(c)
+	}
+}
