@@ -4,7 +4,7 @@
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help run demo inspect migrate test lint bench generate fmt
+.PHONY: help run demo inspect migrate test lint bench peers load scale generate fmt fuzz crash mutations
 
 TOOL := go tool -modfile=tools/go.mod
 GO_FILES = $(shell find . -name '*.go' -not -path '*/node_modules/*' -not -path './.local/*')
@@ -27,19 +27,43 @@ inspect: ## show what a chat's memory holds (CHAT=uuid), or list the latest chat
 migrate: ## apply pending migrations to DATABASE_URL
 	@go run ./cmd/throughline migrate
 
-test: ## set up what is missing, then every test: Go with -race on Postgres 15 and 17, pgTAP on both
+test: ## set up what is missing, then every test: Go with -race on Postgres 15, and on 17 through PgBouncer; pgTAP on both
 	@scripts/setup test
 	@scripts/test
 
-lint: ## check formatting, vet, golangci-lint with the architecture's arrows, generated queries
+lint: ## check formatting, vet, golangci-lint with the architecture's arrows, generated queries, known vulnerabilities
 	@unformatted=$$(gofmt -l $(GO_FILES)); test -z "$$unformatted" || { echo "not gofmt-clean (make fmt): $$unformatted" >&2; exit 1; }
 	go vet ./...
 	$(TOOL) golangci-lint run
 	$(TOOL) sqlc diff -f sql/sqlc.yaml
+	scripts/vulncheck
 
 bench: ## run the benchmarks beside their baselines
 	@scripts/setup run
 	@go run ./internal/bench
+
+peers: ## measure the server beside a gateway, and its memory beside other ways to remember (RUNS=n, DOC=docs/benchmarks.md)
+	@scripts/setup peers
+	@go run ./internal/bench -only peers,memorycost -chart docs/charts $(if $(RUNS),-runs $(RUNS)) $(if $(DOC),-doc $(DOC))
+
+load: ## many people talk at once for an hour (DURATION=5m, CHATS=n, DOC=docs/load.md): leaks, rows, queues; fails on what is left
+	@scripts/setup run
+	@go run ./internal/load $(if $(DURATION),-duration $(DURATION)) $(if $(CHATS),-chats $(CHATS)) $(if $(OUT),-out "$(OUT)") $(if $(DOC),-doc $(DOC))
+
+crash: ## kill servers, workers and Postgres while people talk, then check everything (ROUNDS=20 SEED=…)
+	@scripts/setup run
+	@go run ./internal/crash -rounds $(or $(ROUNDS),20) $(if $(SEED),-seed $(SEED))
+
+mutations: ## break the program on purpose, one patch at a time, and see that make crash notices (ONLY=name)
+	@scripts/setup run
+	@go run ./internal/crash -mutations $(if $(ONLY),-only $(ONLY))
+
+scale: ## messages in partitions, users over several databases, what one Postgres carries (ROWS=n)
+	@scripts/setup run
+	@go run ./internal/scale $(if $(ROWS),-rows $(ROWS))
+
+fuzz: ## feed every decoder odd bytes, each fuzz target for FUZZTIME (30s) in turn (ONLY=regular expression)
+	@FUZZTIME=$(or $(FUZZTIME),30s) scripts/fuzz $(if $(ONLY),'$(ONLY)')
 
 generate: ## write the Go code of the queries in sql/queries
 	$(TOOL) sqlc generate -f sql/sqlc.yaml

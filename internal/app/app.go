@@ -65,7 +65,9 @@ type App struct {
 	stopping atomic.Bool
 	chat     *chat.Service
 	// notices tells chat what other servers did; nil behind a transaction pooler.
-	notices  *postgres.Listener
+	notices *postgres.Listener
+	// watched is where a process without an API has its metrics, "" for nowhere.
+	watched  string
 	server   *http.Server
 	listener net.Listener
 	closers  []func()
@@ -100,7 +102,7 @@ func (a *App) assemble(ctx context.Context) error {
 	if a.role.API {
 		return a.makeServer(ctx, inserter)
 	}
-	return nil
+	return a.makeWatched(ctx)
 }
 
 func (a *App) openPools(ctx context.Context) error {
@@ -170,14 +172,7 @@ func (a *App) makeServer(ctx context.Context, inserter *jobs.Client) error {
 		Chat: a.chat, History: kept, Tools: tools, Transfer: a.transfer(inserter), Auth: verifier, Logger: a.logger, Metrics: a.metrics, Ready: a.ready, Version: Version,
 		MessagesPerMinute: a.config.MessagesPerMinute, MaxStreamsPerUser: a.config.MaxStreamsPerUser, CORSOrigins: a.config.CORSOrigins, RiverUI: ui,
 	})
-	a.server = &http.Server{
-		Handler:           api.Handler(),
-		ReadHeaderTimeout: 10 * time.Second,
-		ReadTimeout:       30 * time.Second,
-		IdleTimeout:       2 * time.Minute,
-		ErrorLog:          slog.NewLogLogger(a.logger.Handler(), slog.LevelDebug),
-		// No WriteTimeout: it would cut streams. Handlers set a deadline per write.
-	}
+	a.server = api.HTTPServer()
 	a.listener, err = (&net.ListenConfig{}).Listen(ctx, "tcp", a.config.HTTPAddr)
 	if err != nil {
 		return fmt.Errorf("HTTP_ADDR: %w", err)
@@ -235,7 +230,7 @@ func (a *App) Run(ctx context.Context) error {
 		go func() { failed <- a.server.Serve(a.listener) }()
 		a.logger.Info("listening", "address", a.Addr(), "workers", a.worker != nil, "version", Version)
 	} else {
-		a.logger.Info("working", "concurrency", a.config.WorkerConcurrency, "poll_only", a.pollOnly, "version", Version)
+		a.logger.Info("working", "address", a.watched, "concurrency", a.config.WorkerConcurrency, "poll_only", a.pollOnly, "version", Version)
 	}
 	var err error
 	select {

@@ -22,6 +22,8 @@ type Config struct {
 	DatabaseURL       string
 	DatabaseDirectURL string
 	HTTPAddr          string
+	// MetricsAddr is where a process that only works tells how it is doing; "" for nowhere.
+	MetricsAddr string
 	// CORSOrigins are origins of web apps as browsers name them, or "*" alone; empty for none.
 	CORSOrigins []string
 
@@ -88,6 +90,7 @@ func Parse(lookup func(string) (string, bool), dev bool) (Config, error) {
 		DatabaseURL:       r.dsn("DATABASE_URL"),
 		DatabaseDirectURL: r.dsn("DATABASE_DIRECT_URL"),
 		HTTPAddr:          r.address("HTTP_ADDR", "127.0.0.1:8080"),
+		MetricsAddr:       r.address("METRICS_ADDR", ""),
 		CORSOrigins:       r.origins("CORS_ORIGINS", defaultOrigins(dev)),
 		SupabaseURL:       strings.TrimRight(r.url("SUPABASE_URL"), "/"),
 		SupabaseJWTSecret: r.text("SUPABASE_JWT_SECRET", ""),

@@ -124,6 +124,9 @@ func (r *reader) dsn(name string) string {
 
 func (r *reader) address(name, fallback string) string {
 	value := r.text(name, fallback)
+	if value == "" {
+		return "" // which is its default
+	}
 	_, port, err := net.SplitHostPort(value)
 	if err != nil {
 		r.problem(name, `must be host:port, such as "127.0.0.1:8080" or ":8080"`)

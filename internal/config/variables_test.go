@@ -100,6 +100,9 @@ func variables(t *testing.T) []variable {
 		{name: "HTTP_ADDR", field: func(c Config) any { return c.HTTPAddr }, fallback: "127.0.0.1:8080",
 			good: []accepted{{":8080", ":8080"}, {"0.0.0.0:0", "0.0.0.0:0"}, {"[::1]:65535", "[::1]:65535"}},
 			bad:  []string{"8080", "localhost", "localhost:http", "localhost:65536", "localhost:-1", "::1:80"}},
+		{name: "METRICS_ADDR", field: func(c Config) any { return c.MetricsAddr }, fallback: "",
+			good: []accepted{{":9090", ":9090"}, {"127.0.0.1:0", "127.0.0.1:0"}},
+			bad:  []string{"9090", "localhost", "localhost:65536"}},
 		inDev([]string{"*"}, variable{name: "CORS_ORIGINS", field: func(c Config) any { return c.CORSOrigins }, fallback: []string(nil),
 			good: []accepted{
 				{" * ", []string{"*"}},

@@ -91,8 +91,19 @@ func (l Limits) kept(brief Brief, turns []Turn) int {
 		return l.KRawTurns
 	}
 	k := min(l.KRawTurns, len(turns))
-	for k > max(1, l.MinTailTurns) && choose(max(brief.Tokens, l.SummaryTokenCap), turns[len(turns)-k:], l).bridge > 0 {
+	for k > max(1, l.MinTailTurns) && l.stillDue(max(brief.Tokens, l.SummaryTokenCap), turns[len(turns)-k:]) {
 		k--
 	}
 	return k
+}
+
+// stillDue tells whether a chat would be due with these turns alone after its brief: the prompt could not show them
+// all, or its counters, which know the turns' sizes only as a sum, say that it might not. A fold that left such turns
+// would be asked for again and again, and find nothing to do.
+func (l Limits) stillDue(briefTokens int, turns []Turn) bool {
+	tokens := 0
+	for _, t := range turns {
+		tokens += t.Tokens()
+	}
+	return choose(briefTokens, turns, l).bridge > 0 || Due(briefTokens, tokens, len(turns), l)
 }

@@ -68,3 +68,6 @@ func (p *Postgres) DSN() string { return p.Cluster.DSN("postgres", "postgres") }
 
 // AdminDSN is the address of the cluster's superuser.
 func (p *Postgres) AdminDSN() string { return p.Cluster.DSN(localpg.Superuser, "postgres") }
+
+// Dir is the folder that holds the cluster, or a link to it.
+func (p *Postgres) Dir() string { return p.options.Dir }

@@ -1,0 +1,178 @@
+package main
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/arcoscribe/throughline/streaming"
+)
+
+// run of a system without a fault: five minutes, a sample per second, with the noise of a real one.
+func healthy() []sample {
+	dice := rand.New(rand.NewPCG(1, 2))
+	samples := make([]sample, 300)
+	for n := range samples {
+		wave := float64(n % 7)
+		s := sample{At: time.Duration(n) * time.Second}
+		for i := range replicas + workers {
+			p := process{Name: fmt.Sprintf("part %d", i), Goroutines: 30 + wave, Files: 20 + wave, Streams: wave, Goal: 20e6 + 1e6*dice.Float64()}
+			p.RSS = int64(70e6 + 5e6*dice.Float64() + 30e6*(1-1/(1+float64(n)/20))) // it fills at the beginning
+			s.Parts = append(s.Parts, p)
+		}
+		changed := int64(n) * 100
+		s.Postgres = database{Connections: 20, Tables: map[string]table{
+			"public.messages": {Live: changed, Dead: changed % 6000, Changed: changed, Trigger: 5000, Vacuums: changed / 6000},
+		}}
+		samples[n] = s
+	}
+	return samples
+}
+
+// fails holds that a check fails, and says what it is about.
+func fails(t *testing.T, c check, want string) {
+	t.Helper()
+	if !strings.Contains(c.Problem, want) {
+		t.Errorf("%s: %q does not say %q", c.Name, c.Problem, want)
+	}
+}
+
+func passes(t *testing.T, c check) {
+	t.Helper()
+	if c.Problem != "" {
+		t.Errorf("%s: %s", c.Name, c.Problem)
+	}
+}
+
+func TestMemoryCheck(t *testing.T) {
+	t.Parallel()
+	passes(t, memoryIsSteady(healthy()))
+	for want, leak := range map[string]func(*process, float64){
+		"heap goal of part 2": func(p *process, age float64) { p.Goal += 150e3 * age },
+		"memory of part 2":    func(p *process, age float64) { p.RSS += int64(300e3 * age) },
+	} {
+		samples := healthy()
+		for _, s := range samples {
+			leak(&s.Parts[2], s.At.Seconds())
+		}
+		fails(t, memoryIsSteady(samples), want)
+	}
+	crowded := healthy()
+	for _, s := range crowded[150:] {
+		more := (s.At.Seconds() - 150) // a stream per second, each with 200 kB
+		s.Parts[0].Streams += more
+		s.Parts[0].Goal += 200e3 * more
+	}
+	passes(t, memoryIsSteady(crowded))
+	samples := healthy()
+	for n := range samples[:20] {
+		samples[150+n].Parts[0].RSS += 500e6 // a peak is no leak
+	}
+	passes(t, memoryIsSteady(samples))
+	if c := memoryIsSteady(healthy()[:60]); c.Problem != "" || !strings.Contains(c.Detail, "not judged") {
+		t.Errorf("a short run: %+v", c)
+	}
+}
+
+func TestBaselineCheck(t *testing.T) {
+	t.Parallel()
+	before := healthy()[0]
+	passes(t, backToBaseline(before, healthy()[0]))
+	for want, leak := range map[string]func(*sample){
+		"goroutines of part 3":        func(s *sample) { s.Parts[3].Goroutines += sparesPerProcess + 1 },
+		"open files of part 1":        func(s *sample) { s.Parts[1].Files += sparesPerProcess + 1 },
+		"open streams of part 0":      func(s *sample) { s.Parts[0].Streams = 1 },
+		"connections to Postgres":     func(s *sample) { s.Postgres.Connections += spareConnections + 1 },
+		"busy connections to Postgre": func(s *sample) { s.Postgres.Busy = 1 },
+	} {
+		after := healthy()[0]
+		leak(&after)
+		fails(t, backToBaseline(before, after), want)
+	}
+}
+
+func TestVacuumCheck(t *testing.T) {
+	t.Parallel()
+	passes(t, vacuumKeepsUp(healthy()))
+	samples := healthy()
+	for _, s := range samples {
+		messages := s.Postgres.Tables["public.messages"]
+		messages.Dead = messages.Changed // a snapshot that nobody gives back keeps all of them
+		s.Postgres.Tables["public.messages"] = messages
+	}
+	fails(t, vacuumKeepsUp(samples), "public.messages has")
+	passes(t, vacuumKeepsUp(samples[:100])) // it could not have come yet
+	passes(t, vacuumKeepsUp(nil))
+}
+
+func TestLeftoversCheck(t *testing.T) {
+	t.Parallel()
+	passes(t, nothingLeft(leftovers{}))
+	for want, left := range map[string]leftovers{
+		"1 rows in message_deltas": {Deltas: 1}, "2 messages that are streaming": {Streaming: 2}, "3 folds that are not done": {Jobs: 3},
+		"4 folds that were given up": {Discarded: 4}, "5 chats that are due": {Due: 5}, "6 leases": {Leases: 6}, "7 temporary files": {Files: 7},
+	} {
+		fails(t, nothingLeft(left), want)
+	}
+}
+
+func TestErrorsCheck(t *testing.T) {
+	t.Parallel()
+	passes(t, noErrors(nil, 0, database{}))
+	fails(t, noErrors(map[string]int64{"HTTP 500 internal": 3}, 0, database{}), "3 times HTTP 500 internal")
+	fails(t, noErrors(nil, 2, database{}), "2 errors in the logs")
+	fails(t, noErrors(nil, 0, database{Deadlocks: 1}), "1 deadlocks")
+	if (report{checks: []check{newCheck("a", "")}}).failed() || !(report{checks: []check{newCheck("a", ""), newCheck("b", "", "wrong")}}).failed() {
+		t.Error("a report fails with any of its checks, and only then")
+	}
+}
+
+// exchange is what a client and Postgres know of one turn without a fault.
+func exchange() (turn, []stored) {
+	h := &heard{text: []byte("an answer"), end: streaming.EventCompleted}
+	h.started = streaming.Started{ChatID: uuid.New(), UserMessageID: uuid.New(), MessageID: uuid.New()}
+	known := newTurn(uuid.New(), uuid.New(), "a question", h)
+	return known, []stored{
+		{id: h.started.UserMessageID, chat: known.chat, user: known.user, client: known.client, role: "user", status: "complete", hash: known.asked},
+		{id: known.message, chat: known.chat, user: known.user, replyTo: h.started.UserMessageID, role: "assistant", status: "complete", hash: known.heard},
+	}
+}
+
+func TestComparison(t *testing.T) {
+	t.Parallel()
+	known, rows := exchange()
+	passes(t, compare([]turn{known}, rows))
+	passes(t, compare(nil, nil))
+	stranger, others := exchange()
+	again := rows[1]
+	again.id = uuid.New()
+	for want, fault := range map[string]func(*turn, []stored) []stored{
+		"acknowledged messages that are lost":       func(*turn, []stored) []stored { return nil },
+		"replies that are lost":                     func(_ *turn, rows []stored) []stored { return rows[:1] },
+		"with 0 answers":                            func(_ *turn, rows []stored) []stored { return rows[:1] },
+		"with 2 answers":                            func(_ *turn, rows []stored) []stored { return append(rows, again) },
+		"there more than once":                      func(_ *turn, rows []stored) []stored { return append(rows, rows[0]) },
+		"with another content":                      func(_ *turn, rows []stored) []stored { rows[0].hash[0]++; return rows },
+		"another text than was heard":               func(_ *turn, rows []stored) []stored { rows[1].hash[0]++; return rows },
+		"heard as complete and is stored as failed": func(_ *turn, rows []stored) []stored { rows[1].status = "failed"; return rows },
+		"messages that nobody sent":                 func(_ *turn, rows []stored) []stored { return append(rows, others...) },
+		"rows beside the 1 questions":               func(_ *turn, rows []stored) []stored { return append(rows, again) },
+		"replies that failed with upstream_failed": func(known *turn, rows []stored) []stored {
+			known.end, known.code = streaming.EventFailed, "upstream_failed"
+			return rows
+		},
+	} {
+		known, rows := known, []stored{rows[0], rows[1]}
+		rows = fault(&known, rows)
+		fails(t, compare([]turn{known}, rows), want)
+	}
+	passes(t, compare([]turn{known, stranger}, append(rows, others...)))
+	unsure := known
+	unsure.acknowledged, unsure.end = false, ""
+	passes(t, compare([]turn{unsure}, nil)) // nobody said that it was there
+	passes(t, compare([]turn{unsure}, rows))
+}

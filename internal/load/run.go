@@ -1,0 +1,258 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/arcoscribe/throughline/internal/auth"
+)
+
+// tokenLife is longer than any run.
+const tokenLife = 7 * 24 * time.Hour
+
+// plan is how a run goes.
+type plan struct {
+	source   string // folder of the module
+	out      string // folder for what the run leaves
+	duration time.Duration
+	warmUp   time.Duration
+	every    time.Duration // from one sample to the next
+	settle   time.Duration // what an idle system may take to become quiet
+	look     time.Duration // from one look at an idle system to the next
+	// idle is how long the program's connections to Postgres stay open without work. By default it would be half an
+	// hour; what is left after the load shall be what somebody holds on to.
+	idle   time.Duration
+	chats  int
+	habits habits
+	env    map[string]string // of the program, beside its defaults
+	// enough prolongs a load in which too little has happened yet; nil for the duration alone.
+	enough func(totals) bool
+}
+
+// report is what a run found out.
+type report struct {
+	plan
+	machine            []string
+	baseline           sample // idle, after the warm-up
+	samples            []sample
+	after              sample // idle, after the load
+	heard              totals // in the load
+	turns              []turn // of the whole run, warm-up included
+	checks             []check
+	pickUp50, pickUp99 float64
+}
+
+// failed tells whether anything that must hold does not.
+func (r report) failed() bool {
+	for _, c := range r.checks {
+		if c.Problem != "" {
+			return true
+		}
+	}
+	return false
+}
+
+// crowd is all the people.
+type crowd struct {
+	people []*person
+	gauges *gauges
+	ledger *ledger
+	http   *http.Client
+}
+
+// execute runs the load and judges it. Its error means that it could not be done; what the load found is in the
+// report.
+func execute(ctx context.Context, p plan, progress io.Writer) (r report, err error) {
+	r.plan = p
+	s, err := startSystem(ctx, p, progress)
+	if err != nil {
+		return r, err
+	}
+	defer func() {
+		if closing := s.close(); err == nil {
+			err = closing
+		}
+	}()
+	if r.machine, err = describe(ctx, s); err != nil {
+		return r, err
+	}
+	c, err := s.gather(ctx, p)
+	if err != nil {
+		return r, err
+	}
+	return r, r.measure(ctx, s, c, progress)
+}
+
+func (r *report) measure(ctx context.Context, s *system, c *crowd, progress io.Writer) error {
+	fmt.Fprintf(progress, "%d chats warm up for %s\n", r.chats, r.warmUp)
+	if err := c.talk(ctx, r.warmUp, func() bool { return true }); err != nil {
+		return err
+	}
+	take := newSampler(s, c.gauges)
+	var err error
+	if r.baseline, err = r.calm(ctx, s, take, steady); err != nil {
+		return err
+	}
+	fmt.Fprintf(progress, "quiet after %s\n", r.baseline.At.Round(time.Second))
+	before := c.gauges.totals()
+	take.began, take.last = time.Now(), before
+	fmt.Fprintf(progress, "%d chats talk for %s\n", r.chats, r.duration)
+	sampled := make(chan error, 1)
+	talking, over := context.WithCancel(ctx)
+	go func() { sampled <- r.watch(talking, take, progress) }()
+	err = c.talk(ctx, r.duration, func() bool { return r.enough == nil || r.enough(c.gauges.totals().between(before)) })
+	over()
+	if failed := <-sampled; err == nil {
+		err = failed
+	}
+	if err != nil {
+		return err
+	}
+	r.heard, r.turns = c.gauges.totals().between(before), c.ledger.all()
+	fmt.Fprintln(progress, "the load is over; waiting until all is quiet")
+	r.after, err = r.calm(ctx, s, take, func(_, now sample) bool { return backToBaseline(r.baseline, now).Problem == "" })
+	if err != nil {
+		return err
+	}
+	return r.judge(ctx, s)
+}
+
+// judge makes the checks.
+func (r *report) judge(ctx context.Context, s *system) error {
+	left, err := s.leftovers(ctx)
+	if err != nil {
+		return err
+	}
+	rows, err := readStored(ctx, s)
+	if err != nil {
+		return err
+	}
+	if err := s.admin.QueryRow(ctx, readPickUp, "10 years").Scan(&r.pickUp50, &r.pickUp99); err != nil {
+		return err
+	}
+	if err := s.stop(); err != nil {
+		r.checks = append(r.checks, newCheck("every process ends in good order", "", err.Error()))
+	}
+	r.checks = append(r.checks, compare(r.turns, rows), nothingLeft(left), backToBaseline(r.baseline, r.after), memoryIsSteady(r.samples),
+		vacuumKeepsUp(r.samples), noErrors(r.heard.errors, s.logged(), r.after.Postgres))
+	return nil
+}
+
+// watch takes a sample again and again until ctx ends.
+func (r *report) watch(ctx context.Context, take *sampler, progress io.Writer) error {
+	ticker := time.NewTicker(r.every)
+	defer ticker.Stop()
+	told := time.Now()
+	for {
+		now, err := take.take(context.WithoutCancel(ctx))
+		if err != nil {
+			return err
+		}
+		r.samples = append(r.samples, now)
+		if time.Since(told) > max(r.duration/20, 10*time.Second) {
+			told = time.Now()
+			fmt.Fprintf(progress, "%s: %d streams, word lag %.1f / %.1f ms (p50 / p99), folds waiting %d, errors %d\n", now.At.Round(time.Second),
+				now.Heard.Open, now.Heard.Lag50, now.Heard.Lag99, waiting(now.Postgres.Jobs), now.Heard.Errors)
+		}
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// waiting counts jobs that are not done.
+func waiting(jobs map[string]int64) (count int64) {
+	for state, n := range jobs {
+		if state != "completed" && state != "discarded" && state != "cancelled" {
+			count += n
+		}
+	}
+	return count
+}
+
+// steady: nothing to speak of moves any more from one sample to the next. What is done from time to time comes and
+// goes.
+func steady(before, now sample) bool {
+	const little = 2
+	near := func(a, b float64) bool { return math.Abs(a-b) <= little }
+	for n, p := range now.Parts {
+		if !near(p.Goroutines, before.Parts[n].Goroutines) || !near(p.Files, before.Parts[n].Files) {
+			return false
+		}
+	}
+	return near(float64(now.Postgres.Connections), float64(before.Postgres.Connections))
+}
+
+// calm waits until an idle system has nothing left to do and enough says so several times running, and gives the last
+// sample. A system that does not become quiet is given as it is, and the checks say what is wrong with it.
+func (p plan) calm(ctx context.Context, s *system, take *sampler, enough func(before, now sample) bool) (sample, error) {
+	const running = 4
+	began := time.Now()
+	before, err := take.take(ctx)
+	for good := 0; err == nil && good < running && time.Since(began) < p.settle; {
+		if err := sleep(ctx, p.look); err != nil {
+			return before, err
+		}
+		var now sample
+		if now, err = take.take(ctx); err != nil {
+			break
+		}
+		left, errLeft := s.leftovers(ctx)
+		if errLeft != nil {
+			return now, errLeft
+		}
+		good++
+		if nothingLeft(left).Problem != "" || !enough(before, now) {
+			good = 0
+		}
+		before = now
+	}
+	return before, err
+}
+
+// gather makes the users.
+func (s *system) gather(ctx context.Context, p plan) (*crowd, error) {
+	c := &crowd{gauges: &gauges{}, ledger: &ledger{}, http: newHTTP()}
+	for n := range p.chats {
+		id := uuid.New()
+		_, err := s.admin.Exec(ctx, "insert into auth.users (id, aud, role, created_at, updated_at) values ($1, 'authenticated', 'authenticated', now(), now())", id)
+		if err != nil {
+			return nil, err
+		}
+		token, err := auth.Mint([]byte(secret), id, "", tokenLife, time.Now())
+		if err != nil {
+			return nil, err
+		}
+		c.people = append(c.people, &person{
+			caller: caller{http: c.http, replicas: s.addresses(), token: token, gauges: c.gauges},
+			habits: p.habits, id: id, ledger: c.ledger, dice: newDice(uint64(n)),
+		})
+	}
+	return c, nil
+}
+
+// talk lets everybody talk for a time and until it is enough, and hear what is being said then to its end.
+func (c *crowd) talk(ctx context.Context, d time.Duration, enough func() bool) error {
+	stopping := make(chan struct{})
+	var wait sync.WaitGroup
+	for _, p := range c.people {
+		wait.Go(func() { p.live(ctx, stopping) })
+	}
+	err := sleep(ctx, d)
+	for err == nil && !enough() {
+		err = sleep(ctx, d/10)
+	}
+	close(stopping)
+	wait.Wait()
+	c.http.CloseIdleConnections()
+	return err
+}

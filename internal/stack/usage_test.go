@@ -1,0 +1,27 @@
+package stack_test
+
+import (
+	"os"
+	"runtime"
+	"testing"
+
+	"github.com/arcoscribe/throughline/internal/stack"
+)
+
+func TestUsage(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS != "linux" {
+		t.Skip("there is no /proc")
+	}
+	own := stack.UsageOf(os.Getpid())
+	if own.RSS < 1<<20 || own.CPU < 0 {
+		t.Errorf("our own: %+v", own)
+	}
+	const nobody = 1 << 30 // above every limit of process numbers
+	if got := stack.UsageOf(nobody); got != (stack.Usage{}) {
+		t.Errorf("nobody's: %+v", got)
+	}
+	if got := new(stack.Postgres).Usage(); got != (stack.Usage{}) {
+		t.Errorf("of a Postgres that was never started: %+v", got)
+	}
+}
