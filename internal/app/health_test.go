@@ -6,9 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/uuid"
-
-	"github.com/arcoscribe/throughline/internal/offline"
 	"github.com/arcoscribe/throughline/internal/testkit"
 	"github.com/arcoscribe/throughline/supabase"
 )
@@ -112,69 +109,5 @@ func TestRiverUI(t *testing.T) {
 	open := r.start(Role{API: true}, env{"RIVER_UI": "false", "RIVER_UI_USER": "", "RIVER_UI_PASSWORD": ""})
 	if got := open.Call(http.MethodGet, "/river/", nil); got.Status != http.StatusNotFound {
 		t.Errorf("without River UI: %d", got.Status)
-	}
-}
-
-// Nobody's words get into the log, the metrics or River's tables, however wrong things go and however
-// much is logged.
-func TestWordsStayOutOfLogsMetricsAndJobs(t *testing.T) {
-	t.Parallel()
-	canaries := map[string]string{
-		"content": "canary-of-the-content", "reply": "canary-of-the-reply", "summary": "canary-of-the-summary", "source": "canary-of-the-source",
-		"metadata": "canary-of-the-metadata", "mail": "ada@canary.example", "title": "canary-of-the-title", "key": "sk-canary-of-the-key",
-	}
-	r := newRig(t, func(request *offline.Request) offline.Answer {
-		switch {
-		case request.Kind == offline.KindSummary && strings.Contains(request.Text, "Second"):
-			return offline.Answer{Fault: offline.FaultRefusal}
-		case request.Kind == offline.KindSummary:
-			return offline.Answer{Text: "The user said: " + canaries["summary"] + " is what they talked about all day."}
-		case strings.Contains(request.Current, "[[offline:"):
-			return offline.Answer{} // by its directive
-		}
-		return offline.Answer{Text: "Noted: " + canaries["reply"] + " will be remembered by me."}
-	}, env{"MEMORY_CHUNK_SUMMARIZE_THRESHOLD": "60", "MEMORY_K_RAW_TURNS": "1", "OPENAI_API_KEY": canaries["key"]})
-	message := testkit.Body{
-		"content":  canaries["title"] + " is a title. Write to " + canaries["mail"] + " about " + canaries["content"] + ".",
-		"sources":  []testkit.Body{{"title": "t", "content": canaries["source"]}},
-		"metadata": testkit.Body{"note": canaries["metadata"]},
-	}
-	first := r.Send("", message).Rest()
-	for _, content := range []string{"Second " + canaries["content"], "Third " + canaries["content"]} {
-		r.Send(first.ChatID, testkit.Body{"content": content}).Rest()
-	}
-	for _, directive := range []string{"401", "500", "cut", "failed", "invalid_utf8"} {
-		s, err := r.TryOpen(http.MethodPost, "/v1/message/first", testkit.Body{"content": canaries["content"] + "[[offline:" + directive + "]]"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		s.Raw()
-	}
-	for _, bad := range []testkit.Body{{"content": canaries["content"], "model_variant": canaries["content"]}, {canaries["content"]: 1}, {"content": 7}} {
-		r.Call(http.MethodPost, "/v1/message/first", bad)
-	}
-	r.Call(http.MethodPost, "/v1/message", testkit.Body{"chat_id": uuid.NewString(), "content": canaries["content"]})
-	r.model.AwaitRequest(t, "a fold was asked for", func(a offline.Request) bool { return a.Kind == offline.KindSummary && a.Ended })
-	testkit.Eventually(t, "a fold ended", func() bool { return strings.Contains(r.logs.String(), `"fold ended"`) })
-
-	jobs := testkit.Ask[string](t, r.pool, "select coalesce(string_agg(j::text, ' '), '') from river.river_job j")
-	metrics := r.Call(http.MethodGet, "/metrics", nil).Text
-	if err := r.stop(); err != nil {
-		t.Error(err)
-	}
-	for place, text := range map[string]string{"the log": r.logs.String(), "River's jobs": jobs, "the metrics": metrics} {
-		for what, canary := range canaries {
-			if strings.Contains(text, canary) {
-				t.Errorf("%s holds the %s", place, what)
-			}
-		}
-		for what, secret := range map[string]string{"token": r.token, "secret": testkit.JWTSecret} {
-			if strings.Contains(text, secret) {
-				t.Errorf("%s holds the %s", place, what)
-			}
-		}
-	}
-	if !strings.Contains(r.logs.String(), first.ChatID) {
-		t.Error("the log does not even name the chat")
 	}
 }

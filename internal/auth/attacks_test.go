@@ -52,8 +52,16 @@ func TestAttacks(t *testing.T) {
 	attacks := headerAttacks(t, p)
 	attacks = append(attacks, algorithmAttacks(t, p)...)
 	attacks = append(attacks, claimAttacks(t, p)...)
-	if len(attacks) < 30 {
+	attacks = append(attacks, spellingAttacks(t, p)...)
+	attacks = append(attacks, signatureAttacks(t, p)...)
+	attacks = append(attacks, bodyAttacks(t, p)...)
+	if len(attacks) < 180 {
 		t.Fatalf("only %d attacks", len(attacks))
+	}
+	// What is told is a sentence per code, whatever was wrong.
+	sentences := map[fault.Code]string{
+		fault.NoAuthorization: "The request carries no access token.", fault.SessionExpired: "The session has expired; refresh it and try again.",
+		fault.BadJWT: "The access token is not valid.",
 	}
 	for _, a := range attacks {
 		t.Run(a.name, func(t *testing.T) {
@@ -63,7 +71,8 @@ func TestAttacks(t *testing.T) {
 				want = fault.BadJWT
 			}
 			got, err := v.Verify(t.Context(), a.header)
-			if _, ok := errors.AsType[*fault.Error](err); !ok || fault.CodeOf(err) != want {
+			refused, ok := errors.AsType[*fault.Error](err)
+			if !ok || refused.Code != want || refused.Message != sentences[want] || refused.Details != nil {
 				t.Errorf("got %v, want %s", err, want)
 			}
 			if got != (Principal{}) {
@@ -219,6 +228,7 @@ func claimAttacks(t *testing.T, p *project) []attack {
 	attacks := []attack{
 		{"expired", changed(map[string]any{"exp": unix(-leeway)}), fault.SessionExpired},
 		{"expired long ago", changed(map[string]any{"exp": 0}), fault.SessionExpired},
+		{"expired before 1970", changed(map[string]any{"exp": -1}), fault.SessionExpired},
 		{"expired, wrong secret", "Bearer " + sign(t, jwt.SigningMethodHS256, []byte("x"), nil, with(goodClaims(p.url), map[string]any{"exp": 1})), ""},
 		{"expired, wrong issuer", changed(map[string]any{"exp": 1, "iss": "https://x.example/auth/v1"}), ""},
 		{"expired service_role", changed(map[string]any{"exp": 1, "role": "service_role"}), ""},
@@ -231,6 +241,7 @@ func claimAttacks(t *testing.T, p *project) []attack {
 	for name, values := range map[string][]any{
 		"exp":          {nil, "soon", "1795000000", true, 1e300, -1e300, clockStart.UnixMilli(), []any{1}},
 		"nbf":          {unix(leeway + time.Second), "now", clockStart.UnixMilli()},
+		"iat":          {unix(leeway + time.Second), "now", clockStart.UnixMilli(), []any{1}},
 		"role":         {nil, "", "anon", "service_role", "authenticated ", "Authenticated", "postgres", "throughline_app", []string{authenticated}},
 		"aud":          {nil, "", "anon", []string{}, []string{"x"}, []any{authenticated, 1}, map[string]any{authenticated: true}, "authenticated,anon"},
 		"sub":          {nil, "", "me", 1, uuid.Nil.String(), strings.ToUpper(userID.String()), "{" + userID.String() + "}", "urn:uuid:" + userID.String(), strings.ReplaceAll(userID.String(), "-", ""), userID.String() + "\n", []string{userID.String()}},

@@ -25,7 +25,7 @@ import (
 	"github.com/arcoscribe/throughline/internal/fault"
 )
 
-// leeway is how far the clocks of the auth server and this machine may disagree about exp and nbf.
+// leeway is how far the clocks of the auth server and this machine may disagree about exp, nbf and iat.
 const leeway = 30 * time.Second
 
 // recommendedSecretBytes is the least that RFC 7518 (3.2) asks of an HS256 key.
@@ -155,6 +155,9 @@ func (v *Verifier) check(ctx context.Context, header string) (claims, error) {
 	token, _, err := v.parser.ParseUnverified(raw, body)
 	if err != nil {
 		return claims{}, err
+	}
+	if repeatsName(raw) {
+		return claims{}, errors.New("a name stands twice in the token")
 	}
 	found, err := readClaims(body, v.issuer, v.now())
 	if err != nil {

@@ -103,7 +103,11 @@ func (c *claims) readTimes(body jwt.MapClaims, now time.Time) error {
 	if err != nil {
 		return err
 	}
-	if now.Before(notBefore.Add(-leeway)) {
+	issuedAt, err := readTime(body, "iat")
+	if err != nil {
+		return err
+	}
+	if now.Before(notBefore.Add(-leeway)) || now.Before(issuedAt.Add(-leeway)) {
 		return errors.New("the token is not valid yet")
 	}
 	c.expiresAt = expiresAt

@@ -258,3 +258,75 @@ func TestTokensThatCannotPassCostNoFetch(t *testing.T) {
 	wantCode(t, v, es256(t, "ec", ecKey(), with(goodClaims(p.url), map[string]any{"role": "anon"})), fault.BadJWT)
 	wantFetches(t, p, 0)
 }
+
+// Whatever stands at the address in place of a key set, the keys that were there before go on; a key that is
+// not among them is refused, and a good answer is believed again.
+func TestBadAnswersKeepTheKeys(t *testing.T) {
+	t.Parallel()
+	good := ecJWK(t, "ec", ecKey())
+	for name, body := range map[string]string{
+		"garbage": "\x1f\x8b garbage", "html": "<html>", "cut off": `{"keys":[{"kty":"EC"`, "no keys": "{}", "keys null": `{"keys":null}`,
+		"over the bound": `{"keys":[],"pad":"` + strings.Repeat("x", maxKeySetBytes) + `"}`, "deep": strings.Repeat("[", 60_000),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newProject(t, good)
+			v := p.verifier(t)
+			known, unknown := es256(t, "ec", ecKey(), longLived(p.url)), es256(t, "new", otherKey(), longLived(p.url))
+			wantCode(t, v, known, "")
+			p.answer(body)
+			for range 3 {
+				p.advance(maxAge)
+				wantCode(t, v, known, "")
+				wantCode(t, v, unknown, fault.BadJWT)
+				settle(v)
+			}
+			p.publish(t, good, ecJWK(t, "new", otherKey()))
+			p.advance(retryPause)
+			wantCode(t, v, unknown, "")
+		})
+	}
+}
+
+// An address that begins to point elsewhere is no new home of the keys.
+func TestRedirectKeepsTheKeys(t *testing.T) {
+	t.Parallel()
+	elsewhere := newProject(t, ecJWK(t, "theirs", otherKey()))
+	here := newProject(t, ecJWK(t, "ec", ecKey()))
+	v := here.verifier(t)
+	known := es256(t, "ec", ecKey(), longLived(here.url))
+	wantCode(t, v, known, "")
+	here.redirect.Store(new(elsewhere.url + "/auth/v1/.well-known/jwks.json"))
+	here.advance(maxAge)
+	wantCode(t, v, known, "")
+	wantCode(t, v, es256(t, "theirs", otherKey(), longLived(here.url)), fault.BadJWT)
+	settle(v)
+	wantFetches(t, elsewhere, 0)
+}
+
+// Keys are exchanged while requests with the old, the new and unknown ones come in from everywhere: each known
+// key is good while it is published and never afterwards, and the endpoint is asked at its pace.
+func TestRotationUnderLoad(t *testing.T) {
+	t.Parallel()
+	p := newProject(t, ecJWK(t, "old", ecKey()))
+	v := p.verifier(t)
+	old, next := es256(t, "old", ecKey(), longLived(p.url)), es256(t, "new", otherKey(), longLived(p.url))
+	crowd := func(oldIs, newIs fault.Code) {
+		together(60, func(i int) {
+			wantCode(t, v, []string{old, next, es256(t, fmt.Sprint("made-up-", i), otherKey(), longLived(p.url))}[i%3], []fault.Code{oldIs, newIs, fault.BadJWT}[i%3])
+		})
+		settle(v)
+	}
+	crowd("", fault.BadJWT)
+	p.publish(t, ecJWK(t, "old", ecKey()), ecJWK(t, "new", otherKey()))
+	p.advance(retryPause)
+	wantCode(t, v, next, "") // the one fetch for an unknown key brings it
+	crowd("", "")
+	p.publish(t, ecJWK(t, "new", otherKey()))
+	p.advance(maxAge)
+	wantCode(t, v, old, fault.BadJWT) // waits for the set that does not hold it any more
+	crowd(fault.BadJWT, "")
+	if got := p.fetches.Load(); got > 4 {
+		t.Errorf("%d fetches", got)
+	}
+}

@@ -144,7 +144,7 @@ func TestLookupOutlivesTheRequestButNotItsTimeout(t *testing.T) {
 			lasted = time.Since(begun)
 			return uuid.Nil, ctx.Err()
 		}})
-		header := hs256(t, with(goodClaims(elsewhere), map[string]any{"exp": begun.Add(time.Hour).Unix()}))
+		header := hs256(t, with(goodClaims(elsewhere), map[string]any{"iat": begun.Unix(), "exp": begun.Add(time.Hour).Unix()}))
 
 		verify := func(ctx context.Context) <-chan error {
 			ended := make(chan error, 1)

@@ -63,7 +63,9 @@ type project struct {
 	fetches atomic.Int64
 	down    atomic.Bool
 	gate    atomic.Pointer[chan struct{}] // answers wait until it is closed
-	arrived chan struct{}                 // one signal per request, where somebody listens
+	// redirect is where requests are sent on to; nil for nowhere.
+	redirect atomic.Pointer[string]
+	arrived  chan struct{} // one signal per request, where somebody listens
 
 	mu   sync.Mutex
 	body string
@@ -105,6 +107,10 @@ func (p *project) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if gate := p.gate.Load(); gate != nil {
 		<-*gate
+	}
+	if elsewhere := p.redirect.Load(); elsewhere != nil {
+		http.Redirect(w, r, *elsewhere, http.StatusFound)
+		return
 	}
 	if p.down.Load() || r.URL.Path != "/auth/v1/.well-known/jwks.json" {
 		http.Error(w, "no", http.StatusInternalServerError)

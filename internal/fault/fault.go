@@ -6,6 +6,7 @@ package fault
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"time"
 )
 
@@ -75,6 +76,15 @@ func Expired(chatID fmt.Stringer, at time.Time) *Error {
 		Code: ChatExpired, Message: `The chat has expired. It can be brought back with "revive": true.`,
 		Details: map[string]any{"chat_id": chatID, "expired_at": at.UTC()},
 	}
+}
+
+// Panicked makes an error of what recover gave. The runtime's own panics tell of types and numbers; what else
+// somebody panics with may hold a person's words, and is named by its type alone.
+func Panicked(cause any) error {
+	if err, ok := cause.(runtime.Error); ok {
+		return fmt.Errorf("panic: %w", err)
+	}
+	return fmt.Errorf("panic with a %T", cause)
 }
 
 // Error is the text for the log: code, message and cause.

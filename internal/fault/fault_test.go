@@ -3,6 +3,7 @@ package fault
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 )
 
@@ -37,5 +38,27 @@ func TestRetryable(t *testing.T) {
 		if Retryable(code) != want {
 			t.Errorf("Retryable(%s) = %v, want %v", code, !want, want)
 		}
+	}
+}
+
+// A panic may carry anything, and the log must not.
+func TestPanicsTellNoWords(t *testing.T) {
+	t.Parallel()
+	caught := func(work func()) (err error) {
+		defer func() { err = Panicked(recover()) }()
+		work()
+		return nil
+	}
+	secret := "my words"
+	for name, work := range map[string]func(){
+		"text": func() { panic(secret) }, "error": func() { panic(errors.New(secret)) },
+	} {
+		if err := caught(work); err == nil || strings.Contains(err.Error(), secret) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	var none []int
+	if err := caught(func() { _ = none[len(secret)] }); err == nil || !strings.Contains(err.Error(), "index out of range [8]") {
+		t.Errorf("the runtime's own: %v", err)
 	}
 }

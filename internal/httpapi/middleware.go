@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"fmt"
 	"log/slog"
 	"net/http"
 	"runtime/debug"
@@ -42,7 +41,7 @@ func (s *Server) observe(next echo.HandlerFunc) echo.HandlerFunc {
 		header := c.Response().Header()
 		header.Set(echo.HeaderXRequestID, chooseRequestID(c.Request().Header.Get(echo.HeaderXRequestID)))
 		header.Set(echo.HeaderXContentTypeOptions, "nosniff")
-		forgetWriteDeadline(c)
+		c.Response().Writer = newPatientWriter(c.Response().Writer, s.config.WriteTimeout)
 		defer func() { s.account(c, began) }() // also when a broken stream leaves by a panic
 		if err := next(c); err != nil {
 			s.refuse(c, err)
@@ -64,16 +63,6 @@ func chooseRequestID(given string) string {
 
 func requestID(c echo.Context) string {
 	return c.Response().Header().Get(echo.HeaderXRequestID)
-}
-
-// forgetWriteDeadline takes away what a stream before this request left on the connection. A server
-// with a WriteTimeout does that itself, and its deadline is to stay.
-func forgetWriteDeadline(c echo.Context) {
-	server, ok := c.Request().Context().Value(http.ServerContextKey).(*http.Server)
-	if ok && server.WriteTimeout > 0 {
-		return
-	}
-	_ = http.NewResponseController(c.Response().Writer).SetWriteDeadline(time.Time{}) // recorders have none
 }
 
 // account is the access log and the metrics of a request.
@@ -124,7 +113,7 @@ func (s *Server) recoverPanic(next echo.HandlerFunc) echo.HandlerFunc {
 			if cause == http.ErrAbortHandler { //nolint:errorlint // net/http compares it like this, too
 				panic(cause)
 			}
-			err = fmt.Errorf("panic: %v", cause)
+			err = fault.Panicked(cause)
 			s.config.Logger.LogAttrs(c.Request().Context(), slog.LevelError, "handler panicked",
 				slog.String(keyRequestID, requestID(c)), slog.String(keyStack, string(debug.Stack())))
 			if c.Response().Committed {

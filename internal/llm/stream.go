@@ -122,13 +122,22 @@ func (s *stream) finish(response gjson.Result, reason string) {
 	usage := response.Get("usage")
 	s.ended = true
 	s.result = chat.ModelResult{
-		Model: response.Get("model").String(), ResponseID: response.Get("id").String(), FinishReason: reason,
+		Model: clean(response.Get("model").String()), ResponseID: clean(response.Get("id").String()), FinishReason: reason,
 		Usage: streaming.Usage{
-			InputTokens:  int(usage.Get("input_tokens").Int()),
-			CachedTokens: int(usage.Get("input_tokens_details.cached_tokens").Int()),
-			OutputTokens: int(usage.Get("output_tokens").Int()),
+			InputTokens:  count(usage.Get("input_tokens").Int()),
+			CachedTokens: count(usage.Get("input_tokens_details.cached_tokens").Int()),
+			OutputTokens: count(usage.Get("output_tokens").Int()),
 		},
 	}
+}
+
+// mostTokens is above any call's, and sums of it fit a column of 32 bits.
+const mostTokens = 100_000_000
+
+// count keeps a number of tokens that a server reports to what can be one: a counter of the metrics that is
+// told to go down ends the process.
+func count(tokens int64) int {
+	return int(min(max(0, tokens), mostTokens))
 }
 
 func incompleteReason(response gjson.Result) string {

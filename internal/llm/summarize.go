@@ -35,9 +35,9 @@ func (c *Client) Summarize(ctx context.Context, call fold.Call) (fold.Answer, er
 	}
 	return fold.Answer{
 		Text:         clean(response.OutputText()),
-		Model:        response.Model,
-		InputTokens:  int(response.Usage.InputTokens),
-		CachedTokens: int(response.Usage.InputTokensDetails.CachedTokens),
-		OutputTokens: int(response.Usage.OutputTokens),
+		Model:        clean(response.Model),
+		InputTokens:  count(response.Usage.InputTokens),
+		CachedTokens: count(response.Usage.InputTokensDetails.CachedTokens),
+		OutputTokens: count(response.Usage.OutputTokens),
 	}, nil
 }

@@ -63,7 +63,7 @@ func (s *Server) recovered(ctx context.Context, next mcp.MethodHandler, call *mc
 		}
 		s.Logger.LogAttrs(ctx, slog.LevelError, "tool panicked", slog.String(keyTool, toolName(call)), slog.String(keyStack, string(debug.Stack())))
 		failed := &mcp.CallToolResult{}
-		failed.SetError(fault.Wrap(fault.Internal, "", fmt.Errorf("panic: %v", cause)))
+		failed.SetError(fault.Wrap(fault.Internal, "", fault.Panicked(cause)))
 		result, err = failed, nil
 	}()
 	return next(ctx, methodCallTool, call)

@@ -137,9 +137,9 @@ func readsAsFilePart(line string) bool {
 // readsAsFileHead tells whether a line begins as the head of a file does. Most lines hold no equals sign in
 // any of its forms, and are spared the dear look.
 func readsAsFileHead(line string) bool {
-	if !strings.ContainsAny(line, "=\uff1d\ufe66\u207c\u208c\u2a75\u2a76") {
+	if !hasEquals(line) {
 		return false
 	}
-	rest, ok := strings.CutPrefix(asSeen(line), "===")
+	rest, ok := strings.CutPrefix(asSeen(line, seenRunes), "===")
 	return ok && (strings.HasPrefix(rest, " ") || strings.HasPrefix(rest, "\t"))
 }

@@ -106,7 +106,7 @@ func TestFilesSpeakForThemselvesAlone(t *testing.T) {
 			if readsAsHeading(line) {
 				t.Errorf("%q begins a section:\n%s", hostile, got)
 			}
-			if fileHead.MatchString(asSeen(line)) {
+			if fileHead.MatchString(asSeen(line, seenRunes)) {
 				heads++
 			}
 		}

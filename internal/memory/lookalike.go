@@ -4,106 +4,126 @@ import (
 	"regexp"
 	"strings"
 	"unicode"
-
-	"golang.org/x/text/unicode/norm"
 )
 
 // Some lines mean something to us or to a model: fences, turn headers, speaker labels, headings.
 // People's text must not be able to speak in their name, also when it hides them behind zero-width
-// characters, full-width letters or odd line ends. So lines are compared as a reader sees them.
+// characters, letters of another alphabet, markup or odd line ends. So lines are compared as a reader
+// sees them: see asSeen.
 
+// The words of labels and headings, without the space and the marks between their letters.
 var (
-	fenceLine  = regexp.MustCompile(`(?i)^[=\s]*=[=\s]*(end[\s_-]*)?(existing[\s_-]*summary|new[\s_-]*turns)`)
-	turnHeader = regexp.MustCompile(`(?i)^turn\s*#?\s*\p{Nd}+\s*:`)
-	speaker    = regexp.MustCompile("(?i)^[*_`~]*(user|assistant|tool|system|developer)[*_`~]*\\s*(\\([^)]*\\)\\s*)?[*_`~]*:")
-	heading    = regexp.MustCompile(`(?i)^[#*_\s]*(background\W+prior conversation summary|kept messages|recent conversation|files|retrieved sources|current message)\s*(\([^)]*\)\s*)?[*_]*:`)
+	speakers = map[string]bool{"user": true, "assistant": true, "tool": true, "system": true, "developer": true, "human": true}
+	headings = map[string]bool{
+		"backgroundpriorconversationsummary": true, "keptmessages": true, "recentconversation": true,
+		"files": true, "retrievedsources": true, "currentmessage": true,
+	}
 )
 
-// quote is put before a line that reads as one of ours.
+var (
+	fenceWords  = regexp.MustCompile(`(^=|==)(end)?(existingsummary|newturns)`)
+	turnHeader  = regexp.MustCompile(`^turn\p{Nd}+$`)
+	aside       = regexp.MustCompile(`\([^)]*\)`)
+	bullet      = regexp.MustCompile(`^[-*+•] `)
+	sourceStart = regexp.MustCompile(`^\[\s*\p{Nd}+\s*\]`)
+)
+
+// quote is put before a line that reads as one of ours. A line that has it already is nobody's.
 const quote = "> "
 
 // readsAsLetter tells whether a line reads as part of a fold input's frame.
 func readsAsLetter(line string) bool {
-	seen := asSeen(line)
-	return fenceLine.MatchString(seen) || turnHeader.MatchString(seen) || speaker.MatchString(seen)
+	return readsAsFence(line) || readsAsLabel(line, false)
 }
 
+// readsAsFence tells whether a line begins as a fence does, or holds a whole one further on.
 func readsAsFence(line string) bool {
-	return fenceLine.MatchString(asSeen(line))
+	if !hasEquals(line) || strings.HasPrefix(line, quote) {
+		return false
+	}
+	return fenceWords.MatchString(wordsOf(asSeen(line, len(line)), "="))
+}
+
+// readsAsLabel tells whether a line begins as a turn's header or as what somebody says. With onlyNames
+// it must be a speaker, in the form of a name: not "user:", which is an ordinary key in many a file.
+func readsAsLabel(line string, onlyNames bool) bool {
+	name, words := labelOf(line)
+	if !speakers[words] {
+		return !onlyNames && turnHeader.MatchString(words)
+	}
+	first := strings.IndexFunc(name, unicode.IsLetter)
+	return !bullet.MatchString(name) && (!onlyNames || first >= 0 && !unicode.IsLower(rune(name[first])))
 }
 
 // readsAsHeading tells whether a line reads as the heading of one of a prompt's sections.
 func readsAsHeading(line string) bool {
-	return hasColon(line) && heading.MatchString(asSeen(line))
+	_, words := labelOf(line)
+	return headings[words]
 }
 
-// hasColon is a cheap test that spares most lines of a page the dear one. The others are the forms
-// that have a plain colon as their compatibility form.
+// readsAsPrompt tells whether a line of a message or of the brief reads as a part of the prompt.
+func readsAsPrompt(line string) bool {
+	return readsAsHeading(line) || readsAsLabel(line, true)
+}
+
+// readsAsSource tells whether a line of a passage reads as a heading or as the beginning of another one.
+func readsAsSource(line string) bool {
+	return readsAsHeading(line) || strings.ContainsAny(line, "[\uff3b&") && sourceStart.MatchString(asSeen(line, seenRunes))
+}
+
+// labelOf gives what stands before a line's first colon, asides in parentheses left out, as seen and as
+// bare words; "" where it is no label: too long, or a text in quotes.
+func labelOf(line string) (name, words string) {
+	const longestLabel = 96
+	if !hasColon(line) || strings.HasPrefix(line, quote) {
+		return "", ""
+	}
+	seen := asSeen(line, seenRunes)
+	if strings.Contains(seen, "(") {
+		seen = aside.ReplaceAllString(seen, "")
+	}
+	name, _, found := strings.Cut(seen, ":")
+	if !found || len(name) > longestLabel || strings.ContainsAny(name, `"'{=`) {
+		return "", ""
+	}
+	return name, wordsOf(name, "")
+}
+
+// hasColon is a cheap test that spares most lines of a page the dear one. The others are the forms that
+// look like a colon, and the beginning of an entity.
 func hasColon(line string) bool {
-	for _, colon := range []string{":", "\uff1a", "\ufe55", "\ufe13", "\u2a74"} {
-		if strings.Contains(line, colon) {
-			return true
-		}
-	}
-	return false
-}
-
-// seenRunes is how much of a line is looked at when it has to be made comparable first.
-const seenRunes = 160
-
-// asSeen gives the beginning of a line as it looks: without leading space and invisible characters,
-// with compatibility forms (full-width, mathematical, circled …) in their plain shape. Case stays:
-// the patterns ignore it.
-func asSeen(line string) string {
 	if isPlain(line) {
-		return strings.TrimLeft(line, " \t")
+		return strings.Contains(line, ":") || strings.Contains(line, "&")
 	}
-	var b strings.Builder
-	runes := 0
-	for _, r := range line {
-		if r = visible(r); r < 0 || (r == ' ' && runes == 0) {
-			continue
-		}
-		b.WriteRune(r)
-		if runes++; runes == seenRunes {
-			break
-		}
-	}
-	return strings.TrimSpace(strings.Map(visible, norm.NFKC.String(b.String())))
+	return strings.ContainsAny(line, ":&"+colons)
 }
 
-// isPlain tells whether a line has nothing but printable ASCII and tabs.
-func isPlain(line string) bool {
-	for i := range len(line) {
-		if c := line[i]; c >= 0x7f || (c < ' ' && c != '\t') {
-			return false
-		}
+// hasEquals is the same for equals signs.
+func hasEquals(line string) bool {
+	if isPlain(line) {
+		return strings.Contains(line, "=") || strings.Contains(line, "&")
 	}
-	return true
+	return strings.ContainsAny(line, "=&"+equalsSigns)
 }
 
-// visible drops what takes no place (-1) and makes every kind of space a space.
-func visible(r rune) rune {
-	switch {
-	case unicode.IsSpace(r):
-		return ' '
-	case unicode.In(r, unicode.Cf, unicode.Cc, unicode.Mn, unicode.Me), strings.ContainsRune(blankLetters, r):
+// wordsOf gives the letters and digits of a text and the marks named, in lower case.
+func wordsOf(text, marks string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune(marks, r) {
+			return unicode.ToLower(r)
+		}
 		return -1
-	}
-	return r
+	}, text)
 }
 
-// blankLetters count as letters or symbols but print nothing: Hangul fillers and the blank braille cell.
-const blankLetters = "\u115f\u1160\u3164\uffa0\u2800"
-
-// quoteLines puts the quote before every line of text that hostile accepts. The first line counts as
-// a line too. Nothing else changes, line ends included.
+// quoteLines puts the quote before every line of text that hostile accepts, and before every one that
+// hides marks. The first line counts as a line too. Nothing else changes, line ends included.
 func quoteLines(text string, hostile func(line string) bool) string {
 	var b strings.Builder
-	copied := 0
+	copied, hides := 0, hidesMarks(text)
 	for start := 0; start < len(text); {
 		end, next := lineSpan(text, start)
-		if hostile(text[start:end]) {
+		if line := text[start:end]; hostile(line) || hides && hidesMarks(line) {
 			b.WriteString(text[copied:start])
 			b.WriteString(quote)
 			copied = start
@@ -115,6 +135,12 @@ func quoteLines(text string, hostile func(line string) bool) string {
 	}
 	b.WriteString(text[copied:])
 	return b.String()
+}
+
+// hidesMarks tells whether a text holds an equals sign or a colon as a tag character (U+E0000 and on),
+// which no reader sees and some models read. The tags of flags are letters and digits.
+func hidesMarks(line string) bool {
+	return strings.Contains(line, "\U000e003d") || strings.Contains(line, "\U000e003a")
 }
 
 // lineSpan gives where the line that begins at start ends, and where the next one begins. What ends a

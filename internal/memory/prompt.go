@@ -100,13 +100,14 @@ func Build(c Chat, q Question, limits Limits) Prompt {
 	if strings.TrimSpace(c.Brief.Summary) == "" {
 		c.Brief.Summary, c.Brief.Tokens = "", 0
 	}
-	c.Turns = c.wholeTurns()
+	c.Turns, _ = quotedTurns(c.wholeTurns())
+	c.Kept, _ = quotedMessages(c.Kept)
 	p := strategyOf(c.Strategy).pick(&c, limits)
 	files := pickFiles(c.Files, fileRoom(&c, &p, q, limits))
 
 	var w promptWriter
 	w.Grow(sizeOf(&p, &files, q))
-	writeSection(&w.Builder, backgroundHeading, p.brief.Summary)
+	writeSection(&w.Builder, backgroundHeading, quoteLines(p.brief.Summary, readsAsPrompt))
 	w.wrote(Section{Name: "brief", Tokens: p.brief.Tokens, Turns: c.briefTurns()})
 	writeKept(&w.Builder, p.kept)
 	w.wrote(Section{Name: "kept", Tokens: p.keptTokens, Messages: len(p.kept)})
@@ -236,7 +237,7 @@ func writeRecent(b *strings.Builder, bridge, tail []Turn) {
 	}
 }
 
-// writeTurn writes a turn's messages word for word, one after another.
+// writeTurn writes a turn's messages, one after another.
 func writeTurn(b *strings.Builder, t Turn) {
 	first := true
 	for i := range t.Messages {
@@ -304,7 +305,7 @@ func writeSource(b *strings.Builder, number int, s Source) {
 	}
 	if content := strings.TrimSpace(s.Content); content != "" {
 		b.WriteString(strings.Replace(separator, ", ", "\n", 1))
-		b.WriteString(quoteLines(content, readsAsHeading))
+		b.WriteString(quoteLines(content, readsAsSource))
 	}
 }
 

@@ -1,0 +1,50 @@
+package auth
+
+import (
+	"encoding/json"
+	"errors"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"github.com/arcoscribe/throughline/internal/fault"
+)
+
+// FuzzClaims signs any body with the project's secret: what is let through says who it is, in one way, and tells
+// Postgres that and nothing else.
+func FuzzClaims(f *testing.F) {
+	good, err := json.Marshal(goodClaims(elsewhere))
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(string(good))
+	f.Add(`{"sub":"` + userID.String() + `","aud":["authenticated"],"role":"authenticated","iss":"` + elsewhere + `/auth/v1","exp":4e9,"role":"service_role"}`)
+	f.Add(`{"sub":"` + userID.String() + `","aud":"authenticated","role":"authenticated","iss":"` + elsewhere + `/auth/v1","exp":4e9,"\u0073ub":"x","aal":"\u0000"}`)
+	f.Add(`{"exp":-1e400}`)
+	f.Add(`null`)
+	f.Add("")
+	c := &clock{}
+	v := newVerifier(f, Config{ProjectURL: elsewhere, JWTSecret: secret, Now: c.now})
+	allowed := map[string]bool{"iss": true, "sub": true, "aud": true, "role": true, "exp": true, "session_id": true, "is_anonymous": true, "aal": true, "client_id": true}
+	f.Fuzz(func(t *testing.T, body string) {
+		who, err := v.Verify(t.Context(), forge(t, `{"alg":"HS256"}`, body, secret))
+		if err != nil {
+			if _, ok := errors.AsType[*fault.Error](err); !ok || who != (Principal{}) {
+				t.Fatalf("%v with %+v", err, who)
+			}
+			return
+		}
+		var seen map[string]any
+		if err := json.Unmarshal([]byte(who.Claims), &seen); err != nil {
+			t.Fatal(err)
+		}
+		if who.UserID == uuid.Nil || seen["sub"] != who.UserID.String() || seen["role"] != authenticated || seen["aud"] != authenticated {
+			t.Fatalf("%+v of %q", who, body)
+		}
+		for name := range seen {
+			if !allowed[name] {
+				t.Fatalf("Postgres is told %q", name)
+			}
+		}
+	})
+}

@@ -1,0 +1,92 @@
+package llm
+
+import (
+	"context"
+	"io"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/arcoscribe/throughline/internal/chat"
+	"github.com/arcoscribe/throughline/internal/fault"
+	"github.com/arcoscribe/throughline/internal/fold"
+	"github.com/arcoscribe/throughline/streaming"
+)
+
+// oddEnds are terminal events as no good server sends them: numbers that are none, text that Postgres refuses.
+var oddEnds = []string{
+	`{"response":{"id":"a\u0000b","model":"a\u0000b\ud800","usage":{"input_tokens":-5,"input_tokens_details":{"cached_tokens":-1},"output_tokens":1e300}}}`,
+	`{"response":{"id":{},"model":[1],"usage":{"input_tokens":"many","output_tokens":true}}}`,
+	`{"response":{"usage":{"input_tokens":9223372036854775807,"output_tokens":99999999999999999999}}}`,
+	`{"response":null}`, `{}`, `[]`, `"x"`, `7`,
+}
+
+// What a server reports of a reply is made of text that can be stored and of numbers that can be counted.
+func TestOddResults(t *testing.T) {
+	t.Parallel()
+	for _, end := range oddEnds {
+		server := serve(t, sends(delta(`"Hello"`), "event: response.completed\ndata: "+end+"\n\n"))
+		got := read(t.Context(), client(t, server.url, 0), nil)
+		if got.err != nil || got.text != "Hello" {
+			t.Errorf("%s: %q, %v", end, got.text, got.err)
+		}
+		checkResult(t, got.result)
+	}
+}
+
+func TestOddSummary(t *testing.T) {
+	t.Parallel()
+	server := serve(t, answers(200, "application/json", `{"status":"completed","model":"a\u0000b","output":[{"type":"message","content":[{"type":"output_text","text":"x\u0000"}]}],
+		"usage":{"input_tokens":-5,"input_tokens_details":{"cached_tokens":-1},"output_tokens":9223372036854775807}}`))
+	got, err := client(t, server.url, 0).Summarize(t.Context(), fold.Call{Model: "m", Input: "x", ChatID: chatID, UserID: userID})
+	want := fold.Answer{Text: "x\uFFFD", Model: "a\uFFFDb", OutputTokens: mostTokens}
+	if err != nil || got != want {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+func checkResult(t *testing.T, result chat.ModelResult) {
+	t.Helper()
+	for _, text := range []string{result.Model, result.ResponseID} {
+		if !utf8.ValidString(text) || strings.ContainsRune(text, 0) {
+			t.Errorf("%q cannot be stored", text)
+		}
+	}
+	for _, n := range []int{result.Usage.InputTokens, result.Usage.CachedTokens, result.Usage.OutputTokens} {
+		if n < 0 || n > mostTokens {
+			t.Errorf("%d tokens", n)
+		}
+	}
+}
+
+// Whatever a model's server sends: text that can be stored, and an end that is a result or an error of ours.
+func FuzzStream(f *testing.F) {
+	for _, end := range oddEnds {
+		f.Add(delta(`"a\u0000\ud83d"`) + "event: response.completed\ndata: " + end + "\n\n")
+	}
+	for _, stream := range []string{
+		"", completedEvent, delta("7") + completedEvent, delta(`"x"`), delta(`{"a":1}`), event("response.failed", `,"response":{"error":{"code":["x"]}}`),
+		event("error", `,"code":5`), event("response.incomplete", `,"response":{"incomplete_details":{"reason":"content_filter"}}`),
+		"data: {\"type\":\"response.output_text.delta\",\"delta\":\"x\"}\n\n", "event: response.output_text.delta\ndata: {\"delta\":\n\n", "\xff\xfe",
+	} {
+		f.Add(stream)
+	}
+	f.Fuzz(func(t *testing.T, sent string) {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		s := &stream{ctx: ctx, cancel: cancel, idle: time.Hour, watchdog: time.NewTimer(time.Hour), events: newEvents(io.NopCloser(strings.NewReader(sent)))}
+		for s.Next() {
+			if d := s.Delta(); d == "" || !utf8.ValidString(d) || strings.ContainsRune(d, 0) {
+				t.Errorf("the delta %q", d)
+			}
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+		result := s.Result()
+		checkResult(t, result)
+		if (s.Err() == nil) != (result.FinishReason != "") || s.Err() != nil && (fault.CodeOf(s.Err()) == fault.Internal || result.Usage != (streaming.Usage{})) {
+			t.Errorf("%v with %+v", s.Err(), result)
+		}
+	})
+}

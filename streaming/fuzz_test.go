@@ -1,0 +1,82 @@
+package streaming
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+// FuzzStream cuts a text anywhere and sends it through both encoders: whatever the text, the framing holds (one data
+// line of JSON for each event, LF alone, nothing of the text outside of it) and the pieces put together are the text.
+func FuzzStream(f *testing.F) {
+	for _, text := range []string{"", "plain", "two\nlines\r\n\r\ndata: {}\n\nevent: completion\nid: x:end\n", "\x00\x1f\u2028\u2029\ufeff", "é👋🏽e\u0301", `"\\"`, "[DONE]", "\xff\xfe"} {
+		f.Add(text, uint8(3))
+	}
+	f.Fuzz(func(t *testing.T, text string, cut uint8) {
+		text = strings.ToValidUTF8(text, "\uFFFD") // as a Relay does
+		pieces := cutText(text, int(cut)%17+1)
+		var ours, theirs bytes.Buffer
+		encoder, ui := NewEncoder(&ours, replyID), NewUIEncoder(&theirs)
+		offset := 0
+		for _, piece := range pieces {
+			if err := encoder.Chunk(Chunk{Offset: offset, Text: []byte(piece)}); err != nil {
+				t.Fatal(err)
+			}
+			if err := ui.Chunk(Chunk{Offset: offset, Text: []byte(piece)}); err != nil {
+				t.Fatal(err)
+			}
+			offset += utf8.RuneCountInString(piece)
+		}
+		if got := joined(t, ours.String(), 3); got != text {
+			t.Errorf("%q came as %q", text, got)
+		}
+		if got := joined(t, theirs.String(), 1); got != text {
+			t.Errorf("%q came to the AI SDK as %q", text, got)
+		}
+		if end := fmt.Sprintf("\nid: %s:%d\n\n", replyID, offset); len(pieces) > 0 && !strings.HasSuffix(ours.String(), end) {
+			t.Errorf("the last event does not end with %q", end)
+		}
+	})
+}
+
+// cutText gives pieces of so many characters.
+func cutText(text string, size int) []string {
+	var pieces []string
+	for runes := []rune(text); len(runes) > 0; {
+		n := min(size, len(runes))
+		pieces, runes = append(pieces, string(runes[:n])), runes[n:]
+	}
+	return pieces
+}
+
+// joined puts the deltas of a stream together, each event of which has at most so many lines.
+func joined(t *testing.T, stream string, most int) string {
+	t.Helper()
+	if strings.Contains(stream, "\r") {
+		t.Errorf("a carriage return in %q", stream)
+	}
+	var text strings.Builder
+	for event := range strings.SplitSeq(strings.TrimSuffix(stream, "\n\n"), "\n\n") {
+		data := 0
+		lines := strings.Split(event, "\n")
+		for _, line := range lines {
+			raw, found := strings.CutPrefix(line, "data: ")
+			if !found {
+				continue
+			}
+			data++
+			var delta struct{ Delta string }
+			if err := json.Unmarshal([]byte(raw), &delta); err != nil {
+				t.Errorf("%v in %q", err, raw)
+			}
+			text.WriteString(delta.Delta)
+		}
+		if event != "" && (data != 1 || len(lines) > most) {
+			t.Errorf("%d data lines of %d in %q", data, len(lines), event)
+		}
+	}
+	return text.String()
+}
