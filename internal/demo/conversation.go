@@ -88,6 +88,9 @@ func (l Line) check() error {
 	return nil
 }
 
+// BuiltinConversation gives the conversation that is played where no other one is given.
+func BuiltinConversation() ([]Line, error) { return ReadConversation(strings.NewReader(builtin)) }
+
 // script is what is played of a conversation, and what is not.
 type script struct {
 	turns []Line // user messages, fit to be sent

@@ -119,7 +119,7 @@ func (o Options) script() (script, error) {
 func (o Options) lines() ([]Line, error) {
 	switch {
 	case o.Conversation == nil:
-		return ReadConversation(strings.NewReader(builtin))
+		return BuiltinConversation()
 	case o.Format == "" || o.Format == FormatJSONL:
 		return ReadConversation(o.Conversation)
 	case o.Format == FormatLongMemEval:
