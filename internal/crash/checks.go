@@ -1,0 +1,228 @@
+package main
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+)
+
+//go:embed checks.sql
+var checksSQL string
+
+// When a check holds.
+const (
+	whenAlways  = "always"
+	whenQuiet   = "quiet"
+	whenGreeted = "greeted"
+)
+
+// Besides the queries the harness itself watches what nobody could ask the database. Their sentences, by name:
+var watched = map[string]string{
+	"answers":   "No server gives an answer that no crash explains: refuses what it granted, ends a stream with another length, says another text the second time.",
+	"processes": "No process ends that nobody killed.",
+	"ready":     "Every server is ready again.",
+	"talk":      "Every message that waited gets its reply, and every chat can be talked to again.",
+}
+
+// watchedBroken is a violation of one of those.
+func watchedBroken(name string, what ...string) []violation {
+	return []violation{{name, watched[name], what}}
+}
+
+// check is a query that gives what breaks its sentence.
+type check struct{ name, when, sentence, sql string }
+
+// violation is a check with what it found.
+type violation struct {
+	name, sentence string
+	rows           []string
+}
+
+// parseChecks reads blocks of "-- check: name", "-- when: …", "-- sentence" and a query.
+func parseChecks(text string) ([]check, error) {
+	var checks []check
+	for _, block := range strings.Split(text, "-- check: ")[1:] {
+		lines := strings.SplitN(block, "\n", 4)
+		if len(lines) < 4 {
+			return nil, fmt.Errorf("the check %q is not whole", lines[0])
+		}
+		when, okWhen := strings.CutPrefix(lines[1], "-- when: ")
+		sentence, okSentence := strings.CutPrefix(lines[2], "-- ")
+		if !okWhen || !okSentence || when != whenAlways && when != whenQuiet && when != whenGreeted {
+			return nil, fmt.Errorf("the check %q is not whole", lines[0])
+		}
+		sql := strings.TrimSuffix(strings.TrimSpace(lines[3]), ";")
+		checks = append(checks, check{name: lines[0], when: when, sentence: sentence, sql: sql})
+	}
+	return checks, nil
+}
+
+// chosen gives the checks that hold at these moments.
+func chosen(checks []check, when ...string) []check {
+	var some []check
+	for _, c := range checks {
+		for _, w := range when {
+			if c.when == w {
+				some = append(some, c)
+			}
+		}
+	}
+	return some
+}
+
+// limits are the servers' settings that decide when a fold is due, as @names in the checks.
+var limits = pgx.NamedArgs{"threshold": 200, "tail": 2, "bridge": 6000, "least": 1}
+
+// mostRows of a violation are told.
+const mostRows = 20
+
+// run gives what breaks the check's sentence, nil when nothing does.
+func (c check) run(ctx context.Context, tx pgx.Tx) (*violation, error) {
+	rows, err := tx.Query(ctx, fmt.Sprintf("select to_json(found)::text from (%s) found limit %d", c.sql, mostRows), limits)
+	if err != nil {
+		return nil, fmt.Errorf("check %s: %w", c.name, err)
+	}
+	found, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("check %s: %w", c.name, err)
+	case len(found) == 0:
+		return nil, nil //nolint:nilnil // nothing is what a check hopes for
+	}
+	return &violation{c.name, c.sentence, found}, nil
+}
+
+// prompt is what the model was shown with a message.
+type prompt struct {
+	clientID uuid.UUID
+	marks    []string
+}
+
+// evidence is what the database is held to: the record before the snapshot, by which everything acknowledged is
+// stored, and the one after it, by which nothing is stored that nobody sent.
+type evidence struct {
+	before, after known
+	prompts       []prompt
+}
+
+// gather opens a snapshot of the database between two looks at the record, and gives both.
+func gather(ctx context.Context, conn *pgx.Conn, r *record, prompts []prompt) (pgx.Tx, evidence, error) {
+	e := evidence{before: r.now(), prompts: prompts}
+	tx, err := conn.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead})
+	if err != nil {
+		return nil, e, err
+	}
+	if _, err := tx.Exec(ctx, "select 1"); err != nil { // takes the snapshot
+		return nil, e, errors.Join(err, tx.Rollback(ctx))
+	}
+	e.after = r.now()
+	return tx, e, nil
+}
+
+// examine runs checks in a snapshot, held to the evidence.
+func examine(ctx context.Context, tx pgx.Tx, e evidence, checks []check) ([]violation, error) {
+	if err := e.load(ctx, tx); err != nil {
+		return nil, fmt.Errorf("load what was heard: %w", err)
+	}
+	var found []violation
+	if len(e.after.broken) > 0 {
+		found = append(found, watchedBroken("answers", e.after.broken...)...)
+	}
+	for _, c := range checks {
+		broken, err := c.run(ctx, tx)
+		if err != nil {
+			return found, err
+		}
+		if broken != nil {
+			found = append(found, *broken)
+		}
+	}
+	return found, nil
+}
+
+const evidenceTables = `
+create temp table heard_messages (
+  client_id uuid primary key, user_id uuid, content text, answer text, place int, acknowledged boolean, chat_id uuid, message_id uuid, deletion int) on commit drop;
+create temp table heard_replies (
+  reply_id uuid primary key, client_id uuid, text text, certain int, ended text, deletion int) on commit drop;
+create temp table prompts (client_id uuid primary key, marks text[]) on commit drop;
+create index on heard_messages (message_id);
+create index on heard_messages (chat_id);
+create index on heard_replies (client_id);`
+
+// load writes the evidence into tables of the transaction.
+func (e evidence) load(ctx context.Context, tx pgx.Tx) error {
+	if _, err := tx.Exec(ctx, evidenceTables); err != nil {
+		return err
+	}
+	return errors.Join(
+		copyRows(ctx, tx, "heard_messages", e.messageRows(), "client_id", "user_id", "content", "answer", "place", "acknowledged", "chat_id", "message_id", "deletion"),
+		copyRows(ctx, tx, "heard_replies", e.replyRows(), "reply_id", "client_id", "text", "certain", "ended", "deletion"),
+		copyRows(ctx, tx, "prompts", e.promptRows(), "client_id", "marks"))
+}
+
+func copyRows(ctx context.Context, tx pgx.Tx, table string, rows [][]any, columns ...string) error {
+	if _, err := tx.CopyFrom(ctx, pgx.Identifier{table}, columns, pgx.CopyFromRows(rows)); err != nil {
+		return err
+	}
+	_, err := tx.Exec(ctx, "analyze "+table)
+	return err
+}
+
+func (e evidence) messageRows() [][]any {
+	rows := make([][]any, len(e.after.messages))
+	for i, now := range e.after.messages {
+		var then message // as it was before the snapshot; those sent later are at the end
+		if i < len(e.before.messages) {
+			then = e.before.messages[i]
+		}
+		rows[i] = []any{now.clientID, now.user, now.content, answer(now.number), now.place, then.acknowledged,
+			orNull(now.chatID), orNull(now.id), int(certainly(then.deletion, now.deletion))}
+	}
+	return rows
+}
+
+func (e evidence) replyRows() [][]any {
+	later := map[uuid.UUID]deletion{}
+	for _, now := range e.after.replies {
+		later[now.id] = now.deletion
+	}
+	rows := make([][]any, len(e.before.replies))
+	for i, then := range e.before.replies {
+		rows[i] = []any{then.id, then.message.clientID, string(then.text), then.certain, then.ended, int(certainly(then.deletion, later[then.id]))}
+	}
+	return rows
+}
+
+func (e evidence) promptRows() [][]any {
+	rows := make([][]any, len(e.prompts))
+	for i, p := range e.prompts {
+		rows[i] = []any{p.clientID, p.marks}
+	}
+	return rows
+}
+
+// certainly is what is known of a deletion at the moment between two looks.
+func certainly(before, after deletion) deletion {
+	if before != after {
+		return asked
+	}
+	return before
+}
+
+func orNull(id uuid.UUID) uuid.NullUUID { return uuid.NullUUID{UUID: id, Valid: id != uuid.Nil} }
+
+// keepPlaces remembers where every message is, for as long as the run lasts.
+func keepPlaces(ctx context.Context, conn *pgx.Conn) error {
+	_, err := conn.Exec(ctx, `insert into crash.places (chat_id, seq, message_id) select m.chat_id, m.seq, m.id from public.messages m on conflict do nothing`)
+	return err
+}
+
+const placesTable = `
+create schema crash;
+create table crash.places (chat_id uuid, seq bigint, message_id uuid, primary key (chat_id, seq, message_id))`

@@ -1,0 +1,237 @@
+-- What must be true of the database, whatever was killed. Each query gives the rows that break its sentence; none
+-- is good. "always" holds at any moment, in one snapshot; "quiet" once everything runs again and nobody talks;
+-- "greeted" after one more message in every chat. Those that read heard_messages and heard_replies (what clients
+-- sent and heard) or crash.places (which place every message was seen at) need the harness. The others need only a
+-- project, and may be run by hand: the four numbers of due_folds are the server's MEMORY_ settings.
+
+-- check: acknowledged
+-- when: always
+-- A message that a server acknowledged is stored once, in its chat, with its text.
+select h.message_id, h.chat_id, h.content from heard_messages h
+ where h.acknowledged and h.deletion = 0
+   and (select count(*) from public.messages m where m.id = h.message_id and m.chat_id = h.chat_id and m.user_id = h.user_id
+           and m.client_message_id = h.client_id and m.role = 'user' and m.content = h.content) <> 1;
+
+-- check: sent_once
+-- when: always
+-- What a client sent is stored at most once, however often it sent it.
+select m.user_id, m.content, array_agg(m.id) from public.messages m
+ where m.role = 'user' group by m.user_id, m.content having count(*) > 1;
+
+-- check: nothing_invented
+-- when: always
+-- Every user message is one that its user sent.
+select m.id, m.user_id, m.content from public.messages m
+ where m.role = 'user' and not exists (
+   select from heard_messages h where h.client_id = m.client_message_id and h.user_id = m.user_id and h.content = m.content);
+
+-- check: answer_fits
+-- when: always
+-- A reply holds the beginning of what the model said to its question, and all of it where it is complete.
+select a.id, a.status, a.content from public.messages a
+  left join public.messages q on q.id = a.reply_to
+  left join heard_messages h on h.client_id = q.client_message_id or q.id is null and h.message_id = a.reply_to
+ where a.role = 'assistant'
+   and (h.client_id is null or not starts_with(h.answer, a.content) or a.status = 'complete' and a.content <> h.answer);
+
+-- check: reply_kept
+-- when: always
+-- A reply that a client saw begin is stored.
+select h.reply_id, h.text from heard_replies h
+ where h.deletion = 0 and not exists (select from public.messages a where a.id = h.reply_id and a.role = 'assistant');
+
+-- check: heard_is_stored
+-- when: always
+-- What a client heard of a reply that ended is the beginning of its stored text; only of one that was broken off may it have heard more.
+select a.id, a.status, a.content, h.text from heard_replies h join public.messages a on a.id = h.reply_id
+ where a.status <> 'streaming' and not starts_with(a.content, h.text)
+   and not (a.status in ('interrupted', 'cancelled') and starts_with(h.text, a.content));
+
+-- check: last_moment_only
+-- when: always
+-- A reply that was broken off holds all that was heard of it but the last moment, unless Postgres was away.
+select a.id, a.status, length(a.content) as stored, h.certain, length(h.text) as heard
+  from heard_replies h join public.messages a on a.id = h.reply_id
+ where a.status in ('interrupted', 'cancelled') and length(a.content) < h.certain;
+
+-- check: end_is_true
+-- when: always
+-- A reply whose completion was seen is complete with exactly that text, and one that was seen cancelled is cancelled.
+select a.id, a.status, a.content, h.ended, h.text from heard_replies h join public.messages a on a.id = h.reply_id
+ where h.ended = 'completion' and (a.status <> 'complete' or a.content <> h.text)
+    or h.ended = 'message.cancelled' and a.status <> 'cancelled';
+
+-- check: deleted_stays_deleted
+-- when: always
+-- A message whose deletion was acknowledged is gone.
+select m.id, m.content from public.messages m
+ where m.id in (select h.message_id from heard_messages h where h.deletion = 2 union all select h.reply_id from heard_replies h where h.deletion = 2);
+
+-- check: one_reply_stands
+-- when: always
+-- Every message has one reply that stands; the others were superseded by a later try.
+select q.id, count(a.id) as standing from public.messages q
+  left join public.messages a on a.reply_to = q.id and a.role = 'assistant' and a.superseded_by is null
+ where q.role = 'user'
+   and not exists (select from heard_replies h join heard_messages s using (client_id) where s.message_id = q.id and h.deletion <> 0)
+ group by q.id having count(a.id) <> 1;
+
+-- check: superseded_by_a_later_try
+-- when: always
+-- A superseded reply was broken off, counts no tokens, and names a later reply to the same message.
+select a.id, a.status, a.superseded_by, a.token_count from public.messages a
+  left join public.messages b on b.id = a.superseded_by
+ where a.superseded_by is not null
+   and (a.status not in ('failed', 'interrupted') or a.token_count <> 0 or b.reply_to <> a.reply_to or b.seq <= a.seq);
+
+-- check: reply_after_question
+-- when: always
+-- A reply stands in its question's chat, after it.
+select a.id, a.seq, q.seq from public.messages a join public.messages q on q.id = a.reply_to
+ where a.chat_id <> q.chat_id or a.seq <= q.seq;
+
+-- check: order_of_sending
+-- when: always
+-- Messages that a client sent one after the other are stored in that order.
+select first.id, first.seq, second.id, second.seq
+  from heard_messages h join public.messages first on first.id = h.message_id
+  join heard_messages later on later.chat_id = h.chat_id and later.place > h.place
+  join public.messages second on second.id = later.message_id
+ where second.seq <= first.seq;
+
+-- check: place_for_good
+-- when: always
+-- A place in a chat is never another message's, also after the message there was deleted.
+with seen as (select chat_id, seq, message_id from crash.places union select m.chat_id, m.seq, m.id from public.messages m)
+select chat_id, seq, array_agg(message_id) from seen group by chat_id, seq having count(*) > 1
+union all
+select chat_id, min(seq), array_agg(message_id) from seen group by chat_id, message_id having count(*) > 1;
+
+-- check: no_gaps
+-- when: always
+-- The places of a chat are 1, 2, 3 … but for the messages that were deleted.
+with deleted as (
+  select h.chat_id, h.deletion = 2 as certain from heard_messages h where h.deletion <> 0
+  union all
+  select s.chat_id, h.deletion = 2 from heard_replies h join heard_messages s using (client_id) where h.deletion <> 0)
+select c.id, c.last_seq, count(m.id) as messages from public.chats c left join public.messages m on m.chat_id = c.id
+ group by c.id
+having c.last_seq - count(m.id) not between
+         (select count(*) from deleted d where d.chat_id = c.id and d.certain) and (select count(*) from deleted d where d.chat_id = c.id);
+
+-- check: chat_counters
+-- when: always
+-- A chat's counters are what a count of its messages gives.
+select c.id, c.message_count, counted.messages, c.turn_count, counted.turns, c.last_seq, counted.last_seq as greatest_seq
+  from public.chats c
+ cross join lateral (select count(*) as messages, count(*) filter (where m.role = 'user') as turns, coalesce(max(m.seq), 0) as last_seq, max(m.created_at) as last_at
+                       from public.messages m where m.chat_id = c.id) counted
+ where (c.message_count, c.turn_count) <> (counted.messages, counted.turns) or c.last_seq < counted.last_seq or c.last_message_at < counted.last_at;
+
+-- check: token_counts
+-- when: always
+-- A message counts tokens when it has text that stands, and none otherwise.
+select m.id, m.status, m.token_count, length(m.content) from public.messages m
+ where (m.token_count > 0) <> (m.content <> '' and m.superseded_by is null);
+
+-- check: brief_counters
+-- when: always
+-- A brief's counters are what a count of the messages behind its place gives.
+select b.chat_id, b.pending_tokens, counted.tokens, b.pending_turns, counted.turns, b.cleared_turns, counted.cleared
+  from public.conversation_briefs b
+ cross join lateral (select coalesce(sum(m.token_count) filter (where m.seq > b.covered_seq), 0) as tokens,
+                            count(*) filter (where m.role = 'user' and m.seq > b.covered_seq) as turns,
+                            count(*) filter (where m.role = 'user' and m.seq <= b.cleared_seq) as cleared
+                       from public.messages m where m.chat_id = b.chat_id) counted
+ where (b.pending_tokens, b.pending_turns, b.cleared_turns) <> (counted.tokens, counted.turns, counted.cleared);
+
+-- check: ledger_versions
+-- when: always
+-- A brief's version is the number of its revisions, which are numbered 1, 2, 3 …
+select b.chat_id, b.version, count(r.version), min(r.version), max(r.version)
+  from public.conversation_briefs b left join public.conversation_brief_revisions r on r.chat_id = b.chat_id
+ group by b.chat_id having b.version <> count(r.version) or count(r.version) > 0 and (min(r.version) <> 1 or max(r.version) <> count(r.version));
+
+-- check: ledger_ranges
+-- when: always
+-- The ranges of a chat's folds and clears follow each other without a hole and without an overlap; a rebuild covers all from the last clear on.
+with steps as (
+  select r.*, coalesce(max(r.seq_to) filter (where r.kind in ('fold', 'clear')) over before, 0) as covered,
+         coalesce(max(r.seq_to) filter (where r.kind = 'clear') over before, 0) as cleared
+    from public.conversation_brief_revisions r
+  window before as (partition by r.chat_id order by r.version rows between unbounded preceding and 1 preceding))
+select chat_id, version, kind, seq_from, seq_to, covered, cleared from steps
+ where kind in ('fold', 'clear') and seq_from <> covered + 1
+    or kind = 'rebuild' and (seq_from <> cleared + 1 or seq_to <> covered);
+
+-- check: brief_is_its_last_revision
+-- when: always
+-- A brief says what its last revision says, and covers what its revisions cover.
+select b.chat_id, b.version, b.covered_seq, ledger.covered, b.cleared_seq, ledger.cleared
+  from public.conversation_briefs b
+ cross join lateral (select coalesce(max(r.seq_to) filter (where r.kind in ('fold', 'clear')), 0) as covered,
+                            coalesce(max(r.seq_to) filter (where r.kind = 'clear'), 0) as cleared,
+                            coalesce((array_agg(r.global_summary order by r.version desc))[1], '') as summary
+                       from public.conversation_brief_revisions r where r.chat_id = b.chat_id) ledger
+ where (b.covered_seq, b.cleared_seq) <> (ledger.covered, ledger.cleared) or b.brief ->> 'global_summary' <> ledger.summary;
+
+-- check: ledger_turns
+-- when: always
+-- A fold names as many turns as its range has, in chats of which nothing was deleted.
+select r.chat_id, r.version, r.turns, counted.turns
+  from public.conversation_brief_revisions r join public.chats c on c.id = r.chat_id and c.last_seq = c.message_count
+ cross join lateral (select count(*) as turns from public.messages m
+                      where m.chat_id = r.chat_id and m.role = 'user' and m.seq between r.seq_from and r.seq_to) counted
+ where r.kind = 'fold' and r.turns <> counted.turns;
+
+-- check: folded_once
+-- when: always
+-- A brief holds each message up to its place exactly once, and no other; a stale one, which is about to be rebuilt, is let pass.
+with held as (
+  select b.chat_id, found.mark[1] as mark, count(*) as times from public.conversation_briefs b
+   cross join lateral regexp_matches(b.brief ->> 'global_summary', '(?:ask|said)\d+', 'g') as found (mark)
+   where not b.stale group by 1, 2),
+due as (
+  select b.chat_id, substring(m.content from '^(?:ask|said)\d+') as mark from public.conversation_briefs b
+    join public.messages m on m.chat_id = b.chat_id and m.seq > b.cleared_seq and m.seq <= b.covered_seq
+   where not b.stale and m.superseded_by is null and m.status <> 'streaming' and m.content <> '')
+select chat_id, mark, coalesce(held.times, 0) as times, due.mark is not null as covered
+  from held full join due using (chat_id, mark) where due.mark is null or held.times is distinct from 1;
+
+-- check: nothing_streaming
+-- when: quiet
+-- No reply is left running.
+select m.id, m.chat_id, m.lease_until from public.messages m where m.status = 'streaming';
+
+-- check: no_deltas
+-- when: quiet
+-- Nothing is left of what was recorded of running replies.
+select d.message_id, count(*), max(m.status) from public.message_deltas d left join public.messages m on m.id = d.message_id group by d.message_id;
+
+-- check: nothing_due
+-- when: quiet
+-- No chat waits for a fold, and no brief for being rebuilt.
+select d.chat_id, d.reason, d.tokens_total, d.pending_turns, d.job_state, d.job_last_error from inspect.due_folds(@threshold, @tail, @bridge, @least) d;
+
+-- check: no_job_left
+-- when: quiet
+-- No memory job is unfinished, stuck as running, or was given up.
+select j.id, j.kind, j.state, j.attempt, j.args from river.river_job j where j.queue = 'memory' and j.state not in ('completed', 'cancelled');
+
+-- check: no_lease_left
+-- when: quiet
+-- No fold holds a lease.
+select b.chat_id, b.lease_until from public.conversation_briefs b where b.lease_token is not null;
+
+-- check: remembered
+-- when: greeted
+-- The prompt of a chat's next message showed each message since the last clear exactly once, from the brief or word for word.
+with due as (
+  select p.client_id, substring(m.content from '^(?:ask|said)\d+') as mark
+    from prompts p join heard_messages h using (client_id)
+    join public.messages q on q.id = h.message_id
+    join public.conversation_briefs b on b.chat_id = q.chat_id
+    join public.messages m on m.chat_id = q.chat_id and m.seq < q.seq and m.seq > b.cleared_seq and m.superseded_by is null and m.content <> ''),
+shown as (select p.client_id, one.mark, count(*) as times from prompts p cross join lateral unnest(p.marks) as one (mark) group by 1, 2)
+select client_id, mark, coalesce(shown.times, 0) as times from due full join shown using (client_id, mark)
+ where due.mark is null or shown.times is distinct from 1;

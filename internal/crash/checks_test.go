@@ -1,0 +1,236 @@
+package main
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/arcoscribe/throughline/internal/testkit"
+	"github.com/arcoscribe/throughline/streaming"
+)
+
+// story is a small project in which everything is as it must be, and the record of those who talked in it.
+type story struct {
+	conn    *pgx.Conn
+	record  *record
+	user    uuid.UUID
+	chats   [2]uuid.UUID
+	asks    []*message
+	replies []uuid.UUID
+	prompts []prompt
+}
+
+// newStory has three turns in the first chat, two of them in the brief; the third was tried twice; then a fourth. In
+// the second chat a question was deleted.
+func newStory(t *testing.T) *story {
+	t.Helper()
+	database := testkit.NewDatabase(t)
+	s := &story{record: newRecord(), user: testkit.NewUser(t, database), chats: [2]uuid.UUID{uuid.New(), uuid.New()}}
+	var err error
+	if s.conn, err = pgx.Connect(t.Context(), database.AdminDSN); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.conn.Close(context.Background()) })
+	s.exec(t, placesTable)
+	for _, chat := range s.chats {
+		s.exec(t, `insert into public.chats (id, user_id) values ($1, $2)`, chat, s.user)
+	}
+	s.reply(t, s.ask(t, s.chats[0], 0), streaming.EventCompleted)
+	s.reply(t, s.ask(t, s.chats[0], 1), streaming.EventCancelled)
+	third := s.ask(t, s.chats[0], 2)
+	s.reply(t, third, streaming.EventFailed)
+	s.reply(t, third, streaming.EventCompleted)
+	s.exec(t, `update public.messages set superseded_by = $2, token_count = 0 where id = $1`, s.replies[2], s.replies[3])
+	s.fold(t)
+	fourth := s.ask(t, s.chats[0], 3)
+	s.reply(t, fourth, streaming.EventCompleted)
+	s.prompts = []prompt{{fourth.clientID, []string{"ask1", "said1", "ask2", "said2", "ask3", "said3"}}}
+	s.delete(t)
+	return s
+}
+
+// ask stores a message and acknowledges it.
+func (s *story) ask(t *testing.T, chat uuid.UUID, place int) *message {
+	t.Helper()
+	m := s.record.send(s.user, place)
+	m.acknowledged, m.chatID, m.id = true, chat, uuid.New()
+	s.exec(t, `insert into public.messages (id, chat_id, user_id, role, content, token_count, client_message_id) values ($1, $2, $3, 'user', $4, 1, $5)`,
+		m.id, chat, s.user, m.content, m.clientID)
+	s.asks = append(s.asks, m)
+	return m
+}
+
+// reply stores a reply with that end, and lets it be heard.
+func (s *story) reply(t *testing.T, m *message, end string) {
+	t.Helper()
+	id, text, status := uuid.New(), answer(m.number), "complete"
+	if end != streaming.EventCompleted {
+		text = text[:strings.Index(text, " ")+1]
+		status = map[string]string{streaming.EventFailed: "interrupted", streaming.EventCancelled: "cancelled"}[end]
+	}
+	s.exec(t, `insert into public.messages (id, chat_id, user_id, role, content, status, token_count, reply_to) values ($1, $2, $3, 'assistant', $4, $5, 1, $6)`,
+		id, m.chatID, s.user, text, status, m.id)
+	s.record.start(m, streaming.Started{ChatID: m.chatID, UserMessageID: m.id, MessageID: id})
+	chars := s.record.grow(streaming.Delta{MessageID: id, Delta: text})
+	s.record.end(id, end, -1)
+	s.record.replies[id].growth = []growth{{time.Now().Add(-time.Minute), chars}, {time.Now(), chars}} // heard long ago, and alive a moment ago
+	s.replies = append(s.replies, id)
+}
+
+// fold brings the first two turns into the first chat's brief.
+func (s *story) fold(t *testing.T) {
+	t.Helper()
+	const summary = "Said so far: ask1 said1 ask2 said2."
+	s.exec(t, `insert into public.conversation_brief_revisions (chat_id, user_id, version, kind, seq_from, seq_to, turns, global_summary,
+		input_tokens, output_tokens, prompt_mode, prompt_ref, model, duration_ms, input_sha256) values ($1, $2, 1, 'fold', 1, 4, 2, $3, 1, 1, 'inline', 'x', 'x', 1, '')`,
+		s.chats[0], s.user, summary)
+	s.exec(t, `update public.conversation_briefs set brief = jsonb_build_object('global_summary', $2::text, 'last_summarized_message_id', null),
+		version = 1, covered_seq = 4, brief_tokens = 9, pending_tokens = 2, pending_turns = 1 where chat_id = $1`, s.chats[0], summary)
+}
+
+// delete deletes the question of the second chat's turn, once its place was seen.
+func (s *story) delete(t *testing.T) {
+	t.Helper()
+	m := s.ask(t, s.chats[1], 0)
+	s.reply(t, m, streaming.EventCompleted)
+	if err := keepPlaces(t.Context(), s.conn); err != nil {
+		t.Fatal(err)
+	}
+	s.exec(t, `delete from public.messages where id = $1`, m.id)
+	s.record.deleting(&m.deletion, done)
+}
+
+func (s *story) exec(t *testing.T, sql string, args ...any) {
+	t.Helper()
+	if _, err := s.conn.Exec(t.Context(), sql, args...); err != nil {
+		t.Fatalf("%s: %v", sql, err)
+	}
+}
+
+// found breaks the story with a statement, in a transaction that is rolled back, and gives the rows that a check finds.
+func (s *story) found(t *testing.T, prompts []prompt, statement string, checks []check) []violation {
+	t.Helper()
+	tx, evidence, err := gather(t.Context(), s.conn, s.record, prompts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback(t.Context()) }()
+	// What triggers and constraints forbid is what the checks are for, should one of those be missing.
+	broken := strings.NewReplacer("$chat", quoted(s.chats[0]), "$user", quoted(s.user), "$ask1", quoted(s.asks[0].id), "$ask2", quoted(s.asks[1].id),
+		"$gone", quoted(s.asks[4].id), "$said1", quoted(s.replies[0]), "$said2", quoted(s.replies[1]), "$first3", quoted(s.replies[2]), "$said3", quoted(s.replies[3])).Replace(statement)
+	if _, err := tx.Exec(t.Context(), "set local session_replication_role = replica; "+broken); err != nil {
+		t.Fatalf("%s: %v", broken, err)
+	}
+	violations, err := examine(t.Context(), tx, evidence, checks)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return violations
+}
+
+func quoted(id uuid.UUID) string { return "'" + id.String() + "'" }
+
+// breaks has for each check what it must find.
+var breaks = map[string]string{
+	"acknowledged":     `delete from public.messages where id = $ask1`,
+	"sent_once":        `insert into public.messages (id, chat_id, user_id, seq, role, content, token_count) select gen_random_uuid(), chat_id, user_id, 99, role, content, 1 from public.messages where id = $ask1`,
+	"nothing_invented": `update public.messages set content = 'ask1 and no more' where id = $ask1`,
+	"answer_fits":      `update public.messages set content = left(content, -1) where id = $said1`,
+	"reply_kept":       `delete from public.messages where id = $said2`,
+	"heard_is_stored":  `update public.messages set status = 'failed', content = left(content, 3) where id = $said1`,
+	"last_moment_only": `update public.messages set content = '' where id = $first3`,
+	"end_is_true":      `update public.messages set status = 'interrupted' where id = $said2`,
+	"deleted_stays_deleted": `insert into public.messages (id, chat_id, user_id, seq, role, content, token_count)
+		values ($gone, $chat, $user, 99, 'user', 'back again', 1)`,
+	"one_reply_stands":           `update public.messages set superseded_by = null where id = $first3`,
+	"superseded_by_a_later_try":  `update public.messages set token_count = 3 where id = $first3`,
+	"reply_after_question":       `update public.messages set seq = 99 where id = $ask1`,
+	"order_of_sending":           `update public.messages set seq = 99 where id = $ask1`,
+	"place_for_good":             `update public.messages set seq = 99 where id = $ask1`,
+	"no_gaps":                    `update public.chats set last_seq = last_seq + 1 where id = $chat`,
+	"chat_counters":              `update public.chats set turn_count = turn_count + 1 where id = $chat`,
+	"token_counts":               `update public.messages set token_count = 0 where id = $ask1`,
+	"brief_counters":             `update public.conversation_briefs set pending_tokens = pending_tokens + 1 where chat_id = $chat`,
+	"ledger_versions":            `update public.conversation_briefs set version = 2 where chat_id = $chat`,
+	"ledger_ranges":              `update public.conversation_brief_revisions set seq_from = 2`,
+	"brief_is_its_last_revision": `update public.conversation_briefs set covered_seq = 3 where chat_id = $chat`,
+	"ledger_turns":               `update public.conversation_brief_revisions set turns = 1`,
+	"folded_once":                `update public.conversation_briefs set brief = jsonb_set(brief, '{global_summary}', '"ask1 ask2 ask3 said1 said2 said2"') where chat_id = $chat`,
+	"nothing_streaming":          `update public.messages set status = 'streaming' where id = $said1`,
+	"no_deltas":                  `insert into public.message_deltas values ($said1, $user, 0, 'left')`,
+	"nothing_due":                `update public.conversation_briefs set stale = true where chat_id = $chat`,
+	"no_job_left":                `insert into river.river_job (kind, queue, state, max_attempts, args) values ('fold_brief', 'memory', 'running', 1, '{}')`,
+	"no_lease_left":              `update public.conversation_briefs set lease_token = gen_random_uuid(), lease_until = now() where chat_id = $chat`,
+	"remembered":                 `update public.messages set content = 'said77 ' where id = $said1`,
+}
+
+func TestChecks(t *testing.T) {
+	t.Parallel()
+	checks, err := parseChecks(checksSQL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := newStory(t)
+	if found := s.found(t, s.prompts, "", checks); len(found) > 0 {
+		t.Fatalf("nothing is broken yet: %+v", found)
+	}
+	var names []string
+	for _, c := range checks {
+		names = append(names, c.name)
+		if found := s.found(t, s.prompts, breaks[c.name], []check{c}); len(found) != 1 || found[0].name != c.name || len(found[0].rows) == 0 {
+			t.Errorf("%s does not notice %q: %+v", c.name, breaks[c.name], found)
+		}
+	}
+	slices.Sort(names)
+	if tested := slices.Sorted(maps.Keys(breaks)); !slices.Equal(tested, names) {
+		t.Errorf("checks %v, tested %v", names, tested)
+	}
+}
+
+// A place that only the past knows is not given again, a mark that is missing in a prompt is missed.
+func TestChecksOfThePastAndThePrompt(t *testing.T) {
+	t.Parallel()
+	checks, err := parseChecks(checksSQL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := func(name string) []check {
+		return checks[slices.IndexFunc(checks, func(c check) bool { return c.name == name }):][:1]
+	}
+	s := newStory(t)
+	reused := `update public.messages set seq = 1 where reply_to = $gone` // where the deleted question stood
+	if found := s.found(t, nil, reused, named("place_for_good")); len(found) != 1 {
+		t.Errorf("the place of a deleted message was given again: %+v", found)
+	}
+	forgetful := []prompt{{s.prompts[0].clientID, s.prompts[0].marks[1:]}}
+	if found := s.found(t, forgetful, "", named("remembered")); len(found) != 1 {
+		t.Errorf("a prompt forgot something: %+v", found)
+	}
+	twice := []prompt{{s.prompts[0].clientID, append(slices.Clone(s.prompts[0].marks), "ask1")}}
+	if found := s.found(t, twice, "", named("remembered")); len(found) != 1 {
+		t.Errorf("a prompt showed something twice: %+v", found)
+	}
+	s.record.complain("something odd")
+	if found := s.found(t, nil, "", nil); len(found) != 1 || found[0].name != "answers" {
+		t.Errorf("an odd answer: %+v", found)
+	}
+}
+
+func TestBrokenChecks(t *testing.T) {
+	t.Parallel()
+	for name, text := range map[string]string{
+		"no query":     "-- check: a\n-- when: always\n-- Sentence.",
+		"no sentence":  "-- check: a\n-- when: always\nselect 1\n;",
+		"another time": "-- check: a\n-- when: never\n-- Sentence.\nselect 1",
+	} {
+		if checks, err := parseChecks(text); err == nil {
+			t.Errorf("%s: %+v", name, checks)
+		}
+	}
+}

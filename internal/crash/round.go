@@ -1,0 +1,264 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+const (
+	// shortestTalk is how long people talk in a round at least, before and between the strikes; twice that at most.
+	shortestTalk = 400 * time.Millisecond
+	// longestDown is how long killed processes stay dead at most.
+	longestDown = 300 * time.Millisecond
+	// crashEvery is how often Postgres crashes, in rounds.
+	crashEvery = 10
+	// recoverWithin is what is promised: from the restart until nothing is left of the crash.
+	recoverWithin = time.Minute
+	// lookEvery is the pause between two looks at a system that recovers.
+	lookEvery = 200 * time.Millisecond
+	// duplicates are chats whose folds are enqueued twice more in a round.
+	duplicates = 4
+)
+
+// errBroken is a run that found what must not be.
+var errBroken = errors.New("the database is not what it must be")
+
+// run plays all rounds, in legs that end with quiet.
+func (h *harness) run(ctx context.Context) error {
+	for first := 1; first <= h.rounds; first += h.quietEvery {
+		last := min(first+h.quietEvery-1, h.rounds)
+		if err := h.leg(ctx, first, last); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// leg plays some rounds while everybody talks, and waits for quiet after the last.
+func (h *harness) leg(ctx context.Context, first, last int) error {
+	talking, hangUp := context.WithCancel(ctx)
+	stop := make(chan struct{})
+	var wait sync.WaitGroup
+	for _, t := range h.talkers {
+		wait.Go(func() { t.talk(talking, stop) })
+	}
+	defer func() { hangUp(); wait.Wait() }()
+	for n := first; n <= last; n++ {
+		if err := h.round(ctx, n); err != nil {
+			return fmt.Errorf("round %d: %w", n, err)
+		}
+		h.say("round %d of %d", n, h.rounds)
+	}
+	restarted := time.Now()
+	close(stop)
+	giveUp := time.AfterFunc(recoverWithin, hangUp)
+	defer giveUp.Stop()
+	wait.Wait()
+	if err := h.quiet(ctx, restarted); err != nil {
+		return fmt.Errorf("quiet after round %d: %w", last, err)
+	}
+	return nil
+}
+
+// round lets people talk, strikes once or twice, and looks at what is left while they go on talking.
+func (h *harness) round(ctx context.Context, n int) error {
+	h.figures.rounds++
+	strikes := 1 + h.chance.IntN(2)
+	for strike := range strikes {
+		h.wait(ctx, shortestTalk)
+		crash := strike == 0 && n%crashEvery == 0
+		if err := h.strike(ctx, crash); err != nil {
+			return err
+		}
+	}
+	if err := h.enqueueTwice(ctx); err != nil {
+		return err
+	}
+	if gone := h.crew.deserters(); len(gone) > 0 {
+		return h.report(watchedBroken("processes", gone...))
+	}
+	return h.look(ctx, nil, whenAlways)
+}
+
+// wait waits for a time up to twice as long.
+func (h *harness) wait(ctx context.Context, least time.Duration) {
+	sleep(ctx, least+time.Duration(h.chance.Int64N(int64(least))))
+}
+
+// strike kills processes, crashes Postgres before or after, and starts everything again.
+func (h *harness) strike(ctx context.Context, crash bool) error {
+	victims := h.crew.victims(h.chance)
+	if crash && h.chance.IntN(3) == 0 {
+		victims = nil // the processes outlive Postgres
+	}
+	crashFirst := h.chance.IntN(2) == 0
+	if crash && crashFirst {
+		if err := h.crashPostgres(); err != nil {
+			return err
+		}
+	}
+	if err := h.crew.kill(victims); err != nil {
+		return err
+	}
+	if crash && !crashFirst {
+		if err := h.crashPostgres(); err != nil {
+			return err
+		}
+	}
+	sleep(ctx, time.Duration(h.chance.Int64N(int64(longestDown))))
+	if crash {
+		if err := h.postgres.Start(ctx); err != nil {
+			return err
+		}
+		h.record.back()
+	}
+	return h.crew.start(ctx)
+}
+
+func (h *harness) crashPostgres() error {
+	h.figures.crashes++
+	h.record.away()
+	return h.postgres.Crash()
+}
+
+// enqueueTwice inserts jobs that nobody asked for: whoever works them must find out that there is nothing to do, or
+// that somebody else is at it.
+func (h *harness) enqueueTwice(ctx context.Context) error {
+	return h.connected(ctx, func(conn *pgx.Conn) error {
+		_, err := conn.Exec(ctx, `
+			insert into river.river_job (kind, args, queue, max_attempts)
+			select kind, jsonb_build_object('chat_id', chat.id), 'memory', 25
+			  from (select b.chat_id as id from public.conversation_briefs b where b.pending_turns > 1 order by random() limit $1) chat
+			 cross join (values ('fold_brief'), ('fold_brief'), ('rebuild_brief')) as job (kind)`, duplicates)
+		return err
+	})
+}
+
+func (h *harness) connected(ctx context.Context, work func(*pgx.Conn) error) error {
+	conn, err := pgx.Connect(ctx, h.postgres.AdminDSN())
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close(ctx) }() // nothing is open on it
+	return work(conn)
+}
+
+// look runs the checks that hold now.
+func (h *harness) look(ctx context.Context, prompts []prompt, when ...string) error {
+	var found []violation
+	err := h.connected(ctx, func(conn *pgx.Conn) error {
+		tx, evidence, err := gather(ctx, conn, h.record, prompts)
+		if err != nil {
+			return err
+		}
+		if found, err = examine(ctx, tx, evidence, chosen(h.checks, when...)); err != nil {
+			return errors.Join(err, tx.Rollback(ctx))
+		}
+		return errors.Join(tx.Commit(ctx), keepPlaces(ctx, conn))
+	})
+	h.figures.looks++
+	if err != nil {
+		return err
+	}
+	return h.report(found)
+}
+
+// report tells of violations, which end the run.
+func (h *harness) report(found []violation) error {
+	if len(found) == 0 {
+		return nil
+	}
+	h.figures.violations = append(h.figures.violations, found...)
+	return errBroken
+}
+
+// quiet waits until nothing is left of the crashes, and then talks once more in every chat.
+func (h *harness) quiet(ctx context.Context, restarted time.Time) error {
+	for _, t := range h.talkers {
+		if t.waits() {
+			return h.report(watchedBroken("talk", fmt.Sprintf("user %s got no answer within %s", t.user, recoverWithin)))
+		}
+	}
+	if err := h.untilQuiet(ctx, restarted); err != nil {
+		return err
+	}
+	h.figures.recoveries = append(h.figures.recoveries, time.Since(restarted))
+	h.say("quiet %.1f s after the last restart", time.Since(restarted).Seconds())
+	if err := errors.Join(h.ready(ctx), h.look(ctx, nil, whenAlways, whenQuiet)); err != nil {
+		return err
+	}
+	return h.greet(ctx)
+}
+
+// untilQuiet looks again and again until the checks that hold in quiet find nothing, or the promised time is over.
+func (h *harness) untilQuiet(ctx context.Context, restarted time.Time) error {
+	for {
+		var found []violation
+		err := h.connected(ctx, func(conn *pgx.Conn) error {
+			return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) (err error) {
+				found, err = examine(ctx, tx, evidence{}, chosen(h.checks, whenQuiet))
+				return err
+			})
+		})
+		switch {
+		case err != nil:
+			return err
+		case len(found) == 0:
+			return nil
+		case time.Since(restarted) > recoverWithin:
+			return h.report(found)
+		}
+		sleep(ctx, lookEvery)
+	}
+}
+
+// ready asks every server whether it is.
+func (h *harness) ready(ctx context.Context) error {
+	var unready []string
+	for _, server := range h.crew.servers() {
+		if code, err := h.talkers[0].tell(ctx, server, http.MethodGet, "/readyz"); err != nil || code != "" {
+			unready = append(unready, fmt.Sprintf("%s: %s %v", server, code, err))
+		}
+	}
+	if len(unready) > 0 {
+		return h.report(watchedBroken("ready", unready...))
+	}
+	return nil
+}
+
+// greet sends one more message in every chat, and looks at what the model was shown with it.
+func (h *harness) greet(ctx context.Context) error {
+	greeting, cancel := context.WithTimeout(ctx, recoverWithin)
+	defer cancel()
+	said := make([][]*message, len(h.talkers))
+	var wait sync.WaitGroup
+	for i, t := range h.talkers {
+		wait.Go(func() { said[i] = t.greet(greeting) })
+	}
+	wait.Wait()
+	var prompts []prompt
+	var silent []string
+	for i, t := range h.talkers {
+		if t.waits() {
+			silent = append(silent, t.user.String())
+		}
+		for _, m := range said[i] {
+			prompts = append(prompts, prompt{m.clientID, h.model.shownTo(m.number)})
+		}
+	}
+	if len(silent) > 0 {
+		return h.report(watchedBroken("talk", silent...))
+	}
+	return h.look(ctx, prompts, whenAlways, whenGreeted)
+}
+
+func (h *harness) say(format string, args ...any) {
+	fmt.Fprintln(h.progress, strings.TrimSpace(fmt.Sprintf(format, args...)))
+}

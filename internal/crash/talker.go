@@ -1,0 +1,253 @@
+package main
+
+import (
+	"context"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/arcoscribe/throughline/internal/fault"
+	"github.com/google/uuid"
+)
+
+// How people here talk.
+const (
+	chatsAtOnce = 4
+	// turnsPerChat is after how many messages a chat is left for a new one.
+	turnsPerChat = 24
+	// patience is how long somebody looks at a reply that does not come, at most, before they turn to another chat.
+	patience = 3 * time.Second
+	// answerWithin bounds what has no stream.
+	answerWithin = 8 * time.Second
+	longestPause = 100 * time.Millisecond
+)
+
+// conversation is a chat as its client sees it. It belongs to its talker's goroutine.
+type conversation struct {
+	id       uuid.UUID // uuid.Nil until the first message is acknowledged
+	said     []*message
+	waiting  *message // sent, and its reply has not ended yet
+	cursor   string
+	deserted bool // nobody will ever come back to it
+}
+
+// talker is one device of a user. It talks in several chats, one thing at a time; when a reply does not come it
+// goes on in another chat and comes back later.
+type talker struct {
+	client
+	user    uuid.UUID
+	chance  *rand.Rand
+	servers func() []string // where the API is now
+	chats   []*conversation
+}
+
+// talk goes on until stop is closed; then it sees everything that waits to its end.
+func (t *talker) talk(ctx context.Context, stop <-chan struct{}) {
+	for ctx.Err() == nil && !isClosed(stop) {
+		t.step(ctx)
+		sleep(ctx, t.upTo(longestPause))
+	}
+	t.finish(ctx)
+}
+
+func (t *talker) step(ctx context.Context) {
+	chat := t.chooseChat()
+	if chat.waiting == nil {
+		if t.chance.IntN(100) < 6 && len(chat.said) > 0 {
+			t.readAgain(ctx, chat)
+			return
+		}
+		chat.waiting = t.record.send(t.user, len(chat.said))
+		chat.said = append(chat.said, chat.waiting)
+	}
+	t.goOn(ctx, chat)
+	if chat.waiting == nil && len(chat.said) > 2 {
+		t.meddle(ctx, chat)
+	}
+}
+
+// meddle takes something back, now and then: right after a reply, when the fold that it made due has just begun.
+func (t *talker) meddle(ctx context.Context, chat *conversation) {
+	switch dice := t.chance.IntN(100); {
+	case dice < 10:
+		t.remove(ctx, chat)
+	case dice < 15:
+		t.clear(ctx, chat)
+	}
+}
+
+// chooseChat gives a chat to talk in, and begins a new one now and then.
+func (t *talker) chooseChat() *conversation {
+	t.chats = slices.DeleteFunc(t.chats, func(c *conversation) bool {
+		return c.deserted || c.waiting == nil && len(c.said) >= turnsPerChat
+	})
+	if n := t.chance.IntN(chatsAtOnce); n < len(t.chats) {
+		return t.chats[n]
+	}
+	chat := &conversation{}
+	t.chats = append(t.chats, chat)
+	return chat
+}
+
+// goOn sends what waits, or reads on where it broke off, for as long as the user has patience.
+func (t *talker) goOn(ctx context.Context, chat *conversation) {
+	servers := t.servers()
+	at := t.chance.IntN(len(servers))
+	here, there, m := servers[at], servers[len(servers)-1-at], chat.waiting
+	ctx, cancel := context.WithTimeout(ctx, patience/4+t.upTo(patience*3/4))
+	defer cancel()
+	var wait sync.WaitGroup
+	defer wait.Wait()
+	var l listener
+	switch dice := t.chance.IntN(100); {
+	case dice < 8: // stops the reply, wherever it runs
+		after := 1 + t.chance.IntN(8)
+		l.delta = func(heard int) bool {
+			if heard == after {
+				wait.Go(func() { t.cancel(ctx, there, m) })
+			}
+			return true
+		}
+	case dice < 20: // loses the connection
+		after := 1 + t.chance.IntN(12)
+		l.delta = func(heard int) bool { return heard < after }
+	case dice < 30: // taps twice
+		id := chat.id
+		wait.Go(func() { t.post(ctx, there, m, id, "", listener{}) })
+	case dice < 34: // leaves for ever
+		l.delta = func(int) bool { chat.deserted = true; return false }
+	}
+	t.try(ctx, here, chat, l)
+}
+
+// try is one request, and what follows from it for the chat.
+func (t *talker) try(ctx context.Context, server string, chat *conversation, l listener) {
+	m := chat.waiting
+	var what outcome
+	if chat.cursor != "" && chat.id != uuid.Nil && t.chance.IntN(2) == 0 {
+		what, chat.cursor = t.resume(ctx, server, m, chat.id, chat.cursor, l)
+	} else {
+		what, chat.cursor = t.post(ctx, server, m, chat.id, chat.cursor, l)
+	}
+	if id, ok := t.record.chatOf(m); ok && chat.id == uuid.Nil {
+		chat.id = id
+	}
+	if what == settled {
+		chat.waiting, chat.cursor = nil, ""
+	}
+}
+
+func (t *talker) cancel(ctx context.Context, server string, m *message) {
+	id, ok := t.record.chatOf(m)
+	if !ok {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerWithin)
+	defer cancel()
+	_, _ = t.tell(ctx, server, http.MethodPost, "/v1/message/"+id.String()+"/cancel") // a wish: what came of it is heard
+}
+
+// remove deletes a message, or the reply to it. A brief that holds its words must be written anew.
+func (t *talker) remove(ctx context.Context, chat *conversation) {
+	m := chat.said[t.chance.IntN(len(chat.said))]
+	id, state := t.record.deletable(m, t.chance.IntN(2) == 0)
+	if state == nil {
+		return
+	}
+	t.record.deleting(state, asked)
+	ctx, cancel := context.WithTimeout(ctx, answerWithin)
+	defer cancel()
+	code, err := t.tell(ctx, t.anyServer(), http.MethodDelete, "/v1/messages/"+id.String())
+	switch {
+	case err != nil || code == fault.NotReady:
+		return // perhaps it is gone, perhaps not
+	case code == "":
+		t.record.deleting(state, done)
+	case code == fault.GenerationInProgress, code == fault.ShuttingDown:
+		t.record.deleting(state, untouched)
+	default:
+		t.record.complain("deleting %s answers %s", id, code)
+	}
+}
+
+func (t *talker) clear(ctx context.Context, chat *conversation) {
+	ctx, cancel := context.WithTimeout(ctx, answerWithin)
+	defer cancel()
+	code, err := t.tell(ctx, t.anyServer(), http.MethodPost, "/v1/chats/"+chat.id.String()+"/clear")
+	switch {
+	case err != nil || patientCodes[code]:
+	case code == "":
+		t.record.cleared()
+	default:
+		t.record.complain("clearing %s answers %s", chat.id, code)
+	}
+}
+
+// readAgain sends a message again whose reply has ended: it must be the same one.
+func (t *talker) readAgain(ctx context.Context, chat *conversation) {
+	m := chat.said[t.chance.IntN(len(chat.said))]
+	if _, state := t.record.deletable(m, false); state == nil {
+		return // it is gone, or its reply is
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	t.post(ctx, t.anyServer(), m, chat.id, "", listener{})
+}
+
+// finish sees every message that waits to its end. Only ctx limits its patience.
+func (t *talker) finish(ctx context.Context) {
+	for _, chat := range t.chats {
+		for chat.waiting != nil && !chat.deserted && ctx.Err() == nil {
+			t.try(ctx, t.anyServer(), chat, listener{})
+			sleep(ctx, longestPause)
+		}
+	}
+}
+
+// greet says one more thing in every chat, and gives what was said.
+func (t *talker) greet(ctx context.Context) (said []*message) {
+	for _, chat := range t.chats {
+		if chat.deserted || chat.id == uuid.Nil {
+			continue
+		}
+		chat.waiting = t.record.send(t.user, len(chat.said))
+		chat.said = append(chat.said, chat.waiting)
+		said = append(said, chat.waiting)
+	}
+	t.finish(ctx)
+	return said
+}
+
+// waits tells whether a message has no end yet.
+func (t *talker) waits() bool {
+	return slices.ContainsFunc(t.chats, func(c *conversation) bool { return c.waiting != nil && !c.deserted })
+}
+
+func (t *talker) anyServer() string {
+	servers := t.servers()
+	return servers[t.chance.IntN(len(servers))]
+}
+
+func (t *talker) upTo(most time.Duration) time.Duration {
+	return time.Duration(t.chance.Int64N(int64(most)))
+}
+
+func isClosed(stop <-chan struct{}) bool {
+	select {
+	case <-stop:
+		return true
+	default:
+		return false
+	}
+}
+
+func sleep(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
