@@ -20,6 +20,10 @@ type endpoint struct {
 	process *process
 	// ours speaks our protocol, the others the model's.
 	ours bool
+	// headers are more lines of each request's head, for those who want to be told where the model is.
+	headers string
+	// mayBreak tells that a stream without its end is counted, and is no failure of the benchmark.
+	mayBreak bool
 }
 
 // connection is one client's, kept alive between requests. It reads without a goroutine or a buffer
@@ -49,12 +53,15 @@ func (p endpoint) request(c conversation, tokens int) []byte {
 	if p.ours {
 		return ask(c).post(fmt.Sprintf("Say %s%d", marker, tokens))
 	}
-	return post("/v1/responses", c.token, fmt.Sprintf(`{"model":"bench","stream":true,"input":"Say %s%d"}`, marker, tokens))
+	return postWith("/v1/responses", c.token, fmt.Sprintf(`{"model":"bench","stream":true,"input":"Say %s%d"}`, marker, tokens), p.headers)
 }
 
-func post(path, token, body string) []byte {
-	return fmt.Appendf(nil, "POST %s HTTP/1.1\r\nHost: bench\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s",
-		path, token, len(body), body)
+func post(path, token, body string) []byte { return postWith(path, token, body, "") }
+
+// postWith adds headers, each with its line end.
+func postWith(path, token, body, headers string) []byte {
+	return fmt.Appendf(nil, "POST %s HTTP/1.1\r\nHost: bench\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\n%sContent-Length: %d\r\n\r\n%s",
+		path, token, headers, len(body), body)
 }
 
 // token is one that arrived: when it was sent, in microseconds since 1970, and how long it took.

@@ -25,7 +25,7 @@ import (
 // measureMemory drives one chat from its first turn to its last, with everything real but the model,
 // and looks at what each reply was given to remember.
 func measureMemory(ctx context.Context, e *environment) (group, error) {
-	d, err := e.newDrive()
+	d, err := e.newDrive(offline.Options{})
 	if err != nil {
 		return group{}, err
 	}
@@ -120,14 +120,20 @@ type drive struct {
 	folded  *folded
 	owner   auth.Principal
 	// asked is the latest prompt; due tells that the latest reply enqueued a fold.
-	asked atomic.Pointer[string]
+	asked atomic.Pointer[asked]
 	due   atomic.Bool
 }
 
-func (e *environment) newDrive() (*drive, error) {
+// asked is a prompt, and when the model was asked.
+type asked struct {
+	input string
+	at    time.Time
+}
+
+func (e *environment) newDrive(model offline.Options) (*drive, error) {
 	d := &drive{owner: e.owners[0].principal}
 	var err error
-	if d.model, err = offline.Start(offline.Options{}); err != nil {
+	if d.model, err = offline.Start(model); err != nil {
 		return nil, err
 	}
 	numbers, limits := metrics.New(), memory.DefaultLimits()
@@ -163,7 +169,7 @@ func (d *drive) close() {
 type listening struct{ *drive }
 
 func (l listening) Stream(ctx context.Context, request chat.ModelRequest) (chat.ModelStream, error) {
-	l.asked.Store(&request.Input)
+	l.asked.Store(&asked{input: request.Input, at: time.Now()})
 	return l.client.Stream(ctx, request)
 }
 
@@ -171,10 +177,13 @@ func (l listening) Stream(ctx context.Context, request chat.ModelRequest) (chat.
 type folded struct {
 	jobs.Folder
 	report chan fold.Result
+	took   time.Duration // of the latest, to be read after its report
 }
 
 func (f *folded) Fold(ctx context.Context, chatID uuid.UUID, job fold.Job) (fold.Report, error) {
+	began := time.Now()
 	report, err := f.Folder.Fold(ctx, chatID, job)
+	f.took = time.Since(began)
 	f.report <- report.Result
 	return report, err
 }
@@ -192,7 +201,7 @@ func (d *drive) talk(ctx context.Context, turns int) ([]remembered, error) {
 			return nil, fmt.Errorf("turn %d: %w", n+1, err)
 		}
 		chatID = whole.ChatID
-		r := remembered{history: history, text: memoryOf(*d.asked.Load())}
+		r := remembered{history: history, text: memoryOf(d.asked.Load().input)}
 		if err := json.Unmarshal(whole.Memory, &r.Receipt); err != nil {
 			return nil, err
 		}

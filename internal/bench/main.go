@@ -4,6 +4,7 @@
 //	go run ./internal/bench -runs 3    three times, medians
 //	go run ./internal/bench -quick     small sizes, for CI: that it still runs, not how fast
 //	go run ./internal/bench -only fold
+//	go run ./internal/bench -only peers,memorycost -chart docs/charts    beside others; see make peers
 //
 // It starts a private Postgres in a temporary folder, durable as in production, and everything else
 // on loopback. A number of one machine says little; the ratio to a baseline that ran beside it says
@@ -27,8 +28,11 @@ import (
 	"time"
 )
 
-// timeout bounds one benchmark, whatever hangs.
-const timeout = 4 * time.Minute
+// timeout bounds one benchmark, whatever hangs; several times as much one that others take part in.
+const (
+	timeout       = 4 * time.Minute
+	timeoutByHand = 15 * time.Minute
+)
 
 type options struct {
 	quick   bool
@@ -36,6 +40,8 @@ type options struct {
 	runs    int
 	json    bool
 	profile string
+	charts  string
+	doc     string
 }
 
 func main() {
@@ -61,6 +67,8 @@ func parse(args []string, usage io.Writer) (options, error) {
 	flags.StringVar(&o.only, "only", "", "run only these, comma-separated: "+strings.Join(names(), ", "))
 	flags.IntVar(&o.runs, "runs", 1, "repeat everything and print medians")
 	flags.BoolVar(&o.json, "json", false, "print JSON in place of the table")
+	flags.StringVar(&o.charts, "chart", "", "write the charts of the benchmarks that have one into this folder")
+	flags.StringVar(&o.doc, "doc", "", "put the table into this document, between its lines bench:begin and bench:end (peers:…, of what runs by hand)")
 	flags.StringVar(&o.profile, "profile", "", "write profiles of the streaming server into this folder")
 	if err := flags.Parse(args); err != nil {
 		return o, err
@@ -100,6 +108,12 @@ func run(ctx context.Context, args []string, out, progress io.Writer) (err error
 		return err
 	}
 	groups, err := measure(ctx, e, chosen, o.runs)
+	if o.charts != "" {
+		err = errors.Join(err, writeCharts(o.charts, groups))
+	}
+	if o.doc != "" && err == nil {
+		err = writeDocument(o.doc, chosen, host, groups)
+	}
 	if o.json {
 		return errors.Join(writeJSON(out, host, groups), err)
 	}
@@ -112,6 +126,8 @@ type benchmark struct {
 	run  func(context.Context, *environment) (group, error)
 	// once: its result hardly depends on the machine, so it is not repeated.
 	once bool
+	// byHand: it compares us with others, and runs when it is named.
+	byHand bool
 }
 
 var benchmarks = []benchmark{
@@ -127,6 +143,8 @@ var benchmarks = []benchmark{
 	{name: "slow", run: measureSlow, once: true},
 	{name: "stop", run: measureStop, once: true},
 	{name: "record", run: measureRecord},
+	{name: "peers", run: measurePeers, byHand: true},
+	{name: "memorycost", run: measureMemoryCost, byHand: true},
 }
 
 func names() []string {
@@ -139,7 +157,7 @@ func names() []string {
 
 func choose(only string) ([]benchmark, error) {
 	if only == "" {
-		return benchmarks, nil
+		return slices.DeleteFunc(slices.Clone(benchmarks), func(b benchmark) bool { return b.byHand }), nil
 	}
 	var chosen []benchmark
 	for name := range strings.SplitSeq(only, ",") {
@@ -178,7 +196,11 @@ func measure(ctx context.Context, e *environment, chosen []benchmark, runs int) 
 }
 
 func (b benchmark) runOnce(ctx context.Context, e *environment) (group, error) {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+	limit := timeout
+	if b.byHand {
+		limit = timeoutByHand
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	found, err := b.run(ctx, e)
 	found.Name = b.name

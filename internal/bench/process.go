@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -20,6 +21,8 @@ type process struct {
 	stdin   io.WriteCloser
 	stdout  *bufio.Reader
 	address string
+	// foreign tells that it is not ours: it ends with its stdin, too, but answers nothing about itself.
+	foreign bool
 	gone    bool
 }
 
@@ -29,7 +32,19 @@ func startRole(ctx context.Context, args ...string) (*process, error) {
 	if err != nil {
 		return nil, err
 	}
-	command := exec.CommandContext(ctx, self, args...) //nolint:gosec // this very program
+	p, err := startProcess(exec.CommandContext(ctx, self, args...)) //nolint:gosec // this very program
+	if err != nil {
+		return nil, err
+	}
+	line, err := p.stdout.ReadString('\n')
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("%s did not start", args[0]), p.stop())
+	}
+	p.address = strings.TrimSpace(line)
+	return p, nil
+}
+
+func startProcess(command *exec.Cmd) (*process, error) {
 	command.Stderr = os.Stderr
 	command.WaitDelay = stopWithin
 	stdin, err := command.StdinPipe()
@@ -43,17 +58,16 @@ func startRole(ctx context.Context, args ...string) (*process, error) {
 	if err := command.Start(); err != nil {
 		return nil, err
 	}
-	p := &process{command: command, stdin: stdin, stdout: bufio.NewReader(stdout)}
-	line, err := p.stdout.ReadString('\n')
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("%s did not start", args[0]), p.stop())
-	}
-	p.address = strings.TrimSpace(line)
-	return p, nil
+	return &process{command: command, stdin: stdin, stdout: bufio.NewReader(stdout)}, nil
 }
 
-// usage asks the process what it has used.
-func (p *process) usage() (usage, error) { return p.tell("usage") }
+// usage asks the process what it has used, or the system where the process is not ours.
+func (p *process) usage() (usage, error) {
+	if p.foreign {
+		return usageOf(strconv.Itoa(p.command.Process.Pid))
+	}
+	return p.tell("usage")
+}
 
 // snapshot makes a process that was started with a folder for profiles leave some there.
 func (p *process) snapshot(name string) error {
@@ -63,14 +77,19 @@ func (p *process) snapshot(name string) error {
 
 func (p *process) tell(line string) (usage, error) {
 	var now usage
+	return now, p.ask(line, &now)
+}
+
+// ask writes a line to the process and reads the line of JSON that answers it.
+func (p *process) ask(line string, answer any) error {
 	if _, err := io.WriteString(p.stdin, line+"\n"); err != nil {
-		return now, err
+		return err
 	}
-	answer, err := p.stdout.ReadBytes('\n')
+	answered, err := p.stdout.ReadBytes('\n')
 	if err != nil {
-		return now, err
+		return err
 	}
-	return now, json.Unmarshal(answer, &now)
+	return json.Unmarshal(answered, answer)
 }
 
 // watch gives what the process uses within a time: its CPU time, and its memory at most.

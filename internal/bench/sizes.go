@@ -24,6 +24,7 @@ type sizes struct {
 	slow        slowness
 	stop        stopping
 	record      recording
+	remember    remembering
 }
 
 // stage is many streams at once: opened evenly over ramp, then measured for steady.
@@ -51,10 +52,11 @@ var (
 			{streams: 300, ramp: 1500 * time.Millisecond, steady: 3 * time.Second},
 			{streams: 1000, ramp: 4 * time.Second, steady: 5 * time.Second},
 		},
-		cuts:   cutting{clients: 200, tokens: 200, ramp: time.Second},
-		slow:   slowness{readers: 50, tokens: 300, others: stage{streams: 200, ramp: time.Second, steady: 4 * time.Second}},
-		stop:   stopping{clients: 100, ramp: time.Second, drain: 15 * time.Second},
-		record: recording{followed: 50, stage: stage{streams: 300, ramp: time.Second, steady: 2 * time.Second}, intervals: milliseconds(25, 50, 100, 250)},
+		cuts:     cutting{clients: 200, tokens: 200, ramp: time.Second},
+		slow:     slowness{readers: 50, tokens: 300, others: stage{streams: 200, ramp: time.Second, steady: 4 * time.Second}},
+		stop:     stopping{clients: 100, ramp: time.Second, drain: 15 * time.Second},
+		record:   recording{followed: 50, stage: stage{streams: 300, ramp: time.Second, steady: 2 * time.Second}, intervals: milliseconds(25, 50, 100, 250)},
+		remember: remembering{summaryTime: 300 * time.Millisecond, embeddingTime: 30 * time.Millisecond},
 	}
 	quick = sizes{
 		messages: 20_000, longChats: 1, longTurns: 1000, users: 50, sharedBuffers: "128MB",
@@ -66,6 +68,7 @@ var (
 		slow:        slowness{readers: 5, tokens: 150, others: stage{streams: 20, ramp: 500 * time.Millisecond, steady: time.Second}},
 		stop:        stopping{clients: 20, ramp: 500 * time.Millisecond, drain: 2 * time.Second},
 		record:      recording{followed: 5, stage: stage{streams: 20, ramp: 500 * time.Millisecond, steady: time.Second}, intervals: milliseconds(100)},
+		remember:    remembering{turns: 60, summaryTime: 20 * time.Millisecond, embeddingTime: 2 * time.Millisecond},
 	}
 )
 

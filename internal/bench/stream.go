@@ -30,13 +30,16 @@ func measureStream(ctx context.Context, e *environment) (g group, err error) {
 	return g, nil
 }
 
+// oursName is what our server is called beside others.
+const oursName = "ours"
+
 // streams are the processes of the benchmark.
 type streams struct {
 	direct, relay, ours endpoint
 }
 
 func (e *environment) startStreams(ctx context.Context) (*streams, error) {
-	s := &streams{direct: endpoint{name: "the model"}, relay: endpoint{name: "bare line relay"}, ours: endpoint{name: "ours", ours: true}}
+	s := &streams{direct: endpoint{name: "the model"}, relay: endpoint{name: "bare line relay"}, ours: endpoint{name: oursName, ours: true}}
 	var err error
 	if s.direct.process, err = startRole(ctx, roleModel); err != nil {
 		return nil, err
@@ -62,14 +65,15 @@ func (s *streams) stop() error {
 	return errors.Join(errs...)
 }
 
-// measureFirst sends one short reply after another over warm connections, by turns.
-func (s *streams) measureFirst(ctx context.Context, e *environment, g *group) error {
-	var took [3]times
-	var connections [3]*connection
-	for i, p := range s.all() {
+// firsts asks for one short reply after another over warm connections, by turns, and gives the times to the
+// first deltas.
+func (e *environment) firsts(ctx context.Context, points []endpoint) ([]times, error) {
+	took := make([]times, len(points))
+	connections := make([]*connection, len(points))
+	for i, p := range points {
 		var err error
 		if connections[i], err = p.connect(ctx); err != nil {
-			return err
+			return nil, err
 		}
 		defer func() { _ = connections[i].Close() }()
 	}
@@ -78,15 +82,24 @@ func (s *streams) measureFirst(ctx context.Context, e *environment, g *group) er
 	const tokens = 1
 	for n := range warm + e.firstDeltas {
 		c := e.next()
-		for i, p := range s.all() {
+		for i, p := range points {
 			found, err := connections[i].talk(p.request(c, tokens), tokens)
 			if err != nil {
-				return fmt.Errorf("%s: %w", p.name, err)
+				return nil, fmt.Errorf("%s: %w", p.name, err)
 			}
 			if n >= warm {
 				took[i] = append(took[i], found.first)
 			}
 		}
+	}
+	return took, nil
+}
+
+// measureFirst compares the first deltas at one stream.
+func (s *streams) measureFirst(ctx context.Context, e *environment, g *group) error {
+	took, err := e.firsts(ctx, s.all())
+	if err != nil {
+		return err
 	}
 	direct := took[0].ms(.5)
 	for _, p := range []struct {
@@ -108,6 +121,7 @@ type load struct {
 	used   usage // in that time
 	pace   float64
 	tokens float64
+	broken int // streams that did not come to their end, where they may break
 }
 
 // targetStreams is how many streams the targets are about.
@@ -146,6 +160,9 @@ func (s *streams) measureStage(ctx context.Context, e *environment, at stage, g 
 func (l load) megabytes() float64   { return float64(l.used.RSS) / 1e6 }
 func (l load) cpuPerToken() float64 { return float64(l.used.CPU.Microseconds()) / max(1, l.tokens) }
 
+// longest is how many times as long as its tokens a stream may take, where it may break: then it counts as broken.
+const longest = 8
+
 // load opens a stage's streams evenly over its ramp and measures while all of them are open. Then
 // they end as evenly.
 func (e *environment) load(ctx context.Context, p endpoint, at stage) (load, error) {
@@ -161,6 +178,10 @@ func (e *environment) load(ctx context.Context, p endpoint, at stage) (load, err
 func (e *environment) loadWith(ctx context.Context, p endpoint, at stage, chats []conversation, beside func(ctx context.Context, from, to time.Time) error) (load, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	if p.mayBreak {
+		ctx, cancel = context.WithTimeout(ctx, stopWithin+longest*(at.ramp+at.steady))
+		defer cancel()
+	}
 	tokens := at.tokens()
 	requests := make([][]byte, at.streams)
 	for i := range requests {
@@ -173,7 +194,7 @@ func (e *environment) loadWith(ctx context.Context, p endpoint, at stage, chats 
 	for i, request := range requests {
 		wait.Go(func() {
 			start := began.Add(at.ramp * time.Duration(i) / time.Duration(at.streams))
-			if found[i], failures[i] = p.oneStream(ctx, start, request, tokens); failures[i] != nil {
+			if found[i], failures[i] = p.oneStream(ctx, start, request, tokens); failures[i] != nil && !p.mayBreak {
 				cancel() // the others' figures are worth nothing any more
 			}
 		})
@@ -186,11 +207,15 @@ func (e *environment) loadWith(ctx context.Context, p endpoint, at stage, chats 
 		err = p.process.snapshot(strconv.Itoa(at.streams))
 	}
 	wait.Wait()
+	broken := 0
+	if p.mayBreak {
+		broken, failures = countBroken(failures), nil
+	}
 	failures = append(failures, <-besides)
 	if err := errors.Join(firstOf(failures), err); err != nil {
 		return load{}, err
 	}
-	l := load{used: used}
+	l := load{used: used, broken: broken}
 	l.collect(found, from, to)
 	l.pace = 100 * l.tokens / (float64(at.streams) * tokensPerSecond * at.steady.Seconds())
 	return l, nil
@@ -198,6 +223,16 @@ func (e *environment) loadWith(ctx context.Context, p endpoint, at stage, chats 
 
 // tokens is how many each stream has, so that the first one lasts until the measured time is over.
 func (s stage) tokens() int { return int((s.ramp + s.steady).Seconds() * tokensPerSecond) }
+
+func countBroken(failures []error) int {
+	broken := 0
+	for _, err := range failures {
+		if err != nil {
+			broken++
+		}
+	}
+	return broken
+}
 
 // firstOf prefers the failure that was not the end of all others.
 func firstOf(failures []error) error {
@@ -229,7 +264,9 @@ func (p endpoint) oneStream(ctx context.Context, start time.Time, request []byte
 func (l *load) collect(found []stream, from, to time.Time) {
 	first, last := from.UnixMicro(), to.UnixMicro()
 	for _, s := range found {
-		l.first = append(l.first, s.first)
+		if len(s.tokens) > 0 {
+			l.first = append(l.first, s.first)
+		}
 		for _, t := range s.tokens {
 			if t.sent >= first && t.sent < last {
 				l.lag = append(l.lag, t.lag)

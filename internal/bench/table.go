@@ -17,6 +17,10 @@ type group struct {
 	// Notes are what else must be known to read the rows.
 	Notes []string `json:"notes,omitempty"`
 	Rows  []row    `json:"rows"`
+	// Columns are who is compared, where several are: each row is then of one of them.
+	Columns []string `json:"columns,omitempty"`
+	// panels draw the chart of the rows; nil for none.
+	panels func([]row) []panel
 }
 
 // row is one figure.
@@ -24,6 +28,8 @@ type row struct {
 	What  string  `json:"what"`
 	Unit  string  `json:"unit"`
 	Value float64 `json:"value"`
+	// Of is the column that the figure belongs to, "" in a group without columns.
+	Of string `json:"of,omitempty"`
 	// Baseline is the same figure of Against, in the same unit and of the same run; 0 for none.
 	Baseline float64 `json:"baseline,omitempty"`
 	Against  string  `json:"against,omitempty"`
@@ -118,12 +124,12 @@ func writeTable(out io.Writer, host []string, groups []group) error {
 	for _, line := range host {
 		b.WriteString(line + "\n")
 	}
-	b.WriteString("\n" + line("", "measured", "baseline", "which", "ratio", "target", ""))
+	if slices.ContainsFunc(groups, func(g group) bool { return len(g.Columns) == 0 }) {
+		b.WriteString("\n" + line("", "measured", "baseline", "which", "ratio", "target", ""))
+	}
 	for _, g := range groups {
 		fmt.Fprintf(&b, "\n%s: %s\n", g.Name, g.Title)
-		for _, r := range g.Rows {
-			b.WriteString(r.line())
-		}
+		b.WriteString(g.lines())
 		for _, note := range g.Notes {
 			b.WriteString("    " + note + "\n")
 		}
@@ -131,6 +137,37 @@ func writeTable(out io.Writer, host []string, groups []group) error {
 	_, err := io.WriteString(out, b.String())
 	return err
 }
+
+func (g group) lines() string {
+	if len(g.Columns) > 0 {
+		return g.sideBySide()
+	}
+	var b strings.Builder
+	for _, r := range g.Rows {
+		b.WriteString(r.line())
+	}
+	return b.String()
+}
+
+// sideBySide writes rows of the same figure as one line, with a column for each of those compared.
+func (g group) sideBySide() string {
+	const width = 17
+	var b strings.Builder
+	b.WriteString("  " + left("", sideLabel))
+	for _, name := range g.Columns {
+		b.WriteString(right(name, width))
+	}
+	for i, r := range g.Rows {
+		if i == 0 || r.What != g.Rows[i-1].What {
+			b.WriteString("\n  " + left(r.What, sideLabel))
+		}
+		b.WriteString(right(strings.TrimSpace(number(r.Value)+" "+r.Unit), width))
+	}
+	return b.String() + "\n"
+}
+
+// sideLabel is the width of what stands before the columns.
+const sideLabel = 49
 
 func (r row) line() string {
 	baseline, ratio, goal, verdict := "", "", "", ""

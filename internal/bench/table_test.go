@@ -7,6 +7,7 @@ import (
 
 	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
 func TestMedianOfThreeRuns(t *testing.T) {
@@ -16,7 +17,7 @@ func TestMedianOfThreeRuns(t *testing.T) {
 	}
 	got := mediansOf([][]group{{run(10, 5), run(30, 10), run(20, 40)}, nil})
 	want := []group{{Name: "x", Rows: []row{{What: "a", Value: 20, Baseline: 10, Against: "b", Ratio: 2}}}}
-	if diff := cmp.Diff(want, got); diff != "" {
+	if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(group{})); diff != "" {
 		t.Error(diff)
 	}
 }

@@ -79,16 +79,37 @@ func ownUsage() (usage, error) {
 	return usage{CPU: time.Duration(found.Utime.Nano() + found.Stime.Nano()), RSS: residentBytes()}, nil
 }
 
+// usageOf is what another process and its children have used. Linux alone tells.
+func usageOf(pid string) (usage, error) {
+	used := usage{CPU: cpuOf(pid, true), RSS: residentBytesOf(pid)}
+	if used.RSS == 0 {
+		return used, errors.New("the system does not tell what another process uses")
+	}
+	for _, child := range childrenOf(pid) {
+		used.CPU += cpuOf(child, true)
+		used.RSS += residentBytesOf(child)
+	}
+	return used, nil
+}
+
 // residentBytes is the process's memory; where the system does not tell, what Go has of it.
 func residentBytes() int64 {
-	status, _ := os.ReadFile("/proc/self/status")
+	if found := residentBytesOf("self"); found > 0 {
+		return found
+	}
+	var stats runtime.MemStats
+	runtime.ReadMemStats(&stats)
+	return int64(stats.Sys - stats.HeapReleased)
+}
+
+// residentBytesOf is a process's memory; 0 where the system does not tell, or the process is gone.
+func residentBytesOf(pid string) int64 {
+	status, _ := os.ReadFile(filepath.Join("/proc", pid, "status"))
 	for line := range strings.Lines(string(status)) {
 		if fields := strings.Fields(line); len(fields) > 1 && fields[0] == "VmRSS:" {
 			kilobytes, _ := strconv.ParseInt(fields[1], 10, 64)
 			return kilobytes << 10
 		}
 	}
-	var stats runtime.MemStats
-	runtime.ReadMemStats(&stats)
-	return int64(stats.Sys - stats.HeapReleased)
+	return 0
 }

@@ -1,0 +1,153 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/arcoscribe/throughline/internal/chat"
+)
+
+// measureMemoryCost plays the same conversation, with the same replies, to four ways of remembering it, and
+// counts what each of them costs and what it still knows.
+func measureMemoryCost(ctx context.Context, e *environment) (group, error) {
+	said, err := conversationOf(e.remember.turns)
+	if err != nil {
+		return group{}, err
+	}
+	known := saidBefore(len(said) / 2)
+	g := group{Title: fmt.Sprintf("one conversation of %d turns, kept by four", len(said))}
+	var all []keeping
+	for _, open := range []func(context.Context) (keeper, error){e.newOurs, e.newFullHistory, e.newEveryTurn, e.newMem0} {
+		one, err := e.keep(ctx, open, said, known)
+		if err != nil {
+			return g, fmt.Errorf("%s: %w", cmp.Or(one.name, "start"), err)
+		}
+		g.Columns = append(g.Columns, one.name)
+		all = append(all, one)
+	}
+	for _, f := range costFigures {
+		for _, one := range all {
+			g.add(row{What: f.what, Unit: f.unit, Of: one.name, Value: f.of(one, all[whole])})
+		}
+	}
+	g.note("models are stand-ins: a summary or an extraction takes %v, an embedding %v; replies are free and the same", e.remember.summaryTime, e.remember.embeddingTime)
+	g.note("cost: an output token is %d input tokens, a cached one %v, an embedding nothing; one model for all work", outputPrice, cachedPrice)
+	g.note("after it: ours on River, while nobody waits; mem0 in the app's process, whose caller waits or does not")
+	g.note("known: of %d facts, said in the first half; a question about each is asked behind the last turn", len(known))
+	g.panels = func([]row) []panel { return costPanels(all) }
+	return g, e.clearJobs(ctx)
+}
+
+// whole is the place of the one that forgets nothing.
+const whole = 1
+
+// keeping is what came of a conversation with one keeper.
+type keeping struct {
+	name   string
+	turns  []told
+	main   bill
+	work   work
+	sent   []float64 // tokens of each prompt of the main model
+	total  []float64 // all tokens that models read and wrote up to each turn, but for the replies
+	inLast float64   // share of the facts in the last prompt
+	inOwn  float64   // share of the facts in the prompt of a question about them
+}
+
+func (e *environment) keep(ctx context.Context, open func(context.Context) (keeper, error), said []string, known []fact) (k keeping, err error) {
+	keeper, err := open(ctx)
+	if err != nil {
+		return k, err
+	}
+	defer func() { err = errors.Join(err, keeper.close()) }()
+	k.name = keeper.name()
+	for n, content := range said {
+		t, err := keeper.turn(ctx, content, reply(n))
+		if err != nil {
+			return k, fmt.Errorf("turn %d: %w", n+1, err)
+		}
+		k.add(t, keeper.spent())
+	}
+	last := k.turns[len(k.turns)-1].input
+	for n, f := range known {
+		if f.in(last) {
+			k.inLast += 100 / float64(len(known))
+		}
+		t, err := keeper.turn(ctx, f.question, reply(len(said)+n))
+		if err != nil {
+			return k, fmt.Errorf("question %d: %w", n+1, err)
+		}
+		if f.in(t.input) {
+			k.inOwn += 100 / float64(len(known))
+		}
+	}
+	return k, nil
+}
+
+func (k *keeping) add(t told, spent work) {
+	before := k.main.input
+	k.turns = append(k.turns, t)
+	k.main.add(chat.DefaultInstructions+"\n"+t.input, "")
+	k.work = spent
+	k.sent = append(k.sent, float64(k.main.input-before))
+	k.total = append(k.total, float64(k.main.input+spent.input+spent.output)/1e6)
+}
+
+// per100 is a figure of the conversation for 100 of its turns.
+func (k *keeping) per100(figure int) float64 { return float64(figure) * 100 / float64(len(k.turns)) }
+
+func (k *keeping) times(of func(told) time.Duration) times {
+	var all times
+	for _, t := range k.turns {
+		all = append(all, of(t))
+	}
+	return all
+}
+
+func waited(t told) time.Duration  { return t.waited }
+func standIn(t told) time.Duration { return t.standIn }
+
+func (k *keeping) seconds100(of func(told) time.Duration) float64 {
+	sum := time.Duration(0)
+	for _, t := range k.turns {
+		sum += of(t)
+	}
+	return sum.Seconds() * 100 / float64(len(k.turns))
+}
+
+// costFigures are told of each keeper, beside the one that sends everything.
+var costFigures = []struct {
+	what, unit string
+	of         func(k, full keeping) float64
+}{
+	{"model calls per 100 turns", "", func(k, _ keeping) float64 { return k.per100(k.main.calls + k.work.calls) }},
+	{"of them memory work", "", func(k, _ keeping) float64 { return k.per100(k.work.calls) }},
+	{"embedding calls per 100 turns", "", func(k, _ keeping) float64 { return k.per100(k.work.embeddings) }},
+	{"input tokens per 100 turns, thousands", "", func(k, _ keeping) float64 { return k.per100(k.main.input+k.work.input) / 1e3 }},
+	{"of them memory work", "", func(k, _ keeping) float64 { return k.per100(k.work.input) / 1e3 }},
+	{"output tokens of memory work, thousands", "", func(k, _ keeping) float64 { return k.per100(k.work.output) / 1e3 }},
+	{"prompt of the last turn", "tokens", func(k, _ keeping) float64 { return k.sent[len(k.sent)-1] }},
+	{"cost, to the full history's", "×", func(k, full keeping) float64 { return k.cost() / full.cost() }},
+	{"the same, prompts cached", "×", func(k, full keeping) float64 { return k.costWithCache() / full.costWithCache() }},
+	{"wait before the model is asked, p50", "ms", func(k, _ keeping) float64 { return k.times(waited).ms(.5) }},
+	{"wait before the model is asked, p95", "ms", func(k, _ keeping) float64 { return k.times(waited).ms(.95) }},
+	{"of it a stand-in's own time, p50", "ms", func(k, _ keeping) float64 { return k.times(standIn).ms(.5) }},
+	{"memory work after it, per 100 turns", "s", func(k, _ keeping) float64 { return k.seconds100(func(t told) time.Duration { return t.after }) }},
+	{"known: in the last prompt", "%", func(k, _ keeping) float64 { return k.inLast }},
+	{"known: in the prompt of a question about it", "%", func(k, _ keeping) float64 { return k.inOwn }},
+}
+
+func (k *keeping) cost() float64          { return k.main.cost() + k.work.cost() }
+func (k *keeping) costWithCache() float64 { return k.main.costWithCache() + k.work.costWithCache() }
+
+func costPanels(all []keeping) []panel {
+	sent := panel{title: "Prompt of each turn", unit: "tokens", x: "turn"}
+	total := panel{title: "Sent and written so far, memory work included", unit: "million tokens", x: "turn"}
+	for _, k := range all {
+		sent.lines = append(sent.lines, curve{name: k.name, values: k.sent})
+		total.lines = append(total.lines, curve{name: k.name, values: k.total})
+	}
+	return []panel{sent, total}
+}
