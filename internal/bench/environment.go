@@ -6,16 +6,14 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"os"
-	"runtime"
 	"strconv"
-	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/localpg"
 	"github.com/arcoscribe/throughline/internal/postgres"
+	"github.com/arcoscribe/throughline/internal/stack"
 	"github.com/arcoscribe/throughline/supabase"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -33,30 +31,13 @@ func (c cluster) addresses() addresses {
 	return addresses{server: c.DSN("postgres", "postgres"), admin: c.DSN(localpg.Superuser, "postgres")}
 }
 
-// referenceMajor is the version of Postgres that the targets were set on.
-const referenceMajor = 15
-
-// startCluster makes an empty project in a temporary folder. Nothing of its durability is traded for
-// speed: fsync, synchronous_commit and full_page_writes are on.
+// startCluster makes an empty project in a temporary folder, as durable as in production.
 func startCluster(ctx context.Context, size sizes) (cluster, error) {
-	binDir, err := localpg.FindMajor(".", referenceMajor)
-	if err != nil {
-		if binDir, err = localpg.FindBinaries("."); err != nil {
-			return cluster{}, err
-		}
-	}
-	dir, err := os.MkdirTemp("", "throughline-bench-")
-	if err != nil {
-		return cluster{}, err
-	}
-	if err := os.Chmod(dir, 0o755); err != nil { //nolint:gosec // the server's user has to pass through it
-		return cluster{}, err
-	}
-	started, err := localpg.Start(ctx, localpg.Options{Dir: dir, BinDir: binDir, Settings: map[string]string{
+	started, err := stack.StartCluster(ctx, map[string]string{
 		"shared_buffers": size.sharedBuffers, "max_wal_size": "4GB", "max_connections": "200",
-	}})
+	})
 	if err != nil {
-		return cluster{}, errors.Join(err, os.RemoveAll(dir))
+		return cluster{}, err
 	}
 	c := cluster{started}
 	if err := prepare(ctx, c.addresses()); err != nil {
@@ -176,25 +157,6 @@ func (e *environment) some(kind string, count int) []conversation {
 
 // describe says what this ran on.
 func describe(ctx context.Context, e *environment) ([]string, error) {
-	var version, settings string
-	err := e.pool.QueryRow(ctx, `select current_setting('server_version'), string_agg(name || ' ' || setting || coalesce(unit, ''), ', ' order by name)
-		from pg_settings where name in ('fsync', 'synchronous_commit', 'full_page_writes', 'shared_buffers')`).Scan(&version, &settings)
-	if err != nil {
-		return nil, err
-	}
-	version, _, _ = strings.Cut(version, " ") // without the distribution's own
-	return []string{
-		fmt.Sprintf("%d cores, %s, %s/%s, load average %s", runtime.NumCPU(), runtime.Version(), runtime.GOOS, runtime.GOARCH, loadAverage()),
-		fmt.Sprintf("Postgres %s: %s", version, settings),
-		fmt.Sprintf("%d messages in the table; everything on this machine, over 127.0.0.1", e.messages),
-	}, nil
-}
-
-func loadAverage() string {
-	text, err := os.ReadFile("/proc/loadavg")
-	fields := strings.Fields(string(text))
-	if err != nil || len(fields) < 3 {
-		return "unknown"
-	}
-	return strings.Join(fields[:3], " ")
+	on, err := stack.Describe(ctx, e.pool)
+	return append(on, fmt.Sprintf("%d messages in the table; everything on this machine, over 127.0.0.1", e.messages)), err
 }

@@ -59,13 +59,3 @@ func TestHeardNoticesGapsAndRepetition(t *testing.T) {
 		}
 	}
 }
-
-func TestCPUTimeOfProcesses(t *testing.T) {
-	t.Parallel()
-	if got := cpuOf("self", false); got < 0 {
-		t.Errorf("%v of our own", got)
-	}
-	if got := cpuOf("no process", true); got != 0 {
-		t.Errorf("%v of no process", got)
-	}
-}

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/arcoscribe/throughline/internal/stack"
 )
 
 // usage is what a process has used. CPU counts from its start.
@@ -81,12 +83,12 @@ func ownUsage() (usage, error) {
 
 // usageOf is what another process and its children have used. Linux alone tells.
 func usageOf(pid string) (usage, error) {
-	used := usage{CPU: cpuOf(pid, true), RSS: residentBytesOf(pid)}
+	used := usage{CPU: stack.CPUOf(pid, true), RSS: residentBytesOf(pid)}
 	if used.RSS == 0 {
 		return used, errors.New("the system does not tell what another process uses")
 	}
-	for _, child := range childrenOf(pid) {
-		used.CPU += cpuOf(child, true)
+	for _, child := range stack.ChildrenOf(pid) {
+		used.CPU += stack.CPUOf(child, true)
 		used.RSS += residentBytesOf(child)
 	}
 	return used, nil

@@ -3,32 +3,12 @@ package main
 import (
 	"context"
 	"fmt"
-	"os"
-	"runtime"
-	"strings"
+
+	"github.com/arcoscribe/throughline/internal/stack"
 )
 
 // describe says what this runs on.
 func describe(ctx context.Context, s *system) ([]string, error) {
-	var version, settings string
-	err := s.admin.QueryRow(ctx, `select current_setting('server_version'), string_agg(name || ' ' || setting || coalesce(unit, ''), ', ' order by name)
-		from pg_settings where name in ('fsync', 'synchronous_commit', 'full_page_writes', 'shared_buffers')`).Scan(&version, &settings)
-	if err != nil {
-		return nil, err
-	}
-	version, _, _ = strings.Cut(version, " ") // without the distribution's own
-	return []string{
-		fmt.Sprintf("%d cores, %s, %s/%s, load average %s", runtime.NumCPU(), runtime.Version(), runtime.GOOS, runtime.GOARCH, loadAverage()),
-		fmt.Sprintf("Postgres %s: %s", version, settings),
-		fmt.Sprintf("%d replicas, %d workers, Postgres, the model and all clients on this machine, over 127.0.0.1", replicas, workers),
-	}, nil
-}
-
-func loadAverage() string {
-	text, err := os.ReadFile("/proc/loadavg")
-	fields := strings.Fields(string(text))
-	if err != nil || len(fields) < 3 {
-		return "unknown"
-	}
-	return strings.Join(fields[:3], " ")
+	on, err := stack.Describe(ctx, s.admin)
+	return append(on, fmt.Sprintf("%d replicas, %d workers, Postgres, the model and all clients on this machine, over 127.0.0.1", replicas, workers)), err
 }

@@ -5,15 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 
 	"github.com/arcoscribe/throughline/internal/localpg"
+	"github.com/arcoscribe/throughline/internal/stack"
 	"github.com/arcoscribe/throughline/supabase"
 	"github.com/jackc/pgx/v5"
 )
-
-// referenceMajor is the oldest Postgres that the project promises.
-const referenceMajor = 15
 
 type size struct {
 	rows          int // messages
@@ -34,24 +31,11 @@ type cluster struct{ *localpg.Cluster }
 // startCluster makes an empty project in a temporary folder. Nothing of its durability is traded for
 // speed. Autovacuum is off because the vacuum is one of the things measured.
 func startCluster(ctx context.Context, size size) (cluster, error) {
-	binDir, err := localpg.FindMajor(".", referenceMajor)
-	if err != nil {
-		if binDir, err = localpg.FindBinaries("."); err != nil {
-			return cluster{}, err
-		}
-	}
-	dir, err := os.MkdirTemp("", "throughline-scale-")
+	started, err := stack.StartCluster(ctx, map[string]string{
+		"shared_buffers": size.sharedBuffers, "max_wal_size": "8GB", "autovacuum": "off", "maintenance_work_mem": "256MB",
+	})
 	if err != nil {
 		return cluster{}, err
-	}
-	if err := os.Chmod(dir, 0o755); err != nil { //nolint:gosec // the server's user has to pass through it
-		return cluster{}, errors.Join(err, os.RemoveAll(dir))
-	}
-	started, err := localpg.Start(ctx, localpg.Options{Dir: dir, BinDir: binDir, Settings: map[string]string{
-		"shared_buffers": size.sharedBuffers, "max_wal_size": "8GB", "autovacuum": "off", "maintenance_work_mem": "256MB",
-	}})
-	if err != nil {
-		return cluster{}, errors.Join(err, os.RemoveAll(dir))
 	}
 	c := cluster{started}
 	if err := c.prepare(ctx); err != nil {

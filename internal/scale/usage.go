@@ -2,15 +2,10 @@ package main
 
 import (
 	"context"
-	"os"
-	"path/filepath"
-	"strconv"
-	"strings"
 	"time"
-)
 
-// ticks is how often per second Linux counts CPU time in /proc, on every machine that Go runs on.
-const ticks = 100
+	"github.com/arcoscribe/throughline/internal/stack"
+)
 
 const selectUsage = `
 select split_part(pg_read_file('postmaster.pid'), e'\n', 1), (pg_current_wal_insert_lsn() - '0/0'::pg_lsn)::float8,
@@ -43,29 +38,9 @@ func (d *database) usage(ctx context.Context) (usage, error) {
 	if err != nil {
 		return u, err
 	}
-	entries, _ := os.ReadDir("/proc") // other systems have none
-	for _, entry := range entries {
-		if parent, used := processOf(entry.Name()); parent == pid || entry.Name() == pid {
-			u.cpu += used
-		}
+	u.cpu = stack.CPUOf(pid, false)
+	for _, child := range stack.ChildrenOf(pid) {
+		u.cpu += stack.CPUOf(child, false)
 	}
 	return u, nil
-}
-
-// processOf gives a process's parent and its CPU time. The fields of /proc/<pid>/stat are counted from the
-// third on: the second is a name that may hold anything.
-func processOf(pid string) (parent string, used time.Duration) {
-	const parentField, userTime, systemTime = 1, 11, 12
-	text, err := os.ReadFile(filepath.Join("/proc", pid, "stat"))
-	if err != nil {
-		return "", 0
-	}
-	_, rest, _ := strings.Cut(string(text), ") ")
-	fields := strings.Fields(rest)
-	if len(fields) <= systemTime {
-		return "", 0
-	}
-	user, _ := strconv.Atoi(fields[userTime]) // the kernel writes numbers
-	system, _ := strconv.Atoi(fields[systemTime])
-	return fields[parentField], time.Duration(user+system) * time.Second / ticks
 }

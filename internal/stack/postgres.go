@@ -23,26 +23,43 @@ type Postgres struct {
 	options localpg.Options
 }
 
-// StartPostgres makes a migrated, empty project in a temporary folder. settings go to the server as they are.
-func StartPostgres(ctx context.Context, settings map[string]string) (*Postgres, error) {
-	binDir, err := localpg.FindMajor(".", referenceMajor)
-	if err != nil {
-		if binDir, err = localpg.FindBinaries("."); err != nil {
-			return nil, err
+// StartCluster starts an empty cluster in a temporary folder, on the version that the targets were set on where it is
+// installed. Nothing of its durability is traded for speed; settings go to the server as they are. Destroy it.
+func StartCluster(ctx context.Context, settings map[string]string) (*localpg.Cluster, error) {
+	cluster, _, err := startCluster(ctx, settings)
+	return cluster, err
+}
+
+func startCluster(ctx context.Context, settings map[string]string) (*localpg.Cluster, localpg.Options, error) {
+	options := localpg.Options{Settings: settings}
+	var err error
+	if options.BinDir, err = localpg.FindMajor(".", referenceMajor); err != nil {
+		if options.BinDir, err = localpg.FindBinaries("."); err != nil {
+			return nil, options, err
 		}
 	}
-	dir, err := os.MkdirTemp("", "throughline-stack-")
+	if options.Dir, err = os.MkdirTemp("", "throughline-stack-"); err != nil {
+		return nil, options, err
+	}
+	err = os.Chmod(options.Dir, 0o755) //nolint:gosec // the server's user has to pass through it
+	if err != nil {
+		return nil, options, errors.Join(err, os.RemoveAll(options.Dir))
+	}
+	cluster, err := localpg.Start(ctx, options)
+	if err != nil {
+		return nil, options, errors.Join(err, os.RemoveAll(options.Dir))
+	}
+	options.Port = cluster.Port()
+	return cluster, options, nil
+}
+
+// StartPostgres makes a migrated, empty project on a cluster of its own.
+func StartPostgres(ctx context.Context, settings map[string]string) (*Postgres, error) {
+	cluster, options, err := startCluster(ctx, settings)
 	if err != nil {
 		return nil, err
 	}
-	if err := os.Chmod(dir, 0o755); err != nil { //nolint:gosec // the server's user has to pass through it
-		return nil, err
-	}
-	p := &Postgres{options: localpg.Options{Dir: dir, BinDir: binDir, Settings: settings}}
-	if err := p.Start(ctx); err != nil {
-		return nil, errors.Join(err, os.RemoveAll(dir))
-	}
-	p.options.Port = p.Port()
+	p := &Postgres{Cluster: cluster, options: options}
 	if err := p.migrate(ctx); err != nil {
 		return nil, errors.Join(err, p.Destroy())
 	}

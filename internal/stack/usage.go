@@ -21,8 +21,7 @@ type Usage struct {
 // UsageOf is what one process uses.
 func UsageOf(pid int) Usage {
 	name := strconv.Itoa(pid)
-	status := statusOf(name)
-	return Usage{CPU: cpuOf(name, false), RSS: status["VmRSS"]}
+	return Usage{CPU: CPUOf(name, false), RSS: statusOf(name)["VmRSS"]}
 }
 
 // Usage is what all processes of Postgres use: CPU time those that have ended included, memory with what they share
@@ -34,11 +33,11 @@ func (p *Postgres) Usage() Usage {
 		return Usage{}
 	}
 	// Of its ended children the postmaster knows; the living ones are asked one by one.
-	used := Usage{CPU: cpuOf(postmaster, true)}
+	used := Usage{CPU: CPUOf(postmaster, true)}
 	var shared int64
-	for _, pid := range append(childrenOf(postmaster), postmaster) {
+	for _, pid := range append(ChildrenOf(postmaster), postmaster) {
 		if pid != postmaster {
-			used.CPU += cpuOf(pid, false)
+			used.CPU += CPUOf(pid, false)
 		}
 		status := statusOf(pid)
 		used.RSS += status["RssAnon"]
@@ -72,7 +71,9 @@ func statusOf(pid string) map[string]int64 {
 	return sizes
 }
 
-func cpuOf(pid string, andOfChildren bool) time.Duration {
+// CPUOf is the CPU time of a process since its start, on request with that of its children that have ended. 0 where the
+// system does not tell, and for a process that is gone.
+func CPUOf(pid string, andOfChildren bool) time.Duration {
 	const parts, userTime, childrenTime = 2, 11, 13 // counted from the third field
 	stat := statOf(pid)
 	if len(stat) < childrenTime+parts {
@@ -93,7 +94,8 @@ func cpuOf(pid string, andOfChildren bool) time.Duration {
 	return time.Duration(sum) * (time.Second / ticks)
 }
 
-func childrenOf(pid string) []string {
+// ChildrenOf gives the processes that a process has started and that live.
+func ChildrenOf(pid string) []string {
 	const parent = 1 // counted from the third field
 	entries, err := os.ReadDir("/proc")
 	if err != nil {

@@ -25,3 +25,16 @@ func TestUsage(t *testing.T) {
 		t.Errorf("of a Postgres that was never started: %+v", got)
 	}
 }
+
+func TestProcessesByNumber(t *testing.T) {
+	t.Parallel()
+	if got := stack.CPUOf("self", false); got < 0 {
+		t.Errorf("%v of our own", got)
+	}
+	if got := stack.CPUOf("no process", true); got != 0 {
+		t.Errorf("%v of no process", got)
+	}
+	if got := stack.ChildrenOf("no process"); len(got) != 0 {
+		t.Errorf("no process has the children %v", got)
+	}
+}
