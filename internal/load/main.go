@@ -77,7 +77,7 @@ func parse(args []string, usage io.Writer) (options, error) {
 func (o options) plan() plan {
 	return plan{
 		source: ".", out: o.out, duration: o.duration, chats: o.chats, habits: ordinary,
-		warmUp: min(o.duration/5, 30*time.Second), every: max(o.duration/300, time.Second), settle: 2 * time.Minute, look: time.Second, idle: 5 * time.Second,
+		warmUp: min(o.duration/5, 30*time.Second), every: max(o.duration/300, time.Second), settle: 2 * time.Minute, look: time.Second, idle: 30 * time.Second,
 	}
 }
 

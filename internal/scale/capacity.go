@@ -20,7 +20,7 @@ type inputs struct {
 }
 
 var measuredInputs = inputs{
-	postgresMS: 7.33, serverMS: 5.27, workerMS: 0.35, walKB: 17.6, rowsKB: 2.8, turnsPerFold: 20.6,
+	postgresMS: 8.09, serverMS: 8.53, workerMS: 0.41, walKB: 19.3, rowsKB: 2.82, turnsPerFold: 21.1,
 	transactions: 3, replySeconds: 6, turnsPerHour: 12, serverCores: 2, recordsPerSecond: 40,
 	diskMB: 100, fsyncMS: 1, connections: 200, readsShare: 0.1, utilisation: 0.7,
 }
