@@ -23,6 +23,9 @@ const (
 	// otherwise see a broken connection.
 	maxDrain     = 16 << 20
 	drainTimeout = 3 * time.Second
+	// largeBodyTimes as long as any other body may a large one take: 12 MiB in two minutes are what a phone on a slow
+	// network can send. How many of them a user may send at once is bounded.
+	largeBodyTimes = 4
 	// readByNetHTTP is what net/http itself takes in of a body that a handler left.
 	readByNetHTTP = 256 << 10
 )
@@ -42,7 +45,7 @@ func (s *Server) readBodyUpTo(c echo.Context, most int64) ([]byte, error) {
 		return nil, bodyTooLarge(most)
 	}
 	control := http.NewResponseController(c.Response().Writer)
-	_ = control.SetReadDeadline(time.Now().Add(s.config.BodyTimeout)) // recorders have none
+	_ = control.SetReadDeadline(time.Now().Add(s.timeFor(request.ContentLength))) // recorders have none
 	body, err := io.ReadAll(io.LimitReader(request.Body, most+1))
 	switch {
 	case err != nil:
@@ -54,6 +57,14 @@ func (s *Server) readBodyUpTo(c echo.Context, most int64) ([]byte, error) {
 	// because net/http waits for the rest of a body before it answers.
 	_ = control.SetReadDeadline(time.Time{})
 	return body, nil
+}
+
+// timeFor is how long a client may take to send a body of a length, -1 for one that is not told.
+func (s *Server) timeFor(length int64) time.Duration {
+	if length > maxBody {
+		return largeBodyTimes * s.config.BodyTimeout
+	}
+	return s.config.BodyTimeout
 }
 
 // bodyBroken is the error of a request whose body ended too early. net/http takes a client that is too slow for gone.

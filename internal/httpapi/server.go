@@ -92,7 +92,7 @@ type Config struct {
 	OpenTimeout time.Duration
 	// HeaderTimeout is how long a client may take to send the headers of a request. Defaults to 10 s.
 	HeaderTimeout time.Duration
-	// BodyTimeout is how long it may take to send the body; of an import each piece. Defaults to 30 s.
+	// BodyTimeout is how long it may take to send a body, four times that for one over 1 MiB; of an import each piece. Defaults to 30 s.
 	BodyTimeout time.Duration
 	// IdleTimeout is how long a connection is kept on which nothing happens. Defaults to 2 min.
 	IdleTimeout time.Duration

@@ -173,6 +173,25 @@ func TestSlowBodyInTime(t *testing.T) {
 	}
 }
 
+// A message with files over a slow network may take longer than one without.
+func TestLargeBodyMayTakeLonger(t *testing.T) {
+	t.Parallel()
+	e := newEdge(t, says("x"))
+	files := make([]string, 8)
+	for i := range files {
+		files[i] = `{"path": "notes` + itoa(i) + `.txt", "content": "` + strings.Repeat("a long file ", 1<<14) + `"}`
+	}
+	body := `{"content": "What is in them?", "files": [` + strings.Join(files, ",") + `]}`
+	s := e.dial()
+	s.send(e.head("POST", firstPath, "Content-Type: application/json", "Accept: application/json", "Content-Length: "+itoa(len(body))))
+	s.send(body[:maxBody])
+	time.Sleep(shortTime + shortTime/4) // an ordinary body would be late by now
+	s.send(body[maxBody:])
+	if answer, text := s.answer(); answer.StatusCode != http.StatusOK {
+		t.Errorf("%s %s", answer.Status, text)
+	}
+}
+
 // A long answer may take longer than the time for one piece of it, as long as each piece is taken.
 func TestLongAnswerToASlowReader(t *testing.T) {
 	t.Parallel()
