@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/arcoscribe/throughline/internal/stack"
 )
 
 // heard is what a client has put together of one reply, over as many connections as it took.
@@ -29,47 +31,29 @@ type heard struct {
 func (h *heard) listen(body io.Reader, enough func() bool) error {
 	h.deltas, h.first = 0, time.Time{}
 	lines := bufio.NewReader(body)
-	var e event
+	var e stack.Event
 	for h.end == "" && !enough() {
 		line, err := lines.ReadBytes('\n')
 		if err != nil {
 			return fmt.Errorf("no terminal event: %w", err)
 		}
 		if len(line) > 1 {
-			e.add(bytes.TrimSuffix(line, []byte("\n")))
+			e.Add(bytes.TrimSuffix(line, []byte("\n")))
 			continue
 		}
 		if err := h.take(e); err != nil {
 			return err
 		}
-		e = event{}
+		e = stack.Event{}
 	}
 	return nil
-}
-
-// event is one on the wire, whatever the order of its lines.
-type event struct {
-	id, name string
-	data     []byte
-}
-
-func (e *event) add(line []byte) {
-	key, value, _ := bytes.Cut(line, []byte(": "))
-	switch string(key) {
-	case "id":
-		e.id = string(value)
-	case "event":
-		e.name = string(value)
-	case "data":
-		e.data = value
-	}
 }
 
 // never is for who listens to the end.
 func never() bool { return false }
 
-func (h *heard) take(e event) error {
-	if e.data == nil {
+func (h *heard) take(e stack.Event) error {
+	if e.Data == nil {
 		return nil // a comment
 	}
 	var said struct {
@@ -77,19 +61,19 @@ func (h *heard) take(e event) error {
 		Delta  string
 		Code   string
 	}
-	if err := json.Unmarshal(e.data, &said); err != nil {
+	if err := json.Unmarshal(e.Data, &said); err != nil {
 		return err
 	}
-	h.last = e.id
-	switch e.name {
+	h.last = e.ID
+	switch e.Name {
 	case "message.started":
 		h.began = true
 	case "content.delta":
 		return h.add(said.Offset, said.Delta)
 	case "completion", "message.failed", "message.cancelled":
-		h.end, h.code = e.name, said.Code
+		h.end, h.code = e.Name, said.Code
 	default:
-		return fmt.Errorf("an event %q", e.name)
+		return fmt.Errorf("an event %q", e.Name)
 	}
 	return nil
 }

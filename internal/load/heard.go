@@ -12,6 +12,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/arcoscribe/throughline/internal/stack"
 	"github.com/arcoscribe/throughline/streaming"
 )
 
@@ -43,24 +44,6 @@ type receipt struct {
 	Dropped int `json:"dropped_turns"`
 }
 
-// event is one on the wire.
-type event struct {
-	id, name string
-	data     []byte
-}
-
-func (e *event) add(line []byte) {
-	key, value, _ := bytes.Cut(line, []byte(": "))
-	switch string(key) {
-	case "id":
-		e.id = string(value)
-	case "event":
-		e.name = string(value)
-	case "data":
-		e.data = value
-	}
-}
-
 // errCut is a stream that ended without its terminal event.
 var errCut = errors.New("no terminal event")
 
@@ -68,58 +51,58 @@ var errCut = errors.New("no terminal event")
 // connection came, zero when none did.
 func (h *heard) listen(ctx context.Context, body io.Reader, enough func() bool) (firstText time.Time, err error) {
 	lines := bufio.NewReader(body)
-	var e event
+	var e stack.Event
 	for h.end == "" && !enough() {
 		line, err := lines.ReadBytes('\n')
 		if err != nil {
 			return firstText, errors.Join(errCut, err, ctx.Err())
 		}
 		if len(line) > 1 {
-			e.add(bytes.TrimSuffix(line, []byte("\n")))
+			e.Add(bytes.TrimSuffix(line, []byte("\n")))
 			continue
 		}
 		if err := h.take(e, firstText.IsZero()); err != nil {
 			return firstText, err
 		}
-		if e.name == streaming.EventDelta && firstText.IsZero() {
+		if e.Name == streaming.EventDelta && firstText.IsZero() {
 			firstText = time.Now()
 		}
-		e = event{}
+		e = stack.Event{}
 	}
 	return firstText, nil
 }
 
 // take applies one event. opening: no text came on this connection yet, so that what comes may be late by the time
 // for which nobody listened.
-func (h *heard) take(e event, opening bool) error {
-	if e.data == nil {
+func (h *heard) take(e stack.Event, opening bool) error {
+	if e.Data == nil {
 		return nil // a comment
 	}
-	h.last = e.id
-	switch e.name {
+	h.last = e.ID
+	switch e.Name {
 	case streaming.EventStarted:
-		err := json.Unmarshal(e.data, &h.started)
+		err := json.Unmarshal(e.Data, &h.started)
 		h.elsewhere = h.elsewhere || h.joins && h.started.Resumed
 		return err
 	case streaming.EventDelta:
-		return h.grow(e.data, opening)
+		return h.grow(e.Data, opening)
 	case streaming.EventCompleted:
 		var done struct {
 			Length int     `json:"content_length"`
 			Memory receipt `json:"memory"`
 		}
-		if err := json.Unmarshal(e.data, &done); err != nil {
+		if err := json.Unmarshal(e.Data, &done); err != nil {
 			return err
 		}
-		if h.end, h.memory = e.name, done.Memory; done.Length != h.chars {
+		if h.end, h.memory = e.Name, done.Memory; done.Length != h.chars {
 			return fmt.Errorf("%d characters came of a reply of %d", h.chars, done.Length)
 		}
 	case streaming.EventFailed, streaming.EventCancelled:
 		var failed streaming.Failed
-		if err := json.Unmarshal(e.data, &failed); err != nil {
+		if err := json.Unmarshal(e.Data, &failed); err != nil {
 			return err
 		}
-		h.end, h.code = e.name, failed.Code
+		h.end, h.code = e.Name, failed.Code
 	}
 	return nil // an event that nobody here knows is passed over
 }
