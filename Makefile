@@ -40,27 +40,27 @@ lint: ## check formatting, vet, golangci-lint with the architecture's arrows, ge
 
 bench: ## run the benchmarks beside their baselines
 	@scripts/setup run
-	@go run ./internal/bench
+	@go run ./internal/proof/bench
 
 peers: ## measure the server beside a gateway, and its memory beside other ways to remember (RUNS=n, DOC=docs/benchmarks.md)
 	@scripts/setup peers
-	@go run ./internal/bench -only peers,memorycost -chart docs/charts $(if $(RUNS),-runs $(RUNS)) $(if $(DOC),-doc $(DOC))
+	@go run ./internal/proof/bench -only peers,memorycost -chart docs/charts $(if $(RUNS),-runs $(RUNS)) $(if $(DOC),-doc $(DOC))
 
 load: ## many people talk at once for an hour (DURATION=5m, CHATS=n, DOC=docs/load.md): leaks, rows, queues; fails on what is left
 	@scripts/setup run
-	@go run ./internal/load $(if $(DURATION),-duration $(DURATION)) $(if $(CHATS),-chats $(CHATS)) $(if $(OUT),-out "$(OUT)") $(if $(DOC),-doc $(DOC))
+	@go run ./internal/proof/load $(if $(DURATION),-duration $(DURATION)) $(if $(CHATS),-chats $(CHATS)) $(if $(OUT),-out "$(OUT)") $(if $(DOC),-doc $(DOC))
 
 crash: ## kill servers, workers and Postgres while people talk, then check everything (ROUNDS=20 SEED=…)
 	@scripts/setup run
-	@go run ./internal/crash -rounds $(or $(ROUNDS),20) $(if $(SEED),-seed $(SEED))
+	@go run ./internal/proof/crash -rounds $(or $(ROUNDS),20) $(if $(SEED),-seed $(SEED))
 
 mutations: ## break the program on purpose, one patch at a time, and see that make crash notices (ONLY=name)
 	@scripts/setup run
-	@go run ./internal/crash -mutations $(if $(ONLY),-only $(ONLY))
+	@go run ./internal/proof/crash -mutations $(if $(ONLY),-only $(ONLY))
 
 scale: ## messages in partitions, users over several databases, what one Postgres carries (ROWS=n)
 	@scripts/setup run
-	@go run ./internal/scale $(if $(ROWS),-rows $(ROWS))
+	@go run ./internal/proof/scale $(if $(ROWS),-rows $(ROWS))
 
 fuzz: ## feed every decoder odd bytes, each fuzz target for FUZZTIME (30s) in turn (ONLY=regular expression)
 	@FUZZTIME=$(or $(FUZZTIME),30s) scripts/fuzz $(if $(ONLY),'$(ONLY)')

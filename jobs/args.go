@@ -1,5 +1,5 @@
 // Package jobs runs the memory work on River: which jobs there are, when they are inserted, retried
-// and rescued. What a fold does is in internal/fold; a job's arguments are ids, and its output in
+// and rescued. What a fold does is in internal/memory/brief; a job's arguments are ids, and its output in
 // River UI is numbers, so that no one's words are ever in River's tables.
 package jobs
 

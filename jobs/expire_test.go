@@ -12,15 +12,16 @@ import (
 
 	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/chat"
-	"github.com/arcoscribe/throughline/internal/fold"
 	"github.com/arcoscribe/throughline/internal/memory"
+	"github.com/arcoscribe/throughline/internal/memory/brief"
+	"github.com/arcoscribe/throughline/internal/memory/prompt"
 	"github.com/arcoscribe/throughline/internal/postgres"
 	"github.com/arcoscribe/throughline/internal/testkit"
 )
 
 // expiring is for workers that look for expired chats all the time.
-func expiring(days int) func(*fold.Config, *WorkerConfig) {
-	return func(_ *fold.Config, config *WorkerConfig) {
+func expiring(days int) func(*brief.Config, *WorkerConfig) {
+	return func(_ *brief.Config, config *WorkerConfig) {
 		config.ExpireInterval, config.ExpiredDays = 200*time.Millisecond, days
 	}
 }
@@ -104,7 +105,7 @@ func TestExpiredChatComesBackWhole(t *testing.T) {
 			}
 			m := r.revive(chatID)
 			c := memory.Chat{Settings: m.Settings, Brief: m.Brief, Turns: memory.Turns(m.Buffer), PendingTurns: m.PendingTurns, TotalTurns: m.TotalTurns}
-			p := memory.Build(c, memory.Question{Content: "Where were we?"}, r.limits)
+			p := prompt.Build(c, prompt.Question{Content: "Where were we?"}, r.limits)
 			if m.TotalTurns != turns || len(m.Buffer) != 0 || p.Receipt.CoveredThroughSeq != int64(2*turns) || p.Receipt.DroppedTurns != 0 || !strings.Contains(p.Input, m.Brief.Summary) || m.Brief.Summary == "" {
 				t.Errorf("it remembers %+v in\n%s", m, p.Input)
 			}
@@ -194,7 +195,7 @@ func TestPruneOnlyWhereAskedFor(t *testing.T) {
 	if got := r.chats(); len(got) != 3 {
 		t.Fatalf("%d of 3 chats are left", len(got))
 	}
-	r.work(func(_ *fold.Config, c *WorkerConfig) { c.PruneDays = 10 })
+	r.work(func(_ *brief.Config, c *WorkerConfig) { c.PruneDays = 10 })
 	if got := r.awaitOutput("prune_chats", "deleted_chats"); got["deleted_chats"] != 1 {
 		t.Errorf("the job says %v", got)
 	}

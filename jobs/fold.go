@@ -5,7 +5,7 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/arcoscribe/throughline/internal/fold"
+	"github.com/arcoscribe/throughline/internal/memory/brief"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/riverqueue/river"
@@ -13,11 +13,11 @@ import (
 
 // Folder makes the changes of briefs.
 type Folder interface {
-	Fold(ctx context.Context, chatID uuid.UUID, job fold.Job) (fold.Report, error)
-	Rebuild(ctx context.Context, chatID uuid.UUID, job fold.Job) (fold.Report, error)
+	Fold(ctx context.Context, chatID uuid.UUID, job brief.Job) (brief.Report, error)
+	Rebuild(ctx context.Context, chatID uuid.UUID, job brief.Job) (brief.Report, error)
 }
 
-var _ Folder = (*fold.Engine)(nil)
+var _ Folder = (*brief.Engine)(nil)
 
 type foldWorker struct {
 	river.WorkerDefaults[FoldBrief]
@@ -47,22 +47,22 @@ func (w *rebuildWorker) Work(ctx context.Context, job *river.Job[RebuildBrief]) 
 
 // jobOf tells the fold which job it completes, and how to insert the chat's next one: that is done in the
 // same transaction, where this one no longer stands in its way.
-func jobOf(id int64, chatID uuid.UUID) fold.Job {
-	return fold.Job{ID: id, Again: func(ctx context.Context, tx pgx.Tx) error {
+func jobOf(id int64, chatID uuid.UUID) brief.Job {
+	return brief.Job{ID: id, Again: func(ctx context.Context, tx pgx.Tx) error {
 		return EnqueueFold(river.ClientFromContext[pgx.Tx](ctx))(ctx, tx, chatID)
 	}}
 }
 
 // verdict tells River what to do with a job that the fold itself did not complete.
-func verdict(ctx context.Context, report fold.Report, err error) error {
+func verdict(ctx context.Context, report brief.Report, err error) error {
 	switch {
-	case report.Result == fold.Elsewhere:
+	case report.Result == brief.Elsewhere:
 		return river.JobSnooze(time.Second + rand.N(2*time.Second)) //nolint:gosec // spreads load, guards nothing
-	case report.Result == fold.Lost:
+	case report.Result == brief.Lost:
 		return river.JobSnooze(0)
 	case err != nil:
 		return err
-	case report.Result == fold.Nothing:
+	case report.Result == brief.Nothing:
 		return river.RecordOutput(ctx, report)
 	}
 	return nil

@@ -13,8 +13,8 @@ import (
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 	"github.com/riverqueue/river/rivermigrate"
 
-	"github.com/arcoscribe/throughline/internal/fold"
-	"github.com/arcoscribe/throughline/internal/offline"
+	"github.com/arcoscribe/throughline/internal/dev/offline"
+	"github.com/arcoscribe/throughline/internal/memory/brief"
 	"github.com/arcoscribe/throughline/internal/testkit"
 )
 
@@ -178,7 +178,7 @@ func TestRescuedJobWhileTheFirstStillRuns(t *testing.T) {
 	})
 	chatID := r.chat(7, 10)
 	r.enqueue(chatID)
-	paused := r.work(func(f *fold.Config, c *WorkerConfig) {
+	paused := r.work(func(f *brief.Config, c *WorkerConfig) {
 		sweeping(f, c)
 		f.Lease, c.Concurrency = time.Hour, 1 // it renews too late, and takes no second job
 	})
@@ -295,7 +295,7 @@ func TestFoldsThroughTransactionPooler(t *testing.T) {
 	chatID := r.chat(60, 10)
 	r.enqueue(chatID)
 	r.dsn = testkit.NewTransactionPooler(t, r.db)
-	r.work(func(_ *fold.Config, c *WorkerConfig) {
+	r.work(func(_ *brief.Config, c *WorkerConfig) {
 		c.PollOnly, c.SweepInterval = true, 200*time.Millisecond
 	})
 	r.awaitVersion(chatID, 1)

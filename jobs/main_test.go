@@ -13,9 +13,10 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/arcoscribe/throughline/internal/fold"
 	"github.com/arcoscribe/throughline/internal/llm"
 	"github.com/arcoscribe/throughline/internal/memory"
+	"github.com/arcoscribe/throughline/internal/memory/brief"
+	"github.com/arcoscribe/throughline/internal/memory/text"
 	"github.com/arcoscribe/throughline/internal/metrics"
 	"github.com/arcoscribe/throughline/internal/postgres"
 	"github.com/arcoscribe/throughline/internal/testkit"
@@ -77,12 +78,12 @@ type worker struct {
 }
 
 // work starts workers; change may alter how they fold and what the client is made of.
-func (r *rig) work(change func(*fold.Config, *WorkerConfig)) *worker {
+func (r *rig) work(change func(*brief.Config, *WorkerConfig)) *worker {
 	r.t.Helper()
 	pool := r.open(20)
 	model := llm.New(llm.Config{APIKey: "offline", BaseURL: r.model.BaseURL(), IdleTimeout: time.Minute})
-	folding := fold.Config{
-		Store: postgres.NewBriefs(pool), Summarizer: model, Prompt: fold.PromptConfig{Mode: fold.ModeInline, Model: "small"},
+	folding := brief.Config{
+		Store: postgres.NewBriefs(pool), Summarizer: model, Prompt: brief.PromptConfig{Mode: brief.ModeInline, Model: "small"},
 		Limits: r.limits, Logger: r.logs.Logger(), Metrics: metrics.New(),
 	}
 	config := WorkerConfig{
@@ -92,7 +93,7 @@ func (r *rig) work(change func(*fold.Config, *WorkerConfig)) *worker {
 	if change != nil {
 		change(&folding, &config)
 	}
-	config.Folder = fold.New(folding)
+	config.Folder = brief.New(folding)
 	client, err := NewWorker(pool, config)
 	if err != nil {
 		r.t.Fatal(err)
@@ -114,7 +115,7 @@ func (r *rig) work(change func(*fold.Config, *WorkerConfig)) *worker {
 
 // sweeping is for workers that sweep all the time. A fold may be young for longer than a busy machine
 // needs to take a lease.
-func sweeping(_ *fold.Config, config *WorkerConfig) {
+func sweeping(_ *brief.Config, config *WorkerConfig) {
 	config.SweepInterval, config.YoungFold = 200*time.Millisecond, 2*time.Second
 }
 
@@ -141,8 +142,8 @@ func (r *rig) say(chatID uuid.UUID, from, to, words int) {
 	rows := make([][]any, 0, 2*(to-from+1))
 	for turn := from; turn <= to; turn++ {
 		for _, role := range []string{"user", "assistant"} {
-			text := fmt.Sprintf("%s I decided to practise etude %d%s.", mark(role, turn), turn, strings.Repeat(fmt.Sprintf(" slowly%d", turn), words))
-			rows = append(rows, []any{chatID, role, text, memory.Tokens(text)})
+			content := fmt.Sprintf("%s I decided to practise etude %d%s.", mark(role, turn), turn, strings.Repeat(fmt.Sprintf(" slowly%d", turn), words))
+			rows = append(rows, []any{chatID, role, content, text.Tokens(content)})
 		}
 	}
 	_, err := r.pool.CopyFrom(r.t.Context(), pgx.Identifier{"messages"}, []string{"chat_id", "role", "content", "token_count"}, pgx.CopyFromRows(rows))

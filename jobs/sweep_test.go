@@ -13,8 +13,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	dto "github.com/prometheus/client_model/go"
 
-	"github.com/arcoscribe/throughline/internal/fold"
-	"github.com/arcoscribe/throughline/internal/offline"
+	"github.com/arcoscribe/throughline/internal/dev/offline"
+	"github.com/arcoscribe/throughline/internal/memory/brief"
 	"github.com/arcoscribe/throughline/internal/testkit"
 )
 
@@ -24,7 +24,7 @@ func TestSweepFindsDueChats(t *testing.T) {
 	r := newRig(t, nil)
 	due := []uuid.UUID{r.chat(7, 10), r.chat(9, 10)}
 	short, oneTurn := r.chat(2, 1), r.chat(1, 200)
-	r.work(func(_ *fold.Config, c *WorkerConfig) { c.SweepInterval = 200 * time.Millisecond })
+	r.work(func(_ *brief.Config, c *WorkerConfig) { c.SweepInterval = 200 * time.Millisecond })
 	for _, chatID := range due {
 		r.awaitVersion(chatID, 1)
 	}
@@ -140,7 +140,7 @@ func TestSweepLeavesLongFoldAlone(t *testing.T) {
 	})
 	chatID := r.chat(7, 10)
 	r.enqueue(chatID)
-	w := r.work(func(f *fold.Config, c *WorkerConfig) {
+	w := r.work(func(f *brief.Config, c *WorkerConfig) {
 		sweeping(f, c)
 		f.Lease = 2 * time.Second
 	})
@@ -197,7 +197,7 @@ func TestDeletedWordsAreForgotten(t *testing.T) {
 				testkit.Exec(t, r.pool, "update messages set content = $1 where seq = 3", "I decided that my password for the bank is "+secret+" and nothing else.")
 				r.say(chatID, 3, 9, 10)
 				r.enqueue(chatID)
-				w := r.work(func(_ *fold.Config, c *WorkerConfig) { c.SweepInterval = 200 * time.Millisecond })
+				w := r.work(func(_ *brief.Config, c *WorkerConfig) { c.SweepInterval = 200 * time.Millisecond })
 				if during {
 					r.model.AwaitRequest(t, "the fold asks", func(a offline.Request) bool { return strings.Contains(a.Text, secret) })
 					testkit.Exec(t, r.pool, how)
@@ -233,7 +233,7 @@ func TestRebuildOfNothing(t *testing.T) {
 	r := newRig(t, nil)
 	chatID := r.chat(7, 10)
 	r.enqueue(chatID)
-	r.work(func(_ *fold.Config, c *WorkerConfig) { c.SweepInterval = 200 * time.Millisecond })
+	r.work(func(_ *brief.Config, c *WorkerConfig) { c.SweepInterval = 200 * time.Millisecond })
 	r.awaitVersion(chatID, 1)
 	calls := len(r.model.Requests())
 	testkit.Exec(t, r.pool, "delete from messages m using conversation_briefs b where b.chat_id = m.chat_id and m.seq <= b.covered_seq")

@@ -13,6 +13,7 @@ import (
 	"github.com/arcoscribe/throughline/internal/app"
 	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/config"
+	"github.com/arcoscribe/throughline/internal/dev"
 	"github.com/arcoscribe/throughline/supabase"
 	"github.com/google/uuid"
 )
@@ -50,7 +51,7 @@ func (e *usageError) Error() string { return e.text }
 type command func(ctx context.Context, args []string, stdout, stderr io.Writer) error
 
 var commands = map[string]command{
-	"dev": dev, "serve": serve, "work": work, "migrate": migrate, "token": token, "inspect": inspectChat, "demo": playDemo,
+	"dev": runDev, "serve": serve, "work": work, "migrate": migrate, "token": token, "inspect": inspectChat, "demo": playDemo,
 	"mcp": bridgeTools, "chat": talk, "sessions": sessions,
 	"version": func(_ context.Context, _ []string, stdout, _ io.Writer) error {
 		_, err := fmt.Fprintln(stdout, app.Version)
@@ -117,7 +118,7 @@ func newLogger(cfg config.Config, out io.Writer) *slog.Logger {
 	return slog.New(slog.NewJSONHandler(out, options))
 }
 
-func dev(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+func runDev(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	flags := flag.NewFlagSet("dev", flag.ContinueOnError)
 	if err := parse(flags, args); err != nil {
 		return err
@@ -126,7 +127,7 @@ func dev(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	return app.Dev(ctx, cfg, ".", stdout, newLogger(cfg, stderr))
+	return dev.Run(ctx, cfg, ".", stdout, newLogger(cfg, stderr))
 }
 
 func serve(ctx context.Context, args []string, _, stderr io.Writer) error {
@@ -211,7 +212,7 @@ func token(_ context.Context, args []string, stdout, _ io.Writer) error {
 	if cfg.SupabaseJWTSecret == "" {
 		return &config.Error{Problems: []string{"SUPABASE_JWT_SECRET is required: the token is signed with it"}}
 	}
-	minted, err := auth.Mint([]byte(cfg.SupabaseJWTSecret), userID, app.Issuer(cfg), *ttl, time.Now())
+	minted, err := auth.Mint([]byte(cfg.SupabaseJWTSecret), userID, cfg.Issuer(), *ttl, time.Now())
 	if err != nil {
 		return err
 	}

@@ -6,10 +6,10 @@ import (
 	"io"
 	"os"
 
-	"github.com/arcoscribe/throughline/internal/app"
 	"github.com/arcoscribe/throughline/internal/config"
-	"github.com/arcoscribe/throughline/internal/demo"
-	"github.com/arcoscribe/throughline/internal/inspect"
+	"github.com/arcoscribe/throughline/internal/dev"
+	"github.com/arcoscribe/throughline/internal/dev/demo"
+	"github.com/arcoscribe/throughline/internal/dev/inspect"
 	"github.com/google/uuid"
 )
 
@@ -29,7 +29,7 @@ func inspectChat(ctx context.Context, args []string, stdout, _ io.Writer) error 
 	if err != nil {
 		return err
 	}
-	cfg = app.DevDefaults(cfg)
+	cfg = dev.Defaults(cfg)
 	return inspect.Print(ctx, stdout, cfg.DatabaseDirectURL, *chat, cfg.Memory)
 }
 

@@ -6,9 +6,9 @@ import (
 	"net/url"
 	"time"
 
-	"github.com/arcoscribe/throughline/internal/app"
 	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/config"
+	"github.com/arcoscribe/throughline/internal/dev"
 )
 
 // mintedTokenLife is that of a token which a command mints for itself: longer than anybody talks.
@@ -31,7 +31,7 @@ func remoteFlags(flags *flag.FlagSet) *remote {
 // load reads the environment, once the flags are parsed.
 func (r *remote) load() error {
 	cfg, err := config.Load(true)
-	r.config = app.DevDefaults(cfg)
+	r.config = dev.Defaults(cfg)
 	return err
 }
 
@@ -52,5 +52,5 @@ func (r *remote) accessToken() (string, error) {
 	if r.config.SupabaseJWTSecret == "" {
 		return "", &usageError{"an access token is needed: --token or THROUGHLINE_TOKEN"}
 	}
-	return auth.Mint([]byte(r.config.SupabaseJWTSecret), app.DevUser, app.Issuer(r.config), mintedTokenLife, time.Now())
+	return auth.Mint([]byte(r.config.SupabaseJWTSecret), dev.User, r.config.Issuer(), mintedTokenLife, time.Now())
 }

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/arcoscribe/throughline/internal/offline"
+	"github.com/arcoscribe/throughline/internal/dev/offline"
 	"github.com/arcoscribe/throughline/internal/testkit"
 )
 

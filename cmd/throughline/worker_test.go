@@ -7,8 +7,8 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/arcoscribe/throughline/internal/memory"
-	"github.com/arcoscribe/throughline/internal/offline"
+	"github.com/arcoscribe/throughline/internal/dev/offline"
+	"github.com/arcoscribe/throughline/internal/memory/text"
 	"github.com/arcoscribe/throughline/internal/testkit"
 )
 
@@ -25,9 +25,9 @@ func (r *rig) fillChats(chats, turns int) []uuid.UUID {
 		ids[chat] = testkit.Ask[uuid.UUID](r.t, r.pool, "insert into chats (user_id, title) values ($1, '') returning id", r.user)
 		for turn := range turns {
 			for _, role := range []string{"user", "assistant"} {
-				text := mark(chat, turn, role) + fmt.Sprintf(" We decided to practise etude %d%s.", turn, strings.Repeat(fmt.Sprintf(" slowly%d", turn), 10))
+				content := mark(chat, turn, role) + fmt.Sprintf(" We decided to practise etude %d%s.", turn, strings.Repeat(fmt.Sprintf(" slowly%d", turn), 10))
 				testkit.Ask[int](r.t, r.pool, "with said as (insert into messages (chat_id, role, content, token_count) values ($1, $2, $3, $4) returning 1) select 1 from said",
-					ids[chat], role, text, memory.Tokens(text))
+					ids[chat], role, content, text.Tokens(content))
 			}
 		}
 	}

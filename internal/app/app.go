@@ -18,11 +18,11 @@ import (
 	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/chat"
 	"github.com/arcoscribe/throughline/internal/config"
-	"github.com/arcoscribe/throughline/internal/fold"
 	"github.com/arcoscribe/throughline/internal/history"
 	"github.com/arcoscribe/throughline/internal/httpapi"
 	"github.com/arcoscribe/throughline/internal/llm"
 	"github.com/arcoscribe/throughline/internal/mcptools"
+	"github.com/arcoscribe/throughline/internal/memory/brief"
 	"github.com/arcoscribe/throughline/internal/metrics"
 	"github.com/arcoscribe/throughline/internal/postgres"
 	"github.com/arcoscribe/throughline/internal/transfer"
@@ -71,13 +71,27 @@ type App struct {
 	server   *http.Server
 	listener net.Listener
 	closers  []func()
+	doubles  Doubles
 }
 
-// New connects nothing yet but the listener: it fails when the address is taken or a value is wrong.
-func New(ctx context.Context, cfg config.Config, role Role, logger *slog.Logger) (*App, error) {
+// Doubles stand in for parts of an App in tests. The zero value replaces nothing.
+type Doubles struct {
+	// Turns and Folder return what is used instead of the real one.
+	Turns  func(chat.Store) chat.Store
+	Folder func(jobs.Folder) jobs.Folder
+	// SavePatience replaces chat.Config's.
+	SavePatience time.Duration
+}
+
+// New connects nothing yet but the listener: it fails when the address is taken or a value is wrong. Only tests
+// pass doubles, and at most one.
+func New(ctx context.Context, cfg config.Config, role Role, logger *slog.Logger, doubles ...Doubles) (*App, error) {
 	a := &App{config: cfg, role: role, logger: logger, metrics: metrics.New()}
+	for _, d := range doubles {
+		a.doubles = d
+	}
 	if err := a.assemble(ctx); err != nil {
-		a.close()
+		a.Close()
 		return nil, err
 	}
 	return a, nil
@@ -128,14 +142,17 @@ func (a *App) openPools(ctx context.Context) error {
 }
 
 func (a *App) makeWorker() error {
-	engine := fold.New(fold.Config{
+	var folder jobs.Folder = brief.New(brief.Config{
 		Store: postgres.NewBriefs(a.workPool), Summarizer: a.model, Prompt: a.config.Summary,
 		Limits: a.config.Memory, Logger: a.logger, Metrics: a.metrics,
 	})
+	if a.doubles.Folder != nil {
+		folder = a.doubles.Folder(folder)
+	}
 	maintenance := postgres.NewMaintenance(a.workPool, a.config.Memory)
 	var err error
 	a.worker, err = jobs.NewWorker(a.workPool, jobs.WorkerConfig{
-		Folder: engine, Maintenance: maintenance, Expiry: maintenance,
+		Folder: folder, Maintenance: maintenance, Expiry: maintenance,
 		ExpiredDays: a.config.ExpiredChatDays, PruneDays: a.config.AutoPruneDays,
 		Metrics: a.metrics, Logger: a.logger, Concurrency: a.config.WorkerConcurrency,
 		PollOnly: a.pollOnly, StopTimeout: a.config.DrainTimeout,
@@ -148,8 +165,12 @@ func (a *App) makeServer(ctx context.Context, inserter *jobs.Client) error {
 	if err != nil {
 		return err
 	}
+	var turns chat.Store = postgres.NewTurns(a.pool, a.config.Memory, jobs.EnqueueFold(inserter))
+	if a.doubles.Turns != nil {
+		turns = a.doubles.Turns(turns)
+	}
 	a.chat = chat.New(chat.Config{
-		Store: postgres.NewTurns(a.pool, a.config.Memory, jobs.EnqueueFold(inserter)), Model: a.model,
+		Store: turns, Model: a.model, SavePatience: a.doubles.SavePatience,
 		Logger: a.logger, Metrics: a.metrics, Variants: a.config.Variants, Instructions: a.config.MainInstructions,
 		Limits: a.config.Memory, ReplyTimeout: a.config.ModelTimeout, RecordInterval: a.config.RecordInterval,
 	})
@@ -201,17 +222,17 @@ func (a *App) verifier() (*auth.Verifier, error) {
 	return verifier, nil
 }
 
-// Addr is where the API listens, "" without one.
+// Addr is where the API listens; of a process that only works, where METRICS_ADDR says, "" for nowhere.
 func (a *App) Addr() string {
 	if a.listener == nil {
-		return ""
+		return a.watched
 	}
 	return a.listener.Addr().String()
 }
 
 // Run serves until ctx ends, then stops in order.
 func (a *App) Run(ctx context.Context) error {
-	defer a.close()
+	defer a.Close()
 	running, stopRunning := context.WithCancel(ctx)
 	defer stopRunning()
 	failed := make(chan error, 2)
@@ -228,9 +249,9 @@ func (a *App) Run(ctx context.Context) error {
 	defer a.listen(context.WithoutCancel(ctx))() // as long as there are readers
 	if a.server != nil {
 		go func() { failed <- a.server.Serve(a.listener) }()
-		a.logger.Info("listening", "address", a.Addr(), "workers", a.worker != nil, "version", Version)
+		a.logger.Info("listening", "address", a.Addr(), "workers", a.worker != nil, "poll_only", a.pollOnly, "version", Version)
 	} else {
-		a.logger.Info("working", "address", a.watched, "concurrency", a.config.WorkerConcurrency, "poll_only", a.pollOnly, "version", Version)
+		a.logger.Info("working", "address", a.Addr(), "concurrency", a.config.WorkerConcurrency, "poll_only", a.pollOnly, "version", Version)
 	}
 	var err error
 	select {
@@ -312,7 +333,8 @@ func (a *App) stop(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-func (a *App) close() {
+// Close lets go of what New took. Run does so at its end; only an App that is never run needs it.
+func (a *App) Close() {
 	if a.listener != nil {
 		_ = a.listener.Close() // closed already by an orderly stop
 	}

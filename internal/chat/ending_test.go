@@ -9,6 +9,8 @@ import (
 
 	"github.com/arcoscribe/throughline/internal/fault"
 	"github.com/arcoscribe/throughline/internal/memory"
+	"github.com/arcoscribe/throughline/internal/memory/prompt"
+	"github.com/arcoscribe/throughline/internal/memory/text"
 	"github.com/arcoscribe/throughline/streaming"
 	"github.com/google/go-cmp/cmp"
 )
@@ -21,15 +23,15 @@ func TestCompleteReply(t *testing.T) {
 		w := newWorld(t)
 		w.model.will(says("Hé", "llo ", "👋🏽"))
 		reply := w.send(t, Message{Content: "Hi."})
-		text, end := ended(t, reply)
-		if text != "Héllo 👋🏽" || end.Completed == nil {
-			t.Fatalf("%q, %+v", text, end)
+		content, end := ended(t, reply)
+		if content != "Héllo 👋🏽" || end.Completed == nil {
+			t.Fatalf("%q, %+v", content, end)
 		}
 		usage := streaming.Usage{InputTokens: 9, CachedTokens: 4, OutputTokens: 3}
 		saved := w.store.savedReplies()[0]
 		want := FinishedReply{
-			ChatID: reply.Started.ChatID, MessageID: reply.Started.MessageID, Status: memory.StatusComplete, Content: "Héllo 👋🏽", Tokens: memory.Tokens("Héllo 👋🏽"),
-			Metadata: ReplyMetadata{ModelVariant: "arco", Model: "gpt-exact-1", ResponseID: "resp_1", FinishReason: "length", Usage: &usage, Memory: &memory.Receipt{Strategy: memory.StrategySummary}},
+			ChatID: reply.Started.ChatID, MessageID: reply.Started.MessageID, Status: memory.StatusComplete, Content: "Héllo 👋🏽", Tokens: text.Tokens("Héllo 👋🏽"),
+			Metadata: ReplyMetadata{ModelVariant: "arco", Model: "gpt-exact-1", ResponseID: "resp_1", FinishReason: "length", Usage: &usage, Memory: &prompt.Receipt{Strategy: memory.StrategySummary}},
 		}
 		if diff := cmp.Diff(want, saved); diff != "" {
 			t.Error(diff)

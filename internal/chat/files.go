@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/arcoscribe/throughline/internal/memory"
+	"github.com/arcoscribe/throughline/internal/memory/text"
 )
 
 // checkFiles reports each file that cannot be taken, by its place and its name.
@@ -76,7 +77,7 @@ func newFiles(files []memory.File) []NewFile {
 	for i, file := range files {
 		hash := sha256.Sum256([]byte(file.Content))
 		if _, counted := tokens[hash]; !counted {
-			tokens[hash] = memory.Tokens(file.Content)
+			tokens[hash] = text.Tokens(file.Content)
 		}
 		made[i] = NewFile{File: file, SHA256: hash, Tokens: tokens[hash]}
 	}

@@ -11,6 +11,8 @@ import (
 	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/fault"
 	"github.com/arcoscribe/throughline/internal/memory"
+	"github.com/arcoscribe/throughline/internal/memory/prompt"
+	"github.com/arcoscribe/throughline/internal/memory/text"
 	"github.com/arcoscribe/throughline/streaming"
 )
 
@@ -26,7 +28,7 @@ type generation struct {
 	user    auth.Principal
 	turn    NewTurn
 	request ModelRequest
-	receipt memory.Receipt
+	receipt prompt.Receipt
 	model   string
 	arrived time.Time
 
@@ -56,7 +58,7 @@ func (g *generation) unrecordedText(now time.Time) Delta {
 
 func (s *Service) newGeneration(ctx context.Context, user auth.Principal, ask asked, started StartedTurn) *generation {
 	instructions := s.instructions(started.SystemPrompt, ask.message.ToolInstructions)
-	question := memory.Question{Content: ask.turn.Content, Sources: ask.message.Sources}
+	question := prompt.Question{Content: ask.turn.Content, Sources: ask.message.Sources}
 	prompt := s.prompt(started.Remembered, question, instructions, ask.variant)
 	s.reportMissing(ctx, ask.turn.ChatID, started.Remembered, prompt.Receipt)
 	return &generation{
@@ -132,9 +134,9 @@ func (s *Service) stream(ctx context.Context, g *generation) (ModelResult, error
 
 // finish decides what a reply's row and its terminal event say.
 func (g *generation) finish(ctx context.Context, result ModelResult, err error) (FinishedReply, streaming.Terminal) {
-	text, chars := g.relay.Text()
+	content, chars := g.relay.Text()
 	reply := FinishedReply{
-		ChatID: g.turn.ChatID, MessageID: g.turn.MessageID, Content: text, Tokens: memory.Tokens(text),
+		ChatID: g.turn.ChatID, MessageID: g.turn.MessageID, Content: content, Tokens: text.Tokens(content),
 		Metadata: ReplyMetadata{ModelVariant: g.turn.Variant, Model: g.model, Memory: &g.receipt},
 	}
 	if err == nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/fault"
 	"github.com/arcoscribe/throughline/internal/memory"
+	"github.com/arcoscribe/throughline/internal/memory/text"
 	"github.com/arcoscribe/throughline/internal/metrics"
 	"github.com/arcoscribe/throughline/streaming"
 	"github.com/google/uuid"
@@ -22,7 +23,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	memory.Tokens("the tokenizer is built once") // and not on some test's synthetic clock
+	text.Tokens("the tokenizer is built once") // and not on some test's synthetic clock
 	code := m.Run()
 	if err := goleak.Find(); code == 0 && err != nil {
 		_, _ = os.Stderr.WriteString(err.Error() + "\n")

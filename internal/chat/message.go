@@ -10,6 +10,7 @@ import (
 
 	"github.com/arcoscribe/throughline/internal/fault"
 	"github.com/arcoscribe/throughline/internal/memory"
+	"github.com/arcoscribe/throughline/internal/memory/prompt"
 	"github.com/google/uuid"
 )
 
@@ -36,7 +37,7 @@ type Message struct {
 	// ClientMessageID makes sending the message again harmless; uuid.Nil for none.
 	ClientMessageID uuid.UUID
 	// Sources are the retrieved passages that belong to this question. They are not stored.
-	Sources  []memory.Source
+	Sources  []prompt.Source
 	Metadata map[string]any
 	// Files are texts that belong to the message. They are stored, and shown as long as there is room.
 	Files []memory.File
@@ -82,7 +83,7 @@ func (m *Message) normalize() error {
 	return &fault.Error{Code: fault.ValidationFailed, Message: "Some fields are missing or out of range.", Details: wrong}
 }
 
-func checkSource(wrong map[string]any, i int, source memory.Source) {
+func checkSource(wrong map[string]any, i int, source prompt.Source) {
 	place := "sources[" + strconv.Itoa(i) + "]"
 	if length := utf8.RuneCountInString(source.Content); length > MaxSourceContent {
 		wrong[place+".content"] = fmt.Sprintf("has %d characters, at most %d are accepted", length, MaxSourceContent)

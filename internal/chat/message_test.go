@@ -10,7 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/arcoscribe/throughline/internal/fault"
-	"github.com/arcoscribe/throughline/internal/memory"
+	"github.com/arcoscribe/throughline/internal/memory/prompt"
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 	"pgregory.net/rapid"
@@ -61,21 +61,21 @@ func TestMessageLimits(t *testing.T) {
 	}{
 		{"one character", Message{Content: "x"}, nil},
 		{"as long as may be", Message{Content: " " + long(MaxContent) + " "}, nil},
-		{"everything at its limit", Message{Content: "x", Sources: slices.Repeat([]memory.Source{{Content: long(MaxSourceContent), Title: long(2000), URL: long(2000)}}, MaxSources)}, nil},
+		{"everything at its limit", Message{Content: "x", Sources: slices.Repeat([]prompt.Source{{Content: long(MaxSourceContent), Title: long(2000), URL: long(2000)}}, MaxSources)}, nil},
 		{"empty", Message{}, []string{"content"}},
 		{"only spaces", Message{Content: " \u2003\n\t"}, []string{"content"}},
 		{"too long", Message{Content: long(MaxContent + 1)}, []string{"content"}},
 		{"NUL", Message{Content: "a\x00b"}, []string{"content"}},
-		{"too many sources", Message{Content: "x", Sources: make([]memory.Source, MaxSources+1)}, []string{"sources"}},
-		{"a source too long", Message{Content: "x", Sources: []memory.Source{{}, {Content: long(MaxSourceContent + 1)}}}, []string{"sources[1].content"}},
-		{"a title too long", Message{Content: "x", Sources: []memory.Source{{Title: long(2001)}}}, []string{"sources[0]"}},
-		{"a URL too long", Message{Content: "x", Sources: []memory.Source{{URL: long(2001)}}}, []string{"sources[0]"}},
+		{"too many sources", Message{Content: "x", Sources: make([]prompt.Source, MaxSources+1)}, []string{"sources"}},
+		{"a source too long", Message{Content: "x", Sources: []prompt.Source{{}, {Content: long(MaxSourceContent + 1)}}}, []string{"sources[1].content"}},
+		{"a title too long", Message{Content: "x", Sources: []prompt.Source{{Title: long(2001)}}}, []string{"sources[0]"}},
+		{"a URL too long", Message{Content: "x", Sources: []prompt.Source{{URL: long(2001)}}}, []string{"sources[0]"}},
 		{"NUL in a value", Message{Content: "x", Metadata: map[string]any{"a": "b\x00"}}, []string{"metadata"}},
 		{"NUL in a key", Message{Content: "x", Metadata: map[string]any{"a\x00": 1.0}}, []string{"metadata"}},
 		{"NUL deep down", Message{Content: "x", Metadata: map[string]any{"a": []any{1.0, true, nil, map[string]any{"b": []any{"c", "\x00"}}}}}, []string{"metadata"}},
 		{"NUL in a deep key", Message{Content: "x", Metadata: map[string]any{"a": []any{map[string]any{"\x00": nil}}}}, []string{"metadata"}},
 		{"no NUL anywhere", Message{Content: "x", Metadata: map[string]any{"a": []any{1.0, true, nil, map[string]any{"b": `\u0000`}}}}, nil},
-		{"all at once", Message{Sources: make([]memory.Source, MaxSources+1), Metadata: map[string]any{"a": "\x00"}}, []string{"content", "metadata", "sources"}},
+		{"all at once", Message{Sources: make([]prompt.Source, MaxSources+1), Metadata: map[string]any{"a": "\x00"}}, []string{"content", "metadata", "sources"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

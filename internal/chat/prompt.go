@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/arcoscribe/throughline/internal/memory"
+	"github.com/arcoscribe/throughline/internal/memory/prompt"
+	"github.com/arcoscribe/throughline/internal/memory/text"
 	"github.com/google/uuid"
 )
 
@@ -17,11 +19,11 @@ func (s *Service) instructions(more ...string) string {
 }
 
 // prompt is the one place where a chat's prompt is made.
-func (s *Service) prompt(r Remembered, question memory.Question, instructions string, variant Variant) memory.Prompt {
+func (s *Service) prompt(r Remembered, question prompt.Question, instructions string, variant Variant) prompt.Prompt {
 	if len(r.Files) > 0 {
-		question.InstructionTokens = memory.Tokens(instructions)
+		question.InstructionTokens = text.Tokens(instructions)
 	}
-	return memory.Build(r.chat(), question, s.Limits.Within(variant.Window))
+	return prompt.Build(r.chat(), question, s.Limits.Within(variant.Window))
 }
 
 func (r *Remembered) chat() memory.Chat {
@@ -33,7 +35,7 @@ func (r *Remembered) chat() memory.Chat {
 
 // reportMissing makes a broken promise visible: turns that the model should see and cannot. That a simple
 // chat shows its newest turns only is no such case.
-func (s *Service) reportMissing(ctx context.Context, chatID uuid.UUID, r Remembered, receipt memory.Receipt) {
+func (s *Service) reportMissing(ctx context.Context, chatID uuid.UUID, r Remembered, receipt prompt.Receipt) {
 	if receipt.Truncated {
 		s.Metrics.TruncatedPrompts.Inc()
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/memory"
+	"github.com/arcoscribe/throughline/internal/memory/prompt"
 	"github.com/google/uuid"
 )
 
@@ -16,10 +17,10 @@ type Memory struct {
 	ModelVariant string              `json:"model_variant"`
 	// Coverage says where the turns are: in the brief, in the prompt, or in neither.
 	Coverage string           `json:"coverage"`
-	Sections []memory.Section `json:"sections"`
+	Sections []prompt.Section `json:"sections"`
 	// Tokens are those of all sections.
 	Tokens  int            `json:"tokens"`
-	Receipt memory.Receipt `json:"receipt"`
+	Receipt prompt.Receipt `json:"receipt"`
 	Context Context        `json:"context"`
 	Budget  Window         `json:"budget"`
 }
@@ -53,12 +54,12 @@ func (s *Service) Memory(ctx context.Context, user auth.Principal, chatID uuid.U
 	if err != nil {
 		return Memory{}, err
 	}
-	prompt := s.prompt(r.Remembered, memory.Question{}, s.instructions(r.SystemPrompt), variant)
+	built := s.prompt(r.Remembered, prompt.Question{}, s.instructions(r.SystemPrompt), variant)
 	shown := Memory{
-		ChatID: chatID, Strategy: prompt.Receipt.Strategy, ModelVariant: variant.Name, Coverage: memory.Coverage(r.chat(), prompt.Receipt),
-		Sections: append([]memory.Section{}, prompt.Sections...), Receipt: prompt.Receipt, Context: r.context(), Budget: divided(variant.Window),
+		ChatID: chatID, Strategy: built.Receipt.Strategy, ModelVariant: variant.Name, Coverage: prompt.Coverage(r.chat(), built.Receipt),
+		Sections: append([]prompt.Section{}, built.Sections...), Receipt: built.Receipt, Context: r.context(), Budget: divided(variant.Window),
 	}
-	for _, section := range prompt.Sections {
+	for _, section := range built.Sections {
 		shown.Tokens += section.Tokens
 	}
 	return shown, nil

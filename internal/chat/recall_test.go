@@ -10,6 +10,7 @@ import (
 
 	"github.com/arcoscribe/throughline/internal/fault"
 	"github.com/arcoscribe/throughline/internal/memory"
+	"github.com/arcoscribe/throughline/internal/memory/prompt"
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 )
@@ -22,7 +23,7 @@ func remembering(r Remembered) func(context.Context, NewTurn) (StartedTurn, erro
 }
 
 // receipt sends a message, reads the reply to its end and gives the receipt that was stored.
-func (w *world) receipt(t *testing.T, message Message) (said string, receipt memory.Receipt) {
+func (w *world) receipt(t *testing.T, message Message) (said string, receipt prompt.Receipt) {
 	t.Helper()
 	said, end := ended(t, w.send(t, message))
 	if end.Completed == nil {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/arcoscribe/throughline/internal/fault"
 	"github.com/arcoscribe/throughline/internal/memory"
+	"github.com/arcoscribe/throughline/internal/memory/prompt"
 	"github.com/google/uuid"
 	dto "github.com/prometheus/client_model/go"
 )
@@ -119,7 +120,7 @@ func TestNoContentInLogs(t *testing.T) {
 			return StartedTurn{Started: true, Remembered: Remembered{SystemPrompt: canary, Brief: memory.Brief{Summary: canary, Tokens: 5, Version: 1}, Buffer: buffer, PendingTurns: 30}}, nil
 		}
 		w.store.renew = func(context.Context) error { return errReset }
-		message := Message{Content: canary, Sources: []memory.Source{{Title: canary, Content: canary, URL: canary}}, Metadata: map[string]any{canary: canary}}
+		message := Message{Content: canary, Sources: []prompt.Source{{Title: canary, Content: canary, URL: canary}}, Metadata: map[string]any{canary: canary}}
 		ends := map[string]func(*speech){
 			"complete": func(s *speech) { s.finish() },
 			"failed":   func(s *speech) { s.fail(fault.New(fault.UpstreamFailed, "The model failed.")) },

@@ -9,6 +9,7 @@ import (
 
 	"github.com/arcoscribe/throughline/internal/fault"
 	"github.com/arcoscribe/throughline/internal/memory"
+	"github.com/arcoscribe/throughline/internal/memory/prompt"
 	"github.com/arcoscribe/throughline/streaming"
 	"github.com/google/uuid"
 )
@@ -34,7 +35,7 @@ func TestResumeOfAnEndedReply(t *testing.T) {
 		event    string
 		code     fault.Code
 	}{
-		{memory.StatusComplete, ReplyMetadata{FinishReason: "length", Usage: &usage, Memory: &memory.Receipt{TailTurns: 2}}, streaming.EventCompleted, ""},
+		{memory.StatusComplete, ReplyMetadata{FinishReason: "length", Usage: &usage, Memory: &prompt.Receipt{TailTurns: 2}}, streaming.EventCompleted, ""},
 		{memory.StatusComplete, ReplyMetadata{}, streaming.EventCompleted, ""}, // a row that another program wrote
 		{memory.StatusCancelled, ReplyMetadata{}, streaming.EventCancelled, ""},
 		{memory.StatusInterrupted, ReplyMetadata{}, streaming.EventFailed, fault.Interrupted},

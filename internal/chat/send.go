@@ -7,6 +7,7 @@ import (
 	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/fault"
 	"github.com/arcoscribe/throughline/internal/memory"
+	"github.com/arcoscribe/throughline/internal/memory/text"
 	"github.com/google/uuid"
 )
 
@@ -67,7 +68,7 @@ func (s *Service) newTurn(message Message) NewTurn {
 		NewChat:         message.ChatID == uuid.Nil,
 		UserMessageID:   newID(),
 		Content:         message.Content,
-		ContentTokens:   memory.Tokens(message.Content),
+		ContentTokens:   text.Tokens(message.Content),
 		Metadata:        message.Metadata,
 		ClientMessageID: message.ClientMessageID,
 		MessageID:       newID(),

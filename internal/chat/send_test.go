@@ -10,6 +10,8 @@ import (
 
 	"github.com/arcoscribe/throughline/internal/fault"
 	"github.com/arcoscribe/throughline/internal/memory"
+	"github.com/arcoscribe/throughline/internal/memory/prompt"
+	"github.com/arcoscribe/throughline/internal/memory/text"
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 )
@@ -26,7 +28,7 @@ func TestSendStartsATurn(t *testing.T) {
 		turn := w.store.turns[0]
 		want := NewTurn{
 			ChatID: turn.ChatID, NewChat: true, Title: "Hello there.", UserMessageID: turn.UserMessageID, MessageID: turn.MessageID,
-			Content: "Hello there.\nSecond line", ContentTokens: memory.Tokens("Hello there.\nSecond line"),
+			Content: "Hello there.\nSecond line", ContentTokens: text.Tokens("Hello there.\nSecond line"),
 			Metadata: map[string]any{"screen": "home"}, ClientMessageID: clientID, Variant: "arco", Lease: 15 * time.Second,
 		}
 		if diff := cmp.Diff(want, turn); diff != "" {
@@ -71,13 +73,13 @@ func TestSendAsksTheModel(t *testing.T) {
 			{ID: uuid.New(), Seq: 5, Role: memory.RoleUser, Content: "Which train?", Tokens: 3},
 			{ID: uuid.New(), Seq: 6, Role: memory.RoleAssistant, Content: "The slow one.", Tokens: 4},
 		}
-		sources := []memory.Source{{Title: "Timetable", Content: "Trains run."}}
+		sources := []prompt.Source{{Title: "Timetable", Content: "Trains run."}}
 		w.store.start = func(context.Context, NewTurn) (StartedTurn, error) {
 			return StartedTurn{Started: true, Remembered: Remembered{SystemPrompt: "Speak like a conductor.", Brief: brief, Buffer: buffer, PendingTurns: 1}}, nil
 		}
 		chatID := uuid.New()
 		_, end := ended(t, w.send(t, Message{ChatID: chatID, Content: "When?", Variant: "arco-pro", Sources: sources}))
-		prompt := memory.Build(memory.Chat{Brief: brief, Turns: memory.Turns(buffer)}, memory.Question{Content: "When?", Sources: sources}, memory.DefaultLimits())
+		prompt := prompt.Build(memory.Chat{Brief: brief, Turns: memory.Turns(buffer)}, prompt.Question{Content: "When?", Sources: sources}, memory.DefaultLimits())
 		want := ModelRequest{Model: "gpt-large", Instructions: "Be kind.\n\nSpeak like a conductor.", Input: prompt.Input, ChatID: chatID, UserID: ada.UserID}
 		if diff := cmp.Diff([]ModelRequest{want}, w.model.requests()); diff != "" {
 			t.Error(diff)

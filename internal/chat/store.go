@@ -7,6 +7,7 @@ import (
 
 	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/memory"
+	"github.com/arcoscribe/throughline/internal/memory/prompt"
 	"github.com/arcoscribe/throughline/streaming"
 	"github.com/google/uuid"
 )
@@ -161,7 +162,7 @@ type ReplyMetadata struct {
 	FinishReason string           `json:"finish_reason,omitempty"`
 	Usage        *streaming.Usage `json:"usage,omitempty"`
 	// Memory is the receipt.
-	Memory *memory.Receipt `json:"memory,omitempty"`
+	Memory *prompt.Receipt `json:"memory,omitempty"`
 	// Failure says why a reply is failed or interrupted.
 	Failure *Failure `json:"failure,omitempty"`
 }

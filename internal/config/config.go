@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/arcoscribe/throughline/internal/chat"
-	"github.com/arcoscribe/throughline/internal/fold"
 	"github.com/arcoscribe/throughline/internal/memory"
+	"github.com/arcoscribe/throughline/internal/memory/brief"
 	"github.com/joho/godotenv"
 )
 
@@ -39,7 +39,7 @@ type Config struct {
 	MainInstructions string
 
 	Memory  memory.Limits
-	Summary fold.PromptConfig
+	Summary brief.PromptConfig
 
 	RiverUI         bool
 	RiverUIUser     string
@@ -111,11 +111,11 @@ func Parse(lookup func(string) (string, bool), dev bool) (Config, error) {
 			FoldInputTokens:   r.positive("MEMORY_FOLD_INPUT_TOKENS", defaults.FoldInputTokens),
 			MaxHistoryTokens:  r.positive("MEMORY_MAX_HISTORY_TOKENS", defaults.MaxHistoryTokens),
 		},
-		Summary: fold.PromptConfig{
-			Mode:         fold.Mode(r.oneOf("SUMMARY_PROMPT_MODE", "auto", "auto", "hosted", "inline")),
+		Summary: brief.PromptConfig{
+			Mode:         brief.Mode(r.oneOf("SUMMARY_PROMPT_MODE", "auto", "auto", "hosted", "inline")),
 			Model:        r.text("MEMORY_SUMMARIZER_MODEL", "gpt-5.6-luna"),
 			Instructions: r.file("SUMMARY_INSTRUCTIONS_FILE", ""),
-			Hosted: fold.HostedPrompt{
+			Hosted: brief.HostedPrompt{
 				ID:      r.text("PROMPT_ID_SUMMARY_GLOBAL", "pmpt_6917ebe9367c819396fe4840cf0f0e050c18a965a3366120"),
 				Version: r.text("PROMPT_VERSION_SUMMARY_GLOBAL", ""),
 			},
@@ -173,7 +173,7 @@ func defaultOrigins(dev bool) string {
 
 // checkTogether finds values that are wrong only beside others.
 func (c *Config) checkTogether(r *reader, dev bool) {
-	if c.Summary.Mode == fold.ModeHosted && c.Summary.Hosted.Version == "" {
+	if c.Summary.Mode == brief.ModeHosted && c.Summary.Hosted.Version == "" {
 		r.problem("PROMPT_VERSION_SUMMARY_GLOBAL", "is required while SUMMARY_PROMPT_MODE is hosted")
 	}
 	if c.RiverUI && !dev && (c.RiverUIUser == "" || c.RiverUIPassword == "") {
@@ -206,4 +206,12 @@ func (c *Config) RequireVerifier() error {
 		return &Error{Problems: []string{"SUPABASE_URL or SUPABASE_JWT_SECRET is required: without one no access token can be verified"}}
 	}
 	return nil
+}
+
+// Issuer is what access tokens of the project name as their issuer; "" without a project.
+func (c Config) Issuer() string {
+	if c.SupabaseURL == "" {
+		return ""
+	}
+	return c.SupabaseURL + "/auth/v1"
 }

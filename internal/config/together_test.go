@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/arcoscribe/throughline/internal/memory"
+	"github.com/arcoscribe/throughline/internal/memory/brief"
+	"github.com/arcoscribe/throughline/internal/memory/prompt"
 	"pgregory.net/rapid"
 )
 
@@ -65,7 +67,7 @@ func TestAnyPositiveCombination(t *testing.T) {
 		{Seq: 2, Role: memory.RoleAssistant, Content: "At the harbour.", Tokens: 4},
 		{Seq: 3, Role: memory.RoleUser, Content: "And the 8?", Tokens: 5},
 	})
-	brief := memory.Brief{Summary: "The user takes the bus.", Tokens: 6, Version: 1}
+	current := memory.Brief{Summary: "The user takes the bus.", Tokens: 6, Version: 1}
 	rapid.Check(t, func(t *rapid.T) {
 		set := environment{}
 		for _, name := range names {
@@ -75,11 +77,11 @@ func TestAnyPositiveCombination(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		prompt := memory.Build(memory.Chat{Brief: brief, Turns: turns}, memory.Question{Content: "When?"}, c.Memory)
+		prompt := prompt.Build(memory.Chat{Brief: current, Turns: turns}, prompt.Question{Content: "When?"}, c.Memory)
 		if !strings.HasSuffix(prompt.Input, "CURRENT MESSAGE:\nWhen?") {
 			t.Errorf("%+v: %q", c.Memory, prompt.Input)
 		}
-		if plan, some := memory.PlanFold(brief, turns, c.Memory); some && len(plan.Pieces) == 0 {
+		if plan, some := brief.PlanFold(current, turns, c.Memory); some && len(plan.Pieces) == 0 {
 			t.Errorf("%+v plans to fold nothing", c.Memory)
 		}
 	})

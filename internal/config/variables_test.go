@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/arcoscribe/throughline/internal/chat"
-	"github.com/arcoscribe/throughline/internal/fold"
+	"github.com/arcoscribe/throughline/internal/memory/brief"
 	gocmp "github.com/google/go-cmp/cmp"
 )
 
@@ -144,8 +144,8 @@ func variables(t *testing.T) []variable {
 		countOrOff("AUTO_PRUNE_DAYS", 0, func(c Config) any { return c.AutoPruneDays }),
 		anyText("MEMORY_SUMMARIZER_MODEL", "gpt-5.6-luna", func(c Config) any { return c.Summary.Model }),
 		file("SUMMARY_INSTRUCTIONS_FILE", "", func(c Config) any { return c.Summary.Instructions }),
-		{name: "SUMMARY_PROMPT_MODE", field: func(c Config) any { return c.Summary.Mode }, fallback: fold.ModeAuto,
-			good: []accepted{{"auto", fold.ModeAuto}, {"inline", fold.ModeInline}, {"hosted", fold.ModeHosted}},
+		{name: "SUMMARY_PROMPT_MODE", field: func(c Config) any { return c.Summary.Mode }, fallback: brief.ModeAuto,
+			good: []accepted{{"auto", brief.ModeAuto}, {"inline", brief.ModeInline}, {"hosted", brief.ModeHosted}},
 			bad:  []string{"Auto", "none", "hunter2"}, beside: environment{"PROMPT_VERSION_SUMMARY_GLOBAL": "1"}},
 		anyText("PROMPT_ID_SUMMARY_GLOBAL", "pmpt_6917ebe9367c819396fe4840cf0f0e050c18a965a3366120", func(c Config) any { return c.Summary.Hosted.ID }),
 		anyText("PROMPT_VERSION_SUMMARY_GLOBAL", "", func(c Config) any { return c.Summary.Hosted.Version }),

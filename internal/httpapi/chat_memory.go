@@ -10,7 +10,7 @@ import (
 	"github.com/arcoscribe/throughline/internal/chat"
 	"github.com/arcoscribe/throughline/internal/fault"
 	"github.com/arcoscribe/throughline/internal/history"
-	"github.com/arcoscribe/throughline/internal/memory"
+	"github.com/arcoscribe/throughline/internal/memory/prompt"
 )
 
 // getMemory tells what the next prompt of a chat would hold.
@@ -28,7 +28,7 @@ func (s *Server) getMemory(c echo.Context) error {
 
 var memorySchemaTypes = map[string]reflect.Type{
 	"Memory":        reflect.TypeFor[chat.Memory](),
-	"MemorySection": reflect.TypeFor[memory.Section](),
+	"MemorySection": reflect.TypeFor[prompt.Section](),
 	"MemoryContext": reflect.TypeFor[chat.Context](),
 	"MemoryBudget":  reflect.TypeFor[chat.Window](),
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/arcoscribe/throughline/internal/chat"
 	"github.com/arcoscribe/throughline/internal/fault"
 	"github.com/arcoscribe/throughline/internal/memory"
+	"github.com/arcoscribe/throughline/internal/memory/prompt"
 )
 
 const (
@@ -206,10 +207,10 @@ func (b *firstMessageBody) message(header http.Header, chatID, user uuid.UUID) (
 	return message, nil
 }
 
-func (b *firstMessageBody) sources() []memory.Source {
-	sources := make([]memory.Source, len(b.Sources))
+func (b *firstMessageBody) sources() []prompt.Source {
+	sources := make([]prompt.Source, len(b.Sources))
 	for i, source := range b.Sources {
-		sources[i] = memory.Source{Title: deref(source.Title), Content: deref(source.Content), URL: deref(source.URL)}
+		sources[i] = prompt.Source{Title: deref(source.Title), Content: deref(source.Content), URL: deref(source.URL)}
 	}
 	return sources
 }

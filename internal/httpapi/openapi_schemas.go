@@ -12,7 +12,7 @@ import (
 	"github.com/swaggest/jsonschema-go"
 
 	"github.com/arcoscribe/throughline/internal/chat"
-	"github.com/arcoscribe/throughline/internal/memory"
+	"github.com/arcoscribe/throughline/internal/memory/prompt"
 	"github.com/arcoscribe/throughline/streaming"
 )
 
@@ -32,7 +32,7 @@ var schemaTypes = map[string]reflect.Type{
 	"MessageFailed":       reflect.TypeFor[streaming.Failed](),
 	"MessageCancelled":    reflect.TypeFor[streaming.Cancelled](),
 	"Usage":               reflect.TypeFor[streaming.Usage](),
-	"MemoryReceipt":       reflect.TypeFor[memory.Receipt](),
+	"MemoryReceipt":       reflect.TypeFor[prompt.Receipt](),
 	"WholeReply":          reflect.TypeFor[chat.Whole](),
 }
 

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/arcoscribe/throughline/internal/fold"
+	"github.com/arcoscribe/throughline/internal/memory/brief"
 )
 
 // Errors are logged, so nothing that a server quotes of the prompt may get into one.
@@ -41,8 +41,8 @@ func TestErrorsNeverQuoteThePrompt(t *testing.T) {
 			ask := question()
 			ask.Input, ask.Instructions = canary, canary
 			streamed := readTo(t.Context(), c, ask, nil).err
-			_, inline := c.Summarize(t.Context(), fold.Call{Model: "m", Input: canary, Instructions: canary, ChatID: chatID, UserID: userID})
-			_, hosted := c.Summarize(t.Context(), fold.Call{Hosted: &fold.HostedPrompt{ID: "pmpt_1", Version: "1"}, Input: canary, ChatID: chatID, UserID: userID})
+			_, inline := c.Summarize(t.Context(), brief.Call{Model: "m", Input: canary, Instructions: canary, ChatID: chatID, UserID: userID})
+			_, hosted := c.Summarize(t.Context(), brief.Call{Hosted: &brief.HostedPrompt{ID: "pmpt_1", Version: "1"}, Input: canary, ChatID: chatID, UserID: userID})
 			for _, err := range []error{streamed, inline, hosted} {
 				if err == nil {
 					t.Error("no error")

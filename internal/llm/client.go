@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/arcoscribe/throughline/internal/chat"
-	"github.com/arcoscribe/throughline/internal/fold"
+	"github.com/arcoscribe/throughline/internal/memory/brief"
 	"github.com/google/uuid"
 	"github.com/openai/openai-go/v3/option"
 	"github.com/openai/openai-go/v3/packages/param"
@@ -42,8 +42,8 @@ type Client struct {
 }
 
 var (
-	_ chat.Model      = (*Client)(nil)
-	_ fold.Summarizer = (*Client)(nil)
+	_ chat.Model       = (*Client)(nil)
+	_ brief.Summarizer = (*Client)(nil)
 )
 
 // New makes a client. Close it.

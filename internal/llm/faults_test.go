@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/arcoscribe/throughline/internal/dev/offline"
 	"github.com/arcoscribe/throughline/internal/fault"
-	"github.com/arcoscribe/throughline/internal/offline"
 )
 
 // Everything that can go wrong at the model's end has a typed ending, and nothing is asked twice once

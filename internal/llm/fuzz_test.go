@@ -10,7 +10,7 @@ import (
 
 	"github.com/arcoscribe/throughline/internal/chat"
 	"github.com/arcoscribe/throughline/internal/fault"
-	"github.com/arcoscribe/throughline/internal/fold"
+	"github.com/arcoscribe/throughline/internal/memory/brief"
 	"github.com/arcoscribe/throughline/streaming"
 )
 
@@ -39,8 +39,8 @@ func TestOddSummary(t *testing.T) {
 	t.Parallel()
 	server := serve(t, answers(200, "application/json", `{"status":"completed","model":"a\u0000b","output":[{"type":"message","content":[{"type":"output_text","text":"x\u0000"}]}],
 		"usage":{"input_tokens":-5,"input_tokens_details":{"cached_tokens":-1},"output_tokens":9223372036854775807}}`))
-	got, err := client(t, server.url, 0).Summarize(t.Context(), fold.Call{Model: "m", Input: "x", ChatID: chatID, UserID: userID})
-	want := fold.Answer{Text: "x\uFFFD", Model: "a\uFFFDb", OutputTokens: mostTokens}
+	got, err := client(t, server.url, 0).Summarize(t.Context(), brief.Call{Model: "m", Input: "x", ChatID: chatID, UserID: userID})
+	want := brief.Answer{Text: "x\uFFFD", Model: "a\uFFFDb", OutputTokens: mostTokens}
 	if err != nil || got != want {
 		t.Errorf("%+v, %v", got, err)
 	}

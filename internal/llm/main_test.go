@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/arcoscribe/throughline/internal/chat"
+	"github.com/arcoscribe/throughline/internal/dev/offline"
 	"github.com/arcoscribe/throughline/internal/fault"
-	"github.com/arcoscribe/throughline/internal/offline"
 	"github.com/google/uuid"
 	"go.uber.org/goleak"
 )

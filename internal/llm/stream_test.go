@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/arcoscribe/throughline/internal/chat"
-	"github.com/arcoscribe/throughline/internal/offline"
+	"github.com/arcoscribe/throughline/internal/dev/offline"
 	"github.com/arcoscribe/throughline/streaming"
 	"github.com/google/go-cmp/cmp"
 )

@@ -9,20 +9,20 @@ import (
 	"testing"
 	"time"
 
+	"github.com/arcoscribe/throughline/internal/dev/offline"
 	"github.com/arcoscribe/throughline/internal/fault"
-	"github.com/arcoscribe/throughline/internal/fold"
-	"github.com/arcoscribe/throughline/internal/offline"
+	"github.com/arcoscribe/throughline/internal/memory/brief"
 	"github.com/google/go-cmp/cmp"
 )
 
 const foldInput = "=== EXISTING_SUMMARY ===\nNONE\n=== END_EXISTING_SUMMARY ===\n\n=== NEW_TURNS ===\nTurn 1:\nUser: My bus is 728.\n=== END_NEW_TURNS ==="
 
-func inlineCall() fold.Call {
-	return fold.Call{Model: "gpt-5.6-luna", Instructions: "Summarize.", Input: foldInput, ChatID: chatID, UserID: userID}
+func inlineCall() brief.Call {
+	return brief.Call{Model: "gpt-5.6-luna", Instructions: "Summarize.", Input: foldInput, ChatID: chatID, UserID: userID}
 }
 
-func hostedCall() fold.Call {
-	return fold.Call{Hosted: &fold.HostedPrompt{ID: "pmpt_1", Version: "7"}, Input: foldInput, ChatID: chatID, UserID: userID}
+func hostedCall() brief.Call {
+	return brief.Call{Hosted: &brief.HostedPrompt{ID: "pmpt_1", Version: "7"}, Input: foldInput, ChatID: chatID, UserID: userID}
 }
 
 func TestSummarizeSendsTheseParameters(t *testing.T) {
@@ -38,7 +38,7 @@ func TestSummarizeSendsTheseParameters(t *testing.T) {
 	hosted := map[string]any{"id": "pmpt_1", "version": "7"}
 	for _, c := range []struct {
 		name string
-		call fold.Call
+		call brief.Call
 		want map[string]any
 	}{
 		{"inline", inlineCall(), common(map[string]any{"model": "gpt-5.6-luna", "instructions": "Summarize."})},
@@ -81,7 +81,7 @@ func TestSummarizeAnswers(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			want := fold.Answer{Text: c.want, Model: "gpt-5.6-luna", InputTokens: 30, CachedTokens: 20, OutputTokens: 4}
+			want := brief.Answer{Text: c.want, Model: "gpt-5.6-luna", InputTokens: 30, CachedTokens: 20, OutputTokens: 4}
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Error(diff)
 			}
@@ -127,7 +127,7 @@ func TestSummarizeFaults(t *testing.T) {
 			defer cancel()
 			got, err := client(t, server.BaseURL(), 0).Summarize(ctx, inlineCall())
 			wantFault(t, err, c.want)
-			if got != (fold.Answer{}) || errors.Is(err, fold.ErrPromptGone) {
+			if got != (brief.Answer{}) || errors.Is(err, brief.ErrPromptGone) {
 				t.Errorf("%+v, %v", got, err)
 			}
 			if asked := len(server.Requests()); asked != c.asked {
@@ -165,10 +165,10 @@ func TestWhenAHostedPromptIsGone(t *testing.T) {
 			t.Parallel()
 			server := serve(t, answers(c.status, "application/json", c.body))
 			_, err := client(t, server.url, 0).Summarize(t.Context(), hostedCall())
-			if errors.Is(err, fold.ErrPromptGone) != c.gone || fault.CodeOf(err) == fault.Internal || err == nil {
+			if errors.Is(err, brief.ErrPromptGone) != c.gone || fault.CodeOf(err) == fault.Internal || err == nil {
 				t.Errorf("%v", err)
 			}
-			if _, err := client(t, server.url, 0).Summarize(t.Context(), inlineCall()); errors.Is(err, fold.ErrPromptGone) {
+			if _, err := client(t, server.url, 0).Summarize(t.Context(), inlineCall()); errors.Is(err, brief.ErrPromptGone) {
 				t.Errorf("an inline call has no prompt that could be gone: %v", err)
 			}
 		})

@@ -56,13 +56,13 @@ type Chat struct {
 	Files []StoredFile
 }
 
-// briefTurns counts the turns since the context was cleared that the brief stands for.
-func (c *Chat) briefTurns() int { return max(0, c.TotalTurns-c.PendingTurns) }
+// BriefTurns counts the turns since the context was cleared that the brief stands for.
+func (c *Chat) BriefTurns() int { return max(0, c.TotalTurns-c.PendingTurns) }
 
-// wholeTurns are Turns without the rest of one whose beginning was too old to be read: that one counts as
+// WholeTurns are Turns without the rest of one whose beginning was too old to be read: that one counts as
 // unread.
-func (c *Chat) wholeTurns() []Turn {
-	if c.unread() > 0 && len(c.Turns) > 0 && c.Turns[0].answersUnread() {
+func (c *Chat) WholeTurns() []Turn {
+	if c.Unread() > 0 && len(c.Turns) > 0 && c.Turns[0].answersUnread() {
 		return c.Turns[1:]
 	}
 	return c.Turns
@@ -73,8 +73,8 @@ func (t Turn) answersUnread() bool {
 	return t.UserMessages() == 0 && t.count(func(m *Message) bool { return m.ReplyTo != uuid.Nil }) > 0
 }
 
-// unread counts the turns of the buffer that were too old to be read.
-func (c *Chat) unread() int {
+// Unread counts the turns of the buffer that were too old to be read.
+func (c *Chat) Unread() int {
 	read := 0
 	for _, t := range c.Turns {
 		read += t.UserMessages()
@@ -89,7 +89,7 @@ func (l Limits) For(s Settings) Limits {
 		return l
 	}
 	if s.Strategy == StrategyHybrid {
-		l.PromptTokenBudget -= l.keptRoom()
+		l.PromptTokenBudget -= l.KeptRoom()
 	}
 	if s.MaxTurns > 0 {
 		l.MaxTurns, l.KRawTurns = s.MaxTurns, min(l.KRawTurns, s.MaxTurns)
@@ -98,4 +98,19 @@ func (l Limits) For(s Settings) Limits {
 		l.ChunkThreshold, l.KRawTurns = -1, 0 // nobody is about to read the tail
 	}
 	return l
+}
+
+// File is a text file that came with a message.
+type File struct {
+	Path, Content string
+}
+
+// StoredFile is one sending of a file.
+type StoredFile struct {
+	Path string
+	// SHA256 of the content tells which sendings are of the same.
+	SHA256 [32]byte
+	// Content may be empty for files that are too far back to have room.
+	Content string
+	Tokens  int // of the content, as stored
 }

@@ -1,4 +1,4 @@
-package memory
+package memory_test
 
 import (
 	"fmt"
@@ -7,12 +7,15 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/arcoscribe/throughline/internal/memory"
+	"github.com/arcoscribe/throughline/internal/memory/brief"
+	"github.com/arcoscribe/throughline/internal/memory/text"
 	"pgregory.net/rapid"
 )
 
-func anyLimits(t *rapid.T) Limits {
+func anyLimits(t *rapid.T) memory.Limits {
 	positive := func(name string, top int) int { return rapid.IntRange(1, top).Draw(t, name) }
-	return Limits{
+	return memory.Limits{
 		KRawTurns: positive("k", 6), MinTailTurns: positive("min tail", 6), SummaryTokenCap: positive("cap", 800),
 		PromptTokenBudget: positive("prompt", 4000), BridgeTokenBudget: rapid.IntRange(0, 8000).Draw(t, "bridge"),
 		ChunkThreshold: positive("threshold", 9000), FoldInputTokens: positive("fold", 9000), MaxHistoryTokens: positive("history", 9000),
@@ -67,7 +70,7 @@ func TestCoverageWhateverHappens(t *testing.T) {
 		t.Run(fmt.Sprintf("defaults %v", defaults), func(t *testing.T) {
 			t.Parallel()
 			rapid.Check(t, func(t *rapid.T) {
-				limits := DefaultLimits()
+				limits := memory.DefaultLimits()
 				if !defaults {
 					limits = anyLimits(t)
 				}
@@ -76,7 +79,7 @@ func TestCoverageWhateverHappens(t *testing.T) {
 				c.reach = rapid.SampledFrom([]int{1000, 1000, 20, 5}).Draw(t, "reach")
 				c.lone = c.reach == 1000 // a turn without a user's message that is not read is none that anybody counts
 				if c.lone && rapid.Bool().Draw(t, "greeting") {
-					c.say(RoleAssistant, 3, "<greeting>")
+					c.say(memory.RoleAssistant, 3, "<greeting>")
 				}
 				for range rapid.IntRange(1, 40).Draw(t, "steps") {
 					c.step(t)
@@ -91,11 +94,11 @@ func TestCoverageWhateverHappens(t *testing.T) {
 func TestNothingIsDroppedWithDefaultsAndTimelyFolds(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		limits := DefaultLimits()
+		limits := memory.DefaultLimits()
 		c := newSim(limits, rapid.IntRange(8, 5*limits.BridgeTokenBudget).Draw(t, "turn size"))
 		c.settings = anySettings(t)
-		if c.settings.Strategy == StrategySimple {
-			c.settings.Strategy = StrategyHybrid // what leaves a simple chat's prompt is in no brief
+		if c.settings.Strategy == memory.StrategySimple {
+			c.settings.Strategy = memory.StrategyHybrid // what leaves a simple chat's prompt is in no brief
 		}
 		for range rapid.IntRange(1, 60).Draw(t, "turns") {
 			if p := c.prompt(t); p.Receipt.DroppedTurns > 0 {
@@ -121,7 +124,7 @@ func TestRebuildReadsWhatIsCovered(t *testing.T) {
 			c.settle()
 		}
 		covered := rapid.Int64Range(0, int64(len(c.rows))).Draw(t, "covered")
-		plan := PlanRebuild(Brief{CoveredSeq: covered}, Turns(c.rows), c.limits)
+		plan := brief.PlanRebuild(memory.Brief{CoveredSeq: covered}, memory.Turns(c.rows), c.limits)
 		read := map[int64]string{}
 		for _, piece := range plan.Pieces {
 			for _, turn := range piece.Turns {
@@ -142,12 +145,12 @@ func TestRebuildReadsWhatIsCovered(t *testing.T) {
 func TestLongMessagesAreSplitWithoutLoss(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		text := strings.Join(rapid.SliceOfN(rapid.StringN(1, 400, -1), 1, 12).Draw(t, "text"), "\n\n") + "."
-		m := row(1, RoleUser, text)
-		limits := DefaultLimits()
+		content := strings.Join(rapid.SliceOfN(rapid.StringN(1, 400, -1), 1, 12).Draw(t, "text"), "\n\n") + "."
+		m := row(1, memory.RoleUser, content)
+		limits := memory.DefaultLimits()
 		limits.FoldInputTokens = rapid.IntRange(1, 600).Draw(t, "fold")
 		limits.KRawTurns = 1
-		plan, ok := PlanFold(Brief{}, []Turn{{Messages: []Message{m}}, {Messages: []Message{row(2, RoleUser, "tail")}}}, limits)
+		plan, ok := brief.PlanFold(memory.Brief{}, []memory.Turn{{Messages: []memory.Message{m}}, {Messages: []memory.Message{row(2, memory.RoleUser, "tail")}}}, limits)
 		if !ok {
 			t.Fatal("nothing to fold")
 		}
@@ -157,15 +160,15 @@ func TestLongMessagesAreSplitWithoutLoss(t *testing.T) {
 				got += e.Text
 			}
 		}
-		if got != validText(text) {
-			t.Fatalf("%q became %q", text, got)
+		if got != text.Valid(content) {
+			t.Fatalf("%q became %q", content, got)
 		}
 	})
 }
 
 func TestWholePieceKeepsEveryTurn(t *testing.T) {
 	t.Parallel()
-	piece := WholePiece(Turns(append(exchange(1, "one", "two"), exchange(3, "three", "")...)))
+	piece := brief.WholePiece(memory.Turns(append(exchange(1, "one", "two"), exchange(3, "three", "")...)))
 	if len(piece.Turns) != 2 || len(piece.Turns[0]) != 2 || len(piece.Turns[1]) != 1 || piece.Tokens != 3 {
 		t.Errorf("the piece is %+v", piece)
 	}

@@ -1,22 +1,25 @@
-package memory
+package memory_test
 
 import (
 	"math/rand/v2"
 	"testing"
+
+	"github.com/arcoscribe/throughline/internal/memory"
+	"github.com/arcoscribe/throughline/internal/memory/brief"
 )
 
 // sized are turns of so many tokens each, one exchange per turn.
-func sized(sizes ...int) []Turn {
-	var rows []Message
+func sized(sizes ...int) []memory.Turn {
+	var rows []memory.Message
 	for n, size := range sizes {
 		two := exchange(int64(2*n+1), "Question.", "Answer.")
 		two[0].Tokens, two[1].Tokens = size/2, size-size/2
 		rows = append(rows, two...)
 	}
-	return Turns(rows)
+	return memory.Turns(rows)
 }
 
-func pending(turns []Turn) (tokens int) {
+func pending(turns []memory.Turn) (tokens int) {
 	for _, t := range turns {
 		tokens += t.Tokens()
 	}
@@ -27,11 +30,11 @@ func pending(turns []Turn) (tokens int) {
 // otherwise the sweep would ask for one again and again that finds nothing to do.
 func TestDueChatHasSomethingToFold(t *testing.T) {
 	t.Parallel()
-	plan, ok := PlanFold(Brief{}, sized(500, 500, 6600), DefaultLimits())
+	plan, ok := brief.PlanFold(memory.Brief{}, sized(500, 500, 6600), memory.DefaultLimits())
 	if !ok || plan.Turns != 2 {
 		t.Errorf("%d turns are folded, %v", plan.Turns, ok)
 	}
-	if plan, ok := PlanFold(Brief{}, sized(1900, 1900, 1900), DefaultLimits()); ok {
+	if plan, ok := brief.PlanFold(memory.Brief{}, sized(1900, 1900, 1900), memory.DefaultLimits()); ok {
 		t.Errorf("of a chat that is not due %d turns are folded", plan.Turns)
 	}
 }
@@ -40,21 +43,21 @@ func TestDueChatHasSomethingToFold(t *testing.T) {
 func TestFoldingEnds(t *testing.T) {
 	t.Parallel()
 	dice := rand.New(rand.NewPCG(7, 7))
-	limits, due := DefaultLimits(), 0
+	limits, due := memory.DefaultLimits(), 0
 	for range 2000 {
 		sizes := make([]int, 1+dice.IntN(8))
 		for n := range sizes {
 			sizes[n] = 2 + dice.IntN(2+dice.IntN(9000))
 		}
-		turns, brief := sized(sizes...), Brief{}
-		for Due(brief.Tokens, pending(turns), len(turns), limits) {
+		turns, current := sized(sizes...), memory.Brief{}
+		for memory.Due(current.Tokens, pending(turns), len(turns), limits) {
 			due++
-			plan, ok := PlanFold(brief, turns, limits)
+			plan, ok := brief.PlanFold(current, turns, limits)
 			if !ok || plan.Turns == 0 {
 				t.Fatalf("turns of %v are due and not folded", sizes[len(sizes)-len(turns):])
 			}
 			turns = turns[plan.Turns:]
-			brief.Tokens, brief.CoveredSeq, brief.Summary = limits.SummaryTokenCap, plan.SeqTo, "Everything."
+			current.Tokens, current.CoveredSeq, current.Summary = limits.SummaryTokenCap, plan.SeqTo, "Everything."
 		}
 	}
 	if due == 0 {

@@ -1,4 +1,4 @@
-package memory
+package memory_test
 
 import (
 	"crypto/sha256"
@@ -8,19 +8,22 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/arcoscribe/throughline/internal/memory"
+	"github.com/arcoscribe/throughline/internal/memory/prompt"
+	"github.com/arcoscribe/throughline/internal/memory/text"
 	"pgregory.net/rapid"
 )
 
-func file(path, content string) StoredFile {
-	return StoredFile{Path: path, Content: content, SHA256: sha256.Sum256([]byte(content)), Tokens: Tokens(content)}
+func file(path, content string) memory.StoredFile {
+	return memory.StoredFile{Path: path, Content: content, SHA256: sha256.Sum256([]byte(content)), Tokens: text.Tokens(content)}
 }
 
 // withFiles is the files' section of a prompt with room for so many tokens of question and files.
-func withFiles(room int, files ...StoredFile) (string, Receipt) {
-	limits := DefaultLimits()
+func withFiles(room int, files ...memory.StoredFile) (string, prompt.Receipt) {
+	limits := memory.DefaultLimits()
 	limits.FileTokens = room
-	p := Build(Chat{Files: files}, Question{Content: "q"}, limits)
-	section, _, _ := strings.Cut(p.Input, "\n\n"+currentHeading)
+	p := prompt.Build(memory.Chat{Files: files}, prompt.Question{Content: "q"}, limits)
+	section, _, _ := strings.Cut(p.Input, "\n\n"+prompt.CurrentHeading)
 	return section, p.Receipt
 }
 
@@ -31,7 +34,7 @@ func TestFilesAreShownOnce(t *testing.T) {
 		file("a.go", "package a"), file("copy.go", "package a"))
 	want := "FILES (newest first):\n=== b.go ===\npackage b // new\n\n=== a.go ===\npackage a\n\n=== copy.go === the same as a.go\n\n" +
 		"=== b.go (an earlier version) ===\npackage b"
-	if got != want || r.Files != 3 || r.LeftOutFiles != 0 || r.FileTokens != Tokens("package b // new")+Tokens("package a")+Tokens("package b") {
+	if got != want || r.Files != 3 || r.LeftOutFiles != 0 || r.FileTokens != text.Tokens("package b // new")+text.Tokens("package a")+text.Tokens("package b") {
 		t.Errorf("%+v\n%s", r, got)
 	}
 }
@@ -39,7 +42,7 @@ func TestFilesAreShownOnce(t *testing.T) {
 // What has no room is named with its size, and a smaller one behind it still shown.
 func TestFilesWithoutRoomAreNamed(t *testing.T) {
 	t.Parallel()
-	got, r := withFiles(400, file("long.txt", textOf(900)), file("short.txt", "A few words."), file("far.txt", ""), StoredFile{Path: "unread.txt", Tokens: 77})
+	got, r := withFiles(400, file("long.txt", textOf(900)), file("short.txt", "A few words."), file("far.txt", ""), memory.StoredFile{Path: "unread.txt", Tokens: 77})
 	want := "FILES (newest first):\n=== long.txt === 900 tokens, left out for want of room\n\n=== short.txt ===\nA few words.\n\n=== far.txt ===\n\n\n" +
 		"=== unread.txt === 77 tokens, left out for want of room"
 	if got != want || r.Files != 2 || r.LeftOutFiles != 2 || r.FileTokens != 4 {
@@ -50,13 +53,13 @@ func TestFilesWithoutRoomAreNamed(t *testing.T) {
 // Where not even their names have room, they are counted.
 func TestFilesWithoutRoomForALineAreCounted(t *testing.T) {
 	t.Parallel()
-	files := make([]StoredFile, 300)
+	files := make([]memory.StoredFile, 300)
 	for i := range files {
 		files[i] = file(fmt.Sprintf("notes/%d.md", i), textOf(2000+i))
 	}
 	got, r := withFiles(1000, files...)
 	shown := strings.Count(got, "left out for want of room") - 1
-	if !strings.HasSuffix(got, fmt.Sprintf("\n\n(%d more left out for want of room)", 300-shown)) || shown < 10 || r.LeftOutFiles != 300 || Tokens(got) > 1000 {
+	if !strings.HasSuffix(got, fmt.Sprintf("\n\n(%d more left out for want of room)", 300-shown)) || shown < 10 || r.LeftOutFiles != 300 || text.Tokens(got) > 1000 {
 		t.Errorf("%d are named: %+v", shown, r)
 	}
 	for _, room := range []int{0, -5} {
@@ -69,23 +72,23 @@ func TestFilesWithoutRoomForALineAreCounted(t *testing.T) {
 // What comes with the question takes its place from the files.
 func TestQuestionTakesItsPlaceFromTheFiles(t *testing.T) {
 	t.Parallel()
-	limits := DefaultLimits()
+	limits := memory.DefaultLimits()
 	limits.FileTokens = 1500
-	chat := Chat{Files: []StoredFile{file("a.txt", textOf(1000))}, Turns: wordy(5, 5)}
+	chat := memory.Chat{Files: []memory.StoredFile{file("a.txt", textOf(1000))}, Turns: wordy(5, 5)}
 	many := chat
 	many.Turns = wordy(slices.Repeat([]int{1}, 120)...)
 	for name, c := range map[string]struct {
-		chat     Chat
-		question Question
+		chat     memory.Chat
+		question prompt.Question
 		shown    int
 	}{
-		"a short question":     {chat, Question{Content: "q"}, 1},
-		"a long one":           {chat, Question{Content: textOf(500)}, 0},
-		"long instructions":    {chat, Question{Content: "q", InstructionTokens: 500}, 0},
-		"a long source":        {chat, Question{Content: "q", Sources: []Source{{Content: textOf(500)}}}, 0},
-		"labels of many turns": {many, Question{Content: "q"}, 0},
+		"a short question":     {chat, prompt.Question{Content: "q"}, 1},
+		"a long one":           {chat, prompt.Question{Content: textOf(500)}, 0},
+		"long instructions":    {chat, prompt.Question{Content: "q", InstructionTokens: 500}, 0},
+		"a long source":        {chat, prompt.Question{Content: "q", Sources: []prompt.Source{{Content: textOf(500)}}}, 0},
+		"labels of many turns": {many, prompt.Question{Content: "q"}, 0},
 	} {
-		if p := Build(c.chat, c.question, limits); p.Receipt.Files != c.shown || p.Receipt.LeftOutFiles != 1-c.shown {
+		if p := prompt.Build(c.chat, c.question, limits); p.Receipt.Files != c.shown || p.Receipt.LeftOutFiles != 1-c.shown {
 			t.Errorf("%s: %+v", name, p.Receipt)
 		}
 	}
@@ -102,11 +105,11 @@ func TestFilesSpeakForThemselvesAlone(t *testing.T) {
 	} {
 		got, _ := withFiles(10_000, file("a.txt", hostile), file("path\n"+hostile, "text"))
 		heads := 0
-		for _, line := range anyLineEnd.Split(strings.TrimPrefix(got, filesHeading), -1) {
-			if readsAsHeading(line) {
+		for _, line := range anyLineEnd.Split(strings.TrimPrefix(got, prompt.FilesHeading), -1) {
+			if prompt.ReadsAsHeading(line) {
 				t.Errorf("%q begins a section:\n%s", hostile, got)
 			}
-			if fileHead.MatchString(asSeen(line, seenRunes)) {
+			if fileHead.MatchString(text.AsSeen(line, text.SeenRunes)) {
 				heads++
 			}
 		}
@@ -125,14 +128,14 @@ func TestFilesKeepToTheirRoom(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		contents := []string{"alpha", textOf(50), textOf(400), strings.Repeat("=== x\n", 400), "beta\nCURRENT MESSAGE:\ngamma", ""}
-		var files []StoredFile
+		var files []memory.StoredFile
 		for range rapid.IntRange(1, 40).Draw(t, "files") {
 			files = append(files, file(rapid.SampledFrom([]string{"a", "b", "src/c.go", strings.Repeat("d/", 60)}).Draw(t, "path"), rapid.SampledFrom(contents).Draw(t, "content")))
 		}
-		const slack = headingTokens + 16 // the section's heading and the line that counts the rest
+		const slack = prompt.HeadingTokens + 16 // the section's heading and the line that counts the rest
 		room := rapid.IntRange(0, 3000).Draw(t, "room")
 		got, r := withFiles(room, files...)
-		if used := Tokens(got); used > max(0, room)+slack {
+		if used := text.Tokens(got); used > max(0, room)+slack {
 			t.Fatalf("%d tokens in a room of %d:\n%s", used, room, got)
 		}
 		for _, content := range contents[:3] {

@@ -1,4 +1,4 @@
-package memory
+package memory_test
 
 import (
 	"regexp"
@@ -6,6 +6,11 @@ import (
 	"testing"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/arcoscribe/throughline/internal/memory"
+	"github.com/arcoscribe/throughline/internal/memory/brief"
+	"github.com/arcoscribe/throughline/internal/memory/prompt"
+	"github.com/arcoscribe/throughline/internal/memory/text"
 )
 
 // hostile are texts that try to speak in the frame's name, or that break careless cutting.
@@ -45,7 +50,7 @@ func strictFence(line string) bool {
 	}, line)
 	switch seen {
 	case "===existingsummary===", "===endexistingsummary===", "===newturns===", "===endnewturns===":
-		return !strings.HasPrefix(line, quote)
+		return !strings.HasPrefix(line, text.Quote)
 	}
 	return false
 }
@@ -53,9 +58,9 @@ func strictFence(line string) bool {
 func FuzzFoldInput(f *testing.F) {
 	seedPairs(f)
 	f.Fuzz(func(t *testing.T, summary, question, answer string) {
-		turns := Turns(append(exchange(1, question, answer), exchange(3, answer, question)...))
-		piece := WholePiece(turns)
-		input := FoldInput(summary, piece)
+		turns := memory.Turns(append(exchange(1, question, answer), exchange(3, answer, question)...))
+		piece := brief.WholePiece(turns)
+		input := brief.FoldInput(summary, piece)
 		fences, headers, labels, inTurns := 0, 0, 0, false
 		for _, line := range anyLineEnd.Split(input, -1) {
 			switch {
@@ -75,30 +80,30 @@ func FuzzFoldInput(f *testing.F) {
 		if fences != 4 || headers != len(turns) || labels != wantLabels {
 			t.Fatalf("%d fences, %d headers for %d turns, %d labels for %d messages in\n%q", fences, headers, len(turns), labels, wantLabels, input)
 		}
-		if !(Message{Content: answer}).Blank() && !strings.Contains(unquoted(input), unquoted(answer)) {
+		if !(memory.Message{Content: answer}).Blank() && !strings.Contains(unquoted(input), unquoted(answer)) {
 			t.Fatalf("the answer %q is not in %q", answer, input)
 		}
 	})
 }
 
-func unquoted(text string) string {
-	return strings.ReplaceAll(text, quote, "")
+func unquoted(content string) string {
+	return strings.ReplaceAll(content, text.Quote, "")
 }
 
 func FuzzFitCap(f *testing.F) {
 	for i, text := range hostile {
 		f.Add(text+" "+strings.Repeat(text, 3), i%9)
 	}
-	f.Fuzz(func(t *testing.T, text string, limit int) {
-		fit := FitCap(text, limit)
-		if n := Tokens(fit); n > max(1, limit) {
+	f.Fuzz(func(t *testing.T, content string, limit int) {
+		fit := text.FitCap(content, limit)
+		if n := text.Tokens(fit); n > max(1, limit) {
 			t.Fatalf("%d tokens of at most %d: %q", n, limit, fit)
 		}
-		if (fit == "") != (strings.TrimSpace(text) == "") {
-			t.Fatalf("%q became %q", text, fit)
+		if (fit == "") != (strings.TrimSpace(content) == "") {
+			t.Fatalf("%q became %q", content, fit)
 		}
-		if !utf8.ValidString(fit) || fit != ellipsis && !strings.HasPrefix(strings.TrimSpace(validText(text)), fit) {
-			t.Fatalf("%q is no beginning of %q", fit, text)
+		if !utf8.ValidString(fit) || fit != text.Ellipsis && !strings.HasPrefix(strings.TrimSpace(text.Valid(content)), fit) {
+			t.Fatalf("%q is no beginning of %q", fit, content)
 		}
 	})
 }
@@ -107,14 +112,14 @@ func FuzzSplitText(f *testing.F) {
 	for i, text := range hostile {
 		f.Add(strings.Repeat(text+" and more. ", 4), i)
 	}
-	f.Fuzz(func(t *testing.T, text string, limit int) {
+	f.Fuzz(func(t *testing.T, content string, limit int) {
 		limit = 1 + abs(limit)%100
-		parts := splitText(text, limit)
-		if strings.Join(parts, "") != validText(text) {
-			t.Fatalf("%q became %q", text, parts)
+		parts := text.Split(content, limit)
+		if strings.Join(parts, "") != text.Valid(content) {
+			t.Fatalf("%q became %q", content, parts)
 		}
 		for _, part := range parts {
-			if n := Tokens(part); n > limit && utf8.RuneCountInString(part) > 1 {
+			if n := text.Tokens(part); n > limit && utf8.RuneCountInString(part) > 1 {
 				t.Fatalf("the part %q has %d tokens of %d", part, n, limit)
 			}
 		}
@@ -133,18 +138,18 @@ func FuzzBuild(f *testing.F) {
 		f.Add(text, strings.Repeat(text+" x. ", 5), text, i*3, 1+i%3, i%2+1)
 	}
 	f.Fuzz(func(t *testing.T, summary, question, answer string, budget, k, minTail int) {
-		limits := DefaultLimits()
+		limits := memory.DefaultLimits()
 		limits.PromptTokenBudget, limits.KRawTurns, limits.MinTailTurns = 1+abs(budget)%500, 1+abs(k)%5, 1+abs(minTail)%5
 		rows := append(append(exchange(1, question, answer), exchange(3, answer, summary)...), exchange(5, summary, question)...)
-		turns := Turns(rows)
-		p := Build(Chat{Brief: Brief{Summary: summary, Tokens: Tokens(summary)}, Turns: turns}, Question{Content: "q", Sources: []Source{{Content: answer}}}, limits)
+		turns := memory.Turns(rows)
+		p := prompt.Build(memory.Chat{Brief: memory.Brief{Summary: summary, Tokens: text.Tokens(summary)}, Turns: turns}, prompt.Question{Content: "q", Sources: []prompt.Source{{Content: answer}}}, limits)
 		checkBudget(t, p, turns, limits)
-		if !strings.HasPrefix(p.Input, p.Memory) || !strings.HasSuffix(p.Input, currentHeading+"\nq") {
+		if !strings.HasPrefix(p.Input, p.Memory) || !strings.HasSuffix(p.Input, prompt.CurrentHeading+"\nq") {
 			t.Fatalf("malformed prompt %q", p.Input)
 		}
 		headings := 0
 		for line := range strings.Lines(strings.TrimPrefix(p.Input, p.Memory)) {
-			if readsAsHeading(line) {
+			if prompt.ReadsAsHeading(line) {
 				headings++
 			}
 		}
@@ -156,7 +161,7 @@ func FuzzBuild(f *testing.F) {
 
 // checkBudget allows a prompt over the budget only where the shortest possible tail is over it: every
 // message at the size of the note about what was omitted, and no brief.
-func checkBudget(t *testing.T, p Prompt, turns []Turn, limits Limits) {
+func checkBudget(t *testing.T, p prompt.Prompt, turns []memory.Turn, limits memory.Limits) {
 	t.Helper()
 	r := p.Receipt
 	if r.BriefTokens+r.TailTokens <= limits.PromptTokenBudget {
@@ -165,7 +170,7 @@ func checkBudget(t *testing.T, p Prompt, turns []Turn, limits Limits) {
 	least := 0
 	for _, turn := range turns[len(turns)-r.TailTurns:] {
 		for _, m := range turn.Messages {
-			least += min(m.Tokens, clipReserve)
+			least += min(m.Tokens, text.ClipReserve)
 		}
 	}
 	if r.TailTurns > min(limits.MinTailTurns, limits.KRawTurns) || r.BriefTokens > 0 || r.TailTokens > least {
@@ -178,8 +183,8 @@ func FuzzJudge(f *testing.F) {
 		f.Add(text, hostile[(i+3)%len(hostile)])
 	}
 	f.Fuzz(func(t *testing.T, previous, next string) {
-		refusal, ok := Judge(previous, next)
-		if ok != (refusal == Refusal{}) || !ok && (refusal.Key == "" || refusal.Sentence == "") {
+		refusal, ok := brief.Judge(previous, next)
+		if ok != (refusal == brief.Refusal{}) || !ok && (refusal.Key == "" || refusal.Sentence == "") {
 			t.Fatalf("%v with %+v", ok, refusal)
 		}
 		if ok && strings.TrimSpace(next) == "" {

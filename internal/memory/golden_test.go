@@ -1,4 +1,4 @@
-package memory
+package memory_test
 
 import (
 	"encoding/json"
@@ -12,6 +12,10 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/arcoscribe/throughline/internal/memory"
+	"github.com/arcoscribe/throughline/internal/memory/brief"
+	"github.com/arcoscribe/throughline/internal/memory/prompt"
+	"github.com/arcoscribe/throughline/internal/memory/text"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -61,37 +65,37 @@ func checkGolden(t *testing.T, file string) {
 // goldenCase is what the sections of a file say.
 type goldenCase struct {
 	op       string
-	limits   Limits
-	settings Settings
-	brief    Brief
-	rows     []Message
-	files    []StoredFile
-	question Question
+	limits   memory.Limits
+	settings memory.Settings
+	brief    memory.Brief
+	rows     []memory.Message
+	files    []memory.StoredFile
+	question prompt.Question
 	texts    map[string]string
 	keys     map[string]map[string]string
 }
 
 func parseCase(t *testing.T, given string) goldenCase {
 	t.Helper()
-	c := goldenCase{limits: DefaultLimits(), texts: map[string]string{}, keys: map[string]map[string]string{}}
+	c := goldenCase{limits: memory.DefaultLimits(), texts: map[string]string{}, keys: map[string]map[string]string{}}
 	for _, s := range parseSections(t, given) {
 		switch s.name {
 		case "limits":
 			c.limits = limitsOf(t, s)
 		case "brief":
-			c.brief = Brief{
-				Summary: s.body, Tokens: s.number(t, "tokens", Tokens(s.body)), Version: int64(s.number(t, "version", 1)),
+			c.brief = memory.Brief{
+				Summary: s.body, Tokens: s.number(t, "tokens", text.Tokens(s.body)), Version: int64(s.number(t, "version", 1)),
 				CoveredSeq: int64(s.number(t, "covered", 0)), Stale: s.keys["stale"] == "true",
 				ClearedSeq: int64(s.number(t, "cleared", 0)), Unreadable: s.keys["unreadable"] == "true",
 			}
 		case "chat":
-			c.settings = Settings{Strategy: StrategyName(s.keys["strategy"]), MaxTurns: s.number(t, "max_turns", 0), Expired: s.keys["expired"] == "true"}
+			c.settings = memory.Settings{Strategy: memory.StrategyName(s.keys["strategy"]), MaxTurns: s.number(t, "max_turns", 0), Expired: s.keys["expired"] == "true"}
 		case "file":
 			c.files = append(c.files, file(s.keys["path"], s.body))
 		case "user", "assistant", "tool", "system":
 			c.rows = append(c.rows, rowOf(t, s, int64(len(c.rows))+c.brief.CoveredSeq+1))
 		case "source":
-			c.question.Sources = append(c.question.Sources, Source{Title: s.keys["title"], URL: s.keys["url"], Content: s.body})
+			c.question.Sources = append(c.question.Sources, prompt.Source{Title: s.keys["title"], URL: s.keys["url"], Content: s.body})
 		case "ask":
 			c.question.Content = s.body
 		case "build", "fold", "rebuild", "judge", "fitcap", "instructions", "condense":
@@ -105,12 +109,12 @@ func parseCase(t *testing.T, given string) goldenCase {
 	return c
 }
 
-func rowOf(t *testing.T, s goldenSection, seq int64) Message {
+func rowOf(t *testing.T, s goldenSection, seq int64) memory.Message {
 	t.Helper()
-	m := row(int64(s.number(t, "seq", int(seq))), Role(s.name), s.body)
+	m := row(int64(s.number(t, "seq", int(seq))), memory.Role(s.name), s.body)
 	m.Tokens = s.number(t, "tokens", m.Tokens)
 	if status := s.keys["status"]; status != "" {
-		m.Status = Status(status)
+		m.Status = memory.Status(status)
 	}
 	if to := s.number(t, "reply_to", 0); to > 0 {
 		m.ReplyTo = rowID(int64(to))
@@ -133,10 +137,10 @@ func rowOf(t *testing.T, s goldenSection, seq int64) Message {
 	return m
 }
 
-func limitsOf(t *testing.T, s goldenSection) Limits {
+func limitsOf(t *testing.T, s goldenSection) memory.Limits {
 	t.Helper()
-	d := DefaultLimits()
-	return Limits{
+	d := memory.DefaultLimits()
+	return memory.Limits{
 		KRawTurns:         s.number(t, "k", d.KRawTurns),
 		MinTailTurns:      s.number(t, "min_tail", d.MinTailTurns),
 		SummaryTokenCap:   s.number(t, "cap", d.SummaryTokenCap),
@@ -208,24 +212,24 @@ func play(t *testing.T, c goldenCase) string {
 	case "build":
 		return playBuild(t, c)
 	case "fold":
-		plan, ok := PlanFold(c.brief, Turns(c.rows), c.limits.For(c.settings))
+		plan, ok := brief.PlanFold(c.brief, memory.Turns(c.rows), c.limits.For(c.settings))
 		if !ok {
 			return "nothing to fold"
 		}
 		return showPlan(plan, c.brief.Summary)
 	case "rebuild":
-		return showPlan(PlanRebuild(c.brief, Turns(c.rows), c.limits), "")
+		return showPlan(brief.PlanRebuild(c.brief, memory.Turns(c.rows), c.limits), "")
 	case "judge":
-		refusal, ok := Judge(c.texts["previous"], c.texts["next"])
+		refusal, ok := brief.Judge(c.texts["previous"], c.texts["next"])
 		return fmt.Sprintf("ok: %v\nkey: %s\nsentence: %s", ok, refusal.Key, refusal.Sentence)
 	case "fitcap":
 		limit := goldenSection{keys: c.keys["op"]}.number(t, "cap", 0)
-		fit := FitCap(c.texts["text"], limit)
-		return fmt.Sprintf("tokens: %d\n---\n%s", Tokens(fit), fit)
+		fit := text.FitCap(c.texts["text"], limit)
+		return fmt.Sprintf("tokens: %d\n---\n%s", text.Tokens(fit), fit)
 	case "instructions":
 		return playInstructions(t, c)
 	case "condense":
-		return CondenseInstructions(c.limits.SummaryTokenCap)
+		return brief.CondenseInstructions(c.limits.SummaryTokenCap)
 	}
 	t.Fatalf("a case without an operation")
 	return ""
@@ -235,18 +239,18 @@ func play(t *testing.T, c goldenCase) string {
 // how many turns are in the brief; then the sentence about coverage is a part of the result.
 func playBuild(t *testing.T, c goldenCase) string {
 	t.Helper()
-	chat := Chat{Settings: c.settings, Brief: c.brief, Files: c.files}
+	chat := memory.Chat{Settings: c.settings, Brief: c.brief, Files: c.files}
 	covered := 0
-	for covered < len(c.rows) && c.rows[covered].Seq <= c.brief.CoveredSeq && c.settings.Strategy != StrategySimple {
+	for covered < len(c.rows) && c.rows[covered].Seq <= c.brief.CoveredSeq && c.settings.Strategy != memory.StrategySimple {
 		covered++
 	}
-	chat.Kept, chat.Turns = c.rows[:covered], Turns(c.rows[covered:])
+	chat.Kept, chat.Turns = c.rows[:covered], memory.Turns(c.rows[covered:])
 	chat.PendingTurns = users(c.rows[covered:])
 	chat.TotalTurns = chat.PendingTurns + goldenSection{keys: c.keys["op"]}.number(t, "before", 0)
-	p := Build(chat, c.question, c.limits)
+	p := prompt.Build(chat, c.question, c.limits)
 	result := showJSON(t, p.Receipt) + "\ndropped: " + fmt.Sprintf("%+v", p.Dropped)
 	if c.keys["op"]["before"] != "" {
-		result += "\ncoverage: " + Coverage(chat, p.Receipt)
+		result += "\ncoverage: " + prompt.Coverage(chat, p.Receipt)
 	}
 	return result + "\n---\n" + p.Input
 }
@@ -257,19 +261,19 @@ func playInstructions(t *testing.T, c goldenCase) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	task := SummaryTask{Base: c.texts["base"], Cap: c.limits.SummaryTokenCap, Piece: WholePiece(Turns(c.rows)), Zone: zone}
+	task := brief.SummaryTask{Base: c.texts["base"], Cap: c.limits.SummaryTokenCap, Piece: brief.WholePiece(memory.Turns(c.rows)), Zone: zone}
 	if next, ok := c.texts["next"]; ok {
-		task.Refused, _ = Judge(c.texts["previous"], next)
+		task.Refused, _ = brief.Judge(c.texts["previous"], next)
 	}
-	return SummaryInstructions(task)
+	return brief.SummaryInstructions(task)
 }
 
-func showPlan(p Plan, summary string) string {
+func showPlan(p brief.Plan, summary string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "seq %d to %d, turns %d, tokens %d, last %d, pieces %d", p.SeqFrom, p.SeqTo, p.Turns, p.Tokens,
 		p.LastSummarizedMessageID[15], len(p.Pieces))
 	for i, piece := range p.Pieces {
-		fmt.Fprintf(&b, "\n--- piece %d, %d tokens\n%s", i+1, piece.Tokens, FoldInput(summary, piece))
+		fmt.Fprintf(&b, "\n--- piece %d, %d tokens\n%s", i+1, piece.Tokens, brief.FoldInput(summary, piece))
 		summary = fmt.Sprintf("(the summary after piece %d)", i+1)
 	}
 	return b.String()

@@ -1,9 +1,11 @@
-package memory
+package memory_test
 
 import (
 	"encoding/binary"
 	"time"
 
+	"github.com/arcoscribe/throughline/internal/memory"
+	"github.com/arcoscribe/throughline/internal/memory/text"
 	"github.com/google/uuid"
 )
 
@@ -14,20 +16,20 @@ func rowID(seq int64) uuid.UUID {
 	return id
 }
 
-func row(seq int64, role Role, content string) Message {
-	return Message{
-		ID: rowID(seq), Seq: seq, Role: role, Status: StatusComplete, Content: content, Tokens: Tokens(content),
+func row(seq int64, role memory.Role, content string) memory.Message {
+	return memory.Message{
+		ID: rowID(seq), Seq: seq, Role: role, Status: memory.StatusComplete, Content: content, Tokens: text.Tokens(content),
 		CreatedAt: time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC).Add(time.Duration(seq) * time.Minute),
 	}
 }
 
-func reply(seq, to int64, content string) Message {
-	m := row(seq, RoleAssistant, content)
+func reply(seq, to int64, content string) memory.Message {
+	m := row(seq, memory.RoleAssistant, content)
 	m.ReplyTo = rowID(to)
 	return m
 }
 
 // exchange gives a user row and its reply.
-func exchange(seq int64, question, answer string) []Message {
-	return []Message{row(seq, RoleUser, question), reply(seq+1, seq, answer)}
+func exchange(seq int64, question, answer string) []memory.Message {
+	return []memory.Message{row(seq, memory.RoleUser, question), reply(seq+1, seq, answer)}
 }

@@ -71,7 +71,7 @@ type Brief struct {
 
 // Due tells from a chat's counters whether its buffer should be folded: brief and buffer are over
 // the threshold, and there are more turns than the tail keeps. Turns so long that the prompt might
-// not show even those are due from fewer: see kept. More turns than MaxTurns are due whatever their size.
+// not show even those are due from fewer: see tailLength in memory/brief. More turns than MaxTurns are due whatever their size.
 func Due(briefTokens, pendingTokens, pendingTurns int, l Limits) bool {
 	if l.MaxTurns > 0 && pendingTurns > l.MaxTurns {
 		return true
@@ -83,27 +83,6 @@ func Due(briefTokens, pendingTokens, pendingTurns int, l Limits) bool {
 	return pendingTurns > l.KRawTurns || tooLong && pendingTurns > max(1, l.MinTailTurns)
 }
 
-// kept gives how many of the buffer's last turns a fold leaves alone: K, or fewer when the prompt
-// could not show them all, because a turn that is neither shown nor in the brief would be unseen.
-// Without a bridge that is taken as it comes.
-func (l Limits) kept(brief Brief, turns []Turn) int {
-	if l.BridgeTokenBudget == 0 {
-		return l.KRawTurns
-	}
-	k := min(l.KRawTurns, len(turns))
-	for k > max(1, l.MinTailTurns) && l.stillDue(max(brief.Tokens, l.SummaryTokenCap), turns[len(turns)-k:]) {
-		k--
-	}
-	return k
-}
-
-// stillDue tells whether a chat would be due with these turns alone after its brief: the prompt could not show them
-// all, or its counters, which know the turns' sizes only as a sum, say that it might not. A fold that left such turns
-// would be asked for again and again, and find nothing to do.
-func (l Limits) stillDue(briefTokens int, turns []Turn) bool {
-	tokens := 0
-	for _, t := range turns {
-		tokens += t.Tokens()
-	}
-	return choose(briefTokens, turns, l).bridge > 0 || Due(briefTokens, tokens, len(turns), l)
-}
+// KeptRoom is what the pinned and important messages of a hybrid chat may take, in tokens: a third of the
+// prompt's budget.
+func (l Limits) KeptRoom() int { return l.PromptTokenBudget / 3 }

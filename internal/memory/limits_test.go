@@ -1,10 +1,14 @@
-package memory
+package memory_test
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/arcoscribe/throughline/internal/memory"
+)
 
 func TestDueNeedsSizeAndTurns(t *testing.T) {
 	t.Parallel()
-	l := DefaultLimits()
+	l := memory.DefaultLimits()
 	for _, c := range []struct {
 		brief, pending, turns int
 		want                  bool
@@ -13,7 +17,7 @@ func TestDueNeedsSizeAndTurns(t *testing.T) {
 		// Three turns are due only when they might not all be shown.
 		{500, 6000, 3, false}, {0, 6001, 3, true}, {0, 1_000_000, 1, false},
 	} {
-		if got := Due(c.brief, c.pending, c.turns, l); got != c.want {
+		if got := memory.Due(c.brief, c.pending, c.turns, l); got != c.want {
 			t.Errorf("Due(%d, %d, %d) = %v", c.brief, c.pending, c.turns, got)
 		}
 	}

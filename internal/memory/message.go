@@ -1,7 +1,6 @@
 package memory
 
 import (
-	"slices"
 	"strings"
 	"time"
 
@@ -19,8 +18,8 @@ const (
 	RoleTool      Role = "tool"
 )
 
-// label is the word that stands before a message's text, in prompts and in fold inputs.
-func (r Role) label() string {
+// Label is the word that stands before a message's text, in prompts and in fold inputs.
+func (r Role) Label() string {
 	switch r {
 	case RoleAssistant:
 		return "Assistant"
@@ -32,6 +31,9 @@ func (r Role) label() string {
 		return "User"
 	}
 }
+
+// LabelTokens is what a speaker label takes beside the message, in tokens, from above.
+const LabelTokens = 4
 
 // Status says how far a message got.
 type Status string
@@ -127,22 +129,6 @@ func (t Turn) StartedAt() time.Time {
 		return time.Time{}
 	}
 	return t.Messages[0].CreatedAt
-}
-
-// anchor is the message that stands for the turn in last_summarized_message_id: its last reply, its
-// user message when it has none, its last row when it has neither.
-func (t Turn) anchor() uuid.UUID {
-	for _, role := range []Role{RoleAssistant, RoleUser} {
-		for _, v := range slices.Backward(t.Messages) {
-			if m := v; m.Role == role && !m.Blank() {
-				return m.ID
-			}
-		}
-	}
-	if len(t.Messages) == 0 {
-		return uuid.Nil
-	}
-	return t.Messages[len(t.Messages)-1].ID
 }
 
 func (t Turn) count(is func(*Message) bool) int {

@@ -1,32 +1,35 @@
-package memory
+package memory_test
 
 import (
 	"fmt"
 	"strings"
 
+	"github.com/arcoscribe/throughline/internal/memory"
+	"github.com/arcoscribe/throughline/internal/memory/brief"
+	"github.com/arcoscribe/throughline/internal/memory/prompt"
 	"github.com/google/uuid"
 	"pgregory.net/rapid"
 )
 
 // simChat is a chat as the database would hold it, with a worker that folds whenever the test lets it.
 type simChat struct {
-	limits   Limits
-	settings Settings
-	rows     []Message
-	brief    Brief
-	planned  *Plan            // of a fold between its two transactions
+	limits   memory.Limits
+	settings memory.Settings
+	rows     []memory.Message
+	brief    memory.Brief
+	planned  *brief.Plan      // of a fold between its two transactions
 	read     map[int64]string // what summarizers were given of each row, in committed folds
 	maxTurn  int              // tokens a turn may have
 	reach    int              // rows that a prompt reads at most
 	lone     bool             // the assistant speaks unasked as well
-	before   Prompt           // the prompt of the turn before; zero after a fold and whatever else changes its beginning
+	before   prompt.Prompt    // the prompt of the turn before; zero after a fold and whatever else changes its beginning
 }
 
-func newSim(limits Limits, maxTurn int) *simChat {
+func newSim(limits memory.Limits, maxTurn int) *simChat {
 	return &simChat{limits: limits, read: map[int64]string{}, maxTurn: maxTurn, reach: 1000}
 }
 
-func (c *simChat) say(role Role, tokens int, text string) Message {
+func (c *simChat) say(role memory.Role, tokens int, text string) memory.Message {
 	m := row(int64(len(c.rows)+1), role, "")
 	m.Content, m.Tokens = text, tokens
 	c.rows = append(c.rows, m)
@@ -38,63 +41,63 @@ func (c *simChat) exchange(t *rapid.T) {
 	c.sweep()
 	n := len(c.rows) + 1
 	if c.lone && rapid.IntRange(0, 9).Draw(t, "unasked") == 0 {
-		c.say(RoleAssistant, 1, fmt.Sprintf("<unasked%d>", n))
+		c.say(memory.RoleAssistant, 1, fmt.Sprintf("<unasked%d>", n))
 		c.rows[n-1].ReplyTo = uuid.New() // a message that is gone
 		return
 	}
 	half := c.maxTurn / 2
-	question := c.say(RoleUser, rapid.IntRange(1, half).Draw(t, "question"), fmt.Sprintf("<q%d>", n))
+	question := c.say(memory.RoleUser, rapid.IntRange(1, half).Draw(t, "question"), fmt.Sprintf("<q%d>", n))
 	kind := rapid.IntRange(0, 9).Draw(t, "kind")
 	if kind == 0 {
 		return
 	}
 	if kind == 1 {
-		c.say(RoleTool, 1, fmt.Sprintf("<call%d>", n))
-		c.say(RoleTool, 1, fmt.Sprintf("<result%d>", n))
+		c.say(memory.RoleTool, 1, fmt.Sprintf("<call%d>", n))
+		c.say(memory.RoleTool, 1, fmt.Sprintf("<result%d>", n))
 	}
 	answer := fmt.Sprintf("<a%d>", n)
 	if kind == 2 {
 		answer = ""
 	}
-	c.say(RoleAssistant, rapid.IntRange(0, max(0, half-2)).Draw(t, "answer"), answer)
+	c.say(memory.RoleAssistant, rapid.IntRange(0, max(0, half-2)).Draw(t, "answer"), answer)
 	last := &c.rows[len(c.rows)-1]
 	last.ReplyTo = question.ID
 	if kind == 3 {
-		last.Status = StatusStreaming
+		last.Status = memory.StatusStreaming
 	}
 }
 
 // running tells whether the last reply is still being written.
 func (c *simChat) running() bool {
-	return len(c.rows) > 0 && c.rows[len(c.rows)-1].Status == StatusStreaming
+	return len(c.rows) > 0 && c.rows[len(c.rows)-1].Status == memory.StatusStreaming
 }
 
 // sweep ends a reply that streams for ever, as the sweep of orphans does.
 func (c *simChat) sweep() {
 	if c.running() {
-		c.rows[len(c.rows)-1].Status = StatusInterrupted
+		c.rows[len(c.rows)-1].Status = memory.StatusInterrupted
 	}
 }
 
 // settle ends a generation that was left streaming: only then is a fold timely.
 func (c *simChat) settle() {
 	if c.running() {
-		c.rows[len(c.rows)-1].Status = StatusComplete
+		c.rows[len(c.rows)-1].Status = memory.StatusComplete
 	}
 }
 
 // pending are the rows that are not in the brief; for a simple chat, which has none, all since the clear.
-func (c *simChat) pending() []Message {
-	if c.settings.Strategy == StrategySimple {
+func (c *simChat) pending() []memory.Message {
+	if c.settings.Strategy == memory.StrategySimple {
 		return c.rows[c.brief.ClearedSeq:]
 	}
 	return c.rows[c.brief.CoveredSeq:]
 }
 
-func users(rows []Message) int {
+func users(rows []memory.Message) int {
 	n := 0
 	for _, m := range rows {
-		if m.Role == RoleUser {
+		if m.Role == memory.RoleUser {
 			n++
 		}
 	}
@@ -102,11 +105,11 @@ func users(rows []Message) int {
 }
 
 // chat is what the database tells of the chat for a prompt.
-func (c *simChat) chat() Chat {
+func (c *simChat) chat() memory.Chat {
 	rows := c.pending()
-	chat := Chat{Settings: c.settings, Brief: c.brief, PendingTurns: users(rows), TotalTurns: users(c.rows[c.brief.ClearedSeq:])}
-	chat.Turns = Turns(rows[max(0, len(rows)-c.reach):])
-	if c.settings.Strategy != StrategyHybrid {
+	chat := memory.Chat{Settings: c.settings, Brief: c.brief, PendingTurns: users(rows), TotalTurns: users(c.rows[c.brief.ClearedSeq:])}
+	chat.Turns = memory.Turns(rows[max(0, len(rows)-c.reach):])
+	if c.settings.Strategy != memory.StrategyHybrid {
 		return chat
 	}
 	for _, m := range c.rows[c.brief.ClearedSeq:c.brief.CoveredSeq] {
@@ -123,12 +126,12 @@ func (c *simChat) due() bool {
 	for _, m := range rows {
 		tokens += m.Tokens
 	}
-	return Due(c.brief.Tokens, tokens, users(rows), c.limits.For(c.settings))
+	return memory.Due(c.brief.Tokens, tokens, users(rows), c.limits.For(c.settings))
 }
 
 // plan is the first half of a fold.
 func (c *simChat) plan(t *rapid.T) bool {
-	plan, ok := PlanFold(c.brief, Turns(c.rows[c.brief.CoveredSeq:]), c.limits.For(c.settings))
+	plan, ok := brief.PlanFold(c.brief, memory.Turns(c.rows[c.brief.CoveredSeq:]), c.limits.For(c.settings))
 	if !ok {
 		return false
 	}
@@ -136,7 +139,7 @@ func (c *simChat) plan(t *rapid.T) bool {
 		t.Fatalf("a fold of %d to %d after %d", plan.SeqFrom, plan.SeqTo, c.brief.CoveredSeq)
 	}
 	for _, m := range c.rows[plan.SeqFrom-1 : plan.SeqTo] {
-		if m.Status == StatusStreaming {
+		if m.Status == memory.StatusStreaming {
 			t.Fatalf("the fold to %d passes the streaming row %d", plan.SeqTo, m.Seq)
 		}
 	}
@@ -159,15 +162,15 @@ func (c *simChat) commit(t *rapid.T) {
 		}
 	}
 	c.checkRead(t, plan)
-	c.brief = Brief{
+	c.brief = memory.Brief{
 		Summary: "They talked. It went on.", Tokens: rapid.IntRange(1, c.limits.SummaryTokenCap).Draw(t, "brief"),
 		Version: c.brief.Version + 1, CoveredSeq: plan.SeqTo, LastSummarizedMessageID: plan.LastSummarizedMessageID,
 		ClearedSeq: c.brief.ClearedSeq,
 	}
-	c.before = Prompt{}
+	c.before = prompt.Prompt{}
 }
 
-func (c *simChat) checkRead(t *rapid.T, plan *Plan) {
+func (c *simChat) checkRead(t *rapid.T, plan *brief.Plan) {
 	for _, m := range c.rows[plan.SeqFrom-1 : plan.SeqTo] {
 		if got := c.read[m.Seq]; got != m.Content {
 			t.Fatalf("row %d: the summarizers read %q of %q", m.Seq, got, m.Content)
@@ -221,12 +224,12 @@ func (c *simChat) step(t *rapid.T) {
 // change is what an app tells about a chat in the middle of it.
 func (c *simChat) change(t *rapid.T) {
 	c.settings = anySettings(t)
-	c.before = Prompt{}
+	c.before = prompt.Prompt{}
 }
 
-func anySettings(t *rapid.T) Settings {
-	return Settings{
-		Strategy: rapid.SampledFrom([]StrategyName{StrategySimple, StrategySummary, StrategyHybrid}).Draw(t, "strategy"),
+func anySettings(t *rapid.T) memory.Settings {
+	return memory.Settings{
+		Strategy: rapid.SampledFrom([]memory.StrategyName{memory.StrategySimple, memory.StrategySummary, memory.StrategyHybrid}).Draw(t, "strategy"),
 		MaxTurns: rapid.SampledFrom([]int{0, 0, 1, 2, 3, 7}).Draw(t, "max turns"),
 	}
 }
@@ -239,7 +242,7 @@ func (c *simChat) rate(t *rapid.T) {
 	m := &c.rows[rapid.IntRange(0, len(c.rows)-1).Draw(t, "message")]
 	m.Pinned = rapid.Bool().Draw(t, "pinned")
 	m.Importance = rapid.SampledFrom([]float32{0, 0.5, 0.8, 1}).Draw(t, "importance")
-	c.before = Prompt{}
+	c.before = prompt.Prompt{}
 }
 
 // clear begins the context anew; a reply that runs stands in its way.
@@ -247,8 +250,8 @@ func (c *simChat) clear() {
 	if c.running() {
 		return
 	}
-	c.brief = Brief{Version: c.brief.Version + 1, CoveredSeq: int64(len(c.rows)), ClearedSeq: int64(len(c.rows))}
-	c.before = Prompt{}
+	c.brief = memory.Brief{Version: c.brief.Version + 1, CoveredSeq: int64(len(c.rows)), ClearedSeq: int64(len(c.rows))}
+	c.before = prompt.Prompt{}
 }
 
 // expire ends the chat for a while, in which all of it is folded; then it is brought back.
@@ -256,7 +259,7 @@ func (c *simChat) expire(t *rapid.T) {
 	c.sweep()
 	c.settings.Expired = true
 	c.foldAll(t)
-	if left := users(c.rows[c.brief.CoveredSeq:]); left > 0 && c.settings.Strategy != StrategySimple {
+	if left := users(c.rows[c.brief.CoveredSeq:]); left > 0 && c.settings.Strategy != memory.StrategySimple {
 		t.Fatalf("%d turns of an expired chat are not in its brief", left)
 	}
 	c.settings.Expired = false
@@ -264,19 +267,19 @@ func (c *simChat) expire(t *rapid.T) {
 }
 
 // prompt builds the next prompt and checks all that is promised of it.
-func (c *simChat) prompt(t *rapid.T) Prompt {
+func (c *simChat) prompt(t *rapid.T) prompt.Prompt {
 	chat := c.chat()
-	p := Build(chat, Question{Content: "next"}, c.limits)
+	p := prompt.Build(chat, prompt.Question{Content: "next"}, c.limits)
 	missing := c.checkTurns(t, p)
 	inBrief := 0
-	if c.settings.Strategy != StrategySimple {
+	if c.settings.Strategy != memory.StrategySimple {
 		inBrief = users(c.rows[c.brief.ClearedSeq:c.brief.CoveredSeq])
 	}
 	shown := p.Receipt.BridgeTurns + p.Receipt.TailTurns
-	if all := len(Turns(c.pending())); shown+missing != all {
+	if all := len(memory.Turns(c.pending())); shown+missing != all {
 		t.Fatalf("%d shown and %d missing of %d turns", shown, missing, all)
 	}
-	checkSentence(t, Coverage(chat, p.Receipt), inBrief, shown, missing, c.brief.ClearedSeq)
+	checkSentence(t, prompt.Coverage(chat, p.Receipt), inBrief, shown, missing, c.brief.ClearedSeq)
 	c.checkOnce(t, p)
 	c.checkKept(t, p)
 	c.checkPrefix(t, p)
@@ -285,13 +288,13 @@ func (c *simChat) prompt(t *rapid.T) Prompt {
 
 // checkTurns wants every turn out of the brief word for word in the prompt, counted as dropped, or (in the
 // tail, and said so) clipped; it gives the number of those dropped, which are the oldest.
-func (c *simChat) checkTurns(t *rapid.T, p Prompt) int {
-	turns, missing := Turns(c.pending()), 0
+func (c *simChat) checkTurns(t *rapid.T, p prompt.Prompt) int {
+	turns, missing := memory.Turns(c.pending()), 0
 	for i, turn := range turns {
 		inTail := i >= len(turns)-p.Receipt.TailTurns
 		var b strings.Builder
-		writeTurn(&b, turn)
-		switch _, recent, _ := strings.Cut(p.Memory, recentHeading); {
+		prompt.WriteTurn(&b, turn)
+		switch _, recent, _ := strings.Cut(p.Memory, prompt.RecentHeading); {
 		case strings.Contains(recent, b.String()):
 		case i < p.Receipt.DroppedTurns && i == missing:
 			missing++
@@ -306,7 +309,7 @@ func (c *simChat) checkTurns(t *rapid.T, p Prompt) int {
 }
 
 // checkOnce wants no message twice, and none from before the clear.
-func (c *simChat) checkOnce(t *rapid.T, p Prompt) {
+func (c *simChat) checkOnce(t *rapid.T, p prompt.Prompt) {
 	for _, m := range c.rows {
 		if m.Blank() {
 			continue
@@ -319,10 +322,10 @@ func (c *simChat) checkOnce(t *rapid.T, p Prompt) {
 
 // checkKept wants every message that is to be kept in the prompt or counted as left out, and no more
 // than a third of the budget for those beside the turns.
-func (c *simChat) checkKept(t *rapid.T, p Prompt) {
+func (c *simChat) checkKept(t *rapid.T, p prompt.Prompt) {
 	r := p.Receipt
-	if c.settings.Strategy != StrategyHybrid {
-		if r.KeptMessages+r.LeftOutMessages+r.KeptTokens > 0 || strings.Contains(p.Input, keptHeading) {
+	if c.settings.Strategy != memory.StrategyHybrid {
+		if r.KeptMessages+r.LeftOutMessages+r.KeptTokens > 0 || strings.Contains(p.Input, prompt.KeptHeading) {
 			t.Fatalf("a %s chat keeps messages: %+v", c.settings.Strategy, r)
 		}
 		return
@@ -340,9 +343,9 @@ func (c *simChat) checkKept(t *rapid.T, p Prompt) {
 }
 
 // checkPrefix holds the promise to the provider's cache: between two folds memory only grows at its end.
-func (c *simChat) checkPrefix(t *rapid.T, p Prompt) {
+func (c *simChat) checkPrefix(t *rapid.T, p prompt.Prompt) {
 	cut := p.Receipt.Truncated || p.Receipt.DroppedTurns > 0 || c.before.Receipt.Truncated || c.before.Receipt.DroppedTurns > 0
-	if !cut && c.settings.Strategy != StrategySimple && !strings.HasPrefix(p.Input, c.before.Memory) {
+	if !cut && c.settings.Strategy != memory.StrategySimple && !strings.HasPrefix(p.Input, c.before.Memory) {
 		t.Fatalf("the memory\n%s\nis no beginning of\n%s", c.before.Memory, p.Input)
 	}
 	c.before = p

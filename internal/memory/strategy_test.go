@@ -1,4 +1,4 @@
-package memory
+package memory_test
 
 import (
 	"fmt"
@@ -6,6 +6,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/arcoscribe/throughline/internal/memory"
+	"github.com/arcoscribe/throughline/internal/memory/brief"
+	"github.com/arcoscribe/throughline/internal/memory/prompt"
+	"github.com/arcoscribe/throughline/internal/memory/text"
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 )
@@ -16,12 +20,12 @@ func textOf(tokens int) string {
 }
 
 // wordy are turns of so many tokens each, real ones, all in the question.
-func wordy(tokens ...int) []Turn {
-	var rows []Message
+func wordy(tokens ...int) []memory.Turn {
+	var rows []memory.Message
 	for _, n := range tokens {
-		rows = append(rows, row(int64(len(rows)+1), RoleUser, textOf(n)))
+		rows = append(rows, row(int64(len(rows)+1), memory.RoleUser, textOf(n)))
 	}
-	return Turns(rows)
+	return memory.Turns(rows)
 }
 
 // A simple chat shows the newest turns that fit, without a gap, and no more than it may; a turn too long by
@@ -30,10 +34,10 @@ func TestSimpleShowsTheNewestThatFit(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		sizes := rapid.SliceOfN(rapid.IntRange(20, 600), 1, 30).Draw(t, "sizes")
-		chat := Chat{Settings: Settings{Strategy: StrategySimple, MaxTurns: rapid.IntRange(0, 12).Draw(t, "max turns")}, Turns: wordy(sizes...)}
+		chat := memory.Chat{Settings: memory.Settings{Strategy: memory.StrategySimple, MaxTurns: rapid.IntRange(0, 12).Draw(t, "max turns")}, Turns: wordy(sizes...)}
 		chat.PendingTurns, chat.TotalTurns = len(sizes), len(sizes)
-		limits := Limits{MaxHistoryTokens: rapid.IntRange(20, 3000).Draw(t, "history"), KRawTurns: 1, MinTailTurns: 9, PromptTokenBudget: 1}
-		r := Build(chat, Question{Content: "q"}, limits).Receipt
+		limits := memory.Limits{MaxHistoryTokens: rapid.IntRange(20, 3000).Draw(t, "history"), KRawTurns: 1, MinTailTurns: 9, PromptTokenBudget: 1}
+		r := prompt.Build(chat, prompt.Question{Content: "q"}, limits).Receipt
 		want, tokens := 0, 0
 		for _, size := range slices.Backward(sizes) {
 			if tokens += size; want > 0 && tokens > limits.MaxHistoryTokens || chat.MaxTurns > 0 && want == chat.MaxTurns {
@@ -53,24 +57,24 @@ func TestSimpleShowsTheNewestThatFit(t *testing.T) {
 // The brief of a chat that had another strategy before is not shown, and claims nothing.
 func TestSimpleShowsNoBrief(t *testing.T) {
 	t.Parallel()
-	chat := Chat{Settings: Settings{Strategy: StrategySimple}, Brief: Brief{Summary: "They met.", Tokens: 3, Version: 4, CoveredSeq: 8}, Turns: wordy(2)}
-	p := Build(chat, Question{Content: "q"}, DefaultLimits())
+	chat := memory.Chat{Settings: memory.Settings{Strategy: memory.StrategySimple}, Brief: memory.Brief{Summary: "They met.", Tokens: 3, Version: 4, CoveredSeq: 8}, Turns: wordy(2)}
+	p := prompt.Build(chat, prompt.Question{Content: "q"}, memory.DefaultLimits())
 	if strings.Contains(p.Input, "They met.") || p.Receipt.BriefVersion != 0 || p.Receipt.CoveredThroughSeq != 0 {
 		t.Errorf("%+v\n%s", p.Receipt, p.Input)
 	}
 }
 
 // keeping is a hybrid chat with a brief of so many covered messages, of which some are kept.
-func keeping(kept []Message, budget int) Prompt {
-	limits := DefaultLimits()
+func keeping(kept []memory.Message, budget int) prompt.Prompt {
+	limits := memory.DefaultLimits()
 	limits.PromptTokenBudget = budget
-	return Build(Chat{
-		Settings: Settings{Strategy: StrategyHybrid}, Brief: Brief{Summary: "They met.", Tokens: 3, Version: 1, CoveredSeq: 100},
-		Turns: Turns(exchange(101, "And now?", "Now this.")), TotalTurns: 51, PendingTurns: 1, Kept: kept,
-	}, Question{Content: "q"}, limits)
+	return prompt.Build(memory.Chat{
+		Settings: memory.Settings{Strategy: memory.StrategyHybrid}, Brief: memory.Brief{Summary: "They met.", Tokens: 3, Version: 1, CoveredSeq: 100},
+		Turns: memory.Turns(exchange(101, "And now?", "Now this.")), TotalTurns: 51, PendingTurns: 1, Kept: kept,
+	}, prompt.Question{Content: "q"}, limits)
 }
 
-func keptSeqs(p Prompt) string {
+func keptSeqs(p prompt.Prompt) string {
 	var seqs []string
 	for line := range strings.Lines(p.Input) {
 		if _, mark, found := strings.Cut(line, "kept#"); found {
@@ -80,8 +84,8 @@ func keptSeqs(p Prompt) string {
 	return strings.Join(seqs, " ")
 }
 
-func keptRow(seq int64, tokens int, pinned bool, importance float32) Message {
-	m := row(seq, RoleUser, fmt.Sprintf("kept#%d %s", seq, textOf(tokens)))
+func keptRow(seq int64, tokens int, pinned bool, importance float32) memory.Message {
+	m := row(seq, memory.RoleUser, fmt.Sprintf("kept#%d %s", seq, textOf(tokens)))
 	m.Tokens, m.Pinned, m.Importance = tokens, pinned, importance
 	return m
 }
@@ -89,7 +93,7 @@ func keptRow(seq int64, tokens int, pinned bool, importance float32) Message {
 // Pinned messages come before important ones, these by importance, then the newer; they are shown in order.
 func TestHybridKeepsWhatMattersMost(t *testing.T) {
 	t.Parallel()
-	kept := []Message{
+	kept := []memory.Message{
 		keptRow(1, 40, true, 0), keptRow(2, 40, false, 0.8), keptRow(3, 40, false, 1), keptRow(4, 40, false, 0.8),
 		keptRow(5, 40, true, 0.1), keptRow(6, 40, false, 0.79),
 	}
@@ -105,19 +109,19 @@ func TestHybridKeepsWhatMattersMost(t *testing.T) {
 // The first of them is clipped rather than left out, which the receipt says.
 func TestHybridClipsOneThatIsTooLong(t *testing.T) {
 	t.Parallel()
-	long := row(1, RoleAssistant, "The beginning. "+textOf(900)+" The end.")
+	long := row(1, memory.RoleAssistant, "The beginning. "+textOf(900)+" The end.")
 	long.Pinned = true
-	p := keeping([]Message{long}, 600)
+	p := keeping([]memory.Message{long}, 600)
 	r := p.Receipt
 	if !r.Truncated || r.KeptMessages != 1 || r.KeptTokens > 200 || r.KeptTokens < 150 {
 		t.Errorf("%+v", r)
 	}
-	for _, part := range []string{keptHeading + "\nAssistant: The beginning.", "tokens omitted …]", "The end.\n"} {
+	for _, part := range []string{prompt.KeptHeading + "\nAssistant: The beginning.", "tokens omitted …]", "The end.\n"} {
 		if !strings.Contains(p.Input, part) {
 			t.Errorf("no %q in\n%s", part, p.Input)
 		}
 	}
-	if r := keeping([]Message{long}, 3*clipReserve-1).Receipt; r.KeptMessages != 0 || r.LeftOutMessages != 1 {
+	if r := keeping([]memory.Message{long}, 3*text.ClipReserve-1).Receipt; r.KeptMessages != 0 || r.LeftOutMessages != 1 {
 		t.Errorf("without room for a note: %+v", r)
 	}
 }
@@ -125,16 +129,16 @@ func TestHybridClipsOneThatIsTooLong(t *testing.T) {
 // A hybrid chat's tail has less room, so a fold leaves less of it.
 func TestHybridFoldsWhatItCouldNotShow(t *testing.T) {
 	t.Parallel()
-	limits := DefaultLimits()
+	limits := memory.DefaultLimits()
 	limits.BridgeTokenBudget = 1000
 	turns := wordy(1100, 1100, 1100, 1100, 1100, 1100)
-	for strategy, left := range map[StrategyName]int{StrategySummary: 2, StrategyHybrid: 1} {
-		plan, ok := PlanFold(Brief{}, turns, limits.For(Settings{Strategy: strategy}))
+	for strategy, left := range map[memory.StrategyName]int{memory.StrategySummary: 2, memory.StrategyHybrid: 1} {
+		plan, ok := brief.PlanFold(memory.Brief{}, turns, limits.For(memory.Settings{Strategy: strategy}))
 		if !ok || len(turns)-plan.Turns != left {
 			t.Fatalf("%s: %d turns are left, want %d", strategy, len(turns)-plan.Turns, left)
 		}
-		chat := Chat{Settings: Settings{Strategy: strategy}, Brief: Brief{Summary: "They talked.", Tokens: limits.SummaryTokenCap, Version: 1, CoveredSeq: plan.SeqTo}, Turns: turns[plan.Turns:]}
-		if r := Build(chat, Question{}, limits).Receipt; r.DroppedTurns > 0 || r.Truncated {
+		chat := memory.Chat{Settings: memory.Settings{Strategy: strategy}, Brief: memory.Brief{Summary: "They talked.", Tokens: limits.SummaryTokenCap, Version: 1, CoveredSeq: plan.SeqTo}, Turns: turns[plan.Turns:]}
+		if r := prompt.Build(chat, prompt.Question{}, limits).Receipt; r.DroppedTurns > 0 || r.Truncated {
 			t.Errorf("%s: %+v", strategy, r)
 		}
 	}
@@ -143,12 +147,12 @@ func TestHybridFoldsWhatItCouldNotShow(t *testing.T) {
 // Whoever calls keeps their messages: choosing among them changes none.
 func TestBuildChangesNoneOfItsInput(t *testing.T) {
 	t.Parallel()
-	kept := []Message{keptRow(1, 400, false, 0.9), keptRow(2, 40, true, 0)}
+	kept := []memory.Message{keptRow(1, 400, false, 0.9), keptRow(2, 40, true, 0)}
 	turns := wordy(900, 900)
 	before := []any{slices.Clone(kept), slices.Clone(turns[0].Messages), slices.Clone(turns[1].Messages)}
-	limits := DefaultLimits()
+	limits := memory.DefaultLimits()
 	limits.PromptTokenBudget = 300
-	p := Build(Chat{Settings: Settings{Strategy: StrategyHybrid}, Turns: turns, Kept: kept}, Question{}, limits)
+	p := prompt.Build(memory.Chat{Settings: memory.Settings{Strategy: memory.StrategyHybrid}, Turns: turns, Kept: kept}, prompt.Question{}, limits)
 	if !p.Receipt.Truncated || p.Receipt.KeptMessages == 0 {
 		t.Fatalf("nothing was cut: %+v", p.Receipt)
 	}
@@ -161,11 +165,11 @@ func TestBuildChangesNoneOfItsInput(t *testing.T) {
 func TestTurnLimitMakesAFoldDue(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ maxTurns, turns, left int }{{5, 5, 5}, {5, 6, 3}, {2, 3, 2}, {1, 2, 1}, {0, 50, 50}, {50, 51, 3}} {
-		limits := DefaultLimits().For(Settings{MaxTurns: c.maxTurns})
+		limits := memory.DefaultLimits().For(memory.Settings{MaxTurns: c.maxTurns})
 		turns := wordy(slices.Repeat([]int{2}, c.turns)...)
 		left := c.turns
-		if Due(0, 2*c.turns, c.turns, limits) {
-			plan, ok := PlanFold(Brief{}, turns, limits)
+		if memory.Due(0, 2*c.turns, c.turns, limits) {
+			plan, ok := brief.PlanFold(memory.Brief{}, turns, limits)
 			if !ok {
 				t.Fatalf("%+v: due, but there is nothing to fold", c)
 			}
@@ -181,47 +185,47 @@ func TestTurnLimitMakesAFoldDue(t *testing.T) {
 func TestExpiredChatIsFoldedWhole(t *testing.T) {
 	t.Parallel()
 	turns := wordy(2, 2)
-	limits := DefaultLimits().For(Settings{Expired: true, MaxTurns: 9})
-	plan, ok := PlanFold(Brief{}, turns, limits)
-	if !Due(0, 4, 2, limits) || !ok || plan.Turns != 2 || plan.SeqTo != 2 {
+	limits := memory.DefaultLimits().For(memory.Settings{Expired: true, MaxTurns: 9})
+	plan, ok := brief.PlanFold(memory.Brief{}, turns, limits)
+	if !memory.Due(0, 4, 2, limits) || !ok || plan.Turns != 2 || plan.SeqTo != 2 {
 		t.Errorf("%+v, %v", plan, ok)
 	}
-	running := append(turns, Turn{Messages: []Message{row(3, RoleUser, "Wait."), {Seq: 4, Role: RoleAssistant, Status: StatusStreaming}}})
-	if plan, _ = PlanFold(Brief{}, running, limits); plan.SeqTo != 2 {
+	running := append(turns, memory.Turn{Messages: []memory.Message{row(3, memory.RoleUser, "Wait."), {Seq: 4, Role: memory.RoleAssistant, Status: memory.StatusStreaming}}})
+	if plan, _ = brief.PlanFold(memory.Brief{}, running, limits); plan.SeqTo != 2 {
 		t.Errorf("the fold reaches to %d", plan.SeqTo)
 	}
-	if Due(0, 0, 0, limits) {
+	if memory.Due(0, 0, 0, limits) {
 		t.Error("a chat with all of it in the brief is due")
 	}
-	if Due(0, 1_000_000, 1000, DefaultLimits().For(Settings{Strategy: StrategySimple, Expired: true, MaxTurns: 1})) {
+	if memory.Due(0, 1_000_000, 1000, memory.DefaultLimits().For(memory.Settings{Strategy: memory.StrategySimple, Expired: true, MaxTurns: 1})) {
 		t.Error("a simple chat is due")
 	}
 }
 
 func TestCoverageSaysWhatIsAmiss(t *testing.T) {
 	t.Parallel()
-	brief := Brief{Version: 2, CoveredSeq: 4, ClearedSeq: 2}
+	brief := memory.Brief{Version: 2, CoveredSeq: 4, ClearedSeq: 2}
 	for want, c := range map[string]struct {
-		chat    Chat
-		receipt Receipt
+		chat    memory.Chat
+		receipt prompt.Receipt
 	}{
 		"There is nothing to remember yet.":                   {},
-		"The one turn so far is word for word in the prompt.": {Chat{TotalTurns: 1, PendingTurns: 1}, Receipt{TailTurns: 1}},
+		"The one turn so far is word for word in the prompt.": {memory.Chat{TotalTurns: 1, PendingTurns: 1}, prompt.Receipt{TailTurns: 1}},
 		"All 3 turns are remembered: 2 in the brief, 1 word for word in the prompt. 1 pinned or important message is there from before, word for word as well.": {
-			Chat{TotalTurns: 3, PendingTurns: 1}, Receipt{TailTurns: 1, KeptMessages: 1}},
+			memory.Chat{TotalTurns: 3, PendingTurns: 1}, prompt.Receipt{TailTurns: 1, KeptMessages: 1}},
 		"All 3 turns are remembered: 1 in the brief (up to message 4), 2 word for word in the prompt. What was said up to message 2 was left behind when the context was cleared.": {
-			Chat{TotalTurns: 3, PendingTurns: 2, Brief: brief}, Receipt{TailTurns: 2, BriefVersion: 2}},
+			memory.Chat{TotalTurns: 3, PendingTurns: 2, Brief: brief}, prompt.Receipt{TailTurns: 2, BriefVersion: 2}},
 		"The stored brief cannot be read; the last 2 turns are word for word in the prompt.": {
-			Chat{TotalTurns: 9, PendingTurns: 2, Brief: Brief{Unreadable: true}}, Receipt{TailTurns: 2, BriefUnreadable: true}},
+			memory.Chat{TotalTurns: 9, PendingTurns: 2, Brief: memory.Brief{Unreadable: true}}, prompt.Receipt{TailTurns: 2, BriefUnreadable: true}},
 		"Of 9 turns 4 are in the brief and 3 word for word in the prompt; 2 are in neither until the next fold. Something had to be shortened to fit.": {
-			Chat{TotalTurns: 9, PendingTurns: 5}, Receipt{TailTurns: 3, DroppedTurns: 2, Truncated: true}},
+			memory.Chat{TotalTurns: 9, PendingTurns: 5}, prompt.Receipt{TailTurns: 3, DroppedTurns: 2, Truncated: true}},
 		"The last 3 of 9 turns are word for word in the prompt; the 6 before are in no summary.": {
-			Chat{Settings: Settings{Strategy: StrategySimple}, TotalTurns: 9, PendingTurns: 9}, Receipt{TailTurns: 3, DroppedTurns: 6}},
+			memory.Chat{Settings: memory.Settings{Strategy: memory.StrategySimple}, TotalTurns: 9, PendingTurns: 9}, prompt.Receipt{TailTurns: 3, DroppedTurns: 6}},
 		"All 2 turns are remembered: 1 in the brief, 1 word for word in the prompt. 2 pinned or important messages are there from before, word for word as well. " +
 			"A message that the brief covers was changed: it is being written anew, and claims no coverage until then.": {
-			Chat{TotalTurns: 2, PendingTurns: 1, Brief: Brief{Stale: true, Version: 1}}, Receipt{TailTurns: 1, BriefVersion: 1, KeptMessages: 2}},
+			memory.Chat{TotalTurns: 2, PendingTurns: 1, Brief: memory.Brief{Stale: true, Version: 1}}, prompt.Receipt{TailTurns: 1, BriefVersion: 1, KeptMessages: 2}},
 	} {
-		if got := Coverage(c.chat, c.receipt); got != want {
+		if got := prompt.Coverage(c.chat, c.receipt); got != want {
 			t.Errorf("%s\nwant\n%s", got, want)
 		}
 	}

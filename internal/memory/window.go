@@ -7,7 +7,7 @@ const DefaultWindow = 128_000
 const (
 	maxResponseTokens = 16_000
 	maxHistoryTokens  = 50_000
-	maxFileTokens     = 100_000
+	MaxFileTokens     = 100_000
 )
 
 // Budget is how a model's context window is divided, in tokens.
@@ -22,7 +22,7 @@ type Budget struct {
 }
 
 // Files is what files may take of the rest, at most 100 000.
-func (b Budget) Files() int { return min(b.Rest, maxFileTokens) }
+func (b Budget) Files() int { return min(b.Rest, MaxFileTokens) }
 
 // Divide divides a window. The parts never exceed it.
 func Divide(window int) Budget {

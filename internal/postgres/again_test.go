@@ -9,8 +9,8 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/arcoscribe/throughline/internal/chat"
-	"github.com/arcoscribe/throughline/internal/fold"
 	"github.com/arcoscribe/throughline/internal/memory"
+	"github.com/arcoscribe/throughline/internal/memory/brief"
 )
 
 // fail ends a turn's reply as failed, with what was said until then.
@@ -120,15 +120,15 @@ func TestTryingAgainTakesTheOldWordsOutOfTheBrief(t *testing.T) {
 	first.ClientMessageID = uuid.New()
 	b.start(first)
 	b.fail(first, "A mistaken thing")
-	b.mustCommit(b.claim(first.ChatID, fold.KindFold))
+	b.mustCommit(b.claim(first.ChatID, brief.KindFold))
 	second := again(first)
 	b.start(second)
 	b.reply(second, "In voices.")
 	if brief := b.brief(first.ChatID); !brief.Stale {
 		t.Errorf("%+v", brief)
 	}
-	lease := fold.Lease{Token: uuid.New(), Duration: 1e9}
-	snapshot, _, err := b.briefs.Claim(t.Context(), first.ChatID, fold.KindRebuild, lease, math.MaxInt32)
+	lease := brief.Lease{Token: uuid.New(), Duration: 1e9}
+	snapshot, _, err := b.briefs.Claim(t.Context(), first.ChatID, brief.KindRebuild, lease, math.MaxInt32)
 	if err != nil {
 		t.Fatal(err)
 	}

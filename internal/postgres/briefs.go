@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/arcoscribe/throughline/internal/fold"
+	"github.com/arcoscribe/throughline/internal/memory/brief"
 	"github.com/arcoscribe/throughline/internal/postgres/dbsqlc"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -19,7 +19,7 @@ type Briefs struct {
 	pool *pgxpool.Pool
 }
 
-var _ fold.Store = (*Briefs)(nil)
+var _ brief.Store = (*Briefs)(nil)
 
 // NewBriefs makes the store.
 func NewBriefs(pool *pgxpool.Pool) *Briefs {
@@ -39,36 +39,36 @@ func queueOwner(batch *pgx.Batch, chatID uuid.UUID, owner *uuid.UUID) {
 }
 
 // Claim takes the lease and reads what a fold needs.
-func (b *Briefs) Claim(ctx context.Context, chatID uuid.UUID, kind fold.Kind, lease fold.Lease, maxMessages int) (fold.Snapshot, fold.Claimed, error) {
-	var s fold.Snapshot
-	var claimed fold.Claimed
+func (b *Briefs) Claim(ctx context.Context, chatID uuid.UUID, kind brief.Kind, lease brief.Lease, maxMessages int) (brief.Snapshot, brief.Claimed, error) {
+	var s brief.Snapshot
+	var claimed brief.Claimed
 	err := send(ctx, b.pool, func() *pgx.Batch {
-		s, claimed = fold.Snapshot{}, fold.Busy
+		s, claimed = brief.Snapshot{}, brief.Busy
 		batch := asOwner(chatID, &s.UserID)
 		batch.Queue(dbsqlc.ClaimBrief, lease.Token, lease.Duration.Seconds(), chatID).Query(each(func(row dbsqlc.ClaimBriefRow) {
-			claimed = fold.Taken
-			s.Brief, s.EditCount = brief(dbsqlc.ReadBriefRow{
+			claimed = brief.Taken
+			s.Brief, s.EditCount = briefOf(dbsqlc.ReadBriefRow{
 				Version: row.Version, CoveredSeq: row.CoveredSeq, BriefTokens: row.BriefTokens, Stale: row.Stale, ClearedSeq: row.ClearedSeq,
 				Readable: row.Readable, GlobalSummary: row.GlobalSummary, LastSummarizedMessageID: row.LastSummarizedMessageID,
 			}), row.EditCount
 			s.Settings = settings(row.MemoryStrategy, row.MaxTurns)
 			s.Expired = row.Expired
-			s.Counters = fold.Counters{BriefTokens: row.BriefTokens, PendingTokens: row.PendingTokens, PendingTurns: row.PendingTurns}
+			s.Counters = brief.Counters{BriefTokens: row.BriefTokens, PendingTokens: row.PendingTokens, PendingTurns: row.PendingTurns}
 		}))
-		batch.Queue(dbsqlc.ReadFoldable, chatID, kind == fold.KindRebuild, lease.Token, maxMessages).Query(messages(&s.Messages))
+		batch.Queue(dbsqlc.ReadFoldable, chatID, kind == brief.KindRebuild, lease.Token, maxMessages).Query(messages(&s.Messages))
 		return batch
 	})
 	switch {
 	case err != nil:
-		return fold.Snapshot{}, fold.Busy, fmt.Errorf("claim brief: %w", err)
+		return brief.Snapshot{}, brief.Busy, fmt.Errorf("claim brief: %w", err)
 	case s.UserID == uuid.Nil:
-		return fold.Snapshot{}, fold.ChatGone, nil
+		return brief.Snapshot{}, brief.ChatGone, nil
 	}
 	return s, claimed, nil
 }
 
 // Renew keeps the lease alive.
-func (b *Briefs) Renew(ctx context.Context, chatID uuid.UUID, lease fold.Lease) (renewed bool, err error) {
+func (b *Briefs) Renew(ctx context.Context, chatID uuid.UUID, lease brief.Lease) (renewed bool, err error) {
 	err = send(ctx, b.pool, func() *pgx.Batch {
 		batch := asOwner(chatID, new(uuid.UUID))
 		batch.Queue(dbsqlc.RenewFoldLease, lease.Duration.Seconds(), chatID, lease.Token).Exec(func(tag pgconn.CommandTag) error {
@@ -84,7 +84,7 @@ func (b *Briefs) Renew(ctx context.Context, chatID uuid.UUID, lease fold.Lease) 
 }
 
 // Release gives the lease back.
-func (b *Briefs) Release(ctx context.Context, chatID uuid.UUID, lease fold.Lease) error {
+func (b *Briefs) Release(ctx context.Context, chatID uuid.UUID, lease brief.Lease) error {
 	err := send(ctx, b.pool, func() *pgx.Batch {
 		batch := asOwner(chatID, new(uuid.UUID))
 		batch.Queue(dbsqlc.ReleaseFoldLease, chatID, lease.Token)
@@ -100,11 +100,11 @@ func (b *Briefs) Release(ctx context.Context, chatID uuid.UUID, lease fold.Lease
 var errLost = errors.New("the brief changed since the fold was planned")
 
 // Commit writes the brief, its revision, the end of the job and whatever within adds, or nothing.
-func (b *Briefs) Commit(ctx context.Context, change fold.Change, within func(context.Context, pgx.Tx, fold.Counters) error) (bool, error) {
+func (b *Briefs) Commit(ctx context.Context, change brief.Change, within func(context.Context, pgx.Tx, brief.Counters) error) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
-	var after []fold.Counters
-	batch, err := commitBatch(change, func(row dbsqlc.WriteBriefRow) { after = append(after, fold.Counters(row)) })
+	var after []brief.Counters
+	batch, err := commitBatch(change, func(row dbsqlc.WriteBriefRow) { after = append(after, brief.Counters(row)) })
 	if err != nil {
 		return false, fmt.Errorf("commit brief: %w", err)
 	}
@@ -124,7 +124,7 @@ func (b *Briefs) Commit(ctx context.Context, change fold.Change, within func(con
 }
 
 // commitBatch begins a transaction with all that can be said in one round trip.
-func commitBatch(change fold.Change, written func(dbsqlc.WriteBriefRow)) (*pgx.Batch, error) {
+func commitBatch(change brief.Change, written func(dbsqlc.WriteBriefRow)) (*pgx.Batch, error) {
 	details, errDetails := json.Marshal(map[string]any{
 		"tokens_before": change.Planned.Brief.Tokens, "tokens_after": change.Tokens,
 		"turns_tokens": change.Plan.Tokens, "calls": change.Asked.Calls, "refusals": change.Asked.Refusals,
@@ -139,7 +139,7 @@ func commitBatch(change fold.Change, written func(dbsqlc.WriteBriefRow)) (*pgx.B
 		change.ChatID, planned.Version, nullable(planned.LastSummarizedMessageID), change.Planned.EditCount, change.Lease.Token,
 		string(change.Kind), plan.SeqFrom, plan.Turns, asked.InputTokens, asked.OutputTokens, string(asked.Mode), asked.PromptRef,
 		asked.Model, int(change.Duration.Milliseconds()), asked.InputSHA256, json.RawMessage(details)).Query(each(written))
-	if change.Kind == fold.KindRebuild {
+	if change.Kind == brief.KindRebuild {
 		batch.Queue(dbsqlc.RedactRevisions, change.ChatID, change.Version())
 	}
 	batch.Queue(dbsqlc.ActAsServer)

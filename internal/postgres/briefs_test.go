@@ -14,14 +14,14 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/arcoscribe/throughline/internal/fold"
+	"github.com/arcoscribe/throughline/internal/memory/brief"
 )
 
 func TestFoldOfAChat(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
 	chatID := b.newChat(4)
-	change := b.claim(chatID, fold.KindFold)
+	change := b.claim(chatID, brief.KindFold)
 	snapshot := change.Planned
 	if snapshot.UserID != b.user.UserID || snapshot.PendingTurns != 4 || len(snapshot.Messages) != 8 || snapshot.Messages[0].Seq != 1 {
 		t.Errorf("the snapshot is %+v", snapshot)
@@ -31,8 +31,8 @@ func TestFoldOfAChat(t *testing.T) {
 	late := turnIn(chatID, "Meanwhile.")
 	b.start(late)
 	b.reply(late, "Indeed.")
-	var after fold.Counters
-	won, err := b.briefs.Commit(t.Context(), change, func(_ context.Context, _ pgx.Tx, counters fold.Counters) error {
+	var after brief.Counters
+	won, err := b.briefs.Commit(t.Context(), change, func(_ context.Context, _ pgx.Tx, counters brief.Counters) error {
 		after = counters
 		return nil
 	})
@@ -43,7 +43,7 @@ func TestFoldOfAChat(t *testing.T) {
 	if got.Version != 1 || got.CoveredSeq != 4 || got.PendingTurns != 3 || got.Leased || got.Stale || got.Summary != "They talked." {
 		t.Errorf("the brief is %+v", got)
 	}
-	if after != (fold.Counters{BriefTokens: 3, PendingTokens: got.PendingTokens, PendingTurns: 3}) {
+	if after != (brief.Counters{BriefTokens: 3, PendingTokens: got.PendingTokens, PendingTurns: 3}) {
 		t.Errorf("the fold heard of %+v", after)
 	}
 	if revision := ask[string](b, "select kind || seq_from || seq_to || turns || prompt_mode || global_summary from conversation_brief_revisions where version = 1"); revision != "fold144inlineThey talked." {
@@ -56,38 +56,38 @@ func TestClaimRefuses(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
 	chatID := b.newChat(2)
-	lease := fold.Lease{Token: uuid.New(), Duration: time.Minute}
-	claim := func(chatID uuid.UUID, lease fold.Lease) fold.Claimed {
+	lease := brief.Lease{Token: uuid.New(), Duration: time.Minute}
+	claim := func(chatID uuid.UUID, lease brief.Lease) brief.Claimed {
 		t.Helper()
-		snapshot, claimed, err := b.briefs.Claim(t.Context(), chatID, fold.KindFold, lease, 3)
-		if want := map[fold.Claimed]int{fold.Taken: 3}[claimed]; err != nil || len(snapshot.Messages) != want {
+		snapshot, claimed, err := b.briefs.Claim(t.Context(), chatID, brief.KindFold, lease, 3)
+		if want := map[brief.Claimed]int{brief.Taken: 3}[claimed]; err != nil || len(snapshot.Messages) != want {
 			t.Fatalf("%d messages, want %d, %v", len(snapshot.Messages), want, err)
 		}
 		return claimed
 	}
-	if got := claim(uuid.New(), lease); got != fold.ChatGone {
+	if got := claim(uuid.New(), lease); got != brief.ChatGone {
 		t.Errorf("of no chat: %v", got)
 	}
 	tx := b.begin()
 	mustExec(t, tx, "select pg_advisory_xact_lock(hashtextextended('brief:' || $1::text, 0))", chatID)
-	if got := claim(chatID, lease); got != fold.Busy || b.brief(chatID).Leased {
+	if got := claim(chatID, lease); got != brief.Busy || b.brief(chatID).Leased {
 		t.Errorf("while another holds the lock: %v, leased %v", got, b.brief(chatID).Leased)
 	}
 	if err := tx.Rollback(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if got := claim(chatID, lease); got != fold.Taken {
+	if got := claim(chatID, lease); got != brief.Taken {
 		t.Errorf("free: %v", got)
 	}
-	if got := claim(chatID, lease); got != fold.Taken {
+	if got := claim(chatID, lease); got != brief.Taken {
 		t.Errorf("by whoever holds the lease: %v", got)
 	}
-	other := fold.Lease{Token: uuid.New(), Duration: time.Minute}
-	if got := claim(chatID, other); got != fold.Busy {
+	other := brief.Lease{Token: uuid.New(), Duration: time.Minute}
+	if got := claim(chatID, other); got != brief.Busy {
 		t.Errorf("while the lease runs: %v", got)
 	}
 	b.exec("update conversation_briefs set lease_until = now() - interval '1 second'")
-	if got := claim(chatID, other); got != fold.Taken {
+	if got := claim(chatID, other); got != brief.Taken {
 		t.Errorf("after the lease: %v", got)
 	}
 }
@@ -96,15 +96,15 @@ func TestLeaseIsOfOneToken(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
 	chatID := b.newChat(2)
-	change := b.claim(chatID, fold.KindFold)
-	other := fold.Lease{Token: uuid.New(), Duration: time.Hour}
+	change := b.claim(chatID, brief.KindFold)
+	other := brief.Lease{Token: uuid.New(), Duration: time.Hour}
 	if held, err := b.briefs.Renew(t.Context(), chatID, other); err != nil || held {
 		t.Errorf("renewed with another token: %v, %v", held, err)
 	}
 	if err := b.briefs.Release(t.Context(), chatID, other); err != nil || !b.brief(chatID).Leased {
 		t.Errorf("released with another token: %v", err)
 	}
-	longer := fold.Lease{Token: change.Lease.Token, Duration: time.Hour}
+	longer := brief.Lease{Token: change.Lease.Token, Duration: time.Hour}
 	if held, err := b.briefs.Renew(t.Context(), chatID, longer); err != nil || !held {
 		t.Errorf("renew: %v, %v", held, err)
 	}
@@ -141,10 +141,10 @@ func TestCommitComparesBeforeItSets(t *testing.T) {
 		"a lease that ran out":  "update conversation_briefs set lease_until = now() - interval '1 hour' where chat_id = $1",
 	} {
 		chatID := b.newChat(3)
-		change := b.claim(chatID, fold.KindFold)
+		change := b.claim(chatID, brief.KindFold)
 		b.exec(spoil, chatID)
 		ran := false
-		won, err := b.briefs.Commit(t.Context(), change, func(context.Context, pgx.Tx, fold.Counters) error { ran = true; return nil })
+		won, err := b.briefs.Commit(t.Context(), change, func(context.Context, pgx.Tx, brief.Counters) error { ran = true; return nil })
 		harmless := map[string]bool{"nothing": true, "a new message": true, "metadata of a message": true, "a lease that ran out": true}[what]
 		if err != nil || won != harmless || ran != harmless {
 			t.Errorf("%s: won %v, ran %v, %v", what, won, ran, err)
@@ -162,10 +162,10 @@ func TestCommitIsOneTransaction(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
 	chatID := b.newChat(3)
-	change := b.claim(chatID, fold.KindFold)
+	change := b.claim(chatID, brief.KindFold)
 	change.JobID = ask[int64](b, `insert into river.river_job (kind, queue, max_attempts, args, state) values ('fold_brief', 'memory', 1, '{}', 'running') returning id`)
 	broken := errors.New("no next job")
-	_, err := b.briefs.Commit(t.Context(), change, func(ctx context.Context, tx pgx.Tx, _ fold.Counters) error {
+	_, err := b.briefs.Commit(t.Context(), change, func(ctx context.Context, tx pgx.Tx, _ brief.Counters) error {
 		var role string
 		if err := tx.QueryRow(ctx, "select current_user").Scan(&role); err != nil || role != "postgres" {
 			t.Errorf("it runs as %s, %v", role, err)
@@ -221,7 +221,7 @@ func TestRoundTripsOfAFold(t *testing.T) {
 	}
 	t.Cleanup(pool.Close)
 	b.briefs = NewBriefs(pool)
-	change := b.claim(chatID, fold.KindFold)
+	change := b.claim(chatID, brief.KindFold)
 	if batches, queries := counted.batches.Load(), counted.queries.Load(); batches != 1 || queries != 0 {
 		t.Errorf("a claim is %d batches and %d queries", batches, queries)
 	}
@@ -236,9 +236,9 @@ func TestNoMessageIsFoldedTwice(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
 	chatID := b.newChat(3)
-	b.mustCommit(b.claim(chatID, fold.KindFold))
+	b.mustCommit(b.claim(chatID, brief.KindFold))
 	b.exec("insert into messages (chat_id, role, content) values ($1, 'user', 'More.')", chatID)
-	change := b.claim(chatID, fold.KindFold)
+	change := b.claim(chatID, brief.KindFold)
 	change.Plan.SeqFrom = 1
 	if won, err := b.commit(change); won || sqlState(err) != uniqueViolation {
 		t.Errorf("won %v, %v", won, err)
@@ -251,14 +251,14 @@ func TestRebuildRedactsRevisions(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
 	chatID := b.newChat(4)
-	first := b.claim(chatID, fold.KindFold)
+	first := b.claim(chatID, brief.KindFold)
 	first.Summary = "They talked about a secret."
 	b.mustCommit(first)
 	b.exec("delete from messages where chat_id = $1 and seq = 3", chatID)
 	if got := b.brief(chatID); !got.Stale {
 		t.Fatalf("the brief is %+v", got)
 	}
-	rebuild := b.claim(chatID, fold.KindRebuild)
+	rebuild := b.claim(chatID, brief.KindRebuild)
 	if n := len(rebuild.Planned.Messages); n != 7 {
 		t.Errorf("the rebuild reads %d messages", n)
 	}
@@ -310,15 +310,15 @@ func (b *bed) changeSomething(random *rand.Rand, chatID uuid.UUID) error {
 	case 2:
 		sql = "insert into messages (chat_id, role, content) select $1, 'user', 'line ' || n from generate_series(1, 3) n"
 	case 3, 4:
-		lease := fold.Lease{Token: uuid.New(), Duration: time.Minute}
-		snapshot, claimed, err := b.briefs.Claim(ctx, chatID, fold.KindFold, lease, 2000)
-		if err != nil || claimed != fold.Taken {
+		lease := brief.Lease{Token: uuid.New(), Duration: time.Minute}
+		snapshot, claimed, err := b.briefs.Claim(ctx, chatID, brief.KindFold, lease, 2000)
+		if err != nil || claimed != brief.Taken {
 			return err
 		}
 		if len(snapshot.Messages) <= 2 || snapshot.Brief.Stale {
 			return b.briefs.Release(ctx, chatID, lease)
 		}
-		if won, err := b.commit(changeOf(chatID, fold.KindFold, lease, snapshot)); err != nil || won {
+		if won, err := b.commit(changeOf(chatID, brief.KindFold, lease, snapshot)); err != nil || won {
 			return err
 		}
 		return b.briefs.Release(ctx, chatID, lease)
@@ -349,7 +349,7 @@ func TestDeletionRaces(t *testing.T) {
 	for round := range 100 {
 		b.user = b.newUser()
 		chatID := b.newChat(3)
-		change := b.claim(chatID, fold.KindFold)
+		change := b.claim(chatID, brief.KindFold)
 		running := turnIn(chatID, "A reply is under way.")
 		b.start(running)
 		var all sync.WaitGroup

@@ -10,8 +10,8 @@ import (
 
 	"github.com/arcoscribe/throughline/internal/chat"
 	"github.com/arcoscribe/throughline/internal/fault"
-	"github.com/arcoscribe/throughline/internal/fold"
 	"github.com/arcoscribe/throughline/internal/memory"
+	"github.com/arcoscribe/throughline/internal/memory/brief"
 )
 
 // A chat that a tool starts expires so many hours after its last turn, and has a turn limit.
@@ -38,7 +38,7 @@ func TestExpiredChatTakesNoTurn(t *testing.T) {
 	t.Parallel()
 	s := newShelf(t)
 	chatID := s.newChat(3)
-	s.mustCommit(s.claim(chatID, fold.KindFold))
+	s.mustCommit(s.claim(chatID, brief.KindFold))
 	failing := turnIn(chatID, "This fails.")
 	s.start(failing)
 	s.fail(failing, "")
@@ -136,7 +136,7 @@ func TestExpiredChatsAreFound(t *testing.T) {
 	s := newShelf(t)
 	m := NewMaintenance(s.pool, s.limits)
 	living, unfolded, folded, simple, stale, short := s.newChat(1), s.newChat(1), s.newChat(1), s.newChat(1), s.newChat(1), s.newChat(1)
-	s.mustCommit(s.claim(folded, fold.KindFold))
+	s.mustCommit(s.claim(folded, brief.KindFold))
 	s.exec("update chats set memory_strategy = 'simple' where id = $1", simple)
 	s.exec("update conversation_briefs set stale = true where chat_id = $1", stale)
 	s.exec("update chats set ttl_hours = 1 where id = any($1)", []uuid.UUID{living, short})
@@ -146,7 +146,7 @@ func TestExpiredChatsAreFound(t *testing.T) {
 	if got, err := m.ExpiredChats(t.Context()); err != nil || !slices.Equal(got, []uuid.UUID{unfolded}) {
 		t.Errorf("found %v, want %v, %v", got, unfolded, err)
 	}
-	if change := s.claim(unfolded, fold.KindFold); !change.Planned.Expired || change.Planned.Strategy != memory.StrategySummary {
+	if change := s.claim(unfolded, brief.KindFold); !change.Planned.Expired || change.Planned.Strategy != memory.StrategySummary {
 		t.Errorf("a fold is told %+v", change.Planned.Settings)
 	}
 }

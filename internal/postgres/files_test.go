@@ -10,13 +10,14 @@ import (
 
 	"github.com/arcoscribe/throughline/internal/chat"
 	"github.com/arcoscribe/throughline/internal/memory"
+	"github.com/arcoscribe/throughline/internal/memory/text"
 )
 
 // filesOf are files by path and content, in turns.
 func filesOf(pathsAndContents ...string) []chat.NewFile {
 	var files []chat.NewFile
 	for pair := range slices.Chunk(pathsAndContents, 2) {
-		files = append(files, chat.NewFile{File: memory.File{Path: pair[0], Content: pair[1]}, SHA256: sha256.Sum256([]byte(pair[1])), Tokens: memory.Tokens(pair[1])})
+		files = append(files, chat.NewFile{File: memory.File{Path: pair[0], Content: pair[1]}, SHA256: sha256.Sum256([]byte(pair[1])), Tokens: text.Tokens(pair[1])})
 	}
 	return files
 }
@@ -51,7 +52,7 @@ func TestFilesAreStoredOnce(t *testing.T) {
 	if got := read(started.Files); got != "a.txt: alpha; b.txt: beta; c.txt: alpha" {
 		t.Errorf("the first turn reads %s", got)
 	}
-	if f := started.Files[1]; f.SHA256 != sha256.Sum256([]byte("beta")) || f.Tokens != memory.Tokens("beta") {
+	if f := started.Files[1]; f.SHA256 != sha256.Sum256([]byte("beta")) || f.Tokens != text.Tokens("beta") {
 		t.Errorf("%+v", f)
 	}
 	b.sendFiles(b.newChat(1), "elsewhere.txt", "alpha")

@@ -7,8 +7,8 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/arcoscribe/throughline/internal/fault"
-	"github.com/arcoscribe/throughline/internal/fold"
 	"github.com/arcoscribe/throughline/internal/history"
+	"github.com/arcoscribe/throughline/internal/memory/brief"
 )
 
 func (s shelf) clear(chatID uuid.UUID) history.Cleared {
@@ -31,7 +31,7 @@ func TestClearedChatBeginsAnew(t *testing.T) {
 	t.Parallel()
 	s := newShelf(t)
 	chatID := s.newChat(2)
-	s.mustCommit(s.claim(chatID, fold.KindFold))
+	s.mustCommit(s.claim(chatID, brief.KindFold))
 	later := turnIn(chatID, "And a third.")
 	s.start(later)
 	s.reply(later, "Noted.")
@@ -55,7 +55,7 @@ func TestClearedChatBeginsAnew(t *testing.T) {
 		t.Errorf("the next turn begins with %+v", started)
 	}
 	s.reply(next, "A model.")
-	s.mustCommit(s.claim(chatID, fold.KindFold))
+	s.mustCommit(s.claim(chatID, brief.KindFold))
 	if got := s.lastRevision(chatID); got != `3 fold 7 8 1 "They talked." inline built-in@1 f` {
 		t.Errorf("the next fold is %s", got)
 	}
@@ -70,7 +70,7 @@ func TestClearRightAfterAFold(t *testing.T) {
 	t.Parallel()
 	s := newShelf(t)
 	chatID := s.newChat(1)
-	s.mustCommit(s.claim(chatID, fold.KindFold))
+	s.mustCommit(s.claim(chatID, brief.KindFold))
 	if got := s.clear(chatID); got.ClearedSeq != 2 || got.BriefVersion != 2 || s.brief(chatID).Summary != "" {
 		t.Errorf("%+v, %+v", got, s.brief(chatID))
 	}
@@ -96,7 +96,7 @@ func TestClearLeavesStaleness(t *testing.T) {
 	t.Parallel()
 	s := newShelf(t)
 	chatID := s.newChat(1)
-	s.mustCommit(s.claim(chatID, fold.KindFold))
+	s.mustCommit(s.claim(chatID, brief.KindFold))
 	if err := s.DeleteMessage(t.Context(), s.user, ask[uuid.UUID](s.bed, "select id from messages where seq = 1")); err != nil {
 		t.Fatal(err)
 	}
@@ -132,7 +132,7 @@ func TestClearDuringAFold(t *testing.T) {
 	t.Parallel()
 	s := newShelf(t)
 	chatID := s.newChat(3)
-	change := s.claim(chatID, fold.KindFold)
+	change := s.claim(chatID, brief.KindFold)
 	s.clear(chatID)
 	if renewed, err := s.briefs.Renew(t.Context(), chatID, change.Lease); err != nil || renewed {
 		t.Errorf("the fold still has its lease: %v, %v", renewed, err)
@@ -152,7 +152,7 @@ func TestClearRacesWithEverything(t *testing.T) {
 	s := newShelf(t)
 	for range 25 {
 		chatID := s.newChat(2)
-		change := s.claim(chatID, fold.KindFold)
+		change := s.claim(chatID, brief.KindFold)
 		victim := change.Planned.Messages[1].ID
 		var all sync.WaitGroup
 		all.Go(func() {

@@ -13,8 +13,8 @@ import (
 
 	"github.com/arcoscribe/throughline/internal/chat"
 	"github.com/arcoscribe/throughline/internal/fault"
-	"github.com/arcoscribe/throughline/internal/fold"
 	"github.com/arcoscribe/throughline/internal/history"
+	"github.com/arcoscribe/throughline/internal/memory/brief"
 )
 
 // turnWithFiles is a whole turn in a new chat whose message brought files: path, content, path, content …
@@ -151,7 +151,7 @@ func TestDeletingMessages(t *testing.T) {
 	t.Parallel()
 	s := newShelf(t)
 	first := s.turnWithFiles("See this.", "a.go", "package a", "b.go", "package b")
-	s.mustCommit(s.claim(first.ChatID, fold.KindFold))
+	s.mustCommit(s.claim(first.ChatID, brief.KindFold))
 	second := turnIn(first.ChatID, "And again.")
 	s.start(second)
 	s.bring(second, "again.go", "package a", "c.go", "package c")
@@ -203,7 +203,7 @@ func TestDeletionAndRebuildAreOne(t *testing.T) {
 	t.Parallel()
 	s := newShelf(t)
 	chatID := s.newChat(2)
-	s.mustCommit(s.claim(chatID, fold.KindFold))
+	s.mustCommit(s.claim(chatID, brief.KindFold))
 	broken := errors.New("no queue")
 	store := NewHistory(s.pool, func(context.Context, pgx.Tx, uuid.UUID) error { return broken })
 	id := ask[uuid.UUID](s.bed, "select id from messages where seq = 1")
@@ -220,7 +220,7 @@ func TestDeletionDuringAFold(t *testing.T) {
 	t.Parallel()
 	s := newShelf(t)
 	chatID := s.newChat(3)
-	change := s.claim(chatID, fold.KindFold)
+	change := s.claim(chatID, brief.KindFold)
 	if err := s.DeleteMessage(t.Context(), s.user, change.Planned.Messages[0].ID); err != nil {
 		t.Fatal(err)
 	}

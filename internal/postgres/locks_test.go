@@ -7,7 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/arcoscribe/throughline/internal/fold"
+	"github.com/arcoscribe/throughline/internal/memory/brief"
 	"github.com/arcoscribe/throughline/internal/testkit"
 )
 
@@ -34,7 +34,7 @@ func TestFoldCountsMessageThatCommitsWhileItWaits(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
 	chatID := b.newChat(3)
-	change := b.claim(chatID, fold.KindFold)
+	change := b.claim(chatID, brief.KindFold)
 
 	tx := b.begin()
 	mustExec(t, tx, "insert into messages (chat_id, user_id, role, content, token_count) values ($1, $2, 'user', 'late', 700)", chatID, b.user.UserID)
@@ -65,7 +65,7 @@ func TestFoldAndTurnDoNotWaitForEachOther(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
 	chatID := b.newChat(3)
-	change := b.claim(chatID, fold.KindFold)
+	change := b.claim(chatID, brief.KindFold)
 
 	tx := b.begin()
 	mustExec(t, tx, "select from conversation_briefs where chat_id = $1 for update", chatID) // stands for a fold between its statements
@@ -94,7 +94,7 @@ func TestFoldWaitsForDeletionAndLoses(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
 	chatID := b.newChat(3)
-	change := b.claim(chatID, fold.KindFold)
+	change := b.claim(chatID, brief.KindFold)
 
 	tx := b.begin()
 	mustExec(t, tx, "select from chats where id = $1 for update", chatID) // as a delete does first

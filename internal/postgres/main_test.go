@@ -15,8 +15,9 @@ import (
 
 	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/chat"
-	"github.com/arcoscribe/throughline/internal/fold"
 	"github.com/arcoscribe/throughline/internal/memory"
+	"github.com/arcoscribe/throughline/internal/memory/brief"
+	"github.com/arcoscribe/throughline/internal/memory/text"
 	"github.com/arcoscribe/throughline/internal/testkit"
 )
 
@@ -86,7 +87,7 @@ func firstTurn(content string) chat.NewTurn {
 
 func turnIn(chatID uuid.UUID, content string) chat.NewTurn {
 	return chat.NewTurn{
-		ChatID: chatID, UserMessageID: uuid.New(), Content: content, ContentTokens: memory.Tokens(content),
+		ChatID: chatID, UserMessageID: uuid.New(), Content: content, ContentTokens: text.Tokens(content),
 		MessageID: uuid.New(), Variant: "arco", Lease: time.Minute,
 	}
 }
@@ -112,7 +113,7 @@ func (b *bed) reply(turn chat.NewTurn, content string) {
 func finished(turn chat.NewTurn, content string) chat.FinishedReply {
 	return chat.FinishedReply{
 		ChatID: turn.ChatID, MessageID: turn.MessageID, Status: memory.StatusComplete, Content: content,
-		Tokens: memory.Tokens(content), Metadata: chat.ReplyMetadata{ModelVariant: turn.Variant},
+		Tokens: text.Tokens(content), Metadata: chat.ReplyMetadata{ModelVariant: turn.Variant},
 	}
 }
 
@@ -143,21 +144,21 @@ func ask[T any](b *bed, sql string, args ...any) T {
 }
 
 // claim takes the lease of a fold of everything there is, and gives the change that would commit it.
-func (b *bed) claim(chatID uuid.UUID, kind fold.Kind) fold.Change {
+func (b *bed) claim(chatID uuid.UUID, kind brief.Kind) brief.Change {
 	b.t.Helper()
-	lease := fold.Lease{Token: uuid.New(), Duration: time.Minute}
+	lease := brief.Lease{Token: uuid.New(), Duration: time.Minute}
 	snapshot, claimed, err := b.briefs.Claim(b.t.Context(), chatID, kind, lease, math.MaxInt32)
-	if err != nil || claimed != fold.Taken {
+	if err != nil || claimed != brief.Taken {
 		b.t.Fatalf("claim: %v, %v", claimed, err)
 	}
 	return changeOf(chatID, kind, lease, snapshot)
 }
 
 // changeOf covers all messages of a snapshot with a summary that names the version.
-func changeOf(chatID uuid.UUID, kind fold.Kind, lease fold.Lease, snapshot fold.Snapshot) fold.Change {
-	change := fold.Change{ChatID: chatID, Kind: kind, Lease: lease, Planned: snapshot, Summary: "They talked.", Tokens: 3}
-	change.Plan = memory.Plan{SeqFrom: snapshot.Brief.CoveredSeq + 1, SeqTo: snapshot.Brief.CoveredSeq}
-	if kind == fold.KindRebuild {
+func changeOf(chatID uuid.UUID, kind brief.Kind, lease brief.Lease, snapshot brief.Snapshot) brief.Change {
+	change := brief.Change{ChatID: chatID, Kind: kind, Lease: lease, Planned: snapshot, Summary: "They talked.", Tokens: 3}
+	change.Plan = brief.Plan{SeqFrom: snapshot.Brief.CoveredSeq + 1, SeqTo: snapshot.Brief.CoveredSeq}
+	if kind == brief.KindRebuild {
 		change.Plan.SeqFrom = 1
 	}
 	for _, m := range snapshot.Messages {
@@ -167,16 +168,16 @@ func changeOf(chatID uuid.UUID, kind fold.Kind, lease fold.Lease, snapshot fold.
 			change.Plan.Turns++
 		}
 	}
-	change.Asked = fold.Asked{Mode: fold.ModeInline, PromptRef: "built-in@1", Model: "test", Calls: 1}
+	change.Asked = brief.Asked{Mode: brief.ModeInline, PromptRef: "built-in@1", Model: "test", Calls: 1}
 	return change
 }
 
-func (b *bed) commit(change fold.Change) (bool, error) {
-	return b.briefs.Commit(b.t.Context(), change, func(context.Context, pgx.Tx, fold.Counters) error { return nil })
+func (b *bed) commit(change brief.Change) (bool, error) {
+	return b.briefs.Commit(b.t.Context(), change, func(context.Context, pgx.Tx, brief.Counters) error { return nil })
 }
 
 // mustCommit commits a change that nothing stands in the way of.
-func (b *bed) mustCommit(change fold.Change) {
+func (b *bed) mustCommit(change brief.Change) {
 	b.t.Helper()
 	if won, err := b.commit(change); err != nil || !won {
 		b.t.Fatalf("commit: %v, %v", won, err)

@@ -5,8 +5,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/arcoscribe/throughline/internal/fold"
 	"github.com/arcoscribe/throughline/internal/memory"
+	"github.com/arcoscribe/throughline/internal/memory/brief"
 	"github.com/arcoscribe/throughline/internal/testkit"
 )
 
@@ -64,7 +64,7 @@ func TestStoresThroughTransactionPooler(t *testing.T) {
 	t.Cleanup(pool.Close)
 	b.turns, b.briefs = NewTurns(pool, memory.DefaultLimits(), b.turns.enqueueFold), NewBriefs(pool)
 	chatID := b.newChat(3)
-	b.mustCommit(b.claim(chatID, fold.KindFold))
+	b.mustCommit(b.claim(chatID, brief.KindFold))
 	turn := turnIn(chatID, "And now?")
 	if started := b.start(turn); started.Brief.Version != 1 || len(started.Buffer) != 0 {
 		t.Errorf("started %+v", started)

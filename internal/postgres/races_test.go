@@ -15,8 +15,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/arcoscribe/throughline/internal/chat"
-	"github.com/arcoscribe/throughline/internal/fold"
 	"github.com/arcoscribe/throughline/internal/history"
+	"github.com/arcoscribe/throughline/internal/memory/brief"
 	"github.com/arcoscribe/throughline/internal/testkit"
 )
 
@@ -120,15 +120,15 @@ func TestTwoWorkersWriteOneVersion(t *testing.T) {
 	random := seeded(t)
 	for n := range races(t, 200) {
 		chatID := b.newChat(2)
-		first := b.claim(chatID, fold.KindFold)
-		lease := fold.Lease{Token: uuid.New(), Duration: time.Minute}
-		if _, claimed, err := b.briefs.Claim(t.Context(), chatID, fold.KindFold, lease, 2000); err != nil || claimed != fold.Busy {
+		first := b.claim(chatID, brief.KindFold)
+		lease := brief.Lease{Token: uuid.New(), Duration: time.Minute}
+		if _, claimed, err := b.briefs.Claim(t.Context(), chatID, brief.KindFold, lease, 2000); err != nil || claimed != brief.Busy {
 			t.Fatalf("round %d: the second one claimed: %v, %v", n, claimed, err)
 		}
-		changes := []fold.Change{first, first} // the same job, delivered twice
+		changes := []brief.Change{first, first} // the same job, delivered twice
 		if outlived := random.IntN(2) == 0; outlived {
 			b.exec("update conversation_briefs set lease_until = now() - interval '1 second' where chat_id = $1", chatID)
-			changes[1] = b.claim(chatID, fold.KindFold)
+			changes[1] = b.claim(chatID, brief.KindFold)
 		}
 		won, lost := b.commitAll(random, changes...)
 		if won != 1 || lost != 1 {
@@ -140,7 +140,7 @@ func TestTwoWorkersWriteOneVersion(t *testing.T) {
 }
 
 // commitAll commits changes at once, in any order, and tells how many won.
-func (b *bed) commitAll(random *rand.Rand, changes ...fold.Change) (won, lost int) {
+func (b *bed) commitAll(random *rand.Rand, changes ...brief.Change) (won, lost int) {
 	b.t.Helper()
 	outcomes := make(chan bool, len(changes))
 	for _, i := range random.Perm(len(changes)) {
@@ -196,10 +196,10 @@ func TestChangesDuringFoldsAndRebuilds(t *testing.T) {
 			return err
 		}, true},
 	} {
-		for _, kind := range []fold.Kind{fold.KindFold, fold.KindRebuild} {
+		for _, kind := range []brief.Kind{brief.KindFold, brief.KindRebuild} {
 			chatID := s.newChat(3)
-			if kind == fold.KindRebuild {
-				s.mustCommit(s.claim(chatID, fold.KindFold))
+			if kind == brief.KindRebuild {
+				s.mustCommit(s.claim(chatID, brief.KindFold))
 				s.exec("update messages set content = 'Corrected.' where chat_id = $1 and seq = 1", chatID)
 			}
 			version := s.brief(chatID).Version
@@ -209,10 +209,10 @@ func TestChangesDuringFoldsAndRebuilds(t *testing.T) {
 			}
 			won, err := s.commit(late)
 			got := s.brief(chatID)
-			if err != nil || won != c.wins || won && got.Version != version+1 || !won && got.Summary == late.Summary && kind == fold.KindFold {
+			if err != nil || won != c.wins || won && got.Version != version+1 || !won && got.Summary == late.Summary && kind == brief.KindFold {
 				t.Errorf("%s during a %s: won %v, %v, %+v", name, kind, won, err, got)
 			}
-			if stale := kind == fold.KindRebuild && !c.wins; stale != got.Stale {
+			if stale := kind == brief.KindRebuild && !c.wins; stale != got.Stale {
 				t.Errorf("%s during a %s: stale %v", name, kind, got.Stale)
 			}
 		}
@@ -228,7 +228,7 @@ func TestEverythingAtOnce(t *testing.T) {
 	random := seeded(t)
 	for range races(t, 20) {
 		chatID := s.newChat(3)
-		changes := []fold.Change{s.claim(chatID, fold.KindFold)}
+		changes := []brief.Change{s.claim(chatID, brief.KindFold)}
 		work := []func() error{
 			func() error { _, err := s.commit(changes[0]); return err },
 			func() error { return s.DeleteMessage(t.Context(), s.user, changes[0].Planned.Messages[1].ID) },
@@ -251,9 +251,9 @@ func TestEverythingAtOnce(t *testing.T) {
 		}
 		s.runAll(random, work)
 		if s.brief(chatID).Stale {
-			s.mustCommit(s.takeOver(chatID, fold.KindRebuild))
+			s.mustCommit(s.takeOver(chatID, brief.KindRebuild))
 		}
-		s.mustCommit(s.takeOver(chatID, fold.KindFold))
+		s.mustCommit(s.takeOver(chatID, brief.KindFold))
 		if got := s.brief(chatID); got.Stale || got.PendingTurns != 0 || got.Leased {
 			t.Fatalf("%+v", got)
 		}
@@ -281,7 +281,7 @@ func (b *bed) runAll(random *rand.Rand, work []func() error) {
 }
 
 // takeOver claims a chat whoever had it.
-func (b *bed) takeOver(chatID uuid.UUID, kind fold.Kind) fold.Change {
+func (b *bed) takeOver(chatID uuid.UUID, kind brief.Kind) brief.Change {
 	b.t.Helper()
 	b.exec("update conversation_briefs set lease_token = null, lease_until = null where chat_id = $1", chatID)
 	return b.claim(chatID, kind)

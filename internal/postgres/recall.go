@@ -65,7 +65,7 @@ func settings(strategy string, maxTurns *int32) memory.Settings {
 // queue reads the memory of a chat, without two messages.
 func (r *recalled) queue(batch *pgx.Batch, chatID, userMessageID, messageID uuid.UUID) {
 	batch.Queue(dbsqlc.ReadBrief, chatID).Query(each(func(row dbsqlc.ReadBriefRow) {
-		r.found.Brief, r.found.PendingTurns, r.cleared = brief(row), row.PendingTurns, row.ClearedTurns
+		r.found.Brief, r.found.PendingTurns, r.cleared = briefOf(row), row.PendingTurns, row.ClearedTurns
 	}))
 	batch.Queue(dbsqlc.ReadBuffer, chatID, userMessageID, messageID, maxBufferRows).Query(messages(&r.found.Buffer))
 }

@@ -10,8 +10,9 @@ import (
 
 	"github.com/arcoscribe/throughline/internal/chat"
 	"github.com/arcoscribe/throughline/internal/fault"
-	"github.com/arcoscribe/throughline/internal/fold"
 	"github.com/arcoscribe/throughline/internal/memory"
+	"github.com/arcoscribe/throughline/internal/memory/brief"
+	"github.com/arcoscribe/throughline/internal/memory/text"
 )
 
 func contents(messages []memory.Message) string {
@@ -25,7 +26,7 @@ func contents(messages []memory.Message) string {
 // say stores a message as SQL by hand does.
 func (b *bed) say(chatID uuid.UUID, role, content string) uuid.UUID {
 	b.t.Helper()
-	return ask[uuid.UUID](b, "insert into messages (chat_id, role, content, token_count) values ($1, $2, $3, $4) returning id", chatID, role, content, memory.Tokens(content))
+	return ask[uuid.UUID](b, "insert into messages (chat_id, role, content, token_count) values ($1, $2, $3, $4) returning id", chatID, role, content, text.Tokens(content))
 }
 
 // peek starts a turn in a chat and stops it again, so that the chat stays as it was.
@@ -42,7 +43,7 @@ func TestTurnReadsItsChatsSettings(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
 	chatID := b.newChat(3)
-	b.mustCommit(b.claim(chatID, fold.KindFold))
+	b.mustCommit(b.claim(chatID, brief.KindFold))
 	b.exec("update chats set memory_strategy = 'hybrid', max_turns = 7, system_prompt = 'Be Bach.' where id = $1", chatID)
 	for range 2 {
 		turn := turnIn(chatID, "And then?")
@@ -71,7 +72,7 @@ func TestSimpleChatReadsPastItsBrief(t *testing.T) {
 	t.Parallel()
 	s := newShelf(t)
 	chatID := s.newChat(3)
-	s.mustCommit(s.claim(chatID, fold.KindFold))
+	s.mustCommit(s.claim(chatID, brief.KindFold))
 	s.exec("update chats set memory_strategy = 'simple' where id = $1", chatID)
 	if got := s.peek(chatID); len(got.Buffer) != 6 || got.PendingTurns != 3 || got.TotalTurns != 3 || len(got.Kept) != 0 {
 		t.Errorf("%d rows, %d of %d turns", len(got.Buffer), got.PendingTurns, got.TotalTurns)
@@ -114,7 +115,7 @@ func TestHybridChatReadsWhatItKeeps(t *testing.T) {
 	s.start(whole)
 	s.reply(whole, "A whole word.")
 	important, dull := s.say(chatID, "user", "Important."), s.say(chatID, "user", "Dull.")
-	s.mustCommit(s.claim(chatID, fold.KindFold))
+	s.mustCommit(s.claim(chatID, brief.KindFold))
 	later := s.say(chatID, "user", "Still in the buffer.")
 	s.exec("update messages set pinned = true where id = any($1)", []uuid.UUID{failing.MessageID, whole.MessageID, later})
 	s.exec("update messages set importance = case when id = $1 then 0.8 else 0.79 end where id in ($1, $2)", important, dull)
@@ -142,7 +143,7 @@ func TestToolRowsKeepTheirCalls(t *testing.T) {
 	b.exec(`insert into messages (chat_id, role, content, tool_call_id, name) values ($1, 'tool', 'Nothing.', 'c1', 'search')`, chatID)
 	const want = `Look it up.|[calls search({"q":1})]|[search] Nothing.`
 	buffer := b.peek(chatID).Buffer
-	folded := b.claim(chatID, fold.KindFold).Planned.Messages
+	folded := b.claim(chatID, brief.KindFold).Planned.Messages
 	for _, read := range [][]memory.Message{buffer, folded} {
 		if got := contents(read[2:]); got != want {
 			t.Errorf("read %s", got)
@@ -168,7 +169,7 @@ func TestUnreadableBriefIsDoneWithout(t *testing.T) {
 		`{"global_summary": null, "last_summarized_message_id": null}`, `{"global_summary": "x", "last_summarized_message_id": "not one"}`,
 	} {
 		chatID := b.newChat(2)
-		b.mustCommit(b.claim(chatID, fold.KindFold))
+		b.mustCommit(b.claim(chatID, brief.KindFold))
 		b.exec("update conversation_briefs set brief = $2 where chat_id = $1", chatID, rubbish)
 		got := b.peek(chatID)
 		if !got.Brief.Unreadable || got.Brief.Summary != "" || got.Brief.CoveredSeq != 4 || got.TotalTurns != 2 || got.PendingTurns != 0 {
@@ -181,7 +182,7 @@ func TestUnreadableBriefIsDoneWithout(t *testing.T) {
 		if got := ask[string](b, "select chat_id || ' ' || reason from inspect.late_folds"); got != chatID.String()+" the brief cannot be read" {
 			t.Errorf("%s: people see %s", rubbish, got)
 		}
-		b.mustCommit(b.claim(chatID, fold.KindRebuild))
+		b.mustCommit(b.claim(chatID, brief.KindRebuild))
 		if healed := b.peek(chatID).Brief; healed.Unreadable || healed.Summary != "They talked." {
 			t.Errorf("%s: healed to %+v", rubbish, healed)
 		}

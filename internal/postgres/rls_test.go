@@ -14,8 +14,8 @@ import (
 
 	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/chat"
-	"github.com/arcoscribe/throughline/internal/fold"
 	"github.com/arcoscribe/throughline/internal/memory"
+	"github.com/arcoscribe/throughline/internal/memory/brief"
 	"github.com/arcoscribe/throughline/internal/postgres/dbsqlc"
 )
 
@@ -36,7 +36,7 @@ func TestPoliciesKeepUsersApart(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
 	mine := b.newChat(3)
-	b.mustCommit(b.claim(mine, fold.KindFold))
+	b.mustCommit(b.claim(mine, brief.KindFold))
 	stranger := b.newUser()
 	for _, table := range userTables {
 		for who, want := range map[*auth.Principal]bool{&b.user: true, &stranger: false} {
@@ -198,8 +198,8 @@ func (b *bed) anyRequest(ctx context.Context, kind int, user auth.Principal, cha
 			_, err = b.turns.SaveReply(ctx, user, finished(chat.NewTurn{ChatID: chatID, MessageID: found.MessageID}, "Yes."))
 		}
 	default:
-		lease := fold.Lease{Token: uuid.New(), Duration: time.Millisecond}
-		_, _, err = b.briefs.Claim(ctx, chatID, fold.KindFold, lease, 2000)
+		lease := brief.Lease{Token: uuid.New(), Duration: time.Millisecond}
+		_, _, err = b.briefs.Claim(ctx, chatID, brief.KindFold, lease, 2000)
 	}
 	return err
 }

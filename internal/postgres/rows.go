@@ -10,6 +10,7 @@ import (
 
 	"github.com/arcoscribe/throughline/internal/fault"
 	"github.com/arcoscribe/throughline/internal/memory"
+	"github.com/arcoscribe/throughline/internal/memory/prompt"
 	"github.com/arcoscribe/throughline/internal/postgres/dbsqlc"
 	"github.com/google/uuid"
 	"github.com/jackc/pgerrcode"
@@ -168,7 +169,7 @@ func messages(into *[]memory.Message) func(pgx.Rows) error {
 		}
 		_, err := pgx.ForEachRow(rows, columns, func() error {
 			if name != nil || toolCalls != nil {
-				m.Content = memory.ToolText(m.Role, m.Content, deref(name), toolCalls)
+				m.Content = prompt.ToolText(m.Role, m.Content, deref(name), toolCalls)
 			}
 			*into = append(*into, m)
 			return nil
@@ -184,7 +185,7 @@ func deref(text *string) string {
 	return *text
 }
 
-func brief(row dbsqlc.ReadBriefRow) memory.Brief {
+func briefOf(row dbsqlc.ReadBriefRow) memory.Brief {
 	return memory.Brief{
 		Summary: row.GlobalSummary, Tokens: row.BriefTokens, Version: row.Version, CoveredSeq: row.CoveredSeq,
 		LastSummarizedMessageID: row.LastSummarizedMessageID, Stale: row.Stale, ClearedSeq: row.ClearedSeq, Unreadable: !row.Readable,

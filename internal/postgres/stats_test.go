@@ -6,8 +6,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/arcoscribe/throughline/internal/auth"
-	"github.com/arcoscribe/throughline/internal/fold"
 	"github.com/arcoscribe/throughline/internal/history"
+	"github.com/arcoscribe/throughline/internal/memory/brief"
 )
 
 func (b *bed) usage(user auth.Principal) history.Stats {
@@ -31,7 +31,7 @@ func TestCountUsage(t *testing.T) {
 	b.exec("update chats set ttl_hours = 1, created_at = now() - interval '1 day', last_message_at = now() - interval '2 hours' where id = $1", expired)
 	b.exec(`update messages set metadata = '{"usage": {"input_tokens": 100, "cached_tokens": 40, "output_tokens": 7}}' where chat_id = $1 and seq in (1, 2)`, chatID)
 	b.exec(`update messages set metadata = '{"usage": {"input_tokens": 1, "output_tokens": 3}}' where chat_id = $1 and seq = 2`, expired)
-	change := b.claim(chatID, fold.KindFold)
+	change := b.claim(chatID, brief.KindFold)
 	change.Asked.InputTokens, change.Asked.OutputTokens = 300, 20
 	b.mustCommit(change)
 	b.exec(`insert into chat_files (chat_id, user_id, sha256, content, token_count) values ($1, $2, sha256('ä'), 'ä', 1)`, chatID, b.user.UserID)
@@ -55,7 +55,7 @@ func TestCountUsage(t *testing.T) {
 	}
 
 	b.exec("update messages set content = 'again!' where content = 'again'")
-	rebuilt := b.claim(chatID, fold.KindRebuild)
+	rebuilt := b.claim(chatID, brief.KindRebuild)
 	rebuilt.Asked.InputTokens, rebuilt.Asked.OutputTokens = 500, 30
 	b.mustCommit(rebuilt)
 	if got := b.usage(b.user).Tokens; got.Rebuild != (history.FoldTokens{Input: 500, Output: 30}) || got.Fold != want.Tokens.Fold {

@@ -22,6 +22,8 @@ import (
 	"github.com/arcoscribe/throughline/internal/bundle"
 	"github.com/arcoscribe/throughline/internal/fault"
 	"github.com/arcoscribe/throughline/internal/memory"
+	"github.com/arcoscribe/throughline/internal/memory/prompt"
+	"github.com/arcoscribe/throughline/internal/memory/text"
 	"github.com/arcoscribe/throughline/internal/testkit"
 	"github.com/arcoscribe/throughline/internal/transfer"
 )
@@ -72,11 +74,11 @@ func TestPlainLinesBecomeAChat(t *testing.T) {
 		t.Error(diff)
 	}
 	wantRows := []importedRow{
-		{1, "system", "Be brief.", "2024-02-03 04:05:06.000", 0, memory.Tokens("Be brief.")},
-		{2, "user", "How do I practise scales?", "2024-02-03 04:05:07.500", 0, memory.Tokens("How do I practise scales?")},
-		{3, "assistant", "", "2024-02-03 04:05:07.500", 2, memory.Tokens(`[calls {"id":"call_1","type":"function"}]`)},
-		{4, "tool", "Slowly.", "2024-02-03 04:05:07.500", 0, memory.Tokens("[adviser] Slowly.")},
-		{5, "assistant", "Slowly.", "2024-02-03 03:05:09.000", 2, memory.Tokens("Slowly.")},
+		{1, "system", "Be brief.", "2024-02-03 04:05:06.000", 0, text.Tokens("Be brief.")},
+		{2, "user", "How do I practise scales?", "2024-02-03 04:05:07.500", 0, text.Tokens("How do I practise scales?")},
+		{3, "assistant", "", "2024-02-03 04:05:07.500", 2, text.Tokens(`[calls {"id":"call_1","type":"function"}]`)},
+		{4, "tool", "Slowly.", "2024-02-03 04:05:07.500", 0, text.Tokens("[adviser] Slowly.")},
+		{5, "assistant", "Slowly.", "2024-02-03 03:05:09.000", 2, text.Tokens("Slowly.")},
 	}
 	if diff := cmp.Diff(wantRows, p.rows(chatID)); diff != "" {
 		t.Error(diff)
@@ -422,7 +424,7 @@ func anyMessage(t *rapid.T, ids []string, i int, files []bundle.File) bundle.Mes
 		if string(calls) == "null" {
 			calls = nil
 		}
-		message.TokenCount = memory.Tokens(memory.ToolText(memory.Role(message.Role), message.Content, name, calls))
+		message.TokenCount = text.Tokens(prompt.ToolText(memory.Role(message.Role), message.Content, name, calls))
 	}
 	if i == 0 { // so that no file is left without a message
 		for n, file := range files {

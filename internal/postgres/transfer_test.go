@@ -21,7 +21,7 @@ import (
 	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/bundle"
 	"github.com/arcoscribe/throughline/internal/fault"
-	"github.com/arcoscribe/throughline/internal/memory"
+	"github.com/arcoscribe/throughline/internal/memory/text"
 	"github.com/arcoscribe/throughline/internal/transfer"
 )
 
@@ -184,7 +184,7 @@ func (p *port) chatWithEverything() uuid.UUID {
 	p.exec(`insert into messages (id, chat_id, role, content, status, tool_calls, superseded_by, token_count, reply_to) values
 		('11111111-1111-4111-8111-111111111111', $1, 'assistant', 'half', 'interrupted', '[{"id": "c"}]', '22222222-2222-4222-8222-222222222222', 0, gen_random_uuid())`, chatID)
 	p.exec(`insert into messages (id, chat_id, role, content, tool_call_id, name, pinned, importance, token_count, metadata) values
-		('22222222-2222-4222-8222-222222222222', $1, 'tool', E'42\n', 'c', 'calculator', true, 0.25, $2, '{"x": "<&>"}')`, chatID, memory.Tokens("[calculator] 42\n"))
+		('22222222-2222-4222-8222-222222222222', $1, 'tool', E'42\n', 'c', 'calculator', true, 0.25, $2, '{"x": "<&>"}')`, chatID, text.Tokens("[calculator] 42\n"))
 	p.exec(`insert into chat_files (chat_id, user_id, sha256, content, token_count)
 		select $1, $2, sha256(convert_to(c, 'UTF8')), c, 1 from unnest(array['package main', 'unused', '']) c`, chatID, p.user.UserID)
 	p.exec(`insert into message_files (message_id, place, chat_id, user_id, path, sha256)

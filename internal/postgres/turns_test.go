@@ -13,8 +13,8 @@ import (
 
 	"github.com/arcoscribe/throughline/internal/chat"
 	"github.com/arcoscribe/throughline/internal/fault"
-	"github.com/arcoscribe/throughline/internal/fold"
 	"github.com/arcoscribe/throughline/internal/memory"
+	"github.com/arcoscribe/throughline/internal/memory/brief"
 )
 
 func TestStartTurnReadsWhatThePromptNeeds(t *testing.T) {
@@ -36,7 +36,7 @@ func TestStartTurnReadsWhatThePromptNeeds(t *testing.T) {
 		t.Errorf("the buffer is %+v", started.Buffer)
 	}
 	b.reply(second, "Noted, too.")
-	b.mustCommit(b.claim(first.ChatID, fold.KindFold))
+	b.mustCommit(b.claim(first.ChatID, brief.KindFold))
 	third := b.start(turnIn(first.ChatID, "And a third."))
 	if third.Brief.Version != 1 || third.Brief.CoveredSeq != 4 || third.Brief.Summary != "They talked." ||
 		third.Brief.LastSummarizedMessageID != second.MessageID || len(third.Buffer) != 0 || third.PendingTurns != 0 {
@@ -221,7 +221,7 @@ func TestLateReplyBehindAFoldMakesTheBriefStale(t *testing.T) {
 	second := turnIn(lost.ChatID, "Second.")
 	b.start(second)
 	b.reply(second, "Fine.")
-	b.mustCommit(b.claim(lost.ChatID, fold.KindFold))
+	b.mustCommit(b.claim(lost.ChatID, brief.KindFold))
 	b.reply(lost, "It was only slow.")
 	if got := b.brief(lost.ChatID); !got.Stale || got.PendingTokens != 0 {
 		t.Errorf("the brief is %+v", got)

@@ -12,7 +12,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/arcoscribe/throughline/internal/localpg"
+	"github.com/arcoscribe/throughline/internal/dev/localpg"
 )
 
 // databaseTimeout bounds the making or dropping of one database.

@@ -4,7 +4,7 @@ import (
 	"context"
 	"testing"
 
-	"github.com/arcoscribe/throughline/internal/offline"
+	"github.com/arcoscribe/throughline/internal/dev/offline"
 )
 
 // Script decides the answers of a Model; see offline.Options.

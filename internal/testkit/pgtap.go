@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"regexp"
 
-	"github.com/arcoscribe/throughline/internal/localpg"
+	"github.com/arcoscribe/throughline/internal/dev/localpg"
 )
 
 // pgTAPFile is the whole of pgTAP, not a step from one version to the next.

@@ -25,7 +25,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/arcoscribe/throughline/internal/localpg"
+	"github.com/arcoscribe/throughline/internal/dev/localpg"
 )
 
 // PostgresEnv names the cluster that tests use, as its superuser's DSN. Unset, they start their own.

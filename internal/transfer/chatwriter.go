@@ -8,6 +8,8 @@ import (
 
 	"github.com/arcoscribe/throughline/internal/bundle"
 	"github.com/arcoscribe/throughline/internal/memory"
+	"github.com/arcoscribe/throughline/internal/memory/prompt"
+	"github.com/arcoscribe/throughline/internal/memory/text"
 )
 
 // What is written at once: so many rows, or so many bytes of text.
@@ -54,7 +56,7 @@ func (w *chatWriter) write(ctx context.Context, rows Rows) error {
 
 func (w *chatWriter) file(file bundle.File) error {
 	w.files = append(w.files, file)
-	w.tokens = append(w.tokens, memory.Tokens(file.Content))
+	w.tokens = append(w.tokens, text.Tokens(file.Content))
 	return w.grown(len(file.Content))
 }
 
@@ -91,7 +93,7 @@ func tokensOf(message bundle.Message) int {
 	if message.Name != nil {
 		name = *message.Name
 	}
-	return memory.Tokens(memory.ToolText(memory.Role(message.Role), message.Content, name, message.ToolCalls))
+	return text.Tokens(prompt.ToolText(memory.Role(message.Role), message.Content, name, message.ToolCalls))
 }
 
 func (w *chatWriter) grown(bytes int) error {

@@ -22,7 +22,7 @@ import (
 	"os/signal"
 	"syscall"
 
-	"github.com/arcoscribe/throughline/internal/localpg"
+	"github.com/arcoscribe/throughline/internal/dev/localpg"
 	"github.com/arcoscribe/throughline/internal/testkit"
 )
 

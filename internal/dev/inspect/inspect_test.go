@@ -1,0 +1,202 @@
+package inspect_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/arcoscribe/throughline/internal/dev/inspect"
+	"github.com/arcoscribe/throughline/internal/fault"
+	"github.com/arcoscribe/throughline/internal/memory"
+	"github.com/arcoscribe/throughline/internal/testkit"
+)
+
+func TestMain(m *testing.M) { testkit.Main(m) }
+
+// story is a chat of six turns: two folds took in the first four, the last two are in the buffer.
+type story struct {
+	database testkit.Database
+	chat     string
+	reply    string // the last assistant message
+}
+
+func execute(t *testing.T, conn *pgx.Conn, sql string, args ...any) {
+	t.Helper()
+	if _, err := conn.Exec(t.Context(), sql, args...); err != nil {
+		t.Fatalf("%s: %v", sql, err)
+	}
+}
+
+func connect(t *testing.T, database testkit.Database) *pgx.Conn {
+	t.Helper()
+	return testkit.Connect(t, database.DSN)
+}
+
+func tell(t *testing.T) story {
+	t.Helper()
+	s := story{database: testkit.NewDatabase(t), chat: uuid.NewString()}
+	user := testkit.NewUser(t, s.database)
+	conn := connect(t, s.database)
+	execute(t, conn, "insert into chats (id, user_id, title) values ($1, $2, $3)", s.chat, user, "Scales\x1b[2J and arpeggios")
+	for turn := 1; turn <= 6; turn++ {
+		question := uuid.NewString()
+		s.reply = uuid.NewString()
+		execute(t, conn, "insert into messages (id, chat_id, role, content, token_count) values ($1, $2, 'user', $3, 100)",
+			question, s.chat, fmt.Sprintf("question %d", turn))
+		execute(t, conn, `insert into messages (id, chat_id, role, content, token_count, reply_to, metadata) values ($1, $2, 'assistant', $3, 200, $4, $5)`,
+			s.reply, s.chat, fmt.Sprintf("answer %d", turn), question, `{"model_variant": "arco-pro", "model": "big", "finish_reason": "stop",
+			 "usage": {"input_tokens": 900, "cached_tokens": 512, "output_tokens": 200}, "memory": {"brief_version": 2, "brief_tokens": 40,
+			 "covered_through_seq": 8, "bridge_turns": 0, "bridge_tokens": 0, "tail_turns": 1, "tail_tokens": 300, "dropped_turns": 0, "truncated": false}}`)
+	}
+	revise := `insert into conversation_brief_revisions (chat_id, user_id, version, kind, seq_from, seq_to, turns, global_summary,
+		input_tokens, output_tokens, prompt_mode, prompt_ref, model, duration_ms, input_sha256, details)
+		values ($1, $2, $3, 'fold', $4, $5, 2, $6, 1000, 30, 'inline', 'summary@1', 'small', 1200, '', $7)`
+	execute(t, conn, revise, s.chat, user, 1, 1, 4, "She plays the cello. She practises at night.", `{"tokens_before": 0, "tokens_after": 30, "turns_tokens": 600, "calls": 1}`)
+	execute(t, conn, revise, s.chat, user, 2, 5, 8, "She plays the cello. She practises at noon.", `{"tokens_before": 30, "tokens_after": 40, "turns_tokens": 600, "calls": 1}`)
+	execute(t, conn, `update conversation_briefs set version = 2, covered_seq = 8, brief_tokens = 40, pending_tokens = 600, pending_turns = 2,
+		brief = jsonb_build_object('global_summary', 'She plays the cello. She practises at noon.', 'last_summarized_message_id', $2::uuid) where chat_id = $1`, s.chat, uuid.NewString())
+	return s
+}
+
+func (s story) print(t *testing.T, limits memory.Limits) string {
+	t.Helper()
+	var out strings.Builder
+	if err := inspect.Print(t.Context(), &out, s.database.DSN, s.chat, limits); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
+}
+
+func wantLines(t *testing.T, report string, lines ...string) {
+	t.Helper()
+	rest := report
+	for _, line := range lines {
+		_, after, found := strings.Cut(rest, line)
+		if !found {
+			t.Errorf("there is no %q, or not in this place, in:\n%s", line, report)
+			continue
+		}
+		rest = after
+	}
+}
+
+func TestReportOnAChat(t *testing.T) {
+	t.Parallel()
+	s := tell(t)
+	report := s.print(t, memory.DefaultLimits())
+	wantLines(t, report,
+		"Chat "+s.chat+", 12 messages: Scales [2J and arpeggios\n",
+		"BRIEF  version 2, just now, 40 tokens, covers 4 turns up to message 8\n",
+		"  | She plays the cello. She practises at noon.\n",
+		"CHUNK BUFFER  2 turns, 600 tokens, the oldest from just now\n",
+		"  the next fold is 5361 tokens and 2 turns away\n",
+		"REVISIONS  newest first\n",
+		"  version 2, fold at ", "2 turns (messages 5 to 8), 30 to 40 tokens, small, summary@1, 1200 ms\n",
+		"    - She practises at night.\n",
+		"    + She practises at noon.\n",
+		"  version 1, fold at ",
+		"    + She plays the cello.\n",
+		"RECEIPTS", "6     "+s.reply+"  complete  arco-pro  version 2, 40 tokens  0 turns, 0 tokens  1 turns, 300 tokens  0        900/512/200\n",
+	)
+	if strings.Contains(report, "\x1b") {
+		t.Error("a title can steer the terminal")
+	}
+	if strings.Contains(report, "question 6") {
+		t.Error("the report quotes a message, which nobody asked for")
+	}
+}
+
+func TestReportSaysHowFarTheFoldIs(t *testing.T) {
+	t.Parallel()
+	s := tell(t)
+	for want, limits := range map[string]memory.Limits{
+		"a fold is due":                  {ChunkThreshold: 639, KRawTurns: 1},
+		"the next fold is 1 tokens away": {ChunkThreshold: 640, KRawTurns: 1},
+		"the next fold is 1 turn away":   {ChunkThreshold: 100, KRawTurns: 2},
+	} {
+		wantLines(t, s.print(t, limits), want)
+	}
+}
+
+// A chat's own rules are part of what its memory is, and of when it is folded.
+func TestReportSaysByWhichRules(t *testing.T) {
+	t.Parallel()
+	s := tell(t)
+	conn := connect(t, s.database)
+	wantLines(t, s.print(t, memory.DefaultLimits()), "  strategy summary\n")
+	execute(t, conn, "update chats set memory_strategy = 'hybrid', max_turns = 1 where id = $1", s.chat)
+	wantLines(t, s.print(t, memory.DefaultLimits()), "  strategy hybrid, at most 1 turn out of the brief\n", "a fold is due")
+	execute(t, conn, "update chats set memory_strategy = 'simple', max_turns = null where id = $1", s.chat)
+	wantLines(t, s.print(t, memory.DefaultLimits()), "  strategy simple\n", "it is never folded")
+	execute(t, conn, "update conversation_briefs set cleared_seq = 4 where chat_id = $1", s.chat)
+	execute(t, conn, "update chats set memory_strategy = 'summary', ttl_hours = 1, created_at = now() - interval '1 day', last_message_at = now() - interval '2 hours' where id = $1", s.chat)
+	wantLines(t, s.print(t, memory.DefaultLimits()), "  strategy summary, cleared up to message 4, expired\n", "covers 2 turns up to message 8", "a fold is due")
+}
+
+func TestReportOnAStaleChatWithAJob(t *testing.T) {
+	t.Parallel()
+	s := tell(t)
+	conn := connect(t, s.database)
+	execute(t, conn, "delete from messages where chat_id = $1 and seq = 1", s.chat)
+	execute(t, conn, "update conversation_brief_revisions set global_summary = null where chat_id = $1 and version = 1", s.chat)
+	execute(t, conn, "update conversation_briefs set lease_token = gen_random_uuid(), lease_until = now() + '1 minute', pending_tokens = 1 where chat_id = $1", s.chat)
+	execute(t, conn, `insert into river.river_job (kind, state, attempt, args, errors) values ('rebuild_brief', 'retryable', 3, jsonb_build_object('chat_id', $1::text),
+		array[jsonb_build_object('error', 'the model is away')])`, s.chat)
+	wantLines(t, s.print(t, memory.DefaultLimits()),
+		"stale: a message that it covers was edited or deleted", "a rebuild is due", "the counters are wrong", "a fold is at work",
+		"job rebuild_brief is retryable, attempt 3, last error: the model is away", "version 1", "redacted")
+}
+
+func TestReportOnANewChat(t *testing.T) {
+	t.Parallel()
+	s := story{database: testkit.NewDatabase(t), chat: uuid.NewString()}
+	execute(t, connect(t, s.database), "insert into chats (id, user_id, title) values ($1, $2, 'New')", s.chat, testkit.NewUser(t, s.database))
+	wantLines(t, s.print(t, memory.DefaultLimits()), "0 messages: New", "BRIEF  none yet", "0 turns, 0 tokens, the oldest from never", "REVISIONS", "none yet", "RECEIPTS", "none yet")
+}
+
+func TestListOfChats(t *testing.T) {
+	t.Parallel()
+	s := tell(t)
+	connect(t, s.database)
+	var out strings.Builder
+	if err := inspect.Print(t.Context(), &out, s.database.DSN+"&pgbouncer=true&pool_max_conns=3", "", memory.DefaultLimits()); err != nil {
+		t.Fatal(err)
+	}
+	wantLines(t, out.String(), "chat ", "title\n", s.chat+"  just now      12        version 2  2 turns, 600 tokens  Scales")
+	empty := testkit.NewDatabase(t)
+	out.Reset()
+	if err := inspect.Print(t.Context(), &out, empty.DSN, "", memory.DefaultLimits()); err != nil || out.String() != "There are no chats yet.\n" {
+		t.Errorf("%q, %v", out.String(), err)
+	}
+}
+
+func TestWhatIsNoChat(t *testing.T) {
+	t.Parallel()
+	database := testkit.NewDatabase(t)
+	for chatID, want := range map[string]fault.Code{
+		"'; drop table chats; --": fault.BadUUID,
+		uuid.NewString():          fault.ChatNotFound,
+	} {
+		var out strings.Builder
+		err := inspect.Print(t.Context(), &out, database.DSN, chatID, memory.DefaultLimits())
+		if fault.CodeOf(err) != want || out.Len() > 0 {
+			t.Errorf("%s: %v, %q", chatID, err, out.String())
+		}
+	}
+}
+
+func TestWhereThereIsNoDatabase(t *testing.T) {
+	t.Parallel()
+	for _, dsn := range []string{"postgres://%zz", "postgres://nobody@127.0.0.1:1/nothing?connect_timeout=1"} {
+		if err := inspect.Print(t.Context(), &strings.Builder{}, dsn, "", memory.DefaultLimits()); err == nil {
+			t.Errorf("%s: no error", dsn)
+		}
+	}
+	unmigrated := testkit.NewEmptyDatabase(t)
+	if err := inspect.Print(t.Context(), &strings.Builder{}, unmigrated.DSN, "", memory.DefaultLimits()); err == nil {
+		t.Error("no error without the views")
+	}
+}

@@ -1,0 +1,166 @@
+package brief
+
+import (
+	"github.com/arcoscribe/throughline/internal/memory"
+	"github.com/arcoscribe/throughline/internal/memory/text"
+)
+
+// Excerpt is a message in a fold's input: the whole of it, or one part of a message too long for one
+// model call. The parts of a message, put together, are its whole text.
+type Excerpt struct {
+	Message memory.Message
+	Text    string
+	// Part counts from 1 to Parts; both are 1 for a whole message.
+	Part, Parts int
+}
+
+// PieceTurn is a turn, or the part of a turn, that one model call reads. It is never empty.
+type PieceTurn []Excerpt
+
+// Piece is what one model call of a fold reads.
+type Piece struct {
+	Turns []PieceTurn
+	// Tokens is the size of the turns' text.
+	Tokens int
+}
+
+// WholePiece puts turns into one piece, whatever their size. Blank rows are left out.
+func WholePiece(turns []memory.Turn) Piece {
+	var p Piece
+	for _, t := range turns {
+		p.add(whole(t), t.Tokens())
+	}
+	return p
+}
+
+func (p *Piece) add(turn PieceTurn, tokens int) {
+	if len(turn) == 0 {
+		return
+	}
+	p.Turns = append(p.Turns, turn)
+	p.Tokens += tokens
+}
+
+func (p *Piece) textLen() int {
+	size := 0
+	for _, turn := range p.Turns {
+		for i := range turn {
+			size += len(turn[i].Text) + 32
+		}
+	}
+	return size
+}
+
+func whole(t memory.Turn) PieceTurn {
+	excerpts := make(PieceTurn, 0, len(t.Messages))
+	for _, m := range t.Messages {
+		if !m.Blank() {
+			excerpts = append(excerpts, Excerpt{Message: m, Text: m.Content, Part: 1, Parts: 1})
+		}
+	}
+	return excerpts
+}
+
+// What the frame of a fold's input costs in tokens, from above: the fences, a turn's header with the
+// blank line before it, a speaker label with the note about parts.
+const (
+	frameTokens  = 48
+	headerTokens = 6
+	partTokens   = 12
+)
+
+// minRoom is the least room, in tokens, that a piece has for turns, so that a fold makes progress
+// with any limits and never takes a call per word.
+const minRoom = 64
+
+// pieceRoom is what a piece may hold beside a summary of that size. The summary counts against the
+// limit, but leaves at least half of it.
+func pieceRoom(limit, summaryTokens int) int {
+	return max(limit-frameTokens-summaryTokens, limit/2-frameTokens, minRoom)
+}
+
+// cost is what a whole turn takes of a piece's room.
+func cost(t memory.Turn) int {
+	return t.Tokens() + headerTokens + memory.LabelTokens*len(t.Messages)
+}
+
+// packer fills pieces with turns, in order.
+type packer struct {
+	room   int
+	pieces []Piece
+	used   int // of the last piece
+}
+
+// pack divides turns into pieces of at most room tokens. Turns stay whole where they fit in a piece;
+// a longer one is split, first between its messages, then inside them.
+func pack(turns []memory.Turn, room int) []Piece {
+	p := packer{room: room}
+	for _, t := range turns {
+		if t.Blank() {
+			continue
+		}
+		if c := cost(t); c <= room {
+			p.put(whole(t), t.Tokens(), c)
+		} else {
+			p.split(t)
+		}
+	}
+	return p.pieces
+}
+
+// put adds a turn, or a part of one, to the last piece, or to a new one where it does not fit.
+func (p *packer) put(turn PieceTurn, tokens, cost int) {
+	if len(p.pieces) == 0 || p.used+cost > p.room {
+		p.pieces = append(p.pieces, Piece{})
+		p.used = 0
+	}
+	p.pieces[len(p.pieces)-1].add(turn, tokens)
+	p.used += cost
+}
+
+// split puts a turn that is longer than a piece into several. Messages of the turn stay together
+// while they fit.
+func (p *packer) split(t memory.Turn) {
+	var open PieceTurn
+	tokens, used := 0, headerTokens
+	flush := func() {
+		if len(open) > 0 {
+			p.put(open, tokens, used)
+		}
+		open, tokens, used = nil, 0, headerTokens
+	}
+	for _, e := range whole(t) {
+		for _, sized := range divide(e, p.room-headerTokens) {
+			if used+sized.cost > p.room {
+				flush()
+			}
+			open = append(open, sized.Excerpt)
+			tokens += sized.tokens
+			used += sized.cost
+		}
+	}
+	flush()
+}
+
+type sizedExcerpt struct {
+	Excerpt
+	tokens, cost int
+}
+
+// divide gives a message as one excerpt when that costs at most room, else in parts.
+func divide(e Excerpt, room int) []sizedExcerpt {
+	if c := e.Message.Tokens + memory.LabelTokens; c <= room {
+		return []sizedExcerpt{{Excerpt: e, tokens: e.Message.Tokens, cost: c}}
+	}
+	texts := text.Split(e.Text, room-partTokens)
+	parts := make([]sizedExcerpt, len(texts))
+	for i, content := range texts {
+		n := text.Tokens(content)
+		parts[i] = sizedExcerpt{
+			Excerpt: Excerpt{Message: e.Message, Text: content, Part: i + 1, Parts: len(texts)},
+			tokens:  n,
+			cost:    n + partTokens,
+		}
+	}
+	return parts
+}

@@ -1,0 +1,259 @@
+package brief_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/arcoscribe/throughline/internal/auth"
+	"github.com/arcoscribe/throughline/internal/dev/offline"
+	"github.com/arcoscribe/throughline/internal/memory/brief"
+	"github.com/arcoscribe/throughline/internal/postgres"
+	"github.com/arcoscribe/throughline/internal/testkit"
+)
+
+// told sets columns of a chat.
+func (r *rig) told(chatID uuid.UUID, columns string) {
+	r.t.Helper()
+	testkit.Exec(r.t, r.pool, "update chats set "+columns+" where id = $1", chatID)
+}
+
+// covered is how far the brief reaches, and how many turns are not in it.
+func (r *rig) covered(chatID uuid.UUID) string {
+	r.t.Helper()
+	return testkit.Ask[string](r.t, r.pool, "select covered_seq || ' ' || pending_turns from conversation_briefs where chat_id = $1", chatID)
+}
+
+// clear begins a chat's context anew.
+func (r *rig) clear(chatID uuid.UUID) {
+	r.t.Helper()
+	store := postgres.NewHistory(r.pool, func(context.Context, pgx.Tx, uuid.UUID) error { return nil })
+	user := auth.Principal{UserID: r.user, Claims: fmt.Sprintf(`{"sub": "%s", "role": "authenticated"}`, r.user)}
+	if _, err := store.ClearChat(r.t.Context(), user, chatID); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// play adds eight questions without a reply.
+func (r *rig) play(chatID uuid.UUID) {
+	r.t.Helper()
+	for turn := range 8 {
+		r.say(chatID, "user", fmt.Sprintf("And then I decided to play suite %d%s.", turn, strings.Repeat(fmt.Sprintf(" gently%d", turn), 20)))
+	}
+}
+
+// lastInput is what the summarizer read last.
+func (r *rig) lastInput() string {
+	r.t.Helper()
+	asked := r.model.Requests()
+	if len(asked) == 0 {
+		r.t.Fatal("the model was not asked")
+	}
+	return asked[len(asked)-1].Text
+}
+
+// More turns than max_turns are folded however short they are, down to the tail, or to max_turns where that
+// is shorter. Nothing is deleted.
+func TestTurnLimitIsFolded(t *testing.T) {
+	t.Parallel()
+	for limit, want := range map[int]string{1: "6 1", 2: "4 2", 3: "4 2", 4: "0 4"} {
+		t.Run(fmt.Sprint(limit), func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, nil, func(c *brief.Config) { c.Limits.ChunkThreshold = 6000 })
+			chatID := r.chat(4)
+			r.told(chatID, fmt.Sprintf("max_turns = %d", limit))
+			report, err := r.fold(chatID)
+			if err != nil || (report.Result == brief.Done) != (limit < 4) || r.again {
+				t.Errorf("%+v, %v, again %v", report, err, r.again)
+			}
+			if got := r.covered(chatID); got != want {
+				t.Errorf("covered are %s, want %s", got, want)
+			}
+			if n := testkit.Ask[int](t, r.pool, "select count(*) from messages"); n != 8 {
+				t.Errorf("%d messages are left", n)
+			}
+		})
+	}
+}
+
+// Where the input is full, the chat stays due, and the next fold goes on.
+func TestTurnLimitWithAFullInput(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil, func(c *brief.Config) { c.Limits.ChunkThreshold, c.Limits.FoldInputTokens = 6000, 300 })
+	chatID := r.chat(12)
+	r.told(chatID, "max_turns = 2")
+	folds := 0
+	for again := true; again; again = r.again {
+		r.mustFold(chatID)
+		folds++
+	}
+	if got := r.covered(chatID); folds < 2 || got != "20 2" {
+		t.Errorf("%d folds cover %s", folds, got)
+	}
+}
+
+// All of an expired chat goes into its brief, save what is still being said; a simple chat has none.
+func TestExpiredChatIsFolded(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil, nil)
+	const expired = "created_at = now() - interval '3 hours', last_message_at = now() - interval '2 hours', ttl_hours = 1"
+	ended, running, simple := r.chat(2), r.chat(2), r.chat(2)
+	r.say(running, "user", "Wait for me.")
+	testkit.Exec(t, r.pool, "insert into messages (chat_id, role, status, content, lease_until) values ($1, 'assistant', 'streaming', '', now() + interval '1 hour')", running)
+	for _, chatID := range []uuid.UUID{ended, running, simple} {
+		r.told(chatID, expired)
+	}
+	r.told(simple, "memory_strategy = 'simple'")
+	for chatID, want := range map[uuid.UUID]string{ended: "4 0", running: "4 1"} {
+		r.mustFold(chatID)
+		if got := r.covered(chatID); got != want {
+			t.Errorf("covered are %s, want %s", got, want)
+		}
+		if report, err := r.fold(chatID); err != nil || report.Result != brief.Nothing {
+			t.Errorf("once more: %+v, %v", report, err)
+		}
+	}
+	if report, err := r.fold(simple); err != nil || report.Result != brief.Nothing || r.covered(simple) != "0 2" {
+		t.Errorf("a simple chat: %+v, %v, %s", report, err, r.covered(simple))
+	}
+}
+
+// After a clear a fold begins from nothing, with what was said since.
+func TestFoldAfterAClear(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil, nil)
+	chatID := r.chat(8)
+	r.mustFold(chatID)
+	r.clear(chatID)
+	r.play(chatID)
+	report := r.mustFold(chatID)
+	if report.Version != 3 || report.SeqFrom != 17 || report.SeqTo != 22 {
+		t.Errorf("%+v", report)
+	}
+	if input := r.lastInput(); !strings.HasPrefix(input, "=== EXISTING_SUMMARY ===\nNONE\n") || strings.Contains(input, "etude") || !strings.Contains(input, "suite 5") {
+		t.Errorf("the summarizer read %s", input)
+	}
+}
+
+// A message from before the clear is deleted: what came after is summarized anew, alone, and the older
+// revisions lose their words.
+func TestRebuildAfterAClear(t *testing.T) {
+	t.Parallel()
+	for _, foldedSince := range []bool{true, false} {
+		t.Run(fmt.Sprintf("folded since %v", foldedSince), func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, nil, nil)
+			chatID := r.chat(8)
+			r.mustFold(chatID)
+			r.clear(chatID)
+			want := "rebuild 17 16 0"
+			if foldedSince {
+				r.play(chatID)
+				r.mustFold(chatID)
+				want = "rebuild 17 22 6"
+			}
+			asked := len(r.model.Requests())
+			testkit.Exec(t, r.pool, "delete from messages where chat_id = $1 and seq = 1", chatID)
+			report, err := r.engine.Rebuild(t.Context(), chatID, r.job())
+			if err != nil || report.Result != brief.Done {
+				t.Fatalf("%+v, %v", report, err)
+			}
+			if got := testkit.Ask[string](t, r.pool, "select concat_ws(' ', kind, seq_from, seq_to, turns) from conversation_brief_revisions where version = $1", report.Version); got != want {
+				t.Errorf("the revision is %s, want %s", got, want)
+			}
+			for _, request := range r.model.Requests()[asked:] {
+				if strings.Contains(request.Text, "etude") || !strings.Contains(request.Text, "suite") {
+					t.Errorf("the summarizer read %s", request.Text)
+				}
+			}
+			if left := testkit.Ask[string](t, r.pool, "select coalesce(string_agg(global_summary, ' '), '') from conversation_brief_revisions where version < $1", report.Version); left != "" {
+				t.Errorf("older revisions still say %s", left)
+			}
+			if got := r.summary(chatID); strings.Contains(got, "etude") || (got != "") != foldedSince {
+				t.Errorf("the summary is %q", got)
+			}
+			if testkit.Ask[bool](t, r.pool, "select stale from conversation_briefs") {
+				t.Error("the brief is still stale")
+			}
+		})
+	}
+}
+
+// A clear while the summarizer is at work: the fold's text is thrown away.
+func TestClearDuringAFold(t *testing.T) {
+	t.Parallel()
+	gate := make(chan struct{})
+	r := newRig(t, func(*offline.Request) offline.Answer {
+		return offline.Answer{Text: "They practised etudes for quite some time.", Gate: gate}
+	}, nil)
+	chatID := r.chat(8)
+	folded := make(chan brief.Report, 1)
+	go func() {
+		report, err := r.fold(chatID)
+		if err != nil {
+			t.Error(err)
+		}
+		folded <- report
+	}()
+	r.model.AwaitRequest(t, "the fold asks", func(offline.Request) bool { return true })
+	r.clear(chatID)
+	close(gate)
+	if report := testkit.Receive(t, "the fold ends", folded); report.Result != brief.Lost {
+		t.Errorf("%+v", report)
+	}
+	if got := testkit.Ask[string](t, r.pool, "select concat_ws(' ', version, covered_seq, cleared_seq, pending_turns, lease_token is null) from conversation_briefs"); got != "1 16 16 0 t" || r.summary(chatID) != "" {
+		t.Errorf("the brief is %s, %q", got, r.summary(chatID))
+	}
+}
+
+// A brief that cannot be read is not folded upon, and a rebuild writes it anew, also one that covers nothing yet.
+func TestUnreadableBriefIsRebuilt(t *testing.T) {
+	t.Parallel()
+	for _, foldedBefore := range []bool{true, false} {
+		t.Run(fmt.Sprintf("folded before %v", foldedBefore), func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, nil, nil)
+			chatID := r.chat(8)
+			if foldedBefore {
+				r.mustFold(chatID)
+			}
+			covered := r.covered(chatID)
+			testkit.Exec(t, r.pool, "alter table conversation_briefs drop constraint conversation_briefs_readable")
+			testkit.Exec(t, r.pool, `update conversation_briefs set brief = '{"global_summary": 5, "last_summarized_message_id": "?"}'`)
+			if report, err := r.fold(chatID); err != nil || report.Result != brief.Nothing {
+				t.Errorf("a fold: %+v, %v", report, err)
+			}
+			report, err := r.engine.Rebuild(t.Context(), chatID, r.job())
+			if err != nil || report.Result != brief.Done || r.covered(chatID) != covered {
+				t.Fatalf("%+v, %v, covered are %s", report, err, r.covered(chatID))
+			}
+			if got := r.summary(chatID); strings.Contains(got, "etude") != foldedBefore {
+				t.Errorf("the summary is %q", got)
+			}
+			if again := r.again; again == foldedBefore {
+				t.Errorf("due for a fold: %v", again)
+			}
+			if report, err := r.engine.Rebuild(t.Context(), chatID, r.job()); err != nil || report.Result != brief.Nothing {
+				t.Errorf("once more: %+v, %v", report, err)
+			}
+		})
+	}
+}
+
+// What a tool was asked and what it said are read together, with its name.
+func TestToolRowsAreFolded(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil, nil)
+	chatID := r.chat(2)
+	testkit.Exec(t, r.pool, `insert into messages (chat_id, role, content, tool_calls) values ($1, 'assistant', 'One moment.', '[{"name": "metronome", "arguments": {"bpm": 60}}]')`, chatID)
+	testkit.Exec(t, r.pool, "insert into messages (chat_id, role, content, tool_call_id, name) values ($1, 'tool', 'It ticks.', 'c1', 'metronome')", chatID)
+	r.play(chatID)
+	r.mustFold(chatID)
+	if input := r.lastInput(); !strings.Contains(input, "\nAssistant: One moment.\n[calls metronome({\"bpm\": 60})]\nTool: [metronome] It ticks.\n") {
+		t.Errorf("the summarizer read %s", input)
+	}
+}

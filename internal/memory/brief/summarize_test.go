@@ -1,0 +1,124 @@
+package brief_test
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"strings"
+	"testing"
+
+	dto "github.com/prometheus/client_model/go"
+
+	"github.com/arcoscribe/throughline/internal/dev/offline"
+	"github.com/arcoscribe/throughline/internal/memory/brief"
+	"github.com/arcoscribe/throughline/internal/testkit"
+)
+
+func sha256Hex(text string) string {
+	digest := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(digest[:])
+}
+
+func hosted(mode brief.Mode) func(*brief.Config) {
+	return func(c *brief.Config) {
+		c.Prompt.Mode, c.Prompt.Hosted = mode, brief.HostedPrompt{ID: "pmpt_1", Version: "7"}
+	}
+}
+
+func (r *rig) fallbacks() float64 {
+	r.t.Helper()
+	var m dto.Metric
+	if err := r.metrics.PromptFallbacks.Write(&m); err != nil {
+		r.t.Fatal(err)
+	}
+	return m.GetCounter().GetValue()
+}
+
+// A hosted call names the prompt and nothing else: no model, no instructions.
+func TestHostedPrompt(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []brief.Mode{brief.ModeHosted, brief.ModeAuto} {
+		r := newRig(t, testkit.InOrder(offline.Answer{Fault: offline.FaultNone}, offline.Answer{}), hosted(mode))
+		report := r.mustFold(r.chat(8))
+		first, second := r.model.Requests()[0], r.model.Requests()[1]
+		if *first.Prompt != (offline.PromptRef{ID: "pmpt_1", Version: "7"}) || first.Model != "" || first.Instructions != "" || first.Store {
+			t.Errorf("%s: asked %+v", mode, first)
+		}
+		if second.Prompt == nil || !strings.Contains(second.Instructions, "nothing to summarize") {
+			t.Errorf("%s: the second try says %q", mode, second.Instructions)
+		}
+		if report.Mode != brief.ModeHosted || report.PromptRef != "pmpt_1@7" || r.fallbacks() != 0 {
+			t.Errorf("%s: %+v", mode, report)
+		}
+	}
+}
+
+// When the API says that the prompt does not exist, auto folds inline in the same go, says so once, and
+// never asks for it again; hosted goes on asking.
+func TestHostedPromptIsGone(t *testing.T) {
+	t.Parallel()
+	gone := func(request *offline.Request) offline.Answer {
+		if request.Prompt != nil {
+			return offline.Answer{Fault: offline.FaultPromptGone}
+		}
+		return offline.Answer{}
+	}
+	t.Run("auto", func(t *testing.T) {
+		t.Parallel()
+		r := newRig(t, gone, hosted(brief.ModeAuto))
+		for range 2 {
+			if report := r.mustFold(r.chat(8)); report.Mode != brief.ModeInline || report.PromptRef != "built-in@1" {
+				t.Errorf("%+v", report)
+			}
+		}
+		tried := 0
+		for _, request := range r.model.Requests() {
+			if request.Prompt != nil {
+				tried++
+			}
+		}
+		if warned := strings.Count(r.logs.String(), "hosted summary prompt is gone"); tried != 1 || warned != 1 || r.fallbacks() != 1 {
+			t.Errorf("tried %d times, warned %d times, counted %v", tried, warned, r.fallbacks())
+		}
+	})
+	t.Run("hosted", func(t *testing.T) {
+		t.Parallel()
+		r := newRig(t, gone, hosted(brief.ModeHosted))
+		chatID := r.chat(8)
+		if report, err := r.fold(chatID); report.Result != brief.Failed || err == nil || r.fallbacks() != 0 {
+			t.Errorf("%+v, %v", report, err)
+		}
+		r.checkUntouched(chatID)
+	})
+}
+
+// What else goes wrong with a hosted call is no reason to leave the prompt.
+func TestHostedCallFailsOtherwise(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, testkit.InOrder(offline.Answer{Fault: offline.Fault401}, offline.Answer{}), hosted(brief.ModeAuto))
+	chatID := r.chat(8)
+	if report, err := r.fold(chatID); report.Result != brief.Failed || err == nil {
+		t.Errorf("%+v, %v", report, err)
+	}
+	if report := r.mustFold(chatID); report.Mode != brief.ModeHosted || r.fallbacks() != 0 {
+		t.Errorf("%+v", report)
+	}
+}
+
+func TestInlineInstructions(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil, func(c *brief.Config) {
+		c.Prompt = brief.PromptConfig{Mode: brief.ModeAuto, Model: "small", Instructions: "Keep technique and repertoire."} // no version: inline
+	})
+	chatID := r.chat(8)
+	testkit.Exec(t, r.pool, "update messages set created_at = '2026-11-20 12:00:00+00'")
+	report := r.mustFold(chatID)
+	asked := r.model.Requests()[0]
+	for _, part := range []string{"Keep technique and repertoire.", "at most 200 tokens", "Turns 1 to 6: 2026-11-20, UTC"} {
+		if !strings.Contains(asked.Instructions, part) {
+			t.Errorf("the instructions do not say %q: %s", part, asked.Instructions)
+		}
+	}
+	if asked.Model != "small" || report.PromptRef != "custom@"+sha256Hex("Keep technique and repertoire.")[:8] {
+		t.Errorf("model %s, prompt %s", asked.Model, report.PromptRef)
+	}
+}

@@ -1,0 +1,90 @@
+package prompt
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/arcoscribe/throughline/internal/memory"
+)
+
+// Coverage says in one sentence, or a few where something is amiss, where the turns of a chat are: in the
+// brief, word for word in the prompt of that receipt, or in neither.
+func Coverage(c memory.Chat, r Receipt) string {
+	shown, inBrief := r.BridgeTurns+r.TailTurns, c.BriefTurns()
+	total := inBrief + shown + r.DroppedTurns
+	var b strings.Builder
+	switch {
+	case r.BriefUnreadable:
+		fmt.Fprintf(&b, "The stored brief cannot be read; the last %s word for word in the prompt.", are(shown))
+	case total == 0:
+		b.WriteString("There is nothing to remember yet.")
+	case c.Strategy == memory.StrategySimple:
+		b.WriteString(windowCoverage(total, shown))
+	case r.DroppedTurns > 0:
+		fmt.Fprintf(&b, "Of %s %d are in the brief%s and %d word for word in the prompt; %d are in neither until the next fold.",
+			turns(total), inBrief, upTo(c.Brief), shown, r.DroppedTurns)
+	case inBrief == 0:
+		b.WriteString(all(total) + " word for word in the prompt.")
+	default:
+		fmt.Fprintf(&b, "%s remembered: %d in the brief%s, %d word for word in the prompt.", all(total), inBrief, upTo(c.Brief), shown)
+	}
+	writeRemarks(&b, c, r)
+	return b.String()
+}
+
+func windowCoverage(total, shown int) string {
+	if shown == total {
+		return all(total) + " word for word in the prompt."
+	}
+	return fmt.Sprintf("The last %d of %s are word for word in the prompt; the %d before are in no summary.", shown, turns(total), total-shown)
+}
+
+func writeRemarks(b *strings.Builder, c memory.Chat, r Receipt) {
+	if r.KeptMessages > 0 {
+		fmt.Fprintf(b, " %s there from before, word for word as well.", kept(r.KeptMessages))
+	}
+	if r.Truncated {
+		b.WriteString(" Something had to be shortened to fit.")
+	}
+	if c.Brief.Stale && r.BriefVersion > 0 {
+		b.WriteString(" A message that the brief covers was changed: it is being written anew, and claims no coverage until then.")
+	}
+	if c.Brief.ClearedSeq > 0 {
+		fmt.Fprintf(b, " What was said up to message %d was left behind when the context was cleared.", c.Brief.ClearedSeq)
+	}
+}
+
+func upTo(brief memory.Brief) string {
+	if brief.CoveredSeq == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" (up to message %d)", brief.CoveredSeq)
+}
+
+func turns(n int) string {
+	if n == 1 {
+		return "1 turn"
+	}
+	return fmt.Sprintf("%d turns", n)
+}
+
+func kept(n int) string {
+	if n == 1 {
+		return "1 pinned or important message is"
+	}
+	return fmt.Sprintf("%d pinned or important messages are", n)
+}
+
+func are(n int) string {
+	if n == 1 {
+		return "turn is"
+	}
+	return fmt.Sprintf("%d turns are", n)
+}
+
+func all(n int) string {
+	if n == 1 {
+		return "The one turn so far is"
+	}
+	return fmt.Sprintf("All %d turns are", n)
+}

@@ -1,0 +1,193 @@
+package text
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Where text may be cut. The rules err on one side: a place that may be no sentence end ("Dr. Wu",
+// "3. Chords", "am 20. November") is not one, so a cut comes a little early rather than wrong.
+
+const (
+	// spacedStops end a sentence when a space follows; unspacedStops end one anywhere.
+	spacedStops   = ".!?…؟۔।॥։።᠃᠉"
+	unspacedStops = "。！？｡．︒"
+	closers       = "\"'”’»›)]}」』】）］*_`"
+)
+
+// minLineRunes is how long a line without a stop must be to pass for a sentence: shorter ones are
+// headings.
+const minLineRunes = 12
+
+// abbreviations are words whose full stop ends no sentence.
+var abbreviations = map[string]bool{
+	"dr": true, "mr": true, "mrs": true, "ms": true, "prof": true, "st": true, "no": true, "nr": true,
+	"vs": true, "e.g": true, "i.e": true, "cf": true, "ca": true, "approx": true, "op": true, "bzw": true,
+	"z.b": true, "d.h": true, "u.a": true, "inkl": true, "sr": true, "sra": true, "mme": true, "p.ex": true,
+}
+
+// beforeDays are the words after which German writes a day of the month.
+var beforeDays = map[string]bool{
+	"am": true, "den": true, "der": true, "dem": true, "des": true, "vom": true, "zum": true, "im": true,
+	"beim": true, "ab": true, "bis": true, "seit": true, "jeden": true, "jedem": true, "–": true, "und": true,
+}
+
+// sentenceEnds gives the byte offsets directly after each sentence of text, rising. A line that is
+// no heading ends a sentence as well, which is how lists are made of sentences.
+func sentenceEnds(text string) []int {
+	var ends []int
+	lineStart := 0
+	for at, r := range text {
+		next := at + utf8.RuneLen(r)
+		if r == utf8.RuneError {
+			continue
+		}
+		switch {
+		case r == '\n':
+			if end := lineEnd(text, lineStart, at); end > lastOf(ends) {
+				ends = append(ends, end)
+			}
+			lineStart = next
+		case isStop(text, lineStart, at, r):
+			if end := afterClosers(text, next); end > lastOf(ends) && endsThere(text, end, r) {
+				ends = append(ends, end)
+			}
+		}
+	}
+	return ends
+}
+
+func lastOf(ends []int) int {
+	if len(ends) == 0 {
+		return 0
+	}
+	return ends[len(ends)-1]
+}
+
+// lineEnd gives the end of the line text[start:at] without trailing space when the line can stand
+// for a sentence, else 0.
+func lineEnd(text string, start, at int) int {
+	line := strings.TrimRightFunc(text[start:at], unicode.IsSpace)
+	bare := strings.TrimSpace(line)
+	if utf8.RuneCountInString(bare) < minLineRunes || strings.HasPrefix(bare, "#") || strings.HasSuffix(bare, ":") {
+		return 0
+	}
+	return start + len(line)
+}
+
+// isStop tells whether the rune at offset at can end a sentence, judged by what stands before it.
+func isStop(text string, lineStart, at int, r rune) bool {
+	if strings.ContainsRune(unspacedStops, r) {
+		return true
+	}
+	if !strings.ContainsRune(spacedStops, r) {
+		return false
+	}
+	if r != '.' {
+		return true
+	}
+	before, word := lastWords(text[lineStart:at])
+	return !isOrdinal(before, word) && !isInitial(word) && !abbreviations[strings.ToLower(word)]
+}
+
+// lastWords gives the last two words of a line, "" where it has fewer.
+func lastWords(line string) (before, last string) {
+	const enough = 64 // bytes: longer words are in no table
+	words := strings.FieldsFunc(line[max(0, len(line)-enough):], func(r rune) bool {
+		return unicode.IsSpace(r) || strings.ContainsRune("([{\"'“„«*_", r)
+	})
+	if len(words) == 0 {
+		return "", ""
+	}
+	if len(words) == 1 {
+		return "", words[0]
+	}
+	return words[len(words)-2], words[len(words)-1]
+}
+
+// isOrdinal holds for the number of a list item and for a day of the month where it is written with
+// a full stop: "3.", "am 20."
+func isOrdinal(before, word string) bool {
+	if word == "" || len(word) > 2 || strings.Trim(word, "0123456789") != "" {
+		return false
+	}
+	return before == "" || beforeDays[strings.ToLower(before)]
+}
+
+func isInitial(word string) bool {
+	r, size := utf8.DecodeRuneInString(word)
+	return size > 0 && size == len(word) && unicode.IsUpper(r)
+}
+
+func afterClosers(text string, at int) int {
+	for at < len(text) {
+		r, size := utf8.DecodeRuneInString(text[at:])
+		if !strings.ContainsRune(closers, r) && !strings.ContainsRune(spacedStops+unspacedStops, r) {
+			break
+		}
+		at += size
+	}
+	return at
+}
+
+func endsThere(text string, end int, stop rune) bool {
+	if end == len(text) || strings.ContainsRune(unspacedStops, stop) {
+		return true
+	}
+	r, _ := utf8.DecodeRuneInString(text[end:])
+	if !unicode.IsSpace(r) {
+		return false
+	}
+	rest := strings.TrimLeftFunc(text[end:], unicode.IsSpace)
+	next, _ := utf8.DecodeRuneInString(rest)
+	return !unicode.IsLower(next)
+}
+
+// wordEnd gives the last offset in (from, hard] that ends a word of text, from when there is none. In
+// scripts that put no spaces between words every character ends one.
+func wordEnd(text string, from, hard int) int {
+	for at := runeBorder(text, from, hard); at > from; at = runeBorder(text, from, at-1) {
+		next, size := utf8.DecodeRuneInString(text[at:])
+		before, _ := utf8.DecodeLastRuneInString(text[:at])
+		if unicode.IsSpace(before) {
+			continue
+		}
+		if size == 0 || unicode.IsSpace(next) || Unspaced(before) {
+			return at
+		}
+	}
+	return from
+}
+
+// Unspaced reports whether r belongs to a script that puts no spaces between words.
+func Unspaced(r rune) bool {
+	return unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Thai, unicode.Lao,
+		unicode.Khmer, unicode.Myanmar) || strings.ContainsRune("、，ー", r)
+}
+
+// runeBorder gives the last offset in [from, hard] that splits no character: neither its bytes nor a
+// letter and its marks, nor an emoji and what modifies it. When there is none it gives from.
+func runeBorder(text string, from, hard int) int {
+	for at := hard; at > from; at-- {
+		if at == len(text) {
+			return at
+		}
+		if !utf8.RuneStart(text[at]) {
+			continue
+		}
+		next, _ := utf8.DecodeRuneInString(text[at:])
+		before, _ := utf8.DecodeLastRuneInString(text[:at])
+		if !clings(next) && before != zeroWidthJoiner {
+			return at
+		}
+	}
+	return from
+}
+
+const zeroWidthJoiner = '\u200d'
+
+// clings tells whether r belongs to the character before it.
+func clings(r rune) bool {
+	return r == zeroWidthJoiner || unicode.In(r, unicode.M) || (r >= 0x1F3FB && r <= 0x1F3FF)
+}

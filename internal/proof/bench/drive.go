@@ -1,0 +1,242 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/arcoscribe/throughline/internal/auth"
+	"github.com/arcoscribe/throughline/internal/chat"
+	"github.com/arcoscribe/throughline/internal/dev/offline"
+	"github.com/arcoscribe/throughline/internal/llm"
+	"github.com/arcoscribe/throughline/internal/memory"
+	"github.com/arcoscribe/throughline/internal/memory/brief"
+	"github.com/arcoscribe/throughline/internal/memory/prompt"
+	"github.com/arcoscribe/throughline/internal/memory/text"
+	"github.com/arcoscribe/throughline/internal/metrics"
+	"github.com/arcoscribe/throughline/internal/postgres"
+	"github.com/arcoscribe/throughline/jobs"
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+)
+
+// measureMemory drives one chat from its first turn to its last, with everything real but the model,
+// and looks at what each reply was given to remember.
+func measureMemory(ctx context.Context, e *environment) (group, error) {
+	d, err := e.newDrive(offline.Options{})
+	if err != nil {
+		return group{}, err
+	}
+	defer d.close()
+	talk, err := working(ctx, d.worker, func() ([]remembered, error) { return d.talk(ctx, e.turns) })
+	if err != nil {
+		return group{}, err
+	}
+	return memoryRows(talk), e.clearJobs(ctx)
+}
+
+// remembered is what one turn showed the model.
+type remembered struct {
+	prompt.Receipt
+	text    string // brief and recent turns, to the letter
+	history int    // tokens of the whole conversation before this turn
+}
+
+func (r remembered) tokens() int { return r.BriefTokens + r.BridgeTokens + r.TailTokens }
+
+func memoryRows(talk []remembered) group {
+	last := talk[len(talk)-1]
+	early, late := cycles(talk)
+	g := group{Title: fmt.Sprintf("one chat of %d turns, driven through chat, Postgres, River and folds", len(talk))}
+	g.add(
+		row{What: "memory per turn, " + late.name(), Unit: "tokens", Value: late.mean, Baseline: early.mean, Against: early.name(), Target: ratioAtMost(1.1)},
+		row{What: fmt.Sprintf("memory at turn %d", len(talk)), Unit: "tokens", Value: float64(last.tokens()), Baseline: float64(last.history), Against: "the whole history"},
+		row{What: "previous memory kept to the byte", Unit: "%", Value: keptBetweenFolds(talk), Target: atLeast(100)},
+	)
+	dropped := 0
+	for _, r := range talk {
+		dropped += r.DroppedTurns
+	}
+	g.note("memory per turn: the mean from one fold to the next, the first time and the last; %d folds, %d turns dropped", last.BriefVersion, dropped)
+	g.note("kept: share of a turn's memory that begins the next turn's, where no fold came between")
+	return g
+}
+
+// cycle is the turns from one fold to the next: memory grows with each and shrinks at the end.
+type cycle struct {
+	from, to int // turns, from 1
+	mean     float64
+}
+
+func (c cycle) name() string { return fmt.Sprintf("turns %d-%d", c.from, c.to) }
+
+// cycles gives the first and the last whole one. What is before the first fold and after the last is
+// part of none.
+func cycles(talk []remembered) (first, last cycle) {
+	for begin := 0; begin < len(talk); {
+		end, sum := begin, 0
+		for ; end < len(talk) && talk[end].BriefVersion == talk[begin].BriefVersion; end++ {
+			sum += talk[end].tokens()
+		}
+		if talk[begin].BriefVersion > 0 && end < len(talk) {
+			last = cycle{from: begin + 1, to: end, mean: float64(sum) / float64(end-begin)}
+			if first.to == 0 {
+				first = last
+			}
+		}
+		begin = end
+	}
+	return first, last
+}
+
+func keptBetweenFolds(talk []remembered) float64 {
+	kept, all := 0, 0
+	for i := 1; i < len(talk); i++ {
+		before, after := talk[i-1], talk[i]
+		if before.BriefVersion == after.BriefVersion {
+			all += len(before.text)
+			kept += commonPrefix(before.text, after.text)
+		}
+	}
+	return 100 * float64(kept) / float64(max(1, all))
+}
+
+func commonPrefix(a, b string) int {
+	n := 0
+	for n < len(a) && n < len(b) && a[n] == b[n] {
+		n++
+	}
+	return n
+}
+
+// drive is a server without HTTP, and the model behind it.
+type drive struct {
+	model   *offline.Listening
+	client  *llm.Client
+	service *chat.Service
+	worker  *jobs.Client
+	folded  *folded
+	owner   auth.Principal
+	// asked is the latest prompt; due tells that the latest reply enqueued a fold.
+	asked atomic.Pointer[asked]
+	due   atomic.Bool
+}
+
+// asked is a prompt, and when the model was asked.
+type asked struct {
+	input string
+	at    time.Time
+}
+
+func (e *environment) newDrive(model offline.Options) (*drive, error) {
+	d := &drive{owner: e.owners[0].principal}
+	var err error
+	if d.model, err = offline.Start(model); err != nil {
+		return nil, err
+	}
+	numbers, limits := metrics.New(), memory.DefaultLimits()
+	d.client = llm.New(llm.Config{APIKey: "offline", BaseURL: d.model.BaseURL(), IdleTimeout: time.Minute})
+	d.folded = &folded{report: make(chan brief.Result, 1), Folder: brief.New(brief.Config{
+		Store: postgres.NewBriefs(e.pool), Summarizer: d.client, Prompt: brief.PromptConfig{Mode: brief.ModeInline, Model: "offline"},
+		Limits: limits, Logger: quiet(), Metrics: numbers,
+	})}
+	if d.worker, err = e.worker(d.folded, numbers); err != nil {
+		return nil, errors.Join(err, d.model.Close())
+	}
+	enqueue := jobs.EnqueueFold(d.worker)
+	d.service = chat.New(chat.Config{
+		Store: postgres.NewTurns(e.pool, limits, func(ctx context.Context, tx pgx.Tx, chatID uuid.UUID) error {
+			d.due.Store(true)
+			return enqueue(ctx, tx, chatID)
+		}),
+		Model: listening{d}, Logger: quiet(), Metrics: numbers, Variants: []chat.Variant{{Name: "arco", Model: "offline"}},
+		Instructions: chat.DefaultInstructions, Limits: limits, ReplyTimeout: time.Minute,
+	})
+	return d, nil
+}
+
+func (d *drive) close() {
+	ctx, cancel := context.WithTimeout(context.Background(), stopWithin)
+	defer cancel()
+	d.service.Close(ctx)
+	d.client.Close()
+	_ = d.model.Close() // nobody talks to it any more
+}
+
+// listening is the model, and what it was asked last.
+type listening struct{ *drive }
+
+func (l listening) Stream(ctx context.Context, request chat.ModelRequest) (chat.ModelStream, error) {
+	l.asked.Store(&asked{input: request.Input, at: time.Now()})
+	return l.client.Stream(ctx, request)
+}
+
+// folded is a folder that tells of each fold.
+type folded struct {
+	jobs.Folder
+	report chan brief.Result
+	took   time.Duration // of the latest, to be read after its report
+}
+
+func (f *folded) Fold(ctx context.Context, chatID uuid.UUID, job brief.Job) (brief.Report, error) {
+	began := time.Now()
+	report, err := f.Folder.Fold(ctx, chatID, job)
+	f.took = time.Since(began)
+	f.report <- report.Result
+	return report, err
+}
+
+// talk says one thing after another. A person takes longer to write than a fold takes; here the fold
+// is waited for instead.
+func (d *drive) talk(ctx context.Context, turns int) ([]remembered, error) {
+	var chatID uuid.UUID
+	var history int
+	talk := make([]remembered, 0, turns)
+	for n := range turns {
+		content := fmt.Sprintf("%s Write 90 words about lesson %d.", sentences[n%len(sentences)], n+1)
+		whole, err := d.say(ctx, chatID, content)
+		if err != nil {
+			return nil, fmt.Errorf("turn %d: %w", n+1, err)
+		}
+		chatID = whole.ChatID
+		r := remembered{history: history, text: memoryOf(d.asked.Load().input)}
+		if err := json.Unmarshal(whole.Memory, &r.Receipt); err != nil {
+			return nil, err
+		}
+		talk = append(talk, r)
+		history += text.Tokens(content) + text.Tokens(whole.Content)
+	}
+	return talk, nil
+}
+
+func (d *drive) say(ctx context.Context, chatID uuid.UUID, content string) (chat.Whole, error) {
+	d.due.Store(false)
+	reply, err := d.service.Send(ctx, d.owner, chat.Message{ChatID: chatID, Content: content})
+	if err != nil {
+		return chat.Whole{}, err
+	}
+	defer reply.Close()
+	whole, err := reply.Wait(ctx)
+	if err != nil || !d.due.Load() {
+		return whole, err
+	}
+	select {
+	case result := <-d.folded.report:
+		if result != brief.Done {
+			err = fmt.Errorf("the fold came to %q", result)
+		}
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	return whole, err
+}
+
+// memoryOf is a prompt without the question at its end.
+func memoryOf(prompt string) string {
+	at := strings.LastIndex(prompt, "CURRENT MESSAGE:\n")
+	return strings.TrimRight(prompt[:max(at, 0)], "\n")
+}

@@ -1,0 +1,208 @@
+// Command bench measures the server beside baselines of the same run and prints them as one table:
+//
+//	go run ./internal/proof/bench            everything, about four minutes
+//	go run ./internal/proof/bench -runs 3    three times, medians
+//	go run ./internal/proof/bench -quick     small sizes, for CI: that it still runs, not how fast
+//	go run ./internal/proof/bench -only fold
+//	go run ./internal/proof/bench -only peers,memorycost -chart docs/charts    beside others; see make peers
+//
+// It starts a private Postgres in a temporary folder, durable as in production, and everything else
+// on loopback. A number of one machine says little; the ratio to a baseline that ran beside it says
+// more, so every row has one where there is one to be had. What the rows mean is in
+// docs/benchmarks.md. No time is asserted: a test of this package checks only that every row is
+// produced. But a reply that is not whole fails the benchmark that it belongs to.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// timeout bounds one benchmark, whatever hangs; several times as much one that others take part in.
+const (
+	timeout       = 4 * time.Minute
+	timeoutByHand = 15 * time.Minute
+)
+
+type options struct {
+	quick   bool
+	only    string
+	runs    int
+	json    bool
+	profile string
+	charts  string
+	doc     string
+}
+
+func main() {
+	if isRole(os.Args[1:]) {
+		os.Exit(runRole(os.Args[1:]))
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	stop()
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+	case err != nil:
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+func parse(args []string, usage io.Writer) (options, error) {
+	var o options
+	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
+	flags.SetOutput(usage)
+	flags.BoolVar(&o.quick, "quick", false, "small sizes, in less than a minute")
+	flags.StringVar(&o.only, "only", "", "run only these, comma-separated: "+strings.Join(names(), ", "))
+	flags.IntVar(&o.runs, "runs", 1, "repeat everything and print medians")
+	flags.BoolVar(&o.json, "json", false, "print JSON in place of the table")
+	flags.StringVar(&o.charts, "chart", "", "write the charts of the benchmarks that have one into this folder")
+	flags.StringVar(&o.doc, "doc", "", "put the table into this document, between its lines bench:begin and bench:end (peers:…, of what runs by hand)")
+	flags.StringVar(&o.profile, "profile", "", "write profiles of the streaming server into this folder")
+	if err := flags.Parse(args); err != nil {
+		return o, err
+	}
+	if flags.NArg() > 0 || o.runs < 1 {
+		return o, errors.New("wrong arguments, see -help")
+	}
+	return o, nil
+}
+
+func run(ctx context.Context, args []string, out, progress io.Writer) (err error) {
+	o, err := parse(args, progress)
+	if err != nil {
+		return err
+	}
+	chosen, err := choose(o.only)
+	if err != nil {
+		return err
+	}
+	size := full
+	if o.quick {
+		size = quick
+	}
+	cluster, err := startCluster(ctx, size)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, cluster.Destroy()) }()
+	e, err := newEnvironment(ctx, cluster.addresses(), size, progress)
+	if err != nil {
+		return err
+	}
+	defer e.close()
+	e.profile = o.profile
+	host, err := describe(ctx, e)
+	if err != nil {
+		return err
+	}
+	groups, err := measure(ctx, e, chosen, o.runs)
+	if o.charts != "" {
+		err = errors.Join(err, writeCharts(o.charts, groups))
+	}
+	if o.doc != "" && err == nil {
+		err = writeDocument(o.doc, chosen, host, groups)
+	}
+	if o.json {
+		return errors.Join(writeJSON(out, host, groups), err)
+	}
+	return errors.Join(writeTable(out, host, groups), err)
+}
+
+// benchmark is one part of the table.
+type benchmark struct {
+	name string
+	run  func(context.Context, *environment) (group, error)
+	// once: its result hardly depends on the machine, so it is not repeated.
+	once bool
+	// byHand: it compares us with others, and runs when it is named.
+	byHand bool
+}
+
+var benchmarks = []benchmark{
+	{name: "prompt", run: measurePrompt},
+	{name: "turn", run: measureTurn},
+	{name: "fold", run: measureFold},
+	{name: "memory", run: measureMemory, once: true},
+	{name: "delta", run: measureDelta},
+	{name: "text", run: measureText},
+	{name: "auth", run: measureAuth},
+	{name: "stream", run: measureStream},
+	{name: "cuts", run: measureCuts},
+	{name: "slow", run: measureSlow, once: true},
+	{name: "stop", run: measureStop, once: true},
+	{name: "record", run: measureRecord},
+	{name: "peers", run: measurePeers, byHand: true},
+	{name: "memorycost", run: measureMemoryCost, byHand: true},
+}
+
+func names() []string {
+	var all []string
+	for _, b := range benchmarks {
+		all = append(all, b.name)
+	}
+	return all
+}
+
+func choose(only string) ([]benchmark, error) {
+	if only == "" {
+		return slices.DeleteFunc(slices.Clone(benchmarks), func(b benchmark) bool { return b.byHand }), nil
+	}
+	var chosen []benchmark
+	for name := range strings.SplitSeq(only, ",") {
+		at := slices.IndexFunc(benchmarks, func(b benchmark) bool { return b.name == name })
+		if at < 0 {
+			return nil, fmt.Errorf("there is no benchmark %q, only: %s", name, strings.Join(names(), ", "))
+		}
+		chosen = append(chosen, benchmarks[at])
+	}
+	return chosen, nil
+}
+
+// measure runs the benchmarks, all of them once before any of them again, so that a noisy minute does
+// not fall on one alone. After a failure it gives what it has.
+func measure(ctx context.Context, e *environment, chosen []benchmark, runs int) ([]group, error) {
+	testing.Init()
+	if err := flag.Set("test.benchtime", e.microTime.String()); err != nil {
+		return nil, err
+	}
+	results := make([][]group, len(chosen))
+	for n := range runs {
+		for i, b := range chosen {
+			if n > 0 && b.once {
+				continue
+			}
+			began := time.Now()
+			found, err := b.runOnce(ctx, e)
+			if err != nil {
+				return mediansOf(results), fmt.Errorf("%s: %w", b.name, err)
+			}
+			e.say("%s, run %d of %d: %.1f s", b.name, n+1, runs, time.Since(began).Seconds())
+			results[i] = append(results[i], found)
+		}
+	}
+	return mediansOf(results), nil
+}
+
+func (b benchmark) runOnce(ctx context.Context, e *environment) (group, error) {
+	limit := timeout
+	if b.byHand {
+		limit = timeoutByHand
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	found, err := b.run(ctx, e)
+	found.Name = b.name
+	return found, err
+}

@@ -1,0 +1,62 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"io"
+	"regexp"
+	"strconv"
+	"testing"
+
+	"github.com/arcoscribe/throughline/internal/testkit"
+)
+
+func TestMain(m *testing.M) { testkit.Main(m) }
+
+// Nothing acknowledged is lost and nothing is done twice, whatever is killed. The long version is make crash ROUNDS=500.
+func TestCrash(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	err := run(t.Context(), []string{"-source", "../../..", "-rounds", "20", "-quiet-every", "20"}, &out, t.Output())
+	t.Logf("\n%s", &out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// A run in which nothing happened would prove nothing.
+	for _, row := range []string{"processes killed", "crashes of Postgres", "messages acknowledged", "replies heard to their end",
+		"replies heard to break off", "replies written again", "folds"} {
+		found := regexp.MustCompile(`(?m)^` + row + ` +(\d+)$`).FindSubmatch(out.Bytes())
+		if found == nil {
+			t.Fatalf("there is no row %q", row)
+		}
+		if n, err := strconv.Atoi(string(found[1])); err != nil || n == 0 {
+			t.Errorf("%s: %s", row, found[1])
+		}
+	}
+}
+
+func TestArguments(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{{"-rounds", "0"}, {"-quiet-every", "0"}, {"more"}, {"-nothing"}} {
+		if err := run(t.Context(), args, io.Discard, io.Discard); err == nil {
+			t.Errorf("%v was taken", args)
+		}
+	}
+	if err := run(t.Context(), []string{"-help"}, io.Discard, io.Discard); !errors.Is(err, flag.ErrHelp) {
+		t.Errorf("-help: %v", err)
+	}
+	o, err := parse([]string{"-seed", "7"}, io.Discard)
+	if err != nil || o.seed != 7 || o.rounds != 20 {
+		t.Errorf("%+v, %v", o, err)
+	}
+}
+
+// What cannot be built is no system, and leaves nothing behind.
+func TestBuildFails(t *testing.T) {
+	t.Parallel()
+	if _, err := newHarness(context.Background(), options{source: t.TempDir(), seed: 1}, io.Discard); err == nil {
+		t.Error("an empty folder was built")
+	}
+}

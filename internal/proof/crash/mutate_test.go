@@ -1,0 +1,138 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// Every mutation applies to the source as it is, says what it breaks, and names checks that there are; and the page
+// about them has them all. That each is noticed is for make mutations.
+func TestMutations(t *testing.T) {
+	t.Parallel()
+	root, err := filepath.Abs("../../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := readMutations(filepath.Join(root, mutationsFolder))
+	if err != nil {
+		t.Fatal(err)
+	}
+	checks, err := parseChecks(checksSQL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, err := os.ReadFile(filepath.Join(root, "docs/crash.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	caught := 0
+	for _, m := range all {
+		if err := apply(t.Context(), root, m.file, "--check"); err != nil {
+			t.Errorf("%s: %v", m.name, err)
+		}
+		for _, name := range m.caughtBy {
+			if watched[name] == "" && !slices.ContainsFunc(checks, func(c check) bool { return c.name == name }) {
+				t.Errorf("%s: there is no check %q", m.name, name)
+			}
+		}
+		if m.survives == "" {
+			caught++
+		}
+		if !strings.Contains(string(page), "| "+m.name+" | "+m.says+" |") {
+			t.Errorf("docs/crash.md has no row of %s, or says something else about it", m.name)
+		}
+	}
+	if caught < 8 {
+		t.Errorf("%d mutations to be caught", caught)
+	}
+	for name, sentence := range watched {
+		if !strings.Contains(string(page), "| `"+name+"` | watched | "+sentence+" |") {
+			t.Errorf("docs/crash.md has no row of %s, or says something else about it", name)
+		}
+	}
+	for _, c := range checks {
+		if !strings.Contains(string(page), "| `"+c.name+"` | "+c.when+" | "+c.sentence+" |") {
+			t.Errorf("docs/crash.md has no row of the check %s, or says something else about it", c.name)
+		}
+	}
+}
+
+// A patch that does not fit is told, also below a folder that is another repository.
+func TestPatchThatDoesNotApply(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	patch := filepath.Join(folder, "x.patch")
+	write(t, patch, "Says: x\nSurvives: y\n\n--- a/file\n+++ b/file\n@@ -1 +1 @@\n-one\n+two\n")
+	file := filepath.Join(folder, "file")
+	write(t, file, "three\n")
+	if err := apply(t.Context(), folder, patch); err == nil {
+		t.Error("it applied")
+	}
+	write(t, file, "one\n")
+	if err := apply(t.Context(), folder, patch); err != nil {
+		t.Error(err)
+	}
+	if changed, err := os.ReadFile(file); err != nil || string(changed) != "two\n" {
+		t.Errorf("%q, %v", changed, err)
+	}
+}
+
+func TestMutationWithoutExpectation(t *testing.T) {
+	t.Parallel()
+	for _, head := range []string{"", "Says: x\n", "Survives: x\n", "Says: x\nCaught by: y\nSurvives: z\n"} {
+		folder := t.TempDir()
+		write(t, filepath.Join(folder, "x.patch"), head+"\n--- a/file\n")
+		if all, err := readMutations(folder); err == nil {
+			t.Errorf("%q: %+v", head, all)
+		}
+	}
+}
+
+// The verdict on a mutation is what its patch expects, not that anything was noticed.
+func TestExpectations(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		m    mutation
+		want bool
+	}{
+		{mutation{caughtBy: []string{"a", "b"}, noticed: []string{"x", "b"}}, true},
+		{mutation{caughtBy: []string{"a"}, noticed: []string{"x"}}, false},
+		{mutation{caughtBy: []string{"a"}}, false},
+		{mutation{survives: "why"}, true},
+		{mutation{survives: "why", noticed: []string{"a"}}, false},
+	} {
+		if got := c.m.asExpected(); got != c.want {
+			t.Errorf("%+v: %t", c.m, got)
+		}
+	}
+}
+
+// A copy has the source and nothing that was downloaded.
+func TestCopySource(t *testing.T) {
+	t.Parallel()
+	from, to := t.TempDir(), t.TempDir()
+	for _, name := range []string{"a/b.go", ".git/config", "x/node_modules/y.js", ".local/bin/z"} {
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(from, name)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		write(t, filepath.Join(from, name), name)
+	}
+	if err := copySource(from, to); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]bool{"a/b.go": true, ".git": false, "x/node_modules": false, ".local/bin/z": true} {
+		if _, err := os.Stat(filepath.Join(to, name)); (err == nil) != want {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func write(t *testing.T, file, content string) {
+	t.Helper()
+	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,256 @@
+package system
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/arcoscribe/throughline/internal/testkit"
+)
+
+// depth is deeper than any reader of JSON should follow.
+const depth = 100_000
+
+// oddValues are JSON texts, some of them none, that may stand where a value is wanted.
+var oddValues = map[string]string{
+	"null": "null", "true": "true", "a number": "7", "a negative one": "-1", "a fraction": "0.5", "an empty array": "[]", "an empty object": "{}",
+	"an empty string": `""`, "an array of arrays": "[[],[[]]]", "an array of nulls": "[null]", "an array of objects": "[{}]",
+	"a bottomless array": strings.Repeat("[", depth) + strings.Repeat("]", depth), "an open abyss": strings.Repeat("[", depth),
+	"a bottomless object": strings.Repeat(`{"a":`, depth) + "1" + strings.Repeat("}", depth),
+	"deep metadata":       strings.Repeat(`{"a":`, 200) + "1" + strings.Repeat("}", 200),
+	"a huge number":       "1e400", "a number of many digits": strings.Repeat("9", depth), "a tiny number": "1e-400", "minus zero": "-0", "the last int64": "9223372036854775807",
+	"one more": "9223372036854775808", "a number like another": "01", "no number": "NaN", "hexadecimal": "0x10",
+	"a NUL": `"\u0000"`, "a NUL within": `"a\u0000b"`, "a NUL in an object": `{"a":"\u0000"}`, "a NUL as a name": `{"\u0000":1}`, "a raw NUL": "\"a\x00b\"",
+	"a lone surrogate": `"\ud800"`, "surrogates the wrong way": `"\udc00\ud800"`, "a surrogate as a name": `{"\ud800":1}`, "invalid UTF-8": "\"\xff\xfe\"", "an overlong one": "\"\xc0\x80\"",
+	"no character": "\"\uffff\"", "directions": "\"\u202e\u2066abc\"", "a long string": `"` + strings.Repeat("x", depth) + `"`, "a long unbroken emoji": `"` + strings.Repeat("👩‍", 9_000) + `"`,
+	"SQL": `"'; drop table messages; --"`, "a path": `"../../etc/passwd"`, "a template": `"{{.}} ${x} %s%n"`, "twice the same name": `{"a":1,"a":{"a":2}}`, "a name of a prototype": `{"__proto__":{"a":1},"constructor":null}`,
+	"nothing": "", "two values": `"a","b":1`, "a comment": `"a"/**/`, "half a string": `"a`,
+}
+
+// Huge values are put where something large may be, and as whole bodies: what reads the others is the same.
+const huge = 10_000
+
+var roomy = []string{"content", "metadata", "files", "prompt", "tags"}
+
+// soundBodies are what each route takes, before one field of it is made odd.
+var soundBodies = map[string]map[string]string{
+	"POST /v1/message/first":          {"content": `"Hello."`},
+	"POST /v1/message":                {"content": `"Hello."`, "chat_id": `"CHAT"`},
+	"POST /v1/chats":                  {},
+	"PATCH /v1/chats/{chat_id}":       {},
+	"PATCH /v1/messages/{message_id}": {},
+	"POST /v1/chats/prune":            {"older_than_days": "36500", "dry_run": "true"},
+}
+
+// target is a user who has something, and whoever attacks is that user.
+type target struct {
+	*rig
+	chatID, messageID string
+	stored            int // rows, after the latest request
+}
+
+func newTarget(t *testing.T) *target {
+	t.Helper()
+	r := newRig(t, nil, nil)
+	said := r.Say("", "Hello.")
+	a := &target{rig: r, chatID: said.ChatID, messageID: said.MessageID}
+	a.stored = a.rows()
+	return a
+}
+
+// send sends a body as it is, whatever it is.
+func (a *target) send(to route, body string, headers ...string) testkit.Answer {
+	a.t.Helper()
+	path := strings.NewReplacer("{chat_id}", a.chatID, "{message_id}", a.messageID).Replace(to.path)
+	request := a.Request(a.t.Context(), to.method, path, nil, headers...)
+	request.Body, request.ContentLength = http.NoBody, int64(len(body))
+	if body != "" {
+		with, err := http.NewRequestWithContext(a.t.Context(), to.method, a.Base+path, strings.NewReader(body))
+		if err != nil {
+			a.t.Fatal(err)
+		}
+		request.Body, request.GetBody = with.Body, with.GetBody
+	}
+	return a.Do(request)
+}
+
+func (a *target) rows() int {
+	a.t.Helper()
+	return a.count("select (select count(*) from chats) + (select count(*) from messages) + (select count(*) from chat_files)")
+}
+
+// attack sends something odd, and holds that it is answered with a status that the document has, that what is refused
+// leaves nothing behind, and that nothing fails on our side.
+func (a *target) attack(name string, to route, body string, headers ...string) {
+	a.t.Helper()
+	answer := a.send(to, body, headers...)
+	if answer.Status >= 500 || !slices.Contains(to.statuses, fmt.Sprint(answer.Status)) {
+		a.t.Errorf("%s: %s: %d %.300s", to.name(), name, answer.Status, answer.Text)
+	}
+	before := a.stored
+	if a.stored = a.rows(); answer.Status >= 400 && a.stored != before {
+		a.t.Errorf("%s: %s: refused with %d, but %d rows more are stored", to.name(), name, answer.Status, a.stored-before)
+	}
+	if len(answer.Text) > 1<<20 {
+		a.t.Errorf("%s: %s: an answer of %d bytes", to.name(), name, len(answer.Text))
+	}
+}
+
+// finish holds that the server is as well as before.
+func (a *target) finish() {
+	a.t.Helper()
+	if said := a.Say("", "Still there?"); said.Text == "" {
+		a.t.Error("an empty reply")
+	}
+	for _, word := range []string{"handler panicked", `"level":"ERROR"`} {
+		if logs := a.logs.String(); strings.Contains(logs, word) {
+			at := strings.Index(logs, word)
+			a.t.Errorf("the log has %s: %.2000s", word, logs[max(0, at-200):])
+		}
+	}
+}
+
+// Every odd value in every field of every body.
+func TestOddValuesInBodies(t *testing.T) {
+	t.Parallel()
+	a := newTarget(t)
+	for _, to := range routes(t, a.Client) {
+		sound, known := soundBodies[to.name()]
+		if len(to.fields) > 0 && !known {
+			t.Errorf("%s has no sound body here: give it one in soundBodies", to.name())
+		}
+		for _, name := range to.fields {
+			for what, value := range oddValues {
+				if len(value) > huge && !slices.Contains(roomy, name) {
+					continue
+				}
+				a.attack(name+" is "+what, to, a.body(sound, name, value))
+			}
+		}
+		if len(to.types) > 0 {
+			for what, value := range oddValues {
+				a.attack("the body is "+what, to, value)
+			}
+		}
+	}
+	a.finish()
+}
+
+// body is a sound one with one field of another value.
+func (a *target) body(sound map[string]string, name, value string) string {
+	members := []string{fmt.Sprintf("%q:%s", name, value)}
+	for other, text := range sound {
+		if other != name {
+			members = append(members, fmt.Sprintf("%q:%s", other, strings.ReplaceAll(text, "CHAT", a.chatID)))
+		}
+	}
+	return "{" + strings.Join(members, ",") + "}"
+}
+
+// oddTexts may stand where a parameter does.
+var oddTexts = []string{
+	"", " ", "0", "-1", "+1", "1e9", "999999999999999999999999", "\x00", "a\x00b", "\xff\xfe", "\ufeff", "\u202e", "null", "undefined", "true", "'", "\"", "\\", "%", "%00", "..", "../../x",
+	"'; drop table messages; --", "*", "a & | ! ( ) : <-> b", "-", `"`, `""""`, "or or or", strings.Repeat("a ", 5_000), strings.Repeat("\U0001F469\u200d", 500), "0000-00-00T00:00:00Z",
+	"9999-12-31T23:59:59Z", "-292277022399-01-01T00:00:00Z", "2026-11-21T15:04:05.123456789+23:59", "00000000-0000-0000-0000-000000000000", "{00000000-0000-0000-0000-000000000000}",
+	"00000000-0000-0000-0000-000000000000:0", ":", ":end", "end", "AAAA", strings.Repeat("A", 64), strings.Repeat("f", 64), strings.Repeat("f", 63),
+}
+
+// Every odd text in every parameter of every route: query, path and header, once and twice.
+func TestOddParameters(t *testing.T) {
+	t.Parallel()
+	a := newTarget(t)
+	for _, to := range routes(t, a.Client) {
+		for _, p := range to.parameters {
+			for _, text := range oddTexts {
+				a.attackParameter(to, p, text)
+			}
+		}
+	}
+	a.finish()
+}
+
+func (a *target) attackParameter(to route, p parameter, text string) {
+	a.t.Helper()
+	what, method := fmt.Sprintf("%s is %.40q", p.name, text), to.method
+	body := map[string]string{"POST /v1/message/first": `{"content":"Hello."}`, "POST /v1/message": `{"content":"Hello.","chat_id":"` + a.chatID + `"}`}[to.name()]
+	switch p.in {
+	case "query":
+		odd := to
+		odd.path += "?" + url.Values{p.name: {text}}.Encode()
+		a.attack(what, odd, body)
+		odd.path += "&" + p.name + "=1&" + p.name + "%00=%ff"
+		a.attack(what+", twice", odd, body)
+	case "path":
+		odd := to
+		odd.path = strings.ReplaceAll(to.path, "{"+p.name+"}", url.PathEscape(text))
+		odd.statuses = append(slices.Clone(to.statuses), "404", "405") // it may be no path of ours
+		if method == http.MethodDelete && strings.Trim(text, "./ ") == "" {
+			return // the client would make another path of it
+		}
+		a.attack(what, odd, body)
+	case "header":
+		if !strings.ContainsAny(text, "\x00\n\r") && len(text) < 32<<10 { // what no header can hold is for raw sockets
+			a.attack(what, to, body, p.name, text)
+		}
+	}
+}
+
+// Every odd value in every argument of every tool, and as what is called.
+func TestOddArgumentsOfTools(t *testing.T) {
+	t.Parallel()
+	a := newTarget(t)
+	stranger := &intruder{Client: a.Client}
+	to := route{method: http.MethodPost, path: "/mcp", statuses: []string{"200", "202", "400", "413"}}
+	accepts := []string{"Accept", "application/json, text/event-stream"}
+	for tool, arguments := range stranger.listTools() {
+		sound := map[string]string{"prompt": `"Hello."`, "query": `"Hello"`}
+		for name := range sound {
+			if !slices.Contains(arguments, name) {
+				delete(sound, name)
+			}
+		}
+		for _, name := range arguments {
+			for what, value := range oddValues {
+				if len(value) > huge && !slices.Contains(roomy, name) {
+					continue
+				}
+				a.attack(tool+": "+name+" is "+what, to, fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":%q,"arguments":%s}}`,
+					tool, a.body(sound, name, value)), accepts...)
+			}
+		}
+	}
+	for what, value := range oddValues {
+		for _, frame := range []string{
+			`%s`, `[%s]`, `{"jsonrpc":"2.0","id":%s,"method":"ping"}`, `{"jsonrpc":"2.0","id":1,"method":%s}`, `{"jsonrpc":%s,"id":1,"method":"ping"}`,
+			`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":%s}`, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":%s}}`,
+			`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"list_threads","_meta":%s}}`, `{"jsonrpc":"2.0","id":1,"method":"initialize","params":%s}`,
+		} {
+			a.attack(frame+" with "+what, to, fmt.Sprintf(frame, value), accepts...)
+		}
+	}
+	a.finish()
+}
+
+// Every odd value in every place of an imported file.
+func TestOddImports(t *testing.T) {
+	t.Parallel()
+	a := newTarget(t)
+	to := route{method: http.MethodPost, path: "/v1/chats/import", statuses: []string{"200", "400", "422"}}
+	bundle := `{"type":"bundle","format":"throughline","version":1,"exported_at":"2026-11-21T15:04:05Z"}` + "\n"
+	chat := `{"type":"chat","id":"0198a1f2-7c11-7d3e-9a44-5b0e6f1c2d31","created_at":"2026-11-20T10:00:00Z"`
+	message := `{"type":"message","id":"0198a1f2-7c12-7b60-8f0d-2a7c9e4b1f52","seq":1,"role":"user","content":"Hello.","created_at":"2026-11-20T10:00:01Z"`
+	for what, value := range oddValues {
+		for _, frame := range []string{
+			`%s`, `{"type":%s}`, bundle + `%s`, bundle + chat + `,"title":%s}`, bundle + chat + `,"metadata":%s}`, bundle + chat + `,"tags":%s}`, bundle + chat + `,"system_prompt":%s}`,
+			bundle + chat + "}\n" + message + `,"metadata":%s}`, bundle + chat + "}\n" + message + `,"files":%s}`, bundle + chat + "}\n" + message + `,"tool_calls":%s}`,
+			bundle + chat + "}\n" + message + `,"reply_to":%s}`, bundle + chat + "}\n" + `{"type":"end","files":%s,"messages":0,"revisions":0}`,
+			`{"role":"user","content":%s}`, `[{"title":"a","mapping":%s}]`, `[{"title":%s,"create_time":1,"mapping":{"a":{"id":"a","message":null,"parent":null,"children":[]}},"current_node":"a"}]`,
+		} {
+			a.attack(frame+" with "+what, to, fmt.Sprintf(frame, value), "Accept", "application/json")
+		}
+	}
+	a.finish()
+}

@@ -1,0 +1,239 @@
+package system
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/golang-jwt/jwt/v5"
+	"github.com/google/go-cmp/cmp"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/arcoscribe/throughline/internal/app"
+	"github.com/arcoscribe/throughline/internal/dev/offline"
+	"github.com/arcoscribe/throughline/internal/testkit"
+)
+
+// What must be nowhere but where it belongs. words are a user's; secrets are the operator's, and nobody sees them.
+var (
+	words = canaries{
+		"title": "canary-title-5c1e", "content": "canary-content-8d02", "reply": "canary-reply-77aa", "brief": "canary-brief-19f3",
+		"file": "canary-file-4b4b", "path": "canary-path-0e6d", "source": "canary-source-91c7", "metadata": "canary-metadata-3a58",
+		"instructions": "canary-instructions-6f10", "tag": "canary-tag-c2d9", "mail": "canary.mail.2f7b", "phone": "491555012345678", "tool": "canary-tool-a9a1",
+	}
+	secrets = canaries{
+		"jwt secret": "canary-jwt-secret-that-is-long-enough-71c0", "API key": "sk-canary-key-d41f", "database password": "canary-password-b8e2",
+		"secret key": "sb_secret_canary_9d3c", "River UI password": "canary-river-password-55e0",
+	}
+)
+
+// canaries are texts that are looked for, by what they are.
+type canaries map[string]string
+
+// foundIn names those that a text holds.
+func (c canaries) foundIn(text string) []string {
+	var found []string
+	for what, canary := range c {
+		if strings.Contains(text, canary) {
+			found = append(found, what)
+		}
+	}
+	slices.Sort(found)
+	return found
+}
+
+// aviary is a rig with a server that has every secret, and what was seen of it from outside.
+type aviary struct {
+	*rig
+	server *testkit.Server
+	all    canaries
+	// seen is what each place held that nobody's words may be in; told what was answered to somebody else.
+	seen   map[string]*strings.Builder
+	ears   *pgx.Conn
+	admin  *pgx.Conn
+	chatID string
+}
+
+// Nobody's words, and no secret, are anywhere but in the tables for them and in the answers to their user: not in
+// the log on its most talkative level, the metrics, River's tables and pages, notifications, broadcasts, the
+// texts of statements, or what another user is told. That holds while the model and Postgres fail, handlers and workers
+// panic, and requests are wrong. That the same search finds each of them where it belongs is the control.
+func TestCanaries(t *testing.T) {
+	t.Parallel()
+	a := newAviary(t)
+	a.talk()
+	a.look()
+	a.sendNonsense()
+	a.panicEverywhere()
+	a.look()
+	a.failModel()
+	a.asSomebodyElse()
+	a.look()
+	belongs := a.whereTheyBelong()
+	a.readRiverUI()
+	a.breakPostgres()
+	if err := a.stop(); err != nil {
+		t.Error(err)
+	}
+	a.seen["the log"].WriteString(a.logs.String())
+
+	if missing := cmp.Diff(slices.Sorted(maps.Keys(a.all)), a.all.foundIn(belongs)); missing != "" {
+		t.Errorf("what the search does not find where it belongs:\n%s", missing)
+	}
+	for place, mark := range map[string]string{
+		"the log": `"handler panicked"`, "the metrics": "throughline_folds_total", "River's tables": a.chatID, "River's pages": `"fold_brief"`,
+		"notifications": "throughline_replies", "broadcasts": a.chatID, "statements": "$1", "answers to somebody else": "chat_not_found",
+	} {
+		text := a.seen[place].String()
+		if !strings.Contains(text, mark) {
+			t.Errorf("%s were not looked at: no %s in %d bytes", place, mark, len(text))
+		}
+		if found := a.all.foundIn(text); len(found) > 0 {
+			t.Errorf("%s hold the %s", place, strings.Join(found, ", the "))
+		}
+	}
+	for _, line := range []string{`"tool panicked"`, `"fold ended"`, `"request failed"`, "fetching the key set failed", `"notifications are lost`} {
+		if !strings.Contains(a.logs.String(), line) {
+			t.Errorf("what should go wrong did not: the log has no %s", line)
+		}
+	}
+}
+
+func newAviary(t *testing.T) *aviary {
+	t.Helper()
+	server := testkit.NewServer(t)
+	withPassword := func(dsn string) string {
+		address, err := url.Parse(dsn)
+		if err != nil {
+			t.Fatal(err)
+		}
+		address.User = url.UserPassword(address.User.Username(), secrets["database password"])
+		return address.String()
+	}
+	const project = "http://127.0.0.1:1" // nobody publishes keys there
+	r := newStoppedRig(t, server.Database, words.script(), env{
+		"DATABASE_URL": withPassword(server.DSN), "DATABASE_DIRECT_URL": withPassword(server.Direct()),
+		"SUPABASE_URL": project, "SUPABASE_JWT_SECRET": secrets["jwt secret"], "SUPABASE_SECRET_KEY": secrets["secret key"],
+		"OPENAI_API_KEY": secrets["API key"], "RIVER_UI": "true", "RIVER_UI_USER": "ops", "RIVER_UI_PASSWORD": secrets["River UI password"],
+		"MEMORY_CHUNK_SUMMARIZE_THRESHOLD": "60", "MEMORY_K_RAW_TURNS": "1", "DRAIN_TIMEOUT": "1s",
+	})
+	r.meetUser()
+	r.token = tokenWithContacts(t, r, jwt.SigningMethodHS256, []byte(secrets["jwt secret"]))
+	a := &aviary{rig: r, server: server, all: maps.Clone(words), seen: map[string]*strings.Builder{}}
+	maps.Copy(a.all, secrets)
+	a.all["access token"] = r.token
+	a.all["access token's signature"] = r.token[strings.LastIndex(r.token, ".")+1:]
+	for _, place := range []string{
+		"the log", "the metrics", "River's tables", "River's pages", "notifications", "broadcasts", "statements", "answers to somebody else",
+	} {
+		a.seen[place] = &strings.Builder{}
+	}
+	a.connect()
+	testkit.Exec(t, a.admin, "update auth.users set email = $2, phone = $3 where id = $1", r.user, words["mail"]+"@example.test", words["phone"])
+	r.node = r.start(app.Role{API: true, Workers: true}, nil, panics)
+	return a
+}
+
+// script is a model that repeats canaries. What it is asked for by a directive goes wrong.
+func (c canaries) script() testkit.Script {
+	return func(request *offline.Request) offline.Answer {
+		switch {
+		case request.Kind == offline.KindSummary && strings.Contains(request.Text, "Refuse this one"):
+			return offline.Answer{Fault: offline.FaultRefusal}
+		case request.Kind == offline.KindSummary && strings.Contains(request.Text, "Break on this one"):
+			return offline.Answer{Fault: offline.Fault401}
+		case request.Kind == offline.KindSummary:
+			return offline.Answer{Text: "The user wants " + c["brief"] + " and has said so all day."}
+		case strings.Contains(request.Current, "[[offline:"):
+			return offline.Answer{}
+		}
+		return offline.Answer{Text: "Noted: " + c["reply"] + " will be remembered."}
+	}
+}
+
+// tokenWithContacts is an access token as a project signs it: it names its user's address and number.
+func tokenWithContacts(t *testing.T, r *rig, method jwt.SigningMethod, key any) string {
+	t.Helper()
+	token, err := jwt.NewWithClaims(method, jwt.MapClaims{
+		"iss": r.env["SUPABASE_URL"] + "/auth/v1", "sub": r.user.String(), "aud": "authenticated", "role": "authenticated", "exp": time.Now().Add(time.Hour).Unix(),
+		"email": words["mail"] + "@example.test", "phone": words["phone"], "user_metadata": map[string]any{"note": words["metadata"]},
+	}).SignedString(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return token
+}
+
+// connect opens the connections through which the database is watched.
+func (a *aviary) connect() {
+	a.t.Helper()
+	for _, conn := range []**pgx.Conn{&a.ears, &a.admin} {
+		opened, err := pgx.Connect(a.t.Context(), a.server.AdminDSN)
+		if err != nil {
+			a.t.Fatal(err)
+		}
+		a.t.Cleanup(func() { _ = opened.Close(context.WithoutCancel(a.t.Context())) })
+		*conn = opened
+	}
+	for _, channel := range []string{"throughline_replies", "throughline_cancels", "river.river_insert", "river.river_control", "river.river_leadership"} {
+		testkit.Exec(a.t, a.ears, "listen "+pgx.Identifier{channel}.Sanitize())
+	}
+}
+
+// look notes what the database and the metrics show at this moment.
+func (a *aviary) look() {
+	a.t.Helper()
+	for place, sql := range map[string]string{
+		"broadcasts": `select coalesce(string_agg(m::text, ' '), '') from realtime.messages m`,
+		"statements": `select coalesce(string_agg(concat_ws(' ', application_name, query), ' '), '') from pg_stat_activity where pid <> pg_backend_pid()`,
+	} {
+		fmt.Fprintln(a.seen[place], testkit.Ask[string](a.t, a.admin, sql))
+	}
+	for _, table := range testkit.Ask[[]string](a.t, a.admin, "select array_agg(c.oid::regclass::text) from pg_class c where relnamespace = 'river'::regnamespace and relkind = 'r'") {
+		fmt.Fprintln(a.seen["River's tables"], a.table(table))
+	}
+	fmt.Fprintln(a.seen["the metrics"], a.Call(http.MethodGet, "/metrics", nil).Text)
+	testkit.Exec(a.t, a.ears, "select 1") // takes in what has come
+	for {
+		heard, err := a.ears.WaitForNotification(overAlready(a.t))
+		if err != nil {
+			return
+		}
+		fmt.Fprintln(a.seen["notifications"], heard.Channel, heard.Payload)
+	}
+}
+
+// overAlready is a context that is over: what has come already is given all the same.
+func overAlready(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	return ctx
+}
+
+// whereTheyBelong is the text of the tables for people's words, and of the configuration.
+func (a *aviary) whereTheyBelong() string {
+	a.t.Helper()
+	text := fmt.Sprint(a.env, a.token)
+	for _, table := range []string{
+		"public.chats", "public.messages", "public.chat_files", "public.message_files", "public.conversation_briefs", "public.conversation_brief_revisions", "auth.users",
+	} {
+		text += a.table(table)
+	}
+	for _, request := range a.model.Requests() {
+		text += request.Text // a source is in no table
+	}
+	return text
+}
+
+// table is the text of a table's rows.
+func (a *aviary) table(name string) string {
+	a.t.Helper()
+	return testkit.Ask[string](a.t, a.admin, "select coalesce(string_agg(r::text, ' '), '') from "+name+" r")
+}

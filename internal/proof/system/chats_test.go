@@ -1,0 +1,226 @@
+package system
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"github.com/arcoscribe/throughline/internal/dev/offline"
+	"github.com/arcoscribe/throughline/internal/testkit"
+)
+
+// wanted sends a request, wants a status, and gives the answer's object; nil for an answer without a body.
+func (r *rig) wanted(status int, method, path string, payload testkit.Body) map[string]any {
+	r.t.Helper()
+	answer := r.Call(method, path, payload)
+	if answer.Status != status {
+		r.t.Fatalf("%s %s: %d %s", method, path, answer.Status, answer.Text)
+	}
+	if answer.Text == "" {
+		return nil
+	}
+	return answer.JSON(r.t)
+}
+
+// lastPrompt is what the model was asked last.
+func (r *rig) lastPrompt() string {
+	r.t.Helper()
+	asked := r.model.Asked(offline.KindReply)
+	return asked[len(asked)-1].Text
+}
+
+// A chat's life over HTTP: made, talked to, found again, renamed, cleared, deleted.
+func TestChatsFromFirstToLast(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil, nil)
+	made := r.wanted(http.StatusCreated, http.MethodPost, "/v1/chats", testkit.Body{"title": "Lessons", "system_prompt": "Speak of music.", "tags": []string{"cello"}})
+	chatID := made["id"].(string)
+	path := "/v1/chats/" + chatID
+	said := r.Say(chatID, "My cello teacher is called Ilse.")
+	other := r.Say("", "Hello there.")
+	page := r.wanted(http.StatusOK, http.MethodGet, "/v1/chats?limit=1", nil)
+	if first := page["chats"].([]any)[0].(map[string]any); first["id"] != other.ChatID || page["next_cursor"] == nil {
+		t.Errorf("the list begins with %v", page)
+	}
+	page = r.wanted(http.StatusOK, http.MethodGet, "/v1/chats?tag=cello", nil)
+	if found := page["chats"].([]any); len(found) != 1 || found[0].(map[string]any)["turn_count"] != 1.0 || found[0].(map[string]any)["message_count"] != 2.0 {
+		t.Errorf("tagged: %v", page)
+	}
+	messages := r.wanted(http.StatusOK, http.MethodGet, path+"/messages", nil)["messages"].([]any)
+	if reply := messages[1].(map[string]any); reply["id"] != said.MessageID || reply["content"] != said.Text || reply["status"] != "complete" {
+		t.Errorf("the reply is listed as %v", reply)
+	}
+	if got := r.wanted(http.StatusOK, http.MethodPatch, path, testkit.Body{"title": "Cello"}); got["title"] != "Cello" || got["system_prompt"] != "Speak of music." {
+		t.Errorf("renamed: %v", got)
+	}
+	if got := r.wanted(http.StatusOK, http.MethodPost, path+"/clear", nil); got["cleared_seq"] != 2.0 || got["brief_version"] != 1.0 {
+		t.Errorf("cleared: %v", got)
+	}
+	after := r.Say(chatID, "What is my teacher called?")
+	if receipt := after.End.Data["memory"].(map[string]any); strings.Contains(r.lastPrompt(), "Ilse") || receipt["covered_through_seq"] != 2.0 || receipt["tail_turns"] != 0.0 {
+		t.Errorf("after clearing the receipt is %v", receipt)
+	}
+	if kept := r.wanted(http.StatusOK, http.MethodGet, path+"/messages?limit=200", nil)["messages"].([]any); len(kept) != 4 {
+		t.Errorf("%d messages are stored", len(kept))
+	}
+	r.wanted(http.StatusNoContent, http.MethodDelete, path, nil)
+	if got := r.Call(http.MethodPost, "/v1/message", testkit.Body{"chat_id": chatID, "content": "Hello?"}); got.Code() != "chat_not_found" {
+		t.Errorf("a message to the deleted chat: %d %s", got.Status, got.Text)
+	}
+}
+
+// Another user of the same server sees and changes nothing.
+func TestChatsAreTheirOwnersAlone(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil, nil)
+	said := r.Say("", "My cello teacher is called Ilse.")
+	stranger := *r.node
+	stranger.Token = testkit.Token(t, testkit.NewUser(t, r.db))
+	path := "/v1/chats/" + said.ChatID
+	for _, try := range []struct {
+		method, path string
+		payload      testkit.Body
+		code         string
+	}{
+		{http.MethodGet, path, nil, "chat_not_found"},
+		{http.MethodPatch, path, testkit.Body{"title": "Mine", "revive": true}, "chat_not_found"},
+		{http.MethodGet, path + "/messages", nil, "chat_not_found"},
+		{http.MethodGet, path + "/files", nil, "chat_not_found"},
+		{http.MethodPost, path + "/clear", nil, "chat_not_found"},
+		{http.MethodPatch, "/v1/messages/" + said.MessageID, testkit.Body{"pinned": true}, "message_not_found"},
+		{http.MethodDelete, "/v1/messages/" + said.MessageID, nil, "message_not_found"},
+		{http.MethodDelete, path, nil, "chat_not_found"},
+	} {
+		if got := stranger.Call(try.method, try.path, try.payload); got.Code() != try.code || strings.Contains(got.Text, "Ilse") {
+			t.Errorf("%s %s: %d %s", try.method, try.path, got.Status, got.Text)
+		}
+	}
+	if got := stranger.Call(http.MethodGet, "/v1/chats?include_expired=true", nil).Text; strings.TrimSpace(got) != `{"chats":[],"next_cursor":null}` {
+		t.Errorf("listed: %s", got)
+	}
+	again := r.Say(said.ChatID, "What is my teacher called?")
+	if !strings.Contains(again.Text, "Ilse") {
+		t.Errorf("the owner's chat has changed: %q", again.Text)
+	}
+}
+
+func TestExpiredChatIsBroughtBack(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil, nil)
+	said := r.Say("", "My cello teacher is called Ilse.")
+	path := "/v1/chats/" + said.ChatID
+	r.wanted(http.StatusOK, http.MethodPatch, path, testkit.Body{"ttl_hours": 1})
+	testkit.Exec(t, r.pool, "update chats set created_at = now() - interval '1 day', last_message_at = now() - interval '1 day'")
+	if got := r.Call(http.MethodGet, path+"/messages", nil); got.Status != http.StatusGone || got.Code() != "chat_expired" {
+		t.Errorf("%d %s", got.Status, got.Text)
+	}
+	r.wanted(http.StatusOK, http.MethodPatch, path, testkit.Body{"revive": true})
+	if again := r.Say(said.ChatID, "What is my teacher called?"); !strings.Contains(again.Text, "Ilse") {
+		t.Errorf("forgotten: %q", again.Text)
+	}
+}
+
+func TestClearWaitsForARunningReply(t *testing.T) {
+	t.Parallel()
+	gate := make(chan struct{})
+	r := newRig(t, testkit.HeldReply("Slow scales are the way.", 2, gate), nil)
+	running := r.Send("", testkit.Body{"content": "What shall I practise?"})
+	running.UntilText("Slow scales ")
+	path := "/v1/chats/" + running.ChatID() + "/clear"
+	if got := r.Call(http.MethodPost, path, nil); got.Status != http.StatusConflict || !strings.Contains(got.Text, running.MessageID()) {
+		t.Errorf("cleared while a reply runs: %d %s", got.Status, got.Text)
+	}
+	if got := r.Call(http.MethodDelete, "/v1/messages/"+running.MessageID(), nil); got.Status != http.StatusConflict {
+		t.Errorf("deleted while it runs: %d %s", got.Status, got.Text)
+	}
+	close(gate)
+	if end := running.Rest(); end.Text != "Slow scales are the way." {
+		t.Errorf("the reply ended as %q", end.Text)
+	}
+	r.wanted(http.StatusOK, http.MethodPost, path, nil)
+}
+
+// heldFold is a rig whose first fold waits for the gate, and a chat whose fold has reached the model.
+func heldFold(t *testing.T) (r *rig, chatID string, gate chan struct{}) {
+	t.Helper()
+	gate = make(chan struct{})
+	r = newRig(t, func(request *offline.Request) offline.Answer {
+		if request.Kind == offline.KindReply {
+			return offline.Answer{Text: "Keep your bow arm loose and count aloud."}
+		}
+		return offline.Answer{Gate: gate}
+	}, smallMemory)
+	chatID = r.Say("", "My cello teacher is called Ilse. "+strings.Repeat("I practised scales slowly today. ", 20)).ChatID
+	for range 4 {
+		r.Say(chatID, strings.Repeat("I practised scales slowly today. ", 20))
+	}
+	r.model.AwaitRequest(t, "a fold", func(request offline.Request) bool { return request.Kind != offline.KindReply })
+	return r, chatID, gate
+}
+
+func (r *rig) summaries(chatID string) []string {
+	r.t.Helper()
+	return testkit.Ask[[]string](r.t, r.pool, `select array_agg(brief ->> 'global_summary') ||
+		(select coalesce(array_agg(r.global_summary), '{}') from conversation_brief_revisions r where r.chat_id = $1 and r.global_summary is not null)
+		from conversation_briefs where chat_id = $1`, uuid.MustParse(chatID))
+}
+
+// What a chat is cleared of does not come back with the summary that a model was writing meanwhile.
+func TestClearDuringAFoldOverHTTP(t *testing.T) {
+	t.Parallel()
+	r, chatID, gate := heldFold(t)
+	r.wanted(http.StatusOK, http.MethodPost, "/v1/chats/"+chatID+"/clear", nil)
+	close(gate)
+	r.awaitFolds()
+	if got := r.summaries(chatID); slices.ContainsFunc(got, func(text string) bool { return text != "" }) {
+		t.Errorf("summaries after clearing: %q", got)
+	}
+	r.Say(chatID, "Hello again.")
+	if strings.Contains(r.lastPrompt(), "Ilse") {
+		t.Error("the prompt holds what was cleared")
+	}
+}
+
+// Nor does a message that is deleted meanwhile.
+func TestDeletionDuringAFoldOverHTTP(t *testing.T) {
+	t.Parallel()
+	r, chatID, gate := heldFold(t)
+	first := testkit.Ask[uuid.UUID](t, r.pool, "select id from messages where seq = 1")
+	r.wanted(http.StatusNoContent, http.MethodDelete, "/v1/messages/"+first.String(), nil)
+	close(gate)
+	testkit.Eventually(t, "the chat is folded", func() bool {
+		return testkit.Ask[bool](t, r.pool, "select version > 0 and not stale from conversation_briefs")
+	})
+	r.awaitFolds()
+	if got := r.summaries(chatID); slices.ContainsFunc(got, func(text string) bool { return strings.Contains(text, "Ilse") }) {
+		t.Errorf("the deleted words are in %q", got)
+	}
+}
+
+// The words of a deleted message leave the brief and its history, without waiting for the sweep to find out.
+func TestDeletedMessageLeavesTheBrief(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil, smallMemory)
+	chatID := r.Say("", "My cello teacher is called Ilse and I live in Graz.").ChatID
+	for range 8 {
+		r.Say(chatID, strings.Repeat("I practised scales slowly today. ", 15))
+	}
+	r.awaitFolds()
+	holds := func(text string) bool { return strings.Contains(text, "Ilse") }
+	if !slices.ContainsFunc(r.summaries(chatID), holds) {
+		t.Fatalf("nothing to delete in %q", r.summaries(chatID))
+	}
+	messages := testkit.Ask[[]uuid.UUID](t, r.pool, "select array_agg(id) from messages where content like '%Ilse%'")
+	for _, id := range messages {
+		r.wanted(http.StatusNoContent, http.MethodDelete, "/v1/messages/"+id.String(), nil)
+	}
+	if n := testkit.Ask[int](t, r.pool, "select count(*) from river.river_job where kind = 'rebuild_brief' and args ->> 'chat_id' = $1", chatID); n == 0 {
+		t.Error("no rebuild was enqueued")
+	}
+	testkit.Eventually(t, "the words are gone", func() bool {
+		return !slices.ContainsFunc(r.summaries(chatID), holds) && testkit.Ask[bool](t, r.pool, "select not stale from conversation_briefs")
+	})
+}

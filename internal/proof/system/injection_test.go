@@ -1,0 +1,118 @@
+package system
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/arcoscribe/throughline/internal/dev/offline"
+	"github.com/arcoscribe/throughline/internal/testkit"
+	"github.com/arcoscribe/throughline/internal/testkit/injection"
+)
+
+// lastAsked is the latest request for a reply: its input, and all that is beside it and the same for every chat.
+func (r *rig) lastAsked() (input string, rest map[string]any) {
+	r.t.Helper()
+	asked := r.model.Asked(offline.KindReply)
+	last := asked[len(asked)-1]
+	if err := json.Unmarshal(last.Body, &rest); err != nil {
+		r.t.Fatal(err)
+	}
+	var roles []string
+	items, _ := rest["input"].([]any)
+	for _, item := range items {
+		role, _ := item.(map[string]any)["role"].(string)
+		roles = append(roles, role)
+	}
+	if _, short := rest["input"].(string); !short && strings.Join(roles, " ") != "user" { // a text alone is the user's
+		r.t.Errorf("the input's roles are %q", roles)
+	}
+	for _, name := range []string{"input", "prompt_cache_key", "safety_identifier"} {
+		delete(rest, name)
+	}
+	return last.Text, rest
+}
+
+// play has a text said everywhere in a chat: title, question, file and its path, source, the model's reply, the brief.
+// It gives what the model is asked for that question and for the next.
+func (r *rig) play(text, path string) (inputs []string, rests []map[string]any) {
+	r.t.Helper()
+	made := r.wanted(201, "POST", "/v1/chats", testkit.Body{"title": path})
+	chatID := made["id"].(string)
+	testkit.Exec(r.t, r.pool, `update conversation_briefs set brief = jsonb_set(brief, '{global_summary}', to_jsonb($2::text)), brief_tokens = 1, version = 1
+		where chat_id = $1`, chatID, text)
+	for _, payload := range []testkit.Body{
+		{
+			"content": text, "files": []testkit.Body{{"path": path, "content": text}},
+			"sources": []testkit.Body{{"title": path, "url": path, "content": text}},
+		},
+		{"content": "And now?"},
+	} {
+		r.Send(chatID, payload).Rest()
+		input, rest := r.lastAsked()
+		inputs, rests = append(inputs, input), append(rests, rest)
+	}
+	return inputs, rests
+}
+
+// What reaches the model of hostile words is what reaches it of harmless ones, with the words in their
+// places: sections and speakers are ours alone, the role is the user's, and the instructions are the same to the byte.
+// The reply repeats the words, so the model's own are among them.
+func TestPayloadsDoNotLeaveTheirPlaceInAPrompt(t *testing.T) {
+	t.Parallel()
+	said := make(chan string, 1)
+	r := newRig(t, func(*offline.Request) offline.Answer {
+		select {
+		case text := <-said:
+			return offline.Answer{Text: text}
+		default:
+			return offline.Answer{Text: "Fine."}
+		}
+	}, nil)
+	said <- "<reply>"
+	frames, wantRests := r.play("<text>", "<path>")
+	for i, want := range []string{"<text> 4 <path> 3 <reply> 0", "<text> 3 <path> 1 <reply> 1"} {
+		got := fmt.Sprintf("<text> %d <path> %d <reply> %d", strings.Count(frames[i], "<text>"), strings.Count(frames[i], "<path>"), strings.Count(frames[i], "<reply>"))
+		if got != want {
+			t.Fatalf("prompt %d has the places %s, want %s:\n%s", i+1, got, want, frames[i])
+		}
+	}
+	for _, p := range injection.All() {
+		path := strings.TrimSpace(string([]rune(p.OneLine())[:min(60, len([]rune(p.OneLine())))]))
+		said <- p.Text
+		inputs, rests := r.play(p.Text, path)
+		for i, frame := range frames {
+			if diff := cmp.Diff(filled(frame, p, path), inputs[i]); diff != "" {
+				t.Errorf("%s, prompt %d: (-want +got)\n%s", p.Name, i+1, diff)
+			}
+			if diff := cmp.Diff(wantRests[i], rests[i]); diff != "" {
+				t.Errorf("%s, prompt %d: what is beside the input (-want +got)\n%s", p.Name, i+1, diff)
+			}
+		}
+	}
+	if refused := r.model.Refused(); len(refused) > 0 {
+		t.Errorf("the model refused a call as malformed: %s", refused[0].Message)
+	}
+}
+
+// filled puts a payload into the places of a harmless prompt, as each place wants it.
+func filled(frame string, p injection.Payload, path string) string {
+	const files, sources, current = "\nFILES (newest first):\n", "\nRETRIEVED SOURCES:\n", "\nCURRENT MESSAGE:\n"
+	text := p.In(injection.Prompt)
+	var b strings.Builder
+	for line := range strings.Lines(frame) {
+		switch "\n" + line {
+		case files:
+			text = p.In(injection.File)
+		case sources:
+			text = p.In(injection.Passage)
+		case current:
+			text = p.Text // the last section cannot be left
+		}
+		b.WriteString(strings.NewReplacer("<text>", text, "<reply>", text, "<path>", path).Replace(line))
+	}
+	return b.String()
+}

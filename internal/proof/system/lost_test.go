@@ -1,0 +1,210 @@
+package system
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/arcoscribe/throughline/internal/app"
+	"github.com/arcoscribe/throughline/internal/dev/offline"
+	"github.com/arcoscribe/throughline/internal/testkit"
+)
+
+// holdCommits lets every transaction that inserts into or updates a table wait right before its commit, all of
+// its work done, until the gate is opened.
+func (r *rig) holdCommits(table, when string) (open func()) {
+	r.t.Helper()
+	const key = 4711
+	gate, err := pgx.Connect(r.t.Context(), r.db.Direct()) // a lock of a session, which no pooler keeps
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.t.Cleanup(func() { _ = gate.Close(r.t.Context()) })
+	for _, sql := range []string{
+		"create function public.wait_at_gate() returns trigger language plpgsql security definer as $$ begin perform pg_advisory_xact_lock_shared(4711); return null; end $$",
+		"create constraint trigger gate after insert or update on public." + table + " deferrable initially deferred for each row when (" + when + ") execute function public.wait_at_gate()",
+	} {
+		testkit.Exec(r.t, r.pool, sql)
+	}
+	if _, err := gate.Exec(r.t.Context(), "select pg_advisory_lock($1)", key); err != nil {
+		r.t.Fatal(err)
+	}
+	return func() {
+		if _, err := gate.Exec(r.t.Context(), "select pg_advisory_unlock($1)", key); err != nil {
+			r.t.Error(err)
+		}
+	}
+}
+
+// awaitWaiting waits until somebody waits for a lock of a kind in Postgres, such as advisory (the gate's).
+func (r *rig) awaitWaiting(kind string) {
+	r.t.Helper()
+	testkit.Eventually(r.t, "somebody waits for a lock", func() bool {
+		return testkit.Ask[int](r.t, r.pool, "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock' and wait_event = $1", kind) > 0
+	})
+}
+
+// loseAnswer opens the gate, and lets the connection break once what waited there is committed and told to nobody.
+// The network is silent first: over a good one, a client whose connection broke would have the commit cancelled.
+func (r *farRig) loseAnswer(open func(), committed string) {
+	r.t.Helper()
+	r.awaitWaiting("advisory")
+	r.network.Timeout()
+	open()
+	testkit.Eventually(r.t, "it is committed", func() bool { return testkit.Ask[bool](r.t, r.pool, "select exists ("+committed+")") })
+	r.network.Heal()
+}
+
+// sent is the answer to a message that was sent by another goroutine.
+type sent struct {
+	stream *testkit.Stream
+	err    error
+}
+
+func (r *rig) sendAside(chatID string, message testkit.Body) <-chan sent {
+	answered := make(chan sent, 1)
+	path, payload := testkit.MessagePath(chatID, message)
+	go func() {
+		s, err := r.TryOpen(http.MethodPost, path, payload)
+		answered <- sent{s, err}
+	}()
+	return answered
+}
+
+// The turn is committed, and the connection breaks before Postgres can say so. The server finds out that it was
+// itself who stored it, and answers: the client notices nothing, whether it gave the message an id or not.
+func TestAnswerToATurnIsLost(t *testing.T) {
+	t.Parallel()
+	for name, message := range map[string]testkit.Body{
+		"with an id":    {"content": "What is my cello teacher called?", "client_message_id": uuid.NewString()},
+		"without an id": {"content": "What is my cello teacher called?"},
+	} {
+		for _, first := range []bool{true, false} {
+			t.Run(name+map[bool]string{true: ", first", false: ", follow-up"}[first], func(t *testing.T) {
+				t.Parallel()
+				r := newFarRig(t, nil, nil)
+				r.node = r.start(app.Role{API: true}, nil)
+				chatID := r.Say("", "My cello teacher is called Ilse.").ChatID
+				if first {
+					chatID = ""
+				}
+				open := r.holdCommits("messages", "new.status = 'streaming'")
+				answered := r.sendAside(chatID, message)
+				r.loseAnswer(open, "select from messages where status = 'streaming'")
+				got := testkit.Receive(t, "an answer", answered)
+				if got.err != nil || got.stream.Response.StatusCode != http.StatusOK {
+					t.Fatalf("%v, %v %s", got.err, got.stream.Response.Status, got.stream.Raw())
+				}
+				said := got.stream.Rest()
+				if said.End.Name != testkit.Completion || said.Start.Data["resumed"] != false || strings.Contains(said.Text, "Ilse") == first {
+					t.Errorf("%+v", said)
+				}
+				if n := testkit.Ask[string](t, r.pool, "select count(*) || ' ' || count(distinct chat_id) from messages"); n != map[bool]string{true: "4 2", false: "4 1"}[first] {
+					t.Errorf("messages and chats are %s", n)
+				}
+				r.checkNothingRuns()
+			})
+		}
+	}
+}
+
+// The same for a reply's end: it is stored once, and calls for one fold.
+func TestAnswerToAStoredReplyIsLost(t *testing.T) {
+	t.Parallel()
+	r := newFarRig(t, nil, env{"MEMORY_CHUNK_SUMMARIZE_THRESHOLD": "40", "MEMORY_K_RAW_TURNS": "1"})
+	r.node = r.start(app.Role{API: true}, nil)
+	chatID := r.Say("", "My cello teacher is called Ilse and I live in Graz.").ChatID
+	open := r.holdCommits("messages", "new.status = 'complete' and new.role = 'assistant'")
+	answered := r.sendAside(chatID, testkit.Body{"content": "On Tuesdays I practise the second suite in the church."})
+	r.loseAnswer(open, "select from messages where role = 'assistant' and status = 'complete' and seq = 4")
+	got := testkit.Receive(t, "an answer", answered)
+	if got.err != nil {
+		t.Fatal(got.err)
+	}
+	said := got.stream.Rest()
+	if said.End.Name != testkit.Completion {
+		t.Errorf("%+v", said)
+	}
+	r.checkStored(said.MessageID, said.Text)
+	r.checkNothingRuns()
+	if n := testkit.Ask[int](t, r.pool, "select count(*) from river.river_job where kind = 'fold_brief'"); n != 1 {
+		t.Errorf("%d folds were asked for", n)
+	}
+}
+
+// And for a fold: the brief is written, the job is done with it, and nothing is folded again.
+func TestAnswerToAFoldIsLost(t *testing.T) {
+	t.Parallel()
+	r := newFarRig(t, nil, env{"MEMORY_CHUNK_SUMMARIZE_THRESHOLD": "40", "MEMORY_K_RAW_TURNS": "1"})
+	r.node = r.start(app.Role{API: true}, r.near())
+	open := r.holdCommits("conversation_brief_revisions", "true")
+	worker := r.start(app.Role{API: true, Workers: true}, nil)
+	chatID := r.Say("", "My cello teacher is called Ilse and I live in Graz.").ChatID
+	r.Say(chatID, "On Tuesdays I practise the second suite in the church.")
+	r.loseAnswer(open, "select from conversation_briefs where version = 1")
+	testkit.Eventually(t, "the worker notices", func() bool { return strings.Contains(worker.logs.String(), `"result":"failed"`) })
+	r.awaitFolds()
+	if got := testkit.Ask[string](t, r.pool, "select version || ' ' || (select count(*) from conversation_brief_revisions) from conversation_briefs"); got != "1 1" {
+		t.Errorf("version and revisions are %s", got)
+	}
+	if n := len(r.model.Asked(offline.KindSummary)); n != 1 {
+		t.Errorf("the model was asked for %d summaries", n)
+	}
+}
+
+// Postgres goes away between the commit of a turn and the second look, which only chats with files take. The turn
+// is stored and nobody answers it: the client is told to come back. Until the lease ends the same message joins
+// what nobody generates, and hears then that it was interrupted; sent once more it is tried again.
+func TestPostgresGoesAwayBeforeTheSecondLook(t *testing.T) {
+	t.Parallel()
+	r := newFarRig(t, nil, nil)
+	r.node = r.start(app.Role{API: true}, nil)
+	chatID := r.Send("", testkit.Body{"content": "This is my note.", "files": []testkit.Body{{"path": "note.txt", "content": "My cello teacher is called Ilse."}}}).Rest().ChatID
+	near, err := r.pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = near.Rollback(t.Context()) }()
+	if _, err := near.Exec(t.Context(), "lock table chat_files in access exclusive mode"); err != nil { // what the first look does not read
+		t.Fatal(err)
+	}
+	message := testkit.Body{"content": "What is my cello teacher called?", "client_message_id": uuid.NewString()}
+	answered := r.sendAside(chatID, message)
+	r.awaitWaiting("relation")
+	r.network.Down()
+	got := testkit.Receive(t, "an answer", answered)
+	if got.err != nil {
+		t.Fatal(got.err)
+	}
+	refused := testkit.Answer{Status: got.stream.Response.StatusCode, Header: got.stream.Response.Header, Text: got.stream.Raw()}
+	if refused.Status != http.StatusServiceUnavailable || refused.Code() != "not_ready" || refused.Header.Get("Retry-After") == "" {
+		t.Errorf("%d %s", refused.Status, refused.Text)
+	}
+	if err := near.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	r.network.Up()
+	const running = "select id::text from messages where status = 'streaming'"
+	abandoned := testkit.Ask[string](t, r.pool, running)
+	joined := r.Send(chatID, message)
+	if joined.MessageID() != abandoned || joined.Events[0].Data["resumed"] != true {
+		t.Errorf("joined %v", joined.Events[0].Data)
+	}
+	testkit.Exec(t, r.pool, "update messages set lease_until = now() - interval '1 second' where status = 'streaming'")
+	if end := joined.Rest().End; end.Code() != "interrupted" || end.Data["retryable"] != true {
+		t.Errorf("ended with %s %v", end.Name, end.Data)
+	}
+	if again := r.Send(chatID, message).Rest(); again.End.Name != testkit.Completion || !strings.Contains(again.Text, "Ilse") || again.MessageID == abandoned {
+		t.Errorf("again: %+v", again)
+	}
+	if n := testkit.Ask[int](t, r.pool, "select count(*) from messages where role = 'user'"); n != 2 {
+		t.Errorf("%d user messages", n)
+	}
+	if n := len(r.model.Asked(offline.KindReply)); n != 2 {
+		t.Errorf("the model was asked %d times", n)
+	}
+	r.checkNothingRuns()
+}

@@ -1,0 +1,196 @@
+package system
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"github.com/arcoscribe/throughline/internal/dev/offline"
+	"github.com/arcoscribe/throughline/internal/testkit"
+)
+
+// smallMemory folds after a few short turns.
+var smallMemory = env{
+	"MEMORY_CHUNK_SUMMARIZE_THRESHOLD": "400", "MEMORY_SUMMARY_TOKEN_CAP": "150", "MEMORY_K_RAW_TURNS": "2",
+	"MEMORY_PROMPT_TOKEN_BUDGET": "600", "MEMORY_FOLD_INPUT_TOKENS": "900",
+}
+
+// The promise itself, over HTTP: every turn of a long chat is in the brief or word for word in the
+// prompt, for every reply; between two folds the memory only grows at its end; and what was said
+// first is still known at the end.
+func TestLongChatFoldsAndNoTurnIsUnseen(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil, smallMemory)
+	chatID := r.Say("", "My cello teacher is called Ilse and I live in Graz.").ChatID
+	const turns = 40
+	for n := 1; n < turns; n++ {
+		r.Say(chatID, fmt.Sprintf("On day %d I practised the etude number %d for %d minutes, and my bow arm felt heavy in bar %d.", n, 1000+n, 20+n, 3*n))
+	}
+	r.awaitFolds()
+	last := r.Say(chatID, "What is my cello teacher called?")
+	if !strings.Contains(last.Text, "Ilse") {
+		t.Errorf("forgotten: %q", last.Text)
+	}
+	if folds := testkit.Ask[int64](t, r.pool, "select version from conversation_briefs"); folds < 3 {
+		t.Errorf("only %d folds", folds)
+	}
+	r.checkCoverage(uuid.MustParse(chatID))
+	r.checkPromptsGrow()
+	r.checkFoldedOnce()
+	if got := r.Call(http.MethodGet, "/metrics", nil).Text; !strings.Contains(got, `throughline_folds_total{kind="fold",result="done"}`) ||
+		!strings.Contains(got, "throughline_dropped_turns_total 0") || !strings.Contains(got, `throughline_tokens_total{direction="input",purpose="fold"}`) {
+		t.Error("the metrics do not tell of the folds")
+	}
+	if refused := r.model.Refused(); len(refused) > 0 {
+		t.Errorf("the model refused %d calls as malformed, such as %s", len(refused), refused[0].Message)
+	}
+}
+
+// awaitFolds waits until no fold is left to do.
+func (r *rig) awaitFolds() {
+	r.t.Helper()
+	testkit.Eventually(r.t, "all folds are done", func() bool {
+		return testkit.Ask[bool](r.t, r.pool, `select not exists (select from river.river_job where state <> 'completed' and kind = 'fold_brief')`)
+	})
+}
+
+// place is where a reply stands in its chat, what it remembered, and the text of its message.
+type place struct {
+	seq, covered int64
+	dropped      int
+	text         string
+}
+
+func (r *rig) places(chatID uuid.UUID, role string) []place {
+	r.t.Helper()
+	rows, err := r.pool.Query(r.t.Context(), `select seq, coalesce((metadata -> 'memory' ->> 'covered_through_seq')::bigint, 0),
+		coalesce((metadata -> 'memory' ->> 'dropped_turns')::int, 0), content from messages where chat_id = $1 and role = $2 order by seq`, chatID, role)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer rows.Close()
+	var found []place
+	for rows.Next() {
+		var p place
+		if err := rows.Scan(&p.seq, &p.covered, &p.dropped, &p.text); err != nil {
+			r.t.Fatal(err)
+		}
+		found = append(found, p)
+	}
+	return found
+}
+
+// checkCoverage holds every prompt of a chat against what was said before it.
+func (r *rig) checkCoverage(chatID uuid.UUID) {
+	r.t.Helper()
+	prompts := r.model.Asked(offline.KindReply)
+	users, replies := r.places(chatID, "user"), r.places(chatID, "assistant")
+	if len(prompts) != len(replies) {
+		r.t.Fatalf("%d prompts for %d replies", len(prompts), len(replies))
+	}
+	for i, reply := range replies {
+		if reply.dropped != 0 {
+			r.t.Errorf("the receipt of reply %d says %d turns were dropped", reply.seq, reply.dropped)
+		}
+		for n := range i {
+			for label, said := range map[string]place{"User: ": users[n], "Assistant: ": replies[n]} {
+				if said.seq > reply.covered && !strings.Contains(prompts[i].Text, label+said.text) {
+					r.t.Errorf("message %d is in neither brief (up to %d) nor prompt of reply %d", said.seq, reply.covered, reply.seq)
+				}
+			}
+		}
+	}
+}
+
+// checkPromptsGrow holds each prompt against the one before: with the same brief it begins with that
+// one's memory.
+func (r *rig) checkPromptsGrow() {
+	r.t.Helper()
+	background, memory := "", ""
+	grew := 0
+	for _, prompt := range r.model.Asked(offline.KindReply) {
+		brief, _, _ := strings.Cut(prompt.Text, "RECENT CONVERSATION (oldest first):\n")
+		if brief == background && memory != "" {
+			grew++
+			if !strings.HasPrefix(prompt.Text, memory) {
+				r.t.Errorf("between two folds the memory changed:\n%s\n---\n%s", memory, prompt.Text)
+			}
+		}
+		background = brief
+		memory, _, _ = strings.Cut(prompt.Text, "\n\nCURRENT MESSAGE:")
+		if memory == prompt.Text {
+			memory = "" // a first message has none
+		}
+	}
+	if grew == 0 {
+		r.t.Error("no two prompts had the same brief")
+	}
+}
+
+// checkFoldedOnce wants each covered message in exactly one fold's input, and contiguous ranges.
+func (r *rig) checkFoldedOnce() {
+	r.t.Helper()
+	r.awaitFolds()
+	covered := testkit.Ask[int64](r.t, r.pool, "select covered_seq from conversation_briefs")
+	folds := r.model.Asked(offline.KindSummary)
+	for _, role := range []string{"user", "assistant"} {
+		for _, said := range r.places(testkit.Ask[uuid.UUID](r.t, r.pool, "select id from chats"), role) {
+			times := 0
+			for _, fold := range folds {
+				_, turns, isFold := strings.Cut(fold.Text, "=== NEW_TURNS ===")
+				if isFold && strings.Contains(turns, said.text) {
+					times++
+				}
+			}
+			want := 0
+			if said.seq <= covered {
+				want = 1
+			}
+			if role == "user" && times != want { // replies of the offline model repeat each other
+				r.t.Errorf("message %d was folded %d times, want %d", said.seq, times, want)
+			}
+			if role == "assistant" && want == 1 && times == 0 {
+				r.t.Errorf("reply %d is covered, but no fold read it", said.seq)
+			}
+		}
+	}
+	gaps := testkit.Ask[int](r.t, r.pool, `select count(*) from (select seq_from, lag(seq_to, 1, 0::bigint) over (order by version) as before
+		from conversation_brief_revisions) r where seq_from <> before + 1`)
+	if gaps != 0 {
+		r.t.Errorf("%d ranges do not continue the one before", gaps)
+	}
+}
+
+// A summarizer that is down delays nothing: replies go on, nothing is dropped as long as it fits, and
+// /readyz and the metrics say how late the memory is.
+func TestRepliesGoOnWithoutSummarizer(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, func(request *offline.Request) offline.Answer {
+		if request.Kind == offline.KindSummary {
+			return offline.Answer{Fault: offline.Fault401}
+		}
+		return offline.Answer{}
+	}, smallMemory)
+	chatID := r.Say("", "My cello teacher is called Ilse and I live in Graz.").ChatID
+	for n := range 12 {
+		r.Say(chatID, fmt.Sprintf("On day %d I practised the etude number %d for an hour, and my bow arm felt heavy all the time.", n, 100+n))
+	}
+	r.model.AwaitRequest(t, "a fold was tried", func(a offline.Request) bool { return a.Kind == offline.KindSummary && a.Ended })
+	r.checkCoverage(uuid.MustParse(chatID))
+	if got := testkit.Ask[int64](t, r.pool, "select version + covered_seq from conversation_briefs"); got != 0 {
+		t.Error("the brief changed without a summary")
+	}
+	testkit.Eventually(t, "the failed fold waits for its next try", func() bool {
+		return testkit.Ask[int](t, r.pool, "select count(*) from river.river_job where kind = 'fold_brief' and state = 'retryable' and cardinality(errors) > 0") == 1
+	})
+	ready := r.Call(http.MethodGet, "/readyz", nil)
+	if _, told := ready.JSON(t)["oldest_unfolded_turn_seconds"]; ready.Status != http.StatusOK || !told {
+		t.Errorf("%d %s", ready.Status, ready.Text)
+	}
+	if got := r.Call(http.MethodGet, "/metrics", nil).Text; !strings.Contains(got, `throughline_folds_total{kind="fold",result="failed"}`) {
+		t.Error("the metrics do not tell of the failed fold")
+	}
+}

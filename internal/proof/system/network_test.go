@@ -1,0 +1,231 @@
+package system
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/arcoscribe/throughline/internal/app"
+	"github.com/arcoscribe/throughline/internal/dev/offline"
+	"github.com/arcoscribe/throughline/internal/testkit"
+)
+
+// outage is a way in which the network between us and Postgres is bad. docs/faults.md lists them.
+type outage struct {
+	name  string
+	start func(*testkit.Proxy)
+	end   func(*testkit.Proxy)
+	// works: it is slow, but there is an answer.
+	works bool
+}
+
+var outages = []outage{
+	{"latency", func(p *testkit.Proxy) { p.Latency(150 * time.Millisecond) }, (*testkit.Proxy).Heal, true},
+	{"little bandwidth", func(p *testkit.Proxy) { p.Bandwidth(20) }, (*testkit.Proxy).Heal, true},
+	{"half-open", (*testkit.Proxy).Timeout, (*testkit.Proxy).Heal, false},
+	{"cut in mid answer", func(p *testkit.Proxy) { p.LimitData(100) }, (*testkit.Proxy).Heal, false},
+	{"reset", func(p *testkit.Proxy) { p.Abrupt(); p.Down() }, func(p *testkit.Proxy) { p.Heal(); p.Up() }, false},
+	{"down", (*testkit.Proxy).Down, (*testkit.Proxy).Up, false},
+}
+
+// farRig is a rig whose Postgres is behind a network that may be bad. The test itself is near it.
+type farRig struct {
+	*rig
+	network *testkit.Proxy
+}
+
+func newFarRig(t *testing.T, script testkit.Script, change env) *farRig {
+	t.Helper()
+	r := newStoppedRig(t, testkit.NewDatabase(t), script, change)
+	r.meetUser()
+	// Past any pooler: it is the network before Postgres that is bad here.
+	network := testkit.NewProxy(t, testkit.HostOf(t, r.db.Direct()))
+	r.env["DATABASE_URL"] = network.DSN(r.db.Direct())
+	r.env["DATABASE_DIRECT_URL"] = r.env["DATABASE_URL"]
+	r.pool = testkit.NewPool(t, r.db.Direct())
+	return &farRig{rig: r, network: network}
+}
+
+// near is for a server whose network is good.
+func (r *farRig) near() env {
+	return env{"DATABASE_URL": r.db.Direct(), "DATABASE_DIRECT_URL": r.db.Direct()}
+}
+
+// eachOutage runs a test once per outage, at the same time.
+func eachOutage(t *testing.T, test func(t *testing.T, o outage)) {
+	t.Helper()
+	for _, o := range outages {
+		t.Run(o.name, func(t *testing.T) {
+			t.Parallel()
+			test(t, o)
+		})
+	}
+}
+
+// soon bounds what must not hang: every answer of ours has its own, shorter time.
+const soon = 20 * time.Second
+
+// checkNotReady wants a typed refusal that says when to come again.
+func checkNotReady(t *testing.T, got testkit.Answer, began time.Time) {
+	t.Helper()
+	if got.Status != http.StatusServiceUnavailable || got.Code() != "not_ready" || got.Header.Get("Retry-After") == "" {
+		t.Errorf("%d %s", got.Status, got.Text)
+	}
+	if took := time.Since(began); took > soon {
+		t.Errorf("the answer took %s", took)
+	}
+}
+
+// checkNothingRuns wants all replies ended, and the recorder's rows gone.
+func (r *rig) checkNothingRuns() {
+	r.t.Helper()
+	if n := testkit.Ask[int](r.t, r.pool, "select count(*) from messages where status = 'streaming'"); n != 0 {
+		r.t.Errorf("%d replies stream for ever", n)
+	}
+	r.awaitNoDeltas()
+	r.checkCounters()
+}
+
+// Requests that come while the network is bad get a typed answer, soon, whatever they ask for; what was refused
+// is not there, and sending it again afterwards does it once.
+func TestRequestsInAnOutage(t *testing.T) {
+	t.Parallel()
+	eachOutage(t, func(t *testing.T, o outage) {
+		r := newFarRig(t, nil, nil)
+		r.node = r.start(app.Role{API: true}, nil)
+		chatID := r.Say("", "My cello teacher is called Ilse.").ChatID
+		message := testkit.Body{"content": "What is my cello teacher called?", "client_message_id": uuid.NewString()}
+		path, payload := testkit.MessagePath(chatID, message)
+		o.start(r.network)
+		for _, ask := range []struct {
+			method, path string
+			body         testkit.Body
+		}{
+			{http.MethodGet, "/readyz", nil}, {http.MethodPost, path, payload}, {http.MethodGet, "/v1/chats", nil},
+			{http.MethodGet, testkit.ResumePath(chatID, "?after=0"), nil},
+		} {
+			began := time.Now()
+			got := r.Call(ask.method, ask.path, ask.body)
+			if !o.works {
+				checkNotReady(t, got, began)
+			} else if got.Status != http.StatusOK {
+				t.Errorf("%s %s: %d %s", ask.method, ask.path, got.Status, got.Text)
+			}
+		}
+		o.end(r.network)
+		testkit.Eventually(t, "the server is ready again", func() bool { return r.Call(http.MethodGet, "/readyz", nil).Status == http.StatusOK })
+		if got := r.Send(chatID, message).Rest(); got.End.Name != testkit.Completion || !strings.Contains(got.Text, "Ilse") {
+			t.Errorf("again: %+v", got)
+		}
+		if n := testkit.Ask[string](t, r.pool, "select string_agg(role || ' ' || status, ', ' order by seq) from messages"); n != "user complete, assistant complete, user complete, assistant complete" {
+			t.Errorf("stored are %s", n)
+		}
+		r.checkNothingRuns()
+	})
+}
+
+// The network turns bad while a reply runs, or once all of it was said and only its storing is left. It goes on
+// for its reader, is stored when that can be done, and a follower on another server has it all as well.
+func TestOutageDuringAReply(t *testing.T) {
+	t.Parallel()
+	words := len(strings.Fields(foreign))
+	for when, heard := range map[string]int{"in mid stream": 4, "at storing": words} {
+		t.Run(when, func(t *testing.T) {
+			t.Parallel()
+			eachOutage(t, func(t *testing.T, o outage) {
+				gate := make(chan struct{})
+				r := newFarRig(t, testkit.HeldReply(foreign, heard, gate), nil)
+				r.node = r.start(app.Role{API: true}, nil)
+				other := r.start(app.Role{API: true}, nil)
+				asked := r.Send("", testkit.Body{"content": "Speak."})
+				asked.UntilText(opening(foreign, heard))
+				follower := other.Resume(asked.ChatID(), "")
+				follower.UntilText(opening(foreign, heard))
+				o.start(r.network)
+				close(gate)
+				asked.UntilText(foreign)
+				if !o.works {
+					testkit.Eventually(t, "the server notices", func() bool { return r.Call(http.MethodGet, "/readyz", nil).Status == http.StatusServiceUnavailable })
+				}
+				o.end(r.network)
+				for n, got := range restOfAll(t, []*testkit.Stream{asked, follower}) {
+					if got.Text != foreign || got.End.Name != testkit.Completion {
+						t.Errorf("reader %d has %q, %s %v", n, got.Text, got.End.Name, got.End.Data)
+					}
+				}
+				r.checkStored(asked.MessageID(), foreign)
+				r.checkNothingRuns()
+			})
+		})
+	}
+}
+
+// The network turns bad while a worker's model is at work. When it is good again the chat is folded, once.
+func TestOutageDuringAFold(t *testing.T) {
+	t.Parallel()
+	eachOutage(t, func(t *testing.T, o outage) {
+		gate := make(chan struct{})
+		var folds atomic.Int64
+		r := newFarRig(t, func(request *offline.Request) offline.Answer {
+			if request.Kind == offline.KindSummary && folds.Add(1) == 1 {
+				return offline.Answer{Text: "They talked about the cello and the etudes for it.", Gate: gate}
+			}
+			return offline.Answer{}
+		}, env{"MEMORY_CHUNK_SUMMARIZE_THRESHOLD": "40", "MEMORY_K_RAW_TURNS": "1"})
+		r.node = r.start(app.Role{API: true}, r.near())
+		worker := r.start(app.Role{API: true, Workers: true}, nil)
+		chatID := r.Say("", "My cello teacher is called Ilse and I live in Graz.").ChatID
+		r.Say(chatID, "On Tuesdays I practise the second suite in the church.")
+		r.model.AwaitRequest(t, "the fold asks", func(a offline.Request) bool { return a.Kind == offline.KindSummary })
+		o.start(r.network)
+		close(gate)
+		if !o.works {
+			testkit.Eventually(t, "the worker notices", func() bool {
+				return worker.Call(http.MethodGet, "/readyz", nil).Status == http.StatusServiceUnavailable
+			})
+		}
+		o.end(r.network)
+		testkit.Eventually(t, "the chat is folded", func() bool { return testkit.Ask[int64](t, r.pool, "select version from conversation_briefs") > 0 })
+		r.awaitFolds()
+		if got := testkit.Ask[string](t, r.pool, `select b.version || ' ' || count(*) || ' ' || min(r.seq_from) || '-' || max(r.seq_to) || ' ' || (b.lease_token is null)
+			from conversation_briefs b join conversation_brief_revisions r using (chat_id) group by b.chat_id`); got != "1 1 1-2 true" {
+			t.Errorf("version, revisions, range and lease are %s", got)
+		}
+		r.checkCounters()
+	})
+}
+
+// The connection that hears notifications is made anew, and what was missed in between is looked up.
+func TestListenerAfterAnOutage(t *testing.T) {
+	t.Parallel()
+	eachOutage(t, func(t *testing.T, o outage) {
+		if o.works {
+			t.Skip("nothing is lost")
+		}
+		r := newFarRig(t, nil, nil)
+		r.node = r.start(app.Role{API: true}, nil)
+		listening := func(now int) func() bool {
+			return func() bool {
+				return strings.Contains(r.Call(http.MethodGet, "/metrics", nil).Text, fmt.Sprintf("\nthroughline_listening %d\n", now))
+			}
+		}
+		testkit.Eventually(t, "it listens", listening(1))
+		o.start(r.network)
+		if o.name != "half-open" { // which says nothing until the connection is tried, after 20 s
+			if o.name == "cut in mid answer" {
+				testkit.Exec(t, r.pool, "select pg_notify('throughline_cancels', repeat('x', 200))")
+			}
+			testkit.Eventually(t, "it does not listen", listening(0))
+		}
+		o.end(r.network)
+		testkit.Eventually(t, "it listens again", func() bool {
+			return testkit.Ask[int](t, r.pool, "select count(*) from pg_stat_activity where datname = current_database() and application_name = 'throughline listener'") == 1 && listening(1)()
+		})
+		r.Say("", "Are you there?")
+	})
+}

@@ -1,0 +1,147 @@
+package system
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/arcoscribe/throughline/internal/app"
+	"github.com/arcoscribe/throughline/internal/dev/offline"
+	"github.com/arcoscribe/throughline/internal/testkit"
+)
+
+// Postgres is restarted between two messages: without it there are no messages, and afterwards nothing is
+// forgotten.
+func TestRestartOfPostgresIsSurvived(t *testing.T) {
+	t.Parallel()
+	server := testkit.NewServer(t)
+	r := newRigOn(t, server.Database, nil, nil)
+	chatID := r.Say("", "My cello teacher is called Ilse.").ChatID
+	server.Stop()
+	if got := r.Call(http.MethodGet, "/readyz", nil); got.Status != http.StatusServiceUnavailable {
+		t.Errorf("without Postgres: %d %s", got.Status, got.Text)
+	}
+	if got := r.Call(http.MethodPost, "/v1/message", testkit.Body{"chat_id": chatID, "content": "Hello?"}); got.Status != http.StatusServiceUnavailable {
+		t.Errorf("a message without Postgres: %d %s", got.Status, got.Text)
+	}
+	server.Start()
+	if got := r.Say(chatID, "What is my cello teacher called?"); !strings.Contains(got.Text, "Ilse") {
+		t.Errorf("forgotten: %q", got.Text)
+	}
+	if got := r.Call(http.MethodGet, "/readyz", nil); got.Status != http.StatusOK {
+		t.Errorf("with Postgres again: %d %s", got.Status, got.Text)
+	}
+}
+
+// Postgres breaks down in the middle of replies and comes back. They go on for their readers meanwhile, are
+// stored when there is a Postgres again, and nobody notices more than a pause before the end. What had been
+// recorded of them is tidied up. A follower on another replica waits, and has it all as well.
+func TestPostgresBreaksDownInMidStream(t *testing.T) {
+	t.Parallel()
+	server := testkit.NewServer(t)
+	gate := make(chan struct{})
+	r := newRigOn(t, server.Database, testkit.HeldReply(foreign, 4, gate), nil)
+	other := r.replica()
+	var asked, followers []*testkit.Stream
+	for n := range 5 {
+		s := r.Send("", testkit.Body{"content": fmt.Sprintf("Speak, %d.", n)})
+		s.UntilText(opening(foreign, 4))
+		f := other.Resume(s.ChatID(), "")
+		f.UntilText(opening(foreign, 4))
+		asked, followers = append(asked, s), append(followers, f)
+	}
+	server.Crash()
+	close(gate)
+	for _, s := range asked {
+		s.UntilText(foreign) // before there is a place to store it
+	}
+	server.Start()
+	for i, got := range append(restOfAll(t, asked), restOfAll(t, followers)...) {
+		if got.Text != foreign || got.End.Name != testkit.Completion {
+			t.Errorf("reader %d has %q, %s %v", i, got.Text, got.End.Name, got.End.Data)
+		}
+	}
+	for _, s := range asked {
+		r.checkStored(s.MessageID(), foreign)
+	}
+	r.awaitNoDeltas()
+}
+
+// Postgres stays away. After a bounded time the reader is told that the reply could not be stored and that
+// the message may be sent again; and when Postgres is back after all, the row does not stay streaming, and
+// sending the message again does what it should.
+func TestPostgresStaysAway(t *testing.T) {
+	t.Parallel()
+	server := testkit.NewServer(t)
+	gate := make(chan struct{})
+	r := newStoppedRig(t, server.Database, func(request *offline.Request) offline.Answer {
+		if strings.Contains(request.Current, "Speak") {
+			return offline.Answer{Text: foreign, Gate: gate, GateAfter: 4}
+		}
+		return offline.Answer{}
+	}, nil)
+	r.meetUser()
+	impatient := app.Doubles{SavePatience: 2 * time.Second}
+	r.node = r.start(app.Role{API: true}, nil, impatient)
+	other := r.start(app.Role{API: true}, nil, impatient)
+	message := testkit.Body{"content": "Speak.", "client_message_id": uuid.NewString()}
+	asked := r.Send("", message)
+	asked.UntilText(opening(foreign, 4))
+	follower := other.Resume(asked.ChatID(), "")
+	follower.UntilText(opening(foreign, 4))
+
+	server.Crash()
+	close(gate)
+	got := asked.Rest()
+	if got.Text != foreign || got.End.Name != testkit.Failed || got.End.Code() != "not_ready" || got.End.Data["retryable"] != true {
+		t.Errorf("the reader has %q, %s %v", got.Text, got.End.Name, got.End.Data)
+	}
+	if length := got.End.Data["content_length"]; length != 0.0 {
+		t.Errorf("%v characters are said to be stored", length)
+	}
+	if _, err := follower.TryRest(); err == nil {
+		t.Error("the follower was told of an end that nobody knows")
+	}
+
+	server.Start()
+	row := r.awaitEnded(got.MessageID) // its server could still record what it said, or some of that
+	if row.status != "interrupted" || !strings.HasPrefix(row.content, opening(foreign, 4)) || !strings.HasPrefix(foreign, row.content) {
+		t.Errorf("stored %+v", row)
+	}
+	r.awaitNoDeltas()
+	again := other.Send("", message).Rest()
+	if again.End.Name != testkit.Completion || again.Text != foreign || again.UserMessageID != got.UserMessageID {
+		t.Errorf("again: %+v", again)
+	}
+	got.Text = row.content
+	r.checkSuperseded(got, again)
+}
+
+// A server that is told to stop while Postgres is away does not wait for it for long: its readers get their
+// terminal events, and it ends well.
+func TestStopWhilePostgresIsAway(t *testing.T) {
+	t.Parallel()
+	server := testkit.NewServer(t)
+	r := newStoppedRig(t, server.Database, testkit.HeldReply(foreign, 4, make(chan struct{})), env{"DRAIN_TIMEOUT": "200ms"})
+	r.meetUser()
+	r.node = r.replica()
+	asked := r.Send("", testkit.Body{"content": "Speak."})
+	asked.UntilText(opening(foreign, 4))
+	server.Crash()
+	began := time.Now()
+	stopped := make(chan error, 1)
+	go func() { stopped <- r.stop() }()
+	if got := asked.Rest(); got.End.Name != testkit.Failed || got.End.Data["retryable"] != true {
+		t.Errorf("ended with %s %v", got.End.Name, got.End.Data)
+	}
+	if err := testkit.Receive(t, "the server has ended", stopped); err != nil {
+		t.Errorf("run: %v", err)
+	}
+	if took := time.Since(began); took > testkit.Patience/2 {
+		t.Errorf("the stop took %s", took)
+	}
+}

@@ -1,0 +1,150 @@
+package system
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"github.com/arcoscribe/throughline/internal/dev/offline"
+	"github.com/arcoscribe/throughline/internal/testkit"
+)
+
+func TestSameMessageAgain(t *testing.T) {
+	t.Parallel()
+	gate := make(chan struct{})
+	r := newRig(t, heldReplies(gate), nil)
+	message := testkit.Body{"content": "Speak.", "client_message_id": uuid.NewString()}
+	s := r.Send("", message)
+	s.Until(isDelta)
+
+	joined := r.Send("", message) // while it runs
+	joined.Until(func(e testkit.Event) bool { return e.Name == testkit.Started && e.Data["resumed"] == true })
+	close(gate)
+	first, second := s.Rest(), joined.Rest()
+	third := r.Send("", message).Rest() // after it ended
+	fourth := r.Send(first.ChatID, message).Rest()
+	for _, got := range []testkit.Said{second, third, fourth} {
+		if got.Text != first.Text || got.MessageID != first.MessageID || got.UserMessageID != first.UserMessageID || got.End.Name != testkit.Completion {
+			t.Errorf("again: %+v, first %+v", got, first)
+		}
+	}
+	done := r.Call(http.MethodPost, "/v1/message/first", message, "Last-Event-ID", first.End.ID)
+	if done.Status != http.StatusNoContent {
+		t.Errorf("again after the end was seen: %d %s", done.Status, done.Text)
+	}
+	other := r.Call(http.MethodPost, "/v1/message/first", testkit.Body{"content": "Something else.", "client_message_id": message["client_message_id"]})
+	if other.Status != http.StatusUnprocessableEntity || other.Code() != "idempotency_mismatch" {
+		t.Errorf("the same id for another message: %d %s", other.Status, other.Text)
+	}
+	r.checkAskedOnce("Speak.", "")
+}
+
+// checkAskedOnce wants one model call and one turn for a message, in one chat.
+func (r *rig) checkAskedOnce(content, chatID string) {
+	t := r.t
+	t.Helper()
+	calls := 0
+	for _, request := range r.model.Asked(offline.KindReply) {
+		if strings.Contains(request.Current, content) {
+			calls++
+		}
+	}
+	users := testkit.Ask[int](t, r.pool, "select count(*) from messages where role = 'user' and content = $1", content)
+	replies := testkit.Ask[int](t, r.pool, "select count(*) from messages a join messages u on a.reply_to = u.id where u.content = $1", content)
+	chats := testkit.Ask[int](t, r.pool, "select count(*) from chats")
+	if calls != 1 || users != 1 || replies != 1 || chats != 1 {
+		t.Errorf("%d model calls, %d user messages, %d replies, %d chats", calls, users, replies, chats)
+	}
+	if chatID != "" && testkit.Ask[string](t, r.pool, "select id::text from chats") != chatID {
+		t.Error("it went to another chat")
+	}
+}
+
+// A hundred copies of one message that arrive at once, on two servers, are one message and one reply, which
+// all of them read while it is made; and so is one that comes after a restart of everything.
+func TestSameMessageHundredTimesAtOnce(t *testing.T) {
+	t.Parallel()
+	for _, first := range []bool{true, false} {
+		t.Run(map[bool]string{true: "first message", false: "follow-up"}[first], func(t *testing.T) {
+			t.Parallel()
+			gate := make(chan struct{})
+			r := newRig(t, func(request *offline.Request) offline.Answer {
+				if strings.Contains(request.Current, "Ilse") {
+					return offline.Answer{Text: foreign, Gate: gate, GateAfter: 3}
+				}
+				return offline.Answer{}
+			}, nil)
+			other := r.replica()
+			chatID := ""
+			if !first {
+				chatID = r.Say("", "Hello, I am Ada.").ChatID
+			}
+			message := testkit.Body{"content": "My cello teacher is called Ilse.", "client_message_id": uuid.NewString()}
+			early := other.Send(chatID, message)
+			early.UntilText(opening(foreign, 3)) // so that the reply surely runs while the others come
+			var got []testkit.Said
+			done := make(chan error, 1)
+			go func() {
+				var err error
+				got, err = sendAtOnce(100, []*node{r.node, other}, chatID, message)
+				done <- err
+			}()
+			testkit.Eventually(t, "all of them read", func() bool { return r.openStreams()+other.openStreams() == 101 })
+			close(gate)
+			if err := testkit.Receive(t, "all have the reply", done); err != nil {
+				t.Fatal(err)
+			}
+			for _, one := range append(got, early.Rest()) {
+				if one.MessageID != got[0].MessageID || one.UserMessageID != got[0].UserMessageID || one.Text != foreign || one.End.Name != testkit.Completion {
+					t.Fatalf("one of them got %+v, another %+v", one, got[0])
+				}
+			}
+			for _, n := range []*node{r.node, other} {
+				if err := n.stop(); err != nil {
+					t.Errorf("run: %v", err)
+				}
+			}
+			again := r.replica().Send(chatID, message).Rest()
+			if again.MessageID != got[0].MessageID || again.Text != foreign || again.End.Name != testkit.Completion {
+				t.Errorf("after a restart: %+v", again)
+			}
+			r.checkAskedOnce("My cello teacher is called Ilse.", chatID)
+		})
+	}
+}
+
+// openStreams is how many streams a server says it has open.
+func (n *node) openStreams() int {
+	open := 0
+	for line := range strings.Lines(n.Call(http.MethodGet, "/metrics", nil).Text) {
+		_, _ = fmt.Sscanf(line, "throughline_open_streams %d", &open) // any other line is another metric
+	}
+	return open
+}
+
+// sendAtOnce sends copies of one message, to one server after another, and reads all replies. The error
+// is that of whichever failed.
+func sendAtOnce(copies int, servers []*node, chatID string, message testkit.Body) ([]testkit.Said, error) {
+	path, payload := testkit.MessagePath(chatID, message)
+	said, failed := make([]testkit.Said, copies), make([]error, copies)
+	var all sync.WaitGroup
+	for i := range copies {
+		all.Go(func() {
+			s, err := servers[i%len(servers)].TryOpen(http.MethodPost, path, payload)
+			if err == nil && s.Response.StatusCode != http.StatusOK {
+				err = fmt.Errorf("%s %s", s.Response.Status, s.Raw())
+			}
+			if err == nil {
+				said[i], err = s.TryRest()
+			}
+			failed[i] = err
+		})
+	}
+	all.Wait()
+	return said, errors.Join(failed...)
+}

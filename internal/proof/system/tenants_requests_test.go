@@ -1,0 +1,256 @@
+package system
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"github.com/arcoscribe/throughline/internal/testkit"
+)
+
+// draw makes a request of a route. text is the same in words: all that is sent but the token.
+func (i *intruder) draw(to route) (request *http.Request, text string, err error) {
+	path, query, header := to.path, url.Values{}, http.Header{}
+	for _, p := range to.parameters {
+		value, known := i.values()[p.component]
+		if !known {
+			return nil, "", fmt.Errorf("%s: nothing draws the parameter %s: give it a value in intruder.values", to.name(), p.component)
+		}
+		switch {
+		case p.in == "path":
+			path = strings.ReplaceAll(path, "{"+p.name+"}", url.PathEscape(value()))
+		case p.in == "query" && (i.chance(0.4) || p.component == "SearchText" && i.chance(0.95)):
+			query.Set(p.name, value())
+		case p.in == "header" && i.chance(0.3):
+			header.Set(p.name, value())
+		}
+	}
+	body, kind, err := i.body(to)
+	if err != nil {
+		return nil, "", err
+	}
+	if len(query) > 0 {
+		path += "?" + query.Encode()
+	}
+	request, err = http.NewRequestWithContext(i.T.Context(), to.method, i.Base+path, strings.NewReader(body))
+	if err != nil {
+		return nil, "", err
+	}
+	if kind != "" {
+		header.Set("Content-Type", kind)
+	}
+	if to.path == "/mcp" {
+		header.Set("Accept", "application/json, text/event-stream")
+	}
+	text = fmt.Sprintf("%s %s %v %s", to.method, path, header, body)
+	header.Set("Authorization", "Bearer "+i.Token)
+	request.Header = header
+	return request, text, nil
+}
+
+func (i *intruder) chance(p float64) bool { return i.random.Float64() < p }
+
+func pick[T any](random *rand.Rand, from []T) T { return from[random.IntN(len(from))] }
+
+func (i *intruder) one(of ...string) string { return pick(i.random, of) }
+
+// rarely gives what nobody should send.
+func (i *intruder) rarely(bad, good string) string {
+	if i.chance(0.1) {
+		return bad
+	}
+	return good
+}
+
+// chat is mostly another user's chat; else one of their other ids, an own chat, or nobody's.
+func (i *intruder) chat() string {
+	switch n := i.random.IntN(20); {
+	case n < 12:
+		return pick(i.random, i.theirs.chats)
+	case n < 14:
+		return i.message()
+	case n < 18:
+		return pick(i.random, i.own)
+	case n < 19:
+		return strings.ToUpper(pick(i.random, i.theirs.chats))
+	}
+	return i.one(uuid.NewString(), uuid.Nil.String(), "nonsense", pick(i.random, i.theirs.chats)+" ")
+}
+
+// message is mostly another user's message.
+func (i *intruder) message() string {
+	switch n := i.random.IntN(20); {
+	case n < 15:
+		return pick(i.random, i.theirs.messages)
+	case n < 17:
+		return pick(i.random, i.theirs.chats)
+	case n < 19:
+		return pick(i.random, i.theirs.clientIDs)
+	}
+	return i.one(uuid.NewString(), uuid.Nil.String(), "nonsense")
+}
+
+func (i *intruder) hash() string { return pick(i.random, i.theirs.hashes) }
+
+func (i *intruder) number() string {
+	return i.rarely(i.one("-1", "0", "x", "9223372036854775807"), i.one("1", "2", "5", "20", "100"))
+}
+
+// words are what the owners spoke of, without the word that would give them away.
+func (i *intruder) words() string {
+	return i.one("What is the harbour code?", "harbour", "code file", `"harbour code" or again`, "again -holds")
+}
+
+// values draws parameters, by the names that the OpenAPI document has for them.
+func (i *intruder) values() map[string]func() string {
+	moment := func() string { return i.rarely("yesterday", i.one("2020-01-01T00:00:00Z", "2040-01-01T00:00:00Z")) }
+	truth := func() string { return i.rarely("perhaps", i.one("true", "false")) }
+	return map[string]func() string{
+		"ChatID": i.chat, "MessageID": i.message, "SearchChatID": i.chat, "SHA256": i.hash,
+		"Cursor":      func() string { return i.rarely(pick(i.random, i.theirs.chats), pick(i.random, i.theirs.cursors)) },
+		"LastEventID": func() string { return i.message() + ":" + i.rarely("x", i.one("0", "3", "end", "999")) },
+		"After":       func() string { return i.rarely("x", i.one("0", "2", "end")) },
+		"BeforeSeq":   i.number, "AfterSeq": i.number, "ChatsLimit": i.number, "MessagesLimit": i.number, "SearchLimit": i.number,
+		"SearchText": func() string { return i.one(i.words(), i.chat()) }, "SearchRole": func() string { return i.rarely("nobody", i.one("user", "assistant", "system")) }, "SearchBefore": moment, "SearchAfter": moment,
+		"Tag": func() string { return i.one("harbour", "expired", "") }, "IncludeExpired": truth,
+		"Include": func() string { return i.rarely("everything", "content") }, "ExportFormat": func() string { return i.rarely("x", i.one("json", "jsonl", "markdown")) },
+		"ModelVariantQuery": func() string { return i.rarely("x", i.one("arco", "deep-dive")) },
+		"Protocol":          func() string { return i.rarely("x", i.one("events", "ui")) }, "UIStream": func() string { return i.rarely("v2", "v1") },
+		"Accept":       func() string { return i.one("application/json", "text/event-stream", "*/*") },
+		"ImportAccept": func() string { return i.one("application/json", "text/event-stream") },
+		"IdempotencyKey": func() string {
+			return i.one(pick(i.random, i.theirs.clientIDs), "key")
+		},
+	}
+}
+
+// members draws the fields of bodies and the arguments of tools.
+func (i *intruder) members() map[string]func() any {
+	text := func() any { return i.words() }
+	chat := func() any { return i.chat() }
+	whole := func() any { return i.random.IntN(40) + 1 }
+	truth := func() any { return i.chance(0.5) }
+	return map[string]func() any{
+		"chat_id": chat, "continuation_id": chat, "content": text, "prompt": text, "query": text, "title": text, "system_prompt": text,
+		"client_message_id": func() any { return i.one(pick(i.random, i.theirs.clientIDs), uuid.NewString()) },
+		"metadata":          func() any { return testkit.Body{"note": i.words()} },
+		"sources":           func() any { return []testkit.Body{{"title": i.words(), "url": "https://example.com/harbour"}} },
+		"files":             func() any { return []testkit.Body{{"path": "harbour.txt", "content": i.words()}} },
+		"cursor":            func() any { return pick(i.random, i.theirs.cursors) },
+		"model_variant":     func() any { return i.rarely("x", i.one("arco", "arco-pro")) },
+		"tool_name":         func() any { return i.one("chat", "debug") },
+		"tags":              func() any { return []string{"harbour"} },
+		"memory_strategy":   func() any { return i.rarely("x", i.one("summary", "simple", "hybrid")) },
+		"importance":        func() any { return i.random.Float64() },
+		"revive":            truth, "pinned": truth, "dry_run": truth, "ttl_hours": whole, "max_turns": whole, "older_than_days": whole, "limit": whole,
+	}
+}
+
+// body draws the body of a route, by the fields that the document has for it.
+func (i *intruder) body(to route) (body, kind string, err error) {
+	switch {
+	case to.path == "/mcp":
+		body, err = i.call()
+		return body, "application/json", err
+	case to.path == "/v1/chats/import":
+		return i.file(), pick(i.random, to.types), nil
+	case len(to.types) == 0:
+		return "", "", nil
+	case len(to.fields) == 0:
+		return "", "", fmt.Errorf("%s: nothing draws its body: give it one in intruder.body", to.name())
+	}
+	found, err := i.object(to.name(), to.fields)
+	return marshal(found), "application/json", err
+}
+
+func (i *intruder) object(of string, fields []string) (testkit.Body, error) {
+	found, drawn := testkit.Body{}, i.members()
+	for _, name := range fields {
+		value, known := drawn[name]
+		if !known {
+			return nil, fmt.Errorf("%s: nothing draws the field %s: give it a value in intruder.members", of, name)
+		}
+		// What a body must have is there most of the time, what it may have now and then.
+		needed := name == "content" || name == "chat_id" || name == "prompt" || name == "query" || name == "older_than_days"
+		if needed && i.chance(0.97) || i.chance(0.3) {
+			found[name] = value()
+		}
+	}
+	return found, nil
+}
+
+// call draws a call of a tool, or of something that is none.
+func (i *intruder) call() (string, error) {
+	name := pick(i.random, slices.Sorted(maps.Keys(i.tools)))
+	arguments, err := i.object("the tool "+name, i.tools[name])
+	if i.chance(0.1) {
+		name = i.one("nothing", i.chat())
+	}
+	return marshal(rpc("tools/call", testkit.Body{"name": name, "arguments": arguments})), err
+}
+
+// file draws a bundle that claims others' ids.
+func (i *intruder) file() string {
+	asked, hash := i.message(), i.hash()
+	lines := []testkit.Body{
+		{"type": "bundle", "format": "throughline", "version": 1, "exported_at": "2026-11-21T15:04:05Z"},
+		{"type": "chat", "id": i.chat(), "title": "Harbour", "created_at": "2026-11-20T10:00:00Z"},
+		{"type": "message", "id": asked, "seq": 1, "role": "user", "content": "The harbour?", "created_at": "2026-11-20T10:00:01Z"},
+		{"type": "message", "id": i.message(), "seq": 2, "role": "assistant", "content": "By the sea.", "reply_to": asked, "created_at": "2026-11-20T10:00:03Z"},
+		{"type": "end", "files": 0, "messages": 2, "revisions": 0},
+	}
+	if i.chance(0.3) {
+		lines[2]["files"] = []testkit.Body{{"path": "main.go", "sha256": hash}} // a content that is not in the file
+	}
+	var file strings.Builder
+	for _, line := range lines {
+		file.WriteString(marshal(line) + "\n")
+	}
+	return file.String()
+}
+
+func rpc(method string, params any) testkit.Body {
+	return testkit.Body{"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+}
+
+// listTools asks the server for its tools and their arguments, so that none is forgotten.
+func (i *intruder) listTools() map[string][]string {
+	i.T.Helper()
+	answer := i.Call(http.MethodPost, "/mcp", rpc("tools/list", testkit.Body{}), "Accept", "application/json, text/event-stream")
+	_, data, _ := strings.Cut(answer.Text, "data: ")
+	var listed struct {
+		Result struct {
+			Tools []struct {
+				Name        string
+				InputSchema struct{ Properties map[string]any }
+			}
+		}
+	}
+	if err := json.Unmarshal([]byte(data), &listed); err != nil || len(listed.Result.Tools) == 0 {
+		i.T.Fatalf("%v in %d %q", err, answer.Status, answer.Text)
+	}
+	found := map[string][]string{}
+	for _, tool := range listed.Result.Tools {
+		for name := range tool.InputSchema.Properties {
+			found[tool.Name] = append(found[tool.Name], name)
+		}
+		slices.Sort(found[tool.Name])
+	}
+	return found
+}
+
+func marshal(value any) string {
+	raw, err := json.Marshal(value)
+	if err != nil {
+		panic("a body of a test cannot be encoded: " + strconv.Quote(err.Error()))
+	}
+	return string(raw)
+}

@@ -1,0 +1,250 @@
+package system
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/arcoscribe/throughline/internal/app"
+	"github.com/arcoscribe/throughline/internal/dev/offline"
+	"github.com/arcoscribe/throughline/internal/testkit"
+)
+
+var (
+	trespasses   = flag.Int("trespasses", 10_000, "requests that TestRequestsAcrossTenants makes")
+	trespassSeed = flag.Uint64("seed", 0, "what TestRequestsAcrossTenants draws its requests from; 0 for something new")
+)
+
+const (
+	// canary is in everything that the owners said, and in nothing that an intruder ever sends.
+	canary    = "goldfinch"
+	owners    = 3
+	intruders = 8
+)
+
+// estate is what the owners have.
+type estate struct {
+	chats, messages, clientIDs, hashes, cursors []string
+}
+
+// TestRequestsAcrossTenants makes thousands of random requests to every route of the OpenAPI document, as users who put
+// other users' ids wherever an id may stand. Nothing of the others is told beyond the id that was sent, nothing of theirs
+// changes, no prompt has their words, and every status is one that the document has for the route.
+//
+//	go test ./internal/app -run TestRequestsAcrossTenants -trespasses 1000000
+func TestRequestsAcrossTenants(t *testing.T) {
+	t.Parallel()
+	gate := make(chan struct{})
+	r := newStoppedRig(t, testkit.NewDatabase(t), holding(gate), env{"MODEL_IDLE_TIMEOUT": "10h", "MODEL_TIMEOUT": "10h"}) // the held replies stay, however long this takes
+	r.meetUser()
+	r.node = r.start(app.Role{API: true}, nil)
+	t.Cleanup(func() { close(gate) })
+	theirs := r.settle()
+	before, asked := r.inventory(), len(r.model.Requests())
+
+	seed := *trespassSeed
+	if seed == 0 {
+		seed = uint64(time.Now().UnixNano())
+	}
+	t.Logf("-seed %d", seed)
+	all := routes(t, r.Client)
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: intruders, DisableCompression: true}}
+	t.Cleanup(client.CloseIdleConnections)
+	var group sync.WaitGroup
+	for n := range intruders {
+		i := r.newIntruder(theirs, client, rand.New(rand.NewPCG(seed, uint64(n))))
+		group.Go(func() {
+			for range *trespasses / intruders {
+				if err := i.trespass(i.route(all)); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	group.Wait()
+	if after := r.inventory(); after != before {
+		t.Errorf("the owners' rows were\n%s\nand are\n%s", before, after)
+	}
+	for _, request := range r.model.Requests()[asked:] {
+		if strings.Contains(string(request.Body), canary) {
+			t.Errorf("an owner's words are in a prompt: %.2000s", request.Body)
+		}
+	}
+}
+
+// holding is a model whose reply to "Hold." does not end before the gate is closed.
+func holding(gate <-chan struct{}) testkit.Script {
+	return func(request *offline.Request) offline.Answer {
+		if request.Kind != offline.KindReply || !strings.Contains(request.Current, "Hold.") {
+			return offline.Answer{}
+		}
+		return offline.Answer{Text: "The " + canary + " holds on.", Gate: gate, GateAfter: 2}
+	}
+}
+
+// settle makes the owners and what they have: chats of every kind, files, briefs with revisions, tags, a thread of a
+// tool, an expired chat, and a reply that is being written.
+func (r *rig) settle() *estate {
+	r.t.Helper()
+	var users []uuid.UUID
+	theirs := &estate{}
+	for range owners {
+		user := testkit.NewUser(r.t, r.db)
+		users = append(users, user)
+		owner := testkit.Client{T: r.t, Base: r.Base, Token: testkit.Token(r.t, user)}
+		theirs.cursors = append(theirs.cursors, settleOwner(r.t, owner))
+	}
+	r.remember(users)
+	theirs.chats = r.ids("select id::text from chats where user_id = any($1)", users)
+	theirs.messages = r.ids("select id::text from messages where user_id = any($1)", users)
+	theirs.clientIDs = r.ids("select client_message_id::text from messages where user_id = any($1) and client_message_id is not null", users)
+	theirs.hashes = r.ids("select encode(sha256, 'hex') from chat_files where user_id = any($1)", users)
+	return theirs
+}
+
+func settleOwner(t *testing.T, owner testkit.Client) (cursor string) {
+	t.Helper()
+	said := testkit.Body{
+		"content": "The harbour code is " + canary + ".", "client_message_id": uuid.NewString(), "metadata": testkit.Body{"note": canary},
+		"files": []testkit.Body{{"path": canary + ".txt", "content": "The harbour file of the " + canary + ", " + uuid.NewString()}},
+	}
+	for _, settings := range []testkit.Body{
+		{"title": "Harbour " + canary, "tags": []string{"harbour", canary}, "system_prompt": "Mind the " + canary},
+		{"memory_strategy": "hybrid"}, {"memory_strategy": "simple"}, {"tool_name": "chat"}, {"title": "expired"},
+	} {
+		chatID, _ := owner.Call(http.MethodPost, "/v1/chats", settings).JSON(t)["id"].(string)
+		said["client_message_id"] = uuid.NewString()
+		owner.Send(chatID, said).Rest()
+		pinned := owner.Send(chatID, testkit.Body{"content": "And again: " + canary}).Rest()
+		owner.Call(http.MethodPatch, "/v1/messages/"+pinned.MessageID, testkit.Body{"pinned": true})
+	}
+	owner.Send("", testkit.Body{"content": "Hold. " + canary}).Until(func(e testkit.Event) bool { return e.Name == testkit.Delta })
+	cursor, _ = owner.Call(http.MethodGet, "/v1/chats?limit=1", nil).JSON(t)["next_cursor"].(string)
+	return cursor
+}
+
+// remember gives each chat a brief and a revision, and lets some expire.
+func (r *rig) remember(users []uuid.UUID) {
+	r.t.Helper()
+	testkit.Exec(r.t, r.pool, `update conversation_briefs set version = 1, covered_seq = 2, brief_tokens = 9,
+		brief = jsonb_set(brief, '{global_summary}', to_jsonb('They speak of the `+canary+`.'::text)) where user_id = any($1)`, users)
+	testkit.Exec(r.t, r.pool, `insert into conversation_brief_revisions (chat_id, user_id, version, kind, seq_from, seq_to, turns, global_summary,
+			input_tokens, output_tokens, prompt_mode, prompt_ref, model, duration_ms, input_sha256)
+		select id, user_id, 1, 'fold', 1, 2, 1, 'They speak of the `+canary+`.', 1, 1, 'inline', 'x', 'x', 1, 'x' from chats where user_id = any($1)`, users)
+	testkit.Exec(r.t, r.pool, `update chats set ttl_hours = 1, created_at = now() - interval '3 hours', last_message_at = now() - interval '2 hours'
+		where user_id = any($1) and title = 'expired'`, users)
+}
+
+func (r *rig) ids(query string, users []uuid.UUID) []string {
+	r.t.Helper()
+	found := testkit.Ask[[]string](r.t, r.pool, "select array_agg(id) from ("+query+") as found (id)", users)
+	if len(found) == 0 {
+		r.t.Fatalf("%s: nothing", query)
+	}
+	return found
+}
+
+// inventory is a checksum of every table's rows that are not the intruders'. What a running reply's server renews of it
+// is left out.
+func (r *rig) inventory() string {
+	r.t.Helper()
+	tables := testkit.Ask[[]string](r.t, r.pool, `select array_agg(table_name::text order by table_name) from information_schema.columns
+		where table_schema = 'public' and column_name = 'user_id' and table_name <> 'message_deltas'`)
+	var sums strings.Builder
+	for _, table := range tables {
+		sum := testkit.Ask[string](r.t, r.pool, `select count(*) || ' ' || coalesce(md5(string_agg(row, '|' order by row)), '') from (
+			select (to_jsonb(t) - 'lease_until' - case when to_jsonb(t) ->> 'status' = 'streaming' then 'updated_at' else '' end)::text as row
+			from `+table+` t join auth.users u on u.id = t.user_id where u.email not like 'intruder-%') as rows`)
+		fmt.Fprintf(&sums, "%s %s\n", table, sum)
+	}
+	jobs := testkit.Ask[int](r.t, r.pool, `select count(*) from river.river_job j join chats c on c.id::text = j.args ->> 'chat_id'
+		join auth.users u on u.id = c.user_id where u.email not like 'intruder-%'`)
+	fmt.Fprintf(&sums, "jobs %d\n", jobs)
+	return sums.String()
+}
+
+// intruder is a user with chats of their own, and others' ids. Nothing that an intruder stores holds such an id, but for
+// client message ids, which are the client's own to choose: so one that comes back was told by the server.
+type intruder struct {
+	testkit.Client
+	http   *http.Client
+	theirs *estate
+	random *rand.Rand
+	own    []string            // chats
+	tools  map[string][]string // by their names, those of their arguments
+}
+
+func (r *rig) newIntruder(theirs *estate, client *http.Client, random *rand.Rand) *intruder {
+	r.t.Helper()
+	user := testkit.NewUser(r.t, r.db)
+	testkit.Exec(r.t, testkit.Connect(r.t, r.db.AdminDSN), "update auth.users set email = 'intruder-' || email where id = $1", user)
+	i := &intruder{
+		Client: testkit.Client{T: r.t, Base: r.Base, Token: testkit.Token(r.t, user)},
+		http:   client, theirs: theirs, random: random,
+	}
+	i.own = append(i.own, i.Say("", "Where is the harbour?").ChatID)
+	i.tools = i.listTools()
+	return i
+}
+
+// route draws one of all. Those that have nothing of anybody come up now and then.
+func (i *intruder) route(all []route) route {
+	drawn := pick(i.random, all)
+	if !drawn.user && i.chance(0.9) {
+		return i.route(all)
+	}
+	return drawn
+}
+
+// trespass makes one random request of a route and checks its answer.
+func (i *intruder) trespass(to route) error {
+	request, text, err := i.draw(to)
+	if err != nil {
+		return err
+	}
+	response, err := i.http.Do(request)
+	if err != nil {
+		return fmt.Errorf("%s: %w", text, err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	answer, err := io.ReadAll(response.Body)
+	if err != nil {
+		return fmt.Errorf("%s: %w", text, err)
+	}
+	return i.judge(to, text, response.StatusCode, string(answer))
+}
+
+func (i *intruder) judge(to route, text string, status int, answer string) error {
+	if !slices.Contains(to.statuses, strconv.Itoa(status)) || status >= http.StatusInternalServerError {
+		return fmt.Errorf("%s\nis answered %d: %.1000s", text, status, answer)
+	}
+	if strings.Contains(answer, canary) {
+		return fmt.Errorf("%s\nis told what others said, %d: %.4000s", text, status, answer)
+	}
+	sent := strings.ToLower(text)
+	for _, id := range slices.Concat(i.theirs.chats, i.theirs.messages, i.theirs.hashes) {
+		if strings.Contains(answer, id) && !strings.Contains(sent, id) {
+			return fmt.Errorf("%s\nis told the id %s, %d: %.4000s", text, id, status, answer)
+		}
+	}
+	if to.name() == "POST /v1/chats" && status == http.StatusCreated {
+		var made struct{ ID string }
+		if err := json.Unmarshal([]byte(answer), &made); err != nil {
+			return err
+		}
+		i.own = append(i.own, made.ID)
+	}
+	return nil
+}

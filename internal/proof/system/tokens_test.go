@@ -1,0 +1,95 @@
+package system
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"encoding/base64"
+	"maps"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/golang-jwt/jwt/v5"
+
+	"github.com/arcoscribe/throughline/internal/testkit"
+)
+
+// A sample of the attacks that internal/auth withstands, over HTTP and on several routes: all are answered alike, to the
+// byte, so that nothing tells which check failed.
+func TestForgedTokensAreAnsweredAlike(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil, nil)
+	claims := jwt.MapClaims{"sub": r.user.String(), "aud": "authenticated", "role": "authenticated", "exp": time.Now().Add(time.Hour).Unix()}
+	signed := func(method jwt.SigningMethod, key any, change func(token *jwt.Token, claims jwt.MapClaims)) string {
+		body := maps.Clone(claims)
+		token := jwt.NewWithClaims(method, body)
+		if change != nil {
+			change(token, body)
+		}
+		text, err := token.SignedString(key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return text
+	}
+	secret := []byte(testkit.JWTSecret)
+	with := func(name string, value any) string {
+		return signed(jwt.SigningMethodHS256, secret, func(_ *jwt.Token, body jwt.MapClaims) { body[name] = value })
+	}
+	header := func(name string, value any) string {
+		return signed(jwt.SigningMethodHS256, secret, func(token *jwt.Token, _ jwt.MapClaims) { token.Header[name] = value })
+	}
+	good := signed(jwt.SigningMethodHS256, secret, nil)
+	if got := r.Call(http.MethodGet, "/v1/chats", nil, "Authorization", "Bearer "+good); got.Status != http.StatusOK {
+		t.Fatalf("the good token: %d %s", got.Status, got.Text)
+	}
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	parts := strings.Split(good, ".")
+	attacks := map[string]string{
+		"none":            base64.RawURLEncoding.EncodeToString([]byte(`{"alg":"none"}`)) + "." + parts[1] + ".",
+		"no signature":    parts[0] + "." + parts[1] + ".",
+		"wrong secret":    signed(jwt.SigningMethodHS256, []byte("another"), nil),
+		"HS512":           signed(jwt.SigningMethodHS512, secret, nil),
+		"ES256":           signed(jwt.SigningMethodES256, key, nil),
+		"jku":             header("jku", "http://127.0.0.1:1/"),
+		"crit":            header("crit", []string{"exp"}),
+		"service_role":    with("role", "service_role"),
+		"anon":            with("role", "anon"),
+		"role a list":     with("role", []string{"authenticated"}),
+		"audience":        with("aud", "somebody"),
+		"sub":             with("sub", "me"),
+		"no sub":          with("sub", nil),
+		"no exp":          with("exp", nil),
+		"exp a text":      with("exp", "4000000000"),
+		"exp huge":        with("exp", 1e300),
+		"not yet":         with("nbf", time.Now().Add(time.Hour).Unix()),
+		"from the future": with("iat", time.Now().Add(time.Hour).Unix()),
+		"cut":             good[:len(good)-3],
+		"17 kB":           good + strings.Repeat("A", 17_000),
+		"a secret key":    "sb_secret_abcdefghijklmnopqrstuv_12345678",
+		"two tokens":      good + ", Bearer " + good,
+	}
+	first := ""
+	for name, token := range attacks {
+		for _, route := range [][2]string{{"GET", "/v1/chats"}, {"POST", "/v1/message/first"}, {"POST", "/mcp"}} {
+			got := r.Call(route[0], route[1], testkit.Body{"content": "x"}, "Authorization", "Bearer "+token)
+			if got.Status != http.StatusUnauthorized || got.Code() != "bad_jwt" || got.Header.Get("WWW-Authenticate") != "Bearer" {
+				t.Errorf("%s, %s: %d %s", name, route[1], got.Status, got.Text)
+			}
+			if first == "" {
+				first = got.Text
+			}
+			if got.Text != first {
+				t.Errorf("%s, %s: answered %s, others %s", name, route[1], got.Text, first)
+			}
+		}
+	}
+	if got := r.Call(http.MethodGet, "/v1/chats", nil, "Authorization", "Bearer "+with("exp", 1)); got.Status != http.StatusUnauthorized || got.Code() != "session_expired" {
+		t.Errorf("expired: %d %s", got.Status, got.Text)
+	}
+}

@@ -1,0 +1,62 @@
+package system
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"github.com/arcoscribe/throughline/internal/testkit"
+)
+
+// post sends a file as it is.
+func (r *rig) post(path, file string) map[string]any {
+	r.t.Helper()
+	request, err := http.NewRequestWithContext(r.t.Context(), http.MethodPost, r.Base+path, strings.NewReader(file))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	request.Header.Set("Authorization", "Bearer "+r.Token)
+	request.Header.Set("Content-Type", "application/x-ndjson")
+	answer := r.Do(request)
+	if answer.Status != http.StatusOK {
+		r.t.Fatalf("%d %s", answer.Status, answer.Text)
+	}
+	return answer.JSON(r.t)
+}
+
+// What was said elsewhere is remembered here: an imported chat gets its brief from the workers, goes on as any
+// other, and goes out again with its history, for another user to go on with.
+func TestImportedChatIsRemembered(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil, smallMemory)
+	var file strings.Builder
+	file.WriteString(`{"role":"user","content":"My cello teacher is called Ilse and I live in Graz.","created_at":"2024-05-06T07:08:09Z"}` + "\n")
+	file.WriteString(`{"role":"assistant","content":"How nice."}` + "\n")
+	for n := range 20 {
+		fmt.Fprintf(&file, `{"role":"user","content":"On day %d I practised the etude number %d for an hour, and my bow arm felt heavy."}`+"\n", n, 1000+n)
+		file.WriteString(`{"role":"assistant","content":"Rest a little more."}` + "\n")
+	}
+	chatID := r.post("/v1/chats/import", file.String())["chats"].([]any)[0].(map[string]any)["chat_id"].(string)
+	testkit.Eventually(t, "the chat has a brief", func() bool {
+		return testkit.Ask[bool](t, r.pool, "select version > 0 from conversation_briefs where chat_id = $1", uuid.MustParse(chatID))
+	})
+	r.awaitFolds()
+	if said := r.Say(chatID, "What is my cello teacher called?"); !strings.Contains(said.Text, "Ilse") {
+		t.Errorf("forgotten: %q", said.Text)
+	}
+	exported := r.Call(http.MethodGet, "/v1/chats/"+chatID+"/export", nil)
+	if exported.Status != http.StatusOK || strings.Count(exported.Text, `{"type":"message"`) != 44 || !strings.Contains(exported.Text, `{"type":"revision"`) {
+		t.Fatalf("%d %.400s", exported.Status, exported.Text)
+	}
+	r.meetUser()
+	r.Token = r.token
+	if other := r.post("/v1/chats/import", exported.Text); other["imported"] != 1.0 || other["messages"] != 44.0 {
+		t.Errorf("another user: %v", other)
+	}
+	if answer := r.Call(http.MethodGet, "/v1/chats/"+chatID+"/export", nil); answer.Status != http.StatusNotFound {
+		t.Errorf("the first user's chat: %d", answer.Status)
+	}
+}

@@ -1,0 +1,319 @@
+package system
+
+import (
+	"compress/gzip"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/arcoscribe/throughline/internal/app"
+	"github.com/arcoscribe/throughline/internal/dev/offline"
+	"github.com/arcoscribe/throughline/internal/testkit"
+)
+
+// upstreamCase is one thing that can go wrong between us and the model, or only seems to, and how it ends: for
+// the client, and in Postgres. docs/faults.md lists them.
+type upstreamCase struct {
+	name string
+	// directive tells the offline model how to fail.
+	directive string
+	// before and midway break the network to the model: before the message, or once the reply has begun.
+	before, midway func(*testkit.Proxy)
+	// foreign is a server in the model's place.
+	foreign http.HandlerFunc
+	// base is where the model is said to be, made of where it is.
+	base func(t *testing.T, address string) string
+
+	// status and code are the failure's; no status: the stream had begun.
+	status     int
+	code       string
+	retryAfter string
+	// text is what the client has in the end, where that is certain; else it is a beginning of the reply.
+	text string
+	// finished is the reason of a reply that is complete.
+	finished string
+}
+
+// long is a reply of some kilobytes in which hardly a character is one byte.
+var long = strings.TrimSpace(strings.Repeat(foreign+" ", 12))
+
+// The network, by Toxiproxy.
+var networkCases = []upstreamCase{
+	{name: "connection refused", before: (*testkit.Proxy).Down, status: 502, code: "upstream_failed"},
+	{name: "reset before the headers", before: func(p *testkit.Proxy) { p.ResetPeer(0) }, status: 502, code: "upstream_failed"},
+	{name: "closed before the headers", before: func(p *testkit.Proxy) { p.LimitData(0) }, status: 502, code: "upstream_failed"},
+	{name: "closed within the headers", before: func(p *testkit.Proxy) { p.LimitData(40) }, status: 502, code: "upstream_failed"},
+	{name: "half-open from the start", before: (*testkit.Proxy).Timeout, status: 504, code: "upstream_timeout"},
+	{name: "half-open in mid stream", midway: (*testkit.Proxy).Timeout, code: "upstream_timeout"},
+	{name: "down in mid stream", midway: (*testkit.Proxy).Down, code: "upstream_failed"},
+	{name: "reset in mid event", before: func(p *testkit.Proxy) { p.ResetPeer(7000) }, code: "upstream_failed"},
+	// One of four neighbours is within a character of three bytes or more.
+	{name: "cut in mid character, 0", before: func(p *testkit.Proxy) { p.LimitData(6600) }, code: "upstream_failed"},
+	{name: "cut in mid character, 1", before: func(p *testkit.Proxy) { p.LimitData(6601) }, code: "upstream_failed"},
+	{name: "cut in mid character, 2", before: func(p *testkit.Proxy) { p.LimitData(6602) }, code: "upstream_failed"},
+	{name: "cut in mid character, 3", before: func(p *testkit.Proxy) { p.LimitData(6603) }, code: "upstream_failed"},
+	{name: "latency", before: func(p *testkit.Proxy) { p.Latency(300 * time.Millisecond) }, text: long, finished: "stop"},
+	{name: "little bandwidth", before: func(p *testkit.Proxy) { p.Bandwidth(30) }, text: long, finished: "stop"},
+	{name: "events in slices of forty bytes", before: func(p *testkit.Proxy) { p.Slice(40) }, text: long, finished: "stop"},
+	// Longer than a DNS label may be: refused without asking anybody.
+	{name: "unknown host", base: func(*testing.T, string) string { return "http://" + strings.Repeat("x", 64) + ".example/v1" }, status: 502, code: "upstream_failed"},
+	{name: "no TLS at the other end", base: func(_ *testing.T, address string) string { return "https://" + address + "/v1" }, status: 502, code: "upstream_failed"},
+	{name: "a certificate of nobody", base: untrusted, status: 502, code: "upstream_failed"},
+}
+
+// The model itself, by directives in the message.
+var modelCases = []upstreamCase{
+	{name: "401", directive: "401", status: 502, code: "upstream_failed"},
+	{name: "404", directive: "404", status: 502, code: "upstream_failed"},
+	{name: "429", directive: "429", status: 503, code: "upstream_overloaded"},
+	{name: "429 with Retry-After", directive: "429=1", status: 503, code: "upstream_overloaded", retryAfter: "1"},
+	{name: "429 with a long Retry-After", directive: "429=60", status: 503, code: "upstream_overloaded", retryAfter: "60"},
+	{name: "500", directive: "500", status: 502, code: "upstream_failed"},
+	{name: "503", directive: "503", status: 503, code: "upstream_overloaded"},
+	{name: "stall before the headers", directive: "stall", status: 504, code: "upstream_timeout"},
+	{name: "stall in mid stream", directive: "hang", code: "upstream_timeout"},
+	{name: "reset by the model", directive: "cut", code: "upstream_failed"},
+	{name: "no terminal event", directive: "end_early", code: "upstream_failed"},
+	{name: "no terminal event and no word", directive: "end_early=0", code: "upstream_failed"},
+	{name: "response.failed", directive: "failed", code: "upstream_failed"},
+	{name: "error event", directive: "error_event", code: "upstream_failed"},
+	{name: "out of tokens", directive: "incomplete", finished: "length"},
+	{name: "content filter", directive: "content_filter", finished: "content_filter"},
+	{name: "every byte alone", directive: "split", finished: "stop"},
+	{name: "CRLF", directive: "crlf", finished: "stop"},
+	{name: "a line of a megabyte", directive: "long_line=1", finished: "stop"},
+	{name: "invalid UTF-8", directive: "invalid_utf8=1", finished: "stop"},
+	{name: "a reply without a word", directive: "empty", finished: "stop"},
+}
+
+const (
+	begin = "event: response.output_text.delta\ndata: {\"delta\":\"A word.\"}\n\n"
+	end   = "event: response.completed\ndata: {\"response\":{\"model\":\"m\"}}\n\n"
+	other = "event: response.output_text.delta\ndata: {\"delta\":\" And\n\n"
+)
+
+// Servers that are no model, or not as they should be.
+var foreignCases = []upstreamCase{
+	{name: "400", foreign: answers(400, "application/json", `{"error":{"message":"no","code":"bad"}}`), status: 502, code: "upstream_failed"},
+	{name: "403 without a body", foreign: answers(403, "", ""), status: 502, code: "upstream_failed"},
+	{name: "502 with HTML", foreign: answers(502, "text/html", "<h1>Bad gateway</h1>"), status: 502, code: "upstream_failed"},
+	{name: "503 with HTML", foreign: answers(503, "text/html", "<h1>Busy</h1>"), status: 503, code: "upstream_overloaded"},
+	{name: "504 with HTML", foreign: answers(504, "text/html", "<h1>Too late</h1>"), status: 504, code: "upstream_timeout"},
+	{name: "wrong content type", foreign: answers(200, "application/json", `{"id":"resp_1","status":"completed"}`), code: "upstream_failed"},
+	{name: "a page", foreign: answers(200, "text/html", "<h1>Welcome</h1>"), code: "upstream_failed"},
+	{name: "empty body", foreign: answers(200, "text/event-stream", ""), code: "upstream_failed"},
+	{name: "204", foreign: answers(204, "", ""), code: "upstream_failed"},
+	{name: "[DONE] in place of the last event", foreign: answers(200, "text/event-stream", begin+"data: [DONE]\n\n"), code: "upstream_failed", text: "A word."},
+	{name: "a delta that is no JSON", foreign: answers(200, "text/event-stream", begin+other+end), code: "upstream_failed", text: "A word."},
+	{name: "rate limit in mid stream", foreign: answers(200, "text/event-stream", begin+"event: error\ndata: {\"code\":\"rate_limit_exceeded\"}\n\n"), code: "upstream_overloaded", text: "A word."},
+	{name: "redirects without an end", foreign: redirects(307), status: 502, code: "upstream_failed"},
+	{name: "redirect that forgets the question", foreign: redirects(302), status: 502, code: "upstream_failed"},
+	{name: "gzip", foreign: compressed, finished: "stop", text: "A word."},
+	{name: "a compression nobody asked for", foreign: func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Encoding", "br")
+		answers(200, "text/event-stream", "\x0b\x02\x80hello\x03")(w, r)
+	}, code: "upstream_failed"},
+}
+
+func answers(status int, contentType, body string) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body) // or the answer may overtake the question
+		w.Header().Set("Content-Type", contentType)
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, body) // to a client that may have gone
+	}
+}
+
+func redirects(status int) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		http.Redirect(w, r, r.URL.Path, status)
+	}
+}
+
+// compressed compresses as a proxy does for those who say that they can read it.
+func compressed(w http.ResponseWriter, r *http.Request) {
+	if !strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
+		answers(200, "text/event-stream", begin+end)(w, r)
+		return
+	}
+	_, _ = io.Copy(io.Discard, r.Body)
+	w.Header().Set("Content-Type", "text/event-stream")
+	w.Header().Set("Content-Encoding", "gzip")
+	body := gzip.NewWriter(w)
+	_, _ = io.WriteString(body, begin+end)
+	_ = body.Close()
+}
+
+// untrusted is a server whose certificate nobody has signed.
+func untrusted(t *testing.T, _ string) string {
+	t.Helper()
+	server := httptest.NewUnstartedServer(answers(200, "text/event-stream", begin+end))
+	server.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError) // handshakes that fail are the point
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	return server.URL + "/v1"
+}
+
+// speaking makes the offline model say the long reply, slowly enough to be broken off; a message with a directive
+// is the built-in model's.
+func speaking(request *offline.Request) offline.Answer {
+	if request.Kind == offline.KindReply && strings.HasPrefix(request.Current, "Speak") {
+		return offline.Answer{Text: long, PieceDelay: 2 * time.Millisecond}
+	}
+	return offline.Answer{}
+}
+
+// Whatever happens between us and the model: the client hears of it once, with a code; the row says so; half a
+// reply is never taken for a whole one; nothing is left running; the same message may be sent again, and the chat
+// goes on.
+func TestUpstreamFaults(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, speaking, env{"MEMORY_CHUNK_SUMMARIZE_THRESHOLD": "10000000"}) // a line of a megabyte is not for folding here
+	t.Run("all", func(t *testing.T) {
+		for _, cases := range [][]upstreamCase{networkCases, modelCases, foreignCases} {
+			for _, c := range cases {
+				t.Run(c.name, func(t *testing.T) {
+					t.Parallel()
+					c.check(r.in(t))
+				})
+			}
+		}
+	})
+	if n := testkit.Ask[int](t, r.pool, "select count(*) from messages where status = 'streaming'"); n != 0 {
+		t.Errorf("%d replies stream for ever", n)
+	}
+	r.awaitNoDeltas()
+	r.checkCounters()
+}
+
+func (c upstreamCase) check(r *rig) {
+	network := testkit.NewProxy(r.t, testkit.HostOf(r.t, r.model.BaseURL()))
+	server := r.start(app.Role{API: true}, c.env(r, network))
+	if c.before != nil {
+		c.before(network)
+	}
+	message := testkit.Body{"content": c.content(), "client_message_id": uuid.NewString()}
+	s, err := server.TryOpen(http.MethodPost, "/v1/message/first", message)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	var chatID string
+	if c.status != 0 {
+		chatID = c.checkRefused(r, s)
+	} else {
+		chatID = c.checkEnded(r, s, network)
+	}
+	if n := testkit.Ask[int](r.t, r.pool, "select count(*) from messages where status = 'streaming' and chat_id = $1", uuid.MustParse(chatID)); n != 0 {
+		r.t.Errorf("%d replies of the chat are still running", n)
+	}
+	c.checkNext(r, chatID, message)
+}
+
+// env is where the app looks for the model, and how long it waits for it.
+func (c upstreamCase) env(r *rig, network *testkit.Proxy) env {
+	change := env{"OPENAI_BASE_URL": "http://" + network.Addr() + "/v1"}
+	if c.foreign != nil {
+		foreign := httptest.NewServer(c.foreign)
+		r.t.Cleanup(foreign.Close)
+		change["OPENAI_BASE_URL"] = foreign.URL + "/v1"
+	}
+	if c.base != nil {
+		change["OPENAI_BASE_URL"] = c.base(r.t, network.Addr())
+	}
+	if c.code == "upstream_timeout" && c.foreign == nil {
+		change["MODEL_IDLE_TIMEOUT"] = "3s"
+	}
+	return change
+}
+
+func (c upstreamCase) content() string {
+	if c.directive == "" {
+		return "Speak."
+	}
+	return "I live in Graz and work in Linz. [[offline:" + c.directive + "]]"
+}
+
+// checkRefused wants an HTTP error that names the stored, failed reply, and gives its chat.
+func (c upstreamCase) checkRefused(r *rig, s *testkit.Stream) string {
+	r.t.Helper()
+	got := testkit.Answer{Status: s.Response.StatusCode, Header: s.Response.Header, Text: s.Raw()}
+	if got.Status != c.status || got.Code() != c.code {
+		r.t.Fatalf("%d %s", got.Status, got.Text)
+	}
+	wait := got.Header.Get("Retry-After")
+	if c.retryAfter != "" && wait != c.retryAfter || (c.status == http.StatusServiceUnavailable) != (wait != "") {
+		r.t.Errorf("Retry-After %q", wait)
+	}
+	details := got.JSON(r.t)["details"].(map[string]any)
+	if row := r.stored(details["message_id"].(string)); row != (messageRow{role: "assistant", status: "failed", failure: c.code}) {
+		r.t.Errorf("stored %+v", row)
+	}
+	return details["chat_id"].(string)
+}
+
+// checkEnded wants a stream with one terminal event, and the row to say the same, and gives its chat.
+func (c upstreamCase) checkEnded(r *rig, s *testkit.Stream, network *testkit.Proxy) string {
+	r.t.Helper()
+	if s.Response.StatusCode != http.StatusOK {
+		r.t.Fatalf("%s %s", s.Response.Status, s.Raw())
+	}
+	if c.midway != nil {
+		s.Until(isDelta)
+		c.midway(network)
+	}
+	got, err := s.TryRest()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	want := messageRow{role: "assistant", status: "complete", content: got.Text, failure: c.code}
+	if c.code != "" {
+		want.status = "failed"
+	}
+	if row := r.stored(got.MessageID); row != want {
+		r.t.Errorf("stored %.200v, want %.200v", row, want)
+	}
+	reason, _ := got.End.Data["finish_reason"].(string)
+	if reason != c.finished || got.End.Code() != c.code || c.code != "" && got.End.Data["retryable"] != true {
+		r.t.Errorf("ended with %s %v", got.End.Name, got.End.Data)
+	}
+	broken := c.directive == "" && c.foreign == nil && c.code != "" // by the network, in the midst of the long reply
+	if c.text != "" && got.Text != c.text || broken && (got.Text == "" || got.Text == long || !strings.HasPrefix(long, got.Text)) {
+		r.t.Errorf("heard %.100q", got.Text)
+	}
+	return got.ChatID
+}
+
+// checkNext sends the message again where it failed, and another one: by now the model can be reached, from the
+// rig's first server.
+func (c upstreamCase) checkNext(r *rig, chatID string, message testkit.Body) {
+	r.t.Helper()
+	if c.code != "" && c.directive == "" {
+		again := r.Send(chatID, message).Rest()
+		if again.End.Name != testkit.Completion || again.Text != long {
+			r.t.Errorf("sent again: %.100q, %s %v", again.Text, again.End.Name, again.End.Data)
+		}
+	}
+	r.Say(chatID, "And now?")
+	whole := testkit.Ask[string](r.t, r.pool, "select string_agg(status, ' ' order by seq) from messages where chat_id = $1 and role = 'assistant'", uuid.MustParse(chatID))
+	if want := c.statuses(); whole != want {
+		r.t.Errorf("the replies of the chat are %s, want %s", whole, want)
+	}
+}
+
+// statuses are those of the replies of a case's chat.
+func (c upstreamCase) statuses() string {
+	switch {
+	case c.code == "":
+		return "complete complete"
+	case c.directive == "":
+		return "failed complete complete"
+	}
+	return "failed complete"
+}
