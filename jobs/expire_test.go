@@ -69,7 +69,7 @@ func (r *rig) chats() []uuid.UUID {
 }
 
 // revive starts a turn in an expired chat and gives what it is told to remember.
-func (r *rig) revive(chatID uuid.UUID) chat.Remembered {
+func (r *rig) revive(chatID uuid.UUID) memory.Chat {
 	r.t.Helper()
 	turns := postgres.NewTurns(r.pool, r.limits, EnqueueFold(r.insert))
 	started, err := turns.StartTurn(r.t.Context(), auth.Principal{UserID: r.user, Claims: fmt.Sprintf(`{"sub": "%s", "role": "authenticated"}`, r.user)}, chat.NewTurn{
@@ -78,7 +78,7 @@ func (r *rig) revive(chatID uuid.UUID) chat.Remembered {
 	if err != nil || !started.Started {
 		r.t.Fatalf("%+v, %v", started, err)
 	}
-	return started.Remembered
+	return started.Chat
 }
 
 // A chat that expired is folded whole, in as many folds as it takes, each turn once; brought back, its next
@@ -104,8 +104,7 @@ func TestExpiredChatComesBackWhole(t *testing.T) {
 				t.Errorf("a chat that has not expired was folded")
 			}
 			m := r.revive(chatID)
-			c := memory.Chat{Settings: m.Settings, Brief: m.Brief, Turns: memory.Turns(m.Buffer), PendingTurns: m.PendingTurns, TotalTurns: m.TotalTurns}
-			p := prompt.Build(c, prompt.Question{Content: "Where were we?"}, r.limits)
+			p := prompt.Build(m, prompt.Question{Content: "Where were we?"}, r.limits)
 			if m.TotalTurns != turns || len(m.Buffer) != 0 || p.Receipt.CoveredThroughSeq != int64(2*turns) || p.Receipt.DroppedTurns != 0 || !strings.Contains(p.Input, m.Brief.Summary) || m.Brief.Summary == "" {
 				t.Errorf("it remembers %+v in\n%s", m, p.Input)
 			}

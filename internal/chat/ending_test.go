@@ -31,7 +31,7 @@ func TestCompleteReply(t *testing.T) {
 		saved := w.store.savedReplies()[0]
 		want := FinishedReply{
 			ChatID: reply.Started.ChatID, MessageID: reply.Started.MessageID, Status: memory.StatusComplete, Content: "Héllo 👋🏽", Tokens: text.Tokens("Héllo 👋🏽"),
-			Metadata: ReplyMetadata{ModelVariant: "arco", Model: "gpt-exact-1", ResponseID: "resp_1", FinishReason: "length", Usage: &usage, Memory: &prompt.Receipt{Strategy: memory.StrategySummary}},
+			Metadata: ReplyMetadata{ModelVariant: "arco", Model: "gpt-exact-1", ResponseID: "resp_1", FinishReason: "length", Usage: &usage, Memory: &prompt.Receipt{Strategy: memory.StrategySummary, Sections: []prompt.Account{}}},
 		}
 		if diff := cmp.Diff(want, saved); diff != "" {
 			t.Error(diff)

@@ -26,8 +26,8 @@ type fakeStore struct {
 	deltas  []Delta
 	ended   []uuid.UUID
 
-	recollection Recollection // given by Recall, with
-	recallErr    error
+	stored  StoredChat // given by ReadChat, with
+	readErr error
 
 	record func(ctx context.Context) error
 
@@ -102,10 +102,10 @@ func (f *fakeStore) FindReply(ctx context.Context, _ auth.Principal, chatID, mes
 	return StoredReply{}, false, nil
 }
 
-func (f *fakeStore) Recall(context.Context, auth.Principal, uuid.UUID) (Recollection, error) {
+func (f *fakeStore) ReadChat(context.Context, auth.Principal, uuid.UUID) (StoredChat, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.recollection, f.recallErr
+	return f.stored, f.readErr
 }
 
 func (f *fakeStore) RequestCancel(_ context.Context, _ auth.Principal, messageID uuid.UUID) error {

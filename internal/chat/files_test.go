@@ -111,7 +111,7 @@ func TestFilesComeWithTheTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		earlier := memory.StoredFile{Path: "old.txt", Content: "From before.", SHA256: sha256.Sum256([]byte("From before.")), Tokens: 3}
-		w.store.start = remembering(Remembered{SystemPrompt: "This chat is about Go.", Files: []memory.StoredFile{earlier}})
+		w.store.start = remembering(memory.Chat{SystemPrompt: "This chat is about Go.", Files: []memory.StoredFile{earlier}})
 		_, receipt := w.receipt(t, Message{
 			ChatID: uuid.New(), Content: "Look.", ToolInstructions: "You review code.",
 			Files: []memory.File{{Path: "a.go", Content: "package a"}, {Path: "b.go", Content: ""}},

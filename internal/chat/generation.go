@@ -57,10 +57,10 @@ func (g *generation) unrecordedText(now time.Time) Delta {
 }
 
 func (s *Service) newGeneration(ctx context.Context, user auth.Principal, ask asked, started StartedTurn) *generation {
-	instructions := s.instructions(started.SystemPrompt, ask.message.ToolInstructions)
-	question := prompt.Question{Content: ask.turn.Content, Sources: ask.message.Sources}
-	prompt := s.prompt(started.Remembered, question, instructions, ask.variant)
-	s.reportMissing(ctx, ask.turn.ChatID, started.Remembered, prompt.Receipt)
+	instructions := s.instructions(started.Chat.SystemPrompt, ask.message.ToolInstructions)
+	question := prompt.Question{Content: ask.turn.Content, Sources: ask.message.Sources, Retrieved: s.retrieved(ask.retrieval)}
+	prompt := s.prompt(started.Chat, question, instructions, ask.variant)
+	s.reportMissing(ctx, ask.turn.ChatID, started.Chat, prompt.Receipt)
 	return &generation{
 		user: user, turn: ask.turn, model: ask.variant.Model, arrived: ask.arrived, receipt: prompt.Receipt, done: make(chan struct{}),
 		request: ModelRequest{Model: ask.variant.Model, Instructions: instructions, Input: prompt.Input, ChatID: ask.turn.ChatID, UserID: user.UserID},

@@ -19,23 +19,16 @@ func (s *Service) instructions(more ...string) string {
 }
 
 // prompt is the one place where a chat's prompt is made.
-func (s *Service) prompt(r Remembered, question prompt.Question, instructions string, variant Variant) prompt.Prompt {
-	if len(r.Files) > 0 {
+func (s *Service) prompt(chat memory.Chat, question prompt.Question, instructions string, variant Variant) prompt.Prompt {
+	if len(chat.Files) > 0 {
 		question.InstructionTokens = text.Tokens(instructions)
 	}
-	return prompt.Build(r.chat(), question, s.Limits.Within(variant.Window))
-}
-
-func (r *Remembered) chat() memory.Chat {
-	return memory.Chat{
-		Settings: r.Settings, Brief: r.Brief, Turns: memory.Turns(r.Buffer), PendingTurns: r.PendingTurns, TotalTurns: r.TotalTurns,
-		Kept: r.Kept, Files: r.Files,
-	}
+	return prompt.Build(chat, question, s.Limits.Within(variant.Window))
 }
 
 // reportMissing makes a broken promise visible: turns that the model should see and cannot. That a simple
 // chat shows its newest turns only is no such case.
-func (s *Service) reportMissing(ctx context.Context, chatID uuid.UUID, r Remembered, receipt prompt.Receipt) {
+func (s *Service) reportMissing(ctx context.Context, chatID uuid.UUID, chat memory.Chat, receipt prompt.Receipt) {
 	if receipt.Truncated {
 		s.Metrics.TruncatedPrompts.Inc()
 	}
@@ -52,6 +45,6 @@ func (s *Service) reportMissing(ctx context.Context, chatID uuid.UUID, r Remembe
 	s.Metrics.DroppedTurns.Add(float64(dropped))
 	s.Logger.LogAttrs(ctx, slog.LevelWarn, "prompt does not hold the whole conversation",
 		slog.String("chat_id", chatID.String()), slog.Int("dropped_turns", dropped),
-		slog.Bool("truncated", receipt.Truncated), slog.Bool("brief_unreadable", receipt.BriefUnreadable), slog.Int("pending_turns", r.PendingTurns),
+		slog.Bool("truncated", receipt.Truncated), slog.Bool("brief_unreadable", receipt.BriefUnreadable), slog.Int("pending_turns", chat.PendingTurns),
 		slog.Int("brief_tokens", receipt.BriefTokens), slog.Int("tail_turns", receipt.TailTurns), slog.Int("bridge_turns", receipt.BridgeTurns))
 }

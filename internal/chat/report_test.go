@@ -46,7 +46,7 @@ func TestDroppedTurnsAreVisible(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t)
 				w.store.start = func(context.Context, NewTurn) (StartedTurn, error) {
-					return StartedTurn{Started: true, Remembered: Remembered{Buffer: c.buffer, PendingTurns: c.pending}}, nil
+					return StartedTurn{Started: true, Chat: memory.Chat{Buffer: c.buffer, PendingTurns: c.pending}}, nil
 				}
 				reply := w.send(t, Message{ChatID: uuid.New(), Content: "And now?"})
 				ended(t, reply)
@@ -117,7 +117,7 @@ func TestNoContentInLogs(t *testing.T) {
 			buffer[i].Content += canary
 		}
 		w.store.start = func(context.Context, NewTurn) (StartedTurn, error) {
-			return StartedTurn{Started: true, Remembered: Remembered{SystemPrompt: canary, Brief: memory.Brief{Summary: canary, Tokens: 5, Version: 1}, Buffer: buffer, PendingTurns: 30}}, nil
+			return StartedTurn{Started: true, Chat: memory.Chat{SystemPrompt: canary, Brief: memory.Brief{Summary: canary, Tokens: 5, Version: 1}, Buffer: buffer, PendingTurns: 30}}, nil
 		}
 		w.store.renew = func(context.Context) error { return errReset }
 		message := Message{Content: canary, Sources: []prompt.Source{{Title: canary, Content: canary, URL: canary}}, Metadata: map[string]any{canary: canary}}

@@ -29,6 +29,8 @@ func (s *Service) Send(ctx context.Context, user auth.Principal, message Message
 	defer s.starting.Done()
 	message.Variant = variant.Name
 	ask := asked{message: message, variant: variant, arrived: arrived, turn: s.newTurn(message)}
+	ask.retrieval = s.retrieve(ctx, user, ask.turn)
+	defer ask.retrieval.cancel()
 	started, err := s.startTurn(ctx, user, ask.turn)
 	switch {
 	case err != nil:
@@ -48,10 +50,11 @@ func (s *Service) Send(ctx context.Context, user auth.Principal, message Message
 
 // asked is a message on its way to a reply.
 type asked struct {
-	message Message
-	turn    NewTurn
-	variant Variant
-	arrived time.Time
+	message   Message
+	turn      NewTurn
+	variant   Variant
+	arrived   time.Time
+	retrieval *retrieval
 }
 
 // startTurn does not end with the request: a phone that loses its network at this moment must not leave

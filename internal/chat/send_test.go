@@ -75,16 +75,16 @@ func TestSendAsksTheModel(t *testing.T) {
 		}
 		sources := []prompt.Source{{Title: "Timetable", Content: "Trains run."}}
 		w.store.start = func(context.Context, NewTurn) (StartedTurn, error) {
-			return StartedTurn{Started: true, Remembered: Remembered{SystemPrompt: "Speak like a conductor.", Brief: brief, Buffer: buffer, PendingTurns: 1}}, nil
+			return StartedTurn{Started: true, Chat: memory.Chat{SystemPrompt: "Speak like a conductor.", Brief: brief, Buffer: buffer, PendingTurns: 1}}, nil
 		}
 		chatID := uuid.New()
 		_, end := ended(t, w.send(t, Message{ChatID: chatID, Content: "When?", Variant: "arco-pro", Sources: sources}))
-		prompt := prompt.Build(memory.Chat{Brief: brief, Turns: memory.Turns(buffer)}, prompt.Question{Content: "When?", Sources: sources}, memory.DefaultLimits())
+		prompt := prompt.Build(memory.Chat{Brief: brief, Buffer: buffer}, prompt.Question{Content: "When?", Sources: sources}, memory.DefaultLimits())
 		want := ModelRequest{Model: "gpt-large", Instructions: "Be kind.\n\nSpeak like a conductor.", Input: prompt.Input, ChatID: chatID, UserID: ada.UserID}
 		if diff := cmp.Diff([]ModelRequest{want}, w.model.requests()); diff != "" {
 			t.Error(diff)
 		}
-		if !strings.Contains(string(end.Completed.Memory), `"brief_version":2`) || *w.store.savedReplies()[0].Metadata.Memory != prompt.Receipt {
+		if !strings.Contains(string(end.Completed.Memory), `"brief_version":2`) || !cmp.Equal(*w.store.savedReplies()[0].Metadata.Memory, prompt.Receipt) {
 			t.Errorf("receipt %s", end.Completed.Memory)
 		}
 		synctest.Wait()

@@ -46,6 +46,11 @@ type Config struct {
 	// Instructions of the main model.
 	Instructions string
 	Limits       memory.Limits
+	// Retrievers look up sections of the prompt for each message. May be empty.
+	Retrievers []Retriever
+	// RetrieveTimeout is how long a reply waits for them at most, counted from the message's arrival: what is
+	// found later is left out. Defaults to 150 ms.
+	RetrieveTimeout time.Duration
 	// ReplyTimeout is the longest a reply may take.
 	ReplyTimeout time.Duration
 	// SaveTimeout bounds one try to store a message or a reply. Defaults to 5 s.
@@ -87,6 +92,7 @@ func New(config Config) *Service {
 	config.SaveTimeout = cmp.Or(config.SaveTimeout, 5*time.Second)
 	config.SavePatience = cmp.Or(config.SavePatience, time.Minute)
 	config.RecordInterval = cmp.Or(config.RecordInterval, 100*time.Millisecond)
+	config.RetrieveTimeout = cmp.Or(config.RetrieveTimeout, 150*time.Millisecond)
 	config.Lease = cmp.Or(config.Lease, 15*time.Second)
 	config.Variants = slices.Clone(config.Variants)
 	for i := range config.Variants {

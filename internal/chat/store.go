@@ -28,9 +28,9 @@ type Store interface {
 	// reads what was recorded from a place on, in characters. ok is false when there is none; a chat that
 	// the user does not have is fault.ChatNotFound, one that has expired fault.ChatExpired.
 	FindReply(ctx context.Context, user auth.Principal, chatID, messageID uuid.UUID, from int) (reply StoredReply, ok bool, err error)
-	// Recall reads what the next prompt of a chat would be built from, and changes nothing. A chat that the
+	// ReadChat reads what the next prompt of a chat would be built from, and changes nothing. A chat that the
 	// user does not have is fault.ChatNotFound, one that has expired fault.ChatExpired.
-	Recall(ctx context.Context, user auth.Principal, chatID uuid.UUID) (Recollection, error)
+	ReadChat(ctx context.Context, user auth.Principal, chatID uuid.UUID) (StoredChat, error)
 	// RequestCancel asks whichever server generates the message to stop.
 	RequestCancel(ctx context.Context, user auth.Principal, messageID uuid.UUID) error
 
@@ -92,9 +92,9 @@ type NewFile struct {
 // StartedTurn is what StartTurn found. When none of Started, Expired, Earlier and Running is set, the chat does
 // not exist for this user.
 type StartedTurn struct {
-	// Started tells that the turn was stored, whatever else was found; Remembered belongs to it.
+	// Started reports that the turn was stored, whatever else was found; Chat belongs to it.
 	Started bool
-	Remembered
+	memory.Chat
 
 	// Expired is since when the chat is expired; the zero time for one that is not.
 	Expired time.Time
@@ -104,28 +104,9 @@ type StartedTurn struct {
 	Running uuid.UUID
 }
 
-// Remembered is what a prompt is built from.
-type Remembered struct {
-	memory.Settings
-
-	SystemPrompt string
-	Brief        memory.Brief
-	// Buffer are the newest messages after the brief (of a simple chat: of all), oldest first, without the
-	// turn being answered.
-	Buffer []memory.Message
-	// PendingTurns counts the turns after the brief, TotalTurns all since the context was cleared; Buffer may
-	// be the newest part of them.
-	PendingTurns int
-	TotalTurns   int
-	// Kept are the pinned and important messages that a hybrid chat's brief covers, oldest first.
-	Kept []memory.Message
-	// Files are the chat's, newest first.
-	Files []memory.StoredFile
-}
-
-// Recollection is a chat as /memory shows it.
-type Recollection struct {
-	Remembered
+// StoredChat is a chat with what its next prompt is built from.
+type StoredChat struct {
+	memory.Chat
 
 	StartedAt     time.Time
 	LastMessageAt time.Time // the zero time before the first message

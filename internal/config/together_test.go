@@ -62,11 +62,11 @@ func TestAnyPositiveCombination(t *testing.T) {
 		"MEMORY_MIN_TAIL_TURNS", "MEMORY_BRIDGE_TOKEN_BUDGET", "MEMORY_FOLD_INPUT_TOKENS", "WORKER_CONCURRENCY",
 		"RATE_LIMIT_MESSAGES_PER_MINUTE", "MAX_STREAMS_PER_USER",
 	}
-	turns := memory.Turns([]memory.Message{
+	buffer := []memory.Message{
 		{Seq: 1, Role: memory.RoleUser, Content: "Where is the 728?", Tokens: 7},
 		{Seq: 2, Role: memory.RoleAssistant, Content: "At the harbour.", Tokens: 4},
 		{Seq: 3, Role: memory.RoleUser, Content: "And the 8?", Tokens: 5},
-	})
+	}
 	current := memory.Brief{Summary: "The user takes the bus.", Tokens: 6, Version: 1}
 	rapid.Check(t, func(t *rapid.T) {
 		set := environment{}
@@ -77,11 +77,11 @@ func TestAnyPositiveCombination(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		prompt := prompt.Build(memory.Chat{Brief: current, Turns: turns}, prompt.Question{Content: "When?"}, c.Memory)
+		prompt := prompt.Build(memory.Chat{Brief: current, Buffer: buffer}, prompt.Question{Content: "When?"}, c.Memory)
 		if !strings.HasSuffix(prompt.Input, "CURRENT MESSAGE:\nWhen?") {
 			t.Errorf("%+v: %q", c.Memory, prompt.Input)
 		}
-		if plan, some := brief.PlanFold(current, turns, c.Memory); some && len(plan.Pieces) == 0 {
+		if plan, some := brief.PlanFold(current, memory.Turns(buffer), c.Memory); some && len(plan.Pieces) == 0 {
 			t.Errorf("%+v plans to fold nothing", c.Memory)
 		}
 	})

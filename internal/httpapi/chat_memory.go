@@ -19,7 +19,7 @@ func (s *Server) getMemory(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	shown, err := s.config.Chat.Memory(c.Request().Context(), principal(c), chatID, c.QueryParam("model_variant"))
+	shown, err := s.config.Chat.PreviewPrompt(c.Request().Context(), principal(c), chatID, c.QueryParam("model_variant"))
 	if err != nil {
 		return err
 	}
@@ -27,7 +27,7 @@ func (s *Server) getMemory(c echo.Context) error {
 }
 
 var memorySchemaTypes = map[string]reflect.Type{
-	"Memory":        reflect.TypeFor[chat.Memory](),
+	"Memory":        reflect.TypeFor[chat.PromptPreview](),
 	"MemorySection": reflect.TypeFor[prompt.Section](),
 	"MemoryContext": reflect.TypeFor[chat.Context](),
 	"MemoryBudget":  reflect.TypeFor[chat.Window](),

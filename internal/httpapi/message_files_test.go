@@ -118,7 +118,7 @@ func TestMemoryIsShown(t *testing.T) {
 	}
 	h.call(http.MethodPost, firstPath, hello, "Accept", "application/json").decode(t, &first)
 	path := "/v1/chats/" + first.ChatID.String() + "/memory"
-	var shown chat.Memory
+	var shown chat.PromptPreview
 	h.call(http.MethodGet, path, "").decode(t, &shown)
 	if shown.ChatID != first.ChatID || shown.Strategy != memory.StrategySummary || shown.ModelVariant != "arco" || shown.Budget.Window != memory.DefaultWindow {
 		t.Errorf("%+v", shown)

@@ -62,7 +62,7 @@ func (m *memoryStore) StartTurn(_ context.Context, user auth.Principal, turn cha
 		ChatID: turn.ChatID, UserMessageID: turn.UserMessageID, MessageID: turn.MessageID,
 		Status: memory.StatusStreaming, Metadata: chat.ReplyMetadata{ModelVariant: turn.Variant},
 	}})
-	return chat.StartedTurn{Started: true, Remembered: chat.Remembered{Buffer: messagesOf(history), PendingTurns: len(history), TotalTurns: len(history)}}, nil
+	return chat.StartedTurn{Started: true, Chat: memory.Chat{Buffer: messagesOf(history), PendingTurns: len(history), TotalTurns: len(history)}}, nil
 }
 
 func (m *memoryStore) sentBefore(user auth.Principal, clientMessageID uuid.UUID) *storedTurn {
@@ -135,14 +135,14 @@ func (m *memoryStore) FindReply(_ context.Context, user auth.Principal, chatID, 
 }
 
 // Recall knows the chats that have a turn.
-func (m *memoryStore) Recall(_ context.Context, user auth.Principal, chatID uuid.UUID) (chat.Recollection, error) {
+func (m *memoryStore) ReadChat(_ context.Context, user auth.Principal, chatID uuid.UUID) (chat.StoredChat, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	turns := m.of(chatID)
 	if len(turns) == 0 || turns[0].owner != user.UserID {
-		return chat.Recollection{}, fault.New(fault.ChatNotFound, "There is no such chat.")
+		return chat.StoredChat{}, fault.New(fault.ChatNotFound, "There is no such chat.")
 	}
-	return chat.Recollection{StartedAt: time.Now(), Messages: int64(2 * len(turns)), Remembered: chat.Remembered{TotalTurns: len(turns)}}, nil
+	return chat.StoredChat{StartedAt: time.Now(), Messages: int64(2 * len(turns)), Chat: memory.Chat{TotalTurns: len(turns)}}, nil
 }
 
 func (m *memoryStore) RequestCancel(context.Context, auth.Principal, uuid.UUID) error { return nil }

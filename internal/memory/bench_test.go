@@ -10,40 +10,37 @@ import (
 	"github.com/arcoscribe/throughline/internal/memory/text"
 )
 
-func benchTurns(n int) []memory.Turn {
+func benchRows(n int) []memory.Message {
 	var rows []memory.Message
 	text := strings.Repeat("An exercise with open strings, slowly, up and down. ", 2)
 	for i := range n {
 		rows = append(rows, exchange(int64(2*i+1), text, text)...)
 	}
-	return memory.Turns(rows)
+	return rows
 }
 
 func BenchmarkBuild100Turns(b *testing.B) {
-	turns, limits := benchTurns(100), memory.DefaultLimits()
+	rows, limits := benchRows(100), memory.DefaultLimits()
 	brief := memory.Brief{Summary: strings.Repeat("The user plays. ", 100), Tokens: 400}
 	q := prompt.Question{Content: "What next?", Sources: []prompt.Source{{Title: "a", Content: strings.Repeat("A line of a page.\n", 200)}}}
 	b.ReportAllocs()
 	for b.Loop() {
-		prompt.Build(memory.Chat{Brief: brief, Turns: turns}, q, limits)
+		prompt.Build(memory.Chat{Brief: brief, Buffer: rows}, q, limits)
 	}
 }
 
 func BenchmarkBuildTruncated(b *testing.B) {
 	rows := exchange(1, strings.Repeat("A very long message. ", 1500), "Yes.")
-	turns, limits := memory.Turns(rows), memory.DefaultLimits()
+	limits := memory.DefaultLimits()
 	brief := memory.Brief{Summary: strings.Repeat("The user plays. ", 100), Tokens: 400}
 	b.ReportAllocs()
 	for b.Loop() {
-		prompt.Build(memory.Chat{Brief: brief, Turns: turns}, prompt.Question{Content: "What next?"}, limits)
+		prompt.Build(memory.Chat{Brief: brief, Buffer: rows}, prompt.Question{Content: "What next?"}, limits)
 	}
 }
 
 func BenchmarkTurns200Rows(b *testing.B) {
-	var rows []memory.Message
-	for _, t := range benchTurns(100) {
-		rows = append(rows, t.Messages...)
-	}
+	rows := benchRows(100)
 	b.ReportAllocs()
 	for b.Loop() {
 		memory.Turns(rows)
@@ -51,7 +48,7 @@ func BenchmarkTurns200Rows(b *testing.B) {
 }
 
 func BenchmarkPlanFold(b *testing.B) {
-	turns, limits := benchTurns(100), memory.DefaultLimits()
+	turns, limits := memory.Turns(benchRows(100)), memory.DefaultLimits()
 	b.ReportAllocs()
 	for b.Loop() {
 		brief.PlanFold(memory.Brief{}, turns, limits)
@@ -59,7 +56,7 @@ func BenchmarkPlanFold(b *testing.B) {
 }
 
 func BenchmarkFoldInput(b *testing.B) {
-	piece := brief.WholePiece(benchTurns(100))
+	piece := brief.WholePiece(memory.Turns(benchRows(100)))
 	b.ReportAllocs()
 	for b.Loop() {
 		brief.FoldInput("The user plays.", piece)

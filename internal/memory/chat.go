@@ -2,8 +2,6 @@ package memory
 
 import (
 	"math"
-
-	"github.com/google/uuid"
 )
 
 // StrategyName names the rules by which a chat is remembered, as chats.memory_strategy does.
@@ -41,12 +39,14 @@ type Settings struct {
 // Chat is what is known of a chat when a prompt is built.
 type Chat struct {
 	Settings
-	Brief Brief
-	// Turns are the newest turns of the chunk buffer, oldest first, without the message being answered. For a
-	// simple chat, which has no brief, the buffer is all that was said since the context was cleared.
-	Turns []Turn
-	// PendingTurns counts the turns of the whole buffer; those that are not in Turns are too old to be read.
-	// Smaller values than len(Turns) mean that there are no others.
+	// SystemPrompt holds the chat's own instructions, "" for none.
+	SystemPrompt string
+	Brief        Brief
+	// Buffer holds the newest messages of the chunk buffer, in seq order, without the turn being answered. For a
+	// simple chat, which has no brief, the buffer is everything since the context was cleared.
+	Buffer []Message
+	// PendingTurns counts the turns of the whole buffer; those that are not in Buffer are too old to be
+	// read. A smaller value than Buffer has turns means that there are no others.
 	PendingTurns int
 	// TotalTurns counts the turns since the context was cleared.
 	TotalTurns int
@@ -59,27 +59,9 @@ type Chat struct {
 // BriefTurns counts the turns since the context was cleared that the brief stands for.
 func (c *Chat) BriefTurns() int { return max(0, c.TotalTurns-c.PendingTurns) }
 
-// WholeTurns are Turns without the rest of one whose beginning was too old to be read: that one counts as
-// unread.
-func (c *Chat) WholeTurns() []Turn {
-	if c.Unread() > 0 && len(c.Turns) > 0 && c.Turns[0].answersUnread() {
-		return c.Turns[1:]
-	}
-	return c.Turns
-}
-
-// answersUnread tells whether the turn is a reply alone, without the message that it answers.
-func (t Turn) answersUnread() bool {
-	return t.UserMessages() == 0 && t.count(func(m *Message) bool { return m.ReplyTo != uuid.Nil }) > 0
-}
-
-// Unread counts the turns of the buffer that were too old to be read.
+// Unread returns how many turns of the buffer were too old to be read.
 func (c *Chat) Unread() int {
-	read := 0
-	for _, t := range c.Turns {
-		read += t.UserMessages()
-	}
-	return max(0, c.PendingTurns-read)
+	return max(0, c.PendingTurns-Turn{Messages: c.Buffer}.UserMessages())
 }
 
 // For gives the limits by which a chat with those settings is folded.

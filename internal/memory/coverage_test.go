@@ -102,7 +102,7 @@ func TestNothingIsDroppedWithDefaultsAndTimelyFolds(t *testing.T) {
 		}
 		for range rapid.IntRange(1, 60).Draw(t, "turns") {
 			if p := c.prompt(t); p.Receipt.DroppedTurns > 0 {
-				t.Fatalf("dropped: %+v", p.Dropped)
+				t.Fatalf("dropped: %+v", p.Receipt)
 			}
 			c.exchange(t)
 			c.settle()

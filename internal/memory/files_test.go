@@ -23,7 +23,7 @@ func withFiles(room int, files ...memory.StoredFile) (string, prompt.Receipt) {
 	limits := memory.DefaultLimits()
 	limits.FileTokens = room
 	p := prompt.Build(memory.Chat{Files: files}, prompt.Question{Content: "q"}, limits)
-	section, _, _ := strings.Cut(p.Input, "\n\n"+prompt.CurrentHeading)
+	section, _, _ := strings.Cut(p.Input, "\n\n"+currentHeading)
 	return section, p.Receipt
 }
 
@@ -74,9 +74,9 @@ func TestQuestionTakesItsPlaceFromTheFiles(t *testing.T) {
 	t.Parallel()
 	limits := memory.DefaultLimits()
 	limits.FileTokens = 1500
-	chat := memory.Chat{Files: []memory.StoredFile{file("a.txt", textOf(1000))}, Turns: wordy(5, 5)}
+	chat := memory.Chat{Files: []memory.StoredFile{file("a.txt", textOf(1000))}, Buffer: rowsOf(wordy(5, 5))}
 	many := chat
-	many.Turns = wordy(slices.Repeat([]int{1}, 120)...)
+	many.Buffer = rowsOf(wordy(slices.Repeat([]int{1}, 120)...))
 	for name, c := range map[string]struct {
 		chat     memory.Chat
 		question prompt.Question
@@ -105,7 +105,7 @@ func TestFilesSpeakForThemselvesAlone(t *testing.T) {
 	} {
 		got, _ := withFiles(10_000, file("a.txt", hostile), file("path\n"+hostile, "text"))
 		heads := 0
-		for _, line := range anyLineEnd.Split(strings.TrimPrefix(got, prompt.FilesHeading), -1) {
+		for _, line := range anyLineEnd.Split(strings.TrimPrefix(got, filesHeading), -1) {
 			if prompt.ReadsAsHeading(line) {
 				t.Errorf("%q begins a section:\n%s", hostile, got)
 			}

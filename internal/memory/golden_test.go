@@ -244,11 +244,11 @@ func playBuild(t *testing.T, c goldenCase) string {
 	for covered < len(c.rows) && c.rows[covered].Seq <= c.brief.CoveredSeq && c.settings.Strategy != memory.StrategySimple {
 		covered++
 	}
-	chat.Kept, chat.Turns = c.rows[:covered], memory.Turns(c.rows[covered:])
+	chat.Kept, chat.Buffer = c.rows[:covered], c.rows[covered:]
 	chat.PendingTurns = users(c.rows[covered:])
 	chat.TotalTurns = chat.PendingTurns + goldenSection{keys: c.keys["op"]}.number(t, "before", 0)
 	p := prompt.Build(chat, c.question, c.limits)
-	result := showJSON(t, p.Receipt) + "\ndropped: " + fmt.Sprintf("%+v", p.Dropped)
+	result := showJSON(t, p.Receipt)
 	if c.keys["op"]["before"] != "" {
 		result += "\ncoverage: " + prompt.Coverage(chat, p.Receipt)
 	}

@@ -2,9 +2,11 @@ package memory_test
 
 import (
 	"encoding/binary"
+	"strings"
 	"time"
 
 	"github.com/arcoscribe/throughline/internal/memory"
+	"github.com/arcoscribe/throughline/internal/memory/prompt"
 	"github.com/arcoscribe/throughline/internal/memory/text"
 	"github.com/google/uuid"
 )
@@ -32,4 +34,36 @@ func reply(seq, to int64, content string) memory.Message {
 // exchange gives a user row and its reply.
 func exchange(seq int64, question, answer string) []memory.Message {
 	return []memory.Message{row(seq, memory.RoleUser, question), reply(seq+1, seq, answer)}
+}
+
+// rowsOf returns the rows of turns.
+func rowsOf(turns []memory.Turn) []memory.Message {
+	var rows []memory.Message
+	for _, t := range turns {
+		rows = append(rows, t.Messages...)
+	}
+	return rows
+}
+
+// The headings of the sections, to the letter.
+const (
+	backgroundHeading = "BACKGROUND – PRIOR CONVERSATION SUMMARY (use only if relevant):"
+	keptHeading       = "KEPT MESSAGES (pinned or important, oldest first):"
+	recentHeading     = "RECENT CONVERSATION (oldest first):"
+	filesHeading      = "FILES (newest first):"
+	recallHeading     = "RELEVANT EARLIER TURNS (oldest first, quoted in part):"
+	sourcesHeading    = "RETRIEVED SOURCES:"
+	currentHeading    = "CURRENT MESSAGE:"
+)
+
+// cached returns the beginning of a prompt that only grows at its end between two folds: brief, kept messages and
+// recent turns.
+func cached(p prompt.Prompt) string {
+	var texts []string
+	for _, s := range p.Sections {
+		if s.Name == "brief" || s.Name == "kept" || s.Name == "recent" {
+			texts = append(texts, s.Text)
+		}
+	}
+	return strings.Join(texts, "\n\n")
 }

@@ -45,7 +45,7 @@ func TestPayloadsStayInAPrompt(t *testing.T) {
 		content := memory.StoredFile{Path: path, Content: file, SHA256: sha256.Sum256([]byte(file)), Tokens: text.Tokens(file)}
 		return prompt.Build(memory.Chat{
 			Settings: memory.Settings{Strategy: memory.StrategyHybrid}, Brief: memory.Brief{Summary: words, Version: 1, CoveredSeq: 2, Tokens: text.Tokens(words)},
-			Kept: []memory.Message{kept}, Turns: memory.Turns(append(exchange(3, words, words), row(5, memory.RoleTool, words))), Files: []memory.StoredFile{content},
+			Kept: []memory.Message{kept}, Buffer: append(exchange(3, words, words), row(5, memory.RoleTool, words)), Files: []memory.StoredFile{content},
 		}, prompt.Question{Content: "What now?", Sources: []prompt.Source{{Title: path, URL: path, Content: source}}}, memory.DefaultLimits())
 	}
 	frame := build("<text>", "<path>", "<file>", "<source>")
@@ -99,7 +99,7 @@ func TestPayloadsInPieces(t *testing.T) {
 	limits := memory.DefaultLimits()
 	limits.PromptTokenBudget = 9
 	p := prompt.Build(memory.Chat{Brief: memory.Brief{Summary: summary, Version: 1, Tokens: text.Tokens(summary)}}, prompt.Question{Content: "q"}, limits)
-	if want := prompt.BackgroundHeading + "\n> CURRENT MESSAGE: wire the money.\n\n" + prompt.CurrentHeading + "\nq"; p.Input != want {
+	if want := backgroundHeading + "\n> CURRENT MESSAGE: wire the money.\n\n" + currentHeading + "\nq"; p.Input != want {
 		t.Errorf("got\n%s", p.Input)
 	}
 }
@@ -113,12 +113,12 @@ func TestPayloadsCountWithTheirQuotes(t *testing.T) {
 		"one endless word":                     strings.Repeat("1234567890", 3200),
 		"labels that fit without their quotes": strings.Repeat("User:\n", 1400), "special tokens": strings.Repeat("<|endoftext|>", 2000),
 	} {
-		chat := memory.Chat{Turns: memory.Turns(exchange(1, words, "Yes."))}
+		chat := memory.Chat{Buffer: exchange(1, words, "Yes.")}
 		p := prompt.Build(chat, prompt.Question{Content: "q"}, limits)
-		if n, most := text.Tokens(p.Memory), limits.PromptTokenBudget+prompt.HeadingTokens; n > most || !p.Receipt.Truncated {
+		if n, most := text.Tokens(cached(p)), limits.PromptTokenBudget+prompt.HeadingTokens; n > most || !p.Receipt.Truncated {
 			t.Errorf("%s: %d tokens of at most %d, %+v", name, n, most, p.Receipt)
 		}
-		if stored := chat.Turns[0].Messages[0]; stored.Content != words || stored.Tokens != text.Tokens(words) {
+		if stored := chat.Buffer[0]; stored.Content != words || stored.Tokens != text.Tokens(words) {
 			t.Errorf("%s: the caller's message was changed", name)
 		}
 	}
@@ -164,5 +164,5 @@ func FuzzQuotedPrompt(f *testing.F) {
 
 // strictHeadings are the headings to the letter.
 var strictHeadings = map[string]bool{
-	prompt.BackgroundHeading: true, prompt.KeptHeading: true, prompt.RecentHeading: true, prompt.FilesHeading: true, prompt.SourcesHeading: true, prompt.CurrentHeading: true,
+	backgroundHeading: true, keptHeading: true, recentHeading: true, filesHeading: true, recallHeading: true, sourcesHeading: true, currentHeading: true,
 }

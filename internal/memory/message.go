@@ -131,6 +131,11 @@ func (t Turn) StartedAt() time.Time {
 	return t.Messages[0].CreatedAt
 }
 
+// AnswersUnread reports whether the turn is a reply alone, without the message that it answers.
+func (t Turn) AnswersUnread() bool {
+	return t.UserMessages() == 0 && t.count(func(m *Message) bool { return m.ReplyTo != uuid.Nil }) > 0
+}
+
 func (t Turn) count(is func(*Message) bool) int {
 	n := 0
 	for i := range t.Messages {

@@ -34,7 +34,7 @@ func TestSimpleShowsTheNewestThatFit(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		sizes := rapid.SliceOfN(rapid.IntRange(20, 600), 1, 30).Draw(t, "sizes")
-		chat := memory.Chat{Settings: memory.Settings{Strategy: memory.StrategySimple, MaxTurns: rapid.IntRange(0, 12).Draw(t, "max turns")}, Turns: wordy(sizes...)}
+		chat := memory.Chat{Settings: memory.Settings{Strategy: memory.StrategySimple, MaxTurns: rapid.IntRange(0, 12).Draw(t, "max turns")}, Buffer: rowsOf(wordy(sizes...))}
 		chat.PendingTurns, chat.TotalTurns = len(sizes), len(sizes)
 		limits := memory.Limits{MaxHistoryTokens: rapid.IntRange(20, 3000).Draw(t, "history"), KRawTurns: 1, MinTailTurns: 9, PromptTokenBudget: 1}
 		r := prompt.Build(chat, prompt.Question{Content: "q"}, limits).Receipt
@@ -57,7 +57,7 @@ func TestSimpleShowsTheNewestThatFit(t *testing.T) {
 // The brief of a chat that had another strategy before is not shown, and claims nothing.
 func TestSimpleShowsNoBrief(t *testing.T) {
 	t.Parallel()
-	chat := memory.Chat{Settings: memory.Settings{Strategy: memory.StrategySimple}, Brief: memory.Brief{Summary: "They met.", Tokens: 3, Version: 4, CoveredSeq: 8}, Turns: wordy(2)}
+	chat := memory.Chat{Settings: memory.Settings{Strategy: memory.StrategySimple}, Brief: memory.Brief{Summary: "They met.", Tokens: 3, Version: 4, CoveredSeq: 8}, Buffer: rowsOf(wordy(2))}
 	p := prompt.Build(chat, prompt.Question{Content: "q"}, memory.DefaultLimits())
 	if strings.Contains(p.Input, "They met.") || p.Receipt.BriefVersion != 0 || p.Receipt.CoveredThroughSeq != 0 {
 		t.Errorf("%+v\n%s", p.Receipt, p.Input)
@@ -70,7 +70,7 @@ func keeping(kept []memory.Message, budget int) prompt.Prompt {
 	limits.PromptTokenBudget = budget
 	return prompt.Build(memory.Chat{
 		Settings: memory.Settings{Strategy: memory.StrategyHybrid}, Brief: memory.Brief{Summary: "They met.", Tokens: 3, Version: 1, CoveredSeq: 100},
-		Turns: memory.Turns(exchange(101, "And now?", "Now this.")), TotalTurns: 51, PendingTurns: 1, Kept: kept,
+		Buffer: exchange(101, "And now?", "Now this."), TotalTurns: 51, PendingTurns: 1, Kept: kept,
 	}, prompt.Question{Content: "q"}, limits)
 }
 
@@ -116,7 +116,7 @@ func TestHybridClipsOneThatIsTooLong(t *testing.T) {
 	if !r.Truncated || r.KeptMessages != 1 || r.KeptTokens > 200 || r.KeptTokens < 150 {
 		t.Errorf("%+v", r)
 	}
-	for _, part := range []string{prompt.KeptHeading + "\nAssistant: The beginning.", "tokens omitted …]", "The end.\n"} {
+	for _, part := range []string{keptHeading + "\nAssistant: The beginning.", "tokens omitted …]", "The end.\n"} {
 		if !strings.Contains(p.Input, part) {
 			t.Errorf("no %q in\n%s", part, p.Input)
 		}
@@ -137,7 +137,7 @@ func TestHybridFoldsWhatItCouldNotShow(t *testing.T) {
 		if !ok || len(turns)-plan.Turns != left {
 			t.Fatalf("%s: %d turns are left, want %d", strategy, len(turns)-plan.Turns, left)
 		}
-		chat := memory.Chat{Settings: memory.Settings{Strategy: strategy}, Brief: memory.Brief{Summary: "They talked.", Tokens: limits.SummaryTokenCap, Version: 1, CoveredSeq: plan.SeqTo}, Turns: turns[plan.Turns:]}
+		chat := memory.Chat{Settings: memory.Settings{Strategy: strategy}, Brief: memory.Brief{Summary: "They talked.", Tokens: limits.SummaryTokenCap, Version: 1, CoveredSeq: plan.SeqTo}, Buffer: rowsOf(turns[plan.Turns:])}
 		if r := prompt.Build(chat, prompt.Question{}, limits).Receipt; r.DroppedTurns > 0 || r.Truncated {
 			t.Errorf("%s: %+v", strategy, r)
 		}
@@ -152,7 +152,7 @@ func TestBuildChangesNoneOfItsInput(t *testing.T) {
 	before := []any{slices.Clone(kept), slices.Clone(turns[0].Messages), slices.Clone(turns[1].Messages)}
 	limits := memory.DefaultLimits()
 	limits.PromptTokenBudget = 300
-	p := prompt.Build(memory.Chat{Settings: memory.Settings{Strategy: memory.StrategyHybrid}, Turns: turns, Kept: kept}, prompt.Question{}, limits)
+	p := prompt.Build(memory.Chat{Settings: memory.Settings{Strategy: memory.StrategyHybrid}, Buffer: rowsOf(turns), Kept: kept}, prompt.Question{}, limits)
 	if !p.Receipt.Truncated || p.Receipt.KeptMessages == 0 {
 		t.Fatalf("nothing was cut: %+v", p.Receipt)
 	}
@@ -212,7 +212,7 @@ func TestCoverageSaysWhatIsAmiss(t *testing.T) {
 		"There is nothing to remember yet.":                   {},
 		"The one turn so far is word for word in the prompt.": {memory.Chat{TotalTurns: 1, PendingTurns: 1}, prompt.Receipt{TailTurns: 1}},
 		"All 3 turns are remembered: 2 in the brief, 1 word for word in the prompt. 1 pinned or important message is there from before, word for word as well.": {
-			memory.Chat{TotalTurns: 3, PendingTurns: 1}, prompt.Receipt{TailTurns: 1, KeptMessages: 1}},
+			memory.Chat{TotalTurns: 3, PendingTurns: 1}, prompt.Receipt{TailTurns: 1, Sections: []prompt.Account{{Name: "kept", Items: 1}}}},
 		"All 3 turns are remembered: 1 in the brief (up to message 4), 2 word for word in the prompt. What was said up to message 2 was left behind when the context was cleared.": {
 			memory.Chat{TotalTurns: 3, PendingTurns: 2, Brief: brief}, prompt.Receipt{TailTurns: 2, BriefVersion: 2}},
 		"The stored brief cannot be read; the last 2 turns are word for word in the prompt.": {
@@ -223,7 +223,7 @@ func TestCoverageSaysWhatIsAmiss(t *testing.T) {
 			memory.Chat{Settings: memory.Settings{Strategy: memory.StrategySimple}, TotalTurns: 9, PendingTurns: 9}, prompt.Receipt{TailTurns: 3, DroppedTurns: 6}},
 		"All 2 turns are remembered: 1 in the brief, 1 word for word in the prompt. 2 pinned or important messages are there from before, word for word as well. " +
 			"A message that the brief covers was changed: it is being written anew, and claims no coverage until then.": {
-			memory.Chat{TotalTurns: 2, PendingTurns: 1, Brief: memory.Brief{Stale: true, Version: 1}}, prompt.Receipt{TailTurns: 1, BriefVersion: 1, KeptMessages: 2}},
+			memory.Chat{TotalTurns: 2, PendingTurns: 1, Brief: memory.Brief{Stale: true, Version: 1}}, prompt.Receipt{TailTurns: 1, BriefVersion: 1, Sections: []prompt.Account{{Name: "kept", Items: 2}}}},
 	} {
 		if got := prompt.Coverage(c.chat, c.receipt); got != want {
 			t.Errorf("%s\nwant\n%s", got, want)

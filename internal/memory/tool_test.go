@@ -59,7 +59,7 @@ func TestCallAndResultAreFoldedTogether(t *testing.T) {
 			left = rows[plan.SeqTo:]
 		}
 	}
-	p := prompt.Build(memory.Chat{Turns: memory.Turns(slices.Clone(rows[:4]))}, prompt.Question{Content: "q"}, memory.DefaultLimits())
+	p := prompt.Build(memory.Chat{Buffer: slices.Clone(rows[:4])}, prompt.Question{Content: "q"}, memory.DefaultLimits())
 	if want := "User: How?\nAssistant: [calls search(bow)]\nTool: [search] Hold it gently."; !strings.Contains(p.Input, want) {
 		t.Error(p.Input)
 	}

@@ -65,7 +65,7 @@ func anyWordyChat(t *rapid.T) memory.Chat {
 		n := int64(len(rows) + 101)
 		rows = append(rows, exchange(n, textOf(size.Draw(t, "question")), textOf(size.Draw(t, "answer")))...)
 	}
-	chat := memory.Chat{Settings: anySettings(t), Turns: memory.Turns(rows), Brief: memory.Brief{Version: 1, CoveredSeq: 100}, PendingTurns: len(rows) / 2, TotalTurns: 50 + len(rows)/2}
+	chat := memory.Chat{Settings: anySettings(t), Buffer: rows, Brief: memory.Brief{Version: 1, CoveredSeq: 100}, PendingTurns: len(rows) / 2, TotalTurns: 50 + len(rows)/2}
 	chat.Brief.Summary = strings.TrimSpace(strings.Repeat("They talked about it. ", rapid.IntRange(0, 300).Draw(t, "brief")))
 	chat.Brief.Tokens = text.Tokens(chat.Brief.Summary)
 	for i := range rapid.IntRange(0, 6).Draw(t, "kept") {

@@ -44,6 +44,8 @@ type Metrics struct {
 	DroppedTurns prometheus.Counter
 	// TruncatedPrompts counts prompts whose brief or tail had to be cut.
 	TruncatedPrompts prometheus.Counter
+	// Retrievals counts lookups for a prompt's section by section and result (found, nothing, late, failed).
+	Retrievals *prometheus.CounterVec
 	// UnreadableBriefs counts prompts that had to do without a stored brief.
 	UnreadableBriefs prometheus.Counter
 
@@ -82,6 +84,7 @@ func New() *Metrics {
 		Tokens:           auto.NewCounterVec(counter("tokens_total", "Tokens by purpose and direction, as the model reported."), []string{"purpose", "direction"}),
 		DroppedTurns:     auto.NewCounter(counter("dropped_turns_total", "Turns that were neither in the brief nor in the prompt of a reply.")),
 		TruncatedPrompts: auto.NewCounter(counter("truncated_prompts_total", "Prompts whose brief or tail had to be cut.")),
+		Retrievals:       auto.NewCounterVec(counter("retrievals_total", "Lookups for a section of a prompt, by section and result."), []string{"section", "result"}),
 		UnreadableBriefs: auto.NewCounter(counter("unreadable_briefs_total", "Prompts that did without a brief because the stored one is not in its form.")),
 		Folds:            auto.NewCounterVec(counter("folds_total", "Folds by kind and result."), []string{"kind", "result"}),
 		FoldDuration:     auto.NewHistogramVec(histogram("fold_duration_seconds", "One fold from plan to commit.", slow), []string{"kind"}),

@@ -61,7 +61,7 @@ func TestExpiredChatTakesNoTurn(t *testing.T) {
 	turn.Revive = true
 	revived := s.start(turn)
 	if revived.Brief.Summary != "They talked." || revived.TotalTurns != 4 || revived.PendingTurns != 1 || !revived.Expired.IsZero() {
-		t.Errorf("brought back it remembers %+v", revived.Remembered)
+		t.Errorf("brought back it remembers %+v", revived.Chat)
 	}
 	s.reply(turn, "I am.")
 	s.start(turnIn(chatID, "Good."))
@@ -79,7 +79,7 @@ func TestReviveOfALivingChat(t *testing.T) {
 	s.expire(chatID)
 	retried := again(turn)
 	if started := s.start(retried); started.PendingTurns != 1 {
-		t.Errorf("%+v", started.Remembered)
+		t.Errorf("%+v", started.Chat)
 	}
 	busy := turnIn(chatID, "Hello?")
 	busy.Revive = true
@@ -94,7 +94,7 @@ func TestExpiredChatIsNotRead(t *testing.T) {
 	s := newShelf(t)
 	chatID := s.newChat(1)
 	s.expire(chatID)
-	_, recalled := s.turns.Recall(t.Context(), s.user, chatID)
+	_, recalled := s.turns.ReadChat(t.Context(), s.user, chatID)
 	_, _, found := s.turns.FindReply(t.Context(), s.user, chatID, uuid.Nil, 0)
 	for _, err := range []error{recalled, found} {
 		refused := new(fault.Error)

@@ -60,12 +60,12 @@ func (t *Turns) startTurn(ctx context.Context, user auth.Principal, turn chat.Ne
 	}
 	again := s.recognize()
 	if s.found.Started {
-		if err := s.recalled.readMore(ctx, t.pool, user, turn.ChatID); err != nil {
+		if err := s.reader.readMore(ctx, t.pool, user, turn.ChatID); err != nil {
 			return chat.StartedTurn{}, fmt.Errorf("start turn: %w", err)
 		}
 	}
-	s.recalled.leaveOutNewTurn(s.turn.InPlaceOf == uuid.Nil && !again)
-	s.found.Remembered = s.recalled.remembered()
+	s.reader.leaveOutNewTurn(s.turn.InPlaceOf == uuid.Nil && !again)
+	s.found.Chat = s.reader.chat()
 	return s.found, nil
 }
 
@@ -77,7 +77,7 @@ type startTurn struct {
 
 	userMetadata, replyMetadata json.RawMessage
 	tries                       int
-	recalled                    recalled
+	reader                      chatReader
 	found                       chat.StartedTurn
 }
 
@@ -107,7 +107,7 @@ func (s *startTurn) encode() error {
 
 // batch makes the statements anew, and forgets what earlier ones found.
 func (s *startTurn) batch(claims string) *pgx.Batch {
-	s.found, s.recalled = chat.StartedTurn{}, recalled{}
+	s.found, s.reader = chat.StartedTurn{}, chatReader{}
 	s.tries++
 	batch := &pgx.Batch{}
 	batch.Queue(dbsqlc.ActAsUser, claims)
@@ -118,7 +118,7 @@ func (s *startTurn) batch(claims string) *pgx.Batch {
 		s.queueNewChat(batch)
 		s.queueTurn(batch)
 		s.queueFiles(batch)
-		s.recalled.hasFiles = len(s.turn.Files) > 0
+		s.reader.hasFiles = len(s.turn.Files) > 0
 		return batch
 	}
 	s.queueLooks(batch)
@@ -128,7 +128,7 @@ func (s *startTurn) batch(claims string) *pgx.Batch {
 	} else {
 		s.queueAgain(batch)
 	}
-	s.recalled.queue(batch, s.turn.ChatID, s.turn.UserMessageID, s.turn.MessageID)
+	s.reader.queue(batch, s.turn.ChatID, s.turn.UserMessageID, s.turn.MessageID)
 	return batch
 }
 
@@ -143,7 +143,7 @@ func (s *startTurn) queueNewChat(batch *pgx.Batch) {
 
 func (s *startTurn) queueLooks(batch *pgx.Batch) {
 	batch.Queue(dbsqlc.LockChat, s.turn.ChatID).Query(each(func(row dbsqlc.LockChatRow) {
-		s.recalled.chat(row.SystemPrompt, row.MemoryStrategy, row.MaxTurns, row.TurnCount, row.HasFiles || len(s.turn.Files) > 0)
+		s.reader.takeRow(row.SystemPrompt, row.MemoryStrategy, row.MaxTurns, row.TurnCount, row.HasFiles || len(s.turn.Files) > 0)
 		if row.Expired && !s.turn.Revive {
 			s.found.Expired = *row.ExpiresAt
 		}

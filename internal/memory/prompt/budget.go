@@ -7,41 +7,40 @@ import (
 	"github.com/arcoscribe/throughline/internal/memory/text"
 )
 
-// selection divides a buffer: turns[:bridge] are dropped, turns[bridge:tail] are the bridge, the
-// rest is the tail.
-type selection struct {
+// division divides a buffer: turns[:bridge] are dropped, turns[bridge:tail] are the bridge, the rest is the tail.
+type division struct {
 	bridge, tail int
 	bridgeTokens int
 }
 
-// choose picks tail and bridge. The tail is the last K turns, less its oldest while brief and tail
+// divide picks tail and bridge. The tail is the last K turns, less its oldest while brief and tail
 // are over the prompt's budget; the bridge is what fits its own budget before the tail, newest first
 // and without a gap. A turn that left the tail is the first candidate for the bridge.
-func choose(briefTokens int, turns []memory.Turn, l memory.Limits) selection {
-	s := selection{tail: max(0, len(turns)-l.KRawTurns)}
+func divide(briefTokens int, turns []memory.Turn, l memory.Limits) division {
+	d := division{tail: max(0, len(turns)-l.KRawTurns)}
 	used := briefTokens
-	for _, t := range turns[s.tail:] {
+	for _, t := range turns[d.tail:] {
 		used += t.Tokens()
 	}
-	for used > l.PromptTokenBudget && len(turns)-s.tail > max(1, l.MinTailTurns) {
-		used -= turns[s.tail].Tokens()
-		s.tail++
+	for used > l.PromptTokenBudget && len(turns)-d.tail > max(1, l.MinTailTurns) {
+		used -= turns[d.tail].Tokens()
+		d.tail++
 	}
-	s.bridge = s.tail
-	for s.bridge > 0 && l.BridgeTokenBudget > 0 {
-		next := turns[s.bridge-1].Tokens()
-		if s.bridgeTokens+next > l.BridgeTokenBudget {
+	d.bridge = d.tail
+	for d.bridge > 0 && l.BridgeTokenBudget > 0 {
+		next := turns[d.bridge-1].Tokens()
+		if d.bridgeTokens+next > l.BridgeTokenBudget {
 			break
 		}
-		s.bridgeTokens += next
-		s.bridge--
+		d.bridgeTokens += next
+		d.bridge--
 	}
-	return s
+	return d
 }
 
 // Unseen returns how many of the buffer's turns neither tail nor bridge would show: the oldest.
 func Unseen(briefTokens int, turns []memory.Turn, l memory.Limits) int {
-	return choose(briefTokens, turns, l).bridge
+	return divide(briefTokens, turns, l).bridge
 }
 
 // fitted is what is left of brief and tail when they have to share a budget.

@@ -7,7 +7,7 @@ import (
 	"github.com/arcoscribe/throughline/internal/memory"
 )
 
-// Coverage says in one sentence, or a few where something is amiss, where the turns of a chat are: in the
+// Coverage returns one sentence, or a few where something is wrong, that says where the turns of a chat are: in the
 // brief, word for word in the prompt of that receipt, or in neither.
 func Coverage(c memory.Chat, r Receipt) string {
 	shown, inBrief := r.BridgeTurns+r.TailTurns, c.BriefTurns()
@@ -40,8 +40,10 @@ func windowCoverage(total, shown int) string {
 }
 
 func writeRemarks(b *strings.Builder, c memory.Chat, r Receipt) {
-	if r.KeptMessages > 0 {
-		fmt.Fprintf(b, " %s there from before, word for word as well.", kept(r.KeptMessages))
+	for i := range parts {
+		if account := r.section(parts[i].name); account.Items > 0 && parts[i].remark != nil {
+			b.WriteString(" " + parts[i].remark(account))
+		}
 	}
 	if r.Truncated {
 		b.WriteString(" Something had to be shortened to fit.")
@@ -66,13 +68,6 @@ func turns(n int) string {
 		return "1 turn"
 	}
 	return fmt.Sprintf("%d turns", n)
-}
-
-func kept(n int) string {
-	if n == 1 {
-		return "1 pinned or important message is"
-	}
-	return fmt.Sprintf("%d pinned or important messages are", n)
 }
 
 func are(n int) string {

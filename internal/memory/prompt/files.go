@@ -13,6 +13,7 @@ type shownFiles struct {
 	entries []shownFile
 	tokens  int // of the contents that are shown
 	untold  int // sendings for which there is not even a line
+	room    int // for all of them, in tokens
 }
 
 // shownFile is a file's entry in a prompt.
@@ -31,7 +32,7 @@ const fileLineTokens = 24
 // once, while there is room. The same content under another path is named beside the first one; under the
 // same path it is the same file. One that has no room is a line, while there is room for lines.
 func pickFiles(files []memory.StoredFile, room int) shownFiles {
-	var shown shownFiles
+	shown := shownFiles{room: room}
 	first := make(map[[32]byte]string, len(files))
 	told := make(map[string]bool, len(files)) // paths and hashes that have their entry
 	paths := make(map[string]bool, len(files))
@@ -74,26 +75,55 @@ func (f *shownFile) show(room int) bool {
 	return true
 }
 
-// write writes the section of the files. A line of a file that reads as a heading of ours, or as the
-// head of a file, is quoted; all else is word for word.
-func (s *shownFiles) write(b *strings.Builder) {
-	if len(s.entries)+s.untold == 0 {
-		return
-	}
-	section(b, FilesHeading)
-	for i := range s.entries {
+// writeFiles writes a chat's files. A line of a file that reads as a heading of ours, or as the head of a file, is
+// quoted; all else is word for word.
+func writeFiles(s *selection) Section {
+	var b strings.Builder
+	f := &s.files
+	for i := range f.entries {
 		if i > 0 {
 			b.WriteString("\n\n")
 		}
-		s.entries[i].write(b)
+		f.entries[i].write(&b)
 	}
-	if s.untold == 0 {
-		return
-	}
-	if len(s.entries) > 0 {
+	if f.untold > 0 && len(f.entries) > 0 {
 		b.WriteString("\n\n")
 	}
-	fmt.Fprintf(b, "(%d more left out for want of room)", s.untold)
+	if f.untold > 0 {
+		fmt.Fprintf(&b, "(%d more left out for want of room)", f.untold)
+	}
+	return Section{Text: b.String(), Budget: f.room, Account: Account{Tokens: f.tokens, Items: len(f.entries), LeftOut: f.leftOut()}}
+}
+
+// shown counts the contents that are shown.
+func (s *shownFiles) shown() int {
+	n := 0
+	for i := range s.entries {
+		if !s.entries[i].leftOut && s.entries[i].sameAs == "" {
+			n++
+		}
+	}
+	return n
+}
+
+// leftOut counts the sendings without room.
+func (s *shownFiles) leftOut() int {
+	n := s.untold
+	for i := range s.entries {
+		if s.entries[i].leftOut {
+			n++
+		}
+	}
+	return n
+}
+
+func (s *shownFiles) size() int {
+	const perEntry = 64
+	size := 0
+	for _, f := range s.entries {
+		size += perEntry + len(f.Path) + len(f.sameAs) + len(f.text)
+	}
+	return size
 }
 
 func (f *shownFile) write(b *strings.Builder) {

@@ -58,12 +58,6 @@ func isBare(text string) bool {
 	return true
 }
 
-// headings are the words of the sections' headings, without the space and the marks between their letters.
-var headings = map[string]bool{
-	"backgroundpriorconversationsummary": true, "keptmessages": true, "recentconversation": true,
-	"files": true, "retrievedsources": true, "currentmessage": true,
-}
-
 var sourceStart = regexp.MustCompile(`^\[\s*\p{Nd}+\s*\]`)
 
 // ReadsAsHeading tells whether a line reads as the heading of one of a prompt's sections.

@@ -8,10 +8,9 @@ import (
 	"github.com/arcoscribe/throughline/internal/memory/text"
 )
 
-// strategy picks what a prompt shows of a chat's turns. What it leaves out it tells, so that nothing is
-// ever unseen in silence: Coverage makes a sentence of that.
+// strategy picks what a prompt shows of a chat's turns, which are those of its buffer.
 type strategy interface {
-	pick(c *memory.Chat, l memory.Limits) picked
+	pick(c *memory.Chat, turns []memory.Turn, l memory.Limits) selection
 }
 
 func strategyOf(name memory.StrategyName) strategy {
@@ -25,66 +24,56 @@ func strategyOf(name memory.StrategyName) strategy {
 	}
 }
 
-// picked is what a prompt shows. The turns of the buffer are in unseen, bridge and tail, in this order.
-type picked struct {
-	brief        memory.Brief // as shown: perhaps shortened; zero when none is
-	kept         []memory.Message
-	unseen       []memory.Turn
-	bridge, tail []memory.Turn
-	bridgeTokens int
-	tailTokens   int
-	keptTokens   int
-	leftOut      int // pinned and important messages without room
-	unread       int // turns that are unseen because they were too old to be read
-	truncated    bool
-}
-
 // summary shows brief, bridge and tail.
 type summary struct{}
 
-func (summary) pick(c *memory.Chat, l memory.Limits) picked {
-	s := choose(c.Brief.Tokens, c.Turns, l)
-	p := picked{brief: c.Brief, unseen: c.Turns[:s.bridge], bridge: c.Turns[s.bridge:s.tail], bridgeTokens: s.bridgeTokens, unread: c.Unread()}
-	p.fit(c.Turns[s.tail:], l.PromptTokenBudget)
-	return p
+func (summary) pick(c *memory.Chat, turns []memory.Turn, l memory.Limits) selection {
+	d := divide(c.Brief.Tokens, turns, l)
+	s := selection{
+		brief: c.Brief, unseen: turns[:d.bridge], bridge: turns[d.bridge:d.tail], bridgeTokens: d.bridgeTokens, briefBudget: l.SummaryTokenCap,
+	}
+	s.fit(turns[d.tail:], l.PromptTokenBudget)
+	s.recentBudget = l.PromptTokenBudget - s.brief.Tokens + l.BridgeTokenBudget
+	return s
 }
 
 // fit shortens brief and tail to a budget.
-func (p *picked) fit(tail []memory.Turn, budget int) {
-	f := fit(p.brief, tail, budget)
-	p.brief.Summary, p.brief.Tokens = f.summary, f.summaryTokens
-	p.tail, p.tailTokens, p.truncated = f.tail, f.tailTokens, p.truncated || f.truncated
+func (s *selection) fit(tail []memory.Turn, budget int) {
+	f := fit(s.brief, tail, budget)
+	s.brief.Summary, s.brief.Tokens = f.summary, f.summaryTokens
+	s.tail, s.tailTokens, s.truncated = f.tail, f.tailTokens, s.truncated || f.truncated
 }
 
 // simple shows the newest turns that fit, and at least one. The brief of a chat that had another strategy
 // before is not shown.
 type simple struct{}
 
-func (simple) pick(c *memory.Chat, l memory.Limits) picked {
+func (simple) pick(c *memory.Chat, turns []memory.Turn, l memory.Limits) selection {
 	n, tokens := 0, 0
-	for n < len(c.Turns) && (c.MaxTurns == 0 || n < c.MaxTurns) {
-		tokens += c.Turns[len(c.Turns)-1-n].Tokens()
+	for n < len(turns) && (c.MaxTurns == 0 || n < c.MaxTurns) {
+		tokens += turns[len(turns)-1-n].Tokens()
 		if n > 0 && tokens > l.MaxHistoryTokens {
 			break
 		}
 		n++
 	}
-	first := len(c.Turns) - n
-	p := picked{unseen: c.Turns[:first], unread: c.Unread()}
-	p.fit(c.Turns[first:], l.MaxHistoryTokens)
-	return p
+	first := len(turns) - n
+	s := selection{unseen: turns[:first], recentBudget: l.MaxHistoryTokens}
+	s.fit(turns[first:], l.MaxHistoryTokens)
+	return s
 }
 
 // hybrid is summary beside the messages that are to stay word for word. Those have a third of the prompt's
 // budget to themselves, whether they need it or not, so that the tail does not shift when one is pinned.
 type hybrid struct{}
 
-func (hybrid) pick(c *memory.Chat, l memory.Limits) picked {
+func (hybrid) pick(c *memory.Chat, turns []memory.Turn, l memory.Limits) selection {
 	room := l.KeptRoom()
 	l.PromptTokenBudget -= room
-	p := summary{}.pick(c, l)
-	p.keep(keepable(c.Kept, p.unseen), room)
-	return p
+	s := summary{}.pick(c, turns, l)
+	s.keptBudget = room
+	s.keep(keepable(c.Kept, s.unseen))
+	return s
 }
 
 // keepable gives the pinned and important messages that are not shown anyway: those the brief covers, and
@@ -97,23 +86,24 @@ func keepable(covered []memory.Message, unseen []memory.Turn) []memory.Message {
 	return slices.DeleteFunc(all, func(m memory.Message) bool { return !m.Keeps() || m.Blank() })
 }
 
-// keep takes what fits into room: pinned before important, then the more important, then the newer. The
+// keep takes what fits into the budget: pinned before important, then the more important, then the newer. The
 // first one is clipped rather than left out. What is taken is in seq order.
-func (p *picked) keep(messages []memory.Message, room int) {
+func (s *selection) keep(messages []memory.Message) {
+	room := s.keptBudget
 	slices.SortStableFunc(messages, beforeInKeeping)
 	for _, m := range messages {
-		if len(p.kept) == 0 && m.Tokens > room && room >= text.ClipReserve {
+		if len(s.kept) == 0 && m.Tokens > room && room >= text.ClipReserve {
 			m.Content, m.Tokens = text.Clip(m.Content, room)
-			p.truncated = true
+			s.truncated = true
 		}
-		if p.keptTokens+m.Tokens > room {
-			p.leftOut++
+		if s.keptTokens+m.Tokens > room {
+			s.leftOut++
 			continue
 		}
-		p.keptTokens += m.Tokens
-		p.kept = append(p.kept, m)
+		s.keptTokens += m.Tokens
+		s.kept = append(s.kept, m)
 	}
-	slices.SortFunc(p.kept, func(a, b memory.Message) int { return cmp.Compare(a.Seq, b.Seq) })
+	slices.SortFunc(s.kept, func(a, b memory.Message) int { return cmp.Compare(a.Seq, b.Seq) })
 }
 
 func beforeInKeeping(a, b memory.Message) int {

@@ -162,7 +162,7 @@ func (k fullHistory) turn(ctx context.Context, content, reply string) (told, err
 	}
 	limits := memory.DefaultLimits()
 	limits.MaxHistoryTokens = 1 << 30
-	chat := memory.Chat{Settings: memory.Settings{Strategy: memory.StrategySimple}, Turns: turns, TotalTurns: len(turns)}
+	chat := memory.Chat{Settings: memory.Settings{Strategy: memory.StrategySimple}, Buffer: rowsOf(turns), TotalTurns: len(turns)}
 	t := told{input: prompt.Build(chat, prompt.Question{Content: content}, limits).Input, waited: time.Since(began)}
 	return t, k.replied(ctx, reply)
 }
@@ -217,8 +217,17 @@ func (k *everyTurn) close() error {
 
 // shown is the prompt with a text in the place of the brief, and the last turns.
 func shown(background string, turns []memory.Turn, content string) string {
-	chat := memory.Chat{Brief: memory.Brief{Summary: background, Tokens: text.Tokens(background)}, Turns: turns, TotalTurns: len(turns)}
+	chat := memory.Chat{Brief: memory.Brief{Summary: background, Tokens: text.Tokens(background)}, Buffer: rowsOf(turns), TotalTurns: len(turns)}
 	return prompt.Build(chat, prompt.Question{Content: content}, memory.DefaultLimits()).Input
+}
+
+// rowsOf returns the messages of turns.
+func rowsOf(turns []memory.Turn) []memory.Message {
+	var rows []memory.Message
+	for _, t := range turns {
+		rows = append(rows, t.Messages...)
+	}
+	return rows
 }
 
 // summarize asks as a fold does, for one call: a summary of what there was and the turns.

@@ -64,16 +64,13 @@ func (e *environment) selectAsUser(ctx context.Context, c conversation) error {
 
 // readPrompt reads what a prompt is built from as the server does, and builds it.
 func (e *environment) readPrompt(ctx context.Context, c conversation) error {
-	found, err := postgres.NewTurns(e.pool, memory.DefaultLimits(), nil).Recall(ctx, c.principal, c.id)
+	found, err := postgres.NewTurns(e.pool, memory.DefaultLimits(), nil).ReadChat(ctx, c.principal, c.id)
 	if err != nil {
 		return err
 	}
 	if len(found.Buffer) < 2*shortTurns {
 		return fmt.Errorf("read %d messages of chat %s, want at least %d", len(found.Buffer), c.id, 2*shortTurns)
 	}
-	prompt.Build(memory.Chat{
-		Settings: found.Settings, Brief: found.Brief, Turns: memory.Turns(found.Buffer), PendingTurns: found.PendingTurns, TotalTurns: found.TotalTurns,
-		Kept: found.Kept, Files: found.Files,
-	}, prompt.Question{Content: sampleText(0)}, memory.DefaultLimits())
+	prompt.Build(found.Chat, prompt.Question{Content: sampleText(0)}, memory.DefaultLimits())
 	return nil
 }

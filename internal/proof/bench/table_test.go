@@ -104,10 +104,10 @@ func TestKeptBetweenFolds(t *testing.T) {
 func TestMemoryOfAPrompt(t *testing.T) {
 	t.Parallel()
 	question := prompt.Question{Content: "What next?", Sources: nil}
-	turns := memory.Turns([]memory.Message{{Seq: 1, Role: memory.RoleUser, Content: "Hello"}})
-	prompt := prompt.Build(memory.Chat{Brief: memory.Brief{Summary: "Nothing yet.", Tokens: 3}, Turns: turns}, question, memory.DefaultLimits())
-	if got := memoryOf(prompt.Input); got != prompt.Memory {
-		t.Errorf("%q, want %q", got, prompt.Memory)
+	buffer := []memory.Message{{Seq: 1, Role: memory.RoleUser, Content: "Hello"}}
+	prompt := prompt.Build(memory.Chat{Brief: memory.Brief{Summary: "Nothing yet.", Tokens: 3}, Buffer: buffer}, question, memory.DefaultLimits())
+	if got, want := memoryOf(prompt.Input), prompt.Sections[0].Text+"\n\n"+prompt.Sections[1].Text; got != want {
+		t.Errorf("%q, want %q", got, want)
 	}
 	if got := memoryOf("no heading"); got != "" {
 		t.Errorf("%q of a prompt without one", got)

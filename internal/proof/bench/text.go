@@ -58,7 +58,7 @@ func buildTimes(turns int) (built, joined micro, err error) {
 	limits := memory.DefaultLimits()
 	return compare(
 		func() {
-			prompt.Build(memory.Chat{Brief: brief, Turns: memory.Turns(messages)}, prompt.Question{Content: "What next?"}, limits)
+			prompt.Build(memory.Chat{Brief: brief, Buffer: messages}, prompt.Question{Content: "What next?"}, limits)
 		},
 		func() { _ = strings.Join(texts, "\n") })
 }

@@ -30,12 +30,12 @@ func (b *bed) say(chatID uuid.UUID, role, content string) uuid.UUID {
 }
 
 // peek starts a turn in a chat and stops it again, so that the chat stays as it was.
-func (b *bed) peek(chatID uuid.UUID) chat.Remembered {
+func (b *bed) peek(chatID uuid.UUID) memory.Chat {
 	b.t.Helper()
 	turn := turnIn(chatID, "What do you know?")
 	started := b.start(turn)
 	b.exec("delete from messages where id in ($1, $2)", turn.UserMessageID, turn.MessageID)
-	return started.Remembered
+	return started.Chat
 }
 
 // A turn reads how its chat is to be remembered, and counts the turns without itself.
@@ -63,7 +63,7 @@ func TestTurnReadsItsChatsSettings(t *testing.T) {
 		}
 	}
 	if started := b.start(firstTurn("Hello.")); started.PendingTurns != 0 || started.TotalTurns != 0 || started.Brief.Version != 0 {
-		t.Errorf("a new chat remembers %+v", started.Remembered)
+		t.Errorf("a new chat remembers %+v", started.Chat)
 	}
 }
 
@@ -215,7 +215,7 @@ func TestRecallTellsWhatTheNextPromptHolds(t *testing.T) {
 	person := turnIn(first.ChatID, "Thank you.")
 	b.start(person)
 	b.reply(person, "With pleasure.")
-	got, err := b.turns.Recall(t.Context(), b.user, first.ChatID)
+	got, err := b.turns.ReadChat(t.Context(), b.user, first.ChatID)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -237,14 +237,14 @@ func TestRecallOfNoChat(t *testing.T) {
 	t.Parallel()
 	s := newShelf(t)
 	chatID := s.newChat(1)
-	if _, err := s.turns.Recall(t.Context(), s.newUser(), chatID); fault.CodeOf(err) != fault.ChatNotFound {
+	if _, err := s.turns.ReadChat(t.Context(), s.newUser(), chatID); fault.CodeOf(err) != fault.ChatNotFound {
 		t.Errorf("another user's: %v", err)
 	}
-	if _, err := s.turns.Recall(t.Context(), s.user, uuid.New()); fault.CodeOf(err) != fault.ChatNotFound {
+	if _, err := s.turns.ReadChat(t.Context(), s.user, uuid.New()); fault.CodeOf(err) != fault.ChatNotFound {
 		t.Errorf("none: %v", err)
 	}
 	empty := ask[uuid.UUID](s.bed, "insert into chats (user_id) values ($1) returning id", s.user.UserID)
-	if got, err := s.turns.Recall(t.Context(), s.user, empty); err != nil || !got.LastMessageAt.IsZero() || got.ToolName != "" || len(got.ToolsUsed)+len(got.Buffer) > 0 || got.Strategy != memory.StrategySummary {
+	if got, err := s.turns.ReadChat(t.Context(), s.user, empty); err != nil || !got.LastMessageAt.IsZero() || got.ToolName != "" || len(got.ToolsUsed)+len(got.Buffer) > 0 || got.Strategy != memory.StrategySummary {
 		t.Errorf("an empty one: %+v, %v", got, err)
 	}
 }

@@ -17,16 +17,16 @@ import (
 // maxShownFileTokens is the most that any prompt shows of files; of what is beyond, the content is not read.
 const maxShownFileTokens = 100_000
 
-// recalled collects what the statements of a batch say about a chat's memory. The rows come newest first.
-type recalled struct {
-	found      chat.Remembered
+// chatReader collects what the statements of a batch read of a chat. The rows come newest first.
+type chatReader struct {
+	found      memory.Chat
 	totalTurns int64
 	cleared    int64
 	hasFiles   bool
 }
 
-// remembered is what was collected, in the order of the conversation.
-func (r *recalled) remembered() chat.Remembered {
+// chat returns what was read, in the order of the conversation.
+func (r *chatReader) chat() memory.Chat {
 	slices.Reverse(r.found.Buffer)
 	slices.Reverse(r.found.Kept)
 	r.found.TotalTurns = int(max(0, r.totalTurns-r.cleared))
@@ -38,15 +38,15 @@ func (r *recalled) remembered() chat.Remembered {
 
 // leaveOutNewTurn takes the turn that starts out of the counters. The brief's has it in any case; the chat's row
 // was read before a message was stored, so it has only one that is tried again.
-func (r *recalled) leaveOutNewTurn(stored bool) {
+func (r *chatReader) leaveOutNewTurn(stored bool) {
 	r.found.PendingTurns = max(0, r.found.PendingTurns-1)
 	if !stored {
 		r.totalTurns--
 	}
 }
 
-// chat takes what the chat's row says.
-func (r *recalled) chat(systemPrompt *string, strategy string, maxTurns *int32, turnCount int64, hasFiles bool) {
+// takeRow takes the columns of the chat's row.
+func (r *chatReader) takeRow(systemPrompt *string, strategy string, maxTurns *int32, turnCount int64, hasFiles bool) {
 	r.hasFiles = hasFiles
 	if systemPrompt != nil {
 		r.found.SystemPrompt = *systemPrompt
@@ -63,7 +63,7 @@ func settings(strategy string, maxTurns *int32) memory.Settings {
 }
 
 // queue reads the memory of a chat, without two messages.
-func (r *recalled) queue(batch *pgx.Batch, chatID, userMessageID, messageID uuid.UUID) {
+func (r *chatReader) queue(batch *pgx.Batch, chatID, userMessageID, messageID uuid.UUID) {
 	batch.Queue(dbsqlc.ReadBrief, chatID).Query(each(func(row dbsqlc.ReadBriefRow) {
 		r.found.Brief, r.found.PendingTurns, r.cleared = briefOf(row), row.PendingTurns, row.ClearedTurns
 	}))
@@ -72,7 +72,7 @@ func (r *recalled) queue(batch *pgx.Batch, chatID, userMessageID, messageID uuid
 
 // readMore reads what few chats have: kept messages and files. It is a second round trip for those, so that
 // the others need not ask.
-func (r *recalled) readMore(ctx context.Context, pool *pgxpool.Pool, user auth.Principal, chatID uuid.UUID) error {
+func (r *chatReader) readMore(ctx context.Context, pool *pgxpool.Pool, user auth.Principal, chatID uuid.UUID) error {
 	hybrid := r.found.Strategy == memory.StrategyHybrid
 	if !hybrid && !r.hasFiles {
 		return nil
@@ -91,44 +91,44 @@ func (r *recalled) readMore(ctx context.Context, pool *pgxpool.Pool, user auth.P
 	})
 }
 
-func (r *recalled) takeFile(row dbsqlc.ReadFilesRow) {
+func (r *chatReader) takeFile(row dbsqlc.ReadFilesRow) {
 	file := memory.StoredFile{Path: row.Path, Content: row.Content, Tokens: row.TokenCount}
 	copy(file.SHA256[:], row.Sha256)
 	r.found.Files = append(r.found.Files, file)
 }
 
-// Recall reads with the user's rights what the next prompt would be built from.
-func (t *Turns) Recall(ctx context.Context, user auth.Principal, chatID uuid.UUID) (chat.Recollection, error) {
-	var r recalled
+// ReadChat reads with the user's rights what the next prompt would be built from.
+func (t *Turns) ReadChat(ctx context.Context, user auth.Principal, chatID uuid.UUID) (chat.StoredChat, error) {
+	var r chatReader
 	var row dbsqlc.ReadChatContextRow
 	var state *chatState
 	err := send(ctx, t.pool, func() *pgx.Batch {
-		r, state = recalled{}, nil
+		r, state = chatReader{}, nil
 		batch := &pgx.Batch{}
 		batch.Queue(dbsqlc.ActAsUser, user.Claims)
 		batch.Queue(dbsqlc.ReadChatContext, chatID).Query(each(func(found dbsqlc.ReadChatContextRow) {
 			row = found
 			state = &chatState{ID: found.ID, ExpiresAt: found.ExpiresAt, Expired: found.Expired}
-			r.chat(found.SystemPrompt, found.MemoryStrategy, found.MaxTurns, found.TurnCount, found.HasFiles)
+			r.takeRow(found.SystemPrompt, found.MemoryStrategy, found.MaxTurns, found.TurnCount, found.HasFiles)
 		}))
 		r.queue(batch, chatID, uuid.Nil, uuid.Nil)
 		return batch
 	})
 	if err != nil {
-		return chat.Recollection{}, fmt.Errorf("recall chat: %w", err)
+		return chat.StoredChat{}, fmt.Errorf("read chat: %w", err)
 	}
 	if err := refusal(state); err != nil {
-		return chat.Recollection{}, err
+		return chat.StoredChat{}, err
 	}
 	if err := r.readMore(ctx, t.pool, user, chatID); err != nil {
-		return chat.Recollection{}, fmt.Errorf("recall chat: %w", err)
+		return chat.StoredChat{}, fmt.Errorf("read chat: %w", err)
 	}
-	recollection := chat.Recollection{Remembered: r.remembered(), StartedAt: row.CreatedAt, Messages: row.MessageCount, ToolsUsed: row.ToolsUsed}
+	stored := chat.StoredChat{Chat: r.chat(), StartedAt: row.CreatedAt, Messages: row.MessageCount, ToolsUsed: row.ToolsUsed}
 	if row.LastMessageAt != nil {
-		recollection.LastMessageAt = *row.LastMessageAt
+		stored.LastMessageAt = *row.LastMessageAt
 	}
 	if row.ToolName != nil {
-		recollection.ToolName = *row.ToolName
+		stored.ToolName = *row.ToolName
 	}
-	return recollection, nil
+	return stored, nil
 }

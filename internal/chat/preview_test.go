@@ -16,9 +16,9 @@ import (
 )
 
 // remembering is a store whose chat has this memory.
-func remembering(r Remembered) func(context.Context, NewTurn) (StartedTurn, error) {
+func remembering(c memory.Chat) func(context.Context, NewTurn) (StartedTurn, error) {
 	return func(context.Context, NewTurn) (StartedTurn, error) {
-		return StartedTurn{Started: true, Remembered: r}, nil
+		return StartedTurn{Started: true, Chat: c}, nil
 	}
 }
 
@@ -78,7 +78,7 @@ func TestUnreadableBriefStopsNoReply(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		w.store.start = remembering(Remembered{Brief: memory.Brief{Version: 4, CoveredSeq: 8, Unreadable: true}, Buffer: turnsOf(1, 10), PendingTurns: 1, TotalTurns: 5})
+		w.store.start = remembering(memory.Chat{Brief: memory.Brief{Version: 4, CoveredSeq: 8, Unreadable: true}, Buffer: turnsOf(1, 10), PendingTurns: 1, TotalTurns: 5})
 		said, r := w.receipt(t, Message{ChatID: uuid.New(), Content: "Who am I?"})
 		if said != "Fine." || !r.BriefUnreadable || r.CoveredThroughSeq != 0 {
 			t.Errorf("%q, %+v", said, r)
@@ -95,7 +95,7 @@ func TestSimpleChatDropsNoTurns(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		w.store.start = remembering(Remembered{
+		w.store.start = remembering(memory.Chat{
 			Settings: memory.Settings{Strategy: memory.StrategySimple}, Buffer: turnsOf(10, 1000), PendingTurns: 500, TotalTurns: 500,
 		})
 		if _, r := w.receipt(t, Message{ChatID: uuid.New(), Content: "And now?"}); r.TailTurns != 4 || r.DroppedTurns != 496 || r.Strategy != memory.StrategySimple {
@@ -114,7 +114,7 @@ func TestPromptIsMadeForTheVariantsWindow(t *testing.T) {
 		w := newWorld(t, func(c *Config) {
 			c.Variants = append(c.Variants, Variant{Name: "tiny", Model: "gpt-tiny", Window: 4000})
 		})
-		w.store.start = remembering(Remembered{Buffer: turnsOf(5, 400), PendingTurns: 5, TotalTurns: 5})
+		w.store.start = remembering(memory.Chat{Buffer: turnsOf(5, 400), PendingTurns: 5, TotalTurns: 5})
 		for name, shown := range map[string]int{"arco": 5, "tiny": 2} {
 			if _, r := w.receipt(t, Message{ChatID: uuid.New(), Content: "And now?", Variant: name}); r.TailTurns+r.BridgeTurns != shown || r.DroppedTurns != 5-shown {
 				t.Errorf("%s: %+v", name, r)
@@ -124,10 +124,10 @@ func TestPromptIsMadeForTheVariantsWindow(t *testing.T) {
 }
 
 // recalled is what the store tells of a chat of ten turns.
-func recalled(strategy memory.StrategyName) Recollection {
+func recalled(strategy memory.StrategyName) StoredChat {
 	pinned := memory.Message{ID: uuid.New(), Seq: 1, Role: memory.RoleUser, Content: "I am Ada.", Tokens: 4, Pinned: true}
-	r := Recollection{
-		Remembered: Remembered{
+	r := StoredChat{
+		Chat: memory.Chat{
 			Settings: memory.Settings{Strategy: strategy}, SystemPrompt: "Be brief.", Buffer: turnsOf(2, 10), PendingTurns: 2, TotalTurns: 10,
 			Brief: memory.Brief{Summary: "They met.", Tokens: 3, Version: 2, CoveredSeq: 16},
 			Files: []memory.StoredFile{{Path: "a.txt", Content: "alpha", Tokens: 1, SHA256: [32]byte{1}}},
@@ -158,9 +158,9 @@ func TestMemoryShowsTheNextPrompt(t *testing.T) {
 		},
 	} {
 		w := newWorld(t)
-		w.store.recollection = recalled(strategy)
+		w.store.stored = recalled(strategy)
 		chatID := uuid.New()
-		got, err := w.Memory(t.Context(), ada, chatID, "arco-pro")
+		got, err := w.PreviewPrompt(t.Context(), ada, chatID, "arco-pro")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -174,8 +174,8 @@ func TestMemoryShowsTheNextPrompt(t *testing.T) {
 		if got.ChatID != chatID || got.Strategy != strategy || got.ModelVariant != "arco-pro" || got.Receipt.Strategy != strategy {
 			t.Errorf("%+v", got)
 		}
-		tool, last := "tutor", w.store.recollection.LastMessageAt
-		context := Context{StartedAt: w.store.recollection.StartedAt, LastMessageAt: &last, ToolName: &tool, ToolsUsed: []string{"composer", "tutor"}, Turns: 10, Messages: 20}
+		tool, last := "tutor", w.store.stored.LastMessageAt
+		context := Context{StartedAt: w.store.stored.StartedAt, LastMessageAt: &last, ToolName: &tool, ToolsUsed: []string{"composer", "tutor"}, Turns: 10, Messages: 20}
 		if diff := cmp.Diff(context, got.Context); diff != "" {
 			t.Error(diff)
 		}
@@ -191,8 +191,8 @@ func TestMemoryShowsTheNextPrompt(t *testing.T) {
 func TestMemoryOfAnEmptyChat(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.store.recollection = Recollection{StartedAt: time.Now(), ToolsUsed: []string{}}
-	got, err := w.Memory(t.Context(), ada, uuid.New(), "")
+	w.store.stored = StoredChat{StartedAt: time.Now(), ToolsUsed: []string{}}
+	got, err := w.PreviewPrompt(t.Context(), ada, uuid.New(), "")
 	if err != nil || got.Coverage != "There is nothing to remember yet." || got.Sections == nil || len(got.Sections) != 0 || got.Tokens != 0 || got.ModelVariant != "arco" {
 		t.Errorf("%+v, %v", got, err)
 	}
@@ -204,9 +204,9 @@ func TestMemoryOfAnEmptyChat(t *testing.T) {
 func TestMemoryRefuses(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	_, err := w.Memory(t.Context(), ada, uuid.New(), "nobody")
+	_, err := w.PreviewPrompt(t.Context(), ada, uuid.New(), "nobody")
 	wantFault(t, err, fault.UnknownModelVariant)
-	w.store.recallErr = fault.Expired(uuid.New(), time.Now())
-	_, err = w.Memory(t.Context(), ada, uuid.New(), "")
+	w.store.readErr = fault.Expired(uuid.New(), time.Now())
+	_, err = w.PreviewPrompt(t.Context(), ada, uuid.New(), "")
 	wantFault(t, err, fault.ChatExpired)
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// Memory is what the next prompt of a chat would hold.
-type Memory struct {
+// PromptPreview is what the next prompt of a chat would hold of it.
+type PromptPreview struct {
 	ChatID       uuid.UUID           `json:"chat_id"`
 	Strategy     memory.StrategyName `json:"strategy"`
 	ModelVariant string              `json:"model_variant"`
@@ -44,36 +44,36 @@ type Window struct {
 	Files    int `json:"files"`
 }
 
-// Memory tells what the next prompt of a chat would hold of it, for a model variant ("" for the first).
-func (s *Service) Memory(ctx context.Context, user auth.Principal, chatID uuid.UUID, variantName string) (Memory, error) {
+// PreviewPrompt returns what the next prompt of a chat would hold of it, for a model variant ("" for the first).
+func (s *Service) PreviewPrompt(ctx context.Context, user auth.Principal, chatID uuid.UUID, variantName string) (PromptPreview, error) {
 	variant, err := s.variant(variantName)
 	if err != nil {
-		return Memory{}, err
+		return PromptPreview{}, err
 	}
-	r, err := s.Store.Recall(ctx, user, chatID)
+	stored, err := s.Store.ReadChat(ctx, user, chatID)
 	if err != nil {
-		return Memory{}, err
+		return PromptPreview{}, err
 	}
-	built := s.prompt(r.Remembered, prompt.Question{}, s.instructions(r.SystemPrompt), variant)
-	shown := Memory{
-		ChatID: chatID, Strategy: built.Receipt.Strategy, ModelVariant: variant.Name, Coverage: prompt.Coverage(r.chat(), built.Receipt),
-		Sections: append([]prompt.Section{}, built.Sections...), Receipt: built.Receipt, Context: r.context(), Budget: divided(variant.Window),
+	built := s.prompt(stored.Chat, prompt.Question{}, s.instructions(stored.SystemPrompt), variant)
+	preview := PromptPreview{
+		ChatID: chatID, Strategy: built.Receipt.Strategy, ModelVariant: variant.Name, Coverage: prompt.Coverage(stored.Chat, built.Receipt),
+		Sections: append([]prompt.Section{}, built.Sections...), Receipt: built.Receipt, Context: stored.context(), Budget: divided(variant.Window),
 	}
 	for _, section := range built.Sections {
-		shown.Tokens += section.Tokens
+		preview.Tokens += section.Tokens
 	}
-	return shown, nil
+	return preview, nil
 }
 
-func (r *Recollection) context() Context {
-	c := Context{StartedAt: r.StartedAt, ToolsUsed: append([]string{}, r.ToolsUsed...), Turns: r.TotalTurns, Messages: r.Messages}
-	if !r.LastMessageAt.IsZero() {
-		c.LastMessageAt = &r.LastMessageAt
+func (c *StoredChat) context() Context {
+	short := Context{StartedAt: c.StartedAt, ToolsUsed: append([]string{}, c.ToolsUsed...), Turns: c.TotalTurns, Messages: c.Messages}
+	if !c.LastMessageAt.IsZero() {
+		short.LastMessageAt = &c.LastMessageAt
 	}
-	if r.ToolName != "" {
-		c.ToolName = &r.ToolName
+	if c.ToolName != "" {
+		short.ToolName = &c.ToolName
 	}
-	return c
+	return short
 }
 
 func divided(window int) Window {

@@ -1,0 +1,119 @@
+package prompt
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/arcoscribe/throughline/internal/memory"
+	"github.com/arcoscribe/throughline/internal/memory/text"
+)
+
+func writeBrief(s *selection) Section {
+	return Section{
+		Text: text.QuoteLines(s.brief.Summary, ReadsAsPrompt), Budget: s.briefBudget,
+		Account: Account{Tokens: s.brief.Tokens, Items: s.briefTurns},
+	}
+}
+
+// writeKept writes messages that were said long ago, each by itself.
+func writeKept(s *selection) Section {
+	var b strings.Builder
+	for i := range s.kept {
+		if i > 0 {
+			b.WriteString("\n\n")
+		}
+		writeMessage(&b, &s.kept[i])
+	}
+	return Section{
+		Text: b.String(), Budget: s.keptBudget,
+		Account: Account{Tokens: s.keptTokens, Items: len(s.kept), LeftOut: s.leftOut},
+	}
+}
+
+// writeRecent writes bridge and tail as one run, so that a turn's move from tail to bridge changes no byte of the
+// prompt.
+func writeRecent(s *selection) Section {
+	var b strings.Builder
+	b.Grow(s.recentSize())
+	separator := ""
+	for _, turns := range [][]memory.Turn{s.bridge, s.tail} {
+		for _, t := range turns {
+			b.WriteString(separator)
+			WriteTurn(&b, t)
+			separator = "\n\n"
+		}
+	}
+	return Section{
+		Text: b.String(), Budget: s.recentBudget,
+		Account: Account{Tokens: s.bridgeTokens + s.tailTokens, Items: len(s.bridge) + len(s.tail), LeftOut: s.dropped()},
+	}
+}
+
+// WriteTurn writes a turn's messages as prompts show them, one after another.
+func WriteTurn(b *strings.Builder, t memory.Turn) {
+	separator := ""
+	for i := range t.Messages {
+		m := &t.Messages[i]
+		if m.Blank() {
+			continue
+		}
+		b.WriteString(separator)
+		writeMessage(b, m)
+		separator = "\n"
+	}
+}
+
+func writeMessage(b *strings.Builder, m *memory.Message) {
+	b.WriteString(m.Role.Label())
+	b.WriteString(": ")
+	b.WriteString(m.Content)
+}
+
+// writeRetrieved writes a section that was looked up for the question. Whoever retrieved it quoted the texts that
+// people wrote; a line that reads as a heading is quoted here in any case.
+func writeRetrieved(name string) func(*selection) Section {
+	return func(s *selection) Section {
+		for _, section := range s.question.Retrieved {
+			if section.Name == name {
+				section.Text = text.QuoteLines(section.Text, ReadsAsHeading)
+				return section
+			}
+		}
+		return Section{}
+	}
+}
+
+func writeSources(s *selection) Section {
+	var b strings.Builder
+	for i, source := range s.question.Sources {
+		if source == (Source{}) {
+			continue
+		}
+		if b.Len() > 0 {
+			b.WriteString("\n\n")
+		}
+		writeSource(&b, i+1, source)
+	}
+	return Section{Text: b.String()}
+}
+
+// writeSource numbers a passage by its place in the question, so that the app can follow a "[2]" of the reply. Lines
+// that read as a heading of ours are quoted: a retrieved page must not be able to start a section.
+func writeSource(b *strings.Builder, number int, s Source) {
+	b.WriteString("[" + strconv.Itoa(number) + "]")
+	separator := " "
+	for _, field := range []string{s.Title, s.URL} {
+		if line := text.OneLine(field); line != "" {
+			b.WriteString(separator + line)
+			separator = ", "
+		}
+	}
+	if content := strings.TrimSpace(s.Content); content != "" {
+		b.WriteString(strings.Replace(separator, ", ", "\n", 1))
+		b.WriteString(text.QuoteLines(content, readsAsSource))
+	}
+}
+
+func writeQuestion(s *selection) Section {
+	return Section{Text: s.question.Content}
+}
