@@ -1,6 +1,6 @@
-// Package jobs runs the memory work on River: which jobs there are, when they are inserted, retried
-// and rescued. What a fold does is in internal/memory/brief; a job's arguments are ids, and its output in
-// River UI is numbers, so that no one's words are ever in River's tables.
+// Package jobs runs the background work on River: which jobs exist, and when they are inserted, retried and
+// rescued. What a fold does is in internal/memory/brief. A job's arguments are ids and its output is numbers,
+// so that River's tables never contain what users wrote.
 package jobs
 
 import (
@@ -13,31 +13,30 @@ import (
 
 // Queues.
 const (
-	// QueueMemory is where folds and rebuilds run, WorkerConcurrency at once.
+	// QueueMemory is for folds and rebuilds; WorkerConfig.Concurrency of them run at once.
 	QueueMemory = "memory"
-	// QueueMaintenance is where the sweep runs, and the deletion of old chats.
+	// QueueMaintenance is for the periodic jobs; one runs at a time.
 	QueueMaintenance = "maintenance"
 )
 
-// Bounds of a job's life.
 const (
-	// foldTimeout is above the deadlines of the calls of one fold together: two tries and a shortening
-	// of a minute each, and some pieces of an overlong turn.
+	// foldTimeout, the default for all jobs, exceeds the deadlines of all calls of one fold: two tries and a
+	// shortening of a minute each, and some pieces of an overlong turn.
 	foldTimeout = 6 * time.Minute
-	// rebuildTimeout leaves room for a long chat, folded again piece by piece.
+	// rebuildTimeout allows for a long chat, which is folded again piece by piece.
 	rebuildTimeout = time.Hour
 	sweepTimeout   = 30 * time.Second
-	// deleteTimeout is for chats by the hundred thousand; what is left then goes the next time.
+	// deleteTimeout allows for hundreds of thousands of chats; the next run deletes the rest.
 	deleteTimeout = 5 * time.Minute
-	// rescueAfter is when River itself gives up on a worker that was not heard of. The sweep is faster
-	// for folds, because it knows their leases.
+	// rescueAfter is when River takes over the job of a silent worker. The sweep does so earlier for folds,
+	// because it knows their leases.
 	rescueAfter = 10 * time.Minute
-	// maxAttempts is more than an outage of a day uses up; the sweep inserts the job anew after that.
+	// maxAttempts is more than an outage of a day uses; after that the sweep inserts the job again.
 	maxAttempts = 2000
 )
 
-// unfinished are the states in which a chat's job stands for all that may still come. Completed is
-// left out on purpose: with River's default it would block the chat for a day.
+// unfinished are the states in which no second job for the chat is inserted. River's default includes
+// completed, which would block the chat for a day.
 var unfinished = []rivertype.JobState{
 	rivertype.JobStateAvailable, rivertype.JobStatePending, rivertype.JobStateScheduled,
 	rivertype.JobStateRetryable, rivertype.JobStateRunning,
@@ -52,9 +51,9 @@ type FoldBrief struct {
 func (FoldBrief) Kind() string { return "fold_brief" }
 
 // InsertOpts makes the job the only unfinished one of its chat.
-func (FoldBrief) InsertOpts() river.InsertOpts { return perChat() }
+func (FoldBrief) InsertOpts() river.InsertOpts { return oncePerChat() }
 
-// RebuildBrief folds a chat again from its messages, after a covered one was edited or deleted.
+// RebuildBrief makes a chat's brief again from its messages, after a covered one was edited or deleted.
 type RebuildBrief struct {
 	ChatID uuid.UUID `json:"chat_id"`
 }
@@ -63,42 +62,43 @@ type RebuildBrief struct {
 func (RebuildBrief) Kind() string { return "rebuild_brief" }
 
 // InsertOpts makes the job the only unfinished one of its chat.
-func (RebuildBrief) InsertOpts() river.InsertOpts { return perChat() }
+func (RebuildBrief) InsertOpts() river.InsertOpts { return oncePerChat() }
 
-// SweepBriefs finds what no job takes care of: see Sweep.
+// SweepBriefs repairs what crashes leave and inserts missing jobs: see Maintenance.
 type SweepBriefs struct{}
 
 // Kind is the job's name in River's tables.
 func (SweepBriefs) Kind() string { return "sweep_briefs" }
 
 // InsertOpts gives the job one attempt: the next sweep comes in seconds.
-func (SweepBriefs) InsertOpts() river.InsertOpts {
-	return river.InsertOpts{Queue: QueueMaintenance, MaxAttempts: 1}
-}
+func (SweepBriefs) InsertOpts() river.InsertOpts { return periodically() }
 
-// ExpireChats takes care of chats that have expired: see expireWorker.
+// ExpireChats folds and deletes expired chats: see ExpireResult.
 type ExpireChats struct{}
 
 // Kind is the job's name in River's tables.
 func (ExpireChats) Kind() string { return "expire_chats" }
 
 // InsertOpts gives the job one attempt: the next one comes in minutes.
-func (ExpireChats) InsertOpts() river.InsertOpts {
-	return river.InsertOpts{Queue: QueueMaintenance, MaxAttempts: 1}
-}
+func (ExpireChats) InsertOpts() river.InsertOpts { return periodically() }
 
-// PruneChats deletes chats that were idle for longer than the operator wants to keep them.
+// PruneChats deletes chats that have been idle for WorkerConfig.PruneDays.
 type PruneChats struct{}
 
 // Kind is the job's name in River's tables.
 func (PruneChats) Kind() string { return "prune_chats" }
 
 // InsertOpts gives the job one attempt: the next one comes in an hour.
-func (PruneChats) InsertOpts() river.InsertOpts {
+func (PruneChats) InsertOpts() river.InsertOpts { return periodically() }
+
+func newFold(chatID uuid.UUID) river.JobArgs    { return FoldBrief{ChatID: chatID} }
+func newRebuild(chatID uuid.UUID) river.JobArgs { return RebuildBrief{ChatID: chatID} }
+
+func periodically() river.InsertOpts {
 	return river.InsertOpts{Queue: QueueMaintenance, MaxAttempts: 1}
 }
 
-func perChat() river.InsertOpts {
+func oncePerChat() river.InsertOpts {
 	return river.InsertOpts{
 		Queue:       QueueMemory,
 		MaxAttempts: maxAttempts,

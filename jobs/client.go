@@ -15,13 +15,13 @@ import (
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 )
 
-// Schema is where River's tables are.
+// Schema is the schema of River's tables.
 const Schema = "river"
 
-// Client inserts jobs, and works them when it was made to.
+// Client inserts jobs, and works them if it was made by NewWorker.
 type Client = river.Client[pgx.Tx]
 
-// WorkerConfig of a client that works. All fields are required except where noted.
+// WorkerConfig configures a client that works jobs. All fields without a default are required.
 type WorkerConfig struct {
 	Folder      Folder
 	Maintenance Maintenance
@@ -30,27 +30,26 @@ type WorkerConfig struct {
 	Logger      *slog.Logger
 	// Concurrency is how many folds and rebuilds run at once in this process.
 	Concurrency int
-	// PollOnly does without LISTEN, which a transaction pooler does not pass on. River would start
-	// there without an error and hear nothing, so this is decided by configuration.
+	// PollOnly finds jobs without LISTEN, which does not work through a transaction pooler. River would start
+	// there without an error and receive nothing.
 	PollOnly bool
-	// StopTimeout is how long running jobs may go on once the client stops; then they are cancelled.
+	// StopTimeout is how long running jobs may continue once the client stops; then they are cancelled.
 	StopTimeout time.Duration
-	// SweepInterval is the time from one sweep to the next. Defaults to 10 s: the sweep is what ends the
-	// waiting after a crash, a reader's for its reply and a chat's for its fold, and one of nothing is
-	// five index look-ups.
+	// SweepInterval is the time between sweeps. Defaults to 10 s: after a crash, readers and folds wait for
+	// the sweep, and one that finds nothing costs five index look-ups.
 	SweepInterval time.Duration
-	// ExpireInterval is the time from one look for expired chats to the next. Defaults to 15 min.
+	// ExpireInterval is the time between two expire_chats jobs. Defaults to 15 min.
 	ExpireInterval time.Duration
-	// ExpiredDays is how long an expired chat is kept, 0 for ever. PruneDays is after how long without a message
-	// a chat is deleted, 0 for never.
+	// ExpiredDays is how many days an expired chat is kept; 0 keeps it.
 	ExpiredDays int
-	PruneDays   int
-	// YoungFold is how long a fold may run before it must have taken its lease: two short transactions.
-	// Defaults to 15 s.
+	// PruneDays is after how many days without a message a chat is deleted; 0 keeps it.
+	PruneDays int
+	// YoungFold is how long a fold may run before it must have taken its lease, which takes two short
+	// transactions. Defaults to 15 s.
 	YoungFold time.Duration
 }
 
-// NewInserter makes a client that inserts only.
+// NewInserter returns a client that only inserts jobs.
 func NewInserter(pool *pgxpool.Pool, logger *slog.Logger) (*Client, error) {
 	client, err := river.NewClient(riverpgxv5.New(pool), &river.Config{Schema: Schema, Logger: quiet(logger)})
 	if err != nil {
@@ -59,7 +58,7 @@ func NewInserter(pool *pgxpool.Pool, logger *slog.Logger) (*Client, error) {
 	return client, nil
 }
 
-// NewWorker makes a client that works all queues once it is started.
+// NewWorker returns a client that works all queues once it is started.
 func NewWorker(pool *pgxpool.Pool, config WorkerConfig) (*Client, error) {
 	config.SweepInterval = cmp.Or(config.SweepInterval, 10*time.Second)
 	config.ExpireInterval = cmp.Or(config.ExpireInterval, 15*time.Minute)
@@ -70,6 +69,16 @@ func NewWorker(pool *pgxpool.Pool, config WorkerConfig) (*Client, error) {
 	river.AddWorker(workers, &sweepWorker{maintenance: config.Maintenance, metrics: config.Metrics, logger: config.Logger, youngFold: config.YoungFold})
 	river.AddWorker(workers, &expireWorker{expiry: config.Expiry, logger: config.Logger, days: config.ExpiredDays})
 	river.AddWorker(workers, &pruneWorker{expiry: config.Expiry, logger: config.Logger, days: config.PruneDays})
+	// With LISTEN a fetch follows each insert after FetchCooldown; polling only finds jobs whose notification
+	// was lost. Without LISTEN polling is how jobs are found.
+	pollInterval := time.Second
+	if config.PollOnly {
+		pollInterval = 250 * time.Millisecond
+	}
+	periodicJobs := []*river.PeriodicJob{every(config.SweepInterval, SweepBriefs{}), every(config.ExpireInterval, ExpireChats{})}
+	if config.PruneDays > 0 {
+		periodicJobs = append(periodicJobs, every(time.Hour, PruneChats{}))
+	}
 	client, err := river.NewClient(riverpgxv5.New(pool), &river.Config{
 		Schema:  Schema,
 		Logger:  quiet(config.Logger),
@@ -78,12 +87,10 @@ func NewWorker(pool *pgxpool.Pool, config WorkerConfig) (*Client, error) {
 			QueueMemory:      {MaxWorkers: config.Concurrency},
 			QueueMaintenance: {MaxWorkers: 1},
 		},
-		PeriodicJobs: periodic(config),
-		PollOnly:     config.PollOnly,
-		// With LISTEN a fetch follows each insert after 5 ms at most; the poll is only for what a lost
-		// notification left. Without LISTEN the poll is how jobs are found.
+		PeriodicJobs:         periodicJobs,
+		PollOnly:             config.PollOnly,
 		FetchCooldown:        5 * time.Millisecond,
-		FetchPollInterval:    pollInterval(config.PollOnly),
+		FetchPollInterval:    pollInterval,
 		JobTimeout:           foldTimeout,
 		RescueStuckJobsAfter: rescueAfter,
 		SoftStopTimeout:      config.StopTimeout,
@@ -94,54 +101,35 @@ func NewWorker(pool *pgxpool.Pool, config WorkerConfig) (*Client, error) {
 	return client, nil
 }
 
-// pruneInterval is often enough for something counted in days.
-const pruneInterval = time.Hour
-
-func periodic(config WorkerConfig) []*river.PeriodicJob {
-	jobs := []*river.PeriodicJob{every(config.SweepInterval, SweepBriefs{}), every(config.ExpireInterval, ExpireChats{})}
-	if config.PruneDays > 0 {
-		jobs = append(jobs, every(pruneInterval, PruneChats{}))
-	}
-	return jobs
-}
-
-// every runs a job at once and then again and again.
+// every inserts a job at the start and then after each interval.
 func every(interval time.Duration, args river.JobArgs) *river.PeriodicJob {
 	return river.NewPeriodicJob(river.PeriodicInterval(interval),
 		func() (river.JobArgs, *river.InsertOpts) { return args, nil },
 		&river.PeriodicJobOpts{ID: args.Kind(), RunOnStart: true})
 }
 
-func pollInterval(pollOnly bool) time.Duration {
-	if pollOnly {
-		return 250 * time.Millisecond
-	}
-	return time.Second
-}
-
-// EnqueueFold gives the function that inserts a chat's fold in the caller's transaction. For a chat
-// that has an unfinished one it changes nothing.
+// EnqueueFold returns a function that inserts a chat's fold in the caller's transaction, unless the chat has
+// an unfinished one.
 func EnqueueFold(client *Client) func(context.Context, pgx.Tx, uuid.UUID) error {
-	return func(ctx context.Context, tx pgx.Tx, chatID uuid.UUID) error {
-		if _, err := client.InsertTx(ctx, tx, FoldBrief{ChatID: chatID}, nil); err != nil {
-			return fmt.Errorf("enqueue fold: %w", err)
-		}
-		return nil
-	}
+	return enqueue(client, "fold", newFold)
 }
 
-// EnqueueRebuild gives the function that inserts a chat's rebuild in the caller's transaction. For a chat
-// that has an unfinished one it changes nothing.
+// EnqueueRebuild returns a function that inserts a chat's rebuild in the caller's transaction, unless the
+// chat has an unfinished one.
 func EnqueueRebuild(client *Client) func(context.Context, pgx.Tx, uuid.UUID) error {
+	return enqueue(client, "rebuild", newRebuild)
+}
+
+func enqueue(client *Client, name string, newJob func(uuid.UUID) river.JobArgs) func(context.Context, pgx.Tx, uuid.UUID) error {
 	return func(ctx context.Context, tx pgx.Tx, chatID uuid.UUID) error {
-		if _, err := client.InsertTx(ctx, tx, RebuildBrief{ChatID: chatID}, nil); err != nil {
-			return fmt.Errorf("enqueue rebuild: %w", err)
+		if _, err := client.InsertTx(ctx, tx, newJob(chatID), nil); err != nil {
+			return fmt.Errorf("enqueue %s: %w", name, err)
 		}
 		return nil
 	}
 }
 
-// quiet keeps River's own chatter, which is at info level, out of our log.
+// quiet drops River's log lines below warning.
 func quiet(logger *slog.Logger) *slog.Logger {
 	return slog.New(warnings{logger.Handler()})
 }

@@ -19,27 +19,27 @@ import (
 	"github.com/arcoscribe/throughline/internal/testkit"
 )
 
-// expiring is for workers that look for expired chats all the time.
+// expiring makes a worker look for expired chats all the time.
 func expiring(days int) func(*brief.Config, *WorkerConfig) {
 	return func(_ *brief.Config, config *WorkerConfig) {
 		config.ExpireInterval, config.ExpiredDays = 200*time.Millisecond, days
 	}
 }
 
-// expire lets a chat expire so long ago.
+// expire makes a chat expired for the given time.
 func (r *rig) expire(chatID uuid.UUID, ago string) {
 	r.t.Helper()
 	testkit.Exec(r.t, r.pool, `update chats set ttl_hours = 1, created_at = now() - $2::interval - interval '1 hour', last_message_at = now() - $2::interval - interval '1 hour'
 		where id = $1`, chatID, ago)
 }
 
-// run leaves a reply running in a chat.
+// run starts a reply in a chat and leaves it running.
 func (r *rig) run(chatID uuid.UUID) {
 	r.t.Helper()
 	testkit.Exec(r.t, r.pool, "insert into messages (chat_id, role, status, content, lease_until) values ($1, 'assistant', 'streaming', '', now() + interval '1 hour')", chatID)
 }
 
-// awaitOutput waits for a job of a kind that did something, and gives its output.
+// awaitOutput waits for a job of a kind that did something, and returns its output.
 func (r *rig) awaitOutput(kind, key string) map[string]int {
 	r.t.Helper()
 	const done = "kind = $1 and (metadata -> 'output' ->> $2)::int > 0"
@@ -54,7 +54,7 @@ func (r *rig) awaitOutput(kind, key string) map[string]int {
 	return output
 }
 
-// awaitRuns waits until a periodic job has run so often from now on.
+// awaitRuns waits until a periodic job has run that many more times.
 func (r *rig) awaitRuns(kind string, times int) {
 	r.t.Helper()
 	const count = "select count(*) from river.river_job where kind = $1 and state = 'completed'"
@@ -62,13 +62,13 @@ func (r *rig) awaitRuns(kind string, times int) {
 	testkit.Eventually(r.t, kind+" runs", func() bool { return testkit.Ask[int](r.t, r.pool, count, kind) >= before+times })
 }
 
-// chats are the ids of those that are left.
+// chats returns the ids of the chats that are left.
 func (r *rig) chats() []uuid.UUID {
 	r.t.Helper()
 	return testkit.Ask[[]uuid.UUID](r.t, r.pool, "select coalesce(array_agg(id), '{}') from chats")
 }
 
-// revive starts a turn in an expired chat and gives what it is told to remember.
+// revive starts a turn in an expired chat and returns what its prompt is made of.
 func (r *rig) revive(chatID uuid.UUID) memory.Chat {
 	r.t.Helper()
 	turns := postgres.NewTurns(r.pool, r.limits, EnqueueFold(r.insert))
@@ -81,8 +81,8 @@ func (r *rig) revive(chatID uuid.UUID) memory.Chat {
 	return started.Chat
 }
 
-// A chat that expired is folded whole, in as many folds as it takes, each turn once; brought back, its next
-// prompt stands for all of it.
+// An expired chat is folded completely, each turn once, in as many folds as it takes. If it is brought back,
+// its next prompt covers all of it.
 func TestExpiredChatComesBackWhole(t *testing.T) {
 	t.Parallel()
 	for _, turns := range []int{1, 40} {
@@ -112,8 +112,8 @@ func TestExpiredChatComesBackWhole(t *testing.T) {
 	}
 }
 
-// checkNoMore holds that a job which looks for work asks for no more of it. A look that began before the work was
-// done may ask for it once more, which comes to nothing.
+// checkNoMore checks that a job which inserts work inserts no more. One that began before the work was done
+// may insert it once more, without effect.
 func (r *rig) checkNoMore(kind, looking string) {
 	r.t.Helper()
 	count := func(kind string) int {
@@ -127,7 +127,7 @@ func (r *rig) checkNoMore(kind, looking string) {
 	}
 }
 
-// Simple chats have no brief, and what is folded is folded: neither is asked to be folded again and again.
+// Simple chats and chats that are folded completely get no fold jobs.
 func TestExpiredChatsWithoutAFoldAreLeftAlone(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
@@ -147,8 +147,8 @@ func TestExpiredChatsWithoutAFoldAreLeftAlone(t *testing.T) {
 	}
 }
 
-// Expired chats are kept for as many days as the operator says, for ever when that is 0; one that is being
-// answered stays in any case.
+// Expired chats are kept for ExpiredDays, for ever if that is 0. A chat with a running reply is kept in any
+// case.
 func TestExpiredChatsAreDeletedAfterTheirDays(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
@@ -176,7 +176,7 @@ func TestExpiredChatsAreDeletedAfterTheirDays(t *testing.T) {
 	}
 }
 
-// Idle chats go only where the operator asked for it, even when somebody inserts the job.
+// Idle chats are deleted only if PruneDays is set, even if the job was inserted by hand.
 func TestPruneOnlyWhereAskedFor(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
@@ -203,7 +203,7 @@ func TestPruneOnlyWhereAskedFor(t *testing.T) {
 	}
 }
 
-// More turns than max_turns are found by the sweep, however short they are.
+// The sweep finds chats with more turns than max_turns, however short they are.
 func TestSweepFindsChatsOverTheirTurnLimit(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
@@ -222,7 +222,7 @@ func TestSweepFindsChatsOverTheirTurnLimit(t *testing.T) {
 	}
 }
 
-// A brief that somebody broke by hand is written anew, also of a chat too small to be due.
+// A brief that was damaged by hand is rebuilt, even if the chat is too small to be due.
 func TestSweepHealsUnreadableBriefs(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)

@@ -11,7 +11,7 @@ import (
 	"github.com/riverqueue/river"
 )
 
-// Folder makes the changes of briefs.
+// Folder changes briefs.
 type Folder interface {
 	Fold(ctx context.Context, chatID uuid.UUID, job brief.Job) (brief.Report, error)
 	Rebuild(ctx context.Context, chatID uuid.UUID, job brief.Job) (brief.Report, error)
@@ -24,11 +24,10 @@ type foldWorker struct {
 	folder Folder
 }
 
-func (*foldWorker) Timeout(*river.Job[FoldBrief]) time.Duration   { return foldTimeout }
 func (*foldWorker) NextRetry(job *river.Job[FoldBrief]) time.Time { return nextRetry(job.Attempt) }
 func (w *foldWorker) Work(ctx context.Context, job *river.Job[FoldBrief]) error {
 	report, err := w.folder.Fold(ctx, job.Args.ChatID, jobOf(job.ID, job.Args.ChatID))
-	return verdict(ctx, report, err)
+	return finish(ctx, report, err)
 }
 
 type rebuildWorker struct {
@@ -42,19 +41,19 @@ func (*rebuildWorker) NextRetry(job *river.Job[RebuildBrief]) time.Time {
 }
 func (w *rebuildWorker) Work(ctx context.Context, job *river.Job[RebuildBrief]) error {
 	report, err := w.folder.Rebuild(ctx, job.Args.ChatID, jobOf(job.ID, job.Args.ChatID))
-	return verdict(ctx, report, err)
+	return finish(ctx, report, err)
 }
 
-// jobOf tells the fold which job it completes, and how to insert the chat's next one: that is done in the
-// same transaction, where this one no longer stands in its way.
+// jobOf returns what the fold needs to complete its own job and to insert the chat's next one. It does both
+// in one transaction, in which the completed job no longer prevents the insert.
 func jobOf(id int64, chatID uuid.UUID) brief.Job {
 	return brief.Job{ID: id, Again: func(ctx context.Context, tx pgx.Tx) error {
 		return EnqueueFold(river.ClientFromContext[pgx.Tx](ctx))(ctx, tx, chatID)
 	}}
 }
 
-// verdict tells River what to do with a job that the fold itself did not complete.
-func verdict(ctx context.Context, report brief.Report, err error) error {
+// finish returns what River should do with a job that the fold did not complete itself.
+func finish(ctx context.Context, report brief.Report, err error) error {
 	switch {
 	case report.Result == brief.Elsewhere:
 		return river.JobSnooze(time.Second + rand.N(2*time.Second)) //nolint:gosec // spreads load, guards nothing
@@ -68,11 +67,10 @@ func verdict(ctx context.Context, report brief.Report, err error) error {
 	return nil
 }
 
-// nextRetry waits 1, 2, 4 … seconds after a failed attempt, at most a minute, so that a backlog is
-// worked off soon after an outage; up to a quarter more, so that not all chats ask at once.
+// nextRetry waits 1, 2, 4 … seconds after a failed attempt, at most a minute, so that folding resumes soon
+// after an outage; and up to a quarter more, so that not all chats retry at once.
 func nextRetry(attempt int) time.Time {
-	const most = time.Minute
-	wait := most
+	wait := time.Minute
 	if attempt <= 6 {
 		wait = time.Second << max(attempt-1, 0)
 	}

@@ -36,7 +36,8 @@ func TestLongBacklogIsFoldedPieceByPiece(t *testing.T) {
 	if covered := testkit.Ask[int64](t, r.pool, "select covered_seq from conversation_briefs"); folds < 5 || covered < 2*turns-20 {
 		t.Errorf("%d folds cover %d of %d messages", folds, covered, 2*turns)
 	}
-	// One job for each fold, and each but the first inserted by the transaction that wrote the brief before.
+	// There is one job for each fold; each but the first was inserted by the transaction of the fold before
+	// it.
 	if jobs := testkit.Ask[int](t, r.pool, "select count(*) from river.river_job where kind = 'fold_brief'"); jobs != folds {
 		t.Errorf("%d jobs for %d folds", jobs, folds)
 	}
@@ -45,7 +46,7 @@ func TestLongBacklogIsFoldedPieceByPiece(t *testing.T) {
 	}
 }
 
-// What River keeps of a fold: its arguments are an id, its output numbers, and both can be read.
+// River stores an id as the arguments of a fold, and numbers as its output.
 func TestJobShowsNumbersAlone(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
@@ -83,8 +84,8 @@ func TestOurMigrationsAreRivers(t *testing.T) {
 	}
 }
 
-// However many jobs stand for one chat and however many workers take them, it is folded once. The jobs
-// go around the unique key, as a rescue or an operator may.
+// However many jobs and workers there are for one chat, it is folded once. The jobs bypass the unique key, as
+// those of a rescue or an operator may.
 func TestDuplicateJobsFoldOnce(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
@@ -111,7 +112,7 @@ func TestDuplicateJobsFoldOnce(t *testing.T) {
 	}
 }
 
-// counted is throughline_folds_total of a worker.
+// counted returns throughline_folds_total of a worker.
 func counted(t *testing.T, w *worker, kind, result string) float64 {
 	t.Helper()
 	var m dto.Metric
@@ -121,7 +122,7 @@ func counted(t *testing.T, w *worker, kind, result string) float64 {
 	return m.GetCounter().GetValue()
 }
 
-// While a chat's job is unfinished another one is not inserted; afterwards it is.
+// A second job is not inserted for a chat while the first is unfinished.
 func TestOneUnfinishedJobPerChat(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
@@ -139,7 +140,7 @@ func TestOneUnfinishedJobPerChat(t *testing.T) {
 	}
 }
 
-// A chat whose lock another fold holds is looked at again soon, without an attempt being used up.
+// The job of a chat that another fold has locked runs again soon, and uses up no attempt.
 func TestBusyChatIsSnoozed(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
@@ -164,8 +165,8 @@ func TestBusyChatIsSnoozed(t *testing.T) {
 	r.awaitVersion(chatID, 1)
 }
 
-// A rescued job folds while its first worker is still at it, as after a pause of the whole machine.
-// The first one's summary comes too late and is thrown away.
+// A rescued job folds while its first worker still runs, as after a pause of the whole machine. The first
+// worker's summary comes too late and is discarded.
 func TestRescuedJobWhileTheFirstStillRuns(t *testing.T) {
 	t.Parallel()
 	gate := make(chan struct{})
@@ -201,7 +202,7 @@ func TestRescuedJobWhileTheFirstStillRuns(t *testing.T) {
 	r.checkRanges(chatID)
 }
 
-// While the summarizer is down nothing is lost and no attempt is exhausted; when it is back, the backlog drains.
+// While the summarizer is down no job runs out of attempts; once it is back, the backlog is folded.
 func TestSummarizerDownAndBack(t *testing.T) {
 	t.Parallel()
 	var up atomic.Bool
@@ -232,7 +233,7 @@ func TestSummarizerDownAndBack(t *testing.T) {
 	}
 }
 
-// A summary that is refused twice leaves brief and place as they were, and the job for a later try.
+// A summary that is refused twice leaves the brief unchanged, and the job for a later attempt.
 func TestSummaryRefusedTwice(t *testing.T) {
 	t.Parallel()
 	var down atomic.Bool
@@ -287,8 +288,8 @@ func TestNextRetryIsCapped(t *testing.T) {
 	}
 }
 
-// Behind a transaction pooler there are no notifications and every statement may run on another
-// connection: jobs are found by looking, and the folds are the same.
+// Through a transaction pooler there are no notifications, and each transaction may run on another
+// connection: jobs are found by polling, and the folds are the same.
 func TestFoldsThroughTransactionPooler(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)

@@ -7,8 +7,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// Arguments come back from a table that people may change by hand: what is not a chat's id is an error, and what is one
-// is all that there is to it.
+// Arguments are read from a table that people may change by hand. Anything but a chat's id is an error.
 func FuzzArgs(f *testing.F) {
 	id := uuid.New().String()
 	for _, args := range []string{

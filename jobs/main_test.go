@@ -22,7 +22,7 @@ import (
 	"github.com/arcoscribe/throughline/internal/testkit"
 )
 
-// These tests mostly wait for River, so more of them run at once than there are cores.
+// The tests mostly wait for River, so more of them run at once than there are cores.
 func TestMain(m *testing.M) {
 	_ = flag.Set("test.parallel", "6") // -parallel on the command line still decides
 	testkit.Main(m)
@@ -77,7 +77,7 @@ type worker struct {
 	stop    func()
 }
 
-// work starts workers; change may alter how they fold and what the client is made of.
+// work starts a worker; change may be nil, or alter its configuration.
 func (r *rig) work(change func(*brief.Config, *WorkerConfig)) *worker {
 	r.t.Helper()
 	pool := r.open(20)
@@ -113,14 +113,12 @@ func (r *rig) work(change func(*brief.Config, *WorkerConfig)) *worker {
 	return w
 }
 
-// sweeping is for workers that sweep all the time. A fold may be young for longer than a busy machine
-// needs to take a lease.
+// sweeping makes a worker sweep all the time. YoungFold is longer than a busy machine needs to take a lease.
 func sweeping(_ *brief.Config, config *WorkerConfig) {
 	config.SweepInterval, config.YoungFold = 200*time.Millisecond, 2*time.Second
 }
 
-// chat stores a chat with so many turns as any client with SQL might. Each message begins with a mark
-// of its own: see mark.
+// chat stores a chat with the given number of turns through SQL. Each message begins with its mark.
 func (r *rig) chat(turns, words int) uuid.UUID {
 	r.t.Helper()
 	return r.chatOf(r.user, turns, words)
@@ -133,10 +131,10 @@ func (r *rig) chatOf(user uuid.UUID, turns, words int) uuid.UUID {
 	return chatID
 }
 
-// mark is what a message alone holds.
+// mark returns the text that only this message contains.
 func mark(role string, turn int) string { return fmt.Sprintf("<%s %04d>", role, turn) }
 
-// say adds the turns from one number to another.
+// say adds the turns with the numbers from and to, and those between.
 func (r *rig) say(chatID uuid.UUID, from, to, words int) {
 	r.t.Helper()
 	rows := make([][]any, 0, 2*(to-from+1))
@@ -152,7 +150,7 @@ func (r *rig) say(chatID uuid.UUID, from, to, words int) {
 	}
 }
 
-// enqueue inserts a chat's fold as the saving of a reply does.
+// enqueue inserts folds as saving a reply does.
 func (r *rig) enqueue(chatIDs ...uuid.UUID) {
 	r.t.Helper()
 	for _, chatID := range chatIDs {
@@ -173,7 +171,7 @@ func (r *rig) awaitVersion(chatID uuid.UUID, version int64) {
 	})
 }
 
-// awaitIdle waits until no job of a chat is left to do.
+// awaitIdle waits until there is no unfinished fold or rebuild.
 func (r *rig) awaitIdle() {
 	r.t.Helper()
 	testkit.Eventually(r.t, "all jobs are done", func() bool {
@@ -181,14 +179,14 @@ func (r *rig) awaitIdle() {
 	})
 }
 
-// turnsOf is the part of a fold's input that holds the new turns; "" for a call that is no fold.
+// turnsOf returns the part of a fold's input that holds the new turns, or "" for another call.
 func turnsOf(input string) string {
 	_, turns, _ := strings.Cut(input, "=== NEW_TURNS ===")
 	return turns
 }
 
-// checkFoldedOnce wants the marks of a chat's covered messages in exactly one fold's input each, in
-// order, the others in none, and the ranges of the revisions one after another.
+// checkFoldedOnce checks that the marks of a chat's covered messages are in exactly one fold's input each, in
+// order, and the others in none, and that the revisions' ranges follow each other.
 func (r *rig) checkFoldedOnce(chatID uuid.UUID, turns int) {
 	r.t.Helper()
 	var inputs []string

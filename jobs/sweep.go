@@ -13,33 +13,33 @@ import (
 	"github.com/riverqueue/river"
 )
 
-// Maintenance is what the sweep asks of Postgres.
+// Maintenance is what the sweep needs from Postgres.
 type Maintenance interface {
-	// InterruptAbandonedReplies ends replies whose server died.
+	// InterruptAbandonedReplies ends the replies whose server died and returns their number.
 	InterruptAbandonedReplies(ctx context.Context) (int, error)
-	// DeleteStrayDeltas removes what was recorded of replies that are not running any more. young is how
-	// long their server may take to do so itself.
+	// DeleteStrayDeltas deletes the deltas of replies that ended at least young ago and returns their number.
+	// Until then the server of the reply may still delete them itself.
 	DeleteStrayDeltas(ctx context.Context, young time.Duration) (int, error)
-	// MergeSearchEntries does for the full-text index what turns leave to be done.
+	// MergeSearchEntries merges the entries that turns added to the full-text index.
 	MergeSearchEntries(ctx context.Context) error
-	// ReviveDeadFolds makes the jobs of workers that died available again; young is how long a job may
-	// run before it must have taken its lease.
+	// ReviveDeadFolds makes the jobs of dead workers available again and clears expired leases. young is how
+	// long a job may run before it must have taken its lease.
 	ReviveDeadFolds(ctx context.Context, young time.Duration) (jobs, leases int, err error)
-	// DueChats gives the chats over the threshold and those with a stale brief.
+	// DueChats returns the chats that need a fold, and those whose brief needs a rebuild.
 	DueChats(ctx context.Context) (folds, rebuilds []uuid.UUID, err error)
 }
 
-// Swept is what one sweep repaired.
-type Swept struct {
-	// Messages that were streaming and are interrupted now.
+// SweepResult is the output of sweep_briefs: what it repaired.
+type SweepResult struct {
+	// Messages is the number of replies that were streaming and are interrupted now.
 	Messages int `json:"interrupted_messages"`
-	// Deltas of replies that ended without their server tidying up.
+	// Deltas is the number of deleted deltas of replies that had ended.
 	Deltas int `json:"stray_deltas"`
-	// Jobs of dead workers that are available again.
+	// Jobs is the number of jobs of dead workers that are available again.
 	Jobs int `json:"revived_jobs"`
-	// Leases that ran out.
+	// Leases is the number of leases that had expired.
 	Leases int `json:"expired_leases"`
-	// Folds and Rebuilds inserted for chats that had no job.
+	// Folds and Rebuilds are the numbers of jobs inserted for chats that had none.
 	Folds    int `json:"inserted_folds"`
 	Rebuilds int `json:"inserted_rebuilds"`
 }
@@ -52,45 +52,48 @@ type sweepWorker struct {
 	youngFold   time.Duration
 }
 
-// youngDeltas is how long a server may take to remove what it recorded of a reply that ended: its next
-// batch does.
+// youngDeltas is how long a server may take to delete the deltas of a reply that ended; it does so with its
+// next batch.
 const youngDeltas = 10 * time.Second
 
 func (*sweepWorker) Timeout(*river.Job[SweepBriefs]) time.Duration { return sweepTimeout }
 
-// Work does each repair whatever became of the others.
+// Work makes each repair even if others fail.
 func (w *sweepWorker) Work(ctx context.Context, _ *river.Job[SweepBriefs]) error {
-	var swept Swept
-	var errs [5]error
-	swept.Messages, errs[0] = w.maintenance.InterruptAbandonedReplies(ctx)
-	swept.Deltas, errs[1] = w.maintenance.DeleteStrayDeltas(ctx, youngDeltas)
-	swept.Jobs, swept.Leases, errs[2] = w.maintenance.ReviveDeadFolds(ctx, w.youngFold)
-	swept.Folds, swept.Rebuilds, errs[3] = w.insertDue(ctx)
+	var result SweepResult
+	var errs [6]error
+	result.Messages, errs[0] = w.maintenance.InterruptAbandonedReplies(ctx)
+	result.Deltas, errs[1] = w.maintenance.DeleteStrayDeltas(ctx, youngDeltas)
+	result.Jobs, result.Leases, errs[2] = w.maintenance.ReviveDeadFolds(ctx, w.youngFold)
+	result.Folds, result.Rebuilds, errs[3] = w.insertDue(ctx)
 	errs[4] = w.maintenance.MergeSearchEntries(ctx)
-	w.report(ctx, swept)
-	return errors.Join(append(errs[:], river.RecordOutput(ctx, swept))...)
+	w.report(ctx, result)
+	errs[5] = river.RecordOutput(ctx, result)
+	return errors.Join(errs[:]...)
 }
 
-// insertDue inserts the jobs of chats that need one; for those that have one it changes nothing.
+// insertDue inserts the jobs of chats that need one and have none.
 func (w *sweepWorker) insertDue(ctx context.Context) (folds, rebuilds int, err error) {
 	due, stale, err := w.maintenance.DueChats(ctx)
 	if err != nil {
 		return 0, 0, err
 	}
-	if folds, err = insertAll(ctx, due, func(id uuid.UUID) river.JobArgs { return FoldBrief{ChatID: id} }); err != nil {
+	if folds, err = insertMissing(ctx, due, newFold); err != nil {
 		return 0, 0, err
 	}
-	rebuilds, err = insertAll(ctx, stale, func(id uuid.UUID) river.JobArgs { return RebuildBrief{ChatID: id} })
+	rebuilds, err = insertMissing(ctx, stale, newRebuild)
 	return folds, rebuilds, err
 }
 
-func insertAll(ctx context.Context, chats []uuid.UUID, args func(uuid.UUID) river.JobArgs) (int, error) {
+// insertMissing inserts a job for each chat that has no unfinished one, and returns the number of jobs
+// inserted.
+func insertMissing(ctx context.Context, chats []uuid.UUID, newJob func(uuid.UUID) river.JobArgs) (int, error) {
 	if len(chats) == 0 {
 		return 0, nil
 	}
 	params := make([]river.InsertManyParams, len(chats))
 	for i, id := range chats {
-		params[i].Args = args(id)
+		params[i].Args = newJob(id)
 	}
 	results, err := river.ClientFromContext[pgx.Tx](ctx).InsertMany(ctx, params)
 	if err != nil {
@@ -105,18 +108,19 @@ func insertAll(ctx context.Context, chats []uuid.UUID, args func(uuid.UUID) rive
 	return inserted, nil
 }
 
-func (w *sweepWorker) report(ctx context.Context, swept Swept) {
-	if swept == (Swept{}) {
+func (w *sweepWorker) report(ctx context.Context, result SweepResult) {
+	if result == (SweepResult{}) {
 		return
 	}
 	count := w.metrics.Swept.WithLabelValues
-	count("message").Add(float64(swept.Messages))
-	count("delta").Add(float64(swept.Deltas))
-	count("job").Add(float64(swept.Jobs))
-	count("lease").Add(float64(swept.Leases))
-	count("fold").Add(float64(swept.Folds))
-	count("rebuild").Add(float64(swept.Rebuilds))
+	count("message").Add(float64(result.Messages))
+	count("delta").Add(float64(result.Deltas))
+	count("job").Add(float64(result.Jobs))
+	count("lease").Add(float64(result.Leases))
+	count("fold").Add(float64(result.Folds))
+	count("rebuild").Add(float64(result.Rebuilds))
 	w.logger.LogAttrs(ctx, slog.LevelInfo, "sweep repaired",
-		slog.Int("interrupted_messages", swept.Messages), slog.Int("stray_deltas", swept.Deltas), slog.Int("revived_jobs", swept.Jobs), slog.Int("expired_leases", swept.Leases),
-		slog.Int("inserted_folds", swept.Folds), slog.Int("inserted_rebuilds", swept.Rebuilds))
+		slog.Int("interrupted_messages", result.Messages), slog.Int("stray_deltas", result.Deltas),
+		slog.Int("revived_jobs", result.Jobs), slog.Int("expired_leases", result.Leases),
+		slog.Int("inserted_folds", result.Folds), slog.Int("inserted_rebuilds", result.Rebuilds))
 }

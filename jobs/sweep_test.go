@@ -18,7 +18,7 @@ import (
 	"github.com/arcoscribe/throughline/internal/testkit"
 )
 
-// Turns that reached messages by another way than ours are found and folded; chats that are not due are left alone.
+// Turns that were inserted without a job are found and folded; chats that are not due are left alone.
 func TestSweepFindsDueChats(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
@@ -42,8 +42,8 @@ func TestSweepFindsDueChats(t *testing.T) {
 	}
 }
 
-// A reply whose server died is not waited for: its row is ended, with what was recorded of it, or as
-// cancelled when somebody had asked for that. Living ones are left alone.
+// A reply whose server died is interrupted with the text of its deltas, or cancelled if that was requested.
+// Replies of living servers are left alone.
 func TestSweepInterruptsAbandonedReplies(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
@@ -69,7 +69,7 @@ func TestSweepInterruptsAbandonedReplies(t *testing.T) {
 	}
 }
 
-// record stores pieces of a running reply as its server does.
+// record stores deltas of a running reply as its server does.
 func (r *rig) record(messageID uuid.UUID, pieces ...string) {
 	r.t.Helper()
 	place := 0
@@ -79,7 +79,7 @@ func (r *rig) record(messageID uuid.UUID, pieces ...string) {
 	}
 }
 
-// What was recorded of replies that are stored, or whose rows are gone, is of no use to anybody.
+// The deltas of replies that have ended or were deleted are deleted.
 func TestSweepDeletesStrayDeltas(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
@@ -106,8 +106,8 @@ func swept(t *testing.T, w *worker, what string) float64 {
 	return m.GetCounter().GetValue()
 }
 
-// The job of a worker that was killed in the middle of a fold is taken up again as soon as its lease is
-// over, long before River itself would.
+// The job of a worker that was killed during a fold runs again as soon as its lease is over, long before River
+// would rescue it.
 func TestSweepRevivesFoldOfDeadWorker(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
@@ -131,7 +131,7 @@ func TestSweepRevivesFoldOfDeadWorker(t *testing.T) {
 	r.checkFoldedOnce(chatID, 7)
 }
 
-// A fold that takes long is no dead one: its lease is renewed, and the sweep keeps its hands off.
+// A long fold renews its lease, and the sweep leaves it alone.
 func TestSweepLeavesLongFoldAlone(t *testing.T) {
 	t.Parallel()
 	gate := make(chan struct{})
@@ -157,7 +157,7 @@ func TestSweepLeavesLongFoldAlone(t *testing.T) {
 	}
 }
 
-// nowhere wants a word in no place that outlives its message.
+// nowhere checks that a word is in no table.
 func (r *rig) nowhere(word string) {
 	r.t.Helper()
 	for place, sql := range map[string]string{
@@ -172,8 +172,7 @@ func (r *rig) nowhere(word string) {
 	}
 }
 
-// After a deletion the words of the message are in no brief, no revision and no job, whenever it came:
-// after the fold, or in the middle of it.
+// After a message is deleted, during a fold or after it, its words are in no brief, no revision and no job.
 func TestDeletedWordsAreForgotten(t *testing.T) {
 	t.Parallel()
 	const secret = "Zyxomma"
@@ -227,7 +226,7 @@ func TestDeletedWordsAreForgotten(t *testing.T) {
 	}
 }
 
-// A chat of which every covered message was deleted is rebuilt to nothing, without any model.
+// If every covered message of a chat was deleted, its brief is rebuilt as empty, without calling the model.
 func TestRebuildOfNothing(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
@@ -249,7 +248,7 @@ func TestRebuildOfNothing(t *testing.T) {
 	}
 }
 
-// Chats and users that are deleted while their folds run stay deleted.
+// Chats and users that are deleted during their folds stay deleted.
 func TestDeletionDuringFolds(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)

@@ -16,17 +16,16 @@ import (
 	"github.com/arcoscribe/throughline/supabase"
 )
 
-// These tests drive the real Supabase CLI, because the promise is that either tool goes on where the
-// other stopped.
+// These tests run the real Supabase CLI, because either tool must be able to continue where the other stopped.
 
-// cliProject is a copy of our CLI project, so that nothing is written into the source tree.
+// cliProject is a copy of our CLI project, so that the CLI writes nothing into the source tree.
 type cliProject struct {
 	program string
 	dir     string
 	home    string
 }
 
-// newCLIProject makes a project of some migrations, by file name.
+// newCLIProject makes a project with the given migrations, by file name.
 func newCLIProject(t *testing.T, migrations map[string][]byte) cliProject {
 	t.Helper()
 	project := cliProject{program: findCLI(t), dir: t.TempDir(), home: t.TempDir()}
@@ -52,7 +51,7 @@ func write(t *testing.T, path string, text []byte) {
 	}
 }
 
-// findCLI looks where scripts/setup puts the CLI, in each folder from here upwards.
+// findCLI looks in this folder and its parents for the CLI that scripts/setup installs.
 func findCLI(t *testing.T) string {
 	t.Helper()
 	dir, err := os.Getwd()
@@ -70,25 +69,25 @@ func findCLI(t *testing.T) string {
 	}
 }
 
-// run gives what the command printed, or fails the test.
+// run returns what the command printed, or fails the test.
 func (p cliProject) run(t *testing.T, arguments ...string) []byte {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), p.program, append(arguments, "--workdir="+p.dir)...)
 	cmd.Env = append(os.Environ(), "HOME="+p.home, "SUPABASE_TELEMETRY_DISABLED=1", "DO_NOT_TRACK=1", "NO_COLOR=1")
-	var said bytes.Buffer
-	cmd.Stderr = &said
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
 	out, err := cmd.Output()
 	if err != nil {
-		t.Fatalf("supabase %v: %v\n%s%s", arguments, err, said.Bytes(), out)
+		t.Fatalf("supabase %v: %v\n%s%s", arguments, err, stderr.Bytes(), out)
 	}
 	return out
 }
 
-// remote leads the Supabase CLI to a database. It sends Postgres options as it connects, which no transaction
-// pooler takes.
+// remote returns the flag for a database. It leads around a transaction pooler, which refuses the options
+// that the CLI connects with.
 func remote(database testkit.Database) string { return "--remote=" + database.Direct() }
 
-// ourMigrations are the embedded ones, by file name.
+// ourMigrations returns the embedded migrations, by file name.
 func ourMigrations(t *testing.T) map[string][]byte {
 	t.Helper()
 	found := map[string][]byte{}
@@ -151,7 +150,7 @@ func TestWeKnowWhatTheCLIApplied(t *testing.T) {
 	}
 }
 
-// One started by the CLI and finished by us, and the other way round.
+// One database is started by the CLI and finished by us, the other the other way round.
 func TestEitherToolGoesOnWhereTheOtherStopped(t *testing.T) {
 	t.Parallel()
 	names := localMigrations(t)
@@ -178,7 +177,7 @@ func TestEitherToolGoesOnWhereTheOtherStopped(t *testing.T) {
 	}
 }
 
-// Our own files hold only what we happened to write; this one holds all that makes splitting hard.
+// This file has all the syntax that makes splitting hard, which our own migrations do not.
 func TestWeSplitAsTheCLIDoes(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile(filepath.Join("testdata", "every_kind_of_quote.sql"))
@@ -196,7 +195,7 @@ func TestWeSplitAsTheCLIDoes(t *testing.T) {
 	}
 }
 
-// What Supabase's dashboard would warn about.
+// The advisors are what Supabase's dashboard warns about.
 func TestCLIAdvisorsHaveNothingToSay(t *testing.T) {
 	t.Parallel()
 	database := testkit.NewDatabase(t)
@@ -204,7 +203,7 @@ func TestCLIAdvisorsHaveNothingToSay(t *testing.T) {
 	project.run(t, "db", "advisors", remote(database), "--level=warn", "--fail-on=warn")
 }
 
-// A check that cannot fail proves nothing.
+// The advisors do report a table without row level security.
 func TestCLIAdvisorsWouldSaySo(t *testing.T) {
 	t.Parallel()
 	database := testkit.NewDatabase(t)
@@ -221,7 +220,7 @@ func TestCLIAdvisorsWouldSaySo(t *testing.T) {
 	}
 }
 
-// describeHistoryTable gives the columns of the history with their types and whether they may be null.
+// describeHistoryTable returns the columns of the history: type, not null, primary key.
 func describeHistoryTable(t *testing.T, dsn string) []string {
 	t.Helper()
 	var columns []string

@@ -21,41 +21,36 @@ import (
 )
 
 const (
-	// callTimeout bounds one call to the auth server, answer included.
+	// callTimeout limits one call to the auth server, response included.
 	callTimeout = 5 * time.Second
-	// maxAnswerBytes bounds what is read of an answer; a user with much metadata stays far below.
-	maxAnswerBytes = 1 << 20
+	// maxResponseBytes limits a response; even a user with much metadata is far smaller.
+	maxResponseBytes = 1 << 20
 )
 
-// What a call can end with besides success and the end of the caller's context. Errors wrap these;
-// compare with errors.Is.
+// The errors of a call, besides the end of the caller's context. Compare with errors.Is.
 var (
-	// ErrInvalidToken says that the auth server knows the token's session or user no more, or never
-	// signed it.
+	// ErrInvalidToken: the auth server did not sign the token, or its session or user no longer exists.
 	ErrInvalidToken error = fault.New(fault.BadJWT, "The access token is not valid.")
-	// ErrExpiredToken says that the token's only fault is its age.
+	// ErrExpiredToken: the token is valid except for its age.
 	ErrExpiredToken error = fault.New(fault.SessionExpired, "The session has expired; refresh it and try again.")
-	// ErrUnreachable says that the auth server gave no usable answer: down, too slow, overloaded, or
-	// not an auth server at all.
+	// ErrUnreachable: no usable response. The auth server is down, slow or overloaded, or the URL is wrong.
 	ErrUnreachable error = &fault.Error{
 		Code: fault.NotReady, Message: "The sign-in service does not answer; try again shortly.", RetryAfter: callTimeout,
 	}
-	// ErrKeyRefused says that the project's gateway does not take our API key, or that the key may
-	// not do this: a matter of configuration, not of the user.
+	// ErrKeyRefused: the API key is wrong or lacks a permission, which is a matter of configuration.
 	ErrKeyRefused error = fault.New(fault.Internal, "Something went wrong on our side.")
 )
 
-// Client asks a project's auth server. It is safe for concurrent use: supabase-go keeps the current
-// user's token in its client and knows no contexts, so each call here gets a client of its own,
-// whose requests are bound to the call's context.
+// Client calls a project's auth server. It is safe for concurrent use: supabase-go keeps the token in its
+// client and takes no contexts, so each call makes a supabase-go client bound to the call's context.
 type Client struct {
 	url     string
 	key     string
 	timeout time.Duration
 }
 
-// NewClient makes a client for a project (SUPABASE_URL). The key is a publishable or a secret one;
-// DeleteUser needs the secret one.
+// NewClient returns a client for a project (SUPABASE_URL). The key is publishable or secret; DeleteUser needs
+// a secret one.
 func NewClient(projectURL, key string) (*Client, error) {
 	u, err := url.Parse(projectURL)
 	if err != nil {
@@ -64,26 +59,26 @@ func NewClient(projectURL, key string) (*Client, error) {
 	if (u.Scheme != "https" && u.Scheme != "http") || u.Host == "" {
 		return nil, errors.New("project URL: want http(s)://host")
 	}
-	if !fitsHeader(key) {
+	if !isKeyOrToken(key) {
 		return nil, errors.New("the API key is empty or has characters that no key has")
 	}
 	return &Client{url: strings.TrimRight(projectURL, "/"), key: key, timeout: callTimeout}, nil
 }
 
-// GetUser tells whose access token this is (GET /auth/v1/user). It checks more than a signature: an
-// ended session and a banned or deleted user are refused. Errors: ErrInvalidToken, ErrExpiredToken,
-// ErrUnreachable, ErrKeyRefused, or ctx's own, at once when ctx ends.
+// GetUser returns the user of an access token (GET /auth/v1/user). The auth server also refuses the tokens of
+// an ended session and of a banned or deleted user. Errors: ErrInvalidToken, ErrExpiredToken, ErrUnreachable,
+// ErrKeyRefused, or that of ctx as soon as it ends.
 func (c *Client) GetUser(ctx context.Context, accessToken string) (uuid.UUID, error) {
-	if !fitsHeader(accessToken) {
+	if !isKeyOrToken(accessToken) {
 		return uuid.Nil, ErrInvalidToken
 	}
 	var user *types.UserResponse
-	said, err := c.call(ctx, accessToken, func(auth gotrue.Client) (err error) {
+	response, err := c.call(ctx, accessToken, func(auth gotrue.Client) (err error) {
 		user, err = auth.GetUser()
 		return err
 	})
 	if err != nil {
-		return uuid.Nil, fmt.Errorf("get user: %w", said.aboutToken(ctx, err))
+		return uuid.Nil, fmt.Errorf("get user: %w", response.tokenError(ctx, err))
 	}
 	if user.ID == uuid.Nil {
 		return uuid.Nil, fmt.Errorf("get user: %w: an answer without an id", ErrUnreachable)
@@ -91,123 +86,106 @@ func (c *Client) GetUser(ctx context.Context, accessToken string) (uuid.UUID, er
 	return user.ID, nil
 }
 
-// DeleteUser removes an account for good (DELETE /auth/v1/admin/users/:id); the rows of the user
-// follow by cascade. A user who does not exist is deleted already: no error. Errors:
-// ErrUnreachable, ErrKeyRefused, or ctx's own. After ErrUnreachable the account may be gone or not;
-// calling again is safe.
+// DeleteUser deletes an account (DELETE /auth/v1/admin/users/:id) and by cascade the user's rows. It is no
+// error if the user does not exist. Errors: ErrUnreachable, ErrKeyRefused, or that of ctx. After
+// ErrUnreachable the account may or may not be deleted; the call can be repeated.
 func (c *Client) DeleteUser(ctx context.Context, id uuid.UUID) error {
 	if id == uuid.Nil {
 		return errors.New("delete user: the nil uuid is nobody")
 	}
-	said, err := c.call(ctx, c.key, func(auth gotrue.Client) error {
+	response, err := c.call(ctx, c.key, func(auth gotrue.Client) error {
 		return auth.AdminDeleteUser(types.AdminDeleteUserRequest{UserID: id})
 	})
-	if err == nil || said.noSuchUser() {
+	if err == nil || response.noSuchUser() {
 		return nil
 	}
-	return fmt.Errorf("delete user: %w", said.aboutKey(ctx, err))
+	return fmt.Errorf("delete user: %w", response.keyError(ctx, err))
 }
 
-// call runs one request of the library as bearer, and tells what was said on the wire, because the
-// library's errors are text.
-func (c *Client) call(ctx context.Context, bearer string, run func(gotrue.Client) error) (*exchange, error) {
-	bound, cancel := context.WithTimeout(ctx, c.timeout)
+// call sends one request with a bearer token. It also returns the response as received, because the library's
+// errors are plain text.
+func (c *Client) call(ctx context.Context, bearer string, send func(gotrue.Client) error) (*transport, error) {
+	callCtx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
-	own, err := library.NewClient(c.url, c.key, nil)
+	client, err := library.NewClient(c.url, c.key, nil)
 	if err != nil {
-		return &exchange{}, err
+		return &transport{}, err
 	}
-	said := &exchange{ctx: bound}
-	err = run(own.Auth.WithToken(bearer).WithClient(http.Client{
-		Transport: said,
-		// A redirect would carry the API key to another host.
+	received := &transport{ctx: callCtx}
+	err = send(client.Auth.WithToken(bearer).WithClient(http.Client{
+		Transport: received,
+		// A redirect would send the API key to another host.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}))
-	return said, err
+	return received, err
 }
 
-// fitsHeader tells whether a key or token is printable ASCII without blanks, as all of them are.
-func fitsHeader(text string) bool {
+// isKeyOrToken reports whether text is printable ASCII without spaces, as all keys and tokens are.
+func isKeyOrToken(text string) bool {
 	return text != "" && !strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r > '~' })
 }
 
-// exchange is one request and its answer. As the transport of a single call it binds the library's
-// request to the call's context, bounds the answer and keeps what failures are told apart by. Not
-// safe for concurrent use.
-type exchange struct {
-	// ctx is the call's: the library makes its requests without one, so it has to travel here.
-	ctx    context.Context
-	status int // 0 while nothing was answered
-	said   refusal
+// transport sends the request of one call with the call's context, limits the response's size, and keeps the
+// parts of it that classify a failure. It is not safe for concurrent use.
+type transport struct {
+	ctx    context.Context // a field because the library makes its requests without one
+	status int             // 0 until there is a response
+	// The body of an error response. The auth server sends msg and, since 2024, error_code; the gateway before
+	// it sends message instead.
+	body struct {
+		ErrorCode string `json:"error_code"`
+		Msg       string `json:"msg"`
+	}
 }
 
-// refusal is the body of a failed answer. The auth server writes msg and, since 2024, error_code;
-// the gateway before it writes message.
-type refusal struct {
-	ErrorCode string `json:"error_code"`
-	Msg       string `json:"msg"`
-}
-
-var _ http.RoundTripper = (*exchange)(nil)
-
-// RoundTrip sends the request; see exchange.
-func (e *exchange) RoundTrip(request *http.Request) (*http.Response, error) {
-	response, err := http.DefaultTransport.RoundTrip(request.WithContext(e.ctx))
+func (t *transport) RoundTrip(request *http.Request) (*http.Response, error) {
+	response, err := http.DefaultTransport.RoundTrip(request.WithContext(t.ctx))
 	if err != nil {
 		return nil, err
 	}
-	body, err := io.ReadAll(io.LimitReader(response.Body, maxAnswerBytes+1))
-	if closing := response.Body.Close(); err == nil {
-		err = closing
-	}
-	if err != nil {
+	body, err := io.ReadAll(io.LimitReader(response.Body, maxResponseBytes+1))
+	if err := errors.Join(err, response.Body.Close()); err != nil {
 		return nil, err
 	}
-	if len(body) > maxAnswerBytes {
-		return nil, fmt.Errorf("the answer is over %d bytes", maxAnswerBytes)
+	if len(body) > maxResponseBytes {
+		return nil, fmt.Errorf("the answer is over %d bytes", maxResponseBytes)
 	}
-	e.status = response.StatusCode
-	// A body that is no JSON leaves said empty, which is what is to be known about it.
-	_ = json.Unmarshal(body, &e.said)
+	t.status = response.StatusCode
+	_ = json.Unmarshal(body, &t.body) // stays empty if the body is not JSON
 	response.Body = io.NopCloser(bytes.NewReader(body))
 	return response, nil
 }
 
-// byAuthServer tells an answer of the auth server from one of the gateway or of a proxy.
-func (e *exchange) byAuthServer() bool { return e.said.ErrorCode != "" || e.said.Msg != "" }
-
-func (e *exchange) noSuchUser() bool {
-	return e.status == http.StatusNotFound &&
-		(e.said.ErrorCode == "user_not_found" || strings.EqualFold(e.said.Msg, "User not found"))
+func (t *transport) noSuchUser() bool {
+	return t.status == http.StatusNotFound &&
+		(t.body.ErrorCode == "user_not_found" || strings.EqualFold(t.body.Msg, "User not found"))
 }
 
-// aboutToken names the failure of a call made with a user's token. The cause is not kept: it holds
-// the body, which may name the user.
-func (e *exchange) aboutToken(ctx context.Context, cause error) error {
-	switch e.status {
-	case http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound:
-		if !e.byAuthServer() {
-			break
-		}
-		// The auth server checks the signature first, so a token it calls expired is its own. There is
-		// no code for it, only these words of its JWT library.
-		if strings.Contains(e.said.Msg, "token is expired") {
-			return ErrExpiredToken
-		}
-		return ErrInvalidToken
+// tokenError returns the error of a call made with a user's token. It does not wrap a cause that contains the
+// response's body, which may name the user.
+func (t *transport) tokenError(ctx context.Context, cause error) error {
+	refused := t.status == http.StatusUnauthorized || t.status == http.StatusForbidden || t.status == http.StatusNotFound
+	fromAuthServer := t.body.ErrorCode != "" || t.body.Msg != "" // rather than from the gateway or a proxy
+	switch {
+	case !refused || !fromAuthServer:
+		return t.keyError(ctx, cause)
+	// There is no error code for this, only these words of the auth server's JWT library, which checks the
+	// signature first.
+	case strings.Contains(t.body.Msg, "token is expired"):
+		return ErrExpiredToken
 	}
-	return e.aboutKey(ctx, cause)
+	return ErrInvalidToken
 }
 
-// aboutKey names the failure of a call made with our own key.
-func (e *exchange) aboutKey(ctx context.Context, cause error) error {
+// keyError returns the error of a call made with our own key.
+func (t *transport) keyError(ctx context.Context, cause error) error {
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
-	case e.status == http.StatusUnauthorized, e.status == http.StatusForbidden:
-		return fmt.Errorf("%w: status %d", ErrKeyRefused, e.status)
-	case e.status != 0:
-		return fmt.Errorf("%w: status %d", ErrUnreachable, e.status)
+	case t.status == http.StatusUnauthorized, t.status == http.StatusForbidden:
+		return fmt.Errorf("%w: status %d", ErrKeyRefused, t.status)
+	case t.status != 0:
+		return fmt.Errorf("%w: status %d", ErrUnreachable, t.status)
 	}
 	return fmt.Errorf("%w: %w", ErrUnreachable, cause)
 }

@@ -45,7 +45,7 @@ func newAuthServer(t *testing.T, users ...uuid.UUID) *authServer {
 	return s
 }
 
-// gateway stands before the auth server and checks the API key alone.
+// gateway is in front of the auth server and checks only the API key.
 func gateway(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.Header.Get("apikey") {
@@ -95,7 +95,7 @@ func (s *authServer) getUser(w http.ResponseWriter, r *http.Request) {
 	case "no-id":
 		answer(w, http.StatusOK, map[string]any{"aud": "authenticated"})
 	case "huge":
-		answer(w, http.StatusOK, map[string]any{"id": uuid.NewString(), "pad": strings.Repeat("x", maxAnswerBytes)})
+		answer(w, http.StatusOK, map[string]any{"id": uuid.NewString(), "pad": strings.Repeat("x", maxResponseBytes)})
 	case "moved":
 		http.Redirect(w, r, "/auth/v1/elsewhere", http.StatusFound)
 	case "slow":
@@ -240,7 +240,7 @@ func TestConcurrentCallsKeepTheirTokens(t *testing.T) {
 				}
 			})
 		}
-		// An admin call between them must not lend its key to anybody, nor take a user's token.
+		// An admin call in between must neither pass its key to other calls nor use a user's token.
 		wg.Go(func() {
 			if err := c.DeleteUser(t.Context(), uuid.New()); err != nil {
 				t.Errorf("delete: %v", err)

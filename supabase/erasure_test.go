@@ -14,7 +14,7 @@ import (
 	"github.com/arcoscribe/throughline/internal/testkit"
 )
 
-// What pgTAP cannot show from its one connection as postgres.
+// These tests need more than pgTAP's one connection as postgres.
 
 func newChat(t *testing.T, conn *pgx.Conn, user uuid.UUID) uuid.UUID {
 	t.Helper()
@@ -25,8 +25,8 @@ func newChat(t *testing.T, conn *pgx.Conn, user uuid.UUID) uuid.UUID {
 	return chat
 }
 
-// asAuthServer is the address of the database for the role that Supabase's auth server connects as, which
-// is next to Postgres and comes through no pooler.
+// asAuthServer returns the database's DSN for the role of Supabase's auth server, which does not connect
+// through a pooler.
 func asAuthServer(t *testing.T, database testkit.Database) string {
 	t.Helper()
 	address, err := url.Parse(database.Direct())
@@ -62,8 +62,8 @@ func TestAccountDeletionByTheAuthServerLeavesNothing(t *testing.T) {
 	}
 }
 
-// Writers that overlap, some of which change their minds: whoever commits later has the greater seq,
-// none is missing, and the counters count what is there.
+// With concurrent writers, some of which roll back, seq follows the order of commits without gaps, and the
+// counters are right.
 func TestSeqFollowsTheOrderOfCommitsWithoutGaps(t *testing.T) {
 	t.Parallel()
 	const writers, each = 6, 20
@@ -112,7 +112,7 @@ func writeInTurns(ctx context.Context, conn *pgx.Conn, chat uuid.UUID, writer, t
 		if err != nil {
 			return err
 		}
-		// The clock is read after the rows have their places, that is under the chat's lock.
+		// The clock is read after seq is assigned, so while the chat is locked.
 		_, err = tx.Exec(ctx, "insert into public.messages (chat_id, role) values ($1, 'user')", chat)
 		if err == nil {
 			_, err = tx.Exec(ctx, `insert into public.messages (chat_id, role, client_message_id, content) values ($1, 'assistant', $2, ''), ($1, 'assistant', $2, '')

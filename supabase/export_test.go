@@ -1,13 +1,13 @@
 package supabase
 
-// For tests in supabase_test: testkit is made of this package, so they cannot be in it.
+// For the tests in supabase_test, which are not in this package because testkit imports it.
 
 var (
 	Embedded    = embedded
 	MigrateFrom = migrateFrom
 )
 
-// Split gives the texts of the statements, and the line each begins in.
+// Split returns the texts of the statements, and the line on which each begins.
 func Split(sql string) (texts []string, lines []int) {
 	for _, s := range splitStatements(sql) {
 		texts = append(texts, s.text)

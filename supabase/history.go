@@ -8,19 +8,16 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// The history of migrations is the Supabase CLI's, column for column and value for value.
-const (
-	historySchema = `create schema if not exists supabase_migrations`
-	historyTable  = `create table if not exists supabase_migrations.schema_migrations (version text not null primary key)`
-	// Columns that came later: a project may have been started by an old CLI.
-	historyStatements = `alter table supabase_migrations.schema_migrations add column if not exists statements text[]`
-	historyName       = `alter table supabase_migrations.schema_migrations add column if not exists name text`
+// The history of migrations is the Supabase CLI's, with the same columns and values. The last two columns are
+// younger than the table, so a project started by an old CLI may lack them.
+const createHistorySQL = `
+create schema if not exists supabase_migrations;
+create table if not exists supabase_migrations.schema_migrations (version text not null primary key);
+alter table supabase_migrations.schema_migrations add column if not exists statements text[];
+alter table supabase_migrations.schema_migrations add column if not exists name text`
 
-	selectVersions = `select version from supabase_migrations.schema_migrations order by version`
-)
-
-// lockHistory makes whoever else migrates this database wait until our transaction ends. An advisory
-// lock of the session would be left behind on a pooler's connection.
+// lockHistory makes other migrations of this database wait until the transaction ends. A session lock would
+// stay on a pooler's connection.
 func lockHistory(ctx context.Context, tx pgx.Tx) error {
 	_, err := tx.Exec(ctx, "select pg_advisory_xact_lock(hashtextextended('supabase_migrations', 0))")
 	return err
@@ -35,16 +32,13 @@ func createHistory(ctx context.Context, conn *pgx.Conn) error {
 		if err != nil || complete {
 			return err
 		}
-		for _, ddl := range []string{historySchema, historyTable, historyStatements, historyName} {
-			if _, err := tx.Exec(ctx, ddl); err != nil {
-				return err
-			}
-		}
-		return nil
+		_, err = tx.Exec(ctx, createHistorySQL)
+		return err
 	})
 }
 
-// historyIsComplete spares a server that only checks for migrations the right to create schemas.
+// historyIsComplete reports whether createHistorySQL has nothing to do. "create schema if not exists" needs
+// the right to create schemas even if the schema exists; a migration that applies nothing should not.
 func historyIsComplete(ctx context.Context, tx pgx.Tx) (bool, error) {
 	var columns int
 	err := tx.QueryRow(ctx, `select count(*) from pg_attribute
@@ -54,16 +48,16 @@ func historyIsComplete(ctx context.Context, tx pgx.Tx) (bool, error) {
 }
 
 func readVersions(ctx context.Context, q querier) ([]string, error) {
-	rows, err := q.Query(ctx, selectVersions)
+	rows, err := q.Query(ctx, "select version from supabase_migrations.schema_migrations order by version")
 	if err != nil {
 		return nil, err
 	}
 	return pgx.CollectRows(rows, pgx.RowTo[string])
 }
 
-func insertVersion(ctx context.Context, tx pgx.Tx, m migration) error {
-	texts := make([]string, len(m.statements))
-	for i, s := range m.statements {
+func insertVersion(ctx context.Context, tx pgx.Tx, m migration, statements []statement) error {
+	texts := make([]string, len(statements))
+	for i, s := range statements {
 		texts[i] = s.text
 	}
 	_, err := tx.Exec(ctx, `insert into supabase_migrations.schema_migrations (version, name, statements)
@@ -71,7 +65,7 @@ func insertVersion(ctx context.Context, tx pgx.Tx, m migration) error {
 	return err
 }
 
-// isUndefinedTable tells whether nobody ever migrated the database.
+// isUndefinedTable reports whether err means that the database was never migrated.
 func isUndefinedTable(err error) bool {
 	refused, ok := errors.AsType[*pgconn.PgError](err)
 	return ok && refused.Code == "42P01"

@@ -21,47 +21,45 @@ import (
 //go:embed migrations/*.sql
 var embedded embed.FS
 
-// migrationName is what the CLI takes for a migration; it passes over other files.
+// migrationName is what the Supabase CLI recognizes as a migration; it ignores other files.
 var migrationName = regexp.MustCompile(`^([0-9]{14})_(.+)\.sql$`)
 
 // migration is one file of supabase/migrations.
 type migration struct {
-	version    string // 14 digits, the moment it was made, UTC
-	name       string
-	statements []statement
+	version string // 14 digits: the time it was created, UTC
+	name    string
+	sql     string
 }
 
-// String is the file's name without its ending.
+// String returns the file's name without its extension.
 func (m migration) String() string { return m.version + "_" + m.name }
 
-// StatementError says which statement of which migration failed.
+// StatementError reports which statement of which migration failed.
 type StatementError struct {
 	Migration string // such as 20261120000101_chats
-	Statement int    // from 1
-	Line      int    // in the file, from 1
+	Statement int    // counted from 1
+	Line      int    // in the file, counted from 1
 	Err       error  // usually a *pgconn.PgError
 }
 
-// Error names the file, the statement and the line before the cause.
 func (e *StatementError) Error() string {
 	return fmt.Sprintf("migration %s, statement %d, line %d: %v", e.Migration, e.Statement, e.Line, e.Err)
 }
 
-// Unwrap gives the cause.
 func (e *StatementError) Unwrap() error { return e.Err }
 
-// Migrate applies the embedded migrations that the database does not have yet and gives their names,
-// oldest first. Each runs in a transaction of its own together with its row in the history that the
-// Supabase CLI keeps, so a failure leaves the earlier ones applied (and named in the result), and
-// either tool goes on where the other stopped. Safe to run twice and at once; dsn may lead through a
-// transaction pooler. A history that knows migrations which we do not, or is past one of ours that it
-// lacks, is an error.
+// Migrate applies the embedded migrations that the database does not have yet and returns their names,
+// oldest first. Each runs in its own transaction, together with its row in the Supabase CLI's history, so
+// either tool can continue where the other stopped. If one fails, the earlier ones stay applied and are
+// returned with the error. Migrate may run repeatedly and concurrently, also through a transaction pooler.
+// It returns an error if the history has a migration that is not embedded, or has a later one than an
+// embedded one that it lacks.
 func Migrate(ctx context.Context, dsn string, logger *slog.Logger) ([]string, error) {
 	return migrateFrom(ctx, dsn, embedded, logger)
 }
 
-// Pending gives the names of the embedded migrations that the database does not have, oldest first,
-// in one query. One that a newer program applied is none of its business.
+// Pending returns the names of the embedded migrations that the database does not have, oldest first, with
+// one query. It ignores migrations that are not embedded: a newer version may have applied them.
 func Pending(ctx context.Context, q querier) ([]string, error) {
 	local, err := readMigrations(embedded)
 	if err != nil {
@@ -110,15 +108,15 @@ func migrateFrom(ctx context.Context, dsn string, files fs.FS, logger *slog.Logg
 	}
 }
 
-// connect opens the one connection that migrations run on. The simple protocol names no prepared
-// statement, so it does not matter which backend a pooler gives each transaction.
+// connect opens the connection that migrations run on. The simple protocol uses no prepared statements,
+// so a pooler may run each transaction on another backend.
 func connect(ctx context.Context, dsn string) (*pgx.Conn, error) {
 	config, err := pgx.ParseConfig(dsn)
 	if err != nil {
 		return nil, fmt.Errorf("connection string: %w", err)
 	}
 	config.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol
-	// Parameters for us and for the pool; Postgres would refuse the connection because of them.
+	// Parameters for our own pool; Postgres would refuse the connection because of them.
 	maps.DeleteFunc(config.RuntimeParams, func(key, _ string) bool {
 		return key == "pgbouncer" || strings.HasPrefix(key, "pool_")
 	})
@@ -129,8 +127,8 @@ func connect(ctx context.Context, dsn string) (*pgx.Conn, error) {
 	return conn, nil
 }
 
-// applyNext applies the oldest migration that is missing and gives its name, "" when none is. What is
-// missing is looked up under the lock, because another process may have been at it while we waited.
+// applyNext applies the oldest missing migration and returns its name, or "" if none is missing. It looks
+// for it while it holds the lock, because another process may have applied migrations in the meantime.
 func applyNext(ctx context.Context, conn *pgx.Conn, local []migration) (applied string, err error) {
 	err = pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
 		if err := lockHistory(ctx, tx); err != nil {
@@ -153,14 +151,15 @@ func applyNext(ctx context.Context, conn *pgx.Conn, local []migration) (applied 
 	return applied, nil
 }
 
-// apply runs one migration and writes it into the history.
+// apply runs one migration and records it in the history.
 func apply(ctx context.Context, tx pgx.Tx, m migration) error {
-	// An earlier file, or with a pooler an earlier client, may have left settings behind.
+	// An earlier migration, or a pooler's earlier client, may have left settings on the connection.
 	if _, err := tx.Exec(ctx, "reset all"); err != nil {
 		return fmt.Errorf("migration %s: %w", m, err)
 	}
-	for i, s := range m.statements {
-		// Not tx.Exec: that reads the text for parameters, and a migration has none.
+	statements := splitStatements(m.sql)
+	for i, s := range statements {
+		// Not tx.Exec, which would look for parameters in the text.
 		if _, err := tx.Conn().PgConn().Exec(ctx, s.text).ReadAll(); err != nil {
 			position := 0
 			if refused, ok := errors.AsType[*pgconn.PgError](err); ok {
@@ -169,21 +168,17 @@ func apply(ctx context.Context, tx pgx.Tx, m migration) error {
 			return &StatementError{Migration: m.String(), Statement: i + 1, Line: s.lineAt(position), Err: err}
 		}
 	}
-	if err := insertVersion(ctx, tx, m); err != nil {
+	if err := insertVersion(ctx, tx, m, statements); err != nil {
 		return fmt.Errorf("migration %s: writing the history: %w", m, err)
 	}
 	return nil
 }
 
-// findMissing gives the local migrations that come after all those in the history, or says how the
-// two have gone different ways. Both are sorted.
+// findMissing returns the local migrations that the history lacks, or an error if they are not all later
+// than those it has. Both arguments are sorted.
 func findMissing(local []migration, remote []string) ([]migration, error) {
-	known := make(map[string]bool, len(local))
-	for _, m := range local {
-		known[m.version] = true
-	}
 	for _, version := range remote {
-		if !known[version] {
+		if !slices.ContainsFunc(local, func(m migration) bool { return m.version == version }) {
 			return nil, fmt.Errorf("the database has migration %s, which this program does not: "+
 				"it was migrated by a newer version, or belongs to another project", version)
 		}
@@ -222,7 +217,7 @@ func readMigrations(files fs.FS) ([]migration, error) {
 		if len(all) > 0 && all[len(all)-1].version == match[1] {
 			return nil, fmt.Errorf("two migrations have the number %s", match[1])
 		}
-		all = append(all, migration{version: match[1], name: match[2], statements: splitStatements(string(text))})
+		all = append(all, migration{version: match[1], name: match[2], sql: string(text)})
 	}
 	return all, nil
 }

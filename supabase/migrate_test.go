@@ -22,7 +22,7 @@ var silent = slog.New(slog.DiscardHandler)
 
 func connect(t *testing.T, dsn string) *pgx.Conn { return testkit.Connect(t, dsn) }
 
-// historyRow is a row of the history, whoever wrote it.
+// historyRow is a row of the history of migrations.
 type historyRow struct {
 	Version    string
 	Name       string
@@ -43,7 +43,7 @@ func readHistory(t *testing.T, dsn string) []historyRow {
 	return history
 }
 
-// file names in the migrations folder, without their ending.
+// localMigrations returns the file names in the migrations folder, without extension.
 func localMigrations(t *testing.T) []string {
 	t.Helper()
 	paths, err := fs.Glob(supabase.Embedded, "migrations/*.sql")
@@ -125,7 +125,7 @@ func TestMigrateThroughTransactionPooler(t *testing.T) {
 	}
 }
 
-// files makes a file system of migrations.
+// files returns a file system of migrations.
 func files(named map[string]string) fstest.MapFS {
 	made := fstest.MapFS{}
 	for name, text := range named {
@@ -196,7 +196,7 @@ func TestMigrateRefusesAHistoryThatWentAnotherWay(t *testing.T) {
 	}
 }
 
-// What one file sets for its session is not the next one's.
+// A setting that one migration leaves on the session does not affect the next.
 func TestMigrateResetsSettingsBetweenFiles(t *testing.T) {
 	t.Parallel()
 	database := testkit.NewEmptyDatabase(t)

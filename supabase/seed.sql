@@ -1,10 +1,9 @@
--- One user for a local stack, so that `throughline token --user` has somebody to speak for. Without a
--- password nobody can sign in as this user, so it does no harm where it was not wanted.
+-- A user for a local stack, for `throughline token --user`. It has no password, so nobody can sign in as this user.
 insert into auth.users (id, aud, role, email, raw_app_meta_data, raw_user_meta_data, created_at, updated_at)
 values ('00000000-0000-4000-8000-00000000de30', 'authenticated', 'authenticated', 'demo@example.com', '{}', '{}', now(), now())
 on conflict (id) do nothing;
 
--- The auth server cannot read a user whose token columns are null. A plain Postgres has none of them.
+-- The auth server cannot read a user whose token columns are null. A plain Postgres does not have these columns.
 do $$
 declare
   token_column text;

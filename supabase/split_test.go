@@ -62,7 +62,7 @@ func TestSplitKnowsTheLines(t *testing.T) {
 	}
 }
 
-// Whatever the text: nothing is lost but semicolons and space, and a statement is one statement.
+// Splitting removes only semicolons and space, and a statement does not split again.
 func FuzzSplitStatements(f *testing.F) {
 	for _, seed := range []string{"select 1; select ';'", "do $a$;$a$;", "/*/*;*/*/;", "E'\\';", "begin atomic;end;", "(;", "$é$;$é$"} {
 		f.Add(seed)
@@ -88,7 +88,7 @@ func FuzzSplitStatements(f *testing.F) {
 	})
 }
 
-// bare is what is left without space and semicolons.
+// bare removes white space and semicolons.
 func bare(text string) string {
 	return strings.Join(strings.FieldsFunc(text, func(r rune) bool { return r == ';' || unicode.IsSpace(r) }), "")
 }

@@ -10,7 +10,7 @@ import (
 const (
 	MarkStart = '\uE000'
 	MarkStop  = '\uE001'
-	// setApart stands beside characters of noSpaces, with a space (private.searchable in the migrations).
+	// setApart stands beside characters of noSpaces, with a space (throughline.searchable in the migrations).
 	setApart = '\x01'
 )
 
@@ -28,7 +28,7 @@ type Highlight struct {
 	End   int `json:"end"`
 }
 
-// ReadSnippet makes a snippet of what ts_headline gives for private.searchable(content).
+// ReadSnippet makes a snippet of what ts_headline gives for throughline.searchable(content).
 func ReadSnippet(marked string) Snippet {
 	reader := snippetReader{highlights: []Highlight{}, from: -1}
 	for _, r := range strings.ReplaceAll(marked, string(setApart)+" ", "") {

@@ -6,7 +6,7 @@ import (
 )
 
 // Postgres finds words between spaces, and several scripts have none. So messages are indexed with each
-// character of such a script by itself (private.searchable in the migrations), and a query asks for
+// character of such a script by itself (throughline.searchable in the migrations), and a query asks for
 // those characters in a row: 東京 becomes "東 京", which is a phrase of two words.
 
 // noSpaces are the scripts that put no spaces between words, as the migration has them: Thai, Lao, Burmese,

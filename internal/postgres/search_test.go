@@ -278,7 +278,7 @@ func TestSearchSplitsTheSameCharacters(t *testing.T) {
 		}
 	}
 	for chunk := range slices.Chunk(all, 50_000) {
-		rest := ask[string](b, "select private.searchable($1)", string(chunk))
+		rest := ask[string](b, "select throughline.searchable($1)", string(chunk))
 		for _, r := range chunk {
 			after, apart := strings.CutPrefix(rest, "\x01 "+string(r)+"\x01 ")
 			if !apart {
@@ -352,11 +352,11 @@ func TestSearchUsesTheIndex(t *testing.T) {
 	}
 }
 
-// searchFunctionBody is the statement within private.search_messages, with numbers for its parameters:
+// searchFunctionBody is the statement within throughline.search_messages, with numbers for its parameters:
 // what happens within a function is in no plan.
 func searchFunctionBody(t *testing.T, b *bed) string {
 	t.Helper()
-	body := ask[string](b, "select prosrc from pg_proc where oid = 'private.search_messages'::regproc")
+	body := ask[string](b, "select prosrc from pg_proc where oid = 'throughline.search_messages'::regproc")
 	for i, c := range []struct{ name, kind string }{
 		{"query", "tsquery"}, {"in_chat", "uuid"}, {"with_role", "text"}, {"since", "timestamptz"}, {"until", "timestamptz"}, {"most", "int"},
 	} {
@@ -379,12 +379,12 @@ func TestSearchEntriesAreMergedOffTheTurn(t *testing.T) {
 	if err := NewMaintenance(b.pool, b.limits).MergeSearchEntries(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if pages := ask[int](b, "select private.merge_search_entries()"); pages != 0 {
+	if pages := ask[int](b, "select throughline.merge_search_entries()"); pages != 0 {
 		t.Errorf("%d pages still wait", pages)
 	}
 	b.wantFound("minor", "The scale of C sharp minor")
 	b.keep(b.user, "The scale of D minor", "Slowly, then")
-	if pages := ask[int](b, "select private.merge_search_entries()"); pages == 0 {
+	if pages := ask[int](b, "select throughline.merge_search_entries()"); pages == 0 {
 		t.Error("the second chat's words did not wait")
 	}
 }

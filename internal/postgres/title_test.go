@@ -17,7 +17,7 @@ func TestFirstMessageGivesTheTitle(t *testing.T) {
 		"Scales", "  A first line \t\nand another", strings.Repeat("word ", 30), strings.Repeat("x", 100), strings.Repeat("é", 79) + " x y",
 		strings.Repeat("a", 80) + " b", "Zeile\r\nzwei", strings.Repeat("ab ", 26) + "abc d",
 	} {
-		if got := ask[string](b, "select private.title_of($1)", strings.TrimSpace(content)); got != chat.Title(content) {
+		if got := ask[string](b, "select throughline.title_of($1)", strings.TrimSpace(content)); got != chat.Title(content) {
 			t.Errorf("%q: SQL says %q, Go says %q", content, got, chat.Title(content))
 		}
 	}

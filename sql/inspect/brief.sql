@@ -1,4 +1,4 @@
--- What does the memory hold of this chat, how old is it, and what does it cover?
+-- What is in this chat's brief, how old is it, and which messages does it cover?
 --
 --   psql "$DATABASE_URL" -v chat=UUID -f sql/inspect/brief.sql
 \if :{?chat}

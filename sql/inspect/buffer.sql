@@ -1,5 +1,5 @@
--- What is not in the brief yet, and how far is the next fold? threshold and k are the server's
--- MEMORY_CHUNK_SUMMARIZE_THRESHOLD and MEMORY_K_RAW_TURNS.
+-- What does the brief not cover yet, and when is the next fold due? limits.psql explains threshold, k, bridge
+-- and min.
 --
 --   psql "$DATABASE_URL" -v chat=UUID -f sql/inspect/buffer.sql
 --   psql "$DATABASE_URL" -v chat=UUID -v threshold=2000 -v k=5 -f sql/inspect/buffer.sql
@@ -8,24 +8,19 @@
   \warn 'usage: psql "$DATABASE_URL" -v chat=UUID [-v threshold=6000] [-v k=3] -f sql/inspect/buffer.sql'
   \quit
 \endif
-\if :{?threshold}
-\else
-  \set threshold 6000
-\endif
-\if :{?k}
-\else
-  \set k 3
-\endif
+\ir limits.psql
 
 select title, pending_turns, pending_tokens, brief_tokens, tokens_total,
        greatest(0, :threshold + 1 - tokens_total) as tokens_to_go,
        greatest(0, :k + 1 - pending_turns) as turns_to_go,
-       tokens_total > :threshold and pending_turns > :k as due,
+       throughline.fold_is_due(brief_tokens, pending_tokens, pending_turns, memory_strategy, max_turns, expired,
+                               :threshold, :k, :bridge, :min) as due,
        oldest_age, counters_agree
   from inspect.buffers
+  join inspect.briefs using (chat_id, title, pending_turns, pending_tokens, brief_tokens)
  where chat_id = :'chat';
 
--- The turns in it, oldest first; the last k of them stay word for word whatever happens.
+-- Its turns, oldest first; the last k of them stay word for word.
 select turn, user_seq, reply_seq, status, user_tokens, reply_tokens, left(user_content, 60) as asked
   from inspect.turns
  where chat_id = :'chat' and not covered

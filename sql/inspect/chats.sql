@@ -1,4 +1,4 @@
--- Which chats are there? The latest ones, with their ids for the other scripts.
+-- The latest chats, with their ids for the other scripts.
 --
 --   psql "$DATABASE_URL" -f sql/inspect/chats.sql
 --   psql "$DATABASE_URL" -v limit=100 -f sql/inspect/chats.sql

@@ -1,4 +1,4 @@
--- Which turns did this revision take into the brief, word for word?
+-- Which turns did this revision add to the brief, word for word?
 --
 --   psql "$DATABASE_URL" -v chat=UUID -v version=2 -f sql/inspect/covered_turns.sql
 \if :{?chat}

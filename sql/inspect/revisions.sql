@@ -1,5 +1,5 @@
--- How did the brief become what it is? Each change: the messages it brought in, what it cost, and the
--- sentences that came and went. Sentences of redacted revisions are not known any more.
+-- How did the brief change? For each revision the messages it covers, its cost, and the sentences it added and
+-- removed. The sentences of redacted revisions are deleted.
 --
 --   psql "$DATABASE_URL" -v chat=UUID -f sql/inspect/revisions.sql
 \if :{?chat}

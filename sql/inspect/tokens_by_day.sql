@@ -1,5 +1,5 @@
--- What does the memory cost beside the replies? Tokens of the last days by purpose and model, and the
--- memory's share of them.
+-- What does the memory cost, compared with the replies? Tokens of the last days by purpose and model, and the
+-- memory's share.
 --
 --   psql "$DATABASE_URL" -f sql/inspect/tokens_by_day.sql
 --   psql "$DATABASE_URL" -v days=7 -f sql/inspect/tokens_by_day.sql

@@ -1,5 +1,5 @@
--- Why did this reply say what it said? Its receipt, the brief as it was then, and the turns that the
--- model was shown word for word, as they read now. message is the assistant message's id.
+-- What was in the prompt of this reply? Its receipt, the brief as it was then, and the turns that were shown
+-- word for word, as they are now. message is the assistant message's id.
 --
 --   psql "$DATABASE_URL" -v message=UUID -f sql/inspect/why.sql
 \if :{?message}

@@ -1,5 +1,5 @@
 -- name: ReadBrief :one
--- A brief that is not in its form is told as such, and empty: a reply can do without it.
+-- An unreadable brief has an empty summary: replies are made without it.
 select b.version, b.covered_seq, b.brief_tokens, b.pending_tokens, b.pending_turns, b.stale, b.edit_count, b.cleared_seq, b.cleared_turns,
        b.readable as readable,
        (case when b.readable then b.brief ->> 'global_summary' else '' end)::text as global_summary,
@@ -9,8 +9,8 @@ select b.version, b.covered_seq, b.brief_tokens, b.pending_tokens, b.pending_tur
  where b.chat_id = sqlc.arg(chat_id);
 
 -- name: ClaimBrief :many
--- The same for a fold, which takes the lease. No row: another worker is at it. That one holds the lease, or
--- the lock while it writes. A token may claim again: nobody knows what became of a claim whose connection broke.
+-- Like ReadBrief, and takes the lease for a fold. No row: another worker holds the lease, or the lock while
+-- it writes. The same token may claim again, because the connection may have broken after a first claim.
 update public.conversation_briefs b
    set lease_token = sqlc.arg(lease_token)::uuid, lease_until = now() + make_interval(secs => sqlc.arg(lease_seconds)::float8)
   from public.chats c
@@ -29,7 +29,7 @@ select b.brief_tokens, b.pending_tokens, b.pending_turns, c.memory_strategy, c.m
   from public.conversation_briefs b join public.chats c on c.id = b.chat_id where b.chat_id = sqlc.arg(chat_id);
 
 -- name: RenewFoldLease :execrows
--- No row: somebody else has taken over.
+-- No row: another worker has taken over.
 update public.conversation_briefs
    set lease_until = now() + make_interval(secs => sqlc.arg(lease_seconds)::float8)
  where chat_id = sqlc.arg(chat_id) and lease_token = sqlc.arg(lease_token)::uuid;
@@ -39,17 +39,17 @@ update public.conversation_briefs set lease_token = null, lease_until = null
  where chat_id = sqlc.arg(chat_id) and lease_token = sqlc.arg(lease_token)::uuid;
 
 -- name: LockBrief :exec
--- One fold at a time per chat: waits for whoever claims or writes the brief, then for whoever adds messages.
--- A statement of its own, so that the next one counts what committed while we waited.
+-- Waits for other workers that claim or write the brief, then for writers of messages. A separate statement,
+-- so that the next one sees what was committed while this one waited.
 select pg_advisory_xact_lock(hashtextextended('brief:' || b.chat_id::text, 0))
   from public.conversation_briefs b
  where b.chat_id = sqlc.arg(chat_id)
    for update;
 
 -- name: WriteBrief :many
--- The compare-and-set of a fold, and its revision: the brief is as it was when the fold was planned, no
--- message was edited or deleted since, and the lease is still ours. Else there is no row, and no revision.
--- The counters are what is left after the new place.
+-- Writes the result of a fold and its revision, if the brief is as it was when the fold was planned, no
+-- message was edited or deleted since, and the lease is still ours; otherwise writes nothing and returns no
+-- row. The counters are counted again after the new covered_seq.
 with written as (update public.conversation_briefs b
    set brief = jsonb_build_object('global_summary', sqlc.arg(global_summary)::text,
                                   'last_summarized_message_id', sqlc.narg(last_summarized_message_id)::uuid),
@@ -81,7 +81,9 @@ select w.chat_id, w.user_id, w.version, sqlc.arg(kind)::text, sqlc.arg(seq_from)
 select brief_tokens, pending_tokens, pending_turns from written;
 
 -- name: FindDueBriefs :many
--- Chats over the threshold or their turn limit, stale ones, and those whose brief cannot be read. As the server itself. kind says which job they need. The same rule as memory.Due, which a test holds it to.
+-- Chats that need a job, and its kind: a rebuild for a stale or unreadable brief, else a fold. As the server
+-- itself. A fold can only be due over the threshold or over the chat's turn limit: those conditions narrow
+-- the search by the indexes on pending_thousands and max_turns, and fold_is_due decides.
 (select b.chat_id, 'rebuild_brief'::text as kind from public.conversation_briefs b
   where b.stale limit 1000)
 union
@@ -93,22 +95,27 @@ union
    join public.chats c on c.id = b.chat_id
   where b.pending_thousands >= (sqlc.arg(threshold)::int - sqlc.arg(largest_brief)::int) / 1000
     and b.brief_tokens + b.pending_tokens > sqlc.arg(threshold)::int
-    and (b.pending_turns > least(sqlc.arg(k_raw_turns)::int, c.max_turns)
-      or sqlc.arg(bridge)::int > 0 and b.pending_tokens > sqlc.arg(bridge)::int and b.pending_turns > greatest(1, sqlc.arg(min_tail_turns)::int))
-    and not b.stale and b.readable and c.memory_strategy <> 'simple'
+    and not b.stale and b.readable
+    and throughline.fold_is_due(b.brief_tokens, b.pending_tokens, b.pending_turns, c.memory_strategy, c.max_turns, false,
+          sqlc.arg(threshold)::int, sqlc.arg(k_raw_turns)::int, sqlc.arg(bridge)::int, sqlc.arg(min_tail_turns)::int)
   order by b.pending_tokens desc limit 1000)
 union
-(select b.chat_id, 'fold_brief'::text as kind from public.chats c
+(select b.chat_id, 'fold_brief'::text as kind
+   from public.chats c
    join public.conversation_briefs b on b.chat_id = c.id
-  where c.max_turns is not null and b.pending_turns > c.max_turns and not b.stale and b.readable
-    and c.memory_strategy <> 'simple'
+  where c.max_turns is not null and b.pending_turns > c.max_turns
+    and not b.stale and b.readable
+    and throughline.fold_is_due(b.brief_tokens, b.pending_tokens, b.pending_turns, c.memory_strategy, c.max_turns, false,
+          sqlc.arg(threshold)::int, sqlc.arg(k_raw_turns)::int, sqlc.arg(bridge)::int, sqlc.arg(min_tail_turns)::int)
   limit 1000);
 
 -- name: FindExpiredUnfolded :many
--- Chats that expired with turns out of their brief. As the server itself.
+-- Expired chats with turns that their brief does not cover. As the server itself. The limits are zero because
+-- they make no difference once a chat is expired.
 select c.id from public.chats c
   join public.conversation_briefs b on b.chat_id = c.id
- where c.expires_at <= now() and b.pending_turns > 0 and not b.stale and c.memory_strategy <> 'simple'
+ where c.expires_at <= now() and not b.stale
+   and throughline.fold_is_due(b.brief_tokens, b.pending_tokens, b.pending_turns, c.memory_strategy, c.max_turns, true, 0, 0, 0, 0)
  order by c.expires_at
  limit 1000;
 
@@ -120,19 +127,22 @@ update public.conversation_briefs
 returning chat_id;
 
 -- name: OldestUnfoldedTurn :one
--- Age in seconds of the oldest message that is due to be folded, by size or by its chat's turn limit; 0 when none is.
+-- The age in seconds of the oldest message that is due to be folded, by size or by its chat's turn limit; 0
+-- if there is none. Searches as FindDueBriefs does.
 select coalesce(extract(epoch from now() - min(first.created_at)), 0)::float8 as age
   from (select b.chat_id, b.covered_seq
           from public.conversation_briefs b
-          join public.chats c on c.id = b.chat_id and c.memory_strategy <> 'simple'
+          join public.chats c on c.id = b.chat_id
          where b.pending_thousands >= (sqlc.arg(threshold)::int - sqlc.arg(largest_brief)::int) / 1000
            and b.brief_tokens + b.pending_tokens > sqlc.arg(threshold)::int
-           and (b.pending_turns > least(sqlc.arg(k_raw_turns)::int, c.max_turns)
-             or sqlc.arg(bridge)::int > 0 and b.pending_tokens > sqlc.arg(bridge)::int and b.pending_turns > greatest(1, sqlc.arg(min_tail_turns)::int))
+           and throughline.fold_is_due(b.brief_tokens, b.pending_tokens, b.pending_turns, c.memory_strategy, c.max_turns, false,
+                 sqlc.arg(threshold)::int, sqlc.arg(k_raw_turns)::int, sqlc.arg(bridge)::int, sqlc.arg(min_tail_turns)::int)
         union all
         select b.chat_id, b.covered_seq
           from public.chats c
-          join public.conversation_briefs b on b.chat_id = c.id and b.pending_turns > c.max_turns
-         where c.max_turns is not null and c.memory_strategy <> 'simple') due
-  cross join lateral (select m.created_at from public.messages m
-                       where m.chat_id = due.chat_id and m.seq > due.covered_seq order by m.seq limit 1) first;
+          join public.conversation_briefs b on b.chat_id = c.id
+         where c.max_turns is not null and b.pending_turns > c.max_turns
+           and throughline.fold_is_due(b.brief_tokens, b.pending_tokens, b.pending_turns, c.memory_strategy, c.max_turns, false,
+                 sqlc.arg(threshold)::int, sqlc.arg(k_raw_turns)::int, sqlc.arg(bridge)::int, sqlc.arg(min_tail_turns)::int)) due
+ cross join lateral (select m.created_at from public.messages m
+                      where m.chat_id = due.chat_id and m.seq > due.covered_seq order by m.seq limit 1) first;

@@ -1,10 +1,9 @@
--- What running replies say, recorded for whoever else wants to read them. As the server itself, because one
--- statement writes for all users at once: it takes each piece's owner from the message, never from us.
+-- The pieces of running replies, for readers on other servers. As the server itself, because one statement
+-- writes the pieces of all users: the owner of a piece comes from its message, not from an argument.
 
 -- name: InsertDeltas :exec
--- Nothing for a reply that is not running any more, and nothing twice. Each message is looked up by its key
--- (offset 0 keeps the conditions out of there): Postgres takes running replies for next to none and would
--- walk through all of them for each of them.
+-- Skips replies that have ended and pieces that are stored. "offset 0" makes Postgres find each message by
+-- its key: it assumes that there are hardly any running replies, and would scan all of them for each piece.
 insert into public.message_deltas (message_id, user_id, start_char, delta)
 select m.id, m.user_id, new.start_char, new.delta
   from (select unnest(sqlc.arg(message_ids)::uuid[]) as message_id, unnest(sqlc.arg(user_ids)::uuid[]) as user_id,
@@ -14,12 +13,12 @@ select m.id, m.user_id, new.start_char, new.delta
 on conflict do nothing;
 
 -- name: DeleteSpentDeltas :exec
--- Of replies whose whole text is stored.
+-- For replies whose whole text is stored.
 delete from public.message_deltas where message_id = any(sqlc.arg(message_ids)::uuid[]);
 
 -- name: DeleteStrayDeltas :execrows
--- What a server that died between storing a reply and tidying up has left; one that lives gets some time for it.
--- Goes from message to message by the key, because there are many deltas of few messages.
+-- Deltas of ended replies whose server died before it deleted them; a living server gets young_seconds to do
+-- so. Skips from message to message by the key, because a few messages have many deltas.
 with recursive recorded as (
   (select d.message_id from public.message_deltas d order by d.message_id limit 1)
   union all
@@ -33,5 +32,5 @@ delete from public.message_deltas d
                       and (m.status in ('streaming', '') or m.updated_at > now() - make_interval(secs => sqlc.arg(young_seconds)::float8)));
 
 -- name: NotifyReplies :exec
--- Ids of replies that have more to read or have ended, separated by commas.
+-- The ids, separated by commas, of replies that have more text or have ended.
 select pg_notify('throughline_replies', sqlc.arg(message_ids)::text);

@@ -1,5 +1,5 @@
--- Chats that nobody needs any more, for all users: as the server itself. What somebody works on at this moment
--- is left for the next time.
+-- Deletion of old chats of all users, as the server itself. Chats that are locked at the moment are left for
+-- the next run.
 
 -- name: DeleteExpiredChats :execrows
 delete from public.chats
@@ -9,7 +9,7 @@ delete from public.chats
                order by c.expires_at limit sqlc.arg(most)::int for update skip locked);
 
 -- name: DeleteIdleChats :execrows
--- Reads all chats; it runs once in an hour and only where somebody asked for it.
+-- Reads all chats; runs hourly, and only where the operator configured it.
 delete from public.chats
  where id in (select c.id from public.chats c
                where greatest(c.created_at, c.last_message_at, c.revived_at) < now() - make_interval(days => sqlc.arg(days)::int)

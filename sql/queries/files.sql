@@ -1,5 +1,5 @@
 -- name: InsertFiles :exec
--- The contents that came with a message, if the message was stored; one that the chat has already stays as it is.
+-- The contents that came with a message, if the message was stored. Contents that the chat has are kept.
 insert into public.chat_files (chat_id, user_id, sha256, content, token_count)
 select m.chat_id, m.user_id, new.sha256, new.content, new.token_count
   from public.messages m
@@ -17,8 +17,8 @@ select m.id, new.place, m.chat_id, m.user_id, new.path, new.sha256
  where m.id = sqlc.arg(message_id);
 
 -- name: ReadFiles :many
--- The files of a chat since its context was cleared, newest first, and of those that could be shown the content:
--- each counts once.
+-- The files of a chat since its context was cleared, newest first. Those that fit max_tokens have their
+-- content; a content counts once.
 select listed.path, listed.sha256, listed.token_count,
        (case when listed.tokens <= sqlc.arg(max_tokens)::int then f.content else '' end)::text as content
   from (select sent.chat_id, sent.path, sent.sha256, sent.token_count, sent.seq, sent.place,

@@ -1,8 +1,8 @@
--- What users do with their chats and messages besides talking. All of it with the user's rights: rows of
--- others are not there. A chat has expired from the moment expires_at on, whoever noticed.
+-- Listing, changing and deleting chats and messages, with the user's rights: other users' rows are invisible.
+-- A chat is expired from expires_at on.
 
 -- name: CreateChat :exec
--- Does nothing when it is the second try of a request whose connection broke.
+-- Inserts nothing if the chat exists because the connection broke after an earlier attempt.
 insert into public.chats (id, user_id, title, system_prompt, metadata, tags, memory_strategy, ttl_hours, max_turns, tool_name)
 values (sqlc.arg(id), sqlc.arg(user_id), sqlc.arg(title), sqlc.narg(system_prompt), sqlc.arg(metadata), sqlc.arg(tags), sqlc.arg(memory_strategy),
         sqlc.narg(ttl_hours), sqlc.narg(max_turns), sqlc.narg(tool_name))
@@ -16,10 +16,10 @@ select c.id, c.title, c.system_prompt, c.metadata, c.tags, c.memory_strategy, c.
  where c.id = sqlc.arg(chat_id);
 
 -- name: ListChats :many
--- A user's chats by last activity, in pages. There is no index on it, on purpose: every message would have to
--- change it. So each page looks at all of the user's chats and sorts them: 10 000 of them take some 20 ms.
--- All pages keep the order of the moment in which the first was read (as_of). A chat that was active since has
--- the place it had then, which its messages tell; what began since comes before all places.
+-- Pages of a user's chats by last activity. There is no index on it, because every message would have to
+-- update it; each page reads and sorts all of the user's chats, which takes about 20 ms for 10 000 of them.
+-- All pages use the order at the time of the first page (as_of): the messages tell the activity at that time
+-- of a chat that was active later. Newer chats come first.
 with placed as (
   select c.id, case
            when greatest(c.last_message_at, c.created_at) <= at.as_of then greatest(c.last_message_at, c.created_at)
@@ -41,7 +41,7 @@ select c.id, c.title, c.system_prompt, c.metadata, c.tags, c.memory_strategy, c.
  order by p.activity desc, p.id desc;
 
 -- name: ChangeChat :execrows
--- Null leaves what always has a value; what may have none says whether it is set.
+-- Null keeps a column that cannot be null; nullable columns have a set_ argument.
 update public.chats c
    set title = coalesce(sqlc.narg(title), c.title),
        metadata = coalesce(sqlc.narg(metadata), c.metadata),
@@ -68,7 +68,7 @@ select count(*) as chats, coalesce(sum(old.message_count), 0)::bigint as message
   from old;
 
 -- name: PruneChats :one
--- Whoever talks to a chat at this moment holds its row; its activity is then looked at once more.
+-- If a turn holds a chat's row, Postgres waits for it and then checks the chat's activity again.
 with gone as (
   delete from public.chats c
    where greatest(c.last_message_at, c.created_at) < now() - make_interval(days => sqlc.arg(days)::int)
@@ -79,14 +79,14 @@ select count(*) as chats, coalesce(sum(gone.message_count), 0)::bigint as messag
   from gone;
 
 -- name: ChatState :many
--- Whether the user has the chat, and since when it is expired, if it is. At most one row.
+-- Whether the user has the chat, and whether it is expired. At most one row.
 select c.id, c.expires_at, coalesce(c.expires_at <= now(), false)::bool as expired
   from public.chats c where c.id = sqlc.arg(chat_id);
 
 -- name: ClearBrief :execrows
--- Everything up to the chat's last message leaves the context, with a revision that says so. Nothing happens
--- when there is nothing to leave, while a reply runs, and to an expired chat. A fold at work loses: its
--- version is another and its lease is gone. stale stays: what was deleted must still leave the old revisions.
+-- Removes everything up to the chat's last message from the context, and records a revision. Does nothing if
+-- there is nothing to remove, while a reply runs, or if the chat is expired. A running fold loses its lease
+-- and its result. stale stays, because deleted words must still be removed from the older revisions.
 with cleared as (
   update public.conversation_briefs b
      set brief = '{"global_summary": "", "last_summarized_message_id": null}', brief_tokens = 0, version = b.version + 1,
@@ -107,8 +107,8 @@ select cleared.chat_id, cleared.user_id, cleared.version, 'clear', cleared.cover
 select version, cleared_seq from public.conversation_briefs where chat_id = sqlc.arg(chat_id);
 
 -- name: ListFiles :many
--- Each content once, by the last message that brought it. Contents are given as long as they fit the
--- bytes that the answer may hold, the latest first.
+-- Each content once, with the last message that brought it, the latest first. The contents themselves are
+-- included until max_bytes is reached.
 with brought as (
   select f.sha256, f.path, f.message_id, m.seq, f.place, m.created_at,
          row_number() over (partition by f.sha256 order by m.seq desc, f.place desc) as nth
@@ -132,7 +132,7 @@ select encode(o.sha256, 'hex')::text as sha256, o.path, o.paths::text[] as paths
  order by o.seq desc, o.place desc;
 
 -- name: ListMessagesBefore :many
--- The newest messages before a place, newest first: an index range, read backwards.
+-- The newest messages before a seq, newest first: an index range, read backwards.
 select m.id, m.chat_id, m.seq, m.role, m.content, m.status, m.reply_to, m.superseded_by, m.token_count, m.pinned, m.importance, m.tool_calls,
        m.tool_call_id, m.name, m.tool_name, m.metadata,
        coalesce((select jsonb_agg(jsonb_build_object('path', f.path, 'sha256', encode(f.sha256, 'hex'), 'bytes', c.bytes) order by f.place)
@@ -145,7 +145,7 @@ select m.id, m.chat_id, m.seq, m.role, m.content, m.status, m.reply_to, m.supers
  limit sqlc.arg(most)::int;
 
 -- name: ListMessagesAfter :many
--- The oldest messages after a place, oldest first.
+-- The oldest messages after a seq, oldest first.
 select m.id, m.chat_id, m.seq, m.role, m.content, m.status, m.reply_to, m.superseded_by, m.token_count, m.pinned, m.importance, m.tool_calls,
        m.tool_call_id, m.name, m.tool_name, m.metadata,
        coalesce((select jsonb_agg(jsonb_build_object('path', f.path, 'sha256', encode(f.sha256, 'hex'), 'bytes', c.bytes) order by f.place)
@@ -182,13 +182,13 @@ select m.id, m.chat_id, m.seq, m.role, m.content, m.status, m.reply_to, m.supers
  where m.id = sqlc.arg(message_id);
 
 -- name: LockMessagesChat :many
--- Locks are taken in the order in which a turn takes them, the chat's row before its messages. At most one row.
+-- Locks the chat's row before its messages, as a turn does. At most one row.
 select c.id from public.chats c
  where c.id = (select m.chat_id from public.messages m where m.id = sqlc.arg(message_id))
    for no key update;
 
 -- name: DeleteMessage :execrows
--- Not while it is a reply that runs: see ReleaseAbandonedReplies for one whose server died.
+-- Not a running reply, unless its server died: see ReleaseAbandonedReplies.
 delete from public.messages m
  where m.id = sqlc.arg(message_id)
    and (m.status <> 'streaming' or coalesce(m.lease_until, m.updated_at + interval '1 minute') < now()
@@ -198,5 +198,5 @@ delete from public.messages m
 select exists (select from public.messages where id = sqlc.arg(message_id));
 
 -- name: ReadStale :many
--- Whether the brief has to be made anew. At most one row.
+-- Whether the brief has to be rebuilt. At most one row.
 select stale from public.conversation_briefs where chat_id = sqlc.arg(chat_id);

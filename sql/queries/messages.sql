@@ -1,5 +1,5 @@
 -- name: FindEarlierTurn :many
--- The message that the client sent before with the same id, and the latest reply to it. At most one row.
+-- The message that the client already sent with the same id, and the latest reply to it. At most one row.
 select u.id, u.chat_id, u.content, coalesce(a.id, '00000000-0000-0000-0000-000000000000')::uuid as reply_id,
        coalesce(a.status, '')::text as reply_status
   from public.messages u
@@ -9,7 +9,7 @@ select u.id, u.chat_id, u.content, coalesce(a.id, '00000000-0000-0000-0000-00000
  where u.user_id = sqlc.arg(user_id) and u.client_message_id = sqlc.narg(client_message_id);
 
 -- name: ReleaseAbandonedReplies :exec
--- A reply whose server died must not block its chat until somebody comes by. See InterruptAbandonedReplies.
+-- Ends a chat's reply whose server died, without waiting for the sweep. See InterruptAbandonedReplies.
 with abandoned as (
   select m.id from public.messages m
    where m.chat_id = sqlc.arg(chat_id) and m.status = 'streaming'
@@ -29,8 +29,9 @@ update public.messages m
 select id from public.messages where chat_id = sqlc.arg(chat_id) and status = 'streaming';
 
 -- name: InsertTurn :execrows
--- The message and the reply to come, both or neither: only when the chat is the user's and has not expired (or
--- is brought back by this message), no reply is running and the message is new. One statement, so that the triggers of a statement run once.
+-- The message and its empty reply, both or neither: only if the chat is the user's and not expired (or
+-- revived by this message), no reply is running and the message is new. In one statement, so that the
+-- statement triggers run once.
 insert into public.messages (id, chat_id, user_id, role, content, status, reply_to, token_count, metadata, client_message_id, tool_name, lease_until)
 select new.id, c.id, c.user_id, new.role, new.content, new.status, new.reply_to, new.token_count, new.metadata, new.client_message_id, new.tool_name,
        new.lease_until
@@ -49,8 +50,7 @@ select new.id, c.id, c.user_id, new.role, new.content, new.status, new.reply_to,
  order by new.place;
 
 -- name: InsertAgain :execrows
--- Another reply to a message that was stored before: only when the one that failed is still its latest and
--- no reply is running.
+-- Another reply to a stored message: only if its failed reply was not replaced yet and no reply is running.
 insert into public.messages (id, chat_id, user_id, role, content, status, reply_to, token_count, metadata, lease_until)
 select sqlc.arg(message_id)::uuid, u.chat_id, u.user_id, 'assistant', '', 'streaming', u.id, 0, sqlc.arg(reply_metadata)::jsonb,
        now() + make_interval(secs => sqlc.arg(lease_seconds)::float8)
@@ -69,9 +69,9 @@ update public.messages m
  where m.id = sqlc.arg(in_place_of) and again.id = sqlc.arg(message_id) and again.reply_to = m.reply_to;
 
 -- name: ReadBuffer :many
--- The newest messages after the brief, newest first; one index range whatever the chat's length. A simple chat
--- shows no brief: its buffer begins where the context was cleared, and no prompt of it shows more rows than this.
--- The place is a subquery, because as a join it would be looked at only after each message of the chat was read.
+-- The newest messages after the brief, newest first: one index range, however long the chat is. A simple chat
+-- has no brief: its buffer begins where the context was cleared, and no prompt uses more than 400 rows of it.
+-- covered_seq comes from a subquery, because with a join Postgres would read all messages of the chat.
 select m.id, coalesce(m.reply_to, '00000000-0000-0000-0000-000000000000')::uuid as reply_to, m.seq, m.role, m.status,
        (case when m.superseded_by is null then m.content else '' end)::text as content, m.token_count, m.created_at,
        m.pinned, coalesce(m.importance, 0)::real as importance, m.name, m.tool_calls
@@ -84,7 +84,8 @@ select m.id, coalesce(m.reply_to, '00000000-0000-0000-0000-000000000000')::uuid 
  limit (select case when c.memory_strategy = 'simple' then 400 else sqlc.arg(max_rows)::int end from public.chats c where c.id = sqlc.arg(chat_id));
 
 -- name: ReadKept :many
--- The pinned and important messages that the brief covers, newest first: for hybrid chats.
+-- The pinned and important messages that the brief covers, newest first: for hybrid chats. The condition is
+-- literally that of messages_kept_idx, so that the index is used.
 select m.id, coalesce(m.reply_to, '00000000-0000-0000-0000-000000000000')::uuid as reply_to, m.seq, m.role, m.status,
        m.content, m.token_count, m.created_at,
        m.pinned, coalesce(m.importance, 0)::real as importance, m.name, m.tool_calls
@@ -98,18 +99,17 @@ select m.id, coalesce(m.reply_to, '00000000-0000-0000-0000-000000000000')::uuid 
  limit 200;
 
 -- name: SaveReply :execrows
--- Also over an interruption that others declared meanwhile: the server that generates has the last word,
--- unless the message was tried again. And over the same status, because a save is tried again when nobody
--- knows whether it was committed.
+-- Also replaces the status interrupted, which another server may have set meanwhile, unless the message was
+-- tried again; and the same status, because a save whose commit is uncertain is repeated.
 update public.messages
    set content = sqlc.arg(content), status = sqlc.arg(status), token_count = sqlc.arg(token_count),
        metadata = metadata || sqlc.arg(metadata)::jsonb, lease_until = null
  where id = sqlc.arg(id) and superseded_by is null and status in ('streaming', 'interrupted', sqlc.arg(status));
 
 -- name: FindReply :many
--- One reply of a chat, or its latest. At most one row. Of one that is running, the text is what was recorded
--- of it from a place on. The coalesce is within a select of its own, because
--- under row level security Postgres would not look for a bare one in an index.
+-- One reply of a chat, or its latest; at most one row. The text of a running reply is its deltas from
+-- from_char on. The coalesce is in a subselect, because under row level security Postgres would not use an
+-- index for it otherwise.
 select m.id, coalesce(m.reply_to, '00000000-0000-0000-0000-000000000000')::uuid as reply_to, m.status, m.metadata,
        (case when m.status = 'streaming' then coalesce((
          select string_agg(d.delta, '' order by d.start_char) from public.message_deltas d
@@ -120,7 +120,7 @@ select m.id, coalesce(m.reply_to, '00000000-0000-0000-0000-000000000000')::uuid 
    and m.chat_id = sqlc.arg(chat_id) and m.role = 'assistant';
 
 -- name: RequestCancel :exec
--- The notification is a hint: whoever generates looks at the row.
+-- The notification is only a hint: the generating server reads the row.
 with asked as (
   update public.messages set cancel_requested = true
    where id = sqlc.arg(message_id) and status = 'streaming'
@@ -128,20 +128,20 @@ with asked as (
 select pg_notify('throughline_cancels', asked.id::text) from asked;
 
 -- name: CancelRequested :many
--- As the server itself, for the replies that it generates.
+-- As the server itself, for the replies that this server generates.
 select id from public.messages
  where id = any(sqlc.arg(message_ids)::uuid[]) and status = 'streaming' and cancel_requested;
 
 -- name: RenewLeases :exec
--- For all users at once, so as the server itself.
+-- As the server itself, for all users at once.
 update public.messages
    set lease_until = now() + make_interval(secs => sqlc.arg(lease_seconds)::float8)
  where id = any(sqlc.arg(message_ids)::uuid[]) and status = 'streaming';
 
 -- name: InterruptAbandonedReplies :many
--- Replies whose server was not heard of for longer than its lease, and those that were never anybody's (SQL
--- by hand) after a minute. A lease that ran out while Postgres was down says nothing: its owner gets a
--- moment to renew it. What was recorded of the reply becomes its text. As the server itself.
+-- Ends the replies whose lease ran out, and after a minute those without a lease (inserted by hand). After a
+-- restart of Postgres their servers get ten seconds to renew leases that ran out in the meantime. The deltas
+-- of a reply become its text. As the server itself.
 with abandoned as (
   select m.id from public.messages m
    where m.status = 'streaming' and coalesce(m.lease_until, m.updated_at + interval '1 minute') < now()
@@ -160,8 +160,8 @@ update public.messages m
 returning m.id;
 
 -- name: ReadFoldable :many
--- What a fold that holds the lease is planned from, oldest first: the messages after the brief, or, for a
--- rebuild, those that it covers and that were not cleared away.
+-- The messages of a fold that holds the lease, oldest first: those after the brief, or, for a rebuild, those
+-- that the brief covers and that were not cleared.
 select m.id, coalesce(m.reply_to, '00000000-0000-0000-0000-000000000000')::uuid as reply_to, m.seq, m.role, m.status,
        (case when m.superseded_by is null then m.content else '' end)::text as content, m.token_count, m.created_at,
        m.pinned, coalesce(m.importance, 0)::real as importance, m.name, m.tool_calls

@@ -1,9 +1,9 @@
--- The places where we read and write River's own table.
+-- Our reads and writes of River's own table.
 
 -- name: ReviveDeadFolds :many
--- Makes jobs of workers that died available again at once; River's own rescue comes minutes later. A fold job
--- is alive while its chat's lease runs, or while it is too young to have taken one. The entry in errors
--- is of the form that River writes.
+-- Makes the jobs of dead workers available again; River itself would do so minutes later. A fold's job is
+-- alive while its chat's lease runs, or while it is too young to have taken one. The entry in errors has
+-- River's form.
 update river.river_job j
    set state = 'available', scheduled_at = now(),
        errors = array_append(j.errors, jsonb_build_object('at', now(), 'attempt', j.attempt, 'error', 'worker lost its lease', 'trace', ''))
@@ -17,9 +17,9 @@ update river.river_job j
 returning j.id;
 
 -- name: CompleteJob :exec
--- What River's JobCompleteTx does. That one is made for many jobs at once, and Postgres plans it anew each
--- time, which costs as much as running it. A job that the sweep or somebody by hand took away meanwhile stays
--- as it is; the brief is written all the same.
+-- Does what River's JobCompleteTx does. That is made for many jobs at once, and planning it each time costs
+-- as much as running it. A job that is no longer running, because the sweep or a person changed it, is left
+-- alone.
 update river.river_job
    set state = 'completed', finalized_at = now(), metadata = metadata || jsonb_build_object('output', sqlc.arg(output)::jsonb)
  where id = sqlc.arg(id) and state = 'running';

@@ -1,7 +1,6 @@
 -- name: CountUsage :one
--- What the user of the transaction has: row-level security leaves nobody else's rows. An app may write what it
--- likes into metadata, so only numbers that can be somebody's
--- tokens are added up; jsonb compares numbers with nothing but numbers.
+-- Totals of the transaction's user; row level security hides other users' rows. An app may write anything to
+-- metadata, so only numbers in a plausible range are added up; jsonb compares numbers only with numbers.
 with used as (
   select case when role = 'assistant' and jsonb_typeof(metadata -> 'usage') = 'object' then metadata -> 'usage' else '{}' end as tokens,
          octet_length(content) as bytes

@@ -1,4 +1,4 @@
--- Whole chats on their way out and in. All of it as the user.
+-- Export and import of whole chats, as the user.
 
 -- name: ExportChat :many
 -- At most one row.
@@ -8,12 +8,12 @@ select id, title, system_prompt, metadata, tags, memory_strategy, ttl_hours, max
  where id = sqlc.arg(chat_id);
 
 -- name: ExportedChatExists :one
--- Asked with each page: of a chat that is gone there is an empty page as well.
+-- Asked with each page, because the page of a deleted chat is empty as well.
 select exists (select from public.chats where id = sqlc.arg(chat_id));
 
 -- name: ExportMessages :many
--- A page ends after so many rows, or with the row that reaches so many bytes. The sizes are read from the rows'
--- headers: text beyond the page is not touched.
+-- A page ends after max_rows rows, or with the row that reaches max_bytes. Sizes are read from the rows'
+-- headers, without reading text beyond the page.
 select m.id, m.chat_id, m.seq, m.role, m.content, m.status, m.reply_to, m.superseded_by, m.token_count, m.pinned, m.importance,
        m.tool_calls, m.tool_call_id, m.name, m.tool_name, m.metadata,
        coalesce((select jsonb_agg(jsonb_build_object('path', f.path, 'sha256', encode(f.sha256, 'hex')) order by f.place)
@@ -28,7 +28,7 @@ select m.id, m.chat_id, m.seq, m.role, m.content, m.status, m.reply_to, m.supers
  order by m.seq;
 
 -- name: ExportFiles :many
--- Contents that the exported messages bring, in the order of their hashes.
+-- The contents of the exported messages, in the order of their hashes.
 select f.sha256, f.content
   from public.chat_files f
  where f.chat_id = sqlc.arg(chat_id) and f.sha256 > sqlc.arg(after_sha256)::bytea
@@ -50,18 +50,18 @@ select version, kind, seq_from, seq_to, turns, global_summary, input_tokens, out
  limit sqlc.arg(max_rows)::int;
 
 -- name: BeginQuietly :exec
--- Until the transaction ends, its messages are not announced one by one.
+-- The messages of the transaction are not announced.
 select set_config('throughline.quiet', 'on', true);
 
 -- name: FindImported :many
--- The chat as it was exported, or as it was imported before. At most one row.
+-- The exported chat itself, or an earlier import of it. At most one row.
 select id from public.chats
  where id in (sqlc.arg(id)::uuid, sqlc.arg(original)::uuid)
  order by id = sqlc.arg(original)::uuid desc limit 1;
 
 -- name: InsertImportedChat :execrows
--- No row: another import of the same file is ahead. Waits for that one to end. A chat that expires would have done so
--- long ago by its messages' dates, so its time begins now.
+-- No row: another import of the same file was faster; this waits until that one ends. revived_at is now,
+-- because by the dates of its messages a chat with ttl_hours would be expired.
 insert into public.chats (id, user_id, title, system_prompt, metadata, tags, memory_strategy, ttl_hours, max_turns, tool_name, created_at, revived_at)
 values (sqlc.arg(id), sqlc.arg(user_id), sqlc.arg(title), sqlc.narg(system_prompt), sqlc.arg(metadata), sqlc.arg(tags)::text[], sqlc.arg(memory_strategy),
         sqlc.narg(ttl_hours)::int, sqlc.narg(max_turns), sqlc.narg(tool_name), sqlc.arg(created_at),
@@ -75,7 +75,7 @@ select sqlc.arg(chat_id)::uuid, sqlc.arg(user_id)::uuid, decode(f.sha256, 'hex')
                unnest(sqlc.arg(tokens)::int[]) as tokens) f;
 
 -- name: InsertImportedMessages :exec
--- In the order of their places, which is the order in which the trigger numbers them.
+-- In the order of places, in which the trigger assigns seq.
 insert into public.messages (id, chat_id, user_id, role, content, status, reply_to, superseded_by, token_count, pinned, importance,
                              tool_calls, tool_call_id, name, tool_name, metadata, created_at, updated_at)
 select m.id, sqlc.arg(chat_id)::uuid, sqlc.arg(user_id)::uuid, m.role, m.content, m.status, m.reply_to, m.superseded_by, m.tokens, m.pinned,

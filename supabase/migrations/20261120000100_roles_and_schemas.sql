@@ -1,33 +1,35 @@
--- The role that the server takes for a user's work, and the two schemas that no API exposes.
+-- The server's role, and two schemas that no API exposes.
 
--- Members of this role may write what a phone may not (an assistant's message), but its policies
--- confine it to the rows of the user in request.jwt.claims. Roles belong to the whole cluster, so
--- another database of the same cluster may have made it already.
+-- A member of this role may write what a phone may not, such as an assistant's message, but policies confine
+-- it to the rows of the user in request.jwt.claims. Roles belong to the whole cluster, so the role may exist
+-- already; unique_violation happens when two databases of a cluster are migrated at the same time.
 do $$
 begin
   create role throughline_app nologin noinherit;
 exception
-  when duplicate_object or unique_violation then null; -- the second when both are migrated at this moment
+  when duplicate_object or unique_violation then null;
 end
 $$;
 
--- Whoever runs the migrations is whoever the server connects as, unless an operator says otherwise. From
--- Postgres 16 on the maker of a role administers it, but may not take it before granting it to itself.
+-- The server usually connects as the role that runs the migrations; docs/operations.md shows the grant for
+-- another role. From Postgres 16 on the creator of a role may not switch to it without this grant. The
+-- exceptions again come from a migration that runs at the same time.
 do $$
 begin
   execute format('grant throughline_app to %I', current_user);
 exception
-  when unique_violation or internal_error then null; -- as above: the other one granted it
+  when unique_violation or internal_error then null;
 end
 $$;
 
 grant usage on schema public to throughline_app;
 
--- Functions of triggers and of the server.
-create schema private;
-revoke all on schema private from public, anon, authenticated;
+-- Functions of the triggers and of the server. Only this project uses the schema.
+create schema throughline;
+revoke all on schema throughline from public, anon, authenticated;
+grant usage on schema throughline to throughline_app, service_role;
 
--- Views for people who look at the database with psql.
+-- Views for people who read the database with psql.
 create schema inspect;
 revoke all on schema inspect from public, anon, authenticated;
 grant usage on schema inspect to service_role;

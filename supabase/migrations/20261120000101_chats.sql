@@ -6,26 +6,61 @@ create table public.chats (
   title           text        not null default '',
   system_prompt   text,
   metadata        jsonb       not null default '{}',
-  -- Kept by the triggers on messages; see there.
+  -- These three and turn_count are maintained by the triggers on messages.
   last_seq        bigint      not null default 0,
   message_count   bigint      not null default 0,
   last_message_at timestamptz,
   created_at      timestamptz not null default now(),
   updated_at      timestamptz not null default now(),
+  tags            text[]      not null default '{}',
+  -- The rules of the prompt; internal/memory implements each.
+  memory_strategy text        not null default 'summary',
+  -- Hours after the last turn at which the chat expires; null for never.
+  ttl_hours       int,
+  -- Older turns than this many leave the prompt once the brief covers them; null for no limit.
+  max_turns       int,
+  -- The tool that began the chat; null when a person did.
+  tool_name       text,
+  -- When an expired chat was last brought back without a message.
+  revived_at      timestamptz,
+  -- Computed by a trigger from ttl_hours and the times above. A chat is expired when now() >= expires_at.
+  expires_at      timestamptz,
+  -- The number of user messages.
+  turn_count      bigint      not null default 0,
 
   constraint chats_pkey primary key (id),
+  -- The only foreign key to auth.users. Every other row belongs to a chat and is deleted with it; its user_id
+  -- is checked by triggers and policies. A second foreign key would let the deletion of a user deadlock with
+  -- a turn: the deletion locks the user and then the chat, the turn locks the chat and would then lock the
+  -- user.
   constraint chats_user_id_fkey foreign key (user_id) references auth.users (id) on delete cascade,
   constraint chats_title_length check (char_length(title) <= 500),
-  constraint chats_metadata_is_object check (jsonb_typeof(metadata) = 'object')
-);
+  constraint chats_system_prompt_length check (char_length(system_prompt) <= 32000),
+  constraint chats_metadata_is_object check (jsonb_typeof(metadata) = 'object'),
+  constraint chats_tags_bounded check (
+    cardinality(tags) <= 20 and array_position(tags, null) is null and octet_length(tags::text) <= 8000),
+  constraint chats_memory_strategy_known check (memory_strategy in ('simple', 'summary', 'hybrid')),
+  constraint chats_ttl_hours_range check (ttl_hours between 1 and 87600),
+  constraint chats_max_turns_range check (max_turns between 1 and 100000),
+  constraint chats_tool_name_length check (char_length(tool_name) between 1 and 64)
+)
+-- Every turn updates the row. With room in the page and no indexed column changed, the update writes to no
+-- index (a heap-only tuple).
+with (fillfactor = 70);
 
--- For the policies and for the cascade from auth.users. The time of the last message is left out on
--- purpose: it changes with every message, and without it that update stays within the table (HOT).
+-- For the policies and the cascade from auth.users. Without last_message_at, so that a turn's update stays
+-- heap-only.
 create index chats_user_id_idx on public.chats (user_id);
+-- For the job that finds expired chats. Most chats never expire and are not in the index.
+create index chats_expires_at_idx on public.chats (expires_at) where expires_at is not null;
+-- For the sweep: a turn limit makes a fold due whatever the buffer's size.
+create index chats_max_turns_idx on public.chats (id) where max_turns is not null;
 
 revoke all on public.chats from anon, authenticated;
 grant select, delete on public.chats to authenticated;
-grant insert (id, user_id, title, system_prompt, metadata), update (title, system_prompt, metadata) on public.chats to authenticated;
+grant insert (id, user_id, title, system_prompt, metadata, tags, memory_strategy, ttl_hours, max_turns),
+      update (title, system_prompt, metadata, tags, memory_strategy, ttl_hours, max_turns)
+  on public.chats to authenticated;
 grant select, insert, update, delete on public.chats to throughline_app;
 grant all on public.chats to service_role;
 
@@ -40,22 +75,61 @@ create policy chats_update on public.chats for update to authenticated
 create policy chats_delete on public.chats for delete to authenticated
   using ((select auth.uid()) = user_id);
 
--- The server's role cannot use auth.uid(), because it has no right to the schema auth and none to give itself
--- one. It reads the same claim, here and in the other tables: written out, since a function with a fixed
--- search path would be called by each statement of a turn.
+-- throughline_app has no right to the schema auth and cannot call auth.uid(), so its policies read the claim
+-- themselves. The expression is repeated in each policy because a function with a fixed search path cannot be
+-- inlined, and every statement of a turn would call it.
 create policy chats_server on public.chats for all to throughline_app
   using ((select (nullif((select current_setting('request.jwt.claims', true)), '')::jsonb ->> 'sub')::uuid) = user_id)
   with check ((select (nullif((select current_setting('request.jwt.claims', true)), '')::jsonb ->> 'sub')::uuid) = user_id);
 
-create function private.touch_updated_at() returns trigger
+create function throughline.keep_chat() returns trigger
 language plpgsql security invoker set search_path = '' as $$
 begin
-  new.updated_at := now();
+  new.expires_at := greatest(new.created_at, new.last_message_at, new.revived_at) + make_interval(hours => new.ttl_hours);
+  if tg_op = 'UPDATE' then
+    new.updated_at := now();
+  end if;
   return new;
 end
 $$;
 
-create trigger chats_touch_updated_at before update on public.chats
-  for each row execute function private.touch_updated_at();
+create trigger chats_keep before insert or update on public.chats
+  for each row execute function throughline.keep_chat();
 
-revoke all on function private.touch_updated_at() from public, anon, authenticated;
+-- Sends ids and positions only: a listener reads the row with its own rights. Does nothing without Realtime.
+create function throughline.broadcast(chat_id uuid, event text, payload jsonb) returns void
+language plpgsql security definer set search_path = '' as $$
+begin
+  if to_regprocedure('realtime.send(jsonb, text, text, boolean)') is not null then
+    perform realtime.send(payload, event, 'chat:' || chat_id, true);
+  end if;
+end
+$$;
+
+-- Tells a user's other devices that a setting of the chat changed.
+create function throughline.announce_chat() returns trigger
+language plpgsql security definer set search_path = '' as $$
+begin
+  perform throughline.broadcast(new.id, 'chat_updated', jsonb_build_object('chat_id', new.id));
+  return null;
+end
+$$;
+
+create trigger chats_announce
+  after update of title, system_prompt, metadata, tags, memory_strategy, ttl_hours, max_turns, revived_at on public.chats
+  for each row execute function throughline.announce_chat();
+
+revoke all on function throughline.keep_chat(), throughline.broadcast(uuid, text, jsonb), throughline.announce_chat()
+  from public, anon, authenticated;
+
+-- Only a chat's owner may listen to its broadcasts.
+do $$
+begin
+  if to_regclass('realtime.messages') is not null then
+    create policy throughline_chat_listeners on realtime.messages for select to authenticated
+      using (extension = 'broadcast' and exists (
+        select from public.chats c
+         where c.user_id = (select auth.uid()) and 'chat:' || c.id = (select realtime.topic())));
+  end if;
+end
+$$;

@@ -1,52 +1,72 @@
--- Every message of every chat, word for word, for as long as the chat lives.
+-- Every message of every chat, stored unchanged until the chat is deleted.
 
 create table public.messages (
   id                uuid        not null default gen_random_uuid(),
   chat_id           uuid        not null,
   user_id           uuid        not null,
-  -- 1, 2, 3 … within the chat, in the order of commits: given by a trigger under the chat row's lock.
+  -- 1, 2, 3 … within the chat, in commit order: assigned by a trigger that locks the chat's row.
   seq               bigint      not null,
   role              text        not null,
   content           text        not null default '',
   status            text        not null default 'complete',
-  -- The user message that an assistant message answers. No foreign key: an answer outlives a
-  -- deleted question, and the check would cost every reply a look-up.
+  -- The user message that an assistant message answers. No foreign key: a reply outlives a deleted question,
+  -- and the check would cost every reply a look-up.
   reply_to          uuid,
-  -- Tokens of content. Null on the way in means "not counted": a trigger then estimates.
+  -- Tokens of content. A trigger replaces null by an estimate.
   token_count       int         not null,
   metadata          jsonb       not null default '{}',
   client_message_id uuid,
-  -- While status is streaming: until when the server that generates has said it is alive.
+  -- While status is streaming: the generating server renews the lease; after this time it counts as dead.
   lease_until       timestamptz,
-  -- While status is streaming: somebody asked, on whichever server, to stop.
+  -- While status is streaming: a request to stop, on whichever server it arrived.
   cancel_requested  boolean     not null default false,
   created_at        timestamptz not null default now(),
   updated_at        timestamptz not null default now(),
+  -- The reply that replaced this one after it failed or was interrupted. A superseded reply keeps its text,
+  -- but counts no tokens and is in no prompt and no summary.
+  superseded_by     uuid,
+  -- Shown word for word in hybrid chats while they fit their part of the prompt.
+  pinned            boolean     not null default false,
+  -- 0 to 1 as the app rates it; null for not rated.
+  importance        real,
+  -- An assistant's calls of tools, as the model's API writes them.
+  tool_calls        jsonb,
+  -- The call that a tool message answers.
+  tool_call_id      text,
+  -- The speaker within the role, such as the tool's name.
+  name              text,
+  -- The tool through which a user message came.
+  tool_name         text,
 
   constraint messages_pkey primary key (id),
   constraint messages_chat_id_fkey foreign key (chat_id) references public.chats (id) on delete cascade,
-  constraint messages_user_id_fkey foreign key (user_id) references auth.users (id) on delete cascade,
   -- Also the index of every read of a chat: the buffer is a range of it.
   constraint messages_chat_id_seq_key unique (chat_id, seq),
   constraint messages_role_known check (role in ('user', 'assistant', 'system', 'tool')),
   constraint messages_status_known check (status in ('complete', 'streaming', 'failed', 'cancelled', 'interrupted')),
   constraint messages_token_count_positive check (token_count >= 0),
-  constraint messages_metadata_is_object check (jsonb_typeof(metadata) = 'object')
+  constraint messages_metadata_is_object check (jsonb_typeof(metadata) = 'object'),
+  constraint messages_importance_range check (importance between 0 and 1),
+  constraint messages_tool_calls_is_array check (jsonb_typeof(tool_calls) = 'array'),
+  constraint messages_names_length check (
+    char_length(tool_call_id) <= 256 and char_length(name) <= 256 and char_length(tool_name) <= 64)
 );
 
--- For the policies and for the cascade from auth.users. With the chat and the place in it, because the
--- policy's condition is part of every read: by the user alone Postgres would walk through all that a
--- user ever said to find the end of one chat.
+-- For the policies. Their condition on user_id is part of every read; with chat_id and seq in the index, the
+-- end of one chat is found without reading the user's other messages.
 create index messages_user_id_chat_id_seq_idx on public.messages (user_id, chat_id, seq);
-
--- A message that a client sends twice is one message.
+-- A message that a client sends twice is stored once.
 create unique index messages_client_message_id_key on public.messages (user_id, client_message_id)
   where client_message_id is not null;
-
--- One generation at a time per chat, whatever two replicas believe. As small as the number of
--- replies in flight, so it also serves the search for abandoned ones.
+-- At most one running reply per chat, across all servers. The index holds only running replies, so the search
+-- for abandoned ones uses it too.
 create unique index messages_one_generation_key on public.messages (chat_id)
   where status = 'streaming';
+-- For ReadKept. The planner uses the index only where a query repeats this condition literally, so 0.8 stands
+-- there as well; in Go it is memory.KeptImportance.
+create index messages_kept_idx on public.messages (chat_id, seq) where pinned or importance >= 0.8;
+-- For the list of tools that a chat used.
+create index messages_tool_name_idx on public.messages (chat_id, tool_name) where tool_name is not null;
 
 revoke all on public.messages from anon, authenticated;
 grant select on public.messages to authenticated;

@@ -1,24 +1,9 @@
--- Who may do what to the rows of user A: each table, each verb, each role.
+-- What each role may do to the rows of user A, by table and command: the number of rows, 'denied', or the error.
 begin;
 \ir helpers.psql
-
-insert into public.chats (id, user_id, title) values
-  (pg_temp.id('chat of A'), pg_temp.id('A'), 'hers'),
-  (pg_temp.id('chat without a brief'), pg_temp.id('A'), 'hers, too'),
-  (pg_temp.id('chat of B'), pg_temp.id('B'), 'his');
-insert into public.messages (id, chat_id, user_id, role, content) values
-  (pg_temp.id('message of A'), pg_temp.id('chat of A'), pg_temp.id('A'), 'user', 'hello'),
-  (pg_temp.id('message of B'), pg_temp.id('chat of B'), pg_temp.id('B'), 'user', 'hello');
+\ir rows.psql
+insert into public.chats (id, user_id, title) values (pg_temp.id('chat without a brief'), pg_temp.id('A'), 'hers, too');
 delete from public.conversation_briefs where chat_id = pg_temp.id('chat without a brief');
-insert into public.message_deltas (message_id, user_id, start_char, delta) select id, user_id, 0, 'so far' from public.messages;
-insert into public.conversation_brief_revisions
-  (chat_id, user_id, version, kind, seq_from, seq_to, turns, input_tokens, output_tokens, prompt_mode, prompt_ref, model, duration_ms, input_sha256)
-select id, user_id, 1, 'fold', 1, 1, 1, 1, 1, 'inline', 'summary@1', 'm', 1, '' from public.chats where title in ('hers', 'his');
-
-insert into public.chat_files (chat_id, user_id, sha256, content, token_count)
-select chat_id, user_id, sha256('x'), 'x', 1 from public.messages;
-insert into public.message_files (message_id, place, chat_id, user_id, path, sha256)
-select id, 1, chat_id, user_id, 'x.txt', sha256('x') from public.messages;
 
 create temp table matrix (
   statement text, anon text, a text, b text, service text, app_a text, app_b text, app_nobody text);
@@ -38,10 +23,10 @@ insert into matrix values
   ($$select from public.messages where id = pg_temp.id('message of A')$$,         'denied', '1',      '0',      '1',      '1',      '0',      '0'),
   ($$insert into public.messages (chat_id, user_id, role)
      values (pg_temp.id('chat of A'), pg_temp.id('A'), 'user')$$,                 'denied', 'denied', 'denied', '1',      '1',      'denied', 'denied'),
-  -- Without a user the message is the chat owner's, and still not everybody's to write.
+  -- Without a user_id the message gets the chat's, and the policies still apply.
   ($$insert into public.messages (chat_id, role)
      values (pg_temp.id('chat of A'), 'user')$$,                                  'denied', 'denied', 'denied', '1',      '1',      'denied', 'denied'),
-  -- A message of one's own in somebody else's chat: there is no such chat.
+  -- A message of B in A's chat: for B there is no such chat.
   ($$insert into public.messages (chat_id, user_id, role)
      values (pg_temp.id('chat of A'), pg_temp.id('B'), 'user')$$,                 'denied', 'denied', 'denied', '23503',  '23503',  '23503',  '23503'),
   ($$update public.messages set content = 'x' where id = pg_temp.id('message of A')$$,
@@ -67,7 +52,7 @@ insert into matrix values
        input_tokens, output_tokens, prompt_mode, prompt_ref, model, duration_ms, input_sha256)
      values (pg_temp.id('chat of A'), pg_temp.id('A'), 2, 'fold', 2, 2, 1, 1, 1, 'inline', 'summary@1', 'm', 1, '')$$,
                                                                                   'denied', 'denied', 'denied', '1',      '1',      'denied', 'denied'),
-  -- Revisions are history: the server may take words away and nothing else.
+  -- The server may only redact a revision.
   ($$update public.conversation_brief_revisions set global_summary = null where chat_id = pg_temp.id('chat of A')$$,
                                                                                   'denied', 'denied', 'denied', '1',      '1',      '0',      '0'),
   ($$update public.conversation_brief_revisions set turns = 9 where chat_id = pg_temp.id('chat of A')$$,
@@ -75,7 +60,7 @@ insert into matrix values
   ($$delete from public.conversation_brief_revisions where chat_id = pg_temp.id('chat of A')$$,
                                                                                   'denied', 'denied', 'denied', '1',      'denied', 'denied', 'denied'),
 
-  -- The server records as itself, for all users at once; as a user it reads, and tidies up.
+  -- The server inserts deltas as itself, for all users at once; as a user it may read and delete them.
   ($$select from public.message_deltas$$,                                         'denied', 'denied', 'denied', '2',      '1',      '1',      '0'),
   ($$select from public.message_deltas where message_id = pg_temp.id('message of A')$$,
                                                                                   'denied', 'denied', 'denied', '1',      '1',      '0',      '0'),
@@ -86,7 +71,7 @@ insert into matrix values
   ($$delete from public.message_deltas where message_id = pg_temp.id('message of A')$$,
                                                                                   'denied', 'denied', 'denied', '1',      '1',      '0',      '0'),
 
-  -- Files are never changed: another content is another file.
+  -- Files are never changed: another content is another row.
   ($$select from public.chat_files$$,                                             'denied', '1',      '1',      '2',      '1',      '1',      '0'),
   ($$select from public.chat_files where chat_id = pg_temp.id('chat of A')$$,     'denied', '1',      '0',      '1',      '1',      '0',      '0'),
   ($$insert into public.chat_files (chat_id, user_id, sha256, content, token_count)

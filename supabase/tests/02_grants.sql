@@ -1,11 +1,11 @@
--- What a phone may write of its own chats, column by column, and the schemas that are no client's.
+-- The columns of its own chats that a phone may write, and the schemas that no client may use.
 begin;
 \ir helpers.psql
 select plan(53);
 
 insert into public.chats (id, user_id) values (pg_temp.id('chat of A'), pg_temp.id('A'));
 
--- Exactly these columns of public, and nothing for anon.
+-- Exactly these columns, and nothing for anon.
 create function pg_temp.columns_to(verb text) returns text language sql as $$
   select string_agg(concat_ws('.', table_name, column_name), ' ' order by table_name, column_name)
     from information_schema.column_privileges
@@ -20,41 +20,41 @@ select is((select string_agg(concat_ws(' ', table_name, privilege_type), ', ' or
           'chat_files SELECT, chats DELETE, chats SELECT, message_files SELECT, messages SELECT', 'authenticated has no other right to whole tables');
 select is_empty(
   $$select table_schema, table_name, privilege_type from information_schema.table_privileges
-     where table_schema in ('public', 'private', 'river', 'inspect') and grantee in ('anon', 'PUBLIC')$$,
+     where table_schema in ('public', 'throughline', 'river', 'inspect') and grantee in ('anon', 'PUBLIC')$$,
   'anon has no right to any table');
 
--- The server keeps these; a phone that sends them is refused.
+-- Only the server writes these columns.
 select is(pg_temp.attempt('A', format('update public.chats set %I = default where id = pg_temp.id(''chat of A'')', name)), 'denied',
           'A may not update chats.' || name)
   from unnest(array['id', 'user_id', 'last_seq', 'message_count', 'turn_count', 'last_message_at', 'tool_name', 'revived_at', 'expires_at', 'created_at', 'updated_at']) name;
 select is(pg_temp.attempt('A', format('insert into public.chats (%I) values (default)', name)), 'denied',
           'A may not insert chats.' || name)
   from unnest(array['last_seq', 'message_count', 'turn_count', 'last_message_at', 'tool_name', 'revived_at', 'expires_at', 'created_at', 'updated_at']) name;
-select is(pg_temp.attempt('A', 'insert into public.chats (title) values (''mine'')'), '1', 'A may insert a chat without saying whose it is');
-select is(pg_temp.attempt('A', 'insert into public.chats default values returning user_id'), '1', 'and without saying anything');
+select is(pg_temp.attempt('A', 'insert into public.chats (title) values (''mine'')'), '1', 'A may insert a chat without a user_id');
+select is(pg_temp.attempt('A', 'insert into public.chats default values returning user_id'), '1', 'and without any column');
 
 -- The other schemas.
 select is(has_schema_privilege(who, schema, 'usage'), false, who || ' may not use the schema ' || schema)
-  from unnest(array['anon', 'authenticated']) who, unnest(array['private', 'river', 'inspect']) schema;
+  from unnest(array['anon', 'authenticated']) who, unnest(array['throughline', 'river', 'inspect']) schema;
 select is(pg_temp.attempt(who, statement), 'denied', who || ': ' || statement)
   from unnest(array['anon', 'A']) who,
        unnest(array['select from river.river_job', 'select from inspect.briefs', 'select from inspect.turns',
-                    'select private.estimate_tokens(''x'')', 'select from inspect.due_folds()']) statement;
+                    'select throughline.estimate_tokens(''x'')', 'select from inspect.due_folds()']) statement;
 select is(has_schema_privilege('throughline_app', schema, 'usage'), false, 'throughline_app may not use the schema ' || schema)
   from unnest(array['river', 'inspect']) schema;
 select is_empty(
   $$select p.oid::regprocedure from pg_proc p
-     where p.pronamespace in ('private'::regnamespace, 'inspect'::regnamespace)
+     where p.pronamespace in ('throughline'::regnamespace, 'inspect'::regnamespace)
        and (has_function_privilege('anon', p.oid, 'execute') or has_function_privilege('authenticated', p.oid, 'execute'))$$,
-  'no function of ours is a client''s to call');
+  'no client may call a function of ours');
 select is_empty(
   $$select c.oid::regclass from pg_class c
-     where c.relnamespace in ('private'::regnamespace, 'inspect'::regnamespace, 'river'::regnamespace) and c.relkind in ('r', 'v', 'm', 'S', 'p')
+     where c.relnamespace in ('throughline'::regnamespace, 'inspect'::regnamespace, 'river'::regnamespace) and c.relkind in ('r', 'v', 'm', 'S', 'p')
        and exists (select from unnest(array['anon', 'authenticated', 'throughline_app']) who
                     where has_table_privilege(who, c.oid, 'select') and c.relkind <> 'S' or c.relkind = 'S' and has_sequence_privilege(who, c.oid, 'usage'))$$,
-  'no relation of theirs either');
+  'no client and no user''s server role may read their relations');
 
--- service_role reads what people look at, and changes no job.
+-- service_role may read the views for people, and change no job.
 select is(pg_temp.attempt('service_role', 'select from ' || relation), '1', 'service_role may read ' || relation)
   from unnest(array['inspect.briefs', 'inspect.buffers']) relation;
 select is(pg_temp.attempt('service_role', 'select from ' || relation), '0', 'service_role may read ' || relation)

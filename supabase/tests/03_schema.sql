@@ -1,15 +1,15 @@
--- Rules that every object of ours follows, those of later migrations included.
+-- Rules that every object of ours follows, including those of later migrations.
 begin;
 \ir helpers.psql
 select plan(13);
 
--- Ours is what is in these schemas and not River's.
+-- Our objects: everything in these schemas.
 create temp view our_tables as
   select c.oid, c.relname, c.oid::regclass as name from pg_class c
-   where c.relnamespace in ('public'::regnamespace, 'private'::regnamespace, 'inspect'::regnamespace) and c.relkind in ('r', 'p');
+   where c.relnamespace in ('public'::regnamespace, 'throughline'::regnamespace, 'inspect'::regnamespace) and c.relkind in ('r', 'p');
 create temp view our_functions as
   select p.*, p.oid::regprocedure as signature from pg_proc p
-   where p.pronamespace in ('public'::regnamespace, 'private'::regnamespace, 'inspect'::regnamespace)
+   where p.pronamespace in ('public'::regnamespace, 'throughline'::regnamespace, 'inspect'::regnamespace)
      and not exists (select from pg_depend d where d.classid = 'pg_proc'::regclass and d.objid = p.oid and d.deptype = 'e');
 
 select isnt_empty('select from our_tables', 'there are tables to check');
@@ -25,12 +25,12 @@ select is_empty(
      where not exists (select from unnest(proconfig) setting where setting like 'search_path=%')$$,
   'every function has a fixed search path');
 select is_empty(
-  $$select signature from our_functions where prosecdef and pronamespace <> 'private'::regnamespace$$,
-  'every function with its owner''s rights is in private');
+  $$select signature from our_functions where prosecdef and pronamespace <> 'throughline'::regnamespace$$,
+  'every function with its owner''s rights is in throughline');
 select is_empty(
   $$select c.conrelid::regclass, c.conname from pg_constraint c join our_tables t on t.oid = c.conrelid
      where c.contype <> 'n' and (c.conname !~ ('^' || t.relname || '_') or c.contype = 'c' and c.conname ~ '_check\d*$')$$,
-  'every constraint has a name that says what it is for');
+  'every constraint has a descriptive name');
 select is_empty(
   $$select c.conrelid::regclass, c.conname from pg_constraint c join our_tables t on t.oid = c.conrelid
      where c.contype = 'f'
@@ -41,7 +41,7 @@ select is_empty(
 select is_empty(
   $$select c.conrelid::regclass, c.conname from pg_constraint c join our_tables t on t.oid = c.conrelid
      where c.contype = 'f' and c.confdeltype <> 'c'$$,
-  'every foreign key passes a deletion on');
+  'every foreign key cascades');
 select is_empty(
   $$select p.polrelid::regclass, p.polname from pg_policy p join our_tables t on t.oid = p.polrelid where 0 = any (p.polroles)$$,
   'every policy names its roles');
@@ -54,14 +54,14 @@ select is_empty(
   $$select c.oid::regclass from pg_class c
      where c.relnamespace in ('public'::regnamespace, 'inspect'::regnamespace) and c.relkind = 'v'
        and not coalesce(c.reloptions @> array['security_invoker=true'], false)$$,
-  'every view has the rights of whoever asks');
+  'every view runs with the rights of the caller');
 select is_empty(
   $$select c.oid::regclass from pg_class c
      where c.relnamespace = 'inspect'::regnamespace and c.relkind = 'v' and obj_description(c.oid) is null$$,
-  'every view says what it shows');
+  'every view of inspect has a comment');
 select is_empty(
   $$select schemaname, tablename from pg_publication_tables where pubname = 'supabase_realtime'$$,
-  'no table is published: listeners get ids by broadcast and read under their own rights');
+  'no table is published: listeners receive ids by broadcast and read with their own rights');
 
 select * from finish();
 rollback;

@@ -1,4 +1,4 @@
--- The order of messages and what a chat knows of them, whichever way they come in.
+-- The order of messages, and what a chat records about them, for every way of writing them.
 begin;
 \ir helpers.psql
 select plan(52);
@@ -21,7 +21,7 @@ select is(pg_temp.seqs('other'), 'x1', 'each chat has numbers of its own');
 select is((select user_id from public.messages where chat_id = pg_temp.id('other')), pg_temp.id('A'), 'a message belongs to the chat''s owner');
 select is(pg_temp.chat('chat of A'), '4 messages, last 4', 'the chat counts them');
 
--- What is not written leaves no gap.
+-- A row that is not written leaves no gap.
 select is(pg_temp.attempt('service_role', $$insert into public.messages (chat_id, role, content) values (pg_temp.id('chat of A'), 'nobody', 'e')$$),
           '23514', 'a message of an unknown role is refused');
 insert into public.messages (chat_id, role, content, client_message_id) values (pg_temp.id('chat of A'), 'user', 'e', pg_temp.id('sent once'));
@@ -35,19 +35,19 @@ insert into public.messages (id, chat_id, user_id, role, content, seq, token_cou
   select id, chat_id, user_id, role, 'E', seq, 0 from public.messages where client_message_id = pg_temp.id('sent once')
   on conflict (id) do update set content = excluded.content;
 insert into public.messages (chat_id, role, content) values (pg_temp.id('chat of A'), 'user', 'g');
-select is(pg_temp.seqs('chat of A'), 'a1 b2 c3 d4 E5 f6 g7', 'neither an upsert nor what it skips leaves a gap');
+select is(pg_temp.seqs('chat of A'), 'a1 b2 c3 d4 E5 f6 g7', 'neither an upsert nor a row that it skips leaves a gap');
 select is(pg_temp.chat('chat of A'), '7 messages, last 7', 'nor does the chat count what was not written');
 
--- A number is never given again: the brief may cover it.
+-- A seq is never assigned again, because the brief may cover it.
 delete from public.messages where chat_id = pg_temp.id('chat of A') and content in ('c', 'g');
 select is(pg_temp.chat('chat of A'), '5 messages, last 7', 'deleted messages are not counted any more');
 insert into public.messages (chat_id, role, content) values (pg_temp.id('chat of A'), 'user', 'h');
-select is(pg_temp.seqs('chat of A'), 'a1 b2 d4 E5 f6 h8', 'the number of a deleted message is not given again');
+select is(pg_temp.seqs('chat of A'), 'a1 b2 d4 E5 f6 h8', 'the seq of a deleted message is not assigned again');
 
 -- Times.
 insert into public.messages (chat_id, role, created_at) values
   (pg_temp.id('other'), 'user', now() + interval '1 hour'), (pg_temp.id('other'), 'user', now() - interval '1 year');
-select is((select last_message_at from public.chats where id = pg_temp.id('other')), now() + interval '1 hour', 'the chat knows its latest message');
+select is((select last_message_at from public.chats where id = pg_temp.id('other')), now() + interval '1 hour', 'the chat has the time of its latest message');
 update public.messages set updated_at = '2000-01-01', metadata = '{"a": 1}' where chat_id = pg_temp.id('other');
 select is((select count(*) from public.messages where chat_id = pg_temp.id('other') and updated_at = now()), 3::bigint, 'an update of a message sets updated_at');
 update public.chats set updated_at = '2000-01-01', title = 'x' where id = pg_temp.id('other');
@@ -55,7 +55,7 @@ select is((select updated_at from public.chats where id = pg_temp.id('other')), 
 update public.conversation_briefs set updated_at = '2000-01-01' where chat_id = pg_temp.id('other');
 select is((select updated_at from public.conversation_briefs where chat_id = pg_temp.id('other')), now(), 'an update of a brief sets updated_at');
 
--- What follows from them: when a chat expires.
+-- When a chat expires.
 create function pg_temp.expires(chat text) returns interval language sql stable as $$
   select expires_at - now() from public.chats where id = pg_temp.id(chat)
 $$;
@@ -64,7 +64,7 @@ select is(pg_temp.expires('passing'), interval '3 hours', 'a chat expires its ho
 insert into public.messages (chat_id, role, created_at) values (pg_temp.id('passing'), 'user', now() + interval '1 hour');
 select is(pg_temp.expires('passing'), interval '4 hours', 'or after its latest message');
 update public.chats set ttl_hours = 1, expires_at = 'infinity' where id = pg_temp.id('passing');
-select is(pg_temp.expires('passing'), interval '2 hours', 'whatever the writer says');
+select is(pg_temp.expires('passing'), interval '2 hours', 'whatever the writer sets');
 update public.chats set last_message_at = now() - interval '1 day', created_at = now() - interval '1 day', revived_at = now() - interval '2 hours'
  where id = pg_temp.id('passing');
 select is(pg_temp.expires('passing'), interval '-1 hour', 'or after it was last brought back');
@@ -82,7 +82,7 @@ select is(pg_temp.turns('passing'), 1::bigint, 'a deleted one no more');
 delete from public.messages where chat_id = pg_temp.id('passing');
 select is(pg_temp.turns('passing'), 0::bigint, 'down to none');
 
--- A chat that began without a title gets one of its first message, and only of that.
+-- A chat without a title gets one from its first message, and only from that.
 create function pg_temp.title_after(given text, role text, content text) returns text language plpgsql as $$
 declare
   chat uuid;
@@ -96,14 +96,14 @@ $$;
 select is(pg_temp.title_after('', 'user', E' \n A question?\nAnd more.'), 'A question?', 'the title is the first line of the first message');
 select is(pg_temp.title_after('', 'user', repeat('word ', 20)), rtrim(repeat('word ', 16)), 'cut at a word''s end');
 select is(pg_temp.title_after('mine', 'user', 'A question?'), 'mine', 'a title that was given stays');
-select is(pg_temp.title_after('', 'assistant', 'Hello!'), '', 'what nobody asked is no title');
+select is(pg_temp.title_after('', 'assistant', 'Hello!'), '', 'an assistant''s message is no title');
 
--- A message stays where it is, even for those who may do everything.
+-- A message keeps its place, even if service_role updates it.
 select is(pg_temp.attempt('service_role', format('update public.messages set %s where chat_id = pg_temp.id(''chat of A'') and seq = 1', change)), '23514',
           'refused: ' || change)
   from unnest(array['seq = 9', 'id = gen_random_uuid()', 'chat_id = pg_temp.id(''other'')', 'user_id = pg_temp.id(''B'')']) change;
 
--- Chats that are not there, or not the writer's.
+-- Chats that do not exist, or belong to another user.
 select is(pg_temp.attempt('service_role', $$insert into public.messages (chat_id, role) values (gen_random_uuid(), 'user')$$), '23503', 'there is no such chat');
 select is(pg_temp.attempt('service_role', $$insert into public.messages (chat_id, user_id, role) values (pg_temp.id('other'), pg_temp.id('B'), 'user')$$),
           '23503', 'the chat is another user''s');
@@ -118,7 +118,7 @@ update public.messages set status = 'complete' where id = pg_temp.id('running');
 select is(pg_temp.attempt('service_role', $$insert into public.messages (chat_id, role, status) values (pg_temp.id('other'), 'assistant', 'streaming')$$),
           '1', 'after its end there may be another');
 
--- What a row must look like.
+-- The constraints.
 select is(pg_temp.attempt('service_role', statement), '23514', 'refused: ' || statement)
   from unnest(array[
     $$insert into public.messages (chat_id, role, status) values (pg_temp.id('other'), 'user', 'lost')$$,

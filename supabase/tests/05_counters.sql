@@ -15,7 +15,7 @@ select is((select token_count from public.messages where id = pg_temp.id('3')), 
 select is(pg_temp.counters('chat of A'), '40 tokens, 2 turns, 0 edits', 'and counts as estimated');
 insert into public.messages (chat_id, role, content) values (pg_temp.id('other'), 'user', ''), (pg_temp.id('other'), 'user', 'é');
 select is((select array_agg(token_count order by seq) from public.messages where chat_id = pg_temp.id('other')), array[0, 1],
-          'nothing is no token, anything is at least one');
+          'an empty text has no token, any other has at least one');
 insert into public.messages (chat_id, role, content, token_count) values
   (pg_temp.id('other'), 'user', 'x', 5), (pg_temp.id('chat of A'), 'tool', 'x', 5), (pg_temp.id('chat of A'), 'system', 'x', 1);
 select is(pg_temp.counters('chat of A'), '46 tokens, 2 turns, 0 edits', 'rows of tools and of the app count, and are no turns');
@@ -27,21 +27,21 @@ select is(pg_temp.counters('other'), '7 tokens, 4 turns, 0 edits', 'what is not 
 
 -- A reply while it runs and when it ends: new text, not an edit.
 insert into public.messages (id, chat_id, role, status) values (pg_temp.id('reply'), pg_temp.id('chat of A'), 'assistant', 'streaming');
-select is(pg_temp.counters('chat of A'), '46 tokens, 2 turns, 0 edits', 'a reply that has only begun holds nothing');
+select is(pg_temp.counters('chat of A'), '46 tokens, 2 turns, 0 edits', 'a reply that has just begun has no tokens');
 update public.messages set lease_until = now(), cancel_requested = true where id = pg_temp.id('reply');
-select is(pg_temp.counters('chat of A'), '46 tokens, 2 turns, 0 edits', 'its lease is nobody''s edit');
+select is(pg_temp.counters('chat of A'), '46 tokens, 2 turns, 0 edits', 'renewing its lease is no edit');
 update public.messages set content = 'the reply', token_count = 4, status = 'complete' where id = pg_temp.id('reply');
 select is(pg_temp.counters('chat of A'), '50 tokens, 2 turns, 0 edits', 'when it ends its text is in the buffer');
 
 -- Edits in the buffer.
 update public.messages set metadata = '{"liked": true}' where id = pg_temp.id('2');
-select is(pg_temp.counters('chat of A'), '50 tokens, 2 turns, 0 edits', 'metadata are no edit');
+select is(pg_temp.counters('chat of A'), '50 tokens, 2 turns, 0 edits', 'changing metadata is no edit');
 update public.messages set content = 'two, again', token_count = 30 where id = pg_temp.id('2');
-select is(pg_temp.counters('chat of A'), '60 tokens, 2 turns, 1 edits', 'an edit in the buffer counts anew and makes nothing stale');
+select is(pg_temp.counters('chat of A'), '60 tokens, 2 turns, 1 edits', 'an edit in the buffer is counted again and makes nothing stale');
 update public.messages set content = repeat('x', 80) where id = pg_temp.id('2');
 select is(pg_temp.counters('chat of A'), '50 tokens, 2 turns, 2 edits', 'an edit without a count is estimated');
 update public.messages set role = 'system' where id = pg_temp.id('3');
-select is(pg_temp.counters('chat of A'), '50 tokens, 1 turns, 3 edits', 'a message of another role is another turn');
+select is(pg_temp.counters('chat of A'), '50 tokens, 1 turns, 3 edits', 'a change of role changes the turns');
 update public.messages set role = 'user' where id = pg_temp.id('3');
 
 -- Below, the brief covers the first two messages.
@@ -57,20 +57,20 @@ select is(pg_temp.counters('chat of A'), '7 tokens, 1 turns, 7 edits, stale', 'a
 
 update public.conversation_briefs set stale = false where chat_id = pg_temp.id('chat of A');
 update public.messages set reply_to = pg_temp.id('1') where id = pg_temp.id('2');
-select is(pg_temp.counters('chat of A'), '7 tokens, 1 turns, 8 edits, stale', 'so does another order of its turns');
+select is(pg_temp.counters('chat of A'), '7 tokens, 1 turns, 8 edits, stale', 'so does a change of reply_to');
 update public.conversation_briefs set stale = false where chat_id = pg_temp.id('chat of A');
 delete from public.messages where id = pg_temp.id('2');
-select is(pg_temp.counters('chat of A'), '7 tokens, 1 turns, 9 edits, stale', 'so does a deletion, and the counters stay the buffer''s');
+select is(pg_temp.counters('chat of A'), '7 tokens, 1 turns, 9 edits, stale', 'so does a deletion, and the counters are still those of the buffer');
 update public.conversation_briefs set stale = false where chat_id = pg_temp.id('chat of A');
 update public.messages set content = '' where id = pg_temp.id('1');
 update public.conversation_briefs set stale = false where chat_id = pg_temp.id('chat of A');
 delete from public.messages where id = pg_temp.id('1');
-select is(pg_temp.counters('chat of A'), '7 tokens, 1 turns, 11 edits', 'a covered message without words takes none with it');
+select is(pg_temp.counters('chat of A'), '7 tokens, 1 turns, 11 edits', 'deleting a covered message without text makes nothing stale');
 
--- Counters that went wrong, by whatever hand, must not stand in the way of a deletion.
+-- Wrong counters must not prevent a deletion.
 update public.conversation_briefs set pending_tokens = 1, pending_turns = 0 where chat_id = pg_temp.id('chat of A');
 select lives_ok($$delete from public.messages where chat_id = pg_temp.id('chat of A')$$, 'messages can be deleted whatever the counters say');
-select is(pg_temp.counters('chat of A'), '0 tokens, 0 turns, 12 edits', 'and the counters end at nothing');
+select is(pg_temp.counters('chat of A'), '0 tokens, 0 turns, 12 edits', 'and the counters end at zero');
 select is((select message_count from public.chats where id = pg_temp.id('chat of A')), 0::bigint, 'as does the chat''s');
 
 select * from finish();

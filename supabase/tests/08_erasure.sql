@@ -1,4 +1,4 @@
--- When an account goes, everything of it goes, and nothing of anybody else's.
+-- The deletion of an account deletes all of its rows, and no others.
 begin;
 \ir helpers.psql
 select plan(14);
@@ -10,7 +10,6 @@ insert into public.messages (chat_id, role, content) values (pg_temp.id('second'
 insert into public.conversation_brief_revisions
   (chat_id, user_id, version, kind, seq_from, seq_to, turns, global_summary, input_tokens, output_tokens, prompt_mode, prompt_ref, model, duration_ms, input_sha256)
 select id, user_id, 1, 'fold', 1, 1, 1, 'summary', 1, 1, 'inline', 'summary@1', 'm', 1, '' from public.chats;
--- What running replies have said so far.
 insert into public.message_deltas (message_id, user_id, start_char, delta)
 select id, user_id, 0, 'so far' from public.messages where seq = 1;
 insert into public.chat_files (chat_id, user_id, sha256, content, token_count)
@@ -24,7 +23,7 @@ update public.conversation_briefs set covered_seq = 500, version = 1,
   pending_turns = 250
  where chat_id = pg_temp.id('chat of A');
 
--- The rows that are left of a user, table by table; no table with a user_id is forgotten.
+-- The number of a user's rows in each table with a user_id.
 create function pg_temp.left_of(who text) returns text language plpgsql as $$
 declare
   target regclass;
@@ -54,9 +53,9 @@ create function pg_temp.files_of(chat text) returns text language sql stable as 
 $$;
 select is(pg_temp.files_of('chat of A'), 'once twice', 'two messages brought three files of two contents');
 delete from public.messages where chat_id = pg_temp.id('chat of A') and seq = 1;
-select is(pg_temp.files_of('chat of A'), 'twice', 'what a message alone brought goes with it');
+select is(pg_temp.files_of('chat of A'), 'twice', 'a content is deleted with the only message that brought it');
 delete from public.messages where chat_id = pg_temp.id('chat of A') and seq = 2;
-select is(pg_temp.files_of('chat of A'), null, 'and what two brought with the second');
+select is(pg_temp.files_of('chat of A'), null, 'and one that two messages brought with the second');
 
 -- The account, as the auth server deletes it: with its own role, which has no right to any table of ours.
 select is(has_table_privilege('supabase_auth_admin', 'public.chats', 'delete'), false, 'the auth server has no right to our tables');
@@ -77,23 +76,23 @@ select pg_temp.may_be_auth_server() as may_be_auth_server \gset
   reset role;
   select pass('deleted as supabase_auth_admin');
 \else
-  -- From Postgres 16 on, postgres may not take that role. erasure_test.go connects with it instead.
+  -- From Postgres 16 on, postgres may not switch to that role. erasure_test.go connects as it instead.
   delete from auth.users where id = pg_temp.id('A');
   select skip('postgres may not become supabase_auth_admin here', 1);
 \endif
 select is((select count(*) from auth.users where id = pg_temp.id('A')), 0::bigint, 'the account is gone');
 select is(pg_temp.left_of('A'), 'chat_files 0, chats 0, conversation_brief_revisions 0, conversation_briefs 0, message_deltas 0, message_files 0, messages 0', 'nothing of A is left');
 select is(pg_temp.left_of('B'), 'chat_files 2, chats 1, conversation_brief_revisions 1, conversation_briefs 1, message_deltas 1, message_files 2, messages 1', 'everything of B is');
--- All but one by foreign keys, of the chats to the account and of all else to a chat or a message (a second one to the account
--- would make those who delete it and those who work for it wait for each other); message_deltas, which cannot afford one, by a
--- trigger on messages.
+-- Foreign keys cascade from the account to its chats, and from these and their messages to all else. A second foreign
+-- key to the account would let its deletion deadlock with a turn. For message_deltas, where a foreign key costs too
+-- much, a trigger on messages does it.
 select is_empty(
   $$select c.oid::regclass, a.attname from pg_class c join pg_attribute a on a.attrelid = c.oid
      where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p') and a.attname = 'user_id' and c.relname <> 'message_deltas'
        and not exists (select from pg_constraint f where f.conrelid = c.oid and f.contype = 'f' and f.confdeltype = 'c'
                           and f.confrelid = case when c.relname = 'chats' then 'auth.users'::regclass
                                                  when c.relname = 'message_files' then 'public.messages'::regclass else 'public.chats'::regclass end)$$,
-  'every user_id goes with its account');
+  'every row is deleted with its account');
 select is_empty(
   $$select f.conrelid::regclass, f.conname from pg_constraint f
      where f.connamespace = 'public'::regnamespace and f.contype = 'f' and f.confrelid = 'auth.users'::regclass and f.conrelid <> 'public.chats'::regclass$$,
@@ -102,7 +101,7 @@ select is_empty(
   $$select c.oid::regclass from pg_class c
      where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p')
        and not exists (select from pg_attribute a where a.attrelid = c.oid and a.attname = 'user_id' and a.attnotnull)$$,
-  'every table says whose its rows are');
+  'every table has a user_id');
 
 select * from finish();
 rollback;

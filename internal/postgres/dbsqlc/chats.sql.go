@@ -30,8 +30,8 @@ type InsertChatParams struct {
 	ClientMessageID uuid.NullUUID
 }
 
-// Does nothing when the client sent this message before: the chat it started then is the chat. Nor when it is
-// the second try of a request whose connection broke after the first.
+// Inserts nothing if the client sent this message before, because it started a chat then, or if the chat
+// exists because the connection broke after an earlier attempt.
 func (q *Queries) InsertChat(ctx context.Context, arg InsertChatParams) error {
 	_, err := q.db.Exec(ctx, InsertChat,
 		arg.ID,
@@ -62,8 +62,8 @@ type LockChatRow struct {
 	HasFiles       bool
 }
 
-// Whoever adds a message to a chat waits here for whoever does so already. Not "for update": a revision's
-// foreign key locks the chat as well, and whoever writes one holds the brief that we want next.
+// Waits for other writers of messages to the chat. Not "for update": a fold that inserts a revision holds the
+// brief, which we lock next, and its foreign key takes a shared lock on the chat.
 func (q *Queries) LockChat(ctx context.Context, chatID uuid.UUID) (LockChatRow, error) {
 	row := q.db.QueryRow(ctx, LockChat, chatID)
 	var i LockChatRow
@@ -104,7 +104,7 @@ type ReadChatContextRow struct {
 	ToolsUsed      []string
 }
 
-// What is known of a chat beside its messages. At most one row.
+// A chat without its messages. At most one row.
 func (q *Queries) ReadChatContext(ctx context.Context, chatID uuid.UUID) ([]ReadChatContextRow, error) {
 	rows, err := q.db.Query(ctx, ReadChatContext, chatID)
 	if err != nil {

@@ -21,7 +21,7 @@ type RedactRevisionsParams struct {
 	BeforeVersion int64
 }
 
-// After a rebuild: the summaries before it may hold words that were deleted.
+// After a rebuild: the summaries before it may contain deleted words.
 func (q *Queries) RedactRevisions(ctx context.Context, arg RedactRevisionsParams) error {
 	_, err := q.db.Exec(ctx, RedactRevisions, arg.ChatID, arg.BeforeVersion)
 	return err

@@ -51,8 +51,8 @@ type ClaimBriefRow struct {
 	Expired                 bool
 }
 
-// The same for a fold, which takes the lease. No row: another worker is at it. That one holds the lease, or
-// the lock while it writes. A token may claim again: nobody knows what became of a claim whose connection broke.
+// Like ReadBrief, and takes the lease for a fold. No row: another worker holds the lease, or the lock while
+// it writes. The same token may claim again, because the connection may have broken after a first claim.
 func (q *Queries) ClaimBrief(ctx context.Context, arg ClaimBriefParams) ([]ClaimBriefRow, error) {
 	rows, err := q.db.Query(ctx, ClaimBrief, arg.LeaseToken, arg.LeaseSeconds, arg.ChatID)
 	if err != nil {
@@ -129,15 +129,18 @@ union
    join public.chats c on c.id = b.chat_id
   where b.pending_thousands >= ($1::int - $2::int) / 1000
     and b.brief_tokens + b.pending_tokens > $1::int
-    and (b.pending_turns > least($3::int, c.max_turns)
-      or $4::int > 0 and b.pending_tokens > $4::int and b.pending_turns > greatest(1, $5::int))
-    and not b.stale and b.readable and c.memory_strategy <> 'simple'
+    and not b.stale and b.readable
+    and throughline.fold_is_due(b.brief_tokens, b.pending_tokens, b.pending_turns, c.memory_strategy, c.max_turns, false,
+          $1::int, $3::int, $4::int, $5::int)
   order by b.pending_tokens desc limit 1000)
 union
-(select b.chat_id, 'fold_brief'::text as kind from public.chats c
+(select b.chat_id, 'fold_brief'::text as kind
+   from public.chats c
    join public.conversation_briefs b on b.chat_id = c.id
-  where c.max_turns is not null and b.pending_turns > c.max_turns and not b.stale and b.readable
-    and c.memory_strategy <> 'simple'
+  where c.max_turns is not null and b.pending_turns > c.max_turns
+    and not b.stale and b.readable
+    and throughline.fold_is_due(b.brief_tokens, b.pending_tokens, b.pending_turns, c.memory_strategy, c.max_turns, false,
+          $1::int, $3::int, $4::int, $5::int)
   limit 1000)
 `
 
@@ -154,7 +157,9 @@ type FindDueBriefsRow struct {
 	Kind   string
 }
 
-// Chats over the threshold or their turn limit, stale ones, and those whose brief cannot be read. As the server itself. kind says which job they need. The same rule as memory.Due, which a test holds it to.
+// Chats that need a job, and its kind: a rebuild for a stale or unreadable brief, else a fold. As the server
+// itself. A fold can only be due over the threshold or over the chat's turn limit: those conditions narrow
+// the search by the indexes on pending_thousands and max_turns, and fold_is_due decides.
 func (q *Queries) FindDueBriefs(ctx context.Context, arg FindDueBriefsParams) ([]FindDueBriefsRow, error) {
 	rows, err := q.db.Query(ctx, FindDueBriefs,
 		arg.Threshold,
@@ -184,12 +189,14 @@ func (q *Queries) FindDueBriefs(ctx context.Context, arg FindDueBriefsParams) ([
 const FindExpiredUnfolded = `-- name: FindExpiredUnfolded :many
 select c.id from public.chats c
   join public.conversation_briefs b on b.chat_id = c.id
- where c.expires_at <= now() and b.pending_turns > 0 and not b.stale and c.memory_strategy <> 'simple'
+ where c.expires_at <= now() and not b.stale
+   and throughline.fold_is_due(b.brief_tokens, b.pending_tokens, b.pending_turns, c.memory_strategy, c.max_turns, true, 0, 0, 0, 0)
  order by c.expires_at
  limit 1000
 `
 
-// Chats that expired with turns out of their brief. As the server itself.
+// Expired chats with turns that their brief does not cover. As the server itself. The limits are zero because
+// they make no difference once a chat is expired.
 func (q *Queries) FindExpiredUnfolded(ctx context.Context) ([]uuid.UUID, error) {
 	rows, err := q.db.Query(ctx, FindExpiredUnfolded)
 	if err != nil {
@@ -217,8 +224,8 @@ select pg_advisory_xact_lock(hashtextextended('brief:' || b.chat_id::text, 0))
    for update
 `
 
-// One fold at a time per chat: waits for whoever claims or writes the brief, then for whoever adds messages.
-// A statement of its own, so that the next one counts what committed while we waited.
+// Waits for other workers that claim or write the brief, then for writers of messages. A separate statement,
+// so that the next one sees what was committed while this one waited.
 func (q *Queries) LockBrief(ctx context.Context, chatID uuid.UUID) error {
 	_, err := q.db.Exec(ctx, LockBrief, chatID)
 	return err
@@ -228,18 +235,20 @@ const OldestUnfoldedTurn = `-- name: OldestUnfoldedTurn :one
 select coalesce(extract(epoch from now() - min(first.created_at)), 0)::float8 as age
   from (select b.chat_id, b.covered_seq
           from public.conversation_briefs b
-          join public.chats c on c.id = b.chat_id and c.memory_strategy <> 'simple'
+          join public.chats c on c.id = b.chat_id
          where b.pending_thousands >= ($1::int - $2::int) / 1000
            and b.brief_tokens + b.pending_tokens > $1::int
-           and (b.pending_turns > least($3::int, c.max_turns)
-             or $4::int > 0 and b.pending_tokens > $4::int and b.pending_turns > greatest(1, $5::int))
+           and throughline.fold_is_due(b.brief_tokens, b.pending_tokens, b.pending_turns, c.memory_strategy, c.max_turns, false,
+                 $1::int, $3::int, $4::int, $5::int)
         union all
         select b.chat_id, b.covered_seq
           from public.chats c
-          join public.conversation_briefs b on b.chat_id = c.id and b.pending_turns > c.max_turns
-         where c.max_turns is not null and c.memory_strategy <> 'simple') due
-  cross join lateral (select m.created_at from public.messages m
-                       where m.chat_id = due.chat_id and m.seq > due.covered_seq order by m.seq limit 1) first
+          join public.conversation_briefs b on b.chat_id = c.id
+         where c.max_turns is not null and b.pending_turns > c.max_turns
+           and throughline.fold_is_due(b.brief_tokens, b.pending_tokens, b.pending_turns, c.memory_strategy, c.max_turns, false,
+                 $1::int, $3::int, $4::int, $5::int)) due
+ cross join lateral (select m.created_at from public.messages m
+                      where m.chat_id = due.chat_id and m.seq > due.covered_seq order by m.seq limit 1) first
 `
 
 type OldestUnfoldedTurnParams struct {
@@ -250,7 +259,8 @@ type OldestUnfoldedTurnParams struct {
 	MinTailTurns int
 }
 
-// Age in seconds of the oldest message that is due to be folded, by size or by its chat's turn limit; 0 when none is.
+// The age in seconds of the oldest message that is due to be folded, by size or by its chat's turn limit; 0
+// if there is none. Searches as FindDueBriefs does.
 func (q *Queries) OldestUnfoldedTurn(ctx context.Context, arg OldestUnfoldedTurnParams) (float64, error) {
 	row := q.db.QueryRow(ctx, OldestUnfoldedTurn,
 		arg.Threshold,
@@ -289,7 +299,7 @@ type ReadBriefRow struct {
 	LastSummarizedMessageID uuid.UUID
 }
 
-// A brief that is not in its form is told as such, and empty: a reply can do without it.
+// An unreadable brief has an empty summary: replies are made without it.
 func (q *Queries) ReadBrief(ctx context.Context, chatID uuid.UUID) (ReadBriefRow, error) {
 	row := q.db.QueryRow(ctx, ReadBrief, chatID)
 	var i ReadBriefRow
@@ -363,7 +373,7 @@ type RenewFoldLeaseParams struct {
 	LeaseToken   uuid.UUID
 }
 
-// No row: somebody else has taken over.
+// No row: another worker has taken over.
 func (q *Queries) RenewFoldLease(ctx context.Context, arg RenewFoldLeaseParams) (int64, error) {
 	result, err := q.db.Exec(ctx, RenewFoldLease, arg.LeaseSeconds, arg.ChatID, arg.LeaseToken)
 	if err != nil {
@@ -433,9 +443,9 @@ type WriteBriefRow struct {
 	PendingTurns  int
 }
 
-// The compare-and-set of a fold, and its revision: the brief is as it was when the fold was planned, no
-// message was edited or deleted since, and the lease is still ours. Else there is no row, and no revision.
-// The counters are what is left after the new place.
+// Writes the result of a fold and its revision, if the brief is as it was when the fold was planned, no
+// message was edited or deleted since, and the lease is still ours; otherwise writes nothing and returns no
+// row. The counters are counted again after the new covered_seq.
 func (q *Queries) WriteBrief(ctx context.Context, arg WriteBriefParams) ([]WriteBriefRow, error) {
 	rows, err := q.db.Query(ctx, WriteBrief,
 		arg.GlobalSummary,

@@ -15,7 +15,7 @@ const DeleteSpentDeltas = `-- name: DeleteSpentDeltas :exec
 delete from public.message_deltas where message_id = any($1::uuid[])
 `
 
-// Of replies whose whole text is stored.
+// For replies whose whole text is stored.
 func (q *Queries) DeleteSpentDeltas(ctx context.Context, messageIds []uuid.UUID) error {
 	_, err := q.db.Exec(ctx, DeleteSpentDeltas, messageIds)
 	return err
@@ -35,8 +35,8 @@ delete from public.message_deltas d
                       and (m.status in ('streaming', '') or m.updated_at > now() - make_interval(secs => $1::float8)))
 `
 
-// What a server that died between storing a reply and tidying up has left; one that lives gets some time for it.
-// Goes from message to message by the key, because there are many deltas of few messages.
+// Deltas of ended replies whose server died before it deleted them; a living server gets young_seconds to do
+// so. Skips from message to message by the key, because a few messages have many deltas.
 func (q *Queries) DeleteStrayDeltas(ctx context.Context, youngSeconds float64) (int64, error) {
 	result, err := q.db.Exec(ctx, DeleteStrayDeltas, youngSeconds)
 	if err != nil {
@@ -63,11 +63,10 @@ type InsertDeltasParams struct {
 	Deltas     []string
 }
 
-// What running replies say, recorded for whoever else wants to read them. As the server itself, because one
-// statement writes for all users at once: it takes each piece's owner from the message, never from us.
-// Nothing for a reply that is not running any more, and nothing twice. Each message is looked up by its key
-// (offset 0 keeps the conditions out of there): Postgres takes running replies for next to none and would
-// walk through all of them for each of them.
+// The pieces of running replies, for readers on other servers. As the server itself, because one statement
+// writes the pieces of all users: the owner of a piece comes from its message, not from an argument.
+// Skips replies that have ended and pieces that are stored. "offset 0" makes Postgres find each message by
+// its key: it assumes that there are hardly any running replies, and would scan all of them for each piece.
 func (q *Queries) InsertDeltas(ctx context.Context, arg InsertDeltasParams) error {
 	_, err := q.db.Exec(ctx, InsertDeltas,
 		arg.MessageIds,
@@ -82,7 +81,7 @@ const NotifyReplies = `-- name: NotifyReplies :exec
 select pg_notify('throughline_replies', $1::text)
 `
 
-// Ids of replies that have more to read or have ended, separated by commas.
+// The ids, separated by commas, of replies that have more text or have ended.
 func (q *Queries) NotifyReplies(ctx context.Context, messageIds string) error {
 	_, err := q.db.Exec(ctx, NotifyReplies, messageIds)
 	return err

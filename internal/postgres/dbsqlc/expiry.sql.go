@@ -23,8 +23,8 @@ type DeleteExpiredChatsParams struct {
 	Most int
 }
 
-// Chats that nobody needs any more, for all users: as the server itself. What somebody works on at this moment
-// is left for the next time.
+// Deletion of old chats of all users, as the server itself. Chats that are locked at the moment are left for
+// the next run.
 func (q *Queries) DeleteExpiredChats(ctx context.Context, arg DeleteExpiredChatsParams) (int64, error) {
 	result, err := q.db.Exec(ctx, DeleteExpiredChats, arg.Days, arg.Most)
 	if err != nil {
@@ -46,7 +46,7 @@ type DeleteIdleChatsParams struct {
 	Most int
 }
 
-// Reads all chats; it runs once in an hour and only where somebody asked for it.
+// Reads all chats; runs hourly, and only where the operator configured it.
 func (q *Queries) DeleteIdleChats(ctx context.Context, arg DeleteIdleChatsParams) (int64, error) {
 	result, err := q.db.Exec(ctx, DeleteIdleChats, arg.Days, arg.Most)
 	if err != nil {

@@ -28,7 +28,7 @@ type InsertFilesParams struct {
 	MessageID   uuid.UUID
 }
 
-// The contents that came with a message, if the message was stored; one that the chat has already stays as it is.
+// The contents that came with a message, if the message was stored. Contents that the chat has are kept.
 func (q *Queries) InsertFiles(ctx context.Context, arg InsertFilesParams) error {
 	_, err := q.db.Exec(ctx, InsertFiles,
 		arg.Hashes,
@@ -89,8 +89,8 @@ type ReadFilesRow struct {
 	Content    string
 }
 
-// The files of a chat since its context was cleared, newest first, and of those that could be shown the content:
-// each counts once.
+// The files of a chat since its context was cleared, newest first. Those that fit max_tokens have their
+// content; a content counts once.
 func (q *Queries) ReadFiles(ctx context.Context, arg ReadFilesParams) ([]ReadFilesRow, error) {
 	rows, err := q.db.Query(ctx, ReadFiles, arg.MaxTokens, arg.ChatID)
 	if err != nil {

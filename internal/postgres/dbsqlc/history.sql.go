@@ -41,7 +41,7 @@ type ChangeChatParams struct {
 	Revive          bool
 }
 
-// Null leaves what always has a value; what may have none says whether it is set.
+// Null keeps a column that cannot be null; nullable columns have a set_ argument.
 func (q *Queries) ChangeChat(ctx context.Context, arg ChangeChatParams) (int64, error) {
 	result, err := q.db.Exec(ctx, ChangeChat,
 		arg.Title,
@@ -102,7 +102,7 @@ type ChatStateRow struct {
 	Expired   bool
 }
 
-// Whether the user has the chat, and since when it is expired, if it is. At most one row.
+// Whether the user has the chat, and whether it is expired. At most one row.
 func (q *Queries) ChatState(ctx context.Context, chatID uuid.UUID) ([]ChatStateRow, error) {
 	rows, err := q.db.Query(ctx, ChatState, chatID)
 	if err != nil {
@@ -140,9 +140,9 @@ select cleared.chat_id, cleared.user_id, cleared.version, 'clear', cleared.cover
   from cleared
 `
 
-// Everything up to the chat's last message leaves the context, with a revision that says so. Nothing happens
-// when there is nothing to leave, while a reply runs, and to an expired chat. A fold at work loses: its
-// version is another and its lease is gone. stale stays: what was deleted must still leave the old revisions.
+// Removes everything up to the chat's last message from the context, and records a revision. Does nothing if
+// there is nothing to remove, while a reply runs, or if the chat is expired. A running fold loses its lease
+// and its result. stale stays, because deleted words must still be removed from the older revisions.
 func (q *Queries) ClearBrief(ctx context.Context, chatID uuid.UUID) (int64, error) {
 	result, err := q.db.Exec(ctx, ClearBrief, chatID)
 	if err != nil {
@@ -202,9 +202,9 @@ type CreateChatParams struct {
 	ToolName       *string
 }
 
-// What users do with their chats and messages besides talking. All of it with the user's rights: rows of
-// others are not there. A chat has expired from the moment expires_at on, whoever noticed.
-// Does nothing when it is the second try of a request whose connection broke.
+// Listing, changing and deleting chats and messages, with the user's rights: other users' rows are invisible.
+// A chat is expired from expires_at on.
+// Inserts nothing if the chat exists because the connection broke after an earlier attempt.
 func (q *Queries) CreateChat(ctx context.Context, arg CreateChatParams) error {
 	_, err := q.db.Exec(ctx, CreateChat,
 		arg.ID,
@@ -240,7 +240,7 @@ delete from public.messages m
      and (pg_postmaster_start_time() < m.lease_until or pg_postmaster_start_time() < now() - interval '10 seconds'))
 `
 
-// Not while it is a reply that runs: see ReleaseAbandonedReplies for one whose server died.
+// Not a running reply, unless its server died: see ReleaseAbandonedReplies.
 func (q *Queries) DeleteMessage(ctx context.Context, messageID uuid.UUID) (int64, error) {
 	result, err := q.db.Exec(ctx, DeleteMessage, messageID)
 	if err != nil {
@@ -408,10 +408,10 @@ type ListChatsRow struct {
 	AsOf           time.Time
 }
 
-// A user's chats by last activity, in pages. There is no index on it, on purpose: every message would have to
-// change it. So each page looks at all of the user's chats and sorts them: 10 000 of them take some 20 ms.
-// All pages keep the order of the moment in which the first was read (as_of). A chat that was active since has
-// the place it had then, which its messages tell; what began since comes before all places.
+// Pages of a user's chats by last activity. There is no index on it, because every message would have to
+// update it; each page reads and sorts all of the user's chats, which takes about 20 ms for 10 000 of them.
+// All pages use the order at the time of the first page (as_of): the messages tell the activity at that time
+// of a chat that was active later. Newer chats come first.
 func (q *Queries) ListChats(ctx context.Context, arg ListChatsParams) ([]ListChatsRow, error) {
 	rows, err := q.db.Query(ctx, ListChats,
 		arg.AsOf,
@@ -500,8 +500,8 @@ type ListFilesRow struct {
 	Content    *string
 }
 
-// Each content once, by the last message that brought it. Contents are given as long as they fit the
-// bytes that the answer may hold, the latest first.
+// Each content once, with the last message that brought it, the latest first. The contents themselves are
+// included until max_bytes is reached.
 func (q *Queries) ListFiles(ctx context.Context, arg ListFilesParams) ([]ListFilesRow, error) {
 	rows, err := q.db.Query(ctx, ListFiles,
 		arg.ChatID,
@@ -577,7 +577,7 @@ type ListMessagesAfterRow struct {
 	UpdatedAt    time.Time
 }
 
-// The oldest messages after a place, oldest first.
+// The oldest messages after a seq, oldest first.
 func (q *Queries) ListMessagesAfter(ctx context.Context, arg ListMessagesAfterParams) ([]ListMessagesAfterRow, error) {
 	rows, err := q.db.Query(ctx, ListMessagesAfter, arg.ChatID, arg.AfterSeq, arg.Most)
 	if err != nil {
@@ -659,7 +659,7 @@ type ListMessagesBeforeRow struct {
 	UpdatedAt    time.Time
 }
 
-// The newest messages before a place, newest first: an index range, read backwards.
+// The newest messages before a seq, newest first: an index range, read backwards.
 func (q *Queries) ListMessagesBefore(ctx context.Context, arg ListMessagesBeforeParams) ([]ListMessagesBeforeRow, error) {
 	rows, err := q.db.Query(ctx, ListMessagesBefore, arg.ChatID, arg.BeforeSeq, arg.Most)
 	if err != nil {
@@ -706,7 +706,7 @@ select c.id from public.chats c
    for no key update
 `
 
-// Locks are taken in the order in which a turn takes them, the chat's row before its messages. At most one row.
+// Locks the chat's row before its messages, as a turn does. At most one row.
 func (q *Queries) LockMessagesChat(ctx context.Context, messageID uuid.UUID) ([]uuid.UUID, error) {
 	rows, err := q.db.Query(ctx, LockMessagesChat, messageID)
 	if err != nil {
@@ -760,7 +760,7 @@ type PruneChatsRow struct {
 	ChatIds  []uuid.UUID
 }
 
-// Whoever talks to a chat at this moment holds its row; its activity is then looked at once more.
+// If a turn holds a chat's row, Postgres waits for it and then checks the chat's activity again.
 func (q *Queries) PruneChats(ctx context.Context, arg PruneChatsParams) (PruneChatsRow, error) {
 	row := q.db.QueryRow(ctx, PruneChats, arg.MostIds, arg.Days)
 	var i PruneChatsRow
@@ -866,7 +866,7 @@ const ReadStale = `-- name: ReadStale :many
 select stale from public.conversation_briefs where chat_id = $1
 `
 
-// Whether the brief has to be made anew. At most one row.
+// Whether the brief has to be rebuilt. At most one row.
 func (q *Queries) ReadStale(ctx context.Context, chatID uuid.UUID) ([]bool, error) {
 	rows, err := q.db.Query(ctx, ReadStale, chatID)
 	if err != nil {

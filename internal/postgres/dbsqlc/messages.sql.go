@@ -18,7 +18,7 @@ select id from public.messages
  where id = any($1::uuid[]) and status = 'streaming' and cancel_requested
 `
 
-// As the server itself, for the replies that it generates.
+// As the server itself, for the replies that this server generates.
 func (q *Queries) CancelRequested(ctx context.Context, messageIds []uuid.UUID) ([]uuid.UUID, error) {
 	rows, err := q.db.Query(ctx, CancelRequested, messageIds)
 	if err != nil {
@@ -62,7 +62,7 @@ type FindEarlierTurnRow struct {
 	ReplyStatus string
 }
 
-// The message that the client sent before with the same id, and the latest reply to it. At most one row.
+// The message that the client already sent with the same id, and the latest reply to it. At most one row.
 func (q *Queries) FindEarlierTurn(ctx context.Context, arg FindEarlierTurnParams) ([]FindEarlierTurnRow, error) {
 	rows, err := q.db.Query(ctx, FindEarlierTurn, arg.UserID, arg.ClientMessageID)
 	if err != nil {
@@ -114,9 +114,9 @@ type FindReplyRow struct {
 	Content  string
 }
 
-// One reply of a chat, or its latest. At most one row. Of one that is running, the text is what was recorded
-// of it from a place on. The coalesce is within a select of its own, because
-// under row level security Postgres would not look for a bare one in an index.
+// One reply of a chat, or its latest; at most one row. The text of a running reply is its deltas from
+// from_char on. The coalesce is in a subselect, because under row level security Postgres would not use an
+// index for it otherwise.
 func (q *Queries) FindReply(ctx context.Context, arg FindReplyParams) ([]FindReplyRow, error) {
 	rows, err := q.db.Query(ctx, FindReply, arg.FromChar, arg.MessageID, arg.ChatID)
 	if err != nil {
@@ -190,8 +190,7 @@ type InsertAgainParams struct {
 	InPlaceOf     uuid.UUID
 }
 
-// Another reply to a message that was stored before: only when the one that failed is still its latest and
-// no reply is running.
+// Another reply to a stored message: only if its failed reply was not replaced yet and no reply is running.
 func (q *Queries) InsertAgain(ctx context.Context, arg InsertAgainParams) (int64, error) {
 	result, err := q.db.Exec(ctx, InsertAgain,
 		arg.MessageID,
@@ -241,8 +240,9 @@ type InsertTurnParams struct {
 	Revive          bool
 }
 
-// The message and the reply to come, both or neither: only when the chat is the user's and has not expired (or
-// is brought back by this message), no reply is running and the message is new. One statement, so that the triggers of a statement run once.
+// The message and its empty reply, both or neither: only if the chat is the user's and not expired (or
+// revived by this message), no reply is running and the message is new. In one statement, so that the
+// statement triggers run once.
 func (q *Queries) InsertTurn(ctx context.Context, arg InsertTurnParams) (int64, error) {
 	result, err := q.db.Exec(ctx, InsertTurn,
 		arg.UserMessageID,
@@ -282,9 +282,9 @@ update public.messages m
 returning m.id
 `
 
-// Replies whose server was not heard of for longer than its lease, and those that were never anybody's (SQL
-// by hand) after a minute. A lease that ran out while Postgres was down says nothing: its owner gets a
-// moment to renew it. What was recorded of the reply becomes its text. As the server itself.
+// Ends the replies whose lease ran out, and after a minute those without a lease (inserted by hand). After a
+// restart of Postgres their servers get ten seconds to renew leases that ran out in the meantime. The deltas
+// of a reply become its text. As the server itself.
 func (q *Queries) InterruptAbandonedReplies(ctx context.Context) ([]uuid.UUID, error) {
 	rows, err := q.db.Query(ctx, InterruptAbandonedReplies)
 	if err != nil {
@@ -340,9 +340,9 @@ type ReadBufferRow struct {
 	ToolCalls  []byte
 }
 
-// The newest messages after the brief, newest first; one index range whatever the chat's length. A simple chat
-// shows no brief: its buffer begins where the context was cleared, and no prompt of it shows more rows than this.
-// The place is a subquery, because as a join it would be looked at only after each message of the chat was read.
+// The newest messages after the brief, newest first: one index range, however long the chat is. A simple chat
+// has no brief: its buffer begins where the context was cleared, and no prompt uses more than 400 rows of it.
+// covered_seq comes from a subquery, because with a join Postgres would read all messages of the chat.
 func (q *Queries) ReadBuffer(ctx context.Context, arg ReadBufferParams) ([]ReadBufferRow, error) {
 	rows, err := q.db.Query(ctx, ReadBuffer,
 		arg.ChatID,
@@ -417,8 +417,8 @@ type ReadFoldableRow struct {
 	ToolCalls  []byte
 }
 
-// What a fold that holds the lease is planned from, oldest first: the messages after the brief, or, for a
-// rebuild, those that it covers and that were not cleared away.
+// The messages of a fold that holds the lease, oldest first: those after the brief, or, for a rebuild, those
+// that the brief covers and that were not cleared.
 func (q *Queries) ReadFoldable(ctx context.Context, arg ReadFoldableParams) ([]ReadFoldableRow, error) {
 	rows, err := q.db.Query(ctx, ReadFoldable,
 		arg.ChatID,
@@ -486,7 +486,8 @@ type ReadKeptRow struct {
 	ToolCalls  []byte
 }
 
-// The pinned and important messages that the brief covers, newest first: for hybrid chats.
+// The pinned and important messages that the brief covers, newest first: for hybrid chats. The condition is
+// literally that of messages_kept_idx, so that the index is used.
 func (q *Queries) ReadKept(ctx context.Context, chatID uuid.UUID) ([]ReadKeptRow, error) {
 	rows, err := q.db.Query(ctx, ReadKept, chatID)
 	if err != nil {
@@ -537,7 +538,7 @@ update public.messages m
  where m.id = abandoned.id
 `
 
-// A reply whose server died must not block its chat until somebody comes by. See InterruptAbandonedReplies.
+// Ends a chat's reply whose server died, without waiting for the sweep. See InterruptAbandonedReplies.
 func (q *Queries) ReleaseAbandonedReplies(ctx context.Context, chatID uuid.UUID) error {
 	_, err := q.db.Exec(ctx, ReleaseAbandonedReplies, chatID)
 	return err
@@ -554,7 +555,7 @@ type RenewLeasesParams struct {
 	MessageIds   []uuid.UUID
 }
 
-// For all users at once, so as the server itself.
+// As the server itself, for all users at once.
 func (q *Queries) RenewLeases(ctx context.Context, arg RenewLeasesParams) error {
 	_, err := q.db.Exec(ctx, RenewLeases, arg.LeaseSeconds, arg.MessageIds)
 	return err
@@ -568,7 +569,7 @@ with asked as (
 select pg_notify('throughline_cancels', asked.id::text) from asked
 `
 
-// The notification is a hint: whoever generates looks at the row.
+// The notification is only a hint: the generating server reads the row.
 func (q *Queries) RequestCancel(ctx context.Context, messageID uuid.UUID) error {
 	_, err := q.db.Exec(ctx, RequestCancel, messageID)
 	return err
@@ -589,9 +590,8 @@ type SaveReplyParams struct {
 	ID         uuid.UUID
 }
 
-// Also over an interruption that others declared meanwhile: the server that generates has the last word,
-// unless the message was tried again. And over the same status, because a save is tried again when nobody
-// knows whether it was committed.
+// Also replaces the status interrupted, which another server may have set meanwhile, unless the message was
+// tried again; and the same status, because a save whose commit is uncertain is repeated.
 func (q *Queries) SaveReply(ctx context.Context, arg SaveReplyParams) (int64, error) {
 	result, err := q.db.Exec(ctx, SaveReply,
 		arg.Content,

@@ -21,9 +21,9 @@ type CompleteJobParams struct {
 	ID     int64
 }
 
-// What River's JobCompleteTx does. That one is made for many jobs at once, and Postgres plans it anew each
-// time, which costs as much as running it. A job that the sweep or somebody by hand took away meanwhile stays
-// as it is; the brief is written all the same.
+// Does what River's JobCompleteTx does. That is made for many jobs at once, and planning it each time costs
+// as much as running it. A job that is no longer running, because the sweep or a person changed it, is left
+// alone.
 func (q *Queries) CompleteJob(ctx context.Context, arg CompleteJobParams) error {
 	_, err := q.db.Exec(ctx, CompleteJob, arg.Output, arg.ID)
 	return err
@@ -74,10 +74,10 @@ update river.river_job j
 returning j.id
 `
 
-// The places where we read and write River's own table.
-// Makes jobs of workers that died available again at once; River's own rescue comes minutes later. A fold job
-// is alive while its chat's lease runs, or while it is too young to have taken one. The entry in errors
-// is of the form that River writes.
+// Our reads and writes of River's own table.
+// Makes the jobs of dead workers available again; River itself would do so minutes later. A fold's job is
+// alive while its chat's lease runs, or while it is too young to have taken one. The entry in errors has
+// River's form.
 func (q *Queries) ReviveDeadFolds(ctx context.Context, leaseSeconds float64) ([]int64, error) {
 	rows, err := q.db.Query(ctx, ReviveDeadFolds, leaseSeconds)
 	if err != nil {

@@ -13,10 +13,10 @@ import (
 )
 
 const MergeSearchEntries = `-- name: MergeSearchEntries :one
-select private.merge_search_entries()::bigint as pages
+select throughline.merge_search_entries()::bigint as pages
 `
 
-// As the server itself. How many pages of waiting entries went into the full-text index.
+// As the server itself. Returns how many pages of waiting entries were merged into the full-text index.
 func (q *Queries) MergeSearchEntries(ctx context.Context) (int64, error) {
 	row := q.db.QueryRow(ctx, MergeSearchEntries)
 	var pages int64
@@ -26,21 +26,21 @@ func (q *Queries) MergeSearchEntries(ctx context.Context) (int64, error) {
 
 const SearchMessages = `-- name: SearchMessages :many
 with asked as (
-  select websearch_to_tsquery('private.words', $1)
+  select websearch_to_tsquery('throughline.words', $1)
       || case when $2::bool then websearch_to_tsquery('pg_catalog.english', $1) else '' end as query
 ), best as (
   select m.id, m.chat_id, c.title, m.seq, m.role, m.created_at, m.content, asked.query,
-         ts_rank_cd(private.search_vector(m.user_id, m.content), asked.query) as rank
+         ts_rank_cd(throughline.search_vector(m.user_id, m.content), asked.query) as rank
     from asked, public.messages m
     join public.chats c on c.id = m.chat_id and (c.expires_at is null or c.expires_at > now())
    where numnode(asked.query) > 0
-     and m.id in (select private.search_messages((select asked.query from asked), $3::uuid, $4::text,
+     and m.id in (select throughline.search_messages((select asked.query from asked), $3::uuid, $4::text,
                          $5::timestamptz, $6::timestamptz, $7::int))
    order by rank desc, m.created_at desc, m.id desc
    limit $8::int
 )
 select id, chat_id, title, seq, role, created_at, rank::real as rank,
-       ts_headline('private.words', private.searchable(translate(content, U&'\E000\E001', U&'\FFFD\FFFD')), query,
+       ts_headline('throughline.words', throughline.searchable(translate(content, U&'\E000\E001', U&'\FFFD\FFFD')), query,
                    U&'StartSel=\E000, StopSel=\E001, MaxWords=40, MinWords=15, ShortWord=0, MaxFragments=2, FragmentDelimiter=" \2026 "')::text as headline
   from best
  order by rank desc, created_at desc, id desc
@@ -68,10 +68,10 @@ type SearchMessagesRow struct {
 	Headline  string
 }
 
-// A question need not be answered in its little words: English leaves them out, and its stems are ours. What
-// has no words, such as punctuation, finds nothing. The marks in a headline are U+E000 and U+E001
-// (history.MarkStart); messages that hold those themselves show U+FFFD in their place. Only the rows of the answer
-// get a headline: it reads the whole text.
+// as_question also searches without English stop words; the stems are the same. A query without words, such
+// as punctuation, finds nothing. U+E000 and U+E001 mark the matches in a headline (history.MarkStart); in a
+// message they are replaced by U+FFFD. Only returned rows get a headline, because making one reads the whole
+// text.
 func (q *Queries) SearchMessages(ctx context.Context, arg SearchMessagesParams) ([]SearchMessagesRow, error) {
 	rows, err := q.db.Query(ctx, SearchMessages,
 		arg.Query,

@@ -24,9 +24,9 @@ type ActAsChatOwnerRow struct {
 	Role   string
 }
 
-// For workers, which know a chat and no token. The nil id: the chat is gone, and what follows acts as nobody. The
-// lock makes us wait here for whoever deletes the chat, and them for us, before either holds anything that
-// the other wants.
+// For workers, which have a chat and no token. Returns the nil id if the chat is deleted; what follows then
+// acts as nobody. The lock makes this wait for a deletion of the chat, and a deletion wait for this, before
+// either holds other locks.
 func (q *Queries) ActAsChatOwner(ctx context.Context, chatID uuid.UUID) (ActAsChatOwnerRow, error) {
 	row := q.db.QueryRow(ctx, ActAsChatOwner, chatID)
 	var i ActAsChatOwnerRow
@@ -49,9 +49,8 @@ const ActAsUser = `-- name: ActAsUser :exec
 select set_config('request.jwt.claims', $1::text, true), set_config('role', 'throughline_app', true)
 `
 
-// What a transaction is: whose work it does. Local to the transaction, so nothing is left on a
-// pooled connection, whatever pooler that belongs to.
-// The claims are those of the verified token; the policies read them with auth.uid().
+// The role and user of a transaction. Local to the transaction, so that nothing stays on a pooled connection.
+// The claims are those of the verified token; the policies read them.
 func (q *Queries) ActAsUser(ctx context.Context, claims string) error {
 	_, err := q.db.Exec(ctx, ActAsUser, claims)
 	return err
@@ -66,8 +65,8 @@ type LockClientMessageParams struct {
 	ClientMessageID string
 }
 
-// Copies of one message come one at a time: a copy that slipped in between the look for an earlier one and
-// the inserts would leave a chat without messages behind.
+// Serializes copies of one message: a copy between the search for an earlier one and the inserts would leave
+// a chat without messages.
 func (q *Queries) LockClientMessage(ctx context.Context, arg LockClientMessageParams) error {
 	_, err := q.db.Exec(ctx, LockClientMessage, arg.UserID, arg.ClientMessageID)
 	return err

@@ -62,9 +62,8 @@ type CountUsageRow struct {
 	BriefBytes    int64
 }
 
-// What the user of the transaction has: row-level security leaves nobody else's rows. An app may write what it
-// likes into metadata, so only numbers that can be somebody's
-// tokens are added up; jsonb compares numbers with nothing but numbers.
+// Totals of the transaction's user; row level security hides other users' rows. An app may write anything to
+// metadata, so only numbers in a plausible range are added up; jsonb compares numbers only with numbers.
 func (q *Queries) CountUsage(ctx context.Context) (CountUsageRow, error) {
 	row := q.db.QueryRow(ctx, CountUsage)
 	var i CountUsageRow

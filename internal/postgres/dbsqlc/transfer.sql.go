@@ -17,7 +17,7 @@ const BeginQuietly = `-- name: BeginQuietly :exec
 select set_config('throughline.quiet', 'on', true)
 `
 
-// Until the transaction ends, its messages are not announced one by one.
+// The messages of the transaction are not announced.
 func (q *Queries) BeginQuietly(ctx context.Context) error {
 	_, err := q.db.Exec(ctx, BeginQuietly)
 	return err
@@ -49,7 +49,7 @@ type ExportChatRow struct {
 	Expired        bool
 }
 
-// Whole chats on their way out and in. All of it as the user.
+// Export and import of whole chats, as the user.
 // At most one row.
 func (q *Queries) ExportChat(ctx context.Context, chatID uuid.UUID) ([]ExportChatRow, error) {
 	rows, err := q.db.Query(ctx, ExportChat, chatID)
@@ -139,7 +139,7 @@ type ExportFilesRow struct {
 	Content string
 }
 
-// Contents that the exported messages bring, in the order of their hashes.
+// The contents of the exported messages, in the order of their hashes.
 func (q *Queries) ExportFiles(ctx context.Context, arg ExportFilesParams) ([]ExportFilesRow, error) {
 	rows, err := q.db.Query(ctx, ExportFiles,
 		arg.ChatID,
@@ -210,8 +210,8 @@ type ExportMessagesRow struct {
 	UpdatedAt    time.Time
 }
 
-// A page ends after so many rows, or with the row that reaches so many bytes. The sizes are read from the rows'
-// headers: text beyond the page is not touched.
+// A page ends after max_rows rows, or with the row that reaches max_bytes. Sizes are read from the rows'
+// headers, without reading text beyond the page.
 func (q *Queries) ExportMessages(ctx context.Context, arg ExportMessagesParams) ([]ExportMessagesRow, error) {
 	rows, err := q.db.Query(ctx, ExportMessages,
 		arg.ChatID,
@@ -331,7 +331,7 @@ const ExportedChatExists = `-- name: ExportedChatExists :one
 select exists (select from public.chats where id = $1)
 `
 
-// Asked with each page: of a chat that is gone there is an empty page as well.
+// Asked with each page, because the page of a deleted chat is empty as well.
 func (q *Queries) ExportedChatExists(ctx context.Context, chatID uuid.UUID) (bool, error) {
 	row := q.db.QueryRow(ctx, ExportedChatExists, chatID)
 	var exists bool
@@ -350,7 +350,7 @@ type FindImportedParams struct {
 	Original uuid.UUID
 }
 
-// The chat as it was exported, or as it was imported before. At most one row.
+// The exported chat itself, or an earlier import of it. At most one row.
 func (q *Queries) FindImported(ctx context.Context, arg FindImportedParams) ([]uuid.UUID, error) {
 	rows, err := q.db.Query(ctx, FindImported, arg.ID, arg.Original)
 	if err != nil {
@@ -393,8 +393,8 @@ type InsertImportedChatParams struct {
 	CreatedAt      time.Time
 }
 
-// No row: another import of the same file is ahead. Waits for that one to end. A chat that expires would have done so
-// long ago by its messages' dates, so its time begins now.
+// No row: another import of the same file was faster; this waits until that one ends. revived_at is now,
+// because by the dates of its messages a chat with ttl_hours would be expired.
 func (q *Queries) InsertImportedChat(ctx context.Context, arg InsertImportedChatParams) (int64, error) {
 	result, err := q.db.Exec(ctx, InsertImportedChat,
 		arg.ID,
@@ -507,7 +507,7 @@ type InsertImportedMessagesParams struct {
 	UpdatedAts    []time.Time
 }
 
-// In the order of their places, which is the order in which the trigger numbers them.
+// In the order of places, in which the trigger assigns seq.
 func (q *Queries) InsertImportedMessages(ctx context.Context, arg InsertImportedMessagesParams) error {
 	_, err := q.db.Exec(ctx, InsertImportedMessages,
 		arg.ChatID,

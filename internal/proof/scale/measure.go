@@ -160,7 +160,7 @@ func measureSearch(ctx context.Context, d *database, s size) ([]figure, error) {
 	}
 	began := time.Now()
 	if err := d.do(ctx, `create index searched_idx on public.searched using gin ((array_to_tsvector(array['user ' || user_id::text])
-		|| to_tsvector('private.words'::regconfig, left(content, 50000))))`); err != nil {
+		|| to_tsvector('throughline.words'::regconfig, left(content, 50000))))`); err != nil {
 		return nil, err
 	}
 	took := time.Since(began)

@@ -1,5 +1,6 @@
--- Text files that came with messages: each content once per chat, by its hash.
+-- Text files that came with messages.
 
+-- The contents, each once per chat, identified by its hash.
 create table public.chat_files (
   chat_id     uuid        not null,
   user_id     uuid        not null,
@@ -11,18 +12,18 @@ create table public.chat_files (
 
   constraint chat_files_pkey primary key (chat_id, sha256),
   constraint chat_files_chat_id_fkey foreign key (chat_id) references public.chats (id) on delete cascade,
-  constraint chat_files_user_id_fkey foreign key (user_id) references auth.users (id) on delete cascade,
   constraint chat_files_sha256_length check (octet_length(sha256) = 32),
   constraint chat_files_content_size check (octet_length(content) <= 262144),
   constraint chat_files_token_count_positive check (token_count >= 0)
 );
 
+-- For the policies.
 create index chat_files_user_id_idx on public.chat_files (user_id);
 
 -- Which message brought which content, under which path.
 create table public.message_files (
   message_id uuid        not null,
-  -- 1, 2, 3 … within the message, as it was sent.
+  -- 1, 2, 3 … within the message, in the order they were sent.
   place      int         not null,
   chat_id    uuid        not null,
   user_id    uuid        not null,
@@ -32,10 +33,10 @@ create table public.message_files (
   constraint message_files_pkey primary key (message_id, place),
   constraint message_files_message_id_fkey foreign key (message_id) references public.messages (id) on delete cascade,
   constraint message_files_content_fkey foreign key (chat_id, sha256) references public.chat_files (chat_id, sha256) on delete cascade,
-  constraint message_files_user_id_fkey foreign key (user_id) references auth.users (id) on delete cascade,
   constraint message_files_path_length check (char_length(path) between 1 and 1024)
 );
 
+-- For the foreign key and the trigger below, and for the policies.
 create index message_files_content_idx on public.message_files (chat_id, sha256);
 create index message_files_user_id_idx on public.message_files (user_id);
 
@@ -58,9 +59,8 @@ create policy message_files_server on public.message_files for all to throughlin
   using ((select (nullif((select current_setting('request.jwt.claims', true)), '')::jsonb ->> 'sub')::uuid) = user_id)
   with check ((select (nullif((select current_setting('request.jwt.claims', true)), '')::jsonb ->> 'sub')::uuid) = user_id);
 
--- A content that no message brings any more goes with the last one. SECURITY DEFINER: see the triggers of
--- messages.
-create function private.forget_files() returns trigger
+-- Deletes a content with the last message that brought it. SECURITY DEFINER like the triggers on messages.
+create function throughline.forget_files() returns trigger
 language plpgsql security definer set search_path = '' as $$
 begin
   delete from public.chat_files f
@@ -73,6 +73,6 @@ $$;
 
 create trigger message_files_forget after delete on public.message_files
   referencing old table as old_files
-  for each statement execute function private.forget_files();
+  for each statement execute function throughline.forget_files();
 
-revoke all on function private.forget_files() from public, anon, authenticated;
+revoke all on function throughline.forget_files() from public, anon, authenticated;

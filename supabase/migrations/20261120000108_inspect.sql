@@ -1,12 +1,12 @@
--- What the memory holds and why, for people with psql: views in a schema that no API exposes. They
--- run with the rights of whoever asks (security_invoker), so row level security holds here, too.
--- sql/inspect has a script for each question.
+-- What the memory holds and why, for people with psql: views in a schema that no API exposes. They run with
+-- the rights of the caller (security_invoker), so row level security applies. sql/inspect has a script for
+-- each question.
 
 -- The job of a fold is part of the picture; River's other tables are not.
 grant usage on schema river to service_role;
 grant select on river.river_job to service_role;
 
--- Sentences of a summary, in order; a list's lines count as sentences.
+-- The sentences of a summary, in order; each line of a list is a sentence.
 create function inspect.sentences(summary text) returns text[]
 language sql immutable security invoker set search_path = '' as $$
   select coalesce(array_agg(s.sentence order by s.place), '{}')
@@ -14,7 +14,7 @@ language sql immutable security invoker set search_path = '' as $$
    where s.sentence <> ''
 $$;
 
--- What the first text has and the second has not, sentence by sentence. Null where one is unknown.
+-- The sentences of summary that other does not have. Null if one of them is null.
 create function inspect.sentences_only_in(summary text, other text) returns text[]
 language sql immutable security invoker set search_path = '' as $$
   select case when summary is not null and other is not null then
@@ -25,7 +25,7 @@ language sql immutable security invoker set search_path = '' as $$
   end
 $$;
 
--- A whole number in jsonb that an app may have written into as well; null for anything else.
+-- A whole number in jsonb that an app may write to as well; null for anything else.
 create function inspect.number_in(object jsonb, key text) returns bigint
 language sql immutable security invoker set search_path = '' as $$
   select case when jsonb_typeof(object -> key) = 'number' then trunc((object ->> key)::numeric)::bigint end
@@ -38,17 +38,18 @@ select b.chat_id, b.user_id, c.title,
        b.version,
        b.brief ->> 'global_summary' as global_summary,
        b.brief_tokens,
-       (b.brief ->> 'last_summarized_message_id')::uuid as last_summarized_message_id,
+       case when b.readable then (b.brief ->> 'last_summarized_message_id')::uuid end as last_summarized_message_id,
        b.covered_seq, c.last_seq, covered.turns as covered_turns, b.pending_turns, b.pending_tokens,
        b.stale, b.edit_count,
        b.lease_until, coalesce(b.lease_until > now(), false) as folding_now,
        latest.created_at as changed_at, now() - latest.created_at as age,
-       c.last_message_at
+       c.last_message_at,
+       c.memory_strategy, c.max_turns, c.tool_name, c.expires_at, coalesce(c.expires_at <= now(), false) as expired, b.cleared_seq, c.tags
   from public.conversation_briefs b
   join public.chats c on c.id = b.chat_id
   left join public.conversation_brief_revisions latest on latest.chat_id = b.chat_id and latest.version = b.version
  cross join lateral (select count(*) as turns from public.messages m
-                      where m.chat_id = b.chat_id and m.seq <= b.covered_seq and m.role = 'user') covered;
+                      where m.chat_id = b.chat_id and m.seq > b.cleared_seq and m.seq <= b.covered_seq and m.role = 'user') covered;
 
 comment on view inspect.briefs is
   'Each chat''s brief: its text, how old it is, what it covers, whether it is stale and whether a fold is at work.';
@@ -71,8 +72,8 @@ select b.chat_id, b.user_id, c.title,
                       where m.chat_id = b.chat_id and m.seq > b.covered_seq) held;
 
 comment on view inspect.buffers is
-  'Each chat''s chunk buffer. A chat is folded when tokens_total exceeds MEMORY_CHUNK_SUMMARIZE_THRESHOLD and '
-  'pending_turns exceeds MEMORY_K_RAW_TURNS. counters_agree compares the triggers'' counters with a count made now.';
+  'Each chat''s chunk buffer; throughline.fold_is_due decides when it is folded. counters_agree compares the triggers'' counters with a count '
+  'made now.';
 
 ------------------------------------------------------------------------------------------------
 
@@ -90,7 +91,7 @@ select r.chat_id, r.user_id, r.version, r.kind, r.created_at,
        inspect.number_in(r.details, 'calls') as calls, r.details -> 'refusals' as refusals
   from (select revision.*,
                lag(revision.version) over history as previous_version,
-               -- Before the first revision there was nothing; a redacted one is not known any more.
+               -- '' before the first revision; null after a redacted one.
                case when lag(revision.version) over history is null then ''
                     else lag(revision.global_summary) over history end as previous_summary
           from public.conversation_brief_revisions revision
@@ -101,22 +102,29 @@ comment on view inspect.revisions is
 
 ------------------------------------------------------------------------------------------------
 
--- The limits are the server's configuration, which the database does not know; the defaults here are
--- the server's. A stale brief is due whatever its size.
-create function inspect.due_folds(chunk_summarize_threshold int default 6000, k_raw_turns int default 3)
+-- The database does not know the server's configuration, so the limits are arguments; the defaults are the
+-- server's. A stale or unreadable brief is due whatever its size.
+create function inspect.due_folds(
+  chunk_summarize_threshold int default 6000, k_raw_turns int default 3,
+  bridge_token_budget int default 6000, min_tail_turns int default 1)
 returns table (
   chat_id uuid, user_id uuid, title text, reason text,
   tokens_total int, pending_turns int, due_since timestamptz, late_by interval,
   job_id bigint, job_kind text, job_state text, job_attempt int, job_scheduled_at timestamptz, job_last_error text)
 language sql stable security invoker set search_path = '' as $$
   select b.chat_id, b.user_id, c.title,
-         case when b.stale then 'a covered message was edited or deleted' else 'the buffer is over the threshold' end,
+         case when b.stale then 'a covered message was edited or deleted'
+              when not b.readable then 'the brief cannot be read'
+              when expiry.expired then 'the chat expired with turns out of its brief'
+              when b.pending_turns > c.max_turns then 'more turns than max_turns are out of the brief'
+              else 'the buffer is over the threshold' end,
          b.brief_tokens + b.pending_tokens, b.pending_turns, due.since, now() - due.since,
          job.id, job.kind, job.state::text, job.attempt::int, job.scheduled_at,
          job.errors[array_upper(job.errors, 1)] ->> 'error'
     from public.conversation_briefs b
     join public.chats c on c.id = b.chat_id
-    -- Due since the message with which the buffer went over the limits.
+   cross join lateral (select coalesce(c.expires_at <= now(), false) as expired) expiry
+    -- The message with which the buffer went over the limits.
     left join lateral (
       select min(grown.created_at) as since
         from (select m.created_at,
@@ -125,24 +133,26 @@ language sql stable security invoker set search_path = '' as $$
                 from public.messages m
                where m.chat_id = b.chat_id and m.seq > b.covered_seq
               window upto as (order by m.seq)) grown
-       where b.brief_tokens + grown.tokens > chunk_summarize_threshold and grown.turns > k_raw_turns) over_limit on true
+       where throughline.fold_is_due(b.brief_tokens, grown.tokens, grown.turns, c.memory_strategy, c.max_turns, false,
+                                    chunk_summarize_threshold, k_raw_turns, bridge_token_budget, min_tail_turns)) over_limit on true
     left join lateral (
       select j.* from river.river_job j
        where j.kind in ('fold_brief', 'rebuild_brief') and j.args @> jsonb_build_object('chat_id', b.chat_id)
        order by j.id desc limit 1) job on true
-    -- When a brief became stale is not kept; its job or its latest change is the best that is known.
+    -- When a brief became stale or unreadable is not stored; its job and its latest change are the best
+    -- estimates.
    cross join lateral (
-      select case when b.stale
-        then least(over_limit.since, b.updated_at, case when job.finalized_at is null then job.created_at end)
-        else over_limit.since end as since) due
-   where b.stale
-      or b.brief_tokens + b.pending_tokens > chunk_summarize_threshold and b.pending_turns > k_raw_turns
+      select case when b.stale or not b.readable then least(over_limit.since, b.updated_at, case when job.finalized_at is null then job.created_at end)
+                  else least(over_limit.since, case when expiry.expired then c.expires_at end) end as since) due
+   where b.stale or not b.readable
+      or throughline.fold_is_due(b.brief_tokens, b.pending_tokens, b.pending_turns, c.memory_strategy, c.max_turns, expiry.expired,
+                                 chunk_summarize_threshold, k_raw_turns, bridge_token_budget, min_tail_turns)
    order by due.since
 $$;
 
 comment on function inspect.due_folds is
-  'Chats whose brief should change but has not yet, for the given MEMORY_CHUNK_SUMMARIZE_THRESHOLD and MEMORY_K_RAW_TURNS, '
-  'the longest due first, each with its latest job.';
+  'Chats whose brief should change but has not yet, for the given MEMORY_CHUNK_SUMMARIZE_THRESHOLD, MEMORY_K_RAW_TURNS, '
+  'MEMORY_BRIDGE_TOKEN_BUDGET and MEMORY_MIN_TAIL_TURNS, the longest due first, each with its latest job.';
 
 create view inspect.late_folds with (security_invoker = true) as
 select * from inspect.due_folds();
@@ -187,10 +197,10 @@ select head.chat_id, head.user_id,
        inspect.number_in(reply.metadata -> 'usage', 'output_tokens') as output_tokens,
        reply.metadata ->> 'finish_reason' as finish_reason,
        reply.metadata -> 'failure' ->> 'code' as failure_code,
-       coalesce(head.seq <= b.covered_seq, false) as covered,
+       coalesce(head.seq <= b.covered_seq and head.seq > b.cleared_seq, false) as covered,
        (select min(r.version) from public.conversation_brief_revisions r
-         where r.chat_id = head.chat_id and head.seq between r.seq_from and r.seq_to) as covered_in_version,
-       -- The receipt: what of the conversation the model was shown for this reply.
+         where r.chat_id = head.chat_id and r.kind <> 'clear' and head.seq between r.seq_from and r.seq_to) as covered_in_version,
+       -- The receipt: how much of the conversation was in the prompt of this reply.
        inspect.number_in(reply.metadata -> 'memory', 'brief_version') as brief_version,
        inspect.number_in(reply.metadata -> 'memory', 'brief_tokens') as brief_tokens,
        inspect.number_in(reply.metadata -> 'memory', 'covered_through_seq') as covered_through_seq,
@@ -199,7 +209,14 @@ select head.chat_id, head.user_id,
        inspect.number_in(reply.metadata -> 'memory', 'tail_turns') as tail_turns,
        inspect.number_in(reply.metadata -> 'memory', 'tail_tokens') as tail_tokens,
        inspect.number_in(reply.metadata -> 'memory', 'dropped_turns') as dropped_turns,
-       reply.metadata -> 'memory' -> 'truncated' = 'true' as truncated
+       reply.metadata -> 'memory' -> 'truncated' = 'true' as truncated,
+       -- Before the point at which the context was cleared: in no prompt and no brief.
+       coalesce(head.seq <= b.cleared_seq, false) as cleared,
+       head.tool_name,
+       reply.metadata -> 'memory' ->> 'strategy' as memory_strategy,
+       inspect.number_in(reply.metadata -> 'memory', 'kept_messages') as kept_messages,
+       inspect.number_in(reply.metadata -> 'memory', 'files') as files,
+       inspect.number_in(reply.metadata -> 'memory', 'file_tokens') as file_tokens
   from public.messages head
   left join public.conversation_briefs b on b.chat_id = head.chat_id
   left join (select distinct on (a.chat_id, coalesce(question.id, a.id)) a.*, coalesce(question.id, a.id) as head_id
@@ -210,7 +227,7 @@ select head.chat_id, head.user_id,
               order by a.chat_id, coalesce(question.id, a.id), a.seq desc) reply
     on reply.chat_id = head.chat_id and reply.head_id = head.id
  where head.role = 'user'
-    -- A reply whose question was deleted stands alone.
+    -- A reply whose question was deleted is a turn of its own.
     or head.role = 'assistant' and reply.id is not null;
 
 comment on view inspect.turns is

@@ -1,16 +1,16 @@
--- Every relation and function of ours, as the catalog knows them: who may do what at all, and that nobody reaches
--- the rows of another user. What is new and not expected here fails.
+-- The rights to every relation and function of ours, from the catalog, and that nobody reaches the rows of another
+-- user. A new relation or function that is not listed here fails.
 begin;
 \ir helpers.psql
 \ir rows.psql
 
--- Ours are these schemas: what a client can reach, what it cannot, River's, and the list of migrations.
+-- Our relations: those of these schemas.
 create temp view ours as
   select c.oid, c.oid::regclass as name, n.nspname || '.' || c.relname as full_name, n.nspname as schema, c.relname, c.relkind
     from pg_class c join pg_namespace n on n.oid = c.relnamespace
-   where n.nspname in ('public', 'private', 'inspect', 'river', 'supabase_migrations') and c.relkind in ('r', 'p', 'v', 'm', 'f');
+   where n.nspname in ('public', 'throughline', 'inspect', 'river', 'supabase_migrations') and c.relkind in ('r', 'p', 'v', 'm', 'f');
 
--- S, I, U, D: to select, insert, update or delete, or at least some column of it. '' is nothing at all.
+-- S, I, U, D: may select, insert, update or delete, at least some column. '' is no right at all.
 create temp table expected (full_name text primary key, anon text, authenticated text, service_role text, throughline_app text);
 insert into expected values
   -- relation                                anon  clients  service  server
@@ -35,7 +35,7 @@ insert into expected values
   ('supabase_migrations.schema_migrations',  '',   '',      '',      ''),
   ('supabase_migrations.seed_files',         '',   '',      '',      '');
 
--- What the catalog says, and what then happens.
+-- A role's rights to a relation, as in expected.
 create function pg_temp.rights(who text, relation oid) returns text language sql as $$
   select coalesce(string_agg(left(verb, 1), '' order by place), '')
     from unnest(array['SELECT', 'INSERT', 'UPDATE', 'DELETE']) with ordinality verbs (verb, place)
@@ -43,7 +43,7 @@ create function pg_temp.rights(who text, relation oid) returns text language sql
      and (has_table_privilege(who, relation, verb) or verb <> 'DELETE' and has_any_column_privilege(who, relation, verb))
 $$;
 
--- A statement of each verb on any relation. It names no row, and changes none where it may not.
+-- A statement of a verb (S, I, U, D) on a relation.
 create function pg_temp.statement(verb text, relation regclass) returns text language sql as $$
   select case verb
     when 'S' then format('select %s from %s', columns, relation)
@@ -54,7 +54,7 @@ create function pg_temp.statement(verb text, relation regclass) returns text lan
             from pg_attribute where attrelid = relation and attnum > 0 and not attisdropped and attgenerated = '') named
 $$;
 
--- What comes of a statement as helpers.psql says it, about one user's rows in a table.
+-- The outcome of a statement on one user's rows of a table; see pg_temp.attempt.
 create function pg_temp.reached(who text, verb text, relation regclass, owner text) returns text language sql as $$
   select pg_temp.attempt(who, pg_temp.statement(verb, relation) || format(' where user_id = %L', pg_temp.id(owner)))
 $$;
@@ -68,7 +68,7 @@ insert into actors values ('anon', true), ('A', false), ('B', true), ('app A', f
 create temp view functions_of_ours as
   select p.oid, p.oid::regprocedure::text as signature, n.oid as schema, p.prosecdef
     from pg_proc p join pg_namespace n on n.oid = p.pronamespace
-   where n.nspname in ('public', 'private', 'inspect', 'river')
+   where n.nspname in ('public', 'throughline', 'inspect', 'river')
      and not exists (select from pg_depend d where d.classid = 'pg_proc'::regclass and d.objid = p.oid and d.deptype = 'e');
 create function pg_temp.callable(who text) returns text language sql as $$
   select string_agg(signature, ', ' order by signature) from functions_of_ours
@@ -77,7 +77,7 @@ $$;
 
 select plan((select 4 * count(*) + 12 from expected)::int + (select 4 * 6 * count(*) + count(*) from tables_of_users)::int);
 
--- Nothing is forgotten.
+-- The list is complete.
 select is_empty('select full_name from ours except select full_name from expected', 'each relation has its line above');
 select is_empty($$select full_name from expected where full_name <> 'supabase_migrations.seed_files' except select full_name from ours$$, 'and each line its relation');
 select isnt_empty('select from tables_of_users', 'there are tables of users');
@@ -86,16 +86,16 @@ select is(case when to_regclass(e.full_name) is null then r.rights else pg_temp.
   from expected e
  cross join lateral (values ('anon', anon), ('authenticated', authenticated), ('service_role', service_role), ('throughline_app', throughline_app)) r (role, rights);
 
--- And the catalog is right: what is not anybody's right is refused when it is tried, also of whole tables.
+-- What is not a right is refused when it is tried.
 select is_empty(
   $$select o.full_name, a.who, verb, got from ours o
      cross join (values ('anon', 'anon'), ('A', 'authenticated'), ('service_role', 'service_role'), ('app A', 'throughline_app')) a (who, role)
      cross join unnest(array['S', 'I', 'U', 'D']) verb
      cross join lateral (select pg_temp.attempt(a.who, pg_temp.statement(verb, o.name)) as got) tried
      where position(verb in pg_temp.rights(a.role, o.oid)) = 0 and got not in ('denied', '55000')$$, -- 55000: a view that cannot be written
-  'what is no right is refused');
+  'what is not a right is refused');
 
--- A's rows. There are some, so that nothing passes for want of any; whoever is not A reaches none of them in any way.
+-- Every table has rows of A, so that the tests mean something, and nobody but A reaches them.
 select isnt(pg_temp.reached('service_role', 'S', t.name, 'A'), '0', t.full_name || ' has rows of A (rows.psql)') from tables_of_users t;
 select ok(case when verb = 'I' and got <> 'denied' then not a.stranger or got = '0' -- inserts are tried below, with rows
                when a.stranger then got in ('denied', '0')
@@ -104,7 +104,7 @@ select ok(case when verb = 'I' and got <> 'denied' then not a.stranger or got = 
   from tables_of_users t cross join actors a cross join unnest(array['S', 'I', 'U', 'D']) verb
  cross join lateral (select case verb when 'I' then pg_temp.attempt(a.who, pg_temp.statement('I', t.name)) else pg_temp.reached(a.who, verb, t.name, 'A') end as got) tried;
 
--- A copy of one's own row under another one's name, and another one's row under one's own, into every table.
+-- A copy of a user's row with another user_id, and of another user's row with one's own, into every table.
 create function pg_temp.copied(who text, relation regclass, owner text, as_whose text) returns text language plpgsql as $$
 declare
   columns text;
@@ -121,25 +121,27 @@ select is_empty(
   $$select t.full_name, a.who, owner, as_whose, got from tables_of_users t cross join actors a
      cross join (values ('A', 'A'), ('A', 'B'), ('B', 'A')) copies (owner, as_whose)
      cross join lateral (select pg_temp.copied(a.who, t.name, owner, as_whose) as got) tried
-     where (a.who in ('anon', 'A', 'B', 'app nobody') or as_whose <> right(a.who, 1)) and got not in ('denied', '0', '23503') -- the last one: there is no such chat of that user
+     where (a.who in ('anon', 'A', 'B', 'app nobody') or as_whose <> right(a.who, 1)) and got not in ('denied', '0', '23503') -- 23503: that user has no such chat
        and not (a.who ~ 'A|B' and as_whose = right(a.who, 1))$$,
-  'nobody writes in another one''s name');
-select is(pg_temp.copied('service_role', 'public.message_files', 'A', 'A'), '23505', 'and that is not for want of trying: this copy is refused as a second one');
+  'nobody writes rows of another user');
+select is(pg_temp.copied('service_role', 'public.message_files', 'A', 'A'), '23505', 'the test does insert: this copy is refused as a duplicate');
 
--- Functions: none is a client's; the server may call those that it needs, and no other.
+-- Functions: a client may call none, and the server only those that it needs.
 select is(pg_temp.callable('anon'), null, 'anon may call nothing');
 select is(pg_temp.callable('authenticated'), null, 'a signed-in user may call nothing');
 select is(pg_temp.callable('throughline_app'),
-  'private.search_messages(tsquery,uuid,text,timestamp with time zone,timestamp with time zone,integer), private.search_vector(uuid,text), private.searchable(text)',
+  'throughline.search_messages(tsquery,uuid,text,timestamp with time zone,timestamp with time zone,integer), throughline.search_vector(uuid,text), throughline.searchable(text)',
   'the server may call these');
 select is(pg_temp.callable('service_role'),
-  'inspect.due_folds(integer,integer,integer,integer), inspect.is_due(integer,bigint,bigint,text,integer,boolean,integer,integer,integer,integer), '
+  'inspect.due_folds(integer,integer,integer,integer), '
   'inspect.number_in(jsonb,text), inspect.sentences(text), inspect.sentences_only_in(text,text), '
-  'private.search_vector(uuid,text), private.searchable(text), river.river_job_state_in_bitmask(bit,river.river_job_state)',
+  'river.river_job_state_in_bitmask(bit,river.river_job_state), '
+  'throughline.fold_is_due(integer,bigint,bigint,text,integer,boolean,integer,integer,integer,integer), '
+  'throughline.search_vector(uuid,text), throughline.searchable(text)',
   'service_role may call these');
 
--- The one function that reads with its owner's rights gives everybody their own alone.
-select is(pg_temp.attempt(who, $$select from private.search_messages(to_tsquery('simple', 'hello'), null, null, null, null, 10)$$), found, who || ' finds ' || found)
+-- The one callable function with its owner's rights finds only the caller's messages.
+select is(pg_temp.attempt(who, $$select from throughline.search_messages(to_tsquery('simple', 'hello'), null, null, null, null, 10)$$), found, who || ' finds ' || found)
   from (values ('app A', '1'), ('app nobody', '0')) expected_finds (who, found);
 
 select * from finish();

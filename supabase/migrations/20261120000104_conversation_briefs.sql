@@ -1,0 +1,156 @@
+-- The memory of each chat, and every change to it.
+
+create table public.conversation_briefs (
+  chat_id           uuid        not null,
+  user_id           uuid        not null,
+  brief             jsonb       not null default '{"global_summary": "", "last_summarized_message_id": null}',
+  -- Tokens of global_summary, counted when it was written.
+  brief_tokens      int         not null default 0,
+  -- 0 until the first fold, then one more with every change.
+  version           bigint      not null default 0,
+  -- The summary holds every message up to this seq.
+  covered_seq       bigint      not null default 0,
+  -- The chunk buffer, maintained by the triggers on messages: tokens and user messages after covered_seq.
+  pending_tokens    int         not null default 0,
+  pending_turns     int         not null default 0,
+  -- A covered message was edited or deleted, so the summary no longer agrees with the messages.
+  stale             boolean     not null default false,
+  -- Incremented by every edit or deletion of a message. A fold planned before one is discarded.
+  edit_count        bigint      not null default 0,
+  -- The running fold: its token, and until when its worker counts as alive.
+  lease_token       uuid,
+  lease_until       timestamptz,
+  updated_at        timestamptz not null default now(),
+  -- Where the context was last cleared. Messages up to this seq stay stored, but are in no prompt and no
+  -- summary.
+  cleared_seq       bigint      not null default 0,
+  -- User messages up to cleared_seq; the memory covers the rest of chats.turn_count.
+  cleared_turns     bigint      not null default 0,
+  -- Whether brief has the expected form. It always does unless the constraint below was dropped by hand; then
+  -- replies are made without the brief, and the sweep has it rebuilt.
+  readable          boolean     not null generated always as (
+    coalesce(jsonb_typeof(brief -> 'global_summary') = 'string' and (jsonb_typeof(brief -> 'last_summarized_message_id') = 'null'
+      or brief ->> 'last_summarized_message_id' ~ '^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$'), false)) stored,
+  -- For the index that finds long buffers. It changes rarely, so most updates of pending_tokens stay
+  -- heap-only.
+  pending_thousands int         not null generated always as (pending_tokens / 1000) stored,
+
+  constraint conversation_briefs_pkey primary key (chat_id),
+  constraint conversation_briefs_chat_id_fkey foreign key (chat_id) references public.chats (id) on delete cascade,
+  constraint conversation_briefs_two_keys check (
+    brief ?& array['global_summary', 'last_summarized_message_id']
+    and brief - array['global_summary', 'last_summarized_message_id'] = '{}'),
+  constraint conversation_briefs_readable check (readable),
+  constraint conversation_briefs_counters check (pending_tokens >= 0 and pending_turns >= 0 and covered_seq >= 0),
+  constraint conversation_briefs_lease_whole check ((lease_token is null) = (lease_until is null))
+)
+-- For heap-only updates, as for chats.
+with (fillfactor = 70);
+
+-- For the policies.
+create index conversation_briefs_user_id_idx on public.conversation_briefs (user_id);
+-- For the sweep: long buffers, stale or unreadable briefs, leases of dead workers.
+create index conversation_briefs_pending_thousands_idx on public.conversation_briefs (pending_thousands);
+create index conversation_briefs_stale_idx on public.conversation_briefs (chat_id) where stale;
+create index conversation_briefs_unreadable_idx on public.conversation_briefs (chat_id) where not readable;
+create index conversation_briefs_lease_until_idx on public.conversation_briefs (lease_until) where lease_until is not null;
+
+create table public.conversation_brief_revisions (
+  chat_id        uuid        not null,
+  user_id        uuid        not null,
+  version        bigint      not null,
+  kind           text        not null,
+  -- The messages that this change added to the summary, by seq, both ends included.
+  seq_from       bigint      not null,
+  seq_to         bigint      not null,
+  turns          int         not null,
+  -- Null once redacted: a rebuild removes the summaries before it, because they may hold deleted words.
+  global_summary text,
+  input_tokens   int         not null,
+  output_tokens  int         not null,
+  prompt_mode    text        not null,
+  -- "id@version" of the hosted prompt, or the name and version of the built-in instructions.
+  prompt_ref     text        not null,
+  model          text        not null,
+  duration_ms    int         not null,
+  -- Hex, of the input string as it was sent; of the last one if the change took several calls.
+  input_sha256   text        not null,
+  -- Tokens of the summary before and after, the number of calls, refused summaries.
+  details        jsonb       not null default '{}',
+  created_at     timestamptz not null default now(),
+
+  constraint conversation_brief_revisions_pkey primary key (chat_id, version),
+  constraint conversation_brief_revisions_chat_id_fkey foreign key (chat_id) references public.chats (id) on delete cascade,
+  constraint conversation_brief_revisions_kind_known check (kind in ('fold', 'rebuild', 'rollback', 'clear')),
+  constraint conversation_brief_revisions_prompt_mode_known check (prompt_mode in ('hosted', 'inline', 'none')),
+  -- The range may be empty for a clear, when the brief covered everything, and for a rebuild after a clear.
+  constraint conversation_brief_revisions_range check (
+    seq_from >= 1 and seq_to >= seq_from - (kind in ('clear', 'rebuild'))::int)
+);
+
+-- For the policies.
+create index conversation_brief_revisions_user_id_idx on public.conversation_brief_revisions (user_id);
+-- No message is folded twice: two folds that begin at the same seq cannot both be written.
+create unique index conversation_brief_revisions_fold_once_key on public.conversation_brief_revisions (chat_id, seq_from)
+  where kind = 'fold';
+
+revoke all on public.conversation_briefs, public.conversation_brief_revisions from anon, authenticated;
+grant select, update on public.conversation_briefs to throughline_app;
+grant select, insert, update (global_summary) on public.conversation_brief_revisions to throughline_app;
+grant all on public.conversation_briefs, public.conversation_brief_revisions to service_role;
+
+alter table public.conversation_briefs enable row level security;
+alter table public.conversation_brief_revisions enable row level security;
+
+create policy conversation_briefs_server on public.conversation_briefs for all to throughline_app
+  using ((select (nullif((select current_setting('request.jwt.claims', true)), '')::jsonb ->> 'sub')::uuid) = user_id)
+  with check ((select (nullif((select current_setting('request.jwt.claims', true)), '')::jsonb ->> 'sub')::uuid) = user_id);
+create policy conversation_brief_revisions_server on public.conversation_brief_revisions for all to throughline_app
+  using ((select (nullif((select current_setting('request.jwt.claims', true)), '')::jsonb ->> 'sub')::uuid) = user_id)
+  with check ((select (nullif((select current_setting('request.jwt.claims', true)), '')::jsonb ->> 'sub')::uuid) = user_id);
+
+create function throughline.touch_updated_at() returns trigger
+language plpgsql security invoker set search_path = '' as $$
+begin
+  new.updated_at := now();
+  return new;
+end
+$$;
+
+create trigger conversation_briefs_touch_updated_at before update on public.conversation_briefs
+  for each row execute function throughline.touch_updated_at();
+
+-- Every chat has a brief from the start. SECURITY DEFINER: a phone may insert a chat, but has no right to
+-- briefs.
+create function throughline.start_brief() returns trigger
+language plpgsql security definer set search_path = '' as $$
+begin
+  insert into public.conversation_briefs (chat_id, user_id) values (new.id, new.user_id);
+  return null;
+end
+$$;
+
+create trigger chats_start_brief after insert on public.chats
+  for each row execute function throughline.start_brief();
+
+-- Whether a fold is due: memory.Due with memory.Limits.For in SQL; a test compares the two. An expired chat
+-- is due with any turn that its brief does not cover, whatever the limits. In PL/pgSQL, because a fixed
+-- search path prevents inlining and each call in SQL would take three times as long.
+create function throughline.fold_is_due(
+  brief_tokens int, pending_tokens bigint, pending_turns bigint, memory_strategy text, max_turns int, expired boolean,
+  chunk_summarize_threshold int, k_raw_turns int, bridge_token_budget int, min_tail_turns int)
+returns boolean
+language plpgsql immutable security invoker set search_path = '' as $$
+begin
+  return memory_strategy <> 'simple' and (
+    coalesce(pending_turns > max_turns, false)
+    or expired and pending_turns > 0
+    or brief_tokens + pending_tokens > chunk_summarize_threshold
+       and (pending_turns > least(k_raw_turns, max_turns)
+         or bridge_token_budget > 0 and pending_tokens > bridge_token_budget and pending_turns > greatest(1, min_tail_turns)));
+end
+$$;
+
+revoke all on function throughline.touch_updated_at(), throughline.start_brief(),
+  throughline.fold_is_due(int, bigint, bigint, text, int, boolean, int, int, int, int) from public, anon, authenticated;
+grant execute on function throughline.fold_is_due(int, bigint, bigint, text, int, boolean, int, int, int, int) to service_role;

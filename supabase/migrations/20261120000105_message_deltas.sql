@@ -1,0 +1,45 @@
+-- The text of running replies, so that any server can stream it and it survives the server that generates it.
+
+create table public.message_deltas (
+  message_id uuid not null,
+  user_id    uuid not null,
+  -- Characters (Unicode code points) of the reply before this piece.
+  start_char int  not null,
+  delta      text not null,
+
+  -- Pieces never change and follow each other without gaps, so all readers assemble the same text, and a
+  -- piece that is written twice is stored once.
+  constraint message_deltas_pkey primary key (message_id, start_char)
+)
+-- Rows are deleted seconds after they were inserted, so almost all of the table is dead rows: vacuum after a
+-- number of rows, whatever the table's size.
+with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000,
+      autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 100000);
+
+-- No foreign keys: each piece would lock its message's row. The trigger below and the sweep delete what is
+-- left over. No index on user_id: the policy only checks rows that were found by their key.
+
+revoke all on public.message_deltas from anon, authenticated;
+grant select, delete on public.message_deltas to throughline_app;
+grant all on public.message_deltas to service_role;
+
+alter table public.message_deltas enable row level security;
+
+create policy message_deltas_server on public.message_deltas for all to throughline_app
+  using ((select (nullif((select current_setting('request.jwt.claims', true)), '')::jsonb ->> 'sub')::uuid) = user_id)
+  with check ((select (nullif((select current_setting('request.jwt.claims', true)), '')::jsonb ->> 'sub')::uuid) = user_id);
+
+-- Deletes the pieces of deleted messages. SECURITY DEFINER like the other triggers on messages.
+create function throughline.forget_deltas() returns trigger
+language plpgsql security definer set search_path = '' as $$
+begin
+  delete from public.message_deltas d using old_messages o where d.message_id = o.id;
+  return null;
+end
+$$;
+
+create trigger messages_forget_deltas after delete on public.messages
+  referencing old table as old_messages
+  for each statement execute function throughline.forget_deltas();
+
+revoke all on function throughline.forget_deltas() from public, anon, authenticated;
