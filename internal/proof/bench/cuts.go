@@ -7,16 +7,18 @@ import (
 	"math/rand/v2"
 	"sync"
 	"time"
+
+	"github.com/arcoscribe/throughline/internal/proof/kit"
 )
 
-// cutting is how much of it cuts does.
+// cutting is the size of measureCuts.
 type cutting struct {
 	clients, tokens int
 	ramp            time.Duration
 }
 
-// measureCuts lets every client lose its connection somewhere in its reply and read on at once, half of them
-// on another replica. What each has put together in the end is compared with what the model said.
+// measureCuts cuts every client's connection somewhere in its reply. Clients read on at once, half of them on
+// another replica. In the end the text of each is compared with what the model sent.
 func measureCuts(ctx context.Context, e *environment) (g group, err error) {
 	size := e.cuts
 	g.Title = fmt.Sprintf("%d connections lost at random deltas, each reply read on at once", size.clients)
@@ -33,17 +35,17 @@ func measureCuts(ctx context.Context, e *environment) (g group, err error) {
 	return g, cuts.report(ctx, all, &g)
 }
 
-// cutRun collects how long readers waited for what they had missed.
+// cutRun collects how long clients waited for what they had missed.
 type cutRun struct {
 	*environment
 	*replicas
 
 	mu          sync.Mutex
 	random      *rand.Rand
-	same, other times
+	same, other kit.Times
 }
 
-// one is a client whose connection is lost after some deltas; after none it has only message.started.
+// one is a client whose connection is cut after some deltas; after none it has only message.started.
 func (r *cutRun) one(ctx context.Context, i int, c *client) error {
 	r.mu.Lock()
 	after := r.random.IntN(r.cuts.tokens)
@@ -56,10 +58,10 @@ func (r *cutRun) one(ctx context.Context, i int, c *client) error {
 	if err != nil {
 		return fmt.Errorf("before the cut: %w", err)
 	}
-	if c.end != "" {
+	if c.End != "" {
 		return nil // it was so far behind that it got the rest at once
 	}
-	waited, err := c.finish(ctx, second, c.asking)
+	waited, err := c.finish(ctx, second, c.sentMessage)
 	if err != nil {
 		return fmt.Errorf("%d deltas before the end, from %s to %s: %w", r.cuts.tokens-after, first.name, second.name, err)
 	}
@@ -73,18 +75,17 @@ func (r *cutRun) one(ctx context.Context, i int, c *client) error {
 	return nil
 }
 
-// report checks every reply and then reads each again, now that it is stored: the least that reading on
-// could take.
+// report checks every reply and then reads each again, now that it is stored: the baseline of reading on.
 func (r *cutRun) report(ctx context.Context, all []*client, g *group) error {
-	var again times
+	var again kit.Times
 	twice := 0
 	for _, c := range all {
-		if err := r.whole(ctx, r.model, c.asking, &c.heard); err != nil {
+		if err := r.checkWhole(ctx, r.model, c.sentMessage, &c.reply); err != nil {
 			return err
 		}
-		twice += c.twice
-		stored := heard{last: fmt.Sprintf("%s:0", messageOf(c.last))}
-		waited, err := stored.finish(ctx, r.servers[0], c.asking)
+		twice += c.Repeated
+		stored := reply{Reply: kit.Reply{LastEventID: messageOf(c.LastEventID) + ":0"}}
+		waited, err := stored.finish(ctx, r.servers[0], c.sentMessage)
 		if err != nil {
 			return err
 		}
@@ -96,8 +97,8 @@ func (r *cutRun) report(ctx context.Context, all []*client, g *group) error {
 		row{What: "characters that came twice", Value: float64(twice), Target: atMost(0)})
 	for _, p := range percentiles {
 		g.add(
-			row{What: "first missing, same replica, " + p.name, Unit: "ms", Value: r.same.ms(p.q), Baseline: again.ms(p.q), Against: against, Target: limit[p.q]},
-			row{What: "first missing, other replica, " + p.name, Unit: "ms", Value: r.other.ms(p.q), Baseline: again.ms(p.q), Against: against, Target: limit[p.q]},
+			row{What: "first missing, same replica, " + p.name, Unit: "ms", Value: r.same.MS(p.q), Baseline: again.MS(p.q), Against: against, Target: limit[p.q]},
+			row{What: "first missing, other replica, " + p.name, Unit: "ms", Value: r.other.MS(p.q), Baseline: again.MS(p.q), Against: against, Target: limit[p.q]},
 		)
 	}
 	g.note("from before the connection is made to the first missing characters, which the model has yet to say: up to %d ms", 1000/tokensPerSecond)
@@ -105,7 +106,7 @@ func (r *cutRun) report(ctx context.Context, all []*client, g *group) error {
 	return nil
 }
 
-// percentiles are those that most rows come in.
+// percentiles are those of most rows.
 var percentiles = []struct {
 	name string
 	q    float64

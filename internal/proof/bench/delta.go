@@ -8,18 +8,19 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"runtime"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/arcoscribe/throughline/internal/chat"
 	"github.com/arcoscribe/throughline/internal/llm"
+	"github.com/arcoscribe/throughline/internal/proof/kit"
 	"github.com/arcoscribe/throughline/streaming"
-	"github.com/google/uuid"
 )
 
-// measureDelta looks at one delta on its way from the model's bytes to the client's.
+// measureDelta measures one delta on its way from the model's bytes to the client's.
 func measureDelta(ctx context.Context, e *environment) (group, error) {
 	g := group{Title: "one delta"}
 	ours, theirs, err := encodeTimes()
@@ -55,7 +56,7 @@ func encodeTimes() (ours, theirs micro, err error) {
 		func() { marshalDelta(id, 1234, string(piece)) })
 }
 
-// marshalDelta writes an event as one would without thinking about it, and gives the next offset.
+// marshalDelta writes an event the plain way, and returns the next offset.
 func marshalDelta(id uuid.UUID, offset int, piece string) int {
 	data, _ := json.Marshal(streaming.Delta{MessageID: id, Offset: offset, Delta: piece}) // of a fixed type
 	next := offset + len(piece)
@@ -63,8 +64,8 @@ func marshalDelta(id uuid.UUID, offset int, piece string) int {
 	return next
 }
 
-// wayTimes reads one long reply through our client, relay and encoder, and line by line with
-// encoding/json in both directions.
+// wayTimes reads one long reply through our client, relay and encoder, and line by line with encoding/json in
+// both directions.
 func wayTimes(ctx context.Context, deltas int) (ours, decoded micro, err error) {
 	base, closeModel, err := serveReply(ctx, longReply(deltas))
 	if err != nil {
@@ -80,8 +81,8 @@ func wayTimes(ctx context.Context, deltas int) (ours, decoded micro, err error) 
 	return ours, decoded, err
 }
 
-// perDelta opens a reply and counts what reading it costs. The model's side is in the same process, but
-// has its bytes ready: what it allocates does not grow with the number of deltas.
+// perDelta opens a reply and counts what reading it costs. The model's side is in the same process, but has its
+// bytes ready: what it allocates does not grow with the number of deltas.
 func perDelta(deltas int, open func() (func() error, error)) (micro, error) {
 	read, err := open()
 	if err != nil {
@@ -176,27 +177,9 @@ const completedEvent = "event: response.completed\ndata: {\"type\":\"response.co
 
 // serveReply answers every request with the same bytes.
 func serveReply(ctx context.Context, reply []byte) (base string, closeServer func(), err error) {
-	return serve(ctx, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return kit.Serve(ctx, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body) // it is not the question that matters
 		w.Header().Set("Content-Type", "text/event-stream")
 		_, _ = w.Write(reply)
-	}))
-}
-
-// serve listens on loopback.
-func serve(ctx context.Context, handler http.Handler) (base string, closeServer func(), err error) {
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", nil, err
-	}
-	server := &http.Server{Handler: handler, ReadHeaderTimeout: stopWithin}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		_ = server.Serve(listener) // ends when it is closed
-	}()
-	return "http://" + listener.Addr().String(), func() {
-		_ = server.Close()
-		<-done
-	}, nil
+	}), 0)
 }

@@ -19,13 +19,14 @@ import (
 	"github.com/arcoscribe/throughline/internal/memory/text"
 	"github.com/arcoscribe/throughline/internal/metrics"
 	"github.com/arcoscribe/throughline/internal/postgres"
+	"github.com/arcoscribe/throughline/internal/proof/kit"
 	"github.com/arcoscribe/throughline/jobs"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 )
 
-// measureMemory drives one chat from its first turn to its last, with everything real but the model,
-// and looks at what each reply was given to remember.
+// measureMemory drives one chat from its first turn to its last, with everything real but the model, and measures
+// what each prompt remembered.
 func measureMemory(ctx context.Context, e *environment) (group, error) {
 	d, err := e.newDrive(offline.Options{})
 	if err != nil {
@@ -39,7 +40,7 @@ func measureMemory(ctx context.Context, e *environment) (group, error) {
 	return memoryRows(talk), e.clearJobs(ctx)
 }
 
-// remembered is what one turn showed the model.
+// remembered is the memory in the prompt of one turn.
 type remembered struct {
 	prompt.Receipt
 	text    string // brief and recent turns, to the letter
@@ -74,8 +75,7 @@ type cycle struct {
 
 func (c cycle) name() string { return fmt.Sprintf("turns %d-%d", c.from, c.to) }
 
-// cycles gives the first and the last whole one. What is before the first fold and after the last is
-// part of none.
+// cycles returns the first and the last whole cycle. Turns before the first fold and after the last belong to none.
 func cycles(talk []remembered) (first, last cycle) {
 	for begin := 0; begin < len(talk); {
 		end, sum := begin, 0
@@ -113,15 +113,33 @@ func commonPrefix(a, b string) int {
 	return n
 }
 
+// model is the offline model, with a client of it. Close it.
+type model struct {
+	*offline.Listening
+	client *llm.Client
+}
+
+func startModel(options offline.Options) (*model, error) {
+	listening, err := offline.Start(options)
+	if err != nil {
+		return nil, err
+	}
+	return &model{listening, llm.New(llm.Config{APIKey: "offline", BaseURL: listening.BaseURL(), IdleTimeout: time.Minute})}, nil
+}
+
+func (m *model) close() error {
+	m.client.Close()
+	return m.Close()
+}
+
 // drive is a server without HTTP, and the model behind it.
 type drive struct {
-	model   *offline.Listening
-	client  *llm.Client
+	model   *model
 	service *chat.Service
 	worker  *jobs.Client
-	folded  *folded
+	folded  *reportingFolder
 	owner   auth.Principal
-	// asked is the latest prompt; due tells that the latest reply enqueued a fold.
+	// asked is the latest prompt; due is whether the latest reply enqueued a fold.
 	asked atomic.Pointer[asked]
 	due   atomic.Bool
 }
@@ -132,20 +150,16 @@ type asked struct {
 	at    time.Time
 }
 
-func (e *environment) newDrive(model offline.Options) (*drive, error) {
+func (e *environment) newDrive(options offline.Options) (*drive, error) {
 	d := &drive{owner: e.owners[0].principal}
 	var err error
-	if d.model, err = offline.Start(model); err != nil {
+	if d.model, err = startModel(options); err != nil {
 		return nil, err
 	}
 	numbers, limits := metrics.New(), memory.DefaultLimits()
-	d.client = llm.New(llm.Config{APIKey: "offline", BaseURL: d.model.BaseURL(), IdleTimeout: time.Minute})
-	d.folded = &folded{report: make(chan brief.Result, 1), Folder: brief.New(brief.Config{
-		Store: postgres.NewBriefs(e.pool), Summarizer: d.client, Prompt: brief.PromptConfig{Mode: brief.ModeInline, Model: "offline"},
-		Limits: limits, Logger: quiet(), Metrics: numbers,
-	})}
+	d.folded = &reportingFolder{report: make(chan brief.Result, 1), Folder: e.folder(d.model.client, numbers)}
 	if d.worker, err = e.worker(d.folded, numbers); err != nil {
-		return nil, errors.Join(err, d.model.Close())
+		return nil, errors.Join(err, d.model.close())
 	}
 	enqueue := jobs.EnqueueFold(d.worker)
 	d.service = chat.New(chat.Config{
@@ -153,7 +167,7 @@ func (e *environment) newDrive(model offline.Options) (*drive, error) {
 			d.due.Store(true)
 			return enqueue(ctx, tx, chatID)
 		}),
-		Model: listening{d}, Logger: quiet(), Metrics: numbers, Variants: []chat.Variant{{Name: "arco", Model: "offline"}},
+		Model: recordingModel{d}, Logger: quiet(), Metrics: numbers, Variants: []chat.Variant{{Name: "arco", Model: "offline"}},
 		Instructions: chat.DefaultInstructions, Limits: limits, ReplyTimeout: time.Minute,
 	})
 	return d, nil
@@ -163,26 +177,25 @@ func (d *drive) close() {
 	ctx, cancel := context.WithTimeout(context.Background(), stopWithin)
 	defer cancel()
 	d.service.Close(ctx)
-	d.client.Close()
-	_ = d.model.Close() // nobody talks to it any more
+	_ = d.model.close() // nothing is lost with it
 }
 
-// listening is the model, and what it was asked last.
-type listening struct{ *drive }
+// recordingModel is the model, and records the latest prompt.
+type recordingModel struct{ *drive }
 
-func (l listening) Stream(ctx context.Context, request chat.ModelRequest) (chat.ModelStream, error) {
+func (l recordingModel) Stream(ctx context.Context, request chat.ModelRequest) (chat.ModelStream, error) {
 	l.asked.Store(&asked{input: request.Input, at: time.Now()})
-	return l.client.Stream(ctx, request)
+	return l.model.client.Stream(ctx, request)
 }
 
-// folded is a folder that tells of each fold.
-type folded struct {
+// reportingFolder reports each fold.
+type reportingFolder struct {
 	jobs.Folder
 	report chan brief.Result
 	took   time.Duration // of the latest, to be read after its report
 }
 
-func (f *folded) Fold(ctx context.Context, chatID uuid.UUID, job brief.Job) (brief.Report, error) {
+func (f *reportingFolder) Fold(ctx context.Context, chatID uuid.UUID, job brief.Job) (brief.Report, error) {
 	began := time.Now()
 	report, err := f.Folder.Fold(ctx, chatID, job)
 	f.took = time.Since(began)
@@ -190,14 +203,13 @@ func (f *folded) Fold(ctx context.Context, chatID uuid.UUID, job brief.Job) (bri
 	return report, err
 }
 
-// talk says one thing after another. A person takes longer to write than a fold takes; here the fold
-// is waited for instead.
+// talk sends one message after another. A person takes longer to write than a fold takes; here it waits for the fold.
 func (d *drive) talk(ctx context.Context, turns int) ([]remembered, error) {
 	var chatID uuid.UUID
 	var history int
 	talk := make([]remembered, 0, turns)
 	for n := range turns {
-		content := fmt.Sprintf("%s Write 90 words about lesson %d.", sentences[n%len(sentences)], n+1)
+		content := fmt.Sprintf("%s Write 90 words about lesson %d.", kit.Sentences[n%len(kit.Sentences)], n+1)
 		whole, err := d.say(ctx, chatID, content)
 		if err != nil {
 			return nil, fmt.Errorf("turn %d: %w", n+1, err)
@@ -235,7 +247,7 @@ func (d *drive) say(ctx context.Context, chatID uuid.UUID, content string) (chat
 	return whole, err
 }
 
-// memoryOf is a prompt without the question at its end.
+// memoryOf returns a prompt without the question at its end.
 func memoryOf(prompt string) string {
 	at := strings.LastIndex(prompt, "CURRENT MESSAGE:\n")
 	return strings.TrimRight(prompt[:max(at, 0)], "\n")

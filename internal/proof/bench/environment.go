@@ -10,49 +10,16 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/arcoscribe/throughline/internal/auth"
-	"github.com/arcoscribe/throughline/internal/dev/localpg"
-	"github.com/arcoscribe/throughline/internal/postgres"
-	"github.com/arcoscribe/throughline/internal/proof/stack"
-	"github.com/arcoscribe/throughline/supabase"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
-)
 
-// secret signs the access tokens of the benchmark's users. It protects nothing.
-const secret = "the secret of a benchmark, which protects nothing at all"
+	"github.com/arcoscribe/throughline/internal/auth"
+	"github.com/arcoscribe/throughline/internal/postgres"
+	"github.com/arcoscribe/throughline/internal/proof/kit"
+)
 
 // addresses of one database: as the server connects, and as the cluster's superuser.
 type addresses struct{ server, admin string }
-
-type cluster struct{ *localpg.Cluster }
-
-func (c cluster) addresses() addresses {
-	return addresses{server: c.DSN("postgres", "postgres"), admin: c.DSN(localpg.Superuser, "postgres")}
-}
-
-// startCluster makes an empty project in a temporary folder, as durable as in production.
-func startCluster(ctx context.Context, size sizes) (cluster, error) {
-	started, err := stack.StartCluster(ctx, map[string]string{
-		"shared_buffers": size.sharedBuffers, "max_wal_size": "4GB", "max_connections": "200",
-	})
-	if err != nil {
-		return cluster{}, err
-	}
-	c := cluster{started}
-	if err := prepare(ctx, c.addresses()); err != nil {
-		return cluster{}, errors.Join(err, c.Destroy())
-	}
-	return c, nil
-}
-
-func prepare(ctx context.Context, at addresses) error {
-	if err := localpg.Bootstrap(ctx, at.admin, supabase.BootstrapSQL); err != nil {
-		return err
-	}
-	_, err := supabase.Migrate(ctx, at.server, quiet())
-	return err
-}
 
 func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
@@ -61,7 +28,7 @@ type environment struct {
 	sizes
 	at       addresses
 	pool     *pgxpool.Pool // as the server's
-	admin    *pgxpool.Pool // as the superuser: sets things up, is never measured
+	admin    *pgxpool.Pool // as the superuser: prepares, is never measured
 	verifier *auth.Verifier
 	progress io.Writer
 	profile  string // folder for profiles, "" for none
@@ -69,17 +36,17 @@ type environment struct {
 	used     atomic.Int64
 }
 
-// owner is a user, as a request names and as the server knows them.
+// owner is a user.
 type owner struct {
 	principal auth.Principal
 	token     string
 }
 
-// newEnvironment fills a migrated database and gives the benchmarks' environment.
+// newEnvironment fills a migrated database.
 func newEnvironment(ctx context.Context, at addresses, size sizes, progress io.Writer) (*environment, error) {
 	e := &environment{sizes: size, at: at, progress: progress}
 	var err error
-	if e.verifier, err = auth.New(auth.Config{JWTSecret: []byte(secret)}); err != nil {
+	if e.verifier, err = auth.New(auth.Config{JWTSecret: []byte(kit.Secret)}); err != nil {
 		return nil, err
 	}
 	const most = 40
@@ -112,7 +79,7 @@ func (e *environment) say(format string, args ...any) {
 func (e *environment) signIn(ctx context.Context) error {
 	e.owners = make([]owner, e.users)
 	for n := range e.owners {
-		token, err := auth.Mint([]byte(secret), numbered("user", n), "", tokenLife, time.Now())
+		token, err := kit.Token(kit.ID("user", n))
 		if err != nil {
 			return err
 		}
@@ -125,9 +92,6 @@ func (e *environment) signIn(ctx context.Context) error {
 	return nil
 }
 
-// tokenLife is longer than any run.
-const tokenLife = 24 * time.Hour
-
 // conversation is a chat.
 type conversation struct {
 	id      uuid.UUID
@@ -135,18 +99,18 @@ type conversation struct {
 	owner
 }
 
-// conversation gives the chat of a number; see fill for the kinds.
+// conversation returns the chat of a number; see fill for the kinds.
 func (e *environment) conversation(kind string, n int) conversation {
-	return conversation{id: numbered(kind, n), message: numbered(kind+"-"+strconv.Itoa(n), 1), owner: e.owners[n%e.users]}
+	return conversation{id: kit.ID(kind, n), message: kit.ID(kind+"-"+strconv.Itoa(n), 1), owner: e.owners[n%e.users]}
 }
 
-// next gives a chat of shortTurns turns that was not used yet, as long as there are any. It counts down:
-// the first ones are only ever read.
+// next returns a chat of shortTurns turns that was not used yet, as long as there are any. It counts down: the
+// first ones are only read.
 func (e *environment) next() conversation {
 	return e.conversation(shortChat, e.shortChats()-1-int(e.used.Add(1))%e.shortChats())
 }
 
-// some gives a number of chats of a kind, to be used in turn.
+// some returns a number of chats of a kind.
 func (e *environment) some(kind string, count int) []conversation {
 	all := make([]conversation, count)
 	for i := range all {
@@ -155,8 +119,86 @@ func (e *environment) some(kind string, count int) []conversation {
 	return all
 }
 
-// describe says what this ran on.
+// describe returns lines about what this ran on.
 func describe(ctx context.Context, e *environment) ([]string, error) {
-	on, err := stack.Describe(ctx, e.pool)
+	on, err := kit.Describe(ctx, e.pool)
 	return append(on, fmt.Sprintf("%d messages in the table; everything on this machine, over 127.0.0.1", e.messages)), err
+}
+
+// sizes are how much of everything a run measures.
+type sizes struct {
+	// messages in the table before anything is measured; a part of them belongs to longChats chats of longTurns
+	// turns each, the rest to chats of shortTurns turns.
+	messages, longChats, longTurns int
+	users                          int
+	sharedBuffers                  string
+
+	samples   int           // repetitions of what is timed one by one
+	window    time.Duration // of what is counted per second
+	microTime time.Duration // of each loop without I/O
+
+	folds   int // chats that are due to be folded
+	pickups int // jobs whose way from insert to start is timed
+	turns   int // of the chat that is driven from its first to its last
+
+	firstDeltas int // streams one after another
+	stages      []stage
+	cuts        cutting
+	slow        slowness
+	stop        stopping
+	record      recording
+	remember    remembering
+}
+
+// stage is many streams at once: opened evenly over ramp, then measured for steady.
+type stage struct {
+	streams      int
+	ramp, steady time.Duration
+}
+
+const (
+	shortTurns = 10
+	// clients is the concurrency of everything that is counted per second.
+	clients = 8
+	// tokensPerSecond is the pace of each stream.
+	tokensPerSecond = 50
+)
+
+var (
+	full = sizes{
+		messages: 1_000_000, longChats: 5, longTurns: 10_000, users: 1000, sharedBuffers: "512MB",
+		samples: 2000, window: 3 * time.Second, microTime: 150 * time.Millisecond,
+		folds: 3000, pickups: 200, turns: 500,
+		firstDeltas: 300,
+		stages: []stage{
+			{streams: 100, ramp: time.Second, steady: 3 * time.Second},
+			{streams: 300, ramp: 1500 * time.Millisecond, steady: 3 * time.Second},
+			{streams: 1000, ramp: 4 * time.Second, steady: 5 * time.Second},
+		},
+		cuts:     cutting{clients: 200, tokens: 200, ramp: time.Second},
+		slow:     slowness{readers: 50, tokens: 300, others: stage{streams: 200, ramp: time.Second, steady: 4 * time.Second}},
+		stop:     stopping{clients: 100, ramp: time.Second, drain: 15 * time.Second},
+		record:   recording{followed: 50, stage: stage{streams: 300, ramp: time.Second, steady: 2 * time.Second}, intervals: milliseconds(25, 50, 100, 250)},
+		remember: remembering{summaryTime: 300 * time.Millisecond, embeddingTime: 30 * time.Millisecond},
+	}
+	quick = sizes{
+		messages: 20_000, longChats: 1, longTurns: 1000, users: 50, sharedBuffers: "128MB",
+		samples: 200, window: 500 * time.Millisecond, microTime: 50 * time.Millisecond,
+		folds: 200, pickups: 20, turns: 200,
+		firstDeltas: 30,
+		stages:      []stage{{streams: 20, ramp: 500 * time.Millisecond, steady: time.Second}},
+		cuts:        cutting{clients: 40, tokens: 60, ramp: 500 * time.Millisecond},
+		slow:        slowness{readers: 5, tokens: 150, others: stage{streams: 20, ramp: 500 * time.Millisecond, steady: time.Second}},
+		stop:        stopping{clients: 20, ramp: 500 * time.Millisecond, drain: 2 * time.Second},
+		record:      recording{followed: 5, stage: stage{streams: 20, ramp: 500 * time.Millisecond, steady: time.Second}, intervals: milliseconds(100)},
+		remember:    remembering{turns: 60, summaryTime: 20 * time.Millisecond, embeddingTime: 2 * time.Millisecond},
+	}
+)
+
+func milliseconds(counts ...int) []time.Duration {
+	all := make([]time.Duration, len(counts))
+	for i, count := range counts {
+		all[i] = time.Duration(count) * time.Millisecond
+	}
+	return all
 }

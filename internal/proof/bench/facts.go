@@ -8,9 +8,9 @@ import (
 	"github.com/arcoscribe/throughline/internal/dev/demo"
 )
 
-// fact is something that the user says once, and a question about it that does not give it away.
+// fact is something that the user says once, and a question about it that does not contain it.
 type fact struct {
-	turn     int // the user's message that tells it, from 1
+	turn     int // the user's message that says it, from 1
 	words    string
 	question string
 }
@@ -39,15 +39,14 @@ var facts = []fact{
 	{39, "Maarika Ots", "Which living composer wrote the piece that is called Ferry?"},
 }
 
-// saidBefore are the facts that the first turns of a conversation hold.
+// saidBefore returns the facts of the first turns.
 func saidBefore(turn int) []fact {
 	return slices.DeleteFunc(slices.Clone(facts), func(f fact) bool { return f.turn > turn })
 }
 
 func (f fact) in(text string) bool { return strings.Contains(text, f.words) }
 
-// advice is what the model answers with: as long as real replies, and nothing in it that is worth
-// remembering.
+// advice is what the model answers with: as long as real replies, without anything to remember.
 var advice = []string{
 	"A slow beginning often pays, because attention is freshest then and mistakes have not settled yet.",
 	"It may help to stop before it becomes tiring and to come back after a short pause.",
@@ -61,33 +60,33 @@ var advice = []string{
 	"Writing down one sentence at the end of the day keeps the thread for the next one.",
 }
 
-// reply is the model's answer to the message of a number: the same for everybody.
-func reply(n int) string {
+// replyTo returns the model's answer to the message of a number.
+func replyTo(n int) string {
 	const length = 9
-	said := make([]string, length)
-	for i := range said {
-		said[i] = advice[(n*3+i)%len(advice)]
+	sentences := make([]string, length)
+	for i := range sentences {
+		sentences[i] = advice[(n*3+i)%len(advice)]
 	}
-	return strings.Join(said, " ")
+	return strings.Join(sentences, " ")
 }
 
-// conversationOf gives the first messages of the demo's conversation; 0 is all.
+// conversationOf returns the first user messages of the demo's conversation; 0 is all.
 func conversationOf(turns int) ([]string, error) {
 	lines, err := demo.BuiltinConversation()
 	if err != nil {
 		return nil, err
 	}
-	var said []string
+	var messages []string
 	for _, line := range lines {
 		if line.Role == "user" {
-			said = append(said, line.Content)
+			messages = append(messages, line.Content)
 		}
 	}
-	if len(said) < turns {
-		return nil, fmt.Errorf("the conversation has %d turns, not %d", len(said), turns)
+	if len(messages) < turns {
+		return nil, fmt.Errorf("the conversation has %d turns, not %d", len(messages), turns)
 	}
 	if turns > 0 {
-		said = said[:turns]
+		messages = messages[:turns]
 	}
-	return said, nil
+	return messages, nil
 }

@@ -7,20 +7,23 @@ import (
 	"sync"
 	"time"
 
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/riverqueue/river"
+	"github.com/riverqueue/river/riverdriver/riverpgxv5"
+
 	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/memory/brief"
 	"github.com/arcoscribe/throughline/internal/metrics"
 	"github.com/arcoscribe/throughline/internal/postgres"
+	"github.com/arcoscribe/throughline/internal/proof/kit"
 	"github.com/arcoscribe/throughline/jobs"
-	"github.com/google/uuid"
-	"github.com/riverqueue/river"
 )
 
 // foldWorkers is the concurrency of the fold benchmarks.
 const foldWorkers = 16
 
-// measureFold counts folds per second with a model that answers at once, and times the way of a job
-// from its insert to its start.
+// measureFold counts folds per second with a model that answers at once, and times jobs from insert to start.
 func measureFold(ctx context.Context, e *environment) (group, error) {
 	g := group{Title: fmt.Sprintf("memory work on River, %d workers, a model that answers at once", foldWorkers)}
 	folds, err := e.foldRate(ctx)
@@ -42,13 +45,13 @@ func measureFold(ctx context.Context, e *environment) (group, error) {
 	const defaults = "River's defaults"
 	g.add(
 		row{What: fmt.Sprintf("folds of %d turns", dueTurns()-memory.DefaultLimits().KRawTurns), Unit: "/s", Value: folds, Baseline: nothings, Against: "jobs of nothing", Target: atLeast(1500)},
-		row{What: "insert to start of a fold, p50", Unit: "ms", Value: ours.ms(.5), Baseline: theirs.ms(.5), Against: defaults},
-		row{What: "insert to start of a fold, p95", Unit: "ms", Value: ours.ms(.95), Baseline: theirs.ms(.95), Against: defaults, Target: atMost(100)},
+		row{What: "insert to start of a fold, p50", Unit: "ms", Value: ours.MS(.5), Baseline: theirs.MS(.5), Against: defaults},
+		row{What: "insert to start of a fold, p95", Unit: "ms", Value: ours.MS(.95), Baseline: theirs.MS(.95), Against: defaults, Target: atMost(100)},
 	)
 	return g, e.clearJobs(ctx)
 }
 
-// instant is a model that has its summary ready.
+// instant is a model whose summary is ready.
 type instant struct{ text string }
 
 func (m instant) Summarize(context.Context, brief.Call) (brief.Answer, error) {
@@ -66,7 +69,7 @@ func (idle) DeleteStrayDeltas(context.Context, time.Duration) (int, error)     {
 func (idle) DueChats(context.Context) (folds, rebuilds []uuid.UUID, err error) { return nil, nil, nil }
 func (idle) MergeSearchEntries(context.Context) error                          { return nil }
 
-// counting is a folder that tells when a number of folds are done.
+// counting is a folder that closes done after a number of folds.
 type counting struct {
 	jobs.Folder
 	mu          sync.Mutex
@@ -77,17 +80,21 @@ type counting struct {
 }
 
 func (c *counting) Fold(ctx context.Context, chatID uuid.UUID, job brief.Job) (brief.Report, error) {
-	c.mu.Lock()
-	if c.began.IsZero() {
-		c.began = time.Now()
-	}
-	c.mu.Unlock()
+	c.start()
 	report, err := c.Folder.Fold(ctx, chatID, job)
 	if err == nil && report.Result != brief.Done {
 		err = fmt.Errorf("the fold came to %q", report.Result)
 	}
 	c.count(err)
 	return report, err
+}
+
+func (c *counting) start() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.began.IsZero() {
+		c.began = time.Now()
+	}
 }
 
 func (c *counting) count(err error) {
@@ -117,32 +124,41 @@ func (e *environment) foldRate(ctx context.Context) (float64, error) {
 		return 0, err
 	}
 	numbers := metrics.New()
-	folder := &counting{left: e.folds, done: make(chan struct{}), Folder: brief.New(brief.Config{
-		Store: postgres.NewBriefs(e.pool), Summarizer: instant{summaryText()}, Prompt: brief.PromptConfig{Mode: brief.ModeInline, Model: "instant"},
-		Limits: memory.DefaultLimits(), Logger: quiet(), Metrics: numbers,
-	})}
+	folder := &counting{left: e.folds, done: make(chan struct{}), Folder: e.folder(instant{summaryText()}, numbers)}
 	worker, err := e.worker(folder, numbers)
 	if err != nil {
 		return 0, err
 	}
-	params := make([]river.InsertManyParams, e.folds)
-	for n := range params {
-		params[n].Args = jobs.FoldBrief{ChatID: numbered(dueChat, n)}
-	}
-	if _, err := worker.InsertMany(ctx, params); err != nil {
-		return 0, err
-	}
-	return working(ctx, worker, func() (float64, error) { return folder.rate(ctx, e.folds) })
+	return e.jobRate(ctx, worker, folder, func(n int) river.JobArgs { return jobs.FoldBrief{ChatID: kit.ID(dueChat, n)} })
 }
 
-// unfold brings the due chats back to where fill left them.
+// jobRate inserts as many jobs as there are due chats, and returns how many per second the client works.
+func (e *environment) jobRate(ctx context.Context, client *jobs.Client, done *counting, args func(n int) river.JobArgs) (float64, error) {
+	params := make([]river.InsertManyParams, e.folds)
+	for n := range params {
+		params[n].Args = args(n)
+	}
+	if _, err := client.InsertMany(ctx, params); err != nil {
+		return 0, err
+	}
+	return working(ctx, client, func() (float64, error) { return done.rate(ctx, e.folds) })
+}
+
+func (e *environment) folder(summarizer brief.Summarizer, numbers *metrics.Metrics) jobs.Folder {
+	return brief.New(brief.Config{
+		Store: postgres.NewBriefs(e.pool), Summarizer: summarizer, Prompt: brief.PromptConfig{Mode: brief.ModeInline, Model: "offline"},
+		Limits: memory.DefaultLimits(), Logger: quiet(), Metrics: numbers,
+	})
+}
+
+// unfold resets the due chats to the state after fill.
 func (e *environment) unfold(ctx context.Context) error {
 	if err := e.clearJobs(ctx); err != nil {
 		return err
 	}
 	ids := make([]uuid.UUID, e.folds)
 	for n := range ids {
-		ids[n] = numbered(dueChat, n)
+		ids[n] = kit.ID(dueChat, n)
 	}
 	if _, err := e.admin.Exec(ctx, "delete from public.conversation_brief_revisions where chat_id = any($1)", ids); err != nil {
 		return err
@@ -162,7 +178,7 @@ func (e *environment) worker(folder jobs.Folder, numbers *metrics.Metrics) (*job
 	})
 }
 
-// stopWithin bounds the end of whatever a benchmark started.
+// stopWithin bounds the end of what a benchmark started.
 const stopWithin = 10 * time.Second
 
 // working runs a worker while something is measured.
@@ -175,4 +191,115 @@ func working[T any](ctx context.Context, worker *jobs.Client, measure func() (T,
 	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopWithin)
 	defer cancel()
 	return found, errors.Join(err, worker.Stop(stop))
+}
+
+// nothing is a job without work: the cost of River itself.
+type nothing struct {
+	N int `json:"n"`
+}
+
+func (nothing) Kind() string { return "bench_nothing" }
+
+type nothingWorker struct {
+	river.WorkerDefaults[nothing]
+	started func()
+}
+
+func (w *nothingWorker) Work(context.Context, *river.Job[nothing]) error {
+	w.started()
+	return nil
+}
+
+// nothingClient works jobs of nothing. cooldown 0 is River's default, as is everything else.
+func (e *environment) nothingClient(cooldown time.Duration, started func()) (*jobs.Client, error) {
+	workers := river.NewWorkers()
+	river.AddWorker(workers, &nothingWorker{started: started})
+	return river.NewClient(riverpgxv5.New(e.pool), &river.Config{
+		Schema: jobs.Schema, Logger: quiet(), Workers: workers, FetchCooldown: cooldown,
+		Queues: map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: foldWorkers}},
+	})
+}
+
+// nothingRate is foldRate without folds.
+func (e *environment) nothingRate(ctx context.Context) (float64, error) {
+	if err := e.clearJobs(ctx); err != nil {
+		return 0, err
+	}
+	const asOurs = 5 * time.Millisecond
+	counter := &counting{left: e.folds, done: make(chan struct{})}
+	client, err := e.nothingClient(asOurs, func() {
+		counter.start()
+		counter.count(nil)
+	})
+	if err != nil {
+		return 0, err
+	}
+	return e.jobRate(ctx, client, counter, func(n int) river.JobArgs { return nothing{N: n} })
+}
+
+// starts is a folder that only reports when a fold starts.
+type starts chan time.Time
+
+func (s starts) Fold(context.Context, uuid.UUID, brief.Job) (brief.Report, error) {
+	s <- time.Now()
+	return brief.Report{Result: brief.Nothing}, nil
+}
+
+func (s starts) Rebuild(context.Context, uuid.UUID, brief.Job) (brief.Report, error) {
+	return brief.Report{Result: brief.Nothing}, nil
+}
+
+// foldPickup times folds that are enqueued as a saved reply enqueues them, one after another, from before the
+// insert to the start of the work.
+func (e *environment) foldPickup(ctx context.Context) (kit.Times, error) {
+	if err := e.clearJobs(ctx); err != nil {
+		return nil, err
+	}
+	started := make(starts, 1)
+	worker, err := e.worker(started, metrics.New())
+	if err != nil {
+		return nil, err
+	}
+	enqueue := jobs.EnqueueFold(worker)
+	return working(ctx, worker, func() (kit.Times, error) {
+		return e.pickup(ctx, e.pickups, started, func(tx pgx.Tx, _ int) error { return enqueue(ctx, tx, uuid.New()) })
+	})
+}
+
+// nothingPickup is the same with River's defaults.
+func (e *environment) nothingPickup(ctx context.Context) (kit.Times, error) {
+	started := make(starts, 1)
+	client, err := e.nothingClient(0, func() { started <- time.Now() })
+	if err != nil {
+		return nil, err
+	}
+	const slower = 8 // so there are fewer of them
+	return working(ctx, client, func() (kit.Times, error) {
+		return e.pickup(ctx, max(1, e.pickups/slower), started, func(tx pgx.Tx, n int) error {
+			_, err := client.InsertTx(ctx, tx, nothing{N: n}, nil)
+			return err
+		})
+	})
+}
+
+// pickup inserts one job after another, each a while after the last one started, so that its worker is idle.
+func (e *environment) pickup(ctx context.Context, count int, started <-chan time.Time, insert func(tx pgx.Tx, n int) error) (kit.Times, error) {
+	const warm, longestPause = 3, 60 * time.Millisecond
+	var took kit.Times
+	for n := range warm + count {
+		began := time.Now()
+		if err := pgx.BeginFunc(ctx, e.pool, func(tx pgx.Tx) error { return insert(tx, n) }); err != nil {
+			return nil, err
+		}
+		select {
+		case at := <-started:
+			if n >= warm {
+				took = append(took, at.Sub(began))
+			}
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+		time.Sleep(longestPause * time.Duration(n%7+1) / 7) // of different lengths, to match no period of the worker
+	}
+	return took, nil
 }

@@ -6,11 +6,10 @@
 //	go run ./internal/proof/bench -only fold
 //	go run ./internal/proof/bench -only peers,memorycost -chart docs/charts    beside others; see make peers
 //
-// It starts a private Postgres in a temporary folder, durable as in production, and everything else
-// on loopback. A number of one machine says little; the ratio to a baseline that ran beside it says
-// more, so every row has one where there is one to be had. What the rows mean is in
-// docs/benchmarks.md. No time is asserted: a test of this package checks only that every row is
-// produced. But a reply that is not whole fails the benchmark that it belongs to.
+// It starts a private Postgres in a temporary folder, durable as in production, and everything else on loopback.
+// A number of one machine says little; its ratio to a baseline of the same run says more, so rows have baselines
+// where possible. docs/benchmarks.md explains the rows. No time is asserted: the test of this package checks that
+// every row is produced. But a reply that is not whole fails its benchmark.
 package main
 
 import (
@@ -20,15 +19,15 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
+
+	"github.com/arcoscribe/throughline/internal/proof/kit"
 )
 
-// timeout bounds one benchmark, whatever hangs; several times as much one that others take part in.
+// timeout bounds one benchmark; timeoutByHand those that measure other programs, too.
 const (
 	timeout       = 4 * time.Minute
 	timeoutByHand = 15 * time.Minute
@@ -48,15 +47,7 @@ func main() {
 	if isRole(os.Args[1:]) {
 		os.Exit(runRole(os.Args[1:]))
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
-	stop()
-	switch {
-	case errors.Is(err, flag.ErrHelp):
-	case err != nil:
-		fmt.Fprintln(os.Stderr, "bench:", err)
-		os.Exit(1)
-	}
+	kit.Main("bench", run)
 }
 
 func parse(args []string, usage io.Writer) (options, error) {
@@ -92,12 +83,12 @@ func run(ctx context.Context, args []string, out, progress io.Writer) (err error
 	if o.quick {
 		size = quick
 	}
-	cluster, err := startCluster(ctx, size)
+	p, err := kit.StartPostgres(ctx, map[string]string{"shared_buffers": size.sharedBuffers, "max_wal_size": "4GB", "max_connections": "200"})
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, cluster.Destroy()) }()
-	e, err := newEnvironment(ctx, cluster.addresses(), size, progress)
+	defer func() { err = errors.Join(err, p.Destroy()) }()
+	e, err := newEnvironment(ctx, addresses{server: p.DSN(), admin: p.AdminDSN()}, size, progress)
 	if err != nil {
 		return err
 	}
@@ -126,7 +117,7 @@ type benchmark struct {
 	run  func(context.Context, *environment) (group, error)
 	// once: its result hardly depends on the machine, so it is not repeated.
 	once bool
-	// byHand: it compares us with others, and runs when it is named.
+	// byHand: it compares with other programs, and runs only when it is named.
 	byHand bool
 }
 
@@ -170,8 +161,8 @@ func choose(only string) ([]benchmark, error) {
 	return chosen, nil
 }
 
-// measure runs the benchmarks, all of them once before any of them again, so that a noisy minute does
-// not fall on one alone. After a failure it gives what it has.
+// measure runs the benchmarks, all of them once before any of them again, so that a noisy minute does not affect
+// one alone. After a failure it returns what it has.
 func measure(ctx context.Context, e *environment, chosen []benchmark, runs int) ([]group, error) {
 	testing.Init()
 	if err := flag.Set("test.benchtime", e.microTime.String()); err != nil {

@@ -8,20 +8,23 @@ import (
 	"time"
 
 	"github.com/arcoscribe/throughline/internal/chat"
+	"github.com/arcoscribe/throughline/internal/dev/offline"
+	"github.com/arcoscribe/throughline/internal/memory/text"
+	"github.com/arcoscribe/throughline/internal/proof/kit"
 )
 
-// measureMemoryCost plays the same conversation, with the same replies, to four ways of remembering it, and
-// counts what each of them costs and what it still knows.
+// measureMemoryCost plays the same conversation, with the same replies, to four ways of remembering it. It counts
+// what each costs, and which facts reach the model.
 func measureMemoryCost(ctx context.Context, e *environment) (group, error) {
-	said, err := conversationOf(e.remember.turns)
+	messages, err := conversationOf(e.remember.turns)
 	if err != nil {
 		return group{}, err
 	}
-	known := saidBefore(len(said) / 2)
-	g := group{Title: fmt.Sprintf("one conversation of %d turns, kept by four", len(said))}
+	known := saidBefore(len(messages) / 2)
+	g := group{Title: fmt.Sprintf("one conversation of %d turns, kept by four", len(messages))}
 	var all []keeping
 	for _, open := range []func(context.Context) (keeper, error){e.newOurs, e.newFullHistory, e.newEveryTurn, e.newMem0} {
-		one, err := e.keep(ctx, open, said, known)
+		one, err := e.keep(ctx, open, messages, known)
 		if err != nil {
 			return g, fmt.Errorf("%s: %w", cmp.Or(one.name, "start"), err)
 		}
@@ -30,24 +33,24 @@ func measureMemoryCost(ctx context.Context, e *environment) (group, error) {
 	}
 	for _, f := range costFigures {
 		for _, one := range all {
-			g.add(row{What: f.what, Unit: f.unit, Of: one.name, Value: f.of(one, all[whole])})
+			g.add(row{What: f.what, Unit: f.unit, Of: one.name, Value: f.of(one, all[fullHistoryAt])})
 		}
 	}
 	g.note("models are stand-ins: a summary or an extraction takes %v, an embedding %v; replies are free and the same", e.remember.summaryTime, e.remember.embeddingTime)
 	g.note("cost: an output token is %d input tokens, a cached one %v, an embedding nothing; one model for all work", outputPrice, cachedPrice)
 	g.note("after it: ours on River, while nobody waits; mem0 in the app's process, whose caller waits or does not")
 	g.note("known: of %d facts, said in the first half; a question about each is asked behind the last turn", len(known))
-	g.panels = func([]row) []panel { return costPanels(all) }
+	g.panels = func([]row) []kit.Panel { return costPanels(all) }
 	return g, e.clearJobs(ctx)
 }
 
-// whole is the place of the one that forgets nothing.
-const whole = 1
+// fullHistoryAt is the index of the keeper that forgets nothing.
+const fullHistoryAt = 1
 
-// keeping is what came of a conversation with one keeper.
+// keeping is the result of a conversation with one keeper.
 type keeping struct {
 	name   string
-	turns  []told
+	turns  []turnCost
 	main   bill
 	work   work
 	sent   []float64 // tokens of each prompt of the main model
@@ -56,15 +59,15 @@ type keeping struct {
 	inOwn  float64   // share of the facts in the prompt of a question about them
 }
 
-func (e *environment) keep(ctx context.Context, open func(context.Context) (keeper, error), said []string, known []fact) (k keeping, err error) {
+func (e *environment) keep(ctx context.Context, open func(context.Context) (keeper, error), messages []string, known []fact) (k keeping, err error) {
 	keeper, err := open(ctx)
 	if err != nil {
 		return k, err
 	}
 	defer func() { err = errors.Join(err, keeper.close()) }()
 	k.name = keeper.name()
-	for n, content := range said {
-		t, err := keeper.turn(ctx, content, reply(n))
+	for n, content := range messages {
+		t, err := keeper.turn(ctx, content, replyTo(n))
 		if err != nil {
 			return k, fmt.Errorf("turn %d: %w", n+1, err)
 		}
@@ -75,7 +78,7 @@ func (e *environment) keep(ctx context.Context, open func(context.Context) (keep
 		if f.in(last) {
 			k.inLast += 100 / float64(len(known))
 		}
-		t, err := keeper.turn(ctx, f.question, reply(len(said)+n))
+		t, err := keeper.turn(ctx, f.question, replyTo(len(messages)+n))
 		if err != nil {
 			return k, fmt.Errorf("question %d: %w", n+1, err)
 		}
@@ -86,7 +89,7 @@ func (e *environment) keep(ctx context.Context, open func(context.Context) (keep
 	return k, nil
 }
 
-func (k *keeping) add(t told, spent work) {
+func (k *keeping) add(t turnCost, spent work) {
 	before := k.main.input
 	k.turns = append(k.turns, t)
 	k.main.add(chat.DefaultInstructions+"\n"+t.input, "")
@@ -98,18 +101,18 @@ func (k *keeping) add(t told, spent work) {
 // per100 is a figure of the conversation for 100 of its turns.
 func (k *keeping) per100(figure int) float64 { return float64(figure) * 100 / float64(len(k.turns)) }
 
-func (k *keeping) times(of func(told) time.Duration) times {
-	var all times
+func (k *keeping) times(of func(turnCost) time.Duration) kit.Times {
+	var all kit.Times
 	for _, t := range k.turns {
 		all = append(all, of(t))
 	}
 	return all
 }
 
-func waited(t told) time.Duration  { return t.waited }
-func standIn(t told) time.Duration { return t.standIn }
+func waited(t turnCost) time.Duration  { return t.waited }
+func standIn(t turnCost) time.Duration { return t.standIn }
 
-func (k *keeping) seconds100(of func(told) time.Duration) float64 {
+func (k *keeping) seconds100(of func(turnCost) time.Duration) float64 {
 	sum := time.Duration(0)
 	for _, t := range k.turns {
 		sum += of(t)
@@ -117,7 +120,7 @@ func (k *keeping) seconds100(of func(told) time.Duration) float64 {
 	return sum.Seconds() * 100 / float64(len(k.turns))
 }
 
-// costFigures are told of each keeper, beside the one that sends everything.
+// costFigures are the figures of each keeper, beside the one that sends everything.
 var costFigures = []struct {
 	what, unit string
 	of         func(k, full keeping) float64
@@ -131,10 +134,10 @@ var costFigures = []struct {
 	{"prompt of the last turn", "tokens", func(k, _ keeping) float64 { return k.sent[len(k.sent)-1] }},
 	{"cost, to the full history's", "×", func(k, full keeping) float64 { return k.cost() / full.cost() }},
 	{"the same, prompts cached", "×", func(k, full keeping) float64 { return k.costWithCache() / full.costWithCache() }},
-	{"wait before the model is asked, p50", "ms", func(k, _ keeping) float64 { return k.times(waited).ms(.5) }},
-	{"wait before the model is asked, p95", "ms", func(k, _ keeping) float64 { return k.times(waited).ms(.95) }},
-	{"of it a stand-in's own time, p50", "ms", func(k, _ keeping) float64 { return k.times(standIn).ms(.5) }},
-	{"memory work after it, per 100 turns", "s", func(k, _ keeping) float64 { return k.seconds100(func(t told) time.Duration { return t.after }) }},
+	{"wait before the model is asked, p50", "ms", func(k, _ keeping) float64 { return k.times(waited).MS(.5) }},
+	{"wait before the model is asked, p95", "ms", func(k, _ keeping) float64 { return k.times(waited).MS(.95) }},
+	{"of it a stand-in's own time, p50", "ms", func(k, _ keeping) float64 { return k.times(standIn).MS(.5) }},
+	{"memory work after it, per 100 turns", "s", func(k, _ keeping) float64 { return k.seconds100(func(t turnCost) time.Duration { return t.after }) }},
 	{"known: in the last prompt", "%", func(k, _ keeping) float64 { return k.inLast }},
 	{"known: in the prompt of a question about it", "%", func(k, _ keeping) float64 { return k.inOwn }},
 }
@@ -142,12 +145,80 @@ var costFigures = []struct {
 func (k *keeping) cost() float64          { return k.main.cost() + k.work.cost() }
 func (k *keeping) costWithCache() float64 { return k.main.costWithCache() + k.work.costWithCache() }
 
-func costPanels(all []keeping) []panel {
-	sent := panel{title: "Prompt of each turn", unit: "tokens", x: "turn"}
-	total := panel{title: "Sent and written so far, memory work included", unit: "million tokens", x: "turn"}
+func costPanels(all []keeping) []kit.Panel {
+	sent := kit.Panel{Title: "Prompt of each turn", Unit: "tokens", X: "turn"}
+	total := kit.Panel{Title: "Sent and written so far, memory work included", Unit: "million tokens", X: "turn"}
 	for _, k := range all {
-		sent.lines = append(sent.lines, curve{name: k.name, values: k.sent})
-		total.lines = append(total.lines, curve{name: k.name, values: k.total})
+		sent.Lines = append(sent.Lines, lineOf(k.name, k.sent))
+		total.Lines = append(total.Lines, lineOf(k.name, k.total))
 	}
-	return []panel{sent, total}
+	return []kit.Panel{sent, total}
+}
+
+func lineOf(name string, values []float64) kit.Line {
+	l := kit.Line{Name: name}
+	for i, value := range values {
+		l.Points = append(l.Points, kit.Point{X: float64(i), Y: value})
+	}
+	return l
+}
+
+// Prices in input tokens, about those of providers. What a prompt shares with the beginning of the one before is
+// cached, in steps, from a length on.
+const (
+	outputPrice   = 8
+	cachedPrice   = 0.1
+	cachedFrom    = 1024
+	cachedInSteps = 128
+)
+
+// bill counts the tokens of model calls.
+type bill struct {
+	calls, input, cached, output int
+	before                       string // the prompt of the latest call
+}
+
+// add counts a call: its prompt with the instructions, and the answer. The prompt is counted in two parts, the
+// one shared with the prompt before and the rest, which adds a token at most.
+func (b *bill) add(prompt, answer string) {
+	shared := commonPrefix(b.before, prompt)
+	again := text.Tokens(prompt[:shared])
+	b.calls++
+	b.input += again + text.Tokens(prompt[shared:])
+	if again >= cachedFrom {
+		b.cached += again / cachedInSteps * cachedInSteps
+	}
+	b.output += text.Tokens(answer)
+	b.before = prompt
+}
+
+func (b *bill) cost() float64          { return float64(b.input + outputPrice*b.output) }
+func (b *bill) costWithCache() float64 { return b.cost() - (1-cachedPrice)*float64(b.cached) }
+
+// work is the use of models for memory, beside the replies.
+type work struct {
+	bill
+	embeddings int // calls
+}
+
+// meter counts the work from the requests to a model.
+type meter struct {
+	work
+	model *offline.Server
+	read  int
+}
+
+// count adds the requests since the last call.
+func (m *meter) count() work {
+	all := m.model.Requests()
+	for _, r := range all[m.read:] {
+		switch r.Kind {
+		case offline.KindSummary:
+			m.add(r.Instructions+"\n"+r.Text, r.Sent)
+		case offline.KindEmbedding:
+			m.embeddings++
+		}
+	}
+	m.read = len(all)
+	return m.work
 }

@@ -12,27 +12,25 @@ import (
 	"unicode"
 )
 
-// What a request asks for stands in its last words: the number of tokens, how many bytes the first of them
-// has at least, and the name under which the model keeps what it says (and says it in letters of several
-// bytes).
+// The last words of a request are parameters: the number of tokens, the least size of the first one in bytes, and
+// the name under which the model stores its reply, which then has characters of several bytes.
 const (
 	marker      = "tokens="
 	firstMarker = "first="
 	nameMarker  = "name="
 )
 
-// saidPath is where the model tells what it said under a name.
-const saidPath = "/said/"
+// replyPath is where the model returns the reply of a name.
+const replyPath = "/said/"
 
-// pacedModel speaks the least of the Responses API that a stream needs. Each token is the time at
-// which it was sent, so that whoever reads it knows how long it was on its way. It is as cheap as can
-// be, because it shares the machine with what is measured: one goroutine sends for all streams, some
-// each millisecond.
+// pacedModel implements the part of the Responses API that a stream needs. Each token is the time at which it was
+// sent, so that its reader knows how long it took. It uses little CPU, because it shares the machine with what is
+// measured: one goroutine sends for all streams, some each millisecond.
 type pacedModel struct {
-	slots [slots]slot
-	next  int // the slot whose turn is next; guarded by turning
-	mu    sync.Mutex
-	said  sync.Map // *paced by name
+	slots   [slots]slot
+	next    int // the slot whose turn is next; guarded by turning
+	mu      sync.Mutex
+	replies sync.Map // *paced by name
 }
 
 const (
@@ -45,7 +43,7 @@ type slot struct {
 	streams []*paced
 }
 
-// paced is one stream. Its handler waits for done, and whoever holds it in the meantime writes.
+// paced is one stream. Its handler waits for done; meanwhile the slot that holds it writes.
 type paced struct {
 	w     http.ResponseWriter
 	flush func() error
@@ -56,7 +54,7 @@ type paced struct {
 	done  chan struct{}
 
 	mu   sync.Mutex
-	kept []byte // all that was said, for a stream with a name; nil without one
+	kept []byte // the reply so far, of a stream with a name; nil without one
 }
 
 func newPacedModel(ctx context.Context) *pacedModel {
@@ -66,7 +64,7 @@ func newPacedModel(ctx context.Context) *pacedModel {
 }
 
 func (m *pacedModel) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if name, found := strings.CutPrefix(r.URL.Path, saidPath); found {
+	if name, found := strings.CutPrefix(r.URL.Path, replyPath); found {
 		m.tell(w, name)
 		return
 	}
@@ -80,7 +78,7 @@ func (m *pacedModel) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if name := after(asked, nameMarker); name != "" {
 		p.tail = " é👋 "
 		p.kept = make([]byte, 0, 1<<10)
-		m.said.Store(name, p)
+		m.replies.Store(name, p)
 	}
 	if p.send(numberOf(after(asked, firstMarker))) {
 		return
@@ -89,15 +87,15 @@ func (m *pacedModel) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	<-p.done
 }
 
-// question is the last one of a prompt: what is before it is history.
+// question returns the last question of a prompt: what is before it is history.
 func question(body []byte) []byte {
 	at := max(bytes.LastIndex(body, []byte(marker)), 0)
 	return body[max(bytes.LastIndex(body[:at], []byte("Say ")), 0):]
 }
 
-// tell gives what was said under a name.
+// tell writes the reply of a name.
 func (m *pacedModel) tell(w http.ResponseWriter, name string) {
-	found, ok := m.said.Load(name)
+	found, ok := m.replies.Load(name)
 	if !ok {
 		w.WriteHeader(http.StatusNotFound)
 		return
@@ -108,10 +106,10 @@ func (m *pacedModel) tell(w http.ResponseWriter, name string) {
 	_, _ = w.Write(p.kept) //nolint:gosec // no browser reads it
 }
 
-// wanted is how many tokens a body asks for.
+// wanted returns how many tokens a body asks for.
 func wanted(body []byte) int { return max(numberOf(after(body, marker)), 1) }
 
-// numberOf reads a number; what is none counts as 0.
+// numberOf returns 0 for what is no number.
 func numberOf(word string) int {
 	n, err := strconv.Atoi(word)
 	if err != nil {
@@ -120,7 +118,7 @@ func numberOf(word string) int {
 	return n
 }
 
-// after gives the word after the last of a marker, "" without one.
+// after returns the word after the last marker, "" without one.
 func after(body []byte, marker string) string {
 	at := bytes.LastIndex(body, []byte(marker))
 	if at < 0 {
@@ -133,7 +131,7 @@ func after(body []byte, marker string) string {
 	return string(word)
 }
 
-// add gives a stream its place in the rotation: the one that was just served, a whole turn away.
+// add puts a stream into the slot that was just served, which comes again after a whole turn.
 func (m *pacedModel) add(p *paced) {
 	m.mu.Lock()
 	at := &m.slots[(m.next+slots-1)%slots]
@@ -143,8 +141,8 @@ func (m *pacedModel) add(p *paced) {
 	at.streams = append(at.streams, p)
 }
 
-// turn serves one slot each tick. When it is late it goes on at once, but not for more than a turn:
-// a machine that cannot keep the pace shows as a slower one, not as a burst.
+// turn serves one slot each tick. When it is late it goes on at once, but catches up at most one turn: a machine
+// that cannot keep the pace shows a lower pace, not bursts.
 func (m *pacedModel) turn(ctx context.Context) {
 	due := time.Now()
 	for n := 0; ctx.Err() == nil; n++ {
@@ -178,8 +176,7 @@ func (s *slot) serve() {
 	s.streams = kept
 }
 
-// send sends the next token, of at least so many bytes, and the end after the last one. It tells whether the
-// stream is over.
+// send sends the next token, of at least size bytes, and the end after the last one. It reports whether the stream is over.
 func (p *paced) send(size int) (over bool) {
 	b := append(p.buf[:0], "event: response.output_text.delta\ndata: {\"type\":\"response.output_text.delta\",\"sequence_number\":"...)
 	b = strconv.AppendInt(b, int64(p.sent+4), 10)

@@ -2,14 +2,21 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/arcoscribe/throughline/internal/proof/kit"
 )
 
-// measurePeers sends the same paced streams through the model alone, the bare line relay, our server and
-// another gateway. What the parts are and do is as in measureStream.
+// measurePeers sends the same paced streams through the model alone, the bare line relay, our server and another
+// gateway. What the parts are and do is as in measureStream.
 func measurePeers(ctx context.Context, e *environment) (g group, err error) {
 	g.Title = fmt.Sprintf("the same streams of %d tokens/s through others", tokensPerSecond)
 	s, err := e.startStreams(ctx)
@@ -17,11 +24,11 @@ func measurePeers(ctx context.Context, e *environment) (g group, err error) {
 		return g, err
 	}
 	defer func() { err = errors.Join(err, s.stop()) }()
-	gateway, err := startPortkey(ctx, s.direct.process.address)
+	gateway, err := startPortkey(ctx, s.direct.process.Address)
 	if err != nil {
 		return g, err
 	}
-	defer func() { err = errors.Join(err, gateway.process.stop()) }()
+	defer func() { err = errors.Join(err, gateway.process.Stop()) }()
 
 	points := append(s.all(), gateway)
 	for i := range points {
@@ -48,29 +55,26 @@ func (e *environment) peersAtOne(ctx context.Context, points []endpoint, g *grou
 	if err != nil {
 		return err
 	}
-	direct := took[0].ms(.5)
-	for _, p := range []struct {
-		name string
-		q    float64
-	}{{"p50", .5}, {"p99", .99}} {
+	direct := took[0].MS(.5)
+	for _, p := range percentiles {
 		for i := range points {
-			g.add(row{What: "1 stream: first delta, added, " + p.name, Unit: "ms", Of: points[i].name, Value: took[i].ms(p.q) - direct})
+			g.add(row{What: "1 stream: first delta, added, " + p.name, Unit: "ms", Of: points[i].name, Value: took[i].MS(p.q) - direct})
 		}
 	}
 	return nil
 }
 
-// figure is one thing that is told of a load.
+// figure is one figure of a load.
 type figure struct {
 	what, unit string
 	of         func(load) float64
 }
 
 var peersFigures = []figure{
-	{"first delta, p50", "ms", func(l load) float64 { return l.first.ms(.5) }},
-	{"first delta, p99", "ms", func(l load) float64 { return l.first.ms(.99) }},
-	{"token lag, p50", "ms", func(l load) float64 { return l.lag.ms(.5) }},
-	{"token lag, p99", "ms", func(l load) float64 { return l.lag.ms(.99) }},
+	{"first delta, p50", "ms", func(l load) float64 { return l.first.MS(.5) }},
+	{"first delta, p99", "ms", func(l load) float64 { return l.first.MS(.99) }},
+	{"token lag, p50", "ms", func(l load) float64 { return l.lag.MS(.5) }},
+	{"token lag, p99", "ms", func(l load) float64 { return l.lag.MS(.99) }},
 	{"pace kept", "%", func(l load) float64 { return l.pace }},
 	{"memory", "MB", load.megabytes},
 	{"CPU per token", "µs", load.cpuPerToken},
@@ -93,39 +97,112 @@ func (e *environment) peersAt(ctx context.Context, points []endpoint, at stage, 
 	return nil
 }
 
-// peersPanels draws the rows of the stages.
-func peersPanels(rows []row) []panel {
-	var panels []panel
-	for _, drawn := range []struct {
-		title, what string
-		log         bool
-	}{
-		{"Token lag, 99 of 100 are below", "token lag, p99", true},
-		{"First delta, median", "first delta, p50", true},
-		{"Memory of the process", "memory", false},
-		{"CPU time per token", "CPU per token", false},
-	} {
-		p := panel{title: drawn.title, x: "streams at once", log: drawn.log}
+// peersPanels draws the rows of the stages, a line for each program.
+func peersPanels(rows []row) []kit.Panel {
+	panels := []kit.Panel{
+		{Title: "Token lag, 99 of 100 are below", Log: true}, {Title: "First delta, median", Log: true},
+		{Title: "Memory of the process"}, {Title: "CPU time per token"},
+	}
+	for i, drawn := range []string{"token lag, p99", "first delta, p50", "memory", "CPU per token"} {
+		panels[i].X = "streams at once"
 		for _, r := range rows {
-			if streams, what, found := strings.Cut(r.What, " streams: "); found && what == drawn.what {
-				p.unit = r.Unit
-				p.put(streams, r)
+			if streams, what, found := strings.Cut(r.What, " streams: "); found && what == drawn {
+				panels[i].Unit = r.Unit
+				addPoint(&panels[i], streams, r)
 			}
 		}
-		panels = append(panels, p)
 	}
 	return panels
 }
 
-// put adds a row's value to the line of its column, at a place.
-func (p *panel) put(place string, r row) {
-	if !slices.Contains(p.places, place) {
-		p.places = append(p.places, place)
+// addPoint adds a row's value to the line of its program. Ours is the first line, so that it has the same colour
+// in all charts.
+func addPoint(p *kit.Panel, place string, r row) {
+	if !slices.Contains(p.Places, place) {
+		p.Places = append(p.Places, place)
 	}
-	at := slices.IndexFunc(p.lines, func(c curve) bool { return c.name == r.Of })
+	at := slices.IndexFunc(p.Lines, func(l kit.Line) bool { return l.Name == r.Of })
 	if at < 0 {
-		at = len(p.lines)
-		p.lines = append(p.lines, curve{name: r.Of})
+		if at = len(p.Lines); r.Of == oursName {
+			at = 0
+		}
+		p.Lines = slices.Insert(p.Lines, at, kit.Line{Name: r.Of})
 	}
-	p.lines[at].values = append(p.lines[at].values, r.Value)
+	p.Lines[at].Points = append(p.Lines[at].Points, kit.Point{X: float64(len(p.Places) - 1), Y: r.Value})
+}
+
+// npmProject is the folder, from the repository's root, into which other programs are restored from npm.
+const npmProject = "internal/proof/bench/npm"
+
+// npmFolder looks for the restored packages, from the working folder upwards.
+func npmFolder() (string, error) {
+	here, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for {
+		folder := filepath.Join(here, npmProject)
+		if _, err := os.Stat(filepath.Join(folder, "node_modules", ".package-lock.json")); err == nil {
+			return folder, nil
+		}
+		above := filepath.Dir(here)
+		if above == here {
+			return "", errors.New("the packages of " + npmProject + " are missing: run scripts/setup peers")
+		}
+		here = above
+	}
+}
+
+// versionOf returns the version of a restored package.
+func versionOf(folder, name string) (string, error) {
+	text, err := os.ReadFile(filepath.Join(folder, "node_modules", name, "package.json"))
+	if err != nil {
+		return "", err
+	}
+	var found struct{ Version string }
+	return found.Version, json.Unmarshal(text, &found)
+}
+
+// startNode starts a script of the npm project. Its environment is only what is given, so that no proxy or
+// setting of this machine has an effect.
+func startNode(ctx context.Context, folder string, environment []string, args ...string) (*process, error) {
+	node, err := exec.LookPath("node")
+	if err != nil {
+		return nil, fmt.Errorf("Node.js is needed: %w", err)
+	}
+	command := exec.CommandContext(ctx, node, args...) //nolint:gosec // the scripts of the npm project
+	command.Dir = folder
+	command.Env = environment
+	helper, err := kit.StartHelper(command)
+	if err != nil {
+		return nil, err
+	}
+	return &process{Helper: helper, foreign: true}, nil
+}
+
+const portkeyPackage = "@portkey-ai/gateway"
+
+// startPortkey runs the gateway with its defaults, but on loopback: no cache, guardrails or configuration.
+func startPortkey(ctx context.Context, model string) (endpoint, error) {
+	folder, err := npmFolder()
+	if err != nil {
+		return endpoint{}, err
+	}
+	version, err := versionOf(folder, portkeyPackage)
+	if err != nil {
+		return endpoint{}, err
+	}
+	p, err := startNode(ctx, folder, []string{"NODE_ENV=production"},
+		"--import", "./loopback.mjs", "node_modules/"+portkeyPackage+"/build/start-server.js", "--port=0", "--headless")
+	if err != nil {
+		return endpoint{}, err
+	}
+	if err := p.AwaitAddress("http://"); err != nil {
+		return endpoint{}, fmt.Errorf("Portkey's gateway: %w", err)
+	}
+	go func() { _, _ = io.Copy(io.Discard, p.Stdout) }() // what else it prints, until it ends
+	return endpoint{
+		name: "Portkey " + version, process: p,
+		headers: "x-portkey-provider: openai\r\nx-portkey-custom-host: " + model + "/v1\r\n",
+	}, nil
 }

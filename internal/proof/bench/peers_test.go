@@ -28,11 +28,11 @@ func brokenModel(t *testing.T) endpoint {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := self.stop(); err != nil {
+		if err := self.Stop(); err != nil {
 			t.Error(err)
 		}
 	})
-	self.address = base
+	self.Address = base
 	return endpoint{name: "broken", process: self}
 }
 
@@ -67,7 +67,7 @@ func TestUsageOfAnotherProcess(t *testing.T) {
 	if err != nil || seen.RSS < own.RSS/2 || seen.RSS > 2*own.RSS {
 		t.Errorf("from outside %d bytes, %d by its own account: %v", seen.RSS, own.RSS, err)
 	}
-	if err := p.stop(); err != nil {
+	if err := p.Stop(); err != nil {
 		t.Error(err)
 	}
 	if _, err := p.usage(); err == nil {
@@ -81,7 +81,7 @@ func TestScriptThatCannotStart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := p.awaitAddress("http://"); err == nil || !strings.Contains(err.Error(), "did not start") {
+	if err := p.AwaitAddress("http://"); err == nil || !strings.Contains(err.Error(), "did not start") {
 		t.Errorf("got %v", err)
 	}
 	if _, err := versionOf(t.TempDir(), "none"); !errors.Is(err, os.ErrNotExist) {

@@ -8,11 +8,12 @@ import (
 	"github.com/arcoscribe/throughline/internal/memory/prompt"
 	"github.com/arcoscribe/throughline/internal/postgres"
 	"github.com/arcoscribe/throughline/internal/postgres/dbsqlc" //nolint:depguard // the floor is measured with the server's own way to act as a user
+	"github.com/arcoscribe/throughline/internal/proof/kit"
 	"github.com/jackc/pgx/v5"
 )
 
-// measurePrompt times what a message waits for before the model can be asked, as far as it does not
-// grow the table: read brief and buffer as the user, under RLS, in one round trip, and build the prompt.
+// measurePrompt times what a message waits for before the model can be asked, without the writes: read brief and
+// buffer as the user, under RLS, in one round trip, and build the prompt.
 func measurePrompt(ctx context.Context, e *environment) (group, error) {
 	long, short := e.some(longChat, e.longChats), e.some(shortChat, min(e.samples, e.shortChats()))
 	var turn int
@@ -37,23 +38,23 @@ func promptRows(e *environment, bare, claimed, short, long *arm) group {
 		against *target
 	}{{"p50", .5, atMost(1), ratioAtMost(1.2)}, {"p95", .95, atMost(2), nil}, {"p99", .99, atMost(5), nil}} {
 		g.add(
-			row{What: fmt.Sprintf("chat of %d turns, %s", shortTurns, p.name), Unit: "ms", Value: short.took.ms(p.q),
-				Baseline: claimed.took.ms(p.q), Against: "one row, as user", Target: p.short},
-			row{What: inLong + ", " + p.name, Unit: "ms", Value: long.took.ms(p.q),
-				Baseline: short.took.ms(p.q), Against: fmt.Sprintf("chat of %d turns", shortTurns), Target: p.against},
+			row{What: fmt.Sprintf("chat of %d turns, %s", shortTurns, p.name), Unit: "ms", Value: short.took.MS(p.q),
+				Baseline: claimed.took.MS(p.q), Against: "one row, as user", Target: p.short},
+			row{What: inLong + ", " + p.name, Unit: "ms", Value: long.took.MS(p.q),
+				Baseline: short.took.MS(p.q), Against: fmt.Sprintf("chat of %d turns", shortTurns), Target: p.against},
 		)
 	}
-	g.add(row{What: "one row by key, role and claims set, p50", Unit: "ms", Value: claimed.took.ms(.5), Baseline: bare.took.ms(.5), Against: "bare select by key"})
+	g.add(row{What: "one row by key, role and claims set, p50", Unit: "ms", Value: claimed.took.MS(.5), Baseline: bare.took.MS(.5), Against: "bare select by key"})
 	return g
 }
 
-// selectByKey is the least that any read costs.
+// selectByKey is the least cost of a read.
 func (e *environment) selectByKey(ctx context.Context, c conversation) error {
 	var content string
 	return e.pool.QueryRow(ctx, "select content from public.messages where id = $1", c.message).Scan(&content)
 }
 
-// selectAsUser is the least that a read under RLS costs.
+// selectAsUser is the least cost of a read under RLS.
 func (e *environment) selectAsUser(ctx context.Context, c conversation) error {
 	var content string
 	batch := &pgx.Batch{}
@@ -71,6 +72,6 @@ func (e *environment) readPrompt(ctx context.Context, c conversation) error {
 	if len(found.Buffer) < 2*shortTurns {
 		return fmt.Errorf("read %d messages of chat %s, want at least %d", len(found.Buffer), c.id, 2*shortTurns)
 	}
-	prompt.Build(found.Chat, prompt.Question{Content: sampleText(0)}, memory.DefaultLimits())
+	prompt.Build(found.Chat, prompt.Question{Content: kit.Text(0)}, memory.DefaultLimits())
 	return nil
 }

@@ -7,20 +7,22 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"github.com/arcoscribe/throughline/internal/proof/kit"
 )
 
-// recording is how much of it record does.
+// recording is the size of measureRecord.
 type recording struct {
 	stage
 	followed  int // of the streams, each by one reader on another replica
 	intervals []time.Duration
 }
 
-// recordNever is an interval that does not pass while anything is measured.
+// recordNever is an interval longer than any measurement.
 const recordNever = time.Hour
 
-// measureRecord streams with different pauses between two recordings of what running replies say: what do they
-// cost, and how far behind is who reads on another replica?
+// measureRecord streams with different intervals between two recordings of running replies: what do they cost,
+// and how late is a reader on another replica?
 func measureRecord(ctx context.Context, e *environment) (group, error) {
 	g := group{Title: fmt.Sprintf("%d streams recorded in Postgres while they run; lag: of %d followed on another replica", e.record.streams, e.record.followed)}
 	bare, err := e.recorded(ctx, recordNever, 0)
@@ -45,7 +47,7 @@ func measureRecord(ctx context.Context, e *environment) (group, error) {
 			row{What: name + "WAL per reply", Unit: "kB", Value: r.walPerReply, Baseline: bare.walPerReply, Against: against},
 		)
 		for _, p := range percentiles {
-			g.add(row{What: name + "follower's lag, " + p.name, Unit: "ms", Value: read.behind.ms(p.q), Baseline: read.lag.ms(p.q), Against: here})
+			g.add(row{What: name + "follower's lag, " + p.name, Unit: "ms", Value: read.behind.MS(p.q), Baseline: read.lag.MS(p.q), Against: here})
 		}
 	}
 	g.note("CPU and WAL without followers; what one run differs from the next is more than what recording costs the server")
@@ -58,7 +60,7 @@ type recordingCost struct {
 	load
 	postgres    time.Duration // CPU time
 	walPerReply float64       // kB
-	behind      times         // of the followers
+	behind      kit.Times     // of the followers
 }
 
 func (l load) perToken(cpu time.Duration) float64 {
@@ -76,7 +78,7 @@ func (e *environment) recorded(ctx context.Context, interval time.Duration, foll
 	if _, err := e.admin.Exec(ctx, "checkpoint"); err != nil {
 		return cost, err
 	}
-	_, before, err := e.postgresUsage(ctx)
+	_, before, err := kit.UsageOfPostgres(ctx, e.admin)
 	if err != nil {
 		return cost, err
 	}
@@ -96,7 +98,7 @@ func (e *environment) recorded(ctx context.Context, interval time.Duration, foll
 	if err != nil {
 		return cost, err
 	}
-	_, after, err := e.postgresUsage(ctx)
+	_, after, err := kit.UsageOfPostgres(ctx, e.admin)
 	cost.walPerReply = float64(after-before) / 1e3 / float64(e.record.streams)
 	return cost, err
 }
@@ -117,7 +119,7 @@ func (f *following) start(ctx context.Context, chats []conversation) {
 	}
 }
 
-// follow reads the reply that runs in a chat, as soon as there is one.
+// follow reads the running reply of a chat, as soon as there is one.
 func (f *following) follow(ctx context.Context, c conversation) (stream, error) {
 	const again = 20 * time.Millisecond
 	conn, err := f.server.connect(ctx)
@@ -126,19 +128,19 @@ func (f *following) follow(ctx context.Context, c conversation) (stream, error) 
 	}
 	defer func() { _ = conn.Close() }()
 	for {
-		found, err := conn.talk(ask(c).resume(""), f.tokens)
+		found, err := conn.talk(newMessage(c).resume(""), f.tokens)
 		answer, answered := errors.AsType[*refused](err)
 		if !answered || answer.status != http.StatusNoContent {
 			return found, err
 		}
-		if err := sleepUntil(ctx, time.Now().Add(again)); err != nil {
+		if err := kit.Sleep(ctx, again); err != nil {
 			return found, err
 		}
 	}
 }
 
-// wait gives the lag of the tokens sent within a time, once all replies have ended.
-func (f *following) wait(from, to time.Time) (times, error) {
+// wait returns the lag of the tokens sent between two moments, once all replies have ended.
+func (f *following) wait(from, to time.Time) (kit.Times, error) {
 	f.reading.Wait()
 	var l load
 	l.collect(f.found, from, to)

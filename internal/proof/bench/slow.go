@@ -13,20 +13,22 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/arcoscribe/throughline/internal/proof/kit"
 )
 
-// slowness is how much of it slow does.
+// slowness is the size of measureSlow.
 type slowness struct {
 	readers int
 	tokens  int
 	others  stage
 }
 
-// slowToken is how many bytes the first token of a slow reader's reply has: more than what lies between server
-// and reader can hold.
+// slowToken is the size of the first token of a slow reader's reply in bytes: more than all buffers between
+// server and reader hold.
 const slowToken = 128 << 10
 
-// measureSlow lets some clients read one byte per second, beside others that read as they should.
+// measureSlow has some clients read one byte per second, beside others that read at once.
 func measureSlow(ctx context.Context, e *environment) (g group, err error) {
 	size := e.slow
 	g.Title = fmt.Sprintf("%d clients that read 1 byte/s beside %d streams of %d tokens/s", size.readers, size.others.streams, tokensPerSecond)
@@ -57,13 +59,13 @@ func measureSlow(ctx context.Context, e *environment) (g group, err error) {
 	}
 	const against = "as many, none slow"
 	for _, p := range percentiles {
-		g.add(row{What: "token lag of the others, " + p.name, Unit: "ms", Value: with.lag.ms(p.q), Baseline: without.lag.ms(p.q), Against: against})
+		g.add(row{What: "token lag of the others, " + p.name, Unit: "ms", Value: with.lag.MS(p.q), Baseline: without.lag.MS(p.q), Against: against})
 	}
 	g.add(row{What: "slow handlers ended within", Unit: "s", Value: held.Seconds(), Target: atMost(11)})
 	return g, slow.report(ctx, r, all, &g)
 }
 
-// slowReaders are connections that are hardly read from.
+// slowReaders are connections that are read slowly.
 type slowReaders struct {
 	*environment
 	server endpoint
@@ -75,8 +77,8 @@ type slowReaders struct {
 	reading sync.WaitGroup
 }
 
-// startSlow sends the clients' requests and reads the beginning of each answer; the rest then goes by the
-// byte. It gives what there is to close also after an error.
+// startSlow sends the clients' requests and reads the beginning of each answer; the rest is then read byte by
+// byte. The result is to be closed, also after an error.
 func (e *environment) startSlow(ctx context.Context, server endpoint, all []*client) (*slowReaders, error) {
 	reading, stop := context.WithCancel(ctx)
 	s := &slowReaders{environment: e, server: server, stop: stop}
@@ -107,7 +109,7 @@ func (e *environment) startSlow(ctx context.Context, server endpoint, all []*cli
 
 func trickle(ctx context.Context, body io.Reader) {
 	one := make([]byte, 1)
-	for sleepUntil(ctx, time.Now().Add(time.Second)) == nil {
+	for kit.Sleep(ctx, time.Second) == nil {
 		if _, err := body.Read(one); err != nil {
 			return
 		}
@@ -118,12 +120,12 @@ func (s *slowReaders) close() {
 	defer s.reading.Wait()
 	s.stop()
 	for _, conn := range s.conns {
-		_ = conn.Close() // nothing is expected of it any more
+		_ = conn.Close() // it is not used any more
 	}
 }
 
-// dialNarrow connects as if over a phone's network: small segments and a small window. Over loopback a server
-// could otherwise leave megabytes with the kernel and never notice a reader that does not read.
+// dialNarrow connects as over a phone's network, with small segments and a small window. Otherwise the kernel
+// would buffer megabytes over loopback, and the server never notice a reader that does not read.
 func dialNarrow(ctx context.Context, p endpoint) (net.Conn, error) {
 	const segment, window = 1200, 4 << 10
 	dialer := net.Dialer{Control: func(_, _ string, raw syscall.RawConn) error {
@@ -137,7 +139,7 @@ func dialNarrow(ctx context.Context, p endpoint) (net.Conn, error) {
 	return dialer.DialContext(ctx, "tcp", p.host())
 }
 
-// wait waits until the server streams to nobody any more and tells how long that took.
+// wait waits until the server has no open streams, and returns how long that took.
 func (s *slowReaders) wait(ctx context.Context) (time.Duration, error) {
 	const every = 20 * time.Millisecond
 	for {
@@ -145,44 +147,39 @@ func (s *slowReaders) wait(ctx context.Context) (time.Duration, error) {
 		if err != nil || open == 0 {
 			return time.Since(s.since), err
 		}
-		if err := sleepUntil(ctx, time.Now().Add(every)); err != nil {
+		if err := kit.Sleep(ctx, every); err != nil {
 			return 0, fmt.Errorf("%d handlers do not end: %w", open, err)
 		}
 	}
 }
 
-// openStreams asks the server how many clients it is streaming to.
+// openStreams returns how many clients the server is streaming to.
 func (p endpoint) openStreams(ctx context.Context) (int, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, p.process.address+"/metrics", http.NoBody)
+	metrics, err := kit.Get(ctx, http.DefaultClient, p.process.Address+"/metrics")
 	if err != nil {
 		return 0, err
 	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return 0, err
-	}
-	defer func() { _ = response.Body.Close() }()
-	for lines := bufio.NewScanner(response.Body); lines.Scan(); {
-		if value, found := strings.CutPrefix(lines.Text(), "throughline_open_streams "); found {
-			return strconv.Atoi(value)
+	for line := range strings.Lines(string(metrics)) {
+		if value, found := strings.CutPrefix(line, "throughline_open_streams "); found {
+			return strconv.Atoi(strings.TrimSpace(value))
 		}
 	}
 	return 0, errors.New("the metrics do not tell the open streams")
 }
 
-// report checks that each slow reader was let go, can read its reply whole all the same, and that this is
-// what is stored.
+// report checks that the server ended each slow stream, and that each client can read its whole reply afterwards,
+// as it is stored.
 func (s *slowReaders) report(ctx context.Context, r *replicas, all []*client, g *group) error {
 	s.stop()
 	s.reading.Wait()
 	for i, c := range all {
-		if err := c.listen(s.bodies[i], never); err == nil {
+		if err := c.read(s.bodies[i], never); err == nil {
 			return errors.New("a slow reader got its reply without reading it: nothing was measured")
 		}
-		if _, err := c.finish(ctx, s.server, c.asking); err != nil {
+		if _, err := c.finish(ctx, s.server, c.sentMessage); err != nil {
 			return fmt.Errorf("after the slow reading: %w", err)
 		}
-		if err := s.whole(ctx, r.model, c.asking, &c.heard); err != nil {
+		if err := s.checkWhole(ctx, r.model, c.sentMessage, &c.reply); err != nil {
 			return err
 		}
 	}

@@ -1,41 +1,24 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/arcoscribe/throughline/internal/proof/kit"
 )
-
-// percentile gives the value below which the share q (0 to 1) of values lies; 0 for none. It sorts
-// values.
-func percentile[T cmp.Ordered](values []T, q float64) T {
-	if len(values) == 0 {
-		var none T
-		return none
-	}
-	slices.Sort(values)
-	return values[min(int(float64(len(values))*q), len(values)-1)]
-}
-
-// times are durations of one and the same thing.
-type times []time.Duration
-
-// ms gives a percentile in milliseconds.
-func (t times) ms(q float64) float64 { return float64(percentile(t, q)) / float64(time.Millisecond) }
 
 // arm is one of several things that are compared.
 type arm struct {
 	work func(ctx context.Context) error
-	took times
+	took kit.Times
 }
 
-// alternate times the arms in turn, so that noise falls on all of them alike. The first repetitions
-// warm up and do not count.
+// alternate times the arms in turn, so that noise falls on all of them alike. The first repetitions warm up and
+// do not count.
 func alternate(ctx context.Context, samples int, arms ...*arm) error {
 	warm := samples/20 + 2
 	for i := range warm + samples {
@@ -74,13 +57,13 @@ func perSecond(ctx context.Context, window time.Duration, work func(ctx context.
 	return float64(done.Load()) / time.Since(began).Seconds(), failure
 }
 
-// micro is what testing.Benchmark finds out about one repetition.
+// micro is what testing.Benchmark measures of one repetition.
 type micro struct {
 	ns, allocs, bytes float64
 }
 
-// compare repeats two things in short loops, by turns, and gives the fastest loop of each: what noise
-// adds to a loop without I/O says nothing about it.
+// compare repeats two things in short loops, by turns, and returns the fastest loop of each: what is slower
+// without I/O is noise.
 func compare(ours, theirs func()) (fastest, baseline micro, err error) {
 	const rounds = 3
 	for range rounds {
@@ -94,7 +77,7 @@ func compare(ours, theirs func()) (fastest, baseline micro, err error) {
 	return fastest, baseline, nil
 }
 
-// loop gives the faster of a loop and the best before it.
+// loop returns the faster of a new loop and the best before it.
 func loop(work func(), best micro) (micro, error) {
 	result := testing.Benchmark(func(b *testing.B) {
 		for b.Loop() {

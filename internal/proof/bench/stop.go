@@ -8,9 +8,11 @@ import (
 	"net/http"
 	"sync/atomic"
 	"time"
+
+	"github.com/arcoscribe/throughline/internal/proof/kit"
 )
 
-// stopping is how much of it stop does.
+// stopping is the size of measureStop.
 type stopping struct {
 	clients int
 	ramp    time.Duration
@@ -20,8 +22,7 @@ type stopping struct {
 // goneWithin is the longest that a server may take to end.
 const goneWithin = 20 * time.Second
 
-// measureStop sends a server with many streams a SIGTERM. Half of the replies would end within the drain time,
-// half of them later.
+// measureStop sends a SIGTERM to a server with many streams. Half of the replies end within the drain time, half later.
 func measureStop(ctx context.Context, e *environment) (g group, err error) {
 	size := e.stop
 	g.Title = fmt.Sprintf("SIGTERM with %d live streams, drain time %s", size.clients, size.drain)
@@ -35,7 +36,7 @@ func measureStop(ctx context.Context, e *environment) (g group, err error) {
 	go func() {
 		talking <- evenly(ctx, all, size.ramp, func(ctx context.Context, i int, c *client) error { return r.toTheEnd(ctx, size, i, c) })
 	}()
-	if err := sleepUntil(ctx, time.Now().Add(size.ramp+size.drain/5)); err != nil {
+	if err := kit.Sleep(ctx, size.ramp+size.drain/5); err != nil {
 		return g, errors.Join(err, <-talking)
 	}
 	took, refusals, err := r.terminate(ctx, e.clients(1)[0])
@@ -58,8 +59,8 @@ func (r *replicas) toTheEnd(ctx context.Context, size stopping, i int, c *client
 	return err
 }
 
-// terminate ends the server, tells how long that took, and counts the new messages that were refused
-// meanwhile, as they should be.
+// terminate ends the server, and returns how long that took and how many new messages were refused meanwhile, as
+// they should be.
 func (r *replicas) terminate(ctx context.Context, late *client) (took time.Duration, refusals int, err error) {
 	began := time.Now()
 	server := r.servers[0]
@@ -67,7 +68,7 @@ func (r *replicas) terminate(ctx context.Context, late *client) (took time.Durat
 	counted := make(chan error, 1)
 	go func() {
 		const every = 50 * time.Millisecond
-		for !over.Load() && sleepUntil(ctx, time.Now().Add(every)) == nil {
+		for !over.Load() && kit.Sleep(ctx, every) == nil {
 			refused, err := late.turnedAway(ctx, server)
 			if err != nil {
 				counted <- err
@@ -77,14 +78,14 @@ func (r *replicas) terminate(ctx context.Context, late *client) (took time.Durat
 		}
 		counted <- nil
 	}()
-	err = server.process.terminate(2 * goneWithin)
+	err = server.process.Terminate(2 * goneWithin)
 	took = time.Since(began)
 	over.Store(true)
 	return took, refusals, errors.Join(err, <-counted)
 }
 
-// turnedAway sends a message to a server that stops. An answer other than 503 is an error; none at all is what
-// a server gives that has stopped.
+// turnedAway sends a message to a server that is stopping. An answer other than 503 is an error; a server that
+// has stopped gives none.
 func (c *client) turnedAway(ctx context.Context, p endpoint) (refusals int, err error) {
 	conn, err := c.start(ctx, p, c.named(1, 0), never)
 	if conn != nil {
@@ -103,26 +104,26 @@ func (c *client) turnedAway(ctx context.Context, p endpoint) (refusals int, err 
 	return 1, nil
 }
 
-// reportStop checks that every client has heard all that is stored, and how that ended.
+// reportStop checks that every client received all that is stored, and the right end.
 func (e *environment) reportStop(ctx context.Context, r *replicas, all []*client, took time.Duration, refusals int, g *group) error {
 	ended := map[string]int{}
 	for _, c := range all {
-		row, err := e.stored(ctx, c.asking)
+		row, err := e.stored(ctx, c.sentMessage)
 		if err != nil {
 			return err
 		}
-		if row.content != string(c.text) {
-			return fmt.Errorf("a reply that is %s has %d bytes, its client heard %d", row.status, len(row.content), len(c.text))
+		if row.content != string(c.Text) {
+			return fmt.Errorf("a reply that is %s has %d bytes, its client heard %d", row.status, len(row.content), len(c.Text))
 		}
-		spoken, err := said(ctx, r.model, c.asking)
+		spoken, err := sentByModel(ctx, r.model, c.sentMessage)
 		if err != nil {
 			return err
 		}
-		if !bytes.HasPrefix(spoken, c.text) || row.status == "complete" && len(spoken) != len(c.text) {
-			return fmt.Errorf("a reply that is %s has %d bytes, the model said %d", row.status, len(c.text), len(spoken))
+		if !bytes.HasPrefix(spoken, c.Text) || row.status == "complete" && len(spoken) != len(c.Text) {
+			return fmt.Errorf("a reply that is %s has %d bytes, the model said %d", row.status, len(c.Text), len(spoken))
 		}
-		if want := map[string]string{"completion": "complete", "message.failed": "interrupted"}[c.end]; row.status != want {
-			return fmt.Errorf("a reply ended with %q %q and is stored as %s", c.end, c.code, row.status)
+		if want := map[string]string{"completion": "complete", "message.failed": "interrupted"}[c.End]; row.status != want {
+			return fmt.Errorf("a reply ended with %q %q and is stored as %s", c.End, c.Code, row.status)
 		}
 		ended[row.status]++
 	}

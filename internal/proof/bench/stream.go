@@ -7,10 +7,12 @@ import (
 	"strconv"
 	"sync"
 	"time"
+
+	"github.com/arcoscribe/throughline/internal/proof/kit"
 )
 
-// measureStream sends replies through our server, through a bare line relay, and straight from the
-// model, each at the same pace: what does it cost to stand in between?
+// measureStream sends replies through our server, through a bare line relay, and straight from the model, all at
+// the same pace: what does the server add?
 func measureStream(ctx context.Context, e *environment) (g group, err error) {
 	g.Title = fmt.Sprintf("%d tokens/s per stream; added: less than the model's own median", tokensPerSecond)
 	s, err := e.startStreams(ctx)
@@ -30,10 +32,10 @@ func measureStream(ctx context.Context, e *environment) (g group, err error) {
 	return g, nil
 }
 
-// oursName is what our server is called beside others.
+// oursName is the name of our server beside others.
 const oursName = "ours"
 
-// streams are the processes of the benchmark.
+// streams are the endpoints of the benchmark.
 type streams struct {
 	direct, relay, ours endpoint
 }
@@ -44,10 +46,10 @@ func (e *environment) startStreams(ctx context.Context) (*streams, error) {
 	if s.direct.process, err = startRole(ctx, roleModel); err != nil {
 		return nil, err
 	}
-	if s.relay.process, err = startRole(ctx, roleRelay, "-model", s.direct.process.address); err != nil {
+	if s.relay.process, err = startRole(ctx, roleRelay, "-model", s.direct.process.Address); err != nil {
 		return nil, errors.Join(err, s.stop())
 	}
-	if s.ours.process, err = startRole(ctx, roleServer, "-model", s.direct.process.address, "-database", e.at.server, "-profile", e.profile); err != nil {
+	if s.ours.process, err = startRole(ctx, roleServer, "-model", s.direct.process.Address, "-database", e.at.server, "-profile", e.profile); err != nil {
 		return nil, errors.Join(err, s.stop())
 	}
 	return s, nil
@@ -59,16 +61,16 @@ func (s *streams) stop() error {
 	var errs []error
 	for _, p := range []*process{s.ours.process, s.relay.process, s.direct.process} {
 		if p != nil {
-			errs = append(errs, p.stop())
+			errs = append(errs, p.Stop())
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// firsts asks for one short reply after another over warm connections, by turns, and gives the times to the
+// firsts asks for one short reply after another over warm connections, by turns, and returns the times to the
 // first deltas.
-func (e *environment) firsts(ctx context.Context, points []endpoint) ([]times, error) {
-	took := make([]times, len(points))
+func (e *environment) firsts(ctx context.Context, points []endpoint) ([]kit.Times, error) {
+	took := make([]kit.Times, len(points))
 	connections := make([]*connection, len(points))
 	for i, p := range points {
 		var err error
@@ -77,7 +79,7 @@ func (e *environment) firsts(ctx context.Context, points []endpoint) ([]times, e
 		}
 		defer func() { _ = connections[i].Close() }()
 	}
-	// Postgres plans a statement anew for its first executions on each connection.
+	// On each connection Postgres plans the first executions of a statement again.
 	warm := e.firstDeltas / 5
 	const tokens = 1
 	for n := range warm + e.firstDeltas {
@@ -101,24 +103,24 @@ func (s *streams) measureFirst(ctx context.Context, e *environment, g *group) er
 	if err != nil {
 		return err
 	}
-	direct := took[0].ms(.5)
+	direct := took[0].MS(.5)
 	for _, p := range []struct {
 		name  string
 		q     float64
 		limit float64
 	}{{"p50", .5, 3}, {"p99", .99, 8}} {
-		g.add(row{What: "1 stream: first delta, added, " + p.name, Unit: "ms", Value: took[2].ms(p.q) - direct,
-			Baseline: took[1].ms(p.q) - direct, Against: s.relay.name, Target: atMost(p.limit)})
+		g.add(row{What: "1 stream: first delta, added, " + p.name, Unit: "ms", Value: took[2].MS(p.q) - direct,
+			Baseline: took[1].MS(p.q) - direct, Against: s.relay.name, Target: atMost(p.limit)})
 	}
-	g.note("straight from the model: first delta %s / %s ms (p50 / p99) at 1 stream", number(direct), number(took[0].ms(.99)))
+	g.note("straight from the model: first delta %s / %s ms (p50 / p99) at 1 stream", kit.Number(direct), kit.Number(took[0].MS(.99)))
 	return nil
 }
 
 // load is what one endpoint did in one stage.
 type load struct {
-	first  times // all streams' first tokens
-	lag    times // of the tokens sent while all streams were open
-	used   usage // in that time
+	first  kit.Times // all streams' first tokens
+	lag    kit.Times // of the tokens sent while all streams were open
+	used   kit.Usage // in that time
 	pace   float64
 	tokens float64
 	broken int // streams that did not come to their end, where they may break
@@ -145,26 +147,25 @@ func (s *streams) measureStage(ctx context.Context, e *environment, at stage, g 
 	}
 	against := s.relay.name
 	g.add(
-		row{What: name + "first delta, added, p50", Unit: "ms", Value: ours.first.ms(.5) - direct.first.ms(.5), Baseline: relay.first.ms(.5) - direct.first.ms(.5), Against: against},
-		row{What: name + "token lag, p50", Unit: "ms", Value: ours.lag.ms(.5), Baseline: relay.lag.ms(.5), Against: against},
-		row{What: name + "token lag, p99", Unit: "ms", Value: ours.lag.ms(.99), Baseline: relay.lag.ms(.99), Against: against, Target: when(atMost(30))},
+		row{What: name + "first delta, added, p50", Unit: "ms", Value: ours.first.MS(.5) - direct.first.MS(.5), Baseline: relay.first.MS(.5) - direct.first.MS(.5), Against: against},
+		row{What: name + "token lag, p50", Unit: "ms", Value: ours.lag.MS(.5), Baseline: relay.lag.MS(.5), Against: against},
+		row{What: name + "token lag, p99", Unit: "ms", Value: ours.lag.MS(.99), Baseline: relay.lag.MS(.99), Against: against, Target: when(atMost(30))},
 		row{What: name + "memory", Unit: "MB", Value: ours.megabytes(), Baseline: relay.megabytes(), Against: against, Target: when(atMost(150))},
 		row{What: name + "CPU per token", Unit: "µs", Value: ours.cpuPerToken(), Baseline: relay.cpuPerToken(), Against: against, Target: when(atMost(25))},
 		row{What: name + "pace kept", Unit: "%", Value: ours.pace, Baseline: relay.pace, Against: against},
 	)
 	g.note("straight from the model at %d streams: token lag %s / %s ms (p50 / p99), pace kept %s %%",
-		at.streams, number(direct.lag.ms(.5)), number(direct.lag.ms(.99)), number(direct.pace))
+		at.streams, kit.Number(direct.lag.MS(.5)), kit.Number(direct.lag.MS(.99)), kit.Number(direct.pace))
 	return nil
 }
 
 func (l load) megabytes() float64   { return float64(l.used.RSS) / 1e6 }
 func (l load) cpuPerToken() float64 { return float64(l.used.CPU.Microseconds()) / max(1, l.tokens) }
 
-// longest is how many times as long as its tokens a stream may take, where it may break: then it counts as broken.
+// longest is how many times its planned duration a stream may take where it may break; then it counts as broken.
 const longest = 8
 
-// load opens a stage's streams evenly over its ramp and measures while all of them are open. Then
-// they end as evenly.
+// load opens a stage's streams evenly over its ramp and measures while all of them are open.
 func (e *environment) load(ctx context.Context, p endpoint, at stage) (load, error) {
 	chats := make([]conversation, at.streams)
 	for i := range chats {
@@ -173,8 +174,7 @@ func (e *environment) load(ctx context.Context, p endpoint, at stage) (load, err
 	return e.loadWith(ctx, p, at, chats, func(context.Context, time.Time, time.Time) error { return nil })
 }
 
-// loadWith is load in chats that are given. What is done beside it knows when the measured time begins and
-// ends.
+// loadWith is load in given chats. It calls beside with the begin and the end of the measured time.
 func (e *environment) loadWith(ctx context.Context, p endpoint, at stage, chats []conversation, beside func(ctx context.Context, from, to time.Time) error) (load, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -195,7 +195,7 @@ func (e *environment) loadWith(ctx context.Context, p endpoint, at stage, chats 
 		wait.Go(func() {
 			start := began.Add(at.ramp * time.Duration(i) / time.Duration(at.streams))
 			if found[i], failures[i] = p.oneStream(ctx, start, request, tokens); failures[i] != nil && !p.mayBreak {
-				cancel() // the others' figures are worth nothing any more
+				cancel() // the others' figures are of no use now
 			}
 		})
 	}
@@ -221,7 +221,7 @@ func (e *environment) loadWith(ctx context.Context, p endpoint, at stage, chats 
 	return l, nil
 }
 
-// tokens is how many each stream has, so that the first one lasts until the measured time is over.
+// tokens returns how many each stream has, so that the first one lasts until the measured time is over.
 func (s stage) tokens() int { return int((s.ramp + s.steady).Seconds() * tokensPerSecond) }
 
 func countBroken(failures []error) int {
@@ -234,7 +234,7 @@ func countBroken(failures []error) int {
 	return broken
 }
 
-// firstOf prefers the failure that was not the end of all others.
+// firstOf returns the first failure, before those that are only its consequence.
 func firstOf(failures []error) error {
 	var cancelled error
 	for _, err := range failures {
@@ -255,7 +255,7 @@ func (p endpoint) oneStream(ctx context.Context, start time.Time, request []byte
 	}
 	defer context.AfterFunc(ctx, func() { _ = c.Close() })()
 	defer func() { _ = c.Close() }()
-	if err := sleepUntil(ctx, start); err != nil {
+	if err := kit.SleepUntil(ctx, start); err != nil {
 		return stream{}, err
 	}
 	return c.talk(request, tokens)

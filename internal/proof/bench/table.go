@@ -2,12 +2,14 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
-	"math"
+	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
+
+	"github.com/arcoscribe/throughline/internal/proof/kit"
 )
 
 // group is one benchmark's part of the table.
@@ -17,10 +19,10 @@ type group struct {
 	// Notes are what else must be known to read the rows.
 	Notes []string `json:"notes,omitempty"`
 	Rows  []row    `json:"rows"`
-	// Columns are who is compared, where several are: each row is then of one of them.
+	// Columns are the programs compared, where there are several: each row is then of one of them.
 	Columns []string `json:"columns,omitempty"`
 	// panels draw the chart of the rows; nil for none.
-	panels func([]row) []panel
+	panels func([]row) []kit.Panel
 }
 
 // row is one figure.
@@ -67,9 +69,9 @@ func (t *target) text(unit string) string {
 		sign = "≥ "
 	}
 	if t.OfRatio {
-		return sign + number(t.Limit) + "×"
+		return sign + kit.Number(t.Limit) + "×"
 	}
-	return sign + number(t.Limit) + " " + unit
+	return sign + kit.Number(t.Limit) + " " + unit
 }
 
 func (t *target) reached(r row) bool {
@@ -105,7 +107,7 @@ func medianOf(runs []group) group {
 			ratios = append(ratios, run.Rows[i].ratio())
 		}
 		r := &middle.Rows[i]
-		r.Value, r.Baseline, r.Ratio = percentile(values, 0.5), percentile(baselines, 0.5), percentile(ratios, 0.5)
+		r.Value, r.Baseline, r.Ratio = kit.Percentile(values, 0.5), kit.Percentile(baselines, 0.5), kit.Percentile(ratios, 0.5)
 	}
 	return middle
 }
@@ -115,9 +117,6 @@ func writeJSON(out io.Writer, host []string, groups []group) error {
 	encoder.SetIndent("", "  ")
 	return encoder.Encode(map[string]any{"machine": host, "groups": groups})
 }
-
-// The columns, in characters. The widest line has 119.
-const lineFormat = "  %s %s %s  %s %s  %s %s"
 
 func writeTable(out io.Writer, host []string, groups []group) error {
 	var b strings.Builder
@@ -149,30 +148,27 @@ func (g group) lines() string {
 	return b.String()
 }
 
-// sideBySide writes rows of the same figure as one line, with a column for each of those compared.
+// sideBySide writes rows of the same figure as one line, with a column for each program compared.
 func (g group) sideBySide() string {
-	const width = 17
+	const label, column = "\n  %-49s", "%17s"
 	var b strings.Builder
-	b.WriteString("  " + left("", sideLabel))
+	fmt.Fprintf(&b, label[1:], "")
 	for _, name := range g.Columns {
-		b.WriteString(right(name, width))
+		fmt.Fprintf(&b, column, name)
 	}
 	for i, r := range g.Rows {
 		if i == 0 || r.What != g.Rows[i-1].What {
-			b.WriteString("\n  " + left(r.What, sideLabel))
+			fmt.Fprintf(&b, label, r.What)
 		}
-		b.WriteString(right(strings.TrimSpace(number(r.Value)+" "+r.Unit), width))
+		fmt.Fprintf(&b, column, strings.TrimSpace(kit.Number(r.Value)+" "+r.Unit))
 	}
 	return b.String() + "\n"
 }
 
-// sideLabel is the width of what stands before the columns.
-const sideLabel = 49
-
 func (r row) line() string {
 	baseline, ratio, goal, verdict := "", "", "", ""
 	if r.Against != "" {
-		baseline, ratio = number(r.Baseline)+" "+r.Unit, number(r.ratio())
+		baseline, ratio = kit.Number(r.Baseline)+" "+r.Unit, kit.Number(r.ratio())
 	}
 	if r.Target != nil {
 		goal, verdict = r.Target.text(r.Unit), "missed"
@@ -180,32 +176,36 @@ func (r row) line() string {
 			verdict = "reached"
 		}
 	}
-	return line(r.What, number(r.Value)+" "+r.Unit, baseline, r.Against, ratio, goal, verdict)
+	return line(r.What, kit.Number(r.Value)+" "+r.Unit, baseline, r.Against, ratio, goal, verdict)
 }
 
+// line formats one line of at most 119 characters.
 func line(what, value, baseline, against, ratio, goal, verdict string) string {
-	text := fmt.Sprintf(lineFormat, left(what, 39), right(value, 13), right(baseline, 13), left(against, 19), right(ratio, 6), right(goal, 11), verdict)
+	text := fmt.Sprintf("  %-39s %13s %13s  %-19s %6s  %11s %s", what, value, baseline, against, ratio, goal, verdict)
 	return strings.TrimRight(text, " ") + "\n"
 }
 
-func left(text string, width int) string  { return text + pad(text, width) }
-func right(text string, width int) string { return pad(text, width) + text }
-func pad(text string, width int) string {
-	return strings.Repeat(" ", max(0, width-len([]rune(text))))
+// writeDocument puts the table into a document, in the place of an earlier run's: benchmarks that run by hand
+// have a place of their own.
+func writeDocument(path string, chosen []benchmark, host []string, groups []group) error {
+	var table strings.Builder
+	if err := writeTable(&table, host, groups); err != nil {
+		return err
+	}
+	name := "bench"
+	if slices.ContainsFunc(chosen, func(b benchmark) bool { return b.byHand }) {
+		name = "peers"
+	}
+	return kit.ReplaceInDocument(path, name, "```\n"+table.String()+"```\n")
 }
 
-// number prints three digits that count.
-func number(value float64) string {
-	switch size := math.Abs(value); {
-	case size >= 10_000:
-		return strconv.FormatFloat(math.Round(value/10)*10, 'f', 0, 64)
-	case size >= 100 || value == math.Trunc(value):
-		return strconv.FormatFloat(value, 'f', 0, 64)
-	case size >= 10:
-		return strconv.FormatFloat(value, 'f', 1, 64)
-	case size >= 0.1:
-		return strconv.FormatFloat(value, 'f', 2, 64)
-	default:
-		return strconv.FormatFloat(value, 'g', 2, 64)
+// writeCharts writes an SVG for each group that has a chart, by the group's name.
+func writeCharts(folder string, groups []group) error {
+	var errs []error
+	for _, g := range groups {
+		if g.panels != nil {
+			errs = append(errs, kit.WriteChart(filepath.Join(folder, g.Name+".svg"), g.panels(g.Rows)))
+		}
 	}
+	return errors.Join(errs...)
 }

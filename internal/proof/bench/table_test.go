@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"testing"
-	"time"
 
 	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/memory/prompt"
@@ -50,30 +49,6 @@ func TestLine(t *testing.T) {
 	const want = "  chat of 10 turns, p50                         0.50 ms       0.24 ms  one row, as user      2.07       ≤ 1 ms reached\n"
 	if diff := cmp.Diff(want, r.line()); diff != "" {
 		t.Error(diff)
-	}
-}
-
-func TestNumber(t *testing.T) {
-	t.Parallel()
-	for value, want := range map[float64]string{
-		0: "0", 3: "3", 123456: "123460", 1234: "1234", 12.34: "12.3", 1.234: "1.23", 0.123: "0.12", 0.0123: "0.012", -12.34: "-12.3",
-	} {
-		if got := number(value); got != want {
-			t.Errorf("%v: %s, want %s", value, got, want)
-		}
-	}
-}
-
-func TestPercentile(t *testing.T) {
-	t.Parallel()
-	took := times{5 * time.Millisecond, time.Millisecond, 3 * time.Millisecond, 2 * time.Millisecond, 4 * time.Millisecond}
-	for q, want := range map[float64]float64{0: 1, .5: 3, .99: 5, 1: 5} {
-		if got := took.ms(q); got != want {
-			t.Errorf("%v: %v, want %v", q, got, want)
-		}
-	}
-	if got := (times{}).ms(.5); got != 0 {
-		t.Errorf("of nothing: %v", got)
 	}
 }
 

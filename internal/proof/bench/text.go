@@ -8,6 +8,7 @@ import (
 	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/memory/prompt"
 	"github.com/arcoscribe/throughline/internal/memory/text"
+	"github.com/arcoscribe/throughline/internal/proof/kit"
 	"github.com/tiktoken-go/tokenizer"
 )
 
@@ -19,7 +20,7 @@ func measureText(context.Context, *environment) (group, error) {
 		return g, err
 	}
 	for _, c := range []struct{ name, text string }{
-		{"English", strings.Repeat(sampleText(1)+"\n", 100)},
+		{"English", strings.Repeat(kit.Text(1)+"\n", 100)},
 		{"one letter 30 000 times", strings.Repeat("a", 30_000)},
 	} {
 		// The library knows no error for valid text.
@@ -48,8 +49,8 @@ func buildTimes(turns int) (built, joined micro, err error) {
 		if i%2 == 1 {
 			role = memory.RoleAssistant
 		}
-		texts[i] = sampleText(i)
-		messages[i] = memory.Message{ID: numbered("message", i), Seq: int64(i + 1), Role: role, Status: memory.StatusComplete, Content: texts[i], Tokens: 60}
+		texts[i] = kit.Text(i)
+		messages[i] = memory.Message{ID: kit.ID("message", i), Seq: int64(i + 1), Role: role, Status: memory.StatusComplete, Content: texts[i], Tokens: 60}
 		if i%2 == 1 {
 			messages[i].ReplyTo = messages[i-1].ID
 		}

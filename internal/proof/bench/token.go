@@ -14,16 +14,16 @@ import (
 	"time"
 
 	"github.com/arcoscribe/throughline/internal/auth"
+	"github.com/arcoscribe/throughline/internal/proof/kit"
 	"github.com/golang-jwt/jwt/v5"
 )
 
-// measureAuth times the verification of an access token, whose keys are at hand, beside that of its
-// signature alone.
+// measureAuth times the verification of an access token with known keys, beside that of its signature alone.
 func measureAuth(ctx context.Context, e *environment) (group, error) {
 	g := group{Title: "verify an access token"}
 	token := e.owners[0].token
 	shared, mac, err := verifyTimes(ctx, e.verifier, token, func() {
-		hash := hmac.New(sha256.New, []byte(secret))
+		hash := hmac.New(sha256.New, []byte(kit.Secret))
 		_, _ = hash.Write([]byte(token)) // a hash takes everything
 		hash.Sum(nil)
 	})
@@ -57,7 +57,7 @@ func ellipticTimes(ctx context.Context) (verify, alone micro, err error) {
 	if err != nil {
 		return verify, alone, err
 	}
-	base, closeServer, err := serve(ctx, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(keySet) }))
+	base, closeServer, err := kit.Serve(ctx, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(keySet) }), 0)
 	if err != nil {
 		return verify, alone, err
 	}
@@ -101,8 +101,8 @@ func publish(key *ecdsa.PublicKey) ([]byte, error) {
 func signed(key *ecdsa.PrivateKey, base string) (string, error) {
 	now := time.Now()
 	token := jwt.NewWithClaims(jwt.SigningMethodES256, jwt.MapClaims{
-		"iss": base + "/auth/v1", "sub": numbered("user", 0).String(), "aud": "authenticated", "role": "authenticated",
-		"iat": now.Unix(), "exp": now.Add(time.Hour).Unix(), "session_id": newID().String(), "is_anonymous": false, "aal": "aal1",
+		"iss": base + "/auth/v1", "sub": kit.ID("user", 0).String(), "aud": "authenticated", "role": "authenticated",
+		"iat": now.Unix(), "exp": now.Add(time.Hour).Unix(), "session_id": kit.NewID().String(), "is_anonymous": false, "aal": "aal1",
 	})
 	token.Header["kid"] = keyID
 	return token.SignedString(key)

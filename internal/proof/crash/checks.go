@@ -14,14 +14,14 @@ import (
 //go:embed checks.sql
 var checksSQL string
 
-// When a check holds.
+// When a check must hold.
 const (
 	whenAlways  = "always"
 	whenQuiet   = "quiet"
 	whenGreeted = "greeted"
 )
 
-// Besides the queries the harness itself watches what nobody could ask the database. Their sentences, by name:
+// watched are the checks that the harness makes itself, because no query can: their sentences, by name.
 var watched = map[string]string{
 	"answers":   "No server gives an answer that no crash explains: refuses what it granted, ends a stream with another length, says another text the second time.",
 	"processes": "No process ends that nobody killed.",
@@ -29,12 +29,12 @@ var watched = map[string]string{
 	"talk":      "Every message that waited gets its reply, and every chat can be talked to again.",
 }
 
-// watchedBroken is a violation of one of those.
+// watchedBroken returns a violation of one of those.
 func watchedBroken(name string, what ...string) []violation {
 	return []violation{{name, watched[name], what}}
 }
 
-// check is a query that gives what breaks its sentence.
+// check is a query for what violates its sentence.
 type check struct{ name, when, sentence, sql string }
 
 // violation is a check with what it found.
@@ -62,7 +62,7 @@ func parseChecks(text string) ([]check, error) {
 	return checks, nil
 }
 
-// chosen gives the checks that hold at these moments.
+// chosen returns the checks that must hold at these moments.
 func chosen(checks []check, when ...string) []check {
 	var some []check
 	for _, c := range checks {
@@ -78,10 +78,10 @@ func chosen(checks []check, when ...string) []check {
 // limits are the servers' settings that decide when a fold is due, as @names in the checks.
 var limits = pgx.NamedArgs{"threshold": 200, "tail": 2, "bridge": 6000, "least": 1}
 
-// mostRows of a violation are told.
+// mostRows is how many rows of a violation are reported.
 const mostRows = 20
 
-// run gives what breaks the check's sentence, nil when nothing does.
+// run returns what violates the check's sentence, nil for nothing.
 func (c check) run(ctx context.Context, tx pgx.Tx) (*violation, error) {
 	rows, err := tx.Query(ctx, fmt.Sprintf("select to_json(found)::text from (%s) found limit %d", c.sql, mostRows), limits)
 	if err != nil {
@@ -92,7 +92,7 @@ func (c check) run(ctx context.Context, tx pgx.Tx) (*violation, error) {
 	case err != nil:
 		return nil, fmt.Errorf("check %s: %w", c.name, err)
 	case len(found) == 0:
-		return nil, nil //nolint:nilnil // nothing is what a check hopes for
+		return nil, nil //nolint:nilnil // no violation is not an error
 	}
 	return &violation{c.name, c.sentence, found}, nil
 }
@@ -103,14 +103,14 @@ type prompt struct {
 	marks    []string
 }
 
-// evidence is what the database is held to: the record before the snapshot, by which everything acknowledged is
-// stored, and the one after it, by which nothing is stored that nobody sent.
+// evidence is what the database is compared with: the record before the snapshot, all of which must be stored as
+// far as it was acknowledged, and the record after it, beyond which nothing may be stored.
 type evidence struct {
 	before, after known
 	prompts       []prompt
 }
 
-// gather opens a snapshot of the database between two looks at the record, and gives both.
+// gather opens a snapshot of the database between two copies of the record, and returns both.
 func gather(ctx context.Context, conn *pgx.Conn, r *record, prompts []prompt) (pgx.Tx, evidence, error) {
 	e := evidence{before: r.now(), prompts: prompts}
 	tx, err := conn.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead})
@@ -124,10 +124,10 @@ func gather(ctx context.Context, conn *pgx.Conn, r *record, prompts []prompt) (p
 	return tx, e, nil
 }
 
-// examine runs checks in a snapshot, held to the evidence.
+// examine runs checks in a snapshot, against the evidence.
 func examine(ctx context.Context, tx pgx.Tx, e evidence, checks []check) ([]violation, error) {
 	if err := e.load(ctx, tx); err != nil {
-		return nil, fmt.Errorf("load what was heard: %w", err)
+		return nil, fmt.Errorf("load the evidence: %w", err)
 	}
 	var found []violation
 	if len(e.after.broken) > 0 {
@@ -161,53 +161,42 @@ func (e evidence) load(ctx context.Context, tx pgx.Tx) error {
 		return err
 	}
 	return errors.Join(
-		copyRows(ctx, tx, "heard_messages", e.messageRows(), "client_id", "user_id", "content", "answer", "place", "acknowledged", "chat_id", "message_id", "deletion"),
-		copyRows(ctx, tx, "heard_replies", e.replyRows(), "reply_id", "client_id", "text", "certain", "ended", "deletion"),
-		copyRows(ctx, tx, "prompts", e.promptRows(), "client_id", "marks"))
+		copyRows(ctx, tx, "heard_messages", len(e.after.messages), e.messageRow, "client_id", "user_id", "content", "answer", "place", "acknowledged", "chat_id", "message_id", "deletion"),
+		copyRows(ctx, tx, "heard_replies", len(e.before.replies), e.replyRow(), "reply_id", "client_id", "text", "certain", "ended", "deletion"),
+		copyRows(ctx, tx, "prompts", len(e.prompts), func(i int) []any { return []any{e.prompts[i].clientID, e.prompts[i].marks} }, "client_id", "marks"))
 }
 
-func copyRows(ctx context.Context, tx pgx.Tx, table string, rows [][]any, columns ...string) error {
-	if _, err := tx.CopyFrom(ctx, pgx.Identifier{table}, columns, pgx.CopyFromRows(rows)); err != nil {
+func copyRows(ctx context.Context, tx pgx.Tx, table string, count int, row func(int) []any, columns ...string) error {
+	rows := pgx.CopyFromSlice(count, func(i int) ([]any, error) { return row(i), nil })
+	if _, err := tx.CopyFrom(ctx, pgx.Identifier{table}, columns, rows); err != nil {
 		return err
 	}
 	_, err := tx.Exec(ctx, "analyze "+table)
 	return err
 }
 
-func (e evidence) messageRows() [][]any {
-	rows := make([][]any, len(e.after.messages))
-	for i, now := range e.after.messages {
-		var then message // as it was before the snapshot; those sent later are at the end
-		if i < len(e.before.messages) {
-			then = e.before.messages[i]
-		}
-		rows[i] = []any{now.clientID, now.user, now.content, answer(now.number), now.place, then.acknowledged,
-			orNull(now.chatID), orNull(now.id), int(certainly(then.deletion, now.deletion))}
+func (e evidence) messageRow(i int) []any {
+	now := e.after.messages[i]
+	var then message // as it was before the snapshot; those sent later are at the end
+	if i < len(e.before.messages) {
+		then = e.before.messages[i]
 	}
-	return rows
+	return []any{now.clientID, now.user, now.content, answer(now.number), now.place, then.acknowledged,
+		orNull(now.chatID), orNull(now.id), int(certainly(then.deletion, now.deletion))}
 }
 
-func (e evidence) replyRows() [][]any {
+func (e evidence) replyRow() func(i int) []any {
 	later := map[uuid.UUID]deletion{}
 	for _, now := range e.after.replies {
 		later[now.id] = now.deletion
 	}
-	rows := make([][]any, len(e.before.replies))
-	for i, then := range e.before.replies {
-		rows[i] = []any{then.id, then.message.clientID, string(then.text), then.certain, then.ended, int(certainly(then.deletion, later[then.id]))}
+	return func(i int) []any {
+		then := e.before.replies[i]
+		return []any{then.id, then.message.clientID, string(then.text), then.certain, then.ended, int(certainly(then.deletion, later[then.id]))}
 	}
-	return rows
 }
 
-func (e evidence) promptRows() [][]any {
-	rows := make([][]any, len(e.prompts))
-	for i, p := range e.prompts {
-		rows[i] = []any{p.clientID, p.marks}
-	}
-	return rows
-}
-
-// certainly is what is known of a deletion at the moment between two looks.
+// certainly returns what is known of a deletion at the moment between two copies.
 func certainly(before, after deletion) deletion {
 	if before != after {
 		return asked

@@ -26,8 +26,8 @@ type story struct {
 	prompts []prompt
 }
 
-// newStory has three turns in the first chat, two of them in the brief; the third was tried twice; then a fourth. In
-// the second chat a question was deleted.
+// newStory has three turns in the first chat, two of them in the brief; the third was tried twice; then a fourth.
+// In the second chat a question was deleted.
 func newStory(t *testing.T) *story {
 	t.Helper()
 	database := testkit.NewDatabase(t)

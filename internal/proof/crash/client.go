@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -11,20 +10,22 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/arcoscribe/throughline/internal/fault"
-	"github.com/arcoscribe/throughline/streaming"
 	"github.com/google/uuid"
+
+	"github.com/arcoscribe/throughline/internal/fault"
+	"github.com/arcoscribe/throughline/internal/proof/kit"
+	"github.com/arcoscribe/throughline/streaming"
 )
 
-// client is a phone: it talks to whichever server it is told to, and keeps a record of what it hears. internal/client
-// is not used, because it hides what this is about, connections that break and what was known when they did.
+// client sends messages to any server and records what it receives. It reads events by itself, not with kit's
+// reader, which must not share a mistake with what is checked here. internal/client would hide the connections
+// that break.
 type client struct {
-	http   *http.Client
+	kit.Client
 	record *record
-	token  string
 }
 
-// outcome is what one try came to.
+// outcome is the result of one attempt.
 type outcome int
 
 const (
@@ -34,80 +35,57 @@ const (
 	settled
 )
 
-// listener decides what happens while a reply is heard. Each may be nil.
-type listener struct {
-	// delta is told the count of deltas; the connection is dropped when it is false.
-	delta func(heard int) bool
-}
+// deltaFunc is called with the number of deltas received so far. When it returns false the connection is dropped.
+// It may be nil.
+type deltaFunc func(deltas int) bool
 
-// patientCodes are refusals that a client comes back after.
+// patientCodes are refusals after which a client tries again.
 var patientCodes = map[fault.Code]bool{
 	fault.NotReady: true, fault.ShuttingDown: true, fault.GenerationInProgress: true, fault.UpstreamFailed: true,
 	fault.UpstreamTimeout: true, fault.Interrupted: true, fault.UpstreamOverloaded: true,
 }
 
-// post sends a message and hears its reply; with a cursor only what comes after it. It gives the cursor to go on from.
-func (c *client) post(ctx context.Context, server string, m *message, chat uuid.UUID, cursor string, l listener) (outcome, string) {
-	path, body := "/v1/message", map[string]any{"content": m.content, "client_message_id": m.clientID, "chat_id": chat}
+// post sends a message and reads its reply; with a cursor only what comes after it. It returns the cursor to go on from.
+func (c *client) post(ctx context.Context, server string, m *message, chat uuid.UUID, cursor string, onDelta deltaFunc) (outcome, string) {
+	path, message := "/v1/message", map[string]any{"content": m.content, "client_message_id": m.clientID, "chat_id": chat}
 	if chat == uuid.Nil {
 		path = "/v1/message/first"
-		delete(body, "chat_id")
+		delete(message, "chat_id")
 	}
-	return c.hear(ctx, server, http.MethodPost, path, body, m, cursor, l)
+	body, _ := json.Marshal(message) // strings and ids
+	return c.stream(ctx, server, http.MethodPost, path, body, m, cursor, onDelta)
 }
 
 // resume goes on with a reply at a cursor, without the message.
-func (c *client) resume(ctx context.Context, server string, m *message, chat uuid.UUID, cursor string, l listener) (outcome, string) {
-	return c.hear(ctx, server, http.MethodGet, "/v1/message/"+chat.String()+"/stream", nil, m, cursor, l)
+func (c *client) resume(ctx context.Context, server string, m *message, chat uuid.UUID, cursor string, onDelta deltaFunc) (outcome, string) {
+	return c.stream(ctx, server, http.MethodGet, "/v1/message/"+chat.String()+"/stream", nil, m, cursor, onDelta)
 }
 
-func (c *client) hear(ctx context.Context, server, method, path string, body any, m *message, cursor string, l listener) (outcome, string) {
+func (c *client) stream(ctx context.Context, server, method, path string, body []byte, m *message, cursor string, onDelta deltaFunc) (outcome, string) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	response, err := c.do(ctx, server, method, path, body, cursor)
+	response, err := c.Do(ctx, method, "http://"+server+path, body, cursor)
 	if err != nil {
 		return again, cursor
 	}
-	defer func() { _ = response.Body.Close() }() // heard as far as it was of use
+	defer func() { _ = response.Body.Close() }() // read as far as it was useful
 	switch response.StatusCode {
 	case http.StatusOK:
-		return c.listen(response.Body, m, cursor, l)
+		return c.read(response.Body, m, cursor, onDelta)
 	case http.StatusNoContent:
 		return again, "" // the cursor was at the end of a reply that broke off
 	}
-	code := codeOf(response.Body)
+	code := fault.Code(kit.CodeOf(response.Body))
 	if code != "" && !patientCodes[code] {
 		c.record.complain("ask%d: %s %s answers %d %s", m.number, method, path, response.StatusCode, code)
 	}
 	return again, cursor
 }
 
-func (c *client) do(ctx context.Context, server, method, path string, body any, cursor string) (*http.Response, error) {
-	var content io.Reader = http.NoBody
-	if body != nil {
-		encoded, err := json.Marshal(body)
-		if err != nil {
-			return nil, err
-		}
-		content = bytes.NewReader(encoded)
-	}
-	request, err := http.NewRequestWithContext(ctx, method, "http://"+server+path, content) //nolint:gosec // a server that we started
-	if err != nil {
-		return nil, err
-	}
-	request.Header.Set("Authorization", "Bearer "+c.token)
-	request.Header.Set("Content-Type", "application/json")
-	request.Header.Set("Accept", "text/event-stream")
-	if cursor != "" {
-		request.Header.Set("Last-Event-ID", cursor)
-	}
-	return c.http.Do(request) //nolint:gosec // as above
-}
-
-// tell sends a request that has no stream for an answer; "" is the code of one that was granted, and the error
-// that of one whose answer never came.
-func (c *client) tell(ctx context.Context, server, method, path string) (fault.Code, error) {
-	response, err := c.do(ctx, server, method, path, nil, "")
+// call sends a request whose answer is no stream and returns the code of a refusal, "" for success. An error
+// means that no answer came.
+func (c *client) call(ctx context.Context, server, method, path string) (fault.Code, error) {
+	response, err := c.Do(ctx, method, "http://"+server+path, nil, "")
 	if err != nil {
 		return "", err
 	}
@@ -115,25 +93,15 @@ func (c *client) tell(ctx context.Context, server, method, path string) (fault.C
 	if response.StatusCode < http.StatusMultipleChoices {
 		return "", nil
 	}
-	code := codeOf(response.Body)
+	code := fault.Code(kit.CodeOf(response.Body))
 	if code == "" {
 		return "", fmt.Errorf("%s %s: %d", method, path, response.StatusCode)
 	}
 	return code, nil
 }
 
-func codeOf(body io.Reader) fault.Code {
-	var refusal struct{ Code fault.Code }
-	const most = 1 << 16
-	content, err := io.ReadAll(io.LimitReader(body, most))
-	if err != nil || json.Unmarshal(content, &refusal) != nil {
-		return "" // cut off in the middle
-	}
-	return refusal.Code
-}
-
-// listen reads events, which are lines up to a blank one, and keeps them on record as they come.
-func (c *client) listen(body io.Reader, m *message, cursor string, l listener) (outcome, string) {
+// read reads events, which are lines up to a blank one, and records them as they come.
+func (c *client) read(body io.Reader, m *message, cursor string, onDelta deltaFunc) (outcome, string) {
 	lines := bufio.NewScanner(body)
 	const longestLine = 1 << 20
 	lines.Buffer(nil, longestLine)
@@ -147,17 +115,17 @@ func (c *client) listen(body io.Reader, m *message, cursor string, l listener) (
 		case strings.HasPrefix(line, "data: "):
 			data = line[len("data: "):]
 		case line == "" && data != "":
-			end, place := c.take(name, data, m)
+			end, next := c.take(name, data, m)
 			if end != "" {
-				return whatNext(end), ""
+				return outcomeOf(end), ""
 			}
-			if place != "" {
-				cursor = place
+			if next != "" {
+				cursor = next
 			}
 			if name == streaming.EventDelta {
 				deltas++
 			}
-			if l.delta != nil && name == streaming.EventDelta && !l.delta(deltas) {
+			if name == streaming.EventDelta && onDelta != nil && !onDelta(deltas) {
 				return again, cursor
 			}
 			name, data = "", ""
@@ -166,15 +134,15 @@ func (c *client) listen(body io.Reader, m *message, cursor string, l listener) (
 	return again, cursor // it broke off
 }
 
-func whatNext(end string) outcome {
+func outcomeOf(end string) outcome {
 	if end == streaming.EventFailed {
 		return again
 	}
 	return settled
 }
 
-// take keeps an event. It gives the name of a last one, and otherwise the place to go on from.
-func (c *client) take(name, data string, m *message) (end, place string) {
+// take records an event. It returns the name of a terminal one, and otherwise the cursor to go on from.
+func (c *client) take(name, data string, m *message) (end, cursor string) {
 	switch name {
 	case streaming.EventStarted:
 		if started, ok := decode[streaming.Started](c.record, data); ok {

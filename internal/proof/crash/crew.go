@@ -10,21 +10,21 @@ import (
 	"path/filepath"
 	"sync"
 
-	"github.com/arcoscribe/throughline/internal/proof/stack"
+	"github.com/arcoscribe/throughline/internal/proof/kit"
 )
 
-// member is one of the processes that are killed. One goroutine uses it at a time.
+// member is one of the processes that get killed. One goroutine uses it at a time.
 type member struct {
 	name    string
 	args    []string
 	serves  bool
 	log     *os.File
 	address string // where it listened last
-	process *stack.Process
+	process *kit.Process
 	kills   int
 }
 
-// crew are all of them, and where the servers among them are.
+// crew is all of them, with the addresses of the servers.
 type crew struct {
 	program string
 	env     map[string]string
@@ -34,7 +34,7 @@ type crew struct {
 	addresses []string
 }
 
-// newCrew makes the processes without starting any. Their logs go to a folder.
+// newCrew describes the processes without starting them. Their logs go to a folder.
 func newCrew(program, logs string, env map[string]string) (*crew, error) {
 	c := &crew{program: program, env: env, members: []*member{
 		{name: "serve-1", args: []string{"serve"}, serves: true},
@@ -73,30 +73,30 @@ func (c *crew) start(ctx context.Context) error {
 }
 
 func (c *crew) startOne(ctx context.Context, m *member) error {
-	command := stack.Command{Program: c.program, Args: m.args, Env: maps.Clone(c.env), Log: m.log}
+	command := kit.Command{Program: c.program, Args: m.args, Env: maps.Clone(c.env), Log: m.log}
 	var err error
 	if m.address != "" {
 		command.Env["HTTP_ADDR"] = m.address
-		if m.process, err = stack.Start(ctx, command); err == nil {
+		if m.process, err = kit.Start(ctx, command); err == nil {
 			return nil
 		}
 	}
-	command.Env["HTTP_ADDR"] = "127.0.0.1:0" // for the first time, or because somebody else has taken the port meanwhile
-	if m.process, err = stack.Start(ctx, command); err != nil {
+	command.Env["HTTP_ADDR"] = "127.0.0.1:0" // for the first time, or because another process has taken the port
+	if m.process, err = kit.Start(ctx, command); err != nil {
 		return fmt.Errorf("start %s: %w", m.name, err)
 	}
 	m.address = m.process.Address
 	return nil
 }
 
-// servers gives the addresses of the API, also of servers that are dead at this moment.
+// servers returns the addresses of the API, also of servers that are dead at this moment.
 func (c *crew) servers() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.addresses
 }
 
-// kill ends them as a crash does.
+// kill ends them as a crash would.
 func (c *crew) kill(victims []*member) error {
 	var errs []error
 	for _, m := range victims {
@@ -109,8 +109,8 @@ func (c *crew) kill(victims []*member) error {
 	return errors.Join(errs...)
 }
 
-// deserters are those that ended though nobody killed them.
-func (c *crew) deserters() (names []string) {
+// ended returns the processes that ended without being killed.
+func (c *crew) ended() (names []string) {
 	for _, m := range c.members {
 		if m.process != nil && isClosed(m.process.Ended()) {
 			names = append(names, m.name)
@@ -119,7 +119,7 @@ func (c *crew) deserters() (names []string) {
 	return names
 }
 
-// victims chooses whom to kill: mostly one, sometimes a server and a worker, both of a kind, or all.
+// victims chooses which processes to kill: mostly one, sometimes a server and a worker, both of a kind, or all.
 func (c *crew) victims(chance *rand.Rand) []*member {
 	m := c.members
 	server, worker := m[chance.IntN(2)], m[2+chance.IntN(2)]

@@ -3,37 +3,30 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"math/rand/v2"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strconv"
-	"time"
 
-	"github.com/arcoscribe/throughline/internal/auth"
-	"github.com/arcoscribe/throughline/internal/proof/stack"
-	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+
+	"github.com/arcoscribe/throughline/internal/proof/kit"
 )
 
 const (
 	users          = 8
 	devicesPerUser = 2
-	// secret signs the users' access tokens. It protects nothing.
-	secret = "the secret of a crash harness, which protects nothing"
-	// tokenLife is longer than any run.
-	tokenLife = 24 * time.Hour
 )
 
-// harness is a running system and those who use and break it. Close it.
+// harness is a running system, with the clients that use it and the means to break it. Close it.
 type harness struct {
 	options
 	progress io.Writer
 	chance   *rand.Rand
 	folder   string // logs and the program
-	postgres *stack.Postgres
+	postgres *kit.Postgres
 	model    *model
 	crew     *crew
 	record   *record
@@ -62,13 +55,13 @@ func newHarness(ctx context.Context, o options, progress io.Writer) (h *harness,
 	if o.race {
 		flags = []string{"-race"}
 	}
-	if err = stack.Build(ctx, o.source, program, flags...); err != nil {
+	if err = kit.Build(ctx, o.source, program, flags...); err != nil {
 		return h, err
 	}
 	if h.model, err = startModel(); err != nil {
 		return h, err
 	}
-	if h.postgres, err = stack.StartPostgres(ctx, map[string]string{"shared_buffers": "64MB", "max_connections": "200"}); err != nil {
+	if h.postgres, err = kit.StartPostgres(ctx, map[string]string{"shared_buffers": "64MB", "max_connections": "200"}); err != nil {
 		return h, err
 	}
 	if h.crew, err = newCrew(program, h.folder, h.environment()); err != nil {
@@ -80,7 +73,7 @@ func newHarness(ctx context.Context, o options, progress io.Writer) (h *harness,
 func (h *harness) environment() map[string]string {
 	number := func(name string) string { return strconv.Itoa(limits[name].(int)) }
 	return map[string]string{
-		"DATABASE_URL": h.postgres.DSN(), "SUPABASE_JWT_SECRET": secret,
+		"DATABASE_URL": h.postgres.DSN(), "SUPABASE_JWT_SECRET": kit.Secret,
 		"OPENAI_API_KEY": "offline", "OPENAI_BASE_URL": h.model.BaseURL(),
 		"RATE_LIMIT_MESSAGES_PER_MINUTE": "0", "MAX_STREAMS_PER_USER": "0",
 		// Small, so that every chat folds again and again; the cap is large, because the brief lists every message.
@@ -90,7 +83,7 @@ func (h *harness) environment() map[string]string {
 	}
 }
 
-// settle makes the users and their devices.
+// settle creates the users and their devices.
 func (h *harness) settle(ctx context.Context) error {
 	conn, err := pgx.Connect(ctx, h.postgres.AdminDSN())
 	if err != nil {
@@ -101,18 +94,13 @@ func (h *harness) settle(ctx context.Context) error {
 		return err
 	}
 	for n := range users {
-		user := uuid.New()
-		if _, err := conn.Exec(ctx, `insert into auth.users (id, aud, role, email, created_at, updated_at)
-			values ($1, 'authenticated', 'authenticated', $2, now(), now())`, user, user.String()+"@example.com"); err != nil {
-			return fmt.Errorf("make a user: %w", err)
-		}
-		token, err := auth.Mint([]byte(secret), user, "", tokenLife, time.Now())
+		user, token, err := kit.NewUser(ctx, conn)
 		if err != nil {
 			return err
 		}
 		for device := range devicesPerUser {
 			h.talkers = append(h.talkers, &talker{
-				client: client{http: h.http, record: h.record, token: token}, user: user,
+				client: client{kit.Client{HTTP: h.http, Token: token}, h.record}, user: user,
 				chance: source(h.seed, 1+n*devicesPerUser+device), servers: h.crew.servers,
 			})
 		}
@@ -120,9 +108,9 @@ func (h *harness) settle(ctx context.Context) error {
 	return nil
 }
 
-// source gives one of the sequences of a seed, so that who does what does not depend on the others' pace.
+// source returns one of a seed's sequences. Each talker has its own, so that its choices do not depend on the others' pace.
 func source(seed uint64, sequence int) *rand.Rand {
-	return rand.New(rand.NewPCG(seed, uint64(sequence))) //nolint:gosec // chance that can be had again
+	return rand.New(rand.NewPCG(seed, uint64(sequence))) //nolint:gosec // repeatable by its seed
 }
 
 // close ends everything. With keep, the logs and the stopped database stay where they are.

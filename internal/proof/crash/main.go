@@ -1,13 +1,13 @@
-// Command crash kills the built program while people talk through it, and holds the database to what they were told:
+// Command crash kills the built program while people talk through it, and checks the database against what they received:
 //
 //	go run ./internal/proof/crash                  20 rounds, about a minute and a half
 //	go run ./internal/proof/crash -rounds 500      as many as there is time for
-//	go run ./internal/proof/crash -seed 7          the same chances again; what they meet is up to the machine
-//	go run ./internal/proof/crash -mutations       breaks the program on purpose, and tells whether it is noticed
+//	go run ./internal/proof/crash -seed 7          the same choices again; their timing is up to the machine
+//	go run ./internal/proof/crash -mutations       breaks the program on purpose, and reports whether it is noticed
 //
-// Two servers and two workers run as processes on a private Postgres, durable as in production. In every round some
-// of them are killed with SIGKILL, in every tenth Postgres ends as `pg_ctl stop -m immediate` ends it. What must be
-// true of the database is in checks.sql; docs/crash.md tells the rest.
+// Two servers and two workers run as processes on a private Postgres, durable as in production. In every round
+// some of them are killed with SIGKILL, in every tenth Postgres ends as `pg_ctl stop -m immediate` ends it. What
+// must be true of the database is in checks.sql; docs/crash.md has the rest.
 package main
 
 import (
@@ -17,9 +17,11 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"os"
-	"os/signal"
-	"syscall"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/arcoscribe/throughline/internal/proof/kit"
 )
 
 type options struct {
@@ -33,17 +35,7 @@ type options struct {
 	only       string
 }
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
-	stop()
-	switch {
-	case errors.Is(err, flag.ErrHelp):
-	case err != nil:
-		fmt.Fprintln(os.Stderr, "crash:", err)
-		os.Exit(1)
-	}
-}
+func main() { kit.Main("crash", run) }
 
 func parse(args []string, usage io.Writer) (options, error) {
 	var o options
@@ -64,7 +56,7 @@ func parse(args []string, usage io.Writer) (options, error) {
 		return o, errors.New("wrong arguments, see -help")
 	}
 	if o.seed == 0 {
-		o.seed = 1 + rand.Uint64N(1<<32) //nolint:gosec // chance that can be had again
+		o.seed = 1 + rand.Uint64N(1<<32) //nolint:gosec // repeatable by its seed
 	}
 	return o, nil
 }
@@ -95,4 +87,72 @@ func crash(ctx context.Context, o options, out, progress io.Writer) error {
 		fmt.Fprintf(out, "kept: logs in %s, the database in %s (seed %d)\n", h.folder, h.postgres.Dir(), o.seed)
 	}
 	return errors.Join(ended, counted, h.close(keep))
+}
+
+// figures are the contents of the table at the end.
+type figures struct {
+	rounds, crashes, looks int
+	recoveries             []time.Duration
+	violations             []violation
+	// As the database has them at the end.
+	chats, turns, again, folds, rebuilds, clears int
+}
+
+// count reads the figures that the database has.
+func (h *harness) count(ctx context.Context) error {
+	return h.connected(ctx, func(conn *pgx.Conn) error {
+		f := &h.figures
+		return conn.QueryRow(ctx, `
+			select (select count(*) from public.chats), (select count(*) from public.messages where role = 'user'),
+			       (select count(*) from public.messages where superseded_by is not null),
+			       count(*) filter (where kind = 'fold'), count(*) filter (where kind = 'rebuild'), count(*) filter (where kind = 'clear')
+			  from public.conversation_brief_revisions`).Scan(&f.chats, &f.turns, &f.again, &f.folds, &f.rebuilds, &f.clears)
+	})
+}
+
+func (f *figures) write(out io.Writer, h *harness) {
+	kills := 0
+	for _, m := range h.crew.members {
+		kills += m.kills
+	}
+	tally := h.record.now().tally
+	for _, row := range []struct {
+		name  string
+		value any
+	}{
+		{"rounds", f.rounds},
+		{"processes killed", kills},
+		{"crashes of Postgres", f.crashes},
+		{"messages acknowledged", tally.acknowledged},
+		{"replies heard to their end", tally.completed},
+		{"replies stopped by their user", tally.cancelled},
+		{"replies heard to break off", tally.brokeOff},
+		{"replies written again", f.again},
+		{"messages deleted", tally.deleted},
+		{"chats", f.chats},
+		{"turns stored", f.turns},
+		{"folds", f.folds},
+		{"briefs rebuilt", f.rebuilds},
+		{"contexts cleared", f.clears},
+		{"times everything was checked", f.looks},
+		{"recovery, median", seconds(f.recoveries, 0.5)},
+		{"recovery, longest", seconds(f.recoveries, 1)},
+		{"violations", len(f.violations)},
+	} {
+		fmt.Fprintf(out, "%-30s %10v\n", row.name, row.value)
+	}
+	for _, v := range f.violations {
+		fmt.Fprintf(out, "violation: %s: %s\n", v.name, v.sentence)
+		for _, row := range v.rows {
+			fmt.Fprintf(out, "  %s\n", row)
+		}
+	}
+}
+
+// seconds formats the duration below which that share of the durations lies.
+func seconds(durations []time.Duration, share float64) string {
+	if len(durations) == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%.1f s", kit.Percentile(durations, share).Seconds())
 }

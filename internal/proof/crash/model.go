@@ -12,13 +12,13 @@ import (
 	"github.com/arcoscribe/throughline/internal/dev/offline"
 )
 
-// Every message and every reply begins with a mark of its own, and everything else in it follows from its number.
-// So the database alone tells whose words are where: what a reply must say, and what a brief holds twice or not at all.
+// Every message and every reply begins with a mark, and its other words follow from its number. So the database
+// alone shows what a reply must contain, and what a brief covers twice or not at all.
 const (
 	pieceDelay = 20 * time.Millisecond
-	// longestFold is how long the model thinks about a summary at most: long enough to be killed meanwhile.
+	// longestFold is how long a summary takes at most: long enough for a kill meanwhile.
 	longestFold = 400 * time.Millisecond
-	// Some replies go on for seconds, so that most of one that is killed has to be stored.
+	// Some replies take seconds, so that most of one that is cut off has to be stored.
 	longReplyEvery = 16
 	longReplyWords = 180
 )
@@ -29,7 +29,7 @@ var (
 		"quiet river stone tower umbra valley willow yonder zephyr Größe ñandú orbit pepper silver")
 )
 
-// words gives so many words that follow from a number.
+// words returns a number of random words.
 func words(chance *rand.Rand, count int) string {
 	said := make([]string, count)
 	for i := range said {
@@ -38,13 +38,13 @@ func words(chance *rand.Rand, count int) string {
 	return strings.Join(said, " ")
 }
 
-// question is the n-th message that anybody sends.
+// question returns the n-th message of all users.
 func question(n int) string {
 	chance := rand.New(rand.NewPCG(uint64(n), 1)) //nolint:gosec // the same words for the same number
 	return fmt.Sprintf("ask%d %s", n, words(chance, 4+chance.IntN(20)))
 }
 
-// answer is what the model replies to it.
+// answer returns what the model replies to it.
 func answer(n int) string {
 	chance := rand.New(rand.NewPCG(uint64(n), 2)) //nolint:gosec // as above
 	count := 5 + chance.IntN(50)
@@ -54,8 +54,8 @@ func answer(n int) string {
 	return fmt.Sprintf("said%d %s", n, words(chance, count))
 }
 
-// model is the offline model, which answers as above and sums up by listing marks. It belongs to the harness, so no
-// crash reaches it, and it remembers what each prompt showed.
+// model is the offline model, which replies as above and summarizes by listing marks. It runs in the harness's
+// process, so it is never killed, and records what each prompt showed.
 type model struct {
 	*offline.Listening
 	mu    sync.Mutex
@@ -76,7 +76,7 @@ func (m *model) script(r *offline.Request) offline.Answer {
 	}
 	n, err := strconv.Atoi(strings.TrimPrefix(marks.FindString(r.Current), "ask"))
 	if err != nil {
-		return offline.Answer{Fault: offline.Fault500} // nobody here asks that
+		return offline.Answer{Fault: offline.Fault500} // no client asks that
 	}
 	before, _, _ := strings.Cut(r.Text, "CURRENT MESSAGE:")
 	m.mu.Lock()
@@ -85,7 +85,7 @@ func (m *model) script(r *offline.Request) offline.Answer {
 	return offline.Answer{Text: answer(n), PieceDelay: pieceDelay}
 }
 
-// shownTo gives the marks of the last prompt of a message.
+// shownTo returns the marks in the last prompt of a message.
 func (m *model) shownTo(n int) []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -20,8 +20,7 @@ import (
 // mutationsFolder is where the patches are, from the module's folder.
 const mutationsFolder = "internal/proof/crash/mutations"
 
-// Each mutation is given so many rounds to be noticed, with quiet after every fourth: most of what is lost in a crash
-// shows then.
+// Each mutation has a number of rounds to be noticed, with quiet after every fourth: most of what a crash loses shows then.
 const (
 	mutationRounds = 24
 	survivorRounds = 12 // of those that nothing is expected to notice
@@ -30,7 +29,7 @@ const (
 	mutationWithin = 10 * time.Minute
 )
 
-// mutation is a patch that breaks the program, and what is expected of it. The patch begins with lines for people:
+// mutation is a patch that breaks the program, and its expected effect. The patch begins with lines of text:
 // "Says: …", and "Caught by: check, check" or "Survives: reason".
 type mutation struct {
 	name, file   string
@@ -73,7 +72,7 @@ func readMutations(folder string) ([]mutation, error) {
 	return all, nil
 }
 
-// mutate runs the harness against each mutation, and fails when one is not noticed that should be.
+// mutate runs the harness against each mutation, and fails when one is not noticed as expected.
 func mutate(ctx context.Context, o options, out, progress io.Writer) error {
 	all, err := readMutations(filepath.Join(o.source, mutationsFolder))
 	if err != nil {
@@ -121,7 +120,7 @@ func (m *mutation) row() string {
 	return fmt.Sprintf("| %s | %s | %s |", m.name, m.says, verdict)
 }
 
-// try breaks a copy of the source and runs this harness there, against the program that the copy makes.
+// try patches a copy of the source and runs this harness there, against the program built from the copy.
 func (m *mutation) try(ctx context.Context, source string) error {
 	ctx, cancel := context.WithTimeout(ctx, mutationWithin)
 	defer cancel()
@@ -129,7 +128,7 @@ func (m *mutation) try(ctx context.Context, source string) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = os.RemoveAll(broken) }() // the temporary folder's own cleaning takes the rest
+	defer func() { _ = os.RemoveAll(broken) }() // what cannot be removed stays in the temporary folder
 	if err := copySource(source, broken); err != nil {
 		return err
 	}
@@ -141,20 +140,20 @@ func (m *mutation) try(ctx context.Context, source string) error {
 		return err
 	}
 	program := filepath.Join(broken, "crash.test")
-	if said, err := exec.CommandContext(ctx, "go", "build", "-C", broken, "-o", program, "./internal/proof/crash").CombinedOutput(); err != nil { //nolint:gosec // the copy
-		return fmt.Errorf("%w: %s", err, said)
+	if output, err := exec.CommandContext(ctx, "go", "build", "-C", broken, "-o", program, "./internal/proof/crash").CombinedOutput(); err != nil { //nolint:gosec // the copy
+		return fmt.Errorf("%w: %s", err, output)
 	}
 	return m.run(ctx, broken, program)
 }
 
-// apply changes the files below a folder, or with flag --check only says whether it could.
+// apply patches the files below a folder; with the flag --check it only reports whether it could.
 func apply(ctx context.Context, folder, patch string, flags ...string) error {
 	command := exec.CommandContext(ctx, "git", append(append([]string{"apply"}, flags...), patch)...) //nolint:gosec // our own patches
 	command.Dir = folder
-	// Within a repository that is not this one git would look for the files elsewhere, and pass over them.
+	// Within another repository git would look for the files elsewhere, and skip them.
 	command.Env = append(command.Environ(), "GIT_CEILING_DIRECTORIES="+filepath.Dir(folder))
-	if said, err := command.CombinedOutput(); err != nil {
-		return fmt.Errorf("the patch does not apply: %w: %s", err, bytes.TrimSpace(said))
+	if output, err := command.CombinedOutput(); err != nil {
+		return fmt.Errorf("the patch does not apply: %w: %s", err, bytes.TrimSpace(output))
 	}
 	return nil
 }
@@ -164,7 +163,7 @@ var (
 	roundsLine  = regexp.MustCompile(`(?m)^rounds +(\d+)`)
 )
 
-// run runs the harness of the copy to its end, and reads what it noticed.
+// run runs the harness of the copy to its end, and reads which violations it found.
 func (m *mutation) run(ctx context.Context, folder, program string) error {
 	began := time.Now()
 	most := mutationRounds
@@ -173,71 +172,57 @@ func (m *mutation) run(ctx context.Context, folder, program string) error {
 	}
 	command := exec.CommandContext(ctx, program, "-rounds", strconv.Itoa(most), "-quiet-every", strconv.Itoa(mutationQuiet), "-seed", strconv.Itoa(mutationSeed), "-keep=false") //nolint:gosec // built a moment ago
 	command.Dir = folder
-	// A harness that is told to end takes its processes along.
+	// An interrupted harness ends its processes.
 	command.Cancel = func() error { return command.Process.Signal(os.Interrupt) }
 	command.WaitDelay = time.Minute
-	said, err := command.CombinedOutput()
+	output, err := command.CombinedOutput()
 	if _, ended := errors.AsType[*exec.ExitError](err); err != nil && !ended {
 		return err
 	}
 	m.took = fmt.Sprintf("%.0f s", time.Since(began).Seconds())
-	rounds := roundsLine.FindSubmatch(said)
+	rounds := roundsLine.FindSubmatch(output)
 	if rounds == nil {
-		return fmt.Errorf("the harness did not run: %s", said)
+		return fmt.Errorf("the harness did not run: %s", output)
 	}
 	m.rounds = string(rounds[1])
-	for _, line := range noticedLine.FindAllSubmatch(said, -1) {
+	for _, line := range noticedLine.FindAllSubmatch(output, -1) {
 		m.noticed = append(m.noticed, string(line[1]))
 	}
 	if err != nil && len(m.noticed) == 0 {
-		return fmt.Errorf("the harness failed: %s", said)
+		return fmt.Errorf("the harness failed: %s", output)
 	}
 	return nil
 }
 
-// copySource copies a module without what was downloaded or made in it. The binaries of a Postgres that setup fetched
-// are linked.
+// copySource copies a module without what was downloaded or built in it. The folder .local is linked, because it
+// has the Postgres that setup fetched.
 func copySource(from, to string) error {
 	from, err := filepath.Abs(from)
 	if err != nil {
 		return err
 	}
-	names, err := sourceFiles(from)
-	if err != nil {
-		return err
-	}
-	for _, name := range names {
-		content, err := os.ReadFile(filepath.Join(from, name))
-		if err != nil {
-			return err
-		}
+	source := os.DirFS(from)
+	err = fs.WalkDir(source, ".", func(name string, entry fs.DirEntry, err error) error {
 		target := filepath.Join(to, name)
-		if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil { //nolint:gosec // source code
-			return err
-		}
-		if err := os.WriteFile(target, content, 0o644); err != nil { //nolint:gosec // source code
-			return err
-		}
-	}
-	local := filepath.Join(from, ".local")
-	if _, err := os.Stat(local); err != nil {
-		return nil //nolint:nilerr // there is none
-	}
-	return os.Symlink(local, filepath.Join(to, ".local"))
-}
-
-// sourceFiles gives the names of a module's files, from its folder.
-func sourceFiles(folder string) (names []string, err error) {
-	err = fs.WalkDir(os.DirFS(folder), ".", func(name string, entry fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err
-		case entry.IsDir() && (entry.Name() == ".git" || entry.Name() == ".local" || entry.Name() == "node_modules"):
+		case entry.IsDir() && slices.Contains([]string{".git", ".local", "node_modules"}, entry.Name()):
 			return fs.SkipDir
-		case entry.Type().IsRegular():
-			names = append(names, name)
+		case entry.IsDir():
+			return os.MkdirAll(target, 0o755) //nolint:gosec // source code
+		case !entry.Type().IsRegular():
+			return nil
 		}
-		return nil
+		content, err := fs.ReadFile(source, name)
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(target, content, 0o644) //nolint:gosec // source code
 	})
-	return names, err
+	local := filepath.Join(from, ".local")
+	if _, missing := os.Stat(local); err != nil || missing != nil {
+		return err
+	}
+	return os.Symlink(local, filepath.Join(to, ".local"))
 }

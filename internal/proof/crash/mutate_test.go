@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// Every mutation applies to the source as it is, says what it breaks, and names checks that there are; and the page
-// about them has them all. That each is noticed is for make mutations.
+// Every mutation applies to the source as it is, says what it breaks, and names checks that there are; and the
+// page about them has them all. That each is noticed is for make mutations.
 func TestMutations(t *testing.T) {
 	t.Parallel()
 	root, err := filepath.Abs("../../..")

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/arcoscribe/throughline/internal/proof/kit"
 )
 
 const (
@@ -21,13 +23,13 @@ const (
 	crashEvery = 10
 	// recoverWithin is what is promised: from the restart until nothing is left of the crash.
 	recoverWithin = time.Minute
-	// lookEvery is the pause between two looks at a system that recovers.
+	// lookEvery is the pause between two checks of a system that recovers.
 	lookEvery = 200 * time.Millisecond
 	// duplicates are chats whose folds are enqueued twice more in a round.
 	duplicates = 4
 )
 
-// errBroken is a run that found what must not be.
+// errBroken is a run that found a violation.
 var errBroken = errors.New("the database is not what it must be")
 
 // run plays all rounds, in legs that end with quiet.
@@ -41,7 +43,7 @@ func (h *harness) run(ctx context.Context) error {
 	return nil
 }
 
-// leg plays some rounds while everybody talks, and waits for quiet after the last.
+// leg plays some rounds while all talkers talk, and waits for quiet after the last.
 func (h *harness) leg(ctx context.Context, first, last int) error {
 	talking, hangUp := context.WithCancel(ctx)
 	stop := make(chan struct{})
@@ -67,7 +69,7 @@ func (h *harness) leg(ctx context.Context, first, last int) error {
 	return nil
 }
 
-// round lets people talk, strikes once or twice, and looks at what is left while they go on talking.
+// round lets people talk, strikes once or twice, and runs the checks while they go on talking.
 func (h *harness) round(ctx context.Context, n int) error {
 	h.figures.rounds++
 	strikes := 1 + h.chance.IntN(2)
@@ -81,7 +83,7 @@ func (h *harness) round(ctx context.Context, n int) error {
 	if err := h.enqueueTwice(ctx); err != nil {
 		return err
 	}
-	if gone := h.crew.deserters(); len(gone) > 0 {
+	if gone := h.crew.ended(); len(gone) > 0 {
 		return h.report(watchedBroken("processes", gone...))
 	}
 	return h.look(ctx, nil, whenAlways)
@@ -89,10 +91,10 @@ func (h *harness) round(ctx context.Context, n int) error {
 
 // wait waits for a time up to twice as long.
 func (h *harness) wait(ctx context.Context, least time.Duration) {
-	sleep(ctx, least+time.Duration(h.chance.Int64N(int64(least))))
+	_ = kit.Sleep(ctx, least+time.Duration(h.chance.Int64N(int64(least))))
 }
 
-// strike kills processes, crashes Postgres before or after, and starts everything again.
+// strike kills processes, may crash Postgres before or after, and starts everything again.
 func (h *harness) strike(ctx context.Context, crash bool) error {
 	victims := h.crew.victims(h.chance)
 	if crash && h.chance.IntN(3) == 0 {
@@ -112,7 +114,7 @@ func (h *harness) strike(ctx context.Context, crash bool) error {
 			return err
 		}
 	}
-	sleep(ctx, time.Duration(h.chance.Int64N(int64(longestDown))))
+	_ = kit.Sleep(ctx, time.Duration(h.chance.Int64N(int64(longestDown))))
 	if crash {
 		if err := h.postgres.Start(ctx); err != nil {
 			return err
@@ -128,8 +130,8 @@ func (h *harness) crashPostgres() error {
 	return h.postgres.Crash()
 }
 
-// enqueueTwice inserts jobs that nobody asked for: whoever works them must find out that there is nothing to do, or
-// that somebody else is at it.
+// enqueueTwice inserts duplicate jobs: their worker must find that there is nothing to do, or that another worker
+// is doing it.
 func (h *harness) enqueueTwice(ctx context.Context) error {
 	return h.connected(ctx, func(conn *pgx.Conn) error {
 		_, err := conn.Exec(ctx, `
@@ -150,7 +152,7 @@ func (h *harness) connected(ctx context.Context, work func(*pgx.Conn) error) err
 	return work(conn)
 }
 
-// look runs the checks that hold now.
+// look runs the checks that must hold now.
 func (h *harness) look(ctx context.Context, prompts []prompt, when ...string) error {
 	var found []violation
 	err := h.connected(ctx, func(conn *pgx.Conn) error {
@@ -170,7 +172,7 @@ func (h *harness) look(ctx context.Context, prompts []prompt, when ...string) er
 	return h.report(found)
 }
 
-// report tells of violations, which end the run.
+// report records violations, which end the run.
 func (h *harness) report(found []violation) error {
 	if len(found) == 0 {
 		return nil
@@ -179,7 +181,7 @@ func (h *harness) report(found []violation) error {
 	return errBroken
 }
 
-// quiet waits until nothing is left of the crashes, and then talks once more in every chat.
+// quiet waits until the system has recovered, and then talks once more in every chat.
 func (h *harness) quiet(ctx context.Context, restarted time.Time) error {
 	for _, t := range h.talkers {
 		if t.waits() {
@@ -197,7 +199,7 @@ func (h *harness) quiet(ctx context.Context, restarted time.Time) error {
 	return h.greet(ctx)
 }
 
-// untilQuiet looks again and again until the checks that hold in quiet find nothing, or the promised time is over.
+// untilQuiet repeats the checks that hold in quiet until they find nothing, or the promised time is over.
 func (h *harness) untilQuiet(ctx context.Context, restarted time.Time) error {
 	for {
 		var found []violation
@@ -215,15 +217,15 @@ func (h *harness) untilQuiet(ctx context.Context, restarted time.Time) error {
 		case time.Since(restarted) > recoverWithin:
 			return h.report(found)
 		}
-		sleep(ctx, lookEvery)
+		_ = kit.Sleep(ctx, lookEvery)
 	}
 }
 
-// ready asks every server whether it is.
+// ready checks that every server is ready.
 func (h *harness) ready(ctx context.Context) error {
 	var unready []string
 	for _, server := range h.crew.servers() {
-		if code, err := h.talkers[0].tell(ctx, server, http.MethodGet, "/readyz"); err != nil || code != "" {
+		if code, err := h.talkers[0].call(ctx, server, http.MethodGet, "/readyz"); err != nil || code != "" {
 			unready = append(unready, fmt.Sprintf("%s: %s %v", server, code, err))
 		}
 	}
@@ -233,7 +235,7 @@ func (h *harness) ready(ctx context.Context) error {
 	return nil
 }
 
-// greet sends one more message in every chat, and looks at what the model was shown with it.
+// greet sends one more message in every chat, and checks what the model was shown with it.
 func (h *harness) greet(ctx context.Context) error {
 	greeting, cancel := context.WithTimeout(ctx, recoverWithin)
 	defer cancel()

@@ -8,33 +8,34 @@ import (
 	"sync"
 	"time"
 
-	"github.com/arcoscribe/throughline/internal/fault"
 	"github.com/google/uuid"
+
+	"github.com/arcoscribe/throughline/internal/fault"
+	"github.com/arcoscribe/throughline/internal/proof/kit"
 )
 
-// How people here talk.
 const (
 	chatsAtOnce = 4
-	// turnsPerChat is after how many messages a chat is left for a new one.
+	// turnsPerChat is the number of messages after which a new chat begins.
 	turnsPerChat = 24
-	// patience is how long somebody looks at a reply that does not come, at most, before they turn to another chat.
+	// patience is how long a user waits for a reply at most, before turning to another chat.
 	patience = 3 * time.Second
-	// answerWithin bounds what has no stream.
+	// answerWithin bounds requests without a stream.
 	answerWithin = 8 * time.Second
 	longestPause = 100 * time.Millisecond
 )
 
-// conversation is a chat as its client sees it. It belongs to its talker's goroutine.
+// conversation is a chat as its client sees it. Its talker's goroutine owns it.
 type conversation struct {
-	id       uuid.UUID // uuid.Nil until the first message is acknowledged
-	said     []*message
-	waiting  *message // sent, and its reply has not ended yet
-	cursor   string
-	deserted bool // nobody will ever come back to it
+	id        uuid.UUID // uuid.Nil until the first message is acknowledged
+	said      []*message
+	waiting   *message // sent, and its reply has not ended yet
+	cursor    string
+	abandoned bool // its client does not come back
 }
 
-// talker is one device of a user. It talks in several chats, one thing at a time; when a reply does not come it
-// goes on in another chat and comes back later.
+// talker is one device of a user. It talks in several chats, one at a time; when a reply does not come it goes on
+// in another chat and comes back later.
 type talker struct {
 	client
 	user    uuid.UUID
@@ -43,11 +44,11 @@ type talker struct {
 	chats   []*conversation
 }
 
-// talk goes on until stop is closed; then it sees everything that waits to its end.
+// talk talks until stop is closed; then it waits for the replies that are due.
 func (t *talker) talk(ctx context.Context, stop <-chan struct{}) {
 	for ctx.Err() == nil && !isClosed(stop) {
 		t.step(ctx)
-		sleep(ctx, t.upTo(longestPause))
+		_ = kit.Sleep(ctx, t.upTo(longestPause))
 	}
 	t.finish(ctx)
 }
@@ -64,12 +65,12 @@ func (t *talker) step(ctx context.Context) {
 	}
 	t.goOn(ctx, chat)
 	if chat.waiting == nil && len(chat.said) > 2 {
-		t.meddle(ctx, chat)
+		t.deleteOrClear(ctx, chat)
 	}
 }
 
-// meddle takes something back, now and then: right after a reply, when the fold that it made due has just begun.
-func (t *talker) meddle(ctx context.Context, chat *conversation) {
+// deleteOrClear sometimes deletes a message or clears the chat: right after a reply, when a fold may have just begun.
+func (t *talker) deleteOrClear(ctx context.Context, chat *conversation) {
 	switch dice := t.chance.IntN(100); {
 	case dice < 10:
 		t.remove(ctx, chat)
@@ -78,10 +79,10 @@ func (t *talker) meddle(ctx context.Context, chat *conversation) {
 	}
 }
 
-// chooseChat gives a chat to talk in, and begins a new one now and then.
+// chooseChat returns a chat to talk in, sometimes a new one.
 func (t *talker) chooseChat() *conversation {
 	t.chats = slices.DeleteFunc(t.chats, func(c *conversation) bool {
-		return c.deserted || c.waiting == nil && len(c.said) >= turnsPerChat
+		return c.abandoned || c.waiting == nil && len(c.said) >= turnsPerChat
 	})
 	if n := t.chance.IntN(chatsAtOnce); n < len(t.chats) {
 		return t.chats[n]
@@ -91,7 +92,7 @@ func (t *talker) chooseChat() *conversation {
 	return chat
 }
 
-// goOn sends what waits, or reads on where it broke off, for as long as the user has patience.
+// goOn sends the waiting message, or resumes its reply, for as long as the user has patience.
 func (t *talker) goOn(ctx context.Context, chat *conversation) {
 	servers := t.servers()
 	at := t.chance.IntN(len(servers))
@@ -100,36 +101,36 @@ func (t *talker) goOn(ctx context.Context, chat *conversation) {
 	defer cancel()
 	var wait sync.WaitGroup
 	defer wait.Wait()
-	var l listener
+	var onDelta deltaFunc
 	switch dice := t.chance.IntN(100); {
 	case dice < 8: // stops the reply, wherever it runs
 		after := 1 + t.chance.IntN(8)
-		l.delta = func(heard int) bool {
-			if heard == after {
+		onDelta = func(deltas int) bool {
+			if deltas == after {
 				wait.Go(func() { t.cancel(ctx, there, m) })
 			}
 			return true
 		}
 	case dice < 20: // loses the connection
 		after := 1 + t.chance.IntN(12)
-		l.delta = func(heard int) bool { return heard < after }
+		onDelta = func(deltas int) bool { return deltas < after }
 	case dice < 30: // taps twice
 		id := chat.id
-		wait.Go(func() { t.post(ctx, there, m, id, "", listener{}) })
-	case dice < 34: // leaves for ever
-		l.delta = func(int) bool { chat.deserted = true; return false }
+		wait.Go(func() { t.post(ctx, there, m, id, "", nil) })
+	case dice < 34: // never comes back
+		onDelta = func(int) bool { chat.abandoned = true; return false }
 	}
-	t.try(ctx, here, chat, l)
+	t.try(ctx, here, chat, onDelta)
 }
 
-// try is one request, and what follows from it for the chat.
-func (t *talker) try(ctx context.Context, server string, chat *conversation, l listener) {
+// try makes one attempt and updates the chat.
+func (t *talker) try(ctx context.Context, server string, chat *conversation, onDelta deltaFunc) {
 	m := chat.waiting
 	var what outcome
 	if chat.cursor != "" && chat.id != uuid.Nil && t.chance.IntN(2) == 0 {
-		what, chat.cursor = t.resume(ctx, server, m, chat.id, chat.cursor, l)
+		what, chat.cursor = t.resume(ctx, server, m, chat.id, chat.cursor, onDelta)
 	} else {
-		what, chat.cursor = t.post(ctx, server, m, chat.id, chat.cursor, l)
+		what, chat.cursor = t.post(ctx, server, m, chat.id, chat.cursor, onDelta)
 	}
 	if id, ok := t.record.chatOf(m); ok && chat.id == uuid.Nil {
 		chat.id = id
@@ -146,10 +147,10 @@ func (t *talker) cancel(ctx context.Context, server string, m *message) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerWithin)
 	defer cancel()
-	_, _ = t.tell(ctx, server, http.MethodPost, "/v1/message/"+id.String()+"/cancel") // a wish: what came of it is heard
+	_, _ = t.call(ctx, server, http.MethodPost, "/v1/message/"+id.String()+"/cancel") // the stream shows whether it was cancelled
 }
 
-// remove deletes a message, or the reply to it. A brief that holds its words must be written anew.
+// remove deletes a message, or the reply to it. A brief that covers it must be rebuilt.
 func (t *talker) remove(ctx context.Context, chat *conversation) {
 	m := chat.said[t.chance.IntN(len(chat.said))]
 	id, state := t.record.deletable(m, t.chance.IntN(2) == 0)
@@ -159,10 +160,10 @@ func (t *talker) remove(ctx context.Context, chat *conversation) {
 	t.record.deleting(state, asked)
 	ctx, cancel := context.WithTimeout(ctx, answerWithin)
 	defer cancel()
-	code, err := t.tell(ctx, t.anyServer(), http.MethodDelete, "/v1/messages/"+id.String())
+	code, err := t.call(ctx, t.anyServer(), http.MethodDelete, "/v1/messages/"+id.String())
 	switch {
 	case err != nil || code == fault.NotReady:
-		return // perhaps it is gone, perhaps not
+		return // unknown: it may be deleted or not
 	case code == "":
 		t.record.deleting(state, done)
 	case code == fault.GenerationInProgress, code == fault.ShuttingDown:
@@ -175,7 +176,7 @@ func (t *talker) remove(ctx context.Context, chat *conversation) {
 func (t *talker) clear(ctx context.Context, chat *conversation) {
 	ctx, cancel := context.WithTimeout(ctx, answerWithin)
 	defer cancel()
-	code, err := t.tell(ctx, t.anyServer(), http.MethodPost, "/v1/chats/"+chat.id.String()+"/clear")
+	code, err := t.call(ctx, t.anyServer(), http.MethodPost, "/v1/chats/"+chat.id.String()+"/clear")
 	switch {
 	case err != nil || patientCodes[code]:
 	case code == "":
@@ -185,31 +186,31 @@ func (t *talker) clear(ctx context.Context, chat *conversation) {
 	}
 }
 
-// readAgain sends a message again whose reply has ended: it must be the same one.
+// readAgain sends a message again whose reply has ended: the same reply must come.
 func (t *talker) readAgain(ctx context.Context, chat *conversation) {
 	m := chat.said[t.chance.IntN(len(chat.said))]
 	if _, state := t.record.deletable(m, false); state == nil {
-		return // it is gone, or its reply is
+		return // it or its reply was deleted
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	t.post(ctx, t.anyServer(), m, chat.id, "", listener{})
+	t.post(ctx, t.anyServer(), m, chat.id, "", nil)
 }
 
-// finish sees every message that waits to its end. Only ctx limits its patience.
+// finish waits for the reply of every waiting message. Only ctx bounds it.
 func (t *talker) finish(ctx context.Context) {
 	for _, chat := range t.chats {
-		for chat.waiting != nil && !chat.deserted && ctx.Err() == nil {
-			t.try(ctx, t.anyServer(), chat, listener{})
-			sleep(ctx, longestPause)
+		for chat.waiting != nil && !chat.abandoned && ctx.Err() == nil {
+			t.try(ctx, t.anyServer(), chat, nil)
+			_ = kit.Sleep(ctx, longestPause)
 		}
 	}
 }
 
-// greet says one more thing in every chat, and gives what was said.
+// greet sends one more message in every chat and returns the messages.
 func (t *talker) greet(ctx context.Context) (said []*message) {
 	for _, chat := range t.chats {
-		if chat.deserted || chat.id == uuid.Nil {
+		if chat.abandoned || chat.id == uuid.Nil {
 			continue
 		}
 		chat.waiting = t.record.send(t.user, len(chat.said))
@@ -220,9 +221,9 @@ func (t *talker) greet(ctx context.Context) (said []*message) {
 	return said
 }
 
-// waits tells whether a message has no end yet.
+// waits reports whether a message has no final reply yet.
 func (t *talker) waits() bool {
-	return slices.ContainsFunc(t.chats, func(c *conversation) bool { return c.waiting != nil && !c.deserted })
+	return slices.ContainsFunc(t.chats, func(c *conversation) bool { return c.waiting != nil && !c.abandoned })
 }
 
 func (t *talker) anyServer() string {
@@ -240,14 +241,5 @@ func isClosed(stop <-chan struct{}) bool {
 		return true
 	default:
 		return false
-	}
-}
-
-func sleep(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
 	}
 }

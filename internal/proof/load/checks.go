@@ -4,53 +4,48 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
+
+	"github.com/arcoscribe/throughline/internal/proof/kit"
 )
 
-// What may be left when the load is over, beyond the idle baseline that was taken after the warm-up.
+// What may be left after the load, beyond the idle baseline that was taken after the warm-up.
 const (
 	sparesPerProcess = 5 // goroutines, and open files: a timer here, a periodic job there
 	spareConnections = 4
 )
 
-// Growth over the second half of the load that is still none: allocators and collectors move that much, and a worker's
-// first fold loads the tokenizer, whenever it comes. The larger of the two counts.
+// Growth over the second half of the load that is tolerated: allocators and collectors move that much, and a
+// worker's first fold loads the tokenizer. The larger of the bytes and the share counts.
 const (
 	heapGrowth  = 16 << 20
 	rssGrowth   = 24 << 20
 	growthShare = 0.20 // of the median
-	// perStream is what one more open stream may take: its goroutines and buffers here and towards the model, and as
-	// much again that the collector has not come to. Streams are more at the end where the machine is busy with others.
+	// perStream is what one more open stream may take: its goroutines and buffers here and towards the model, and
+	// as much again that the collector has not come to. Streams are more at the end where the machine is busy
+	// with others.
 	perStream = 256 << 10
 )
 
-// judgedFrom is the shortest second half in which a trend says anything.
+// judgedFrom is the shortest second half in which a trend is meaningful.
 const judgedFrom = 100 * time.Second
 
-// vacuumRounds is how many of autovacuum's rounds (a minute each) dead rows may wait for their turn.
-const vacuumRounds = 3
+// vacuumWithin is how long dead rows may wait for autovacuum, which runs each minute.
+const vacuumWithin = 3 * time.Minute
 
-const vacuumRound = time.Minute
-
-// check is one thing that must hold. problem is "" when it does.
+// check is one thing that must hold. Problem is "" when it does.
 type check struct {
 	Name    string `json:"name"`
 	Problem string `json:"problem"`
-	Detail  string `json:"detail"` // what was found, for the one who reads
+	Detail  string `json:"detail"` // what was found
 }
 
 func newCheck(name, detail string, problems ...string) check {
-	c := check{Name: name, Detail: detail}
-	for _, p := range problems {
-		if c.Problem != "" {
-			c.Problem += "; "
-		}
-		c.Problem += p
-	}
-	return c
+	return check{Name: name, Detail: detail, Problem: strings.Join(problems, "; ")}
 }
 
-// backToBaseline compares what is idle after the load with what was idle before it.
+// backToBaseline compares the idle system after the load with the one before it.
 func backToBaseline(before, after sample) check {
 	var problems []string
 	over := func(what string, was, is float64, spare int) {
@@ -91,7 +86,8 @@ func memoryIsSteady(samples []sample) check {
 			{"heap goal of " + p.Name, func(s sample) float64 { return s.Parts[n].Goal }, heapGrowth},
 			{"memory of " + p.Name, func(s sample) float64 { return float64(s.Parts[n].RSS) }, rssGrowth},
 		} {
-			grew, most := growth(half, m.value, func(s sample) float64 { return s.Parts[n].Streams }, perStream), max(m.least, growthShare*median(valuesOf(half, m.value)))
+			grew := growth(half, m.value, func(s sample) float64 { return s.Parts[n].Streams }, perStream)
+			most := max(m.least, growthShare*medianOf(pointsOf(half, m.value)))
 			worst = max(worst, grew/most)
 			if grew > most {
 				problems = append(problems, fmt.Sprintf("%s grows by %.1f MB, %.1f MB are allowed", m.what, grew/1e6, most/1e6))
@@ -101,27 +97,19 @@ func memoryIsSteady(samples []sample) check {
 	return newCheck(name, fmt.Sprintf("the steepest trend is %.0f %% of what is allowed", 100*worst), problems...)
 }
 
-func valuesOf(samples []sample, value func(sample) float64) []float64 {
-	values := make([]float64, len(samples))
-	for i, s := range samples {
-		values[i] = value(s)
-	}
-	return values
-}
-
-// vacuumKeepsUp holds that a table never has more dead rows than call for autovacuum and have come up since it had
-// its chance.
+// vacuumKeepsUp checks that no table has more dead rows than trigger autovacuum, plus those that came up in its
+// last three rounds.
 func vacuumKeepsUp(samples []sample) check {
 	problems := map[string]string{}
 	var most int64
 	var vacuums int64
 	for i, s := range samples {
 		before := i
-		for before > 0 && s.At-samples[before].At < vacuumRounds*vacuumRound {
+		for before > 0 && s.At-samples[before].At < vacuumWithin {
 			before--
 		}
-		// At the beginning all of them are young: autovacuum has yet to come.
-		chance := s.At-samples[before].At >= vacuumRounds*vacuumRound
+		// At the beginning autovacuum had no time to run yet.
+		chance := s.At-samples[before].At >= vacuumWithin
 		for name, t := range s.Postgres.Tables {
 			young := t.Changed - samples[before].Postgres.Tables[name].Changed
 			if chance && t.Dead > t.Trigger+young {
@@ -175,10 +163,10 @@ func nothingLeft(left leftovers) check {
 	return newCheck("nothing is left: no running reply, delta, job, due fold, lease, temporary file", "", problems...)
 }
 
-// noErrors: nothing was broken on purpose, so nobody may notice anything.
+// noErrors: nothing is broken on purpose here, so there must be no errors.
 func noErrors(failures map[string]int64, logged int64, d database) check {
 	var problems []string
-	for _, code := range sortedKeys(failures) {
+	for _, code := range slices.Sorted(maps.Keys(failures)) {
 		problems = append(problems, fmt.Sprintf("%d times %s", failures[code], code))
 	}
 	if logged > 0 {
@@ -188,4 +176,65 @@ func noErrors(failures map[string]int64, logged int64, d database) check {
 		problems = append(problems, fmt.Sprintf("%d deadlocks", d.Deadlocks))
 	}
 	return newCheck("no request failed, no error was logged", fmt.Sprintf("%d folds took more than one attempt", d.FoldsRepeated), problems...)
+}
+
+// point is a value at a time.
+type point struct {
+	at    time.Duration
+	value float64
+}
+
+// slope is the median of the slopes between all pairs of points, per second (Theil, 1950; Sen, 1968, "Estimates
+// of the regression coefficient based on Kendall's tau"). Up to 29 % of the points may lie anywhere without
+// moving it far, so a peak here or there is no trend. 0 for fewer than two points.
+func slope(points []point) float64 {
+	points = thin(points, mostPoints)
+	var slopes []float64
+	for i, a := range points {
+		for _, b := range points[i+1:] {
+			if seconds := (b.at - a.at).Seconds(); seconds > 0 {
+				slopes = append(slopes, (b.value-a.value)/seconds)
+			}
+		}
+	}
+	return kit.Percentile(slopes, .5)
+}
+
+// mostPoints bounds the pairs: 20 000 of them say as much as a million.
+const mostPoints = 200
+
+// thin returns at most that many points, each the median of its neighbours.
+func thin(points []point, most int) []point {
+	if len(points) <= most {
+		return points
+	}
+	kept := make([]point, most)
+	for i := range kept {
+		some := points[i*len(points)/most : (i+1)*len(points)/most]
+		kept[i] = point{some[len(some)/2].at, medianOf(some)}
+	}
+	return kept
+}
+
+func medianOf(points []point) float64 {
+	values := make([]float64, len(points))
+	for i, p := range points {
+		values[i] = p.value
+	}
+	return kit.Percentile(values, .5)
+}
+
+// secondHalf is the part of a run in which nothing should grow any more.
+func secondHalf(samples []sample) []sample { return samples[len(samples)/2:] }
+
+// growth returns by how much a value grows over the samples, by its trend. Growth of another count by its trend
+// explains up to each per unit, which is subtracted. Both trends are the same estimate, so a steady load hides no
+// leak.
+func growth(samples []sample, value, of func(sample) float64, each float64) float64 {
+	if len(samples) < 2 {
+		return 0
+	}
+	lasts := (samples[len(samples)-1].At - samples[0].At).Seconds()
+	more := max(slope(pointsOf(samples, of))*lasts, 0)
+	return slope(pointsOf(samples, value))*lasts - more*each
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/arcoscribe/throughline/internal/proof/kit"
 	"github.com/arcoscribe/throughline/streaming"
 )
 
@@ -20,7 +21,7 @@ func healthy() []sample {
 		wave := float64(n % 7)
 		s := sample{At: time.Duration(n) * time.Second}
 		for i := range replicas + workers {
-			p := process{Name: fmt.Sprintf("part %d", i), Goroutines: 30 + wave, Files: 20 + wave, Streams: wave, Goal: 20e6 + 1e6*dice.Float64()}
+			p := processSample{Name: fmt.Sprintf("part %d", i), Goroutines: 30 + wave, Files: 20 + wave, Streams: wave, Goal: 20e6 + 1e6*dice.Float64()}
 			p.RSS = int64(70e6 + 5e6*dice.Float64() + 30e6*(1-1/(1+float64(n)/20))) // it fills at the beginning
 			s.Parts = append(s.Parts, p)
 		}
@@ -51,9 +52,9 @@ func passes(t *testing.T, c check) {
 func TestMemoryCheck(t *testing.T) {
 	t.Parallel()
 	passes(t, memoryIsSteady(healthy()))
-	for want, leak := range map[string]func(*process, float64){
-		"heap goal of part 2": func(p *process, age float64) { p.Goal += 150e3 * age },
-		"memory of part 2":    func(p *process, age float64) { p.RSS += int64(300e3 * age) },
+	for want, leak := range map[string]func(*processSample, float64){
+		"heap goal of part 2": func(p *processSample, age float64) { p.Goal += 150e3 * age },
+		"memory of part 2":    func(p *processSample, age float64) { p.RSS += int64(300e3 * age) },
 	} {
 		samples := healthy()
 		for _, s := range samples {
@@ -133,12 +134,12 @@ func TestErrorsCheck(t *testing.T) {
 
 // exchange is what a client and Postgres know of one turn without a fault.
 func exchange() (turn, []stored) {
-	h := &heard{text: []byte("an answer"), end: streaming.EventCompleted}
-	h.started = streaming.Started{ChatID: uuid.New(), UserMessageID: uuid.New(), MessageID: uuid.New()}
-	known := newTurn(uuid.New(), uuid.New(), "a question", h)
+	r := &reply{Reply: kit.Reply{Text: []byte("an answer"), End: streaming.EventCompleted}}
+	r.Started = streaming.Started{ChatID: uuid.New(), UserMessageID: uuid.New(), MessageID: uuid.New()}
+	known := newTurn(uuid.New(), uuid.New(), "a question", r)
 	return known, []stored{
-		{id: h.started.UserMessageID, chat: known.chat, user: known.user, client: known.client, role: "user", status: "complete", hash: known.asked},
-		{id: known.message, chat: known.chat, user: known.user, replyTo: h.started.UserMessageID, role: "assistant", status: "complete", hash: known.heard},
+		{id: r.Started.UserMessageID, chat: known.chat, user: known.user, client: known.client, role: "user", status: "complete", hash: known.asked},
+		{id: known.message, chat: known.chat, user: known.user, replyTo: r.Started.UserMessageID, role: "assistant", status: "complete", hash: known.received},
 	}
 }
 

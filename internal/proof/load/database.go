@@ -2,17 +2,16 @@ package main
 
 import (
 	"context"
-	"strconv"
-	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/arcoscribe/throughline/internal/proof/stack"
+	"github.com/arcoscribe/throughline/internal/proof/kit"
 )
 
 // database is Postgres at one moment. Sizes are in bytes, times in milliseconds.
 type database struct {
-	stack.Usage
+	kit.Usage
 	Connections int64            `json:"connections"` // the program's
 	Busy        int64            `json:"busy_connections"`
 	WAL         int64            `json:"wal_bytes"`
@@ -39,7 +38,7 @@ type table struct {
 	Vacuums int64 `json:"autovacuums"`
 	Heap    int64 `json:"heap_bytes"` // with TOAST and maps
 	Indexes int64 `json:"index_bytes"`
-	// Trigger is the number of dead rows from which autovacuum takes the table on.
+	// Trigger is the number of dead rows from which autovacuum vacuums the table.
 	Trigger int64 `json:"vacuum_trigger"`
 }
 
@@ -47,7 +46,7 @@ const (
 	readState = `
 		select (select count(*) from pg_stat_activity where application_name like 'throughline%'),
 		       (select count(*) from pg_stat_activity where application_name like 'throughline%' and state <> 'idle'),
-		       pg_current_wal_lsn() - '0/0'::pg_lsn, pg_database_size(current_database()), blks_hit, blks_read, temp_files, deadlocks
+		       pg_database_size(current_database()), blks_hit, blks_read, temp_files, deadlocks
 		  from pg_stat_database where datname = current_database()`
 	readTables = `
 		select s.schemaname || '.' || s.relname, n_live_tup, n_dead_tup, n_tup_upd + n_tup_del, autovacuum_count,
@@ -72,14 +71,16 @@ const (
 		  from river.river_job where kind in ('fold_brief', 'rebuild_brief')`
 )
 
-// pickUpWindow is what a sample's pick-up times are of.
-const pickUpWindow = 10 * time.Second
+// pickUpWindow is how far back the pick-up times of a sample go.
+const pickUpWindow = "10 s"
 
-func readDatabase(ctx context.Context, s *system) (d database, err error) {
-	d.Usage = s.postgres.Usage()
+func readDatabase(ctx context.Context, admin *pgxpool.Pool) (d database, err error) {
+	if d.Usage, d.WAL, err = kit.UsageOfPostgres(ctx, admin); err != nil {
+		return d, err
+	}
 	batch := &pgx.Batch{}
 	batch.Queue(readState).QueryRow(func(row pgx.Row) error {
-		return row.Scan(&d.Connections, &d.Busy, &d.WAL, &d.Size, &d.Hits, &d.Reads, &d.TempFiles, &d.Deadlocks)
+		return row.Scan(&d.Connections, &d.Busy, &d.Size, &d.Hits, &d.Reads, &d.TempFiles, &d.Deadlocks)
 	})
 	batch.Queue(readTables).Query(func(rows pgx.Rows) error {
 		d.Tables, err = byName(rows, func(t *table) []any {
@@ -91,13 +92,13 @@ func readDatabase(ctx context.Context, s *system) (d database, err error) {
 		d.Jobs, err = byName(rows, func(n *int64) []any { return []any{n} })
 		return err
 	})
-	batch.Queue(readPickUp, strconv.Itoa(int(pickUpWindow.Seconds()))+" s").QueryRow(func(row pgx.Row) error { return row.Scan(&d.PickUp50, &d.PickUp99) })
+	batch.Queue(readPickUp, pickUpWindow).QueryRow(func(row pgx.Row) error { return row.Scan(&d.PickUp50, &d.PickUp99) })
 	batch.Queue(readLate).QueryRow(func(row pgx.Row) error { return row.Scan(&d.Late) })
 	batch.Queue(readFolds).QueryRow(func(row pgx.Row) error { return row.Scan(&d.FoldsDone, &d.FoldsRepeated) })
-	return d, s.admin.SendBatch(ctx, batch).Close()
+	return d, admin.SendBatch(ctx, batch).Close()
 }
 
-// byName reads rows whose first column is a name, which the others belong to.
+// byName reads rows by their first column, a name.
 func byName[T any](rows pgx.Rows, into func(*T) []any) (map[string]T, error) {
 	found := map[string]T{}
 	for rows.Next() {
@@ -109,4 +110,24 @@ func byName[T any](rows pgx.Rows, into func(*T) []any) (map[string]T, error) {
 		found[name] = row
 	}
 	return found, rows.Err()
+}
+
+const readLeftovers = `
+	select (select count(*) from public.message_deltas), (select count(*) from public.messages where status = 'streaming'),
+	       (select count(*) from river.river_job where kind in ('fold_brief', 'rebuild_brief') and finalized_at is null),
+	       (select count(*) from river.river_job where state in ('discarded', 'cancelled')),
+	       (select count(*) from inspect.late_folds),
+	       coalesce((select format('such as %s, for %s: %s (%s tokens, %s turns wait); its latest job %s', f.chat_id, f.late_by, f.reason, f.tokens_total,
+	                               f.pending_turns, coalesce(f.job_state || ', attempt ' || f.job_attempt || ', ' || f.job_scheduled_at, 'is none'))
+	                   from inspect.late_folds f limit 1), ''),
+	       (select count(*) from public.conversation_briefs where lease_until is not null)`
+
+func (s *system) leftovers(ctx context.Context) (left leftovers, err error) {
+	err = s.admin.QueryRow(ctx, readLeftovers).Scan(&left.Deltas, &left.Streaming, &left.Jobs, &left.Discarded, &left.Due, &left.Example, &left.Leases)
+	if err != nil {
+		return left, err
+	}
+	files, err := s.temporaryFiles()
+	left.Files = int64(files)
+	return left, err
 }

@@ -1,11 +1,11 @@
-// Command load lets many people talk for a long time, through two replicas and two workers, to look for what a short
-// test does not see: leaks, rows left behind, queues that grow, an index that bloats.
+// Command load lets many people talk for a long time, through two replicas and two workers, to look for what a
+// short test does not see: leaks, rows left behind, queues that grow, an index that bloats.
 //
 //	go run ./internal/proof/load                                   for an hour
 //	go run ./internal/proof/load -duration 5m                      as CI does when it is asked to
 //	go run ./internal/proof/load -duration 5m -doc docs/load.md    and rewrite the document's figures and charts
 //
-// The program is the real one, each process its own, on a durable Postgres. The one stand-in is the model. What is
+// The program is the real one, each process its own, on a durable Postgres; only the model is a stand-in. What is
 // measured and what fails a run is in docs/load.md. No time is asserted.
 package main
 
@@ -16,35 +16,26 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"path/filepath"
-	"syscall"
 	"time"
+
+	"github.com/arcoscribe/throughline/internal/proof/kit"
 )
 
 func main() {
 	if len(os.Args) > 1 && os.Args[1] == roleModel {
-		if err := beModel(os.Stdin, os.Stdout); err != nil {
+		if err := runModel(os.Stdin, os.Stdout); err != nil {
 			fmt.Fprintln(os.Stderr, "load: the model:", err)
 			os.Exit(1)
 		}
 		return
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
-	stop()
-	switch {
-	case errors.Is(err, flag.ErrHelp):
-	case err != nil:
-		fmt.Fprintln(os.Stderr, "load:", err)
-		os.Exit(1)
-	}
+	kit.Main("load", run)
 }
 
-// defaultChats is how many chats keep two cores busy without keeping anybody waiting; see docs/load.md.
+// defaultChats keeps two cores busy without making users wait; see docs/load.md.
 const defaultChats = 600
 
-// options are the command line's.
 type options struct {
 	duration time.Duration
 	chats    int
@@ -69,30 +60,28 @@ func parse(args []string, usage io.Writer) (options, error) {
 		return o, fmt.Errorf("-duration %s is less than a second", o.duration)
 	case o.chats < 1:
 		return o, fmt.Errorf("-chats %d is nobody", o.chats)
+	case o.doc != "":
+		return o, kit.CheckDocument(o.doc, docMarker)
 	}
 	return o, nil
 }
 
-// plan is the run that the options ask for.
+// plan returns the run that the options ask for.
 func (o options) plan() plan {
 	return plan{
 		source: ".", out: o.out, duration: o.duration, chats: o.chats, habits: ordinary,
-		warmUp: min(o.duration/5, 30*time.Second), every: max(o.duration/300, time.Second), settle: 2 * time.Minute, look: time.Second, idle: 30 * time.Second,
+		warmUp: min(o.duration/5, 30*time.Second), every: max(o.duration/300, time.Second),
+		settle: 2 * time.Minute, look: time.Second, idle: 30 * time.Second,
 	}
 }
 
-// errFailed is a load that found something.
+// errFailed is a load with a failed check.
 var errFailed = errors.New("the load failed its checks")
 
 func run(ctx context.Context, args []string, out, progress io.Writer) error {
 	o, err := parse(args, progress)
 	if err != nil {
 		return err
-	}
-	if o.doc != "" {
-		if err := checkMarkers(o.doc); err != nil {
-			return err
-		}
 	}
 	if err := os.MkdirAll(o.out, 0o750); err != nil {
 		return err

@@ -20,7 +20,7 @@ import (
 // TestMain is also what the model's process is: this binary again.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == roleModel {
-		if err := beModel(os.Stdin, os.Stdout); err != nil {
+		if err := runModel(os.Stdin, os.Stdout); err != nil {
 			os.Exit(1)
 		}
 		os.Exit(0)
@@ -48,7 +48,14 @@ func TestShortLoad(t *testing.T) {
 	p.look, p.idle = 300*time.Millisecond, time.Second
 	p.env = map[string]string{"MEMORY_CHUNK_SUMMARIZE_THRESHOLD": "200", "MEMORY_K_RAW_TURNS": "1"}
 	p.enough = func(t totals) bool {
-		return t.turns > 36 && min(t.drops, t.cancels, t.repeats, t.reads, t.files, t.first.total(), t.lag.total(), t.elsewhere.total(), t.gap.total()) > 0
+		happened := t.counts[turnCount] > 36
+		for _, c := range []counter{dropCount, cancelCount, repeatCount, readCount, fileCount} {
+			happened = happened && t.counts[c] > 0
+		}
+		for _, which := range []timing{firstWord, wordLag, lagElsewhere, resumeGap} {
+			happened = happened && t.times[which].total() > 0
+		}
+		return happened
 	}
 	r, err := execute(t.Context(), p, t.Output())
 	if err != nil {
@@ -74,11 +81,12 @@ func checkReport(t *testing.T, r report) {
 			whole++
 		}
 	}
-	h := r.heard
+	h := r.totals
 	for what, count := range map[string]int64{
-		"turns": h.turns, "words": h.words, "drops": h.drops, "cancels": h.cancels, "repeats": h.repeats, "reads": h.reads, "files": h.files,
-		"memory": h.memory, "replies heard whole": int64(whole), "samples": int64(len(r.samples)), "folds": r.after.Postgres.FoldsDone,
-		"times of first words": h.first.total(), "lags": h.lag.total(), "lags elsewhere": h.elsewhere.total(), "gaps": h.gap.total(), "times of reads": h.read.total(),
+		"turns": h.counts[turnCount], "words": h.counts[wordCount], "drops": h.counts[dropCount], "cancels": h.counts[cancelCount],
+		"repeats": h.counts[repeatCount], "reads": h.counts[readCount], "files": h.counts[fileCount], "memory": h.counts[memoryTokens],
+		"replies heard whole": int64(whole), "samples": int64(len(r.samples)), "folds": r.after.Postgres.FoldsDone,
+		"times of first words": h.times[firstWord].total(), "lags": h.times[wordLag].total(), "lags elsewhere": h.times[lagElsewhere].total(), "gaps": h.times[resumeGap].total(), "times of reads": h.times[readTime].total(),
 	} {
 		if count == 0 {
 			t.Errorf("no %s", what)
@@ -115,7 +123,7 @@ func checkFiles(t *testing.T, o options, r report) {
 				t.Errorf("%s has no %q", page.name, panel.title)
 			}
 		}
-		read(filepath.Join(o.out, page.name+".png"))
+		read(filepath.Join(o.out, page.name+".svg"))
 	}
 	rows, err := csv.NewReader(bytes.NewReader(read(filepath.Join(o.out, "samples.csv")))).ReadAll()
 	if err != nil || len(rows) != len(r.samples)+1 || len(rows[0]) < 30 {

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/arcoscribe/throughline/internal/proof/kit"
 	"github.com/arcoscribe/throughline/internal/testkit"
 )
 
@@ -67,7 +68,7 @@ func TestStampTellsWhenAWordWasDue(t *testing.T) {
 }
 
 // A stream that is not as the contract says is an error, whatever it says.
-func TestHeardHoldsToTheContract(t *testing.T) {
+func TestReplyHoldsToTheContract(t *testing.T) {
 	t.Parallel()
 	word := stamp{time.Now(), time.Millisecond}.String() + " "
 	delta := func(offset, text string) string {
@@ -80,8 +81,8 @@ func TestHeardHoldsToTheContract(t *testing.T) {
 		"came of a reply of 7": delta("0", word) + "event: completion\ndata: {\"content_length\":7}\n\n",
 		"invalid character":    "event: completion\ndata: {nonsense\n\n",
 	} {
-		h := &heard{gauges: &gauges{}}
-		if _, err := h.listen(t.Context(), strings.NewReader(stream), never); err == nil || !strings.Contains(err.Error(), want) {
+		r := &reply{gauges: &gauges{}}
+		if _, err := r.read(strings.NewReader(stream), never); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v", want, err)
 		}
 	}
@@ -94,7 +95,7 @@ func TestFailuresAreCounted(t *testing.T) {
 		w.WriteHeader(http.StatusServiceUnavailable)
 		_, _ = w.Write([]byte(`{"code": "not_ready"}`))
 	}))
-	c := caller{http: newHTTP(), replicas: []string{server.URL}, gauges: &gauges{}}
+	c := caller{Client: kit.Client{HTTP: newHTTP()}, replicas: []string{server.URL}, gauges: &gauges{}}
 	err := c.call(t.Context(), request{method: http.MethodGet, path: "/"})
 	if r, ok := errors.AsType[*refused](err); !ok || r.status != http.StatusServiceUnavailable || kindOf(err) != "a turn given up" {
 		t.Errorf("%v", err)
@@ -106,14 +107,14 @@ func TestFailuresAreCounted(t *testing.T) {
 	if got := c.gauges.failures(); got["HTTP 503 not_ready"] != 1 || got["no answer"] != 1 || len(got) != 2 {
 		t.Errorf("%v", got)
 	}
-	c.http.CloseIdleConnections()
+	c.HTTP.CloseIdleConnections()
 }
 
 // A process that crashes writes no JSON; that is an error as one that it logs.
 func TestLogCountsErrors(t *testing.T) {
 	t.Parallel()
 	kept := &closing{}
-	l := &log{kept: kept}
+	l := &processLog{kept: kept}
 	for _, line := range []string{`{"level":"INFO","msg":"a"}`, `{"level":"WARN","msg":"b"}`, `{"level":"ERROR","msg":"c"}`, "panic: d"} {
 		if _, err := l.Write([]byte(line + "\n")); err != nil {
 			t.Fatal(err)
@@ -143,13 +144,8 @@ func TestLifeEnds(t *testing.T) {
 	}
 }
 
-func TestNumbersAndNames(t *testing.T) {
+func TestDurationsAreShort(t *testing.T) {
 	t.Parallel()
-	for value, want := range map[float64]string{0: "0", 7: "7", 123.4: "123", 12.34: "12.3", 1.234: "1.23", .01234: "0.012", 12345: "12345", math.Inf(1): "-"} {
-		if got := number(value); got != want {
-			t.Errorf("%v: %q, not %q", value, got, want)
-		}
-	}
 	for d, want := range map[time.Duration]string{time.Hour: "1h", 5 * time.Minute: "5m", 90 * time.Second: "1m30s", 4 * time.Second: "4s"} {
 		if got := shortest(d); got != want {
 			t.Errorf("%s: %q, not %q", d, got, want)

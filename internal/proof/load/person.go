@@ -12,14 +12,16 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"github.com/arcoscribe/throughline/internal/proof/kit"
 )
 
-// habits is how people talk. Shares are of one.
+// habits are how people talk. Shares are of 1.
 type habits struct {
 	pause                      time.Duration // mean time from the end of a reply to the next message
-	turnsPerChat               int           // mean number of turns before somebody begins another chat
+	turnsPerChat               int           // mean number of turns before a person begins another chat
 	long, article, files       float64       // shares of turns that want a long reply, paste an article, bring files
-	drop, cancel               float64       // shares of turns whose client is gone in mid stream, or stops the reply
+	drop, cancel               float64       // shares of turns whose client disconnects in mid stream, or cancels the reply
 	impatient, again, lookBack float64       // shares sent twice at once, sent again after the end, followed by reading
 }
 
@@ -28,7 +30,7 @@ var ordinary = habits{
 	drop: .10, cancel: .03, impatient: .02, again: .02, lookBack: .20,
 }
 
-// person is somebody with a phone, who has one chat open at a time.
+// person is a user with one chat open at a time.
 type person struct {
 	caller
 	habits
@@ -39,7 +41,7 @@ type person struct {
 	left   int       // turns of this chat to come
 }
 
-// live talks until stopping is closed; what is being said then is heard to its end. ctx ends it at once.
+// live talks until stopping is closed; the reply that streams then is read to its end. ctx ends it at once.
 func (p *person) live(ctx context.Context, stopping <-chan struct{}) {
 	timer := time.NewTimer(upTo(p.dice, 2*p.pause)) // they do not all begin at once
 	defer timer.Stop()
@@ -60,40 +62,40 @@ func (p *person) live(ctx context.Context, stopping <-chan struct{}) {
 	}
 }
 
-// intent is what somebody means to do in one turn.
+// intent is what a person does in one turn.
 type intent struct {
 	content string
 	body    []byte
 	client  uuid.UUID
 	first   bool // the message begins a chat
-	// Words after which the client is gone, or stops the reply; 0 for never.
+	// Words after which the client disconnects, or cancels the reply; 0 for never.
 	dropAfter, cancelAfter int
 	impatient, again       bool
 }
 
-// turn sends one message and hears its reply.
+// turn sends one message and reads its reply.
 func (p *person) turn(ctx context.Context) {
 	if p.left == 0 {
 		p.chat, p.left = uuid.Nil, 1+p.dice.IntN(2*p.turnsPerChat)
 	}
 	p.left--
 	i := p.intend()
-	h := &heard{gauges: p.gauges, asked: time.Now()}
-	err := p.say(ctx, i, h)
+	r := &reply{gauges: p.gauges, asked: time.Now()}
+	err := p.say(ctx, i, r)
 	if err != nil && ctx.Err() == nil {
 		p.gauges.fail(kindOf(err))
 	}
-	p.ledger.add(newTurn(p.id, i.client, i.content, h))
-	if h.started.ChatID != uuid.Nil {
-		p.chat = h.started.ChatID
+	p.ledger.add(newTurn(p.id, i.client, i.content, r))
+	if r.Started.ChatID != uuid.Nil {
+		p.chat = r.Started.ChatID
 	}
-	p.gauges.turns.Add(1)
-	p.gauges.turnTime.add(time.Since(h.asked))
-	p.gauges.memory.Add(int64(h.memory.Brief + h.memory.Bridge + h.memory.Tail))
-	p.gauges.dropped.Add(int64(h.memory.Dropped))
+	p.gauges.add(turnCount, 1)
+	p.gauges.times[turnTime].add(time.Since(r.asked))
+	p.gauges.add(memoryTokens, r.memory.Brief+r.memory.Bridge+r.memory.Tail)
+	p.gauges.add(droppedTurns, r.memory.Dropped)
 }
 
-// kindOf names a failure without what was said. Refusals were counted where they came.
+// kindOf names a failure, without content. Refusals were counted by the caller already.
 func kindOf(err error) string {
 	if _, ok := errors.AsType[*refused](err); ok {
 		return "a turn given up"
@@ -104,7 +106,7 @@ func kindOf(err error) string {
 	return "a turn that broke the contract: " + err.Error()
 }
 
-// intend makes up a message and what its sender will do.
+// intend chooses a message and what its sender does.
 func (p *person) intend() intent {
 	words := 30 + p.dice.IntN(60)
 	if p.dice.Float64() < p.long {
@@ -121,7 +123,7 @@ func (p *person) intend() intent {
 	}
 	if p.dice.Float64() < p.files {
 		body["files"] = p.attach()
-		p.gauges.files.Add(1)
+		p.gauges.add(fileCount, 1)
 	}
 	i.body, _ = json.Marshal(body) // strings and ids
 	switch chance := p.dice.Float64(); {
@@ -151,14 +153,14 @@ func (p *person) attach() []map[string]string {
 // tries is how often a message is sent again after a failure before it is given up.
 const tries = 4
 
-// say does what was intended. After a failure the same message is sent again, to the other replica, as apps do.
-func (p *person) say(ctx context.Context, i intent, h *heard) (err error) {
+// say carries out an intent. After a failure it sends the same message again, to the other replica, as apps do.
+func (p *person) say(ctx context.Context, i intent, r *reply) (err error) {
 	replica := p.dice.IntN(len(p.replicas))
 	for try := range tries {
-		if try > 0 && sleep(ctx, time.Duration(try)*time.Second) != nil {
+		if try > 0 && kit.Sleep(ctx, time.Duration(try)*time.Second) != nil {
 			return err
 		}
-		if err = p.once(ctx, i, (replica+try)%len(p.replicas), h); err == nil || h.end != "" || ctx.Err() != nil {
+		if err = p.attempt(ctx, i, (replica+try)%len(p.replicas), r); err == nil || r.End != "" || ctx.Err() != nil {
 			return err
 		}
 		i.dropAfter, i.cancelAfter, i.impatient = 0, 0, false
@@ -175,81 +177,77 @@ func (i intent) post(replica int, lastEventID string) request {
 	return request{replica: replica, method: http.MethodPost, path: path, body: i.body, lastEventID: lastEventID}
 }
 
-func (p *person) once(ctx context.Context, i intent, replica int, h *heard) error {
+func (p *person) attempt(ctx context.Context, i intent, replica int, r *reply) error {
 	if i.impatient {
-		p.gauges.repeats.Add(1)
-		p.hurry(ctx, i, replica)
-		h.joins = true
+		p.gauges.add(repeatCount, 1)
+		p.sendAndLeave(ctx, i, replica)
+		r.joins = true
 		replica = (replica + 1) % len(p.replicas)
 	}
 	enough := never
 	switch {
 	case i.dropAfter > 0:
-		enough = func() bool { return h.words > i.dropAfter }
+		enough = func() bool { return r.words > i.dropAfter }
 	case i.cancelAfter > 0:
-		enough = func() bool { return h.words > i.cancelAfter }
+		enough = func() bool { return r.words > i.cancelAfter }
 	}
-	if err := p.stream(ctx, i.post(replica, h.last), h, enough); err != nil {
+	if err := p.stream(ctx, i.post(replica, r.LastEventID), r, enough); err != nil {
 		return err
 	}
 	switch {
-	case h.end == "" && i.dropAfter > 0:
-		return p.resume(ctx, i, (replica+1)%len(p.replicas), h)
-	case h.end == "" && i.cancelAfter > 0:
-		return p.stop(ctx, replica, h)
+	case r.End == "" && i.dropAfter > 0:
+		return p.resume(ctx, i, (replica+1)%len(p.replicas), r)
+	case r.End == "" && i.cancelAfter > 0:
+		return p.stop(ctx, replica, r)
 	case i.again:
-		return p.repeat(ctx, i, (replica+1)%len(p.replicas), h)
+		return p.repeat(ctx, i, (replica+1)%len(p.replicas), r)
 	}
 	return nil
 }
 
-// hurry sends the message and is gone before anything came back.
-func (p *person) hurry(ctx context.Context, i intent, replica int) {
+// sendAndLeave sends the message and disconnects before an answer.
+func (p *person) sendAndLeave(ctx context.Context, i intent, replica int) {
 	ctx, cancel := context.WithTimeout(ctx, upTo(p.dice, 20*time.Millisecond))
 	defer cancel()
-	made, err := p.made(ctx, i.post(replica, ""))
-	if err != nil {
-		return
-	}
-	if response, err := p.http.Do(made); err == nil { //nolint:gosec // from loopback to loopback
+	if response, err := p.do(ctx, i.post(replica, "")); err == nil {
 		_ = response.Body.Close()
 	}
 }
 
-// resume is gone for a while, and hears the rest on another replica: with the stream's own address, or as some
-// libraries do by sending the message again with the place where it was cut.
-func (p *person) resume(ctx context.Context, i intent, replica int, h *heard) error {
-	p.gauges.drops.Add(1)
-	if err := sleep(ctx, 200*time.Millisecond+upTo(p.dice, 2*time.Second)); err != nil {
+// resume waits for a while and reads the rest on another replica: by the stream's own address or, as some
+// libraries do, by sending the message again with the cursor.
+func (p *person) resume(ctx context.Context, i intent, replica int, r *reply) error {
+	p.gauges.add(dropCount, 1)
+	if err := kit.Sleep(ctx, 200*time.Millisecond+upTo(p.dice, 2*time.Second)); err != nil {
 		return err
 	}
-	h.elsewhere = true
-	rest := request{replica: replica, method: http.MethodGet, path: "/v1/message/" + h.started.ChatID.String() + "/stream", lastEventID: h.last}
+	r.elsewhere = true
+	rest := request{replica: replica, method: http.MethodGet, path: "/v1/message/" + r.Started.ChatID.String() + "/stream", lastEventID: r.LastEventID}
 	if p.dice.IntN(3) == 0 {
-		p.gauges.repeats.Add(1)
-		rest = i.post(replica, h.last)
+		p.gauges.add(repeatCount, 1)
+		rest = i.post(replica, r.LastEventID)
 	}
-	return p.stream(ctx, rest, h, never)
+	return p.stream(ctx, rest, r, never)
 }
 
-// stop cancels the reply on whichever replica it is told, and hears how it ended.
-func (p *person) stop(ctx context.Context, replica int, h *heard) error {
-	p.gauges.cancels.Add(1)
-	path := "/v1/message/" + h.started.ChatID.String()
+// stop cancels the reply on any replica, and reads how it ended.
+func (p *person) stop(ctx context.Context, replica int, r *reply) error {
+	p.gauges.add(cancelCount, 1)
+	path := "/v1/message/" + r.Started.ChatID.String()
 	if err := p.call(ctx, request{replica: p.dice.IntN(len(p.replicas)), method: http.MethodPost, path: path + "/cancel"}); err != nil {
 		return err
 	}
-	return p.stream(ctx, request{replica: replica, method: http.MethodGet, path: path + "/stream", lastEventID: h.last}, h, never)
+	return p.stream(ctx, request{replica: replica, method: http.MethodGet, path: path + "/stream", lastEventID: r.LastEventID}, r, never)
 }
 
-// repeat sends the message again after its end: the same reply must come.
-func (p *person) repeat(ctx context.Context, i intent, replica int, h *heard) error {
-	p.gauges.repeats.Add(1)
-	again := &heard{gauges: &gauges{}, asked: time.Now()} // how late words are says nothing here
+// repeat sends the message again after its end, which must return the same reply.
+func (p *person) repeat(ctx context.Context, i intent, replica int, r *reply) error {
+	p.gauges.add(repeatCount, 1)
+	again := &reply{gauges: &gauges{}, asked: time.Now()} // its word lag means nothing
 	if err := p.stream(ctx, i.post(replica, ""), again, never); err != nil {
 		return err
 	}
-	if again.started.MessageID != h.started.MessageID || string(again.text) != string(h.text) {
+	if again.Started.MessageID != r.Started.MessageID || string(again.Text) != string(r.Text) {
 		return errors.New("the same message sent again had another reply")
 	}
 	return nil
@@ -267,19 +265,8 @@ func (p *person) look(ctx context.Context) {
 	}
 	began := time.Now()
 	err := p.call(ctx, request{replica: p.dice.IntN(len(p.replicas)), method: http.MethodGet, path: one(p.dice, paths)})
-	p.gauges.reads.Add(1)
+	p.gauges.add(readCount, 1)
 	if err == nil {
-		p.gauges.read.add(time.Since(began))
-	}
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
+		p.gauges.times[readTime].add(time.Since(began))
 	}
 }

@@ -6,16 +6,12 @@ import (
 	"io"
 	"math"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
-	"github.com/google/uuid"
-
-	"github.com/arcoscribe/throughline/internal/auth"
+	"github.com/arcoscribe/throughline/internal/proof/kit"
 )
-
-// tokenLife is longer than any run.
-const tokenLife = 7 * 24 * time.Hour
 
 // plan is how a run goes.
 type plan struct {
@@ -25,14 +21,14 @@ type plan struct {
 	warmUp   time.Duration
 	every    time.Duration // from one sample to the next
 	settle   time.Duration // what an idle system may take to become quiet
-	look     time.Duration // from one look at an idle system to the next
-	// idle is how long the program's connections to Postgres stay open without work. By default it would be half an
-	// hour; what is left after the load shall be what somebody holds on to.
+	look     time.Duration // from one sample of an idle system to the next
+	// idle is how long the program's connections to Postgres stay open without work. With the default of half an
+	// hour those that leak could not be told from the others.
 	idle   time.Duration
 	chats  int
 	habits habits
 	env    map[string]string // of the program, beside its defaults
-	// enough prolongs a load in which too little has happened yet; nil for the duration alone.
+	// enough prolongs a load until it reports true; nil for the duration alone.
 	enough func(totals) bool
 }
 
@@ -43,20 +39,15 @@ type report struct {
 	baseline           sample // idle, after the warm-up
 	samples            []sample
 	after              sample // idle, after the load
-	heard              totals // in the load
+	totals             totals // of the load
 	turns              []turn // of the whole run, warm-up included
 	checks             []check
 	pickUp50, pickUp99 float64
 }
 
-// failed tells whether anything that must hold does not.
+// failed reports whether a check failed.
 func (r report) failed() bool {
-	for _, c := range r.checks {
-		if c.Problem != "" {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(r.checks, func(c check) bool { return c.Problem != "" })
 }
 
 // crowd is all the people.
@@ -67,8 +58,7 @@ type crowd struct {
 	http   *http.Client
 }
 
-// execute runs the load and judges it. Its error means that it could not be done; what the load found is in the
-// report.
+// execute runs the load and judges it. An error means that it could not run; failed checks are in the report.
 func execute(ctx context.Context, p plan, progress io.Writer) (r report, err error) {
 	r.plan = p
 	s, err := startSystem(ctx, p, progress)
@@ -80,9 +70,10 @@ func execute(ctx context.Context, p plan, progress io.Writer) (r report, err err
 			err = closing
 		}
 	}()
-	if r.machine, err = describe(ctx, s); err != nil {
+	if r.machine, err = kit.Describe(ctx, s.admin); err != nil {
 		return r, err
 	}
+	r.machine = append(r.machine, fmt.Sprintf("%d replicas, %d workers, Postgres, the model and all clients on this machine, over 127.0.0.1", replicas, workers))
 	c, err := s.gather(ctx, p)
 	if err != nil {
 		return r, err
@@ -107,7 +98,7 @@ func (r *report) measure(ctx context.Context, s *system, c *crowd, progress io.W
 	sampled := make(chan error, 1)
 	talking, over := context.WithCancel(ctx)
 	go func() { sampled <- r.watch(talking, take, progress) }()
-	err = c.talk(ctx, r.duration, func() bool { return r.enough == nil || r.enough(c.gauges.totals().between(before)) })
+	err = c.talk(ctx, r.duration, func() bool { return r.enough == nil || r.enough(c.gauges.totals().since(before)) })
 	over()
 	if failed := <-sampled; err == nil {
 		err = failed
@@ -115,7 +106,7 @@ func (r *report) measure(ctx context.Context, s *system, c *crowd, progress io.W
 	if err != nil {
 		return err
 	}
-	r.heard, r.turns = c.gauges.totals().between(before), c.ledger.all()
+	r.totals, r.turns = c.gauges.totals().since(before), c.ledger.all()
 	fmt.Fprintln(progress, "the load is over; waiting until all is quiet")
 	r.after, err = r.calm(ctx, s, take, func(_, now sample) bool { return backToBaseline(r.baseline, now).Problem == "" })
 	if err != nil {
@@ -141,23 +132,23 @@ func (r *report) judge(ctx context.Context, s *system) error {
 		r.checks = append(r.checks, newCheck("every process ends in good order", "", err.Error()))
 	}
 	r.checks = append(r.checks, compare(r.turns, rows), nothingLeft(left), backToBaseline(r.baseline, r.after), memoryIsSteady(r.samples),
-		vacuumKeepsUp(r.samples), noErrors(r.heard.errors, s.logged(), r.after.Postgres))
+		vacuumKeepsUp(r.samples), noErrors(r.totals.errors, s.logged(), r.after.Postgres))
 	return nil
 }
 
-// watch takes a sample again and again until ctx ends.
+// watch takes samples until ctx ends.
 func (r *report) watch(ctx context.Context, take *sampler, progress io.Writer) error {
 	ticker := time.NewTicker(r.every)
 	defer ticker.Stop()
-	told := time.Now()
+	reported := time.Now()
 	for {
 		now, err := take.take(context.WithoutCancel(ctx))
 		if err != nil {
 			return err
 		}
 		r.samples = append(r.samples, now)
-		if time.Since(told) > max(r.duration/20, 10*time.Second) {
-			told = time.Now()
+		if time.Since(reported) > max(r.duration/20, 10*time.Second) {
+			reported = time.Now()
 			fmt.Fprintf(progress, "%s: %d streams, word lag %.1f / %.1f ms (p50 / p99), folds waiting %d, errors %d\n", now.At.Round(time.Second),
 				now.Heard.Open, now.Heard.Lag50, now.Heard.Lag99, waiting(now.Postgres.Jobs), now.Heard.Errors)
 		}
@@ -179,8 +170,7 @@ func waiting(jobs map[string]int64) (count int64) {
 	return count
 }
 
-// steady: nothing to speak of moves any more from one sample to the next. What is done from time to time comes and
-// goes.
+// steady reports whether two samples are nearly the same. Periodic work comes and goes.
 func steady(before, now sample) bool {
 	const little = 2
 	near := func(a, b float64) bool { return math.Abs(a-b) <= little }
@@ -192,14 +182,15 @@ func steady(before, now sample) bool {
 	return near(float64(now.Postgres.Connections), float64(before.Postgres.Connections))
 }
 
-// calm waits until an idle system has nothing left to do and enough says so several times running, and gives the last
-// sample. A system that does not become quiet is given as it is, and the checks say what is wrong with it.
+// calm waits until an idle system has nothing left to do and enough reports true several times in a row. It
+// returns the last sample, also of a system that does not become quiet: the checks then report what is wrong with
+// it.
 func (p plan) calm(ctx context.Context, s *system, take *sampler, enough func(before, now sample) bool) (sample, error) {
 	const running = 4
 	began := time.Now()
 	before, err := take.take(ctx)
 	for good := 0; err == nil && good < running && time.Since(began) < p.settle; {
-		if err := sleep(ctx, p.look); err != nil {
+		if err := kit.Sleep(ctx, p.look); err != nil {
 			return before, err
 		}
 		var now sample
@@ -223,33 +214,28 @@ func (p plan) calm(ctx context.Context, s *system, take *sampler, enough func(be
 func (s *system) gather(ctx context.Context, p plan) (*crowd, error) {
 	c := &crowd{gauges: &gauges{}, ledger: &ledger{}, http: newHTTP()}
 	for n := range p.chats {
-		id := uuid.New()
-		_, err := s.admin.Exec(ctx, "insert into auth.users (id, aud, role, created_at, updated_at) values ($1, 'authenticated', 'authenticated', now(), now())", id)
-		if err != nil {
-			return nil, err
-		}
-		token, err := auth.Mint([]byte(secret), id, "", tokenLife, time.Now())
+		id, token, err := kit.NewUser(ctx, s.admin)
 		if err != nil {
 			return nil, err
 		}
 		c.people = append(c.people, &person{
-			caller: caller{http: c.http, replicas: s.addresses(), token: token, gauges: c.gauges},
+			caller: caller{Client: kit.Client{HTTP: c.http, Token: token}, replicas: s.addresses(), gauges: c.gauges},
 			habits: p.habits, id: id, ledger: c.ledger, dice: newDice(uint64(n)),
 		})
 	}
 	return c, nil
 }
 
-// talk lets everybody talk for a time and until it is enough, and hear what is being said then to its end.
+// talk lets all people talk for at least a time and until enough reports true, and then read their replies to the end.
 func (c *crowd) talk(ctx context.Context, d time.Duration, enough func() bool) error {
 	stopping := make(chan struct{})
 	var wait sync.WaitGroup
 	for _, p := range c.people {
 		wait.Go(func() { p.live(ctx, stopping) })
 	}
-	err := sleep(ctx, d)
+	err := kit.Sleep(ctx, d)
 	for err == nil && !enough() {
-		err = sleep(ctx, d/10)
+		err = kit.Sleep(ctx, d/10)
 	}
 	close(stopping)
 	wait.Wait()

@@ -3,11 +3,11 @@ package main
 import (
 	"fmt"
 	"io"
-	"math"
 	"runtime"
-	"strconv"
 	"strings"
 	"time"
+
+	"github.com/arcoscribe/throughline/internal/proof/kit"
 )
 
 // figure is one line of the summary.
@@ -27,13 +27,13 @@ func (f *figures) add(name string, value float64, unit string) {
 	f.Rows = append(f.Rows, figure{name, orZero(value), unit})
 }
 
-// both adds the median and the 99th percentile.
-func (f *figures) both(name string, c counts) {
+// addPercentiles adds the median and the 99th percentile.
+func (f *figures) addPercentiles(name string, c counts) {
 	f.add(name+", p50", c.ms(.5), "ms")
 	f.add(name+", p99", c.ms(.99), "ms")
 }
 
-// summarize makes the figures of a run.
+// summarize returns the figures of a run.
 func summarize(r report) []figures {
 	if len(r.samples) < 2 {
 		return nil
@@ -54,7 +54,7 @@ type span struct {
 func spanOf(samples []sample) span {
 	s := span{first: samples[0], last: samples[len(samples)-1]}
 	s.seconds = (s.last.At - s.first.At).Seconds()
-	for _, one := range samples[1:] { // the first one counted what was before it
+	for _, one := range samples[1:] { // the first one counts what was before it
 		s.turns += float64(one.Heard.Turns)
 		s.words += float64(one.Heard.Words)
 	}
@@ -66,34 +66,34 @@ func (r report) people(s span) figures {
 	f := figures{Title: "people"}
 	f.add("chats at once", float64(r.chats), "")
 	f.add("time", r.duration.Minutes(), "min")
-	f.add("turns", float64(r.heard.turns), "")
+	f.add("turns", float64(r.totals.counts[turnCount]), "")
 	f.add("turns per second", s.turns/s.seconds, "/s")
 	f.add("words per second", s.words/s.seconds, "/s")
 	f.add("streams open, at most", most(r.samples, func(s sample) float64 { return float64(s.Heard.Open) }), "")
-	f.add("gone in mid stream, resumed on the other replica", float64(r.heard.drops), "")
-	f.add("cancelled", float64(r.heard.cancels), "")
-	f.add("sent again by client_message_id", float64(r.heard.repeats), "")
-	f.add("with files", float64(r.heard.files), "")
-	f.add("reads of history, memory, chats, search", float64(r.heard.reads), "")
-	f.add("errors", float64(sum(r.heard.errors)), "")
+	f.add("gone in mid stream, resumed on the other replica", float64(r.totals.counts[dropCount]), "")
+	f.add("cancelled", float64(r.totals.counts[cancelCount]), "")
+	f.add("sent again by client_message_id", float64(r.totals.counts[repeatCount]), "")
+	f.add("with files", float64(r.totals.counts[fileCount]), "")
+	f.add("reads of history, memory, chats, search", float64(r.totals.counts[readCount]), "")
+	f.add("errors", float64(sum(r.totals.errors)), "")
 	return f
 }
 
 func (r report) waits() figures {
 	f := figures{Title: "waiting, without the model's own time"}
-	f.both("first word", r.heard.first)
-	f.both("a word behind the model's pace", r.heard.lag)
-	f.both("the same, read from the other replica", r.heard.elsewhere)
-	f.both("rest of a reply after resuming", r.heard.gap)
-	f.both("a read", r.heard.read)
-	f.both("a whole turn, the model's time included", r.heard.turnTime)
+	f.addPercentiles("first word", r.totals.times[firstWord])
+	f.addPercentiles("a word behind the model's pace", r.totals.times[wordLag])
+	f.addPercentiles("the same, read from the other replica", r.totals.times[lagElsewhere])
+	f.addPercentiles("rest of a reply after resuming", r.totals.times[resumeGap])
+	f.addPercentiles("a read", r.totals.times[readTime])
+	f.addPercentiles("a whole turn, the model's time included", r.totals.times[turnTime])
 	return f
 }
 
 func (r report) memoryWork(s span) figures {
 	f := figures{Title: "memory"}
-	f.add("brief, bridge and tail per turn", float64(r.heard.memory)/float64(max(r.heard.turns, 1)), "tokens")
-	f.add("turns in neither brief nor prompt", float64(r.heard.dropped), "")
+	f.add("brief, bridge and tail per turn", float64(r.totals.counts[memoryTokens])/float64(max(r.totals.counts[turnCount], 1)), "tokens")
+	f.add("turns in neither brief nor prompt", float64(r.totals.counts[droppedTurns]), "")
 	f.add("folds", s.folds, "")
 	f.add("pick-up of a fold, p50", r.pickUp50, "ms")
 	f.add("pick-up of a fold, p99", r.pickUp99, "ms")
@@ -116,10 +116,10 @@ func (r report) costs(s span) figures {
 	}
 	postgres := s.last.Postgres.CPU - s.first.Postgres.CPU
 	f.add("words per turn", s.words/s.turns, "")
-	f.add("replicas' CPU per turn", milliseconds(servers)/s.turns, "ms")
-	f.add("Postgres's CPU per turn", milliseconds(postgres)/s.turns, "ms")
-	f.add("workers' CPU per fold", milliseconds(workers)/s.folds, "ms")
-	f.add("workers' CPU per turn", milliseconds(workers)/s.turns, "ms")
+	f.add("replicas' CPU per turn", kit.Milliseconds(servers)/s.turns, "ms")
+	f.add("Postgres's CPU per turn", kit.Milliseconds(postgres)/s.turns, "ms")
+	f.add("workers' CPU per fold", kit.Milliseconds(workers)/s.folds, "ms")
+	f.add("workers' CPU per turn", kit.Milliseconds(workers)/s.turns, "ms")
 	f.add("turns per fold", s.turns/s.folds, "")
 	f.add("WAL per turn", float64(s.last.Postgres.WAL-s.first.Postgres.WAL)/s.turns/1e3, "kB")
 	f.add("connections, at most", most(r.samples, func(s sample) float64 { return float64(s.Postgres.Connections) }), "")
@@ -127,7 +127,7 @@ func (r report) costs(s span) figures {
 	return f
 }
 
-// keptTables are those whose rows stay, tables whose rows go again have room that is used again.
+// Rows stay in keptTables, messages first. Those of passingTables are deleted again, and their room is reused.
 var (
 	keptTables    = []string{"public.messages", "public.chats", "public.conversation_briefs", "public.conversation_brief_revisions", "public.chat_files", "public.message_files"}
 	passingTables = []string{"public.message_deltas", "river.river_job"}
@@ -138,11 +138,9 @@ func (r report) rows(s span) figures {
 	heap, indexes := grown(s.first, s.last, keptTables)
 	f.add("kept per turn, rows", heap/s.turns, "bytes")
 	f.add("kept per turn, indexes", indexes/s.turns, "bytes")
-	for _, name := range keptTables[:1] {
-		heap, indexes := grown(s.first, s.last, []string{name})
-		f.add("of these messages, rows", heap/s.turns, "bytes")
-		f.add("of these messages, indexes", indexes/s.turns, "bytes")
-	}
+	heap, indexes = grown(s.first, s.last, keptTables[:1])
+	f.add("of these messages, rows", heap/s.turns, "bytes")
+	f.add("of these messages, indexes", indexes/s.turns, "bytes")
 	for _, name := range passingTables {
 		t := s.last.Postgres.Tables[name]
 		f.add(short(name)+" at the end, rows and indexes", float64(t.Heap+t.Indexes)/1e6, "MB")
@@ -155,7 +153,7 @@ func (r report) rows(s span) figures {
 
 func short(name string) string { return name[strings.LastIndexByte(name, '.')+1:] }
 
-// grown is by how many bytes tables have grown.
+// grown returns by how many bytes tables have grown.
 func grown(from, to sample, names []string) (heap, indexes float64) {
 	for _, name := range names {
 		before, after := from.Postgres.Tables[name], to.Postgres.Tables[name]
@@ -203,8 +201,6 @@ func (r report) machineUse(s span) figures {
 	return f
 }
 
-func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
-
 func most(samples []sample, value func(sample) float64) float64 {
 	highest := 0.0
 	for _, s := range samples {
@@ -230,7 +226,7 @@ func (r report) write(out io.Writer) error {
 	for _, group := range summarize(r) {
 		fmt.Fprintf(&b, "\n%s\n", group.Title)
 		for _, f := range group.Rows {
-			b.WriteString(strings.TrimRight(fmt.Sprintf("  %-52s %10s %s", f.Name, number(f.Value), f.Unit), " ") + "\n")
+			b.WriteString(strings.TrimRight(fmt.Sprintf("  %-52s %10s %s", f.Name, kit.Number(f.Value), f.Unit), " ") + "\n")
 		}
 	}
 	b.WriteString("\nchecks\n")
@@ -248,20 +244,4 @@ func (r report) write(out io.Writer) error {
 	}
 	_, err := io.WriteString(out, b.String())
 	return err
-}
-
-// number prints three digits that count, and whole numbers whole.
-func number(value float64) string {
-	switch size := math.Abs(value); {
-	case math.IsInf(value, 0):
-		return "-"
-	case size >= 100 || value == math.Trunc(value):
-		return strconv.FormatFloat(value, 'f', 0, 64)
-	case size >= 10:
-		return strconv.FormatFloat(value, 'f', 1, 64)
-	case size >= 0.1:
-		return strconv.FormatFloat(value, 'f', 2, 64)
-	default:
-		return strconv.FormatFloat(value, 'g', 2, 64)
-	}
 }

@@ -1,25 +1,24 @@
 package main
 
 import (
-	"bufio"
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
+	"net/url"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/arcoscribe/throughline/internal/proof/stack"
+	"github.com/arcoscribe/throughline/internal/proof/kit"
 )
-
-// secret signs the access tokens of the load's users. It protects nothing.
-const secret = "the secret of a load test, which protects nothing at all"
 
 // How many of each process there are.
 const (
@@ -32,21 +31,21 @@ const stopWithin = time.Minute
 
 // system is everything that runs, each part a process of its own. Close it.
 type system struct {
-	postgres *stack.Postgres
+	postgres *kit.Postgres
 	admin    *pgxpool.Pool // ours, as the superuser
-	model    *modelProcess
+	model    *kit.Helper
 	parts    []part // replicas, then workers
 	dir      string // of the program, its temporary files and its logs
-	logs     []*log
+	logs     []*processLog
 }
 
 // part is one replica or worker.
 type part struct {
 	name string
-	*stack.Process
+	*kit.Process
 }
 
-// startSystem builds the program and starts it. progress hears of each step.
+// startSystem builds the program and starts it. progress is told each step.
 func startSystem(ctx context.Context, p plan, progress io.Writer) (s *system, err error) {
 	s = &system{}
 	defer func() {
@@ -60,10 +59,10 @@ func startSystem(ctx context.Context, p plan, progress io.Writer) (s *system, er
 	}
 	fmt.Fprintln(progress, "building the program, starting Postgres and the model")
 	program := filepath.Join(s.dir, "throughline")
-	if err := stack.Build(ctx, p.source, program); err != nil {
+	if err := kit.Build(ctx, p.source, program); err != nil {
 		return s, err
 	}
-	s.postgres, err = stack.StartPostgres(ctx, map[string]string{
+	s.postgres, err = kit.StartPostgres(ctx, map[string]string{
 		"shared_buffers": "256MB", "max_wal_size": "2GB", "max_connections": "250", "track_io_timing": "on",
 	})
 	if err != nil {
@@ -72,7 +71,7 @@ func startSystem(ctx context.Context, p plan, progress io.Writer) (s *system, er
 	if s.admin, err = pgxpool.New(ctx, s.postgres.AdminDSN()); err != nil {
 		return s, err
 	}
-	if s.model, err = startModel(ctx); err != nil {
+	if s.model, err = kit.StartRole(ctx, roleModel); err != nil {
 		return s, err
 	}
 	return s, s.startParts(ctx, program, p)
@@ -83,14 +82,17 @@ func (s *system) startParts(ctx context.Context, program string, p plan) error {
 	if err := os.Mkdir(temporary, 0o700); err != nil {
 		return err
 	}
-	dsn := s.postgres.DSN()
-	separator := "?"
-	if strings.Contains(dsn, "?") {
-		separator = "&"
+	dsn, err := url.Parse(s.postgres.DSN())
+	if err != nil {
+		return err
 	}
+	query := dsn.Query()
+	query.Set("pool_max_conn_idle_time", p.idle.String())
+	query.Set("pool_health_check_period", (p.idle / 5).String())
+	dsn.RawQuery = query.Encode()
 	env := map[string]string{
-		"DATABASE_URL": fmt.Sprintf("%s%spool_max_conn_idle_time=%s&pool_health_check_period=%s", dsn, separator, p.idle, p.idle/5), "HTTP_ADDR": "127.0.0.1:0", "METRICS_ADDR": "127.0.0.1:0", "SUPABASE_JWT_SECRET": secret,
-		"OPENAI_API_KEY": "offline", "OPENAI_BASE_URL": s.model.base, "TMPDIR": temporary,
+		"DATABASE_URL": dsn.String(), "HTTP_ADDR": "127.0.0.1:0", "METRICS_ADDR": "127.0.0.1:0", "SUPABASE_JWT_SECRET": kit.Secret,
+		"OPENAI_API_KEY": "offline", "OPENAI_BASE_URL": s.model.Address, "TMPDIR": temporary,
 	}
 	maps.Copy(env, p.env)
 	for n := range replicas + workers {
@@ -102,9 +104,9 @@ func (s *system) startParts(ctx context.Context, program string, p plan) error {
 		if err != nil {
 			return err
 		}
-		said := &log{kept: file}
-		s.logs = append(s.logs, said)
-		process, err := stack.Start(ctx, stack.Command{Program: program, Args: args, Env: env, Log: said})
+		log := &processLog{kept: file}
+		s.logs = append(s.logs, log)
+		process, err := kit.Start(ctx, kit.Command{Program: program, Args: args, Env: env, Log: log})
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
@@ -121,7 +123,7 @@ func (s *system) addresses() (all []string) {
 	return all
 }
 
-// temporaryFiles counts what the program left in its folder for temporary files.
+// temporaryFiles counts the files in the program's temporary folder.
 func (s *system) temporaryFiles() (int, error) {
 	entries, err := os.ReadDir(filepath.Join(s.dir, "tmp"))
 	return len(entries), err
@@ -153,7 +155,7 @@ func (s *system) close() error {
 		errs = append(errs, log.Close())
 	}
 	if s.model != nil {
-		errs = append(errs, s.model.stop())
+		errs = append(errs, s.model.Stop())
 	}
 	if s.admin != nil {
 		s.admin.Close()
@@ -167,45 +169,28 @@ func (s *system) close() error {
 	return errors.Join(errs...)
 }
 
-// modelProcess is the model at work. It ends with us, because its stdin does.
-type modelProcess struct {
-	command *exec.Cmd
-	stdin   io.Closer
-	base    string // URL
+// processLog keeps the warnings and errors of a process, and counts the errors. All lines would be gigabytes.
+type processLog struct {
+	kept   io.WriteCloser
+	errors atomic.Int64
+	warned atomic.Int64
 }
 
-func startModel(ctx context.Context) (*modelProcess, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return nil, err
+var ordinaryLine = []byte(`"level":"INFO"`)
+
+// Write takes one line at a time.
+func (l *processLog) Write(line []byte) (int, error) {
+	if bytes.Contains(line, ordinaryLine) {
+		return len(line), nil
 	}
-	command := exec.CommandContext(ctx, self, roleModel) //nolint:gosec // this very program
-	command.Stderr, command.WaitDelay = os.Stderr, stopWithin
-	stdin, err := command.StdinPipe()
-	if err != nil {
-		return nil, err
+	var decoded struct{ Level string }
+	switch {
+	case json.Unmarshal(line, &decoded) != nil, decoded.Level == "ERROR":
+		l.errors.Add(1) // what is no JSON is a crash
+	case decoded.Level == "WARN":
+		l.warned.Add(1)
 	}
-	stdout, err := command.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	if err := command.Start(); err != nil {
-		return nil, err
-	}
-	m := &modelProcess{command: command, stdin: stdin}
-	line, err := bufio.NewReader(stdout).ReadString('\n')
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("the model did not start: %w", err), m.stop())
-	}
-	m.base = strings.TrimSpace(line)
-	return m, nil
+	return l.kept.Write(line)
 }
 
-func (m *modelProcess) pid() int { return m.command.Process.Pid }
-
-func (m *modelProcess) stop() error {
-	_ = m.stdin.Close() // it may be gone already
-	kill := time.AfterFunc(stopWithin, func() { _ = m.command.Process.Kill() })
-	defer kill.Stop()
-	return m.command.Wait()
-}
+func (l *processLog) Close() error { return l.kept.Close() }

@@ -5,10 +5,11 @@ import (
 	"flag"
 	"fmt"
 	"math"
+	"strings"
 )
 
-// inputs are what a turn costs, and what there is to pay with. Each has a flag; the defaults of the costs are what
-// make load measured. A turn's share of everything that follows from it is in them: recording, folds, sweeps.
+// inputs are what a turn costs and the resources there are. Each is a flag; docs/scale.md explains them. A turn's
+// costs include its share of recording, folds and sweeps. Their defaults are what make load measured.
 type inputs struct {
 	postgresMS, serverMS, workerMS float64
 	walKB, rowsKB                  float64
@@ -19,53 +20,47 @@ type inputs struct {
 	readsShare, utilisation        float64
 }
 
-var measuredInputs = inputs{
-	postgresMS: 8.09, serverMS: 8.53, workerMS: 0.41, walKB: 19.3, rowsKB: 2.82, turnsPerFold: 21.1,
-	transactions: 3, replySeconds: 6, turnsPerHour: 12, serverCores: 2, recordsPerSecond: 40,
-	diskMB: 100, fsyncMS: 1, connections: 200, readsShare: 0.1, utilisation: 0.7,
-}
-
-// input is one of them, with its flag and its meaning.
+// input is one of the inputs.
 type input struct {
-	name, what, unit string
+	flag, what, unit string
 	value            *float64
+	standard         float64
 }
 
 func (in *inputs) all() []input {
 	return []input{
-		{"pg-ms", "Postgres's CPU per turn", "ms", &in.postgresMS},
-		{"server-ms", "CPU of the API processes per turn", "ms", &in.serverMS},
-		{"worker-ms", "CPU of the workers per turn", "ms", &in.workerMS},
-		{"wal-kb", "WAL per turn", "kB", &in.walKB},
-		{"rows-kb", "what a turn leaves on disk, indexes included", "kB", &in.rowsKB},
-		{"turns-per-fold", "turns per fold", "", &in.turnsPerFold},
-		{"transactions", "transactions per turn, its share of records included", "", &in.transactions},
-		{"reply-s", "how long a reply streams", "s", &in.replySeconds},
-		{"turns-per-hour", "turns of an active user in an hour", "", &in.turnsPerHour},
-		{"server-cores", "cores of an API process", "", &in.serverCores},
-		{"records-per-s", "records of an API process in a second, at most", "", &in.recordsPerSecond},
-		{"disk-mb", "what the disk writes in a second", "MB", &in.diskMB},
-		{"fsync-ms", "how long a commit waits for the disk", "ms", &in.fsyncMS},
-		{"connections", "connections that Postgres allows", "", &in.connections},
-		{"reads-share", "share of Postgres's CPU that a read replica could take", "", &in.readsShare},
-		{"utilisation", "share of the cores to plan with", "", &in.utilisation},
+		{"pg-ms", "Postgres's CPU per turn", "ms", &in.postgresMS, 8.09},
+		{"server-ms", "CPU of the API processes per turn", "ms", &in.serverMS, 8.53},
+		{"worker-ms", "CPU of the workers per turn", "ms", &in.workerMS, 0.41},
+		{"wal-kb", "WAL per turn", "kB", &in.walKB, 19.3},
+		{"rows-kb", "what a turn leaves on disk, indexes included", "kB", &in.rowsKB, 2.82},
+		{"turns-per-fold", "turns per fold", "", &in.turnsPerFold, 21.1},
+		{"transactions", "transactions per turn, its share of records included", "", &in.transactions, 3},
+		{"reply-s", "how long a reply streams", "s", &in.replySeconds, 6},
+		{"turns-per-hour", "turns of an active user in an hour", "", &in.turnsPerHour, 12},
+		{"server-cores", "cores of an API process", "", &in.serverCores, 2},
+		{"records-per-s", "records of an API process in a second, at most", "", &in.recordsPerSecond, 40},
+		{"disk-mb", "what the disk writes in a second", "MB", &in.diskMB, 100},
+		{"fsync-ms", "how long a commit waits for the disk", "ms", &in.fsyncMS, 1},
+		{"connections", "connections that Postgres allows", "", &in.connections, 200},
+		{"reads-share", "share of Postgres's CPU that a read replica could take", "", &in.readsShare, 0.1},
+		{"utilisation", "share of the cores to plan with", "", &in.utilisation, 0.7},
 	}
 }
 
-func (in *inputs) flags(flags *flag.FlagSet) {
+// newInputs registers a flag for each input.
+func newInputs(flags *flag.FlagSet) *inputs {
+	in := &inputs{}
 	for _, i := range in.all() {
-		what := i.what
-		if i.unit != "" {
-			what += ", in " + i.unit
-		}
-		flags.Float64Var(i.value, i.name, *i.value, "capacity: "+what)
+		flags.Float64Var(i.value, i.flag, i.standard, strings.TrimSuffix("capacity: "+i.what+", in "+i.unit, ", in "))
 	}
+	return in
 }
 
 func (in *inputs) check() error {
 	for _, i := range in.all() {
 		if !(*i.value > 0) || math.IsInf(*i.value, 0) { // NaN is not greater than anything
-			return fmt.Errorf("-%s is %v, and must be a number above 0", i.name, *i.value)
+			return fmt.Errorf("-%s is %v, and must be a number above 0", i.flag, *i.value)
 		}
 	}
 	if in.utilisation >= 1 || in.readsShare >= 1 {
@@ -74,32 +69,32 @@ func (in *inputs) check() error {
 	return nil
 }
 
-// turnsPerSecond that so many cores of Postgres carry.
+// turnsPerSecond returns how many turns a number of Postgres's cores carries.
 func (in *inputs) turnsPerSecond(cores float64) float64 {
 	return in.utilisation * cores * 1e3 / in.postgresMS
 }
 
-// queueOf the transactions on so many cores that are busy for a share of the time.
+// queueOf returns the queue of transactions at cores that are busy for a share of the time.
 func (in *inputs) queueOf(cores int, busy float64) queue {
 	service := in.postgresMS / in.transactions / 1e3
 	return queue{servers: cores, rate: busy * float64(cores) / service, service: service}
 }
 
-// walLimit is how many turns a second the disk takes.
+// walLimit returns how many turns a second the disk can write.
 func (in *inputs) walLimit() float64 { return in.utilisation * in.diskMB * 1e3 / in.walKB }
 
-// held is for how long a turn holds a connection: its transactions' CPU and the waits of their commits, in seconds.
+// held returns the seconds for which a turn holds a connection: CPU of its transactions, and waits for their commits.
 func (in *inputs) held() float64 { return (in.postgresMS + in.transactions*in.fsyncMS) / 1e3 }
 
-// connectionLimit is how many turns a second the connections take (Little's law).
+// connectionLimit returns how many turns a second the connections allow (Little's law).
 func (in *inputs) connectionLimit() float64 { return in.utilisation * in.connections / in.held() }
 
-// serverLimit is how many turns a second one API process takes.
+// serverLimit returns how many turns a second one API process carries.
 func (in *inputs) serverLimit() float64 {
 	return in.utilisation * in.serverCores * 1e3 / in.serverMS
 }
 
-func capacityTables(in inputs) []table {
+func capacityTables(in *inputs) []table {
 	return []table{in.inputTable(), in.postgresTable(), in.replicasTable()}
 }
 
@@ -107,13 +102,13 @@ func (in *inputs) inputTable() table {
 	t := table{title: "capacity: inputs, each a flag"}
 	var figures []figure
 	for _, i := range in.all() {
-		figures = append(figures, figure{"-" + i.name + ": " + i.what, i.unit, *i.value})
+		figures = append(figures, figure{"-" + i.flag + ": " + i.what, i.unit, *i.value})
 	}
 	t.addColumn("value", figures)
 	return t
 }
 
-// nearlyFull is what a day's peak does to a plan.
+// nearlyFull is the utilisation of a day's peak.
 const nearlyFull = 0.9
 
 func (in *inputs) postgresTable() table {
@@ -163,4 +158,39 @@ func (in *inputs) replicasTable() table {
 	}
 	t.notes = []string{"notifications: each process that records tells all of them, so they grow with the square"}
 	return t
+}
+
+// queue is M/M/c: arrivals at random (Poisson), exponentially distributed service times, first come, first served
+// by a number of servers (A. K. Erlang 1917; Kleinrock, Queueing Systems I, 1975, section 3.5). Times are in
+// seconds.
+type queue struct {
+	servers int
+	rate    float64 // of arrivals
+	service float64 // mean
+}
+
+// utilisation returns the share of time that a server is busy.
+func (q queue) utilisation() float64 { return q.rate * q.service / float64(q.servers) }
+
+// waits returns the share of the work that has to wait: Erlang's C, computed from his B, which a float holds for
+// any number of servers.
+func (q queue) waits() float64 {
+	offered := q.rate * q.service
+	blocked := 1.0
+	for n := 1; n <= q.servers; n++ {
+		blocked = offered * blocked / (float64(n) + offered*blocked)
+	}
+	return blocked / (1 - q.utilisation()*(1-blocked))
+}
+
+// wait returns the time that a share of the work, such as 0.99, waits at most; infinity for an overloaded queue.
+func (q queue) wait(share float64) float64 {
+	if q.utilisation() >= 1 {
+		return math.Inf(1)
+	}
+	beyond := 1 - share
+	if q.waits() <= beyond {
+		return 0
+	}
+	return math.Log(q.waits()/beyond) / (float64(q.servers)/q.service - q.rate)
 }

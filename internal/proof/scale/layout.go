@@ -42,7 +42,7 @@ func layoutNamed(name string) (layout, error) {
 	return l, nil
 }
 
-// byMonths divides by the time of writing. Bounds are constants, so they are computed by Postgres.
+// byMonths divides by the time of writing. Postgres computes the bounds.
 func byMonths() layout {
 	l := layout{name: "months", by: "range (created_at)", key: "created_at"}
 	for n := -monthsBack; n <= 1; n++ {
@@ -52,11 +52,11 @@ func byMonths() layout {
 	return l
 }
 
-// dependents are what the migrations made for messages, as statements.
+// dependents are the statements that make what the migrations made for messages.
 type dependents struct{ indexes, foreignKeys, others []string }
 
-// searchIndex is the full-text index. Filling a million messages into it takes ten minutes, and a turn pays for
-// its own messages alone: it is made for what is written from then on, in all layouts.
+// searchIndex is the full-text index. Filling it with a million messages takes ten minutes, and a turn's cost
+// does not depend on them: in all layouts it covers only what is written from then on.
 const searchIndex = "messages_search_idx"
 
 const selectPolicies = `
@@ -98,8 +98,8 @@ func readDependents(ctx context.Context, conn *pgx.Conn) (dependents, error) {
 // unique finds the columns of a unique index.
 var unique = regexp.MustCompile(`^CREATE UNIQUE INDEX .* USING btree \(([^)]*)\)`)
 
-// withKey adds the partitions' key to a unique index that lacks it: Postgres wants it there. What such an index
-// promises is less then: the id is unique within one chat, or one moment.
+// withKey adds the partitions' key to a unique index that lacks it, as Postgres requires. The index then
+// guarantees less: the id is unique within one chat, or one moment.
 func withKey(index, key string) string {
 	found := unique.FindStringSubmatchIndex(index)
 	if found == nil || key == "" {
@@ -112,7 +112,7 @@ func withKey(index, key string) string {
 	return index[:found[3]] + ", " + key + index[found[3]:]
 }
 
-// ofNewMessages lets the full-text index begin now.
+// ofNewMessages limits the full-text index to messages from now on.
 func ofNewMessages(index, now string) string {
 	if !strings.Contains(index, searchIndex) {
 		return index
@@ -120,8 +120,8 @@ func ofNewMessages(index, now string) string {
 	return index + " and created_at > '" + now + "'"
 }
 
-// apply puts the empty table messages into this layout and gives the indexes and foreign keys to make once it
-// is full. It drops the views that look at messages.
+// apply puts the empty table messages into this layout and returns the indexes and foreign keys to make once it
+// is filled. It drops the views on messages.
 func (l layout) apply(ctx context.Context, d *database) (later []string, err error) {
 	found, err := readDependents(ctx, d.admin)
 	if err != nil {

@@ -1,15 +1,15 @@
-// Command scale asks what lies beyond one machine, and prints three tables:
+// Command scale measures and computes what lies beyond one machine, and prints three tables:
 //
 //	go run ./internal/proof/scale                         all of it, about three minutes
 //	go run ./internal/proof/scale -rows 1000000           the first table with a million messages
 //	go run ./internal/proof/scale -only capacity -pg-ms 6.1 -wal-kb 15
-//	go run ./internal/proof/scale -quick                  tiny sizes: that it runs, not what comes out
+//	go run ./internal/proof/scale -quick                  tiny sizes: that it runs, not what it measures
 //
-// layouts measures, on a private Postgres that is durable as in production, the table of messages as the migrations
-// make it beside the same table in partitions, with the server's own statements, policies and triggers.
-// shards spreads users over several databases and counts what moves when there is one more. capacity computes from
-// what a turn costs how many of them a Postgres carries, and how long they wait for it. What the figures mean is in
-// docs/scale.md.
+// layouts measures, on a private Postgres that is durable as in production, the table of messages as the
+// migrations make it beside the same table in partitions, with the server's own statements, policies and
+// triggers. shards spreads users over several databases and counts what moves when there is one more. capacity
+// computes from what a turn costs how many of them a Postgres carries, and how long they wait for it. What the
+// figures mean is in docs/scale.md.
 package main
 
 import (
@@ -18,11 +18,10 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"os"
-	"os/signal"
 	"slices"
 	"strings"
-	"syscall"
+
+	"github.com/arcoscribe/throughline/internal/proof/kit"
 )
 
 var parts = []string{"layouts", "shards", "capacity"}
@@ -31,18 +30,10 @@ type options struct {
 	only    []string
 	layouts []layout
 	size    size
-	inputs  inputs
+	inputs  *inputs
 }
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
-	stop()
-	if err != nil && !errors.Is(err, flag.ErrHelp) {
-		fmt.Fprintln(os.Stderr, "scale:", err)
-		os.Exit(1)
-	}
-}
+func main() { kit.Main("scale", run) }
 
 func run(ctx context.Context, args []string, out, progress io.Writer) error {
 	o, err := parse(args, progress)
@@ -66,14 +57,14 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 }
 
 func parse(args []string, usage io.Writer) (options, error) {
-	o := options{inputs: measuredInputs, size: full}
+	o := options{size: full}
 	flags := flag.NewFlagSet("scale", flag.ContinueOnError)
 	flags.SetOutput(usage)
 	only := flags.String("only", strings.Join(parts, ","), "run only these, comma-separated")
 	names := flags.String("layouts", "plain,hash16,hash64,months", "what messages are kept in: plain, hash<number of partitions>, months")
 	rows := flags.Int("rows", full.rows, "messages in the table")
 	quick := flags.Bool("quick", false, "tiny sizes, for CI")
-	o.inputs.flags(flags)
+	o.inputs = newInputs(flags)
 	if err := flags.Parse(args); err != nil {
 		return o, err
 	}
@@ -103,15 +94,15 @@ func parse(args []string, usage io.Writer) (options, error) {
 
 // runLayouts fills and measures one layout after the other, each in a database of its own.
 func runLayouts(ctx context.Context, o options, out, progress io.Writer) (err error) {
-	c, err := startCluster(ctx, o.size)
+	p, err := startPostgres(ctx, o.size)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, c.Destroy()) }()
+	defer func() { err = errors.Join(err, p.Destroy()) }()
 	t := table{title: fmt.Sprintf("layouts: %d messages, and what a turn costs in each", o.size.rows)}
 	for _, l := range o.layouts {
 		fmt.Fprintf(progress, "%s: filling\n", l.name)
-		figures, err := c.measureLayout(ctx, l, o.size, progress)
+		figures, err := measureLayout(ctx, p, l, o.size, progress)
 		if err != nil {
 			return fmt.Errorf("%s: %w", l.name, err)
 		}

@@ -2,13 +2,18 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/arcoscribe/throughline/internal/proof/kit"
 )
 
-// messageTables are where the messages are: the partitions, or the table itself.
+// messageTables selects the tables that hold messages: the partitions, or the table itself.
 const messageTables = `
 select relid::oid from pg_partition_tree('public.messages') where isleaf
  union select oid from pg_class where oid = 'public.messages'::regclass and relkind = 'r'`
@@ -20,9 +25,9 @@ var layoutNotes = []string{
 	"vacuum: after one message in twenty was changed; all of the table, one partition after the other",
 }
 
-// measureLayout fills a database of its own and gives the layout's column.
-func (c cluster) measureLayout(ctx context.Context, l layout, s size, progress io.Writer) (figures []figure, err error) {
-	d, err := c.newDatabase(ctx, l.name)
+// measureLayout fills a database and returns the layout's column.
+func measureLayout(ctx context.Context, p *kit.Postgres, l layout, s size, progress io.Writer) (figures []figure, err error) {
+	d, err := newDatabase(ctx, p, l.name)
 	if err != nil {
 		return nil, err
 	}
@@ -94,11 +99,11 @@ func measureTurns(ctx context.Context, d *database, s size) ([]figure, error) {
 	}
 	n := float64(s.samples)
 	return []figure{
-		{"start a turn: two rows, memory read, p50", "ms", quantile(took.start, .5)}, {"start a turn, p99", "ms", quantile(took.start, .99)},
-		{"save the reply, p50", "ms", quantile(took.save, .5)}, {"save the reply, p99", "ms", quantile(took.save, .99)},
-		{"find a chat's latest reply, p50", "ms", quantile(took.find, .5)},
+		{"start a turn: two rows, memory read, p50", "ms", took.start.MS(.5)}, {"start a turn, p99", "ms", took.start.MS(.99)},
+		{"save the reply, p50", "ms", took.save.MS(.5)}, {"save the reply, p99", "ms", took.save.MS(.99)},
+		{"find a chat's latest reply, p50", "ms", took.find.MS(.5)},
 		{"turns of 8 clients", "/s", rate},
-		{"Postgres's CPU per turn", "ms", float64(after.cpu-before.cpu) / float64(time.Millisecond) / n},
+		{"Postgres's CPU per turn", "ms", kit.Milliseconds(after.CPU-before.CPU) / n},
 		{"WAL per turn", "kB", float64(after.wal-before.wal) / 1e3 / n},
 		{"cache hits of messages and its indexes", "%", 100 * (after.hits - before.hits) / max(1, after.hits-before.hits+after.reads-before.reads)},
 	}, nil
@@ -129,30 +134,30 @@ func measureErasure(ctx context.Context, d *database, s size) ([]figure, error) 
 		}
 		return time.Since(began), err
 	}
-	var chats []time.Duration
+	var chats kit.Times
 	for n := range s.erased {
-		took, err := timed("delete from public.chats where id = $1", named("chat", s.chats()-1-n))
+		took, err := timed("delete from public.chats where id = $1", kit.ID("chat", s.chats()-1-n))
 		if err != nil {
 			return nil, err
 		}
 		chats = append(chats, took)
 	}
-	user, err := timed("delete from auth.users where id = $1", named("user", s.owners()-1))
+	user, err := timed("delete from auth.users where id = $1", kit.ID("user", s.owners()-1))
 	if err != nil {
 		return nil, err
 	}
-	long, err := timed("delete from public.chats where id = $1", named("chat", 0))
+	long, err := timed("delete from public.chats where id = $1", kit.ID("chat", 0))
 	if err != nil && s.owners() > 1 { // with one owner, the user was its own
 		return nil, err
 	}
 	return []figure{
-		{"erase a chat of 50 messages, p50", "ms", quantile(chats, .5)},
-		{"erase a user of about 20 chats", "ms", quantile([]time.Duration{user}, .5)},
+		{"erase a chat of 50 messages, p50", "ms", chats.MS(.5)},
+		{"erase a user of about 20 chats", "ms", kit.Milliseconds(user)},
 		{"erase a chat that is a tenth of all messages", "s", long.Seconds()},
 	}, nil
 }
 
-// measureSearch makes the full-text index for a part of the messages, as a whole one would take a while.
+// measureSearch makes the full-text index for a tenth of the messages: a whole one takes long.
 func measureSearch(ctx context.Context, d *database, s size) ([]figure, error) {
 	part := max(1, s.rows/10)
 	if err := d.do(ctx, fmt.Sprintf(`create table public.searched as select * from public.messages where content <> '' limit %d`, part)); err != nil {
@@ -172,3 +177,92 @@ func measureSearch(ctx context.Context, d *database, s size) ([]figure, error) {
 	per := 100_000 / max(1, rows)
 	return []figure{{"full-text index of 100 000 messages", "MB", bytes / 1e6 * per}, {"making that index", "s", took.Seconds() * per}}, err
 }
+
+// statements are those of a turn that partitions affect most: the buffer's read, and the save, which names the
+// reply by id alone; and the same save if it named the chat as well.
+var statements = []struct{ what, sql string }{
+	{"read a chat's tail", `select m.id, m.seq, m.role, m.content, m.token_count from public.messages m
+		where m.chat_id = '%[1]s' and m.seq > %[2]d order by m.seq desc limit 1000`},
+	{"save by id", `update public.messages set content = 'x', status = 'complete', token_count = 1
+		where id = '%[3]s' and superseded_by is null and status in ('streaming', 'interrupted', 'complete')`},
+	{"save by chat and id", `update public.messages set content = 'x', status = 'complete', token_count = 1
+		where chat_id = '%[1]s' and id = '%[3]s' and superseded_by is null and status in ('streaming', 'interrupted', 'complete')`},
+}
+
+// plan is the answer of EXPLAIN.
+type plan struct {
+	Plan struct {
+		Hits  float64 `json:"Shared Hit Blocks"`
+		Reads float64 `json:"Shared Read Blocks"`
+	} `json:"Plan"`
+	Planning float64 `json:"Planning Time"`
+}
+
+// measurePlans explains the statements as the user, in an ordinary chat and in the tail of the long one, and
+// measures the connection's memory afterwards.
+func measurePlans(ctx context.Context, d *database, s size) ([]figure, error) {
+	if err := d.do(ctx, "grant pg_read_all_stats to postgres"); err != nil { // to see its own connection's memory
+		return nil, err
+	}
+	conn, err := pgx.Connect(ctx, d.server)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }() // nothing was committed
+	long := s.rows / longShare
+	var found []figure
+	for i, statement := range statements {
+		reply := kit.ID("message-1", 2*(i+1)) // another one each time: what is rolled back leaves dead rows
+		p, err := explain(ctx, conn, s, 1, fmt.Sprintf(statement.sql, kit.ID("chat", 1), coveredUpTo, reply))
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, figure{statement.what + ": planning", "ms", p.Planning}, figure{statement.what + ": pages touched", "", p.Plan.Hits + p.Plan.Reads})
+	}
+	p, err := explain(ctx, conn, s, 0, fmt.Sprintf(statements[0].sql, kit.ID("chat", 0), long-(chatMessages-coveredUpTo), ""))
+	if err != nil {
+		return nil, err
+	}
+	found = append(found, figure{"read the long chat's tail: pages touched", "", p.Plan.Hits + p.Plan.Reads})
+	var kept float64
+	if err := conn.QueryRow(ctx, "select sum(total_bytes) / 1e6 from pg_backend_memory_contexts").Scan(&kept); err != nil {
+		return nil, err
+	}
+	return append(found, figure{"memory of a connection after that", "MB", kept}), nil
+}
+
+// explain runs a statement as a chat's owner a few times, and rolls back. It returns the pages of the first run
+// and the shortest planning time: the rest is noise.
+func explain(ctx context.Context, conn *pgx.Conn, s size, chat int, statement string) (plan, error) {
+	owner, err := s.ownerOf(chat)
+	if err != nil {
+		return plan{}, err
+	}
+	var found []plan
+	for range 5 {
+		var answer []plan
+		err := pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
+			if _, err := tx.Exec(ctx, "select set_config('role', 'throughline_app', true), set_config('request.jwt.claims', $1, true)", owner.Claims); err != nil {
+				return err
+			}
+			var raw string
+			if err := tx.QueryRow(ctx, "explain (analyze, buffers, format json) "+statement).Scan(&raw); err != nil {
+				return err
+			}
+			if err := json.Unmarshal([]byte(raw), &answer); err != nil {
+				return err
+			}
+			return errRollback
+		})
+		if err != nil && !errors.Is(err, errRollback) {
+			return plan{}, err
+		}
+		found = append(found, answer...)
+	}
+	for _, p := range found {
+		found[0].Planning = min(found[0].Planning, p.Planning)
+	}
+	return found[0], nil
+}
+
+var errRollback = errors.New("only explained")

@@ -3,9 +3,10 @@ package main
 import (
 	"fmt"
 	"math"
+	"slices"
 )
 
-// router gives the shard of a user, of so many.
+// router chooses the shard of a user.
 type router struct {
 	name  string
 	route func(user uint64, shards int) int
@@ -13,8 +14,8 @@ type router struct {
 
 var routers = []router{{"rendezvous", rendezvous}, {"jump", jump}, {"modulo", modulo}}
 
-// rendezvous asks each shard for its weight for this user and takes the greatest (Thaler and Ravishankar 1998). A
-// shard may have any name, and any of them may go.
+// rendezvous takes the shard with the greatest weight for this user (Thaler and Ravishankar 1998). Shards may
+// have any names, and any of them may be removed.
 func rendezvous(user uint64, shards int) int {
 	best, heaviest := 0, uint64(0)
 	for shard := range shards {
@@ -25,7 +26,8 @@ func rendezvous(user uint64, shards int) int {
 	return best
 }
 
-// jump is a consistent hash without a table (Lamping and Veach 2014). Shards are numbers, and only the last may go.
+// jump is a consistent hash without a table (Lamping and Veach 2014). Shards are numbers, and only the last may
+// be removed.
 func jump(user uint64, shards int) int {
 	key, at, next := mix(user), int64(-1), int64(0)
 	for next < int64(shards) {
@@ -36,7 +38,7 @@ func jump(user uint64, shards int) int {
 	return int(at)
 }
 
-// modulo is what not to do.
+// modulo is how not to do it.
 func modulo(user uint64, shards int) int { return int(mix(user) % uint64(shards)) }
 
 // population are users by how much they talk: the n-th most talkative as 1/n^skew (Zipf).
@@ -54,7 +56,7 @@ func newPopulation(users int, skew float64) population {
 	return p
 }
 
-// spread is what each shard gets, of users and of their turns, as a share of what would be even.
+// spread returns what each shard gets of the users and of their turns, as a share of an even spread.
 func (p population) spread(r router, shards int) (users, turns []float64) {
 	users, turns = make([]float64, shards), make([]float64, shards)
 	for n, weight := range p.weights {
@@ -65,8 +67,8 @@ func (p population) spread(r router, shards int) (users, turns []float64) {
 	return users, turns
 }
 
-// moved is the share of users whose shard is another one when their number changes; stray of those move between
-// shards that are there before and after, for nothing.
+// moved returns the share of users who move when the number of shards changes; stray of them move between shards
+// that exist before and after.
 func (p population) moved(r router, from, to int) (all, stray float64) {
 	for n := range p.weights {
 		before, after := r.route(mix(uint64(n)), from), r.route(mix(uint64(n)), to)
@@ -81,15 +83,7 @@ func (p population) moved(r router, from, to int) (all, stray float64) {
 	return all / float64(len(p.weights)), stray / float64(len(p.weights))
 }
 
-func greatest(values []float64) float64 {
-	most := math.Inf(-1)
-	for _, value := range values {
-		most = max(most, value)
-	}
-	return most
-}
-
-// shardsTables spread users over databases.
+// shardsTables spreads users over databases.
 func shardsTables(users int) []table {
 	const before, after = 4, 5
 	equal := newPopulation(users, 0)
@@ -99,15 +93,15 @@ func shardsTables(users int) []table {
 		onFive, _ := equal.spread(r, after)
 		all, stray := equal.moved(r, before, after)
 		figures := []figure{
-			{"most users on one of 4, of an even share", "", greatest(onFour)},
-			{"most users on one of 5, of an even share", "", greatest(onFive)},
+			{"most users on one of 4, of an even share", "", slices.Max(onFour)},
+			{"most users on one of 5, of an even share", "", slices.Max(onFive)},
 			{"users that move from 4 to 5 (the least possible: 20)", "%", 100 * all},
 			{"users that move between old databases, for nothing", "%", 100 * stray},
 		}
 		for _, skew := range []float64{0.6, 0.8, 1} {
 			p := newPopulation(users, skew)
 			_, turns := p.spread(r, before)
-			figures = append(figures, figure{fmt.Sprintf("most turns on one of 4, users skewed by %.1f", skew), "", greatest(turns)})
+			figures = append(figures, figure{fmt.Sprintf("most turns on one of 4, users skewed by %.1f", skew), "", slices.Max(turns)})
 		}
 		t.addColumn(r.name, figures)
 	}
@@ -119,11 +113,18 @@ func shardsTables(users int) []table {
 	return []table{t}
 }
 
-// share of all turns that the so many most talkative users make.
+// share returns the share of all turns that the first users make, who talk most.
 func (p population) share(first int) float64 {
 	sum := 0.0
 	for _, weight := range p.weights[:first] {
 		sum += weight
 	}
 	return sum / p.total
+}
+
+// mix is the last step of splitmix64 (Steele, Lea and Flood 2014).
+func mix(z uint64) uint64 {
+	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
+	z = (z ^ z>>27) * 0x94d049bb133111eb
+	return z ^ z>>31
 }

@@ -3,9 +3,10 @@ package main
 import (
 	"fmt"
 	"io"
-	"math"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/arcoscribe/throughline/internal/proof/kit"
 )
 
 // figure is one measured or computed value.
@@ -28,7 +29,7 @@ type tableRow struct {
 	values     []float64
 }
 
-// addColumn adds the figures of one more thing; they are the same, in the same order, as the first one's.
+// addColumn adds the figures of one more thing, in the same order as those of the first.
 func (t *table) addColumn(name string, figures []figure) {
 	t.columns = append(t.columns, name)
 	if t.rows == nil {
@@ -52,9 +53,9 @@ func write(out io.Writer, tables ...table) error {
 func (t table) text() string {
 	lines := [][]string{append([]string{""}, t.columns...)}
 	for _, row := range t.rows {
-		line := []string{row.label()}
+		line := []string{strings.TrimSuffix(row.what+", "+row.unit, ", ")}
 		for _, value := range row.values {
-			line = append(line, number(value))
+			line = append(line, kit.Number(value))
 		}
 		lines = append(lines, line)
 	}
@@ -77,27 +78,4 @@ func (t table) text() string {
 		fmt.Fprintf(&text, "    %s\n", note)
 	}
 	return text.String()
-}
-
-func (r tableRow) label() string {
-	if r.unit == "" {
-		return r.what
-	}
-	return r.what + ", " + r.unit
-}
-
-// number has three digits that mean something, and all digits of what is greater.
-func number(value float64) string {
-	switch size := math.Abs(value); {
-	case math.IsInf(value, 0) || math.IsNaN(value):
-		return "-"
-	case size >= 100 || value == math.Trunc(value):
-		return fmt.Sprintf("%.0f", value)
-	case size >= 10:
-		return fmt.Sprintf("%.1f", value)
-	case size >= 1:
-		return fmt.Sprintf("%.2f", value)
-	default:
-		return fmt.Sprintf("%.3f", value)
-	}
 }

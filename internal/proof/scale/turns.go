@@ -4,17 +4,18 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"slices"
+	"math/rand/v2"
 	"sync"
 	"time"
 
-	"github.com/arcoscribe/throughline/internal/auth"
-	"github.com/arcoscribe/throughline/internal/chat"
-	"github.com/arcoscribe/throughline/internal/memory"
-	"github.com/arcoscribe/throughline/internal/postgres"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/arcoscribe/throughline/internal/auth"
+	"github.com/arcoscribe/throughline/internal/memory"
+	"github.com/arcoscribe/throughline/internal/postgres"
+	"github.com/arcoscribe/throughline/internal/proof/kit"
 )
 
 // clients talk at once where the rate of turns is measured.
@@ -22,16 +23,15 @@ const clients = 8
 
 // talker makes turns with the server's own store.
 type talker struct {
-	turns   *postgres.Turns
-	pool    *pgxpool.Pool
-	size    size
-	replies []string
-	mu      sync.Mutex
-	dice    dice
+	turns  *postgres.Turns
+	pool   *pgxpool.Pool
+	size   size
+	mu     sync.Mutex
+	random *rand.Rand
 }
 
-// steps are what the parts of turns took.
-type steps struct{ start, save, find []time.Duration }
+// steps are the times that the parts of turns took.
+type steps struct{ start, save, find kit.Times }
 
 func newTalker(ctx context.Context, d *database, s size) (*talker, func(), error) {
 	pool, _, err := postgres.Open(ctx, d.server, clients)
@@ -39,46 +39,33 @@ func newTalker(ctx context.Context, d *database, s size) (*talker, func(), error
 		return nil, nil, err
 	}
 	noFolds := func(context.Context, pgx.Tx, uuid.UUID) error { return nil }
-	t := &talker{pool: pool, turns: postgres.NewTurns(pool, memory.DefaultLimits(), noFolds), size: s, replies: texts(), dice: dice{state: 1}}
-	return t, pool.Close, nil
+	random := rand.New(rand.NewPCG(1, 1)) //nolint:gosec // the same chats in each run
+	return &talker{pool: pool, turns: postgres.NewTurns(pool, memory.DefaultLimits(), noFolds), size: s, random: random}, pool.Close, nil
 }
 
-// pick gives any chat but the long one, and its owner.
+// pick returns a random chat, but not the long one, and its owner.
 func (t *talker) pick() (chatID uuid.UUID, owner auth.Principal, err error) {
 	t.mu.Lock()
-	n := 1 + t.dice.intn(t.size.chats()-1)
+	n := 1 + t.random.IntN(t.size.chats()-1)
 	t.mu.Unlock()
 	owner, err = t.size.ownerOf(n)
-	return named("chat", n), owner, err
+	return kit.ID("chat", n), owner, err
 }
 
-// ownerOf is the user of a chat, as the server knows them.
+// ownerOf returns the user of a chat.
 func (s size) ownerOf(chat int) (auth.Principal, error) {
-	id := named("user", chat%s.owners())
+	id := kit.ID("user", chat%s.owners())
 	claims, err := json.Marshal(map[string]string{"sub": id.String(), "role": "authenticated"})
 	return auth.Principal{UserID: id, Claims: string(claims)}, err
 }
 
-// once is one turn in a chat: start it, look for its reply as another replica does, save it.
-func (t *talker) once(ctx context.Context, chatID uuid.UUID, owner auth.Principal) (start, find, save time.Duration, err error) {
-	text := t.replies[0]
-	turn := chat.NewTurn{
-		ChatID: chatID, UserMessageID: newID(), MessageID: newID(), Content: text, ContentTokens: tokensOf(text),
-		ClientMessageID: newID(), Variant: "arco", Lease: 15 * time.Second,
-	}
-	began := time.Now()
-	started, err := t.turns.StartTurn(ctx, owner, turn)
-	start = time.Since(began)
-	if err == nil && started.Running != uuid.Nil {
-		err = errMet
-	}
-	if err == nil && (!started.Started || len(started.Buffer) == 0) {
-		err = errors.New("the turn did not start, or found no memory")
-	}
+// turn is one turn in a chat: start it, find its reply as another replica does, save it.
+func (t *talker) turn(ctx context.Context, chatID uuid.UUID, owner auth.Principal) (start, find, save time.Duration, err error) {
+	reply, start, err := kit.StartTurn(ctx, t.turns, owner, chatID, kit.Text(0))
 	if err != nil {
 		return 0, 0, 0, err
 	}
-	began = time.Now()
+	began := time.Now()
 	_, found, err := t.turns.FindReply(ctx, owner, chatID, uuid.Nil, 0)
 	find = time.Since(began)
 	if err == nil && !found {
@@ -87,24 +74,11 @@ func (t *talker) once(ctx context.Context, chatID uuid.UUID, owner auth.Principa
 	if err != nil {
 		return 0, 0, 0, err
 	}
-	began = time.Now()
-	saved, err := t.turns.SaveReply(ctx, owner, chat.FinishedReply{
-		ChatID: chatID, MessageID: turn.MessageID, Status: memory.StatusComplete, Content: text + " " + t.replies[1], Tokens: 2 * tokensOf(text),
-		Metadata: chat.ReplyMetadata{ModelVariant: "arco"},
-	})
-	if err == nil && !saved {
-		err = errors.New("the reply was not saved")
-	}
-	return start, find, time.Since(began), err
+	save, err = kit.SaveReply(ctx, t.turns, owner, chatID, reply, kit.Text(0)+" "+kit.Text(1))
+	return start, find, save, err
 }
 
-// errMet: another client has a turn in this chat at the moment.
-var errMet = errors.New("a reply is running in this chat")
-
-// newID makes ids as the server does.
-func newID() uuid.UUID { return uuid.Must(uuid.NewV7()) }
-
-// oneByOne makes turns of one client.
+// oneByOne makes turns, one after another.
 func (t *talker) oneByOne(ctx context.Context, n int) (steps, error) {
 	var took steps
 	for range n {
@@ -112,7 +86,7 @@ func (t *talker) oneByOne(ctx context.Context, n int) (steps, error) {
 		if err != nil {
 			return took, err
 		}
-		start, find, save, err := t.once(ctx, chatID, owner)
+		start, find, save, err := t.turn(ctx, chatID, owner)
 		if err != nil {
 			return took, err
 		}
@@ -121,8 +95,8 @@ func (t *talker) oneByOne(ctx context.Context, n int) (steps, error) {
 	return took, nil
 }
 
-// atOnce makes turns of several clients and gives their rate. Two that meet in one chat are no failure: one of
-// them waits for its next chat.
+// atOnce makes turns of several clients and returns their rate. Two that meet in one chat are no failure: the
+// second one goes on with its next chat.
 func (t *talker) atOnce(ctx context.Context, n int) (perSecond float64, err error) {
 	began := time.Now()
 	failed := make(chan error, clients)
@@ -132,9 +106,9 @@ func (t *talker) atOnce(ctx context.Context, n int) (perSecond float64, err erro
 			for range n / clients {
 				chatID, owner, err := t.pick()
 				if err == nil {
-					_, _, _, err = t.once(ctx, chatID, owner)
+					_, _, _, err = t.turn(ctx, chatID, owner)
 				}
-				if err != nil && !errors.Is(err, errMet) {
+				if err != nil && !errors.Is(err, kit.ErrRunning) {
 					failed <- err
 					return
 				}
@@ -146,8 +120,8 @@ func (t *talker) atOnce(ctx context.Context, n int) (perSecond float64, err erro
 	return float64(n/clients*clients) / time.Since(began).Seconds(), <-failed
 }
 
-// tell lets every connection add what it has counted to Postgres's statistics, which it does once a second otherwise.
-func (t *talker) tell(ctx context.Context) error {
+// flushStatistics has every connection report its statistics, which it otherwise does once a second.
+func (t *talker) flushStatistics(ctx context.Context) error {
 	for _, conn := range t.pool.AcquireAllIdle(ctx) {
 		_, err := conn.Exec(ctx, "select pg_stat_force_next_flush()")
 		conn.Release()
@@ -158,30 +132,27 @@ func (t *talker) tell(ctx context.Context) error {
 	return nil
 }
 
-// quantile of times in milliseconds.
-func quantile(took []time.Duration, q float64) float64 {
-	sorted := slices.Sorted(slices.Values(took))
-	if len(sorted) == 0 {
-		return 0
+// usage is what Postgres has used since its start, and what it read of messages.
+type usage struct {
+	kit.Usage
+	wal         int64
+	hits, reads float64
+}
+
+const selectReads = `
+select sum(heap_blks_hit + coalesce(idx_blks_hit, 0))::float8, sum(heap_blks_read + coalesce(idx_blks_read, 0))::float8
+  from pg_statio_user_tables where relid in (` + messageTables + `)`
+
+// usage reads what Postgres has used, after the talker's connections have reported their statistics.
+func (t *talker) usage(ctx context.Context, d *database) (u usage, err error) {
+	if err := t.flushStatistics(ctx); err != nil {
+		return u, err
 	}
-	return float64(sorted[min(len(sorted)-1, int(q*float64(len(sorted))))]) / float64(time.Millisecond)
+	if err := d.do(ctx, "select pg_stat_clear_snapshot()"); err != nil {
+		return u, err
+	}
+	if u.Usage, u.wal, err = kit.UsageOfPostgres(ctx, d.admin); err != nil {
+		return u, err
+	}
+	return u, d.admin.QueryRow(ctx, selectReads).Scan(&u.hits, &u.reads)
 }
-
-// dice give the same numbers in every run (splitmix64, Steele, Lea and Flood 2014).
-type dice struct{ state uint64 }
-
-func (d *dice) next() uint64 {
-	d.state += 0x9e3779b97f4a7c15
-	return mix(d.state)
-}
-
-func mix(z uint64) uint64 {
-	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
-	z = (z ^ z>>27) * 0x94d049bb133111eb
-	return z ^ z>>31
-}
-
-func (d *dice) intn(n int) int { return int(d.next() % uint64(n)) }
-
-// float is from 0 to less than 1.
-func (d *dice) float() float64 { return float64(d.next()>>11) / (1 << 53) }

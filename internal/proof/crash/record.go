@@ -1,0 +1,274 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/arcoscribe/throughline/streaming"
+	"github.com/google/uuid"
+)
+
+// record is what the clients know: what they sent, what was acknowledged, what they received. No crash affects
+// it, and the database is compared with it. It is safe for concurrent use.
+type record struct {
+	mu       sync.Mutex
+	messages []*message
+	replies  map[uuid.UUID]*reply
+	// repliesTo are the same, in the order in which they started.
+	repliesTo map[*message][]*reply
+	outages   []outage
+	broken    []string // answers that contradict themselves or earlier ones
+	tally     tally
+}
+
+// tally counts for the table.
+type tally struct {
+	acknowledged, completed, cancelled, brokeOff, deleted, cleared int
+}
+
+// outage is a time in which Postgres was away; to is zero while it is.
+type outage struct{ from, to time.Time }
+
+// message is one that a user sends, in as many attempts as it takes. The fields before the blank line never
+// change, the record guards those after it.
+type message struct {
+	number   int
+	user     uuid.UUID
+	clientID uuid.UUID
+	content  string
+	place    int // among those that its client sent to this chat
+
+	acknowledged bool
+	chatID       uuid.UUID
+	id           uuid.UUID
+	deletion     deletion
+}
+
+// deletion is the state of a request to delete something.
+type deletion int
+
+const (
+	untouched deletion = iota
+	asked              // no answer came: it may be deleted or not
+	done
+)
+
+// reply is one reply as far as it was received.
+type reply struct {
+	id       uuid.UUID
+	message  *message
+	text     []rune
+	growth   []growth
+	ended    string // the name of its last event
+	deletion deletion
+}
+
+// growth is when the text up to a character was first received.
+type growth struct {
+	at    time.Time
+	chars int
+}
+
+func newRecord() *record {
+	return &record{replies: map[uuid.UUID]*reply{}, repliesTo: map[*message][]*reply{}}
+}
+
+// send records a message before it is sent, and so before it can be stored.
+func (r *record) send(user uuid.UUID, place int) *message {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	n := len(r.messages) + 1
+	m := &message{number: n, user: user, clientID: uuid.New(), content: question(n), place: place}
+	r.messages = append(r.messages, m)
+	return m
+}
+
+// complain records an answer that no crash explains.
+func (r *record) complain(format string, args ...any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.broken = append(r.broken, fmt.Sprintf(format, args...))
+}
+
+// start records the event with which the server acknowledges the message.
+func (r *record) start(m *message, started streaming.Started) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !m.acknowledged {
+		m.acknowledged, m.chatID, m.id = true, started.ChatID, started.UserMessageID
+		r.tally.acknowledged++
+	}
+	if m.chatID != started.ChatID || m.id != started.UserMessageID {
+		r.broken = append(r.broken, fmt.Sprintf("ask%d was %s in chat %s, and is %s in chat %s when it is sent again",
+			m.number, m.id, m.chatID, started.UserMessageID, started.ChatID))
+	}
+	if r.replies[started.MessageID] == nil {
+		heard := &reply{id: started.MessageID, message: m}
+		r.replies[heard.id] = heard
+		r.repliesTo[m] = append(r.repliesTo[m], heard)
+	}
+	if r.replies[started.MessageID].message != m {
+		r.broken = append(r.broken, fmt.Sprintf("the reply %s is to ask%d and to ask%d", started.MessageID, r.replies[started.MessageID].message.number, m.number))
+	}
+}
+
+// grow records a delta and returns the number of characters up to its end. Text that came before must be the same.
+func (r *record) grow(delta streaming.Delta) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	known := r.replies[delta.MessageID]
+	if known == nil || delta.Offset > len(known.text) {
+		r.broken = append(r.broken, fmt.Sprintf("a delta of the reply %s at character %d leaves a gap", delta.MessageID, delta.Offset))
+		return delta.Offset
+	}
+	piece := []rune(delta.Delta)
+	end := delta.Offset + len(piece)
+	overlap := min(end, len(known.text))
+	if !slices.Equal(known.text[delta.Offset:overlap], piece[:overlap-delta.Offset]) {
+		r.broken = append(r.broken, fmt.Sprintf("the reply %s says something else at character %d when it is read again", delta.MessageID, delta.Offset))
+	}
+	if end > len(known.text) {
+		known.text = append(known.text[:delta.Offset], piece...)
+		known.growth = append(known.growth, growth{time.Now(), end})
+	}
+	return end
+}
+
+// end records a terminal event. length is that of the whole reply, -1 where the event has none.
+func (r *record) end(id uuid.UUID, name string, length int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	known := r.replies[id]
+	switch {
+	case known == nil:
+		r.broken = append(r.broken, fmt.Sprintf("%s of a reply %s that never started", name, id))
+		return
+	case length >= 0 && length != len(known.text):
+		r.broken = append(r.broken, fmt.Sprintf("the reply %s ends with %d characters, but %d were heard", id, length, len(known.text)))
+	case known.ended == name:
+		return
+	case known.ended == streaming.EventCompleted, known.ended == streaming.EventCancelled:
+		r.broken = append(r.broken, fmt.Sprintf("the reply %s ended with %s, and when it is read again with %s", id, known.ended, name))
+	}
+	known.ended = name
+	switch name {
+	case streaming.EventCompleted:
+		r.tally.completed++
+	case streaming.EventCancelled:
+		r.tally.cancelled++
+	default:
+		r.tally.brokeOff++
+	}
+}
+
+// chatOf returns the chat of a message, and whether it was acknowledged.
+func (r *record) chatOf(m *message) (uuid.UUID, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return m.chatID, m.acknowledged
+}
+
+// deletable returns the id and state of a message, or of its final reply. The state is nil when the reply has not
+// ended for good, or one of the two was to be deleted before.
+func (r *record) deletable(m *message, itsReply bool) (uuid.UUID, *deletion) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var last *reply
+	for _, heard := range r.repliesTo[m] {
+		if heard.ended == streaming.EventCompleted || heard.ended == streaming.EventCancelled {
+			last = heard
+		}
+	}
+	switch {
+	case last == nil || m.deletion != untouched || last.deletion != untouched:
+		return uuid.Nil, nil
+	case itsReply:
+		return last.id, &last.deletion
+	}
+	return m.id, &m.deletion
+}
+
+// deleting records the state of a deletion.
+func (r *record) deleting(of *deletion, now deletion) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	*of = now
+	if now == done {
+		r.tally.deleted++
+	}
+}
+
+func (r *record) cleared() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.tally.cleared++
+}
+
+func (r *record) away() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.outages = append(r.outages, outage{from: time.Now()})
+}
+
+func (r *record) back() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.outages[len(r.outages)-1].to = time.Now()
+}
+
+// certainAfter is how long before the last received text an earlier text is certain to be stored. The server
+// records every 100 ms; this is far more, because all processes share two cores.
+const certainAfter = 1500 * time.Millisecond
+
+// afterOutage is how long recording may take to begin again.
+const afterOutage = 3 * time.Second
+
+// certain returns how many characters of a reply must be stored when its server is killed. The lock is held.
+func (r *record) certain(known *reply) int {
+	if len(known.growth) == 0 {
+		return 0
+	}
+	first, last := known.growth[0].at, known.growth[len(known.growth)-1].at
+	for _, o := range r.outages {
+		if o.from.Before(last.Add(certainAfter)) && (o.to.IsZero() || o.to.Add(afterOutage).After(first)) {
+			return 0
+		}
+	}
+	chars := 0
+	for _, grown := range known.growth {
+		if last.Sub(grown.at) >= certainAfter {
+			chars = grown.chars
+		}
+	}
+	return chars
+}
+
+// known is a copy of the record.
+type known struct {
+	messages []message
+	replies  []knownReply
+	broken   []string
+	tally    tally
+}
+
+type knownReply struct {
+	reply
+	certain int
+}
+
+func (r *record) now() known {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	k := known{broken: slices.Clone(r.broken), tally: r.tally}
+	for _, m := range r.messages {
+		k.messages = append(k.messages, *m)
+	}
+	for _, heard := range r.replies {
+		one := knownReply{reply: *heard, certain: r.certain(heard)}
+		one.text = slices.Clone(heard.text)
+		k.replies = append(k.replies, one)
+	}
+	return k
+}

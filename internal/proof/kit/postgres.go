@@ -1,0 +1,120 @@
+package kit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"runtime"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/arcoscribe/throughline/internal/dev/localpg"
+	"github.com/arcoscribe/throughline/supabase"
+)
+
+// referenceMajor is the version of Postgres that the targets were set on.
+const referenceMajor = 15
+
+// Postgres is a private cluster in a temporary folder, with a migrated, empty project in its database postgres.
+// It is as durable as in production. Destroy it.
+type Postgres struct {
+	*localpg.Cluster
+	options localpg.Options
+}
+
+// StartPostgres starts a cluster with settings, on the version that the targets were set on where that is installed.
+func StartPostgres(ctx context.Context, settings map[string]string) (*Postgres, error) {
+	p := &Postgres{options: localpg.Options{Settings: settings}}
+	var err error
+	if p.options.BinDir, err = localpg.FindMajor(".", referenceMajor); err != nil {
+		if p.options.BinDir, err = localpg.FindBinaries("."); err != nil {
+			return nil, err
+		}
+	}
+	if p.options.Dir, err = os.MkdirTemp("", "throughline-proof-"); err != nil {
+		return nil, err
+	}
+	err = os.Chmod(p.options.Dir, 0o755) //nolint:gosec // the server's user has to pass through it
+	if err == nil {
+		p.Cluster, err = localpg.Start(ctx, p.options)
+	}
+	if err != nil {
+		return nil, errors.Join(err, os.RemoveAll(p.options.Dir))
+	}
+	p.options.Port = p.Port()
+	if err := p.migrate(ctx); err != nil {
+		return nil, errors.Join(err, p.Destroy())
+	}
+	return p, nil
+}
+
+func (p *Postgres) migrate(ctx context.Context) error {
+	if err := localpg.Bootstrap(ctx, p.AdminDSN(), supabase.BootstrapSQL); err != nil {
+		return fmt.Errorf("bootstrap: %w", err)
+	}
+	_, err := supabase.Migrate(ctx, p.DSN(), slog.New(slog.DiscardHandler))
+	return err
+}
+
+// Start starts the cluster again after a Crash or a Stop, on the port it had.
+func (p *Postgres) Start(ctx context.Context) (err error) {
+	p.Cluster, err = localpg.Start(ctx, p.options)
+	return err
+}
+
+// DSN is the address that a server connects to.
+func (p *Postgres) DSN() string { return p.Cluster.DSN("postgres", "postgres") }
+
+// AdminDSN is the address of the cluster's superuser.
+func (p *Postgres) AdminDSN() string { return p.Cluster.DSN(localpg.Superuser, "postgres") }
+
+// Dir is the folder that holds the cluster, or a link to it.
+func (p *Postgres) Dir() string { return p.options.Dir }
+
+// querier is a connection, a pool or a transaction.
+type querier interface {
+	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+}
+
+// Execer is a connection, a pool or a transaction.
+type Execer interface {
+	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
+}
+
+// Exec executes statements one by one.
+func Exec(ctx context.Context, database Execer, statements ...string) error {
+	for _, statement := range statements {
+		if _, err := database.Exec(ctx, statement); err != nil {
+			return fmt.Errorf("%.300s: %w", statement, err)
+		}
+	}
+	return nil
+}
+
+// Describe returns lines about what something was measured on: the machine, and Postgres with its durability.
+func Describe(ctx context.Context, database querier) ([]string, error) {
+	var version, settings string
+	err := database.QueryRow(ctx, `select current_setting('server_version'), string_agg(name || ' ' || setting || coalesce(unit, ''), ', ' order by name)
+		from pg_settings where name in ('fsync', 'synchronous_commit', 'full_page_writes', 'shared_buffers')`).Scan(&version, &settings)
+	if err != nil {
+		return nil, err
+	}
+	version, _, _ = strings.Cut(version, " ") // without the distribution's own
+	return []string{
+		fmt.Sprintf("%d cores, %s, %s/%s, load average %s", runtime.NumCPU(), runtime.Version(), runtime.GOOS, runtime.GOARCH, loadAverage()),
+		fmt.Sprintf("Postgres %s: %s", version, settings),
+	}, nil
+}
+
+func loadAverage() string {
+	text, err := os.ReadFile("/proc/loadavg")
+	fields := strings.Fields(string(text))
+	if err != nil || len(fields) < 3 {
+		return "unknown"
+	}
+	return strings.Join(fields[:3], " ")
+}

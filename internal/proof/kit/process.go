@@ -1,0 +1,153 @@
+package kit
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"syscall"
+	"time"
+)
+
+// startWithin bounds a start on a machine that is busy.
+const startWithin = time.Minute
+
+// Build compiles the program from the module in the folder source into a file. Flags go to go build.
+func Build(ctx context.Context, source, into string, flags ...string) error {
+	args := append([]string{"build", "-C", source, "-o", into}, flags...)
+	output, err := exec.CommandContext(ctx, "go", append(args, "./cmd/throughline")...).CombinedOutput() //nolint:gosec // the caller's own folders
+	if err != nil {
+		return fmt.Errorf("build %s: %w: %s", source, err, bytes.TrimSpace(output))
+	}
+	return nil
+}
+
+// Command describes a process.
+type Command struct {
+	Program string
+	Args    []string          // such as serve, or work
+	Env     map[string]string // the whole environment, but for PATH
+	Log     io.Writer         // of the process; nil discards it
+}
+
+// Process is a running program. Kill or Terminate it; on Linux it does not outlive us.
+type Process struct {
+	// Address is where it listens, such as 127.0.0.1:4711; "" for a worker.
+	Address string
+	command *exec.Cmd
+	ended   chan struct{}
+	stopped error // how it ended; to be read after ended
+}
+
+// Start runs a command and returns when its log, in lines of JSON, reports that it listens or works.
+func Start(ctx context.Context, c Command) (*Process, error) {
+	command := exec.Command(c.Program, c.Args...) //nolint:gosec,noctx // the program under test, which ends when Kill or Terminate is called
+	command.Dir = os.TempDir()
+	command.Env = []string{"PATH=" + os.Getenv("PATH"), "LOG_FORMAT=json"} //nolint:forbidigo // all else is given
+	for name, value := range c.Env {
+		command.Env = append(command.Env, name+"="+value)
+	}
+	stderr, err := command.StderrPipe()
+	if err != nil {
+		return nil, err
+	}
+	p := &Process{command: command, ended: make(chan struct{})}
+	ready := make(chan string, 1)
+	if err := p.run(func() { follow(stderr, c.Log, ready) }); err != nil {
+		return nil, err
+	}
+	timer := time.NewTimer(startWithin)
+	defer timer.Stop()
+	select {
+	case p.Address = <-ready:
+		return p, nil
+	case <-p.ended:
+		return nil, fmt.Errorf("%v ended before it was ready: %w", c.Args, p.stopped)
+	case <-timer.C:
+		err = fmt.Errorf("%v was not ready within %s", c.Args, startWithin)
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	return nil, errors.Join(err, p.Kill())
+}
+
+// run starts the process, calls follow and waits for its end.
+func (p *Process) run(follow func()) error {
+	started := make(chan error)
+	go func() {
+		defer close(p.ended)
+		endWithParent(p.command)
+		err := p.command.Start()
+		started <- err
+		if err != nil {
+			return
+		}
+		follow()
+		p.stopped = p.command.Wait()
+	}()
+	return <-started
+}
+
+// follow passes the log on line by line, and sends the address of the first line that reports that the process is ready.
+func follow(stderr io.Reader, log io.Writer, ready chan<- string) {
+	if log == nil {
+		log = io.Discard
+	}
+	const longestLine = 1 << 20
+	lines := bufio.NewScanner(stderr)
+	lines.Buffer(nil, longestLine)
+	for lines.Scan() {
+		_, _ = log.Write(append(lines.Bytes(), '\n')) // a log that cannot be written ends no process
+		var line struct{ Msg, Address string }
+		if json.Unmarshal(lines.Bytes(), &line) != nil || line.Msg != "listening" && line.Msg != "working" {
+			continue
+		}
+		select {
+		case ready <- line.Address:
+		default: // was ready already
+		}
+	}
+	_, _ = io.Copy(io.Discard, stderr) // after a line too long to read: the process must not block
+}
+
+// PID returns the process's number.
+func (p *Process) PID() int { return p.command.Process.Pid }
+
+// Ended is closed when the process is gone.
+func (p *Process) Ended() <-chan struct{} { return p.ended }
+
+// Kill ends the process at once, as a crash does, and waits until it is gone.
+func (p *Process) Kill() error {
+	err := p.command.Process.Kill()
+	if errors.Is(err, os.ErrProcessDone) {
+		err = nil
+	}
+	<-p.ended
+	return err
+}
+
+// Terminate sends a SIGTERM and waits for the end. Its error reports an exit code other than 0, and a process
+// that had to be killed because it did not end in time.
+func (p *Process) Terminate(within time.Duration) error {
+	if err := p.command.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return err
+	}
+	return p.wait(within)
+}
+
+// wait waits for the end and kills a process that does not end in time.
+func (p *Process) wait(within time.Duration) error {
+	timer := time.NewTimer(within)
+	defer timer.Stop()
+	select {
+	case <-p.ended:
+		return p.stopped
+	case <-timer.C:
+		return errors.Join(fmt.Errorf("the process did not end within %s", within), p.Kill())
+	}
+}
