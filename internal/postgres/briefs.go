@@ -6,11 +6,11 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/memory/brief"
 	"github.com/arcoscribe/throughline/internal/postgres/dbsqlc"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
@@ -21,85 +21,72 @@ type Briefs struct {
 
 var _ brief.Store = (*Briefs)(nil)
 
-// NewBriefs makes the store.
+// NewBriefs returns the store.
 func NewBriefs(pool *pgxpool.Pool) *Briefs {
 	return &Briefs{pool: pool}
-}
-
-// asOwner makes a batch whose statements act as the chat's owner, or as nobody when the chat is gone. As
-// every batch without a begin it is one transaction in one round trip.
-func asOwner(chatID uuid.UUID, owner *uuid.UUID) *pgx.Batch {
-	batch := &pgx.Batch{}
-	queueOwner(batch, chatID, owner)
-	return batch
-}
-
-func queueOwner(batch *pgx.Batch, chatID uuid.UUID, owner *uuid.UUID) {
-	batch.Queue(dbsqlc.ActAsChatOwner, chatID).Query(each(func(row dbsqlc.ActAsChatOwnerRow) { *owner = row.UserID }))
 }
 
 // Claim takes the lease and reads what a fold needs.
 func (b *Briefs) Claim(ctx context.Context, chatID uuid.UUID, kind brief.Kind, lease brief.Lease, maxMessages int) (brief.Snapshot, brief.Claimed, error) {
 	var s brief.Snapshot
 	var claimed brief.Claimed
-	err := send(ctx, b.pool, func() *pgx.Batch {
+	owner, err := sendAsOwner(ctx, b.pool, chatID, "claim brief", func(batch *pgx.Batch) {
 		s, claimed = brief.Snapshot{}, brief.Busy
-		batch := asOwner(chatID, &s.UserID)
-		batch.Queue(dbsqlc.ClaimBrief, lease.Token, lease.Duration.Seconds(), chatID).Query(each(func(row dbsqlc.ClaimBriefRow) {
-			claimed = brief.Taken
-			s.Brief, s.EditCount = briefOf(dbsqlc.ReadBriefRow{
-				Version: row.Version, CoveredSeq: row.CoveredSeq, BriefTokens: row.BriefTokens, Stale: row.Stale, ClearedSeq: row.ClearedSeq,
-				Readable: row.Readable, GlobalSummary: row.GlobalSummary, LastSummarizedMessageID: row.LastSummarizedMessageID,
-			}), row.EditCount
-			s.Settings = settings(row.MemoryStrategy, row.MaxTurns)
-			s.Expired = row.Expired
-			s.Counters = brief.Counters{BriefTokens: row.BriefTokens, PendingTokens: row.PendingTokens, PendingTurns: row.PendingTurns}
-		}))
-		batch.Queue(dbsqlc.ReadFoldable, chatID, kind == brief.KindRebuild, lease.Token, maxMessages).Query(messages(&s.Messages))
-		return batch
+		claim := dbsqlc.ClaimBriefParams{LeaseToken: lease.Token, LeaseSeconds: lease.Duration.Seconds(), ChatID: chatID}
+		queueMany(batch, queries.ClaimBrief, claim, func(row dbsqlc.ClaimBriefRow) {
+			s, claimed = snapshot(row), brief.Taken
+		})
+		queue(batch, queries.ReadFoldable, dbsqlc.ReadFoldableParams{
+			ChatID: chatID, Rebuild: kind == brief.KindRebuild, LeaseToken: lease.Token, MaxRows: maxMessages,
+		}).Query(messages(&s.Messages))
 	})
 	switch {
 	case err != nil:
-		return brief.Snapshot{}, brief.Busy, fmt.Errorf("claim brief: %w", err)
-	case s.UserID == uuid.Nil:
+		return brief.Snapshot{}, brief.Busy, err
+	case owner == uuid.Nil:
 		return brief.Snapshot{}, brief.ChatGone, nil
 	}
+	s.UserID = owner
 	return s, claimed, nil
 }
 
-// Renew keeps the lease alive.
-func (b *Briefs) Renew(ctx context.Context, chatID uuid.UUID, lease brief.Lease) (renewed bool, err error) {
-	err = send(ctx, b.pool, func() *pgx.Batch {
-		batch := asOwner(chatID, new(uuid.UUID))
-		batch.Queue(dbsqlc.RenewFoldLease, lease.Duration.Seconds(), chatID, lease.Token).Exec(func(tag pgconn.CommandTag) error {
-			renewed = tag.RowsAffected() == 1
-			return nil
-		})
-		return batch
-	})
-	if err != nil {
-		return false, fmt.Errorf("renew lease: %w", err)
+func snapshot(row dbsqlc.ClaimBriefRow) brief.Snapshot {
+	s := brief.Snapshot{
+		Brief: memory.Brief{
+			Summary: row.GlobalSummary, Tokens: row.BriefTokens, Version: row.Version, CoveredSeq: row.CoveredSeq,
+			LastSummarizedMessageID: row.LastSummarizedMessageID, Stale: row.Stale, ClearedSeq: row.ClearedSeq, Unreadable: !row.Readable,
+		},
+		EditCount: row.EditCount,
+		Counters:  brief.Counters{BriefTokens: row.BriefTokens, PendingTokens: row.PendingTokens, PendingTurns: row.PendingTurns},
+		Settings:  settings(row.MemoryStrategy, row.MaxTurns),
 	}
-	return renewed, nil
+	s.Expired = row.Expired
+	return s
 }
 
-// Release gives the lease back.
-func (b *Briefs) Release(ctx context.Context, chatID uuid.UUID, lease brief.Lease) error {
-	err := send(ctx, b.pool, func() *pgx.Batch {
-		batch := asOwner(chatID, new(uuid.UUID))
-		batch.Queue(dbsqlc.ReleaseFoldLease, chatID, lease.Token)
-		return batch
+// Renew extends the lease. It reports whether the lease was still held.
+func (b *Briefs) Renew(ctx context.Context, chatID uuid.UUID, lease brief.Lease) (renewed bool, err error) {
+	_, err = sendAsOwner(ctx, b.pool, chatID, "renew lease", func(batch *pgx.Batch) {
+		queue(batch, queries.RenewFoldLease, dbsqlc.RenewFoldLeaseParams{
+			LeaseSeconds: lease.Duration.Seconds(), ChatID: chatID, LeaseToken: lease.Token,
+		}).Exec(affects(1, &renewed))
 	})
-	if err != nil {
-		return fmt.Errorf("release lease: %w", err)
-	}
-	return nil
+	return renewed && err == nil, err
+}
+
+// Release ends the lease.
+func (b *Briefs) Release(ctx context.Context, chatID uuid.UUID, lease brief.Lease) error {
+	_, err := sendAsOwner(ctx, b.pool, chatID, "release lease", func(batch *pgx.Batch) {
+		queueExec(batch, queries.ReleaseFoldLease, dbsqlc.ReleaseFoldLeaseParams{ChatID: chatID, LeaseToken: lease.Token})
+	})
+	return err
 }
 
 // errLost rolls a commit back whose compare-and-set found another brief than planned.
 var errLost = errors.New("the brief changed since the fold was planned")
 
-// Commit writes the brief, its revision, the end of the job and whatever within adds, or nothing.
+// Commit writes the brief and its revision, completes the job and runs within, all in one transaction. It returns
+// false, and writes nothing, if the brief has changed since the fold was planned.
 func (b *Briefs) Commit(ctx context.Context, change brief.Change, within func(context.Context, pgx.Tx, brief.Counters) error) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
@@ -123,28 +110,34 @@ func (b *Briefs) Commit(ctx context.Context, change brief.Change, within func(co
 	return true, nil
 }
 
-// commitBatch begins a transaction with all that can be said in one round trip.
+// commitBatch begins the transaction and queues everything but within. written gets no row if the brief changed.
 func commitBatch(change brief.Change, written func(dbsqlc.WriteBriefRow)) (*pgx.Batch, error) {
+	planned, plan, asked := change.Planned.Brief, change.Plan, change.Asked
 	details, errDetails := json.Marshal(map[string]any{
-		"tokens_before": change.Planned.Brief.Tokens, "tokens_after": change.Tokens,
-		"turns_tokens": change.Plan.Tokens, "calls": change.Asked.Calls, "refusals": change.Asked.Refusals,
+		"tokens_before": planned.Tokens, "tokens_after": change.Tokens,
+		"turns_tokens": plan.Tokens, "calls": asked.Calls, "refusals": asked.Refusals,
 	})
 	output, err := json.Marshal(change.Report())
 	batch := &pgx.Batch{}
 	batch.BeginTx(pgx.TxOptions{})
-	queueOwner(batch, change.ChatID, new(uuid.UUID))
-	batch.Queue(dbsqlc.LockBrief, change.ChatID)
-	planned, plan, asked := change.Planned.Brief, change.Plan, change.Asked
-	batch.Queue(dbsqlc.WriteBrief, change.Summary, nullable(plan.LastSummarizedMessageID), change.Tokens, plan.SeqTo,
-		change.ChatID, planned.Version, nullable(planned.LastSummarizedMessageID), change.Planned.EditCount, change.Lease.Token,
-		string(change.Kind), plan.SeqFrom, plan.Turns, asked.InputTokens, asked.OutputTokens, string(asked.Mode), asked.PromptRef,
-		asked.Model, int(change.Duration.Milliseconds()), asked.InputSHA256, json.RawMessage(details)).Query(each(written))
+	queue(batch, queries.ActAsChatOwner, change.ChatID)
+	queueExec(batch, queries.LockBrief, change.ChatID)
+	queueMany(batch, queries.WriteBrief, dbsqlc.WriteBriefParams{
+		ChatID: change.ChatID, LeaseToken: change.Lease.Token, PlannedEditCount: change.Planned.EditCount,
+		PlannedVersion: planned.Version, PlannedLastSummarizedMessageID: nullID(planned.LastSummarizedMessageID),
+		GlobalSummary: change.Summary, BriefTokens: change.Tokens,
+		CoveredSeq: plan.SeqTo, LastSummarizedMessageID: nullID(plan.LastSummarizedMessageID),
+		Kind: string(change.Kind), SeqFrom: plan.SeqFrom, Turns: plan.Turns,
+		InputTokens: asked.InputTokens, OutputTokens: asked.OutputTokens, DurationMs: int(change.Duration.Milliseconds()),
+		PromptMode: string(asked.Mode), PromptRef: asked.PromptRef, Model: asked.Model,
+		InputSha256: asked.InputSHA256, Details: details,
+	}, written)
 	if change.Kind == brief.KindRebuild {
-		batch.Queue(dbsqlc.RedactRevisions, change.ChatID, change.Version())
+		queueExec(batch, queries.RedactRevisions, dbsqlc.RedactRevisionsParams{ChatID: change.ChatID, BeforeVersion: change.Version()})
 	}
-	batch.Queue(dbsqlc.ActAsServer)
+	queueActAsServer(batch)
 	if change.JobID != 0 {
-		batch.Queue(dbsqlc.CompleteJob, json.RawMessage(output), change.JobID)
+		queueExec(batch, queries.CompleteJob, dbsqlc.CompleteJobParams{Output: output, ID: change.JobID})
 	}
 	return batch, errors.Join(errDetails, err)
 }

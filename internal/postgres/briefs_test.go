@@ -122,7 +122,7 @@ func TestLeaseIsOfOneToken(t *testing.T) {
 	}
 }
 
-// Every condition of the compare-and-set refuses by itself, and then nothing at all is written.
+// Each condition of the compare-and-set refuses on its own, and then nothing is written.
 func TestCommitComparesBeforeItSets(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -156,8 +156,8 @@ func TestCommitComparesBeforeItSets(t *testing.T) {
 	b.checkCounters()
 }
 
-// What the caller adds to the transaction decides as well: when it fails nothing is written, the end of the
-// job included, and it runs as the server.
+// The caller's part of the transaction counts as well: if it fails nothing is written, and the job is not
+// completed. It runs as the server.
 func TestCommitIsOneTransaction(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -188,7 +188,7 @@ func TestCommitIsOneTransaction(t *testing.T) {
 	}
 }
 
-// trips counts what is sent to Postgres.
+// trips counts the round trips to Postgres.
 type trips struct{ batches, queries atomic.Int64 }
 
 func (c *trips) TraceBatchStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceBatchStartData) context.Context {
@@ -204,7 +204,7 @@ func (c *trips) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQue
 }
 func (*trips) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
 
-// A claim is one round trip, so nothing of ours runs while it holds the brief; a commit is one more than that.
+// A claim is one round trip, so the brief is never locked while our own code runs. A commit is two.
 func TestRoundTripsOfAFold(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -245,8 +245,8 @@ func TestNoMessageIsFoldedTwice(t *testing.T) {
 	}
 }
 
-// After an edit or a deletion of what the brief covers a rebuild reads what is left, and takes the words
-// out of every earlier revision.
+// After an edit or a deletion of a covered message a rebuild reads what is left, and removes the text from
+// every earlier revision.
 func TestRebuildRedactsRevisions(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -276,7 +276,7 @@ func TestRebuildRedactsRevisions(t *testing.T) {
 	b.checkCounters()
 }
 
-// Messages may be edited and deleted at any time around folds and rebuilds without the counters going wrong.
+// Counters stay right whenever messages are edited and deleted around folds and rebuilds.
 func TestCountersUnderRandomChanges(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -337,7 +337,7 @@ func (b *bed) changeSomething(random *rand.Rand, chatID uuid.UUID) error {
 	return nil
 }
 
-// Deleting a chat, or its owner, wins against whatever is under way in it, and nothing of it comes back.
+// Deleting a chat or its owner wins against everything that is running in it, and nothing of it reappears.
 func TestDeletionRaces(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)

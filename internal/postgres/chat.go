@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"fmt"
 	"slices"
 
 	"github.com/arcoscribe/throughline/internal/auth"
@@ -14,10 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// maxShownFileTokens is the most that any prompt shows of files; of what is beyond, the content is not read.
-const maxShownFileTokens = 100_000
-
-// chatReader collects what the statements of a batch read of a chat. The rows come newest first.
+// chatReader collects what the statements of a batch read of a chat. Rows are stored newest first.
 type chatReader struct {
 	found      memory.Chat
 	totalTurns int64
@@ -25,7 +21,7 @@ type chatReader struct {
 	hasFiles   bool
 }
 
-// chat returns what was read, in the order of the conversation.
+// chat returns what was read, oldest first.
 func (r *chatReader) chat() memory.Chat {
 	slices.Reverse(r.found.Buffer)
 	slices.Reverse(r.found.Kept)
@@ -36,99 +32,85 @@ func (r *chatReader) chat() memory.Chat {
 	return r.found
 }
 
-// leaveOutNewTurn takes the turn that starts out of the counters. The brief's has it in any case; the chat's row
-// was read before a message was stored, so it has only one that is tried again.
-func (r *chatReader) leaveOutNewTurn(stored bool) {
+// leaveOutNewTurn subtracts the turn that starts from the counters. The brief's counters always include it. The
+// chat's row was read before a new message was stored, so it includes only one that was stored earlier.
+func (r *chatReader) leaveOutNewTurn(storedEarlier bool) {
 	r.found.PendingTurns = max(0, r.found.PendingTurns-1)
-	if !stored {
+	if storedEarlier {
 		r.totalTurns--
 	}
 }
 
-// takeRow takes the columns of the chat's row.
-func (r *chatReader) takeRow(systemPrompt *string, strategy string, maxTurns *int32, turnCount int64, hasFiles bool) {
-	r.hasFiles = hasFiles
-	if systemPrompt != nil {
-		r.found.SystemPrompt = *systemPrompt
-	}
-	r.found.Settings, r.totalTurns = settings(strategy, maxTurns), turnCount
+// setRow stores the columns of the chat's row.
+func (r *chatReader) setRow(systemPrompt *string, strategy string, maxTurns *int, turnCount int64, hasFiles bool) {
+	r.found.SystemPrompt = zeroNull(systemPrompt)
+	r.found.Settings = settings(strategy, maxTurns)
+	r.totalTurns, r.hasFiles = turnCount, hasFiles
 }
 
-func settings(strategy string, maxTurns *int32) memory.Settings {
-	s := memory.Settings{Strategy: memory.StrategyName(strategy)}
-	if maxTurns != nil {
-		s.MaxTurns = int(*maxTurns)
-	}
-	return s
+func settings(strategy string, maxTurns *int) memory.Settings {
+	return memory.Settings{Strategy: memory.StrategyName(strategy), MaxTurns: zeroNull(maxTurns)}
 }
 
-// queue reads the memory of a chat, without two messages.
+// queue adds the statements that read the brief and the buffer, the latter without the two messages of a new turn.
 func (r *chatReader) queue(batch *pgx.Batch, chatID, userMessageID, messageID uuid.UUID) {
-	batch.Queue(dbsqlc.ReadBrief, chatID).Query(each(func(row dbsqlc.ReadBriefRow) {
-		r.found.Brief, r.found.PendingTurns, r.cleared = briefOf(row), row.PendingTurns, row.ClearedTurns
-	}))
-	batch.Queue(dbsqlc.ReadBuffer, chatID, userMessageID, messageID, maxBufferRows).Query(messages(&r.found.Buffer))
+	queueOne(batch, queries.ReadBrief, chatID, func(row dbsqlc.ReadBriefRow) {
+		r.found.Brief = memory.Brief{
+			Summary: row.GlobalSummary, Tokens: row.BriefTokens, Version: row.Version, CoveredSeq: row.CoveredSeq,
+			LastSummarizedMessageID: row.LastSummarizedMessageID, Stale: row.Stale, ClearedSeq: row.ClearedSeq, Unreadable: !row.Readable,
+		}
+		r.found.PendingTurns, r.cleared = row.PendingTurns, row.ClearedTurns
+	})
+	queue(batch, queries.ReadBuffer, dbsqlc.ReadBufferParams{
+		ChatID: chatID, UserMessageID: userMessageID, MessageID: messageID, MaxRows: maxBufferRows,
+	}).Query(messages(&r.found.Buffer))
 }
 
-// readMore reads what few chats have: kept messages and files. It is a second round trip for those, so that
-// the others need not ask.
-func (r *chatReader) readMore(ctx context.Context, pool *pgxpool.Pool, user auth.Principal, chatID uuid.UUID) error {
+// readMore reads kept messages and files. Few chats have any, so it is a second round trip for those alone.
+func (r *chatReader) readMore(ctx context.Context, pool *pgxpool.Pool, user auth.Principal, chatID uuid.UUID, doing string) error {
 	hybrid := r.found.Strategy == memory.StrategyHybrid
 	if !hybrid && !r.hasFiles {
 		return nil
 	}
-	return send(ctx, pool, func() *pgx.Batch {
-		r.found.Kept, r.found.Files = nil, nil
-		batch := &pgx.Batch{}
-		batch.Queue(dbsqlc.ActAsUser, user.Claims)
+	return sendAs(ctx, pool, user, doing, func(batch *pgx.Batch) {
+		r.found.Files = nil
 		if hybrid {
-			batch.Queue(dbsqlc.ReadKept, chatID).Query(messages(&r.found.Kept))
+			queue(batch, queries.ReadKept, chatID).Query(messages(&r.found.Kept))
 		}
 		if r.hasFiles {
-			batch.Queue(dbsqlc.ReadFiles, maxShownFileTokens, chatID).Query(each(r.takeFile))
+			queueMany(batch, queries.ReadFiles, dbsqlc.ReadFilesParams{MaxTokens: memory.MaxFileTokens, ChatID: chatID}, r.addFile)
 		}
-		return batch
 	})
 }
 
-func (r *chatReader) takeFile(row dbsqlc.ReadFilesRow) {
+func (r *chatReader) addFile(row dbsqlc.ReadFilesRow) {
 	file := memory.StoredFile{Path: row.Path, Content: row.Content, Tokens: row.TokenCount}
 	copy(file.SHA256[:], row.Sha256)
 	r.found.Files = append(r.found.Files, file)
 }
 
-// ReadChat reads with the user's rights what the next prompt would be built from.
+// ReadChat reads, with the user's rights, what the next prompt would be built from.
 func (t *Turns) ReadChat(ctx context.Context, user auth.Principal, chatID uuid.UUID) (chat.StoredChat, error) {
+	const doing = "read chat"
 	var r chatReader
 	var row dbsqlc.ReadChatContextRow
-	var state *chatState
-	err := send(ctx, t.pool, func() *pgx.Batch {
-		r, state = chatReader{}, nil
-		batch := &pgx.Batch{}
-		batch.Queue(dbsqlc.ActAsUser, user.Claims)
-		batch.Queue(dbsqlc.ReadChatContext, chatID).Query(each(func(found dbsqlc.ReadChatContextRow) {
-			row = found
-			state = &chatState{ID: found.ID, ExpiresAt: found.ExpiresAt, Expired: found.Expired}
-			r.takeRow(found.SystemPrompt, found.MemoryStrategy, found.MaxTurns, found.TurnCount, found.HasFiles)
-		}))
+	err := sendAs(ctx, t.pool, user, doing, func(batch *pgx.Batch) {
+		r = chatReader{}
+		queueMany(batch, queries.ReadChatContext, chatID, set(&row))
 		r.queue(batch, chatID, uuid.Nil, uuid.Nil)
-		return batch
 	})
 	if err != nil {
-		return chat.StoredChat{}, fmt.Errorf("read chat: %w", err)
-	}
-	if err := refusal(state); err != nil {
 		return chat.StoredChat{}, err
 	}
-	if err := r.readMore(ctx, t.pool, user, chatID); err != nil {
-		return chat.StoredChat{}, fmt.Errorf("read chat: %w", err)
+	if err := refusal(chatState{ID: row.ID, ExpiresAt: row.ExpiresAt, Expired: row.Expired}); err != nil {
+		return chat.StoredChat{}, err
 	}
-	stored := chat.StoredChat{Chat: r.chat(), StartedAt: row.CreatedAt, Messages: row.MessageCount, ToolsUsed: row.ToolsUsed}
-	if row.LastMessageAt != nil {
-		stored.LastMessageAt = *row.LastMessageAt
+	r.setRow(row.SystemPrompt, row.MemoryStrategy, row.MaxTurns, row.TurnCount, row.HasFiles)
+	if err := r.readMore(ctx, t.pool, user, chatID, doing); err != nil {
+		return chat.StoredChat{}, err
 	}
-	if row.ToolName != nil {
-		stored.ToolName = *row.ToolName
-	}
-	return stored, nil
+	return chat.StoredChat{
+		Chat: r.chat(), StartedAt: row.CreatedAt, LastMessageAt: zeroNull(row.LastMessageAt), Messages: row.MessageCount,
+		ToolName: zeroNull(row.ToolName), ToolsUsed: row.ToolsUsed,
+	}, nil
 }

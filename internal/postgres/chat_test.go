@@ -23,13 +23,13 @@ func contents(messages []memory.Message) string {
 	return strings.Join(all, "|")
 }
 
-// say stores a message as SQL by hand does.
+// say stores a message, as SQL by hand does.
 func (b *bed) say(chatID uuid.UUID, role, content string) uuid.UUID {
 	b.t.Helper()
 	return ask[uuid.UUID](b, "insert into messages (chat_id, role, content, token_count) values ($1, $2, $3, $4) returning id", chatID, role, content, text.Tokens(content))
 }
 
-// peek starts a turn in a chat and stops it again, so that the chat stays as it was.
+// peek starts a turn in a chat and deletes its messages, so that the chat stays as it was.
 func (b *bed) peek(chatID uuid.UUID) memory.Chat {
 	b.t.Helper()
 	turn := turnIn(chatID, "What do you know?")
@@ -38,7 +38,7 @@ func (b *bed) peek(chatID uuid.UUID) memory.Chat {
 	return started.Chat
 }
 
-// A turn reads how its chat is to be remembered, and counts the turns without itself.
+// A turn reads its chat's memory settings, and counts the turns without itself.
 func TestTurnReadsItsChatsSettings(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -53,7 +53,7 @@ func TestTurnReadsItsChatsSettings(t *testing.T) {
 	failing := turnIn(chatID, "Once more?")
 	first := b.start(failing)
 	b.fail(failing, "")
-	second := b.start(again(failing))
+	second := b.start(repeatOf(failing))
 	for _, started := range []chat.StartedTurn{first, second} {
 		if started.Settings != (memory.Settings{Strategy: memory.StrategyHybrid, MaxTurns: 7}) || started.SystemPrompt != "Be Bach." {
 			t.Errorf("%+v", started.Settings)
@@ -67,7 +67,7 @@ func TestTurnReadsItsChatsSettings(t *testing.T) {
 	}
 }
 
-// A simple chat shows what a brief from before covers, too, but nothing from before a clear.
+// A simple chat also shows what an earlier brief covers, but nothing from before a clear.
 func TestSimpleChatReadsPastItsBrief(t *testing.T) {
 	t.Parallel()
 	s := newShelf(t)
@@ -84,7 +84,7 @@ func TestSimpleChatReadsPastItsBrief(t *testing.T) {
 	}
 }
 
-// What a simple chat reads is bounded; what is too old to be read is counted.
+// The buffer of a simple chat is bounded, and older turns are counted.
 func TestSimpleChatReadsItsNewestRows(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -97,8 +97,8 @@ func TestSimpleChatReadsItsNewestRows(t *testing.T) {
 	}
 }
 
-// Pinned and important messages that the brief covers come with a hybrid chat: of this chat alone, from
-// after the clear, without replies that were tried again.
+// A hybrid chat reads the pinned and important messages that the brief covers: its own, after the clear,
+// without superseded replies.
 func TestHybridChatReadsWhatItKeeps(t *testing.T) {
 	t.Parallel()
 	s := newShelf(t)
@@ -111,7 +111,7 @@ func TestHybridChatReadsWhatItKeeps(t *testing.T) {
 	failing := turnIn(chatID, "Try this.")
 	s.start(failing)
 	s.fail(failing, "half a wo")
-	whole := again(failing)
+	whole := repeatOf(failing)
 	s.start(whole)
 	s.reply(whole, "A whole word.")
 	important, dull := s.say(chatID, "user", "Important."), s.say(chatID, "user", "Dull.")
@@ -133,7 +133,7 @@ func TestHybridChatReadsWhatItKeeps(t *testing.T) {
 	}
 }
 
-// Rows of tools come with who speaks and what is called, to the prompt as to the fold.
+// Messages of tools are read with the tool's name and its calls, for the prompt and for the fold.
 func TestToolRowsKeepTheirCalls(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -158,8 +158,8 @@ func TestToolRowsKeepTheirCalls(t *testing.T) {
 	}
 }
 
-// A brief that is not in its form stops no reply; the sweep finds it, whatever the chat's size, and a rebuild
-// heals it.
+// A brief of the wrong form does not prevent replies. The sweep finds it, whatever the chat's size, and a
+// rebuild repairs it.
 func TestUnreadableBriefIsDoneWithout(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -189,7 +189,7 @@ func TestUnreadableBriefIsDoneWithout(t *testing.T) {
 	}
 }
 
-// The database takes no such brief while the constraint is there.
+// A constraint refuses such a brief.
 func TestUnreadableBriefIsRefused(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)

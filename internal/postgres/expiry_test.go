@@ -14,7 +14,7 @@ import (
 	"github.com/arcoscribe/throughline/internal/memory/brief"
 )
 
-// A chat that a tool starts expires so many hours after its last turn, and has a turn limit.
+// A chat that a tool starts has a turn limit and expires some hours after its last turn.
 func TestToolChatIsStoredWithItsLimits(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -33,7 +33,7 @@ func TestToolChatIsStoredWithItsLimits(t *testing.T) {
 	}
 }
 
-// An expired chat takes no message and says since when; brought back it goes on with its brief.
+// An expired chat takes no message and reports since when. Once revived it continues with its brief.
 func TestExpiredChatTakesNoTurn(t *testing.T) {
 	t.Parallel()
 	s := newShelf(t)
@@ -46,7 +46,7 @@ func TestExpiredChatTakesNoTurn(t *testing.T) {
 	since := ask[time.Time](s.bed, "select expires_at from chats where id = $1", chatID)
 	turn := turnIn(chatID, "Are you there?")
 	turn.Files = filesOf("a.txt", "alpha")
-	for _, refused := range []chat.NewTurn{turn, again(failing)} {
+	for _, refused := range []chat.NewTurn{turn, repeatOf(failing)} {
 		started, err := s.turns.StartTurn(t.Context(), s.user, refused)
 		if err != nil || started.Started || !started.Expired.Equal(since) || time.Since(since) < 30*time.Minute {
 			t.Fatalf("%+v, %v", started.Expired, err)
@@ -67,7 +67,7 @@ func TestExpiredChatTakesNoTurn(t *testing.T) {
 	s.start(turnIn(chatID, "Good."))
 }
 
-// Revive does no harm to a chat that has not expired, and lets a reply be tried again.
+// Revive changes nothing in a chat that has not expired, and allows a reply to be repeated.
 func TestReviveOfALivingChat(t *testing.T) {
 	t.Parallel()
 	s := newShelf(t)
@@ -77,7 +77,7 @@ func TestReviveOfALivingChat(t *testing.T) {
 	s.start(turn)
 	s.fail(turn, "")
 	s.expire(chatID)
-	retried := again(turn)
+	retried := repeatOf(turn)
 	if started := s.start(retried); started.PendingTurns != 1 {
 		t.Errorf("%+v", started.Chat)
 	}
@@ -88,7 +88,7 @@ func TestReviveOfALivingChat(t *testing.T) {
 	}
 }
 
-// Nothing of an expired chat is streamed, stopped or recalled.
+// In an expired chat nothing can be streamed, stopped or read.
 func TestExpiredChatIsNotRead(t *testing.T) {
 	t.Parallel()
 	s := newShelf(t)
@@ -107,7 +107,7 @@ func TestExpiredChatIsNotRead(t *testing.T) {
 	}
 }
 
-// More turns than max_turns are due for a fold in the moment the reply is saved, however short they are.
+// More turns than max_turns make a fold due as soon as the reply is saved, however short they are.
 func TestTurnLimitEnqueuesAFold(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -151,8 +151,8 @@ func TestExpiredChatsAreFound(t *testing.T) {
 	}
 }
 
-// Expired chats go when they have been so for longer than they are to be kept; one that is being answered
-// stays, and so does whatever has not expired.
+// Expired chats are deleted after their retention time. One with a running reply stays, and so do all that
+// have not expired.
 func TestExpiredChatsAreDeleted(t *testing.T) {
 	t.Parallel()
 	s := newShelf(t)
@@ -175,7 +175,7 @@ func TestExpiredChatsAreDeleted(t *testing.T) {
 	}
 }
 
-// Idle chats go in many small transactions, newest activity counted: a message, or being brought back.
+// Idle chats are deleted in many small transactions. A message or a revival counts as activity.
 func TestIdleChatsAreDeleted(t *testing.T) {
 	t.Parallel()
 	s := newShelf(t)

@@ -13,7 +13,7 @@ import (
 	"github.com/arcoscribe/throughline/internal/memory/text"
 )
 
-// filesOf are files by path and content, in turns.
+// filesOf returns files, given path, content, path, content …
 func filesOf(pathsAndContents ...string) []chat.NewFile {
 	var files []chat.NewFile
 	for pair := range slices.Chunk(pathsAndContents, 2) {
@@ -22,7 +22,7 @@ func filesOf(pathsAndContents ...string) []chat.NewFile {
 	return files
 }
 
-// read is paths and contents of what a turn found.
+// read returns the paths and contents that a turn found.
 func read(files []memory.StoredFile) string {
 	var all []string
 	for _, f := range files {
@@ -40,8 +40,8 @@ func (b *bed) sendFiles(chatID uuid.UUID, pathsAndContents ...string) chat.Start
 	return started
 }
 
-// Each content is stored once in its chat, however often and under whatever paths it was sent; a turn reads
-// all sendings, newest first, its own among them, and no other chat's.
+// A chat stores each content once, however often and under whatever paths it was sent. A turn reads all
+// sendings, newest first, with its own and without those of other chats.
 func TestFilesAreStoredOnce(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -71,7 +71,7 @@ func TestFilesAreStoredOnce(t *testing.T) {
 	}
 }
 
-// Files go with the last message that brought them, and with the chat.
+// Files are deleted with the last message that brought them, and with the chat.
 func TestFilesGoWithTheirMessages(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -91,7 +91,8 @@ func TestFilesGoWithTheirMessages(t *testing.T) {
 	}
 }
 
-// A turn that does not start stores no files: a reply is running, or the message was sent before.
+// A turn that does not start stores no files: because a reply is running, or because the message was sent
+// before.
 func TestFilesOfNoTurnAreNotStored(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -117,7 +118,7 @@ func TestFilesOfNoTurnAreNotStored(t *testing.T) {
 		}
 	}
 	b.fail(turn, "")
-	retried := b.start(again(turn))
+	retried := b.start(repeatOf(turn))
 	if got := read(retried.Files); got != "a.txt: alpha" {
 		t.Errorf("tried again it reads %s", got)
 	}
@@ -126,7 +127,7 @@ func TestFilesOfNoTurnAreNotStored(t *testing.T) {
 	}
 }
 
-// Files from before a clear are in no prompt, and the content of those too far back is not even read.
+// Files from before a clear are in no prompt. Of files too far back not even the content is read.
 func TestFilesThatNoPromptShowsAreNotRead(t *testing.T) {
 	t.Parallel()
 	s := newShelf(t)

@@ -20,7 +20,7 @@ func (s shelf) clear(chatID uuid.UUID) history.Cleared {
 	return cleared
 }
 
-// lastRevision is kind, range, turns and the summary of a chat's latest revision.
+// lastRevision returns kind, range, turns and summary of a chat's latest revision.
 func (s shelf) lastRevision(chatID uuid.UUID) string {
 	s.t.Helper()
 	return ask[string](s.bed, `select concat_ws(' ', version, kind, seq_from, seq_to, turns, '"' || global_summary || '"', prompt_mode, prompt_ref, model = '')
@@ -65,7 +65,7 @@ func TestClearedChatBeginsAnew(t *testing.T) {
 	s.checkCounters()
 }
 
-// All that was said is in the brief already: a clear leaves behind no message, but the brief.
+// When the brief covers all messages, a clear still empties the brief.
 func TestClearRightAfterAFold(t *testing.T) {
 	t.Parallel()
 	s := newShelf(t)
@@ -91,7 +91,7 @@ func TestClearOfAnEmptyChat(t *testing.T) {
 	}
 }
 
-// What was deleted before must still leave the revisions: only a rebuild does that.
+// A deleted message must still be removed from the revisions, which only a rebuild does.
 func TestClearLeavesStaleness(t *testing.T) {
 	t.Parallel()
 	s := newShelf(t)
@@ -127,7 +127,7 @@ func TestClearDuringAReply(t *testing.T) {
 	}
 }
 
-// A fold whose model is still at work when its chat is cleared must not bring the past back.
+// A fold that is running when its chat is cleared must not write the old text back.
 func TestClearDuringAFold(t *testing.T) {
 	t.Parallel()
 	s := newShelf(t)
@@ -145,8 +145,8 @@ func TestClearDuringAFold(t *testing.T) {
 	}
 }
 
-// Folds, clears, turns and deletions of one chat at once: each is whole, none waits for ever, and what
-// the last clear left behind stays behind.
+// Folds, clears, turns and deletions of one chat at once: each happens wholly or not at all, none waits
+// without end, and what the last clear removed stays removed.
 func TestClearRacesWithEverything(t *testing.T) {
 	t.Parallel()
 	s := newShelf(t)

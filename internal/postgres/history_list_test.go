@@ -16,14 +16,14 @@ import (
 
 func asFault(err error, into **fault.Error) bool { return errors.As(err, into) }
 
-// titled makes so many chats named 1, 2, 3 … whose last activity was so many minutes ago.
+// titled creates chats named 1, 2, 3 …, each with its last activity that many minutes ago.
 func (s shelf) titled(many int) {
 	s.t.Helper()
 	s.exec(`insert into chats (user_id, title, created_at, tags)
 		select $1, n::text, now() - make_interval(mins => n), case when n % 3 = 0 then '{third,x}'::text[] else '{}' end from generate_series(1, $2) n`, s.user.UserID, many)
 }
 
-// pages reads all pages. between is called before each but the first.
+// pages reads all pages. It calls between before each page but the first.
 func (s shelf) pages(query history.ListQuery, between func(page int)) []string {
 	s.t.Helper()
 	var all []string
@@ -78,7 +78,7 @@ func TestPagesOfChats(t *testing.T) {
 	}
 }
 
-// Whatever happens between two pages, each chat that was there at the first is given once.
+// Whatever happens between two pages, each chat that existed at the first is listed once.
 func TestPagesWhileChatsAreTalkedTo(t *testing.T) {
 	t.Parallel()
 	s := newShelf(t)

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -14,13 +15,13 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// chatState is what decides whether a chat may be read or changed.
+// chatState decides whether a chat may be read or changed. The zero value is a chat that does not exist.
 type chatState = dbsqlc.ChatStateRow
 
-// refusal is why nothing can be had of a chat; nil when there is no reason.
-func refusal(state *chatState) error {
+// refusal returns why a chat cannot be used, or nil.
+func refusal(state chatState) error {
 	switch {
-	case state == nil:
+	case state.ID == uuid.Nil:
 		return fault.NoChat()
 	case state.Expired:
 		return fault.Expired(state.ID, *state.ExpiresAt)
@@ -28,24 +29,12 @@ func refusal(state *chatState) error {
 	return nil
 }
 
-// ListMessages reads a stretch of messages and looks for one more beyond it.
+// ListMessages reads a page and one message more, which shows that there is a next page.
 func (h *History) ListMessages(ctx context.Context, user auth.Principal, chatID uuid.UUID, query history.MessagesQuery) (history.MessagePage, error) {
-	statement, place := dbsqlc.ListMessagesBefore, int64(math.MaxInt64)
-	if query.BeforeSeq != nil {
-		place = *query.BeforeSeq
-	}
-	if query.AfterSeq != nil {
-		statement, place = dbsqlc.ListMessagesAfter, *query.AfterSeq
-	}
-	var state *chatState
 	page := history.MessagePage{}
-	err := h.sendAs(ctx, user, "list messages", func(batch *pgx.Batch) {
-		batch.Queue(dbsqlc.ChatState, chatID).Query(one(&state))
-		batch.Queue(statement, chatID, place, query.Limit+1).Query(all(&page.Messages))
+	err := sendAbout(ctx, h.pool, user, chatID, "list messages", func(batch *pgx.Batch) {
+		queuePage(batch, chatID, query).Query(all(&page.Messages))
 	})
-	if err == nil {
-		err = refusal(state)
-	}
 	if err != nil {
 		return history.MessagePage{}, err
 	}
@@ -55,93 +44,88 @@ func (h *History) ListMessages(ctx context.Context, user auth.Principal, chatID 
 	if query.AfterSeq == nil {
 		slices.Reverse(page.Messages)
 	}
-	for i := range page.Messages {
-		setUTC(&page.Messages[i])
-	}
 	return page, nil
 }
 
-func setUTC(message *history.Message) {
-	message.CreatedAt, message.UpdatedAt = message.CreatedAt.UTC(), message.UpdatedAt.UTC()
-}
-
-// ListFiles reads what files came with a chat's messages.
-func (h *History) ListFiles(ctx context.Context, user auth.Principal, chatID uuid.UUID, query history.FilesQuery) ([]history.File, error) {
-	var state *chatState
-	var files []history.File
-	err := h.sendAs(ctx, user, "list files", func(batch *pgx.Batch) {
-		batch.Queue(dbsqlc.ChatState, chatID).Query(one(&state))
-		batch.Queue(dbsqlc.ListFiles, chatID, query.SHA256, query.Content, history.MaxFilesContent).Query(all(&files))
-	})
-	if err == nil {
-		err = refusal(state)
-	}
-	if err != nil {
-		return nil, err
-	}
-	for i := range files {
-		files[i].CreatedAt = files[i].CreatedAt.UTC()
-	}
-	return files, nil
-}
-
-// ClearChat is one transaction under the chat's lock and then the brief's, as a turn takes them.
-func (h *History) ClearChat(ctx context.Context, user auth.Principal, chatID uuid.UUID) (history.Cleared, error) {
-	var state *chatState
-	var running []uuid.UUID
-	var cleared *dbsqlc.ReadClearedRow
-	err := h.sendAs(ctx, user, "clear chat", func(batch *pgx.Batch) {
-		state = nil
-		batch.Queue(dbsqlc.LockChat, chatID).Query(each(func(row dbsqlc.LockChatRow) {
-			state = &chatState{ID: row.ID, ExpiresAt: row.ExpiresAt, Expired: row.Expired}
-		}))
-		batch.Queue(dbsqlc.ReleaseAbandonedReplies, chatID)
-		batch.Queue(dbsqlc.FindRunningReply, chatID).Query(func(rows pgx.Rows) (err error) {
-			running, err = pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
-			return err
+func queuePage(batch *pgx.Batch, chatID uuid.UUID, query history.MessagesQuery) *pgx.QueuedQuery {
+	if query.AfterSeq != nil {
+		return queue(batch, queries.ListMessagesAfter, dbsqlc.ListMessagesAfterParams{
+			ChatID: chatID, AfterSeq: *query.AfterSeq, Most: query.Limit + 1,
 		})
-		batch.Queue(dbsqlc.LockBrief, chatID)
-		batch.Queue(dbsqlc.ClearBrief, chatID)
-		batch.Queue(dbsqlc.ReadCleared, chatID).Query(one(&cleared))
+	}
+	before := int64(math.MaxInt64)
+	if query.BeforeSeq != nil {
+		before = *query.BeforeSeq
+	}
+	return queue(batch, queries.ListMessagesBefore, dbsqlc.ListMessagesBeforeParams{
+		ChatID: chatID, BeforeSeq: before, Most: query.Limit + 1,
+	})
+}
+
+// ListFiles reads the files that came with a chat's messages.
+func (h *History) ListFiles(ctx context.Context, user auth.Principal, chatID uuid.UUID, query history.FilesQuery) ([]history.File, error) {
+	var files []history.File
+	err := sendAbout(ctx, h.pool, user, chatID, "list files", func(batch *pgx.Batch) {
+		queue(batch, queries.ListFiles, dbsqlc.ListFilesParams{
+			ChatID: chatID, Sha256: query.SHA256, WithContent: query.Content, MaxBytes: history.MaxFilesContent,
+		}).Query(all(&files))
+	})
+	return files, err
+}
+
+// ClearChat is one transaction. It locks the chat and then the brief, in the order in which a turn does.
+func (h *History) ClearChat(ctx context.Context, user auth.Principal, chatID uuid.UUID) (history.Cleared, error) {
+	var found dbsqlc.LockChatRow
+	var running uuid.UUID
+	var cleared *dbsqlc.ReadClearedRow
+	err := sendAs(ctx, h.pool, user, "clear chat", func(batch *pgx.Batch) {
+		queueOne(batch, queries.LockChat, chatID, set(&found))
+		queueExec(batch, queries.ReleaseAbandonedReplies, chatID)
+		queueMany(batch, queries.FindRunningReply, chatID, set(&running))
+		queueExec(batch, queries.LockBrief, chatID)
+		queue(batch, queries.ClearBrief, chatID)
+		queue(batch, queries.ReadCleared, chatID).Query(one(&cleared))
 	})
 	if err == nil {
-		err = refusal(state)
+		err = refusal(chatState{ID: found.ID, ExpiresAt: found.ExpiresAt, Expired: found.Expired})
 	}
 	switch {
 	case err != nil:
 		return history.Cleared{}, err
-	case len(running) > 0:
-		return history.Cleared{}, history.Busy(running[0])
+	case running != uuid.Nil:
+		return history.Cleared{}, history.Busy(running)
 	case cleared == nil:
-		return history.Cleared{}, missing(true, "the chat's brief")
+		return history.Cleared{}, errors.New("the chat's brief is not there")
 	}
 	return history.Cleared{ChatID: chatID, ClearedSeq: cleared.ClearedSeq, BriefVersion: cleared.Version}, nil
 }
 
 // ChangeMessage changes a message's rating and reads the message.
 func (h *History) ChangeMessage(ctx context.Context, user auth.Principal, messageID uuid.UUID, change history.MessageChange) (history.Message, error) {
-	var state *chatState
+	var chat dbsqlc.FindMessagesChatRow
 	var found *history.Message
-	err := h.sendAs(ctx, user, "change message", func(batch *pgx.Batch) {
-		batch.Queue(dbsqlc.FindMessagesChat, messageID).Query(one(&state))
-		batch.Queue(dbsqlc.ChangeMessage, change.Pinned, change.Importance.Set, change.Importance.Value, messageID)
-		batch.Queue(dbsqlc.FindMessage, messageID).Query(one(&found))
+	params := dbsqlc.ChangeMessageParams{MessageID: messageID, Pinned: change.Pinned, SetImportance: change.Importance.Set}
+	if change.Importance.Value != nil {
+		params.Importance = new(float32(*change.Importance.Value))
+	}
+	err := sendAs(ctx, h.pool, user, "change message", func(batch *pgx.Batch) {
+		queueMany(batch, queries.FindMessagesChat, messageID, set(&chat))
+		queue(batch, queries.ChangeMessage, params)
+		queue(batch, queries.FindMessage, messageID).Query(one(&found))
 	})
-	if err == nil && (state == nil || found == nil) {
+	if err == nil && (chat.ID == uuid.Nil || found == nil) {
 		err = history.NoMessage()
 	}
 	if err == nil {
-		err = refusal(state)
+		err = refusal(chatState(chat))
 	}
 	if err != nil {
 		return history.Message{}, err
 	}
-	setUTC(found)
 	return *found, nil
 }
 
-// DeleteMessage deletes a message and, when the brief holds its words, enqueues the rebuild in the same
-// transaction.
+// DeleteMessage deletes a message and, if the brief covers it, enqueues the rebuild in the same transaction.
 func (h *History) DeleteMessage(ctx context.Context, user auth.Principal, messageID uuid.UUID) error {
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
@@ -153,21 +137,18 @@ func (h *History) DeleteMessage(ctx context.Context, user auth.Principal, messag
 }
 
 func (h *History) deleteMessage(ctx context.Context, user auth.Principal, messageID uuid.UUID) error {
-	var chats []uuid.UUID
+	var chatID uuid.UUID
 	var deleted, exists bool
 	batch := &pgx.Batch{}
 	batch.BeginTx(pgx.TxOptions{})
-	batch.Queue(dbsqlc.ActAsUser, user.Claims)
-	batch.Queue(dbsqlc.LockMessagesChat, messageID).Query(func(rows pgx.Rows) (err error) {
-		chats, err = pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
-		return err
-	})
-	batch.Queue(dbsqlc.DeleteMessage, messageID).Exec(touched(&deleted))
-	batch.Queue(dbsqlc.MessageExists, messageID).QueryRow(func(row pgx.Row) error { return row.Scan(&exists) })
+	queueExec(batch, queries.ActAsUser, user.Claims)
+	queueMany(batch, queries.LockMessagesChat, messageID, set(&chatID))
+	queue(batch, queries.DeleteMessage, messageID).Exec(affects(1, &deleted))
+	queueOne(batch, queries.MessageExists, messageID, set(&exists))
 	return sendInTx(ctx, h.pool, batch, func(tx pgx.Tx) error {
 		switch {
-		case deleted && len(chats) > 0:
-			return h.rebuildStale(ctx, tx, chats[0])
+		case deleted && chatID != uuid.Nil:
+			return h.rebuildStale(ctx, tx, chatID)
 		case exists:
 			return history.Busy(messageID)
 		}
@@ -175,13 +156,13 @@ func (h *History) deleteMessage(ctx context.Context, user auth.Principal, messag
 	})
 }
 
-// rebuildStale enqueues the rebuild of a chat whose brief no longer says what its messages say. The triggers
-// have seen to staleness by now, and hold the brief's lock.
+// rebuildStale enqueues a rebuild if the brief is stale, that is, if its messages were changed. By now the
+// triggers have marked it and hold its lock.
 func (h *History) rebuildStale(ctx context.Context, tx pgx.Tx, chatID uuid.UUID) error {
 	var stale bool
 	batch := &pgx.Batch{}
-	batch.Queue(dbsqlc.ReadStale, chatID).Query(each(func(row struct{ Stale bool }) { stale = row.Stale }))
-	batch.Queue(dbsqlc.ActAsServer)
+	queueMany(batch, queries.ReadStale, chatID, set(&stale))
+	queueActAsServer(batch)
 	if err := tx.SendBatch(ctx, batch).Close(); err != nil || !stale {
 		return err
 	}

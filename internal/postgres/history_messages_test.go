@@ -17,7 +17,7 @@ import (
 	"github.com/arcoscribe/throughline/internal/memory/brief"
 )
 
-// turnWithFiles is a whole turn in a new chat whose message brought files: path, content, path, content …
+// turnWithFiles is a complete turn in a new chat, with files given as path, content, path, content …
 func (s shelf) turnWithFiles(content string, files ...string) chat.NewTurn {
 	s.t.Helper()
 	turn := firstTurn(content)
@@ -83,7 +83,7 @@ func TestFilesAreListedOnce(t *testing.T) {
 	}
 }
 
-// More content than one answer may hold: the latest files come with it, the others without.
+// If there is more content than one answer may hold, only the latest files come with theirs.
 func TestContentOfFilesIsBounded(t *testing.T) {
 	t.Parallel()
 	s := newShelf(t)
@@ -185,7 +185,7 @@ func TestDeletingMessages(t *testing.T) {
 	s.checkCounters()
 }
 
-// A reply whose server died is no reply that runs.
+// A reply whose server died does not count as running.
 func TestAbandonedReplyCanBeDeleted(t *testing.T) {
 	t.Parallel()
 	s := newShelf(t)
@@ -198,7 +198,7 @@ func TestAbandonedReplyCanBeDeleted(t *testing.T) {
 	s.checkCounters()
 }
 
-// When the rebuild cannot be enqueued, nothing is deleted.
+// If the rebuild cannot be enqueued, nothing is deleted.
 func TestDeletionAndRebuildAreOne(t *testing.T) {
 	t.Parallel()
 	s := newShelf(t)
@@ -215,7 +215,7 @@ func TestDeletionAndRebuildAreOne(t *testing.T) {
 	}
 }
 
-// Words that are deleted while a model summarizes them do not come back with its summary.
+// Text that is deleted while a model summarizes it does not reappear with the summary.
 func TestDeletionDuringAFold(t *testing.T) {
 	t.Parallel()
 	s := newShelf(t)
@@ -276,7 +276,7 @@ func TestPruning(t *testing.T) {
 	}
 }
 
-// A chat that somebody talks to at the moment of pruning is not old any more.
+// A chat that gets a message at the moment of pruning is not old any more.
 func TestPruningMeetsANewMessage(t *testing.T) {
 	t.Parallel()
 	s := newShelf(t)

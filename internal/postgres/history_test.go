@@ -17,7 +17,7 @@ import (
 	"github.com/arcoscribe/throughline/internal/history"
 )
 
-// shelf is a bed with the service of a user's chats over its real store.
+// shelf is a bed with the history service on its real store.
 type shelf struct {
 	*bed
 	*history.Service
@@ -39,7 +39,7 @@ func shelfOf(b *bed) shelf {
 	return s
 }
 
-// create makes a chat of the bed's user.
+// create creates a chat of the bed's user.
 func (s shelf) create(chat history.NewChat) history.Chat {
 	s.t.Helper()
 	made, err := s.CreateChat(s.t.Context(), s.user, chat)
@@ -49,13 +49,13 @@ func (s shelf) create(chat history.NewChat) history.Chat {
 	return made
 }
 
-// age sets a chat's last activity back.
+// age moves a chat's last activity into the past.
 func (s shelf) age(chatID uuid.UUID, by string) {
 	s.t.Helper()
 	s.exec("update chats set created_at = created_at - $2::interval, last_message_at = last_message_at - $2::interval, revived_at = null where id = $1", chatID, by)
 }
 
-// expire lets a chat expire an hour ago.
+// expire makes a chat have expired an hour ago.
 func (s shelf) expire(chatID uuid.UUID) {
 	s.t.Helper()
 	s.exec("update chats set ttl_hours = 1 where id = $1", chatID)
@@ -169,7 +169,7 @@ func TestChangeChatsNamedFieldsAlone(t *testing.T) {
 	}
 }
 
-// What belongs to A: B neither sees nor changes nor deletes it, and hears that it does not exist.
+// User B can neither see nor change nor delete what belongs to user A, and is told that it does not exist.
 func TestStrangersFindNothing(t *testing.T) {
 	t.Parallel()
 	s := newShelf(t)
@@ -204,7 +204,7 @@ func TestStrangersFindNothing(t *testing.T) {
 	}
 }
 
-// attempts tries everything that names a chat or a message and gives the codes of the refusals.
+// attempts makes every call that names a chat or a message and returns the codes of the refusals.
 func (s shelf) attempts(user auth.Principal, chatID, messageID uuid.UUID) map[string]fault.Code {
 	s.t.Helper()
 	ctx, codes := s.t.Context(), map[string]fault.Code{}
@@ -228,14 +228,14 @@ func (s shelf) attempts(user auth.Principal, chatID, messageID uuid.UUID) map[st
 	return codes
 }
 
-// everything is what is stored of chats, messages and briefs.
+// everything returns all stored rows of chats, messages and briefs.
 func (s shelf) everything() string {
 	s.t.Helper()
 	return ask[string](s.bed, `select (select json_agg(c)::text from chats c) || (select json_agg(m order by seq)::text from messages m)
 		|| (select json_agg(b)::text from conversation_briefs b)`)
 }
 
-// An expired chat is gone from everything but deletion, until it is brought back.
+// An expired chat can only be deleted, until it is revived.
 func TestExpiredChats(t *testing.T) {
 	t.Parallel()
 	s := newShelf(t)

@@ -7,8 +7,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// A turn changes its chat and its brief in place: it writes to none of their indexes. A new index over a column
-// that each turn moves would end that without a word.
+// A turn updates its chat and its brief in place, without writing to their indexes. A new index over a column
+// that each turn changes would end that without notice.
 func TestTurnsChangeRowsInPlace(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)

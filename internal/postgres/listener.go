@@ -13,32 +13,32 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// The channels of our notifications. A payload names messages, never what they say; it is a hint to look
-// at them, so one that is lost or made up does no harm.
+// The channels of our notifications. A payload has the ids of messages, not their content. It is a hint to read
+// them, so a lost or forged one does no harm.
 const (
 	channelReplies = "throughline_replies"
 	channelCancels = "throughline_cancels"
 )
 
-// Audience is told what other servers did.
+// Audience receives the notifications of other servers.
 type Audience interface {
-	// RepliesChanged tells that there may be more to read of these replies; of all when none is named.
+	// RepliesChanged is called when these replies may have more text or have ended; all replies, if none is named.
 	RepliesChanged(messageIDs ...uuid.UUID)
-	// CancelsRequested tells that somebody asked for a reply to be stopped.
+	// CancelsRequested is called when a user has asked to stop a reply.
 	CancelsRequested()
-	// Listening tells whether the others are told from now on.
+	// Listening is called with true when a connection starts to listen, and with false when it is lost.
 	Listening(now bool)
 }
 
-// Listener holds the one connection that listens. It needs a session of its own, so behind a transaction
-// pooler there is none: whoever waits for something then looks for it.
+// Listener holds the one connection that listens. It needs a session, so there is none behind a transaction
+// pooler: the server then polls.
 type Listener struct {
 	config   *pgx.ConnConfig
 	audience Audience
 	logger   *slog.Logger
 }
 
-// NewListener reads the connection string. Without sessions behind it, there is no listener: nil.
+// NewListener returns a listener that connects to dsn, or nil if that is a transaction pooler.
 func NewListener(dsn string, audience Audience, logger *slog.Logger) (*Listener, error) {
 	config, transactionPooler, err := ParseDSN(dsn)
 	if err != nil || transactionPooler {
@@ -49,27 +49,26 @@ func NewListener(dsn string, audience Audience, logger *slog.Logger) (*Listener,
 }
 
 const (
-	// listenRetry is the pause before a lost connection is made anew.
+	// listenRetry is the pause before reconnecting.
 	listenRetry = time.Second
-	// listenCheck is the silence after which the connection is tried: one whose other end vanished
-	// without a word would be silent for ever.
+	// listenCheck is the silence after which the connection is pinged: a broken connection may just be silent.
 	listenCheck        = 20 * time.Second
 	listenCheckTimeout = 5 * time.Second
 )
 
-// Run listens until ctx ends. What is lost with a connection does not matter: with each new one the
-// audience is told to look at everything.
+// Run listens until ctx ends. Notifications lost with a connection do not matter: after each reconnect the
+// audience is told that everything may have changed.
 func (l *Listener) Run(ctx context.Context) {
-	for said := false; ; {
+	for logged := false; ; {
 		err := l.listen(ctx)
 		l.audience.Listening(false)
 		if ctx.Err() != nil {
 			return
 		}
-		if !said {
+		if !logged {
 			l.logger.LogAttrs(ctx, slog.LevelWarn, "notifications are lost until Postgres is back", slog.Any("error", err))
 		}
-		said = !errors.Is(err, errListened)
+		logged = !errors.Is(err, errListened)
 		select {
 		case <-ctx.Done():
 			return
@@ -78,7 +77,7 @@ func (l *Listener) Run(ctx context.Context) {
 	}
 }
 
-// errListened tells that the connection was good for a while.
+// errListened means that the connection worked for a while.
 var errListened = errors.New("connection lost")
 
 func (l *Listener) listen(ctx context.Context) error {
@@ -86,7 +85,7 @@ func (l *Listener) listen(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("listen: %w", err)
 	}
-	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }() // nothing is sent on it any more
+	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }() // it has nothing left to send
 	if err := l.subscribe(ctx, conn); err != nil {
 		return fmt.Errorf("listen: %w", err)
 	}
@@ -107,13 +106,13 @@ func (l *Listener) subscribe(ctx context.Context, conn *pgx.Conn) error {
 	return err
 }
 
-// next waits for one notification and passes it on. Silence is no error while the connection lives.
+// next waits for one notification and forwards it. It returns nil after a silence, if the connection is alive.
 func (l *Listener) next(ctx context.Context, conn *pgx.Conn) error {
 	waiting, cancel := context.WithTimeout(ctx, listenCheck)
 	defer cancel()
 	notification, err := conn.WaitForNotification(waiting)
 	if err == nil {
-		l.tell(notification)
+		l.forward(notification)
 		return nil
 	}
 	if ctx.Err() != nil || waiting.Err() == nil {
@@ -124,7 +123,7 @@ func (l *Listener) next(ctx context.Context, conn *pgx.Conn) error {
 	return conn.Ping(checking)
 }
 
-func (l *Listener) tell(notification *pgconn.Notification) {
+func (l *Listener) forward(notification *pgconn.Notification) {
 	if notification.Channel == channelCancels {
 		l.audience.CancelsRequested()
 		return

@@ -13,7 +13,7 @@ import (
 	"github.com/arcoscribe/throughline/internal/testkit"
 )
 
-// audience keeps what it is told.
+// audience records its calls.
 type audience struct {
 	replies   chan uuid.UUID // uuid.Nil for all of them
 	cancels   chan struct{}
@@ -31,19 +31,19 @@ func (a *audience) RepliesChanged(ids ...uuid.UUID) {
 func (a *audience) CancelsRequested()  { a.cancels <- struct{}{} }
 func (a *audience) Listening(now bool) { a.listening <- now }
 
-// hears waits for what was told.
-func hears[T comparable](t *testing.T, told <-chan T, want T) {
+// receives waits for a call.
+func receives[T comparable](t *testing.T, calls <-chan T, want T) {
 	t.Helper()
-	if got := testkit.Receive(t, fmt.Sprintf("hear %v", want), told); got != want {
-		t.Errorf("heard %v, want %v", got, want)
+	if got := testkit.Receive(t, fmt.Sprintf("receive %v", want), calls); got != want {
+		t.Errorf("received %v, want %v", got, want)
 	}
 }
 
-// listen starts a listener that ends with the test, and waits until it hears.
+// listen starts a listener that ends with the test, and waits until it is connected.
 func (b *bed) listen() *audience {
 	b.t.Helper()
-	told := &audience{replies: make(chan uuid.UUID, 10_000), cancels: make(chan struct{}, 100), listening: make(chan bool, 100)}
-	listener, err := NewListener(b.db.Direct(), told, slog.New(slog.DiscardHandler))
+	calls := &audience{replies: make(chan uuid.UUID, 10_000), cancels: make(chan struct{}, 100), listening: make(chan bool, 100)}
+	listener, err := NewListener(b.db.Direct(), calls, slog.New(slog.DiscardHandler))
 	if err != nil || listener == nil {
 		b.t.Fatalf("%v, %v", listener, err)
 	}
@@ -51,63 +51,63 @@ func (b *bed) listen() *audience {
 	var done sync.WaitGroup
 	done.Go(func() { listener.Run(ctx) })
 	b.t.Cleanup(func() { cancel(); done.Wait() })
-	b.hearsAll(told)
-	return told
+	b.receivesAll(calls)
+	return calls
 }
 
-// hearsAll waits for what a new connection tells: that others are heard, and to look at everything.
-func (b *bed) hearsAll(told *audience) {
+// receivesAll waits for the calls that follow a new connection.
+func (b *bed) receivesAll(calls *audience) {
 	b.t.Helper()
-	hears(b.t, told.listening, true)
-	hears(b.t, told.replies, uuid.Nil)
-	hears(b.t, told.cancels, struct{}{})
+	receives(b.t, calls.listening, true)
+	receives(b.t, calls.replies, uuid.Nil)
+	receives(b.t, calls.cancels, struct{}{})
 }
 
 func TestListenerPassesOn(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
-	told := b.listen()
+	calls := b.listen()
 	turn := firstTurn("One.")
 	b.start(turn)
 	b.record([]chat.Delta{b.said(turn, 0, "Hello.")})
-	hears(t, told.replies, turn.MessageID)
+	receives(t, calls.replies, turn.MessageID)
 	if err := b.turns.RequestCancel(t.Context(), b.user, turn.MessageID); err != nil {
 		t.Fatal(err)
 	}
-	hears(t, told.cancels, struct{}{})
+	receives(t, calls.cancels, struct{}{})
 	b.exec("select pg_notify($1, 'not an id, nor this')", channelReplies) // means nothing
 	b.exec("update messages set lease_until = clock_timestamp() where id = $1", turn.MessageID)
 	if _, err := b.turns.InterruptAbandoned(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	hears(t, told.replies, turn.MessageID)
+	receives(t, calls.replies, turn.MessageID)
 }
 
-// A stranger's request reaches nobody.
+// A refused request of another user is not announced.
 func TestListenerHearsNothingOfRefusedRequests(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
-	told := b.listen()
+	calls := b.listen()
 	turn := firstTurn("One.")
 	b.start(turn)
 	if err := b.turns.RequestCancel(t.Context(), b.newUser(), turn.MessageID); err != nil {
 		t.Fatal(err)
 	}
 	b.record([]chat.Delta{b.said(turn, 0, "Hello.")}) // comes after, and alone
-	hears(t, told.replies, turn.MessageID)
-	if len(told.cancels) != 0 {
-		t.Error("a stranger's request was heard")
+	receives(t, calls.replies, turn.MessageID)
+	if len(calls.cancels) != 0 {
+		t.Error("a stranger's request was announced")
 	}
 }
 
-// A connection that is lost is made anew, and whoever listens is told to look at everything.
+// A lost connection is replaced, and then the audience is told that everything may have changed.
 func TestListenerComesBack(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
-	told := b.listen()
+	calls := b.listen()
 	b.exec("select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and application_name = 'throughline listener'")
-	hears(t, told.listening, false)
-	b.hearsAll(told)
+	receives(t, calls.listening, false)
+	b.receivesAll(calls)
 }
 
 func TestNoListenerBehindATransactionPooler(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 	"github.com/arcoscribe/throughline/internal/testkit"
 )
 
-// begin opens a transaction of the server that the test ends.
+// begin opens a transaction as the server. It ends with the test.
 func (b *bed) begin() pgx.Tx {
 	b.t.Helper()
 	tx, err := b.pool.Begin(b.t.Context())
@@ -29,7 +29,7 @@ func mustExec(t *testing.T, tx pgx.Tx, sql string, args ...any) {
 	}
 }
 
-// A message that commits while a fold waits for its lock is counted all the same.
+// A message that commits while a fold waits for its lock is counted.
 func TestFoldCountsMessageThatCommitsWhileItWaits(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -59,8 +59,8 @@ func TestFoldCountsMessageThatCommitsWhileItWaits(t *testing.T) {
 	b.checkCounters()
 }
 
-// A turn holds the chat and wants the brief; a fold holds the brief and its revision refers to the
-// chat. Neither may wait for the other for ever.
+// A turn holds the chat and needs the brief. A fold holds the brief, and its revision refers to the chat.
+// Neither may block the other without end.
 func TestFoldAndTurnDoNotWaitForEachOther(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -88,8 +88,8 @@ func TestFoldAndTurnDoNotWaitForEachOther(t *testing.T) {
 	b.checkCounters()
 }
 
-// Whoever deletes a chat holds its row and wants its brief. A fold that commits meanwhile waits at the
-// chat, before it holds anything, and then finds that the chat is gone.
+// Deleting a chat locks its row and then needs its brief. A fold that commits meanwhile waits for the chat
+// before it locks anything, and then finds that the chat was deleted.
 func TestFoldWaitsForDeletionAndLoses(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -117,7 +117,7 @@ func TestFoldWaitsForDeletionAndLoses(t *testing.T) {
 	}
 }
 
-// deleteUser deletes the bed's user as the auth server does, and tells how that went.
+// deleteUser deletes the bed's user as the auth server does, and returns the error.
 func (b *bed) deleteUser() <-chan error {
 	b.t.Helper()
 	admin, err := pgx.Connect(b.t.Context(), b.db.AdminDSN)
@@ -136,8 +136,8 @@ func (b *bed) deleteUser() <-chan error {
 	return done
 }
 
-// Whoever deletes a user holds the user and wants the chats. A turn and a fold hold a chat; were what they write to
-// refer to the user, neither could go on.
+// Deleting a user locks the user and then needs the chats. Turns and folds lock a chat. If their rows
+// referred to the user, this would be a deadlock.
 func TestUserDeletionWaitsForWhoWorksInAChat(t *testing.T) {
 	t.Parallel()
 	for name, work := range map[string]struct{ hold, write string }{

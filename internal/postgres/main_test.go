@@ -3,14 +3,12 @@ package postgres
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"math"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/arcoscribe/throughline/internal/auth"
@@ -23,7 +21,7 @@ import (
 
 func TestMain(m *testing.M) { testkit.Main(m) }
 
-// bed is one test's database with the stores on it and a user.
+// bed is one test's database, with the stores on it and a user.
 type bed struct {
 	t      *testing.T
 	db     testkit.Database
@@ -78,7 +76,7 @@ func principalOf(t *testing.T, id uuid.UUID) auth.Principal {
 	return auth.Principal{UserID: id, Claims: string(claims)}
 }
 
-// firstTurn is a turn that starts a chat, turnIn one that continues it.
+// firstTurn returns a turn that starts a chat, turnIn one that continues it.
 func firstTurn(content string) chat.NewTurn {
 	turn := turnIn(uuid.New(), content)
 	turn.NewChat, turn.Title = true, content
@@ -92,7 +90,7 @@ func turnIn(chatID uuid.UUID, content string) chat.NewTurn {
 	}
 }
 
-// start starts a turn that nothing stands in the way of.
+// start starts a turn, which must succeed.
 func (b *bed) start(turn chat.NewTurn) chat.StartedTurn {
 	b.t.Helper()
 	started, err := b.turns.StartTurn(b.t.Context(), b.user, turn)
@@ -102,7 +100,7 @@ func (b *bed) start(turn chat.NewTurn) chat.StartedTurn {
 	return started
 }
 
-// reply ends a turn's reply.
+// reply completes a turn's reply.
 func (b *bed) reply(turn chat.NewTurn, content string) {
 	b.t.Helper()
 	if saved, err := b.turns.SaveReply(b.t.Context(), b.user, finished(turn, content)); err != nil || !saved {
@@ -117,7 +115,7 @@ func finished(turn chat.NewTurn, content string) chat.FinishedReply {
 	}
 }
 
-// newChat makes a chat with so many whole turns and gives its id.
+// newChat creates a chat with that many complete turns and returns its id.
 func (b *bed) newChat(turns int) uuid.UUID {
 	b.t.Helper()
 	first := firstTurn("question number 1")
@@ -143,7 +141,7 @@ func ask[T any](b *bed, sql string, args ...any) T {
 	return testkit.Ask[T](b.t, b.pool, sql, args...)
 }
 
-// claim takes the lease of a fold of everything there is, and gives the change that would commit it.
+// claim takes the lease for a fold of all messages, and returns the change that would commit it.
 func (b *bed) claim(chatID uuid.UUID, kind brief.Kind) brief.Change {
 	b.t.Helper()
 	lease := brief.Lease{Token: uuid.New(), Duration: time.Minute}
@@ -154,7 +152,7 @@ func (b *bed) claim(chatID uuid.UUID, kind brief.Kind) brief.Change {
 	return changeOf(chatID, kind, lease, snapshot)
 }
 
-// changeOf covers all messages of a snapshot with a summary that names the version.
+// changeOf covers all messages of a snapshot.
 func changeOf(chatID uuid.UUID, kind brief.Kind, lease brief.Lease, snapshot brief.Snapshot) brief.Change {
 	change := brief.Change{ChatID: chatID, Kind: kind, Lease: lease, Planned: snapshot, Summary: "They talked.", Tokens: 3}
 	change.Plan = brief.Plan{SeqFrom: snapshot.Brief.CoveredSeq + 1, SeqTo: snapshot.Brief.CoveredSeq}
@@ -176,7 +174,7 @@ func (b *bed) commit(change brief.Change) (bool, error) {
 	return b.briefs.Commit(b.t.Context(), change, func(context.Context, pgx.Tx, brief.Counters) error { return nil })
 }
 
-// mustCommit commits a change that nothing stands in the way of.
+// mustCommit commits a change, which must succeed.
 func (b *bed) mustCommit(change brief.Change) {
 	b.t.Helper()
 	if won, err := b.commit(change); err != nil || !won {
@@ -184,7 +182,7 @@ func (b *bed) mustCommit(change brief.Change) {
 	}
 }
 
-// briefRow is what a test compares of a chat's brief.
+// briefRow is what tests compare of a chat's brief.
 type briefRow struct {
 	Version, CoveredSeq         int64
 	PendingTokens, PendingTurns int
@@ -206,7 +204,7 @@ func (b *bed) brief(chatID uuid.UUID) briefRow {
 	return row
 }
 
-// checkCounters compares what the triggers keep with what the rows say, for all chats.
+// checkCounters compares the counters that triggers maintain with the rows, for all chats.
 func (b *bed) checkCounters() {
 	b.t.Helper()
 	wrong := ask[int](b, `
@@ -222,17 +220,10 @@ func (b *bed) checkCounters() {
 	}
 }
 
-// awaitBlocked waits until so many backends of the test's database wait for a lock.
+// awaitBlocked waits until that many backends of the test's database wait for a lock.
 func (b *bed) awaitBlocked(n int) {
 	b.t.Helper()
 	testkit.Eventually(b.t, "somebody waits for a lock", func() bool {
 		return ask[int](b, `select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`) >= n
 	})
-}
-
-func sqlState(err error) string {
-	if refused, ok := errors.AsType[*pgconn.PgError](err); ok {
-		return refused.Code
-	}
-	return ""
 }

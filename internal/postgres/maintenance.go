@@ -12,25 +12,25 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// Maintenance is the server's own work across all users: what the sweep repairs and what the metrics
-// count. It reads ids and numbers, never content.
+// Maintenance is the server's own work across all users: the repairs of the sweep and the numbers of the metrics.
+// It reads ids and numbers, never content.
 type Maintenance struct {
 	pool   *pgxpool.Pool
 	limits memory.Limits
 }
 
-// NewMaintenance makes the store.
+// NewMaintenance returns the store.
 func NewMaintenance(pool *pgxpool.Pool, limits memory.Limits) *Maintenance {
 	return &Maintenance{pool: pool, limits: limits}
 }
 
-// InterruptAbandonedReplies ends replies whose server was not heard of for longer than its lease.
+// InterruptAbandonedReplies ends replies whose lease ran out: their server died. It returns how many.
 func (m *Maintenance) InterruptAbandonedReplies(ctx context.Context) (int, error) {
 	return interruptAbandoned(ctx, m.pool)
 }
 
-// DeleteStrayDeltas removes recorded deltas of replies that are not running. young is how long a server
-// may take to do so itself.
+// DeleteStrayDeltas deletes recorded deltas of replies that are not running, and returns how many. It leaves
+// those of replies that changed less than young ago to their server.
 func (m *Maintenance) DeleteStrayDeltas(ctx context.Context, young time.Duration) (int, error) {
 	rows, err := dbsqlc.New(m.pool).DeleteStrayDeltas(ctx, young.Seconds())
 	if err != nil {
@@ -39,7 +39,7 @@ func (m *Maintenance) DeleteStrayDeltas(ctx context.Context, young time.Duration
 	return int(rows), nil
 }
 
-// MergeSearchEntries brings what turns have left for the full-text index into it, off their way.
+// MergeSearchEntries moves the pending entries of new messages into the full-text index, so that no turn has to.
 func (m *Maintenance) MergeSearchEntries(ctx context.Context) error {
 	if _, err := dbsqlc.New(m.pool).MergeSearchEntries(ctx); err != nil {
 		return fmt.Errorf("merge search entries: %w", err)
@@ -47,8 +47,8 @@ func (m *Maintenance) MergeSearchEntries(ctx context.Context) error {
 	return nil
 }
 
-// ReviveDeadFolds makes the jobs of dead workers available again and clears their leases. young is how
-// long a job may run before it must have taken its lease.
+// ReviveDeadFolds makes the jobs of dead workers available again and clears their leases. It leaves jobs alone
+// that have run for less than young: they may not have taken their lease yet.
 func (m *Maintenance) ReviveDeadFolds(ctx context.Context, young time.Duration) (jobs, leases int, err error) {
 	q := dbsqlc.New(m.pool)
 	revived, err := q.ReviveDeadFolds(ctx, young.Seconds())
@@ -62,7 +62,7 @@ func (m *Maintenance) ReviveDeadFolds(ctx context.Context, young time.Duration) 
 	return len(revived), len(cleared), nil
 }
 
-// DueChats gives the chats that need a fold and those that need a rebuild.
+// DueChats returns the chats that need a fold and those that need a rebuild.
 func (m *Maintenance) DueChats(ctx context.Context) (folds, rebuilds []uuid.UUID, err error) {
 	rows, err := dbsqlc.New(m.pool).FindDueBriefs(ctx, dbsqlc.FindDueBriefsParams{
 		Threshold: m.limits.ChunkThreshold, LargestBrief: m.limits.SummaryTokenCap, KRawTurns: m.limits.KRawTurns,
@@ -81,7 +81,7 @@ func (m *Maintenance) DueChats(ctx context.Context) (folds, rebuilds []uuid.UUID
 	return folds, rebuilds, nil
 }
 
-// ExpiredChats gives chats that expired with turns out of their brief.
+// ExpiredChats returns chats that have expired and have turns which the brief does not cover.
 func (m *Maintenance) ExpiredChats(ctx context.Context) ([]uuid.UUID, error) {
 	ids, err := dbsqlc.New(m.pool).FindExpiredUnfolded(ctx)
 	if err != nil {
@@ -93,11 +93,11 @@ func (m *Maintenance) ExpiredChats(ctx context.Context) ([]uuid.UUID, error) {
 const (
 	// deletedAtOnce bounds the locks that one statement takes.
 	deletedAtOnce = 500
-	// maxDays is longer ago than any chat.
+	// maxDays is more than the age of any chat.
 	maxDays = 36_500
 )
 
-// DeleteExpired deletes chats that expired so many days ago, and tells how many.
+// DeleteExpired deletes chats that expired that many days ago, and returns how many.
 func (m *Maintenance) DeleteExpired(ctx context.Context, days int) (int, error) {
 	q := dbsqlc.New(m.pool)
 	return deleteAll(func() (int64, error) {
@@ -105,7 +105,7 @@ func (m *Maintenance) DeleteExpired(ctx context.Context, days int) (int, error) 
 	})
 }
 
-// DeleteIdle deletes chats without a message in so many days, and tells how many.
+// DeleteIdle deletes chats without a message in that many days, and returns how many.
 func (m *Maintenance) DeleteIdle(ctx context.Context, days int) (int, error) {
 	q := dbsqlc.New(m.pool)
 	return deleteAll(func() (int64, error) {
@@ -113,7 +113,7 @@ func (m *Maintenance) DeleteIdle(ctx context.Context, days int) (int, error) {
 	})
 }
 
-// deleteAll repeats a statement, each time a transaction of its own, until it finds less than it may take.
+// deleteAll repeats a statement, each time in its own transaction, until it deletes fewer than deletedAtOnce.
 func deleteAll(some func() (int64, error)) (deleted int, err error) {
 	for {
 		n, err := some()
@@ -126,7 +126,7 @@ func deleteAll(some func() (int64, error)) (deleted int, err error) {
 	}
 }
 
-// Backlog tells how late the memory work is.
+// Backlog returns how late the memory work is.
 func (m *Maintenance) Backlog(ctx context.Context) (metrics.Backlog, error) {
 	q := dbsqlc.New(m.pool)
 	age, err := q.OldestUnfoldedTurn(ctx, dbsqlc.OldestUnfoldedTurnParams{

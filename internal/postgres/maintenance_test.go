@@ -11,8 +11,8 @@ import (
 	"github.com/arcoscribe/throughline/internal/memory"
 )
 
-// The sweep, the look for expired chats and the view for people find exactly the chats that memory.Due calls
-// due: the rule is written in Go and in SQL, and this holds them together.
+// The sweep, the search for expired chats and the inspect view find exactly the chats that memory.Due calls
+// due: the rule exists in Go and in SQL, and this test keeps them equal.
 func TestDueChatsAgreesWithTheRule(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -58,11 +58,11 @@ type dueRow struct {
 	Brief, Tokens, Turns int
 	Stale                bool
 	Strategy             string
-	MaxTurns             *int32
+	MaxTurns             *int
 	Expired              bool
 }
 
-// checkDue compares what was found with the rule, which knows of expiry only when told.
+// checkDue compares the chats found with the rule, which ignores expiry unless withExpiry is set.
 func (b *bed) checkDue(limits memory.Limits, withExpiry bool, folds, rebuilds []uuid.UUID) {
 	b.t.Helper()
 	rows, err := b.pool.Query(b.t.Context(), `select c.id, b.brief_tokens, b.pending_tokens, b.pending_turns, b.stale, c.memory_strategy, c.max_turns,

@@ -12,7 +12,7 @@ import (
 	"github.com/arcoscribe/throughline/internal/postgres/dbsqlc"
 )
 
-// work adds up the rows that the steps of a plan gave or threw away.
+// work adds up the rows that the steps of a plan returned or discarded.
 func work(t *testing.T, plan string) int {
 	t.Helper()
 	number := func(text string) float64 {
@@ -40,8 +40,8 @@ var (
 	rowsRemoved = regexp.MustCompile(`Rows Removed by [A-Za-z ]+: ([0-9]+)`)
 )
 
-// What is done for all running replies at once costs their number and not its square, also by the plans that
-// Postgres keeps for statements it has seen often.
+// The work for all running replies at once grows with their number, not with its square, also with the
+// generic plans that Postgres keeps for frequent statements.
 func TestManyRunningRepliesCostTheirNumber(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -77,7 +77,7 @@ func TestManyRunningRepliesCostTheirNumber(t *testing.T) {
 	}
 }
 
-// explainPrepared runs a prepared statement and gives its plan.
+// explainPrepared runs a prepared statement and returns its plan.
 func explainPrepared(t *testing.T, tx pgx.Tx, sql, args string) (plan string) {
 	t.Helper()
 	_, sql, _ = strings.Cut(sql, "\n") // sqlc's own line would be the statement's

@@ -10,8 +10,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Whoever inserts, however many at once, in whatever order their transactions end, and though some are
-// rolled back: the messages of a chat are 1, 2, 3 … without a gap, in the order of their commits.
+// However many insert at once, in whatever order their transactions end, and though some are rolled back: the
+// messages of a chat are numbered 1, 2, 3 … without a gap, in the order of the commits.
 func TestSeqIsGaplessInCommitOrder(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -50,7 +50,7 @@ func TestSeqIsGaplessInCommitOrder(t *testing.T) {
 
 var errRollBack = errors.New("roll back")
 
-// insertOne adds a message in a transaction of its own, between other statements that let others in.
+// insertOne adds a message in its own transaction, with yields between the statements.
 func (b *bed) insertOne(chatID uuid.UUID, rollBack bool) error {
 	ctx := b.t.Context()
 	err := pgx.BeginFunc(ctx, b.pool, func(tx pgx.Tx) error {

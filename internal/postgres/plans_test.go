@@ -12,7 +12,13 @@ import (
 	"github.com/arcoscribe/throughline/internal/postgres/dbsqlc"
 )
 
-// explain is what Postgres does with a query within a transaction, which is rolled back.
+// explainQueued is explain for a generated query.
+func explainQueued(t *testing.T, tx pgx.Tx, query *pgx.QueuedQuery) string {
+	t.Helper()
+	return explain(t, tx, query.SQL, query.Arguments...)
+}
+
+// explain runs a query in a savepoint, which is rolled back, and returns its plan.
 func explain(t *testing.T, tx pgx.Tx, sql string, args ...any) string {
 	t.Helper()
 	savepoint, err := tx.Begin(t.Context())
@@ -38,7 +44,7 @@ var (
 	rowsRead   = regexp.MustCompile(`actual rows=([0-9.]+)`)
 )
 
-// mostRows is the largest number of rows that any step of a plan gave.
+// mostRows returns the largest number of rows that any step of a plan returned.
 func mostRows(t *testing.T, plan string) int {
 	t.Helper()
 	most := 0.0
@@ -52,7 +58,7 @@ func mostRows(t *testing.T, plan string) int {
 	return int(most)
 }
 
-// fill makes a long chat beside many short ones, jobs of theirs, and lets Postgres know.
+// fill creates a long chat, many short ones and jobs of them, and analyzes the tables.
 func (b *bed) fill(chats, long int) (longChat, shortChat uuid.UUID) {
 	b.t.Helper()
 	b.exec("alter table messages disable trigger user")
@@ -74,55 +80,87 @@ func (b *bed) fill(chats, long int) (longChat, shortChat uuid.UUID) {
 	return longChat, ask[uuid.UUID](b, "select id from chats where id <> $1 limit 1", longChat)
 }
 
-func (b *bed) message(chatID uuid.UUID, seq int) uuid.NullUUID {
+func (b *bed) message(chatID uuid.UUID, seq int) uuid.UUID {
 	b.t.Helper()
-	return nullable(ask[uuid.UUID](b, "select id from messages where chat_id = $1 and seq = $2", chatID, seq))
+	return ask[uuid.UUID](b, "select id from messages where chat_id = $1 and seq = $2", chatID, seq)
 }
 
-// No query of a turn, and none of the sweep, reads a table from end to end, and a turn reads as many rows
-// in a chat of ten thousand messages as in one of twenty.
+// No query of a turn or of the sweep scans a whole table, and a turn reads as many rows in a chat of ten
+// thousand messages as in one of twenty.
 func TestPlansUseTheIndexes(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
 	long, short := b.fill(2000, 10_000)
 	b.exec("update messages set status = 'streaming', lease_until = now() + interval '1 hour' where chat_id = $1 and seq = 10000", long)
-	lease, last := uuid.New(), map[uuid.UUID]int{short: 20, long: 10_000}
+	lease, last := uuid.New(), map[uuid.UUID]int64{short: 20, long: 10_000}
 	b.exec("update conversation_briefs set lease_token = $2, lease_until = now() where chat_id = any($1)", []uuid.UUID{long, short}, lease)
+	batch := &pgx.Batch{} // is never sent
 	for name, c := range map[string]struct {
-		sql  string
-		args func(chatID uuid.UUID) []any
-		most int // rows
+		query func(chatID uuid.UUID) *pgx.QueuedQuery
+		most  int // rows
 	}{
-		"ReadBrief":               {dbsqlc.ReadBrief, func(id uuid.UUID) []any { return []any{id} }, 1},
-		"ReadBuffer":              {dbsqlc.ReadBuffer, func(id uuid.UUID) []any { return []any{id, uuid.New(), uuid.New(), 1000} }, 13},
-		"ReadKept":                {dbsqlc.ReadKept, func(id uuid.UUID) []any { return []any{id} }, 1},
-		"ReadFiles":               {dbsqlc.ReadFiles, func(id uuid.UUID) []any { return []any{100_000, id} }, 1},
-		"LockChat":                {dbsqlc.LockChat, func(id uuid.UUID) []any { return []any{id} }, 1},
-		"ReleaseAbandonedReplies": {dbsqlc.ReleaseAbandonedReplies, func(id uuid.UUID) []any { return []any{id} }, 1},
-		"FindRunningReply":        {dbsqlc.FindRunningReply, func(id uuid.UUID) []any { return []any{id} }, 1},
-		"FindEarlierTurn":         {dbsqlc.FindEarlierTurn, func(uuid.UUID) []any { return []any{b.user.UserID, uuid.NullUUID{UUID: uuid.New(), Valid: true}} }, 1},
-		"FindReply, the latest":   {dbsqlc.FindReply, func(id uuid.UUID) []any { return []any{0, uuid.NullUUID{}, id} }, 1},
-		"FindReply, an old one":   {dbsqlc.FindReply, func(id uuid.UUID) []any { return []any{0, b.message(id, 2), id} }, 1},
-		"InsertTurn": {dbsqlc.InsertTurn, func(id uuid.UUID) []any {
-			return []any{uuid.New(), "x", 1, []byte("{}"), uuid.NullUUID{UUID: uuid.New(), Valid: true}, nil, uuid.New(), []byte("{}"), 60.0, id, false}
-		}, 2},
-		"InsertAgain": {dbsqlc.InsertAgain, func(id uuid.UUID) []any {
-			return []any{uuid.New(), []byte("{}"), 60.0, b.message(id, 1), id, false, b.message(id, 2)}
+		"ReadBrief": {func(id uuid.UUID) *pgx.QueuedQuery { return queue(batch, queries.ReadBrief, id) }, 1},
+		"ReadBuffer": {func(id uuid.UUID) *pgx.QueuedQuery {
+			return queue(batch, queries.ReadBuffer, dbsqlc.ReadBufferParams{
+				ChatID: id, UserMessageID: uuid.New(), MessageID: uuid.New(), MaxRows: 1000,
+			})
+		}, 13},
+		"ReadKept": {func(id uuid.UUID) *pgx.QueuedQuery { return queue(batch, queries.ReadKept, id) }, 1},
+		"ReadFiles": {func(id uuid.UUID) *pgx.QueuedQuery {
+			return queue(batch, queries.ReadFiles, dbsqlc.ReadFilesParams{MaxTokens: 100_000, ChatID: id})
 		}, 1},
-		"SupersedeReply": {dbsqlc.SupersedeReply, func(id uuid.UUID) []any { return []any{b.message(id, 2), b.message(id, 4)} }, 1},
-		"SaveReply":      {dbsqlc.SaveReply, func(uuid.UUID) []any { return []any{"x", "complete", 1, []byte("{}"), uuid.New()} }, 1},
-		"ReadCounters":   {dbsqlc.ReadCounters, func(id uuid.UUID) []any { return []any{id} }, 1},
-		"ActAsChatOwner": {dbsqlc.ActAsChatOwner, func(id uuid.UUID) []any { return []any{id} }, 1},
-		"ClaimBrief":     {dbsqlc.ClaimBrief, func(id uuid.UUID) []any { return []any{uuid.New(), 20.0, id} }, 1},
-		"ReadFoldable":   {dbsqlc.ReadFoldable, func(id uuid.UUID) []any { return []any{id, false, lease, 2000} }, 12},
-		"LockBrief":      {dbsqlc.LockBrief, func(id uuid.UUID) []any { return []any{id} }, 1},
-		"WriteBrief": {dbsqlc.WriteBrief, func(id uuid.UUID) []any {
-			return []any{"x", uuid.NullUUID{}, 1, last[id] - 6, id, 1, uuid.NullUUID{}, 0, lease, "fold", 9, 1, 1, 1, "inline", "", "", 1, "", []byte("{}")}
+		"LockChat": {func(id uuid.UUID) *pgx.QueuedQuery { return queue(batch, queries.LockChat, id) }, 1},
+		"ReleaseAbandonedReplies": {func(id uuid.UUID) *pgx.QueuedQuery {
+			return queueExec(batch, queries.ReleaseAbandonedReplies, id)
+		}, 1},
+		"FindRunningReply": {func(id uuid.UUID) *pgx.QueuedQuery { return queue(batch, queries.FindRunningReply, id) }, 1},
+		"FindEarlierTurn": {func(uuid.UUID) *pgx.QueuedQuery {
+			return queue(batch, queries.FindEarlierTurn, dbsqlc.FindEarlierTurnParams{UserID: b.user.UserID, ClientMessageID: nullID(uuid.New())})
+		}, 1},
+		"FindReply, the latest": {func(id uuid.UUID) *pgx.QueuedQuery {
+			return queue(batch, queries.FindReply, dbsqlc.FindReplyParams{ChatID: id})
+		}, 1},
+		"FindReply, an old one": {func(id uuid.UUID) *pgx.QueuedQuery {
+			return queue(batch, queries.FindReply, dbsqlc.FindReplyParams{MessageID: nullID(b.message(id, 2)), ChatID: id})
+		}, 1},
+		"InsertTurn": {func(id uuid.UUID) *pgx.QueuedQuery {
+			return queue(batch, queries.InsertTurn, dbsqlc.InsertTurnParams{
+				UserMessageID: uuid.New(), Content: "x", TokenCount: 1, Metadata: []byte("{}"), ClientMessageID: nullID(uuid.New()),
+				MessageID: uuid.New(), ReplyMetadata: []byte("{}"), LeaseSeconds: 60, ChatID: id,
+			})
+		}, 2},
+		"InsertAgain": {func(id uuid.UUID) *pgx.QueuedQuery {
+			return queue(batch, queries.InsertAgain, dbsqlc.InsertAgainParams{
+				MessageID: uuid.New(), ReplyMetadata: []byte("{}"), LeaseSeconds: 60, UserMessageID: b.message(id, 1), ChatID: id, InPlaceOf: b.message(id, 2),
+			})
+		}, 1},
+		"SupersedeReply": {func(id uuid.UUID) *pgx.QueuedQuery {
+			return queueExec(batch, queries.SupersedeReply, dbsqlc.SupersedeReplyParams{InPlaceOf: b.message(id, 2), MessageID: b.message(id, 4)})
+		}, 1},
+		"SaveReply": {func(uuid.UUID) *pgx.QueuedQuery {
+			return queue(batch, queries.SaveReply, dbsqlc.SaveReplyParams{
+				Content: "x", Status: "complete", TokenCount: 1, Metadata: []byte("{}"), ID: uuid.New(),
+			})
+		}, 1},
+		"ReadCounters":   {func(id uuid.UUID) *pgx.QueuedQuery { return queue(batch, queries.ReadCounters, id) }, 1},
+		"ActAsChatOwner": {func(id uuid.UUID) *pgx.QueuedQuery { return queue(batch, queries.ActAsChatOwner, id) }, 1},
+		"ClaimBrief": {func(id uuid.UUID) *pgx.QueuedQuery {
+			return queue(batch, queries.ClaimBrief, dbsqlc.ClaimBriefParams{LeaseToken: uuid.New(), LeaseSeconds: 20, ChatID: id})
+		}, 1},
+		"ReadFoldable": {func(id uuid.UUID) *pgx.QueuedQuery {
+			return queue(batch, queries.ReadFoldable, dbsqlc.ReadFoldableParams{ChatID: id, LeaseToken: lease, MaxRows: 2000})
+		}, 12},
+		"LockBrief": {func(id uuid.UUID) *pgx.QueuedQuery { return queueExec(batch, queries.LockBrief, id) }, 1},
+		"WriteBrief": {func(id uuid.UUID) *pgx.QueuedQuery {
+			return queue(batch, queries.WriteBrief, dbsqlc.WriteBriefParams{
+				GlobalSummary: "x", BriefTokens: 1, CoveredSeq: last[id] - 6, ChatID: id, PlannedVersion: 1, LeaseToken: lease, Kind: "fold",
+				SeqFrom: 9, Turns: 1, InputTokens: 1, OutputTokens: 1, PromptMode: "inline", DurationMs: 1, Details: []byte("{}"),
+			})
 		}, 12},
 	} {
 		err := b.inTxAs(b.user, func(tx pgx.Tx) error {
 			for _, chatID := range []uuid.UUID{long, short} {
-				plan := explain(t, tx, c.sql, c.args(chatID)...)
+				plan := explainQueued(t, tx, c.query(chatID))
 				if scansWhole.MatchString(plan) || mostRows(t, plan) > c.most {
 					t.Errorf("%s:\n%s", name, plan)
 				}
@@ -141,25 +179,29 @@ func TestPlansOfTheSweepUseTheIndexes(t *testing.T) {
 	long, _ := b.fill(5000, 10_000)
 	b.exec("update conversation_briefs set pending_tokens = 9000, pending_turns = 9 where chat_id = $1", long)
 	tx := b.begin()
-	for name, c := range map[string]struct {
-		sql  string
-		args []any
-	}{
-		"FindDueBriefs":             {dbsqlc.FindDueBriefs, []any{6000, 500, 3, 6000, 1}},
-		"OldestUnfoldedTurn":        {dbsqlc.OldestUnfoldedTurn, []any{6000, 500, 3, 6000, 1}},
-		"FindExpiredUnfolded":       {dbsqlc.FindExpiredUnfolded, nil},
-		"DeleteExpiredChats":        {dbsqlc.DeleteExpiredChats, []any{30, 500}},
-		"ClearDeadLeases":           {dbsqlc.ClearDeadLeases, nil},
-		"InterruptAbandonedReplies": {dbsqlc.InterruptAbandonedReplies, nil},
-		"ReviveDeadFolds":           {dbsqlc.ReviveDeadFolds, []any{15.0}},
-		"QueueDepths":               {dbsqlc.QueueDepths, nil},
-		"CompleteJob":               {dbsqlc.CompleteJob, []any{[]byte("{}"), 1}},
-		"DeleteStrayDeltas":         {dbsqlc.DeleteStrayDeltas, []any{10.0}},
-		"CancelRequested":           {dbsqlc.CancelRequested, []any{[]uuid.UUID{uuid.New(), uuid.New()}}},
-		"InsertDeltas":              {dbsqlc.InsertDeltas, []any{[]uuid.UUID{uuid.New()}, []uuid.UUID{uuid.New()}, []int{0}, []string{"x"}}},
-		"RenewLeases":               {dbsqlc.RenewLeases, []any{15.0, []uuid.UUID{uuid.New(), uuid.New()}}},
+	batch, ids := &pgx.Batch{}, []uuid.UUID{uuid.New(), uuid.New()} // the batch is never sent
+	for name, query := range map[string]*pgx.QueuedQuery{
+		"FindDueBriefs": queue(batch, queries.FindDueBriefs, dbsqlc.FindDueBriefsParams{
+			Threshold: 6000, LargestBrief: 500, KRawTurns: 3, Bridge: 6000, MinTailTurns: 1,
+		}),
+		"OldestUnfoldedTurn": queue(batch, queries.OldestUnfoldedTurn, dbsqlc.OldestUnfoldedTurnParams{
+			Threshold: 6000, LargestBrief: 500, KRawTurns: 3, Bridge: 6000, MinTailTurns: 1,
+		}),
+		"FindExpiredUnfolded":       {SQL: dbsqlc.FindExpiredUnfolded},
+		"DeleteExpiredChats":        queue(batch, queries.DeleteExpiredChats, dbsqlc.DeleteExpiredChatsParams{Days: 30, Most: 500}),
+		"ClearDeadLeases":           {SQL: dbsqlc.ClearDeadLeases},
+		"InterruptAbandonedReplies": {SQL: dbsqlc.InterruptAbandonedReplies},
+		"ReviveDeadFolds":           queue(batch, queries.ReviveDeadFolds, 15),
+		"QueueDepths":               {SQL: dbsqlc.QueueDepths},
+		"CompleteJob":               queueExec(batch, queries.CompleteJob, dbsqlc.CompleteJobParams{Output: []byte("{}"), ID: 1}),
+		"DeleteStrayDeltas":         queue(batch, queries.DeleteStrayDeltas, 10),
+		"CancelRequested":           queue(batch, queries.CancelRequested, ids),
+		"InsertDeltas": queueExec(batch, queries.InsertDeltas, dbsqlc.InsertDeltasParams{
+			MessageIds: ids[:1], UserIds: ids[1:], StartChars: []int{0}, Deltas: []string{"x"},
+		}),
+		"RenewLeases": queueExec(batch, queries.RenewLeases, dbsqlc.RenewLeasesParams{LeaseSeconds: 15, MessageIds: ids}),
 	} {
-		if plan := explain(t, tx, c.sql, c.args...); scansWhole.MatchString(plan) || mostRows(t, plan) > 2 {
+		if plan := explainQueued(t, tx, query); scansWhole.MatchString(plan) || mostRows(t, plan) > 2 {
 			t.Errorf("%s:\n%s", name, plan)
 		}
 	}

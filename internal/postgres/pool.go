@@ -1,7 +1,7 @@
-// Package postgres keeps chats, messages and briefs: connection pools, transactions that act as a
-// user, and the stores that chat, fold and jobs ask for. The queries are in /sql/queries; dbsqlc is
-// what sqlc makes of them. It decides nothing: rules are in chat, fold and memory, and who may see
-// what is decided by the policies in the database.
+// Package postgres stores chats, messages and briefs. It has connection pools, transactions with a user's rights,
+// and the stores of chat, history, transfer, memory/brief and jobs. The queries are in /sql/queries, and dbsqlc is
+// the code that sqlc generates from them; batch.go sends several of them in one round trip. The package makes no
+// decisions: the rules are in the packages named above, and policies in the database decide who sees what.
 package postgres
 
 import (
@@ -12,26 +12,26 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// supavisorTransactionPort is where every Supabase project's pooler offers transaction mode.
+// supavisorTransactionPort is the port of transaction mode in every Supabase project's pooler.
 const supavisorTransactionPort = 6543
 
 const (
-	// connectTimeout bounds the making of a connection, unless connect_timeout is in the connection string. A
-	// server that accepts and says nothing would otherwise hold a place in the pool for two minutes.
+	// connectTimeout bounds connecting, unless connect_timeout is in the connection string. A server that accepts
+	// and then stays silent would otherwise occupy the pool for two minutes.
 	connectTimeout = 5 * time.Second
-	// pingTimeout is how long a connection that was idle may take to show that it is alive. After that it is
-	// dropped, and another one is taken.
+	// pingTimeout bounds the ping of a connection that was idle. If it passes, the connection is replaced.
 	pingTimeout = 2 * time.Second
 )
 
-// ParseDSN reads a connection string and tells whether a transaction pooler is behind it: port 6543,
-// or the parameter pgbouncer=true (which is taken out, Postgres does not know it). Through such a
-// pooler a session is not ours: no prepared statements, no LISTEN.
+// ParseDSN parses a connection string and reports whether it leads to a transaction pooler: by port 6543, or by
+// the parameter pgbouncer=true, which it removes because Postgres does not know it. Such a pooler shares sessions
+// between clients, so there are no prepared statements and no LISTEN.
 func ParseDSN(dsn string) (config *pgxpool.Config, transactionPooler bool, err error) {
-	dsn, marked := takeOut(dsn, "pgbouncer")
+	dsn, marked := cutParameter(dsn, "pgbouncer")
 	config, err = pgxpool.ParseConfig(dsn)
 	if err != nil {
 		return nil, false, fmt.Errorf("connection string: %w", err)
@@ -44,26 +44,27 @@ func ParseDSN(dsn string) (config *pgxpool.Config, transactionPooler bool, err e
 	}
 	transactionPooler = marked || config.ConnConfig.Port == supavisorTransactionPort
 	if transactionPooler {
-		// Unlike QueryExecModeExec it asks Postgres for the types of parameters, once per query, so every
-		// query means the same with and without a pooler; unlike the default it names no statement.
+		// Unlike QueryExecModeExec this asks Postgres for the types of parameters, once per query, so that a query
+		// means the same with and without a pooler. Unlike the default it uses no named statements.
 		config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
 	}
 	return config, transactionPooler, nil
 }
 
-func takeOut(dsn, parameter string) (rest string, was bool) {
+// cutParameter removes a parameter of a URL, and reports whether it was true.
+func cutParameter(dsn, parameter string) (rest string, isTrue bool) {
 	parsed, err := url.Parse(dsn)
 	if err != nil || !strings.HasPrefix(parsed.Scheme, "postgres") {
 		return dsn, false
 	}
 	query := parsed.Query()
-	was = query.Get(parameter) == "true"
+	isTrue = query.Get(parameter) == "true"
 	query.Del(parameter)
 	parsed.RawQuery = query.Encode()
-	return parsed.String(), was
+	return parsed.String(), isTrue
 }
 
-// Open makes a pool. It does not wait for Postgres: the first query does.
+// Open returns a pool. It does not connect: the first query does.
 func Open(ctx context.Context, dsn string, maxConns int) (pool *pgxpool.Pool, transactionPooler bool, err error) {
 	config, transactionPooler, err := ParseDSN(dsn)
 	if err != nil {
@@ -73,9 +74,18 @@ func Open(ctx context.Context, dsn string, maxConns int) (pool *pgxpool.Pool, tr
 		config.MaxConns = int32(min(maxConns, 10_000))
 	}
 	config.ConnConfig.RuntimeParams["application_name"] = "throughline"
+	config.AfterConnect = scanUTC
 	pool, err = pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
 		return nil, false, fmt.Errorf("pool: %w", err)
 	}
 	return pool, transactionPooler, nil
+}
+
+// scanUTC makes a connection return times in UTC, which is what answers have, and not in the server's own zone.
+func scanUTC(_ context.Context, conn *pgx.Conn) error {
+	conn.TypeMap().RegisterType(&pgtype.Type{
+		Name: "timestamptz", OID: pgtype.TimestamptzOID, Codec: &pgtype.TimestamptzCodec{ScanLocation: time.UTC},
+	})
+	return nil
 }

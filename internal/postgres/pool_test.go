@@ -53,7 +53,7 @@ func TestOpenBoundsThePool(t *testing.T) {
 	}
 }
 
-// All stores do the same through a transaction pooler, where each transaction may be on another connection.
+// All stores work the same through a transaction pooler, where each transaction may get another connection.
 func TestStoresThroughTransactionPooler(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)

@@ -20,7 +20,7 @@ import (
 	"github.com/arcoscribe/throughline/internal/testkit"
 )
 
-// races is how often a race is run: so many times, or as RACES in the environment multiplies it.
+// races is how often a race is run. RACES in the environment multiplies it.
 func races(t *testing.T, usual int) int {
 	t.Helper()
 	times, err := strconv.Atoi(os.Getenv("RACES"))
@@ -30,7 +30,7 @@ func races(t *testing.T, usual int) int {
 	return usual * times
 }
 
-// seeded gives random numbers that a failed test can be run again with: RACES_SEED in the environment.
+// seeded returns random numbers. RACES_SEED in the environment repeats those of a failed test.
 func seeded(t *testing.T) *rand.Rand {
 	t.Helper()
 	seed, err := strconv.ParseUint(os.Getenv("RACES_SEED"), 10, 64)
@@ -41,9 +41,9 @@ func seeded(t *testing.T) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, 0))
 }
 
-// Of two transactions that write to one chat the one with the lower seq commits first, in every order of their
-// steps: the second cannot even get its number before the first has ended. A reader between them never sees a
-// number without all before it.
+// Of two transactions that write to one chat, the one with the lower seq commits first, in every order of
+// their steps: the second does not get its number before the first has ended. A reader never sees a number
+// without all before it.
 func TestLowerSeqNeverCommitsLast(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -60,7 +60,7 @@ func TestLowerSeqNeverCommitsLast(t *testing.T) {
 	b.checkCounters()
 }
 
-// interleave lets two open transactions insert, one behind the other, and gives the next number.
+// interleave lets two open transactions insert one after the other, and returns the next number.
 func (b *bed) interleave(n int, chatID uuid.UUID, next int64, first int, rollsBack bool) int64 {
 	b.t.Helper()
 	txs := []pgx.Tx{b.begin(), b.begin()}
@@ -101,7 +101,7 @@ func (b *bed) interleave(n int, chatID uuid.UUID, next int64, first int, rollsBa
 	return want + 1
 }
 
-// awaitBehind is awaitBlocked for a thousand times: it looks without a pause.
+// awaitBehind is awaitBlocked without pauses, for tests that wait a thousand times.
 func (b *bed) awaitBehind() {
 	b.t.Helper()
 	for deadline := time.Now().Add(testkit.Patience); ask[int](b, "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'") == 0; {
@@ -111,9 +111,9 @@ func (b *bed) awaitBehind() {
 	}
 }
 
-// Two workers stand for one chat, in every order of their steps: one of them claims while the other holds the
-// lease, or takes it over because the other outlived it; then both commit at once. The version goes up by one, and
-// whoever was late is turned away.
+// Two workers compete for one chat, in every order of their steps. One claims while the other holds the
+// lease, or takes it over because it ran out; then both commit at once. The version goes up by one, and the
+// late worker is refused.
 func TestTwoWorkersWriteOneVersion(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -139,7 +139,7 @@ func TestTwoWorkersWriteOneVersion(t *testing.T) {
 	b.checkCounters()
 }
 
-// commitAll commits changes at once, in any order, and tells how many won.
+// commitAll commits changes at once, in any order, and returns how many succeeded.
 func (b *bed) commitAll(random *rand.Rand, changes ...brief.Change) (won, lost int) {
 	b.t.Helper()
 	outcomes := make(chan bool, len(changes))
@@ -162,7 +162,7 @@ func (b *bed) commitAll(random *rand.Rand, changes ...brief.Change) (won, lost i
 	return won, lost
 }
 
-// checkVersion wants a brief at a version, with one revision for each, and no lease.
+// checkVersion checks that a brief has a version, one revision for each, and no lease.
 func (b *bed) checkVersion(chatID uuid.UUID, version int64) {
 	b.t.Helper()
 	if got := b.brief(chatID); got.Version != version || got.Leased {
@@ -173,8 +173,9 @@ func (b *bed) checkVersion(chatID uuid.UUID, version int64) {
 	}
 }
 
-// Somebody edits, deletes or pins a message, or clears the chat, while its fold or rebuild has read the messages and not
-// written yet. What was deleted, changed or cleared away does not come back; a pin is no change of what was said.
+// A message is edited, deleted or pinned, or the chat cleared, after its fold or rebuild has read the
+// messages and before it writes. What was deleted, changed or cleared does not reappear; a pin changes no
+// text.
 func TestChangesDuringFoldsAndRebuilds(t *testing.T) {
 	t.Parallel()
 	s := newShelf(t)
@@ -220,8 +221,8 @@ func TestChangesDuringFoldsAndRebuilds(t *testing.T) {
 	s.checkCounters()
 }
 
-// All of it at once, on few chats, by many: turns, folds, rebuilds, edits, deletions, pins and clears, in any order. Each is
-// whole or not at all: the numbers agree, ranges follow each other, and at the end the memory can be made whole.
+// Many turns, folds, rebuilds, edits, deletions, pins and clears at once on few chats. Each happens wholly or
+// not at all: the counters agree, ranges are contiguous, and at the end every brief can be rebuilt.
 func TestEverythingAtOnce(t *testing.T) {
 	t.Parallel()
 	s := newShelf(t)
@@ -266,7 +267,7 @@ func TestEverythingAtOnce(t *testing.T) {
 	s.checkCounters()
 }
 
-// runAll does all of them at once, begun in any order.
+// runAll runs all of them at once, started in any order.
 func (b *bed) runAll(random *rand.Rand, work []func() error) {
 	b.t.Helper()
 	failed := make([]error, len(work))
@@ -280,15 +281,15 @@ func (b *bed) runAll(random *rand.Rand, work []func() error) {
 	}
 }
 
-// takeOver claims a chat whoever had it.
+// takeOver claims a chat, whoever holds its lease.
 func (b *bed) takeOver(chatID uuid.UUID, kind brief.Kind) brief.Change {
 	b.t.Helper()
 	b.exec("update conversation_briefs set lease_token = null, lease_until = null where chat_id = $1", chatID)
 	return b.claim(chatID, kind)
 }
 
-// A hundred messages without an id to one chat, on two servers at once: one reply is generated, all others are
-// told which.
+// A hundred messages without an id reach one chat, on two servers at once: one reply is generated, and all
+// other calls report which.
 func TestHundredTurnsAtOnce(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)

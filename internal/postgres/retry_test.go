@@ -7,14 +7,13 @@ import (
 	"testing"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgerrcode"
 	"github.com/jackc/pgx/v5"
 
 	"github.com/arcoscribe/throughline/internal/fault"
 	"github.com/arcoscribe/throughline/internal/testkit"
 )
 
-// Two transactions that wait for each other: Postgres ends one of them, which is tried again, and both are done.
+// When two transactions wait for each other, Postgres ends one of them. It is tried again, and both succeed.
 func TestDeadlockIsTriedAgain(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -57,7 +56,7 @@ func TestSerializationFailureIsTriedAgain(t *testing.T) {
 	chatID, tries := b.newChat(1), 0
 	err := inTx(t.Context(), b.pool, func(tx pgx.Tx) error {
 		if tries++; tries > 2 {
-			t.Fatal("tried more often than somebody stood in the way")
+			t.Fatal("tried again without a conflict")
 		}
 		var title string
 		if _, err := tx.Exec(t.Context(), "set transaction isolation level repeatable read"); err != nil {
@@ -77,25 +76,29 @@ func TestSerializationFailureIsTriedAgain(t *testing.T) {
 	}
 }
 
-// raising is a batch that Postgres ends with an error.
-func raising(code string) *pgx.Batch {
-	batch := &pgx.Batch{}
+// queueError queues a statement that fails with a SQLSTATE code.
+func queueError(batch *pgx.Batch, code string) {
 	batch.Queue("do $$ begin raise exception using errcode = '" + code + "'; end $$")
-	return batch
 }
 
-// What does not pass is given up after some tries, with the error; what trying again cannot help is not tried again.
+// SQLSTATE codes that are not worth another try.
+const (
+	checkViolation   = "23514"
+	queryCanceled    = "57014"
+	lockNotAvailable = "55P03"
+)
+
+// An error that stays is returned after some tries. One that another try cannot help is returned at once.
 func TestRetryEnds(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
 	for code, want := range map[string]int{
-		pgerrcode.DeadlockDetected: tries, pgerrcode.SerializationFailure: tries, pgerrcode.UniqueViolation: 1, pgerrcode.CheckViolation: 1,
-		pgerrcode.QueryCanceled: 1, pgerrcode.LockNotAvailable: 1,
+		deadlockDetected: maxTries, serializationFailure: maxTries, uniqueViolation: 1, checkViolation: 1, queryCanceled: 1, lockNotAvailable: 1,
 	} {
 		n := 0
-		err := send(t.Context(), b.pool, func() *pgx.Batch {
+		err := send(t.Context(), b.pool, func(batch *pgx.Batch) {
 			n++
-			return raising(code)
+			queueError(batch, code)
 		})
 		if sqlState(err) != code || n != want {
 			t.Errorf("%s: %d tries, want %d, and %v", code, n, want, err)
@@ -103,7 +106,7 @@ func TestRetryEnds(t *testing.T) {
 	}
 }
 
-// Whoever has gone away is waited for no longer.
+// A retry ends when its context does.
 func TestRetryEndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -111,34 +114,31 @@ func TestRetryEndsWithItsContext(t *testing.T) {
 	n := 0
 	err := retry(ctx, b.pool, func() error {
 		n++
-		err := b.pool.SendBatch(t.Context(), raising(pgerrcode.DeadlockDetected)).Close()
+		batch := &pgx.Batch{}
+		queueError(batch, deadlockDetected)
+		err := b.pool.SendBatch(t.Context(), batch).Close()
 		cancel()
 		return err
 	})
-	if n != 1 || sqlState(err) != pgerrcode.DeadlockDetected {
+	if n != 1 || sqlState(err) != deadlockDetected {
 		t.Errorf("%d tries, %v", n, err)
 	}
-	err = send(ctx, b.pool, func() *pgx.Batch {
-		n++
-		return &pgx.Batch{}
-	})
+	err = send(ctx, b.pool, func(*pgx.Batch) { n++ })
 	if n > 2 || !errors.Is(err, context.Canceled) {
 		t.Errorf("%d tries, %v", n, err)
 	}
 }
 
-// A connection that Postgres ended is replaced; when none comes back the caller is told to return later.
+// A connection that Postgres ended is replaced. If Postgres stays away the error is fault.NotReady.
 func TestLostConnectionIsTriedAgain(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
 	n := 0
-	err := send(t.Context(), b.pool, func() *pgx.Batch {
-		batch := &pgx.Batch{}
+	err := send(t.Context(), b.pool, func(batch *pgx.Batch) {
 		if n++; n == 1 {
 			batch.Queue("select pg_terminate_backend(pg_backend_pid())")
 		}
 		batch.Queue("select 1")
-		return batch
 	})
 	if err != nil || n != 2 {
 		t.Errorf("%d tries, %v", n, err)
@@ -149,11 +149,11 @@ func TestLostConnectionIsTriedAgain(t *testing.T) {
 	}
 	defer gone.Close()
 	n = 0
-	err = send(t.Context(), gone, func() *pgx.Batch {
+	err = send(t.Context(), gone, func(batch *pgx.Batch) {
 		n++
-		return raising("00000")
+		queueError(batch, "00000")
 	})
-	if fault.CodeOf(err) != fault.NotReady || n != tries {
+	if fault.CodeOf(err) != fault.NotReady || n != maxTries {
 		t.Errorf("%d tries, %v", n, err)
 	}
 	testkit.Eventually(t, "the pool works on", func() bool { return ask[int](b, "select 1") == 1 })

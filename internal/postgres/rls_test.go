@@ -19,10 +19,10 @@ import (
 	"github.com/arcoscribe/throughline/internal/postgres/dbsqlc"
 )
 
-// inTxAs runs work in a transaction that acts as a user.
+// inTxAs runs work in a transaction with a user's rights.
 func (b *bed) inTxAs(user auth.Principal, work func(tx pgx.Tx) error) error {
 	return inTx(b.t.Context(), b.pool, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(b.t.Context(), dbsqlc.ActAsUser, user.Claims); err != nil {
+		if err := dbsqlc.New(tx).ActAsUser(b.t.Context(), user.Claims); err != nil {
 			return err
 		}
 		return work(tx)
@@ -31,7 +31,7 @@ func (b *bed) inTxAs(user auth.Principal, work func(tx pgx.Tx) error) error {
 
 var userTables = []string{"chats", "messages", "conversation_briefs", "conversation_brief_revisions"}
 
-// Statements without any where clause: the policies alone keep users apart.
+// In statements without a where clause the policies alone keep users apart.
 func TestPoliciesKeepUsersApart(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -74,7 +74,7 @@ func TestPoliciesKeepUsersApart(t *testing.T) {
 	}
 }
 
-// Without claims, with broken ones, or with those of somebody who does not exist, there is nothing to see.
+// Without claims, with broken ones, or with those of a user who does not exist, no row is visible.
 func TestNobodySeesNothing(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -96,7 +96,7 @@ func TestNobodySeesNothing(t *testing.T) {
 	}
 }
 
-// The claims decide, whatever id the Go code passes, and whoever's chat it names.
+// The claims decide, whatever user id the Go code passes and whosever chat it names.
 func TestClaimsDecide(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -130,7 +130,7 @@ func TestClaimsDecide(t *testing.T) {
 	}
 }
 
-// A client message id that another user has used already is of no concern.
+// A client message id that another user has used already does not matter.
 func TestClientMessageIDsAreOfOneUser(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -144,8 +144,8 @@ func TestClientMessageIDsAreOfOneUser(t *testing.T) {
 	}
 }
 
-// Nothing of a user is left on a pooled connection: thousands of requests of many users, four
-// connections, cancelled at any moment.
+// No user's settings stay on a pooled connection: thousands of requests of many users on four connections,
+// cancelled at any moment.
 func TestNoRoleOrClaimsAreLeftBehind(t *testing.T) {
 	t.Parallel()
 	b := newBedWith(t, memory.DefaultLimits(), 4)
@@ -204,7 +204,7 @@ func (b *bed) anyRequest(ctx context.Context, kind int, user auth.Principal, cha
 	return err
 }
 
-// checkConnectionsAreClean looks at every connection of the pool at once.
+// checkConnectionsAreClean checks every connection of the pool.
 func (b *bed) checkConnectionsAreClean() {
 	b.t.Helper()
 	total := int(b.pool.Config().MaxConns)
@@ -222,7 +222,7 @@ func (b *bed) checkConnectionsAreClean() {
 	}
 }
 
-// Ten thousand random attempts of users at each other's chats: nothing is read, nothing is written.
+// Ten thousand random attempts of users at each other's chats read nothing and write nothing.
 func TestRandomCrossTenantRequests(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)

@@ -12,30 +12,28 @@ import (
 
 // Search finds messages in one round trip.
 func (h *History) Search(ctx context.Context, user auth.Principal, query history.SearchQuery) ([]history.SearchResult, error) {
-	asked := history.WebSearch(query.Text)
-	var state *chatState
-	var rows []dbsqlc.SearchMessagesRow
-	err := h.sendAs(ctx, user, "search", func(batch *pgx.Batch) {
-		if query.ChatID != uuid.Nil {
-			batch.Queue(dbsqlc.ChatState, query.ChatID).Query(one(&state))
-		}
-		batch.Queue(dbsqlc.SearchMessages, asked, history.IsQuestion(query.Text), nullable(query.ChatID), orNull(query.Role),
-			query.After, query.Before, history.SearchCandidates, query.Limit).Query(all(&rows))
-	})
+	var found []history.SearchResult
+	fill := func(batch *pgx.Batch) {
+		found = []history.SearchResult{}
+		queueMany(batch, queries.SearchMessages, dbsqlc.SearchMessagesParams{
+			Query: history.WebSearch(query.Text), AsQuestion: history.IsQuestion(query.Text),
+			ChatID: nullID(query.ChatID), Role: nullZero(query.Role), Since: query.After, Until: query.Before,
+			Candidates: history.SearchCandidates, Most: query.Limit,
+		}, func(row dbsqlc.SearchMessagesRow) {
+			found = append(found, history.SearchResult{
+				MessageID: row.ID, ChatID: row.ChatID, ChatTitle: row.Title, Seq: row.Seq, Role: row.Role, CreatedAt: row.CreatedAt,
+				Rank: row.Rank, Snippet: history.ReadSnippet(row.Headline),
+			})
+		})
+	}
+	var err error
+	if query.ChatID == uuid.Nil {
+		err = sendAs(ctx, h.pool, user, "search", fill)
+	} else {
+		err = sendAbout(ctx, h.pool, user, query.ChatID, "search", fill)
+	}
 	if err != nil {
 		return nil, err
-	}
-	if query.ChatID != uuid.Nil {
-		if err := refusal(state); err != nil {
-			return nil, err
-		}
-	}
-	found := make([]history.SearchResult, len(rows))
-	for i, row := range rows {
-		found[i] = history.SearchResult{
-			MessageID: row.ID, ChatID: row.ChatID, ChatTitle: row.Title, Seq: row.Seq, Role: row.Role, CreatedAt: row.CreatedAt.UTC(),
-			Rank: row.Rank, Snippet: history.ReadSnippet(row.Headline),
-		}
 	}
 	return found, nil
 }

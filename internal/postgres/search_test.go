@@ -20,7 +20,7 @@ import (
 	"github.com/arcoscribe/throughline/internal/postgres/dbsqlc"
 )
 
-// keep stores a chat of a user with these messages, of user and assistant in turn.
+// keep stores a chat of a user with these messages, alternately of user and assistant.
 func (b *bed) keep(user auth.Principal, contents ...string) uuid.UUID {
 	b.t.Helper()
 	chatID := ask[uuid.UUID](b, "insert into chats (user_id, title) values ($1, 'a chat') returning id", user.UserID)
@@ -30,10 +30,10 @@ func (b *bed) keep(user auth.Principal, contents ...string) uuid.UUID {
 	return chatID
 }
 
-// searches is the store for what deletes no messages.
+// searches returns the store, without rebuilds: these tests delete no messages.
 func (b *bed) searches() *History { return NewHistory(b.pool, nil) }
 
-// found gives the contents of the messages that a search finds.
+// found returns the contents of the messages that a search finds.
 func (b *bed) found(query history.SearchQuery) []string {
 	b.t.Helper()
 	if query.Limit == 0 {
@@ -116,7 +116,7 @@ func TestSearchOperators(t *testing.T) {
 	}
 }
 
-// A phrase is a phrase within the message: its last word and the first one are none.
+// A phrase is matched within the message: its last and first word are not adjacent.
 func TestSearchPhraseDoesNotGoAround(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -147,7 +147,7 @@ func TestSearchIsOfTheUserAlone(t *testing.T) {
 	}
 }
 
-// Without claims there is nobody's message to be found.
+// Without claims no message is found.
 func TestSearchOfNobody(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -189,7 +189,7 @@ func TestSearchFilters(t *testing.T) {
 	}
 }
 
-// What is closer together is better, and among equals what is newer.
+// Words that are closer together rank higher, and among equals the newer message.
 func TestSearchRanks(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -267,7 +267,7 @@ func TestSearchSnippets(t *testing.T) {
 	}
 }
 
-// The migration and the query have the same idea of which characters stand by themselves.
+// The migration and the query agree on which characters stand by themselves.
 func TestSearchSplitsTheSameCharacters(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -292,8 +292,8 @@ func TestSearchSplitsTheSameCharacters(t *testing.T) {
 	}
 }
 
-// A message with more different words than a full-text index takes is stored all the same, and found by
-// what it begins with.
+// A message with more different words than a full-text index takes is stored all the same, and found by its
+// beginning.
 func TestSearchOfHugeMessages(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -318,7 +318,7 @@ func TestSearchOfHugeMessages(t *testing.T) {
 	}
 }
 
-// For a user with few messages among many, the full-text index is what is read; it gives no row of others.
+// For a user with few messages among many, the full-text index is used, and returns no rows of others.
 func TestSearchUsesTheIndex(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -341,7 +341,9 @@ func TestSearchUsesTheIndex(t *testing.T) {
 		t.Error(plan)
 	}
 	err = b.inTxAs(b.user, func(tx pgx.Tx) error {
-		plan := explain(t, tx, dbsqlc.SearchMessages, "words", true, uuid.NullUUID{}, (*string)(nil), (*time.Time)(nil), (*time.Time)(nil), 500, 20)
+		plan := explainQueued(t, tx, queue(&pgx.Batch{}, queries.SearchMessages, dbsqlc.SearchMessagesParams{
+			Query: "words", AsQuestion: true, Candidates: 500, Most: 20,
+		}))
 		if strings.Contains(plan, "Seq Scan on messages") || mostRows(t, plan) > 500 {
 			t.Error(plan)
 		}
@@ -369,8 +371,8 @@ func searchFunctionBody(t *testing.T, b *bed) string {
 	return body
 }
 
-// What turns leave for the full-text index is found at once, and waits for the sweep, not for the turn that
-// happens to fill a list.
+// The index entries of new messages are found at once. The sweep merges them, not the turn that happens to
+// fill a list.
 func TestSearchEntriesAreMergedOffTheTurn(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)

@@ -11,9 +11,12 @@ import (
 
 // CountUsage counts in one round trip.
 func (h *History) CountUsage(ctx context.Context, user auth.Principal) (history.Stats, error) {
+	count := func(q queries, ctx context.Context, _ struct{}) (dbsqlc.CountUsageRow, error) {
+		return q.CountUsage(ctx)
+	}
 	var counted dbsqlc.CountUsageRow
-	err := h.sendAs(ctx, user, "count usage", func(batch *pgx.Batch) {
-		batch.Queue(dbsqlc.CountUsage).Query(each(func(row dbsqlc.CountUsageRow) { counted = row }))
+	err := sendAs(ctx, h.pool, user, "count usage", func(batch *pgx.Batch) {
+		queueOne(batch, count, struct{}{}, set(&counted))
 	})
 	if err != nil {
 		return history.Stats{}, err

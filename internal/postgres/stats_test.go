@@ -63,7 +63,7 @@ func TestCountUsage(t *testing.T) {
 	}
 }
 
-// Whatever an app wrote where tokens are counted: it is passed over, and breaks nothing.
+// Anything else that an app wrote in place of token counts is skipped.
 func TestCountUsagePassesOverNonsense(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)

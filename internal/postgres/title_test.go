@@ -9,7 +9,8 @@ import (
 	"github.com/arcoscribe/throughline/internal/chat"
 )
 
-// A chat that was made without a title gets the one that a chat begun by a message has, by the same rule.
+// A chat created without a title gets it from its first message, by the same rule as a chat begun by a
+// message.
 func TestFirstMessageGivesTheTitle(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)

@@ -17,7 +17,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// What one page of an export holds at most: rows, and of messages bytes of content, which the last row may exceed.
+// The most that one page of an export holds: rows, and bytes of message content, which the last row may exceed.
 const (
 	exportRows  = 500
 	exportBytes = 4 << 20
@@ -33,7 +33,7 @@ type Transfer struct {
 
 var _ transfer.Store = (*Transfer)(nil)
 
-// NewTransfer makes the store. enqueueFold is called in the transaction that imports a chat which is due.
+// NewTransfer returns the store. enqueueFold is called in the transaction that imports a chat, if it is due.
 func NewTransfer(pool *pgxpool.Pool, limits memory.Limits, enqueueFold func(context.Context, pgx.Tx, uuid.UUID) error) *Transfer {
 	return &Transfer{pool: pool, limits: limits, enqueueFold: enqueueFold}
 }
@@ -48,7 +48,7 @@ type exportedChat struct {
 
 // ExportChat reads the chat itself.
 func (t *Transfer) ExportChat(ctx context.Context, user auth.Principal, chatID uuid.UUID) (bundle.Chat, int64, error) {
-	page, err := exportPage[exportedChat](ctx, t.pool, user, chatID, dbsqlc.ExportChat, chatID)
+	page, err := exportPage[exportedChat](ctx, t.pool, user, chatID, queries.ExportChat, chatID)
 	switch {
 	case err != nil:
 		return bundle.Chat{}, 0, err
@@ -57,18 +57,14 @@ func (t *Transfer) ExportChat(ctx context.Context, user auth.Principal, chatID u
 	case page[0].Expired:
 		return bundle.Chat{}, 0, fault.Expired(chatID, *page[0].ExpiresAt)
 	}
-	chat := page[0].Chat
-	chat.CreatedAt, chat.UpdatedAt, chat.LastMessageAt = chat.CreatedAt.UTC(), chat.UpdatedAt.UTC(), utc(chat.LastMessageAt)
-	return chat, page[0].LastSeq, nil
+	return page[0].Chat, page[0].LastSeq, nil
 }
 
 // ExportMessages reads a page of messages.
 func (t *Transfer) ExportMessages(ctx context.Context, user auth.Principal, chatID uuid.UUID, after, last int64) ([]bundle.Message, error) {
-	page, err := exportPage[bundle.Message](ctx, t.pool, user, chatID, dbsqlc.ExportMessages, chatID, after, last, exportRows, exportBytes)
-	for i := range page {
-		page[i].CreatedAt, page[i].UpdatedAt = page[i].CreatedAt.UTC(), page[i].UpdatedAt.UTC()
-	}
-	return page, err
+	return exportPage[bundle.Message](ctx, t.pool, user, chatID, queries.ExportMessages, dbsqlc.ExportMessagesParams{
+		ChatID: chatID, AfterSeq: after, LastSeq: last, MaxRows: exportRows, MaxBytes: exportBytes,
+	})
 }
 
 // ExportFiles reads a page of contents.
@@ -77,7 +73,9 @@ func (t *Transfer) ExportFiles(ctx context.Context, user auth.Principal, chatID 
 	if err != nil {
 		return nil, fmt.Errorf("export: %w", err)
 	}
-	page, err := exportPage[dbsqlc.ExportFilesRow](ctx, t.pool, user, chatID, dbsqlc.ExportFiles, chatID, from, last, exportFiles)
+	page, err := exportPage[dbsqlc.ExportFilesRow](ctx, t.pool, user, chatID, queries.ExportFiles, dbsqlc.ExportFilesParams{
+		ChatID: chatID, AfterSha256: from, LastSeq: last, MaxRows: exportFiles,
+	})
 	files := make([]bundle.File, len(page))
 	for i, row := range page {
 		files[i] = bundle.File{SHA256: hex.EncodeToString(row.Sha256), Content: row.Content}
@@ -91,7 +89,9 @@ func (t *Transfer) ExportFile(ctx context.Context, user auth.Principal, chatID u
 	if err != nil {
 		return bundle.File{}, fmt.Errorf("export: %w", err)
 	}
-	page, err := exportPage[struct{ Content string }](ctx, t.pool, user, chatID, dbsqlc.ExportFile, chatID, hash)
+	page, err := exportPage[struct{ Content string }](ctx, t.pool, user, chatID, queries.ExportFile, dbsqlc.ExportFileParams{
+		ChatID: chatID, Sha256: hash,
+	})
 	if err != nil {
 		return bundle.File{}, err
 	}
@@ -103,26 +103,25 @@ func (t *Transfer) ExportFile(ctx context.Context, user auth.Principal, chatID u
 
 // ExportRevisions reads a page of the brief's changes.
 func (t *Transfer) ExportRevisions(ctx context.Context, user auth.Principal, chatID uuid.UUID, after int64) ([]bundle.Revision, error) {
-	page, err := exportPage[bundle.Revision](ctx, t.pool, user, chatID, dbsqlc.ExportRevisions, chatID, after, exportRows)
-	for i := range page {
-		page[i].CreatedAt = page[i].CreatedAt.UTC()
-	}
-	return page, err
+	return exportPage[bundle.Revision](ctx, t.pool, user, chatID, queries.ExportRevisions, dbsqlc.ExportRevisionsParams{
+		ChatID: chatID, AfterVersion: after, MaxRows: exportRows,
+	})
 }
 
-// exportPage runs one query with the user's rights: one round trip, one short transaction.
-func exportPage[Row any](ctx context.Context, pool *pgxpool.Pool, user auth.Principal, chatID uuid.UUID, query string, args ...any) ([]Row, error) {
+// exportPage runs one query with the user's rights: one round trip, one short transaction. It returns an error if
+// the chat was deleted meanwhile.
+func exportPage[Row, Params, Result any](
+	ctx context.Context, pool *pgxpool.Pool, user auth.Principal, chatID uuid.UUID,
+	run query[Params, Result], params Params,
+) ([]Row, error) {
 	var exists bool
 	var page []Row
-	err := send(ctx, pool, func() *pgx.Batch {
-		batch := &pgx.Batch{}
-		batch.Queue(dbsqlc.ActAsUser, user.Claims)
-		batch.Queue(query, args...).Query(all(&page))
-		batch.Queue(dbsqlc.ExportedChatExists, chatID).QueryRow(func(found pgx.Row) error { return found.Scan(&exists) })
-		return batch
+	err := sendAs(ctx, pool, user, "export", func(batch *pgx.Batch) {
+		queue(batch, run, params).Query(all(&page))
+		queueOne(batch, queries.ExportedChatExists, chatID, set(&exists))
 	})
 	if err != nil {
-		return nil, fmt.Errorf("export: %w", err)
+		return nil, err
 	}
 	if !exists {
 		return nil, fault.NoChat()

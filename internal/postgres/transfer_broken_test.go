@@ -8,8 +8,8 @@ import (
 	"github.com/arcoscribe/throughline/internal/transfer"
 )
 
-// A connection that breaks in the middle of a chat leaves nothing of it: what was written is not taken for
-// the beginning, and the import says that it can be done again.
+// A connection that breaks in the middle of a chat leaves nothing of it, and the error reports that the
+// import can be repeated.
 func TestImportOverABrokenConnectionLeavesNothing(t *testing.T) {
 	t.Parallel()
 	p := newPort(t)

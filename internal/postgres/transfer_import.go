@@ -13,20 +13,19 @@ import (
 	"github.com/arcoscribe/throughline/internal/transfer"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 )
 
 // importTimeout bounds the transaction of one imported chat.
 const importTimeout = 10 * time.Minute
 
-// Import writes a chat in one transaction, in chunks: row level security knows no COPY. It tries once, because
-// write reads from a file and cannot begin again.
+// Import writes a chat in one transaction, in chunks: row level security does not support COPY. It tries once,
+// because write reads from a file and cannot begin again.
 func (t *Transfer) Import(ctx context.Context, user auth.Principal, chat transfer.NewChat, write func(transfer.Rows) error) (uuid.UUID, bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, importTimeout)
 	defer cancel()
 	id, imported := uuid.Nil, false
 	err := pgx.BeginFunc(ctx, t.pool, func(tx pgx.Tx) error {
-		i := &importing{ctx: ctx, tx: tx, user: user.UserID, chat: chat}
+		i := &chatImport{ctx: ctx, tx: tx, user: user.UserID, chat: chat}
 		var err error
 		if id, imported, err = i.begin(user.Claims); err != nil || !imported {
 			return err
@@ -46,92 +45,90 @@ func (t *Transfer) Import(ctx context.Context, user auth.Principal, chat transfe
 	return id, imported, nil
 }
 
-// importing is one chat on its way in.
-type importing struct {
+// chatImport is the import of one chat.
+type chatImport struct {
 	ctx  context.Context //nolint:containedctx // it lives as long as the transaction, which has the same
 	tx   pgx.Tx
 	user uuid.UUID
 	chat transfer.NewChat
 }
 
-// begin makes the chat, or finds that the user has it.
-func (i *importing) begin(claims string) (id uuid.UUID, made bool, err error) {
+// begin creates the chat, or finds that the user has it.
+func (i *chatImport) begin(claims string) (id uuid.UUID, created bool, err error) {
+	chat := i.chat
+	find := dbsqlc.FindImportedParams{ID: chat.ID, Original: chat.Original}
 	batch := &pgx.Batch{}
-	batch.Queue(dbsqlc.ActAsUser, claims)
-	batch.Queue(dbsqlc.BeginQuietly)
-	batch.Queue(dbsqlc.FindImported, i.chat.ID, i.chat.Original).Query(scalars(&id))
+	queueExec(batch, queries.ActAsUser, claims)
+	_ = dbsqlc.New(&recorder{batch: batch}).BeginQuietly(i.ctx)
+	queueMany(batch, queries.FindImported, find, set(&id))
 	if err := i.tx.SendBatch(i.ctx, batch).Close(); err != nil || id != uuid.Nil {
 		return id, false, err
 	}
 	batch = &pgx.Batch{}
-	batch.Queue(dbsqlc.InsertImportedChat, i.chat.ID, i.user, i.chat.Title, i.chat.SystemPrompt, i.chat.Metadata, i.chat.Tags, i.chat.MemoryStrategy,
-		i.chat.TTLHours, i.chat.MaxTurns, i.chat.ToolName, i.chat.CreatedAt).Exec(func(tag pgconn.CommandTag) error {
-		made = tag.RowsAffected() == 1
-		return nil
-	})
-	batch.Queue(dbsqlc.FindImported, i.chat.ID, i.chat.Original).Query(scalars(&id))
+	queue(batch, queries.InsertImportedChat, dbsqlc.InsertImportedChatParams{
+		ID: chat.ID, UserID: i.user, CreatedAt: chat.CreatedAt,
+		Title: chat.Title, SystemPrompt: chat.SystemPrompt, Metadata: chat.Metadata, Tags: chat.Tags, ToolName: chat.ToolName,
+		MemoryStrategy: chat.MemoryStrategy, TtlHours: chat.TTLHours, MaxTurns: chat.MaxTurns,
+	}).Exec(affects(1, &created))
+	queueMany(batch, queries.FindImported, find, set(&id))
 	err = i.tx.SendBatch(i.ctx, batch).Close()
 	if err == nil && id == uuid.Nil {
-		// Somebody else's chat has the id that this one would get: it was made on purpose.
+		// Another user's chat has the id that this one would get: it was made on purpose.
 		err = fault.New(fault.ImportInvalid, "A chat of the file cannot be imported: its id is taken.")
 	}
-	return id, made, err
-}
-
-// scalars reads the only value of a query, if there is one.
-func scalars[T any](into *T) func(pgx.Rows) error {
-	return func(rows pgx.Rows) error {
-		_, err := pgx.ForEachRow(rows, []any{into}, func() error { return nil })
-		return err
-	}
+	return id, created, err
 }
 
 // Files inserts contents.
-func (i *importing) Files(files []bundle.File, tokens []int) error {
-	hashes, contents := make([]string, len(files)), make([]string, len(files))
-	for n, file := range files {
-		hashes[n], contents[n] = file.SHA256, file.Content
+func (i *chatImport) Files(files []bundle.File, tokens []int) error {
+	params := dbsqlc.InsertImportedFilesParams{ChatID: i.chat.ID, UserID: i.user, Tokens: tokens}
+	for _, file := range files {
+		params.Sha256s = append(params.Sha256s, file.SHA256)
+		params.Contents = append(params.Contents, file.Content)
 	}
-	_, err := i.tx.Exec(i.ctx, dbsqlc.InsertImportedFiles, i.chat.ID, i.user, hashes, contents, tokens)
-	return err
+	return dbsqlc.New(i.tx).InsertImportedFiles(i.ctx, params)
 }
 
-// Messages inserts messages in their order, and what files they bring.
-func (i *importing) Messages(messages []transfer.NewMessage) error {
+// Messages inserts messages in their order, and the paths of their files.
+func (i *chatImport) Messages(messages []transfer.NewMessage) error {
 	batch := &pgx.Batch{}
-	columns := columnsOf(messages)
-	batch.Queue(dbsqlc.InsertImportedMessages, append([]any{i.chat.ID, i.user}, columns...)...)
+	batch.Queue(dbsqlc.InsertImportedMessages, append([]any{i.chat.ID, i.user}, columnsOf(messages)...)...)
 	i.queueFiles(batch, messages)
 	return i.tx.SendBatch(i.ctx, batch).Close()
 }
 
-// columnsOf makes an array of each column, in the order of the query's parameters.
+// columnsOf returns an array for each column, in the order of the query's parameters: the arrays of
+// dbsqlc.InsertImportedMessagesParams cannot hold nulls.
 func columnsOf(messages []transfer.NewMessage) []any {
+	places := make([]int, len(messages))
+	for n := range places {
+		places[n] = n
+	}
 	return []any{
-		column(messages, func(m transfer.NewMessage, _ int) uuid.UUID { return m.ID }),
-		column(messages, func(_ transfer.NewMessage, n int) int { return n }),
-		column(messages, func(m transfer.NewMessage, _ int) string { return m.Role }),
-		column(messages, func(m transfer.NewMessage, _ int) string { return m.Content }),
-		column(messages, func(m transfer.NewMessage, _ int) string { return m.Status }),
-		column(messages, func(m transfer.NewMessage, _ int) uuid.NullUUID { return nullable(m.ReplyTo) }),
-		column(messages, func(m transfer.NewMessage, _ int) uuid.NullUUID { return nullable(m.SupersededBy) }),
-		column(messages, func(m transfer.NewMessage, _ int) int { return m.Tokens }),
-		column(messages, func(m transfer.NewMessage, _ int) bool { return m.Pinned }),
-		column(messages, func(m transfer.NewMessage, _ int) *float32 { return m.Importance }),
-		column(messages, func(m transfer.NewMessage, _ int) *string { return jsonText(m.ToolCalls) }),
-		column(messages, func(m transfer.NewMessage, _ int) *string { return m.ToolCallID }),
-		column(messages, func(m transfer.NewMessage, _ int) *string { return m.Name }),
-		column(messages, func(m transfer.NewMessage, _ int) *string { return m.ToolName }),
-		column(messages, func(m transfer.NewMessage, _ int) *string { return jsonText(m.Metadata) }),
-		column(messages, func(m transfer.NewMessage, _ int) time.Time { return m.CreatedAt }),
-		column(messages, func(m transfer.NewMessage, _ int) time.Time { return m.UpdatedAt }),
+		column(messages, func(m transfer.NewMessage) uuid.UUID { return m.ID }),
+		places,
+		column(messages, func(m transfer.NewMessage) string { return m.Role }),
+		column(messages, func(m transfer.NewMessage) string { return m.Content }),
+		column(messages, func(m transfer.NewMessage) string { return m.Status }),
+		column(messages, func(m transfer.NewMessage) uuid.NullUUID { return nullID(m.ReplyTo) }),
+		column(messages, func(m transfer.NewMessage) uuid.NullUUID { return nullID(m.SupersededBy) }),
+		column(messages, func(m transfer.NewMessage) int { return m.Tokens }),
+		column(messages, func(m transfer.NewMessage) bool { return m.Pinned }),
+		column(messages, func(m transfer.NewMessage) *float32 { return m.Importance }),
+		column(messages, func(m transfer.NewMessage) *string { return jsonText(m.ToolCalls) }),
+		column(messages, func(m transfer.NewMessage) *string { return m.ToolCallID }),
+		column(messages, func(m transfer.NewMessage) *string { return m.Name }),
+		column(messages, func(m transfer.NewMessage) *string { return m.ToolName }),
+		column(messages, func(m transfer.NewMessage) *string { return jsonText(m.Metadata) }),
+		column(messages, func(m transfer.NewMessage) time.Time { return m.CreatedAt }),
+		column(messages, func(m transfer.NewMessage) time.Time { return m.UpdatedAt }),
 	}
 }
 
-func column[T any](messages []transfer.NewMessage, of func(m transfer.NewMessage, place int) T) []T {
+func column[T any](messages []transfer.NewMessage, of func(transfer.NewMessage) T) []T {
 	values := make([]T, len(messages))
 	for n, message := range messages {
-		values[n] = of(message, n)
+		values[n] = of(message)
 	}
 	return values
 }
@@ -140,31 +137,29 @@ func jsonText(raw []byte) *string {
 	if raw == nil {
 		return nil
 	}
-	text := string(raw)
-	return &text
+	return new(string(raw))
 }
 
-func (i *importing) queueFiles(batch *pgx.Batch, messages []transfer.NewMessage) {
-	var ids []uuid.UUID
-	var places []int
-	var paths, hashes []string
+func (i *chatImport) queueFiles(batch *pgx.Batch, messages []transfer.NewMessage) {
+	params := dbsqlc.InsertImportedMessageFilesParams{ChatID: i.chat.ID, UserID: i.user}
 	for _, message := range messages {
 		for n, file := range message.Files {
-			ids, places = append(ids, message.ID), append(places, n+1)
-			paths, hashes = append(paths, file.Path), append(hashes, file.SHA256)
+			params.MessageIds = append(params.MessageIds, message.ID)
+			params.Places = append(params.Places, n+1)
+			params.Paths = append(params.Paths, file.Path)
+			params.Sha256s = append(params.Sha256s, file.SHA256)
 		}
 	}
-	if len(ids) > 0 {
-		batch.Queue(dbsqlc.InsertImportedMessageFiles, i.chat.ID, i.user, ids, places, paths, hashes)
+	if len(params.MessageIds) > 0 {
+		queueExec(batch, queries.InsertImportedMessageFiles, params)
 	}
 }
 
-// finish tells whether the chat should be folded, and goes back to the role that may insert jobs.
-func (i *importing) finish(limits memory.Limits) (due bool, err error) {
+// finish reports whether the chat should be folded, and returns to the role that may insert jobs.
+func (i *chatImport) finish(limits memory.Limits) (due bool, err error) {
 	batch := &pgx.Batch{}
-	batch.Queue(dbsqlc.ReadCounters, i.chat.ID).Query(each(func(row dbsqlc.ReadCountersRow) {
-		due = memory.Due(row.BriefTokens, row.PendingTokens, row.PendingTurns, limits.For(settings(row.MemoryStrategy, row.MaxTurns)))
-	}))
-	batch.Queue(dbsqlc.ActAsServer)
-	return due, i.tx.SendBatch(i.ctx, batch).Close()
+	queueDue(batch, i.chat.ID, limits, &due)
+	queueActAsServer(batch)
+	err = i.tx.SendBatch(i.ctx, batch).Close()
+	return due, err
 }

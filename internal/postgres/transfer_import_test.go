@@ -35,7 +35,7 @@ const plainLines = `{"role":"system","content":"Be brief.","created_at":"2024-02
 {"role":"assistant","content":"Slowly.","created_at":"2024-02-03T04:05:09+01:00"}
 `
 
-// importedRow is what a test compares of an imported message.
+// importedRow is what tests compare of an imported message.
 type importedRow struct {
 	Seq       int64
 	Role      string
@@ -89,7 +89,7 @@ func TestPlainLinesBecomeAChat(t *testing.T) {
 	p.checkCounters()
 }
 
-// Importing again adds nothing, for each user on their own; the same lines in another file are another chat.
+// Importing again adds nothing, for each user separately. The same lines in another file are another chat.
 func TestImportingAgainAddsNothing(t *testing.T) {
 	t.Parallel()
 	p := newPort(t)
@@ -109,7 +109,8 @@ func TestImportingAgainAddsNothing(t *testing.T) {
 	}
 }
 
-// The owner's own bundle changes nothing while the chat is there, and brings it back when it is not.
+// Importing the owner's own bundle changes nothing while the chat exists, and restores it after it was
+// deleted.
 func TestOwnersBundle(t *testing.T) {
 	t.Parallel()
 	p := newPort(t)
@@ -153,7 +154,7 @@ func TestTwoImportsAtOnce(t *testing.T) {
 	}
 }
 
-// longFile has so many plain messages.
+// longFile returns a file of that many plain messages.
 func longFile(messages int) string {
 	var out strings.Builder
 	for n := range messages {
@@ -163,7 +164,7 @@ func longFile(messages int) string {
 	return out.String()
 }
 
-// A file with something wrong at its very end writes nothing at all.
+// An error at the very end of a file prevents that anything is written.
 func TestNothingIsWrittenOfABadFile(t *testing.T) {
 	t.Parallel()
 	p := newPort(t)
@@ -195,7 +196,7 @@ func cutOff(cancel context.CancelFunc, after int) func(transfer.Progress) {
 	}
 }
 
-// An import that is cut off leaves whole chats and no half one; importing again completes it.
+// An import that is cut off leaves only complete chats. Importing again adds the others.
 func TestImportCutOffLeavesNoHalfChat(t *testing.T) {
 	t.Parallel()
 	p := newPort(t)
@@ -224,7 +225,7 @@ func TestImportCutOffLeavesNoHalfChat(t *testing.T) {
 	p.checkCounters()
 }
 
-// An id that somebody took on purpose is told, and nothing of the chat is written.
+// An id that is already taken is an error, and nothing of the chat is written.
 func TestTakenIdIsRefused(t *testing.T) {
 	t.Parallel()
 	p := newPort(t)
@@ -240,7 +241,7 @@ func TestTakenIdIsRefused(t *testing.T) {
 	}
 }
 
-// The fold is enqueued with the chat when it is due, and only then.
+// The fold is enqueued with the chat if it is due, and only then.
 func TestImportedChatIsFoldedWhenItIsDue(t *testing.T) {
 	t.Parallel()
 	p := newPort(t)
@@ -256,7 +257,7 @@ func TestImportedChatIsFoldedWhenItIsDue(t *testing.T) {
 	}
 }
 
-// A chat that would have expired long ago begins its time anew.
+// The time to live of an old chat begins with its import.
 func TestImportedChatDoesNotExpireAtOnce(t *testing.T) {
 	t.Parallel()
 	p := newPort(t)
@@ -270,7 +271,7 @@ func TestImportedChatDoesNotExpireAtOnce(t *testing.T) {
 	}
 }
 
-// generated makes a plain file as it is read, and looks at the heap while it does.
+// generated produces a plain file while it is read, and measures the heap meanwhile.
 type generated struct {
 	messages, made int
 	rest           bytes.Buffer
@@ -287,7 +288,7 @@ func (g *generated) Read(into []byte) (int, error) {
 	return g.rest.Read(into)
 }
 
-// peak imports so many messages and gives the most that the heap held meanwhile beyond what it held before.
+// peak imports that many messages and returns by how much the heap grew at most.
 func (p *port) peak(messages int) (heap uint64, phases map[transfer.Phase]int) {
 	p.t.Helper()
 	var stats runtime.MemStats
@@ -309,7 +310,8 @@ func (p *port) peak(messages int) (heap uint64, phases map[transfer.Phase]int) {
 	return most - min(before, most), phases
 }
 
-// Ten times the messages take nowhere near ten times the memory. Not parallel: others' memory would be counted.
+// Ten times the messages take nowhere near ten times the memory. Not parallel: the memory of other tests
+// would be counted.
 func TestImportsMemoryIsFlat(t *testing.T) { //nolint:paralleltest // see above
 	p := newPort(t)
 	_, _ = p.peak(1000) // the tokenizer's tables and the pool's buffers stay
@@ -329,7 +331,7 @@ func TestImportsMemoryIsFlat(t *testing.T) { //nolint:paralleltest // see above
 	}
 }
 
-// Whatever a bundle holds, it comes back from the database as it went in.
+// Whatever a bundle holds, it is exported as it was imported.
 func TestAnyBundleComesBackTheSame(t *testing.T) {
 	t.Parallel()
 	p := newPort(t)
@@ -359,7 +361,7 @@ func TestAnyBundleComesBackTheSame(t *testing.T) {
 	})
 }
 
-// anyText is any text that Postgres keeps.
+// anyText is any text that Postgres can store.
 var anyText = rapid.Map(rapid.OneOf(rapid.StringN(0, 40, -1), rapid.SampledFrom([]string{"", "\u2028", "👩\u200d👧", "\r\n", "\\u0000", `"`, "\x7f", "日本語 テスト", "<b>&amp;"})),
 	func(text string) string { return strings.ReplaceAll(strings.ToValidUTF8(text, "?"), "\x00", "0") })
 

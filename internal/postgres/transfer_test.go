@@ -25,7 +25,7 @@ import (
 	"github.com/arcoscribe/throughline/internal/transfer"
 )
 
-// port is a bed with the service that takes chats out and in.
+// port is a bed with the service that exports and imports chats.
 type port struct {
 	*bed
 	transfer *transfer.Service
@@ -50,7 +50,7 @@ func (p *port) importAs(user auth.Principal, file string) (transfer.Result, erro
 	return p.transfer.Import(p.t.Context(), user, strings.NewReader(file), unwatched)
 }
 
-// mustImport imports a file that nothing is wrong with.
+// mustImport imports a file, which must succeed.
 func (p *port) mustImport(user auth.Principal, file string) transfer.Result {
 	p.t.Helper()
 	result, err := p.importAs(user, file)
@@ -105,8 +105,8 @@ type require interface {
 	Fatalf(format string, args ...any)
 }
 
-// likeness leaves out of a bundle what an import makes anew: ids become places, seqs are numbered without gaps, and
-// the record of the brief is left behind.
+// likeness removes from a bundle what an import changes: ids become places, seqs are numbered without gaps,
+// and the brief's revisions are left out.
 func likeness(t require, text string) []bundle.Record {
 	t.Helper()
 	places := map[string]string{}
@@ -142,7 +142,7 @@ func placeIn(places map[string]string, id *string) *string {
 	return &place
 }
 
-// A chat that has everything goes out, comes in for another user, and goes out again as the same.
+// A chat with everything is exported, imported for another user, and exported again as the same.
 func TestExportedChatComesInForAnotherUser(t *testing.T) {
 	t.Parallel()
 	p := newPort(t)
@@ -172,8 +172,8 @@ func TestExportedChatComesInForAnotherUser(t *testing.T) {
 	}
 }
 
-// chatWithEverything has files, a reply that another took the place of, a gap in its seqs, a reply that runs, and a
-// revision of its brief. It expires some time.
+// chatWithEverything has files, a superseded reply, a gap in its seqs, a running reply, a revision of its
+// brief, and a time to live.
 func (p *port) chatWithEverything() uuid.UUID {
 	p.t.Helper()
 	chatID := p.newChat(2)
@@ -256,7 +256,7 @@ func (d *deletes) Write(data []byte) (int, error) {
 	return d.Writer.Write(data)
 }
 
-// A chat that is deleted while it is exported does not end its file in good order.
+// If a chat is deleted during its export, the file does not end as if it were complete.
 func TestExportOfAChatThatGoesFails(t *testing.T) {
 	t.Parallel()
 	p := newPort(t)
@@ -271,7 +271,7 @@ func TestExportOfAChatThatGoesFails(t *testing.T) {
 	}
 }
 
-// What is said after an export began is not in it, so that it ends.
+// An export ends: messages stored after its beginning are not in it.
 func TestExportEndsWhereItBegan(t *testing.T) {
 	t.Parallel()
 	p := newPort(t)
@@ -314,7 +314,7 @@ func TestLongChatsAreExportedWhole(t *testing.T) {
 	}
 }
 
-// replaceLong makes contents readable that are longer than an import takes.
+// replaceLong removes a text that is longer than an import takes.
 func replaceLong(text string) string {
 	return strings.ReplaceAll(text, strings.Repeat("x", 3_000_000), "")
 }

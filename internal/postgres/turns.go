@@ -3,7 +3,6 @@ package postgres
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 
 	"github.com/arcoscribe/throughline/internal/auth"
@@ -12,12 +11,11 @@ import (
 	"github.com/arcoscribe/throughline/internal/postgres/dbsqlc"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// maxBufferRows bounds what one prompt reads when folds are far behind. Far more than any budget can
-// show; what is older is counted as dropped.
+// maxBufferRows bounds what one prompt reads when folds are far behind. No budget can show that many messages;
+// older ones count as dropped.
 const maxBufferRows = 1000
 
 // Turns is the store of chats and their messages.
@@ -30,50 +28,53 @@ type Turns struct {
 
 var _ chat.Store = (*Turns)(nil)
 
-// NewTurns makes the store. enqueueFold is called in the transaction that saves a reply, when the
-// counters say that the chat is due.
+// NewTurns returns the store. enqueueFold is called in the transaction that saves a reply if the chat is due.
 func NewTurns(pool *pgxpool.Pool, limits memory.Limits, enqueueFold func(context.Context, pgx.Tx, uuid.UUID) error) *Turns {
 	return &Turns{pool: pool, limits: limits, enqueueFold: enqueueFold}
 }
 
-// StartTurn is one batch: one round trip, and, since nothing in it says otherwise, one transaction. A chat with
-// files or kept messages takes a second one to read those.
+// StartTurn is one batch: one round trip and one transaction. A chat with files or kept messages takes a second
+// one to read those.
 func (t *Turns) StartTurn(ctx context.Context, user auth.Principal, turn chat.NewTurn) (chat.StartedTurn, error) {
 	const tries = 3
 	for try := 1; ; try++ {
 		started, err := t.startTurn(ctx, user, turn)
-		// Somebody who does not take our locks may insert between look and insert. The indexes let one of
-		// the two win, and the other finds on its next try what the first one stored.
-		if err == nil || !isUniqueViolation(err) || try == tries {
+		// A writer that does not take our locks may insert between our read and our insert. A unique index lets
+		// one of the two win, and the next try finds what the other has stored.
+		if sqlState(err) != uniqueViolation || try == tries {
 			return started, err
 		}
 	}
 }
 
 func (t *Turns) startTurn(ctx context.Context, user auth.Principal, turn chat.NewTurn) (chat.StartedTurn, error) {
-	s := &startTurn{turn: turn, clientID: nullable(turn.ClientMessageID), user: user.UserID}
-	if err := s.encode(); err != nil {
+	const doing = "start turn"
+	s := &turnStart{turn: turn, user: user.UserID}
+	if err := s.encodeMetadata(); err != nil {
 		return chat.StartedTurn{}, err
 	}
-	if err := send(ctx, t.pool, func() *pgx.Batch { return s.batch(user.Claims) }); err != nil {
-		return chat.StartedTurn{}, fmt.Errorf("start turn: %w", err)
+	if err := sendAs(ctx, t.pool, user, doing, s.fill); err != nil {
+		return chat.StartedTurn{}, err
 	}
-	again := s.recognize()
+	// A connection that breaks after the commit loses the answer: then the next try finds our own reply.
+	ours := s.found.Running == turn.MessageID
+	if ours {
+		s.found.Started, s.found.Running, s.found.Earlier = true, uuid.Nil, nil
+	}
 	if s.found.Started {
-		if err := s.reader.readMore(ctx, t.pool, user, turn.ChatID); err != nil {
-			return chat.StartedTurn{}, fmt.Errorf("start turn: %w", err)
+		if err := s.reader.readMore(ctx, t.pool, user, turn.ChatID, doing); err != nil {
+			return chat.StartedTurn{}, err
 		}
 	}
-	s.reader.leaveOutNewTurn(s.turn.InPlaceOf == uuid.Nil && !again)
+	s.reader.leaveOutNewTurn(turn.InPlaceOf != uuid.Nil || ours)
 	s.found.Chat = s.reader.chat()
 	return s.found, nil
 }
 
-// startTurn collects what the statements of one batch say.
-type startTurn struct {
-	turn     chat.NewTurn
-	user     uuid.UUID
-	clientID uuid.NullUUID
+// turnStart collects what the statements of one batch find.
+type turnStart struct {
+	turn chat.NewTurn
+	user uuid.UUID
 
 	userMetadata, replyMetadata json.RawMessage
 	tries                       int
@@ -81,132 +82,121 @@ type startTurn struct {
 	found                       chat.StartedTurn
 }
 
-// recognize tells whether the reply that stands in the way is our own: a connection that breaks after the commit
-// takes the answer with it, and the next try finds what the one before has stored.
-func (s *startTurn) recognize() bool {
-	ours := s.found.Running == s.turn.MessageID
-	if ours {
-		s.found.Started, s.found.Running, s.found.Earlier = true, uuid.Nil, nil
+func (s *turnStart) encodeMetadata() (err error) {
+	if s.userMetadata, err = encodeObject(s.turn.Metadata); err != nil {
+		return err
 	}
-	return ours
-}
-
-func (s *startTurn) encode() error {
-	metadata := s.turn.Metadata
-	if metadata == nil {
-		metadata = map[string]any{}
-	}
-	var err, errReply error
-	s.userMetadata, err = json.Marshal(metadata)
-	s.replyMetadata, errReply = json.Marshal(chat.ReplyMetadata{ModelVariant: s.turn.Variant})
-	if err = errors.Join(err, errReply); err != nil {
+	if s.replyMetadata, err = json.Marshal(chat.ReplyMetadata{ModelVariant: s.turn.Variant}); err != nil {
 		return fmt.Errorf("encode metadata: %w", err)
 	}
 	return nil
 }
 
-// batch makes the statements anew, and forgets what earlier ones found.
-func (s *startTurn) batch(claims string) *pgx.Batch {
+// fill queues the statements. It may be called again for another try.
+func (s *turnStart) fill(batch *pgx.Batch) {
 	s.found, s.reader = chat.StartedTurn{}, chatReader{}
 	s.tries++
-	batch := &pgx.Batch{}
-	batch.Queue(dbsqlc.ActAsUser, claims)
-	if s.clientID.Valid {
-		batch.Queue(dbsqlc.LockClientMessage, s.user.String(), s.turn.ClientMessageID.String())
+	turn := s.turn
+	if turn.ClientMessageID != uuid.Nil {
+		queueExec(batch, queries.LockClientMessage, dbsqlc.LockClientMessageParams{
+			UserID: s.user.String(), ClientMessageID: turn.ClientMessageID.String(),
+		})
 	}
-	if s.turn.NewChat {
+	if turn.NewChat {
 		s.queueNewChat(batch)
-		s.queueTurn(batch)
-		s.queueFiles(batch)
-		s.reader.hasFiles = len(s.turn.Files) > 0
-		return batch
+	} else {
+		s.queueLockedChat(batch)
 	}
-	s.queueLooks(batch)
-	if s.turn.InPlaceOf == uuid.Nil {
+	if turn.InPlaceOf == uuid.Nil {
 		s.queueTurn(batch)
 		s.queueFiles(batch)
 	} else {
-		s.queueAgain(batch)
+		s.queueRepeat(batch)
 	}
-	s.reader.queue(batch, s.turn.ChatID, s.turn.UserMessageID, s.turn.MessageID)
-	return batch
+	if turn.NewChat {
+		s.reader.hasFiles = len(turn.Files) > 0
+	} else {
+		s.reader.queue(batch, turn.ChatID, turn.UserMessageID, turn.MessageID)
+	}
 }
 
-func (s *startTurn) queueNewChat(batch *pgx.Batch) {
+func (s *turnStart) queueNewChat(batch *pgx.Batch) {
 	s.queueEarlier(batch)
 	turn := s.turn
-	batch.Queue(dbsqlc.InsertChat, turn.ChatID, s.user, turn.Title, orNull(turn.ToolName), orNull(turn.TTLHours), orNull(turn.MaxTurns), s.clientID)
-	if s.tries > 1 { // before that nothing runs in it
+	queueExec(batch, queries.InsertChat, dbsqlc.InsertChatParams{
+		ID: turn.ChatID, UserID: s.user, Title: turn.Title, ToolName: nullZero(turn.ToolName),
+		TtlHours: nullZero(turn.TTLHours), MaxTurns: nullZero(turn.MaxTurns), ClientMessageID: nullID(turn.ClientMessageID),
+	})
+	if s.tries > 1 { // no reply can be running in it before that
 		s.queueRunning(batch)
 	}
 }
 
-func (s *startTurn) queueLooks(batch *pgx.Batch) {
-	batch.Queue(dbsqlc.LockChat, s.turn.ChatID).Query(each(func(row dbsqlc.LockChatRow) {
-		s.reader.takeRow(row.SystemPrompt, row.MemoryStrategy, row.MaxTurns, row.TurnCount, row.HasFiles || len(s.turn.Files) > 0)
+func (s *turnStart) queueLockedChat(batch *pgx.Batch) {
+	queueOne(batch, queries.LockChat, s.turn.ChatID, func(row dbsqlc.LockChatRow) {
+		s.reader.setRow(row.SystemPrompt, row.MemoryStrategy, row.MaxTurns, row.TurnCount, row.HasFiles || len(s.turn.Files) > 0)
 		if row.Expired && !s.turn.Revive {
 			s.found.Expired = *row.ExpiresAt
 		}
-	}))
-	batch.Queue(dbsqlc.ReleaseAbandonedReplies, s.turn.ChatID)
+	})
+	queueExec(batch, queries.ReleaseAbandonedReplies, s.turn.ChatID)
 	s.queueEarlier(batch)
 	s.queueRunning(batch)
 }
 
-func (s *startTurn) queueRunning(batch *pgx.Batch) {
-	batch.Queue(dbsqlc.FindRunningReply, s.turn.ChatID).Query(func(rows pgx.Rows) error {
-		var err error
-		ids, err := pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
-		if len(ids) > 0 {
-			s.found.Running = ids[0]
-		}
-		return err
-	})
+func (s *turnStart) queueRunning(batch *pgx.Batch) {
+	queueMany(batch, queries.FindRunningReply, s.turn.ChatID, set(&s.found.Running))
 }
 
-func (s *startTurn) queueEarlier(batch *pgx.Batch) {
-	if !s.clientID.Valid {
+func (s *turnStart) queueEarlier(batch *pgx.Batch) {
+	if s.turn.ClientMessageID == uuid.Nil {
 		return
 	}
-	batch.Queue(dbsqlc.FindEarlierTurn, s.user, s.clientID).Query(each(func(row dbsqlc.FindEarlierTurnRow) {
+	earlier := dbsqlc.FindEarlierTurnParams{UserID: s.user, ClientMessageID: nullID(s.turn.ClientMessageID)}
+	queueMany(batch, queries.FindEarlierTurn, earlier, func(row dbsqlc.FindEarlierTurnRow) {
 		s.found.Earlier = &chat.EarlierTurn{
 			ChatID: row.ChatID, UserMessageID: row.ID, Content: row.Content, MessageID: row.ReplyID, Status: memory.Status(row.ReplyStatus),
 		}
-	}))
-}
-
-// queueTurn inserts the message and the reply to come.
-func (s *startTurn) queueTurn(batch *pgx.Batch) {
-	turn := s.turn
-	batch.Queue(dbsqlc.InsertTurn, turn.UserMessageID, turn.Content, turn.ContentTokens, s.userMetadata, s.clientID, orNull(turn.ToolName),
-		turn.MessageID, s.replyMetadata, turn.Lease.Seconds(), turn.ChatID, turn.Revive).Exec(func(tag pgconn.CommandTag) error {
-		s.found.Started = tag.RowsAffected() == 2
-		return nil
 	})
 }
 
-// queueAgain inserts another reply to a message that is there, in place of the one that failed.
-func (s *startTurn) queueAgain(batch *pgx.Batch) {
+// queueTurn inserts the user's message and an empty reply.
+func (s *turnStart) queueTurn(batch *pgx.Batch) {
 	turn := s.turn
-	batch.Queue(dbsqlc.InsertAgain, turn.MessageID, s.replyMetadata, turn.Lease.Seconds(), turn.UserMessageID, turn.ChatID, turn.Revive, turn.InPlaceOf).Exec(func(tag pgconn.CommandTag) error {
-		s.found.Started = tag.RowsAffected() == 1
-		return nil
-	})
-	batch.Queue(dbsqlc.SupersedeReply, turn.InPlaceOf, turn.MessageID)
+	queue(batch, queries.InsertTurn, dbsqlc.InsertTurnParams{
+		ChatID: turn.ChatID, Revive: turn.Revive,
+		UserMessageID: turn.UserMessageID, Content: turn.Content, TokenCount: turn.ContentTokens,
+		Metadata: s.userMetadata, ClientMessageID: nullID(turn.ClientMessageID), ToolName: nullZero(turn.ToolName),
+		MessageID: turn.MessageID, ReplyMetadata: s.replyMetadata, LeaseSeconds: turn.Lease.Seconds(),
+	}).Exec(affects(2, &s.found.Started))
 }
 
-// queueFiles stores what came with the message, once it is stored itself.
-func (s *startTurn) queueFiles(batch *pgx.Batch) {
+// queueRepeat inserts another reply to a stored message, in place of the one that failed.
+func (s *turnStart) queueRepeat(batch *pgx.Batch) {
+	turn := s.turn
+	queue(batch, queries.InsertAgain, dbsqlc.InsertAgainParams{
+		ChatID: turn.ChatID, Revive: turn.Revive, UserMessageID: turn.UserMessageID, InPlaceOf: turn.InPlaceOf,
+		MessageID: turn.MessageID, ReplyMetadata: s.replyMetadata, LeaseSeconds: turn.Lease.Seconds(),
+	}).Exec(affects(1, &s.found.Started))
+	queueExec(batch, queries.SupersedeReply, dbsqlc.SupersedeReplyParams{InPlaceOf: turn.InPlaceOf, MessageID: turn.MessageID})
+}
+
+// queueFiles stores what came with the message, once the message itself is stored.
+func (s *turnStart) queueFiles(batch *pgx.Batch) {
 	if len(s.turn.Files) == 0 {
 		return
 	}
-	hashes, paths := make([][]byte, len(s.turn.Files)), make([]string, len(s.turn.Files))
-	contents, tokens := make([]string, len(s.turn.Files)), make([]int32, len(s.turn.Files))
-	for i, file := range s.turn.Files {
-		hashes[i], paths[i], contents[i], tokens[i] = file.SHA256[:], file.Path, file.Content, int32(file.Tokens)
+	contents := dbsqlc.InsertFilesParams{MessageID: s.turn.UserMessageID}
+	paths := dbsqlc.InsertMessageFilesParams{MessageID: s.turn.UserMessageID}
+	for _, file := range s.turn.Files {
+		contents.Hashes = append(contents.Hashes, file.SHA256[:])
+		contents.Contents = append(contents.Contents, file.Content)
+		contents.TokenCounts = append(contents.TokenCounts, file.Tokens)
+		paths.Paths = append(paths.Paths, file.Path)
 	}
-	batch.Queue(dbsqlc.InsertFiles, hashes, contents, tokens, s.turn.UserMessageID)
-	batch.Queue(dbsqlc.InsertMessageFiles, hashes, paths, s.turn.UserMessageID)
+	paths.Hashes = contents.Hashes
+	queueExec(batch, queries.InsertFiles, contents)
+	queueExec(batch, queries.InsertMessageFiles, paths)
 }
 
 // SaveReply stores the reply and enqueues the fold in one transaction.
@@ -219,15 +209,12 @@ func (t *Turns) SaveReply(ctx context.Context, user auth.Principal, reply chat.F
 	err = inTx(ctx, t.pool, func(tx pgx.Tx) error {
 		var due bool
 		batch := &pgx.Batch{}
-		batch.Queue(dbsqlc.ActAsUser, user.Claims)
-		batch.Queue(dbsqlc.SaveReply, reply.Content, string(reply.Status), reply.Tokens, json.RawMessage(metadata), reply.MessageID).Exec(func(tag pgconn.CommandTag) error {
-			saved = tag.RowsAffected() == 1
-			return nil
-		})
-		batch.Queue(dbsqlc.ReadCounters, reply.ChatID).Query(each(func(row dbsqlc.ReadCountersRow) {
-			due = memory.Due(row.BriefTokens, row.PendingTokens, row.PendingTurns, t.limits.For(settings(row.MemoryStrategy, row.MaxTurns)))
-		}))
-		batch.Queue(dbsqlc.ActAsServer)
+		queueExec(batch, queries.ActAsUser, user.Claims)
+		queue(batch, queries.SaveReply, dbsqlc.SaveReplyParams{
+			ID: reply.MessageID, Content: reply.Content, Status: string(reply.Status), TokenCount: reply.Tokens, Metadata: metadata,
+		}).Exec(affects(1, &saved))
+		queueDue(batch, reply.ChatID, t.limits, &due)
+		queueActAsServer(batch)
 		if err := tx.SendBatch(ctx, batch).Close(); err != nil {
 			return err
 		}
@@ -242,26 +229,21 @@ func (t *Turns) SaveReply(ctx context.Context, user auth.Principal, reply chat.F
 	return saved, nil
 }
 
-// FindReply reads a reply with the user's rights; of a running one what was recorded from a place on.
-func (t *Turns) FindReply(ctx context.Context, user auth.Principal, chatID, messageID uuid.UUID, from int) (chat.StoredReply, bool, error) {
-	var ok bool
-	var state *chatState
-	var row dbsqlc.FindReplyRow
-	err := send(ctx, t.pool, func() *pgx.Batch {
-		batch := &pgx.Batch{}
-		batch.Queue(dbsqlc.ActAsUser, user.Claims)
-		batch.Queue(dbsqlc.ChatState, chatID).Query(one(&state))
-		batch.Queue(dbsqlc.FindReply, from, nullable(messageID), chatID).Query(each(func(found dbsqlc.FindReplyRow) { row, ok = found, true }))
-		return batch
+// queueDue reports whether the chat should be folded.
+func queueDue(batch *pgx.Batch, chatID uuid.UUID, limits memory.Limits, due *bool) {
+	queueOne(batch, queries.ReadCounters, chatID, func(row dbsqlc.ReadCountersRow) {
+		*due = memory.Due(row.BriefTokens, row.PendingTokens, row.PendingTurns, limits.For(settings(row.MemoryStrategy, row.MaxTurns)))
 	})
-	if err != nil {
-		return chat.StoredReply{}, false, fmt.Errorf("find reply: %w", err)
-	}
-	if err := refusal(state); err != nil {
+}
+
+// FindReply reads a reply with the user's rights. If it is running, the text begins after from characters.
+func (t *Turns) FindReply(ctx context.Context, user auth.Principal, chatID, messageID uuid.UUID, from int) (chat.StoredReply, bool, error) {
+	var row dbsqlc.FindReplyRow
+	err := sendAbout(ctx, t.pool, user, chatID, "find reply", func(batch *pgx.Batch) {
+		queueMany(batch, queries.FindReply, dbsqlc.FindReplyParams{FromChar: from, MessageID: nullID(messageID), ChatID: chatID}, set(&row))
+	})
+	if err != nil || row.ID == uuid.Nil {
 		return chat.StoredReply{}, false, err
-	}
-	if !ok {
-		return chat.StoredReply{}, false, nil
 	}
 	reply := chat.StoredReply{ChatID: chatID, UserMessageID: row.ReplyTo, MessageID: row.ID, Status: memory.Status(row.Status), Content: row.Content}
 	if err := json.Unmarshal(row.Metadata, &reply.Metadata); err != nil {
@@ -270,16 +252,9 @@ func (t *Turns) FindReply(ctx context.Context, user auth.Principal, chatID, mess
 	return reply, true, nil
 }
 
-// RequestCancel leaves a note on the message and tells all servers that there is one.
+// RequestCancel marks the message and notifies all servers.
 func (t *Turns) RequestCancel(ctx context.Context, user auth.Principal, messageID uuid.UUID) error {
-	err := send(ctx, t.pool, func() *pgx.Batch {
-		batch := &pgx.Batch{}
-		batch.Queue(dbsqlc.ActAsUser, user.Claims)
-		batch.Queue(dbsqlc.RequestCancel, messageID)
-		return batch
+	return sendAs(ctx, t.pool, user, "request cancel", func(batch *pgx.Batch) {
+		queueExec(batch, queries.RequestCancel, messageID)
 	})
-	if err != nil {
-		return fmt.Errorf("request cancel: %w", err)
-	}
-	return nil
 }

@@ -57,7 +57,7 @@ func TestStartTurnOfNobodysChat(t *testing.T) {
 	}
 }
 
-// Of many messages that reach a chat at once one is answered; the others hear which reply is running.
+// Of many messages that reach a chat at once one is answered. The other calls report the running reply.
 func TestOneGenerationPerChat(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -94,8 +94,8 @@ func TestOneGenerationPerChat(t *testing.T) {
 	b.checkCounters()
 }
 
-// One message that arrives many times at once is stored once, whether it starts a chat or continues one,
-// and every copy hears of the one reply.
+// A message that arrives many times at once is stored once, whether it starts a chat or continues one, and
+// every call reports the one reply.
 func TestSameClientMessageAtOnce(t *testing.T) {
 	t.Parallel()
 	for _, newChat := range []bool{true, false} {
@@ -154,8 +154,8 @@ func (b *bed) sendCopies(chatID uuid.UUID) {
 	}
 }
 
-// Two requests that pass each other between look and insert meet at the index; the one that loses finds
-// on its next try what the other stored.
+// Two requests that pass each other between read and insert meet at the unique index. The loser finds on its
+// next try what the winner has stored.
 func TestUniqueViolationIsTriedAgain(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -184,8 +184,8 @@ func TestUniqueViolationIsTriedAgain(t *testing.T) {
 	}
 }
 
-// A reply whose server was not heard of for longer than its lease no longer blocks its chat; what it
-// said stays, and should its server come back after all, it has the last word.
+// A reply whose lease ran out no longer blocks its chat. Its text stays, and if its server returns after all,
+// that one's result counts.
 func TestAbandonedReplyIsReleased(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -211,7 +211,7 @@ func TestAbandonedReplyIsReleased(t *testing.T) {
 	b.checkCounters()
 }
 
-// A reply that is saved after a fold passed its interrupted, empty row changes what was folded.
+// A reply that is saved after a fold covered its interrupted, empty row makes the brief stale.
 func TestLateReplyBehindAFoldMakesTheBriefStale(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -244,7 +244,7 @@ func TestSaveReplyOfDeletedChat(t *testing.T) {
 	}
 }
 
-// A save whose answer was lost is made again and is the same; another ending comes too late.
+// A save whose answer was lost may be repeated with the same result. Another ending comes too late.
 func TestSaveReplyAgain(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -267,7 +267,7 @@ func TestSaveReplyAgain(t *testing.T) {
 	b.checkCounters()
 }
 
-// The reply and its fold are one transaction: neither is there without the other.
+// The reply and its fold are one transaction: neither is stored without the other.
 func TestSaveReplyAndFoldAreOneTransaction(t *testing.T) {
 	t.Parallel()
 	limits := memory.DefaultLimits()

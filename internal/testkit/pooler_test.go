@@ -13,7 +13,6 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/jackc/pgerrcode"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 )
@@ -117,7 +116,7 @@ func TestPoolerLosesNamedStatements(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, err = client.Exec(t.Context(), "execute p", pgx.QueryExecModeSimpleProtocol)
-		if refused, ok := errors.AsType[*pgconn.PgError](err); !ok || refused.Code != pgerrcode.InvalidSQLStatementName {
+		if refused, ok := errors.AsType[*pgconn.PgError](err); !ok || refused.Code != "26000" { // invalid_sql_statement_name
 			t.Errorf("%s: a statement that was prepared on another backend: %v", name, err)
 		}
 		if err := held.Rollback(t.Context()); err != nil {

@@ -25,8 +25,8 @@ type InsertChatParams struct {
 	UserID          uuid.UUID
 	Title           string
 	ToolName        *string
-	TtlHours        *int32
-	MaxTurns        *int32
+	TtlHours        *int
+	MaxTurns        *int
 	ClientMessageID uuid.NullUUID
 }
 
@@ -55,7 +55,7 @@ type LockChatRow struct {
 	ID             uuid.UUID
 	SystemPrompt   *string
 	MemoryStrategy string
-	MaxTurns       *int32
+	MaxTurns       *int
 	TurnCount      int64
 	ExpiresAt      *time.Time
 	Expired        bool
@@ -92,7 +92,7 @@ type ReadChatContextRow struct {
 	ID             uuid.UUID
 	SystemPrompt   *string
 	MemoryStrategy string
-	MaxTurns       *int32
+	MaxTurns       *int
 	TurnCount      int64
 	ToolName       *string
 	CreatedAt      time.Time

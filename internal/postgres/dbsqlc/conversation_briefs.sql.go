@@ -47,7 +47,7 @@ type ClaimBriefRow struct {
 	GlobalSummary           string
 	LastSummarizedMessageID uuid.UUID
 	MemoryStrategy          string
-	MaxTurns                *int32
+	MaxTurns                *int
 	Expired                 bool
 }
 
@@ -330,7 +330,7 @@ type ReadCountersRow struct {
 	PendingTokens  int
 	PendingTurns   int
 	MemoryStrategy string
-	MaxTurns       *int32
+	MaxTurns       *int
 }
 
 func (q *Queries) ReadCounters(ctx context.Context, chatID uuid.UUID) (ReadCountersRow, error) {

@@ -34,9 +34,9 @@ type ChangeChatParams struct {
 	SetSystemPrompt bool
 	SystemPrompt    *string
 	SetTtlHours     bool
-	TtlHours        *int32
+	TtlHours        *int
 	SetMaxTurns     bool
-	MaxTurns        *int32
+	MaxTurns        *int
 	ChatID          uuid.UUID
 	Revive          bool
 }
@@ -197,8 +197,8 @@ type CreateChatParams struct {
 	Metadata       json.RawMessage
 	Tags           []string
 	MemoryStrategy string
-	TtlHours       *int32
-	MaxTurns       *int32
+	TtlHours       *int
+	MaxTurns       *int
 	ToolName       *string
 }
 
@@ -394,8 +394,8 @@ type ListChatsRow struct {
 	Metadata       json.RawMessage
 	Tags           []string
 	MemoryStrategy string
-	TtlHours       *int32
-	MaxTurns       *int32
+	TtlHours       *int
+	MaxTurns       *int
 	ToolName       *string
 	MessageCount   int64
 	TurnCount      int64
@@ -782,8 +782,8 @@ type ReadChatRow struct {
 	Metadata       json.RawMessage
 	Tags           []string
 	MemoryStrategy string
-	TtlHours       *int32
-	MaxTurns       *int32
+	TtlHours       *int
+	MaxTurns       *int
 	ToolName       *string
 	MessageCount   int64
 	TurnCount      int64

@@ -38,8 +38,8 @@ type ExportChatRow struct {
 	Metadata       json.RawMessage
 	Tags           []string
 	MemoryStrategy string
-	TtlHours       *int32
-	MaxTurns       *int32
+	TtlHours       *int
+	MaxTurns       *int
 	ToolName       *string
 	CreatedAt      time.Time
 	UpdatedAt      time.Time
@@ -387,8 +387,8 @@ type InsertImportedChatParams struct {
 	Metadata       json.RawMessage
 	Tags           []string
 	MemoryStrategy string
-	TtlHours       *int32
-	MaxTurns       *int32
+	TtlHours       *int
+	MaxTurns       *int
 	ToolName       *string
 	CreatedAt      time.Time
 }

@@ -8,21 +8,20 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// told is an audience that remembers.
-type told struct {
+// countingAudience counts its calls.
+type countingAudience struct {
 	replies, all, cancels int
 }
 
-func (a *told) RepliesChanged(ids ...uuid.UUID) {
+func (a *countingAudience) RepliesChanged(ids ...uuid.UUID) {
 	if a.replies += len(ids); len(ids) == 0 {
 		a.all++
 	}
 }
-func (a *told) CancelsRequested() { a.cancels++ }
-func (a *told) Listening(bool)    {}
+func (a *countingAudience) CancelsRequested() { a.cancels++ }
+func (a *countingAudience) Listening(bool)    {}
 
-// Anybody who may connect may notify. A payload names replies to look at, or is nothing: it never makes everybody
-// look at everything.
+// Every database user may notify. A payload names replies or is ignored: it never means all replies.
 func FuzzNotification(f *testing.F) {
 	id := uuid.NewString()
 	for _, payload := range []string{"", id, id + "," + id, id + ",", "x," + id, ",,,,", "{" + id + "}", strings.Repeat(id+",", 200), "\x00", "\xff"} {
@@ -30,8 +29,8 @@ func FuzzNotification(f *testing.F) {
 		f.Add(channelCancels, payload)
 	}
 	f.Fuzz(func(t *testing.T, channel, payload string) {
-		audience := &told{}
-		(&Listener{audience: audience}).tell(&pgconn.Notification{Channel: channel, Payload: payload})
+		audience := &countingAudience{}
+		(&Listener{audience: audience}).forward(&pgconn.Notification{Channel: channel, Payload: payload})
 		if audience.all != 0 || audience.replies > strings.Count(payload, ",")+1 || audience.cancels > 1 || audience.cancels == 1 && channel != channelCancels {
 			t.Errorf("%q on %q: %+v", payload, channel, audience)
 		}

@@ -10,7 +10,7 @@ import (
 	"github.com/arcoscribe/throughline/internal/testkit"
 )
 
-// farPool is a pool of a database behind a network that a test breaks.
+// farPool returns a pool of a database behind a network that a test can break.
 func farPool(t *testing.T, parameters string) (*testkit.Proxy, func(most time.Duration) error) {
 	t.Helper()
 	b := newBed(t)
@@ -21,16 +21,12 @@ func farPool(t *testing.T, parameters string) (*testkit.Proxy, func(most time.Du
 	}
 	t.Cleanup(pool.Close)
 	return network, func(most time.Duration) error {
-		return sendWithin(t.Context(), most, pool, func() *pgx.Batch {
-			batch := &pgx.Batch{}
-			batch.Queue("select 1")
-			return batch
-		})
+		return sendWithin(t.Context(), most, pool, func(batch *pgx.Batch) { batch.Queue("select 1") })
 	}
 }
 
-// A Postgres that takes a statement and never answers is not waited for longer than we said, and whoever asked is told
-// to come back; it is asked again over another connection.
+// If Postgres takes a statement and never answers, the call ends after its timeout with fault.NotReady. The
+// next one uses another connection.
 func TestSilentPostgresIsNotReady(t *testing.T) {
 	t.Parallel()
 	network, look := farPool(t, "")
@@ -47,8 +43,8 @@ func TestSilentPostgresIsNotReady(t *testing.T) {
 	}
 }
 
-// A server that accepts connections and says nothing is given up after connect_timeout, and does not hold the pool's
-// places for longer.
+// A server that accepts connections and stays silent is given up after connect_timeout, and occupies the pool
+// no longer.
 func TestSilentPostgresIsNotConnectedTo(t *testing.T) {
 	t.Parallel()
 	network, look := farPool(t, "&connect_timeout=1")

@@ -14,25 +14,28 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// What follows is the server's own work on running replies, for all users at once.
+// This is the server's own work on running replies, for all users at once.
 
-// idsPerNotification keeps a payload within the 8000 bytes that Postgres takes.
+// idsPerNotification keeps a payload within Postgres' limit of 8000 bytes.
 const idsPerNotification = 200
 
 // RecordDeltas is one batch: one round trip and one transaction.
-func (t *Turns) RecordDeltas(ctx context.Context, said []chat.Delta, ended []uuid.UUID) error {
-	changed := slices.Clone(ended)
-	for _, delta := range said {
-		changed = append(changed, delta.MessageID)
+func (t *Turns) RecordDeltas(ctx context.Context, deltas []chat.Delta, ended []uuid.UUID) error {
+	var params dbsqlc.InsertDeltasParams
+	for _, delta := range deltas {
+		params.MessageIds = append(params.MessageIds, delta.MessageID)
+		params.UserIds = append(params.UserIds, delta.UserID)
+		params.StartChars = append(params.StartChars, delta.StartChar)
+		params.Deltas = append(params.Deltas, delta.Text)
 	}
-	err := send(ctx, t.pool, func() *pgx.Batch {
-		batch := &pgx.Batch{}
-		queueDeltas(batch, said)
-		if len(ended) > 0 {
-			batch.Queue(dbsqlc.DeleteSpentDeltas, ended)
+	err := send(ctx, t.pool, func(batch *pgx.Batch) {
+		if len(deltas) > 0 {
+			queueExec(batch, queries.InsertDeltas, params)
 		}
-		queueNotifications(batch, changed)
-		return batch
+		if len(ended) > 0 {
+			queueExec(batch, queries.DeleteSpentDeltas, ended)
+		}
+		queueNotifications(batch, slices.Concat(ended, params.MessageIds))
 	})
 	if err != nil {
 		return fmt.Errorf("record deltas: %w", err)
@@ -40,39 +43,27 @@ func (t *Turns) RecordDeltas(ctx context.Context, said []chat.Delta, ended []uui
 	return nil
 }
 
-func queueDeltas(batch *pgx.Batch, said []chat.Delta) {
-	if len(said) == 0 {
-		return
-	}
-	messages, users := make([]uuid.UUID, len(said)), make([]uuid.UUID, len(said))
-	starts, texts := make([]int, len(said)), make([]string, len(said))
-	for i, delta := range said {
-		messages[i], users[i], starts[i], texts[i] = delta.MessageID, delta.UserID, delta.StartChar, delta.Text
-	}
-	batch.Queue(dbsqlc.InsertDeltas, messages, users, starts, texts)
-}
-
-// queueNotifications tells all servers to look at these replies.
+// queueNotifications notifies all servers that these replies have changed.
 func queueNotifications(batch *pgx.Batch, messageIDs []uuid.UUID) {
 	for some := range slices.Chunk(messageIDs, idsPerNotification) {
 		payload := make([]string, len(some))
 		for i, id := range some {
 			payload[i] = id.String()
 		}
-		batch.Queue(dbsqlc.NotifyReplies, strings.Join(payload, ","))
+		queueExec(batch, queries.NotifyReplies, strings.Join(payload, ","))
 	}
 }
 
-// CancelRequested gives those of the replies that somebody asked to stop.
+// CancelRequested returns those of the replies whose user asked to stop them.
 func (t *Turns) CancelRequested(ctx context.Context, messageIDs []uuid.UUID) ([]uuid.UUID, error) {
-	asked, err := dbsqlc.New(t.pool).CancelRequested(ctx, messageIDs)
+	requested, err := dbsqlc.New(t.pool).CancelRequested(ctx, messageIDs)
 	if err != nil {
 		return nil, fmt.Errorf("look for cancellations: %w", err)
 	}
-	return asked, nil
+	return requested, nil
 }
 
-// RenewLeases says that this server's replies are alive.
+// RenewLeases extends the leases of this server's replies, counted from now.
 func (t *Turns) RenewLeases(ctx context.Context, messageIDs []uuid.UUID, lease time.Duration) error {
 	err := dbsqlc.New(t.pool).RenewLeases(ctx, dbsqlc.RenewLeasesParams{MessageIds: messageIDs, LeaseSeconds: lease.Seconds()})
 	if err != nil {
@@ -81,12 +72,12 @@ func (t *Turns) RenewLeases(ctx context.Context, messageIDs []uuid.UUID, lease t
 	return nil
 }
 
-// InterruptAbandoned ends replies whose server was not heard of for longer than its lease.
+// InterruptAbandoned ends replies whose lease ran out: their server died. It returns how many.
 func (t *Turns) InterruptAbandoned(ctx context.Context) (int, error) {
 	return interruptAbandoned(ctx, t.pool)
 }
 
-// interruptAbandoned ends them and wakes whoever follows them.
+// interruptAbandoned also notifies the servers, so that followers of these replies see the end.
 func interruptAbandoned(ctx context.Context, pool *pgxpool.Pool) (int, error) {
 	ended, err := dbsqlc.New(pool).InterruptAbandonedReplies(ctx)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/arcoscribe/throughline/internal/memory/brief"
 )
 
-// fail ends a turn's reply as failed, with what was said until then.
+// fail ends a turn's reply as failed, with the text so far.
 func (b *bed) fail(turn chat.NewTurn, said string) {
 	b.t.Helper()
 	reply := finished(turn, said)
@@ -23,8 +23,8 @@ func (b *bed) fail(turn chat.NewTurn, said string) {
 	}
 }
 
-// again is the turn that tries another one again.
-func again(turn chat.NewTurn) chat.NewTurn {
+// repeatOf returns a turn that repeats another one.
+func repeatOf(turn chat.NewTurn) chat.NewTurn {
 	turn.NewChat, turn.InPlaceOf, turn.MessageID = false, turn.MessageID, uuid.New()
 	return turn
 }
@@ -42,7 +42,7 @@ func TestAFailedTurnIsTriedAgain(t *testing.T) {
 		t.Fatalf("%+v, %v", found, err)
 	}
 
-	second := again(first)
+	second := repeatOf(first)
 	started := b.start(second)
 	for _, m := range started.Buffer {
 		if strings.Contains(m.Content, "fugue") {
@@ -68,15 +68,15 @@ func TestAFailedTurnIsTriedAgain(t *testing.T) {
 	}
 }
 
-// Many that try at once start one reply; a reply that runs, another turn, or an end that is none to be
-// tried again stands in the way.
+// Many repeats at once start one reply. A running reply, a later turn, or a reply that did not fail prevents
+// a repeat.
 func TestTryingAgainIsDoneOnce(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
 	first := firstTurn("What is a fugue?")
 	first.ClientMessageID = uuid.New()
 	b.start(first)
-	if started, err := b.turns.StartTurn(t.Context(), b.user, again(first)); err != nil || started.Started {
+	if started, err := b.turns.StartTurn(t.Context(), b.user, repeatOf(first)); err != nil || started.Started {
 		t.Errorf("over a running reply: %+v, %v", started, err)
 	}
 	b.fail(first, "")
@@ -85,7 +85,7 @@ func TestTryingAgainIsDoneOnce(t *testing.T) {
 	var won []chat.NewTurn
 	for range 20 {
 		all.Go(func() {
-			turn := again(first)
+			turn := repeatOf(first)
 			started, err := b.turns.StartTurn(t.Context(), b.user, turn)
 			mu.Lock()
 			defer mu.Unlock()
@@ -104,15 +104,16 @@ func TestTryingAgainIsDoneOnce(t *testing.T) {
 		t.Fatalf("%d replies were started", len(won))
 	}
 	b.reply(won[0], "In voices.")
-	if started, err := b.turns.StartTurn(t.Context(), b.user, again(won[0])); err != nil || started.Started {
+	if started, err := b.turns.StartTurn(t.Context(), b.user, repeatOf(won[0])); err != nil || started.Started {
 		t.Errorf("over a complete reply: %+v, %v", started, err)
 	}
-	if started, err := b.turns.StartTurn(t.Context(), b.newUser(), again(first)); err != nil || started.Started {
+	if started, err := b.turns.StartTurn(t.Context(), b.newUser(), repeatOf(first)); err != nil || started.Started {
 		t.Errorf("as a stranger: %+v, %v", started, err)
 	}
 }
 
-// A failed reply whose words are in the brief already makes the brief stale: it is written anew without.
+// Repeating a failed reply that the brief already covers makes the brief stale, so that it is rebuilt without
+// it.
 func TestTryingAgainTakesTheOldWordsOutOfTheBrief(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -121,7 +122,7 @@ func TestTryingAgainTakesTheOldWordsOutOfTheBrief(t *testing.T) {
 	b.start(first)
 	b.fail(first, "A mistaken thing")
 	b.mustCommit(b.claim(first.ChatID, brief.KindFold))
-	second := again(first)
+	second := repeatOf(first)
 	b.start(second)
 	b.reply(second, "In voices.")
 	if brief := b.brief(first.ChatID); !brief.Stale {

@@ -14,7 +14,7 @@ import (
 	"github.com/arcoscribe/throughline/internal/testkit"
 )
 
-// said is the next piece of a turn's reply.
+// said returns the next piece of a turn's reply.
 func (b *bed) said(turn chat.NewTurn, startChar int, text string) chat.Delta {
 	return chat.Delta{MessageID: turn.MessageID, UserID: b.user.UserID, StartChar: startChar, Text: text}
 }
@@ -26,7 +26,7 @@ func (b *bed) record(said []chat.Delta, ended ...uuid.UUID) {
 	}
 }
 
-// find reads a turn's reply from a place on.
+// find reads a turn's reply after that many characters.
 func (b *bed) find(turn chat.NewTurn, from int) chat.StoredReply {
 	b.t.Helper()
 	stored, ok, err := b.turns.FindReply(b.t.Context(), b.user, turn.ChatID, turn.MessageID, from)
@@ -65,7 +65,7 @@ func TestRecordedDeltasAreReadFromAPlaceOn(t *testing.T) {
 	}
 }
 
-// Nothing is recorded for a reply that has ended, is another user's, or is not there.
+// Nothing is recorded for a reply that has ended, is another user's, or does not exist.
 func TestDeltasOfWhatIsNotRunning(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -81,7 +81,7 @@ func TestDeltasOfWhatIsNotRunning(t *testing.T) {
 	}
 }
 
-// Another user reads nothing, and whoever deletes a chat deletes what its running reply said.
+// Another user reads nothing. Deleting a chat deletes the recorded text of its running reply.
 func TestDeltasBelongToTheirChat(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -106,8 +106,8 @@ func TestDeltasBelongToTheirChat(t *testing.T) {
 	}
 }
 
-// A server that died leaves what it recorded, as the text of an interrupted reply; one that was asked to
-// stop before, a cancelled reply.
+// When a server dies, its recorded text becomes an interrupted reply; a cancelled one if the user had asked
+// to stop it.
 func TestAbandonedRepliesKeepWhatWasRecorded(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(*bed, chat.NewTurn){
@@ -151,8 +151,8 @@ func TestAbandonedRepliesKeepWhatWasRecorded(t *testing.T) {
 	}
 }
 
-// A lease that ran out before Postgres was up says nothing about its server, which could not renew it and
-// gets a moment to do so. One that runs out afterwards counts at once.
+// A lease that ran out while Postgres was down does not mean that the server died: it could not renew the
+// lease, and gets some time to do so. One that runs out afterwards counts at once.
 func TestLeasesAreNotLostToARestart(t *testing.T) {
 	t.Parallel()
 	server := testkit.NewServer(t)
@@ -182,7 +182,7 @@ func TestLeasesAreNotLostToARestart(t *testing.T) {
 	}
 }
 
-// The sweep removes what a server left that died between storing a reply and tidying up.
+// The sweep deletes the deltas of a server that died between storing a reply and deleting them.
 func TestStrayDeltasAreDeleted(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -201,7 +201,7 @@ func TestStrayDeltasAreDeleted(t *testing.T) {
 	}
 }
 
-// A thousand replies in one batch, which needs several notifications.
+// A thousand replies in one batch need several notifications.
 func TestManyRepliesAreRecordedAtOnce(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -214,9 +214,9 @@ func TestManyRepliesAreRecordedAtOnce(t *testing.T) {
 	}
 	audience := b.listen()
 	b.record(said)
-	heard := map[uuid.UUID]bool{}
-	for len(heard) < many {
-		heard[testkit.Receive(t, fmt.Sprintf("more than %d replies", len(heard)), audience.replies)] = true
+	changed := map[uuid.UUID]bool{}
+	for len(changed) < many {
+		changed[testkit.Receive(t, fmt.Sprintf("more than %d replies", len(changed)), audience.replies)] = true
 	}
 	if n := b.deltas(); n != many {
 		t.Errorf("%d deltas", n)

@@ -1,0 +1,89 @@
+package postgres
+
+import (
+	"github.com/arcoscribe/throughline/internal/memory"
+	"github.com/arcoscribe/throughline/internal/memory/prompt"
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgtype/zeronull"
+)
+
+// set stores the row of a query; without one the value is zero.
+func set[Row any](into *Row) func(Row) {
+	*into = *new(Row)
+	return func(row Row) { *into = row }
+}
+
+// one scans the row of a query by position into a type of ours; nil without one.
+func one[Row any](into **Row) func(pgx.Rows) error {
+	*into = nil
+	return func(rows pgx.Rows) error {
+		found, err := pgx.CollectRows(rows, pgx.RowToAddrOfStructByPos[Row])
+		for _, row := range found {
+			*into = row
+		}
+		return err
+	}
+}
+
+// all scans the rows of a query by position into a type of ours.
+func all[Row any](into *[]Row) func(pgx.Rows) error {
+	*into = nil
+	return func(rows pgx.Rows) (err error) {
+		*into, err = pgx.CollectRows(rows, pgx.RowToStructByPos[Row])
+		return err
+	}
+}
+
+// affects reports whether a statement changed that many rows.
+func affects(rows int64, is *bool) func(pgconn.CommandTag) error {
+	return func(tag pgconn.CommandTag) error {
+		*is = tag.RowsAffected() == rows
+		return nil
+	}
+}
+
+// messages scans the rows of ReadBuffer, ReadKept and ReadFoldable, which come by the hundred. All are scanned
+// into the same variables, and ids as bytes, because uuid.UUID would have them formatted and parsed again.
+func messages(into *[]memory.Message) func(pgx.Rows) error {
+	*into = nil
+	return func(rows pgx.Rows) error {
+		var m memory.Message
+		var name string
+		var toolCalls []byte
+		columns := []any{
+			(*[16]byte)(&m.ID), (*[16]byte)(&m.ReplyTo), &m.Seq, &m.Role, &m.Status, &m.Content, &m.Tokens, &m.CreatedAt,
+			&m.Pinned, &m.Importance, (*zeronull.Text)(&name), &toolCalls,
+		}
+		_, err := pgx.ForEachRow(rows, columns, func() error {
+			if name != "" || toolCalls != nil {
+				m.Content = prompt.ToolText(m.Role, m.Content, name, toolCalls)
+			}
+			*into = append(*into, m)
+			return nil
+		})
+		return err
+	}
+}
+
+// nullID is null for the nil id.
+func nullID(id uuid.UUID) uuid.NullUUID {
+	return uuid.NullUUID{UUID: id, Valid: id != uuid.Nil}
+}
+
+// nullZero is null for the zero value.
+func nullZero[T comparable](value T) *T {
+	if value == *new(T) {
+		return nil
+	}
+	return &value
+}
+
+// zeroNull is the reverse of nullZero.
+func zeroNull[T any](value *T) T {
+	if value == nil {
+		return *new(T)
+	}
+	return *value
+}
