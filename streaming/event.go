@@ -1,6 +1,6 @@
-// Package streaming carries one reply from the goroutine that writes it to the clients that read it:
-// the events of the protocol, the relay between one writer and many readers, and the encoding as
-// server-sent events. It knows nothing of HTTP handlers, models or Postgres.
+// Package streaming carries one reply from the goroutine that writes it to the clients that read it: the
+// events of the protocol, the relay between one writer and many readers, and the encodings as server-sent
+// events (ours, and the AI SDK's). It knows nothing of HTTP handlers, models or Postgres.
 package streaming
 
 import (
@@ -10,8 +10,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// The events of a stream. None is called error, open, close or message: the usual React Native
-// client keeps those names for itself.
+// The names of a stream's events. None is error, open, close or message: the usual React Native client uses
+// those itself.
 const (
 	EventStarted   = "message.started"
 	EventDelta     = "content.delta"
@@ -24,10 +24,10 @@ const (
 type Started struct {
 	ChatID        uuid.UUID `json:"chat_id"`
 	UserMessageID uuid.UUID `json:"user_message_id"`
-	// MessageID is the assistant's message: the one that is being written.
+	// MessageID is the assistant's message.
 	MessageID    uuid.UUID `json:"message_id"`
 	ModelVariant string    `json:"model_variant"`
-	// Resumed tells that this reader did not start the reply.
+	// Resumed reports that this reader did not start the reply.
 	Resumed bool `json:"resumed"`
 	// Offset is where this stream begins, in characters (Unicode code points) of the reply.
 	Offset int `json:"offset"`
@@ -41,15 +41,15 @@ type Delta struct {
 	Delta  string `json:"delta"`
 }
 
-// Usage counts the tokens of one model call as the model reported them.
+// Usage is the tokens of one model call, as the model reported them.
 type Usage struct {
 	InputTokens int `json:"input_tokens"`
-	// CachedTokens are those of InputTokens that the provider had in its prompt cache.
+	// CachedTokens is the part of InputTokens that came from the provider's prompt cache.
 	CachedTokens int `json:"cached_tokens"`
 	OutputTokens int `json:"output_tokens"`
 }
 
-// Completed ends a stream whose reply is whole and stored.
+// Completed ends a stream whose reply is complete and stored.
 type Completed struct {
 	MessageID    uuid.UUID `json:"message_id"`
 	ChatID       uuid.UUID `json:"chat_id"`
@@ -58,24 +58,24 @@ type Completed struct {
 	Usage        Usage     `json:"usage"`
 	// ContentLength counts the characters (Unicode code points) of the whole reply.
 	ContentLength int `json:"content_length"`
-	// Memory is the receipt: what the reply remembered.
+	// Memory is the receipt: how much of the chat the model was shown, and in which form.
 	Memory json.RawMessage `json:"memory"`
 }
 
-// Failed ends a stream whose reply broke off. What was said until then is stored.
+// Failed ends a stream whose reply failed. The text until then is stored.
 type Failed struct {
 	MessageID uuid.UUID `json:"message_id"`
 	Code      string    `json:"code"`
 	Message   string    `json:"message"`
-	// Retryable tells whether sending the message again may succeed.
+	// Retryable reports whether sending the message again may succeed.
 	Retryable bool `json:"retryable"`
-	// ContentLength counts the characters that are stored. After a crash a reader may have a few more.
+	// ContentLength counts the characters that are stored. After a crash a client may have a few more.
 	ContentLength int `json:"content_length"`
-	// RetryAfter goes into the header of an answer that is no stream; 0 where nothing is known.
+	// RetryAfter is for the header of a response that is not a stream; 0 if it is unknown.
 	RetryAfter time.Duration `json:"-"`
 }
 
-// Cancelled ends a stream that somebody stopped. What was said until then is stored.
+// Cancelled ends a stream that the user stopped. The text until then is stored.
 type Cancelled struct {
 	MessageID     uuid.UUID `json:"message_id"`
 	ContentLength int       `json:"content_length"`
@@ -88,25 +88,19 @@ type Terminal struct {
 	Cancelled *Cancelled
 }
 
-// Name is the event's name on the wire.
+// Name returns the event's name on the wire.
 func (t Terminal) Name() string {
-	switch {
-	case t.Completed != nil:
-		return EventCompleted
-	case t.Cancelled != nil:
-		return EventCancelled
-	default:
-		return EventFailed
-	}
+	name, _ := t.event()
+	return name
 }
 
-func (t Terminal) payload() any {
+func (t Terminal) event() (name string, payload any) {
 	switch {
 	case t.Completed != nil:
-		return t.Completed
+		return EventCompleted, t.Completed
 	case t.Cancelled != nil:
-		return t.Cancelled
+		return EventCancelled, t.Cancelled
 	default:
-		return t.Failed
+		return EventFailed, t.Failed
 	}
 }

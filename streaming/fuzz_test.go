@@ -9,8 +9,8 @@ import (
 	"unicode/utf8"
 )
 
-// FuzzStream cuts a text anywhere and sends it through both encoders: whatever the text, the framing holds (one data
-// line of JSON for each event, LF alone, nothing of the text outside of it) and the pieces put together are the text.
+// FuzzStream sends a text in pieces through both encoders. Whatever the text, the framing holds (one data line of
+// JSON per event, LF alone, no text outside of it) and the joined pieces are the text.
 func FuzzStream(f *testing.F) {
 	for _, text := range []string{"", "plain", "two\nlines\r\n\r\ndata: {}\n\nevent: completion\nid: x:end\n", "\x00\x1f\u2028\u2029\ufeff", "é👋🏽e\u0301", `"\\"`, "[DONE]", "\xff\xfe"} {
 		f.Add(text, uint8(3))
@@ -42,7 +42,7 @@ func FuzzStream(f *testing.F) {
 	})
 }
 
-// cutText gives pieces of so many characters.
+// cutText returns pieces of at most size characters.
 func cutText(text string, size int) []string {
 	var pieces []string
 	for runes := []rune(text); len(runes) > 0; {
@@ -52,8 +52,8 @@ func cutText(text string, size int) []string {
 	return pieces
 }
 
-// joined puts the deltas of a stream together, each event of which has at most so many lines.
-func joined(t *testing.T, stream string, most int) string {
+// joined returns the joined deltas of a stream. An event may have at most maxLines lines.
+func joined(t *testing.T, stream string, maxLines int) string {
 	t.Helper()
 	if strings.Contains(stream, "\r") {
 		t.Errorf("a carriage return in %q", stream)
@@ -74,7 +74,7 @@ func joined(t *testing.T, stream string, most int) string {
 			}
 			text.WriteString(delta.Delta)
 		}
-		if event != "" && (data != 1 || len(lines) > most) {
+		if event != "" && (data != 1 || len(lines) > maxLines) {
 			t.Errorf("%d data lines of %d in %q", data, len(lines), event)
 		}
 	}

@@ -9,23 +9,23 @@ import (
 	"unicode/utf8"
 )
 
-// ErrBroken tells a reader that nobody fills its relay any more, although the reply goes on elsewhere.
+// ErrBroken reports that nothing fills the relay any more although the reply continues elsewhere.
 var ErrBroken = errors.New("the stream was broken off")
 
-// catchUp is how many pieces a reader may be behind and still get each on its own. One that is
-// further behind gets all of them as one.
-const catchUp = 32
+// maxLag is how many pieces a reader may be behind and still get each one separately. A reader that is
+// further behind gets all of them as one chunk.
+const maxLag = 32
 
-// Relay fans one reply out to any number of readers. It holds the reply's text and where its pieces
-// end: a reader is a place in that text, so one that falls behind gets a larger piece next time. The
-// writer never waits for a reader, and nothing is queued for one.
+// Relay passes one reply from its writer to any number of readers. It holds the reply's text and the ends
+// of its latest pieces. A reader is a position in that text, so one that falls behind gets a larger chunk
+// next time: the writer never waits for a reader, and nothing is queued for one.
 //
 // The zero value is ready for use. One goroutine writes; any number read.
 type Relay struct {
 	mu      sync.Mutex
-	text    []byte       // append-only: what a reader was handed never changes
-	pieces  int          // appended so far
-	ends    [catchUp]int // of the latest of them, in bytes: the end of piece n is at n % catchUp
+	text    []byte      // append-only: bytes that a reader has been handed never change
+	pieces  int         // appended so far
+	ends    [maxLag]int // byte offsets of the ends of the latest pieces: piece n ends at ends[n%maxLag]
 	chars   int
 	opened  bool
 	broken  bool
@@ -33,7 +33,7 @@ type Relay struct {
 	readers []*Reader
 }
 
-// Open tells the readers that the model accepted the call, though it has said nothing yet.
+// Open records that the model accepted the call, before there is any text.
 func (r *Relay) Open() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -51,7 +51,7 @@ func (r *Relay) Append(delta string) {
 	defer r.mu.Unlock()
 	r.opened = true
 	r.text = append(r.text, delta...)
-	r.ends[r.pieces%catchUp] = len(r.text)
+	r.ends[r.pieces%maxLag] = len(r.text)
 	r.pieces++
 	r.chars += utf8.RuneCountInString(delta)
 	r.wake()
@@ -68,8 +68,8 @@ func (r *Relay) End(terminal Terminal) {
 	r.wake()
 }
 
-// Break lets the readers go without a terminal event, because whoever fills the relay has to stop while
-// the reply goes on. They get what text there is, then ErrBroken.
+// Break ends the relay without a terminal event, for a writer that has to stop while the reply continues
+// elsewhere. Readers get the text that there is, then ErrBroken.
 func (r *Relay) Break() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -77,22 +77,22 @@ func (r *Relay) Break() {
 	r.wake()
 }
 
-// After gives the text after so many bytes. It belongs to the relay: it may be kept, but not be changed.
-func (r *Relay) After(at int) []byte {
+// After returns the text after that many bytes. The relay owns it: the caller may keep it, but not change it.
+func (r *Relay) After(offset int) []byte {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	to := len(r.text)
-	return r.text[at:to:to]
+	return r.text[offset:len(r.text):len(r.text)]
 }
 
-// Text gives what was said so far and its length in characters.
+// Text returns the text so far and its length in characters.
 func (r *Relay) Text() (text string, chars int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return string(r.text), r.chars
 }
 
-// wake leaves a signal for each reader; one that has not taken the last signal needs no second.
+// wake leaves a signal for each reader. One that has not taken the last signal needs no second.
+// The caller holds mu.
 func (r *Relay) wake() {
 	for _, reader := range r.readers {
 		select {
@@ -102,8 +102,8 @@ func (r *Relay) wake() {
 	}
 }
 
-// Read starts a reader after that many characters; a place past the end is the end. The caller closes
-// the reader.
+// Read returns a reader of the text after that many characters; below 0 counts as 0. A reader that starts past
+// the end waits until the text gets there, or the reply ends. The caller closes it.
 func (r *Relay) Read(after int) *Reader {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -116,31 +116,38 @@ func (r *Relay) Read(after int) *Reader {
 type Reader struct {
 	relay  *Relay
 	signal chan struct{}
-	at     int // bytes read so far
-	piece  int // pieces read so far, the last one perhaps in part
-	chars  int // characters read so far
-	skip   int // characters of the beginning that the reader has already
+	bytes  int // read so far
+	pieces int // read so far, the last one perhaps in part
+	chars  int // read so far
+	skip   int // characters still to pass over, because the client has them
 }
 
-// Chunk is what a reader gets next: text, or the terminal event after the last of the text.
+// Chunk is what a reader gets next: text, or the terminal event after all of the text.
 type Chunk struct {
 	// Offset counts the characters of the reply before Text.
 	Offset int
-	// Text belongs to the relay: it may be kept, but not be changed.
+	// Text belongs to the relay: the caller may keep it, but not change it.
 	Text []byte
-	// End is nil until all of the text was handed out.
+	// End is nil until all of the text was returned.
 	End *Terminal
 }
 
 // Next waits for the next chunk. Its error is the context's, or ErrBroken.
 func (r *Reader) Next(ctx context.Context) (Chunk, error) {
 	for {
-		if chunk, ok := r.take(); ok {
+		text, end, broken := r.unread()
+		text, skipped := r.pass(text)
+		switch {
+		case len(text) > 0:
+			chunk := Chunk{Offset: r.chars, Text: text}
+			r.bytes += len(text)
+			r.chars += utf8.RuneCount(text)
 			return chunk, nil
-		}
-		if behind, broken := r.left(); behind {
-			continue // all that was there was skipped
-		} else if broken {
+		case skipped:
+			continue // there may be more
+		case end != nil:
+			return Chunk{Offset: r.chars, End: end}, nil
+		case broken:
 			return Chunk{}, ErrBroken
 		}
 		if err := r.wait(ctx); err != nil {
@@ -149,11 +156,13 @@ func (r *Reader) Next(ctx context.Context) (Chunk, error) {
 	}
 }
 
-// WaitOpen waits until the model accepted the call or the reply ended without that. Only then it
-// returns the terminal event: what happens to an accepted call is for Next to tell.
+// WaitOpen waits until the model accepted the call or the reply ended without that. Only in the second case
+// it returns the terminal event; the end of an accepted call is left to Next.
 func (r *Reader) WaitOpen(ctx context.Context) (*Terminal, error) {
 	for {
-		if opened, end := r.state(); opened || end != nil {
+		if opened, end := r.state(); opened {
+			return nil, nil
+		} else if end != nil {
 			return end, nil
 		}
 		if err := r.wait(ctx); err != nil {
@@ -162,7 +171,7 @@ func (r *Reader) WaitOpen(ctx context.Context) (*Terminal, error) {
 	}
 }
 
-// Close lets the relay forget the reader.
+// Close removes the reader from the relay.
 func (r *Reader) Close() {
 	r.relay.mu.Lock()
 	defer r.relay.mu.Unlock()
@@ -178,56 +187,39 @@ func (r *Reader) wait(ctx context.Context) error {
 	}
 }
 
-// state tells whether the reply has begun, and how it ended if it never did.
 func (r *Reader) state() (opened bool, end *Terminal) {
 	r.relay.mu.Lock()
 	defer r.relay.mu.Unlock()
-	if r.relay.opened {
-		return true, nil
-	}
-	return false, r.relay.end
+	return r.relay.opened, r.relay.end
 }
 
-// take hands out the next text that is there and not yet read, or the end.
-func (r *Reader) take() (Chunk, bool) {
-	text, end := r.unread()
+// unread returns the next piece of text, or all pieces at once for a reader that is far behind or has
+// something to skip. Only when there is no text does it return how the relay ended.
+func (r *Reader) unread() (text []byte, end *Terminal, broken bool) {
+	r.relay.mu.Lock()
+	defer r.relay.mu.Unlock()
+	lag := r.relay.pieces - r.pieces
+	if lag == 0 {
+		return nil, r.relay.end, r.relay.broken
+	}
+	to := len(r.relay.text)
+	if r.skip == 0 && lag <= maxLag {
+		to = r.relay.ends[r.pieces%maxLag]
+		lag = 1
+	}
+	r.pieces += lag
+	return r.relay.text[r.bytes:to:to], nil, false
+}
+
+// pass drops the characters that are still to be skipped from the beginning of text.
+func (r *Reader) pass(text []byte) (rest []byte, skipped bool) {
 	for r.skip > 0 && len(text) > 0 {
 		_, size := utf8.DecodeRune(text)
 		text = text[size:]
-		r.at += size
+		r.bytes += size
 		r.chars++
 		r.skip--
+		skipped = true
 	}
-	if len(text) == 0 {
-		return Chunk{Offset: r.chars, End: end}, end != nil
-	}
-	chunk := Chunk{Offset: r.chars, Text: text}
-	r.at += len(text)
-	r.chars += utf8.RuneCount(text)
-	return chunk, true
-}
-
-// left tells whether there is something to take already, and whether more will come.
-func (r *Reader) left() (behind, broken bool) {
-	r.relay.mu.Lock()
-	defer r.relay.mu.Unlock()
-	return r.piece < r.relay.pieces || r.relay.end != nil, r.relay.broken
-}
-
-// unread gives the next piece of text after the reader's place, or everything when that is far behind
-// or something is to be skipped. The end comes once there is no more text.
-func (r *Reader) unread() ([]byte, *Terminal) {
-	r.relay.mu.Lock()
-	defer r.relay.mu.Unlock()
-	behind := r.relay.pieces - r.piece
-	if behind == 0 {
-		return nil, r.relay.end
-	}
-	to := len(r.relay.text)
-	if r.skip == 0 && behind <= catchUp {
-		to = r.relay.ends[r.piece%catchUp]
-		behind = 1
-	}
-	r.piece += behind
-	return r.relay.text[r.at:to:to], nil
+	return text, skipped
 }

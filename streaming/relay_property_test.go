@@ -10,14 +10,14 @@ import (
 	"pgregory.net/rapid"
 )
 
-// follower is one reader of the property below, by when it starts and where.
+// follower is one reader of the property below: where it starts, and when.
 type follower struct {
 	after int // characters it has
 	start int // pieces that are written before it starts
 }
 
-// Whatever the pieces, and whenever and wherever readers start: each gets the text after its place, in
-// order and whole, and one terminal event.
+// Whatever the pieces, and whenever and wherever readers start: each gets all the text after its position, in order,
+// and one terminal event.
 func TestEveryReaderGetsTheSameText(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -25,7 +25,7 @@ func TestEveryReaderGetsTheSameText(t *testing.T) {
 			rapid.StringN(0, 12, -1),
 			rapid.Map(rapid.SliceOfN(rapid.Byte(), 0, 6), func(raw []byte) string { return string(raw) }),
 			rapid.SampledFrom([]string{"👩\u200d👧", "e\u0301", "\x00", "\uFFFD", "\xf0\x9f"}),
-		), 0, 3*catchUp).Draw(t, "pieces")
+		), 0, 3*maxLag).Draw(t, "pieces")
 		var want strings.Builder
 		for _, piece := range pieces {
 			want.WriteString(strings.ToValidUTF8(piece, "\uFFFD"))
@@ -75,7 +75,7 @@ func relayTo(pieces []string, followers []follower) []chan followed {
 	return results
 }
 
-// followToEnd checks on the way that the offsets say where each chunk stands.
+// followToEnd also checks that each chunk has the right offset.
 func followToEnd(reader *Reader) (string, error) {
 	text, at := "", -1
 	for {

@@ -11,12 +11,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// done is a terminal event that tests can tell apart by its reason.
+// done returns a terminal event that tests recognise by its reason.
 func done(reason string) Terminal { return Terminal{Completed: &Completed{FinishReason: reason}} }
 
 func broken(code string) Terminal { return Terminal{Failed: &Failed{Code: code}} }
 
-// next takes a chunk that is known to be there: nothing is waited for.
+// next returns a chunk that is there already: it does not wait.
 func next(t *testing.T, reader *Reader) Chunk {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -28,7 +28,7 @@ func next(t *testing.T, reader *Reader) Chunk {
 	return chunk
 }
 
-// drain takes all that is there, the terminal event included.
+// drain reads everything up to the terminal event.
 func drain(t *testing.T, reader *Reader) (pieces []string, end *Terminal) {
 	t.Helper()
 	for {
@@ -63,7 +63,7 @@ func TestReaderFarBehindGetsOneLargePiece(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		behind, chunks int
-	}{{1, 1}, {catchUp, catchUp}, {catchUp + 1, 1}, {100 * catchUp, 1}} {
+	}{{1, 1}, {maxLag, maxLag}, {maxLag + 1, 1}, {100 * maxLag, 1}} {
 		var relay Relay
 		reader := relay.Read(0)
 		for range c.behind {
@@ -83,7 +83,7 @@ func TestReaderThatCaughtUpGetsPiecesAgain(t *testing.T) {
 	var relay Relay
 	reader := relay.Read(0)
 	defer reader.Close()
-	for range catchUp + 1 {
+	for range maxLag + 1 {
 		relay.Append("x")
 	}
 	next(t, reader)
@@ -96,7 +96,7 @@ func TestReaderThatCaughtUpGetsPiecesAgain(t *testing.T) {
 	}
 }
 
-func TestReadFromAPlaceInTheText(t *testing.T) {
+func TestReadFromAPositionInTheText(t *testing.T) {
 	t.Parallel()
 	const text = "añ👋e\u0301z" // six characters
 	for _, c := range []struct {
@@ -135,8 +135,8 @@ func TestReadFromAPlaceInTheText(t *testing.T) {
 	}
 }
 
-// A reader whose place is not written yet waits until the text has passed it.
-func TestReaderPastTheEndWaitsForItsPlace(t *testing.T) {
+// A reader that starts past the end waits until the text gets there.
+func TestReaderPastTheEndWaits(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var relay Relay
@@ -173,7 +173,7 @@ func TestOnlyTheFirstEndCounts(t *testing.T) {
 	relay.End(broken("second"))
 	reader := relay.Read(0)
 	defer reader.Close()
-	for range 2 { // and it is there for whoever asks again
+	for range 2 { // a second Next returns the end again
 		if _, end := drain(t, reader); end.Completed == nil || end.Completed.FinishReason != "first" {
 			t.Errorf("ended with %+v", end)
 		}
@@ -232,8 +232,8 @@ func TestNextEndsWithItsContext(t *testing.T) {
 	})
 }
 
-// The writer of this test would wait for ever if it waited for a reader at all.
-func TestReaderThatNeverReadsHoldsNobodyBack(t *testing.T) {
+// The writer of this test would hang if it waited for a reader.
+func TestReaderThatNeverReadsDoesNotBlockTheWriter(t *testing.T) {
 	t.Parallel()
 	var relay Relay
 	idle, late := relay.Read(0), relay.Read(0)
@@ -249,8 +249,8 @@ func TestReaderThatNeverReadsHoldsNobodyBack(t *testing.T) {
 	}
 }
 
-// What was handed out is the relay's own memory: later pieces must not change it.
-func TestChunksStayAsTheyAre(t *testing.T) {
+// A chunk is the relay's own memory: later pieces must not change it.
+func TestChunksNeverChange(t *testing.T) {
 	t.Parallel()
 	var relay Relay
 	reader := relay.Read(0)
@@ -275,7 +275,7 @@ func TestChunksStayAsTheyAre(t *testing.T) {
 	}
 }
 
-func TestClosedReaderIsForgotten(t *testing.T) {
+func TestClosedReaderIsRemoved(t *testing.T) {
 	t.Parallel()
 	var relay Relay
 	gone, stays := relay.Read(0), relay.Read(0)

@@ -11,8 +11,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// iOS hands nothing of a text body to the app before about 512 bytes have come, so every stream
-// begins with a comment that is longer than any such threshold we know of.
+// paddingSize is above every threshold known to us below which a client holds a body back: iOS gives the
+// app nothing of a text body before about 512 bytes have come.
 const paddingSize = 1024
 
 var (
@@ -20,37 +20,52 @@ var (
 	ping    = []byte(": ping\n\n")
 )
 
-// Encoder writes the events of one reply as server-sent events: LF line ends, one data line of JSON
-// per event, and an id that is a place in the text. The id is an event's last line: some readers take
-// it at once, and one that was cut off in mid event must not have the place without the text. It reuses
-// one buffer and writes each event with one Write. It is used by one goroutine.
-type Encoder struct {
-	w         io.Writer
-	messageID uuid.UUID
-	// Both are constant for a stream, so they are formatted once.
-	deltaIn []byte // beginning of a delta, up to its offset
-	idLine  []byte // "\nid: <message id>:"
-	buf     []byte
-}
-
-// NewEncoder makes an encoder for the events of the given assistant message.
-func NewEncoder(w io.Writer, messageID uuid.UUID) *Encoder {
-	return &Encoder{
-		w:         w,
-		messageID: messageID,
-		deltaIn:   fmt.Appendf(nil, "event: %s\ndata: {\"message_id\":%q,\"offset\":", EventDelta, messageID),
-		idLine:    fmt.Appendf(nil, "\nid: %s:", messageID),
-	}
+// eventWriter is what both encoders share. Each event is one Write from one buffer, which is used again.
+type eventWriter struct {
+	w   io.Writer
+	buf []byte
 }
 
 // Padding writes the opening comment. It comes before the first event.
-func (e *Encoder) Padding() error {
+func (e *eventWriter) Padding() error {
 	return e.write(padding)
 }
 
 // Ping writes a comment that keeps idle connections open.
-func (e *Encoder) Ping() error {
+func (e *eventWriter) Ping() error {
 	return e.write(ping)
+}
+
+// flush writes what the buffer holds.
+func (e *eventWriter) flush() error {
+	return e.write(e.buf)
+}
+
+func (e *eventWriter) write(data []byte) error {
+	if _, err := e.w.Write(data); err != nil {
+		return fmt.Errorf("write event: %w", err)
+	}
+	return nil
+}
+
+// Encoder writes the events of one reply as server-sent events: LF line ends, one data line of JSON per
+// event, and an id that is a position in the text. The id is an event's last line: some clients use it as
+// soon as they read it, and must not have the position without its text when the connection breaks within
+// an event. An Encoder is used by one goroutine.
+type Encoder struct {
+	eventWriter
+	// Both are constant for a stream, so they are formatted once.
+	deltaStart []byte // of a delta event, up to its offset
+	idStart    []byte // "\nid: <message id>:"
+}
+
+// NewEncoder returns an encoder for the events of the given assistant message.
+func NewEncoder(w io.Writer, messageID uuid.UUID) *Encoder {
+	return &Encoder{
+		eventWriter: eventWriter{w: w},
+		deltaStart:  fmt.Appendf(nil, "event: %s\ndata: {\"message_id\":%q,\"offset\":", EventDelta, messageID),
+		idStart:     fmt.Appendf(nil, "\nid: %s:", messageID),
+	}
 }
 
 // Started writes the first event.
@@ -61,43 +76,36 @@ func (e *Encoder) Started(started Started) error {
 // Chunk writes a piece of text or the terminal event.
 func (e *Encoder) Chunk(chunk Chunk) error {
 	if chunk.End != nil {
-		return e.event("end", chunk.End.Name(), chunk.End.payload())
+		name, payload := chunk.End.event()
+		return e.event("end", name, payload)
 	}
 	return e.delta(chunk.Offset, chunk.Text)
 }
 
 // delta is the hot path: no reflection, and no allocation once the buffer has grown.
 func (e *Encoder) delta(offset int, text []byte) error {
-	buf := append(e.buf[:0], e.deltaIn...)
+	buf := append(e.buf[:0], e.deltaStart...)
 	buf = strconv.AppendInt(buf, int64(offset), 10)
 	buf = append(buf, `,"delta":`...)
 	buf = appendJSONString(buf, text)
 	buf = append(buf, '}')
-	buf = append(buf, e.idLine...)
+	buf = append(buf, e.idStart...)
 	buf = strconv.AppendInt(buf, int64(offset+utf8.RuneCount(text)), 10)
-	buf = append(buf, "\n\n"...)
-	e.buf = buf
-	return e.write(buf)
+	e.buf = append(buf, "\n\n"...)
+	return e.flush()
 }
 
-func (e *Encoder) event(place, name string, payload any) error {
+func (e *Encoder) event(position, name string, payload any) error {
 	data, err := json.Marshal(payload)
 	if err != nil {
 		return fmt.Errorf("encode %s: %w", name, err)
 	}
-	e.buf = fmt.Appendf(e.buf[:0], "event: %s\ndata: %s%s%s\n\n", name, data, e.idLine, place)
-	return e.write(e.buf)
-}
-
-func (e *Encoder) write(data []byte) error {
-	if _, err := e.w.Write(data); err != nil {
-		return fmt.Errorf("write event: %w", err)
-	}
-	return nil
+	e.buf = fmt.Appendf(e.buf[:0], "event: %s\ndata: %s%s%s\n\n", name, data, e.idStart, position)
+	return e.flush()
 }
 
 // appendJSONString appends text as a JSON string (RFC 8259, section 7). Control characters are
-// escaped, so the result never holds a line break; text must be valid UTF-8, which a Relay sees to.
+// escaped, so the result never holds a line break. The text must be valid UTF-8, which a Relay ensures.
 func appendJSONString(buf, text []byte) []byte {
 	const hex = "0123456789abcdef"
 	buf = append(buf, '"')

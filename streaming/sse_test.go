@@ -100,7 +100,7 @@ func TestEventNamesAreFree(t *testing.T) {
 	}
 }
 
-// The whole of a stream: what a client puts together is the text, and each id is a place in it.
+// A whole stream: the joined deltas are the text, and each id is a position in it.
 func TestIDsCountCharacters(t *testing.T) {
 	t.Parallel()
 	const text = "naïve 👩\u200d👩\u200d👧\u200d👦 e\u0301té\n日本語 🇩🇪!"

@@ -1,17 +1,16 @@
-// Package app puts the parts together and takes them apart again: the one place that knows all of
-// them. New makes an App of a Config; Run serves until its context ends and then stops in order:
-// no new messages, running replies finish or are stored as interrupted, workers finish or are
-// cancelled, connections close.
+// Package app assembles the server from its parts: it is the one package that imports all of them. New makes
+// an App from a Config (app.go). Run serves until its context ends and then stops in order (run.go): no new
+// messages, running replies finish or are stored as interrupted, workers finish or are cancelled, connections
+// close.
 package app
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
-	"sync"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -34,57 +33,52 @@ import (
 // Version is set by the build.
 var Version = "dev"
 
-// Role says what an App does.
+// Role is what an App does.
 type Role struct {
 	API     bool
 	Workers bool
 }
 
-// Connections that each side keeps for itself beside its own concurrency.
+// The sizes of the pools: apiConns for the API, riverConns beside one connection per concurrent job.
 const (
 	apiConns   = 24
 	riverConns = 8
 )
 
-// App is a server or a worker or both. Run it once.
+// App is a server, a worker or both. Run it once.
 type App struct {
 	config  config.Config
 	role    Role
+	doubles Doubles
 	logger  *slog.Logger
 	metrics *metrics.Metrics
 
 	pool     *pgxpool.Pool // of DATABASE_URL
 	workPool *pgxpool.Pool // of DATABASE_DIRECT_URL; may be the same
-	pollOnly bool
+	pollOnly bool          // River polls for jobs, because the workers' pool cannot LISTEN
 
-	model  *llm.Client
-	worker *jobs.Client // nil without workers
-	// workerStarted gets one value, whether the worker runs.
-	workerStarted chan bool
-	// stopping tells /readyz to send nobody here any more.
-	stopping atomic.Bool
-	chat     *chat.Service
-	// notices tells chat what other servers did; nil behind a transaction pooler.
-	notices *postgres.Listener
-	// watched is where a process without an API has its metrics, "" for nowhere.
-	watched  string
-	server   *http.Server
-	listener net.Listener
-	closers  []func()
-	doubles  Doubles
+	model    *llm.Client
+	worker   *jobs.Client       // nil without workers
+	chat     *chat.Service      // nil without an API, as is server
+	server   *http.Server       // the API, served by Run
+	notices  *postgres.Listener // passes what other servers did to chat; nil behind a transaction pooler
+	listener net.Listener       // of the API or, without one, of the metrics; nil for neither
+
+	stopping atomic.Bool // makes /readyz refuse
+	closers  []func()    // called by Close, last one first
 }
 
-// Doubles stand in for parts of an App in tests. The zero value replaces nothing.
+// Doubles replace parts of an App in tests. The zero value replaces nothing.
 type Doubles struct {
-	// Turns and Folder return what is used instead of the real one.
+	// Turns and Folder wrap or replace the real one.
 	Turns  func(chat.Store) chat.Store
 	Folder func(jobs.Folder) jobs.Folder
 	// SavePatience replaces chat.Config's.
 	SavePatience time.Duration
 }
 
-// New connects nothing yet but the listener: it fails when the address is taken or a value is wrong. Only tests
-// pass doubles, and at most one.
+// New assembles an App. It opens the API's listener but does not connect to Postgres: it fails when the
+// address is taken or a value is wrong. Only tests pass doubles, and at most one.
 func New(ctx context.Context, cfg config.Config, role Role, logger *slog.Logger, doubles ...Doubles) (*App, error) {
 	a := &App{config: cfg, role: role, logger: logger, metrics: metrics.New()}
 	for _, d := range doubles {
@@ -95,6 +89,21 @@ func New(ctx context.Context, cfg config.Config, role Role, logger *slog.Logger,
 		return nil, err
 	}
 	return a, nil
+}
+
+// Close releases what New opened. Run calls it at its end; only an App that is never run needs it.
+func (a *App) Close() {
+	for _, closer := range slices.Backward(a.closers) {
+		closer()
+	}
+}
+
+// Addr is where the API listens or, without an API, where the metrics are served; "" for nowhere.
+func (a *App) Addr() string {
+	if a.listener == nil {
+		return ""
+	}
+	return a.listener.Addr().String()
 }
 
 func (a *App) assemble(ctx context.Context) error {
@@ -116,7 +125,7 @@ func (a *App) assemble(ctx context.Context) error {
 	if a.role.API {
 		return a.makeServer(ctx, inserter)
 	}
-	return a.makeWatched(ctx)
+	return a.serveMetrics(ctx)
 }
 
 func (a *App) openPools(ctx context.Context) error {
@@ -174,12 +183,7 @@ func (a *App) makeServer(ctx context.Context, inserter *jobs.Client) error {
 		Logger: a.logger, Metrics: a.metrics, Variants: a.config.Variants, Instructions: a.config.MainInstructions,
 		Limits: a.config.Memory, ReplyTimeout: a.config.ModelTimeout, RecordInterval: a.config.RecordInterval,
 	})
-	// For a start that fails further on; after an orderly stop there is nothing left to close.
-	a.closers = append(a.closers, func() {
-		over, cancel := context.WithCancel(context.Background())
-		cancel()
-		a.chat.Close(over)
-	})
+	a.closers = append(a.closers, a.abandonReplies)
 	if a.notices, err = postgres.NewListener(a.config.DatabaseDirectURL, a.chat, a.logger); err != nil {
 		return fmt.Errorf("DATABASE_DIRECT_URL: %w", err)
 	}
@@ -187,23 +191,37 @@ func (a *App) makeServer(ctx context.Context, inserter *jobs.Client) error {
 	if err != nil {
 		return err
 	}
-	kept := history.New(history.Config{Store: postgres.NewHistory(a.pool, jobs.EnqueueRebuild(inserter))})
-	tools := mcptools.New(mcptools.Config{Chat: a.chat, History: kept, Logger: a.logger, Version: Version})
+	stored := history.New(history.Config{Store: postgres.NewHistory(a.pool, jobs.EnqueueRebuild(inserter))})
+	transfers := transfer.New(transfer.Config{
+		Store: postgres.NewTransfer(a.pool, a.config.Memory, jobs.EnqueueFold(inserter)), Logger: a.logger,
+	})
+	tools := mcptools.New(mcptools.Config{Chat: a.chat, History: stored, Logger: a.logger, Version: Version})
 	api := httpapi.New(httpapi.Config{
-		Chat: a.chat, History: kept, Tools: tools, Transfer: a.transfer(inserter), Auth: verifier, Logger: a.logger, Metrics: a.metrics, Ready: a.ready, Version: Version,
-		MessagesPerMinute: a.config.MessagesPerMinute, MaxStreamsPerUser: a.config.MaxStreamsPerUser, CORSOrigins: a.config.CORSOrigins, RiverUI: ui,
+		Chat: a.chat, History: stored, Tools: tools, Transfer: transfers, Auth: verifier,
+		Logger: a.logger, Metrics: a.metrics, Ready: a.ready, Version: Version,
+		MessagesPerMinute: a.config.MessagesPerMinute, MaxStreamsPerUser: a.config.MaxStreamsPerUser,
+		CORSOrigins: a.config.CORSOrigins, RiverUI: ui,
 	})
 	a.server = api.HTTPServer()
-	a.listener, err = (&net.ListenConfig{}).Listen(ctx, "tcp", a.config.HTTPAddr)
-	if err != nil {
+	if err := a.listen(ctx, a.config.HTTPAddr); err != nil {
 		return fmt.Errorf("HTTP_ADDR: %w", err)
 	}
 	return nil
 }
 
-// transfer takes chats out and in.
-func (a *App) transfer(inserter *jobs.Client) *transfer.Service {
-	return transfer.New(transfer.Config{Store: postgres.NewTransfer(a.pool, a.config.Memory, jobs.EnqueueFold(inserter)), Logger: a.logger})
+func (a *App) listen(ctx context.Context, address string) (err error) {
+	if a.listener, err = (&net.ListenConfig{}).Listen(ctx, "tcp", address); err != nil {
+		return err
+	}
+	a.closers = append(a.closers, func() { _ = a.listener.Close() }) // a stopped server has closed it already
+	return nil
+}
+
+// abandonReplies closes chat without a drain. After Run there is nothing left to close.
+func (a *App) abandonReplies() {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	a.chat.Close(ctx)
 }
 
 func (a *App) verifier() (*auth.Verifier, error) {
@@ -220,125 +238,4 @@ func (a *App) verifier() (*auth.Verifier, error) {
 		return nil, fmt.Errorf("SUPABASE_URL: %w", err)
 	}
 	return verifier, nil
-}
-
-// Addr is where the API listens; of a process that only works, where METRICS_ADDR says, "" for nowhere.
-func (a *App) Addr() string {
-	if a.listener == nil {
-		return a.watched
-	}
-	return a.listener.Addr().String()
-}
-
-// Run serves until ctx ends, then stops in order.
-func (a *App) Run(ctx context.Context) error {
-	defer a.Close()
-	running, stopRunning := context.WithCancel(ctx)
-	defer stopRunning()
-	failed := make(chan error, 2)
-	if a.worker != nil {
-		a.workerStarted = make(chan bool, 1)
-		go func() {
-			err := a.startWorker(running)
-			a.workerStarted <- err == nil
-			if err != nil && running.Err() == nil {
-				failed <- err
-			}
-		}()
-	}
-	defer a.listen(context.WithoutCancel(ctx))() // as long as there are readers
-	if a.server != nil {
-		go func() { failed <- a.server.Serve(a.listener) }()
-		a.logger.Info("listening", "address", a.Addr(), "workers", a.worker != nil, "poll_only", a.pollOnly, "version", Version)
-	} else {
-		a.logger.Info("working", "address", a.Addr(), "concurrency", a.config.WorkerConcurrency, "poll_only", a.pollOnly, "version", Version)
-	}
-	var err error
-	select {
-	case <-ctx.Done():
-	case err = <-failed:
-	}
-	stopRunning()
-	a.stopping.Store(true)
-	return errors.Join(err, a.stop(context.WithoutCancel(ctx)))
-}
-
-// listen starts to hear what other servers do, where that is possible.
-func (a *App) listen(ctx context.Context) (stop func()) {
-	if a.notices == nil {
-		return func() {}
-	}
-	ctx, cancel := context.WithCancel(ctx)
-	var done sync.WaitGroup
-	done.Go(func() { a.notices.Run(ctx) })
-	return func() { cancel(); done.Wait() }
-}
-
-// startRetry is the pause between two tries to start the workers beside an API.
-const startRetry = time.Second
-
-// startWorker starts River. A server whose Postgres is away or not migrated yet waits for it and says so in
-// /readyz; a process that does nothing but work fails, so that whoever started it sees why.
-func (a *App) startWorker(ctx context.Context) error {
-	for said := false; ; said = true {
-		// On a context of its own: River must stop after the API, which still enqueues.
-		err := a.worker.Start(context.WithoutCancel(ctx))
-		if err == nil {
-			return nil
-		}
-		if err = fmt.Errorf("start workers: %w", err); a.server == nil {
-			return err
-		}
-		if !said {
-			a.logger.Warn("workers wait for Postgres", "error", err)
-		}
-		select {
-		case <-ctx.Done():
-			return err
-		case <-time.After(startRetry):
-		}
-	}
-}
-
-// stopMargin is for what follows the end of replies and jobs: last bytes to readers, last rows.
-const stopMargin = 5 * time.Second
-
-func (a *App) stop(ctx context.Context) error {
-	a.logger.Info("stopping", "drain_timeout", a.config.DrainTimeout.String())
-	var errs []error
-	if a.server != nil {
-		drain, cancel := context.WithTimeout(ctx, a.config.DrainTimeout)
-		a.chat.Close(drain) // new messages are refused from here on; readers get their terminal events
-		cancel()
-		last, cancel := context.WithTimeout(ctx, stopMargin)
-		err := a.server.Shutdown(last)
-		cancel()
-		if errors.Is(err, context.DeadlineExceeded) {
-			// Left are readers that do not read, and those of a reply that another server generates. They
-			// lose nothing: the reply is stored, and they resume it there.
-			a.logger.Info("open connections cut", "after", stopMargin.String())
-			err = a.server.Close()
-		}
-		if err != nil {
-			errs = append(errs, fmt.Errorf("close connections: %w", err))
-		}
-	}
-	if a.worker != nil && <-a.workerStarted {
-		last, cancel := context.WithTimeout(ctx, a.config.DrainTimeout+stopMargin)
-		if err := a.worker.Stop(last); err != nil {
-			errs = append(errs, fmt.Errorf("stop workers: %w", err))
-		}
-		cancel()
-	}
-	return errors.Join(errs...)
-}
-
-// Close lets go of what New took. Run does so at its end; only an App that is never run needs it.
-func (a *App) Close() {
-	if a.listener != nil {
-		_ = a.listener.Close() // closed already by an orderly stop
-	}
-	for i := range a.closers {
-		a.closers[len(a.closers)-1-i]()
-	}
 }

@@ -12,8 +12,8 @@ import (
 	"riverqueue.com/riverui"
 )
 
-// riverUI makes the handler of /river/, nil when it is off. With a user and password it asks for them;
-// config sees to it that only dev goes without.
+// riverUI returns the handler of /river/, nil when it is off. It asks for the user and password if they are
+// set; config requires them except in dev.
 func (a *App) riverUI(ctx context.Context, client *jobs.Client) (http.Handler, error) {
 	if !a.config.RiverUI {
 		return nil, nil
@@ -37,8 +37,8 @@ func (a *App) riverUI(ctx context.Context, client *jobs.Client) (http.Handler, e
 	return withPassword(handler, a.config.RiverUIUser, a.config.RiverUIPassword), nil
 }
 
-// withPassword asks for one user and password (RFC 7617). Hashes are compared so that the time taken
-// tells nothing of length or content.
+// withPassword asks for one user and password (RFC 7617). It compares hashes, so that the time taken reveals
+// neither their length nor their content.
 func withPassword(next http.Handler, user, password string) http.Handler {
 	want := sha256.Sum256([]byte(user + "\x00" + password))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -58,7 +58,7 @@ func TestAttacks(t *testing.T) {
 	if len(attacks) < 180 {
 		t.Fatalf("only %d attacks", len(attacks))
 	}
-	// What is told is a sentence per code, whatever was wrong.
+	// The message is one sentence per code, whatever was wrong.
 	sentences := map[fault.Code]string{
 		fault.NoAuthorization: "The request carries no access token.", fault.SessionExpired: "The session has expired; refresh it and try again.",
 		fault.BadJWT: "The access token is not valid.",
@@ -124,7 +124,7 @@ func sibling(c byte) byte {
 	return alphabet[strings.IndexByte(alphabet, c)^1]
 }
 
-// algorithmAttacks are about who signed, with what, and who says so.
+// algorithmAttacks use wrong signers, keys and algorithms.
 func algorithmAttacks(t *testing.T, p *project) []attack {
 	t.Helper()
 	good := goodClaims(p.url)

@@ -1,12 +1,12 @@
-// Package auth turns a Supabase access token into a Principal, without asking anybody where it can:
-// ES256 and RS256 by the project's published key set (JWKS), HS256 by the project's JWT secret. Only
-// an HS256 token without the secret at hand is put to the auth server, through Config.LookupUser.
+// Package auth turns a Supabase access token into a Principal. It checks tokens locally: ES256 and RS256
+// with the project's published key set (JWKS), HS256 with the project's JWT secret. Only HS256 tokens without
+// that secret are sent to the auth server, through Config.LookupUser.
 //
-// It knows neither HTTP handlers nor the database: whoever calls Verify writes the answer, and
-// whoever opens a transaction hands Principal.Claims to Postgres, where RLS decides.
+// It knows neither HTTP handlers nor the database: the caller of Verify writes the response and passes
+// Principal.Claims to Postgres, where RLS decides.
 //
-// It does not tell whether a session was ended before its token expires: an access token is good
-// until its exp, as everywhere in Supabase.
+// It does not notice when a session ends before its token expires: an access token is valid until its exp,
+// as everywhere in Supabase.
 package auth
 
 import (
@@ -28,32 +28,20 @@ import (
 // leeway is how far the clocks of the auth server and this machine may disagree about exp, nbf and iat.
 const leeway = 30 * time.Second
 
-// recommendedSecretBytes is the least that RFC 7518 (3.2) asks of an HS256 key.
+// recommendedSecretBytes is the least length that RFC 7518 (3.2) asks of an HS256 key.
 const recommendedSecretBytes = 32
 
-// Keys of log lines.
-const (
-	keyBytes       = "bytes"
-	keyRecommended = "recommended_bytes"
-	keyKeys        = "keys"
-	keyError       = "error"
-)
-
-// Principal is who a request acts for.
+// Principal is the user that a request acts for.
 type Principal struct {
 	// UserID is the token's sub, never the nil uuid.
 	UserID uuid.UUID
-	// SessionID is the token's session_id, "" where it has none.
-	SessionID string
-	// IsAnonymous tells a user who signed in without an identity (Supabase anonymous sign-in).
-	IsAnonymous bool
-	// Claims is JSON for request.jwt.claims: what a policy may decide by (iss, sub, role, aud, exp,
-	// session_id, is_anonymous, aal, client_id), encoded anew; never the token, never user_metadata.
+	// Claims is JSON for request.jwt.claims, encoded anew: the claims that policies may use (iss, sub, role, aud,
+	// exp, session_id, is_anonymous, aal, client_id), never the token itself or user_metadata.
 	Claims string
 }
 
-// Config tells whose tokens are good. With neither ProjectURL nor JWTSecret nor LookupUser every
-// token is refused.
+// Config decides which tokens are accepted. With none of ProjectURL, JWTSecret and LookupUser every token is
+// refused.
 type Config struct {
 	// ProjectURL is the project's address (SUPABASE_URL), with or without a slash at its end. Empty:
 	// no key set is fetched, ES256 and RS256 are refused and iss is not checked.
@@ -61,22 +49,21 @@ type Config struct {
 	// JWTSecret is the project's legacy secret (SUPABASE_JWT_SECRET). Empty: an HS256 token goes to
 	// LookupUser.
 	JWTSecret []byte
-	// LookupUser asks the auth server whose token this is; it is used for HS256 tokens without
-	// JWTSecret, and nil refuses them. Its context ends after 5 s, not with the request, because
-	// requests that bring the same token share one call. A *fault.Error with BadJWT or
-	// SessionExpired is the server's answer about the token; any other error counts as "cannot be
-	// asked now". A good answer is kept for a minute.
+	// LookupUser asks the auth server for a token's user. It is called for HS256 tokens if JWTSecret is empty;
+	// nil refuses those. Requests with the same token share one call, so its context ends after 5 s and not
+	// with the request. A *fault.Error with BadJWT or SessionExpired is the server's verdict on the token; any
+	// other error means that the server cannot be asked now. A user is cached for a minute.
 	LookupUser func(ctx context.Context, token string) (uuid.UUID, error)
 	// HTTPClient fetches the key set. Defaults to a client on http.DefaultTransport.
 	HTTPClient *http.Client
-	// Logger gets a line per fetch of the key set. Defaults to none.
+	// Logger receives a line per fetch of the key set. Defaults to none.
 	Logger *slog.Logger
 	// Now is the clock. Defaults to time.Now.
 	Now func() time.Time
 }
 
-// Verifier checks access tokens. It is safe for concurrent use and needs no closing: what it runs
-// in the background ends by itself within 5 s.
+// Verifier checks access tokens. It is safe for concurrent use. It needs no closing: its background fetches
+// end within 5 s.
 type Verifier struct {
 	issuer string
 	secret []byte
@@ -86,8 +73,8 @@ type Verifier struct {
 	now    func() time.Time
 }
 
-// New makes a Verifier; nothing is fetched before the first token that needs it. It fails on a
-// ProjectURL that is no http(s) address.
+// New returns a Verifier. Nothing is fetched before the first token that needs it. It fails if ProjectURL is
+// not an http(s) address.
 func New(cfg Config) (*Verifier, error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
@@ -105,7 +92,7 @@ func New(cfg Config) (*Verifier, error) {
 		v.keys = newKeyCache(base+"/.well-known/jwks.json", cfg)
 	}
 	if n := len(cfg.JWTSecret); n > 0 && n < recommendedSecretBytes {
-		cfg.Logger.Warn("the JWT secret is short enough to be guessed", keyBytes, n, keyRecommended, recommendedSecretBytes)
+		cfg.Logger.Warn("the JWT secret is short enough to be guessed", "bytes", n, "recommended_bytes", recommendedSecretBytes)
 	}
 	if cfg.LookupUser != nil {
 		v.users = newUserCache(cfg.LookupUser, cfg.Now)
@@ -113,7 +100,7 @@ func New(cfg Config) (*Verifier, error) {
 	return v, nil
 }
 
-// authURL is the address of the project's auth server, which is also the issuer of its tokens.
+// authURL returns the address of the project's auth server, which is also the issuer of its tokens.
 func authURL(project string) (string, error) {
 	u, err := url.Parse(project)
 	if err != nil {
@@ -125,10 +112,10 @@ func authURL(project string) (string, error) {
 	return strings.TrimRight(project, "/") + "/auth/v1", nil
 }
 
-// Verify checks the value of an Authorization header. Its errors are *fault.Error:
-// NoAuthorization for an empty header, SessionExpired for a token whose only fault is its age,
-// BadJWT for everything else, and NotReady with RetryAfter when the token cannot be judged now
-// because the project's auth server does not answer and nothing is cached.
+// Verify checks the value of an Authorization header. Its errors are *fault.Error: NoAuthorization for an empty
+// header, SessionExpired for a token that is valid except for its age, NotReady with RetryAfter when the token
+// cannot be checked because the project's auth server does not answer and nothing is cached, and BadJWT for
+// everything else.
 func (v *Verifier) Verify(ctx context.Context, authorizationHeader string) (Principal, error) {
 	if strings.TrimSpace(authorizationHeader) == "" {
 		return Principal{}, fault.New(fault.NoAuthorization, "The request carries no access token.")
@@ -143,9 +130,9 @@ func (v *Verifier) Verify(ctx context.Context, authorizationHeader string) (Prin
 	return found.principal()
 }
 
-// check does everything but the expiry, which must be judged last: only a token that is good
-// otherwise may be called expired. Claims come before the signature so that a token which could not
-// pass anyway costs neither a fetch nor a lookup.
+// check checks everything except the expiry, which comes last: only a token that is valid otherwise may be
+// called expired. Claims are checked before the signature, so that a token which could not pass anyway costs
+// neither a fetch nor a lookup.
 func (v *Verifier) check(ctx context.Context, header string) (claims, error) {
 	raw, err := bearerToken(header)
 	if err != nil {
@@ -156,17 +143,17 @@ func (v *Verifier) check(ctx context.Context, header string) (claims, error) {
 	if err != nil {
 		return claims{}, err
 	}
-	if repeatsName(raw) {
+	if hasRepeatedNames(raw) {
 		return claims{}, errors.New("a name stands twice in the token")
 	}
 	found, err := readClaims(body, v.issuer, v.now())
 	if err != nil {
 		return claims{}, err
 	}
-	return found, v.prove(ctx, token, found.user)
+	return found, v.verifySignature(ctx, token, found.UserID)
 }
 
-// refusal keeps a *fault.Error and makes BadJWT of the rest.
+// refusal returns a *fault.Error as it is and any other error as BadJWT.
 func refusal(err error) error {
 	if known, ok := errors.AsType[*fault.Error](err); ok {
 		return known

@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
+	"strings"
 	"time"
 
 	"github.com/golang-jwt/jwt/v5"
@@ -17,41 +17,44 @@ import (
 const authenticated = "authenticated"
 
 const (
-	// maxNumericDate is the end of the year 9999. A later exp is a mistake (milliseconds) or a token
-	// made to live for ever.
+	// maxNumericDate is the end of the year 9999. A later exp is a mistake (milliseconds) or an attempt at a
+	// token that never expires.
 	maxNumericDate = 253402300799
-	// maxTextClaim bounds the optional text claims; the auth server writes uuids and short words.
+	// maxTextClaim is the most bytes of an optional text claim. The auth server writes uuids and short words.
 	maxTextClaim = 255
 )
 
-// claims are what is read of a token: everything that is decided by, nothing else.
+// claims is the part of a token that is read and checked: everything that decisions are made by, nothing else.
+// Its JSON is what policies get from auth.uid() and auth.jwt().
 type claims struct {
-	user        uuid.UUID
-	expiresAt   time.Time
-	issuer      string
-	sessionID   string
-	isAnonymous bool
-	assurance   string
-	clientID    string
+	Issuer      string    `json:"iss,omitempty"`
+	UserID      uuid.UUID `json:"sub"`
+	Audience    string    `json:"aud"`
+	Role        string    `json:"role"`
+	ExpiresAt   int64     `json:"exp"`
+	SessionID   string    `json:"session_id,omitempty"`
+	IsAnonymous bool      `json:"is_anonymous"`
+	Assurance   string    `json:"aal,omitempty"`
+	ClientID    string    `json:"client_id,omitempty"`
 }
 
 // readClaims checks all claims except the expiry, which only the caller may judge (see check).
 // An empty issuer allows any.
 func readClaims(body jwt.MapClaims, issuer string, now time.Time) (claims, error) {
-	c := claims{}
+	c := claims{Audience: authenticated, Role: authenticated}
 	err := cmp.Or(
 		c.readUser(body),
 		c.readTimes(body, now),
-		readText(body, "iss", &c.issuer),
-		readText(body, "session_id", &c.sessionID),
-		readText(body, "aal", &c.assurance),
-		readText(body, "client_id", &c.clientID),
-		readFlag(body, "is_anonymous", &c.isAnonymous),
+		read(body, "iss", &c.Issuer, isShortText),
+		read(body, "session_id", &c.SessionID, isShortText),
+		read(body, "aal", &c.Assurance, isShortText),
+		read(body, "client_id", &c.ClientID, isShortText),
+		read(body, "is_anonymous", &c.IsAnonymous, func(bool) bool { return true }),
 	)
 	if err != nil {
 		return claims{}, err
 	}
-	if issuer != "" && c.issuer != issuer {
+	if issuer != "" && c.Issuer != issuer {
 		return claims{}, errors.New("iss is not this project")
 	}
 	return c, nil
@@ -61,131 +64,88 @@ func (c *claims) readUser(body jwt.MapClaims) error {
 	if role, _ := body["role"].(string); role != authenticated {
 		return errors.New("role is not authenticated")
 	}
-	if !forUsers(body["aud"]) {
+	if !isForUsers(body["aud"]) {
 		return errors.New("aud does not contain authenticated")
 	}
 	sub, _ := body["sub"].(string)
 	user, err := uuid.Parse(sub)
-	// Parse takes other spellings as well; one user has one name.
+	// Parse accepts other spellings too, but one user must have one name.
 	if err != nil || user == uuid.Nil || user.String() != sub {
 		return errors.New("sub is not a user's uuid")
 	}
-	c.user = user
+	c.UserID = user
 	return nil
 }
 
-// forUsers tells whether aud, one text or an array of texts, contains authenticated.
-func forUsers(aud any) bool {
+// isForUsers reports whether aud, one text or an array of texts, contains authenticated.
+func isForUsers(aud any) bool {
 	if one, ok := aud.(string); ok {
 		return one == authenticated
 	}
-	many, ok := aud.([]any)
-	if !ok || slices.ContainsFunc(many, notText) {
-		return false
+	many, _ := aud.([]any)
+	found := false
+	for _, value := range many {
+		text, ok := value.(string)
+		if !ok {
+			return false
+		}
+		found = found || text == authenticated
 	}
-	return slices.Contains(many, any(authenticated))
-}
-
-func notText(value any) bool {
-	_, ok := value.(string)
-	return !ok
+	return found
 }
 
 func (c *claims) readTimes(body jwt.MapClaims, now time.Time) error {
-	expiresAt, err := readTime(body, "exp")
+	var expiresAt, notBefore, issuedAt float64
+	err := cmp.Or(
+		read(body, "exp", &expiresAt, isTime),
+		read(body, "nbf", &notBefore, isTime),
+		read(body, "iat", &issuedAt, isTime),
+	)
 	if err != nil {
 		return err
 	}
-	if expiresAt.IsZero() {
+	if body["exp"] == nil {
 		return errors.New("exp is missing")
 	}
-	notBefore, err := readTime(body, "nbf")
-	if err != nil {
-		return err
-	}
-	issuedAt, err := readTime(body, "iat")
-	if err != nil {
-		return err
-	}
-	if now.Before(notBefore.Add(-leeway)) || now.Before(issuedAt.Add(-leeway)) {
+	if latest := int64(max(notBefore, issuedAt)); now.Before(time.Unix(latest, 0).Add(-leeway)) {
 		return errors.New("the token is not valid yet")
 	}
-	c.expiresAt = expiresAt
+	c.ExpiresAt = int64(expiresAt)
 	return nil
 }
 
-// readTime reads a NumericDate in seconds (RFC 7519, 2); the zero time where there is none. A quoted
-// number is no number.
-func readTime(body jwt.MapClaims, name string) (time.Time, error) {
-	value := body[name]
-	if value == nil {
-		return time.Time{}, nil
-	}
-	seconds, ok := value.(float64)
-	if !ok || seconds < -maxNumericDate || seconds > maxNumericDate {
-		return time.Time{}, fmt.Errorf("%s is not a time", name)
-	}
-	return time.Unix(int64(seconds), 0), nil
-}
-
-// readText reads an optional claim. Printable ASCII only, because it goes on into Postgres, whose
-// jsonb refuses \u0000.
-func readText(body jwt.MapClaims, name string, into *string) error {
-	value := body[name]
-	if value == nil {
+// read stores an optional claim in into. It fails if the claim has another type or an invalid value.
+func read[T any](body jwt.MapClaims, name string, into *T, isValid func(T) bool) error {
+	if body[name] == nil {
 		return nil
 	}
-	text, ok := value.(string)
-	if !ok || len(text) > maxTextClaim {
-		return fmt.Errorf("%s is not a short text", name)
+	value, ok := body[name].(T)
+	if !ok || !isValid(value) {
+		return fmt.Errorf("%s has a wrong type or value", name)
 	}
-	for _, b := range []byte(text) {
-		if b < ' ' || b > '~' {
-			return fmt.Errorf("%s has unprintable characters", name)
-		}
-	}
-	*into = text
+	*into = value
 	return nil
 }
 
-func readFlag(body jwt.MapClaims, name string, into *bool) error {
-	value := body[name]
-	if value == nil {
-		return nil
-	}
-	flag, ok := value.(bool)
-	if !ok {
-		return fmt.Errorf("%s is not a boolean", name)
-	}
-	*into = flag
-	return nil
+// isTime reports whether a NumericDate in seconds (RFC 7519, 2) is a possible time.
+func isTime(seconds float64) bool {
+	return seconds >= -maxNumericDate && seconds <= maxNumericDate
+}
+
+// isShortText accepts printable ASCII only, because the text is sent on to Postgres, whose jsonb refuses \u0000.
+func isShortText(text string) bool {
+	unprintable := func(r rune) bool { return r < ' ' || r > '~' }
+	return len(text) <= maxTextClaim && !strings.ContainsFunc(text, unprintable)
 }
 
 func (c claims) expired(now time.Time) bool {
-	return !now.Before(c.expiresAt.Add(leeway))
-}
-
-// sqlClaims is the form in which policies see the token, through auth.uid() and auth.jwt().
-type sqlClaims struct {
-	Issuer      string `json:"iss,omitempty"`
-	Subject     string `json:"sub"`
-	Audience    string `json:"aud"`
-	Role        string `json:"role"`
-	ExpiresAt   int64  `json:"exp"`
-	SessionID   string `json:"session_id,omitempty"`
-	IsAnonymous bool   `json:"is_anonymous"`
-	Assurance   string `json:"aal,omitempty"`
-	ClientID    string `json:"client_id,omitempty"`
+	return !now.Before(time.Unix(c.ExpiresAt, 0).Add(leeway))
 }
 
 func (c claims) principal() (Principal, error) {
-	encoded, err := json.Marshal(sqlClaims{
-		Issuer: c.issuer, Subject: c.user.String(), Audience: authenticated, Role: authenticated,
-		ExpiresAt: c.expiresAt.Unix(), SessionID: c.sessionID, IsAnonymous: c.isAnonymous,
-		Assurance: c.assurance, ClientID: c.clientID,
-	})
+	encoded, err := json.Marshal(c)
 	if err != nil {
 		return Principal{}, refusal(err)
 	}
-	return Principal{UserID: c.user, SessionID: c.sessionID, IsAnonymous: c.isAnonymous, Claims: string(encoded)}, nil
+	return Principal{UserID: c.UserID, Claims: string(encoded)}, nil
 }

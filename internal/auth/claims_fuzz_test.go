@@ -10,8 +10,8 @@ import (
 	"github.com/arcoscribe/throughline/internal/fault"
 )
 
-// FuzzClaims signs any body with the project's secret: what is let through says who it is, in one way, and tells
-// Postgres that and nothing else.
+// FuzzClaims signs any body with the project's secret. An accepted one names its user in one way only, and Postgres
+// gets that user and the allowed claims only.
 func FuzzClaims(f *testing.F) {
 	good, err := json.Marshal(goodClaims(elsewhere))
 	if err != nil {
@@ -43,7 +43,7 @@ func FuzzClaims(f *testing.F) {
 		}
 		for name := range seen {
 			if !allowed[name] {
-				t.Fatalf("Postgres is told %q", name)
+				t.Fatalf("Postgres gets %q", name)
 			}
 		}
 	})

@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"crypto/rsa"
 	"crypto/x509"
+	"encoding/base64"
 	"encoding/json"
 	"math/big"
 	"net/url"
@@ -16,7 +17,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// spellingAttacks are good tokens, written as no client writes them.
+// spellingAttacks are good tokens in a form that no client sends.
 func spellingAttacks(t *testing.T, p *project) []attack {
 	t.Helper()
 	good := hs256(t, goodClaims(p.url))
@@ -170,18 +171,18 @@ func bodyAttacks(t *testing.T, p *project) []attack {
 	}
 }
 
-// signatureOf gives the two numbers of an ES256 signature.
+// signatureOf returns the two numbers of an ES256 signature.
 func signatureOf(t *testing.T, header string) (r, s *big.Int) {
 	t.Helper()
-	raw, err := decodeField(header[strings.LastIndexByte(header, '.')+1:])
+	raw, err := base64.RawURLEncoding.DecodeString(header[strings.LastIndexByte(header, '.')+1:])
 	if err != nil || len(raw) != 64 {
 		t.Fatalf("%d bytes, %v", len(raw), err)
 	}
 	return new(big.Int).SetBytes(raw[:32]), new(big.Int).SetBytes(raw[32:])
 }
 
-// With s, the order of the curve less s is a signature as well (RFC 7518 asks for neither), and half of all
-// honest ones have the greater. So both are good, for the same user: nothing here tells tokens apart by their text.
+// If (r, s) is a signature, (r, order of the curve - s) is one as well (RFC 7518 asks for neither), and half of all
+// honest ones have the greater. So both are valid, for the same user: nothing here distinguishes tokens by their text.
 func TestBothFormsOfASignatureAreGood(t *testing.T) {
 	t.Parallel()
 	p := newProject(t, ecJWK(t, "ec", ecKey()))

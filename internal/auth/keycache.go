@@ -13,18 +13,18 @@ import (
 )
 
 const (
-	// refreshAfter is when a set in use is renewed in the background, so that nobody waits for it.
+	// refreshAfter is the age at which a key set in use is renewed in the background, so that no request waits.
 	refreshAfter = 8 * time.Minute
-	// maxAge is how old a set may be while the endpoint answers. Only after an idle time is a set this
-	// old met; the request that meets it waits for the new one.
+	// maxAge is the age at which requests wait for a new set, unless the endpoint is down. Because of
+	// refreshAfter a set gets this old only while no tokens arrive.
 	maxAge = 10 * time.Minute
-	// staleLimit is how long the last good set goes on while the endpoint is down.
+	// staleLimit is how long the last good set is used while the endpoint is down.
 	staleLimit = time.Hour
 	// retryPause is the least time between two fetches for unknown keys, and between two attempts to
-	// renew a set that still serves.
+	// renew a set that is still used.
 	retryPause = 30 * time.Second
-	// coldPause is the least time between two attempts while there is no set at all: every request
-	// fails then, so it is short.
+	// coldPause is the least time between two attempts while there is no set. It is short, because every
+	// request fails then.
 	coldPause = 5 * time.Second
 
 	fetchTimeout   = 5 * time.Second
@@ -33,14 +33,14 @@ const (
 
 var errUnknownKey = errors.New("no published key fits the token")
 
-// flight is one running fetch.
-type flight struct {
-	done   chan struct{} // closed when the outcome is in the cache
+// fetch is a running fetch of the key set.
+type fetch struct {
+	done   chan struct{} // closed when the result is in the cache
 	wanted keyName       // by the request that started it
 }
 
-// keyCache holds a project's key set. Tokens of known keys never wait for the network once a set is
-// there; at most one fetch runs at a time, and never on a request's context.
+// keyCache caches a project's key set. Once it has a set, tokens of known keys do not wait for the network. At
+// most one fetch runs at a time, never on a request's context.
 type keyCache struct {
 	url    string
 	client *http.Client
@@ -51,9 +51,9 @@ type keyCache struct {
 	set       keySet
 	fetchedAt time.Time // start of the last good fetch; zero before the first
 	triedAt   time.Time // start of the last fetch
-	missedAt  time.Time // start of the last fetch that was spent on an unknown key
-	lastErr   error     // of the last fetch; nil when it was good
-	running   *flight   // nil when none
+	missedAt  time.Time // start of the last fetch for an unknown key
+	lastErr   error     // of the last fetch; nil if it succeeded
+	running   *fetch    // nil if none
 }
 
 func newKeyCache(url string, cfg Config) *keyCache {
@@ -61,13 +61,13 @@ func newKeyCache(url string, cfg Config) *keyCache {
 	if cfg.HTTPClient != nil {
 		client = *cfg.HTTPClient
 	}
-	// The keys of the project are at the address of the project, nowhere else.
+	// The project's keys are taken from the project's address only.
 	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return &keyCache{url: url, client: &client, log: cfg.Logger, now: cfg.Now}
 }
 
-// find gives the key of a name (see keySet.find). It waits for a fetch, or for ctx, only when there
-// is no usable answer in the cache. Errors: errUnknownKey, or NotReady.
+// find returns the key of a name (see keySet.find). It waits for a fetch, or for ctx, only if the cache cannot
+// answer. Its errors are errUnknownKey and NotReady.
 func (c *keyCache) find(ctx context.Context, name keyName) (crypto.PublicKey, error) {
 	running, key, err := c.cached(name)
 	if running == nil {
@@ -81,8 +81,8 @@ func (c *keyCache) find(ctx context.Context, name keyName) (crypto.PublicKey, er
 	}
 }
 
-// cached answers from the set at hand, or names the fetch to wait for.
-func (c *keyCache) cached(name keyName) (*flight, crypto.PublicKey, error) {
+// cached answers from the cached set, or returns the fetch to wait for.
+func (c *keyCache) cached(name keyName) (*fetch, crypto.PublicKey, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := c.now()
@@ -91,7 +91,7 @@ func (c *keyCache) cached(name keyName) (*flight, crypto.PublicKey, error) {
 	}
 	if age := now.Sub(c.fetchedAt); age >= refreshAfter {
 		running := c.fetchAfter(retryPause, now, name)
-		// While the endpoint is down nobody waits for it: the old set goes on.
+		// While the endpoint is down the old set is used.
 		if age >= maxAge && c.lastErr == nil && running != nil {
 			return running, nil, nil
 		}
@@ -106,12 +106,11 @@ func (c *keyCache) cached(name keyName) (*flight, crypto.PublicKey, error) {
 	return c.fetchAfter(0, now, name), nil, nil
 }
 
-// afterFetch answers a request that waited.
+// afterFetch answers a request that waited for a fetch.
 func (c *keyCache) afterFetch(name keyName) (crypto.PublicKey, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	now := c.now()
-	if !c.usable(now) {
+	if now := c.now(); !c.usable(now) {
 		return nil, c.noKeys(now)
 	}
 	if key := c.set.find(name); key != nil {
@@ -128,41 +127,41 @@ func (c *keyCache) noKeys(now time.Time) error {
 	return notReady(coldPause-now.Sub(c.triedAt), c.lastErr)
 }
 
-// fetchAfter gives the running fetch or starts one, unless the last started less than pause ago
-// (then nil). The caller holds mu.
-func (c *keyCache) fetchAfter(pause time.Duration, now time.Time, wanted keyName) *flight {
+// fetchAfter returns the running fetch or starts one. It returns nil if the last one started less than pause
+// ago. The caller holds mu.
+func (c *keyCache) fetchAfter(pause time.Duration, now time.Time, wanted keyName) *fetch {
 	if c.running != nil || now.Sub(c.triedAt) < pause {
 		return c.running
 	}
 	c.triedAt = now
-	c.running = &flight{done: make(chan struct{}), wanted: wanted}
+	c.running = &fetch{done: make(chan struct{}), wanted: wanted}
 	go c.renew(c.running)
 	return c.running
 }
 
-// renew fetches the set and keeps the last good one if that fails. It ends within fetchTimeout.
-func (c *keyCache) renew(own *flight) {
+// renew fetches the set, and keeps the last good one if that fails. It ends within fetchTimeout.
+func (c *keyCache) renew(own *fetch) {
 	defer close(own.done)
 	ctx, cancel := context.WithTimeout(context.Background(), fetchTimeout)
 	defer cancel()
-	set, err := c.fetch(ctx)
+	set, err := c.download(ctx)
 
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.running, c.lastErr = nil, err
 	if err != nil {
-		c.missedAt = c.triedAt // asking again at once for an unknown key would fail as well
-		c.log.Warn("fetching the key set failed", keyError, err)
+		c.missedAt = c.triedAt // another fetch for an unknown key would fail as well
+		c.log.Warn("fetching the key set failed", "error", err)
 		return
 	}
 	c.set, c.fetchedAt = set, c.triedAt
 	if set.find(own.wanted) == nil {
-		c.missedAt = c.triedAt // a storm of unknown keys that begins before the first fetch
+		c.missedAt = c.triedAt // this fetch counts as the one for an unknown key
 	}
-	c.log.Debug("key set fetched", keyKeys, len(set))
+	c.log.Debug("key set fetched", "keys", len(set))
 }
 
-func (c *keyCache) fetch(ctx context.Context) (_ keySet, err error) {
+func (c *keyCache) download(ctx context.Context) (_ keySet, err error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.url, nil)
 	if err != nil {
 		return nil, err

@@ -18,25 +18,34 @@ import (
 const (
 	p256Bytes     = 32
 	minRSABits    = 2048
-	maxRSABits    = 8192 // a larger one makes each check slow
+	maxRSABits    = 8192 // larger keys make each check slow
 	maxRSAExpBits = 31
 )
 
-// jwk is a key as published (RFC 7517). Private parts, should a project publish them, are not read.
+// jwk is a published key (RFC 7517). Private parts, should a project publish them, are not read.
 type jwk struct {
-	Type       string   `json:"kty"`
-	Use        string   `json:"use"`
-	Algorithm  string   `json:"alg"`
-	ID         string   `json:"kid"`
-	Operations []string `json:"key_ops"`
-	Curve      string   `json:"crv"`
-	X          string   `json:"x"`
-	Y          string   `json:"y"`
-	Modulus    string   `json:"n"`
-	Exponent   string   `json:"e"`
+	Type       string    `json:"kty"`
+	Use        string    `json:"use"`
+	Algorithm  string    `json:"alg"`
+	ID         string    `json:"kid"`
+	Operations []string  `json:"key_ops"`
+	Curve      string    `json:"crv"`
+	X          base64URL `json:"x"`
+	Y          base64URL `json:"y"`
+	Modulus    base64URL `json:"n"`
+	Exponent   base64URL `json:"e"`
 }
 
-// publicKey is a usable key with the one algorithm it may verify.
+// base64URL is bytes that are base64url without padding in JSON.
+type base64URL []byte
+
+// UnmarshalText decodes the text.
+func (b *base64URL) UnmarshalText(text []byte) (err error) {
+	*b, err = base64.RawURLEncoding.Strict().AppendDecode(nil, text)
+	return err
+}
+
+// publicKey is a usable key and the only algorithm that it may verify.
 type publicKey struct {
 	keyName
 	key crypto.PublicKey
@@ -45,11 +54,11 @@ type publicKey struct {
 // keyName is how a token names its key. The id may be empty.
 type keyName struct{ algorithm, id string }
 
-// keySet is what a project signs with: a handful of keys, so a scan is all it needs.
+// keySet is the keys that a project signs with. They are few, so a scan is enough.
 type keySet []publicKey
 
-// find gives the key of a name, nil where there is none. Without an id the choice must be clear:
-// exactly one key of the algorithm.
+// find returns the key of a name, nil if there is none. A name without an id needs a set with exactly one key
+// of the algorithm.
 func (s keySet) find(name keyName) crypto.PublicKey {
 	var only crypto.PublicKey
 	for _, k := range s {
@@ -66,9 +75,9 @@ func (s keySet) find(name keyName) crypto.PublicKey {
 	return only
 }
 
-// parseKeySet reads a JWKS. Keys that cannot verify an access token are left out, each alone: one
-// odd key must not take the others away. A document without "keys" is an error; an empty list is
-// not, because a project that signs with its legacy secret publishes just that.
+// parseKeySet reads a JWKS. It leaves out each key that cannot verify an access token: one odd key must not make
+// the others unusable. A document without "keys" is an error. An empty list is not, because projects that sign
+// with their legacy secret publish that.
 func parseKeySet(document []byte) (keySet, error) {
 	var published struct {
 		Keys []json.RawMessage `json:"keys"`
@@ -117,36 +126,20 @@ func parseKey(raw []byte) (publicKey, error) {
 	return parsed, err
 }
 
-// ellipticKey reads a P-256 point; a point off the curve is refused.
+// ellipticKey reads a P-256 point. A point that is not on the curve is refused.
 func (k jwk) ellipticKey() (*ecdsa.PublicKey, error) {
 	if k.Curve != "P-256" {
 		return nil, fmt.Errorf("crv %q", k.Curve)
 	}
-	x, err := decodeField(k.X)
-	if err != nil {
-		return nil, err
-	}
-	y, err := decodeField(k.Y)
-	if err != nil {
-		return nil, err
-	}
-	if len(x) != p256Bytes || len(y) != p256Bytes {
+	if len(k.X) != p256Bytes || len(k.Y) != p256Bytes {
 		return nil, errors.New("coordinates are not 32 bytes")
 	}
-	uncompressed := slices.Concat([]byte{4}, x, y)
+	uncompressed := slices.Concat([]byte{4}, k.X, k.Y)
 	return ecdsa.ParseUncompressedPublicKey(elliptic.P256(), uncompressed)
 }
 
 func (k jwk) rsaKey() (*rsa.PublicKey, error) {
-	n, err := decodeField(k.Modulus)
-	if err != nil {
-		return nil, err
-	}
-	e, err := decodeField(k.Exponent)
-	if err != nil {
-		return nil, err
-	}
-	modulus, exponent := new(big.Int).SetBytes(n), new(big.Int).SetBytes(e)
+	modulus, exponent := new(big.Int).SetBytes(k.Modulus), new(big.Int).SetBytes(k.Exponent)
 	if bits := modulus.BitLen(); bits < minRSABits || bits > maxRSABits || modulus.Bit(0) == 0 {
 		return nil, fmt.Errorf("modulus of %d bits", bits)
 	}
@@ -154,8 +147,4 @@ func (k jwk) rsaKey() (*rsa.PublicKey, error) {
 		return nil, errors.New("unusable exponent")
 	}
 	return &rsa.PublicKey{N: modulus, E: int(exponent.Int64())}, nil
-}
-
-func decodeField(text string) ([]byte, error) {
-	return base64.RawURLEncoding.Strict().DecodeString(text)
 }

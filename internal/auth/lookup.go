@@ -3,6 +3,7 @@ package auth
 import (
 	"context"
 	"crypto/sha256"
+	"maps"
 	"sync"
 	"time"
 
@@ -14,9 +15,9 @@ import (
 
 const (
 	lookupTimeout = 5 * time.Second
-	// answerAge bounds how long a session that was ended goes on here.
+	// answerAge limits how long a session that has ended is still accepted.
 	answerAge = time.Minute
-	// maxAnswers bounds the memory; an entry is about 100 bytes.
+	// maxAnswers limits the memory. An entry is about 100 bytes.
 	maxAnswers = 10_000
 )
 
@@ -27,8 +28,8 @@ type answer struct {
 	until time.Time
 }
 
-// userCache keeps what the auth server said about tokens that cannot be checked here. Only good
-// answers are kept: a refused token is rare from honest clients, and an outage must not be remembered.
+// userCache caches the auth server's answers about tokens that cannot be checked locally. It caches only users:
+// honest clients rarely send a refused token, and an outage must not outlast itself.
 type userCache struct {
 	lookup func(ctx context.Context, token string) (uuid.UUID, error)
 	now    func() time.Time
@@ -42,17 +43,17 @@ func newUserCache(lookup func(context.Context, string) (uuid.UUID, error), now f
 	return &userCache{lookup: lookup, now: now, answers: map[tokenHash]answer{}}
 }
 
-// owner tells whose token this is. Requests with the same token share one call, which therefore
-// does not run on the context of any of them.
+// owner returns the user of a token. Requests with the same token share one call, which therefore does not run
+// on the context of any of them.
 func (c *userCache) owner(ctx context.Context, token string) (uuid.UUID, error) {
 	hash := tokenHash(sha256.Sum256([]byte(token)))
-	if user, ok := c.known(hash); ok {
+	if user, ok := c.cached(hash); ok {
 		return user, nil
 	}
 	shared := c.flight.DoChan(string(hash[:]), func() (any, error) {
-		own, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookupTimeout)
+		lookupCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookupTimeout)
 		defer cancel()
-		return c.fetch(own, token, hash)
+		return c.fetch(lookupCtx, token, hash)
 	})
 	select {
 	case result := <-shared:
@@ -64,12 +65,12 @@ func (c *userCache) owner(ctx context.Context, token string) (uuid.UUID, error) 
 }
 
 func (c *userCache) fetch(ctx context.Context, token string, hash tokenHash) (uuid.UUID, error) {
-	// The clock is read first: an answer is as old as its question.
+	// The clock is read before the call, so that its duration counts towards the answer's age.
 	until := c.now().Add(answerAge)
 	user, err := c.lookup(ctx, token)
-	switch code := fault.CodeOf(err); code {
+	switch fault.CodeOf(err) {
 	case "":
-		c.keep(hash, answer{user: user, until: until})
+		c.store(hash, answer{user: user, until: until})
 		return user, nil
 	case fault.BadJWT, fault.SessionExpired:
 		return uuid.Nil, err
@@ -77,14 +78,14 @@ func (c *userCache) fetch(ctx context.Context, token string, hash tokenHash) (uu
 	return uuid.Nil, notReady(coldPause, err)
 }
 
-func (c *userCache) known(hash tokenHash) (uuid.UUID, bool) {
+func (c *userCache) cached(hash tokenHash) (uuid.UUID, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	found, ok := c.answers[hash]
 	return found.user, ok && c.now().Before(found.until)
 }
 
-func (c *userCache) keep(hash tokenHash, a answer) {
+func (c *userCache) store(hash tokenHash, a answer) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.answers) >= maxAnswers {
@@ -93,15 +94,11 @@ func (c *userCache) keep(hash tokenHash, a answer) {
 	c.answers[hash] = a
 }
 
-// makeRoom drops what is out of date and, if that is too little, any tenth: a wrong choice costs one
-// more lookup, and a full cache is not scanned for every newcomer.
+// makeRoom removes expired answers and, if that is not enough, any others until the cache is nine tenths full.
+// Removing a good answer costs one more lookup; removing many at once avoids a scan for each new answer.
 func (c *userCache) makeRoom() {
 	now := c.now()
-	for hash, a := range c.answers {
-		if !now.Before(a.until) {
-			delete(c.answers, hash)
-		}
-	}
+	maps.DeleteFunc(c.answers, func(_ tokenHash, a answer) bool { return !now.Before(a.until) })
 	for hash := range c.answers {
 		if len(c.answers) <= maxAnswers*9/10 {
 			return
@@ -110,8 +107,8 @@ func (c *userCache) makeRoom() {
 	}
 }
 
-// notReady says that a token can be neither accepted nor refused now. It is no 401, because a phone
-// would sign its user out for that.
+// notReady reports that a token can be neither accepted nor refused now. It is not a 401, because an app would
+// sign its user out.
 func notReady(retryAfter time.Duration, cause error) error {
 	return &fault.Error{
 		Code: fault.NotReady, Message: "Sign-in cannot be checked right now; try again shortly.",

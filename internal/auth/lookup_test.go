@@ -15,7 +15,7 @@ import (
 	"github.com/arcoscribe/throughline/internal/fault"
 )
 
-// authServer stands behind LookupUser: it counts, and answers as told.
+// authServer is the other side of LookupUser: it counts calls and gives a set answer.
 type authServer struct {
 	asked atomic.Int64
 	mu    sync.Mutex
@@ -30,7 +30,7 @@ func (s *authServer) lookup(context.Context, string) (uuid.UUID, error) {
 	return s.user, s.err
 }
 
-func (s *authServer) says(user uuid.UUID, err error) {
+func (s *authServer) answer(user uuid.UUID, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.user, s.err = user, err
@@ -54,8 +54,8 @@ func TestHS256WithoutSecretIsAsked(t *testing.T) {
 	if asked := server.asked.Load(); asked != 1 {
 		t.Errorf("asked %d times within a minute", asked)
 	}
-	// The session was ended meanwhile; it goes on for a minute and no longer.
-	server.says(uuid.Nil, fault.New(fault.BadJWT, "No such session."))
+	// The session has ended meanwhile; it is accepted for a minute and no longer.
+	server.answer(uuid.Nil, fault.New(fault.BadJWT, "No such session."))
 	c.advance(time.Second)
 	wantCode(t, v, header, fault.BadJWT)
 }
@@ -116,9 +116,9 @@ func TestRefusalsAndOutagesAreNotRemembered(t *testing.T) {
 	v := askingVerifier(t, c, server.lookup)
 	header := hs256(t, goodClaims(elsewhere))
 	wantCode(t, v, header, fault.NotReady)
-	server.says(uuid.Nil, fault.New(fault.BadJWT, "No."))
+	server.answer(uuid.Nil, fault.New(fault.BadJWT, "No."))
 	wantCode(t, v, header, fault.BadJWT)
-	server.says(userID, nil)
+	server.answer(userID, nil)
 	wantCode(t, v, header, "")
 }
 
@@ -172,7 +172,7 @@ func TestAnswersAreBounded(t *testing.T) {
 	cache := newUserCache(nil, c.now)
 	fill := func(round byte) {
 		for i := range maxAnswers + 1 {
-			cache.keep(tokenHash{round, byte(i), byte(i >> 8)}, answer{user: userID, until: c.now().Add(answerAge)})
+			cache.store(tokenHash{round, byte(i), byte(i >> 8)}, answer{user: userID, until: c.now().Add(answerAge)})
 			if len(cache.answers) > maxAnswers {
 				t.Fatalf("%d answers are kept", len(cache.answers))
 			}

@@ -9,9 +9,9 @@ import (
 	"github.com/google/uuid"
 )
 
-// Mint signs an access token for local development (HS256), as the auth server would for userID: a
-// session of its own, good from now for ttl. An empty issuer leaves iss out. It fails without a
-// secret, for the nil uuid and for a ttl that is not positive.
+// Mint signs an access token for local development (HS256), with the claims that the auth server would give
+// userID: a new session, valid from now for ttl. An empty issuer leaves iss out. It fails without a secret, for
+// the nil uuid and for a ttl that is not positive.
 func Mint(secret []byte, userID uuid.UUID, issuer string, ttl time.Duration, now time.Time) (string, error) {
 	switch {
 	case len(secret) == 0:

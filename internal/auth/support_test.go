@@ -48,7 +48,7 @@ func newECKey(curve elliptic.Curve) *ecdsa.PrivateKey {
 	return key
 }
 
-// clock is a time that tests move.
+// clock is a clock that tests move.
 type clock struct{ offset atomic.Int64 }
 
 var clockStart = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
@@ -56,16 +56,16 @@ var clockStart = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 func (c *clock) now() time.Time          { return clockStart.Add(time.Duration(c.offset.Load())) }
 func (c *clock) advance(d time.Duration) { c.offset.Add(int64(d)) }
 
-// project is an auth server as far as keys go, and a clock.
+// project is the key endpoint of an auth server, and a clock.
 type project struct {
 	clock
 	url     string
 	fetches atomic.Int64
 	down    atomic.Bool
 	gate    atomic.Pointer[chan struct{}] // answers wait until it is closed
-	// redirect is where requests are sent on to; nil for nowhere.
+	// redirect is where requests are redirected to; nil for nowhere.
 	redirect atomic.Pointer[string]
-	arrived  chan struct{} // one signal per request, where somebody listens
+	arrived  chan struct{} // receives one value per request
 
 	mu   sync.Mutex
 	body string
@@ -118,7 +118,7 @@ func (p *project) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	_, _ = w.Write([]byte(p.body)) // a client that hung up is what some tests are about
+	_, _ = w.Write([]byte(p.body)) // some tests hang up
 }
 
 // hold makes answers wait for the returned function.
@@ -145,7 +145,7 @@ func newVerifier(t testing.TB, cfg Config) *Verifier {
 	return v
 }
 
-// settle waits for a fetch that runs in the background.
+// settle waits for the end of a background fetch.
 func settle(v *Verifier) {
 	v.keys.mu.Lock()
 	running := v.keys.running
@@ -174,7 +174,7 @@ func rsaJWK(kid string, key *rsa.PublicKey) map[string]any {
 	return map[string]any{"kty": "RSA", "alg": "RS256", "use": "sig", "kid": kid, "n": b64(key.N.Bytes()), "e": "AQAB"}
 }
 
-// with is a copy of base with changes; a nil change removes the name.
+// with returns a copy of base with changes; nil removes a name.
 func with(base map[string]any, changes map[string]any) map[string]any {
 	changed := maps.Clone(base)
 	for name, value := range changes {
@@ -186,7 +186,7 @@ func with(base map[string]any, changes map[string]any) map[string]any {
 	return changed
 }
 
-// goodClaims are those of a signed-in user's token at the time of the clock's start.
+// goodClaims returns the claims of a signed-in user's token at the clock's start.
 func goodClaims(projectURL string) map[string]any {
 	return map[string]any{
 		"iss": projectURL + "/auth/v1", "sub": userID.String(), "aud": authenticated, "role": authenticated,
@@ -196,7 +196,7 @@ func goodClaims(projectURL string) map[string]any {
 	}
 }
 
-// longLived is goodClaims for tests that move the clock by hours.
+// longLived returns goodClaims for tests that move the clock by hours.
 func longLived(projectURL string) map[string]any {
 	return with(goodClaims(projectURL), map[string]any{"exp": clockStart.Add(48 * time.Hour).Unix()})
 }

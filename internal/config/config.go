@@ -1,6 +1,6 @@
-// Package config reads the environment into a Config, once, and is the only reader of it. Every
-// variable is in the table below with its default; .env.example is checked against that table by a
-// test. A wrong value is an error that names the variable.
+// Package config reads the environment into a Config, once, and is the only package that reads it. Parse has
+// every variable with its default; a test compares .env.example with it. A wrong value is an error that names
+// the variable.
 package config
 
 import (
@@ -17,14 +17,14 @@ import (
 	"github.com/joho/godotenv"
 )
 
-// Config is what the environment says. Durations and sizes have the units of their types.
+// Config is the configuration of a process. See .env.example for the meaning of each field's variable.
 type Config struct {
 	DatabaseURL       string
 	DatabaseDirectURL string
 	HTTPAddr          string
-	// MetricsAddr is where a process that only works tells how it is doing; "" for nowhere.
+	// MetricsAddr is where a process without an API serves its metrics; "" for nowhere.
 	MetricsAddr string
-	// CORSOrigins are origins of web apps as browsers name them, or "*" alone; empty for none.
+	// CORSOrigins are origins of web apps as browsers send them, or "*" alone; empty for none.
 	CORSOrigins []string
 
 	SupabaseURL       string
@@ -50,12 +50,12 @@ type Config struct {
 	MaxStreamsPerUser int
 	DrainTimeout      time.Duration
 	RecordInterval    time.Duration
-	// ExpiredChatDays is how long an expired chat is kept, AutoPruneDays after how long without a message any
-	// chat is deleted; 0 for ever and never.
+	// ExpiredChatDays is how many days an expired chat is kept; 0 for ever. AutoPruneDays is how many days after
+	// its last message any chat is deleted; 0 for never.
 	ExpiredChatDays int
 	AutoPruneDays   int
 
-	// ServerURL and AccessToken are for the commands that talk to a running server; "" means the one of dev.
+	// ServerURL and AccessToken are for the commands that talk to a running server; "" means that of dev.
 	ServerURL   string
 	AccessToken string
 
@@ -64,25 +64,25 @@ type Config struct {
 	LogText bool
 }
 
-// Error is a variable with a wrong value, or several.
+// Error reports one or more variables with wrong values.
 type Error struct{ Problems []string }
 
 func (e *Error) Error() string { return strings.Join(e.Problems, "; ") }
 
-// Load reads .env where there is one, which never overrides, and then the environment. dev changes the
-// defaults that differ on a developer's machine.
+// Load parses the environment. A .env file, if there is one, adds variables but overrides none. dev selects
+// the defaults of a developer's machine.
 func Load(dev bool) (Config, error) {
 	if err := godotenv.Load(); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		if why := reason(err); why != "" {
 			return Config{}, &Error{Problems: []string{".env cannot be read" + why}}
 		}
-		// godotenv quotes the line that it stumbled over, and that is where the secrets are.
+		// godotenv's error quotes the line, which may hold a secret.
 		return Config{}, &Error{Problems: []string{`.env has a line that is not NAME=value, or a quote that is not closed`}}
 	}
 	return Parse(os.LookupEnv, dev)
 }
 
-// Parse makes a Config of what lookup says. An empty value counts as absent.
+// Parse makes a Config from the variables that lookup returns. An empty value counts as absent.
 func Parse(lookup func(string) (string, bool), dev bool) (Config, error) {
 	r := &reader{lookup: lookup}
 	defaults := memory.DefaultLimits()
@@ -91,7 +91,7 @@ func Parse(lookup func(string) (string, bool), dev bool) (Config, error) {
 		DatabaseDirectURL: r.dsn("DATABASE_DIRECT_URL"),
 		HTTPAddr:          r.address("HTTP_ADDR", "127.0.0.1:8080"),
 		MetricsAddr:       r.address("METRICS_ADDR", ""),
-		CORSOrigins:       r.origins("CORS_ORIGINS", defaultOrigins(dev)),
+		CORSOrigins:       r.origins("CORS_ORIGINS", inDev(dev, anyOrigin, "")),
 		SupabaseURL:       strings.TrimRight(r.url("SUPABASE_URL"), "/"),
 		SupabaseJWTSecret: r.text("SUPABASE_JWT_SECRET", ""),
 		SupabaseSecretKey: r.text("SUPABASE_SECRET_KEY", r.text("SUPABASE_SERVICE_ROLE_KEY", "")),
@@ -124,7 +124,7 @@ func Parse(lookup func(string) (string, bool), dev bool) (Config, error) {
 		RiverUIUser:       r.text("RIVER_UI_USER", ""),
 		RiverUIPassword:   r.text("RIVER_UI_PASSWORD", ""),
 		WorkerConcurrency: r.positive("WORKER_CONCURRENCY", 10),
-		MessagesPerMinute: r.number("RATE_LIMIT_MESSAGES_PER_MINUTE", defaultRate(dev), 0),
+		MessagesPerMinute: r.number("RATE_LIMIT_MESSAGES_PER_MINUTE", inDev(dev, 1200, 60), 0),
 		MaxStreamsPerUser: r.number("MAX_STREAMS_PER_USER", 8, 0),
 		DrainTimeout:      r.duration("DRAIN_TIMEOUT", 15*time.Second),
 		RecordInterval:    r.duration("RECORD_INTERVAL", 100*time.Millisecond),
@@ -133,7 +133,7 @@ func Parse(lookup func(string) (string, bool), dev bool) (Config, error) {
 		ServerURL:         strings.TrimRight(r.url("THROUGHLINE_URL"), "/"),
 		AccessToken:       r.text("THROUGHLINE_TOKEN", ""),
 		LogLevel:          r.level("LOG_LEVEL"),
-		LogText:           r.oneOf("LOG_FORMAT", defaultFormat(dev), "json", "text") == "text",
+		LogText:           r.oneOf("LOG_FORMAT", inDev(dev, "text", "json"), "json", "text") == "text",
 	}
 	c.checkTogether(r, dev)
 	if len(r.problems) > 0 {
@@ -145,33 +145,19 @@ func Parse(lookup func(string) (string, bool), dev bool) (Config, error) {
 	return c, nil
 }
 
-// DefaultVariants are OpenAI's models of the day behind the names of the apps.
+// DefaultVariants are OpenAI's current models behind the names that the apps use.
 const DefaultVariants = "arco=gpt-5.6-terra,arco-pro=gpt-5.6-sol,deep-dive=gpt-5.6-sol"
 
-// defaultRate leaves room on a developer's machine for a demo that talks faster than people do.
-func defaultRate(dev bool) int {
+// inDev returns the default that holds: one for a developer's machine, where pages of any development server may
+// call and the demo talks faster than people do, and one for everywhere else.
+func inDev[T any](dev bool, there, elsewhere T) T {
 	if dev {
-		return 1200
+		return there
 	}
-	return 60
+	return elsewhere
 }
 
-func defaultFormat(dev bool) string {
-	if dev {
-		return "text"
-	}
-	return "json"
-}
-
-// defaultOrigins lets the pages of any development server in; a token is needed all the same.
-func defaultOrigins(dev bool) string {
-	if dev {
-		return anyOrigin
-	}
-	return ""
-}
-
-// checkTogether finds values that are wrong only beside others.
+// checkTogether finds values that are wrong only in combination.
 func (c *Config) checkTogether(r *reader, dev bool) {
 	if c.Summary.Mode == brief.ModeHosted && c.Summary.Hosted.Version == "" {
 		r.problem("PROMPT_VERSION_SUMMARY_GLOBAL", "is required while SUMMARY_PROMPT_MODE is hosted")
@@ -184,31 +170,29 @@ func (c *Config) checkTogether(r *reader, dev bool) {
 	}
 }
 
-// RequireDatabase reports a missing DATABASE_URL, which only dev can do without.
+// RequireDatabase fails without DATABASE_URL, which only dev does not need.
 func (c *Config) RequireDatabase() error {
-	if c.DatabaseURL == "" {
-		return &Error{Problems: []string{"DATABASE_URL is required: a Postgres connection string, such as postgres://user:password@host:5432/postgres"}}
-	}
-	return nil
+	return require(c.DatabaseURL != "", "DATABASE_URL is required: a Postgres connection string, such as postgres://user:password@host:5432/postgres")
 }
 
-// RequireModel reports a missing OPENAI_API_KEY, which only dev can do without.
+// RequireModel fails without OPENAI_API_KEY, which only dev does not need.
 func (c *Config) RequireModel() error {
-	if c.OpenAIAPIKey == "" {
-		return &Error{Problems: []string{"OPENAI_API_KEY is required: the key of the server that speaks OpenAI's Responses API"}}
-	}
-	return nil
+	return require(c.OpenAIAPIKey != "", "OPENAI_API_KEY is required: the key of the server that speaks OpenAI's Responses API")
 }
 
-// RequireVerifier reports that no token could ever be accepted.
+// RequireVerifier fails if no token could ever be accepted.
 func (c *Config) RequireVerifier() error {
-	if c.SupabaseURL == "" && c.SupabaseJWTSecret == "" {
-		return &Error{Problems: []string{"SUPABASE_URL or SUPABASE_JWT_SECRET is required: without one no access token can be verified"}}
-	}
-	return nil
+	return require(c.SupabaseURL != "" || c.SupabaseJWTSecret != "", "SUPABASE_URL or SUPABASE_JWT_SECRET is required: without one no access token can be verified")
 }
 
-// Issuer is what access tokens of the project name as their issuer; "" without a project.
+func require(ok bool, problem string) error {
+	if ok {
+		return nil
+	}
+	return &Error{Problems: []string{problem}}
+}
+
+// Issuer returns the issuer of the project's access tokens; "" without a project.
 func (c Config) Issuer() string {
 	if c.SupabaseURL == "" {
 		return ""

@@ -46,7 +46,7 @@ func TestEnvExample(t *testing.T) {
 	}
 }
 
-// Where a default is one value, the example shows it rather than nothing.
+// The example shows each default that is a single value.
 func TestEnvExampleShowsDefaults(t *testing.T) {
 	t.Parallel()
 	example, err := godotenv.Read("../../.env.example")
@@ -61,7 +61,7 @@ func TestEnvExampleShowsDefaults(t *testing.T) {
 	}
 }
 
-// enter makes a directory with this .env the current one. The environment has none of our variables.
+// enter changes into a new directory with this .env, and removes our variables from the environment.
 func enter(t *testing.T, env string) {
 	t.Helper()
 	t.Chdir(t.TempDir())
@@ -102,7 +102,7 @@ func TestLoad(t *testing.T) {
 	})
 }
 
-// A .env that cannot be read is full of secrets all the same: the message quotes none of it.
+// A .env holds secrets also if it cannot be parsed: the message quotes none of it.
 //
 //nolint:paralleltest // the environment and the current directory belong to the process
 func TestLoadOfABrokenFileQuotesNothing(t *testing.T) {

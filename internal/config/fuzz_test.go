@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// Whatever a variable holds, there is a Config or a list of problems that names variables and repeats no value: one in the
-// wrong place may be a secret.
+// Whatever a variable holds, Parse returns a Config or a list of problems. Problems name variables and repeat no value,
+// which may be a secret.
 func FuzzParse(f *testing.F) {
 	names := []string{
 		"DATABASE_URL", "DATABASE_DIRECT_URL", "HTTP_ADDR", "METRICS_ADDR", "CORS_ORIGINS", "SUPABASE_URL", "SUPABASE_JWT_SECRET", "SUPABASE_SECRET_KEY",

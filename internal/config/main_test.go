@@ -11,7 +11,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// environment is what a test sets; nothing of the machine's own is seen.
+// environment is the variables that a test sets. The machine's own are not seen.
 type environment map[string]string
 
 func (e environment) lookup(name string) (string, bool) {
@@ -19,7 +19,7 @@ func (e environment) lookup(name string) (string, bool) {
 	return value, ok
 }
 
-// with gives a copy with one more variable.
+// with returns a copy with one more variable.
 func (e environment) with(name, value string) environment {
 	more := maps.Clone(e)
 	if more == nil {
@@ -29,7 +29,7 @@ func (e environment) with(name, value string) environment {
 	return more
 }
 
-// parse wants a Config.
+// parse returns the Config, and fails the test if there is none.
 func parse(t *testing.T, e environment, dev bool) Config {
 	t.Helper()
 	c, err := Parse(e.lookup, dev)
@@ -39,7 +39,7 @@ func parse(t *testing.T, e environment, dev bool) Config {
 	return c
 }
 
-// problems wants none, and gives the problems.
+// problems returns why there is no Config, and fails the test if there is one.
 func problems(t *testing.T, e environment) []string {
 	t.Helper()
 	_, err := Parse(e.lookup, false)

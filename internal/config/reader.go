@@ -18,13 +18,13 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// reader turns variables into values and collects what is wrong with them.
+// reader parses variables and collects what is wrong with them.
 type reader struct {
 	lookup   func(string) (string, bool)
 	problems []string
 }
 
-// problem never repeats the value: it may be a secret.
+// problem must not contain the value, which may be a secret.
 func (r *reader) problem(name, what string) {
 	r.problems = append(r.problems, name+" "+what)
 }
@@ -36,110 +36,90 @@ func (r *reader) text(name, fallback string) string {
 	return fallback
 }
 
-func (r *reader) positive(name string, fallback int) int { return r.number(name, fallback, 1) }
+// readValue returns the value of a variable, or fallback if it is absent. If valid is false it records the problem.
+func readValue[T any](r *reader, name string, fallback T, problem string, parse func(string) (value T, valid bool)) T {
+	text := r.text(name, "")
+	if text == "" {
+		return fallback
+	}
+	value, valid := parse(text)
+	if !valid {
+		r.problem(name, problem)
+		return fallback
+	}
+	return value
+}
 
-// maxNumber keeps sums of settings within an int32 of Postgres.
+// maxNumber keeps sums of settings within Postgres's integer.
 const maxNumber = 100_000_000
 
 func (r *reader) number(name string, fallback, least int) int {
-	value := r.text(name, "")
-	if value == "" {
-		return fallback
-	}
-	number, err := strconv.Atoi(value)
-	if err != nil || number < least || number > maxNumber {
-		r.problem(name, fmt.Sprintf("must be a whole number from %d to %d", least, maxNumber))
-		return fallback
-	}
-	return number
+	problem := fmt.Sprintf("must be a whole number from %d to %d", least, maxNumber)
+	return readValue(r, name, fallback, problem, func(text string) (int, bool) {
+		number, err := strconv.Atoi(text)
+		return number, err == nil && number >= least && number <= maxNumber
+	})
 }
 
+func (r *reader) positive(name string, fallback int) int { return r.number(name, fallback, 1) }
+
 func (r *reader) duration(name string, fallback time.Duration) time.Duration {
-	value := r.text(name, "")
-	if value == "" {
-		return fallback
-	}
-	duration, err := time.ParseDuration(value)
-	if err != nil || duration <= 0 {
-		r.problem(name, `must be a positive duration, such as "60s" or "10m"`)
-		return fallback
-	}
-	return duration
+	return readValue(r, name, fallback, `must be a positive duration, such as "60s" or "10m"`, func(text string) (time.Duration, bool) {
+		duration, err := time.ParseDuration(text)
+		return duration, err == nil && duration > 0
+	})
 }
 
 func (r *reader) boolean(name string, fallback bool) bool {
-	value := r.text(name, "")
-	if value == "" {
-		return fallback
-	}
-	on, err := strconv.ParseBool(value)
-	if err != nil {
-		r.problem(name, "must be true or false")
-		return fallback
-	}
-	return on
+	return readValue(r, name, fallback, "must be true or false", func(text string) (bool, bool) {
+		on, err := strconv.ParseBool(text)
+		return on, err == nil
+	})
 }
 
 func (r *reader) oneOf(name, fallback string, allowed ...string) string {
-	value := r.text(name, fallback)
-	if !slices.Contains(allowed, value) {
-		r.problem(name, "must be one of "+strings.Join(allowed, ", "))
-		return fallback
-	}
-	return value
+	return readValue(r, name, fallback, "must be one of "+strings.Join(allowed, ", "), func(text string) (string, bool) {
+		return text, slices.Contains(allowed, text)
+	})
 }
 
 func (r *reader) level(name string) slog.Level {
-	var level slog.Level
-	if err := level.UnmarshalText([]byte(r.text(name, "info"))); err != nil {
-		r.problem(name, "must be one of debug, info, warn, error")
-	}
-	return level
+	return readValue(r, name, slog.LevelInfo, "must be one of debug, info, warn, error", func(text string) (level slog.Level, valid bool) {
+		err := level.UnmarshalText([]byte(text))
+		return level, err == nil
+	})
 }
 
 func (r *reader) url(name string) string {
-	value := r.text(name, "")
-	if value == "" {
-		return ""
-	}
-	parsed, err := url.Parse(value)
-	if err != nil || parsed.Host == "" || parsed.Scheme != "http" && parsed.Scheme != "https" {
-		r.problem(name, "must be an http or https address")
-		return ""
-	}
-	return value
+	return readValue(r, name, "", "must be an http or https address", func(text string) (string, bool) {
+		parsed, err := url.Parse(text)
+		return text, err == nil && parsed.Host != "" && (parsed.Scheme == "http" || parsed.Scheme == "https")
+	})
 }
 
 func (r *reader) dsn(name string) string {
-	value := r.text(name, "")
-	if value == "" {
-		return ""
-	}
-	if _, err := pgx.ParseConfig(value); err != nil {
-		r.problem(name, "must be a Postgres connection string, such as postgres://user:password@host:5432/postgres")
-		return ""
-	}
-	return value
+	return readValue(r, name, "", "must be a Postgres connection string, such as postgres://user:password@host:5432/postgres",
+		func(text string) (string, bool) {
+			_, err := pgx.ParseConfig(text)
+			return text, err == nil
+		})
 }
 
 func (r *reader) address(name, fallback string) string {
 	value := r.text(name, fallback)
 	if value == "" {
-		return "" // which is its default
+		return ""
 	}
 	_, port, err := net.SplitHostPort(value)
 	if err != nil {
 		r.problem(name, `must be host:port, such as "127.0.0.1:8080" or ":8080"`)
-		return fallback
-	}
-	if number, err := strconv.Atoi(port); err != nil || number < 0 || number > 65535 {
+	} else if number, err := strconv.Atoi(port); err != nil || number < 0 || number > 65535 {
 		r.problem(name, "must have a port from 0 to 65535")
-		return fallback
 	}
 	return value
 }
 
-// file gives the contents of the file that a variable names.
+// file returns the contents of the file that a variable names.
 func (r *reader) file(name, fallback string) string {
 	path := r.text(name, "")
 	if path == "" {
@@ -148,16 +128,13 @@ func (r *reader) file(name, fallback string) string {
 	contents, err := os.ReadFile(path)
 	if err != nil {
 		r.problem(name, "names a file that cannot be read"+reason(err))
-		return fallback
-	}
-	if strings.TrimSpace(string(contents)) == "" {
+	} else if strings.TrimSpace(string(contents)) == "" {
 		r.problem(name, "names an empty file")
-		return fallback
 	}
 	return string(contents)
 }
 
-// reason says why a file cannot be read, without its name: somebody may have put the text there.
+// reason returns why a file cannot be read, without its name: a variable may hold the text itself by mistake.
 func reason(err error) string {
 	if failed, ok := errors.AsType[*fs.PathError](err); ok {
 		return ": " + failed.Err.Error()
@@ -165,7 +142,7 @@ func reason(err error) string {
 	return ""
 }
 
-// leastWindow is the smallest context window that a reply and some history can share.
+// leastWindow is the smallest context window, in tokens, with room for a reply and some history.
 const leastWindow = 1000
 
 // variants reads "name=model,name=model@window".
@@ -191,7 +168,7 @@ func (r *reader) variants(name, fallback string) []chat.Variant {
 	return variants
 }
 
-// window takes "@window" off a model. A model's own name may hold an @, as long as no number follows.
+// window splits "model@window". A model's own name may contain an @ that is not followed by a number.
 func (r *reader) window(name, model string) (rest string, window int, ok bool) {
 	at := strings.LastIndexByte(model, '@')
 	if at < 0 || strings.Trim(model[at+1:], "0123456789") != "" {
@@ -203,4 +180,39 @@ func (r *reader) window(name, model string) (rest string, window int, ok bool) {
 		return "", 0, false
 	}
 	return model[:at], window, true
+}
+
+// anyOrigin allows every origin.
+const anyOrigin = "*"
+
+// origins reads "*" or "origin,origin"; nil for none.
+func (r *reader) origins(name, fallback string) []string {
+	list := r.text(name, fallback)
+	switch list {
+	case "":
+		return nil
+	case anyOrigin:
+		return []string{anyOrigin}
+	}
+	var origins []string
+	for entry := range strings.SplitSeq(list, ",") {
+		origin := strings.ToLower(strings.TrimSpace(entry)) // as browsers write it
+		if !isOrigin(origin) {
+			r.problem(name, `must be "*", or a list of scheme, host and perhaps port without a path, such as "https://app.example.com,http://localhost:3000"`)
+			return nil
+		}
+		origins = append(origins, origin)
+	}
+	return origins
+}
+
+// isOrigin reports whether text is an origin exactly as browsers send it (RFC 6454, section 6.2). Anything else
+// would never match, and patterns are not supported.
+func isOrigin(text string) bool {
+	parsed, err := url.Parse(text)
+	if err != nil || parsed.Scheme == "" || parsed.Hostname() == "" || strings.ContainsAny(text, "*? ") {
+		return false
+	}
+	defaultPort := parsed.Scheme == "https" && parsed.Port() == "443" || parsed.Scheme == "http" && parsed.Port() == "80"
+	return !defaultPort && text == parsed.Scheme+"://"+parsed.Host
 }

@@ -15,7 +15,7 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 )
 
-// accepted is a value and what becomes of it.
+// accepted is a text and the value that it is parsed to.
 type accepted struct {
 	value string
 	want  any
@@ -29,7 +29,7 @@ type variable struct {
 	fallback, inDev any
 	good            []accepted
 	bad             []string
-	// beside are variables that this one is never alone without.
+	// beside are variables that must be set together with this one.
 	beside environment
 }
 
@@ -45,7 +45,7 @@ func countOrOff(name string, fallback int, field func(Config) any) variable {
 	return v
 }
 
-func inDev(fallback any, v variable) variable {
+func devDefault(fallback any, v variable) variable {
 	v.inDev = fallback
 	return v
 }
@@ -103,7 +103,7 @@ func variables(t *testing.T) []variable {
 		{name: "METRICS_ADDR", field: func(c Config) any { return c.MetricsAddr }, fallback: "",
 			good: []accepted{{":9090", ":9090"}, {"127.0.0.1:0", "127.0.0.1:0"}},
 			bad:  []string{"9090", "localhost", "localhost:65536"}},
-		inDev([]string{"*"}, variable{name: "CORS_ORIGINS", field: func(c Config) any { return c.CORSOrigins }, fallback: []string(nil),
+		devDefault([]string{"*"}, variable{name: "CORS_ORIGINS", field: func(c Config) any { return c.CORSOrigins }, fallback: []string(nil),
 			good: []accepted{
 				{" * ", []string{"*"}},
 				{"https://app.example.com", []string{"https://app.example.com"}},
@@ -155,7 +155,7 @@ func variables(t *testing.T) []variable {
 		{name: "RIVER_UI_USER", field: func(c Config) any { return c.RiverUIUser }, fallback: "", good: []accepted{{"ada", "ada"}}, beside: environment{"RIVER_UI_PASSWORD": "p"}},
 		{name: "RIVER_UI_PASSWORD", field: func(c Config) any { return c.RiverUIPassword }, fallback: "", good: []accepted{{"p w", "p w"}}, beside: environment{"RIVER_UI_USER": "u"}},
 		positive("WORKER_CONCURRENCY", 10, func(c Config) any { return c.WorkerConcurrency }),
-		inDev(1200, countOrOff("RATE_LIMIT_MESSAGES_PER_MINUTE", 60, func(c Config) any { return c.MessagesPerMinute })),
+		devDefault(1200, countOrOff("RATE_LIMIT_MESSAGES_PER_MINUTE", 60, func(c Config) any { return c.MessagesPerMinute })),
 		countOrOff("MAX_STREAMS_PER_USER", 8, func(c Config) any { return c.MaxStreamsPerUser }),
 		duration("DRAIN_TIMEOUT", 15*time.Second, func(c Config) any { return c.DrainTimeout }),
 		duration("RECORD_INTERVAL", 100*time.Millisecond, func(c Config) any { return c.RecordInterval }),
@@ -169,12 +169,12 @@ func variables(t *testing.T) []variable {
 func TestDefaults(t *testing.T) {
 	t.Parallel()
 	for _, v := range variables(t) {
-		inDev := cmp.Or(v.inDev, v.fallback)
+		wantInDev := cmp.Or(v.inDev, v.fallback)
 		for _, blank := range []environment{nil, environment{}.with(v.name, ""), environment{}.with(v.name, " \t")} {
 			if diff := gocmp.Diff(v.fallback, v.field(parse(t, blank, false))); diff != "" {
 				t.Errorf("%s with %q: %s", v.name, blank, diff)
 			}
-			if diff := gocmp.Diff(inDev, v.field(parse(t, blank, true))); diff != "" {
+			if diff := gocmp.Diff(wantInDev, v.field(parse(t, blank, true))); diff != "" {
 				t.Errorf("%s in dev with %q: %s", v.name, blank, diff)
 			}
 		}

@@ -1,6 +1,5 @@
-// Package fault holds the one error type that crosses package borders: a code that programs
-// decide by, a sentence for a person, and the cause for the log. It imports nothing of ours.
-// The HTTP status of each code is a table in internal/httpapi, not here.
+// Package fault has the one error type that crosses package borders: a code for programs, a sentence for people
+// and the cause for the log. It imports nothing of ours. The HTTP status of each code is in internal/httpapi.
 package fault
 
 import (
@@ -10,7 +9,7 @@ import (
 	"time"
 )
 
-// Code names what went wrong, in the words of the HTTP contract.
+// Code names what went wrong. The codes are those of the HTTP contract.
 type Code string
 
 // The codes of the HTTP contract.
@@ -42,35 +41,35 @@ const (
 	Internal             Code = "internal"
 )
 
-// Error is a failure that somebody outside may be told about: Code and Message (one sentence for a
-// person, never content or secrets) go out, Err stays in the log.
+// Error is a failure that a client may see: its Code and Message (one sentence, never content or secrets). Err is
+// only logged.
 type Error struct {
 	Code    Code
 	Message string
-	// Details are further facts for the caller, such as the names of wrong fields; nil for none.
+	// Details has further facts for the client, such as the names of wrong fields; nil for none.
 	Details map[string]any
-	// RetryAfter tells when trying again makes sense; 0 where that is unknown.
+	// RetryAfter is how long the client should wait before it tries again; 0 if unknown.
 	RetryAfter time.Duration
 	// Err is the cause, for errors.Is, errors.As and the log; nil for none.
 	Err error
 }
 
-// New makes an error without a cause.
+// New returns an error without a cause.
 func New(code Code, message string) *Error {
 	return &Error{Code: code, Message: message}
 }
 
-// Wrap makes an error that keeps its cause.
+// Wrap returns an error with a cause.
 func Wrap(code Code, message string, err error) *Error {
 	return &Error{Code: code, Message: message, Err: err}
 }
 
-// NoChat refuses what is asked of a chat that does not exist, or is somebody else's: existence is not told.
+// NoChat returns the error for a chat that does not exist or belongs to another user, which look the same.
 func NoChat() *Error {
 	return New(ChatNotFound, "There is no such chat.")
 }
 
-// Expired refuses what is asked of a chat that has expired.
+// Expired returns the error for a chat that expired at the given time.
 func Expired(chatID fmt.Stringer, at time.Time) *Error {
 	return &Error{
 		Code: ChatExpired, Message: `The chat has expired. It can be brought back with "revive": true.`,
@@ -78,8 +77,8 @@ func Expired(chatID fmt.Stringer, at time.Time) *Error {
 	}
 }
 
-// Panicked makes an error of what recover gave. The runtime's own panics tell of types and numbers; what else
-// somebody panics with may hold a person's words, and is named by its type alone.
+// Panicked returns an error for the result of recover. The runtime's own panics contain types and numbers only.
+// Any other value may contain a user's text, so only its type is named.
 func Panicked(cause any) error {
 	if err, ok := cause.(runtime.Error); ok {
 		return fmt.Errorf("panic: %w", err)
@@ -87,7 +86,7 @@ func Panicked(cause any) error {
 	return fmt.Errorf("panic with a %T", cause)
 }
 
-// Error is the text for the log: code, message and cause.
+// Error returns the text for the log: code, message and cause.
 func (e *Error) Error() string {
 	if e.Err == nil {
 		return fmt.Sprintf("%s: %s", e.Code, e.Message)
@@ -95,11 +94,10 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%s: %s: %v", e.Code, e.Message, e.Err)
 }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// CodeOf gives the code of the outermost Error in err's chain, Internal for any other error and ""
-// for nil.
+// CodeOf returns the code of the outermost Error in err's chain, Internal for any other error and "" for nil.
 func CodeOf(err error) Code {
 	if err == nil {
 		return ""
@@ -110,7 +108,7 @@ func CodeOf(err error) Code {
 	return Internal
 }
 
-// Retryable tells whether the same request may succeed later without a change.
+// Retryable reports whether the same request may succeed later without a change.
 func Retryable(code Code) bool {
 	switch code {
 	case UpstreamFailed, UpstreamTimeout, UpstreamOverloaded, NotReady, ShuttingDown, Interrupted,

@@ -41,8 +41,8 @@ func TestRetryable(t *testing.T) {
 	}
 }
 
-// A panic may carry anything, and the log must not.
-func TestPanicsTellNoWords(t *testing.T) {
+// The value of a panic may contain a user's text, which must not be logged.
+func TestPanickedNamesOnlyTheType(t *testing.T) {
 	t.Parallel()
 	caught := func(work func()) (err error) {
 		defer func() { err = Panicked(recover()) }()

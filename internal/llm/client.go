@@ -1,6 +1,6 @@
-// Package llm asks the models: an adapter of openai-go's Responses API to what chat and fold need.
-// Every server that speaks that API will do; there is no layer for others. No text of a prompt or a
-// reply ever gets into its errors, which are logged.
+// Package llm calls the models. It adapts openai-go's Responses API to what chat and brief need; any server
+// with that API works, and there is no layer for other APIs. Its errors are logged, so they never contain text
+// of a prompt or a reply.
 package llm
 
 import (
@@ -18,24 +18,24 @@ import (
 	"github.com/openai/openai-go/v3/responses"
 )
 
-// Retries of a call that the server refused for the moment, and the longest wait between two.
+// How often openai-go repeats a call that failed before the server accepted it, and its longest wait in between.
 const (
 	maxRetries    = 2
 	maxRetryDelay = 5 * time.Second
 )
 
-// Config of a Client.
+// Config configures a Client.
 type Config struct {
 	APIKey string
 	// BaseURL of the API, such as https://api.openai.com/v1; empty means OpenAI's.
 	BaseURL string
-	// IdleTimeout is the longest silence of the model during a streamed reply, from the call on.
+	// IdleTimeout is the longest pause between two events of a streamed reply, and before the first.
 	IdleTimeout time.Duration
 }
 
-// Client asks the models. It is safe for concurrent use.
+// Client calls the models. It is safe for concurrent use.
 type Client struct {
-	// api is one of the library's services: its client is all of them, tens of megabytes of code.
+	// api is only one of the library's services. Its client has all of them, tens of megabytes of code.
 	api  responses.ResponseService
 	idle time.Duration
 	http *http.Client
@@ -46,16 +46,15 @@ var (
 	_ brief.Summarizer = (*Client)(nil)
 )
 
-// New makes a client. Close it.
+// New returns a client. The caller closes it.
 func New(config Config) *Client {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
-	// Replies are long and many at once; the default of two idle connections would open a new one for
-	// nearly each of them.
+	// Many replies run at once. With the default of two idle connections, nearly each would open a new one.
 	transport.MaxIdleConns, transport.MaxIdleConnsPerHost = 1024, 1024
 	transport.DialContext = (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 15 * time.Second}).DialContext
-	// Events are small; of the default size these buffers would be most of what a running reply holds.
+	// Events are small. At their default size these buffers would be most of a running reply's memory.
 	transport.WriteBufferSize, transport.ReadBufferSize = 1<<10, 2<<10
-	client := &http.Client{Transport: forgetful{transport}}
+	client := &http.Client{Transport: releasingTransport{transport}}
 	options := []option.RequestOption{
 		option.WithEnvironmentProduction(), option.WithAPIKey(config.APIKey), option.WithHTTPClient(client),
 		option.WithMaxRetries(maxRetries), option.WithMaxRetryDelay(maxRetryDelay),
@@ -71,15 +70,19 @@ func (c *Client) Close() {
 	c.http.CloseIdleConnections()
 }
 
-// request is what every call carries: nothing is kept at the provider, its prompt cache is keyed by
-// chat, and it can tell users apart without knowing who they are.
-func request(input string, chatID, userID uuid.UUID) responses.ResponseNewParams {
-	return responses.ResponseNewParams{
+// newParams returns what every call has in common. The provider stores nothing, keys its prompt cache by chat, and
+// can tell users apart without knowing who they are.
+func newParams(input, instructions string, chatID, userID uuid.UUID) responses.ResponseNewParams {
+	params := responses.ResponseNewParams{
 		Input:            responses.ResponseNewParamsInputUnion{OfString: param.NewOpt(input)},
 		Store:            param.NewOpt(false),
 		PromptCacheKey:   param.NewOpt(chatID.String()),
 		SafetyIdentifier: param.NewOpt(safetyIdentifier(userID)),
 	}
+	if instructions != "" {
+		params.Instructions = param.NewOpt(instructions)
+	}
+	return params
 }
 
 func safetyIdentifier(userID uuid.UUID) string {

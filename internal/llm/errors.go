@@ -13,9 +13,9 @@ import (
 	"github.com/openai/openai-go/v3/responses"
 )
 
-// upstream says in our codes why a call failed. The cause keeps the status and the API's own code,
-// never its message, which may quote the prompt.
-func upstream(ctx context.Context, err error) error {
+// upstreamError returns the *fault.Error of a failed call. Its cause has the status and the API's own code, but
+// not the API's message, which may quote the prompt.
+func upstreamError(ctx context.Context, err error) error {
 	cause := context.Cause(ctx)
 	switch {
 	case errors.Is(cause, errIdle):
@@ -25,23 +25,23 @@ func upstream(ctx context.Context, err error) error {
 	case cause != nil:
 		return fault.Wrap(fault.UpstreamFailed, "The call of the model was ended.", cause)
 	}
-	answer, ok := errors.AsType[*responses.Error](err)
+	refused, ok := errors.AsType[*responses.Error](err)
 	if !ok {
 		return fault.Wrap(fault.UpstreamFailed, "The model could not be reached.", err)
 	}
-	refused := fmt.Errorf("status %d, code %q, type %q, param %q", answer.StatusCode, answer.Code, answer.Type, answer.Param)
-	switch answer.StatusCode {
+	cause = fmt.Errorf("status %d, code %q, type %q, param %q", refused.StatusCode, refused.Code, refused.Type, refused.Param)
+	switch refused.StatusCode {
 	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
-		overloaded := fault.Wrap(fault.UpstreamOverloaded, "The model is overloaded. Try again in a moment.", refused)
-		overloaded.RetryAfter = retryAfter(answer.Response)
+		overloaded := fault.Wrap(fault.UpstreamOverloaded, "The model is overloaded. Try again in a moment.", cause)
+		overloaded.RetryAfter = retryAfter(refused.Response)
 		return overloaded
 	case http.StatusRequestTimeout, http.StatusGatewayTimeout:
-		return fault.Wrap(fault.UpstreamTimeout, "The model took too long.", refused)
+		return fault.Wrap(fault.UpstreamTimeout, "The model took too long.", cause)
 	}
-	return fault.Wrap(fault.UpstreamFailed, "The model refused the call.", refused)
+	return fault.Wrap(fault.UpstreamFailed, "The model refused the call.", cause)
 }
 
-// retryAfter reads the header in its form of seconds; 0 for none.
+// retryAfter returns the Retry-After header in its form of seconds; 0 if there is none.
 func retryAfter(response *http.Response) time.Duration {
 	if response == nil {
 		return 0
@@ -53,26 +53,26 @@ func retryAfter(response *http.Response) time.Duration {
 	return time.Duration(seconds) * time.Second
 }
 
-// refusal is a failure that the model reported in its stream.
-func refusal(code string) error {
+// reportedError returns the error for a failure that the model reported within its stream.
+func reportedError(code string) error {
 	if code == "rate_limit_exceeded" {
 		return fault.New(fault.UpstreamOverloaded, "The model is overloaded. Try again in a moment.")
 	}
 	return fault.Wrap(fault.UpstreamFailed, "The model failed while it replied.", fmt.Errorf("code %q", code))
 }
 
-// namesPrompt tells whether the API refused the hosted prompt itself: a 4xx whose error names it. A
-// prompt whose content is refused ("invalid_prompt") is no such case, nor are keys and rate limits.
-func namesPrompt(err error) bool {
-	answer, ok := errors.AsType[*responses.Error](err)
-	if !ok || answer.Code == "invalid_prompt" {
+// isPromptGone reports whether the API refused the hosted prompt itself: a 4xx whose error names the prompt. It
+// does not count refused content ("invalid_prompt"), keys or rate limits.
+func isPromptGone(err error) bool {
+	refused, ok := errors.AsType[*responses.Error](err)
+	if !ok || refused.Code == "invalid_prompt" {
 		return false
 	}
-	switch answer.StatusCode {
+	switch refused.StatusCode {
 	case http.StatusBadRequest, http.StatusNotFound, http.StatusGone, http.StatusUnprocessableEntity, http.StatusForbidden:
-		return strings.HasPrefix(answer.Param, "prompt") && answer.Param != "prompt_cache_key" ||
-			strings.Contains(answer.Code, "prompt") ||
-			answer.Param == "" && strings.Contains(strings.ToLower(answer.Message), "prompt")
+		return strings.HasPrefix(refused.Param, "prompt") && refused.Param != "prompt_cache_key" ||
+			strings.Contains(refused.Code, "prompt") ||
+			refused.Param == "" && strings.Contains(strings.ToLower(refused.Message), "prompt")
 	}
 	return false
 }

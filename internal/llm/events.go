@@ -3,91 +3,67 @@ package llm
 import (
 	"bufio"
 	"bytes"
-	"errors"
 	"io"
 )
 
-// longestLine bounds what one line of a stream may hold in memory.
-const longestLine = 32 << 20
+const (
+	usualEvent  = 1 << 10
+	longestLine = 32 << 20 // a longer line of a stream is an error
+)
 
-var errLongLine = errors.New("a line of the stream is too long")
+// eventReader reads server-sent events (https://html.spec.whatwg.org/multipage/server-sent-events.html). The
+// library's reader allocates for each event, which with a thousand streams would be most of the server's garbage.
+// It is used by one goroutine.
+type eventReader struct {
+	body  io.Closer
+	lines *bufio.Scanner
 
-// events reads server-sent events (https://html.spec.whatwg.org/multipage/server-sent-events.html). It is
-// ours because it stands in every delta's way: the library's reader makes garbage of each event, which at
-// a thousand streams is most of what the server collects. It is used by one goroutine.
-type events struct {
-	body io.ReadCloser
-	read *bufio.Reader
-	long []byte // a line that is longer than the buffer
-	err  error  // nil at the end of the stream
-
-	// kind and data are the last event's, until the next call of next.
+	// kind and data are those of the last event, valid until the next call of next.
 	kind, data []byte
 }
 
-func newEvents(body io.ReadCloser) *events {
-	const usualEvent = 1 << 10
-	return &events{body: body, read: bufio.NewReaderSize(body, usualEvent)}
+func newEventReader(body io.ReadCloser) *eventReader {
+	lines := bufio.NewScanner(body)
+	lines.Buffer(make([]byte, 0, usualEvent), longestLine)
+	lines.Split(wholeLine)
+	return &eventReader{body: body, lines: lines}
 }
 
-// next reads on to the end of an event that has data. An event that the stream's end cuts off is none.
-func (e *events) next() bool {
-	e.kind, e.data = e.kind[:0], e.data[:0]
-	for {
-		line, err := e.line()
-		if err != nil {
-			if !errors.Is(err, io.EOF) {
-				e.err = err
-			}
-			return false
-		}
-		if len(line) > 0 {
-			e.field(line)
+// wholeLine is bufio.ScanLines without a last line that the end of the stream cut off.
+func wholeLine(data []byte, _ bool) (advance int, token []byte, err error) {
+	return bufio.ScanLines(data, false)
+}
+
+// next reads up to the end of an event that has data. It returns false at the end of the stream, also within an
+// event, and when the stream breaks, which err reports.
+func (r *eventReader) next() bool {
+	r.kind, r.data = r.kind[:0], r.data[:0]
+	for r.lines.Scan() {
+		if line := r.lines.Bytes(); len(line) > 0 {
+			r.addField(line)
 			continue
 		}
-		if len(e.data) > 0 {
+		if len(r.data) > 0 {
 			return true
 		}
-		e.kind = e.kind[:0]
+		r.kind = r.kind[:0]
 	}
+	return false
 }
 
-func (e *events) field(line []byte) {
+func (r *eventReader) addField(line []byte) {
 	name, value, _ := bytes.Cut(line, []byte(":"))
 	value = bytes.TrimPrefix(value, []byte(" "))
 	switch string(name) {
 	case "event":
-		e.kind = append(e.kind[:0], value...)
+		r.kind = append(r.kind[:0], value...)
 	case "data":
-		if len(e.data) > 0 {
-			e.data = append(e.data, '\n')
+		if len(r.data) > 0 {
+			r.data = append(r.data, '\n')
 		}
-		e.data = append(e.data, value...)
+		r.data = append(r.data, value...)
 	}
 }
 
-// line gives the next line without its end, until the next call.
-func (e *events) line() ([]byte, error) {
-	line, err := e.read.ReadSlice('\n')
-	if errors.Is(err, bufio.ErrBufferFull) {
-		line, err = e.longLine(line)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return bytes.TrimSuffix(line[:len(line)-1], []byte("\r")), nil
-}
-
-func (e *events) longLine(begin []byte) ([]byte, error) {
-	e.long = append(e.long[:0], begin...)
-	for {
-		part, err := e.read.ReadSlice('\n')
-		e.long = append(e.long, part...)
-		switch {
-		case !errors.Is(err, bufio.ErrBufferFull):
-			return e.long, err
-		case len(e.long) > longestLine:
-			return nil, errLongLine
-		}
-	}
-}
+// err returns why the stream broke, nil at its end.
+func (r *eventReader) err() error { return r.lines.Err() }

@@ -1,6 +1,7 @@
 package llm
 
 import (
+	"bufio"
 	"errors"
 	"io"
 	"strings"
@@ -10,14 +11,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// readEvents gives the kind and data of each event.
+// readEvents returns the kind and data of each event.
 func readEvents(stream io.Reader) ([][2]string, error) {
-	e := newEvents(io.NopCloser(stream))
+	e := newEventReader(io.NopCloser(stream))
 	var found [][2]string
 	for e.next() {
 		found = append(found, [2]string{string(e.kind), string(e.data)})
 	}
-	return found, e.err
+	return found, e.err()
 }
 
 func TestEvents(t *testing.T) {
@@ -60,12 +61,12 @@ func TestEventsBreakOff(t *testing.T) {
 		t.Errorf("%v, %v", got, err)
 	}
 	got, err = readEvents(io.MultiReader(strings.NewReader("data: x\n\ndata: "), &zeros{left: longestLine + 1<<20}))
-	if len(got) != 1 || !errors.Is(err, errLongLine) {
+	if len(got) != 1 || !errors.Is(err, bufio.ErrTooLong) {
 		t.Errorf("%d events, %v", len(got), err)
 	}
 }
 
-// zeros is a line that does not end.
+// zeros is a reader of a long line without an end.
 type zeros struct{ left int }
 
 func (z *zeros) Read(p []byte) (int, error) {

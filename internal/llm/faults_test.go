@@ -15,8 +15,7 @@ import (
 	"github.com/arcoscribe/throughline/internal/fault"
 )
 
-// Everything that can go wrong at the model's end has a typed ending, and nothing is asked twice once
-// the model began to answer.
+// Every fault of the model has a typed error, and no call is repeated once the model began to answer.
 func TestOfflineFaults(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -24,7 +23,7 @@ func TestOfflineFaults(t *testing.T) {
 		answer offline.Answer
 		idle   time.Duration
 		want   fault.Code
-		text   string // what was heard before
+		text   string // what was received before
 		asked  int
 	}{
 		{name: "401", answer: offline.Answer{Fault: offline.Fault401}, want: fault.UpstreamFailed, asked: 1},
@@ -62,7 +61,7 @@ func TestOfflineFaults(t *testing.T) {
 	}
 }
 
-// A reset may overtake the text that was sent before it, so only the end is certain here.
+// A reset may overtake text that was sent before it, so only the error is checked.
 func TestResetInTheMiddle(t *testing.T) {
 	t.Parallel()
 	server := model(t, always(offline.Answer{Text: fourWords, Fault: offline.FaultCut, FaultAfter: 2}))
@@ -142,7 +141,7 @@ func TestConnectionClosedWithoutAnAnswer(t *testing.T) {
 	}
 }
 
-// Before the model said anything a call may be made again.
+// A call is repeated only before the model answers.
 func TestRetriesBeforeTheAnswer(t *testing.T) {
 	t.Parallel()
 	for name, failure := range map[string]offline.Answer{
@@ -165,7 +164,7 @@ func TestRetriesBeforeTheAnswer(t *testing.T) {
 	}
 }
 
-// The silence that counts begins with the call, so retries and waits are within it.
+// The idle timeout starts with the call, so it includes retries and their pauses.
 func TestIdleTimeoutBoundsTheRetries(t *testing.T) {
 	t.Parallel()
 	server := model(t, always(offline.Answer{Fault: offline.Fault429, RetryAfter: "4"}))
@@ -239,7 +238,7 @@ func TestReplyDeadline(t *testing.T) {
 	}
 }
 
-// A body that trickles in without ever being a line is silence, too.
+// Bytes without a complete event count as silence.
 func TestTrickleWithoutAnEventIsSilence(t *testing.T) {
 	t.Parallel()
 	server := serve(t, func(w http.ResponseWriter, r *http.Request) {

@@ -14,7 +14,7 @@ import (
 	"github.com/arcoscribe/throughline/streaming"
 )
 
-// oddEnds are terminal events as no good server sends them: numbers that are none, text that Postgres refuses.
+// oddEnds are terminal events of bad servers: impossible numbers, and text that Postgres refuses.
 var oddEnds = []string{
 	`{"response":{"id":"a\u0000b","model":"a\u0000b\ud800","usage":{"input_tokens":-5,"input_tokens_details":{"cached_tokens":-1},"output_tokens":1e300}}}`,
 	`{"response":{"id":{},"model":[1],"usage":{"input_tokens":"many","output_tokens":true}}}`,
@@ -22,7 +22,7 @@ var oddEnds = []string{
 	`{"response":null}`, `{}`, `[]`, `"x"`, `7`,
 }
 
-// What a server reports of a reply is made of text that can be stored and of numbers that can be counted.
+// Results have only text that can be stored and numbers that can be counted.
 func TestOddResults(t *testing.T) {
 	t.Parallel()
 	for _, end := range oddEnds {
@@ -40,7 +40,7 @@ func TestOddSummary(t *testing.T) {
 	server := serve(t, answers(200, "application/json", `{"status":"completed","model":"a\u0000b","output":[{"type":"message","content":[{"type":"output_text","text":"x\u0000"}]}],
 		"usage":{"input_tokens":-5,"input_tokens_details":{"cached_tokens":-1},"output_tokens":9223372036854775807}}`))
 	got, err := client(t, server.url, 0).Summarize(t.Context(), brief.Call{Model: "m", Input: "x", ChatID: chatID, UserID: userID})
-	want := brief.Answer{Text: "x\uFFFD", Model: "a\uFFFDb", OutputTokens: mostTokens}
+	want := brief.Answer{Text: "x\uFFFD", Model: "a\uFFFDb", OutputTokens: maxTokens}
 	if err != nil || got != want {
 		t.Errorf("%+v, %v", got, err)
 	}
@@ -54,13 +54,13 @@ func checkResult(t *testing.T, result chat.ModelResult) {
 		}
 	}
 	for _, n := range []int{result.Usage.InputTokens, result.Usage.CachedTokens, result.Usage.OutputTokens} {
-		if n < 0 || n > mostTokens {
+		if n < 0 || n > maxTokens {
 			t.Errorf("%d tokens", n)
 		}
 	}
 }
 
-// Whatever a model's server sends: text that can be stored, and an end that is a result or an error of ours.
+// Whatever a server sends, the text can be stored and the end is a result or a *fault.Error.
 func FuzzStream(f *testing.F) {
 	for _, end := range oddEnds {
 		f.Add(delta(`"a\u0000\ud83d"`) + "event: response.completed\ndata: " + end + "\n\n")
@@ -74,7 +74,7 @@ func FuzzStream(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, sent string) {
 		ctx, cancel := context.WithCancelCause(t.Context())
-		s := &stream{ctx: ctx, cancel: cancel, idle: time.Hour, watchdog: time.NewTimer(time.Hour), events: newEvents(io.NopCloser(strings.NewReader(sent)))}
+		s := &stream{ctx: ctx, cancel: cancel, idle: time.Hour, watchdog: time.NewTimer(time.Hour), events: newEventReader(io.NopCloser(strings.NewReader(sent)))}
 		for s.Next() {
 			if d := s.Delta(); d == "" || !utf8.ValidString(d) || strings.ContainsRune(d, 0) {
 				t.Errorf("the delta %q", d)

@@ -26,7 +26,7 @@ var (
 	userID = uuid.MustParse("8f14e45f-ceea-467f-a0e6-1b2c3d4e5f60")
 )
 
-// question is what the tests ask.
+// question is the request of most tests.
 func question() chat.ModelRequest {
 	return chat.ModelRequest{Model: "gpt-5.6-terra", Instructions: "Be brief.", Input: "CURRENT MESSAGE:\nHello?", ChatID: chatID, UserID: userID}
 }
@@ -51,7 +51,7 @@ func always(answer offline.Answer) func(*offline.Request) offline.Answer {
 	return func(*offline.Request) offline.Answer { return answer }
 }
 
-// client is a Client for one test; an idle timeout of 0 is one that never comes.
+// client returns a Client for one test; an idle timeout of 0 means one longer than the test.
 func client(t *testing.T, baseURL string, idle time.Duration) *Client {
 	t.Helper()
 	if idle == 0 {
@@ -62,7 +62,7 @@ func client(t *testing.T, baseURL string, idle time.Duration) *Client {
 	return c
 }
 
-// upstreamServer is a server that says things the offline model never would.
+// upstreamServer is a server with answers that the offline model never gives.
 type upstreamServer struct {
 	url   string
 	asked atomic.Int32
@@ -73,7 +73,7 @@ func serve(t *testing.T, handler http.HandlerFunc) *upstreamServer {
 	u := &upstreamServer{}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		u.asked.Add(1)
-		_, _ = io.Copy(io.Discard, r.Body) // a body left unread would keep the caller's leaving from being seen
+		_, _ = io.Copy(io.Discard, r.Body) // an unread body would hide that the client hung up
 		handler(w, r)
 	}))
 	t.Cleanup(server.Close)
@@ -106,13 +106,13 @@ func event(kind, fields string) string {
 	return "event: " + kind + "\ndata: {\"type\":\"" + kind + "\"" + fields + "}\n\n"
 }
 
-// delta is an event with a piece of text, given as JSON.
+// delta is an event with a piece of text in JSON.
 func delta(text string) string { return event("response.output_text.delta", `,"delta":`+text) }
 
 const completedEvent = "event: response.completed\n" +
 	`data: {"type":"response.completed","response":{"id":"resp_1","model":"m-1","usage":{"input_tokens":3,"input_tokens_details":{"cached_tokens":2},"output_tokens":1}}}` + "\n\n"
 
-// ending is how a call went.
+// ending is the result of a call.
 type ending struct {
 	text   string
 	deltas int
@@ -120,12 +120,12 @@ type ending struct {
 	err    error
 }
 
-// read asks and reads to the end. heard, when it is not nil, is called after the first piece.
-func read(ctx context.Context, c *Client, heard func()) ending {
-	return readTo(ctx, c, question(), heard)
+// read makes a call and reads to the end. onFirst, if not nil, is called after the first piece.
+func read(ctx context.Context, c *Client, onFirst func()) ending {
+	return readTo(ctx, c, question(), onFirst)
 }
 
-func readTo(ctx context.Context, c *Client, ask chat.ModelRequest, heard func()) ending {
+func readTo(ctx context.Context, c *Client, ask chat.ModelRequest, onFirst func()) ending {
 	stream, err := c.Stream(ctx, ask)
 	if err != nil {
 		return ending{err: err}
@@ -135,8 +135,8 @@ func readTo(ctx context.Context, c *Client, ask chat.ModelRequest, heard func())
 	var text strings.Builder
 	for stream.Next() {
 		text.WriteString(stream.Delta())
-		if got.deltas++; got.deltas == 1 && heard != nil {
-			heard()
+		if got.deltas++; got.deltas == 1 && onFirst != nil {
+			onFirst()
 		}
 	}
 	got.text, got.result, got.err = text.String(), stream.Result(), stream.Err()

@@ -31,7 +31,7 @@ func TestStreamGivesTextAndResult(t *testing.T) {
 	}
 }
 
-// The request, field by field: what is not here is not sent.
+// The request, field by field. Nothing else is sent.
 func TestStreamSendsTheseParameters(t *testing.T) {
 	t.Parallel()
 	server := model(t, always(offline.Answer{Text: "Fine."}))
@@ -48,7 +48,7 @@ func TestStreamSendsTheseParameters(t *testing.T) {
 	}
 }
 
-// bodyOf is the body of the only request that was made.
+// bodyOf returns the body of the only request.
 func bodyOf(t *testing.T, server *offline.Listening) map[string]any {
 	t.Helper()
 	asked := server.Requests()
@@ -77,7 +77,7 @@ func TestStreamWithoutInstructionsSendsNone(t *testing.T) {
 	}
 }
 
-// What ends well: the text is whole, the reason is told, nothing was asked twice.
+// A completed reply has all of the text and a reason, and was requested once.
 func TestStreamEndings(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -156,7 +156,7 @@ func TestForeignStreams(t *testing.T) {
 	}
 }
 
-// The pieces come slower than all of them may take together, but none is late.
+// Together the pieces take longer than the idle timeout, but no pause does.
 func TestSlowModelIsNoSilentOne(t *testing.T) {
 	t.Parallel()
 	server := model(t, always(offline.Answer{Text: "a b c d e f g h i j k l", PieceDelay: 150 * time.Millisecond}))
@@ -166,7 +166,7 @@ func TestSlowModelIsNoSilentOne(t *testing.T) {
 	}
 }
 
-// A stream that is let go half way ends the call: the provider stops writing, and stops billing.
+// Closing a stream early ends the call, so that the provider stops writing and billing.
 func TestCloseEndsTheCall(t *testing.T) {
 	t.Parallel()
 	server := model(t, always(offline.Answer{Text: fourWords, Fault: offline.FaultHang, FaultAfter: 2}))

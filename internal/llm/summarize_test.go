@@ -137,7 +137,7 @@ func TestSummarizeFaults(t *testing.T) {
 	}
 }
 
-// Only an answer that says "that prompt is not there" changes how summaries are asked for, for good.
+// Only the error that the hosted prompt does not exist switches to the inline prompt for good.
 func TestWhenAHostedPromptIsGone(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -1,6 +1,5 @@
-// Package metrics declares every Prometheus metric of the server in one place, so that their names
-// and units can be read together. It imports nothing of ours; whoever has something to count is given
-// a *Metrics.
+// Package metrics declares every Prometheus metric of the server in one place, so that their names and units can
+// be compared. It imports nothing of ours; packages that count something receive a *Metrics.
 package metrics
 
 import (
@@ -9,59 +8,38 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 )
 
-// Metrics are the instruments of one server. All durations are in seconds.
+// Metrics are the instruments of one server. Their help texts in New define them. Durations are in seconds.
 type Metrics struct {
 	Registry *prometheus.Registry
 
-	// Requests by method, route and status code.
-	Requests *prometheus.CounterVec
-	// RequestDuration until the handler returned, by route; for a stream, its whole length.
-	RequestDuration *prometheus.HistogramVec
-	// OpenStreams are clients being streamed to at this moment.
-	OpenStreams prometheus.Gauge
+	Requests        *prometheus.CounterVec   // by method, route and status code
+	RequestDuration *prometheus.HistogramVec // by route
+	OpenStreams     prometheus.Gauge
 
-	// Overhead is from the arrival of a message to the call of the model: what the server itself costs.
-	Overhead prometheus.Histogram
-	// FirstDelta is from the arrival of a message to the first text of its reply, by model variant.
-	FirstDelta *prometheus.HistogramVec
-	// Replies by model variant and the status they ended with.
-	Replies *prometheus.CounterVec
-	// RunningReplies are generations in flight in this process.
+	Overhead       prometheus.Histogram     // what the server itself adds to a reply's latency
+	FirstDelta     *prometheus.HistogramVec // by model variant
+	Replies        *prometheus.CounterVec   // by model variant and final status
 	RunningReplies prometheus.Gauge
 
-	// FollowedReplies are running replies of other servers that are read here.
 	FollowedReplies prometheus.Gauge
-	// Listening is 1 while notifications of other servers come, 0 while they are looked for.
-	Listening prometheus.Gauge
-	// RecordDuration is one batch of what running replies said, from this process to Postgres.
-	RecordDuration prometheus.Histogram
-	// RecordFailures counts batches that failed, and were sent again.
-	RecordFailures prometheus.Counter
+	Listening       prometheus.Gauge // 0 while the connection for notifications is down
+	RecordDuration  prometheus.Histogram
+	RecordFailures  prometheus.Counter
 
-	// Tokens by purpose (reply, fold) and direction (input, cached, output), as the model reported.
-	Tokens *prometheus.CounterVec
-	// DroppedTurns counts turns that were neither in the brief nor in the prompt, per reply.
-	DroppedTurns prometheus.Counter
-	// TruncatedPrompts counts prompts whose brief or tail had to be cut.
+	Tokens           *prometheus.CounterVec // by purpose (reply, fold) and direction (input, cached, output)
+	DroppedTurns     prometheus.Counter
 	TruncatedPrompts prometheus.Counter
-	// Retrievals counts lookups for a prompt's section by section and result (found, nothing, late, failed).
-	Retrievals *prometheus.CounterVec
-	// UnreadableBriefs counts prompts that had to do without a stored brief.
+	Retrievals       *prometheus.CounterVec // by section of the prompt and result (found, nothing, late, failed)
 	UnreadableBriefs prometheus.Counter
 
-	// Folds by kind (fold, rebuild) and result (done, lost, refused, failed, nothing).
-	Folds *prometheus.CounterVec
-	// FoldDuration is one fold from plan to commit, by kind.
-	FoldDuration *prometheus.HistogramVec
-	// GateRefusals counts summaries that the gate refused, by reason.
-	GateRefusals *prometheus.CounterVec
-	// PromptFallbacks counts changes from the hosted summary prompt to the inline one.
+	Folds           *prometheus.CounterVec   // by kind (fold, rebuild) and result (done, lost, refused, failed, nothing)
+	FoldDuration    *prometheus.HistogramVec // by kind
+	GateRefusals    *prometheus.CounterVec   // by reason
 	PromptFallbacks prometheus.Counter
-	// Swept counts what was repaired after others, by what (message, delta, job, lease, fold, rebuild).
-	Swept *prometheus.CounterVec
+	Swept           *prometheus.CounterVec // by what was repaired (message, delta, job, lease, fold, rebuild)
 }
 
-// New makes the instruments in a registry of their own.
+// New returns instruments in a new registry.
 func New() *Metrics {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
@@ -94,17 +72,16 @@ func New() *Metrics {
 	}
 }
 
-// Backlog is how late the memory work is, read from Postgres when somebody scrapes.
+// Backlog is how late the memory work is, as read from Postgres.
 type Backlog struct {
-	// OldestUnfoldedTurn is the age in seconds of the oldest turn of a chat that is due to be folded;
-	// 0 when none is due.
+	// OldestUnfoldedTurn is the age in seconds of the oldest turn of a chat that is due to be folded; 0 if none is.
 	OldestUnfoldedTurn float64
-	// QueueDepth counts jobs that wait, by queue.
+	// QueueDepth counts waiting jobs by queue.
 	QueueDepth map[string]float64
 }
 
-// ReportBacklog registers the metrics of Backlog. read is called at each scrape; when it reports
-// false the metrics are left out of that scrape.
+// ReportBacklog registers the metrics of Backlog. read is called at each scrape; if it returns false, the scrape
+// has no backlog.
 func (m *Metrics) ReportBacklog(read func() (Backlog, bool)) {
 	m.Registry.MustRegister(backlogCollector{read})
 }

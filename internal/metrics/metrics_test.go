@@ -17,10 +17,10 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-var update = flag.Bool("update", false, "write the golden file anew")
+var update = flag.Bool("update", false, "rewrite the golden file")
 
-// touched is a Metrics in which everything has been used once, so that all of it shows.
-func touched(t *testing.T) *Metrics {
+// used returns a Metrics of which every instrument has been used once, so that all of them are exported.
+func used(t *testing.T) *Metrics {
 	t.Helper()
 	m := New()
 	fields := reflect.ValueOf(m).Elem()
@@ -41,7 +41,7 @@ func touched(t *testing.T) *Metrics {
 	return m
 }
 
-// placeholders is one value for each label.
+// placeholders returns one value for each label.
 func placeholders(collector prometheus.Collector) []string {
 	described := make(chan *prometheus.Desc, 1)
 	collector.Describe(described)
@@ -50,7 +50,7 @@ func placeholders(collector prometheus.Collector) []string {
 	return strings.Split(labels, ",")
 }
 
-// ours are the metrics of a scrape that are not the runtime's.
+// ours returns the metrics of a scrape without those of Go's runtime.
 func ours(t *testing.T, m *Metrics) map[string]*dto.MetricFamily {
 	t.Helper()
 	families, err := m.Registry.Gather()
@@ -66,11 +66,11 @@ func ours(t *testing.T, m *Metrics) map[string]*dto.MetricFamily {
 	return found
 }
 
-// Names, types and labels are what dashboards and alerts are made of.
+// Dashboards and alerts depend on names, types and labels.
 func TestNamesAreStable(t *testing.T) {
 	t.Parallel()
 	var lines []string
-	for name, family := range ours(t, touched(t)) {
+	for name, family := range ours(t, used(t)) {
 		line := name + " " + strings.ToLower(family.GetType().String())
 		for _, label := range family.GetMetric()[0].GetLabel() {
 			line += " " + label.GetName()
@@ -101,7 +101,7 @@ func TestNamesAreStable(t *testing.T) {
 func TestNamesFollowTheConventions(t *testing.T) {
 	t.Parallel()
 	wellFormed := regexp.MustCompile(`^throughline(_[a-z]+)+$`)
-	for name, family := range ours(t, touched(t)) {
+	for name, family := range ours(t, used(t)) {
 		counts := family.GetType() == dto.MetricType_COUNTER
 		measures := family.GetType() == dto.MetricType_HISTOGRAM
 		if !wellFormed.MatchString(name) || strings.HasSuffix(name, "_total") != counts || measures && !strings.HasSuffix(name, "_seconds") {
@@ -132,7 +132,7 @@ func TestBacklogIsReadAtEachScrape(t *testing.T) {
 		t.Errorf("oldest %v, depths %v", value, depths)
 	}
 
-	readable = false // Postgres is away: a wrong number would be worse than none
+	readable = false // without Postgres no number is better than a wrong one
 	found = ours(t, m)
 	if found[oldest] != nil || found[depth] != nil || found["throughline_open_streams"] == nil {
 		t.Errorf("scraped %d metrics", len(found))

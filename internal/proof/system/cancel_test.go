@@ -10,18 +10,17 @@ import (
 	"github.com/arcoscribe/throughline/internal/testkit"
 )
 
-// A stop ends the model's call, keeps what was said, and is told to every reader, whichever replica it
-// was asked of.
+// A cancel on any replica ends the model's call, keeps the text so far, and reaches every reader.
 func TestCancel(t *testing.T) {
 	t.Parallel()
 	for _, elsewhere := range []bool{false, true} {
 		t.Run(map[bool]string{false: "here", true: "on another replica"}[elsewhere], func(t *testing.T) {
 			t.Parallel()
-			bothWays(t, func(t *testing.T, start replicas) {
-				r, other := start(testkit.HeldReply(foreign, 4, make(chan struct{})))
-				heard := opening(foreign, 4)
+			notifiedAndPolling(t, func(t *testing.T, start replicas) {
+				r, other := start(testkit.HeldReply(unicodeReply, 4, make(chan struct{})))
+				received := firstWords(unicodeReply, 4)
 				asked := r.Send("", testkit.Body{"content": "Go on and on."})
-				asked.UntilText(heard)
+				asked.UntilText(received)
 				chatID := asked.ChatID()
 				streams := []*testkit.Stream{asked, r.Resume(chatID, ""), other.Resume(chatID, ""), other.Resume(chatID, "?after=2")}
 				where := r.node
@@ -33,37 +32,36 @@ func TestCancel(t *testing.T) {
 					t.Errorf("%d %s", got.Status, got.Text)
 				}
 				for i, end := range restOfAll(t, streams) {
-					if whole := string([]rune(heard)[:2]) + end.Text; end.End.Name != testkit.Cancelled || end.Text != heard && whole != heard {
+					if whole := string([]rune(received)[:2]) + end.Text; end.End.Name != testkit.Cancelled || end.Text != received && whole != received {
 						t.Errorf("reader %d has %q, %s", i, end.Text, end.End.Name)
 					}
 				}
-				r.checkCancelled(asked.MessageID(), heard)
+				r.checkCancelled(asked.MessageID(), received)
 			})
 		})
 	}
 }
 
-// checkCancelled wants a reply stored as far as it was heard, the model left alone, and the chat free.
-func (r *rig) checkCancelled(messageID, heard string) {
+// checkCancelled checks that a reply is stored as far as it was received, the model's call is over, and the chat free.
+func (r *rig) checkCancelled(messageID, received string) {
 	r.t.Helper()
-	if row := r.stored(messageID); row != (messageRow{role: "assistant", status: "cancelled", content: heard}) {
+	if row := r.stored(messageID); row != (messageRow{role: "assistant", status: "cancelled", content: received}) {
 		r.t.Errorf("stored %+v", row)
 	}
 	request := r.model.Asked(offline.KindReply)[0]
 	r.model.AwaitRequest(r.t, "the model is let go", func(a offline.Request) bool { return a.At.Equal(request.At) && a.HungUp })
 	r.awaitNoDeltas()
-	if n := testkit.Ask[int](r.t, r.pool, "select count(*) from messages where status = 'streaming' or lease_until is not null"); n != 0 {
+	if n := r.count("select count(*) from messages where status = 'streaming' or lease_until is not null"); n != 0 {
 		r.t.Errorf("%d messages hold up their chat", n)
 	}
 }
 
-// Stopping twice, at once and on both replicas, is stopping once.
+// Several cancels at once, on both replicas, have the effect of one.
 func TestCancelTwice(t *testing.T) {
 	t.Parallel()
-	bothWays(t, func(t *testing.T, start replicas) {
-		r, other := start(testkit.HeldReply(foreign, 4, make(chan struct{})))
-		asked := r.Send("", testkit.Body{"content": "Go on and on."})
-		asked.UntilText(opening(foreign, 4))
+	notifiedAndPolling(t, func(t *testing.T, start replicas) {
+		r, other := start(testkit.HeldReply(unicodeReply, 4, make(chan struct{})))
+		asked := r.startReply(4)
 		answers := make(chan testkit.Answer)
 		for i := range 6 {
 			go func() {
@@ -82,7 +80,7 @@ func TestCancelTwice(t *testing.T) {
 		if end := asked.Rest(); end.End.Name != testkit.Cancelled {
 			t.Errorf("ended with %s", end.End.Name)
 		}
-		r.checkCancelled(asked.MessageID(), opening(foreign, 4))
+		r.checkCancelled(asked.MessageID(), firstWords(unicodeReply, 4))
 		for _, n := range []*node{r.node, other} { // and once more, when it is over
 			if got := n.Cancel(asked.ChatID()); got.Status != http.StatusOK || got.JSON(t)["status"] != "cancelled" {
 				t.Errorf("%d %s", got.Status, got.Text)
@@ -91,16 +89,15 @@ func TestCancelTwice(t *testing.T) {
 	})
 }
 
-// What has ended is not ended again, what is somebody else's is not even there, and a chat without a
-// reply has none to stop.
-func TestCancelOfNothing(t *testing.T) {
+// Cancelling a finished reply changes nothing. Another user's chat is not found, nor is a reply in an empty chat.
+func TestCancelWithoutARunningReply(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil, nil)
 	other := r.replica()
 	said := r.Say("", "Hello, I am Ada.")
 	empty := testkit.Ask[uuid.UUID](t, r.pool, "insert into chats (user_id, title) values ($1, '') returning id", r.user).String()
-	stranger := other.Client
-	stranger.Token = testkit.Token(t, testkit.NewUser(t, r.db))
+	stranger := r.stranger()
+	stranger.Base = other.Base
 	for _, n := range []testkit.Client{r.Client, other.Client} {
 		if got := n.Cancel(said.ChatID); got.Status != http.StatusOK || got.JSON(t)["status"] != "complete" || got.JSON(t)["message_id"] != said.MessageID {
 			t.Errorf("of a finished reply: %d %s", got.Status, got.Text)
@@ -115,15 +112,14 @@ func TestCancelOfNothing(t *testing.T) {
 	r.checkStored(said.MessageID, said.Text)
 }
 
-// Somebody else's stop of a running reply changes nothing about it.
+// Another user cannot cancel a running reply.
 func TestCancelByStranger(t *testing.T) {
 	t.Parallel()
 	gate := make(chan struct{})
-	r := newRig(t, heldReplies(gate), nil)
+	r := newRig(t, holdReplies(gate), nil)
 	asked := r.Send("", testkit.Body{"content": "Speak."})
 	asked.UntilText("This ")
-	stranger := r.Client
-	stranger.Token = testkit.Token(t, testkit.NewUser(t, r.db))
+	stranger := r.stranger()
 	if got := stranger.Cancel(asked.ChatID()); got.Status != http.StatusNotFound || got.Code() != "chat_not_found" {
 		t.Errorf("%d %s", got.Status, got.Text)
 	}
@@ -131,7 +127,7 @@ func TestCancelByStranger(t *testing.T) {
 		t.Error("the stop is asked for")
 	}
 	close(gate)
-	if got := asked.Rest(); got.Text != spoken || got.End.Name != testkit.Completion {
+	if got := asked.Rest(); got.Text != heldText || got.End.Name != testkit.Completion {
 		t.Errorf("%q, %s", got.Text, got.End.Name)
 	}
 }

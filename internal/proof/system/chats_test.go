@@ -12,7 +12,7 @@ import (
 	"github.com/arcoscribe/throughline/internal/testkit"
 )
 
-// wanted sends a request, wants a status, and gives the answer's object; nil for an answer without a body.
+// wanted sends a request, checks its status, and returns the answer's object, nil if it has no body.
 func (r *rig) wanted(status int, method, path string, payload testkit.Body) map[string]any {
 	r.t.Helper()
 	answer := r.Call(method, path, payload)
@@ -73,12 +73,11 @@ func TestChatsFromFirstToLast(t *testing.T) {
 }
 
 // Another user of the same server sees and changes nothing.
-func TestChatsAreTheirOwnersAlone(t *testing.T) {
+func TestStrangerSeesNoChat(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil, nil)
 	said := r.Say("", "My cello teacher is called Ilse.")
-	stranger := *r.node
-	stranger.Token = testkit.Token(t, testkit.NewUser(t, r.db))
+	stranger := r.stranger()
 	path := "/v1/chats/" + said.ChatID
 	for _, try := range []struct {
 		method, path string
@@ -143,7 +142,7 @@ func TestClearWaitsForARunningReply(t *testing.T) {
 	r.wanted(http.StatusOK, http.MethodPost, path, nil)
 }
 
-// heldFold is a rig whose first fold waits for the gate, and a chat whose fold has reached the model.
+// heldFold returns a rig whose first fold waits for the gate, and a chat whose fold has reached the model.
 func heldFold(t *testing.T) (r *rig, chatID string, gate chan struct{}) {
 	t.Helper()
 	gate = make(chan struct{})
@@ -168,7 +167,7 @@ func (r *rig) summaries(chatID string) []string {
 		from conversation_briefs where chat_id = $1`, uuid.MustParse(chatID))
 }
 
-// What a chat is cleared of does not come back with the summary that a model was writing meanwhile.
+// Cleared messages do not come back with the summary that the model was writing meanwhile.
 func TestClearDuringAFoldOverHTTP(t *testing.T) {
 	t.Parallel()
 	r, chatID, gate := heldFold(t)
@@ -184,7 +183,7 @@ func TestClearDuringAFoldOverHTTP(t *testing.T) {
 	}
 }
 
-// Nor does a message that is deleted meanwhile.
+// Nor does a deleted message.
 func TestDeletionDuringAFoldOverHTTP(t *testing.T) {
 	t.Parallel()
 	r, chatID, gate := heldFold(t)
@@ -200,7 +199,7 @@ func TestDeletionDuringAFoldOverHTTP(t *testing.T) {
 	}
 }
 
-// The words of a deleted message leave the brief and its history, without waiting for the sweep to find out.
+// A deleted message is removed from the brief and its revisions, without waiting for the sweep.
 func TestDeletedMessageLeavesTheBrief(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil, smallMemory)
@@ -217,7 +216,7 @@ func TestDeletedMessageLeavesTheBrief(t *testing.T) {
 	for _, id := range messages {
 		r.wanted(http.StatusNoContent, http.MethodDelete, "/v1/messages/"+id.String(), nil)
 	}
-	if n := testkit.Ask[int](t, r.pool, "select count(*) from river.river_job where kind = 'rebuild_brief' and args ->> 'chat_id' = $1", chatID); n == 0 {
+	if n := r.count("select count(*) from river.river_job where kind = 'rebuild_brief' and args ->> 'chat_id' = $1", chatID); n == 0 {
 		t.Error("no rebuild was enqueued")
 	}
 	testkit.Eventually(t, "the words are gone", func() bool {

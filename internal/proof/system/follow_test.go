@@ -10,25 +10,25 @@ import (
 	"github.com/arcoscribe/throughline/internal/testkit"
 )
 
-// A reader on another replica sees the reply while it is made, and in the end has the same text and the
-// same terminal event as the one who asked.
+// A reader on another replica gets the reply while it is generated, with the same text and terminal event as the
+// reader who asked.
 func TestFollowOnAnotherReplica(t *testing.T) {
 	t.Parallel()
-	bothWays(t, func(t *testing.T, start replicas) {
+	notifiedAndPolling(t, func(t *testing.T, start replicas) {
 		gate := make(chan struct{})
-		r, other := start(testkit.HeldReply(foreign, 5, gate))
-		heard := opening(foreign, 5)
+		r, other := start(testkit.HeldReply(unicodeReply, 5, gate))
+		received := firstWords(unicodeReply, 5)
 		asked := r.Send("", testkit.Body{"content": "Speak."})
-		asked.UntilText(heard)
+		asked.UntilText(received)
 		follower := other.Resume(asked.ChatID(), "")
-		follower.UntilText(heard)
+		follower.UntilText(received)
 		if row := r.stored(asked.MessageID()); row.status != "streaming" {
 			t.Errorf("the reply is %s", row.status)
 		}
 		close(gate)
 		first, second := asked.Rest(), follower.Rest()
-		if first.Text != foreign || second.Text != foreign {
-			t.Errorf("the replicas give %q and %q, want %q", first.Text, second.Text, foreign)
+		if first.Text != unicodeReply || second.Text != unicodeReply {
+			t.Errorf("the replicas give %q and %q, want %q", first.Text, second.Text, unicodeReply)
 		}
 		if first.Start.Data["resumed"] != false || second.Start.Data["resumed"] != true {
 			t.Errorf("resumed: %v and %v", first.Start.Data["resumed"], second.Start.Data["resumed"])
@@ -36,16 +36,16 @@ func TestFollowOnAnotherReplica(t *testing.T) {
 		if diff := cmp.Diff(first.End, second.End); diff != "" {
 			t.Errorf("the ends differ: %s", diff)
 		}
-		r.checkStored(first.MessageID, foreign)
+		r.checkStored(first.MessageID, unicodeReply)
 		r.awaitNoDeltas()
 	})
 }
 
-// The listening connection is lost again and again while a reply runs. Its followers look for themselves.
+// The listening connection breaks repeatedly while a reply runs. Its followers poll.
 func TestFollowersOfLostNotifications(t *testing.T) {
 	t.Parallel()
 	gate := make(chan struct{})
-	r := newRig(t, testkit.HeldReply(foreign, 5, gate), nil)
+	r := newRig(t, testkit.HeldReply(unicodeReply, 5, gate), nil)
 	other := r.replica()
 	admin := testkit.NewPool(t, r.db.AdminDSN)
 	cutListeners := func() int {
@@ -54,12 +54,12 @@ func TestFollowersOfLostNotifications(t *testing.T) {
 	}
 	asked := r.Send("", testkit.Body{"content": "Speak."})
 	followers := []*testkit.Stream{asked, other.Resume(asked.ChatID(), ""), other.Resume(asked.ChatID(), "?after=3")}
-	followers[1].UntilText(opening(foreign, 5))
+	followers[1].UntilText(firstWords(unicodeReply, 5))
 	cut := 0
 	testkit.Eventually(t, "both replicas lose their connection", func() bool { cut += cutListeners(); return cut >= 2 })
 	close(gate)
 	said := restOfAll(t, followers)
-	if said[0].Text != foreign || said[1].Text != foreign || said[2].Text != string([]rune(foreign)[3:]) {
+	if said[0].Text != unicodeReply || said[1].Text != unicodeReply || said[2].Text != string([]rune(unicodeReply)[3:]) {
 		t.Errorf("the readers have %q", []string{said[0].Text, said[1].Text, said[2].Text})
 	}
 	testkit.Eventually(t, "both listen again", func() bool {
@@ -67,9 +67,8 @@ func TestFollowersOfLostNotifications(t *testing.T) {
 	})
 }
 
-// A server that records what it generates and notifies nobody, played by hand: its followers find the
-// text, and how it ended, although notifications work.
-func TestFollowersAreNeverToldAnything(t *testing.T) {
+// The test plays a server that records a reply and sends no notifications. Its followers find the text and the end.
+func TestFollowersWithoutNotifications(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil, nil)
 	chatID := r.Say("", "Hello, I am Ada.").ChatID
@@ -90,14 +89,14 @@ func TestFollowersAreNeverToldAnything(t *testing.T) {
 	}
 }
 
-// A reply that is deleted, alone or with its chat, ends for all who read it.
+// A reply that is deleted, alone or with its chat, ends for all its readers.
 func TestFollowersOfDeletedReply(t *testing.T) {
 	t.Parallel()
 	for _, how := range []string{"delete from messages where role = 'assistant'", "delete from chats"} {
 		t.Run(strings.Fields(how)[2], func(t *testing.T) {
 			t.Parallel()
 			gate := make(chan struct{})
-			r := newRig(t, heldReplies(gate), nil)
+			r := newRig(t, holdReplies(gate), nil)
 			other := r.replica()
 			asked := r.Send("", testkit.Body{"content": "Speak."})
 			follower := other.Resume(asked.ChatID(), "")

@@ -31,7 +31,7 @@ func TestReadyOnlyAfterMigrations(t *testing.T) {
 	}
 }
 
-// A process that only works fails without the migrations and says so; a supervisor starts it again.
+// Without the migrations a process without an API fails; a supervisor starts it again.
 func TestWorkersNeedMigrations(t *testing.T) {
 	t.Parallel()
 	r := newStoppedRig(t, testkit.NewEmptyDatabase(t), nil, nil)
@@ -46,7 +46,7 @@ func TestWorkersNeedMigrations(t *testing.T) {
 	}
 }
 
-// A server with workers waits for the migrations, says so, and then works.
+// A server with workers waits for the migrations. /readyz reports that.
 func TestServerWaitsForMigrations(t *testing.T) {
 	t.Parallel()
 	database := testkit.NewEmptyDatabase(t)

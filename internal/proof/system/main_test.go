@@ -3,8 +3,10 @@ package system
 import (
 	"context"
 	"flag"
+	"fmt"
 	"log/slog"
 	"maps"
+	"strings"
 	"sync"
 	"testing"
 
@@ -16,25 +18,44 @@ import (
 	"github.com/arcoscribe/throughline/internal/testkit"
 )
 
-// These tests mostly wait for each other's servers, so more of them run at once than there are cores.
+// These tests mostly wait for servers, so more of them run at once than there are cores.
 func TestMain(m *testing.M) {
 	_ = flag.Set("test.parallel", "6") // -parallel on the command line still decides
 	testkit.Main(m)
 }
 
-// env is a configuration as the environment gives it.
+// env is the environment variables of a configuration.
 type env map[string]string
 
-// and is the environment and more.
-func (e env) and(more env) env {
+// and returns the variables together with others, which win.
+func (e env) and(others env) env {
 	all := maps.Clone(e)
-	maps.Copy(all, more)
+	maps.Copy(all, others)
 	return all
+}
+
+var (
+	// foldAtOnce folds after two turns.
+	foldAtOnce = env{"MEMORY_CHUNK_SUMMARIZE_THRESHOLD": "40", "MEMORY_K_RAW_TURNS": "1"}
+	// smallMemory folds after a few short turns.
+	smallMemory = env{
+		"MEMORY_CHUNK_SUMMARIZE_THRESHOLD": "400", "MEMORY_SUMMARY_TOKEN_CAP": "150", "MEMORY_K_RAW_TURNS": "2",
+		"MEMORY_PROMPT_TOKEN_BUDGET": "600", "MEMORY_FOLD_INPUT_TOKENS": "900",
+	}
+)
+
+// unicodeReply is a reply in which characters, bytes and UTF-16 units differ from its third letter on, and in which
+// one sign that a person sees is many characters.
+const unicodeReply = "Grüße aus 世界 👩‍👩‍👧‍👦 naïve Fußnote 🎻 Ωmega עברית und é am Ende: 🇦🇹."
+
+// firstWords returns the first words of a text, with the space after them.
+func firstWords(text string, words int) string {
+	return strings.Join(strings.SplitAfter(text, " ")[:words], "")
 }
 
 var discard = slog.New(slog.DiscardHandler)
 
-// rig is one database, one offline model and a user, and the apps that a test runs on them.
+// rig is a database, an offline model and a user, with the apps that a test runs on them.
 type rig struct {
 	t     *testing.T
 	db    testkit.Database
@@ -42,7 +63,7 @@ type rig struct {
 	env   env
 	user  uuid.UUID
 	token string
-	pool  *pgxpool.Pool // the test's own look at the database
+	pool  *pgxpool.Pool // the test's own connections
 	*node               // the first app
 }
 
@@ -52,11 +73,11 @@ func newRig(t *testing.T, script testkit.Script, change env) *rig {
 	return newRigOn(t, testkit.NewDatabase(t), script, change)
 }
 
-// newRigOn is newRig on a database of the test's choice.
+// newRigOn is newRig on the given database.
 func newRigOn(t *testing.T, db testkit.Database, script testkit.Script, change env) *rig {
 	t.Helper()
 	r := newStoppedRig(t, db, script, change)
-	r.meetUser()
+	r.newUser()
 	r.node = r.start(app.Role{API: true, Workers: true}, nil)
 	return r
 }
@@ -74,14 +95,22 @@ func newStoppedRig(t *testing.T, db testkit.Database, script testkit.Script, cha
 	return r
 }
 
-// meetUser makes the user that the rig's clients are.
-func (r *rig) meetUser() {
+// newUser makes a new user whose token the rig's clients have.
+func (r *rig) newUser() {
 	r.t.Helper()
 	r.user = testkit.NewUser(r.t, r.db)
 	r.token = testkit.Token(r.t, r.user)
 }
 
-// in is the rig for a subtest.
+// stranger returns a client of the rig's app for another user.
+func (r *rig) stranger() testkit.Client {
+	r.t.Helper()
+	client := r.Client
+	client.Token = testkit.Token(r.t, testkit.NewUser(r.t, r.db))
+	return client
+}
+
+// in returns the rig for a subtest.
 func (r *rig) in(t *testing.T) *rig {
 	sub, first := *r, *r.node
 	sub.t, sub.node, first.T = t, &first, t
@@ -108,8 +137,16 @@ type node struct {
 	testkit.Client // of the rig's user
 	app            *app.App
 	logs           *testkit.Log
-	// stop ends the app as a signal does and gives what Run returned. Later calls give the same.
+	// stop ends the app as a signal does and returns the result of Run. Later calls return the same.
 	stop func() error
+}
+
+// stopNow stops the app, whose Run must return nil.
+func (n *node) stopNow() {
+	n.T.Helper()
+	if err := n.stop(); err != nil {
+		n.T.Errorf("run: %v", err)
+	}
 }
 
 // replica starts one more server on the same database.
@@ -118,8 +155,7 @@ func (r *rig) replica() *node {
 	return r.start(app.Role{API: true}, nil)
 }
 
-// start runs an app until the test ends; what Run returns then must be nil. doubles
-// stand in for parts of it.
+// start runs an app until the test ends, when Run must return nil. doubles replace parts of it.
 func (r *rig) start(role app.Role, change env, doubles ...app.Doubles) *node {
 	r.t.Helper()
 	n := &node{logs: &testkit.Log{}}
@@ -135,33 +171,30 @@ func (r *rig) start(role app.Role, change env, doubles ...app.Doubles) *node {
 		cancel()
 		return <-done
 	})
-	r.t.Cleanup(func() {
-		if err := n.stop(); err != nil {
-			r.t.Errorf("run: %v", err)
-		}
-	})
+	r.t.Cleanup(n.stopNow)
 	return n
 }
 
-// messageRow is what a test compares of a stored message.
-type messageRow struct {
-	role, status, content, failure string
+// startReply starts a chat whose reply is unicodeReply, held after so many words, and reads those.
+func (r *rig) startReply(words int) *testkit.Stream {
+	r.t.Helper()
+	s := r.Send("", testkit.Body{"content": "Speak."})
+	s.UntilText(firstWords(unicodeReply, words))
+	return s
 }
 
-func (r *rig) stored(messageID string) messageRow {
+// follow reads the same reply with another client, up to the same words.
+func (n *node) follow(reply *testkit.Stream, words int) *testkit.Stream {
+	n.T.Helper()
+	s := n.Resume(reply.ChatID(), "")
+	s.UntilText(firstWords(unicodeReply, words))
+	return s
+}
+
+// practise sends messages of about thirty tokens to a chat.
+func (r *rig) practise(chatID string, messages int) {
 	r.t.Helper()
-	var row messageRow
-	err := r.pool.QueryRow(r.t.Context(), `select role, status, content, coalesce(metadata -> 'failure' ->> 'code', '') from messages where id = $1`,
-		uuid.MustParse(messageID)).Scan(&row.role, &row.status, &row.content, &row.failure)
-	if err != nil {
-		r.t.Fatal(err)
+	for n := range messages {
+		r.Say(chatID, fmt.Sprintf("On day %d I practised the etude number %d for an hour, and my bow arm felt heavy all the time.", n, 100+n))
 	}
-	return row
-}
-
-// awaitEnded waits until a reply is stored with another status than streaming.
-func (r *rig) awaitEnded(messageID string) messageRow {
-	r.t.Helper()
-	testkit.Eventually(r.t, "the reply is stored", func() bool { return r.stored(messageID).status != "streaming" })
-	return r.stored(messageID)
 }

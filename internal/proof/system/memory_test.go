@@ -12,15 +12,8 @@ import (
 	"github.com/arcoscribe/throughline/internal/testkit"
 )
 
-// smallMemory folds after a few short turns.
-var smallMemory = env{
-	"MEMORY_CHUNK_SUMMARIZE_THRESHOLD": "400", "MEMORY_SUMMARY_TOKEN_CAP": "150", "MEMORY_K_RAW_TURNS": "2",
-	"MEMORY_PROMPT_TOKEN_BUDGET": "600", "MEMORY_FOLD_INPUT_TOKENS": "900",
-}
-
-// The promise itself, over HTTP: every turn of a long chat is in the brief or word for word in the
-// prompt, for every reply; between two folds the memory only grows at its end; and what was said
-// first is still known at the end.
+// The product's promise: for every reply, every turn of a long chat is in the brief or word for word in the prompt.
+// Between two folds the memory only grows at its end. What was said first is still known at the end.
 func TestLongChatFoldsAndNoTurnIsUnseen(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil, smallMemory)
@@ -49,22 +42,14 @@ func TestLongChatFoldsAndNoTurnIsUnseen(t *testing.T) {
 	}
 }
 
-// awaitFolds waits until no fold is left to do.
-func (r *rig) awaitFolds() {
-	r.t.Helper()
-	testkit.Eventually(r.t, "all folds are done", func() bool {
-		return testkit.Ask[bool](r.t, r.pool, `select not exists (select from river.river_job where state <> 'completed' and kind = 'fold_brief')`)
-	})
-}
-
-// place is where a reply stands in its chat, what it remembered, and the text of its message.
-type place struct {
+// storedMessage is a message's position and text and, of a reply, what its prompt covered.
+type storedMessage struct {
 	seq, covered int64
 	dropped      int
 	text         string
 }
 
-func (r *rig) places(chatID uuid.UUID, role string) []place {
+func (r *rig) storedMessages(chatID uuid.UUID, role string) []storedMessage {
 	r.t.Helper()
 	rows, err := r.pool.Query(r.t.Context(), `select seq, coalesce((metadata -> 'memory' ->> 'covered_through_seq')::bigint, 0),
 		coalesce((metadata -> 'memory' ->> 'dropped_turns')::int, 0), content from messages where chat_id = $1 and role = $2 order by seq`, chatID, role)
@@ -72,9 +57,9 @@ func (r *rig) places(chatID uuid.UUID, role string) []place {
 		r.t.Fatal(err)
 	}
 	defer rows.Close()
-	var found []place
+	var found []storedMessage
 	for rows.Next() {
-		var p place
+		var p storedMessage
 		if err := rows.Scan(&p.seq, &p.covered, &p.dropped, &p.text); err != nil {
 			r.t.Fatal(err)
 		}
@@ -83,11 +68,11 @@ func (r *rig) places(chatID uuid.UUID, role string) []place {
 	return found
 }
 
-// checkCoverage holds every prompt of a chat against what was said before it.
+// checkCoverage checks that every prompt of a chat covers all messages before it.
 func (r *rig) checkCoverage(chatID uuid.UUID) {
 	r.t.Helper()
 	prompts := r.model.Asked(offline.KindReply)
-	users, replies := r.places(chatID, "user"), r.places(chatID, "assistant")
+	users, replies := r.storedMessages(chatID, "user"), r.storedMessages(chatID, "assistant")
 	if len(prompts) != len(replies) {
 		r.t.Fatalf("%d prompts for %d replies", len(prompts), len(replies))
 	}
@@ -96,7 +81,7 @@ func (r *rig) checkCoverage(chatID uuid.UUID) {
 			r.t.Errorf("the receipt of reply %d says %d turns were dropped", reply.seq, reply.dropped)
 		}
 		for n := range i {
-			for label, said := range map[string]place{"User: ": users[n], "Assistant: ": replies[n]} {
+			for label, said := range map[string]storedMessage{"User: ": users[n], "Assistant: ": replies[n]} {
 				if said.seq > reply.covered && !strings.Contains(prompts[i].Text, label+said.text) {
 					r.t.Errorf("message %d is in neither brief (up to %d) nor prompt of reply %d", said.seq, reply.covered, reply.seq)
 				}
@@ -105,8 +90,7 @@ func (r *rig) checkCoverage(chatID uuid.UUID) {
 	}
 }
 
-// checkPromptsGrow holds each prompt against the one before: with the same brief it begins with that
-// one's memory.
+// checkPromptsGrow checks that a prompt begins with the memory of the one before, if both have the same brief.
 func (r *rig) checkPromptsGrow() {
 	r.t.Helper()
 	background, memory := "", ""
@@ -130,14 +114,14 @@ func (r *rig) checkPromptsGrow() {
 	}
 }
 
-// checkFoldedOnce wants each covered message in exactly one fold's input, and contiguous ranges.
+// checkFoldedOnce checks that each covered message is in exactly one fold's input, and that ranges are contiguous.
 func (r *rig) checkFoldedOnce() {
 	r.t.Helper()
 	r.awaitFolds()
 	covered := testkit.Ask[int64](r.t, r.pool, "select covered_seq from conversation_briefs")
 	folds := r.model.Asked(offline.KindSummary)
 	for _, role := range []string{"user", "assistant"} {
-		for _, said := range r.places(testkit.Ask[uuid.UUID](r.t, r.pool, "select id from chats"), role) {
+		for _, said := range r.storedMessages(testkit.Ask[uuid.UUID](r.t, r.pool, "select id from chats"), role) {
 			times := 0
 			for _, fold := range folds {
 				_, turns, isFold := strings.Cut(fold.Text, "=== NEW_TURNS ===")
@@ -157,15 +141,15 @@ func (r *rig) checkFoldedOnce() {
 			}
 		}
 	}
-	gaps := testkit.Ask[int](r.t, r.pool, `select count(*) from (select seq_from, lag(seq_to, 1, 0::bigint) over (order by version) as before
+	gaps := r.count(`select count(*) from (select seq_from, lag(seq_to, 1, 0::bigint) over (order by version) as before
 		from conversation_brief_revisions) r where seq_from <> before + 1`)
 	if gaps != 0 {
 		r.t.Errorf("%d ranges do not continue the one before", gaps)
 	}
 }
 
-// A summarizer that is down delays nothing: replies go on, nothing is dropped as long as it fits, and
-// /readyz and the metrics say how late the memory is.
+// Without the summarizer replies go on, nothing is dropped as long as it fits, and /readyz and the metrics report how
+// late the memory is.
 func TestRepliesGoOnWithoutSummarizer(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(request *offline.Request) offline.Answer {
@@ -175,16 +159,14 @@ func TestRepliesGoOnWithoutSummarizer(t *testing.T) {
 		return offline.Answer{}
 	}, smallMemory)
 	chatID := r.Say("", "My cello teacher is called Ilse and I live in Graz.").ChatID
-	for n := range 12 {
-		r.Say(chatID, fmt.Sprintf("On day %d I practised the etude number %d for an hour, and my bow arm felt heavy all the time.", n, 100+n))
-	}
+	r.practise(chatID, 12)
 	r.model.AwaitRequest(t, "a fold was tried", func(a offline.Request) bool { return a.Kind == offline.KindSummary && a.Ended })
 	r.checkCoverage(uuid.MustParse(chatID))
 	if got := testkit.Ask[int64](t, r.pool, "select version + covered_seq from conversation_briefs"); got != 0 {
 		t.Error("the brief changed without a summary")
 	}
 	testkit.Eventually(t, "the failed fold waits for its next try", func() bool {
-		return testkit.Ask[int](t, r.pool, "select count(*) from river.river_job where kind = 'fold_brief' and state = 'retryable' and cardinality(errors) > 0") == 1
+		return r.count("select count(*) from river.river_job where kind = 'fold_brief' and state = 'retryable' and cardinality(errors) > 0") == 1
 	})
 	ready := r.Call(http.MethodGet, "/readyz", nil)
 	if _, told := ready.JSON(t)["oldest_unfolded_turn_seconds"]; ready.Status != http.StatusOK || !told {

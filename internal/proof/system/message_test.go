@@ -50,7 +50,7 @@ func TestWholeReplyAsJSON(t *testing.T) {
 	}
 }
 
-// A phone that is gone changes nothing: the reply is made to its end and stored, and the fold it calls for runs.
+// After the client hangs up, the reply is generated to its end and stored, and its fold runs.
 func TestReplyOfClientThatHangsUpIsSavedAndFolded(t *testing.T) {
 	t.Parallel()
 	gate := make(chan struct{})
@@ -108,7 +108,7 @@ func TestVariantsShareOneMemory(t *testing.T) {
 func TestSecondMessageWhileReplyRuns(t *testing.T) {
 	t.Parallel()
 	gate := make(chan struct{})
-	r := newRig(t, heldReplies(gate), nil)
+	r := newRig(t, holdReplies(gate), nil)
 	s := r.Send("", testkit.Body{"content": "One."})
 	started := s.Until(isDelta)
 	chatID := s.ChatID()
@@ -119,20 +119,20 @@ func TestSecondMessageWhileReplyRuns(t *testing.T) {
 	}
 	close(gate)
 	s.Rest()
-	if r.Say(chatID, "Two."); testkit.Ask[int](t, r.pool, "select count(*) from messages") != 4 {
+	if r.Say(chatID, "Two."); r.count("select count(*) from messages") != 4 {
 		t.Error("the refused message was stored")
 	}
 }
 
-// spoken is what heldReplies say.
-const spoken = "This is a reply of several words."
+// heldText is the reply of holdReplies.
+const heldText = "This is a reply of several words."
 
-// heldReplies say one word and then wait for the gate.
-func heldReplies(gate <-chan struct{}) testkit.Script { return testkit.HeldReply(spoken, 1, gate) }
+// holdReplies is a model that sends one word of each reply and then waits for the gate.
+func holdReplies(gate <-chan struct{}) testkit.Script { return testkit.HeldReply(heldText, 1, gate) }
 
 func isDelta(e testkit.Event) bool { return e.Name == testkit.Delta }
 
-// A model that speaks at its own pace is streamed at that pace: each piece arrives before the next is made.
+// Each piece of a reply arrives before the next is generated.
 func TestEachPieceArrivesAtOnce(t *testing.T) {
 	t.Parallel()
 	gates := make(chan struct{})

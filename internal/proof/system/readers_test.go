@@ -9,12 +9,12 @@ import (
 	"github.com/arcoscribe/throughline/internal/testkit"
 )
 
-// Devices on both replicas follow one reply, and one on each does not read at all. The others have the
-// whole of it, and the two that slept go on where they were.
+// Devices on both replicas follow one reply, and one on each does not read at all. The others get all of it, and these
+// two can continue where they were.
 func TestManyReadersAndSomeThatDoNotRead(t *testing.T) {
 	t.Parallel()
 	gate := make(chan struct{})
-	long := strings.Repeat(foreign+" ", 2000) // more than what lies between a server and a client takes
+	long := strings.Repeat(unicodeReply+" ", 2000) // more than what lies between a server and a client takes
 	r := newRig(t, testkit.HeldReply(long, 1, gate), nil)
 	other := r.replica()
 	asked := r.Send("", testkit.Body{"content": "Speak at length."})
@@ -29,15 +29,15 @@ func TestManyReadersAndSomeThatDoNotRead(t *testing.T) {
 	}
 	r.checkStored(asked.MessageID(), long)
 	for i, s := range asleep {
-		text, end := readOn(t, s, []*node{other, r.node}[i])
+		text, end := readToEnd(t, s, []*node{other, r.node}[i])
 		if text != long || end != testkit.Completion {
 			t.Errorf("the reader that slept has %d of %d bytes, %s", len(text), len(long), end)
 		}
 	}
 }
 
-// readOn reads a stream to its end, going on at another server when it is cut.
-func readOn(t *testing.T, s *testkit.Stream, n *node) (text, end string) {
+// readToEnd reads a stream to its end, and resumes on another server if it is cut.
+func readToEnd(t *testing.T, s *testkit.Stream, n *node) (text, end string) {
 	t.Helper()
 	got, err := s.TryRest()
 	if err == nil {
@@ -50,25 +50,22 @@ func readOn(t *testing.T, s *testkit.Stream, n *node) (text, end string) {
 	return s.Text + rest.Text, rest.End.Name
 }
 
-// Nobody is left who reads, on any replica: the reply is made to its end all the same, and who comes back
-// finds the rest.
+// A reply without any readers is generated to its end, and can be resumed afterwards.
 func TestReplyGoesOnWithoutReaders(t *testing.T) {
 	t.Parallel()
-	bothWays(t, func(t *testing.T, start replicas) {
+	notifiedAndPolling(t, func(t *testing.T, start replicas) {
 		gate := make(chan struct{})
-		r, other := start(testkit.HeldReply(foreign, 4, gate))
-		asked := r.Send("", testkit.Body{"content": "Speak."})
-		asked.UntilText(opening(foreign, 4))
-		follower := other.Resume(asked.ChatID(), "")
-		follower.UntilText(opening(foreign, 4))
+		r, other := start(testkit.HeldReply(unicodeReply, 4, gate))
+		asked := r.startReply(4)
+		follower := other.follow(asked, 4)
 		asked.Close()
 		follower.Close()
 		close(gate)
-		r.checkStored(asked.MessageID(), foreign)
-		if request := r.model.Asked(offline.KindReply)[0]; request.HungUp || request.Sent != foreign {
+		r.checkStored(asked.MessageID(), unicodeReply)
+		if request := r.model.Asked(offline.KindReply)[0]; request.HungUp || request.Sent != unicodeReply {
 			t.Errorf("the model was left after %q", request.Sent)
 		}
-		if text, end := readOn(t, asked, other); text != foreign || end != testkit.Completion {
+		if text, end := readToEnd(t, asked, other); text != unicodeReply || end != testkit.Completion {
 			t.Errorf("%q, %s", text, end)
 		}
 	})

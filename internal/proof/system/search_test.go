@@ -4,11 +4,9 @@ import (
 	"net/http"
 	"net/url"
 	"testing"
-
-	"github.com/arcoscribe/throughline/internal/testkit"
 )
 
-// What was said is found by whoever said it, and counted.
+// A user's messages are found by that user only, and counted.
 func TestSearchAndStats(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil, nil)
@@ -19,8 +17,7 @@ func TestSearchAndStats(t *testing.T) {
 			t.Errorf("%s: %v", query, results)
 		}
 	}
-	stranger := r.Client
-	stranger.Token = testkit.Token(t, testkit.NewUser(t, r.db))
+	stranger := r.stranger()
 	if got := stranger.Call(http.MethodGet, "/v1/search?q=teacher", nil); got.Status != http.StatusOK || got.Text != "{\"results\":[]}\n" {
 		t.Errorf("a stranger: %d %s", got.Status, got.Text)
 	}

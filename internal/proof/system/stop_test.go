@@ -15,8 +15,8 @@ import (
 	"github.com/arcoscribe/throughline/internal/testkit"
 )
 
-// A signal while thirty replies run: those that end soon end as always, the others are stored as
-// interrupted, every reader hears which of both it was, and Run returns nil.
+// A signal while thirty replies run: those that end soon are completed, the others are stored as interrupted, every
+// reader gets the right terminal event, and Run returns nil.
 func TestStopWithRunningStreams(t *testing.T) {
 	t.Parallel()
 	soon := make(chan struct{})
@@ -69,49 +69,43 @@ func TestStopWithRunningStreams(t *testing.T) {
 			t.Errorf("stream %d: stored %+v, streamed %q and %s %v", i, row, got[i].Text, got[i].End.Name, got[i].End.Data)
 		}
 	}
-	if n := testkit.Ask[int](t, r.pool, "select count(*) from messages where status = 'streaming'"); n != 0 {
-		t.Errorf("%d replies stream for ever", n)
-	}
+	r.checkNoneStreaming()
 	r.awaitNoDeltas()
 }
 
-// A reader of a reply that another server generates does not hold up the stop. It is let go without a
-// terminal event, because the reply has not ended, and reads on elsewhere.
+// A reader of a reply that another server generates does not delay the stop. Its stream ends without a terminal event,
+// because the reply has not ended, and it can resume elsewhere.
 func TestStopWithReaderOfAnotherServersReply(t *testing.T) {
 	t.Parallel()
-	bothWays(t, func(t *testing.T, start replicas) {
+	notifiedAndPolling(t, func(t *testing.T, start replicas) {
 		gate := make(chan struct{})
-		r, leaving := start(testkit.HeldReply(foreign, 4, gate))
+		r, leaving := start(testkit.HeldReply(unicodeReply, 4, gate))
 		asked := r.Send("", testkit.Body{"content": "Speak."})
-		follower := leaving.Resume(asked.ChatID(), "")
-		follower.UntilText(opening(foreign, 4))
-		if err := leaving.stop(); err != nil {
-			t.Errorf("run: %v", err)
-		}
+		follower := leaving.follow(asked, 4)
+		leaving.stopNow()
 		if _, err := follower.TryRest(); !errors.Is(err, testkit.ErrCut) {
 			t.Errorf("the follower's stream ended with %v after %q", err, follower.Text)
 		}
 		elsewhere := r.Resume(asked.ChatID(), "", "Last-Event-ID", follower.LastID())
 		close(gate)
-		if got := elsewhere.Rest(); follower.Text+got.Text != foreign || got.End.Name != testkit.Completion {
+		if got := elsewhere.Rest(); follower.Text+got.Text != unicodeReply || got.End.Name != testkit.Completion {
 			t.Errorf("%q and %q, %s", follower.Text, got.Text, got.End.Name)
 		}
-		if got := asked.Rest(); got.Text != foreign || got.End.Name != testkit.Completion {
+		if got := asked.Rest(); got.Text != unicodeReply || got.End.Name != testkit.Completion {
 			t.Errorf("the reply itself is %q and ended with %s", got.Text, got.End.Name)
 		}
 	})
 }
 
-// Who waits on a stopping server for the whole of what another server generates, as one object, is told to
-// come again.
+// A client that waits on a stopping server for another server's reply, as one JSON object, gets a 503.
 func TestStopWithWaiterForAnotherServersReply(t *testing.T) {
 	t.Parallel()
 	gate := make(chan struct{})
-	r := newRig(t, testkit.HeldReply(foreign, 4, gate), nil)
+	r := newRig(t, testkit.HeldReply(unicodeReply, 4, gate), nil)
 	leaving := r.replica()
 	message := testkit.Body{"content": "Speak.", "client_message_id": uuid.NewString()}
 	asked := r.Send("", message)
-	asked.UntilText(opening(foreign, 4))
+	asked.UntilText(firstWords(unicodeReply, 4))
 	waiter := make(chan testkit.Answer, 1)
 	go func() {
 		got, err := leaving.TryCall(http.MethodPost, "/v1/message/first", message, "Accept", "application/json")
@@ -123,21 +117,19 @@ func TestStopWithWaiterForAnotherServersReply(t *testing.T) {
 	testkit.Eventually(t, "it waits", func() bool {
 		return strings.Contains(leaving.Call(http.MethodGet, "/metrics", nil).Text, "throughline_followed_replies 1")
 	})
-	if err := leaving.stop(); err != nil {
-		t.Errorf("run: %v", err)
-	}
+	leaving.stopNow()
 	if got := testkit.Receive(t, "an answer", waiter); got.Status != http.StatusServiceUnavailable || got.Code() != "shutting_down" || got.Header.Get("Retry-After") == "" {
 		t.Errorf("%d %s", got.Status, got.Text)
 	}
 	close(gate)
 	got := r.Call(http.MethodPost, "/v1/message/first", message, "Accept", "application/json")
-	if got.Status != http.StatusOK || got.JSON(t)["content"] != foreign {
+	if got.Status != http.StatusOK || got.JSON(t)["content"] != unicodeReply {
 		t.Errorf("%d %s", got.Status, got.Text)
 	}
 	asked.Rest()
 }
 
-// What is wrong with the address is told at the start, and nothing is left running.
+// New reports an unusable address, and leaves nothing running.
 func TestNewFailsOnTakenAddress(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil, nil)
@@ -147,7 +139,7 @@ func TestNewFailsOnTakenAddress(t *testing.T) {
 	}
 }
 
-// A fold that runs when the signal comes is ended, its lease given back, and its job left for the next.
+// A signal ends a running fold, releases its lease, and leaves its job to the next worker.
 func TestStopDuringFold(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(request *offline.Request) offline.Answer {
@@ -155,21 +147,19 @@ func TestStopDuringFold(t *testing.T) {
 			return offline.Answer{Fault: offline.FaultStall}
 		}
 		return offline.Answer{}
-	}, env{"MEMORY_CHUNK_SUMMARIZE_THRESHOLD": "40", "MEMORY_K_RAW_TURNS": "1", "DRAIN_TIMEOUT": "500ms"})
+	}, foldAtOnce.and(env{"DRAIN_TIMEOUT": "500ms"}))
 	chatID := r.Say("", "My cello teacher is called Ilse and I live in Graz.").ChatID
 	r.Say(chatID, "On Tuesdays I practise the second suite in the church.")
 	r.model.AwaitRequest(t, "the fold asks the model", func(a offline.Request) bool { return a.Kind == offline.KindSummary })
 	began := time.Now()
-	if err := r.stop(); err != nil {
-		t.Errorf("run: %v", err)
-	}
+	r.stopNow()
 	if took := time.Since(began); took > testkit.Patience/2 {
 		t.Errorf("the stop took %s", took)
 	}
 	if leased := testkit.Ask[bool](t, r.pool, "select lease_token is not null from conversation_briefs"); leased {
 		t.Error("the lease was not given back")
 	}
-	if got := testkit.Ask[int](t, r.pool, "select count(*) from river.river_job where kind = 'fold_brief' and state in ('available', 'retryable', 'scheduled')"); got != 1 {
+	if got := r.count("select count(*) from river.river_job where kind = 'fold_brief' and state in ('available', 'retryable', 'scheduled')"); got != 1 {
 		t.Errorf("%d jobs wait for the next worker", got)
 	}
 }

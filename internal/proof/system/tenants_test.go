@@ -27,30 +27,30 @@ var (
 )
 
 const (
-	// canary is in everything that the owners said, and in nothing that an intruder ever sends.
+	// canary is in all of the owners' texts, and in nothing that an intruder sends.
 	canary    = "goldfinch"
 	owners    = 3
 	intruders = 8
 )
 
-// estate is what the owners have.
-type estate struct {
+// ownedIDs are the ids of the owners' rows.
+type ownedIDs struct {
 	chats, messages, clientIDs, hashes, cursors []string
 }
 
 // TestRequestsAcrossTenants makes thousands of random requests to every route of the OpenAPI document, as users who put
-// other users' ids wherever an id may stand. Nothing of the others is told beyond the id that was sent, nothing of theirs
-// changes, no prompt has their words, and every status is one that the document has for the route.
+// other users' ids wherever an id is expected. No answer has anything of the others except the id that was sent, none of
+// their rows change, no prompt has their words, and every status is one of the document's for the route.
 //
-//	go test ./internal/app -run TestRequestsAcrossTenants -trespasses 1000000
+//	go test ./internal/proof/system -run TestRequestsAcrossTenants -trespasses 1000000
 func TestRequestsAcrossTenants(t *testing.T) {
 	t.Parallel()
 	gate := make(chan struct{})
-	r := newStoppedRig(t, testkit.NewDatabase(t), holding(gate), env{"MODEL_IDLE_TIMEOUT": "10h", "MODEL_TIMEOUT": "10h"}) // the held replies stay, however long this takes
-	r.meetUser()
+	r := newStoppedRig(t, testkit.NewDatabase(t), holdOwnersReply(gate), env{"MODEL_IDLE_TIMEOUT": "10h", "MODEL_TIMEOUT": "10h"}) // the held replies stay, however long this takes
+	r.newUser()
 	r.node = r.start(app.Role{API: true}, nil)
 	t.Cleanup(func() { close(gate) })
-	theirs := r.settle()
+	theirs := r.createOwners()
 	before, asked := r.inventory(), len(r.model.Requests())
 
 	seed := *trespassSeed
@@ -66,7 +66,7 @@ func TestRequestsAcrossTenants(t *testing.T) {
 		i := r.newIntruder(theirs, client, rand.New(rand.NewPCG(seed, uint64(n))))
 		group.Go(func() {
 			for range *trespasses / intruders {
-				if err := i.trespass(i.route(all)); err != nil {
+				if err := i.attempt(i.route(all)); err != nil {
 					t.Error(err)
 					return
 				}
@@ -84,8 +84,8 @@ func TestRequestsAcrossTenants(t *testing.T) {
 	}
 }
 
-// holding is a model whose reply to "Hold." does not end before the gate is closed.
-func holding(gate <-chan struct{}) testkit.Script {
+// holdOwnersReply is a model whose reply to "Hold." does not end before the gate is closed.
+func holdOwnersReply(gate <-chan struct{}) testkit.Script {
 	return func(request *offline.Request) offline.Answer {
 		if request.Kind != offline.KindReply || !strings.Contains(request.Current, "Hold.") {
 			return offline.Answer{}
@@ -94,19 +94,19 @@ func holding(gate <-chan struct{}) testkit.Script {
 	}
 }
 
-// settle makes the owners and what they have: chats of every kind, files, briefs with revisions, tags, a thread of a
-// tool, an expired chat, and a reply that is being written.
-func (r *rig) settle() *estate {
+// createOwners makes the owners and their rows: chats of every kind, files, briefs with revisions, tags, a tool's thread,
+// an expired chat, and a running reply.
+func (r *rig) createOwners() *ownedIDs {
 	r.t.Helper()
 	var users []uuid.UUID
-	theirs := &estate{}
+	theirs := &ownedIDs{}
 	for range owners {
 		user := testkit.NewUser(r.t, r.db)
 		users = append(users, user)
 		owner := testkit.Client{T: r.t, Base: r.Base, Token: testkit.Token(r.t, user)}
-		theirs.cursors = append(theirs.cursors, settleOwner(r.t, owner))
+		theirs.cursors = append(theirs.cursors, createOwner(r.t, owner))
 	}
-	r.remember(users)
+	r.addBriefs(users)
 	theirs.chats = r.ids("select id::text from chats where user_id = any($1)", users)
 	theirs.messages = r.ids("select id::text from messages where user_id = any($1)", users)
 	theirs.clientIDs = r.ids("select client_message_id::text from messages where user_id = any($1) and client_message_id is not null", users)
@@ -114,7 +114,7 @@ func (r *rig) settle() *estate {
 	return theirs
 }
 
-func settleOwner(t *testing.T, owner testkit.Client) (cursor string) {
+func createOwner(t *testing.T, owner testkit.Client) (cursor string) {
 	t.Helper()
 	said := testkit.Body{
 		"content": "The harbour code is " + canary + ".", "client_message_id": uuid.NewString(), "metadata": testkit.Body{"note": canary},
@@ -135,8 +135,8 @@ func settleOwner(t *testing.T, owner testkit.Client) (cursor string) {
 	return cursor
 }
 
-// remember gives each chat a brief and a revision, and lets some expire.
-func (r *rig) remember(users []uuid.UUID) {
+// addBriefs adds a brief and a revision to each chat, and lets some chats expire.
+func (r *rig) addBriefs(users []uuid.UUID) {
 	r.t.Helper()
 	testkit.Exec(r.t, r.pool, `update conversation_briefs set version = 1, covered_seq = 2, brief_tokens = 9,
 		brief = jsonb_set(brief, '{global_summary}', to_jsonb('They speak of the `+canary+`.'::text)) where user_id = any($1)`, users)
@@ -156,8 +156,8 @@ func (r *rig) ids(query string, users []uuid.UUID) []string {
 	return found
 }
 
-// inventory is a checksum of every table's rows that are not the intruders'. What a running reply's server renews of it
-// is left out.
+// inventory returns a checksum of each table's rows, except those of intruders and the columns that the server of a
+// running reply renews.
 func (r *rig) inventory() string {
 	r.t.Helper()
 	tables := testkit.Ask[[]string](r.t, r.pool, `select array_agg(table_name::text order by table_name) from information_schema.columns
@@ -169,24 +169,24 @@ func (r *rig) inventory() string {
 			from `+table+` t join auth.users u on u.id = t.user_id where u.email not like 'intruder-%') as rows`)
 		fmt.Fprintf(&sums, "%s %s\n", table, sum)
 	}
-	jobs := testkit.Ask[int](r.t, r.pool, `select count(*) from river.river_job j join chats c on c.id::text = j.args ->> 'chat_id'
+	jobs := r.count(`select count(*) from river.river_job j join chats c on c.id::text = j.args ->> 'chat_id'
 		join auth.users u on u.id = c.user_id where u.email not like 'intruder-%'`)
 	fmt.Fprintf(&sums, "jobs %d\n", jobs)
 	return sums.String()
 }
 
-// intruder is a user with chats of their own, and others' ids. Nothing that an intruder stores holds such an id, but for
-// client message ids, which are the client's own to choose: so one that comes back was told by the server.
+// intruder is a user with chats of their own who knows others' ids. An intruder stores none of these ids, except client
+// message ids, which clients choose themselves: any other that comes back was leaked by the server.
 type intruder struct {
 	testkit.Client
 	http   *http.Client
-	theirs *estate
+	theirs *ownedIDs
 	random *rand.Rand
 	own    []string            // chats
 	tools  map[string][]string // by their names, those of their arguments
 }
 
-func (r *rig) newIntruder(theirs *estate, client *http.Client, random *rand.Rand) *intruder {
+func (r *rig) newIntruder(theirs *ownedIDs, client *http.Client, random *rand.Rand) *intruder {
 	r.t.Helper()
 	user := testkit.NewUser(r.t, r.db)
 	testkit.Exec(r.t, testkit.Connect(r.t, r.db.AdminDSN), "update auth.users set email = 'intruder-' || email where id = $1", user)
@@ -199,7 +199,7 @@ func (r *rig) newIntruder(theirs *estate, client *http.Client, random *rand.Rand
 	return i
 }
 
-// route draws one of all. Those that have nothing of anybody come up now and then.
+// route draws a route. Those without users' data are drawn rarely.
 func (i *intruder) route(all []route) route {
 	drawn := pick(i.random, all)
 	if !drawn.user && i.chance(0.9) {
@@ -208,8 +208,8 @@ func (i *intruder) route(all []route) route {
 	return drawn
 }
 
-// trespass makes one random request of a route and checks its answer.
-func (i *intruder) trespass(to route) error {
+// attempt makes one random request of a route and checks its answer.
+func (i *intruder) attempt(to route) error {
 	request, text, err := i.draw(to)
 	if err != nil {
 		return err
@@ -223,10 +223,10 @@ func (i *intruder) trespass(to route) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", text, err)
 	}
-	return i.judge(to, text, response.StatusCode, string(answer))
+	return i.check(to, text, response.StatusCode, string(answer))
 }
 
-func (i *intruder) judge(to route, text string, status int, answer string) error {
+func (i *intruder) check(to route, text string, status int, answer string) error {
 	if !slices.Contains(to.statuses, strconv.Itoa(status)) || status >= http.StatusInternalServerError {
 		return fmt.Errorf("%s\nis answered %d: %.1000s", text, status, answer)
 	}

@@ -16,8 +16,8 @@ import (
 	"github.com/arcoscribe/throughline/internal/testkit"
 )
 
-// A sample of the attacks that internal/auth withstands, over HTTP and on several routes: all are answered alike, to the
-// byte, so that nothing tells which check failed.
+// A sample of internal/auth's attacks, over HTTP and on several routes. All are answered with the same bytes, so that
+// the answer does not reveal which check failed.
 func TestForgedTokensAreAnsweredAlike(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil, nil)

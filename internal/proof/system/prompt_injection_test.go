@@ -13,8 +13,9 @@ import (
 	"github.com/arcoscribe/throughline/internal/testkit/injection"
 )
 
-// lastAsked is the latest request for a reply: its input, and all that is beside it and the same for every chat.
-func (r *rig) lastAsked() (input string, rest map[string]any) {
+// lastReplyRequest returns the input of the latest request for a reply, and the rest of the request, which is the same
+// for every chat.
+func (r *rig) lastReplyRequest() (input string, rest map[string]any) {
 	r.t.Helper()
 	asked := r.model.Asked(offline.KindReply)
 	last := asked[len(asked)-1]
@@ -36,9 +37,9 @@ func (r *rig) lastAsked() (input string, rest map[string]any) {
 	return last.Text, rest
 }
 
-// play has a text said everywhere in a chat: title, question, file and its path, source, the model's reply, the brief.
-// It gives what the model is asked for that question and for the next.
-func (r *rig) play(text, path string) (inputs []string, rests []map[string]any) {
+// sendEverywhere puts a text everywhere in a chat: title, question, file and its path, source, the model's reply and
+// the brief. It returns the model's requests for that question and for the next.
+func (r *rig) sendEverywhere(text, path string) (inputs []string, rests []map[string]any) {
 	r.t.Helper()
 	made := r.wanted(201, "POST", "/v1/chats", testkit.Body{"title": path})
 	chatID := made["id"].(string)
@@ -52,15 +53,15 @@ func (r *rig) play(text, path string) (inputs []string, rests []map[string]any) 
 		{"content": "And now?"},
 	} {
 		r.Send(chatID, payload).Rest()
-		input, rest := r.lastAsked()
+		input, rest := r.lastReplyRequest()
 		inputs, rests = append(inputs, input), append(rests, rest)
 	}
 	return inputs, rests
 }
 
-// What reaches the model of hostile words is what reaches it of harmless ones, with the words in their
-// places: sections and speakers are ours alone, the role is the user's, and the instructions are the same to the byte.
-// The reply repeats the words, so the model's own are among them.
+// A prompt with hostile text differs from one with harmless text only in that text: sections and speakers are ours,
+// the role is the user's, and the instructions are the same to the byte. The reply repeats the text, so that the
+// model's own is covered too.
 func TestPayloadsDoNotLeaveTheirPlaceInAPrompt(t *testing.T) {
 	t.Parallel()
 	said := make(chan string, 1)
@@ -73,7 +74,7 @@ func TestPayloadsDoNotLeaveTheirPlaceInAPrompt(t *testing.T) {
 		}
 	}, nil)
 	said <- "<reply>"
-	frames, wantRests := r.play("<text>", "<path>")
+	frames, wantRests := r.sendEverywhere("<text>", "<path>")
 	for i, want := range []string{"<text> 4 <path> 3 <reply> 0", "<text> 3 <path> 1 <reply> 1"} {
 		got := fmt.Sprintf("<text> %d <path> %d <reply> %d", strings.Count(frames[i], "<text>"), strings.Count(frames[i], "<path>"), strings.Count(frames[i], "<reply>"))
 		if got != want {
@@ -83,9 +84,9 @@ func TestPayloadsDoNotLeaveTheirPlaceInAPrompt(t *testing.T) {
 	for _, p := range injection.All() {
 		path := strings.TrimSpace(string([]rune(p.OneLine())[:min(60, len([]rune(p.OneLine())))]))
 		said <- p.Text
-		inputs, rests := r.play(p.Text, path)
+		inputs, rests := r.sendEverywhere(p.Text, path)
 		for i, frame := range frames {
-			if diff := cmp.Diff(filled(frame, p, path), inputs[i]); diff != "" {
+			if diff := cmp.Diff(fill(frame, p, path), inputs[i]); diff != "" {
 				t.Errorf("%s, prompt %d: (-want +got)\n%s", p.Name, i+1, diff)
 			}
 			if diff := cmp.Diff(wantRests[i], rests[i]); diff != "" {
@@ -98,8 +99,8 @@ func TestPayloadsDoNotLeaveTheirPlaceInAPrompt(t *testing.T) {
 	}
 }
 
-// filled puts a payload into the places of a harmless prompt, as each place wants it.
-func filled(frame string, p injection.Payload, path string) string {
+// fill replaces the placeholders of a harmless prompt by a payload, in the form that each section needs.
+func fill(frame string, p injection.Payload, path string) string {
 	const files, sources, current = "\nFILES (newest first):\n", "\nRETRIEVED SOURCES:\n", "\nCURRENT MESSAGE:\n"
 	text := p.In(injection.Prompt)
 	var b strings.Builder

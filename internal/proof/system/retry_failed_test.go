@@ -14,22 +14,16 @@ import (
 	"github.com/arcoscribe/throughline/internal/testkit"
 )
 
-// secret is what only a reply that failed ever said.
-const secret = "Zyxomma"
+// failedWord is only in the replies that failed.
+const failedWord = "Zyxomma"
 
-// brokenFirst makes the first reply fail after its first word, the secret; all later ones are the
-// built-in model's.
-func brokenFirst() testkit.Script {
-	var asked atomic.Bool
-	return func(request *offline.Request) offline.Answer {
-		if request.Kind != offline.KindReply || asked.Swap(true) {
-			return offline.Answer{}
-		}
-		return offline.Answer{Text: secret + " is what I was about to say.", Fault: offline.FaultFailed, FaultAfter: 1}
-	}
+// failFirstReply makes the first reply fail after its first word, the failedWord. All later ones are the built-in
+// model's.
+func failFirstReply() testkit.Script {
+	return offline.FailFirst(1, offline.Answer{Text: failedWord + " is what I was about to say.", Fault: offline.FaultFailed, FaultAfter: 1})
 }
 
-// retries are the ways in which a client says that a message is the same as before.
+// retries are the ways in which a client identifies a message as the same.
 var retries = map[string]func() (testkit.Body, []string){
 	"client_message_id": func() (testkit.Body, []string) {
 		return testkit.Body{"client_message_id": uuid.NewString()}, nil
@@ -39,9 +33,8 @@ var retries = map[string]func() (testkit.Body, []string){
 	},
 }
 
-// A message whose reply failed is tried again by sending it again, to either endpoint, on any replica:
-// the user's message stays, a new reply takes the old one's place, and what the old one said is nowhere
-// in the memory.
+// A message whose reply failed can be sent again, to either endpoint, on any replica: the user's message stays, a new
+// reply supersedes the old one, and no text of the old one is in the memory.
 func TestRetryAfterFailure(t *testing.T) {
 	t.Parallel()
 	for name, identity := range retries {
@@ -60,7 +53,7 @@ func TestRetryAfterFailure(t *testing.T) {
 				if !first {
 					chatID = r.Say("", "Hello, I am Ada.").ChatID
 				}
-				script := brokenFirst()
+				script := failFirstReply()
 				broken.Store(&script)
 				message, headers := identity()
 				message["content"] = "My cello teacher is called Ilse."
@@ -76,15 +69,15 @@ func (r *rig) checkRetried(other *node, chatID string, message testkit.Body, hea
 	t.Helper()
 	before := len(r.model.Asked(offline.KindReply))
 	failed := r.Send(chatID, message, headers...).Rest()
-	if failed.End.Name != testkit.Failed || failed.End.Data["retryable"] != true || failed.Text != secret+" " {
+	if failed.End.Name != testkit.Failed || failed.End.Data["retryable"] != true || failed.Text != failedWord+" " {
 		t.Fatalf("%q, %s %v", failed.Text, failed.End.Name, failed.End.Data)
 	}
-	// A client that posts again after every end says how far it came, and gets nothing.
+	// A client that posts again after every end sends its cursor, and gets a 204.
 	path, payload := testkit.MessagePath(chatID, message)
 	if got := other.Call(http.MethodPost, path, payload, append(headers, "Last-Event-ID", failed.End.ID)...); got.Status != http.StatusNoContent {
 		t.Errorf("again with the end seen: %d %s", got.Status, got.Text)
 	}
-	// Another message under the same id is nobody's next try.
+	// Another message with the same id is refused.
 	payload = maps.Clone(payload)
 	payload["content"] = "Something else."
 	if got := other.Call(http.MethodPost, path, payload, headers...); got.Status != http.StatusUnprocessableEntity || got.Code() != "idempotency_mismatch" {
@@ -108,71 +101,40 @@ func (r *rig) checkRetried(other *node, chatID string, message testkit.Body, hea
 	r.checkSuperseded(failed, again)
 }
 
-// checkSuperseded wants a reply that another one took the place of.
-func (r *rig) checkSuperseded(failed, again testkit.Said) {
-	t := r.t
-	t.Helper()
-	got := testkit.Ask[string](t, r.pool, "select concat_ws(' ', superseded_by, token_count, content) from messages where id = $1", uuid.MustParse(failed.MessageID))
-	if want := again.MessageID + " 0 " + failed.Text; got != want {
-		t.Errorf("the old reply is %q, want %q", got, want)
-	}
-	users := testkit.Ask[int](t, r.pool, "select count(*) from messages where role = 'user' and id = $1", uuid.MustParse(failed.UserMessageID))
-	replies := testkit.Ask[int](t, r.pool, "select count(*) from messages where reply_to = $1 and superseded_by is null", uuid.MustParse(failed.UserMessageID))
-	if users != 1 || replies != 1 {
-		t.Errorf("%d user messages, %d replies that count", users, replies)
-	}
-	r.checkCounters()
-}
-
-// checkCounters holds the sums of each chat's brief against the messages.
-func (r *rig) checkCounters() {
-	r.t.Helper()
-	wrong := testkit.Ask[int](r.t, r.pool, `select count(*) from conversation_briefs b cross join lateral (
-		select coalesce(sum(token_count), 0) as tokens, count(*) filter (where role = 'user') as turns
-		  from messages m where m.chat_id = b.chat_id and m.seq > b.covered_seq) counted
-		where (b.pending_tokens, b.pending_turns) is distinct from (counted.tokens, counted.turns)`)
-	if wrong != 0 {
-		r.t.Errorf("the counters of %d briefs are wrong", wrong)
-	}
-}
-
-// However long the chat goes on, no prompt and no summary holds what the reply said that failed.
+// No later prompt or summary contains text of a failed reply that was retried.
 func TestRetriedReplyLeavesMemory(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, brokenFirst(), smallMemory)
+	r := newRig(t, failFirstReply(), smallMemory)
 	message := testkit.Body{"content": "My cello teacher is called Ilse and I live in Graz.", "client_message_id": uuid.NewString()}
 	failed := r.Send("", message).Rest()
 	again := r.Send("", message).Rest()
-	for n := range 14 {
-		r.Say(again.ChatID, fmt.Sprintf("On day %d I practised the etude number %d for an hour, and my bow arm felt heavy all the time.", n, 100+n))
-	}
-	testkit.Eventually(t, "the chat is folded", func() bool { return testkit.Ask[int64](t, r.pool, "select version from conversation_briefs") >= 1 })
+	r.practise(again.ChatID, 14)
+	r.awaitFirstFold()
 	r.awaitFolds()
 	if got := r.Say(again.ChatID, "What is my cello teacher called?"); !strings.Contains(got.Text, "Ilse") {
 		t.Errorf("forgotten: %q", got.Text)
 	}
 	r.awaitFolds()
 	for _, request := range r.model.Requests() {
-		if strings.Contains(request.Text, secret) {
+		if strings.Contains(request.Text, failedWord) {
 			t.Errorf("the model read the failed reply, in a request for a %s", request.Kind)
 		}
 	}
 	r.checkSuperseded(failed, again)
 }
 
-// A failed reply that nobody tried again stays in the memory: the person has read it.
+// A failed reply that was not retried stays in the memory: the user has read it.
 func TestFailedReplyStaysInMemory(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, brokenFirst(), nil)
+	r := newRig(t, failFirstReply(), nil)
 	failed := r.Send("", testkit.Body{"content": "My cello teacher is called Ilse."}).Rest()
 	r.Say(failed.ChatID, "And now?")
-	if asked := r.model.Asked(offline.KindReply); !strings.Contains(asked[1].Text, secret) {
+	if asked := r.model.Asked(offline.KindReply); !strings.Contains(asked[1].Text, failedWord) {
 		t.Errorf("the second prompt is %q", asked[1].Text)
 	}
 }
 
-// The model refuses before its first word, which is a status and no stream: the same message may be sent
-// again just so.
+// The model refuses before its first word, which the client gets as a status. The message can be sent again.
 func TestRetryAfterStatus(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, offline.FailFirst(1, offline.Answer{Fault: offline.Fault401}), nil)
@@ -184,30 +146,22 @@ func TestRetryAfterStatus(t *testing.T) {
 	if got.Status != http.StatusOK || got.JSON(t)["finish_reason"] != "stop" {
 		t.Errorf("%d %s", got.Status, got.Text)
 	}
-	if n := testkit.Ask[int](t, r.pool, "select count(*) from messages where role = 'user'"); n != 1 {
+	if n := r.count("select count(*) from messages where role = 'user'"); n != 1 {
 		t.Errorf("%d user messages", n)
 	}
 }
 
-// A reply that its server could not finish is tried again on the next one.
+// A reply that its server could not finish can be retried on another.
 func TestRetryAfterInterruption(t *testing.T) {
 	t.Parallel()
-	var calls atomic.Int64
-	r := newRig(t, func(request *offline.Request) offline.Answer {
-		if request.Kind == offline.KindReply && calls.Add(1) == 1 {
-			return offline.Answer{Text: secret + " and more", Gate: make(chan struct{}), GateAfter: 1}
-		}
-		return offline.Answer{}
-	}, env{"DRAIN_TIMEOUT": "100ms"})
+	r := newRig(t, offline.FailFirst(1, offline.Answer{Text: failedWord + " and more", Gate: make(chan struct{}), GateAfter: 1}), env{"DRAIN_TIMEOUT": "100ms"})
 	next := r.replica()
 	message := testkit.Body{"content": "My cello teacher is called Ilse.", "client_message_id": uuid.NewString()}
 	s := r.Send("", message)
-	s.UntilText(secret + " ")
-	if err := r.stop(); err != nil {
-		t.Errorf("run: %v", err)
-	}
+	s.UntilText(failedWord + " ")
+	r.stopNow()
 	interrupted := s.Rest()
-	if interrupted.End.Code() != "interrupted" || interrupted.End.Data["retryable"] != true || interrupted.End.Data["content_length"] != float64(len(secret)+1) {
+	if interrupted.End.Code() != "interrupted" || interrupted.End.Data["retryable"] != true || interrupted.End.Data["content_length"] != float64(len(failedWord)+1) {
 		t.Errorf("ended with %s %v", interrupted.End.Name, interrupted.End.Data)
 	}
 	again := next.Send("", message).Rest()
@@ -216,20 +170,20 @@ func TestRetryAfterInterruption(t *testing.T) {
 	}
 	next.Say(again.ChatID, "And now?")
 	for _, request := range r.model.Asked(offline.KindReply) {
-		if strings.Contains(request.Text, secret) {
+		if strings.Contains(request.Text, failedWord) {
 			t.Errorf("the model read the interrupted reply: %q", request.Text)
 		}
 	}
 	r.checkSuperseded(interrupted, again)
 }
 
-// However many try again at once and wherever, the model is asked once more, and all get the same reply.
+// Of many retries at once, on two servers, one calls the model, and all get the same reply.
 func TestTwentyRetriesAtOnce(t *testing.T) {
 	t.Parallel()
 	for _, first := range []bool{true, false} {
 		t.Run(fmt.Sprintf("first %v", first), func(t *testing.T) {
 			t.Parallel()
-			r := newRig(t, brokenFirst(), nil)
+			r := newRig(t, failFirstReply(), nil)
 			other := r.replica()
 			message := testkit.Body{"content": "My cello teacher is called Ilse.", "client_message_id": uuid.NewString()}
 			failed := r.Send("", message).Rest()

@@ -17,7 +17,7 @@ import (
 func TestSameMessageAgain(t *testing.T) {
 	t.Parallel()
 	gate := make(chan struct{})
-	r := newRig(t, heldReplies(gate), nil)
+	r := newRig(t, holdReplies(gate), nil)
 	message := testkit.Body{"content": "Speak.", "client_message_id": uuid.NewString()}
 	s := r.Send("", message)
 	s.Until(isDelta)
@@ -44,29 +44,8 @@ func TestSameMessageAgain(t *testing.T) {
 	r.checkAskedOnce("Speak.", "")
 }
 
-// checkAskedOnce wants one model call and one turn for a message, in one chat.
-func (r *rig) checkAskedOnce(content, chatID string) {
-	t := r.t
-	t.Helper()
-	calls := 0
-	for _, request := range r.model.Asked(offline.KindReply) {
-		if strings.Contains(request.Current, content) {
-			calls++
-		}
-	}
-	users := testkit.Ask[int](t, r.pool, "select count(*) from messages where role = 'user' and content = $1", content)
-	replies := testkit.Ask[int](t, r.pool, "select count(*) from messages a join messages u on a.reply_to = u.id where u.content = $1", content)
-	chats := testkit.Ask[int](t, r.pool, "select count(*) from chats")
-	if calls != 1 || users != 1 || replies != 1 || chats != 1 {
-		t.Errorf("%d model calls, %d user messages, %d replies, %d chats", calls, users, replies, chats)
-	}
-	if chatID != "" && testkit.Ask[string](t, r.pool, "select id::text from chats") != chatID {
-		t.Error("it went to another chat")
-	}
-}
-
-// A hundred copies of one message that arrive at once, on two servers, are one message and one reply, which
-// all of them read while it is made; and so is one that comes after a restart of everything.
+// A hundred copies of one message at once, on two servers, make one message and one reply, which all of them read while
+// it is generated. A copy after a restart of everything gets the same reply.
 func TestSameMessageHundredTimesAtOnce(t *testing.T) {
 	t.Parallel()
 	for _, first := range []bool{true, false} {
@@ -75,7 +54,7 @@ func TestSameMessageHundredTimesAtOnce(t *testing.T) {
 			gate := make(chan struct{})
 			r := newRig(t, func(request *offline.Request) offline.Answer {
 				if strings.Contains(request.Current, "Ilse") {
-					return offline.Answer{Text: foreign, Gate: gate, GateAfter: 3}
+					return offline.Answer{Text: unicodeReply, Gate: gate, GateAfter: 3}
 				}
 				return offline.Answer{}
 			}, nil)
@@ -86,7 +65,7 @@ func TestSameMessageHundredTimesAtOnce(t *testing.T) {
 			}
 			message := testkit.Body{"content": "My cello teacher is called Ilse.", "client_message_id": uuid.NewString()}
 			early := other.Send(chatID, message)
-			early.UntilText(opening(foreign, 3)) // so that the reply surely runs while the others come
+			early.UntilText(firstWords(unicodeReply, 3)) // so that the reply surely runs while the others come
 			var got []testkit.Said
 			done := make(chan error, 1)
 			go func() {
@@ -100,17 +79,15 @@ func TestSameMessageHundredTimesAtOnce(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, one := range append(got, early.Rest()) {
-				if one.MessageID != got[0].MessageID || one.UserMessageID != got[0].UserMessageID || one.Text != foreign || one.End.Name != testkit.Completion {
+				if one.MessageID != got[0].MessageID || one.UserMessageID != got[0].UserMessageID || one.Text != unicodeReply || one.End.Name != testkit.Completion {
 					t.Fatalf("one of them got %+v, another %+v", one, got[0])
 				}
 			}
 			for _, n := range []*node{r.node, other} {
-				if err := n.stop(); err != nil {
-					t.Errorf("run: %v", err)
-				}
+				n.stopNow()
 			}
 			again := r.replica().Send(chatID, message).Rest()
-			if again.MessageID != got[0].MessageID || again.Text != foreign || again.End.Name != testkit.Completion {
+			if again.MessageID != got[0].MessageID || again.Text != unicodeReply || again.End.Name != testkit.Completion {
 				t.Errorf("after a restart: %+v", again)
 			}
 			r.checkAskedOnce("My cello teacher is called Ilse.", chatID)
@@ -118,7 +95,7 @@ func TestSameMessageHundredTimesAtOnce(t *testing.T) {
 	}
 }
 
-// openStreams is how many streams a server says it has open.
+// openStreams returns the number of open streams in the metrics.
 func (n *node) openStreams() int {
 	open := 0
 	for line := range strings.Lines(n.Call(http.MethodGet, "/metrics", nil).Text) {
@@ -127,8 +104,7 @@ func (n *node) openStreams() int {
 	return open
 }
 
-// sendAtOnce sends copies of one message, to one server after another, and reads all replies. The error
-// is that of whichever failed.
+// sendAtOnce sends copies of one message at once, spread over the servers, and reads all replies.
 func sendAtOnce(copies int, servers []*node, chatID string, message testkit.Body) ([]testkit.Said, error) {
 	path, payload := testkit.MessagePath(chatID, message)
 	said, failed := make([]testkit.Said, copies), make([]error, copies)

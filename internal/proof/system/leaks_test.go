@@ -20,7 +20,7 @@ import (
 	"github.com/arcoscribe/throughline/internal/testkit"
 )
 
-// What must be nowhere but where it belongs. words are a user's; secrets are the operator's, and nobody sees them.
+// Texts that must not leak: words are a user's, secrets are the operator's.
 var (
 	words = canaries{
 		"title": "canary-title-5c1e", "content": "canary-content-8d02", "reply": "canary-reply-77aa", "brief": "canary-brief-19f3",
@@ -33,10 +33,10 @@ var (
 	}
 )
 
-// canaries are texts that are looked for, by what they are.
+// canaries are recognisable texts by their kind.
 type canaries map[string]string
 
-// foundIn names those that a text holds.
+// foundIn returns the kinds of those that a text contains.
 func (c canaries) foundIn(text string) []string {
 	var found []string
 	for what, canary := range c {
@@ -48,34 +48,34 @@ func (c canaries) foundIn(text string) []string {
 	return found
 }
 
-// aviary is a rig with a server that has every secret, and what was seen of it from outside.
-type aviary struct {
+// leakRig is a rig with a server that has every secret, and collects everything that leaves it.
+type leakRig struct {
 	*rig
 	server *testkit.Server
 	all    canaries
-	// seen is what each place held that nobody's words may be in; told what was answered to somebody else.
-	seen   map[string]*strings.Builder
-	ears   *pgx.Conn
-	admin  *pgx.Conn
-	chatID string
+	// seen has the text of each place that must not contain a canary.
+	seen     map[string]*strings.Builder
+	listener *pgx.Conn
+	admin    *pgx.Conn
+	chatID   string
 }
 
-// Nobody's words, and no secret, are anywhere but in the tables for them and in the answers to their user: not in
-// the log on its most talkative level, the metrics, River's tables and pages, notifications, broadcasts, the
-// texts of statements, or what another user is told. That holds while the model and Postgres fail, handlers and workers
-// panic, and requests are wrong. That the same search finds each of them where it belongs is the control.
+// A user's words and the operator's secrets are only in the tables for them and in answers to that user: not in the log
+// at its most detailed level, the metrics, River's tables and pages, notifications, broadcasts, the texts of statements
+// or answers to other users, also while the model and Postgres fail, handlers and workers panic, and requests are
+// invalid. As a control, the same search finds each of them in the permitted places.
 func TestCanaries(t *testing.T) {
 	t.Parallel()
-	a := newAviary(t)
-	a.talk()
-	a.look()
-	a.sendNonsense()
-	a.panicEverywhere()
-	a.look()
+	a := newLeakRig(t)
+	a.useEverything()
+	a.collect()
+	a.sendInvalidRequests()
+	a.causePanics()
+	a.collect()
 	a.failModel()
-	a.asSomebodyElse()
-	a.look()
-	belongs := a.whereTheyBelong()
+	a.askAsAnotherUser()
+	a.collect()
+	belongs := a.permittedPlaces()
 	a.readRiverUI()
 	a.breakPostgres()
 	if err := a.stop(); err != nil {
@@ -105,7 +105,7 @@ func TestCanaries(t *testing.T) {
 	}
 }
 
-func newAviary(t *testing.T) *aviary {
+func newLeakRig(t *testing.T) *leakRig {
 	t.Helper()
 	server := testkit.NewServer(t)
 	withPassword := func(dsn string) string {
@@ -123,9 +123,9 @@ func newAviary(t *testing.T) *aviary {
 		"OPENAI_API_KEY": secrets["API key"], "RIVER_UI": "true", "RIVER_UI_USER": "ops", "RIVER_UI_PASSWORD": secrets["River UI password"],
 		"MEMORY_CHUNK_SUMMARIZE_THRESHOLD": "60", "MEMORY_K_RAW_TURNS": "1", "DRAIN_TIMEOUT": "1s",
 	})
-	r.meetUser()
+	r.newUser()
 	r.token = tokenWithContacts(t, r, jwt.SigningMethodHS256, []byte(secrets["jwt secret"]))
-	a := &aviary{rig: r, server: server, all: maps.Clone(words), seen: map[string]*strings.Builder{}}
+	a := &leakRig{rig: r, server: server, all: maps.Clone(words), seen: map[string]*strings.Builder{}}
 	maps.Copy(a.all, secrets)
 	a.all["access token"] = r.token
 	a.all["access token's signature"] = r.token[strings.LastIndex(r.token, ".")+1:]
@@ -140,7 +140,7 @@ func newAviary(t *testing.T) *aviary {
 	return a
 }
 
-// script is a model that repeats canaries. What it is asked for by a directive goes wrong.
+// script is a model that repeats canaries. Directives make it fail.
 func (c canaries) script() testkit.Script {
 	return func(request *offline.Request) offline.Answer {
 		switch {
@@ -157,7 +157,7 @@ func (c canaries) script() testkit.Script {
 	}
 }
 
-// tokenWithContacts is an access token as a project signs it: it names its user's address and number.
+// tokenWithContacts returns an access token as a project signs it, with its user's address and number.
 func tokenWithContacts(t *testing.T, r *rig, method jwt.SigningMethod, key any) string {
 	t.Helper()
 	token, err := jwt.NewWithClaims(method, jwt.MapClaims{
@@ -170,10 +170,10 @@ func tokenWithContacts(t *testing.T, r *rig, method jwt.SigningMethod, key any) 
 	return token
 }
 
-// connect opens the connections through which the database is watched.
-func (a *aviary) connect() {
+// connect opens the connections that watch the database.
+func (a *leakRig) connect() {
 	a.t.Helper()
-	for _, conn := range []**pgx.Conn{&a.ears, &a.admin} {
+	for _, conn := range []**pgx.Conn{&a.listener, &a.admin} {
 		opened, err := pgx.Connect(a.t.Context(), a.server.AdminDSN)
 		if err != nil {
 			a.t.Fatal(err)
@@ -182,12 +182,12 @@ func (a *aviary) connect() {
 		*conn = opened
 	}
 	for _, channel := range []string{"throughline_replies", "throughline_cancels", "river.river_insert", "river.river_control", "river.river_leadership"} {
-		testkit.Exec(a.t, a.ears, "listen "+pgx.Identifier{channel}.Sanitize())
+		testkit.Exec(a.t, a.listener, "listen "+pgx.Identifier{channel}.Sanitize())
 	}
 }
 
-// look notes what the database and the metrics show at this moment.
-func (a *aviary) look() {
+// collect adds what the database and the metrics show now.
+func (a *leakRig) collect() {
 	a.t.Helper()
 	for place, sql := range map[string]string{
 		"broadcasts": `select coalesce(string_agg(m::text, ' '), '') from realtime.messages m`,
@@ -199,26 +199,26 @@ func (a *aviary) look() {
 		fmt.Fprintln(a.seen["River's tables"], a.table(table))
 	}
 	fmt.Fprintln(a.seen["the metrics"], a.Call(http.MethodGet, "/metrics", nil).Text)
-	testkit.Exec(a.t, a.ears, "select 1") // takes in what has come
+	testkit.Exec(a.t, a.listener, "select 1") // takes in what has come
 	for {
-		heard, err := a.ears.WaitForNotification(overAlready(a.t))
+		received, err := a.listener.WaitForNotification(canceledContext(a.t))
 		if err != nil {
 			return
 		}
-		fmt.Fprintln(a.seen["notifications"], heard.Channel, heard.Payload)
+		fmt.Fprintln(a.seen["notifications"], received.Channel, received.Payload)
 	}
 }
 
-// overAlready is a context that is over: what has come already is given all the same.
-func overAlready(t *testing.T) context.Context {
+// canceledContext returns a context with which WaitForNotification returns only what has come already.
+func canceledContext(t *testing.T) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	return ctx
 }
 
-// whereTheyBelong is the text of the tables for people's words, and of the configuration.
-func (a *aviary) whereTheyBelong() string {
+// permittedPlaces returns the text of the tables for users' words, of the configuration and of the prompts.
+func (a *leakRig) permittedPlaces() string {
 	a.t.Helper()
 	text := fmt.Sprint(a.env, a.token)
 	for _, table := range []string{
@@ -232,8 +232,8 @@ func (a *aviary) whereTheyBelong() string {
 	return text
 }
 
-// table is the text of a table's rows.
-func (a *aviary) table(name string) string {
+// table returns the text of a table's rows.
+func (a *leakRig) table(name string) string {
 	a.t.Helper()
 	return testkit.Ask[string](a.t, a.admin, "select coalesce(string_agg(r::text, ' '), '') from "+name+" r")
 }

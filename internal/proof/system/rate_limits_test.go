@@ -15,14 +15,8 @@ import (
 	"github.com/arcoscribe/throughline/internal/testkit"
 )
 
-// count is what a query counts.
-func (r *rig) count(query string, args ...any) int {
-	r.t.Helper()
-	return testkit.Ask[int](r.t, r.pool, query, args...)
-}
-
-// A message that is refused for its rate leaves no row, calls no model and takes nothing of what is left to the user:
-// after the time that the answer named, the same message with the same id is taken.
+// A message refused by the rate limit leaves no row, calls no model and does not count against the limit: after
+// Retry-After the same message with the same id is accepted.
 func TestRefusedMessageCostsNothing(t *testing.T) {
 	t.Parallel()
 	const perMinute = 20 // one each three seconds
@@ -63,8 +57,7 @@ func checkRefusal(t *testing.T, refused testkit.Answer, most int) {
 	}
 }
 
-// What counts is the POST, whatever it turns out to be: a replay of a reply as well as a body that is refused. A
-// client that sends the same again and again is as busy as any.
+// Every POST counts, also the replay of a reply and a body that is refused.
 func TestEveryPostOfAMessageCounts(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil, env{"RATE_LIMIT_MESSAGES_PER_MINUTE": "4"})
@@ -82,8 +75,8 @@ func TestEveryPostOfAMessageCounts(t *testing.T) {
 	}
 }
 
-// One user sends fifty times as fast as allowed, and holds all of their streams, some of which they do not read.
-// Another one's messages are answered as ever.
+// One user sends fifty times as fast as allowed, and keeps all of their streams open, some unread. Another user's
+// messages are answered as usual.
 func TestGreedyUserHindersNobody(t *testing.T) {
 	t.Parallel()
 	const perMinute, streams, modest = 10, 4, 8

@@ -14,8 +14,8 @@ import (
 	"github.com/arcoscribe/throughline/internal/testkit"
 )
 
-// Two servers get different messages to one chat at the same moment, again and again: one of them generates, and the
-// other says which reply stands in its way. The next message goes through on either.
+// Two servers repeatedly get different messages to one chat at the same moment: one of them generates, the other answers
+// 409. The next message succeeds on either.
 func TestTwoReplicasAnswerOneChat(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil, nil)
@@ -24,13 +24,13 @@ func TestTwoReplicasAnswerOneChat(t *testing.T) {
 	const rounds = 20
 	for round := range rounds {
 		gate := make(chan struct{})
-		answered := make(chan sent, len(servers))
+		answered := make(chan openResult, len(servers))
 		for n, server := range servers {
 			path, payload := testkit.MessagePath(chatID, testkit.Body{"content": fmt.Sprintf("I am server %d, round %d.", n, round)})
 			go func() {
 				<-gate
 				s, err := server.TryOpen(http.MethodPost, path, payload)
-				answered <- sent{s, err}
+				answered <- openResult{s, err}
 			}()
 		}
 		close(gate)
@@ -59,14 +59,14 @@ func TestTwoReplicasAnswerOneChat(t *testing.T) {
 		}
 	}
 	asked := len(r.model.Asked(offline.KindReply))
-	if n := testkit.Ask[int](t, r.pool, "select count(*) from messages where role = 'assistant' and status = 'complete'"); n != asked || n < rounds+1 {
+	if n := r.count("select count(*) from messages where role = 'assistant' and status = 'complete'"); n != asked || n < rounds+1 {
 		t.Errorf("%d replies of %d calls", n, asked)
 	}
 	r.checkNothingRuns()
 }
 
-// A hundred copies of one message on two servers, none of which was there before the others: one of them is the one
-// that generates, all others read along or hear it again. On a machine that is busy enough some are told to come back.
+// A hundred copies of one message on two servers at the same moment: one of them generates, all others join or get the
+// stored reply. On a busy machine some get a 503 first.
 func TestHundredCopiesWithoutAFirst(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil, nil)
@@ -76,7 +76,7 @@ func TestHundredCopiesWithoutAFirst(t *testing.T) {
 	said, failed := make([]testkit.Said, copies), make([]error, copies)
 	var all sync.WaitGroup
 	for i := range copies {
-		all.Go(func() { said[i], failed[i] = servers[i%2].insist(message) })
+		all.Go(func() { said[i], failed[i] = servers[i%2].sendUntilAccepted(message) })
 	}
 	all.Wait()
 	if err := errors.Join(failed...); err != nil {
@@ -91,8 +91,8 @@ func TestHundredCopiesWithoutAFirst(t *testing.T) {
 	r.checkNothingRuns()
 }
 
-// insist sends a first message, again whenever it is told to come back, and reads the reply.
-func (n *node) insist(message testkit.Body) (testkit.Said, error) {
+// sendUntilAccepted sends a first message, again after each 503, and reads the reply.
+func (n *node) sendUntilAccepted(message testkit.Body) (testkit.Said, error) {
 	for began := time.Now(); ; {
 		s, err := n.TryOpen(http.MethodPost, "/v1/message/first", message)
 		if err != nil {

@@ -10,68 +10,66 @@ import (
 	"github.com/arcoscribe/throughline/internal/testkit"
 )
 
-// Whoever goes on from whatever place in the text, while it is made and afterwards, here and elsewhere,
-// has the rest of it, to the letter. A place past the end is the end.
-func TestResumeAtEveryPlace(t *testing.T) {
+// A resume from any position in the text returns exactly the rest of it, while the reply runs and afterwards, on the
+// same server and on another. A position past the end counts as the end.
+func TestResumeAtEveryPosition(t *testing.T) {
 	t.Parallel()
 	gate := make(chan struct{})
-	r := newRig(t, testkit.HeldReply(foreign, 6, gate), nil)
+	r := newRig(t, testkit.HeldReply(unicodeReply, 6, gate), nil)
 	other := r.replica()
-	asked := r.Send("", testkit.Body{"content": "Speak."})
-	asked.UntilText(opening(foreign, 6))
-	said, whole := len([]rune(asked.Text)), []rune(foreign)
-	open := func(n *node, place int) *testkit.Stream {
-		if place%2 == 0 {
-			return n.Resume(asked.ChatID(), fmt.Sprintf("?after=%d", place))
+	asked := r.startReply(6)
+	said, whole := len([]rune(asked.Text)), []rune(unicodeReply)
+	open := func(n *node, position int) *testkit.Stream {
+		if position%2 == 0 {
+			return n.Resume(asked.ChatID(), fmt.Sprintf("?after=%d", position))
 		}
-		return n.Resume(asked.ChatID(), "?after=0", "Last-Event-ID", fmt.Sprintf("%s:%d", asked.MessageID(), place)) // the header decides
+		return n.Resume(asked.ChatID(), "?after=0", "Last-Event-ID", fmt.Sprintf("%s:%d", asked.MessageID(), position)) // the header decides
 	}
 	check := func(where string, streams []*testkit.Stream) {
-		for place, got := range restOfAll(t, streams) {
-			if want := string(whole[min(place, len(whole)):]); got.Text != want || got.End.Name != testkit.Completion {
-				t.Errorf("%s, after %d: %q and %s, want %q", where, place, got.Text, got.End.Name, want)
+		for position, got := range restOfAll(t, streams) {
+			if want := string(whole[min(position, len(whole)):]); got.Text != want || got.End.Name != testkit.Completion {
+				t.Errorf("%s, after %d: %q and %s, want %q", where, position, got.Text, got.End.Name, want)
 			}
 		}
 	}
 	var here, elsewhere []*testkit.Stream
-	for place := range len(whole) + 3 {
-		if place <= said { // what the server here has not said, nobody can have read
-			here = append(here, open(r.node, place))
+	for position := range len(whole) + 3 {
+		if position <= said { // no client has more than this server has sent
+			here = append(here, open(r.node, position))
 		}
-		elsewhere = append(elsewhere, open(other, place))
+		elsewhere = append(elsewhere, open(other, position))
 	}
 	close(gate)
 	check("while it runs, here", here)
 	check("while it runs, elsewhere", elsewhere)
 	asked.Rest()
 	here, elsewhere = nil, nil
-	for place := range len(whole) + 3 {
-		here, elsewhere = append(here, open(r.node, place)), append(elsewhere, open(other, place))
+	for position := range len(whole) + 3 {
+		here, elsewhere = append(here, open(r.node, position)), append(elsewhere, open(other, position))
 	}
 	check("afterwards, here", here)
 	check("afterwards, elsewhere", elsewhere)
 }
 
-// What no reader can have seen is refused, on every replica, while a reply runs and afterwards.
-func TestUselessPlaces(t *testing.T) {
+// A cursor that no client can have is refused, on every replica, while a reply runs and afterwards.
+func TestRefusedPositions(t *testing.T) {
 	t.Parallel()
 	gate := make(chan struct{})
-	r := newRig(t, testkit.HeldReply(foreign, 3, gate), nil)
+	r := newRig(t, testkit.HeldReply(unicodeReply, 3, gate), nil)
 	other := r.replica()
-	asked := r.Send("", testkit.Body{"content": "Speak."})
-	asked.UntilText(opening(foreign, 3))
+	asked := r.startReply(3)
 	chatID, messageID, userMessageID := asked.ChatID(), asked.MessageID(), asked.Events[0].Data["user_message_id"].(string)
 	foreignChat := r.Send("", testkit.Body{"content": "Speak elsewhere."})
-	foreignChat.UntilText(opening(foreign, 3))
+	foreignChat.UntilText(firstWords(unicodeReply, 3))
 	empty := testkit.Ask[uuid.UUID](t, r.pool, "insert into chats (user_id, title) values ($1, '') returning id", r.user).String()
 	stranger := testkit.Token(t, testkit.NewUser(t, r.db))
 
-	type useless struct {
+	type resumeCase struct {
 		chatID, query, lastEventID, token string
 		status                            int
 		code                              string
 	}
-	cases := []useless{
+	cases := []resumeCase{
 		{chatID: chatID, query: "?after=x", status: 400, code: "bad_request"},
 		{chatID: chatID, query: "?after=-1", status: 400, code: "bad_request"},
 		{chatID: chatID, query: "?after=", status: 400, code: "bad_request"},
@@ -98,7 +96,7 @@ func TestUselessPlaces(t *testing.T) {
 		{chatID: chatID, query: "?after=end", status: 204},
 		{chatID: chatID, lastEventID: messageID + ":end", status: 204},
 	}
-	check := func(when string, cases []useless) {
+	check := func(when string, cases []resumeCase) {
 		for _, n := range []*node{r.node, other} {
 			for _, c := range cases {
 				client := n.Client
@@ -120,5 +118,5 @@ func TestUselessPlaces(t *testing.T) {
 	close(gate)
 	asked.Rest()
 	foreignChat.Rest()
-	check("afterwards", append(cases, useless{chatID: chatID, status: 204}))
+	check("afterwards", append(cases, resumeCase{chatID: chatID, status: 204}))
 }

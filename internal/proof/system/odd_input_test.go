@@ -11,10 +11,10 @@ import (
 	"github.com/arcoscribe/throughline/internal/testkit"
 )
 
-// depth is deeper than any reader of JSON should follow.
+// depth is deeper than any JSON parser should go.
 const depth = 100_000
 
-// oddValues are JSON texts, some of them none, that may stand where a value is wanted.
+// oddValues are texts in the place of a JSON value, not all of them valid JSON.
 var oddValues = map[string]string{
 	"null": "null", "true": "true", "a number": "7", "a negative one": "-1", "a fraction": "0.5", "an empty array": "[]", "an empty object": "{}",
 	"an empty string": `""`, "an array of arrays": "[[],[[]]]", "an array of nulls": "[null]", "an array of objects": "[{}]",
@@ -30,13 +30,13 @@ var oddValues = map[string]string{
 	"nothing": "", "two values": `"a","b":1`, "a comment": `"a"/**/`, "half a string": `"a`,
 }
 
-// Huge values are put where something large may be, and as whole bodies: what reads the others is the same.
+// Values longer than huge bytes are sent only in largeFields and as whole bodies.
 const huge = 10_000
 
-var roomy = []string{"content", "metadata", "files", "prompt", "tags"}
+var largeFields = []string{"content", "metadata", "files", "prompt", "tags"}
 
-// soundBodies are what each route takes, before one field of it is made odd.
-var soundBodies = map[string]map[string]string{
+// validBodies are the bodies of each route, before one of their fields is replaced.
+var validBodies = map[string]map[string]string{
 	"POST /v1/message/first":          {"content": `"Hello."`},
 	"POST /v1/message":                {"content": `"Hello."`, "chat_id": `"CHAT"`},
 	"POST /v1/chats":                  {},
@@ -45,7 +45,7 @@ var soundBodies = map[string]map[string]string{
 	"POST /v1/chats/prune":            {"older_than_days": "36500", "dry_run": "true"},
 }
 
-// target is a user who has something, and whoever attacks is that user.
+// target is a user with a chat, who sends the odd requests.
 type target struct {
 	*rig
 	chatID, messageID string
@@ -61,7 +61,7 @@ func newTarget(t *testing.T) *target {
 	return a
 }
 
-// send sends a body as it is, whatever it is.
+// send sends a body unchanged.
 func (a *target) send(to route, body string, headers ...string) testkit.Answer {
 	a.t.Helper()
 	path := strings.NewReplacer("{chat_id}", a.chatID, "{message_id}", a.messageID).Replace(to.path)
@@ -82,8 +82,8 @@ func (a *target) rows() int {
 	return a.count("select (select count(*) from chats) + (select count(*) from messages) + (select count(*) from chat_files)")
 }
 
-// attack sends something odd, and holds that it is answered with a status that the document has, that what is refused
-// leaves nothing behind, and that nothing fails on our side.
+// attack sends an odd request. It checks that the status is one of the document's and below 500, and that a refused
+// request stores nothing.
 func (a *target) attack(name string, to route, body string, headers ...string) {
 	a.t.Helper()
 	answer := a.send(to, body, headers...)
@@ -99,8 +99,8 @@ func (a *target) attack(name string, to route, body string, headers ...string) {
 	}
 }
 
-// finish holds that the server is as well as before.
-func (a *target) finish() {
+// checkHealthy checks that the server still answers and has logged no error.
+func (a *target) checkHealthy() {
 	a.t.Helper()
 	if said := a.Say("", "Still there?"); said.Text == "" {
 		a.t.Error("an empty reply")
@@ -118,13 +118,13 @@ func TestOddValuesInBodies(t *testing.T) {
 	t.Parallel()
 	a := newTarget(t)
 	for _, to := range routes(t, a.Client) {
-		sound, known := soundBodies[to.name()]
+		sound, known := validBodies[to.name()]
 		if len(to.fields) > 0 && !known {
-			t.Errorf("%s has no sound body here: give it one in soundBodies", to.name())
+			t.Errorf("%s has no sound body here: give it one in validBodies", to.name())
 		}
 		for _, name := range to.fields {
 			for what, value := range oddValues {
-				if len(value) > huge && !slices.Contains(roomy, name) {
+				if len(value) > huge && !slices.Contains(largeFields, name) {
 					continue
 				}
 				a.attack(name+" is "+what, to, a.body(sound, name, value))
@@ -136,10 +136,10 @@ func TestOddValuesInBodies(t *testing.T) {
 			}
 		}
 	}
-	a.finish()
+	a.checkHealthy()
 }
 
-// body is a sound one with one field of another value.
+// body returns a valid body with one field replaced.
 func (a *target) body(sound map[string]string, name, value string) string {
 	members := []string{fmt.Sprintf("%q:%s", name, value)}
 	for other, text := range sound {
@@ -150,7 +150,7 @@ func (a *target) body(sound map[string]string, name, value string) string {
 	return "{" + strings.Join(members, ",") + "}"
 }
 
-// oddTexts may stand where a parameter does.
+// oddTexts are values of parameters.
 var oddTexts = []string{
 	"", " ", "0", "-1", "+1", "1e9", "999999999999999999999999", "\x00", "a\x00b", "\xff\xfe", "\ufeff", "\u202e", "null", "undefined", "true", "'", "\"", "\\", "%", "%00", "..", "../../x",
 	"'; drop table messages; --", "*", "a & | ! ( ) : <-> b", "-", `"`, `""""`, "or or or", strings.Repeat("a ", 5_000), strings.Repeat("\U0001F469\u200d", 500), "0000-00-00T00:00:00Z",
@@ -169,7 +169,7 @@ func TestOddParameters(t *testing.T) {
 			}
 		}
 	}
-	a.finish()
+	a.checkHealthy()
 }
 
 func (a *target) attackParameter(to route, p parameter, text string) {
@@ -186,19 +186,19 @@ func (a *target) attackParameter(to route, p parameter, text string) {
 	case "path":
 		odd := to
 		odd.path = strings.ReplaceAll(to.path, "{"+p.name+"}", url.PathEscape(text))
-		odd.statuses = append(slices.Clone(to.statuses), "404", "405") // it may be no path of ours
+		odd.statuses = append(slices.Clone(to.statuses), "404", "405") // it may be an unknown path
 		if method == http.MethodDelete && strings.Trim(text, "./ ") == "" {
 			return // the client would make another path of it
 		}
 		a.attack(what, odd, body)
 	case "header":
-		if !strings.ContainsAny(text, "\x00\n\r") && len(text) < 32<<10 { // what no header can hold is for raw sockets
+		if !strings.ContainsAny(text, "\x00\n\r") && len(text) < 32<<10 { // a client cannot send the others
 			a.attack(what, to, body, p.name, text)
 		}
 	}
 }
 
-// Every odd value in every argument of every tool, and as what is called.
+// Every odd value in every argument of every tool, and as the tool's name.
 func TestOddArgumentsOfTools(t *testing.T) {
 	t.Parallel()
 	a := newTarget(t)
@@ -214,7 +214,7 @@ func TestOddArgumentsOfTools(t *testing.T) {
 		}
 		for _, name := range arguments {
 			for what, value := range oddValues {
-				if len(value) > huge && !slices.Contains(roomy, name) {
+				if len(value) > huge && !slices.Contains(largeFields, name) {
 					continue
 				}
 				a.attack(tool+": "+name+" is "+what, to, fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":%q,"arguments":%s}}`,
@@ -231,7 +231,7 @@ func TestOddArgumentsOfTools(t *testing.T) {
 			a.attack(frame+" with "+what, to, fmt.Sprintf(frame, value), accepts...)
 		}
 	}
-	a.finish()
+	a.checkHealthy()
 }
 
 // Every odd value in every place of an imported file.
@@ -252,5 +252,5 @@ func TestOddImports(t *testing.T) {
 			a.attack(frame+" with "+what, to, fmt.Sprintf(frame, value), "Accept", "application/json")
 		}
 	}
-	a.finish()
+	a.checkHealthy()
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/arcoscribe/throughline/internal/testkit"
 )
 
-// post sends a file as it is.
+// post sends a file unchanged.
 func (r *rig) post(path, file string) map[string]any {
 	r.t.Helper()
 	request, err := http.NewRequestWithContext(r.t.Context(), http.MethodPost, r.Base+path, strings.NewReader(file))
@@ -27,8 +27,7 @@ func (r *rig) post(path, file string) map[string]any {
 	return answer.JSON(r.t)
 }
 
-// What was said elsewhere is remembered here: an imported chat gets its brief from the workers, goes on as any
-// other, and goes out again with its history, for another user to go on with.
+// An imported chat gets a brief from the workers and continues as any other. Its export can be imported by another user.
 func TestImportedChatIsRemembered(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil, smallMemory)
@@ -51,7 +50,7 @@ func TestImportedChatIsRemembered(t *testing.T) {
 	if exported.Status != http.StatusOK || strings.Count(exported.Text, `{"type":"message"`) != 44 || !strings.Contains(exported.Text, `{"type":"revision"`) {
 		t.Fatalf("%d %.400s", exported.Status, exported.Text)
 	}
-	r.meetUser()
+	r.newUser()
 	r.Token = r.token
 	if other := r.post("/v1/chats/import", exported.Text); other["imported"] != 1.0 || other["messages"] != 44.0 {
 		t.Errorf("another user: %v", other)

@@ -17,8 +17,8 @@ import (
 	"github.com/arcoscribe/throughline/internal/testkit"
 )
 
-// upstreamCase is one thing that can go wrong between us and the model, or only seems to, and how it ends: for
-// the client, and in Postgres. docs/faults.md lists them.
+// upstreamCase is a fault between the server and the model, or something that only looks like one, and how it ends for
+// the client and in Postgres. docs/faults.md lists them.
 type upstreamCase struct {
 	name string
 	// directive tells the offline model how to fail.
@@ -27,21 +27,21 @@ type upstreamCase struct {
 	before, midway func(*testkit.Proxy)
 	// foreign is a server in the model's place.
 	foreign http.HandlerFunc
-	// base is where the model is said to be, made of where it is.
+	// base returns the configured base URL for the model's address.
 	base func(t *testing.T, address string) string
 
-	// status and code are the failure's; no status: the stream had begun.
+	// status and code are the failure's; status is 0 if the stream had begun.
 	status     int
 	code       string
 	retryAfter string
-	// text is what the client has in the end, where that is certain; else it is a beginning of the reply.
+	// text is what the client has in the end; "" if that may be any beginning of the reply.
 	text string
 	// finished is the reason of a reply that is complete.
 	finished string
 }
 
-// long is a reply of some kilobytes in which hardly a character is one byte.
-var long = strings.TrimSpace(strings.Repeat(foreign+" ", 12))
+// long is a reply of some kilobytes in which few characters are one byte.
+var long = strings.TrimSpace(strings.Repeat(unicodeReply+" ", 12))
 
 // The network, by Toxiproxy.
 var networkCases = []upstreamCase{
@@ -98,7 +98,7 @@ const (
 	other = "event: response.output_text.delta\ndata: {\"delta\":\" And\n\n"
 )
 
-// Servers that are no model, or not as they should be.
+// Servers that are not a model, or behave badly.
 var foreignCases = []upstreamCase{
 	{name: "400", foreign: answers(400, "application/json", `{"error":{"message":"no","code":"bad"}}`), status: 502, code: "upstream_failed"},
 	{name: "403 without a body", foreign: answers(403, "", ""), status: 502, code: "upstream_failed"},
@@ -123,7 +123,7 @@ var foreignCases = []upstreamCase{
 
 func answers(status int, contentType, body string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body) // or the answer may overtake the question
+		_, _ = io.Copy(io.Discard, r.Body) // or the answer may come before the request is sent
 		w.Header().Set("Content-Type", contentType)
 		w.WriteHeader(status)
 		_, _ = io.WriteString(w, body) // to a client that may have gone
@@ -137,7 +137,7 @@ func redirects(status int) http.HandlerFunc {
 	}
 }
 
-// compressed compresses as a proxy does for those who say that they can read it.
+// compressed compresses like a proxy for clients that accept it.
 func compressed(w http.ResponseWriter, r *http.Request) {
 	if !strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
 		answers(200, "text/event-stream", begin+end)(w, r)
@@ -151,7 +151,7 @@ func compressed(w http.ResponseWriter, r *http.Request) {
 	_ = body.Close()
 }
 
-// untrusted is a server whose certificate nobody has signed.
+// untrusted starts a server with a certificate of an unknown authority.
 func untrusted(t *testing.T, _ string) string {
 	t.Helper()
 	server := httptest.NewUnstartedServer(answers(200, "text/event-stream", begin+end))
@@ -161,21 +161,19 @@ func untrusted(t *testing.T, _ string) string {
 	return server.URL + "/v1"
 }
 
-// speaking makes the offline model say the long reply, slowly enough to be broken off; a message with a directive
-// is the built-in model's.
-func speaking(request *offline.Request) offline.Answer {
+// speakSlowly sends the long reply slowly enough to be broken off. Messages with a directive get the built-in model.
+func speakSlowly(request *offline.Request) offline.Answer {
 	if request.Kind == offline.KindReply && strings.HasPrefix(request.Current, "Speak") {
 		return offline.Answer{Text: long, PieceDelay: 2 * time.Millisecond}
 	}
 	return offline.Answer{}
 }
 
-// Whatever happens between us and the model: the client hears of it once, with a code; the row says so; half a
-// reply is never taken for a whole one; nothing is left running; the same message may be sent again, and the chat
-// goes on.
+// Whatever happens between the server and the model: the client gets one error with a code, and the row has it; half a
+// reply is never stored as complete; nothing is left running; the message can be sent again, and the chat goes on.
 func TestUpstreamFaults(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, speaking, env{"MEMORY_CHUNK_SUMMARIZE_THRESHOLD": "10000000"}) // a line of a megabyte is not for folding here
+	r := newRig(t, speakSlowly, env{"MEMORY_CHUNK_SUMMARIZE_THRESHOLD": "10000000"}) // a line of a megabyte is not for folding here
 	t.Run("all", func(t *testing.T) {
 		for _, cases := range [][]upstreamCase{networkCases, modelCases, foreignCases} {
 			for _, c := range cases {
@@ -186,11 +184,7 @@ func TestUpstreamFaults(t *testing.T) {
 			}
 		}
 	})
-	if n := testkit.Ask[int](t, r.pool, "select count(*) from messages where status = 'streaming'"); n != 0 {
-		t.Errorf("%d replies stream for ever", n)
-	}
-	r.awaitNoDeltas()
-	r.checkCounters()
+	r.checkNothingRuns()
 }
 
 func (c upstreamCase) check(r *rig) {
@@ -210,13 +204,13 @@ func (c upstreamCase) check(r *rig) {
 	} else {
 		chatID = c.checkEnded(r, s, network)
 	}
-	if n := testkit.Ask[int](r.t, r.pool, "select count(*) from messages where status = 'streaming' and chat_id = $1", uuid.MustParse(chatID)); n != 0 {
+	if n := r.count("select count(*) from messages where status = 'streaming' and chat_id = $1", uuid.MustParse(chatID)); n != 0 {
 		r.t.Errorf("%d replies of the chat are still running", n)
 	}
 	c.checkNext(r, chatID, message)
 }
 
-// env is where the app looks for the model, and how long it waits for it.
+// env returns the model's address for the app, and how long it waits.
 func (c upstreamCase) env(r *rig, network *testkit.Proxy) env {
 	change := env{"OPENAI_BASE_URL": "http://" + network.Addr() + "/v1"}
 	if c.foreign != nil {
@@ -240,7 +234,7 @@ func (c upstreamCase) content() string {
 	return "I live in Graz and work in Linz. [[offline:" + c.directive + "]]"
 }
 
-// checkRefused wants an HTTP error that names the stored, failed reply, and gives its chat.
+// checkRefused checks for an HTTP error that names the stored, failed reply. It returns the chat.
 func (c upstreamCase) checkRefused(r *rig, s *testkit.Stream) string {
 	r.t.Helper()
 	got := testkit.Answer{Status: s.Response.StatusCode, Header: s.Response.Header, Text: s.Raw()}
@@ -258,7 +252,7 @@ func (c upstreamCase) checkRefused(r *rig, s *testkit.Stream) string {
 	return details["chat_id"].(string)
 }
 
-// checkEnded wants a stream with one terminal event, and the row to say the same, and gives its chat.
+// checkEnded checks for a stream with one terminal event, and a row with the same result. It returns the chat.
 func (c upstreamCase) checkEnded(r *rig, s *testkit.Stream, network *testkit.Proxy) string {
 	r.t.Helper()
 	if s.Response.StatusCode != http.StatusOK {
@@ -285,13 +279,12 @@ func (c upstreamCase) checkEnded(r *rig, s *testkit.Stream, network *testkit.Pro
 	}
 	broken := c.directive == "" && c.foreign == nil && c.code != "" // by the network, in the midst of the long reply
 	if c.text != "" && got.Text != c.text || broken && (got.Text == "" || got.Text == long || !strings.HasPrefix(long, got.Text)) {
-		r.t.Errorf("heard %.100q", got.Text)
+		r.t.Errorf("received %.100q", got.Text)
 	}
 	return got.ChatID
 }
 
-// checkNext sends the message again where it failed, and another one: by now the model can be reached, from the
-// rig's first server.
+// checkNext sends the message again if it failed, and another one, to the rig's first server, which reaches the model.
 func (c upstreamCase) checkNext(r *rig, chatID string, message testkit.Body) {
 	r.t.Helper()
 	if c.code != "" && c.directive == "" {
@@ -307,7 +300,7 @@ func (c upstreamCase) checkNext(r *rig, chatID string, message testkit.Body) {
 	}
 }
 
-// statuses are those of the replies of a case's chat.
+// statuses returns the statuses of the chat's replies.
 func (c upstreamCase) statuses() string {
 	switch {
 	case c.code == "":

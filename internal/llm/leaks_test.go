@@ -11,7 +11,7 @@ import (
 	"github.com/arcoscribe/throughline/internal/memory/brief"
 )
 
-// Errors are logged, so nothing that a server quotes of the prompt may get into one.
+// Errors are logged, so they must not contain what a server quotes of the prompt.
 func TestErrorsNeverQuoteThePrompt(t *testing.T) {
 	t.Parallel()
 	const canary = "canary-7f3a-my-diagnosis"

@@ -16,7 +16,7 @@ import (
 	"github.com/arcoscribe/throughline/internal/testkit"
 )
 
-// draw makes a request of a route. text is the same in words: all that is sent but the token.
+// draw makes a random request of a route. text is all that is sent, except the token.
 func (i *intruder) draw(to route) (request *http.Request, text string, err error) {
 	path, query, header := to.path, url.Values{}, http.Header{}
 	for _, p := range to.parameters {
@@ -62,7 +62,7 @@ func pick[T any](random *rand.Rand, from []T) T { return from[random.IntN(len(fr
 
 func (i *intruder) one(of ...string) string { return pick(i.random, of) }
 
-// rarely gives what nobody should send.
+// rarely returns the bad value now and then.
 func (i *intruder) rarely(bad, good string) string {
 	if i.chance(0.1) {
 		return bad
@@ -70,7 +70,7 @@ func (i *intruder) rarely(bad, good string) string {
 	return good
 }
 
-// chat is mostly another user's chat; else one of their other ids, an own chat, or nobody's.
+// chat returns mostly another user's chat; else one of their other ids, an own chat, or an unknown id.
 func (i *intruder) chat() string {
 	switch n := i.random.IntN(20); {
 	case n < 12:
@@ -85,7 +85,7 @@ func (i *intruder) chat() string {
 	return i.one(uuid.NewString(), uuid.Nil.String(), "nonsense", pick(i.random, i.theirs.chats)+" ")
 }
 
-// message is mostly another user's message.
+// message returns mostly another user's message.
 func (i *intruder) message() string {
 	switch n := i.random.IntN(20); {
 	case n < 15:
@@ -104,12 +104,12 @@ func (i *intruder) number() string {
 	return i.rarely(i.one("-1", "0", "x", "9223372036854775807"), i.one("1", "2", "5", "20", "100"))
 }
 
-// words are what the owners spoke of, without the word that would give them away.
+// words returns the owners' subjects, without the canary.
 func (i *intruder) words() string {
 	return i.one("What is the harbour code?", "harbour", "code file", `"harbour code" or again`, "again -holds")
 }
 
-// values draws parameters, by the names that the OpenAPI document has for them.
+// values draws parameters by their names in the OpenAPI document.
 func (i *intruder) values() map[string]func() string {
 	moment := func() string { return i.rarely("yesterday", i.one("2020-01-01T00:00:00Z", "2040-01-01T00:00:00Z")) }
 	truth := func() string { return i.rarely("perhaps", i.one("true", "false")) }
@@ -154,7 +154,7 @@ func (i *intruder) members() map[string]func() any {
 	}
 }
 
-// body draws the body of a route, by the fields that the document has for it.
+// body draws the body of a route from its fields in the document.
 func (i *intruder) body(to route) (body, kind string, err error) {
 	switch {
 	case to.path == "/mcp":
@@ -187,7 +187,7 @@ func (i *intruder) object(of string, fields []string) (testkit.Body, error) {
 	return found, nil
 }
 
-// call draws a call of a tool, or of something that is none.
+// call draws a call of a tool, sometimes of an unknown one.
 func (i *intruder) call() (string, error) {
 	name := pick(i.random, slices.Sorted(maps.Keys(i.tools)))
 	arguments, err := i.object("the tool "+name, i.tools[name])
@@ -197,7 +197,7 @@ func (i *intruder) call() (string, error) {
 	return marshal(rpc("tools/call", testkit.Body{"name": name, "arguments": arguments})), err
 }
 
-// file draws a bundle that claims others' ids.
+// file draws a bundle that uses others' ids.
 func (i *intruder) file() string {
 	asked, hash := i.message(), i.hash()
 	lines := []testkit.Body{
@@ -221,7 +221,7 @@ func rpc(method string, params any) testkit.Body {
 	return testkit.Body{"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
 }
 
-// listTools asks the server for its tools and their arguments, so that none is forgotten.
+// listTools reads all tools and their arguments from the server.
 func (i *intruder) listTools() map[string][]string {
 	i.T.Helper()
 	answer := i.Call(http.MethodPost, "/mcp", rpc("tools/list", testkit.Body{}), "Accept", "application/json, text/event-stream")

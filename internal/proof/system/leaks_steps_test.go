@@ -22,8 +22,8 @@ import (
 	"github.com/arcoscribe/throughline/jobs"
 )
 
-// talk has every kind of word said, folded, changed, looked for and taken out and in.
-func (a *aviary) talk() {
+// useEverything sends every kind of word, and has it folded, changed, searched, exported and imported.
+func (a *leakRig) useEverything() {
 	a.t.Helper()
 	made := a.wanted(http.StatusCreated, http.MethodPost, "/v1/chats", testkit.Body{
 		"title": words["title"], "system_prompt": words["instructions"], "tags": []string{words["tag"]}, "metadata": testkit.Body{"note": words["metadata"]},
@@ -51,8 +51,8 @@ func (a *aviary) talk() {
 	a.tool("search_history", testkit.Body{"query": words["tool"]})
 }
 
-// tool calls a tool as a program does that speaks the Model Context Protocol.
-func (a *aviary) tool(name string, arguments testkit.Body) {
+// tool calls a tool of the Model Context Protocol.
+func (a *leakRig) tool(name string, arguments testkit.Body) {
 	a.t.Helper()
 	got := a.Call(http.MethodPost, "/mcp", testkit.Body{
 		"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": testkit.Body{"name": name, "arguments": arguments},
@@ -62,8 +62,8 @@ func (a *aviary) tool(name string, arguments testkit.Body) {
 	}
 }
 
-// sendNonsense sends requests that are wrong, with words and credentials wherever they can be.
-func (a *aviary) sendNonsense() {
+// sendInvalidRequests sends invalid requests with words and credentials everywhere.
+func (a *leakRig) sendInvalidRequests() {
 	a.t.Helper()
 	word := words["content"]
 	for _, bad := range []testkit.Body{
@@ -108,7 +108,7 @@ func (a *aviary) sendNonsense() {
 	}
 }
 
-// panicking is a store, and a folder, that breaks when it is asked to.
+// panicking is a store and a folder that panic on request.
 type panicking struct {
 	chat.Store
 	jobs.Folder
@@ -127,14 +127,14 @@ func (p *panicking) Rebuild(ctx context.Context, chatID uuid.UUID, _ brief.Job) 
 	return brief.Report{}, nil
 }
 
-// panics makes a handler and a kind of job panic, the one for certain words and the other always.
+// panics makes handlers panic for certain words, and rebuild jobs always.
 var panics = app.Doubles{
 	Turns:  func(store chat.Store) chat.Store { return &panicking{Store: store} },
 	Folder: func(folder jobs.Folder) jobs.Folder { return &panicking{Folder: folder} },
 }
 
-// panicEverywhere runs into both.
-func (a *aviary) panicEverywhere() {
+// causePanics makes a handler, a tool and a job panic.
+func (a *leakRig) causePanics() {
 	a.t.Helper()
 	got := a.Call(http.MethodPost, "/v1/message/first", testkit.Body{"content": "Panic over this one: " + words["content"]})
 	if got.Status != http.StatusInternalServerError || len(a.all.foundIn(got.Text)) > 0 {
@@ -148,8 +148,8 @@ func (a *aviary) panicEverywhere() {
 	})
 }
 
-// failModel has replies and folds fail in several ways.
-func (a *aviary) failModel() {
+// failModel makes replies and folds fail in several ways.
+func (a *leakRig) failModel() {
 	a.t.Helper()
 	for _, directive := range []string{"401", "500", "cut", "failed", "error_event", "invalid_utf8"} {
 		s, err := a.TryOpen(http.MethodPost, "/v1/message/first", testkit.Body{"content": words["content"] + " [[offline:" + directive + "]]"})
@@ -167,16 +167,16 @@ func (a *aviary) failModel() {
 		}
 	}
 	testkit.Eventually(a.t, "folds failed", func() bool {
-		return testkit.Ask[int](a.t, a.pool, "select count(*) from river.river_job where kind = 'fold_brief' and cardinality(errors) > 0") == 2
+		return a.count("select count(*) from river.river_job where kind = 'fold_brief' and cardinality(errors) > 0") == 2
 	})
 }
 
-// asSomebodyElse asks, as another user, for everything that is the first one's.
-func (a *aviary) asSomebodyElse() {
+// askAsAnotherUser requests, as another user, everything of the first one.
+func (a *leakRig) askAsAnotherUser() {
 	a.t.Helper()
 	first := a.token
 	mine := a.user
-	a.meetUser()
+	a.newUser()
 	other := a.Client
 	other.Token = tokenWithoutContacts(a)
 	a.user, a.token = mine, first
@@ -198,7 +198,7 @@ func (a *aviary) asSomebodyElse() {
 	}
 }
 
-func tokenWithoutContacts(a *aviary) string {
+func tokenWithoutContacts(a *leakRig) string {
 	a.t.Helper()
 	token, err := auth.Mint([]byte(secrets["jwt secret"]), a.user, a.env["SUPABASE_URL"]+"/auth/v1", time.Hour, time.Now())
 	if err != nil {
@@ -207,8 +207,8 @@ func tokenWithoutContacts(a *aviary) string {
 	return token
 }
 
-// readRiverUI reads the pages of the jobs as an operator does.
-func (a *aviary) readRiverUI() {
+// readRiverUI reads the pages of River UI as an operator.
+func (a *leakRig) readRiverUI() {
 	a.t.Helper()
 	paths := []string{"/river/", "/river/api/queues", "/river/api/states", "/river/api/queues/memory"}
 	for _, state := range []string{"available", "cancelled", "completed", "discarded", "retryable", "running", "scheduled"} {
@@ -229,8 +229,8 @@ func (a *aviary) readRiverUI() {
 	}
 }
 
-// breakPostgres takes Postgres away in the middle of a reply and from new messages.
-func (a *aviary) breakPostgres() {
+// breakPostgres sends messages while Postgres is away.
+func (a *leakRig) breakPostgres() {
 	a.t.Helper()
 	a.server.Crash()
 	for _, payload := range []testkit.Body{{"chat_id": a.chatID, "content": words["content"]}, {"chat_id": a.chatID, "content": words["phone"]}} {

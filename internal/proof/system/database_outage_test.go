@@ -14,8 +14,7 @@ import (
 	"github.com/arcoscribe/throughline/internal/testkit"
 )
 
-// Postgres is restarted between two messages: without it there are no messages, and afterwards nothing is
-// forgotten.
+// Postgres is restarted between two messages. Meanwhile messages are refused; afterwards nothing is forgotten.
 func TestRestartOfPostgresIsSurvived(t *testing.T) {
 	t.Parallel()
 	server := testkit.NewServer(t)
@@ -37,67 +36,65 @@ func TestRestartOfPostgresIsSurvived(t *testing.T) {
 	}
 }
 
-// Postgres breaks down in the middle of replies and comes back. They go on for their readers meanwhile, are
-// stored when there is a Postgres again, and nobody notices more than a pause before the end. What had been
-// recorded of them is tidied up. A follower on another replica waits, and has it all as well.
+// Postgres crashes in the middle of replies and comes back. Readers get the text meanwhile and notice only a pause
+// before the end. The replies are stored, and their recorded text is removed. Followers on another replica wait, and
+// get all of the text too.
 func TestPostgresBreaksDownInMidStream(t *testing.T) {
 	t.Parallel()
 	server := testkit.NewServer(t)
 	gate := make(chan struct{})
-	r := newRigOn(t, server.Database, testkit.HeldReply(foreign, 4, gate), nil)
+	r := newRigOn(t, server.Database, testkit.HeldReply(unicodeReply, 4, gate), nil)
 	other := r.replica()
 	var asked, followers []*testkit.Stream
 	for n := range 5 {
 		s := r.Send("", testkit.Body{"content": fmt.Sprintf("Speak, %d.", n)})
-		s.UntilText(opening(foreign, 4))
+		s.UntilText(firstWords(unicodeReply, 4))
 		f := other.Resume(s.ChatID(), "")
-		f.UntilText(opening(foreign, 4))
+		f.UntilText(firstWords(unicodeReply, 4))
 		asked, followers = append(asked, s), append(followers, f)
 	}
 	server.Crash()
 	close(gate)
 	for _, s := range asked {
-		s.UntilText(foreign) // before there is a place to store it
+		s.UntilText(unicodeReply) // before there is a place to store it
 	}
 	server.Start()
 	for i, got := range append(restOfAll(t, asked), restOfAll(t, followers)...) {
-		if got.Text != foreign || got.End.Name != testkit.Completion {
+		if got.Text != unicodeReply || got.End.Name != testkit.Completion {
 			t.Errorf("reader %d has %q, %s %v", i, got.Text, got.End.Name, got.End.Data)
 		}
 	}
 	for _, s := range asked {
-		r.checkStored(s.MessageID(), foreign)
+		r.checkStored(s.MessageID(), unicodeReply)
 	}
 	r.awaitNoDeltas()
 }
 
-// Postgres stays away. After a bounded time the reader is told that the reply could not be stored and that
-// the message may be sent again; and when Postgres is back after all, the row does not stay streaming, and
-// sending the message again does what it should.
+// Postgres stays away. After a bounded time the reader gets a retryable failure, because the reply could not be stored.
+// When Postgres is back after all, the row does not stay streaming, and the message can be sent again.
 func TestPostgresStaysAway(t *testing.T) {
 	t.Parallel()
 	server := testkit.NewServer(t)
 	gate := make(chan struct{})
 	r := newStoppedRig(t, server.Database, func(request *offline.Request) offline.Answer {
 		if strings.Contains(request.Current, "Speak") {
-			return offline.Answer{Text: foreign, Gate: gate, GateAfter: 4}
+			return offline.Answer{Text: unicodeReply, Gate: gate, GateAfter: 4}
 		}
 		return offline.Answer{}
 	}, nil)
-	r.meetUser()
+	r.newUser()
 	impatient := app.Doubles{SavePatience: 2 * time.Second}
 	r.node = r.start(app.Role{API: true}, nil, impatient)
 	other := r.start(app.Role{API: true}, nil, impatient)
 	message := testkit.Body{"content": "Speak.", "client_message_id": uuid.NewString()}
 	asked := r.Send("", message)
-	asked.UntilText(opening(foreign, 4))
-	follower := other.Resume(asked.ChatID(), "")
-	follower.UntilText(opening(foreign, 4))
+	asked.UntilText(firstWords(unicodeReply, 4))
+	follower := other.follow(asked, 4)
 
 	server.Crash()
 	close(gate)
 	got := asked.Rest()
-	if got.Text != foreign || got.End.Name != testkit.Failed || got.End.Code() != "not_ready" || got.End.Data["retryable"] != true {
+	if got.Text != unicodeReply || got.End.Name != testkit.Failed || got.End.Code() != "not_ready" || got.End.Data["retryable"] != true {
 		t.Errorf("the reader has %q, %s %v", got.Text, got.End.Name, got.End.Data)
 	}
 	if length := got.End.Data["content_length"]; length != 0.0 {
@@ -109,28 +106,27 @@ func TestPostgresStaysAway(t *testing.T) {
 
 	server.Start()
 	row := r.awaitEnded(got.MessageID) // its server could still record what it said, or some of that
-	if row.status != "interrupted" || !strings.HasPrefix(row.content, opening(foreign, 4)) || !strings.HasPrefix(foreign, row.content) {
+	if row.status != "interrupted" || !strings.HasPrefix(row.content, firstWords(unicodeReply, 4)) || !strings.HasPrefix(unicodeReply, row.content) {
 		t.Errorf("stored %+v", row)
 	}
 	r.awaitNoDeltas()
 	again := other.Send("", message).Rest()
-	if again.End.Name != testkit.Completion || again.Text != foreign || again.UserMessageID != got.UserMessageID {
+	if again.End.Name != testkit.Completion || again.Text != unicodeReply || again.UserMessageID != got.UserMessageID {
 		t.Errorf("again: %+v", again)
 	}
 	got.Text = row.content
 	r.checkSuperseded(got, again)
 }
 
-// A server that is told to stop while Postgres is away does not wait for it for long: its readers get their
-// terminal events, and it ends well.
+// A server that is stopped while Postgres is away does not wait long: its readers get their terminal events, and Run
+// returns nil.
 func TestStopWhilePostgresIsAway(t *testing.T) {
 	t.Parallel()
 	server := testkit.NewServer(t)
-	r := newStoppedRig(t, server.Database, testkit.HeldReply(foreign, 4, make(chan struct{})), env{"DRAIN_TIMEOUT": "200ms"})
-	r.meetUser()
+	r := newStoppedRig(t, server.Database, testkit.HeldReply(unicodeReply, 4, make(chan struct{})), env{"DRAIN_TIMEOUT": "200ms"})
+	r.newUser()
 	r.node = r.replica()
-	asked := r.Send("", testkit.Body{"content": "Speak."})
-	asked.UntilText(opening(foreign, 4))
+	asked := r.startReply(4)
 	server.Crash()
 	began := time.Now()
 	stopped := make(chan error, 1)

@@ -11,12 +11,12 @@ import (
 	"time"
 )
 
-// A request's body is garbage while its answer is still being read.
-func TestRequestBodyIsForgotten(t *testing.T) {
+// A request's body can be collected while its response is still being read.
+func TestRequestBodyIsReleased(t *testing.T) {
 	t.Parallel()
 	finish := make(chan struct{})
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body) // a client that breaks off fails its own test
+		_, _ = io.Copy(io.Discard, r.Body) // a broken client fails its own test
 		_, _ = io.WriteString(w, "begun\n")
 		_ = http.NewResponseController(w).Flush()
 		<-finish
@@ -40,7 +40,7 @@ func TestRequestBodyIsForgotten(t *testing.T) {
 	}
 }
 
-// ask sends a body and says when that is collected.
+// ask sends a body and closes collected when the garbage collector has taken it.
 func ask(t *testing.T, url string, collected chan<- struct{}) *http.Response {
 	t.Helper()
 	body := strings.NewReader(strings.Repeat("x", 1<<20))
@@ -49,7 +49,7 @@ func ask(t *testing.T, url string, collected chan<- struct{}) *http.Response {
 	if err != nil {
 		t.Fatal(err)
 	}
-	response, err := forgetful{http.DefaultTransport.(*http.Transport)}.RoundTrip(request)
+	response, err := releasingTransport{http.DefaultTransport.(*http.Transport)}.RoundTrip(request)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,7 +62,7 @@ func ask(t *testing.T, url string, collected chan<- struct{}) *http.Response {
 // A body can be sent again until the answer has begun, as net/http does when a connection it kept was closed.
 func TestRequestBodyCanBeSentAgain(t *testing.T) {
 	t.Parallel()
-	kept := &source{open: func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader("again")), nil }}
+	kept := &bodySource{open: func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader("again")), nil }}
 	for range 2 {
 		body, err := kept.body()
 		if err != nil {
@@ -78,8 +78,8 @@ func TestRequestBodyCanBeSentAgain(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	kept.forget()
+	kept.release()
 	if _, err := kept.body(); err == nil {
-		t.Error("it was not forgotten")
+		t.Error("it was not released")
 	}
 }

@@ -24,10 +24,10 @@ type route struct {
 
 func (r route) name() string { return r.method + " " + r.path }
 
-// parameter is one of a route. Its component is what the document calls it: other routes may have another of its name.
+// parameter is a parameter of a route. Other routes may have another one of the same name, but not of the same component.
 type parameter struct{ component, name, in string }
 
-// document is what is read of the OpenAPI document.
+// document is the part of the OpenAPI document that is read.
 type document struct {
 	Paths      map[string]map[string]documentRoute
 	Components struct {
@@ -52,7 +52,7 @@ type reference struct {
 
 func (r reference) last() string { return r.Ref[strings.LastIndexByte(r.Ref, '/')+1:] }
 
-// routes reads all of them from a running server, so that a test which goes through them forgets none.
+// routes reads all routes from a running server, so that a test over them misses none.
 func routes(t *testing.T, from testkit.Client) []route {
 	t.Helper()
 	var read document

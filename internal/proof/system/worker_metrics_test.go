@@ -10,8 +10,8 @@ import (
 	"github.com/arcoscribe/throughline/internal/testkit"
 )
 
-// A process that only works can be watched where METRICS_ADDR says, and listens nowhere without it.
-func TestWorkersCanBeWatched(t *testing.T) {
+// A process without an API serves metrics at METRICS_ADDR, and listens nowhere without it.
+func TestWorkerServesMetrics(t *testing.T) {
 	t.Parallel()
 	r := newStoppedRig(t, testkit.NewDatabase(t), nil, nil)
 	watched := r.start(app.Role{Workers: true}, env{"METRICS_ADDR": "127.0.0.1:0"})

@@ -13,8 +13,7 @@ import (
 	"github.com/arcoscribe/throughline/internal/testkit"
 )
 
-// holdCommits lets every transaction that inserts into or updates a table wait right before its commit, all of
-// its work done, until the gate is opened.
+// holdCommits makes transactions that insert into or update a table wait right before their commit until open is called.
 func (r *rig) holdCommits(table, when string) (open func()) {
 	r.t.Helper()
 	const key = 4711
@@ -39,43 +38,43 @@ func (r *rig) holdCommits(table, when string) (open func()) {
 	}
 }
 
-// awaitWaiting waits until somebody waits for a lock of a kind in Postgres, such as advisory (the gate's).
-func (r *rig) awaitWaiting(kind string) {
+// awaitLockWait waits until a session waits for a lock of a kind, such as advisory (the gate's).
+func (r *rig) awaitLockWait(kind string) {
 	r.t.Helper()
-	testkit.Eventually(r.t, "somebody waits for a lock", func() bool {
-		return testkit.Ask[int](r.t, r.pool, "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock' and wait_event = $1", kind) > 0
+	testkit.Eventually(r.t, "a session waits for a lock", func() bool {
+		return r.count("select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock' and wait_event = $1", kind) > 0
 	})
 }
 
-// loseAnswer opens the gate, and lets the connection break once what waited there is committed and told to nobody.
-// The network is silent first: over a good one, a client whose connection broke would have the commit cancelled.
-func (r *farRig) loseAnswer(open func(), committed string) {
+// loseAnswer opens the gate and breaks the connection between the commit and its confirmation. The network goes silent
+// first: Postgres would cancel the commit of a client whose connection visibly breaks.
+func (r *networkRig) loseAnswer(open func(), committed string) {
 	r.t.Helper()
-	r.awaitWaiting("advisory")
+	r.awaitLockWait("advisory")
 	r.network.Timeout()
 	open()
 	testkit.Eventually(r.t, "it is committed", func() bool { return testkit.Ask[bool](r.t, r.pool, "select exists ("+committed+")") })
 	r.network.Heal()
 }
 
-// sent is the answer to a message that was sent by another goroutine.
-type sent struct {
+// openResult is the result of opening a stream on another goroutine.
+type openResult struct {
 	stream *testkit.Stream
 	err    error
 }
 
-func (r *rig) sendAside(chatID string, message testkit.Body) <-chan sent {
-	answered := make(chan sent, 1)
+func (r *rig) sendInBackground(chatID string, message testkit.Body) <-chan openResult {
+	answered := make(chan openResult, 1)
 	path, payload := testkit.MessagePath(chatID, message)
 	go func() {
 		s, err := r.TryOpen(http.MethodPost, path, payload)
-		answered <- sent{s, err}
+		answered <- openResult{s, err}
 	}()
 	return answered
 }
 
-// The turn is committed, and the connection breaks before Postgres can say so. The server finds out that it was
-// itself who stored it, and answers: the client notices nothing, whether it gave the message an id or not.
+// The turn is committed, but the connection breaks before Postgres confirms it. The server finds its own turn stored
+// and answers: the client notices nothing, whether it gave the message an id or not.
 func TestAnswerToATurnIsLost(t *testing.T) {
 	t.Parallel()
 	for name, message := range map[string]testkit.Body{
@@ -85,14 +84,14 @@ func TestAnswerToATurnIsLost(t *testing.T) {
 		for _, first := range []bool{true, false} {
 			t.Run(name+map[bool]string{true: ", first", false: ", follow-up"}[first], func(t *testing.T) {
 				t.Parallel()
-				r := newFarRig(t, nil, nil)
+				r := newNetworkRig(t, nil, nil)
 				r.node = r.start(app.Role{API: true}, nil)
 				chatID := r.Say("", "My cello teacher is called Ilse.").ChatID
 				if first {
 					chatID = ""
 				}
 				open := r.holdCommits("messages", "new.status = 'streaming'")
-				answered := r.sendAside(chatID, message)
+				answered := r.sendInBackground(chatID, message)
 				r.loseAnswer(open, "select from messages where status = 'streaming'")
 				got := testkit.Receive(t, "an answer", answered)
 				if got.err != nil || got.stream.Response.StatusCode != http.StatusOK {
@@ -111,14 +110,14 @@ func TestAnswerToATurnIsLost(t *testing.T) {
 	}
 }
 
-// The same for a reply's end: it is stored once, and calls for one fold.
+// The same for a reply's end: it is stored once, and one fold is enqueued.
 func TestAnswerToAStoredReplyIsLost(t *testing.T) {
 	t.Parallel()
-	r := newFarRig(t, nil, env{"MEMORY_CHUNK_SUMMARIZE_THRESHOLD": "40", "MEMORY_K_RAW_TURNS": "1"})
+	r := newNetworkRig(t, nil, foldAtOnce)
 	r.node = r.start(app.Role{API: true}, nil)
 	chatID := r.Say("", "My cello teacher is called Ilse and I live in Graz.").ChatID
 	open := r.holdCommits("messages", "new.status = 'complete' and new.role = 'assistant'")
-	answered := r.sendAside(chatID, testkit.Body{"content": "On Tuesdays I practise the second suite in the church."})
+	answered := r.sendInBackground(chatID, testkit.Body{"content": "On Tuesdays I practise the second suite in the church."})
 	r.loseAnswer(open, "select from messages where role = 'assistant' and status = 'complete' and seq = 4")
 	got := testkit.Receive(t, "an answer", answered)
 	if got.err != nil {
@@ -130,16 +129,16 @@ func TestAnswerToAStoredReplyIsLost(t *testing.T) {
 	}
 	r.checkStored(said.MessageID, said.Text)
 	r.checkNothingRuns()
-	if n := testkit.Ask[int](t, r.pool, "select count(*) from river.river_job where kind = 'fold_brief'"); n != 1 {
+	if n := r.count("select count(*) from river.river_job where kind = 'fold_brief'"); n != 1 {
 		t.Errorf("%d folds were asked for", n)
 	}
 }
 
-// And for a fold: the brief is written, the job is done with it, and nothing is folded again.
+// The same for a fold: the brief is written, the job is completed with it, and nothing is folded again.
 func TestAnswerToAFoldIsLost(t *testing.T) {
 	t.Parallel()
-	r := newFarRig(t, nil, env{"MEMORY_CHUNK_SUMMARIZE_THRESHOLD": "40", "MEMORY_K_RAW_TURNS": "1"})
-	r.node = r.start(app.Role{API: true}, r.near())
+	r := newNetworkRig(t, nil, foldAtOnce)
+	r.node = r.start(app.Role{API: true}, r.direct())
 	open := r.holdCommits("conversation_brief_revisions", "true")
 	worker := r.start(app.Role{API: true, Workers: true}, nil)
 	chatID := r.Say("", "My cello teacher is called Ilse and I live in Graz.").ChatID
@@ -155,12 +154,12 @@ func TestAnswerToAFoldIsLost(t *testing.T) {
 	}
 }
 
-// Postgres goes away between the commit of a turn and the second look, which only chats with files take. The turn
-// is stored and nobody answers it: the client is told to come back. Until the lease ends the same message joins
-// what nobody generates, and hears then that it was interrupted; sent once more it is tried again.
-func TestPostgresGoesAwayBeforeTheSecondLook(t *testing.T) {
+// Postgres goes away between the commit of a turn and the second query, which only chats with files need. The turn is
+// stored but not answered: the client gets a 503. Until the lease ends the same message joins this abandoned reply, and
+// then gets an interruption; sent once more it is tried again.
+func TestPostgresGoesAwayBeforeTheSecondQuery(t *testing.T) {
 	t.Parallel()
-	r := newFarRig(t, nil, nil)
+	r := newNetworkRig(t, nil, nil)
 	r.node = r.start(app.Role{API: true}, nil)
 	chatID := r.Send("", testkit.Body{"content": "This is my note.", "files": []testkit.Body{{"path": "note.txt", "content": "My cello teacher is called Ilse."}}}).Rest().ChatID
 	near, err := r.pool.Begin(t.Context())
@@ -168,12 +167,12 @@ func TestPostgresGoesAwayBeforeTheSecondLook(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = near.Rollback(t.Context()) }()
-	if _, err := near.Exec(t.Context(), "lock table chat_files in access exclusive mode"); err != nil { // what the first look does not read
+	if _, err := near.Exec(t.Context(), "lock table chat_files in access exclusive mode"); err != nil { // which the first query does not read
 		t.Fatal(err)
 	}
 	message := testkit.Body{"content": "What is my cello teacher called?", "client_message_id": uuid.NewString()}
-	answered := r.sendAside(chatID, message)
-	r.awaitWaiting("relation")
+	answered := r.sendInBackground(chatID, message)
+	r.awaitLockWait("relation")
 	r.network.Down()
 	got := testkit.Receive(t, "an answer", answered)
 	if got.err != nil {
@@ -193,14 +192,14 @@ func TestPostgresGoesAwayBeforeTheSecondLook(t *testing.T) {
 	if joined.MessageID() != abandoned || joined.Events[0].Data["resumed"] != true {
 		t.Errorf("joined %v", joined.Events[0].Data)
 	}
-	testkit.Exec(t, r.pool, "update messages set lease_until = now() - interval '1 second' where status = 'streaming'")
+	r.expireLeases()
 	if end := joined.Rest().End; end.Code() != "interrupted" || end.Data["retryable"] != true {
 		t.Errorf("ended with %s %v", end.Name, end.Data)
 	}
 	if again := r.Send(chatID, message).Rest(); again.End.Name != testkit.Completion || !strings.Contains(again.Text, "Ilse") || again.MessageID == abandoned {
 		t.Errorf("again: %+v", again)
 	}
-	if n := testkit.Ask[int](t, r.pool, "select count(*) from messages where role = 'user'"); n != 2 {
+	if n := r.count("select count(*) from messages where role = 'user'"); n != 2 {
 		t.Errorf("%d user messages", n)
 	}
 	if n := len(r.model.Asked(offline.KindReply)); n != 2 {

@@ -75,17 +75,17 @@ func TestUIPaddingIsTheSame(t *testing.T) {
 	}
 }
 
-// The words of a stored message's status, which an app compares to them.
+// An app compares these with a stored message's status.
 func TestUIStatusOfAFailure(t *testing.T) {
 	t.Parallel()
 	for code, want := range map[string]string{"interrupted": "interrupted", "upstream_timeout": "failed", "internal": "failed", "": "failed"} {
-		if got := uiFailure(&Failed{Code: code}); got != want {
+		if got := uiFailedStatus(&Failed{Code: code}); got != want {
 			t.Errorf("%q: %q, want %q", code, got, want)
 		}
 	}
 }
 
-// A word that the protocol does not know would break its readers.
+// Clients break on a word that the protocol does not know.
 func TestUIFinishReasons(t *testing.T) {
 	t.Parallel()
 	for reason, want := range map[string]string{"stop": "stop", "length": "length", "content_filter": "content-filter", "": "other", "tired": "other"} {
@@ -95,8 +95,8 @@ func TestUIFinishReasons(t *testing.T) {
 	}
 }
 
-// However a reply is cut into pieces, wherever a reader begins and however it ends: the events have
-// an order that the protocol's readers take, and the deltas make up the text.
+// However a reply is cut into pieces, wherever a reader starts and however it ends: the events have an order that
+// the protocol's clients accept, and the joined deltas are the text.
 func TestUIStreamOfAnyReply(t *testing.T) {
 	t.Parallel()
 	endings := []Terminal{
@@ -137,7 +137,7 @@ func encodeUI(t *rapid.T, relay *Relay, after int) string {
 	return strings.Join(out.writes, "")
 }
 
-// readUI reads a whole stream as strictly as the protocol's readers do, and returns the text.
+// readUI reads a stream as strictly as the protocol's clients do, and returns the text.
 func readUI(t *rapid.T, stream string) string {
 	follows := map[string]string{ // what may come after what
 		"": "start", "start": "text-start finish message-metadata", "text-start": "text-delta", "text-delta": "text-delta text-end",

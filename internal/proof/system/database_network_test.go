@@ -15,12 +15,12 @@ import (
 	"github.com/arcoscribe/throughline/internal/testkit"
 )
 
-// outage is a way in which the network between us and Postgres is bad. docs/faults.md lists them.
+// outage is a fault of the network between the server and Postgres. docs/faults.md lists them.
 type outage struct {
 	name  string
 	start func(*testkit.Proxy)
 	end   func(*testkit.Proxy)
-	// works: it is slow, but there is an answer.
+	// works: requests are slow, but succeed.
 	works bool
 }
 
@@ -33,31 +33,32 @@ var outages = []outage{
 	{"down", (*testkit.Proxy).Down, (*testkit.Proxy).Up, false},
 }
 
-// farRig is a rig whose Postgres is behind a network that may be bad. The test itself is near it.
-type farRig struct {
+// networkRig is a rig whose apps reach Postgres through a network that the test can break. The test itself connects
+// directly.
+type networkRig struct {
 	*rig
 	network *testkit.Proxy
 }
 
-func newFarRig(t *testing.T, script testkit.Script, change env) *farRig {
+func newNetworkRig(t *testing.T, script testkit.Script, change env) *networkRig {
 	t.Helper()
 	r := newStoppedRig(t, testkit.NewDatabase(t), script, change)
-	r.meetUser()
-	// Past any pooler: it is the network before Postgres that is bad here.
+	r.newUser()
+	// Without any pooler: the fault is between the server and Postgres itself.
 	network := testkit.NewProxy(t, testkit.HostOf(t, r.db.Direct()))
 	r.env["DATABASE_URL"] = network.DSN(r.db.Direct())
 	r.env["DATABASE_DIRECT_URL"] = r.env["DATABASE_URL"]
 	r.pool = testkit.NewPool(t, r.db.Direct())
-	return &farRig{rig: r, network: network}
+	return &networkRig{rig: r, network: network}
 }
 
-// near is for a server whose network is good.
-func (r *farRig) near() env {
+// direct returns the configuration of a server that connects directly.
+func (r *networkRig) direct() env {
 	return env{"DATABASE_URL": r.db.Direct(), "DATABASE_DIRECT_URL": r.db.Direct()}
 }
 
-// eachOutage runs a test once per outage, at the same time.
-func eachOutage(t *testing.T, test func(t *testing.T, o outage)) {
+// forEachOutage runs a test once per outage, at the same time.
+func forEachOutage(t *testing.T, test func(t *testing.T, o outage)) {
 	t.Helper()
 	for _, o := range outages {
 		t.Run(o.name, func(t *testing.T) {
@@ -67,10 +68,10 @@ func eachOutage(t *testing.T, test func(t *testing.T, o outage)) {
 	}
 }
 
-// soon bounds what must not hang: every answer of ours has its own, shorter time.
+// soon is the longest time for an answer. The server's own timeouts are shorter.
 const soon = 20 * time.Second
 
-// checkNotReady wants a typed refusal that says when to come again.
+// checkNotReady checks for a typed refusal with Retry-After.
 func checkNotReady(t *testing.T, got testkit.Answer, began time.Time) {
 	t.Helper()
 	if got.Status != http.StatusServiceUnavailable || got.Code() != "not_ready" || got.Header.Get("Retry-After") == "" {
@@ -81,22 +82,12 @@ func checkNotReady(t *testing.T, got testkit.Answer, began time.Time) {
 	}
 }
 
-// checkNothingRuns wants all replies ended, and the recorder's rows gone.
-func (r *rig) checkNothingRuns() {
-	r.t.Helper()
-	if n := testkit.Ask[int](r.t, r.pool, "select count(*) from messages where status = 'streaming'"); n != 0 {
-		r.t.Errorf("%d replies stream for ever", n)
-	}
-	r.awaitNoDeltas()
-	r.checkCounters()
-}
-
-// Requests that come while the network is bad get a typed answer, soon, whatever they ask for; what was refused
-// is not there, and sending it again afterwards does it once.
+// During an outage every request gets a typed answer soon. A refused message is not stored, and sending it again
+// afterwards stores it once.
 func TestRequestsInAnOutage(t *testing.T) {
 	t.Parallel()
-	eachOutage(t, func(t *testing.T, o outage) {
-		r := newFarRig(t, nil, nil)
+	forEachOutage(t, func(t *testing.T, o outage) {
+		r := newNetworkRig(t, nil, nil)
 		r.node = r.start(app.Role{API: true}, nil)
 		chatID := r.Say("", "My cello teacher is called Ilse.").ChatID
 		message := testkit.Body{"content": "What is my cello teacher called?", "client_message_id": uuid.NewString()}
@@ -129,55 +120,53 @@ func TestRequestsInAnOutage(t *testing.T) {
 	})
 }
 
-// The network turns bad while a reply runs, or once all of it was said and only its storing is left. It goes on
-// for its reader, is stored when that can be done, and a follower on another server has it all as well.
+// An outage begins while a reply runs, or when only its storing is left. The reader gets all of the reply, it is stored
+// after the outage, and a follower on another server gets all of it too.
 func TestOutageDuringAReply(t *testing.T) {
 	t.Parallel()
-	words := len(strings.Fields(foreign))
-	for when, heard := range map[string]int{"in mid stream": 4, "at storing": words} {
+	words := len(strings.Fields(unicodeReply))
+	for when, received := range map[string]int{"in mid stream": 4, "at storing": words} {
 		t.Run(when, func(t *testing.T) {
 			t.Parallel()
-			eachOutage(t, func(t *testing.T, o outage) {
+			forEachOutage(t, func(t *testing.T, o outage) {
 				gate := make(chan struct{})
-				r := newFarRig(t, testkit.HeldReply(foreign, heard, gate), nil)
+				r := newNetworkRig(t, testkit.HeldReply(unicodeReply, received, gate), nil)
 				r.node = r.start(app.Role{API: true}, nil)
 				other := r.start(app.Role{API: true}, nil)
-				asked := r.Send("", testkit.Body{"content": "Speak."})
-				asked.UntilText(opening(foreign, heard))
-				follower := other.Resume(asked.ChatID(), "")
-				follower.UntilText(opening(foreign, heard))
+				asked := r.startReply(received)
+				follower := other.follow(asked, received)
 				o.start(r.network)
 				close(gate)
-				asked.UntilText(foreign)
+				asked.UntilText(unicodeReply)
 				if !o.works {
 					testkit.Eventually(t, "the server notices", func() bool { return r.Call(http.MethodGet, "/readyz", nil).Status == http.StatusServiceUnavailable })
 				}
 				o.end(r.network)
 				for n, got := range restOfAll(t, []*testkit.Stream{asked, follower}) {
-					if got.Text != foreign || got.End.Name != testkit.Completion {
+					if got.Text != unicodeReply || got.End.Name != testkit.Completion {
 						t.Errorf("reader %d has %q, %s %v", n, got.Text, got.End.Name, got.End.Data)
 					}
 				}
-				r.checkStored(asked.MessageID(), foreign)
+				r.checkStored(asked.MessageID(), unicodeReply)
 				r.checkNothingRuns()
 			})
 		})
 	}
 }
 
-// The network turns bad while a worker's model is at work. When it is good again the chat is folded, once.
+// An outage begins while a worker waits for the model. Afterwards the chat is folded, once.
 func TestOutageDuringAFold(t *testing.T) {
 	t.Parallel()
-	eachOutage(t, func(t *testing.T, o outage) {
+	forEachOutage(t, func(t *testing.T, o outage) {
 		gate := make(chan struct{})
 		var folds atomic.Int64
-		r := newFarRig(t, func(request *offline.Request) offline.Answer {
+		r := newNetworkRig(t, func(request *offline.Request) offline.Answer {
 			if request.Kind == offline.KindSummary && folds.Add(1) == 1 {
 				return offline.Answer{Text: "They talked about the cello and the etudes for it.", Gate: gate}
 			}
 			return offline.Answer{}
-		}, env{"MEMORY_CHUNK_SUMMARIZE_THRESHOLD": "40", "MEMORY_K_RAW_TURNS": "1"})
-		r.node = r.start(app.Role{API: true}, r.near())
+		}, foldAtOnce)
+		r.node = r.start(app.Role{API: true}, r.direct())
 		worker := r.start(app.Role{API: true, Workers: true}, nil)
 		chatID := r.Say("", "My cello teacher is called Ilse and I live in Graz.").ChatID
 		r.Say(chatID, "On Tuesdays I practise the second suite in the church.")
@@ -190,7 +179,7 @@ func TestOutageDuringAFold(t *testing.T) {
 			})
 		}
 		o.end(r.network)
-		testkit.Eventually(t, "the chat is folded", func() bool { return testkit.Ask[int64](t, r.pool, "select version from conversation_briefs") > 0 })
+		r.awaitFirstFold()
 		r.awaitFolds()
 		if got := testkit.Ask[string](t, r.pool, `select b.version || ' ' || count(*) || ' ' || min(r.seq_from) || '-' || max(r.seq_to) || ' ' || (b.lease_token is null)
 			from conversation_briefs b join conversation_brief_revisions r using (chat_id) group by b.chat_id`); got != "1 1 1-2 true" {
@@ -200,14 +189,14 @@ func TestOutageDuringAFold(t *testing.T) {
 	})
 }
 
-// The connection that hears notifications is made anew, and what was missed in between is looked up.
+// After an outage the server listens again.
 func TestListenerAfterAnOutage(t *testing.T) {
 	t.Parallel()
-	eachOutage(t, func(t *testing.T, o outage) {
+	forEachOutage(t, func(t *testing.T, o outage) {
 		if o.works {
 			t.Skip("nothing is lost")
 		}
-		r := newFarRig(t, nil, nil)
+		r := newNetworkRig(t, nil, nil)
 		r.node = r.start(app.Role{API: true}, nil)
 		listening := func(now int) func() bool {
 			return func() bool {
@@ -216,7 +205,7 @@ func TestListenerAfterAnOutage(t *testing.T) {
 		}
 		testkit.Eventually(t, "it listens", listening(1))
 		o.start(r.network)
-		if o.name != "half-open" { // which says nothing until the connection is tried, after 20 s
+		if o.name != "half-open" { // which is noticed only when the connection is checked, after 20 s
 			if o.name == "cut in mid answer" {
 				testkit.Exec(t, r.pool, "select pg_notify('throughline_cancels', repeat('x', 200))")
 			}
@@ -224,7 +213,7 @@ func TestListenerAfterAnOutage(t *testing.T) {
 		}
 		o.end(r.network)
 		testkit.Eventually(t, "it listens again", func() bool {
-			return testkit.Ask[int](t, r.pool, "select count(*) from pg_stat_activity where datname = current_database() and application_name = 'throughline listener'") == 1 && listening(1)()
+			return r.count("select count(*) from pg_stat_activity where datname = current_database() and application_name = 'throughline listener'") == 1 && listening(1)()
 		})
 		r.Say("", "Are you there?")
 	})

@@ -18,7 +18,7 @@ func TestValuesThatAreWrongTogether(t *testing.T) {
 		name string
 		set  environment
 		dev  bool
-		want string // the variable that is named, "" when all is well
+		want string // the variable that the error names, "" for no error
 	}{
 		{"River UI in the open", environment{"RIVER_UI": "true"}, false, "RIVER_UI "},
 		{"River UI on a developer's machine", environment{"RIVER_UI": "true"}, true, ""},
@@ -54,7 +54,7 @@ func TestValuesThatStandForOthers(t *testing.T) {
 	}
 }
 
-// Whatever positive numbers an operator chooses: they are accepted, and a prompt and a fold can be planned with them.
+// Any positive numbers are accepted, and a prompt and a fold can be planned with them.
 func TestAnyPositiveCombination(t *testing.T) {
 	t.Parallel()
 	names := []string{

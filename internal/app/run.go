@@ -1,0 +1,120 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+)
+
+const (
+	// startRetry is the pause between two attempts to start the workers beside an API.
+	startRetry = time.Second
+	// stopMargin is for what follows the end of replies and jobs: last bytes to clients, last rows.
+	stopMargin = 5 * time.Second
+)
+
+// Run serves until ctx ends, then stops in order.
+func (a *App) Run(ctx context.Context) error {
+	defer a.Close()
+	starting, stopStarting := context.WithCancel(ctx)
+	defer stopStarting()
+	failed := make(chan error, 2)
+	workerStarted := make(chan bool, 1) // receives one value, once the worker runs or will not
+	if a.worker != nil {
+		go func() {
+			err := a.startWorker(starting)
+			workerStarted <- err == nil
+			if err != nil && starting.Err() == nil {
+				failed <- err
+			}
+		}()
+	}
+	defer a.followOtherServers(context.WithoutCancel(ctx))() // until the last client has its reply
+	if a.server != nil {
+		go func() { failed <- a.server.Serve(a.listener) }()
+		a.logger.Info("listening", "address", a.Addr(), "workers", a.worker != nil, "poll_only", a.pollOnly, "version", Version)
+	} else {
+		a.logger.Info("working", "address", a.Addr(), "concurrency", a.config.WorkerConcurrency, "poll_only", a.pollOnly, "version", Version)
+	}
+	var err error
+	select {
+	case <-ctx.Done():
+	case err = <-failed:
+	}
+	stopStarting()
+	a.stopping.Store(true)
+	a.logger.Info("stopping", "drain_timeout", a.config.DrainTimeout.String())
+	err = errors.Join(err, a.stopServer(context.WithoutCancel(ctx)))
+	return errors.Join(err, a.stopWorker(context.WithoutCancel(ctx), workerStarted))
+}
+
+// startWorker starts River. Beside an API it retries while Postgres is away or not migrated yet, which
+// /readyz reports meanwhile. A process without an API fails instead, so that the cause is seen.
+func (a *App) startWorker(ctx context.Context) error {
+	for warned := false; ; warned = true {
+		// Not ctx: River must outlive the API, which still enqueues while it stops.
+		err := a.worker.Start(context.WithoutCancel(ctx))
+		if err == nil {
+			return nil
+		}
+		if err = fmt.Errorf("start workers: %w", err); a.server == nil {
+			return err
+		}
+		if !warned {
+			a.logger.Warn("workers wait for Postgres", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(startRetry):
+		}
+	}
+}
+
+// followOtherServers passes notifications of other servers to chat until stop is called.
+func (a *App) followOtherServers(ctx context.Context) (stop func()) {
+	if a.notices == nil {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	var done sync.WaitGroup
+	done.Go(func() { a.notices.Run(ctx) })
+	return func() { cancel(); done.Wait() }
+}
+
+func (a *App) stopServer(ctx context.Context) error {
+	if a.server == nil {
+		return nil
+	}
+	drain, cancel := context.WithTimeout(ctx, a.config.DrainTimeout)
+	a.chat.Close(drain) // from here on new messages are refused; clients get their terminal events
+	cancel()
+
+	margin, cancel := context.WithTimeout(ctx, stopMargin)
+	defer cancel()
+	err := a.server.Shutdown(margin)
+	if errors.Is(err, context.DeadlineExceeded) {
+		// What is left are clients that do not read, and those of replies that other servers generate. They
+		// lose nothing: the reply is stored, and they resume it elsewhere.
+		a.logger.Info("open connections cut", "after", stopMargin.String())
+		err = a.server.Close()
+	}
+	if err != nil {
+		return fmt.Errorf("close connections: %w", err)
+	}
+	return nil
+}
+
+func (a *App) stopWorker(ctx context.Context, started <-chan bool) error {
+	if a.worker == nil || !<-started {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, a.config.DrainTimeout+stopMargin)
+	defer cancel()
+	if err := a.worker.Stop(ctx); err != nil {
+		return fmt.Errorf("stop workers: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,172 @@
+package system
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"github.com/arcoscribe/throughline/internal/dev/offline"
+	"github.com/arcoscribe/throughline/internal/testkit"
+)
+
+// count returns the number that a query returns.
+func (r *rig) count(query string, args ...any) int {
+	r.t.Helper()
+	return testkit.Ask[int](r.t, r.pool, query, args...)
+}
+
+// messageRow is the part of a stored message that tests compare.
+type messageRow struct {
+	role, status, content, failure string
+}
+
+func (r *rig) stored(messageID string) messageRow {
+	r.t.Helper()
+	var row messageRow
+	err := r.pool.QueryRow(r.t.Context(), `select role, status, content, coalesce(metadata -> 'failure' ->> 'code', '') from messages where id = $1`,
+		uuid.MustParse(messageID)).Scan(&row.role, &row.status, &row.content, &row.failure)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return row
+}
+
+// awaitEnded waits until a reply is no longer streaming, and returns it.
+func (r *rig) awaitEnded(messageID string) messageRow {
+	r.t.Helper()
+	testkit.Eventually(r.t, "the reply is stored", func() bool { return r.stored(messageID).status != "streaming" })
+	return r.stored(messageID)
+}
+
+// checkStored checks that a reply is stored whole.
+func (r *rig) checkStored(messageID, text string) {
+	r.t.Helper()
+	if row := r.awaitEnded(messageID); row != (messageRow{role: "assistant", status: "complete", content: text}) {
+		r.t.Errorf("stored %.200v, want %.100q", row, text)
+	}
+}
+
+// awaitRecorded waits until this text of a running reply is in Postgres, which is a moment after readers get it.
+func (r *rig) awaitRecorded(messageID, text string) {
+	r.t.Helper()
+	testkit.Eventually(r.t, "what was said is recorded", func() bool {
+		return testkit.Ask[string](r.t, r.pool, "select coalesce(string_agg(delta, '' order by start_char), '') from message_deltas where message_id = $1", messageID) == text
+	})
+}
+
+// awaitNoDeltas waits until the recorded text of all replies is removed.
+func (r *rig) awaitNoDeltas() {
+	r.t.Helper()
+	testkit.Eventually(r.t, "the spent deltas are gone", func() bool {
+		return r.count("select count(*) from message_deltas") == 0
+	})
+}
+
+// checkNoneStreaming checks that all replies have ended.
+func (r *rig) checkNoneStreaming() {
+	r.t.Helper()
+	if n := r.count("select count(*) from messages where status = 'streaming'"); n != 0 {
+		r.t.Errorf("%d replies stream for ever", n)
+	}
+}
+
+// checkNothingRuns checks that all replies have ended, that nothing is left of their recorded text, and that the
+// counters are right.
+func (r *rig) checkNothingRuns() {
+	r.t.Helper()
+	r.checkNoneStreaming()
+	r.awaitNoDeltas()
+	r.checkCounters()
+}
+
+// checkCounters compares the counters of each brief with the messages.
+func (r *rig) checkCounters() {
+	r.t.Helper()
+	wrong := r.count(`select count(*) from conversation_briefs b cross join lateral (
+		select coalesce(sum(token_count), 0) as tokens, count(*) filter (where role = 'user') as turns
+		  from messages m where m.chat_id = b.chat_id and m.seq > b.covered_seq) counted
+		where (b.pending_tokens, b.pending_turns) is distinct from (counted.tokens, counted.turns)`)
+	if wrong != 0 {
+		r.t.Errorf("the counters of %d briefs are wrong", wrong)
+	}
+}
+
+// checkSuperseded checks that a failed reply was superseded by another one.
+func (r *rig) checkSuperseded(failed, again testkit.Said) {
+	t := r.t
+	t.Helper()
+	got := testkit.Ask[string](t, r.pool, "select concat_ws(' ', superseded_by, token_count, content) from messages where id = $1", uuid.MustParse(failed.MessageID))
+	if want := again.MessageID + " 0 " + failed.Text; got != want {
+		t.Errorf("the old reply is %q, want %q", got, want)
+	}
+	users := r.count("select count(*) from messages where role = 'user' and id = $1", uuid.MustParse(failed.UserMessageID))
+	replies := r.count("select count(*) from messages where reply_to = $1 and superseded_by is null", uuid.MustParse(failed.UserMessageID))
+	if users != 1 || replies != 1 {
+		t.Errorf("%d user messages, %d replies that count", users, replies)
+	}
+	r.checkCounters()
+}
+
+// checkAskedOnce checks that a message made one model call and one turn, in one chat.
+func (r *rig) checkAskedOnce(content, chatID string) {
+	t := r.t
+	t.Helper()
+	calls := 0
+	for _, request := range r.model.Asked(offline.KindReply) {
+		if strings.Contains(request.Current, content) {
+			calls++
+		}
+	}
+	users := r.count("select count(*) from messages where role = 'user' and content = $1", content)
+	replies := r.count("select count(*) from messages a join messages u on a.reply_to = u.id where u.content = $1", content)
+	chats := r.count("select count(*) from chats")
+	if calls != 1 || users != 1 || replies != 1 || chats != 1 {
+		t.Errorf("%d model calls, %d user messages, %d replies, %d chats", calls, users, replies, chats)
+	}
+	if chatID != "" && testkit.Ask[string](t, r.pool, "select id::text from chats") != chatID {
+		t.Error("it went to another chat")
+	}
+}
+
+// awaitFirstFold waits until a brief is written.
+func (r *rig) awaitFirstFold() {
+	r.t.Helper()
+	testkit.Eventually(r.t, "the chat is folded", func() bool {
+		return testkit.Ask[int64](r.t, r.pool, "select version from conversation_briefs") > 0
+	})
+}
+
+// awaitFolds waits until no fold is left to do.
+func (r *rig) awaitFolds() {
+	r.t.Helper()
+	testkit.Eventually(r.t, "all folds are done", func() bool {
+		return testkit.Ask[bool](r.t, r.pool, `select not exists (select from river.river_job where state <> 'completed' and kind = 'fold_brief')`)
+	})
+}
+
+// restOfAll reads streams to their ends, all at once.
+func restOfAll(t *testing.T, streams []*testkit.Stream) []testkit.Said {
+	t.Helper()
+	type result struct {
+		n    int
+		said testkit.Said
+		err  error
+	}
+	results := make(chan result, len(streams))
+	for n, s := range streams {
+		go func() {
+			said, err := s.TryRest()
+			results <- result{n, said, err}
+		}()
+	}
+	said := make([]testkit.Said, len(streams))
+	for range streams {
+		got := testkit.Receive(t, "a stream ends", results)
+		if got.err != nil {
+			t.Fatalf("stream %d: %v", got.n, got.err)
+		}
+		said[got.n] = got.said
+	}
+	return said
+}
