@@ -17,7 +17,6 @@ import (
 	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/chat"
 	"github.com/arcoscribe/throughline/internal/config"
-	"github.com/arcoscribe/throughline/internal/history"
 	"github.com/arcoscribe/throughline/internal/httpapi"
 	"github.com/arcoscribe/throughline/internal/llm"
 	"github.com/arcoscribe/throughline/internal/mcptools"
@@ -191,7 +190,7 @@ func (a *App) makeServer(ctx context.Context, inserter *jobs.Client) error {
 	if err != nil {
 		return err
 	}
-	stored := history.New(history.Config{Store: postgres.NewHistory(a.pool, jobs.EnqueueRebuild(inserter))})
+	stored := postgres.NewHistory(a.pool, jobs.EnqueueRebuild(inserter))
 	transfers := transfer.New(transfer.Config{
 		Store: postgres.NewTransfer(a.pool, a.config.Memory, jobs.EnqueueFold(inserter)), Logger: a.logger,
 	})

@@ -218,7 +218,7 @@ func TestTooManyChatsAreRefused(t *testing.T) {
 	for i := range MaxChats {
 		r.chats[strconv.Itoa(i)] = struct{}{}
 	}
-	if err := r.take(&Record{Chat: &Chat{ID: "one more"}}); err == nil || !strings.Contains(err.Error(), "50000") {
+	if err := r.check(&Record{Chat: &Chat{ID: "one more"}}); err == nil || !strings.Contains(err.Error(), "50000") {
 		t.Errorf("%v", err)
 	}
 }

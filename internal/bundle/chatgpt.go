@@ -7,29 +7,31 @@ import (
 	"slices"
 	"strconv"
 	"time"
+
+	"github.com/arcoscribe/throughline/internal/memory"
 )
 
 // chatGPT reads conversations.json as ChatGPT exports it: an array of conversations, each a tree of messages
-// ("mapping") with the node at which its active branch ends ("current_node"). A first look at a conversation
-// keeps the nodes' places in the file, so that its texts are never in memory together.
+// ("mapping") with the node at which its active branch ends ("current_node"). It reads a conversation twice: first the
+// offsets of the nodes, then the messages one by one, so that its texts are never in memory together.
 type chatGPT struct {
 	window  *window
 	begun   bool
-	at      int // the conversation, from 0
-	current int64
-	branch  []node // still to come, the first one first
+	at      int    // the conversation's index
+	current int64  // offset of the node that is read, or -1
+	branch  []node // nodes still to be read, in order
 	inChat  bool
 	count   int
 	turn    answering
 }
 
-// node is a message's place in the file and in the tree.
+// node is a message's offsets in the file and its position in the tree.
 type node struct {
 	id, parent string
 	from, to   int64
 }
 
-// conversation is one of the array's, without its texts.
+// conversation is one element of the array, without its texts.
 type conversation struct {
 	title       string
 	created     time.Time
@@ -41,14 +43,12 @@ func newChatGPT(content *io.SectionReader) *chatGPT {
 	return &chatGPT{window: newWindow(content), at: -1, current: -1}
 }
 
-func (c *chatGPT) place() place {
-	where := place{line: 0, conversation: c.at}
+func (c *chatGPT) position() position {
+	line := c.window.position().line
 	if c.current >= 0 {
-		where.line = c.window.lineOf(c.current)
-	} else {
-		where.line = c.window.place().line
+		line = c.window.lineOf(c.current)
 	}
-	return where
+	return position{line: line, conversation: c.at}
 }
 
 func (c *chatGPT) next() (Record, error) {
@@ -89,11 +89,11 @@ func (c *chatGPT) chat() (Record, error) {
 	}
 	c.inChat, c.count, c.turn = true, 0, answering{}
 	return Record{Chat: &Chat{
-		ID: found.id, Title: cut(found.title, maxTitle), CreatedAt: found.created, Metadata: json.RawMessage(`{"imported_from":"chatgpt"}`),
+		ID: found.id, Title: cut(found.title, memory.MaxTitle), CreatedAt: found.created, Metadata: json.RawMessage(`{"imported_from":"chatgpt"}`),
 	}}, nil
 }
 
-// conversation reads one of the array's, of its nodes only where they are.
+// conversation reads one element of the array, but of its nodes only the offsets.
 func (c *chatGPT) conversation() (conversation, error) {
 	found := conversation{}
 	w := c.window
@@ -130,23 +130,23 @@ func (c *chatGPT) member(found *conversation, key string) error {
 	}
 	switch key {
 	case "title":
-		return text(key, raw, &found.title)
+		return unmarshalString(key, raw, &found.title)
 	case "create_time":
 		found.created, err = unixTime(raw)
 		return err
 	case "conversation_id":
-		return text(key, raw, &found.id)
+		return unmarshalString(key, raw, &found.id)
 	case "id":
 		if found.id == "" {
-			return text(key, raw, &found.id)
+			return unmarshalString(key, raw, &found.id)
 		}
 	case "current_node":
-		return text(key, raw, &found.current)
+		return unmarshalString(key, raw, &found.current)
 	}
 	return nil
 }
 
-func text(name string, raw json.RawMessage, into *string) error {
+func unmarshalString(name string, raw json.RawMessage, into *string) error {
 	if json.Unmarshal(raw, into) != nil {
 		return wrong("wrong_type", name+" is not a text")
 	}
@@ -183,7 +183,7 @@ func (c *chatGPT) mapping(found *conversation) error {
 	return w.close('}')
 }
 
-// branch walks from the current node to the root, and gives the nodes in the order in which they were said.
+// branch returns the nodes from the root to the current node.
 func (f *conversation) branch() ([]node, error) {
 	var branch []node
 	if len(f.nodes) == 0 {
@@ -204,7 +204,7 @@ func (f *conversation) branch() ([]node, error) {
 	return branch, nil
 }
 
-// nextOfBranch gives the next message of the branch, no record for a node that shows none, or the chat's end.
+// nextOfBranch returns the next message of the branch, no record for a node without one, or the chat's end.
 func (c *chatGPT) nextOfBranch() (Record, error) {
 	if len(c.branch) == 0 {
 		c.inChat = false
@@ -227,7 +227,7 @@ func (c *chatGPT) nextOfBranch() (Record, error) {
 	return Record{Message: message}, nil
 }
 
-// unixTime reads seconds since 1970, to the microsecond that Postgres keeps; null is the zero time.
+// unixTime reads seconds since 1970, rounded to microseconds as Postgres stores them; null is the zero time.
 func unixTime(raw json.RawMessage) (time.Time, error) {
 	if absent(raw) {
 		return time.Time{}, nil

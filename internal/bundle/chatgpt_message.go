@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// chatGPTNode is a node of the tree, as far as it is read.
+// chatGPTNode is what is read of a node.
 type chatGPTNode struct {
 	Message *struct {
 		Author struct {
@@ -24,40 +24,40 @@ type chatGPTNode struct {
 type chatGPTContent struct {
 	Type  string            `json:"content_type"`
 	Parts []json.RawMessage `json:"parts"`
-	// These are texts in the kinds of content that we know.
+	// Text and Result are strings in the known kinds of content.
 	Text   json.RawMessage `json:"text"`
 	Result json.RawMessage `json:"result"`
 }
 
-// unsaid are the kinds of content that were never part of what was said.
-var unsaid = map[string]bool{"user_editable_context": true, "model_editable_context": true, "thoughts": true, "reasoning_recap": true}
+// hiddenContent are the kinds of content that are not part of the conversation.
+var hiddenContent = map[string]bool{"user_editable_context": true, "model_editable_context": true, "thoughts": true, "reasoning_recap": true}
 
-// chatGPTMessage gives nil for a node that shows nothing.
+// chatGPTMessage returns nil for a node that shows nothing.
 func chatGPTMessage(raw []byte) (*Message, error) {
 	var found chatGPTNode
 	if err := decode(raw, &found); err != nil {
 		return nil, err
 	}
-	said := found.Message
-	if said == nil || said.Metadata.Hidden || unsaid[said.Content.Type] {
+	message := found.Message
+	if message == nil || message.Metadata.Hidden || hiddenContent[message.Content.Type] {
 		return nil, nil //nolint:nilnil // the tree's root and hidden nodes are no messages
 	}
-	if err := checkRole(said.Author.Role); err != nil {
+	if err := checkRole(message.Author.Role); err != nil {
 		return nil, err
 	}
-	content := said.Content.said()
+	content := message.Content.text()
 	if strings.TrimSpace(content) == "" {
 		return nil, nil //nolint:nilnil // as above
 	}
-	created, err := unixTime(said.CreateTime)
+	created, err := unixTime(message.CreateTime)
 	if err != nil {
 		return nil, err
 	}
-	metadata, err := marshal(chatGPTMetadata{From: "chatgpt", Model: said.Metadata.Model})
+	metadata, err := marshal(chatGPTMetadata{From: "chatgpt", Model: message.Metadata.Model})
 	if err != nil {
 		return nil, err
 	}
-	return &Message{Role: said.Author.Role, Name: said.Author.Name, Content: content, CreatedAt: created, Metadata: metadata}, nil
+	return &Message{Role: message.Author.Role, Name: message.Author.Name, Content: content, CreatedAt: created, Metadata: metadata}, nil
 }
 
 type chatGPTMetadata struct {
@@ -65,8 +65,8 @@ type chatGPTMetadata struct {
 	Model string `json:"model,omitempty"`
 }
 
-// said is the content as text: what is no text becomes a word in brackets.
-func (c chatGPTContent) said() string {
+// text is the content as text: what is no text becomes a word in brackets.
+func (c chatGPTContent) text() string {
 	var pieces []string
 	for _, part := range c.Parts {
 		if piece := partOf(part); piece != "" {

@@ -177,7 +177,7 @@ func TestPlainRefusals(t *testing.T) {
 func TestNullCharacterIsToldFromItsName(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]bool{`\u0000`: true, `\\u0000`: false, `\\\u0000`: true, `\\u0000 \u0000`: true, `u0000`: false, `\u00001`: true} {
-		if got := holdsNull([]byte(`"` + text + `"`)); got != want {
+		if got := holdsNUL([]byte(`"` + text + `"`)); got != want {
 			t.Errorf("%s: %v", text, got)
 		}
 	}

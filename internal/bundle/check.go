@@ -2,10 +2,12 @@ package bundle
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -15,40 +17,30 @@ import (
 	"github.com/arcoscribe/throughline/internal/memory"
 )
 
-// Limits of what an import takes, in characters (Unicode code points) unless noted. The database holds most
-// of them, too; a chat's content and the number of chats are bounded here alone.
+// Limits of what only an import brings, in characters (Unicode code points) unless noted. The limits of a chat are in
+// package memory.
 const (
-	MaxContent      = 1_000_000
-	MaxChats        = 50_000
-	maxFileBytes    = 262_144
-	maxPath         = 1024
-	maxTitle        = 500
-	maxSystemPrompt = 32_000
-	maxTags         = 20
-	maxTag          = 64
-	maxTTLHours     = 87_600
-	maxTurns        = 100_000
-	maxName         = 256
-	maxToolName     = 64
-	maxFreeDepth    = 32
+	MaxContent   = 1_000_000
+	MaxChats     = 50_000
+	maxFileBytes = 262_144
+	maxPath      = 1024
+	maxName      = 256
 )
 
 func checkChat(c *Chat) error {
-	if c.MemoryStrategy == "" {
-		c.MemoryStrategy = "summary"
-	}
+	c.MemoryStrategy = cmp.Or(c.MemoryStrategy, "summary")
 	if c.MemoryStrategy != "simple" && c.MemoryStrategy != "summary" && c.MemoryStrategy != "hybrid" {
 		return wrong("unknown_strategy", "memory_strategy is none of simple, summary and hybrid")
 	}
 	if err := checkTags(c); err != nil {
 		return err
 	}
-	return first(
-		within("title", &c.Title, 0, maxTitle),
-		within("system_prompt", c.SystemPrompt, 0, maxSystemPrompt),
-		within("tool_name", c.ToolName, 1, maxToolName),
-		between("ttl_hours", c.TTLHours, maxTTLHours),
-		between("max_turns", c.MaxTurns, maxTurns),
+	return cmp.Or(
+		within("title", &c.Title, 0, memory.MaxTitle),
+		within("system_prompt", c.SystemPrompt, 0, memory.MaxSystemPrompt),
+		within("tool_name", c.ToolName, 1, memory.MaxToolName),
+		between("ttl_hours", c.TTLHours, memory.MaxTTLHours),
+		between("max_turns", c.MaxTurns, memory.MaxTurnLimit),
 		object("metadata", &c.Metadata),
 	)
 }
@@ -57,11 +49,11 @@ func checkTags(c *Chat) error {
 	if c.Tags == nil {
 		c.Tags = []string{}
 	}
-	if len(c.Tags) > maxTags {
-		return wrong("too_many_tags", fmt.Sprintf("there are more than %d tags", maxTags))
+	if len(c.Tags) > memory.MaxTags {
+		return wrong("too_many_tags", fmt.Sprintf("there are more than %d tags", memory.MaxTags))
 	}
 	for i := range c.Tags {
-		if err := within("tags", &c.Tags[i], 1, maxTag); err != nil {
+		if err := within("tags", &c.Tags[i], 1, memory.MaxTag); err != nil {
 			return err
 		}
 	}
@@ -81,10 +73,8 @@ func checkFile(f *File) error {
 }
 
 func checkMessage(m *Message) error {
-	if m.Status == "" {
-		m.Status = string(memory.StatusComplete)
-	}
-	if err := first(checkRole(m.Role), checkStatus(m.Status)); err != nil {
+	m.Status = cmp.Or(m.Status, string(memory.StatusComplete))
+	if err := cmp.Or(checkRole(m.Role), checkStatus(m.Status)); err != nil {
 		return err
 	}
 	if utf8.RuneCountInString(m.Content) > MaxContent {
@@ -93,10 +83,10 @@ func checkMessage(m *Message) error {
 	if m.Importance != nil && !(*m.Importance >= 0 && *m.Importance <= 1) {
 		return wrong("out_of_range", "importance is not between 0 and 1")
 	}
-	return first(
+	return cmp.Or(
 		within("tool_call_id", m.ToolCallID, 0, maxName),
 		within("name", m.Name, 0, maxName),
-		within("tool_name", m.ToolName, 0, maxToolName),
+		within("tool_name", m.ToolName, 0, memory.MaxToolName),
 		list("tool_calls", &m.ToolCalls),
 		object("metadata", &m.Metadata),
 		checkPaths(m.Files),
@@ -131,7 +121,7 @@ func checkPaths(files []FileRef) error {
 	return nil
 }
 
-// uniform accepts the one usual form of a uuid, or none, and writes it in lower case: the same id is the same text.
+// uniform accepts no id, or a uuid in its usual form, which it writes in lower case: equal ids become equal texts.
 func uniform(name string, id *string) error {
 	if id == nil {
 		return nil
@@ -140,15 +130,6 @@ func uniform(name string, id *string) error {
 		return wrong("bad_uuid", name+" is not a uuid")
 	}
 	*id = strings.ToLower(*id)
-	return nil
-}
-
-func first(errs ...error) error {
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
 	return nil
 }
 
@@ -169,38 +150,38 @@ func between(name string, number *int, most int) error {
 	return nil
 }
 
-// object brings a free JSON object into a form that Postgres keeps as it is; none becomes {}.
+// object normalizes the app's own JSON object; none becomes {}.
 func object(name string, raw *json.RawMessage) error {
 	if absent(*raw) {
 		*raw = json.RawMessage("{}")
 		return nil
 	}
-	var value map[string]any
-	return free(name, "an object", raw, &value)
+	return normalize[map[string]any](name, "an object", raw)
 }
 
-// list does the same for an array; none stays none.
+// list normalizes a JSON array; none stays none.
 func list(name string, raw *json.RawMessage) error {
 	if absent(*raw) {
 		*raw = nil
 		return nil
 	}
-	var value []any
-	return free(name, "an array", raw, &value)
+	return normalize[[]any](name, "an array", raw)
 }
 
 func absent(raw json.RawMessage) bool {
 	return len(raw) == 0 || string(raw) == "null"
 }
 
-// free reads and writes the value again: half a surrogate pair becomes U+FFFD, numbers stay as written.
-func free(name, kind string, raw *json.RawMessage, value any) error {
-	if depth(*raw) > maxFreeDepth {
-		return wrong("too_deep", fmt.Sprintf("%s is nested deeper than %d levels", name, maxFreeDepth))
+// normalize decodes and encodes the value, so that Postgres stores it as it is: half a surrogate pair becomes U+FFFD,
+// numbers stay as written.
+func normalize[T map[string]any | []any](name, kind string, raw *json.RawMessage) error {
+	if memory.JSONDepth(*raw) > memory.MaxMetadataDepth {
+		return wrong("too_deep", fmt.Sprintf("%s is nested deeper than %d levels", name, memory.MaxMetadataDepth))
 	}
 	decoder := json.NewDecoder(bytes.NewReader(*raw))
 	decoder.UseNumber()
-	if decoder.Decode(value) != nil {
+	var value T
+	if decoder.Decode(&value) != nil {
 		return wrong("wrong_type", name+" is not "+kind)
 	}
 	if !numbersFit(value) {
@@ -211,24 +192,16 @@ func free(name, kind string, raw *json.RawMessage, value any) error {
 	return err
 }
 
-// numbersFit tells whether all numbers are within what a float64 can say, whatever their digits: Postgres
-// takes more, but not all that JSON can write.
+// numbersFit reports whether all numbers are within the range of float64, whatever their digits. Postgres takes more,
+// but not all that JSON can write.
 func numbersFit(value any) bool {
 	switch value := value.(type) {
-	case *map[string]any:
-		return numbersFit(*value)
-	case *[]any:
-		return numbersFit(*value)
 	case json.Number:
 		number, err := strconv.ParseFloat(value.String(), 64)
 		vanished := number == 0 && strings.ContainsAny(mantissa(value.String()), "123456789")
 		return err == nil && !vanished && len(value) <= 400
 	case []any:
-		for _, element := range value {
-			if !numbersFit(element) {
-				return false
-			}
-		}
+		return !slices.ContainsFunc(value, func(element any) bool { return !numbersFit(element) })
 	case map[string]any:
 		for _, element := range value {
 			if !numbersFit(element) {
@@ -244,7 +217,7 @@ func mantissa(number string) string {
 	return before
 }
 
-// marshal is json.Marshal without escapes for HTML, which this is not.
+// marshal is json.Marshal without escapes for HTML.
 func marshal(value any) ([]byte, error) {
 	var out bytes.Buffer
 	encoder := json.NewEncoder(&out)

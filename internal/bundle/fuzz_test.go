@@ -56,7 +56,7 @@ func checkStorable(t *testing.T, text string, raw json.RawMessage) {
 	if !utf8.ValidString(text) || strings.Contains(text, "\x00") {
 		t.Errorf("%q cannot be stored", text)
 	}
-	if raw != nil && (!json.Valid(raw) || holdsNull(raw)) {
+	if raw != nil && (!json.Valid(raw) || holdsNUL(raw)) {
 		t.Errorf("%q cannot be stored", raw)
 	}
 }

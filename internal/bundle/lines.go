@@ -8,21 +8,21 @@ import (
 	"io"
 )
 
-// lines reads a file line by line, each checked as text.
+// lines reads a file line by line and checks each line with checkText.
 type lines struct {
 	in     *bufio.Reader
 	buffer []byte
 	number int
 }
 
-// newLines begins at the beginning, whoever else reads the content.
+// newLines reads from the beginning, independently of other readers of the content.
 func newLines(content *io.SectionReader) *lines {
 	return &lines{in: bufio.NewReaderSize(io.NewSectionReader(content, 0, content.Size()), 64<<10)}
 }
 
-func (l *lines) place() place { return place{line: max(1, l.number), conversation: -1} }
+func (l *lines) position() position { return position{line: max(1, l.number), conversation: -1} }
 
-// next gives the next line that is not blank. It is good until the next call.
+// next returns the next line that is not blank. It is valid until the next call.
 func (l *lines) next() ([]byte, error) {
 	for {
 		line, err := l.read()
@@ -47,7 +47,7 @@ func (l *lines) read() ([]byte, error) {
 		case err == nil, errors.Is(err, io.EOF) && len(l.buffer) > 0:
 			return l.buffer, nil
 		case errors.Is(err, io.EOF):
-			l.number-- // there was no further line
+			l.number-- // there is no further line
 			return nil, io.EOF
 		case !errors.Is(err, bufio.ErrBufferFull):
 			return nil, fmt.Errorf("read import: %w", err)
@@ -59,12 +59,12 @@ func tooLong() error {
 	return wrong("record_too_long", fmt.Sprintf("the record is longer than %d bytes", maxRecord))
 }
 
-// bundleLines reads our own bundle.
+// bundleLines reads a bundle line by line.
 type bundleLines struct {
 	lines *lines
 }
 
-func (b *bundleLines) place() place { return b.lines.place() }
+func (b *bundleLines) position() position { return b.lines.position() }
 
 func (b *bundleLines) next() (Record, error) {
 	line, err := b.lines.next()
@@ -83,25 +83,24 @@ func (b *bundleLines) next() (Record, error) {
 func recordOf(kind string, raw []byte) (record Record, err error) {
 	switch kind {
 	case typeBundle:
-		record.Header = &Header{}
-		err = decode(raw, record.Header)
+		record.Header, err = decodeAs[Header](raw)
 	case typeChat:
-		record.Chat = &Chat{}
-		err = decode(raw, record.Chat)
+		record.Chat, err = decodeAs[Chat](raw)
 	case typeFile:
-		record.File = &File{}
-		err = decode(raw, record.File)
+		record.File, err = decodeAs[File](raw)
 	case typeMessage:
-		record.Message = &Message{}
-		err = decode(raw, record.Message)
+		record.Message, err = decodeAs[Message](raw)
 	case typeRevision:
-		record.Revision = &Revision{}
-		err = decode(raw, record.Revision)
+		record.Revision, err = decodeAs[Revision](raw)
 	case typeEnd:
-		record.End = &End{}
-		err = decode(raw, record.End)
+		record.End, err = decodeAs[End](raw)
 	default:
 		err = wrong("unknown_type", "the line's type is none of bundle, chat, file, message, revision and end")
 	}
 	return record, err
+}
+
+func decodeAs[T any](raw []byte) (*T, error) {
+	decoded := new(T)
+	return decoded, decode(raw, decoded)
 }

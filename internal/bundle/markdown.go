@@ -1,6 +1,7 @@
 package bundle
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -11,15 +12,15 @@ import (
 	"github.com/arcoscribe/throughline/internal/memory"
 )
 
-// Markdown writes a chat for people. What was said stands in block quotes and files in fences longer than any
-// in them, so that nothing within can pass for the frame.
+// Markdown writes a chat for people. Messages are block quotes, and files are in fences longer than any within, so that
+// no content can look like the document's own structure.
 type Markdown struct {
 	w io.Writer
-	// paths are those under which each content was shown first.
+	// paths are those under which each content was first shown, by its hash.
 	paths map[string]string
 }
 
-// NewMarkdown makes an encoder that writes to w.
+// NewMarkdown returns an encoder that writes to w.
 func NewMarkdown(w io.Writer) *Markdown { return &Markdown{w: w, paths: map[string]string{}} }
 
 // Begin writes the title and the dates.
@@ -43,7 +44,7 @@ func (m *Markdown) Begin(exportedAt time.Time, chat Chat) error {
 	return m.write(out.String())
 }
 
-// Message writes who speaks, when, and what.
+// Message writes the speaker, the time and the content.
 func (m *Markdown) Message(message Message) error {
 	var out strings.Builder
 	fmt.Fprintf(&out, "\n---\n\n%s, %s%s\n", speaker(message), moment(message.CreatedAt), remark(message))
@@ -56,7 +57,7 @@ func (m *Markdown) Message(message Message) error {
 	return m.write(out.String())
 }
 
-// File writes a content where it came first, and later only where that was.
+// File writes a content the first time, and afterwards a reference to that.
 func (m *Markdown) File(path string, file File) error {
 	if before, shown := m.paths[file.SHA256]; shown {
 		return m.write(fmt.Sprintf("\nFile %s: the same as %s above.\n", plainText(path), plainText(before)))
@@ -65,7 +66,7 @@ func (m *Markdown) File(path string, file File) error {
 	return m.write(fmt.Sprintf("\nFile %s:\n\n%s", plainText(path), fenced("", file.Content)))
 }
 
-// Revision writes nothing: the brief is the server's.
+// Revision writes nothing.
 func (m *Markdown) Revision(Revision) error { return nil }
 
 // End writes nothing.
@@ -78,15 +79,12 @@ func (m *Markdown) write(text string) error {
 
 func moment(at time.Time) string { return at.UTC().Format("2006-01-02 15:04 UTC") }
 
-// speaker is the role, and beside it the model variant of a reply or the name that the message has.
+// speaker is the role, with the message's name or the model variant of a reply in parentheses.
 func speaker(message Message) string {
 	role := map[memory.Role]string{
 		memory.RoleUser: "User", memory.RoleAssistant: "Assistant", memory.RoleSystem: "System", memory.RoleTool: "Tool",
 	}[memory.Role(message.Role)]
-	beside := deref(message.Name)
-	if beside == "" {
-		beside = variant(message.Metadata)
-	}
+	beside := cmp.Or(deref(message.Name), variant(message.Metadata))
 	if beside == "" {
 		return "**" + role + "**"
 	}
@@ -101,25 +99,25 @@ func variant(metadata json.RawMessage) string {
 	return known.Variant
 }
 
-// remark says what is unusual about a message.
+// remark describes what is unusual about a message.
 func remark(message Message) string {
-	said := ""
+	text := ""
 	if message.Status != string(memory.StatusComplete) {
-		said = ", " + message.Status
+		text = ", " + message.Status
 	}
 	if message.SupersededBy != nil {
-		said += ", replaced by a later reply"
+		text += ", replaced by a later reply"
 	}
 	if message.Pinned {
-		said += ", pinned"
+		text += ", pinned"
 	}
-	return said
+	return text
 }
 
-// lineEnds are all that Markdown takes for the end of a line.
+// lineEnds normalizes what Markdown takes for the end of a line.
 var lineEnds = strings.NewReplacer("\r\n", "\n", "\r", "\n")
 
-// quote sets each line apart, so that whatever begins in the text ends with it.
+// quote makes a block quote, so that Markdown which begins in the text ends with it.
 func quote(text string) string {
 	var out strings.Builder
 	for line := range strings.SplitSeq(strings.TrimRight(lineEnds.Replace(text), "\n"), "\n") {
@@ -128,7 +126,7 @@ func quote(text string) string {
 	return out.String()
 }
 
-// fenced puts text between fences of more backticks than it has in a row.
+// fenced puts the text between fences of more backticks than it has in a row.
 func fenced(language, text string) string {
 	fence := strings.Repeat("`", max(3, longestRun(text)+1))
 	text = lineEnds.Replace(text)
@@ -150,7 +148,7 @@ func longestRun(text string) int {
 	return longest
 }
 
-// plainText keeps a text on one line and takes the meaning from what Markdown and HTML would read in it.
+// plainText puts a text on one line and escapes what Markdown and HTML would interpret.
 func plainText(text string) string {
 	var out strings.Builder
 	for _, r := range strings.Join(strings.FieldsFunc(text, unshown), " ") {

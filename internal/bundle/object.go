@@ -6,7 +6,7 @@ import (
 )
 
 // bundleObject reads a bundle that is one object: {"format", "version", "exported_at", "chats": [{"chat", "files",
-// "messages", "revisions", "end"}]}, its members in this order, so that it can be read while it comes.
+// "messages", "revisions", "end"}]}. Its members are in this order, so that records can be read one by one.
 type bundleObject struct {
 	window *window
 	step   func() (Record, error)
@@ -19,9 +19,9 @@ func newBundleObject(content *io.SectionReader) *bundleObject {
 	return b
 }
 
-func (b *bundleObject) place() place { return b.window.place() }
+func (b *bundleObject) position() position { return b.window.position() }
 
-// next asks one step after another until one of them gives a record.
+// next runs steps until one of them returns a record.
 func (b *bundleObject) next() (Record, error) {
 	for {
 		record, err := b.step()

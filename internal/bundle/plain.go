@@ -21,7 +21,7 @@ type plainMessage struct {
 	ToolCallID *string         `json:"tool_call_id"`
 }
 
-// plain reads one chat of which each line is a message.
+// plain reads one chat, each line of which is a message.
 type plain struct {
 	content *io.SectionReader
 	lines   *lines
@@ -35,7 +35,7 @@ func newPlain(content *io.SectionReader) *plain {
 	return &plain{content: content, lines: newLines(content)}
 }
 
-func (p *plain) place() place { return p.lines.place() }
+func (p *plain) position() position { return p.lines.position() }
 
 func (p *plain) next() (Record, error) {
 	if !p.begun {
@@ -43,7 +43,7 @@ func (p *plain) next() (Record, error) {
 		return Record{Chat: p.chat()}, nil
 	}
 	line, err := p.lines.next()
-	if err == io.EOF && !p.ended { //nolint:errorlint // lines gives it as it is
+	if err == io.EOF && !p.ended { //nolint:errorlint // lines returns it as it is
 		p.ended = true
 		return Record{End: &End{Messages: p.count}}, nil
 	}
@@ -71,8 +71,8 @@ func (p *plain) message(line []byte) (*Message, error) {
 	return message, nil
 }
 
-// chat looks ahead for what the chat is called and when it began. What is wrong with a line is told when its
-// turn comes.
+// chat looks ahead for the chat's title and the time of its first message. What is wrong with a line is reported when
+// that line is read.
 func (p *plain) chat() *Chat {
 	chat := &Chat{Metadata: json.RawMessage(`{"imported_from":"lines"}`)}
 	ahead := &plain{lines: newLines(p.content)}
@@ -95,7 +95,7 @@ func (p *plain) chat() *Chat {
 	}
 }
 
-// longestTitle is where a title that is made of a message is cut, as that of a chat which begins here.
+// longestTitle is where a title that is made of a message is cut, in characters, as for any new chat.
 const longestTitle = 80
 
 // titleOf is the first line, cut.
@@ -111,7 +111,7 @@ func cut(text string, most int) string {
 	return strings.TrimSpace(string([]rune(text)[:most-1])) + "…"
 }
 
-// answering knows which message the next reply answers, where the format does not say.
+// answering links each reply to the user message before it, where the format does not.
 type answering struct {
 	user *string
 }

@@ -6,7 +6,7 @@ import (
 	"io"
 )
 
-// Format is what a file turned out to be.
+// Format is a file's format.
 type Format string
 
 // The formats that can be read.
@@ -20,21 +20,21 @@ const (
 // maxRecord is the longest record in bytes: the longest content with each character escaped, and room for the rest.
 const maxRecord = 16 << 20
 
-// Reader gives the records of one file in order: for each chat its Chat, its files, messages and revisions, its
-// End. It checks everything that can be told from the file alone. It is used by one goroutine.
+// Reader reads the records of one file in order: for each chat its Chat, its files, messages and revisions, its End. It
+// checks everything that the file alone can show. It is not safe for concurrent use.
 type Reader struct {
 	format Format
 	source source
 	rules  rules
 }
 
-// source takes one format apart. Its place is that of the record it gave last, or of what it stumbled over.
+// source reads one format. Its position is that of the latest record, or of what is wrong.
 type source interface {
 	next() (Record, error)
-	place() place
+	position() position
 }
 
-// Open finds out what a file is and gives its reader. The file must not change meanwhile.
+// Open detects the file's format and returns its reader. The file must not change meanwhile.
 func Open(file io.ReaderAt, size int64) (*Reader, error) {
 	content, err := withoutMark(file, size)
 	if err != nil {
@@ -58,28 +58,28 @@ func Open(file io.ReaderAt, size int64) (*Reader, error) {
 	return r, nil
 }
 
-// Format is what the file is.
+// Format is the file's format.
 func (r *Reader) Format() Format { return r.format }
 
-// Next gives the next record, and io.EOF after the last one.
+// Next returns the next record, and io.EOF after the last one.
 func (r *Reader) Next() (Record, error) {
 	record, err := r.source.next()
 	switch {
 	case errors.Is(err, io.EOF):
 		if err := r.rules.over(); err != nil {
-			return Record{}, at(r.source.place(), err)
+			return Record{}, at(r.source.position(), err)
 		}
 		return Record{}, io.EOF
 	case err == nil:
-		err = r.rules.take(&record)
+		err = r.rules.check(&record)
 	}
 	if err != nil {
-		return Record{}, at(r.source.place(), err)
+		return Record{}, at(r.source.position(), err)
 	}
 	return record, nil
 }
 
-// withoutMark leaves out the byte order mark that some programs begin a file with.
+// withoutMark skips the byte order mark that some programs begin a file with.
 func withoutMark(file io.ReaderAt, size int64) (*io.SectionReader, error) {
 	var begin [3]byte
 	n, err := file.ReadAt(begin[:min(3, size)], 0)
@@ -94,23 +94,23 @@ func withoutMark(file io.ReaderAt, size int64) (*io.SectionReader, error) {
 
 var errUnknown = wrong("unknown_format", "this is neither a bundle nor ChatGPT's conversations.json nor one message per line")
 
-// detect looks at the first value: an array is ChatGPT's, an object tells by its members.
+// detect reads the first value: an array is ChatGPT's, and the members of an object decide.
 func detect(content *io.SectionReader) (Format, error) {
 	w := newWindow(content)
 	token, err := w.token()
 	switch {
 	case errors.Is(err, io.EOF):
-		return "", at(w.place(), wrong("empty", "the file is empty"))
+		return "", at(w.position(), wrong("empty", "the file is empty"))
 	case err != nil:
-		return "", at(w.place(), errUnknown)
+		return "", at(w.position(), errUnknown)
 	case isDelim(token, '['):
 		return FormatChatGPT, nil
 	case !isDelim(token, '{'):
-		return "", at(w.place(), errUnknown)
+		return "", at(w.position(), errUnknown)
 	}
 	format, err := formatOf(w)
 	if err != nil {
-		return "", at(w.place(), err)
+		return "", at(w.position(), err)
 	}
 	return format, nil
 }

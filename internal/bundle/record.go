@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Name and Version say in a bundle's first line what it is.
+// Name and Version are the format and its version in a bundle's first line.
 const (
 	Name    = "throughline"
 	Version = 1
@@ -40,13 +40,13 @@ type Chat struct {
 	TTLHours       *int            `json:"ttl_hours"`
 	MaxTurns       *int            `json:"max_turns"`
 	ToolName       *string         `json:"tool_name"`
-	// CreatedAt is zero where the file does not say.
+	// CreatedAt is zero where the file has none.
 	CreatedAt     time.Time  `json:"created_at,omitzero"`
 	UpdatedAt     time.Time  `json:"updated_at,omitzero"`
 	LastMessageAt *time.Time `json:"last_message_at"`
 }
 
-// File is one content that messages of the chat bring, under whatever paths.
+// File is one content that messages of the chat bring, whatever its paths.
 type File struct {
 	SHA256  string `json:"sha256"` // hex
 	Content string `json:"content"`
@@ -77,12 +77,12 @@ type Message struct {
 	ToolName     *string         `json:"tool_name"`
 	Metadata     json.RawMessage `json:"metadata"`
 	Files        []FileRef       `json:"files"`
-	// CreatedAt is zero where the file does not say.
+	// CreatedAt is zero where the file has none.
 	CreatedAt time.Time `json:"created_at,omitzero"`
 	UpdatedAt time.Time `json:"updated_at,omitzero"`
 }
 
-// Revision is a change of the chat's brief: a record of what was, which no import restores.
+// Revision is a past change of the chat's brief. Imports do not restore it.
 type Revision struct {
 	Version       int64           `json:"version"`
 	Kind          string          `json:"kind"`
@@ -108,7 +108,7 @@ type End struct {
 	Revisions int `json:"revisions"`
 }
 
-// Record is one thing that a file says: exactly one of its pointers is set.
+// Record is one record of a file: exactly one of its pointers is set.
 type Record struct {
 	Header   *Header
 	Chat     *Chat

@@ -1,15 +1,16 @@
 package bundle
 
 import (
+	"cmp"
 	"fmt"
 )
 
-// rules hold the records of a file against each other: their order, their number, what they refer to.
+// rules check what one record alone does not show: the order of the records, their number, what they refer to.
 type rules struct {
 	format Format
 	chats  map[string]struct{}
 	inChat bool
-	// Of the chat at hand.
+	// Of the current chat.
 	seen  End
 	files map[string]struct{}
 	ids   map[string]struct{}
@@ -19,13 +20,13 @@ func newRules(format Format) rules {
 	return rules{format: format, chats: map[string]struct{}{}}
 }
 
-// isBundle tells our own format, whose ids are uuids, from those of others, which we number ourselves.
+// isBundle reports whether the format is our own, whose ids are uuids.
 func (r *rules) isBundle() bool {
 	return r.format == FormatLines || r.format == FormatObject
 }
 
-// take checks a record and completes what it leaves open.
-func (r *rules) take(record *Record) error {
+// check checks a record and fills in what it leaves out.
+func (r *rules) check(record *Record) error {
 	switch {
 	case record.Header != nil:
 		return r.header(record.Header)
@@ -96,7 +97,7 @@ func (r *rules) file(file *File) error {
 
 func (r *rules) message(message *Message) error {
 	if r.isBundle() {
-		if err := first(uniform("id", &message.ID), uniform("reply_to", message.ReplyTo), uniform("superseded_by", message.SupersededBy)); err != nil {
+		if err := cmp.Or(uniform("id", &message.ID), uniform("reply_to", message.ReplyTo), uniform("superseded_by", message.SupersededBy)); err != nil {
 			return err
 		}
 	}
@@ -128,7 +129,7 @@ func (r *rules) end(end *End) error {
 	return nil
 }
 
-// over is called at the end of the file.
+// over checks that the file ends after a whole chat.
 func (r *rules) over() error {
 	if r.inChat {
 		return missingEnd()

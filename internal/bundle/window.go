@@ -8,14 +8,12 @@ import (
 	"unicode/utf8"
 )
 
-// window reads JSON values out of a long one, never more than maxRecord of it at a time.
+// window reads the JSON values within a long one, each of at most maxRecord bytes.
 type window struct {
 	content *io.SectionReader
 	decoder *json.Decoder
-	// read is how far the decoder has read, until how far it may.
-	read, until int64
-	// begun is where the value begins that is read now.
-	begun int64
+	// Offsets: how far the decoder has read, how far it may read, and where the current value begins.
+	read, until, begun int64
 }
 
 func newWindow(content *io.SectionReader) *window {
@@ -24,7 +22,7 @@ func newWindow(content *io.SectionReader) *window {
 	return w
 }
 
-// Read is for the decoder.
+// Read is called by the decoder.
 func (w *window) Read(into []byte) (int, error) {
 	if w.read >= w.until {
 		return 0, tooLong()
@@ -46,12 +44,12 @@ func (w *window) token() (json.Token, error) {
 	w.begin()
 	token, err := w.decoder.Token()
 	if err != nil && !errors.Is(err, io.EOF) {
-		return nil, broken(err)
+		return nil, jsonProblem(err)
 	}
 	return token, err
 }
 
-// key gives the name of an object's next member.
+// key returns the name of an object's next member.
 func (w *window) key() (string, error) {
 	token, err := w.token()
 	if errors.Is(err, io.EOF) {
@@ -60,11 +58,11 @@ func (w *window) key() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	name, _ := token.(string) // the decoder lets nothing else stand there
+	name, _ := token.(string) // the decoder accepts nothing else here
 	return name, nil
 }
 
-// value gives the next value as it is written, checked as text.
+// value returns the next value as it is written, after checkText.
 func (w *window) value() (json.RawMessage, error) {
 	w.begin()
 	var raw json.RawMessage
@@ -72,35 +70,35 @@ func (w *window) value() (json.RawMessage, error) {
 		if errors.Is(err, io.EOF) {
 			err = io.ErrUnexpectedEOF
 		}
-		return nil, broken(err)
+		return nil, jsonProblem(err)
 	}
 	return raw, checkText(raw)
 }
 
-// open expects a bracket or a brace.
-func (w *window) open(delim json.Delim, says string) error {
+// open reads a bracket or a brace; otherwise is what is wrong with any other value.
+func (w *window) open(delim json.Delim, otherwise string) error {
 	token, err := w.token()
 	if errors.Is(err, io.EOF) {
 		return wrong("bad_json", "the file ends in the middle")
 	}
 	if err == nil && !isDelim(token, delim) {
-		return wrong("wrong_type", says)
+		return wrong("wrong_type", otherwise)
 	}
 	return err
 }
 
-// more tells whether the array or object has a further element.
+// more reports whether the array or object has a further element.
 func (w *window) more() bool {
 	w.begin()
 	return w.decoder.More()
 }
 
-// close takes the end of an array or an object, after more told that nothing else comes.
+// close reads the end of an array or an object, after more has returned false.
 func (w *window) close(delim json.Delim) error {
 	return w.open(delim, "the file ends in the middle")
 }
 
-// over expects nothing more.
+// over returns io.EOF when nothing follows.
 func (w *window) over() error {
 	_, err := w.token()
 	switch {
@@ -117,9 +115,9 @@ func isDelim(token json.Token, delim json.Delim) bool {
 	return ok && found == delim
 }
 
-// place counts the lines up to the value that is read now. That is only done for errors.
-func (w *window) place() place {
-	return place{line: w.lineOf(w.begun), conversation: -1}
+// position counts the lines up to the current value. It is only called for errors.
+func (w *window) position() position {
+	return position{line: w.lineOf(w.begun), conversation: -1}
 }
 
 func (w *window) lineOf(offset int64) int {
@@ -138,7 +136,7 @@ func (w *window) lineOf(offset int64) int {
 // skipped counts the line ends between an offset and the value after it.
 func (w *window) skipped(offset int64) int {
 	buffer := make([]byte, 4<<10)
-	n, _ := w.content.ReadAt(buffer, offset) // what cannot be read has no lines
+	n, _ := w.content.ReadAt(buffer, offset) // what cannot be read counts as no lines
 	between := buffer[:n]
 	if value := bytes.IndexFunc(between, func(r rune) bool { return r == utf8.RuneError || !bytes.ContainsRune([]byte(" \t\r\n,:"), r) }); value >= 0 {
 		between = between[:value]

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Encoder writes the records of one chat, in the order of its methods. File comes before the messages that name
-// it, in Markdown after the message that brings it. Its errors are those of writing.
+// Encoder writes one chat; its methods are called in their order. File comes before the messages that name the file, in
+// Markdown after the message that brings it. Its errors are those of the writer.
 type Encoder interface {
 	Begin(exportedAt time.Time, chat Chat) error
 	File(path string, file File) error
@@ -22,43 +22,50 @@ var (
 	_ Encoder = (*Markdown)(nil)
 )
 
-// Lines writes a bundle line by line.
-type Lines struct {
-	w    io.Writer
-	seen End
+// recordWriter counts the records of a chat and writes each with its type.
+type recordWriter struct {
+	write   func(kind string, record any) error
+	written End
 }
 
-// NewLines makes an encoder that writes to w.
-func NewLines(w io.Writer) *Lines { return &Lines{w: w} }
-
-// Begin writes the bundle's first line and the chat's.
-func (l *Lines) Begin(exportedAt time.Time, chat Chat) error {
-	if err := writeLine(l.w, typeBundle, headerOf(exportedAt)); err != nil {
-		return err
-	}
-	return writeLine(l.w, typeChat, chat)
-}
-
-// File writes a content; whoever brings it names the path.
-func (l *Lines) File(_ string, file File) error {
-	l.seen.Files++
-	return writeLine(l.w, typeFile, file)
+// File writes a content; the path is with the messages that bring it.
+func (r *recordWriter) File(_ string, file File) error {
+	r.written.Files++
+	return r.write(typeFile, file)
 }
 
 // Message writes a message.
-func (l *Lines) Message(message Message) error {
-	l.seen.Messages++
-	return writeLine(l.w, typeMessage, message)
+func (r *recordWriter) Message(message Message) error {
+	r.written.Messages++
+	return r.write(typeMessage, message)
 }
 
 // Revision writes a change of the brief.
-func (l *Lines) Revision(revision Revision) error {
-	l.seen.Revisions++
-	return writeLine(l.w, typeRevision, revision)
+func (r *recordWriter) Revision(revision Revision) error {
+	r.written.Revisions++
+	return r.write(typeRevision, revision)
 }
 
-// End closes the chat.
-func (l *Lines) End() error { return writeLine(l.w, typeEnd, l.seen) }
+// Lines writes a bundle line by line.
+type Lines struct {
+	recordWriter
+}
+
+// NewLines returns an encoder that writes to w.
+func NewLines(w io.Writer) *Lines {
+	return &Lines{recordWriter{write: func(kind string, record any) error { return writeLine(w, kind, record) }}}
+}
+
+// Begin writes the bundle's first line and the chat's.
+func (l *Lines) Begin(exportedAt time.Time, chat Chat) error {
+	if err := l.write(typeBundle, headerOf(exportedAt)); err != nil {
+		return err
+	}
+	return l.write(typeChat, chat)
+}
+
+// End writes the chat's last line.
+func (l *Lines) End() error { return l.write(typeEnd, l.written) }
 
 func headerOf(exportedAt time.Time) Header {
 	return Header{Format: Name, Version: Version, ExportedAt: exportedAt.UTC()}
@@ -76,15 +83,19 @@ func writeLine(w io.Writer, kind string, record any) error {
 
 // Object writes a bundle as one JSON object, on several lines.
 type Object struct {
+	recordWriter
 	w    io.Writer
-	list string // the chat's member that is open
-	seen End
+	kind string // of the records in the list that is open; "" for none
 }
 
-// NewObject makes an encoder that writes to w.
-func NewObject(w io.Writer) *Object { return &Object{w: w} }
+// NewObject returns an encoder that writes to w.
+func NewObject(w io.Writer) *Object {
+	o := &Object{w: w}
+	o.write = o.writeElement
+	return o
+}
 
-// Begin writes all before the chat's lists.
+// Begin writes everything before the chat's lists.
 func (o *Object) Begin(exportedAt time.Time, chat Chat) error {
 	header, err := marshal(headerOf(exportedAt))
 	if err != nil {
@@ -98,41 +109,23 @@ func (o *Object) Begin(exportedAt time.Time, chat Chat) error {
 	return err
 }
 
-// File writes a content; whoever brings it names the path.
-func (o *Object) File(_ string, file File) error {
-	o.seen.Files++
-	return o.element("files", file)
-}
-
-// Message writes a message.
-func (o *Object) Message(message Message) error {
-	o.seen.Messages++
-	return o.element("messages", message)
-}
-
-// Revision writes a change of the brief.
-func (o *Object) Revision(revision Revision) error {
-	o.seen.Revisions++
-	return o.element("revisions", revision)
-}
-
-// element writes into a list, and begins it where it is not open yet.
-func (o *Object) element(list string, record any) error {
+// writeElement writes a record into the list of its type, which it opens first if need be.
+func (o *Object) writeElement(kind string, record any) error {
 	encoded, err := marshal(record)
 	if err != nil {
 		return err
 	}
 	before := ",\n"
-	if o.list != list {
-		before = o.closing() + fmt.Sprintf(",\n%q:[\n", list)
-		o.list = list
+	if o.kind != kind {
+		before = o.closing() + fmt.Sprintf(",\n%q:[\n", kind+"s")
+		o.kind = kind
 	}
 	_, err = fmt.Fprintf(o.w, "%s%s", before, encoded)
 	return err
 }
 
 func (o *Object) closing() string {
-	if o.list == "" {
+	if o.kind == "" {
 		return ""
 	}
 	return "]"
@@ -140,7 +133,7 @@ func (o *Object) closing() string {
 
 // End closes the chat and the bundle.
 func (o *Object) End() error {
-	encoded, err := marshal(o.seen)
+	encoded, err := marshal(o.written)
 	if err != nil {
 		return err
 	}

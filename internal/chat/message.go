@@ -2,7 +2,6 @@ package chat
 
 import (
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -74,7 +73,7 @@ func (m *Message) normalize() error {
 	if length := utf8.RuneCountInString(m.ToolName); length > MaxToolName || strings.ContainsFunc(m.ToolName, unicode.IsControl) {
 		wrong["tool_name"] = fmt.Sprintf("must be at most %d printable characters", MaxToolName)
 	}
-	if holdsNUL(m.Metadata) {
+	if memory.HoldsNUL(m.Metadata) {
 		wrong["metadata"] = "must not contain the character U+0000"
 	}
 	if len(wrong) == 0 {
@@ -91,25 +90,6 @@ func checkSource(wrong map[string]any, i int, source prompt.Source) {
 	if utf8.RuneCountInString(source.Title) > maxSourceLabel || utf8.RuneCountInString(source.URL) > maxSourceLabel {
 		wrong[place] = fmt.Sprintf("title and url may have at most %d characters", maxSourceLabel)
 	}
-}
-
-// holdsNUL tells whether a JSON value holds U+0000 anywhere, which Postgres cannot store.
-func holdsNUL(value any) bool {
-	switch value := value.(type) {
-	case string:
-		return strings.ContainsRune(value, 0)
-	case []any:
-		if slices.ContainsFunc(value, holdsNUL) {
-			return true
-		}
-	case map[string]any:
-		for key, element := range value {
-			if strings.ContainsRune(key, 0) || holdsNUL(element) {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // Title makes a chat's title of its first message: the first line, cut at a word end within 80

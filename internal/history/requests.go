@@ -1,109 +1,87 @@
 package history
 
-import (
-	"time"
-
-	"github.com/google/uuid"
-
-	"github.com/arcoscribe/throughline/internal/memory"
-)
-
-// Strategies by which a chat is remembered; the first is the default.
-var Strategies = []string{string(memory.StrategySummary), string(memory.StrategySimple), string(memory.StrategyHybrid)}
-
-// Limits of what one request asks for. Of a list's limit, 0 stands for its default.
+// Limits of what one request asks for. For the limit of a list, 0 means the default.
 const (
 	DefaultChats    = 20
 	MaxChats        = 100
 	DefaultMessages = 50
 	MaxMessages     = 200
 	MaxPruneDays    = 36_500 // a hundred years
-	// MaxPrunedIDs is how many chats a Pruned names.
+	// MaxPrunedIDs is how many chats Pruned names.
 	MaxPrunedIDs = 1000
 	// MaxFilesContent is how much content of files one answer holds, in bytes.
 	MaxFilesContent = 16 << 20
 )
 
-// Field is what a change says of one field: nothing at all (not Set), that it has no value (Value is nil),
-// or its new value.
+// Field is an optional field of a request. It distinguishes a field that is left out (not Set), null (a nil Value),
+// and a value.
 type Field[T any] struct {
 	Set   bool
 	Value *T
 }
 
-// To is a Field with a value, None one without.
+// To is a Field with a value.
 func To[T any](value T) Field[T] { return Field[T]{Set: true, Value: &value} }
 
-// None takes a field's value away.
+// None is a Field that is null.
 func None[T any]() Field[T] { return Field[T]{Set: true} }
 
-// NewChat is a chat to be made. Everything may be left out.
-type NewChat struct {
-	Title          string
-	SystemPrompt   *string
-	Metadata       map[string]any
-	Tags           []string
-	MemoryStrategy string // "" for the default
-	// TTLHours and MaxTurns that are not set are those of a tool's chat when ToolName is, and none otherwise.
-	TTLHours Field[int]
-	MaxTurns Field[int]
-	ToolName *string
+// Target marks the field as set and returns a **T for its value, for the decoder of requests.
+func (f *Field[T]) Target() any {
+	f.Set = true
+	return &f.Value
 }
 
-// ChatChange says what becomes of a chat's fields. Taking away gives "", {}, no tags, the default strategy.
+// NewChat is a chat to be created. TTLHours and MaxTurns that are not set get a tool's values when there is a
+// ToolName, and none otherwise.
+type NewChat struct {
+	_              struct{}       `description:"A chat without messages. Everything may be left out, the body as well."`
+	Title          string         `json:"title,omitempty" nullable:"true" maxLength:"500"`
+	SystemPrompt   *string        `json:"system_prompt,omitempty" nullable:"true" maxLength:"32000" description:"Instructions for this chat alone; they follow the main model's."`
+	Metadata       map[string]any `json:"metadata,omitempty" nullable:"true" description:"The app's own facts about the chat, at most 32 levels deep. They are replaced as a whole."`
+	Tags           []string       `json:"tags,omitempty" nullable:"true" description:"At most 20 different ones, each 1 to 64 characters after trimming. They are replaced as a whole."`
+	MemoryStrategy string         `json:"memory_strategy,omitempty" nullable:"true" enum:"summary,simple,hybrid" description:"How the chat is remembered; summary when it is null."`
+	TTLHours       Field[int]     `json:"ttl_hours,omitzero" nullable:"true" minimum:"1" maximum:"87600" description:"Hours after its last turn at which the chat expires; null for never."`
+	MaxTurns       Field[int]     `json:"max_turns,omitzero" nullable:"true" minimum:"1" maximum:"100000" description:"Turn limit of its prompt; null for none."`
+	ToolName       *string        `json:"tool_name,omitempty" nullable:"true" minLength:"1" maxLength:"64" description:"The tool that begins the chat. ttl_hours and max_turns are then 3 and 50 unless they are given; null means none."`
+}
+
+// ChatChange changes the fields that are set. Null gives "", {}, no tags, the default strategy. An expired chat is
+// only changed with Revive, and then lives for its ttl_hours from now.
 type ChatChange struct {
-	Title          Field[string]
-	SystemPrompt   Field[string]
-	Metadata       Field[map[string]any]
-	Tags           Field[[]string]
-	MemoryStrategy Field[string]
-	TTLHours       Field[int]
-	MaxTurns       Field[int]
-	// Revive brings an expired chat back, for its ttl_hours from now. Without it, such a chat is not changed.
-	Revive bool
+	_              struct{}              `description:"What is to be changed. What is left out stays; null takes the value away."`
+	Title          Field[string]         `json:"title,omitzero" nullable:"true" maxLength:"500"`
+	SystemPrompt   Field[string]         `json:"system_prompt,omitzero" nullable:"true" maxLength:"32000" description:"Instructions for this chat alone; they follow the main model's."`
+	Metadata       Field[map[string]any] `json:"metadata,omitzero" nullable:"true" description:"The app's own facts about the chat, at most 32 levels deep. They are replaced as a whole."`
+	Tags           Field[[]string]       `json:"tags,omitzero" nullable:"true" description:"At most 20 different ones, each 1 to 64 characters after trimming. They are replaced as a whole."`
+	MemoryStrategy Field[string]         `json:"memory_strategy,omitzero" nullable:"true" enum:"summary,simple,hybrid" description:"How the chat is remembered; summary when it is null."`
+	TTLHours       Field[int]            `json:"ttl_hours,omitzero" nullable:"true" minimum:"1" maximum:"87600" description:"Hours after its last turn at which the chat expires; null for never."`
+	MaxTurns       Field[int]            `json:"max_turns,omitzero" nullable:"true" minimum:"1" maximum:"100000" description:"Turn limit of its prompt; null for none."`
+	Revive         bool                  `json:"revive,omitempty" nullable:"true" description:"true brings an expired chat back, for its ttl_hours from now."`
 }
 
 // ListQuery asks for a page of chats.
 type ListQuery struct {
-	Limit int
+	Limit int `query:"limit" minimum:"1" maximum:"100" default:"20" description:"How many chats."`
 	// After is where the page before ended; nil for the first.
-	After *Place
+	After *Cursor `query:"cursor,omitempty" nullable:"false" description:"next_cursor of the page before."`
 	// Tag is one that the chats must have; "" for any or none.
-	Tag            string
-	IncludeExpired bool
+	Tag            string `query:"tag" maxLength:"64" description:"Only chats that have this tag."`
+	IncludeExpired bool   `query:"include_expired" default:"false" description:"true lists expired chats as well."`
 }
 
-// ChatPage is some of a user's chats, and where the next page begins; nil after the last.
-type ChatPage struct {
-	Chats []Chat
-	Next  *Place
-}
-
-// MessagesQuery asks for messages of a chat: the newest, or those next to a place. Not both places.
+// MessagesQuery asks for messages of a chat: the newest, or those next to a seq.
 type MessagesQuery struct {
-	Limit     int
-	BeforeSeq *int64
-	AfterSeq  *int64
+	Limit     int    `query:"limit" minimum:"1" maximum:"200" default:"50" description:"How many messages."`
+	BeforeSeq *int64 `query:"before_seq" nullable:"false" minimum:"0" description:"The newest messages before this place."`
+	AfterSeq  *int64 `query:"after_seq" nullable:"false" minimum:"0" description:"The oldest messages after this place. Not together with before_seq."`
 }
 
-// MessagePage is a stretch of messages in their order. HasMore tells of more beyond it: newer ones when it
-// was asked for what comes after a place, else older ones.
-type MessagePage struct {
-	Messages []Message `json:"messages"`
-	HasMore  bool      `json:"has_more"`
-}
-
-// MessageChange says what becomes of a message's rating.
+// MessageChange changes how a message is rated. A nil Pinned leaves it.
 type MessageChange struct {
-	Pinned     *bool // nil leaves it
-	Importance Field[float64]
-}
-
-// Cleared tells where a chat's context begins anew.
-type Cleared struct {
-	ChatID       uuid.UUID `json:"chat_id"`
-	ClearedSeq   int64     `json:"cleared_seq"`
-	BriefVersion int64     `json:"brief_version"`
+	_          struct{}       `description:"What is to be changed. What is left out stays."`
+	Pinned     *bool          `json:"pinned,omitempty" nullable:"false" description:"Whether hybrid chats keep the message in the prompt word for word."`
+	Importance Field[float64] `json:"importance,omitzero" nullable:"true" minimum:"0" maximum:"1" description:"As the app sees it; null for not rated."`
 }
 
 // FilesQuery asks for a chat's files.
@@ -114,32 +92,9 @@ type FilesQuery struct {
 	SHA256 []byte
 }
 
-// File is a content that came with a chat's messages, once, whatever it was called and how often it came.
-type File struct {
-	SHA256 string `json:"sha256"` // hex
-	// Path is the one under which it came last, Paths are all of them, the latest first.
-	Path       string   `json:"path"`
-	Paths      []string `json:"paths"`
-	Bytes      int      `json:"bytes"`
-	TokenCount int      `json:"token_count"`
-	// MessageID is the last message that brought it, CreatedAt that message's time.
-	MessageID uuid.UUID `json:"message_id"`
-	CreatedAt time.Time `json:"created_at"`
-	Content   *string   `json:"content,omitempty"`
-}
-
-// PruneQuery names chats by the age of their last activity.
+// PruneQuery selects chats by the age of their last activity. A dry run counts and deletes nothing.
 type PruneQuery struct {
-	OlderThanDays int
-	// DryRun counts and deletes nothing.
-	DryRun bool
-}
-
-// Pruned tells what was deleted, or would have been.
-type Pruned struct {
-	DryRun   bool  `json:"dry_run"`
-	Chats    int64 `json:"chats"`
-	Messages int64 `json:"messages"`
-	// ChatIDs are the first MaxPrunedIDs, the oldest first.
-	ChatIDs []uuid.UUID `json:"chat_ids"`
+	_             struct{} `description:"Which chats are to be deleted."`
+	OlderThanDays int      `json:"older_than_days" required:"true" minimum:"1" maximum:"36500" description:"Chats whose last activity is at least so many days ago."`
+	DryRun        bool     `json:"dry_run,omitempty" nullable:"true" description:"true counts and deletes nothing."`
 }

@@ -5,30 +5,29 @@ import (
 	"unicode"
 )
 
-// How Postgres marks what it found: the store asks for these, and takes them out of messages that hold
-// them. They are of Unicode's private use.
+// MarkStart and MarkStop are how Postgres marks what it found. They are of Unicode's private use; the store removes them
+// from messages that contain them.
 const (
 	MarkStart = '\uE000'
 	MarkStop  = '\uE001'
-	// setApart stands beside characters of noSpaces, with a space (throughline.searchable in the migrations).
+	// setApart and a space stand beside characters of noSpaces (throughline.searchable in the migrations).
 	setApart = '\x01'
 )
 
-// Snippet is the part of a message that shows why it was found.
+// Snippet is the part of a message that shows why it was found, as plain text. In it " … " stands for what is left
+// out between two parts.
 type Snippet struct {
-	// Text is plain text; " … " stands for what is left out between two parts.
-	Text string `json:"snippet"`
-	// Highlights are the words that were found, in their order.
-	Highlights []Highlight `json:"highlights"`
+	Text       string      `json:"snippet" description:"The part of the message that shows why it was found, as plain text."`
+	Highlights []Highlight `json:"highlights" nullable:"false" description:"The words that were found, in their order."`
 }
 
-// Highlight is a place in a snippet, in Unicode code points: from Start up to but without End.
+// Highlight is a range in a snippet, in Unicode code points: from Start up to but without End.
 type Highlight struct {
-	Start int `json:"start"`
-	End   int `json:"end"`
+	Start int `json:"start" description:"Where the word begins in the snippet, in Unicode code points."`
+	End   int `json:"end" description:"Where it ends: the first code point after it."`
 }
 
-// ReadSnippet makes a snippet of what ts_headline gives for throughline.searchable(content).
+// ReadSnippet makes a snippet of what ts_headline returns for throughline.searchable(content).
 func ReadSnippet(marked string) Snippet {
 	reader := snippetReader{highlights: []Highlight{}, from: -1}
 	for _, r := range strings.ReplaceAll(marked, string(setApart)+" ", "") {
@@ -37,7 +36,7 @@ func ReadSnippet(marked string) Snippet {
 	return reader.snippet()
 }
 
-// snippetReader takes a marked text, character by character.
+// snippetReader reads a marked text, character by character.
 type snippetReader struct {
 	text       []rune
 	highlights []Highlight
@@ -58,7 +57,7 @@ func (s *snippetReader) take(r rune) {
 	}
 }
 
-// close ends a highlight. Those that touch are one: a word of single characters.
+// close ends a highlight. Adjacent ones are one word of single characters, and become one highlight.
 func (s *snippetReader) close() {
 	from, to := s.from, len(s.text)
 	s.from = -1

@@ -5,9 +5,9 @@ import (
 	"unicode"
 )
 
-// Postgres finds words between spaces, and several scripts have none. So messages are indexed with each
-// character of such a script by itself (throughline.searchable in the migrations), and a query asks for
-// those characters in a row: 東京 becomes "東 京", which is a phrase of two words.
+// Postgres finds words between spaces, which several scripts do not have. So messages are indexed with each character of
+// such a script as a word of its own (throughline.searchable in the migrations), and a query searches for these characters
+// in a row: 東京 becomes "東 京", a phrase of two words.
 
 // noSpaces are the scripts that put no spaces between words, as the migration has them: Thai, Lao, Burmese,
 // Khmer, kana, Chinese characters, Hangul syllables.
@@ -23,10 +23,10 @@ var noSpaces = &unicode.RangeTable{R16: []unicode.Range16{
 	{Lo: 0xFF66, Hi: 0xFF9F, Stride: 1},
 }}
 
-// straightQuotes are for phones, whose keyboards type the others.
+// straightQuotes replaces the quotes that keyboards of phones type.
 var straightQuotes = strings.NewReplacer("“", `"`, "”", `"`, "„", `"`)
 
-// WebSearch writes a query, for websearch_to_tsquery, so that it finds what the index holds.
+// WebSearch rewrites a query for websearch_to_tsquery, so that it matches what the index holds.
 func WebSearch(query string) string {
 	var out strings.Builder
 	for rest := straightQuotes.Replace(query); rest != ""; {
@@ -48,13 +48,13 @@ func WebSearch(query string) string {
 	return out.String()
 }
 
-// IsQuestion tells whether a query is plain words, of which the common ones ("is there a …") need not be found.
-// A query with phrases or exclusions means what it says.
+// IsQuestion reports whether a query is plain words, of which the common ones ("is there a …") need not be found. Of a
+// query with phrases or exclusions every word counts.
 func IsQuestion(query string) bool {
 	return !strings.Contains(straightQuotes.Replace(query), `"`) && !strings.Contains(" "+query, " -")
 }
 
-// writeWords makes a phrase of each word that has a character of noSpaces.
+// writeWords writes the text, with each word that has a character of noSpaces as a phrase.
 func writeWords(out *strings.Builder, text string) {
 	for text != "" {
 		end := strings.IndexFunc(text, func(r rune) bool { return !inWord(r) })
@@ -89,7 +89,7 @@ func inWord(r rune) bool {
 
 func isSpaceless(r rune) bool { return unicode.Is(noSpaces, r) }
 
-// spaced sets the characters of noSpaces apart from each other and from what is beside them.
+// spaced puts spaces around each character of noSpaces.
 func spaced(text string) string {
 	var out strings.Builder
 	apart := true // whether a space, or nothing, was written last

@@ -11,16 +11,16 @@ const (
 	mediaEventStream = "text/event-stream"
 )
 
-// prefersJSON tells whether an Accept header asks for one JSON object rather than for events
-// (RFC 9110, section 12.5.1). Higher quality wins, then the range that names its type more exactly,
-// then events: so no header, "*/*" and both by name mean events, and "application/json, */*" JSON.
+// prefersJSON reports whether an Accept header asks for one JSON object rather than for events (RFC 9110, section 12.5.1).
+// Higher quality wins, then the more specific range, then events: no header, "*/*" and both by name mean events,
+// "application/json, */*" means JSON.
 func prefersJSON(accept []string) bool {
 	ranges := mediaRanges(strings.Join(accept, ","))
 	object, events := ranges.quality(mediaJSON), ranges.quality(mediaEventStream)
 	if object.q != events.q {
 		return object.q > events.q
 	}
-	return object.q > 0 && object.exactness > events.exactness
+	return object.q > 0 && object.specificity > events.specificity
 }
 
 type mediaRange struct {
@@ -35,7 +35,7 @@ func mediaRanges(header string) acceptable {
 	for part := range strings.SplitSeq(header, ",") {
 		kind, parameters, err := mime.ParseMediaType(part)
 		if err != nil {
-			continue // what cannot be read asks for nothing
+			continue // malformed ranges are ignored
 		}
 		ranges = append(ranges, mediaRange{kind, quality(parameters["q"])})
 	}
@@ -54,22 +54,22 @@ func quality(q string) float64 {
 }
 
 type match struct {
-	q         float64
-	exactness int // 0 for no match, then */*, type/*, type/subtype
+	q           float64
+	specificity int // 0 for no match, then */*, type/*, type/subtype
 }
 
-// quality is that of the most exact range that matches.
+// quality is that of the most specific range that matches.
 func (a acceptable) quality(kind string) match {
 	var best match
 	for _, r := range a {
-		if exactness := r.exactness(kind); exactness > best.exactness {
-			best = match{r.q, exactness}
+		if specificity := r.specificity(kind); specificity > best.specificity {
+			best = match{r.q, specificity}
 		}
 	}
 	return best
 }
 
-func (r mediaRange) exactness(kind string) int {
+func (r mediaRange) specificity(kind string) int {
 	family, _, _ := strings.Cut(kind, "/")
 	switch r.kind {
 	case kind:

@@ -7,6 +7,7 @@ import (
 	"mime"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -18,27 +19,26 @@ import (
 const (
 	// maxBody is the longest body, in bytes.
 	maxBody = 1 << 20
-	// Of a body that is too long, so much is still taken in, for so long, while the answer waits to
-	// be read: most clients look at an answer only when they have sent everything, and would
-	// otherwise see a broken connection.
+	// After an error, so much of the body is still read, for so long: most clients read an answer only after they have
+	// sent everything, and would otherwise see a broken connection.
 	maxDrain     = 16 << 20
 	drainTimeout = 3 * time.Second
-	// largeBodyTimes as long as any other body may a large one take: 12 MiB in two minutes are what a phone on a slow
-	// network can send. How many of them a user may send at once is bounded.
+	// A large body may take this many times BodyTimeout: a phone on a slow network sends 12 MiB in two minutes. limitLarge
+	// bounds how many of them a user may send at once.
 	largeBodyTimes = 4
-	// readByNetHTTP is what net/http itself takes in of a body that a handler left.
+	// readByNetHTTP is how much net/http itself reads of a body that a handler left.
 	readByNetHTTP = 256 << 10
 )
 
-// readBody gives the whole body of a JSON request.
+// readBody returns the whole body of a JSON request.
 func (s *Server) readBody(c echo.Context) ([]byte, error) {
 	return s.readBodyUpTo(c, maxBody)
 }
 
-// readBodyUpTo is readBody where a body may have another length, in bytes.
+// readBodyUpTo is readBody with another limit, in bytes.
 func (s *Server) readBodyUpTo(c echo.Context, most int64) ([]byte, error) {
 	request := c.Request()
-	if err := checkMediaType(request.Header); err != nil {
+	if err := checkMediaType(request.Header, "body", mediaJSON); err != nil {
 		return nil, err
 	}
 	if request.ContentLength > most {
@@ -53,13 +53,13 @@ func (s *Server) readBodyUpTo(c echo.Context, most int64) ([]byte, error) {
 	case int64(len(body)) > most:
 		return nil, bodyTooLarge(most)
 	}
-	// Of a body that was read to its end. The deadline would end the stream that follows; after a failure it stays,
-	// because net/http waits for the rest of a body before it answers.
+	// The deadline would end the stream that follows. After a failure it stays, because net/http waits for the rest of a
+	// body before it answers.
 	_ = control.SetReadDeadline(time.Time{})
 	return body, nil
 }
 
-// timeFor is how long a client may take to send a body of a length, -1 for one that is not told.
+// timeFor is how long a client may take to send a body of that length, -1 for an unknown one.
 func (s *Server) timeFor(length int64) time.Duration {
 	if length > maxBody {
 		return largeBodyTimes * s.config.BodyTimeout
@@ -67,7 +67,7 @@ func (s *Server) timeFor(length int64) time.Duration {
 	return s.config.BodyTimeout
 }
 
-// bodyBroken is the error of a request whose body ended too early. net/http takes a client that is too slow for gone.
+// bodyBroken is the error for a body that ended too early. For net/http, a client that is too slow is gone.
 func bodyBroken(request *http.Request, err error) error {
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded):
@@ -78,18 +78,18 @@ func bodyBroken(request *http.Request, err error) error {
 	return fault.Wrap(fault.BadRequest, "The body could not be read to its end.", err)
 }
 
-// checkMediaType accepts application/json with any parameters, uncompressed.
-func checkMediaType(header http.Header) error {
+// checkMediaType accepts the media types with any parameters, uncompressed. The name is that of the body in errors.
+func checkMediaType(header http.Header, name string, accepted ...string) error {
 	kind, _, err := mime.ParseMediaType(header.Get(echo.HeaderContentType))
 	if errors.Is(err, mime.ErrInvalidMediaParameter) {
 		err = nil // the type itself was readable
 	}
-	if err != nil || kind != mediaJSON {
-		return fault.New(fault.UnsupportedMediaType, "The body must be sent with Content-Type: application/json.")
+	if err != nil || !slices.Contains(accepted, kind) {
+		return fault.New(fault.UnsupportedMediaType, "The "+name+" must be sent with Content-Type: "+strings.Join(accepted, ", ")+".")
 	}
 	encoding := header.Get(echo.HeaderContentEncoding)
 	if encoding != "" && !strings.EqualFold(encoding, "identity") {
-		return fault.New(fault.UnsupportedMediaType, "The body must be sent without a Content-Encoding.")
+		return fault.New(fault.UnsupportedMediaType, "The "+name+" must be sent without a Content-Encoding.")
 	}
 	return nil
 }
@@ -100,8 +100,7 @@ func bodyTooLarge(most int64) error {
 	}
 }
 
-// refuse answers a request that failed. Where a good part of its body may not have been read, it
-// answers first and then takes in some of the rest.
+// refuse answers a request that failed. When much of its body may be unread, it then drains some of the rest.
 func (s *Server) refuse(c echo.Context, refusal error) {
 	length := c.Request().ContentLength
 	if length >= 0 && length <= readByNetHTTP || c.Response().Committed {
@@ -114,7 +113,7 @@ func (s *Server) refuse(c echo.Context, refusal error) {
 	s.writeError(refusal, c)
 	_ = control.Flush()
 	if c.Request().Header.Get("Expect") != "" {
-		return // such a client waits to be asked for its body, and reading would ask
+		return // such a client sends its body only when it is asked to, and reading would ask
 	}
 	_ = control.SetReadDeadline(time.Now().Add(drainTimeout))
 	_, _ = io.CopyN(io.Discard, c.Request().Body, maxDrain) // how it ends makes no difference

@@ -1,38 +1,37 @@
 package httpapi
 
 import (
+	"context"
 	"maps"
 	"net/http"
-	"reflect"
 
-	"github.com/labstack/echo/v4"
+	"github.com/google/uuid"
 
+	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/chat"
 	"github.com/arcoscribe/throughline/internal/fault"
 	"github.com/arcoscribe/throughline/internal/history"
-	"github.com/arcoscribe/throughline/internal/memory/prompt"
 )
 
-// getMemory tells what the next prompt of a chat would hold.
-func (s *Server) getMemory(c echo.Context) error {
-	chatID, err := pathChatID(c)
-	if err != nil {
-		return err
-	}
-	shown, err := s.config.Chat.PreviewPrompt(c.Request().Context(), principal(c), chatID, c.QueryParam("model_variant"))
-	if err != nil {
-		return err
-	}
-	return writeJSON(c, http.StatusOK, shown)
+func memoryRoutes() []route {
+	return []route{{
+		method: http.MethodGet, path: "/v1/chats/{chat_id}/memory", id: "getMemory", tag: "chats",
+		summary: "See what a chat remembers", description: "What the next prompt would hold of the chat, and where its turns are.",
+		answer: "The memory.", errors: []fault.Code{fault.ChatExpired, fault.UnknownModelVariant},
+		endpoint: jsonEndpoint((*Server).getMemory),
+	}}
 }
 
-var memorySchemaTypes = map[string]reflect.Type{
-	"Memory":        reflect.TypeFor[chat.PromptPreview](),
-	"MemorySection": reflect.TypeFor[prompt.Section](),
-	"MemoryContext": reflect.TypeFor[chat.Context](),
-	"MemoryBudget":  reflect.TypeFor[chat.Window](),
+type memoryQuery struct {
+	ModelVariant string `query:"model_variant" description:"The model variant whose window counts; the first one configured when it is left out."`
 }
 
+// getMemory returns what the next prompt of a chat would hold.
+func (s *Server) getMemory(ctx context.Context, user auth.Principal, chatID uuid.UUID, query memoryQuery) (chat.PromptPreview, error) {
+	return s.config.Chat.PreviewPrompt(ctx, user, chatID, query.ModelVariant)
+}
+
+// memorySentences describe what the types' tags do not.
 var memorySentences = map[string]string{
 	"Memory":                      "What the next prompt of a chat would hold of it.",
 	"Memory.coverage":             "Where the turns are: in the brief, word for word in the prompt, or in neither.",
@@ -63,20 +62,4 @@ func correctMemory(all object) {
 	property(all, "MemorySection", "name", object{"enum": []string{"brief", "kept", "recent", "files"}, "description": "Which part it is."})
 	neverNull(all, "Memory.sections")
 	neverNull(all, "MemoryContext.tools_used")
-}
-
-func memoryParameters() object {
-	return object{"ModelVariantQuery": object{
-		"name": "model_variant", "in": "query", "description": "The model variant whose window counts; the first one configured when it is left out.",
-		"schema": object{"type": "string"},
-	}}
-}
-
-func memoryOperations() []operation {
-	return []operation{{
-		method: http.MethodGet, path: "/v1/chats/{chat_id}/memory", id: "getMemory", tag: "chats", user: true,
-		summary: "See what a chat remembers", description: "What the next prompt would hold of the chat, and where its turns are.",
-		parameters: []string{"ChatID", "ModelVariantQuery"}, answers: object{"200": jsonAnswer("The memory.", "Memory")},
-		errors: concat(userErrors, []fault.Code{fault.BadUUID, fault.ChatNotFound, fault.ChatExpired, fault.UnknownModelVariant}),
-	}}
 }

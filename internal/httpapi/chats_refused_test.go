@@ -11,27 +11,6 @@ import (
 	"github.com/arcoscribe/throughline/internal/testkit"
 )
 
-func TestRequestSchemasOfChatsHaveTheFieldsThatTheDecoderReads(t *testing.T) {
-	t.Parallel()
-	all := schemas()
-	for name, fields := range map[string]map[string]reader{
-		"NewChatRequest":       (&chatBody{}).fields(),
-		"ChangeChatRequest":    (&chatChangeBody{}).fields(),
-		"ChangeMessageRequest": (&messageChangeBody{}).fields(),
-		"PruneRequest":         (&pruneBody{}).fields(),
-	} {
-		properties := all[name].(object)["properties"].(object)
-		if len(properties) != len(fields) {
-			t.Errorf("%s: %d properties, %d readers", name, len(properties), len(fields))
-		}
-		for field := range fields {
-			if _, ok := properties[field]; !ok {
-				t.Errorf("%s: %s is read but not described", name, field)
-			}
-		}
-	}
-}
-
 func TestBadRequestsAboutChatsAreRefused(t *testing.T) {
 	t.Parallel()
 	k := newKeeper(t)
@@ -117,8 +96,8 @@ func TestBadRequestsAboutChatsAreRefused(t *testing.T) {
 	}
 }
 
-// chatRoutes are all routes that name a chat or a message, with a body that they accept.
-func chatRoutes(chatID, messageID uuid.UUID) [][3]string {
+// pathsOfChat are all routes that name a chat or a message, with a body that they accept.
+func pathsOfChat(chatID, messageID uuid.UUID) [][3]string {
 	chat, message := "/v1/chats/"+chatID.String(), "/v1/messages/"+messageID.String()
 	return [][3]string{
 		{http.MethodGet, chat, ""}, {http.MethodPatch, chat, `{"title": "Mine"}`}, {http.MethodPost, chat + "/clear", ""},
@@ -134,7 +113,7 @@ func TestChatsOfOthersAreNotThere(t *testing.T) {
 	message := k.talk(chat.ID, 1)[0]
 	owner := k.user
 	k.user = testkit.NewUser(t, k.db)
-	for _, route := range chatRoutes(chat.ID, message) {
+	for _, route := range pathsOfChat(chat.ID, message) {
 		want := "chat_not_found"
 		if strings.HasPrefix(route[1], "/v1/messages") {
 			want = "message_not_found"
@@ -153,7 +132,7 @@ func TestChatsOfOthersAreNotThere(t *testing.T) {
 func TestChatsNeedAToken(t *testing.T) {
 	t.Parallel()
 	k := newKeeper(t)
-	routes := append(chatRoutes(uuid.New(), uuid.New()), [3]string{http.MethodGet, "/v1/chats", ""}, [3]string{http.MethodPost, "/v1/chats", ""},
+	routes := append(pathsOfChat(uuid.New(), uuid.New()), [3]string{http.MethodGet, "/v1/chats", ""}, [3]string{http.MethodPost, "/v1/chats", ""},
 		[3]string{http.MethodPost, "/v1/chats/prune", `{"older_than_days": 1}`})
 	for _, route := range routes {
 		if answer := k.call(route[0], route[1], route[2], "Authorization", ""); answer.status != http.StatusUnauthorized {
@@ -168,7 +147,7 @@ func TestExpiredChatsAreGone(t *testing.T) {
 	chat := k.newChat("")
 	message := k.talk(chat.ID, 1)[0]
 	k.expire(chat.ID)
-	for _, route := range chatRoutes(chat.ID, message) {
+	for _, route := range pathsOfChat(chat.ID, message) {
 		answer := k.call(route[0], route[1], route[2])
 		if route[0] == http.MethodDelete {
 			if answer.status != http.StatusNoContent {

@@ -29,7 +29,7 @@ func newKeeper(t *testing.T) keeper {
 	db := testkit.NewDatabase(t)
 	k := keeper{db: db, pool: testkit.NewPool(t, db.DSN)}
 	store := postgres.NewHistory(k.pool, func(context.Context, pgx.Tx, uuid.UUID) error { return nil })
-	k.harness = newHarness(t, says("x"), func(config *Config) { config.History = history.New(history.Config{Store: store}) })
+	k.harness = newHarness(t, says("x"), func(config *Config) { config.History = store })
 	k.user = testkit.NewUser(t, db)
 	return k
 }
@@ -212,7 +212,7 @@ func TestFilesAreListed(t *testing.T) {
 	testkit.Exec(t, k.pool, "insert into chat_files (chat_id, user_id, sha256, content, token_count) values ($1, $2, sha256('package a'), 'package a', 2)", chat.ID, k.user)
 	testkit.Exec(t, k.pool, "insert into message_files (message_id, place, chat_id, user_id, path, sha256) values ($1, 1, $2, $3, 'a.go', sha256('package a'))", id, chat.ID, k.user)
 	path := "/v1/chats/" + chat.ID.String() + "/files"
-	var body filesBody
+	var body files
 	k.want(http.StatusOK, http.MethodGet, path, "", &body)
 	if file := body.Files[0]; len(body.Files) != 1 || file.Path != "a.go" || file.Content != nil || file.MessageID != id || file.Bytes != 9 {
 		t.Errorf("%s", marshal(body))

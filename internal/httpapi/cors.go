@@ -9,13 +9,11 @@ import (
 	"github.com/labstack/echo/v4/middleware"
 )
 
-// preflightAge is how long a browser may remember what it was told. Browsers cap it themselves; Chromium
-// at two hours.
+// preflightAge is how long a browser may cache a preflight answer. Browsers cap it themselves; Chromium at two hours.
 const preflightAge = 2 * time.Hour
 
-// allowOrigins lets pages of these origins use the API: without it a browser keeps the answers,
-// errors included, from them. Only the API: River UI and the metrics are for no other page. Tokens
-// travel in a header that pages set themselves, so browsers need not be allowed to send cookies.
+// allowOrigins lets pages of these origins use the API, but neither River UI nor the metrics. Pages set the token in a
+// header themselves, so browsers need not send cookies.
 func allowOrigins(origins []string) echo.MiddlewareFunc {
 	return middleware.CORSWithConfig(middleware.CORSConfig{
 		Skipper: func(c echo.Context) bool {

@@ -6,23 +6,25 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/arcoscribe/throughline/internal/fault"
+	"github.com/arcoscribe/throughline/internal/memory"
 )
 
-// The decoder is stricter than encoding/json: names are compared exactly, unknown ones are refused
-// with their place, and every field of a wrong type is reported, not only the first. Of a name that
-// comes twice the last one counts, and null is the same as leaving a field out.
+// The decoder is stricter than encoding/json: names are compared exactly, unknown ones are refused with their place,
+// and every field of a wrong type is reported, not only the first. When a name comes twice, the last one counts.
+// Null is the same as leaving a field out, except for a history.Field, which knows the difference, and for a field
+// with the tag nullable:"false", which refuses it.
 
 const (
-	// maxDepth is how deep the app's metadata may nest.
-	maxDepth = 32
-	// maxTold is how many unknown fields an answer lists, and maxName how much of each name.
-	maxTold = 10
-	maxName = 100
+	// maxListed is how many unknown fields an answer lists, and maxName how much of each name.
+	maxListed = 10
+	maxName   = 100
 	// maxElements is how many members a list or an object of ours may have before it is looked at: far more than any
 	// needs, and so few that an answer which names what is wrong with each stays short.
 	maxElements = 1000
@@ -31,24 +33,21 @@ const (
 // findings collects what is wrong with a body.
 type findings struct {
 	unknown []string
-	wrong   map[string]any // place -> what is wrong with it
+	wrong   map[string]any // the field -> what is wrong with it
 }
 
-// reader takes one field's value; place names it in findings.
-type reader func(raw json.RawMessage, place string, found *findings)
-
-// decodeObject reads body, one JSON object, through the readers of its fields.
-func decodeObject(body []byte, fields map[string]reader) error {
+// decodeObject reads body, one JSON object, into the fields of a pointer to a struct that have a json tag.
+func decodeObject(body []byte, into any) error {
 	values, err := splitObject(body)
 	if err != nil {
 		return err
 	}
 	found := &findings{wrong: map[string]any{}}
-	found.readFields(values, "", fields)
+	found.readObject(values, "", reflect.ValueOf(into).Elem())
 	return found.err()
 }
 
-// splitObject gives the members of a body that is one JSON object in UTF-8.
+// splitObject returns the members of a body that is one JSON object in UTF-8.
 func splitObject(body []byte) (map[string]json.RawMessage, error) {
 	if len(bytes.TrimSpace(body)) == 0 {
 		return nil, fault.New(fault.BadRequest, "The body is empty; it must be a JSON object.")
@@ -70,23 +69,153 @@ func splitObject(body []byte) (map[string]json.RawMessage, error) {
 	return values, nil
 }
 
-func (f *findings) readFields(values map[string]json.RawMessage, place string, fields map[string]reader) {
+// readObject reads the members of an object whose path is prefix.
+func (f *findings) readObject(values map[string]json.RawMessage, prefix string, into reflect.Value) {
+	fields := fieldsByTag(into.Type(), "json")
 	for _, name := range slices.Sorted(maps.Keys(values)) {
-		read, known := fields[name]
-		switch {
-		case !known:
-			f.unknown = append(f.unknown, place+shorten(name))
-		case string(values[name]) != "null":
-			read(values[name], place+name, f)
+		field, known := fields[name]
+		if !known {
+			f.unknown = append(f.unknown, prefix+shorten(name))
+			continue
+		}
+		f.readField(values[name], prefix+name, into.FieldByIndex(field.Index), field)
+	}
+	for name, field := range fields {
+		if raw := values[name]; field.Tag.Get("required") == "true" && (raw == nil || isNull(raw)) {
+			f.wrong[prefix+name] = "is missing"
 		}
 	}
+}
+
+// fieldsByTag returns a struct's fields, those of embedded structs included, by the name that the tag gives them.
+func fieldsByTag(of reflect.Type, tag string) map[string]reflect.StructField {
+	fields := map[string]reflect.StructField{}
+	for _, field := range reflect.VisibleFields(of) {
+		if name, _, _ := strings.Cut(field.Tag.Get(tag), ","); name != "" {
+			fields[name] = field
+		}
+	}
+	return fields
+}
+
+func isNull(raw json.RawMessage) bool { return string(raw) == "null" }
+
+func (f *findings) readField(raw json.RawMessage, name string, into reflect.Value, field reflect.StructField) {
+	if optional, ok := reflect.TypeAssert[interface{ Target() any }](into.Addr()); ok {
+		into = reflect.ValueOf(optional.Target()).Elem()
+	}
+	switch {
+	case !isNull(raw):
+		f.readValue(raw, name, into)
+	case field.Tag.Get("nullable") == "false":
+		f.wrong[name] = wrongType(into.Type())
+	}
+}
+
+// readValue reads one value, and notes under its name what is wrong with it.
+func (f *findings) readValue(raw json.RawMessage, name string, into reflect.Value) {
+	target := into.Addr().Interface()
+	switch into.Kind() {
+	case reflect.Pointer:
+		into.Set(reflect.New(into.Type().Elem()))
+		f.readValue(raw, name, into.Elem())
+	case reflect.Map:
+		f.readFreeObject(raw, name, target.(*map[string]any)) // requests have no other maps
+	case reflect.Slice:
+		f.readList(raw, name, into)
+	default:
+		if json.Unmarshal(raw, target) != nil {
+			f.wrong[name] = wrongType(into.Type())
+		}
+	}
+}
+
+// wrongType says what a value of the type must be.
+func wrongType(of reflect.Type) string {
+	switch of.Kind() {
+	case reflect.Pointer:
+		return wrongType(of.Elem())
+	case reflect.Bool:
+		return "must be true or false"
+	case reflect.Int:
+		return "must be a whole number"
+	case reflect.Float64:
+		return "must be a number"
+	case reflect.Slice:
+		if of.Elem().Kind() == reflect.String {
+			return "must be an array of strings"
+		}
+		return "must be an array"
+	}
+	return "must be a string"
+}
+
+// readList reads an array of strings or of objects.
+func (f *findings) readList(raw json.RawMessage, name string, into reflect.Value) {
+	if f.tooMany(raw, name) {
+		return
+	}
+	var all []json.RawMessage
+	if json.Unmarshal(raw, &all) != nil {
+		f.wrong[name] = wrongType(into.Type())
+		return
+	}
+	into.Set(reflect.MakeSlice(into.Type(), len(all), len(all)))
+	for i, element := range all {
+		if into.Type().Elem().Kind() == reflect.String {
+			if isNull(element) || json.Unmarshal(element, into.Index(i).Addr().Interface()) != nil {
+				f.wrong[name] = wrongType(into.Type())
+				return
+			}
+			continue
+		}
+		at := name + "[" + strconv.Itoa(i) + "]"
+		if f.tooMany(element, at) {
+			return
+		}
+		var values map[string]json.RawMessage
+		if json.Unmarshal(element, &values) != nil || values == nil {
+			f.wrong[at] = "must be an object"
+			continue
+		}
+		f.readObject(values, at+".", into.Index(i))
+	}
+}
+
+// tooMany reports, and notes, that a list or an object has too many members to look at.
+func (f *findings) tooMany(raw []byte, name string) bool {
+	many := elements(raw) > maxElements
+	if many {
+		f.wrong[name] = fmt.Sprintf("has more than %d entries", maxElements)
+	}
+	return many
+}
+
+// readFreeObject reads an object that belongs to the app.
+func (f *findings) readFreeObject(raw json.RawMessage, name string, into *map[string]any) {
+	if memory.JSONDepth(raw) > memory.MaxMetadataDepth {
+		f.wrong[name] = fmt.Sprintf("is nested deeper than %d levels", memory.MaxMetadataDepth)
+		return
+	}
+	decoder := json.NewDecoder(bytes.NewReader(raw))
+	decoder.UseNumber()
+	var value map[string]any
+	if decoder.Decode(&value) != nil {
+		f.wrong[name] = "must be an object"
+		return
+	}
+	if _, err := exactNumbers(value); err != nil {
+		f.wrong[name] = "holds a number that is out of range"
+		return
+	}
+	*into = value
 }
 
 func (f *findings) err() error {
 	if len(f.unknown) > 0 {
 		return &fault.Error{
 			Code: fault.BadRequest, Message: fmt.Sprintf("The field %q is not known.", f.unknown[0]),
-			Details: map[string]any{"unknown_fields": f.unknown[:min(len(f.unknown), maxTold)]},
+			Details: map[string]any{"unknown_fields": f.unknown[:min(len(f.unknown), maxListed)]},
 		}
 	}
 	if len(f.wrong) > 0 {
@@ -108,81 +237,8 @@ func shorten(name string) string {
 	return string([]rune(name)[:maxName]) + "…"
 }
 
-func text(into *string) reader {
-	return func(raw json.RawMessage, place string, found *findings) {
-		if json.Unmarshal(raw, into) != nil {
-			found.wrong[place] = "must be a string"
-		}
-	}
-}
-
-func optionalText(into **string) reader {
-	return func(raw json.RawMessage, place string, found *findings) {
-		*into = new(string)
-		text(*into)(raw, place, found)
-	}
-}
-
-// list reads an array of objects, each through the readers that fields gives for it.
-func list[T any](into *[]T, fields func(*T) map[string]reader) reader {
-	return func(raw json.RawMessage, place string, found *findings) {
-		if found.tooMany(raw, place) {
-			return
-		}
-		var all []json.RawMessage
-		if json.Unmarshal(raw, &all) != nil {
-			found.wrong[place] = "must be an array"
-			return
-		}
-		*into = make([]T, len(all))
-		for i, element := range all {
-			at := place + "[" + strconv.Itoa(i) + "]"
-			if found.tooMany(element, at) {
-				return
-			}
-			var values map[string]json.RawMessage
-			if json.Unmarshal(element, &values) != nil || values == nil {
-				found.wrong[at] = "must be an object"
-				continue
-			}
-			found.readFields(values, at+".", fields(&(*into)[i]))
-		}
-	}
-}
-
-// tooMany tells, and notes, that a list or an object has more members than anybody looks at.
-func (f *findings) tooMany(raw []byte, place string) bool {
-	many := elements(raw) > maxElements
-	if many {
-		f.wrong[place] = fmt.Sprintf("has more than %d entries", maxElements)
-	}
-	return many
-}
-
-// freeObject reads an object that belongs to the app.
-func freeObject(into *map[string]any) reader {
-	return func(raw json.RawMessage, place string, found *findings) {
-		if depth(raw) > maxDepth {
-			found.wrong[place] = fmt.Sprintf("is nested deeper than %d levels", maxDepth)
-			return
-		}
-		decoder := json.NewDecoder(bytes.NewReader(raw))
-		decoder.UseNumber()
-		var value map[string]any
-		if decoder.Decode(&value) != nil {
-			found.wrong[place] = "must be an object"
-			return
-		}
-		if _, err := exactNumbers(value); err != nil {
-			found.wrong[place] = "holds a number that is out of range"
-			return
-		}
-		*into = value
-	}
-}
-
-// exactNumbers makes int64 of whole numbers, which float64 would round, and float64 of the others.
-// It changes containers in place. The error is a number beyond float64, which Postgres may refuse.
+// exactNumbers converts whole numbers to int64, which float64 would round, and the others to float64. It changes
+// containers in place. It fails for a number beyond float64, which Postgres may refuse.
 func exactNumbers(value any) (any, error) {
 	var err error
 	switch value := value.(type) {
@@ -207,44 +263,14 @@ func exactNumbers(value any) (any, error) {
 	return value, nil
 }
 
-// depth counts the levels of arrays and objects in a valid JSON value.
-func depth(raw []byte) int {
-	deepest := 0
-	structure(raw, func(_ byte, level int) { deepest = max(deepest, level) })
-	return deepest
-}
-
-// elements counts the members of the array or object that a JSON value is. It is never fewer than there are, and
-// costs no memory whatever the value holds, valid or not.
+// elements counts the members of a JSON array or object, never fewer than there are. It allocates nothing, whatever
+// the value, valid or not.
 func elements(raw []byte) int {
 	count := 1
-	structure(raw, func(c byte, level int) {
+	memory.WalkJSON(raw, func(c byte, level int) {
 		if c == ',' && level == 1 {
 			count++
 		}
 	})
 	return count
-}
-
-// structure walks over the brackets and commas of a JSON value, and tells of each the level that it opens, closes
-// or parts.
-func structure(raw []byte, visit func(c byte, level int)) {
-	level, quoted := 0, false
-	for i := 0; i < len(raw); i++ {
-		switch c := raw[i]; {
-		case quoted && c == '\\':
-			i++
-		case c == '"':
-			quoted = !quoted
-		case quoted:
-		case c == '{' || c == '[':
-			level++
-			visit(c, level)
-		case c == '}' || c == ']':
-			visit(c, level)
-			level--
-		case c == ',':
-			visit(c, level)
-		}
-	}
 }

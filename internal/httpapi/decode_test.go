@@ -11,9 +11,9 @@ import (
 	"github.com/arcoscribe/throughline/internal/fault"
 )
 
-func decodeMessage(body string) (messageBody, error) {
-	var message messageBody
-	err := decodeObject([]byte(body), message.fields())
+func decodeMessage(body string) (messageRequest, error) {
+	var message messageRequest
+	err := decodeObject([]byte(body), &message)
 	return message, err
 }
 
@@ -122,8 +122,8 @@ func FuzzDecodeMessage(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
-		var message messageBody
-		err := decodeObject(body, message.fields())
+		var message messageRequest
+		err := decodeObject(body, &message)
 		if err != nil {
 			if code := fault.CodeOf(err); code != fault.BadRequest && code != fault.ValidationFailed {
 				t.Fatalf("refused with %v", err)

@@ -1,17 +1,17 @@
-// Package httpapi is the HTTP face of the server: routes, middleware, handlers, the one writer of
-// errors and the OpenAPI document. It turns requests into calls of package chat and replies into
-// server-sent events or JSON, and decides nothing about either.
+// Package httpapi is the HTTP API: routes, middleware, handlers, the one writer of errors and the OpenAPI document. It
+// translates requests into calls of other packages and their results into JSON or server-sent events.
 //
-// A request passes, from the outside in: request id, access log and metrics, recovery from panics,
-// CORS, the access token, the user's rate limit, the body, and then chat. Only what chat returned as a
-// *fault.Error is told to the caller; every other failure is "internal", and its cause is in the log.
+// Each route is one row of a table, such as chatRoutes: method, path, handler, texts and errors. The router and the
+// document are made of the rows. Struct tags of the request types are read by the decoder of bodies (decode.go), the
+// reader of queries (query.go) and the document (openapi_schemas.go).
 //
-// A stream is written in our own protocol or in that of Vercel's AI SDK, as its client asks. It belongs
-// to that client alone: when the client goes away or reads too slowly, copying stops and nothing else
-// does. The reply goes on in package chat and is stored.
+// A request passes, in this order: request id, access log and metrics, recovery from panics, CORS, the access token, the
+// user's limits, the body, the handler. Only a *fault.Error is shown to the client; any other failure is "internal", and
+// its cause is in the log.
 //
-// What is not here: compression (it holds back streams), TLS, and timeouts for reading headers, which
-// belong to the http.Server around [Server.Handler].
+// A stream is in our own protocol or in that of Vercel's AI SDK. When its client leaves or reads too slowly, only the
+// stream ends: package chat finishes and stores the reply.
 //
-// Echo is used for routing and for nothing else, and no other package imports it.
+// Compression (it holds back streams) and TLS are not here. Echo is used for routing alone, and no other package imports
+// it.
 package httpapi

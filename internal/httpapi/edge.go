@@ -13,20 +13,19 @@ import (
 )
 
 const (
-	// maxHeader bounds a request's first line and headers together, in bytes; net/http adds 4 KiB to it. An access
-	// token has some 2 KiB, and whoever sends these bytes has not shown one yet.
+	// maxHeader bounds a request's first line and headers together, in bytes; net/http adds 4 KiB to it. An access token
+	// has some 2 KiB, and it is not yet checked when the headers are read.
 	maxHeader = 64 << 10
-	// maxPiece is as much of an answer as a client may take Config.WriteTimeout for, in bytes.
+	// maxPiece is the part of an answer, in bytes, for which a client may take Config.WriteTimeout.
 	maxPiece = 64 << 10
 )
 
-// HTTPServer gives a server for the handler, with limits on what a connection may do before a handler knows of it.
-// Whoever takes it starts it and shuts it down.
+// HTTPServer returns a server for the handler, with limits on connections. The caller starts it and shuts it down.
 func (s *Server) HTTPServer() *http.Server {
 	return &http.Server{
 		Handler:           s.handler,
 		ReadHeaderTimeout: s.config.HeaderTimeout,
-		ReadTimeout:       s.config.BodyTimeout, // handlers that read a body begin it anew
+		ReadTimeout:       s.config.BodyTimeout, // handlers that read a body restart it
 		IdleTimeout:       s.config.IdleTimeout,
 		MaxHeaderBytes:    maxHeader,
 		ErrorLog:          slog.NewLogLogger(s.config.Logger.Handler(), slog.LevelDebug),
@@ -34,9 +33,9 @@ func (s *Server) HTTPServer() *http.Server {
 	}
 }
 
-// patientWriter gives a client Config.WriteTimeout for each piece of an answer, so that one that does not read
-// holds neither a goroutine nor a connection, and one that reads slowly gets all of a long answer. It replaces
-// what the request before it left on the connection.
+// patientWriter allows a client Config.WriteTimeout for each piece of an answer: a client that does not read holds neither
+// a goroutine nor a connection, and one that reads slowly gets all of a long answer. It replaces the deadline of the
+// connection's previous request.
 type patientWriter struct {
 	http.ResponseWriter
 	control *http.ResponseController
@@ -55,7 +54,7 @@ func newPatientWriter(to http.ResponseWriter, timeout time.Duration) *patientWri
 // Unwrap is for http.ResponseController.
 func (w *patientWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// WriteHeader begins an answer that may have nothing else.
+// WriteHeader begins the answer.
 func (w *patientWriter) WriteHeader(status int) {
 	w.moveDeadline()
 	w.ResponseWriter.WriteHeader(status)
@@ -74,7 +73,7 @@ func (w *patientWriter) Write(answer []byte) (int, error) {
 	}
 }
 
-// moveDeadline moves it on now and then: for each event of a fast reply that would cost as much as its encoding.
+// moveDeadline extends the deadline, but not for each event of a fast reply: that would cost as much as encoding it.
 func (w *patientWriter) moveDeadline() {
 	if now := time.Now(); now.Sub(w.set) > w.timeout/16 {
 		w.set = now
@@ -82,8 +81,8 @@ func (w *patientWriter) moveDeadline() {
 	}
 }
 
-// withoutBody takes in the body that a request should not have, while there is still a deadline for it: net/http
-// would wait for its end when the answer begins, and the routes that stream have no deadline by then.
+// withoutBody drains the body that a request should not have, while there is still a deadline for it: net/http would wait
+// for its end when the answer begins, and the routes that stream have no deadline by then.
 func (s *Server) withoutBody(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		n, err := io.Copy(io.Discard, io.LimitReader(c.Request().Body, maxBody+1))
@@ -97,21 +96,21 @@ func (s *Server) withoutBody(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// limitLarge bounds how many large bodies of one user are held in memory at once: as many as the user may have
-// streams. A body that does not tell its length may be a large one.
+// limitLarge bounds how many large bodies of one user are in memory at once, to the number of streams that the user may
+// have. A body of unknown length counts as large.
 func (s *Server) limitLarge(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		if length := c.Request().ContentLength; length >= 0 && length <= maxBody {
 			return next(c)
 		}
-		place, err := s.large.acquire(principal(c).UserID)
+		slot, err := s.large.acquire(principal(c).UserID)
 		if err != nil {
 			return &fault.Error{
 				Code: fault.OverRequestRateLimit, Details: map[string]any{"max_large": s.config.MaxStreamsPerUser},
 				Message: fmt.Sprintf("Too many requests with bodies over %d MiB or of unknown length are open at once.", maxBody>>20),
 			}
 		}
-		defer place.leave()
+		defer slot.release()
 		return next(c)
 	}
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/arcoscribe/throughline/internal/fault"
 )
 
-// statusClientGone stands in the log and the metrics for a request whose client left before its
-// answer. Nobody reads it on the wire.
+// statusClientGone is the status in the log and the metrics of a request whose client left before the answer. It is
+// never received.
 const statusClientGone = 499
 
 // statuses is the contract's table of errors. A code that is missing here is a 500.
@@ -47,15 +47,19 @@ var statuses = map[fault.Code]int{
 	fault.Interrupted:          http.StatusServiceUnavailable,
 }
 
-// defaultRetryAfter is told with 429 and 503 where nobody knows better.
+// defaultRetryAfter is sent with 429 and 503 when the error has no RetryAfter.
 const defaultRetryAfter = 5 * time.Second
 
 // errorBody is the answer to every request that failed.
 type errorBody struct {
-	Code    string `json:"code" description:"What went wrong, for programs."`
-	Message string `json:"message" description:"One sentence for a person."`
-	// Details are facts beyond the code, such as the names of wrong fields.
+	_       struct{}       `description:"What every failed request is answered with."`
+	Code    string         `json:"code" description:"What went wrong, for programs."`
+	Message string         `json:"message" description:"One sentence for a person."`
 	Details map[string]any `json:"details,omitempty" nullable:"false" description:"Further facts, such as the names of wrong fields."`
+}
+
+func newErrorBody(failure *fault.Error) errorBody {
+	return errorBody{Code: string(failure.Code), Message: failure.Message, Details: failure.Details}
 }
 
 // writeError answers a request that failed. It is the only place that does.
@@ -76,13 +80,12 @@ func (s *Server) writeError(err error, c echo.Context) {
 	if status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable {
 		header.Set(echo.HeaderRetryAfter, retryAfter(failure.RetryAfter))
 	}
-	body := errorBody{Code: string(failure.Code), Message: failure.Message, Details: failure.Details}
-	if err := writeJSON(c, status, body); err != nil {
+	if err := writeJSON(c, status, newErrorBody(failure)); err != nil {
 		s.config.Logger.LogAttrs(c.Request().Context(), slog.LevelDebug, "error not delivered", slog.Any(keyError, err))
 	}
 }
 
-// toFault gives the error to be told. What is not a *fault.Error is told nothing of.
+// toFault returns the error to show. Of what is not a *fault.Error, nothing is shown.
 func (s *Server) toFault(err error) *fault.Error {
 	if known, ok := errors.AsType[*fault.Error](err); ok && statusOf(known.Code) != http.StatusInternalServerError {
 		return known
@@ -117,7 +120,7 @@ func clientGone(c echo.Context, err error) bool {
 	return c.Request().Context().Err() != nil && errors.Is(err, context.Canceled)
 }
 
-// retryAfter gives the header's value: whole seconds, never less than one.
+// retryAfter is the header's value: whole seconds, at least one.
 func retryAfter(wait time.Duration) string {
 	if wait <= 0 {
 		wait = defaultRetryAfter
@@ -125,8 +128,8 @@ func retryAfter(wait time.Duration) string {
 	return strconv.Itoa(max(1, int(math.Ceil(wait.Seconds()))))
 }
 
-// logFailure keeps the cause of what is our fault or our surroundings'. A refused request is told in
-// the access log already, and a failed reply in chat's own line: it comes here without a cause.
+// logFailure logs the cause of a 5xx status. A refused request is in the access log already, and a failed reply, which
+// comes here without a cause, in chat's own line.
 func (s *Server) logFailure(c echo.Context, status int, err error) {
 	if status < http.StatusInternalServerError {
 		return
@@ -138,5 +141,5 @@ func (s *Server) logFailure(c echo.Context, status int, err error) {
 		return
 	}
 	s.config.Logger.LogAttrs(c.Request().Context(), level, "request failed",
-		slog.String(keyRequestID, requestID(c)), slog.String(keyRoute, route(c)), slog.Any(keyError, err))
+		slog.String(keyRequestID, requestID(c)), slog.String(keyRoute, routePattern(c)), slog.Any(keyError, err))
 }

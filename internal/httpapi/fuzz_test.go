@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"reflect"
 	"regexp"
 	"slices"
 	"testing"
@@ -15,6 +16,9 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/arcoscribe/throughline/internal/fault"
+	"github.com/arcoscribe/throughline/internal/history"
+	"github.com/arcoscribe/throughline/internal/memory"
+	"github.com/arcoscribe/throughline/internal/transfer"
 )
 
 // longestRefusal bounds what an answer tells of a request, in bytes. A body of a few kilobytes is all that a fuzzer makes.
@@ -46,29 +50,10 @@ func FuzzDecodeBodies(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
-		for _, decode := range []func() (map[string]bool, map[string]reader, map[string]any, error){
-			func() (map[string]bool, map[string]reader, map[string]any, error) {
-				var b chatBody
-				named, err := decodeNamed(body, b.fields())
-				return named, b.fields(), b.Metadata, err
-			},
-			func() (map[string]bool, map[string]reader, map[string]any, error) {
-				var b chatChangeBody
-				named, err := decodeNamed(body, b.fields())
-				return named, b.fields(), b.Metadata, err
-			},
-			func() (map[string]bool, map[string]reader, map[string]any, error) {
-				var b messageChangeBody
-				named, err := decodeNamed(body, b.fields())
-				return named, b.fields(), nil, err
-			},
-			func() (map[string]bool, map[string]reader, map[string]any, error) {
-				var b pruneBody
-				named, err := decodeNamed(body, b.fields())
-				return named, b.fields(), nil, err
-			},
-		} {
-			named, fields, metadata, err := decode()
+		var chat history.NewChat
+		var change history.ChatChange
+		for _, request := range []any{&chat, &change, &history.MessageChange{}, &history.PruneQuery{}} {
+			err := decodeObject(body, request)
 			checkRefused(t, err, fault.BadRequest, fault.ValidationFailed)
 			if err != nil {
 				continue
@@ -76,11 +61,19 @@ func FuzzDecodeBodies(f *testing.F) {
 			if !json.Valid(body) || !utf8.Valid(body) {
 				t.Fatalf("accepted %q", body)
 			}
+			var named map[string]any
+			_ = json.Unmarshal(body, &named) // as accepted
 			for name := range named {
-				if fields[name] == nil {
+				if _, known := fieldsByTag(reflect.TypeOf(request).Elem(), "json")[name]; !known {
 					t.Fatalf("accepted the field %q", name)
 				}
 			}
+			_, hasTitle := named["title"]
+			if request == any(&change) && change.Title.Set != hasTitle {
+				t.Fatalf("the title is set: %v", change.Title.Set)
+			}
+		}
+		for _, metadata := range []any{chat.Metadata, change.Metadata.Value} {
 			if _, err := json.Marshal(metadata); err != nil {
 				t.Fatalf("metadata cannot be stored: %v", err)
 			}
@@ -99,9 +92,10 @@ func FuzzQuery(f *testing.F) {
 	f.Fuzz(func(t *testing.T, query string) {
 		request := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
 		request.URL = &url.URL{Path: "/", RawQuery: query}
-		params := func() *queryReader { return newQueryReader(echo.New().NewContext(request, nil)) }
+		values := request.URL.Query()
 
-		found, err := searchQuery(params())
+		var found history.SearchQuery
+		err := readQuery(values, &found)
 		checkRefused(t, err, fault.ValidationFailed, fault.ChatNotFound)
 		if err == nil && (found.Limit < 0 || found.Limit > 100) {
 			t.Fatalf("a limit of %d", found.Limit)
@@ -113,21 +107,26 @@ func FuzzQuery(f *testing.F) {
 				}
 			}
 		}
-		files, err := filesQuery(params())
+		var files filesQuery
+		err = readQuery(values, &files)
 		checkRefused(t, err, fault.ValidationFailed)
 		if err == nil && len(files.SHA256) != 0 && len(files.SHA256) != 32 {
 			t.Fatalf("a hash of %d bytes", len(files.SHA256))
 		}
-		whole := params()
-		if seq := whole.whole("before_seq", 0, 10); whole.err() == nil && seq != nil && (*seq < 0 || *seq > 10) {
-			t.Fatalf("%d is within 0 and 10", *seq)
+		var messages history.MessagesQuery
+		err = readQuery(values, &messages)
+		checkRefused(t, err, fault.ValidationFailed)
+		if err == nil && messages.BeforeSeq != nil && *messages.BeforeSeq < 0 {
+			t.Fatalf("%d is not negative", *messages.BeforeSeq)
 		}
-		whole.truth("include_expired")
-		if format := whole.exportFormat(); whole.err() == nil && exportKinds[format].extension == "" {
-			t.Fatalf("the format %q", format)
+		checkRefused(t, readQuery(values, &history.ListQuery{}), fault.ValidationFailed, fault.BadRequest)
+		export := exportQuery{Format: transfer.FormatLines}
+		err = readQuery(values, &export)
+		checkRefused(t, err, fault.ValidationFailed)
+		if err == nil && exportKinds[export.Format].extension == "" {
+			t.Fatalf("the format %q", export.Format)
 		}
-		checkRefused(t, whole.err(), fault.ValidationFailed)
-		cursor, err := placeToResume(request)
+		cursor, err := resumeCursor(request)
 		checkRefused(t, err, fault.BadRequest)
 		if err == nil && cursor != nil && cursor.After < 0 {
 			t.Fatalf("a place of %d", cursor.After)
@@ -156,7 +155,7 @@ func FuzzHeaders(f *testing.F) {
 		if err == nil && cursor != nil && cursor.After < 0 {
 			t.Fatalf("a place of %d", cursor.After)
 		}
-		var body firstMessageBody
+		var body firstMessageRequest
 		id, err := body.clientMessageID(http.Header{headerIdempotencyKey: {value}}, user)
 		checkRefused(t, err, fault.BadRequest)
 		again, _ := body.clientMessageID(http.Header{headerIdempotencyKey: {value}}, user)
@@ -166,8 +165,8 @@ func FuzzHeaders(f *testing.F) {
 		prefersJSON([]string{value})
 		prefersEvents([]string{value})
 		for _, name := range []string{echo.HeaderContentType, echo.HeaderContentEncoding} {
-			checkRefused(t, checkMediaType(http.Header{name: {value}, echo.HeaderContentType: {mediaJSON}}), fault.UnsupportedMediaType)
-			checkRefused(t, checkMediaType(http.Header{name: {value}}), fault.UnsupportedMediaType)
+			checkRefused(t, checkMediaType(http.Header{name: {value}, echo.HeaderContentType: {mediaJSON}}, "body", mediaJSON), fault.UnsupportedMediaType)
+			checkRefused(t, checkMediaType(http.Header{name: {value}}, "body", mediaJSON), fault.UnsupportedMediaType)
 		}
 		if named := chooseRequestID(value); !soundRequestID.MatchString(named) {
 			t.Fatalf("the request is called %q", named)
@@ -181,7 +180,7 @@ func FuzzStructure(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		counted, deep, many := elements(raw), depth(raw), values(raw)
+		counted, deep, many := elements(raw), memory.JSONDepth(raw), values(raw)
 		if counted > len(raw)+1 || deep > len(raw) || many > len(raw)+1 {
 			t.Fatalf("%d elements, %d levels, %d values in %d bytes", counted, deep, many, len(raw))
 		}

@@ -6,21 +6,58 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/labstack/echo/v4"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/fault"
 )
 
-// readyTimeout bounds Config.Ready: whoever asks wants to hear "no" soon.
+// readyTimeout bounds Config.Ready, so that a load balancer hears "no" soon.
 const readyTimeout = 3 * time.Second
 
-// healthBody is the answer of /healthz, and the part of /readyz that never changes.
-type healthBody struct {
-	Status string `json:"status" enum:"ok,ready"`
+func operationRoutes() []route {
+	return []route{
+		{
+			method: http.MethodGet, path: "/healthz", id: "getHealth", tag: "operations", summary: "Is the process alive?",
+			description: "Answers while the process lives.", answer: "It is.", public: true, head: true,
+			endpoint: jsonEndpoint((*Server).getHealth),
+		},
+		{
+			method: http.MethodGet, path: "/readyz", id: "getReadiness", tag: "operations", summary: "Can it serve?",
+			description: "Answers 200 while Postgres answers and migrations are current.", public: true, head: true,
+			answers: object{"200": answer("It can. Further members are details.", object{mediaJSON: object{"schema": schemaRef("Readiness")}})},
+			errors:  []fault.Code{fault.NotReady}, endpoint: endpoint{serve: (*Server).getReadiness},
+		},
+		{
+			method: http.MethodGet, path: "/metrics", id: "getMetrics", tag: "operations", summary: "Prometheus metrics",
+			description: "In the format that the scraper asks for.", public: true,
+			answers:  object{"200": answer("The metrics.", object{"text/plain": object{"schema": object{"type": "string"}}})},
+			endpoint: endpoint{serve: (*Server).getMetrics},
+		},
+		{
+			method: http.MethodGet, path: "/openapi.json", id: "getOpenAPI", tag: "operations", summary: "This document",
+			description: "OpenAPI 3.1.", public: true,
+			answers:  object{"200": answer("The document.", object{mediaJSON: object{"schema": object{"type": "object"}}})},
+			endpoint: endpoint{serve: func(s *Server, c echo.Context) error { return writeRaw(c, http.StatusOK, s.openAPI) }},
+		},
+		{
+			method: http.MethodGet, path: "/", id: "getRoot", tag: "operations", summary: "What is here",
+			description: "Names the server and its routes.", answer: "The routes.", public: true,
+			endpoint: jsonEndpoint((*Server).getRoot),
+		},
+	}
 }
 
-// rootBody is the answer of /.
-type rootBody struct {
+type health struct {
+	_      struct{} `description:"The state of the process."`
+	Status string   `json:"status" enum:"ok,ready"`
+}
+
+// root is the answer of /.
+type root struct {
+	_         struct{} `description:"What is served here."`
 	Name      string   `json:"name"`
 	Version   string   `json:"version"`
 	OpenAPI   string   `json:"openapi" description:"Where the description of this API is."`
@@ -28,11 +65,11 @@ type rootBody struct {
 }
 
 // getHealth answers while the process lives, whatever Postgres does.
-func (s *Server) getHealth(c echo.Context) error {
-	return writeJSON(c, http.StatusOK, healthBody{Status: "ok"})
+func (s *Server) getHealth(context.Context, auth.Principal, uuid.UUID, none) (health, error) {
+	return health{Status: "ok"}, nil
 }
 
-// getReadiness tells whether requests should come here.
+// getReadiness reports whether the server can serve requests.
 func (s *Server) getReadiness(c echo.Context) error {
 	var details map[string]any
 	if s.config.Ready != nil {
@@ -49,14 +86,15 @@ func (s *Server) getReadiness(c echo.Context) error {
 	return writeJSON(c, http.StatusOK, answer)
 }
 
-func (s *Server) getRoot(c echo.Context) error {
-	root := rootBody{Name: "throughline", Version: s.config.Version, OpenAPI: "/openapi.json"}
-	for _, operation := range operations() {
-		root.Endpoints = append(root.Endpoints, operation.method+" "+operation.path)
+func (s *Server) getRoot(context.Context, auth.Principal, uuid.UUID, none) (root, error) {
+	found := root{Name: "throughline", Version: s.config.Version, OpenAPI: "/openapi.json"}
+	for _, r := range routes() {
+		found.Endpoints = append(found.Endpoints, r.method+" "+r.path)
 	}
-	return writeJSON(c, http.StatusOK, root)
+	return found, nil
 }
 
-func (s *Server) getOpenAPI(c echo.Context) error {
-	return writeRaw(c, http.StatusOK, s.openAPI)
+func (s *Server) getMetrics(c echo.Context) error {
+	promhttp.HandlerFor(s.config.Metrics.Registry, promhttp.HandlerOpts{}).ServeHTTP(c.Response(), c.Request())
+	return nil
 }

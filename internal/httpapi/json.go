@@ -8,7 +8,7 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-// writeJSON answers with one JSON value. Its error is one of writing or a mistake in a type of ours.
+// writeJSON answers with one JSON value.
 func writeJSON(c echo.Context, status int, value any) error {
 	body, err := json.Marshal(value)
 	if err != nil {
@@ -21,7 +21,7 @@ func writeRaw(c echo.Context, status int, body []byte) error {
 	header := c.Response().Header()
 	header.Set(echo.HeaderContentType, mediaJSON)
 	header.Set(echo.HeaderCacheControl, "no-store")
-	header.Set(echo.HeaderContentLength, strconv.Itoa(len(body))) // so that an answer is whole before a refused body was taken in
+	header.Set(echo.HeaderContentLength, strconv.Itoa(len(body))) // so that the client has the whole answer before refuse drains the body
 	c.Response().WriteHeader(status)
 	if _, err := c.Response().Write(body); err != nil {
 		return fmt.Errorf("write answer: %w", err)

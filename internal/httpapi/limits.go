@@ -10,8 +10,8 @@ import (
 	"github.com/arcoscribe/throughline/internal/fault"
 )
 
-// rateLimiter is one token bucket per user. A bucket that has filled up again is the same as none,
-// so those are forgotten: the memory is that of the users seen in the last minute or two.
+// rateLimiter has one token bucket per user. A bucket that has filled up again is the same as none, so it is deleted:
+// there are only buckets of users seen in the last minute or two.
 type rateLimiter struct {
 	perMinute int
 
@@ -24,7 +24,7 @@ func newRateLimiter(perMinute int) *rateLimiter {
 	return &rateLimiter{perMinute: perMinute, buckets: make(map[uuid.UUID]*rate.Limiter)}
 }
 
-// take takes one token, or tells how long there will be none.
+// take takes one token, or returns how long there will be none.
 func (l *rateLimiter) take(user uuid.UUID, now time.Time) (wait time.Duration) {
 	if l.perMinute <= 0 {
 		return 0
@@ -45,7 +45,7 @@ func (l *rateLimiter) take(user uuid.UUID, now time.Time) (wait time.Duration) {
 	return wait
 }
 
-// sweep forgets full buckets, at most once a minute: no bucket takes longer to fill.
+// sweep deletes full buckets, at most once a minute: no bucket takes longer to fill.
 func (l *rateLimiter) sweep(now time.Time) {
 	if now.Sub(l.swept) < time.Minute {
 		return
@@ -58,7 +58,7 @@ func (l *rateLimiter) sweep(now time.Time) {
 	}
 }
 
-// streamLimiter counts what each user has open.
+// streamLimiter counts what each user has open. 0 means no limit.
 type streamLimiter struct {
 	most int
 
@@ -70,8 +70,8 @@ func newStreamLimiter(most int) *streamLimiter {
 	return &streamLimiter{most: most, open: make(map[uuid.UUID]int)}
 }
 
-// acquire takes a place. The caller leaves it, unless somebody else took it over.
-func (l *streamLimiter) acquire(user uuid.UUID) (*place, error) {
+// acquire takes a slot, which the caller releases. It returns over_request_rate_limit when the user has none left.
+func (l *streamLimiter) acquire(user uuid.UUID) (*slot, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.most > 0 && l.open[user] >= l.most {
@@ -79,7 +79,7 @@ func (l *streamLimiter) acquire(user uuid.UUID) (*place, error) {
 			Details: map[string]any{"max_streams": l.most}}
 	}
 	l.open[user]++
-	return &place{limiter: l, user: user}, nil
+	return &slot{limiter: l, user: user}, nil
 }
 
 func (l *streamLimiter) release(user uuid.UUID) {
@@ -91,23 +91,23 @@ func (l *streamLimiter) release(user uuid.UUID) {
 	}
 }
 
-// place is one of a user's places. It is used by one goroutine.
-type place struct {
-	limiter *streamLimiter
-	user    uuid.UUID
-	left    bool
+// slot is one of a user's slots. It is used by one goroutine.
+type slot struct {
+	limiter  *streamLimiter
+	user     uuid.UUID
+	released bool
 }
 
-// leave gives the place back. Only the first call counts.
-func (p *place) leave() {
-	if !p.left {
-		p.left = true
-		p.limiter.release(p.user)
+// release returns the slot. Only the first call counts.
+func (s *slot) release() {
+	if !s.released {
+		s.released = true
+		s.limiter.release(s.user)
 	}
 }
 
-// takeOver makes a place that is left in place of this one.
-func (p *place) takeOver() *place {
-	p.left = true
-	return &place{limiter: p.limiter, user: p.user}
+// transfer returns a slot that is to be released in place of this one, for another goroutine.
+func (s *slot) transfer() *slot {
+	s.released = true
+	return &slot{limiter: s.limiter, user: s.user}
 }

@@ -186,7 +186,7 @@ func TestLimitsHoldAtOnce(t *testing.T) {
 				if limiter.take(users[n%3], now) == 0 {
 					taken[n%3].Add(1)
 				}
-				place, err := streams.acquire(users[0])
+				slot, err := streams.acquire(users[0])
 				if err != nil {
 					continue
 				}
@@ -194,8 +194,8 @@ func TestLimitsHoldAtOnce(t *testing.T) {
 					t.Errorf("%d places are taken", at)
 				}
 				open.Add(-1)
-				if place.leave(); n%2 == 0 {
-					place.leave() // counts once
+				if slot.release(); n%2 == 0 {
+					slot.release() // counts once
 				}
 			}
 		})

@@ -13,31 +13,49 @@ import (
 
 	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/fault"
+	"github.com/arcoscribe/throughline/internal/memory"
 )
 
 // Tools answers requests of the Model Context Protocol.
 type Tools interface {
-	// ServeMCP answers a request of the user, whose body is complete. admit is called before each message to
-	// the model, by any goroutine: it refuses it or gives what to call when its reply has ended.
-	ServeMCP(w http.ResponseWriter, r *http.Request, user auth.Principal, admit func() (leave func(), err error))
+	// ServeMCP answers a request of the user, whose body is complete. It calls admit before each message to the model,
+	// on any goroutine. admit refuses the message, or returns a function to call when its reply has ended.
+	ServeMCP(w http.ResponseWriter, r *http.Request, user auth.Principal, admit func() (release func(), err error))
 }
 
-// maxToolValues is how many JSON values a request to the tools may hold, far more than any needs: the library that
-// reads them spends much on each.
+// maxToolValues is how many JSON values a request to the tools may hold, far more than any needs: decoding each is
+// expensive for the library.
 const maxToolValues = 10_000
 
-// values counts brackets and commas, which are as many as there are values, or up to twice as many.
+// values counts brackets and commas, which are between one and two per value.
 func values(raw []byte) int {
 	count := 1
-	structure(raw, func(byte, int) { count++ })
+	memory.WalkJSON(raw, func(byte, int) { count++ })
 	return count
 }
 
-// pathMCP is where the tools are.
+// pathMCP is the address of the tools.
 const pathMCP = "/mcp"
 
-// postMCP answers programs that use the conversation as tools. Who they are and what they may send is
-// decided here as for everybody else; the protocol is Config.Tools' alone.
+func toolRoutes() []route {
+	message := object{"description": "One message of JSON-RPC 2.0, or several.", "oneOf": []object{{"type": "object"}, {"type": "array", "items": object{"type": "object"}}}}
+	// Only POST: without sessions there is nothing to listen to (GET) nor to end (DELETE). Clients know what 405 means.
+	return []route{{
+		method: http.MethodPost, path: pathMCP, id: "callTools", tag: "tools", summary: "Use the chats as tools",
+		description: "The Model Context Protocol (modelcontextprotocol.io) over streamable HTTP, without sessions. Its clients know what to send; docs/threads.md lists the tools. " +
+			"What is wrong with a message of that protocol is answered in that protocol's terms.",
+		content: object{mediaJSON: object{"schema": message}},
+		answers: object{
+			"200": answer("Messages of JSON-RPC, as server-sent events.", object{mediaEventStream: object{"schema": object{"type": "string"}}}),
+			"202": answer("Notifications were taken.", nil),
+		},
+		errors:   []fault.Code{fault.BadRequest, fault.BodyTooLarge, fault.UnsupportedMediaType, fault.OverRequestRateLimit},
+		limits:   []limit{(*Server).limitLarge},
+		endpoint: endpoint{serve: (*Server).postMCP},
+	}}
+}
+
+// postMCP passes a request to Config.Tools, which speaks the protocol. The body and the message rate are limited here.
 func (s *Server) postMCP(c echo.Context) error {
 	body, err := s.readBodyUpTo(c, maxMessage)
 	if err != nil {
@@ -57,14 +75,13 @@ func (s *Server) postMCP(c echo.Context) error {
 	return nil
 }
 
-// admitTool lets a tool's message to the model in, or not: its user's messages and streams count, by
-// whatever way they come.
-func (s *Server) admitTool(c echo.Context, out *toolsWriter) (leave func(), err error) {
+// admitTool admits a tool's message to the model, or refuses it: messages and streams of tools count like any others.
+func (s *Server) admitTool(c echo.Context, out *toolsWriter) (release func(), err error) {
 	user := principal(c).UserID
 	if wait := s.messages.take(user, time.Now()); wait > 0 {
 		return nil, &fault.Error{Code: fault.OverRequestRateLimit, Message: "Too many messages at once.", RetryAfter: wait}
 	}
-	place, err := s.streams.acquire(user)
+	slot, err := s.streams.acquire(user)
 	if err != nil {
 		return nil, err
 	}
@@ -72,14 +89,14 @@ func (s *Server) admitTool(c echo.Context, out *toolsWriter) (leave func(), err 
 	out.keepAlive()
 	return func() {
 		s.config.Metrics.OpenStreams.Dec()
-		place.leave()
+		slot.release()
 	}, nil
 }
 
-// toolsWriter is where the protocol's library writes its events, each with one call of Write. While a reply
-// is being written it fills the silence with pings, for proxies that take a silent stream for dead.
+// toolsWriter is what the protocol's library writes its events to, each with one call of Write. After keepAlive it also
+// sends pings, for proxies that close silent streams.
 type toolsWriter struct {
-	ctx    context.Context //nolint:containedctx // of the request; it ends the pings
+	ctx    context.Context //nolint:containedctx // of the request; its end ends the pings
 	header http.Header
 	pause  time.Duration
 	once   sync.Once
@@ -106,22 +123,22 @@ func (w *toolsWriter) Write(event []byte) (int, error) {
 	return w.out.Write(event)
 }
 
-// Flush is for the library, which asks for it after each event. Write has done it.
+// Flush does nothing: Write flushes.
 func (w *toolsWriter) Flush() {}
 
-// ping is a comment, which clients skip.
+// ping is a comment, which clients ignore.
 var ping = []byte(": ping\n\n")
 
-// keepAlive begins the stream, whose headers the library has set by then, and fills its silence from now on.
+// keepAlive begins the stream, whose headers the library has set by then, and starts the pings.
 func (w *toolsWriter) keepAlive() {
 	w.once.Do(func() {
 		if _, err := w.Write(ping); err == nil {
-			w.pings.Go(w.fillSilence)
+			w.pings.Go(w.sendPings)
 		}
 	})
 }
 
-func (w *toolsWriter) fillSilence() {
+func (w *toolsWriter) sendPings() {
 	wait := w.pause
 	for {
 		select {

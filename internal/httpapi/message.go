@@ -3,6 +3,7 @@ package httpapi
 import (
 	"errors"
 	"net/http"
+	"reflect"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -22,83 +23,90 @@ const (
 	maxIdempotencyKey    = 255
 )
 
-// idempotencyNamespace is where the client message ids that are derived from an Idempotency-Key live.
-// It must never change: a changed one would take a message that is sent again for a new one.
+// idempotencyNamespace is the namespace of client message ids that are derived from an Idempotency-Key. It must never
+// change, or a message that is sent again would be taken for a new one.
 var idempotencyNamespace = uuid.MustParse("0f7c3a8e-5d55-4c43-9b0e-3f6d1f2a7c61")
 
-// firstMessageBody is the body of POST /v1/message/first.
-type firstMessageBody struct {
-	_               struct{}       `additionalProperties:"false"`
+func messageRoutes() []route {
+	forSending := []object{parameterAccept, parameterProtocol, parameterUIStream, parameterIdempotencyKey, parameterLastEventID}
+	forResuming := []object{parameterLastEventID, parameterAfter, parameterProtocol, parameterUIStream}
+	sendErrors := []fault.Code{
+		fault.UnknownModelVariant, fault.IdempotencyMismatch, fault.OverRequestRateLimit, fault.UpstreamFailed, fault.UpstreamTimeout,
+		fault.UpstreamOverloaded, fault.ShuttingDown, fault.Interrupted, fault.ChatNotFound, fault.MessageNotFound,
+	}
+	sent := object{"200": replyAnswer(true), "204": answer("The place in Last-Event-ID is the end of the reply: nothing is left to send.", nil)}
+	sendLimits := []limit{(*Server).limitMessages, (*Server).limitLarge}
+	return []route{
+		{
+			method: http.MethodPost, path: "/v1/message/first", id: "sendFirstMessage", tag: "messages",
+			summary: "Start a chat", description: "Stores the message in a new chat and streams the reply.",
+			parameters: forSending, answers: sent, errors: sendErrors, limits: sendLimits,
+			example:  object{"content": "What should I practise first?", "client_message_id": exampleRequest},
+			endpoint: endpoint{serve: (*Server).postFirstMessage, in: reflect.TypeFor[firstMessageRequest]()},
+		},
+		{
+			method: http.MethodPost, path: "/v1/message", id: "sendMessage", tag: "messages",
+			summary: "Continue a chat", description: "Stores the message and streams the reply. While a reply is being generated, another message is refused; the same one joins it.",
+			parameters: forSending, answers: sent, limits: sendLimits,
+			errors:   append([]fault.Code{fault.BadUUID, fault.GenerationInProgress, fault.ChatExpired}, sendErrors...),
+			example:  object{"chat_id": exampleChat, "content": "And after that?", "model_variant": "arco"},
+			endpoint: endpoint{serve: (*Server).postMessage, in: reflect.TypeFor[messageRequest]()},
+		},
+		{
+			method: http.MethodGet, path: "/v1/message/{chat_id}/stream", id: "resumeStream", tag: "messages",
+			summary: "Go on with a reply", description: "Sends what the client has not seen of a reply and follows it to its end. Without a place it follows what is running.",
+			parameters: forResuming, limits: []limit{(*Server).withoutBody},
+			answers:  object{"200": replyAnswer(false), "204": answer("Nothing is running, or the place is the end.", nil)},
+			errors:   []fault.Code{fault.BadRequest, fault.BodyTooLarge, fault.ChatExpired, fault.MessageNotFound, fault.OverRequestRateLimit, fault.ShuttingDown},
+			endpoint: endpoint{serve: (*Server).getStream},
+		},
+		{
+			method: http.MethodPost, path: "/v1/message/{chat_id}/cancel", id: "cancelReply", tag: "messages",
+			summary: "Stop the running reply", description: "What was said so far is kept.",
+			answer: "The reply and its state.", errors: []fault.Code{fault.ChatExpired, fault.MessageNotFound},
+			endpoint: jsonEndpoint((*Server).cancelReply),
+		},
+	}
+}
+
+// firstMessageRequest is the body of POST /v1/message/first.
+type firstMessageRequest struct {
+	_               struct{}       `description:"A message that starts a chat. null is the same as leaving a field out."`
 	Content         string         `json:"content" minLength:"1" maxLength:"32000" description:"What the user says: 1 to 32000 characters after trimming."`
-	ModelVariant    *string        `json:"model_variant,omitempty" description:"Name of a model variant; the first one configured when it is left out."`
+	ModelVariant    string         `json:"model_variant,omitempty" nullable:"true" description:"Name of a model variant; the first one configured when it is left out."`
 	ClientMessageID *string        `json:"client_message_id,omitempty" format:"uuid" description:"A uuid that the client made for this message. The same one again never calls the model twice: it joins or replays the reply."`
-	Sources         []sourceBody   `json:"sources,omitempty" nullable:"true" maxItems:"20" description:"Passages retrieved for this question."`
+	Sources         []source       `json:"sources,omitempty" nullable:"true" maxItems:"20" description:"Passages retrieved for this question. They are not stored."`
 	Metadata        map[string]any `json:"metadata,omitempty" nullable:"true" description:"The app's own facts about the message, at most 32 levels deep."`
-	Files           []fileBody     `json:"files,omitempty" nullable:"true" maxItems:"20" description:"Text files that belong to the message. They are stored with the chat, each content once, and shown to the model as long as there is room."`
-	ToolName        *string        `json:"tool_name,omitempty" nullable:"true" maxLength:"64" description:"The tool through which the message comes. A chat that begins with one expires 3 hours after its last turn and has a turn limit of 50."`
+	Files           []newFile      `json:"files,omitempty" nullable:"true" maxItems:"20" description:"Text files that belong to the message. They are stored with the chat, each content once, and shown to the model as long as there is room."`
+	ToolName        string         `json:"tool_name,omitempty" nullable:"true" maxLength:"64" description:"The tool through which the message comes. A chat that begins with one expires 3 hours after its last turn and has a turn limit of 50."`
 }
 
-// messageBody is the body of POST /v1/message.
-type messageBody struct {
-	ChatID         *string `json:"chat_id,omitempty" format:"uuid" nullable:"true" description:"The chat to continue."`
-	ContinuationID *string `json:"continuation_id,omitempty" format:"uuid" nullable:"true" description:"The same, by the name that tools know it by. One of the two is needed."`
-	Revive         *bool   `json:"revive,omitempty" nullable:"true" description:"true brings the chat back if it has expired."`
-	firstMessageBody
+// messageRequest is the body of POST /v1/message.
+type messageRequest struct {
+	firstMessageRequest
+	_              struct{} `description:"A message that continues a chat. null is the same as leaving a field out."`
+	ChatID         *string  `json:"chat_id,omitempty" format:"uuid" nullable:"true" description:"The chat to continue."`
+	ContinuationID *string  `json:"continuation_id,omitempty" format:"uuid" nullable:"true" description:"The same, by the name that tools know it by. One of the two is needed."`
+	Revive         bool     `json:"revive,omitempty" nullable:"true" description:"true brings the chat back if it has expired."`
 }
 
-// sourceBody is one retrieved passage.
-type sourceBody struct {
-	_       struct{} `additionalProperties:"false"`
-	Title   *string  `json:"title,omitempty" maxLength:"2000"`
-	Content *string  `json:"content,omitempty" maxLength:"8000"`
-	URL     *string  `json:"url,omitempty" maxLength:"2000"`
+// source has the fields of prompt.Source.
+type source struct {
+	Title   string `json:"title,omitempty" nullable:"true" maxLength:"2000"`
+	URL     string `json:"url,omitempty" nullable:"true" maxLength:"2000"`
+	Content string `json:"content,omitempty" nullable:"true" maxLength:"8000"`
 }
 
-// fileBody is one file.
-type fileBody struct {
-	_       struct{} `additionalProperties:"false"`
-	Path    string   `json:"path" minLength:"1" maxLength:"1024" description:"Its name, as the model is to know it."`
-	Content string   `json:"content" maxLength:"262144" description:"Its text, at most 256 KiB of UTF-8."`
-}
-
-func (b *fileBody) fields() map[string]reader {
-	return map[string]reader{"path": text(&b.Path), "content": text(&b.Content)}
-}
-
-func (b *firstMessageBody) fields() map[string]reader {
-	return map[string]reader{
-		"content":           text(&b.Content),
-		"model_variant":     optionalText(&b.ModelVariant),
-		"client_message_id": optionalText(&b.ClientMessageID),
-		"sources":           list(&b.Sources, (*sourceBody).fields),
-		"metadata":          freeObject(&b.Metadata),
-		"files":             list(&b.Files, (*fileBody).fields),
-		"tool_name":         optionalText(&b.ToolName),
-	}
-}
-
-func (b *messageBody) fields() map[string]reader {
-	fields := b.firstMessageBody.fields()
-	fields["chat_id"] = optionalText(&b.ChatID)
-	fields["continuation_id"] = optionalText(&b.ContinuationID)
-	fields["revive"] = optionalValue(&b.Revive, "must be true or false")
-	return fields
-}
-
-func (b *sourceBody) fields() map[string]reader {
-	return map[string]reader{
-		"title": optionalText(&b.Title), "content": optionalText(&b.Content), "url": optionalText(&b.URL),
-	}
+// newFile has the fields of memory.File.
+type newFile struct {
+	Path    string `json:"path" minLength:"1" maxLength:"1024" description:"Its name, as the model is to know it."`
+	Content string `json:"content" maxLength:"262144" description:"Its text, at most 256 KiB of UTF-8."`
 }
 
 // postFirstMessage starts a chat.
 func (s *Server) postFirstMessage(c echo.Context) error {
-	raw, err := s.readMessage(c)
-	if err != nil {
-		return err
-	}
-	var body firstMessageBody
-	if err := decodeObject(raw, body.fields()); err != nil {
+	var body firstMessageRequest
+	if err := s.readMessage(c, &body); err != nil {
 		return err
 	}
 	return s.send(c, uuid.Nil, &body, false)
@@ -106,40 +114,38 @@ func (s *Server) postFirstMessage(c echo.Context) error {
 
 // postMessage continues a chat.
 func (s *Server) postMessage(c echo.Context) error {
-	raw, err := s.readMessage(c)
-	if err != nil {
-		return err
-	}
-	var body messageBody
-	if err := decodeObject(raw, body.fields()); err != nil {
+	var body messageRequest
+	if err := s.readMessage(c, &body); err != nil {
 		return err
 	}
 	chatID, err := body.chatID()
 	if err != nil {
 		return err
 	}
-	return s.send(c, chatID, &body.firstMessageBody, body.Revive != nil && *body.Revive)
+	return s.send(c, chatID, &body.firstMessageRequest, body.Revive)
 }
 
-// maxMessage is the longest body of a message with files, in bytes: 20 of 256 KiB, escaped as JSON. All
-// that is not files must fit maxBody.
+// maxMessage is the longest body of a message with files, in bytes: 20 of 256 KiB, escaped as JSON. Everything but the
+// files must fit maxBody.
 const maxMessage = 12 << 20
 
-// readMessage gives the body of a request that may bring files.
-func (s *Server) readMessage(c echo.Context) ([]byte, error) {
+// readMessage reads the body of a request that may bring files.
+func (s *Server) readMessage(c echo.Context, into any) error {
 	raw, err := s.readBodyUpTo(c, maxMessage)
-	if err != nil || len(raw) <= maxBody {
-		return raw, err
+	if err != nil {
+		return err
 	}
-	values, err := splitObject(raw)
-	if err != nil || len(raw)-len(values["files"]) > maxBody {
-		return nil, bodyTooLarge(maxBody)
+	if len(raw) > maxBody {
+		values, err := splitObject(raw)
+		if err != nil || len(raw)-len(values["files"]) > maxBody {
+			return bodyTooLarge(maxBody)
+		}
 	}
-	return raw, nil
+	return decodeObject(raw, into)
 }
 
-// chatID is the chat to continue, under either of its names.
-func (b *messageBody) chatID() (uuid.UUID, error) {
+// chatID reads the chat to continue from either of its fields.
+func (b *messageRequest) chatID() (uuid.UUID, error) {
 	name, value := "chat_id", b.ChatID
 	if value == nil {
 		name, value = "continuation_id", b.ContinuationID
@@ -154,14 +160,14 @@ func (b *messageBody) chatID() (uuid.UUID, error) {
 	case b.ContinuationID != nil && !strings.EqualFold(*b.ContinuationID, *value):
 		return uuid.Nil, invalid(map[string]any{"continuation_id": "must be the same as chat_id"})
 	case id == uuid.Nil:
-		return uuid.Nil, fault.NoChat() // to chat it would mean a new one
+		return uuid.Nil, fault.NoChat() // to chat, this id means a new chat
 	}
 	return id, nil
 }
 
-// send hands the message to chat and answers with its reply, as events or as one object. A protocol
-// that is named is one of events, so that it counts for more than the Accept header.
-func (s *Server) send(c echo.Context, chatID uuid.UUID, body *firstMessageBody, revive bool) error {
+// send sends the message and answers with its reply, as events or as one object. A protocol that is named is one of
+// events, so it takes precedence over the Accept header.
+func (s *Server) send(c echo.Context, chatID uuid.UUID, body *firstMessageRequest, revive bool) error {
 	user := principal(c)
 	message, err := body.message(c.Request().Header, chatID, user.UserID)
 	if err != nil {
@@ -174,28 +180,34 @@ func (s *Server) send(c echo.Context, chatID uuid.UUID, body *firstMessageBody, 
 	}
 	whole := protocol == "" && prefersJSON(c.Request().Header.Values(echo.HeaderAccept))
 	if whole && message.Resume != nil {
-		message.Resume.After = 0 // one object is the whole reply, wherever its reader had stopped
+		message.Resume.After = 0 // one object is always the whole reply
 	}
-	place, err := s.streams.acquire(user.UserID)
+	slot, err := s.streams.acquire(user.UserID)
 	if err != nil {
 		return err
 	}
-	defer place.leave()
+	defer slot.release()
 	reply, err := s.config.Chat.Send(c.Request().Context(), user, message)
 	if err != nil {
 		return nothingToStream(c, err)
 	}
 	if whole {
-		return s.answerWhole(c, reply, place)
+		return s.answerWhole(c, reply, slot)
 	}
-	return s.answerEvents(c, reply, place, protocol)
+	return s.answerEvents(c, reply, slot, protocol)
 }
 
-// message is what the body and the headers say together.
-func (b *firstMessageBody) message(header http.Header, chatID, user uuid.UUID) (chat.Message, error) {
+// message makes chat's message of the body and the headers.
+func (b *firstMessageRequest) message(header http.Header, chatID, user uuid.UUID) (chat.Message, error) {
 	message := chat.Message{
-		ChatID: chatID, Content: b.Content, Variant: deref(b.ModelVariant), Metadata: b.Metadata, Sources: b.sources(),
-		Files: b.files(), ToolName: deref(b.ToolName),
+		ChatID: chatID, Content: b.Content, Variant: b.ModelVariant, Metadata: b.Metadata, ToolName: b.ToolName,
+		Sources: make([]prompt.Source, len(b.Sources)), Files: make([]memory.File, len(b.Files)),
+	}
+	for i, source := range b.Sources {
+		message.Sources[i] = prompt.Source(source)
+	}
+	for i, file := range b.Files {
+		message.Files[i] = memory.File(file)
 	}
 	var err error
 	if message.ClientMessageID, err = b.clientMessageID(header, user); err != nil {
@@ -207,31 +219,8 @@ func (b *firstMessageBody) message(header http.Header, chatID, user uuid.UUID) (
 	return message, nil
 }
 
-func (b *firstMessageBody) sources() []prompt.Source {
-	sources := make([]prompt.Source, len(b.Sources))
-	for i, source := range b.Sources {
-		sources[i] = prompt.Source{Title: deref(source.Title), Content: deref(source.Content), URL: deref(source.URL)}
-	}
-	return sources
-}
-
-func (b *firstMessageBody) files() []memory.File {
-	files := make([]memory.File, len(b.Files))
-	for i, file := range b.Files {
-		files[i] = memory.File{Path: file.Path, Content: file.Content}
-	}
-	return files
-}
-
-func deref(text *string) string {
-	if text == nil {
-		return ""
-	}
-	return *text
-}
-
-// clientMessageID is the body's, or else made of the Idempotency-Key; uuid.Nil without either.
-func (b *firstMessageBody) clientMessageID(header http.Header, user uuid.UUID) (uuid.UUID, error) {
+// clientMessageID is the body's, or else derived from the Idempotency-Key header; uuid.Nil without either.
+func (b *firstMessageRequest) clientMessageID(header http.Header, user uuid.UUID) (uuid.UUID, error) {
 	if b.ClientMessageID != nil {
 		id, err := parseUUID(*b.ClientMessageID)
 		if err != nil || id == uuid.Nil {
@@ -265,7 +254,7 @@ func usableKey(key string) bool {
 	return true
 }
 
-// parseUUID reads the one usual form of a uuid. uuid.Parse alone takes others, too.
+// parseUUID accepts only the usual form of a uuid; uuid.Parse alone accepts others, too.
 func parseUUID(text string) (uuid.UUID, error) {
 	if len(text) != 36 {
 		return uuid.Nil, errors.New("not 36 characters long")
@@ -273,7 +262,7 @@ func parseUUID(text string) (uuid.UUID, error) {
 	return uuid.Parse(text)
 }
 
-// lastEventID is the place that the client has reached; nil when it names none.
+// lastEventID reads how far the client has read; nil when it does not say.
 func lastEventID(header http.Header) (*chat.Cursor, error) {
 	id := header.Get(headerLastEventID)
 	if id == "" {
@@ -286,7 +275,7 @@ func lastEventID(header http.Header) (*chat.Cursor, error) {
 	return &cursor, nil
 }
 
-// nothingToStream answers chat.ErrNothingToStream with 204 and passes on every other error.
+// nothingToStream answers chat.ErrNothingToStream with 204 and returns any other error.
 func nothingToStream(c echo.Context, err error) error {
 	if errors.Is(err, chat.ErrNothingToStream) {
 		return c.NoContent(http.StatusNoContent)

@@ -47,7 +47,7 @@ func TestWholeReplyOfACancelledOne(t *testing.T) {
 	chatID, _ := stream.event().data["chat_id"].(string)
 	stream.event()
 	answer := h.call(http.MethodPost, "/v1/message/"+chatID+"/cancel", "")
-	var cancelled cancelBody
+	var cancelled cancelResult
 	answer.decode(t, &cancelled)
 	if answer.status != 200 || cancelled.Status != "cancelled" || cancelled.ChatID.String() != chatID {
 		t.Errorf("answered %d %+v", answer.status, cancelled)

@@ -29,12 +29,12 @@ const (
 	keyUserID     = "user_id"
 )
 
-// principalKey is where a request keeps who it acts for.
+// principalKey is the key of the user in a request's context.
 const principalKey = "principal"
 
 const maxRequestID = 128
 
-// observe names the request, answers its error, and accounts for it.
+// observe sets the request id, answers the handler's error, and records the request in log and metrics.
 func (s *Server) observe(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		began := time.Now()
@@ -42,7 +42,7 @@ func (s *Server) observe(next echo.HandlerFunc) echo.HandlerFunc {
 		header.Set(echo.HeaderXRequestID, chooseRequestID(c.Request().Header.Get(echo.HeaderXRequestID)))
 		header.Set(echo.HeaderXContentTypeOptions, "nosniff")
 		c.Response().Writer = newPatientWriter(c.Response().Writer, s.config.WriteTimeout)
-		defer func() { s.account(c, began) }() // also when a broken stream leaves by a panic
+		defer func() { s.record(c, began) }() // also when a broken stream panics
 		if err := next(c); err != nil {
 			s.refuse(c, err)
 		}
@@ -50,7 +50,7 @@ func (s *Server) observe(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// chooseRequestID keeps the caller's id when it can stand in a log line as it is.
+// chooseRequestID returns the client's id when it is safe in a log line, and a new one otherwise.
 func chooseRequestID(given string) string {
 	odd := func(r rune) bool {
 		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_.:/+=", r))
@@ -65,13 +65,13 @@ func requestID(c echo.Context) string {
 	return c.Response().Header().Get(echo.HeaderXRequestID)
 }
 
-// account is the access log and the metrics of a request.
-func (s *Server) account(c echo.Context, began time.Time) {
+// record writes the access log and the metrics of a request.
+func (s *Server) record(c echo.Context, began time.Time) {
 	took, status := time.Since(began), c.Response().Status
-	s.config.Metrics.Requests.WithLabelValues(method(c), route(c), strconv.Itoa(status)).Inc()
-	s.config.Metrics.RequestDuration.WithLabelValues(route(c)).Observe(took.Seconds())
+	s.config.Metrics.Requests.WithLabelValues(method(c), routePattern(c), strconv.Itoa(status)).Inc()
+	s.config.Metrics.RequestDuration.WithLabelValues(routePattern(c)).Observe(took.Seconds())
 	attrs := []slog.Attr{
-		slog.String(keyMethod, method(c)), slog.String(keyRoute, route(c)), slog.Int(keyStatus, status),
+		slog.String(keyMethod, method(c)), slog.String(keyRoute, routePattern(c)), slog.Int(keyStatus, status),
 		slog.Int64(keyDurationMS, took.Milliseconds()), slog.String(keyRequestID, requestID(c)),
 		slog.Int64(keyBytes, c.Response().Size),
 	}
@@ -81,8 +81,8 @@ func (s *Server) account(c echo.Context, began time.Time) {
 	s.config.Logger.LogAttrs(c.Request().Context(), slog.LevelInfo, "request", attrs...)
 }
 
-// route is the pattern, never the path: a path would hold ids, and anybody can invent paths.
-func route(c echo.Context) string {
+// routePattern is the path with the names of its parameters; the path itself would hold ids, and anybody can invent paths.
+func routePattern(c echo.Context) string {
 	if path := c.Path(); path != "" {
 		return path
 	}
@@ -93,7 +93,7 @@ var knownMethods = []string{
 	http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions,
 }
 
-// method keeps the metrics' label to a known set, since a client may send any word.
+// method is the request's method, or "other": a client may send any word, and it is a label of metrics.
 func method(c echo.Context) string {
 	if slices.Contains(knownMethods, c.Request().Method) {
 		return c.Request().Method
@@ -101,8 +101,8 @@ func method(c echo.Context) string {
 	return "other"
 }
 
-// recoverPanic makes an error of a panic. A stream that has begun cannot be answered any more, so its
-// connection is cut: its client must not take it for complete.
+// recoverPanic turns a panic into an error. When the answer has begun, it breaks the connection, so that the client does
+// not take the answer for complete.
 func (s *Server) recoverPanic(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) (err error) {
 		defer func() {
@@ -125,10 +125,10 @@ func (s *Server) recoverPanic(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// authenticate finds out who the request acts for, before anything of its body is read.
+// authenticate sets the user, before any of the body is read.
 func (s *Server) authenticate(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
-		// Two headers make no valid one, so that nobody can choose which of them is looked at.
+		// Two headers joined are invalid, so that a client cannot choose which of them counts.
 		header := strings.Join(c.Request().Header.Values(echo.HeaderAuthorization), ", ")
 		user, err := s.config.Auth.Verify(c.Request().Context(), header)
 		if err != nil {
@@ -144,7 +144,7 @@ func principal(c echo.Context) auth.Principal {
 	return user
 }
 
-// limitMessages holds back a user who sends faster than the configured rate.
+// limitMessages refuses messages beyond the user's rate.
 func (s *Server) limitMessages(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		if wait := s.messages.take(principal(c).UserID, time.Now()); wait > 0 {

@@ -100,10 +100,10 @@ func TestHealth(t *testing.T) {
 func TestRootNamesTheRoutes(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, says("x"))
-	var root rootBody
-	h.call(http.MethodGet, "/", "").decode(t, &root)
-	if root.Name != "throughline" || root.Version != "1.2.3" || len(root.Endpoints) != len(operations()) {
-		t.Errorf("root is %+v", root)
+	var found root
+	h.call(http.MethodGet, "/", "").decode(t, &found)
+	if found.Name != "throughline" || found.Version != "1.2.3" || len(found.Endpoints) != len(routes()) {
+		t.Errorf("root is %+v", found)
 	}
 }
 

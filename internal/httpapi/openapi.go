@@ -4,9 +4,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"net/http"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/labstack/echo/v4"
+	"github.com/swaggest/jsonschema-go"
 
 	"github.com/arcoscribe/throughline/internal/fault"
 )
@@ -24,8 +29,8 @@ last event the client has seen. A stream is written in our own protocol or, wher
 Vercel's AI SDK. Every failed request is answered with the schema Error, and every answer carries X-Request-Id.`
 )
 
-// openAPIDocument makes the description of the API (OpenAPI 3.1): schemas by reflection from the
-// types that the handlers read and write, paths from operations, statuses from the table of errors.
+// openAPIDocument describes the API (OpenAPI 3.1): paths follow from the routes, schemas from the types that they read
+// and answer with, statuses of errors from the table of errors.
 func openAPIDocument(version string) []byte {
 	if version == "" {
 		version = "dev"
@@ -45,9 +50,8 @@ func openAPIDocument(version string) []byte {
 		},
 		"paths": paths(),
 		"components": object{
-			"schemas":    schemas(),
-			"parameters": parameters(),
-			"headers":    headers(),
+			"schemas": schemas(),
+			"headers": headers(),
 			"securitySchemes": object{"user": object{
 				"type": "http", "scheme": "bearer", "bearerFormat": "JWT", "description": "A Supabase access token of a signed-in user.",
 			}},
@@ -62,61 +66,48 @@ func openAPIDocument(version string) []byte {
 
 func paths() object {
 	paths := object{}
-	for _, o := range operations() {
-		item, ok := paths[o.path].(object)
+	for _, r := range routes() {
+		item, ok := paths[r.path].(object)
 		if !ok {
 			item = object{}
-			paths[o.path] = item
+			paths[r.path] = item
 		}
-		item[strings.ToLower(o.method)] = o.document()
+		item[strings.ToLower(r.method)] = r.document()
 	}
 	return paths
 }
 
-// operation is one method of one path.
-type operation struct {
-	method, path, id, tag, summary, description string
-
-	user       bool // needs an access token
-	parameters []string
-	// body is the schema of the request's body with its example; "" for none.
-	body    string
-	example any
-	// content is the request's body by media type, where it is not one of JSON; nil for none.
-	content object
-	// bodyOptional tells that the body may be left out.
-	bodyOptional bool
-	answers      object // by status
-	errors       []fault.Code
-}
-
-func (o operation) document() object {
-	responses := maps.Clone(o.answers)
-	for status, codes := range byStatus(o.errors) {
+// document is the route as an OpenAPI operation.
+func (r *route) document() object {
+	responses := object{}
+	maps.Copy(responses, r.answers)
+	switch {
+	case r.out != nil:
+		responses[strconv.Itoa(r.status)] = answer(r.answer, object{mediaJSON: object{"schema": schemaRef(schemaName(r.out))}})
+	case r.answer != "":
+		responses[strconv.Itoa(http.StatusNoContent)] = answer(r.answer, nil)
+	}
+	for status, codes := range byStatus(r.allErrors()) {
 		responses[strconv.Itoa(status)] = errorAnswer(status, codes)
 	}
 	document := object{
-		"operationId": o.id, "tags": []string{o.tag}, "summary": o.summary, "description": o.description, "responses": responses,
-		"security": []object{},
+		"operationId": r.id, "tags": []string{r.tag}, "summary": r.summary, "description": r.description, "responses": responses,
+		"security": []object{{"user": []string{}}},
 	}
-	if o.user {
-		document["security"] = []object{{"user": []string{}}}
+	if r.public {
+		document["security"] = []object{}
 	}
-	if len(o.parameters) > 0 {
-		references := make([]object, len(o.parameters))
-		for i, name := range o.parameters {
-			references[i] = object{"$ref": "#/components/parameters/" + name}
-		}
-		document["parameters"] = references
+	if parameters := slices.Concat(pathParameters(r.path), r.parameters, queryParameters(r.query())); len(parameters) > 0 {
+		document["parameters"] = parameters
 	}
-	if o.body != "" {
+	if r.body() != nil {
 		document["requestBody"] = object{
-			"required": !o.bodyOptional,
-			"content":  object{mediaJSON: object{"schema": schemaRef(o.body), "example": o.example}},
+			"required": !r.bodyOptional,
+			"content":  object{mediaJSON: object{"schema": schemaRef(schemaName(r.body())), "example": r.example}},
 		}
 	}
-	if o.content != nil {
-		document["requestBody"] = object{"required": true, "content": o.content}
+	if r.content != nil {
+		document["requestBody"] = object{"required": true, "content": r.content}
 	}
 	return document
 }
@@ -131,7 +122,6 @@ func byStatus(codes []fault.Code) map[int][]fault.Code {
 
 // errorAnswer is a response with the schema Error, narrowed to the codes that come with the status.
 func errorAnswer(status int, codes []fault.Code) object {
-	slices.Sort(codes)
 	names := make([]string, len(codes))
 	for i, code := range codes {
 		names[i] = "`" + string(code) + "`"
@@ -176,34 +166,59 @@ func headers() object {
 		"Retry-After":         object{"description": "Whole seconds after which trying again makes sense.", "required": true, "schema": object{"type": "integer", "minimum": 1}},
 		"Content-Disposition": object{"description": "attachment, with a name for the file.", "required": true, "schema": text},
 		"WWW-Authenticate":    object{"description": "Always Bearer.", "required": true, "schema": object{"const": "Bearer"}},
-		headerUIStream:        protocolHeader(),
+		headerUIStream:        object{"description": "Tells that the stream is the AI SDK's UI message stream.", "schema": object{"const": uiStreamVersion}},
 	}
 }
 
-func parameters() object {
-	text := object{"type": "string"}
-	all := object{
-		"ChatID": object{"name": "chat_id", "in": "path", "required": true, "schema": object{"type": "string", "format": "uuid"}},
-		"LastEventID": object{
-			"name": headerLastEventID, "in": "header", "description": "The id of the last event that the client has seen: `<message id>:<characters>`, or `<message id>:end`.",
-			"schema": object{"type": "string", "pattern": "^[0-9a-fA-F-]{36}:([0-9]+|end)$"},
-		},
-		"After": object{
-			"name": "after", "in": "query", "description": "Characters of the chat's latest reply that the client has, or `end`. The header Last-Event-ID wins.",
-			"schema": object{"type": "string", "pattern": "^([0-9]+|end)$"},
-		},
-		"IdempotencyKey": object{
-			"name": headerIdempotencyKey, "in": "header", "description": "Stands for client_message_id where the body has none.",
-			"schema": object{"type": "string", "minLength": 1, "maxLength": maxIdempotencyKey},
-		},
-		"Accept": object{
-			"name": "Accept", "in": "header", "description": "application/json asks for the whole reply as one object, unless a protocol is named; anything else means events.", "schema": text,
-		},
+func header(name, description string, schema object) object {
+	return object{"name": name, "in": "header", "description": description, "schema": schema}
+}
+
+// Parameters of sending and reading a message. Handlers read them one by one.
+var (
+	parameterLastEventID = header(headerLastEventID, "The id of the last event that the client has seen: `<message id>:<characters>`, or `<message id>:end`.",
+		object{"type": "string", "pattern": "^[0-9a-fA-F-]{36}:([0-9]+|end)$"})
+	parameterAfter = object{
+		"name": "after", "in": "query", "description": "Characters of the chat's latest reply that the client has, or `end`. The header Last-Event-ID wins.",
+		"schema": object{"type": "string", "pattern": "^([0-9]+|end)$"},
 	}
-	maps.Copy(all, protocolParameters())
-	maps.Copy(all, historyParameters())
-	maps.Copy(all, memoryParameters())
-	maps.Copy(all, searchParameters())
-	maps.Copy(all, transferParameters())
-	return all
+	parameterIdempotencyKey = header(headerIdempotencyKey, "Stands for client_message_id where the body has none.",
+		object{"type": "string", "minLength": 1, "maxLength": maxIdempotencyKey})
+	parameterAccept = header(echo.HeaderAccept, "application/json asks for the whole reply as one object, unless a protocol is named; anything else means events.",
+		object{"type": "string"})
+	parameterProtocol = object{
+		"name": queryProtocol, "in": "query",
+		"description": "How the stream is written: `events` is our own protocol and the default, `ui` the AI SDK's UI message stream. It counts for more than the headers.",
+		"schema":      object{"enum": []protocol{protocolEvents, protocolUI}},
+	}
+	parameterUIStream = header(headerUIStream, "Asks for the AI SDK's UI message stream, as `?protocol=ui` does.", object{"const": uiStreamVersion})
+)
+
+func pathParameters(path string) []object {
+	for name := range pathIDs {
+		if strings.Contains(path, "{"+name+"}") {
+			return []object{{"name": name, "in": "path", "required": true, "schema": schemaRef("UUID")}}
+		}
+	}
+	return nil
+}
+
+// queryParameters describes the fields of a struct that readQuery reads; nil for no struct.
+func queryParameters(of reflect.Type) []object {
+	if of == nil {
+		return nil
+	}
+	properties := reflectSchema(of, jsonschema.PropertyNameTag("query"))["properties"].(object)
+	var parameters []object
+	for name, field := range fieldsByTag(of, "query") {
+		schema := properties[name].(object)
+		parameter := object{"name": name, "in": "query", "description": schema["description"], "schema": schema}
+		delete(schema, "description")
+		if field.Tag.Get("required") == "true" {
+			parameter["required"] = true
+		}
+		parameters = append(parameters, parameter)
+	}
+	slices.SortFunc(parameters, func(a, b object) int { return strings.Compare(a["name"].(string), b["name"].(string)) })
+	return parameters
 }

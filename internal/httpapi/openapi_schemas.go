@@ -12,43 +12,43 @@ import (
 	"github.com/swaggest/jsonschema-go"
 
 	"github.com/arcoscribe/throughline/internal/chat"
+	"github.com/arcoscribe/throughline/internal/history"
 	"github.com/arcoscribe/throughline/internal/memory/prompt"
+	"github.com/arcoscribe/throughline/internal/transfer"
 	"github.com/arcoscribe/throughline/streaming"
 )
 
-// schemaTypes gives each schema's name and the type it is made of.
-var schemaTypes = map[string]reflect.Type{
-	"FirstMessageRequest": reflect.TypeFor[firstMessageBody](),
-	"MessageRequest":      reflect.TypeFor[messageBody](),
-	"Source":              reflect.TypeFor[sourceBody](),
-	"NewFile":             reflect.TypeFor[fileBody](),
-	"CancelResult":        reflect.TypeFor[cancelBody](),
-	"Error":               reflect.TypeFor[errorBody](),
-	"Health":              reflect.TypeFor[healthBody](),
-	"Root":                reflect.TypeFor[rootBody](),
-	"MessageStarted":      reflect.TypeFor[streaming.Started](),
-	"ContentDelta":        reflect.TypeFor[streaming.Delta](),
-	"Completion":          reflect.TypeFor[streaming.Completed](),
-	"MessageFailed":       reflect.TypeFor[streaming.Failed](),
-	"MessageCancelled":    reflect.TypeFor[streaming.Cancelled](),
-	"Usage":               reflect.TypeFor[streaming.Usage](),
-	"MemoryReceipt":       reflect.TypeFor[prompt.Receipt](),
-	"WholeReply":          reflect.TypeFor[chat.Whole](),
+// schemaNames are the names of schemas that are not their type's own.
+var schemaNames = map[reflect.Type]string{
+	reflect.TypeFor[uuid.UUID]():             "UUID",
+	reflect.TypeFor[errorBody]():             "Error",
+	reflect.TypeFor[history.NewChat]():       "NewChatRequest",
+	reflect.TypeFor[history.ChatChange]():    "ChangeChatRequest",
+	reflect.TypeFor[history.MessageChange](): "ChangeMessageRequest",
+	reflect.TypeFor[history.FileRef]():       "MessageFile",
+	reflect.TypeFor[history.Cleared]():       "ClearResult",
+	reflect.TypeFor[history.PruneQuery]():    "PruneRequest",
+	reflect.TypeFor[history.Pruned]():        "PruneResult",
+	reflect.TypeFor[transfer.Result]():       "ImportResult",
+	reflect.TypeFor[transfer.Progress]():     "ImportProgress",
+	reflect.TypeFor[streaming.Started]():     "MessageStarted",
+	reflect.TypeFor[streaming.Delta]():       "ContentDelta",
+	reflect.TypeFor[streaming.Completed]():   "Completion",
+	reflect.TypeFor[streaming.Failed]():      "MessageFailed",
+	reflect.TypeFor[streaming.Cancelled]():   "MessageCancelled",
+	reflect.TypeFor[chat.Whole]():            "WholeReply",
+	reflect.TypeFor[chat.Context]():          "MemoryContext",
+	reflect.TypeFor[chat.Window]():           "MemoryBudget",
+	reflect.TypeFor[prompt.Receipt]():        "MemoryReceipt",
+	reflect.TypeFor[prompt.Section]():        "MemorySection",
 }
 
-// schemaFamilies are all schemas, by what they are about.
-var schemaFamilies = []map[string]reflect.Type{schemaTypes, memorySchemaTypes, historySchemaTypes, searchSchemaTypes, transferSchemaTypes}
-
-// sentenceFamilies are all sentences, in the same way.
-var sentenceFamilies = []map[string]string{sentences, memorySentences, historySentences, searchSentences, transferSentences}
-
-// merged is one map of several that have no name in common.
-func merged[Value any](families []map[string]Value) map[string]Value {
-	all := map[string]Value{}
-	for _, family := range families {
-		maps.Copy(all, family)
+// schemaName is the name of a type's schema: its own, with a capital letter, unless schemaNames has another.
+func schemaName(of reflect.Type) string {
+	if name, ok := schemaNames[of]; ok {
+		return name
 	}
-	return all
+	return strings.ToUpper(of.Name()[:1]) + of.Name()[1:]
 }
 
 // eventSchemas names the schema of each event's data.
@@ -60,7 +60,7 @@ var eventSchemas = map[string]string{
 	streaming.EventCancelled: "MessageCancelled",
 }
 
-// sentences describe what the types' tags do not.
+// sentences describe what the tags of types of other packages do not.
 var sentences = map[string]string{ //nolint:gosec // these tokens are words of a model, no credentials
 	"MessageStarted":                  "First event of every stream.",
 	"MessageStarted.message_id":       "The assistant's message, which is being written.",
@@ -79,13 +79,6 @@ var sentences = map[string]string{ //nolint:gosec // these tokens are words of a
 	"MemoryReceipt.dropped_turns":     "Turns that were neither in the brief nor in the prompt.",
 	"MemoryReceipt.truncated":         "Whether the brief or a message had to be shortened.",
 	"Usage.cached_tokens":             "Those of input_tokens that the provider had in its prompt cache.",
-	"FirstMessageRequest":             "A message that starts a chat. null is the same as leaving a field out.",
-	"MessageRequest":                  "A message that continues a chat. null is the same as leaving a field out.",
-	"Source":                          "A passage retrieved for the question. It is not stored.",
-	"CancelResult":                    "The reply that was stopped.",
-	"Error":                           "What every failed request is answered with.",
-	"Root":                            "What is served here.",
-	"Health":                          "The state of the process.",
 	"Completion.memory":               "The receipt; null for a reply that was stored without one.",
 	"WholeReply.memory":               "The receipt; null for a reply that was stored without one.",
 	"WholeReply.finish_reason":        "Why the model stopped; cancelled when somebody stopped it.",
@@ -93,29 +86,52 @@ var sentences = map[string]string{ //nolint:gosec // these tokens are words of a
 	"MessageCancelled.content_length": "Characters (Unicode code points) that were said.",
 }
 
-// schemas makes all component schemas.
+// schemas are all component schemas: those of the types of routes and of schemaNames, and those that have no type.
 func schemas() object {
-	all := reflected()
+	all := object{
+		"StreamEvent": streamEvent(), uiSchema: uiEvent(),
+		"Readiness": object{
+			"type": "object", "required": []string{"status"}, "properties": object{"status": object{"const": "ready"}}, "additionalProperties": true,
+		},
+	}
+	collect := func(context *jsonschema.ReflectContext) {
+		jsonschema.RootRef(context)
+		context.CollectDefinitions = func(name string, schema jsonschema.Schema) { all[name] = plain(schema) }
+	}
+	for of := range schemaNames {
+		reflectSchema(of, collect)
+	}
+	for _, r := range routes() {
+		if r.out != nil {
+			reflectSchema(r.out, collect)
+		}
+	}
+	for _, r := range routes() {
+		if r.body() != nil {
+			reflectSchema(r.body(), collect, jsonschema.InterceptSchema(refuseUnknown))
+		}
+	}
+	correctForeign(all)
+	correctMemory(all)
+	for _, described := range []map[string]string{sentences, memorySentences} {
+		for name, sentence := range described {
+			describe(all, name, sentence)
+		}
+	}
+	return all
+}
+
+// correctForeign corrects the schemas of other packages' types.
+func correctForeign(all object) {
 	receipt := object{"anyOf": []object{schemaRef("MemoryReceipt"), {"type": "null"}}}
 	property(all, "Completion", "memory", receipt)
 	property(all, "WholeReply", "memory", maps.Clone(receipt))
 	property(all, "WholeReply", "finish_reason", object{"type": "string", "enum": []string{"stop", "length", "content_filter", "cancelled"}})
-	codes := slices.Sorted(maps.Keys(statuses))
-	property(all, "Error", "code", object{"type": "string", "enum": codes})
-	property(all, "MessageFailed", "code", object{"type": "string", "enum": codes})
-	correctHistory(all)
-	correctMemory(all)
-	correctSearch(all)
-	correctTransfer(all)
-	all["StreamEvent"] = streamEvent()
-	all[uiSchema] = uiEvent()
-	all["Readiness"] = object{
-		"type": "object", "required": []string{"status"}, "properties": object{"status": object{"const": "ready"}}, "additionalProperties": true,
-	}
-	for place, sentence := range merged(sentenceFamilies) {
-		describe(all, place, sentence)
-	}
-	return all
+	codes := object{"type": "string", "enum": slices.Sorted(maps.Keys(statuses))}
+	property(all, "MessageFailed", "code", codes)
+	codes = maps.Clone(codes)
+	codes["description"] = "What went wrong, for programs."
+	property(all, "Error", "code", codes)
 }
 
 // property replaces the schema of one property.
@@ -123,14 +139,15 @@ func property(all object, schema, name string, value object) {
 	all[schema].(object)["properties"].(object)[name] = value
 }
 
-// neverNull takes null away from a list's types: Go has no word for a list that is always there.
-func neverNull(all object, place string) {
-	schema, name, _ := strings.Cut(place, ".")
+// neverNull takes null away from a list's types: Go has no type for a list that is always there.
+func neverNull(all object, name string) {
+	schema, name, _ := strings.Cut(name, ".")
 	all[schema].(object)["properties"].(object)[name].(object)["type"] = "array"
 }
 
-func describe(all object, place, sentence string) {
-	schema, name, isProperty := strings.Cut(place, ".")
+// describe sets the description of a schema or, after a dot, of one of its properties.
+func describe(all object, name, sentence string) {
+	schema, name, isProperty := strings.Cut(name, ".")
 	target := all[schema].(object)
 	if isProperty {
 		target = target["properties"].(object)[name].(object)
@@ -138,56 +155,73 @@ func describe(all object, place, sentence string) {
 	target["description"] = sentence
 }
 
-// reflected makes the schemas of schemaTypes.
-func reflected() object {
-	names := map[reflect.Type]string{reflect.TypeFor[uuid.UUID](): "UUID"}
-	types := merged(schemaFamilies)
-	for name, of := range types {
-		names[of] = name
-	}
-	all := object{}
+// reflectSchema makes the schema of a struct type from its tags.
+func reflectSchema(of reflect.Type, options ...func(*jsonschema.ReflectContext)) object {
 	reflector := jsonschema.Reflector{}
-	for _, of := range types {
-		_, err := reflector.Reflect(reflect.New(of).Elem().Interface(),
-			jsonschema.RootRef,
-			jsonschema.DefinitionsPrefix(schemaPrefix),
-			jsonschema.InterceptDefName(func(t reflect.Type, fallback string) string {
-				if name, ok := names[t]; ok {
-					return name
-				}
-				return fallback
-			}),
-			jsonschema.InterceptSchema(uuidSchema),
-			jsonschema.InterceptProp(requireUnlessOmitted),
-			jsonschema.CollectDefinitions(func(name string, schema jsonschema.Schema) { all[name] = plain(schema) }),
-		)
-		if err != nil {
-			panic(fmt.Sprintf("httpapi: no schema of %v: %v", of, err))
-		}
+	reflector.AddTypeMapping(history.Field[string]{}, "")
+	reflector.AddTypeMapping(history.Field[int]{}, 0)
+	reflector.AddTypeMapping(history.Field[float64]{}, 0.0)
+	reflector.AddTypeMapping(history.Field[[]string]{}, []string{})
+	reflector.AddTypeMapping(history.Field[map[string]any]{}, map[string]any{})
+	schema, err := reflector.Reflect(reflect.New(of).Elem().Interface(), append(options,
+		func(context *jsonschema.ReflectContext) { context.EnvelopNullability = true },
+		jsonschema.DefinitionsPrefix(schemaPrefix),
+		jsonschema.InterceptDefName(func(t reflect.Type, _ string) string { return schemaName(t) }),
+		jsonschema.InterceptSchema(uuidSchema),
+		jsonschema.InterceptProp(readOwnTags),
+	)...)
+	if err != nil {
+		panic(fmt.Sprintf("httpapi: no schema of %v: %v", of, err))
 	}
-	return all
+	return plain(schema)
 }
 
+// refuseUnknown notes that requests refuse unknown fields.
+func refuseUnknown(params jsonschema.InterceptSchemaParams) (stop bool, err error) {
+	if params.Processed && params.Value.Kind() == reflect.Struct && params.Schema.HasType(jsonschema.Object) {
+		no := false
+		params.Schema.AdditionalProperties = &jsonschema.SchemaOrBool{TypeBoolean: &no}
+	}
+	return false, nil
+}
+
+// uuidSchema is the same for uuid.UUID and a pointer to it, which would otherwise make the shared schema nullable.
 func uuidSchema(params jsonschema.InterceptSchemaParams) (stop bool, err error) {
-	if params.Value.Type() != reflect.TypeFor[uuid.UUID]() {
+	of := params.Value.Type()
+	if of != reflect.TypeFor[uuid.UUID]() && of != reflect.TypeFor[*uuid.UUID]() {
 		return false, nil
 	}
-	params.Schema.AddType(jsonschema.String)
+	params.Schema.WithType(jsonschema.String.Type())
 	params.Schema.WithFormat("uuid")
 	return true, nil
 }
 
-// requireUnlessOmitted takes the one rule that both directions follow: what has no omitempty is
-// always there.
-func requireUnlessOmitted(params jsonschema.InterceptPropParams) error {
+// readOwnTags follows the rules for tags that the library does not have: what has no omitempty or omitzero is always
+// there, null is among the words of a nullable enum, and type stands for the types of a json.RawMessage.
+func readOwnTags(params jsonschema.InterceptPropParams) error {
+	if !params.Processed {
+		return nil
+	}
 	tag := params.Field.Tag.Get("json")
-	if params.Processed && tag != "" && !strings.Contains(tag, "omitempty") && !slices.Contains(params.ParentSchema.Required, params.Name) {
+	if tag != "" && !strings.Contains(tag, ",omit") && !slices.Contains(params.ParentSchema.Required, params.Name) {
 		params.ParentSchema.Required = append(params.ParentSchema.Required, params.Name)
+	}
+	if len(params.PropertySchema.Enum) > 0 && params.PropertySchema.HasType(jsonschema.Null) {
+		params.PropertySchema.Enum = append(params.PropertySchema.Enum, nil)
+	}
+	if len(params.PropertySchema.AnyOf) > 0 {
+		params.PropertySchema.Type = nil // a reference or null; the library keeps the type of what is referred to
+	}
+	if types := params.Field.Tag.Get("type"); types != "" {
+		params.PropertySchema.Type = nil
+		for name := range strings.SplitSeq(types, ",") {
+			params.PropertySchema.AddType(jsonschema.SimpleType(name))
+		}
 	}
 	return nil
 }
 
-// plain makes an object of a schema, to which words can be added that the library does not have.
+// plain converts a schema to an object, to which words can be added that the library does not have.
 func plain(schema jsonschema.Schema) object {
 	encoded, err := json.Marshal(schema)
 	var decoded object
@@ -200,7 +234,7 @@ func plain(schema jsonschema.Schema) object {
 	return decoded
 }
 
-// streamEvent describes the parts of an event as a client's parser gives them.
+// streamEvent describes the parts of an event as a client's parser returns them.
 func streamEvent() object {
 	var kinds []object
 	for _, name := range slices.Sorted(maps.Keys(eventSchemas)) {

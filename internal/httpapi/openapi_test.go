@@ -3,8 +3,10 @@ package httpapi
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -15,6 +17,10 @@ import (
 	"github.com/pb33f/libopenapi"
 	validator "github.com/pb33f/libopenapi-validator"
 	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/arcoscribe/throughline/internal/chat"
+	"github.com/arcoscribe/throughline/internal/history"
+	"github.com/arcoscribe/throughline/internal/memory"
 )
 
 // document is the OpenAPI document with what is needed to hold answers against it.
@@ -167,8 +173,8 @@ func TestDocumentHasExactlyTheRoutesThatAreServed(t *testing.T) {
 		}
 		served = append(served, route.Method+" "+pathParameter.ReplaceAllString(route.Path, "{$1}"))
 	}
-	for _, o := range operations() {
-		written = append(written, o.method+" "+o.path)
+	for _, r := range routes() {
+		written = append(written, r.method+" "+r.path)
 	}
 	slices.Sort(served)
 	slices.Sort(written)
@@ -180,15 +186,17 @@ func TestDocumentHasExactlyTheRoutesThatAreServed(t *testing.T) {
 func TestRequestSchemasHaveTheFieldsThatTheDecoderReads(t *testing.T) {
 	t.Parallel()
 	all := schemas()
-	for name, fields := range map[string]map[string]reader{
-		"FirstMessageRequest": (&firstMessageBody{}).fields(),
-		"MessageRequest":      (&messageBody{}).fields(),
-		"Source":              (&sourceBody{}).fields(),
-		"NewFile":             (&fileBody{}).fields(),
-	} {
+	requests := []reflect.Type{reflect.TypeFor[source](), reflect.TypeFor[newFile]()}
+	for _, r := range routes() {
+		if r.body() != nil {
+			requests = append(requests, r.body())
+		}
+	}
+	for _, of := range requests {
+		name, fields := schemaName(of), fieldsByTag(of, "json")
 		properties := all[name].(object)["properties"].(object)
 		if len(properties) != len(fields) {
-			t.Errorf("%s: %d properties, %d readers", name, len(properties), len(fields))
+			t.Errorf("%s: %d properties, %d fields are read", name, len(properties), len(fields))
 		}
 		for field := range fields {
 			if _, ok := properties[field]; !ok {
@@ -196,13 +204,61 @@ func TestRequestSchemasHaveTheFieldsThatTheDecoderReads(t *testing.T) {
 			}
 		}
 	}
+	if len(requests) != 8 {
+		t.Errorf("%d requests", len(requests))
+	}
+}
+
+// Struct tags cannot name constants.
+func TestRequestSchemasHaveTheLimitsThatAreChecked(t *testing.T) {
+	t.Parallel()
+	all := schemas()
+	for _, c := range []struct {
+		schema, field, keyword string
+		want                   int
+	}{
+		{"NewChatRequest", "title", "maxLength", memory.MaxTitle},
+		{"NewChatRequest", "system_prompt", "maxLength", memory.MaxSystemPrompt},
+		{"NewChatRequest", "ttl_hours", "maximum", memory.MaxTTLHours},
+		{"NewChatRequest", "max_turns", "maximum", memory.MaxTurnLimit},
+		{"NewChatRequest", "tool_name", "maxLength", memory.MaxToolName},
+		{"ChangeChatRequest", "title", "maxLength", memory.MaxTitle},
+		{"ChangeChatRequest", "system_prompt", "maxLength", memory.MaxSystemPrompt},
+		{"ChangeChatRequest", "ttl_hours", "maximum", memory.MaxTTLHours},
+		{"ChangeChatRequest", "max_turns", "maximum", memory.MaxTurnLimit},
+		{"PruneRequest", "older_than_days", "maximum", history.MaxPruneDays},
+		{"MessageRequest", "content", "maxLength", chat.MaxContent},
+		{"MessageRequest", "sources", "maxItems", chat.MaxSources},
+		{"MessageRequest", "tool_name", "maxLength", chat.MaxToolName},
+		{"Source", "content", "maxLength", chat.MaxSourceContent},
+	} {
+		got := all[c.schema].(object)["properties"].(object)[c.field].(object)[c.keyword]
+		if got != float64(c.want) {
+			t.Errorf("%s of %s.%s is %v, checked is %d", c.keyword, c.schema, c.field, got, c.want)
+		}
+	}
+	for path, want := range map[string][2]int{
+		"/v1/chats":                    {history.MaxChats, history.DefaultChats},
+		"/v1/chats/{chat_id}/messages": {history.MaxMessages, history.DefaultMessages},
+		"/v1/search":                   {history.MaxSearchResults, history.DefaultSearchResults},
+	} {
+		for _, r := range routes() {
+			if r.path != path || r.method != http.MethodGet {
+				continue
+			}
+			limit, _ := r.query().FieldByName("Limit")
+			if got := limit.Tag.Get("maximum") + " " + limit.Tag.Get("default"); got != fmt.Sprintf("%d %d", want[0], want[1]) {
+				t.Errorf("%s: %s, checked are %v", path, got, want)
+			}
+		}
+	}
 }
 
 func TestExamplesMatchTheirSchemas(t *testing.T) {
 	t.Parallel()
-	for _, o := range operations() {
-		if o.body != "" {
-			checkSchema(t, o.body, []byte(marshal(o.example)))
+	for _, r := range routes() {
+		if r.body() != nil {
+			checkSchema(t, schemaName(r.body()), []byte(marshal(r.example)))
 		}
 	}
 	parseEvents(t, ":"+strings.Repeat(" ", 1024)+"\n\n"+exampleStream(protocolEvents))

@@ -46,21 +46,3 @@ func uiMetadata(schema string, statuses ...string) object {
 		"properties": object{"status": object{"enum": statuses}}, "required": []string{"status"},
 	}
 }
-
-func protocolParameters() object {
-	return object{
-		"Protocol": object{
-			"name": queryProtocol, "in": "query",
-			"description": "How the stream is written: `events` is our own protocol and the default, `ui` the AI SDK's UI message stream. It counts for more than the headers.",
-			"schema":      object{"enum": []protocol{protocolEvents, protocolUI}},
-		},
-		"UIStream": object{
-			"name": headerUIStream, "in": "header", "description": "Asks for the AI SDK's UI message stream, as `?protocol=ui` does.",
-			"schema": object{"const": uiStreamVersion},
-		},
-	}
-}
-
-func protocolHeader() object {
-	return object{"description": "Tells that the stream is the AI SDK's UI message stream.", "schema": object{"const": uiStreamVersion}}
-}

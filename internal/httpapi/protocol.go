@@ -10,7 +10,7 @@ import (
 	"github.com/arcoscribe/throughline/streaming"
 )
 
-// The header by which Vercel's AI SDK names its stream, in a request and in the answer to it.
+// The header that names the stream of Vercel's AI SDK, in a request and in its answer.
 const (
 	headerUIStream  = "X-Vercel-Ai-Ui-Message-Stream"
 	uiStreamVersion = "v1"
@@ -18,11 +18,11 @@ const (
 
 const queryProtocol = "protocol"
 
-// protocol is the language in which a stream is written, and the value of ?protocol that asks for it.
+// protocol is the format of a stream, and the value of ?protocol that asks for it.
 type protocol string
 
 const (
-	protocolEvents protocol = "events" // our own, also where none is named
+	protocolEvents protocol = "events" // our own, the default
 	protocolUI     protocol = "ui"     // the AI SDK's UI message stream
 )
 
@@ -46,14 +46,14 @@ func (p protocol) encoder(w io.Writer, messageID uuid.UUID) encoder {
 	return streaming.NewEncoder(w, messageID)
 }
 
-// header sets what tells a client which protocol it reads.
+// header sets the header that names the protocol.
 func (p protocol) header(header http.Header) {
 	if p == protocolUI {
 		header.Set(headerUIStream, uiStreamVersion)
 	}
 }
 
-// namedProtocol is what ?protocol says, or else the AI SDK's header; "" when neither is there.
+// namedProtocol reads ?protocol or else the AI SDK's header; "" without either.
 func namedProtocol(request *http.Request) (protocol, error) {
 	query := request.URL.Query()
 	if query.Has(queryProtocol) {

@@ -34,7 +34,7 @@ func (s *searchStore) CountUsage(context.Context, auth.Principal) (history.Stats
 func newSearchHarness(t *testing.T, store *searchStore) *harness {
 	t.Helper()
 	store.asked = make(chan history.SearchQuery, 100)
-	return newHarness(t, says("x"), func(c *Config) { c.History = history.New(history.Config{Store: store}) })
+	return newHarness(t, says("x"), func(c *Config) { c.History = store })
 }
 
 func TestSearchAsksWhatTheParametersSay(t *testing.T) {

@@ -11,11 +11,11 @@ import (
 	"github.com/arcoscribe/throughline/internal/chat"
 )
 
-// answerEvents answers with the reply as server-sent events. Until the model accepted the call a
-// failure is an HTTP error; afterwards it is an event, and whatever goes wrong here only ends the copy.
-func (s *Server) answerEvents(c echo.Context, reply *chat.Reply, place *place, protocol protocol) error {
+// answerEvents answers with the reply as server-sent events. A failure before the model has accepted the call is an HTTP
+// error, a later one an event. A client that leaves or reads too slowly ends its stream, never the reply.
+func (s *Server) answerEvents(c echo.Context, reply *chat.Reply, slot *slot, protocol protocol) error {
 	ended := false
-	defer func() { s.letGo(reply, ended, place) }()
+	defer func() { s.letGo(reply, ended, slot) }()
 	liftDeadline(c)
 	if err := s.waitOpen(c.Request().Context(), reply); err != nil {
 		ended = isFault(err)
@@ -25,15 +25,15 @@ func (s *Server) answerEvents(c echo.Context, reply *chat.Reply, place *place, p
 	defer s.config.Metrics.OpenStreams.Dec()
 	ended = s.stream(c, reply, protocol)
 	if !ended && c.Request().Context().Err() == nil {
-		// A body that ends in order looks like a whole reply to many clients, the AI SDK among them; a
-		// connection that breaks makes them come back.
+		// Many clients, the AI SDK among them, take a body that ends in order for a whole reply. A broken connection
+		// makes them resume.
 		panic(http.ErrAbortHandler)
 	}
 	return nil
 }
 
-// waitOpen waits for the model's first sign, but not for ever: a client that gets no header for long
-// gives up, so a slow model's stream begins without it.
+// waitOpen waits until the model has accepted the call, up to OpenTimeout: clients that get no header for long give up, so
+// a slow model's stream begins before that.
 func (s *Server) waitOpen(ctx context.Context, reply *chat.Reply) error {
 	waiting, cancel := context.WithTimeout(ctx, s.config.OpenTimeout)
 	defer cancel()
@@ -44,16 +44,11 @@ func (s *Server) waitOpen(ctx context.Context, reply *chat.Reply) error {
 	return err
 }
 
-// stream writes the events and tells whether the terminal one was reached.
+// stream writes the events and reports whether it reached the terminal one.
 func (s *Server) stream(c echo.Context, reply *chat.Reply, protocol protocol) (ended bool) {
-	header := c.Response().Header()
-	header.Set(echo.HeaderContentType, "text/event-stream; charset=utf-8")
-	header.Set(echo.HeaderCacheControl, "no-cache, no-transform")
-	header.Set("X-Accel-Buffering", "no")
-	protocol.header(header)
-	c.Response().WriteHeader(http.StatusOK)
-
+	protocol.header(c.Response().Header())
 	out := newEventWriter(c.Response())
+	out.begin()
 	encoder := protocol.encoder(out, reply.Started.MessageID)
 	if encoder.Padding() != nil || encoder.Started(reply.Started) != nil {
 		return false
@@ -61,8 +56,8 @@ func (s *Server) stream(c echo.Context, reply *chat.Reply, protocol protocol) (e
 	return s.copyEvents(c.Request().Context(), out, encoder, reply)
 }
 
-// copyEvents writes chunks as they come and a ping after each PingInterval of silence, and tells
-// whether the terminal event was reached. It ends early when the client is gone.
+// copyEvents writes chunks as they come and a ping after each PingInterval of silence. It reports whether it reached the
+// terminal event; it ends before when the client is gone.
 func (s *Server) copyEvents(ctx context.Context, out *eventWriter, encoder encoder, reply *chat.Reply) (ended bool) {
 	wait := s.config.PingInterval
 	for {
@@ -81,8 +76,8 @@ func (s *Server) copyEvents(ctx context.Context, out *eventWriter, encoder encod
 	}
 }
 
-// copyFor copies until the terminal event or until the time is over, which is no error. There is one
-// timer for all chunks of that time, so that a chunk costs no allocation.
+// copyFor copies until the terminal event or until the time is over, which is no error. One timer serves all chunks of
+// that time, so that a chunk costs no allocation.
 func copyFor(ctx context.Context, wait time.Duration, encoder encoder, reply *chat.Reply) (ended bool, err error) {
 	timed, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
@@ -103,7 +98,7 @@ func copyFor(ctx context.Context, wait time.Duration, encoder encoder, reply *ch
 	}
 }
 
-// eventWriter sends each write on its way at once. The writer beneath it gives up on a client that does not take it.
+// eventWriter flushes each write. The writer beneath it fails for a client that does not read.
 type eventWriter struct {
 	response *echo.Response
 	control  *http.ResponseController
@@ -111,8 +106,17 @@ type eventWriter struct {
 }
 
 func newEventWriter(response *echo.Response) *eventWriter {
-	// The controller works on the writer beneath echo's, whose Flush would swallow errors.
+	// The controller uses the writer beneath echo's, whose Flush would hide errors.
 	return &eventWriter{response: response, control: http.NewResponseController(response.Writer)}
+}
+
+// begin sends the headers of a stream of events.
+func (w *eventWriter) begin() {
+	header := w.response.Header()
+	header.Set(echo.HeaderContentType, "text/event-stream; charset=utf-8")
+	header.Set(echo.HeaderCacheControl, "no-cache, no-transform")
+	header.Set("X-Accel-Buffering", "no")
+	w.response.WriteHeader(http.StatusOK)
 }
 
 // Write writes one event and flushes it.

@@ -25,8 +25,7 @@ const (
 // progressInterval is the shortest time between two events of one phase.
 const progressInterval = 250 * time.Millisecond
 
-// runningImport is an import at work on a goroutine of its own, because a client wants to hear of it also while it
-// waits for something.
+// runningImport is an import on a goroutine of its own, so that pings are sent while it waits.
 type runningImport struct {
 	progress chan transfer.Progress
 	done     chan struct{}
@@ -35,25 +34,21 @@ type runningImport struct {
 	err    error
 }
 
-// importEvents answers with events: progress, and at the end what became of the file.
+// importEvents answers with events: progress, and at the end the result or the failure.
 func (s *Server) importEvents(c echo.Context, body *importBody) error {
 	ctx, cancel := context.WithCancel(c.Request().Context())
 	defer cancel()
 	out := newEventWriter(c.Response())
-	// HTTP/1 otherwise takes the whole body in before the first event. HTTP/2 always works both ways.
+	// Without it HTTP/1 reads the whole body before the first event. HTTP/2 is always full duplex.
 	_ = out.control.EnableFullDuplex()
-	header := c.Response().Header()
-	header.Set(echo.HeaderContentType, "text/event-stream; charset=utf-8")
-	header.Set(echo.HeaderCacheControl, "no-cache, no-transform")
-	header.Set("X-Accel-Buffering", "no")
-	c.Response().WriteHeader(http.StatusOK)
+	out.begin()
 	s.config.Metrics.OpenStreams.Inc()
 	defer s.config.Metrics.OpenStreams.Dec()
 
 	running := s.startImport(ctx, c, body)
 	if err := s.copyProgress(out, running); err != nil {
 		cancel()
-		_ = body.control.SetReadDeadline(time.Now()) // wakes it up when it waits for the client
+		_ = body.control.SetReadDeadline(time.Now()) // ends a read that waits for the client
 		<-running.done
 		panic(http.ErrAbortHandler)
 	}
@@ -70,7 +65,7 @@ func (s *Server) startImport(ctx context.Context, c echo.Context, body *importBo
 	return running
 }
 
-// reporter lets the first of each phase pass, and after it a few per second.
+// reporter passes on the first progress of each phase, and then at most one per progressInterval.
 func (r *runningImport) reporter(ctx context.Context) func(transfer.Progress) {
 	var phase transfer.Phase
 	var last time.Time
@@ -86,7 +81,7 @@ func (r *runningImport) reporter(ctx context.Context) func(transfer.Progress) {
 	}
 }
 
-// copyProgress writes events until the import is over. An error is the client's: it does not read.
+// copyProgress writes events until the import has ended. It fails when the client does not read.
 func (s *Server) copyProgress(out *eventWriter, running *runningImport) error {
 	comments := streaming.NewEncoder(out, uuid.Nil)
 	if err := comments.Padding(); err != nil {
@@ -110,8 +105,8 @@ func (s *Server) copyProgress(out *eventWriter, running *runningImport) error {
 	}
 }
 
-// endImport writes the last event. Of a body that was not read to its end it takes in some more, because most
-// clients look at an answer only when they have sent everything.
+// endImport writes the last event. When the body was not read to its end, it drains some more of it, because most clients
+// read an answer only after they have sent everything.
 func (s *Server) endImport(c echo.Context, out *eventWriter, running *runningImport, body *importBody) error {
 	if running.err == nil {
 		return writeEvent(out, eventImportCompleted, running.result)
@@ -121,7 +116,7 @@ func (s *Server) endImport(c echo.Context, out *eventWriter, running *runningImp
 	}
 	failure := s.toFault(running.err)
 	s.logFailure(c, statusOf(failure.Code), running.err)
-	if err := writeEvent(out, eventImportFailed, errorBody{Code: string(failure.Code), Message: failure.Message, Details: failure.Details}); err != nil {
+	if err := writeEvent(out, eventImportFailed, newErrorBody(failure)); err != nil {
 		return err
 	}
 	if !body.ended {

@@ -3,6 +3,7 @@ package httpapi
 import (
 	"bufio"
 	"net/http"
+	"reflect"
 	"strings"
 
 	"github.com/labstack/echo/v4"
@@ -12,69 +13,90 @@ import (
 	"github.com/arcoscribe/throughline/internal/transfer"
 )
 
-// exportBuffer is what goes out at once, in bytes. A client may take Config.WriteTimeout for as much.
+// exportBuffer is how many bytes are written at once. A client may take Config.WriteTimeout for each of these pieces.
 const exportBuffer = 64 << 10
 
-// exportKind is how one format of an export is sent.
-type exportKind struct {
-	mediaType, extension string
-}
-
-var exportKinds = map[string]exportKind{
+// exportKinds has the media type and the file extension of each format.
+var exportKinds = map[string]struct{ mediaType, extension string }{
 	transfer.FormatLines:    {"application/x-ndjson", "jsonl"},
 	transfer.FormatObject:   {mediaJSON, "json"},
 	transfer.FormatMarkdown: {"text/markdown; charset=utf-8", "md"},
 }
 
+func transferRoutes() []route {
+	text := object{"schema": object{"type": "string"}}
+	file := object{}
+	for _, kind := range importTypes {
+		file[kind] = object{"schema": object{}}
+	}
+	return []route{
+		{
+			method: http.MethodGet, path: "/v1/chats/{chat_id}/export", id: "exportChat", tag: "chats", summary: "Export a chat",
+			description: "The whole chat as a file: our bundle as lines of JSON or as one object, or Markdown for people. An export that fails on its way breaks its connection.",
+			answers: object{"200": answer("The file.", object{
+				"application/x-ndjson": object{}, mediaJSON: object{"schema": object{"type": "object"}}, "text/markdown": text,
+			}, "Content-Disposition")},
+			errors:   []fault.Code{fault.BadRequest, fault.BodyTooLarge, fault.ChatExpired, fault.ValidationFailed, fault.OverRequestRateLimit},
+			limits:   []limit{(*Server).withoutBody},
+			endpoint: endpoint{serve: (*Server).getExport, in: reflect.TypeFor[exportQuery]()},
+		},
+		{
+			method: http.MethodPost, path: "/v1/chats/import", id: "importChats", tag: "chats", summary: "Import chats",
+			description: "Takes in a file of at most 100 MiB: our bundle, ChatGPT's conversations.json, or one message per line; which one is seen from its content. " +
+				"Nothing is written unless all of it is good; each chat is written whole or not at all; importing a file again adds nothing. " +
+				"With Accept: text/event-stream the answer is the events import.progress (ImportProgress), and at the end import.completed (ImportResult) or import.failed (Error).",
+			parameters: []object{header(echo.HeaderAccept, "text/event-stream asks for events; anything else means one object.", object{"type": "string"})},
+			content:    file,
+			answers: object{"200": answer("What became of the file.", object{
+				mediaJSON: object{"schema": schemaRef("ImportResult")}, mediaEventStream: text,
+			})},
+			errors:   []fault.Code{fault.BadRequest, fault.BodyTooLarge, fault.UnsupportedMediaType, fault.ImportInvalid, fault.OverRequestRateLimit},
+			endpoint: endpoint{serve: (*Server).postImport},
+		},
+	}
+}
+
+type exportQuery struct {
+	Format string `query:"format" enum:"jsonl,json,markdown" default:"jsonl" description:"What the file is to be."`
+}
+
 // getExport sends a whole chat as a file.
 func (s *Server) getExport(c echo.Context) error {
-	chatID, err := pathChatID(c)
+	chatID, err := pathID(c)
 	if err != nil {
 		return err
 	}
-	params := newQueryReader(c)
-	format := params.exportFormat()
-	if err := params.err(); err != nil {
+	query := exportQuery{Format: transfer.FormatLines}
+	if err := readQuery(c.QueryParams(), &query); err != nil {
 		return err
 	}
 	user := principal(c)
-	place, err := s.transferPlace(user)
+	slot, err := s.transferSlot(user)
 	if err != nil {
 		return err
 	}
-	defer place.leave()
+	defer slot.release()
 	export, err := s.config.Transfer.Export(c.Request().Context(), user, chatID)
 	if err != nil {
 		return err
 	}
-	return s.sendExport(c, export, format)
+	return s.sendExport(c, export, query.Format)
 }
 
-func (q *queryReader) exportFormat() string {
-	if !q.values.Has("format") {
-		return transfer.FormatLines
-	}
-	format := q.values.Get("format")
-	if _, known := exportKinds[format]; !known {
-		q.wrong["format"] = "must be jsonl, json or markdown"
-	}
-	return format
-}
-
-// transferPlace takes one of the places that a user has for streams: exports and imports are some.
-func (s *Server) transferPlace(user auth.Principal) (*place, error) {
-	place, err := s.streams.acquire(user.UserID)
+// transferSlot acquires one of the user's stream slots: exports and imports count as streams.
+func (s *Server) transferSlot(user auth.Principal) (*slot, error) {
+	slot, err := s.streams.acquire(user.UserID)
 	if err != nil {
 		return nil, &fault.Error{
 			Code: fault.OverRequestRateLimit, Message: "Too many replies, exports and imports are open at once.",
 			Details: map[string]any{"max_streams": s.config.MaxStreamsPerUser},
 		}
 	}
-	return place, nil
+	return slot, nil
 }
 
-// sendExport copies the export to the client. Until the first bytes are on their way a failure is answered as such;
-// afterwards it breaks the connection, so that nobody takes half a file for a whole one.
+// sendExport writes the export to the client. A failure before the first bytes is answered as an error; a later one breaks
+// the connection, so that nobody takes half a file for a whole one.
 func (s *Server) sendExport(c echo.Context, export *transfer.Export, format string) error {
 	liftDeadline(c)
 	header := c.Response().Header()
@@ -102,7 +124,7 @@ func (s *Server) sendExport(c echo.Context, export *transfer.Export, format stri
 // maxNamePart is how much of a chat's title goes into a file's name.
 const maxNamePart = 40
 
-// exportName is made of letters, digits and hyphens alone, which every system and every header takes.
+// exportName consists of letters, digits and hyphens, which every system and every header accepts.
 func exportName(export *transfer.Export) string {
 	words := strings.FieldsFunc(strings.ToLower(export.Chat.Title), func(r rune) bool {
 		return !(r >= 'a' && r <= 'z' || r >= '0' && r <= '9')

@@ -3,15 +3,12 @@ package httpapi
 import (
 	"errors"
 	"io"
-	"mime"
 	"net/http"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/labstack/echo/v4"
 
-	"github.com/arcoscribe/throughline/internal/fault"
 	"github.com/arcoscribe/throughline/internal/transfer"
 )
 
@@ -22,20 +19,23 @@ const (
 	importTimeout = 30 * time.Minute
 )
 
-// importTypes are what a file may be sent as; what it is, is seen from its content.
+// importTypes are the media types of an import. The file's format is detected from its content.
 var importTypes = []string{mediaJSON, "application/x-ndjson", "application/jsonl", "text/plain", "application/octet-stream"}
 
-// postImport takes chats in from a file, and answers with what became of them or with events on the way.
+// postImport imports chats from a file, and answers with the result or with events.
 func (s *Server) postImport(c echo.Context) error {
-	if err := checkImport(c.Request()); err != nil {
+	if err := checkMediaType(c.Request().Header, "file", importTypes...); err != nil {
 		return err
 	}
+	if c.Request().ContentLength > maxImport {
+		return bodyTooLarge(maxImport)
+	}
 	user := principal(c)
-	place, err := s.transferPlace(user)
+	slot, err := s.transferSlot(user)
 	if err != nil {
 		return err
 	}
-	defer place.leave()
+	defer slot.release()
 	body := s.newImportBody(c)
 	if prefersEvents(c.Request().Header.Values(echo.HeaderAccept)) {
 		return s.importEvents(c, body)
@@ -47,33 +47,15 @@ func (s *Server) postImport(c echo.Context) error {
 	return writeJSON(c, http.StatusOK, done)
 }
 
-func checkImport(request *http.Request) error {
-	kind, _, err := mime.ParseMediaType(request.Header.Get(echo.HeaderContentType))
-	if errors.Is(err, mime.ErrInvalidMediaParameter) {
-		err = nil // the type itself was readable
-	}
-	if err != nil || !slices.Contains(importTypes, kind) {
-		return fault.New(fault.UnsupportedMediaType, "The file must be sent with Content-Type: "+strings.Join(importTypes, ", ")+".")
-	}
-	encoding := request.Header.Get(echo.HeaderContentEncoding)
-	if encoding != "" && !strings.EqualFold(encoding, "identity") {
-		return fault.New(fault.UnsupportedMediaType, "The file must be sent without a Content-Encoding.")
-	}
-	if request.ContentLength > maxImport {
-		return bodyTooLarge(maxImport)
-	}
-	return nil
-}
-
-// prefersEvents tells whether an Accept header names events, and JSON no more than them. Unlike a reply, an import
-// is answered with one object where nothing is said.
+// prefersEvents reports whether an Accept header names events, and does not prefer JSON. Unlike a reply, an import is
+// answered with one object by default.
 func prefersEvents(accept []string) bool {
 	ranges := mediaRanges(strings.Join(accept, ","))
 	events := ranges.quality(mediaEventStream)
-	return events.exactness == 3 && events.q > 0 && events.q >= ranges.quality(mediaJSON).q
+	return events.specificity == 3 && events.q > 0 && events.q >= ranges.quality(mediaJSON).q
 }
 
-// importBody is the file as it comes in, up to its longest. Its errors are *fault.Error.
+// importBody reads the file, up to maxImport. Its errors are *fault.Error or the context's.
 type importBody struct {
 	request *http.Request
 	control *http.ResponseController
@@ -92,7 +74,7 @@ func (s *Server) newImportBody(c echo.Context) *importBody {
 	}
 }
 
-// Read waits for the next piece, not for ever.
+// Read waits at most pause for the next piece.
 func (b *importBody) Read(into []byte) (int, error) {
 	next := time.Now().Add(b.pause)
 	if next.After(b.until) {

@@ -3,8 +3,10 @@ package mcptools
 import (
 	"context"
 	_ "embed"
+	"fmt"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/google/uuid"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -15,7 +17,7 @@ import (
 	"github.com/arcoscribe/throughline/streaming"
 )
 
-// modelTool is a tool that says something to the model. They differ in their instructions alone.
+// modelTool is a tool that sends a message to the model. These tools differ only in their texts.
 type modelTool struct {
 	name, title, description, instructions string
 }
@@ -44,7 +46,7 @@ var modelTools = []modelTool{
 	},
 }
 
-// continues is said of each of them.
+// continues ends the description of each of them.
 const continues = " Returns a continuation_id: pass it to chat, debug or codereview to go on in the same thread, where what was said and " +
 	"the files that were sent are known already."
 
@@ -90,7 +92,7 @@ type askOutput struct {
 	Memory         any             `json:"memory" jsonschema:"The receipt: what the reply remembered of the thread. Null for a reply that was cancelled."`
 }
 
-// text is the result for a model to read. Its last line is the continuation id, whatever the reply says.
+// text is the result for a model to read. Its last line is always the continuation id.
 func (o askOutput) text() string {
 	text := o.Reply + "\n\n---\n"
 	if o.Note != "" {
@@ -99,13 +101,13 @@ func (o askOutput) text() string {
 	return text + "continuation_id: " + o.ContinuationID
 }
 
-// ask says something to the model and reads the whole reply.
+// ask sends a message to the model and reads the whole reply.
 func (s *Server) ask(ctx context.Context, call *mcp.CallToolRequest, tool modelTool, in askInput) (askOutput, error) {
-	leave, err := callerOf(ctx).admit()
+	release, err := callerOf(ctx).admit()
 	if err != nil {
 		return askOutput{}, err
 	}
-	defer leave()
+	defer release()
 	reply, note, err := s.begin(ctx, in.message(tool), in.ContinuationID)
 	if err != nil {
 		return askOutput{}, err
@@ -115,9 +117,8 @@ func (s *Server) ask(ctx context.Context, call *mcp.CallToolRequest, tool modelT
 		ContinuationID: reply.Started.ChatID.String(), MessageID: reply.Started.MessageID.String(), ModelVariant: reply.Started.ModelVariant, Note: note,
 		StartedNew: note != "" || given(in.ContinuationID) == "",
 	}
-	// The reply goes on without its client, and so does this: its user's place is taken until it has ended.
-	progress := s.progressOf(call)
-	err = s.read(context.WithoutCancel(ctx), reply, progress, &out)
+	// The reply goes on without its client, and so does this call: it holds the user's slot until the reply has ended.
+	err = s.read(context.WithoutCancel(ctx), reply, s.progressOf(call), &out)
 	return out, err
 }
 
@@ -129,7 +130,7 @@ func (in askInput) message(tool modelTool) chat.Message {
 	return message
 }
 
-// given is an optional argument; models like to give an empty one for none.
+// given is an optional argument; models like to send an empty one for none.
 func given(argument *string) string {
 	if argument == nil {
 		return ""
@@ -137,7 +138,7 @@ func given(argument *string) string {
 	return strings.TrimSpace(*argument)
 }
 
-// What a call is told whose thread cannot be continued. One of somebody else is unknown like any other.
+// Notes for a call whose thread cannot be continued, or whose reply is incomplete. Another user's thread is unknown.
 const (
 	noteMalformed = "The continuation_id is not the id of a thread, so a new thread was started: nothing that was said before is known in it."
 	noteUnknown   = "There is no thread with this continuation_id, so a new one was started: nothing that was said before is known in it."
@@ -147,7 +148,7 @@ const (
 	noteFiltered  = "The provider's filter cut the reply off."
 )
 
-// begin sends the message to its thread, or to a new one when there is none to continue, and says so then.
+// begin sends the message to its thread, or to a new one with a note when there is none to continue.
 func (s *Server) begin(ctx context.Context, message chat.Message, continuation *string) (*chat.Reply, string, error) {
 	thread := given(continuation)
 	if thread == "" {
@@ -155,10 +156,10 @@ func (s *Server) begin(ctx context.Context, message chat.Message, continuation *
 		return reply, "", err
 	}
 	note := noteMalformed
-	if id, err := parseThread(thread); err == nil && id != uuid.Nil { // which to chat means a new one
+	if id, err := parseThread(thread); err == nil && id != uuid.Nil { // chat starts a new chat for uuid.Nil
 		message.ChatID = id
 		reply, err := s.send(ctx, message)
-		if note = lost(err); note == "" {
+		if note = unavailable(err); note == "" {
 			return reply, "", err
 		}
 		message.ChatID = uuid.Nil
@@ -167,8 +168,8 @@ func (s *Server) begin(ctx context.Context, message chat.Message, continuation *
 	return reply, note, err
 }
 
-// lost says why a thread cannot be continued; "" for any other error.
-func lost(err error) string {
+// unavailable is the note for an error that means the thread cannot be continued; "" for any other error.
+func unavailable(err error) string {
 	switch fault.CodeOf(err) {
 	case fault.ChatNotFound:
 		return noteUnknown
@@ -178,29 +179,28 @@ func lost(err error) string {
 	return ""
 }
 
-// busyPause is between two tries to send to a busy thread when there is nothing to wait for: its reply has
-// ended at this moment, or is about to be taken for dead.
+// busyPause is the wait between two attempts to send to a busy thread when there is no reply to wait for: it has just
+// ended, or its lease is about to expire.
 const busyPause = 100 * time.Millisecond
 
-// send sends the message. While another reply is being written in the thread it waits for its end, and gives
-// up after BusyWait.
+// send sends the message. While another reply is being written in the thread, it waits up to BusyWait for its end.
 func (s *Server) send(ctx context.Context, message chat.Message) (*chat.Reply, error) {
-	patience, cancel := context.WithTimeout(ctx, s.BusyWait)
+	waiting, cancel := context.WithTimeout(ctx, s.BusyWait)
 	defer cancel()
 	for {
-		if ctx.Err() != nil { // nobody waits for it any more, and nothing was said yet
+		if ctx.Err() != nil { // the client is gone, and nothing was sent yet
 			return nil, fault.Wrap(fault.Interrupted, "The call was given up before the message was sent.", ctx.Err())
 		}
 		reply, err := s.Chat.Send(ctx, callerOf(ctx).user, message)
-		if fault.CodeOf(err) != fault.GenerationInProgress || patience.Err() != nil {
+		if fault.CodeOf(err) != fault.GenerationInProgress || waiting.Err() != nil {
 			return reply, err
 		}
-		s.awaitRunning(patience, message.ChatID)
+		s.awaitRunning(waiting, message.ChatID)
 	}
 }
 
-// awaitRunning waits for the end of the reply that a thread is busy with. How that ends, and whether there
-// was any, shows when the message is sent again.
+// awaitRunning waits for the end of the reply that a thread is busy with, however it ends; the next attempt to send
+// shows the result.
 func (s *Server) awaitRunning(ctx context.Context, chatID uuid.UUID) {
 	running, err := s.Chat.Resume(ctx, callerOf(ctx).user, chatID, nil)
 	if err == nil {
@@ -222,10 +222,10 @@ func (s *Server) read(ctx context.Context, reply *chat.Reply, progress *progress
 	for {
 		chunk, err := reply.Next(ctx)
 		if err != nil {
-			return broken(out, fault.ShuttingDown, "The server is restarting. The reply is stored when it is whole: get_thread shows it.", 0)
+			return replyFailed(out, fault.ShuttingDown, "The server is restarting. The reply is stored when it is whole: get_thread shows it.", 0)
 		}
 		text.Write(chunk.Text)
-		progress.tell(ctx, chunk)
+		progress.notify(ctx, chunk)
 		if chunk.End != nil {
 			out.Reply = text.String()
 			return out.end(*chunk.End)
@@ -233,7 +233,7 @@ func (s *Server) read(ctx context.Context, reply *chat.Reply, progress *progress
 	}
 }
 
-// end takes over how the reply ended.
+// end fills in how the reply ended.
 func (o *askOutput) end(end streaming.Terminal) error {
 	switch {
 	case end.Completed != nil:
@@ -241,18 +241,45 @@ func (o *askOutput) end(end streaming.Terminal) error {
 	case end.Cancelled != nil:
 		o.FinishReason = "cancelled"
 	default:
-		return broken(o, fault.Code(end.Failed.Code), end.Failed.Message, end.Failed.RetryAfter)
+		return replyFailed(o, fault.Code(end.Failed.Code), end.Failed.Message, end.Failed.RetryAfter)
 	}
 	notes := map[string]string{"cancelled": noteCancelled, "length": noteLength, "content_filter": noteFiltered}
 	o.Note = strings.TrimSpace(o.Note + " " + notes[o.FinishReason])
 	return nil
 }
 
-// broken is the failure of a reply. The thread holds the prompt all the same, so its id is told.
-func broken(o *askOutput, code fault.Code, message string, retryAfter time.Duration) error {
+// replyFailed is the error of a failed reply. It has the thread's id, because the thread holds the prompt all the same.
+func replyFailed(o *askOutput, code fault.Code, message string, retryAfter time.Duration) error {
 	details := map[string]any{"continuation_id": o.ContinuationID, "message_id": o.MessageID}
 	if o.Note != "" {
 		details["note"] = o.Note
 	}
 	return &fault.Error{Code: code, Message: message, Details: details, RetryAfter: retryAfter}
+}
+
+// progress notifies a client that asked for it of the length of a reply while that is written.
+type progress struct {
+	session  *mcp.ServerSession
+	token    any // nil when the client did not ask, or is gone
+	interval time.Duration
+	notified time.Time
+}
+
+func (s *Server) progressOf(call *mcp.CallToolRequest) *progress {
+	return &progress{session: call.Session, token: call.Params.GetProgressToken(), interval: s.ProgressInterval}
+}
+
+// notify notifies the client of a piece of the reply, unless it was notified just now. The end is in the result.
+func (p *progress) notify(ctx context.Context, chunk streaming.Chunk) {
+	if p.token == nil || chunk.End != nil || time.Since(p.notified) < p.interval {
+		return
+	}
+	p.notified = time.Now()
+	chars := chunk.Offset + utf8.RuneCount(chunk.Text)
+	err := p.session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{
+		ProgressToken: p.token, Progress: float64(chars), Message: fmt.Sprintf("%d characters", chars),
+	})
+	if err != nil {
+		p.token = nil
+	}
 }

@@ -8,11 +8,11 @@ import (
 	"sync"
 )
 
-// errRefused tells that the server accepts no token that there is.
+// errRefused means that the server accepts none of the tokens.
 var errRefused = errors.New("the server refuses the access token (401)")
 
-// bearer adds the access token to each request. When the server answers 401 it fetches another one and tries
-// once more: a token lasts an hour, an editor all day.
+// bearer adds the access token to each request. After a 401 it fetches a new token and tries once more, because a token
+// lasts an hour and an editor runs all day.
 type bearer struct {
 	base  http.RoundTripper
 	fetch func(ctx context.Context) (string, error)
@@ -47,8 +47,8 @@ func (b *bearer) RoundTrip(request *http.Request) (*http.Response, error) {
 	return response, err
 }
 
-// current is the token to use, another one than the refused. Of several calls that are refused at once one
-// fetches it and the others take it.
+// current returns the token to use, never the refused one. When several requests are refused at once, only one fetches a
+// new token.
 func (b *bearer) current(ctx context.Context, refused string) (string, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

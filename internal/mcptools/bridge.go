@@ -13,12 +13,11 @@ import (
 
 // BridgeConfig of a Bridge. All fields are required.
 type BridgeConfig struct {
-	// URL is where the server's /mcp is.
+	// URL is that of the server's /mcp.
 	URL string
-	// Token gives an access token. It is asked once at first, and again when the server no longer accepts
-	// what it gave.
+	// Token returns an access token. It is called at the start, and again when the server no longer accepts the token.
 	Token func(ctx context.Context) (string, error)
-	// In and Out are the client's: one JSON-RPC message a line. Both are closed at the end.
+	// In and Out carry one JSON-RPC message per line. Bridge closes both.
 	In  io.ReadCloser
 	Out io.WriteCloser
 	// Logger must not write to Out.
@@ -32,9 +31,9 @@ type bridge struct {
 	http *http.Client
 }
 
-// Bridge gives the tools of a running server to a client over In and Out, until the client closes In or ctx
-// ends; neither is an error. It fails at once when the server cannot be reached or refuses the token: a
-// client would otherwise show tools that are not there.
+// Bridge offers the tools of a running server to a client over In and Out, until the client closes In or ctx ends;
+// neither is an error. It fails at once when the server cannot be reached or refuses the token, so that the client does
+// not show tools that do not work.
 func Bridge(ctx context.Context, config BridgeConfig) error {
 	b := &bridge{BridgeConfig: config, http: &http.Client{Transport: &bearer{base: http.DefaultTransport, fetch: config.Token}}}
 	defer b.http.CloseIdleConnections()
@@ -45,7 +44,7 @@ func Bridge(ctx context.Context, config BridgeConfig) error {
 	b.Logger.Info("bridging", "url", config.URL)
 	err = server.Run(ctx, &mcp.IOTransport{Reader: config.In, Writer: config.Out, MaxLineLength: maxLine})
 	if ctx.Err() != nil || errors.Is(err, io.EOF) {
-		return nil // that is how it is ended
+		return nil // the usual end
 	}
 	return err
 }
@@ -53,13 +52,13 @@ func Bridge(ctx context.Context, config BridgeConfig) error {
 // maxLine bounds a message from the client, in bytes. The server's own limit is a little lower.
 const maxLine = 8 << 20
 
-// mirror makes a server with the tools that the remote one has.
+// mirror returns a local server with the remote server's tools.
 func (b *bridge) mirror(ctx context.Context) (*mcp.Server, error) {
 	remote, err := b.connect(ctx, nil)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = remote.Close() }() // the server keeps nothing of it
+	defer func() { _ = remote.Close() }() // the server keeps no session
 	server := mcp.NewServer(&mcp.Implementation{Name: "throughline", Title: "Throughline", Version: b.Version}, &mcp.ServerOptions{
 		Instructions: remote.InitializeResult().Instructions,
 		Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}},
@@ -73,28 +72,28 @@ func (b *bridge) mirror(ctx context.Context) (*mcp.Server, error) {
 	return server, nil
 }
 
-// connect makes a connection for one call. It costs a round trip, which beside a model's reply is nothing,
-// and so a call that fails, or is given up, or outlives a restart of the server is of no consequence to any other.
-func (b *bridge) connect(ctx context.Context, heard func(context.Context, *mcp.ProgressNotificationClientRequest)) (*mcp.ClientSession, error) {
+// connect makes a connection for one call. The extra round trip is negligible beside a model's reply, and a call that
+// fails, is cancelled, or meets a restart of the server affects no other.
+func (b *bridge) connect(ctx context.Context, onProgress func(context.Context, *mcp.ProgressNotificationClientRequest)) (*mcp.ClientSession, error) {
 	client := mcp.NewClient(&mcp.Implementation{Name: "throughline-bridge", Version: b.Version}, &mcp.ClientOptions{
-		Capabilities: &mcp.ClientCapabilities{}, ProgressNotificationHandler: heard,
+		Capabilities: &mcp.ClientCapabilities{}, ProgressNotificationHandler: onProgress,
 	})
 	return client.Connect(ctx, &mcp.StreamableClientTransport{Endpoint: b.URL, HTTPClient: b.http, DisableStandaloneSSE: true}, nil)
 }
 
-// forward makes a client's call at the server. What goes wrong on the way is the tool's error, so that the
-// client sees the reason and its other tools stay.
+// forward makes a client's call at the server. A failed connection becomes the tool's error, so that the client shows
+// the reason and keeps its other tools.
 func (b *bridge) forward(ctx context.Context, call *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 	token := call.Params.GetProgressToken()
-	remote, err := b.connect(ctx, func(ctx context.Context, heard *mcp.ProgressNotificationClientRequest) {
-		passed := *heard.Params
+	remote, err := b.connect(ctx, func(ctx context.Context, received *mcp.ProgressNotificationClientRequest) {
+		passed := *received.Params
 		passed.ProgressToken = token
-		_ = call.Session.NotifyProgress(ctx, &passed) // a client that has gone misses nothing
+		_ = call.Session.NotifyProgress(ctx, &passed) // the client may be gone
 	})
 	if err != nil {
 		return b.unreachable(call, err), nil
 	}
-	defer func() { _ = remote.Close() }() // the server keeps nothing of it
+	defer func() { _ = remote.Close() }() // the server keeps no session
 	params := &mcp.CallToolParams{Name: call.Params.Name, Arguments: call.Params.Arguments}
 	if token != nil {
 		params.SetProgressToken("progress") // the connection's only one

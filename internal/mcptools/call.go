@@ -30,8 +30,8 @@ const (
 
 const methodCallTool = "tools/call"
 
-// answerCalls is around each call of a tool: the call ends when its client leaves, its failure is told to the
-// client in our words, and it is logged.
+// answerCalls wraps each tool call: it cancels the call when the client leaves, rewrites failures for the client, and
+// logs the call.
 func (s *Server) answerCalls(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, request mcp.Request) (mcp.Result, error) {
 		call, ok := request.(*mcp.CallToolRequest)
@@ -42,20 +42,20 @@ func (s *Server) answerCalls(next mcp.MethodHandler) mcp.MethodHandler {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		defer context.AfterFunc(callerOf(ctx).request, cancel)()
-		result, err := s.recovered(ctx, next, call)
-		failure := tell(result)
+		result, err := s.recoverPanic(ctx, next, call)
+		failure := rewriteFailure(result)
 		if _, protocol := errors.AsType[*jsonrpc.Error](err); err != nil && !protocol {
 			failure = failed(err) // such as a result of ours that does not match its schema
 		} else if protocol {
 			failure = err // such as a tool that does not exist
 		}
-		s.account(ctx, call, began, failure)
+		s.logCall(ctx, call, began, failure)
 		return result, err
 	}
 }
 
-// recovered makes a tool's error of its panic, which the library would let end the process.
-func (s *Server) recovered(ctx context.Context, next mcp.MethodHandler, call *mcp.CallToolRequest) (result mcp.Result, err error) {
+// recoverPanic turns a tool's panic into an error; with the library alone it would end the process.
+func (s *Server) recoverPanic(ctx context.Context, next mcp.MethodHandler, call *mcp.CallToolRequest) (result mcp.Result, err error) {
 	defer func() {
 		cause := recover()
 		if cause == nil {
@@ -69,8 +69,8 @@ func (s *Server) recovered(ctx context.Context, next mcp.MethodHandler, call *mc
 	return next(ctx, methodCallTool, call)
 }
 
-// tell writes what went wrong into the result of a call that failed, and gives the cause.
-func tell(result mcp.Result) error {
+// rewriteFailure replaces the text of a failed result by explain's, and returns the cause; nil for any other result.
+func rewriteFailure(result mcp.Result) error {
 	called, ok := result.(*mcp.CallToolResult)
 	if !ok || called == nil || called.GetError() == nil {
 		return nil
@@ -80,27 +80,27 @@ func tell(result mcp.Result) error {
 	return cause
 }
 
-// toFault gives the error to be told. What the library finds wrong with the arguments is a plain error that
-// names the field; our own tools give none but *fault.Error, see failed.
+// toFault returns the error to show. A plain error is the library's, about the arguments, and names the field; our own
+// tools return only *fault.Error, see failed.
 func toFault(err error) *fault.Error {
 	known, ok := errors.AsType[*fault.Error](err)
 	if !ok {
 		return fault.New(fault.ValidationFailed, "The arguments do not match the tool's schema: "+err.Error())
 	}
-	told := *known
-	if message, ok := inWordsOfTools[known.Code]; ok {
-		told.Message = message
+	shown := *known
+	if message, ok := toolMessages[known.Code]; ok {
+		shown.Message = message
 	}
-	told.Details = make(map[string]any, len(known.Details))
+	shown.Details = make(map[string]any, len(known.Details))
 	for name, value := range known.Details {
-		told.Details[cmp.Or(argumentNames[name], name)] = value
+		shown.Details[cmp.Or(argumentNames[name], name)] = value
 	}
-	return &told
+	return &shown
 }
 
-// What users of tools know by another name than those of the HTTP API.
+// Messages and field names that differ from those of the HTTP API.
 var (
-	inWordsOfTools = map[fault.Code]string{
+	toolMessages = map[fault.Code]string{
 		fault.ChatNotFound:         "There is no such thread.",
 		fault.ChatExpired:          "The thread has expired.",
 		fault.GenerationInProgress: "Another reply is being written in this thread. Try again when it has ended.",
@@ -110,7 +110,7 @@ var (
 	argumentNames = map[string]string{"content": "prompt", "chat_id": "continuation_id", "q": "query"}
 )
 
-// failed is a tool's error: one that nobody outside may be told about becomes an internal one.
+// failed wraps an error that may not be shown as fault.Internal.
 func failed(err error) error {
 	if _, ok := errors.AsType[*fault.Error](err); ok || err == nil {
 		return err
@@ -118,8 +118,7 @@ func failed(err error) error {
 	return fault.Wrap(fault.Internal, "", err)
 }
 
-// explain is a failure for a model and the person behind it: the code, a sentence, and a line for each
-// further fact.
+// explain is the text of a failure: the code, a sentence, and a line for each detail.
 func explain(failure *fault.Error) string {
 	lines := []string{string(failure.Code) + ": " + failure.Message}
 	for name, value := range failure.Details {
@@ -132,8 +131,8 @@ func explain(failure *fault.Error) string {
 	return strings.Join(lines, "\n")
 }
 
-// account logs a call. Its arguments and its result are nobody's business.
-func (s *Server) account(ctx context.Context, call *mcp.CallToolRequest, began time.Time, failure error) {
+// logCall logs a call without its arguments and result.
+func (s *Server) logCall(ctx context.Context, call *mcp.CallToolRequest, began time.Time, failure error) {
 	level, attrs := slog.LevelInfo, []slog.Attr{
 		slog.String(keyTool, toolName(call)), slog.String(keyUserID, callerOf(ctx).user.UserID.String()),
 		slog.Int64(keyDurationMS, time.Since(began).Milliseconds()),
@@ -149,7 +148,7 @@ func (s *Server) account(ctx context.Context, call *mcp.CallToolRequest, began t
 	s.Logger.LogAttrs(ctx, level, "tool called", attrs...)
 }
 
-// toolName is one of ours: a client may ask for any.
+// toolName is the tool's name, or "unknown" for a name that a client made up.
 func toolName(call *mcp.CallToolRequest) string {
 	if slices.Contains(toolNames, call.Params.Name) {
 		return call.Params.Name

@@ -18,7 +18,7 @@ import (
 )
 
 // nothing is a server on which there is no chat: what comes this far was understood.
-type nothing struct{}
+type nothing struct{ history.Store }
 
 func (nothing) Send(context.Context, auth.Principal, chat.Message) (*chat.Reply, error) {
 	return nil, fault.NoChat()

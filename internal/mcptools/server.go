@@ -1,10 +1,9 @@
-// Package mcptools gives programs (editors, desktop assistants, agents) the conversation as tools of the
-// Model Context Protocol: https://modelcontextprotocol.io. The tools share threads, and a thread is a chat
-// like any other, so what one tool was told the next one knows, on any replica.
+// Package mcptools offers the conversation as tools of the Model Context Protocol (https://modelcontextprotocol.io) to
+// editors, desktop assistants and agents. The tools share threads. A thread is a chat like any other, so one tool knows
+// what another was told, on any replica.
 //
-// Server answers the requests that internal/httpapi lets through. Bridge is the other end of the same wire:
-// it gives the tools of a running server to a program that talks to its tools over stdin and stdout. So
-// there is one implementation of each tool.
+// Server answers the requests that internal/httpapi passes on. Bridge offers the tools of a running server to a program
+// that talks to its tools over stdin and stdout, so that each tool is implemented once.
 //
 // The protocol's library stays within this package.
 package mcptools
@@ -22,9 +21,10 @@ import (
 
 	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/chat"
+	"github.com/arcoscribe/throughline/internal/history"
 )
 
-// Chat is what the tools need of the conversation.
+// Chat sends messages and reads replies.
 type Chat interface {
 	Send(ctx context.Context, user auth.Principal, message chat.Message) (*chat.Reply, error)
 	Resume(ctx context.Context, user auth.Principal, chatID uuid.UUID, cursor *chat.Cursor) (*chat.Reply, error)
@@ -35,18 +35,18 @@ var _ Chat = (*chat.Service)(nil)
 // Config of a Server. Chat, History and Logger are required.
 type Config struct {
 	Chat    Chat
-	History History
+	History history.Store
 	Logger  *slog.Logger
-	// Version is told to clients.
+	// Version is shown to clients.
 	Version string
-	// BusyWait is how long a call waits for the end of a reply that its thread is busy with. Defaults to 30 s,
-	// half of what usual clients wait for a tool.
+	// BusyWait is how long a call waits for the end of another reply in its thread. Defaults to 30 s, half of the usual
+	// timeout of clients.
 	BusyWait time.Duration
-	// ProgressInterval is the shortest time between two notifications of progress. Defaults to 200 ms.
+	// ProgressInterval is the shortest time between two progress notifications. Defaults to 200 ms.
 	ProgressInterval time.Duration
 }
 
-// Server holds the tools. It has nothing to be closed; it is safe for concurrent use.
+// Server holds the tools. It need not be closed and is safe for concurrent use.
 type Server struct {
 	Config
 	handler http.Handler
@@ -55,37 +55,36 @@ type Server struct {
 //go:embed instructions/server.md
 var serverInstructions string
 
-// New makes a server.
+// New returns a server.
 func New(config Config) *Server {
 	config.BusyWait = cmp.Or(config.BusyWait, 30*time.Second)
 	config.ProgressInterval = cmp.Or(config.ProgressInterval, 200*time.Millisecond)
 	s := &Server{Config: config}
 	tools := mcp.NewServer(&mcp.Implementation{Name: "throughline", Title: "Throughline", Version: config.Version}, &mcp.ServerOptions{
 		Instructions: serverInstructions,
-		// The tools never change while the server runs, so nobody need wait to hear of it.
+		// The tools never change while the server runs, so clients need not listen for changes.
 		Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}},
 	})
 	s.addModelTools(tools)
 	s.addThreadTools(tools)
 	tools.AddReceivingMiddleware(s.answerCalls)
 	s.handler = mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return tools }, &mcp.StreamableHTTPOptions{
-		// Without sessions any replica answers any request, a restart ends nothing, and there is no session
-		// id by which one user could get into what another one began: who asks is what the request's own
-		// token says.
+		// Without sessions any replica answers any request, a restart ends nothing, and no session id could give one
+		// user access to another's session: each request is authenticated by its own token.
 		Stateless: true,
-		// Whoever calls ServeMCP has bounded the body.
+		// The caller of ServeMCP has bounded the body.
 		MaxRequestBodyBytes: -1,
-		// The check of the Host header keeps web pages from servers on their reader's machine that need no
-		// token. This one needs one that no such page has, and the check would refuse a reverse proxy.
+		// The check of the Host header protects local servers without authentication from web pages. This one needs a
+		// token, and the check would refuse a reverse proxy.
 		DisableLocalhostProtection: true,
 	})
 	return s
 }
 
-// ServeMCP answers a request of the user, whose body is complete and of a bounded size. admit is called
-// before each message to the model, of which one request may hold several: it refuses the message with a
-// *fault.Error, or gives what to call when its reply has ended.
-func (s *Server) ServeMCP(w http.ResponseWriter, r *http.Request, user auth.Principal, admit func() (leave func(), err error)) {
+// ServeMCP answers a request of the user, whose body is complete and of a bounded size. It calls admit before each
+// message to the model, of which one request may hold several. admit refuses the message with a *fault.Error, or returns
+// a function to call when its reply has ended.
+func (s *Server) ServeMCP(w http.ResponseWriter, r *http.Request, user auth.Principal, admit func() (release func(), err error)) {
 	c := &caller{user: user, admit: admit, request: r.Context()}
 	s.handler.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, c)))
 }
@@ -93,9 +92,9 @@ func (s *Server) ServeMCP(w http.ResponseWriter, r *http.Request, user auth.Prin
 // caller is who a request acts for.
 type caller struct {
 	user  auth.Principal
-	admit func() (leave func(), err error)
+	admit func() (release func(), err error)
 	// request ends when the client goes away, which the library's own contexts do not.
-	request context.Context //nolint:containedctx // it is handed on through the library as a value
+	request context.Context //nolint:containedctx // the library passes it on as a value
 }
 
 type callerKey struct{}

@@ -1,6 +1,7 @@
 package mcptools
 
 import (
+	"cmp"
 	"context"
 	"strings"
 	"time"
@@ -8,21 +9,9 @@ import (
 	"github.com/google/uuid"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/fault"
 	"github.com/arcoscribe/throughline/internal/history"
 )
-
-// History is what the tools need of the threads that a user keeps.
-type History interface {
-	ListChats(ctx context.Context, user auth.Principal, query history.ListQuery) (history.ChatPage, error)
-	FindChat(ctx context.Context, user auth.Principal, chatID uuid.UUID) (history.Chat, error)
-	DeleteChat(ctx context.Context, user auth.Principal, chatID uuid.UUID) error
-	ListMessages(ctx context.Context, user auth.Principal, chatID uuid.UUID, query history.MessagesQuery) (history.MessagePage, error)
-	Search(ctx context.Context, user auth.Principal, query history.SearchQuery) ([]history.SearchResult, error)
-}
-
-var _ History = (*history.Service)(nil)
 
 // addTool adds a tool whose text is its structured result as JSON.
 func addTool[In, Out any](to *mcp.Server, tool *mcp.Tool, do func(ctx context.Context, in In) (Out, error)) {
@@ -90,24 +79,23 @@ type threadOutput struct {
 }
 
 func threadOf(found history.Chat) threadOutput {
-	thread := threadOutput{
-		ContinuationID: found.ID.String(), Title: found.Title, Tags: found.Tags, Turns: found.TurnCount,
-		LastMessageAt: found.LastMessageAt, ExpiresAt: found.ExpiresAt,
+	return threadOutput{
+		ContinuationID: found.ID.String(), Title: found.Title, ToolName: deref(found.ToolName), Tags: found.Tags,
+		Turns: found.TurnCount, LastMessageAt: found.LastMessageAt, ExpiresAt: found.ExpiresAt,
 	}
-	if found.ToolName != nil {
-		thread.ToolName = *found.ToolName
-	}
-	return thread
 }
 
 func (s *Server) listThreads(ctx context.Context, in listThreadsInput) (listThreadsOutput, error) {
 	query := history.ListQuery{Limit: in.Limit}
 	if in.Cursor != "" {
-		place, err := history.ParseCursor(in.Cursor)
+		cursor, err := history.ParseCursor(in.Cursor)
 		if err != nil {
 			return listThreadsOutput{}, err
 		}
-		query.After = &place
+		query.After = &cursor
+	}
+	if err := query.Check(); err != nil {
+		return listThreadsOutput{}, err
 	}
 	page, err := s.History.ListChats(ctx, callerOf(ctx).user, query)
 	out := listThreadsOutput{Threads: []threadOutput{}}
@@ -115,10 +103,12 @@ func (s *Server) listThreads(ctx context.Context, in listThreadsInput) (listThre
 		out.Threads = append(out.Threads, threadOf(found))
 	}
 	if page.Next != nil {
-		out.NextCursor = page.Next.Cursor()
+		out.NextCursor = page.Next.String()
 	}
 	return out, err
 }
+
+func deref(text *string) string { return *cmp.Or(text, new(string)) }
 
 type getThreadInput struct {
 	ContinuationID string `json:"continuation_id"`
@@ -151,7 +141,11 @@ func (s *Server) getThread(ctx context.Context, in getThreadInput) (getThreadOut
 	if err != nil {
 		return getThreadOutput{}, err
 	}
-	page, err := s.History.ListMessages(ctx, callerOf(ctx).user, id, history.MessagesQuery{Limit: in.Limit})
+	query := history.MessagesQuery{Limit: in.Limit}
+	if err := query.Check(); err != nil {
+		return getThreadOutput{}, err
+	}
+	page, err := s.History.ListMessages(ctx, callerOf(ctx).user, id, query)
 	out := getThreadOutput{threadOutput: threadOf(found), Messages: []messageOutput{}, HasMore: page.HasMore}
 	for _, message := range page.Messages {
 		out.Messages = append(out.Messages, messageOf(message))
@@ -161,10 +155,8 @@ func (s *Server) getThread(ctx context.Context, in getThreadInput) (getThreadOut
 
 func messageOf(found history.Message) messageOutput {
 	message := messageOutput{
-		MessageID: found.ID.String(), Role: found.Role, Status: found.Status, Content: found.Content, CreatedAt: found.CreatedAt,
-	}
-	if found.ToolName != nil {
-		message.ToolName = *found.ToolName
+		MessageID: found.ID.String(), Role: found.Role, Status: found.Status, ToolName: deref(found.ToolName),
+		Content: found.Content, CreatedAt: found.CreatedAt,
 	}
 	for _, file := range found.Files {
 		message.Files = append(message.Files, file.Path)
@@ -186,4 +178,39 @@ func (s *Server) forgetThread(ctx context.Context, in forgetThreadInput) (forget
 		return forgetThreadOutput{}, err
 	}
 	return forgetThreadOutput{Forgotten: id.String()}, s.History.DeleteChat(ctx, callerOf(ctx).user, id)
+}
+
+type searchInput struct {
+	Query string `json:"query" jsonschema:"1 to 500 characters."`
+	Limit int    `json:"limit,omitempty" jsonschema:"How many results, 1 to 100; 20 when it is left out."`
+}
+
+type searchOutput struct {
+	Results []foundOutput `json:"results" jsonschema:"The best matches first."`
+}
+
+// foundOutput is a message that was found.
+type foundOutput struct {
+	ContinuationID string    `json:"continuation_id" jsonschema:"The thread that the message is in."`
+	Title          string    `json:"title" jsonschema:"That thread's."`
+	MessageID      string    `json:"message_id"`
+	Role           string    `json:"role"`
+	CreatedAt      time.Time `json:"created_at"`
+	Snippet        string    `json:"snippet" jsonschema:"The part of the message that holds what was searched for."`
+}
+
+func (s *Server) searchHistory(ctx context.Context, in searchInput) (searchOutput, error) {
+	query := history.SearchQuery{Text: in.Query, Limit: in.Limit}
+	if err := query.Check(); err != nil {
+		return searchOutput{}, err
+	}
+	found, err := s.History.Search(ctx, callerOf(ctx).user, query)
+	out := searchOutput{Results: make([]foundOutput, len(found))}
+	for i, result := range found {
+		out.Results[i] = foundOutput{
+			ContinuationID: result.ChatID.String(), Title: result.ChatTitle, MessageID: result.MessageID.String(),
+			Role: result.Role, CreatedAt: result.CreatedAt, Snippet: result.Text,
+		}
+	}
+	return out, err
 }

@@ -108,7 +108,7 @@ func (h *History) ListChats(ctx context.Context, user auth.Principal, query hist
 	if len(found) > query.Limit {
 		found = found[:query.Limit]
 		last := found[query.Limit-1]
-		page.Next = &history.Place{AsOf: last.AsOf, Activity: last.Activity, ChatID: last.ID}
+		page.Next = &history.Cursor{AsOf: last.AsOf, Activity: last.Activity, ChatID: last.ID}
 	}
 	for _, row := range found {
 		page.Chats = append(page.Chats, row.Chat)

@@ -36,7 +36,7 @@ func (s shelf) pages(query history.ListQuery, between func(page int)) []string {
 		if page.Next == nil {
 			return all
 		}
-		next, err := history.ParseCursor(page.Next.Cursor())
+		next, err := history.ParseCursor(page.Next.String())
 		if err != nil {
 			s.t.Fatal(err)
 		}

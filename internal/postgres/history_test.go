@@ -17,10 +17,10 @@ import (
 	"github.com/arcoscribe/throughline/internal/history"
 )
 
-// shelf is a bed with the history service on its real store.
+// shelf is a bed with the store of a user's chats, whose requests are checked as the API checks them.
 type shelf struct {
 	*bed
-	*history.Service
+	history.Store
 	// rebuilds are the chats whose rebuild was enqueued.
 	rebuilds chan uuid.UUID
 }
@@ -32,14 +32,42 @@ func newShelf(t *testing.T) shelf {
 
 func shelfOf(b *bed) shelf {
 	s := shelf{bed: b, rebuilds: make(chan uuid.UUID, 100)}
-	s.Service = history.New(history.Config{Store: NewHistory(b.pool, func(_ context.Context, _ pgx.Tx, chatID uuid.UUID) error {
+	s.Store = NewHistory(b.pool, func(_ context.Context, _ pgx.Tx, chatID uuid.UUID) error {
 		s.rebuilds <- chatID
 		return nil
-	})})
+	})
 	return s
 }
 
-// create creates a chat of the bed's user.
+func (s shelf) CreateChat(ctx context.Context, user auth.Principal, chat history.NewChat) (history.Chat, error) {
+	if err := chat.Check(); err != nil {
+		return history.Chat{}, err
+	}
+	return s.Store.CreateChat(ctx, user, chat)
+}
+
+func (s shelf) ListChats(ctx context.Context, user auth.Principal, query history.ListQuery) (history.ChatPage, error) {
+	if err := query.Check(); err != nil {
+		return history.ChatPage{}, err
+	}
+	return s.Store.ListChats(ctx, user, query)
+}
+
+func (s shelf) ChangeChat(ctx context.Context, user auth.Principal, chatID uuid.UUID, change history.ChatChange) (history.Chat, error) {
+	if err := change.Check(); err != nil {
+		return history.Chat{}, err
+	}
+	return s.Store.ChangeChat(ctx, user, chatID, change)
+}
+
+func (s shelf) ListMessages(ctx context.Context, user auth.Principal, chatID uuid.UUID, query history.MessagesQuery) (history.MessagePage, error) {
+	if err := query.Check(); err != nil {
+		return history.MessagePage{}, err
+	}
+	return s.Store.ListMessages(ctx, user, chatID, query)
+}
+
+// create makes a chat of the bed's user.
 func (s shelf) create(chat history.NewChat) history.Chat {
 	s.t.Helper()
 	made, err := s.CreateChat(s.t.Context(), s.user, chat)
@@ -188,7 +216,7 @@ func TestStrangersFindNothing(t *testing.T) {
 				t.Errorf("%s, %s: %q", who, name, code)
 			}
 		}
-		page, err := s.ListChats(t.Context(), user, history.ListQuery{IncludeExpired: true, After: &history.Place{AsOf: time.Now(), Activity: time.Now(), ChatID: turn.ChatID}})
+		page, err := s.ListChats(t.Context(), user, history.ListQuery{IncludeExpired: true, After: &history.Cursor{AsOf: time.Now(), Activity: time.Now(), ChatID: turn.ChatID}})
 		if err != nil || len(page.Chats) != 0 {
 			t.Errorf("%s lists %v, %v", who, page, err)
 		}

@@ -1,6 +1,7 @@
 package transfer
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -12,7 +13,7 @@ import (
 	"github.com/arcoscribe/throughline/internal/memory/text"
 )
 
-// What is written at once: so many rows, or so many bytes of text.
+// What is written at once: at most this many rows, or this many bytes of text.
 const (
 	chunkRows  = 500
 	chunkBytes = 4 << 20
@@ -20,7 +21,7 @@ const (
 
 // chatWriter writes the records of one chat.
 type chatWriter struct {
-	*importing
+	*importRun
 	chatID   uuid.UUID
 	lastDate time.Time
 	count    int
@@ -32,7 +33,7 @@ type chatWriter struct {
 	bytes    int
 }
 
-// write reads up to the chat's end.
+// write reads up to the chat's end and writes what it reads.
 func (w *chatWriter) write(ctx context.Context, rows Rows) error {
 	w.rows = rows
 	for {
@@ -57,7 +58,7 @@ func (w *chatWriter) write(ctx context.Context, rows Rows) error {
 func (w *chatWriter) file(file bundle.File) error {
 	w.files = append(w.files, file)
 	w.tokens = append(w.tokens, text.Tokens(file.Content))
-	return w.grown(len(file.Content))
+	return w.add(len(file.Content))
 }
 
 func (w *chatWriter) message(message bundle.Message) error {
@@ -73,10 +74,10 @@ func (w *chatWriter) message(message bundle.Message) error {
 		Tokens: tokensOf(message),
 	})
 	w.count++
-	return w.grown(len(message.Content) + len(message.ToolCalls) + len(message.Metadata))
+	return w.add(len(message.Content) + len(message.ToolCalls) + len(message.Metadata))
 }
 
-// id makes a message's new id. It is the same each time, so what refers to a message needs no list of them.
+// id derives a message's new id from its original one, so that references to it need no table.
 func (w *chatWriter) id(original *string) uuid.UUID {
 	if original == nil {
 		return uuid.Nil
@@ -84,19 +85,17 @@ func (w *chatWriter) id(original *string) uuid.UUID {
 	return uuid.NewSHA1(w.chatID, []byte(*original))
 }
 
-// tokensOf counts what a prompt would show of a message: nothing of a reply that another took the place of.
+// tokensOf counts what a prompt would show of a message, which is nothing of a superseded reply.
 func tokensOf(message bundle.Message) int {
 	if message.SupersededBy != nil {
 		return 0
 	}
-	name := ""
-	if message.Name != nil {
-		name = *message.Name
-	}
-	return text.Tokens(prompt.ToolText(memory.Role(message.Role), message.Content, name, message.ToolCalls))
+	name := cmp.Or(message.Name, new(string))
+	return text.Tokens(prompt.ToolText(memory.Role(message.Role), message.Content, *name, message.ToolCalls))
 }
 
-func (w *chatWriter) grown(bytes int) error {
+// add counts the bytes of a row that was appended, and writes the rows when there are enough.
+func (w *chatWriter) add(bytes int) error {
 	w.bytes += bytes
 	if w.bytes < chunkBytes && len(w.files)+len(w.messages) < chunkRows {
 		return nil
@@ -104,7 +103,7 @@ func (w *chatWriter) grown(bytes int) error {
 	return w.flush()
 }
 
-// flush writes what was collected, files before the messages that name them.
+// flush writes what is collected, files before the messages that name them.
 func (w *chatWriter) flush() error {
 	if len(w.files) > 0 {
 		if err := w.rows.Files(w.files, w.tokens); err != nil {

@@ -13,23 +13,22 @@ import (
 
 // Formats of an export.
 const (
-	FormatLines    = "jsonl"
-	FormatObject   = "json"
+	FormatLines    = string(bundle.FormatLines)
+	FormatObject   = string(bundle.FormatObject)
 	FormatMarkdown = "markdown"
 )
 
 // Export is a chat that is ready to be written.
 type Export struct {
-	// Chat is what is known before anything is written.
 	Chat bundle.Chat
 
 	service *Service
 	user    auth.Principal
 	chatID  uuid.UUID
-	last    int64
+	last    int64 // seq of the last message that is part of the export
 }
 
-// Export looks for the chat. What is said in it from here on is not part of the export.
+// Export finds the chat. Later messages are not part of the export.
 func (s *Service) Export(ctx context.Context, user auth.Principal, chatID uuid.UUID) (*Export, error) {
 	chat, last, err := s.Store.ExportChat(ctx, user, chatID)
 	if err != nil {
@@ -38,7 +37,7 @@ func (s *Service) Export(ctx context.Context, user auth.Principal, chatID uuid.U
 	return &Export{Chat: chat, service: s, user: user, chatID: chatID, last: last}, nil
 }
 
-// Write writes the export. After an error what was written is not whole.
+// Write writes the export. After an error, what was written is incomplete.
 func (e *Export) Write(ctx context.Context, w io.Writer, format string) error {
 	encoder, err := newEncoder(w, format)
 	if err != nil {
@@ -71,13 +70,23 @@ func newEncoder(w io.Writer, format string) (bundle.Encoder, error) {
 
 // writeAll writes files before the messages that name them.
 func (e *Export) writeAll(ctx context.Context, encoder bundle.Encoder) error {
-	if err := e.files(ctx, encoder); err != nil {
+	store := e.service.Store
+	err := eachInPages("", func(after string) ([]bundle.File, error) {
+		return store.ExportFiles(ctx, e.user, e.chatID, after, e.last)
+	}, func(file bundle.File) (string, error) {
+		return file.SHA256, encoder.File("", file)
+	})
+	if err != nil {
 		return err
 	}
 	if err := e.messages(ctx, encoder.Message); err != nil {
 		return err
 	}
-	return e.revisions(ctx, encoder)
+	return eachInPages(0, func(after int64) ([]bundle.Revision, error) {
+		return store.ExportRevisions(ctx, e.user, e.chatID, after)
+	}, func(revision bundle.Revision) (int64, error) {
+		return revision.Version, encoder.Revision(revision)
+	})
 }
 
 // writeForPeople writes each file after the message that brought it.
@@ -104,50 +113,25 @@ func (e *Export) writeForPeople(ctx context.Context, encoder bundle.Encoder) err
 	})
 }
 
-func (e *Export) files(ctx context.Context, encoder bundle.Encoder) error {
-	after := ""
-	for {
-		page, err := e.service.Store.ExportFiles(ctx, e.user, e.chatID, after, e.last)
-		if err != nil || len(page) == 0 {
-			return err
-		}
-		for _, file := range page {
-			if err := encoder.File("", file); err != nil {
-				return err
-			}
-			after = file.SHA256
-		}
-	}
-}
-
 func (e *Export) messages(ctx context.Context, write func(bundle.Message) error) error {
-	after := int64(0)
-	for {
-		page, err := e.service.Store.ExportMessages(ctx, e.user, e.chatID, after, e.last)
-		if err != nil || len(page) == 0 {
-			return err
-		}
-		for _, message := range page {
-			if err := write(message); err != nil {
-				return err
-			}
-			after = message.Seq
-		}
-	}
+	return eachInPages(0, func(after int64) ([]bundle.Message, error) {
+		return e.service.Store.ExportMessages(ctx, e.user, e.chatID, after, e.last)
+	}, func(message bundle.Message) (int64, error) {
+		return message.Seq, write(message)
+	})
 }
 
-func (e *Export) revisions(ctx context.Context, encoder bundle.Encoder) error {
-	after := int64(0)
+// eachInPages calls write for each item of all pages. read returns the page after a key, and write the key of its item.
+func eachInPages[Key, Item any](after Key, read func(after Key) ([]Item, error), write func(Item) (Key, error)) error {
 	for {
-		page, err := e.service.Store.ExportRevisions(ctx, e.user, e.chatID, after)
+		page, err := read(after)
 		if err != nil || len(page) == 0 {
 			return err
 		}
-		for _, revision := range page {
-			if err := encoder.Revision(revision); err != nil {
+		for _, item := range page {
+			if after, err = write(item); err != nil {
 				return err
 			}
-			after = revision.Version
 		}
 	}
 }

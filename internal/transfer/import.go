@@ -15,21 +15,20 @@ import (
 
 // Result is what an import did.
 type Result struct {
-	Chats    []ImportedChat `json:"chats"`
-	Imported int            `json:"imported"`
-	Skipped  int            `json:"skipped"`
-	// Messages counts those that were written.
-	Messages int `json:"messages"`
+	_        struct{}       `description:"What an import did."`
+	Chats    []ImportedChat `json:"chats" nullable:"false" description:"The file's chats, in its order."`
+	Imported int            `json:"imported" description:"Chats that were written."`
+	Skipped  int            `json:"skipped" description:"Chats that the user has already."`
+	Messages int            `json:"messages" description:"Messages that were written."`
 }
 
 // ImportedChat is one chat of the file.
 type ImportedChat struct {
-	ChatID uuid.UUID `json:"chat_id"`
-	Title  string    `json:"title"`
-	// Messages counts those that were written, none for a chat that was skipped.
-	Messages int `json:"messages"`
-	// Skipped tells that the user has the chat already.
-	Skipped bool `json:"skipped"`
+	_        struct{}  `description:"A chat of the file."`
+	ChatID   uuid.UUID `json:"chat_id" description:"The chat's id here, the same one each time the file is imported."`
+	Title    string    `json:"title" description:"As the file has it."`
+	Messages int       `json:"messages" description:"Messages that were written; none for a chat that was skipped."`
+	Skipped  bool      `json:"skipped" description:"Whether the user has the chat already."`
 }
 
 // Phase is what an import is busy with.
@@ -44,24 +43,20 @@ const (
 
 // Progress is how far an import has come.
 type Progress struct {
-	Phase Phase `json:"phase"`
-	// Bytes is the size of what was received.
-	Bytes int64 `json:"bytes"`
-	// Chats and Messages are those that the phase has seen, whether written or skipped.
-	Chats    int `json:"chats"`
-	Messages int `json:"messages"`
-	// TotalMessages is 0 until the file was checked.
-	TotalMessages int `json:"total_messages"`
+	_             struct{} `description:"How far an import has come: data of the event import.progress."`
+	Phase         Phase    `json:"phase" enum:"receiving,checking,writing"`
+	Bytes         int64    `json:"bytes" description:"Size of what was received."`
+	Chats         int      `json:"chats" description:"Chats that the phase is done with."`
+	Messages      int      `json:"messages" description:"Messages that the phase has come to."`
+	TotalMessages int      `json:"total_messages" description:"Messages of the file; 0 until it was checked."`
 }
 
-// Import takes a file in: all of it to disk, then a look that finds whatever is wrong with it, and only then chat
-// after chat into the database, each whole or not at all. Importing a file again adds nothing. progress is
-// called often, on the caller's goroutine.
-//
-// When ctx ends, the chats that are written stay.
+// Import reads a file: it writes all of it to disk, checks all of it, and only then writes chat after chat into the
+// database, each whole or not at all. Importing a file again adds nothing. It calls progress often, on the caller's
+// goroutine. When ctx ends, the chats that are already written stay.
 func (s *Service) Import(ctx context.Context, user auth.Principal, body io.Reader, progress func(Progress)) (Result, error) {
 	began := s.Now()
-	work := &importing{service: s, user: user, began: began, report: progress}
+	work := &importRun{service: s, user: user, began: began, report: progress}
 	work.enter(PhaseReceiving)
 	file, err := receive(ctx, s.TempDir, body, work.received)
 	if err != nil {
@@ -81,8 +76,8 @@ func (s *Service) Import(ctx context.Context, user auth.Principal, body io.Reade
 	return work.result, nil
 }
 
-// importing is one import at work.
-type importing struct {
+// importRun is one running import.
+type importRun struct {
 	service  *Service
 	user     auth.Principal
 	began    time.Time
@@ -94,26 +89,26 @@ type importing struct {
 	result   Result
 }
 
-func (i *importing) enter(phase Phase) {
+func (i *importRun) enter(phase Phase) {
 	i.progress.Phase, i.progress.Chats, i.progress.Messages = phase, 0, 0
 	i.report(i.progress)
 }
 
-func (i *importing) received(bytes int64) {
+func (i *importRun) received(bytes int64) {
 	i.progress.Bytes = bytes
 	i.report(i.progress)
 }
 
-// check reads the whole file and counts.
-func (i *importing) check(ctx context.Context) error {
+// check reads the whole file and counts its messages.
+func (i *importRun) check(ctx context.Context) error {
 	i.enter(PhaseChecking)
 	err := i.read(ctx, func(bundle.Record) error { return nil })
 	i.progress.TotalMessages = i.progress.Messages
 	return err
 }
 
-// read goes through the file from its beginning.
-func (i *importing) read(ctx context.Context, take func(bundle.Record) error) error {
+// read calls take for each record, from the file's beginning.
+func (i *importRun) read(ctx context.Context, take func(bundle.Record) error) error {
 	var err error
 	if i.reader, err = bundle.Open(i.file.file, i.file.size); err != nil {
 		return err
@@ -133,7 +128,7 @@ func (i *importing) read(ctx context.Context, take func(bundle.Record) error) er
 	}
 }
 
-func (i *importing) next(ctx context.Context) (bundle.Record, error) {
+func (i *importRun) next(ctx context.Context) (bundle.Record, error) {
 	if ctx.Err() != nil {
 		return bundle.Record{}, ctx.Err()
 	}
@@ -150,8 +145,8 @@ func (i *importing) next(ctx context.Context) (bundle.Record, error) {
 	return record, nil
 }
 
-// write writes chat after chat.
-func (i *importing) write(ctx context.Context) error {
+// write writes chat after chat into the database.
+func (i *importRun) write(ctx context.Context) error {
 	i.enter(PhaseWriting)
 	i.result.Chats = []ImportedChat{}
 	return i.read(ctx, func(record bundle.Record) error {
@@ -162,9 +157,9 @@ func (i *importing) write(ctx context.Context) error {
 	})
 }
 
-func (i *importing) chat(ctx context.Context, chat bundle.Chat) error {
+func (i *importRun) chat(ctx context.Context, chat bundle.Chat) error {
 	plan := i.plan(chat)
-	writer := &chatWriter{importing: i, chatID: plan.ID, lastDate: plan.CreatedAt}
+	writer := &chatWriter{importRun: i, chatID: plan.ID, lastDate: plan.CreatedAt}
 	id, imported, err := i.service.Store.Import(ctx, i.user, plan, func(rows Rows) error { return writer.write(ctx, rows) })
 	if err != nil {
 		return err
@@ -179,12 +174,11 @@ func (i *importing) chat(ctx context.Context, chat bundle.Chat) error {
 	return nil
 }
 
-// chatNamespace is where the ids of imported chats live. It must never change: a changed one would import again
-// what was imported.
+// chatNamespace is the namespace of the ids of imported chats. It must never change, or files would be imported again.
 var chatNamespace = uuid.MustParse("5b9f2c1e-8d34-4e7a-9c60-1f2d7a3b8e45")
 
-// plan decides the chat's ids. The same user and the same file make the same ones.
-func (i *importing) plan(chat bundle.Chat) NewChat {
+// plan chooses the chat's id, always the same one for the same user and file.
+func (i *importRun) plan(chat bundle.Chat) NewChat {
 	plan := NewChat{Chat: chat}
 	if plan.CreatedAt.IsZero() {
 		plan.CreatedAt = i.began
@@ -192,7 +186,7 @@ func (i *importing) plan(chat bundle.Chat) NewChat {
 	original := string(i.format) + ":" + chat.ID
 	switch i.format {
 	case bundle.FormatLines, bundle.FormatObject:
-		plan.Original = uuid.MustParse(chat.ID) // the reader has checked it
+		plan.Original = uuid.MustParse(chat.ID) // checked by the reader
 		original = plan.Original.String()
 	case bundle.FormatPlain:
 		original += i.file.sum()

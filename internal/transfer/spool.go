@@ -10,15 +10,15 @@ import (
 	"os"
 )
 
-// spool is a file that was sent, kept on disk while it is read twice. Its name is gone as soon as it is open, so
-// that nothing stays even of a process that is killed.
+// spool is the imported file on disk, where it is read twice. It is unlinked as soon as it is open, so that nothing
+// remains even when the process is killed.
 type spool struct {
 	file   *os.File
 	size   int64
 	digest hash.Hash
 }
 
-// receive takes in a body. Its errors are passed on as they are.
+// receive copies the body to a new spool. It returns the body's errors as they are.
 func receive(ctx context.Context, dir string, body io.Reader, received func(bytes int64)) (*spool, error) {
 	file, err := os.CreateTemp(dir, "throughline-import-*")
 	if err != nil {
@@ -47,7 +47,7 @@ func (s *spool) fill(ctx context.Context, body io.Reader, received func(bytes in
 		s.size += int64(n)
 		received(s.size)
 		switch {
-		case err == io.EOF: // as io.Copy does: a wrapped one is no end
+		case err == io.EOF: // not errors.Is: io.Copy treats a wrapped io.EOF as an error, too
 			return nil
 		case err != nil:
 			return err
@@ -57,9 +57,9 @@ func (s *spool) fill(ctx context.Context, body io.Reader, received func(bytes in
 	}
 }
 
-// sum names the file by its content.
+// sum is the SHA-256 of the content in hexadecimal digits.
 func (s *spool) sum() string { return hex.EncodeToString(s.digest.Sum(nil)) }
 
 func (s *spool) close() {
-	_ = s.file.Close() // it is thrown away
+	_ = s.file.Close() // its content is no longer needed
 }

@@ -1,6 +1,5 @@
-// Package transfer takes chats out of the database and brings them in: exports page by page, imports a file of
-// any format that bundle reads. It declares what it needs of Postgres. Whatever the size of a chat or a file, a
-// page or a few hundred records of it are in memory.
+// Package transfer exports chats page by page and imports files of any format that bundle reads. It declares the [Store]
+// that Postgres implements. Whatever the size of a chat or a file, only a page or a few hundred records are in memory.
 package transfer
 
 import (
@@ -25,7 +24,7 @@ type Config struct {
 	Logger *slog.Logger
 	// Now is the clock. Defaults to time.Now.
 	Now func() time.Time
-	// TempDir is where files that are being imported are kept. Defaults to the system's.
+	// TempDir is the directory of files that are being imported. Defaults to the system's.
 	TempDir string
 }
 
@@ -34,7 +33,7 @@ type Service struct {
 	Config
 }
 
-// New makes a service.
+// New returns a service.
 func New(config Config) *Service {
 	if config.Now == nil {
 		config.Now = time.Now

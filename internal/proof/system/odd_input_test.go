@@ -174,18 +174,18 @@ func TestOddParameters(t *testing.T) {
 
 func (a *target) attackParameter(to route, p parameter, text string) {
 	a.t.Helper()
-	what, method := fmt.Sprintf("%s is %.40q", p.name, text), to.method
+	what, method := fmt.Sprintf("%s is %.40q", p.Name, text), to.method
 	body := map[string]string{"POST /v1/message/first": `{"content":"Hello."}`, "POST /v1/message": `{"content":"Hello.","chat_id":"` + a.chatID + `"}`}[to.name()]
-	switch p.in {
+	switch p.In {
 	case "query":
 		odd := to
-		odd.path += "?" + url.Values{p.name: {text}}.Encode()
+		odd.path += "?" + url.Values{p.Name: {text}}.Encode()
 		a.attack(what, odd, body)
-		odd.path += "&" + p.name + "=1&" + p.name + "%00=%ff"
+		odd.path += "&" + p.Name + "=1&" + p.Name + "%00=%ff"
 		a.attack(what+", twice", odd, body)
 	case "path":
 		odd := to
-		odd.path = strings.ReplaceAll(to.path, "{"+p.name+"}", url.PathEscape(text))
+		odd.path = strings.ReplaceAll(to.path, "{"+p.Name+"}", url.PathEscape(text))
 		odd.statuses = append(slices.Clone(to.statuses), "404", "405") // it may be an unknown path
 		if method == http.MethodDelete && strings.Trim(text, "./ ") == "" {
 			return // the client would make another path of it
@@ -193,7 +193,7 @@ func (a *target) attackParameter(to route, p parameter, text string) {
 		a.attack(what, odd, body)
 	case "header":
 		if !strings.ContainsAny(text, "\x00\n\r") && len(text) < 32<<10 { // a client cannot send the others
-			a.attack(what, to, body, p.name, text)
+			a.attack(what, to, body, p.Name, text)
 		}
 	}
 }

@@ -24,20 +24,19 @@ type route struct {
 
 func (r route) name() string { return r.method + " " + r.path }
 
-// parameter is a parameter of a route. Other routes may have another one of the same name, but not of the same component.
-type parameter struct{ component, name, in string }
+// parameter is a parameter of a route.
+type parameter struct{ Name, In string }
 
 // document is the part of the OpenAPI document that is read.
 type document struct {
 	Paths      map[string]map[string]documentRoute
 	Components struct {
-		Parameters map[string]struct{ Name, In string }
-		Schemas    map[string]struct{ Properties map[string]any }
+		Schemas map[string]struct{ Properties map[string]any }
 	}
 }
 
 type documentRoute struct {
-	Parameters []reference
+	Parameters []parameter
 	Body       struct {
 		Required bool
 		Content  map[string]struct{ Schema reference }
@@ -75,10 +74,7 @@ func (d document) route(method, path string, from documentRoute) route {
 	found := route{
 		method: method, path: path, statuses: slices.Collect(maps.Keys(from.Responses)),
 		types: slices.Sorted(maps.Keys(from.Body.Content)), optional: !from.Body.Required, user: len(from.Security) > 0,
-	}
-	for _, used := range from.Parameters {
-		known := d.Components.Parameters[used.last()]
-		found.parameters = append(found.parameters, parameter{used.last(), known.Name, known.In})
+		parameters: from.Parameters,
 	}
 	schema := d.Components.Schemas[from.Body.Content["application/json"].Schema.last()]
 	found.fields = slices.Sorted(maps.Keys(schema.Properties))

@@ -20,17 +20,17 @@ import (
 func (i *intruder) draw(to route) (request *http.Request, text string, err error) {
 	path, query, header := to.path, url.Values{}, http.Header{}
 	for _, p := range to.parameters {
-		value, known := i.values()[p.component]
+		value, known := i.values()[p.Name]
 		if !known {
-			return nil, "", fmt.Errorf("%s: nothing draws the parameter %s: give it a value in intruder.values", to.name(), p.component)
+			return nil, "", fmt.Errorf("%s: nothing draws the parameter %s: give it a value in intruder.values", to.name(), p.Name)
 		}
 		switch {
-		case p.in == "path":
-			path = strings.ReplaceAll(path, "{"+p.name+"}", url.PathEscape(value()))
-		case p.in == "query" && (i.chance(0.4) || p.component == "SearchText" && i.chance(0.95)):
-			query.Set(p.name, value())
-		case p.in == "header" && i.chance(0.3):
-			header.Set(p.name, value())
+		case p.In == "path":
+			path = strings.ReplaceAll(path, "{"+p.Name+"}", url.PathEscape(value()))
+		case p.In == "query" && (i.chance(0.4) || p.Name == "q" && i.chance(0.95)):
+			query.Set(p.Name, value())
+		case p.In == "header" && i.chance(0.3):
+			header.Set(p.Name, value())
 		}
 	}
 	body, kind, err := i.body(to)
@@ -114,19 +114,18 @@ func (i *intruder) values() map[string]func() string {
 	moment := func() string { return i.rarely("yesterday", i.one("2020-01-01T00:00:00Z", "2040-01-01T00:00:00Z")) }
 	truth := func() string { return i.rarely("perhaps", i.one("true", "false")) }
 	return map[string]func() string{
-		"ChatID": i.chat, "MessageID": i.message, "SearchChatID": i.chat, "SHA256": i.hash,
-		"Cursor":      func() string { return i.rarely(pick(i.random, i.theirs.chats), pick(i.random, i.theirs.cursors)) },
-		"LastEventID": func() string { return i.message() + ":" + i.rarely("x", i.one("0", "3", "end", "999")) },
-		"After":       func() string { return i.rarely("x", i.one("0", "2", "end")) },
-		"BeforeSeq":   i.number, "AfterSeq": i.number, "ChatsLimit": i.number, "MessagesLimit": i.number, "SearchLimit": i.number,
-		"SearchText": func() string { return i.one(i.words(), i.chat()) }, "SearchRole": func() string { return i.rarely("nobody", i.one("user", "assistant", "system")) }, "SearchBefore": moment, "SearchAfter": moment,
-		"Tag": func() string { return i.one("harbour", "expired", "") }, "IncludeExpired": truth,
-		"Include": func() string { return i.rarely("everything", "content") }, "ExportFormat": func() string { return i.rarely("x", i.one("json", "jsonl", "markdown")) },
-		"ModelVariantQuery": func() string { return i.rarely("x", i.one("arco", "deep-dive")) },
-		"Protocol":          func() string { return i.rarely("x", i.one("events", "ui")) }, "UIStream": func() string { return i.rarely("v2", "v1") },
-		"Accept":       func() string { return i.one("application/json", "text/event-stream", "*/*") },
-		"ImportAccept": func() string { return i.one("application/json", "text/event-stream") },
-		"IdempotencyKey": func() string {
+		"chat_id": i.chat, "message_id": i.message, "sha256": i.hash,
+		"cursor":        func() string { return i.rarely(pick(i.random, i.theirs.chats), pick(i.random, i.theirs.cursors)) },
+		"Last-Event-ID": func() string { return i.message() + ":" + i.rarely("x", i.one("0", "3", "end", "999")) },
+		"after":         func() string { return i.rarely("x", i.one("0", "2", "end", moment())) }, // in a reply, or in time
+		"before_seq":    i.number, "after_seq": i.number, "limit": i.number,
+		"q": func() string { return i.one(i.words(), i.chat()) }, "role": func() string { return i.rarely("nobody", i.one("user", "assistant", "system")) }, "before": moment,
+		"tag": func() string { return i.one("harbour", "expired", "") }, "include_expired": truth,
+		"include": func() string { return i.rarely("everything", "content") }, "format": func() string { return i.rarely("x", i.one("json", "jsonl", "markdown")) },
+		"model_variant": func() string { return i.rarely("x", i.one("arco", "deep-dive")) },
+		"protocol":      func() string { return i.rarely("x", i.one("events", "ui")) }, "X-Vercel-Ai-Ui-Message-Stream": func() string { return i.rarely("v2", "v1") },
+		"Accept": func() string { return i.one("application/json", "text/event-stream", "*/*") },
+		"Idempotency-Key": func() string {
 			return i.one(pick(i.random, i.theirs.clientIDs), "key")
 		},
 	}

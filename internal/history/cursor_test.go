@@ -13,19 +13,19 @@ import (
 
 func TestCursorNamesItsPlace(t *testing.T) {
 	t.Parallel()
-	for _, place := range []Place{
+	for _, cursor := range []Cursor{
 		{AsOf: time.Date(2026, 11, 21, 15, 4, 5, 123_456_000, time.UTC), Activity: time.Date(2026, 1, 2, 3, 4, 5, 999_999_000, time.UTC), ChatID: uuid.New()},
 		{AsOf: time.Date(1969, 12, 31, 23, 59, 59, 0, time.UTC), Activity: time.Date(1, 1, 1, 0, 0, 0, 0, time.UTC), ChatID: uuid.New()},
 	} {
-		if got, err := ParseCursor(place.Cursor()); err != nil || got != place {
-			t.Errorf("%+v became %+v, %v", place, got, err)
+		if got, err := ParseCursor(cursor.String()); err != nil || got != cursor {
+			t.Errorf("%+v became %+v, %v", cursor, got, err)
 		}
 	}
 }
 
 func TestMadeUpCursorsAreRefused(t *testing.T) {
 	t.Parallel()
-	good := Place{AsOf: time.Now(), Activity: time.Now(), ChatID: uuid.New()}.Cursor()
+	good := Cursor{AsOf: time.Now(), Activity: time.Now(), ChatID: uuid.New()}.String()
 	raw, err := base64.RawURLEncoding.DecodeString(good)
 	if err != nil {
 		t.Fatal(err)
@@ -45,28 +45,28 @@ func TestMadeUpCursorsAreRefused(t *testing.T) {
 		"the end of time":   changed(func(raw []byte) []byte { copy(raw[1:], "\x7f\xff\xff\xff\xff\xff\xff\xff"); return raw }),
 		"before all time":   changed(func(raw []byte) []byte { copy(raw[9:], "\x80\x00\x00\x00\x00\x00\x00\x00"); return raw }),
 	} {
-		if place, err := ParseCursor(cursor); fault.CodeOf(err) != fault.BadRequest {
-			t.Errorf("%s: %+v, %v", name, place, err)
+		if cursor, err := ParseCursor(cursor); fault.CodeOf(err) != fault.BadRequest {
+			t.Errorf("%s: %+v, %v", name, cursor, err)
 		}
 	}
 }
 
-// Whatever is taken for a cursor is the one way to write down a place that Postgres knows.
+// Whatever is taken for a cursor is the one way to write down a cursor that Postgres knows.
 func FuzzParseCursor(f *testing.F) {
-	f.Add(Place{AsOf: time.Now(), Activity: time.Now(), ChatID: uuid.New()}.Cursor())
+	f.Add(Cursor{AsOf: time.Now(), Activity: time.Now(), ChatID: uuid.New()}.String())
 	f.Add("")
 	f.Add(strings.Repeat("_", 44))
-	f.Fuzz(func(t *testing.T, cursor string) {
-		place, err := ParseCursor(cursor)
+	f.Fuzz(func(t *testing.T, text string) {
+		cursor, err := ParseCursor(text)
 		if err != nil {
 			return
 		}
-		if place.Cursor() != cursor {
-			t.Errorf("%q is read as %+v, which is written %q", cursor, place, place.Cursor())
+		if cursor.String() != text {
+			t.Errorf("%q is read as %+v, which is written %q", text, cursor, cursor.String())
 		}
-		for _, moment := range []time.Time{place.AsOf, place.Activity} {
+		for _, moment := range []time.Time{cursor.AsOf, cursor.Activity} {
 			if year := moment.Year(); year < -4001 || year > 200_000 {
-				t.Errorf("%q leads to the year %d", cursor, year)
+				t.Errorf("%q leads to the year %d", text, year)
 			}
 		}
 	})

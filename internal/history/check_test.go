@@ -9,9 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/arcoscribe/throughline/internal/memory"
-
 	"github.com/arcoscribe/throughline/internal/fault"
+	"github.com/arcoscribe/throughline/internal/memory"
 )
 
 // wrongFields names what an error complains about, in order.
@@ -43,21 +42,21 @@ func TestNewChatsAreChecked(t *testing.T) {
 	}{
 		{"nothing", "", NewChat{}},
 		{"all at its limit", "", NewChat{
-			Title: *text(MaxTitle), SystemPrompt: text(MaxSystemPrompt), Tags: append(many(MaxTags-1), *text(MaxTag)), MemoryStrategy: "simple",
-			TTLHours: To(MaxTTLHours), MaxTurns: To(MaxTurnLimit), ToolName: text(MaxToolName),
+			Title: *text(memory.MaxTitle), SystemPrompt: text(memory.MaxSystemPrompt), Tags: append(many(memory.MaxTags-1), *text(memory.MaxTag)), MemoryStrategy: "simple",
+			TTLHours: To(memory.MaxTTLHours), MaxTurns: To(memory.MaxTurnLimit), ToolName: text(memory.MaxToolName),
 		}},
 		{"all beyond it", "max_turns memory_strategy system_prompt tags title tool_name ttl_hours", NewChat{
-			Title: *text(MaxTitle + 1), SystemPrompt: text(MaxSystemPrompt + 1), Tags: many(MaxTags + 1), MemoryStrategy: "Simple",
-			TTLHours: To(MaxTTLHours + 1), MaxTurns: To(MaxTurnLimit + 1), ToolName: text(MaxToolName + 1),
+			Title: *text(memory.MaxTitle + 1), SystemPrompt: text(memory.MaxSystemPrompt + 1), Tags: many(memory.MaxTags + 1), MemoryStrategy: "Simple",
+			TTLHours: To(memory.MaxTTLHours + 1), MaxTurns: To(memory.MaxTurnLimit + 1), ToolName: text(memory.MaxToolName + 1),
 		}},
 		{"below it", "max_turns tool_name ttl_hours", NewChat{TTLHours: To(0), MaxTurns: To(-1), ToolName: text(0)}},
 		{"the same tag again and again", "", NewChat{Tags: slices.Repeat([]string{"x", " x"}, 20)}},
-		{"bad tags", "tags[0] tags[2]", NewChat{Tags: []string{"\t", "fine", *text(MaxTag + 1)}}},
+		{"bad tags", "tags[0] tags[2]", NewChat{Tags: []string{"\t", "fine", *text(memory.MaxTag + 1)}}},
 		{"zero bytes", "metadata system_prompt tags[0] title", NewChat{
 			Title: "a\x00", SystemPrompt: new("\x00"), Tags: []string{"x\x00y"}, Metadata: map[string]any{"a": []any{map[string]any{"\x00": 1}}},
 		}},
 	} {
-		if got := wrongFields(t, c.chat.complete()); got != c.wrong {
+		if got := wrongFields(t, c.chat.Check()); got != c.wrong {
 			t.Errorf("%s: %q", c.name, got)
 		}
 	}
@@ -66,7 +65,7 @@ func TestNewChatsAreChecked(t *testing.T) {
 func TestWhatChatsGetThatSayNothing(t *testing.T) {
 	t.Parallel()
 	plain, tool := NewChat{}, NewChat{ToolName: new("lookup"), MaxTurns: None[int]()}
-	if err := errors.Join(plain.complete(), tool.complete()); err != nil {
+	if err := errors.Join(plain.Check(), tool.Check()); err != nil {
 		t.Fatal(err)
 	}
 	if plain.MemoryStrategy != "summary" || plain.Tags == nil || plain.TTLHours.Value != nil || plain.MaxTurns.Value != nil {
@@ -80,7 +79,7 @@ func TestWhatChatsGetThatSayNothing(t *testing.T) {
 func TestChangesAreChecked(t *testing.T) {
 	t.Parallel()
 	change := ChatChange{Title: None[string](), Tags: To([]string{" a ", "a"}), MemoryStrategy: None[string](), TTLHours: None[int]()}
-	if err := change.complete(); err != nil {
+	if err := change.Check(); err != nil {
 		t.Fatal(err)
 	}
 	if *change.Title.Value != "" || !slices.Equal(*change.Tags.Value, []string{"a"}) || *change.MemoryStrategy.Value != "summary" ||
@@ -88,7 +87,7 @@ func TestChangesAreChecked(t *testing.T) {
 		t.Errorf("%+v", change)
 	}
 	bad := ChatChange{Metadata: To(map[string]any{"\x00": 1}), Tags: To([]string{""}), MemoryStrategy: To(""), TTLHours: To(0), MaxTurns: To(0)}
-	if got := wrongFields(t, bad.complete()); got != "max_turns memory_strategy metadata tags[0] ttl_hours" {
+	if got := wrongFields(t, bad.Check()); got != "max_turns memory_strategy metadata tags[0] ttl_hours" {
 		t.Errorf("%q", got)
 	}
 }
@@ -100,14 +99,14 @@ func TestQueriesAreChecked(t *testing.T) {
 		check func() error
 		wrong string
 	}{
-		"list":        {(&ListQuery{Limit: MaxChats + 1, Tag: "\xff"}).check, "limit tag"},
-		"messages":    {(&MessagesQuery{Limit: -1, BeforeSeq: &one, AfterSeq: &one}).check, "after_seq limit"},
-		"prune":       {(&PruneQuery{}).check, "older_than_days"},
-		"prune far":   {(&PruneQuery{OlderThanDays: MaxPruneDays}).check, ""},
-		"importance":  {(&MessageChange{Importance: To(1.1)}).check, "importance"},
-		"no number":   {(&MessageChange{Importance: To(math.NaN())}).check, "importance"},
-		"unimportant": {(&MessageChange{Importance: To(0.0)}).check, ""},
-		"unrated":     {(&MessageChange{Importance: None[float64]()}).check, ""},
+		"list":        {(&ListQuery{Limit: MaxChats + 1, Tag: "\xff"}).Check, "limit tag"},
+		"messages":    {(&MessagesQuery{Limit: -1, BeforeSeq: &one, AfterSeq: &one}).Check, "after_seq limit"},
+		"prune":       {(&PruneQuery{}).Check, "older_than_days"},
+		"prune far":   {(&PruneQuery{OlderThanDays: MaxPruneDays}).Check, ""},
+		"importance":  {(&MessageChange{Importance: To(1.1)}).Check, "importance"},
+		"no number":   {(&MessageChange{Importance: To(math.NaN())}).Check, "importance"},
+		"unimportant": {(&MessageChange{Importance: To(0.0)}).Check, ""},
+		"unrated":     {(&MessageChange{Importance: None[float64]()}).Check, ""},
 	} {
 		if got := wrongFields(t, c.check()); got != c.wrong {
 			t.Errorf("%s: %q", name, got)

@@ -1,0 +1,201 @@
+package history
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/arcoscribe/throughline/internal/fault"
+	"github.com/arcoscribe/throughline/internal/memory"
+)
+
+// Strategies by which a chat is remembered; the first is the default.
+var Strategies = []string{string(memory.StrategySummary), string(memory.StrategySimple), string(memory.StrategyHybrid)}
+
+// problems are the fields of a request that are out of range, with what is wrong with each.
+type problems map[string]any
+
+func (p problems) err() error {
+	if len(p) == 0 {
+		return nil
+	}
+	return &fault.Error{Code: fault.ValidationFailed, Message: "Some fields are missing or out of range.", Details: p}
+}
+
+const containsNUL = "must not contain the character U+0000"
+
+func (p problems) text(name string, value *string, maxLength int) {
+	if value == nil {
+		return
+	}
+	switch length := utf8.RuneCountInString(*value); {
+	case length > maxLength:
+		p[name] = fmt.Sprintf("has %d characters, at most %d are accepted", length, maxLength)
+	case memory.HoldsNUL(*value):
+		p[name] = containsNUL
+	}
+}
+
+func (p problems) metadata(value map[string]any) {
+	if memory.HoldsNUL(value) {
+		p["metadata"] = containsNUL
+	}
+}
+
+func (p problems) whole(name string, value *int, maximum int) {
+	if value != nil && (*value < 1 || *value > maximum) {
+		p[name] = fmt.Sprintf("must be between 1 and %d", maximum)
+	}
+}
+
+func (p problems) strategy(value string) {
+	if !slices.Contains(Strategies, value) {
+		p["memory_strategy"] = "must be one of " + strings.Join(Strategies, ", ")
+	}
+}
+
+// tags returns the tags without the space around them, each once.
+func (p problems) tags(tags []string) []string {
+	unique := []string{}
+	for i, tag := range tags {
+		tag = strings.TrimSpace(tag)
+		switch name := fmt.Sprintf("tags[%d]", i); {
+		case tag == "":
+			p[name] = "must not be empty"
+		case !validTag(tag):
+			p[name] = badTag
+		case !slices.Contains(unique, tag):
+			unique = append(unique, tag)
+		}
+		if len(unique) > memory.MaxTags {
+			p["tags"] = fmt.Sprintf("has more than %d entries", memory.MaxTags)
+			return nil
+		}
+	}
+	return unique
+}
+
+var badTag = fmt.Sprintf("must have at most %d characters and not U+0000", memory.MaxTag)
+
+func validTag(tag string) bool {
+	return utf8.RuneCountInString(tag) <= memory.MaxTag && !memory.HoldsNUL(tag)
+}
+
+// Check fills in what the chat leaves out and reports the fields that are out of range.
+func (c *NewChat) Check() error {
+	if c.MemoryStrategy == "" {
+		c.MemoryStrategy = Strategies[0]
+	}
+	wrong := problems{}
+	wrong.text("title", &c.Title, memory.MaxTitle)
+	wrong.text("system_prompt", c.SystemPrompt, memory.MaxSystemPrompt)
+	wrong.metadata(c.Metadata)
+	c.Tags = wrong.tags(c.Tags)
+	wrong.strategy(c.MemoryStrategy)
+	if c.ToolName != nil {
+		wrong.text("tool_name", c.ToolName, memory.MaxToolName)
+		if *c.ToolName == "" {
+			wrong["tool_name"] = "must not be empty"
+		}
+		c.TTLHours, c.MaxTurns = orDefault(c.TTLHours, memory.ToolTTLHours), orDefault(c.MaxTurns, memory.ToolMaxTurns)
+	}
+	wrong.whole("ttl_hours", c.TTLHours.Value, memory.MaxTTLHours)
+	wrong.whole("max_turns", c.MaxTurns.Value, memory.MaxTurnLimit)
+	return wrong.err()
+}
+
+func orDefault(field Field[int], value int) Field[int] {
+	if field.Set {
+		return field
+	}
+	return To(value)
+}
+
+// Check replaces null where a field always has a value and reports the fields that are out of range.
+func (c *ChatChange) Check() error {
+	c.Title = orEmpty(c.Title, "")
+	c.Metadata = orEmpty(c.Metadata, map[string]any{})
+	c.Tags = orEmpty(c.Tags, []string{})
+	c.MemoryStrategy = orEmpty(c.MemoryStrategy, Strategies[0])
+	wrong := problems{}
+	wrong.text("title", c.Title.Value, memory.MaxTitle)
+	wrong.text("system_prompt", c.SystemPrompt.Value, memory.MaxSystemPrompt)
+	if c.Metadata.Set {
+		wrong.metadata(*c.Metadata.Value)
+	}
+	if c.Tags.Set {
+		c.Tags = To(wrong.tags(*c.Tags.Value))
+	}
+	if c.MemoryStrategy.Set {
+		wrong.strategy(*c.MemoryStrategy.Value)
+	}
+	wrong.whole("ttl_hours", c.TTLHours.Value, memory.MaxTTLHours)
+	wrong.whole("max_turns", c.MaxTurns.Value, memory.MaxTurnLimit)
+	return wrong.err()
+}
+
+func orEmpty[T any](field Field[T], empty T) Field[T] {
+	if field.Set && field.Value == nil {
+		return To(empty)
+	}
+	return field
+}
+
+// Check fills in the limit and reports the parameters that are out of range.
+func (q *ListQuery) Check() error {
+	wrong := problems{}
+	wrong.limit(&q.Limit, DefaultChats, MaxChats)
+	if q.Tag = strings.TrimSpace(q.Tag); !validTag(q.Tag) || !utf8.ValidString(q.Tag) {
+		wrong["tag"] = badTag
+	}
+	return wrong.err()
+}
+
+// Check fills in the limit and reports the parameters that are out of range.
+func (q *MessagesQuery) Check() error {
+	wrong := problems{}
+	wrong.limit(&q.Limit, DefaultMessages, MaxMessages)
+	if q.BeforeSeq != nil && q.AfterSeq != nil {
+		wrong["after_seq"] = "must not come together with before_seq"
+	}
+	return wrong.err()
+}
+
+// Check fills in the limit and reports the parameters that are out of range.
+func (q *SearchQuery) Check() error {
+	wrong := problems{}
+	switch length := utf8.RuneCountInString(q.Text); {
+	case length == 0 || length > MaxQuery:
+		wrong["q"] = fmt.Sprintf("must have 1 to %d characters", MaxQuery)
+	case memory.HoldsNUL(q.Text) || !utf8.ValidString(q.Text):
+		wrong["q"] = "must be UTF-8 without the character U+0000"
+	}
+	wrong.limit(&q.Limit, DefaultSearchResults, MaxSearchResults)
+	return wrong.err()
+}
+
+// limit sets a limit of 0 to its default.
+func (p problems) limit(value *int, otherwise, maximum int) {
+	if *value == 0 {
+		*value = otherwise
+	}
+	p.whole("limit", value, maximum)
+}
+
+// Check reports an importance that is out of range.
+func (c *MessageChange) Check() error {
+	wrong := problems{}
+	// Written this way round so that NaN is refused.
+	if value := c.Importance.Value; value != nil && !(*value >= 0 && *value <= 1) {
+		wrong["importance"] = "must be between 0 and 1"
+	}
+	return wrong.err()
+}
+
+// Check reports an age that is out of range.
+func (q *PruneQuery) Check() error {
+	wrong := problems{}
+	wrong.whole("older_than_days", &q.OlderThanDays, MaxPruneDays)
+	return wrong.err()
+}

@@ -1,0 +1,215 @@
+package httpapi
+
+import (
+	"context"
+	"net/http"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/google/uuid"
+	"github.com/labstack/echo/v4"
+
+	"github.com/arcoscribe/throughline/internal/auth"
+	"github.com/arcoscribe/throughline/internal/fault"
+	"github.com/arcoscribe/throughline/internal/history"
+)
+
+// route is one method of one path. Both the router and the OpenAPI document are made of it.
+type route struct {
+	method, path string // the path as OpenAPI writes it: /v1/chats/{chat_id}
+	endpoint
+
+	id, tag, summary, description string
+	// answer describes the endpoint's JSON answer. Other answers, by status, are in answers.
+	answer  string
+	answers object
+	// errors are those beyond what follows from the token, the body and the id in the path.
+	errors []fault.Code
+	// parameters are those beyond the ids in the path and the query that the endpoint reads.
+	parameters []object
+	// example is one of the JSON body, content the body's schemas by media type where it is not JSON.
+	example      any
+	content      object
+	bodyOptional bool
+
+	public bool // needs no access token
+	head   bool // answers HEAD, too
+	// limits run after authentication, in their order.
+	limits []limit
+}
+
+// limit is a method of the server, such as (*Server).limitMessages.
+type limit = func(*Server, echo.HandlerFunc) echo.HandlerFunc
+
+// routes are all routes but River UI's, in the order in which / and the OpenAPI document show them.
+func routes() []route {
+	return slices.Concat(messageRoutes(), chatRoutes(), storedMessageRoutes(), memoryRoutes(), searchRoutes(), transferRoutes(),
+		toolRoutes(), operationRoutes())
+}
+
+// pathIDs are the parameters that a path may have, with the code for an id that does not exist.
+var pathIDs = map[string]fault.Code{"chat_id": fault.ChatNotFound, "message_id": fault.MessageNotFound}
+
+// allErrors are the codes that the route answers with.
+func (r *route) allErrors() []fault.Code {
+	all := slices.Clone(r.errors)
+	if !r.public {
+		all = append(all, fault.NoAuthorization, fault.SessionExpired, fault.BadJWT, fault.NotReady, fault.Internal)
+	}
+	if r.body() != nil {
+		all = append(all, fault.BadRequest, fault.BodyTooLarge, fault.UnsupportedMediaType, fault.ValidationFailed)
+	}
+	for name, notFound := range pathIDs {
+		if strings.Contains(r.path, "{"+name+"}") {
+			all = append(all, fault.BadUUID, notFound)
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// endpoint handles the requests of a route. in is the type of the body or, for GET, of the query; out is that of the
+// JSON answer, status its status. Both types are nil where there is none.
+type endpoint struct {
+	serve   func(s *Server, c echo.Context) error
+	in, out reflect.Type
+	status  int
+}
+
+// body is the type of the JSON body; nil for none.
+func (r *route) body() reflect.Type {
+	if r.method == http.MethodGet {
+		return nil
+	}
+	return r.in
+}
+
+// query is the type of the query's parameters; nil for none.
+func (r *route) query() reflect.Type {
+	if r.method == http.MethodGet {
+		return r.in
+	}
+	return nil
+}
+
+// mount adds the route to the router.
+func (s *Server) mount(e *echo.Echo, r route) {
+	handler := func(c echo.Context) error { return r.serve(s, c) }
+	for _, limit := range slices.Backward(r.limits) {
+		handler = limit(s, handler)
+	}
+	if !r.public {
+		handler = s.authenticate(handler)
+	}
+	path := strings.NewReplacer("{", ":", "}", "").Replace(r.path)
+	e.Add(r.method, path, handler)
+	if r.head {
+		e.HEAD(path, handler)
+	}
+}
+
+// none is the type of what a request or an answer does not have.
+type none struct{}
+
+func typeOf[T any]() reflect.Type {
+	if t := reflect.TypeFor[T](); t != reflect.TypeFor[none]() {
+		return t
+	}
+	return nil
+}
+
+// checker is a request that checks itself and fills in its defaults.
+type checker interface{ Check() error }
+
+// jsonEndpoint reads the id in the path, the query or the body, and answers with what do returns: 200, or 204 without
+// an answer.
+func jsonEndpoint[In, Out any](do func(s *Server, ctx context.Context, user auth.Principal, id uuid.UUID, in In) (Out, error)) endpoint {
+	e := endpoint{in: typeOf[In](), out: typeOf[Out](), status: http.StatusOK}
+	e.serve = func(s *Server, c echo.Context) error {
+		id, err := pathID(c)
+		if err != nil {
+			return err
+		}
+		var in In
+		if e.in != nil {
+			if err := s.readRequest(c, &in); err != nil {
+				return err
+			}
+		}
+		out, err := do(s, c.Request().Context(), principal(c), id, in)
+		if err != nil {
+			return err
+		}
+		if e.out == nil {
+			return c.NoContent(http.StatusNoContent)
+		}
+		return writeJSON(c, e.status, out)
+	}
+	return e
+}
+
+// readRequest reads the query of a GET, and the JSON body of any other request, into a pointer to a struct.
+func (s *Server) readRequest(c echo.Context, into any) error {
+	var err error
+	if c.Request().Method == http.MethodGet {
+		err = readQuery(c.QueryParams(), into)
+	} else {
+		var body []byte
+		if body, err = s.readBody(c); err == nil {
+			err = decodeObject(body, into)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	if request, ok := into.(checker); ok {
+		return request.Check()
+	}
+	return nil
+}
+
+// pathID is the id of the chat or message that the path names; uuid.Nil for a path without one.
+func pathID(c echo.Context) (uuid.UUID, error) {
+	names := c.ParamNames()
+	if len(names) == 0 {
+		return uuid.Nil, nil
+	}
+	id, err := parseUUID(c.Param(names[0]))
+	if err != nil {
+		return uuid.Nil, fault.New(fault.BadUUID, "The "+strings.TrimSuffix(names[0], "_id")+" id in the path is not a uuid.")
+	}
+	return id, nil
+}
+
+// The following make endpoints of methods of the store, by what a method takes.
+
+func ofUser[Out any](do func(history.Store, context.Context, auth.Principal) (Out, error)) endpoint {
+	return jsonEndpoint(func(s *Server, ctx context.Context, user auth.Principal, _ uuid.UUID, _ none) (Out, error) {
+		return do(s.config.History, ctx, user)
+	})
+}
+
+func withInput[In, Out any](do func(history.Store, context.Context, auth.Principal, In) (Out, error)) endpoint {
+	return jsonEndpoint(func(s *Server, ctx context.Context, user auth.Principal, _ uuid.UUID, in In) (Out, error) {
+		return do(s.config.History, ctx, user, in)
+	})
+}
+
+func onID[Out any](do func(history.Store, context.Context, auth.Principal, uuid.UUID) (Out, error)) endpoint {
+	return jsonEndpoint(func(s *Server, ctx context.Context, user auth.Principal, id uuid.UUID, _ none) (Out, error) {
+		return do(s.config.History, ctx, user, id)
+	})
+}
+
+func onIDWithInput[In, Out any](do func(history.Store, context.Context, auth.Principal, uuid.UUID, In) (Out, error)) endpoint {
+	return jsonEndpoint(func(s *Server, ctx context.Context, user auth.Principal, id uuid.UUID, in In) (Out, error) {
+		return do(s.config.History, ctx, user, id, in)
+	})
+}
+
+func deletion(do func(history.Store, context.Context, auth.Principal, uuid.UUID) error) endpoint {
+	return jsonEndpoint(func(s *Server, ctx context.Context, user auth.Principal, id uuid.UUID, _ none) (none, error) {
+		return none{}, do(s.config.History, ctx, user, id)
+	})
+}
