@@ -29,7 +29,7 @@ type seen struct {
 	} `json:"cancelled"`
 }
 
-// phone is one app on the stage.
+// phone is one app that the stage script runs.
 type phone struct {
 	t     *testing.T
 	stage *stage

@@ -9,11 +9,11 @@ import (
 	"github.com/arcoscribe/throughline/internal/testkit"
 )
 
-// browsers are the names of what can show a page, Debian's first.
+// browsers are the names of Chromium's program, Debian's first.
 var browsers = []string{"chromium", "chromium-browser", "google-chrome"}
 
-// browserFlags make a browser that shows nothing, keeps nothing and talks to nobody but the page's servers.
-// In a container it can have no sandbox, and it runs nothing but this folder's code.
+// browserFlags start a headless browser that stores nothing and connects only to the page's servers. It has no sandbox,
+// because containers allow none and it runs only this folder's code.
 var browserFlags = []string{
 	"--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-dev-shm-usage", "--disable-breakpad",
 	"--no-first-run", "--log-level=3", "--disable-background-networking", "--disable-component-update", "--disable-sync",
@@ -21,7 +21,7 @@ var browserFlags = []string{
 	"--disable-background-timer-throttling", "--disable-renderer-backgrounding",
 }
 
-// openBrowser shows a page until the test ends.
+// openBrowser opens a page until the test ends.
 func openBrowser(t *testing.T, url string, more ...string) {
 	t.Helper()
 	arguments := append(append([]string{}, browserFlags...), more...)
@@ -40,8 +40,8 @@ func findBrowser(t *testing.T) string {
 	return ""
 }
 
-// startProcess runs a program and everything that it starts until the test ends. What it wrote is shown
-// when the test failed.
+// startProcess runs a program until the test ends, and kills its children as well. Its output is shown when the test
+// failed.
 func startProcess(t *testing.T, command *exec.Cmd) {
 	t.Helper()
 	output := &testkit.Log{}

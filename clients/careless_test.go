@@ -11,7 +11,7 @@ import (
 	"github.com/arcoscribe/throughline/internal/testkit"
 )
 
-// careless is what an app shows that leaves react-native-sse to itself.
+// careless is the state of an app that does not configure react-native-sse.
 type careless struct {
 	ChatID string   `json:"chatId"`
 	Text   string   `json:"text"`
@@ -20,11 +20,11 @@ type careless struct {
 	Ends   []string `json:"ends"`
 }
 
-// enough is how often a message is posted until a test believes that it does no harm.
-const enough = 4
+// repeats is how often a message is posted, to see that repeating it is safe.
+const repeats = 4
 
-// TestReactNativePostsAgain leaves react-native-sse to its own devices: it posts the message again after
-// every end, which must neither be answered anew nor told twice.
+// TestReactNativePostsAgain uses react-native-sse with its defaults: it posts the message again after every end. That
+// must neither make a new reply nor send the text twice.
 func TestReactNativePostsAgain(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
@@ -67,7 +67,7 @@ func (r recipe) postsAgainAfterCut() {
 	r.checkCareless(content, app, careless{Text: reply, Ends: []string{testkit.Completion}, Errors: 1})
 }
 
-// postCarelessly posts a message and gives the app's name.
+// postCarelessly posts a message and returns the app's name.
 func (r recipe) postCarelessly(base, content string) string {
 	r.t.Helper()
 	body, err := json.Marshal(testkit.Body{"content": content, "client_message_id": uuid.NewString()})
@@ -92,10 +92,10 @@ func (r recipe) awaitCareless(app, what string, holds func(careless) bool) carel
 	return now
 }
 
-// checkCareless waits until the message was posted often enough, and wants it answered once and told once.
+// checkCareless waits until the message was posted often repeats, and wants it answered once and told once.
 func (r recipe) checkCareless(content, app string, want careless) {
 	r.t.Helper()
-	got := r.awaitCareless(app, "the message was posted several times", func(now careless) bool { return now.Opens >= enough && len(now.Ends) > 0 })
+	got := r.awaitCareless(app, "the message was posted several times", func(now careless) bool { return now.Opens >= repeats && len(now.Ends) > 0 })
 	r.once(content, got.ChatID)
 	if got.Text != want.Text || !slices.Equal(got.Ends, want.Ends) || got.Errors != want.Errors {
 		r.t.Errorf("the app shows %q with the ends %v and %d errors, want %q with %v and %d", got.Text, got.Ends, got.Errors, want.Text, want.Ends, want.Errors)

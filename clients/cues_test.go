@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// startCues lets a script tell the test that it is time for something: POST <URL>/<name> runs the function
-// of that name and answers when it is done. For scripts that runNode runs; it listens until the test ends.
+// startCues starts a server that lets a script of runNode run functions of the test: POST <URL>/<name> runs the
+// function of that name and answers when it is done. It listens until the test ends.
 func startCues(t *testing.T, cues map[string]func()) (url string) {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

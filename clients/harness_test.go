@@ -1,9 +1,9 @@
-// Package clients_test drives the recipes of this folder with the client libraries that apps use, against
-// two servers on one Postgres: an app that loses its connection at one server and comes back at the other
-// has to end up with the very text that the model said, once.
+// Package clients_test runs the recipes of this folder with the client libraries that apps use, against
+// two servers on one Postgres: an app that loses its connection at one server and reconnects to the other
+// must end up with the exact text of the reply, once.
 //
-// Nothing here sleeps: the model holds a reply until the test lets it go on, and the apps report what they
-// see. A recipe runs where its library runs: in Node, or in headless Chromium with the browser's own
+// Nothing here sleeps: the model holds a reply until the test continues it, and the apps report their state.
+// A recipe runs where its library runs: in Node, or in headless Chromium with the browser's own
 // XMLHttpRequest and fetch.
 package clients_test
 
@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 	testkit.Main(m)
 }
 
-// env is an environment: of a server, or of a script.
+// env is the environment of a server or of a script.
 type env map[string]string
 
 // rig is one database, one model, one user, and two servers that share them.
@@ -42,7 +42,7 @@ type rig struct {
 	t     *testing.T
 	model *testkit.Model
 	db    testkit.Database
-	pool  *pgxpool.Pool // the test's own look at the database
+	pool  *pgxpool.Pool // for the test's own queries
 	user  uuid.UUID
 	token string
 	here  *replica
@@ -52,7 +52,7 @@ type rig struct {
 	settings env
 }
 
-// newRig starts both servers. origins are those of the web pages that will call them.
+// newRig starts both servers. origins are those of the web pages that call them.
 func newRig(t *testing.T, origins ...string) *rig {
 	t.Helper()
 	db := testkit.NewDatabase(t)
@@ -72,7 +72,7 @@ func newRig(t *testing.T, origins ...string) *rig {
 	return r
 }
 
-// in is the rig for a subtest.
+// in returns the rig for a subtest.
 func (r *rig) in(t *testing.T) *rig {
 	sub := *r
 	sub.t = t
@@ -87,7 +87,7 @@ type replica struct {
 	stop func() error
 }
 
-// startReplica runs a server until the test ends; it must end without an error.
+// startReplica runs a server until the test ends. It must end without an error.
 func startReplica(t *testing.T, settings env) *replica {
 	t.Helper()
 	cfg, err := config.Parse(func(name string) (string, bool) {
@@ -121,7 +121,7 @@ func startReplica(t *testing.T, settings env) *replica {
 	return n
 }
 
-// asked counts the model's calls for replies to a message.
+// asked counts the model's requests for replies to a message.
 func (r *rig) asked(content string) int {
 	count := 0
 	for _, request := range r.model.Requests() {
@@ -132,14 +132,13 @@ func (r *rig) asked(content string) int {
 	return count
 }
 
-// plays are the model's lines: what it answers to which message.
+// plays maps messages to the model's answers.
 type plays struct {
 	mu    sync.Mutex
 	lines map[string][]offline.Answer
 }
 
-// add appends an answer to a message; the last one is given again and again. A message without any is
-// answered by the built-in model.
+// add appends an answer to a message. The last one is repeated. The built-in model answers messages without any.
 func (p *plays) add(content string, answer offline.Answer) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -162,8 +161,8 @@ func (p *plays) answer(request *offline.Request) offline.Answer {
 	return left[0]
 }
 
-// hold makes the model stop in its answer to a message after some pieces (words), until the function that
-// is returned is called, or the test ends. Calling it twice is harmless.
+// hold makes the model wait in its answer to a message after some pieces (words), until the returned function is called
+// or the test ends. It may be called more than once.
 func (r *rig) hold(content, answer string, pieces int) (goOn func()) {
 	gate := make(chan struct{})
 	goOn = sync.OnceFunc(func() { close(gate) })
@@ -172,8 +171,8 @@ func (r *rig) hold(content, answer string, pieces int) (goOn func()) {
 	return goOn
 }
 
-// runNode runs a script of this folder to its end with more in its environment, and fails the test with
-// its output when it fails. Usual variables: BASE_URL and OTHER_URL (the two servers), TOKEN.
+// runNode runs a script of this folder with BASE_URL and OTHER_URL (the two servers), TOKEN and more in its environment.
+// It fails the test with the script's output when the script fails.
 func (r *rig) runNode(script string, more env) string {
 	r.t.Helper()
 	variables := env{"BASE_URL": r.here.base, "OTHER_URL": r.there.base, "TOKEN": r.token}
@@ -199,7 +198,7 @@ func nodeCommand(ctx context.Context, variables env, arguments ...string) *exec.
 	return command
 }
 
-// requirePackage fails a test, saying what to do, when npm's packages are not there.
+// requirePackage fails a test when an npm package is missing.
 func requirePackage(t *testing.T, name string) {
 	t.Helper()
 	if _, err := os.Stat("node_modules/" + name); err != nil {

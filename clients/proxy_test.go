@@ -119,7 +119,7 @@ func (c counted) Write(data []byte) (int, error) {
 	return n, err
 }
 
-// allow says how many of so many bytes may pass, and whether the cut comes behind them.
+// allow returns how many of n bytes may pass, and whether the connection is cut after them.
 func (p *proxy) allow(n int) (int, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -131,7 +131,7 @@ func (p *proxy) allow(n int) (int, bool) {
 	return pass, p.left == 0
 }
 
-// RouteTo leads new connections to a server, as a load balancer does.
+// RouteTo routes new connections to a server, as a load balancer does.
 func (p *proxy) RouteTo(server *replica) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -144,15 +144,14 @@ func (p *proxy) target() string {
 	return p.to
 }
 
-// CutAfter cuts all connections once that many more bytes went to the app, wherever in an event or in a
-// character that is. It happens once.
+// CutAfter cuts all connections once, after so many more bytes to the app, also within an event or a character.
 func (p *proxy) CutAfter(bytes int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.left = bytes
 }
 
-// CutNow resets all connections. New ones are welcome.
+// CutNow resets all connections. New ones are accepted.
 func (p *proxy) CutNow() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -163,8 +162,7 @@ func (p *proxy) CutNow() {
 	}
 }
 
-// Freeze loses what is sent to the app on its connections from now on, and tells nobody. New connections
-// are well.
+// Freeze drops all further data to the app on its open connections, without an error. New connections work.
 func (p *proxy) Freeze() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -180,14 +178,14 @@ func (p *proxy) frozen(conn net.Conn) bool {
 	return open && !well
 }
 
-// Cuts is how often connections were cut.
+// Cuts returns how often connections were cut.
 func (p *proxy) Cuts() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.cuts
 }
 
-// hangUp resets a connection, as one does that breaks; a clean end would look like the server's own.
+// hangUp resets a connection: a clean end would look like the server's own.
 func hangUp(conn net.Conn) {
 	if tcp, ok := conn.(*net.TCPConn); ok {
 		_ = tcp.SetLinger(0) // should it fail, the body is still cut

@@ -16,8 +16,8 @@ import (
 	"github.com/arcoscribe/throughline/internal/testkit"
 )
 
-// stage is where a script plays the apps' part: it asks here what to do next, and reports what its apps
-// see. A page gets its script from here, too.
+// stage is a server for a script that runs apps: the script fetches its next order here and reports the state of its
+// apps. A page loads its script from here as well.
 type stage struct {
 	t      *testing.T
 	origin string // http://127.0.0.1:port, the page's origin
@@ -34,14 +34,14 @@ type stage struct {
 	isLoaded func()
 }
 
-// order is one thing that an app is to do.
+// order is one action for an app.
 type order struct {
 	App  string         `json:"app"`
 	Do   string         `json:"do"`
 	With map[string]any `json:"with"`
 }
 
-// report is what an app reports, as JSON.
+// report is an app's state, as JSON.
 type report = json.RawMessage
 
 func newStage(t *testing.T) *stage {
@@ -73,7 +73,7 @@ func newStage(t *testing.T) *stage {
 	return s
 }
 
-// give orders something of an app.
+// give sends an order to an app.
 func (s *stage) give(t *testing.T, o order) {
 	t.Helper()
 	select {
@@ -95,7 +95,7 @@ func (s *stage) script(w http.ResponseWriter, _ *http.Request) {
 	_, _ = w.Write(s.bundle) // a page that is gone needs none
 }
 
-// next hands out one order. Without one for a while it answers with 204, and the script asks again.
+// next answers with one order. After a while without one it answers with 204, and the script asks again.
 func (s *stage) next(w http.ResponseWriter, r *http.Request) {
 	s.isLoaded()
 	select {
@@ -132,13 +132,13 @@ func (s *stage) takeBroken(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// announce wakes who waits; the lock is held.
+// announce wakes the waiters; the lock is held.
 func (s *stage) announce() {
 	close(s.changed)
 	s.changed = make(chan struct{})
 }
 
-// await waits until an app's latest report is as wanted. what says it in a failure.
+// await waits until an app's latest report satisfies holds. what names the condition in a failure.
 func (s *stage) await(t *testing.T, what, app string, holds func(report) bool) {
 	t.Helper()
 	timeout := time.NewTimer(testkit.Patience)
@@ -161,7 +161,7 @@ func (s *stage) await(t *testing.T, what, app string, holds func(report) bool) {
 	}
 }
 
-// runInNode lets Node play a script until the test ends.
+// runInNode runs a script in Node until the test ends.
 func (s *stage) runInNode(script string, more env) {
 	s.t.Helper()
 	noticeScripts(s.t)
@@ -192,7 +192,7 @@ func (s *stage) awaitLoaded(script string) {
 	}
 }
 
-// noticeScripts looks at each script, so that the go command runs a test anew when one has changed.
+// noticeScripts opens each script, so that the go command does not use a cached result after one has changed.
 func noticeScripts(t *testing.T) {
 	t.Helper()
 	for _, pattern := range []string{"*.js*", "*/*.js*", "*/testdata/*.js"} {
@@ -208,7 +208,7 @@ func noticeScripts(t *testing.T) {
 	}
 }
 
-// bundleScript makes one file of a script and what it imports.
+// bundleScript bundles a script and its imports into one file.
 func bundleScript(t *testing.T, script string, aliases []string) []byte {
 	t.Helper()
 	requirePackage(t, "esbuild")

@@ -37,7 +37,7 @@
 export const EVENTS = ['message.started', 'content.delta', 'completion', 'message.failed', 'message.cancelled'];
 
 /**
- * How long a connection may tell nothing until the client connects anew: it may be dead without knowing, and
+ * The longest silence of a connection before the client reconnects: it may be dead without an error, and
  * resuming does no harm.
  *
  * @param {Api} api

@@ -59,7 +59,7 @@ export function appOf({ recipe, report, storage, phone = {} }) {
   };
 }
 
-/** Stands in for supabase-js: each renewal gives the next token, as long as there is one. */
+/** Stands in for supabase-js: each renewal returns the next token, as long as there is one. */
 function sessionOf() {
   const session = { tokens: [], renewals: 0 };
   const answer = () => ({ data: { session: { access_token: session.tokens[0] } }, error: null });

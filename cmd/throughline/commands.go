@@ -42,24 +42,24 @@ const usage = `throughline is a conversation backend for mobile apps on Supabase
 Configuration is in environment variables; .env.example lists them.
 `
 
-// usageError is a command line that cannot be understood.
+// usageError is a wrong command line.
 type usageError struct{ text string }
 
 func (e *usageError) Error() string { return e.text }
 
-// command is one row of the usage. It parses its own flags.
+// command is one line of the usage. It parses its own flags.
 type command func(ctx context.Context, args []string, stdout, stderr io.Writer) error
 
 var commands = map[string]command{
 	"dev": runDev, "serve": serve, "work": work, "migrate": migrate, "token": token, "inspect": inspectChat, "demo": playDemo,
-	"mcp": bridgeTools, "chat": talk, "sessions": sessions,
+	"mcp": bridgeTools, "chat": chat, "sessions": sessions,
 	"version": func(_ context.Context, _ []string, stdout, _ io.Writer) error {
 		_, err := fmt.Fprintln(stdout, app.Version)
 		return err
 	},
 }
 
-// run is the whole program but the process around it; a test can call it.
+// run is the whole program, as a test can call it. It returns the exit code.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if len(args) == 0 || args[0] == "help" || args[0] == "--help" || args[0] == "-h" {
 		fmt.Fprint(stdout, usage)
@@ -95,7 +95,9 @@ func exitCode(err error, stderr io.Writer) int {
 	return exitFailed
 }
 
-// parse reads a command's flags and refuses what is left over.
+func newFlags(command string) *flag.FlagSet { return flag.NewFlagSet(command, flag.ContinueOnError) }
+
+// parse reads a command's flags and refuses further arguments.
 func parse(flags *flag.FlagSet, args []string) error {
 	flags.SetOutput(io.Discard)
 	err := flags.Parse(args)
@@ -110,6 +112,19 @@ func parse(flags *flag.FlagSet, args []string) error {
 	return nil
 }
 
+// loadConfig reads the configuration of a server and checks that it has what the command requires.
+func loadConfig(require ...func(*config.Config) error) (config.Config, error) {
+	cfg, err := config.Load(false)
+	if err != nil {
+		return cfg, err
+	}
+	var missing []error
+	for _, check := range require {
+		missing = append(missing, check(&cfg))
+	}
+	return cfg, errors.Join(missing...)
+}
+
 func newLogger(cfg config.Config, out io.Writer) *slog.Logger {
 	options := &slog.HandlerOptions{Level: cfg.LogLevel}
 	if cfg.LogText {
@@ -119,8 +134,7 @@ func newLogger(cfg config.Config, out io.Writer) *slog.Logger {
 }
 
 func runDev(ctx context.Context, args []string, stdout, stderr io.Writer) error {
-	flags := flag.NewFlagSet("dev", flag.ContinueOnError)
-	if err := parse(flags, args); err != nil {
+	if err := parse(newFlags("dev"), args); err != nil {
 		return err
 	}
 	cfg, err := config.Load(true)
@@ -131,31 +145,24 @@ func runDev(ctx context.Context, args []string, stdout, stderr io.Writer) error 
 }
 
 func serve(ctx context.Context, args []string, _, stderr io.Writer) error {
-	flags := flag.NewFlagSet("serve", flag.ContinueOnError)
+	flags := newFlags("serve")
 	noWorkers := flags.Bool("no-workers", false, "run the API alone")
 	if err := parse(flags, args); err != nil {
 		return err
 	}
-	cfg, err := config.Load(false)
+	cfg, err := loadConfig((*config.Config).RequireDatabase, (*config.Config).RequireModel, (*config.Config).RequireVerifier)
 	if err != nil {
-		return err
-	}
-	if err := errors.Join(cfg.RequireDatabase(), cfg.RequireModel(), cfg.RequireVerifier()); err != nil {
 		return err
 	}
 	return runApp(ctx, cfg, app.Role{API: true, Workers: !*noWorkers}, stderr)
 }
 
 func work(ctx context.Context, args []string, _, stderr io.Writer) error {
-	flags := flag.NewFlagSet("work", flag.ContinueOnError)
-	if err := parse(flags, args); err != nil {
+	if err := parse(newFlags("work"), args); err != nil {
 		return err
 	}
-	cfg, err := config.Load(false)
+	cfg, err := loadConfig((*config.Config).RequireDatabase, (*config.Config).RequireModel)
 	if err != nil {
-		return err
-	}
-	if err := errors.Join(cfg.RequireDatabase(), cfg.RequireModel()); err != nil {
 		return err
 	}
 	return runApp(ctx, cfg, app.Role{Workers: true}, stderr)
@@ -170,15 +177,11 @@ func runApp(ctx context.Context, cfg config.Config, role app.Role, stderr io.Wri
 }
 
 func migrate(ctx context.Context, args []string, stdout, stderr io.Writer) error {
-	flags := flag.NewFlagSet("migrate", flag.ContinueOnError)
-	if err := parse(flags, args); err != nil {
+	if err := parse(newFlags("migrate"), args); err != nil {
 		return err
 	}
-	cfg, err := config.Load(false)
+	cfg, err := loadConfig((*config.Config).RequireDatabase)
 	if err != nil {
-		return err
-	}
-	if err := cfg.RequireDatabase(); err != nil {
 		return err
 	}
 	applied, err := supabase.Migrate(ctx, cfg.DatabaseDirectURL, newLogger(cfg, stderr))
@@ -192,9 +195,9 @@ func migrate(ctx context.Context, args []string, stdout, stderr io.Writer) error
 }
 
 func token(_ context.Context, args []string, stdout, _ io.Writer) error {
-	flags := flag.NewFlagSet("token", flag.ContinueOnError)
+	flags := newFlags("token")
 	user := flags.String("user", "", "the user's id")
-	ttl := flags.Duration("ttl", time.Hour, "how long the token is good")
+	ttl := flags.Duration("ttl", time.Hour, "how long the token is valid")
 	if err := parse(flags, args); err != nil {
 		return err
 	}
@@ -205,7 +208,7 @@ func token(_ context.Context, args []string, stdout, _ io.Writer) error {
 	if *ttl <= 0 {
 		return &usageError{"token: --ttl must be a positive duration, such as 1h"}
 	}
-	cfg, err := config.Load(false)
+	cfg, err := loadConfig()
 	if err != nil {
 		return err
 	}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -19,10 +18,10 @@ import (
 // tokenCommandTimeout bounds a run of --token-command.
 const tokenCommandTimeout = time.Minute
 
-// bridgeTools gives the tools of a running server to a program that starts this one and talks to it over
-// stdin and stdout, as editors do.
+// bridgeTools offers the tools of a running server over stdin and stdout to the program that starts this one, such as an
+// editor.
 func bridgeTools(ctx context.Context, args []string, stdout, stderr io.Writer) error {
-	flags := flag.NewFlagSet("mcp", flag.ContinueOnError)
+	flags := newFlags("mcp")
 	server := remoteFlags(flags)
 	command := flags.String("token-command", "", "a command that prints a fresh access token")
 	if err := parse(flags, args); err != nil {
@@ -44,7 +43,7 @@ func bridgeTools(ctx context.Context, args []string, stdout, stderr io.Writer) e
 	})
 }
 
-// tokenSource gives an access token whenever one is needed: what the command prints, or the server's own.
+// tokenSource returns a function that returns an access token: the output of the command, or the server's own.
 func tokenSource(server *remote, command string, stderr io.Writer) func(context.Context) (string, error) {
 	return func(ctx context.Context) (string, error) {
 		if command == "" {
@@ -54,7 +53,7 @@ func tokenSource(server *remote, command string, stderr io.Writer) func(context.
 	}
 }
 
-// runTokenCommand gives what the command prints. What it says on stderr is for the person who wrote it.
+// runTokenCommand returns what the command prints to stdout. Its stderr is passed on.
 func runTokenCommand(ctx context.Context, command string, stderr io.Writer) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, tokenCommandTimeout)
 	defer cancel()
@@ -72,7 +71,7 @@ func runTokenCommand(ctx context.Context, command string, stderr io.Writer) (str
 	return token, nil
 }
 
-// unclosed keeps stdout open, which is not the bridge's to close.
+// unclosed keeps stdout open: the bridge must not close it.
 type unclosed struct{ io.Writer }
 
 func (unclosed) Close() error { return nil }

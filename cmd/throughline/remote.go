@@ -7,15 +7,16 @@ import (
 	"time"
 
 	"github.com/arcoscribe/throughline/internal/auth"
+	"github.com/arcoscribe/throughline/internal/client"
 	"github.com/arcoscribe/throughline/internal/config"
 	"github.com/arcoscribe/throughline/internal/dev"
 )
 
-// mintedTokenLife is that of a token which a command mints for itself: longer than anybody talks.
+// mintedTokenLife is the lifetime of a token that a command mints for itself.
 const mintedTokenLife = 24 * time.Hour
 
-// remote is the running server that a command talks to, as its flags and the environment name it. Without
-// either it is the one that `throughline dev` runs on this machine, as its local user.
+// remote is the running server that a command talks to, named by its flags or the environment. By default it is the one
+// that `throughline dev` runs on this machine, with the token of its local user.
 type remote struct {
 	url, token *string
 	config     config.Config
@@ -28,14 +29,14 @@ func remoteFlags(flags *flag.FlagSet) *remote {
 	}
 }
 
-// load reads the environment, once the flags are parsed.
+// load reads the environment, after the flags are parsed.
 func (r *remote) load() error {
 	cfg, err := config.Load(true)
 	r.config = dev.Defaults(cfg)
 	return err
 }
 
-// address is the server's.
+// address returns the server's address.
 func (r *remote) address() (*url.URL, error) {
 	address, err := url.Parse(cmp.Or(*r.url, r.config.ServerURL, "http://"+r.config.HTTPAddr))
 	if err != nil || address.Scheme != "http" && address.Scheme != "https" || address.Host == "" {
@@ -44,7 +45,7 @@ func (r *remote) address() (*url.URL, error) {
 	return address, nil
 }
 
-// accessToken is the one that was given, or one minted now for the local user.
+// accessToken returns the given token, or mints one for the local user.
 func (r *remote) accessToken() (string, error) {
 	if token := cmp.Or(*r.token, r.config.AccessToken); token != "" {
 		return token, nil
@@ -53,4 +54,20 @@ func (r *remote) accessToken() (string, error) {
 		return "", &usageError{"an access token is needed: --token or THROUGHLINE_TOKEN"}
 	}
 	return auth.Mint([]byte(r.config.SupabaseJWTSecret), dev.User, r.config.Issuer(), mintedTokenLife, time.Now())
+}
+
+// connect returns a client of the server, without sending anything.
+func (r *remote) connect() (*client.Client, error) {
+	if err := r.load(); err != nil {
+		return nil, err
+	}
+	address, err := r.address()
+	if err != nil {
+		return nil, err
+	}
+	token, err := r.accessToken()
+	if err != nil {
+		return nil, err
+	}
+	return client.New(address.String(), token), nil
 }

@@ -25,7 +25,7 @@ var sessionCommands = map[string]command{
 	"list": listChats, "show": showChat, "export": exportChat, "import": importChats, "delete": deleteChat, "prune": pruneChats,
 }
 
-// sessions is a family of commands about the user's chats.
+// sessions runs one of the commands about the user's chats.
 func sessions(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if len(args) == 0 {
 		return &usageError{"sessions: list, show, export, import, delete or prune?"}
@@ -37,7 +37,7 @@ func sessions(ctx context.Context, args []string, stdout, stderr io.Writer) erro
 	return do(ctx, args[1:], stdout, stderr)
 }
 
-// parseNamed is parse for a command that takes one argument, before its flags or after them; "" without one.
+// parseNamed is parse for a command with one optional argument, before or after its flags. It returns the argument.
 func parseNamed(flags *flag.FlagSet, args []string) (string, error) {
 	name := ""
 	if len(args) > 0 && !strings.HasPrefix(args[0], "-") {
@@ -52,7 +52,7 @@ func parseNamed(flags *flag.FlagSet, args []string) (string, error) {
 
 // named parses the arguments of a command about one chat and connects.
 func named(flags *flag.FlagSet, args []string) (*client.Client, uuid.UUID, error) {
-	to := remoteFlags(flags)
+	server := remoteFlags(flags)
 	text, err := parseNamed(flags, args)
 	if err != nil {
 		return nil, uuid.Nil, err
@@ -64,7 +64,7 @@ func named(flags *flag.FlagSet, args []string) (*client.Client, uuid.UUID, error
 	if err != nil {
 		return nil, uuid.Nil, err
 	}
-	c, err := to.connect()
+	c, err := server.connect()
 	return c, id, err
 }
 
@@ -74,8 +74,8 @@ func printJSON(out io.Writer, answer json.RawMessage) error {
 }
 
 func listChats(ctx context.Context, args []string, stdout, _ io.Writer) error {
-	flags := flag.NewFlagSet("sessions list", flag.ContinueOnError)
-	to := remoteFlags(flags)
+	flags := newFlags("sessions list")
+	server := remoteFlags(flags)
 	asJSON := flags.Bool("json", false, "print the API's JSON, one page per line")
 	expired := flags.Bool("expired", false, "list expired chats as well")
 	tag := flags.String("tag", "", "only chats that have this tag")
@@ -86,7 +86,7 @@ func listChats(ctx context.Context, args []string, stdout, _ io.Writer) error {
 	if *limit < 0 {
 		return &usageError{"sessions list: --limit must not be negative"}
 	}
-	c, err := to.connect()
+	c, err := server.connect()
 	if err != nil {
 		return err
 	}
@@ -99,7 +99,11 @@ func listChats(ctx context.Context, args []string, stdout, _ io.Writer) error {
 		query.Set("tag", *tag)
 	}
 	for left := *limit; ; {
-		query.Set("limit", strconv.Itoa(pageOf(left)))
+		size := history.MaxChats
+		if *limit > 0 {
+			size = min(left, size)
+		}
+		query.Set("limit", strconv.Itoa(size))
 		answer, err := c.Call(ctx, http.MethodGet, "/v1/chats", query, nil)
 		if err != nil {
 			return err
@@ -119,14 +123,6 @@ func listChats(ctx context.Context, args []string, stdout, _ io.Writer) error {
 	}
 }
 
-// pageOf is how many to ask for when so many are left; 0 or less for no end.
-func pageOf(left int) int {
-	if left <= 0 {
-		return history.MaxChats
-	}
-	return min(left, history.MaxChats)
-}
-
 func printPage(out io.Writer, page client.ChatPage, answer json.RawMessage, asJSON bool) error {
 	if asJSON {
 		return printJSON(out, answer)
@@ -139,11 +135,11 @@ func printPage(out io.Writer, page client.ChatPage, answer json.RawMessage, asJS
 	return nil
 }
 
-// shownMessages is how many messages show prints.
+// shownMessages is the number of messages that show prints.
 const shownMessages = 50
 
 func showChat(ctx context.Context, args []string, stdout, _ io.Writer) error {
-	flags := flag.NewFlagSet("sessions show", flag.ContinueOnError)
+	flags := newFlags("sessions show")
 	asJSON := flags.Bool("json", false, "print the API's JSON: the chat, then a page of messages")
 	c, id, err := named(flags, args)
 	if err != nil {
@@ -192,7 +188,7 @@ func showJSON(ctx context.Context, c *client.Client, id uuid.UUID, stdout io.Wri
 }
 
 func exportChat(ctx context.Context, args []string, stdout, _ io.Writer) error {
-	flags := flag.NewFlagSet("sessions export", flag.ContinueOnError)
+	flags := newFlags("sessions export")
 	format := flags.String("format", "jsonl", "jsonl, json or markdown")
 	file := flags.String("o", "", "the file to write; by default stdout")
 	c, id, err := named(flags, args)
@@ -207,8 +203,8 @@ func exportChat(ctx context.Context, args []string, stdout, _ io.Writer) error {
 }
 
 func importChats(ctx context.Context, args []string, stdout, stderr io.Writer) error {
-	flags := flag.NewFlagSet("sessions import", flag.ContinueOnError)
-	to := remoteFlags(flags)
+	flags := newFlags("sessions import")
+	server := remoteFlags(flags)
 	asJSON := flags.Bool("json", false, "print the API's JSON")
 	name, err := parseNamed(flags, args)
 	if err != nil {
@@ -223,7 +219,7 @@ func importChats(ctx context.Context, args []string, stdout, stderr io.Writer) e
 		defer func() { _ = opened.Close() }() // only read
 		file = opened
 	}
-	c, err := to.connect()
+	c, err := server.connect()
 	if err != nil {
 		return err
 	}
@@ -253,29 +249,29 @@ func importChats(ctx context.Context, args []string, stdout, stderr io.Writer) e
 	return nil
 }
 
-// importProgress prints how far an import has come: one line that is written over, or one per phase where
-// nobody watches.
+// importProgress prints the progress of an import: one line that is overwritten, or without a terminal one line per
+// phase.
 func importProgress(out io.Writer) func(transfer.Progress) {
-	watched := isTerminal(out)
+	interactive := isTerminal(out)
 	var phase transfer.Phase
-	return func(far transfer.Progress) {
-		if !watched && far.Phase == phase {
+	return func(progress transfer.Progress) {
+		if !interactive && progress.Phase == phase {
 			return
 		}
-		start := "\r\x1b[K" // to the line's beginning, and nothing behind it
-		if !watched {
+		start := "\r\x1b[K" // go to the start of the line and clear it
+		if !interactive {
 			start = ""
 		}
-		fmt.Fprintf(out, "%s%s: %d KiB, %d chats, %d messages", start, terminal.OneLine(string(far.Phase)), far.Bytes>>10, far.Chats, far.Messages)
-		if !watched {
+		fmt.Fprintf(out, "%s%s: %d KiB, %d chats, %d messages", start, terminal.OneLine(string(progress.Phase)), progress.Bytes>>10, progress.Chats, progress.Messages)
+		if !interactive {
 			fmt.Fprintln(out)
 		}
-		phase = far.Phase
+		phase = progress.Phase
 	}
 }
 
 func deleteChat(ctx context.Context, args []string, stdout, stderr io.Writer) error {
-	flags := flag.NewFlagSet("sessions delete", flag.ContinueOnError)
+	flags := newFlags("sessions delete")
 	yes := flags.Bool("yes", false, "do not ask")
 	c, id, err := named(flags, args)
 	if err != nil {
@@ -293,8 +289,8 @@ func deleteChat(ctx context.Context, args []string, stdout, stderr io.Writer) er
 }
 
 func pruneChats(ctx context.Context, args []string, stdout, stderr io.Writer) error {
-	flags := flag.NewFlagSet("sessions prune", flag.ContinueOnError)
-	to := remoteFlags(flags)
+	flags := newFlags("sessions prune")
+	server := remoteFlags(flags)
 	days := flags.Int("older-than-days", 0, "days since the last activity")
 	dryRun := flags.Bool("dry-run", false, "count and delete nothing")
 	yes := flags.Bool("yes", false, "do not ask")
@@ -305,7 +301,7 @@ func pruneChats(ctx context.Context, args []string, stdout, stderr io.Writer) er
 	if *days < 1 {
 		return &usageError{"sessions prune: --older-than-days says how old; 1 at least"}
 	}
-	c, err := to.connect()
+	c, err := server.connect()
 	if err != nil {
 		return err
 	}
@@ -338,7 +334,7 @@ func pruneChats(ctx context.Context, args []string, stdout, stderr io.Writer) er
 	return nil
 }
 
-// confirm asks a person, unless yes was said already. Where nobody can be asked nothing is done.
+// confirm asks for confirmation, unless yes is set. It fails without a terminal to ask at.
 func confirm(yes bool, question string, stderr io.Writer) error {
 	if yes {
 		return nil

@@ -11,19 +11,19 @@ import (
 	"github.com/arcoscribe/throughline/internal/history"
 )
 
-// ChatPage is some of the user's chats. NextCursor asks for the next; nil after the last.
+// ChatPage is a page of the user's chats. NextCursor is that of the next page; nil after the last.
 type ChatPage struct {
 	Chats      []history.Chat `json:"chats"`
 	NextCursor *string        `json:"next_cursor"`
 }
 
-// MessagePage is a stretch of a chat's messages in their order.
+// MessagePage is a page of a chat's messages, oldest first.
 type MessagePage struct {
 	Messages []history.Message `json:"messages"`
 	HasMore  bool              `json:"has_more"`
 }
 
-// Memory is what the next prompt of a chat would remember.
+// Memory is the memory that the next prompt of a chat would contain.
 type Memory struct {
 	ChatID   uuid.UUID       `json:"chat_id"`
 	Strategy string          `json:"strategy"`
@@ -32,7 +32,7 @@ type Memory struct {
 	Tokens   int             `json:"tokens"`
 }
 
-// MemorySection is one part of it.
+// MemorySection is one part of Memory.
 type MemorySection struct {
 	Name   string `json:"name"`
 	Text   string `json:"text"`
@@ -40,7 +40,7 @@ type MemorySection struct {
 	Turns  int    `json:"turns"`
 }
 
-// ChatPath is where a chat is, with what follows its id, such as "/messages".
+// ChatPath returns the path of a chat, followed by rest, such as "/messages".
 func ChatPath(id uuid.UUID, rest string) string { return "/v1/chats/" + id.String() + rest }
 
 // Chats lists chats, those with the latest activity first. cursor is "" for the first page.
@@ -55,7 +55,7 @@ func (c *Client) Chats(ctx context.Context, limit int, cursor string, expired bo
 	return call[ChatPage](ctx, c, http.MethodGet, "/v1/chats", query, nil)
 }
 
-// Chat gives one chat.
+// Chat returns one chat.
 func (c *Client) Chat(ctx context.Context, id uuid.UUID) (history.Chat, error) {
 	return call[history.Chat](ctx, c, http.MethodGet, ChatPath(id, ""), nil, nil)
 }
@@ -65,24 +65,24 @@ func (c *Client) Change(ctx context.Context, id uuid.UUID, change map[string]any
 	return call[history.Chat](ctx, c, http.MethodPatch, ChatPath(id, ""), nil, change)
 }
 
-// Delete deletes a chat with everything that was made of it.
+// Delete deletes a chat with its messages and memory.
 func (c *Client) Delete(ctx context.Context, id uuid.UUID) error {
 	_, err := c.Call(ctx, http.MethodDelete, ChatPath(id, ""), nil, nil)
 	return err
 }
 
-// Clear lets a chat's context begin anew.
+// Clear starts a new context in a chat. Its messages stay stored.
 func (c *Client) Clear(ctx context.Context, id uuid.UUID) (history.Cleared, error) {
 	return call[history.Cleared](ctx, c, http.MethodPost, ChatPath(id, "/clear"), nil, nil)
 }
 
-// Cancel stops the reply that runs in a chat. What was said so far stays.
+// Cancel stops the reply that is generated in a chat. Its text so far is stored.
 func (c *Client) Cancel(ctx context.Context, id uuid.UUID) error {
 	_, err := c.Call(ctx, http.MethodPost, "/v1/message/"+id.String()+"/cancel", nil, nil)
 	return err
 }
 
-// Messages gives the newest messages before a place, 0 for the end.
+// Messages returns the newest messages before beforeSeq; 0 is the end.
 func (c *Client) Messages(ctx context.Context, id uuid.UUID, limit int, beforeSeq int64) (MessagePage, error) {
 	query := url.Values{"limit": {strconv.Itoa(limit)}}
 	if beforeSeq > 0 {
@@ -91,12 +91,12 @@ func (c *Client) Messages(ctx context.Context, id uuid.UUID, limit int, beforeSe
 	return call[MessagePage](ctx, c, http.MethodGet, ChatPath(id, "/messages"), query, nil)
 }
 
-// Memory shows what the next prompt of a chat would remember.
+// Memory returns the memory that the next prompt of a chat would contain.
 func (c *Client) Memory(ctx context.Context, id uuid.UUID) (Memory, error) {
 	return call[Memory](ctx, c, http.MethodGet, ChatPath(id, "/memory"), nil, nil)
 }
 
-// Search looks through all of the user's messages.
+// Search searches all of the user's messages.
 func (c *Client) Search(ctx context.Context, query string, limit int) ([]history.SearchResult, error) {
 	found, err := call[struct {
 		Results []history.SearchResult `json:"results"`

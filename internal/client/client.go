@@ -1,5 +1,4 @@
-// Package client is a Go client of the HTTP API, for the commands that talk to a running server. It keeps
-// nothing and decides nothing: what may be seen and done is the server's to say.
+// Package client is a Go client of the HTTP API, for the commands that use a running server. It stores nothing.
 package client
 
 import (
@@ -22,11 +21,11 @@ import (
 )
 
 const (
-	// headerTimeout is how long the server may take to begin an answer; replies begin within 15 s.
+	// headerTimeout bounds the wait for the headers of an answer; those of replies come within 15 s.
 	headerTimeout = 2 * time.Minute
-	// maxAnswer bounds one answer in bytes, of errors and objects alike.
+	// maxAnswer is the largest JSON answer in bytes.
 	maxAnswer = 64 << 20
-	// defaultWait is for a refusal that does not say when to come again.
+	// defaultWait is the wait after a refusal without Retry-After.
 	defaultWait = time.Second
 )
 
@@ -34,9 +33,9 @@ const (
 type Client struct {
 	url, token string
 	http       *http.Client
-	// answered: something was there. What breaks from then on is tried again; before, the address is wrong.
+	// answered is true after the first answer. From then on a broken connection is retried; before, the address is wrong.
 	answered atomic.Bool
-	// silence is how long a reply's stream may be without anything, even a ping.
+	// silence is the longest time without data on a reply's stream, pings included.
 	silence time.Duration
 	// pause waits, unless ctx ends first.
 	pause func(ctx context.Context, d time.Duration) error
@@ -47,17 +46,17 @@ type Client struct {
 func New(address, token string) *Client {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.ResponseHeaderTimeout = headerTimeout
-	transport.MaxIdleConnsPerHost = transport.MaxIdleConns // it is one host
+	transport.MaxIdleConnsPerHost = transport.MaxIdleConns // there is only one host
 	return &Client{
 		url: strings.TrimRight(address, "/"), token: token, http: &http.Client{Transport: transport},
 		silence: maxSilence, pause: sleep,
 	}
 }
 
-// Close lets go of idle connections.
+// Close closes idle connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-// Reach tells whether a server answers at all, ready or not, so that a wrong address is told before anything
+// Reach returns an error when no server answers, ready or not, so that a wrong address is reported before anything
 // is sent.
 func (c *Client) Reach(ctx context.Context) error {
 	response, err := c.send(ctx, http.MethodGet, "/readyz", nil, http.NoBody)
@@ -89,13 +88,13 @@ func (e *Error) Error() string {
 	return strings.Join(text, "; ")
 }
 
-// IsCode tells whether err is a refusal with this code.
+// IsCode reports whether err is a refusal with this code.
 func IsCode(err error, code fault.Code) bool {
 	refused, ok := errors.AsType[*Error](err)
 	return ok && refused.Code == code
 }
 
-// unreachable is a request that no server answered.
+// unreachable is the error of a request that no server answered.
 type unreachable struct {
 	url string
 	err error
@@ -107,8 +106,8 @@ func (e *unreachable) Error() string {
 
 func (e *unreachable) Unwrap() error { return e.err }
 
-// Call sends a request and gives the answer's JSON, nil when it has none. body is what becomes the request's
-// JSON, nil for none.
+// Call sends a request and returns the answer's JSON, nil when it has none. body is encoded as the request's
+// JSON; nil is none.
 func (c *Client) Call(ctx context.Context, method, path string, query url.Values, body any) (json.RawMessage, error) {
 	var content io.Reader = http.NoBody
 	if body != nil {
@@ -136,7 +135,7 @@ func (c *Client) Call(ctx context.Context, method, path string, query url.Values
 	return answer, nil
 }
 
-// call is Call with the answer read into a value.
+// call is Call with the answer decoded.
 func call[T any](ctx context.Context, c *Client, method, path string, query url.Values, body any) (T, error) {
 	var into T
 	answer, err := c.Call(ctx, method, path, query, body)
@@ -146,7 +145,7 @@ func call[T any](ctx context.Context, c *Client, method, path string, query url.
 	return into, err
 }
 
-// send sends a request and gives an answer that is no refusal. headers are name, value, name, value …
+// send sends a request and returns the answer, or its refusal as an *Error. headers are name, value, name, value …
 func (c *Client) send(ctx context.Context, method, path string, query url.Values, body io.Reader, headers ...string) (*http.Response, error) {
 	address := c.url + path
 	if len(query) > 0 {
@@ -175,18 +174,18 @@ func (c *Client) send(ctx context.Context, method, path string, query url.Values
 	return response, nil
 }
 
-// refusal reads the answer to a request that was refused, and closes it.
+// refusal reads and closes the answer to a refused request.
 func refusal(response *http.Response) error {
 	defer func() { _ = response.Body.Close() }() // read to its end
 	e := &Error{Status: response.StatusCode, RetryAfter: retryAfter(response.Header.Get("Retry-After"))}
-	body, _ := io.ReadAll(io.LimitReader(response.Body, maxAnswer)) // what did not come cannot be told
+	body, _ := io.ReadAll(io.LimitReader(response.Body, maxAnswer)) // as much as there is
 	if json.Unmarshal(body, e) != nil || e.Code == "" {
 		e.Code, e.Message = "unknown", "This is no answer of Throughline's."
 	}
 	return e
 }
 
-// retryAfter reads the header in seconds, the form that the server sends.
+// retryAfter parses the header in seconds, the form that the server sends.
 func retryAfter(header string) time.Duration {
 	seconds, err := strconv.Atoi(header)
 	if err != nil || seconds < 0 {

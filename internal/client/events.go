@@ -13,23 +13,21 @@ type event struct {
 	name, id, data string
 }
 
-// maxEvent bounds one event in bytes: whoever sends more is not the server we know.
+// maxEvent is the largest event in bytes, far above what the server sends.
 const maxEvent = 4 << 20
 
-// errCut is a stream that ended without its last event: what it is about goes on without us.
+// errCut means that a stream ended without its terminal event. The reply goes on without us.
 var errCut = errors.New("the stream broke off")
 
 var errEventTooLarge = errors.New("a server-sent event is larger than anything the server sends")
 
 // events reads an event stream as the WHATWG HTML standard describes it (section 9.2.6): lines
-// end in LF, CR or CRLF, comments and unknown fields are passed over, and an event without its blank
-// line at the end was never sent.
+// end in LF, CR or CRLF, comments and unknown fields are ignored, and so is an event without its blank line at the end.
 type events struct {
 	in *bufio.Reader
 	// limit is the largest event in bytes.
 	limit int
-	// afterCR: a LF that comes next belongs to the line end before it. To look for it at once would
-	// wait for a byte that may come much later.
+	// afterCR means that a following LF belongs to the same line end. Reading it at once could block.
 	afterCR bool
 	begun   bool
 	lastID  string
@@ -40,7 +38,7 @@ func newEvents(r io.Reader) *events {
 	return &events{in: bufio.NewReader(r), limit: maxEvent}
 }
 
-// next gives the next event. At the end of the stream, also in the middle of an event, its error is errCut.
+// next returns the next event. At the end of the stream, also in the middle of an event, the error is errCut.
 func (r *events) next() (event, error) {
 	var e event
 	var data strings.Builder
@@ -104,7 +102,7 @@ func (r *events) readLine(limit int) (string, error) {
 	}
 }
 
-// wholeLine is the line that was read. One byte order mark may stand at the beginning of a stream.
+// wholeLine returns the line that was read. A byte order mark at the beginning of the stream is dropped.
 func (r *events) wholeLine() string {
 	line := string(r.line)
 	if !r.begun {

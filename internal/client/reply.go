@@ -13,16 +13,15 @@ import (
 	"github.com/arcoscribe/throughline/streaming"
 )
 
-// Reply is what came of a message, over as many connections as it took. End is always set where Send
-// returns no error.
+// Reply is the reply to a message, over as many connections as it took. End is always set when Send returns no error.
 type Reply struct {
 	Started streaming.Started
 	End     streaming.Terminal
 	length  int    // of its text, in characters
-	lastID  string // of the last event, to go on from
+	lastID  string // of the last event, to resume from
 }
 
-// contractError is a stream that does not keep to the contract. To ask again would not help.
+// contractError is the error of a stream that breaks the API's contract. It is not retried.
 type contractError struct{ text string }
 
 func (e *contractError) Error() string { return "the stream breaks the contract: " + e.text }
@@ -30,21 +29,21 @@ func (e *contractError) Error() string { return "the stream breaks the contract:
 func broken(format string, args ...any) error { return &contractError{fmt.Sprintf(format, args...)} }
 
 // unlessFailed turns the refusals that mean "the model failed" into a failed reply: the message is stored,
-// and the conversation can go on.
+// and the conversation can continue.
 func (r *Reply) unlessFailed(err error) error {
 	refused, ok := errors.AsType[*Error](err)
 	if !ok || refused.Status != http.StatusBadGateway && refused.Status != http.StatusGatewayTimeout {
 		return err
 	}
 	if id, ok := refused.Details["chat_id"].(string); ok && r.Started.ChatID == uuid.Nil {
-		r.Started.ChatID, _ = uuid.Parse(id) // the nil id otherwise, as before
+		r.Started.ChatID, _ = uuid.Parse(id) // the nil id on error
 	}
 	r.End.Failed = &streaming.Failed{Code: string(refused.Code), Message: refused.Message, Retryable: true}
 	return nil
 }
 
-// follow reads one connection's events to the terminal one.
-func (r *Reply) follow(from *events, hear Listener) error {
+// follow reads one connection's events up to the terminal one.
+func (r *Reply) follow(from *events, listener Listener) error {
 	for first := true; ; first = false {
 		next, err := from.next()
 		switch {
@@ -57,7 +56,7 @@ func (r *Reply) follow(from *events, hear Listener) error {
 		case !first && next.name == streaming.EventStarted:
 			return broken("it begins twice")
 		}
-		if err := r.take(next, hear); err != nil {
+		if err := r.apply(next, listener); err != nil {
 			return err
 		}
 		if r.End != (streaming.Terminal{}) {
@@ -67,13 +66,13 @@ func (r *Reply) follow(from *events, hear Listener) error {
 	}
 }
 
-// take applies one event. End is not set by one that cannot be read.
-func (r *Reply) take(next event, hear Listener) (err error) {
+// apply applies one event. One that cannot be decoded does not set End.
+func (r *Reply) apply(next event, listener Listener) (err error) {
 	switch next.name {
 	case streaming.EventStarted:
-		return r.start(next, hear)
+		return r.start(next, listener)
 	case streaming.EventDelta:
-		return r.grow(next, hear)
+		return r.delta(next, listener)
 	case streaming.EventCompleted:
 		return r.complete(next)
 	case streaming.EventCancelled:
@@ -81,10 +80,10 @@ func (r *Reply) take(next event, hear Listener) (err error) {
 	case streaming.EventFailed:
 		r.End.Failed, err = decode[streaming.Failed](next)
 	}
-	return err // none for an event that nobody here knows: a later server may have more
+	return err // nil for an unknown event: a later server may send more
 }
 
-func (r *Reply) start(next event, hear Listener) error {
+func (r *Reply) start(next event, listener Listener) error {
 	started, err := decode[streaming.Started](next)
 	if err != nil {
 		return err
@@ -93,7 +92,7 @@ func (r *Reply) start(next event, hear Listener) error {
 	if !first && started.MessageID != r.Started.MessageID {
 		return broken("the same message is answered by another reply")
 	}
-	// After a crash less may be kept than was heard; such a stream begins at its end.
+	// After a crash less may be stored than was received; such a stream begins at its end.
 	if started.Offset > r.length {
 		return broken("it begins at character %d, not at %d", started.Offset, r.length)
 	}
@@ -101,26 +100,26 @@ func (r *Reply) start(next event, hear Listener) error {
 	if err := r.checkID(next, strconv.Itoa(started.Offset)); err != nil {
 		return err
 	}
-	if first && hear.Started != nil {
-		hear.Started(r.Started)
+	if first && listener.Started != nil {
+		listener.Started(r.Started)
 	}
 	return nil
 }
 
-func (r *Reply) grow(next event, hear Listener) error {
-	delta, err := decode[streaming.Delta](next)
+func (r *Reply) delta(next event, listener Listener) error {
+	d, err := decode[streaming.Delta](next)
 	if err != nil {
 		return err
 	}
-	if delta.Offset != r.length {
-		return broken("a delta at character %d follows character %d", delta.Offset, r.length)
+	if d.Offset != r.length {
+		return broken("a delta at character %d follows character %d", d.Offset, r.length)
 	}
-	r.length += utf8.RuneCountInString(delta.Delta)
+	r.length += utf8.RuneCountInString(d.Delta)
 	if err := r.checkID(next, strconv.Itoa(r.length)); err != nil {
 		return err
 	}
-	if hear.Text != nil {
-		hear.Text(delta.Delta)
+	if listener.Text != nil {
+		listener.Text(d.Delta)
 	}
 	return nil
 }
@@ -140,15 +139,15 @@ func (r *Reply) complete(next event) error {
 	return nil
 }
 
-// checkID compares an event's id with the place in the text that it must name.
-func (r *Reply) checkID(next event, place string) error {
-	if want := r.Started.MessageID.String() + ":" + place; next.id != want {
+// checkID compares an event's id with the position in the text that it must name.
+func (r *Reply) checkID(next event, position string) error {
+	if want := r.Started.MessageID.String() + ":" + position; next.id != want {
 		return broken("%s has id %q, not %q", next.name, next.id, want)
 	}
 	return nil
 }
 
-// decode reads an event's data; nil with an error.
+// decode decodes an event's data.
 func decode[T any](from event) (*T, error) {
 	into := new(T)
 	if err := json.Unmarshal([]byte(from.data), into); err != nil {

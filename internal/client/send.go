@@ -17,45 +17,45 @@ import (
 	"github.com/arcoscribe/throughline/streaming"
 )
 
-// How a message is tried again.
+// How a message is retried.
 const (
-	// patience is how long all waiting for one message may take together.
+	// patience bounds all waits for one message together.
 	patience = 5 * time.Minute
-	// breaks is how often in a row a connection may break before the server counts as gone.
-	breaks     = 6
-	firstBreak = 250 * time.Millisecond
-	// leastPause is before a busy chat is asked again, and the least whatever the server says.
-	leastPause = 250 * time.Millisecond
+	// maxBreaks is the number of broken connections in a row after which Send gives up.
+	maxBreaks = 6
+	// firstPause is the pause after the first broken connection; it doubles with each.
+	firstPause = 250 * time.Millisecond
+	// minPause is the pause before a busy chat is asked again, and the shortest after any refusal.
+	minPause = 250 * time.Millisecond
 	// maxSilence is far above the 15 s between two pings.
 	maxSilence = 45 * time.Second
 )
 
 var errSilent = errors.New("nothing came for too long")
 
-// Message is what is sent. Content alone is required.
+// Message is a message to send. Only Content is required.
 type Message struct {
 	ChatID       uuid.UUID // uuid.Nil starts a chat
 	Content      string
 	ModelVariant string
-	// ClientMessageID makes sending it again harmless; made here when it is uuid.Nil.
+	// ClientMessageID makes it safe to send the message again. uuid.Nil makes a new one.
 	ClientMessageID uuid.UUID
-	// WaitWhileBusy waits for the reply that still runs in the chat, as the server asks to wait elsewhere. Otherwise
-	// the message is refused with generation_in_progress.
+	// WaitWhileBusy waits for a running reply in the chat. Otherwise the message is refused with
+	// generation_in_progress.
 	WaitWhileBusy bool
 }
 
-// Listener hears what comes of a message, all on one goroutine. Each of its functions may be nil.
+// Listener receives the events of a reply, all on one goroutine. Each of its functions may be nil.
 type Listener struct {
 	Started func(streaming.Started)
 	Text    func(string)
-	// Waiting tells of a pause before the next try, and why: an *Error where the server asked for it.
+	// Waiting is called before a pause and the next try. reason is an *Error when the server asked for the pause.
 	Waiting func(reason error, pause time.Duration)
 }
 
-// Send sends a message and follows its reply to the end. A connection that breaks is taken up where it
-// broke, a server that asks to wait is waited for. A reply that failed is no error: see Reply.End. When ctx
-// ends the reply goes on without us.
-func (c *Client) Send(ctx context.Context, message Message, hear Listener) (Reply, error) {
+// Send sends a message and follows its reply to the end. It resumes after a broken connection and waits when the server
+// asks for it. A failed reply is no error: see Reply.End. When ctx ends, the reply goes on on the server.
+func (c *Client) Send(ctx context.Context, message Message, listener Listener) (Reply, error) {
 	if message.ClientMessageID == uuid.Nil {
 		message.ClientMessageID = uuid.New()
 	}
@@ -63,7 +63,7 @@ func (c *Client) Send(ctx context.Context, message Message, hear Listener) (Repl
 	var waited time.Duration
 	for broke := 0; ; {
 		before := reply.lastID
-		err := c.attempt(ctx, message, &reply, hear)
+		err := c.attempt(ctx, message, &reply, listener)
 		if err == nil || ctx.Err() != nil {
 			return reply, errors.Join(err, ctx.Err())
 		}
@@ -72,13 +72,13 @@ func (c *Client) Send(ctx context.Context, message Message, hear Listener) (Repl
 		}
 		pause, again := c.pauseAfter(err, broke, message.WaitWhileBusy)
 		if _, refused := errors.AsType[*Error](err); refused {
-			broke = 0 // it is there
+			broke = 0 // the server is there
 		}
 		if waited += pause; !again || waited > patience {
 			return reply, err
 		}
-		if hear.Waiting != nil {
-			hear.Waiting(err, pause)
+		if listener.Waiting != nil {
+			listener.Waiting(err, pause)
 		}
 		if err := c.pause(ctx, pause); err != nil {
 			return reply, err
@@ -86,7 +86,7 @@ func (c *Client) Send(ctx context.Context, message Message, hear Listener) (Repl
 	}
 }
 
-// pauseAfter tells how long to wait before the same request is sent again, if it is worth it.
+// pauseAfter returns how long to wait before the same request is sent again, and whether to send it again.
 func (c *Client) pauseAfter(err error, broke int, waitWhileBusy bool) (pause time.Duration, again bool) {
 	if refused, ok := errors.AsType[*Error](err); ok {
 		return refused.pause(waitWhileBusy)
@@ -94,15 +94,15 @@ func (c *Client) pauseAfter(err error, broke int, waitWhileBusy bool) (pause tim
 	if _, wrong := errors.AsType[*contractError](err); wrong || !c.answered.Load() {
 		return 0, false
 	}
-	return firstBreak << min(broke, breaks), broke < breaks
+	return firstPause << min(broke, maxBreaks), broke < maxBreaks
 }
 
 func (e *Error) pause(waitWhileBusy bool) (pause time.Duration, again bool) {
 	switch {
 	case e.Status == http.StatusTooManyRequests, e.Status == http.StatusServiceUnavailable:
-		return max(e.RetryAfter, leastPause), true
+		return max(e.RetryAfter, minPause), true
 	case e.Code == fault.GenerationInProgress:
-		return leastPause, waitWhileBusy
+		return minPause, waitWhileBusy
 	}
 	return 0, false
 }
@@ -118,7 +118,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// body is the message as the API reads it.
+// body returns the path and the JSON of the message.
 func (m Message) body() (path string, body map[string]any) {
 	body = map[string]any{"content": m.Content, "client_message_id": m.ClientMessageID}
 	if m.ModelVariant != "" {
@@ -131,8 +131,8 @@ func (m Message) body() (path string, body map[string]any) {
 	return "/v1/message", body
 }
 
-// attempt sends the message once and follows the reply as far as the connection goes.
-func (c *Client) attempt(ctx context.Context, message Message, reply *Reply, hear Listener) error {
+// attempt sends the message once and follows the reply until it or the connection ends.
+func (c *Client) attempt(ctx context.Context, message Message, reply *Reply, listener Listener) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	path, body := message.body()
@@ -148,16 +148,16 @@ func (c *Client) attempt(ctx context.Context, message Message, reply *Reply, hea
 	if err != nil {
 		return reply.unlessFailed(err)
 	}
-	defer func() { _ = response.Body.Close() }() // read as far as it was of use
+	defer func() { _ = response.Body.Close() }() // read as far as needed
 	if kind, _, _ := mime.ParseMediaType(response.Header.Get("Content-Type")); kind != "text/event-stream" {
 		return broken("the content type is %q", response.Header.Get("Content-Type"))
 	}
 	watched := &watched{in: response.Body, most: c.silence, silence: time.AfterFunc(c.silence, func() { cancel(errSilent) })}
 	defer watched.silence.Stop()
-	return reply.follow(newEvents(watched), hear)
+	return reply.follow(newEvents(watched), listener)
 }
 
-// watched hangs up when nothing, not even a ping, has come for long.
+// watched hangs up after a time without data, pings included.
 type watched struct {
 	in      io.Reader
 	most    time.Duration

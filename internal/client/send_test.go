@@ -33,15 +33,15 @@ func TestSendTriesAgain(t *testing.T) {
 	}{
 		"a server that is not ready":           {refuses(http.StatusServiceUnavailable, "not_ready"), time.Second, ""},
 		"a rate limit":                         {refuses(http.StatusTooManyRequests, "over_request_rate_limit", "Retry-After", "7"), 7 * time.Second, ""},
-		"one that does not wait":               {refuses(http.StatusTooManyRequests, "over_request_rate_limit", "Retry-After", "0"), leastPause, ""},
-		"a generation in progress":             {refuses(http.StatusConflict, "generation_in_progress"), leastPause, ""},
-		"a connection cut in the middle":       {replies(greeting, 10), firstBreak, replyID + ":10"},
-		"a connection cut after the start":     {replies(greeting, 0), firstBreak, replyID + ":0"},
-		"a connection cut before the end":      {replies(greeting, len([]rune(greeting))), firstBreak, replyID + ":15"},
-		"a connection cut in mid event":        {streams(inMidEvent), firstBreak, replyID + ":0"},
-		"a connection cut in an unknown event": {streams(started(0) + delta(0, "Gr") + "event: later\ndata: {}\n\n"), firstBreak, replyID + ":2"},
-		"a connection cut before the start":    {streams(": ping\n\n"), 2 * firstBreak, ""},
-		"a connection reset without an answer": {resets, 2 * firstBreak, ""},
+		"one that does not wait":               {refuses(http.StatusTooManyRequests, "over_request_rate_limit", "Retry-After", "0"), minPause, ""},
+		"a generation in progress":             {refuses(http.StatusConflict, "generation_in_progress"), minPause, ""},
+		"a connection cut in the middle":       {replies(greeting, 10), firstPause, replyID + ":10"},
+		"a connection cut after the start":     {replies(greeting, 0), firstPause, replyID + ":0"},
+		"a connection cut before the end":      {replies(greeting, len([]rune(greeting))), firstPause, replyID + ":15"},
+		"a connection cut in mid event":        {streams(inMidEvent), firstPause, replyID + ":0"},
+		"a connection cut in an unknown event": {streams(started(0) + delta(0, "Gr") + "event: later\ndata: {}\n\n"), firstPause, replyID + ":2"},
+		"a connection cut before the start":    {streams(": ping\n\n"), 2 * firstPause, ""},
+		"a connection reset without an answer": {resets, 2 * firstPause, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -120,7 +120,7 @@ func TestSendGivesUp(t *testing.T) {
 		"JSON for a stream": {func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "application/json")
 		}, `content type is "application/json"`, 1},
-		"a server that is gone":          {resets, "EOF", breaks},
+		"a server that is gone":          {resets, "EOF", maxBreaks},
 		"a server that never lets us in": {refuses(http.StatusServiceUnavailable, "not_ready", "Retry-After", "60"), "503 not_ready", 6},
 		"a wait that is far too long":    {refuses(http.StatusTooManyRequests, "over_request_rate_limit", "Retry-After", "301"), "429 over_request_rate_limit", 1},
 	} {
@@ -245,7 +245,7 @@ func TestPausesGrowWhileTheServerIsGone(t *testing.T) {
 	t.Parallel()
 	c := serveReached(t, resets)
 	_, err := c.Send(t.Context(), inTheChat, Listener{})
-	if _, gone := errors.AsType[*unreachable](err); !gone || len(c.pauses) != breaks-1 {
+	if _, gone := errors.AsType[*unreachable](err); !gone || len(c.pauses) != maxBreaks-1 {
 		t.Fatalf("%v after %v", err, c.pauses)
 	}
 	for n, pause := range c.pauses[1:] {
@@ -258,14 +258,14 @@ func TestPausesGrowWhileTheServerIsGone(t *testing.T) {
 // Only breaks without any progress count.
 func TestSendIsPatientWithAConnectionThatBreaksOften(t *testing.T) {
 	t.Parallel()
-	text := strings.Repeat("ä世", 2*breaks)
+	text := strings.Repeat("ä世", 2*maxBreaks)
 	var cuts []http.HandlerFunc
-	for cut := range 2 * breaks {
+	for cut := range 2 * maxBreaks {
 		cuts = append(cuts, replies(text, 2*cut))
 	}
 	c := serve(t, append(cuts, replies(text, -1))...)
 	var h heard
-	if _, err := c.Send(t.Context(), inTheChat, h.listener()); err != nil || h.text.String() != text || len(c.pauses) != 2*breaks {
+	if _, err := c.Send(t.Context(), inTheChat, h.listener()); err != nil || h.text.String() != text || len(c.pauses) != 2*maxBreaks {
 		t.Errorf("%q, pauses %v, %v", h.text.String(), c.pauses, err)
 	}
 }

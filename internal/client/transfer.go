@@ -14,8 +14,8 @@ import (
 	"github.com/arcoscribe/throughline/internal/transfer"
 )
 
-// Export writes a whole chat to out, in one of the API's formats: jsonl, json or markdown. After an error what
-// was written is not the whole.
+// Export writes a whole chat to out, in one of the API's formats: jsonl, json or markdown. After an error
+// the output is incomplete.
 func (c *Client) Export(ctx context.Context, id uuid.UUID, format string, out io.Writer) error {
 	response, err := c.send(ctx, http.MethodGet, ChatPath(id, "/export"), url.Values{"format": {format}}, http.NoBody)
 	if err != nil {
@@ -28,14 +28,14 @@ func (c *Client) Export(ctx context.Context, id uuid.UUID, format string, out io
 	return nil
 }
 
-// Import takes chats in from a file in any of the API's formats. progress is called now and then. The answer
-// is that of the API: a transfer.Result.
+// Import imports chats from a file in any of the API's formats. progress is called now and then. The answer
+// is a transfer.Result as JSON.
 func (c *Client) Import(ctx context.Context, file io.Reader, progress func(transfer.Progress)) (json.RawMessage, error) {
 	response, err := c.send(ctx, http.MethodPost, "/v1/chats/import", nil, file, "Content-Type", "application/octet-stream", "Accept", "text/event-stream")
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = response.Body.Close() }() // read as far as it was of use
+	defer func() { _ = response.Body.Close() }() // read as far as needed
 	events := newEvents(response.Body)
 	for {
 		next, err := events.next()
@@ -45,11 +45,11 @@ func (c *Client) Import(ctx context.Context, file io.Reader, progress func(trans
 		data := []byte(next.data)
 		switch next.name {
 		case "import.progress":
-			var far transfer.Progress
-			if err := json.Unmarshal(data, &far); err != nil {
+			var p transfer.Progress
+			if err := json.Unmarshal(data, &p); err != nil {
 				return nil, fmt.Errorf("the import's progress cannot be read: %w", err)
 			}
-			progress(far)
+			progress(p)
 		case "import.completed":
 			return data, nil
 		case "import.failed":

@@ -1,5 +1,5 @@
-// Package dev is what `throughline dev` runs: everything on this machine, with a private Postgres and an offline
-// model where nothing else is configured. Its folders hold what helps to develop; nothing that is shipped needs them.
+// Package dev runs `throughline dev`: everything on this machine, by default with a private Postgres and an offline
+// model. Its folders are for development; no shipped package imports them.
 package dev
 
 import (
@@ -20,21 +20,19 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// What dev uses where nothing else is configured. The secret is no secret: it is the one that every
-// local Supabase stack has, and dev listens on this machine alone.
+// The defaults of dev. jwtSecret is not secret: every local Supabase stack has it, and dev listens only on this machine.
 const (
 	postgresPort = 54322
 	jwtSecret    = "super-secret-jwt-token-with-at-least-32-characters-long"
 	tokenLife    = 24 * time.Hour
-	// pieceDelay makes the offline model speak at a pace one can watch.
+	// pieceDelay makes the offline model's replies slow enough to read.
 	pieceDelay = 15 * time.Millisecond
 )
 
 // User is the user that Run makes and prints a token for.
 var User = uuid.MustParse("00000000-0000-4000-8000-000000000001")
 
-// Defaults fills in what a running `dev` uses where nothing else is configured, for commands that
-// look at it from outside.
+// Defaults fills in the defaults of a running `dev`, for commands that connect to it.
 func Defaults(cfg config.Config) config.Config {
 	if cfg.DatabaseURL == "" {
 		cfg.DatabaseURL = fmt.Sprintf("postgres://postgres@127.0.0.1:%d/postgres?sslmode=disable", postgresPort)
@@ -50,7 +48,7 @@ func Defaults(cfg config.Config) config.Config {
 
 // Run runs everything on this machine: a private Postgres unless DATABASE_URL names one, migrations,
 // the offline model unless there is a key, API and workers. It prints to out what to try, and stops
-// what it started.
+// everything that it started.
 func Run(ctx context.Context, cfg config.Config, root string, out io.Writer, logger *slog.Logger) (err error) {
 	if cfg.DatabaseURL == "" {
 		stop, err := startPostgres(ctx, &cfg, root, logger)
@@ -68,14 +66,14 @@ func Run(ctx context.Context, cfg config.Config, root string, out io.Writer, log
 		if err != nil {
 			return err
 		}
-		defer func() { _ = model.Close() }() // at the end of everything; nobody is left to be told
+		defer func() { _ = model.Close() }() // the program is about to end
 		cfg.OpenAIAPIKey, cfg.OpenAIBaseURL = "offline", model.BaseURL()
 	}
 	server, err := app.New(ctx, cfg, app.Role{API: true, Workers: true}, logger)
 	if err != nil {
 		return err
 	}
-	if err := greet(ctx, server.Addr(), cfg, out); err != nil {
+	if err := printWelcome(ctx, server.Addr(), cfg, out); err != nil {
 		server.Close()
 		return err
 	}
@@ -102,8 +100,8 @@ func startPostgres(ctx context.Context, cfg *config.Config, root string, logger 
 	return stop, nil
 }
 
-// greet prints the addresses, a token and a line to paste.
-func greet(ctx context.Context, address string, cfg config.Config, out io.Writer) error {
+// printWelcome prints the addresses, a token and a line to paste.
+func printWelcome(ctx context.Context, address string, cfg config.Config, out io.Writer) error {
 	base := "http://" + address
 	fmt.Fprintf(out, "\nThroughline is running.\n\n  API       %s\n  OpenAPI   %s/openapi.json\n  Metrics   %s/metrics\n", base, base, base)
 	if cfg.RiverUI {
@@ -140,13 +138,13 @@ Go on with the chat_id of the first event:
 	return nil
 }
 
-// makeUser stores the user that the printed token names, as a sign-up would.
+// makeUser inserts the user of the printed token, as a sign-up would.
 func makeUser(ctx context.Context, dsn string) error {
 	conn, err := pgx.Connect(ctx, dsn)
 	if err != nil {
 		return fmt.Errorf("make the local user: %w", err)
 	}
-	defer func() { _ = conn.Close(ctx) }() // read and written is what had to be
+	defer func() { _ = conn.Close(ctx) }() // the insert was confirmed
 	_, err = conn.Exec(ctx, `insert into auth.users (id, aud, role, email, created_at, updated_at)
 		values ($1, 'authenticated', 'authenticated', 'dev@throughline.invalid', now(), now()) on conflict do nothing`, User)
 	if err != nil {

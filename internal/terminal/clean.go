@@ -2,9 +2,8 @@ package terminal
 
 import "strings"
 
-// Cleaner makes text of others harmless to a terminal: it takes out control characters, but for line feeds
-// and tabs, and whole escape sequences (ECMA-48). It is given a text in pieces, which may cut a sequence
-// anywhere.
+// Cleaner makes foreign text safe for a terminal: it removes control characters except line feeds and tabs, and whole
+// escape sequences (ECMA-48). A text may come in pieces that cut a sequence anywhere.
 type Cleaner struct {
 	state cleanState
 }
@@ -24,7 +23,7 @@ const (
 	bel = '\a'
 )
 
-// Clean gives what may be printed of the next piece.
+// Clean returns the printable text of the next piece.
 func (c *Cleaner) Clean(piece string) string {
 	return strings.Map(c.take, piece)
 }
@@ -35,19 +34,19 @@ func Clean(text string) string {
 	return cleaner.Clean(text)
 }
 
-// OneLine is Clean for what is shown in one line.
+// OneLine is Clean with all white space as single spaces.
 func OneLine(text string) string {
 	return strings.Join(strings.Fields(Clean(text)), " ")
 }
 
-// take gives the character, or -1 for none.
+// take returns the character, or -1 to drop it.
 func (c *Cleaner) take(r rune) rune {
 	switch r {
 	case '\n':
-		c.state = inText // nothing goes on over a line's end, so that nothing swallows the rest
+		c.state = inText // a line end ends every sequence, so that a broken one does not hide the rest
 		return r
 	case esc:
-		c.state = inEscape // also within a string: ESC \ ends it, any other begins something new
+		c.state = inEscape // also within a string: ESC \ ends it, another begins a new sequence
 		return -1
 	}
 	switch c.state {
@@ -68,7 +67,7 @@ func (c *Cleaner) take(r rune) rune {
 	return c.text(r)
 }
 
-// text takes a character that is in no sequence.
+// text takes a character outside of sequences.
 func (c *Cleaner) text(r rune) rune {
 	switch {
 	case r == '\u009b':
@@ -81,7 +80,7 @@ func (c *Cleaner) text(r rune) rune {
 	return -1
 }
 
-// isControl tells of C0, DEL and C1, and of the marks that write a line backwards.
+// isControl reports whether r is in C0, DEL or C1, or changes the direction of writing.
 func isControl(r rune) bool {
 	return r < ' ' || r >= 0x7f && r <= 0x9f || r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069
 }
@@ -94,7 +93,7 @@ func afterEscape(r rune) cleanState {
 		return inString
 	}
 	if r >= ' ' && r <= '/' {
-		return inEscape // more of it follows
+		return inEscape // the sequence goes on
 	}
 	return inText
 }

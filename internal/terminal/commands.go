@@ -17,7 +17,7 @@ import (
 	"github.com/arcoscribe/throughline/internal/history"
 )
 
-// How much the commands show.
+// How many items the commands show.
 const (
 	chatsShown      = 20
 	messagesShown   = 20
@@ -43,7 +43,7 @@ A message that begins with a slash is typed with two.
 
 var errNoChat = errors.New("there is no chat yet: say something, or /load one")
 
-// command does what a line that begins with a slash says.
+// command runs a line that begins with a slash.
 func (t *talk) command(ctx context.Context, line string) error {
 	name, rest, _ := strings.Cut(line, " ")
 	rest = strings.TrimSpace(rest)
@@ -85,7 +85,7 @@ func (t *talk) sessions(ctx context.Context, _ string) error {
 	return nil
 }
 
-// ChatLine is a chat in one line.
+// ChatLine formats a chat as one line.
 func ChatLine(chat history.Chat) string {
 	title := Shorten(OneLine(chat.Title), maxTitleColumns)
 	if title == "" {
@@ -108,7 +108,7 @@ func countTurns(n int) string {
 	return fmt.Sprintf("%d turns", n)
 }
 
-// Shorten cuts a text to so many characters.
+// Shorten cuts a text to most characters.
 func Shorten(text string, most int) string {
 	if utf8.RuneCountInString(text) <= most {
 		return text
@@ -131,7 +131,7 @@ func (t *talk) loadNamed(ctx context.Context, which string) error {
 	return t.load(ctx, id)
 }
 
-// load goes on with a chat and shows its end.
+// load switches to a chat and shows its last messages.
 func (t *talk) load(ctx context.Context, id uuid.UUID) error {
 	chat, err := t.Client.Chat(ctx, id)
 	if client.IsCode(err, fault.ChatExpired) {
@@ -190,7 +190,7 @@ func (t *talk) show(ctx context.Context, count int) error {
 	return nil
 }
 
-// MessageText is a message as a person reads it, with a line end.
+// MessageText formats a message for a person, with a line end.
 func MessageText(message history.Message) string {
 	who := map[string]string{"user": "you", "assistant": "reply"}[message.Role]
 	if who == "" {
@@ -262,7 +262,7 @@ func (t *talk) memory(ctx context.Context, _ string) error {
 	return nil
 }
 
-// exportFormats are those of the API, by a file's extension.
+// exportFormats maps a file's extension to the API's format.
 var exportFormats = map[string]string{".jsonl": "jsonl", ".json": "json", ".md": "markdown"}
 
 func (t *talk) export(ctx context.Context, file string) error {

@@ -11,50 +11,50 @@ import (
 	"github.com/peterh/liner"
 )
 
-// Attended tells whether somebody can type: whether stdin is a terminal.
+// Attended reports whether stdin is a terminal.
 func Attended() bool {
 	_, err := liner.TerminalMode()
 	return err == nil
 }
 
-// maxKept is the longest line that is kept, in bytes: the editor reads no longer ones back.
-const maxKept = 4000
+// maxHistoryLine is the longest stored line in bytes: the editor cannot read longer ones back.
+const maxHistoryLine = 4000
 
-// editor reads lines with keys for moving in them and for the lines before.
+// editor reads lines, with keys for editing and for earlier lines.
 type editor struct {
 	lines *liner.State
-	file  string // "" keeps nothing
-	// trouble is why nothing is kept.
-	trouble error
+	file  string // of the history; "" for none
+	// historyErr is why there is no history.
+	historyErr error
 }
 
-// newEditor takes over the terminal, between prompts as well. Close it.
+// newEditor takes over the terminal, also between prompts. Close it.
 func newEditor(file string) *editor {
 	e := &editor{lines: liner.NewLiner(), file: file}
 	e.lines.SetMultiLineMode(true)
 	if file == "" {
 		return e
 	}
-	if e.trouble = e.readHistory(); e.trouble != nil {
+	if e.historyErr = e.readHistory(); e.historyErr != nil {
 		e.file = ""
 	}
 	return e
 }
 
-// close gives the terminal back as it was.
+// close restores the terminal.
 func (e *editor) close() { _ = e.lines.Close() } // it never fails
 
-// prompt reads a line and keeps it. Its error is io.EOF after Ctrl-D, or that of ctx.
+// prompt reads a line and adds it to the history. Its error is io.EOF after Ctrl-D, or that of ctx.
 func (e *editor) prompt(ctx context.Context, text string) (string, error) {
 	line, err := e.read(ctx, text)
 	if err == nil && line != "" {
 		e.lines.AppendHistory(line)
-		e.keep(line)
+		e.store(line)
 	}
 	return line, err
 }
 
-// ask reads a line that is not kept. Ctrl-C is an empty answer.
+// ask reads a line without adding it to the history. Ctrl-C is an empty answer.
 func (e *editor) ask(ctx context.Context, text string) (string, error) {
 	e.lines.SetCtrlCAborts(true)
 	defer e.lines.SetCtrlCAborts(false)
@@ -65,8 +65,8 @@ func (e *editor) ask(ctx context.Context, text string) (string, error) {
 	return line, err
 }
 
-// read waits for a line on a goroutine, which stays when ctx ends first: nothing can wake it, and the
-// program is about to end.
+// read waits for a line on a goroutine. The goroutine stays when ctx ends first: nothing can wake it, and the program
+// is about to end.
 func (e *editor) read(ctx context.Context, text string) (string, error) {
 	type result struct {
 		line string
@@ -85,22 +85,22 @@ func (e *editor) read(ctx context.Context, text string) (string, error) {
 	}
 }
 
-// readHistory reads the file, and writes it anew with the latest lines when it has grown long.
+// readHistory reads the file, and rewrites it with the latest lines when it has grown long.
 func (e *editor) readHistory() error {
 	if err := os.MkdirAll(filepath.Dir(e.file), 0o700); err != nil {
 		return err
 	}
-	kept, err := os.ReadFile(e.file)
+	stored, err := os.ReadFile(e.file)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	if _, err := e.lines.ReadHistory(bytes.NewReader(bytes.ToValidUTF8(kept, nil))); err != nil {
+	if _, err := e.lines.ReadHistory(bytes.NewReader(bytes.ToValidUTF8(stored, nil))); err != nil {
 		return err
 	}
-	if bytes.Count(kept, []byte("\n")) < 2*liner.HistoryLimit {
+	if bytes.Count(stored, []byte("\n")) < 2*liner.HistoryLimit {
 		return os.Chmod(e.file, 0o600)
 	}
 	return WriteFile(e.file, func(out io.Writer) error {
@@ -109,15 +109,15 @@ func (e *editor) readHistory() error {
 	})
 }
 
-// keep adds a line to the file at once, so that several terminals do not write over each other's.
-func (e *editor) keep(line string) {
-	if e.file == "" || len(line) > maxKept {
+// store appends a line to the file at once, so that several terminals do not overwrite each other's lines.
+func (e *editor) store(line string) {
+	if e.file == "" || len(line) > maxHistoryLine {
 		return
 	}
 	file, err := os.OpenFile(e.file, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
-		return // told at the start, or a disk that is full: the conversation goes on
+		return // the conversation goes on without
 	}
-	_, _ = file.WriteString(line + "\n") // the same
+	_, _ = file.WriteString(line + "\n") // likewise
 	_ = file.Close()
 }

@@ -7,8 +7,8 @@ import (
 	"path/filepath"
 )
 
-// WriteFile writes a file that only its owner may read, all of it or none: what is written goes beside it and
-// takes its name at the end.
+// WriteFile writes a file that only its owner may read, completely or not at all: it writes a temporary file and renames
+// it at the end.
 func WriteFile(path string, write func(io.Writer) error) (err error) {
 	file, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
 	if err != nil {

@@ -14,14 +14,14 @@ import (
 )
 
 const (
-	// maxPiped is the longest message in bytes: what the API takes, in the longest characters.
+	// maxPiped is the longest message in bytes: the API's limit in characters of 4 bytes.
 	maxPiped = 4 * 32_000
-	// stopTimeout bounds the asking to stop a reply after an interrupt.
+	// stopTimeout bounds the request that stops a reply after an interrupt.
 	stopTimeout = 5 * time.Second
 )
 
 // Once sends message, whose ChatID and ModelVariant may be set, with the whole of in as its content, and prints the
-// reply and nothing else. clean says that somebody watches: see Cleaner. When ctx ends, the reply is stopped.
+// reply and nothing else. clean is for output to a terminal: see Cleaner. When ctx ends, the reply is stopped.
 func Once(ctx context.Context, c *client.Client, message client.Message, in io.Reader, out io.Writer, clean bool) error {
 	content, err := io.ReadAll(io.LimitReader(in, maxPiped+1))
 	if err != nil {
@@ -53,7 +53,7 @@ func Once(ctx context.Context, c *client.Client, message client.Message, in io.R
 	return errors.Join(written, failure(reply.End))
 }
 
-// failure is why a reply is not whole.
+// failure returns why a reply is not complete.
 func failure(end streaming.Terminal) error {
 	switch {
 	case end.Cancelled != nil:

@@ -1,7 +1,7 @@
-// Package terminal is a conversation in a terminal: lines go to a server as messages, replies are printed as
-// they come, and lines that begin with a slash are commands. It knows the server by its API alone.
+// Package terminal is a conversation in a terminal: lines are sent to a server as messages, replies are printed as
+// they stream, and lines that begin with a slash are commands. It uses only the server's API.
 //
-// Nothing that comes from the server reaches the terminal as it is: see Cleaner.
+// Text from the server is cleaned before it is printed: see Cleaner.
 package terminal
 
 import (
@@ -25,13 +25,13 @@ import (
 type Options struct {
 	Client *client.Client
 	Out    io.Writer
-	// Interrupts are Ctrl-C while a reply comes; at the prompt it is a key.
+	// Interrupts receives Ctrl-C while a reply streams; at the prompt Ctrl-C is a key.
 	Interrupts <-chan os.Signal
-	// ChatID is the chat to go on with; uuid.Nil starts one with the first message.
+	// ChatID is the chat to continue; uuid.Nil starts one with the first message.
 	ChatID uuid.UUID
 	// Model is the model variant; "" for the server's first.
 	Model string
-	// HistoryFile keeps what was typed; "" for nothing.
+	// HistoryFile stores the typed lines; "" for none.
 	HistoryFile string
 }
 
@@ -40,7 +40,7 @@ const (
 	hello      = "Say something, or /help. Ctrl-C stops a reply, Ctrl-D leaves.\n"
 )
 
-// talk is one run.
+// talk is the state of one Run.
 type talk struct {
 	Options
 	editor *editor
@@ -49,12 +49,12 @@ type talk struct {
 	listed []history.Chat
 }
 
-// Run talks until Ctrl-D, the end of the input or of ctx.
+// Run reads lines until Ctrl-D, /quit, or the end of the input or of ctx.
 func Run(ctx context.Context, o Options) error {
 	t := &talk{Options: o, editor: newEditor(o.HistoryFile)}
 	defer t.editor.close()
-	if o.HistoryFile != "" && t.editor.trouble != nil {
-		t.print("What you type is not kept: %v\n", t.editor.trouble)
+	if o.HistoryFile != "" && t.editor.historyErr != nil {
+		t.print("What you type is not kept: %v\n", t.editor.historyErr)
 	}
 	if o.ChatID != uuid.Nil {
 		if err := t.load(ctx, o.ChatID); err != nil {
@@ -75,7 +75,7 @@ func Run(ctx context.Context, o Options) error {
 		if line == "/quit" || line == "/exit" {
 			return nil
 		}
-		if err := t.take(ctx, line); err != nil {
+		if err := t.run(ctx, line); err != nil {
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
@@ -84,8 +84,8 @@ func Run(ctx context.Context, o Options) error {
 	}
 }
 
-// take does what a line says.
-func (t *talk) take(ctx context.Context, line string) error {
+// run sends a line or runs it as a command.
+func (t *talk) run(ctx context.Context, line string) error {
 	switch {
 	case line == "":
 		return nil
@@ -101,7 +101,7 @@ func (t *talk) print(format string, args ...any) {
 	fmt.Fprintf(t.Out, format, args...)
 }
 
-// say sends a message and prints the reply as it comes.
+// say sends a message and prints the reply as it streams.
 func (t *talk) say(ctx context.Context, content string) error {
 	message := client.Message{ChatID: t.chatID, Content: content, ModelVariant: t.Model, ClientMessageID: uuid.New()}
 	reply, err := t.send(ctx, message)
@@ -119,10 +119,10 @@ func (t *talk) say(ctx context.Context, content string) error {
 	return nil
 }
 
-// errLeft is a reply that was not waited for.
+// errLeft means that the user did not wait for the reply.
 var errLeft = errors.New("left alone; the reply goes on, and /history shows it")
 
-// send is one try. The first Ctrl-C stops the reply, the second one stops waiting for that.
+// send sends a message once. The first Ctrl-C stops the reply, the second one stops waiting for that.
 func (t *talk) send(ctx context.Context, message client.Message) (client.Reply, error) {
 	waiting, leave := context.WithCancel(ctx)
 	defer leave()
@@ -152,7 +152,7 @@ func (t *talk) send(ctx context.Context, message client.Message) (client.Reply, 
 	return reply, err
 }
 
-// forgetInterrupts drops what was pressed when nothing was running.
+// forgetInterrupts drops earlier interrupts, from when no reply was running.
 func (t *talk) forgetInterrupts() {
 	for {
 		select {
@@ -163,7 +163,7 @@ func (t *talk) forgetInterrupts() {
 	}
 }
 
-// watch waits for Ctrl-C. A reply can be stopped from the moment on that it has a chat.
+// watch waits for Ctrl-C. A reply can be stopped once it has a chat.
 func (t *talk) watch(ctx context.Context, started <-chan uuid.UUID, ended <-chan struct{}, leave func()) {
 	select {
 	case <-t.Interrupts:
@@ -174,7 +174,7 @@ func (t *talk) watch(ctx context.Context, started <-chan uuid.UUID, ended <-chan
 		select {
 		case chatID := <-started:
 			started = nil
-			// Where the server cannot be asked the reply goes on, and another Ctrl-C leaves it.
+			// If this fails the reply goes on, and another Ctrl-C leaves it.
 			_ = t.Client.Cancel(ctx, chatID)
 		case <-t.Interrupts:
 			leave()
@@ -199,7 +199,7 @@ func (t *talk) printEnd(reply client.Reply) {
 	}
 }
 
-// offerRevival asks whether an expired chat is to be brought back, and does it.
+// offerRevival asks whether to revive an expired chat, and does it.
 func (t *talk) offerRevival(ctx context.Context, chatID uuid.UUID) (revived bool, err error) {
 	yes, err := t.ask(ctx, "This chat has expired. Bring it back?")
 	if err != nil || !yes {
@@ -209,7 +209,7 @@ func (t *talk) offerRevival(ctx context.Context, chatID uuid.UUID) (revived bool
 	return err == nil, err
 }
 
-// ask asks a question that only yes answers with yes.
+// ask asks a question; every answer but y and yes is no.
 func (t *talk) ask(ctx context.Context, question string) (bool, error) {
 	answer, err := t.editor.ask(ctx, question+" [y/N] ")
 	if errors.Is(err, io.EOF) {

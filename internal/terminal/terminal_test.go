@@ -27,7 +27,7 @@ func TestMemoryIsShown(t *testing.T) {
 	c := client.New(server.URL, "a token")
 	defer c.Close()
 	shown := &talk{Options: Options{Client: c, Out: &out}, chatID: uuid.New()}
-	if err := shown.take(t.Context(), "/memory"); err != nil {
+	if err := shown.run(t.Context(), "/memory"); err != nil {
 		t.Fatal(err)
 	}
 	if got := out.String(); got != "hybrid, 12 tokens. All of it.\n\n[tail: 7 tokens, 1 turn]\nUser: hi\nAssistant: yes\n" {
@@ -70,12 +70,12 @@ func TestCommandsTellWhatTheyWant(t *testing.T) {
 		"/save": "everything is stored already", "/history many": "shows 1 to 200", "/history 201": "shows 1 to 200",
 		"/export": "wants a file", "/Help": "there is no command /Help",
 	} {
-		if err := somewhere.take(t.Context(), line); err == nil || !strings.Contains(err.Error(), want) {
+		if err := somewhere.run(t.Context(), line); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", line, err)
 		}
 	}
 	for _, line := range []string{"/save x", "/history", "/clear", "/forget", "/memory", "/export x.md"} {
-		if err := nowhere.take(t.Context(), line); !errors.Is(err, errNoChat) {
+		if err := nowhere.run(t.Context(), line); !errors.Is(err, errNoChat) {
 			t.Errorf("%s: %v", line, err)
 		}
 	}

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// transport keeps no connections, so that nothing of a test outlives it.
-var transport = &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DisableCompression: true}}
+// httpClient keeps no idle connections, so that nothing of a test outlives it.
+var httpClient = &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DisableCompression: true}}
 
 // Body is a request's JSON.
 type Body map[string]any
@@ -23,14 +23,14 @@ type Client struct {
 	Token string
 }
 
-// Answer is an answer that was read to its end.
+// Answer is a complete answer.
 type Answer struct {
 	Status int
 	Header http.Header
 	Text   string
 }
 
-// JSON is the answer's object.
+// JSON returns the answer's object.
 func (a Answer) JSON(t testing.TB) map[string]any {
 	t.Helper()
 	var found map[string]any
@@ -40,10 +40,10 @@ func (a Answer) JSON(t testing.TB) map[string]any {
 	return found
 }
 
-// Code is the code of an error, "" for any other answer.
+// Code returns the code of an error, "" for any other answer.
 func (a Answer) Code() string {
 	var found struct{ Code string }
-	_ = json.Unmarshal([]byte(a.Text), &found) // no object has no code
+	_ = json.Unmarshal([]byte(a.Text), &found) // other text has no code
 	return found.Code
 }
 
@@ -81,7 +81,7 @@ func (c Client) Do(request *http.Request) Answer {
 }
 
 func tryDo(request *http.Request) (Answer, error) {
-	response, err := transport.Do(request)
+	response, err := httpClient.Do(request)
 	if err != nil {
 		return Answer{}, err
 	}
@@ -96,21 +96,21 @@ func (c Client) Call(method, path string, payload Body, headers ...string) Answe
 	return c.Do(c.Request(c.T.Context(), method, path, payload, headers...))
 }
 
-// TryCall is Call for other goroutines than the test's own, and for servers that may be gone.
+// TryCall is Call for goroutines other than the test's own, and for servers that may be gone.
 func (c Client) TryCall(method, path string, payload Body, headers ...string) (Answer, error) {
 	return tryDo(c.Request(c.T.Context(), method, path, payload, headers...))
 }
 
-// Cancel asks to stop what a chat is busy with.
+// Cancel cancels the reply that is generated in a chat.
 func (c Client) Cancel(chatID string) Answer {
 	c.T.Helper()
 	return c.Call(http.MethodPost, "/v1/message/"+chatID+"/cancel", nil)
 }
 
-// TryOpen sends a request and gives the stream of its answer, whatever the status.
+// TryOpen sends a request and returns the stream of its answer, whatever the status.
 func (c Client) TryOpen(method, path string, payload Body, headers ...string) (*Stream, error) {
 	ctx, cancel := context.WithCancel(c.T.Context())
-	response, err := transport.Do(c.Request(ctx, method, path, payload, headers...)) //nolint:bodyclose // the stream closes it
+	response, err := httpClient.Do(c.Request(ctx, method, path, payload, headers...)) //nolint:bodyclose // the stream closes it
 	if err != nil {
 		cancel()
 		return nil, err
@@ -120,7 +120,7 @@ func (c Client) TryOpen(method, path string, payload Body, headers ...string) (*
 	return s, nil
 }
 
-// Open sends a request and wants a stream.
+// Open sends a request and requires a stream.
 func (c Client) Open(method, path string, payload Body, headers ...string) *Stream {
 	c.T.Helper()
 	s, err := c.TryOpen(method, path, payload, headers...)
@@ -128,13 +128,13 @@ func (c Client) Open(method, path string, payload Body, headers ...string) *Stre
 		c.T.Fatal(err)
 	}
 	if s.Response.StatusCode != http.StatusOK {
-		raw, _ := io.ReadAll(s.Response.Body) // it is told, whole or not
+		raw, _ := io.ReadAll(s.Response.Body) // as much as there is
 		c.T.Fatalf("%s %s: %s %s", method, path, s.Response.Status, raw)
 	}
 	return s
 }
 
-// MessagePath is where a message goes and its body there: a chat's id continues it, "" starts one.
+// MessagePath returns the path of a message and its body there: it continues the chat, or starts one for "".
 func MessagePath(chatID string, payload Body) (string, Body) {
 	if chatID == "" {
 		return "/v1/message/first", payload
@@ -144,23 +144,23 @@ func MessagePath(chatID string, payload Body) (string, Body) {
 	return "/v1/message", with
 }
 
-// Send sends a message and gives the stream of its reply.
+// Send sends a message and returns the stream of its reply.
 func (c Client) Send(chatID string, payload Body, headers ...string) *Stream {
 	c.T.Helper()
 	path, payload := MessagePath(chatID, payload)
 	return c.Open(http.MethodPost, path, payload, headers...)
 }
 
-// Resume goes on with a chat's reply. query is "" or begins with a question mark.
+// Resume resumes the stream of a chat's reply. query is "" or begins with a question mark.
 func (c Client) Resume(chatID, query string, headers ...string) *Stream {
 	c.T.Helper()
 	return c.Open(http.MethodGet, ResumePath(chatID, query), nil, headers...)
 }
 
-// ResumePath is where a chat's reply goes on.
+// ResumePath returns the path of the stream of a chat's reply.
 func ResumePath(chatID, query string) string { return "/v1/message/" + chatID + "/stream" + query }
 
-// Say sends a message, reads its whole reply and wants it completed.
+// Say sends a message, reads its whole reply and requires that it is complete.
 func (c Client) Say(chatID, content string) Said {
 	c.T.Helper()
 	found := c.Send(chatID, Body{"content": content}).Rest()

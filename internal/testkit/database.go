@@ -18,10 +18,10 @@ import (
 // databaseTimeout bounds the making or dropping of one database.
 const databaseTimeout = time.Minute
 
-// Database is a database of one test's own. No password is needed.
+// Database is a test's own database. No password is needed.
 type Database struct {
-	// DSN connects as postgres, as a server on Supabase does: no superuser. It leads through the
-	// transaction pooler when the tests are run with one: whoever needs a session takes Direct.
+	// DSN connects as postgres, as a server on Supabase does: no superuser. It goes through the
+	// transaction pooler when the tests run with one; use Direct for a session.
 	DSN string
 	// AdminDSN connects as the cluster's superuser, past any pooler.
 	AdminDSN string
@@ -30,22 +30,22 @@ type Database struct {
 	direct string
 }
 
-// Direct connects as DSN does, past any pooler: it is DATABASE_DIRECT_URL where DSN is DATABASE_URL. A test
-// that uses it itself says why a transaction pooler will not do.
+// Direct is DSN without a pooler: DATABASE_DIRECT_URL where DSN is DATABASE_URL. A test that uses it explains why
+// a transaction pooler does not suffice.
 func (d Database) Direct() string { return d.direct }
 
-// Pooled tells whether DSN leads through a transaction pooler.
+// Pooled reports whether DSN goes through a transaction pooler.
 func (d Database) Pooled() bool { return d.DSN != d.direct }
 
-// NewDatabase gives a database with all migrations applied, dropped when the test ends, whoever is
-// still connected.
+// NewDatabase makes a database with all migrations applied. It is dropped when the test ends, even if there are
+// connections to it.
 func NewDatabase(t testing.TB) Database {
 	t.Helper()
 	return newDatabase(t, migratedTemplate)
 }
 
-// NewEmptyDatabase gives a database that looks like a fresh Supabase project, without any migration
-// of ours. Roles belong to the whole cluster: what other tests' migrations made is there.
+// NewEmptyDatabase makes a database that looks like a fresh Supabase project, without our migrations. Roles belong to
+// the whole cluster: those of other tests' migrations exist.
 func NewEmptyDatabase(t testing.TB) Database {
 	t.Helper()
 	return newDatabase(t, freshTemplate)
@@ -71,7 +71,7 @@ func newDatabase(t testing.TB, from func(context.Context, string) (string, error
 	return database
 }
 
-// CreateMigrated makes a database as NewDatabase does, outside of a test, and leaves it.
+// CreateMigrated makes a database as NewDatabase does, outside of a test. It is not dropped.
 func CreateMigrated(ctx context.Context, superuserDSN string) (Database, error) {
 	return createFrom(ctx, superuserDSN, migratedTemplate)
 }
@@ -88,7 +88,7 @@ func createFrom(ctx context.Context, admin string, from func(context.Context, st
 	return at(admin, name)
 }
 
-// cloneSQL copies a template; the rights on the database itself are not part of the copy.
+// cloneSQL copies a template. The rights on the database itself are not copied with it.
 func cloneSQL(name, template string) []string {
 	return []string{
 		"create database " + name + " template " + template,
@@ -96,7 +96,7 @@ func cloneSQL(name, template string) []string {
 	}
 }
 
-// at is the database of a name in the cluster that a superuser's DSN names.
+// at returns the database of a name in the cluster of a superuser's DSN.
 func at(admin, name string) (Database, error) {
 	adminDSN, err := withTarget(admin, localpg.Superuser, name)
 	if err != nil {
@@ -113,7 +113,7 @@ func at(admin, name string) (Database, error) {
 	return Database{DSN: dsn, AdminDSN: adminDSN, Name: name, direct: direct}, err
 }
 
-// withTarget is a DSN with another user and database.
+// withTarget returns a DSN with another user and database.
 func withTarget(dsn, user, database string) (string, error) {
 	address, err := url.Parse(dsn)
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// Log keeps what is logged and may be read while it is written. Its zero value is empty.
+// Log stores log lines and is safe for concurrent use. Its zero value is empty.
 type Log struct {
 	mu   sync.Mutex
 	text strings.Builder
@@ -19,7 +19,7 @@ func (l *Log) Write(line []byte) (int, error) {
 	return l.text.Write(line)
 }
 
-// String is everything logged so far.
+// String returns everything logged so far.
 func (l *Log) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()

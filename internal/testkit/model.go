@@ -15,15 +15,14 @@ type Model struct {
 	*offline.Listening
 }
 
-// NewModel starts the offline model and ends it with the test. A nil script leaves every answer to the
-// built-in model.
+// NewModel starts the offline model, which is closed when the test ends. With a nil script the built-in model answers.
 func NewModel(t testing.TB, script Script) *Model {
 	t.Helper()
 	listening, err := offline.Start(offline.Options{Script: script})
 	if err != nil {
 		t.Fatalf("testkit: %v", err)
 	}
-	t.Cleanup(func() { _ = listening.Close() }) // what it serves was checked before
+	t.Cleanup(func() { _ = listening.Close() }) // its answers were checked before
 	return &Model{listening}
 }
 
@@ -39,7 +38,7 @@ func (m *Model) AwaitRequest(t testing.TB, what string, match func(offline.Reque
 	return found
 }
 
-// Asked are the requests of a kind that came so far, oldest first.
+// Asked returns the requests of a kind so far, oldest first.
 func (m *Model) Asked(kind offline.Kind) []offline.Request {
 	var found []offline.Request
 	for _, request := range m.Requests() {
@@ -50,8 +49,8 @@ func (m *Model) Asked(kind offline.Kind) []offline.Request {
 	return found
 }
 
-// HeldReply is a script whose replies say a text, after so many pieces of it not before the gate is
-// closed. Summaries are the built-in model's.
+// HeldReply is a script that replies with a text and waits after so many pieces until the gate is closed. Summaries are
+// the built-in model's.
 func HeldReply(text string, pieces int, gate <-chan struct{}) Script {
 	return func(request *offline.Request) offline.Answer {
 		if request.Kind != offline.KindReply {
@@ -61,7 +60,7 @@ func HeldReply(text string, pieces int, gate <-chan struct{}) Script {
 	}
 }
 
-// InOrder is a script that answers one request after another with these, and all later ones with the last.
+// InOrder is a script that gives the answers one after another, and the last one to all later requests.
 func InOrder(answers ...offline.Answer) Script {
 	next := make(chan offline.Answer, len(answers))
 	for _, answer := range answers[:len(answers)-1] {

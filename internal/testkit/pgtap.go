@@ -10,12 +10,12 @@ import (
 	"github.com/arcoscribe/throughline/internal/dev/localpg"
 )
 
-// pgTAPFile is the whole of pgTAP, not a step from one version to the next.
+// pgTAPFile matches the complete pgTAP, not an upgrade between versions.
 var pgTAPFile = regexp.MustCompile(`/pgtap--[0-9.]+\.sql$`)
 
-// InstallPgTAP puts pgTAP into the schema extensions of a database. It is plain SQL, so the file of
-// whichever server package brought it serves every version of Postgres, also one that cannot see it
-// as an extension. Test files therefore do not say "create extension pgtap".
+// InstallPgTAP installs pgTAP in the schema extensions of a database. It is plain SQL, so the file of any server package
+// works on every version of Postgres, also where it is not available as an extension. Test files therefore do not
+// contain "create extension pgtap".
 func InstallPgTAP(ctx context.Context, database Database) error {
 	paths, err := filepath.Glob("/usr/share/postgresql/*/extension/pgtap--*.sql")
 	if err != nil {

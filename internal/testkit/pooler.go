@@ -8,9 +8,7 @@ import (
 	"net/url"
 	"os"
 	"os/exec"
-	"os/user"
 	"path/filepath"
-	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -20,25 +18,26 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/arcoscribe/throughline/internal/dev/localpg"
 )
 
-// PoolerEnv names the transaction pooler, as host:port, that stands before the cluster of PostgresEnv and
-// that the tests' databases are reached through. Unset, there is none.
+// PoolerEnv names the transaction pooler in front of the cluster of PostgresEnv, as host:port. The tests' databases are
+// reached through it. Unset, there is none.
 const PoolerEnv = "THROUGHLINE_TEST_POOLER"
 
-// PoolSize is how many connections a pooler has to one database, for however many clients.
+// PoolSize is the number of connections of a pooler to one database, for any number of clients.
 const PoolSize = 10
 
 const (
-	// poolerTries: between choosing a free port and listening on it, somebody else may.
+	// poolerTries: another program may take a free port between our choice and the start.
 	poolerTries = 3
 	// poolerPatience bounds the start of a pooler.
 	poolerPatience = 10 * time.Second
-	// poolMark is how the product is told of a pooler on another port than Supabase's.
+	// poolMark is the parameter of a DSN that marks a pooler on another port than Supabase's.
 	poolMark = "pgbouncer"
 )
 
-// errNoPgBouncer: it is not on this machine.
 var errNoPgBouncer = errors.New("pgbouncer is not installed (scripts/setup test installs it)")
 
 // Pooler is a running PgBouncer in transaction mode, as Supabase's pooler is on port 6543: a client has a
@@ -47,11 +46,11 @@ type Pooler struct {
 	address string // host:port
 	dir     string
 	cmd     *exec.Cmd
-	gone    chan struct{} // closed at the process's end
+	gone    <-chan struct{} // closed when the process is gone
 }
 
-// NewTransactionPooler starts a pooler before a test's database and gives the DSN of postgres through it,
-// marked for the product. It ends with the test, and skips the test where PgBouncer is not installed.
+// NewTransactionPooler starts a pooler in front of a test's database and returns the DSN of postgres through it,
+// with the mark. It ends with the test, and skips the test where PgBouncer is not installed.
 func NewTransactionPooler(t testing.TB, database Database) string {
 	t.Helper()
 	pooler, err := StartPooler(t.Context(), database.AdminDSN)
@@ -73,7 +72,7 @@ func NewTransactionPooler(t testing.TB, database Database) string {
 	return dsn
 }
 
-// StartPooler starts a pooler before the server that a DSN names, for all of its databases. Stop it.
+// StartPooler starts a pooler in front of the server that a DSN names, for all of its databases. Stop it.
 func StartPooler(ctx context.Context, serverDSN string) (*Pooler, error) {
 	server, err := url.Parse(serverDSN)
 	if err != nil {
@@ -106,8 +105,8 @@ func findPgBouncer() (string, error) {
 	return "", errNoPgBouncer
 }
 
-// poolerSettings are those that depend on PgBouncer's version. From 1.21 on it can keep named statements
-// for its clients; ours must do without.
+// poolerSettings returns the settings that depend on PgBouncer's version. From 1.21 on it can keep named statements
+// for its clients; ours must not.
 func poolerSettings(ctx context.Context, program string) (string, error) {
 	out, err := exec.CommandContext(ctx, program, "--version").Output()
 	if err != nil {
@@ -123,9 +122,9 @@ func poolerSettings(ctx context.Context, program string) (string, error) {
 	return "", nil
 }
 
-// tryPooler gives no pooler when it did not come up.
+// tryPooler returns nil without an error when the pooler did not start.
 func tryPooler(ctx context.Context, program string, server *url.URL, settings string) (*Pooler, error) {
-	port, err := freePort()
+	port, err := localpg.FreePort(0)
 	if err != nil {
 		return nil, err
 	}
@@ -133,16 +132,15 @@ func tryPooler(ctx context.Context, program string, server *url.URL, settings st
 	if err != nil {
 		return nil, err
 	}
-	p := &Pooler{address: net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), dir: dir, gone: make(chan struct{})}
+	p := &Pooler{address: net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), dir: dir}
 	if err := writeConfig(dir, port, server, settings); err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
 	raiseFileLimit()
 	p.cmd = exec.Command(program, filepath.Join(dir, "pgbouncer.ini"))
 	p.cmd.Dir = "/"
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Credential: runAs, Setpgid: true}
-	endWithParent(p.cmd.SysProcAttr)
-	if err := p.start(); err != nil {
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Credential: runAs}
+	if p.gone, err = localpg.StartChild(p.cmd, syscall.SIGTERM); err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
 	if !p.answers(ctx) {
@@ -151,22 +149,7 @@ func tryPooler(ctx context.Context, program string, server *url.URL, settings st
 	return p, nil
 }
 
-// start keeps a thread for the pooler, which ends with it, also when this process is killed.
-func (p *Pooler) start() error {
-	started := make(chan error)
-	go func() {
-		runtime.LockOSThread()
-		err := p.cmd.Start()
-		started <- err
-		if err == nil {
-			_ = p.cmd.Wait() // how it ended says nothing more than that it did
-			close(p.gone)
-		}
-	}()
-	return <-started
-}
-
-// Stop ends the pooler at once, with whoever is connected.
+// Stop ends the pooler at once, also while clients are connected.
 func (p *Pooler) Stop() error {
 	_ = p.cmd.Process.Signal(syscall.SIGTERM) // fails when it is over
 	<-p.gone
@@ -193,7 +176,7 @@ func (p *Pooler) answers(ctx context.Context) bool {
 	}
 }
 
-// Served asks the pooler how many transactions it has passed on to each database.
+// Served returns the number of transactions that the pooler has passed on to each database.
 func (p *Pooler) Served(ctx context.Context) (map[string]int, error) {
 	conn, err := pgconn.Connect(ctx, "postgres://postgres@"+p.address+"/pgbouncer?sslmode=disable")
 	if err != nil {
@@ -227,8 +210,8 @@ func throughPooler(address, dsn string) (string, error) {
 	return target.String(), nil
 }
 
-// parseDSN reads a connection string as the product does: the mark is not Postgres's, and through a pooler
-// no statement has a name.
+// parseDSN reads a connection string as the product does: the mark is not for Postgres, and through a pooler
+// statements have no names.
 func parseDSN(dsn string) (*pgxpool.Config, error) {
 	plain, marked := strings.CutSuffix(dsn, "&"+poolMark+"=true")
 	config, err := pgxpool.ParseConfig(plain)
@@ -236,15 +219,6 @@ func parseDSN(dsn string) (*pgxpool.Config, error) {
 		config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
 	}
 	return config, err
-}
-
-func freePort() (int, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
-	}
-	defer func() { _ = listener.Close() }() // nobody ever connected
-	return listener.Addr().(*net.TCPAddr).Port, nil
 }
 
 // raiseFileLimit lets what we start have as many connections as this machine allows.
@@ -256,25 +230,23 @@ func raiseFileLimit() {
 	}
 }
 
-// poolerHome makes a folder for the configuration and says who runs: PgBouncer refuses to be root.
+// poolerHome makes a folder for the configuration and returns the user to run as, because PgBouncer refuses to be root.
 func poolerHome() (string, *syscall.Credential, error) {
+	runAs, err := localpg.UnprivilegedUser()
+	if err != nil {
+		return "", nil, err
+	}
 	dir, err := os.MkdirTemp("", "throughline-pooler-")
-	if err != nil || os.Geteuid() != 0 {
+	if err != nil || runAs == nil {
 		return dir, nil, err
 	}
-	nobody, err := user.Lookup("nobody")
-	if err != nil {
+	if err := os.Chown(dir, int(runAs.Uid), int(runAs.Gid)); err != nil {
 		return "", nil, errors.Join(err, os.RemoveAll(dir))
 	}
-	uid, _ := strconv.Atoi(nobody.Uid) // a number, on every system with a root
-	gid, _ := strconv.Atoi(nobody.Gid)
-	if err := os.Chown(dir, uid, gid); err != nil {
-		return "", nil, errors.Join(err, os.RemoveAll(dir))
-	}
-	return dir, &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, nil
+	return dir, runAs, nil
 }
 
-// writeConfig: server_login_retry is how long it believes that a server is away which refused it once.
+// writeConfig writes the configuration. server_login_retry is the seconds until it retries a server that refused it.
 func writeConfig(dir string, port int, server *url.URL, settings string) error {
 	config := fmt.Sprintf(`[databases]
 * = host=%s port=%s

@@ -15,16 +15,15 @@ import (
 	"go.uber.org/goleak"
 )
 
-// Proxy is the network before a server, which a test breaks: Toxiproxy on a loopback port of its own. What is
-// broken counts for connections that are open and for those to come, unless a method says otherwise. It writes
-// nothing to the test's output.
+// Proxy is a network in front of a server that a test can break: Toxiproxy on a loopback port of its own. A fault applies
+// to open and to new connections unless a method says otherwise. It writes nothing to the test's output.
 type Proxy struct {
 	t     testing.TB
 	proxy *toxiproxy.Proxy
 	added int
 }
 
-// NewProxy stands before the server at upstream (host:port) until the test ends.
+// NewProxy starts a proxy in front of the server at upstream (host:port). It stops when the test ends.
 func NewProxy(t testing.TB, upstream string) *Proxy {
 	t.Helper()
 	prepareToxics()
@@ -35,14 +34,13 @@ func NewProxy(t testing.TB, upstream string) *Proxy {
 	return p
 }
 
-// prepareToxics silences what the toxics log on their own, and makes known the one of ours.
+// prepareToxics silences the toxics' own log and registers ours.
 var prepareToxics = sync.OnceFunc(func() {
 	zerolog.SetGlobalLevel(zerolog.Disabled)
 	toxics.Register("cut", new(cut))
 })
 
-// cut is Toxiproxy's limit_data, but it goes on taking what still arrives, so that whoever sends it does not
-// wait for ever.
+// cut is Toxiproxy's limit_data, but it discards later input, so that its sender does not wait for ever.
 type cut struct{ toxics.LimitDataToxic }
 
 // Pipe lets through what the limit allows.
@@ -55,8 +53,8 @@ func (c *cut) Pipe(stub *toxics.ToxicStub) {
 	}
 }
 
-// proxyLeftovers are the goroutines that Toxiproxy leaves behind: the two of a direction whose reader hung up
-// while a piece was on its way to it. Nothing runs in them any more.
+// proxyLeftovers ignores the goroutines that Toxiproxy leaks: the two of a direction whose reader hung up while data was
+// on its way. They are idle.
 func proxyLeftovers() []goleak.Option {
 	return []goleak.Option{
 		goleak.IgnoreAnyFunction("github.com/Shopify/toxiproxy/v2/toxics.(*NoopToxic).Pipe"),
@@ -88,39 +86,39 @@ func HostOf(t testing.TB, address string) string {
 	return parsed.Host
 }
 
-// Latency holds back each piece of an answer for so long.
+// Latency delays each piece of an answer.
 func (p *Proxy) Latency(delay time.Duration) {
 	p.add("latency", "downstream", 1, map[string]any{"latency": delay.Milliseconds()})
 }
 
-// Bandwidth lets so many KB/s of the answers through.
+// Bandwidth limits the answers to rate KB/s.
 func (p *Proxy) Bandwidth(rate int) {
 	p.add("bandwidth", "downstream", 1, map[string]any{"rate": rate})
 }
 
-// Slice cuts the answers into pieces of so many bytes, each sent alone.
+// Slice sends the answers in pieces of size bytes.
 func (p *Proxy) Slice(size int) {
 	p.add("slicer", "downstream", 1, map[string]any{"average_size": size, "size_variation": 0, "delay": 100})
 }
 
-// LimitData ends each connection in good order after so many bytes of answers, counted from now on.
+// LimitData closes each connection cleanly after so many bytes of answers, counted from now on.
 func (p *Proxy) LimitData(bytes int) {
 	p.add("cut", "downstream", 1, map[string]any{"bytes": bytes})
 }
 
-// Abrupt lets the connections that are made from now on end with a reset, whoever ends them.
+// Abrupt makes connections from now on end with a reset, whichever side closes them.
 func (p *Proxy) Abrupt() {
-	// The toxic itself passes over every connection; that it is there is what makes Toxiproxy reset them.
+	// The toxic never applies to a connection, but its presence makes Toxiproxy reset them.
 	p.add("reset_peer", "downstream", 0, map[string]any{"timeout": 0})
 }
 
-// ResetPeer resets each connection that is made from now on after so many bytes of answers.
+// ResetPeer resets connections from now on, each after so many bytes of answers.
 func (p *Proxy) ResetPeer(bytes int) {
 	p.Abrupt()
 	p.LimitData(bytes)
 }
 
-// Timeout makes the connections half-open: they are accepted, and what is sent is swallowed, both ways.
+// Timeout makes the connections half-open: they are accepted, and all data is dropped, both ways.
 func (p *Proxy) Timeout() {
 	for _, direction := range []string{"upstream", "downstream"} {
 		p.add("timeout", direction, 1, map[string]any{"timeout": 0})
@@ -141,7 +139,7 @@ func (p *Proxy) add(kind, direction string, toxicity float32, attributes map[str
 	}
 }
 
-// Heal takes back all of the above. Connections that were half-open end.
+// Heal removes all faults above. Half-open connections end.
 func (p *Proxy) Heal() {
 	p.proxy.Toxics.ResetToxics(p.t.Context())
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/arcoscribe/throughline/supabase"
 )
 
-// Server is a Postgres of one test's own, with all migrations, that may be stopped and started again.
+// Server is a test's own Postgres, with all migrations, that can be stopped and started again.
 type Server struct {
 	Database
 	t       testing.TB
@@ -23,10 +23,7 @@ type Server struct {
 // NewServer starts a server and removes it when the test ends.
 func NewServer(t testing.TB) *Server {
 	t.Helper()
-	dir, err := os.MkdirTemp("", folderPrefix)
-	if err == nil {
-		err = os.Chmod(dir, 0o755) // the server's user has to pass through it
-	}
+	dir, err := newFolder()
 	if err != nil {
 		t.Fatalf("testkit: %v", err)
 	}
@@ -46,7 +43,7 @@ func NewServer(t testing.TB) *Server {
 	if _, err := supabase.Migrate(t.Context(), direct, slog.New(slog.DiscardHandler)); err != nil {
 		t.Fatalf("testkit: %v", err)
 	}
-	if os.Getenv(PoolerEnv) != "" { // that one stands before another server
+	if os.Getenv(PoolerEnv) != "" { // that pooler is in front of another server
 		s.DSN = NewTransactionPooler(t, s.Database)
 	}
 	return s
@@ -81,7 +78,7 @@ func (s *Server) answers() bool {
 // Stop ends the server as an operator does.
 func (s *Server) Stop() {
 	s.t.Helper()
-	// While it is down its folder looks abandoned to others, but for its age.
+	// A stopped server's folder looks abandoned to other test runs unless it is young.
 	if now := time.Now(); os.Chtimes(s.options.Dir, now, now) != nil {
 		s.t.Fatalf("testkit: %s is gone", s.options.Dir)
 	}
@@ -90,7 +87,7 @@ func (s *Server) Stop() {
 	}
 }
 
-// Crash ends the server at once, and the next start recovers from its log.
+// Crash ends the server at once. The next start recovers from its log.
 func (s *Server) Crash() {
 	s.t.Helper()
 	if err := s.cluster.Crash(); err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// NewPool opens connections to a database for a test's own look at it, closed when the test ends.
+// NewPool opens a pool of connections for a test's own queries. It is closed when the test ends.
 func NewPool(t testing.TB, dsn string) *pgxpool.Pool {
 	t.Helper()
 	config, err := parseDSN(dsn)
@@ -24,7 +24,7 @@ func NewPool(t testing.TB, dsn string) *pgxpool.Pool {
 	return pool
 }
 
-// Connect opens one connection to a database for a test's own look at it, closed when the test ends.
+// Connect opens one connection for a test's own queries. It is closed when the test ends.
 func Connect(t testing.TB, dsn string) *pgx.Conn {
 	t.Helper()
 	config, err := parseDSN(dsn)
@@ -59,7 +59,7 @@ type Execer interface {
 	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
 }
 
-// Exec runs a statement and gives the number of rows that it touched.
+// Exec runs a statement and returns the number of rows affected.
 func Exec(t testing.TB, in Execer, sql string, args ...any) int64 {
 	t.Helper()
 	tag, err := in.Exec(t.Context(), sql, args...)

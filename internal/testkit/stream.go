@@ -32,19 +32,19 @@ type Event struct {
 	Data     map[string]any
 }
 
-// Terminal tells whether it ends a reply.
+// Terminal reports whether the event ends a reply.
 func (e Event) Terminal() bool {
 	return e.Name == Completion || e.Name == Failed || e.Name == Cancelled
 }
 
-// Code is a failure's.
+// Code returns the code of a failure.
 func (e Event) Code() string {
 	code, _ := e.Data["code"].(string)
 	return code
 }
 
-// Stream reads the events of one answer and checks of each what holds for all: the order, and that its
-// id is the place in the text.
+// Stream reads the events of one answer and checks each of them: the order, and that its id is its position in the
+// text.
 type Stream struct {
 	Response *http.Response
 	// Events and Text are what was read so far.
@@ -52,7 +52,7 @@ type Stream struct {
 	Text   string
 
 	t      testing.TB
-	said   strings.Builder // of which Text is what there is
+	text   strings.Builder // builds Text
 	chars  int             // of Text
 	lines  *bufio.Scanner
 	hangUp context.CancelFunc
@@ -67,13 +67,13 @@ func newStream(t testing.TB, response *http.Response, hangUp context.CancelFunc)
 	return s
 }
 
-// Close hangs up, whatever is still to come. More than once is as good as once.
+// Close hangs up. It may be called more than once.
 func (s *Stream) Close() {
 	s.hangUp()
-	_ = s.Response.Body.Close() // the test has read what it wanted
+	_ = s.Response.Body.Close() // the test has read what it needs
 }
 
-// Raw is all that is left, for an answer that is no stream of events.
+// Raw returns the rest, for an answer that is not a stream of events.
 func (s *Stream) Raw() string {
 	var text strings.Builder
 	for s.lines.Scan() {
@@ -98,7 +98,7 @@ func (s *Stream) Next() (Event, error) {
 			}
 		case "":
 			if e.Name != "" {
-				return e, s.take(e)
+				return e, s.accept(e)
 			}
 		}
 	}
@@ -108,37 +108,37 @@ func (s *Stream) Next() (Event, error) {
 	return e, io.EOF
 }
 
-// take checks an event and collects its text.
-func (s *Stream) take(e Event) error {
+// accept checks an event and collects its text.
+func (s *Stream) accept(e Event) error {
 	s.Events = append(s.Events, e)
 	if first := len(s.Events) == 1; first != (e.Name == Started) {
 		return errors.New("message.started is not the first event, or not the only such")
 	}
 	if e.Name == Delta {
-		if offset := int(e.Data["offset"].(float64)); offset != s.place() {
-			return fmt.Errorf("a delta for the place %d at %d", offset, s.place())
+		if offset := int(e.Data["offset"].(float64)); offset != s.position() {
+			return fmt.Errorf("a delta for the place %d at %d", offset, s.position())
 		}
 		delta := e.Data["delta"].(string)
-		s.said.WriteString(delta)
-		s.Text, s.chars = s.said.String(), s.chars+utf8.RuneCountInString(delta)
+		s.text.WriteString(delta)
+		s.Text, s.chars = s.text.String(), s.chars+utf8.RuneCountInString(delta)
 	}
-	place := strconv.Itoa(s.place())
+	position := strconv.Itoa(s.position())
 	if e.Terminal() {
-		place = "end"
+		position = "end"
 	}
-	if want := s.MessageID() + ":" + place; e.ID != want {
+	if want := s.MessageID() + ":" + position; e.ID != want {
 		return fmt.Errorf("the event's id is %s, want %s", e.ID, want)
 	}
-	// One that began behind the end has nothing to read.
-	length, told := e.Data["content_length"].(float64)
-	if told && e.Name != Failed && int(length) != s.place() && s.Text != "" {
-		return fmt.Errorf("the reply has %v characters, read are %d", length, s.place())
+	// A stream that began at the end has no text.
+	length, known := e.Data["content_length"].(float64)
+	if known && e.Name != Failed && int(length) != s.position() && s.Text != "" {
+		return fmt.Errorf("the reply has %v characters, read are %d", length, s.position())
 	}
 	return nil
 }
 
-// place is how many characters of the reply are known: where the stream began, and what came.
-func (s *Stream) place() int {
+// position is the number of characters of the reply so far: before the stream, and in it.
+func (s *Stream) position() int {
 	return int(s.Events[0].Data["offset"].(float64)) + s.chars
 }
 
@@ -150,13 +150,13 @@ func (s *Stream) started(name string) string {
 	return s.Events[0].Data[name].(string)
 }
 
-// ChatID is the chat's, as the first event names it.
+// ChatID returns the chat's id, from the first event.
 func (s *Stream) ChatID() string { return s.started("chat_id") }
 
-// MessageID is the reply's, as the first event names it.
+// MessageID returns the reply's id, from the first event.
 func (s *Stream) MessageID() string { return s.started("message_id") }
 
-// LastID is the id of the latest event.
+// LastID returns the id of the latest event.
 func (s *Stream) LastID() string { return s.Events[len(s.Events)-1].ID }
 
 // Until reads up to the first event that matches.
@@ -173,7 +173,7 @@ func (s *Stream) Until(match func(Event) bool) Event {
 	}
 }
 
-// UntilText reads until so much of the reply was said in this stream.
+// UntilText reads until the text of this stream is text.
 func (s *Stream) UntilText(text string) {
 	s.t.Helper()
 	for s.Text != text {
@@ -183,14 +183,14 @@ func (s *Stream) UntilText(text string) {
 	}
 }
 
-// Said is a reply that was read to its end.
+// Said is a complete reply.
 type Said struct {
 	ChatID, MessageID, UserMessageID string
 	Start, End                       Event
 	Text                             string
 }
 
-// Rest reads to the end and wants exactly one terminal event, as the last.
+// Rest reads to the end and requires exactly one terminal event, as the last.
 func (s *Stream) Rest() Said {
 	s.t.Helper()
 	found, err := s.TryRest()
@@ -200,8 +200,7 @@ func (s *Stream) Rest() Said {
 	return found
 }
 
-// TryRest is Rest for other goroutines than the test's own. ErrCut means a stream that was cut off
-// without a terminal event.
+// TryRest is Rest for goroutines other than the test's own. ErrCut means a stream without a terminal event.
 func (s *Stream) TryRest() (Said, error) {
 	for {
 		e, err := s.Next()

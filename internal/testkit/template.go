@@ -22,7 +22,7 @@ import (
 // templateLock is the key of the advisory lock that the makers of templates share.
 const templateLock = 5432216
 
-// known holds the templates that this process has seen finished.
+// known holds the templates that this process has seen complete.
 var known sync.Map
 
 // freshTemplate names the template that looks like a fresh Supabase project.
@@ -48,13 +48,13 @@ func migratedTemplate(ctx context.Context, admin string) (string, error) {
 		if err := execute(ctx, admin, "grant all on database "+made.Name+" to postgres"); err != nil {
 			return err
 		}
-		// A pooler would stay connected, and then the template could not be renamed.
+		// A pooler would stay connected, and the template could not be renamed.
 		_, err := supabase.Migrate(ctx, made.Direct(), slog.New(slog.DiscardHandler))
 		return err
 	})
 }
 
-// ensure makes the template unless it is there. Until it is finished it goes by another name.
+// ensure makes the template unless it exists. Until it is complete it has another name.
 func ensure(ctx context.Context, admin, name, from string, fill func(Database) error) error {
 	if _, ok := known.Load(name); ok {
 		return nil
@@ -63,7 +63,7 @@ func ensure(ctx context.Context, admin, name, from string, fill func(Database) e
 	if err != nil {
 		return err
 	}
-	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }() // which gives the lock back
+	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }() // which releases the lock
 	if _, err := conn.Exec(ctx, "select pg_advisory_lock($1)", templateLock); err != nil {
 		return err
 	}
@@ -99,7 +99,7 @@ func build(ctx context.Context, admin, name, from string, fill func(Database) er
 		"alter database "+name+" with is_template true allow_connections false")
 }
 
-// migrationText is all migrations in order, names included, as they are on disk.
+// migrationText returns all migrations in order, names included, as they are on disk.
 func migrationText() ([]byte, error) {
 	root, err := repositoryRoot()
 	if err != nil {

@@ -1,12 +1,12 @@
-// Package testkit gives tests the real things around the code: a Postgres database of their own with the
+// Package testkit provides tests with the real things around the code: a Postgres database of their own with the
 // project's schema, users, access tokens, a transaction pooler, a server that may crash, the offline
-// model, and a client of the API that checks every stream it reads. It is imported by _test.go files alone.
+// model, and a client of the API that checks every stream it reads. Only _test.go files import it.
 //
 // A package that uses it says so once:
 //
 //	func TestMain(m *testing.M) { testkit.Main(m) }
 //
-// By hand, each test process starts a throwaway cluster when its first test asks for a database.
+// With plain go test, each test process starts a throwaway cluster when its first test needs a database.
 // Under make test one cluster, started by the command withpg, serves all of them.
 //
 // Packages that testkit itself is made of (auth, localpg, supabase) use it from an external test
@@ -56,7 +56,7 @@ func Main(m *testing.M, options ...goleak.Option) {
 			code = max(code, 1)
 		}
 	}
-	// After a failed test what is left over says nothing.
+	// After a failed test, leftover goroutines mean nothing.
 	if code == 0 {
 		if err := goleak.Find(append(options, proxyLeftovers()...)...); err != nil {
 			fmt.Fprintln(os.Stderr, "testkit: goroutines are left over after all tests:", err)
@@ -86,24 +86,20 @@ func superuserDSN() (string, error) {
 	return own.cluster.DSN(localpg.Superuser, "postgres"), nil
 }
 
-// StartCluster starts an empty cluster that trades all safety for speed, of a major version of
-// Postgres or of any (0). Destroy it.
+// StartCluster starts an empty cluster of a major version of Postgres (0: any) without any durability, for speed.
+// Destroy it.
 func StartCluster(ctx context.Context, major int) (*localpg.Cluster, error) {
 	root, err := repositoryRoot()
 	if err != nil {
 		return nil, err
 	}
-	binDir, err := localpg.FindMajor(root, major)
+	binDir, err := localpg.FindBinaries(root, major)
 	if err != nil {
 		return nil, err
 	}
 	removeAbandoned(ctx)
-	dir, err := os.MkdirTemp("", folderPrefix)
+	dir, err := newFolder()
 	if err != nil {
-		return nil, err
-	}
-	// The server's user has to pass through it.
-	if err := os.Chmod(dir, 0o755); err != nil {
 		return nil, err
 	}
 	cluster, err := localpg.Start(ctx, localpg.Options{Dir: dir, BinDir: binDir, Settings: map[string]string{
@@ -116,8 +112,17 @@ func StartCluster(ctx context.Context, major int) (*localpg.Cluster, error) {
 	return cluster, err
 }
 
-// removeAbandoned clears away the clusters of test runs that were killed. One that is younger than a
-// start may take is left alone: its owner may not have its lock yet.
+// newFolder makes a cluster's folder, which the server's user may enter.
+func newFolder() (string, error) {
+	dir, err := os.MkdirTemp("", folderPrefix)
+	if err != nil {
+		return "", err
+	}
+	return dir, os.Chmod(dir, 0o755)
+}
+
+// removeAbandoned deletes the clusters of test runs that were killed. It does not touch one younger than startTimeout:
+// its owner may not have its lock yet.
 func removeAbandoned(ctx context.Context) {
 	dirs, _ := filepath.Glob(filepath.Join(os.TempDir(), folderPrefix+"*")) // fails on a malformed pattern alone
 	for _, dir := range dirs {
@@ -125,7 +130,7 @@ func removeAbandoned(ctx context.Context) {
 		if err != nil || time.Since(info.ModTime()) < startTimeout {
 			continue
 		}
-		_ = localpg.RemoveAbandoned(ctx, dir) // another user's, for example: then it is not ours to clear
+		_ = localpg.RemoveAbandoned(ctx, dir) // it may belong to another user
 	}
 }
 

@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// Patience is how long a test waits for what must come. It says nothing about speed.
+// Patience is how long a test waits for what must happen. It is not a bound on speed.
 const Patience = 90 * time.Second
 
-// Eventually looks again and again until the condition holds, for what sends no signal, and fails the
-// test when its patience ends. what says in the failure what was waited for.
+// Eventually polls until the condition holds, for what sends no signal, and fails the test after Patience. what
+// names the condition in the failure.
 func Eventually(t testing.TB, what string, holds func() bool) {
 	t.Helper()
 	tick := time.NewTicker(10 * time.Millisecond)
@@ -21,7 +21,7 @@ func Eventually(t testing.TB, what string, holds func() bool) {
 	}
 }
 
-// Receive waits for a value from a channel, and fails the test when its patience ends.
+// Receive waits for a value from a channel, and fails the test after Patience.
 func Receive[T any](t testing.TB, what string, from <-chan T) T {
 	t.Helper()
 	select {

@@ -11,17 +11,16 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/arcoscribe/throughline/internal/chat"
 )
 
-// builtin is a conversation of our own: some months in the life of somebody who learns the cello.
+// builtin is a conversation over some months with a person who learns the cello.
 //
 //go:embed conversation.jsonl
 var builtin string
 
-// builtinQuestion is about something that was said at the very beginning.
+// builtinQuestion asks about the beginning of the built-in conversation.
 const builtinQuestion = "What is the full name of my cello teacher?"
 
 // The formats of conversations.
@@ -36,8 +35,8 @@ const (
 type Line struct {
 	Role    string `json:"role"`
 	Content string `json:"content"`
-	// CreatedAt is shown while the message is played; zero where unknown. The server keeps the time at
-	// which it got the message.
+	// CreatedAt is shown while the message is played; zero if unknown. The server stores the time at
+	// which it received the message.
 	CreatedAt time.Time `json:"created_at"`
 }
 
@@ -46,8 +45,8 @@ var roles = []string{"user", "assistant", "system", "tool"}
 // maxLine bounds one line of a file, in bytes.
 const maxLine = 8 << 20
 
-// ReadConversation reads a conversation in JSON lines. Blank lines are passed over, unknown fields
-// ignored. The error names the line that is wrong, from 1.
+// ReadConversation reads a conversation in JSON lines. Blank lines and unknown fields are
+// ignored. The error names the wrong line, from 1.
 func ReadConversation(r io.Reader) ([]Line, error) {
 	scanner := bufio.NewScanner(r)
 	scanner.Buffer(nil, maxLine)
@@ -58,7 +57,11 @@ func ReadConversation(r io.Reader) ([]Line, error) {
 		if len(text) == 0 {
 			continue
 		}
-		line, err := parseLine(text)
+		var line Line
+		err := json.Unmarshal(text, &line)
+		if err == nil {
+			err = line.check()
+		}
 		if err != nil {
 			return nil, fmt.Errorf("conversation, line %d: %w", number, err)
 		}
@@ -68,14 +71,6 @@ func ReadConversation(r io.Reader) ([]Line, error) {
 		return nil, fmt.Errorf("conversation, line %d: %w", number, err)
 	}
 	return lines, nil
-}
-
-func parseLine(text []byte) (Line, error) {
-	var line Line
-	if err := json.Unmarshal(text, &line); err != nil {
-		return Line{}, err
-	}
-	return line, line.check()
 }
 
 func (l Line) check() error {
@@ -88,20 +83,19 @@ func (l Line) check() error {
 	return nil
 }
 
-// BuiltinConversation gives the conversation that is played where no other one is given.
+// BuiltinConversation returns the conversation that is played by default.
 func BuiltinConversation() ([]Line, error) { return ReadConversation(strings.NewReader(builtin)) }
 
-// script is what is played of a conversation, and what is not.
+// script is the part of a conversation that is played, and counts of the rest.
 type script struct {
 	turns []Line // user messages, fit to be sent
-	// blank and cut count user messages left out because they hold nothing, and shortened because they
-	// are longer than the server accepts.
+	// blank counts user messages without text, which are left out; cut those shortened to the server's limit.
 	blank, cut int
-	// unsaid counts the lines of others, which are not sent: the server's model replies itself.
+	// unsaid counts the lines of other roles, which are not sent: the server's model replies itself.
 	unsaid int
 }
 
-// newScript takes the first most user messages (0: all), and what stands between them.
+// newScript takes the first user messages, most of them at most (0: all), and the lines between them.
 func newScript(lines []Line, most int) script {
 	var s script
 	for _, line := range lines {
@@ -116,25 +110,17 @@ func newScript(lines []Line, most int) script {
 		case most > 0 && len(s.turns) == most:
 			return s
 		}
-		var cut bool
-		line.Content, cut = fitMessage(content)
-		if cut {
+		if runes := []rune(content); len(runes) > chat.MaxContent {
+			content = strings.TrimSpace(string(runes[:chat.MaxContent]))
 			s.cut++
 		}
+		line.Content = content
 		s.turns = append(s.turns, line)
 	}
 	return s
 }
 
-// fitMessage cuts a message at the server's limit.
-func fitMessage(content string) (fit string, cut bool) {
-	if utf8.RuneCountInString(content) <= chat.MaxContent {
-		return content, false
-	}
-	return strings.TrimSpace(string([]rune(content)[:chat.MaxContent])), true
-}
-
-// notes tells what is not played as it was written.
+// notes lists what is not played as it was written.
 func (s script) notes() []string {
 	var notes []string
 	if s.unsaid > 0 {

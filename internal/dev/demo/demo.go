@@ -1,9 +1,8 @@
 // Package demo plays a long conversation through a running server, as an app would: over HTTP, one
-// message after the other, reading each reply as it streams. Then it looks into Postgres and prints
-// what the memory made of it: the brief, its revisions, and the tokens of memory that each reply was
-// given beside what the whole history would have been.
+// message after the other, reading each reply as it streams. Then it reads Postgres and prints the brief, its
+// revisions, and the tokens of memory in each prompt beside those of the whole history.
 //
-// It measures and it checks (offsets of the streams, coverage of the turns), but it asserts nothing:
+// It measures and checks (offsets of the streams, coverage of the turns), but it does not assert anything:
 // a test does that with the Summary. It starts no server, mints no token and reads no environment.
 package demo
 
@@ -20,55 +19,51 @@ import (
 
 // Options of Run. URL, Token and Out are required.
 type Options struct {
-	// URL is the API's base, such as http://127.0.0.1:8080. Token is a user's access token; it has to
-	// be good for as long as the conversation takes.
+	// URL is the API's base, such as http://127.0.0.1:8080. Token is a user's access token; it must be valid
+	// for the whole run.
 	URL, Token string
-	// DatabaseURL is read for the brief, its revisions, stored token counts and pending folds, with the
-	// rights of the connecting role. Without it those are left out, and tokens are counted here.
+	// DatabaseURL is where the brief, its revisions, stored token counts and pending folds are read, with the
+	// rights of the connecting role. Without it they are left out, and tokens are counted here.
 	DatabaseURL string
-	// Conversation is what is played, nil for the built-in one. The caller closes it.
+	// Conversation to play, nil for the built-in one. The caller closes it.
 	Conversation io.Reader
 	// Format of Conversation: FormatJSONL or FormatLongMemEval. Defaults to FormatJSONL.
 	Format string
 	// Index of the conversation within a file of several (FormatLongMemEval), from 0.
 	Index int
-	// Turns is how many user messages are played; 0 for all.
+	// Turns is the number of user messages to play; 0 for all.
 	Turns int
-	// Parallel is how many chats play the conversation at once; the report is about the first.
-	// Defaults to 1. The server's MAX_STREAMS_PER_USER bounds what is of use.
+	// Parallel is the number of chats that play the conversation at once; the report is about the first.
+	// Defaults to 1. More than the server's MAX_STREAMS_PER_USER is of no use.
 	Parallel int
-	// Hurry sends each message as soon as the last reply is there. Otherwise a fold that is due may
-	// finish first, as it would have in the minutes or days that lie between a person's messages. Has no
-	// effect without DatabaseURL, where nobody knows of folds.
+	// Hurry sends each message as soon as the last reply is complete. Otherwise a fold that is due may finish first, as
+	// it would in the minutes or days between a person's messages. It has no effect without DatabaseURL.
 	Hurry bool
 	// Question is asked at the end, to see what is remembered. Defaults to one about the beginning of
-	// the built-in conversation, and to none for any other.
+	// the built-in conversation, and to none for another.
 	Question string
 	Out      io.Writer
-	// Interactive says that Out is a terminal: the progress bar redraws itself. Otherwise it is a line
-	// now and then.
+	// Interactive means that Out is a terminal: the progress bar is redrawn. Otherwise a line is printed now and then.
 	Interactive bool
-	// Width of the output in columns. Defaults to 80.
-	Width int
 }
 
 // Bounds of waiting.
 const (
-	// foldPatience is how long one wait for a chat's fold may take.
+	// foldPatience is the longest wait for a chat's fold.
 	foldPatience = time.Minute
 	foldPoll     = 200 * time.Millisecond
-	// lastLook bounds each look into Postgres; an interrupt does not shorten it.
-	lastLook = 10 * time.Second
+	// queryTimeout bounds the reading from Postgres; an interrupt does not shorten it.
+	queryTimeout = 10 * time.Second
 )
 
 const (
-	minWidth, defaultWidth, maxWidth = 50, 80, 160
-	maxParallel                      = 64
+	width       = 80 // of the output, in columns
+	maxParallel = 64
 )
 
-// Run plays the conversation and prints the report. When ctx ends early it prints what there is so
-// far and returns it with Interrupted set, and no error. After any other failure it prints what there
-// is too, and returns the error with it.
+// Run plays the conversation and prints the report. When ctx ends early it reports the turns so far and returns them
+// with Interrupted set, and no error. After any other failure it reports the turns so far as well, and returns the
+// error with them.
 func Run(ctx context.Context, o Options) (Summary, error) {
 	o, err := o.withDefaults()
 	if err != nil {
@@ -96,14 +91,10 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	o.URL = strings.TrimRight(o.URL, "/")
 	o.Parallel = max(o.Parallel, 1)
-	if o.Width == 0 {
-		o.Width = defaultWidth
-	}
-	o.Width = min(max(o.Width, minWidth), maxWidth)
 	return o, nil
 }
 
-// script reads the conversation and makes of it what can be sent.
+// script reads the conversation and selects what can be sent.
 func (o Options) script() (script, error) {
 	lines, err := o.lines()
 	if err != nil {

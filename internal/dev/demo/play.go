@@ -2,6 +2,7 @@ package demo
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -15,54 +16,54 @@ import (
 	"github.com/google/uuid"
 )
 
-// Turn is one user message and the reply to it, as they went over the wire.
+// Turn is one user message and the reply to it.
 type Turn struct {
 	// Number counts the messages that were sent, from 1.
 	Number int
-	// At is when the message was written, by the file; zero where unknown.
+	// At is when the message was written, according to the file; zero if unknown.
 	At                       time.Time
 	UserMessageID, MessageID uuid.UUID
-	// UserSeq is the user message's place in the chat; 0 when Postgres was not asked.
+	// UserSeq is the user message's seq in the chat; 0 without Postgres.
 	UserSeq int64
 	Receipt prompt.Receipt
 	Usage   streaming.Usage
-	// HistoryTokens counts all messages before this one: what it would have cost to send them.
+	// HistoryTokens counts all messages before this one: the cost of sending them all.
 	HistoryTokens int
 	// UnseenTurns counts earlier turns that were neither in the brief nor in the prompt.
 	UnseenTurns int
-	// FirstDelta is the time from sending to the first words, Took to the end of the reply.
+	// FirstDelta is the time from sending to the first text, Took to the end of the reply.
 	FirstDelta, Took time.Duration
 }
 
-// MemoryTokens is what the reply was given of the past: brief, bridge and tail.
+// MemoryTokens is the memory in the prompt: brief, bridge and tail.
 func (t Turn) MemoryTokens() int {
 	return t.Receipt.BriefTokens + t.Receipt.BridgeTokens + t.Receipt.TailTokens
 }
 
-// failuresInARow end the playing: whatever it is, it does not go away.
-const failuresInARow = 3
+// maxFailuresInARow end the run: such a failure does not go away.
+const maxFailuresInARow = 3
 
 // player plays one chat.
 type player struct {
 	client *client.Client
 	bar    *progress
-	store  *store // nil when Postgres is not asked
+	store  *store // nil without Postgres
 	hurry  bool
-	// foldPatience is how long one wait for a fold may take.
+	// foldPatience is the longest wait for a fold.
 	foldPatience time.Duration
-	// late: a fold was waited for in vain. It is looked for, but not waited for again until it is done.
-	late bool
-	chat Chat
-	// spoken counts the tokens of all that was said so far, by both.
-	spoken int
+	// foldOverdue is set after a wait in vain. The player does not wait again until that fold is done.
+	foldOverdue bool
+	chat        Chat
+	// historyTokens counts all messages of the chat so far.
+	historyTokens int
 	// failing counts failed replies since the last good one.
 	failing int
 }
 
-// play sends the messages one after the other. It stops at the first error, with what it has.
+// play sends the messages one after the other. It stops at the first error and keeps the turns before it.
 func (p *player) play(ctx context.Context, lines []Line) error {
 	for n, line := range lines {
-		if err := p.letFold(ctx); err != nil {
+		if err := p.awaitFold(ctx); err != nil {
 			return err
 		}
 		a, err := p.ask(ctx, line.Content)
@@ -76,33 +77,33 @@ func (p *player) play(ctx context.Context, lines []Line) error {
 			continue
 		}
 		p.failing = 0
-		turn := turnOf(n+1, line, a)
-		turn.HistoryTokens = p.spoken
-		p.heard(line.Content, a)
+		turn := a.turn(n + 1)
+		turn.At, turn.HistoryTokens = line.CreatedAt, p.historyTokens
+		p.historyTokens += text.Tokens(line.Content) + text.Tokens(a.text.String())
 		p.chat.Turns = append(p.chat.Turns, turn)
-		p.bar.played(line.CreatedAt, turn, p.spoken)
+		p.bar.turnDone(turn, p.historyTokens)
 	}
 	return nil
 }
 
-// letFold waits for a fold of the chat that is due. Between two messages of a person pass minutes or
-// days; to play them within a second of each other would measure folds that are late by our doing.
-func (p *player) letFold(ctx context.Context) error {
+// awaitFold waits for a fold of the chat that is due. Minutes or days pass between two messages of a person; without
+// the wait the demo would measure folds that are late only because it is fast.
+func (p *player) awaitFold(ctx context.Context) error {
 	if p.store == nil || p.hurry || p.chat.ID == uuid.Nil {
 		return nil
 	}
 	patience := p.foldPatience
-	if p.late {
+	if p.foldOverdue {
 		patience = 0
 	}
 	began := time.Now()
-	looks, state, err := p.store.settle(ctx, p.chat.ID, patience, func() {
+	looks, state, err := p.store.awaitFolds(ctx, p.chat.ID, patience, func() {
 		p.bar.note("Folds run beside the conversation. Between messages of the file pass minutes or days, so the next one waits for a fold.")
 	})
 	if err != nil || ctx.Err() != nil {
 		return errors.Join(err, ctx.Err())
 	}
-	if p.late = state != ""; p.late {
+	if p.foldOverdue = state != ""; p.foldOverdue {
 		p.bar.note(fmt.Sprintf("A fold has not come about in %s (its job is %s): the conversation goes on without it.", p.foldPatience, state))
 	}
 	if looks > 1 {
@@ -112,27 +113,59 @@ func (p *player) letFold(ctx context.Context) error {
 	return nil
 }
 
+// answer is the reply to one message, with its text and timing.
+type answer struct {
+	client.Reply
+	text    strings.Builder
+	receipt prompt.Receipt // of a complete reply
+	// sent is when the message was sent. firstDelta is the time to the first text, took to the end.
+	sent             time.Time
+	firstDelta, took time.Duration
+}
+
 // ask sends one message to the chat, or starts it.
 func (p *player) ask(ctx context.Context, content string) (*answer, error) {
-	a := &answer{begun: time.Now()}
-	hear := func(piece string) {
-		a.hear(piece)
-		p.bar.says(piece)
+	a := &answer{sent: time.Now()}
+	onText := func(piece string) {
+		if a.text.Len() == 0 {
+			a.firstDelta = time.Since(a.sent)
+		}
+		a.text.WriteString(piece)
+		p.bar.showText(piece)
 	}
 	var err error
 	m := client.Message{ChatID: p.chat.ID, Content: content, WaitWhileBusy: true}
-	a.Reply, err = p.client.Send(ctx, m, client.Listener{Text: hear, Waiting: p.waits})
+	a.Reply, err = p.client.Send(ctx, m, client.Listener{Text: onText, Waiting: p.onWait})
+	a.took = time.Since(a.sent)
 	if a.Started.ChatID != uuid.Nil {
 		p.chat.ID = a.Started.ChatID
 	}
-	if err == nil {
-		err = a.readReceipt()
+	if err == nil && a.End.Completed != nil {
+		if err = json.Unmarshal(a.End.Completed.Memory, &a.receipt); err != nil {
+			err = fmt.Errorf("the receipt cannot be read: %w", err)
+		}
 	}
 	return a, err
 }
 
-// waits counts what the server asked for; a broken connection is none of that.
-func (p *player) waits(reason error, d time.Duration) {
+// failure returns why the reply is not complete, nil when it is.
+func (a *answer) failure() *streaming.Failed {
+	if a.End.Cancelled != nil {
+		return &streaming.Failed{Code: "cancelled", Message: "The reply was stopped."}
+	}
+	return a.End.Failed
+}
+
+// turn is the turn of a complete reply.
+func (a *answer) turn(number int) Turn {
+	return Turn{
+		Number: number, UserMessageID: a.Started.UserMessageID, MessageID: a.Started.MessageID,
+		Receipt: a.receipt, Usage: a.End.Completed.Usage, FirstDelta: a.firstDelta, Took: a.took,
+	}
+}
+
+// onWait counts the waits that the server asked for. A broken connection is not one.
+func (p *player) onWait(reason error, d time.Duration) {
 	if _, asked := errors.AsType[*client.Error](reason); !asked {
 		return
 	}
@@ -143,26 +176,54 @@ func (p *player) waits(reason error, d time.Duration) {
 	}
 }
 
-// heard counts what the turn added to the history.
-func (p *player) heard(content string, a *answer) {
-	p.spoken += text.Tokens(content) + text.Tokens(a.text.String())
-}
-
-// failed takes note of a reply that broke off. The conversation goes on: the message is stored.
+// failed records a reply that failed. The conversation goes on, because the message is stored.
 func (p *player) failed(number int, failure *streaming.Failed) error {
 	p.chat.FailedTurns++
 	p.failing++
-	text := fmt.Sprintf("The reply to message %d failed (%s).", number, clean(failure.Code))
-	if p.failing >= failuresInARow || p.chat.ID == uuid.Nil {
-		return fmt.Errorf("message %d: %s, %d in a row: %s", number, clean(failure.Code), p.failing, strings.TrimSuffix(clean(failure.Message), "."))
+	code := clean(failure.Code)
+	if p.failing >= maxFailuresInARow || p.chat.ID == uuid.Nil {
+		return fmt.Errorf("message %d: %s, %d in a row: %s", number, code, p.failing, strings.TrimSuffix(clean(failure.Message), "."))
 	}
-	p.bar.note(text)
+	p.bar.note(fmt.Sprintf("The reply to message %d failed (%s).", number, code))
 	return nil
 }
 
-func turnOf(number int, line Line, a *answer) Turn {
-	return Turn{
-		Number: number, At: line.CreatedAt, UserMessageID: a.Started.UserMessageID, MessageID: a.Started.MessageID,
-		Receipt: a.receipt, Usage: a.End.Completed.Usage, FirstDelta: a.firstDelta, Took: time.Since(a.begun),
+// readMemory reads what Postgres holds of the chat, after waiting for its folds. An interrupt ends the wait, not the
+// reading.
+func (p *player) readMemory(ctx context.Context) error {
+	if p.store == nil || p.chat.ID == uuid.Nil {
+		trustReceipts(p.chat.Turns)
+		return nil
 	}
+	_, state, err := p.store.awaitFolds(ctx, p.chat.ID, p.foldPatience, func() {})
+	if err != nil {
+		return err
+	}
+	p.chat.PendingFold = state
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), queryTimeout)
+	defer cancel()
+	rows, err := p.store.messages(ctx, p.chat.ID)
+	if err != nil {
+		return err
+	}
+	p.chat.CoverageChecked = checkCoverage(p.chat.Turns, rows)
+	if p.chat.Brief, err = p.store.brief(ctx, p.chat.ID); err != nil {
+		return err
+	}
+	p.chat.Revisions, err = p.store.revisions(ctx, p.chat.ID)
+	return err
+}
+
+// recall asks the question at the end, after the folds, so that the answer has to come from the brief.
+func (p *player) recall(ctx context.Context, question string) error {
+	p.bar.status("asking: " + question)
+	a, err := p.ask(ctx, question)
+	if err != nil {
+		return fmt.Errorf("the question at the end: %w", err)
+	}
+	if failure := a.failure(); failure != nil {
+		return fmt.Errorf("the question at the end: the reply failed (%s)", clean(failure.Code))
+	}
+	p.chat.Recall = Recall{Question: question, Answer: a.text.String(), Turn: a.turn(len(p.chat.Turns) + p.chat.FailedTurns + 1)}
+	return nil
 }

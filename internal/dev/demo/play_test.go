@@ -50,7 +50,7 @@ func TestWaitsAreCounted(t *testing.T) {
 	p := &player{bar: newProgress(&out, false, 80, 1)}
 	limited := &client.Error{Status: http.StatusTooManyRequests, Code: fault.OverRequestRateLimit}
 	for _, reason := range []error{limited, errors.New("broke off"), limited, &client.Error{Code: fault.GenerationInProgress}} {
-		p.waits(reason, 7*time.Second)
+		p.onWait(reason, 7*time.Second)
 	}
 	if p.chat.Waits != 3 || p.chat.Waited != 21*time.Second {
 		t.Errorf("%d waits, %s", p.chat.Waits, p.chat.Waited)

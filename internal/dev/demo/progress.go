@@ -17,8 +17,8 @@ const (
 	plainLines = 12
 )
 
-// progress shows how far the playing is: two lines that redraw themselves on a terminal (how far, and
-// what is being said), otherwise a line now and then. It is safe for concurrent use.
+// progress shows how far the run is: on a terminal two lines that are redrawn (the bar, and the end of the reply
+// that streams), otherwise a line now and then. It is safe for concurrent use.
 type progress struct {
 	mu          sync.Mutex
 	out         io.Writer
@@ -27,49 +27,49 @@ type progress struct {
 	total, done int
 	began       time.Time
 	drawn       time.Time
-	// state is what the last turn showed, speech the end of what is being said.
-	state, speech string
-	noted         map[string]bool
-	open          bool // the two lines are on the screen
+	// state describes the last turn, text is the end of the reply that streams.
+	state, text string
+	noted       map[string]bool
+	shown       bool // the two lines are on the screen
 }
 
 func newProgress(out io.Writer, interactive bool, width, total int) *progress {
 	return &progress{out: out, interactive: interactive, width: width, total: total, began: time.Now(), noted: map[string]bool{}}
 }
 
-// played counts one more turn. history is what all messages so far add up to.
-func (p *progress) played(at time.Time, turn Turn, history int) {
+// turnDone counts one more turn. history is the tokens of all messages so far.
+func (p *progress) turnDone(turn Turn, history int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.done++
-	p.speech = ""
+	p.text = ""
 	p.state = fmt.Sprintf("brief v%d, memory %s of %s tokens", turn.Receipt.BriefVersion, grouped(turn.MemoryTokens()), grouped(history))
-	if !at.IsZero() {
-		p.state = at.Format(time.DateOnly) + ", " + p.state
+	if !turn.At.IsZero() {
+		p.state = turn.At.Format(time.DateOnly) + ", " + p.state
 	}
 	if p.interactive {
 		p.draw()
 		return
 	}
 	if step := max(1, p.total/plainLines); p.done%step == 0 || p.done == p.total {
-		p.line(fmt.Sprintf("%d of %d: %s", p.done, p.total, p.state))
+		fmt.Fprintf(p.out, "  %d of %d: %s\n", p.done, p.total, p.state)
 	}
 }
 
-// says shows the next words of a reply.
-func (p *progress) says(text string) {
+// showText shows the next text of a reply.
+func (p *progress) showText(text string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.interactive {
 		return
 	}
-	p.speech = lastRunes(p.speech+strings.ReplaceAll(clean(text), "\n", " "), p.width-4)
+	p.text = lastRunes(p.text+strings.ReplaceAll(clean(text), "\n", " "), p.width-4)
 	if time.Since(p.drawn) >= redrawEvery {
 		p.draw()
 	}
 }
 
-// note tells something once, above the bar.
+// note prints a text above the bar, each text once.
 func (p *progress) note(text string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -84,47 +84,39 @@ func (p *progress) note(text string) {
 	}
 }
 
-// settling tells that the folds are waited for, asking that the question at the end is asked.
-func (p *progress) settling() { p.status("waiting for folds") }
-
-func (p *progress) asking(question string) { p.status("asking: " + question) }
-
+// status replaces the state beside the bar.
 func (p *progress) status(text string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.state, p.speech = strings.ReplaceAll(clean(text), "\n", " "), ""
+	p.state, p.text = strings.ReplaceAll(clean(text), "\n", " "), ""
 	if p.interactive {
 		p.draw()
 	}
 }
 
-// end takes the bar away.
+// end removes the bar.
 func (p *progress) end() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.wipe()
 }
 
-func (p *progress) line(text string) {
-	fmt.Fprintln(p.out, "  "+text) // a bar that cannot be shown is no failure: the report tells it
-}
-
 // draw writes both lines and leaves the cursor at the beginning of the first.
 func (p *progress) draw() {
-	p.drawn, p.open = time.Now(), true
+	p.drawn, p.shown = time.Now(), true
 	first := fit(fmt.Sprintf("%s %d/%d%s  %s", bar(p.done, p.total), p.done, p.total, p.left(), p.state), p.width-1)
-	second := fit("  "+p.speech, p.width-1)
+	second := fit("  "+p.text, p.width-1)
 	fmt.Fprintf(p.out, "\r\x1b[K%s\n\x1b[K\x1b[2m%s\x1b[0m\r\x1b[1A", first, second)
 }
 
 func (p *progress) wipe() {
-	if p.open {
+	if p.shown {
 		fmt.Fprint(p.out, "\r\x1b[J")
-		p.open = false
+		p.shown = false
 	}
 }
 
-// left estimates the time that is left; "" before there is anything to go by.
+// left estimates the remaining time; "" while there is too little to estimate from.
 func (p *progress) left() string {
 	if p.done < 3 || p.done == p.total {
 		return ""
@@ -134,10 +126,7 @@ func (p *progress) left() string {
 }
 
 func bar(done, total int) string {
-	full := 0
-	if total > 0 {
-		full = min(barWidth, done*barWidth/total)
-	}
+	full := min(barWidth, done*barWidth/max(total, 1))
 	return "▕" + strings.Repeat("█", full) + strings.Repeat("░", barWidth-full) + "▏"
 }
 

@@ -17,12 +17,12 @@ func TestPlainProgressIsALineNowAndThen(t *testing.T) {
 	var out strings.Builder
 	p := newProgress(&out, false, 80, 120)
 	for range 120 {
-		p.says("text that only a terminal shows")
-		p.played(someDay, Turn{Receipt: prompt.Receipt{BriefVersion: 2, BriefTokens: 400, TailTokens: 900}}, 9876)
+		p.showText("text that only a terminal shows")
+		p.turnDone(Turn{At: someDay, Receipt: prompt.Receipt{BriefVersion: 2, BriefTokens: 400, TailTokens: 900}}, 9876)
 	}
 	p.note("Once.")
 	p.note("Once.")
-	p.settling()
+	p.status("waiting for folds")
 	p.end()
 	if n := strings.Count(out.String(), "\n"); n != plainLines+1 {
 		t.Errorf("%d lines", n)
@@ -37,10 +37,10 @@ func TestInteractiveProgressRedrawsItsTwoLines(t *testing.T) {
 	const width = 60
 	var out strings.Builder
 	p := newProgress(&out, true, width, 4)
-	p.says("words\nof a \x1b[31mreply " + strings.Repeat("long ", 40))
-	p.played(someDay, Turn{}, 10)
+	p.showText("words\nof a \x1b[31mreply " + strings.Repeat("long ", 40))
+	p.turnDone(Turn{At: someDay}, 10)
 	p.note("A note.")
-	p.asking("What\nwas it?")
+	p.status("asking: What\nwas it?")
 	p.end()
 	drawn := out.String()
 	for _, said := range []string{"1/4", "2026-04-12", "  A note.\n", "asking: What was it?", "\x1b[2m  …", "long"} {
@@ -69,18 +69,9 @@ func TestBar(t *testing.T) {
 	}
 }
 
-func TestStickyWriterKeepsTheFirstError(t *testing.T) {
+func TestReportReturnsTheErrorOfItsWriter(t *testing.T) {
 	t.Parallel()
 	full := errors.New("full")
-	w := &stickyWriter{out: failing{full}}
-	for range 2 {
-		if n, err := w.Write([]byte("abc")); n != 3 || err != nil {
-			t.Errorf("%d, %v", n, err)
-		}
-	}
-	if !errors.Is(w.err, full) {
-		t.Errorf("error %v", w.err)
-	}
 	if err := report(failing{full}, Summary{}, Options{}); !errors.Is(err, full) {
 		t.Errorf("the report's error is %v", err)
 	}

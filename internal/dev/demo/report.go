@@ -10,35 +10,40 @@ import (
 	"github.com/google/uuid"
 )
 
-// earlyTurn is what the last turn's memory is compared with.
+// earlyTurn is the turn whose memory is compared with that of the last turn.
 const earlyTurn = 50
 
-// report prints what was played and measured.
+// report prints the summary.
 func report(out io.Writer, s Summary, o Options) error {
-	w := &stickyWriter{out: out}
+	var w strings.Builder
+	writeReport(&w, s, o)
+	_, err := io.WriteString(out, w.String())
+	return err
+}
+
+func writeReport(w io.Writer, s Summary, o Options) {
 	if s.Interrupted {
 		fmt.Fprintf(w, "\nInterrupted: this is what there is so far.\n")
 	}
 	if s.ID == uuid.Nil {
 		fmt.Fprintln(w, "\nNo chat was started.")
-		return w.err
+		return
 	}
 	if o.DatabaseURL != "" {
-		writeBrief(w, s.Chat, o.Width)
+		writeBrief(w, s.Chat)
 		writeRevisions(w, s.Revisions)
 	}
-	writeChart(w, s.Chat, o.Width)
+	writeChart(w, s.Chat)
 	writeTotals(w, s)
-	writeCoverage(w, s.Chat, o.Width)
+	writeCoverage(w, s.Chat)
 	writeOthers(w, s.Others)
-	writeRecall(w, s.Recall, o.Width)
+	writeRecall(w, s.Recall)
 	fmt.Fprintf(w, "\nLook further:  make inspect CHAT=%s\n               %s/river/  (the jobs, in River UI)\n", s.ID, o.URL)
-	return w.err
 }
 
 func heading(w io.Writer, text string) { fmt.Fprintf(w, "\n%s\n\n", text) }
 
-func writeBrief(w io.Writer, c Chat, width int) {
+func writeBrief(w io.Writer, c Chat) {
 	if c.Brief.Text == "" {
 		heading(w, "The brief is still empty: nothing had to be folded yet.")
 	} else {
@@ -62,10 +67,10 @@ func writeRevisions(w io.Writer, revisions []Revision) {
 		fmt.Fprintf(table, "%d\t%s\t%d\t%d–%d\t%s\t%s\t%s\t%s\t  %s (%s)\n", r.Version, r.Kind, r.Turns, r.SeqFrom, r.SeqTo,
 			grouped(r.TurnsTokens), grouped(r.TokensBefore), grouped(r.TokensAfter), grouped(int(r.Took.Milliseconds())), clean(r.Model), r.PromptMode)
 	}
-	_ = table.Flush() // the writer below keeps its error
+	_ = table.Flush() // writes into memory
 }
 
-func writeChart(w io.Writer, c Chat, width int) {
+func writeChart(w io.Writer, c Chat) {
 	memory, history := c.series()
 	if len(memory) == 0 {
 		return
@@ -110,7 +115,7 @@ func memoryGrowth(turns []Turn, last Turn) (name, value string) {
 			grouped(early.HistoryTokens), grouped(last.HistoryTokens))
 }
 
-func writeCoverage(w io.Writer, c Chat, width int) {
+func writeCoverage(w io.Writer, c Chat) {
 	sum := c.Totals()
 	if len(c.Turns) == 0 {
 		return
@@ -151,10 +156,10 @@ func writeOthers(w io.Writer, others []Chat) {
 		fmt.Fprintf(table, "  %s\t%d\t%d\t%s\t%s\tv%d\t%d\t\n", c.ID, len(c.Turns), c.FailedTurns,
 			grouped(sum.MemoryTokens), grouped(sum.HistoryTokens), c.Brief.Version, sum.UnseenTurns)
 	}
-	_ = table.Flush() // the writer below keeps its error
+	_ = table.Flush() // writes into memory
 }
 
-func writeRecall(w io.Writer, r Recall, width int) {
+func writeRecall(w io.Writer, r Recall) {
 	if r.Question == "" {
 		return
 	}

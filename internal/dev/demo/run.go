@@ -4,11 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/arcoscribe/throughline/internal/client"
-	"github.com/google/uuid"
+	"golang.org/x/sync/errgroup"
 )
 
 // runner is one run, with its options filled in.
@@ -19,28 +18,35 @@ type runner struct {
 	foldPatience time.Duration
 }
 
-// run plays, looks and prints. An interrupt ends the playing; the looking then gets a little time of
-// its own, so that what was measured is not lost.
+// run plays the chats, reads their memory and prints the report. An interrupt ends the playing; the reading
+// then gets a little time of its own, so that the measurements are not lost.
 func (r *runner) run(ctx context.Context) (Summary, error) {
 	defer r.client.Close()
 	if err := r.client.Reach(ctx); err != nil {
 		return Summary{}, err
 	}
-	bar := newProgress(r.Out, r.Interactive, r.Width, len(r.script.turns)*r.Parallel)
-	players, err := r.players(ctx, bar)
-	defer func() { closeStores(ctx, players) }()
-	if err != nil {
-		return Summary{}, err
+	var s *store
+	if r.DatabaseURL != "" {
+		var err error
+		if s, err = openStore(ctx, r.DatabaseURL); err != nil {
+			return Summary{}, err
+		}
+		defer s.pool.Close()
+	}
+	bar := newProgress(r.Out, r.Interactive, width, len(r.script.turns)*r.Parallel)
+	players := make([]*player, r.Parallel)
+	for i := range players {
+		players[i] = &player{client: r.client, bar: bar, store: s, hurry: r.Hurry, foldPatience: r.foldPatience}
 	}
 	r.introduce()
 	elapsed, err := r.play(ctx, players)
-	bar.settling()
-	lookErr := r.look(ctx, players)
-	if err == nil && lookErr == nil && ctx.Err() == nil && r.Question != "" {
-		err = r.recall(ctx, players[0], bar)
+	bar.status("waiting for folds")
+	readErr := readMemory(ctx, players)
+	if err == nil && readErr == nil && ctx.Err() == nil && r.Question != "" {
+		err = players[0].recall(ctx, r.Question)
 	}
 	bar.end()
-	return r.finish(ctx, players, elapsed, errors.Join(err, lookErr))
+	return r.finish(ctx, players, elapsed, errors.Join(err, readErr))
 }
 
 // finish prints the report, also after a failure.
@@ -49,48 +55,13 @@ func (r *runner) finish(ctx context.Context, players []*player, elapsed time.Dur
 	for _, other := range players[1:] {
 		s.Others = append(s.Others, other.chat)
 	}
-	if s.Interrupted {
-		err = withoutEnd(err)
+	if s.Interrupted && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)) {
+		err = nil
 	}
 	return s, errors.Join(err, report(r.Out, s, r.Options))
 }
 
-// players makes one player per chat, each with a connection of its own.
-func (r *runner) players(ctx context.Context, bar *progress) ([]*player, error) {
-	var players []*player
-	for range r.Parallel {
-		p := &player{client: r.client, bar: bar, hurry: r.Hurry, foldPatience: r.foldPatience}
-		players = append(players, p)
-		if r.DatabaseURL == "" {
-			continue
-		}
-		var err error
-		if p.store, err = openStore(ctx, r.DatabaseURL); err != nil {
-			return players, err
-		}
-	}
-	return players, nil
-}
-
-func closeStores(ctx context.Context, players []*player) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastLook)
-	defer cancel()
-	for _, p := range players {
-		if p.store != nil {
-			p.store.close(ctx)
-		}
-	}
-}
-
-// withoutEnd forgets an error that only says that we were stopped.
-func withoutEnd(err error) error {
-	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
-		return nil
-	}
-	return err
-}
-
-// introduce tells what is about to be played.
+// introduce prints what will be played.
 func (r *runner) introduce() {
 	name := "the built-in conversation"
 	if r.Conversation != nil {
@@ -101,87 +72,27 @@ func (r *runner) introduce() {
 		fmt.Fprintf(r.Out, "in %d chats at once; the report is about the first\n", r.Parallel)
 	}
 	for _, note := range r.script.notes() {
-		writeWrapped(r.Out, "  ", note, r.Width)
+		writeWrapped(r.Out, "  ", note, width)
 	}
 	fmt.Fprintln(r.Out)
 }
 
-// play plays all chats. One that fails stops the others.
+// play plays all chats. A failure in one stops the others.
 func (r *runner) play(ctx context.Context, players []*player) (elapsed time.Duration, err error) {
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
 	began := time.Now()
-	errs := make([]error, len(players))
-	var all sync.WaitGroup
-	for i, p := range players {
-		all.Go(func() {
-			if errs[i] = p.play(ctx, r.script.turns); errs[i] != nil {
-				stop()
-			}
-		})
-	}
-	all.Wait()
-	return time.Since(began), firstCause(errs)
-}
-
-// firstCause prefers the failure that stopped the others to their being stopped.
-func firstCause(errs []error) error {
-	for _, err := range errs {
-		if err != nil && !errors.Is(err, context.Canceled) {
-			return err
-		}
-	}
-	return errors.Join(errs...)
-}
-
-// look asks Postgres what became of the chats, after waiting for their folds. An interrupt ends the
-// waiting, not the looking.
-func (r *runner) look(ctx context.Context, players []*player) error {
+	all, ctx := errgroup.WithContext(ctx)
 	for _, p := range players {
-		if err := p.look(ctx); err != nil {
+		all.Go(func() error { return p.play(ctx, r.script.turns) })
+	}
+	err = all.Wait()
+	return time.Since(began), err
+}
+
+func readMemory(ctx context.Context, players []*player) error {
+	for _, p := range players {
+		if err := p.readMemory(ctx); err != nil {
 			return err
 		}
-	}
-	return nil
-}
-
-func (p *player) look(ctx context.Context) error {
-	if p.store == nil || p.chat.ID == uuid.Nil {
-		trust(p.chat.Turns)
-		return nil
-	}
-	_, state, err := p.store.settle(ctx, p.chat.ID, p.foldPatience, func() {})
-	if err != nil {
-		return err
-	}
-	p.chat.PendingFold = state
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastLook)
-	defer cancel()
-	rows, err := p.store.messages(ctx, p.chat.ID)
-	if err != nil {
-		return err
-	}
-	p.chat.CoverageChecked = account(p.chat.Turns, rows)
-	if p.chat.Brief, err = p.store.brief(ctx, p.chat.ID); err != nil {
-		return err
-	}
-	p.chat.Revisions, err = p.store.revisions(ctx, p.chat.ID)
-	return err
-}
-
-// recall asks the question at the end, after the folds, so that the brief has to know.
-func (r *runner) recall(ctx context.Context, p *player, bar *progress) error {
-	bar.asking(r.Question)
-	answer, err := p.ask(ctx, r.Question)
-	if err != nil {
-		return fmt.Errorf("the question at the end: %w", err)
-	}
-	if failure := answer.failure(); failure != nil {
-		return fmt.Errorf("the question at the end: the reply failed (%s)", clean(failure.Code))
-	}
-	p.chat.Recall = Recall{
-		Question: r.Question, Answer: answer.text.String(),
-		Turn: turnOf(len(p.chat.Turns)+p.chat.FailedTurns+1, Line{}, answer),
 	}
 	return nil
 }

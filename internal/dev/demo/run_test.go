@@ -140,12 +140,10 @@ func TestRunChecksItsOptions(t *testing.T) {
 	}
 }
 
-func TestWidthIsBounded(t *testing.T) {
+func TestDefaults(t *testing.T) {
 	t.Parallel()
-	for given, want := range map[int]int{0: 80, 10: 50, 120: 120, 900: 160} {
-		o, err := Options{URL: "u/", Token: "t", Out: &strings.Builder{}, Width: given}.withDefaults()
-		if err != nil || o.Width != want || o.URL != "u" || o.Parallel != 1 {
-			t.Errorf("width %d: %+v, %v", given, o, err)
-		}
+	o, err := Options{URL: "u/", Token: "t", Out: &strings.Builder{}}.withDefaults()
+	if err != nil || o.URL != "u" || o.Parallel != 1 {
+		t.Errorf("%+v, %v", o, err)
 	}
 }

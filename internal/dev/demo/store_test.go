@@ -224,7 +224,7 @@ func TestStoreOpensThroughAMarkedPooler(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer s.close(context.Background())
+	defer s.pool.Close()
 	if state, err := s.foldState(t.Context(), uuid.New()); err != nil || state != "" {
 		t.Errorf("a chat that is not there has the fold %q, %v", state, err)
 	}

@@ -6,14 +6,14 @@ import (
 	"github.com/google/uuid"
 )
 
-// Summary is what was played and measured.
+// Summary is the result of a run.
 type Summary struct {
-	// Chat is the one that the report is about, Others are those that were played beside it.
+	// Chat is the one that the report is about, Others are the chats that were played in parallel.
 	Chat
 	Others []Chat
-	// Elapsed is how long the playing took, all waiting but the last for folds included.
+	// Elapsed is the time it took, without the last wait for folds.
 	Elapsed time.Duration
-	// Interrupted: the context ended before everything was played.
+	// Interrupted is true when the context ended before everything was played.
 	Interrupted bool
 }
 
@@ -29,16 +29,15 @@ type Chat struct {
 	// FoldWaits counts the messages that waited for a fold, FoldWaited adds up for how long.
 	FoldWaits  int
 	FoldWaited time.Duration
-	// CoverageChecked: each receipt was held against the rows of the chat. Otherwise only the receipts'
-	// own word is known, and UnseenTurns are their dropped turns.
+	// CoverageChecked is true when every receipt was compared with the rows of the chat. Otherwise UnseenTurns are the
+	// dropped turns of the receipts.
 	CoverageChecked bool
-	// Brief, Revisions and PendingFold are empty when Postgres was not asked.
+	// Brief, Revisions and PendingFold are empty without Postgres.
 	Brief     Brief
 	Revisions []Revision
-	// PendingFold is the state of the fold (of its River job) that was still to be done when the waiting
-	// ended; empty when there was none.
+	// PendingFold is the state of the River job of a fold that was still pending at the end, or empty.
 	PendingFold string
-	// Recall is the question at the end; its Question is empty when none was asked.
+	// Recall is the question at the end; its Question is empty when there was none.
 	Recall Recall
 }
 
@@ -86,7 +85,7 @@ func (t Totals) Saving() float64 {
 	return float64(t.HistoryTokens) / float64(t.MemoryTokens)
 }
 
-// series gives memory and history tokens per turn.
+// series returns memory and history tokens per turn.
 func (c Chat) series() (memory, history []int) {
 	for _, t := range c.Turns {
 		memory = append(memory, t.MemoryTokens())

@@ -38,15 +38,15 @@ func chatRows(turns int) ([]row, []uuid.UUID) {
 	for n := range turns {
 		id := uuid.New()
 		users = append(users, id)
-		rows = append(rows, row{id: id, seq: int64(len(rows) + 1), role: "user", tokens: 10})
+		rows = append(rows, row{ID: id, Seq: int64(len(rows) + 1), Role: "user", Tokens: 10})
 		if n != 2 {
-			rows = append(rows, row{id: uuid.New(), seq: int64(len(rows) + 1), role: "assistant", tokens: 20})
+			rows = append(rows, row{ID: uuid.New(), Seq: int64(len(rows) + 1), Role: "assistant", Tokens: 20})
 		}
 	}
 	return rows, users
 }
 
-func TestAccount(t *testing.T) {
+func TestCheckCoverage(t *testing.T) {
 	t.Parallel()
 	rows, users := chatRows(6) // user messages at 1, 3, 5, 6, 8, 10
 	receipts := []struct {
@@ -64,7 +64,7 @@ func TestAccount(t *testing.T) {
 	for n, test := range receipts {
 		turns = append(turns, Turn{Number: n + 1, UserMessageID: users[n], Receipt: test.receipt})
 	}
-	if !account(turns, rows) {
+	if !checkCoverage(turns, rows) {
 		t.Error("not complete")
 	}
 	for n, history := range []int{0, 30, 60, 70, 100, 130} {
@@ -77,19 +77,19 @@ func TestAccount(t *testing.T) {
 	}
 }
 
-func TestAccountSaysWhenARowIsMissing(t *testing.T) {
+func TestCheckCoverageReportsAMissingRow(t *testing.T) {
 	t.Parallel()
 	rows, users := chatRows(2)
 	turns := []Turn{{UserMessageID: users[0]}, {UserMessageID: uuid.New(), HistoryTokens: 7}}
-	if account(turns, rows) || turns[1].HistoryTokens != 7 {
+	if checkCoverage(turns, rows) || turns[1].HistoryTokens != 7 {
 		t.Errorf("%+v", turns)
 	}
 }
 
-func TestTrust(t *testing.T) {
+func TestTrustReceipts(t *testing.T) {
 	t.Parallel()
 	turns := []Turn{{Receipt: prompt.Receipt{DroppedTurns: 4}}}
-	trust(turns)
+	trustReceipts(turns)
 	if turns[0].UnseenTurns != 4 {
 		t.Errorf("%+v", turns)
 	}
@@ -146,7 +146,7 @@ func TestReportOfNothing(t *testing.T) {
 func reported(t *testing.T, s Summary, dsn string) string {
 	t.Helper()
 	var out strings.Builder
-	if err := report(&out, s, Options{URL: "http://127.0.0.1:8080", DatabaseURL: dsn, Width: 80}); err != nil {
+	if err := report(&out, s, Options{URL: "http://127.0.0.1:8080", DatabaseURL: dsn}); err != nil {
 		t.Fatal(err)
 	}
 	return out.String()

@@ -3,28 +3,17 @@ package demo
 import (
 	"fmt"
 	"io"
-	"strconv"
 	"strings"
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"golang.org/x/text/language"
+	"golang.org/x/text/message"
 )
 
-// stickyWriter keeps the first error of many writes, so that a report can be written in one go.
-type stickyWriter struct {
-	out io.Writer
-	err error
-}
-
-func (w *stickyWriter) Write(p []byte) (int, error) {
-	if w.err == nil {
-		_, w.err = w.out.Write(p)
-	}
-	return len(p), nil
-}
-
-// clean makes a text of others fit for a terminal: no control or format characters, which could move
-// the cursor or turn the direction of writing, except line ends and tabs as spaces.
+// clean makes foreign text safe for a terminal. It removes control and format characters, which could move the cursor
+// or reverse the direction of writing; line ends stay and tabs become spaces.
 func clean(text string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -39,8 +28,8 @@ func clean(text string) string {
 	}, strings.ToValidUTF8(text, "\uFFFD"))
 }
 
-// writeWrapped writes a text in lines of at most width columns, each behind indent. List items keep
-// their indentation when they go on. A word longer than a line stays whole.
+// writeWrapped writes a text in lines of at most width columns, each after indent. Continuation lines of list items
+// are indented. A word longer than a line stays whole.
 func writeWrapped(out io.Writer, indent, text string, width int) {
 	for line := range strings.Lines(clean(text)) {
 		line = strings.TrimRight(line, " \n")
@@ -72,19 +61,12 @@ func wrap(line string, width int, hang string) []string {
 	return append(lines, current)
 }
 
-// grouped writes a number with its thousands apart.
-func grouped(n int) string {
-	digits := strconv.Itoa(max(n, -n))
-	for at := len(digits) - 3; at > 0; at -= 3 {
-		digits = digits[:at] + "," + digits[at:]
-	}
-	if n < 0 {
-		return "-" + digits
-	}
-	return digits
-}
+var english = message.NewPrinter(language.English)
 
-// count is a number of things.
+// grouped formats a number with commas between the thousands.
+func grouped(n int) string { return english.Sprint(n) }
+
+// count formats a number of things.
 func count(n int, thing string) string {
 	if n == 1 {
 		return "1 " + thing
@@ -92,13 +74,13 @@ func count(n int, thing string) string {
 	return grouped(n) + " " + thing + "s"
 }
 
-// clock writes a duration as minutes and seconds.
+// clock formats a duration as minutes and seconds.
 func clock(d time.Duration) string {
 	seconds := int(d.Round(time.Second) / time.Second)
 	return fmt.Sprintf("%d:%02d", seconds/60, seconds%60)
 }
 
-// lastRunes is the end of a text, in at most n characters.
+// lastRunes returns the end of a text, at most n characters.
 func lastRunes(text string, n int) string {
 	runes := []rune(text)
 	if len(runes) <= n {

@@ -1,37 +1,34 @@
-// Package inspect prints what the memory holds of a chat and why, for a person at a terminal: the
-// brief, the chunk buffer and its distance from the next fold, the revisions with the sentences that
-// came and went, and the receipts of the latest replies. It reads the views of the schema inspect
-// and changes nothing. What the views say in more detail, the scripts in sql/inspect ask psql for.
+// Package inspect prints a chat's memory for a person at a terminal: the brief, the chunk buffer and its distance from
+// the next fold, the revisions with the sentences that were added and removed, and the receipts of the latest replies.
+// It reads the views of the schema inspect and changes nothing. The scripts in sql/inspect show the same views in psql,
+// in more detail.
 package inspect
 
 import (
 	"context"
 	"fmt"
 	"io"
-	"maps"
-	"regexp"
-	"strings"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/arcoscribe/throughline/internal/fault"
 	"github.com/arcoscribe/throughline/internal/memory"
 )
 
-// How much of each kind a report shows, the latest first.
+// How many of each kind a report shows, the latest first.
 const (
 	latestChats     = 20
 	latestRevisions = 10
 	latestReplies   = 5
 )
 
-var isUUID = regexp.MustCompile(`(?i)^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
-
 // Print writes the report on a chat, or with chatID "" a list of the latest chats. dsn is of a role
 // that may read them, such as postgres; limits are the server's, for the distance from the next fold.
 // It fails with fault.BadUUID or fault.ChatNotFound when chatID names no chat.
 func Print(ctx context.Context, w io.Writer, dsn, chatID string, limits memory.Limits) error {
-	if chatID != "" && !isUUID.MatchString(chatID) {
+	if chatID != "" && (uuid.Validate(chatID) != nil || len(chatID) != 36) {
 		return fault.New(fault.BadUUID, fmt.Sprintf("%q is not the id of a chat.", chatID))
 	}
 	conn, err := connect(ctx, dsn)
@@ -54,18 +51,16 @@ func Print(ctx context.Context, w io.Writer, dsn, chatID string, limits memory.L
 	return err
 }
 
-// connect opens a connection that any pooler may stand before.
+// connect opens a connection, also through a transaction pooler.
 func connect(ctx context.Context, dsn string) (*pgx.Conn, error) {
-	config, err := pgx.ParseConfig(dsn)
+	config, err := pgxpool.ParseConfig(dsn) // which removes the parameters of a pool
 	if err != nil {
 		return nil, fmt.Errorf("connection string: %w", err)
 	}
-	config.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol
-	// Parameters for us and for the pool; Postgres would refuse the connection because of them.
-	maps.DeleteFunc(config.RuntimeParams, func(key, _ string) bool {
-		return key == "pgbouncer" || strings.HasPrefix(key, "pool_")
-	})
-	conn, err := pgx.ConnectConfig(ctx, config)
+	config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol
+	// A parameter for clients. Postgres would refuse the connection because of it.
+	delete(config.ConnConfig.RuntimeParams, "pgbouncer")
+	conn, err := pgx.ConnectConfig(ctx, config.ConnConfig)
 	if err != nil {
 		return nil, fmt.Errorf("connecting to inspect: %w", err)
 	}

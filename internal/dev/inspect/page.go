@@ -4,17 +4,17 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"text/tabwriter"
 	"time"
 	"unicode"
-	"unicode/utf8"
 
 	"github.com/arcoscribe/throughline/internal/memory"
 )
 
-// page is a report as it grows.
+// page is a report in progress.
 type page struct{ strings.Builder }
 
-// line adds one line. What people wrote goes through printable first.
+// line adds one line. The caller passes foreign text through printable.
 func (p *page) line(format string, args ...any) {
 	fmt.Fprintf(&p.Builder, format, args...)
 	p.WriteByte('\n')
@@ -53,7 +53,7 @@ func (p *page) brief(chatID string, b briefRow) {
 	}
 }
 
-// rules says how the chat is remembered, where that is not as usual.
+// rules describes how the chat is remembered.
 func rules(b briefRow) string {
 	text := "strategy " + b.Strategy
 	if b.MaxTurns != nil {
@@ -87,8 +87,8 @@ func (p *page) buffer(b briefRow, jobs []jobRow, limits memory.Limits) {
 	}
 }
 
-// distance says what the buffer lacks until a fold is due: it takes both more tokens than the
-// threshold and more turns than the tail keeps, unless the chat's own rules say otherwise.
+// distance describes what the buffer lacks until a fold is due: more tokens than the threshold, and more turns than the
+// tail, unless the chat's own settings differ.
 func distance(b briefRow, limits memory.Limits) string {
 	limits = limits.For(b.settings())
 	tokens := limits.ChunkThreshold + 1 - b.BriefTokens - b.PendingTokens
@@ -165,22 +165,14 @@ func (p *page) replies(replies []replyRow) {
 
 // table writes rows in columns; the first row is their heading.
 func (p *page) table(indent string, rows [][]string) {
-	widths := make([]int, len(rows[0]))
+	columns := tabwriter.NewWriter(p, 0, 0, 2, ' ', 0)
 	for _, row := range rows {
-		for i, cell := range row {
-			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
-		}
+		fmt.Fprintln(columns, indent+strings.Join(row, "\t"))
 	}
-	for _, row := range rows {
-		var text strings.Builder
-		for i, cell := range row {
-			text.WriteString(cell + strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell)+2))
-		}
-		p.line("%s%s", indent, strings.TrimRight(text.String(), " "))
-	}
+	_ = columns.Flush() // writes into memory
 }
 
-// printable is text of other people's that cannot steer the terminal it is printed on.
+// printable makes foreign text safe for a terminal.
 func printable(text string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) {
@@ -204,7 +196,7 @@ func count[N int | int64](n N, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// ago says how long ago something was, to the largest unit that fits.
+// ago formats an age in the largest unit that fits.
 func ago(seconds *float64) string {
 	if seconds == nil {
 		return "never"

@@ -16,8 +16,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// tryLock takes the lock that an owner holds until it is gone, however it goes. nil without an error
-// means that another process has it.
+// tryLock takes the lock of an owner. The system releases it when the process ends. It returns nil without an error when
+// another process has it.
 func tryLock(path string) (*os.File, error) {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -34,7 +34,7 @@ func tryLock(path string) (*os.File, error) {
 	return nil, fmt.Errorf("locking %s: %w", path, err)
 }
 
-// pidFile is what a postmaster writes about itself into its data folder.
+// pidFile is the content of the file that a postmaster writes into its data folder.
 type pidFile struct {
 	pid  int
 	port int
@@ -54,7 +54,7 @@ func readPidFile(data string) (pidFile, bool) {
 	return pidFile{pid: pid, port: port}, pidErr == nil && portErr == nil && pid > 0
 }
 
-// findReady gives the port of the server that runs on data and answers.
+// findReady returns the port of the server that runs on data and answers.
 func findReady(ctx context.Context, data string) (int, bool) {
 	if target, err := filepath.EvalSymlinks(data); err == nil {
 		data = target
@@ -63,7 +63,7 @@ func findReady(ctx context.Context, data string) (int, bool) {
 	return found.port, ok && serves(ctx, found.port, data)
 }
 
-// serves asks the server on a port for its data folder: a pid or a port alone may be another's by now.
+// serves asks the server on a port for its data folder: another program may have the pid or the port by now.
 func serves(ctx context.Context, port int, data string) bool {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
@@ -72,15 +72,15 @@ func serves(ctx context.Context, port int, data string) bool {
 		return false
 	}
 	defer func() { _ = conn.Close(ctx) }()
-	var theirs string
-	if err := conn.QueryRow(ctx, "show data_directory").Scan(&theirs); err != nil {
+	var served string
+	if err := conn.QueryRow(ctx, "show data_directory").Scan(&served); err != nil {
 		return false
 	}
-	return theirs == data
+	return served == data
 }
 
-// adopt takes over the server that an owner who is gone left running on data. One that is still
-// recovering, or is being shut down, is waited for. nil without an error means that none runs.
+// adopt takes over the server that an earlier owner left running on data. It waits for one that still recovers or is
+// shutting down. It returns nil without an error when none runs.
 func adopt(ctx context.Context, data string) (*server, int, error) {
 	for {
 		found, ok := readPidFile(data)
@@ -91,8 +91,8 @@ func adopt(ctx context.Context, data string) (*server, int, error) {
 			return nil, 0, dropStalePidFile(found.pid, data)
 		}
 		if serves(ctx, found.port, data) {
-			alive := func() bool { return runsOn(found.pid, data) }
-			return &server{pid: found.pid, alive: alive}, found.port, nil
+			ended := func() bool { return !runsOn(found.pid, data) }
+			return &server{pid: found.pid, ended: ended}, found.port, nil
 		}
 		if err := pause(ctx); err != nil {
 			return nil, 0, fmt.Errorf("the Postgres process %d in %s neither answers nor ends: %w", found.pid, data, err)
@@ -100,8 +100,8 @@ func adopt(ctx context.Context, data string) (*server, int, error) {
 	}
 }
 
-// runsOn tells whether a process is the server of data. Where there is no /proc, any living process
-// of that number counts, and the server's own check decides.
+// runsOn reports whether a process is the server of data. Without /proc any living process with that pid counts, and
+// serves decides.
 func runsOn(pid int, data string) bool {
 	if err := syscall.Kill(pid, 0); errors.Is(err, syscall.ESRCH) {
 		return false
@@ -115,8 +115,8 @@ func runsOn(pid int, data string) bool {
 	return slices.Contains(strings.Split(string(line), "\x00"), data)
 }
 
-// dropStalePidFile removes a pid file whose number has since been given to another program: the
-// server would take that for itself and refuse to start. The number of a dead process it handles.
+// dropStalePidFile removes a pid file whose pid now belongs to another program: the server would take that for another
+// server and refuse to start. The server itself handles the pid of a dead process.
 func dropStalePidFile(pid int, data string) error {
 	if err := syscall.Kill(pid, 0); errors.Is(err, syscall.ESRCH) {
 		return nil
@@ -128,8 +128,8 @@ func dropStalePidFile(pid int, data string) error {
 	return err
 }
 
-// RemoveAbandoned deletes a cluster whose owner died without a word, its server included if that
-// still runs, and leaves one that has an owner alone. For the folders of tests that were killed.
+// RemoveAbandoned deletes a cluster whose owner was killed, and stops its server if that still runs. It does nothing
+// to one that has an owner. It cleans up after tests that were killed.
 func RemoveAbandoned(ctx context.Context, dir string) error {
 	dir, err := filepath.EvalSymlinks(dir)
 	if err != nil {

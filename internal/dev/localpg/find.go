@@ -17,17 +17,14 @@ import (
 // oldestMajor is the oldest Postgres that the project's SQL runs on.
 const oldestMajor = 15
 
-// binEnv names a folder with postgres and initdb that goes before all others. It is read here and
-// not in the configuration, because the set-up scripts and the tests ask the same question.
+// binEnv names a folder with postgres and initdb that is preferred to all others. It is read here and not in the
+// configuration, because the set-up scripts and the tests search in the same way.
 const binEnv = "THROUGHLINE_PG_BIN"
 
-// FindBinaries gives the folder of a Postgres (15 or later) on this machine: THROUGHLINE_PG_BIN, the
-// PATH, the usual folders of system packages with the highest version first, then npm's
+// FindBinaries returns the folder of a Postgres of a major version on this machine; 0 is any from 15 on. It looks in
+// THROUGHLINE_PG_BIN, the PATH, the usual folders of system packages with the highest version first, then npm's
 // @embedded-postgres under root/.local/npm. The error is one sentence that says what to install.
-func FindBinaries(root string) (string, error) { return FindMajor(root, 0) }
-
-// FindMajor is FindBinaries for one major version, such as 17; 0 is any.
-func FindMajor(root string, major int) (string, error) {
+func FindBinaries(root string, major int) (string, error) {
 	if dir := os.Getenv(binEnv); dir != "" {
 		return fromEnv(dir, major)
 	}
@@ -110,10 +107,8 @@ func embedded(root string) string {
 	}
 	platform := runtime.GOOS + "-" + arch
 	dir := filepath.Join(root, ".local", "npm", "node_modules", "@embedded-postgres", platform, "native", "bin")
-	if absolute, err := filepath.Abs(dir); err == nil {
-		return absolute
-	}
-	return dir
+	absolute, _ := filepath.Abs(dir) // fails only without a working directory
+	return absolute
 }
 
 // majorOf runs the server in dir for its version, which also shows that its libraries are there.

@@ -46,7 +46,7 @@ func TestEnvironmentDecidesOrSaysWhyNot(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Setenv(binEnv, c.dir)
-			got, err := FindMajor("../../..", c.major)
+			got, err := FindBinaries("../../..", c.major)
 			if c.wrong == "" && (err != nil || got != c.dir) {
 				t.Errorf("got %q, %v", got, err)
 			}
@@ -60,14 +60,14 @@ func TestEnvironmentDecidesOrSaysWhyNot(t *testing.T) {
 func TestPathComesFirst(t *testing.T) {
 	dir := fakePostgres(t, "99.1")
 	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
-	if got, err := FindBinaries(t.TempDir()); err != nil || got != dir {
+	if got, err := FindBinaries(t.TempDir(), 0); err != nil || got != dir {
 		t.Errorf("got %q, %v; want %q", got, err, dir)
 	}
 }
 
 func TestMissingBinariesAreOneClearSentence(t *testing.T) {
 	t.Parallel()
-	_, err := FindMajor(t.TempDir(), 98)
+	_, err := FindBinaries(t.TempDir(), 98)
 	if err == nil || strings.Contains(err.Error(), "\n") {
 		t.Fatalf("got %v", err)
 	}

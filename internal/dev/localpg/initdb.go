@@ -8,36 +8,36 @@ import (
 	"runtime"
 )
 
-// initialize makes the data folder unless there is one. It is made under another name first: an
-// interrupted initdb leaves nothing that looks like a cluster. sync=false skips flushing it to disk.
-func (p place) initialize(ctx context.Context, sync bool) error {
-	if p.dataMajor() != 0 {
+// initialize makes the data folder unless there is one. It is made under another name first, so that
+// an interrupted initdb leaves nothing that looks like a cluster. sync=false skips flushing it to disk.
+func (s setup) initialize(ctx context.Context, sync bool) error {
+	if s.dataMajor() != 0 {
 		return nil
 	}
-	unfinished := p.data + ".new"
+	unfinished := s.data + ".new"
 	if err := os.RemoveAll(unfinished); err != nil {
 		return err
 	}
-	if err := p.makePrivateDir(unfinished); err != nil {
+	if err := s.makePrivateDir(unfinished); err != nil {
 		return err
 	}
-	if err := p.runInitdb(ctx, unfinished, sync); err != nil {
+	if err := s.runInitdb(ctx, unfinished, sync); err != nil {
 		return err
 	}
-	return os.Rename(unfinished, p.data)
+	return os.Rename(unfinished, s.data)
 }
 
-func (p place) makePrivateDir(dir string) error {
+func (s setup) makePrivateDir(dir string) error {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return err
 	}
-	if p.runAs == nil {
+	if s.runAs == nil {
 		return nil
 	}
-	return os.Chown(dir, int(p.runAs.Uid), int(p.runAs.Gid))
+	return os.Chown(dir, int(s.runAs.Uid), int(s.runAs.Gid))
 }
 
-func (p place) runInitdb(ctx context.Context, dir string, sync bool) error {
+func (s setup) runInitdb(ctx context.Context, dir string, sync bool) error {
 	args := []string{
 		"-D", dir, "-U", Superuser, "--auth=trust", "--encoding=UTF8",
 		// Sorted by bytes, which no upgrade of the system's locale data can change; letters are Unicode's.
@@ -46,9 +46,9 @@ func (p place) runInitdb(ctx context.Context, dir string, sync bool) error {
 	if !sync {
 		args = append(args, "--no-sync")
 	}
-	out, err := p.command(ctx, "initdb", args...).CombinedOutput()
+	out, err := s.command(ctx, "initdb", args...).CombinedOutput()
 	if err != nil {
-		return fmt.Errorf("%s could not make the cluster: %w: %s", filepath.Join(p.binDir, "initdb"), err, lastLine(string(out)))
+		return fmt.Errorf("%s could not make the cluster: %w: %s", filepath.Join(s.binDir, "initdb"), err, lastLine(string(out)))
 	}
 	return nil
 }

@@ -1,13 +1,12 @@
-// Package localpg runs a private Postgres cluster for a machine that has none to offer: its data in
-// a folder of ours, one port on 127.0.0.1, no password, no root needed. It belongs to `dev` and to
-// tests; a server in production is given a DATABASE_URL and never comes here.
+// Package localpg runs a private Postgres cluster: its data in a folder of ours, one port on 127.0.0.1, no password, no
+// root needed. `dev` and the tests use it; a server in production has a DATABASE_URL.
 //
-// One process owns a cluster at a time and holds a lock on its folder while it does. Whoever comes
-// second joins as a guest, and only the owner stops the server. An owner that died without a word
-// leaves the lock free, so the next one adopts what still runs, or starts again what does not.
+// One process owns a cluster at a time and holds a lock on its folder. A second process joins as a guest; only the owner
+// stops the server. An owner that was killed leaves the lock free: the next one adopts a server that still runs, or
+// starts it again.
 //
 // Postgres refuses to run as root. Started by root, the server runs as the user postgres (or
-// nobody), and what that user cannot reach (a clone in root's home, say) is kept under
+// nobody), and what that user cannot reach, such as a clone in root's home, is in
 // /var/lib/throughline instead, with a link to it in the folder.
 //
 // Not here: any read of the source tree, migrations, passwords, remote access, Windows.
@@ -30,8 +29,7 @@ import (
 // role postgres is no superuser.
 const Superuser = "supabase_admin"
 
-// pollEvery is the pause between two looks at something that sends no signal: another process's
-// lock, a server that is coming up.
+// pollEvery is the interval of polls for what sends no signal: another process's lock, a server that starts.
 const pollEvery = 50 * time.Millisecond
 
 // Options say where a cluster lives and how it runs.
@@ -40,14 +38,14 @@ type Options struct {
 	Dir string
 	// Port on 127.0.0.1; 0 takes any free one.
 	Port int
-	// BinDir holds postgres and initdb. "" searches as FindBinaries does, for the major version that
-	// the data was made with if there is any.
+	// BinDir holds postgres and initdb. "" searches with FindBinaries, for the major version that
+	// made the data if there is any.
 	BinDir string
 	// Root is the folder whose .local/npm that search includes. "" is the working directory.
 	Root string
 	// Settings go to the server as -c name=value, for example fsync=off in tests.
 	Settings map[string]string
-	// Logger tells what was started, adopted or stopped. nil is silent.
+	// Logger logs starts, adoptions and stops. nil logs nothing.
 	Logger *slog.Logger
 }
 
@@ -64,9 +62,9 @@ type Cluster struct {
 	stopErr  error
 }
 
-// Start gives a running cluster in options.Dir: a new one, or the one that already runs there. It
-// returns when the server answers, or with one sentence about why it cannot. ctx bounds the start
-// alone; the server runs until Stop, or on Linux until the process that started it is gone.
+// Start returns a running cluster in options.Dir: a new one, or the one that already runs there. It
+// returns when the server answers, or with one sentence about why it cannot. ctx bounds only the
+// start; the server runs until Stop, or on Linux until the process that started it is gone.
 func Start(ctx context.Context, options Options) (*Cluster, error) {
 	if options.Logger == nil {
 		options.Logger = slog.New(slog.DiscardHandler)
@@ -81,7 +79,7 @@ func Start(ctx context.Context, options Options) (*Cluster, error) {
 			return nil, err
 		}
 		if lock != nil {
-			return own(ctx, dir, options, lock)
+			return startAsOwner(ctx, dir, options, lock)
 		}
 		if port, ok := findReady(ctx, filepath.Join(dir, "data")); ok {
 			options.Logger.Info("joined a running cluster", "dir", dir, "port", port)
@@ -94,8 +92,8 @@ func Start(ctx context.Context, options Options) (*Cluster, error) {
 	}
 }
 
-// own starts or adopts the cluster as its only owner, and gives the lock back on failure.
-func own(ctx context.Context, dir string, options Options, lock *os.File) (*Cluster, error) {
+// startAsOwner starts or adopts the cluster. It releases the lock on failure.
+func startAsOwner(ctx context.Context, dir string, options Options, lock *os.File) (*Cluster, error) {
 	c := &Cluster{dir: dir, lock: lock, log: options.Logger}
 	if err := c.bringUp(ctx, options); err != nil {
 		_ = lock.Close()
@@ -105,12 +103,12 @@ func own(ctx context.Context, dir string, options Options, lock *os.File) (*Clus
 }
 
 func (c *Cluster) bringUp(ctx context.Context, options Options) error {
-	where, err := settle(ctx, c.dir, options)
+	s, err := newSetup(ctx, c.dir, options)
 	if err != nil {
 		return err
 	}
-	c.data = where.data
-	adopted, port, err := adopt(ctx, where.data)
+	c.data = s.data
+	adopted, port, err := adopt(ctx, s.data)
 	if err != nil {
 		return err
 	}
@@ -119,21 +117,21 @@ func (c *Cluster) bringUp(ctx context.Context, options Options) error {
 		c.log.Info("adopted a running cluster", "dir", c.dir, "port", port)
 		return nil
 	}
-	if err := where.initialize(ctx, options.Settings["fsync"] != "off"); err != nil {
+	if err := s.initialize(ctx, options.Settings["fsync"] != "off"); err != nil {
 		return err
 	}
-	c.server, c.port, err = launch(ctx, where, options)
+	c.server, c.port, err = launch(ctx, s, options)
 	if err == nil {
-		c.log.Info("started a cluster", "dir", c.dir, "port", c.port, "bin", where.binDir)
+		c.log.Info("started a cluster", "dir", c.dir, "port", c.port, "bin", s.binDir)
 	}
 	return err
 }
 
-// Port is the one the server listens on, which for an adopted cluster may not be the one asked for.
+// Port is the port the server listens on. For an adopted cluster it may differ from Options.Port.
 func (c *Cluster) Port() int { return c.port }
 
-// DSN is the address of a database for a role. There is no password: whoever can reach 127.0.0.1
-// on this machine is trusted.
+// DSN is the address of a database for a role. There is no password: every process on this
+// machine is trusted.
 func (c *Cluster) DSN(user, database string) string { return dsn(c.port, user, database) }
 
 func dsn(port int, user, database string) string {
@@ -161,8 +159,8 @@ func (c *Cluster) Stop() error {
 	return c.stopErr
 }
 
-// Crash ends the server as `pg_ctl stop -m immediate` does: nothing is rolled back, nobody is told, and the next
-// start recovers from the log. The folder is free for it when Crash returns.
+// Crash ends the server as `pg_ctl stop -m immediate` does, without a clean shutdown: the next start recovers from the
+// log. The folder is free for it when Crash returns.
 func (c *Cluster) Crash() error {
 	if c.server == nil {
 		return fmt.Errorf("the cluster in %s belongs to another process", c.dir)
@@ -197,7 +195,7 @@ func removeFiles(dir, data string) error {
 	return os.RemoveAll(dir)
 }
 
-// pause waits a moment, or gives ctx's error.
+// pause waits for pollEvery, or returns ctx's error.
 func pause(ctx context.Context) error {
 	timer := time.NewTimer(pollEvery)
 	defer timer.Stop()

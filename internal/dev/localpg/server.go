@@ -7,7 +7,6 @@ import (
 	"maps"
 	"net"
 	"os"
-	"os/exec"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,7 +17,7 @@ import (
 )
 
 const (
-	// freePortTries: between choosing a free port and listening on it, somebody else may.
+	// freePortTries: another program may take a free port between our choice and the start.
 	freePortTries = 5
 	// logLimit is the size, in bytes, at which the server's log starts afresh.
 	logLimit = 16 << 20
@@ -32,59 +31,42 @@ var errPortTaken = errors.New("the port is taken")
 // server is a running postmaster, our child or adopted.
 type server struct {
 	pid int
-	// gone is closed when the process is, for a child.
-	gone chan struct{}
-	// alive asks whether an adopted process still runs.
-	alive func() bool
+	// ended reports whether the process is gone.
+	ended func() bool
 }
 
 // launch starts the server and returns when it answers.
-func launch(ctx context.Context, p place, options Options) (*server, int, error) {
-	if options.Port != 0 {
-		if !portFree(options.Port) {
-			return nil, 0, portTaken(options.Port)
-		}
-		s, err := startOn(ctx, p, options.Port, options.Settings)
-		if errors.Is(err, errPortTaken) {
-			err = portTaken(options.Port)
-		}
-		return s, options.Port, err
-	}
+func launch(ctx context.Context, s setup, options Options) (*server, int, error) {
 	for try := 1; ; try++ {
-		port, err := freePort()
-		if err != nil {
+		port, err := FreePort(options.Port)
+		if err == nil {
+			var started *server
+			if started, err = startOn(ctx, s, port, options.Settings); err == nil {
+				return started, port, nil
+			}
+		}
+		switch {
+		case !errors.Is(err, errPortTaken):
+			return nil, 0, err
+		case options.Port != 0:
+			return nil, 0, fmt.Errorf("port %d on 127.0.0.1 is taken by another program: stop it, or set DATABASE_URL to use a Postgres that is running", options.Port)
+		case try == freePortTries:
 			return nil, 0, err
 		}
-		s, err := startOn(ctx, p, port, options.Settings)
-		if err == nil || !errors.Is(err, errPortTaken) || try == freePortTries {
-			return s, port, err
-		}
 	}
 }
 
-func portTaken(port int) error {
-	return fmt.Errorf("port %d on 127.0.0.1 is taken by another program: stop it, or set DATABASE_URL to use a Postgres that is running", port)
-}
-
-func portFree(port int) bool {
-	listener, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+// FreePort returns a port on 127.0.0.1 that is free now: the one wanted, or any for 0.
+func FreePort(wanted int) (int, error) {
+	listener, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(wanted)))
 	if err != nil {
-		return false
+		return 0, fmt.Errorf("%w: %w", errPortTaken, err)
 	}
-	return listener.Close() == nil
+	return listener.Addr().(*net.TCPAddr).Port, listener.Close()
 }
 
-func freePort() (int, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
-	}
-	port := listener.Addr().(*net.TCPAddr).Port
-	return port, listener.Close()
-}
-
-func startOn(ctx context.Context, p place, port int, settings map[string]string) (*server, error) {
-	log, err := openLog(p.logFile)
+func startOn(ctx context.Context, s setup, port int, settings map[string]string) (*server, error) {
+	log, err := openLog(s.logFile)
 	if err != nil {
 		return nil, err
 	}
@@ -94,18 +76,18 @@ func startOn(ctx context.Context, p place, port int, settings map[string]string)
 		return nil, err
 	}
 	// Not the caller's context: the server outlives the start.
-	cmd := p.command(context.WithoutCancel(ctx), "postgres", serverArgs(p.data, port, settings)...)
+	cmd := s.command(context.WithoutCancel(ctx), "postgres", serverArgs(s.data, port, settings)...)
 	cmd.Stdout, cmd.Stderr = log, log
-	detach(cmd.SysProcAttr)
-	s, err := spawn(cmd)
+	gone, err := StartChild(cmd, syscall.SIGINT)
 	if err != nil {
 		return nil, fmt.Errorf("starting Postgres: %w", err)
 	}
-	if err := s.awaitReady(ctx, port); err != nil {
-		_ = s.stop()
-		return nil, explain(err, p.logFile, from)
+	started := &server{pid: cmd.Process.Pid, ended: func() bool { return isClosed(gone) }}
+	if err := started.awaitReady(ctx, port); err != nil {
+		_ = started.stop()
+		return nil, explain(err, s.logFile, from)
 	}
-	return s, nil
+	return started, nil
 }
 
 func serverArgs(data string, port int, settings map[string]string) []string {
@@ -131,36 +113,14 @@ func openLog(path string) (*os.File, error) {
 	return os.OpenFile(path, flags, 0o600)
 }
 
-// spawn starts the child and waits for it in a thread of its own: on Linux the child is told of its
-// parent's end when the thread that started it ends, so that thread has to live as long as it does.
-func spawn(cmd *exec.Cmd) (*server, error) {
-	s := &server{gone: make(chan struct{})}
-	started := make(chan error)
-	go func() {
-		defer close(s.gone)
-		stayOnThread()
-		err := cmd.Start()
-		if err == nil {
-			s.pid = cmd.Process.Pid
-		}
-		started <- err
-		if err == nil {
-			_ = cmd.Wait() // its reasons are in its log
-		}
-	}()
-	return s, <-started
-}
-
 // awaitReady returns when the server answers a query, when it exits, or when ctx ends.
 func (s *server) awaitReady(ctx context.Context, port int) error {
 	for {
 		if conn, err := pgx.Connect(ctx, dsn(port, Superuser, "postgres")); err == nil {
 			return conn.Close(ctx)
 		}
-		select {
-		case <-s.gone:
+		if s.ended() {
 			return errors.New("Postgres did not start")
-		default:
 		}
 		if err := pause(ctx); err != nil {
 			return fmt.Errorf("Postgres was not ready in time: %w", err)
@@ -168,17 +128,17 @@ func (s *server) awaitReady(ctx context.Context, port int) error {
 	}
 }
 
-// explain adds what the server itself said last, from the offset where this start's log begins.
+// explain adds the server's own message, from the part of its log that this start wrote.
 func explain(err error, logFile string, from int64) error {
 	text, readErr := os.ReadFile(logFile)
 	if readErr != nil || int64(len(text)) < from {
 		return err
 	}
-	said := string(text[from:])
-	if strings.Contains(said, "Address already in use") {
+	log := string(text[from:])
+	if strings.Contains(log, "Address already in use") {
 		return errPortTaken
 	}
-	return fmt.Errorf("%w: %s (log: %s)", err, fatalLine(said), logFile)
+	return fmt.Errorf("%w: %s (log: %s)", err, fatalLine(log), logFile)
 }
 
 // fatalLine is the first line that says FATAL, or the last one.
@@ -196,32 +156,32 @@ func lastLine(text string) string {
 	return lines[len(lines)-1]
 }
 
-// stop ends the server by ever stronger means: SIGINT is Postgres's fast shutdown, SIGQUIT an
+// stop ends the server with stronger and stronger signals: SIGINT is Postgres's fast shutdown, SIGQUIT an
 // immediate one that the next start recovers from.
 func (s *server) stop() error {
 	for _, step := range []struct {
-		signal  syscall.Signal
-		patient time.Duration
+		signal   syscall.Signal
+		patience time.Duration
 	}{
 		{syscall.SIGINT, 30 * time.Second},
 		{syscall.SIGQUIT, 10 * time.Second},
 		{syscall.SIGKILL, 10 * time.Second},
 	} {
-		// The number of a process that is gone may be another's by now.
+		// Another process may have the pid of one that is gone.
 		if s.ended() {
 			return nil
 		}
 		if err := syscall.Kill(s.pid, step.signal); errors.Is(err, syscall.ESRCH) {
 			return nil
 		}
-		if s.endsWithin(step.patient) {
+		if s.endsWithin(step.patience) {
 			return nil
 		}
 	}
 	return fmt.Errorf("the Postgres process %d does not end", s.pid)
 }
 
-// crash tells the postmaster to end all of its processes at once; stop waits for it.
+// crash makes the postmaster end all of its processes at once; stop waits for it.
 func (s *server) crash() error {
 	if s.ended() {
 		return nil
@@ -232,32 +192,11 @@ func (s *server) crash() error {
 	return nil
 }
 
-// ended tells whether the process is gone.
-func (s *server) ended() bool {
-	if s.gone == nil {
-		return !s.alive()
-	}
-	select {
-	case <-s.gone:
-		return true
-	default:
-		return false
-	}
-}
-
-func (s *server) endsWithin(patient time.Duration) bool {
-	// The caller's context may be cancelled already; a shutdown has its own time.
-	ctx, cancel := context.WithTimeout(context.Background(), patient)
+func (s *server) endsWithin(patience time.Duration) bool {
+	// Not the caller's context, which may be cancelled already.
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	if s.gone != nil {
-		select {
-		case <-s.gone:
-			return true
-		case <-ctx.Done():
-			return false
-		}
-	}
-	for s.alive() {
+	for !s.ended() {
 		if pause(ctx) != nil {
 			return false
 		}

@@ -9,12 +9,12 @@ import (
 	"syscall"
 )
 
-// chooseUser says whom the server runs as: the data's owner, because the server accepts no other,
-// and for new data ourselves, or for root an unprivileged user of the system. nil is ourselves.
+// chooseUser returns the user that the server runs as: the owner of the data, because the server accepts no other; for
+// new data the current user, or for root an unprivileged one. nil is the current user.
 func chooseUser(data string) (*syscall.Credential, error) {
 	info, err := os.Stat(data)
 	if err != nil {
-		return newUser()
+		return UnprivilegedUser()
 	}
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	if !ok || int(stat.Uid) == os.Geteuid() {
@@ -26,7 +26,8 @@ func chooseUser(data string) (*syscall.Credential, error) {
 	return &syscall.Credential{Uid: stat.Uid, Gid: stat.Gid}, nil
 }
 
-func newUser() (*syscall.Credential, error) {
+// UnprivilegedUser returns a user for a program that refuses to run as root: nil, the current one, unless that is root.
+func UnprivilegedUser() (*syscall.Credential, error) {
 	if os.Geteuid() != 0 {
 		return nil, nil
 	}

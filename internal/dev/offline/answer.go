@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Fault is what goes wrong with an answer, "" for nothing. The package comment says what each does.
+// Fault is what goes wrong with an answer; "" is nothing. The package comment says what each does.
 type Fault string
 
 // Faults in place of an answer.
@@ -46,7 +46,7 @@ const (
 	FaultCRLF    Fault = "crlf"
 )
 
-// Usage is what an answer says it cost, in tokens.
+// Usage is the reported cost of an answer in tokens.
 type Usage struct {
 	Input, Cached, Output, Reasoning int
 }
@@ -55,8 +55,7 @@ type Usage struct {
 type Answer struct {
 	// Text is the reply; "" is the built-in model's (FaultEmpty gives no text at all). It is streamed
 	// in pieces: a word with the space after it, long runs without spaces in parts.
-	Text string
-	// Fault goes wrong, "" nothing.
+	Text  string
 	Fault Fault
 	// FaultAfter is the number of pieces before a fault inside the answer; a text with fewer pieces
 	// is sent whole first.
@@ -95,7 +94,7 @@ func (s *Server) answerFor(r Request) Answer {
 	if answer == (Answer{}) {
 		answer = directed(&r)
 	}
-	// The general pace is for those who watch a reply come; nobody watches a fold.
+	// PieceDelay makes a reply readable while it streams; a fold is not read.
 	if answer.PieceDelay == 0 && r.Stream {
 		answer.PieceDelay = s.options.PieceDelay
 	}
@@ -120,7 +119,7 @@ func directed(r *Request) Answer {
 	return answer
 }
 
-// direct applies one directive. Names that are unknown change nothing: a person mistyped.
+// direct applies one directive. Unknown names change nothing.
 func (a *Answer) direct(name, value string) {
 	const piecesBeforeFault = 2
 	switch fault := Fault(name); {
@@ -146,10 +145,10 @@ var knownFaults = map[Fault]bool{
 	FaultLoop: true, FaultOverCap: true, FaultSplit: true, FaultCRLF: true,
 }
 
-// withoutDirectives is the text that the model sees.
+// withoutDirectives returns the text that the model sees.
 func withoutDirectives(text string) string { return directive.ReplaceAllString(text, "") }
 
-// statusFault is the error of a fault in place of an answer; nil for the other faults.
+// statusFault returns the error of a fault in place of an answer, nil for the other faults.
 func statusFault(fault Fault, prompt *PromptRef) *apiError {
 	switch fault {
 	case Fault401:

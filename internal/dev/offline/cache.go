@@ -3,6 +3,7 @@ package offline
 import (
 	"container/list"
 	"sync"
+	"unicode/utf8"
 )
 
 // OpenAI caches prompts from 1024 tokens on, in steps of 128:
@@ -12,14 +13,14 @@ const (
 	cacheStep      = 128
 )
 
-// What the simulated cache keeps at most.
+// Bounds of the simulated cache.
 const (
 	cacheKeys  = 4096
 	cacheBytes = 32 << 20
 )
 
-// promptCache tells how much of a prompt a provider would have found in its cache: what the previous
-// prompt with the same key began with. Entries do not expire, which is kinder than the provider.
+// promptCache simulates a provider's prompt cache: what a prompt shares with the beginning of the previous prompt of
+// the same key counts as cached. Unlike a provider's, its entries do not expire.
 type promptCache struct {
 	mu    sync.Mutex
 	byKey map[string]*list.Element
@@ -29,7 +30,7 @@ type promptCache struct {
 
 type cachedPrompt struct{ key, text string }
 
-// cachedTokens counts the cached tokens of a prompt and remembers it; 0 without a key.
+// cachedTokens counts the cached tokens of a prompt and stores it; 0 without a key.
 func (c *promptCache) cachedTokens(key, text string) int {
 	if key == "" {
 		return 0
@@ -45,7 +46,7 @@ func (c *promptCache) cachedTokens(key, text string) int {
 	return tokens - tokens%cacheStep
 }
 
-// swap remembers the text and gives the one before, "" for none.
+// swap stores the text and returns the previous one, "" for none.
 func (c *promptCache) swap(key, text string) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -64,10 +65,22 @@ func (c *promptCache) swap(key, text string) string {
 	return previous
 }
 
-// drop forgets one prompt and gives its text.
+// drop removes one prompt and returns its text.
 func (c *promptCache) drop(element *list.Element) string {
 	old, _ := c.order.Remove(element).(cachedPrompt)
 	delete(c.byKey, old.key)
 	c.bytes -= len(old.text)
 	return old.text
+}
+
+// commonPrefix returns the number of bytes that two texts share at their beginning, in whole characters.
+func commonPrefix(a, b string) int {
+	n := 0
+	for n < min(len(a), len(b)) && a[n] == b[n] {
+		n++
+	}
+	for n > 0 && n < len(b) && !utf8.RuneStart(b[n]) {
+		n--
+	}
+	return n
 }

@@ -35,18 +35,19 @@ func typeName(value any) string {
 	return "an object"
 }
 
-func isBool(path string, value any) *apiError {
-	if _, ok := value.(bool); !ok {
-		return wrongType(path, "a boolean", value)
-	}
-	return nil
-}
+var (
+	isBool   = isA[bool]("a boolean")
+	isString = isA[string]("a string")
+	isArray  = isA[[]any]("an array")
+)
 
-func isString(path string, value any) *apiError {
-	if _, ok := value.(string); !ok {
-		return wrongType(path, "a string", value)
+func isA[T any](want string) check {
+	return func(path string, value any) *apiError {
+		if _, ok := value.(T); !ok {
+			return wrongType(path, want, value)
+		}
+		return nil
 	}
-	return nil
 }
 
 // isText is a string of at most limit characters.
@@ -77,38 +78,27 @@ func isOneOf(names ...string) check {
 }
 
 func isInteger(low, high int64) check {
-	return func(path string, value any) *apiError {
-		number, ok := value.(json.Number)
-		if !ok {
-			return wrongType(path, "an integer", value)
-		}
-		n, err := number.Int64()
-		switch {
-		case err != nil:
-			return wrongType(path, "an integer", value)
-		case n < low:
-			return bad("integer_below_min_value", path, "Invalid '%s': integer below minimum value. Expected a value >= %d, but got %d instead.", path, low, n)
-		case n > high:
-			return bad("integer_above_max_value", path, "Invalid '%s': integer above maximum value. Expected a value <= %d, but got %d instead.", path, high, n)
-		}
-		return nil
-	}
+	return isInRange("integer", "an integer", json.Number.Int64, low, high)
 }
 
 func isNumber(low, high float64) check {
+	return isInRange("decimal", "a decimal", json.Number.Float64, low, high)
+}
+
+func isInRange[N int64 | float64](kind, want string, parse func(json.Number) (N, error), low, high N) check {
 	return func(path string, value any) *apiError {
 		number, ok := value.(json.Number)
 		if !ok {
-			return wrongType(path, "a decimal", value)
+			return wrongType(path, want, value)
 		}
-		n, err := number.Float64()
+		n, err := parse(number)
 		switch {
 		case err != nil:
-			return wrongType(path, "a decimal", value)
+			return wrongType(path, want, value)
 		case n < low:
-			return bad("decimal_below_min_value", path, "Invalid '%s': decimal below minimum value. Expected a value >= %g, but got %g instead.", path, low, n)
+			return bad(kind+"_below_min_value", path, "Invalid '%s': %s below minimum value. Expected a value >= %v, but got %v instead.", path, kind, low, n)
 		case n > high:
-			return bad("decimal_above_max_value", path, "Invalid '%s': decimal above maximum value. Expected a value <= %g, but got %g instead.", path, high, n)
+			return bad(kind+"_above_max_value", path, "Invalid '%s': %s above maximum value. Expected a value <= %v, but got %v instead.", path, kind, high, n)
 		}
 		return nil
 	}
@@ -143,13 +133,6 @@ func checkFields(prefix string, object map[string]any, fields map[string]check) 
 		if err := known(path, object[name]); err != nil {
 			return err
 		}
-	}
-	return nil
-}
-
-func isArray(path string, value any) *apiError {
-	if _, ok := value.([]any); !ok {
-		return wrongType(path, "an array", value)
 	}
 	return nil
 }

@@ -73,7 +73,7 @@ func missing(path string) *apiError {
 	return bad("missing_required_parameter", path, "Missing required parameter: '%s'.", path)
 }
 
-// body reads a JSON request and refuses what is none.
+// readBody reads a request body and refuses other content types than JSON.
 func readBody(r *http.Request) ([]byte, *apiError) {
 	raw, err := io.ReadAll(r.Body)
 	if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
@@ -109,8 +109,7 @@ func unparsable() *apiError {
 	return bad("", "", "We could not parse the JSON body of your request. (HINT: This likely means you aren't using your HTTP library correctly. The API expects a JSON payload, but what was sent was not valid JSON.)")
 }
 
-// decodeResponses makes a Request of the body of POST /v1/responses. It knows no faults: what it
-// refuses, the API refuses.
+// decodeResponses decodes the body of POST /v1/responses. What it refuses, the API refuses.
 func decodeResponses(raw []byte, models []string) (Request, *apiError) {
 	body, err := decodeObject(raw, responseFields)
 	if err != nil {
@@ -119,33 +118,9 @@ func decodeResponses(raw []byte, models []string) (Request, *apiError) {
 	if err := checkTogether(body, models); err != nil {
 		return Request{}, err
 	}
-	var typed struct {
-		Model            string            `json:"model"`
-		Instructions     string            `json:"instructions"`
-		Prompt           *PromptRef        `json:"prompt"`
-		Metadata         map[string]string `json:"metadata"`
-		Stream           bool              `json:"stream"`
-		Store            *bool             `json:"store"`
-		MaxOutputTokens  int               `json:"max_output_tokens"`
-		PromptCacheKey   string            `json:"prompt_cache_key"`
-		SafetyIdentifier string            `json:"safety_identifier"`
-	}
-	if json.Unmarshal(raw, &typed) != nil {
+	r := Request{At: time.Now(), Body: raw, Text: inputText(body["input"]), Store: true}
+	if json.Unmarshal(raw, &r) != nil {
 		return Request{}, unparsable()
-	}
-	r := Request{
-		At:               time.Now(),
-		Body:             raw,
-		Text:             inputText(body["input"]),
-		Model:            typed.Model,
-		Prompt:           typed.Prompt,
-		Instructions:     typed.Instructions,
-		Metadata:         typed.Metadata,
-		Stream:           typed.Stream,
-		Store:            typed.Store == nil || *typed.Store,
-		MaxOutputTokens:  typed.MaxOutputTokens,
-		PromptCacheKey:   typed.PromptCacheKey,
-		SafetyIdentifier: typed.SafetyIdentifier,
 	}
 	r.Kind = kindOf(&r)
 	r.Current = r.Text
@@ -155,7 +130,7 @@ func decodeResponses(raw []byte, models []string) (Request, *apiError) {
 	return r, nil
 }
 
-// checkTogether refuses what is wrong about parameters taken together, and what needs state that
+// checkTogether refuses wrong combinations of parameters, and what needs state that
 // this server does not have.
 func checkTogether(body map[string]any, models []string) *apiError {
 	model, _ := body["model"].(string)

@@ -1,14 +1,12 @@
-// Package offline is a model for a machine without a key: an HTTP server that speaks OpenAI's
-// Responses API (and embeddings) on loopback, strictly enough for the official clients, with a
-// deterministic model behind it. `make run` uses it when no key is set; tests and benchmarks use
-// nothing else.
+// Package offline is a stand-in for the model provider: an HTTP server on loopback that implements OpenAI's
+// Responses API (and embeddings), strictly enough for the official clients, with a
+// deterministic model. `make run` uses it when no key is set; all tests and benchmarks use it.
 //
-// The model has no knowledge. It answers from what the prompt holds and says where it found it, so
-// that one can see whether memory works: a question gets the best matching sentence of the brief, of
-// the recent turns or of the sources as a quotation, or a plain "nothing here answers that"; a
-// statement is acknowledged; "write 300 words about X" gives about 300 words. Folds are extractive:
-// the most informative sentences stay, up to the cap that the instructions name. The same prompt
-// always gets the same answer. There is no state between requests except the record of requests and
+// The model has no knowledge. It answers from the prompt and names the section it used, which shows whether memory
+// works: the reply to a question quotes the best matching sentence of the brief, of the recent turns or of the sources,
+// or reports that nothing answers it; a statement is acknowledged; "write 300 words about X" returns about 300 words.
+// Folds are extractive: they keep the most informative sentences, up to the cap in the instructions. The same prompt
+// always has the same answer. There is no state between requests except the record of requests and
 // the simulated prompt cache; in particular previous_response_id, conversations, background mode,
 // tools, images and files are not there.
 //
@@ -17,7 +15,7 @@
 //
 // # Faults on demand
 //
-// A test gives Options.Script. A person, or a test that sees only the outside, writes directives
+// A test sets Options.Script. A person, or a test without access to the server, writes directives
 // into the message being answered (older messages do not count), each [[offline:NAME]] or
 // [[offline:NAME=VALUE]]:
 //

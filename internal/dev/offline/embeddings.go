@@ -58,35 +58,30 @@ func decodeEmbeddings(raw []byte, models []string) (embeddingRequest, *apiError)
 	if err != nil {
 		return embeddingRequest{}, err
 	}
-	var typed struct {
-		Input      json.RawMessage `json:"input"`
-		Model      string          `json:"model"`
-		Dimensions int             `json:"dimensions"`
-		Encoding   string          `json:"encoding_format"`
-	}
-	if json.Unmarshal(raw, &typed) != nil {
-		return embeddingRequest{}, unparsable()
-	}
+	model, _ := body["model"].(string)
 	switch {
 	case body["input"] == nil:
 		return embeddingRequest{}, missing("input")
-	case typed.Model == "":
+	case model == "":
 		return embeddingRequest{}, missing("model")
-	case !known(typed.Model, models):
-		e := bad("model_not_found", "model", "The model '%s' does not exist or you do not have access to it.", typed.Model)
+	case !known(model, models):
+		e := bad("model_not_found", "model", "The model '%s' does not exist or you do not have access to it.", model)
 		e.Status = http.StatusNotFound
 		return embeddingRequest{}, e
 	}
-	request := embeddingRequest{model: typed.Model, dimensions: typed.Dimensions, base64: typed.Encoding == "base64"}
-	if request.dimensions == 0 {
-		request.dimensions = modelDimensions(typed.Model)
+	request := embeddingRequest{model: model, dimensions: modelDimensions(model), base64: body["encoding_format"] == "base64"}
+	if number, ok := body["dimensions"].(json.Number); ok {
+		n, _ := number.Int64() // it was checked
+		request.dimensions = int(n)
 	}
-	if text, ok := body["input"].(string); ok {
-		request.texts = []string{text}
-		return request, nil
-	}
-	if json.Unmarshal(typed.Input, &request.texts) != nil {
-		return embeddingRequest{}, unparsable()
+	switch input := body["input"].(type) {
+	case string:
+		request.texts = []string{input}
+	case []any:
+		for _, item := range input {
+			text, _ := item.(string)
+			request.texts = append(request.texts, text)
+		}
 	}
 	return request, nil
 }
@@ -110,7 +105,7 @@ func (s *Server) embeddings(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	text := strings.Join(request.texts, "\n")
-	e := s.journal.add(Request{
+	recorded := s.journal.add(Request{
 		Kind:    KindEmbedding,
 		At:      time.Now(),
 		Body:    raw,
@@ -118,13 +113,12 @@ func (s *Server) embeddings(w http.ResponseWriter, r *http.Request) {
 		Current: text,
 		Model:   request.model,
 	})
-	answer := s.answerFor(e.request)
-	done, err := s.beforeHeaders(r.Context(), w, e, answer, nil)
+	done, err := s.beforeHeaders(r.Context(), w, recorded, s.answerFor(*recorded))
 	if !done {
-		s.journal.update(e, func(e *entry) { e.request.Status = http.StatusOK })
+		s.journal.update(func() { recorded.Status = http.StatusOK })
 		s.sendJSON(w, http.StatusOK, request.answer())
 	}
-	s.finish(e, err)
+	s.finish(recorded, err)
 }
 
 // embeddingList is the answer in the API's shape.

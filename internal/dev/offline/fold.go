@@ -17,13 +17,13 @@ const (
 // defaultCap is the length in tokens of a summary whose instructions name none.
 const defaultCap = 500
 
-// foldInput is what a fold gives the model.
+// foldInput is the input of a fold, parsed.
 type foldInput struct {
 	existing string // "" when the input says NONE
 	turns    []utterance
 }
 
-// kindOf tells what a request to POST /v1/responses is for. A text to be shortened has no shape of
+// kindOf returns what a request to POST /v1/responses is for. A text to be shortened has no shape of
 // its own: it is known by a token cap in the instructions, and by not being a main prompt.
 func kindOf(r *Request) Kind {
 	if r.Prompt != nil || isFold(r.Text) {
@@ -60,7 +60,7 @@ func findCap(instructions string) (int, bool) {
 	return 0, false
 }
 
-// capOf is the length in tokens that a summary may have.
+// capOf returns the longest summary allowed, in tokens.
 func capOf(r *Request) int {
 	limit, ok := findCap(r.Instructions)
 	if !ok {
@@ -73,7 +73,7 @@ func capOf(r *Request) int {
 	return max(limit, 16)
 }
 
-// parseFold splits a fold's input; false when the text has not its shape.
+// parseFold splits a fold's input. It reports whether the text has that form.
 func parseFold(text string) (foldInput, bool) {
 	if !isFold(text) {
 		return foldInput{}, false

@@ -117,7 +117,7 @@ func TestShortenCutsAtSentenceEnds(t *testing.T) {
 		}
 	}
 	own := strings.Repeat("- My number is 12 and my name is Ana.\n", 1)
-	if got := summarize(&Request{Text: bySaid + "\n" + own, Instructions: "at most 40 tokens"}); got != bySaid+"\n"+strings.TrimSpace(own) {
+	if got := summarize(&Request{Text: labelSaid + "\n" + own, Instructions: "at most 40 tokens"}); got != labelSaid+"\n"+strings.TrimSpace(own) {
 		t.Errorf("a summary of ours: %q", got)
 	}
 }
@@ -183,7 +183,7 @@ func TestFactsSurviveTwoHundredFolds(t *testing.T) {
 func TestFoldNeverRepeatsAQuotationOfOurs(t *testing.T) {
 	t.Parallel()
 	got := foldOnce(500, "", [2]string{"My dog is called Biscuit.", `Noted: "My dog is called Biscuit." I will go by that from here on.`})
-	if want := bySaid + "\n- My dog is called Biscuit."; got != want {
+	if want := labelSaid + "\n- My dog is called Biscuit."; got != want {
 		t.Errorf("%q", got)
 	}
 }

@@ -12,7 +12,7 @@ import (
 )
 
 var (
-	// errGone ends an answer whose caller hung up, errClosing one whose server closes.
+	// errGone ends an answer whose caller hung up, errClosing one whose server is closing.
 	errGone    = errors.New("the caller hung up")
 	errClosing = errors.New("the offline model is closing")
 )
@@ -26,16 +26,16 @@ const (
 	invalidReplacement = "\uFFFD\uFFFD"
 )
 
-// generation is one answer while it is given.
+// generation is one answer in progress.
 type generation struct {
 	server  *Server
-	entry   *entry
-	request Request
+	request *Request // in the journal
 	answer  Answer
 	ctx     context.Context
 
 	id, itemID string
 	created    int64
+	partRef    []byte // names the part of the output that an event is about
 	pieces     []string
 	text       string // the pieces together
 	reason     string // why the answer is incomplete, "" when it is complete
@@ -54,48 +54,48 @@ func (s *Server) responses(w http.ResponseWriter, r *http.Request) {
 		s.refuse(w, r, raw, refusal)
 		return
 	}
-	e := s.journal.add(request)
-	err := s.generate(r.Context(), w, e, request)
-	s.finish(e, err)
+	recorded := s.journal.add(request)
+	err := s.generate(r.Context(), w, recorded)
+	s.finish(recorded, err)
 }
 
 // finish records how a request ended.
-func (s *Server) finish(e *entry, err error) {
-	// While the server closes, its connections break: that is nobody hanging up.
+func (s *Server) finish(r *Request, err error) {
+	// While the server closes, it breaks its connections itself.
 	hungUp := errors.Is(err, errGone) && !s.closed()
-	s.journal.update(e, func(e *entry) { e.request.Ended, e.request.HungUp = true, hungUp })
-	s.log.Debug("offline model answered", "kind", e.request.Kind, "status", e.request.Status,
-		"text_bytes", len(e.request.Text), "sent_bytes", e.sent.Load(), "hung_up", hungUp, "duration", time.Since(e.request.At))
+	s.journal.update(func() { r.Ended, r.HungUp = true, hungUp })
+	s.log.Debug("offline model answered", "kind", r.Kind, "status", r.Status,
+		"text_bytes", len(r.Text), "sent_bytes", len(r.Sent), "hung_up", hungUp, "duration", time.Since(r.At))
 }
 
-// generate decides and gives the answer. The error is errGone, errClosing or nil.
-func (s *Server) generate(ctx context.Context, w http.ResponseWriter, e *entry, request Request) error {
-	answer := s.answerFor(request)
-	done, err := s.beforeHeaders(ctx, w, e, answer, request.Prompt)
+// generate answers the request. The error is errGone, errClosing or nil.
+func (s *Server) generate(ctx context.Context, w http.ResponseWriter, request *Request) error {
+	answer := s.answerFor(*request)
+	done, err := s.beforeHeaders(ctx, w, request, answer)
 	if done || err != nil {
 		return err
 	}
-	g := s.newGeneration(ctx, e, request, answer)
-	s.journal.update(e, func(e *entry) { e.request.Status, e.text = http.StatusOK, g.text })
+	g := s.newGeneration(ctx, request, answer)
+	s.journal.update(func() { request.Status = http.StatusOK })
 	if request.Stream {
 		return g.stream(w)
 	}
 	return g.whole(w)
 }
 
-// beforeHeaders plays latency and the faults in place of an answer; true when that was all.
-func (s *Server) beforeHeaders(ctx context.Context, w http.ResponseWriter, e *entry, answer Answer, prompt *PromptRef) (bool, error) {
+// beforeHeaders plays latency and the faults in place of an answer. It reports whether that was the answer.
+func (s *Server) beforeHeaders(ctx context.Context, w http.ResponseWriter, r *Request, answer Answer) (bool, error) {
 	if err := s.pause(ctx, answer.Latency); err != nil {
 		return true, err
 	}
 	if answer.Fault == FaultStall {
-		return true, s.hold(ctx, nil)
+		return true, s.wait(ctx, nil)
 	}
-	failure := statusFault(answer.Fault, prompt)
+	failure := statusFault(answer.Fault, r.Prompt)
 	if failure == nil {
 		return false, nil
 	}
-	s.journal.update(e, func(e *entry) { e.request.Status = failure.Status })
+	s.journal.update(func() { r.Status = failure.Status })
 	if answer.RetryAfter != "" {
 		w.Header().Set("Retry-After", answer.RetryAfter)
 	}
@@ -103,20 +103,20 @@ func (s *Server) beforeHeaders(ctx context.Context, w http.ResponseWriter, e *en
 	return true, nil
 }
 
-// pause waits, but no longer than the caller stays and the server is open.
+// pause waits for d, or until the caller leaves (errGone) or the server closes (errClosing).
 func (s *Server) pause(ctx context.Context, d time.Duration) error {
 	if d <= 0 {
 		return nil
 	}
 	timer := time.NewTimer(d)
 	defer timer.Stop()
-	return waitFor(ctx, s, timer.C)
+	return receive(ctx, s, timer.C)
 }
 
-// hold waits until the gate is closed; a nil gate never is.
-func (s *Server) hold(ctx context.Context, gate <-chan struct{}) error { return waitFor(ctx, s, gate) }
+// wait is pause until the gate is closed; a nil gate never is.
+func (s *Server) wait(ctx context.Context, gate <-chan struct{}) error { return receive(ctx, s, gate) }
 
-func waitFor[T any](ctx context.Context, s *Server, signal <-chan T) error {
+func receive[T any](ctx context.Context, s *Server, signal <-chan T) error {
 	select {
 	case <-signal:
 		return nil
@@ -127,12 +127,10 @@ func waitFor[T any](ctx context.Context, s *Server, signal <-chan T) error {
 	}
 }
 
-func (s *Server) newGeneration(ctx context.Context, e *entry, request Request, answer Answer) *generation {
+func (s *Server) newGeneration(ctx context.Context, request *Request, answer Answer) *generation {
 	number := s.nextID.Add(1)
-	answer.FaultAfter = max(answer.FaultAfter, 0)
 	g := &generation{
 		server:  s,
-		entry:   e,
 		request: request,
 		answer:  answer,
 		ctx:     ctx,
@@ -140,13 +138,16 @@ func (s *Server) newGeneration(ctx context.Context, e *entry, request Request, a
 		itemID:  fmt.Sprintf("msg_%s%08x", s.idPrefix, number),
 		created: request.At.Unix(),
 	}
-	g.pieces, g.reason = planPieces(&request, answer)
+	g.pieces, g.reason = planPieces(request, answer)
 	g.text = strings.Join(g.pieces, "")
+	g.partRef = []byte(`,"item_id":"` + g.itemID + `","output_index":0,"content_index":0`)
+	g.answer.FaultAfter = min(max(answer.FaultAfter, 0), len(g.pieces))
+	g.answer.GateAfter = min(answer.GateAfter, len(g.pieces))
 	g.usage = g.countUsage()
 	return g
 }
 
-// planPieces is what will be sent, with the faults of the text in it, and why it is incomplete.
+// planPieces returns what will be sent, with the faults of the text in it, and why it is incomplete.
 func planPieces(r *Request, answer Answer) ([]string, string) {
 	pieces := splitPieces(answerText(r, answer))
 	after := min(max(answer.FaultAfter, 0), len(pieces))
@@ -167,7 +168,7 @@ func planPieces(r *Request, answer Answer) ([]string, string) {
 	return pieces, ""
 }
 
-// answerText is the text of an answer: a fault's, the script's or the built-in model's.
+// answerText returns the text of an answer: that of the fault, the script or the built-in model.
 func answerText(r *Request, answer Answer) string {
 	switch answer.Fault {
 	case FaultEmpty:
@@ -190,7 +191,12 @@ func answerText(r *Request, answer Answer) string {
 	return reply(r)
 }
 
-// countUsage is the script's usage, or a true count.
+// recordSent records that the first n bytes of the text were sent.
+func (g *generation) recordSent(n int) {
+	g.server.journal.update(func() { g.request.Sent = g.text[:n] })
+}
+
+// countUsage returns the script's usage, or else counts.
 func (g *generation) countUsage() Usage {
 	if g.answer.Usage != nil {
 		return *g.answer.Usage
@@ -199,12 +205,12 @@ func (g *generation) countUsage() Usage {
 	prompt := r.Instructions + "\n" + r.Text
 	return Usage{
 		Input:  countTokens(prompt),
-		Cached: g.server.cache.cachedTokens(cacheKey(&r), prompt),
+		Cached: g.server.cache.cachedTokens(cacheKey(r), prompt),
 		Output: countTokens(g.text),
 	}
 }
 
-// cacheKey is "" without a prompt_cache_key; models do not share a cache.
+// cacheKey returns "" without a prompt_cache_key. Models do not share a cache.
 func cacheKey(r *Request) string {
 	if r.PromptCacheKey == "" {
 		return ""

@@ -91,7 +91,7 @@ func checkPart(path string, value any, role string) *apiError {
 	return nil
 }
 
-// inputText is the text of a checked input: one part to the letter, several joined by blank lines.
+// inputText returns the text of a checked input: one part unchanged, several joined by blank lines.
 func inputText(input any) string {
 	var parts []string
 	switch value := input.(type) {

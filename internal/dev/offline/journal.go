@@ -3,12 +3,12 @@ package offline
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 )
 
-// Kind tells what a request is for.
+// Kind is what a request is for.
 type Kind string
 
 // The kinds of requests.
@@ -18,7 +18,7 @@ const (
 	KindEmbedding Kind = "embedding"
 )
 
-// What the journal keeps at most, so that a long local run does not grow.
+// Bounds of the journal: a long local run must not grow without end.
 const (
 	keepRequests = 10_000
 	keepRefusals = 1_000
@@ -31,62 +31,48 @@ type PromptRef struct {
 	Version string `json:"version"`
 }
 
-// Request is one accepted request, as it was asked and how it went.
+// Request is one accepted request and the state of its answer.
 type Request struct {
-	Kind Kind
+	Kind Kind `json:"-"`
 	// At is the arrival, with a monotonic reading.
-	At time.Time
+	At time.Time `json:"-"`
 	// Body is the request body as received. Do not change it.
-	Body json.RawMessage
-	// Text is the input's text. One part is kept to the letter; several are joined by blank lines.
-	Text string
+	Body json.RawMessage `json:"-"`
+	// Text is the input's text: of several parts, joined by blank lines.
+	Text string `json:"-"`
 	// Current is the message being answered in a main prompt, and Text in any other request.
-	Current string
+	Current string `json:"-"`
+
 	// Model is "" when only a hosted prompt was named.
-	Model        string
-	Prompt       *PromptRef
-	Instructions string
-	Metadata     map[string]string
-	Stream       bool
+	Model        string            `json:"model"`
+	Prompt       *PromptRef        `json:"prompt"`
+	Instructions string            `json:"instructions"`
+	Metadata     map[string]string `json:"metadata"`
+	Stream       bool              `json:"stream"`
 	// Store is true unless the request says false, as in the API.
-	Store            bool
-	MaxOutputTokens  int
-	PromptCacheKey   string
-	SafetyIdentifier string
+	Store            bool   `json:"store"`
+	MaxOutputTokens  int    `json:"max_output_tokens"`
+	PromptCacheKey   string `json:"prompt_cache_key"`
+	SafetyIdentifier string `json:"safety_identifier"`
 
-	// Sent is the text that went out so far.
-	Sent string
+	// Sent is the text that was sent so far.
+	Sent string `json:"-"`
 	// Status is the HTTP status, 0 while there is none.
-	Status int
-	// Ended tells that the request is through.
-	Ended bool
-	// HungUp tells that the caller left before the answer was whole.
-	HungUp bool
+	Status int `json:"-"`
+	// Ended is true once the request is over.
+	Ended bool `json:"-"`
+	// HungUp is true when the caller left before the answer was complete.
+	HungUp bool `json:"-"`
 }
 
-// entry is a request in the journal. The journal's lock guards request; sent grows without it.
-type entry struct {
-	request Request
-	text    string
-	sent    atomic.Int64
-}
-
-func (e *entry) snapshot() Request {
-	r := e.request
-	r.Sent = e.text[:e.sent.Load()]
-	return r
-}
-
-// journal is what was asked, oldest first, within bounds.
+// journal holds the latest requests and refusals, oldest first, within bounds.
 type journal struct {
 	mu       sync.Mutex
-	entries  []*entry
+	requests []*Request
 	bytes    int
 	refusals []Refusal
-	// changed is closed at the next change; nil while nobody waits, which watched tells without the
-	// lock.
+	// changed is closed at the next change; nil while nothing waits for one.
 	changed chan struct{}
-	watched atomic.Bool
 }
 
 // Requests are the accepted requests, oldest first: the last 10 000, or fewer when their bodies are
@@ -97,12 +83,11 @@ func (s *Server) Requests() []Request { return s.journal.all() }
 func (s *Server) Refused() []Refusal {
 	s.journal.mu.Lock()
 	defer s.journal.mu.Unlock()
-	return append([]Refusal(nil), s.journal.refusals...)
+	return slices.Clone(s.journal.refusals)
 }
 
-// Await waits for a request that matches, past ones included, and gives the oldest such. The function
-// is called again whenever a request arrives, gets its status, sends text or ends. The error is the
-// context's.
+// Await waits for a request that matches, past ones included, and returns the oldest such. It calls match again
+// whenever a request arrives, gets its status, sends text or ends. The error is the context's.
 func (s *Server) Await(ctx context.Context, match func(Request) bool) (Request, error) {
 	for {
 		changed := s.journal.watch()
@@ -122,58 +107,45 @@ func (s *Server) Await(ctx context.Context, match func(Request) bool) (Request, 
 func (j *journal) all() []Request {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	found := make([]Request, len(j.entries))
-	for i, e := range j.entries {
-		found[i] = e.snapshot()
+	found := make([]Request, len(j.requests))
+	for i, r := range j.requests {
+		found[i] = *r
 	}
 	return found
 }
 
 // add records a request and drops the oldest ones beyond the bounds.
-func (j *journal) add(r Request) *entry {
-	e := &entry{request: r}
+func (j *journal) add(r Request) *Request {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.entries = append(j.entries, e)
-	j.bytes += weight(r)
-	for len(j.entries) > keepRequests || j.bytes > keepBytes && len(j.entries) > 1 {
-		j.bytes -= weight(j.entries[0].request)
-		j.entries[0] = nil
-		j.entries = j.entries[1:]
+	j.requests = append(j.requests, &r)
+	j.bytes += weight(&r)
+	for len(j.requests) > keepRequests || j.bytes > keepBytes && len(j.requests) > 1 {
+		j.bytes -= weight(j.requests[0])
+		j.requests[0] = nil
+		j.requests = j.requests[1:]
 	}
 	j.notify()
-	return e
+	return &r
 }
 
-// weight is what a kept request costs in bytes, about: its body, and its text once more.
-func weight(r Request) int { return len(r.Body) + len(r.Text) + len(r.Instructions) }
+// weight is about what a stored request costs in bytes: its body, and its text once more.
+func weight(r *Request) int { return len(r.Body) + len(r.Text) + len(r.Instructions) }
 
-// update changes an entry under the lock.
-func (j *journal) update(e *entry, change func(*entry)) {
+// update changes a request under the lock.
+func (j *journal) update(change func()) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	change(e)
+	change()
 	j.notify()
 }
 
-// progress records how many bytes of the text went out. It takes the lock only when somebody waits:
-// this runs for each piece of each stream.
-func (j *journal) progress(e *entry, sent int) {
-	e.sent.Store(int64(sent))
-	if j.watched.Load() {
-		j.mu.Lock()
-		j.notify()
-		j.mu.Unlock()
-	}
-}
-
-// watch gives a channel that is closed at the next change.
+// watch returns a channel that is closed at the next change.
 func (j *journal) watch() <-chan struct{} {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.changed == nil {
 		j.changed = make(chan struct{})
-		j.watched.Store(true)
 	}
 	return j.changed
 }
@@ -183,7 +155,6 @@ func (j *journal) notify() {
 	if j.changed != nil {
 		close(j.changed)
 		j.changed = nil
-		j.watched.Store(false)
 	}
 }
 

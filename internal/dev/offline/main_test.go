@@ -85,6 +85,19 @@ func body(t *testing.T, pairs map[string]any) string {
 	return string(raw)
 }
 
+// usageObject is the usage of a response object.
+type usageObject struct {
+	InputTokens        int `json:"input_tokens"`
+	InputTokensDetails struct {
+		CachedTokens int `json:"cached_tokens"`
+	} `json:"input_tokens_details"`
+	OutputTokens        int `json:"output_tokens"`
+	OutputTokensDetails struct {
+		ReasoningTokens int `json:"reasoning_tokens"`
+	} `json:"output_tokens_details"`
+	TotalTokens int `json:"total_tokens"`
+}
+
 // text is the output of a response object.
 func text(t *testing.T, raw []byte) string {
 	t.Helper()

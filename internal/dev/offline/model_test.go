@@ -10,7 +10,7 @@ import (
 )
 
 // ownSummary has the form in which folds are kept.
-const ownSummary = bySaid + "\n- My sister Ana works as a nurse in Porto.\n- I am allergic to peanuts.\n" + bySuggested + "\n- Try the cello suites in the morning."
+const ownSummary = labelSaid + "\n- My sister Ana works as a nurse in Porto.\n- I am allergic to peanuts.\n" + labelSuggested + "\n- Try the cello suites in the morning."
 
 // prompt builds a main prompt from its parts; "" leaves a section out.
 func prompt(background, recent, sources, current string) *Request {

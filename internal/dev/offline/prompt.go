@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// The headings of a main prompt, each on a line of its own.
+// The headings of a main prompt, each on a line of its own. They are not imported from the product, so that a changed
+// heading there fails tests.
 const (
 	headBackground = "BACKGROUND – PRIOR CONVERSATION SUMMARY (use only if relevant):"
 	headKept       = "KEPT MESSAGES (pinned or important, oldest first):"
@@ -33,53 +34,50 @@ type utterance struct {
 // parsePrompt splits a main prompt. A text without the headings is a current message as a whole.
 func parsePrompt(text string) mainPrompt {
 	lines := strings.Split(text, "\n")
+	cutSection := func(find func([]string, string) int, heading string) (section []string, found bool) {
+		at := find(lines, heading)
+		if at < 0 {
+			return nil, false
+		}
+		section, lines = lines[at+1:], lines[:at]
+		return section, true
+	}
 	// The last heading counts for the message, because everything before it is older text that may
 	// hold the heading as a quotation.
-	at := lastLine(lines, headCurrent)
-	if at < 0 {
+	current, found := cutSection(lastLine, headCurrent)
+	if !found {
 		return mainPrompt{current: text}
 	}
-	p := mainPrompt{current: strings.Trim(strings.Join(lines[at+1:], "\n"), "\n")}
-	lines = lines[:at]
-	if at := lastLine(lines, headSources); at >= 0 {
-		p.sources = parseSources(lines[at+1:])
-		lines = lines[:at]
+	p := mainPrompt{current: joinLines(current)}
+	sources, _ := cutSection(lastLine, headSources)
+	p.sources = parseSources(sources)
+	if files, found := cutSection(lastLine, headFiles); found {
+		p.sources = append(p.sources, strings.Join(files, "\n"))
 	}
-	if at := lastLine(lines, headFiles); at >= 0 {
-		p.sources = append(p.sources, strings.Join(lines[at+1:], "\n"))
-		lines = lines[:at]
-	}
-	if at := firstLine(lines, headRecent); at >= 0 {
-		p.recent = parseUtterances(lines[at+1:])
-		lines = lines[:at]
-	}
-	if at := firstLine(lines, headKept); at >= 0 {
-		p.recent = append(parseUtterances(lines[at+1:]), p.recent...)
-		lines = lines[:at]
-	}
-	if at := firstLine(lines, headBackground); at >= 0 {
-		p.background = strings.Trim(strings.Join(lines[at+1:], "\n"), "\n")
-	}
+	recent, _ := cutSection(firstLine, headRecent)
+	kept, _ := cutSection(firstLine, headKept)
+	p.recent = append(parseUtterances(kept), parseUtterances(recent)...)
+	background, _ := cutSection(firstLine, headBackground)
+	p.background = joinLines(background)
 	return p
 }
 
+func joinLines(lines []string) string { return strings.Trim(strings.Join(lines, "\n"), "\n") }
+
 func firstLine(lines []string, heading string) int {
-	for i, line := range lines {
-		if strings.TrimRight(line, " \r") == heading {
-			return i
-		}
-	}
-	return -1
+	return slices.IndexFunc(lines, func(line string) bool { return isLine(line, heading) })
 }
 
 func lastLine(lines []string, heading string) int {
 	for i, line := range slices.Backward(lines) {
-		if strings.TrimRight(line, " \r") == heading {
+		if isLine(line, heading) {
 			return i
 		}
 	}
 	return -1
 }
+
+func isLine(line, heading string) bool { return strings.TrimRight(line, " \r") == heading }
 
 // parseUtterances reads "User: …" and "Assistant: …"; other lines go on with the message before.
 func parseUtterances(lines []string) []utterance {

@@ -7,15 +7,15 @@ import (
 	"strings"
 )
 
-// quote is a sentence of the prompt that may answer a question.
-type quote struct {
+// candidate is a sentence of the prompt that may answer a question.
+type candidate struct {
 	from   string // how the reply introduces it
 	text   string
 	weight float64
 	stems  map[string]bool
 }
 
-// What the places of a prompt weigh: the user's own words most, ours least, for they repeat others.
+// Weights of the parts of a prompt. Our own replies weigh least, because they repeat the others.
 const (
 	weightUser      = 1.0
 	weightBrief     = 1.0
@@ -26,30 +26,30 @@ const (
 	weightNewest = 0.2
 	// weightFirstPerson is the factor for a sentence in the first person, when the question is too.
 	weightFirstPerson = 1.15
-	// enough is the share of a question's weight that a sentence must have to count as an answer.
-	enough = 0.2
+	// minShare is the share of a question's weight that a sentence must have to count as an answer.
+	minShare = 0.2
 )
 
 // recall finds the sentence of the prompt that shares the most with the question: the sum of the
 // weights of shared word stems, where a rare word weighs more (inverse sentence frequency).
-func recall(p mainPrompt) (quote, bool) {
-	asked := withKin(contentStems(p.current))
-	quotes := quotable(p)
-	weigh := rarity(quotes)
+func recall(p mainPrompt) (candidate, bool) {
+	asked := withFamilies(contentStems(p.current))
+	all := candidates(p)
+	weigh := rarity(all)
 	total := 0.0
 	for s := range asked {
 		total += weigh(s)
 	}
 	personal := firstPerson(words(p.current))
-	best, bestScore := quote{}, 0.0
-	for _, q := range quotes {
+	best, bestScore := candidate{}, 0.0
+	for _, q := range all {
 		score := 0.0
 		for s := range asked {
 			if q.stems[s] {
 				score += weigh(s)
 			}
 		}
-		if score < enough*total {
+		if score < minShare*total {
 			continue
 		}
 		score *= q.weight / (1 + 0.01*float64(len(q.stems)))
@@ -64,7 +64,7 @@ func recall(p mainPrompt) (quote, bool) {
 }
 
 // rarity weighs word stems by how few sentences have them.
-func rarity(quotes []quote) func(string) float64 {
+func rarity(quotes []candidate) func(string) float64 {
 	having := map[string]int{}
 	for _, q := range quotes {
 		for s := range q.stems {
@@ -73,7 +73,7 @@ func rarity(quotes []quote) func(string) float64 {
 	}
 	return func(s string) float64 {
 		weight := math.Log1p(float64(len(quotes)) / float64(1+having[s]))
-		if strings.HasPrefix(s, kinMark) {
+		if strings.HasPrefix(s, familyMark) {
 			return weight / 2
 		}
 		return weight
@@ -90,12 +90,12 @@ func firstPerson(words []string) bool {
 	return false
 }
 
-// quotable are the sentences that may be quoted: statements, no questions, none of our own phrases.
-func quotable(p mainPrompt) []quote {
-	var found []quote
+// candidates returns the sentences that may be quoted: statements, not questions and not our own stock phrases.
+func candidates(p mainPrompt) []candidate {
+	var found []candidate
 	add := func(from, text string, weight float64) {
 		if text = withoutDirectives(text); !isQuestion(text) && !isStock(text) {
-			found = append(found, quote{from, text, weight, withKin(contentStems(text))})
+			found = append(found, candidate{from, text, weight, withFamilies(contentStems(text))})
 		}
 	}
 	for _, e := range parseSummary(p.background) {
@@ -121,7 +121,7 @@ func quotable(p mainPrompt) []quote {
 
 var quotation = regexp.MustCompile(`^(?:From our conversation summary|Earlier you said|Earlier I said|Source \[\d+\] says|Noted|Understood|Got it): "(.*)"$`)
 
-// unquoted takes a quotation of ours apart, so that quotations are never nested.
+// unquoted returns the text inside a quotation of ours, so that quotations are never nested.
 func unquoted(sentence string) string {
 	if found := quotation.FindStringSubmatch(sentence); found != nil {
 		return found[1]
@@ -129,11 +129,11 @@ func unquoted(sentence string) string {
 	return sentence
 }
 
-// kinMark begins the pseudo stem of a family of words.
-const kinMark = "~"
+// familyMark begins the pseudo stem of a family of synonyms.
+const familyMark = "~"
 
-// kin are words that ask for and tell the same thing.
-var kin = kinOf(
+// synonyms maps word stems to their family: words that ask for and state the same thing.
+var synonyms = synonymsOf(
 	"name call nickname",
 	"live move home address city town",
 	"job work profession employer career occupation",
@@ -144,23 +144,23 @@ var kin = kinOf(
 	"partner wife husband spouse married girlfriend boyfriend",
 )
 
-func kinOf(families ...string) map[string]string {
+func synonymsOf(families ...string) map[string]string {
 	found := map[string]string{}
 	for _, family := range families {
 		members := strings.Fields(family)
 		for _, member := range members {
-			found[stem(member)] = kinMark + members[0]
+			found[stem(member)] = familyMark + members[0]
 		}
 	}
 	return found
 }
 
-// withKin is the set of stems and of the families they belong to.
-func withKin(stems []string) map[string]bool {
+// withFamilies returns the set of the stems and of the families they belong to.
+func withFamilies(stems []string) map[string]bool {
 	set := make(map[string]bool, len(stems))
 	for _, s := range stems {
 		set[s] = true
-		if family, ok := kin[s]; ok {
+		if family, ok := synonyms[s]; ok {
 			set[family] = true
 		}
 	}

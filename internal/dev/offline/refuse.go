@@ -33,7 +33,7 @@ func bad(code, param, format string, args ...any) *apiError {
 	}
 }
 
-// Refusal is a malformed request and the answer it got. Faults asked for are not refusals.
+// Refusal is a malformed request and the error it was answered with. Requested faults are not refusals.
 type Refusal struct {
 	At           time.Time
 	Method, Path string
@@ -71,8 +71,7 @@ func (s *Server) sendError(w http.ResponseWriter, e *apiError) {
 	s.sendJSON(w, e.Status, map[string]detail{"error": {e.Message, e.Type, orNull(e.Param), orNull(e.Code)}})
 }
 
-// sendJSON writes one JSON answer. A failed write means that the caller is gone, which the request's
-// context tells as well; it is logged only.
+// sendJSON writes one JSON answer. A failed write means that the caller is gone; it is only logged.
 func (s *Server) sendJSON(w http.ResponseWriter, status int, value any) {
 	payload, err := json.Marshal(value)
 	if err != nil {

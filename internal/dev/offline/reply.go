@@ -26,7 +26,7 @@ func reply(r *Request) string {
 
 var asksWithoutMark = regexp.MustCompile(`(?i)^\W*(?:what|who|whom|whose|when|where|which|why|how|what's|who's|where's|remind me|tell me|do you remember|do you know|do you recall)\b`)
 
-// isQuestion tells whether a text asks: by its mark, or by how it begins.
+// isQuestion reports whether a text has a question mark or begins like a question.
 func isQuestion(text string) bool {
 	return strings.ContainsAny(text, "?？؟") || asksWithoutMark.MatchString(text)
 }
@@ -41,12 +41,12 @@ func answerQuestion(p mainPrompt, seed uint64) string {
 
 // acknowledge echoes what a message is mainly about.
 func acknowledge(message string, seed uint64) string {
-	said := sentences(message)
-	if len(said) == 0 {
+	all := sentences(message)
+	if len(all) == 0 {
 		return join("I am here.", afterFact, seed)
 	}
-	main := said[0]
-	for _, sentence := range said[1:] {
+	main := all[0]
+	for _, sentence := range all[1:] {
 		if informativeness(sentence) > informativeness(main) {
 			main = sentence
 		}
@@ -55,21 +55,21 @@ func acknowledge(message string, seed uint64) string {
 	return join(fmt.Sprintf(`%s: "%s"`, opening, fitQuote(main)), afterFact, seed)
 }
 
-// fitQuote is a sentence fit for a quotation: of one level and not too long.
+// fitQuote makes a sentence fit for a quotation: without quotation marks and not too long.
 func fitQuote(sentence string) string {
 	return clip(strings.ReplaceAll(sentence, `"`, "'"), quoteRunes)
 }
 
-// join adds none to three of the stock sentences, by the seed, so that replies differ in length.
+// join adds zero to three of the stock sentences, chosen by the seed, so that replies differ in length.
 func join(first string, stock []string, seed uint64) string {
-	said := []string{first}
+	parts := []string{first}
 	for n := range seed / 7 % 4 {
-		said = append(said, stock[(seed/31+n)%uint64(len(stock))])
+		parts = append(parts, stock[(seed/31+n)%uint64(len(stock))])
 	}
-	return strings.Join(said, " ")
+	return strings.Join(parts, " ")
 }
 
-// The stock sentences. They carry nothing, so neither recall nor folds ever take them up.
+// The stock sentences. They carry no information: recall and folds ignore them.
 var (
 	afterQuote = []string{
 		"That is the line closest to your question in everything I was given for this reply.",

@@ -17,151 +17,86 @@ const (
 	statusFailed     = "failed"
 )
 
-// responseObject is a response as the API shows it. Raw fields are echoes of the request.
-type responseObject struct {
-	ID                 string            `json:"id"`
-	Object             string            `json:"object"`
-	CreatedAt          int64             `json:"created_at"`
-	CompletedAt        *int64            `json:"completed_at"`
-	Status             string            `json:"status"`
-	Background         bool              `json:"background"`
-	Error              *responseError    `json:"error"`
-	IncompleteDetails  *incompleteReason `json:"incomplete_details"`
-	Instructions       *string           `json:"instructions"`
-	MaxOutputTokens    json.RawMessage   `json:"max_output_tokens"`
-	MaxToolCalls       json.RawMessage   `json:"max_tool_calls"`
-	Model              string            `json:"model"`
-	Output             []outputItem      `json:"output"`
-	ParallelToolCalls  json.RawMessage   `json:"parallel_tool_calls"`
-	PreviousResponseID *string           `json:"previous_response_id"`
-	Prompt             *promptEcho       `json:"prompt"`
-	PromptCacheKey     *string           `json:"prompt_cache_key"`
-	Reasoning          json.RawMessage   `json:"reasoning"`
-	SafetyIdentifier   *string           `json:"safety_identifier"`
-	ServiceTier        string            `json:"service_tier"`
-	Store              bool              `json:"store"`
-	Temperature        json.RawMessage   `json:"temperature"`
-	Text               json.RawMessage   `json:"text"`
-	ToolChoice         json.RawMessage   `json:"tool_choice"`
-	Tools              json.RawMessage   `json:"tools"`
-	TopLogprobs        json.RawMessage   `json:"top_logprobs"`
-	TopP               json.RawMessage   `json:"top_p"`
-	Truncation         json.RawMessage   `json:"truncation"`
-	Usage              *usageObject      `json:"usage"`
-	User               json.RawMessage   `json:"user"`
-	Metadata           map[string]string `json:"metadata"`
+// object is a part of an answer as JSON.
+type object map[string]any
+
+// echoed are the parameters that a response repeats, with their values where the request has none.
+var echoed = object{
+	"instructions":        nil,
+	"max_output_tokens":   nil,
+	"max_tool_calls":      nil,
+	"parallel_tool_calls": true,
+	"prompt_cache_key":    nil,
+	"reasoning":           object{"effort": nil, "summary": nil},
+	"safety_identifier":   nil,
+	"store":               true,
+	"temperature":         1.0,
+	"text":                object{"format": object{"type": "text"}, "verbosity": "medium"},
+	"tool_choice":         "auto",
+	"tools":               []any{},
+	"top_logprobs":        0,
+	"top_p":               1.0,
+	"truncation":          "disabled",
+	"user":                nil,
 }
 
-type responseError struct {
-	Code    string `json:"code"`
-	Message string `json:"message"`
-}
-
-type incompleteReason struct {
-	Reason string `json:"reason"`
-}
-
-type promptEcho struct {
-	ID        string          `json:"id"`
-	Version   *string         `json:"version"`
-	Variables json.RawMessage `json:"variables"`
-}
-
-type outputItem struct {
-	ID      string       `json:"id"`
-	Type    string       `json:"type"`
-	Status  string       `json:"status"`
-	Role    string       `json:"role"`
-	Content []outputPart `json:"content"`
-}
-
-type outputPart struct {
-	Type        string   `json:"type"`
-	Annotations []string `json:"annotations"`
-	Logprobs    []string `json:"logprobs"`
-	Text        string   `json:"text"`
-}
-
-type usageObject struct {
-	InputTokens        int `json:"input_tokens"`
-	InputTokensDetails struct {
-		CachedTokens int `json:"cached_tokens"`
-	} `json:"input_tokens_details"`
-	OutputTokens        int `json:"output_tokens"`
-	OutputTokensDetails struct {
-		ReasoningTokens int `json:"reasoning_tokens"`
-	} `json:"output_tokens_details"`
-	TotalTokens int `json:"total_tokens"`
-}
-
-// object is the response in one of its statuses.
-func (g *generation) object(status string) *responseObject {
-	r := &g.request
-	echo := echoes(r.Body)
-	o := &responseObject{
-		ID: g.id, Object: "response", CreatedAt: g.created, Status: status,
-		Instructions:      orNull(r.Instructions),
-		MaxOutputTokens:   echo("max_output_tokens", "null"),
-		MaxToolCalls:      echo("max_tool_calls", "null"),
-		Model:             cmp.Or(r.Model, hostedModel),
-		Output:            []outputItem{},
-		ParallelToolCalls: echo("parallel_tool_calls", "true"),
-		PromptCacheKey:    orNull(r.PromptCacheKey),
-		Reasoning:         echo("reasoning", `{"effort":null,"summary":null}`),
-		SafetyIdentifier:  orNull(r.SafetyIdentifier),
-		ServiceTier:       "default",
-		Store:             r.Store,
-		Temperature:       echo("temperature", "1.0"),
-		Text:              echo("text", `{"format":{"type":"text"},"verbosity":"medium"}`),
-		ToolChoice:        echo("tool_choice", `"auto"`),
-		Tools:             echo("tools", "[]"),
-		TopLogprobs:       echo("top_logprobs", "0"),
-		TopP:              echo("top_p", "1.0"),
-		Truncation:        echo("truncation", `"disabled"`),
-		User:              echo("user", "null"),
-		Metadata:          g.metadata(),
+// object is the whole response in one of its statuses.
+func (g *generation) object(status string) object {
+	r := g.request
+	o := maps.Clone(echoed)
+	var sent map[string]json.RawMessage
+	_ = json.Unmarshal(r.Body, &sent) // it was parsed before
+	for name := range echoed {
+		if value, ok := sent[name]; ok && !bytes.Equal(value, []byte("null")) {
+			o[name] = value
+		}
 	}
+	maps.Copy(o, object{
+		"id": g.id, "object": "response", "created_at": g.created, "completed_at": nil, "status": status,
+		"background": false, "error": nil, "incomplete_details": nil, "model": cmp.Or(r.Model, hostedModel), "output": []any{},
+		"previous_response_id": nil, "prompt": nil, "service_tier": "default", "usage": nil, "metadata": g.metadata(),
+	})
 	if r.Prompt != nil {
-		o.Prompt = &promptEcho{ID: r.Prompt.ID, Version: orNull(r.Prompt.Version), Variables: json.RawMessage("{}")}
+		o["prompt"] = object{"id": r.Prompt.ID, "version": orNull(r.Prompt.Version), "variables": object{}}
 	}
-	g.conclude(o)
+	switch status {
+	case statusFailed:
+		o["error"] = object{"code": "server_error", "message": "The model failed to generate a response."}
+	case statusCompleted, statusIncomplete:
+		o["output"], o["usage"] = []any{g.item(status)}, g.usage.object()
+		if status == statusCompleted {
+			o["completed_at"] = time.Now().Unix()
+		} else {
+			o["incomplete_details"] = object{"reason": g.reason}
+		}
+	}
 	return o
 }
 
-// conclude adds what only a response has that is over.
-func (g *generation) conclude(o *responseObject) {
-	switch o.Status {
-	case statusFailed:
-		o.Error = &responseError{"server_error", "The model failed to generate a response."}
-		return
-	case statusIncomplete:
-		o.IncompleteDetails = &incompleteReason{g.reason}
-	case statusCompleted:
-		now := time.Now().Unix()
-		o.CompletedAt = &now
-	default:
-		return
+func (u Usage) object() object {
+	return object{
+		"input_tokens":          u.Input,
+		"input_tokens_details":  object{"cached_tokens": u.Cached},
+		"output_tokens":         u.Output,
+		"output_tokens_details": object{"reasoning_tokens": u.Reasoning},
+		"total_tokens":          u.Input + u.Output,
 	}
-	o.Output = []outputItem{g.item(o.Status)}
-	o.Usage = &usageObject{InputTokens: g.usage.Input, OutputTokens: g.usage.Output, TotalTokens: g.usage.Input + g.usage.Output}
-	o.Usage.InputTokensDetails.CachedTokens = g.usage.Cached
-	o.Usage.OutputTokensDetails.ReasoningTokens = g.usage.Reasoning
 }
 
-// item is the one message of the output; without content while it is in progress.
-func (g *generation) item(status string) outputItem {
-	item := outputItem{ID: g.itemID, Type: "message", Status: status, Role: "assistant", Content: []outputPart{}}
+// item is the one message of the output, without content while it is in progress.
+func (g *generation) item(status string) object {
+	content := []any{}
 	if status != statusInProgress {
-		item.Content = append(item.Content, part(g.text))
+		content = append(content, part(g.text))
 	}
-	return item
+	return object{"id": g.itemID, "type": "message", "status": status, "role": "assistant", "content": content}
 }
 
-func part(text string) outputPart {
-	return outputPart{Type: "output_text", Annotations: []string{}, Logprobs: []string{}, Text: text}
+func part(text string) object {
+	return object{"type": "output_text", "annotations": []any{}, "logprobs": []any{}, "text": text}
 }
 
-// metadata is the request's, and the word that this is no provider.
+// metadata is the request's, and a mark that this is no provider.
 func (g *generation) metadata() map[string]string {
 	pairs := make(map[string]string, len(g.request.Metadata)+1)
 	maps.Copy(pairs, g.request.Metadata)
@@ -177,20 +112,6 @@ func (g *generation) status() string {
 	return statusCompleted
 }
 
-// echoes gives the request's own value of a parameter, or what the API says without one.
-func echoes(body json.RawMessage) func(name, otherwise string) json.RawMessage {
-	var fields map[string]json.RawMessage
-	if json.Unmarshal(body, &fields) != nil {
-		fields = nil
-	}
-	return func(name, otherwise string) json.RawMessage {
-		if value, ok := fields[name]; ok && !bytes.Equal(value, []byte("null")) {
-			return value
-		}
-		return json.RawMessage(otherwise)
-	}
-}
-
 // whole answers without a stream.
 func (g *generation) whole(w http.ResponseWriter) error {
 	if err := g.wholeDelay(); err != nil {
@@ -199,7 +120,7 @@ func (g *generation) whole(w http.ResponseWriter) error {
 	status := g.status()
 	switch g.answer.Fault {
 	case FaultHang:
-		return g.server.hold(g.ctx, nil)
+		return g.server.wait(g.ctx, nil)
 	case FaultCut, FaultEndEarly:
 		reset(w)
 		return nil
@@ -215,7 +136,7 @@ func (g *generation) whole(w http.ResponseWriter) error {
 		return errGone
 	}
 	if status != statusFailed {
-		g.server.journal.progress(g.entry, len(g.text))
+		g.recordSent(len(g.text))
 	}
 	return nil
 }
@@ -223,15 +144,14 @@ func (g *generation) whole(w http.ResponseWriter) error {
 // wholeDelay waits as long as the stream would have taken.
 func (g *generation) wholeDelay() error {
 	if g.answer.Gate != nil {
-		if err := g.server.hold(g.ctx, g.answer.Gate); err != nil {
+		if err := g.server.wait(g.ctx, g.answer.Gate); err != nil {
 			return err
 		}
 	}
 	return g.server.pause(g.ctx, g.answer.PieceDelay*time.Duration(len(g.pieces)))
 }
 
-// mustJSON encodes an answer's own structures; their raw fields were parsed before, so that it
-// cannot fail.
+// mustJSON encodes an answer's own structures; their raw fields were parsed before, so it cannot fail.
 func mustJSON(value any) []byte {
 	payload, err := json.Marshal(value)
 	if err != nil {

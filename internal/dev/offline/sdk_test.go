@@ -84,7 +84,7 @@ func TestGoClientHostedPrompt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if response.Model != hostedModel || response.Prompt.ID != "pmpt_1" || response.Prompt.Version != "7" || response.OutputText() != bySaid+"\n- My bus is 728." {
+	if response.Model != hostedModel || response.Prompt.ID != "pmpt_1" || response.Prompt.Version != "7" || response.OutputText() != labelSaid+"\n- My bus is 728." {
 		t.Errorf("%s", response.RawJSON())
 	}
 	gone := sdk(faulty(t, Answer{Fault: FaultPromptGone}))

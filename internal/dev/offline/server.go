@@ -15,7 +15,7 @@ const bodyLimit = 16 << 20
 
 // Options configure a server. The zero value is right for a local run.
 type Options struct {
-	// Logger is told once that this is the offline model, and each request at debug level (sizes and
+	// Logger logs once that this is the offline model, and each request at debug level (sizes and
 	// ids, never content). nil logs nothing.
 	Logger *slog.Logger
 	// Models are the names that requests may use, embedding models too. nil accepts any name.
@@ -42,7 +42,7 @@ type Server struct {
 	closeOnce sync.Once
 	closing   chan struct{}
 	running   sync.WaitGroup
-	// gate keeps new requests from starting while Close waits for those that run.
+	// gate keeps new requests from starting while Close waits for the running ones.
 	gate sync.RWMutex
 }
 
@@ -60,9 +60,9 @@ func New(options Options) *Server {
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
-	s.mux.HandleFunc("/v1/responses", s.only(http.MethodPost, s.responses))
-	s.mux.HandleFunc("/v1/embeddings", s.only(http.MethodPost, s.embeddings))
-	s.mux.HandleFunc("/v1/models", s.only(http.MethodGet, s.listModels))
+	s.mux.HandleFunc("/v1/responses", s.allow(http.MethodPost, s.responses))
+	s.mux.HandleFunc("/v1/embeddings", s.allow(http.MethodPost, s.embeddings))
+	s.mux.HandleFunc("/v1/models", s.allow(http.MethodGet, s.listModels))
 	s.mux.HandleFunc("/", s.notFound)
 	s.log.Info("offline model: replies are made from the prompt alone, no provider is asked")
 	return s
@@ -84,15 +84,15 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mux.ServeHTTP(w, r)
 }
 
-// Close ends every request that waits, also those that hang on purpose, and waits until all are
-// through: a caller that does not read must be cut off by who owns the connection. Later requests
-// are refused. It may be called more than once.
+// Close ends every request that waits, also those that hang on purpose, and waits for all of them. It does not close
+// connections: the owner of a connection must cut off a caller that does not read. Later requests are refused. It may
+// be called more than once.
 func (s *Server) Close() {
 	s.shut()
 	s.running.Wait()
 }
 
-// shut tells the requests to end.
+// shut makes all requests end and refuses later ones.
 func (s *Server) shut() {
 	s.closeOnce.Do(func() {
 		s.gate.Lock()
@@ -110,7 +110,7 @@ func (s *Server) closed() bool {
 	}
 }
 
-// enter counts a request in; false when the server is closed.
+// enter registers a request. It returns false when the server is closed.
 func (s *Server) enter() bool {
 	s.gate.RLock()
 	defer s.gate.RUnlock()
@@ -121,7 +121,7 @@ func (s *Server) enter() bool {
 	return true
 }
 
-// authorized accepts any bearer token: what counts is that the caller sends one.
+// authorized accepts any bearer token, but requires one.
 func authorized(r *http.Request) *apiError {
 	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	if strings.EqualFold(scheme, "Bearer") && strings.TrimSpace(token) != "" {
@@ -134,8 +134,8 @@ func authorized(r *http.Request) *apiError {
 	}
 }
 
-// only refuses other methods the way the API does.
-func (s *Server) only(method string, next http.HandlerFunc) http.HandlerFunc {
+// allow refuses other methods as the API does.
+func (s *Server) allow(method string, next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == method {
 			next(w, r)

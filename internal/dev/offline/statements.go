@@ -7,49 +7,52 @@ import (
 	"unicode/utf8"
 )
 
-// The speakers of a summary's statements; a summary that is not ours has statements of nobody.
+// The labels of a summary's statements. Statements of a summary that is not ours have none.
 const (
-	bySaid      = "The user said:"
-	byAsked     = "The user asked:"
-	bySuggested = "The assistant suggested:"
+	labelSaid      = "The user said:"
+	labelAsked     = "The user asked:"
+	labelSuggested = "The assistant suggested:"
 )
 
-var speakers = []string{bySaid, byAsked, bySuggested}
+var labels = []string{labelSaid, labelAsked, labelSuggested}
 
-// entryRunes is the longest statement in characters that a fold takes over from a turn.
-const entryRunes = 260
+// statementRunes is the longest statement in characters that a fold takes from a turn.
+const statementRunes = 260
 
-// statement is one statement of a summary and whose words it is.
+// statement is one statement of a summary and its label.
 type statement struct {
-	by   string // one of speakers, "" for nobody
-	text string
-	// newLine tells that nobody's statement begins a line, which is how lists and headings survive.
+	label string // one of labels; "" for none
+	text  string
+	// newLine is true for a statement without label that begins a line: lists and headings are preserved.
 	newLine bool
+	// position and worth are set when a summary is made of statements.
+	position int
+	worth    float64
 }
 
-// labelled is the statement with its speaker.
+// labelled returns the statement with its label.
 func (e statement) labelled() string {
-	if e.by == "" {
+	if e.label == "" {
 		return e.text
 	}
-	return e.by + " " + e.text
+	return e.label + " " + e.text
 }
 
 // parseSummary reads a summary back: ours by its headings and list lines, others by sentences.
 func parseSummary(summary string) []statement {
 	var found []statement
-	by := ""
+	label := ""
 	for line := range strings.Lines(summary) {
 		line = strings.TrimSpace(line)
-		if i := slices.Index(speakers, line); i >= 0 {
-			by = speakers[i]
+		if i := slices.Index(labels, line); i >= 0 {
+			label = labels[i]
 			continue
 		}
-		if item, ok := strings.CutPrefix(line, "- "); ok && by != "" {
-			found = append(found, statement{by: by, text: item})
+		if item, ok := strings.CutPrefix(line, "- "); ok && label != "" {
+			found = append(found, statement{label: label, text: item})
 			continue
 		}
-		by = ""
+		label = ""
 		if line != "" {
 			found = append(found, proseStatements(line)...)
 		}
@@ -57,20 +60,19 @@ func parseSummary(summary string) []statement {
 	return found
 }
 
-// proseStatements are the sentences of a line that is not ours, to the letter: nothing of them is
-// dropped for its form, for another model may have chosen it.
+// proseStatements returns the sentences of a line that is not ours, unchanged: another model may have chosen its form.
 func proseStatements(line string) []statement {
-	by := ""
-	for _, speaker := range speakers {
+	label := ""
+	for _, speaker := range labels {
 		if rest, ok := strings.CutPrefix(line, speaker+" "); ok {
-			by, line = speaker, rest
+			label, line = speaker, rest
 		}
 	}
 	var found []statement
 	for len(line) > 0 {
 		end := sentenceEnd(line)
 		for _, part := range chunks(strings.TrimSpace(line[:end])) {
-			found = append(found, statement{by: by, text: part, newLine: len(found) == 0})
+			found = append(found, statement{label: label, text: part, newLine: len(found) == 0})
 		}
 		line = strings.TrimLeft(line[end:], " ")
 	}
@@ -91,7 +93,7 @@ func chunks(sentence string) []string {
 	return parts
 }
 
-// turnStatements are what the new turns say, fit for a summary.
+// turnStatements returns the statements of the new turns.
 func turnStatements(turns []utterance) []statement {
 	var found []statement
 	for _, u := range turns {
@@ -104,21 +106,21 @@ func turnStatements(turns []utterance) []statement {
 	return found
 }
 
-// turnStatement makes a statement of a sentence; false for what repeats the user or carries nothing.
+// turnStatement makes a statement of a sentence. It returns false for one that repeats the user or carries no information.
 func turnStatement(sentence string, assistant bool) (statement, bool) {
 	if strings.Contains(sentence, "===") || isStock(sentence) {
 		return statement{}, false
 	}
-	sentence = ended(withoutLoop(clip(sentence, entryRunes)))
+	sentence = ended(withoutLoop(clip(sentence, statementRunes)))
 	switch {
 	case !assistant && isQuestion(sentence):
-		return statement{by: byAsked, text: sentence}, true
+		return statement{label: labelAsked, text: sentence}, true
 	case !assistant:
-		return statement{by: bySaid, text: sentence}, true
+		return statement{label: labelSaid, text: sentence}, true
 	case quotation.MatchString(sentence) && !strings.HasPrefix(sentence, "Source "):
 		return statement{}, false // our own echo of what the user or the summary says
 	}
-	return statement{by: bySuggested, text: sentence}, true
+	return statement{label: labelSuggested, text: sentence}, true
 }
 
 // ended puts a full stop where a sentence has no end, so that readers who shorten the summary at
@@ -131,22 +133,22 @@ func ended(sentence string) string {
 	return sentence
 }
 
-// render writes the statements as a summary: lists under their speakers, prose for nobody's.
+// render writes the statements as a summary: lists under their labels, prose without one.
 func render(all []statement) string {
 	var out strings.Builder
 	for i, e := range all {
-		follows := i > 0 && all[i-1].by == e.by
+		follows := i > 0 && all[i-1].label == e.label
 		switch {
 		case i == 0:
-		case follows && e.by == "" && !e.newLine:
+		case follows && e.label == "" && !e.newLine:
 			out.WriteString(" ")
 		default:
 			out.WriteString("\n")
 		}
-		if e.by != "" && !follows {
-			out.WriteString(e.by + "\n")
+		if e.label != "" && !follows {
+			out.WriteString(e.label + "\n")
 		}
-		if e.by != "" {
+		if e.label != "" {
 			out.WriteString("- ")
 		}
 		out.WriteString(e.text)

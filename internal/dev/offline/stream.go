@@ -1,9 +1,10 @@
 package offline
 
 import (
-	"errors"
+	"bytes"
 	"net"
 	"net/http"
+	"strconv"
 	"time"
 )
 
@@ -14,87 +15,79 @@ func (g *generation) stream(w http.ResponseWriter) error {
 	header.Set("Cache-Control", "no-cache")
 	w.WriteHeader(http.StatusOK)
 	out := newEventWriter(w, g.answer.Fault)
-	over, err := g.play(out)
-	if err == nil && !over {
-		err = g.closing(out)
+	g.sendOpening(out)
+	ended, err := g.sendText(out)
+	if !ended && err == nil {
+		g.sendClosing(out)
 	}
-	if err != nil && !errors.Is(err, errClosing) {
-		return errGone // a failed write says nothing else
+	if err == nil && out.err != nil {
+		return errGone // a failed write has no other cause
 	}
 	return err
 }
 
-// play sends the opening and the pieces; true when a fault ended the stream.
-func (g *generation) play(out *eventWriter) (bool, error) {
-	if err := g.opening(out); err != nil {
-		return false, err
-	}
-	pace := pacer{delay: g.answer.PieceDelay}
-	defer pace.stop()
-	delta := newDelta(g)
+// sendText sends the pieces, with the gate and the fault between them. It reports whether a fault ended the stream.
+func (g *generation) sendText(out *eventWriter) (ended bool, err error) {
+	var due time.Time // of the next piece: a slow write does not delay the pieces after it
 	sent := 0
-	for n, piece := range g.pieces {
-		if over, err := g.interlude(out, n); over || err != nil {
-			return over, err
+	for n := range len(g.pieces) + 1 {
+		if g.answer.Gate != nil && n == g.answer.GateAfter {
+			if err := g.server.wait(g.ctx, g.answer.Gate); err != nil {
+				return false, err
+			}
 		}
-		if err := pace.wait(g); err != nil {
+		if n == g.answer.FaultAfter {
+			if ended, err := g.fail(out); ended || err != nil {
+				return ended, err
+			}
+		}
+		if n == len(g.pieces) {
+			break
+		}
+		if n == 0 {
+			due = time.Now()
+		}
+		due = due.Add(g.answer.PieceDelay)
+		if err := g.server.pause(g.ctx, time.Until(due)); err != nil {
 			return false, err
 		}
-		if err := delta.send(out, n, piece); err != nil {
-			return false, err
+		if g.sendDelta(out, g.pieces[n]); out.err != nil {
+			return false, errGone
 		}
-		sent += len(piece)
-		g.server.journal.progress(g.entry, sent)
+		sent += len(g.pieces[n])
+		g.recordSent(sent)
 	}
-	return g.afterPieces(out)
+	return false, nil
 }
 
-// interlude is the gate and the fault before piece n; true when the fault ended the stream.
-func (g *generation) interlude(out *eventWriter, n int) (bool, error) {
-	if g.answer.Gate != nil && n == g.answer.GateAfter {
-		if err := g.server.hold(g.ctx, g.answer.Gate); err != nil {
-			return false, err
-		}
+func (g *generation) sendDelta(out *eventWriter, piece string) {
+	delta := field("delta", piece)
+	if g.answer.Fault == FaultInvalidUTF8 && piece == invalidReplacement {
+		delta = bytes.Replace(delta, []byte(invalidReplacement), []byte(invalidBytes), 1)
 	}
-	if n != g.answer.FaultAfter {
-		return false, nil
-	}
-	return g.fail(out)
+	out.emit("response.output_text.delta", g.partRef, delta, noLogprobs)
+	out.flush()
 }
 
-// afterPieces plays the gate and the fault that were set beyond the last piece.
-func (g *generation) afterPieces(out *eventWriter) (bool, error) {
-	count := len(g.pieces)
-	if g.answer.Gate != nil && g.answer.GateAfter >= count {
-		if err := g.server.hold(g.ctx, g.answer.Gate); err != nil {
-			return false, err
-		}
-	}
-	if g.answer.FaultAfter < count {
-		return false, nil
-	}
-	return g.fail(out)
-}
-
-// fail plays a fault inside a stream; true when the stream is over.
-func (g *generation) fail(out *eventWriter) (bool, error) {
+// fail plays a fault inside a stream. It reports whether the stream is over.
+func (g *generation) fail(out *eventWriter) (ended bool, err error) {
 	switch g.answer.Fault {
 	case FaultHang:
-		return true, g.server.hold(g.ctx, nil)
+		return true, g.server.wait(g.ctx, nil)
 	case FaultCut:
 		reset(out.w)
 	case FaultEndEarly:
 	case FaultFailed:
-		return true, out.emit("response.failed", field("response", g.object(statusFailed)))
+		out.emit("response.failed", field("response", g.object(statusFailed)))
 	case FaultErrorEvent:
-		return true, out.emit("error", []byte(`,"code":"server_error","message":"The server had an error while processing your request.","param":null`))
+		out.emit("error", []byte(`,"code":"server_error","message":"The server had an error while processing your request.","param":null`))
 	default:
 		return false, nil
 	}
 	return true, nil
 }
 
-// reset breaks the connection so that the caller sees a reset and no clean end.
+// reset breaks the connection: the caller sees a reset, not a clean end.
 func reset(w http.ResponseWriter) {
 	conn, _, err := http.NewResponseController(w).Hijack()
 	if err != nil {
@@ -106,80 +99,85 @@ func reset(w http.ResponseWriter) {
 	_ = conn.Close()
 }
 
-// opening sends the events before the text, in one flush.
-func (g *generation) opening(out *eventWriter) error {
+// sendOpening sends the events before the text, in one flush.
+func (g *generation) sendOpening(out *eventWriter) {
 	started := field("response", g.object(statusInProgress))
-	err := out.emit("response.created", started)
-	if err == nil {
-		err = out.emit("response.in_progress", started)
-	}
-	if err == nil {
-		err = out.emit("response.output_item.added", []byte(`,"output_index":0`), field("item", g.item(statusInProgress)))
-	}
-	if err == nil {
-		err = out.emit("response.content_part.added", g.place(), field("part", part("")))
-	}
-	if err == nil {
-		err = out.flush()
-	}
-	return err
+	out.emit("response.created", started)
+	out.emit("response.in_progress", started)
+	out.emit("response.output_item.added", firstOutput, field("item", g.item(statusInProgress)))
+	out.emit("response.content_part.added", g.partRef, field("part", part("")))
+	out.flush()
 }
 
-// closing sends the events after the text; the terminal one is last.
-func (g *generation) closing(out *eventWriter) error {
+// sendClosing sends the events after the text; the terminal one is last.
+func (g *generation) sendClosing(out *eventWriter) {
 	status := g.status()
-	err := out.emit("response.output_text.done", g.place(), field("text", g.text), []byte(`,"logprobs":[]`))
-	if err == nil {
-		err = out.emit("response.content_part.done", g.place(), field("part", part(g.text)))
-	}
-	if err == nil {
-		err = out.emit("response.output_item.done", []byte(`,"output_index":0`), field("item", g.item(status)))
-	}
-	if err == nil {
-		err = out.emit("response."+status, field("response", g.object(status)))
-	}
-	if err == nil {
-		err = out.flush()
-	}
-	return err
+	out.emit("response.output_text.done", g.partRef, field("text", g.text), noLogprobs)
+	out.emit("response.content_part.done", g.partRef, field("part", part(g.text)))
+	out.emit("response.output_item.done", firstOutput, field("item", g.item(status)))
+	out.emit("response."+status, field("response", g.object(status)))
+	out.flush()
 }
 
-// place says to which part of the output an event belongs.
-func (g *generation) place() []byte {
-	return []byte(`,"item_id":"` + g.itemID + `","output_index":0,"content_index":0`)
-}
+var (
+	firstOutput = []byte(`,"output_index":0`)
+	noLogprobs  = []byte(`,"logprobs":[]`)
+)
 
+// field is one field of an event, as emit takes it.
 func field(name string, value any) []byte {
 	return append([]byte(`,"`+name+`":`), mustJSON(value)...)
 }
 
-// pacer keeps the pieces on a schedule from the first one on: time lost in a write or to a busy
-// machine is caught up with, as with a model that goes on while its caller is slow.
-type pacer struct {
-	delay time.Duration
-	next  time.Time
-	timer *time.Timer
+// eventWriter writes server-sent events. It keeps the first error and writes nothing after it. One buffer serves all
+// events: benchmarks pull tens of thousands of deltas per second through it.
+type eventWriter struct {
+	w       http.ResponseWriter
+	control *http.ResponseController
+	buffer  []byte
+	number  int
+	eol     string
+	// split writes and flushes each byte alone.
+	split bool
+	err   error
 }
 
-func (p *pacer) wait(g *generation) error {
-	if p.delay <= 0 {
-		return nil
+func newEventWriter(w http.ResponseWriter, fault Fault) *eventWriter {
+	out := &eventWriter{w: w, control: http.NewResponseController(w), eol: "\n", split: fault == FaultSplit}
+	if fault == FaultCRLF {
+		out.eol = "\r\n"
 	}
-	if p.timer == nil {
-		p.next, p.timer = time.Now().Add(p.delay), time.NewTimer(p.delay)
-		return waitFor(g.ctx, g.server, p.timer.C)
-	}
-	p.next = p.next.Add(p.delay)
-	wait := time.Until(p.next)
-	if wait <= 0 {
-		return nil
-	}
-	p.timer.Reset(wait)
-	return waitFor(g.ctx, g.server, p.timer.C)
+	return out
 }
 
-func (p *pacer) stop() {
-	if p.timer != nil {
-		p.timer.Stop()
+// emit writes one event: its type, its number and further fields, each of which begins with a comma.
+func (o *eventWriter) emit(kind string, fields ...[]byte) {
+	b := append(o.buffer[:0], "event: "+kind+o.eol+`data: {"type":"`+kind+`","sequence_number":`...)
+	b = strconv.AppendInt(b, int64(o.number), 10)
+	for _, field := range fields {
+		b = append(b, field...)
+	}
+	b = append(b, "}"+o.eol+o.eol...)
+	o.buffer = b
+	o.number++
+	if !o.split {
+		o.write(b)
+		return
+	}
+	for i := range b {
+		o.write(b[i : i+1])
+		o.flush()
+	}
+}
+
+func (o *eventWriter) write(b []byte) {
+	if o.err == nil {
+		_, o.err = o.w.Write(b)
+	}
+}
+
+func (o *eventWriter) flush() {
+	if o.err == nil {
+		o.err = o.control.Flush()
 	}
 }

@@ -165,13 +165,12 @@ func TestResponseObjectEchoesTheRequest(t *testing.T) {
 }
 
 func BenchmarkStreamedDelta(b *testing.B) {
-	g := &generation{itemID: "msg_0000000000000000"}
+	g := &generation{partRef: []byte(`,"item_id":"msg_0000000000000000","output_index":0,"content_index":0`)}
 	out := newEventWriter(discard{http.Header{}}, "")
-	delta := newDelta(g)
 	b.ReportAllocs()
 	for b.Loop() {
-		if err := delta.send(out, 0, "word "); err != nil {
-			b.Fatal(err)
+		if g.sendDelta(out, "word "); out.err != nil {
+			b.Fatal(out.err)
 		}
 	}
 }

@@ -4,14 +4,15 @@ import (
 	"cmp"
 	"math"
 	"slices"
+	"sort"
 	"strings"
 )
 
-// nothingSaid is the summary of turns without a single statement: a summary is never empty.
-const nothingSaid = "The user and the assistant exchanged a few words without content."
+// emptySummary is the summary of turns without a single statement: a summary is never empty.
+const emptySummary = "The user and the assistant exchanged a few words without content."
 
-// recency is what the newest statement is worth over the oldest: of two equally informative ones
-// the older goes first.
+// recency is the extra worth of the newest statement over the oldest: of two equally informative ones the older is
+// dropped first.
 const recency = 0.5
 
 // summarize answers a fold, or shortens a text that is no fold.
@@ -21,8 +22,8 @@ func summarize(r *Request) string {
 	if !ok {
 		return compress(parseSummary(withoutDirectives(r.Text)), limit)
 	}
-	// A memory that suddenly loses most of itself is taken for damage, so a summary far over the cap
-	// comes down in steps.
+	// The server takes a summary that suddenly loses most of its text for damaged, so one far over the cap
+	// shrinks in steps.
 	if had := countTokens(f.existing); had > 200 {
 		limit = max(limit, had*9/20)
 	}
@@ -32,34 +33,36 @@ func summarize(r *Request) string {
 // compress keeps the most informative statements that fit the limit in tokens, in their order.
 func compress(all []statement, limit int) string {
 	all = distinct(all)
+	if len(all) == 0 {
+		return emptySummary
+	}
 	for i := range all {
 		all[i].text = withoutLoop(all[i].text)
+		all[i].position = i
+		all[i].worth = worth(all[i]) + recency*float64(i)/float64(len(all))
 	}
-	if len(all) == 0 {
-		return nothingSaid
-	}
-	ranked := rank(all)
-	kept := fitting(all, ranked, limit)
+	slices.SortStableFunc(all, func(a, b statement) int { return cmp.Compare(b.worth, a.worth) })
+	kept := fitting(all, limit)
 	if len(kept) == 0 {
-		return shorten(all[ranked[0]], limit)
+		return shorten(all[0], limit)
 	}
 	for len(kept) > 1 {
-		text := render(pick(all, kept))
+		text := render(inOrder(kept))
 		over := countTokens(text) > limit
 		gram, loops := repeatedGram(text)
 		if !over && !loops {
 			break
 		}
-		kept = dropWorst(all, kept, gram)
+		kept = dropWorst(kept, gram)
 	}
-	text := render(pick(all, kept))
+	text := render(inOrder(kept))
 	if countTokens(text) > limit {
-		return shorten(all[kept[0]], limit)
+		return shorten(kept[0], limit)
 	}
 	return text
 }
 
-// distinct drops statements that say the same with the same words; the newest stays.
+// distinct drops statements with the same words; the newest stays.
 func distinct(all []statement) []statement {
 	last := map[string]int{}
 	keys := make([]string, len(all))
@@ -69,7 +72,7 @@ func distinct(all []statement) []statement {
 			stems = words(e.text)
 		}
 		slices.Sort(stems)
-		keys[i] = e.by + strings.Join(stems, " ")
+		keys[i] = e.label + strings.Join(stems, " ")
 		last[keys[i]] = i
 	}
 	var kept []statement
@@ -81,25 +84,11 @@ func distinct(all []statement) []statement {
 	return kept
 }
 
-// rank orders the indexes of the statements, the most worth keeping first.
-func rank(all []statement) []int {
-	worth := make([]float64, len(all))
-	for i, e := range all {
-		worth[i] = e.worth() + recency*float64(i)/float64(len(all))
-	}
-	ranked := make([]int, len(all))
-	for i := range ranked {
-		ranked[i] = i
-	}
-	slices.SortStableFunc(ranked, func(a, b int) int { return cmp.Compare(worth[b], worth[a]) })
-	return ranked
-}
-
-// worth is how much a statement is worth keeping, by what it says and who said it.
-func (e statement) worth() float64 {
-	value := informativeness(e.text)
-	switch e.by {
-	case bySuggested:
+// worth returns how much a statement is worth keeping, by its text and its label.
+func worth(s statement) float64 {
+	value := informativeness(s.text)
+	switch s.label {
+	case labelSuggested:
 		return 0.4 * value
 	case "":
 		return value + 1 // another model found it worth keeping
@@ -107,42 +96,37 @@ func (e statement) worth() float64 {
 	return value
 }
 
-// leastStatement is about the fewest tokens that a statement takes in a summary.
-const leastStatement = 6
+// minStatementTokens is about the fewest tokens that a statement takes in a summary.
+const minStatementTokens = 6
 
-// fitting takes statements by rank while they fit; the count leaves out the headings, so that the
-// caller has to look again. The result is by rank, best first.
-func fitting(all []statement, ranked []int, limit int) []int {
-	var kept []int
+// fitting returns the first statements that fit. It does not count the labels: the caller has to check the rendered text.
+func fitting(ranked []statement, limit int) []statement {
+	var kept []statement
 	used := 0
-	for _, i := range ranked {
-		if used+leastStatement > limit {
+	for _, s := range ranked {
+		if used+minStatementTokens > limit {
 			break
 		}
-		tokens := countTokens("\n- " + all[i].text)
+		tokens := countTokens("\n- " + s.text)
 		if used+tokens <= limit {
 			used += tokens
-			kept = append(kept, i)
+			kept = append(kept, s)
 		}
 	}
 	return kept
 }
 
-// pick gives the kept statements in their order of time.
-func pick(all []statement, kept []int) []statement {
-	var picked []statement
-	for _, i := range slices.Sorted(slices.Values(kept)) {
-		picked = append(picked, all[i])
-	}
-	return picked
+// inOrder returns the statements in their order of time.
+func inOrder(kept []statement) []statement {
+	return slices.SortedFunc(slices.Values(kept), func(a, b statement) int { return a.position - b.position })
 }
 
-// dropWorst drops the statement of lowest rank: of those with the repeated words, where there are.
-func dropWorst(all []statement, kept []int, gram string) []int {
+// dropWorst drops the statement of lowest rank: of those with the repeated words, if there are any.
+func dropWorst(kept []statement, gram string) []statement {
 	worst := len(kept) - 1
 	if gram != "" {
-		for n, k := range slices.Backward(kept) {
-			if strings.Contains(" "+strings.Join(words(all[k].text), " ")+" ", " "+gram+" ") {
+		for n, s := range slices.Backward(kept) {
+			if strings.Contains(" "+strings.Join(words(s.text), " ")+" ", " "+gram+" ") {
 				worst = n
 				break
 			}
@@ -154,24 +138,16 @@ func dropWorst(all []statement, kept []int, gram string) []int {
 // shorten cuts one statement at a word so that it fits; it keeps at least one word.
 func shorten(e statement, limit int) string {
 	fields := strings.Fields(e.text)
-	low, high := 1, len(fields)+1
-	for low+1 < high {
-		middle := (low + high) / 2
-		if countTokens(shortened(e, fields[:middle])) <= limit {
-			low = middle
-		} else {
-			high = middle
-		}
-	}
-	text := shortened(e, fields[:min(low, len(fields))])
+	longest := sort.Search(len(fields), func(n int) bool { return countTokens(shortened(e, fields[:n+1])) > limit })
+	text := shortened(e, fields[:min(max(longest, 1), len(fields))])
 	if countTokens(text) > limit {
-		return nothingSaid // a single endless word
+		return emptySummary // a single endless word
 	}
 	return text
 }
 
 func shortened(e statement, fields []string) string {
-	return statement{by: e.by, text: sentenceOf(fields)}.labelled()
+	return statement{label: e.label, text: sentenceOf(fields)}.labelled()
 }
 
 // gramWords and gramTimes: a text that has the same eight words more than three times is a loop.
@@ -214,7 +190,7 @@ var keyWords = wordSet(`allergic allergy always anniversary agreed avoid because
 	partner plan planning prefer prefers promised school sister brother son started studying switched teacher wants want
 	wife work works`)
 
-// informativeness is how much a sentence seems to hold that matters later: numbers, names, the first
+// informativeness estimates how much of a sentence matters later: numbers, names, the first
 // person, the words of decisions; less for questions, for very short and for very long ones.
 func informativeness(sentence string) float64 {
 	raw := rawWords(sentence)

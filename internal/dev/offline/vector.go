@@ -9,10 +9,7 @@ import (
 )
 
 func encodeVector(vector []float32) string {
-	raw := make([]byte, 0, 4*len(vector))
-	for _, v := range vector {
-		raw = binary.LittleEndian.AppendUint32(raw, math.Float32bits(v))
-	}
+	raw, _ := binary.Append(nil, binary.LittleEndian, vector) // cannot fail for numbers of a fixed size
 	return base64.StdEncoding.EncodeToString(raw)
 }
 

@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// hash is the source of everything that varies between prompts.
+// hash seeds everything that varies between prompts.
 func hash(text string) uint64 {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(text)) // never fails, by its documentation
@@ -17,7 +17,7 @@ func hash(text string) uint64 {
 	return sum * 0xbf58476d1ce4e5b9
 }
 
-// words are the words of a text in lower case. Scripts without spaces give a word per character.
+// words returns the words of a text in lower case. Scripts without spaces give a word per character.
 func words(text string) []string {
 	var found []string
 	for _, word := range rawWords(text) {
@@ -29,7 +29,7 @@ func words(text string) []string {
 // firstThai is the first character of the scripts without spaces: most text is below it.
 const firstThai = '\u0E00'
 
-// rawWords are the words of a text as written.
+// rawWords returns the words of a text as written.
 func rawWords(text string) []string {
 	var found []string
 	start := -1
@@ -57,7 +57,7 @@ func rawWords(text string) []string {
 	return found
 }
 
-// stem cuts the commonest English endings, so that "lives" and "living" meet "live". Words of other
+// stem cuts the commonest English endings, so that "lives" and "living" become "live". Words of other
 // languages mostly stay as they are.
 func stem(word string) string {
 	word = strings.TrimSuffix(strings.TrimSuffix(word, "'s"), "’s")
@@ -96,7 +96,7 @@ func isASCII(text string) bool {
 	return true
 }
 
-// contentStems are the stems of a text's content words, each once, in order.
+// contentStems returns the stems of a text's content words, each once, in order.
 func contentStems(text string) []string {
 	var stems []string
 	seen := map[string]bool{}
@@ -147,7 +147,7 @@ func sentences(text string) []string {
 	return found
 }
 
-// sentenceEnd is where the first sentence of a line ends, behind its closing quotation marks.
+// sentenceEnd returns where the first sentence of a line ends, after its closing quotation marks.
 func sentenceEnd(line string) int {
 	for i, r := range line {
 		next := i + utf8.RuneLen(r)
@@ -171,7 +171,7 @@ func closingMarks(rest string) int {
 
 var abbreviations = wordSet("dr mr mrs ms prof st e.g i.e vs no approx")
 
-// abbreviated tells whether a dot after this text ends a short form: "Dr", or an initial.
+// abbreviated reports whether a dot after this text ends an abbreviation, such as "Dr", or an initial.
 func abbreviated(before string) bool {
 	last := before[strings.LastIndexAny(before, " (")+1:]
 	if r, size := utf8.DecodeRuneInString(last); size == len(last) && unicode.IsUpper(r) && r != 'I' {

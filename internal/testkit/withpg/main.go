@@ -1,14 +1,12 @@
-// Command withpg runs a command beside a throwaway Postgres cluster, which serves every test package
-// that the command runs:
+// Command withpg runs a command with a throwaway Postgres cluster, which serves all test packages that the command runs:
 //
 //	withpg -pg 15 -- go test ./...
 //	withpg -pg 17 -pooler -- go test ./...
 //	withpg -pg 17 -pgtap -- pg_prove --ext .sql -r supabase/tests
 //
-// The command finds the cluster in THROUGHLINE_TEST_POSTGRES. With -pooler it also finds PgBouncer in
-// transaction mode before the cluster, in THROUGHLINE_TEST_POOLER, and fails when nothing went through that.
-// With -pgtap it finds a migrated database with pgTAP in the PG* variables. withpg ends with the command's
-// exit code.
+// THROUGHLINE_TEST_POSTGRES names the cluster to the command. With -pooler THROUGHLINE_TEST_POOLER names a PgBouncer in
+// transaction mode in front of it, and withpg fails when no transaction went through that. With -pgtap the PG* variables
+// name a migrated database with pgTAP. withpg ends with the command's exit code.
 package main
 
 import (
@@ -26,7 +24,7 @@ import (
 	"github.com/arcoscribe/throughline/internal/testkit"
 )
 
-// options are what to run the command beside.
+// options select what runs beside the command.
 type options struct {
 	major  int // version of Postgres; 0 is any
 	pgtap  bool
@@ -51,9 +49,9 @@ func main() {
 	os.Exit(code)
 }
 
-// run gives the command's exit code, and an error of our own.
+// run returns the command's exit code, and an error of our own.
 func run(o options, command []string) (code int, err error) {
-	// A signal ends the command, and the command's end ends us, so that the cluster never stays.
+	// A signal ends the command, and the end of the command ends us: the cluster is always removed.
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	ctx := context.Background()
@@ -65,7 +63,7 @@ func run(o options, command []string) (code int, err error) {
 	admin := cluster.DSN(localpg.Superuser, "postgres")
 	env := append(os.Environ(), testkit.PostgresEnv+"="+admin, testkit.PoolerEnv+"=")
 	if o.pgtap {
-		variables, err := prepare(ctx, cluster)
+		variables, err := preparePgTAP(ctx, cluster)
 		if err != nil {
 			return 1, err
 		}
@@ -79,11 +77,11 @@ func run(o options, command []string) (code int, err error) {
 		return 1, err
 	}
 	code, err = execute(command, append(env, testkit.PoolerEnv+"="+pooler.Address()), signals)
-	return code, errors.Join(err, tell(ctx, pooler), pooler.Stop())
+	return code, errors.Join(err, reportPooler(ctx, pooler), pooler.Stop())
 }
 
-// tell says what went through the pooler. Nothing at all means that nothing was tested.
-func tell(ctx context.Context, pooler *testkit.Pooler) error {
+// reportPooler prints the number of transactions through the pooler. It is an error if there were none.
+func reportPooler(ctx context.Context, pooler *testkit.Pooler) error {
 	served, err := pooler.Served(ctx)
 	if err != nil {
 		return fmt.Errorf("asking the pooler what it did: %w", err)
@@ -99,8 +97,8 @@ func tell(ctx context.Context, pooler *testkit.Pooler) error {
 	return nil
 }
 
-// prepare makes the database for pgTAP and gives the variables that lead libpq's programs to it.
-func prepare(ctx context.Context, cluster *localpg.Cluster) ([]string, error) {
+// preparePgTAP makes the database for pgTAP and returns the variables that name it to libpq's programs.
+func preparePgTAP(ctx context.Context, cluster *localpg.Cluster) ([]string, error) {
 	database, err := testkit.CreateMigrated(ctx, cluster.DSN(localpg.Superuser, "postgres"))
 	if err != nil {
 		return nil, err
@@ -118,7 +116,7 @@ func prepare(ctx context.Context, cluster *localpg.Cluster) ([]string, error) {
 	}, nil
 }
 
-// execute runs the command and hands it the signals we get.
+// execute runs the command and forwards our signals to it.
 func execute(command, env []string, signals <-chan os.Signal) (int, error) {
 	cmd := exec.Command(command[0], command[1:]...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr, cmd.Env = os.Stdin, os.Stdout, os.Stderr, env
@@ -130,7 +128,7 @@ func execute(command, env []string, signals <-chan os.Signal) (int, error) {
 	for {
 		select {
 		case caught := <-signals:
-			_ = cmd.Process.Signal(caught) // fails when it is over, and then done says so
+			_ = cmd.Process.Signal(caught) // fails when the command is over, which done reports
 		case err := <-done:
 			if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 				return max(exit.ExitCode(), 1), nil

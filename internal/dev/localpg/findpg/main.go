@@ -13,7 +13,7 @@ import (
 func main() {
 	major := flag.Int("major", 0, "the major version wanted, such as 17; 0 is any from 15 on")
 	flag.Parse()
-	dir, err := localpg.FindMajor(".", *major)
+	dir, err := localpg.FindBinaries(".", *major)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)

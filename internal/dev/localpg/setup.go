@@ -15,11 +15,11 @@ import (
 	"syscall"
 )
 
-// systemHome keeps what a server started by root cannot reach where it was.
+// systemHome holds copies of what the user of a server started by root cannot reach.
 const systemHome = "/var/lib/throughline"
 
-// place is where and as whom a server runs.
-type place struct {
+// setup is what a server runs with.
+type setup struct {
 	binDir  string
 	data    string
 	logFile string
@@ -27,8 +27,7 @@ type place struct {
 	runAs *syscall.Credential
 }
 
-// makeDir makes the cluster's folder and gives its absolute path without links, because that is how
-// the server reports its own.
+// makeDir makes the cluster's folder and returns its absolute path without links, as the server reports its own.
 func makeDir(dir string) (string, error) {
 	absolute, err := filepath.Abs(dir)
 	if err != nil {
@@ -40,24 +39,24 @@ func makeDir(dir string) (string, error) {
 	return filepath.EvalSymlinks(absolute)
 }
 
-// settle decides on the user, the binaries and the data folder, and makes that folder's parent.
-func settle(ctx context.Context, dir string, options Options) (place, error) {
+// newSetup chooses the data folder, the binaries and the user, and makes the data folder's parent.
+func newSetup(ctx context.Context, dir string, options Options) (setup, error) {
 	data, err := dataFolder(dir)
-	p := place{data: data, logFile: filepath.Join(dir, "postgres.log")}
+	s := setup{data: data, logFile: filepath.Join(dir, "postgres.log")}
 	if err != nil {
-		return p, err
+		return s, err
 	}
-	if p.binDir, err = p.binaries(options); err != nil {
-		return p, err
+	if s.binDir, err = s.binaries(options); err != nil {
+		return s, err
 	}
-	if p.runAs, err = chooseUser(p.data); err != nil || p.runAs == nil {
-		return p, err
+	if s.runAs, err = chooseUser(s.data); err != nil || s.runAs == nil {
+		return s, err
 	}
-	return p, p.moveWithinReach(ctx, dir)
+	return s, s.moveWithinReach(ctx, dir)
 }
 
-// dataFolder is dir's own, or what it links to if that was made for it. The link in a copied folder
-// leads to the original's data, and one may lead nowhere; both go.
+// dataFolder returns dir's own data folder, or the one it links to if that was made for it. The link in a copied folder
+// leads to the original's data, and another may lead nowhere; such links are removed.
 func dataFolder(dir string) (string, error) {
 	data := filepath.Join(dir, "data")
 	target, err := os.Readlink(data)
@@ -72,21 +71,21 @@ func dataFolder(dir string) (string, error) {
 
 func linkedData(dir string) string { return filepath.Join(systemHome, shortHash(dir), "data") }
 
-func (p place) binaries(options Options) (string, error) {
+func (s setup) binaries(options Options) (string, error) {
 	if options.BinDir != "" {
 		return filepath.Abs(options.BinDir)
 	}
-	major := p.dataMajor()
-	dir, err := FindMajor(options.Root, major)
+	major := s.dataMajor()
+	dir, err := FindBinaries(options.Root, major)
 	if err != nil && major != 0 {
-		err = fmt.Errorf("the data in %s was made by Postgres %d: %w", p.data, major, err)
+		err = fmt.Errorf("the data in %s was made by Postgres %d: %w", s.data, major, err)
 	}
 	return dir, err
 }
 
-// dataMajor is the version that made the data, 0 for none yet: another major version cannot read it.
-func (p place) dataMajor() int {
-	text, err := os.ReadFile(filepath.Join(p.data, "PG_VERSION"))
+// dataMajor returns the major version that made the data, 0 for none: another one cannot read it.
+func (s setup) dataMajor() int {
+	text, err := os.ReadFile(filepath.Join(s.data, "PG_VERSION"))
 	if err != nil {
 		return 0
 	}
@@ -94,35 +93,35 @@ func (p place) dataMajor() int {
 	return major
 }
 
-// moveWithinReach puts what the server's user cannot reach under systemHome.
-func (p *place) moveWithinReach(ctx context.Context, dir string) error {
-	if !p.reaches(ctx, "/") {
-		moved, err := copyBinaries(p.binDir)
+// moveWithinReach moves what the server's user cannot reach to systemHome.
+func (s *setup) moveWithinReach(ctx context.Context, dir string) error {
+	if !s.reaches(ctx, "/") {
+		moved, err := copyBinaries(s.binDir)
 		if err != nil {
 			return fmt.Errorf("copying Postgres to where its user can run it: %w", err)
 		}
-		p.binDir = moved
+		s.binDir = moved
 	}
-	if p.data != filepath.Join(dir, "data") || p.reaches(ctx, dir) {
+	if s.data != filepath.Join(dir, "data") || s.reaches(ctx, dir) {
 		return nil
 	}
-	if p.dataMajor() != 0 {
-		return fmt.Errorf("user %s can no longer enter the folders above %s: let it pass (chmod a+x), or delete the data", nameOf(p.runAs.Uid), p.data)
+	if s.dataMajor() != 0 {
+		return fmt.Errorf("user %s can no longer enter the folders above %s: let it pass (chmod a+x), or delete the data", nameOf(s.runAs.Uid), s.data)
 	}
-	return p.linkData(dir)
+	return s.linkData(dir)
 }
 
-// reaches tells whether the server's user can run the server in the folder dir. The caller's
-// context has no say: giving up is not the same as being out of reach.
-func (p place) reaches(ctx context.Context, dir string) bool {
-	try := p.command(context.WithoutCancel(ctx), "postgres", "--version")
+// reaches reports whether the server's user can run the server in the folder dir. The end of ctx does not count as out
+// of reach.
+func (s setup) reaches(ctx context.Context, dir string) bool {
+	try := s.command(context.WithoutCancel(ctx), "postgres", "--version")
 	try.Dir = dir
 	return try.Run() == nil
 }
 
-// linkData makes an empty home for the data under systemHome and links it into dir. What is left
-// there of an earlier folder of the same name had its link deleted by its owner, so it goes.
-func (p *place) linkData(dir string) error {
+// linkData makes an empty home for the data under systemHome and links it into dir. It deletes what an earlier folder
+// of the same name left there: its owner deleted the link.
+func (s *setup) linkData(dir string) error {
 	target := linkedData(dir)
 	home := filepath.Dir(target)
 	if err := os.RemoveAll(home); err != nil {
@@ -131,14 +130,14 @@ func (p *place) linkData(dir string) error {
 	if err := makeOpenDir(home); err != nil {
 		return err
 	}
-	if err := os.Symlink(target, p.data); err != nil {
+	if err := os.Symlink(target, s.data); err != nil {
 		return err
 	}
-	p.data = target
+	s.data = target
 	return nil
 }
 
-// makeOpenDir makes a folder under systemHome that everybody may pass, whatever the umask is.
+// makeOpenDir makes a folder under systemHome that every user may enter, whatever the umask is.
 func makeOpenDir(dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // the server's user has to pass through it
 		return err
@@ -149,8 +148,8 @@ func makeOpenDir(dir string) error {
 	return os.Chmod(dir, 0o755) //nolint:gosec // likewise
 }
 
-// copyBinaries copies the installation around binDir under systemHome, once per version of it, and
-// gives the copy's bin folder.
+// copyBinaries copies the installation around binDir to systemHome, once per version of it, and
+// returns the copy's bin folder.
 func copyBinaries(binDir string) (string, error) {
 	stamp, err := os.Stat(filepath.Join(binDir, "postgres"))
 	if err != nil {
@@ -176,14 +175,14 @@ func copyBinaries(binDir string) (string, error) {
 	if err := openTree(unfinished); err != nil {
 		return "", err
 	}
-	// Whoever was faster made the same copy.
+	// Another process may have made the same copy meanwhile.
 	if err := os.Rename(unfinished, home); err != nil && !errors.Is(err, fs.ErrExist) {
 		return "", err
 	}
 	return filepath.Join(home, "bin"), nil
 }
 
-// openTree lets everybody read a tree, and run what its owner can run.
+// openTree lets every user read a tree, and run what its owner can run.
 func openTree(root string) error {
 	return filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.Type()&fs.ModeSymlink != 0 {
@@ -203,12 +202,12 @@ func shortHash(text string) string {
 	return hex.EncodeToString(sum[:6])
 }
 
-// command prepares one of the cluster's programs: as its user, in an environment of our own, so that
-// neither the locale nor a PG variable of the caller changes what it does.
-func (p place) command(ctx context.Context, program string, args ...string) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, filepath.Join(p.binDir, program), args...) //nolint:gosec // the folder is the operator's choice
+// command prepares one of the cluster's programs: as its user, in a fixed environment, so that neither the locale nor a
+// PG variable of the caller has an effect.
+func (s setup) command(ctx context.Context, program string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, filepath.Join(s.binDir, program), args...) //nolint:gosec // the folder is the operator's choice
 	cmd.Dir = "/"
 	cmd.Env = []string{"PATH=/usr/local/bin:/usr/bin:/bin", "LC_ALL=C", "TZ=UTC"}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: p.runAs}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: s.runAs}
 	return cmd
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -15,36 +14,20 @@ import (
 	"github.com/google/uuid"
 )
 
-// connect gives a client of the server. It sends nothing yet.
-func (r *remote) connect() (*client.Client, error) {
-	if err := r.load(); err != nil {
-		return nil, err
-	}
-	address, err := r.address()
-	if err != nil {
-		return nil, err
-	}
-	token, err := r.accessToken()
-	if err != nil {
-		return nil, err
-	}
-	return client.New(address.String(), token), nil
-}
-
-// talk is a conversation in a terminal or, in a pipe, one message and its reply.
-func talk(ctx context.Context, args []string, stdout, _ io.Writer) error {
-	flags := flag.NewFlagSet("chat", flag.ContinueOnError)
-	to := remoteFlags(flags)
-	chat := flags.String("chat", "", "the id of the chat to go on with")
+// chat is a conversation in a terminal or, in a pipe, one message and its reply.
+func chat(ctx context.Context, args []string, stdout, _ io.Writer) error {
+	flags := newFlags("chat")
+	server := remoteFlags(flags)
+	id := flags.String("chat", "", "the id of the chat to continue")
 	model := flags.String("model", "", "the model variant; by default the server's first")
 	if err := parse(flags, args); err != nil {
 		return err
 	}
-	chatID, err := optionalChatID("chat", *chat)
+	chatID, err := optionalChatID("chat", *id)
 	if err != nil {
 		return err
 	}
-	c, err := to.connect()
+	c, err := server.connect()
 	if err != nil {
 		return err
 	}
@@ -52,7 +35,7 @@ func talk(ctx context.Context, args []string, stdout, _ io.Writer) error {
 	if !isTerminal(stdout) || !terminal.Attended() {
 		return terminal.Once(ctx, c, client.Message{ChatID: chatID, ModelVariant: *model}, os.Stdin, stdout, isTerminal(stdout))
 	}
-	// Ctrl-C stops a reply and not the program: main's context, which ends with it, is not for this one.
+	// Ctrl-C stops a reply, not the program: so ctx must not be main's, which ends with Ctrl-C.
 	ctx, stop := signal.NotifyContext(context.WithoutCancel(ctx), syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	interrupts := make(chan os.Signal, 8)
@@ -74,7 +57,7 @@ func optionalChatID(command, text string) (uuid.UUID, error) {
 	return id, nil
 }
 
-// historyFile is where what was typed is kept; "" where a user has no folder.
+// historyFile is where the typed lines are stored; "" when the user has no home folder.
 func historyFile() string {
 	home, err := os.UserHomeDir()
 	if err != nil {

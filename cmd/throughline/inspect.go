@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"flag"
 	"io"
 	"os"
 
@@ -13,11 +12,11 @@ import (
 	"github.com/google/uuid"
 )
 
-// The commands that look at a running system. Without configuration they mean the one that
+// The commands that look at a running system. Without configuration it is the one that
 // `throughline dev` runs on this machine.
 
 func inspectChat(ctx context.Context, args []string, stdout, _ io.Writer) error {
-	flags := flag.NewFlagSet("inspect", flag.ContinueOnError)
+	flags := newFlags("inspect")
 	chat := flags.String("chat", "", "the chat's id; without it the latest chats are listed")
 	if err := parse(flags, args); err != nil {
 		return err
@@ -34,7 +33,7 @@ func inspectChat(ctx context.Context, args []string, stdout, _ io.Writer) error 
 }
 
 func playDemo(ctx context.Context, args []string, stdout, _ io.Writer) error {
-	flags := flag.NewFlagSet("demo", flag.ContinueOnError)
+	flags := newFlags("demo")
 	server := remoteFlags(flags)
 	file := flags.String("conversation", "", "a file to play instead of the built-in conversation")
 	format := flags.String("format", demo.FormatJSONL, "jsonl or longmemeval")
@@ -73,7 +72,7 @@ func playDemo(ctx context.Context, args []string, stdout, _ io.Writer) error {
 	return err
 }
 
-// isTerminal tells whether somebody watches.
+// isTerminal reports whether out is a terminal.
 func isTerminal(out io.Writer) bool {
 	file, ok := out.(*os.File)
 	if !ok {
