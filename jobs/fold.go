@@ -47,7 +47,7 @@ func (w *rebuildWorker) Work(ctx context.Context, job *river.Job[RebuildBrief]) 
 // jobOf returns what the fold needs to complete its own job and to insert the chat's next one. It does both
 // in one transaction, in which the completed job no longer prevents the insert.
 func jobOf(id int64, chatID uuid.UUID) brief.Job {
-	return brief.Job{ID: id, Again: func(ctx context.Context, tx pgx.Tx) error {
+	return brief.Job{ID: id, EnqueueNext: func(ctx context.Context, tx pgx.Tx) error {
 		return EnqueueFold(river.ClientFromContext[pgx.Tx](ctx))(ctx, tx, chatID)
 	}}
 }
@@ -55,9 +55,9 @@ func jobOf(id int64, chatID uuid.UUID) brief.Job {
 // finish returns what River should do with a job that the fold did not complete itself.
 func finish(ctx context.Context, report brief.Report, err error) error {
 	switch {
-	case report.Result == brief.Elsewhere:
+	case report.Result == brief.Busy:
 		return river.JobSnooze(time.Second + rand.N(2*time.Second)) //nolint:gosec // spreads load, guards nothing
-	case report.Result == brief.Lost:
+	case report.Result == brief.Conflict:
 		return river.JobSnooze(0)
 	case err != nil:
 		return err

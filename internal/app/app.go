@@ -13,6 +13,7 @@ import (
 	"slices"
 	"sync/atomic"
 	"time"
+	_ "time/tzdata" // so that the users' time zones are known on any machine
 
 	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/chat"

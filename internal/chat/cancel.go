@@ -9,9 +9,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// Cancel stops the reply that a chat is busy with, wherever it is generated, and tells which reply that
-// was and in what state it is: streaming when the server that generates it could not be waited for. A
-// chat without any reply is fault.MessageNotFound.
+// Cancel stops the running reply of a chat, on whichever server it is generated, and returns it with its status, which
+// is still streaming when another server did not stop it in time. A chat without any reply is fault.MessageNotFound.
 func (s *Service) Cancel(ctx context.Context, user auth.Principal, chatID uuid.UUID) (StoredReply, error) {
 	stored, ok, err := s.Store.FindReply(ctx, user, chatID, uuid.Nil, 0)
 	if err != nil {
@@ -29,7 +28,7 @@ func (s *Service) Cancel(ctx context.Context, user auth.Principal, chatID uuid.U
 	return stored, s.cancelElsewhere(ctx, user, &stored)
 }
 
-// cancelHere stops a generation of this process and waits until it is stored.
+// cancelHere stops a generation of this process and waits until its reply is stored.
 func (s *Service) cancelHere(ctx context.Context, g *generation, stored *StoredReply) error {
 	g.cancel(errCancelled)
 	select {
@@ -41,29 +40,28 @@ func (s *Service) cancelHere(ctx context.Context, g *generation, stored *StoredR
 	}
 }
 
-// cancelElsewhere asks the server that generates the reply to stop it, and waits as one of its readers
-// for the end.
+// cancelElsewhere asks the server that generates the reply to stop it, and waits as one of its readers for the end.
 func (s *Service) cancelElsewhere(ctx context.Context, user auth.Principal, stored *StoredReply) error {
 	if err := s.Store.RequestCancel(ctx, user, stored.MessageID); err != nil {
 		return err
 	}
-	patience, cancel := context.WithTimeout(ctx, s.SaveTimeout)
+	waitCtx, cancel := context.WithTimeout(ctx, s.SaveTimeout)
 	defer cancel()
-	f := s.join(user, *stored)
-	defer s.leave(f)
-	reader := f.relay.Read(MaxReply)
+	f := s.joinFollower(user, *stored)
+	defer s.leaveFollower(f)
+	reader := f.relay.Read(maxReplyChars)
 	defer reader.Close()
-	chunk, err := reader.Next(patience)
+	chunk, err := reader.Next(waitCtx)
 	if err == nil {
 		stored.Status = statusOf(*chunk.End)
 	}
-	return ctx.Err() // that the others are slow is no failure of ours
+	return ctx.Err() // another server that is slow is not an error
 }
 
-// CancelsRequested tells that somebody asked for a reply to be stopped. Which one is in Postgres.
+// CancelsRequested notifies the service that Postgres may hold new requests to cancel a reply.
 func (s *Service) CancelsRequested() {
 	select {
-	case s.stops <- struct{}{}:
-	default: // somebody is about to look already
+	case s.cancelHint <- struct{}{}:
+	default: // the requests are about to be read already
 	}
 }

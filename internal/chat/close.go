@@ -6,32 +6,31 @@ import (
 	"slices"
 )
 
-// Close refuses new messages, lets running replies finish until ctx ends, then stores the rest as
-// interrupted. Each of their readers gets a terminal event. Those of a reply that another server generates
-// are let go without one, to read on elsewhere.
+// Close refuses new messages, lets running replies finish until ctx ends, and then stores the rest as interrupted. Their
+// readers get a terminal event. Readers of replies that another server generates get none: they can continue there.
 func (s *Service) Close(ctx context.Context) {
 	running := s.drain()
 	for _, g := range running {
 		select {
 		case <-g.done:
 		case <-ctx.Done():
-			s.hasty()
+			s.endGrace()
 			g.cancel(errShutdown)
 		}
 	}
 	for _, g := range running {
 		<-g.done
 	}
-	s.hasty()
+	s.endGrace()
 	s.mu.Lock()
-	s.end() // with the lock: nobody joins a follower after this
+	s.endLifetime() // under the lock, so that no follower starts after it
 	s.mu.Unlock()
 	s.following.Wait()
-	s.keeping.Wait()
+	s.background.Wait()
 }
 
-// drain lets no message in any more and gives the generations of all that came before, also of those
-// whose turn was still being stored.
+// drain refuses further messages and returns the generations of all earlier ones, also of those whose turn was still
+// being stored.
 func (s *Service) drain() []*generation {
 	s.mu.Lock()
 	s.draining = true

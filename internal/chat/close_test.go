@@ -12,15 +12,15 @@ import (
 	"github.com/arcoscribe/throughline/streaming"
 )
 
-// closeIn starts to close the service, which may take that long before it interrupts.
-func (w *world) closeIn(t *testing.T, patience time.Duration) (closed <-chan time.Duration) {
+// closeWithin starts to close the service with that time for running replies.
+func (svc *testService) closeWithin(t *testing.T, patience time.Duration) (closed <-chan time.Duration) {
 	t.Helper()
 	done := make(chan time.Duration, 1)
 	go func() {
 		begin := time.Now()
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
-		w.Close(ctx)
+		svc.Close(ctx)
 		done <- time.Since(begin)
 	}()
 	synctest.Wait()
@@ -30,22 +30,22 @@ func (w *world) closeIn(t *testing.T, patience time.Duration) (closed <-chan tim
 func TestCloseLetsRepliesFinish(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		said := newSpeech()
-		w.model.will(said.stream)
-		said.say("One ")
-		reply := w.send(t, Message{Content: "Hello."})
-		closed := w.closeIn(t, time.Minute)
+		svc := newTestService(t)
+		script := newScriptedReply()
+		svc.model.setAnswer(script.stream)
+		script.emit("One ")
+		reply := svc.send(t, Message{Content: "Hello."})
+		closed := svc.closeWithin(t, time.Minute)
 		time.Sleep(10 * time.Second) // of the synthetic clock
 		if len(closed) != 0 {
 			t.Fatal("closed while a reply runs")
 		}
-		if w.store.renewals() == 0 {
+		if svc.store.renewals() == 0 {
 			t.Error("the lease of a reply that may finish is not renewed")
 		}
-		said.say("two.")
-		said.finish()
-		if text, end := ended(t, reply); text != "One two." || end.Completed == nil {
+		script.emit("two.")
+		script.finish()
+		if text, end := readToEnd(t, reply); text != "One two." || end.Completed == nil {
 			t.Errorf("%q, %+v", text, end)
 		}
 		if took := <-closed; took != 10*time.Second {
@@ -57,28 +57,28 @@ func TestCloseLetsRepliesFinish(t *testing.T) {
 func TestCloseInterruptsTheRest(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		svc := newTestService(t)
 		var replies []*Reply
-		w.model.will(func(ctx context.Context) (ModelStream, error) {
-			s := newSpeech() // each is silent after its first words
-			s.say("Up to here")
+		svc.model.setAnswer(func(ctx context.Context) (ModelStream, error) {
+			s := newScriptedReply() // each is silent after its first words
+			s.emit("Up to here")
 			return s.stream(ctx)
 		})
 		for range 100 {
-			replies = append(replies, w.send(t, Message{Content: "Hello."}))
+			replies = append(replies, svc.send(t, Message{Content: "Hello."}))
 		}
-		w.model.will(func(ctx context.Context) (ModelStream, error) { <-ctx.Done(); return nil, ctx.Err() })
-		replies = append(replies, w.send(t, Message{Content: "Hello."}))
-		closed := w.closeIn(t, 5*time.Second)
+		svc.model.setAnswer(func(ctx context.Context) (ModelStream, error) { <-ctx.Done(); return nil, ctx.Err() })
+		replies = append(replies, svc.send(t, Message{Content: "Hello."}))
+		closed := svc.closeWithin(t, 5*time.Second)
 		for _, reply := range replies {
-			if _, end := ended(t, reply); failedWith(end) != fault.Interrupted || !end.Failed.Retryable {
+			if _, end := readToEnd(t, reply); failureCode(end) != fault.Interrupted || !end.Failed.Retryable {
 				t.Errorf("%+v", end)
 			}
 		}
 		if took := <-closed; took != 5*time.Second {
 			t.Errorf("closed after %s", took)
 		}
-		saved := w.store.savedReplies()
+		saved := svc.store.savedReplies()
 		for _, reply := range saved {
 			if reply.Status != memory.StatusInterrupted || reply.Metadata.Failure.Code != string(fault.Interrupted) {
 				t.Errorf("%+v", reply)
@@ -93,22 +93,22 @@ func TestCloseInterruptsTheRest(t *testing.T) {
 func TestClosedServiceRefuses(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		said := newSpeech()
-		w.model.will(said.stream)
-		w.send(t, Message{Content: "Hello."})
-		closed := w.closeIn(t, time.Minute)
+		svc := newTestService(t)
+		script := newScriptedReply()
+		svc.model.setAnswer(script.stream)
+		svc.send(t, Message{Content: "Hello."})
+		closed := svc.closeWithin(t, time.Minute)
 		for range 2 { // while it drains, and afterwards
-			_, err := w.Send(t.Context(), ada, Message{Content: "Hello."})
+			_, err := svc.Send(t.Context(), ada, Message{Content: "Hello."})
 			wantFault(t, err, fault.ShuttingDown)
-			if len(w.store.turns) != 1 {
+			if len(svc.store.turns) != 1 {
 				t.Error("a turn was stored")
 			}
-			if len(said.steps) == 0 {
-				said.finish()
+			if len(script.steps) == 0 {
+				script.finish()
 			}
 			<-closed
-			closed = w.closeIn(t, time.Minute) // a second Close has nothing to do
+			closed = svc.closeWithin(t, time.Minute) // a second Close has nothing to do
 		}
 		<-closed
 	})
@@ -119,28 +119,28 @@ func TestClosedServiceRefuses(t *testing.T) {
 func TestCloseWaitsForATurnThatIsBeingStored(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		svc := newTestService(t)
 		stored := make(chan struct{})
-		w.store.start = func(context.Context, NewTurn) (StartedTurn, error) { <-stored; return StartedTurn{Started: true}, nil }
+		svc.store.start = func(context.Context, NewTurn) (StartedTurn, error) { <-stored; return StartedTurn{Started: true}, nil }
 		heard := make(chan streaming.Terminal, 1)
 		go func() {
-			reply, err := w.Send(t.Context(), ada, Message{Content: "Hello."})
+			reply, err := svc.Send(t.Context(), ada, Message{Content: "Hello."})
 			if err != nil {
 				t.Errorf("send: %v", err)
 				return
 			}
 			defer reply.Close()
-			_, end := ended(t, reply)
+			_, end := readToEnd(t, reply)
 			heard <- end
 		}()
 		synctest.Wait()
-		closed := w.closeIn(t, time.Minute)
+		closed := svc.closeWithin(t, time.Minute)
 		if len(closed) != 0 {
 			t.Error("closed before the turn was stored")
 		}
 		close(stored)
 		<-closed
-		if saved := w.store.savedReplies(); len(saved) != 1 || saved[0].Status != memory.StatusComplete {
+		if saved := svc.store.savedReplies(); len(saved) != 1 || saved[0].Status != memory.StatusComplete {
 			t.Errorf("%+v", saved)
 		}
 		if end := <-heard; end.Completed == nil {
@@ -153,15 +153,15 @@ func TestCloseWaitsForATurnThatIsBeingStored(t *testing.T) {
 func TestCloseEndsFollowers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		svc := newTestService(t)
 		elsewhere := storedReply(memory.StatusStreaming, "")
-		w.store.put(elsewhere)
-		reply := w.resume(t, elsewhere.ChatID, nil)
-		<-w.closeIn(t, time.Minute)
+		svc.store.put(elsewhere)
+		reply := svc.resume(t, elsewhere.ChatID, nil)
+		<-svc.closeWithin(t, time.Minute)
 		if _, err := reply.Next(t.Context()); !errors.Is(err, streaming.ErrBroken) {
 			t.Errorf("%v", err)
 		}
-		_, err := w.Resume(t.Context(), ada, elsewhere.ChatID, nil)
+		_, err := svc.Resume(t.Context(), ada, elsewhere.ChatID, nil)
 		wantFault(t, err, fault.ShuttingDown)
 	})
 }

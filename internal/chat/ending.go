@@ -1,6 +1,7 @@
 package chat
 
 import (
+	"cmp"
 	"encoding/json"
 	"unicode/utf8"
 
@@ -10,21 +11,21 @@ import (
 	"github.com/google/uuid"
 )
 
-// How a reply can fail on our side.
+// The failures of a reply that are not the model's.
 var (
 	interrupted = Failure{Code: string(fault.Interrupted), Message: "The reply was interrupted. What was said so far is kept."}
 	deleted     = Failure{Code: string(fault.MessageNotFound), Message: "The reply was deleted."}
-	unstored    = Failure{Code: string(fault.NotReady), Message: "The reply could not be stored: the database was not available."}
+	notStored   = Failure{Code: string(fault.NotReady), Message: "The reply could not be stored: the database was not available."}
 )
 
-// terminalOf is the event that the state of a stored reply calls for.
+// terminalOf returns the terminal event of a reply that has ended.
 func terminalOf(stored StoredReply) streaming.Terminal {
 	chars := utf8.RuneCountInString(stored.Content)
 	switch stored.Status {
 	case memory.StatusComplete:
-		return completed(stored.ChatID, stored.MessageID, stored.Metadata, chars)
+		return completed(stored, chars)
 	case memory.StatusCancelled:
-		return cancelled(stored.MessageID, chars)
+		return streaming.Terminal{Cancelled: &streaming.Cancelled{MessageID: stored.MessageID, ContentLength: chars}}
 	}
 	failure := stored.Metadata.Failure
 	if failure == nil {
@@ -33,13 +34,17 @@ func terminalOf(stored StoredReply) streaming.Terminal {
 	return failed(stored.MessageID, *failure, chars)
 }
 
-func completed(chatID, messageID uuid.UUID, metadata ReplyMetadata, chars int) streaming.Terminal {
+// terminal returns the terminal event of the reply once it is stored.
+func (r *FinishedReply) terminal() streaming.Terminal {
+	return terminalOf(StoredReply{ChatID: r.ChatID, MessageID: r.MessageID, Status: r.Status, Content: r.Content, Metadata: r.Metadata})
+}
+
+func completed(stored StoredReply, chars int) streaming.Terminal {
+	metadata := stored.Metadata
 	done := &streaming.Completed{
-		MessageID: messageID, ChatID: chatID, FinishReason: metadata.FinishReason,
+		MessageID: stored.MessageID, ChatID: stored.ChatID,
+		FinishReason: cmp.Or(metadata.FinishReason, "stop"), // rows that another program wrote have none
 		ModelVariant: metadata.ModelVariant, ContentLength: chars, Memory: json.RawMessage("null"),
-	}
-	if done.FinishReason == "" {
-		done.FinishReason = "stop" // a row that reached messages by another way
 	}
 	if metadata.Usage != nil {
 		done.Usage = *metadata.Usage
@@ -50,10 +55,6 @@ func completed(chatID, messageID uuid.UUID, metadata ReplyMetadata, chars int) s
 	return streaming.Terminal{Completed: done}
 }
 
-func cancelled(messageID uuid.UUID, chars int) streaming.Terminal {
-	return streaming.Terminal{Cancelled: &streaming.Cancelled{MessageID: messageID, ContentLength: chars}}
-}
-
 func failed(messageID uuid.UUID, failure Failure, chars int) streaming.Terminal {
 	return streaming.Terminal{Failed: &streaming.Failed{
 		MessageID: messageID, Code: failure.Code, Message: failure.Message, Retryable: fault.Retryable(fault.Code(failure.Code)),
@@ -61,7 +62,7 @@ func failed(messageID uuid.UUID, failure Failure, chars int) streaming.Terminal 
 	}}
 }
 
-// statusOf is what a reply's row says after that event.
+// statusOf returns the status of a reply with that terminal event.
 func statusOf(end streaming.Terminal) memory.Status {
 	switch {
 	case end.Completed != nil:

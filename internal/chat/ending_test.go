@@ -20,15 +20,15 @@ var errReset = errors.New("connection reset")
 func TestCompleteReply(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		w.model.will(says("Hé", "llo ", "👋🏽"))
-		reply := w.send(t, Message{Content: "Hi."})
-		content, end := ended(t, reply)
+		svc := newTestService(t)
+		svc.model.setAnswer(answering("Hé", "llo ", "👋🏽"))
+		reply := svc.send(t, Message{Content: "Hi."})
+		content, end := readToEnd(t, reply)
 		if content != "Héllo 👋🏽" || end.Completed == nil {
 			t.Fatalf("%q, %+v", content, end)
 		}
 		usage := streaming.Usage{InputTokens: 9, CachedTokens: 4, OutputTokens: 3}
-		saved := w.store.savedReplies()[0]
+		saved := svc.store.savedReplies()[0]
 		want := FinishedReply{
 			ChatID: reply.Started.ChatID, MessageID: reply.Started.MessageID, Status: memory.StatusComplete, Content: "Héllo 👋🏽", Tokens: text.Tokens("Héllo 👋🏽"),
 			Metadata: ReplyMetadata{ModelVariant: "arco", Model: "gpt-exact-1", ResponseID: "resp_1", FinishReason: "length", Usage: &usage, Memory: &prompt.Receipt{Strategy: memory.StrategySummary, Sections: []prompt.Account{}}},
@@ -43,60 +43,60 @@ func TestCompleteReply(t *testing.T) {
 	})
 }
 
-// How a reply can break off, what its row says then, and what its readers hear.
+// How a reply can break off, its status then, and the event that its readers get.
 func TestBrokenReplies(t *testing.T) {
 	t.Parallel()
 	overloaded := fault.Wrap(fault.UpstreamOverloaded, "The model has no room.", errors.New("status 429"))
 	for _, c := range []struct {
 		name      string
-		play      func(*world, *speech)
+		play      func(*testService, *scriptedReply)
 		text      string
 		status    memory.Status
 		code      fault.Code
 		retryable bool
 	}{
-		{"the model breaks off", func(_ *world, s *speech) { s.say("Half a "); s.fail(overloaded) }, "Half a ", memory.StatusFailed, fault.UpstreamOverloaded, true},
-		{"before a word", func(_ *world, s *speech) { s.fail(overloaded) }, "", memory.StatusFailed, fault.UpstreamOverloaded, true},
-		{"for an unknown reason", func(_ *world, s *speech) { s.say("Half"); s.fail(errReset) }, "Half", memory.StatusFailed, fault.UpstreamFailed, true},
-		{"the model refuses the call", func(w *world, _ *speech) { w.model.will(refuses(overloaded)) }, "", memory.StatusFailed, fault.UpstreamOverloaded, true},
-		{"it takes too long", func(_ *world, s *speech) { s.say("Half") }, "Half", memory.StatusFailed, fault.UpstreamTimeout, true},
-		{"it takes too long to begin", func(w *world, _ *speech) {
-			w.model.will(func(ctx context.Context) (ModelStream, error) { <-ctx.Done(); return nil, ctx.Err() })
+		{"the model breaks off", func(_ *testService, s *scriptedReply) { s.emit("Half a "); s.fail(overloaded) }, "Half a ", memory.StatusFailed, fault.UpstreamOverloaded, true},
+		{"before a word", func(_ *testService, s *scriptedReply) { s.fail(overloaded) }, "", memory.StatusFailed, fault.UpstreamOverloaded, true},
+		{"for an unknown reason", func(_ *testService, s *scriptedReply) { s.emit("Half"); s.fail(errReset) }, "Half", memory.StatusFailed, fault.UpstreamFailed, true},
+		{"the model refuses the call", func(svc *testService, _ *scriptedReply) { svc.model.setAnswer(refusing(overloaded)) }, "", memory.StatusFailed, fault.UpstreamOverloaded, true},
+		{"it takes too long", func(_ *testService, s *scriptedReply) { s.emit("Half") }, "Half", memory.StatusFailed, fault.UpstreamTimeout, true},
+		{"it takes too long to begin", func(svc *testService, _ *scriptedReply) {
+			svc.model.setAnswer(func(ctx context.Context) (ModelStream, error) { <-ctx.Done(); return nil, ctx.Err() })
 		}, "", memory.StatusFailed, fault.UpstreamTimeout, true},
-		{"Postgres is away", func(w *world, s *speech) {
-			w.store.save = func(context.Context, FinishedReply) (bool, error) { return false, errReset }
-			s.say("Lost")
+		{"Postgres is away", func(svc *testService, s *scriptedReply) {
+			svc.store.save = func(context.Context, FinishedReply) (bool, error) { return false, errReset }
+			s.emit("Lost")
 			s.finish()
 		}, "Lost", "", fault.NotReady, true},
-		{"Postgres hangs", func(w *world, s *speech) {
-			w.store.save = func(ctx context.Context, _ FinishedReply) (bool, error) { <-ctx.Done(); return false, ctx.Err() }
-			s.say("Lost")
+		{"Postgres hangs", func(svc *testService, s *scriptedReply) {
+			svc.store.save = func(ctx context.Context, _ FinishedReply) (bool, error) { <-ctx.Done(); return false, ctx.Err() }
+			s.emit("Lost")
 			s.finish()
 		}, "Lost", "", fault.NotReady, true},
-		{"the chat is deleted meanwhile", func(w *world, s *speech) {
-			w.store.save = func(_ context.Context, reply FinishedReply) (bool, error) {
-				w.store.remove(reply.MessageID)
+		{"the chat is deleted meanwhile", func(svc *testService, s *scriptedReply) {
+			svc.store.save = func(_ context.Context, reply FinishedReply) (bool, error) {
+				svc.store.remove(reply.MessageID)
 				return false, nil
 			}
-			s.say("Gone")
+			s.emit("Gone")
 			s.finish()
 		}, "Gone", "", fault.MessageNotFound, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t)
-				said := newSpeech()
-				w.model.will(said.stream)
-				c.play(w, said)
-				reply := w.send(t, Message{Content: "Hi."})
-				text, end := ended(t, reply)
-				if text != c.text || failedWith(end) != c.code || end.Failed.Retryable != c.retryable || end.Failed.MessageID != reply.Started.MessageID || end.Failed.Message == "" {
+				svc := newTestService(t)
+				script := newScriptedReply()
+				svc.model.setAnswer(script.stream)
+				c.play(svc, script)
+				reply := svc.send(t, Message{Content: "Hi."})
+				text, end := readToEnd(t, reply)
+				if text != c.text || failureCode(end) != c.code || end.Failed.Retryable != c.retryable || end.Failed.MessageID != reply.Started.MessageID || end.Failed.Message == "" {
 					t.Errorf("%q, %+v", text, end.Failed)
 				}
 				synctest.Wait()
-				w.checkSaved(t, c.status, c.text, c.code)
-				if value(t, w.Metrics.Replies.WithLabelValues("arco", "failed")) != 1 || value(t, w.Metrics.RunningReplies) != 0 {
+				svc.checkSaved(t, c.status, c.text, c.code)
+				if value(t, svc.Metrics.Replies.WithLabelValues("arco", "failed")) != 1 || value(t, svc.Metrics.RunningReplies) != 0 {
 					t.Error("not counted as failed")
 				}
 			})
@@ -105,9 +105,9 @@ func TestBrokenReplies(t *testing.T) {
 }
 
 // checkSaved checks the only saved reply; an empty status is for none.
-func (w *world) checkSaved(t *testing.T, status memory.Status, text string, code fault.Code) {
+func (svc *testService) checkSaved(t *testing.T, status memory.Status, text string, code fault.Code) {
 	t.Helper()
-	saved := w.store.savedReplies()
+	saved := svc.store.savedReplies()
 	if status == "" {
 		if len(saved) != 0 {
 			t.Errorf("saved %+v", saved)
@@ -120,20 +120,20 @@ func (w *world) checkSaved(t *testing.T, status memory.Status, text string, code
 	}
 }
 
-// Nobody is told that a reply is complete before it is stored.
+// No reader gets the completion of a reply before it is stored.
 func TestTheEndComesAfterTheCommit(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		svc := newTestService(t)
 		commit := make(chan struct{})
-		w.store.save = func(context.Context, FinishedReply) (bool, error) { <-commit; return true, nil }
-		reply := w.send(t, Message{Content: "Hi."})
+		svc.store.save = func(context.Context, FinishedReply) (bool, error) { <-commit; return true, nil }
+		reply := svc.send(t, Message{Content: "Hi."})
 		if chunk, err := reply.Next(t.Context()); err != nil || string(chunk.Text) != "Fine." {
 			t.Fatalf("%q, %v", chunk.Text, err)
 		}
 		heard := make(chan streaming.Terminal, 1)
 		go func() {
-			_, end := ended(t, reply)
+			_, end := readToEnd(t, reply)
 			heard <- end
 		}()
 		synctest.Wait()
@@ -152,23 +152,23 @@ func TestWaitOpen(t *testing.T) {
 	overloaded := fault.New(fault.UpstreamOverloaded, "The model has no room.")
 	for _, c := range []struct {
 		name string
-		play func(*world, *speech)
+		play func(*testService, *scriptedReply)
 		want fault.Code
 	}{
-		{"accepted", func(*world, *speech) {}, ""},
-		{"speaking", func(_ *world, s *speech) { s.say("a") }, ""},
-		{"refused", func(w *world, _ *speech) { w.model.will(refuses(overloaded)) }, fault.UpstreamOverloaded},
-		{"broken after a word", func(_ *world, s *speech) { s.say("a"); s.fail(overloaded) }, ""},
-		{"nothing to say", func(_ *world, s *speech) { s.finish() }, ""},
+		{"accepted", func(*testService, *scriptedReply) {}, ""},
+		{"speaking", func(_ *testService, s *scriptedReply) { s.emit("a") }, ""},
+		{"refused", func(svc *testService, _ *scriptedReply) { svc.model.setAnswer(refusing(overloaded)) }, fault.UpstreamOverloaded},
+		{"broken after a word", func(_ *testService, s *scriptedReply) { s.emit("a"); s.fail(overloaded) }, ""},
+		{"nothing to say", func(_ *testService, s *scriptedReply) { s.finish() }, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t)
-				said := newSpeech()
-				w.model.will(said.stream)
-				c.play(w, said)
-				reply := w.send(t, Message{Content: "Hi."})
+				svc := newTestService(t)
+				script := newScriptedReply()
+				svc.model.setAnswer(script.stream)
+				c.play(svc, script)
+				reply := svc.send(t, Message{Content: "Hi."})
 				err := reply.WaitOpen(t.Context())
 				wantFault(t, err, c.want)
 				if refused, ok := errors.AsType[*fault.Error](err); ok && refused.Details["message_id"] != reply.Started.MessageID {
@@ -183,11 +183,11 @@ func TestWaitOpen(t *testing.T) {
 func TestWaitOpenOfAResumedReply(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		w.model.will(refuses(errReset))
-		first := w.send(t, Message{Content: "Hi."})
-		ended(t, first)
-		again, err := w.Resume(t.Context(), ada, first.Started.ChatID, &Cursor{})
+		svc := newTestService(t)
+		svc.model.setAnswer(refusing(errReset))
+		first := svc.send(t, Message{Content: "Hi."})
+		readToEnd(t, first)
+		again, err := svc.Resume(t.Context(), ada, first.Started.ChatID, &Cursor{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -195,7 +195,7 @@ func TestWaitOpenOfAResumedReply(t *testing.T) {
 		if err := again.WaitOpen(t.Context()); err != nil {
 			t.Errorf("%v", err)
 		}
-		if _, end := ended(t, again); failedWith(end) != fault.UpstreamFailed {
+		if _, end := readToEnd(t, again); failureCode(end) != fault.UpstreamFailed {
 			t.Errorf("%+v", end)
 		}
 	})
@@ -204,21 +204,21 @@ func TestWaitOpenOfAResumedReply(t *testing.T) {
 func TestWaitGivesTheWholeReply(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		w.model.will(says("One ", "two."))
-		whole, err := w.send(t, Message{Content: "Hi."}).Wait(t.Context())
+		svc := newTestService(t)
+		svc.model.setAnswer(answering("One ", "two."))
+		whole, err := svc.send(t, Message{Content: "Hi."}).Wait(t.Context())
 		if err != nil || whole.Content != "One two." || whole.ContentLength != 8 || whole.FinishReason != "length" {
 			t.Errorf("%+v, %v", whole, err)
 		}
 
-		w.model.will(refuses(fault.New(fault.UpstreamTimeout, "Too late.")))
-		_, err = w.send(t, Message{Content: "Hi."}).Wait(t.Context())
+		svc.model.setAnswer(refusing(fault.New(fault.UpstreamTimeout, "Too late.")))
+		_, err = svc.send(t, Message{Content: "Hi."}).Wait(t.Context())
 		wantFault(t, err, fault.UpstreamTimeout)
 
-		w.model.will(newSpeech().stream)
+		svc.model.setAnswer(newScriptedReply().stream)
 		late, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if _, err = w.send(t, Message{Content: "Hi."}).Wait(late); !errors.Is(err, context.DeadlineExceeded) {
+		if _, err = svc.send(t, Message{Content: "Hi."}).Wait(late); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("%v", err)
 		}
 	})
@@ -227,13 +227,13 @@ func TestWaitGivesTheWholeReply(t *testing.T) {
 func TestWaitOfACancelledReply(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		said := newSpeech()
-		w.model.will(said.stream)
-		said.say("One ")
-		reply := w.send(t, Message{Content: "Hi."})
+		svc := newTestService(t)
+		script := newScriptedReply()
+		svc.model.setAnswer(script.stream)
+		script.emit("One ")
+		reply := svc.send(t, Message{Content: "Hi."})
 		synctest.Wait()
-		if _, err := w.Cancel(t.Context(), ada, reply.Started.ChatID); err != nil {
+		if _, err := svc.Cancel(t.Context(), ada, reply.Started.ChatID); err != nil {
 			t.Fatal(err)
 		}
 		whole, err := reply.Wait(t.Context())

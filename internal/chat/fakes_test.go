@@ -14,19 +14,18 @@ import (
 	"github.com/google/uuid"
 )
 
-// fakeStore keeps replies in memory. The functions, where a test sets them, take the place of what a
-// method does.
+// fakeStore keeps replies in memory. A test sets the functions to fail or delay the methods.
 type fakeStore struct {
 	mu      sync.Mutex
 	turns   []NewTurn
 	replies []StoredReply // oldest first
 	saved   []FinishedReply
 	renewed [][]uuid.UUID
-	stop    []uuid.UUID // asked for by RequestCancel, told by CancelRequested
+	stop    []uuid.UUID // set by RequestCancel, returned by CancelRequested
 	deltas  []Delta
 	ended   []uuid.UUID
 
-	stored  StoredChat // given by ReadChat, with
+	stored  StoredChat // returned by ReadChat
 	readErr error
 
 	record func(ctx context.Context) error
@@ -115,7 +114,7 @@ func (f *fakeStore) RequestCancel(_ context.Context, _ auth.Principal, messageID
 	return nil
 }
 
-func (f *fakeStore) RecordDeltas(ctx context.Context, said []Delta, ended []uuid.UUID) error {
+func (f *fakeStore) RecordDeltas(ctx context.Context, deltas []Delta, ended []uuid.UUID) error {
 	if f.record != nil {
 		if err := f.record(ctx); err != nil {
 			return err
@@ -123,7 +122,7 @@ func (f *fakeStore) RecordDeltas(ctx context.Context, said []Delta, ended []uuid
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.deltas = append(f.deltas, said...)
+	f.deltas = append(f.deltas, deltas...)
 	f.ended = append(f.ended, ended...)
 	return nil
 }
@@ -146,14 +145,14 @@ func (f *fakeStore) RenewLeases(ctx context.Context, ids []uuid.UUID, _ time.Dur
 
 func (f *fakeStore) InterruptAbandoned(context.Context) (int, error) { return 0, nil }
 
-// finding sets find while others may be at it.
-func (f *fakeStore) finding(find func(context.Context) error) {
+// setFind sets find while the service may call it.
+func (f *fakeStore) setFind(find func(context.Context) error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.find = find
 }
 
-// put stores a reply as another server would, or changes it.
+// put stores or replaces a reply, as another server would.
 func (f *fakeStore) put(reply StoredReply) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -180,23 +179,23 @@ func (f *fakeStore) renewals() int {
 	return len(f.renewed)
 }
 
-// fakeModel answers as a test says.
+// fakeModel answers as a test sets it.
 type fakeModel struct {
-	answer func(ctx context.Context) (ModelStream, error)
-	mu     sync.Mutex
-	asked  []ModelRequest
+	answer   func(ctx context.Context) (ModelStream, error)
+	mu       sync.Mutex
+	received []ModelRequest
 }
 
 func (m *fakeModel) Stream(ctx context.Context, request ModelRequest) (ModelStream, error) {
 	m.mu.Lock()
-	m.asked = append(m.asked, request)
+	m.received = append(m.received, request)
 	answer := m.answer
 	m.mu.Unlock()
 	return answer(ctx)
 }
 
-// will says how later calls are answered.
-func (m *fakeModel) will(answer func(context.Context) (ModelStream, error)) {
+// setAnswer sets how later calls are answered.
+func (m *fakeModel) setAnswer(answer func(context.Context) (ModelStream, error)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.answer = answer
@@ -205,28 +204,28 @@ func (m *fakeModel) will(answer func(context.Context) (ModelStream, error)) {
 func (m *fakeModel) requests() []ModelRequest {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return slices.Clone(m.asked)
+	return slices.Clone(m.received)
 }
 
-// says is a model that says these pieces and is done.
-func says(pieces ...string) func(context.Context) (ModelStream, error) {
+// answering answers with these pieces and ends the reply.
+func answering(pieces ...string) func(context.Context) (ModelStream, error) {
 	return func(ctx context.Context) (ModelStream, error) {
-		s := newSpeech()
+		s := newScriptedReply()
 		for _, piece := range pieces {
-			s.say(piece)
+			s.emit(piece)
 		}
 		s.finish()
 		return s.stream(ctx)
 	}
 }
 
-// refuses is a model that accepts no call.
-func refuses(err error) func(context.Context) (ModelStream, error) {
+// refusing refuses every call.
+func refusing(err error) func(context.Context) (ModelStream, error) {
 	return func(context.Context) (ModelStream, error) { return nil, err }
 }
 
-// speech is a reply that a test makes step by step.
-type speech struct{ steps chan step }
+// scriptedReply is a reply that a test emits step by step.
+type scriptedReply struct{ steps chan step }
 
 type step struct {
 	text string
@@ -234,25 +233,25 @@ type step struct {
 	err  error
 }
 
-func newSpeech() *speech { return &speech{steps: make(chan step, 1000)} }
+func newScriptedReply() *scriptedReply { return &scriptedReply{steps: make(chan step, 1000)} }
 
-func (s *speech) say(text string)  { s.steps <- step{text: text} }
-func (s *speech) finish()          { s.steps <- step{last: true} }
-func (s *speech) fail(cause error) { s.steps <- step{last: true, err: cause} }
+func (s *scriptedReply) emit(text string) { s.steps <- step{text: text} }
+func (s *scriptedReply) finish()          { s.steps <- step{last: true} }
+func (s *scriptedReply) fail(cause error) { s.steps <- step{last: true, err: cause} }
 
 // stream is what a fakeModel answers with.
-func (s *speech) stream(ctx context.Context) (ModelStream, error) {
-	return &speechStream{ctx: ctx, steps: s.steps}, nil
+func (s *scriptedReply) stream(ctx context.Context) (ModelStream, error) {
+	return &scriptedStream{ctx: ctx, steps: s.steps}, nil
 }
 
-type speechStream struct {
+type scriptedStream struct {
 	ctx   context.Context //nolint:containedctx // as an HTTP stream holds its request's
 	steps <-chan step
 	delta string
 	err   error
 }
 
-func (s *speechStream) Next() bool {
+func (s *scriptedStream) Next() bool {
 	select {
 	case next := <-s.steps:
 		s.delta, s.err = next.text, next.err
@@ -263,10 +262,10 @@ func (s *speechStream) Next() bool {
 	}
 }
 
-func (s *speechStream) Delta() string { return s.delta }
-func (s *speechStream) Err() error    { return s.err }
-func (s *speechStream) Close() error  { return nil }
+func (s *scriptedStream) Delta() string { return s.delta }
+func (s *scriptedStream) Err() error    { return s.err }
+func (s *scriptedStream) Close() error  { return nil }
 
-func (s *speechStream) Result() ModelResult {
+func (s *scriptedStream) Result() ModelResult {
 	return ModelResult{Model: "gpt-exact-1", ResponseID: "resp_1", FinishReason: "length", Usage: streaming.Usage{InputTokens: 9, CachedTokens: 4, OutputTokens: 3}}
 }

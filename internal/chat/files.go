@@ -12,20 +12,20 @@ import (
 	"github.com/arcoscribe/throughline/internal/memory/text"
 )
 
-// checkFiles reports each file that cannot be taken, by its place and its name.
+// checkFiles adds a sentence to wrong for each file that is refused, by its index.
 func (m *Message) checkFiles(wrong map[string]any) {
 	if len(m.Files) > MaxFiles {
 		wrong["files"] = fmt.Sprintf("has %d entries, at most %d are accepted", len(m.Files), MaxFiles)
 	}
 	for i, file := range m.Files {
-		if what := fileFault(file); what != "" {
-			wrong["files["+strconv.Itoa(i)+"]"] = what
+		if problem := fileProblem(file); problem != "" {
+			wrong["files["+strconv.Itoa(i)+"]"] = problem
 		}
 	}
 }
 
-// fileFault tells what is wrong with a file, "" for nothing.
-func fileFault(file memory.File) string {
+// fileProblem returns why a file is refused, "" when it is not.
+func fileProblem(file memory.File) string {
 	name := strconv.Quote(shortened(file.Path))
 	switch {
 	case strings.TrimSpace(file.Path) == "":
@@ -40,7 +40,7 @@ func fileFault(file memory.File) string {
 	return ""
 }
 
-// shortened is enough of a path to know it by.
+// shortened returns the beginning of a path that is too long for an error message.
 func shortened(path string) string {
 	const most = 200
 	if runes := []rune(path); len(runes) > most {
@@ -49,8 +49,7 @@ func shortened(path string) string {
 	return path
 }
 
-// binaryShare is the share, one in so many characters, of controls and replacement characters from which on
-// a content is no text. What was decoded from bytes that are no text is full of them.
+// binaryShare: more than one control or replacement character in so many characters means that a content is not text.
 const binaryShare = 10
 
 func isBinary(content string) bool {
@@ -67,7 +66,7 @@ func isBinary(content string) bool {
 	return odd*binaryShare > all
 }
 
-// newFiles hashes and counts. A content that comes twice is counted once.
+// newFiles adds hashes and token counts. A content that occurs twice is tokenized once.
 func newFiles(files []memory.File) []NewFile {
 	if len(files) == 0 {
 		return nil

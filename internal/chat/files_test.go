@@ -91,13 +91,13 @@ func TestToolNameOfAMessage(t *testing.T) {
 func TestToolStartsAChatThatExpires(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		w.send(t, Message{Content: "Review this.", ToolName: "code-review"})
-		w.send(t, Message{Content: "Go on.", ToolName: "planner", ChatID: uuid.New()})
-		w.send(t, Message{Content: "Hello."})
+		svc := newTestService(t)
+		svc.send(t, Message{Content: "Review this.", ToolName: "code-review"})
+		svc.send(t, Message{Content: "Go on.", ToolName: "planner", ChatID: uuid.New()})
+		svc.send(t, Message{Content: "Hello."})
 		synctest.Wait()
 		for i, want := range []NewTurn{{ToolName: "code-review", TTLHours: 3, MaxTurns: 50}, {ToolName: "planner"}, {}} {
-			got := w.store.turns[i]
+			got := svc.store.turns[i]
 			if got.ToolName != want.ToolName || got.TTLHours != want.TTLHours || got.MaxTurns != want.MaxTurns {
 				t.Errorf("turn %d is stored with %q, %d hours, %d turns", i, got.ToolName, got.TTLHours, got.MaxTurns)
 			}
@@ -109,18 +109,18 @@ func TestToolStartsAChatThatExpires(t *testing.T) {
 func TestFilesComeWithTheTurn(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		svc := newTestService(t)
 		earlier := memory.StoredFile{Path: "old.txt", Content: "From before.", SHA256: sha256.Sum256([]byte("From before.")), Tokens: 3}
-		w.store.start = remembering(memory.Chat{SystemPrompt: "This chat is about Go.", Files: []memory.StoredFile{earlier}})
-		_, receipt := w.receipt(t, Message{
+		svc.store.start = startWithChat(memory.Chat{SystemPrompt: "This chat is about Go.", Files: []memory.StoredFile{earlier}})
+		_, receipt := svc.receipt(t, Message{
 			ChatID: uuid.New(), Content: "Look.", ToolInstructions: "You review code.",
 			Files: []memory.File{{Path: "a.go", Content: "package a"}, {Path: "b.go", Content: ""}},
 		})
-		files := w.store.turns[0].Files
+		files := svc.store.turns[0].Files
 		if len(files) != 2 || files[0].Path != "a.go" || files[0].SHA256 != sha256.Sum256([]byte("package a")) || files[0].Tokens != 2 || files[1].Tokens != 0 {
 			t.Errorf("stored %+v", files)
 		}
-		request := w.model.requests()[0]
+		request := svc.model.requests()[0]
 		if request.Instructions != "Be kind.\n\nThis chat is about Go.\n\nYou review code." {
 			t.Errorf("the instructions are %q", request.Instructions)
 		}

@@ -12,59 +12,59 @@ import (
 	"github.com/google/uuid"
 )
 
-// How often a follower looks when nobody tells it to: while notifications come, for those that were
-// lost; without them, to be in time.
+// How often a follower reads without a notification: while notifications come, only for those that were lost.
 const (
-	lookAnyway = time.Second
-	lookOften  = 100 * time.Millisecond
+	pollWhileListening = time.Second
+	pollOtherwise      = 100 * time.Millisecond
 )
 
-// follower reads one reply that another server generates from Postgres into a relay, for all of its
-// readers in this process. It looks when a notification says that there is more, and now and then
-// without: notifications are hints that may be lost, the rows decide.
+// follower copies a reply that another server generates from Postgres to a relay, for all of its readers in this
+// process. It reads when a notification comes and, because notifications may be lost, now and then without one.
 type follower struct {
 	user   auth.Principal
-	reply  StoredReply // as it was found first
+	reply  StoredReply // as it was when following began
 	relay  streaming.Relay
-	look   chan struct{}
+	wake   chan struct{}
 	cancel context.CancelFunc
 
-	chars   int // read so far; the follower's goroutine's
-	readers int // under Service.mu
+	chars   int // characters read; only the follower's goroutine uses it
+	readers int // guarded by Service.mu
 }
 
-// join gives the follower of a running reply, which ends with its last reader.
-func (s *Service) join(user auth.Principal, stored StoredReply) *follower {
+// joinFollower adds a reader to the follower of a running reply, and starts it for the first one. The caller calls
+// leaveFollower when it has finished reading.
+func (s *Service) joinFollower(user auth.Principal, stored StoredReply) *follower {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	f := s.followers[stored.MessageID]
 	if f == nil {
-		ctx, cancel := context.WithCancel(s.life)
-		f = &follower{user: user, reply: stored, look: make(chan struct{}, 1), cancel: cancel}
+		ctx, cancel := context.WithCancel(s.lifetime)
+		f = &follower{user: user, reply: stored, wake: make(chan struct{}, 1), cancel: cancel}
 		f.relay.Open()
-		f.read(stored.Content)
-		if ctx.Err() != nil { // the service has ended
+		f.add(stored.Content)
+		if ctx.Err() != nil { // the service is closed
 			f.relay.Break()
 			return f
 		}
 		s.followers[stored.MessageID] = f
 		s.Metrics.FollowedReplies.Inc()
-		s.following.Go(func() { s.keepUp(ctx, f) })
+		s.following.Go(func() { s.follow(ctx, f) })
 	}
 	f.readers++
 	return f
 }
 
-func (s *Service) leave(f *follower) {
+// leaveFollower removes a reader. The follower ends with its last one.
+func (s *Service) leaveFollower(f *follower) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if f.readers--; f.readers == 0 {
-		s.dismiss(f)
+		s.endFollower(f)
 	}
 }
 
-// dismiss ends a follower and makes room for another one of the same reply. The caller holds mu.
-func (s *Service) dismiss(f *follower) {
+// endFollower ends a follower, so that the next reader starts another one. The caller holds mu.
+func (s *Service) endFollower(f *follower) {
 	f.cancel()
 	if s.followers[f.reply.MessageID] == f {
 		delete(s.followers, f.reply.MessageID)
@@ -72,24 +72,24 @@ func (s *Service) dismiss(f *follower) {
 	}
 }
 
-// keepUp reads on until the reply has ended. When this server stops, or Postgres stays away, its readers
-// are let go without an end: the reply goes on, and they can read on elsewhere or later.
-func (s *Service) keepUp(ctx context.Context, f *follower) {
+// follow reads until the reply has ended. When this server stops, or Postgres stays unavailable, the readers get no
+// terminal event: the reply continues, and they can resume on another server or later.
+func (s *Service) follow(ctx context.Context, f *follower) {
 	defer func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.dismiss(f)
+		s.endFollower(f)
 	}()
-	seen := time.Now()
+	lastRead := time.Now()
 	for {
-		ended, err := s.readOn(ctx, f)
+		ended, err := s.readMore(ctx, f)
 		if ended {
 			return
 		}
 		if err == nil {
-			seen = time.Now()
+			lastRead = time.Now()
 		}
-		if time.Since(seen) > s.SavePatience {
+		if time.Since(lastRead) > s.SavePatience {
 			f.relay.Break()
 			return
 		}
@@ -97,74 +97,73 @@ func (s *Service) keepUp(ctx context.Context, f *follower) {
 		case <-ctx.Done():
 			f.relay.Break()
 			return
-		case <-f.look:
-		case <-time.After(s.lookAfter(err)):
+		case <-f.wake:
+		case <-time.After(s.pollInterval(err)):
 		}
 	}
 }
 
-func (s *Service) lookAfter(err error) time.Duration {
+func (s *Service) pollInterval(err error) time.Duration {
 	if err == nil && !s.listening.Load() {
-		return lookOften
+		return pollOtherwise
 	}
-	return lookAnyway
+	return pollWhileListening
 }
 
-// readOn takes over what was stored since the last look.
-func (s *Service) readOn(ctx context.Context, f *follower) (ended bool, err error) {
+// readMore copies what was stored since the last call.
+func (s *Service) readMore(ctx context.Context, f *follower) (ended bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, s.SaveTimeout)
 	defer cancel()
 	now, ok, err := s.Store.FindReply(ctx, f.user, f.reply.ChatID, f.reply.MessageID, f.chars)
 	switch {
-	case gone(err) || err == nil && !ok:
+	case isChatGone(err) || err == nil && !ok:
 		f.relay.End(failed(f.reply.MessageID, deleted, 0))
 		return true, nil
 	case err != nil:
 		return false, err
 	}
 	if now.Status == memory.StatusStreaming {
-		f.read(now.Content)
+		f.add(now.Content)
 		return false, nil
 	}
-	f.read(now.Content[min(len(f.relay.After(0)), len(now.Content)):])
+	f.add(now.Content[min(len(f.relay.After(0)), len(now.Content)):])
 	f.relay.End(terminalOf(now))
 	return true, nil
 }
 
-// gone tells whether the error says that the whole chat was deleted.
-func gone(err error) bool { return fault.CodeOf(err) == fault.ChatNotFound }
+// isChatGone reports whether err means that the whole chat was deleted.
+func isChatGone(err error) bool { return fault.CodeOf(err) == fault.ChatNotFound }
 
-func (f *follower) read(text string) {
+func (f *follower) add(text string) {
 	f.relay.Append(text)
 	f.chars += utf8.RuneCountInString(text)
 }
 
-// RepliesChanged tells that there may be more to read of these replies, wherever they are generated; of
-// all of them when none is named.
+// RepliesChanged notifies the service that Postgres may hold more of these replies; of all replies when none is named.
 func (s *Service) RepliesChanged(messageIDs ...uuid.UUID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, id := range messageIDs {
 		if f := s.followers[id]; f != nil {
-			f.lookNow()
+			f.readSoon()
 		}
 	}
 	if len(messageIDs) > 0 {
 		return
 	}
 	for _, f := range s.followers {
-		f.lookNow()
+		f.readSoon()
 	}
 }
 
-func (f *follower) lookNow() {
+func (f *follower) readSoon() {
 	select {
-	case f.look <- struct{}{}:
-	default: // it is about to look already
+	case f.wake <- struct{}{}:
+	default: // it is about to read already
 	}
 }
 
-// Listening tells whether notifications come. Until it is told so, the service looks for itself.
+// Listening sets whether notifications come. Until then the service polls.
 func (s *Service) Listening(now bool) {
 	s.listening.Store(now)
 	s.Metrics.Listening.Set(0)

@@ -12,7 +12,7 @@ import (
 )
 
 // next reads one piece of text.
-func next(t *testing.T, reply *Reply) string {
+func readText(t *testing.T, reply *Reply) string {
 	t.Helper()
 	chunk, err := reply.Next(t.Context())
 	if err != nil || chunk.End != nil {
@@ -25,34 +25,34 @@ func next(t *testing.T, reply *Reply) string {
 func TestFollowersReadWhatIsRecorded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		w.Listening(true)
+		svc := newTestService(t)
+		svc.Listening(true)
 		elsewhere := storedReply(memory.StatusStreaming, "Größe")
-		w.store.put(elsewhere)
-		whole, rest := w.resume(t, elsewhere.ChatID, nil), w.resume(t, elsewhere.ChatID, &Cursor{After: 7})
-		if got := next(t, whole); got != "Größe" {
+		svc.store.put(elsewhere)
+		whole, rest := svc.resume(t, elsewhere.ChatID, nil), svc.resume(t, elsewhere.ChatID, &Cursor{After: 7})
+		if got := readText(t, whole); got != "Größe" {
 			t.Errorf("%q", got)
 		}
 		synctest.Wait()
 		looks := 0
-		w.store.finding(func(context.Context) error { looks++; return nil })
+		svc.store.setFind(func(context.Context) error { looks++; return nil })
 		elsewhere.Content = "Größe ist 🎻 alles."
-		w.store.put(elsewhere)
+		svc.store.put(elsewhere)
 		begin := time.Now()
-		w.RepliesChanged(elsewhere.MessageID)
-		if got, missing := next(t, whole), next(t, rest); got != " ist 🎻 alles." || missing != "st 🎻 alles." {
+		svc.RepliesChanged(elsewhere.MessageID)
+		if got, missing := readText(t, whole), readText(t, rest); got != " ist 🎻 alles." || missing != "st 🎻 alles." {
 			t.Errorf("%q, %q", got, missing)
 		}
 		if waited := time.Since(begin); waited != 0 || looks != 1 {
 			t.Errorf("read after %s with %d looks", waited, looks)
 		}
 		elsewhere.Status = memory.StatusComplete
-		w.store.put(elsewhere)
-		w.RepliesChanged()
-		if _, end := ended(t, whole); end.Completed == nil || end.Completed.ContentLength != 18 {
+		svc.store.put(elsewhere)
+		svc.RepliesChanged()
+		if _, end := readToEnd(t, whole); end.Completed == nil || end.Completed.ContentLength != 18 {
 			t.Errorf("%+v", end)
 		}
-		if _, end := ended(t, rest); end.Completed == nil {
+		if _, end := readToEnd(t, rest); end.Completed == nil {
 			t.Errorf("%+v", end)
 		}
 	})
@@ -62,16 +62,16 @@ func TestFollowersReadWhatIsRecorded(t *testing.T) {
 func TestLostNotificationsAreMadeUpFor(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		w.Listening(true)
+		svc := newTestService(t)
+		svc.Listening(true)
 		elsewhere := storedReply(memory.StatusStreaming, "")
-		w.store.put(elsewhere)
-		reply := w.resume(t, elsewhere.ChatID, nil)
+		svc.store.put(elsewhere)
+		reply := svc.resume(t, elsewhere.ChatID, nil)
 		synctest.Wait()
 		elsewhere.Content = "Nobody told."
-		w.store.put(elsewhere)
+		svc.store.put(elsewhere)
 		begin := time.Now()
-		if got := next(t, reply); got != "Nobody told." || time.Since(begin) > lookAnyway {
+		if got := readText(t, reply); got != "Nobody told." || time.Since(begin) > pollWhileListening {
 			t.Errorf("%q after %s", got, time.Since(begin))
 		}
 	})
@@ -81,22 +81,22 @@ func TestLostNotificationsAreMadeUpFor(t *testing.T) {
 func TestFollowersAreShared(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		svc := newTestService(t)
 		elsewhere := storedReply(memory.StatusStreaming, "One")
-		w.store.put(elsewhere)
-		stays, leaves := w.resume(t, elsewhere.ChatID, nil), w.resume(t, elsewhere.ChatID, nil)
+		svc.store.put(elsewhere)
+		stays, leaves := svc.resume(t, elsewhere.ChatID, nil), svc.resume(t, elsewhere.ChatID, nil)
 		leaves.Close()
-		if len(w.followers) != 1 {
-			t.Errorf("%d followers", len(w.followers))
+		if len(svc.followers) != 1 {
+			t.Errorf("%d followers", len(svc.followers))
 		}
 		elsewhere.Status, elsewhere.Content = memory.StatusComplete, "One two."
-		w.store.put(elsewhere)
-		if text, end := ended(t, stays); text != "One two." || end.Completed == nil {
+		svc.store.put(elsewhere)
+		if text, end := readToEnd(t, stays); text != "One two." || end.Completed == nil {
 			t.Errorf("%q, %+v", text, end)
 		}
 		synctest.Wait()
-		if len(w.followers) != 0 {
-			t.Errorf("%d followers of a reply that has ended", len(w.followers))
+		if len(svc.followers) != 0 {
+			t.Errorf("%d followers of a reply that has ended", len(svc.followers))
 		}
 	})
 }
@@ -105,19 +105,19 @@ func TestFollowersAreShared(t *testing.T) {
 func TestFollowersGiveUpWithoutAnEnd(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		svc := newTestService(t)
 		elsewhere := storedReply(memory.StatusStreaming, "So far")
-		w.store.put(elsewhere)
-		reply := w.resume(t, elsewhere.ChatID, nil)
-		w.store.finding(func(context.Context) error { return errReset })
+		svc.store.put(elsewhere)
+		reply := svc.resume(t, elsewhere.ChatID, nil)
+		svc.store.setFind(func(context.Context) error { return errReset })
 		begin := time.Now()
-		if got := next(t, reply); got != "So far" {
+		if got := readText(t, reply); got != "So far" {
 			t.Errorf("%q", got)
 		}
 		if _, err := reply.Next(t.Context()); !errors.Is(err, streaming.ErrBroken) {
 			t.Errorf("%v", err)
 		}
-		if waited := time.Since(begin); waited < w.SavePatience || waited > w.SavePatience+5*time.Second {
+		if waited := time.Since(begin); waited < svc.SavePatience || waited > svc.SavePatience+5*time.Second {
 			t.Errorf("given up after %s", waited)
 		}
 	})

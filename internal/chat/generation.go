@@ -16,14 +16,14 @@ import (
 	"github.com/arcoscribe/throughline/streaming"
 )
 
-// Why a generation was stopped from our side.
+// The causes with which a generation's context is cancelled.
 var (
 	errCancelled = errors.New("cancelled by the user")
 	errShutdown  = errors.New("the server shuts down")
 )
 
-// generation is one reply being made. It belongs to one goroutine; others only read its relay,
-// cancel it, and look at status after done was closed.
+// generation is one reply being generated. It belongs to one goroutine; others only read its relay, cancel it, and read
+// status after done is closed.
 type generation struct {
 	user    auth.Principal
 	turn    NewTurn
@@ -38,17 +38,18 @@ type generation struct {
 	status memory.Status
 
 	unrecorded atomic.Bool // the recorder knows that there is more text
-	recorded   place       // how far the text was handed to the recorder; this and the next are its goroutine's
+	// Only the recorder's goroutine uses these: how far and when the text was recorded last.
+	recorded   position
 	recordedAt time.Time
 }
 
-// place is one in a text.
-type place struct{ bytes, chars int }
+// position is an offset in a text.
+type position struct{ bytes, chars int }
 
-// unrecordedText is what was said since the last call.
-func (g *generation) unrecordedText(now time.Time) Delta {
+// takeUnrecorded returns the text since the last call.
+func (g *generation) takeUnrecorded(now time.Time) Delta {
 	g.recordedAt = now
-	g.unrecorded.Store(false) // before the look: what comes after it is noted anew
+	g.unrecorded.Store(false) // before reading the text, so that later text is noted again
 	text := g.relay.After(g.recorded.bytes)
 	delta := Delta{MessageID: g.turn.MessageID, UserID: g.user.UserID, StartChar: g.recorded.chars, Text: string(text)}
 	g.recorded.bytes += len(text)
@@ -56,20 +57,20 @@ func (g *generation) unrecordedText(now time.Time) Delta {
 	return delta
 }
 
-func (s *Service) newGeneration(ctx context.Context, user auth.Principal, ask asked, started StartedTurn) *generation {
-	instructions := s.instructions(started.Chat.SystemPrompt, ask.message.ToolInstructions)
-	question := prompt.Question{Content: ask.turn.Content, Sources: ask.message.Sources, Retrieved: s.retrieved(ask.retrieval)}
-	prompt := s.prompt(started.Chat, question, instructions, ask.variant)
-	s.reportMissing(ctx, ask.turn.ChatID, started.Chat, prompt.Receipt)
+func (s *Service) newGeneration(ctx context.Context, user auth.Principal, req sendRequest, started StartedTurn) *generation {
+	instructions := s.instructions(started.Chat.SystemPrompt, req.message.ToolInstructions)
+	question := prompt.Question{Content: req.turn.Content, Sources: req.message.Sources, Retrieved: s.retrieved(req.retrieval)}
+	prompt := s.prompt(started.Chat, question, instructions, req.variant)
+	s.reportMissing(ctx, req.turn.ChatID, started.Chat, prompt.Receipt)
 	return &generation{
-		user: user, turn: ask.turn, model: ask.variant.Model, arrived: ask.arrived, receipt: prompt.Receipt, done: make(chan struct{}),
-		request: ModelRequest{Model: ask.variant.Model, Instructions: instructions, Input: prompt.Input, ChatID: ask.turn.ChatID, UserID: user.UserID},
+		user: user, turn: req.turn, model: req.variant.Model, arrived: req.arrived, receipt: prompt.Receipt, done: make(chan struct{}),
+		request: ModelRequest{Model: req.variant.Model, Instructions: instructions, Input: prompt.Input, ChatID: req.turn.ChatID, UserID: user.UserID},
 	}
 }
 
-// launch starts the generation, detached from the request, and gives its first reader.
-func (s *Service) launch(ctx context.Context, user auth.Principal, ask asked, started StartedTurn) (*Reply, error) {
-	g := s.newGeneration(ctx, user, ask, started)
+// launch starts the generation, detached from the request, and returns its first reader.
+func (s *Service) launch(ctx context.Context, user auth.Principal, req sendRequest, started StartedTurn) (*Reply, error) {
+	g := s.newGeneration(ctx, user, req, started)
 	detached, cancelTimeout := context.WithTimeoutCause(context.WithoutCancel(ctx), s.ReplyTimeout, context.DeadlineExceeded)
 	generating, cancel := context.WithCancelCause(detached)
 	g.cancel = cancel
@@ -92,11 +93,11 @@ func (g *generation) started() streaming.Started {
 	return streaming.Started{ChatID: g.turn.ChatID, UserMessageID: g.turn.UserMessageID, MessageID: g.turn.MessageID, ModelVariant: g.turn.Variant}
 }
 
-// generate asks the model, stores what it said, and only then tells the readers how it ended.
+// generate calls the model, stores the reply, and only then sends the readers the terminal event.
 func (s *Service) generate(ctx context.Context, g *generation) {
 	result, err := s.stream(ctx, g)
-	reply, terminal := g.finish(ctx, result, err)
-	terminal = s.save(context.WithoutCancel(ctx), g, &reply, terminal)
+	reply := g.finish(ctx, result, err)
+	terminal := s.save(context.WithoutCancel(ctx), g, &reply)
 
 	s.mu.Lock()
 	delete(s.running, g.turn.MessageID)
@@ -107,34 +108,34 @@ func (s *Service) generate(ctx context.Context, g *generation) {
 	s.report(ctx, g, reply, err)
 }
 
-// stream relays the model's reply. Its error is nil only when the model said itself that it was done.
+// stream relays the model's reply. The error is nil only when the model reported the end of its reply.
 func (s *Service) stream(ctx context.Context, g *generation) (ModelResult, error) {
 	if err := context.Cause(ctx); err != nil {
 		return ModelResult{}, err
 	}
 	s.Metrics.Overhead.Observe(time.Since(g.arrived).Seconds())
 	stream, err := s.Model.Stream(ctx, g.request)
-	g.request = ModelRequest{} // the largest thing a reply holds, and nobody needs it any more
+	g.request = ModelRequest{} // it is large and no longer needed
 	if err != nil {
 		return ModelResult{}, err
 	}
-	defer func() { _ = stream.Close() }() // nothing is lost with a connection that is done or broken
+	defer func() { _ = stream.Close() }() // nothing can be lost with the connection
 	g.relay.Open()
-	spoke := false
+	first := true
 	for stream.Next() {
-		if !spoke {
-			spoke = true
+		if first {
+			first = false
 			s.Metrics.FirstDelta.WithLabelValues(g.turn.Variant).Observe(time.Since(g.arrived).Seconds())
 		}
 		g.relay.Append(stream.Delta())
-		s.recorder.more(g)
+		s.recorder.noteText(g)
 	}
 	return stream.Result(), stream.Err()
 }
 
-// finish decides what a reply's row and its terminal event say.
-func (g *generation) finish(ctx context.Context, result ModelResult, err error) (FinishedReply, streaming.Terminal) {
-	content, chars := g.relay.Text()
+// finish returns the reply to store. err is how the stream ended.
+func (g *generation) finish(ctx context.Context, result ModelResult, err error) FinishedReply {
+	content, _ := g.relay.Text()
 	reply := FinishedReply{
 		ChatID: g.turn.ChatID, MessageID: g.turn.MessageID, Content: content, Tokens: text.Tokens(content),
 		Metadata: ReplyMetadata{ModelVariant: g.turn.Variant, Model: g.model, Memory: &g.receipt},
@@ -143,12 +144,12 @@ func (g *generation) finish(ctx context.Context, result ModelResult, err error) 
 		reply.Status = memory.StatusComplete
 		reply.Metadata.Model, reply.Metadata.ResponseID = result.Model, result.ResponseID
 		reply.Metadata.FinishReason, reply.Metadata.Usage = result.FinishReason, &result.Usage
-		return reply, completed(reply.ChatID, reply.MessageID, reply.Metadata, chars)
+		return reply
 	}
 	cause := context.Cause(ctx)
 	if errors.Is(cause, errCancelled) {
 		reply.Status = memory.StatusCancelled
-		return reply, cancelled(reply.MessageID, chars)
+		return reply
 	}
 	reply.Status = memory.StatusFailed
 	failure := failureOf(err)
@@ -160,7 +161,7 @@ func (g *generation) finish(ctx context.Context, result ModelResult, err error) 
 		failure = Failure{Code: string(fault.UpstreamTimeout), Message: "The reply took too long."}
 	}
 	reply.Metadata.Failure = &failure
-	return reply, failed(reply.MessageID, failure, chars)
+	return reply
 }
 
 func failureOf(err error) Failure {
@@ -170,7 +171,7 @@ func failureOf(err error) Failure {
 	return Failure{Code: string(fault.UpstreamFailed), Message: "The model did not finish its reply."}
 }
 
-// report is the one log line and the metrics of a reply.
+// report writes the log line and the metrics of a reply.
 func (s *Service) report(ctx context.Context, g *generation, reply FinishedReply, err error) {
 	s.Metrics.RunningReplies.Dec()
 	s.Metrics.Replies.WithLabelValues(g.turn.Variant, string(reply.Status)).Inc()

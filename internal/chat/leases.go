@@ -10,30 +10,30 @@ import (
 	"github.com/google/uuid"
 )
 
-// stopInterval is how often cancellations are looked for when no notifications come.
-const stopInterval = 250 * time.Millisecond
+// cancelInterval is how often requests to cancel are read while no notifications come.
+const cancelInterval = 250 * time.Millisecond
 
-// keepLeases says every few seconds that our generations are alive, ends those of servers that have not
-// said so for long, and stops ours when somebody asked another server for it.
+// keepLeases renews the leases of this server's generations, interrupts replies whose lease has expired, and cancels
+// generations when a cancellation was requested at another server.
 func (s *Service) keepLeases(ctx context.Context) {
 	renewal := time.NewTicker(s.Lease / 3)
 	defer renewal.Stop()
-	stops := time.NewTicker(stopInterval)
-	defer stops.Stop()
-	s.interruptAbandoned(ctx) // perhaps this server was killed a moment ago
+	poll := time.NewTicker(cancelInterval)
+	defer poll.Stop()
+	s.interruptAbandoned(ctx) // this server may have been killed a moment ago
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-renewal.C:
 			s.renewLeases(ctx)
-			s.stopRequested(ctx)
+			s.cancelRequested(ctx)
 			s.interruptAbandoned(ctx)
-		case <-s.stops:
-			s.stopRequested(ctx)
-		case <-stops.C:
+		case <-s.cancelHint:
+			s.cancelRequested(ctx)
+		case <-poll.C:
 			if !s.listening.Load() {
-				s.stopRequested(ctx)
+				s.cancelRequested(ctx)
 			}
 		}
 	}
@@ -51,18 +51,18 @@ func (s *Service) renewLeases(ctx context.Context) {
 	}
 }
 
-func (s *Service) stopRequested(ctx context.Context) {
+func (s *Service) cancelRequested(ctx context.Context) {
 	ids := s.runningIDs()
 	if len(ids) == 0 {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.Lease/3)
 	defer cancel()
-	asked, err := s.Store.CancelRequested(ctx, ids)
+	requested, err := s.Store.CancelRequested(ctx, ids)
 	if err != nil {
-		s.Logger.LogAttrs(ctx, slog.LevelDebug, "cancellations not read", slog.Any("error", err)) // the renewals say it louder
+		s.Logger.LogAttrs(ctx, slog.LevelDebug, "cancellations not read", slog.Any("error", err)) // failing renewals are logged as warnings
 	}
-	for _, id := range asked {
+	for _, id := range requested {
 		if g := s.find(id); g != nil {
 			g.cancel(errCancelled)
 		}

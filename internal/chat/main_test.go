@@ -34,41 +34,40 @@ func TestMain(m *testing.M) {
 
 var ada = auth.Principal{UserID: uuid.MustParse("8f14e45f-ceea-467f-a0e6-1b2c3d4e5f60")}
 
-// world is a service with a store and a model that do as a test says. What Postgres really does is
-// tested where Postgres is.
-type world struct {
+// testService is a service with a fake store and a fake model. internal/postgres tests the real store.
+type testService struct {
 	*Service
 	store *fakeStore
 	model *fakeModel
 	logs  *lockedBuffer
 }
 
-// newWorld makes one. It is closed with the test, at once: what runs then is interrupted.
-func newWorld(t *testing.T, change ...func(*Config)) *world {
+// newTestService returns a service that is closed with the test. What runs then is interrupted.
+func newTestService(t *testing.T, change ...func(*Config)) *testService {
 	t.Helper()
-	w := &world{store: newFakeStore(), model: &fakeModel{answer: says("Fine.")}, logs: &lockedBuffer{}}
+	svc := &testService{store: newFakeStore(), model: &fakeModel{answer: answering("Fine.")}, logs: &lockedBuffer{}}
 	config := Config{
-		Store: w.store, Model: w.model, Metrics: metrics.New(),
-		Logger:       slog.New(slog.NewJSONHandler(w.logs, &slog.HandlerOptions{Level: slog.LevelDebug})),
+		Store: svc.store, Model: svc.model, Metrics: metrics.New(),
+		Logger:       slog.New(slog.NewJSONHandler(svc.logs, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		Variants:     []Variant{{Name: "arco", Model: "gpt-small"}, {Name: "arco-pro", Model: "gpt-large"}},
 		Instructions: "Be kind.", Limits: memory.DefaultLimits(), ReplyTimeout: 10 * time.Minute,
 	}
 	for _, f := range change {
 		f(&config)
 	}
-	w.Service = New(config)
+	svc.Service = New(config)
 	t.Cleanup(func() {
 		now, cancel := context.WithCancel(context.Background())
 		cancel()
-		w.Close(now)
+		svc.Close(now)
 	})
-	return w
+	return svc
 }
 
-// send sends a message that is accepted; the reply is closed with the test.
-func (w *world) send(t *testing.T, message Message) *Reply {
+// send sends a message that must be accepted. The reply is closed with the test.
+func (svc *testService) send(t *testing.T, message Message) *Reply {
 	t.Helper()
-	reply, err := w.Send(t.Context(), ada, message)
+	reply, err := svc.Send(t.Context(), ada, message)
 	if err != nil {
 		t.Fatalf("send: %v", err)
 	}
@@ -76,8 +75,8 @@ func (w *world) send(t *testing.T, message Message) *Reply {
 	return reply
 }
 
-// ended reads a reply to its end.
-func ended(t *testing.T, reply *Reply) (text string, end streaming.Terminal) {
+// readToEnd reads a reply to its end.
+func readToEnd(t *testing.T, reply *Reply) (text string, end streaming.Terminal) {
 	t.Helper()
 	for {
 		chunk, err := reply.Next(t.Context())
@@ -91,8 +90,8 @@ func ended(t *testing.T, reply *Reply) (text string, end streaming.Terminal) {
 	}
 }
 
-// failedWith is the code of a message.failed, "" for another end.
-func failedWith(end streaming.Terminal) fault.Code {
+// failureCode returns the code of a message.failed, "" for another end.
+func failureCode(end streaming.Terminal) fault.Code {
 	if end.Failed == nil {
 		return ""
 	}
@@ -106,7 +105,7 @@ func wantFault(t *testing.T, err error, want fault.Code) {
 	}
 }
 
-// value reads a counter or a gauge.
+// value returns the value of a counter or a gauge.
 func value(t *testing.T, metric prometheus.Metric) float64 {
 	t.Helper()
 	var read dto.Metric
@@ -133,11 +132,11 @@ func (b *lockedBuffer) String() string {
 	return b.buf.String()
 }
 
-// lines are the log lines with this message.
-func (w *world) lines(t *testing.T, message string) []map[string]any {
+// lines returns the log lines with this message.
+func (svc *testService) lines(t *testing.T, message string) []map[string]any {
 	t.Helper()
 	var found []map[string]any
-	for raw := range bytes.Lines([]byte(w.logs.String())) {
+	for raw := range bytes.Lines([]byte(svc.logs.String())) {
 		var line map[string]any
 		if err := json.Unmarshal(raw, &line); err != nil {
 			t.Fatal(err)

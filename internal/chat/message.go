@@ -33,21 +33,21 @@ type Message struct {
 	Content string
 	// Variant names the model variant; empty means the first one configured.
 	Variant string
-	// ClientMessageID makes sending the message again harmless; uuid.Nil for none.
+	// ClientMessageID identifies the message when the client sends it again; uuid.Nil for none.
 	ClientMessageID uuid.UUID
-	// Sources are the retrieved passages that belong to this question. They are not stored.
+	// Sources are the passages that the app retrieved for this question. They are not stored.
 	Sources  []prompt.Source
 	Metadata map[string]any
-	// Files are texts that belong to the message. They are stored, and shown as long as there is room.
+	// Files are stored with the message, and shown in prompts while there is room.
 	Files []memory.File
-	// ToolName is the tool through which the message comes; "" for none. A chat that a tool starts
-	// expires and has a turn limit: see memory.ToolTTLHours.
+	// ToolName is the tool that sends the message; "" for none. A chat that a tool starts expires and has a turn
+	// limit: see memory.ToolTTLHours.
 	ToolName string
-	// ToolInstructions are the tool's own, for this reply; they follow the main model's.
+	// ToolInstructions are for this reply only. They follow the main model's instructions.
 	ToolInstructions string
-	// Revive brings an expired chat back.
+	// Revive ends the expiry of a chat that has expired.
 	Revive bool
-	// Resume is where a client that sends the message again wants to go on; nil for the beginning.
+	// Resume is where a client that sends the message again continues to read; nil for the beginning.
 	Resume *Cursor
 }
 
@@ -83,17 +83,16 @@ func (m *Message) normalize() error {
 }
 
 func checkSource(wrong map[string]any, i int, source prompt.Source) {
-	place := "sources[" + strconv.Itoa(i) + "]"
+	field := "sources[" + strconv.Itoa(i) + "]"
 	if length := utf8.RuneCountInString(source.Content); length > MaxSourceContent {
-		wrong[place+".content"] = fmt.Sprintf("has %d characters, at most %d are accepted", length, MaxSourceContent)
+		wrong[field+".content"] = fmt.Sprintf("has %d characters, at most %d are accepted", length, MaxSourceContent)
 	}
 	if utf8.RuneCountInString(source.Title) > maxSourceLabel || utf8.RuneCountInString(source.URL) > maxSourceLabel {
-		wrong[place] = fmt.Sprintf("title and url may have at most %d characters", maxSourceLabel)
+		wrong[field] = fmt.Sprintf("title and url may have at most %d characters", maxSourceLabel)
 	}
 }
 
-// Title makes a chat's title of its first message: the first line, cut at a word end within 80
-// characters.
+// Title returns a chat's title: the first line of its first message, cut at a word end within 80 characters.
 func Title(content string) string {
 	line, _, _ := strings.Cut(strings.TrimSpace(content), "\n")
 	line = strings.TrimSpace(line)
@@ -101,7 +100,7 @@ func Title(content string) string {
 	if len(runes) <= maxTitle {
 		return line
 	}
-	// The character after the cut decides whether the cut is at a word's end already.
+	// From maxTitle, not maxTitle-1: a space right after the longest title means that it ends with a word.
 	for cut := maxTitle; cut > 0; cut-- {
 		if unicode.IsSpace(runes[cut]) {
 			return strings.TrimRightFunc(string(runes[:cut]), unicode.IsSpace)
@@ -110,52 +109,52 @@ func Title(content string) string {
 	return string(runes[:maxTitle])
 }
 
-// Cursor is a place in a reply that a reader has reached.
+// Cursor is the position in a reply that a reader has reached.
 type Cursor struct {
 	// MessageID is the reply's; uuid.Nil means the chat's latest reply.
 	MessageID uuid.UUID
 	// After counts the characters that the reader has.
 	After int
-	// End tells that the reader has seen the terminal event.
+	// End reports that the reader has seen the terminal event.
 	End bool
 }
 
 // ParseCursor reads the id of an event: "<message id>:<characters>" or "<message id>:end".
 func ParseCursor(eventID string) (Cursor, error) {
-	id, place, found := strings.Cut(eventID, ":")
+	id, position, found := strings.Cut(eventID, ":")
 	messageID, err := uuid.Parse(id)
 	if !found || err != nil || len(id) != 36 {
 		return Cursor{}, fault.New(fault.BadRequest, "The cursor is not an event id of a stream.")
 	}
-	cursor, err := ParsePlace(place)
+	cursor, err := ParsePosition(position)
 	cursor.MessageID = messageID
 	return cursor, err
 }
 
-// ParsePlace reads a place in a reply: a number of characters, or "end".
-func ParsePlace(place string) (Cursor, error) {
-	if place == "end" {
+// ParsePosition reads a position in a reply: a number of characters, or "end".
+func ParsePosition(position string) (Cursor, error) {
+	if position == "end" {
 		return Cursor{End: true}, nil
 	}
-	// A place past the end is the end, so a number too large for an int is no error.
-	for _, digit := range []byte(place) {
+	// A position past the end means the end, so a number too large for an int is no error.
+	for _, digit := range []byte(position) {
 		if digit < '0' || digit > '9' {
-			return Cursor{}, malformedPlace()
+			return Cursor{}, malformedPosition()
 		}
 	}
-	if place == "" {
-		return Cursor{}, malformedPlace()
+	if position == "" {
+		return Cursor{}, malformedPosition()
 	}
-	after, err := strconv.Atoi(place)
+	after, err := strconv.Atoi(position)
 	if err != nil {
-		after = MaxReply
+		after = maxReplyChars
 	}
 	return Cursor{After: after}, nil
 }
 
-// MaxReply is more characters than any reply has.
-const MaxReply = 1 << 40
+// maxReplyChars is more characters than any reply has.
+const maxReplyChars = 1 << 40
 
-func malformedPlace() error {
+func malformedPosition() error {
 	return fault.New(fault.BadRequest, "The place in the reply is neither a number of characters nor \"end\".")
 }

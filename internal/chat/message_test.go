@@ -106,7 +106,7 @@ func TestParseCursor(t *testing.T) {
 		id.String() + ":007":                        {MessageID: id, After: 7},
 		id.String() + ":end":                        {MessageID: id, End: true},
 		strings.ToUpper(id.String()) + ":1":         {MessageID: id, After: 1},
-		id.String() + ":" + strings.Repeat("9", 40): {MessageID: id, After: MaxReply},
+		id.String() + ":" + strings.Repeat("9", 40): {MessageID: id, After: maxReplyChars},
 	} {
 		if got, err := ParseCursor(text); err != nil || got != want {
 			t.Errorf("%s: %+v, %v", text, got, err)
@@ -135,7 +135,7 @@ func FuzzParseCursor(f *testing.F) {
 		if cursor.After < 0 || cursor.End && cursor.After != 0 || cursor.After > math.MaxInt {
 			t.Errorf("%q: %+v", text, cursor)
 		}
-		if _, err := ParsePlace(text[37:]); err != nil || !strings.EqualFold(text[:36], cursor.MessageID.String()) {
+		if _, err := ParsePosition(text[37:]); err != nil || !strings.EqualFold(text[:36], cursor.MessageID.String()) {
 			t.Errorf("%q: %+v, %v", text, cursor, err)
 		}
 	})

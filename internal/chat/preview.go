@@ -10,7 +10,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// PromptPreview is what the next prompt of a chat would hold of it.
+// PromptPreview is what the next prompt of a chat would show of it.
 type PromptPreview struct {
 	ChatID       uuid.UUID           `json:"chat_id"`
 	Strategy     memory.StrategyName `json:"strategy"`
@@ -25,11 +25,11 @@ type PromptPreview struct {
 	Budget  Window         `json:"budget"`
 }
 
-// Context is a chat in short.
+// Context describes a chat.
 type Context struct {
 	StartedAt     time.Time  `json:"started_at"`
 	LastMessageAt *time.Time `json:"last_message_at"`
-	// ToolName is the tool that began the chat; nil for a person. ToolsUsed are all that spoke in it.
+	// ToolName is the tool that started the chat; nil for none. ToolsUsed are all tools that sent messages.
 	ToolName  *string  `json:"tool_name"`
 	ToolsUsed []string `json:"tools_used"`
 	Turns     int      `json:"turns"`
@@ -44,7 +44,7 @@ type Window struct {
 	Files    int `json:"files"`
 }
 
-// PreviewPrompt returns what the next prompt of a chat would hold of it, for a model variant ("" for the first).
+// PreviewPrompt returns what the next prompt of a chat would show of it, for a model variant ("" for the first).
 func (s *Service) PreviewPrompt(ctx context.Context, user auth.Principal, chatID uuid.UUID, variantName string) (PromptPreview, error) {
 	variant, err := s.variant(variantName)
 	if err != nil {
@@ -66,14 +66,14 @@ func (s *Service) PreviewPrompt(ctx context.Context, user auth.Principal, chatID
 }
 
 func (c *StoredChat) context() Context {
-	short := Context{StartedAt: c.StartedAt, ToolsUsed: append([]string{}, c.ToolsUsed...), Turns: c.TotalTurns, Messages: c.Messages}
+	described := Context{StartedAt: c.StartedAt, ToolsUsed: append([]string{}, c.ToolsUsed...), Turns: c.TotalTurns, Messages: c.Messages}
 	if !c.LastMessageAt.IsZero() {
-		short.LastMessageAt = &c.LastMessageAt
+		described.LastMessageAt = &c.LastMessageAt
 	}
 	if c.ToolName != "" {
-		short.ToolName = &c.ToolName
+		described.ToolName = &c.ToolName
 	}
-	return short
+	return described
 }
 
 func divided(window int) Window {

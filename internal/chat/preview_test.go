@@ -15,33 +15,33 @@ import (
 	"github.com/google/uuid"
 )
 
-// remembering is a store whose chat has this memory.
-func remembering(c memory.Chat) func(context.Context, NewTurn) (StartedTurn, error) {
+// startWithChat starts each turn in this chat.
+func startWithChat(c memory.Chat) func(context.Context, NewTurn) (StartedTurn, error) {
 	return func(context.Context, NewTurn) (StartedTurn, error) {
 		return StartedTurn{Started: true, Chat: c}, nil
 	}
 }
 
-// receipt sends a message, reads the reply to its end and gives the receipt that was stored.
-func (w *world) receipt(t *testing.T, message Message) (said string, receipt prompt.Receipt) {
+// receipt sends a message, reads the reply to its end and returns it with the stored receipt.
+func (svc *testService) receipt(t *testing.T, message Message) (text string, receipt prompt.Receipt) {
 	t.Helper()
-	said, end := ended(t, w.send(t, message))
+	text, end := readToEnd(t, svc.send(t, message))
 	if end.Completed == nil {
 		t.Fatalf("%+v", end)
 	}
-	saved := w.store.savedReplies()
-	return said, *saved[len(saved)-1].Metadata.Memory
+	saved := svc.store.savedReplies()
+	return text, *saved[len(saved)-1].Metadata.Memory
 }
 
-// An expired chat says since when, whichever way a message comes to it, and no model is asked.
+// A message to an expired chat is refused with the time of expiry, in every way, and no model is called.
 func TestExpiredChatRefusesMessages(t *testing.T) {
 	t.Parallel()
 	since := time.Date(2026, 11, 20, 12, 0, 0, 0, time.FixedZone("CET", 3600))
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		svc := newTestService(t)
 		chatID := uuid.New()
 		var asked []NewTurn
-		w.store.start = func(_ context.Context, turn NewTurn) (StartedTurn, error) {
+		svc.store.start = func(_ context.Context, turn NewTurn) (StartedTurn, error) {
 			asked = append(asked, turn)
 			if len(asked) == 2 { // a failed message that is tried again, as the chat expires
 				return StartedTurn{Earlier: &EarlierTurn{ChatID: chatID, UserMessageID: uuid.New(), Content: "Hello?", MessageID: uuid.New(), Status: memory.StatusFailed}}, nil
@@ -49,7 +49,7 @@ func TestExpiredChatRefusesMessages(t *testing.T) {
 			return StartedTurn{Expired: since, Earlier: &EarlierTurn{ChatID: chatID, MessageID: uuid.New(), Status: memory.StatusComplete}}, nil
 		}
 		for range 2 {
-			_, err := w.Send(t.Context(), ada, Message{ChatID: chatID, Content: "Hello?", ClientMessageID: uuid.New(), Revive: len(asked) == 1})
+			_, err := svc.Send(t.Context(), ada, Message{ChatID: chatID, Content: "Hello?", ClientMessageID: uuid.New(), Revive: len(asked) == 1})
 			wantFault(t, err, fault.ChatExpired)
 			refused := new(fault.Error)
 			if !asFault(err, refused) || refused.Details["chat_id"] != chatID || refused.Details["expired_at"] != since.UTC() {
@@ -59,7 +59,7 @@ func TestExpiredChatRefusesMessages(t *testing.T) {
 		if len(asked) != 3 || asked[0].Revive || !asked[1].Revive || !asked[2].Revive || asked[2].InPlaceOf == uuid.Nil {
 			t.Errorf("the store was asked for %+v", asked)
 		}
-		if n := len(w.model.requests()); n != 0 {
+		if n := len(svc.model.requests()); n != 0 {
 			t.Errorf("the model was asked %d times", n)
 		}
 	})
@@ -73,35 +73,35 @@ func asFault(err error, into *fault.Error) bool {
 	return ok
 }
 
-// Without a readable brief the reply goes on, and says so in its receipt, a metric and the log.
+// A reply is made without an unreadable brief; its receipt, a metric and the log report that.
 func TestUnreadableBriefStopsNoReply(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		w.store.start = remembering(memory.Chat{Brief: memory.Brief{Version: 4, CoveredSeq: 8, Unreadable: true}, Buffer: turnsOf(1, 10), PendingTurns: 1, TotalTurns: 5})
-		said, r := w.receipt(t, Message{ChatID: uuid.New(), Content: "Who am I?"})
-		if said != "Fine." || !r.BriefUnreadable || r.CoveredThroughSeq != 0 {
-			t.Errorf("%q, %+v", said, r)
+		svc := newTestService(t)
+		svc.store.start = startWithChat(memory.Chat{Brief: memory.Brief{Version: 4, CoveredSeq: 8, Unreadable: true}, Buffer: turnsOf(1, 10), PendingTurns: 1, TotalTurns: 5})
+		text, r := svc.receipt(t, Message{ChatID: uuid.New(), Content: "Who am I?"})
+		if text != "Fine." || !r.BriefUnreadable || r.CoveredThroughSeq != 0 {
+			t.Errorf("%q, %+v", text, r)
 		}
-		lines := w.lines(t, "prompt does not hold the whole conversation")
-		if value(t, w.Metrics.UnreadableBriefs) != 1 || len(lines) != 1 || lines[0]["brief_unreadable"] != true {
-			t.Errorf("counted %v, logged %v", value(t, w.Metrics.UnreadableBriefs), lines)
+		lines := svc.lines(t, "prompt does not hold the whole conversation")
+		if value(t, svc.Metrics.UnreadableBriefs) != 1 || len(lines) != 1 || lines[0]["brief_unreadable"] != true {
+			t.Errorf("counted %v, logged %v", value(t, svc.Metrics.UnreadableBriefs), lines)
 		}
 	})
 }
 
-// That a simple chat shows its newest turns alone is no broken promise: the receipt counts, nobody is warned.
+// A simple chat shows only its newest turns: the receipt counts the others, but there is no warning.
 func TestSimpleChatDropsNoTurns(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		w.store.start = remembering(memory.Chat{
+		svc := newTestService(t)
+		svc.store.start = startWithChat(memory.Chat{
 			Settings: memory.Settings{Strategy: memory.StrategySimple}, Buffer: turnsOf(10, 1000), PendingTurns: 500, TotalTurns: 500,
 		})
-		if _, r := w.receipt(t, Message{ChatID: uuid.New(), Content: "And now?"}); r.TailTurns != 4 || r.DroppedTurns != 496 || r.Strategy != memory.StrategySimple {
+		if _, r := svc.receipt(t, Message{ChatID: uuid.New(), Content: "And now?"}); r.TailTurns != 4 || r.DroppedTurns != 496 || r.Strategy != memory.StrategySimple {
 			t.Errorf("%+v", r)
 		}
-		if dropped, lines := value(t, w.Metrics.DroppedTurns), w.lines(t, "prompt does not hold the whole conversation"); dropped != 0 || len(lines) != 0 {
+		if dropped, lines := value(t, svc.Metrics.DroppedTurns), svc.lines(t, "prompt does not hold the whole conversation"); dropped != 0 || len(lines) != 0 {
 			t.Errorf("%v turns counted, logged %v", dropped, lines)
 		}
 	})
@@ -111,20 +111,20 @@ func TestSimpleChatDropsNoTurns(t *testing.T) {
 func TestPromptIsMadeForTheVariantsWindow(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, func(c *Config) {
+		svc := newTestService(t, func(c *Config) {
 			c.Variants = append(c.Variants, Variant{Name: "tiny", Model: "gpt-tiny", Window: 4000})
 		})
-		w.store.start = remembering(memory.Chat{Buffer: turnsOf(5, 400), PendingTurns: 5, TotalTurns: 5})
+		svc.store.start = startWithChat(memory.Chat{Buffer: turnsOf(5, 400), PendingTurns: 5, TotalTurns: 5})
 		for name, shown := range map[string]int{"arco": 5, "tiny": 2} {
-			if _, r := w.receipt(t, Message{ChatID: uuid.New(), Content: "And now?", Variant: name}); r.TailTurns+r.BridgeTurns != shown || r.DroppedTurns != 5-shown {
+			if _, r := svc.receipt(t, Message{ChatID: uuid.New(), Content: "And now?", Variant: name}); r.TailTurns+r.BridgeTurns != shown || r.DroppedTurns != 5-shown {
 				t.Errorf("%s: %+v", name, r)
 			}
 		}
 	})
 }
 
-// recalled is what the store tells of a chat of ten turns.
-func recalled(strategy memory.StrategyName) StoredChat {
+// storedChat returns a chat of ten turns.
+func storedChat(strategy memory.StrategyName) StoredChat {
 	pinned := memory.Message{ID: uuid.New(), Seq: 1, Role: memory.RoleUser, Content: "I am Ada.", Tokens: 4, Pinned: true}
 	r := StoredChat{
 		Chat: memory.Chat{
@@ -157,10 +157,10 @@ func TestMemoryShowsTheNextPrompt(t *testing.T) {
 			"brief 3 8 0 0, kept 4 0 1 0, recent 20 2 0 0, files 1 0 0 1", 28,
 		},
 	} {
-		w := newWorld(t)
-		w.store.stored = recalled(strategy)
+		svc := newTestService(t)
+		svc.store.stored = storedChat(strategy)
 		chatID := uuid.New()
-		got, err := w.PreviewPrompt(t.Context(), ada, chatID, "arco-pro")
+		got, err := svc.PreviewPrompt(t.Context(), ada, chatID, "arco-pro")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -174,15 +174,15 @@ func TestMemoryShowsTheNextPrompt(t *testing.T) {
 		if got.ChatID != chatID || got.Strategy != strategy || got.ModelVariant != "arco-pro" || got.Receipt.Strategy != strategy {
 			t.Errorf("%+v", got)
 		}
-		tool, last := "tutor", w.store.stored.LastMessageAt
-		context := Context{StartedAt: w.store.stored.StartedAt, LastMessageAt: &last, ToolName: &tool, ToolsUsed: []string{"composer", "tutor"}, Turns: 10, Messages: 20}
+		tool, last := "tutor", svc.store.stored.LastMessageAt
+		context := Context{StartedAt: svc.store.stored.StartedAt, LastMessageAt: &last, ToolName: &tool, ToolsUsed: []string{"composer", "tutor"}, Turns: 10, Messages: 20}
 		if diff := cmp.Diff(context, got.Context); diff != "" {
 			t.Error(diff)
 		}
 		if got.Budget != (Window{Window: 128_000, Response: 16_000, History: 37_333, Files: 74_667}) {
 			t.Errorf("%+v", got.Budget)
 		}
-		if n := len(w.model.requests()); n != 0 {
+		if n := len(svc.model.requests()); n != 0 {
 			t.Errorf("the model was asked %d times", n)
 		}
 	}
@@ -190,9 +190,9 @@ func TestMemoryShowsTheNextPrompt(t *testing.T) {
 
 func TestMemoryOfAnEmptyChat(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	w.store.stored = StoredChat{StartedAt: time.Now(), ToolsUsed: []string{}}
-	got, err := w.PreviewPrompt(t.Context(), ada, uuid.New(), "")
+	svc := newTestService(t)
+	svc.store.stored = StoredChat{StartedAt: time.Now(), ToolsUsed: []string{}}
+	got, err := svc.PreviewPrompt(t.Context(), ada, uuid.New(), "")
 	if err != nil || got.Coverage != "There is nothing to remember yet." || got.Sections == nil || len(got.Sections) != 0 || got.Tokens != 0 || got.ModelVariant != "arco" {
 		t.Errorf("%+v, %v", got, err)
 	}
@@ -203,10 +203,10 @@ func TestMemoryOfAnEmptyChat(t *testing.T) {
 
 func TestMemoryRefuses(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	_, err := w.PreviewPrompt(t.Context(), ada, uuid.New(), "nobody")
+	svc := newTestService(t)
+	_, err := svc.PreviewPrompt(t.Context(), ada, uuid.New(), "nobody")
 	wantFault(t, err, fault.UnknownModelVariant)
-	w.store.readErr = fault.Expired(uuid.New(), time.Now())
-	_, err = w.PreviewPrompt(t.Context(), ada, uuid.New(), "")
+	svc.store.readErr = fault.Expired(uuid.New(), time.Now())
+	_, err = svc.PreviewPrompt(t.Context(), ada, uuid.New(), "")
 	wantFault(t, err, fault.ChatExpired)
 }

@@ -12,13 +12,13 @@ import (
 	"github.com/google/uuid"
 )
 
-// instructions are the main model's, then the chat's, then the tool's.
+// instructions joins the main model's instructions and those of the chat and the tool.
 func (s *Service) instructions(more ...string) string {
 	all := slices.DeleteFunc(append([]string{s.Instructions}, more...), func(text string) bool { return text == "" })
 	return strings.Join(all, "\n\n")
 }
 
-// prompt is the one place where a chat's prompt is made.
+// prompt builds every prompt, of replies and of previews.
 func (s *Service) prompt(chat memory.Chat, question prompt.Question, instructions string, variant Variant) prompt.Prompt {
 	if len(chat.Files) > 0 {
 		question.InstructionTokens = text.Tokens(instructions)
@@ -26,8 +26,8 @@ func (s *Service) prompt(chat memory.Chat, question prompt.Question, instruction
 	return prompt.Build(chat, question, s.Limits.Within(variant.Window))
 }
 
-// reportMissing makes a broken promise visible: turns that the model should see and cannot. That a simple
-// chat shows its newest turns only is no such case.
+// reportMissing logs and counts prompts that lack turns which the model should see. A simple chat, which shows only its
+// newest turns, lacks none.
 func (s *Service) reportMissing(ctx context.Context, chatID uuid.UUID, chat memory.Chat, receipt prompt.Receipt) {
 	if receipt.Truncated {
 		s.Metrics.TruncatedPrompts.Inc()

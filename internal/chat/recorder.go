@@ -10,10 +10,9 @@ import (
 	"github.com/google/uuid"
 )
 
-// recorder writes what running replies say to Postgres while they say it, so that other servers can read
-// on and a crash leaves what was said. One writes for all replies of a process together: a batch per
-// interval, however many there are. Replies never wait for it, and its failures cost them nothing: what
-// is not recorded yet is still in their relays, and they store the whole text at their end.
+// recorder writes the text of running replies to Postgres while they are generated, so that other servers can read it
+// and a crash does not lose it. It writes for all replies of a process together, however many there are. Replies never
+// wait for it, and do not fail with it: their text is in their relays, and they store all of it at their end.
 type recorder struct {
 	store    Store
 	logger   *slog.Logger
@@ -22,14 +21,14 @@ type recorder struct {
 	timeout  time.Duration // of one batch
 
 	wake chan struct{}
-	// unsent is a batch that may or may not have been committed. It is sent again as it is, because
-	// pieces never change. Only the recorder's goroutine uses it.
+	// unsent is a batch that may or may not have been committed. It is sent again unchanged. Only the recorder's
+	// goroutine uses it.
 	unsent  batch
 	failing bool
 
-	mu    sync.Mutex
-	said  []*generation // that have said more than was recorded
-	ended []uuid.UUID   // replies that are stored
+	mu      sync.Mutex
+	pending []*generation // with text that is not recorded
+	ended   []uuid.UUID   // replies that are stored
 }
 
 // batch is what one transaction writes.
@@ -40,20 +39,20 @@ type batch struct {
 
 func (b batch) empty() bool { return len(b.deltas) == 0 && len(b.ended) == 0 }
 
-// more notes that a generation has more text. It is called for each delta, so the usual case, that this
-// was noted already, costs one look.
-func (r *recorder) more(g *generation) {
+// noteText notes that a generation has more text. It is called for each delta, so the usual case, that this is noted
+// already, costs one atomic load.
+func (r *recorder) noteText(g *generation) {
 	if g.unrecorded.Load() || g.unrecorded.Swap(true) {
 		return
 	}
 	r.mu.Lock()
-	r.said = append(r.said, g)
+	r.pending = append(r.pending, g)
 	r.mu.Unlock()
 	r.signal()
 }
 
-// end notes that a reply is stored: its deltas are spent, and whoever follows it should look.
-func (r *recorder) end(messageID uuid.UUID) {
+// noteEnd notes that a reply is stored: its deltas can be deleted, and its followers should be notified.
+func (r *recorder) noteEnd(messageID uuid.UUID) {
 	r.mu.Lock()
 	r.ended = append(r.ended, messageID)
 	r.mu.Unlock()
@@ -67,15 +66,15 @@ func (r *recorder) signal() {
 	}
 }
 
-// batchesPerInterval spreads the work: each reply is recorded once per interval, but they take turns. One
-// batch of all would keep Postgres busy long enough to be felt by every stream on the same machine.
+// batchesPerInterval spreads the work: each reply is recorded once per interval, but not all in one batch, which would
+// keep Postgres busy long enough to delay the streams of the same machine.
 const batchesPerInterval = 4
 
-// intervalsPerFailure is how long a Postgres that is away is left alone.
+// intervalsPerFailure is the pause after a failure, in intervals.
 const intervalsPerFailure = 5
 
-// run records until ctx ends, and then what is left. The first words of a reply are recorded at once, what
-// follows after each interval; a thousand replies cost no more round trips than a few.
+// run records until ctx ends, and then what is left. The first text of a reply is recorded at once, later text once per
+// interval; a thousand replies take no more round trips than a few.
 func (r *recorder) run(ctx context.Context) {
 	next := time.NewTimer(0)
 	defer next.Stop()
@@ -83,8 +82,8 @@ func (r *recorder) run(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			last := context.WithoutCancel(ctx)
-			r.record(last, time.Time{}) // perhaps a batch that the end cut off
-			r.record(last, time.Time{}) // what came since
+			r.record(last, time.Time{}) // a batch that the end may have interrupted
+			r.record(last, time.Time{}) // what was noted since
 			return
 		case <-r.wake:
 		}
@@ -104,11 +103,11 @@ func (r *recorder) pause() time.Duration {
 	return r.interval / batchesPerInterval
 }
 
-// record writes what is due at that time; everything for none.
+// record writes what is due at that time; everything for the zero time.
 func (r *recorder) record(ctx context.Context, now time.Time) {
 	next, waiting := r.collect(now)
 	if waiting {
-		r.signal() // nobody else may
+		r.signal() // there may be no other signal
 	}
 	if next.empty() {
 		return
@@ -125,8 +124,8 @@ func (r *recorder) record(ctx context.Context, now time.Time) {
 	}
 }
 
-// collect gives what is to be written next: what failed before, or else all that is due. It tells whether
-// more is waiting.
+// collect returns what is to be written next: the batch that failed before, or else all that is due. It also reports
+// whether more is waiting.
 func (r *recorder) collect(now time.Time) (next batch, waiting bool) {
 	if !r.unsent.empty() {
 		return r.unsent, true
@@ -134,20 +133,20 @@ func (r *recorder) collect(now time.Time) (next batch, waiting bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	next.ended, r.ended = r.ended, nil
-	later := r.said[:0]
-	for _, g := range r.said {
+	later := r.pending[:0]
+	for _, g := range r.pending {
 		if !now.IsZero() && now.Sub(g.recordedAt) < r.interval {
 			later = append(later, g)
-		} else if delta := g.unrecordedText(now); delta.Text != "" {
+		} else if delta := g.takeUnrecorded(now); delta.Text != "" {
 			next.deltas = append(next.deltas, delta)
 		}
 	}
-	clear(r.said[len(later):])
-	r.said = later
+	clear(r.pending[len(later):])
+	r.pending = later
 	return next, len(later) > 0
 }
 
-// report tells of the first failure and of the recovery, not of each try in between.
+// report logs the first failure and the recovery, but not each try in between.
 func (r *recorder) report(ctx context.Context, took time.Duration, err error) {
 	if err == nil {
 		r.metrics.RecordDuration.Observe(took.Seconds())

@@ -10,13 +10,13 @@ import (
 	"github.com/google/uuid"
 )
 
-// recorded is what the store was given of a reply, put together; it fails when the pieces do not fit.
-func (w *world) recorded(t *testing.T, messageID uuid.UUID) string {
+// recorded returns the recorded text of a reply. The test fails when its deltas do not follow one another.
+func (svc *testService) recorded(t *testing.T, messageID uuid.UUID) string {
 	t.Helper()
-	w.store.mu.Lock()
-	defer w.store.mu.Unlock()
+	svc.store.mu.Lock()
+	defer svc.store.mu.Unlock()
 	var text strings.Builder
-	for _, delta := range w.store.deltas {
+	for _, delta := range svc.store.deltas {
 		if delta.MessageID != messageID {
 			continue
 		}
@@ -28,79 +28,78 @@ func (w *world) recorded(t *testing.T, messageID uuid.UUID) string {
 	return text.String()
 }
 
-func (w *world) recordings() int {
-	w.store.mu.Lock()
-	defer w.store.mu.Unlock()
-	return len(w.store.deltas)
+func (svc *testService) recordings() int {
+	svc.store.mu.Lock()
+	defer svc.store.mu.Unlock()
+	return len(svc.store.deltas)
 }
 
-// What is said after a silence is recorded at once, what follows once per interval.
+// Text after a silence is recorded at once, later text once per interval.
 func TestRepliesAreRecordedWhileTheyRun(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		said := newSpeech()
-		w.model.will(said.stream)
-		reply := w.send(t, Message{Content: "Hello."})
+		svc := newTestService(t)
+		script := newScriptedReply()
+		svc.model.setAnswer(script.stream)
+		reply := svc.send(t, Message{Content: "Hello."})
 		id := reply.Started.MessageID
-		said.say("Übung ")
+		script.emit("Übung ")
 		synctest.Wait()
-		if got := w.recorded(t, id); got != "Übung " {
+		if got := svc.recorded(t, id); got != "Übung " {
 			t.Errorf("at once: %q", got)
 		}
 		for _, piece := range []string{"macht ", "den ", "Meister 🎻"} {
-			said.say(piece)
+			script.emit(piece)
 		}
 		synctest.Wait()
-		if n := w.recordings(); n != 1 {
+		if n := svc.recordings(); n != 1 {
 			t.Errorf("%d pieces within one interval", n)
 		}
-		time.Sleep(w.RecordInterval) // of the synthetic clock
+		time.Sleep(svc.RecordInterval) // of the synthetic clock
 		synctest.Wait()
-		if got := w.recorded(t, id); got != "Übung macht den Meister 🎻" || w.recordings() != 2 {
-			t.Errorf("after the interval: %q in %d pieces", got, w.recordings())
+		if got := svc.recorded(t, id); got != "Übung macht den Meister 🎻" || svc.recordings() != 2 {
+			t.Errorf("after the interval: %q in %d pieces", got, svc.recordings())
 		}
-		said.finish()
-		ended(t, reply)
-		time.Sleep(w.RecordInterval)
+		script.finish()
+		readToEnd(t, reply)
+		time.Sleep(svc.RecordInterval)
 		synctest.Wait()
-		if len(w.store.ended) != 1 || w.store.ended[0] != id {
-			t.Errorf("tidied up after %v", w.store.ended)
+		if len(svc.store.ended) != 1 || svc.store.ended[0] != id {
+			t.Errorf("tidied up after %v", svc.store.ended)
 		}
 	})
 }
 
-// A batch that fails, or of which nobody knows whether it was committed, is sent again as it is; what was
-// said meanwhile follows it.
+// A batch that failed, perhaps after its commit, is sent again unchanged; later text follows it.
 func TestRecordingIsTriedAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		svc := newTestService(t)
 		back := time.Now().Add(10 * time.Second)
-		w.store.record = func(context.Context) error {
+		svc.store.record = func(context.Context) error {
 			if time.Now().Before(back) {
 				return errReset
 			}
 			return nil
 		}
-		said := newSpeech()
-		w.model.will(said.stream)
-		reply := w.send(t, Message{Content: "Hello."})
+		script := newScriptedReply()
+		svc.model.setAnswer(script.stream)
+		reply := svc.send(t, Message{Content: "Hello."})
 		for _, piece := range []string{"One ", "two ", "three."} {
-			said.say(piece)
+			script.emit(piece)
 			time.Sleep(4 * time.Second) // of the synthetic clock
 		}
-		if got := w.recorded(t, reply.Started.MessageID); got != "One two three." {
+		if got := svc.recorded(t, reply.Started.MessageID); got != "One two three." {
 			t.Errorf("%q", got)
 		}
-		if first := w.store.deltas[0].Text; first != "One " {
+		if first := svc.store.deltas[0].Text; first != "One " {
 			t.Errorf("the first piece became %q", first)
 		}
-		if down, up := w.lines(t, "running replies not recorded"), w.lines(t, "running replies recorded again"); len(down) != 1 || len(up) != 1 {
+		if down, up := svc.lines(t, "running replies not recorded"), svc.lines(t, "running replies recorded again"); len(down) != 1 || len(up) != 1 {
 			t.Errorf("the outage was told %d times, its end %d times", len(down), len(up))
 		}
-		said.finish()
-		ended(t, reply)
+		script.finish()
+		readToEnd(t, reply)
 	})
 }
 
@@ -108,14 +107,14 @@ func TestRecordingIsTriedAgain(t *testing.T) {
 func TestUnstoredReplyKeepsItsRecord(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		w.store.save = func(context.Context, FinishedReply) (bool, error) { return false, errReset }
-		w.model.will(says("All there is."))
-		reply := w.send(t, Message{Content: "Hello."})
-		ended(t, reply)
+		svc := newTestService(t)
+		svc.store.save = func(context.Context, FinishedReply) (bool, error) { return false, errReset }
+		svc.model.setAnswer(answering("All there is."))
+		reply := svc.send(t, Message{Content: "Hello."})
+		readToEnd(t, reply)
 		time.Sleep(time.Second) // of the synthetic clock
-		if got := w.recorded(t, reply.Started.MessageID); got != "All there is." || len(w.store.ended) != 0 {
-			t.Errorf("%q, tidied up: %v", got, w.store.ended)
+		if got := svc.recorded(t, reply.Started.MessageID); got != "All there is." || len(svc.store.ended) != 0 {
+			t.Errorf("%q, tidied up: %v", got, svc.store.ended)
 		}
 	})
 }
@@ -124,10 +123,10 @@ func TestUnstoredReplyKeepsItsRecord(t *testing.T) {
 func TestNothingIsLeftBehindByClose(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		svc := newTestService(t)
 		began := make(chan struct{}, 1)
 		first := true
-		w.store.record = func(ctx context.Context) error {
+		svc.store.record = func(ctx context.Context) error {
 			if !first {
 				return nil
 			}
@@ -136,12 +135,12 @@ func TestNothingIsLeftBehindByClose(t *testing.T) {
 			<-ctx.Done()
 			return ctx.Err()
 		}
-		w.model.will(says("One."))
-		ended(t, w.send(t, Message{Content: "Hello."}))
+		svc.model.setAnswer(answering("One."))
+		readToEnd(t, svc.send(t, Message{Content: "Hello."}))
 		<-began
-		ended(t, w.send(t, Message{Content: "Hello again."}))
-		w.Close(t.Context())
-		if n := len(w.store.ended); n != 2 {
+		readToEnd(t, svc.send(t, Message{Content: "Hello again."}))
+		svc.Close(t.Context())
+		if n := len(svc.store.ended); n != 2 {
 			t.Errorf("tidied up after %d of 2 replies", n)
 		}
 	})

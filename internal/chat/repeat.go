@@ -9,57 +9,56 @@ import (
 	"github.com/google/uuid"
 )
 
-// sentBefore answers a message that was sent before with the reply it got then, running or stored. When
-// that reply failed or was interrupted, it is written anew, unless the client comes to read it to its end.
-func (s *Service) sentBefore(ctx context.Context, user auth.Principal, ask asked, earlier EarlierTurn) (*Reply, error) {
-	if !ask.message.is(earlier) {
+// sendAgain answers a message that was sent before with the reply it got then, running or stored. A reply that failed
+// or was interrupted is generated again, unless the client has a cursor in it and continues to read.
+func (s *Service) sendAgain(ctx context.Context, user auth.Principal, req sendRequest, earlier EarlierTurn) (*Reply, error) {
+	if !req.message.matches(earlier) {
 		return nil, fault.New(fault.IdempotencyMismatch, "This client_message_id was used for another message.")
 	}
-	cursor, err := s.placeIn(ctx, user, ask.message.Resume, earlier)
+	cursor, err := s.cursorOf(ctx, user, req.message.Resume, earlier)
 	if err != nil {
 		return nil, err
 	}
-	if cursor == nil && earlier.broken() {
-		return s.tryAgain(ctx, user, ask, earlier)
+	if cursor == nil && earlier.isRetryable() {
+		return s.retry(ctx, user, req, earlier)
 	}
-	return s.repeat(ctx, user, earlier, cursor)
+	return s.readEarlier(ctx, user, earlier, cursor)
 }
 
-// tryAgain starts another reply to a stored message. Somebody else may have done so at this moment: then
-// there is one to read.
-func (s *Service) tryAgain(ctx context.Context, user auth.Principal, ask asked, earlier EarlierTurn) (*Reply, error) {
-	ask.turn = ask.turn.again(earlier)
-	started, err := s.startTurn(ctx, user, ask.turn)
+// retry starts another reply to a stored message. When another request does so at the same time, its reply is read.
+func (s *Service) retry(ctx context.Context, user auth.Principal, req sendRequest, earlier EarlierTurn) (*Reply, error) {
+	req.turn = req.turn.inPlaceOf(earlier)
+	started, err := s.startTurn(ctx, user, req.turn)
 	switch {
 	case err != nil:
 		return nil, err
 	case started.Started:
-		return s.launch(ctx, user, ask, started)
+		return s.launch(ctx, user, req, started)
 	case !started.Expired.IsZero():
-		return nil, fault.Expired(ask.turn.ChatID, started.Expired)
+		return nil, fault.Expired(req.turn.ChatID, started.Expired)
 	case started.Earlier == nil:
-		return nil, fault.NoChat() // deleted at this moment
-	case started.Earlier.broken() && started.Running != uuid.Nil:
-		return nil, inProgress(started.Running) // the chat has moved on
+		return nil, fault.NoChat() // deleted meanwhile
+	case started.Earlier.isRetryable() && started.Running != uuid.Nil:
+		return nil, inProgress(started.Running) // of a later message
 	default:
-		return s.repeat(ctx, user, *started.Earlier, nil)
+		return s.readEarlier(ctx, user, *started.Earlier, nil)
 	}
 }
 
-// repeat gives a reader of the reply to an earlier message, from its beginning unless there is a cursor.
-func (s *Service) repeat(ctx context.Context, user auth.Principal, earlier EarlierTurn, cursor *Cursor) (*Reply, error) {
-	if earlier.MessageID == uuid.Nil { // which would name the chat's latest reply below
+// readEarlier returns a reader of the reply to an earlier message, from its beginning when there is no cursor.
+func (s *Service) readEarlier(ctx context.Context, user auth.Principal, earlier EarlierTurn, cursor *Cursor) (*Reply, error) {
+	if earlier.MessageID == uuid.Nil { // in a Cursor that would mean the chat's latest reply
 		return nil, fault.New(fault.MessageNotFound, "The reply to this message is gone.")
 	}
 	if cursor == nil {
 		cursor = &Cursor{MessageID: earlier.MessageID}
 	}
-	return s.follow(ctx, user, earlier.ChatID, *cursor)
+	return s.readFrom(ctx, user, earlier.ChatID, *cursor)
 }
 
-// placeIn is the client's cursor if it is one in a reply to that message, be it an earlier try. Any other
-// one is from another conversation and means nothing here.
-func (s *Service) placeIn(ctx context.Context, user auth.Principal, cursor *Cursor, earlier EarlierTurn) (*Cursor, error) {
+// cursorOf returns the client's cursor if it is one in a reply to that message, also in a reply that was retried since.
+// Any other cursor belongs to another message and is ignored.
+func (s *Service) cursorOf(ctx context.Context, user auth.Principal, cursor *Cursor, earlier EarlierTurn) (*Cursor, error) {
 	if cursor == nil || cursor.MessageID == earlier.MessageID {
 		return cursor, nil
 	}
@@ -68,24 +67,24 @@ func (s *Service) placeIn(ctx context.Context, user auth.Principal, cursor *Curs
 		return nil, err
 	}
 	if !ok || stored.UserMessageID != earlier.UserMessageID {
-		return nil, nil //nolint:nilnil // no cursor is the usual case
+		return nil, nil //nolint:nilnil // most messages have no cursor
 	}
 	return cursor, nil
 }
 
-// again is the turn that tries an earlier one again: the user's message stays, a new reply takes the
-// place of the one that failed.
-func (t NewTurn) again(earlier EarlierTurn) NewTurn {
+// inPlaceOf returns the turn that retries an earlier one: the user's message stays, and a new reply replaces the one
+// that failed.
+func (t NewTurn) inPlaceOf(earlier EarlierTurn) NewTurn {
 	t.ChatID, t.NewChat, t.UserMessageID, t.InPlaceOf = earlier.ChatID, false, earlier.UserMessageID, earlier.MessageID
 	return t
 }
 
-// is tells whether the message is that one, sent again.
-func (m *Message) is(earlier EarlierTurn) bool {
+// matches reports whether the message is the earlier one, sent again.
+func (m *Message) matches(earlier EarlierTurn) bool {
 	return m.Content == earlier.Content && (m.ChatID == uuid.Nil || m.ChatID == earlier.ChatID)
 }
 
-// broken tells whether the turn's reply is one to be tried again.
-func (t EarlierTurn) broken() bool {
+// isRetryable reports whether the turn's reply failed or was interrupted.
+func (t EarlierTurn) isRetryable() bool {
 	return t.Status == memory.StatusFailed || t.Status == memory.StatusInterrupted
 }

@@ -11,11 +11,11 @@ import (
 	"github.com/google/uuid"
 )
 
-// repeated is a store that knows the message already, with the reply it got then.
-func repeated(w *world, reply StoredReply) EarlierTurn {
+// withEarlierTurn stores a reply and makes the store return its turn for every message.
+func withEarlierTurn(svc *testService, reply StoredReply) EarlierTurn {
 	earlier := EarlierTurn{ChatID: reply.ChatID, UserMessageID: reply.UserMessageID, Content: "Hello.", MessageID: reply.MessageID}
-	w.store.put(reply)
-	w.store.start = func(context.Context, NewTurn) (StartedTurn, error) { return StartedTurn{Earlier: &earlier}, nil }
+	svc.store.put(reply)
+	svc.store.start = func(context.Context, NewTurn) (StartedTurn, error) { return StartedTurn{Earlier: &earlier}, nil }
 	return earlier
 }
 
@@ -35,7 +35,7 @@ func TestTheSameMessageAgain(t *testing.T) {
 	}{
 		{"from the beginning", func(EarlierTurn) *Cursor { return nil }, "The héllo.", 0, nil},
 		{"from a place on", func(e EarlierTurn) *Cursor { return &Cursor{MessageID: e.MessageID, After: 6} }, "llo.", 6, nil},
-		{"from a place past the end", func(e EarlierTurn) *Cursor { return &Cursor{MessageID: e.MessageID, After: MaxReply} }, "", 10, nil},
+		{"from a place past the end", func(e EarlierTurn) *Cursor { return &Cursor{MessageID: e.MessageID, After: maxReplyChars} }, "", 10, nil},
 		{"from the end", func(e EarlierTurn) *Cursor { return &Cursor{MessageID: e.MessageID, End: true} }, "", 0, ErrNothingToStream},
 		{"from a place in another reply", func(EarlierTurn) *Cursor { return &Cursor{MessageID: uuid.New(), After: 6} }, "The héllo.", 0, nil},
 		{"from the end of another reply", func(EarlierTurn) *Cursor { return &Cursor{MessageID: uuid.New(), End: true} }, "The héllo.", 0, nil},
@@ -43,17 +43,17 @@ func TestTheSameMessageAgain(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t)
-				earlier := repeated(w, storedReply(memory.StatusComplete, "The héllo."))
+				svc := newTestService(t)
+				earlier := withEarlierTurn(svc, storedReply(memory.StatusComplete, "The héllo."))
 				for _, chatID := range []uuid.UUID{uuid.Nil, earlier.ChatID} {
-					reply, err := w.Send(t.Context(), ada, Message{ChatID: chatID, Content: " Hello. ", ClientMessageID: uuid.New(), Resume: c.resume(earlier)})
+					reply, err := svc.Send(t.Context(), ada, Message{ChatID: chatID, Content: " Hello. ", ClientMessageID: uuid.New(), Resume: c.resume(earlier)})
 					if !errors.Is(err, c.err) {
 						t.Fatalf("%v", err)
 					}
 					if err != nil {
 						continue
 					}
-					text, end := ended(t, reply)
+					text, end := readToEnd(t, reply)
 					reply.Close()
 					if text != c.text || reply.Started.Offset != c.offset || !reply.Started.Resumed || end.Completed == nil || end.Completed.ContentLength != 10 {
 						t.Errorf("%q, %+v, %+v", text, reply.Started, end)
@@ -62,7 +62,7 @@ func TestTheSameMessageAgain(t *testing.T) {
 						t.Errorf("another reply: %+v", reply.Started)
 					}
 				}
-				if len(w.model.requests()) != 0 {
+				if len(svc.model.requests()) != 0 {
 					t.Error("the model was asked again")
 				}
 			})
@@ -73,12 +73,12 @@ func TestTheSameMessageAgain(t *testing.T) {
 func TestTheSameIDForAnotherMessage(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		earlier := repeated(w, storedReply(memory.StatusComplete, "Hi."))
+		svc := newTestService(t)
+		earlier := withEarlierTurn(svc, storedReply(memory.StatusComplete, "Hi."))
 		for _, message := range []Message{
 			{Content: "Goodbye."}, {Content: "hello."}, {Content: "Goodbye.", ChatID: earlier.ChatID}, {Content: "Hello.", ChatID: uuid.New()},
 		} {
-			_, err := w.Send(t.Context(), ada, message)
+			_, err := svc.Send(t.Context(), ada, message)
 			wantFault(t, err, fault.IdempotencyMismatch)
 		}
 	})
@@ -88,12 +88,12 @@ func TestTheSameIDForAnotherMessage(t *testing.T) {
 func TestTheSameMessageAgainWithoutItsReply(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		svc := newTestService(t)
 		other := storedReply(memory.StatusComplete, "The answer to something else.")
-		earlier := repeated(w, other)
+		earlier := withEarlierTurn(svc, other)
 		earlier.MessageID = uuid.Nil
-		w.store.start = func(context.Context, NewTurn) (StartedTurn, error) { return StartedTurn{Earlier: &earlier}, nil }
-		_, err := w.Send(t.Context(), ada, Message{Content: "Hello."})
+		svc.store.start = func(context.Context, NewTurn) (StartedTurn, error) { return StartedTurn{Earlier: &earlier}, nil }
+		_, err := svc.Send(t.Context(), ada, Message{Content: "Hello."})
 		wantFault(t, err, fault.MessageNotFound)
 	})
 }
@@ -102,24 +102,24 @@ func TestTheSameMessageAgainWithoutItsReply(t *testing.T) {
 func TestTheSameMessageAgainJoins(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		said := newSpeech()
-		w.model.will(said.stream)
-		first := w.send(t, Message{Content: "Hello."})
-		said.say("One ")
+		svc := newTestService(t)
+		script := newScriptedReply()
+		svc.model.setAnswer(script.stream)
+		first := svc.send(t, Message{Content: "Hello."})
+		script.emit("One ")
 		synctest.Wait()
-		stored, _, err := w.store.FindReply(t.Context(), ada, first.Started.ChatID, uuid.Nil, 0)
+		stored, _, err := svc.store.FindReply(t.Context(), ada, first.Started.ChatID, uuid.Nil, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
-		repeated(w, stored)
-		second := w.send(t, Message{Content: "Hello.", Resume: &Cursor{MessageID: stored.MessageID, After: 2}})
-		said.say("two.")
-		said.finish()
-		whole, _ := ended(t, first)
-		rest, end := ended(t, second)
-		if whole != "One two." || rest != "e two." || end.Completed == nil || second.Started.Offset != 2 || len(w.model.requests()) != 1 {
-			t.Errorf("%q, %q, %+v, asked %d times", whole, rest, end, len(w.model.requests()))
+		withEarlierTurn(svc, stored)
+		second := svc.send(t, Message{Content: "Hello.", Resume: &Cursor{MessageID: stored.MessageID, After: 2}})
+		script.emit("two.")
+		script.finish()
+		whole, _ := readToEnd(t, first)
+		rest, end := readToEnd(t, second)
+		if whole != "One two." || rest != "e two." || end.Completed == nil || second.Started.Offset != 2 || len(svc.model.requests()) != 1 {
+			t.Errorf("%q, %q, %+v, asked %d times", whole, rest, end, len(svc.model.requests()))
 		}
 	})
 }

@@ -8,16 +8,15 @@ import (
 	"github.com/arcoscribe/throughline/streaming"
 )
 
-// Reply is one reader of one reply. It is used by one goroutine, which closes it.
+// Reply is one reader of a reply. One goroutine uses it, and closes it.
 type Reply struct {
 	Started streaming.Started
 	reader  *streaming.Reader
-	// release ends what was started for this reader alone; nil for nothing.
-	release func()
+	release func() // called by Close; nil for nothing
 }
 
-// WaitOpen waits for the first sign of the model and returns what went wrong before it. A reply that
-// this reader did not start is open at once: its failure is an event like any other.
+// WaitOpen waits until the model accepts the call, and returns its failure when it does not. It does not wait for a
+// reply that this reader did not start: the failure of that one is an event like any other.
 func (r *Reply) WaitOpen(ctx context.Context) error {
 	if r.Started.Resumed {
 		return nil
@@ -29,8 +28,8 @@ func (r *Reply) WaitOpen(ctx context.Context) error {
 	return r.fault(end.Failed)
 }
 
-// Next waits for the next piece of the reply or its end. Its error is the context's, or
-// streaming.ErrBroken when this server stops and the reply goes on elsewhere.
+// Next waits for more text of the reply or its end. The error is the context's, or streaming.ErrBroken when this server
+// stops and the reply continues on another one.
 func (r *Reply) Next(ctx context.Context) (streaming.Chunk, error) {
 	return r.reader.Next(ctx)
 }
@@ -41,8 +40,7 @@ type Whole struct {
 	Content string `json:"content"`
 }
 
-// Wait waits for the whole reply. A reply that failed is a *fault.Error; one that was cancelled has
-// the finish reason "cancelled".
+// Wait waits for the whole reply. A failed reply is a *fault.Error; a cancelled one has the finish reason "cancelled".
 func (r *Reply) Wait(ctx context.Context) (Whole, error) {
 	var text []byte
 	for {
@@ -80,7 +78,7 @@ func (r *Reply) fault(failed *streaming.Failed) error {
 	}}
 }
 
-// Close lets go of the reply, which goes on without this reader.
+// Close ends the reading. The reply continues without this reader.
 func (r *Reply) Close() {
 	r.reader.Close()
 	if r.release != nil {

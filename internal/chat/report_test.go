@@ -25,7 +25,7 @@ func turnsOf(turns, tokens int) []memory.Message {
 	return buffer
 }
 
-// Turns that the model cannot see are a promise broken: told once, counted, and in the receipt.
+// Turns that the model should see and cannot are logged once, counted, and in the receipt.
 func TestDroppedTurnsAreVisible(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -44,21 +44,21 @@ func TestDroppedTurnsAreVisible(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t)
-				w.store.start = func(context.Context, NewTurn) (StartedTurn, error) {
+				svc := newTestService(t)
+				svc.store.start = func(context.Context, NewTurn) (StartedTurn, error) {
 					return StartedTurn{Started: true, Chat: memory.Chat{Buffer: c.buffer, PendingTurns: c.pending}}, nil
 				}
-				reply := w.send(t, Message{ChatID: uuid.New(), Content: "And now?"})
-				ended(t, reply)
+				reply := svc.send(t, Message{ChatID: uuid.New(), Content: "And now?"})
+				readToEnd(t, reply)
 				synctest.Wait()
-				receipt := w.store.savedReplies()[0].Metadata.Memory
-				if value(t, w.Metrics.DroppedTurns) != c.dropped || float64(receipt.DroppedTurns) != c.dropped {
-					t.Errorf("dropped %v, receipt %+v", value(t, w.Metrics.DroppedTurns), receipt)
+				receipt := svc.store.savedReplies()[0].Metadata.Memory
+				if value(t, svc.Metrics.DroppedTurns) != c.dropped || float64(receipt.DroppedTurns) != c.dropped {
+					t.Errorf("dropped %v, receipt %+v", value(t, svc.Metrics.DroppedTurns), receipt)
 				}
-				if value(t, w.Metrics.TruncatedPrompts) != c.truncate || receipt.Truncated != (c.truncate > 0) {
-					t.Errorf("truncated %v, receipt %+v", value(t, w.Metrics.TruncatedPrompts), receipt)
+				if value(t, svc.Metrics.TruncatedPrompts) != c.truncate || receipt.Truncated != (c.truncate > 0) {
+					t.Errorf("truncated %v, receipt %+v", value(t, svc.Metrics.TruncatedPrompts), receipt)
 				}
-				warnings := w.lines(t, "prompt does not hold the whole conversation")
+				warnings := svc.lines(t, "prompt does not hold the whole conversation")
 				if len(warnings) != int(min(1, c.dropped+c.truncate)) {
 					t.Fatalf("%d warnings", len(warnings))
 				}
@@ -73,13 +73,13 @@ func TestDroppedTurnsAreVisible(t *testing.T) {
 func TestOneLinePerReply(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		reply := w.send(t, Message{Content: "Hello."})
-		ended(t, reply)
-		w.model.will(refuses(fault.New(fault.UpstreamOverloaded, "No room.")))
-		ended(t, w.send(t, Message{Content: "Hello.", Variant: "arco-pro"}))
+		svc := newTestService(t)
+		reply := svc.send(t, Message{Content: "Hello."})
+		readToEnd(t, reply)
+		svc.model.setAnswer(refusing(fault.New(fault.UpstreamOverloaded, "No room.")))
+		readToEnd(t, svc.send(t, Message{Content: "Hello.", Variant: "arco-pro"}))
 		synctest.Wait()
-		lines := w.lines(t, "reply ended")
+		lines := svc.lines(t, "reply ended")
 		if len(lines) != 2 {
 			t.Fatalf("%d lines", len(lines))
 		}
@@ -90,58 +90,62 @@ func TestOneLinePerReply(t *testing.T) {
 		if bad["level"] != "WARN" || bad["status"] != "failed" || bad["model_variant"] != "arco-pro" || bad["error"] != "upstream_overloaded: No room." {
 			t.Errorf("%v", bad)
 		}
-		tokens := w.Metrics.Tokens
+		tokens := svc.Metrics.Tokens
 		for direction, want := range map[string]float64{"input": 9, "cached": 4, "output": 3} {
 			if got := value(t, tokens.WithLabelValues("reply", direction)); got != want {
 				t.Errorf("%v %s tokens", got, direction)
 			}
 		}
-		if value(t, w.Metrics.Replies.WithLabelValues("arco", "complete")) != 1 || value(t, w.Metrics.Replies.WithLabelValues("arco-pro", "failed")) != 1 {
+		if value(t, svc.Metrics.Replies.WithLabelValues("arco", "complete")) != 1 || value(t, svc.Metrics.Replies.WithLabelValues("arco-pro", "failed")) != 1 {
 			t.Error("replies are not counted")
 		}
 		var overhead dto.Metric
-		if err := w.Metrics.Overhead.Write(&overhead); err != nil || overhead.GetHistogram().GetSampleCount() != 2 {
+		if err := svc.Metrics.Overhead.Write(&overhead); err != nil || overhead.GetHistogram().GetSampleCount() != 2 {
 			t.Errorf("overhead of %d calls, %v", overhead.GetHistogram().GetSampleCount(), err)
 		}
 	})
 }
 
-// Whatever happens to a reply: what people and models said is in no log line and no metric.
+// Whatever happens to a reply, no log line and no metric holds what people and models wrote.
 func TestNoContentInLogs(t *testing.T) {
 	t.Parallel()
 	const canary = "canary-9d1c"
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, func(c *Config) { c.Instructions = canary })
+		svc := newTestService(t, func(c *Config) { c.Instructions = canary })
 		buffer := turnsOf(20, 1000)
 		for i := range buffer {
 			buffer[i].Content += canary
 		}
-		w.store.start = func(context.Context, NewTurn) (StartedTurn, error) {
+		svc.store.start = func(context.Context, NewTurn) (StartedTurn, error) {
 			return StartedTurn{Started: true, Chat: memory.Chat{SystemPrompt: canary, Brief: memory.Brief{Summary: canary, Tokens: 5, Version: 1}, Buffer: buffer, PendingTurns: 30}}, nil
 		}
-		w.store.renew = func(context.Context) error { return errReset }
+		svc.store.renew = func(context.Context) error { return errReset }
 		message := Message{Content: canary, Sources: []prompt.Source{{Title: canary, Content: canary, URL: canary}}, Metadata: map[string]any{canary: canary}}
-		ends := map[string]func(*speech){
-			"complete": func(s *speech) { s.finish() },
-			"failed":   func(s *speech) { s.fail(fault.New(fault.UpstreamFailed, "The model failed.")) },
+		ends := map[string]func(*scriptedReply){
+			"complete": func(s *scriptedReply) { s.finish() },
+			"failed":   func(s *scriptedReply) { s.fail(fault.New(fault.UpstreamFailed, "The model failed.")) },
 		}
 		for _, play := range ends {
-			said := newSpeech()
-			w.model.will(said.stream)
-			said.say(canary)
-			play(said)
-			ended(t, w.send(t, message))
+			script := newScriptedReply()
+			svc.model.setAnswer(script.stream)
+			script.emit(canary)
+			play(script)
+			readToEnd(t, svc.send(t, message))
 		}
-		w.store.save = func(context.Context, FinishedReply) (bool, error) { return false, errReset }
-		w.model.will(says(canary))
-		ended(t, w.send(t, message))
-		w.model.will(func(ctx context.Context) (ModelStream, error) { s := newSpeech(); s.say(canary); return s.stream(ctx) })
-		ended(t, w.send(t, message)) // until it takes too long
+		svc.store.save = func(context.Context, FinishedReply) (bool, error) { return false, errReset }
+		svc.model.setAnswer(answering(canary))
+		readToEnd(t, svc.send(t, message))
+		svc.model.setAnswer(func(ctx context.Context) (ModelStream, error) {
+			s := newScriptedReply()
+			s.emit(canary)
+			return s.stream(ctx)
+		})
+		readToEnd(t, svc.send(t, message)) // until it takes too long
 		synctest.Wait()
-		if logs := w.logs.String(); strings.Contains(logs, canary) || strings.Count(logs, "reply ended") != 4 || !strings.Contains(logs, "leases not renewed") {
+		if logs := svc.logs.String(); strings.Contains(logs, canary) || strings.Count(logs, "reply ended") != 4 || !strings.Contains(logs, "leases not renewed") {
 			t.Errorf("%s", logs)
 		}
-		families, err := w.Metrics.Registry.Gather()
+		families, err := svc.Metrics.Registry.Gather()
 		if err != nil || strings.Contains(fmt.Sprint(families), canary) {
 			t.Errorf("in a metric, or %v", err)
 		}

@@ -10,10 +10,11 @@ import (
 	"github.com/google/uuid"
 )
 
-// Resume gives a reply of a chat from a place on. Without a cursor it follows what is running.
+// Resume returns a reader of a chat's reply from the cursor on. Without a cursor it reads the running reply; when there is
+// none the error is ErrNothingToStream.
 func (s *Service) Resume(ctx context.Context, user auth.Principal, chatID uuid.UUID, cursor *Cursor) (*Reply, error) {
 	if cursor != nil {
-		return s.follow(ctx, user, chatID, *cursor)
+		return s.readFrom(ctx, user, chatID, *cursor)
 	}
 	stored, ok, err := s.Store.FindReply(ctx, user, chatID, uuid.Nil, 0)
 	if err != nil {
@@ -25,7 +26,8 @@ func (s *Service) Resume(ctx context.Context, user auth.Principal, chatID uuid.U
 	return s.open(user, stored, 0)
 }
 
-func (s *Service) follow(ctx context.Context, user auth.Principal, chatID uuid.UUID, cursor Cursor) (*Reply, error) {
+// readFrom returns a reader of a reply from the cursor on.
+func (s *Service) readFrom(ctx context.Context, user auth.Principal, chatID uuid.UUID, cursor Cursor) (*Reply, error) {
 	stored, ok, err := s.Store.FindReply(ctx, user, chatID, cursor.MessageID, 0)
 	if err != nil {
 		return nil, err
@@ -39,8 +41,8 @@ func (s *Service) follow(ctx context.Context, user auth.Principal, chatID uuid.U
 	return s.open(user, stored, cursor.After)
 }
 
-// open gives a reader of a reply that it did not start: of our own relay while it runs here, of what is
-// recorded while it runs elsewhere, otherwise of what is stored.
+// open returns a reader of a reply that another request started. It reads the generation's relay while the reply is
+// generated here, what is recorded while another server generates it, and the stored reply afterwards.
 func (s *Service) open(user auth.Principal, stored StoredReply, after int) (*Reply, error) {
 	reply := &Reply{Started: streaming.Started{
 		ChatID: stored.ChatID, UserMessageID: stored.UserMessageID, MessageID: stored.MessageID,
@@ -57,22 +59,22 @@ func (s *Service) open(user auth.Principal, stored StoredReply, after int) (*Rep
 	if s.stopping() {
 		return nil, shuttingDown()
 	}
-	f := s.join(user, stored)
-	reply.release = func() { s.leave(f) }
-	// The reader may know more than was recorded yet, so its place is taken as it is.
+	f := s.joinFollower(user, stored)
+	reply.release = func() { s.leaveFollower(f) }
+	// Not cut to what is recorded: the client may have read more than that.
 	reply.Started.Offset = after
 	reply.reader = f.relay.Read(after)
 	return reply, nil
 }
 
-// read makes the reply one of that relay, which holds all that was said: a place past the end is the end.
+// read reads a relay that holds all text there is, so a position past the end means the end.
 func (r *Reply) read(relay *streaming.Relay, after int) {
-	_, said := relay.Text()
-	r.Started.Offset = min(after, said)
+	_, chars := relay.Text()
+	r.Started.Offset = min(after, chars)
 	r.reader = relay.Read(r.Started.Offset)
 }
 
-// replay makes a relay of a reply that has ended.
+// replay returns a relay of a reply that has ended.
 func replay(stored StoredReply) *streaming.Relay {
 	relay := &streaming.Relay{}
 	relay.Append(stored.Content)

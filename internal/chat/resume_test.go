@@ -14,9 +14,9 @@ import (
 	"github.com/google/uuid"
 )
 
-func (w *world) resume(t *testing.T, chatID uuid.UUID, cursor *Cursor) *Reply {
+func (svc *testService) resume(t *testing.T, chatID uuid.UUID, cursor *Cursor) *Reply {
 	t.Helper()
-	reply, err := w.Resume(t.Context(), ada, chatID, cursor)
+	reply, err := svc.Resume(t.Context(), ada, chatID, cursor)
 	if err != nil {
 		t.Fatalf("resume: %v", err)
 	}
@@ -24,8 +24,7 @@ func (w *world) resume(t *testing.T, chatID uuid.UUID, cursor *Cursor) *Reply {
 	return reply
 }
 
-// A reply that has ended is told again with the terminal event that its status calls for, however long
-// ago that was.
+// A reply that has ended is replayed with the terminal event of its status, however long ago it ended.
 func TestResumeOfAnEndedReply(t *testing.T) {
 	t.Parallel()
 	usage := streaming.Usage{InputTokens: 5}
@@ -44,13 +43,13 @@ func TestResumeOfAnEndedReply(t *testing.T) {
 		t.Run(string(c.status), func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t)
+				svc := newTestService(t)
 				stored := storedReply(c.status, "Said só far")
 				stored.Metadata = c.metadata
-				w.store.put(stored)
-				reply := w.resume(t, stored.ChatID, &Cursor{MessageID: stored.MessageID, After: 5})
-				text, end := ended(t, reply)
-				if text != "só far" || reply.Started.Offset != 5 || !reply.Started.Resumed || end.Name() != c.event || failedWith(end) != c.code {
+				svc.store.put(stored)
+				reply := svc.resume(t, stored.ChatID, &Cursor{MessageID: stored.MessageID, After: 5})
+				text, end := readToEnd(t, reply)
+				if text != "só far" || reply.Started.Offset != 5 || !reply.Started.Resumed || end.Name() != c.event || failureCode(end) != c.code {
 					t.Errorf("%q, %+v, %+v", text, reply.Started, end)
 				}
 				if end.Completed != nil && (end.Completed.ContentLength != 11 || end.Completed.FinishReason == "" || len(end.Completed.Memory) == 0) {
@@ -67,19 +66,19 @@ func TestResumeOfAnEndedReply(t *testing.T) {
 func TestResumeWithNothingToStream(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		svc := newTestService(t)
 		stored := storedReply(memory.StatusComplete, "Done.")
-		w.store.put(stored)
+		svc.store.put(stored)
 		for name, cursor := range map[string]*Cursor{"no cursor": nil, "the end": {End: true}, "the end of this reply": {MessageID: stored.MessageID, End: true}} {
-			if _, err := w.Resume(t.Context(), ada, stored.ChatID, cursor); !errors.Is(err, ErrNothingToStream) {
+			if _, err := svc.Resume(t.Context(), ada, stored.ChatID, cursor); !errors.Is(err, ErrNothingToStream) {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
-		_, err := w.Resume(t.Context(), ada, stored.ChatID, &Cursor{MessageID: uuid.New()})
+		_, err := svc.Resume(t.Context(), ada, stored.ChatID, &Cursor{MessageID: uuid.New()})
 		wantFault(t, err, fault.MessageNotFound)
-		_, err = w.Resume(t.Context(), ada, uuid.New(), nil)
+		_, err = svc.Resume(t.Context(), ada, uuid.New(), nil)
 		wantFault(t, err, fault.ChatNotFound)
-		_, err = w.Resume(t.Context(), ada, uuid.New(), &Cursor{})
+		_, err = svc.Resume(t.Context(), ada, uuid.New(), &Cursor{})
 		wantFault(t, err, fault.ChatNotFound)
 	})
 }
@@ -87,23 +86,23 @@ func TestResumeWithNothingToStream(t *testing.T) {
 func TestResumeOfARunningReply(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		said := newSpeech()
-		w.model.will(said.stream)
-		first := w.send(t, Message{Content: "Hello."})
-		said.say("One two ")
+		svc := newTestService(t)
+		script := newScriptedReply()
+		svc.model.setAnswer(script.stream)
+		first := svc.send(t, Message{Content: "Hello."})
+		script.emit("One two ")
 		synctest.Wait()
-		follower := w.resume(t, first.Started.ChatID, nil)
-		behind := w.resume(t, first.Started.ChatID, &Cursor{After: 4})
-		ahead := w.resume(t, first.Started.ChatID, &Cursor{After: 100})
-		said.say("three.")
-		said.finish()
+		follower := svc.resume(t, first.Started.ChatID, nil)
+		behind := svc.resume(t, first.Started.ChatID, &Cursor{After: 4})
+		ahead := svc.resume(t, first.Started.ChatID, &Cursor{After: 100})
+		script.emit("three.")
+		script.finish()
 		for _, c := range []struct {
 			reply  *Reply
 			text   string
 			offset int
 		}{{follower, "One two three.", 0}, {behind, "two three.", 4}, {ahead, "three.", 8}} {
-			text, end := ended(t, c.reply)
+			text, end := readToEnd(t, c.reply)
 			if text != c.text || c.reply.Started.Offset != c.offset || end.Completed == nil {
 				t.Errorf("%q at %d, %+v", text, c.reply.Started.Offset, end)
 			}
@@ -116,45 +115,45 @@ func TestResumeOfAReplyMadeElsewhere(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name string
-		play func(*world, StoredReply)
+		play func(*testService, StoredReply)
 		text string
 		end  string
 		code fault.Code
 	}{
-		{"it ends", func(w *world, r StoredReply) {
+		{"it ends", func(svc *testService, r StoredReply) {
 			r.Status, r.Content = memory.StatusComplete, "Made elsewhere."
-			w.store.put(r)
+			svc.store.put(r)
 		}, "elsewhere.", streaming.EventCompleted, ""},
-		{"its server dies", func(w *world, r StoredReply) {
+		{"its server dies", func(svc *testService, r StoredReply) {
 			r.Status, r.Content = memory.StatusInterrupted, "Made e"
-			w.store.put(r)
+			svc.store.put(r)
 		}, "e", streaming.EventFailed, fault.Interrupted},
-		{"it is deleted", func(w *world, r StoredReply) {
+		{"it is deleted", func(svc *testService, r StoredReply) {
 			other := storedReply(memory.StatusComplete, "")
 			other.ChatID = r.ChatID
-			w.store.put(other)
-			w.store.remove(r.MessageID)
+			svc.store.put(other)
+			svc.store.remove(r.MessageID)
 		}, "", streaming.EventFailed, fault.MessageNotFound},
-		{"its chat is deleted", func(w *world, r StoredReply) { w.store.remove(r.MessageID) }, "", streaming.EventFailed, fault.MessageNotFound},
+		{"its chat is deleted", func(svc *testService, r StoredReply) { svc.store.remove(r.MessageID) }, "", streaming.EventFailed, fault.MessageNotFound},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t)
+				svc := newTestService(t)
 				elsewhere := storedReply(memory.StatusStreaming, "")
-				w.store.put(elsewhere)
-				reply := w.resume(t, elsewhere.ChatID, &Cursor{After: 5})
+				svc.store.put(elsewhere)
+				reply := svc.resume(t, elsewhere.ChatID, &Cursor{After: 5})
 				if err := reply.WaitOpen(t.Context()); err != nil {
 					t.Fatal(err)
 				}
 				time.Sleep(time.Minute) // of the synthetic clock: it is waited for as long as it takes
-				c.play(w, elsewhere)
+				c.play(svc, elsewhere)
 				begin := time.Now()
-				text, end := ended(t, reply)
-				if text != c.text || end.Name() != c.end || failedWith(end) != c.code {
+				text, end := readToEnd(t, reply)
+				if text != c.text || end.Name() != c.end || failureCode(end) != c.code {
 					t.Errorf("%q, %+v", text, end)
 				}
-				if waited := time.Since(begin); waited > lookOften {
+				if waited := time.Since(begin); waited > pollOtherwise {
 					t.Errorf("noticed after %s", waited)
 				}
 			})
@@ -165,20 +164,20 @@ func TestResumeOfAReplyMadeElsewhere(t *testing.T) {
 func TestFollowingSurvivesAnOutage(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		svc := newTestService(t)
 		elsewhere := storedReply(memory.StatusStreaming, "")
-		w.store.put(elsewhere)
-		reply := w.resume(t, elsewhere.ChatID, nil)
+		svc.store.put(elsewhere)
+		reply := svc.resume(t, elsewhere.ChatID, nil)
 		back := time.Now().Add(10 * time.Second)
-		w.store.finding(func(context.Context) error {
+		svc.store.setFind(func(context.Context) error {
 			if time.Now().Before(back) {
 				return errReset
 			}
 			return nil
 		})
 		elsewhere.Status, elsewhere.Content = memory.StatusComplete, "Made elsewhere."
-		w.store.put(elsewhere)
-		if text, end := ended(t, reply); text != "Made elsewhere." || end.Completed == nil {
+		svc.store.put(elsewhere)
+		if text, end := readToEnd(t, reply); text != "Made elsewhere." || end.Completed == nil {
 			t.Errorf("%q, %+v", text, end)
 		}
 	})
@@ -188,13 +187,13 @@ func TestFollowingSurvivesAnOutage(t *testing.T) {
 func TestClosedFollowerIsNoLongerServed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		svc := newTestService(t)
 		elsewhere := storedReply(memory.StatusStreaming, "")
-		w.store.put(elsewhere)
-		reply := w.resume(t, elsewhere.ChatID, nil)
+		svc.store.put(elsewhere)
+		reply := svc.resume(t, elsewhere.ChatID, nil)
 		synctest.Wait()
 		reply.Close()
-		w.store.finding(func(context.Context) error { t.Error("still looked up"); return nil })
+		svc.store.setFind(func(context.Context) error { t.Error("still looked up"); return nil })
 		time.Sleep(time.Minute) // of the synthetic clock
 	})
 }

@@ -11,44 +11,44 @@ import (
 	"github.com/google/uuid"
 )
 
-// Retriever looks up a section of the prompt that the question calls for and that costs more than the turn's own
-// round trip, such as a call of another model.
+// Retriever retrieves a section of the prompt for a question, for example with a call of another model. It runs while the
+// turn is stored.
 type Retriever interface {
-	// Section names the section, as package prompt does.
+	// Section returns the section's name in package prompt.
 	Section() string
-	// Retrieve returns the section without its heading; one without text when there is nothing to show. Texts that
-	// people wrote are quoted already. It should return when ctx ends: what it returns later is not used.
+	// Retrieve returns the section without its heading; without text when there is nothing to show. It has to quote the
+	// texts that people wrote. It should return when ctx ends: what it returns later is not used.
 	Retrieve(ctx context.Context, user auth.Principal, query Query) (prompt.Section, error)
 }
 
-// Query is what a Retriever looks for.
+// Query is the message for which a Retriever retrieves.
 type Query struct {
-	ChatID  uuid.UUID // of a chat that may not exist, or not for this user
+	ChatID  uuid.UUID // the chat may not exist, or belong to another user
 	NewChat bool
 	Content string // of the user's message
 }
 
-// retrieval is the lookups of one turn under way.
+// retrieval is the running lookups of one turn.
 type retrieval struct {
-	ctx    context.Context //nolint:containedctx // the lookups' own: it ends at their deadline
+	ctx    context.Context //nolint:containedctx // ends at the deadline of the lookups
 	cancel context.CancelFunc
-	found  []chan prompt.Section // of one element, by the service's retrievers
+	found  []chan prompt.Section // one per retriever, with room for its section
 }
 
-// retrieve starts all lookups beside the start of the turn. They have one deadline, counted from here.
+// retrieve starts all lookups. They have a common deadline, RetrieveTimeout from now.
 func (s *Service) retrieve(ctx context.Context, user auth.Principal, turn NewTurn) *retrieval {
 	r := &retrieval{found: make([]chan prompt.Section, len(s.Retrievers))}
 	r.ctx, r.cancel = context.WithTimeout(context.WithoutCancel(ctx), s.RetrieveTimeout)
 	query := Query{ChatID: turn.ChatID, NewChat: turn.NewChat, Content: turn.Content}
 	for i, retriever := range s.Retrievers {
 		r.found[i] = make(chan prompt.Section, 1)
-		s.keeping.Go(func() { r.found[i] <- s.lookUp(r.ctx, retriever, user, query) })
+		s.background.Go(func() { r.found[i] <- s.lookUp(r.ctx, retriever, user, query) })
 	}
 	return r
 }
 
-// lookUp returns what a retriever found. A failure, a panic among them, is a section that says so: it must not cost
-// the reply.
+// lookUp returns what a retriever found. An error or a panic becomes a section with a failure, so that the reply does not
+// fail with it.
 func (s *Service) lookUp(ctx context.Context, retriever Retriever, user auth.Principal, query Query) (section prompt.Section) {
 	var err error
 	defer func() {
@@ -65,7 +65,7 @@ func (s *Service) lookUp(ctx context.Context, retriever Retriever, user auth.Pri
 	return section
 }
 
-// The failures of a lookup, as the receipt and the metrics name them.
+// The failures of a lookup in receipts and metrics.
 const (
 	lookupLate   = "late"
 	lookupFailed = "failed"
@@ -78,7 +78,7 @@ func failureOfLookup(err error) string {
 	return lookupFailed
 }
 
-// retrieved waits for the lookups until their deadline and returns their sections, those that failed included.
+// retrieved waits for the lookups until their deadline and returns their sections, with those that failed.
 func (s *Service) retrieved(r *retrieval) []prompt.Section {
 	sections := make([]prompt.Section, len(r.found))
 	for i, retriever := range s.Retrievers {

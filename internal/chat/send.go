@@ -11,9 +11,9 @@ import (
 	"github.com/google/uuid"
 )
 
-// Send takes a user's message and gives the reply to read, which goes on being generated whether
-// somebody reads it or not. The same ClientMessageID again joins or replays the reply it started, and
-// tries again when that failed or was interrupted.
+// Send stores a user's message and returns a reader of the reply, which is generated whether or not it is read. The same
+// ClientMessageID again returns a reader of the reply that it started, and a new reply when that one failed or was
+// interrupted.
 func (s *Service) Send(ctx context.Context, user auth.Principal, message Message) (*Reply, error) {
 	arrived := time.Now()
 	if err := message.normalize(); err != nil {
@@ -23,24 +23,24 @@ func (s *Service) Send(ctx context.Context, user auth.Principal, message Message
 	if err != nil {
 		return nil, err
 	}
-	if !s.enter() {
+	if !s.admit() {
 		return nil, shuttingDown()
 	}
 	defer s.starting.Done()
 	message.Variant = variant.Name
-	ask := asked{message: message, variant: variant, arrived: arrived, turn: s.newTurn(message)}
-	ask.retrieval = s.retrieve(ctx, user, ask.turn)
-	defer ask.retrieval.cancel()
-	started, err := s.startTurn(ctx, user, ask.turn)
+	req := sendRequest{message: message, variant: variant, arrived: arrived, turn: s.newTurn(message)}
+	req.retrieval = s.retrieve(ctx, user, req.turn)
+	defer req.retrieval.cancel()
+	started, err := s.startTurn(ctx, user, req.turn)
 	switch {
 	case err != nil:
 		return nil, err
 	case started.Started:
-		return s.launch(ctx, user, ask, started)
+		return s.launch(ctx, user, req, started)
 	case !started.Expired.IsZero():
 		return nil, fault.Expired(message.ChatID, started.Expired)
 	case started.Earlier != nil:
-		return s.sentBefore(ctx, user, ask, *started.Earlier)
+		return s.sendAgain(ctx, user, req, *started.Earlier)
 	case started.Running != uuid.Nil:
 		return nil, inProgress(started.Running)
 	default:
@@ -48,8 +48,8 @@ func (s *Service) Send(ctx context.Context, user auth.Principal, message Message
 	}
 }
 
-// asked is a message on its way to a reply.
-type asked struct {
+// sendRequest is one call of Send.
+type sendRequest struct {
 	message   Message
 	turn      NewTurn
 	variant   Variant
@@ -57,8 +57,8 @@ type asked struct {
 	retrieval *retrieval
 }
 
-// startTurn does not end with the request: a phone that loses its network at this moment must not leave
-// a turn behind that is stored and that nobody generates.
+// startTurn does not end with the request: a client that disconnects meanwhile must not leave a stored turn without a
+// generation.
 func (s *Service) startTurn(ctx context.Context, user auth.Principal, turn NewTurn) (StartedTurn, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.SaveTimeout)
 	defer cancel()
@@ -91,7 +91,7 @@ func (s *Service) newTurn(message Message) NewTurn {
 	return turn
 }
 
-// variant finds a model variant by its name; "" names the first one.
+// variant returns a model variant by its name; the first one for "".
 func (s *Service) variant(name string) (Variant, error) {
 	if name == "" {
 		return s.Variants[0], nil
@@ -107,7 +107,7 @@ func (s *Service) variant(name string) (Variant, error) {
 		Details: map[string]any{"model_variants": names}}
 }
 
-// newID makes a UUIDv7, so that rows made together lie together in the index.
+// newID returns a UUIDv7, so that rows made together are close to each other in the index.
 func newID() uuid.UUID {
 	return uuid.Must(uuid.NewV7())
 }

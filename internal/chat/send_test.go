@@ -19,13 +19,13 @@ import (
 func TestSendStartsATurn(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		svc := newTestService(t)
 		clientID := uuid.New()
-		reply := w.send(t, Message{Content: "  Hello there.\nSecond line ", ClientMessageID: clientID, Metadata: map[string]any{"screen": "home"}})
+		reply := svc.send(t, Message{Content: "  Hello there.\nSecond line ", ClientMessageID: clientID, Metadata: map[string]any{"screen": "home"}})
 		if err := reply.WaitOpen(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		turn := w.store.turns[0]
+		turn := svc.store.turns[0]
 		want := NewTurn{
 			ChatID: turn.ChatID, NewChat: true, Title: "Hello there.", UserMessageID: turn.UserMessageID, MessageID: turn.MessageID,
 			Content: "Hello there.\nSecond line", ContentTokens: text.Tokens("Hello there.\nSecond line"),
@@ -49,14 +49,14 @@ func TestSendStartsATurn(t *testing.T) {
 func TestSendContinuesAChat(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		svc := newTestService(t)
 		chatID := uuid.New()
-		w.send(t, Message{ChatID: chatID, Content: "Hello.", Variant: "arco-pro"})
+		svc.send(t, Message{ChatID: chatID, Content: "Hello.", Variant: "arco-pro"})
 		synctest.Wait()
-		if turn := w.store.turns[0]; turn.NewChat || turn.ChatID != chatID || turn.Title != "" || turn.Variant != "arco-pro" {
+		if turn := svc.store.turns[0]; turn.NewChat || turn.ChatID != chatID || turn.Title != "" || turn.Variant != "arco-pro" {
 			t.Errorf("%+v", turn)
 		}
-		if saved := w.store.savedReplies(); len(saved) != 1 || saved[0].Metadata.ModelVariant != "arco-pro" {
+		if saved := svc.store.savedReplies(); len(saved) != 1 || saved[0].Metadata.ModelVariant != "arco-pro" {
 			t.Errorf("%+v", saved)
 		}
 	})
@@ -67,28 +67,28 @@ func TestSendContinuesAChat(t *testing.T) {
 func TestSendAsksTheModel(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		svc := newTestService(t)
 		brief := memory.Brief{Summary: "The user likes trains.", Tokens: 5, Version: 2, CoveredSeq: 4}
 		buffer := []memory.Message{
 			{ID: uuid.New(), Seq: 5, Role: memory.RoleUser, Content: "Which train?", Tokens: 3},
 			{ID: uuid.New(), Seq: 6, Role: memory.RoleAssistant, Content: "The slow one.", Tokens: 4},
 		}
 		sources := []prompt.Source{{Title: "Timetable", Content: "Trains run."}}
-		w.store.start = func(context.Context, NewTurn) (StartedTurn, error) {
+		svc.store.start = func(context.Context, NewTurn) (StartedTurn, error) {
 			return StartedTurn{Started: true, Chat: memory.Chat{SystemPrompt: "Speak like a conductor.", Brief: brief, Buffer: buffer, PendingTurns: 1}}, nil
 		}
 		chatID := uuid.New()
-		_, end := ended(t, w.send(t, Message{ChatID: chatID, Content: "When?", Variant: "arco-pro", Sources: sources}))
+		_, end := readToEnd(t, svc.send(t, Message{ChatID: chatID, Content: "When?", Variant: "arco-pro", Sources: sources}))
 		prompt := prompt.Build(memory.Chat{Brief: brief, Buffer: buffer}, prompt.Question{Content: "When?", Sources: sources}, memory.DefaultLimits())
 		want := ModelRequest{Model: "gpt-large", Instructions: "Be kind.\n\nSpeak like a conductor.", Input: prompt.Input, ChatID: chatID, UserID: ada.UserID}
-		if diff := cmp.Diff([]ModelRequest{want}, w.model.requests()); diff != "" {
+		if diff := cmp.Diff([]ModelRequest{want}, svc.model.requests()); diff != "" {
 			t.Error(diff)
 		}
-		if !strings.Contains(string(end.Completed.Memory), `"brief_version":2`) || !cmp.Equal(*w.store.savedReplies()[0].Metadata.Memory, prompt.Receipt) {
+		if !strings.Contains(string(end.Completed.Memory), `"brief_version":2`) || !cmp.Equal(*svc.store.savedReplies()[0].Metadata.Memory, prompt.Receipt) {
 			t.Errorf("receipt %s", end.Completed.Memory)
 		}
 		synctest.Wait()
-		if value(t, w.Metrics.DroppedTurns) != 0 || len(w.lines(t, "prompt does not hold the whole conversation")) != 0 {
+		if value(t, svc.Metrics.DroppedTurns) != 0 || len(svc.lines(t, "prompt does not hold the whole conversation")) != 0 {
 			t.Error("nothing was dropped")
 		}
 	})
@@ -115,15 +115,15 @@ func TestSendRefuses(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t)
-				w.store.start = func(context.Context, NewTurn) (StartedTurn, error) { return c.started, c.err }
-				_, err := w.Send(t.Context(), ada, c.message)
+				svc := newTestService(t)
+				svc.store.start = func(context.Context, NewTurn) (StartedTurn, error) { return c.started, c.err }
+				_, err := svc.Send(t.Context(), ada, c.message)
 				wantFault(t, err, c.want)
 				if refused, ok := errors.AsType[*fault.Error](err); ok && c.detail != "" && refused.Details[c.detail] == nil {
 					t.Errorf("details %v", refused.Details)
 				}
 				synctest.Wait()
-				if len(w.model.requests()) != 0 || value(t, w.Metrics.RunningReplies) != 0 {
+				if len(svc.model.requests()) != 0 || value(t, svc.Metrics.RunningReplies) != 0 {
 					t.Error("the model was asked")
 				}
 			})
@@ -135,21 +135,21 @@ func TestSendRefuses(t *testing.T) {
 func TestReplyGoesOnWithoutItsReader(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		said := newSpeech()
-		w.model.will(said.stream)
+		svc := newTestService(t)
+		script := newScriptedReply()
+		svc.model.setAnswer(script.stream)
 		request, leave := context.WithCancel(t.Context())
-		reply, err := w.Send(request, ada, Message{Content: "Hello."})
+		reply, err := svc.Send(request, ada, Message{Content: "Hello."})
 		if err != nil {
 			t.Fatal(err)
 		}
 		leave()
 		reply.Close()
-		said.say("Still ")
-		said.say("here.")
-		said.finish()
+		script.emit("Still ")
+		script.emit("here.")
+		script.finish()
 		synctest.Wait()
-		if saved := w.store.savedReplies(); len(saved) != 1 || saved[0].Content != "Still here." || saved[0].Status != memory.StatusComplete {
+		if saved := svc.store.savedReplies(); len(saved) != 1 || saved[0].Content != "Still here." || saved[0].Status != memory.StatusComplete {
 			t.Errorf("%+v", saved)
 		}
 	})
@@ -159,20 +159,20 @@ func TestReplyGoesOnWithoutItsReader(t *testing.T) {
 func TestTurnIsStoredWithoutTheRequest(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		w.store.start = func(ctx context.Context, _ NewTurn) (StartedTurn, error) {
+		svc := newTestService(t)
+		svc.store.start = func(ctx context.Context, _ NewTurn) (StartedTurn, error) {
 			synctest.Wait() // the request is over by now
 			return StartedTurn{Started: true}, ctx.Err()
 		}
 		request, leave := context.WithCancel(t.Context())
 		leave()
-		reply, err := w.Send(request, ada, Message{Content: "Hello."})
+		reply, err := svc.Send(request, ada, Message{Content: "Hello."})
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer reply.Close()
 		synctest.Wait()
-		if saved := w.store.savedReplies(); len(saved) != 1 || saved[0].Status != memory.StatusComplete {
+		if saved := svc.store.savedReplies(); len(saved) != 1 || saved[0].Status != memory.StatusComplete {
 			t.Errorf("%+v", saved)
 		}
 	})
@@ -181,13 +181,13 @@ func TestTurnIsStoredWithoutTheRequest(t *testing.T) {
 func TestStoringATurnIsBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, func(c *Config) { c.SaveTimeout = 3 * time.Second })
-		w.store.start = func(ctx context.Context, _ NewTurn) (StartedTurn, error) {
+		svc := newTestService(t, func(c *Config) { c.SaveTimeout = 3 * time.Second })
+		svc.store.start = func(ctx context.Context, _ NewTurn) (StartedTurn, error) {
 			<-ctx.Done()
 			return StartedTurn{}, ctx.Err()
 		}
 		begin := time.Now()
-		_, err := w.Send(t.Context(), ada, Message{Content: "Hello."})
+		_, err := svc.Send(t.Context(), ada, Message{Content: "Hello."})
 		if !errors.Is(err, context.DeadlineExceeded) || time.Since(begin) != 3*time.Second {
 			t.Errorf("%v after %s", err, time.Since(begin))
 		}

@@ -1,6 +1,8 @@
-// Package chat is the life of a turn: a message comes in, the model is asked with what the memory
-// holds, the reply streams to whoever reads, and is stored. It declares the interfaces it needs of
-// Postgres and of the model; it knows nothing of HTTP, SQL or River.
+// Package chat turns a message into a reply: it stores the message, builds the prompt, calls the model, streams the reply
+// to its readers, and stores it. Replies can be resumed, also at another server, and cancelled.
+//
+// It declares the interfaces that it needs of Postgres ([Store]) and of the model ([Model]), and knows nothing of HTTP,
+// SQL or River.
 package chat
 
 import (
@@ -19,15 +21,15 @@ import (
 	"github.com/google/uuid"
 )
 
-// DefaultInstructions are the main model's system instructions when the operator gives none.
+// DefaultInstructions are the main model's instructions unless the operator configures others.
 //
 //go:embed instructions.md
 var DefaultInstructions string
 
-// ErrNothingToStream tells that nothing is running and nothing is missing (HTTP 204).
+// ErrNothingToStream reports that no reply is running and the client has everything (HTTP 204).
 var ErrNothingToStream = errors.New("nothing to stream")
 
-// Variant is a name that clients choose by, and the model behind it.
+// Variant is a model under the name by which clients choose it.
 type Variant struct {
 	Name  string
 	Model string
@@ -46,22 +48,22 @@ type Config struct {
 	// Instructions of the main model.
 	Instructions string
 	Limits       memory.Limits
-	// Retrievers look up sections of the prompt for each message. May be empty.
+	// Retrievers retrieve sections of the prompt for each message. May be empty.
 	Retrievers []Retriever
-	// RetrieveTimeout is how long a reply waits for them at most, counted from the message's arrival: what is
-	// found later is left out. Defaults to 150 ms.
+	// RetrieveTimeout is how long a reply waits for them, from the message's arrival. What is found later is left out.
+	// Defaults to 150 ms.
 	RetrieveTimeout time.Duration
 	// ReplyTimeout is the longest a reply may take.
 	ReplyTimeout time.Duration
 	// SaveTimeout bounds one try to store a message or a reply. Defaults to 5 s.
 	SaveTimeout time.Duration
-	// SavePatience is how long storing a reply is tried while Postgres is away. Defaults to 1 min.
+	// SavePatience is how long storing a reply is tried while Postgres is unavailable. Defaults to 1 min.
 	SavePatience time.Duration
-	// RecordInterval is the pause between two recordings of what running replies say: the most that a
-	// crash can lose. Defaults to 100 ms.
+	// RecordInterval is the pause between two recordings of a running reply: the most text that a crash can lose.
+	// Defaults to 100 ms.
 	RecordInterval time.Duration
-	// Lease is how long a generation counts as alive after its server was last heard of. It is renewed
-	// three times as often. Defaults to 15 s.
+	// Lease is how long a generation counts as alive after its server renewed its lease, which it does three times in
+	// that time. Defaults to 15 s.
 	Lease time.Duration
 }
 
@@ -71,23 +73,24 @@ type Service struct {
 
 	mu        sync.Mutex
 	running   map[uuid.UUID]*generation // by the assistant message's id
-	followers map[uuid.UUID]*follower   // of replies that run elsewhere, likewise
+	followers map[uuid.UUID]*follower   // of replies that other servers generate, by the same id
 	draining  bool
-	starting  sync.WaitGroup // of messages that are not yet refused nor in running
-	following sync.WaitGroup // of followers
-	keeping   sync.WaitGroup // of what keeps leases and records
 
-	recorder  *recorder
-	listening atomic.Bool   // notifications come
-	stops     chan struct{} // somebody asked for a cancellation
+	starting   sync.WaitGroup // messages that are neither refused nor in running yet
+	following  sync.WaitGroup // followers
+	background sync.WaitGroup // the recorder, the leases, and lookups
 
-	life  context.Context    //nolint:containedctx // the service's own: what keeps leases, records and follows ends with it
-	end   context.CancelFunc // of life
-	hurry context.Context    //nolint:containedctx // ends when a stopping server has waited long enough
-	hasty context.CancelFunc // of hurry
+	recorder   *recorder
+	listening  atomic.Bool   // notifications come
+	cancelHint chan struct{} // there may be new requests to cancel
+
+	lifetime    context.Context //nolint:containedctx // of followers, the recorder and the leases
+	endLifetime context.CancelFunc
+	grace       context.Context //nolint:containedctx // the time that a stopping server gives running replies
+	endGrace    context.CancelFunc
 }
 
-// New makes a service and starts renewing its leases.
+// New returns a service, which runs until Close.
 func New(config Config) *Service {
 	config.SaveTimeout = cmp.Or(config.SaveTimeout, 5*time.Second)
 	config.SavePatience = cmp.Or(config.SavePatience, time.Minute)
@@ -99,24 +102,25 @@ func New(config Config) *Service {
 		config.Variants[i].Window = cmp.Or(config.Variants[i].Window, memory.DefaultWindow)
 	}
 	s := &Service{
-		Config:    config,
-		running:   make(map[uuid.UUID]*generation),
-		followers: make(map[uuid.UUID]*follower),
-		stops:     make(chan struct{}, 1),
+		Config:     config,
+		running:    make(map[uuid.UUID]*generation),
+		followers:  make(map[uuid.UUID]*follower),
+		cancelHint: make(chan struct{}, 1),
 		recorder: &recorder{
 			store: config.Store, logger: config.Logger, metrics: config.Metrics, interval: config.RecordInterval, timeout: config.SaveTimeout,
 			wake: make(chan struct{}, 1),
 		},
 	}
-	s.life, s.end = context.WithCancel(context.Background())
-	s.hurry, s.hasty = context.WithCancel(context.Background())
-	s.keeping.Go(func() { s.keepLeases(s.life) })
-	s.keeping.Go(func() { s.recorder.run(s.life) })
+	s.lifetime, s.endLifetime = context.WithCancel(context.Background())
+	s.grace, s.endGrace = context.WithCancel(context.Background())
+	s.background.Go(func() { s.keepLeases(s.lifetime) })
+	s.background.Go(func() { s.recorder.run(s.lifetime) })
 	return s
 }
 
-// enter lets a message in unless the server is stopping. The caller says when it has left.
-func (s *Service) enter() bool {
+// admit reports whether a message is accepted: not while the server stops. The caller then calls starting.Done when the
+// message is refused or in running.
+func (s *Service) admit() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.draining {

@@ -12,45 +12,42 @@ import (
 	"github.com/google/uuid"
 )
 
-// Store is where turns are kept. What it does for a user it does with that user's rights; what it does
-// for all users at once (recording, leases, cancellations) concerns replies that this server generates or
-// that nobody does.
+// Store keeps the turns. Methods with a user have that user's rights; the others act for all users, on replies that this
+// server generates or whose lease has expired.
 type Store interface {
-	// StartTurn stores the user's message and an empty assistant message with status streaming, and
-	// reads what the prompt needs, in one transaction and one round trip. What stood in the way, if
-	// anything did, is in the result; then nothing was stored.
+	// StartTurn stores the user's message and an empty assistant message with status streaming, and reads what the
+	// prompt needs, in one transaction and one round trip. When the result is not Started, it has the reason, and
+	// nothing was stored.
 	StartTurn(ctx context.Context, user auth.Principal, turn NewTurn) (StartedTurn, error)
-	// SaveReply ends an assistant message and, when the buffer is due, enqueues its fold, in one
-	// transaction. It reports whether the message was still there to be saved: not deleted, not
-	// superseded, not ended otherwise.
+	// SaveReply ends an assistant message and, when the chat is due, enqueues its fold, in one transaction. saved is
+	// false when the message was deleted, superseded or ended meanwhile.
 	SaveReply(ctx context.Context, user auth.Principal, reply FinishedReply) (saved bool, err error)
-	// FindReply reads an assistant message of a chat, its latest for uuid.Nil. Of one that is running it
-	// reads what was recorded from a place on, in characters. ok is false when there is none; a chat that
-	// the user does not have is fault.ChatNotFound, one that has expired fault.ChatExpired.
+	// FindReply reads an assistant message of a chat, the latest for uuid.Nil. Of a running one it reads the recorded
+	// text after the first from characters. ok is false when there is none. A chat that the user does not have is
+	// fault.ChatNotFound, an expired one fault.ChatExpired.
 	FindReply(ctx context.Context, user auth.Principal, chatID, messageID uuid.UUID, from int) (reply StoredReply, ok bool, err error)
-	// ReadChat reads what the next prompt of a chat would be built from, and changes nothing. A chat that the
-	// user does not have is fault.ChatNotFound, one that has expired fault.ChatExpired.
+	// ReadChat reads what the next prompt of a chat would be built from. A chat that the user does not have is
+	// fault.ChatNotFound, an expired one fault.ChatExpired.
 	ReadChat(ctx context.Context, user auth.Principal, chatID uuid.UUID) (StoredChat, error)
-	// RequestCancel asks whichever server generates the message to stop.
+	// RequestCancel asks the server that generates the message to cancel it.
 	RequestCancel(ctx context.Context, user auth.Principal, messageID uuid.UUID) error
 
-	// RecordDeltas stores what running replies said, forgets the deltas of replies that ended, and tells
-	// all servers which replies these are, in one transaction. Doing it twice does no harm.
-	RecordDeltas(ctx context.Context, said []Delta, ended []uuid.UUID) error
-	// CancelRequested gives those of the replies that somebody asked to stop.
+	// RecordDeltas stores deltas of running replies, deletes those of replies that have ended, and notifies all
+	// servers of both, in one transaction. Doing it twice has the same effect.
+	RecordDeltas(ctx context.Context, deltas []Delta, ended []uuid.UUID) error
+	// CancelRequested returns those of the replies for which a cancellation was requested.
 	CancelRequested(ctx context.Context, messageIDs []uuid.UUID) ([]uuid.UUID, error)
-	// RenewLeases says that these generations are alive until now + lease.
+	// RenewLeases extends the leases of these replies to now + lease.
 	RenewLeases(ctx context.Context, messageIDs []uuid.UUID, lease time.Duration) error
-	// InterruptAbandoned ends replies whose server was not heard of for longer than its lease, with what
-	// was recorded of them, and tells how many.
+	// InterruptAbandoned ends replies whose lease has expired, with their recorded text, and returns how many.
 	InterruptAbandoned(ctx context.Context) (int, error)
 }
 
-// Delta is a piece of a running reply.
+// Delta is a part of a running reply.
 type Delta struct {
 	MessageID uuid.UUID
 	UserID    uuid.UUID
-	StartChar int // characters of the reply before it
+	StartChar int // the number of characters before it
 	Text      string
 }
 
@@ -58,11 +55,11 @@ type Delta struct {
 type NewTurn struct {
 	ChatID  uuid.UUID
 	NewChat bool
-	// Title, TTLHours and MaxTurns are a new chat's; 0 for none.
+	// Title, TTLHours and MaxTurns are for a new chat; 0 for none.
 	Title    string
 	TTLHours int
 	MaxTurns int
-	// Revive lets the turn begin although the chat has expired.
+	// Revive starts the turn even if the chat has expired.
 	Revive bool
 
 	UserMessageID   uuid.UUID
@@ -70,18 +67,17 @@ type NewTurn struct {
 	ContentTokens   int
 	Metadata        map[string]any
 	ClientMessageID uuid.UUID // uuid.Nil for none
-	ToolName        string    // the tool through which the message came; "" for none
+	ToolName        string    // the tool that sends the message; "" for none
 	Files           []NewFile
 
-	// InPlaceOf is the reply that failed, when the user's message is stored already and is tried again;
-	// uuid.Nil for a new message.
+	// InPlaceOf is the failed reply of a message that is stored already and is retried; uuid.Nil for a new message.
 	InPlaceOf uuid.UUID
 	MessageID uuid.UUID // of the assistant's message
 	Variant   string
 	Lease     time.Duration
 }
 
-// NewFile is a file that comes with a turn.
+// NewFile is a file of a new turn.
 type NewFile struct {
 	memory.File
 
@@ -89,22 +85,22 @@ type NewFile struct {
 	Tokens int               // of the content
 }
 
-// StartedTurn is what StartTurn found. When none of Started, Expired, Earlier and Running is set, the chat does
-// not exist for this user.
+// StartedTurn is the result of StartTurn. When none of Started, Expired, Earlier and Running is set, the user has no such
+// chat.
 type StartedTurn struct {
-	// Started reports that the turn was stored, whatever else was found; Chat belongs to it.
+	// Started reports that the turn was stored, whatever else is set. Chat is set only then.
 	Started bool
 	memory.Chat
 
-	// Expired is since when the chat is expired; the zero time for one that is not.
+	// Expired is when the chat expired; the zero time if it has not.
 	Expired time.Time
-	// Earlier is the turn that the same ClientMessageID started before.
+	// Earlier is the turn that the same ClientMessageID started before; nil for none.
 	Earlier *EarlierTurn
-	// Running is the reply that the chat is busy with; uuid.Nil for none.
+	// Running is the chat's running reply; uuid.Nil for none.
 	Running uuid.UUID
 }
 
-// StoredChat is a chat with what its next prompt is built from.
+// StoredChat is a chat, with what its next prompt is built from.
 type StoredChat struct {
 	memory.Chat
 
@@ -135,7 +131,7 @@ type FinishedReply struct {
 	Metadata  ReplyMetadata
 }
 
-// ReplyMetadata is what an assistant message's metadata holds of ours. The app may add keys of its own.
+// ReplyMetadata is what we store in an assistant message's metadata. The app may add keys of its own.
 type ReplyMetadata struct {
 	ModelVariant string           `json:"model_variant"`
 	Model        string           `json:"model,omitempty"`
@@ -144,15 +140,15 @@ type ReplyMetadata struct {
 	Usage        *streaming.Usage `json:"usage,omitempty"`
 	// Memory is the receipt.
 	Memory *prompt.Receipt `json:"memory,omitempty"`
-	// Failure says why a reply is failed or interrupted.
+	// Failure is the reason of a failed or interrupted reply; nil otherwise.
 	Failure *Failure `json:"failure,omitempty"`
 }
 
-// Failure is the stored form of what went wrong.
+// Failure is the stored form of an error.
 type Failure struct {
 	Code    string `json:"code"`
 	Message string `json:"message"`
-	// RetryAfter is what the model asked for, if anything; good for the moment only, so not stored.
+	// RetryAfter is what the model asked for, 0 for nothing. It is outdated soon, so it is not stored.
 	RetryAfter time.Duration `json:"-"`
 }
 
@@ -162,7 +158,7 @@ type StoredReply struct {
 	UserMessageID uuid.UUID
 	MessageID     uuid.UUID
 	Status        memory.Status
-	// Content of a running reply is what was recorded from the place on that FindReply was asked for.
+	// Content of a running reply is the recorded text after the position that was passed to FindReply.
 	Content  string
 	Metadata ReplyMetadata
 }

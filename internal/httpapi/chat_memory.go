@@ -38,6 +38,9 @@ var memorySentences = map[string]string{
 	"Memory.tokens":               "Of all sections together.",
 	"MemorySection":               "A part of the prompt, with its heading.",
 	"MemorySection.tokens":        "Of what is shown, without headings and labels.",
+	"MemorySection.items":         "Turns, messages or files that the section stands for.",
+	"MemorySection.left_out":      "Those that had no room.",
+	"MemorySection.budget":        "The most tokens that the section may take.",
 	"MemorySection.turns":         "Turns that the section stands for.",
 	"MemorySection.messages":      "Messages, where the section shows single ones.",
 	"MemorySection.files":         "Files that the section names.",
@@ -52,6 +55,13 @@ var memorySentences = map[string]string{
 	"MemoryReceipt.strategy":      "The chat's memory strategy.",
 	"MemoryReceipt.kept_messages": "Pinned and important messages shown beside the turns.",
 	"MemoryReceipt.files":         "Files that were shown.",
+	"MemoryReceipt.sections":      "The prompt's sections in their order, with those that are missing because they had no room or could not be retrieved.",
+	"SectionAccount":              "What a section of the prompt takes and stands for.",
+	"SectionAccount.name":         "Which section it is.",
+	"SectionAccount.tokens":       "Of what is shown, without headings and labels.",
+	"SectionAccount.items":        "Turns, messages or files that the section stands for.",
+	"SectionAccount.left_out":     "Those that had no room.",
+	"SectionAccount.failure":      "Why a section that had to be retrieved is missing: late or failed.",
 }
 
 // correctMemory says what reflection cannot.
@@ -59,7 +69,8 @@ func correctMemory(all object) {
 	strategy := object{"enum": history.Strategies}
 	property(all, "Memory", "strategy", strategy)
 	property(all, "MemoryReceipt", "strategy", maps.Clone(strategy))
-	property(all, "MemorySection", "name", object{"enum": []string{"brief", "kept", "recent", "files"}, "description": "Which part it is."})
+	property(all, "MemorySection", "name", object{"enum": []string{"brief", "kept", "recent", "files", "recall"}, "description": "Which part it is."})
 	neverNull(all, "Memory.sections")
+	neverNull(all, "MemoryReceipt.sections")
 	neverNull(all, "MemoryContext.tools_used")
 }

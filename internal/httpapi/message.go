@@ -76,7 +76,7 @@ type firstMessageRequest struct {
 	ModelVariant    string         `json:"model_variant,omitempty" nullable:"true" description:"Name of a model variant; the first one configured when it is left out."`
 	ClientMessageID *string        `json:"client_message_id,omitempty" format:"uuid" description:"A uuid that the client made for this message. The same one again never calls the model twice: it joins or replays the reply."`
 	Sources         []source       `json:"sources,omitempty" nullable:"true" maxItems:"20" description:"Passages retrieved for this question. They are not stored."`
-	Metadata        map[string]any `json:"metadata,omitempty" nullable:"true" description:"The app's own facts about the message, at most 32 levels deep."`
+	Metadata        map[string]any `json:"metadata,omitempty" nullable:"true" description:"The app's own facts about the message, at most 32 levels deep. time_zone, an IANA name such as Europe/Berlin, is the user's: the brief dates the message by it."`
 	Files           []newFile      `json:"files,omitempty" nullable:"true" maxItems:"20" description:"Text files that belong to the message. They are stored with the chat, each content once, and shown to the model as long as there is room."`
 	ToolName        string         `json:"tool_name,omitempty" nullable:"true" maxLength:"64" description:"The tool through which the message comes. A chat that begins with one expires 3 hours after its last turn and has a turn limit of 50."`
 }

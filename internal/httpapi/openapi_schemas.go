@@ -37,10 +37,12 @@ var schemaNames = map[reflect.Type]string{
 	reflect.TypeFor[streaming.Failed]():      "MessageFailed",
 	reflect.TypeFor[streaming.Cancelled]():   "MessageCancelled",
 	reflect.TypeFor[chat.Whole]():            "WholeReply",
+	reflect.TypeFor[chat.PromptPreview]():    "Memory",
 	reflect.TypeFor[chat.Context]():          "MemoryContext",
 	reflect.TypeFor[chat.Window]():           "MemoryBudget",
 	reflect.TypeFor[prompt.Receipt]():        "MemoryReceipt",
 	reflect.TypeFor[prompt.Section]():        "MemorySection",
+	reflect.TypeFor[prompt.Account]():        "SectionAccount",
 }
 
 // schemaName is the name of a type's schema: its own, with a capital letter, unless schemaNames has another.

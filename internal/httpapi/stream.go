@@ -48,7 +48,7 @@ func resumeCursor(request *http.Request) (*chat.Cursor, error) {
 	if !query.Has("after") {
 		return nil, nil //nolint:nilnil // no cursor means to follow what is running
 	}
-	cursor, err := chat.ParsePlace(query.Get("after"))
+	cursor, err := chat.ParsePosition(query.Get("after"))
 	if err != nil {
 		return nil, err
 	}

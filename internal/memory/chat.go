@@ -1,98 +1,95 @@
 package memory
 
-import (
-	"math"
-)
+import "math"
 
-// StrategyName names the rules by which a chat is remembered, as chats.memory_strategy does.
+// StrategyName names the rules by which a chat is remembered: the value of chats.memory_strategy.
 type StrategyName string
 
 // The strategies.
 const (
-	// StrategySimple shows the newest turns that fit a budget, and nothing of the others.
+	// StrategySimple shows the newest turns that fit a budget, and nothing of older ones.
 	StrategySimple StrategyName = "simple"
 	// StrategySummary shows the brief and every turn that is not in it. It is the default.
 	StrategySummary StrategyName = "summary"
-	// StrategyHybrid is summary with pinned and important messages word for word for ever.
+	// StrategyHybrid is summary, and pinned and important messages stay in the prompt word for word.
 	StrategyHybrid StrategyName = "hybrid"
 )
 
-// What a chat gets that a tool starts, unless it says otherwise.
+// The defaults of a chat that a tool starts.
 const (
 	ToolTTLHours = 3
 	ToolMaxTurns = 50
 )
 
-// KeptImportance is the importance from which on a message is kept like a pinned one.
+// KeptImportance is the lowest importance of a message that a hybrid chat keeps like a pinned one.
 const KeptImportance = 0.8
 
-// Settings are what a chat says about its memory. The zero value is a chat that says nothing.
+// Settings are a chat's memory settings. The zero value is the default.
 type Settings struct {
 	Strategy StrategyName
-	// MaxTurns is how many turns may be out of the brief before older ones are folded, however short they
-	// are; for a simple chat how many are shown. 0 for no limit.
+	// MaxTurns is how many turns may be out of the brief, however short they are; in a simple chat how many are
+	// shown. 0 for no limit.
 	MaxTurns int
-	// Expired says that the chat has ended for now: all of it goes into the brief.
+	// Expired reports that the chat has expired: all of it is folded into the brief.
 	Expired bool
 }
 
-// Chat is what is known of a chat when a prompt is built.
+// Chat is what a prompt is built from, apart from the question.
 type Chat struct {
 	Settings
-	// SystemPrompt holds the chat's own instructions, "" for none.
+	// SystemPrompt is the chat's own instructions, "" for none.
 	SystemPrompt string
 	Brief        Brief
-	// Buffer holds the newest messages of the chunk buffer, in seq order, without the turn being answered. For a
-	// simple chat, which has no brief, the buffer is everything since the context was cleared.
+	// Buffer holds the newest messages of the chunk buffer (all messages after the brief), in seq order, without the
+	// turn being answered. In a simple chat, which has no brief, the buffer begins where the context was cleared.
 	Buffer []Message
-	// PendingTurns counts the turns of the whole buffer; those that are not in Buffer are too old to be
-	// read. A smaller value than Buffer has turns means that there are no others.
+	// PendingTurns counts the turns of the whole buffer. Stores read only the newest, so Buffer can have fewer.
 	PendingTurns int
 	// TotalTurns counts the turns since the context was cleared.
 	TotalTurns int
-	// Kept are the pinned and important messages that the brief covers, oldest first; of hybrid chats only.
+	// Kept are the pinned and important messages that the brief covers, oldest first. Only hybrid chats have any.
 	Kept []Message
-	// Files are the chat's files, newest first, each as often as it was sent.
+	// Files are the chat's files, newest first. A file that was sent twice is there twice.
 	Files []StoredFile
 }
 
-// BriefTurns counts the turns since the context was cleared that the brief stands for.
+// BriefTurns returns how many of the turns since the context was cleared are in the brief.
 func (c *Chat) BriefTurns() int { return max(0, c.TotalTurns-c.PendingTurns) }
 
-// Unread returns how many turns of the buffer were too old to be read.
-func (c *Chat) Unread() int {
+// UnreadTurns returns how many turns of the buffer are not in Buffer.
+func (c *Chat) UnreadTurns() int {
 	return max(0, c.PendingTurns-Turn{Messages: c.Buffer}.UserMessages())
 }
 
-// For gives the limits by which a chat with those settings is folded.
+// For returns the limits by which a chat with the given settings is folded.
 func (l Limits) For(s Settings) Limits {
 	if s.Strategy == StrategySimple {
-		l.ChunkThreshold = math.MaxInt // it shows no brief, so none is made
+		l.ChunkThreshold = math.MaxInt // never due: its brief would not be shown
 		return l
 	}
 	if s.Strategy == StrategyHybrid {
-		l.PromptTokenBudget -= l.KeptRoom()
+		l.PromptTokenBudget -= l.KeptTokenBudget()
 	}
 	if s.MaxTurns > 0 {
 		l.MaxTurns, l.KRawTurns = s.MaxTurns, min(l.KRawTurns, s.MaxTurns)
 	}
 	if s.Expired {
-		l.ChunkThreshold, l.KRawTurns = -1, 0 // nobody is about to read the tail
+		l.ChunkThreshold, l.KRawTurns = -1, 0 // no reply is about to need the tail
 	}
 	return l
 }
 
-// File is a text file that came with a message.
+// File is a text file that a user sent with a message.
 type File struct {
 	Path, Content string
 }
 
-// StoredFile is one sending of a file.
+// StoredFile is a file as it was sent with one message.
 type StoredFile struct {
 	Path string
-	// SHA256 of the content tells which sendings are of the same.
+	// SHA256 is that of the content: equal files have the same.
 	SHA256 [32]byte
-	// Content may be empty for files that are too far back to have room.
+	// Content is empty for files that are too old to have room in a prompt.
 	Content string
 	Tokens  int // of the content, as stored
 }

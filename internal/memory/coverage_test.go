@@ -9,7 +9,6 @@ import (
 
 	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/memory/brief"
-	"github.com/arcoscribe/throughline/internal/memory/text"
 	"pgregory.net/rapid"
 )
 
@@ -25,7 +24,7 @@ func anyLimits(t *rapid.T) memory.Limits {
 // The forms of the coverage sentence, with the numbers that it has to name.
 var sentences = []struct {
 	form *regexp.Regexp
-	// brief, shown and dropped are the places of these numbers in the form; 0 where it says that there are none.
+	// brief, shown and dropped are the submatches with these numbers; 0 where the form means that there are none.
 	brief, shown, dropped int
 	total                 int
 }{
@@ -35,7 +34,7 @@ var sentences = []struct {
 	{regexp.MustCompile(`^The last (\d+) of (\d+) turns? are word for word in the prompt; the (\d+) before are in no summary\.`), 0, 1, 3, 2},
 }
 
-// checkSentence wants one of the forms, with true numbers.
+// checkSentence checks that the sentence has one of the forms, with correct numbers.
 func checkSentence(t *rapid.T, sentence string, inBrief, shown, dropped int, cleared int64) {
 	t.Helper()
 	if remark := fmt.Sprintf(" up to message %d was left behind", cleared); strings.Contains(sentence, remark) != (cleared > 0) {
@@ -160,7 +159,7 @@ func TestLongMessagesAreSplitWithoutLoss(t *testing.T) {
 				got += e.Text
 			}
 		}
-		if got != text.Valid(content) {
+		if got != strings.ToValidUTF8(content, "\uFFFD") {
 			t.Fatalf("%q became %q", content, got)
 		}
 	})

@@ -106,10 +106,10 @@ func TestFilesSpeakForThemselvesAlone(t *testing.T) {
 		got, _ := withFiles(10_000, file("a.txt", hostile), file("path\n"+hostile, "text"))
 		heads := 0
 		for _, line := range anyLineEnd.Split(strings.TrimPrefix(got, filesHeading), -1) {
-			if prompt.ReadsAsHeading(line) {
+			if prompt.LooksLikeHeading(line) {
 				t.Errorf("%q begins a section:\n%s", hostile, got)
 			}
-			if fileHead.MatchString(text.AsSeen(line, text.SeenRunes)) {
+			if fileHead.MatchString(text.Skeleton(line, text.PrefixRunes)) {
 				heads++
 			}
 		}

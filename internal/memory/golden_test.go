@@ -120,6 +120,7 @@ func rowOf(t *testing.T, s goldenSection, seq int64) memory.Message {
 		m.ReplyTo = rowID(int64(to))
 	}
 	m.Pinned = s.keys["pinned"] == "true"
+	m.TimeZone = s.keys["zone"]
 	if importance := s.keys["importance"]; importance != "" {
 		value, err := strconv.ParseFloat(importance, 32)
 		if err != nil {
@@ -227,7 +228,7 @@ func play(t *testing.T, c goldenCase) string {
 		fit := text.FitCap(c.texts["text"], limit)
 		return fmt.Sprintf("tokens: %d\n---\n%s", text.Tokens(fit), fit)
 	case "instructions":
-		return playInstructions(t, c)
+		return playInstructions(c)
 	case "condense":
 		return brief.CondenseInstructions(c.limits.SummaryTokenCap)
 	}
@@ -235,8 +236,8 @@ func play(t *testing.T, c goldenCase) string {
 	return ""
 }
 
-// playBuild takes rows that the brief covers for the messages that a hybrid chat keeps. The key before=n says
-// how many turns are in the brief; then the sentence about coverage is a part of the result.
+// playBuild treats rows that the brief covers as the kept messages of a hybrid chat. The key before=n is the number of
+// turns in the brief; with it the result includes the sentence about coverage.
 func playBuild(t *testing.T, c goldenCase) string {
 	t.Helper()
 	chat := memory.Chat{Settings: c.settings, Brief: c.brief, Files: c.files}
@@ -255,13 +256,8 @@ func playBuild(t *testing.T, c goldenCase) string {
 	return result + "\n---\n" + p.Input
 }
 
-func playInstructions(t *testing.T, c goldenCase) string {
-	t.Helper()
-	zone, err := time.LoadLocation(c.keys["op"]["zone"])
-	if err != nil {
-		t.Fatal(err)
-	}
-	task := brief.SummaryTask{Base: c.texts["base"], Cap: c.limits.SummaryTokenCap, Piece: brief.WholePiece(memory.Turns(c.rows)), Zone: zone}
+func playInstructions(c goldenCase) string {
+	task := brief.SummaryTask{Base: c.texts["base"], Cap: c.limits.SummaryTokenCap, Piece: brief.WholePiece(memory.Turns(c.rows))}
 	if next, ok := c.texts["next"]; ok {
 		task.Refused, _ = brief.Judge(c.texts["previous"], next)
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// rowID gives the same id for the same seq, readable in a failing test.
+// rowID returns an id that depends only on seq, and is readable in a failing test.
 func rowID(seq int64) uuid.UUID {
 	var id uuid.UUID
 	binary.BigEndian.PutUint64(id[8:], uint64(seq))
@@ -31,7 +31,7 @@ func reply(seq, to int64, content string) memory.Message {
 	return m
 }
 
-// exchange gives a user row and its reply.
+// exchange returns a user row and its reply.
 func exchange(seq int64, question, answer string) []memory.Message {
 	return []memory.Message{row(seq, memory.RoleUser, question), reply(seq+1, seq, answer)}
 }

@@ -147,8 +147,8 @@ func FuzzQuotedPrompt(f *testing.F) {
 		f.Add(p.Text)
 	}
 	f.Fuzz(func(t *testing.T, words string) {
-		quoted := text.QuoteLines(words, prompt.ReadsAsPrompt)
-		if again := text.QuoteLines(quoted, prompt.ReadsAsPrompt); again != quoted && !text.HidesMarks(words) {
+		quoted := text.QuoteLines(words, prompt.LooksLikePrompt)
+		if again := text.QuoteLines(quoted, prompt.LooksLikePrompt); again != quoted && !text.HasHiddenMarks(words) {
 			t.Fatalf("%q was quoted to %q, and that to %q", words, quoted, again)
 		}
 		if unquoted(quoted) != unquoted(words) {

@@ -41,19 +41,35 @@ func TestInstructionsNameTheCapOnce(t *testing.T) {
 	}
 }
 
-func TestTurnDatesGroupDays(t *testing.T) {
+func TestTurnDates(t *testing.T) {
 	t.Parallel()
-	at := func(seq int64, day string) memory.Message {
+	at := func(seq int64, day, zone string) memory.Message {
 		m := row(seq, memory.RoleUser, "x")
 		m.CreatedAt, _ = time.Parse(time.RFC3339, day)
+		m.TimeZone = zone
 		return m
 	}
-	piece := brief.WholePiece(memory.Turns([]memory.Message{
-		at(1, "2026-11-20T10:00:00Z"), at(2, "2026-11-20T23:59:00Z"), at(3, ""), at(4, "2026-11-21T00:00:00Z"), at(5, "2026-11-20T00:00:00Z"),
-	}))
-	want := "Turns 1 to 2: 2026-11-20, UTC\nTurn 4: 2026-11-21, UTC\nTurn 5: 2026-11-20, UTC"
-	if got := brief.TurnDates(piece, nil); got != want {
-		t.Errorf("got\n%s", got)
+	for name, c := range map[string]struct {
+		rows []memory.Message
+		want string
+	}{
+		"grouped by day": {[]memory.Message{
+			at(1, "2026-11-20T10:00:00Z", ""), at(2, "2026-11-20T23:59:00Z", ""), at(3, "", ""), at(4, "2026-11-21T00:00:00Z", ""), at(5, "2026-11-20T00:00:00Z", ""),
+		}, "Turns 1 to 2: 2026-11-20, UTC\nTurn 4: 2026-11-21, UTC\nTurn 5: 2026-11-20, UTC"},
+		"a zone holds until the next one": {[]memory.Message{
+			at(1, "2026-11-20T23:30:00Z", ""), at(2, "2026-11-20T23:30:00Z", "Europe/Berlin"), at(3, "2026-11-20T23:30:00Z", ""), at(4, "2026-11-20T23:30:00Z", "America/New_York"),
+		}, "Turn 1: 2026-11-20, UTC\nTurns 2 to 3: 2026-11-21, Europe/Berlin\nTurn 4: 2026-11-20, America/New_York"},
+		"an unknown zone is UTC": {[]memory.Message{
+			at(1, "2026-11-20T23:30:00Z", "Europe/Berlin"), at(2, "2026-11-20T23:30:00Z", "Europe/Atlantis"), at(3, "2026-11-20T23:30:00Z", "../../etc/passwd"), at(4, "2026-11-20T23:30:00Z", "Local"),
+		}, "Turn 1: 2026-11-21, Europe/Berlin\nTurns 2 to 4: 2026-11-20, UTC"},
+		"of user messages only": {[]memory.Message{
+			at(1, "2026-11-20T23:30:00Z", ""), {Seq: 2, Role: memory.RoleAssistant, Content: "x", TimeZone: "Europe/Berlin"},
+		}, "Turn 1: 2026-11-20, UTC"},
+	} {
+		instructions := brief.SummaryInstructions(brief.SummaryTask{Cap: 1, Piece: brief.WholePiece(memory.Turns(c.rows))})
+		if _, dates, _ := strings.Cut(instructions, "When the new turns were written:\n"); dates != c.want {
+			t.Errorf("%s: got\n%s", name, dates)
+		}
 	}
 	if got := brief.SummaryInstructions(brief.SummaryTask{Cap: 1}); strings.Contains(got, "were written") {
 		t.Error("dates without turns")

@@ -2,36 +2,36 @@ package memory
 
 import "github.com/google/uuid"
 
-// Limits are the knobs of memory, all but KRawTurns and MinTailTurns in tokens. Any combination of
-// positive values works, and BridgeTokenBudget may be 0.
+// Limits are the settings of memory, in tokens unless a name says turns. Any combination of positive values works,
+// and BridgeTokenBudget may be 0.
 type Limits struct {
-	// KRawTurns is the length of the tail: turns that are shown word for word and not folded yet.
+	// KRawTurns is the length of the tail: the newest turns, which are shown word for word and not folded yet.
 	// Defaults to 3.
 	KRawTurns int
-	// MinTailTurns is what the tail is never cut below, however long its turns are. Defaults to 1.
+	// MinTailTurns is the least length of the tail, however long its turns are. Defaults to 1.
 	MinTailTurns int
 	// SummaryTokenCap is the hard cap of a brief. Defaults to 500.
 	SummaryTokenCap int
-	// PromptTokenBudget is what brief and tail may take together. Defaults to 3000.
+	// PromptTokenBudget is the most that brief and tail may take together. Defaults to 3000.
 	PromptTokenBudget int
-	// BridgeTokenBudget is what the turns between brief and tail may take; 0 shows none of them.
-	// Defaults to 6000, as much as a buffer can hold before it is folded.
+	// BridgeTokenBudget is the most that the bridge, the turns between brief and tail, may take; 0 shows none of
+	// them. Defaults to 6000, as much as a buffer can hold before it is folded.
 	BridgeTokenBudget int
 	// ChunkThreshold is the size of brief and whole buffer beyond which a fold is due. Defaults to 6000.
 	ChunkThreshold int
 	// FoldInputTokens is the most that one model call of a fold reads. Defaults to 8000.
 	FoldInputTokens int
-	// MaxHistoryTokens is what the turns of a simple chat may take. Defaults to 4096.
+	// MaxHistoryTokens is the most that the turns of a simple chat may take. Defaults to 4096.
 	MaxHistoryTokens int
-	// MaxTurns makes a fold due as soon as more turns are out of the brief, whatever their size. 0, the
-	// default, is no limit. Chats set it: see For.
+	// MaxTurns makes a fold due as soon as more turns are out of the brief, whatever their size. 0, the default, is
+	// no limit. See For.
 	MaxTurns int
-	// FileTokens is what the question and the chat's files may take together; of that, files take at most
-	// 100 000. 0 means no files. Model windows set it: see Within.
+	// FileTokens is the most that instructions, question, sources and files may take together; files never take more
+	// than MaxFileTokens of it. 0 means no files. See Within.
 	FileTokens int
 }
 
-// DefaultLimits gives the limits with which coverage holds for every chat whose folds are not late.
+// DefaultLimits returns limits with which coverage holds for every chat whose folds are not late.
 func DefaultLimits() Limits {
 	l := Limits{
 		KRawTurns:         3,
@@ -46,7 +46,7 @@ func DefaultLimits() Limits {
 	return l.Within(DefaultWindow)
 }
 
-// Brief is a chat's summary with its place in the chat.
+// Brief is a chat's summary, and which messages it covers.
 type Brief struct {
 	// Summary is the stored text; "" before the first fold.
 	Summary string
@@ -54,24 +54,23 @@ type Brief struct {
 	Tokens int
 	// Version is 0 until the first fold and grows by one with each change.
 	Version int64
-	// CoveredSeq is the last seq whose row is in the summary.
+	// CoveredSeq is the seq of the last message in the summary.
 	CoveredSeq int64
-	// LastSummarizedMessageID is the message the summary reaches to; uuid.Nil for none.
+	// LastSummarizedMessageID is the last reply in the summary, or the message it would answer; uuid.Nil for none.
 	LastSummarizedMessageID uuid.UUID
-	// ClearedSeq is where the context was cleared last: what was said up to there is in neither brief nor
-	// prompt. 0 for never.
+	// ClearedSeq is the seq at which the context was cleared last: messages up to it are in neither brief nor prompt.
+	// 0 for never.
 	ClearedSeq int64
-	// Stale says that a covered message was changed or deleted since: the summary is still shown but
-	// claims no coverage.
+	// Stale reports that a covered message was changed or deleted since. The summary is still shown but claims no
+	// coverage.
 	Stale bool
-	// Unreadable says that what is stored is not in its form; then there is no Summary. Nothing but SQL by hand
-	// does that.
+	// Unreadable reports that the stored brief is malformed; then Summary is empty. Only SQL by hand causes it.
 	Unreadable bool
 }
 
-// Due tells from a chat's counters whether its buffer should be folded: brief and buffer are over
-// the threshold, and there are more turns than the tail keeps. Turns so long that the prompt might
-// not show even those are due from fewer: see tailLength in memory/brief. More turns than MaxTurns are due whatever their size.
+// Due reports from a chat's counters whether its buffer should be folded: brief and buffer together are over the
+// threshold, and there are more turns than the tail keeps. Turns so long that the prompt might not show all of the
+// tail are due from fewer (see tailLength in memory/brief). More turns than MaxTurns are due whatever their size.
 func Due(briefTokens, pendingTokens, pendingTurns int, l Limits) bool {
 	if l.MaxTurns > 0 && pendingTurns > l.MaxTurns {
 		return true
@@ -83,6 +82,6 @@ func Due(briefTokens, pendingTokens, pendingTurns int, l Limits) bool {
 	return pendingTurns > l.KRawTurns || tooLong && pendingTurns > max(1, l.MinTailTurns)
 }
 
-// KeptRoom is what the pinned and important messages of a hybrid chat may take, in tokens: a third of the
-// prompt's budget.
-func (l Limits) KeptRoom() int { return l.PromptTokenBudget / 3 }
+// KeptTokenBudget is the most that the pinned and important messages of a hybrid chat may take: a third of the prompt's
+// budget.
+func (l Limits) KeptTokenBudget() int { return l.PromptTokenBudget / 3 }

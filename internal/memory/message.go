@@ -7,7 +7,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// Role says who speaks in a message.
+// Role is the role of a message's author.
 type Role string
 
 // The roles a stored message can have.
@@ -18,7 +18,7 @@ const (
 	RoleTool      Role = "tool"
 )
 
-// Label is the word that stands before a message's text, in prompts and in fold inputs.
+// Label returns the speaker label before a message's text in prompts and fold inputs.
 func (r Role) Label() string {
 	switch r {
 	case RoleAssistant:
@@ -32,14 +32,14 @@ func (r Role) Label() string {
 	}
 }
 
-// LabelTokens is what a speaker label takes beside the message, in tokens, from above.
+// LabelTokens is an upper bound of the tokens that a speaker label takes.
 const LabelTokens = 4
 
-// Status says how far a message got.
+// Status is the state of a message.
 type Status string
 
-// The statuses a stored message can have. Memory tells only StatusStreaming from the rest: whatever
-// a row holds is part of the conversation, however its generation ended.
+// The statuses a stored message can have. Memory treats all but StatusStreaming alike: whatever a row holds is part of
+// the conversation, however its generation ended.
 const (
 	StatusComplete    Status = "complete"
 	StatusStreaming   Status = "streaming"
@@ -48,41 +48,42 @@ const (
 	StatusInterrupted Status = "interrupted"
 )
 
-// Message is one stored row, as far as memory cares.
+// Message is a row of messages, as far as memory needs it.
 type Message struct {
-	// ID names the row; ReplyTo names the row it answers, uuid.Nil for none.
+	// ReplyTo is the ID of the message that this one answers; uuid.Nil for none.
 	ID, ReplyTo uuid.UUID
-	// Seq is the row's place in its chat: 1, 2, 3 … in commit order.
+	// Seq numbers the messages of a chat 1, 2, 3 … in commit order.
 	Seq     int64
 	Role    Role
 	Status  Status
 	Content string
-	// Tokens is the row's stored token_count. It is trusted, never counted again: only text that has
-	// to be cut or split is tokenized here.
+	// Tokens is the row's stored token_count. It is trusted: only text that has to be cut or split is tokenized again.
 	Tokens    int
 	CreatedAt time.Time
-	// Pinned and Importance, 0 to 1, are what the app says of the message.
+	// TimeZone is the IANA name that the client sent with the message, "" for none. It is read for folds only.
+	TimeZone string
+	// Pinned and Importance (0 to 1) are set by the app.
 	Pinned     bool
 	Importance float32
 }
 
-// Keeps tells whether a hybrid chat shows the message for ever.
-func (m *Message) Keeps() bool {
+// IsKept reports whether a hybrid chat keeps the message in its prompt.
+func (m *Message) IsKept() bool {
 	return m.Pinned || m.Importance >= KeptImportance
 }
 
-// Blank tells whether the row holds no text. Blank rows are shown nowhere.
+// Blank reports whether the message has no text. Blank messages are not shown.
 func (m Message) Blank() bool {
 	return strings.TrimSpace(m.Content) == ""
 }
 
-// Turn is one user message and what answered it, with the tool and system rows in between. Its
-// messages are in seq order and include blank rows, so that the range of a turn has no holes.
+// Turn is a user message and its reply, with the tool and system rows in between. Its messages are in seq order and
+// include blank rows, so that the range of a turn has no holes.
 type Turn struct {
 	Messages []Message
 }
 
-// Tokens is the sum of the rows' stored counts.
+// Tokens returns the sum of the stored counts.
 func (t Turn) Tokens() int {
 	sum := 0
 	for i := range t.Messages {
@@ -91,7 +92,7 @@ func (t Turn) Tokens() int {
 	return sum
 }
 
-// FirstSeq is the lowest seq of the turn, 0 when it has no message.
+// FirstSeq returns the lowest seq of the turn, 0 when it has no message.
 func (t Turn) FirstSeq() int64 {
 	if len(t.Messages) == 0 {
 		return 0
@@ -99,7 +100,7 @@ func (t Turn) FirstSeq() int64 {
 	return t.Messages[0].Seq
 }
 
-// LastSeq is the highest seq of the turn, 0 when it has no message.
+// LastSeq returns the highest seq of the turn, 0 when it has no message.
 func (t Turn) LastSeq() int64 {
 	if len(t.Messages) == 0 {
 		return 0
@@ -107,32 +108,23 @@ func (t Turn) LastSeq() int64 {
 	return t.Messages[len(t.Messages)-1].Seq
 }
 
-// UserMessages counts the turn's user rows, as the counter pending_turns does: 1 for an ordinary
-// turn, 0 for a greeting.
+// UserMessages counts the turn's user rows, as the column pending_turns does: 1 for an ordinary turn, 0 for a greeting.
 func (t Turn) UserMessages() int {
 	return t.count(func(m *Message) bool { return m.Role == RoleUser })
 }
 
-// Streaming tells whether a row of the turn is still being written.
+// Streaming reports whether a message of the turn is still being generated.
 func (t Turn) Streaming() bool {
 	return t.count(func(m *Message) bool { return m.Status == StatusStreaming }) > 0
 }
 
-// Blank tells whether no row of the turn holds text.
+// Blank reports whether no message of the turn has text.
 func (t Turn) Blank() bool {
 	return t.count(func(m *Message) bool { return !m.Blank() }) == 0
 }
 
-// StartedAt is when the turn's first row was written; the zero time when that is unknown.
-func (t Turn) StartedAt() time.Time {
-	if len(t.Messages) == 0 {
-		return time.Time{}
-	}
-	return t.Messages[0].CreatedAt
-}
-
-// AnswersUnread reports whether the turn is a reply alone, without the message that it answers.
-func (t Turn) AnswersUnread() bool {
+// LacksQuestion reports whether the turn is a reply without the message that it answers.
+func (t Turn) LacksQuestion() bool {
 	return t.UserMessages() == 0 && t.count(func(m *Message) bool { return m.ReplyTo != uuid.Nil }) > 0
 }
 

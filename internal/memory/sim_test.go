@@ -67,7 +67,7 @@ func (c *simChat) exchange(t *rapid.T) {
 	}
 }
 
-// running tells whether the last reply is still being written.
+// running reports whether the last reply is still streaming.
 func (c *simChat) running() bool {
 	return len(c.rows) > 0 && c.rows[len(c.rows)-1].Status == memory.StatusStreaming
 }
@@ -104,7 +104,7 @@ func users(rows []memory.Message) int {
 	return n
 }
 
-// chat is what the database tells of the chat for a prompt.
+// chat returns what the store reads for a prompt.
 func (c *simChat) chat() memory.Chat {
 	rows := c.pending()
 	chat := memory.Chat{Settings: c.settings, Brief: c.brief, PendingTurns: users(rows), TotalTurns: users(c.rows[c.brief.ClearedSeq:])}
@@ -113,7 +113,7 @@ func (c *simChat) chat() memory.Chat {
 		return chat
 	}
 	for _, m := range c.rows[c.brief.ClearedSeq:c.brief.CoveredSeq] {
-		if m.Keeps() {
+		if m.IsKept() {
 			chat.Kept = append(chat.Kept, m)
 		}
 	}
@@ -221,7 +221,7 @@ func (c *simChat) step(t *rapid.T) {
 	}
 }
 
-// change is what an app tells about a chat in the middle of it.
+// change changes the settings of the chat.
 func (c *simChat) change(t *rapid.T) {
 	c.settings = anySettings(t)
 	c.before = prompt.Prompt{}
@@ -234,7 +234,7 @@ func anySettings(t *rapid.T) memory.Settings {
 	}
 }
 
-// rate pins a message, or says how important it is.
+// rate pins a message, or sets its importance.
 func (c *simChat) rate(t *rapid.T) {
 	if len(c.rows) == 0 {
 		return
@@ -286,8 +286,8 @@ func (c *simChat) prompt(t *rapid.T) prompt.Prompt {
 	return p
 }
 
-// checkTurns wants every turn out of the brief word for word in the prompt, counted as dropped, or (in the
-// tail, and said so) clipped; it gives the number of those dropped, which are the oldest.
+// checkTurns checks that every turn out of the brief is word for word in the prompt, counted as dropped, or (in the tail
+// of a truncated prompt) clipped. It returns the number of dropped turns, which are the oldest.
 func (c *simChat) checkTurns(t *rapid.T, p prompt.Prompt) int {
 	turns, missing := memory.Turns(c.pending()), 0
 	for i, turn := range turns {
@@ -308,7 +308,7 @@ func (c *simChat) checkTurns(t *rapid.T, p prompt.Prompt) int {
 	return missing
 }
 
-// checkOnce wants no message twice, and none from before the clear.
+// checkOnce checks that no message is there twice, and none from before the clear.
 func (c *simChat) checkOnce(t *rapid.T, p prompt.Prompt) {
 	for _, m := range c.rows {
 		if m.Blank() {
@@ -320,7 +320,7 @@ func (c *simChat) checkOnce(t *rapid.T, p prompt.Prompt) {
 	}
 }
 
-// checkKept wants every message that is to be kept in the prompt or counted as left out, and no more
+// checkKept checks that every kept message is in the prompt or counted as left out, and no more
 // than a third of the budget for those beside the turns.
 func (c *simChat) checkKept(t *rapid.T, p prompt.Prompt) {
 	r := p.Receipt
@@ -332,7 +332,7 @@ func (c *simChat) checkKept(t *rapid.T, p prompt.Prompt) {
 	}
 	away := 0
 	for _, m := range c.rows[c.brief.ClearedSeq:] {
-		if m.Keeps() && !m.Blank() && !strings.Contains(p.Input, m.Content) {
+		if m.IsKept() && !m.Blank() && !strings.Contains(p.Input, m.Content) {
 			away++
 		}
 	}

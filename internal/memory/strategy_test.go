@@ -106,7 +106,7 @@ func TestHybridKeepsWhatMattersMost(t *testing.T) {
 	}
 }
 
-// The first of them is clipped rather than left out, which the receipt says.
+// The first of them is clipped rather than left out, and the receipt reports it.
 func TestHybridClipsOneThatIsTooLong(t *testing.T) {
 	t.Parallel()
 	long := row(1, memory.RoleAssistant, "The beginning. "+textOf(900)+" The end.")

@@ -36,7 +36,7 @@ func TestToolText(t *testing.T) {
 	}
 }
 
-// A call and what came of it are one turn, so that no fold comes between them.
+// A call and its result are one turn, so that no fold comes between them.
 func TestCallAndResultAreFoldedTogether(t *testing.T) {
 	t.Parallel()
 	var rows []memory.Message

@@ -7,19 +7,18 @@ import (
 	"github.com/google/uuid"
 )
 
-// Turns groups messages, which must be in seq order, into turns. Every row ends up in exactly one
-// turn, unless nothing in messages holds text: then there are no turns.
+// Turns groups messages, which must be in seq order, into turns. Every message ends up in exactly one turn; when all
+// are blank there are no turns.
 //
-//   - A user row begins a turn, also right after another one.
-//   - A row whose ReplyTo names an earlier row belongs to that row's turn, wherever it stands. So the
-//     seq ranges of two turns can overlap; folds only end where they do not.
-//   - Other tool, system and assistant rows belong to the turn they stand in.
-//   - An assistant row without a user row before it, such as a greeting, is a turn of its own, and so
-//     is a reply to a message that is not among messages.
-//   - What cannot stand alone (blank rows, leading tool and system rows) joins the turn before it,
-//     or, at the start, the turn after it.
+//   - A user message begins a turn, also right after another one.
+//   - A message whose ReplyTo names an earlier one belongs to the turn of that one. So the seq ranges of two turns can
+//     overlap; folds only end where they do not.
+//   - Other tool, system and assistant messages belong to the turn of the message before them.
+//   - An assistant message without a user message before it, such as a greeting, is a turn of its own, and so is a
+//     reply to a message that is not among messages.
+//   - Turns without text of a user or assistant join the turn before them or, at the start, the turn after them.
 func Turns(messages []Message) []Turn {
-	g := grouping{home: make(map[uuid.UUID]int, len(messages))}
+	g := grouping{turnOf: make(map[uuid.UUID]int, len(messages))}
 	for _, m := range messages {
 		g.add(m)
 	}
@@ -28,32 +27,32 @@ func Turns(messages []Message) []Turn {
 
 type grouping struct {
 	turns   []Turn
-	home    map[uuid.UUID]int // row id -> index of its turn
-	current int               // turn of the row before
+	turnOf  map[uuid.UUID]int // by message id, the index of its turn
+	current int               // the index of the latest message's turn
 }
 
 func (g *grouping) add(m Message) {
-	g.current = g.place(m)
+	g.current = g.indexFor(m)
 	if g.current == len(g.turns) {
 		g.turns = append(g.turns, Turn{Messages: make([]Message, 0, 2)})
 	}
 	turn := &g.turns[g.current]
 	turn.Messages = append(turn.Messages, m)
 	if m.ID != uuid.Nil {
-		g.home[m.ID] = g.current
+		g.turnOf[m.ID] = g.current
 	}
 }
 
-// place gives the index of the turn m belongs to; len(g.turns) stands for a new one.
-func (g *grouping) place(m Message) int {
+// indexFor returns the index of the turn that m belongs to; len(g.turns) for a new one.
+func (g *grouping) indexFor(m Message) int {
 	if m.Role == RoleUser || len(g.turns) == 0 {
 		return len(g.turns)
 	}
 	if m.ReplyTo == uuid.Nil {
 		return g.current
 	}
-	if at, ok := g.home[m.ReplyTo]; ok {
-		return at
+	if index, ok := g.turnOf[m.ReplyTo]; ok {
+		return index
 	}
 	if m.Role == RoleAssistant {
 		return len(g.turns)
@@ -61,22 +60,23 @@ func (g *grouping) place(m Message) int {
 	return g.current
 }
 
+// joinDependent merges the turns that do not stand alone into their neighbors.
 func joinDependent(turns []Turn) []Turn {
 	out := turns[:0]
-	var lead []Message
+	var leading []Message
 	for _, t := range turns {
 		switch {
-		case standsAlone(t) && lead == nil:
+		case standsAlone(t) && leading == nil:
 			out = append(out, t)
 		case standsAlone(t):
-			out, lead = append(out, Turn{Messages: append(lead, t.Messages...)}), nil
+			out, leading = append(out, Turn{Messages: append(leading, t.Messages...)}), nil
 		case len(out) > 0:
 			join(&out[len(out)-1], t.Messages)
 		default:
-			lead = append(lead, t.Messages...)
+			leading = append(leading, t.Messages...)
 		}
 	}
-	if rest := (Turn{Messages: lead}); !rest.Blank() {
+	if rest := (Turn{Messages: leading}); !rest.Blank() {
 		out = append(out, rest)
 	}
 	return out

@@ -27,14 +27,14 @@ func NewBriefs(pool *pgxpool.Pool) *Briefs {
 }
 
 // Claim takes the lease and reads what a fold needs.
-func (b *Briefs) Claim(ctx context.Context, chatID uuid.UUID, kind brief.Kind, lease brief.Lease, maxMessages int) (brief.Snapshot, brief.Claimed, error) {
+func (b *Briefs) Claim(ctx context.Context, chatID uuid.UUID, kind brief.Kind, lease brief.Lease, maxMessages int) (brief.Snapshot, brief.ClaimResult, error) {
 	var s brief.Snapshot
-	var claimed brief.Claimed
+	var claimed brief.ClaimResult
 	owner, err := sendAsOwner(ctx, b.pool, chatID, "claim brief", func(batch *pgx.Batch) {
-		s, claimed = brief.Snapshot{}, brief.Busy
+		s, claimed = brief.Snapshot{}, brief.ClaimBusy
 		claim := dbsqlc.ClaimBriefParams{LeaseToken: lease.Token, LeaseSeconds: lease.Duration.Seconds(), ChatID: chatID}
 		queueMany(batch, queries.ClaimBrief, claim, func(row dbsqlc.ClaimBriefRow) {
-			s, claimed = snapshot(row), brief.Taken
+			s, claimed = snapshot(row), brief.ClaimTaken
 		})
 		queue(batch, queries.ReadFoldable, dbsqlc.ReadFoldableParams{
 			ChatID: chatID, Rebuild: kind == brief.KindRebuild, LeaseToken: lease.Token, MaxRows: maxMessages,
@@ -42,9 +42,9 @@ func (b *Briefs) Claim(ctx context.Context, chatID uuid.UUID, kind brief.Kind, l
 	})
 	switch {
 	case err != nil:
-		return brief.Snapshot{}, brief.Busy, err
+		return brief.Snapshot{}, brief.ClaimBusy, err
 	case owner == uuid.Nil:
-		return brief.Snapshot{}, brief.ChatGone, nil
+		return brief.Snapshot{}, brief.ClaimGone, nil
 	}
 	s.UserID = owner
 	return s, claimed, nil
@@ -112,10 +112,10 @@ func (b *Briefs) Commit(ctx context.Context, change brief.Change, within func(co
 
 // commitBatch begins the transaction and queues everything but within. written gets no row if the brief changed.
 func commitBatch(change brief.Change, written func(dbsqlc.WriteBriefRow)) (*pgx.Batch, error) {
-	planned, plan, asked := change.Planned.Brief, change.Plan, change.Asked
+	planned, plan, stats := change.Planned.Brief, change.Plan, change.Stats
 	details, errDetails := json.Marshal(map[string]any{
 		"tokens_before": planned.Tokens, "tokens_after": change.Tokens,
-		"turns_tokens": plan.Tokens, "calls": asked.Calls, "refusals": asked.Refusals,
+		"turns_tokens": plan.Tokens, "calls": stats.Calls, "refusals": stats.Refusals,
 	})
 	output, err := json.Marshal(change.Report())
 	batch := &pgx.Batch{}
@@ -128,9 +128,9 @@ func commitBatch(change brief.Change, written func(dbsqlc.WriteBriefRow)) (*pgx.
 		GlobalSummary: change.Summary, BriefTokens: change.Tokens,
 		CoveredSeq: plan.SeqTo, LastSummarizedMessageID: nullID(plan.LastSummarizedMessageID),
 		Kind: string(change.Kind), SeqFrom: plan.SeqFrom, Turns: plan.Turns,
-		InputTokens: asked.InputTokens, OutputTokens: asked.OutputTokens, DurationMs: int(change.Duration.Milliseconds()),
-		PromptMode: string(asked.Mode), PromptRef: asked.PromptRef, Model: asked.Model,
-		InputSha256: asked.InputSHA256, Details: details,
+		InputTokens: stats.InputTokens, OutputTokens: stats.OutputTokens, DurationMs: int(change.Duration.Milliseconds()),
+		PromptMode: string(stats.Mode), PromptRef: stats.PromptRef, Model: stats.Model,
+		InputSha256: stats.InputSHA256, Details: details,
 	}, written)
 	if change.Kind == brief.KindRebuild {
 		queueExec(batch, queries.RedactRevisions, dbsqlc.RedactRevisionsParams{ChatID: change.ChatID, BeforeVersion: change.Version()})

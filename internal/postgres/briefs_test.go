@@ -57,37 +57,37 @@ func TestClaimRefuses(t *testing.T) {
 	b := newBed(t)
 	chatID := b.newChat(2)
 	lease := brief.Lease{Token: uuid.New(), Duration: time.Minute}
-	claim := func(chatID uuid.UUID, lease brief.Lease) brief.Claimed {
+	claim := func(chatID uuid.UUID, lease brief.Lease) brief.ClaimResult {
 		t.Helper()
 		snapshot, claimed, err := b.briefs.Claim(t.Context(), chatID, brief.KindFold, lease, 3)
-		if want := map[brief.Claimed]int{brief.Taken: 3}[claimed]; err != nil || len(snapshot.Messages) != want {
+		if want := map[brief.ClaimResult]int{brief.ClaimTaken: 3}[claimed]; err != nil || len(snapshot.Messages) != want {
 			t.Fatalf("%d messages, want %d, %v", len(snapshot.Messages), want, err)
 		}
 		return claimed
 	}
-	if got := claim(uuid.New(), lease); got != brief.ChatGone {
+	if got := claim(uuid.New(), lease); got != brief.ClaimGone {
 		t.Errorf("of no chat: %v", got)
 	}
 	tx := b.begin()
 	mustExec(t, tx, "select pg_advisory_xact_lock(hashtextextended('brief:' || $1::text, 0))", chatID)
-	if got := claim(chatID, lease); got != brief.Busy || b.brief(chatID).Leased {
+	if got := claim(chatID, lease); got != brief.ClaimBusy || b.brief(chatID).Leased {
 		t.Errorf("while another holds the lock: %v, leased %v", got, b.brief(chatID).Leased)
 	}
 	if err := tx.Rollback(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if got := claim(chatID, lease); got != brief.Taken {
+	if got := claim(chatID, lease); got != brief.ClaimTaken {
 		t.Errorf("free: %v", got)
 	}
-	if got := claim(chatID, lease); got != brief.Taken {
+	if got := claim(chatID, lease); got != brief.ClaimTaken {
 		t.Errorf("by whoever holds the lease: %v", got)
 	}
 	other := brief.Lease{Token: uuid.New(), Duration: time.Minute}
-	if got := claim(chatID, other); got != brief.Busy {
+	if got := claim(chatID, other); got != brief.ClaimBusy {
 		t.Errorf("while the lease runs: %v", got)
 	}
 	b.exec("update conversation_briefs set lease_until = now() - interval '1 second'")
-	if got := claim(chatID, other); got != brief.Taken {
+	if got := claim(chatID, other); got != brief.ClaimTaken {
 		t.Errorf("after the lease: %v", got)
 	}
 }
@@ -312,7 +312,7 @@ func (b *bed) changeSomething(random *rand.Rand, chatID uuid.UUID) error {
 	case 3, 4:
 		lease := brief.Lease{Token: uuid.New(), Duration: time.Minute}
 		snapshot, claimed, err := b.briefs.Claim(ctx, chatID, brief.KindFold, lease, 2000)
-		if err != nil || claimed != brief.Taken {
+		if err != nil || claimed != brief.ClaimTaken {
 			return err
 		}
 		if len(snapshot.Messages) <= 2 || snapshot.Brief.Stale {

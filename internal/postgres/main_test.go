@@ -146,7 +146,7 @@ func (b *bed) claim(chatID uuid.UUID, kind brief.Kind) brief.Change {
 	b.t.Helper()
 	lease := brief.Lease{Token: uuid.New(), Duration: time.Minute}
 	snapshot, claimed, err := b.briefs.Claim(b.t.Context(), chatID, kind, lease, math.MaxInt32)
-	if err != nil || claimed != brief.Taken {
+	if err != nil || claimed != brief.ClaimTaken {
 		b.t.Fatalf("claim: %v, %v", claimed, err)
 	}
 	return changeOf(chatID, kind, lease, snapshot)
@@ -166,7 +166,7 @@ func changeOf(chatID uuid.UUID, kind brief.Kind, lease brief.Lease, snapshot bri
 			change.Plan.Turns++
 		}
 	}
-	change.Asked = brief.Asked{Mode: brief.ModeInline, PromptRef: "built-in@1", Model: "test", Calls: 1}
+	change.Stats = brief.CallStats{Mode: brief.ModeInline, PromptRef: "built-in@1", Model: "test", Calls: 1}
 	return change
 }
 

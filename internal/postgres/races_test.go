@@ -122,7 +122,7 @@ func TestTwoWorkersWriteOneVersion(t *testing.T) {
 		chatID := b.newChat(2)
 		first := b.claim(chatID, brief.KindFold)
 		lease := brief.Lease{Token: uuid.New(), Duration: time.Minute}
-		if _, claimed, err := b.briefs.Claim(t.Context(), chatID, brief.KindFold, lease, 2000); err != nil || claimed != brief.Busy {
+		if _, claimed, err := b.briefs.Claim(t.Context(), chatID, brief.KindFold, lease, 2000); err != nil || claimed != brief.ClaimBusy {
 			t.Fatalf("round %d: the second one claimed: %v, %v", n, claimed, err)
 		}
 		changes := []brief.Change{first, first} // the same job, delivered twice

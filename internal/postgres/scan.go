@@ -56,6 +56,9 @@ func messages(into *[]memory.Message) func(pgx.Rows) error {
 			(*[16]byte)(&m.ID), (*[16]byte)(&m.ReplyTo), &m.Seq, &m.Role, &m.Status, &m.Content, &m.Tokens, &m.CreatedAt,
 			&m.Pinned, &m.Importance, (*zeronull.Text)(&name), &toolCalls,
 		}
+		if len(rows.FieldDescriptions()) > len(columns) {
+			columns = append(columns, &m.TimeZone) // only ReadFoldable reads it
+		}
 		_, err := pgx.ForEachRow(rows, columns, func() error {
 			if name != "" || toolCalls != nil {
 				m.Content = prompt.ToolText(m.Role, m.Content, name, toolCalls)

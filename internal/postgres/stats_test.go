@@ -32,7 +32,7 @@ func TestCountUsage(t *testing.T) {
 	b.exec(`update messages set metadata = '{"usage": {"input_tokens": 100, "cached_tokens": 40, "output_tokens": 7}}' where chat_id = $1 and seq in (1, 2)`, chatID)
 	b.exec(`update messages set metadata = '{"usage": {"input_tokens": 1, "output_tokens": 3}}' where chat_id = $1 and seq = 2`, expired)
 	change := b.claim(chatID, brief.KindFold)
-	change.Asked.InputTokens, change.Asked.OutputTokens = 300, 20
+	change.Stats.InputTokens, change.Stats.OutputTokens = 300, 20
 	b.mustCommit(change)
 	b.exec(`insert into chat_files (chat_id, user_id, sha256, content, token_count) values ($1, $2, sha256('ä'), 'ä', 1)`, chatID, b.user.UserID)
 	want := history.Stats{
@@ -56,7 +56,7 @@ func TestCountUsage(t *testing.T) {
 
 	b.exec("update messages set content = 'again!' where content = 'again'")
 	rebuilt := b.claim(chatID, brief.KindRebuild)
-	rebuilt.Asked.InputTokens, rebuilt.Asked.OutputTokens = 500, 30
+	rebuilt.Stats.InputTokens, rebuilt.Stats.OutputTokens = 500, 30
 	b.mustCommit(rebuilt)
 	if got := b.usage(b.user).Tokens; got.Rebuild != (history.FoldTokens{Input: 500, Output: 30}) || got.Fold != want.Tokens.Fold {
 		t.Errorf("after a rebuild: %+v", got)

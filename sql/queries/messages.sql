@@ -164,7 +164,8 @@ returning m.id;
 -- that the brief covers and that were not cleared.
 select m.id, coalesce(m.reply_to, '00000000-0000-0000-0000-000000000000')::uuid as reply_to, m.seq, m.role, m.status,
        (case when m.superseded_by is null then m.content else '' end)::text as content, m.token_count, m.created_at,
-       m.pinned, coalesce(m.importance, 0)::real as importance, m.name, m.tool_calls
+       m.pinned, coalesce(m.importance, 0)::real as importance, m.name, m.tool_calls,
+       coalesce(m.metadata ->> 'time_zone', '')::text as time_zone
   from public.messages m
  where m.chat_id = sqlc.arg(chat_id)
    and m.seq > (select case when sqlc.arg(rebuild)::bool then b.cleared_seq else b.covered_seq end

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"sync/atomic"
 	"time"
 
 	"github.com/arcoscribe/throughline/internal/memory"
@@ -22,18 +23,19 @@ type Config struct {
 	Limits     memory.Limits
 	Logger     *slog.Logger
 	Metrics    *metrics.Metrics
-	// Lease is how long a fold counts as alive after its worker was last heard of. It is renewed three
-	// times as often. Defaults to 20 s.
+	// Lease is how long a fold counts as alive after its worker renewed its lease, which it does three times in that
+	// time. Defaults to 20 s.
 	Lease time.Duration
 }
 
 // Engine folds chats. Its methods are safe for concurrent use.
 type Engine struct {
 	Config
-	writer writer
+
+	promptGone atomic.Bool // the API has answered that the hosted prompt does not exist
 }
 
-// New makes an engine.
+// New returns an engine.
 func New(config Config) *Engine {
 	if config.Lease == 0 {
 		config.Lease = 20 * time.Second
@@ -41,33 +43,32 @@ func New(config Config) *Engine {
 	if config.Prompt.CallTimeout == 0 {
 		config.Prompt.CallTimeout = time.Minute
 	}
-	e := &Engine{Config: config}
-	e.writer.PromptConfig = config.Prompt
-	e.writer.summarizer, e.writer.limits = config.Summarizer, config.Limits
-	e.writer.metrics, e.writer.logger = config.Metrics, config.Logger
-	return e
+	return &Engine{Config: config}
 }
 
-// Result says what became of a fold.
+// Result is the outcome of a fold.
 type Result string
 
-// The results.
+// The results, as logs and metrics name them.
 const (
 	// Done: the brief was changed.
 	Done Result = "done"
-	// Nothing: there was nothing to do, or the chat is gone.
+	// Nothing: there was nothing to do, or the chat was deleted.
 	Nothing Result = "nothing"
-	// Elsewhere: another worker is at it; look again later.
-	Elsewhere Result = "elsewhere"
-	// Lost: somebody changed the brief or the messages meanwhile; plan again.
-	Lost Result = "lost"
+	// Busy: another worker folds the chat; try again later.
+	Busy Result = "elsewhere"
+	// Conflict: the brief or the messages were changed meanwhile; plan again.
+	Conflict Result = "lost"
 	// Refused: the gate refused the summary twice.
 	Refused Result = "refused"
 	// Failed: the model or Postgres failed.
 	Failed Result = "failed"
 )
 
-// Report is what a fold did, in ids and numbers.
+// claimed is the result of a fold that is still under way.
+const claimed Result = ""
+
+// Report describes a fold, without content.
 type Report struct {
 	Kind         Kind   `json:"kind"`
 	Result       Result `json:"result"`
@@ -78,33 +79,25 @@ type Report struct {
 	TurnsTokens  int    `json:"turns_tokens"`
 	TokensBefore int    `json:"tokens_before"`
 	TokensAfter  int    `json:"tokens_after"`
-	Mode         Mode   `json:"mode,omitempty"`
-	PromptRef    string `json:"prompt_ref,omitempty"`
-	Model        string `json:"model,omitempty"`
-	Calls        int    `json:"calls"`
-	InputTokens  int    `json:"input_tokens"`
-	OutputTokens int    `json:"output_tokens"`
 	DurationMS   int64  `json:"duration_ms"`
-	// Refusals are the keys of what the gate refused on the way.
-	Refusals []string `json:"refusals,omitempty"`
+	CallStats
 }
 
-// Job is River's job behind a fold. It ends in the transaction that writes the brief, so that neither is
-// true without the other.
+// Job is the River job that runs a fold. It is completed in the transaction that writes the brief.
 type Job struct {
 	// ID is 0 when there is no job.
 	ID int64
-	// Again inserts the chat's next job in that transaction, because the chat is due once more.
-	Again func(ctx context.Context, tx pgx.Tx) error
+	// EnqueueNext inserts the chat's next job in that transaction. It is called when the chat is due again.
+	EnqueueNext func(ctx context.Context, tx pgx.Tx) error
 }
 
-// planner decides what a change will do; false when there is nothing to do.
+// planner returns what a change will do; false when there is nothing to do.
 type planner func(Snapshot) (Plan, bool)
 
-// Fold brings the oldest turns of the buffer into the brief, if the chat is due.
+// Fold moves the oldest turns of the buffer into the brief, if the chat is due.
 func (e *Engine) Fold(ctx context.Context, chatID uuid.UUID, job Job) (Report, error) {
 	return e.run(ctx, Change{ChatID: chatID, JobID: job.ID, Kind: KindFold}, job, func(s Snapshot) (Plan, bool) {
-		// A brief that is stale or cannot be read is rebuilt first: a fold on top of it would hide that.
+		// A stale or unreadable brief is rebuilt first, because a fold would hide its state.
 		if s.Brief.Stale || s.Brief.Unreadable || !e.due(s.Counters, s.Settings) {
 			return Plan{}, false
 		}
@@ -112,7 +105,7 @@ func (e *Engine) Fold(ctx context.Context, chatID uuid.UUID, job Job) (Report, e
 	})
 }
 
-// Rebuild writes the brief of a chat anew from its messages, when it is stale or cannot be read.
+// Rebuild makes the brief of a chat again from its messages, if it is stale or unreadable.
 func (e *Engine) Rebuild(ctx context.Context, chatID uuid.UUID, job Job) (Report, error) {
 	return e.run(ctx, Change{ChatID: chatID, JobID: job.ID, Kind: KindRebuild}, job, func(s Snapshot) (Plan, bool) {
 		if !s.Brief.Stale && !s.Brief.Unreadable {
@@ -126,53 +119,55 @@ func (e *Engine) due(c Counters, s memory.Settings) bool {
 	return memory.Due(c.BriefTokens, c.PendingTokens, c.PendingTurns, e.Limits.For(s))
 }
 
-// run is the way of every change: claim, ask, commit.
+// run makes a change: it claims the chat, asks for the summary, and commits.
 func (e *Engine) run(ctx context.Context, change Change, job Job, plan planner) (Report, error) {
 	began := time.Now()
 	change.Lease = Lease{Token: uuid.New(), Duration: e.Lease}
 	report := Report{Kind: change.Kind}
-	claimed, err := e.claim(ctx, &change, plan)
-	switch {
-	case err != nil:
-		report.Result = Failed
-	case claimed == Busy:
-		report.Result = Elsewhere
-	case claimed != Taken:
-		report.Result = Nothing
-	default:
+	var err error
+	if report.Result, err = e.claim(ctx, &change, plan); report.Result == claimed {
 		report, err = e.change(ctx, change, began, job)
 	}
 	e.record(ctx, change.ChatID, report, time.Since(began), err)
 	return report, err
 }
 
-// foldMessages bounds what a fold reads of a long backlog. It takes far less; the next one reads on from
-// there.
+// foldMessages is how many messages a fold of a long backlog reads at first. It needs far fewer; the next fold goes on
+// where it ends.
 const foldMessages = 2000
 
-// claim takes the chat, and plans once the claim's transaction is over: parts of an overlong message are
-// counted in tokens, which takes its time. When all that was read is one turn that goes on, more is read.
-func (e *Engine) claim(ctx context.Context, change *Change, plan planner) (claimed Claimed, err error) {
+// claim takes the chat's lease and plans the change. It plans after the claim's transaction, because planning may have
+// to count the tokens of overlong messages. When the messages that were read are all one unfinished turn, it reads more.
+func (e *Engine) claim(ctx context.Context, change *Change, plan planner) (Result, error) {
 	most := foldMessages
 	if change.Kind == KindRebuild {
 		most = math.MaxInt32
 	}
 	for ; ; most *= 8 {
-		change.Planned, claimed, err = e.Store.Claim(ctx, change.ChatID, change.Kind, change.Lease, most)
-		if err != nil || claimed != Taken {
-			return claimed, err
+		snapshot, claim, err := e.Store.Claim(ctx, change.ChatID, change.Kind, change.Lease, most)
+		switch {
+		case err != nil:
+			return Failed, err
+		case claim == ClaimBusy:
+			return Busy, nil
+		case claim == ClaimGone:
+			return Nothing, nil
 		}
-		var some bool
-		if change.Plan, some = plan(change.Planned); some {
-			return Taken, nil
+		change.Planned = snapshot
+		var needed bool
+		if change.Plan, needed = plan(snapshot); needed {
+			return claimed, nil
 		}
-		if len(change.Planned.Messages) < most {
-			return NotWanted, e.release(ctx, *change)
+		if len(snapshot.Messages) < most {
+			if err := e.release(ctx, *change); err != nil {
+				return Failed, err
+			}
+			return Nothing, nil
 		}
 	}
 }
 
-// change makes the claimed change. The lease ends with it, whatever becomes of it.
+// change makes the claimed change. It releases the lease, whatever the outcome.
 func (e *Engine) change(ctx context.Context, change Change, began time.Time, job Job) (Report, error) {
 	err := e.summarize(ctx, &change)
 	change.Duration = time.Since(began)
@@ -181,38 +176,38 @@ func (e *Engine) change(ctx context.Context, change Change, began time.Time, job
 		report.Result = resultOf(err)
 		return report, errors.Join(err, e.release(ctx, change))
 	}
-	won, err := e.Store.Commit(ctx, change, func(ctx context.Context, tx pgx.Tx, after Counters) error {
+	committed, err := e.Store.Commit(ctx, change, func(ctx context.Context, tx pgx.Tx, after Counters) error {
 		if !e.due(after, change.Planned.Settings) {
 			return nil
 		}
-		return job.Again(ctx, tx)
+		return job.EnqueueNext(ctx, tx)
 	})
 	if err != nil {
 		report.Result = Failed
 		return report, errors.Join(err, e.release(ctx, change))
 	}
-	if !won {
-		report.Result = Lost
+	if !committed {
+		report.Result = Conflict
 		return report, e.release(ctx, change)
 	}
 	return report, nil
 }
 
-// summarize asks for the new summary, piece by piece, while the lease is kept alive.
+// summarize sets the change's summary, which it makes piece by piece while the lease is renewed.
 func (e *Engine) summarize(ctx context.Context, change *Change) error {
 	ctx, stop := e.keepLease(ctx, change.ChatID, change.Lease)
 	defer stop()
-	s := &session{writer: &e.writer, chatID: change.ChatID, userID: change.Planned.UserID, asked: &change.Asked}
-	s.asked.Mode, s.asked.PromptRef = ModeNone, string(ModeNone)
+	change.Stats.Mode, change.Stats.PromptRef = ModeNone, string(ModeNone)
 	summary, tokens := change.Planned.Brief.Summary, change.Planned.Brief.Tokens
 	if change.Kind == KindRebuild {
 		summary, tokens = "", 0
 	}
+	c := &summaryCalls{Engine: e, chatID: change.ChatID, userID: change.Planned.UserID, stats: &change.Stats}
 	for _, piece := range change.Plan.Pieces {
 		var err error
-		if summary, tokens, err = s.summarize(ctx, summary, piece); err != nil {
+		if summary, tokens, err = c.summarize(ctx, summary, piece); err != nil {
 			if cause := context.Cause(ctx); errors.Is(cause, errLeaseLost) {
-				err = cause
+				return cause
 			}
 			return err
 		}
@@ -223,7 +218,7 @@ func (e *Engine) summarize(ctx context.Context, change *Change) error {
 
 var errLeaseLost = errors.New("another worker took the fold over")
 
-// keepLease renews the lease until stop is called, and ends the context when it is lost.
+// keepLease renews the lease until stop is called. The returned context ends when the lease is lost.
 func (e *Engine) keepLease(ctx context.Context, chatID uuid.UUID, lease Lease) (_ context.Context, stop func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	stopped := make(chan struct{})
@@ -237,7 +232,7 @@ func (e *Engine) keepLease(ctx context.Context, chatID uuid.UUID, lease Lease) (
 				return
 			case <-ticker.C:
 			}
-			// An error is no proof that the lease is lost; the compare-and-set decides in the end.
+			// After an error the lease may still be held; Commit checks it in the end.
 			if held, err := e.Store.Renew(ctx, chatID, lease); err == nil && !held {
 				cancel(errLeaseLost)
 				return
@@ -250,8 +245,8 @@ func (e *Engine) keepLease(ctx context.Context, chatID uuid.UUID, lease Lease) (
 	}
 }
 
-// release gives the lease back so that the next try need not wait for its end. It runs also when the
-// job's time is up.
+// release releases the lease, so that the next try need not wait for its end. It does so also after the job's
+// deadline.
 func (e *Engine) release(ctx context.Context, change Change) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
@@ -263,7 +258,7 @@ func (e *Engine) release(ctx context.Context, change Change) error {
 
 func resultOf(err error) Result {
 	if errors.Is(err, errLeaseLost) {
-		return Lost
+		return Conflict
 	}
 	if _, refused := errors.AsType[*RefusedError](err); refused {
 		return Refused
@@ -271,10 +266,10 @@ func resultOf(err error) Result {
 	return Failed
 }
 
-// record is the one log line and the metrics of a fold. A look that found nothing is no news.
+// record writes the log line and the metrics of a fold. There is no log line when nothing was done.
 func (e *Engine) record(ctx context.Context, chatID uuid.UUID, report Report, took time.Duration, err error) {
 	e.Metrics.Folds.WithLabelValues(string(report.Kind), string(report.Result)).Inc()
-	if report.Result == Nothing || report.Result == Elsewhere {
+	if report.Result == Nothing || report.Result == Busy {
 		return
 	}
 	e.Metrics.FoldDuration.WithLabelValues(string(report.Kind)).Observe(took.Seconds())

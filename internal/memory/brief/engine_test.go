@@ -114,7 +114,7 @@ func TestGateRefusesTwice(t *testing.T) {
 	}
 }
 
-// checkUntouched wants a brief as a new chat has it, and its lease given back.
+// checkUntouched checks that the brief is that of a new chat and its lease released.
 func (r *rig) checkUntouched(chatID uuid.UUID) {
 	r.t.Helper()
 	got := testkit.Ask[string](r.t, r.pool, "select concat_ws('/', version, covered_seq, brief ->> 'global_summary', lease_token) from conversation_briefs where chat_id = $1", chatID)
@@ -268,14 +268,14 @@ func TestNextJobFails(t *testing.T) {
 	r := newRig(t, nil, func(c *brief.Config) { c.Limits.FoldInputTokens = 500 })
 	chatID := r.chat(40)
 	broken := errors.New("no next job")
-	report, err := r.engine.Fold(t.Context(), chatID, brief.Job{Again: func(context.Context, pgx.Tx) error { return broken }})
+	report, err := r.engine.Fold(t.Context(), chatID, brief.Job{EnqueueNext: func(context.Context, pgx.Tx) error { return broken }})
 	if report.Result != brief.Failed || !errors.Is(err, broken) {
 		t.Errorf("%+v, %v", report, err)
 	}
 	r.checkUntouched(chatID)
 }
 
-// A long backlog is due again after a fold, and the caller hears of it in the transaction.
+// A long backlog is due again after a fold, and the next job is inserted in the same transaction.
 func TestAgain(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil, func(c *brief.Config) { c.Limits.FoldInputTokens = 500 })
@@ -292,7 +292,7 @@ func TestAgain(t *testing.T) {
 	}
 }
 
-// Somebody who took the fold over ends the call of whoever had it.
+// A worker that takes the lease over ends the model call of the one that lost it.
 func TestLostLeaseEndsTheCall(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, testkit.InOrder(offline.Answer{Fault: offline.FaultStall}), func(c *brief.Config) { c.Lease = 300 * time.Millisecond })
@@ -304,7 +304,7 @@ func TestLostLeaseEndsTheCall(t *testing.T) {
 	}()
 	r.model.AwaitRequest(t, "the fold asks", func(offline.Request) bool { return true })
 	testkit.Exec(t, r.pool, "update conversation_briefs set lease_token = gen_random_uuid(), lease_until = now() + interval '1 hour'")
-	if report := testkit.Receive(t, "the fold ends", done); report.Result != brief.Lost {
+	if report := testkit.Receive(t, "the fold ends", done); report.Result != brief.Conflict {
 		t.Errorf("%+v", report)
 	}
 	r.model.AwaitRequest(t, "the model is let go", func(a offline.Request) bool { return a.HungUp })

@@ -7,11 +7,11 @@ import (
 	"github.com/arcoscribe/throughline/internal/memory/text"
 )
 
-// Refusal says why a new summary was not taken. The zero Refusal means that it was.
+// Refusal is the reason why the gate refused a summary. The zero Refusal means that the summary passed.
 type Refusal struct {
 	// Key is stable, for logs and metrics: empty, none, refusal, task_talk, repetition, shrunk.
 	Key string
-	// Sentence tells the model in the second call what was wrong. It holds no content.
+	// Sentence is for the instructions of the second try. It holds no content.
 	Sentence string
 }
 
@@ -31,13 +31,12 @@ const (
 	shrinkPercent = 40
 )
 
-// Judge is the gate that a new summary passes before it replaces previous: true when it may. It
-// refuses a text that is empty, is only NONE or a phrase to that effect, declines the task or talks
-// about it, repeats itself (the same eight words more than three times), or lost more than 60 % of a
-// summary of over 200 tokens.
+// Judge is the gate: it returns true when next may replace previous. It refuses a text that is empty, is only NONE or a
+// phrase to that effect, declines the task or talks about it, repeats itself (the same eight words more than three
+// times), or lost more than 60 % of a summary of over 200 tokens.
 //
-// Length is not its business: see FitCap. Where the cap was lowered since previous was written, pass
-// FitCap(previous, cap), so that a summary is not refused for obeying.
+// It does not check the length: see text.FitCap. When the cap may have been lowered since previous was written, pass
+// text.FitCap(previous, cap), so that a summary is not refused for obeying.
 func Judge(previous, next string) (Refusal, bool) {
 	opening := openingOf(next)
 	switch {
@@ -65,7 +64,7 @@ func shrank(previous, next string) bool {
 func hasFence(content string) bool {
 	for start := 0; start < len(content); {
 		end, next := text.LineSpan(content, start)
-		if readsAsFence(content[start:end]) {
+		if looksLikeFence(content[start:end]) {
 			return true
 		}
 		start = next
@@ -76,8 +75,7 @@ func hasFence(content string) bool {
 // openingRunes is how much of a text is compared with the phrase tables.
 const openingRunes = 120
 
-// openingOf gives the beginning of text in lower case, its words one space apart, without quotes
-// and markup.
+// openingOf returns the beginning of text in lower case, without quotes and markup, its words one space apart.
 func openingOf(text string) string {
 	var b strings.Builder
 	runes, gap := 0, false
@@ -112,17 +110,17 @@ func begins(opening string, phrases []string) bool {
 	return false
 }
 
-// declines holds for "I cannot help with that" and its like.
+// declines reports whether an opening declines in the first person: "I cannot help with that".
 func declines(opening string) bool {
-	for _, phrase := range declining {
-		if rest, ok := strings.CutPrefix(opening, phrase); ok && begins(rest, declined) {
+	for _, phrase := range firstPerson {
+		if rest, ok := strings.CutPrefix(opening, phrase); ok && begins(rest, taskVerbs) {
 			return true
 		}
 	}
 	return false
 }
 
-// saysNothing holds for a text that is only a way to say NONE. A longer text that begins so may be a
+// saysNothing reports whether a text only says that there is no summary. A longer text with such a beginning may be a
 // real summary.
 func saysNothing(text string) bool {
 	opening := openingOf(text)
@@ -130,8 +128,8 @@ func saysNothing(text string) bool {
 		opening = strings.TrimSpace(strings.TrimPrefix(opening, label))
 	}
 	bare := strings.TrimFunc(opening, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
-	if bare == "" || nothings[bare] {
+	if bare == "" || emptyAnswers[bare] {
 		return true
 	}
-	return len(text) < 2*openingRunes && begins(bare, nothingNew)
+	return len(text) < 2*openingRunes && begins(bare, emptyOpenings)
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/arcoscribe/throughline/internal/testkit/injection"
 )
 
-// sentInput is what a request says, apart from its input's text: the same for every chat.
+// sentInput returns a request's input text, and the rest of the request, which is the same for every chat.
 func sentInput(t *testing.T, request offline.Request) (input string, rest map[string]any) {
 	t.Helper()
 	if err := json.Unmarshal(request.Body, &rest); err != nil {
@@ -107,7 +107,7 @@ func TestPayloadsOfAnEvilSummarizer(t *testing.T) {
 			return offline.Answer{Text: "The user goes on."}
 		}
 	}, nil)
-	// foldTwice gives the input of the second fold, "" where the gate refused the answer.
+	// foldTwice returns the input of the second fold, "" when the gate refused the answer.
 	foldTwice := func(answer string) string {
 		chatID := r.hostileChat("And then?")
 		next <- answer

@@ -26,8 +26,8 @@ func TestMarkersInTextAreQuoted(t *testing.T) {
 		"\U000e003d\U000e003d\U000e003d \U000e0045", "hidden \U000e0055\U000e0073\U000e0065\U000e0072\U000e003a",
 	} {
 		for _, content := range []string{payload, "before\n" + payload, "before\r" + payload + "\r\nafter", "\u2028" + payload, "a\u2029" + payload, "a\u0085" + payload, "a\v" + payload, "a\f" + payload} {
-			got := text.QuoteLines(content, readsAsLetter)
-			if want := strings.Replace(content, payload, text.Quote+payload, 1); got != want {
+			got := text.QuoteLines(content, looksLikeFoldInput)
+			if want := strings.Replace(content, payload, text.QuotePrefix+payload, 1); got != want {
 				t.Errorf("%q became %q", content, got)
 			}
 			count++
@@ -45,7 +45,7 @@ func TestOrdinaryLinesAreLeftAlone(t *testing.T) {
 		"new turns", "NEW_TURNS", "x = new_turns", "> === NEW_TURNS ===", "=====", "Title\n=====", "tool", "systemd: failed", "user@example.org: hi",
 		"- User: a list item", "* User: a list item", "1. User: a list item", "ユーザー: はい", "Benutzer: ja", "if a == b: pass",
 	} {
-		if got := text.QuoteLines(line, readsAsLetter); got != line {
+		if got := text.QuoteLines(line, looksLikeFoldInput); got != line {
 			t.Errorf("%q became %q", line, got)
 		}
 	}

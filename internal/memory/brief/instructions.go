@@ -6,10 +6,12 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/arcoscribe/throughline/internal/memory"
 )
 
-// SummaryInstructionsVersion names the reviewed text of the built-in instructions. It goes into each
-// revision of a brief, so it changes whenever a word of them does.
+// SummaryInstructionsVersion is the version of the built-in instructions. Each revision of a brief names it, so it has
+// to change with every change of their text.
 const SummaryInstructionsVersion = "1"
 
 //go:embed instructions/summary.md
@@ -24,10 +26,8 @@ type SummaryTask struct {
 	Base string
 	// Cap is the most tokens the summary may have.
 	Cap int
-	// Piece is what the call reads: the instructions end with the dates of its turns.
+	// Piece is what the call reads. The instructions end with the dates of its turns.
 	Piece Piece
-	// Zone is the user's time zone where known; nil means UTC.
-	Zone *time.Location
 	// Refused is why the first answer was refused; zero in a first call.
 	Refused Refusal
 }
@@ -43,20 +43,19 @@ func SummaryInstructions(task SummaryTask) string {
 	if task.Refused != (Refusal{}) {
 		parts = append(parts, task.Refused.Sentence+" Answer with the summary alone.")
 	}
-	if dates := TurnDates(task.Piece, task.Zone); dates != "" {
+	if dates := turnDates(task.Piece); dates != "" {
 		parts = append(parts, "When the new turns were written:\n"+dates)
 	}
 	return strings.Join(parts, "\n\n")
 }
 
-// CondenseInstructions writes the instructions of the call that shortens a summary over the cap. Its
-// input is the long text.
+// CondenseInstructions writes the instructions of the call that shortens a summary over the cap, which is its input.
 func CondenseInstructions(limit int) string {
 	return withCap(builtInCondenseInstructions, limit)
 }
 
-// withCap puts the cap in its place, or at the end of a text that has no place for it: programs and
-// simple models look for the words "at most N tokens".
+// withCap replaces "%d" by the cap, or adds a sentence to a text without it: the offline model looks for the words
+// "at most N tokens".
 func withCap(text string, limit int) string {
 	text = strings.ReplaceAll(strings.TrimSpace(text), "%d", strconv.Itoa(limit))
 	words := fmt.Sprintf("at most %d tokens", limit)
@@ -66,21 +65,23 @@ func withCap(text string, limit int) string {
 	return text + "\n\nThe summary has " + words + "."
 }
 
-// TurnDates gives a line for each run of turns of one day: "Turns 1 to 4: 2026-11-20, Europe/Berlin".
+// turnDates writes a line for each run of turns of one day: "Turns 1 to 4: 2026-11-20, Europe/Berlin". A day is that
+// of the time zone in the turn's user message, or of the zone named last before it in the piece, else of UTC.
 // Turns without a date are left out.
-func TurnDates(piece Piece, zone *time.Location) string {
-	if zone == nil {
-		zone = time.UTC
+func turnDates(piece Piece) string {
+	dates := make([]string, len(piece.Turns))
+	zones := zoneReader{zone: time.UTC}
+	for i, turn := range piece.Turns {
+		dates[i] = dateOf(turn, zones.read(turn))
 	}
 	var lines []string
-	for first := 0; first < len(piece.Turns); {
-		day := dayOf(piece.Turns[first], zone)
+	for first := 0; first < len(dates); {
 		last := first
-		for last+1 < len(piece.Turns) && dayOf(piece.Turns[last+1], zone) == day {
+		for last+1 < len(dates) && dates[last+1] == dates[first] {
 			last++
 		}
-		if day != "" {
-			lines = append(lines, fmt.Sprintf("%s: %s, %s", turnRange(first+1, last+1), day, zone))
+		if dates[first] != "" {
+			lines = append(lines, turnRange(first+1, last+1)+": "+dates[first])
 		}
 		first = last + 1
 	}
@@ -94,9 +95,30 @@ func turnRange(first, last int) string {
 	return fmt.Sprintf("Turns %d to %d", first, last)
 }
 
-func dayOf(turn PieceTurn, zone *time.Location) string {
+func dateOf(turn PieceTurn, zone *time.Location) string {
 	if len(turn) == 0 || turn[0].Message.CreatedAt.IsZero() {
 		return ""
 	}
-	return turn[0].Message.CreatedAt.In(zone).Format(time.DateOnly)
+	return turn[0].Message.CreatedAt.In(zone).Format(time.DateOnly) + ", " + zone.String()
+}
+
+// zoneReader remembers the time zone that was named last.
+type zoneReader struct {
+	name string
+	zone *time.Location
+}
+
+// read returns the time zone of a turn. A name that is unknown means UTC.
+func (r *zoneReader) read(turn PieceTurn) *time.Location {
+	for i := range turn {
+		name := turn[i].Message.TimeZone
+		if turn[i].Message.Role != memory.RoleUser || name == "" || name == r.name {
+			continue
+		}
+		r.name, r.zone = name, time.UTC
+		if zone, err := time.LoadLocation(name); err == nil && zone != time.Local { // "Local" is the server's own
+			r.zone = zone
+		}
+	}
+	return r.zone
 }

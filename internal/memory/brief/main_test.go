@@ -32,7 +32,7 @@ type rig struct {
 	engine  *brief.Engine
 	metrics *metrics.Metrics
 	logs    *testkit.Log
-	// again is what the latest fold said of the chat.
+	// again reports whether the chat was due again after the latest fold.
 	again bool
 }
 
@@ -83,16 +83,16 @@ func (r *rig) fold(chatID uuid.UUID) (brief.Report, error) {
 	return r.engine.Fold(r.t.Context(), chatID, r.job())
 }
 
-// job hears whether the chat is due again.
+// job returns a job that notes whether the chat is due again.
 func (r *rig) job() brief.Job {
 	r.again = false
-	return brief.Job{Again: func(context.Context, pgx.Tx) error {
+	return brief.Job{EnqueueNext: func(context.Context, pgx.Tx) error {
 		r.again = true
 		return nil
 	}}
 }
 
-// mustFold folds and wants a new version of the brief.
+// mustFold folds and fails the test unless the brief has a new version.
 func (r *rig) mustFold(chatID uuid.UUID) brief.Report {
 	r.t.Helper()
 	report, err := r.fold(chatID)

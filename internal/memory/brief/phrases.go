@@ -1,19 +1,19 @@
 package brief
 
-// The phrase tables of the gate. They are compared with the lower-cased opening of a text, without
-// quotes and underscores, so only what a summary of a conversation never begins with belongs here. A summary that
-// reports such words ("The assistant said it could not …") passes.
+// The phrase tables of the gate. They are compared with the opening of a text (see openingOf), so only what a summary of
+// a conversation never begins with belongs here. A summary that reports such words ("The assistant said it could not …")
+// passes.
 
-// nothings are whole answers that stand for no summary.
-var nothings = map[string]bool{
+// emptyAnswers are whole answers without a summary.
+var emptyAnswers = map[string]bool{
 	"none": true, "null": true, "nil": true, "n/a": true, "na": true, "empty": true, "undefined": true,
 	"nothing": true, "no summary": true, "no changes": true, "no change": true, "no updates": true,
 	"no update": true, "keine": true, "nichts": true, "ninguno": true, "nada": true, "aucun": true,
 	"なし": true, "无": true, "無": true, "कोई नहीं": true, "नहीं": true, "нет": true,
 }
 
-// nothingNew are openings of short answers that stand for no summary.
-var nothingNew = []string{
+// emptyOpenings are openings of short answers without a summary.
+var emptyOpenings = []string{
 	"no meaningful", "no relevant information", "no new information", "no new turns", "no information",
 	"no summary available", "no summary yet", "no existing summary", "no conversation",
 	"nothing to summarize", "nothing to summarise", "nothing to add", "nothing new",
@@ -37,20 +37,20 @@ var refusals = []string{
 	"죄송하지만", "죄송합니다", "मुझे खेद है", "क्षमा करें", "माफ़ करें", "मैं इसमें मदद नहीं", "عذرا", "عذرًا", "آسف",
 }
 
-// Declining in the first person needs a verb of the task: an app's own instructions may have the
-// summary say "I", and "I can't eat gluten" is worth keeping.
+// An answer declines in the first person only with a verb of the task: an app's own instructions may have summaries say
+// "I", and "I can't eat gluten" is worth keeping.
 var (
-	declining = []string{
+	firstPerson = []string{
 		"i can't ", "i cannot ", "i can not ", "i'm unable to ", "i am unable to ", "i'm not able to ",
 		"i am not able to ", "i won't ", "i will not ", "i won't be able to ",
 	}
-	declined = []string{
+	taskVerbs = []string{
 		"help", "assist", "provide", "summari", "update", "comply", "fulfil", "do that", "do this", "process",
 		"complete", "access", "create", "generate", "write", "produce", "continue", "engage", "respond", "answer",
 	}
 )
 
-// taskTalk are openings of answers that speak to whoever set the task.
+// taskTalk are openings of answers that talk about the task.
 var taskTalk = []string{
 	"here is the ", "here's the ", "here is an updated", "here's an updated", "here is a summary",
 	"here's a summary", "here is your", "here's your", "here is my", "below is the ", "below is an updated",

@@ -5,8 +5,8 @@ import (
 	"github.com/arcoscribe/throughline/internal/memory/text"
 )
 
-// Excerpt is a message in a fold's input: the whole of it, or one part of a message too long for one
-// model call. The parts of a message, put together, are its whole text.
+// Excerpt is a message in a fold's input: all of it, or one part of a message too long for one model call. The parts of
+// a message, concatenated, are its whole text.
 type Excerpt struct {
 	Message memory.Message
 	Text    string
@@ -24,11 +24,11 @@ type Piece struct {
 	Tokens int
 }
 
-// WholePiece puts turns into one piece, whatever their size. Blank rows are left out.
+// WholePiece returns turns as one piece, whatever their size. Blank messages are left out.
 func WholePiece(turns []memory.Turn) Piece {
 	var p Piece
 	for _, t := range turns {
-		p.add(whole(t), t.Tokens())
+		p.add(excerptsOf(t), t.Tokens())
 	}
 	return p
 }
@@ -51,7 +51,7 @@ func (p *Piece) textLen() int {
 	return size
 }
 
-func whole(t memory.Turn) PieceTurn {
+func excerptsOf(t memory.Turn) PieceTurn {
 	excerpts := make(PieceTurn, 0, len(t.Messages))
 	for _, m := range t.Messages {
 		if !m.Blank() {
@@ -61,25 +61,25 @@ func whole(t memory.Turn) PieceTurn {
 	return excerpts
 }
 
-// What the frame of a fold's input costs in tokens, from above: the fences, a turn's header with the
-// blank line before it, a speaker label with the note about parts.
+// Upper bounds of the tokens that the frame of a fold's input takes: the fences, a turn's header with the blank line
+// before it, a speaker label with the note about parts.
 const (
 	frameTokens  = 48
 	headerTokens = 6
 	partTokens   = 12
 )
 
-// minRoom is the least room, in tokens, that a piece has for turns, so that a fold makes progress
-// with any limits and never takes a call per word.
+// minRoom is the least room of a piece for turns, in tokens, so that a fold makes progress with any limits and never
+// needs a call per word.
 const minRoom = 64
 
-// pieceRoom is what a piece may hold beside a summary of that size. The summary counts against the
+// pieceRoom returns how many tokens a piece may hold beside a summary of the given size. The summary counts against the
 // limit, but leaves at least half of it.
 func pieceRoom(limit, summaryTokens int) int {
 	return max(limit-frameTokens-summaryTokens, limit/2-frameTokens, minRoom)
 }
 
-// cost is what a whole turn takes of a piece's room.
+// cost returns how many tokens of a piece's room a whole turn takes.
 func cost(t memory.Turn) int {
 	return t.Tokens() + headerTokens + memory.LabelTokens*len(t.Messages)
 }
@@ -91,8 +91,8 @@ type packer struct {
 	used   int // of the last piece
 }
 
-// pack divides turns into pieces of at most room tokens. Turns stay whole where they fit in a piece;
-// a longer one is split, first between its messages, then inside them.
+// pack divides turns into pieces of at most room tokens. Turns that fit in a piece stay whole; a longer one is split,
+// first between its messages, then within them.
 func pack(turns []memory.Turn, room int) []Piece {
 	p := packer{room: room}
 	for _, t := range turns {
@@ -100,7 +100,7 @@ func pack(turns []memory.Turn, room int) []Piece {
 			continue
 		}
 		if c := cost(t); c <= room {
-			p.put(whole(t), t.Tokens(), c)
+			p.put(excerptsOf(t), t.Tokens(), c)
 		} else {
 			p.split(t)
 		}
@@ -108,7 +108,7 @@ func pack(turns []memory.Turn, room int) []Piece {
 	return p.pieces
 }
 
-// put adds a turn, or a part of one, to the last piece, or to a new one where it does not fit.
+// put adds a turn, or a part of one, to the last piece, or to a new one when it does not fit there.
 func (p *packer) put(turn PieceTurn, tokens, cost int) {
 	if len(p.pieces) == 0 || p.used+cost > p.room {
 		p.pieces = append(p.pieces, Piece{})
@@ -118,23 +118,22 @@ func (p *packer) put(turn PieceTurn, tokens, cost int) {
 	p.used += cost
 }
 
-// split puts a turn that is longer than a piece into several. Messages of the turn stay together
-// while they fit.
+// split divides a turn that is longer than a piece among several. Messages of the turn stay together while they fit.
 func (p *packer) split(t memory.Turn) {
-	var open PieceTurn
+	var part PieceTurn
 	tokens, used := 0, headerTokens
 	flush := func() {
-		if len(open) > 0 {
-			p.put(open, tokens, used)
+		if len(part) > 0 {
+			p.put(part, tokens, used)
 		}
-		open, tokens, used = nil, 0, headerTokens
+		part, tokens, used = nil, 0, headerTokens
 	}
-	for _, e := range whole(t) {
-		for _, sized := range divide(e, p.room-headerTokens) {
+	for _, e := range excerptsOf(t) {
+		for _, sized := range splitMessage(e, p.room-headerTokens) {
 			if used+sized.cost > p.room {
 				flush()
 			}
-			open = append(open, sized.Excerpt)
+			part = append(part, sized.Excerpt)
 			tokens += sized.tokens
 			used += sized.cost
 		}
@@ -147,8 +146,8 @@ type sizedExcerpt struct {
 	tokens, cost int
 }
 
-// divide gives a message as one excerpt when that costs at most room, else in parts.
-func divide(e Excerpt, room int) []sizedExcerpt {
+// splitMessage returns a message as one excerpt when that costs at most room tokens, else in parts.
+func splitMessage(e Excerpt, room int) []sizedExcerpt {
 	if c := e.Message.Tokens + memory.LabelTokens; c <= room {
 		return []sizedExcerpt{{Excerpt: e, tokens: e.Message.Tokens, cost: c}}
 	}

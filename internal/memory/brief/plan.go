@@ -8,34 +8,34 @@ import (
 	"github.com/google/uuid"
 )
 
-// Plan is what one fold will do.
+// Plan is what one fold does.
 type Plan struct {
-	// Pieces are the model calls, in order; each one's summary is the existing summary of the next.
+	// Pieces are the inputs of the model calls, in order; each call's summary is the existing summary of the next.
 	// Usually there is one.
 	Pieces []Piece
-	// SeqFrom to SeqTo is the range of rows that the fold covers, both included. It continues the
-	// coverage without a hole and ends with a whole turn.
+	// SeqFrom to SeqTo is the range of messages that the fold covers, both included. It continues the coverage without
+	// a gap and ends with a whole turn.
 	SeqFrom, SeqTo int64
 	// Turns counts the user messages in the range.
 	Turns int
-	// LastSummarizedMessageID is the last reply of the last turn, its user message when it has none;
-	// uuid.Nil when the range holds no turn.
+	// LastSummarizedMessageID is the last reply of the last turn, or its user message when it has none; uuid.Nil when
+	// the range holds no turn.
 	LastSummarizedMessageID uuid.UUID
-	// Tokens is the sum of the stored counts of the range's rows.
+	// Tokens is the sum of the stored counts of the range's messages.
 	Tokens int
 }
 
-// PlanFold decides what a fold takes out of the buffer: all but the last K turns (fewer where those are
-// too long to be shown), from the oldest, whole turns, as many as one model call reads beside the existing summary. A first turn too long for
-// that is folded alone, in several pieces. turns is the buffer, and may end with the turn that is
-// being answered: that one does not count among the last K.
+// PlanFold decides which turns of the buffer a fold takes: all but the last K (fewer where those are too long to be
+// shown), oldest first, whole turns, as many as one model call can read beside the existing summary. A first turn too
+// long for that is folded alone, in several pieces. turns is the buffer, and may end with the turn that is being
+// answered: that one does not count among the last K.
 //
-// It never passes a row that is still streaming, and never ends between rows of one turn. False means
-// that there is nothing to fold. Whenever it gives true, the coverage grows.
+// A fold never covers a message that is still streaming, and never ends within a turn. False means that there is
+// nothing to fold; otherwise the coverage grows.
 func PlanFold(brief memory.Brief, turns []memory.Turn, l memory.Limits) (Plan, bool) {
 	room := pieceRoom(l.FoldInputTokens, brief.Tokens)
-	held := buffer(turns)
-	n := foldable(turns, len(held)-tailLength(l, brief, held), room)
+	answered := withoutCurrent(turns)
+	n := foldableTurns(turns, len(answered)-tailLength(l, brief, answered), room)
 	if n <= 0 {
 		return Plan{}, false
 	}
@@ -45,17 +45,17 @@ func PlanFold(brief memory.Brief, turns []memory.Turn, l memory.Limits) (Plan, b
 	return plan, true
 }
 
-// buffer leaves out the turn that is being answered now.
-func buffer(turns []memory.Turn) []memory.Turn {
+// withoutCurrent returns turns without the one that is being answered.
+func withoutCurrent(turns []memory.Turn) []memory.Turn {
 	if n := len(turns); n > 0 && turns[n-1].Streaming() {
 		return turns[:n-1]
 	}
 	return turns
 }
 
-// foldable gives how many of the first limit turns one fold takes: the most that fit room, or the
-// fewest that end at a border when these already do not fit.
-func foldable(turns []memory.Turn, limit, room int) int {
+// foldableTurns returns how many of the first limit turns one fold takes: the most that fit room and that the rest
+// follows, or the fewest that the rest follows when not even these fit.
+func foldableTurns(turns []memory.Turn, limit, room int) int {
 	best, used, reach := 0, 0, int64(0)
 	for n := 1; n <= limit && !turns[n-1].Streaming(); n++ {
 		used += cost(turns[n-1])
@@ -63,21 +63,21 @@ func foldable(turns []memory.Turn, limit, room int) int {
 		if used > room && best > 0 {
 			break
 		}
-		if isBorder(turns[n:], reach) {
+		if comesAfter(turns[n:], reach) {
 			best = n
 		}
 	}
 	return best
 }
 
-// isBorder tells whether every row of rest comes after reach, so that coverage can end there: a turn
-// can enclose another when a reply came late.
-func isBorder(rest []memory.Turn, reach int64) bool {
+// comesAfter reports whether all messages of rest come after seq reach, so that coverage can end there. They do not when
+// a late reply makes one turn enclose another.
+func comesAfter(rest []memory.Turn, reach int64) bool {
 	return len(rest) == 0 || rest[0].FirstSeq() > reach
 }
 
-// packFold gives one piece where everything fits beside the brief. Otherwise all pieces leave room
-// for a summary of full size, because it grows from one to the next.
+// packFold returns one piece where everything fits beside the brief. Otherwise all pieces leave room for a summary of
+// full size, because the summary grows from one piece to the next.
 func packFold(turns []memory.Turn, room int, brief memory.Brief, l memory.Limits) []Piece {
 	if pieces := pack(turns, room); len(pieces) == 1 {
 		return pieces
@@ -85,10 +85,9 @@ func packFold(turns []memory.Turn, room int, brief memory.Brief, l memory.Limits
 	return pack(turns, pieceRoom(l.FoldInputTokens, max(brief.Tokens, l.SummaryTokenCap)))
 }
 
-// PlanRebuild decides how the covered part of a chat is folded again from its raw turns, from an
-// empty summary. turns are the chat's turns; rows after brief.CoveredSeq are left alone. With nothing
-// left to fold, which happens when everything was deleted or cleared away, there are no pieces and the new
-// summary is empty.
+// PlanRebuild decides how the covered part of a chat is folded again, from an empty summary. turns are the chat's turns;
+// messages after brief.CoveredSeq are ignored. When all covered messages were deleted or cleared there are no pieces,
+// and the new summary is empty.
 func PlanRebuild(brief memory.Brief, turns []memory.Turn, l memory.Limits) Plan {
 	var covered []memory.Turn
 	for _, t := range turns {
@@ -118,17 +117,17 @@ func planOf(turns []memory.Turn) Plan {
 		p.Tokens += t.Tokens()
 	}
 	if len(turns) > 0 {
-		p.LastSummarizedMessageID = anchor(turns[len(turns)-1])
+		p.LastSummarizedMessageID = lastSummarized(turns[len(turns)-1])
 	}
 	return p
 }
 
-// anchor is the message that stands for the turn in last_summarized_message_id: its last reply, its
-// user message when it has none, its last row when it has neither.
-func anchor(t memory.Turn) uuid.UUID {
+// lastSummarized returns the message that stands for the turn in last_summarized_message_id: its last reply, its user
+// message when it has none, its last row when it has neither.
+func lastSummarized(t memory.Turn) uuid.UUID {
 	for _, role := range []memory.Role{memory.RoleAssistant, memory.RoleUser} {
-		for _, v := range slices.Backward(t.Messages) {
-			if m := v; m.Role == role && !m.Blank() {
+		for _, m := range slices.Backward(t.Messages) {
+			if m.Role == role && !m.Blank() {
 				return m.ID
 			}
 		}
@@ -139,9 +138,8 @@ func anchor(t memory.Turn) uuid.UUID {
 	return t.Messages[len(t.Messages)-1].ID
 }
 
-// tailLength returns how many of the buffer's last turns a fold leaves alone: K, or fewer when the prompt
-// could not show them all, because a turn that is neither shown nor in the brief would be unseen.
-// Without a bridge that is taken as it comes.
+// tailLength returns how many of the buffer's last turns a fold leaves in it: K, or fewer when the prompt could not show
+// them all, because a turn that is neither shown nor in the brief would be unseen. Without a bridge it is always K.
 func tailLength(l memory.Limits, brief memory.Brief, turns []memory.Turn) int {
 	if l.BridgeTokenBudget == 0 {
 		return l.KRawTurns
@@ -153,9 +151,9 @@ func tailLength(l memory.Limits, brief memory.Brief, turns []memory.Turn) int {
 	return k
 }
 
-// stillDue tells whether a chat would be due with these turns alone after its brief: the prompt could not show them
-// all, or its counters, which know the turns' sizes only as a sum, say that it might not. A fold that left such turns
-// would be asked for again and again, and find nothing to do.
+// stillDue reports whether a chat would be due with only these turns in its buffer: the prompt could not show them all,
+// or might not by the counters, which know only the sum of the turns' sizes. After a fold that left such turns the chat
+// would be due again and again, with nothing to fold.
 func stillDue(l memory.Limits, briefTokens int, turns []memory.Turn) bool {
 	tokens := 0
 	for _, t := range turns {

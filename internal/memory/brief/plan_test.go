@@ -7,7 +7,7 @@ import (
 	"github.com/google/uuid"
 )
 
-func TestAnchorOfATurn(t *testing.T) {
+func TestLastSummarizedOfATurn(t *testing.T) {
 	t.Parallel()
 	row := func(last byte, role memory.Role, content string) memory.Message {
 		return memory.Message{ID: uuid.UUID{15: last}, Role: role, Content: content}
@@ -25,7 +25,7 @@ func TestAnchorOfATurn(t *testing.T) {
 		"the last row of neither":       {[]memory.Message{tool, row(6, memory.RoleTool, "u")}, uuid.UUID{15: 6}},
 		"nothing of nothing":            {nil, uuid.Nil},
 	} {
-		if got := anchor(memory.Turn{Messages: c.rows}); got != c.want {
+		if got := lastSummarized(memory.Turn{Messages: c.rows}); got != c.want {
 			t.Errorf("%s: got %s", name, got)
 		}
 	}

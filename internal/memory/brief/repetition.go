@@ -9,18 +9,18 @@ import (
 	"github.com/arcoscribe/throughline/internal/memory/text"
 )
 
-// A run of gramWords words that comes back more than maxRepeats times is a loop. Scripts without
-// spaces have no words to count: there, two characters weigh as much as one word.
+// A sequence of gramWords words that occurs more than maxRepeats times is a loop. In scripts without spaces between
+// words, two characters weigh as much as one word.
 const (
 	gramWords   = 8
 	maxRepeats  = 3
 	wordWeight  = 2
 	gramWeight  = gramWords * wordWeight
-	longWordLen = 64 // runes; what is longer is no word and is taken apart
+	longWordLen = 64 // runes; anything longer is not a word and is divided into characters
 )
 
-// repeatsItself tells whether the same 8-gram of words occurs more than 3 times in text. Case and
-// punctuation do not count. Time is linear in the length of text.
+// repeatsItself reports whether the same 8-gram of words occurs more than 3 times in text. Case and punctuation do not
+// count. Time is linear in the length of text.
 func repeatsItself(text string) bool {
 	units := unitsOf(text)
 	seen := make(map[uint64]int, len(units))
@@ -36,13 +36,12 @@ func repeatsItself(text string) bool {
 	return false
 }
 
-// gram hashes the units from the first on until they weigh as much as 8 words; false when there are
-// not enough of them.
+// gram returns the hash of the first units that together weigh as much as 8 words; false when there are too few.
 func gram(units []string) (uint64, bool) {
 	h := fnv.New64a()
 	weight := 0
 	for _, unit := range units[:min(len(units), gramWeight)] {
-		_, _ = h.Write([]byte(unit + "\x00")) // a hash takes everything
+		_, _ = h.Write([]byte(unit + "\x00")) // a hash never fails
 		if weight += weigh(unit); weight >= gramWeight {
 			return h.Sum64(), true
 		}
@@ -57,10 +56,10 @@ func weigh(unit string) int {
 	return wordWeight
 }
 
-// apostrophes belong to the word they stand in: "I'm" is one.
+// apostrophes are part of a word: "I'm" is one.
 const apostrophes = "'’"
 
-// unitsOf takes text apart into words, and unspaced scripts into characters.
+// unitsOf divides text into words, and unspaced scripts into characters.
 func unitsOf(text string) []string {
 	var units []string
 	words := strings.FieldsFunc(strings.ToLower(text), func(r rune) bool {

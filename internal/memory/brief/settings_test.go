@@ -16,8 +16,8 @@ import (
 	"github.com/arcoscribe/throughline/internal/testkit"
 )
 
-// told sets columns of a chat.
-func (r *rig) told(chatID uuid.UUID, columns string) {
+// setColumns sets columns of a chat.
+func (r *rig) setColumns(chatID uuid.UUID, columns string) {
 	r.t.Helper()
 	testkit.Exec(r.t, r.pool, "update chats set "+columns+" where id = $1", chatID)
 }
@@ -65,7 +65,7 @@ func TestTurnLimitIsFolded(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, nil, func(c *brief.Config) { c.Limits.ChunkThreshold = 6000 })
 			chatID := r.chat(4)
-			r.told(chatID, fmt.Sprintf("max_turns = %d", limit))
+			r.setColumns(chatID, fmt.Sprintf("max_turns = %d", limit))
 			report, err := r.fold(chatID)
 			if err != nil || (report.Result == brief.Done) != (limit < 4) || r.again {
 				t.Errorf("%+v, %v, again %v", report, err, r.again)
@@ -85,7 +85,7 @@ func TestTurnLimitWithAFullInput(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil, func(c *brief.Config) { c.Limits.ChunkThreshold, c.Limits.FoldInputTokens = 6000, 300 })
 	chatID := r.chat(12)
-	r.told(chatID, "max_turns = 2")
+	r.setColumns(chatID, "max_turns = 2")
 	folds := 0
 	for again := true; again; again = r.again {
 		r.mustFold(chatID)
@@ -105,9 +105,9 @@ func TestExpiredChatIsFolded(t *testing.T) {
 	r.say(running, "user", "Wait for me.")
 	testkit.Exec(t, r.pool, "insert into messages (chat_id, role, status, content, lease_until) values ($1, 'assistant', 'streaming', '', now() + interval '1 hour')", running)
 	for _, chatID := range []uuid.UUID{ended, running, simple} {
-		r.told(chatID, expired)
+		r.setColumns(chatID, expired)
 	}
-	r.told(simple, "memory_strategy = 'simple'")
+	r.setColumns(simple, "memory_strategy = 'simple'")
 	for chatID, want := range map[uuid.UUID]string{ended: "4 0", running: "4 1"} {
 		r.mustFold(chatID)
 		if got := r.covered(chatID); got != want {
@@ -202,7 +202,7 @@ func TestClearDuringAFold(t *testing.T) {
 	r.model.AwaitRequest(t, "the fold asks", func(offline.Request) bool { return true })
 	r.clear(chatID)
 	close(gate)
-	if report := testkit.Receive(t, "the fold ends", folded); report.Result != brief.Lost {
+	if report := testkit.Receive(t, "the fold ends", folded); report.Result != brief.Conflict {
 		t.Errorf("%+v", report)
 	}
 	if got := testkit.Ask[string](t, r.pool, "select concat_ws(' ', version, covered_seq, cleared_seq, pending_turns, lease_token is null) from conversation_briefs"); got != "1 16 16 0 t" || r.summary(chatID) != "" {

@@ -9,7 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Kind is what a change of a brief is.
+// Kind is the kind of a change of a brief.
 type Kind string
 
 // The kinds of change, as conversation_brief_revisions names them.
@@ -18,44 +18,42 @@ const (
 	KindRebuild Kind = "rebuild"
 )
 
-// Store is where briefs are kept. Each method is one short transaction with the rights of the chat's
-// owner; none is ever open while the model is asked.
+// Store keeps the briefs. Each method is one short transaction with the rights of the chat's owner; none is open
+// while the model works.
 type Store interface {
-	// Claim takes the lease of a chat's brief and reads what the fold needs, at most maxMessages of the
-	// oldest messages. It may be repeated with the same lease.
-	Claim(ctx context.Context, chatID uuid.UUID, kind Kind, lease Lease, maxMessages int) (Snapshot, Claimed, error)
-	// Renew keeps the lease alive. False: somebody else has taken over.
+	// Claim takes the lease of a chat's brief and reads what the fold needs, at most maxMessages of the oldest
+	// messages. It may be repeated with the same lease.
+	Claim(ctx context.Context, chatID uuid.UUID, kind Kind, lease Lease, maxMessages int) (Snapshot, ClaimResult, error)
+	// Renew extends the lease. It returns false when another worker has taken it over.
 	Renew(ctx context.Context, chatID uuid.UUID, lease Lease) (bool, error)
-	// Release gives a lease back that came to nothing.
+	// Release ends the lease of a fold that has not committed.
 	Release(ctx context.Context, chatID uuid.UUID, lease Lease) error
-	// Commit writes the new brief and its revision and completes the job, if everything is still as it was
-	// when the fold was claimed, and runs within in the same transaction, as the server. False: somebody
-	// was first, and nothing was written.
+	// Commit writes the new brief and its revision, completes the job, and calls within in the same transaction, with
+	// the rights of the server. When the brief or its messages have changed since Claim it writes nothing and
+	// returns false.
 	Commit(ctx context.Context, change Change, within func(ctx context.Context, tx pgx.Tx, after Counters) error) (bool, error)
 }
 
-// Lease says who folds a chat, and for how long that is believed without news.
+// Lease is the exclusive right to fold a chat. It ends Duration after it was taken or renewed.
 type Lease struct {
 	Token    uuid.UUID
 	Duration time.Duration
 }
 
-// Claimed is the outcome of a claim.
-type Claimed int
+// ClaimResult is the outcome of a claim.
+type ClaimResult int
 
 // The outcomes of a claim.
 const (
-	// ChatGone: the chat was deleted.
-	ChatGone Claimed = iota
-	// Busy: another worker is at it.
-	Busy
-	// NotWanted: there is nothing to do. Stores leave that to the engine.
-	NotWanted
-	// Taken: the lease is ours.
-	Taken
+	// ClaimGone: the chat was deleted.
+	ClaimGone ClaimResult = iota
+	// ClaimBusy: another worker has the lease.
+	ClaimBusy
+	// ClaimTaken: the caller has the lease.
+	ClaimTaken
 )
 
-// Snapshot is what a fold is planned from.
+// Snapshot is the state of a chat from which a fold is planned.
 type Snapshot struct {
 	UserID uuid.UUID
 	Brief  memory.Brief
@@ -63,7 +61,7 @@ type Snapshot struct {
 	EditCount int64
 	Counters
 	memory.Settings
-	// Messages after the brief (fold) or those it covers (rebuild), oldest first.
+	// Messages are those after the brief (fold) or those it covers (rebuild), oldest first.
 	Messages []memory.Message
 }
 
@@ -74,10 +72,10 @@ type Counters struct {
 	PendingTurns  int
 }
 
-// Change is a new brief and how it came about.
+// Change is a new version of a brief, and how it was made.
 type Change struct {
 	ChatID uuid.UUID
-	// JobID is River's job that the change completes; 0 for none.
+	// JobID is the River job that the change completes; 0 for none.
 	JobID    int64
 	Kind     Kind
 	Lease    Lease
@@ -85,20 +83,18 @@ type Change struct {
 	Plan     Plan
 	Summary  string
 	Tokens   int // of Summary
-	Asked    Asked
+	Stats    CallStats
 	Duration time.Duration
 }
 
-// Version is the version that the brief gets.
+// Version returns the version that the brief gets.
 func (c Change) Version() int64 { return c.Planned.Brief.Version + 1 }
 
-// Report is what the change comes to once it is committed.
+// Report returns the report of the change once it is committed.
 func (c Change) Report() Report {
 	return Report{
 		Kind: c.Kind, Result: Done, Version: c.Version(), SeqFrom: c.Plan.SeqFrom, SeqTo: c.Plan.SeqTo, Turns: c.Plan.Turns,
 		TurnsTokens: c.Plan.Tokens, TokensBefore: c.Planned.Brief.Tokens, TokensAfter: c.Tokens,
-		Mode: c.Asked.Mode, PromptRef: c.Asked.PromptRef, Model: c.Asked.Model, Calls: c.Asked.Calls,
-		InputTokens: c.Asked.InputTokens, OutputTokens: c.Asked.OutputTokens, Refusals: c.Asked.Refusals,
-		DurationMS: c.Duration.Milliseconds(),
+		DurationMS: c.Duration.Milliseconds(), CallStats: c.Stats,
 	}
 }

@@ -8,16 +8,13 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
-	"sync/atomic"
 	"time"
 
-	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/memory/text"
-	"github.com/arcoscribe/throughline/internal/metrics"
 	"github.com/google/uuid"
 )
 
-// Mode says which prompt a summary call uses.
+// Mode selects the prompt of a summary call.
 type Mode string
 
 // The modes. Auto is Hosted while a hosted prompt is configured and exists, Inline from then on.
@@ -25,11 +22,11 @@ const (
 	ModeHosted Mode = "hosted"
 	ModeInline Mode = "inline"
 	ModeAuto   Mode = "auto"
-	// ModeNone is what a revision says that needed no model: a rebuild of nothing.
+	// ModeNone is the mode of a revision that needed no model call: a rebuild without messages.
 	ModeNone Mode = "none"
 )
 
-// ErrPromptGone tells that the API refused a hosted prompt itself (a 4xx whose error names it).
+// ErrPromptGone reports that the API does not know the hosted prompt (a 4xx whose error names it).
 var ErrPromptGone = errors.New("the hosted prompt does not exist")
 
 // Summarizer is the model that writes summaries.
@@ -39,10 +36,10 @@ type Summarizer interface {
 
 // Call is one summary call.
 type Call struct {
-	// Hosted is the hosted prompt to use; then no model is named.
+	// Hosted is the hosted prompt to use, which names the model itself; nil for an inline call.
 	Hosted *HostedPrompt
-	// Model and Instructions of an inline call. A hosted call has instructions only when its first
-	// answer was refused.
+	// Model and Instructions are those of an inline call. A hosted call has instructions only when its first answer
+	// was refused.
 	Model        string
 	Instructions string
 	Input        string
@@ -50,13 +47,13 @@ type Call struct {
 	UserID       uuid.UUID
 }
 
-// HostedPrompt names a prompt that is kept at OpenAI.
+// HostedPrompt identifies a prompt that is stored at OpenAI.
 type HostedPrompt struct {
 	ID      string
 	Version string
 }
 
-// Answer is what the model wrote.
+// Answer is the model's answer to a summary call.
 type Answer struct {
 	Text         string
 	Model        string
@@ -65,21 +62,21 @@ type Answer struct {
 	OutputTokens int
 }
 
-// Asked is what the calls of one fold came to.
-type Asked struct {
-	Mode         Mode
-	PromptRef    string
-	Model        string
-	InputTokens  int
-	OutputTokens int
-	// InputSHA256 is that of the input as sent, in hex; of the last one, where a fold sent several.
-	InputSHA256 string
-	Calls       int
-	// Refusals are the keys of what the gate refused on the way.
-	Refusals []string
+// CallStats describes the summary calls of one fold.
+type CallStats struct {
+	Mode         Mode   `json:"mode,omitempty"`
+	PromptRef    string `json:"prompt_ref,omitempty"`
+	Model        string `json:"model,omitempty"`
+	Calls        int    `json:"calls"`
+	InputTokens  int    `json:"input_tokens"`
+	OutputTokens int    `json:"output_tokens"`
+	// Refusals are the keys of the summaries that the gate refused.
+	Refusals []string `json:"refusals,omitempty"`
+	// InputSHA256 is the hash of the last piece's input, in hex.
+	InputSHA256 string `json:"-"`
 }
 
-// PromptConfig says how summaries are asked for.
+// PromptConfig configures the summary calls.
 type PromptConfig struct {
 	Mode   Mode
 	Hosted HostedPrompt
@@ -91,7 +88,7 @@ type PromptConfig struct {
 	CallTimeout time.Duration
 }
 
-// RefusedError is a summary that the gate refused twice.
+// RefusedError reports that the gate refused both tries at a summary.
 type RefusedError struct {
 	Refusal Refusal
 }
@@ -100,44 +97,24 @@ func (e *RefusedError) Error() string {
 	return "the summary was refused twice: " + e.Refusal.Key
 }
 
-// writer asks the model for one summary after another, piece by piece.
-type writer struct {
-	PromptConfig
-	summarizer Summarizer
-	limits     memory.Limits
-	metrics    *metrics.Metrics
-	logger     *slog.Logger
-	promptGone atomic.Bool
-}
+// summaryCalls makes the summary calls of one fold.
+type summaryCalls struct {
+	*Engine
 
-// session is the work of one fold on one chat.
-type session struct {
-	*writer
 	chatID, userID uuid.UUID
-	asked          *Asked
+	stats          *CallStats
 }
 
-// mode is what the next call uses.
-func (w *writer) mode() Mode {
-	if w.Mode != ModeAuto {
-		return w.Mode
-	}
-	if w.Hosted.Version == "" || w.promptGone.Load() {
-		return ModeInline
-	}
-	return ModeHosted
-}
-
-// summarize folds one piece into the summary so far. What it returns, with its tokens, passed the gate and
-// fits the cap.
-func (s *session) summarize(ctx context.Context, summary string, piece Piece) (string, int, error) {
+// summarize adds one piece to the summary so far. The summary that it returns, with its tokens, has passed the gate
+// and fits the cap.
+func (c *summaryCalls) summarize(ctx context.Context, summary string, piece Piece) (string, int, error) {
 	input := FoldInput(summary, piece)
 	digest := sha256.Sum256([]byte(input))
-	s.asked.InputSHA256 = hex.EncodeToString(digest[:])
+	c.stats.InputSHA256 = hex.EncodeToString(digest[:])
 
-	text, refusal, err := s.attempt(ctx, summary, input, piece, Refusal{})
+	answer, refusal, err := c.try(ctx, summary, input, piece, Refusal{})
 	if err == nil && refusal != (Refusal{}) {
-		text, refusal, err = s.attempt(ctx, summary, input, piece, refusal)
+		answer, refusal, err = c.try(ctx, summary, input, piece, refusal)
 	}
 	if err != nil {
 		return "", 0, err
@@ -145,98 +122,99 @@ func (s *session) summarize(ctx context.Context, summary string, piece Piece) (s
 	if refusal != (Refusal{}) {
 		return "", 0, &RefusedError{Refusal: refusal}
 	}
-	return s.withinCap(ctx, summary, text)
+	return c.fitCap(ctx, summary, answer)
 }
 
-// attempt makes one call and puts its answer before the gate. The zero refusal means it passed.
-func (s *session) attempt(ctx context.Context, summary, input string, piece Piece, before Refusal) (string, Refusal, error) {
-	content, err := s.ask(ctx, input, piece, before)
+// try asks for a summary and judges the answer. The second try names the refusal of the first. A zero refusal means
+// that the answer passed the gate.
+func (c *summaryCalls) try(ctx context.Context, summary, input string, piece Piece, first Refusal) (string, Refusal, error) {
+	answer, err := c.ask(ctx, input, piece, first)
 	if err != nil {
 		return "", Refusal{}, err
 	}
-	refusal, passed := Judge(text.FitCap(summary, s.limits.SummaryTokenCap), content)
-	if passed {
-		return content, Refusal{}, nil
+	refusal, passed := Judge(text.FitCap(summary, c.Limits.SummaryTokenCap), answer)
+	if !passed {
+		c.stats.Refusals = append(c.stats.Refusals, refusal.Key)
+		c.Metrics.GateRefusals.WithLabelValues(refusal.Key).Inc()
 	}
-	s.asked.Refusals = append(s.asked.Refusals, refusal.Key)
-	s.metrics.GateRefusals.WithLabelValues(refusal.Key).Inc()
-	return "", refusal, nil
+	return answer, refusal, nil
 }
 
-// ask calls the model in the mode of the moment, and once more inline when that turns out to be over.
-func (s *session) ask(ctx context.Context, input string, piece Piece, before Refusal) (string, error) {
-	if s.mode() == ModeHosted {
-		text, err := s.askHosted(ctx, input, before)
-		if !errors.Is(err, ErrPromptGone) || s.Mode != ModeAuto {
-			return text, err
+// ask calls the model with the hosted prompt or the inline one. In ModeAuto it calls inline when the hosted prompt
+// turns out not to exist.
+func (c *summaryCalls) ask(ctx context.Context, input string, piece Piece, first Refusal) (string, error) {
+	prompt := &c.Prompt
+	if prompt.Mode == ModeHosted || prompt.Mode == ModeAuto && prompt.Hosted.Version != "" && !c.promptGone.Load() {
+		answer, err := c.askHosted(ctx, input, first)
+		if !errors.Is(err, ErrPromptGone) || prompt.Mode != ModeAuto {
+			return answer, err
 		}
-		s.fallBack(ctx, err)
+		c.fallBack(ctx, err)
 	}
-	s.asked.Mode, s.asked.PromptRef = ModeInline, s.inlineRef()
-	return s.call(ctx, Call{Input: input, Model: s.Model, Instructions: SummaryInstructions(SummaryTask{
-		Base: s.Instructions, Cap: s.limits.SummaryTokenCap, Piece: piece, Refused: before,
+	c.stats.Mode, c.stats.PromptRef = ModeInline, prompt.inlineRef()
+	return c.call(ctx, Call{Input: input, Model: prompt.Model, Instructions: SummaryInstructions(SummaryTask{
+		Base: prompt.Instructions, Cap: c.Limits.SummaryTokenCap, Piece: piece, Refused: first,
 	})})
 }
 
-// askHosted sends the hosted prompt alone. Only a second try has instructions: there is no other place
-// to say what was wrong with the first.
-func (s *session) askHosted(ctx context.Context, input string, before Refusal) (string, error) {
-	s.asked.Mode, s.asked.PromptRef = ModeHosted, s.Hosted.ID+"@"+s.Hosted.Version
-	hosted := s.Hosted
-	return s.call(ctx, Call{Hosted: &hosted, Instructions: before.Sentence, Input: input})
+// askHosted sends no instructions beside the hosted prompt, except for the refusal of the first try.
+func (c *summaryCalls) askHosted(ctx context.Context, input string, first Refusal) (string, error) {
+	hosted := c.Prompt.Hosted
+	c.stats.Mode, c.stats.PromptRef = ModeHosted, hosted.ID+"@"+hosted.Version
+	return c.call(ctx, Call{Hosted: &hosted, Instructions: first.Sentence, Input: input})
 }
 
-func (s *session) inlineRef() string {
-	if s.Instructions != "" {
-		digest := sha256.Sum256([]byte(s.Instructions))
+// inlineRef returns the name of the inline prompt in revisions.
+func (p *PromptConfig) inlineRef() string {
+	if p.Instructions != "" {
+		digest := sha256.Sum256([]byte(p.Instructions))
 		return "custom@" + hex.EncodeToString(digest[:4])
 	}
 	return "built-in@" + SummaryInstructionsVersion
 }
 
-// fallBack remembers, says and counts once that the hosted prompt is over.
-func (s *session) fallBack(ctx context.Context, err error) {
-	if s.promptGone.CompareAndSwap(false, true) {
-		s.metrics.PromptFallbacks.Inc()
-		s.logger.LogAttrs(ctx, slog.LevelWarn, "hosted summary prompt is gone, using the inline one from now on",
-			slog.String("prompt_id", s.Hosted.ID), slog.String("prompt_version", s.Hosted.Version), slog.Any("error", err))
+// fallBack turns to the inline prompt for good, and logs and counts it once.
+func (c *summaryCalls) fallBack(ctx context.Context, err error) {
+	if c.promptGone.CompareAndSwap(false, true) {
+		c.Metrics.PromptFallbacks.Inc()
+		c.Logger.LogAttrs(ctx, slog.LevelWarn, "hosted summary prompt is gone, using the inline one from now on",
+			slog.String("prompt_id", c.Prompt.Hosted.ID), slog.String("prompt_version", c.Prompt.Hosted.Version), slog.Any("error", err))
 	}
 }
 
-func (s *session) call(ctx context.Context, call Call) (string, error) {
-	call.ChatID, call.UserID = s.chatID, s.userID
-	ctx, cancel := context.WithTimeout(ctx, s.CallTimeout)
+// call makes one model call and adds it to the stats.
+func (c *summaryCalls) call(ctx context.Context, call Call) (string, error) {
+	call.ChatID, call.UserID = c.chatID, c.userID
+	ctx, cancel := context.WithTimeout(ctx, c.Prompt.CallTimeout)
 	defer cancel()
-	s.asked.Calls++
-	answer, err := s.summarizer.Summarize(ctx, call)
+	c.stats.Calls++
+	answer, err := c.Summarizer.Summarize(ctx, call)
 	if err != nil {
 		return "", fmt.Errorf("summarize: %w", err)
 	}
-	s.asked.Model = answer.Model
-	s.asked.InputTokens += answer.InputTokens
-	s.asked.OutputTokens += answer.OutputTokens
-	count := s.metrics.Tokens.WithLabelValues
+	c.stats.Model = answer.Model
+	c.stats.InputTokens += answer.InputTokens
+	c.stats.OutputTokens += answer.OutputTokens
+	count := c.Metrics.Tokens.WithLabelValues
 	count("fold", "input").Add(float64(answer.InputTokens))
 	count("fold", "cached").Add(float64(answer.CachedTokens))
 	count("fold", "output").Add(float64(answer.OutputTokens))
 	return strings.TrimSpace(answer.Text), nil
 }
 
-// withinCap shortens a summary that is too long: first the model may, then the scissors do. A failed
-// or refused shortening is no reason to lose a good summary.
-func (s *session) withinCap(ctx context.Context, previous, content string) (string, int, error) {
-	limit := s.limits.SummaryTokenCap
-	if tokens := text.Tokens(content); tokens <= limit {
-		return content, tokens, nil
+// fitCap shortens a summary that is over the cap: first by a model call, and what is still too long at a sentence's
+// end. When that call fails or its answer is refused, the long summary is cut.
+func (c *summaryCalls) fitCap(ctx context.Context, previous, summary string) (string, int, error) {
+	limit := c.Limits.SummaryTokenCap
+	if tokens := text.Tokens(summary); tokens <= limit {
+		return summary, tokens, nil
 	}
-	mode, ref := s.asked.Mode, s.asked.PromptRef
-	shorter, err := s.call(ctx, Call{Input: content, Model: s.Model, Instructions: CondenseInstructions(limit)})
-	s.asked.Mode, s.asked.PromptRef = mode, ref // the revision names the prompt that wrote the summary
+	shorter, err := c.call(ctx, Call{Input: summary, Model: c.Prompt.Model, Instructions: CondenseInstructions(limit)})
 	if err := ctx.Err(); err != nil {
 		return "", 0, err
 	}
 	if _, passed := Judge(previous, shorter); err != nil || !passed {
-		shorter = content
+		shorter = summary
 	}
 	fitting := text.FitCap(shorter, limit)
 	return fitting, text.Tokens(fitting), nil

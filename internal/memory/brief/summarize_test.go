@@ -52,7 +52,7 @@ func TestHostedPrompt(t *testing.T) {
 	}
 }
 
-// When the API says that the prompt does not exist, auto folds inline in the same go, says so once, and
+// When the API does not know the prompt, auto folds inline in the same run, logs it once, and
 // never asks for it again; hosted goes on asking.
 func TestHostedPromptIsGone(t *testing.T) {
 	t.Parallel()
@@ -120,5 +120,19 @@ func TestInlineInstructions(t *testing.T) {
 	}
 	if asked.Model != "small" || report.PromptRef != "custom@"+sha256Hex("Keep technique and repertoire.")[:8] {
 		t.Errorf("model %s, prompt %s", asked.Model, report.PromptRef)
+	}
+}
+
+// The days of the turns are those of the user's time zone, which a client sends in a message's metadata.
+func TestTurnDatesAreInTheUsersTimeZone(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil, nil)
+	chatID := r.chat(8)
+	testkit.Exec(t, r.pool, "update messages set created_at = '2026-11-20 23:30:00+00'")
+	testkit.Exec(t, r.pool, `update messages set metadata = metadata || '{"time_zone": "Europe/Berlin"}' where seq = 5`)
+	r.mustFold(chatID)
+	want := "Turns 1 to 2: 2026-11-20, UTC\nTurns 3 to 6: 2026-11-21, Europe/Berlin"
+	if asked := r.model.Requests()[0]; !strings.HasSuffix(asked.Instructions, want) {
+		t.Errorf("the instructions are %s", asked.Instructions)
 	}
 }

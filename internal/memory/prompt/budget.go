@@ -7,21 +7,18 @@ import (
 	"github.com/arcoscribe/throughline/internal/memory/text"
 )
 
-// division divides a buffer: turns[:bridge] are dropped, turns[bridge:tail] are the bridge, the rest is the tail.
+// division divides a buffer: turns[:bridge] are unseen, turns[bridge:tail] are the bridge, the rest is the tail.
 type division struct {
 	bridge, tail int
 	bridgeTokens int
 }
 
-// divide picks tail and bridge. The tail is the last K turns, less its oldest while brief and tail
-// are over the prompt's budget; the bridge is what fits its own budget before the tail, newest first
-// and without a gap. A turn that left the tail is the first candidate for the bridge.
+// divide determines tail and bridge. The tail is the last K turns, less its oldest while brief and tail are over the
+// prompt's budget. The bridge is what fits its own budget before the tail, newest first and without a gap, so a turn
+// that left the tail is its first candidate.
 func divide(briefTokens int, turns []memory.Turn, l memory.Limits) division {
 	d := division{tail: max(0, len(turns)-l.KRawTurns)}
-	used := briefTokens
-	for _, t := range turns[d.tail:] {
-		used += t.Tokens()
-	}
+	used := briefTokens + tokensOf(turns[d.tail:])
 	for used > l.PromptTokenBudget && len(turns)-d.tail > max(1, l.MinTailTurns) {
 		used -= turns[d.tail].Tokens()
 		d.tail++
@@ -43,88 +40,77 @@ func Unseen(briefTokens int, turns []memory.Turn, l memory.Limits) int {
 	return divide(briefTokens, turns, l).bridge
 }
 
-// fitted is what is left of brief and tail when they have to share a budget.
-type fitted struct {
-	summary       string
-	summaryTokens int
-	tail          []memory.Turn
-	tailTokens    int
-	truncated     bool
+func tokensOf(turns []memory.Turn) int {
+	sum := 0
+	for i := range turns {
+		sum += turns[i].Tokens()
+	}
+	return sum
 }
 
-// fit shortens what is over budget: first the brief, then the longest messages of the tail, and
-// when the tail has nothing left to give, the brief once more. The tail's turns are copied before
-// they are changed.
-func fit(brief memory.Brief, tail []memory.Turn, budget int) fitted {
-	f := fitted{summary: brief.Summary, summaryTokens: max(0, brief.Tokens), tail: tail}
-	for _, t := range tail {
-		f.tailTokens += t.Tokens()
+// fit shortens brief and tail to a common budget: first the brief, then the longest messages of the tail, and when
+// those cannot get shorter, the brief once more.
+func (s *selection) fit(tail []memory.Turn, budget int) {
+	s.tail, s.tailTokens, s.brief.Tokens = tail, tokensOf(tail), max(0, s.brief.Tokens)
+	if s.brief.Tokens+s.tailTokens <= budget {
+		return
 	}
-	if f.summaryTokens+f.tailTokens <= budget {
-		return f
-	}
-	f.shortenSummary(f.summaryRoom(budget))
-	f.clipTail(budget - f.summaryTokens)
-	f.shortenSummary(budget - f.tailTokens)
-	return f
+	s.shortenBrief(s.briefRoom(budget))
+	s.clipTail(budget - s.brief.Tokens)
+	s.shortenBrief(budget - s.tailTokens)
 }
 
-// summaryShare is the part of the budget (one in four) that a brief may keep where the tail has to be
-// clipped in any case: one pasted book must not make the assistant forget the whole conversation.
-const summaryShare = 4
+// briefShare is the fraction of the budget (one in four) that a brief may keep when the tail has to be clipped in any
+// case: one pasted book must not make the assistant forget the whole conversation.
+const briefShare = 4
 
-// summaryRoom is what the tail leaves to the brief. Where that is less than the brief's last sentence,
-// shortening it would not be enough anyway, and it gets its share.
-func (f *fitted) summaryRoom(budget int) int {
-	room := budget - f.tailTokens
-	if room >= text.Tokens(text.NewestSentences(f.summary, 0)) {
+// briefRoom returns what the tail leaves to the brief. Where that is less than the brief's last sentence, shortening the
+// brief would not be enough, and it gets its share.
+func (s *selection) briefRoom(budget int) int {
+	room := budget - s.tailTokens
+	if room >= text.Tokens(text.NewestSentences(s.brief.Summary, 0)) {
 		return room
 	}
-	return max(room, budget/summaryShare)
+	return max(room, budget/briefShare)
 }
 
-// shortenSummary brings the summary down to room tokens: oldest sentences first, and when the last
-// one is too long by itself, at a word end.
-func (f *fitted) shortenSummary(room int) {
-	if f.summaryTokens <= room {
+// shortenBrief shortens the brief to room tokens: its oldest sentences go first; when the last one is too long by itself,
+// it is cut at a word end.
+func (s *selection) shortenBrief(room int) {
+	if s.brief.Tokens <= room {
 		return
 	}
-	before := f.summary
-	f.summary = ""
+	shorter := ""
 	if room > 0 {
-		f.summary = text.FitCap(text.NewestSentences(before, room), room)
+		shorter = text.FitCap(text.NewestSentences(s.brief.Summary, room), room)
 	}
-	f.summaryTokens = text.Tokens(f.summary)
-	f.truncated = f.truncated || f.summary != before
+	s.truncated = s.truncated || shorter != s.brief.Summary
+	s.brief.Summary, s.brief.Tokens = shorter, text.Tokens(shorter)
 }
 
-// clipTail brings the tail down to room tokens by levelling its longest messages: one level is found
-// that all messages together can have, and only those above it are clipped. A message is never
+// clipTail shortens the tail to room tokens by clipping its longest messages to a common level. A message is never
 // clipped to less than the note about what was omitted.
-func (f *fitted) clipTail(room int) {
-	if f.tailTokens <= room {
+func (s *selection) clipTail(room int) {
+	if s.tailTokens <= room {
 		return
 	}
-	level := max(text.ClipReserve, sharedLevel(sizes(f.tail), room))
-	clippedTail := make([]memory.Turn, len(f.tail))
-	f.tailTokens = 0
-	for i, t := range f.tail {
-		clippedTail[i] = memory.Turn{Messages: slices.Clone(t.Messages)}
-		for j := range t.Messages {
-			f.clipMessage(&clippedTail[i].Messages[j], level)
+	level := max(text.ClipReserve, sharedLevel(sizes(s.tail), room))
+	for _, t := range s.tail {
+		for i := range t.Messages {
+			s.clip(&t.Messages[i], level)
 		}
-		f.tailTokens += clippedTail[i].Tokens()
 	}
-	f.tail = clippedTail
+	s.tailTokens = tokensOf(s.tail)
 }
 
-func (f *fitted) clipMessage(m *memory.Message, level int) {
-	if m.Tokens <= level || m.Blank() {
+// clip shortens a message to limit tokens.
+func (s *selection) clip(m *memory.Message, limit int) {
+	if m.Tokens <= limit || m.Blank() {
 		return
 	}
 	before := m.Content
-	m.Content, m.Tokens = text.Clip(before, level)
-	f.truncated = f.truncated || m.Content != before
+	m.Content, m.Tokens = text.Clip(before, limit)
+	s.truncated = s.truncated || m.Content != before
 }
 
 func sizes(turns []memory.Turn) []int {
@@ -137,7 +123,7 @@ func sizes(turns []memory.Turn) []int {
 	return all
 }
 
-// sharedLevel gives the greatest level for which the sum of min(size, level) is at most room.
+// sharedLevel returns the greatest level for which the sum of min(size, level) is at most room.
 func sharedLevel(sizes []int, room int) int {
 	slices.Sort(sizes)
 	for i, size := range sizes {

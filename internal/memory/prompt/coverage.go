@@ -7,8 +7,8 @@ import (
 	"github.com/arcoscribe/throughline/internal/memory"
 )
 
-// Coverage returns one sentence, or a few where something is wrong, that says where the turns of a chat are: in the
-// brief, word for word in the prompt of that receipt, or in neither.
+// Coverage returns one sentence, or a few where something is wrong, about where the turns of a chat are: in the brief,
+// word for word in the prompt of that receipt, or in neither.
 func Coverage(c memory.Chat, r Receipt) string {
 	shown, inBrief := r.BridgeTurns+r.TailTurns, c.BriefTurns()
 	total := inBrief + shown + r.DroppedTurns

@@ -8,74 +8,86 @@ import (
 	"github.com/arcoscribe/throughline/internal/memory/text"
 )
 
-// shownFiles is what a prompt shows of a chat's files.
-type shownFiles struct {
-	entries []shownFile
-	tokens  int // of the contents that are shown
-	untold  int // sendings for which there is not even a line
-	room    int // for all of them, in tokens
+// fileSelection is what a prompt shows of a chat's files.
+type fileSelection struct {
+	entries  []fileEntry
+	shown    int // contents that are shown
+	tokens   int // of these contents
+	leftOut  int // files without room for their content
+	unlisted int // those of them without room even for an entry
+	room     int // the most tokens of the section
 }
 
-// shownFile is a file's entry in a prompt.
-type shownFile struct {
+// fileEntry is a file's entry in a prompt.
+type fileEntry struct {
 	memory.StoredFile
 	text    string // the content as shown
-	sameAs  string // the path under which the content is shown already
-	newer   bool   // another content of the same path is shown already
-	leftOut bool
+	sameAs  string // the path under which the same content is shown already; "" for none
+	earlier bool   // a newer content of the same path is listed
+	leftOut bool   // the content has no room
 }
 
-// fileLineTokens is what an entry takes beside its path and its content, from above.
+// fileLineTokens is an upper bound of the tokens that an entry takes beside its path and its content.
 const fileLineTokens = 24
 
-// pickFiles decides what a prompt shows of the chat's files, which are in order, newest first: each content
-// once, while there is room. The same content under another path is named beside the first one; under the
-// same path it is the same file. One that has no room is a line, while there is room for lines.
-func pickFiles(files []memory.StoredFile, room int) shownFiles {
-	shown := shownFiles{room: room}
-	first := make(map[[32]byte]string, len(files))
-	told := make(map[string]bool, len(files)) // paths and hashes that have their entry
-	paths := make(map[string]bool, len(files))
+// selectFiles selects what a prompt shows of the chat's files, which are ordered newest first: each content once,
+// while there is room. The same content under another path is an entry that names the first path; under the same path
+// it is the same file. A content without room is left out of its entry; when there is no room for an entry, the file
+// is only counted.
+func selectFiles(files []memory.StoredFile, room int) fileSelection {
+	selected := fileSelection{room: room}
+	type version struct {
+		path string
+		hash [32]byte
+	}
+	seen := make(map[version]bool, len(files))
+	seenPath := make(map[string]bool, len(files))
+	shownAt := make(map[[32]byte]string, len(files)) // the path under which a content is shown
 	for _, f := range files {
-		key := f.Path + "\x00" + string(f.SHA256[:])
-		if told[key] {
+		key := version{f.Path, f.SHA256}
+		if seen[key] {
 			continue
 		}
-		told[key] = true
-		entry := shownFile{StoredFile: f, newer: paths[f.Path], sameAs: first[f.SHA256]}
+		seen[key] = true
+		entry := fileEntry{StoredFile: f, earlier: seenPath[f.Path], sameAs: shownAt[f.SHA256]}
+		seenPath[f.Path] = true
 		line := fileLineTokens + text.Tokens(f.Path) + text.Tokens(entry.sameAs)
-		paths[f.Path] = true
 		if line > room {
-			shown.untold++
+			selected.unlisted++
+			selected.leftOut++
 			continue
 		}
 		room -= line
 		if entry.sameAs == "" && entry.show(room) {
 			room -= entry.Tokens
-			shown.tokens += f.Tokens
-			first[f.SHA256] = f.Path
+			selected.shown++
+			selected.tokens += f.Tokens
+			shownAt[f.SHA256] = f.Path
 		}
-		shown.entries = append(shown.entries, entry)
+		if entry.leftOut {
+			selected.leftOut++
+		}
+		selected.entries = append(selected.entries, entry)
 	}
-	return shown
+	return selected
 }
 
-// show takes the content if it has room, and counts what its quoted lines take more.
-func (f *shownFile) show(room int) bool {
+// show sets the entry's content if it has room, and adds what its quotes take to Tokens.
+func (f *fileEntry) show(room int) bool {
 	f.leftOut = true
 	if f.Tokens > room || f.Content == "" && f.Tokens > 0 {
 		return false
 	}
-	text := text.QuoteLines(f.Content, readsAsFilePart)
-	quotes := len(text) - len(f.Content) // each is two bytes and at most as many tokens
-	if f.Tokens+quotes > room {
+	quoted := text.QuoteLines(f.Content, looksLikeFilePart)
+	added := len(quoted) - len(f.Content) // each quote is two bytes and at most as many tokens
+	if f.Tokens+added > room {
 		return false
 	}
-	f.text, f.Tokens, f.leftOut = text, f.Tokens+quotes, false
+	f.text, f.Tokens, f.leftOut = quoted, f.Tokens+added, false
 	return true
 }
 
-// writeFiles writes a chat's files. A line of a file that reads as a heading of ours, or as the head of a file, is
+// writeFiles writes a chat's files. A line of a file that looks like a heading or like the beginning of an entry is
 // quoted; all else is word for word.
 func writeFiles(s *selection) Section {
 	var b strings.Builder
@@ -86,48 +98,21 @@ func writeFiles(s *selection) Section {
 		}
 		f.entries[i].write(&b)
 	}
-	if f.untold > 0 && len(f.entries) > 0 {
+	if f.unlisted > 0 && len(f.entries) > 0 {
 		b.WriteString("\n\n")
 	}
-	if f.untold > 0 {
-		fmt.Fprintf(&b, "(%d more left out for want of room)", f.untold)
+	if f.unlisted > 0 {
+		fmt.Fprintf(&b, "(%d more left out for want of room)", f.unlisted)
 	}
-	return Section{Text: b.String(), Budget: f.room, Account: Account{Tokens: f.tokens, Items: len(f.entries), LeftOut: f.leftOut()}}
+	return Section{Text: b.String(), Budget: f.room, Account: Account{Tokens: f.tokens, Items: len(f.entries), LeftOut: f.leftOut}}
 }
 
-// shown counts the contents that are shown.
-func (s *shownFiles) shown() int {
-	n := 0
-	for i := range s.entries {
-		if !s.entries[i].leftOut && s.entries[i].sameAs == "" {
-			n++
-		}
+func (f *fileEntry) write(b *strings.Builder) {
+	label := text.OneLine(f.Path)
+	if f.earlier {
+		label += " (an earlier version)"
 	}
-	return n
-}
-
-// leftOut counts the sendings without room.
-func (s *shownFiles) leftOut() int {
-	n := s.untold
-	for i := range s.entries {
-		if s.entries[i].leftOut {
-			n++
-		}
-	}
-	return n
-}
-
-func (s *shownFiles) size() int {
-	const perEntry = 64
-	size := 0
-	for _, f := range s.entries {
-		size += perEntry + len(f.Path) + len(f.sameAs) + len(f.text)
-	}
-	return size
-}
-
-func (f *shownFile) write(b *strings.Builder) {
-	fmt.Fprintf(b, "=== %s ===", f.label())
+	fmt.Fprintf(b, "=== %s ===", label)
 	switch {
 	case f.sameAs != "":
 		b.WriteString(" the same as " + text.OneLine(f.sameAs))
@@ -139,23 +124,15 @@ func (f *shownFile) write(b *strings.Builder) {
 	}
 }
 
-func (f *shownFile) label() string {
-	if f.newer {
-		return text.OneLine(f.Path) + " (an earlier version)"
-	}
-	return text.OneLine(f.Path)
+func looksLikeFilePart(line string) bool {
+	return LooksLikeHeading(line) || looksLikeFileEntry(line)
 }
 
-func readsAsFilePart(line string) bool {
-	return ReadsAsHeading(line) || readsAsFileHead(line)
-}
-
-// readsAsFileHead tells whether a line begins as the head of a file does. Most lines hold no equals sign in
-// any of its forms, and are spared the dear look.
-func readsAsFileHead(line string) bool {
+// looksLikeFileEntry reports whether a line looks like the beginning of a file's entry.
+func looksLikeFileEntry(line string) bool {
 	if !text.HasEquals(line) {
 		return false
 	}
-	rest, ok := strings.CutPrefix(text.AsSeen(line, text.SeenRunes), "===")
+	rest, ok := strings.CutPrefix(text.Skeleton(line, text.PrefixRunes), "===")
 	return ok && (strings.HasPrefix(rest, " ") || strings.HasPrefix(rest, "\t"))
 }

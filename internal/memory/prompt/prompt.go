@@ -12,22 +12,22 @@ type Source struct {
 	Title, URL, Content string
 }
 
-// Question is the message to be answered, and what was found for it.
+// Question is the message to be answered, with what belongs to it.
 type Question struct {
 	Content string
 	Sources []Source
-	// Retrieved are the sections that were looked up for this question, by name and without their headings.
+	// Retrieved are the sections that were retrieved for this question, by name and without their headings.
 	Retrieved []Section
-	// InstructionTokens is the size of the instructions that go beside the prompt. Like the question and its
-	// sources they take their place from the files.
+	// InstructionTokens is the size of the instructions that are sent beside the prompt. Like the question and its
+	// sources they leave less room for files.
 	InstructionTokens int
 }
 
-// Prompt is what the main model reads, with the account of it.
+// Prompt is what the main model reads, and its description.
 type Prompt struct {
-	// Input goes to the model in the user's role, never as instructions.
+	// Input is sent in the user's role, never as instructions.
 	Input string
-	// Sections are the parts of Input that are memory, in order: see Receipt.Sections for those that are missing.
+	// Sections are the parts of Input that are memory, in order. Receipt.Sections also has those that are missing.
 	Sections []Section
 	Receipt  Receipt
 }
@@ -36,108 +36,88 @@ type Prompt struct {
 // tokenized only when something has to be shortened.
 func Build(c memory.Chat, q Question, limits memory.Limits) Prompt {
 	s := selectFrom(&c, q, limits)
-	var w writer
-	w.Grow(s.size())
+	var written [len(parts)]Section
+	size := 0
 	for i := range parts {
-		w.add(&parts[i], &s)
+		written[i] = parts[i].write(&s)
+		size += len(parts[i].heading) + len(written[i].Text) + len(sectionBreak) + 1
+	}
+	var w writer
+	w.Grow(size)
+	for i := range parts {
+		w.add(&parts[i], written[i])
 	}
 	return Prompt{Input: w.String(), Sections: w.sections, Receipt: receiptOf(&c, &s, w.accounts)}
 }
 
 // selection is what a prompt shows. The turns of the buffer are in unseen, bridge and tail, in this order.
 type selection struct {
-	brief        memory.Brief // as shown: perhaps shortened; zero when none is
+	brief        memory.Brief // as shown, perhaps shortened; zero when none is shown
 	briefTurns   int
 	kept         []memory.Message
 	unseen       []memory.Turn
 	bridge, tail []memory.Turn
-	files        shownFiles
+	files        fileSelection
 	question     Question
 
 	bridgeTokens, tailTokens, keptTokens int
-	leftOut                              int // pinned and important messages without room
+	keptLeftOut                          int // pinned and important messages without room
 	unread                               int // turns that are unseen because they were too old to be read
 	truncated                            bool
 	// The most tokens that the strategy lets the sections take.
 	briefBudget, keptBudget, recentBudget int
 }
 
-// selectFrom picks what is shown: the turns by the chat's strategy, the files by the room that is left.
+// selectFrom selects what is shown: turns by the chat's strategy, files by the room that is left.
 func selectFrom(c *memory.Chat, q Question, limits memory.Limits) selection {
 	if strings.TrimSpace(c.Brief.Summary) == "" {
 		c.Brief.Summary, c.Brief.Tokens = "", 0
 	}
-	turns, _ := quotedTurns(wholeTurns(c))
-	c.Kept, _ = quotedMessages(c.Kept)
-	s := strategyOf(c.Strategy).pick(c, turns, limits)
-	s.unread, s.briefTurns, s.question = c.Unread(), c.BriefTurns(), q
-	s.files = pickFiles(c.Files, s.fileRoom(c, limits))
+	turns := wholeTurns(c)
+	for _, t := range turns {
+		quoteMessages(t.Messages)
+	}
+	s := selectTurns(c, turns, limits)
+	s.unread, s.briefTurns, s.question = c.UnreadTurns(), c.BriefTurns(), q
+	s.files = selectFiles(c.Files, s.fileRoom(c, limits))
 	return s
 }
 
-// wholeTurns are the turns of the buffer without the rest of one whose beginning was too old to be read: that one
-// counts as unread.
+// wholeTurns returns the turns of the buffer, as copies that may be changed, without the first when its beginning was too
+// old to be read: that one counts as unread.
 func wholeTurns(c *memory.Chat) []memory.Turn {
 	turns := memory.Turns(c.Buffer)
-	if c.Unread() > 0 && len(turns) > 0 && turns[0].AnswersUnread() {
+	if c.UnreadTurns() > 0 && len(turns) > 0 && turns[0].LacksQuestion() {
 		return turns[1:]
 	}
 	return turns
 }
 
-// HeadingTokens is what the headings of all sections take, from above.
+// HeadingTokens is an upper bound of the tokens that all headings together take.
 const HeadingTokens = 64
 
-// fileRoom returns how many tokens the files may take: what the instructions, the question, its sources, and the
-// headings and labels, which the history's budgets do not count, leave of the share of the window.
+// fileRoom returns how many tokens the files may take: the part of the window that instructions, question, sources,
+// and the headings and labels, which the budgets of the history do not count, leave free.
 func (s *selection) fileRoom(c *memory.Chat, l memory.Limits) int {
 	if len(c.Files) == 0 {
 		return 0
 	}
-	used := s.question.InstructionTokens + text.Tokens(s.question.Content) + text.Tokens(writeSources(s).Text) + s.frameTokens()
+	messages := len(s.kept)
+	for t := range s.recentTurns {
+		messages += len(t.Messages)
+	}
+	used := s.question.InstructionTokens + text.Tokens(s.question.Content) + text.Tokens(writeSources(s).Text) +
+		HeadingTokens + memory.LabelTokens*messages
 	return min(l.FileTokens-used, memory.MaxFileTokens)
 }
 
-// frameTokens is what the headings and the labels of the messages take, from above.
-func (s *selection) frameTokens() int {
-	messages := len(s.kept)
-	for _, t := range s.shownTurns() {
-		messages += len(t.Messages)
-	}
-	return HeadingTokens + memory.LabelTokens*messages
-}
-
-// shownTurns are bridge and tail as one run.
-func (s *selection) shownTurns() []memory.Turn {
-	return append(s.bridge[:len(s.bridge):len(s.bridge)], s.tail...)
-}
-
-// size estimates the length of the prompt, from above in most cases, to allocate once.
-func (s *selection) size() int {
-	const perMessage, headings = 16, 256
-	size := headings + len(s.brief.Summary) + len(s.question.Content) + s.recentSize() + s.files.size()
-	for i := range s.kept {
-		size += perMessage + len(s.kept[i].Content)
-	}
-	for _, source := range s.question.Sources {
-		size += perMessage + len(source.Title) + len(source.URL) + len(source.Content)
-	}
-	for i := range s.question.Retrieved {
-		size += perMessage + len(s.question.Retrieved[i].Text)
-	}
-	return size
-}
-
-// recentSize is the part of size that bridge and tail take.
-func (s *selection) recentSize() int {
-	const perMessage = 16
-	size := 0
-	for _, turns := range [][]memory.Turn{s.bridge, s.tail} {
-		for i := range turns {
-			for j := range turns[i].Messages {
-				size += perMessage + len(turns[i].Messages[j].Content)
+// recentTurns iterates over bridge and tail.
+func (s *selection) recentTurns(yield func(memory.Turn) bool) {
+	for _, turns := range [...][]memory.Turn{s.bridge, s.tail} {
+		for _, t := range turns {
+			if !yield(t) {
+				return
 			}
 		}
 	}
-	return size
 }

@@ -2,76 +2,51 @@ package prompt
 
 import (
 	"regexp"
-	"slices"
 	"strings"
 
 	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/memory/text"
 )
 
-// quotedTurns are turns whose messages cannot speak in the prompt's name: lines that read as a heading or
-// as a speaker are quoted, all else is word for word. Turns without such lines, which is nearly all, are
-// the same ones. It tells whether any has changed.
-func quotedTurns(turns []memory.Turn) ([]memory.Turn, bool) {
-	changed := false
-	for i := range turns {
-		messages, quoted := quotedMessages(turns[i].Messages)
-		if !quoted {
-			continue
-		}
-		if !changed {
-			turns, changed = slices.Clone(turns), true
-		}
-		turns[i].Messages = messages
-	}
-	return turns, changed
-}
-
-// quotedMessages counts what the quotes take: each is two bytes, and at most as many tokens.
-func quotedMessages(messages []memory.Message) ([]memory.Message, bool) {
-	changed := false
+// quoteMessages quotes, in place, the lines of messages that look like a heading or a speaker label. Each quote adds two
+// bytes, so at most two tokens.
+func quoteMessages(messages []memory.Message) {
 	for i := range messages {
-		if isBare(messages[i].Content) {
+		m := &messages[i]
+		if cannotLookLikePrompt(m.Content) {
 			continue
 		}
-		text := text.QuoteLines(messages[i].Content, ReadsAsPrompt)
-		added := len(text) - len(messages[i].Content)
-		if added == 0 {
-			continue
-		}
-		if !changed {
-			messages, changed = slices.Clone(messages), true
-		}
-		messages[i].Content, messages[i].Tokens = text, messages[i].Tokens+added
+		quoted := text.QuoteLines(m.Content, LooksLikePrompt)
+		m.Content, m.Tokens = quoted, m.Tokens+len(quoted)-len(m.Content)
 	}
-	return messages, changed
 }
 
-// isBare is a cheap test that spares most messages the dear one: printable ASCII, and nothing that could
-// end a label.
-func isBare(text string) bool {
-	for i := range len(text) {
-		if c := text[i]; c == ':' || c == '&' || c >= 0x7f {
+// cannotLookLikePrompt is a cheap test that spares most messages the expensive one: the content is ASCII and has
+// nothing that could end a label.
+func cannotLookLikePrompt(content string) bool {
+	for i := range len(content) {
+		if c := content[i]; c == ':' || c == '&' || c >= 0x7f {
 			return false
 		}
 	}
 	return true
 }
 
-var sourceStart = regexp.MustCompile(`^\[\s*\p{Nd}+\s*\]`)
-
-// ReadsAsHeading tells whether a line reads as the heading of one of a prompt's sections.
-func ReadsAsHeading(line string) bool {
+// LooksLikeHeading reports whether a line looks like the heading of a section.
+func LooksLikeHeading(line string) bool {
 	_, words := text.LabelOf(line)
 	return headings[words]
 }
 
-// ReadsAsPrompt tells whether a line of a message or of the brief reads as a part of the prompt.
-func ReadsAsPrompt(line string) bool {
-	return ReadsAsHeading(line) || text.ReadsAsLabel(line, true)
+// LooksLikePrompt reports whether a line of a message or of the brief looks like a heading or a speaker label.
+func LooksLikePrompt(line string) bool {
+	return LooksLikeHeading(line) || text.LooksLikeLabel(line, true)
 }
 
-// readsAsSource tells whether a line of a passage reads as a heading or as the beginning of another one.
-func readsAsSource(line string) bool {
-	return ReadsAsHeading(line) || strings.ContainsAny(line, "[\uff3b&") && sourceStart.MatchString(text.AsSeen(line, text.SeenRunes))
+var sourceNumber = regexp.MustCompile(`^\[\s*\p{Nd}+\s*\]`)
+
+// looksLikeSource reports whether a line of a source looks like a heading or the beginning of another source.
+func looksLikeSource(line string) bool {
+	return LooksLikeHeading(line) ||
+		strings.ContainsAny(line, "[\uff3b&") && sourceNumber.MatchString(text.Skeleton(line, text.PrefixRunes))
 }

@@ -6,24 +6,23 @@ import (
 	"github.com/arcoscribe/throughline/internal/memory"
 )
 
-// Receipt says what a reply was given to remember. Its JSON is part of the HTTP contract.
+// Receipt describes what a prompt held of its chat. Its JSON is part of the HTTP contract.
 type Receipt struct {
 	BriefVersion int64 `json:"brief_version"`
-	// BriefTokens is the size of the brief as shown, 0 when none is.
+	// BriefTokens is the size of the brief as shown, 0 when none is shown.
 	BriefTokens int `json:"brief_tokens"`
-	// CoveredThroughSeq is 0 while the brief is stale: it then claims no coverage.
+	// CoveredThroughSeq is 0 while the brief is stale, because it then claims no coverage.
 	CoveredThroughSeq int64 `json:"covered_through_seq"`
 	BridgeTurns       int   `json:"bridge_turns"`
 	TailTurns         int   `json:"tail_turns"`
 	TailTokens        int   `json:"tail_tokens"`
 	BridgeTokens      int   `json:"bridge_tokens"`
-	// DroppedTurns counts the buffer's turns that are in neither brief nor prompt: 0 unless folds are
-	// late or turns are huge. In a simple chat it is every turn that is too far back.
+	// DroppedTurns counts the turns that are in neither brief nor prompt: 0 unless folds are late or turns are huge.
+	// In a simple chat those are all older turns.
 	DroppedTurns int `json:"dropped_turns"`
 	// Truncated reports that the brief, a message of the tail or a kept one was shortened.
-	Truncated bool `json:"truncated"`
-	// Strategy is the chat's.
-	Strategy memory.StrategyName `json:"strategy"`
+	Truncated bool                `json:"truncated"`
+	Strategy  memory.StrategyName `json:"strategy"`
 	// KeptMessages are the pinned and important messages that are shown beside the turns, LeftOutMessages
 	// those without room.
 	KeptMessages    int `json:"kept_messages,omitempty"`
@@ -33,7 +32,7 @@ type Receipt struct {
 	Files        int `json:"files,omitempty"`
 	FileTokens   int `json:"file_tokens,omitempty"`
 	LeftOutFiles int `json:"left_out_files,omitempty"`
-	// BriefUnreadable reports that the stored brief is not in its form, so that the reply did without it.
+	// BriefUnreadable reports that the stored brief is malformed and was not shown.
 	BriefUnreadable bool `json:"brief_unreadable,omitempty"`
 	// Sections are the accounts of the prompt's sections, in their order, with those that are missing because their
 	// items had no room or could not be retrieved.
@@ -45,8 +44,8 @@ func receiptOf(c *memory.Chat, s *selection, sections []Account) Receipt {
 		BriefVersion: s.brief.Version, BriefTokens: s.brief.Tokens, CoveredThroughSeq: s.brief.CoveredSeq,
 		BridgeTurns: len(s.bridge), BridgeTokens: s.bridgeTokens, TailTurns: len(s.tail), TailTokens: s.tailTokens,
 		DroppedTurns: s.dropped(), Truncated: s.truncated, Strategy: cmp.Or(c.Strategy, memory.StrategySummary),
-		KeptMessages: len(s.kept), KeptTokens: s.keptTokens, LeftOutMessages: s.leftOut,
-		Files: s.files.shown(), FileTokens: s.files.tokens, LeftOutFiles: s.files.leftOut(),
+		KeptMessages: len(s.kept), KeptTokens: s.keptTokens, LeftOutMessages: s.keptLeftOut,
+		Files: s.files.shown, FileTokens: s.files.tokens, LeftOutFiles: s.files.leftOut,
 		BriefUnreadable: c.Brief.Unreadable, Sections: append([]Account{}, sections...),
 	}
 	if c.Brief.Stale || c.Brief.Unreadable {
@@ -55,7 +54,7 @@ func receiptOf(c *memory.Chat, s *selection, sections []Account) Receipt {
 	return r
 }
 
-// dropped counts the turns that are in neither brief nor prompt.
+// dropped returns how many turns are in neither brief nor prompt.
 func (s *selection) dropped() int { return len(s.unseen) + s.unread }
 
 // section returns the account of a section, the zero Account where there is none.

@@ -14,23 +14,23 @@ type Section struct {
 	Budget int `json:"budget"`
 	// Text is the section as it stands in the prompt, with its heading.
 	Text string `json:"text"`
-	// Turns, Messages or Files is Items under the name of what the section is made of.
+	// Turns, Messages or Files is Items, under the name of what the section consists of.
 	Turns    int `json:"turns,omitempty"`
 	Messages int `json:"messages,omitempty"`
 	Files    int `json:"files,omitempty"`
 }
 
-// Account says what a section takes and what it stands for. Its JSON is part of the HTTP contract.
+// Account describes a section in numbers. Its JSON is part of the HTTP contract.
 type Account struct {
 	// Name is brief, kept, recent, files or recall.
 	Name string `json:"name"`
 	// Tokens are those that the budgets count: of stored texts, without headings and labels.
 	Tokens int `json:"tokens"`
-	// Items counts what the section stands for: turns, messages or files.
+	// Items counts the turns, messages or files that the section stands for.
 	Items int `json:"items"`
 	// LeftOut counts the items that had no room.
 	LeftOut int `json:"left_out"`
-	// Failure says why a section that had to be retrieved is missing: late or failed.
+	// Failure is why a section that had to be retrieved is missing: late or failed. "" otherwise.
 	Failure string `json:"failure,omitempty"`
 }
 
@@ -38,22 +38,22 @@ type Account struct {
 type part struct {
 	name    string
 	heading string
-	// items says what the section is made of; "" for one that is not memory: it is in the prompt, but neither
-	// in the receipt nor among its Sections.
+	// items is what the section consists of; "" for a section that is not memory: it is in the prompt, but neither
+	// in the receipt nor in Prompt.Sections.
 	items string
-	// write returns the section without its name and its heading. One without text is left out of the prompt.
+	// write returns the section without its name and its heading. A section without text is left out of the prompt.
 	write func(*selection) Section
-	// remark is what the section adds to the sentence about coverage; nil for nothing.
+	// remark returns the sentence that the section adds to Coverage; nil for none.
 	remark func(Account) string
 }
 
-// parts are the sections of a prompt in their order. Everything that depends on which sections there are follows from
-// this table: the prompt, the lines that are quoted because they read as a heading, the receipt, the sections of
-// GET /v1/chats/:chat_id/memory, and the remarks about coverage.
+// parts are the sections of a prompt, in order. Everything that depends on which sections there are follows from this
+// table: the prompt, the lines that are quoted because they look like a heading, the receipt, the sections of
+// GET /v1/chats/:chat_id/memory, and the remarks of Coverage.
 //
-// Headings are to the letter: models, prompt caches and tests know them. The sections up to recent only grow at their
-// end between two folds, so that the provider's prompt cache keeps hitting; what changes with each question follows.
-var parts = []part{
+// Headings must not change: models, prompt caches and tests rely on them. Between two folds the sections up to recent
+// only grow at their end, so that the provider's prompt cache keeps hitting; what changes with each question follows.
+var parts = [...]part{
 	{name: "brief", heading: "BACKGROUND – PRIOR CONVERSATION SUMMARY (use only if relevant):", items: "turns", write: writeBrief},
 	{name: "kept", heading: "KEPT MESSAGES (pinned or important, oldest first):", items: "messages", write: writeKept, remark: keptRemark},
 	{name: "recent", heading: "RECENT CONVERSATION (oldest first):", items: "turns", write: writeRecent},
@@ -63,7 +63,7 @@ var parts = []part{
 	{name: "question", heading: "CURRENT MESSAGE:", write: writeQuestion},
 }
 
-// headings are the words of the parts' headings: see text.LabelOf.
+// headings are the parts' headings, reduced to words as text.LabelOf does.
 var headings = map[string]bool{}
 
 func init() {
@@ -73,7 +73,7 @@ func init() {
 	}
 }
 
-// Heading returns the heading of a section, "" for a name that no section has.
+// Heading returns the heading of a section, "" for an unknown name.
 func Heading(name string) string {
 	for _, p := range parts {
 		if p.name == name {
@@ -91,10 +91,9 @@ type writer struct {
 	accounts []Account
 }
 
-// add writes a section. One of memory's is accounted for, also when it is empty because its items had no room or
+// add writes a section. A section of memory is accounted for also when it is empty because its items had no room or
 // could not be retrieved.
-func (w *writer) add(p *part, s *selection) {
-	section := p.write(s)
+func (w *writer) add(p *part, section Section) {
 	if section.Text != "" {
 		section.Text = w.write(p.heading, section.Text)
 	}
@@ -108,10 +107,13 @@ func (w *writer) add(p *part, s *selection) {
 	}
 }
 
-// write appends a heading and what stands under it, and returns both as they stand in the prompt.
+// sectionBreak separates the sections.
+const sectionBreak = "\n\n"
+
+// write appends a heading and the text below it, and returns both as they stand in the prompt.
 func (w *writer) write(heading, body string) string {
 	if w.Len() > 0 {
-		w.WriteString("\n\n")
+		w.WriteString(sectionBreak)
 	}
 	begin := w.Len()
 	w.WriteString(heading)
@@ -120,7 +122,7 @@ func (w *writer) write(heading, body string) string {
 	return w.String()[begin:]
 }
 
-// counted returns the section with its items under their own name as well.
+// counted returns the section with Items under its own name as well.
 func (s Section) counted(items string) Section {
 	switch items {
 	case "turns":

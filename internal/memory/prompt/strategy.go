@@ -8,26 +8,20 @@ import (
 	"github.com/arcoscribe/throughline/internal/memory/text"
 )
 
-// strategy picks what a prompt shows of a chat's turns, which are those of its buffer.
-type strategy interface {
-	pick(c *memory.Chat, turns []memory.Turn, l memory.Limits) selection
-}
-
-func strategyOf(name memory.StrategyName) strategy {
-	switch name {
+// selectTurns selects what is shown of a chat's turns, which are those of its buffer, by the chat's strategy.
+func selectTurns(c *memory.Chat, turns []memory.Turn, l memory.Limits) selection {
+	switch c.Strategy {
 	case memory.StrategySimple:
-		return simple{}
+		return selectSimple(c, turns, l)
 	case memory.StrategyHybrid:
-		return hybrid{}
+		return selectHybrid(c, turns, l)
 	default:
-		return summary{}
+		return selectSummary(c, turns, l)
 	}
 }
 
-// summary shows brief, bridge and tail.
-type summary struct{}
-
-func (summary) pick(c *memory.Chat, turns []memory.Turn, l memory.Limits) selection {
+// selectSummary selects brief, bridge and tail.
+func selectSummary(c *memory.Chat, turns []memory.Turn, l memory.Limits) selection {
 	d := divide(c.Brief.Tokens, turns, l)
 	s := selection{
 		brief: c.Brief, unseen: turns[:d.bridge], bridge: turns[d.bridge:d.tail], bridgeTokens: d.bridgeTokens, briefBudget: l.SummaryTokenCap,
@@ -37,18 +31,9 @@ func (summary) pick(c *memory.Chat, turns []memory.Turn, l memory.Limits) select
 	return s
 }
 
-// fit shortens brief and tail to a budget.
-func (s *selection) fit(tail []memory.Turn, budget int) {
-	f := fit(s.brief, tail, budget)
-	s.brief.Summary, s.brief.Tokens = f.summary, f.summaryTokens
-	s.tail, s.tailTokens, s.truncated = f.tail, f.tailTokens, s.truncated || f.truncated
-}
-
-// simple shows the newest turns that fit, and at least one. The brief of a chat that had another strategy
+// selectSimple selects the newest turns that fit, and at least one. The brief of a chat that had another strategy
 // before is not shown.
-type simple struct{}
-
-func (simple) pick(c *memory.Chat, turns []memory.Turn, l memory.Limits) selection {
+func selectSimple(c *memory.Chat, turns []memory.Turn, l memory.Limits) selection {
 	n, tokens := 0, 0
 	for n < len(turns) && (c.MaxTurns == 0 || n < c.MaxTurns) {
 		tokens += turns[len(turns)-1-n].Tokens()
@@ -63,41 +48,39 @@ func (simple) pick(c *memory.Chat, turns []memory.Turn, l memory.Limits) selecti
 	return s
 }
 
-// hybrid is summary beside the messages that are to stay word for word. Those have a third of the prompt's
-// budget to themselves, whether they need it or not, so that the tail does not shift when one is pinned.
-type hybrid struct{}
-
-func (hybrid) pick(c *memory.Chat, turns []memory.Turn, l memory.Limits) selection {
-	room := l.KeptRoom()
-	l.PromptTokenBudget -= room
-	s := summary{}.pick(c, turns, l)
-	s.keptBudget = room
-	s.keep(keepable(c.Kept, s.unseen))
+// selectHybrid selects what selectSummary does, and the kept messages. Those have a third of the prompt's budget to
+// themselves, used or not, so that the tail does not shift when a message is pinned.
+func selectHybrid(c *memory.Chat, turns []memory.Turn, l memory.Limits) selection {
+	budget := l.KeptTokenBudget()
+	l.PromptTokenBudget -= budget
+	s := selectSummary(c, turns, l)
+	s.keptBudget = budget
+	s.keep(keptCandidates(c.Kept, s.unseen))
 	return s
 }
 
-// keepable gives the pinned and important messages that are not shown anyway: those the brief covers, and
-// those of turns that have no room.
-func keepable(covered []memory.Message, unseen []memory.Turn) []memory.Message {
+// keptCandidates returns the pinned and important messages that are not shown anyway: those that the brief covers,
+// and those of unseen turns.
+func keptCandidates(covered []memory.Message, unseen []memory.Turn) []memory.Message {
 	all := slices.Clone(covered)
+	quoteMessages(all) // unseen turns are quoted already
 	for _, t := range unseen {
 		all = append(all, t.Messages...)
 	}
-	return slices.DeleteFunc(all, func(m memory.Message) bool { return !m.Keeps() || m.Blank() })
+	return slices.DeleteFunc(all, func(m memory.Message) bool { return !m.IsKept() || m.Blank() })
 }
 
-// keep takes what fits into the budget: pinned before important, then the more important, then the newer. The
-// first one is clipped rather than left out. What is taken is in seq order.
+// keep selects the messages that fit their budget: pinned before important, then the more important, then the newer.
+// The first one is clipped rather than left out. The selected ones are in seq order.
 func (s *selection) keep(messages []memory.Message) {
-	room := s.keptBudget
-	slices.SortStableFunc(messages, beforeInKeeping)
+	slices.SortStableFunc(messages, compareKept)
 	for _, m := range messages {
-		if len(s.kept) == 0 && m.Tokens > room && room >= text.ClipReserve {
-			m.Content, m.Tokens = text.Clip(m.Content, room)
+		if len(s.kept) == 0 && m.Tokens > s.keptBudget && s.keptBudget >= text.ClipReserve {
+			m.Content, m.Tokens = text.Clip(m.Content, s.keptBudget)
 			s.truncated = true
 		}
-		if s.keptTokens+m.Tokens > room {
-			s.leftOut++
+		if s.keptTokens+m.Tokens > s.keptBudget {
+			s.keptLeftOut++
 			continue
 		}
 		s.keptTokens += m.Tokens
@@ -106,7 +89,7 @@ func (s *selection) keep(messages []memory.Message) {
 	slices.SortFunc(s.kept, func(a, b memory.Message) int { return cmp.Compare(a.Seq, b.Seq) })
 }
 
-func beforeInKeeping(a, b memory.Message) int {
+func compareKept(a, b memory.Message) int {
 	if a.Pinned != b.Pinned {
 		if a.Pinned {
 			return -1

@@ -8,13 +8,13 @@ import (
 	"github.com/arcoscribe/throughline/internal/memory/text"
 )
 
-// ToolText is what a row says when its calls of tools, and the name of who speaks, are part of its text:
+// ToolText returns the content of a message with its tool calls, or the name of the tool, as part of the text:
 //
-//	assistant  its words, then a line "[calls name(arguments)]" for each call
-//	tool       "[name] " and the result
+//	assistant  the content, then a line "[calls name(arguments)]" for each call
+//	tool       "[name] " and the content
 //
-// toolCalls is an array in the form of OpenAI's APIs: {"function": {"name", "arguments"}} or {"name",
-// "arguments"}, arguments a string or a value. What is in another form is shown as it is.
+// toolCalls is a JSON array in the form of OpenAI's APIs: {"function": {"name", "arguments"}} or {"name",
+// "arguments"}, arguments a string or a value. Anything else is shown as it is.
 func ToolText(role memory.Role, content, name string, toolCalls []byte) string {
 	if role == memory.RoleTool && name != "" && strings.TrimSpace(content) != "" {
 		content = "[" + text.OneLine(name) + "] " + content

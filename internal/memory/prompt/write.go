@@ -10,12 +10,12 @@ import (
 
 func writeBrief(s *selection) Section {
 	return Section{
-		Text: text.QuoteLines(s.brief.Summary, ReadsAsPrompt), Budget: s.briefBudget,
+		Text: text.QuoteLines(s.brief.Summary, LooksLikePrompt), Budget: s.briefBudget,
 		Account: Account{Tokens: s.brief.Tokens, Items: s.briefTurns},
 	}
 }
 
-// writeKept writes messages that were said long ago, each by itself.
+// writeKept writes the kept messages. They need not follow one another, so each is a paragraph.
 func writeKept(s *selection) Section {
 	var b strings.Builder
 	for i := range s.kept {
@@ -26,22 +26,27 @@ func writeKept(s *selection) Section {
 	}
 	return Section{
 		Text: b.String(), Budget: s.keptBudget,
-		Account: Account{Tokens: s.keptTokens, Items: len(s.kept), LeftOut: s.leftOut},
+		Account: Account{Tokens: s.keptTokens, Items: len(s.kept), LeftOut: s.keptLeftOut},
 	}
 }
 
-// writeRecent writes bridge and tail as one run, so that a turn's move from tail to bridge changes no byte of the
-// prompt.
+// writeRecent writes bridge and tail without a mark between them, so that a turn's move from tail to bridge changes no
+// byte of the prompt.
 func writeRecent(s *selection) Section {
-	var b strings.Builder
-	b.Grow(s.recentSize())
-	separator := ""
-	for _, turns := range [][]memory.Turn{s.bridge, s.tail} {
-		for _, t := range turns {
-			b.WriteString(separator)
-			WriteTurn(&b, t)
-			separator = "\n\n"
+	const perMessage = 16 // bytes, of labels and separators
+	size := 0
+	for t := range s.recentTurns {
+		for i := range t.Messages {
+			size += perMessage + len(t.Messages[i].Content)
 		}
+	}
+	var b strings.Builder
+	b.Grow(size)
+	separator := ""
+	for t := range s.recentTurns {
+		b.WriteString(separator)
+		WriteTurn(&b, t)
+		separator = "\n\n"
 	}
 	return Section{
 		Text: b.String(), Budget: s.recentBudget,
@@ -49,7 +54,7 @@ func writeRecent(s *selection) Section {
 	}
 }
 
-// WriteTurn writes a turn's messages as prompts show them, one after another.
+// WriteTurn writes the messages of a turn as prompts show them, one per line. Blank ones are left out.
 func WriteTurn(b *strings.Builder, t memory.Turn) {
 	separator := ""
 	for i := range t.Messages {
@@ -69,13 +74,13 @@ func writeMessage(b *strings.Builder, m *memory.Message) {
 	b.WriteString(m.Content)
 }
 
-// writeRetrieved writes a section that was looked up for the question. Whoever retrieved it quoted the texts that
-// people wrote; a line that reads as a heading is quoted here in any case.
+// writeRetrieved writes a section that was retrieved for the question. The retriever has quoted the texts that people
+// wrote; lines that look like a heading are quoted here in any case.
 func writeRetrieved(name string) func(*selection) Section {
 	return func(s *selection) Section {
 		for _, section := range s.question.Retrieved {
 			if section.Name == name {
-				section.Text = text.QuoteLines(section.Text, ReadsAsHeading)
+				section.Text = text.QuoteLines(section.Text, LooksLikeHeading)
 				return section
 			}
 		}
@@ -97,8 +102,8 @@ func writeSources(s *selection) Section {
 	return Section{Text: b.String()}
 }
 
-// writeSource numbers a passage by its place in the question, so that the app can follow a "[2]" of the reply. Lines
-// that read as a heading of ours are quoted: a retrieved page must not be able to start a section.
+// writeSource numbers a source by its position in the question, so that the app can resolve a "[2]" of the reply. Lines
+// that look like a heading are quoted: a retrieved page must not be able to start a section.
 func writeSource(b *strings.Builder, number int, s Source) {
 	b.WriteString("[" + strconv.Itoa(number) + "]")
 	separator := " "
@@ -110,7 +115,7 @@ func writeSource(b *strings.Builder, number int, s Source) {
 	}
 	if content := strings.TrimSpace(s.Content); content != "" {
 		b.WriteString(strings.Replace(separator, ", ", "\n", 1))
-		b.WriteString(text.QuoteLines(content, readsAsSource))
+		b.WriteString(text.QuoteLines(content, looksLikeSource))
 	}
 }
 

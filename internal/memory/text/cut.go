@@ -9,14 +9,14 @@ import (
 	"unicode/utf8"
 )
 
-// Ellipsis stands for a text of which not even one character fits: one token.
+// Ellipsis replaces a text of which not even one character fits. It is one token.
 const Ellipsis = "…"
 
-// FitCap cuts text to at most limit tokens (at least 1): after the last sentence that fits, or, when
-// the first sentence is already too long, at a word end, or, when it is one long word, between two
-// characters. Space around the result is trimmed. It is empty only when text holds nothing but space.
+// FitCap cuts the end off text so that at most limit tokens (at least 1) are left: after the last sentence that fits,
+// else after a word, else after a character. Space around the result is trimmed. The result is empty only when text
+// is blank.
 func FitCap(text string, limit int) string {
-	text = strings.TrimSpace(Valid(text))
+	text = strings.TrimSpace(validUTF8(text))
 	limit = max(1, limit)
 	ends := tokenEnds(text)
 	if len(ends) <= limit {
@@ -25,22 +25,23 @@ func FitCap(text string, limit int) string {
 	hard := ends[limit-1]
 	sentences := sentenceEnds(text[:hard])
 	for _, end := range slices.Backward(sentences) {
-		if sentenceSurvives(text, end) && Tokens(text[:end]) <= limit {
+		if endsInWhole(text, end) && Tokens(text[:end]) <= limit {
 			return text[:end]
 		}
 	}
-	return cutWords(text, hard, limit)
+	return cutAtWord(text, hard, limit)
 }
 
-// sentenceSurvives guards against an end that only the cut made one: "3.|5", "e.g.|, …".
-func sentenceSurvives(text string, end int) bool {
+// endsInWhole reports whether a sentence that ends in the cut text ends there in the whole text too: not in "3.|5".
+func endsInWhole(text string, end int) bool {
 	stop, _ := utf8.DecodeLastRuneInString(strings.TrimRight(text[:end], closers))
 	return endsThere(text, end, stop)
 }
 
-func cutWords(text string, hard, limit int) string {
-	for _, border := range []func(string, int, int) int{wordEnd, runeBorder} {
-		for at := border(text, 0, hard); at > 0; at = border(text, 0, at-1) {
+// cutAtWord cuts after the last word that fits, else after the last character.
+func cutAtWord(text string, hard, limit int) string {
+	for _, lastEnd := range []func(string, int, int) int{wordEnd, characterEnd} {
+		for at := lastEnd(text, 0, hard); at > 0; at = lastEnd(text, 0, at-1) {
 			if cut := strings.TrimSpace(text[:at]); cut != "" && Tokens(cut) <= limit {
 				return cut
 			}
@@ -49,8 +50,8 @@ func cutWords(text string, hard, limit int) string {
 	return Ellipsis
 }
 
-// NewestSentences drops whole sentences from the front of summary until what is left takes at most
-// room tokens. The last sentence always stays. The result equals summary when nothing had to go.
+// NewestSentences drops whole sentences from the front of summary until at most room tokens are left. The last
+// sentence always stays.
 func NewestSentences(summary string, room int) string {
 	starts := []int{0}
 	for _, end := range sentenceEnds(summary) {
@@ -64,13 +65,13 @@ func NewestSentences(summary string, room int) string {
 	return strings.TrimSpace(summary[starts[first]:])
 }
 
-// ClipReserve is about what the note about omitted tokens takes itself, in tokens.
+// ClipReserve is about how many tokens the note about omitted tokens takes.
 const ClipReserve = 10
 
-// Clip cuts tokens out of the middle of text, and says how many, so that at most limit tokens are
-// left; it gives their number, too. A limit under clipReserve leaves the bare note.
+// Clip replaces the middle of text by a note ("[… 120 tokens omitted …]") so that at most limit tokens are left. It
+// returns their number, too. A limit below ClipReserve leaves only the note, which may then exceed it.
 func Clip(text string, limit int) (string, int) {
-	text = Valid(text)
+	text = validUTF8(text)
 	ends := tokenEnds(text)
 	if len(ends) <= limit {
 		return text, len(ends)
@@ -87,10 +88,10 @@ func Clip(text string, limit int) (string, int) {
 	return note, Tokens(note)
 }
 
-// clipped keeps about keep tokens of text, half of them from either end, at word ends where those are near.
+// clipped keeps about keep tokens of text, half from each end, cut at word ends where those are near.
 func clipped(text string, ends []int, keep int) string {
 	half := (keep + 1) / 2
-	head := runeBorder(text, 0, ends[half-1])
+	head := characterEnd(text, 0, ends[half-1])
 	if at := wordEnd(text, head*3/4, head); at > head*3/4 {
 		head = at
 	}
@@ -100,10 +101,9 @@ func clipped(text string, ends []int, keep int) string {
 	return strings.TrimSpace(strings.Join(parts, " "))
 }
 
-// tailStart moves from to where a word begins, within the first quarter of what follows, or at least
-// to where a character begins.
+// tailStart moves from to the next beginning of a word within the first quarter of the rest, else of a character.
 func tailStart(text string, from int) int {
-	for from < len(text) && runeBorder(text, from-1, from) != from {
+	for from < len(text) && characterEnd(text, from-1, from) != from {
 		from++
 	}
 	window := from + (len(text)-from)/4

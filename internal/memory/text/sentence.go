@@ -6,8 +6,9 @@ import (
 	"unicode/utf8"
 )
 
-// Where text may be cut. The rules err on one side: a place that may be no sentence end ("Dr. Wu",
-// "3. Chords", "am 20. November") is not one, so a cut comes a little early rather than wrong.
+// Where text may be cut: a simplification of the sentence and word boundaries of UAX #29 that errs on one side. What
+// may not be the end of a sentence ("Dr. Wu", "3. Chords", "am 20. November") is none, so a cut comes early rather
+// than wrong.
 
 const (
 	// spacedStops end a sentence when a space follows; unspacedStops end one anywhere.
@@ -16,25 +17,24 @@ const (
 	closers       = "\"'”’»›)]}」』】）］*_`"
 )
 
-// minLineRunes is how long a line without a stop must be to pass for a sentence: shorter ones are
-// headings.
+// minLineRunes is the shortest line without a stop that counts as a sentence. Shorter ones are headings.
 const minLineRunes = 12
 
-// abbreviations are words whose full stop ends no sentence.
+// abbreviations are words whose full stop does not end a sentence.
 var abbreviations = map[string]bool{
 	"dr": true, "mr": true, "mrs": true, "ms": true, "prof": true, "st": true, "no": true, "nr": true,
 	"vs": true, "e.g": true, "i.e": true, "cf": true, "ca": true, "approx": true, "op": true, "bzw": true,
 	"z.b": true, "d.h": true, "u.a": true, "inkl": true, "sr": true, "sra": true, "mme": true, "p.ex": true,
 }
 
-// beforeDays are the words after which German writes a day of the month.
+// beforeDays are the words that precede a day of the month in German, which is written with a full stop.
 var beforeDays = map[string]bool{
 	"am": true, "den": true, "der": true, "dem": true, "des": true, "vom": true, "zum": true, "im": true,
 	"beim": true, "ab": true, "bis": true, "seit": true, "jeden": true, "jedem": true, "–": true, "und": true,
 }
 
-// sentenceEnds gives the byte offsets directly after each sentence of text, rising. A line that is
-// no heading ends a sentence as well, which is how lists are made of sentences.
+// sentenceEnds returns the byte offset after each sentence of text, in ascending order. A line that is not a heading
+// ends a sentence as well, so the items of a list are sentences.
 func sentenceEnds(text string) []int {
 	var ends []int
 	lineStart := 0
@@ -65,8 +65,7 @@ func lastOf(ends []int) int {
 	return ends[len(ends)-1]
 }
 
-// lineEnd gives the end of the line text[start:at] without trailing space when the line can stand
-// for a sentence, else 0.
+// lineEnd returns the end of the line text[start:at] without trailing space when the line counts as a sentence, else 0.
 func lineEnd(text string, start, at int) int {
 	line := strings.TrimRightFunc(text[start:at], unicode.IsSpace)
 	bare := strings.TrimSpace(line)
@@ -76,7 +75,7 @@ func lineEnd(text string, start, at int) int {
 	return start + len(line)
 }
 
-// isStop tells whether the rune at offset at can end a sentence, judged by what stands before it.
+// isStop reports whether the rune at offset at can end a sentence, by the text before it.
 func isStop(text string, lineStart, at int, r rune) bool {
 	if strings.ContainsRune(unspacedStops, r) {
 		return true
@@ -91,9 +90,9 @@ func isStop(text string, lineStart, at int, r rune) bool {
 	return !isOrdinal(before, word) && !isInitial(word) && !abbreviations[strings.ToLower(word)]
 }
 
-// lastWords gives the last two words of a line, "" where it has fewer.
+// lastWords returns the last two words of a line, "" where it has fewer.
 func lastWords(line string) (before, last string) {
-	const enough = 64 // bytes: longer words are in no table
+	const enough = 64 // bytes; no table has a longer word
 	words := strings.FieldsFunc(line[max(0, len(line)-enough):], func(r rune) bool {
 		return unicode.IsSpace(r) || strings.ContainsRune("([{\"'“„«*_", r)
 	})
@@ -106,8 +105,7 @@ func lastWords(line string) (before, last string) {
 	return words[len(words)-2], words[len(words)-1]
 }
 
-// isOrdinal holds for the number of a list item and for a day of the month where it is written with
-// a full stop: "3.", "am 20."
+// isOrdinal reports whether word is the number of a list item ("3.") or a German day of the month ("am 20.").
 func isOrdinal(before, word string) bool {
 	if word == "" || len(word) > 2 || strings.Trim(word, "0123456789") != "" {
 		return false
@@ -120,6 +118,7 @@ func isInitial(word string) bool {
 	return size > 0 && size == len(word) && unicode.IsUpper(r)
 }
 
+// afterClosers returns the offset after the quotes, brackets and further stops that follow a stop.
 func afterClosers(text string, at int) int {
 	for at < len(text) {
 		r, size := utf8.DecodeRuneInString(text[at:])
@@ -131,6 +130,7 @@ func afterClosers(text string, at int) int {
 	return at
 }
 
+// endsThere reports whether what follows a stop begins a new sentence: space, and then no lower-case letter.
 func endsThere(text string, end int, stop rune) bool {
 	if end == len(text) || strings.ContainsRune(unspacedStops, stop) {
 		return true
@@ -144,10 +144,10 @@ func endsThere(text string, end int, stop rune) bool {
 	return !unicode.IsLower(next)
 }
 
-// wordEnd gives the last offset in (from, hard] that ends a word of text, from when there is none. In
-// scripts that put no spaces between words every character ends one.
+// wordEnd returns the last offset in (from, hard] at which a word ends, or from when there is none. In scripts that
+// put no spaces between words every character ends one.
 func wordEnd(text string, from, hard int) int {
-	for at := runeBorder(text, from, hard); at > from; at = runeBorder(text, from, at-1) {
+	for at := characterEnd(text, from, hard); at > from; at = characterEnd(text, from, at-1) {
 		next, size := utf8.DecodeRuneInString(text[at:])
 		before, _ := utf8.DecodeLastRuneInString(text[:at])
 		if unicode.IsSpace(before) {
@@ -166,9 +166,10 @@ func Unspaced(r rune) bool {
 		unicode.Khmer, unicode.Myanmar) || strings.ContainsRune("、，ー", r)
 }
 
-// runeBorder gives the last offset in [from, hard] that splits no character: neither its bytes nor a
-// letter and its marks, nor an emoji and what modifies it. When there is none it gives from.
-func runeBorder(text string, from, hard int) int {
+// characterEnd returns the last offset in (from, hard] that splits no character: neither its bytes, nor a letter and
+// its marks, nor an emoji and its modifiers (a simplification of the grapheme clusters of UAX #29). It returns from
+// when there is none.
+func characterEnd(text string, from, hard int) int {
 	for at := hard; at > from; at-- {
 		if at == len(text) {
 			return at
@@ -178,7 +179,7 @@ func runeBorder(text string, from, hard int) int {
 		}
 		next, _ := utf8.DecodeRuneInString(text[at:])
 		before, _ := utf8.DecodeLastRuneInString(text[:at])
-		if !clings(next) && before != zeroWidthJoiner {
+		if !extends(next) && before != zeroWidthJoiner {
 			return at
 		}
 	}
@@ -187,7 +188,7 @@ func runeBorder(text string, from, hard int) int {
 
 const zeroWidthJoiner = '\u200d'
 
-// clings tells whether r belongs to the character before it.
-func clings(r rune) bool {
+// extends reports whether r belongs to the character before it.
+func extends(r rune) bool {
 	return r == zeroWidthJoiner || unicode.In(r, unicode.M) || (r >= 0x1F3FB && r <= 0x1F3FF)
 }

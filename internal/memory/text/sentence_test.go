@@ -38,12 +38,12 @@ func TestSentenceEnds(t *testing.T) {
 	}
 }
 
-func TestRuneBorderSplitsNoCharacter(t *testing.T) {
+func TestCharacterEndSplitsNoCharacter(t *testing.T) {
 	t.Parallel()
 	text := "aé👩\u200d🎤👍🏽हि"
 	var borders []string
 	for at := range len(text) + 1 {
-		if at > 0 && runeBorder(text, at-1, at) == at {
+		if at > 0 && characterEnd(text, at-1, at) == at {
 			borders = append(borders, text[:at])
 		}
 	}

@@ -7,11 +7,11 @@ import (
 	"unicode/utf8"
 )
 
-// Split cuts text into parts of at most limit tokens that together are the whole text: between
-// paragraphs, else between sentences, words or characters. A part is cut in its second half, so that
-// a text makes at most about twice as many parts as it must. Bytes that are no UTF-8 become U+FFFD.
+// Split cuts text into parts of at most limit tokens that together are the whole text: between paragraphs, else
+// between sentences, words or characters. A part is cut in its second half, so there are at most about twice as many
+// parts as necessary. Invalid UTF-8 becomes U+FFFD.
 func Split(text string, limit int) []string {
-	text = Valid(text)
+	text = validUTF8(text)
 	ends := tokenEnds(text)
 	sentences := sentenceEnds(text)
 	var parts []string
@@ -23,13 +23,13 @@ func Split(text string, limit int) []string {
 	return parts
 }
 
-// partEnd gives where the part that begins at start ends. It is always after start.
+// partEnd returns the end of the part that begins at start. It is always after start.
 func partEnd(text string, start, limit int, ends, sentences []int) int {
 	first := sort.SearchInts(ends, start+1)
 	for budget := max(1, limit); ; {
 		hard := ends[min(first+budget, len(ends))-1]
 		end := bestCut(text, start, hard, sentences)
-		over := Tokens(text[start:end]) - limit // a text cut elsewhere can have a token more
+		over := Tokens(text[start:end]) - limit // a part by itself can have more tokens than within the text
 		if over <= 0 || budget == 1 {
 			return end
 		}
@@ -37,7 +37,7 @@ func partEnd(text string, start, limit int, ends, sentences []int) int {
 	}
 }
 
-// bestCut gives the best place to cut in (start, hard].
+// bestCut returns the best offset to cut at in (start, hard].
 func bestCut(text string, start, hard int, sentences []int) int {
 	if hard == len(text) {
 		return hard
@@ -52,19 +52,19 @@ func bestCut(text string, start, hard int, sentences []int) int {
 	if at := wordEnd(text, half, hard); at > half {
 		return pastSpace(text, at, hard)
 	}
-	if at := runeBorder(text, half, hard); at > half {
+	if at := characterEnd(text, half, hard); at > half {
 		return at
 	}
 	return anyRune(text, start, hard)
 }
 
-// pastSpace moves a cut behind the space that follows it, so that a part begins with a word.
+// pastSpace moves a cut past the space that follows it, so that the next part begins with a word.
 func pastSpace(text string, at, hard int) int {
 	return hard - len(strings.TrimLeftFunc(text[at:hard], unicode.IsSpace))
 }
 
-// anyRune cuts between two code points, after at least one: the last resort, for what is one endless
-// character.
+// anyRune returns a cut between two code points, after at least one. It is for a text without character borders,
+// such as a letter with a thousand accents.
 func anyRune(text string, start, hard int) int {
 	for at := hard; at > start; at-- {
 		if utf8.RuneStart(text[at]) {

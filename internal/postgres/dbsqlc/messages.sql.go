@@ -384,7 +384,8 @@ func (q *Queries) ReadBuffer(ctx context.Context, arg ReadBufferParams) ([]ReadB
 const ReadFoldable = `-- name: ReadFoldable :many
 select m.id, coalesce(m.reply_to, '00000000-0000-0000-0000-000000000000')::uuid as reply_to, m.seq, m.role, m.status,
        (case when m.superseded_by is null then m.content else '' end)::text as content, m.token_count, m.created_at,
-       m.pinned, coalesce(m.importance, 0)::real as importance, m.name, m.tool_calls
+       m.pinned, coalesce(m.importance, 0)::real as importance, m.name, m.tool_calls,
+       coalesce(m.metadata ->> 'time_zone', '')::text as time_zone
   from public.messages m
  where m.chat_id = $1
    and m.seq > (select case when $2::bool then b.cleared_seq else b.covered_seq end
@@ -415,6 +416,7 @@ type ReadFoldableRow struct {
 	Importance float32
 	Name       *string
 	ToolCalls  []byte
+	TimeZone   string
 }
 
 // The messages of a fold that holds the lease, oldest first: those after the brief, or, for a rebuild, those
@@ -446,6 +448,7 @@ func (q *Queries) ReadFoldable(ctx context.Context, arg ReadFoldableParams) ([]R
 			&i.Importance,
 			&i.Name,
 			&i.ToolCalls,
+			&i.TimeZone,
 		); err != nil {
 			return nil, err
 		}

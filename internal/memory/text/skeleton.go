@@ -8,13 +8,14 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// SeenRunes is how much of a line is looked at for what can only stand at its beginning.
-const SeenRunes = 160
+// PrefixRunes is how many characters of a line are compared with markers that stand at the beginning of a line.
+const PrefixRunes = 160
 
-// AsSeen gives the first limit characters of a line as they look: without leading space, accents and
-// invisible characters, entities decoded, compatibility forms (full-width, mathematical, circled …) and
-// letters of other alphabets in the plain shape that they have or resemble. Case stays.
-func AsSeen(line string, limit int) string {
+// Skeleton returns the first limit characters of a line in the form in which lines that look alike are equal, like
+// the skeleton of Unicode's UTS #39: without leading space, accents and invisible characters, with HTML entities
+// decoded, compatibility forms (full-width, mathematical, circled …) and letters of other alphabets as the ASCII
+// letters that they resemble. Case stays.
+func Skeleton(line string, limit int) string {
 	if strings.Contains(line, "&") {
 		line = html.UnescapeString(line)
 	}
@@ -32,10 +33,10 @@ func AsSeen(line string, limit int) string {
 			break
 		}
 	}
-	return strings.TrimSpace(strings.Map(resembled, norm.NFKD.String(b.String())))
+	return strings.TrimSpace(strings.Map(prototype, norm.NFKD.String(b.String())))
 }
 
-// isPlain tells whether a line has nothing but printable ASCII and tabs.
+// isPlain reports whether a line has only printable ASCII and tabs.
 func isPlain(line string) bool {
 	for i := range len(line) {
 		if c := line[i]; c >= 0x7f || (c < ' ' && c != '\t') {
@@ -45,7 +46,7 @@ func isPlain(line string) bool {
 	return true
 }
 
-// visible drops what takes no place (-1) and makes every kind of space a space.
+// visible returns -1 for a character that takes no space, and a space for every kind of space.
 func visible(r rune) rune {
 	switch {
 	case unicode.IsSpace(r):
@@ -56,18 +57,18 @@ func visible(r rune) rune {
 	return r
 }
 
-// blankLetters count as letters or symbols but print nothing: Hangul fillers, the blank braille cell and
-// the variation selectors of Mongolian.
+// blankLetters are letters or symbols to Unicode but print nothing: Hangul fillers, the blank braille cell and the
+// variation selectors of Mongolian.
 const blankLetters = "\u115f\u1160\u3164\uffa0\u2800\u180e"
 
-// What looks like a colon or an equals sign, with and without a compatibility form.
+// Characters that look like a colon or an equals sign, with and without a compatibility form.
 const (
 	colons      = "\uff1a\ufe55\ufe13\u2a74\u2236\ua789\u02d0\u02f8\u0589\u05c3\u1803\u205a\u0703"
 	equalsSigns = "\uff1d\ufe66\u207c\u208c\u2a75\u2a76\u2550\ua78a\u2e40\u30a0\u268c\u2261\u1400"
 )
 
-// resembled is visible, and gives what a character resembles.
-func resembled(r rune) rune {
+// prototype returns the ASCII character that r resembles, else r, else -1 when r is invisible.
+func prototype(r rune) rune {
 	if r < unicode.MaxASCII {
 		return r
 	}
@@ -78,21 +79,21 @@ func resembled(r rune) rune {
 		return '='
 	case r >= '🅐' && r <= '🅩': // white on black, in circles
 		return 'A' + r - '🅐'
-	case r >= '🅰' && r <= '🆉': // and in squares
+	case r >= '🅰' && r <= '🆉': // white on black, in squares
 		return 'A' + r - '🅰'
 	case r >= '\U0001f1e6' && r <= '\U0001f1ff': // the letters of flags
 		return 'A' + r - '\U0001f1e6'
 	}
-	if plain, ok := lookalikes[r]; ok {
+	if plain, ok := confusables[r]; ok {
 		return plain
 	}
 	return visible(r)
 }
 
-// lookalikes are letters that resemble another one of the words we look for, and have no form that
-// Unicode calls compatible: Cyrillic, Greek, Armenian, Cherokee, Lisu and phonetic ones. See Unicode's
-// technical report 39; Latin letters with strokes and hooks are there, too.
-var lookalikes = pairs(
+// confusables are letters without a compatibility form that resemble a letter of the words we look for: Cyrillic,
+// Greek, Armenian, Cherokee, Lisu, phonetic ones, and Latin letters with strokes and hooks. A selection of the
+// confusables of UTS #39.
+var confusables = confusablePairs(
 	"АВЕЅІЈКМНОРСТУХҮԌԚԜ", "ABESIJKMHOPCTYXYGQW",
 	"авеѕіјкмнорстухүԁԍһԛԝӏѵпги", "abesijkmhopctyxydghqwlvnru",
 	"ΑΒΕΖΗΙΚΜΝΟΡΤΥΧ", "ABEZHIKMNOPTYX",
@@ -104,17 +105,14 @@ var lookalikes = pairs(
 	"ɑɡɩıłøđħŧʋɛɾʃȷƨɴ", "agiilodhtverfjsn",
 )
 
-// pairs reads rows of characters and what they resemble.
-func pairs(rows ...string) map[rune]rune {
-	made := map[rune]rune{}
+// confusablePairs maps each character of a row to the one at the same position of the row after it.
+func confusablePairs(rows ...string) map[rune]rune {
+	pairs := map[rune]rune{}
 	for i := 0; i+1 < len(rows); i += 2 {
-		resembles := []rune(rows[i+1])
+		plain := []rune(rows[i+1])
 		for n, r := range []rune(rows[i]) {
-			made[r] = resembles[n]
+			pairs[r] = plain[n]
 		}
 	}
-	return made
+	return pairs
 }
-
-// OneLine returns text with each run of white space as one space.
-func OneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
