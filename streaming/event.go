@@ -25,19 +25,19 @@ type Started struct {
 	ChatID        uuid.UUID `json:"chat_id"`
 	UserMessageID uuid.UUID `json:"user_message_id"`
 	// MessageID is the assistant's message.
-	MessageID    uuid.UUID `json:"message_id"`
-	ModelVariant string    `json:"model_variant"`
+	MessageID    uuid.UUID `json:"message_id" description:"The assistant's message, which is being written."`
+	ModelVariant string    `json:"model_variant" description:"The model variant that answers."`
 	// Resumed reports that this reader did not start the reply.
-	Resumed bool `json:"resumed"`
+	Resumed bool `json:"resumed" description:"Whether this reader did not start the reply."`
 	// Offset is where this stream begins, in characters (Unicode code points) of the reply.
-	Offset int `json:"offset"`
+	Offset int `json:"offset" description:"Where this stream begins, in characters (Unicode code points) of the reply."`
 }
 
 // Delta is the next piece of a reply's text.
 type Delta struct {
 	MessageID uuid.UUID `json:"message_id"`
 	// Offset counts the characters of the reply before this piece.
-	Offset int    `json:"offset"`
+	Offset int    `json:"offset" description:"Characters of the reply before this piece."`
 	Delta  string `json:"delta"`
 }
 
@@ -45,7 +45,7 @@ type Delta struct {
 type Usage struct {
 	InputTokens int `json:"input_tokens"`
 	// CachedTokens is the part of InputTokens that came from the provider's prompt cache.
-	CachedTokens int `json:"cached_tokens"`
+	CachedTokens int `json:"cached_tokens" description:"Those of input_tokens that the provider had in its prompt cache."`
 	OutputTokens int `json:"output_tokens"`
 }
 
@@ -59,7 +59,7 @@ type Completed struct {
 	// ContentLength counts the characters (Unicode code points) of the whole reply.
 	ContentLength int `json:"content_length"`
 	// Memory is the receipt: how much of the chat the model was shown, and in which form.
-	Memory json.RawMessage `json:"memory"`
+	Memory json.RawMessage `json:"memory" description:"The receipt; null for a reply that was stored without one."`
 }
 
 // Failed ends a stream whose reply failed. The text until then is stored.
@@ -68,9 +68,9 @@ type Failed struct {
 	Code      string    `json:"code"`
 	Message   string    `json:"message"`
 	// Retryable reports whether sending the message again may succeed.
-	Retryable bool `json:"retryable"`
+	Retryable bool `json:"retryable" description:"Whether sending the message again, as a new one, may succeed."`
 	// ContentLength counts the characters that are stored. After a crash a client may have a few more.
-	ContentLength int `json:"content_length"`
+	ContentLength int `json:"content_length" description:"Characters (Unicode code points) that are stored. After a crash a reader may have a few more."`
 	// RetryAfter is for the header of a response that is not a stream; 0 if it is unknown.
 	RetryAfter time.Duration `json:"-"`
 }
@@ -78,7 +78,7 @@ type Failed struct {
 // Cancelled ends a stream that the user stopped. The text until then is stored.
 type Cancelled struct {
 	MessageID     uuid.UUID `json:"message_id"`
-	ContentLength int       `json:"content_length"`
+	ContentLength int       `json:"content_length" description:"Characters (Unicode code points) that were said."`
 }
 
 // Terminal is the last event of a stream: exactly one of its fields is set.

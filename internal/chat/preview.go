@@ -16,10 +16,10 @@ type PromptPreview struct {
 	Strategy     memory.StrategyName `json:"strategy"`
 	ModelVariant string              `json:"model_variant"`
 	// Coverage says where the turns are: in the brief, in the prompt, or in neither.
-	Coverage string           `json:"coverage"`
-	Sections []prompt.Section `json:"sections"`
+	Coverage string           `json:"coverage" description:"Where the turns are: in the brief, word for word in the prompt, or in neither."`
+	Sections []prompt.Section `json:"sections" nullable:"false"`
 	// Tokens are those of all sections.
-	Tokens  int            `json:"tokens"`
+	Tokens  int            `json:"tokens" description:"Of all sections together."`
 	Receipt prompt.Receipt `json:"receipt"`
 	Context Context        `json:"context"`
 	Budget  Window         `json:"budget"`
@@ -30,18 +30,18 @@ type Context struct {
 	StartedAt     time.Time  `json:"started_at"`
 	LastMessageAt *time.Time `json:"last_message_at"`
 	// ToolName is the tool that started the chat; nil for none. ToolsUsed are all tools that sent messages.
-	ToolName  *string  `json:"tool_name"`
-	ToolsUsed []string `json:"tools_used"`
-	Turns     int      `json:"turns"`
+	ToolName  *string  `json:"tool_name" description:"The tool that began the chat; null for a person."`
+	ToolsUsed []string `json:"tools_used" nullable:"false" description:"All tools through which messages came."`
+	Turns     int      `json:"turns" description:"Turns since the context was cleared last."`
 	Messages  int64    `json:"messages"`
 }
 
 // Window is how the model's context window is divided, in tokens.
 type Window struct {
 	Window   int `json:"window"`
-	Response int `json:"response"`
-	History  int `json:"history"`
-	Files    int `json:"files"`
+	Response int `json:"response" description:"A quarter of the window, at most 16000."`
+	History  int `json:"history" description:"A third of the rest, at most 50000. The memory's own budgets are tighter."`
+	Files    int `json:"files" description:"What is left, at most 100000; instructions, question and sources take their place from it."`
 }
 
 // PreviewPrompt returns what the next prompt of a chat would show of it, for a model variant ("" for the first).

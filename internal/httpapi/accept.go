@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"mime"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -11,73 +12,51 @@ const (
 	mediaEventStream = "text/event-stream"
 )
 
+// How specific a range of an Accept header is.
+const (
+	matchesNot = iota
+	matchesAll
+	matchesFamily
+	matchesExactly
+)
+
 // prefersJSON reports whether an Accept header asks for one JSON object rather than for events (RFC 9110, section 12.5.1).
 // Higher quality wins, then the more specific range, then events: no header, "*/*" and both by name mean events,
 // "application/json, */*" means JSON.
 func prefersJSON(accept []string) bool {
-	ranges := mediaRanges(strings.Join(accept, ","))
-	object, events := ranges.quality(mediaJSON), ranges.quality(mediaEventStream)
-	if object.q != events.q {
-		return object.q > events.q
+	object, objectMatch := quality(accept, mediaJSON)
+	events, eventsMatch := quality(accept, mediaEventStream)
+	if object != events {
+		return object > events
 	}
-	return object.q > 0 && object.specificity > events.specificity
+	return object > 0 && objectMatch > eventsMatch
 }
 
-type mediaRange struct {
-	kind string
-	q    float64
+// prefersEvents reports whether an Accept header names events, and does not prefer JSON. Unlike a reply, an import is
+// answered with one object by default.
+func prefersEvents(accept []string) bool {
+	object, _ := quality(accept, mediaJSON)
+	events, match := quality(accept, mediaEventStream)
+	return match == matchesExactly && events > 0 && events >= object
 }
 
-type acceptable []mediaRange
-
-func mediaRanges(header string) acceptable {
-	var ranges acceptable
-	for part := range strings.SplitSeq(header, ",") {
-		kind, parameters, err := mime.ParseMediaType(part)
-		if err != nil {
-			continue // malformed ranges are ignored
-		}
-		ranges = append(ranges, mediaRange{kind, quality(parameters["q"])})
-	}
-	return ranges
-}
-
-func quality(q string) float64 {
-	if q == "" {
-		return 1
-	}
-	value, err := strconv.ParseFloat(q, 64)
-	if err != nil || !(value >= 0 && value <= 1) {
-		return 0
-	}
-	return value
-}
-
-type match struct {
-	q           float64
-	specificity int // 0 for no match, then */*, type/*, type/subtype
-}
-
-// quality is that of the most specific range that matches.
-func (a acceptable) quality(kind string) match {
-	var best match
-	for _, r := range a {
-		if specificity := r.specificity(kind); specificity > best.specificity {
-			best = match{r.q, specificity}
-		}
-	}
-	return best
-}
-
-func (r mediaRange) specificity(kind string) int {
+// quality is that of the most specific range that matches the media type, and how specific it is. Malformed ranges are
+// ignored; a malformed quality is 0.
+func quality(accept []string, kind string) (q float64, match int) {
 	family, _, _ := strings.Cut(kind, "/")
-	switch r.kind {
-	case kind:
-		return 3
-	case family + "/*":
-		return 2
-	case "*/*":
-		return 1
+	matching := []string{matchesAll: "*/*", matchesFamily: family + "/*", matchesExactly: kind}
+	for part := range strings.SplitSeq(strings.Join(accept, ","), ",") {
+		named, parameters, err := mime.ParseMediaType(part)
+		specificity := slices.Index(matching, named)
+		if err != nil || specificity <= match {
+			continue
+		}
+		q, match = 1, specificity
+		if given := parameters["q"]; given != "" {
+			if q, err = strconv.ParseFloat(given, 64); err != nil || !(q >= 0 && q <= 1) {
+				q = 0
+			}
+		}
 	}
-	return 0
+	return q, match
 }

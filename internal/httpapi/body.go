@@ -30,13 +30,8 @@ const (
 	readByNetHTTP = 256 << 10
 )
 
-// readBody returns the whole body of a JSON request.
-func (s *Server) readBody(c echo.Context) ([]byte, error) {
-	return s.readBodyUpTo(c, maxBody)
-}
-
-// readBodyUpTo is readBody with another limit, in bytes.
-func (s *Server) readBodyUpTo(c echo.Context, most int64) ([]byte, error) {
+// readBody returns the whole body of a JSON request, which may have so many bytes.
+func (s *Server) readBody(c echo.Context, most int64) ([]byte, error) {
 	request := c.Request()
 	if err := checkMediaType(request.Header, "body", mediaJSON); err != nil {
 		return nil, err

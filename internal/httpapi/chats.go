@@ -73,7 +73,7 @@ func chatRoutes() []route {
 func (s *Server) postChat(c echo.Context) error {
 	raw := []byte("{}")
 	if c.Request().ContentLength != 0 {
-		sent, err := s.readBody(c)
+		sent, err := s.readBody(c, maxBody)
 		if err != nil {
 			return err
 		}

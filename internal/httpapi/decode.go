@@ -156,19 +156,16 @@ func (f *findings) readList(raw json.RawMessage, name string, into reflect.Value
 		return
 	}
 	var all []json.RawMessage
-	if json.Unmarshal(raw, &all) != nil {
+	ofStrings := into.Type().Elem().Kind() == reflect.String
+	if json.Unmarshal(raw, &all) != nil || ofStrings && (slices.ContainsFunc(all, isNull) || json.Unmarshal(raw, into.Addr().Interface()) != nil) {
 		f.wrong[name] = wrongType(into.Type())
+		return
+	}
+	if ofStrings {
 		return
 	}
 	into.Set(reflect.MakeSlice(into.Type(), len(all), len(all)))
 	for i, element := range all {
-		if into.Type().Elem().Kind() == reflect.String {
-			if isNull(element) || json.Unmarshal(element, into.Index(i).Addr().Interface()) != nil {
-				f.wrong[name] = wrongType(into.Type())
-				return
-			}
-			continue
-		}
 		at := name + "[" + strconv.Itoa(i) + "]"
 		if f.tooMany(element, at) {
 			return

@@ -8,8 +8,6 @@ import (
 	"time"
 
 	"github.com/labstack/echo/v4"
-
-	"github.com/arcoscribe/throughline/internal/fault"
 )
 
 const (
@@ -103,14 +101,11 @@ func (s *Server) limitLarge(next echo.HandlerFunc) echo.HandlerFunc {
 		if length := c.Request().ContentLength; length >= 0 && length <= maxBody {
 			return next(c)
 		}
-		slot, err := s.large.acquire(principal(c).UserID)
+		release, err := s.large.acquire(principal(c).UserID, fmt.Sprintf("requests with bodies over %d MiB or of unknown length", maxBody>>20))
 		if err != nil {
-			return &fault.Error{
-				Code: fault.OverRequestRateLimit, Details: map[string]any{"max_large": s.config.MaxStreamsPerUser},
-				Message: fmt.Sprintf("Too many requests with bodies over %d MiB or of unknown length are open at once.", maxBody>>20),
-			}
+			return err
 		}
-		defer slot.release()
+		defer release()
 		return next(c)
 	}
 }

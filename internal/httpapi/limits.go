@@ -60,54 +60,34 @@ func (l *rateLimiter) sweep(now time.Time) {
 
 // streamLimiter counts what each user has open. 0 means no limit.
 type streamLimiter struct {
-	most int
+	most   int
+	detail string // the name of most in an error's details
 
 	mu   sync.Mutex
 	open map[uuid.UUID]int
 }
 
-func newStreamLimiter(most int) *streamLimiter {
-	return &streamLimiter{most: most, open: make(map[uuid.UUID]int)}
+func newStreamLimiter(most int, detail string) *streamLimiter {
+	return &streamLimiter{most: most, detail: detail, open: make(map[uuid.UUID]int)}
 }
 
-// acquire takes a slot, which the caller releases. It returns over_request_rate_limit when the user has none left.
-func (l *streamLimiter) acquire(user uuid.UUID) (*slot, error) {
+// acquire takes a slot, which the caller releases; only the first call of release counts. When the user has none left, it
+// returns over_request_rate_limit, whose message says what there are too many of.
+func (l *streamLimiter) acquire(user uuid.UUID, what string) (release func(), err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.most > 0 && l.open[user] >= l.most {
-		return nil, &fault.Error{Code: fault.OverRequestRateLimit, Message: "Too many replies are open at once.",
-			Details: map[string]any{"max_streams": l.most}}
+		return nil, &fault.Error{
+			Code: fault.OverRequestRateLimit, Message: "Too many " + what + " are open at once.", Details: map[string]any{l.detail: l.most},
+		}
 	}
 	l.open[user]++
-	return &slot{limiter: l, user: user}, nil
-}
-
-func (l *streamLimiter) release(user uuid.UUID) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.open[user]--
-	if l.open[user] <= 0 {
-		delete(l.open, user)
-	}
-}
-
-// slot is one of a user's slots. It is used by one goroutine.
-type slot struct {
-	limiter  *streamLimiter
-	user     uuid.UUID
-	released bool
-}
-
-// release returns the slot. Only the first call counts.
-func (s *slot) release() {
-	if !s.released {
-		s.released = true
-		s.limiter.release(s.user)
-	}
-}
-
-// transfer returns a slot that is to be released in place of this one, for another goroutine.
-func (s *slot) transfer() *slot {
-	s.released = true
-	return &slot{limiter: s.limiter, user: s.user}
+	return sync.OnceFunc(func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.open[user]--
+		if l.open[user] <= 0 {
+			delete(l.open, user)
+		}
+	}), nil
 }

@@ -77,12 +77,12 @@ func TestRateLimitHoldsOverAnyTime(t *testing.T) {
 
 func TestZeroSwitchesLimitsOff(t *testing.T) {
 	t.Parallel()
-	limiter, streams, user := newRateLimiter(0), newStreamLimiter(0), uuid.New()
+	limiter, streams, user := newRateLimiter(0), newStreamLimiter(0, "max_streams"), uuid.New()
 	for range 1000 {
 		if wait := limiter.take(user, time.Unix(0, 0)); wait != 0 {
 			t.Fatal("a limit of zero limits")
 		}
-		if _, err := streams.acquire(user); err != nil {
+		if _, err := streams.acquire(user, "replies"); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -175,7 +175,7 @@ func TestRateLimitOfAHundredThousandUsers(t *testing.T) {
 func TestLimitsHoldAtOnce(t *testing.T) {
 	t.Parallel()
 	const burst, places = 100, 8
-	limiter, streams, now := newRateLimiter(burst), newStreamLimiter(places), time.Unix(1_000_000, 0)
+	limiter, streams, now := newRateLimiter(burst), newStreamLimiter(places, "max_streams"), time.Unix(1_000_000, 0)
 	users := []uuid.UUID{uuid.New(), uuid.New(), uuid.New()}
 	var taken [3]atomic.Int32
 	var open atomic.Int32
@@ -186,7 +186,7 @@ func TestLimitsHoldAtOnce(t *testing.T) {
 				if limiter.take(users[n%3], now) == 0 {
 					taken[n%3].Add(1)
 				}
-				slot, err := streams.acquire(users[0])
+				release, err := streams.acquire(users[0], "replies")
 				if err != nil {
 					continue
 				}
@@ -194,8 +194,8 @@ func TestLimitsHoldAtOnce(t *testing.T) {
 					t.Errorf("%d places are taken", at)
 				}
 				open.Add(-1)
-				if slot.release(); n%2 == 0 {
-					slot.release() // counts once
+				if release(); n%2 == 0 {
+					release() // counts once
 				}
 			}
 		})

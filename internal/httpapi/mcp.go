@@ -2,7 +2,6 @@ package httpapi
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -57,7 +56,7 @@ func toolRoutes() []route {
 
 // postMCP passes a request to Config.Tools, which speaks the protocol. The body and the message rate are limited here.
 func (s *Server) postMCP(c echo.Context) error {
-	body, err := s.readBodyUpTo(c, maxMessage)
+	body, err := s.readBody(c, maxMessage)
 	if err != nil {
 		return err
 	}
@@ -67,103 +66,33 @@ func (s *Server) postMCP(c echo.Context) error {
 	request := c.Request().WithContext(c.Request().Context())
 	request.Body, request.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 	liftDeadline(c)
-	c.Response().Header().Set("X-Accel-Buffering", "no")
-	ctx, cancel := context.WithCancel(request.Context())
-	out := &toolsWriter{ctx: ctx, header: c.Response().Header(), out: newEventWriter(c.Response()), pause: s.config.PingInterval}
-	defer out.close(cancel)
-	s.config.Tools.ServeMCP(out, request, principal(c), func() (func(), error) { return s.admitTool(c, out) })
+	out := newEventWriter(c.Response())
+	out.Header().Set(headerBuffering, "no")
+	defer out.endPings()
+	begin := sync.OnceFunc(func() { // with the headers that the library has set by then
+		if _, err := out.Write(ping); err == nil {
+			out.keepAlive(s.config.PingInterval, func() {})
+		}
+	})
+	s.config.Tools.ServeMCP(out, request, principal(c), func() (func(), error) { return s.admitTool(c, begin) })
 	return nil
 }
 
-// admitTool admits a tool's message to the model, or refuses it: messages and streams of tools count like any others.
-func (s *Server) admitTool(c echo.Context, out *toolsWriter) (release func(), err error) {
+// admitTool admits a tool's message to the model, for which it begins the stream, or refuses it: messages and streams of
+// tools count like any others.
+func (s *Server) admitTool(c echo.Context, beginStream func()) (release func(), err error) {
 	user := principal(c).UserID
 	if wait := s.messages.take(user, time.Now()); wait > 0 {
 		return nil, &fault.Error{Code: fault.OverRequestRateLimit, Message: "Too many messages at once.", RetryAfter: wait}
 	}
-	slot, err := s.streams.acquire(user)
+	free, err := s.streams.acquire(user, "replies")
 	if err != nil {
 		return nil, err
 	}
 	s.config.Metrics.OpenStreams.Inc()
-	out.keepAlive()
+	beginStream()
 	return func() {
 		s.config.Metrics.OpenStreams.Dec()
-		slot.release()
+		free()
 	}, nil
-}
-
-// toolsWriter is what the protocol's library writes its events to, each with one call of Write. After keepAlive it also
-// sends pings, for proxies that close silent streams.
-type toolsWriter struct {
-	ctx    context.Context //nolint:containedctx // of the request; its end ends the pings
-	header http.Header
-	pause  time.Duration
-	once   sync.Once
-	pings  sync.WaitGroup
-
-	mu  sync.Mutex // for out
-	out *eventWriter
-}
-
-// Header is the answer's.
-func (w *toolsWriter) Header() http.Header { return w.header }
-
-// WriteHeader begins the answer.
-func (w *toolsWriter) WriteHeader(status int) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.out.response.WriteHeader(status)
-}
-
-// Write writes one event and flushes it.
-func (w *toolsWriter) Write(event []byte) (int, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.out.Write(event)
-}
-
-// Flush does nothing: Write flushes.
-func (w *toolsWriter) Flush() {}
-
-// ping is a comment, which clients ignore.
-var ping = []byte(": ping\n\n")
-
-// keepAlive begins the stream, whose headers the library has set by then, and starts the pings.
-func (w *toolsWriter) keepAlive() {
-	w.once.Do(func() {
-		if _, err := w.Write(ping); err == nil {
-			w.pings.Go(w.sendPings)
-		}
-	})
-}
-
-func (w *toolsWriter) sendPings() {
-	wait := w.pause
-	for {
-		select {
-		case <-w.ctx.Done():
-			return
-		case <-time.After(wait):
-		}
-		if wait = w.pause - w.silence(); wait > 0 {
-			continue // there was an event in the meantime
-		}
-		if _, err := w.Write(ping); err != nil {
-			return
-		}
-		wait = w.pause
-	}
-}
-
-func (w *toolsWriter) silence() time.Duration {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return time.Since(w.out.last)
-}
-
-// close ends the pings.
-func (w *toolsWriter) close(cancel context.CancelFunc) {
-	cancel()
-	w.pings.Wait()
 }

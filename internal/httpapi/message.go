@@ -131,7 +131,7 @@ const maxMessage = 12 << 20
 
 // readMessage reads the body of a request that may bring files.
 func (s *Server) readMessage(c echo.Context, into any) error {
-	raw, err := s.readBodyUpTo(c, maxMessage)
+	raw, err := s.readBody(c, maxMessage)
 	if err != nil {
 		return err
 	}
@@ -182,19 +182,13 @@ func (s *Server) send(c echo.Context, chatID uuid.UUID, body *firstMessageReques
 	if whole && message.Resume != nil {
 		message.Resume.After = 0 // one object is always the whole reply
 	}
-	slot, err := s.streams.acquire(user.UserID)
-	if err != nil {
-		return err
-	}
-	defer slot.release()
-	reply, err := s.config.Chat.Send(c.Request().Context(), user, message)
-	if err != nil {
-		return nothingToStream(c, err)
-	}
-	if whole {
-		return s.answerWhole(c, reply, slot)
-	}
-	return s.answerEvents(c, reply, slot, protocol)
+	open := func() (*chat.Reply, error) { return s.config.Chat.Send(c.Request().Context(), user, message) }
+	return s.answerReply(c, open, func(reply *chat.Reply) (bool, error) {
+		if whole {
+			return answerWhole(c, reply)
+		}
+		return s.answerEvents(c, reply, protocol)
+	})
 }
 
 // message makes chat's message of the body and the headers.
@@ -243,15 +237,8 @@ func (b *firstMessageRequest) clientMessageID(header http.Header, user uuid.UUID
 
 func usableKey(key string) bool {
 	length := utf8.RuneCountInString(key)
-	if length == 0 || length > maxIdempotencyKey || !utf8.ValidString(key) {
-		return false
-	}
-	for _, r := range key {
-		if !unicode.IsPrint(r) {
-			return false
-		}
-	}
-	return true
+	unprintable := func(r rune) bool { return !unicode.IsPrint(r) }
+	return length > 0 && length <= maxIdempotencyKey && utf8.ValidString(key) && !strings.ContainsFunc(key, unprintable)
 }
 
 // parseUUID accepts only the usual form of a uuid; uuid.Parse alone accepts others, too.
@@ -273,12 +260,4 @@ func lastEventID(header http.Header) (*chat.Cursor, error) {
 		return nil, err
 	}
 	return &cursor, nil
-}
-
-// nothingToStream answers chat.ErrNothingToStream with 204 and returns any other error.
-func nothingToStream(c echo.Context, err error) error {
-	if errors.Is(err, chat.ErrNothingToStream) {
-		return c.NoContent(http.StatusNoContent)
-	}
-	return err
 }

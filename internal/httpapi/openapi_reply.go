@@ -1,6 +1,8 @@
 package httpapi
 
 import (
+	"strings"
+
 	"github.com/google/uuid"
 
 	"github.com/arcoscribe/throughline/streaming"
@@ -31,7 +33,7 @@ func replyAnswer(orWhole bool) object {
 
 // exampleStream is a short reply, made by the encoder of the real streams, without the padding.
 func exampleStream(protocol protocol) string {
-	var out exampleWriter
+	var out strings.Builder // never fails
 	chatID, messageID := uuid.MustParse(exampleChat), uuid.MustParse(exampleReply)
 	encoder := protocol.encoder(&out, messageID)
 	_ = encoder.Started(streaming.Started{ChatID: chatID, UserMessageID: uuid.MustParse(exampleAsked), MessageID: messageID, ModelVariant: "arco"})
@@ -40,13 +42,5 @@ func exampleStream(protocol protocol) string {
 		ChatID: chatID, MessageID: messageID, FinishReason: "stop", ModelVariant: "arco", ContentLength: 12,
 		Usage: streaming.Usage{InputTokens: 120, CachedTokens: 64, OutputTokens: 4}, Memory: []byte("null"),
 	}}})
-	return string(out)
-}
-
-// exampleWriter never fails.
-type exampleWriter []byte
-
-func (w *exampleWriter) Write(event []byte) (int, error) {
-	*w = append(*w, event...)
-	return len(event), nil
+	return out.String()
 }

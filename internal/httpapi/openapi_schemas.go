@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -18,39 +19,36 @@ import (
 	"github.com/arcoscribe/throughline/streaming"
 )
 
-// schemaNames are the names of schemas that are not their type's own.
-var schemaNames = map[reflect.Type]string{
-	reflect.TypeFor[uuid.UUID]():             "UUID",
-	reflect.TypeFor[errorBody]():             "Error",
-	reflect.TypeFor[history.NewChat]():       "NewChatRequest",
-	reflect.TypeFor[history.ChatChange]():    "ChangeChatRequest",
-	reflect.TypeFor[history.MessageChange](): "ChangeMessageRequest",
-	reflect.TypeFor[history.FileRef]():       "MessageFile",
-	reflect.TypeFor[history.Cleared]():       "ClearResult",
-	reflect.TypeFor[history.PruneQuery]():    "PruneRequest",
-	reflect.TypeFor[history.Pruned]():        "PruneResult",
-	reflect.TypeFor[transfer.Result]():       "ImportResult",
-	reflect.TypeFor[transfer.Progress]():     "ImportProgress",
-	reflect.TypeFor[streaming.Started]():     "MessageStarted",
-	reflect.TypeFor[streaming.Delta]():       "ContentDelta",
-	reflect.TypeFor[streaming.Completed]():   "Completion",
-	reflect.TypeFor[streaming.Failed]():      "MessageFailed",
-	reflect.TypeFor[streaming.Cancelled]():   "MessageCancelled",
-	reflect.TypeFor[chat.Whole]():            "WholeReply",
-	reflect.TypeFor[chat.PromptPreview]():    "Memory",
-	reflect.TypeFor[chat.Context]():          "MemoryContext",
-	reflect.TypeFor[chat.Window]():           "MemoryBudget",
-	reflect.TypeFor[prompt.Receipt]():        "MemoryReceipt",
-	reflect.TypeFor[prompt.Section]():        "MemorySection",
-	reflect.TypeFor[prompt.Account]():        "SectionAccount",
+// named are the schemas whose name is not their type's own; the descriptions are of those types that have none.
+var named = map[reflect.Type]struct{ name, description string }{
+	reflect.TypeFor[uuid.UUID]():             {"UUID", ""},
+	reflect.TypeFor[errorBody]():             {"Error", ""},
+	reflect.TypeFor[history.NewChat]():       {"NewChatRequest", ""},
+	reflect.TypeFor[history.ChatChange]():    {"ChangeChatRequest", ""},
+	reflect.TypeFor[history.MessageChange](): {"ChangeMessageRequest", ""},
+	reflect.TypeFor[history.FileRef]():       {"MessageFile", ""},
+	reflect.TypeFor[history.Cleared]():       {"ClearResult", ""},
+	reflect.TypeFor[history.PruneQuery]():    {"PruneRequest", ""},
+	reflect.TypeFor[history.Pruned]():        {"PruneResult", ""},
+	reflect.TypeFor[transfer.Result]():       {"ImportResult", ""},
+	reflect.TypeFor[transfer.Progress]():     {"ImportProgress", ""},
+	reflect.TypeFor[streaming.Started]():     {"MessageStarted", "First event of every stream."},
+	reflect.TypeFor[streaming.Delta]():       {"ContentDelta", "The next piece of the reply."},
+	reflect.TypeFor[streaming.Completed]():   {"Completion", "Terminal event: the reply is whole and stored."},
+	reflect.TypeFor[streaming.Failed]():      {"MessageFailed", "Terminal event: the reply broke off. What was said until then is stored."},
+	reflect.TypeFor[streaming.Cancelled]():   {"MessageCancelled", "Terminal event: somebody stopped the reply. What was said until then is stored."},
+	reflect.TypeFor[chat.Whole]():            {"WholeReply", "The reply as one object: what completion says, and the text."},
+	reflect.TypeFor[chat.PromptPreview]():    {"Memory", "What the next prompt of a chat would hold of it."},
+	reflect.TypeFor[chat.Context]():          {"MemoryContext", "The chat in short."},
+	reflect.TypeFor[chat.Window]():           {"MemoryBudget", "How the model's context window is divided, in tokens."},
+	reflect.TypeFor[prompt.Receipt]():        {"MemoryReceipt", "What the reply remembered."},
+	reflect.TypeFor[prompt.Section]():        {"MemorySection", "A part of the prompt, with its heading."},
+	reflect.TypeFor[prompt.Account]():        {"SectionAccount", "What a section of the prompt takes and stands for."},
 }
 
-// schemaName is the name of a type's schema: its own, with a capital letter, unless schemaNames has another.
+// schemaName is the name of a type's schema: its own, with a capital letter, unless it is among named.
 func schemaName(of reflect.Type) string {
-	if name, ok := schemaNames[of]; ok {
-		return name
-	}
-	return strings.ToUpper(of.Name()[:1]) + of.Name()[1:]
+	return cmp.Or(named[of].name, strings.ToUpper(of.Name()[:1])+of.Name()[1:])
 }
 
 // eventSchemas names the schema of each event's data.
@@ -62,33 +60,24 @@ var eventSchemas = map[string]string{
 	streaming.EventCancelled: "MessageCancelled",
 }
 
-// sentences describe what the tags of types of other packages do not.
-var sentences = map[string]string{ //nolint:gosec // these tokens are words of a model, no credentials
-	"MessageStarted":                  "First event of every stream.",
-	"MessageStarted.message_id":       "The assistant's message, which is being written.",
-	"MessageStarted.resumed":          "Whether this reader did not start the reply.",
-	"MessageStarted.offset":           "Where this stream begins, in characters (Unicode code points) of the reply.",
-	"ContentDelta":                    "The next piece of the reply.",
-	"ContentDelta.offset":             "Characters of the reply before this piece.",
-	"Completion":                      "Terminal event: the reply is whole and stored.",
-	"Completion.content_length":       "Characters (Unicode code points) of the whole reply.",
-	"MessageFailed":                   "Terminal event: the reply broke off. What was said until then is stored.",
-	"MessageFailed.retryable":         "Whether sending the message again, as a new one, may succeed.",
-	"MessageFailed.content_length":    "Characters (Unicode code points) that are stored. After a crash a reader may have a few more.",
-	"MessageCancelled":                "Terminal event: somebody stopped the reply. What was said until then is stored.",
-	"WholeReply":                      "The reply as one object: what completion says, and the text.",
-	"MemoryReceipt":                   "What the reply remembered.",
-	"MemoryReceipt.dropped_turns":     "Turns that were neither in the brief nor in the prompt.",
-	"MemoryReceipt.truncated":         "Whether the brief or a message had to be shortened.",
-	"Usage.cached_tokens":             "Those of input_tokens that the provider had in its prompt cache.",
-	"Completion.memory":               "The receipt; null for a reply that was stored without one.",
-	"WholeReply.memory":               "The receipt; null for a reply that was stored without one.",
-	"WholeReply.finish_reason":        "Why the model stopped; cancelled when somebody stopped it.",
-	"MessageStarted.model_variant":    "The model variant that answers.",
-	"MessageCancelled.content_length": "Characters (Unicode code points) that were said.",
+// corrections are members of properties' schemas that no tag can give: lists that are known only here, and what differs
+// between two schemas that share a field. nil removes a member.
+var corrections = map[string]object{
+	"Memory.strategy":           {"enum": history.Strategies, "type": nil},
+	"MemoryReceipt.strategy":    {"enum": history.Strategies, "type": nil},
+	"MemorySection.name":        {"enum": []string{"brief", "kept", "recent", "files", "recall"}, "type": nil, "description": "Which part it is."},
+	"SectionAccount.failure":    {"description": "Why a section that had to be retrieved is missing: late or failed."},
+	"Completion.content_length": {"description": "Characters (Unicode code points) of the whole reply."},
+	"Completion.memory":         {"anyOf": []object{schemaRef("MemoryReceipt"), {"type": "null"}}},
+	"WholeReply.memory":         {"anyOf": []object{schemaRef("MemoryReceipt"), {"type": "null"}}},
+	"WholeReply.finish_reason": {
+		"enum": []string{"stop", "length", "content_filter", "cancelled"}, "description": "Why the model stopped; cancelled when somebody stopped it.",
+	},
+	"MessageFailed.code": {"enum": slices.Sorted(maps.Keys(statuses))},
+	"Error.code":         {"enum": slices.Sorted(maps.Keys(statuses))},
 }
 
-// schemas are all component schemas: those of the types of routes and of schemaNames, and those that have no type.
+// schemas are all component schemas: those of the types of routes and of named, and those that have no type.
 func schemas() object {
 	all := object{
 		"StreamEvent": streamEvent(), uiSchema: uiEvent(),
@@ -100,7 +89,7 @@ func schemas() object {
 		jsonschema.RootRef(context)
 		context.CollectDefinitions = func(name string, schema jsonschema.Schema) { all[name] = plain(schema) }
 	}
-	for of := range schemaNames {
+	for of := range named {
 		reflectSchema(of, collect)
 	}
 	for _, r := range routes() {
@@ -113,48 +102,18 @@ func schemas() object {
 			reflectSchema(r.body(), collect, jsonschema.InterceptSchema(refuseUnknown))
 		}
 	}
-	correctForeign(all)
-	correctMemory(all)
-	for _, described := range []map[string]string{sentences, memorySentences} {
-		for name, sentence := range described {
-			describe(all, name, sentence)
+	for of, schema := range named {
+		if schema.description != "" {
+			all[schemaName(of)].(object)["description"] = schema.description
 		}
 	}
-	return all
-}
-
-// correctForeign corrects the schemas of other packages' types.
-func correctForeign(all object) {
-	receipt := object{"anyOf": []object{schemaRef("MemoryReceipt"), {"type": "null"}}}
-	property(all, "Completion", "memory", receipt)
-	property(all, "WholeReply", "memory", maps.Clone(receipt))
-	property(all, "WholeReply", "finish_reason", object{"type": "string", "enum": []string{"stop", "length", "content_filter", "cancelled"}})
-	codes := object{"type": "string", "enum": slices.Sorted(maps.Keys(statuses))}
-	property(all, "MessageFailed", "code", codes)
-	codes = maps.Clone(codes)
-	codes["description"] = "What went wrong, for programs."
-	property(all, "Error", "code", codes)
-}
-
-// property replaces the schema of one property.
-func property(all object, schema, name string, value object) {
-	all[schema].(object)["properties"].(object)[name] = value
-}
-
-// neverNull takes null away from a list's types: Go has no type for a list that is always there.
-func neverNull(all object, name string) {
-	schema, name, _ := strings.Cut(name, ".")
-	all[schema].(object)["properties"].(object)[name].(object)["type"] = "array"
-}
-
-// describe sets the description of a schema or, after a dot, of one of its properties.
-func describe(all object, name, sentence string) {
-	schema, name, isProperty := strings.Cut(name, ".")
-	target := all[schema].(object)
-	if isProperty {
-		target = target["properties"].(object)[name].(object)
+	for name, correction := range corrections {
+		schema, name, _ := strings.Cut(name, ".")
+		property := all[schema].(object)["properties"].(object)[name].(object)
+		maps.Copy(property, correction)
+		maps.DeleteFunc(property, func(_ string, member any) bool { return member == nil })
 	}
-	target["description"] = sentence
+	return all
 }
 
 // reflectSchema makes the schema of a struct type from its tags.

@@ -29,7 +29,6 @@ const (
 // encoder writes the events of one reply in one protocol.
 type encoder interface {
 	Padding() error
-	Ping() error
 	Started(started streaming.Started) error
 	Chunk(chunk streaming.Chunk) error
 }

@@ -156,7 +156,7 @@ func (s *Server) readRequest(c echo.Context, into any) error {
 		err = readQuery(c.QueryParams(), into)
 	} else {
 		var body []byte
-		if body, err = s.readBody(c); err == nil {
+		if body, err = s.readBody(c, maxBody); err == nil {
 			err = decodeObject(body, into)
 		}
 	}

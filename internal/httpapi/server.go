@@ -88,8 +88,8 @@ func New(config Config) *Server {
 	s := &Server{
 		config:   config,
 		messages: newRateLimiter(config.MessagesPerMinute),
-		streams:  newStreamLimiter(config.MaxStreamsPerUser),
-		large:    newStreamLimiter(config.MaxStreamsPerUser),
+		streams:  newStreamLimiter(config.MaxStreamsPerUser, "max_streams"),
+		large:    newStreamLimiter(config.MaxStreamsPerUser, "max_large"),
 		openAPI:  openAPIDocument(config.Version),
 	}
 	s.handler = s.router()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -13,23 +14,21 @@ import (
 
 // answerEvents answers with the reply as server-sent events. A failure before the model has accepted the call is an HTTP
 // error, a later one an event. A client that leaves or reads too slowly ends its stream, never the reply.
-func (s *Server) answerEvents(c echo.Context, reply *chat.Reply, slot *slot, protocol protocol) error {
-	ended := false
-	defer func() { s.letGo(reply, ended, slot) }()
-	liftDeadline(c)
+func (s *Server) answerEvents(c echo.Context, reply *chat.Reply, protocol protocol) (ended bool, err error) {
 	if err := s.waitOpen(c.Request().Context(), reply); err != nil {
-		ended = isFault(err)
-		return err
+		return isFault(err), err
 	}
 	s.config.Metrics.OpenStreams.Inc()
 	defer s.config.Metrics.OpenStreams.Dec()
-	ended = s.stream(c, reply, protocol)
-	if !ended && c.Request().Context().Err() == nil {
+	if s.stream(c, reply, protocol) {
+		return true, nil
+	}
+	if c.Request().Context().Err() == nil {
 		// Many clients, the AI SDK among them, take a body that ends in order for a whole reply. A broken connection
 		// makes them resume.
 		panic(http.ErrAbortHandler)
 	}
-	return nil
+	return false, nil
 }
 
 // waitOpen waits until the model has accepted the call, up to OpenTimeout: clients that get no header for long give up, so
@@ -53,57 +52,33 @@ func (s *Server) stream(c echo.Context, reply *chat.Reply, protocol protocol) (e
 	if encoder.Padding() != nil || encoder.Started(reply.Started) != nil {
 		return false
 	}
-	return s.copyEvents(c.Request().Context(), out, encoder, reply)
-}
-
-// copyEvents writes chunks as they come and a ping after each PingInterval of silence. It reports whether it reached the
-// terminal event; it ends before when the client is gone.
-func (s *Server) copyEvents(ctx context.Context, out *eventWriter, encoder encoder, reply *chat.Reply) (ended bool) {
-	wait := s.config.PingInterval
+	ctx, cancel := context.WithCancel(c.Request().Context())
+	defer cancel()
+	out.keepAlive(s.config.PingInterval, cancel)
+	defer out.endPings()
 	for {
-		ended, err := copyFor(ctx, wait, encoder, reply)
-		if ended || err != nil {
-			return ended
-		}
-		wait = s.config.PingInterval - time.Since(out.last)
-		if wait > 0 {
-			continue // there was an event in the meantime
-		}
-		if encoder.Ping() != nil {
+		chunk, err := reply.Next(ctx)
+		if err != nil || encoder.Chunk(chunk) != nil {
 			return false
 		}
-		wait = s.config.PingInterval
-	}
-}
-
-// copyFor copies until the terminal event or until the time is over, which is no error. One timer serves all chunks of
-// that time, so that a chunk costs no allocation.
-func copyFor(ctx context.Context, wait time.Duration, encoder encoder, reply *chat.Reply) (ended bool, err error) {
-	timed, cancel := context.WithTimeout(ctx, wait)
-	defer cancel()
-	for {
-		chunk, err := reply.Next(timed)
-		if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
-			return false, nil
-		}
-		if err != nil {
-			return false, err
-		}
-		if err := encoder.Chunk(chunk); err != nil {
-			return false, err
-		}
 		if chunk.End != nil {
-			return true, nil
+			return true
 		}
 	}
 }
 
-// eventWriter flushes each write. The writer beneath it fails for a client that does not read.
+// eventWriter flushes each write. The writer beneath it fails for a client that does not read. It is safe for concurrent
+// use.
 type eventWriter struct {
 	response *echo.Response
 	control  *http.ResponseController
-	last     time.Time // of the latest write
+
+	mu    sync.Mutex
+	pause time.Duration
+	pings *time.Timer // nil while none are sent
 }
+
+var _ http.ResponseWriter = (*eventWriter)(nil)
 
 func newEventWriter(response *echo.Response) *eventWriter {
 	// The controller uses the writer beneath echo's, whose Flush would hide errors.
@@ -112,19 +87,75 @@ func newEventWriter(response *echo.Response) *eventWriter {
 
 // begin sends the headers of a stream of events.
 func (w *eventWriter) begin() {
-	header := w.response.Header()
+	header := w.Header()
 	header.Set(echo.HeaderContentType, "text/event-stream; charset=utf-8")
 	header.Set(echo.HeaderCacheControl, "no-cache, no-transform")
-	header.Set("X-Accel-Buffering", "no")
-	w.response.WriteHeader(http.StatusOK)
+	header.Set(headerBuffering, "no")
+	w.WriteHeader(http.StatusOK)
+}
+
+// headerBuffering tells nginx not to hold a stream back.
+const headerBuffering = "X-Accel-Buffering"
+
+// Header is the answer's.
+func (w *eventWriter) Header() http.Header { return w.response.Header() }
+
+// WriteHeader begins the answer.
+func (w *eventWriter) WriteHeader(status int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.response.WriteHeader(status)
 }
 
 // Write writes one event and flushes it.
 func (w *eventWriter) Write(event []byte) (int, error) {
-	w.last = time.Now()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.write(event)
+}
+
+func (w *eventWriter) write(event []byte) (int, error) {
+	if w.pings != nil {
+		w.pings.Reset(w.pause)
+	}
 	n, err := w.response.Write(event)
 	if err != nil {
 		return n, err
 	}
 	return n, w.control.Flush()
+}
+
+// Flush does nothing: Write flushes.
+func (w *eventWriter) Flush() {}
+
+// ping is a comment, which clients ignore.
+var ping = []byte(": ping\n\n")
+
+// keepAlive sends a ping after each pause without an event, for proxies that close silent streams, until endPings. It
+// calls lost when the client does not take one, and then sends no more.
+func (w *eventWriter) keepAlive(pause time.Duration, lost func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.pause = pause
+	w.pings = time.AfterFunc(pause, func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if w.pings == nil {
+			return
+		}
+		if _, err := w.write(ping); err != nil {
+			w.pings.Stop()
+			lost()
+		}
+	})
+}
+
+// endPings returns when no ping is being written, and none will be.
+func (w *eventWriter) endPings() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.pings != nil {
+		w.pings.Stop()
+		w.pings = nil
+	}
 }

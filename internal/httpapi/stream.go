@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"time"
 
@@ -26,17 +27,10 @@ func (s *Server) getStream(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	user := principal(c)
-	slot, err := s.streams.acquire(user.UserID)
-	if err != nil {
-		return err
+	open := func() (*chat.Reply, error) {
+		return s.config.Chat.Resume(c.Request().Context(), principal(c), chatID, cursor)
 	}
-	defer slot.release()
-	reply, err := s.config.Chat.Resume(c.Request().Context(), user, chatID, cursor)
-	if err != nil {
-		return nothingToStream(c, err)
-	}
-	return s.answerEvents(c, reply, slot, protocol)
+	return s.answerReply(c, open, func(reply *chat.Reply) (bool, error) { return s.answerEvents(c, reply, protocol) })
 }
 
 // resumeCursor reads the Last-Event-ID header or else ?after; nil without either.
@@ -68,17 +62,36 @@ func (s *Server) cancelReply(ctx context.Context, user auth.Principal, chatID uu
 	return cancelResult{ChatID: stored.ChatID, MessageID: stored.MessageID, Status: string(stored.Status)}, err
 }
 
-// answerWhole answers with the whole reply as one object.
-func (s *Server) answerWhole(c echo.Context, reply *chat.Reply, slot *slot) error {
-	ended := false
-	defer func() { s.letGo(reply, ended, slot) }()
-	liftDeadline(c)
-	whole, err := reply.Wait(c.Request().Context())
-	ended = err == nil || isFault(err)
+// answerReply opens a reply in one of the user's stream slots, and answers with it or, when nothing of it is left to send,
+// with 204. answer reports whether the reply has ended.
+func (s *Server) answerReply(c echo.Context, open func() (*chat.Reply, error), answer func(*chat.Reply) (ended bool, err error)) error {
+	release, err := s.streams.acquire(principal(c).UserID, "replies")
 	if err != nil {
 		return err
 	}
-	return writeJSON(c, http.StatusOK, whole)
+	finish := release
+	defer func() { finish() }()
+	reply, err := open()
+	switch {
+	case errors.Is(err, chat.ErrNothingToStream):
+		return c.NoContent(http.StatusNoContent)
+	case err != nil:
+		return err
+	}
+	ended := false
+	finish = func() { s.letGo(reply, ended, release) }
+	liftDeadline(c)
+	ended, err = answer(reply)
+	return err
+}
+
+// answerWhole answers with the whole reply as one object.
+func answerWhole(c echo.Context, reply *chat.Reply) (ended bool, err error) {
+	whole, err := reply.Wait(c.Request().Context())
+	if err != nil {
+		return isFault(err), err
+	}
+	return true, writeJSON(c, http.StatusOK, whole)
 }
 
 // liftDeadline removes the deadline for reading, because a reply may take longer: when it passes, net/http cancels the
@@ -87,16 +100,16 @@ func liftDeadline(c echo.Context) {
 	_ = http.NewResponseController(c.Response().Writer).SetReadDeadline(time.Time{}) // recorders have none
 }
 
-// letGo closes the reader. If the client left early, the user's stream slot is held until generation ends; otherwise
+// letGo closes the reader and releases its slot. If the client left early, the user's stream slot is held until generation ends; otherwise
 // disconnecting would bypass MaxStreamsPerUser.
-func (s *Server) letGo(reply *chat.Reply, ended bool, slot *slot) {
+func (s *Server) letGo(reply *chat.Reply, ended bool, release func()) {
 	if ended || reply.Started.Resumed || s.config.MaxStreamsPerUser <= 0 {
 		reply.Close()
+		release()
 		return
 	}
-	held := slot.transfer()
 	go func() {
-		defer held.release()
+		defer release()
 		defer reply.Close()
 		for {
 			// Every reply ends, at the latest by its own timeout.

@@ -25,15 +25,6 @@ const (
 // progressInterval is the shortest time between two events of one phase.
 const progressInterval = 250 * time.Millisecond
 
-// runningImport is an import on a goroutine of its own, so that pings are sent while it waits.
-type runningImport struct {
-	progress chan transfer.Progress
-	done     chan struct{}
-	// Set when done is closed.
-	result transfer.Result
-	err    error
-}
-
 // importEvents answers with events: progress, and at the end the result or the failure.
 func (s *Server) importEvents(c echo.Context, body *importBody) error {
 	ctx, cancel := context.WithCancel(c.Request().Context())
@@ -45,28 +36,27 @@ func (s *Server) importEvents(c echo.Context, body *importBody) error {
 	s.config.Metrics.OpenStreams.Inc()
 	defer s.config.Metrics.OpenStreams.Dec()
 
-	running := s.startImport(ctx, c, body)
-	if err := s.copyProgress(out, running); err != nil {
+	giveUp := func() { // for a client that does not read
 		cancel()
 		_ = body.control.SetReadDeadline(time.Now()) // ends a read that waits for the client
-		<-running.done
+	}
+	if streaming.NewEncoder(out, uuid.Nil).Padding() != nil {
 		panic(http.ErrAbortHandler)
 	}
-	return s.endImport(c, out, running, body)
+	out.keepAlive(s.config.PingInterval, giveUp)
+	result, err := s.config.Transfer.Import(ctx, principal(c), body, progressEvents(out, giveUp))
+	out.endPings()
+	switch {
+	case ctx.Err() != nil:
+		panic(http.ErrAbortHandler)
+	case err != nil:
+		return s.endFailedImport(c, out, body, err)
+	}
+	return writeEvent(out, eventImportCompleted, result)
 }
 
-func (s *Server) startImport(ctx context.Context, c echo.Context, body *importBody) *runningImport {
-	running := &runningImport{progress: make(chan transfer.Progress), done: make(chan struct{})}
-	user := principal(c)
-	go func() {
-		defer close(running.done)
-		running.result, running.err = s.config.Transfer.Import(ctx, user, body, running.reporter(ctx))
-	}()
-	return running
-}
-
-// reporter passes on the first progress of each phase, and then at most one per progressInterval.
-func (r *runningImport) reporter(ctx context.Context) func(transfer.Progress) {
+// progressEvents writes the first progress of each phase, and then at most one per progressInterval.
+func progressEvents(out *eventWriter, giveUp func()) func(transfer.Progress) {
 	var phase transfer.Phase
 	var last time.Time
 	return func(progress transfer.Progress) {
@@ -74,48 +64,17 @@ func (r *runningImport) reporter(ctx context.Context) func(transfer.Progress) {
 			return
 		}
 		phase, last = progress.Phase, time.Now()
-		select {
-		case r.progress <- progress:
-		case <-ctx.Done():
+		if writeEvent(out, eventImportProgress, progress) != nil {
+			giveUp()
 		}
 	}
 }
 
-// copyProgress writes events until the import has ended. It fails when the client does not read.
-func (s *Server) copyProgress(out *eventWriter, running *runningImport) error {
-	comments := streaming.NewEncoder(out, uuid.Nil)
-	if err := comments.Padding(); err != nil {
-		return err
-	}
-	tick := time.NewTicker(s.config.PingInterval)
-	defer tick.Stop()
-	for {
-		var err error
-		select {
-		case progress := <-running.progress:
-			err = writeEvent(out, eventImportProgress, progress)
-		case <-tick.C:
-			err = comments.Ping()
-		case <-running.done:
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-	}
-}
-
-// endImport writes the last event. When the body was not read to its end, it drains some more of it, because most clients
-// read an answer only after they have sent everything.
-func (s *Server) endImport(c echo.Context, out *eventWriter, running *runningImport, body *importBody) error {
-	if running.err == nil {
-		return writeEvent(out, eventImportCompleted, running.result)
-	}
-	if clientGone(c, running.err) {
-		panic(http.ErrAbortHandler)
-	}
-	failure := s.toFault(running.err)
-	s.logFailure(c, statusOf(failure.Code), running.err)
+// endFailedImport writes the last event. When the body was not read to its end, it drains some more of it, because most
+// clients read an answer only after they have sent everything.
+func (s *Server) endFailedImport(c echo.Context, out *eventWriter, body *importBody, cause error) error {
+	failure := s.toFault(cause)
+	s.logFailure(c, statusOf(failure.Code), cause)
 	if err := writeEvent(out, eventImportFailed, newErrorBody(failure)); err != nil {
 		return err
 	}

@@ -8,13 +8,15 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/fault"
 	"github.com/arcoscribe/throughline/internal/transfer"
 )
 
 // exportBuffer is how many bytes are written at once. A client may take Config.WriteTimeout for each of these pieces.
 const exportBuffer = 64 << 10
+
+// transferStreams is what there may be too many of: exports and imports count as streams.
+const transferStreams = "replies, exports and imports"
 
 // exportKinds has the media type and the file extension of each format.
 var exportKinds = map[string]struct{ mediaType, extension string }{
@@ -71,28 +73,16 @@ func (s *Server) getExport(c echo.Context) error {
 		return err
 	}
 	user := principal(c)
-	slot, err := s.transferSlot(user)
+	release, err := s.streams.acquire(user.UserID, transferStreams)
 	if err != nil {
 		return err
 	}
-	defer slot.release()
+	defer release()
 	export, err := s.config.Transfer.Export(c.Request().Context(), user, chatID)
 	if err != nil {
 		return err
 	}
 	return s.sendExport(c, export, query.Format)
-}
-
-// transferSlot acquires one of the user's stream slots: exports and imports count as streams.
-func (s *Server) transferSlot(user auth.Principal) (*slot, error) {
-	slot, err := s.streams.acquire(user.UserID)
-	if err != nil {
-		return nil, &fault.Error{
-			Code: fault.OverRequestRateLimit, Message: "Too many replies, exports and imports are open at once.",
-			Details: map[string]any{"max_streams": s.config.MaxStreamsPerUser},
-		}
-	}
-	return slot, nil
 }
 
 // sendExport writes the export to the client. A failure before the first bytes is answered as an error; a later one breaks

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -31,11 +30,11 @@ func (s *Server) postImport(c echo.Context) error {
 		return bodyTooLarge(maxImport)
 	}
 	user := principal(c)
-	slot, err := s.transferSlot(user)
+	release, err := s.streams.acquire(user.UserID, transferStreams)
 	if err != nil {
 		return err
 	}
-	defer slot.release()
+	defer release()
 	body := s.newImportBody(c)
 	if prefersEvents(c.Request().Header.Values(echo.HeaderAccept)) {
 		return s.importEvents(c, body)
@@ -45,14 +44,6 @@ func (s *Server) postImport(c echo.Context) error {
 		return err
 	}
 	return writeJSON(c, http.StatusOK, done)
-}
-
-// prefersEvents reports whether an Accept header names events, and does not prefer JSON. Unlike a reply, an import is
-// answered with one object by default.
-func prefersEvents(accept []string) bool {
-	ranges := mediaRanges(strings.Join(accept, ","))
-	events := ranges.quality(mediaEventStream)
-	return events.specificity == 3 && events.q > 0 && events.q >= ranges.quality(mediaJSON).q
 }
 
 // importBody reads the file, up to maxImport. Its errors are *fault.Error or the context's.

@@ -138,14 +138,20 @@ func given(argument *string) string {
 	return strings.TrimSpace(*argument)
 }
 
-// Notes for a call whose thread cannot be continued, or whose reply is incomplete. Another user's thread is unknown.
-const (
-	noteMalformed = "The continuation_id is not the id of a thread, so a new thread was started: nothing that was said before is known in it."
-	noteUnknown   = "There is no thread with this continuation_id, so a new one was started: nothing that was said before is known in it."
-	noteExpired   = "The thread with this continuation_id has expired, so a new one was started: nothing that was said before is known in it."
-	noteCancelled = "The reply was stopped before its end."
-	noteLength    = "The reply was cut off at the model's limit of length."
-	noteFiltered  = "The provider's filter cut the reply off."
+// Notes for a call whose thread cannot be continued, by the code of the error, and for one whose reply is incomplete, by
+// its finish reason. Another user's thread is unknown.
+const noteMalformed = "The continuation_id is not the id of a thread, so a new thread was started: nothing that was said before is known in it."
+
+var (
+	threadNotes = map[fault.Code]string{
+		fault.ChatNotFound: "There is no thread with this continuation_id, so a new one was started: nothing that was said before is known in it.",
+		fault.ChatExpired:  "The thread with this continuation_id has expired, so a new one was started: nothing that was said before is known in it.",
+	}
+	replyNotes = map[string]string{
+		"cancelled":      "The reply was stopped before its end.",
+		"length":         "The reply was cut off at the model's limit of length.",
+		"content_filter": "The provider's filter cut the reply off.",
+	}
 )
 
 // begin sends the message to its thread, or to a new one with a note when there is none to continue.
@@ -159,24 +165,13 @@ func (s *Server) begin(ctx context.Context, message chat.Message, continuation *
 	if id, err := parseThread(thread); err == nil && id != uuid.Nil { // chat starts a new chat for uuid.Nil
 		message.ChatID = id
 		reply, err := s.send(ctx, message)
-		if note = unavailable(err); note == "" {
+		if note = threadNotes[fault.CodeOf(err)]; note == "" {
 			return reply, "", err
 		}
 		message.ChatID = uuid.Nil
 	}
 	reply, err := s.send(ctx, message)
 	return reply, note, err
-}
-
-// unavailable is the note for an error that means the thread cannot be continued; "" for any other error.
-func unavailable(err error) string {
-	switch fault.CodeOf(err) {
-	case fault.ChatNotFound:
-		return noteUnknown
-	case fault.ChatExpired:
-		return noteExpired
-	}
-	return ""
 }
 
 // busyPause is the wait between two attempts to send to a busy thread when there is no reply to wait for: it has just
@@ -217,7 +212,7 @@ func (s *Server) awaitRunning(ctx context.Context, chatID uuid.UUID) {
 }
 
 // read reads the reply to its end into out.
-func (s *Server) read(ctx context.Context, reply *chat.Reply, progress *progress, out *askOutput) error {
+func (s *Server) read(ctx context.Context, reply *chat.Reply, notify func(context.Context, streaming.Chunk), out *askOutput) error {
 	var text strings.Builder
 	for {
 		chunk, err := reply.Next(ctx)
@@ -225,7 +220,7 @@ func (s *Server) read(ctx context.Context, reply *chat.Reply, progress *progress
 			return replyFailed(out, fault.ShuttingDown, "The server is restarting. The reply is stored when it is whole: get_thread shows it.", 0)
 		}
 		text.Write(chunk.Text)
-		progress.notify(ctx, chunk)
+		notify(ctx, chunk)
 		if chunk.End != nil {
 			out.Reply = text.String()
 			return out.end(*chunk.End)
@@ -243,8 +238,7 @@ func (o *askOutput) end(end streaming.Terminal) error {
 	default:
 		return replyFailed(o, fault.Code(end.Failed.Code), end.Failed.Message, end.Failed.RetryAfter)
 	}
-	notes := map[string]string{"cancelled": noteCancelled, "length": noteLength, "content_filter": noteFiltered}
-	o.Note = strings.TrimSpace(o.Note + " " + notes[o.FinishReason])
+	o.Note = strings.TrimSpace(o.Note + " " + replyNotes[o.FinishReason])
 	return nil
 }
 
@@ -257,29 +251,22 @@ func replyFailed(o *askOutput, code fault.Code, message string, retryAfter time.
 	return &fault.Error{Code: code, Message: message, Details: details, RetryAfter: retryAfter}
 }
 
-// progress notifies a client that asked for it of the length of a reply while that is written.
-type progress struct {
-	session  *mcp.ServerSession
-	token    any // nil when the client did not ask, or is gone
-	interval time.Duration
-	notified time.Time
-}
-
-func (s *Server) progressOf(call *mcp.CallToolRequest) *progress {
-	return &progress{session: call.Session, token: call.Params.GetProgressToken(), interval: s.ProgressInterval}
-}
-
-// notify notifies the client of a piece of the reply, unless it was notified just now. The end is in the result.
-func (p *progress) notify(ctx context.Context, chunk streaming.Chunk) {
-	if p.token == nil || chunk.End != nil || time.Since(p.notified) < p.interval {
-		return
-	}
-	p.notified = time.Now()
-	chars := chunk.Offset + utf8.RuneCount(chunk.Text)
-	err := p.session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{
-		ProgressToken: p.token, Progress: float64(chars), Message: fmt.Sprintf("%d characters", chars),
-	})
-	if err != nil {
-		p.token = nil
+// progressOf returns what notifies a client that asked for it of the length of a reply while that is written, but not of
+// each piece. The end is in the result.
+func (s *Server) progressOf(call *mcp.CallToolRequest) func(ctx context.Context, chunk streaming.Chunk) {
+	token := call.Params.GetProgressToken()
+	var notified time.Time
+	return func(ctx context.Context, chunk streaming.Chunk) {
+		if token == nil || chunk.End != nil || time.Since(notified) < s.ProgressInterval {
+			return
+		}
+		notified = time.Now()
+		chars := chunk.Offset + utf8.RuneCount(chunk.Text)
+		err := call.Session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{
+			ProgressToken: token, Progress: float64(chars), Message: fmt.Sprintf("%d characters", chars),
+		})
+		if err != nil {
+			token = nil // the client is gone
+		}
 	}
 }

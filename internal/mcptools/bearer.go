@@ -23,28 +23,24 @@ type bearer struct {
 
 // RoundTrip sends the request.
 func (b *bearer) RoundTrip(request *http.Request) (*http.Response, error) {
-	used, err := b.current(request.Context(), "")
-	if err != nil {
-		return nil, err
+	refused := ""
+	for range 2 {
+		token, err := b.current(request.Context(), refused)
+		if err != nil {
+			return nil, err
+		}
+		if token == refused {
+			break
+		}
+		response, err := b.send(request, token)
+		if err != nil || response.StatusCode != http.StatusUnauthorized {
+			return response, err
+		}
+		_, _ = io.Copy(io.Discard, io.LimitReader(response.Body, 64<<10)) // so that the connection can be used again
+		_ = response.Body.Close()
+		refused = token
 	}
-	response, err := b.send(request, used)
-	if err != nil || response.StatusCode != http.StatusUnauthorized {
-		return response, err
-	}
-	discard(response)
-	fresh, err := b.current(request.Context(), used)
-	if err != nil {
-		return nil, err
-	}
-	if fresh == used {
-		return nil, errRefused
-	}
-	response, err = b.send(request, fresh)
-	if err == nil && response.StatusCode == http.StatusUnauthorized {
-		discard(response)
-		return nil, errRefused
-	}
-	return response, err
+	return nil, errRefused
 }
 
 // current returns the token to use, never the refused one. When several requests are refused at once, only one fetches a
@@ -73,9 +69,4 @@ func (b *bearer) send(request *http.Request, token string) (*http.Response, erro
 	}
 	again.Header.Set("Authorization", "Bearer "+token)
 	return b.base.RoundTrip(again)
-}
-
-func discard(response *http.Response) {
-	_, _ = io.Copy(io.Discard, io.LimitReader(response.Body, 64<<10)) // so that the connection can be used again
-	_ = response.Body.Close()
 }

@@ -19,24 +19,24 @@ type Receipt struct {
 	BridgeTokens      int   `json:"bridge_tokens"`
 	// DroppedTurns counts the turns that are in neither brief nor prompt: 0 unless folds are late or turns are huge.
 	// In a simple chat those are all older turns.
-	DroppedTurns int `json:"dropped_turns"`
+	DroppedTurns int `json:"dropped_turns" description:"Turns that were neither in the brief nor in the prompt."`
 	// Truncated reports that the brief, a message of the tail or a kept one was shortened.
-	Truncated bool                `json:"truncated"`
-	Strategy  memory.StrategyName `json:"strategy"`
+	Truncated bool                `json:"truncated" description:"Whether the brief or a message had to be shortened."`
+	Strategy  memory.StrategyName `json:"strategy" description:"The chat's memory strategy."`
 	// KeptMessages are the pinned and important messages that are shown beside the turns, LeftOutMessages
 	// those without room.
-	KeptMessages    int `json:"kept_messages,omitempty"`
+	KeptMessages    int `json:"kept_messages,omitempty" description:"Pinned and important messages shown beside the turns."`
 	KeptTokens      int `json:"kept_tokens,omitempty"`
 	LeftOutMessages int `json:"left_out_messages,omitempty"`
 	// Files are the contents that are shown, LeftOutFiles those without room.
-	Files        int `json:"files,omitempty"`
+	Files        int `json:"files,omitempty" description:"Files that were shown."`
 	FileTokens   int `json:"file_tokens,omitempty"`
 	LeftOutFiles int `json:"left_out_files,omitempty"`
 	// BriefUnreadable reports that the stored brief is malformed and was not shown.
 	BriefUnreadable bool `json:"brief_unreadable,omitempty"`
 	// Sections are the accounts of the prompt's sections, in their order, with those that are missing because their
 	// items had no room or could not be retrieved.
-	Sections []Account `json:"sections"`
+	Sections []Account `json:"sections" nullable:"false" description:"The prompt's sections in their order, with those that are missing because they had no room or could not be retrieved."`
 }
 
 func receiptOf(c *memory.Chat, s *selection, sections []Account) Receipt {

@@ -11,25 +11,25 @@ import (
 type Section struct {
 	Account
 	// Budget is the most tokens that the section may take.
-	Budget int `json:"budget"`
+	Budget int `json:"budget" description:"The most tokens that the section may take."`
 	// Text is the section as it stands in the prompt, with its heading.
 	Text string `json:"text"`
 	// Turns, Messages or Files is Items, under the name of what the section consists of.
-	Turns    int `json:"turns,omitempty"`
-	Messages int `json:"messages,omitempty"`
-	Files    int `json:"files,omitempty"`
+	Turns    int `json:"turns,omitempty" description:"Turns that the section stands for."`
+	Messages int `json:"messages,omitempty" description:"Messages, where the section shows single ones."`
+	Files    int `json:"files,omitempty" description:"Files that the section names."`
 }
 
 // Account describes a section in numbers. Its JSON is part of the HTTP contract.
 type Account struct {
 	// Name is brief, kept, recent, files or recall.
-	Name string `json:"name"`
+	Name string `json:"name" description:"Which section it is."`
 	// Tokens are those that the budgets count: of stored texts, without headings and labels.
-	Tokens int `json:"tokens"`
+	Tokens int `json:"tokens" description:"Of what is shown, without headings and labels."`
 	// Items counts the turns, messages or files that the section stands for.
-	Items int `json:"items"`
+	Items int `json:"items" description:"Turns, messages or files that the section stands for."`
 	// LeftOut counts the items that had no room.
-	LeftOut int `json:"left_out"`
+	LeftOut int `json:"left_out" description:"Those that had no room."`
 	// Failure is why a section that had to be retrieved is missing: late or failed. "" otherwise.
 	Failure string `json:"failure,omitempty"`
 }
