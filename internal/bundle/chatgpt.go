@@ -1,8 +1,8 @@
 package bundle
 
 import (
+	"cmp"
 	"encoding/json"
-	"io"
 	"math"
 	"slices"
 	"strconv"
@@ -15,14 +15,9 @@ import (
 // ("mapping") with the node at which its active branch ends ("current_node"). It reads a conversation twice: first the
 // offsets of the nodes, then the messages one by one, so that its texts are never in memory together.
 type chatGPT struct {
-	window  *window
-	begun   bool
-	at      int    // the conversation's index
-	current int64  // offset of the node that is read, or -1
-	branch  []node // nodes still to be read, in order
-	inChat  bool
-	count   int
-	turn    answering
+	window       *window
+	conversation int   // the index of the one that is read, or -1
+	node         int64 // offset of the node whose message is read, or -1
 }
 
 // node is a message's offsets in the file and its position in the tree.
@@ -33,138 +28,101 @@ type node struct {
 
 // conversation is one element of the array, without its texts.
 type conversation struct {
-	title       string
-	created     time.Time
-	id, current string
-	nodes       map[string]node
-}
-
-func newChatGPT(content *io.SectionReader) *chatGPT {
-	return &chatGPT{window: newWindow(content), at: -1, current: -1}
+	id, otherID, title, current string
+	created                     time.Time
+	nodes                       map[string]node
 }
 
 func (c *chatGPT) position() position {
-	line := c.window.position().line
-	if c.current >= 0 {
-		line = c.window.lineOf(c.current)
+	offset := c.window.begun
+	if c.node >= 0 {
+		offset = c.node
 	}
-	return position{line: line, conversation: c.at}
+	return position{line: c.window.lineOf(offset), conversation: c.conversation}
 }
 
-func (c *chatGPT) next() (Record, error) {
-	c.current = -1
-	for c.inChat {
-		record, err := c.nextOfBranch()
-		if err != nil || record != (Record{}) {
-			return record, err
+func (c *chatGPT) read(emit func(Record) error) error {
+	next := 0
+	return c.window.whole('[', "an array of conversations is expected here", func(string) error {
+		c.conversation = next
+		if err := c.chat(emit); err != nil {
+			return err
 		}
-	}
-	if !c.begun {
-		c.begun = true
-		if err := c.window.open('[', "an array of conversations is expected here"); err != nil {
-			return Record{}, err
-		}
-	}
-	if c.window.more() {
-		return c.chat()
-	}
-	c.at = -1
-	if err := c.window.close(']'); err != nil {
-		return Record{}, err
-	}
-	return Record{}, c.window.over()
+		c.conversation = -1
+		next++
+		return nil
+	})
 }
 
-func (c *chatGPT) chat() (Record, error) {
-	c.at++
-	found, err := c.conversation()
-	if err != nil {
-		return Record{}, err
-	}
-	if c.branch, err = found.branch(); err != nil {
-		return Record{}, err
-	}
-	if found.id == "" {
-		found.id = "node " + found.current
-	}
-	c.inChat, c.count, c.turn = true, 0, answering{}
-	return Record{Chat: &Chat{
-		ID: found.id, Title: cut(found.title, memory.MaxTitle), CreatedAt: found.created, Metadata: json.RawMessage(`{"imported_from":"chatgpt"}`),
-	}}, nil
-}
-
-// conversation reads one element of the array, but of its nodes only the offsets.
-func (c *chatGPT) conversation() (conversation, error) {
-	found := conversation{}
-	w := c.window
-	if err := w.open('{', "a conversation is not an object"); err != nil {
-		return found, err
-	}
-	for w.more() {
-		key, err := w.key()
-		if err != nil {
-			return found, err
-		}
-		if key == "mapping" {
-			err = c.mapping(&found)
-		} else {
-			err = c.member(&found, key)
-		}
-		if err != nil {
-			return found, err
-		}
-	}
-	if err := w.close('}'); err != nil {
-		return found, err
-	}
-	if found.nodes == nil {
-		return found, wrong("no_mapping", "the conversation has no mapping")
-	}
-	return found, nil
-}
-
-func (c *chatGPT) member(found *conversation, key string) error {
-	raw, err := c.window.value()
+func (c *chatGPT) chat(emit func(Record) error) error {
+	found, err := c.tree()
 	if err != nil {
 		return err
 	}
-	switch key {
-	case "title":
-		return unmarshalString(key, raw, &found.title)
-	case "create_time":
-		found.created, err = unixTime(raw)
+	branch, err := found.branch()
+	if err != nil {
 		return err
-	case "conversation_id":
-		return unmarshalString(key, raw, &found.id)
-	case "id":
-		if found.id == "" {
-			return unmarshalString(key, raw, &found.id)
+	}
+	err = emit(Record{Chat: &Chat{
+		ID: cmp.Or(found.id, found.otherID, "node "+found.current), Title: cut(found.title, memory.MaxTitle), CreatedAt: found.created,
+		Metadata: json.RawMessage(`{"imported_from":"chatgpt"}`),
+	}})
+	if err != nil {
+		return err
+	}
+	said := replies{emit: emit}
+	for _, at := range branch {
+		c.node = at.from
+		raw := make([]byte, at.to-at.from)
+		if _, err := c.window.content.ReadAt(raw, at.from); err != nil {
+			return err
 		}
-	case "current_node":
-		return unmarshalString(key, raw, &found.current)
-	}
-	return nil
-}
-
-func unmarshalString(name string, raw json.RawMessage, into *string) error {
-	if json.Unmarshal(raw, into) != nil {
-		return wrong("wrong_type", name+" is not a text")
-	}
-	return nil
-}
-
-func (c *chatGPT) mapping(found *conversation) error {
-	w := c.window
-	if err := w.open('{', "mapping is not an object"); err != nil {
-		return err
-	}
-	found.nodes = map[string]node{}
-	for w.more() {
-		id, err := w.key()
+		message, err := chatGPTMessage(raw)
 		if err != nil {
 			return err
 		}
-		raw, err := w.value()
+		if message == nil {
+			continue
+		}
+		message.ID = at.id
+		if err := said.message(message); err != nil {
+			return err
+		}
+	}
+	c.node = -1
+	return said.end()
+}
+
+// tree reads one element of the array, but of its nodes only the offsets.
+func (c *chatGPT) tree() (*conversation, error) {
+	found := &conversation{}
+	texts := map[string]*string{"title": &found.title, "conversation_id": &found.id, "id": &found.otherID, "current_node": &found.current}
+	err := c.window.members('{', "a conversation is not an object", func(name string) error {
+		if name == "mapping" {
+			return c.mapping(found)
+		}
+		raw, err := c.window.value()
+		if err != nil {
+			return err
+		}
+		if text, known := texts[name]; known && json.Unmarshal(raw, text) != nil {
+			return wrong("wrong_type", name+" is not a text")
+		}
+		if name == "create_time" {
+			found.created, err = unixTime(raw)
+		}
+		return err
+	})
+	if err == nil && found.nodes == nil {
+		err = wrong("no_mapping", "the conversation has no mapping")
+	}
+	return found, err
+}
+
+func (c *chatGPT) mapping(found *conversation) error {
+	found.nodes = map[string]node{}
+	return c.window.members('{', "mapping is not an object", func(id string) error {
+		raw, err := c.window.value()
 		if err != nil {
 			return err
 		}
@@ -177,10 +135,10 @@ func (c *chatGPT) mapping(found *conversation) error {
 		if _, twice := found.nodes[id]; twice {
 			return wrong("duplicate_id", "there is a node with this id already")
 		}
-		to := w.decoder.InputOffset()
+		to := c.window.decoder.InputOffset()
 		found.nodes[id] = node{id: id, parent: tree.Parent, from: to - int64(len(raw)), to: to}
-	}
-	return w.close('}')
+		return nil
+	})
 }
 
 // branch returns the nodes from the root to the current node.
@@ -202,29 +160,6 @@ func (f *conversation) branch() ([]node, error) {
 	}
 	slices.Reverse(branch)
 	return branch, nil
-}
-
-// nextOfBranch returns the next message of the branch, no record for a node without one, or the chat's end.
-func (c *chatGPT) nextOfBranch() (Record, error) {
-	if len(c.branch) == 0 {
-		c.inChat = false
-		return Record{End: &End{Messages: c.count}}, nil
-	}
-	at := c.branch[0]
-	c.branch = c.branch[1:]
-	c.current = at.from
-	raw := make([]byte, at.to-at.from)
-	if _, err := c.window.content.ReadAt(raw, at.from); err != nil {
-		return Record{}, err
-	}
-	message, err := chatGPTMessage(raw)
-	if err != nil || message == nil {
-		return Record{}, err
-	}
-	message.ID = at.id
-	c.turn.answer(message)
-	c.count++
-	return Record{Message: message}, nil
 }
 
 // unixTime reads seconds since 1970, rounded to microseconds as Postgres stores them; null is the zero time.

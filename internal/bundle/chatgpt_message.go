@@ -53,16 +53,14 @@ func chatGPTMessage(raw []byte) (*Message, error) {
 	if err != nil {
 		return nil, err
 	}
-	metadata, err := marshal(chatGPTMetadata{From: "chatgpt", Model: message.Metadata.Model})
+	metadata, err := marshal(struct {
+		From  string `json:"imported_from"`
+		Model string `json:"model,omitempty"`
+	}{"chatgpt", message.Metadata.Model})
 	if err != nil {
 		return nil, err
 	}
 	return &Message{Role: message.Author.Role, Name: message.Author.Name, Content: content, CreatedAt: created, Metadata: metadata}, nil
-}
-
-type chatGPTMetadata struct {
-	From  string `json:"imported_from"`
-	Model string `json:"model,omitempty"`
 }
 
 // text is the content as text: what is no text becomes a word in brackets.
@@ -94,12 +92,8 @@ func partOf(raw json.RawMessage) string {
 	if json.Unmarshal(raw, &other) == nil && other.Text != "" {
 		return other.Text
 	}
-	return placeholder(other.Type)
-}
-
-func placeholder(kind string) string {
 	for _, word := range []string{"image", "video", "audio"} {
-		if strings.Contains(kind, word) {
+		if strings.Contains(other.Type, word) {
 			return "[" + word + "]"
 		}
 	}

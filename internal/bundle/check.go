@@ -3,10 +3,9 @@ package bundle
 import (
 	"bytes"
 	"cmp"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -29,23 +28,6 @@ const (
 
 func checkChat(c *Chat) error {
 	c.MemoryStrategy = cmp.Or(c.MemoryStrategy, "summary")
-	if c.MemoryStrategy != "simple" && c.MemoryStrategy != "summary" && c.MemoryStrategy != "hybrid" {
-		return wrong("unknown_strategy", "memory_strategy is none of simple, summary and hybrid")
-	}
-	if err := checkTags(c); err != nil {
-		return err
-	}
-	return cmp.Or(
-		within("title", &c.Title, 0, memory.MaxTitle),
-		within("system_prompt", c.SystemPrompt, 0, memory.MaxSystemPrompt),
-		within("tool_name", c.ToolName, 1, memory.MaxToolName),
-		between("ttl_hours", c.TTLHours, memory.MaxTTLHours),
-		between("max_turns", c.MaxTurns, memory.MaxTurnLimit),
-		object("metadata", &c.Metadata),
-	)
-}
-
-func checkTags(c *Chat) error {
 	if c.Tags == nil {
 		c.Tags = []string{}
 	}
@@ -57,68 +39,54 @@ func checkTags(c *Chat) error {
 			return err
 		}
 	}
-	return nil
-}
-
-func checkFile(f *File) error {
-	if len(f.Content) > maxFileBytes {
-		return wrong("file_too_large", fmt.Sprintf("the file is larger than %d bytes", maxFileBytes))
-	}
-	sum := sha256.Sum256([]byte(f.Content))
-	f.SHA256 = strings.ToLower(f.SHA256)
-	if hex.EncodeToString(sum[:]) != f.SHA256 {
-		return wrong("wrong_sha256", "sha256 is not that of the file's content")
-	}
-	return nil
+	return cmp.Or(
+		oneOf("unknown_strategy", "memory_strategy", c.MemoryStrategy, "simple", "summary", "hybrid"),
+		within("title", &c.Title, 0, memory.MaxTitle),
+		within("system_prompt", c.SystemPrompt, 0, memory.MaxSystemPrompt),
+		within("tool_name", c.ToolName, 1, memory.MaxToolName),
+		between("ttl_hours", c.TTLHours, memory.MaxTTLHours),
+		between("max_turns", c.MaxTurns, memory.MaxTurnLimit),
+		normalize[map[string]any]("metadata", "an object", &c.Metadata, json.RawMessage("{}")),
+	)
 }
 
 func checkMessage(m *Message) error {
 	m.Status = cmp.Or(m.Status, string(memory.StatusComplete))
-	if err := cmp.Or(checkRole(m.Role), checkStatus(m.Status)); err != nil {
-		return err
-	}
-	if utf8.RuneCountInString(m.Content) > MaxContent {
+	switch {
+	case m.Status == string(memory.StatusStreaming):
+		return wrong("streaming", "a reply that is still being written cannot be imported")
+	case utf8.RuneCountInString(m.Content) > MaxContent:
 		return wrong("content_too_long", fmt.Sprintf("the content is longer than %d characters", MaxContent))
-	}
-	if m.Importance != nil && !(*m.Importance >= 0 && *m.Importance <= 1) {
+	case m.Importance != nil && !(*m.Importance >= 0 && *m.Importance <= 1):
 		return wrong("out_of_range", "importance is not between 0 and 1")
 	}
+	for i := range m.Files {
+		if err := within("path", &m.Files[i].Path, 1, maxPath); err != nil {
+			return err
+		}
+		m.Files[i].SHA256 = strings.ToLower(m.Files[i].SHA256)
+	}
 	return cmp.Or(
+		checkRole(m.Role),
+		oneOf("unknown_status", "the status", m.Status, "complete", "failed", "cancelled", "interrupted"),
 		within("tool_call_id", m.ToolCallID, 0, maxName),
 		within("name", m.Name, 0, maxName),
 		within("tool_name", m.ToolName, 0, memory.MaxToolName),
-		list("tool_calls", &m.ToolCalls),
-		object("metadata", &m.Metadata),
-		checkPaths(m.Files),
+		normalize[[]any]("tool_calls", "an array", &m.ToolCalls, nil),
+		normalize[map[string]any]("metadata", "an object", &m.Metadata, json.RawMessage("{}")),
 	)
 }
 
 func checkRole(role string) error {
-	switch memory.Role(role) {
-	case memory.RoleUser, memory.RoleAssistant, memory.RoleSystem, memory.RoleTool:
-		return nil
-	}
-	return wrong("unknown_role", "the role is none of user, assistant, system and tool")
+	return oneOf("unknown_role", "the role", role, "user", "assistant", "system", "tool")
 }
 
-func checkStatus(status string) error {
-	switch memory.Status(status) {
-	case memory.StatusComplete, memory.StatusFailed, memory.StatusCancelled, memory.StatusInterrupted:
+func oneOf(reason, name, value string, known ...string) error {
+	if slices.Contains(known, value) {
 		return nil
-	case memory.StatusStreaming:
-		return wrong("streaming", "a reply that is still being written cannot be imported")
 	}
-	return wrong("unknown_status", "the status is none of complete, failed, cancelled and interrupted")
-}
-
-func checkPaths(files []FileRef) error {
-	for i := range files {
-		if err := within("path", &files[i].Path, 1, maxPath); err != nil {
-			return err
-		}
-		files[i].SHA256 = strings.ToLower(files[i].SHA256)
-	}
-	return nil
+	last := len(known) - 1
+	return wrong(reason, fmt.Sprintf("%s is none of %s and %s", name, strings.Join(known[:last], ", "), known[last]))
 }
 
 // uniform accepts no id, or a uuid in its usual form, which it writes in lower case: equal ids become equal texts.
@@ -150,31 +118,17 @@ func between(name string, number *int, most int) error {
 	return nil
 }
 
-// object normalizes the app's own JSON object; none becomes {}.
-func object(name string, raw *json.RawMessage) error {
-	if absent(*raw) {
-		*raw = json.RawMessage("{}")
-		return nil
-	}
-	return normalize[map[string]any](name, "an object", raw)
-}
-
-// list normalizes a JSON array; none stays none.
-func list(name string, raw *json.RawMessage) error {
-	if absent(*raw) {
-		*raw = nil
-		return nil
-	}
-	return normalize[[]any](name, "an array", raw)
-}
-
 func absent(raw json.RawMessage) bool {
 	return len(raw) == 0 || string(raw) == "null"
 }
 
 // normalize decodes and encodes the value, so that Postgres stores it as it is: half a surrogate pair becomes U+FFFD,
-// numbers stay as written.
-func normalize[T map[string]any | []any](name, kind string, raw *json.RawMessage) error {
+// numbers stay as written. It sets what is absent to otherwise.
+func normalize[T map[string]any | []any](name, kind string, raw *json.RawMessage, otherwise json.RawMessage) error {
+	if absent(*raw) {
+		*raw = otherwise
+		return nil
+	}
 	if memory.JSONDepth(*raw) > memory.MaxMetadataDepth {
 		return wrong("too_deep", fmt.Sprintf("%s is nested deeper than %d levels", name, memory.MaxMetadataDepth))
 	}
@@ -198,23 +152,15 @@ func numbersFit(value any) bool {
 	switch value := value.(type) {
 	case json.Number:
 		number, err := strconv.ParseFloat(value.String(), 64)
-		vanished := number == 0 && strings.ContainsAny(mantissa(value.String()), "123456789")
+		mantissa, _, _ := strings.Cut(strings.ToLower(value.String()), "e")
+		vanished := number == 0 && strings.ContainsAny(mantissa, "123456789")
 		return err == nil && !vanished && len(value) <= 400
+	case map[string]any:
+		return numbersFit(slices.Collect(maps.Values(value)))
 	case []any:
 		return !slices.ContainsFunc(value, func(element any) bool { return !numbersFit(element) })
-	case map[string]any:
-		for _, element := range value {
-			if !numbersFit(element) {
-				return false
-			}
-		}
 	}
 	return true
-}
-
-func mantissa(number string) string {
-	before, _, _ := strings.Cut(strings.ToLower(number), "e")
-	return before
 }
 
 // marshal is json.Marshal without escapes for HTML.

@@ -45,11 +45,11 @@ func at(where position, err error) error {
 
 // jsonProblem makes a problem of an error of encoding/json, whose own text may quote the file.
 func jsonProblem(err error) error {
-	if isProblem(err) {
-		return err
-	}
 	if _, syntax := errors.AsType[*json.SyntaxError](err); syntax || errors.Is(err, io.ErrUnexpectedEOF) {
 		return wrong("bad_json", "this is not valid JSON")
+	}
+	if errors.Is(err, io.EOF) {
+		return wrong("bad_json", "the file ends in the middle")
 	}
 	if kind, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		if kind.Field == "" {
@@ -62,19 +62,11 @@ func jsonProblem(err error) error {
 
 // decode reads a value into a struct. A date is the only thing in it that can fail without a JSON error.
 func decode(raw []byte, into any) error {
-	err := json.Unmarshal(raw, into)
-	if err == nil {
-		return nil
-	}
-	if err := jsonProblem(err); isProblem(err) {
+	err := jsonProblem(json.Unmarshal(raw, into))
+	if _, known := errors.AsType[*problem](err); err == nil || known {
 		return err
 	}
 	return wrong("bad_date", "a date is not of the form 2026-11-21T15:04:05Z")
-}
-
-func isProblem(err error) bool {
-	_, ok := errors.AsType[*problem](err)
-	return ok
 }
 
 // maxDepth is how many levels a record may have: memory.MaxMetadataDepth and what is around the metadata.
@@ -95,18 +87,6 @@ func checkText(raw []byte) error {
 
 // holdsNUL reports whether JSON contains the escape of U+0000; unescaped, the character is not valid JSON.
 func holdsNUL(raw []byte) bool {
-	for rest := raw; ; {
-		found := bytes.Index(rest, []byte(`\u0000`))
-		if found < 0 {
-			return false
-		}
-		slashes := 0
-		for found-slashes > 0 && rest[found-slashes-1] == '\\' {
-			slashes++
-		}
-		if slashes%2 == 0 {
-			return true
-		}
-		rest = rest[found+1:]
-	}
+	escape := []byte(`\u0000`)
+	return bytes.Contains(raw, escape) && bytes.Contains(bytes.ReplaceAll(raw, []byte(`\\`), nil), escape)
 }

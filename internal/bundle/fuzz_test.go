@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"io"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -16,14 +15,17 @@ import (
 // stored.
 func checkRead(t *testing.T, text []byte) {
 	t.Helper()
-	reader, err := Open(bytes.NewReader(text), int64(len(text)))
+	_, records, err := Open(bytes.NewReader(text), int64(len(text)))
+	if err != nil {
+		checkRefusal(t, text, err)
+		return
+	}
 	open, messages := false, 0
-	for err == nil {
-		var record Record
-		if record, err = reader.Next(); err != nil {
-			break
-		}
+	for record, err := range records {
 		switch {
+		case err != nil:
+			checkRefusal(t, text, err)
+			return
 		case record.Chat != nil:
 			open, messages = true, 0
 			checkStorable(t, record.Chat.Title, record.Chat.Metadata)
@@ -38,12 +40,13 @@ func checkRead(t *testing.T, text []byte) {
 			open = false
 		}
 	}
-	if errors.Is(err, io.EOF) {
-		if open {
-			t.Error("the file ended within a chat")
-		}
-		return
+	if open {
+		t.Error("the file ended within a chat")
 	}
+}
+
+func checkRefusal(t *testing.T, text []byte, err error) {
+	t.Helper()
 	known, ok := errors.AsType[*fault.Error](err)
 	line, _ := known.Details["line"].(int)
 	if !ok || known.Code != fault.ImportInvalid || known.Details["reason"] == "" || line < 1 || line > bytes.Count(text, []byte("\n"))+1 {

@@ -8,51 +8,44 @@ import (
 	"io"
 )
 
-// lines reads a file line by line and checks each line with checkText.
+// lines reads a file line by line.
 type lines struct {
-	in     *bufio.Reader
-	buffer []byte
-	number int
+	scanner *bufio.Scanner
+	number  int
 }
 
 // newLines reads from the beginning, independently of other readers of the content.
 func newLines(content *io.SectionReader) *lines {
-	return &lines{in: bufio.NewReaderSize(io.NewSectionReader(content, 0, content.Size()), 64<<10)}
+	l := &lines{scanner: bufio.NewScanner(io.NewSectionReader(content, 0, content.Size()))}
+	l.scanner.Buffer(make([]byte, 64<<10), maxRecord+1)
+	return l
 }
 
 func (l *lines) position() position { return position{line: max(1, l.number), conversation: -1} }
 
-// next returns the next line that is not blank. It is valid until the next call.
-func (l *lines) next() ([]byte, error) {
-	for {
-		line, err := l.read()
-		if err != nil {
-			return nil, err
+// each calls take with each line that is not blank, after checkText. The line is valid until take returns.
+func (l *lines) each(take func(line []byte) error) error {
+	for l.scanner.Scan() {
+		l.number++
+		line := bytes.TrimSpace(l.scanner.Bytes())
+		if len(line) == 0 {
+			continue
 		}
-		if line = bytes.TrimSpace(line); len(line) > 0 {
-			return line, checkText(line)
+		if err := checkText(line); err != nil {
+			return err
 		}
-	}
-}
-
-func (l *lines) read() ([]byte, error) {
-	l.buffer = l.buffer[:0]
-	l.number++
-	for {
-		part, err := l.in.ReadSlice('\n')
-		l.buffer = append(l.buffer, part...)
-		switch {
-		case len(l.buffer) > maxRecord:
-			return nil, tooLong()
-		case err == nil, errors.Is(err, io.EOF) && len(l.buffer) > 0:
-			return l.buffer, nil
-		case errors.Is(err, io.EOF):
-			l.number-- // there is no further line
-			return nil, io.EOF
-		case !errors.Is(err, bufio.ErrBufferFull):
-			return nil, fmt.Errorf("read import: %w", err)
+		if err := take(line); err != nil {
+			return err
 		}
 	}
+	switch err := l.scanner.Err(); {
+	case errors.Is(err, bufio.ErrTooLong):
+		l.number++
+		return tooLong()
+	case err != nil:
+		return fmt.Errorf("read import: %w", err)
+	}
+	return nil
 }
 
 func tooLong() error {
@@ -66,21 +59,20 @@ type bundleLines struct {
 
 func (b *bundleLines) position() position { return b.lines.position() }
 
-func (b *bundleLines) next() (Record, error) {
-	line, err := b.lines.next()
-	if err != nil {
-		return Record{}, err
-	}
-	var kind struct {
-		Type string `json:"type"`
-	}
-	if err := decode(line, &kind); err != nil {
-		return Record{}, err
-	}
-	return recordOf(kind.Type, line)
+func (b *bundleLines) read(emit func(Record) error) error {
+	return b.lines.each(func(line []byte) error {
+		var kind struct {
+			Type string `json:"type"`
+		}
+		if err := decode(line, &kind); err != nil {
+			return err
+		}
+		return emitRecord(kind.Type, line, emit)
+	})
 }
 
-func recordOf(kind string, raw []byte) (record Record, err error) {
+func emitRecord(kind string, raw []byte, emit func(Record) error) (err error) {
+	var record Record
 	switch kind {
 	case typeBundle:
 		record.Header, err = decodeAs[Header](raw)
@@ -97,7 +89,10 @@ func recordOf(kind string, raw []byte) (record Record, err error) {
 	default:
 		err = wrong("unknown_type", "the line's type is none of bundle, chat, file, message, revision and end")
 	}
-	return record, err
+	if err != nil {
+		return err
+	}
+	return emit(record)
 }
 
 func decodeAs[T any](raw []byte) (*T, error) {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"regexp"
 	"strings"
 	"time"
 	"unicode"
@@ -84,19 +85,15 @@ func speaker(message Message) string {
 	role := map[memory.Role]string{
 		memory.RoleUser: "User", memory.RoleAssistant: "Assistant", memory.RoleSystem: "System", memory.RoleTool: "Tool",
 	}[memory.Role(message.Role)]
-	beside := cmp.Or(deref(message.Name), variant(message.Metadata))
+	var known struct {
+		Variant string `json:"model_variant"`
+	}
+	_ = json.Unmarshal(message.Metadata, &known) // an app's own metadata may hold anything
+	beside := cmp.Or(deref(message.Name), known.Variant)
 	if beside == "" {
 		return "**" + role + "**"
 	}
 	return "**" + role + "** (" + plainText(beside) + ")"
-}
-
-func variant(metadata json.RawMessage) string {
-	var known struct {
-		Variant string `json:"model_variant"`
-	}
-	_ = json.Unmarshal(metadata, &known) // an app's own metadata may hold anything
-	return known.Variant
 }
 
 // remark describes what is unusual about a message.
@@ -128,7 +125,11 @@ func quote(text string) string {
 
 // fenced puts the text between fences of more backticks than it has in a row.
 func fenced(language, text string) string {
-	fence := strings.Repeat("`", max(3, longestRun(text)+1))
+	longest := 2
+	for run := range strings.FieldsFuncSeq(text, func(r rune) bool { return r != '`' }) {
+		longest = max(longest, len(run))
+	}
+	fence := strings.Repeat("`", longest+1)
 	text = lineEnds.Replace(text)
 	if !strings.HasSuffix(text, "\n") {
 		text += "\n"
@@ -136,30 +137,11 @@ func fenced(language, text string) string {
 	return fence + language + "\n" + text + fence + "\n"
 }
 
-func longestRun(text string) int {
-	longest, run := 0, 0
-	for i := range len(text) {
-		run++
-		if text[i] != '`' {
-			run = 0
-		}
-		longest = max(longest, run)
-	}
-	return longest
-}
+// special is what Markdown and HTML would interpret.
+var special = regexp.MustCompile("[\\\\`*_{}\\[\\]<>()#!|&~]")
 
-// plainText puts a text on one line and escapes what Markdown and HTML would interpret.
+// plainText puts a text on one line and escapes what is special.
 func plainText(text string) string {
-	var out strings.Builder
-	for _, r := range strings.Join(strings.FieldsFunc(text, unshown), " ") {
-		if strings.ContainsRune("\\`*_{}[]<>()#!|&~", r) {
-			out.WriteByte('\\')
-		}
-		out.WriteRune(r)
-	}
-	return out.String()
-}
-
-func unshown(r rune) bool {
-	return unicode.IsSpace(r) || unicode.IsControl(r) || r == '\u2028' || r == '\u2029'
+	words := strings.FieldsFunc(text, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) })
+	return special.ReplaceAllString(strings.Join(words, " "), `\$0`)
 }

@@ -1,130 +1,59 @@
 package bundle
 
-import (
-	"encoding/json"
-	"io"
-)
+import "encoding/json"
 
 // bundleObject reads a bundle that is one object: {"format", "version", "exported_at", "chats": [{"chat", "files",
 // "messages", "revisions", "end"}]}. Its members are in this order, so that records can be read one by one.
 type bundleObject struct {
 	window *window
-	step   func() (Record, error)
-	header Header
-}
-
-func newBundleObject(content *io.SectionReader) *bundleObject {
-	b := &bundleObject{window: newWindow(content)}
-	b.step = b.begin
-	return b
 }
 
 func (b *bundleObject) position() position { return b.window.position() }
 
-// next runs steps until one of them returns a record.
-func (b *bundleObject) next() (Record, error) {
-	for {
-		record, err := b.step()
-		if err != nil || record != (Record{}) {
-			return record, err
-		}
-	}
-}
-
-// begin reads up to the first chat.
-func (b *bundleObject) begin() (Record, error) {
-	w := b.window
-	if err := w.open('{', "a JSON object is expected here"); err != nil {
-		return Record{}, err
-	}
+func (b *bundleObject) read(emit func(Record) error) error {
 	head := map[string]json.RawMessage{}
-	for w.more() {
-		key, err := w.key()
-		if err != nil {
-			return Record{}, err
+	begun := false
+	return b.window.whole('{', "a JSON object is expected here", func(name string) (err error) {
+		if name == "chats" && !begun {
+			begun = true
+			return b.chats(head, emit)
 		}
-		if key == "chats" {
-			return b.beginChats(head)
-		}
-		if head[key], err = w.value(); err != nil {
-			return Record{}, err
-		}
-	}
-	return Record{}, wrong("no_chats", "the member chats is missing")
+		head[name], err = b.window.value()
+		return err
+	})
 }
 
-func (b *bundleObject) beginChats(head map[string]json.RawMessage) (Record, error) {
+func (b *bundleObject) chats(head map[string]json.RawMessage, emit func(Record) error) error {
 	raw, err := marshal(head)
 	if err != nil {
-		return Record{}, err
+		return err
 	}
-	if err := decode(raw, &b.header); err != nil {
-		return Record{}, err
+	if err := emitRecord(typeBundle, raw, emit); err != nil {
+		return err
 	}
-	b.step = b.chat
-	return Record{Header: &b.header}, b.window.open('[', "chats is not an array")
-}
-
-// chat begins the next chat, or ends the file.
-func (b *bundleObject) chat() (Record, error) {
-	w := b.window
-	if w.more() {
-		b.step = b.member
-		return Record{}, w.open('{', "a chat is not an object")
-	}
-	if err := w.close(']'); err != nil {
-		return Record{}, err
-	}
-	for w.more() {
-		if _, err := w.key(); err != nil {
-			return Record{}, err
-		}
-		if _, err := w.value(); err != nil {
-			return Record{}, err
-		}
-	}
-	if err := w.close('}'); err != nil {
-		return Record{}, err
-	}
-	b.step = func() (Record, error) { return Record{}, w.over() }
-	return Record{}, nil
+	return b.window.members('[', "chats is not an array", func(string) error {
+		return b.window.members('{', "a chat is not an object", func(name string) error { return b.member(name, emit) })
+	})
 }
 
 // lists are the members of a chat that hold records of one type each.
 var lists = map[string]string{"files": typeFile, "messages": typeMessage, "revisions": typeRevision}
 
-// member reads the next member of a chat.
-func (b *bundleObject) member() (Record, error) {
-	w := b.window
-	if !w.more() {
-		b.step = b.chat
-		return Record{}, w.close('}')
+func (b *bundleObject) member(name string, emit func(Record) error) error {
+	if kind, isList := lists[name]; isList {
+		return b.window.members('[', name+" is not an array", func(string) error { return b.record(kind, emit) })
 	}
-	key, err := w.key()
-	if err != nil {
-		return Record{}, err
+	if name == typeChat || name == typeEnd {
+		return b.record(name, emit)
 	}
-	if kind, isList := lists[key]; isList {
-		b.step = func() (Record, error) { return b.element(kind) }
-		return Record{}, w.open('[', key+" is not an array")
-	}
-	raw, err := w.value()
-	if err != nil || key != typeChat && key != typeEnd {
-		return Record{}, err
-	}
-	return recordOf(key, raw)
+	_, err := b.window.value()
+	return err
 }
 
-// element reads the next record of a list.
-func (b *bundleObject) element(kind string) (Record, error) {
-	w := b.window
-	if !w.more() {
-		b.step = b.member
-		return Record{}, w.close(']')
-	}
-	raw, err := w.value()
+func (b *bundleObject) record(kind string, emit func(Record) error) error {
+	raw, err := b.window.value()
 	if err != nil {
-		return Record{}, err
+		return err
 	}
-	return recordOf(kind, raw)
+	return emitRecord(kind, raw, emit)
 }

@@ -11,98 +11,78 @@ import (
 	"github.com/arcoscribe/throughline/internal/memory"
 )
 
-// plainMessage is one line of the plain format.
-type plainMessage struct {
-	Role       string          `json:"role"`
-	Content    *string         `json:"content"`
-	CreatedAt  time.Time       `json:"created_at"`
-	Name       *string         `json:"name"`
-	ToolCalls  json.RawMessage `json:"tool_calls"`
-	ToolCallID *string         `json:"tool_call_id"`
-}
-
 // plain reads one chat, each line of which is a message.
 type plain struct {
 	content *io.SectionReader
 	lines   *lines
-	begun   bool
-	ended   bool
-	count   int
-	turn    answering
-}
-
-func newPlain(content *io.SectionReader) *plain {
-	return &plain{content: content, lines: newLines(content)}
 }
 
 func (p *plain) position() position { return p.lines.position() }
 
-func (p *plain) next() (Record, error) {
-	if !p.begun {
-		p.begun = true
-		return Record{Chat: p.chat()}, nil
+func (p *plain) read(emit func(Record) error) error {
+	if err := emit(Record{Chat: p.chat()}); err != nil {
+		return err
 	}
-	line, err := p.lines.next()
-	if err == io.EOF && !p.ended { //nolint:errorlint // lines returns it as it is
-		p.ended = true
-		return Record{End: &End{Messages: p.count}}, nil
-	}
+	said := replies{emit: emit}
+	err := p.lines.each(func(line []byte) error {
+		message, err := plainMessage(line)
+		if err != nil {
+			return err
+		}
+		message.ID = "line " + strconv.Itoa(p.lines.number)
+		return said.message(message)
+	})
 	if err != nil {
-		return Record{}, err
+		return err
 	}
-	message, err := p.message(line)
-	p.count++
-	return Record{Message: message}, err
+	return said.end()
 }
 
-func (p *plain) message(line []byte) (*Message, error) {
-	var said plainMessage
+func plainMessage(line []byte) (*Message, error) {
+	var said struct {
+		Role       string          `json:"role"`
+		Content    *string         `json:"content"`
+		CreatedAt  time.Time       `json:"created_at"`
+		Name       *string         `json:"name"`
+		ToolCalls  json.RawMessage `json:"tool_calls"`
+		ToolCallID *string         `json:"tool_call_id"`
+	}
 	if err := decode(line, &said); err != nil {
 		return nil, err
 	}
 	if said.Content == nil && absent(said.ToolCalls) {
 		return nil, wrong("no_content", "the message has neither content nor tool_calls")
 	}
-	message := &Message{
-		ID: "line " + strconv.Itoa(p.lines.number), Role: said.Role, Content: deref(said.Content), CreatedAt: said.CreatedAt,
-		Name: said.Name, ToolCalls: said.ToolCalls, ToolCallID: said.ToolCallID,
-	}
-	p.turn.answer(message)
-	return message, nil
+	return &Message{
+		Role: said.Role, Content: deref(said.Content), CreatedAt: said.CreatedAt, Name: said.Name, ToolCalls: said.ToolCalls, ToolCallID: said.ToolCallID,
+	}, nil
 }
 
 // chat looks ahead for the chat's title and the time of its first message. What is wrong with a line is reported when
 // that line is read.
 func (p *plain) chat() *Chat {
 	chat := &Chat{Metadata: json.RawMessage(`{"imported_from":"lines"}`)}
-	ahead := &plain{lines: newLines(p.content)}
-	for at := 0; ; at++ {
-		line, err := ahead.lines.next()
+	first := true
+	_ = newLines(p.content).each(func(line []byte) error {
+		message, err := plainMessage(line)
 		if err != nil {
-			return chat
+			return err
 		}
-		message, err := ahead.message(line)
-		if err != nil {
-			return chat
+		if first {
+			chat.CreatedAt, first = message.CreatedAt, false
 		}
-		if at == 0 {
-			chat.CreatedAt = message.CreatedAt
+		if message.Role != string(memory.RoleUser) {
+			return nil
 		}
-		if message.Role == string(memory.RoleUser) {
-			chat.Title = titleOf(message.Content)
-			return chat
-		}
-	}
+		title, _, _ := strings.Cut(strings.TrimSpace(message.Content), "\n")
+		chat.Title = cut(strings.TrimSpace(title), longestTitle)
+		return errStopped
+	})
+	return chat
 }
 
 // longestTitle is where a title that is made of a message is cut, in characters, as for any new chat.
 const longestTitle = 80
-
-// titleOf is the first line, cut.
-func titleOf(content string) string {
-	line, _, _ := strings.Cut(strings.TrimSpace(content), "\n")
-	return cut(strings.TrimSpace(line), longestTitle)
-}
 
 func cut(text string, most int) string {
 	if utf8.RuneCountInString(text) <= most {
@@ -111,19 +91,26 @@ func cut(text string, most int) string {
 	return strings.TrimSpace(string([]rune(text)[:most-1])) + "…"
 }
 
-// answering links each reply to the user message before it, where the format does not.
-type answering struct {
-	user *string
+// replies emits the messages of a chat and its end. It links each reply to the user message before it, which the
+// format does not.
+type replies struct {
+	emit  func(Record) error
+	user  *string
+	count int
 }
 
-func (a *answering) answer(message *Message) {
+func (r *replies) message(message *Message) error {
 	switch memory.Role(message.Role) {
 	case memory.RoleUser:
-		a.user = &message.ID
+		r.user = &message.ID
 	case memory.RoleAssistant:
-		message.ReplyTo = a.user
+		message.ReplyTo = r.user
 	}
+	r.count++
+	return r.emit(Record{Message: message})
 }
+
+func (r *replies) end() error { return r.emit(Record{End: &End{Messages: r.count}}) }
 
 func deref(text *string) string {
 	if text == nil {

@@ -1,9 +1,12 @@
 package bundle
 
 import (
+	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 )
 
 // Format is a file's format.
@@ -20,63 +23,58 @@ const (
 // maxRecord is the longest record in bytes: the longest content with each character escaped, and room for the rest.
 const maxRecord = 16 << 20
 
-// Reader reads the records of one file in order: for each chat its Chat, its files, messages and revisions, its End. It
-// checks everything that the file alone can show. It is not safe for concurrent use.
-type Reader struct {
-	format Format
-	source source
-	rules  rules
-}
-
 // source reads one format. Its position is that of the latest record, or of what is wrong.
 type source interface {
-	next() (Record, error)
+	// read calls emit for each record and returns its errors as they are.
+	read(emit func(Record) error) error
 	position() position
 }
 
-// Open detects the file's format and returns its reader. The file must not change meanwhile.
-func Open(file io.ReaderAt, size int64) (*Reader, error) {
+var errStopped = errors.New("no more is wanted")
+
+// Open detects the file's format. The records are in order: for each chat its Chat, its files, messages and revisions,
+// its End. Everything that the file alone can show is checked; what is wrong is the last record's error. Each loop over
+// the records reads the file from its beginning. It must not change meanwhile.
+func Open(file io.ReaderAt, size int64) (Format, iter.Seq2[Record, error], error) {
 	content, err := withoutMark(file, size)
 	if err != nil {
-		return nil, err
+		return "", nil, err
 	}
 	format, err := detect(content)
 	if err != nil {
-		return nil, err
+		return "", nil, err
 	}
-	r := &Reader{format: format, rules: newRules(format)}
-	switch format {
-	case FormatLines:
-		r.source = &bundleLines{lines: newLines(content)}
-	case FormatObject:
-		r.source = newBundleObject(content)
-	case FormatChatGPT:
-		r.source = newChatGPT(content)
-	case FormatPlain:
-		r.source = newPlain(content)
-	}
-	return r, nil
+	return format, func(yield func(Record, error) bool) {
+		source, rules := open(format, content), newRules(format)
+		err := source.read(func(record Record) error {
+			if err := rules.check(&record); err != nil {
+				return err
+			}
+			if !yield(record, nil) {
+				return errStopped
+			}
+			return nil
+		})
+		if err == nil {
+			err = rules.over()
+		}
+		if err != nil && !errors.Is(err, errStopped) {
+			yield(Record{}, at(source.position(), err))
+		}
+	}, nil
 }
 
-// Format is the file's format.
-func (r *Reader) Format() Format { return r.format }
-
-// Next returns the next record, and io.EOF after the last one.
-func (r *Reader) Next() (Record, error) {
-	record, err := r.source.next()
-	switch {
-	case errors.Is(err, io.EOF):
-		if err := r.rules.over(); err != nil {
-			return Record{}, at(r.source.position(), err)
-		}
-		return Record{}, io.EOF
-	case err == nil:
-		err = r.rules.check(&record)
+func open(format Format, content *io.SectionReader) source {
+	switch format {
+	case FormatObject:
+		return &bundleObject{newWindow(content)}
+	case FormatChatGPT:
+		return &chatGPT{window: newWindow(content), conversation: -1, node: -1}
+	case FormatPlain:
+		return &plain{content: content, lines: newLines(content)}
+	default:
+		return &bundleLines{newLines(content)}
 	}
-	if err != nil {
-		return Record{}, at(r.source.position(), err)
-	}
-	return record, nil
 }
 
 // withoutMark skips the byte order mark that some programs begin a file with.
@@ -97,47 +95,39 @@ var errUnknown = wrong("unknown_format", "this is neither a bundle nor ChatGPT's
 // detect reads the first value: an array is ChatGPT's, and the members of an object decide.
 func detect(content *io.SectionReader) (Format, error) {
 	w := newWindow(content)
-	token, err := w.token()
-	switch {
+	w.begin()
+	switch token, err := w.decoder.Token(); {
 	case errors.Is(err, io.EOF):
 		return "", at(w.position(), wrong("empty", "the file is empty"))
-	case err != nil:
-		return "", at(w.position(), errUnknown)
-	case isDelim(token, '['):
+	case token == json.Delim('['):
 		return FormatChatGPT, nil
-	case !isDelim(token, '{'):
+	case token != json.Delim('{'):
 		return "", at(w.position(), errUnknown)
 	}
+	w = newWindow(content) // from the brace again
 	format, err := formatOf(w)
-	if err != nil {
+	if format == "" {
 		return "", at(w.position(), err)
 	}
 	return format, nil
 }
 
-// formatOf reads members of an object until one of them decides.
-func formatOf(w *window) (Format, error) {
-	for w.more() {
-		key, err := w.key()
-		if err != nil {
-			return "", err
-		}
-		switch key {
+// formatOf reads members of an object until one of them decides. Its error matters when there is no format.
+func formatOf(w *window) (format Format, err error) {
+	err = w.members('{', "", func(name string) error {
+		switch name {
 		case "role", "content":
-			return FormatPlain, nil
+			format = FormatPlain
 		case "chats":
-			return FormatObject, nil
+			format = FormatObject
+		default:
+			raw, err := w.value()
+			if err != nil || name != "type" || string(raw) != `"`+typeBundle+`"` {
+				return err
+			}
+			format = FormatLines
 		}
-		raw, err := w.value()
-		if err != nil {
-			return "", err
-		}
-		if key == "type" && string(raw) == `"`+typeBundle+`"` {
-			return FormatLines, nil
-		}
-	}
-	if err := w.close('}'); err != nil {
-		return "", err
-	}
-	return "", errUnknown
+		return errStopped
+	})
+	return format, cmp.Or(err, errUnknown)
 }

@@ -2,7 +2,9 @@ package bundle
 
 import (
 	"cmp"
+	"crypto/sha256"
 	"fmt"
+	"strings"
 )
 
 // rules check what one record alone does not show: the order of the records, their number, what they refer to.
@@ -47,55 +49,60 @@ func (r *rules) check(record *Record) error {
 }
 
 func (r *rules) header(header *Header) error {
-	switch {
-	case r.inChat:
-		return missingEnd()
-	case header.Format != Name:
+	if err := r.over(); err != nil {
+		return err
+	}
+	if header.Format != Name {
 		return wrong("unknown_format", "the format is not "+Name)
-	case header.Version != Version:
+	}
+	if header.Version != Version {
 		return wrong("unknown_version", fmt.Sprintf("only version %d of the format can be read", Version))
 	}
 	return nil
 }
 
-func missingEnd() error {
-	return wrong("no_end", "the chat before has no end: the file is not whole")
-}
-
 func (r *rules) chat(chat *Chat) error {
-	if r.inChat {
-		return missingEnd()
+	if err := r.over(); err != nil {
+		return err
 	}
 	if r.isBundle() {
 		if err := uniform("id", &chat.ID); err != nil {
 			return err
 		}
 	}
-	if _, twice := r.chats[chat.ID]; twice {
-		return wrong("duplicate_id", "there is a chat with this id already")
+	if err := add(r.chats, chat.ID, "duplicate_id", "there is a chat with this id already"); err != nil {
+		return err
 	}
-	if len(r.chats) == MaxChats {
+	if len(r.chats) > MaxChats {
 		return wrong("too_many_chats", fmt.Sprintf("there are more than %d chats", MaxChats))
 	}
-	r.chats[chat.ID] = struct{}{}
 	r.inChat, r.seen = true, End{}
 	r.files, r.ids = map[string]struct{}{}, map[string]struct{}{}
 	return checkChat(chat)
 }
 
-func (r *rules) file(file *File) error {
-	if err := checkFile(file); err != nil {
-		return err
+func add(known map[string]struct{}, id, reason, message string) error {
+	if _, twice := known[id]; twice {
+		return wrong(reason, message)
 	}
-	if _, twice := r.files[file.SHA256]; twice {
-		return wrong("duplicate_file", "the chat has this file already")
-	}
-	r.files[file.SHA256] = struct{}{}
-	r.seen.Files++
+	known[id] = struct{}{}
 	return nil
 }
 
+func (r *rules) file(file *File) error {
+	r.seen.Files++
+	if len(file.Content) > maxFileBytes {
+		return wrong("file_too_large", fmt.Sprintf("the file is larger than %d bytes", maxFileBytes))
+	}
+	file.SHA256 = strings.ToLower(file.SHA256)
+	if fmt.Sprintf("%x", sha256.Sum256([]byte(file.Content))) != file.SHA256 {
+		return wrong("wrong_sha256", "sha256 is not that of the file's content")
+	}
+	return add(r.files, file.SHA256, "duplicate_file", "the chat has this file already")
+}
+
 func (r *rules) message(message *Message) error {
+	r.seen.Messages++
 	if r.isBundle() {
 		if err := cmp.Or(uniform("id", &message.ID), uniform("reply_to", message.ReplyTo), uniform("superseded_by", message.SupersededBy)); err != nil {
 			return err
@@ -109,15 +116,10 @@ func (r *rules) message(message *Message) error {
 			return wrong("file_missing", "the message names a file that is not among the chat's files before it")
 		}
 	}
-	r.seen.Messages++
 	if r.format == FormatPlain {
 		return nil // numbered by us
 	}
-	if _, twice := r.ids[message.ID]; twice {
-		return wrong("duplicate_id", "the chat has a message with this id already")
-	}
-	r.ids[message.ID] = struct{}{}
-	return nil
+	return add(r.ids, message.ID, "duplicate_id", "the chat has a message with this id already")
 }
 
 func (r *rules) end(end *End) error {
@@ -132,7 +134,7 @@ func (r *rules) end(end *End) error {
 // over checks that the file ends after a whole chat.
 func (r *rules) over() error {
 	if r.inChat {
-		return missingEnd()
+		return wrong("no_end", "the chat before has no end: the file is not whole")
 	}
 	return nil
 }

@@ -18,20 +18,17 @@ var exportedAt = time.Date(2026, 11, 21, 15, 4, 5, 0, time.UTC)
 
 // read gives all records of a file, and the error that ended it.
 func read(text string) (format Format, records []Record, err error) {
-	reader, err := Open(strings.NewReader(text), int64(len(text)))
+	format, all, err := Open(strings.NewReader(text), int64(len(text)))
 	if err != nil {
 		return "", nil, err
 	}
-	for {
-		record, err := reader.Next()
-		if errors.Is(err, io.EOF) {
-			return reader.Format(), records, nil
-		}
+	for record, err := range all {
 		if err != nil {
-			return reader.Format(), records, err
+			return format, records, err
 		}
 		records = append(records, record)
 	}
+	return format, records, nil
 }
 
 func mustRead(t *testing.T, text string) (Format, []Record) {

@@ -1,11 +1,11 @@
 package bundle
 
 import (
-	"bytes"
+	"bufio"
 	"encoding/json"
 	"errors"
 	"io"
-	"unicode/utf8"
+	"strings"
 )
 
 // window reads the JSON values within a long one, each of at most maxRecord bytes.
@@ -40,26 +40,46 @@ func (w *window) begin() {
 	w.until = w.begun + maxRecord
 }
 
+// members reads an object, for open '{', or an array, for '[', up to its end. It calls take, which reads the value, with
+// the name of each member and with "" for each element. otherwise is what is wrong with any other value.
+func (w *window) members(open json.Delim, otherwise string, take func(name string) error) error {
+	if err := w.delim(open, otherwise); err != nil {
+		return err
+	}
+	for w.more() {
+		name := ""
+		if open == '{' {
+			token, err := w.token()
+			if err != nil {
+				return err
+			}
+			name, _ = token.(string) // the decoder accepts nothing else here
+		}
+		if err := take(name); err != nil {
+			return err
+		}
+	}
+	end := map[json.Delim]json.Delim{'{': '}', '[': ']'}[open]
+	return w.delim(end, "the file ends in the middle")
+}
+
+func (w *window) more() bool {
+	w.begin()
+	return w.decoder.More()
+}
+
 func (w *window) token() (json.Token, error) {
 	w.begin()
 	token, err := w.decoder.Token()
-	if err != nil && !errors.Is(err, io.EOF) {
-		return nil, jsonProblem(err)
-	}
-	return token, err
+	return token, jsonProblem(err)
 }
 
-// key returns the name of an object's next member.
-func (w *window) key() (string, error) {
+func (w *window) delim(want json.Delim, otherwise string) error {
 	token, err := w.token()
-	if errors.Is(err, io.EOF) {
-		return "", wrong("bad_json", "the file ends in the middle")
+	if err == nil && token != want {
+		return wrong("wrong_type", otherwise)
 	}
-	if err != nil {
-		return "", err
-	}
-	name, _ := token.(string) // the decoder accepts nothing else here
-	return name, nil
+	return err
 }
 
 // value returns the next value as it is written, after checkText.
@@ -75,71 +95,38 @@ func (w *window) value() (json.RawMessage, error) {
 	return raw, checkText(raw)
 }
 
-// open reads a bracket or a brace; otherwise is what is wrong with any other value.
-func (w *window) open(delim json.Delim, otherwise string) error {
-	token, err := w.token()
-	if errors.Is(err, io.EOF) {
-		return wrong("bad_json", "the file ends in the middle")
+// whole reads the array or object that is the whole file, as members does.
+func (w *window) whole(open json.Delim, otherwise string, take func(name string) error) error {
+	if err := w.members(open, otherwise, take); err != nil {
+		return err
 	}
-	if err == nil && !isDelim(token, delim) {
-		return wrong("wrong_type", otherwise)
-	}
-	return err
-}
-
-// more reports whether the array or object has a further element.
-func (w *window) more() bool {
 	w.begin()
-	return w.decoder.More()
-}
-
-// close reads the end of an array or an object, after more has returned false.
-func (w *window) close(delim json.Delim) error {
-	return w.open(delim, "the file ends in the middle")
-}
-
-// over returns io.EOF when nothing follows.
-func (w *window) over() error {
-	_, err := w.token()
+	_, err := w.decoder.Token()
 	switch {
 	case errors.Is(err, io.EOF):
-		return io.EOF
+		return nil
 	case err != nil:
-		return err
+		return jsonProblem(err)
 	}
 	return wrong("bad_json", "something follows the end of the JSON value")
 }
 
-func isDelim(token json.Token, delim json.Delim) bool {
-	found, ok := token.(json.Delim)
-	return ok && found == delim
-}
-
-// position counts the lines up to the current value. It is only called for errors.
 func (w *window) position() position {
 	return position{line: w.lineOf(w.begun), conversation: -1}
 }
 
+// lineOf counts the lines up to the value that begins at an offset or, after what stands between values, behind it. It
+// reads the file from its beginning and is only called for errors.
 func (w *window) lineOf(offset int64) int {
+	in := bufio.NewReader(io.NewSectionReader(w.content, 0, w.content.Size()))
 	line := 1
-	buffer := make([]byte, 32<<10)
-	before := io.NewSectionReader(w.content, 0, offset)
-	for {
-		n, err := before.Read(buffer)
-		line += bytes.Count(buffer[:n], []byte("\n"))
-		if err != nil {
-			return line + w.skipped(offset)
+	for at := int64(0); ; at++ {
+		c, err := in.ReadByte()
+		if err != nil || at >= offset && !strings.ContainsRune(" \t\r\n,:", rune(c)) {
+			return line
+		}
+		if c == '\n' {
+			line++
 		}
 	}
-}
-
-// skipped counts the line ends between an offset and the value after it.
-func (w *window) skipped(offset int64) int {
-	buffer := make([]byte, 4<<10)
-	n, _ := w.content.ReadAt(buffer, offset) // what cannot be read counts as no lines
-	between := buffer[:n]
-	if value := bytes.IndexFunc(between, func(r rune) bool { return r == utf8.RuneError || !bytes.ContainsRune([]byte(" \t\r\n,:"), r) }); value >= 0 {
-		between = between[:value]
-	}
-	return bytes.Count(between, []byte("\n"))
 }

@@ -17,126 +17,82 @@ type Encoder interface {
 }
 
 var (
-	_ Encoder = (*Lines)(nil)
-	_ Encoder = (*Object)(nil)
+	_ Encoder = (*Bundle)(nil)
 	_ Encoder = (*Markdown)(nil)
 )
 
-// recordWriter counts the records of a chat and writes each with its type.
-type recordWriter struct {
+// Bundle writes our own format: it counts the records of a chat and writes each with its type.
+type Bundle struct {
 	write   func(kind string, record any) error
 	written End
 }
 
+// NewLines returns an encoder that writes a bundle line by line.
+func NewLines(w io.Writer) *Bundle {
+	return &Bundle{write: func(kind string, record any) error {
+		encoded, err := marshal(record)
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Fprintf(w, "{\"type\":%q,%s\n", kind, encoded[1:])
+		return err
+	}}
+}
+
+// NewObject returns an encoder that writes a bundle as one JSON object, on several lines.
+func NewObject(w io.Writer) *Bundle {
+	list := "" // the type of the records in the list that is open
+	return &Bundle{write: func(kind string, record any) error {
+		encoded, err := marshal(record)
+		if err != nil {
+			return err
+		}
+		closing := ""
+		if list != "" && kind != list {
+			closing = "]"
+		}
+		switch kind {
+		case typeBundle:
+			_, err = fmt.Fprintf(w, "%s,\"chats\":[{\n", encoded[:len(encoded)-1])
+		case typeChat:
+			_, err = fmt.Fprintf(w, "\"chat\":%s", encoded)
+		case typeEnd:
+			_, err = fmt.Fprintf(w, "%s,\n\"end\":%s}]}\n", closing, encoded)
+		case list:
+			_, err = fmt.Fprintf(w, ",\n%s", encoded)
+		default:
+			list = kind
+			_, err = fmt.Fprintf(w, "%s,\n%q:[\n%s", closing, kind+"s", encoded)
+		}
+		return err
+	}}
+}
+
+// Begin writes what stands before the chat's records.
+func (b *Bundle) Begin(exportedAt time.Time, chat Chat) error {
+	if err := b.write(typeBundle, Header{Format: Name, Version: Version, ExportedAt: exportedAt.UTC()}); err != nil {
+		return err
+	}
+	return b.write(typeChat, chat)
+}
+
 // File writes a content; the path is with the messages that bring it.
-func (r *recordWriter) File(_ string, file File) error {
-	r.written.Files++
-	return r.write(typeFile, file)
+func (b *Bundle) File(_ string, file File) error {
+	b.written.Files++
+	return b.write(typeFile, file)
 }
 
 // Message writes a message.
-func (r *recordWriter) Message(message Message) error {
-	r.written.Messages++
-	return r.write(typeMessage, message)
+func (b *Bundle) Message(message Message) error {
+	b.written.Messages++
+	return b.write(typeMessage, message)
 }
 
 // Revision writes a change of the brief.
-func (r *recordWriter) Revision(revision Revision) error {
-	r.written.Revisions++
-	return r.write(typeRevision, revision)
-}
-
-// Lines writes a bundle line by line.
-type Lines struct {
-	recordWriter
-}
-
-// NewLines returns an encoder that writes to w.
-func NewLines(w io.Writer) *Lines {
-	return &Lines{recordWriter{write: func(kind string, record any) error { return writeLine(w, kind, record) }}}
-}
-
-// Begin writes the bundle's first line and the chat's.
-func (l *Lines) Begin(exportedAt time.Time, chat Chat) error {
-	if err := l.write(typeBundle, headerOf(exportedAt)); err != nil {
-		return err
-	}
-	return l.write(typeChat, chat)
-}
-
-// End writes the chat's last line.
-func (l *Lines) End() error { return l.write(typeEnd, l.written) }
-
-func headerOf(exportedAt time.Time) Header {
-	return Header{Format: Name, Version: Version, ExportedAt: exportedAt.UTC()}
-}
-
-// writeLine writes a record with its type as the first member.
-func writeLine(w io.Writer, kind string, record any) error {
-	encoded, err := marshal(record)
-	if err != nil {
-		return err
-	}
-	_, err = fmt.Fprintf(w, "{\"type\":%q,%s\n", kind, encoded[1:])
-	return err
-}
-
-// Object writes a bundle as one JSON object, on several lines.
-type Object struct {
-	recordWriter
-	w    io.Writer
-	kind string // of the records in the list that is open; "" for none
-}
-
-// NewObject returns an encoder that writes to w.
-func NewObject(w io.Writer) *Object {
-	o := &Object{w: w}
-	o.write = o.writeElement
-	return o
-}
-
-// Begin writes everything before the chat's lists.
-func (o *Object) Begin(exportedAt time.Time, chat Chat) error {
-	header, err := marshal(headerOf(exportedAt))
-	if err != nil {
-		return err
-	}
-	encoded, err := marshal(chat)
-	if err != nil {
-		return err
-	}
-	_, err = fmt.Fprintf(o.w, "%s,\"chats\":[{\n\"chat\":%s", header[:len(header)-1], encoded)
-	return err
-}
-
-// writeElement writes a record into the list of its type, which it opens first if need be.
-func (o *Object) writeElement(kind string, record any) error {
-	encoded, err := marshal(record)
-	if err != nil {
-		return err
-	}
-	before := ",\n"
-	if o.kind != kind {
-		before = o.closing() + fmt.Sprintf(",\n%q:[\n", kind+"s")
-		o.kind = kind
-	}
-	_, err = fmt.Fprintf(o.w, "%s%s", before, encoded)
-	return err
-}
-
-func (o *Object) closing() string {
-	if o.kind == "" {
-		return ""
-	}
-	return "]"
+func (b *Bundle) Revision(revision Revision) error {
+	b.written.Revisions++
+	return b.write(typeRevision, revision)
 }
 
 // End closes the chat and the bundle.
-func (o *Object) End() error {
-	encoded, err := marshal(o.written)
-	if err != nil {
-		return err
-	}
-	_, err = fmt.Fprintf(o.w, "%s,\n\"end\":%s}]}\n", o.closing(), encoded)
-	return err
-}
+func (b *Bundle) End() error { return b.write(typeEnd, b.written) }

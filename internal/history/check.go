@@ -1,6 +1,7 @@
 package history
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -37,22 +38,24 @@ func (p problems) text(name string, value *string, maxLength int) {
 	}
 }
 
-func (p problems) metadata(value map[string]any) {
-	if memory.HoldsNUL(value) {
-		p["metadata"] = containsNUL
-	}
-}
-
 func (p problems) whole(name string, value *int, maximum int) {
 	if value != nil && (*value < 1 || *value > maximum) {
 		p[name] = fmt.Sprintf("must be between 1 and %d", maximum)
 	}
 }
 
-func (p problems) strategy(value string) {
-	if !slices.Contains(Strategies, value) {
+// settings checks what both new chats and changes have; nil is not checked.
+func (p problems) settings(title, systemPrompt, strategy *string, metadata *map[string]any, ttlHours, maxTurns *int) {
+	p.text("title", title, memory.MaxTitle)
+	p.text("system_prompt", systemPrompt, memory.MaxSystemPrompt)
+	if strategy != nil && !slices.Contains(Strategies, *strategy) {
 		p["memory_strategy"] = "must be one of " + strings.Join(Strategies, ", ")
 	}
+	if metadata != nil && memory.HoldsNUL(*metadata) {
+		p["metadata"] = containsNUL
+	}
+	p.whole("ttl_hours", ttlHours, memory.MaxTTLHours)
+	p.whole("max_turns", maxTurns, memory.MaxTurnLimit)
 }
 
 // tags returns the tags without the space around them, each once.
@@ -84,54 +87,36 @@ func validTag(tag string) bool {
 
 // Check fills in what the chat leaves out and reports the fields that are out of range.
 func (c *NewChat) Check() error {
-	if c.MemoryStrategy == "" {
-		c.MemoryStrategy = Strategies[0]
-	}
 	wrong := problems{}
-	wrong.text("title", &c.Title, memory.MaxTitle)
-	wrong.text("system_prompt", c.SystemPrompt, memory.MaxSystemPrompt)
-	wrong.metadata(c.Metadata)
+	c.MemoryStrategy = cmp.Or(c.MemoryStrategy, Strategies[0])
 	c.Tags = wrong.tags(c.Tags)
-	wrong.strategy(c.MemoryStrategy)
 	if c.ToolName != nil {
 		wrong.text("tool_name", c.ToolName, memory.MaxToolName)
 		if *c.ToolName == "" {
 			wrong["tool_name"] = "must not be empty"
 		}
-		c.TTLHours, c.MaxTurns = orDefault(c.TTLHours, memory.ToolTTLHours), orDefault(c.MaxTurns, memory.ToolMaxTurns)
+		if !c.TTLHours.Set {
+			c.TTLHours = To(memory.ToolTTLHours)
+		}
+		if !c.MaxTurns.Set {
+			c.MaxTurns = To(memory.ToolMaxTurns)
+		}
 	}
-	wrong.whole("ttl_hours", c.TTLHours.Value, memory.MaxTTLHours)
-	wrong.whole("max_turns", c.MaxTurns.Value, memory.MaxTurnLimit)
+	wrong.settings(&c.Title, c.SystemPrompt, &c.MemoryStrategy, &c.Metadata, c.TTLHours.Value, c.MaxTurns.Value)
 	return wrong.err()
-}
-
-func orDefault(field Field[int], value int) Field[int] {
-	if field.Set {
-		return field
-	}
-	return To(value)
 }
 
 // Check replaces null where a field always has a value and reports the fields that are out of range.
 func (c *ChatChange) Check() error {
+	wrong := problems{}
 	c.Title = orEmpty(c.Title, "")
 	c.Metadata = orEmpty(c.Metadata, map[string]any{})
 	c.Tags = orEmpty(c.Tags, []string{})
 	c.MemoryStrategy = orEmpty(c.MemoryStrategy, Strategies[0])
-	wrong := problems{}
-	wrong.text("title", c.Title.Value, memory.MaxTitle)
-	wrong.text("system_prompt", c.SystemPrompt.Value, memory.MaxSystemPrompt)
-	if c.Metadata.Set {
-		wrong.metadata(*c.Metadata.Value)
-	}
 	if c.Tags.Set {
 		c.Tags = To(wrong.tags(*c.Tags.Value))
 	}
-	if c.MemoryStrategy.Set {
-		wrong.strategy(*c.MemoryStrategy.Value)
-	}
-	wrong.whole("ttl_hours", c.TTLHours.Value, memory.MaxTTLHours)
-	wrong.whole("max_turns", c.MaxTurns.Value, memory.MaxTurnLimit)
+	wrong.settings(c.Title.Value, c.SystemPrompt.Value, c.MemoryStrategy.Value, c.Metadata.Value, c.TTLHours.Value, c.MaxTurns.Value)
 	return wrong.err()
 }
 
@@ -177,9 +162,7 @@ func (q *SearchQuery) Check() error {
 
 // limit sets a limit of 0 to its default.
 func (p problems) limit(value *int, otherwise, maximum int) {
-	if *value == 0 {
-		*value = otherwise
-	}
+	*value = cmp.Or(*value, otherwise)
 	p.whole("limit", value, maximum)
 }
 

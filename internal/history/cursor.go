@@ -1,6 +1,7 @@
 package history
 
 import (
+	"bytes"
 	"encoding/base64"
 	"encoding/binary"
 	"time"
@@ -21,11 +22,14 @@ type Cursor struct {
 	ChatID   uuid.UUID
 }
 
-const (
-	cursorVersion = 1
-	// The version, two times in microseconds since 1970, an id.
-	cursorSize = 1 + 8 + 8 + 16
-)
+const cursorVersion = 1
+
+// wireCursor is a cursor's text form before base64, with its times in microseconds since 1970.
+type wireCursor struct {
+	Version        uint8
+	AsOf, Activity int64
+	ChatID         uuid.UUID
+}
 
 // Years that both Go and Postgres know: a made-up time must not reach a query.
 var (
@@ -38,12 +42,9 @@ var strictBase64 = base64.RawURLEncoding.Strict()
 
 // String returns the cursor's text form.
 func (c Cursor) String() string {
-	raw := make([]byte, 0, cursorSize)
-	raw = append(raw, cursorVersion)
-	raw = binary.BigEndian.AppendUint64(raw, uint64(c.AsOf.UnixMicro()))
-	raw = binary.BigEndian.AppendUint64(raw, uint64(c.Activity.UnixMicro()))
-	raw = append(raw, c.ChatID[:]...)
-	return strictBase64.EncodeToString(raw)
+	var raw bytes.Buffer
+	_ = binary.Write(&raw, binary.BigEndian, wireCursor{cursorVersion, c.AsOf.UnixMicro(), c.Activity.UnixMicro(), c.ChatID}) // a buffer takes all
+	return strictBase64.EncodeToString(raw.Bytes())
 }
 
 // MarshalText returns the cursor's text form.
@@ -57,25 +58,18 @@ func (c *Cursor) UnmarshalText(text []byte) (err error) {
 
 // ParseCursor reads a cursor's text form and refuses any other text with fault.BadRequest.
 func ParseCursor(text string) (Cursor, error) {
+	var wire wireCursor
 	raw, err := strictBase64.DecodeString(text)
-	if err != nil || len(raw) != cursorSize || raw[0] != cursorVersion {
-		return Cursor{}, badCursor()
+	if err == nil {
+		_, err = binary.Decode(raw, binary.BigEndian, &wire)
 	}
-	cursor := Cursor{AsOf: microsecond(raw[1:9]), Activity: microsecond(raw[9:17]), ChatID: uuid.UUID(raw[17:])}
-	if !inRange(cursor.AsOf) || !inRange(cursor.Activity) || cursor.String() != text {
-		return Cursor{}, badCursor()
+	cursor := Cursor{AsOf: time.UnixMicro(wire.AsOf).UTC(), Activity: time.UnixMicro(wire.Activity).UTC(), ChatID: wire.ChatID}
+	if err != nil || !inRange(cursor.AsOf) || !inRange(cursor.Activity) || cursor.String() != text { // such as another version's
+		return Cursor{}, fault.New(fault.BadRequest, "The cursor is not one that a page of chats ended with.")
 	}
 	return cursor, nil
 }
 
-func microsecond(raw []byte) time.Time {
-	return time.UnixMicro(int64(binary.BigEndian.Uint64(raw))).UTC()
-}
-
 func inRange(t time.Time) bool {
 	return t.After(earliest) && t.Before(latest)
-}
-
-func badCursor() error {
-	return fault.New(fault.BadRequest, "The cursor is not one that a page of chats ended with.")
 }

@@ -3,6 +3,7 @@ package history
 import (
 	"strings"
 	"unicode"
+	"unicode/utf8"
 )
 
 // MarkStart and MarkStop are how Postgres marks what it found. They are of Unicode's private use; the store removes them
@@ -29,58 +30,37 @@ type Highlight struct {
 
 // ReadSnippet makes a snippet of what ts_headline returns for throughline.searchable(content).
 func ReadSnippet(marked string) Snippet {
-	reader := snippetReader{highlights: []Highlight{}, from: -1}
+	snippet := Snippet{Highlights: []Highlight{}}
+	var text []rune
+	from := -1 // where the open highlight begins, -1 without one
+	stop := func() {
+		if from < 0 {
+			return
+		}
+		to := from + utf8.RuneCountInString(strings.TrimRightFunc(string(text[from:]), unicode.IsSpace))
+		last := len(snippet.Highlights) - 1
+		switch {
+		case to == from:
+		case last >= 0 && snippet.Highlights[last].End == from: // adjacent ones are one word of single characters
+			snippet.Highlights[last].End = to
+		default:
+			snippet.Highlights = append(snippet.Highlights, Highlight{from, to})
+		}
+		from = -1
+	}
 	for _, r := range strings.ReplaceAll(marked, string(setApart)+" ", "") {
-		reader.take(r)
+		switch {
+		case r == MarkStart:
+			from = len(text)
+		case r == MarkStop:
+			stop()
+		case r == setApart: // half of a pair that was cut in two
+		case len(text) == 0 && unicode.IsSpace(r):
+		default:
+			text = append(text, r)
+		}
 	}
-	return reader.snippet()
-}
-
-// snippetReader reads a marked text, character by character.
-type snippetReader struct {
-	text       []rune
-	highlights []Highlight
-	from       int // where the open highlight begins, -1 without one
-}
-
-func (s *snippetReader) take(r rune) {
-	switch {
-	case r == MarkStart:
-		s.from = len(s.text)
-	case r == MarkStop:
-		s.close()
-	case r == setApart:
-		// Half of a pair that was cut in two.
-	case len(s.text) == 0 && unicode.IsSpace(r):
-	default:
-		s.text = append(s.text, r)
-	}
-}
-
-// close ends a highlight. Adjacent ones are one word of single characters, and become one highlight.
-func (s *snippetReader) close() {
-	from, to := s.from, len(s.text)
-	s.from = -1
-	if from < 0 {
-		return
-	}
-	for to > from && unicode.IsSpace(s.text[to-1]) {
-		to--
-	}
-	if to <= from {
-		return
-	}
-	if last := len(s.highlights) - 1; last >= 0 && s.highlights[last].End == from {
-		s.highlights[last].End = to
-		return
-	}
-	s.highlights = append(s.highlights, Highlight{from, to})
-}
-
-func (s *snippetReader) snippet() Snippet {
-	for len(s.text) > 0 && unicode.IsSpace(s.text[len(s.text)-1]) {
-		s.text = s.text[:len(s.text)-1]
-	}
-	s.close() // of a mark whose other half is missing
-	return Snippet{Text: string(s.text), Highlights: s.highlights}
+	stop() // of a mark whose other half is missing
+	snippet.Text = strings.TrimRightFunc(string(text), unicode.IsSpace)
+	return snippet
 }

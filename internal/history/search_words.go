@@ -29,21 +29,16 @@ var straightQuotes = strings.NewReplacer("“", `"`, "”", `"`, "„", `"`)
 // WebSearch rewrites a query for websearch_to_tsquery, so that it matches what the index holds.
 func WebSearch(query string) string {
 	var out strings.Builder
-	for rest := straightQuotes.Replace(query); rest != ""; {
-		before, after, quoted := strings.Cut(rest, `"`)
-		writeWords(&out, before)
-		if !quoted {
-			break
-		}
-		phrase, behind, closed := strings.Cut(after, `"`)
-		if !closed {
-			// Postgres would pair a lone quote with one of ours.
-			out.WriteByte(' ')
-			rest = after
+	parts := strings.Split(straightQuotes.Replace(query), `"`)
+	for i, part := range parts {
+		switch isPhrase := i%2 == 1; {
+		case isPhrase && i < len(parts)-1:
+			out.WriteString(`"` + spaced(part) + `"`)
 			continue
+		case isPhrase: // Postgres would pair a lone quote with one of ours.
+			out.WriteByte(' ')
 		}
-		out.WriteString(`"` + spaced(phrase) + `"`)
-		rest = behind
+		writeWords(&out, part)
 	}
 	return out.String()
 }
@@ -57,30 +52,14 @@ func IsQuestion(query string) bool {
 // writeWords writes the text, with each word that has a character of noSpaces as a phrase.
 func writeWords(out *strings.Builder, text string) {
 	for text != "" {
-		end := strings.IndexFunc(text, func(r rune) bool { return !inWord(r) })
-		if end < 0 {
-			end = len(text)
+		rest := strings.TrimLeftFunc(text, inWord)
+		word := text[:len(text)-len(rest)]
+		if strings.ContainsFunc(word, isSpaceless) {
+			word = `"` + spaced(word) + `"`
 		}
-		if end == 0 {
-			end = strings.IndexFunc(text, inWord)
-			if end < 0 {
-				end = len(text)
-			}
-			out.WriteString(text[:end])
-			text = text[end:]
-			continue
-		}
-		writeWord(out, text[:end])
-		text = text[end:]
+		text = strings.TrimLeftFunc(rest, func(r rune) bool { return !inWord(r) })
+		out.WriteString(word + rest[:len(rest)-len(text)])
 	}
-}
-
-func writeWord(out *strings.Builder, word string) {
-	if !strings.ContainsFunc(word, isSpaceless) {
-		out.WriteString(word)
-		return
-	}
-	out.WriteString(`"` + spaced(word) + `"`)
 }
 
 func inWord(r rune) bool {
@@ -94,16 +73,15 @@ func spaced(text string) string {
 	var out strings.Builder
 	apart := true // whether a space, or nothing, was written last
 	for _, r := range text {
-		switch {
-		case !isSpaceless(r):
+		if !isSpaceless(r) {
 			out.WriteRune(r)
 			apart = unicode.IsSpace(r)
 			continue
-		case !apart:
+		}
+		if !apart {
 			out.WriteByte(' ')
 		}
-		out.WriteRune(r)
-		out.WriteByte(' ')
+		out.WriteString(string(r) + " ")
 		apart = true
 	}
 	return strings.TrimRight(out.String(), " ")

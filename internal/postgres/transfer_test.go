@@ -82,21 +82,18 @@ func (p *port) mustExport(user auth.Principal, chatID uuid.UUID, format string) 
 // records reads a bundle.
 func records(t require, text string) []bundle.Record {
 	t.Helper()
-	reader, err := bundle.Open(strings.NewReader(text), int64(len(text)))
+	_, all, err := bundle.Open(strings.NewReader(text), int64(len(text)))
 	if err != nil {
 		t.Fatalf("%v", err)
 	}
 	var found []bundle.Record
-	for {
-		record, err := reader.Next()
-		if errors.Is(err, io.EOF) {
-			return found
-		}
+	for record, err := range all {
 		if err != nil {
 			t.Fatalf("%v in %s", err, text)
 		}
 		found = append(found, record)
 	}
+	return found
 }
 
 // require is what a test and a property have in common.

@@ -2,7 +2,6 @@ package transfer
 
 import (
 	"cmp"
-	"context"
 	"time"
 
 	"github.com/google/uuid"
@@ -21,9 +20,9 @@ const (
 
 // chatWriter writes the records of one chat.
 type chatWriter struct {
-	*importRun
 	chatID   uuid.UUID
 	lastDate time.Time
+	next     func() (record bundle.Record, err error, more bool) // reads the file
 	count    int
 
 	rows     Rows
@@ -34,14 +33,12 @@ type chatWriter struct {
 }
 
 // write reads up to the chat's end and writes what it reads.
-func (w *chatWriter) write(ctx context.Context, rows Rows) error {
+func (w *chatWriter) write(rows Rows) error {
 	w.rows = rows
 	for {
-		record, err := w.next(ctx)
-		if err != nil {
-			return err
-		}
+		record, err, _ := w.next() // there is always an end, or an error
 		switch {
+		case err != nil:
 		case record.File != nil:
 			err = w.file(*record.File)
 		case record.Message != nil:

@@ -1,9 +1,10 @@
 package transfer
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"io"
+	"iter"
 	"log/slog"
 	"time"
 
@@ -55,8 +56,7 @@ type Progress struct {
 // database, each whole or not at all. Importing a file again adds nothing. It calls progress often, on the caller's
 // goroutine. When ctx ends, the chats that are already written stay.
 func (s *Service) Import(ctx context.Context, user auth.Principal, body io.Reader, progress func(Progress)) (Result, error) {
-	began := s.Now()
-	work := &importRun{service: s, user: user, began: began, report: progress}
+	work := &importRun{service: s, user: user, began: s.Now(), report: progress, result: Result{Chats: []ImportedChat{}}}
 	work.enter(PhaseReceiving)
 	file, err := receive(ctx, s.TempDir, body, work.received)
 	if err != nil {
@@ -72,7 +72,7 @@ func (s *Service) Import(ctx context.Context, user auth.Principal, body io.Reade
 	}
 	s.Logger.LogAttrs(ctx, slog.LevelInfo, "import", slog.String(keyUserID, user.UserID.String()), slog.String(keyFormat, string(work.format)),
 		slog.Int64(keyBytes, file.size), slog.Int(keyChats, work.result.Imported), slog.Int(keySkipped, work.result.Skipped),
-		slog.Int(keyMessages, work.result.Messages), slog.Int64(keyDurationMS, s.Now().Sub(began).Milliseconds()))
+		slog.Int(keyMessages, work.result.Messages), slog.Int64(keyDurationMS, s.Now().Sub(work.began).Milliseconds()))
 	return work.result, nil
 }
 
@@ -83,7 +83,7 @@ type importRun struct {
 	began    time.Time
 	file     *spool
 	format   bundle.Format
-	reader   *bundle.Reader
+	records  iter.Seq2[bundle.Record, error]
 	report   func(Progress)
 	progress Progress
 	result   Result
@@ -100,78 +100,69 @@ func (i *importRun) received(bytes int64) {
 }
 
 // check reads the whole file and counts its messages.
-func (i *importRun) check(ctx context.Context) error {
+func (i *importRun) check(ctx context.Context) (err error) {
 	i.enter(PhaseChecking)
-	err := i.read(ctx, func(bundle.Record) error { return nil })
-	i.progress.TotalMessages = i.progress.Messages
-	return err
-}
-
-// read calls take for each record, from the file's beginning.
-func (i *importRun) read(ctx context.Context, take func(bundle.Record) error) error {
-	var err error
-	if i.reader, err = bundle.Open(i.file.file, i.file.size); err != nil {
+	if i.format, i.records, err = bundle.Open(i.file.file, i.file.size); err != nil {
 		return err
 	}
-	i.format = i.reader.Format()
-	for {
-		record, err := i.next(ctx)
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
+	for _, err := range i.watched(ctx) {
 		if err != nil {
 			return err
 		}
-		if err := take(record); err != nil {
-			return err
-		}
 	}
+	i.progress.TotalMessages = i.progress.Messages
+	return nil
 }
 
-func (i *importRun) next(ctx context.Context) (bundle.Record, error) {
-	if ctx.Err() != nil {
-		return bundle.Record{}, ctx.Err()
+// watched yields the file's records until ctx ends, and reports the progress.
+func (i *importRun) watched(ctx context.Context) iter.Seq2[bundle.Record, error] {
+	return func(yield func(bundle.Record, error) bool) {
+		for record, err := range i.records {
+			if err = cmp.Or(ctx.Err(), err); err != nil {
+				yield(bundle.Record{}, err)
+				return
+			}
+			switch {
+			case record.End != nil:
+				i.progress.Chats++
+			case record.Message != nil:
+				i.progress.Messages++
+			}
+			i.report(i.progress)
+			if !yield(record, nil) {
+				return
+			}
+		}
 	}
-	record, err := i.reader.Next()
-	switch {
-	case err != nil:
-		return bundle.Record{}, err
-	case record.End != nil:
-		i.progress.Chats++
-	case record.Message != nil:
-		i.progress.Messages++
-	}
-	i.report(i.progress)
-	return record, nil
 }
 
 // write writes chat after chat into the database.
 func (i *importRun) write(ctx context.Context) error {
 	i.enter(PhaseWriting)
-	i.result.Chats = []ImportedChat{}
-	return i.read(ctx, func(record bundle.Record) error {
-		if record.Chat == nil {
-			return nil // a header, or a record of a chat that was skipped
+	next, stop := iter.Pull2(i.watched(ctx))
+	defer stop()
+	for {
+		record, err, more := next()
+		if err != nil || !more {
+			return err
 		}
-		return i.chat(ctx, *record.Chat)
-	})
-}
-
-func (i *importRun) chat(ctx context.Context, chat bundle.Chat) error {
-	plan := i.plan(chat)
-	writer := &chatWriter{importRun: i, chatID: plan.ID, lastDate: plan.CreatedAt}
-	id, imported, err := i.service.Store.Import(ctx, i.user, plan, func(rows Rows) error { return writer.write(ctx, rows) })
-	if err != nil {
-		return err
-	}
-	i.result.Chats = append(i.result.Chats, ImportedChat{ChatID: id, Title: chat.Title, Messages: writer.count, Skipped: !imported})
-	if imported {
-		i.result.Imported++
+		if record.Chat == nil {
+			continue // a header, or a record of a chat that was skipped
+		}
+		plan := i.plan(*record.Chat)
+		writer := &chatWriter{chatID: plan.ID, lastDate: plan.CreatedAt, next: next}
+		id, imported, err := i.service.Store.Import(ctx, i.user, plan, writer.write)
+		if err != nil {
+			return err
+		}
+		i.result.Chats = append(i.result.Chats, ImportedChat{ChatID: id, Title: record.Chat.Title, Messages: writer.count, Skipped: !imported})
 		i.result.Messages += writer.count
-	} else {
-		i.result.Skipped++
+		if imported {
+			i.result.Imported++
+		} else {
+			i.result.Skipped++
+		}
 	}
-	return nil
 }
 
 // chatNamespace is the namespace of the ids of imported chats. It must never change, or files would be imported again.

@@ -29,33 +29,22 @@ func receive(ctx context.Context, dir string, body io.Reader, received func(byte
 		s.close()
 		return nil, fmt.Errorf("keep import: %w", err)
 	}
-	if err := s.fill(ctx, body, received); err != nil {
+	_, err = io.Copy(io.MultiWriter(file, s.digest, writer(func(part []byte) (int, error) {
+		s.size += int64(len(part))
+		received(s.size)
+		return len(part), ctx.Err()
+	})), body)
+	if err != nil {
 		s.close()
 		return nil, err
 	}
 	return s, nil
 }
 
-func (s *spool) fill(ctx context.Context, body io.Reader, received func(bytes int64)) error {
-	buffer := make([]byte, 64<<10)
-	for {
-		n, err := body.Read(buffer)
-		s.digest.Write(buffer[:n])
-		if _, err := s.file.Write(buffer[:n]); err != nil {
-			return fmt.Errorf("keep import: %w", err)
-		}
-		s.size += int64(n)
-		received(s.size)
-		switch {
-		case err == io.EOF: // not errors.Is: io.Copy treats a wrapped io.EOF as an error, too
-			return nil
-		case err != nil:
-			return err
-		case ctx.Err() != nil:
-			return ctx.Err()
-		}
-	}
-}
+// writer is an io.Writer.
+type writer func(part []byte) (int, error)
+
+func (w writer) Write(part []byte) (int, error) { return w(part) }
 
 // sum is the SHA-256 of the content in hexadecimal digits.
 func (s *spool) sum() string { return hex.EncodeToString(s.digest.Sum(nil)) }

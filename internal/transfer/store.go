@@ -9,17 +9,13 @@ import (
 	"github.com/arcoscribe/throughline/internal/bundle"
 )
 
-// Store is Postgres. Each call acts as the user and is one transaction.
+// Store is Postgres. Each call acts as the user and is one transaction. It reads a chat in pages of any length; an empty
+// page is the end. When the chat has been deleted meanwhile, it returns fault.ChatNotFound, so that no export ends early
+// unnoticed.
 type Store interface {
-	Source
 	// Import writes one chat or nothing of it. It calls write when the chat is new and rolls back when that fails. When
 	// the user already has the chat, under its original id or the new one, it returns that id and false.
 	Import(ctx context.Context, user auth.Principal, chat NewChat, write func(Rows) error) (chatID uuid.UUID, imported bool, err error)
-}
-
-// Source reads a chat in pages of any length; an empty page is the end. When the chat has been deleted meanwhile, it
-// returns fault.ChatNotFound, so that no export ends early unnoticed.
-type Source interface {
 	// ExportChat returns the chat and the seq of its last message, or fault.ChatExpired.
 	ExportChat(ctx context.Context, user auth.Principal, chatID uuid.UUID) (chat bundle.Chat, lastSeq int64, err error)
 	// ExportMessages returns messages after one seq and up to another, without running replies.

@@ -67,7 +67,7 @@ func TestImportedIdsNeverChange(t *testing.T) {
 	} {
 		work := &importRun{user: user, file: file, format: format}
 		plan := work.plan(bundle.Chat{ID: "0198a1f2-7c12-7b60-8f0d-2a7c9e4b1f52"})
-		writer := &chatWriter{importRun: work, chatID: plan.ID}
+		writer := &chatWriter{chatID: plan.ID}
 		if got := [2]string{plan.ID.String(), writer.id(new("line 1")).String()}; got != want {
 			t.Errorf("%s: %v", format, got)
 		}
