@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"os"
 	"os/signal"
@@ -15,44 +14,36 @@ import (
 )
 
 // chat is a conversation in a terminal or, in a pipe, one message and its reply.
-func chat(ctx context.Context, args []string, stdout, _ io.Writer) error {
-	flags := newFlags("chat")
-	server := remoteFlags(flags)
-	id := flags.String("chat", "", "the id of the chat to continue")
-	model := flags.String("model", "", "the model variant; by default the server's first")
-	if err := parse(flags, args); err != nil {
-		return err
+func chat(line *commandLine) clientRunner {
+	id := line.String("chat", "", "the id of the chat to continue")
+	model := line.String("model", "", "the model variant; by default the server's first")
+	return func(ctx context.Context, c *client.Client, stdout, _ io.Writer) error {
+		chatID := uuid.Nil
+		if *id != "" {
+			var err error
+			if chatID, err = line.chatID(*id); err != nil {
+				return err
+			}
+		}
+		if !isTerminal(stdout) || !terminal.Attended() {
+			return terminal.Once(ctx, c, client.Message{ChatID: chatID, ModelVariant: *model}, os.Stdin, stdout, isTerminal(stdout))
+		}
+		// Ctrl-C stops a reply, not the program: so ctx must not be main's, which ends with Ctrl-C.
+		ctx, stop := signal.NotifyContext(context.WithoutCancel(ctx), syscall.SIGTERM, syscall.SIGHUP)
+		defer stop()
+		interrupts := make(chan os.Signal, 8)
+		signal.Notify(interrupts, os.Interrupt)
+		defer signal.Stop(interrupts)
+		return terminal.Run(ctx, terminal.Options{
+			Client: c, Out: stdout, Interrupts: interrupts, ChatID: chatID, Model: *model, HistoryFile: historyFile(),
+		})
 	}
-	chatID, err := optionalChatID("chat", *id)
-	if err != nil {
-		return err
-	}
-	c, err := server.connect()
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	if !isTerminal(stdout) || !terminal.Attended() {
-		return terminal.Once(ctx, c, client.Message{ChatID: chatID, ModelVariant: *model}, os.Stdin, stdout, isTerminal(stdout))
-	}
-	// Ctrl-C stops a reply, not the program: so ctx must not be main's, which ends with Ctrl-C.
-	ctx, stop := signal.NotifyContext(context.WithoutCancel(ctx), syscall.SIGTERM, syscall.SIGHUP)
-	defer stop()
-	interrupts := make(chan os.Signal, 8)
-	signal.Notify(interrupts, os.Interrupt)
-	defer signal.Stop(interrupts)
-	return terminal.Run(ctx, terminal.Options{
-		Client: c, Out: stdout, Interrupts: interrupts, ChatID: chatID, Model: *model, HistoryFile: historyFile(),
-	})
 }
 
-func optionalChatID(command, text string) (uuid.UUID, error) {
-	if text == "" {
-		return uuid.Nil, nil
-	}
+func (l *commandLine) chatID(text string) (uuid.UUID, error) {
 	id, err := uuid.Parse(text)
 	if err != nil || id == uuid.Nil {
-		return uuid.Nil, &usageError{fmt.Sprintf("%s: %q is not a chat's uuid", command, text)}
+		return uuid.Nil, l.wrong("%q is not a chat's uuid", text)
 	}
 	return id, nil
 }

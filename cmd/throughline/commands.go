@@ -47,16 +47,14 @@ type usageError struct{ text string }
 
 func (e *usageError) Error() string { return e.text }
 
-// command is one line of the usage. It parses its own flags.
-type command func(ctx context.Context, args []string, stdout, stderr io.Writer) error
+// command is one line of the usage. It defines its flags and returns what runs after they are parsed.
+type command func(line *commandLine) runner
+
+type runner func(ctx context.Context, stdout, stderr io.Writer) error
 
 var commands = map[string]command{
 	"dev": runDev, "serve": serve, "work": work, "migrate": migrate, "token": token, "inspect": inspectChat, "demo": playDemo,
-	"mcp": bridgeTools, "chat": chat, "sessions": sessions,
-	"version": func(_ context.Context, _ []string, stdout, _ io.Writer) error {
-		_, err := fmt.Fprintln(stdout, app.Version)
-		return err
-	},
+	"mcp": bridgeTools, "chat": withClient(chat), "version": printVersion,
 }
 
 // run is the whole program, as a test can call it. It returns the exit code.
@@ -68,17 +66,69 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		}
 		return exitDone
 	}
-	do, known := commands[args[0]]
-	if !known {
-		fmt.Fprintf(stderr, "throughline: there is no command %q; `throughline help` lists them\n", args[0])
-		return exitUsage
+	do, err := findCommand(args)
+	if err == nil {
+		err = do(ctx, stdout, stderr)
 	}
-	err := do(ctx, args[1:], stdout, stderr)
 	if errors.Is(err, flag.ErrHelp) {
 		fmt.Fprint(stdout, usage)
 		return exitDone
 	}
 	return exitCode(err, stderr)
+}
+
+// findCommand returns the command that args call, with its flags parsed.
+func findCommand(args []string) (runner, error) {
+	name, rest := args[0], args[1:]
+	do, known := commands[name]
+	switch {
+	case name == "sessions" && len(rest) == 0:
+		return nil, &usageError{"sessions: list, show, export, import, delete or prune?"}
+	case name == "sessions":
+		if do, known = sessionCommands[rest[0]]; !known {
+			return nil, &usageError{fmt.Sprintf("sessions: there is no command %q; there are list, show, export, import, delete, prune", rest[0])}
+		}
+		name, rest = name+" "+rest[0], rest[1:]
+	case !known:
+		return nil, &usageError{fmt.Sprintf("there is no command %q; `throughline help` lists them", name)}
+	}
+	line := &commandLine{FlagSet: flag.NewFlagSet(name, flag.ContinueOnError)}
+	runs := do(line)
+	return runs, line.parse(rest)
+}
+
+// commandLine is the flags of a command, and its argument.
+type commandLine struct {
+	*flag.FlagSet
+	// takesArgument allows one argument, before or after the flags.
+	takesArgument bool
+	argument      string
+}
+
+func (l *commandLine) parse(args []string) error {
+	if l.takesArgument && len(args) > 0 && !strings.HasPrefix(args[0], "-") {
+		l.argument, args = args[0], args[1:]
+	}
+	l.SetOutput(io.Discard)
+	switch err := l.Parse(args); {
+	case errors.Is(err, flag.ErrHelp):
+		return err
+	case err != nil:
+		return l.wrong("%v", err)
+	}
+	rest := l.Args()
+	if l.takesArgument && l.argument == "" && len(rest) > 0 {
+		l.argument, rest = rest[0], rest[1:]
+	}
+	if len(rest) > 0 {
+		return l.wrong("unexpected argument %q", rest[0])
+	}
+	return nil
+}
+
+// wrong is the error of a wrong use of the command.
+func (l *commandLine) wrong(format string, args ...any) error {
+	return &usageError{l.Name() + ": " + fmt.Sprintf(format, args...)}
 }
 
 func exitCode(err error, stderr io.Writer) int {
@@ -93,23 +143,6 @@ func exitCode(err error, stderr io.Writer) int {
 		return exitUsage
 	}
 	return exitFailed
-}
-
-func newFlags(command string) *flag.FlagSet { return flag.NewFlagSet(command, flag.ContinueOnError) }
-
-// parse reads a command's flags and refuses further arguments.
-func parse(flags *flag.FlagSet, args []string) error {
-	flags.SetOutput(io.Discard)
-	err := flags.Parse(args)
-	switch {
-	case errors.Is(err, flag.ErrHelp):
-		return err
-	case err != nil:
-		return &usageError{flags.Name() + ": " + err.Error()}
-	case flags.NArg() > 0:
-		return &usageError{fmt.Sprintf("%s: unexpected argument %q", flags.Name(), flags.Arg(0))}
-	}
-	return nil
 }
 
 // loadConfig reads the configuration of a server and checks that it has what the command requires.
@@ -133,39 +166,42 @@ func newLogger(cfg config.Config, out io.Writer) *slog.Logger {
 	return slog.New(slog.NewJSONHandler(out, options))
 }
 
-func runDev(ctx context.Context, args []string, stdout, stderr io.Writer) error {
-	if err := parse(newFlags("dev"), args); err != nil {
+func printVersion(*commandLine) runner {
+	return func(_ context.Context, stdout, _ io.Writer) error {
+		_, err := fmt.Fprintln(stdout, app.Version)
 		return err
 	}
-	cfg, err := config.Load(true)
-	if err != nil {
-		return err
-	}
-	return dev.Run(ctx, cfg, ".", stdout, newLogger(cfg, stderr))
 }
 
-func serve(ctx context.Context, args []string, _, stderr io.Writer) error {
-	flags := newFlags("serve")
-	noWorkers := flags.Bool("no-workers", false, "run the API alone")
-	if err := parse(flags, args); err != nil {
-		return err
+func runDev(*commandLine) runner {
+	return func(ctx context.Context, stdout, stderr io.Writer) error {
+		cfg, err := config.Load(true)
+		if err != nil {
+			return err
+		}
+		return dev.Run(ctx, cfg, ".", stdout, newLogger(cfg, stderr))
 	}
-	cfg, err := loadConfig((*config.Config).RequireDatabase, (*config.Config).RequireModel, (*config.Config).RequireVerifier)
-	if err != nil {
-		return err
-	}
-	return runApp(ctx, cfg, app.Role{API: true, Workers: !*noWorkers}, stderr)
 }
 
-func work(ctx context.Context, args []string, _, stderr io.Writer) error {
-	if err := parse(newFlags("work"), args); err != nil {
-		return err
+func serve(line *commandLine) runner {
+	noWorkers := line.Bool("no-workers", false, "run the API alone")
+	return func(ctx context.Context, _, stderr io.Writer) error {
+		cfg, err := loadConfig((*config.Config).RequireDatabase, (*config.Config).RequireModel, (*config.Config).RequireVerifier)
+		if err != nil {
+			return err
+		}
+		return runApp(ctx, cfg, app.Role{API: true, Workers: !*noWorkers}, stderr)
 	}
-	cfg, err := loadConfig((*config.Config).RequireDatabase, (*config.Config).RequireModel)
-	if err != nil {
-		return err
+}
+
+func work(*commandLine) runner {
+	return func(ctx context.Context, _, stderr io.Writer) error {
+		cfg, err := loadConfig((*config.Config).RequireDatabase, (*config.Config).RequireModel)
+		if err != nil {
+			return err
+		}
+		return runApp(ctx, cfg, app.Role{Workers: true}, stderr)
 	}
-	return runApp(ctx, cfg, app.Role{Workers: true}, stderr)
 }
 
 func runApp(ctx context.Context, cfg config.Config, role app.Role, stderr io.Writer) error {
@@ -176,49 +212,46 @@ func runApp(ctx context.Context, cfg config.Config, role app.Role, stderr io.Wri
 	return a.Run(ctx)
 }
 
-func migrate(ctx context.Context, args []string, stdout, stderr io.Writer) error {
-	if err := parse(newFlags("migrate"), args); err != nil {
+func migrate(*commandLine) runner {
+	return func(ctx context.Context, stdout, stderr io.Writer) error {
+		cfg, err := loadConfig((*config.Config).RequireDatabase)
+		if err != nil {
+			return err
+		}
+		applied, err := supabase.Migrate(ctx, cfg.DatabaseDirectURL, newLogger(cfg, stderr))
+		for _, name := range applied {
+			fmt.Fprintln(stdout, "applied "+name)
+		}
+		if err == nil && len(applied) == 0 {
+			fmt.Fprintln(stdout, "nothing to apply")
+		}
 		return err
 	}
-	cfg, err := loadConfig((*config.Config).RequireDatabase)
-	if err != nil {
-		return err
-	}
-	applied, err := supabase.Migrate(ctx, cfg.DatabaseDirectURL, newLogger(cfg, stderr))
-	for _, name := range applied {
-		fmt.Fprintln(stdout, "applied "+name)
-	}
-	if err == nil && len(applied) == 0 {
-		fmt.Fprintln(stdout, "nothing to apply")
-	}
-	return err
 }
 
-func token(_ context.Context, args []string, stdout, _ io.Writer) error {
-	flags := newFlags("token")
-	user := flags.String("user", "", "the user's id")
-	ttl := flags.Duration("ttl", time.Hour, "how long the token is valid")
-	if err := parse(flags, args); err != nil {
+func token(line *commandLine) runner {
+	user := line.String("user", "", "the user's id")
+	ttl := line.Duration("ttl", time.Hour, "how long the token is valid")
+	return func(_ context.Context, stdout, _ io.Writer) error {
+		userID, err := uuid.Parse(*user)
+		if err != nil || userID == uuid.Nil {
+			return line.wrong("--user must be a user's uuid")
+		}
+		if *ttl <= 0 {
+			return line.wrong("--ttl must be a positive duration, such as 1h")
+		}
+		cfg, err := loadConfig()
+		if err != nil {
+			return err
+		}
+		if cfg.SupabaseJWTSecret == "" {
+			return &config.Error{Problems: []string{"SUPABASE_JWT_SECRET is required: the token is signed with it"}}
+		}
+		minted, err := auth.Mint([]byte(cfg.SupabaseJWTSecret), userID, cfg.Issuer(), *ttl, time.Now())
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Fprintln(stdout, minted)
 		return err
 	}
-	userID, err := uuid.Parse(*user)
-	if err != nil || userID == uuid.Nil {
-		return &usageError{"token: --user must be a user's uuid"}
-	}
-	if *ttl <= 0 {
-		return &usageError{"token: --ttl must be a positive duration, such as 1h"}
-	}
-	cfg, err := loadConfig()
-	if err != nil {
-		return err
-	}
-	if cfg.SupabaseJWTSecret == "" {
-		return &config.Error{Problems: []string{"SUPABASE_JWT_SECRET is required: the token is signed with it"}}
-	}
-	minted, err := auth.Mint([]byte(cfg.SupabaseJWTSecret), userID, cfg.Issuer(), *ttl, time.Now())
-	if err != nil {
-		return err
-	}
-	_, err = fmt.Fprintln(stdout, minted)
-	return err
 }

@@ -20,36 +20,27 @@ const tokenCommandTimeout = time.Minute
 
 // bridgeTools offers the tools of a running server over stdin and stdout to the program that starts this one, such as an
 // editor.
-func bridgeTools(ctx context.Context, args []string, stdout, stderr io.Writer) error {
-	flags := newFlags("mcp")
-	server := remoteFlags(flags)
-	command := flags.String("token-command", "", "a command that prints a fresh access token")
-	if err := parse(flags, args); err != nil {
-		return err
-	}
-	if *server.token != "" && *command != "" {
-		return &usageError{"mcp: --token and --token-command exclude each other"}
-	}
-	if err := server.load(); err != nil {
-		return err
-	}
-	address, err := server.address()
-	if err != nil {
-		return err
-	}
-	return mcptools.Bridge(ctx, mcptools.BridgeConfig{
-		URL: address.JoinPath("mcp").String(), Token: tokenSource(server, *command, stderr), In: os.Stdin, Out: unclosed{stdout},
-		Logger: newLogger(server.config, stderr), Version: app.Version,
-	})
-}
-
-// tokenSource returns a function that returns an access token: the output of the command, or the server's own.
-func tokenSource(server *remote, command string, stderr io.Writer) func(context.Context) (string, error) {
-	return func(ctx context.Context) (string, error) {
-		if command == "" {
-			return server.accessToken()
+func bridgeTools(line *commandLine) runner {
+	server := remoteFlags(line)
+	command := line.String("token-command", "", "a command that prints a fresh access token")
+	return func(ctx context.Context, stdout, stderr io.Writer) error {
+		if *server.token != "" && *command != "" {
+			return line.wrong("--token and --token-command exclude each other")
 		}
-		return runTokenCommand(ctx, command, stderr)
+		address, err := server.load()
+		if err != nil {
+			return err
+		}
+		accessToken := func(ctx context.Context) (string, error) {
+			if *command == "" {
+				return server.accessToken()
+			}
+			return runTokenCommand(ctx, *command, stderr)
+		}
+		return mcptools.Bridge(ctx, mcptools.BridgeConfig{
+			URL: address.JoinPath("mcp").String(), Token: accessToken, In: os.Stdin, Out: unclosed{stdout},
+			Logger: newLogger(server.config, stderr), Version: app.Version,
+		})
 	}
 }
 

@@ -2,7 +2,8 @@ package main
 
 import (
 	"cmp"
-	"flag"
+	"context"
+	"io"
 	"net/url"
 	"time"
 
@@ -22,22 +23,20 @@ type remote struct {
 	config     config.Config
 }
 
-func remoteFlags(flags *flag.FlagSet) *remote {
+func remoteFlags(flags *commandLine) *remote {
 	return &remote{
 		url:   flags.String("url", "", "the API's address; by default THROUGHLINE_URL, or else HTTP_ADDR"),
 		token: flags.String("token", "", "an access token; by default THROUGHLINE_TOKEN, or else one of the local user"),
 	}
 }
 
-// load reads the environment, after the flags are parsed.
-func (r *remote) load() error {
+// load reads the environment, after the flags are parsed, and returns the server's address.
+func (r *remote) load() (*url.URL, error) {
 	cfg, err := config.Load(true)
+	if err != nil {
+		return nil, err
+	}
 	r.config = dev.Defaults(cfg)
-	return err
-}
-
-// address returns the server's address.
-func (r *remote) address() (*url.URL, error) {
 	address, err := url.Parse(cmp.Or(*r.url, r.config.ServerURL, "http://"+r.config.HTTPAddr))
 	if err != nil || address.Scheme != "http" && address.Scheme != "https" || address.Host == "" {
 		return nil, &usageError{"--url must be the server's address, such as https://api.example.com"}
@@ -56,18 +55,25 @@ func (r *remote) accessToken() (string, error) {
 	return auth.Mint([]byte(r.config.SupabaseJWTSecret), dev.User, r.config.Issuer(), mintedTokenLife, time.Now())
 }
 
-// connect returns a client of the server, without sending anything.
-func (r *remote) connect() (*client.Client, error) {
-	if err := r.load(); err != nil {
-		return nil, err
+// withClient makes a command of one that uses a client of the server. It connects when the first request is sent.
+func withClient(makes func(line *commandLine) clientRunner) command {
+	return func(line *commandLine) runner {
+		server := remoteFlags(line)
+		do := makes(line)
+		return func(ctx context.Context, stdout, stderr io.Writer) error {
+			address, err := server.load()
+			if err != nil {
+				return err
+			}
+			token, err := server.accessToken()
+			if err != nil {
+				return err
+			}
+			c := client.New(address.String(), token)
+			defer c.Close()
+			return do(ctx, c, stdout, stderr)
+		}
 	}
-	address, err := r.address()
-	if err != nil {
-		return nil, err
-	}
-	token, err := r.accessToken()
-	if err != nil {
-		return nil, err
-	}
-	return client.New(address.String(), token), nil
 }
+
+type clientRunner func(ctx context.Context, c *client.Client, stdout, stderr io.Writer) error

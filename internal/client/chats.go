@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -43,16 +44,9 @@ type MemorySection struct {
 // ChatPath returns the path of a chat, followed by rest, such as "/messages".
 func ChatPath(id uuid.UUID, rest string) string { return "/v1/chats/" + id.String() + rest }
 
-// Chats lists chats, those with the latest activity first. cursor is "" for the first page.
-func (c *Client) Chats(ctx context.Context, limit int, cursor string, expired bool) (ChatPage, error) {
-	query := url.Values{"limit": {strconv.Itoa(limit)}}
-	if cursor != "" {
-		query.Set("cursor", cursor)
-	}
-	if expired {
-		query.Set("include_expired", "true")
-	}
-	return call[ChatPage](ctx, c, http.MethodGet, "/v1/chats", query, nil)
+// Chats lists the chats with the latest activity, expired ones as well.
+func (c *Client) Chats(ctx context.Context, limit int) (ChatPage, error) {
+	return call[ChatPage](ctx, c, http.MethodGet, "/v1/chats", url.Values{"limit": {strconv.Itoa(limit)}, "include_expired": {"true"}}, nil)
 }
 
 // Chat returns one chat.
@@ -82,13 +76,9 @@ func (c *Client) Cancel(ctx context.Context, id uuid.UUID) error {
 	return err
 }
 
-// Messages returns the newest messages before beforeSeq; 0 is the end.
-func (c *Client) Messages(ctx context.Context, id uuid.UUID, limit int, beforeSeq int64) (MessagePage, error) {
-	query := url.Values{"limit": {strconv.Itoa(limit)}}
-	if beforeSeq > 0 {
-		query.Set("before_seq", strconv.FormatInt(beforeSeq, 10))
-	}
-	return call[MessagePage](ctx, c, http.MethodGet, ChatPath(id, "/messages"), query, nil)
+// Messages returns the newest messages.
+func (c *Client) Messages(ctx context.Context, id uuid.UUID, limit int) (MessagePage, error) {
+	return call[MessagePage](ctx, c, http.MethodGet, ChatPath(id, "/messages"), url.Values{"limit": {strconv.Itoa(limit)}}, nil)
 }
 
 // Memory returns the memory that the next prompt of a chat would contain.
@@ -104,7 +94,8 @@ func (c *Client) Search(ctx context.Context, query string, limit int) ([]history
 	return found.Results, err
 }
 
-// Prune deletes the chats whose last activity is so many days ago; with dryRun it only counts them.
-func (c *Client) Prune(ctx context.Context, olderThanDays int, dryRun bool) (history.Pruned, error) {
-	return call[history.Pruned](ctx, c, http.MethodPost, "/v1/chats/prune", nil, map[string]any{"older_than_days": olderThanDays, "dry_run": dryRun})
+// Prune deletes the chats whose last activity is so many days ago; with dryRun it only counts them. The answer is a
+// history.Pruned as JSON.
+func (c *Client) Prune(ctx context.Context, olderThanDays int, dryRun bool) (json.RawMessage, error) {
+	return c.Call(ctx, http.MethodPost, "/v1/chats/prune", nil, map[string]any{"older_than_days": olderThanDays, "dry_run": dryRun})
 }

@@ -19,22 +19,20 @@ func TestCalls(t *testing.T) {
 		call func(ctx context.Context, c *Client) error
 		want string // method, address and body
 	}{
-		"chats":         {func(ctx context.Context, c *Client) error { _, err := c.Chats(ctx, 20, "", false); return err }, "GET /v1/chats?limit=20 "},
-		"the next page": {func(ctx context.Context, c *Client) error { _, err := c.Chats(ctx, 5, "a b", true); return err }, "GET /v1/chats?cursor=a+b&include_expired=true&limit=5 "},
-		"a chat":        {func(ctx context.Context, c *Client) error { _, err := c.Chat(ctx, id); return err }, "GET " + chat + " "},
+		"chats":  {func(ctx context.Context, c *Client) error { _, err := c.Chats(ctx, 20); return err }, "GET /v1/chats?include_expired=true&limit=20 "},
+		"a chat": {func(ctx context.Context, c *Client) error { _, err := c.Chat(ctx, id); return err }, "GET " + chat + " "},
 		"a change": {func(ctx context.Context, c *Client) error {
 			_, err := c.Change(ctx, id, map[string]any{"revive": true})
 			return err
 		}, "PATCH " + chat + ` {"revive":true}`},
-		"delete":        {func(ctx context.Context, c *Client) error { return c.Delete(ctx, id) }, "DELETE " + chat + " "},
-		"clear":         {func(ctx context.Context, c *Client) error { _, err := c.Clear(ctx, id); return err }, "POST " + chat + "/clear "},
-		"cancel":        {func(ctx context.Context, c *Client) error { return c.Cancel(ctx, id) }, "POST /v1/message/" + chatID + "/cancel "},
-		"the end":       {func(ctx context.Context, c *Client) error { _, err := c.Messages(ctx, id, 50, 0); return err }, "GET " + chat + "/messages?limit=50 "},
-		"what is older": {func(ctx context.Context, c *Client) error { _, err := c.Messages(ctx, id, 50, 7); return err }, "GET " + chat + "/messages?before_seq=7&limit=50 "},
-		"the memory":    {func(ctx context.Context, c *Client) error { _, err := c.Memory(ctx, id); return err }, "GET " + chat + "/memory "},
-		"a search":      {func(ctx context.Context, c *Client) error { _, err := c.Search(ctx, `"ü" -x`, 3); return err }, "GET /v1/search?limit=3&q=%22%C3%BC%22+-x "},
-		"prune":         {func(ctx context.Context, c *Client) error { _, err := c.Prune(ctx, 30, true); return err }, `POST /v1/chats/prune {"dry_run":true,"older_than_days":30}`},
-		"export":        {func(ctx context.Context, c *Client) error { return c.Export(ctx, id, "json", io.Discard) }, "GET " + chat + "/export?format=json "},
+		"delete":     {func(ctx context.Context, c *Client) error { return c.Delete(ctx, id) }, "DELETE " + chat + " "},
+		"clear":      {func(ctx context.Context, c *Client) error { _, err := c.Clear(ctx, id); return err }, "POST " + chat + "/clear "},
+		"cancel":     {func(ctx context.Context, c *Client) error { return c.Cancel(ctx, id) }, "POST /v1/message/" + chatID + "/cancel "},
+		"the end":    {func(ctx context.Context, c *Client) error { _, err := c.Messages(ctx, id, 50); return err }, "GET " + chat + "/messages?limit=50 "},
+		"the memory": {func(ctx context.Context, c *Client) error { _, err := c.Memory(ctx, id); return err }, "GET " + chat + "/memory "},
+		"a search":   {func(ctx context.Context, c *Client) error { _, err := c.Search(ctx, `"ü" -x`, 3); return err }, "GET /v1/search?limit=3&q=%22%C3%BC%22+-x "},
+		"prune":      {func(ctx context.Context, c *Client) error { _, err := c.Prune(ctx, 30, true); return err }, `POST /v1/chats/prune {"dry_run":true,"older_than_days":30}`},
+		"export":     {func(ctx context.Context, c *Client) error { return c.Export(ctx, id, "json", io.Discard) }, "GET " + chat + "/export?format=json "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -2,6 +2,7 @@ package client
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -24,42 +25,60 @@ var errEventTooLarge = errors.New("a server-sent event is larger than anything t
 // events reads an event stream as the WHATWG HTML standard describes it (section 9.2.6): lines
 // end in LF, CR or CRLF, comments and unknown fields are ignored, and so is an event without its blank line at the end.
 type events struct {
-	in *bufio.Reader
+	lines *bufio.Scanner
 	// limit is the largest event in bytes.
 	limit int
-	// afterCR means that a following LF belongs to the same line end. Reading it at once could block.
+	// afterCR means that a following LF belongs to the same line end. Waiting for it at once could block.
 	afterCR bool
 	begun   bool
 	lastID  string
-	line    []byte
 }
 
 func newEvents(r io.Reader) *events {
-	return &events{in: bufio.NewReader(r), limit: maxEvent}
+	e := &events{lines: bufio.NewScanner(r), limit: maxEvent}
+	e.lines.Buffer(nil, maxEvent)
+	e.lines.Split(e.split)
+	return e
+}
+
+// split is a bufio.SplitFunc for lines. A last line without its end is none.
+func (r *events) split(data []byte, _ bool) (advance int, line []byte, err error) {
+	if r.afterCR && bytes.HasPrefix(data, []byte("\n")) {
+		advance = 1
+	}
+	if len(data) > 0 {
+		r.afterCR = false
+	}
+	end := bytes.IndexAny(data[advance:], "\r\n")
+	if end < 0 {
+		return advance, nil, nil
+	}
+	end += advance
+	r.afterCR = data[end] == '\r'
+	return end + 1, data[advance:end], nil
 }
 
 // next returns the next event. At the end of the stream, also in the middle of an event, the error is errCut.
 func (r *events) next() (event, error) {
 	var e event
-	var data strings.Builder
-	hasData := false
-	for {
-		line, err := r.readLine(r.limit - data.Len())
-		switch {
-		case errors.Is(err, io.EOF):
-			return event{}, errCut
-		case errors.Is(err, errEventTooLarge):
-			return event{}, err
-		case err != nil:
-			return event{}, fmt.Errorf("%w: %w", errCut, err)
+	var data []string
+	size := 0
+	for r.lines.Scan() {
+		line := r.lines.Text()
+		if !r.begun {
+			r.begun = true
+			line = strings.TrimPrefix(line, "\uFEFF") // a byte order mark
+		}
+		if size += len(line); size > r.limit {
+			return event{}, errEventTooLarge
 		}
 		if line == "" {
-			if !hasData {
-				e.name = ""
-				continue
+			if len(data) > 0 {
+				e.id, e.data = r.lastID, strings.Join(data, "\n")
+				return e, nil
 			}
-			e.id, e.data = r.lastID, data.String()
-			return e, nil
+			e.name, size = "", 0
+			continue
 		}
 		field, value, _ := strings.Cut(line, ":")
 		value = strings.TrimPrefix(value, " ")
@@ -67,47 +86,18 @@ func (r *events) next() (event, error) {
 		case "event":
 			e.name = value
 		case "data":
-			if hasData {
-				data.WriteByte('\n')
-			}
-			hasData = true
-			data.WriteString(value)
+			data = append(data, value)
 		case "id":
 			if !strings.ContainsRune(value, 0) {
 				r.lastID = value
 			}
 		}
 	}
-}
-
-// readLine reads a line of at most limit bytes without its end.
-func (r *events) readLine(limit int) (string, error) {
-	r.line = r.line[:0]
-	for {
-		c, err := r.in.ReadByte()
-		if err != nil {
-			return "", err
-		}
-		skip := r.afterCR && c == '\n'
-		r.afterCR = c == '\r'
-		if skip {
-			continue
-		}
-		if c == '\n' || c == '\r' {
-			return r.wholeLine(), nil
-		}
-		if r.line = append(r.line, c); len(r.line) > limit {
-			return "", errEventTooLarge
-		}
+	switch err := r.lines.Err(); {
+	case errors.Is(err, bufio.ErrTooLong):
+		return event{}, errEventTooLarge
+	case err != nil:
+		return event{}, fmt.Errorf("%w: %w", errCut, err)
 	}
-}
-
-// wholeLine returns the line that was read. A byte order mark at the beginning of the stream is dropped.
-func (r *events) wholeLine() string {
-	line := string(r.line)
-	if !r.begun {
-		r.begun = true
-		line = strings.TrimPrefix(line, "\uFEFF")
-	}
-	return line
+	return event{}, errCut
 }

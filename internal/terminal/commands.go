@@ -68,7 +68,7 @@ func (t *talk) command(ctx context.Context, line string) error {
 }
 
 func (t *talk) sessions(ctx context.Context, _ string) error {
-	page, err := t.Client.Chats(ctx, chatsShown, "", true)
+	page, err := t.Client.Chats(ctx, chatsShown)
 	if err != nil {
 		return err
 	}
@@ -180,7 +180,7 @@ func (t *talk) history(ctx context.Context, count string) error {
 
 // show prints the last messages.
 func (t *talk) show(ctx context.Context, count int) error {
-	page, err := t.Client.Messages(ctx, t.chatID, count, 0)
+	page, err := t.Client.Messages(ctx, t.chatID, count)
 	if err != nil {
 		return err
 	}

@@ -23,14 +23,6 @@ var builtin string
 // builtinQuestion asks about the beginning of the built-in conversation.
 const builtinQuestion = "What is the full name of my cello teacher?"
 
-// The formats of conversations.
-const (
-	// FormatJSONL has one Line as JSON on each line.
-	FormatJSONL = "jsonl"
-	// FormatLongMemEval is that of the LongMemEval data sets: see ReadLongMemEval.
-	FormatLongMemEval = "longmemeval"
-)
-
 // Line is one message of a conversation.
 type Line struct {
 	Role    string `json:"role"`
@@ -86,53 +78,22 @@ func (l Line) check() error {
 // BuiltinConversation returns the conversation that is played by default.
 func BuiltinConversation() ([]Line, error) { return ReadConversation(strings.NewReader(builtin)) }
 
-// script is the part of a conversation that is played, and counts of the rest.
-type script struct {
-	turns []Line // user messages, fit to be sent
-	// blank counts user messages without text, which are left out; cut those shortened to the server's limit.
-	blank, cut int
-	// unsaid counts the lines of other roles, which are not sent: the server's model replies itself.
-	unsaid int
-}
-
-// newScript takes the first user messages, most of them at most (0: all), and the lines between them.
-func newScript(lines []Line, most int) script {
-	var s script
+// userMessages returns the first messages with text by the user, at most most of them (0: all), fit to be sent: longer
+// ones are cut at the server's limit. unsent counts the other lines before their end.
+func userMessages(lines []Line, most int) (messages []Line, unsent int) {
 	for _, line := range lines {
-		content := strings.TrimSpace(line.Content)
+		line.Content = strings.TrimSpace(line.Content)
 		switch {
-		case line.Role != "user":
-			s.unsaid++
+		case line.Role != "user" || line.Content == "":
+			unsent++
 			continue
-		case content == "":
-			s.blank++
-			continue
-		case most > 0 && len(s.turns) == most:
-			return s
+		case most > 0 && len(messages) == most:
+			return messages, unsent
 		}
-		if runes := []rune(content); len(runes) > chat.MaxContent {
-			content = strings.TrimSpace(string(runes[:chat.MaxContent]))
-			s.cut++
+		if runes := []rune(line.Content); len(runes) > chat.MaxContent {
+			line.Content = strings.TrimSpace(string(runes[:chat.MaxContent]))
 		}
-		line.Content = content
-		s.turns = append(s.turns, line)
+		messages = append(messages, line)
 	}
-	return s
-}
-
-// notes lists what is not played as it was written.
-func (s script) notes() []string {
-	var notes []string
-	if s.unsaid > 0 {
-		notes = append(notes, fmt.Sprintf("Only the user's lines are sent: %s by others in the file are left out, and every reply "+
-			"is the words of the server's own model.", count(s.unsaid, "line")))
-	}
-	if s.blank > 0 {
-		notes = append(notes, count(s.blank, "user message")+" without text left out.")
-	}
-	if s.cut > 0 {
-		notes = append(notes, fmt.Sprintf("%s longer than %s characters, the server's limit: sent only up to there.",
-			count(s.cut, "user message"), grouped(chat.MaxContent)))
-	}
-	return notes
+	return messages, unsent
 }

@@ -1,12 +1,12 @@
-// Package demo plays a long conversation through a running server, as an app would: over HTTP, one
-// message after the other, reading each reply as it streams. Then it reads Postgres and prints the brief, its
-// revisions, and the tokens of memory in each prompt beside those of the whole history.
+// Package demo plays a long conversation through a running server, as an app would: over HTTP, one message after the
+// other, reading each reply as it streams. Then it prints what Postgres holds of the chat's memory, and the tokens of
+// memory in each prompt beside those of the whole history.
 //
-// It measures and checks (offsets of the streams, coverage of the turns), but it does not assert anything:
-// a test does that with the Summary. It starts no server, mints no token and reads no environment.
+// It starts no server, mints no token and reads no environment.
 package demo
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,7 +14,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/arcoscribe/throughline/internal/client"
+	"github.com/arcoscribe/throughline/internal/dev/inspect"
+	"github.com/arcoscribe/throughline/internal/memory"
 )
 
 // Options of Run. URL, Token and Out are required.
@@ -22,99 +26,103 @@ type Options struct {
 	// URL is the API's base, such as http://127.0.0.1:8080. Token is a user's access token; it must be valid
 	// for the whole run.
 	URL, Token string
-	// DatabaseURL is where the brief, its revisions, stored token counts and pending folds are read, with the
-	// rights of the connecting role. Without it they are left out, and tokens are counted here.
+	// DatabaseURL is where folds are waited for and the memory is read, with the rights of the connecting role. Without it
+	// both are left out.
 	DatabaseURL string
+	// Limits are the server's, for the report on the memory.
+	Limits memory.Limits
 	// Conversation to play, nil for the built-in one. The caller closes it.
 	Conversation io.Reader
-	// Format of Conversation: FormatJSONL or FormatLongMemEval. Defaults to FormatJSONL.
-	Format string
-	// Index of the conversation within a file of several (FormatLongMemEval), from 0.
-	Index int
 	// Turns is the number of user messages to play; 0 for all.
 	Turns int
-	// Parallel is the number of chats that play the conversation at once; the report is about the first.
-	// Defaults to 1. More than the server's MAX_STREAMS_PER_USER is of no use.
-	Parallel int
-	// Hurry sends each message as soon as the last reply is complete. Otherwise a fold that is due may finish first, as
-	// it would in the minutes or days between a person's messages. It has no effect without DatabaseURL.
-	Hurry bool
 	// Question is asked at the end, to see what is remembered. Defaults to one about the beginning of
 	// the built-in conversation, and to none for another.
 	Question string
 	Out      io.Writer
 	// Interactive means that Out is a terminal: the progress bar is redrawn. Otherwise a line is printed now and then.
 	Interactive bool
+	// foldPatience is the longest wait for a fold. Defaults to a minute.
+	foldPatience time.Duration
 }
 
-// Bounds of waiting.
-const (
-	// foldPatience is the longest wait for a chat's fold.
-	foldPatience = time.Minute
-	foldPoll     = 200 * time.Millisecond
-	// queryTimeout bounds the reading from Postgres; an interrupt does not shorten it.
-	queryTimeout = 10 * time.Second
-)
+// reportTimeout bounds the report; an interrupt does not shorten it.
+const reportTimeout = 10 * time.Second
 
-const (
-	width       = 80 // of the output, in columns
-	maxParallel = 64
-)
+// Summary is the result of a run.
+type Summary struct {
+	// ChatID is uuid.Nil when no chat was started.
+	ChatID uuid.UUID
+	// Turns are those with a whole reply, in order; FailedTurns counts the others.
+	Turns       []Turn
+	FailedTurns int
+	// Answer is the reply to the question at the end, nil without one.
+	Answer *Answer
+	// Elapsed is the time it took.
+	Elapsed time.Duration
+	// Interrupted is true when the context ended before everything was played.
+	Interrupted bool
+}
 
 // Run plays the conversation and prints the report. When ctx ends early it reports the turns so far and returns them
 // with Interrupted set, and no error. After any other failure it reports the turns so far as well, and returns the
 // error with them.
 func Run(ctx context.Context, o Options) (Summary, error) {
-	o, err := o.withDefaults()
+	lines, unsent, err := o.messages()
 	if err != nil {
 		return Summary{}, err
 	}
-	script, err := o.script()
-	if err != nil {
-		return Summary{}, err
-	}
-	if o.Conversation == nil && o.Question == "" {
-		o.Question = builtinQuestion
-	}
-	r := runner{Options: o, script: script, client: client.New(o.URL, o.Token), foldPatience: foldPatience}
-	return r.run(ctx)
-}
-
-func (o Options) withDefaults() (Options, error) {
-	switch {
-	case o.URL == "" || o.Token == "" || o.Out == nil:
-		return o, errors.New("demo: URL, Token and Out are required")
-	case o.Turns < 0:
-		return o, errors.New("demo: the number of turns must not be negative")
-	case o.Parallel < 0 || o.Parallel > maxParallel:
-		return o, fmt.Errorf("demo: from 1 to %d chats can play at once", maxParallel)
+	if o.Conversation == nil {
+		o.Question = cmp.Or(o.Question, builtinQuestion)
 	}
 	o.URL = strings.TrimRight(o.URL, "/")
-	o.Parallel = max(o.Parallel, 1)
-	return o, nil
+	o.foldPatience = cmp.Or(o.foldPatience, time.Minute)
+	p := &player{Options: o, client: client.New(o.URL, o.Token), bar: newProgress(o.Out, o.Interactive, len(lines))}
+	defer p.client.Close()
+	if err := p.client.Reach(ctx); err != nil {
+		return Summary{}, err
+	}
+	if o.DatabaseURL != "" {
+		if p.database, err = inspect.Connect(ctx, o.DatabaseURL); err != nil {
+			return Summary{}, err
+		}
+		defer func() { _ = p.database.Close(context.WithoutCancel(ctx)) }() // only read
+	}
+	fmt.Fprintf(o.Out, "Playing %s to %s\n", count(len(lines), "user message"), o.URL)
+	if unsent > 0 {
+		fmt.Fprintf(o.Out, "Not sent: %s by others or without text. Every reply is the words of the server's own model.\n", count(unsent, "line"))
+	}
+	began := time.Now()
+	err = p.playAll(ctx, lines)
+	p.bar.end()
+	p.Elapsed, p.Interrupted = time.Since(began), ctx.Err() != nil
+	if p.Interrupted && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)) {
+		err = nil
+	}
+	reporting, cancel := context.WithTimeout(context.WithoutCancel(ctx), reportTimeout)
+	defer cancel()
+	return p.Summary, errors.Join(err, p.Summary.report(reporting, o))
 }
 
-// script reads the conversation and selects what can be sent.
-func (o Options) script() (script, error) {
-	lines, err := o.lines()
-	if err != nil {
-		return script{}, err
-	}
-	s := newScript(lines, o.Turns)
-	if len(s.turns) == 0 {
-		return s, errors.New("demo: the conversation has no user message with text")
-	}
-	return s, nil
-}
-
-func (o Options) lines() ([]Line, error) {
+// messages reads the conversation and checks the options. unsent counts the lines that cannot be sent.
+func (o Options) messages() (messages []Line, unsent int, err error) {
 	switch {
-	case o.Conversation == nil:
-		return BuiltinConversation()
-	case o.Format == "" || o.Format == FormatJSONL:
-		return ReadConversation(o.Conversation)
-	case o.Format == FormatLongMemEval:
-		return ReadLongMemEval(o.Conversation, o.Index)
+	case o.URL == "" || o.Token == "" || o.Out == nil:
+		return nil, 0, errors.New("demo: URL, Token and Out are required")
+	case o.Turns < 0:
+		return nil, 0, errors.New("demo: the number of turns must not be negative")
 	}
-	return nil, fmt.Errorf("demo: there is no format %q; the formats are %s and %s", o.Format, FormatJSONL, FormatLongMemEval)
+	var lines []Line
+	if o.Conversation == nil {
+		lines, err = BuiltinConversation()
+	} else {
+		lines, err = ReadConversation(o.Conversation)
+	}
+	if err != nil {
+		return nil, 0, err
+	}
+	messages, unsent = userMessages(lines, o.Turns)
+	if len(messages) == 0 {
+		return nil, 0, errors.New("demo: the conversation has no user message with text")
+	}
+	return messages, unsent, nil
 }

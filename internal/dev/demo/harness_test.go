@@ -1,7 +1,6 @@
 package demo
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -12,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/arcoscribe/throughline/internal/client"
 	"github.com/arcoscribe/throughline/internal/memory/prompt"
 	"github.com/arcoscribe/throughline/streaming"
 	"github.com/google/uuid"
@@ -65,27 +63,7 @@ func lines(n int) string {
 }
 
 func (a *api) options(conversation string) Options {
-	return Options{URL: a.URL, Token: testToken, Conversation: strings.NewReader(conversation), Out: &strings.Builder{}}
-}
-
-// runner is what Run makes of the options.
-func (a *api) runner(o Options) *runner {
-	a.t.Helper()
-	o, err := o.withDefaults()
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	s, err := o.script()
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	return &runner{Options: o, script: s, client: client.New(o.URL, o.Token), foldPatience: 10 * time.Second}
-}
-
-// run plays against the api, with a patience for folds that is a test's.
-func (a *api) run(ctx context.Context, o Options) (Summary, error) {
-	a.t.Helper()
-	return a.runner(o).run(ctx)
+	return Options{URL: a.URL, Token: testToken, Conversation: strings.NewReader(conversation), Out: &strings.Builder{}, foldPatience: 10 * time.Second}
 }
 
 func replyText(n int) string { return fmt.Sprintf("Reply %d: größer, 日本, 🎻.", n) }

@@ -8,222 +8,161 @@ import (
 	"strings"
 	"time"
 
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
 	"github.com/arcoscribe/throughline/internal/client"
 	"github.com/arcoscribe/throughline/internal/fault"
 	"github.com/arcoscribe/throughline/internal/memory/prompt"
 	"github.com/arcoscribe/throughline/internal/memory/text"
-	"github.com/arcoscribe/throughline/streaming"
-	"github.com/google/uuid"
+	"github.com/arcoscribe/throughline/internal/terminal"
 )
+
+// Answer is a complete reply.
+type Answer struct {
+	Text    string
+	Receipt prompt.Receipt
+	// Tokens of the memory and of the input as the model counted it. History is the size of all messages before.
+	Tokens Bill
+}
 
 // Turn is one user message and the reply to it.
 type Turn struct {
 	// Number counts the messages that were sent, from 1.
 	Number int
-	// At is when the message was written, according to the file; zero if unknown.
-	At                       time.Time
-	UserMessageID, MessageID uuid.UUID
-	// UserSeq is the user message's seq in the chat; 0 without Postgres.
-	UserSeq int64
-	Receipt prompt.Receipt
-	Usage   streaming.Usage
-	// HistoryTokens counts all messages before this one: the cost of sending them all.
-	HistoryTokens int
-	// UnseenTurns counts earlier turns that were neither in the brief nor in the prompt.
-	UnseenTurns int
-	// FirstDelta is the time from sending to the first text, Took to the end of the reply.
-	FirstDelta, Took time.Duration
+	Answer
 }
 
-// MemoryTokens is the memory in the prompt: brief, bridge and tail.
-func (t Turn) MemoryTokens() int {
-	return t.Receipt.BriefTokens + t.Receipt.BridgeTokens + t.Receipt.TailTokens
-}
-
-// maxFailuresInARow end the run: such a failure does not go away.
-const maxFailuresInARow = 3
+const (
+	// maxFailuresInARow end the run: such a failure does not go away.
+	maxFailuresInARow = 3
+	foldPoll          = 200 * time.Millisecond
+)
 
 // player plays one chat.
 type player struct {
-	client *client.Client
-	bar    *progress
-	store  *store // nil without Postgres
-	hurry  bool
-	// foldPatience is the longest wait for a fold.
-	foldPatience time.Duration
+	Options
+	Summary
+	client   *client.Client
+	database *pgx.Conn // nil without Postgres
+	bar      *progress
+	// history is the size of all messages so far, in tokens.
+	history int
 	// foldOverdue is set after a wait in vain. The player does not wait again until that fold is done.
 	foldOverdue bool
-	chat        Chat
-	// historyTokens counts all messages of the chat so far.
-	historyTokens int
-	// failing counts failed replies since the last good one.
-	failing int
 }
 
-// play sends the messages one after the other. It stops at the first error and keeps the turns before it.
-func (p *player) play(ctx context.Context, lines []Line) error {
+// playAll sends the messages one after the other, waits for the last fold and asks the question. It stops at the first
+// error.
+func (p *player) playAll(ctx context.Context, lines []Line) error {
+	failing := 0 // replies since the last good one
 	for n, line := range lines {
 		if err := p.awaitFold(ctx); err != nil {
 			return err
 		}
-		a, err := p.ask(ctx, line.Content)
+		answer, failure, err := p.ask(ctx, line.Content)
 		if err != nil {
 			return fmt.Errorf("message %d: %w", n+1, err)
 		}
-		if failure := a.failure(); failure != nil {
-			if err := p.failed(n+1, failure); err != nil {
-				return err
+		if failure != "" {
+			p.FailedTurns++
+			if failing++; failing >= maxFailuresInARow || p.ChatID == uuid.Nil {
+				return fmt.Errorf("message %d: %s, %d in a row", n+1, failure, failing)
 			}
+			p.bar.note(fmt.Sprintf("The reply to message %d failed (%s).", n+1, failure))
 			continue
 		}
-		p.failing = 0
-		turn := a.turn(n + 1)
-		turn.At, turn.HistoryTokens = line.CreatedAt, p.historyTokens
-		p.historyTokens += text.Tokens(line.Content) + text.Tokens(a.text.String())
-		p.chat.Turns = append(p.chat.Turns, turn)
-		p.bar.turnDone(turn, p.historyTokens)
+		failing = 0
+		p.Summary.Turns = append(p.Summary.Turns, Turn{n + 1, answer})
+		p.history += text.Tokens(line.Content) + text.Tokens(answer.Text)
+		state := fmt.Sprintf("brief v%d, memory %s of %s tokens", answer.Receipt.BriefVersion, grouped(answer.Tokens.Memory), grouped(p.history))
+		if !line.CreatedAt.IsZero() {
+			state = line.CreatedAt.Format(time.DateOnly) + ", " + state
+		}
+		p.bar.turnDone(state)
 	}
+	p.bar.status("waiting for folds")
+	if err := p.awaitFold(ctx); err != nil || p.Question == "" {
+		return err
+	}
+	p.bar.status("asking: " + p.Question)
+	answer, failure, err := p.ask(ctx, p.Question)
+	if failure != "" {
+		err = fmt.Errorf("the reply failed (%s)", failure)
+	}
+	if err != nil {
+		return fmt.Errorf("the question at the end: %w", err)
+	}
+	p.Answer = &answer
 	return nil
 }
 
 // awaitFold waits for a fold of the chat that is due. Minutes or days pass between two messages of a person; without
 // the wait the demo would measure folds that are late only because it is fast.
 func (p *player) awaitFold(ctx context.Context) error {
-	if p.store == nil || p.hurry || p.chat.ID == uuid.Nil {
+	if p.database == nil || p.ChatID == uuid.Nil {
 		return nil
 	}
-	patience := p.foldPatience
-	if p.foldOverdue {
-		patience = 0
-	}
-	began := time.Now()
-	looks, state, err := p.store.awaitFolds(ctx, p.chat.ID, patience, func() {
+	for began := time.Now(); ; {
+		var state string
+		err := p.database.QueryRow(ctx, `select coalesce((select state::text from river.river_job
+			where kind = 'fold_brief' and args ->> 'chat_id' = $1::uuid::text and finalized_at is null limit 1), '')`, p.ChatID.String()).Scan(&state)
+		switch {
+		case err != nil:
+			return fmt.Errorf("look for folds: %w", errors.Join(err, ctx.Err()))
+		case state == "":
+			p.foldOverdue = false
+			return nil
+		case p.foldOverdue:
+			return nil
+		case time.Since(began) > p.foldPatience:
+			p.foldOverdue = true
+			p.bar.note(fmt.Sprintf("A fold has not come about in %s (its job is %s): the conversation goes on without it.", p.foldPatience, state))
+			return nil
+		}
 		p.bar.note("Folds run beside the conversation. Between messages of the file pass minutes or days, so the next one waits for a fold.")
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(foldPoll):
+		}
+	}
+}
+
+// ask sends one message to the chat, or starts it. failure is the code of a reply that is not complete. The message is
+// stored then, and the conversation can go on.
+func (p *player) ask(ctx context.Context, content string) (answer Answer, failure string, err error) {
+	var words strings.Builder
+	reply, err := p.client.Send(ctx, client.Message{ChatID: p.ChatID, Content: content, WaitWhileBusy: true}, client.Listener{
+		Text: func(piece string) {
+			words.WriteString(piece)
+			p.bar.showText(piece)
+		},
+		Waiting: func(reason error, _ time.Duration) {
+			if client.IsCode(reason, fault.OverRequestRateLimit) {
+				p.bar.note("The server takes only so many messages a minute (RATE_LIMIT_MESSAGES_PER_MINUTE): waiting as it asks.")
+			}
+		},
 	})
-	if err != nil || ctx.Err() != nil {
-		return errors.Join(err, ctx.Err())
+	if reply.Started.ChatID != uuid.Nil {
+		p.ChatID = reply.Started.ChatID
 	}
-	if p.foldOverdue = state != ""; p.foldOverdue {
-		p.bar.note(fmt.Sprintf("A fold has not come about in %s (its job is %s): the conversation goes on without it.", p.foldPatience, state))
+	switch {
+	case err != nil:
+		return answer, "", err
+	case reply.End.Cancelled != nil:
+		return answer, "cancelled", nil
+	case reply.End.Failed != nil:
+		return answer, terminal.OneLine(reply.End.Failed.Code), nil
 	}
-	if looks > 1 {
-		p.chat.FoldWaits++
-		p.chat.FoldWaited += time.Since(began)
+	answer.Text = words.String()
+	if err := json.Unmarshal(reply.End.Completed.Memory, &answer.Receipt); err != nil {
+		return answer, "", fmt.Errorf("the receipt cannot be read: %w", err)
 	}
-	return nil
-}
-
-// answer is the reply to one message, with its text and timing.
-type answer struct {
-	client.Reply
-	text    strings.Builder
-	receipt prompt.Receipt // of a complete reply
-	// sent is when the message was sent. firstDelta is the time to the first text, took to the end.
-	sent             time.Time
-	firstDelta, took time.Duration
-}
-
-// ask sends one message to the chat, or starts it.
-func (p *player) ask(ctx context.Context, content string) (*answer, error) {
-	a := &answer{sent: time.Now()}
-	onText := func(piece string) {
-		if a.text.Len() == 0 {
-			a.firstDelta = time.Since(a.sent)
-		}
-		a.text.WriteString(piece)
-		p.bar.showText(piece)
+	receipt, usage := answer.Receipt, reply.End.Completed.Usage
+	answer.Tokens = Bill{
+		Memory: receipt.BriefTokens + receipt.BridgeTokens + receipt.TailTokens, History: p.history,
+		Input: usage.InputTokens, Cached: usage.CachedTokens,
 	}
-	var err error
-	m := client.Message{ChatID: p.chat.ID, Content: content, WaitWhileBusy: true}
-	a.Reply, err = p.client.Send(ctx, m, client.Listener{Text: onText, Waiting: p.onWait})
-	a.took = time.Since(a.sent)
-	if a.Started.ChatID != uuid.Nil {
-		p.chat.ID = a.Started.ChatID
-	}
-	if err == nil && a.End.Completed != nil {
-		if err = json.Unmarshal(a.End.Completed.Memory, &a.receipt); err != nil {
-			err = fmt.Errorf("the receipt cannot be read: %w", err)
-		}
-	}
-	return a, err
-}
-
-// failure returns why the reply is not complete, nil when it is.
-func (a *answer) failure() *streaming.Failed {
-	if a.End.Cancelled != nil {
-		return &streaming.Failed{Code: "cancelled", Message: "The reply was stopped."}
-	}
-	return a.End.Failed
-}
-
-// turn is the turn of a complete reply.
-func (a *answer) turn(number int) Turn {
-	return Turn{
-		Number: number, UserMessageID: a.Started.UserMessageID, MessageID: a.Started.MessageID,
-		Receipt: a.receipt, Usage: a.End.Completed.Usage, FirstDelta: a.firstDelta, Took: a.took,
-	}
-}
-
-// onWait counts the waits that the server asked for. A broken connection is not one.
-func (p *player) onWait(reason error, d time.Duration) {
-	if _, asked := errors.AsType[*client.Error](reason); !asked {
-		return
-	}
-	p.chat.Waits++
-	p.chat.Waited += d
-	if client.IsCode(reason, fault.OverRequestRateLimit) {
-		p.bar.note("The server takes only so many messages a minute (RATE_LIMIT_MESSAGES_PER_MINUTE): waiting as it asks.")
-	}
-}
-
-// failed records a reply that failed. The conversation goes on, because the message is stored.
-func (p *player) failed(number int, failure *streaming.Failed) error {
-	p.chat.FailedTurns++
-	p.failing++
-	code := clean(failure.Code)
-	if p.failing >= maxFailuresInARow || p.chat.ID == uuid.Nil {
-		return fmt.Errorf("message %d: %s, %d in a row: %s", number, code, p.failing, strings.TrimSuffix(clean(failure.Message), "."))
-	}
-	p.bar.note(fmt.Sprintf("The reply to message %d failed (%s).", number, code))
-	return nil
-}
-
-// readMemory reads what Postgres holds of the chat, after waiting for its folds. An interrupt ends the wait, not the
-// reading.
-func (p *player) readMemory(ctx context.Context) error {
-	if p.store == nil || p.chat.ID == uuid.Nil {
-		trustReceipts(p.chat.Turns)
-		return nil
-	}
-	_, state, err := p.store.awaitFolds(ctx, p.chat.ID, p.foldPatience, func() {})
-	if err != nil {
-		return err
-	}
-	p.chat.PendingFold = state
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), queryTimeout)
-	defer cancel()
-	rows, err := p.store.messages(ctx, p.chat.ID)
-	if err != nil {
-		return err
-	}
-	p.chat.CoverageChecked = checkCoverage(p.chat.Turns, rows)
-	if p.chat.Brief, err = p.store.brief(ctx, p.chat.ID); err != nil {
-		return err
-	}
-	p.chat.Revisions, err = p.store.revisions(ctx, p.chat.ID)
-	return err
-}
-
-// recall asks the question at the end, after the folds, so that the answer has to come from the brief.
-func (p *player) recall(ctx context.Context, question string) error {
-	p.bar.status("asking: " + question)
-	a, err := p.ask(ctx, question)
-	if err != nil {
-		return fmt.Errorf("the question at the end: %w", err)
-	}
-	if failure := a.failure(); failure != nil {
-		return fmt.Errorf("the question at the end: the reply failed (%s)", clean(failure.Code))
-	}
-	p.chat.Recall = Recall{Question: question, Answer: a.text.String(), Turn: a.turn(len(p.chat.Turns) + p.chat.FailedTurns + 1)}
-	return nil
+	return answer, "", nil
 }

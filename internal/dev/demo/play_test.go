@@ -1,14 +1,10 @@
 package demo
 
 import (
-	"errors"
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
-	"github.com/arcoscribe/throughline/internal/client"
-	"github.com/arcoscribe/throughline/internal/fault"
 	"github.com/arcoscribe/throughline/streaming"
 )
 
@@ -32,30 +28,29 @@ func TestRunGoesOnAfterCutsAndRefusals(t *testing.T) {
 	}
 	o := a.options(lines(2))
 	o.Question = "again?"
-	s, err := a.run(t.Context(), o)
-	if err != nil || len(s.Turns) != 2 || s.Recall.Answer != replyText(3) || s.Waits != 1 || s.Waited <= 0 {
+	s, err := Run(t.Context(), o)
+	if err != nil || len(s.Turns) != 2 || s.Answer == nil || s.Answer.Text != replyText(3) {
 		t.Errorf("%v, %+v", err, s)
-	}
-	for _, turn := range append(s.Turns, s.Recall.Turn) {
-		if turn.FirstDelta <= 0 || turn.Took < turn.FirstDelta {
-			t.Errorf("turn %d: first words after %s, all after %s", turn.Number, turn.FirstDelta, turn.Took)
-		}
 	}
 }
 
-// What the server asks for is counted and told once. A connection that breaks is none of that.
-func TestWaitsAreCounted(t *testing.T) {
+// That the server asks to wait is told once.
+func TestRateLimitIsTold(t *testing.T) {
 	t.Parallel()
-	var out strings.Builder
-	p := &player{bar: newProgress(&out, false, 80, 1)}
-	limited := &client.Error{Status: http.StatusTooManyRequests, Code: fault.OverRequestRateLimit}
-	for _, reason := range []error{limited, errors.New("broke off"), limited, &client.Error{Code: fault.GenerationInProgress}} {
-		p.onWait(reason, 7*time.Second)
+	a := newAPI(t)
+	a.hook = func(w http.ResponseWriter, _ *http.Request, m *received) bool {
+		if m.attempt > 2 {
+			return false
+		}
+		w.Header().Set("Retry-After", "0")
+		refuse(w, http.StatusTooManyRequests, "over_request_rate_limit", "Later.")
+		return true
 	}
-	if p.chat.Waits != 3 || p.chat.Waited != 21*time.Second {
-		t.Errorf("%d waits, %s", p.chat.Waits, p.chat.Waited)
+	o := a.options(lines(1))
+	if _, err := Run(t.Context(), o); err != nil {
+		t.Error(err)
 	}
-	if printed := strings.Join(strings.Fields(out.String()), " "); strings.Count(printed, "RATE_LIMIT_MESSAGES_PER_MINUTE") != 1 {
+	if printed := o.Out.(*strings.Builder).String(); strings.Count(printed, "RATE_LIMIT_MESSAGES_PER_MINUTE") != 1 {
 		t.Errorf("printed %q", printed)
 	}
 }
@@ -89,11 +84,11 @@ func TestRunEndsWithAServerThatIsNone(t *testing.T) {
 				return m.n == 2
 			}
 			o := a.options(lines(3))
-			s, err := a.run(t.Context(), o)
+			s, err := Run(t.Context(), o)
 			if err == nil || !strings.Contains(err.Error(), test.says) || !strings.Contains(err.Error(), "message 2") {
 				t.Errorf("error %v, want one about message 2 that says %q", err, test.says)
 			}
-			if printed := o.Out.(*strings.Builder).String(); len(s.Turns) != 1 || !strings.Contains(printed, "Totals of 1 turn,") {
+			if printed := o.Out.(*strings.Builder).String(); len(s.Turns) != 1 || !strings.Contains(printed, "TOKEN BILL  1 turn,") {
 				t.Errorf("%d turns, printed:\n%s", len(s.Turns), printed)
 			}
 		})
@@ -111,7 +106,7 @@ func TestAQuestionThatIsNotAnsweredIsTold(t *testing.T) {
 	}
 	o := a.options(lines(1))
 	o.Question = "What was it?"
-	if _, err := a.run(t.Context(), o); err == nil || !strings.Contains(err.Error(), "the question at the end: the reply failed (upstream_failed)") {
+	if _, err := Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), "the question at the end: the reply failed (upstream_failed)") {
 		t.Errorf("error %v", err)
 	}
 }
@@ -134,11 +129,11 @@ func TestFailedRepliesAreCounted(t *testing.T) {
 		return true
 	}
 	o := a.options(lines(6))
-	s, err := a.run(t.Context(), o)
+	s, err := Run(t.Context(), o)
 	if err != nil || s.FailedTurns != 3 || len(s.Turns) != 3 || s.Turns[1].Number != 4 {
 		t.Errorf("%v, %+v", err, s)
 	}
-	if printed := o.Out.(*strings.Builder).String(); !strings.Contains(printed, "message 3 failed (upstream_failed)") || !strings.Contains(printed, "message 5 failed (cancelled)") || !strings.Contains(printed, "replies that failed") {
+	if printed := o.Out.(*strings.Builder).String(); !strings.Contains(printed, "message 3 failed (upstream_failed)") || !strings.Contains(printed, "message 5 failed (cancelled)") || !strings.Contains(printed, "Replies that failed: 3") {
 		t.Errorf("printed:\n%s", printed)
 	}
 }
@@ -152,7 +147,7 @@ func TestManyFailuresInARowEndThePlaying(t *testing.T) {
 		}
 		return m.n > 1
 	}
-	s, err := a.run(t.Context(), a.options(lines(9)))
+	s, err := Run(t.Context(), a.options(lines(9)))
 	if err == nil || !strings.Contains(err.Error(), "message 4: upstream_failed, 3 in a row") || s.FailedTurns != 3 {
 		t.Errorf("%v, %d failed", err, s.FailedTurns)
 	}

@@ -1,169 +1,105 @@
 package demo
 
 import (
+	"context"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
 
 	"github.com/google/uuid"
+	"golang.org/x/text/language"
+	"golang.org/x/text/message"
+
+	"github.com/arcoscribe/throughline/internal/dev/inspect"
+	"github.com/arcoscribe/throughline/internal/terminal"
 )
 
-// earlyTurn is the turn whose memory is compared with that of the last turn.
-const earlyTurn = 50
+// billRows is about how many turns the token bill shows.
+const billRows = 14
 
-// report prints the summary.
-func report(out io.Writer, s Summary, o Options) error {
-	var w strings.Builder
-	writeReport(&w, s, o)
-	_, err := io.WriteString(out, w.String())
+// Bill is what one prompt, or all of them, had or would have had of the past, and what the model counted, in tokens.
+type Bill struct {
+	// Memory is brief, bridge and tail. History is all earlier messages: the cost of sending them all.
+	Memory, History int
+	// Input is the whole prompt as the model counted it; Cached is the part of it that the model had cached.
+	Input, Cached int
+}
+
+// report prints the chat's memory, if there is a database, and the token bill.
+func (s Summary) report(ctx context.Context, o Options) error {
+	var out strings.Builder
+	if s.Interrupted {
+		fmt.Fprintln(&out, "\nInterrupted: this is what there is so far.")
+	}
+	if s.ChatID == uuid.Nil {
+		fmt.Fprintln(&out, "\nNo chat was started.")
+		_, err := io.WriteString(o.Out, out.String())
+		return err
+	}
+	fmt.Fprintln(&out)
+	var memoryErr error
+	if o.DatabaseURL != "" {
+		memoryErr = inspect.Print(ctx, &out, o.DatabaseURL, s.ChatID.String(), o.Limits)
+	}
+	if len(s.Turns) > 0 {
+		s.writeBill(&out)
+	}
+	if s.Answer != nil {
+		fmt.Fprintf(&out, "\nAnd does it remember? (brief v%d, %s of memory)\n\n  > %s\n  < %s\n", s.Answer.Receipt.BriefVersion,
+			count(s.Answer.Tokens.Memory, "token"), terminal.OneLine(o.Question), strings.TrimSpace(terminal.Clean(s.Answer.Text)))
+	}
+	fmt.Fprintf(&out, "\nLook further:  make inspect CHAT=%s\n               %s/river/  (the jobs, in River UI)\n", s.ChatID, o.URL)
+	_, err := io.WriteString(o.Out, out.String())
+	if err == nil {
+		err = memoryErr
+	}
 	return err
 }
 
-func writeReport(w io.Writer, s Summary, o Options) {
-	if s.Interrupted {
-		fmt.Fprintf(w, "\nInterrupted: this is what there is so far.\n")
+// writeBill writes the bill of some turns and of all together.
+func (s Summary) writeBill(out io.Writer) {
+	fmt.Fprintf(out, "\nTOKEN BILL  %s, played in %s: what each prompt had of the past, beside the whole history\n", count(len(s.Turns), "turn"), s.Elapsed.Round(time.Second))
+	table := tabwriter.NewWriter(out, 0, 0, 3, ' ', tabwriter.AlignRight)
+	row := func(name string, b Bill) {
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t\n", name, grouped(b.Memory), grouped(b.History), grouped(b.Input), grouped(b.Cached))
 	}
-	if s.ID == uuid.Nil {
-		fmt.Fprintln(w, "\nNo chat was started.")
-		return
+	fmt.Fprintln(table, "turn\tmemory\twhole history\tmodel's input\tcached\t")
+	var sum Bill
+	peak, dropped := 0, 0
+	for i, turn := range s.Turns {
+		b := turn.Tokens
+		sum = Bill{sum.Memory + b.Memory, sum.History + b.History, sum.Input + b.Input, sum.Cached + b.Cached}
+		peak, dropped = max(peak, b.Memory), dropped+turn.Receipt.DroppedTurns
+		if (i+1)%max(1, len(s.Turns)/billRows) == 0 || i == len(s.Turns)-1 {
+			row(strconv.Itoa(turn.Number), b)
+		}
 	}
-	if o.DatabaseURL != "" {
-		writeBrief(w, s.Chat)
-		writeRevisions(w, s.Revisions)
-	}
-	writeChart(w, s.Chat)
-	writeTotals(w, s)
-	writeCoverage(w, s.Chat)
-	writeOthers(w, s.Others)
-	writeRecall(w, s.Recall)
-	fmt.Fprintf(w, "\nLook further:  make inspect CHAT=%s\n               %s/river/  (the jobs, in River UI)\n", s.ID, o.URL)
-}
-
-func heading(w io.Writer, text string) { fmt.Fprintf(w, "\n%s\n\n", text) }
-
-func writeBrief(w io.Writer, c Chat) {
-	if c.Brief.Text == "" {
-		heading(w, "The brief is still empty: nothing had to be folded yet.")
-	} else {
-		heading(w, fmt.Sprintf("The brief, version %d: %s, covers messages 1 to %d (%s after it)",
-			c.Brief.Version, count(c.Brief.Tokens, "token"), c.Brief.CoveredSeq, count(c.Brief.PendingTurns, "turn")))
-		writeWrapped(w, "  │ ", c.Brief.Text, width)
-	}
-	if c.PendingFold != "" {
-		fmt.Fprintf(w, "\n  A fold is still pending (%s), so this brief is not the last word.\n", c.PendingFold)
-	}
-}
-
-func writeRevisions(w io.Writer, revisions []Revision) {
-	if len(revisions) == 0 {
-		return
-	}
-	heading(w, "Its revisions")
-	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(table, "  version\tkind\tturns\tmessages\ttheir tokens\tbrief before\tafter\tms\t  by")
-	for _, r := range revisions {
-		fmt.Fprintf(table, "%d\t%s\t%d\t%d–%d\t%s\t%s\t%s\t%s\t  %s (%s)\n", r.Version, r.Kind, r.Turns, r.SeqFrom, r.SeqTo,
-			grouped(r.TurnsTokens), grouped(r.TokensBefore), grouped(r.TokensAfter), grouped(int(r.Took.Milliseconds())), clean(r.Model), r.PromptMode)
-	}
+	row("all", sum)
 	_ = table.Flush() // writes into memory
-}
-
-func writeChart(w io.Writer, c Chat) {
-	memory, history := c.series()
-	if len(memory) == 0 {
-		return
-	}
-	heading(w, "Tokens of the past that each reply was given:  █ memory (brief, bridge, tail)  ░ the whole history")
-	fmt.Fprint(w, chart(memory, history, width), turnAxis(len(memory), width))
-	fmt.Fprintf(w, "\n%*s %s\n", chartMargin-1, "memory", sparkline(memory, width))
-	fmt.Fprintf(w, "%*s from 0 to %s\n", chartMargin-1, "alone,", count(c.Totals().Peak, "token"))
-}
-
-func writeTotals(w io.Writer, s Summary) {
-	if len(s.Turns) == 0 {
-		return
-	}
-	sum, last := s.Totals(), s.Turns[len(s.Turns)-1]
-	heading(w, fmt.Sprintf("Totals of %s, played in %s", count(len(s.Turns), "turn"), clock(s.Elapsed)))
-	line := func(name, value string) { fmt.Fprintf(w, "  %-34s %s\n", name, value) }
-	line("memory sent", count(sum.MemoryTokens, "token"))
-	line("the whole history would have been", fmt.Sprintf("%s, %.1f times as many", count(sum.HistoryTokens, "token"), sum.Saving()))
-	line("input as the model counted it", fmt.Sprintf("%s (with instructions and messages), %s of them cached", count(sum.InputTokens, "token"), grouped(sum.CachedTokens)))
-	line("largest memory of any turn", count(sum.Peak, "token"))
-	line(memoryGrowth(s.Turns, last))
+	fmt.Fprintf(out, "\n  The whole history would have been %.1f times as many tokens. The largest memory of any turn was %s.\n",
+		float64(sum.History)/float64(max(1, sum.Memory)), count(peak, "token"))
 	if s.FailedTurns > 0 {
-		line("replies that failed", grouped(s.FailedTurns))
+		fmt.Fprintf(out, "  Replies that failed: %d.\n", s.FailedTurns)
 	}
-	if s.FoldWaits > 0 {
-		line("messages that waited for a fold", fmt.Sprintf("%s, %s together", grouped(s.FoldWaits), s.FoldWaited.Round(100*time.Millisecond)))
-	}
-	if s.Waits > 0 {
-		line("the server asked to wait", fmt.Sprintf("%s, %s together", count(s.Waits, "time"), s.Waited.Round(time.Second)))
-	}
-}
-
-// memoryGrowth compares the last turn's memory with an early one's.
-func memoryGrowth(turns []Turn, last Turn) (name, value string) {
-	if len(turns) <= earlyTurn {
-		return fmt.Sprintf("memory at turn %d", last.Number), count(last.MemoryTokens(), "token")
-	}
-	early := turns[earlyTurn-1]
-	return fmt.Sprintf("memory at turn %d, at turn %d", early.Number, last.Number),
-		fmt.Sprintf("%s and %s tokens (the history: %s and %s)", grouped(early.MemoryTokens()), grouped(last.MemoryTokens()),
-			grouped(early.HistoryTokens), grouped(last.HistoryTokens))
-}
-
-func writeCoverage(w io.Writer, c Chat) {
-	sum := c.Totals()
-	if len(c.Turns) == 0 {
+	if dropped == 0 {
+		fmt.Fprintln(out, "  No turn was left out: each was in the brief or in the prompt of every later reply.")
 		return
 	}
-	fmt.Fprintln(w)
-	verdict := "No turn unseen."
-	if sum.DroppedTurns > 0 || sum.UnseenTurns > 0 {
-		verdict = fmt.Sprintf("Turns UNSEEN, added up over all replies: %d by the receipts (dropped_turns), %d by the check. Folds were late, or turns huge.",
-			sum.DroppedTurns, sum.UnseenTurns)
-	}
-	how := "The check holds each receipt against the stored messages: an earlier turn is seen when it is at or before covered_through_seq, " +
-		"or among the newest turns that bridge and tail count."
-	if !c.CoverageChecked {
-		how = "That is what the receipts say themselves; it was not held against the stored messages."
-	}
-	writeWrapped(w, "  ", verdict+" "+how, width)
-	if sum.TruncatedReplies > 0 {
-		writeWrapped(w, "  ", fmt.Sprintf("In %s a long message or the brief was shown shortened (truncated).", replies(sum.TruncatedReplies)), width)
-	}
+	fmt.Fprintf(out, "  Turns LEFT OUT of prompts, added up over all replies: %d. Folds were late, or turns huge.\n", dropped)
 }
 
-func replies(n int) string {
+var english = message.NewPrinter(language.English)
+
+// grouped formats a number with commas between the thousands.
+func grouped(n int) string { return english.Sprint(n) }
+
+// count formats a number of things.
+func count(n int, thing string) string {
 	if n == 1 {
-		return "1 reply"
+		return "1 " + thing
 	}
-	return grouped(n) + " replies"
-}
-
-func writeOthers(w io.Writer, others []Chat) {
-	if len(others) == 0 {
-		return
-	}
-	heading(w, "The chats played beside it")
-	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(table, "  chat\tturns\tfailed\tmemory tokens\thistory tokens\tbrief\tunseen turns\t")
-	for _, c := range others {
-		sum := c.Totals()
-		fmt.Fprintf(table, "  %s\t%d\t%d\t%s\t%s\tv%d\t%d\t\n", c.ID, len(c.Turns), c.FailedTurns,
-			grouped(sum.MemoryTokens), grouped(sum.HistoryTokens), c.Brief.Version, sum.UnseenTurns)
-	}
-	_ = table.Flush() // writes into memory
-}
-
-func writeRecall(w io.Writer, r Recall) {
-	if r.Question == "" {
-		return
-	}
-	heading(w, fmt.Sprintf("And does it remember? (brief v%d, %s of memory)", r.Turn.Receipt.BriefVersion, count(r.Turn.MemoryTokens(), "token")))
-	writeWrapped(w, "  > ", r.Question, width)
-	writeWrapped(w, "  < ", strings.TrimSpace(r.Answer), width)
+	return grouped(n) + " " + thing + "s"
 }

@@ -22,23 +22,23 @@ func TestRunPlaysTheConversation(t *testing.T) {
 	if diff := cmp.Diff([]string{"message 1", "message 2", "message 3", "message 4", "message 5", o.Question}, a.contents); diff != "" {
 		t.Errorf("sent (-want +got)\n%s", diff)
 	}
-	if s.ID != a.chat || len(s.Turns) != 5 || s.FailedTurns != 0 || s.Interrupted || s.CoverageChecked {
+	if s.ChatID != a.chat || len(s.Turns) != 5 || s.FailedTurns != 0 || s.Interrupted {
 		t.Errorf("summary %+v", s)
 	}
-	if s.Recall.Answer != replyText(6) || s.Recall.Turn.Number != 6 {
-		t.Errorf("recall %+v", s.Recall)
+	if s.Answer == nil || s.Answer.Text != replyText(6) {
+		t.Errorf("answer %+v", s.Answer)
 	}
 	history := 0
 	for n := range 4 {
 		history += text.Tokens("message 1") + text.Tokens(replyText(n+1))
 	}
 	last := s.Turns[4]
-	if last.HistoryTokens != history || last.MemoryTokens() != 40 || last.Usage.CachedTokens != 40 {
+	if last.Number != 5 || last.Tokens != (Bill{Memory: 40, History: history, Input: 100, Cached: 40}) {
 		t.Errorf("last turn %+v, want a history of %d", last, history)
 	}
 	printed := o.Out.(*strings.Builder).String()
-	for _, said := range []string{"5 user messages", "1 line by others", "1 user message without text", "5 of 5: 2026-04-05", "turn 5",
-		"times as many", "No turn unseen. That is what the receipts say themselves", "Reply 6: größer", a.chat.String(), a.URL + "/river/"} {
+	for _, said := range []string{"5 user messages", "2 lines by others or without text", "5 of 5: 2026-04-05", "TOKEN BILL  5 turns",
+		"times as many", "No turn was left out", "> What did I say first?", "< Reply 6: größer", a.chat.String(), a.URL + "/river/"} {
 		if !strings.Contains(printed, said) {
 			t.Errorf("the report does not say %q", said)
 		}
@@ -54,27 +54,11 @@ func TestRunPlaysTheBuiltInConversationAndAsks(t *testing.T) {
 	o := a.options("")
 	o.Conversation, o.Turns = nil, 3
 	s, err := Run(t.Context(), o)
-	if err != nil || len(s.Turns) != 3 || s.Recall.Question != builtinQuestion || s.Turns[0].At.Year() != 2026 {
+	if err != nil || len(s.Turns) != 3 || s.Answer == nil {
 		t.Errorf("%v, %+v", err, s)
 	}
-}
-
-func TestRunPlaysSeveralChatsAtOnce(t *testing.T) {
-	t.Parallel()
-	a := newAPI(t)
-	o := a.options(lines(4))
-	o.Parallel, o.Interactive = 3, true
-	s, err := Run(t.Context(), o)
-	if err != nil || len(s.Others) != 2 || len(a.contents) != 12 {
-		t.Fatalf("%v: %d others, %d messages", err, len(s.Others), len(a.contents))
-	}
-	for _, c := range append(s.Others, s.Chat) {
-		if len(c.Turns) != 4 {
-			t.Errorf("a chat with %d turns", len(c.Turns))
-		}
-	}
-	if printed := o.Out.(*strings.Builder).String(); !strings.Contains(printed, "played beside it") || !strings.Contains(printed, "12/12") {
-		t.Errorf("printed:\n%s", printed)
+	if printed := o.Out.(*strings.Builder).String(); a.contents[3] != builtinQuestion || !strings.Contains(printed, "3 of 3: 2026-") {
+		t.Errorf("asked %q, printed:\n%s", a.contents[3], printed)
 	}
 }
 
@@ -93,10 +77,10 @@ func TestRunInterruptedPrintsWhatItHas(t *testing.T) {
 	o := a.options(lines(9))
 	o.Question = "never asked"
 	s, err := Run(ctx, o)
-	if err != nil || !s.Interrupted || len(s.Turns) != 3 || s.Recall.Question != "" {
+	if err != nil || !s.Interrupted || len(s.Turns) != 3 || s.Answer != nil {
 		t.Errorf("%v, %+v", err, s)
 	}
-	if printed := o.Out.(*strings.Builder).String(); !strings.Contains(printed, "Interrupted") || !strings.Contains(printed, "Totals of 3 turns") {
+	if printed := o.Out.(*strings.Builder).String(); !strings.Contains(printed, "Interrupted") || !strings.Contains(printed, "TOKEN BILL  3 turns") {
 		t.Errorf("printed:\n%s", printed)
 	}
 }
@@ -123,8 +107,6 @@ func TestRunChecksItsOptions(t *testing.T) {
 		"no token":       {func(o *Options) { o.Token = "" }, "Token"},
 		"no output":      {func(o *Options) { o.Out = nil }, "Out"},
 		"negative turns": {func(o *Options) { o.Turns = -1 }, "turns"},
-		"too many chats": {func(o *Options) { o.Parallel = 65 }, "64"},
-		"format":         {func(o *Options) { o.Format = "xml" }, `"xml"`},
 		"nothing to say": {func(o *Options) { o.Conversation = strings.NewReader("") }, "no user message"},
 		"bad line":       {func(o *Options) { o.Conversation = strings.NewReader("x") }, "line 1"},
 		"database":       {func(o *Options) { o.DatabaseURL = "postgres://127.0.0.1:x" }, ""},
@@ -137,13 +119,5 @@ func TestRunChecksItsOptions(t *testing.T) {
 				t.Errorf("error %v, want one about %s", err, test.says)
 			}
 		})
-	}
-}
-
-func TestDefaults(t *testing.T) {
-	t.Parallel()
-	o, err := Options{URL: "u/", Token: "t", Out: &strings.Builder{}}.withDefaults()
-	if err != nil || o.URL != "u" || o.Parallel != 1 {
-		t.Errorf("%+v, %v", o, err)
 	}
 }

@@ -31,7 +31,7 @@ func Print(ctx context.Context, w io.Writer, dsn, chatID string, limits memory.L
 	if chatID != "" && (uuid.Validate(chatID) != nil || len(chatID) != 36) {
 		return fault.New(fault.BadUUID, fmt.Sprintf("%q is not the id of a chat.", chatID))
 	}
-	conn, err := connect(ctx, dsn)
+	conn, err := Connect(ctx, dsn)
 	if err != nil {
 		return err
 	}
@@ -51,8 +51,8 @@ func Print(ctx context.Context, w io.Writer, dsn, chatID string, limits memory.L
 	return err
 }
 
-// connect opens a connection, also through a transaction pooler.
-func connect(ctx context.Context, dsn string) (*pgx.Conn, error) {
+// Connect opens a connection, also through a transaction pooler.
+func Connect(ctx context.Context, dsn string) (*pgx.Conn, error) {
 	config, err := pgxpool.ParseConfig(dsn) // which removes the parameters of a pool
 	if err != nil {
 		return nil, fmt.Errorf("connection string: %w", err)

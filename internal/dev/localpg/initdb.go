@@ -18,23 +18,18 @@ func (s setup) initialize(ctx context.Context, sync bool) error {
 	if err := os.RemoveAll(unfinished); err != nil {
 		return err
 	}
-	if err := s.makePrivateDir(unfinished); err != nil {
+	if err := os.Mkdir(unfinished, 0o700); err != nil {
 		return err
+	}
+	if s.runAs != nil {
+		if err := os.Chown(unfinished, int(s.runAs.Uid), int(s.runAs.Gid)); err != nil {
+			return err
+		}
 	}
 	if err := s.runInitdb(ctx, unfinished, sync); err != nil {
 		return err
 	}
 	return os.Rename(unfinished, s.data)
-}
-
-func (s setup) makePrivateDir(dir string) error {
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		return err
-	}
-	if s.runAs == nil {
-		return nil
-	}
-	return os.Chown(dir, int(s.runAs.Uid), int(s.runAs.Gid))
 }
 
 func (s setup) runInitdb(ctx context.Context, dir string, sync bool) error {

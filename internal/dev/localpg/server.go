@@ -181,17 +181,6 @@ func (s *server) stop() error {
 	return fmt.Errorf("the Postgres process %d does not end", s.pid)
 }
 
-// crash makes the postmaster end all of its processes at once; stop waits for it.
-func (s *server) crash() error {
-	if s.ended() {
-		return nil
-	}
-	if err := syscall.Kill(s.pid, syscall.SIGQUIT); !errors.Is(err, syscall.ESRCH) {
-		return err
-	}
-	return nil
-}
-
 func (s *server) endsWithin(patience time.Duration) bool {
 	// Not the caller's context, which may be cancelled already.
 	ctx, cancel := context.WithTimeout(context.Background(), patience)

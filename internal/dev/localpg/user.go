@@ -32,23 +32,15 @@ func UnprivilegedUser() (*syscall.Credential, error) {
 		return nil, nil
 	}
 	for _, name := range []string{"postgres", "nobody"} {
-		if found, err := user.Lookup(name); err == nil {
-			return credential(found)
+		found, err := user.Lookup(name)
+		if err != nil {
+			continue
 		}
+		var who syscall.Credential
+		_, err = fmt.Sscan(found.Uid+" "+found.Gid, &who.Uid, &who.Gid)
+		return &who, err
 	}
 	return nil, errors.New("Postgres does not run as root, and this system has neither a user postgres nor a user nobody to run it as")
-}
-
-func credential(found *user.User) (*syscall.Credential, error) {
-	uid, err := strconv.ParseUint(found.Uid, 10, 32)
-	if err != nil {
-		return nil, err
-	}
-	gid, err := strconv.ParseUint(found.Gid, 10, 32)
-	if err != nil {
-		return nil, err
-	}
-	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, nil
 }
 
 func nameOf(uid uint32) string {
