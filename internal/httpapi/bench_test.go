@@ -8,16 +8,19 @@ import (
 	"net/http/httptest"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/arcoscribe/throughline/internal/chat"
 )
 
-// pacedModel says one delta for each value in turn, so that no two of them are written as one.
+// pacedModel says one delta for each value in turn, so that no two of them are written as one. It ends when nothing is
+// unread.
 type pacedModel struct {
-	turn  chan struct{}
-	count int
+	turn   chan struct{}
+	count  int
+	unread sync.WaitGroup
 }
 
 func (m *pacedModel) Stream(ctx context.Context, _ chat.ModelRequest) (chat.ModelStream, error) {
@@ -32,6 +35,7 @@ type pacedStream struct {
 
 func (s *pacedStream) Next() bool {
 	if s.left == 0 {
+		s.model.unread.Wait()
 		return false
 	}
 	s.left--
@@ -42,8 +46,8 @@ func (s *pacedStream) Next() bool {
 func (s *pacedStream) Delta() string { return " token" }
 
 // pacedWriter is a client that takes everything at once. Each flush gives the model its turn, and
-// after as many as there are events before the terminal one, atLast is called: what follows is the
-// saving of the whole reply, which is no cost of a delta.
+// after as many as there are events before the terminal one, atLast is called. Only then the model ends: what follows
+// is the saving of the whole reply, which is no cost of a delta.
 type pacedWriter struct {
 	header  http.Header
 	turn    chan struct{}
@@ -76,12 +80,17 @@ func (w *pacedWriter) Flush() {
 // after the last one. It returns the bytes written.
 func pacedStreaming(tb testing.TB, deltas int, atLast func()) (stream func() int) {
 	turn := make(chan struct{}, 1)
-	h := newQuietHarness(tb, &pacedModel{turn: turn, count: deltas})
+	model := &pacedModel{turn: turn, count: deltas}
+	model.unread.Add(1)
+	h := newQuietHarness(tb, model)
 	request := httptest.NewRequestWithContext(tb.Context(), http.MethodPost, firstPath, strings.NewReader(hello))
 	request.Header.Set("Authorization", token(h.user))
 	request.Header.Set("Content-Type", "application/json")
 	const before = 2 // padding and message.started
-	w := &pacedWriter{header: http.Header{}, turn: turn, events: deltas + before, atLast: atLast}
+	w := &pacedWriter{header: http.Header{}, turn: turn, events: deltas + before, atLast: func() {
+		atLast()
+		model.unread.Done()
+	}}
 	return func() int {
 		h.server.Handler().ServeHTTP(w, request)
 		return w.bytes

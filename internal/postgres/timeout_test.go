@@ -14,7 +14,7 @@ import (
 func farPool(t *testing.T, parameters string) (*testkit.Proxy, func(most time.Duration) error) {
 	t.Helper()
 	b := newBed(t)
-	network := testkit.NewProxy(t, testkit.HostOf(t, b.db.Direct()))
+	network := testkit.NewProxy(t, testkit.HostOf(b.db.Direct()))
 	pool, _, err := Open(t.Context(), network.DSN(b.db.Direct())+parameters, 2)
 	if err != nil {
 		t.Fatal(err)

@@ -15,7 +15,7 @@ import (
 	"github.com/arcoscribe/throughline/internal/dev/localpg"
 )
 
-// databaseTimeout bounds the making or dropping of one database.
+// databaseTimeout bounds the dropping of one database.
 const databaseTimeout = time.Minute
 
 // Database is a test's own database. No password is needed.
@@ -41,17 +41,17 @@ func (d Database) Pooled() bool { return d.DSN != d.direct }
 // connections to it.
 func NewDatabase(t testing.TB) Database {
 	t.Helper()
-	return newDatabase(t, migratedTemplate)
+	return newDatabase(t, migrated)
 }
 
 // NewEmptyDatabase makes a database that looks like a fresh Supabase project, without our migrations. Roles belong to
 // the whole cluster: those of other tests' migrations exist.
 func NewEmptyDatabase(t testing.TB) Database {
 	t.Helper()
-	return newDatabase(t, freshTemplate)
+	return newDatabase(t, fresh)
 }
 
-func newDatabase(t testing.TB, from func(context.Context, string) (string, error)) Database {
+func newDatabase(t testing.TB, from template) Database {
 	t.Helper()
 	admin, err := superuserDSN()
 	if err != nil {
@@ -59,12 +59,15 @@ func newDatabase(t testing.TB, from func(context.Context, string) (string, error
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), startTimeout)
 	defer cancel()
-	database, err := createFrom(ctx, admin, from)
+	database, err := from.copy(ctx, admin)
 	if err != nil {
 		t.Fatalf("testkit: %v", err)
 	}
 	t.Cleanup(func() {
-		if err := database.drop(admin); err != nil {
+		// The test's own context is over.
+		ctx, cancel := context.WithTimeout(context.Background(), databaseTimeout)
+		defer cancel()
+		if err := execute(ctx, admin, "drop database if exists "+database.Name+" with (force)"); err != nil {
 			t.Errorf("testkit: %v", err)
 		}
 	})
@@ -73,61 +76,41 @@ func newDatabase(t testing.TB, from func(context.Context, string) (string, error
 
 // CreateMigrated makes a database as NewDatabase does, outside of a test. It is not dropped.
 func CreateMigrated(ctx context.Context, superuserDSN string) (Database, error) {
-	return createFrom(ctx, superuserDSN, migratedTemplate)
+	return migrated.copy(ctx, superuserDSN)
 }
 
-func createFrom(ctx context.Context, admin string, from func(context.Context, string) (string, error)) (Database, error) {
-	template, err := from(ctx, admin)
+// copy makes a database from the template, which it makes first if the cluster does not have it yet.
+func (t template) copy(ctx context.Context, admin string) (Database, error) {
+	from, err := t.ensure(ctx, admin)
 	if err != nil {
 		return Database{}, err
 	}
 	name := "test_" + strings.ToLower(rand.Text()[:12])
-	if err := execute(ctx, admin, cloneSQL(name, template)...); err != nil {
-		return Database{}, err
-	}
-	return at(admin, name)
-}
-
-// cloneSQL copies a template. The rights on the database itself are not copied with it.
-func cloneSQL(name, template string) []string {
-	return []string{
-		"create database " + name + " template " + template,
-		"grant all on database " + name + " to postgres",
-	}
+	return at(admin, name), execute(ctx, admin,
+		"create database "+name+" template "+from,
+		"grant all on database "+name+" to postgres") // rights on the database itself are not copied
 }
 
 // at returns the database of a name in the cluster of a superuser's DSN.
-func at(admin, name string) (Database, error) {
-	adminDSN, err := withTarget(admin, localpg.Superuser, name)
-	if err != nil {
-		return Database{}, err
-	}
-	direct, err := withTarget(admin, "postgres", name)
-	if err != nil {
-		return Database{}, err
-	}
-	dsn := direct
+func at(admin, name string) Database {
+	address := parse(admin)
+	address.User, address.Path = url.User(localpg.Superuser), "/"+name
+	d := Database{AdminDSN: address.String(), Name: name}
+	address.User = url.User("postgres")
+	d.DSN, d.direct = address.String(), address.String()
 	if pooler := os.Getenv(PoolerEnv); pooler != "" {
-		dsn, err = throughPooler(pooler, direct)
+		d.DSN = throughPooler(pooler, d.direct)
 	}
-	return Database{DSN: dsn, AdminDSN: adminDSN, Name: name, direct: direct}, err
+	return d
 }
 
-// withTarget returns a DSN with another user and database.
-func withTarget(dsn, user, database string) (string, error) {
-	address, err := url.Parse(dsn)
+// parse reads an address. All but that in PostgresEnv are our own.
+func parse(address string) *url.URL {
+	parsed, err := url.Parse(address)
 	if err != nil {
-		return "", fmt.Errorf("%s is not a postgres:// address", PostgresEnv)
+		panic("testkit: an address, perhaps that in " + PostgresEnv + ", is not a URL")
 	}
-	address.User, address.Path = url.User(user), "/"+database
-	return address.String(), nil
-}
-
-func (d Database) drop(admin string) error {
-	// A test's own context is over by now.
-	ctx, cancel := context.WithTimeout(context.Background(), databaseTimeout)
-	defer cancel()
-	return execute(ctx, admin, "drop database if exists "+d.Name+" with (force)")
+	return parsed
 }
 
 // execute runs statements one by one, each in its own transaction, as database commands need it.

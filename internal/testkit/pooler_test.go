@@ -142,23 +142,8 @@ func TestPoolerLeavesSessionsBehind(t *testing.T) {
 func TestPoolerCountsWhatItServed(t *testing.T) {
 	t.Parallel()
 	used, unused := NewDatabase(t), NewDatabase(t)
-	pooler, err := StartPooler(t.Context(), used.AdminDSN)
-	if errors.Is(err, errNoPgBouncer) {
-		t.Skip(err)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := pooler.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
-	dsn, err := throughPooler(pooler.Address(), used.Direct())
-	if err != nil {
-		t.Fatal(err)
-	}
-	conn := Connect(t, dsn)
+	pooler := newPooler(t, used)
+	conn := Connect(t, throughPooler(pooler.Address(), used.Direct()))
 	for range 7 {
 		Exec(t, conn, "select 1", pgx.QueryExecModeSimpleProtocol)
 	}

@@ -3,7 +3,6 @@ package testkit
 import (
 	"encoding/json"
 	"fmt"
-	"net/url"
 	"strings"
 	"sync"
 	"testing"
@@ -67,24 +66,13 @@ func (p *Proxy) Addr() string { return p.proxy.Listen }
 
 // DSN is the address of a database through the proxy.
 func (p *Proxy) DSN(dsn string) string {
-	p.t.Helper()
-	address, err := url.Parse(dsn)
-	if err != nil {
-		p.t.Fatal("testkit: not a postgres:// address")
-	}
+	address := parse(dsn)
 	address.Host = p.Addr()
 	return address.String()
 }
 
 // HostOf is the host:port of a database or an API, for NewProxy.
-func HostOf(t testing.TB, address string) string {
-	t.Helper()
-	parsed, err := url.Parse(address)
-	if err != nil || parsed.Port() == "" {
-		t.Fatal("testkit: an address without a port")
-	}
-	return parsed.Host
-}
+func HostOf(address string) string { return parse(address).Host }
 
 // Latency delays each piece of an answer.
 func (p *Proxy) Latency(delay time.Duration) {

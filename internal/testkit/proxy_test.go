@@ -110,7 +110,7 @@ func TestProxyEnds(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hello") }))
 	defer server.Close()
 	t.Run("used", func(t *testing.T) {
-		p := NewProxy(t, HostOf(t, server.URL))
+		p := NewProxy(t, HostOf(server.URL))
 		for _, change := range []func(){func() {}, func() { p.Latency(time.Millisecond) }, p.Heal, func() { p.ResetPeer(4) }, p.Timeout} {
 			change()
 			conn := dial(t, p)

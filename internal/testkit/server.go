@@ -1,15 +1,11 @@
 package testkit
 
 import (
-	"log/slog"
 	"os"
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/arcoscribe/throughline/internal/dev/localpg"
-	"github.com/arcoscribe/throughline/supabase"
 )
 
 // Server is a test's own Postgres, with all migrations, that can be stopped and started again.
@@ -35,15 +31,11 @@ func NewServer(t testing.TB) *Server {
 			t.Errorf("testkit: %v", err)
 		}
 	})
-	direct := s.cluster.DSN("postgres", "postgres")
-	s.Database = Database{DSN: direct, AdminDSN: s.cluster.DSN(localpg.Superuser, "postgres"), Name: "postgres", direct: direct}
-	if err := localpg.Bootstrap(t.Context(), s.AdminDSN, supabase.BootstrapSQL); err != nil {
+	s.Database = at(s.cluster.DSN(localpg.Superuser, "postgres"), "postgres")
+	if err := migrate(t.Context(), s.Database); err != nil {
 		t.Fatalf("testkit: %v", err)
 	}
-	if _, err := supabase.Migrate(t.Context(), direct, slog.New(slog.DiscardHandler)); err != nil {
-		t.Fatalf("testkit: %v", err)
-	}
-	if os.Getenv(PoolerEnv) != "" { // that pooler is in front of another server
+	if s.Pooled() { // that pooler is in front of another server
 		s.DSN = NewTransactionPooler(t, s.Database)
 	}
 	return s
@@ -63,11 +55,7 @@ func (s *Server) Start() {
 }
 
 func (s *Server) answers() bool {
-	config, err := parseDSN(s.DSN)
-	if err != nil {
-		s.t.Fatalf("testkit: %v", err)
-	}
-	conn, err := pgx.ConnectConfig(s.t.Context(), config.ConnConfig)
+	conn, err := connectTo(s.t.Context(), s.DSN)
 	if err != nil {
 		return false
 	}

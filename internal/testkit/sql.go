@@ -27,16 +27,20 @@ func NewPool(t testing.TB, dsn string) *pgxpool.Pool {
 // Connect opens one connection for a test's own queries. It is closed when the test ends.
 func Connect(t testing.TB, dsn string) *pgx.Conn {
 	t.Helper()
-	config, err := parseDSN(dsn)
-	if err != nil {
-		t.Fatalf("testkit: %v", err)
-	}
-	conn, err := pgx.ConnectConfig(t.Context(), config.ConnConfig)
+	conn, err := connectTo(t.Context(), dsn)
 	if err != nil {
 		t.Fatalf("testkit: %v", err)
 	}
 	t.Cleanup(func() { _ = conn.Close(context.WithoutCancel(t.Context())) }) // the test's context is over
 	return conn
+}
+
+func connectTo(ctx context.Context, dsn string) (*pgx.Conn, error) {
+	config, err := parseDSN(dsn)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.ConnectConfig(ctx, config.ConnConfig)
 }
 
 // Querier is a connection, a pool or a transaction.

@@ -16,111 +16,103 @@ import (
 	"github.com/arcoscribe/throughline/supabase"
 )
 
-// Making a template takes seconds and copying it milliseconds. A template is made once per cluster,
-// under a lock, and carries a hash of what it was made from: an edited migration makes another one.
+// template is a database that the tests' databases are copies of. Making one takes seconds and copying it milliseconds:
+// it is made once per cluster, under a lock. Its name ends with a hash of the source: an edited migration makes another.
+type template struct {
+	prefix string
+	fill   func(context.Context, Database) error
+}
+
+var (
+	// fresh looks like a fresh Supabase project.
+	fresh = template{"fresh_", bootstrap}
+	// migrated has all migrations applied.
+	migrated = template{"migrated_", migrate}
+)
+
+func bootstrap(ctx context.Context, database Database) error {
+	return localpg.Bootstrap(ctx, database.AdminDSN, supabase.BootstrapSQL)
+}
+
+func migrate(ctx context.Context, database Database) error {
+	if err := bootstrap(ctx, database); err != nil {
+		return err
+	}
+	if err := execute(ctx, database.AdminDSN, "grant all on database "+database.Name+" to postgres"); err != nil {
+		return err
+	}
+	// A pooler would stay connected, and the template could not be renamed.
+	_, err := supabase.Migrate(ctx, database.Direct(), slog.New(slog.DiscardHandler))
+	return err
+}
 
 // templateLock is the key of the advisory lock that the makers of templates share.
 const templateLock = 5432216
 
-// known holds the templates that this process has seen complete.
+// known holds the names of the templates that this process has seen complete.
 var known sync.Map
 
-// freshTemplate names the template that looks like a fresh Supabase project.
-func freshTemplate(ctx context.Context, admin string) (string, error) {
-	name := "fresh_" + shortHash([]byte(supabase.BootstrapSQL))
-	return name, ensure(ctx, admin, name, "template1", func(made Database) error {
-		return localpg.Bootstrap(ctx, made.AdminDSN, supabase.BootstrapSQL)
-	})
-}
-
-// migratedTemplate names the template with all migrations applied.
-func migratedTemplate(ctx context.Context, admin string) (string, error) {
-	fresh, err := freshTemplate(ctx, admin)
+// ensure makes the template unless it exists, and returns its name. Until it is complete it has another name.
+func (t template) ensure(ctx context.Context, admin string) (name string, err error) {
+	source, err := sourceHash()
 	if err != nil {
 		return "", err
 	}
-	source, err := migrationText()
-	if err != nil {
-		return "", err
-	}
-	name := "migrated_" + shortHash(append(source, supabase.BootstrapSQL...))
-	return name, ensure(ctx, admin, name, fresh, func(made Database) error {
-		if err := execute(ctx, admin, "grant all on database "+made.Name+" to postgres"); err != nil {
-			return err
-		}
-		// A pooler would stay connected, and the template could not be renamed.
-		_, err := supabase.Migrate(ctx, made.Direct(), slog.New(slog.DiscardHandler))
-		return err
-	})
-}
-
-// ensure makes the template unless it exists. Until it is complete it has another name.
-func ensure(ctx context.Context, admin, name, from string, fill func(Database) error) error {
+	name = t.prefix + source
 	if _, ok := known.Load(name); ok {
-		return nil
+		return name, nil
 	}
 	conn, err := pgx.Connect(ctx, admin)
 	if err != nil {
-		return err
+		return "", err
 	}
 	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }() // which releases the lock
 	if _, err := conn.Exec(ctx, "select pg_advisory_lock($1)", templateLock); err != nil {
-		return err
+		return "", err
 	}
 	var exists bool
 	err = conn.QueryRow(ctx, "select exists (select from pg_database where datname = $1)", name).Scan(&exists)
 	if err == nil && !exists {
-		err = build(ctx, admin, name, from, fill)
+		err = t.make(ctx, admin, name)
 	}
 	if err != nil {
-		return fmt.Errorf("making the template %s: %w", name, err)
+		return "", fmt.Errorf("making the template %s: %w", name, err)
 	}
 	known.Store(name, true)
-	return nil
+	return name, nil
 }
 
-func build(ctx context.Context, admin, name, from string, fill func(Database) error) error {
-	unfinished := "making_" + name
-	if err := execute(ctx, admin, "drop database if exists "+unfinished+" with (force)"); err != nil {
+func (t template) make(ctx context.Context, admin, name string) error {
+	unfinished := at(admin, "making_"+name)
+	if err := execute(ctx, admin, "drop database if exists "+unfinished.Name+" with (force)"); err != nil {
 		return err
 	}
-	if err := execute(ctx, admin, "create database "+unfinished+" template "+from); err != nil {
+	if err := execute(ctx, admin, "create database "+unfinished.Name); err != nil {
 		return err
 	}
-	made, err := at(admin, unfinished)
-	if err != nil {
-		return err
-	}
-	if err := fill(made); err != nil {
+	if err := t.fill(ctx, unfinished); err != nil {
 		return err
 	}
 	return execute(ctx, admin,
-		"alter database "+unfinished+" rename to "+name,
+		"alter database "+unfinished.Name+" rename to "+name,
 		"alter database "+name+" with is_template true allow_connections false")
 }
 
-// migrationText returns all migrations in order, names included, as they are on disk.
-func migrationText() ([]byte, error) {
+// sourceHash is a short hash of what templates are made from: the bootstrap, and the migrations as they are on disk.
+var sourceHash = sync.OnceValues(func() (string, error) {
 	root, err := repositoryRoot()
 	if err != nil {
-		return nil, err
+		return "", err
 	}
-	paths, err := filepath.Glob(filepath.Join(root, "supabase", "migrations", "*.sql"))
-	if err != nil {
-		return nil, err
-	}
-	var all []byte
+	text := supabase.BootstrapSQL
+	paths, _ := filepath.Glob(filepath.Join(root, "supabase", "migrations", "*.sql")) // fails on a malformed pattern alone
 	for _, path := range paths {
-		text, err := os.ReadFile(path)
+		migration, err := os.ReadFile(path)
 		if err != nil {
-			return nil, err
+			return "", err
 		}
-		all = append(append(all, filepath.Base(path)...), text...)
+		text += filepath.Base(path) + string(migration)
 	}
-	return all, nil
-}
-
-func shortHash(text []byte) string {
-	sum := sha256.Sum256(text)
-	return hex.EncodeToString(sum[:6])
-}
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:6]), nil
+})

@@ -3,7 +3,6 @@ package testkit
 import (
 	"context"
 	"errors"
-	"strings"
 	"testing"
 
 	"github.com/golang-jwt/jwt/v5"
@@ -71,15 +70,18 @@ func TestTemplateNobodyFinishedIsMadeAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	name := "broken_" + strings.ToLower(t.Name()[:8])
 	interrupted := errors.New("interrupted")
-	err = ensure(t.Context(), admin, name, "template1", func(Database) error { return interrupted })
-	if !errors.Is(err, interrupted) {
+	broken := template{"broken_", func(context.Context, Database) error { return interrupted }}
+	if _, err := broken.ensure(t.Context(), admin); !errors.Is(err, interrupted) {
 		t.Fatalf("got %v", err)
 	}
 	calls := 0
-	again := func(Database) error { calls++; return nil }
-	if err := errors.Join(ensure(t.Context(), admin, name, "template1", again), ensure(t.Context(), admin, name, "template1", again)); err != nil {
+	broken.fill = func(context.Context, Database) error { calls++; return nil }
+	name, err := broken.ensure(t.Context(), admin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := broken.ensure(t.Context(), admin); err != nil {
 		t.Fatal(err)
 	}
 	if calls != 1 {

@@ -45,7 +45,7 @@ func newNetworkRig(t *testing.T, script testkit.Script, change env) *networkRig 
 	r := newStoppedRig(t, testkit.NewDatabase(t), script, change)
 	r.newUser()
 	// Without any pooler: the fault is between the server and Postgres itself.
-	network := testkit.NewProxy(t, testkit.HostOf(t, r.db.Direct()))
+	network := testkit.NewProxy(t, testkit.HostOf(r.db.Direct()))
 	r.env["DATABASE_URL"] = network.DSN(r.db.Direct())
 	r.env["DATABASE_DIRECT_URL"] = r.env["DATABASE_URL"]
 	r.pool = testkit.NewPool(t, r.db.Direct())

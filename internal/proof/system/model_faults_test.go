@@ -188,7 +188,7 @@ func TestUpstreamFaults(t *testing.T) {
 }
 
 func (c upstreamCase) check(r *rig) {
-	network := testkit.NewProxy(r.t, testkit.HostOf(r.t, r.model.BaseURL()))
+	network := testkit.NewProxy(r.t, testkit.HostOf(r.model.BaseURL()))
 	server := r.start(app.Role{API: true}, c.env(r, network))
 	if c.before != nil {
 		c.before(network)

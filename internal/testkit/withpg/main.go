@@ -49,12 +49,11 @@ func main() {
 	os.Exit(code)
 }
 
-// run returns the command's exit code, and an error of our own.
+// run returns the command's exit code, and an error of our own. The end of the command ends us: the cluster is always
+// removed.
 func run(o options, command []string) (code int, err error) {
-	// A signal ends the command, and the end of the command ends us: the cluster is always removed.
-	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
-	ctx := context.Background()
+	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer cancel()
 	cluster, err := testkit.StartCluster(ctx, o.major)
 	if err != nil {
 		return 1, err
@@ -63,43 +62,45 @@ func run(o options, command []string) (code int, err error) {
 	admin := cluster.DSN(localpg.Superuser, "postgres")
 	env := append(os.Environ(), testkit.PostgresEnv+"="+admin, testkit.PoolerEnv+"=")
 	if o.pgtap {
-		variables, err := preparePgTAP(ctx, cluster)
+		variables, err := preparePgTAP(ctx, admin)
 		if err != nil {
 			return 1, err
 		}
 		env = append(env, variables...)
 	}
-	if !o.pooler {
-		return execute(command, env, signals)
+	if o.pooler {
+		pooler, err := testkit.StartPooler(ctx, admin)
+		if err != nil {
+			return 1, err
+		}
+		defer pooler.Stop()
+		env = append(env, testkit.PoolerEnv+"="+pooler.Address())
+		code, err = execute(ctx, command, env)
+		return code, errors.Join(err, reportPooler(pooler))
 	}
-	pooler, err := testkit.StartPooler(ctx, admin)
-	if err != nil {
-		return 1, err
-	}
-	code, err = execute(command, append(env, testkit.PoolerEnv+"="+pooler.Address()), signals)
-	return code, errors.Join(err, reportPooler(ctx, pooler), pooler.Stop())
+	return execute(ctx, command, env)
 }
 
 // reportPooler prints the number of transactions through the pooler. It is an error if there were none.
-func reportPooler(ctx context.Context, pooler *testkit.Pooler) error {
-	served, err := pooler.Served(ctx)
+func reportPooler(pooler *testkit.Pooler) error {
+	served, err := pooler.Served(context.Background())
 	if err != nil {
 		return fmt.Errorf("asking the pooler what it did: %w", err)
+	}
+	if len(served) == 0 {
+		return errors.New("no transaction went through the pooler")
 	}
 	all := 0
 	for _, transactions := range served {
 		all += transactions
-	}
-	if all == 0 {
-		return errors.New("no transaction went through the pooler")
 	}
 	fmt.Fprintf(os.Stderr, "withpg: %d transactions on %d databases went through PgBouncer\n", all, len(served))
 	return nil
 }
 
 // preparePgTAP makes the database for pgTAP and returns the variables that name it to libpq's programs.
-func preparePgTAP(ctx context.Context, cluster *localpg.Cluster) ([]string, error) {
-	database, err := testkit.CreateMigrated(ctx, cluster.DSN(localpg.Superuser, "postgres"))
+func preparePgTAP(ctx context.Context, admin string) ([]string, error) {
+	database, err := testkit.CreateMigrated(ctx, admin)
 	if err != nil {
 		return nil, err
 	}
@@ -116,24 +117,14 @@ func preparePgTAP(ctx context.Context, cluster *localpg.Cluster) ([]string, erro
 	}, nil
 }
 
-// execute runs the command and forwards our signals to it.
-func execute(command, env []string, signals <-chan os.Signal) (int, error) {
-	cmd := exec.Command(command[0], command[1:]...)
+// execute runs the command, and asks it to end when ctx is over.
+func execute(ctx context.Context, command, env []string) (int, error) {
+	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.Stdin, cmd.Stdout, cmd.Stderr, cmd.Env = os.Stdin, os.Stdout, os.Stderr, env
-	if err := cmd.Start(); err != nil {
-		return 1, err
+	err := cmd.Run()
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+		return max(exit.ExitCode(), 1), nil
 	}
-	done := make(chan error, 1)
-	go func() { done <- cmd.Wait() }()
-	for {
-		select {
-		case caught := <-signals:
-			_ = cmd.Process.Signal(caught) // fails when the command is over, which done reports
-		case err := <-done:
-			if exit, ok := errors.AsType[*exec.ExitError](err); ok {
-				return max(exit.ExitCode(), 1), nil
-			}
-			return 0, err
-		}
-	}
+	return 0, err
 }
