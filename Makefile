@@ -58,7 +58,7 @@ mutations: ## break the program on purpose, one patch at a time, and see that ma
 	@scripts/setup run
 	@go run ./internal/proof/crash -mutations $(if $(ONLY),-only $(ONLY))
 
-scale: ## messages in partitions, users over several databases, what one Postgres carries (ROWS=n)
+scale: ## messages in partitions, users over several databases (ROWS=n)
 	@scripts/setup run
 	@go run ./internal/proof/scale $(if $(ROWS),-rows $(ROWS))
 

@@ -5,6 +5,8 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/google/uuid"
@@ -43,36 +45,24 @@ type violation struct {
 	rows           []string
 }
 
-// parseChecks reads blocks of "-- check: name", "-- when: …", "-- sentence" and a query.
+// A block of checks.sql, after "-- check: ": its name, when it must hold, its sentence and its query.
+var checkBlock = regexp.MustCompile(`^(\w+)\n-- when: (always|quiet|greeted)\n-- (.+)\n(?s:(.+?);?\s*)$`)
+
 func parseChecks(text string) ([]check, error) {
 	var checks []check
 	for _, block := range strings.Split(text, "-- check: ")[1:] {
-		lines := strings.SplitN(block, "\n", 4)
-		if len(lines) < 4 {
-			return nil, fmt.Errorf("the check %q is not whole", lines[0])
+		found := checkBlock.FindStringSubmatch(block)
+		if found == nil {
+			return nil, fmt.Errorf("the check %.20q is not whole", block)
 		}
-		when, okWhen := strings.CutPrefix(lines[1], "-- when: ")
-		sentence, okSentence := strings.CutPrefix(lines[2], "-- ")
-		if !okWhen || !okSentence || when != whenAlways && when != whenQuiet && when != whenGreeted {
-			return nil, fmt.Errorf("the check %q is not whole", lines[0])
-		}
-		sql := strings.TrimSuffix(strings.TrimSpace(lines[3]), ";")
-		checks = append(checks, check{name: lines[0], when: when, sentence: sentence, sql: sql})
+		checks = append(checks, check{name: found[1], when: found[2], sentence: found[3], sql: found[4]})
 	}
 	return checks, nil
 }
 
 // chosen returns the checks that must hold at these moments.
 func chosen(checks []check, when ...string) []check {
-	var some []check
-	for _, c := range checks {
-		for _, w := range when {
-			if c.when == w {
-				some = append(some, c)
-			}
-		}
-	}
-	return some
+	return slices.DeleteFunc(slices.Clone(checks), func(c check) bool { return !slices.Contains(when, c.when) })
 }
 
 // limits are the servers' settings that decide when a fold is due, as @names in the checks.
@@ -81,20 +71,14 @@ var limits = pgx.NamedArgs{"threshold": 200, "tail": 2, "bridge": 6000, "least":
 // mostRows is how many rows of a violation are reported.
 const mostRows = 20
 
-// run returns what violates the check's sentence, nil for nothing.
-func (c check) run(ctx context.Context, tx pgx.Tx) (*violation, error) {
-	rows, err := tx.Query(ctx, fmt.Sprintf("select to_json(found)::text from (%s) found limit %d", c.sql, mostRows), limits)
+// run returns rows that violate the check's sentence.
+func (c check) run(ctx context.Context, tx pgx.Tx) ([]string, error) {
+	rows, _ := tx.Query(ctx, fmt.Sprintf("select to_json(found)::text from (%s) found limit %d", c.sql, mostRows), limits) // CollectRows has the error
+	found, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	if err != nil {
 		return nil, fmt.Errorf("check %s: %w", c.name, err)
 	}
-	found, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("check %s: %w", c.name, err)
-	case len(found) == 0:
-		return nil, nil //nolint:nilnil // no violation is not an error
-	}
-	return &violation{c.name, c.sentence, found}, nil
+	return found, nil
 }
 
 // prompt is what the model was shown with a message.
@@ -134,12 +118,12 @@ func examine(ctx context.Context, tx pgx.Tx, e evidence, checks []check) ([]viol
 		found = append(found, watchedBroken("answers", e.after.broken...)...)
 	}
 	for _, c := range checks {
-		broken, err := c.run(ctx, tx)
+		rows, err := c.run(ctx, tx)
 		if err != nil {
 			return found, err
 		}
-		if broken != nil {
-			found = append(found, *broken)
+		if len(rows) > 0 {
+			found = append(found, violation{c.name, c.sentence, rows})
 		}
 	}
 	return found, nil

@@ -1,14 +1,13 @@
 package main
 
 import (
-	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
 	"strconv"
-	"strings"
 
 	"github.com/google/uuid"
 
@@ -17,23 +16,12 @@ import (
 	"github.com/arcoscribe/throughline/streaming"
 )
 
-// client sends messages to any server and records what it receives. It reads events by itself, not with kit's
-// reader, which must not share a mistake with what is checked here. internal/client would hide the connections
+// client sends messages to any server and records what it receives. internal/client would hide the connections
 // that break.
 type client struct {
 	kit.Client
 	record *record
 }
-
-// outcome is the result of one attempt.
-type outcome int
-
-const (
-	// again: nothing is known, or the reply broke off; the message is to be sent again.
-	again outcome = iota
-	// settled: the reply ended for good.
-	settled
-)
 
 // deltaFunc is called with the number of deltas received so far. When it returns false the connection is dropped.
 // It may be nil.
@@ -45,8 +33,9 @@ var patientCodes = map[fault.Code]bool{
 	fault.UpstreamTimeout: true, fault.Interrupted: true, fault.UpstreamOverloaded: true,
 }
 
-// post sends a message and reads its reply; with a cursor only what comes after it. It returns the cursor to go on from.
-func (c *client) post(ctx context.Context, server string, m *message, chat uuid.UUID, cursor string, onDelta deltaFunc) (outcome, string) {
+// post sends a message and reads its reply; with a cursor only what comes after it. It reports whether the reply
+// ended for good, and otherwise returns the cursor to go on from: nothing may be known, or the reply broke off.
+func (c *client) post(ctx context.Context, server string, m *message, chat uuid.UUID, cursor string, onDelta deltaFunc) (settled bool, next string) {
 	path, message := "/v1/message", map[string]any{"content": m.content, "client_message_id": m.clientID, "chat_id": chat}
 	if chat == uuid.Nil {
 		path = "/v1/message/first"
@@ -57,29 +46,29 @@ func (c *client) post(ctx context.Context, server string, m *message, chat uuid.
 }
 
 // resume goes on with a reply at a cursor, without the message.
-func (c *client) resume(ctx context.Context, server string, m *message, chat uuid.UUID, cursor string, onDelta deltaFunc) (outcome, string) {
+func (c *client) resume(ctx context.Context, server string, m *message, chat uuid.UUID, cursor string, onDelta deltaFunc) (settled bool, next string) {
 	return c.stream(ctx, server, http.MethodGet, "/v1/message/"+chat.String()+"/stream", nil, m, cursor, onDelta)
 }
 
-func (c *client) stream(ctx context.Context, server, method, path string, body []byte, m *message, cursor string, onDelta deltaFunc) (outcome, string) {
+func (c *client) stream(ctx context.Context, server, method, path string, body []byte, m *message, cursor string, onDelta deltaFunc) (settled bool, next string) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	response, err := c.Do(ctx, method, "http://"+server+path, body, cursor)
 	if err != nil {
-		return again, cursor
+		return false, cursor
 	}
 	defer func() { _ = response.Body.Close() }() // read as far as it was useful
 	switch response.StatusCode {
 	case http.StatusOK:
 		return c.read(response.Body, m, cursor, onDelta)
 	case http.StatusNoContent:
-		return again, "" // the cursor was at the end of a reply that broke off
+		return false, "" // the cursor was at the end of a reply that broke off
 	}
 	code := fault.Code(kit.CodeOf(response.Body))
 	if code != "" && !patientCodes[code] {
 		c.record.complain("ask%d: %s %s answers %d %s", m.number, method, path, response.StatusCode, code)
 	}
-	return again, cursor
+	return false, cursor
 }
 
 // call sends a request whose answer is no stream and returns the code of a refusal, "" for success. An error
@@ -100,77 +89,58 @@ func (c *client) call(ctx context.Context, server, method, path string) (fault.C
 	return code, nil
 }
 
-// read reads events, which are lines up to a blank one, and records them as they come.
-func (c *client) read(body io.Reader, m *message, cursor string, onDelta deltaFunc) (outcome, string) {
-	lines := bufio.NewScanner(body)
-	const longestLine = 1 << 20
-	lines.Buffer(nil, longestLine)
-	var name, data string
+// read records events as they come.
+func (c *client) read(body io.Reader, m *message, cursor string, onDelta deltaFunc) (settled bool, next string) {
 	deltas := 0
-	for lines.Scan() {
-		line := lines.Text()
-		switch {
-		case strings.HasPrefix(line, "event: "):
-			name = line[len("event: "):]
-		case strings.HasPrefix(line, "data: "):
-			data = line[len("data: "):]
-		case line == "" && data != "":
-			end, next := c.take(name, data, m)
-			if end != "" {
-				return outcomeOf(end), ""
+	for event, err := range kit.Events(body) {
+		if err != nil {
+			break // it broke off
+		}
+		end, after := c.take(event, m)
+		if end != "" {
+			return end != streaming.EventFailed, ""
+		}
+		cursor = cmp.Or(after, cursor)
+		if event.Name == streaming.EventDelta {
+			deltas++
+			if onDelta != nil && !onDelta(deltas) {
+				break
 			}
-			if next != "" {
-				cursor = next
-			}
-			if name == streaming.EventDelta {
-				deltas++
-			}
-			if name == streaming.EventDelta && onDelta != nil && !onDelta(deltas) {
-				return again, cursor
-			}
-			name, data = "", ""
 		}
 	}
-	return again, cursor // it broke off
-}
-
-func outcomeOf(end string) outcome {
-	if end == streaming.EventFailed {
-		return again
-	}
-	return settled
+	return false, cursor
 }
 
 // take records an event. It returns the name of a terminal one, and otherwise the cursor to go on from.
-func (c *client) take(name, data string, m *message) (end, cursor string) {
-	switch name {
+func (c *client) take(e kit.Event, m *message) (end, cursor string) {
+	switch e.Name {
 	case streaming.EventStarted:
-		if started, ok := decode[streaming.Started](c.record, data); ok {
+		if started, ok := decode[streaming.Started](c.record, e.Data); ok {
 			c.record.start(m, started)
 			return "", started.MessageID.String() + ":" + strconv.Itoa(started.Offset)
 		}
 	case streaming.EventDelta:
-		if delta, ok := decode[streaming.Delta](c.record, data); ok {
+		if delta, ok := decode[streaming.Delta](c.record, e.Data); ok {
 			return "", delta.MessageID.String() + ":" + strconv.Itoa(c.record.grow(delta))
 		}
 	case streaming.EventCompleted:
-		if completed, ok := decode[streaming.Completed](c.record, data); ok {
-			c.record.end(completed.MessageID, name, completed.ContentLength)
-			return name, ""
+		if completed, ok := decode[streaming.Completed](c.record, e.Data); ok {
+			c.record.end(completed.MessageID, e.Name, completed.ContentLength)
+			return e.Name, ""
 		}
 	case streaming.EventCancelled, streaming.EventFailed:
 		if ended, ok := decode[struct {
 			MessageID uuid.UUID `json:"message_id"`
-		}](c.record, data); ok {
-			c.record.end(ended.MessageID, name, -1)
-			return name, ""
+		}](c.record, e.Data); ok {
+			c.record.end(ended.MessageID, e.Name, -1)
+			return e.Name, ""
 		}
 	}
 	return "", ""
 }
 
-func decode[T any](r *record, data string) (into T, ok bool) {
-	if err := json.Unmarshal([]byte(data), &into); err != nil {
+func decode[T any](r *record, data []byte) (into T, ok bool) {
+	if err := json.Unmarshal(data, &into); err != nil {
 		r.complain("an event cannot be read: %v", err)
 		return into, false
 	}

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"sync"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/arcoscribe/throughline/internal/proof/kit"
 )
 
@@ -21,7 +23,6 @@ type member struct {
 	log     *os.File
 	address string // where it listened last
 	process *kit.Process
-	kills   int
 }
 
 // crew is all of them, with the addresses of the servers.
@@ -29,6 +30,7 @@ type crew struct {
 	program string
 	env     map[string]string
 	members []*member
+	kills   int
 
 	mu        sync.Mutex
 	addresses []string
@@ -53,14 +55,13 @@ func newCrew(program, logs string, env map[string]string) (*crew, error) {
 
 // start starts those that do not run, all at once.
 func (c *crew) start(ctx context.Context) error {
-	var wait sync.WaitGroup
-	errs := make([]error, len(c.members))
-	for i, m := range c.members {
+	var all errgroup.Group
+	for _, m := range c.members {
 		if m.process == nil {
-			wait.Go(func() { errs[i] = c.startOne(ctx, m) })
+			all.Go(func() error { return c.startOne(ctx, m) })
 		}
 	}
-	wait.Wait()
+	err := all.Wait()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.addresses = c.addresses[:0:0]
@@ -69,7 +70,7 @@ func (c *crew) start(ctx context.Context) error {
 			c.addresses = append(c.addresses, m.address)
 		}
 	}
-	return errors.Join(errs...)
+	return err
 }
 
 func (c *crew) startOne(ctx context.Context, m *member) error {
@@ -103,7 +104,7 @@ func (c *crew) kill(victims []*member) error {
 		if m.process != nil {
 			errs = append(errs, m.process.Kill())
 			m.process = nil
-			m.kills++
+			c.kills++
 		}
 	}
 	return errors.Join(errs...)
@@ -112,7 +113,7 @@ func (c *crew) kill(victims []*member) error {
 // ended returns the processes that ended without being killed.
 func (c *crew) ended() (names []string) {
 	for _, m := range c.members {
-		if m.process != nil && isClosed(m.process.Ended()) {
+		if m.process != nil && m.process.Ended() {
 			names = append(names, m.name)
 		}
 	}

@@ -51,11 +51,7 @@ func newHarness(ctx context.Context, o options, progress io.Writer) (h *harness,
 		return h, err
 	}
 	program := filepath.Join(h.folder, "throughline")
-	var flags []string
-	if o.race {
-		flags = []string{"-race"}
-	}
-	if err = kit.Build(ctx, o.source, program, flags...); err != nil {
+	if err = kit.Build(ctx, o.source, program); err != nil {
 		return h, err
 	}
 	if h.model, err = startModel(); err != nil {

@@ -22,6 +22,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/arcoscribe/throughline/internal/proof/kit"
+	"github.com/arcoscribe/throughline/streaming"
 )
 
 type options struct {
@@ -29,8 +30,7 @@ type options struct {
 	quietEvery int
 	seed       uint64
 	source     string // the module's folder
-	race       bool
-	keep       bool // logs and database after a violation
+	keep       bool   // logs and database after a violation
 	mutations  bool
 	only       string
 }
@@ -45,7 +45,6 @@ func parse(args []string, usage io.Writer) (options, error) {
 	flags.IntVar(&o.quietEvery, "quiet-every", 10, "after how many rounds to wait for quiet")
 	flags.Uint64Var(&o.seed, "seed", 0, "what chance goes by; 0 takes any")
 	flags.StringVar(&o.source, "source", ".", "the module's folder")
-	flags.BoolVar(&o.race, "race", false, "build the program with the race detector")
 	flags.BoolVar(&o.keep, "keep", true, "keep logs and database after a violation")
 	flags.BoolVar(&o.mutations, "mutations", false, "run against each patch in internal/proof/crash/mutations")
 	flags.StringVar(&o.only, "only", "", "of the mutations, only those whose name holds this")
@@ -111,24 +110,20 @@ func (h *harness) count(ctx context.Context) error {
 }
 
 func (f *figures) write(out io.Writer, h *harness) {
-	kills := 0
-	for _, m := range h.crew.members {
-		kills += m.kills
-	}
-	tally := h.record.now().tally
+	ended, acknowledged, deleted := h.record.now().tally()
 	for _, row := range []struct {
 		name  string
 		value any
 	}{
 		{"rounds", f.rounds},
-		{"processes killed", kills},
+		{"processes killed", h.crew.kills},
 		{"crashes of Postgres", f.crashes},
-		{"messages acknowledged", tally.acknowledged},
-		{"replies heard to their end", tally.completed},
-		{"replies stopped by their user", tally.cancelled},
-		{"replies heard to break off", tally.brokeOff},
+		{"messages acknowledged", acknowledged},
+		{"replies heard to their end", ended[streaming.EventCompleted]},
+		{"replies stopped by their user", ended[streaming.EventCancelled]},
+		{"replies heard to break off", ended[streaming.EventFailed]},
 		{"replies written again", f.again},
-		{"messages deleted", tally.deleted},
+		{"messages deleted", deleted},
 		{"chats", f.chats},
 		{"turns stored", f.turns},
 		{"folds", f.folds},

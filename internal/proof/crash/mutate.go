@@ -3,10 +3,10 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -40,6 +40,8 @@ type mutation struct {
 	rounds, took string
 }
 
+var headLine = regexp.MustCompile(`(?m)^(Says|Caught by|Survives): (.+)$`)
+
 func readMutations(folder string) ([]mutation, error) {
 	files, err := filepath.Glob(filepath.Join(folder, "*.patch"))
 	if err != nil {
@@ -52,16 +54,14 @@ func readMutations(folder string) ([]mutation, error) {
 			return nil, err
 		}
 		m := mutation{name: strings.TrimSuffix(filepath.Base(file), ".patch"), file: file}
-		head, _, _ := strings.Cut(string(text), "\n--- ")
-		for line := range strings.Lines(head) {
-			name, value, _ := strings.Cut(strings.TrimSpace(line), ": ")
-			switch name {
+		for _, line := range headLine.FindAllStringSubmatch(string(text), -1) {
+			switch line[1] {
 			case "Says":
-				m.says = value
+				m.says = line[2]
 			case "Caught by":
-				m.caughtBy = strings.Split(value, ", ")
+				m.caughtBy = strings.Split(line[2], ", ")
 			case "Survives":
-				m.survives = value
+				m.survives = line[2]
 			}
 		}
 		if m.says == "" || (m.survives == "") == (m.caughtBy == nil) {
@@ -120,34 +120,69 @@ func (m *mutation) row() string {
 	return fmt.Sprintf("| %s | %s | %s |", m.name, m.says, verdict)
 }
 
-// try patches a copy of the source and runs this harness there, against the program built from the copy.
+// try builds this harness, and has it build the program, with patched files in place of the source's.
 func (m *mutation) try(ctx context.Context, source string) error {
 	ctx, cancel := context.WithTimeout(ctx, mutationWithin)
 	defer cancel()
-	broken, err := os.MkdirTemp("", "throughline-mutation-")
+	folder, err := os.MkdirTemp("", "throughline-mutation-")
 	if err != nil {
 		return err
 	}
-	defer func() { _ = os.RemoveAll(broken) }() // what cannot be removed stays in the temporary folder
-	if err := copySource(source, broken); err != nil {
-		return err
-	}
-	patch, err := filepath.Abs(m.file)
+	defer func() { _ = os.RemoveAll(folder) }() // what cannot be removed stays in the temporary folder
+	flag, err := m.overlay(ctx, source, folder)
 	if err != nil {
 		return err
 	}
-	if err := apply(ctx, broken, patch); err != nil {
-		return err
-	}
-	program := filepath.Join(broken, "crash.test")
-	if output, err := exec.CommandContext(ctx, "go", "build", "-C", broken, "-o", program, "./internal/proof/crash").CombinedOutput(); err != nil { //nolint:gosec // the copy
+	program := filepath.Join(folder, "crash")
+	build := exec.CommandContext(ctx, "go", "build", "-C", source, "-o", program, "./internal/proof/crash") //nolint:gosec // our own folders
+	build.Env = append(build.Environ(), flag)
+	if output, err := build.CombinedOutput(); err != nil {
 		return fmt.Errorf("%w: %s", err, output)
 	}
-	return m.run(ctx, broken, program)
+	return m.run(ctx, source, program, flag)
+}
+
+var patchedFile = regexp.MustCompile(`(?m)^\+\+\+ b/(\S+)`)
+
+// overlay writes the patched files into a folder and returns the setting with which go builds them instead of the
+// source's.
+func (m *mutation) overlay(ctx context.Context, source, folder string) (setting string, err error) {
+	if source, err = filepath.Abs(source); err != nil {
+		return "", err
+	}
+	patch, err := os.ReadFile(m.file)
+	if err != nil {
+		return "", err
+	}
+	replace := map[string]string{}
+	for _, found := range patchedFile.FindAllStringSubmatch(string(patch), -1) {
+		original, copied := filepath.Join(source, found[1]), filepath.Join(folder, found[1])
+		content, err := os.ReadFile(original)
+		if err != nil {
+			return "", err
+		}
+		if err := errors.Join(os.MkdirAll(filepath.Dir(copied), 0o700), os.WriteFile(copied, content, 0o600)); err != nil {
+			return "", err
+		}
+		replace[original] = copied
+	}
+	if err := apply(ctx, folder, m.file); err != nil {
+		return "", err
+	}
+	list, err := json.Marshal(map[string]any{"Replace": replace})
+	if err != nil {
+		return "", err
+	}
+	file := filepath.Join(folder, "overlay.json")
+	return "GOFLAGS=-overlay=" + file, os.WriteFile(file, list, 0o600)
 }
 
 // apply patches the files below a folder; with the flag --check it only reports whether it could.
 func apply(ctx context.Context, folder, patch string, flags ...string) error {
+	patch, err := filepath.Abs(patch)
+	if err != nil {
+		return err
+	}
 	command := exec.CommandContext(ctx, "git", append(append([]string{"apply"}, flags...), patch)...) //nolint:gosec // our own patches
 	command.Dir = folder
 	// Within another repository git would look for the files elsewhere, and skip them.
@@ -163,15 +198,15 @@ var (
 	roundsLine  = regexp.MustCompile(`(?m)^rounds +(\d+)`)
 )
 
-// run runs the harness of the copy to its end, and reads which violations it found.
-func (m *mutation) run(ctx context.Context, folder, program string) error {
+// run runs the patched harness to its end, and reads which violations it found.
+func (m *mutation) run(ctx context.Context, source, program, setting string) error {
 	began := time.Now()
 	most := mutationRounds
 	if m.survives != "" {
 		most = survivorRounds
 	}
 	command := exec.CommandContext(ctx, program, "-rounds", strconv.Itoa(most), "-quiet-every", strconv.Itoa(mutationQuiet), "-seed", strconv.Itoa(mutationSeed), "-keep=false") //nolint:gosec // built a moment ago
-	command.Dir = folder
+	command.Dir, command.Env = source, append(command.Environ(), setting)
 	// An interrupted harness ends its processes.
 	command.Cancel = func() error { return command.Process.Signal(os.Interrupt) }
 	command.WaitDelay = time.Minute
@@ -192,37 +227,4 @@ func (m *mutation) run(ctx context.Context, folder, program string) error {
 		return fmt.Errorf("the harness failed: %s", output)
 	}
 	return nil
-}
-
-// copySource copies a module without what was downloaded or built in it. The folder .local is linked, because it
-// has the Postgres that setup fetched.
-func copySource(from, to string) error {
-	from, err := filepath.Abs(from)
-	if err != nil {
-		return err
-	}
-	source := os.DirFS(from)
-	err = fs.WalkDir(source, ".", func(name string, entry fs.DirEntry, err error) error {
-		target := filepath.Join(to, name)
-		switch {
-		case err != nil:
-			return err
-		case entry.IsDir() && slices.Contains([]string{".git", ".local", "node_modules"}, entry.Name()):
-			return fs.SkipDir
-		case entry.IsDir():
-			return os.MkdirAll(target, 0o755) //nolint:gosec // source code
-		case !entry.Type().IsRegular():
-			return nil
-		}
-		content, err := fs.ReadFile(source, name)
-		if err != nil {
-			return err
-		}
-		return os.WriteFile(target, content, 0o644) //nolint:gosec // source code
-	})
-	local := filepath.Join(from, ".local")
-	if _, missing := os.Stat(local); err != nil || missing != nil {
-		return err
-	}
-	return os.Symlink(local, filepath.Join(to, ".local"))
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -110,22 +111,26 @@ func TestExpectations(t *testing.T) {
 	}
 }
 
-// A copy has the source and nothing that was downloaded.
-func TestCopySource(t *testing.T) {
+// The program is built with the patched files, and the source stays as it is.
+func TestOverlay(t *testing.T) {
 	t.Parallel()
-	from, to := t.TempDir(), t.TempDir()
-	for _, name := range []string{"a/b.go", ".git/config", "x/node_modules/y.js", ".local/bin/z"} {
-		if err := os.MkdirAll(filepath.Dir(filepath.Join(from, name)), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		write(t, filepath.Join(from, name), name)
-	}
-	if err := copySource(from, to); err != nil {
+	source, folder := t.TempDir(), t.TempDir()
+	m := mutation{file: filepath.Join(source, "x.patch")}
+	write(t, m.file, "Says: x\nSurvives: y\n\n--- a/main.go\n+++ b/main.go\n@@ -1,2 +1,2 @@\n package main\n-func main() { println(1) }\n+func main() { panic(2) }\n")
+	write(t, filepath.Join(source, "go.mod"), "module x\n")
+	write(t, filepath.Join(source, "main.go"), "package main\nfunc main() { println(1) }\n")
+	setting, err := m.overlay(t.Context(), source, folder)
+	if err != nil {
 		t.Fatal(err)
 	}
-	for name, want := range map[string]bool{"a/b.go": true, ".git": false, "x/node_modules": false, ".local/bin/z": true} {
-		if _, err := os.Stat(filepath.Join(to, name)); (err == nil) != want {
-			t.Errorf("%s: %v", name, err)
+	for _, c := range []struct {
+		settings []string
+		want     string
+	}{{nil, "1\n"}, {[]string{setting}, "panic: 2"}} {
+		command := exec.CommandContext(t.Context(), "go", "run", "-C", source, ".")
+		command.Env = append(command.Environ(), c.settings...)
+		if output, _ := command.CombinedOutput(); !strings.HasPrefix(string(output), c.want) {
+			t.Errorf("%q: %s, want %s", c.settings, output, c.want)
 		}
 	}
 }

@@ -20,12 +20,6 @@ type record struct {
 	repliesTo map[*message][]*reply
 	outages   []outage
 	broken    []string // answers that contradict themselves or earlier ones
-	tally     tally
-}
-
-// tally counts for the table.
-type tally struct {
-	acknowledged, completed, cancelled, brokeOff, deleted, cleared int
 }
 
 // outage is a time in which Postgres was away; to is zero while it is.
@@ -63,6 +57,7 @@ type reply struct {
 	growth   []growth
 	ended    string // the name of its last event
 	deletion deletion
+	certain  int // characters that must be stored, in a copy of the record
 }
 
 // growth is when the text up to a character was first received.
@@ -98,7 +93,6 @@ func (r *record) start(m *message, started streaming.Started) {
 	defer r.mu.Unlock()
 	if !m.acknowledged {
 		m.acknowledged, m.chatID, m.id = true, started.ChatID, started.UserMessageID
-		r.tally.acknowledged++
 	}
 	if m.chatID != started.ChatID || m.id != started.UserMessageID {
 		r.broken = append(r.broken, fmt.Sprintf("ask%d was %s in chat %s, and is %s in chat %s when it is sent again",
@@ -153,14 +147,6 @@ func (r *record) end(id uuid.UUID, name string, length int) {
 		r.broken = append(r.broken, fmt.Sprintf("the reply %s ended with %s, and when it is read again with %s", id, known.ended, name))
 	}
 	known.ended = name
-	switch name {
-	case streaming.EventCompleted:
-		r.tally.completed++
-	case streaming.EventCancelled:
-		r.tally.cancelled++
-	default:
-		r.tally.brokeOff++
-	}
 }
 
 // chatOf returns the chat of a message, and whether it was acknowledged.
@@ -195,15 +181,6 @@ func (r *record) deleting(of *deletion, now deletion) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	*of = now
-	if now == done {
-		r.tally.deleted++
-	}
-}
-
-func (r *record) cleared() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.tally.cleared++
 }
 
 func (r *record) away() {
@@ -248,27 +225,38 @@ func (r *record) certain(known *reply) int {
 // known is a copy of the record.
 type known struct {
 	messages []message
-	replies  []knownReply
+	replies  []reply
 	broken   []string
-	tally    tally
-}
-
-type knownReply struct {
-	reply
-	certain int
 }
 
 func (r *record) now() known {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	k := known{broken: slices.Clone(r.broken), tally: r.tally}
+	k := known{broken: slices.Clone(r.broken)}
 	for _, m := range r.messages {
 		k.messages = append(k.messages, *m)
 	}
 	for _, heard := range r.replies {
-		one := knownReply{reply: *heard, certain: r.certain(heard)}
-		one.text = slices.Clone(heard.text)
+		one := *heard
+		one.text, one.certain = slices.Clone(heard.text), r.certain(heard)
 		k.replies = append(k.replies, one)
 	}
 	return k
+}
+
+// tally counts the replies by the name of their last event, and what was acknowledged.
+func (k known) tally() (ended map[string]int, acknowledged, deleted int) {
+	ended = map[string]int{}
+	deletions := map[deletion]int{}
+	for _, m := range k.messages {
+		deletions[m.deletion]++
+		if m.acknowledged {
+			acknowledged++
+		}
+	}
+	for _, r := range k.replies {
+		deletions[r.deletion]++
+		ended[r.ended]++
+	}
+	return ended, acknowledged, deletions[done]
 }

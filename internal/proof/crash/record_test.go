@@ -38,29 +38,29 @@ func TestListening(t *testing.T) {
 	for _, c := range []struct {
 		name, first, then string
 		broken            string // what is said about it; "" for nothing
-		what              outcome
+		settled           bool
 		cursor            string
 	}{
-		{name: "a whole reply", first: begin, then: stream(streaming.EventStarted, started(ask, id, 3), streaming.EventDelta, delta(id, 3, "ße ok"), streaming.EventCompleted, completed(8)), what: settled},
-		{name: "broken off", first: begin, then: stream(streaming.EventStarted, started(ask, id, 6), streaming.EventDelta, delta(id, 6, "a")) + "event: comple", what: again, cursor: id.String() + ":7"},
-		{name: "failed", first: begin, then: stream(streaming.EventStarted, started(ask, id, 6), streaming.EventFailed, ended), what: again},
-		{name: "cancelled", first: begin, then: stream(streaming.EventStarted, started(ask, id, 6), streaming.EventCancelled, ended), what: settled},
-		{name: "other text", first: begin, then: stream(streaming.EventStarted, started(ask, id, 0), streaming.EventDelta, delta(id, 0, "Grosse ")), broken: "says something else", what: again, cursor: id.String() + ":7"},
-		{name: "a gap", first: begin, then: stream(streaming.EventStarted, started(ask, id, 9), streaming.EventDelta, delta(id, 9, "x")), broken: "leaves a gap", what: again, cursor: id.String() + ":9"},
-		{name: "another length", first: begin, then: stream(streaming.EventStarted, started(ask, id, 6), streaming.EventCompleted, completed(9)), broken: "9 characters", what: settled},
-		{name: "another message", first: begin, then: stream(streaming.EventStarted, started(other, id, 6)), broken: "when it is sent again", what: again, cursor: id.String() + ":6"},
-		{name: "no start", first: "", then: stream(streaming.EventCompleted, completed(0)), broken: "never started", what: settled},
-		{name: "no JSON", first: begin, then: stream(streaming.EventDelta, "{"), broken: "cannot be read", what: again, cursor: "kept"},
-		{name: "two ends", first: begin + stream(streaming.EventCancelled, ended), then: stream(streaming.EventCompleted, completed(6)), broken: "ended with message.cancelled", what: settled},
+		{name: "a whole reply", first: begin, then: stream(streaming.EventStarted, started(ask, id, 3), streaming.EventDelta, delta(id, 3, "ße ok"), streaming.EventCompleted, completed(8)), settled: true},
+		{name: "broken off", first: begin, then: stream(streaming.EventStarted, started(ask, id, 6), streaming.EventDelta, delta(id, 6, "a")) + "event: comple", cursor: id.String() + ":7"},
+		{name: "failed", first: begin, then: stream(streaming.EventStarted, started(ask, id, 6), streaming.EventFailed, ended)},
+		{name: "cancelled", first: begin, then: stream(streaming.EventStarted, started(ask, id, 6), streaming.EventCancelled, ended), settled: true},
+		{name: "other text", first: begin, then: stream(streaming.EventStarted, started(ask, id, 0), streaming.EventDelta, delta(id, 0, "Grosse ")), broken: "says something else", cursor: id.String() + ":7"},
+		{name: "a gap", first: begin, then: stream(streaming.EventStarted, started(ask, id, 9), streaming.EventDelta, delta(id, 9, "x")), broken: "leaves a gap", cursor: id.String() + ":9"},
+		{name: "another length", first: begin, then: stream(streaming.EventStarted, started(ask, id, 6), streaming.EventCompleted, completed(9)), broken: "9 characters", settled: true},
+		{name: "another message", first: begin, then: stream(streaming.EventStarted, started(other, id, 6)), broken: "when it is sent again", cursor: id.String() + ":6"},
+		{name: "no start", first: "", then: stream(streaming.EventCompleted, completed(0)), broken: "never started", settled: true},
+		{name: "no JSON", first: begin, then: stream(streaming.EventDelta, "{"), broken: "cannot be read", cursor: "kept"},
+		{name: "two ends", first: begin + stream(streaming.EventCancelled, ended), then: stream(streaming.EventCompleted, completed(6)), broken: "ended with message.cancelled", settled: true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			client := &client{record: newRecord()}
 			m := client.record.send(uuid.New(), 0)
 			client.read(strings.NewReader(c.first), m, "", nil)
-			what, cursor := client.read(strings.NewReader(c.then), m, "kept", nil)
-			if what != c.what || cursor != c.cursor {
-				t.Errorf("outcome %d, cursor %q", what, cursor)
+			settled, cursor := client.read(strings.NewReader(c.then), m, "kept", nil)
+			if settled != c.settled || cursor != c.cursor {
+				t.Errorf("settled %t, cursor %q", settled, cursor)
 			}
 			if said := strings.Join(client.record.now().broken, "; "); !strings.Contains(said, c.broken) || c.broken == "" && said != "" {
 				t.Errorf("it says %q", said)
@@ -79,9 +79,9 @@ func TestHangingUp(t *testing.T) {
 	for i := range 5 {
 		events = append(events, streaming.EventDelta, fmt.Sprintf(`{"message_id":%q,"offset":%d,"delta":"x"}`, id, i))
 	}
-	what, cursor := client.read(strings.NewReader(stream(events...)), m, "", func(deltas int) bool { return deltas < 3 })
-	if want := id.String() + ":3"; what != again || cursor != want {
-		t.Errorf("outcome %d, cursor %q, want %q", what, cursor, want)
+	settled, cursor := client.read(strings.NewReader(stream(events...)), m, "", func(deltas int) bool { return deltas < 3 })
+	if want := id.String() + ":3"; settled || cursor != want {
+		t.Errorf("settled %t, cursor %q, want %q", settled, cursor, want)
 	}
 }
 

@@ -46,12 +46,14 @@ func (h *harness) run(ctx context.Context) error {
 // leg plays some rounds while all talkers talk, and waits for quiet after the last.
 func (h *harness) leg(ctx context.Context, first, last int) error {
 	talking, hangUp := context.WithCancel(ctx)
-	stop := make(chan struct{})
+	stopping, stop := context.WithCancel(talking)
 	var wait sync.WaitGroup
 	for _, t := range h.talkers {
-		wait.Go(func() { t.talk(talking, stop) })
+		wait.Go(func() { t.talk(talking, stopping) })
 	}
-	defer func() { hangUp(); wait.Wait() }()
+	defer wait.Wait()
+	defer hangUp()
+	defer stop()
 	for n := first; n <= last; n++ {
 		if err := h.round(ctx, n); err != nil {
 			return fmt.Errorf("round %d: %w", n, err)
@@ -59,7 +61,7 @@ func (h *harness) leg(ctx context.Context, first, last int) error {
 		h.say("round %d of %d", n, h.rounds)
 	}
 	restarted := time.Now()
-	close(stop)
+	stop()
 	giveUp := time.AfterFunc(recoverWithin, hangUp)
 	defer giveUp.Stop()
 	wait.Wait()

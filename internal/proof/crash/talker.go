@@ -44,9 +44,9 @@ type talker struct {
 	chats   []*conversation
 }
 
-// talk talks until stop is closed; then it waits for the replies that are due.
-func (t *talker) talk(ctx context.Context, stop <-chan struct{}) {
-	for ctx.Err() == nil && !isClosed(stop) {
+// talk talks until stopping ends; then it waits for the replies that are due, until ctx ends.
+func (t *talker) talk(ctx, stopping context.Context) {
+	for stopping.Err() == nil {
 		t.step(ctx)
 		_ = kit.Sleep(ctx, t.upTo(longestPause))
 	}
@@ -126,16 +126,16 @@ func (t *talker) goOn(ctx context.Context, chat *conversation) {
 // try makes one attempt and updates the chat.
 func (t *talker) try(ctx context.Context, server string, chat *conversation, onDelta deltaFunc) {
 	m := chat.waiting
-	var what outcome
+	var settled bool
 	if chat.cursor != "" && chat.id != uuid.Nil && t.chance.IntN(2) == 0 {
-		what, chat.cursor = t.resume(ctx, server, m, chat.id, chat.cursor, onDelta)
+		settled, chat.cursor = t.resume(ctx, server, m, chat.id, chat.cursor, onDelta)
 	} else {
-		what, chat.cursor = t.post(ctx, server, m, chat.id, chat.cursor, onDelta)
+		settled, chat.cursor = t.post(ctx, server, m, chat.id, chat.cursor, onDelta)
 	}
 	if id, ok := t.record.chatOf(m); ok && chat.id == uuid.Nil {
 		chat.id = id
 	}
-	if what == settled {
+	if settled {
 		chat.waiting, chat.cursor = nil, ""
 	}
 }
@@ -179,9 +179,7 @@ func (t *talker) clear(ctx context.Context, chat *conversation) {
 	code, err := t.call(ctx, t.anyServer(), http.MethodPost, "/v1/chats/"+chat.id.String()+"/clear")
 	switch {
 	case err != nil || patientCodes[code]:
-	case code == "":
-		t.record.cleared()
-	default:
+	case code != "":
 		t.record.complain("clearing %s answers %s", chat.id, code)
 	}
 }
@@ -233,13 +231,4 @@ func (t *talker) anyServer() string {
 
 func (t *talker) upTo(most time.Duration) time.Duration {
 	return time.Duration(t.chance.Int64N(int64(most)))
-}
-
-func isClosed(stop <-chan struct{}) bool {
-	select {
-	case <-stop:
-		return true
-	default:
-		return false
-	}
 }

@@ -2,8 +2,7 @@
 // program and helper processes, users and their requests, a reader of the API's events, statistics, charts, and
 // the marked parts of documents.
 //
-// Two readers of events stay apart on purpose: the one of bench's streams, which must not cost what it measures,
-// and the one of crash, which must not share a mistake with what it checks.
+// The reader of events of bench's streams stays apart on purpose: it must not cost what it measures.
 package kit
 
 import (

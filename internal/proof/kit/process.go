@@ -17,10 +17,9 @@ import (
 // startWithin bounds a start on a machine that is busy.
 const startWithin = time.Minute
 
-// Build compiles the program from the module in the folder source into a file. Flags go to go build.
-func Build(ctx context.Context, source, into string, flags ...string) error {
-	args := append([]string{"build", "-C", source, "-o", into}, flags...)
-	output, err := exec.CommandContext(ctx, "go", append(args, "./cmd/throughline")...).CombinedOutput() //nolint:gosec // the caller's own folders
+// Build compiles the program from the module in the folder source into a file.
+func Build(ctx context.Context, source, into string) error {
+	output, err := exec.CommandContext(ctx, "go", "build", "-C", source, "-o", into, "./cmd/throughline").CombinedOutput() //nolint:gosec // the caller's own folders
 	if err != nil {
 		return fmt.Errorf("build %s: %w: %s", source, err, bytes.TrimSpace(output))
 	}
@@ -118,8 +117,15 @@ func follow(stderr io.Reader, log io.Writer, ready chan<- string) {
 // PID returns the process's number.
 func (p *Process) PID() int { return p.command.Process.Pid }
 
-// Ended is closed when the process is gone.
-func (p *Process) Ended() <-chan struct{} { return p.ended }
+// Ended reports whether the process is gone.
+func (p *Process) Ended() bool {
+	select {
+	case <-p.ended:
+		return true
+	default:
+		return false
+	}
+}
 
 // Kill ends the process at once, as a crash does, and waits until it is gone.
 func (p *Process) Kill() error {

@@ -2,11 +2,10 @@ package kit
 
 import (
 	"context"
-	"os"
-	"path/filepath"
-	"strconv"
-	"strings"
+	"errors"
 	"time"
+
+	"github.com/prometheus/procfs"
 )
 
 // ticks is how often per second Linux counts CPU time in /proc, on every machine that Go runs on.
@@ -21,92 +20,59 @@ type Usage struct {
 
 // UsageOf returns what one process uses.
 func UsageOf(pid int) Usage {
-	name := strconv.Itoa(pid)
-	return Usage{CPU: cpuOf(name), RSS: sizesOf(name)["VmRSS"]}
+	used, _ := usageOf(pid)
+	return used
 }
 
 // UsageWithChildren returns what a process and its living children use together.
 func UsageWithChildren(pid int) Usage {
-	used := UsageOf(pid)
-	for _, child := range childrenOf(strconv.Itoa(pid)) {
-		used.CPU += cpuOf(child)
-		used.RSS += sizesOf(child)["VmRSS"]
+	all := UsageOf(pid)
+	for _, child := range childrenOf(pid) {
+		used := UsageOf(child)
+		all.CPU += used.CPU
+		all.RSS += used.RSS
 	}
-	return used
+	return all
 }
 
 // UsageOfPostgres returns what all processes of a server on this machine use, with shared memory counted once,
 // and the bytes that it has written ahead. The connection is a superuser's.
-func UsageOfPostgres(ctx context.Context, admin querier) (used Usage, wal int64, err error) {
-	var pid string
-	err = admin.QueryRow(ctx, `select split_part(pg_read_file('postmaster.pid'), e'\n', 1), pg_current_wal_lsn() - '0/0'::pg_lsn`).Scan(&pid, &wal)
+func UsageOfPostgres(ctx context.Context, admin querier) (all Usage, wal int64, err error) {
+	var pid int
+	err = admin.QueryRow(ctx, `select split_part(pg_read_file('postmaster.pid'), e'\n', 1)::int, pg_current_wal_lsn() - '0/0'::pg_lsn`).Scan(&pid, &wal)
 	if err != nil {
 		return Usage{}, 0, err
 	}
 	var shared int64
 	for _, process := range append(childrenOf(pid), pid) {
-		used.CPU += cpuOf(process)
-		sizes := sizesOf(process)
-		used.RSS += sizes["RssAnon"]
-		shared = max(shared, sizes["RssShmem"])
+		used, sizes := usageOf(process)
+		all.CPU += used.CPU
+		all.RSS += int64(sizes.RssAnon)
+		shared = max(shared, int64(sizes.RssShmem))
 	}
-	used.RSS += shared
-	return used, wal, nil
+	all.RSS += shared
+	return all, wal, nil
 }
 
-// statOf returns the fields of /proc/<pid>/stat from the third one on: the second is a name, which may hold anything.
-func statOf(pid string) []string {
-	text, err := os.ReadFile(filepath.Join("/proc", pid, "stat"))
-	if err != nil {
-		return nil
+// usageOf returns what a process uses, and the sizes of its memory in bytes.
+func usageOf(pid int) (Usage, procfs.ProcStatus) {
+	process, none := procfs.NewProc(pid)
+	stat, noStat := process.Stat()
+	sizes, noSizes := process.NewStatus()
+	if errors.Join(none, noStat, noSizes) != nil {
+		return Usage{}, procfs.ProcStatus{}
 	}
-	_, rest, _ := strings.Cut(string(text), ") ")
-	return strings.Fields(rest)
-}
-
-// sizesOf returns the sizes in /proc/<pid>/status, in bytes.
-func sizesOf(pid string) map[string]int64 {
-	text, _ := os.ReadFile(filepath.Join("/proc", pid, "status")) // a process that has ended has no sizes
-	sizes := map[string]int64{}
-	for line := range strings.Lines(string(text)) {
-		if fields := strings.Fields(line); len(fields) == 3 && fields[2] == "kB" {
-			kilobytes, _ := strconv.ParseInt(fields[1], 10, 64)
-			sizes[strings.TrimSuffix(fields[0], ":")] = kilobytes << 10
-		}
-	}
-	return sizes
-}
-
-// cpuOf returns the CPU time of a process and its ended children.
-func cpuOf(pid string) time.Duration {
-	const first, last = 11, 14 // utime, stime, cutime, cstime, counted from the third field
-	stat := statOf(pid)
-	if len(stat) <= last {
-		return 0
-	}
-	var sum int64
-	for _, count := range stat[first : last+1] {
-		n, err := strconv.ParseInt(count, 10, 64)
-		if err != nil {
-			return 0
-		}
-		sum += n
-	}
-	return time.Duration(sum) * (time.Second / ticks)
+	counted := int(stat.UTime) + int(stat.STime) + stat.CUTime + stat.CSTime
+	return Usage{CPU: time.Duration(counted) * (time.Second / ticks), RSS: int64(sizes.VmRSS)}, sizes
 }
 
 // childrenOf returns the living children of a process.
-func childrenOf(pid string) []string {
-	const parent = 1 // counted from the third field
-	entries, err := os.ReadDir("/proc")
-	if err != nil {
-		return nil
-	}
-	var found []string
-	for _, entry := range entries {
-		if stat := statOf(entry.Name()); len(stat) > parent && stat[parent] == pid {
-			found = append(found, entry.Name())
+func childrenOf(pid int) (children []int) {
+	processes, _ := procfs.AllProcs() // none where there is no /proc
+	for _, p := range processes {
+		if stat, err := p.Stat(); err == nil && stat.PPID == pid {
+			children = append(children, p.PID)
 		}
 	}
-	return found
+	return children
 }

@@ -12,215 +12,204 @@ import (
 // page is one file of charts.
 type page struct {
 	name, alt string
-	panels    []panel
+	panels    []kit.Panel
 }
 
-// panel is one chart of a page. Its lines have one point per sample.
-type panel struct {
-	title, unit string
-	logarithmic bool
-	lines       func([]sample) []line
-}
+// perTurnOver is how many samples a cost per turn is averaged over: with few turns the line is jagged.
+const perTurnOver = 15
 
-type line struct {
-	name   string
-	points []point
-}
-
-var pages = []page{
-	{"load-people", "What people notice: first word, word lag, resuming, turns, folds", []panel{
-		{"First word, added", "ms", true, percentiles(func(s sample) (p50, p99 float64) { return s.Heard.First50, s.Heard.First99 })},
-		{"Word lag behind the model", "ms", true, percentiles(func(s sample) (p50, p99 float64) { return s.Heard.Lag50, s.Heard.Lag99 })},
-		{"Word lag on the other replica", "ms", true, percentiles(func(s sample) (p50, p99 float64) { return s.Heard.Else50, s.Heard.Else99 })},
-		{"Rest of a reply after resuming", "ms", true, percentiles(func(s sample) (p50, p99 float64) { return s.Heard.Gap50, s.Heard.Gap99 })},
-		{"Turns, and open streams", "per second, streams", false, func(samples []sample) []line {
-			turns := changes(samples, func(from, to sample) float64 { return float64(to.Heard.Turns) / seconds(from, to) })
-			return []line{{"turns", turns}, {"streams", pointsOf(samples, func(s sample) float64 { return float64(s.Heard.Open) })}}
+// charts returns all pages. Their lines have one point per sample.
+func charts(samples series) []page {
+	turns := samples.rate("turns", func(_, to sample) float64 { return float64(to.Heard.Turns) })
+	streams := samples.line("streams", func(s sample) float64 { return float64(s.Heard.Open) })
+	running := func(s sample) float64 { return float64(s.Postgres.Jobs["running"]) }
+	return []page{
+		{"load-people", "What people notice: first word, word lag, resuming, turns, folds", []kit.Panel{
+			{Title: "First word, added", Unit: "ms", Log: true, Lines: samples.percentiles(firstWord)},
+			{Title: "Word lag behind the model", Unit: "ms", Log: true, Lines: samples.percentiles(wordLag)},
+			{Title: "Word lag on the other replica", Unit: "ms", Log: true, Lines: samples.percentiles(lagElsewhere)},
+			{Title: "Rest of a reply after resuming", Unit: "ms", Log: true, Lines: samples.percentiles(resumeGap)},
+			{Title: "Turns, and open streams", Unit: "per second, streams", Lines: []kit.Line{turns, streams}},
+			{Title: "Memory per turn", Unit: "tokens", Lines: []kit.Line{
+				samples.line("brief, bridge, tail", func(s sample) float64 { return s.Heard.Memory }),
+			}},
+			{Title: "Folds in the queue", Unit: "jobs", Lines: []kit.Line{
+				samples.line("waiting", func(s sample) float64 { return float64(waiting(s.Postgres.Jobs)) - running(s) }),
+				samples.line("running", running),
+			}},
+			{Title: "Fold: from queue to worker", Unit: "ms", Log: true, Lines: []kit.Line{
+				samples.line("p50", func(s sample) float64 { return s.Postgres.PickUp50 }),
+				samples.line("p99", func(s sample) float64 { return s.Postgres.PickUp99 }),
+			}},
 		}},
-		{"Memory per turn", "tokens", false, each(series{"brief, bridge, tail", func(s sample) float64 { return s.Heard.Memory }})},
-		{"Folds in the queue", "jobs", false, each(
-			series{"waiting", func(s sample) float64 { return float64(waiting(s.Postgres.Jobs) - s.Postgres.Jobs["running"]) }},
-			series{"running", func(s sample) float64 { return float64(s.Postgres.Jobs["running"]) }})},
-		{"Fold: from queue to worker", "ms", true, percentiles(func(s sample) (p50, p99 float64) { return s.Postgres.PickUp50, s.Postgres.PickUp99 })},
-	}},
-	{"load-machine", "What it costs: CPU, memory, goroutines, connections, WAL, rows, dead rows", []panel{
-		{"CPU", "cores", false, cpu},
-		{"Memory of processes (RSS)", "MB", false, parts(func(p processSample) float64 { return float64(p.RSS) / 1e6 })},
-		{"Heap goal (twice what is alive)", "MB", false, parts(func(p processSample) float64 { return p.Goal / 1e6 })},
-		{"Goroutines", "", false, parts(func(p processSample) float64 { return p.Goroutines })},
-		{"Connections to Postgres", "", false, each(
-			series{"open", func(s sample) float64 { return float64(s.Postgres.Connections) }},
-			series{"at work", func(s sample) float64 { return float64(s.Postgres.Busy) }})},
-		{"Written ahead (WAL) per turn", "kB", false, walPerTurn},
-		{"Rows per turn, since the start", "kB", false, rowsPerTurn},
-		{"Dead rows", "rows", false, dead},
-	}},
+		{"load-machine", "What it costs: CPU, memory, goroutines, connections, WAL, rows, dead rows", []kit.Panel{
+			{Title: "CPU", Unit: "cores", Lines: []kit.Line{
+				samples.cores(strconv.Itoa(replicas)+" replicas", func(s sample) time.Duration { return cpuOf(s.Parts[:replicas]) }),
+				samples.cores(strconv.Itoa(workers)+" workers", func(s sample) time.Duration { return cpuOf(s.Parts[replicas:]) }),
+				samples.cores("Postgres", func(s sample) time.Duration { return s.Postgres.CPU }),
+				samples.cores("model", func(s sample) time.Duration { return s.Model.CPU }),
+				samples.cores("clients", func(s sample) time.Duration { return s.Clients.CPU }),
+			}},
+			{Title: "Memory of processes (RSS)", Unit: "MB", Lines: samples.parts(func(p processSample) float64 { return float64(p.RSS) / 1e6 })},
+			{Title: "Heap goal (twice what is alive)", Unit: "MB", Lines: samples.parts(func(p processSample) float64 { return p.Goal / 1e6 })},
+			{Title: "Goroutines", Lines: samples.parts(func(p processSample) float64 { return p.Goroutines })},
+			{Title: "Connections to Postgres", Lines: []kit.Line{
+				samples.line("open", func(s sample) float64 { return float64(s.Postgres.Connections) }),
+				samples.line("at work", func(s sample) float64 { return float64(s.Postgres.Busy) }),
+			}},
+			{Title: "Written ahead (WAL) per turn", Unit: "kB", Lines: []kit.Line{samples.perTurn("WAL", func(past series) float64 {
+				from := past[len(past)-1-perTurnOver:]
+				return float64(from.last().Postgres.WAL-from[0].Postgres.WAL) / from.turns()
+			})}},
+			{Title: "Rows per turn, since the start", Unit: "kB", Lines: []kit.Line{
+				samples.perTurn("rows", func(past series) float64 { return past.grown(heapOf, keptTables...) / past.turns() }),
+				samples.perTurn("indexes", func(past series) float64 { return past.grown(indexesOf, keptTables...) / past.turns() }),
+			}},
+			{Title: "Dead rows", Unit: "rows", Lines: samples.dead(
+				"public.messages", "public.chats", "public.conversation_briefs", "public.message_deltas", "river.river_job")},
+		}},
+	}
 }
+
+// series are the samples of a run, in order.
+type series []sample
+
+func (all series) last() sample { return all[len(all)-1] }
+
+// turns counts those after the first sample, which counts what was before it.
+func (all series) turns() (count float64) {
+	for _, s := range all[1:] {
+		count += float64(s.Heard.Turns)
+	}
+	return count
+}
+
+// points returns a value of each sample over seconds.
+func (all series) points(value func(sample) float64) []kit.Point {
+	points := make([]kit.Point, len(all))
+	for i, s := range all {
+		points[i] = kit.Point{X: s.At.Seconds(), Y: value(s)}
+	}
+	return points
+}
+
+func (all series) line(name string, value func(sample) float64) kit.Line {
+	return kit.Line{Name: name, Points: all.points(value)}
+}
+
+func (all series) percentiles(of timing) []kit.Line {
+	return []kit.Line{
+		all.line("p50", func(s sample) float64 { return s.Heard.P50[of] }),
+		all.line("p99", func(s sample) float64 { return s.Heard.P99[of] }),
+	}
+}
+
+// rate shows what happened per second from each sample to the next; the first point equals the second.
+func (all series) rate(name string, change func(from, to sample) float64) kit.Line {
+	points := make([]kit.Point, len(all))
+	for i, s := range all {
+		points[i].X = s.At.Seconds()
+		if i > 0 {
+			points[i].Y = change(all[i-1], s) / max(points[i].X-points[i-1].X, 1e-3)
+		}
+	}
+	if len(points) > 1 {
+		points[0].Y = points[1].Y
+	}
+	return kit.Line{Name: name, Points: points}
+}
+
+func (all series) cores(name string, used func(sample) time.Duration) kit.Line {
+	return all.rate(name, func(from, to sample) float64 { return (used(to) - used(from)).Seconds() })
+}
+
+func cpuOf(parts []processSample) (sum time.Duration) {
+	for _, p := range parts {
+		sum += p.CPU
+	}
+	return sum
+}
+
+// parts makes one line per replica and worker.
+func (all series) parts(value func(processSample) float64) []kit.Line {
+	lines := make([]kit.Line, replicas+workers)
+	for n := range lines {
+		lines[n] = all.line(partName(n), func(s sample) float64 { return value(s.Parts[n]) })
+	}
+	return lines
+}
+
+// perTurn shows a cost in kB of the samples up to each. It is NaN where there are too few samples.
+func (all series) perTurn(name string, bytes func(past series) float64) kit.Line {
+	points := all.points(func(sample) float64 { return math.NaN() })
+	for i := perTurnOver; i < len(all); i++ {
+		points[i].Y = bytes(all[:i+1]) / 1e3
+	}
+	return kit.Line{Name: name, Points: points}
+}
+
+func (all series) dead(tables ...string) (lines []kit.Line) {
+	for _, name := range tables {
+		lines = append(lines, all.line(short(name), func(s sample) float64 { return float64(s.Postgres.Tables[name].Dead) }))
+	}
+	return lines
+}
+
+// chartPoints is how many points a line has at most: more are not seen, and make the file large.
+const chartPoints = 120
 
 // drawCharts writes each page into the folder. A run of fewer than two samples has no lines.
-func drawCharts(folder string, samples []sample) error {
+func drawCharts(folder string, samples series) error {
 	if len(samples) < 2 {
 		return nil
 	}
-	for _, p := range pages {
-		drawn := make([]kit.Panel, len(p.panels))
-		for i, panel := range p.panels {
-			drawn[i] = kit.Panel{Title: panel.title, Unit: panel.unit, X: "minutes", Log: panel.logarithmic}
-			for _, l := range panel.lines(samples) {
-				drawn[i].Lines = append(drawn[i].Lines, kit.Line{Name: l.name, Points: panel.means(l.points)})
+	for _, page := range charts(samples) {
+		for n := range page.panels {
+			p := &page.panels[n]
+			p.X = "minutes"
+			for i := range p.Lines {
+				p.Lines[i].Points = thin(p.Lines[i].Points, chartPoints, func(values []float64) float64 { return meanShown(values, p.Log) })
+				for j := range p.Lines[i].Points {
+					p.Lines[i].Points[j].X /= 60
+				}
 			}
 		}
-		if err := kit.WriteChart(filepath.Join(folder, p.name+".svg"), drawn); err != nil {
+		if err := kit.WriteChart(filepath.Join(folder, page.name+".svg"), page.panels); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// chartPoints is how many points a line has at most: more are not seen, and make the file large.
-const chartPoints = 120
-
-// means returns at most chartPoints points over minutes, each the mean of some neighbours.
-func (p panel) means(points []point) (means []kit.Point) {
-	size := max((len(points)+chartPoints-1)/chartPoints, 1)
-	for begin := 0; begin < len(points); begin += size {
-		some := points[begin:min(begin+size, len(points))]
-		sum, count := 0.0, 0.0
-		for _, one := range some {
-			if one.value > 0 || one.value == 0 && !p.logarithmic { // NaN is neither
-				sum += one.value
-				count++
-			}
-		}
-		if count > 0 {
-			means = append(means, kit.Point{X: some[0].at.Minutes(), Y: sum / count})
+// meanShown is the mean of those values that a chart shows; NaN of none.
+func meanShown(values []float64, logarithmic bool) float64 {
+	sum, count := 0.0, 0.0
+	for _, value := range values {
+		if value > 0 || value == 0 && !logarithmic { // NaN is neither
+			sum += value
+			count++
 		}
 	}
-	return means
+	return sum / count
 }
 
-// series is a line whose points are a value of each sample.
-type series struct {
-	name  string
-	value func(sample) float64
+// thin returns at most that many points, each made of some neighbours.
+func thin(points []kit.Point, most int, of func(values []float64) float64) []kit.Point {
+	if len(points) <= most {
+		return points
+	}
+	kept := make([]kit.Point, most)
+	for i := range kept {
+		some := points[i*len(points)/most : (i+1)*len(points)/most]
+		kept[i] = kit.Point{X: some[len(some)/2].X, Y: of(values(some))}
+	}
+	return kept
 }
 
-func each(all ...series) func([]sample) []line {
-	return func(samples []sample) (lines []line) {
-		for _, one := range all {
-			lines = append(lines, line{one.name, pointsOf(samples, one.value)})
-		}
-		return lines
+func values(points []kit.Point) []float64 {
+	all := make([]float64, len(points))
+	for i, p := range points {
+		all[i] = p.Y
 	}
-}
-
-func percentiles(of func(sample) (p50, p99 float64)) func([]sample) []line {
-	return each(
-		series{"p50", func(s sample) float64 { p50, _ := of(s); return p50 }},
-		series{"p99", func(s sample) float64 { _, p99 := of(s); return p99 }})
-}
-
-func pointsOf(samples []sample, value func(sample) float64) []point {
-	points := make([]point, len(samples))
-	for i, s := range samples {
-		points[i] = point{s.At, value(s)}
-	}
-	return points
-}
-
-// changes returns what happened from each sample to the next; the first point equals the second.
-func changes(samples []sample, change func(from, to sample) float64) []point {
-	points := make([]point, len(samples))
-	for i, s := range samples {
-		points[i].at = s.At
-		if i > 0 {
-			points[i].value = change(samples[i-1], s)
-		}
-	}
-	if len(points) > 1 {
-		points[0].value = points[1].value
-	}
-	return points
-}
-
-func seconds(from, to sample) float64 { return max((to.At - from.At).Seconds(), 1e-3) }
-
-// parts makes one line per replica and worker.
-func parts(value func(processSample) float64) func([]sample) []line {
-	return func(samples []sample) (lines []line) {
-		if len(samples) == 0 {
-			return nil
-		}
-		for n, p := range samples[0].Parts {
-			lines = append(lines, line{p.Name, pointsOf(samples, func(s sample) float64 { return value(s.Parts[n]) })})
-		}
-		return lines
-	}
-}
-
-func cpu(samples []sample) []line {
-	cores := func(name string, used func(sample) time.Duration) line {
-		return line{name, changes(samples, func(from, to sample) float64 { return (used(to) - used(from)).Seconds() / seconds(from, to) })}
-	}
-	ofParts := func(from, to int) func(sample) time.Duration {
-		return func(s sample) (sum time.Duration) {
-			for _, p := range s.Parts[from:to] {
-				sum += p.CPU
-			}
-			return sum
-		}
-	}
-	return []line{
-		cores(strconv.Itoa(replicas)+" replicas", ofParts(0, replicas)),
-		cores(strconv.Itoa(workers)+" workers", ofParts(replicas, replicas+workers)),
-		cores("Postgres", func(s sample) time.Duration { return s.Postgres.CPU }),
-		cores("model", func(s sample) time.Duration { return s.Model.CPU }),
-		cores("clients", func(s sample) time.Duration { return s.Clients.CPU }),
-	}
-}
-
-// perTurnOver is how many samples a cost per turn is averaged over: with few turns the line is jagged.
-const perTurnOver = 15
-
-func walPerTurn(samples []sample) []line {
-	points := make([]point, len(samples))
-	for i, s := range samples {
-		from := max(i-perTurnOver, 0)
-		turns := 0.0
-		for _, one := range samples[from+1 : i+1] {
-			turns += float64(one.Heard.Turns)
-		}
-		points[i] = point{s.At, perTurn(float64(s.Postgres.WAL-samples[from].Postgres.WAL)/1e3, turns, i-from == perTurnOver)}
-	}
-	return []line{{"WAL", points}}
-}
-
-// rowsPerTurn divides what has been added since the first sample by the turns since then.
-func rowsPerTurn(samples []sample) []line {
-	heap, indexes := make([]point, len(samples)), make([]point, len(samples))
-	turns := 0.0
-	for i, s := range samples {
-		if i > 0 {
-			turns += float64(s.Heard.Turns)
-		}
-		rows, index := grown(samples[0], s, keptTables)
-		enough := i >= perTurnOver
-		heap[i], indexes[i] = point{s.At, perTurn(rows/1e3, turns, enough)}, point{s.At, perTurn(index/1e3, turns, enough)}
-	}
-	return []line{{"rows", heap}, {"indexes", indexes}}
-}
-
-// perTurn is NaN where there are too few turns.
-func perTurn(of, turns float64, enough bool) float64 {
-	if !enough || turns == 0 {
-		return math.NaN()
-	}
-	return of / turns
-}
-
-func dead(samples []sample) (lines []line) {
-	for _, name := range []string{"public.messages", "public.chats", "public.conversation_briefs", "public.message_deltas", "river.river_job"} {
-		lines = append(lines, line{short(name), pointsOf(samples, func(s sample) float64 { return float64(s.Postgres.Tables[name].Dead) })})
-	}
-	return lines
+	return all
 }

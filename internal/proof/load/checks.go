@@ -69,10 +69,10 @@ func backToBaseline(before, after sample) check {
 }
 
 // memoryIsSteady looks for a trend in the second half of the load.
-func memoryIsSteady(samples []sample) check {
+func memoryIsSteady(samples series) check {
 	const name = "memory does not grow in the second half"
-	half := secondHalf(samples)
-	if len(half) < 2 || half[len(half)-1].At-half[0].At < judgedFrom {
+	half := samples[len(samples)/2:]
+	if len(half) < 2 || half.last().At-half[0].At < judgedFrom {
 		return newCheck(name, fmt.Sprintf("not judged: it takes %s of second half", judgedFrom))
 	}
 	var problems []string
@@ -86,8 +86,8 @@ func memoryIsSteady(samples []sample) check {
 			{"heap goal of " + p.Name, func(s sample) float64 { return s.Parts[n].Goal }, heapGrowth},
 			{"memory of " + p.Name, func(s sample) float64 { return float64(s.Parts[n].RSS) }, rssGrowth},
 		} {
-			grew := growth(half, m.value, func(s sample) float64 { return s.Parts[n].Streams }, perStream)
-			most := max(m.least, growthShare*medianOf(pointsOf(half, m.value)))
+			grew := half.growth(m.value, func(s sample) float64 { return s.Parts[n].Streams }, perStream)
+			most := max(m.least, growthShare*median(values(half.points(m.value))))
 			worst = max(worst, grew/most)
 			if grew > most {
 				problems = append(problems, fmt.Sprintf("%s grows by %.1f MB, %.1f MB are allowed", m.what, grew/1e6, most/1e6))
@@ -99,10 +99,9 @@ func memoryIsSteady(samples []sample) check {
 
 // vacuumKeepsUp checks that no table has more dead rows than trigger autovacuum, plus those that came up in its
 // last three rounds.
-func vacuumKeepsUp(samples []sample) check {
+func vacuumKeepsUp(samples series) check {
 	problems := map[string]string{}
-	var most int64
-	var vacuums int64
+	most, vacuums := int64(0), 0.0
 	for i, s := range samples {
 		before := i
 		for before > 0 && s.At-samples[before].At < vacuumWithin {
@@ -119,24 +118,10 @@ func vacuumKeepsUp(samples []sample) check {
 		}
 	}
 	if len(samples) > 0 {
-		for name, t := range samples[len(samples)-1].Postgres.Tables {
-			vacuums += t.Vacuums - samples[0].Postgres.Tables[name].Vacuums
-		}
+		vacuums = samples.vacuumRuns()
 	}
-	return newCheck("autovacuum keeps up with dead rows", fmt.Sprintf("at most %d in a table; autovacuum ran %d times", most, vacuums),
+	return newCheck("autovacuum keeps up with dead rows", fmt.Sprintf("at most %d in a table; autovacuum ran %.0f times", most, vacuums),
 		slices.Sorted(maps.Values(problems))...)
-}
-
-// leftovers are what Postgres and the disk still hold of work that is over.
-type leftovers struct {
-	Deltas    int64  `json:"message_deltas"`
-	Streaming int64  `json:"streaming_messages"`
-	Jobs      int64  `json:"unfinished_jobs"`
-	Discarded int64  `json:"given_up_jobs"`
-	Due       int64  `json:"due_chats"`
-	Leases    int64  `json:"fold_leases"`
-	Files     int64  `json:"temporary_files"`
-	Example   string // of a due chat: why, and what became of its latest job
 }
 
 func nothingLeft(left leftovers) check {
@@ -151,7 +136,7 @@ func nothingLeft(left leftovers) check {
 		{left.Discarded, "folds that were given up"},
 		{left.Due, "chats that are due to be folded"},
 		{left.Leases, "leases of folds"},
-		{left.Files, "temporary files"},
+		{int64(left.Files), "temporary files"},
 	} {
 		if found.count > 0 {
 			problems = append(problems, fmt.Sprintf("%d %s", found.count, found.what))
@@ -178,63 +163,32 @@ func noErrors(failures map[string]int64, logged int64, d database) check {
 	return newCheck("no request failed, no error was logged", fmt.Sprintf("%d folds took more than one attempt", d.FoldsRepeated), problems...)
 }
 
-// point is a value at a time.
-type point struct {
-	at    time.Duration
-	value float64
-}
-
-// slope is the median of the slopes between all pairs of points, per second (Theil, 1950; Sen, 1968, "Estimates
-// of the regression coefficient based on Kendall's tau"). Up to 29 % of the points may lie anywhere without
-// moving it far, so a peak here or there is no trend. 0 for fewer than two points.
-func slope(points []point) float64 {
-	points = thin(points, mostPoints)
+// slope is the median of the slopes between all pairs of points (Theil, 1950; Sen, 1968, "Estimates of the
+// regression coefficient based on Kendall's tau"). Up to 29 % of the points may lie anywhere without moving it far,
+// so a peak here or there is no trend. 0 for fewer than two points.
+func slope(points []kit.Point) float64 {
+	points = thin(points, mostPoints, median)
 	var slopes []float64
 	for i, a := range points {
 		for _, b := range points[i+1:] {
-			if seconds := (b.at - a.at).Seconds(); seconds > 0 {
-				slopes = append(slopes, (b.value-a.value)/seconds)
+			if b.X > a.X {
+				slopes = append(slopes, (b.Y-a.Y)/(b.X-a.X))
 			}
 		}
 	}
-	return kit.Percentile(slopes, .5)
+	return median(slopes)
 }
 
 // mostPoints bounds the pairs: 20 000 of them say as much as a million.
 const mostPoints = 200
 
-// thin returns at most that many points, each the median of its neighbours.
-func thin(points []point, most int) []point {
-	if len(points) <= most {
-		return points
-	}
-	kept := make([]point, most)
-	for i := range kept {
-		some := points[i*len(points)/most : (i+1)*len(points)/most]
-		kept[i] = point{some[len(some)/2].at, medianOf(some)}
-	}
-	return kept
-}
-
-func medianOf(points []point) float64 {
-	values := make([]float64, len(points))
-	for i, p := range points {
-		values[i] = p.value
-	}
-	return kit.Percentile(values, .5)
-}
-
-// secondHalf is the part of a run in which nothing should grow any more.
-func secondHalf(samples []sample) []sample { return samples[len(samples)/2:] }
+func median(values []float64) float64 { return kit.Percentile(values, .5) }
 
 // growth returns by how much a value grows over the samples, by its trend. Growth of another count by its trend
 // explains up to each per unit, which is subtracted. Both trends are the same estimate, so a steady load hides no
 // leak.
-func growth(samples []sample, value, of func(sample) float64, each float64) float64 {
-	if len(samples) < 2 {
-		return 0
-	}
-	lasts := (samples[len(samples)-1].At - samples[0].At).Seconds()
-	more := max(slope(pointsOf(samples, of))*lasts, 0)
-	return slope(pointsOf(samples, value))*lasts - more*each
+func (all series) growth(value, of func(sample) float64, each float64) float64 {
+	lasts := (all.last().At - all[0].At).Seconds()
+	more := max(slope(all.points(of))*lasts, 0)
+	return slope(all.points(value))*lasts - more*each
 }

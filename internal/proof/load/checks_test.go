@@ -8,15 +8,17 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
 	"github.com/arcoscribe/throughline/internal/proof/kit"
+	"github.com/arcoscribe/throughline/internal/testkit"
 	"github.com/arcoscribe/throughline/streaming"
 )
 
 // run of a system without a fault: five minutes, a sample per second, with the noise of a real one.
-func healthy() []sample {
+func healthy() series {
 	dice := rand.New(rand.NewPCG(1, 2))
-	samples := make([]sample, 300)
+	samples := make(series, 300)
 	for n := range samples {
 		wave := float64(n % 7)
 		s := sample{At: time.Duration(n) * time.Second}
@@ -132,48 +134,73 @@ func TestErrorsCheck(t *testing.T) {
 	}
 }
 
-// exchange is what a client and Postgres know of one turn without a fault.
-func exchange() (turn, []stored) {
+// exchange stores a turn without a fault, and returns what its client knows of it.
+func exchange(t *testing.T, tx pgx.Tx) turn {
+	t.Helper()
 	r := &reply{Reply: kit.Reply{Text: []byte("an answer"), End: streaming.EventCompleted}}
 	r.Started = streaming.Started{ChatID: uuid.New(), UserMessageID: uuid.New(), MessageID: uuid.New()}
 	known := newTurn(uuid.New(), uuid.New(), "a question", r)
-	return known, []stored{
-		{id: r.Started.UserMessageID, chat: known.chat, user: known.user, client: known.client, role: "user", status: "complete", hash: known.asked},
-		{id: known.message, chat: known.chat, user: known.user, replyTo: r.Started.UserMessageID, role: "assistant", status: "complete", hash: known.received},
-	}
+	testkit.Exec(t, tx, `insert into public.messages (id, chat_id, user_id, seq, role, content, token_count, client_message_id, reply_to)
+		values ($1, $2, $3, 1, 'user', 'a question', 1, $4, null), ($5, $2, $3, 2, 'assistant', 'an answer', 1, null, $1)`,
+		r.Started.UserMessageID, known.chat, known.user, known.client, known.message)
+	return known
 }
 
 func TestComparison(t *testing.T) {
 	t.Parallel()
-	known, rows := exchange()
-	passes(t, compare([]turn{known}, rows))
-	passes(t, compare(nil, nil))
-	stranger, others := exchange()
-	again := rows[1]
-	again.id = uuid.New()
-	for want, fault := range map[string]func(*turn, []stored) []stored{
-		"acknowledged messages that are lost":       func(*turn, []stored) []stored { return nil },
-		"replies that are lost":                     func(_ *turn, rows []stored) []stored { return rows[:1] },
-		"with 0 answers":                            func(_ *turn, rows []stored) []stored { return rows[:1] },
-		"with 2 answers":                            func(_ *turn, rows []stored) []stored { return append(rows, again) },
-		"there more than once":                      func(_ *turn, rows []stored) []stored { return append(rows, rows[0]) },
-		"with another content":                      func(_ *turn, rows []stored) []stored { rows[0].hash[0]++; return rows },
-		"another text than was heard":               func(_ *turn, rows []stored) []stored { rows[1].hash[0]++; return rows },
-		"heard as complete and is stored as failed": func(_ *turn, rows []stored) []stored { rows[1].status = "failed"; return rows },
-		"messages that nobody sent":                 func(_ *turn, rows []stored) []stored { return append(rows, others...) },
-		"rows beside the 1 questions":               func(_ *turn, rows []stored) []stored { return append(rows, again) },
-		"replies that failed with upstream_failed": func(known *turn, rows []stored) []stored {
-			known.end, known.code = streaming.EventFailed, "upstream_failed"
-			return rows
-		},
-	} {
-		known, rows := known, []stored{rows[0], rows[1]}
-		rows = fault(&known, rows)
-		fails(t, compare([]turn{known}, rows), want)
+	conn := testkit.Connect(t, testkit.NewDatabase(t).AdminDSN)
+	// compared stores a turn, changes it with a statement, and compares it with what its client knows.
+	compared := func(statement string, known func(*turn) []turn) check {
+		tx, err := conn.Begin(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = tx.Rollback(t.Context()) }()
+		// What constraints forbid is what the check is for, should one of those be missing.
+		testkit.Exec(t, tx, "set local session_replication_role = replica")
+		testkit.Exec(t, tx, "drop index public.messages_client_message_id_key")
+		one := exchange(t, tx)
+		turns := []turn{one}
+		if known != nil {
+			turns = known(&one)
+		}
+		testkit.Exec(t, tx, statement)
+		c, err := compare(t.Context(), tx, turns)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
 	}
-	passes(t, compare([]turn{known, stranger}, append(rows, others...)))
-	unsure := known
-	unsure.acknowledged, unsure.end = false, ""
-	passes(t, compare([]turn{unsure}, nil)) // nobody said that it was there
-	passes(t, compare([]turn{unsure}, rows))
+	const (
+		nothing = "select 1"
+		again   = `insert into public.messages (chat_id, user_id, seq, role, content, token_count, client_message_id, reply_to)
+			select chat_id, user_id, seq + 2, role, content, 1, client_message_id, reply_to from public.messages where role = `
+	)
+	passes(t, compared(nothing, nil))
+	passes(t, compared("delete from public.messages", func(*turn) []turn { return nil }))
+	for want, statement := range map[string]string{
+		"acknowledged messages that are lost":       "delete from public.messages",
+		"replies that are lost":                     "delete from public.messages where role = 'assistant'",
+		"with 0 answers":                            "delete from public.messages where role = 'assistant'",
+		"with 2 answers":                            again + "'assistant'",
+		"there more than once":                      again + "'user'",
+		"with another content":                      "update public.messages set content = 'x' where role = 'user'",
+		"or in another chat":                        "update public.messages set chat_id = gen_random_uuid() where role = 'user'",
+		"another text than was heard":               "update public.messages set content = 'x' where role = 'assistant'",
+		"heard as complete and is stored as failed": "update public.messages set status = 'failed' where role = 'assistant'",
+		"rows beside the 1 questions":               again + "'assistant'",
+	} {
+		fails(t, compared(statement, nil), want)
+	}
+	fails(t, compared(nothing, func(*turn) []turn { return nil }), "messages that nobody sent")
+	fails(t, compared(nothing, func(known *turn) []turn {
+		known.end, known.code = streaming.EventFailed, "upstream_failed"
+		return []turn{*known}
+	}), "replies that failed with upstream_failed")
+	unsure := func(known *turn) []turn {
+		known.acknowledged, known.end = false, ""
+		return []turn{*known}
+	}
+	passes(t, compared("delete from public.messages", unsure)) // nobody said that it was there
+	passes(t, compared(nothing, unsure))
 }

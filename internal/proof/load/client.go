@@ -83,8 +83,8 @@ func (c *caller) stream(ctx context.Context, r request, into *reply, enough func
 	ctx, hangUp := context.WithCancel(ctx)
 	defer hangUp() // also where the stream goes on: that is a client that disconnects
 	began := time.Now()
-	c.gauges.open.Add(1)
-	defer c.gauges.open.Add(-1)
+	c.gauges.opened(1)
+	defer c.gauges.opened(-1)
 	response, err := c.send(ctx, r)
 	if err != nil {
 		return err
@@ -95,7 +95,7 @@ func (c *caller) stream(ctx context.Context, r request, into *reply, enough func
 	}
 	firstText, err := into.read(response.Body, enough)
 	if r.lastEventID != "" && !firstText.IsZero() {
-		c.gauges.times[resumeGap].add(firstText.Sub(began))
+		c.gauges.took(resumeGap, firstText.Sub(began))
 	}
 	if err == nil && into.End != "" {
 		_, err = io.Copy(io.Discard, response.Body) // so that the connection can be used again
@@ -184,12 +184,12 @@ func (r *reply) measure(now time.Time, delta string, first, opening bool) error 
 	if opening {
 		return nil
 	}
-	lag := &r.gauges.times[wordLag]
+	lag := wordLag
 	if r.elsewhere {
-		lag = &r.gauges.times[lagElsewhere]
+		lag = lagElsewhere
 	}
 	for n := r.words - words; n < r.words; n++ {
-		lag.add(now.Sub(r.stamp.due(n)))
+		r.gauges.took(lag, now.Sub(r.stamp.due(n)))
 	}
 	return nil
 }
@@ -201,7 +201,7 @@ func (r *reply) measureFirst(now time.Time, opening bool) error {
 		return err
 	}
 	if opening && !r.Started.Resumed {
-		r.gauges.times[firstWord].add(now.Sub(r.asked) - replyLatency - r.stamp.pace)
+		r.gauges.took(firstWord, now.Sub(r.asked)-replyLatency-r.stamp.pace)
 	}
 	return nil
 }

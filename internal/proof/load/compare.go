@@ -4,9 +4,6 @@ import (
 	"context"
 	"crypto/md5" //nolint:gosec // compares texts, protects nothing
 	"fmt"
-	"maps"
-	"slices"
-	"sync"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -36,146 +33,78 @@ func newTurn(user, client uuid.UUID, content string, r *reply) turn {
 // whole reports whether the client received all of the reply.
 func (t turn) whole() bool { return t.end == streaming.EventCompleted }
 
-// ledger is what all clients know. It is safe for concurrent use.
-type ledger struct {
-	mu    sync.Mutex
-	turns []turn
-}
+const heardTable = `
+create temp table heard (user_id uuid, client_id uuid, chat_id uuid, reply_id uuid, acknowledged boolean, ended text, code text, asked bytea, received bytea)
+    on commit drop`
 
-func (l *ledger) add(t turn) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.turns = append(l.turns, t)
-}
-
-func (l *ledger) all() []turn {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return slices.Clip(l.turns)
-}
-
-// stored is a message as Postgres has it.
-type stored struct {
-	id, chat, user, client, replyTo uuid.UUID // uuid.Nil for none
-	role, status                    string
-	superseded                      bool
-	hash                            [md5.Size]byte
-}
-
-func readStored(ctx context.Context, s *system) ([]stored, error) {
-	rows, err := s.admin.Query(ctx, `
-		select id, chat_id, user_id, coalesce(client_message_id, '00000000-0000-0000-0000-000000000000'), coalesce(reply_to, '00000000-0000-0000-0000-000000000000'),
-		       role, status, superseded_by is not null, decode(md5(content), 'hex') from public.messages`)
-	if err != nil {
-		return nil, err
-	}
-	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (m stored, err error) {
-		var hash []byte
-		err = row.Scan(&m.id, &m.chat, &m.user, &m.client, &m.replyTo, &m.role, &m.status, &m.superseded, &hash)
-		copy(m.hash[:], hash)
-		return m, err
-	})
-}
-
-// compared counts the differences between the clients' ledger and Postgres's rows, by kind.
-type compared struct {
-	problems map[string]int
-	examples map[string]uuid.UUID
-}
-
-func (c *compared) add(what string, id uuid.UUID) {
-	c.problems[what]++
-	c.examples[what] = id
-}
+// differences are sentences about what differs between the turns and the rows, one per kind, with an example. Its
+// arguments are the terminal events of replies that are stored as complete and as cancelled.
+const differences = `
+with stored as (select *, decode(md5(content), 'hex') as hash from public.messages),
+     answers as (select reply_to, count(*) as n from stored where role <> 'user' and superseded_by is null group by reply_to),
+     questions as (
+     select h.*, m.id, m.hash, m.chat_id as stored_chat, coalesce(a.n, 0) as answers, count(*) over (partition by h.user_id, h.client_id) as times
+       from heard h left join stored m on m.role = 'user' and m.user_id = h.user_id and m.client_message_id = h.client_id
+       left join answers a on a.reply_to = m.id
+      where h.acknowledged),
+     replies as (
+     select h.*, m.id, m.hash, m.status, case h.ended when $1 then 'complete' when $2 then 'cancelled' end as want
+       from heard h left join stored m on m.id = h.reply_id where h.ended <> ''),
+     found (what, id) as (
+     select case when id is null then 'acknowledged messages that are lost'
+                 when times > 1 then 'messages that are there more than once'
+                 when hash <> asked or stored_chat <> chat_id then 'messages with another content, or in another chat' end, coalesce(id, client_id)
+       from questions
+      union all
+     select format('messages with %s answers', answers), id from questions where id is not null and answers <> 1
+      union all
+     select case when want is null then 'replies that failed with ' || code
+                 when id is null then 'replies that are lost'
+                 when status <> want then format('replies whose end was heard as %s and is stored as %s', want, status)
+                 when hash <> received then 'replies with another text than was heard' end, reply_id
+       from replies
+      union all
+     select 'messages that nobody sent', m.id
+       from stored m left join heard h on h.user_id = m.user_id and h.client_id = m.client_message_id
+      where m.role = 'user' and h.client_id is null)
+select format('%s %s, such as %s', count(*), what, min(id::text)) from found where what is not null group by what order by what`
 
 // compare checks every turn against the rows, and every row against the turns.
-func compare(turns []turn, rows []stored) check {
-	c := compared{map[string]int{}, map[string]uuid.UUID{}}
-	asked, replies, answers := index(rows)
-	known := map[[2]uuid.UUID]bool{}
+func compare(ctx context.Context, tx pgx.Tx, turns []turn) (c check, err error) {
+	if _, err := tx.Exec(ctx, heardTable); err != nil {
+		return c, err
+	}
 	acknowledged, whole := 0, 0
-	for _, t := range turns {
-		key := [2]uuid.UUID{t.user, t.client}
-		known[key] = true
+	columns := []string{"user_id", "client_id", "chat_id", "reply_id", "acknowledged", "ended", "code", "asked", "received"}
+	_, err = tx.CopyFrom(ctx, pgx.Identifier{"heard"}, columns, pgx.CopyFromSlice(len(turns), func(i int) ([]any, error) {
+		t := turns[i]
 		if t.acknowledged {
 			acknowledged++
-			c.question(t, asked[key], answers)
-		}
-		if t.end != "" {
-			c.reply(t, replies[t.message])
 		}
 		if t.whole() {
 			whole++
 		}
+		return []any{t.user, t.client, t.chat, t.message, t.acknowledged, t.end, t.code, t.asked[:], t.received[:]}, nil
+	}))
+	if err != nil {
+		return c, err
 	}
-	for key, of := range asked {
-		if !known[key] {
-			c.add("messages that nobody sent", of[0].id)
-		}
+	if _, err := tx.Exec(ctx, "analyze heard"); err != nil {
+		return c, err
 	}
-	if want := len(asked); len(rows) != 2*want {
-		c.problems[fmt.Sprintf("rows beside the %d questions and their answers", want)] = len(rows) - 2*want
+	rows, _ := tx.Query(ctx, differences, streaming.EventCompleted, streaming.EventCancelled) // CollectRows has the error
+	problems, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		return c, err
+	}
+	var all, questions int
+	const count = `select count(*), count(distinct (user_id, client_message_id)) filter (where role = 'user') from public.messages`
+	if err := tx.QueryRow(ctx, count).Scan(&all, &questions); err != nil {
+		return c, err
+	}
+	if all != 2*questions {
+		problems = append(problems, fmt.Sprintf("%d rows beside the %d questions and their answers", all-2*questions, questions))
 	}
 	return newCheck("every acknowledged message is there once, every reply as it was heard",
-		fmt.Sprintf("%d acknowledged messages, %d replies heard whole, %d rows", acknowledged, whole, len(rows)), c.sentences()...)
-}
-
-// index groups rows: questions by user and client_message_id, replies by id, and how many answers a question has.
-func index(rows []stored) (asked map[[2]uuid.UUID][]stored, replies map[uuid.UUID]stored, answers map[uuid.UUID]int) {
-	asked, replies, answers = map[[2]uuid.UUID][]stored{}, map[uuid.UUID]stored{}, map[uuid.UUID]int{}
-	for _, m := range rows {
-		if m.role == "user" {
-			key := [2]uuid.UUID{m.user, m.client}
-			asked[key] = append(asked[key], m)
-			continue
-		}
-		replies[m.id] = m
-		if !m.superseded {
-			answers[m.replyTo]++
-		}
-	}
-	return asked, replies, answers
-}
-
-func (c *compared) question(t turn, found []stored, answers map[uuid.UUID]int) {
-	switch {
-	case len(found) == 0:
-		c.add("acknowledged messages that are lost", t.client)
-		return
-	case len(found) > 1:
-		c.add("messages that are there more than once", found[0].id)
-	case found[0].hash != t.asked || found[0].chat != t.chat:
-		c.add("messages with another content, or in another chat", found[0].id)
-	}
-	if n := answers[found[0].id]; n != 1 {
-		c.add(fmt.Sprintf("messages with %d answers", n), found[0].id)
-	}
-}
-
-// statusAfter is the status that a reply must have after a terminal event.
-var statusAfter = map[string]string{streaming.EventCompleted: "complete", streaming.EventCancelled: "cancelled"}
-
-func (c *compared) reply(t turn, found stored) {
-	want := statusAfter[t.end]
-	switch {
-	case want == "":
-		c.add("replies that failed with "+t.code, t.message)
-	case found.id == uuid.Nil:
-		c.add("replies that are lost", t.message)
-	case found.status != want:
-		c.add(fmt.Sprintf("replies whose end was heard as %s and is stored as %s", want, found.status), t.message)
-	case found.hash != t.received:
-		c.add("replies with another text than was heard", t.message)
-	}
-}
-
-func (c *compared) sentences() (all []string) {
-	for _, what := range slices.Sorted(maps.Keys(c.problems)) {
-		text := fmt.Sprintf("%d %s", c.problems[what], what)
-		if id := c.examples[what]; id != uuid.Nil {
-			text += ", such as " + id.String()
-		}
-		all = append(all, text)
-	}
-	return all
+		fmt.Sprintf("%d acknowledged messages, %d replies heard whole, %d rows", acknowledged, whole, all), problems...), nil
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"os"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -18,7 +19,6 @@ type database struct {
 	Size        int64            `json:"size_bytes"`
 	Hits        int64            `json:"blocks_hit"`
 	Reads       int64            `json:"blocks_read"`
-	TempFiles   int64            `json:"temp_files"`
 	Tables      map[string]table `json:"tables"`
 	Jobs        map[string]int64 `json:"fold_jobs"` // by state
 	PickUp50    float64          `json:"pick_up_p50_ms"`
@@ -43,91 +43,74 @@ type table struct {
 }
 
 const (
+	// readState answers with the JSON of a database.
 	readState = `
-		select (select count(*) from pg_stat_activity where application_name like 'throughline%'),
-		       (select count(*) from pg_stat_activity where application_name like 'throughline%' and state <> 'idle'),
-		       pg_database_size(current_database()), blks_hit, blks_read, temp_files, deadlocks
+		with program as (select state from pg_stat_activity where application_name like 'throughline%'),
+		     folds as (select state::text, attempt from river.river_job where kind in ('fold_brief', 'rebuild_brief'))
+		select json_build_object(
+		       'connections', (select count(*) from program), 'busy_connections', (select count(*) from program where state <> 'idle'),
+		       'size_bytes', pg_database_size(current_database()), 'blocks_hit', blks_hit, 'blocks_read', blks_read, 'deadlocks', deadlocks,
+		       'fold_jobs', (select json_object_agg(state, count) from (select state, count(*) from folds group by state) by_state),
+		       'folds_done', (select count(*) from folds where state = 'completed'), 'folds_repeated', (select count(*) from folds where attempt > 1),
+		       'oldest_due_fold_s', (select coalesce(extract(epoch from max(late_by)), 0) from inspect.late_folds),
+		       'tables', (
+		       select json_object_agg(s.schemaname || '.' || s.relname, json_build_object(
+		              'live', n_live_tup, 'dead', n_dead_tup, 'changed', n_tup_upd + n_tup_del, 'autovacuums', autovacuum_count,
+		              'heap_bytes', pg_table_size(s.relid), 'index_bytes', pg_indexes_size(s.relid), 'vacuum_trigger',
+		              (coalesce(own.threshold, current_setting('autovacuum_vacuum_threshold'))::float8
+		                + coalesce(own.scale, current_setting('autovacuum_vacuum_scale_factor'))::float8 * greatest(c.reltuples, 0))::bigint))
+		         from pg_stat_user_tables s join pg_class c on c.oid = s.relid
+		        cross join lateral (
+		              select max(option_value) filter (where option_name = 'autovacuum_vacuum_threshold') as threshold,
+		                     max(option_value) filter (where option_name = 'autovacuum_vacuum_scale_factor') as scale
+		                from pg_options_to_table(c.reloptions)) own
+		        where s.schemaname in ('public', 'river')))
 		  from pg_stat_database where datname = current_database()`
-	readTables = `
-		select s.schemaname || '.' || s.relname, n_live_tup, n_dead_tup, n_tup_upd + n_tup_del, autovacuum_count,
-		       pg_table_size(s.relid), pg_indexes_size(s.relid),
-		       (coalesce(own.threshold, current_setting('autovacuum_vacuum_threshold'))::float8
-		         + coalesce(own.scale, current_setting('autovacuum_vacuum_scale_factor'))::float8 * greatest(c.reltuples, 0))::bigint
-		  from pg_stat_user_tables s join pg_class c on c.oid = s.relid
-		 cross join lateral (
-		       select max(option_value) filter (where option_name = 'autovacuum_vacuum_threshold') as threshold,
-		              max(option_value) filter (where option_name = 'autovacuum_vacuum_scale_factor') as scale
-		         from pg_options_to_table(c.reloptions)) own
-		 where s.schemaname in ('public', 'river')`
-	readJobs = "select state::text, count(*) from river.river_job where kind in ('fold_brief', 'rebuild_brief') group by state"
 	// What waited to be picked up since a moment. A job that is tried again waits on purpose.
 	readPickUp = `
 		select coalesce(percentile_cont(.5) within group (order by waited), 0), coalesce(percentile_cont(.99) within group (order by waited), 0)
 		  from (select 1000 * extract(epoch from attempted_at - scheduled_at)::float8 as waited from river.river_job
 		         where kind in ('fold_brief', 'rebuild_brief') and attempt = 1 and attempted_at > now() - $1::interval) picked`
-	readLate  = "select coalesce(extract(epoch from max(late_by)), 0)::float8 from inspect.late_folds"
-	readFolds = `
-		select count(*) filter (where state = 'completed'), count(*) filter (where attempt > 1)
-		  from river.river_job where kind in ('fold_brief', 'rebuild_brief')`
 )
 
 // pickUpWindow is how far back the pick-up times of a sample go.
 const pickUpWindow = "10 s"
 
 func readDatabase(ctx context.Context, admin *pgxpool.Pool) (d database, err error) {
+	if err := admin.QueryRow(ctx, readState).Scan(&d); err != nil {
+		return d, err
+	}
 	if d.Usage, d.WAL, err = kit.UsageOfPostgres(ctx, admin); err != nil {
 		return d, err
 	}
-	batch := &pgx.Batch{}
-	batch.Queue(readState).QueryRow(func(row pgx.Row) error {
-		return row.Scan(&d.Connections, &d.Busy, &d.Size, &d.Hits, &d.Reads, &d.TempFiles, &d.Deadlocks)
-	})
-	batch.Queue(readTables).Query(func(rows pgx.Rows) error {
-		d.Tables, err = byName(rows, func(t *table) []any {
-			return []any{&t.Live, &t.Dead, &t.Changed, &t.Vacuums, &t.Heap, &t.Indexes, &t.Trigger}
-		})
-		return err
-	})
-	batch.Queue(readJobs).Query(func(rows pgx.Rows) error {
-		d.Jobs, err = byName(rows, func(n *int64) []any { return []any{n} })
-		return err
-	})
-	batch.Queue(readPickUp, pickUpWindow).QueryRow(func(row pgx.Row) error { return row.Scan(&d.PickUp50, &d.PickUp99) })
-	batch.Queue(readLate).QueryRow(func(row pgx.Row) error { return row.Scan(&d.Late) })
-	batch.Queue(readFolds).QueryRow(func(row pgx.Row) error { return row.Scan(&d.FoldsDone, &d.FoldsRepeated) })
-	return d, admin.SendBatch(ctx, batch).Close()
+	return d, admin.QueryRow(ctx, readPickUp, pickUpWindow).Scan(&d.PickUp50, &d.PickUp99)
 }
 
-// byName reads rows by their first column, a name.
-func byName[T any](rows pgx.Rows, into func(*T) []any) (map[string]T, error) {
-	found := map[string]T{}
-	for rows.Next() {
-		var name string
-		var row T
-		if err := rows.Scan(append([]any{&name}, into(&row)...)...); err != nil {
-			return nil, err
-		}
-		found[name] = row
-	}
-	return found, rows.Err()
+// leftovers are what Postgres and the disk still hold of work that is over.
+type leftovers struct {
+	Deltas, Streaming int64
+	Jobs, Discarded   int64 // folds
+	Due, Leases       int64
+	Example           string // of a due chat: why, and what became of its latest job
+	Files             int    `db:"-"` // temporary ones
 }
 
 const readLeftovers = `
 	select (select count(*) from public.message_deltas), (select count(*) from public.messages where status = 'streaming'),
 	       (select count(*) from river.river_job where kind in ('fold_brief', 'rebuild_brief') and finalized_at is null),
 	       (select count(*) from river.river_job where state in ('discarded', 'cancelled')),
-	       (select count(*) from inspect.late_folds),
+	       (select count(*) from inspect.late_folds), (select count(*) from public.conversation_briefs where lease_until is not null),
 	       coalesce((select format('such as %s, for %s: %s (%s tokens, %s turns wait); its latest job %s', f.chat_id, f.late_by, f.reason, f.tokens_total,
 	                               f.pending_turns, coalesce(f.job_state || ', attempt ' || f.job_attempt || ', ' || f.job_scheduled_at, 'is none'))
-	                   from inspect.late_folds f limit 1), ''),
-	       (select count(*) from public.conversation_briefs where lease_until is not null)`
+	                   from inspect.late_folds f limit 1), '')`
 
-func (s *system) leftovers(ctx context.Context) (left leftovers, err error) {
-	err = s.admin.QueryRow(ctx, readLeftovers).Scan(&left.Deltas, &left.Streaming, &left.Jobs, &left.Discarded, &left.Due, &left.Example, &left.Leases)
+func (s *system) leftovers(ctx context.Context) (leftovers, error) {
+	rows, _ := s.admin.Query(ctx, readLeftovers) // the next line has the error
+	left, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByPos[leftovers])
 	if err != nil {
 		return left, err
 	}
-	files, err := s.temporaryFiles()
-	left.Files = int64(files)
+	files, err := os.ReadDir(s.temporary())
+	left.Files = len(files)
 	return left, err
 }

@@ -116,11 +116,11 @@ func checkFiles(t *testing.T, o options, r report) {
 		!strings.Contains(doc, "make load DURATION=4s CHATS=12") || !strings.Contains(doc, "WAL per turn") || !strings.Contains(doc, "charts/load-people.svg") {
 		t.Errorf("the document:\n%s", doc)
 	}
-	for _, page := range pages {
+	for _, page := range charts(r.samples) {
 		chart := read(filepath.Join(filepath.Dir(o.doc), "charts", page.name+".svg"))
 		for _, panel := range page.panels {
-			if !bytes.Contains(chart, []byte(panel.title)) {
-				t.Errorf("%s has no %q", page.name, panel.title)
+			if !bytes.Contains(chart, []byte(panel.Title)) {
+				t.Errorf("%s has no %q", page.name, panel.Title)
 			}
 		}
 		read(filepath.Join(o.out, page.name+".svg"))

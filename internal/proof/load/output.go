@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/csv"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -23,35 +22,52 @@ const docMarker = "load"
 // returns errFailed when a check failed.
 func deliver(r report, o options, out io.Writer) error {
 	var summary bytes.Buffer
-	errs := []error{
-		r.write(&summary),
-		writeJSON(filepath.Join(o.out, "load.json"), r),
-		writeCSV(filepath.Join(o.out, "samples.csv"), r.samples),
-		drawCharts(o.out, r.samples),
-		os.WriteFile(filepath.Join(o.out, "summary.txt"), summary.Bytes(), 0o600),
+	r.write(&summary)
+	samples, err := csvOf(r.samples)
+	if err != nil {
+		return err
+	}
+	results, err := json.MarshalIndent(map[string]any{
+		"machine": r.machine, "figures": summarize(r), "checks": r.checks, "errors": r.totals.errors,
+		"idle_before": r.baseline, "samples": r.samples, "idle_after": r.after,
+	}, "", " ")
+	if err != nil {
+		return err
+	}
+	for name, content := range map[string][]byte{"load.json": results, "samples.csv": samples, "summary.txt": summary.Bytes()} {
+		if err := os.WriteFile(filepath.Join(o.out, name), content, 0o600); err != nil {
+			return err
+		}
+	}
+	if err := drawCharts(o.out, r.samples); err != nil {
+		return err
 	}
 	if o.doc != "" {
-		errs = append(errs, rewrite(o, r, summary.String()))
+		if err := rewrite(o, r, summary.String()); err != nil {
+			return err
+		}
 	}
-	_, err := out.Write(summary.Bytes())
-	if errs = append(errs, err); r.failed() {
-		errs = append(errs, errFailed)
+	if _, err := out.Write(summary.Bytes()); err != nil {
+		return err
 	}
-	return errors.Join(errs...)
+	if r.failed() {
+		return errFailed
+	}
+	return nil
 }
 
 // rewrite puts the run into the document, and its charts into the folder charts beside it.
 func rewrite(o options, r report, summary string) error {
-	charts := filepath.Join(filepath.Dir(o.doc), "charts")
-	if err := os.MkdirAll(charts, 0o755); err != nil { //nolint:gosec // a folder of the repository
+	folder := filepath.Join(filepath.Dir(o.doc), "charts")
+	if err := os.MkdirAll(folder, 0o755); err != nil { //nolint:gosec // a folder of the repository
 		return err
 	}
-	if err := drawCharts(charts, r.samples); err != nil {
+	if err := drawCharts(folder, r.samples); err != nil {
 		return err
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "`make load DURATION=%s CHATS=%d`:\n\n```\n%s```\n", shortest(o.duration), o.chats, summary)
-	for _, page := range pages {
+	for _, page := range charts(r.samples) {
 		fmt.Fprintf(&b, "\n![%s](charts/%s.svg)\n", page.alt, page.name)
 	}
 	return kit.ReplaceInDocument(o.doc, docMarker, b.String())
@@ -68,41 +84,24 @@ func shortest(d time.Duration) string {
 	return text
 }
 
-func writeJSON(path string, r report) error {
-	text, err := json.MarshalIndent(map[string]any{
-		"machine": r.machine, "figures": summarize(r), "checks": r.checks, "errors": r.totals.errors,
-		"idle_before": r.baseline, "samples": r.samples, "idle_after": r.after,
-	}, "", " ")
-	if err != nil {
-		return err
+// csvOf has one line per sample: all series of all charts.
+func csvOf(samples series) ([]byte, error) {
+	rows := make([][]string, len(samples)+1)
+	rows[0] = []string{"seconds"}
+	for n, s := range samples {
+		rows[n+1] = []string{strconv.FormatFloat(s.At.Seconds(), 'f', 1, 64)}
 	}
-	return os.WriteFile(path, text, 0o600)
-}
-
-// writeCSV writes one line per sample: all series of all charts.
-func writeCSV(path string, samples []sample) error {
-	file, err := os.Create(path)
-	if err != nil {
-		return err
-	}
-	table := csv.NewWriter(file)
-	head, columns := []string{"seconds"}, [][]point{}
-	for _, page := range pages {
+	for _, page := range charts(samples) {
 		for _, panel := range page.panels {
-			for _, line := range panel.lines(samples) {
-				head = append(head, fmt.Sprintf("%s: %s (%s)", panel.title, line.name, panel.unit))
-				columns = append(columns, line.points)
+			for _, line := range panel.Lines {
+				rows[0] = append(rows[0], fmt.Sprintf("%s: %s (%s)", panel.Title, line.Name, panel.Unit))
+				for n, point := range line.Points {
+					rows[n+1] = append(rows[n+1], strconv.FormatFloat(point.Y, 'g', 6, 64))
+				}
 			}
 		}
 	}
-	_ = table.Write(head) // Error tells
-	for n, s := range samples {
-		row := []string{strconv.FormatFloat(s.At.Seconds(), 'f', 1, 64)}
-		for _, column := range columns {
-			row = append(row, strconv.FormatFloat(column[n].value, 'g', 6, 64))
-		}
-		_ = table.Write(row)
-	}
-	table.Flush()
-	return errors.Join(table.Error(), file.Close())
+	var text bytes.Buffer
+	err := csv.NewWriter(&text).WriteAll(rows)
+	return text.Bytes(), err
 }

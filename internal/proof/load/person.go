@@ -34,11 +34,10 @@ var ordinary = habits{
 type person struct {
 	caller
 	habits
-	id     uuid.UUID
-	dice   *rand.Rand
-	ledger *ledger
-	chat   uuid.UUID // uuid.Nil before the first message of a chat
-	left   int       // turns of this chat to come
+	id   uuid.UUID
+	dice *rand.Rand
+	chat uuid.UUID // uuid.Nil before the first message of a chat
+	left int       // turns of this chat to come
 }
 
 // live talks until stopping is closed; the reply that streams then is read to its end. ctx ends it at once.
@@ -85,12 +84,12 @@ func (p *person) turn(ctx context.Context) {
 	if err != nil && ctx.Err() == nil {
 		p.gauges.fail(kindOf(err))
 	}
-	p.ledger.add(newTurn(p.id, i.client, i.content, r))
+	p.gauges.remember(newTurn(p.id, i.client, i.content, r))
 	if r.Started.ChatID != uuid.Nil {
 		p.chat = r.Started.ChatID
 	}
 	p.gauges.add(turnCount, 1)
-	p.gauges.times[turnTime].add(time.Since(r.asked))
+	p.gauges.took(turnTime, time.Since(r.asked))
 	p.gauges.add(memoryTokens, r.memory.Brief+r.memory.Bridge+r.memory.Tail)
 	p.gauges.add(droppedTurns, r.memory.Dropped)
 }
@@ -267,6 +266,6 @@ func (p *person) look(ctx context.Context) {
 	err := p.call(ctx, request{replica: p.dice.IntN(len(p.replicas)), method: http.MethodGet, path: one(p.dice, paths)})
 	p.gauges.add(readCount, 1)
 	if err == nil {
-		p.gauges.times[readTime].add(time.Since(began))
+		p.gauges.took(readTime, time.Since(began))
 	}
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -9,6 +10,9 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/jackc/pgx/v5"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/arcoscribe/throughline/internal/proof/kit"
 )
@@ -37,7 +41,7 @@ type report struct {
 	plan
 	machine            []string
 	baseline           sample // idle, after the warm-up
-	samples            []sample
+	samples            series
 	after              sample // idle, after the load
 	totals             totals // of the load
 	turns              []turn // of the whole run, warm-up included
@@ -54,7 +58,6 @@ func (r report) failed() bool {
 type crowd struct {
 	people []*person
 	gauges *gauges
-	ledger *ledger
 	http   *http.Client
 }
 
@@ -65,11 +68,7 @@ func execute(ctx context.Context, p plan, progress io.Writer) (r report, err err
 	if err != nil {
 		return r, err
 	}
-	defer func() {
-		if closing := s.close(); err == nil {
-			err = closing
-		}
-	}()
+	defer func() { err = errors.Join(err, s.close()) }()
 	if r.machine, err = kit.Describe(ctx, s.admin); err != nil {
 		return r, err
 	}
@@ -95,18 +94,18 @@ func (r *report) measure(ctx context.Context, s *system, c *crowd, progress io.W
 	before := c.gauges.totals()
 	take.began, take.last = time.Now(), before
 	fmt.Fprintf(progress, "%d chats talk for %s\n", r.chats, r.duration)
-	sampled := make(chan error, 1)
 	talking, over := context.WithCancel(ctx)
-	go func() { sampled <- r.watch(talking, take, progress) }()
-	err = c.talk(ctx, r.duration, func() bool { return r.enough == nil || r.enough(c.gauges.totals().since(before)) })
-	over()
-	if failed := <-sampled; err == nil {
-		err = failed
-	}
-	if err != nil {
+	var both errgroup.Group
+	both.Go(func() error { return r.watch(talking, take, progress) })
+	both.Go(func() error {
+		defer over()
+		return c.talk(ctx, r.duration, func() bool { return r.enough == nil || r.enough(c.gauges.totals().since(before)) })
+	})
+	if err := both.Wait(); err != nil {
 		return err
 	}
-	r.totals, r.turns = c.gauges.totals().since(before), c.ledger.all()
+	now := c.gauges.totals()
+	r.totals, r.turns = now.since(before), now.turns
 	fmt.Fprintln(progress, "the load is over; waiting until all is quiet")
 	r.after, err = r.calm(ctx, s, take, func(_, now sample) bool { return backToBaseline(r.baseline, now).Problem == "" })
 	if err != nil {
@@ -121,7 +120,11 @@ func (r *report) judge(ctx context.Context, s *system) error {
 	if err != nil {
 		return err
 	}
-	rows, err := readStored(ctx, s)
+	var messages check
+	err = pgx.BeginFunc(ctx, s.admin, func(tx pgx.Tx) (err error) {
+		messages, err = compare(ctx, tx, r.turns)
+		return err
+	})
 	if err != nil {
 		return err
 	}
@@ -131,7 +134,7 @@ func (r *report) judge(ctx context.Context, s *system) error {
 	if err := s.stop(); err != nil {
 		r.checks = append(r.checks, newCheck("every process ends in good order", "", err.Error()))
 	}
-	r.checks = append(r.checks, compare(r.turns, rows), nothingLeft(left), backToBaseline(r.baseline, r.after), memoryIsSteady(r.samples),
+	r.checks = append(r.checks, messages, nothingLeft(left), backToBaseline(r.baseline, r.after), memoryIsSteady(r.samples),
 		vacuumKeepsUp(r.samples), noErrors(r.totals.errors, s.logged(), r.after.Postgres))
 	return nil
 }
@@ -150,7 +153,7 @@ func (r *report) watch(ctx context.Context, take *sampler, progress io.Writer) e
 		if time.Since(reported) > max(r.duration/20, 10*time.Second) {
 			reported = time.Now()
 			fmt.Fprintf(progress, "%s: %d streams, word lag %.1f / %.1f ms (p50 / p99), folds waiting %d, errors %d\n", now.At.Round(time.Second),
-				now.Heard.Open, now.Heard.Lag50, now.Heard.Lag99, waiting(now.Postgres.Jobs), now.Heard.Errors)
+				now.Heard.Open, now.Heard.P50[wordLag], now.Heard.P99[wordLag], waiting(now.Postgres.Jobs), now.Heard.Errors)
 		}
 		select {
 		case <-ticker.C:
@@ -212,7 +215,7 @@ func (p plan) calm(ctx context.Context, s *system, take *sampler, enough func(be
 
 // gather makes the users.
 func (s *system) gather(ctx context.Context, p plan) (*crowd, error) {
-	c := &crowd{gauges: &gauges{}, ledger: &ledger{}, http: newHTTP()}
+	c := &crowd{gauges: &gauges{}, http: newHTTP()}
 	for n := range p.chats {
 		id, token, err := kit.NewUser(ctx, s.admin)
 		if err != nil {
@@ -220,7 +223,7 @@ func (s *system) gather(ctx context.Context, p plan) (*crowd, error) {
 		}
 		c.people = append(c.people, &person{
 			caller: caller{Client: kit.Client{HTTP: c.http, Token: token}, replicas: s.addresses(), gauges: c.gauges},
-			habits: p.habits, id: id, ledger: c.ledger, dice: newDice(uint64(n)),
+			habits: p.habits, id: id, dice: newDice(uint64(n)),
 		})
 	}
 	return c, nil

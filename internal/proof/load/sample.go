@@ -31,7 +31,6 @@ type processSample struct {
 	// latest collection (and what stacks and globals take). Unlike the heap itself it does not swing with each
 	// collection.
 	Goal       float64 `json:"heap_goal_bytes"`
-	Heap       float64 `json:"heap_bytes"`
 	Goroutines float64 `json:"goroutines"`
 	Files      float64 `json:"open_files"`
 	Streams    float64 `json:"open_streams"`
@@ -90,7 +89,7 @@ func (s *sampler) scrape(ctx context.Context, p part) (found processSample, err 
 		return found, errors.New("its metrics cannot be read")
 	}
 	return processSample{
-		Name: p.name, Usage: kit.UsageOf(p.PID()), Goal: values["go_memstats_next_gc_bytes"], Heap: values["go_memstats_heap_alloc_bytes"],
+		Name: p.name, Usage: kit.UsageOf(p.PID()), Goal: values["go_memstats_next_gc_bytes"],
 		Goroutines: values["go_goroutines"], Files: values["process_open_fds"], Streams: values["throughline_open_streams"],
 	}, nil
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -78,8 +77,7 @@ func startSystem(ctx context.Context, p plan, progress io.Writer) (s *system, er
 }
 
 func (s *system) startParts(ctx context.Context, program string, p plan) error {
-	temporary := filepath.Join(s.dir, "tmp")
-	if err := os.Mkdir(temporary, 0o700); err != nil {
+	if err := os.Mkdir(s.temporary(), 0o700); err != nil {
 		return err
 	}
 	dsn, err := url.Parse(s.postgres.DSN())
@@ -92,13 +90,13 @@ func (s *system) startParts(ctx context.Context, program string, p plan) error {
 	dsn.RawQuery = query.Encode()
 	env := map[string]string{
 		"DATABASE_URL": dsn.String(), "HTTP_ADDR": "127.0.0.1:0", "METRICS_ADDR": "127.0.0.1:0", "SUPABASE_JWT_SECRET": kit.Secret,
-		"OPENAI_API_KEY": "offline", "OPENAI_BASE_URL": s.model.Address, "TMPDIR": temporary,
+		"OPENAI_API_KEY": "offline", "OPENAI_BASE_URL": s.model.Address, "TMPDIR": s.temporary(),
 	}
 	maps.Copy(env, p.env)
 	for n := range replicas + workers {
-		name, args := fmt.Sprintf("replica %d", n+1), []string{"serve", "--no-workers"}
+		name, args := partName(n), []string{"serve", "--no-workers"}
 		if n >= replicas {
-			name, args = fmt.Sprintf("worker %d", n-replicas+1), []string{"work"}
+			args = []string{"work"}
 		}
 		file, err := os.Create(filepath.Join(p.out, strings.ReplaceAll(name, " ", "-")+".log"))
 		if err != nil {
@@ -123,10 +121,15 @@ func (s *system) addresses() (all []string) {
 	return all
 }
 
-// temporaryFiles counts the files in the program's temporary folder.
-func (s *system) temporaryFiles() (int, error) {
-	entries, err := os.ReadDir(filepath.Join(s.dir, "tmp"))
-	return len(entries), err
+// temporary is the program's folder for temporary files.
+func (s *system) temporary() string { return filepath.Join(s.dir, "tmp") }
+
+// partName returns the name of the n-th replica or worker.
+func partName(n int) string {
+	if n < replicas {
+		return fmt.Sprintf("replica %d", n+1)
+	}
+	return fmt.Sprintf("worker %d", n-replicas+1)
 }
 
 // logged counts the errors in all logs.
@@ -152,7 +155,7 @@ func (s *system) stop() error {
 func (s *system) close() error {
 	errs := []error{s.stop()}
 	for _, log := range s.logs {
-		errs = append(errs, log.Close())
+		errs = append(errs, log.kept.Close())
 	}
 	if s.model != nil {
 		errs = append(errs, s.model.Stop())
@@ -173,24 +176,15 @@ func (s *system) close() error {
 type processLog struct {
 	kept   io.WriteCloser
 	errors atomic.Int64
-	warned atomic.Int64
 }
-
-var ordinaryLine = []byte(`"level":"INFO"`)
 
 // Write takes one line at a time.
 func (l *processLog) Write(line []byte) (int, error) {
-	if bytes.Contains(line, ordinaryLine) {
+	if bytes.Contains(line, []byte(`"level":"INFO"`)) {
 		return len(line), nil
 	}
-	var decoded struct{ Level string }
-	switch {
-	case json.Unmarshal(line, &decoded) != nil, decoded.Level == "ERROR":
+	if bytes.Contains(line, []byte(`"level":"ERROR"`)) || !bytes.HasPrefix(line, []byte("{")) {
 		l.errors.Add(1) // what is no JSON is a crash
-	case decoded.Level == "WARN":
-		l.warned.Add(1)
 	}
 	return l.kept.Write(line)
 }
-
-func (l *processLog) Close() error { return l.kept.Close() }

@@ -24,45 +24,31 @@ var (
 	tiny = size{rows: 2000, sharedBuffers: "64MB", samples: 3, vacuumed: 20, erased: 2, users: 5000}
 )
 
-// startPostgres starts a cluster whose database postgres, an empty project, is the template of the layouts'
-// databases. Autovacuum is off because the vacuum is one of the things measured.
-func startPostgres(ctx context.Context, size size) (*kit.Postgres, error) {
-	return kit.StartPostgres(ctx, map[string]string{
-		"shared_buffers": size.sharedBuffers, "max_wal_size": "8GB", "autovacuum": "off", "maintenance_work_mem": "256MB",
-	})
-}
-
-// execute runs statements one by one, each in its own transaction, as creating and dropping databases requires.
-func execute(ctx context.Context, dsn string, statements ...string) error {
-	conn, err := pgx.Connect(ctx, dsn)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }() // nothing of it is left to do
-	return kit.Exec(ctx, conn, statements...)
-}
-
-// database holds one layout. Closing it drops it.
+// database holds one layout.
 type database struct {
-	server string // the address that the server connects to
-	name   string
-	home   string    // the address of the superuser in another database
+	server string    // the address that the server connects to
 	admin  *pgx.Conn // superuser: prepares and inspects, is never measured
 }
 
-func newDatabase(ctx context.Context, p *kit.Postgres, name string) (*database, error) {
-	d := &database{server: p.Cluster.DSN("postgres", name), name: name, home: p.Cluster.DSN(localpg.Superuser, "template1")}
-	if err := execute(ctx, d.home, "create database "+name+" template postgres", "grant all on database "+name+" to postgres"); err != nil {
-		return nil, err
+// withDatabase lends a database, a copy of the cluster's empty project, to work, and drops it. Each statement on
+// databases is a transaction of its own, as Postgres requires.
+func withDatabase(ctx context.Context, p *kit.Postgres, name string, work func(*database) error) (err error) {
+	home, err := pgx.Connect(ctx, p.Cluster.DSN(localpg.Superuser, "template1"))
+	if err != nil {
+		return err
 	}
-	var err error
-	d.admin, err = pgx.Connect(ctx, p.Cluster.DSN(localpg.Superuser, name))
-	return d, err
-}
-
-func (d *database) close(ctx context.Context) error {
-	err := d.admin.Close(ctx)
-	return errors.Join(err, execute(ctx, d.home, "drop database "+d.name+" with (force)"))
+	defer func() { _ = home.Close(context.WithoutCancel(ctx)) }() // nothing of it is left to do
+	if err := kit.Exec(ctx, home, "create database "+name+" template postgres", "grant all on database "+name+" to postgres"); err != nil {
+		return err
+	}
+	defer func() {
+		err = errors.Join(err, kit.Exec(context.WithoutCancel(ctx), home, "drop database "+name+" with (force)"))
+	}()
+	admin, err := pgx.Connect(ctx, p.Cluster.DSN(localpg.Superuser, name))
+	if err != nil {
+		return err
+	}
+	return errors.Join(work(&database{server: p.Cluster.DSN("postgres", name), admin: admin}), admin.Close(context.WithoutCancel(ctx)))
 }
 
 // do runs statements as the superuser.

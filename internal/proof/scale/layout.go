@@ -82,10 +82,7 @@ func readDependents(ctx context.Context, conn *pgx.Conn) (dependents, error) {
 		{&d.others, selectPolicies},
 		{&d.others, selectGrants},
 	} {
-		rows, err := conn.Query(ctx, look.query)
-		if err != nil {
-			return d, err
-		}
+		rows, _ := conn.Query(ctx, look.query) // CollectRows has the error
 		found, err := pgx.CollectRows(rows, pgx.RowTo[string])
 		if err != nil {
 			return d, err

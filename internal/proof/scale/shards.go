@@ -41,36 +41,34 @@ func jump(user uint64, shards int) int {
 // modulo is how not to do it.
 func modulo(user uint64, shards int) int { return int(mix(user) % uint64(shards)) }
 
-// population are users by how much they talk: the n-th most talkative as 1/n^skew (Zipf).
-type population struct {
-	weights []float64
-	total   float64
-}
-
-func newPopulation(users int, skew float64) population {
-	p := population{weights: make([]float64, users)}
-	for n := range p.weights {
-		p.weights[n] = math.Pow(float64(n+1), -skew)
-		p.total += p.weights[n]
+// newPopulation returns each user's share of all turns: the n-th most talkative talks as 1/n^skew (Zipf).
+func newPopulation(users int, skew float64) (shares []float64) {
+	total := 0.0
+	for n := range users {
+		shares = append(shares, math.Pow(float64(n+1), -skew))
+		total += shares[n]
 	}
-	return p
+	for n := range shares {
+		shares[n] /= total
+	}
+	return shares
 }
 
 // spread returns what each shard gets of the users and of their turns, as a share of an even spread.
-func (p population) spread(r router, shards int) (users, turns []float64) {
+func spread(shares []float64, r router, shards int) (users, turns []float64) {
 	users, turns = make([]float64, shards), make([]float64, shards)
-	for n, weight := range p.weights {
+	for n, share := range shares {
 		shard := r.route(mix(uint64(n)), shards)
-		users[shard] += float64(shards) / float64(len(p.weights))
-		turns[shard] += float64(shards) * weight / p.total
+		users[shard] += float64(shards) / float64(len(shares))
+		turns[shard] += float64(shards) * share
 	}
 	return users, turns
 }
 
 // moved returns the share of users who move when the number of shards changes; stray of them move between shards
 // that exist before and after.
-func (p population) moved(r router, from, to int) (all, stray float64) {
-	for n := range p.weights {
+func moved(users int, r router, from, to int) (all, stray float64) {
+	for n := range users {
 		before, after := r.route(mix(uint64(n)), from), r.route(mix(uint64(n)), to)
 		if before == after {
 			continue
@@ -80,46 +78,42 @@ func (p population) moved(r router, from, to int) (all, stray float64) {
 			stray++
 		}
 	}
-	return all / float64(len(p.weights)), stray / float64(len(p.weights))
+	return all / float64(users), stray / float64(users)
 }
 
-// shardsTables spreads users over databases.
-func shardsTables(users int) []table {
+// shardsTable spreads users over databases.
+func shardsTable(users int) *table {
 	const before, after = 4, 5
-	equal := newPopulation(users, 0)
-	t := table{title: fmt.Sprintf("shards: %d users on %d databases, and on %d", users, before, after)}
+	t := &table{title: fmt.Sprintf("shards: %d users on %d databases, and on %d", users, before, after)}
+	populations := map[float64][]float64{}
+	skews := []float64{0.6, 0.8, 1}
+	for _, skew := range skews {
+		p := newPopulation(users, skew)
+		busiest := 0.0
+		for _, share := range p[:users/100] {
+			busiest += share
+		}
+		populations[skew] = p
+		t.notes = append(t.notes, fmt.Sprintf("skewed by %.1f: the busiest user makes %.3f %% of all turns, the busiest hundredth of users %.0f %%",
+			skew, 100*p[0], 100*busiest))
+	}
 	for _, r := range routers {
-		onFour, _ := equal.spread(r, before)
-		onFive, _ := equal.spread(r, after)
-		all, stray := equal.moved(r, before, after)
+		onFour, _ := spread(populations[1], r, before)
+		onFive, _ := spread(populations[1], r, after)
+		all, stray := moved(users, r, before, after)
 		figures := []figure{
 			{"most users on one of 4, of an even share", "", slices.Max(onFour)},
 			{"most users on one of 5, of an even share", "", slices.Max(onFive)},
 			{"users that move from 4 to 5 (the least possible: 20)", "%", 100 * all},
 			{"users that move between old databases, for nothing", "%", 100 * stray},
 		}
-		for _, skew := range []float64{0.6, 0.8, 1} {
-			p := newPopulation(users, skew)
-			_, turns := p.spread(r, before)
+		for _, skew := range skews {
+			_, turns := spread(populations[skew], r, before)
 			figures = append(figures, figure{fmt.Sprintf("most turns on one of 4, users skewed by %.1f", skew), "", slices.Max(turns)})
 		}
 		t.addColumn(r.name, figures)
 	}
-	for _, skew := range []float64{0.6, 0.8, 1} {
-		p := newPopulation(users, skew)
-		t.notes = append(t.notes, fmt.Sprintf("skewed by %.1f: the busiest user makes %.3f %% of all turns, the busiest hundredth of users %.0f %%",
-			skew, 100*p.weights[0]/p.total, 100*p.share(users/100)))
-	}
-	return []table{t}
-}
-
-// share returns the share of all turns that the first users make, who talk most.
-func (p population) share(first int) float64 {
-	sum := 0.0
-	for _, weight := range p.weights[:first] {
-		sum += weight
-	}
-	return sum / p.total
+	return t
 }
 
 // mix is the last step of splitmix64 (Steele, Lea and Flood 2014).

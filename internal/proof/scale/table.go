@@ -16,66 +16,47 @@ type figure struct {
 	value float64
 }
 
-// table has a column for each thing that was measured and a row for each figure.
+// table has a column for each thing that was measured. All columns have the same figures in the same order.
 type table struct {
 	title   string
-	columns []string
-	rows    []tableRow
+	names   []string // of the columns
+	columns [][]figure
 	notes   []string
 }
 
-type tableRow struct {
-	what, unit string
-	values     []float64
-}
-
-// addColumn adds the figures of one more thing, in the same order as those of the first.
 func (t *table) addColumn(name string, figures []figure) {
-	t.columns = append(t.columns, name)
-	if t.rows == nil {
-		t.rows = make([]tableRow, len(figures))
-	}
-	for i, f := range figures {
-		t.rows[i].what, t.rows[i].unit = f.what, f.unit
-		t.rows[i].values = append(t.rows[i].values, f.value)
-	}
+	t.names, t.columns = append(t.names, name), append(t.columns, figures)
 }
 
-func write(out io.Writer, tables ...table) error {
-	for _, t := range tables {
-		if _, err := io.WriteString(out, t.text()); err != nil {
-			return err
-		}
+func (t *table) write(out io.Writer) error {
+	lines := []string{""}
+	for _, f := range t.columns[0] {
+		lines = append(lines, strings.TrimSuffix(f.what+", "+f.unit, ", "))
 	}
-	return nil
-}
-
-func (t table) text() string {
-	lines := [][]string{append([]string{""}, t.columns...)}
-	for _, row := range t.rows {
-		line := []string{strings.TrimSuffix(row.what+", "+row.unit, ", ")}
-		for _, value := range row.values {
-			line = append(line, kit.Number(value))
-		}
-		lines = append(lines, line)
+	labels := longest(lines)
+	for i, label := range lines {
+		lines[i] = fmt.Sprintf("  %-*s", labels, label)
 	}
-	widths := make([]int, len(lines[0]))
-	for _, line := range lines {
-		for i, cell := range line {
-			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
+	for n, column := range t.columns {
+		cells := []string{t.names[n]}
+		for _, f := range column {
+			cells = append(cells, kit.Number(f.value))
 		}
-	}
-	var text strings.Builder
-	fmt.Fprintf(&text, "\n%s\n", t.title)
-	for _, line := range lines {
-		fmt.Fprintf(&text, "  %-*s", widths[0], line[0])
-		for i, cell := range line[1:] {
-			fmt.Fprintf(&text, "  %*s", widths[i+1], cell)
+		width := longest(cells)
+		for i, cell := range cells {
+			lines[i] += fmt.Sprintf("  %*s", width, cell)
 		}
-		text.WriteString("\n")
 	}
 	for _, note := range t.notes {
-		fmt.Fprintf(&text, "    %s\n", note)
+		lines = append(lines, "    "+note)
 	}
-	return text.String()
+	_, err := fmt.Fprintf(out, "\n%s\n%s\n", t.title, strings.Join(lines, "\n"))
+	return err
+}
+
+func longest(texts []string) (length int) {
+	for _, text := range texts {
+		length = max(length, utf8.RuneCountInString(text))
+	}
+	return length
 }

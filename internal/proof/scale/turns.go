@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/memory"
@@ -43,15 +44,6 @@ func newTalker(ctx context.Context, d *database, s size) (*talker, func(), error
 	return &talker{pool: pool, turns: postgres.NewTurns(pool, memory.DefaultLimits(), noFolds), size: s, random: random}, pool.Close, nil
 }
 
-// pick returns a random chat, but not the long one, and its owner.
-func (t *talker) pick() (chatID uuid.UUID, owner auth.Principal, err error) {
-	t.mu.Lock()
-	n := 1 + t.random.IntN(t.size.chats()-1)
-	t.mu.Unlock()
-	owner, err = t.size.ownerOf(n)
-	return kit.ID("chat", n), owner, err
-}
-
 // ownerOf returns the user of a chat.
 func (s size) ownerOf(chat int) (auth.Principal, error) {
 	id := kit.ID("user", chat%s.owners())
@@ -59,8 +51,16 @@ func (s size) ownerOf(chat int) (auth.Principal, error) {
 	return auth.Principal{UserID: id, Claims: string(claims)}, err
 }
 
-// turn is one turn in a chat: start it, find its reply as another replica does, save it.
-func (t *talker) turn(ctx context.Context, chatID uuid.UUID, owner auth.Principal) (start, find, save time.Duration, err error) {
+// turn is one turn in a random chat, but not the long one: start it, find its reply as another replica does, save it.
+func (t *talker) turn(ctx context.Context) (start, find, save time.Duration, err error) {
+	t.mu.Lock()
+	n := 1 + t.random.IntN(t.size.chats()-1)
+	t.mu.Unlock()
+	chatID := kit.ID("chat", n)
+	owner, err := t.size.ownerOf(n)
+	if err != nil {
+		return 0, 0, 0, err
+	}
 	reply, start, err := kit.StartTurn(ctx, t.turns, owner, chatID, kit.Text(0))
 	if err != nil {
 		return 0, 0, 0, err
@@ -79,14 +79,9 @@ func (t *talker) turn(ctx context.Context, chatID uuid.UUID, owner auth.Principa
 }
 
 // oneByOne makes turns, one after another.
-func (t *talker) oneByOne(ctx context.Context, n int) (steps, error) {
-	var took steps
+func (t *talker) oneByOne(ctx context.Context, n int) (took steps, err error) {
 	for range n {
-		chatID, owner, err := t.pick()
-		if err != nil {
-			return took, err
-		}
-		start, find, save, err := t.turn(ctx, chatID, owner)
+		start, find, save, err := t.turn(ctx)
 		if err != nil {
 			return took, err
 		}
@@ -99,37 +94,19 @@ func (t *talker) oneByOne(ctx context.Context, n int) (steps, error) {
 // second one goes on with its next chat.
 func (t *talker) atOnce(ctx context.Context, n int) (perSecond float64, err error) {
 	began := time.Now()
-	failed := make(chan error, clients)
-	var all sync.WaitGroup
+	var all errgroup.Group
 	for range clients {
-		all.Go(func() {
+		all.Go(func() error {
 			for range n / clients {
-				chatID, owner, err := t.pick()
-				if err == nil {
-					_, _, _, err = t.turn(ctx, chatID, owner)
-				}
-				if err != nil && !errors.Is(err, kit.ErrRunning) {
-					failed <- err
-					return
+				if _, _, _, err := t.turn(ctx); err != nil && !errors.Is(err, kit.ErrRunning) {
+					return err
 				}
 			}
+			return nil
 		})
 	}
-	all.Wait()
-	close(failed)
-	return float64(n/clients*clients) / time.Since(began).Seconds(), <-failed
-}
-
-// flushStatistics has every connection report its statistics, which it otherwise does once a second.
-func (t *talker) flushStatistics(ctx context.Context) error {
-	for _, conn := range t.pool.AcquireAllIdle(ctx) {
-		_, err := conn.Exec(ctx, "select pg_stat_force_next_flush()")
-		conn.Release()
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	err = all.Wait()
+	return float64(n/clients*clients) / time.Since(began).Seconds(), err
 }
 
 // usage is what Postgres has used since its start, and what it read of messages.
@@ -145,8 +122,12 @@ select sum(heap_blks_hit + coalesce(idx_blks_hit, 0))::float8, sum(heap_blks_rea
 
 // usage reads what Postgres has used, after the talker's connections have reported their statistics.
 func (t *talker) usage(ctx context.Context, d *database) (u usage, err error) {
-	if err := t.flushStatistics(ctx); err != nil {
-		return u, err
+	for _, conn := range t.pool.AcquireAllIdle(ctx) { // by itself each reports them once a second
+		_, err := conn.Exec(ctx, "select pg_stat_force_next_flush()")
+		conn.Release()
+		if err != nil {
+			return u, err
+		}
 	}
 	if err := d.do(ctx, "select pg_stat_clear_snapshot()"); err != nil {
 		return u, err
