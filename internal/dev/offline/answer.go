@@ -3,6 +3,7 @@ package offline
 import (
 	"net/http"
 	"regexp"
+	"slices"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -129,7 +130,7 @@ func (a *Answer) direct(name, value string) {
 		a.Latency, _ = time.ParseDuration(value)
 	case fault == Fault429:
 		a.Fault, a.RetryAfter = fault, value
-	case knownFaults[fault]:
+	case slices.Contains(faults, fault):
 		a.Fault, a.FaultAfter = fault, piecesBeforeFault
 		if n, err := strconv.Atoi(value); err == nil && n >= 0 {
 			a.FaultAfter = n
@@ -137,36 +138,21 @@ func (a *Answer) direct(name, value string) {
 	}
 }
 
-var knownFaults = map[Fault]bool{
-	Fault401: true, Fault404: true, Fault429: true, Fault500: true, Fault503: true,
-	FaultPromptGone: true, FaultStall: true, FaultHang: true, FaultCut: true, FaultEndEarly: true,
-	FaultFailed: true, FaultErrorEvent: true, FaultIncomplete: true, FaultContentFilter: true,
-	FaultLongLine: true, FaultInvalidUTF8: true, FaultEmpty: true, FaultNone: true, FaultRefusal: true,
-	FaultLoop: true, FaultOverCap: true, FaultSplit: true, FaultCRLF: true,
+var faults = []Fault{
+	Fault401, Fault404, Fault429, Fault500, Fault503, FaultPromptGone, FaultStall,
+	FaultHang, FaultCut, FaultEndEarly, FaultFailed, FaultErrorEvent, FaultIncomplete, FaultContentFilter,
+	FaultLongLine, FaultInvalidUTF8, FaultEmpty, FaultNone, FaultRefusal, FaultLoop, FaultOverCap, FaultSplit, FaultCRLF,
 }
 
 // withoutDirectives returns the text that the model sees.
 func withoutDirectives(text string) string { return directive.ReplaceAllString(text, "") }
 
-// statusFault returns the error of a fault in place of an answer, nil for the other faults.
-func statusFault(fault Fault, prompt *PromptRef) *apiError {
-	switch fault {
-	case Fault401:
-		return &apiError{Status: http.StatusUnauthorized, Message: "Incorrect API key provided.", Type: invalidRequest, Code: "invalid_api_key"}
-	case Fault404:
-		return &apiError{Status: http.StatusNotFound, Message: "Not found.", Type: invalidRequest, Code: "not_found"}
-	case Fault429:
-		return &apiError{Status: http.StatusTooManyRequests, Message: "Rate limit reached for requests.", Type: "requests", Code: "rate_limit_exceeded"}
-	case Fault500:
-		return &apiError{Status: http.StatusInternalServerError, Message: "The server had an error while processing your request.", Type: "server_error"}
-	case Fault503:
-		return &apiError{Status: http.StatusServiceUnavailable, Message: "The engine is currently overloaded, please try again later.", Type: "service_unavailable"}
-	case FaultPromptGone:
-		id := "pmpt_gone"
-		if prompt != nil {
-			id = prompt.ID
-		}
-		return &apiError{Status: http.StatusNotFound, Message: "Prompt with id '" + id + "' not found.", Type: invalidRequest, Param: "prompt", Code: "prompt_not_found"}
-	}
-	return nil
+// statusFaults are the errors of faults in place of an answer.
+var statusFaults = map[Fault]apiError{
+	Fault401:        {http.StatusUnauthorized, "Incorrect API key provided.", invalidRequest, "", "invalid_api_key"},
+	Fault404:        {http.StatusNotFound, "Not found.", invalidRequest, "", "not_found"},
+	Fault429:        {http.StatusTooManyRequests, "Rate limit reached for requests.", "requests", "", "rate_limit_exceeded"},
+	Fault500:        {http.StatusInternalServerError, "The server had an error while processing your request.", "server_error", "", ""},
+	Fault503:        {http.StatusServiceUnavailable, "The engine is currently overloaded, please try again later.", "service_unavailable", "", ""},
+	FaultPromptGone: {http.StatusNotFound, "Prompt with id '%s' not found.", invalidRequest, "prompt", "prompt_not_found"},
 }

@@ -9,64 +9,73 @@ import (
 	"mime"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 )
 
-// responseFields are the parameters of POST /v1/responses.
-var responseFields = map[string]check{
-	"access_programs":        isObject(nil),
-	"background":             isBool,
-	"context_management":     isArray,
-	"conversation":           isStringOrObject,
-	"include":                isArray,
-	"input":                  isInput,
-	"instructions":           isString,
-	"max_output_tokens":      isInteger(16, math.MaxInt32),
-	"max_tool_calls":         isInteger(1, math.MaxInt32),
-	"metadata":               isMetadata,
-	"model":                  isString,
-	"moderation":             isObject(nil),
-	"parallel_tool_calls":    isBool,
-	"previous_response_id":   isString,
-	"prompt":                 isPrompt,
+// responseRule is the body of POST /v1/responses.
+var responseRule = hasFields(map[string]rule{
+	"access_programs":      isA(anObject),
+	"background":           isA(aBool),
+	"context_management":   isA(anArray),
+	"conversation":         isA(aText, anObject),
+	"include":              isA(anArray),
+	"input":                {types: []string{aText, anArray}, empty: "empty_array", each: &rule{choose: messageRule}},
+	"instructions":         isA(aText),
+	"max_output_tokens":    isInt(16, math.MaxInt32),
+	"max_tool_calls":       isInt(1, math.MaxInt32),
+	"metadata":             {types: []string{anObject}, high: 16, each: &rule{types: []string{aText}, high: 512}},
+	"model":                isA(aText),
+	"moderation":           isA(anObject),
+	"parallel_tool_calls":  isA(aBool),
+	"previous_response_id": isA(aText),
+	"prompt": {types: []string{anObject}, required: []string{"id"}, named: map[string]rule{
+		"id":        isA(aText),
+		"version":   isA(aText),
+		"variables": isA(anObject),
+	}},
 	"prompt_cache_key":       isText(64),
-	"prompt_cache_options":   isObject(nil),
+	"prompt_cache_options":   isA(anObject),
 	"prompt_cache_retention": isOneOf("in_memory", "in-memory", "24h"),
-	"reasoning": isObject(map[string]check{
-		"context":          isString,
+	"reasoning": hasFields(map[string]rule{
+		"context":          isA(aText),
 		"effort":           isOneOf("none", "minimal", "low", "medium", "high", "xhigh", "max"),
 		"generate_summary": isOneOf("auto", "concise", "detailed"),
-		"mode":             isString,
+		"mode":             isA(aText),
 		"summary":          isOneOf("auto", "concise", "detailed"),
 	}),
 	"safety_identifier": isText(64),
 	"service_tier":      isOneOf("auto", "default", "flex", "scale", "priority", "fast", "ultrafast"),
-	"store":             isBool,
-	"stream":            isBool,
-	"stream_options":    isObject(map[string]check{"include_obfuscation": isBool}),
-	"temperature":       isNumber(0, 2),
-	"text": isObject(map[string]check{
-		"format":    isObject(nil),
-		"verbosity": isOneOf("low", "medium", "high"),
-	}),
-	"tool_choice":  isStringOrObject,
-	"tools":        isArray,
-	"top_logprobs": isInteger(0, 20),
-	"top_p":        isNumber(0, 1),
-	"truncation":   isOneOf("auto", "disabled"),
-	"user":         isString,
-}
+	"store":             isA(aBool),
+	"stream":            isA(aBool),
+	"stream_options":    hasFields(map[string]rule{"include_obfuscation": isA(aBool)}),
+	"temperature":       isDecimal(0, 2),
+	"text":              hasFields(map[string]rule{"format": isA(anObject), "verbosity": isOneOf("low", "medium", "high")}),
+	"tool_choice":       isA(aText, anObject),
+	"tools":             isA(anArray),
+	"top_logprobs":      isInt(0, 20),
+	"top_p":             isDecimal(0, 1),
+	"truncation":        isOneOf("auto", "disabled"),
+	"user":              isA(aText),
+})
 
-var promptFields = map[string]check{"id": isString, "version": isString, "variables": isObject(nil)}
-
-func isPrompt(path string, value any) *apiError {
-	if err := isObject(promptFields)(path, value); err != nil {
-		return err
+// messageRule is a message of the input: the parts of its content depend on its role.
+func messageRule(value any) rule {
+	message, _ := value.(map[string]any)
+	part := rule{types: []string{anObject}, required: []string{"type", "text"}}
+	if message["role"] == "assistant" {
+		part.named = map[string]rule{"type": isOneOf("output_text"), "text": isA(aText), "annotations": isA(anArray), "logprobs": isA(anArray)}
+	} else {
+		part.named = map[string]rule{"type": isOneOf("input_text"), "text": isA(aText), "prompt_cache_breakpoint": isA(anObject)}
 	}
-	if prompt, ok := value.(map[string]any); ok && (prompt["id"] == nil || prompt["id"] == "") {
-		return missing(path + ".id")
-	}
-	return nil
+	return rule{types: []string{anObject}, required: []string{"role", "content"}, named: map[string]rule{
+		"id":      isA(aText),
+		"type":    isOneOf("message"),
+		"role":    isOneOf("user", "assistant", "system", "developer"),
+		"content": {types: []string{aText, anArray}, empty: "invalid_type", each: &part},
+		"status":  isOneOf("in_progress", "completed", "incomplete"),
+		"phase":   isA(aText),
+	}}
 }
 
 func missing(path string) *apiError {
@@ -91,18 +100,18 @@ func readBody(r *http.Request) ([]byte, *apiError) {
 	return raw, nil
 }
 
-// decodeObject parses one JSON object and checks its fields.
-func decodeObject(raw []byte, fields map[string]check) (map[string]any, *apiError) {
+// decodeObject parses one JSON object and checks it.
+func decodeObject(raw []byte, body rule) (map[string]any, *apiError) {
 	decoder := json.NewDecoder(bytes.NewReader(raw))
 	decoder.UseNumber()
-	var body map[string]any
-	if err := decoder.Decode(&body); err != nil || body == nil {
+	var object map[string]any
+	if err := decoder.Decode(&object); err != nil || object == nil {
 		return nil, unparsable()
 	}
 	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
 		return nil, unparsable()
 	}
-	return body, checkFields("", body, fields)
+	return object, body.check("", object)
 }
 
 func unparsable() *apiError {
@@ -111,7 +120,7 @@ func unparsable() *apiError {
 
 // decodeResponses decodes the body of POST /v1/responses. What it refuses, the API refuses.
 func decodeResponses(raw []byte, models []string) (Request, *apiError) {
-	body, err := decodeObject(raw, responseFields)
+	body, err := decodeObject(raw, responseRule)
 	if err != nil {
 		return Request{}, err
 	}
@@ -134,7 +143,10 @@ func decodeResponses(raw []byte, models []string) (Request, *apiError) {
 // this server does not have.
 func checkTogether(body map[string]any, models []string) *apiError {
 	model, _ := body["model"].(string)
+	prompt, _ := body["prompt"].(map[string]any)
 	switch {
+	case prompt["id"] == "":
+		return missing("prompt.id")
 	case model == "" && body["prompt"] == nil:
 		return missing("model")
 	case body["model"] != nil && !known(model, models):
@@ -157,4 +169,33 @@ func checkTogether(body map[string]any, models []string) *apiError {
 
 func known(model string, models []string) bool {
 	return model != "" && (models == nil || slices.Contains(models, model))
+}
+
+// inputText returns the text of a checked input: one part unchanged, several joined by blank lines.
+func inputText(input any) string {
+	parts := textsIn(input)
+	if len(parts) == 1 {
+		return parts[0]
+	}
+	for i := range parts {
+		parts[i] = strings.Trim(parts[i], "\n")
+	}
+	return strings.Join(parts, "\n\n")
+}
+
+// textsIn returns a text, or the texts in a list of texts, messages or parts of messages.
+func textsIn(value any) []string {
+	switch v := value.(type) {
+	case string:
+		return []string{v}
+	case map[string]any:
+		return append(textsIn(v["content"]), textsIn(v["text"])...)
+	case []any:
+		var texts []string
+		for _, item := range v {
+			texts = append(texts, textsIn(item)...)
+		}
+		return texts
+	}
+	return nil
 }

@@ -3,6 +3,7 @@ package offline
 import (
 	"encoding/json"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 )
@@ -14,141 +15,81 @@ const (
 	maxEmbeddings     = 2048
 )
 
-var embeddingFields = map[string]check{
-	"dimensions":      isInteger(1, maxDimensions),
+// embeddingRule is the body of POST /v1/embeddings. The API also takes lists of token numbers; the offline model does
+// not.
+var embeddingRule = rule{types: []string{anObject}, required: []string{"input"}, named: map[string]rule{
+	"dimensions":      isInt(1, maxDimensions),
 	"encoding_format": isOneOf("float", "base64"),
-	"input":           isEmbeddingInput,
-	"model":           isString,
-	"user":            isString,
-}
-
-// isEmbeddingInput is a text or several, none empty. The API also takes lists of token numbers; the
-// offline model does not.
-func isEmbeddingInput(path string, value any) *apiError {
-	switch input := value.(type) {
-	case string:
-		if input != "" {
-			return nil
-		}
-		return bad("invalid_value", path, "Invalid '%s': input cannot be an empty string.", path)
-	case []any:
-		if len(input) == 0 || len(input) > maxEmbeddings {
-			return bad("invalid_value", path, "Invalid '%s': expected 1 to %d inputs, but got %d.", path, maxEmbeddings, len(input))
-		}
-		for n, item := range input {
-			if text, ok := item.(string); !ok || text == "" {
-				return bad("invalid_value", path, "Invalid '%s[%d]': expected a string that is not empty.", path, n)
-			}
-		}
-		return nil
-	}
-	return wrongType(path, "one of a string or array of strings", value)
-}
+	"input":           {types: []string{aText, anArray}, empty: "invalid_value", each: &rule{types: []string{aText}}},
+	"model":           isA(aText),
+	"user":            isA(aText),
+}}
 
 // embeddingRequest is a checked request for embeddings.
 type embeddingRequest struct {
 	texts      []string
-	model      string
-	dimensions int
-	base64     bool
+	Model      string `json:"model"`
+	Dimensions int    `json:"dimensions"`
+	Format     string `json:"encoding_format"`
 }
 
 func decodeEmbeddings(raw []byte, models []string) (embeddingRequest, *apiError) {
-	body, err := decodeObject(raw, embeddingFields)
+	body, err := decodeObject(raw, embeddingRule)
 	if err != nil {
 		return embeddingRequest{}, err
 	}
-	model, _ := body["model"].(string)
+	asked := embeddingRequest{texts: textsIn(body["input"]), Dimensions: defaultDimensions}
+	if model, _ := body["model"].(string); strings.HasSuffix(model, "-large") {
+		asked.Dimensions = maxDimensions
+	}
 	switch {
-	case body["input"] == nil:
-		return embeddingRequest{}, missing("input")
-	case model == "":
+	case json.Unmarshal(raw, &asked) != nil:
+		return embeddingRequest{}, unparsable()
+	case asked.Model == "":
 		return embeddingRequest{}, missing("model")
-	case !known(model, models):
-		e := bad("model_not_found", "model", "The model '%s' does not exist or you do not have access to it.", model)
+	case !known(asked.Model, models):
+		e := bad("model_not_found", "model", "The model '%s' does not exist or you do not have access to it.", asked.Model)
 		e.Status = http.StatusNotFound
 		return embeddingRequest{}, e
+	case slices.Contains(asked.texts, ""):
+		return embeddingRequest{}, bad("invalid_value", "input", "Invalid 'input': input cannot be an empty string.")
+	case len(asked.texts) > maxEmbeddings:
+		return embeddingRequest{}, bad("invalid_value", "input", "Invalid 'input': expected at most %d inputs, but got %d.", maxEmbeddings, len(asked.texts))
 	}
-	request := embeddingRequest{model: model, dimensions: modelDimensions(model), base64: body["encoding_format"] == "base64"}
-	if number, ok := body["dimensions"].(json.Number); ok {
-		n, _ := number.Int64() // it was checked
-		request.dimensions = int(n)
-	}
-	switch input := body["input"].(type) {
-	case string:
-		request.texts = []string{input}
-	case []any:
-		for _, item := range input {
-			text, _ := item.(string)
-			request.texts = append(request.texts, text)
-		}
-	}
-	return request, nil
-}
-
-func modelDimensions(model string) int {
-	if strings.HasSuffix(model, "-large") {
-		return maxDimensions
-	}
-	return defaultDimensions
+	return asked, nil
 }
 
 // embeddings answers POST /v1/embeddings.
 func (s *Server) embeddings(w http.ResponseWriter, r *http.Request) {
 	raw, refusal := readBody(r)
-	var request embeddingRequest
+	var asked embeddingRequest
 	if refusal == nil {
-		request, refusal = decodeEmbeddings(raw, s.options.Models)
+		asked, refusal = decodeEmbeddings(raw, s.options.Models)
 	}
 	if refusal != nil {
 		s.refuse(w, r, raw, refusal)
 		return
 	}
-	text := strings.Join(request.texts, "\n")
-	recorded := s.journal.add(Request{
-		Kind:    KindEmbedding,
-		At:      time.Now(),
-		Body:    raw,
-		Text:    text,
-		Current: text,
-		Model:   request.model,
-	})
+	text := strings.Join(asked.texts, "\n")
+	recorded := s.journal.add(Request{Kind: KindEmbedding, At: time.Now(), Body: raw, Text: text, Current: text, Model: asked.Model})
 	done, err := s.beforeHeaders(r.Context(), w, recorded, s.answerFor(*recorded))
 	if !done {
 		s.journal.update(func() { recorded.Status = http.StatusOK })
-		s.sendJSON(w, http.StatusOK, request.answer())
+		s.sendJSON(w, http.StatusOK, asked.answer())
 	}
 	s.finish(recorded, err)
 }
 
-// embeddingList is the answer in the API's shape.
-type embeddingList struct {
-	Object string          `json:"object"`
-	Data   []embeddingItem `json:"data"`
-	Model  string          `json:"model"`
-	Usage  struct {
-		PromptTokens int `json:"prompt_tokens"`
-		TotalTokens  int `json:"total_tokens"`
-	} `json:"usage"`
-}
-
-type embeddingItem struct {
-	Object string `json:"object"`
-	Index  int    `json:"index"`
-	// Embedding is a list of numbers, or base64 of little-endian float32s.
-	Embedding any `json:"embedding"`
-}
-
-func (r embeddingRequest) answer() embeddingList {
-	list := embeddingList{Object: "list", Model: r.model}
+// answer is the list of vectors: numbers, or base64 of little-endian float32s.
+func (r embeddingRequest) answer() object {
+	data, tokens := make([]object, len(r.texts)), 0
 	for n, text := range r.texts {
-		var vector any = embed(text, r.dimensions)
-		if r.base64 {
-			vector = encodeVector(embed(text, r.dimensions))
+		vector := embed(text, r.Dimensions)
+		data[n] = object{"object": "embedding", "index": n, "embedding": vector}
+		if r.Format == "base64" {
+			data[n]["embedding"] = encodeVector(vector)
 		}
-		list.Data = append(list.Data, embeddingItem{"embedding", n, vector})
-		list.Usage.PromptTokens += countTokens(text)
+		tokens += countTokens(text)
 	}
-	list.Usage.TotalTokens = list.Usage.PromptTokens
-	return list
+	return object{"object": "list", "data": data, "model": r.Model, "usage": object{"prompt_tokens": tokens, "total_tokens": tokens}}
 }

@@ -2,6 +2,7 @@ package offline
 
 import (
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -88,7 +89,7 @@ func parseFold(text string) (foldInput, bool) {
 	}
 	f := foldInput{
 		existing: strings.TrimSpace(strings.Join(lines[from+1:to], "\n")),
-		turns:    parseTurns(lines[turns+1 : end]),
+		turns:    parseUtterances(slices.DeleteFunc(lines[turns+1:end], turnHeader.MatchString)),
 	}
 	if f.existing == "NONE" {
 		f.existing = ""
@@ -96,15 +97,5 @@ func parseFold(text string) (foldInput, bool) {
 	return f, true
 }
 
+// turnHeader carries nothing that the summary needs.
 var turnHeader = regexp.MustCompile(`^Turn \d+:$`)
-
-// parseTurns reads the new turns of a fold; the headers carry nothing that the summary needs.
-func parseTurns(lines []string) []utterance {
-	kept := make([]string, 0, len(lines))
-	for _, line := range lines {
-		if !turnHeader.MatchString(line) {
-			kept = append(kept, line)
-		}
-	}
-	return parseUtterances(kept)
-}

@@ -36,7 +36,7 @@ func FuzzDecodeResponses(f *testing.F) {
 func FuzzDecodeEmbeddings(f *testing.F) {
 	f.Add([]byte(`{"model":"m","input":["a","b"],"encoding_format":"base64","dimensions":8}`))
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		if r, refusal := decodeEmbeddings(raw, nil); refusal == nil && (len(r.texts) == 0 || r.dimensions < 1) {
+		if r, refusal := decodeEmbeddings(raw, nil); refusal == nil && (len(r.texts) == 0 || r.Dimensions < 1) {
 			t.Fatalf("accepted: %q as %+v", raw, r)
 		}
 	})

@@ -1,6 +1,7 @@
 package offline
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -62,7 +63,7 @@ func (s *Server) responses(w http.ResponseWriter, r *http.Request) {
 // finish records how a request ended.
 func (s *Server) finish(r *Request, err error) {
 	// While the server closes, it breaks its connections itself.
-	hungUp := errors.Is(err, errGone) && !s.closed()
+	hungUp := errors.Is(err, errGone) && s.closing.Err() == nil
 	s.journal.update(func() { r.Ended, r.HungUp = true, hungUp })
 	s.log.Debug("offline model answered", "kind", r.Kind, "status", r.Status,
 		"text_bytes", len(r.Text), "sent_bytes", len(r.Sent), "hung_up", hungUp, "duration", time.Since(r.At))
@@ -91,15 +92,18 @@ func (s *Server) beforeHeaders(ctx context.Context, w http.ResponseWriter, r *Re
 	if answer.Fault == FaultStall {
 		return true, s.wait(ctx, nil)
 	}
-	failure := statusFault(answer.Fault, r.Prompt)
-	if failure == nil {
+	failure, ok := statusFaults[answer.Fault]
+	if !ok {
 		return false, nil
+	}
+	if answer.Fault == FaultPromptGone {
+		failure.Message = fmt.Sprintf(failure.Message, cmp.Or(r.Prompt, &PromptRef{ID: "pmpt_gone"}).ID)
 	}
 	s.journal.update(func() { r.Status = failure.Status })
 	if answer.RetryAfter != "" {
 		w.Header().Set("Retry-After", answer.RetryAfter)
 	}
-	s.sendError(w, failure)
+	s.sendError(w, &failure)
 	return true, nil
 }
 
@@ -120,7 +124,7 @@ func receive[T any](ctx context.Context, s *Server, signal <-chan T) error {
 	select {
 	case <-signal:
 		return nil
-	case <-s.closing:
+	case <-s.closing.Done():
 		return errClosing
 	case <-ctx.Done():
 		return errGone

@@ -14,11 +14,8 @@ type Listening struct {
 	// Server is the model, for Requests, Refused and Await.
 	*Server
 
-	http   *http.Server
-	base   string
-	served chan error
-	once   sync.Once
-	err    error // of the first Close
+	base  string
+	close func() error
 }
 
 // Start makes a server and lets it listen on 127.0.0.1 at a free port.
@@ -27,15 +24,21 @@ func Start(options Options) (*Listening, error) {
 	if err != nil {
 		return nil, fmt.Errorf("offline model: %w", err)
 	}
-	l := &Listening{
-		Server: New(options),
-		base:   "http://" + listener.Addr().String() + "/v1",
-		served: make(chan error, 1),
-	}
+	model := New(options)
 	// No write timeout: streams may last as long as the caller stays.
-	l.http = &http.Server{Handler: l.Server, ReadHeaderTimeout: 10 * time.Second}
-	go func() { l.served <- l.http.Serve(listener) }()
-	return l, nil
+	server := &http.Server{Handler: model, ReadHeaderTimeout: 10 * time.Second}
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(listener) }()
+	stop := sync.OnceValue(func() error {
+		model.shut()
+		err := server.Close()
+		model.Close()
+		if ended := <-served; !errors.Is(ended, http.ErrServerClosed) {
+			err = errors.Join(err, ended)
+		}
+		return err
+	})
+	return &Listening{Server: model, base: "http://" + listener.Addr().String() + "/v1", close: stop}, nil
 }
 
 // BaseURL is what clients take as their base URL; it ends in /v1.
@@ -43,14 +46,4 @@ func (l *Listening) BaseURL() string { return l.base }
 
 // Close ends running requests, closes all connections and waits until everything stopped. It may be
 // called more than once.
-func (l *Listening) Close() error {
-	l.once.Do(func() {
-		l.shut()
-		l.err = l.http.Close()
-		l.Server.Close()
-		if served := <-l.served; !errors.Is(served, http.ErrServerClosed) {
-			l.err = errors.Join(l.err, served)
-		}
-	})
-	return l.err
-}
+func (l *Listening) Close() error { return l.close() }

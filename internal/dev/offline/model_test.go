@@ -30,8 +30,8 @@ func TestRepliesQuoteWhatThePromptHolds(t *testing.T) {
 		"User: I moved from Lisbon to Madrid last week.\nAssistant: I will go by that from here on."
 	const sources = "[1] Opening hours, https://example.org/hours\nThe museum opens at 10 and closes at 18.\n[2] Prices\nA ticket costs 12 euros."
 	for _, c := range []struct{ name, current, want string }{
-		{"from the summary", "What does my sister do for work?", `From our conversation summary: "The user said: My sister Ana works as a nurse in Porto."`},
-		{"from prose in the summary", "Remind me what I am allergic to", `From our conversation summary: "The user said: I am allergic to peanuts."`},
+		{"from the summary", "What does my sister do for work?", `From our conversation summary: "My sister Ana works as a nurse in Porto."`},
+		{"from prose in the summary", "Remind me what I am allergic to", `From our conversation summary: "I am allergic to peanuts."`},
 		{"from the user's own words", "What is my dog's name?", `Earlier you said: "My dog is called Biscuit."`},
 		{"not from a question", "Do you remember the dog's name", `Earlier you said: "My dog is called Biscuit."`},
 		{"by kin of a word", "Where do I live now?", `Earlier you said: "I moved from Lisbon to Madrid last week."`},

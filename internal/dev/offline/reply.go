@@ -3,12 +3,10 @@ package offline
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 )
-
-// quoteRunes is the longest quotation in characters.
-const quoteRunes = 280
 
 // reply answers a main prompt. It depends on the text alone.
 func reply(r *Request) string {
@@ -18,10 +16,33 @@ func reply(r *Request) string {
 	if topic, count, ok := essayWanted(p.current); ok {
 		return essay(topic, count, seed)
 	}
-	if isQuestion(p.current) {
-		return answerQuestion(p, seed)
+	parts := []string{firstSentence(p)}
+	for n := range seed / 7 % 4 { // so that replies differ in length
+		parts = append(parts, stock[2+(seed/31+n)%uint64(len(stock)-2)])
 	}
-	return acknowledge(p.current, seed)
+	return strings.Join(parts, " ")
+}
+
+// firstSentence answers a question with a quotation, and a statement with what it is mainly about.
+func firstSentence(p mainPrompt) string {
+	if isQuestion(p.current) {
+		found, ok := recall(p)
+		if !ok {
+			return nothing
+		}
+		return inQuotes(found.from, found.text)
+	}
+	said := sentences(p.current)
+	if len(said) == 0 {
+		return present
+	}
+	return inQuotes("Noted", slices.MaxFunc(said, func(a, b string) int { return informativeness(a) - informativeness(b) }))
+}
+
+// inQuotes quotes a sentence without its quotation marks, and cut if it is long.
+func inQuotes(from, sentence string) string {
+	const longest = 280 // characters
+	return fmt.Sprintf(`%s: "%s"`, from, clip(strings.ReplaceAll(sentence, `"`, "'"), longest))
 }
 
 var asksWithoutMark = regexp.MustCompile(`(?i)^\W*(?:what|who|whom|whose|when|where|which|why|how|what's|who's|where's|remind me|tell me|do you remember|do you know|do you recall)\b`)
@@ -31,79 +52,21 @@ func isQuestion(text string) bool {
 	return strings.ContainsAny(text, "?？؟") || asksWithoutMark.MatchString(text)
 }
 
-func answerQuestion(p mainPrompt, seed uint64) string {
-	found, ok := recall(p)
-	if !ok {
-		return join("Nothing in what I was given answers that.", afterNothing, seed)
-	}
-	return join(fmt.Sprintf(`%s: "%s"`, found.from, fitQuote(found.text)), afterQuote, seed)
-}
-
-// acknowledge echoes what a message is mainly about.
-func acknowledge(message string, seed uint64) string {
-	all := sentences(message)
-	if len(all) == 0 {
-		return join("I am here.", afterFact, seed)
-	}
-	main := all[0]
-	for _, sentence := range all[1:] {
-		if informativeness(sentence) > informativeness(main) {
-			main = sentence
-		}
-	}
-	opening := [...]string{"Noted", "Understood", "Got it"}[seed%3]
-	return join(fmt.Sprintf(`%s: "%s"`, opening, fitQuote(main)), afterFact, seed)
-}
-
-// fitQuote makes a sentence fit for a quotation: without quotation marks and not too long.
-func fitQuote(sentence string) string {
-	return clip(strings.ReplaceAll(sentence, `"`, "'"), quoteRunes)
-}
-
-// join adds zero to three of the stock sentences, chosen by the seed, so that replies differ in length.
-func join(first string, stock []string, seed uint64) string {
-	parts := []string{first}
-	for n := range seed / 7 % 4 {
-		parts = append(parts, stock[(seed/31+n)%uint64(len(stock))])
-	}
-	return strings.Join(parts, " ")
-}
-
-// The stock sentences. They carry no information: recall and folds ignore them.
-var (
-	afterQuote = []string{
-		"That is the line closest to your question in everything I was given for this reply.",
-		"If it has changed since, tell me the new state and I will go by that.",
-		"I quote it word for word instead of guessing, because I am the offline model and know nothing else.",
-		"Ask again in other words if you meant something different.",
-	}
-	afterNothing = []string{
-		"I looked through the summary, the recent turns and the sources that came with your message.",
-		"Tell me once, and I will be able to quote it for as long as the memory keeps it.",
-		"I am the offline model, so I do not know anything beyond this prompt.",
-		"It may also be in there in other words than the ones you used.",
-	}
-	afterFact = []string{
-		"I will go by that from here on.",
-		"Correct me whenever something about it changes.",
-		"You can ask me about it later, also after many other messages.",
-		"Go on with whatever comes next, and give me names, numbers and dates where they matter.",
-		"If there is a decision to take, say which way you lean and why.",
-	}
-	stock = stockSet(afterQuote, afterNothing, afterFact, []string{"Nothing in what I was given answers that.", "I am here."})
+const (
+	nothing = "Nothing in what I was given answers that."
+	present = "I am here."
 )
 
-func stockSet(lists ...[]string) map[string]bool {
-	set := map[string]bool{}
-	for _, list := range lists {
-		for _, sentence := range list {
-			set[sentence] = true
-		}
-	}
-	return set
+// stock are sentences that carry no information: recall and folds ignore them.
+var stock = []string{
+	nothing,
+	present,
+	"I quote word for word instead of guessing, because I am the offline model and know nothing beyond this prompt.",
+	"I will go by that from here on.",
+	"Correct me whenever something about it changes.",
+	"You can ask me about it later, also after many other messages.",
+	"Go on with whatever comes next, and give me names, numbers and dates where they matter.",
 }
-
-func isStock(sentence string) bool { return stock[sentence] }
 
 var (
 	essayVerb  = regexp.MustCompile(`(?i)\b(?:write|compose|draft|produce|give|tell|explain|describe|essay|story|summary|article|text)\b`)
@@ -117,13 +80,39 @@ func essayWanted(message string) (topic string, count int, ok bool) {
 	if found == nil || !essayVerb.MatchString(message) {
 		return "", 0, false
 	}
-	count, err := strconv.Atoi(found[1])
-	if err != nil || count == 0 {
-		return "", 0, false
-	}
+	count, _ = strconv.Atoi(found[1]) // up to five digits
 	topic = "this subject"
 	if about := essayTopic.FindStringSubmatch(message); about != nil {
-		topic = strings.TrimSpace(essayCount.ReplaceAllString(about[1], ""))
+		topic = strings.TrimSpace(about[1])
 	}
-	return topic, min(count, 5000), true
+	return topic, min(count, 5000), count > 0
+}
+
+// essay writes count words on a topic. The same seed gives the same text.
+func essay(topic string, count int, seed uint64) string {
+	words := strings.Fields("This is about " + topic + ".")
+	for day := int(seed % 1000); len(words) < count; day++ {
+		words = append(words, strings.Fields(diaryEntry(day))...)
+	}
+	return strings.TrimRight(strings.Join(words[:count], " "), ".,:;") + "."
+}
+
+// diary returns a text of at least that many tokens that never repeats itself: a summary that is too long and has no
+// other fault.
+func diary(tokens int) string {
+	var entries []string
+	for day, used := 1, 0; used < tokens; day++ {
+		entry := diaryEntry(day)
+		entries = append(entries, entry)
+		used += countTokens(entry)
+	}
+	return strings.Join(entries, " ")
+}
+
+var diaryThings = strings.Split("timing,the first attempt,a clear plan,the choice of material,regular practice,good advice,the weather,a second opinion,the smallest detail,the daily routine,a shared goal,the budget,an open question,the order of the steps,the final check,a written record", ",")
+
+// diaryEntry is a sentence. Its numbers keep many of them from repeating the same eight words.
+func diaryEntry(day int) string {
+	thing := func(n int) string { return diaryThings[n%len(diaryThings)] }
+	return fmt.Sprintf("On day %d they chose %s (%d), later %s (%d).", day, thing(day), day, thing(day*7), day)
 }

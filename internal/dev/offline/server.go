@@ -1,6 +1,7 @@
 package offline
 
 import (
+	"context"
 	"crypto/rand"
 	"log/slog"
 	"net/http"
@@ -39,9 +40,9 @@ type Server struct {
 	idPrefix string
 	nextID   atomic.Uint64
 
-	closeOnce sync.Once
-	closing   chan struct{}
-	running   sync.WaitGroup
+	closing context.Context // done when the server closes
+	shut    context.CancelFunc
+	running sync.WaitGroup
 	// gate keeps new requests from starting while Close waits for the running ones.
 	gate sync.RWMutex
 }
@@ -55,8 +56,8 @@ func New(options Options) *Server {
 		log:      options.Logger,
 		mux:      http.NewServeMux(),
 		idPrefix: strings.ToLower(rand.Text()),
-		closing:  make(chan struct{}),
 	}
+	s.closing, s.shut = context.WithCancel(context.Background())
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
@@ -88,33 +89,17 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // connections: the owner of a connection must cut off a caller that does not read. Later requests are refused. It may
 // be called more than once.
 func (s *Server) Close() {
+	s.gate.Lock()
 	s.shut()
+	s.gate.Unlock()
 	s.running.Wait()
-}
-
-// shut makes all requests end and refuses later ones.
-func (s *Server) shut() {
-	s.closeOnce.Do(func() {
-		s.gate.Lock()
-		defer s.gate.Unlock()
-		close(s.closing)
-	})
-}
-
-func (s *Server) closed() bool {
-	select {
-	case <-s.closing:
-		return true
-	default:
-		return false
-	}
 }
 
 // enter registers a request. It returns false when the server is closed.
 func (s *Server) enter() bool {
 	s.gate.RLock()
 	defer s.gate.RUnlock()
-	if s.closed() {
+	if s.closing.Err() != nil {
 		return false
 	}
 	s.running.Add(1)

@@ -120,8 +120,8 @@ func TestPromptCacheIsBounded(t *testing.T) {
 	for n := range 100 {
 		c.swap(string(rune('a'+n)), big)
 	}
-	if c.bytes > cacheBytes || c.order.Len() != len(c.byKey) || c.order.Len() != cacheBytes>>20 {
-		t.Errorf("%d bytes, %d entries, %d keys", c.bytes, c.order.Len(), len(c.byKey))
+	if c.bytes > cacheBytes || len(c.byKey) == 0 || len(c.byKey) > cacheBytes>>20 {
+		t.Errorf("%d bytes, %d keys", c.bytes, len(c.byKey))
 	}
 }
 

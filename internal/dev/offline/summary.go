@@ -2,18 +2,31 @@ package offline
 
 import (
 	"cmp"
-	"math"
 	"slices"
-	"sort"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 )
+
+// The labels of a summary's statements. Statements of a summary that is not ours have none.
+const (
+	labelSaid      = "The user said:"
+	labelAsked     = "The user asked:"
+	labelSuggested = "The assistant suggested:"
+)
+
+var labels = []string{"", labelSaid, labelAsked, labelSuggested}
+
+// statement is one statement of a summary.
+type statement struct {
+	label    string // one of labels
+	text     string
+	position int
+	worth    float64
+}
 
 // emptySummary is the summary of turns without a single statement: a summary is never empty.
 const emptySummary = "The user and the assistant exchanged a few words without content."
-
-// recency is the extra worth of the newest statement over the oldest: of two equally informative ones the older is
-// dropped first.
-const recency = 0.5
 
 // summarize answers a fold, or shortens a text that is no fold.
 func summarize(r *Request) string {
@@ -30,6 +43,59 @@ func summarize(r *Request) string {
 	return compress(append(parseSummary(f.existing), turnStatements(f.turns)...), limit)
 }
 
+// parseSummary reads a summary back: ours by its labels and list lines, others by sentences.
+func parseSummary(summary string) []statement {
+	var found []statement
+	label := ""
+	for line := range strings.Lines(summary) {
+		line = strings.TrimSpace(line)
+		if slices.Contains(labels, line) {
+			label = line
+			continue
+		}
+		if !strings.HasPrefix(line, "- ") {
+			label = ""
+		}
+		for _, sentence := range sentences(line) {
+			found = appendStatements(found, label, sentence)
+		}
+	}
+	return found
+}
+
+// turnStatements returns what the new turns say, without what carries no information or repeats the user.
+func turnStatements(turns []utterance) []statement {
+	var found []statement
+	for _, u := range turns {
+		for _, sentence := range sentences(withoutDirectives(u.text)) {
+			label := labelSaid
+			switch {
+			case strings.Contains(sentence, "===") || slices.Contains(stock, sentence) || u.assistant && quotation.MatchString(sentence):
+				continue
+			case u.assistant:
+				label = labelSuggested
+			case isQuestion(sentence):
+				label = labelAsked
+			}
+			found = appendStatements(found, label, sentence)
+		}
+	}
+	return found
+}
+
+// appendStatements appends a sentence. One that is very long is divided, so that a part of it can be dropped, and each
+// ends in a stop, so that readers who shorten the summary at sentence ends find one.
+func appendStatements(to []statement, label, sentence string) []statement {
+	for part := range slices.Chunk(strings.Fields(sentence), 40) {
+		text := strings.Join(part, " ")
+		if last, _ := utf8.DecodeLastRuneInString(text); unicode.IsLetter(last) || unicode.IsDigit(last) {
+			text += "."
+		}
+		to = append(to, statement{label: label, text: text})
+	}
+	return to
+}
+
 // compress keeps the most informative statements that fit the limit in tokens, in their order.
 func compress(all []statement, limit int) string {
 	all = distinct(all)
@@ -37,56 +103,87 @@ func compress(all []statement, limit int) string {
 		return emptySummary
 	}
 	for i := range all {
-		all[i].text = withoutLoop(all[i].text)
 		all[i].position = i
-		all[i].worth = worth(all[i]) + recency*float64(i)/float64(len(all))
+		all[i].worth = worth(all[i]) + float64(i)/float64(2*len(all)) // of two alike the older one is dropped first
 	}
 	slices.SortStableFunc(all, func(a, b statement) int { return cmp.Compare(b.worth, a.worth) })
+	fits := func(text string) bool {
+		_, loops := repeatedGram(text)
+		return !loops && countTokens(text) <= limit
+	}
 	kept := fitting(all, limit)
-	if len(kept) == 0 {
-		return shorten(all[0], limit)
-	}
-	for len(kept) > 1 {
-		text := render(inOrder(kept))
-		over := countTokens(text) > limit
-		gram, loops := repeatedGram(text)
-		if !over && !loops {
-			break
+	for ; len(kept) > 0; kept = kept[:len(kept)-1] {
+		if text := render(kept); fits(text) {
+			return text
 		}
-		kept = dropWorst(kept, gram)
 	}
-	text := render(inOrder(kept))
-	if countTokens(text) > limit {
-		return shorten(kept[0], limit)
+	for fields := strings.Fields(all[0].text); len(fields) > 0; fields = fields[:len(fields)/2] {
+		if text := render([]statement{{label: all[0].label, text: strings.Join(fields, " ")}}); fits(text) {
+			return text
+		}
 	}
-	return text
+	return emptySummary
 }
 
 // distinct drops statements with the same words; the newest stays.
 func distinct(all []statement) []statement {
-	last := map[string]int{}
-	keys := make([]string, len(all))
-	for i, e := range all {
-		stems := contentStems(e.text)
-		if len(stems) < 2 {
-			stems = words(e.text)
-		}
-		slices.Sort(stems)
-		keys[i] = e.label + strings.Join(stems, " ")
-		last[keys[i]] = i
-	}
+	seen := map[string]bool{}
 	var kept []statement
-	for i, e := range all {
-		if last[keys[i]] == i {
-			kept = append(kept, e)
+	for _, s := range slices.Backward(all) {
+		if key := s.label + strings.Join(words(s.text), " "); !seen[key] {
+			seen[key] = true
+			kept = append(kept, s)
 		}
+	}
+	slices.Reverse(kept)
+	return kept
+}
+
+// fitting returns the first statements that fit and do not repeat each other too often. It does not count the labels:
+// the caller has to check the rendered text.
+func fitting(ranked []statement, limit int) []statement {
+	const fewestTokens = 6 // about what a statement takes
+	var kept []statement
+	said := ""
+	for _, s := range ranked {
+		if limit < fewestTokens {
+			break
+		}
+		tokens := countTokens("\n- " + s.text)
+		if _, loops := repeatedGram(said + " " + s.text); loops || tokens > limit {
+			continue
+		}
+		limit -= tokens
+		said += " " + s.text
+		kept = append(kept, s)
 	}
 	return kept
 }
 
+// render writes statements as a summary: those without a label line by line, then a list for each label.
+func render(kept []statement) string {
+	kept = slices.SortedFunc(slices.Values(kept), func(a, b statement) int { return a.position - b.position })
+	var lines []string
+	for _, label := range labels {
+		for _, s := range kept {
+			if s.label != label {
+				continue
+			}
+			if label != "" && !slices.Contains(lines, label) {
+				lines = append(lines, label)
+			}
+			if label != "" {
+				s.text = "- " + s.text
+			}
+			lines = append(lines, s.text)
+		}
+	}
+	return strings.Join(lines, "\n")
+}
+
 // worth returns how much a statement is worth keeping, by its text and its label.
 func worth(s statement) float64 {
-	value := informativeness(s.text)
+	value := float64(informativeness(s.text))
 	switch s.label {
 	case labelSuggested:
 		return 0.4 * value
@@ -96,59 +193,35 @@ func worth(s statement) float64 {
 	return value
 }
 
-// minStatementTokens is about the fewest tokens that a statement takes in a summary.
-const minStatementTokens = 6
-
-// fitting returns the first statements that fit. It does not count the labels: the caller has to check the rendered text.
-func fitting(ranked []statement, limit int) []statement {
-	var kept []statement
-	used := 0
-	for _, s := range ranked {
-		if used+minStatementTokens > limit {
-			break
-		}
-		tokens := countTokens("\n- " + s.text)
-		if used+tokens <= limit {
-			used += tokens
-			kept = append(kept, s)
-		}
-	}
-	return kept
-}
-
-// inOrder returns the statements in their order of time.
-func inOrder(kept []statement) []statement {
-	return slices.SortedFunc(slices.Values(kept), func(a, b statement) int { return a.position - b.position })
-}
-
-// dropWorst drops the statement of lowest rank: of those with the repeated words, if there are any.
-func dropWorst(kept []statement, gram string) []statement {
-	worst := len(kept) - 1
-	if gram != "" {
-		for n, s := range slices.Backward(kept) {
-			if strings.Contains(" "+strings.Join(words(s.text), " ")+" ", " "+gram+" ") {
-				worst = n
-				break
-			}
+// informativeness estimates how much of a sentence matters later. At most two numbers, names and lasting facts count,
+// and the first person most: a pasted article is full of names and numbers, but what people say of themselves is what
+// they come back to.
+func informativeness(sentence string) int {
+	numbers, names, facts, person := 0, 0, 0, 0
+	for i, word := range strings.FieldsFunc(sentence, outsideWords) {
+		first, _ := utf8.DecodeRuneInString(word)
+		switch lower := strings.ToLower(word); {
+		case firstPerson[lower]:
+			person = 2
+		case lasting[lower]:
+			facts++
+		case unicode.IsDigit(first):
+			numbers++
+		case i > 0 && unicode.IsUpper(first):
+			names++
 		}
 	}
-	return slices.Delete(kept, worst, worst+1)
-}
-
-// shorten cuts one statement at a word so that it fits; it keeps at least one word.
-func shorten(e statement, limit int) string {
-	fields := strings.Fields(e.text)
-	longest := sort.Search(len(fields), func(n int) bool { return countTokens(shortened(e, fields[:n+1])) > limit })
-	text := shortened(e, fields[:min(max(longest, 1), len(fields))])
-	if countTokens(text) > limit {
-		return emptySummary // a single endless word
+	value := person + min(numbers, 2) + min(names, 2) + min(facts, 2)
+	if isQuestion(sentence) {
+		value -= 2
 	}
-	return text
+	return value
 }
 
-func shortened(e statement, fields []string) string {
-	return statement{label: e.label, text: sentenceOf(fields)}.labelled()
-}
+var (
+	firstPerson = wordSet("i my me mine i'm i’m i've i’ve we our us")
+	lasting     = wordSet("allergic allergy always birthday born called decided favourite live lives moved named never prefer work")
+)
 
 // gramWords and gramTimes: a text that has the same eight words more than three times is a loop.
 const (
@@ -167,55 +240,4 @@ func repeatedGram(text string) (string, bool) {
 		}
 	}
 	return "", false
-}
-
-// withoutLoop cuts a sentence that repeats itself to its beginning.
-func withoutLoop(sentence string) string {
-	if _, loops := repeatedGram(sentence); !loops {
-		return sentence
-	}
-	const longest = gramWords + gramTimes - 1 // so long, not even one word over and over is too much
-	fields := strings.Fields(sentence)
-	sentence = strings.Join(fields[:min(len(fields), longest)], " ")
-	if _, loops := repeatedGram(sentence); loops {
-		return clip(sentence, longest) // a script without spaces: characters are words
-	}
-	return sentence
-}
-
-// keyWords mark decisions, preferences, constraints and plans.
-var keyWords = wordSet(`allergic allergy always anniversary agreed avoid because birthday booked born bought budget called
-	cancelled cannot chose constraint daughter deadline decided decision diagnosed dislike doctor due favorite favourite
-	father friend goal hate husband injured injury job live lives love married meeting mother moved must named need never
-	partner plan planning prefer prefers promised school sister brother son started studying switched teacher wants want
-	wife work works`)
-
-// informativeness estimates how much of a sentence matters later: numbers, names, the first
-// person, the words of decisions; less for questions, for very short and for very long ones.
-func informativeness(sentence string) float64 {
-	raw := rawWords(sentence)
-	numbers, names, keys := 0, 0, 0
-	for i, word := range raw {
-		switch lower := strings.ToLower(word); {
-		case word[0] >= '0' && word[0] <= '9':
-			numbers++
-		case keyWords[lower]:
-			keys++
-		case i > 0 && word != lower && !strings.HasPrefix(word, "I'") && word != "I":
-			names++
-		}
-	}
-	// At most two of a kind count, and the first person most: a pasted article is full of names and
-	// numbers, but what people say of themselves is what they come back to.
-	value := 0.8*float64(min(numbers, 2)) + 0.7*float64(min(names, 2)) + float64(min(keys, 2))
-	if firstPerson(words(sentence)) {
-		value += 2
-	}
-	if isQuestion(sentence) {
-		value -= 1.5
-	}
-	if len(raw) < 4 {
-		value--
-	}
-	return value - 0.05*math.Max(0, float64(len(raw)-20))
 }

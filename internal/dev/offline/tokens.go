@@ -1,9 +1,9 @@
 package offline
 
 import (
+	"regexp"
 	"sort"
 	"strings"
-	"unicode"
 
 	memorytext "github.com/arcoscribe/throughline/internal/memory/text"
 )
@@ -11,28 +11,11 @@ import (
 // countTokens counts o200k_base tokens.
 func countTokens(text string) int { return memorytext.Tokens(text) }
 
-// pieceRunes is the longest piece in characters, for text without spaces.
-const pieceRunes = 32
+// piece is what a stream sends at a time: a word with the space after it, or a part of a long run without spaces.
+var piece = regexp.MustCompile(`^\s+|\S{1,32}\s*`)
 
-// splitPieces cuts a text into what a stream sends at a time: a word with the space after it. The
-// pieces add up to the text.
-func splitPieces(text string) []string {
-	pieces := make([]string, 0, strings.Count(text, " ")+1)
-	start, runes, spaced := 0, 0, false
-	for i, r := range text {
-		space := unicode.IsSpace(r)
-		if spaced && !space || runes == pieceRunes {
-			pieces = append(pieces, text[start:i])
-			start, runes = i, 0
-		}
-		spaced = space
-		runes++
-	}
-	if start < len(text) {
-		pieces = append(pieces, text[start:])
-	}
-	return pieces
-}
+// splitPieces cuts a text into pieces, which add up to it.
+func splitPieces(text string) []string { return piece.FindAllString(text, -1) }
 
 // limitPieces keeps as many pieces as fit the limit in tokens, and reports whether it dropped any.
 func limitPieces(pieces []string, limit int) ([]string, bool) {

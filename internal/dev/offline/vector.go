@@ -3,9 +3,7 @@ package offline
 import (
 	"encoding/base64"
 	"encoding/binary"
-	"fmt"
 	"math"
-	"slices"
 )
 
 func encodeVector(vector []float32) string {
@@ -13,68 +11,27 @@ func encodeVector(vector []float32) string {
 	return base64.StdEncoding.EncodeToString(raw)
 }
 
-// What a feature of a text weighs in its vector.
-const (
-	weightContent = 1.0
-	weightStop    = 0.05
-	weightPart    = 0.15
-)
-
-// embed makes a unit vector of a text: its words and the parts of its words, hashed into the
-// dimensions with a sign (the hashing trick). Texts that share words are close, word forms somewhat.
+// embed makes a unit vector of a text: each of its stems is hashed to a dimension and a sign (the hashing trick), so
+// texts that share words are close. A text without content words is one feature as a whole.
 func embed(text string, dimensions int) []float32 {
-	sum := make([]float64, dimensions)
-	tokens := words(text)
-	for _, word := range tokens {
-		if stopWords[word] {
-			spread(sum, word, weightStop)
-			continue
-		}
-		spread(sum, stem(word), weightContent)
-		for _, part := range trigrams(word) {
-			spread(sum, part, weightPart)
-		}
+	features := contentStems(text)
+	if len(features) == 0 {
+		features = []string{text}
 	}
-	if len(tokens) == 0 {
-		spread(sum, text, weightContent)
+	vector := make([]float32, dimensions)
+	for _, feature := range features {
+		h := hash(feature)
+		vector[h%uint64(dimensions)] += 1 - 2*float32(h>>63)
 	}
-	return unit(sum)
-}
-
-// spread adds a feature at several places, so that two features rarely meet at all of them.
-func spread(sum []float64, feature string, weight float64) {
-	for n := range 4 {
-		h := hash(fmt.Sprint(n, feature))
-		sign := 1.0
-		if h>>63 == 1 {
-			sign = -1
-		}
-		sum[h%uint64(len(sum))] += sign * weight
-	}
-}
-
-func trigrams(word string) []string {
-	runes := slices.Concat([]rune{'^'}, []rune(word), []rune{'$'})
-	var parts []string
-	for i := 0; i+3 <= len(runes); i++ {
-		parts = append(parts, string(runes[i:i+3]))
-	}
-	return parts
-}
-
-// unit scales to length 1. Features that cancelled out leave the first axis.
-func unit(sum []float64) []float32 {
 	length := 0.0
-	for _, v := range sum {
-		length += v * v
+	for _, v := range vector {
+		length += float64(v) * float64(v)
 	}
-	vector := make([]float32, len(sum))
-	if length == 0 {
-		vector[0] = 1
-		return vector
+	if length == 0 { // all features cancelled out
+		vector[0], length = 1, 1
 	}
-	for i, v := range sum {
-		vector[i] = float32(v / math.Sqrt(length))
+	for i := range vector {
+		vector[i] /= float32(math.Sqrt(length))
 	}
 	return vector
 }

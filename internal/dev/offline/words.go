@@ -3,9 +3,12 @@ package offline
 import (
 	"hash/fnv"
 	"regexp"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	memorytext "github.com/arcoscribe/throughline/internal/memory/text"
 )
 
 // hash seeds everything that varies between prompts.
@@ -20,80 +23,43 @@ func hash(text string) uint64 {
 // words returns the words of a text in lower case. Scripts without spaces give a word per character.
 func words(text string) []string {
 	var found []string
-	for _, word := range rawWords(text) {
-		found = append(found, strings.ToLower(word))
+	for word := range strings.FieldsFuncSeq(strings.ToLower(text), outsideWords) {
+		word = strings.Trim(word, "'’")
+		if first, _ := utf8.DecodeRuneInString(word); memorytext.Unspaced(first) {
+			found = append(found, strings.Split(word, "")...)
+		} else if word != "" {
+			found = append(found, word)
+		}
 	}
 	return found
 }
 
-// firstThai is the first character of the scripts without spaces: most text is below it.
-const firstThai = '\u0E00'
-
-// rawWords returns the words of a text as written.
-func rawWords(text string) []string {
-	var found []string
-	start := -1
-	end := func(at int) {
-		if start >= 0 {
-			found = append(found, strings.Trim(text[start:at], "'’"))
-		}
-		start = -1
-	}
-	for i, r := range text {
-		switch {
-		case r >= firstThai && unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Thai):
-			end(i)
-			found = append(found, string(r))
-		case unicode.IsLetter(r) || unicode.IsDigit(r) || unicode.IsMark(r):
-			if start < 0 {
-				start = i
-			}
-		case (r == '\'' || r == '’') && start >= 0:
-		default:
-			end(i)
-		}
-	}
-	end(len(text))
-	return found
+func outsideWords(r rune) bool {
+	return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !unicode.IsMark(r) && r != '\'' && r != '’'
 }
 
-// stem cuts the commonest English endings, so that "lives" and "living" become "live". Words of other
-// languages mostly stay as they are.
+// kin are words that ask for what other words state.
+var kin = map[string]string{
+	"call": "name", "called": "name", "move": "live", "moved": "live", "job": "work", "birthday": "born", "favorite": "favourite",
+}
+
+var endings = strings.Fields("'s ’s ies ing ed ly ic es s y e")
+
+// stem cuts the commonest English endings, so that "lives" and "living" meet, and "allergy" and "allergic".
 func stem(word string) string {
-	word = strings.TrimSuffix(strings.TrimSuffix(word, "'s"), "’s")
-	if len(word) <= 3 || !isASCII(word) {
-		return word
+	if other, ok := kin[word]; ok {
+		word = other
 	}
-	if base, ok := strings.CutSuffix(word, "ies"); ok && len(base) >= 2 {
-		return base + "y"
-	}
-	if !strings.HasSuffix(word, "ss") {
-		word = strings.TrimSuffix(word, "s")
-	}
-	for _, ending := range []string{"ing", "ed", "ly"} {
+	for _, ending := range endings {
 		if base, ok := strings.CutSuffix(word, ending); ok && len(base) >= 3 {
-			return strings.TrimSuffix(undouble(base), "e")
+			word = base
+			break
 		}
 	}
-	return strings.TrimSuffix(word, "e")
-}
-
-// undouble turns "runn" into "run"; "call" and "miss" keep their ends.
-func undouble(word string) string {
-	n := len(word)
-	if word[n-1] == word[n-2] && !strings.ContainsRune("lsz", rune(word[n-1])) {
-		return word[:n-1]
+	if n := len(word); n > 3 && word[n-1] == word[n-2] { // "runn" of "running"
+		word = word[:n-1]
 	}
 	return word
-}
-
-func isASCII(text string) bool {
-	for i := range len(text) {
-		if text[i] >= utf8.RuneSelf {
-			return false
-		}
-	}
-	return true
 }
 
 // contentStems returns the stems of a text's content words, each once, in order.
@@ -101,8 +67,7 @@ func contentStems(text string) []string {
 	var stems []string
 	seen := map[string]bool{}
 	for _, word := range words(text) {
-		s := stem(word)
-		if !stopWords[word] && !seen[s] {
+		if s := stem(word); !stopWords[word] && !seen[s] {
 			seen[s] = true
 			stems = append(stems, s)
 		}
@@ -128,60 +93,28 @@ func wordSet(list string) map[string]bool {
 	return set
 }
 
-var listMarker = regexp.MustCompile(`^\s*(?:>\s+|[-*•]\s+|#{1,6}\s+|\d{1,3}[.)]\s+)+`)
+var (
+	listMarker   = regexp.MustCompile(`^\s*(?:>\s+|[-*•]\s+|#{1,6}\s+|\d{1,3}[.)]\s+)+`)
+	sentenceStop = regexp.MustCompile("[.!?…؟][\"')\\]”’».!?…`]*(?: |$)|[。！？।]")
+	abbreviation = regexp.MustCompile(`(?:^|[ (])(?:(?i:dr|mrs?|ms|prof|st|e\.g|i\.e|vs|no|approx)|[A-HJ-Z])\.$`)
+)
 
 // sentences splits a text at line ends and after sentence ends. List markers and quotation marks of
 // lines are dropped, and so is what has no letter or digit.
 func sentences(text string) []string {
 	var found []string
 	for line := range strings.Lines(text) {
-		line = strings.TrimSpace(listMarker.ReplaceAllString(strings.TrimSpace(line), ""))
-		for len(line) > 0 {
-			end := sentenceEnd(line)
-			if sentence := strings.TrimSpace(line[:end]); hasWord(sentence) {
+		line = listMarker.ReplaceAllString(strings.TrimSpace(line), "")
+		start := 0
+		for _, stop := range sentenceStop.FindAllStringIndex(line, -1) {
+			if sentence := strings.TrimSpace(line[start:stop[1]]); !abbreviation.MatchString(sentence) {
 				found = append(found, sentence)
-			}
-			line = line[end:]
-		}
-	}
-	return found
-}
-
-// sentenceEnd returns where the first sentence of a line ends, after its closing quotation marks.
-func sentenceEnd(line string) int {
-	for i, r := range line {
-		next := i + utf8.RuneLen(r)
-		switch r {
-		case '。', '！', '？', '।':
-			return next
-		case '.', '!', '?', '…', '؟':
-			end := next + closingMarks(line[next:])
-			if end == len(line) || line[end] == ' ' && !abbreviated(line[:i]) {
-				return end
+				start = stop[1]
 			}
 		}
+		found = append(found, strings.TrimSpace(line[start:]))
 	}
-	return len(line)
-}
-
-// closingMarks counts the bytes of what still belongs to a sentence that just ended.
-func closingMarks(rest string) int {
-	return len(rest) - len(strings.TrimLeft(rest, `"')]”’».!?…`))
-}
-
-var abbreviations = wordSet("dr mr mrs ms prof st e.g i.e vs no approx")
-
-// abbreviated reports whether a dot after this text ends an abbreviation, such as "Dr", or an initial.
-func abbreviated(before string) bool {
-	last := before[strings.LastIndexAny(before, " (")+1:]
-	if r, size := utf8.DecodeRuneInString(last); size == len(last) && unicode.IsUpper(r) && r != 'I' {
-		return true
-	}
-	return abbreviations[strings.ToLower(last)]
-}
-
-func hasWord(text string) bool {
-	return strings.ContainsFunc(text, func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) })
+	return slices.DeleteFunc(found, func(sentence string) bool { return len(words(sentence)) == 0 })
 }
 
 // clip cuts a text at a word within limit characters.
