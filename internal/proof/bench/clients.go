@@ -3,149 +3,87 @@ package main
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/arcoscribe/throughline/internal/proof/kit"
 	"github.com/arcoscribe/throughline/streaming"
 )
 
-// replicas are server processes on one database, with one model behind them.
-type replicas struct {
-	model   *process
-	servers []endpoint
-}
-
-// startReplicas starts servers with the same settings.
-func (e *environment) startReplicas(ctx context.Context, count int, settings ...string) (*replicas, error) {
-	r := &replicas{}
-	var err error
-	if r.model, err = startRole(ctx, roleModel); err != nil {
-		return nil, err
-	}
-	args := []string{roleServer, "-model", r.model.Address, "-database", e.at.server}
-	for _, setting := range settings {
-		args = append(args, "-set", setting)
-	}
-	for n := range count {
-		server, err := startRole(ctx, args...)
-		if err != nil {
-			return nil, errors.Join(err, r.stop())
-		}
-		r.servers = append(r.servers, endpoint{name: fmt.Sprintf("replica %d", n+1), process: server, ours: true})
-	}
-	return r, nil
-}
-
-func (r *replicas) stop() error {
-	var errs []error
-	for _, server := range r.servers {
-		errs = append(errs, server.process.Stop())
-	}
-	return errors.Join(errors.Join(errs...), r.model.Stop())
-}
-
-// sentMessage is one message that a client sends. By its id the model finds what it said, and Postgres the reply.
-type sentMessage struct {
+// client sends one message and stores what it receives of the reply, over as many connections as it takes. By the
+// message's id the model finds what it said, and Postgres the reply.
+type client struct {
 	conversation
 	clientID uuid.UUID // client_message_id
-}
-
-func newMessage(c conversation) sentMessage { return sentMessage{c, kit.NewID()} }
-
-// post is the request that sends the message.
-func (m sentMessage) post(content string) []byte {
-	return post("/v1/message", m.token, fmt.Sprintf(`{"chat_id":"%s","client_message_id":"%s","content":"%s"}`, m.id, m.clientID, content))
-}
-
-// named asks for a reply whose first token has at least first bytes, and which the model stores.
-func (m sentMessage) named(tokens, first int) []byte {
-	return m.post(fmt.Sprintf("Say %s%s %s%d %s%d", nameMarker, m.clientID, firstMarker, first, marker, tokens))
-}
-
-// resume is the request that reads on after an event, or the running reply when there is none.
-func (m sentMessage) resume(lastEventID string) []byte {
-	cursor := ""
-	if lastEventID != "" {
-		cursor = "Last-Event-ID: " + lastEventID + "\r\n"
-	}
-	return fmt.Appendf(nil, "GET /v1/message/%s/stream HTTP/1.1\r\nHost: bench\r\nAuthorization: Bearer %s\r\n%s\r\n", m.id, m.token, cursor)
-}
-
-// client sends a message and stores what it receives of the reply.
-type client struct {
-	sentMessage
-	reply
-}
-
-// clients makes a number of them, each with a chat of its own.
-func (e *environment) clients(count int) []*client {
-	all := make([]*client, count)
-	for i := range all {
-		all[i] = &client{sentMessage: newMessage(e.next())}
-	}
-	return all
-}
-
-// start sends the client's request and reads until enough reports true. The caller closes the connection, also
-// after an error.
-func (c *client) start(ctx context.Context, p endpoint, request []byte, enough func() bool) (*connection, error) {
-	conn, err := p.connect(ctx)
-	if err != nil {
-		return nil, err
-	}
-	body, err := conn.send(request)
-	if err != nil {
-		return conn, err
-	}
-	return conn, c.read(body, enough)
-}
-
-// evenly runs work for each client on a goroutine of its own, started evenly over the ramp, and returns the first
-// failure, which ends the context of the others.
-func evenly(ctx context.Context, clients []*client, ramp time.Duration, work func(ctx context.Context, i int, c *client) error) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	began := time.Now()
-	failures := make([]error, len(clients))
-	var wait sync.WaitGroup
-	for i, c := range clients {
-		wait.Go(func() {
-			err := kit.SleepUntil(ctx, began.Add(ramp*time.Duration(i)/time.Duration(len(clients))))
-			if err == nil {
-				err = work(ctx, i, c)
-			}
-			if failures[i] = err; err != nil {
-				cancel()
-			}
-		})
-	}
-	wait.Wait()
-	return firstOf(failures)
-}
-
-// reply is what a client has received of one reply, over as many connections as it took.
-type reply struct {
 	kit.Reply
 	began  bool      // message.started has come
 	deltas int       // since the latest connection
 	first  time.Time // when the first of them came
 }
 
+func newClient(c conversation) *client { return &client{conversation: c, clientID: kit.NewID()} }
+
+// clients makes a number of them, each with a chat of its own.
+func (e *environment) clients(count int) []*client {
+	all := make([]*client, count)
+	for i := range all {
+		all[i] = newClient(e.next())
+	}
+	return all
+}
+
+// post is the request that sends the message.
+func (c *client) post(content string) []byte {
+	return post("/v1/message", c.token, fmt.Sprintf(`{"chat_id":"%s","client_message_id":"%s","content":"%s"}`, c.id, c.clientID, content), "")
+}
+
+// named asks for a reply whose first token has at least first bytes, and which the model stores.
+func (c *client) named(tokens, first int) []byte {
+	return c.post(fmt.Sprintf("Say name=%s first=%d tokens=%d", c.clientID, first, tokens))
+}
+
+// resume is the request that reads on where the client is, or the running reply when it has nothing yet.
+func (c *client) resume() []byte {
+	cursor := ""
+	if c.LastEventID != "" {
+		cursor = "Last-Event-ID: " + c.LastEventID + "\r\n"
+	}
+	return fmt.Appendf(nil, "GET /v1/message/%s/stream HTTP/1.1\r\nHost: bench\r\nAuthorization: Bearer %s\r\n%s\r\n", c.id, c.token, cursor)
+}
+
+// receive sends a request on a new connection, reads as read does, and disconnects. It returns the time from
+// before the connection was made to the first delta; 0 when none came.
+func (c *client) receive(ctx context.Context, p endpoint, request []byte, enough func() bool) (time.Duration, error) {
+	began := time.Now()
+	conn, err := p.connect(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = conn.Close() }() // perhaps in the middle of what it sends
+	body, err := conn.send(request)
+	if err != nil {
+		return 0, err
+	}
+	err = c.read(body, enough)
+	if c.deltas == 0 {
+		return 0, err
+	}
+	return c.first.Sub(began), err
+}
+
 var knownEvents = []string{streaming.EventStarted, streaming.EventDelta, streaming.EventCompleted, streaming.EventFailed, streaming.EventCancelled}
 
-// read reads events until the reply has ended or enough reports true. A connection that breaks off is an error.
-func (r *reply) read(body io.Reader, enough func() bool) error {
-	r.deltas, r.first = 0, time.Time{}
+// read reads events until the reply has ended or enough reports true; nil never does. A connection that breaks off
+// is an error.
+func (c *client) read(body io.Reader, enough func() bool) error {
+	c.deltas = 0
 	for e, err := range kit.Events(body) {
 		if err != nil {
 			return err
@@ -153,44 +91,38 @@ func (r *reply) read(body io.Reader, enough func() bool) error {
 		if !slices.Contains(knownEvents, e.Name) {
 			return fmt.Errorf("an event %q", e.Name)
 		}
-		if _, err := r.Take(e); err != nil {
+		if _, err := c.Take(e); err != nil {
 			return err
 		}
-		r.began = r.began || e.Name == streaming.EventStarted
-		if e.Name == streaming.EventDelta {
-			if r.deltas == 0 {
-				r.first = time.Now()
+		switch e.Name {
+		case streaming.EventStarted:
+			c.began = true
+		case streaming.EventDelta:
+			if c.deltas == 0 {
+				c.first = time.Now()
 			}
-			r.deltas++
+			c.deltas++
 		}
-		if r.End != "" || enough() {
+		if c.End != "" || enough != nil && enough() {
 			break
 		}
 	}
 	return nil
 }
 
-// never is for clients that read to the end.
-func never() bool { return false }
-
-// finish reads on to the end on a new connection. It returns the time from before the connection was made to the
-// first missing characters; 0 when none were missing.
-func (r *reply) finish(ctx context.Context, p endpoint, m sentMessage) (time.Duration, error) {
+// evenly runs work a number of times at once, started evenly over the ramp. The first failure ends the others.
+func evenly(ctx context.Context, count int, ramp time.Duration, work func(ctx context.Context, i int) error) error {
 	began := time.Now()
-	c, err := p.connect(ctx)
-	if err != nil {
-		return 0, err
+	group, ctx := errgroup.WithContext(ctx)
+	for i := range count {
+		group.Go(func() error {
+			if err := kit.SleepUntil(ctx, began.Add(ramp*time.Duration(i)/time.Duration(count))); err != nil {
+				return err
+			}
+			return work(ctx, i)
+		})
 	}
-	defer func() { _ = c.Close() }()
-	body, err := c.send(m.resume(r.LastEventID))
-	if err != nil {
-		return 0, err
-	}
-	err = r.read(body, never)
-	if r.first.IsZero() {
-		return 0, err
-	}
-	return r.first.Sub(began), err
+	return group.Wait()
 }
 
 // messageOf returns the message that an event id names.
@@ -199,54 +131,47 @@ func messageOf(eventID string) string {
 	return message
 }
 
-// storedReply is a reply in Postgres.
-type storedReply struct {
-	status, content string
-}
-
-// stored reads the one reply to a message.
-func (e *environment) stored(ctx context.Context, m sentMessage) (storedReply, error) {
-	const replies = `select r.status, r.content
-		from public.messages u join public.messages r on r.chat_id = u.chat_id and r.reply_to = u.id and r.role = 'assistant'
-		where u.user_id = $1 and u.client_message_id = $2 and u.chat_id = $3`
-	rows, err := e.admin.Query(ctx, replies, m.principal.UserID, m.clientID, m.id)
-	if err != nil {
-		return storedReply{}, err
-	}
-	found, err := pgx.CollectExactlyOneRow(rows, func(row pgx.CollectableRow) (k storedReply, err error) {
-		return k, row.Scan(&k.status, &k.content)
-	})
-	if err != nil {
-		return found, fmt.Errorf("the reply to a message: %w", err)
-	}
-	return found, nil
-}
-
 // sentByModel returns what the model sent as the reply.
-func sentByModel(ctx context.Context, model *process, m sentMessage) ([]byte, error) {
-	spoken, err := kit.Get(ctx, http.DefaultClient, model.Address+replyPath+m.clientID.String())
+func (c *client) sentByModel(ctx context.Context, model endpoint) ([]byte, error) {
+	spoken, err := kit.Get(ctx, http.DefaultClient, model.Address+replyPath+c.clientID.String())
 	if err != nil {
 		return nil, fmt.Errorf("what the model said: %w", err)
 	}
 	return spoken, nil
 }
 
-// checkWhole checks that a completed reply is the same for the model, the client and Postgres.
-func (e *environment) checkWhole(ctx context.Context, model *process, m sentMessage, r *reply) error {
-	spoken, err := sentByModel(ctx, model, m)
+// stored checks a reply that has ended: it is one row, with all that the client received and its end, and the
+// beginning of what the model sent, or all of it when it is complete. It returns the status.
+func (e *environment) stored(ctx context.Context, model endpoint, c *client) (status string, err error) {
+	const replies = `select max(r.status), max(r.content), count(*)
+		from public.messages u join public.messages r on r.chat_id = u.chat_id and r.reply_to = u.id and r.role = 'assistant'
+		where u.user_id = $1 and u.client_message_id = $2 and u.chat_id = $3 having count(*) > 0`
+	var content string
+	var rows int
+	if err := e.admin.QueryRow(ctx, replies, c.principal.UserID, c.clientID, c.id).Scan(&status, &content, &rows); err != nil {
+		return "", fmt.Errorf("the reply to a message: %w", err)
+	}
+	spoken, err := c.sentByModel(ctx, model)
 	if err != nil {
-		return err
+		return "", err
 	}
-	row, err := e.stored(ctx, m)
 	switch {
-	case err != nil:
-		return err
-	case r.End != "completion" || row.status != "complete":
-		return fmt.Errorf("a reply ended with %q, %s, and is stored as %s", r.End, r.Code, row.status)
-	case !bytes.Equal(spoken, r.Text):
-		return fmt.Errorf("the model said %d bytes, the client put %d together, and %d characters came twice", len(spoken), len(r.Text), r.Repeated)
-	case row.content != string(spoken):
-		return fmt.Errorf("of %d bytes %d are stored", len(spoken), len(row.content))
+	case rows != 1:
+		return "", fmt.Errorf("%d replies to one message", rows)
+	case status != map[string]string{streaming.EventCompleted: "complete", streaming.EventFailed: "interrupted"}[c.End]:
+		return "", fmt.Errorf("a reply ended with %q %s and is stored as %s", c.End, c.Code, status)
+	case content != string(c.Text) || !bytes.HasPrefix(spoken, c.Text) || status == "complete" && len(spoken) != len(c.Text):
+		return "", fmt.Errorf("of a reply that is %s the model said %d bytes, the client received %d, %d characters of them twice, and %d are stored",
+			status, len(spoken), len(c.Text), c.Repeated, len(content))
 	}
-	return nil
+	return status, nil
+}
+
+// checkWhole checks that a reply is complete, and the same for the model, the client and Postgres.
+func (e *environment) checkWhole(ctx context.Context, model endpoint, c *client) error {
+	status, err := e.stored(ctx, model, c)
+	if err == nil && status != "complete" {
+		err = fmt.Errorf("a reply is stored as %s", status)
+	}
+	return err
 }

@@ -18,92 +18,78 @@ type cutting struct {
 }
 
 // measureCuts cuts every client's connection somewhere in its reply. Clients read on at once, half of them on
-// another replica. In the end the text of each is compared with what the model sent.
+// another replica. In the end the text of each is compared with what the model sent, and each is read again, now
+// that it is stored: the baseline of reading on.
 func measureCuts(ctx context.Context, e *environment) (g group, err error) {
 	size := e.cuts
 	g.Title = fmt.Sprintf("%d connections lost at random deltas, each reply read on at once", size.clients)
-	r, err := e.startReplicas(ctx, 2)
+	f, err := e.startFleet(ctx, role{}, roleServer, roleServer)
 	if err != nil {
 		return g, err
 	}
-	defer func() { err = errors.Join(err, r.stop()) }()
-	cuts := &cutRun{environment: e, replicas: r, random: rand.New(rand.NewPCG(1, 2))} //nolint:gosec // the same cuts in each run
+	defer func() { err = errors.Join(err, f.stop()) }()
+	model, servers := f[0], f[1:]
 	all := e.clients(size.clients)
-	if err := evenly(ctx, all, size.ramp, cuts.one); err != nil {
+	var mu sync.Mutex
+	var waited [2]kit.Times // on the same replica, on the other one
+	err = evenly(ctx, size.clients, size.ramp, func(ctx context.Context, i int) error {
+		first, second := servers[i/2%2], servers[(i/2+i)%2]
+		took, err := all[i].cutOff(ctx, i, size.tokens, first, second)
+		mu.Lock()
+		defer mu.Unlock()
+		if took > 0 {
+			waited[i%2] = append(waited[i%2], took)
+		}
+		return err
+	})
+	if err != nil {
 		return g, err
 	}
-	return g, cuts.report(ctx, all, &g)
-}
-
-// cutRun collects how long clients waited for what they had missed.
-type cutRun struct {
-	*environment
-	*replicas
-
-	mu          sync.Mutex
-	random      *rand.Rand
-	same, other kit.Times
-}
-
-// one is a client whose connection is cut after some deltas; after none it has only message.started.
-func (r *cutRun) one(ctx context.Context, i int, c *client) error {
-	r.mu.Lock()
-	after := r.random.IntN(r.cuts.tokens)
-	r.mu.Unlock()
-	first, second := r.servers[i/2%2], r.servers[(i/2+i)%2] // half the time another one
-	conn, err := c.start(ctx, first, c.named(r.cuts.tokens, 0), func() bool { return c.began && c.deltas >= after })
-	if conn != nil {
-		_ = conn.Close() // in the middle of what it sends
-	}
-	if err != nil {
-		return fmt.Errorf("before the cut: %w", err)
-	}
-	if c.End != "" {
-		return nil // it was so far behind that it got the rest at once
-	}
-	waited, err := c.finish(ctx, second, c.sentMessage)
-	if err != nil {
-		return fmt.Errorf("%d deltas before the end, from %s to %s: %w", r.cuts.tokens-after, first.name, second.name, err)
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if first == second {
-		r.same = append(r.same, waited)
-	} else {
-		r.other = append(r.other, waited)
-	}
-	return nil
-}
-
-// report checks every reply and then reads each again, now that it is stored: the baseline of reading on.
-func (r *cutRun) report(ctx context.Context, all []*client, g *group) error {
 	var again kit.Times
 	twice := 0
 	for _, c := range all {
-		if err := r.checkWhole(ctx, r.model, c.sentMessage, &c.reply); err != nil {
-			return err
+		if err := e.checkWhole(ctx, model, c); err != nil {
+			return g, err
 		}
 		twice += c.Repeated
-		stored := reply{Reply: kit.Reply{LastEventID: messageOf(c.LastEventID) + ":0"}}
-		waited, err := stored.finish(ctx, r.servers[0], c.sentMessage)
+		stored := newClient(c.conversation)
+		stored.LastEventID = messageOf(c.LastEventID) + ":0"
+		took, err := stored.receive(ctx, servers[0], stored.resume(), nil)
 		if err != nil {
-			return err
+			return g, err
 		}
-		again = append(again, waited)
+		again = append(again, took)
 	}
 	const against = "a stored reply"
 	limit := map[float64]*target{.99: atMost(300)}
 	g.add(row{What: "replies whole, one row each", Unit: of(len(all)), Value: float64(len(all)), Target: atLeast(float64(len(all)))},
 		row{What: "characters that came twice", Value: float64(twice), Target: atMost(0)})
 	for _, p := range percentiles {
-		g.add(
-			row{What: "first missing, same replica, " + p.name, Unit: "ms", Value: r.same.MS(p.q), Baseline: again.MS(p.q), Against: against, Target: limit[p.q]},
-			row{What: "first missing, other replica, " + p.name, Unit: "ms", Value: r.other.MS(p.q), Baseline: again.MS(p.q), Against: against, Target: limit[p.q]},
-		)
+		for i, where := range []string{"same", "other"} {
+			g.add(row{What: "first missing, " + where + " replica, " + p.name, Unit: "ms", Value: waited[i].MS(p.q), Baseline: again.MS(p.q), Against: against, Target: limit[p.q]})
+		}
 	}
 	g.note("from before the connection is made to the first missing characters, which the model has yet to say: up to %d ms", 1000/tokensPerSecond)
 	g.note("whole: to the byte what the model said, for the client and in Postgres")
-	return nil
+	return g, nil
+}
+
+// cutOff is a client whose connection is cut after some deltas, the same in each run; after none it has only
+// message.started. It returns how long it then waited for what it had missed: 0 when it was so far behind that it
+// had got everything at once, or nothing was missing.
+func (c *client) cutOff(ctx context.Context, i, tokens int, first, second endpoint) (time.Duration, error) {
+	after := rand.New(rand.NewPCG(1, uint64(i))).IntN(tokens) //nolint:gosec // it protects nothing
+	if _, err := c.receive(ctx, first, c.named(tokens, 0), func() bool { return c.began && c.deltas >= after }); err != nil {
+		return 0, fmt.Errorf("before the cut: %w", err)
+	}
+	if c.End != "" {
+		return 0, nil
+	}
+	waited, err := c.receive(ctx, second, c.resume(), nil)
+	if err != nil {
+		return 0, fmt.Errorf("%d deltas before the end, from %s to %s: %w", tokens-after, first.Address, second.Address, err)
+	}
+	return waited, nil
 }
 
 // percentiles are those of most rows.

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"runtime"
 	"time"
 
 	"github.com/google/uuid"
@@ -38,10 +37,11 @@ func measureDelta(ctx context.Context, e *environment) (group, error) {
 	if err != nil {
 		return g, err
 	}
+	of := func(figure float64) float64 { return figure / float64(deltas) }
 	g.add(
-		row{What: "model to client", Unit: "ns", Value: way.ns, Baseline: decoded.ns, Against: marshal},
-		row{What: "model to client, allocations", Unit: "allocs", Value: way.allocs, Baseline: decoded.allocs, Against: marshal, Target: atMost(4)},
-		row{What: "model to client, allocated", Unit: "bytes", Value: way.bytes, Baseline: decoded.bytes, Against: marshal},
+		row{What: "model to client", Unit: "ns", Value: of(way.ns), Baseline: of(decoded.ns), Against: marshal},
+		row{What: "model to client, allocations", Unit: "allocs", Value: of(way.allocs), Baseline: of(decoded.allocs), Against: marshal, Target: atMost(4)},
+		row{What: "model to client, allocated", Unit: "bytes", Value: of(way.bytes), Baseline: of(decoded.bytes), Against: marshal},
 	)
 	g.note("model to client: llm, relay and encoder in one goroutine, %d deltas that arrive as fast as they are read", deltas)
 	return g, nil
@@ -65,7 +65,8 @@ func marshalDelta(id uuid.UUID, offset int, piece string) int {
 }
 
 // wayTimes reads one long reply through our client, relay and encoder, and line by line with encoding/json in
-// both directions.
+// both directions. The model's side is in the same process, but has its bytes ready: what it allocates does not
+// grow with the number of deltas.
 func wayTimes(ctx context.Context, deltas int) (ours, decoded micro, err error) {
 	base, closeModel, err := serveReply(ctx, longReply(deltas))
 	if err != nil {
@@ -74,90 +75,66 @@ func wayTimes(ctx context.Context, deltas int) (ours, decoded micro, err error) 
 	defer closeModel()
 	client := llm.New(llm.Config{APIKey: "none", BaseURL: base + "/v1", IdleTimeout: time.Minute})
 	defer client.Close()
-	if ours, err = perDelta(deltas, func() (func() error, error) { return relayReply(ctx, client, deltas) }); err != nil {
-		return ours, decoded, err
-	}
-	decoded, err = perDelta(deltas, func() (func() error, error) { return decodeReply(ctx, base) })
-	return ours, decoded, err
+	defer http.DefaultClient.CloseIdleConnections()
+	var failed error
+	ours, decoded, err = compare(
+		func() { failed = errors.Join(failed, relayReply(ctx, client, deltas)) },
+		func() { failed = errors.Join(failed, decodeReply(ctx, base)) })
+	return ours, decoded, errors.Join(failed, err)
 }
 
-// perDelta opens a reply and counts what reading it costs. The model's side is in the same process, but has its
-// bytes ready: what it allocates does not grow with the number of deltas.
-func perDelta(deltas int, open func() (func() error, error)) (micro, error) {
-	read, err := open()
-	if err != nil {
-		return micro{}, err
-	}
-	var before, after runtime.MemStats
-	runtime.GC()
-	runtime.ReadMemStats(&before)
-	began := time.Now()
-	err = read()
-	took := time.Since(began)
-	runtime.ReadMemStats(&after)
-	n := float64(deltas)
-	return micro{
-		ns: float64(took.Nanoseconds()) / n, allocs: float64(after.Mallocs-before.Mallocs) / n, bytes: float64(after.TotalAlloc-before.TotalAlloc) / n,
-	}, err
-}
-
-func relayReply(ctx context.Context, client *llm.Client, deltas int) (func() error, error) {
+func relayReply(ctx context.Context, client *llm.Client, deltas int) error {
 	stream, err := client.Stream(ctx, chat.ModelRequest{Model: "bench", Input: "go on", ChatID: uuid.New(), UserID: uuid.New()})
 	if err != nil {
-		return nil, err
+		return err
 	}
+	defer func() { _ = stream.Close() }() // read to its end, or broken
 	var relay streaming.Relay
 	reader := relay.Read(0)
+	defer reader.Close()
 	encoder := streaming.NewEncoder(io.Discard, uuid.New())
-	return func() error {
-		defer reader.Close()
-		defer func() { _ = stream.Close() }() // read to its end, or broken
-		relayed := 0
-		for ; stream.Next(); relayed++ {
-			relay.Append(stream.Delta())
-			chunk, err := reader.Next(ctx)
-			if err != nil {
-				return err
-			}
-			if err := encoder.Chunk(chunk); err != nil {
-				return err
-			}
+	relayed := 0
+	for ; stream.Next(); relayed++ {
+		relay.Append(stream.Delta())
+		chunk, err := reader.Next(ctx)
+		if err != nil {
+			return err
 		}
-		if relayed != deltas {
-			return errors.Join(stream.Err(), fmt.Errorf("%d of %d deltas came", relayed, deltas))
+		if err := encoder.Chunk(chunk); err != nil {
+			return err
 		}
-		return stream.Err()
-	}, nil
+	}
+	if relayed != deltas {
+		return errors.Join(stream.Err(), fmt.Errorf("%d of %d deltas came", relayed, deltas))
+	}
+	return stream.Err()
 }
 
-func decodeReply(ctx context.Context, base string) (func() error, error) {
+func decodeReply(ctx context.Context, base string) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, base+"/v1/responses", http.NoBody)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	response, err := http.DefaultClient.Do(request) //nolint:bodyclose // closed by the function that is returned
+	response, err := http.DefaultClient.Do(request)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return func() error {
-		defer http.DefaultClient.CloseIdleConnections()
-		defer func() { _ = response.Body.Close() }()
-		const longestLine = 64 << 10
-		lines := bufio.NewScanner(response.Body)
-		lines.Buffer(nil, longestLine)
-		for offset := 0; lines.Scan(); {
-			data, found := bytes.CutPrefix(lines.Bytes(), []byte("data: "))
-			if !found {
-				continue
-			}
-			var event struct{ Delta string }
-			if err := json.Unmarshal(data, &event); err != nil {
-				return err
-			}
-			offset = marshalDelta(uuid.Nil, offset, event.Delta)
+	defer func() { _ = response.Body.Close() }()
+	const longestLine = 64 << 10
+	lines := bufio.NewScanner(response.Body)
+	lines.Buffer(nil, longestLine)
+	for offset := 0; lines.Scan(); {
+		data, found := bytes.CutPrefix(lines.Bytes(), []byte("data: "))
+		if !found {
+			continue
 		}
-		return lines.Err()
-	}, nil
+		var event struct{ Delta string }
+		if err := json.Unmarshal(data, &event); err != nil {
+			return err
+		}
+		offset = marshalDelta(uuid.Nil, offset, event.Delta)
+	}
+	return lines.Err()
 }
 
 // longReply is a whole stream of the Responses API.

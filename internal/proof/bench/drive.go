@@ -14,7 +14,6 @@ import (
 	"github.com/arcoscribe/throughline/internal/dev/offline"
 	"github.com/arcoscribe/throughline/internal/llm"
 	"github.com/arcoscribe/throughline/internal/memory"
-	"github.com/arcoscribe/throughline/internal/memory/brief"
 	"github.com/arcoscribe/throughline/internal/memory/prompt"
 	"github.com/arcoscribe/throughline/internal/memory/text"
 	"github.com/arcoscribe/throughline/internal/metrics"
@@ -137,7 +136,7 @@ type drive struct {
 	model   *model
 	service *chat.Service
 	worker  *jobs.Client
-	folded  *reportingFolder
+	folds   chan ran
 	owner   auth.Principal
 	// asked is the latest prompt; due is whether the latest reply enqueued a fold.
 	asked atomic.Pointer[asked]
@@ -151,14 +150,13 @@ type asked struct {
 }
 
 func (e *environment) newDrive(options offline.Options) (*drive, error) {
-	d := &drive{owner: e.owners[0].principal}
+	d := &drive{owner: e.owners[0].principal, folds: make(chan ran, 1)}
 	var err error
 	if d.model, err = startModel(options); err != nil {
 		return nil, err
 	}
 	numbers, limits := metrics.New(), memory.DefaultLimits()
-	d.folded = &reportingFolder{report: make(chan brief.Result, 1), Folder: e.folder(d.model.client, numbers)}
-	if d.worker, err = e.worker(d.folded, numbers); err != nil {
+	if d.worker, err = e.worker(watched{e.folder(d.model.client, numbers), d.folds}, numbers); err != nil {
 		return nil, errors.Join(err, d.model.close())
 	}
 	enqueue := jobs.EnqueueFold(d.worker)
@@ -188,21 +186,6 @@ func (l recordingModel) Stream(ctx context.Context, request chat.ModelRequest) (
 	return l.model.client.Stream(ctx, request)
 }
 
-// reportingFolder reports each fold.
-type reportingFolder struct {
-	jobs.Folder
-	report chan brief.Result
-	took   time.Duration // of the latest, to be read after its report
-}
-
-func (f *reportingFolder) Fold(ctx context.Context, chatID uuid.UUID, job brief.Job) (brief.Report, error) {
-	began := time.Now()
-	report, err := f.Folder.Fold(ctx, chatID, job)
-	f.took = time.Since(began)
-	f.report <- report.Result
-	return report, err
-}
-
 // talk sends one message after another. A person takes longer to write than a fold takes; here it waits for the fold.
 func (d *drive) talk(ctx context.Context, turns int) ([]remembered, error) {
 	var chatID uuid.UUID
@@ -210,7 +193,7 @@ func (d *drive) talk(ctx context.Context, turns int) ([]remembered, error) {
 	talk := make([]remembered, 0, turns)
 	for n := range turns {
 		content := fmt.Sprintf("%s Write 90 words about lesson %d.", kit.Sentences[n%len(kit.Sentences)], n+1)
-		whole, err := d.say(ctx, chatID, content)
+		whole, _, err := d.say(ctx, chatID, content)
 		if err != nil {
 			return nil, fmt.Errorf("turn %d: %w", n+1, err)
 		}
@@ -225,26 +208,20 @@ func (d *drive) talk(ctx context.Context, turns int) ([]remembered, error) {
 	return talk, nil
 }
 
-func (d *drive) say(ctx context.Context, chatID uuid.UUID, content string) (chat.Whole, error) {
+// say sends a message, and returns the reply and how long the fold took that it made due; 0 without one.
+func (d *drive) say(ctx context.Context, chatID uuid.UUID, content string) (whole chat.Whole, folded time.Duration, err error) {
 	d.due.Store(false)
 	reply, err := d.service.Send(ctx, d.owner, chat.Message{ChatID: chatID, Content: content})
 	if err != nil {
-		return chat.Whole{}, err
+		return whole, 0, err
 	}
 	defer reply.Close()
-	whole, err := reply.Wait(ctx)
+	whole, err = reply.Wait(ctx)
 	if err != nil || !d.due.Load() {
-		return whole, err
+		return whole, 0, err
 	}
-	select {
-	case result := <-d.folded.report:
-		if result != brief.Done {
-			err = fmt.Errorf("the fold came to %q", result)
-		}
-	case <-ctx.Done():
-		err = ctx.Err()
-	}
-	return whole, err
+	fold, err := next(ctx, d.folds)
+	return whole, fold.ended.Sub(fold.began), err
 }
 
 // memoryOf returns a prompt without the question at its end.

@@ -110,11 +110,11 @@ func (e *environment) next() conversation {
 	return e.conversation(shortChat, e.shortChats()-1-int(e.used.Add(1))%e.shortChats())
 }
 
-// some returns a number of chats of a kind.
-func (e *environment) some(kind string, count int) []conversation {
+// unused returns a number of chats, each from next.
+func (e *environment) unused(count int) []conversation {
 	all := make([]conversation, count)
 	for i := range all {
-		all[i] = e.conversation(kind, i)
+		all[i] = e.next()
 	}
 	return all
 }
@@ -178,7 +178,7 @@ var (
 		cuts:     cutting{clients: 200, tokens: 200, ramp: time.Second},
 		slow:     slowness{readers: 50, tokens: 300, others: stage{streams: 200, ramp: time.Second, steady: 4 * time.Second}},
 		stop:     stopping{clients: 100, ramp: time.Second, drain: 15 * time.Second},
-		record:   recording{followed: 50, stage: stage{streams: 300, ramp: time.Second, steady: 2 * time.Second}, intervals: milliseconds(25, 50, 100, 250)},
+		record:   recording{followed: 50, stage: stage{streams: 300, ramp: time.Second, steady: 2 * time.Second}, intervals: []int{25, 50, 100, 250}},
 		remember: remembering{summaryTime: 300 * time.Millisecond, embeddingTime: 30 * time.Millisecond},
 	}
 	quick = sizes{
@@ -190,15 +190,7 @@ var (
 		cuts:        cutting{clients: 40, tokens: 60, ramp: 500 * time.Millisecond},
 		slow:        slowness{readers: 5, tokens: 150, others: stage{streams: 20, ramp: 500 * time.Millisecond, steady: time.Second}},
 		stop:        stopping{clients: 20, ramp: 500 * time.Millisecond, drain: 2 * time.Second},
-		record:      recording{followed: 5, stage: stage{streams: 20, ramp: 500 * time.Millisecond, steady: time.Second}, intervals: milliseconds(100)},
+		record:      recording{followed: 5, stage: stage{streams: 20, ramp: 500 * time.Millisecond, steady: time.Second}, intervals: []int{100}},
 		remember:    remembering{turns: 60, summaryTime: 20 * time.Millisecond, embeddingTime: 2 * time.Millisecond},
 	}
 )
-
-func milliseconds(counts ...int) []time.Duration {
-	all := make([]time.Duration, len(counts))
-	for i, count := range counts {
-		all[i] = time.Duration(count) * time.Millisecond
-	}
-	return all
-}

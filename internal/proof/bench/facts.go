@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/arcoscribe/throughline/internal/dev/demo"
@@ -37,11 +36,6 @@ var facts = []fact{
 	{34, "chair 48 cm", "How high is the chair supposed to be for my practice?"},
 	{36, "supraspinatus", "Which tendon in my shoulder was irritated?"},
 	{39, "Maarika Ots", "Which living composer wrote the piece that is called Ferry?"},
-}
-
-// saidBefore returns the facts of the first turns.
-func saidBefore(turn int) []fact {
-	return slices.DeleteFunc(slices.Clone(facts), func(f fact) bool { return f.turn > turn })
 }
 
 func (f fact) in(text string) bool { return strings.Contains(text, f.words) }

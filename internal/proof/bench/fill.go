@@ -23,14 +23,13 @@ func (e *environment) shortChats() int {
 	return max(1, (e.messages-e.longChats*2*e.longTurns)/(2*shortTurns))
 }
 
-// batchOfChats is what one statement of fill inserts.
+// batchOfChats are the chats of one kind.
 type batchOfChats struct {
-	kind           string
-	chats, turns   int
-	covered        int // the last seq that the brief covers
-	summary        string
-	version        int
-	fromSeq, toSeq int
+	kind         string
+	chats, turns int
+	covered      int // the last seq that the brief covers
+	summary      string
+	version      int
 }
 
 // fill writes users, chats, briefs and messages in bulk, with triggers and foreign keys off; what triggers would
@@ -68,24 +67,22 @@ func (e *environment) fillTables(ctx context.Context, conn *pgx.Conn) error {
 	if _, err := conn.Exec(ctx, kit.InsertUsers, e.users); err != nil {
 		return err
 	}
-	long := batchOfChats{
-		kind: longChat, chats: e.longChats, turns: e.longTurns, covered: 2 * (e.longTurns - shortTurns),
-		summary: summaryText(), version: e.longTurns / 30,
+	batches := []batchOfChats{
+		{kind: longChat, chats: e.longChats, turns: e.longTurns, covered: 2 * (e.longTurns - shortTurns), summary: summaryText(), version: e.longTurns / 30},
+		{kind: shortChat, chats: e.shortChats(), turns: shortTurns},
+		{kind: dueChat, chats: e.folds, turns: dueTurns()},
 	}
-	short := batchOfChats{kind: shortChat, chats: e.shortChats(), turns: shortTurns}
-	due := batchOfChats{kind: dueChat, chats: e.folds, turns: dueTurns()}
 	// In stripes, because in a real table the messages of a chat do not lie side by side either.
 	const stripes = 2 * shortTurns
 	for stripe := range stripes {
-		for _, b := range []batchOfChats{long, short, due} {
+		for _, b := range batches {
 			rows := 2 * b.turns
-			b.fromSeq, b.toSeq = stripe*rows/stripes+1, (stripe+1)*rows/stripes
-			if err := b.insertMessages(ctx, conn, e.users); err != nil {
+			if err := b.insertMessages(ctx, conn, e.users, stripe*rows/stripes+1, (stripe+1)*rows/stripes); err != nil {
 				return err
 			}
 		}
 	}
-	for _, b := range []batchOfChats{long, short, due} {
+	for _, b := range batches {
 		if err := b.insertChats(ctx, conn, e.users); err != nil {
 			return err
 		}
@@ -93,7 +90,7 @@ func (e *environment) fillTables(ctx context.Context, conn *pgx.Conn) error {
 	return nil
 }
 
-func (b batchOfChats) insertMessages(ctx context.Context, conn *pgx.Conn, users int) error {
+func (b batchOfChats) insertMessages(ctx context.Context, conn *pgx.Conn, users, fromSeq, toSeq int) error {
 	_, err := conn.Exec(ctx, `
 		insert into public.messages (id, chat_id, user_id, seq, role, content, reply_to, token_count)
 		select md5($1 || '-' || c || '-' || s)::uuid, md5($1 || '-' || c)::uuid, md5('user-' || c % $3)::uuid, s,
@@ -101,7 +98,7 @@ func (b batchOfChats) insertMessages(ctx context.Context, conn *pgx.Conn, users 
 		       case when s % 2 = 0 then md5($1 || '-' || c || '-' || s - 1)::uuid end, t.tokens
 		  from generate_series($4::int, $5::int) s cross join generate_series(0, $2::int - 1) c
 		  join texts t on t.n = (c * 31 + s) % (select count(*) from texts)`,
-		b.kind, b.chats, users, b.fromSeq, b.toSeq)
+		b.kind, b.chats, users, fromSeq, toSeq)
 	return err
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -69,53 +68,37 @@ func (idle) DeleteStrayDeltas(context.Context, time.Duration) (int, error)     {
 func (idle) DueChats(context.Context) (folds, rebuilds []uuid.UUID, err error) { return nil, nil, nil }
 func (idle) MergeSearchEntries(context.Context) error                          { return nil }
 
-// counting is a folder that closes done after a number of folds.
-type counting struct {
-	jobs.Folder
-	mu          sync.Mutex
-	left        int
-	began, last time.Time
-	failure     error
-	done        chan struct{}
+// ran is a job that ran.
+type ran struct {
+	began, ended time.Time
+	err          error
 }
 
-func (c *counting) Fold(ctx context.Context, chatID uuid.UUID, job brief.Job) (brief.Report, error) {
-	c.start()
-	report, err := c.Folder.Fold(ctx, chatID, job)
-	if err == nil && report.Result != brief.Done {
-		err = fmt.Errorf("the fold came to %q", report.Result)
-	}
-	c.count(err)
-	return report, err
-}
-
-func (c *counting) start() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.began.IsZero() {
-		c.began = time.Now()
-	}
-}
-
-func (c *counting) count(err error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.left--
-	c.last = time.Now()
-	c.failure = errors.Join(c.failure, err)
-	if c.left == 0 {
-		close(c.done)
-	}
-}
-
-// rate waits for the end.
-func (c *counting) rate(ctx context.Context, count int) (float64, error) {
+// next waits for the next job that runs.
+func next(ctx context.Context, jobs <-chan ran) (ran, error) {
 	select {
-	case <-c.done:
+	case job := <-jobs:
+		return job, job.err
 	case <-ctx.Done():
-		return 0, ctx.Err()
+		return ran{}, ctx.Err()
 	}
-	return float64(count) / c.last.Sub(c.began).Seconds(), c.failure
+}
+
+// watched is a folder that reports each fold. A fold that is not done is an error.
+type watched struct {
+	jobs.Folder
+	folds chan<- ran
+}
+
+func (w watched) Fold(ctx context.Context, chatID uuid.UUID, job brief.Job) (brief.Report, error) {
+	began := time.Now()
+	report, err := w.Folder.Fold(ctx, chatID, job)
+	fold := ran{began, time.Now(), err}
+	if err == nil && report.Result != brief.Done {
+		fold.err = fmt.Errorf("the fold came to %q", report.Result)
+	}
+	w.folds <- fold
+	return report, err
 }
 
 // foldRate folds every due chat once.
@@ -124,16 +107,16 @@ func (e *environment) foldRate(ctx context.Context) (float64, error) {
 		return 0, err
 	}
 	numbers := metrics.New()
-	folder := &counting{left: e.folds, done: make(chan struct{}), Folder: e.folder(instant{summaryText()}, numbers)}
-	worker, err := e.worker(folder, numbers)
+	folds := make(chan ran, e.folds)
+	worker, err := e.worker(watched{e.folder(instant{summaryText()}, numbers), folds}, numbers)
 	if err != nil {
 		return 0, err
 	}
-	return e.jobRate(ctx, worker, folder, func(n int) river.JobArgs { return jobs.FoldBrief{ChatID: kit.ID(dueChat, n)} })
+	return e.jobRate(ctx, worker, folds, func(n int) river.JobArgs { return jobs.FoldBrief{ChatID: kit.ID(dueChat, n)} })
 }
 
 // jobRate inserts as many jobs as there are due chats, and returns how many per second the client works.
-func (e *environment) jobRate(ctx context.Context, client *jobs.Client, done *counting, args func(n int) river.JobArgs) (float64, error) {
+func (e *environment) jobRate(ctx context.Context, client *jobs.Client, jobs <-chan ran, args func(n int) river.JobArgs) (float64, error) {
 	params := make([]river.InsertManyParams, e.folds)
 	for n := range params {
 		params[n].Args = args(n)
@@ -141,7 +124,20 @@ func (e *environment) jobRate(ctx context.Context, client *jobs.Client, done *co
 	if _, err := client.InsertMany(ctx, params); err != nil {
 		return 0, err
 	}
-	return working(ctx, client, func() (float64, error) { return done.rate(ctx, e.folds) })
+	return working(ctx, client, func() (float64, error) {
+		var first, last time.Time
+		for n := range e.folds {
+			job, err := next(ctx, jobs)
+			if err != nil {
+				return 0, err
+			}
+			if n == 0 || job.began.Before(first) {
+				first = job.began
+			}
+			last = job.ended
+		}
+		return float64(e.folds) / last.Sub(first).Seconds(), nil
+	})
 }
 
 func (e *environment) folder(summarizer brief.Summarizer, numbers *metrics.Metrics) jobs.Folder {
@@ -200,24 +196,19 @@ type nothing struct {
 
 func (nothing) Kind() string { return "bench_nothing" }
 
-type nothingWorker struct {
-	river.WorkerDefaults[nothing]
-	started func()
-}
-
-func (w *nothingWorker) Work(context.Context, *river.Job[nothing]) error {
-	w.started()
-	return nil
-}
-
 // nothingClient works jobs of nothing. cooldown 0 is River's default, as is everything else.
-func (e *environment) nothingClient(cooldown time.Duration, started func()) (*jobs.Client, error) {
+func (e *environment) nothingClient(cooldown time.Duration) (*jobs.Client, <-chan ran, error) {
+	done := make(chan ran, e.folds)
 	workers := river.NewWorkers()
-	river.AddWorker(workers, &nothingWorker{started: started})
-	return river.NewClient(riverpgxv5.New(e.pool), &river.Config{
+	river.AddWorker(workers, river.WorkFunc(func(context.Context, *river.Job[nothing]) error {
+		done <- ran{began: time.Now(), ended: time.Now()}
+		return nil
+	}))
+	client, err := river.NewClient(riverpgxv5.New(e.pool), &river.Config{
 		Schema: jobs.Schema, Logger: quiet(), Workers: workers, FetchCooldown: cooldown,
 		Queues: map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: foldWorkers}},
 	})
+	return client, done, err
 }
 
 // nothingRate is foldRate without folds.
@@ -226,26 +217,21 @@ func (e *environment) nothingRate(ctx context.Context) (float64, error) {
 		return 0, err
 	}
 	const asOurs = 5 * time.Millisecond
-	counter := &counting{left: e.folds, done: make(chan struct{})}
-	client, err := e.nothingClient(asOurs, func() {
-		counter.start()
-		counter.count(nil)
-	})
+	client, done, err := e.nothingClient(asOurs)
 	if err != nil {
 		return 0, err
 	}
-	return e.jobRate(ctx, client, counter, func(n int) river.JobArgs { return nothing{N: n} })
+	return e.jobRate(ctx, client, done, func(n int) river.JobArgs { return nothing{N: n} })
 }
 
-// starts is a folder that only reports when a fold starts.
-type starts chan time.Time
+// starts is a folder that only reports when a fold starts. Nothing is rebuilt.
+type starts struct {
+	jobs.Folder
+	jobs chan<- ran
+}
 
 func (s starts) Fold(context.Context, uuid.UUID, brief.Job) (brief.Report, error) {
-	s <- time.Now()
-	return brief.Report{Result: brief.Nothing}, nil
-}
-
-func (s starts) Rebuild(context.Context, uuid.UUID, brief.Job) (brief.Report, error) {
+	s.jobs <- ran{began: time.Now()}
 	return brief.Report{Result: brief.Nothing}, nil
 }
 
@@ -255,51 +241,47 @@ func (e *environment) foldPickup(ctx context.Context) (kit.Times, error) {
 	if err := e.clearJobs(ctx); err != nil {
 		return nil, err
 	}
-	started := make(starts, 1)
-	worker, err := e.worker(started, metrics.New())
+	started := make(chan ran, 1)
+	worker, err := e.worker(starts{jobs: started}, metrics.New())
 	if err != nil {
 		return nil, err
 	}
 	enqueue := jobs.EnqueueFold(worker)
-	return working(ctx, worker, func() (kit.Times, error) {
-		return e.pickup(ctx, e.pickups, started, func(tx pgx.Tx, _ int) error { return enqueue(ctx, tx, uuid.New()) })
-	})
+	return e.pickup(ctx, worker, e.pickups, started, func(tx pgx.Tx, _ int) error { return enqueue(ctx, tx, uuid.New()) })
 }
 
 // nothingPickup is the same with River's defaults.
 func (e *environment) nothingPickup(ctx context.Context) (kit.Times, error) {
-	started := make(starts, 1)
-	client, err := e.nothingClient(0, func() { started <- time.Now() })
+	client, done, err := e.nothingClient(0)
 	if err != nil {
 		return nil, err
 	}
 	const slower = 8 // so there are fewer of them
-	return working(ctx, client, func() (kit.Times, error) {
-		return e.pickup(ctx, max(1, e.pickups/slower), started, func(tx pgx.Tx, n int) error {
-			_, err := client.InsertTx(ctx, tx, nothing{N: n}, nil)
-			return err
-		})
+	return e.pickup(ctx, client, max(1, e.pickups/slower), done, func(tx pgx.Tx, n int) error {
+		_, err := client.InsertTx(ctx, tx, nothing{N: n}, nil)
+		return err
 	})
 }
 
 // pickup inserts one job after another, each a while after the last one started, so that its worker is idle.
-func (e *environment) pickup(ctx context.Context, count int, started <-chan time.Time, insert func(tx pgx.Tx, n int) error) (kit.Times, error) {
+func (e *environment) pickup(ctx context.Context, worker *jobs.Client, count int, started <-chan ran, insert func(tx pgx.Tx, n int) error) (kit.Times, error) {
 	const warm, longestPause = 3, 60 * time.Millisecond
-	var took kit.Times
-	for n := range warm + count {
-		began := time.Now()
-		if err := pgx.BeginFunc(ctx, e.pool, func(tx pgx.Tx) error { return insert(tx, n) }); err != nil {
-			return nil, err
-		}
-		select {
-		case at := <-started:
-			if n >= warm {
-				took = append(took, at.Sub(began))
+	return working(ctx, worker, func() (kit.Times, error) {
+		var took kit.Times
+		for n := range warm + count {
+			began := time.Now()
+			if err := pgx.BeginFunc(ctx, e.pool, func(tx pgx.Tx) error { return insert(tx, n) }); err != nil {
+				return nil, err
 			}
-		case <-ctx.Done():
-			return nil, ctx.Err()
+			job, err := next(ctx, started)
+			if err != nil {
+				return nil, err
+			}
+			if n >= warm {
+				took = append(took, job.began.Sub(began))
+			}
+			time.Sleep(longestPause * time.Duration(n%7+1) / 7) // of different lengths, to match no period of the worker
 		}
-		time.Sleep(longestPause * time.Duration(n%7+1) / 7) // of different lengths, to match no period of the worker
-	}
-	return took, nil
+		return took, nil
+	})
 }

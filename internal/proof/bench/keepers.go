@@ -20,14 +20,16 @@ import (
 )
 
 // keeper is a way to remember a conversation. One goroutine uses it. Close it.
-type keeper interface {
-	name() string
-	// turn takes a message, and the reply that the model gives.
-	turn(ctx context.Context, content, reply string) (turnCost, error)
-	// spent is the memory work so far.
-	spent() work
-	close() error
+type keeper struct {
+	name string
+	turn turn
+	// spent returns the memory work so far.
+	spent func() work
+	close func() error
 }
+
+// turn takes a message, and the reply that the model gives.
+type turn func(ctx context.Context, content, reply string) (turnCost, error)
 
 // turnCost is what one turn cost.
 type turnCost struct {
@@ -56,174 +58,133 @@ func (r remembering) standIn(reply *atomic.Pointer[string]) offline.Options {
 	}}
 }
 
-// ours is the server without HTTP.
-type ours struct {
-	*drive
-	meter
-	reply  atomic.Pointer[string]
-	chatID uuid.UUID
-}
-
+// newOurs is the server without HTTP.
 func (e *environment) newOurs(ctx context.Context) (keeper, error) {
-	k := &ours{}
-	var err error
-	if k.drive, err = e.newDrive(e.remember.standIn(&k.reply)); err != nil {
-		return nil, err
-	}
-	k.meter.model = k.drive.model.Server
-	return k, k.worker.Start(context.WithoutCancel(ctx))
-}
-
-func (k *ours) name() string { return oursName }
-func (k *ours) spent() work  { return k.count() }
-
-func (k *ours) turn(ctx context.Context, content, reply string) (turnCost, error) {
-	k.reply.Store(&reply)
-	began := time.Now()
-	whole, err := k.say(ctx, k.chatID, content)
+	var said atomic.Pointer[string]
+	d, err := e.newDrive(e.remember.standIn(&said))
 	if err != nil {
-		return turnCost{}, err
+		return keeper{}, err
 	}
-	k.chatID = whole.ChatID
-	sent := k.asked.Load()
-	t := turnCost{input: sent.input, waited: sent.at.Sub(began)}
-	if k.due.Load() {
-		t.after = k.folded.took
-	}
-	return t, nil
-}
-
-func (k *ours) close() error {
-	ctx, cancel := context.WithTimeout(context.Background(), stopWithin)
-	defer cancel()
-	err := k.worker.Stop(ctx)
-	k.drive.close()
-	return err
+	var chatID uuid.UUID
+	meter := &meter{model: d.model.Server}
+	return keeper{
+		name: roleServer,
+		turn: func(ctx context.Context, content, reply string) (turnCost, error) {
+			said.Store(&reply)
+			began := time.Now()
+			whole, folded, err := d.say(ctx, chatID, content)
+			if err != nil {
+				return turnCost{}, err
+			}
+			chatID = whole.ChatID
+			sent := d.asked.Load()
+			return turnCost{input: sent.input, waited: sent.at.Sub(began), after: folded}, nil
+		},
+		spent: meter.count,
+		close: func() error {
+			ctx, cancel := context.WithTimeout(context.Background(), stopWithin)
+			defer cancel()
+			err := d.worker.Stop(ctx)
+			d.close()
+			return err
+		},
+	}, d.worker.Start(context.WithoutCancel(ctx))
 }
 
 // transcript is a conversation in a table of its own, as an app would store it.
 type transcript struct {
 	*environment
 	chatID uuid.UUID
-	seq    int64
+	seq    int
 }
 
-func (e *environment) newTranscript(ctx context.Context) (*transcript, error) {
-	_, err := e.admin.Exec(ctx, `create table if not exists bench.transcript (chat_id uuid not null, seq bigint not null, role text not null,
-		content text not null, tokens int not null, primary key (chat_id, seq)); grant all on bench.transcript to postgres`)
-	return &transcript{environment: e, chatID: kit.NewID()}, err
-}
-
-// add stores a message and returns the turns before it: the last ones, or all for 0.
-func (t *transcript) add(ctx context.Context, role memory.Role, content string, turns int) ([]memory.Turn, error) {
+// add stores a message and returns the last messages before it.
+func (t *transcript) add(ctx context.Context, role memory.Role, content string, last int) (before []memory.Message, err error) {
 	t.seq++
 	batch := &pgx.Batch{}
 	batch.Queue("insert into bench.transcript values ($1, $2, $3, $4, $5)", t.chatID, t.seq, role, content, text.Tokens(content))
-	from := int64(0)
-	if turns > 0 {
-		from = t.seq - 2*int64(turns)
-	}
-	var messages []memory.Message
-	batch.Queue("select seq, role, content, tokens from bench.transcript where chat_id = $1 and seq >= $2 and seq < $3 order by seq", t.chatID, from, t.seq).
+	batch.Queue("select seq, role, content, tokens from bench.transcript where chat_id = $1 and seq >= $2 and seq < $3 order by seq", t.chatID, t.seq-last, t.seq).
 		Query(func(rows pgx.Rows) (err error) {
-			messages, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (memory.Message, error) {
+			before, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (memory.Message, error) {
 				m := memory.Message{ID: kit.NewID(), Status: memory.StatusComplete}
 				err := row.Scan(&m.Seq, &m.Role, &m.Content, &m.Tokens)
 				return m, err
 			})
 			return err
 		})
-	err := t.pool.SendBatch(ctx, batch).Close()
-	return memory.Turns(messages), err
+	return before, t.pool.SendBatch(ctx, batch).Close()
 }
 
-// replied stores the reply.
-func (t *transcript) replied(ctx context.Context, reply string) error {
-	_, err := t.add(ctx, memory.RoleAssistant, reply, 1)
-	return err
+// all is more messages than a transcript has; lastTurns are the messages that ours shows word for word at least.
+const all = 1 << 30
+
+func lastTurns() int { return 2 * memory.DefaultLimits().KRawTurns }
+
+// transcribe returns the turn of who keeps a transcript, as an app would. recall makes the prompt from the last
+// messages, and may tell what its stand-ins slept; remember, nil for none, works after the reply.
+func (e *environment) transcribe(
+	ctx context.Context, last int,
+	recall func(ctx context.Context, before []memory.Message, content string) (input string, standIn time.Duration, err error),
+	remember func(content, reply string) error,
+) (turn, error) {
+	_, err := e.admin.Exec(ctx, `create table if not exists bench.transcript (chat_id uuid not null, seq bigint not null, role text not null,
+		content text not null, tokens int not null, primary key (chat_id, seq)); grant all on bench.transcript to postgres`)
+	stored := &transcript{environment: e, chatID: kit.NewID()}
+	return func(ctx context.Context, content, reply string) (t turnCost, err error) {
+		began := time.Now()
+		before, err := stored.add(ctx, memory.RoleUser, content, last)
+		if err != nil {
+			return t, err
+		}
+		if t.input, t.standIn, err = recall(ctx, before, content); err != nil {
+			return t, err
+		}
+		t.waited = time.Since(began)
+		if _, err := stored.add(ctx, memory.RoleAssistant, reply, 1); err != nil || remember == nil {
+			return t, err
+		}
+		began = time.Now()
+		err = remember(content, reply)
+		t.after = time.Since(began)
+		return t, err
+	}, err
 }
 
-// fullHistory sends the whole conversation each time.
-type fullHistory struct{ *transcript }
-
+// newFullHistory sends the whole conversation each time.
 func (e *environment) newFullHistory(ctx context.Context) (keeper, error) {
-	t, err := e.newTranscript(ctx)
-	return fullHistory{t}, err
-}
-
-func (fullHistory) name() string { return "full history" }
-func (fullHistory) spent() work  { return work{} }
-func (fullHistory) close() error { return nil }
-
-func (k fullHistory) turn(ctx context.Context, content, reply string) (turnCost, error) {
-	began := time.Now()
-	turns, err := k.add(ctx, memory.RoleUser, content, 0)
-	if err != nil {
-		return turnCost{}, err
-	}
 	limits := memory.DefaultLimits()
 	limits.MaxHistoryTokens = 1 << 30
-	chat := memory.Chat{Settings: memory.Settings{Strategy: memory.StrategySimple}, Buffer: rowsOf(turns), TotalTurns: len(turns)}
-	t := turnCost{input: prompt.Build(chat, prompt.Question{Content: content}, limits).Input, waited: time.Since(began)}
-	return t, k.replied(ctx, reply)
+	recall := func(_ context.Context, before []memory.Message, content string) (string, time.Duration, error) {
+		chat := memory.Chat{Settings: memory.Settings{Strategy: memory.StrategySimple}, Buffer: before, TotalTurns: len(before) / 2}
+		return prompt.Build(chat, prompt.Question{Content: content}, limits).Input, 0, nil
+	}
+	turn, err := e.transcribe(ctx, all, recall, nil)
+	return keeper{name: "full history", turn: turn, spent: func() work { return work{} }, close: func() error { return nil }}, err
 }
 
-// everyTurn summarizes each turn before the next one is answered, and shows the last ones beside the summary.
-type everyTurn struct {
-	*transcript
-	meter
-	model   *model
-	summary string
-}
-
+// newEveryTurn summarizes each turn before the next one is answered, and shows the last ones beside the summary.
 func (e *environment) newEveryTurn(ctx context.Context) (keeper, error) {
-	t, err := e.newTranscript(ctx)
+	model, err := startModel(e.remember.standIn(nil))
 	if err != nil {
-		return nil, err
+		return keeper{}, err
 	}
-	k := &everyTurn{transcript: t}
-	if k.model, err = startModel(e.remember.standIn(nil)); err != nil {
-		return nil, err
-	}
-	k.meter.model = k.model.Server
-	return k, nil
-}
-
-func (k *everyTurn) name() string { return "summary per turn" }
-func (k *everyTurn) spent() work  { return k.count() }
-
-func (k *everyTurn) turn(ctx context.Context, content, reply string) (turnCost, error) {
-	began := time.Now()
-	turns, err := k.add(ctx, memory.RoleUser, content, memory.DefaultLimits().KRawTurns)
-	if err != nil {
-		return turnCost{}, err
-	}
-	t := turnCost{}
-	if len(turns) > 0 {
-		t.standIn = k.remember.summaryTime
-		if k.summary, err = summarize(ctx, k.model.client, k.summary, turns[len(turns)-1:]); err != nil {
-			return turnCost{}, err
+	meter := &meter{model: model.Server}
+	summary := ""
+	recall := func(ctx context.Context, before []memory.Message, content string) (_ string, standIn time.Duration, err error) {
+		if turns := memory.Turns(before); len(turns) > 0 {
+			standIn = e.remember.summaryTime
+			summary, err = summarize(ctx, model.client, summary, turns[len(turns)-1:])
 		}
+		return shown(summary, before, content), standIn, err
 	}
-	t.input, t.waited = shown(k.summary, turns, content), time.Since(began)
-	return t, k.replied(ctx, reply)
+	turn, err := e.transcribe(ctx, lastTurns(), recall, nil)
+	return keeper{name: "summary per turn", turn: turn, spent: meter.count, close: model.close}, err
 }
 
-func (k *everyTurn) close() error { return k.model.close() }
-
-// shown returns the prompt with a text in the place of the brief, and the last turns.
-func shown(background string, turns []memory.Turn, content string) string {
-	chat := memory.Chat{Brief: memory.Brief{Summary: background, Tokens: text.Tokens(background)}, Buffer: rowsOf(turns), TotalTurns: len(turns)}
+// shown returns the prompt with a text in the place of the brief, and the last messages.
+func shown(background string, before []memory.Message, content string) string {
+	chat := memory.Chat{Brief: memory.Brief{Summary: background, Tokens: text.Tokens(background)}, Buffer: before, TotalTurns: len(before) / 2}
 	return prompt.Build(chat, prompt.Question{Content: content}, memory.DefaultLimits()).Input
-}
-
-// rowsOf returns the messages of turns.
-func rowsOf(turns []memory.Turn) []memory.Message {
-	var rows []memory.Message
-	for _, t := range turns {
-		rows = append(rows, t.Messages...)
-	}
-	return rows
 }
 
 // summarize asks for a summary of an earlier summary and turns, as a fold does.

@@ -45,7 +45,7 @@ type options struct {
 
 func main() {
 	if isRole(os.Args[1:]) {
-		os.Exit(runRole(os.Args[1:]))
+		os.Exit(runRole(os.Args[2]))
 	}
 	kit.Main("bench", run)
 }
@@ -175,25 +175,23 @@ func measure(ctx context.Context, e *environment, chosen []benchmark, runs int) 
 				continue
 			}
 			began := time.Now()
-			found, err := b.runOnce(ctx, e)
+			limited, cancel := context.WithTimeout(ctx, b.limit())
+			found, err := b.run(limited, e)
+			cancel()
 			if err != nil {
 				return mediansOf(results), fmt.Errorf("%s: %w", b.name, err)
 			}
 			e.say("%s, run %d of %d: %.1f s", b.name, n+1, runs, time.Since(began).Seconds())
+			found.Name = b.name
 			results[i] = append(results[i], found)
 		}
 	}
 	return mediansOf(results), nil
 }
 
-func (b benchmark) runOnce(ctx context.Context, e *environment) (group, error) {
-	limit := timeout
+func (b benchmark) limit() time.Duration {
 	if b.byHand {
-		limit = timeoutByHand
+		return timeoutByHand
 	}
-	ctx, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	found, err := b.run(ctx, e)
-	found.Name = b.name
-	return found, err
+	return timeout
 }

@@ -19,7 +19,7 @@ import (
 // TestMain is also what the roles of the streaming benchmark start: this binary again.
 func TestMain(m *testing.M) {
 	if isRole(os.Args[1:]) {
-		os.Exit(runRole(os.Args[1:]))
+		os.Exit(runRole(os.Args[2]))
 	}
 	testkit.Main(m)
 }
@@ -35,7 +35,7 @@ var tiny = sizes{
 	slow:        slowness{readers: 2, tokens: 100, others: stage{streams: 3, ramp: 100 * time.Millisecond, steady: 400 * time.Millisecond}},
 	stop:        stopping{clients: 4, ramp: 100 * time.Millisecond, drain: time.Second},
 	remember:    remembering{turns: 28, summaryTime: 2 * time.Millisecond, embeddingTime: time.Millisecond},
-	record:      recording{followed: 2, stage: stage{streams: 4, ramp: 100 * time.Millisecond, steady: 500 * time.Millisecond}, intervals: milliseconds(100)},
+	record:      recording{followed: 2, stage: stage{streams: 4, ramp: 100 * time.Millisecond, steady: 500 * time.Millisecond}, intervals: []int{100}},
 }
 
 func TestEveryRowIsMeasured(t *testing.T) {
@@ -173,7 +173,7 @@ func TestChooseKeepsTheOrderThatWasAskedFor(t *testing.T) {
 
 func TestRoleThatCannotStart(t *testing.T) {
 	t.Parallel()
-	_, err := startRole(t.Context(), roleServer, "-database", "postgres://nobody@127.0.0.1:bad/none", "-model", "http://127.0.0.1:1")
+	_, err := startRole(t.Context(), role{Kind: roleServer, Database: "postgres://nobody@127.0.0.1:bad/none", Model: "http://127.0.0.1:1"})
 	if err == nil || !strings.Contains(err.Error(), "did not start") {
 		t.Errorf("got %v", err)
 	}

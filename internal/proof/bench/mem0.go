@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -23,103 +23,80 @@ import (
 
 const mem0Package = "mem0ai"
 
-// mem0 is the library of that name, as a process, with a Postgres for its vectors as another. It is asked for
+// newMem0 is the library of that name, as a process, with a Postgres for its vectors as another. It is asked for
 // memories before each reply, and given each turn after it. The last turns are shown beside the memories, as with
 // the others.
-type mem0 struct {
-	*transcript
-	meter
-	version  string
-	folder   string // its Postgres's files
-	vectors  *process
-	process  *process
-	model    *extractor
-	embedder *offline.Server
-	stop     func()
-}
-
 func (e *environment) newMem0(ctx context.Context) (_ keeper, err error) {
+	var closers []func() error
+	closeAll := func() error {
+		var errs []error
+		for _, one := range slices.Backward(closers) {
+			errs = append(errs, one())
+		}
+		return errors.Join(errs...)
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, closeAll())
+		}
+	}()
 	packages, err := npmFolder()
 	if err != nil {
-		return nil, err
+		return keeper{}, err
 	}
-	k := &mem0{}
-	if k.version, err = versionOf(packages, mem0Package); err != nil {
-		return nil, err
-	}
-	if k.transcript, err = e.newTranscript(ctx); err != nil {
-		return nil, err
-	}
-	k.embedder = offline.New(e.remember.standIn(nil))
-	k.meter.model = k.embedder
-	if k.model, err = newExtractor(e.remember.summaryTime); err != nil {
-		return nil, err
-	}
-	address, stop, err := kit.Serve(ctx, k.model.beside(k.embedder), 0)
+	version, err := versionOf(packages, mem0Package)
 	if err != nil {
-		return nil, errors.Join(err, k.close())
+		return keeper{}, err
 	}
-	k.stop = stop
-	if k.folder, err = os.MkdirTemp("", "throughline-bench-mem0-"); err != nil {
-		return nil, errors.Join(err, k.close())
+	embedder := offline.New(e.remember.standIn(nil))
+	closers = append(closers, func() error { embedder.Close(); return nil })
+	model, err := newExtractor(e.remember.summaryTime)
+	if err != nil {
+		return keeper{}, err
 	}
-	if err := k.start(ctx, packages, address); err != nil {
-		return nil, errors.Join(err, k.close())
+	closers = append(closers, model.close)
+	models := http.NewServeMux()
+	models.Handle("POST /v1/chat/completions", model)
+	models.Handle("/", embedder)
+	address, stop, err := kit.Serve(ctx, models, 0)
+	if err != nil {
+		return keeper{}, err
 	}
-	return k, nil
-}
-
-func (k *mem0) start(ctx context.Context, packages, model string) error {
-	var err error
-	if k.vectors, err = startNode(ctx, packages, []string{"FOLDER=" + filepath.Join(k.folder, "data")}, "pgvector.mjs"); err != nil {
-		return err
+	closers = append(closers, func() error { stop(); return nil })
+	folder, err := os.MkdirTemp("", "throughline-bench-mem0-")
+	if err != nil {
+		return keeper{}, err
 	}
-	if err := k.vectors.AwaitAddress("postgres://"); err != nil {
-		return fmt.Errorf("Postgres with pgvector: %w", err)
+	closers = append(closers, func() error { return os.RemoveAll(folder) })
+	vectors, err := startNode(ctx, packages, []string{"FOLDER=" + filepath.Join(folder, "data")}, "pgvector.mjs")
+	if err != nil {
+		return keeper{}, err
+	}
+	closers = append(closers, vectors.Stop)
+	if err := vectors.AwaitAddress("postgres://"); err != nil {
+		return keeper{}, fmt.Errorf("Postgres with pgvector: %w", err)
 	}
 	// Without the setting it reports usage to its makers.
-	k.process, err = startNode(ctx, packages, []string{"MEM0_TELEMETRY=false", "MEM0_DIR=" + k.folder, "DATABASE_URL=" + k.vectors.Address, "MODEL_URL=" + model + "/v1"}, "mem0.mjs")
-	return err
-}
-
-func (k *mem0) name() string { return "mem0 " + k.version }
-
-func (k *mem0) spent() work {
-	k.count()
-	k.work.bill = k.model.spent()
-	return k.work
-}
-
-func (k *mem0) turn(ctx context.Context, content, reply string) (turnCost, error) {
-	began := time.Now()
-	turns, err := k.add(ctx, memory.RoleUser, content, memory.DefaultLimits().KRawTurns)
+	process, err := startNode(ctx, packages, []string{"MEM0_TELEMETRY=false", "MEM0_DIR=" + folder, "DATABASE_URL=" + vectors.Address, "MODEL_URL=" + address + "/v1"}, "mem0.mjs")
 	if err != nil {
-		return turnCost{}, err
+		return keeper{}, err
 	}
-	before := k.count().embeddings
-	var found struct {
-		Memories []string
-		Error    string
+	closers = append(closers, process.Stop)
+
+	meter := &meter{model: embedder}
+	recall := func(_ context.Context, before []memory.Message, content string) (string, time.Duration, error) {
+		embeddings := meter.count().embeddings
+		memories, err := askMem0(process, map[string]any{"search": content})
+		standIn := time.Duration(meter.count().embeddings-embeddings) * e.remember.embeddingTime
+		return shown(memories, before, content), standIn, err
 	}
-	if err := k.ask(map[string]any{"search": content}, &found); err != nil {
-		return turnCost{}, err
+	remember := func(content, reply string) error {
+		_, err := askMem0(process, map[string]any{"add": []message{{"user", content}, {"assistant", reply}}})
+		return err
 	}
-	if found.Error != "" {
-		return turnCost{}, errors.New("search: " + found.Error)
-	}
-	t := turnCost{input: shown(listed(found.Memories), turns, content), waited: time.Since(began)}
-	t.standIn = time.Duration(k.count().embeddings-before) * k.remember.embeddingTime
-	if err := k.replied(ctx, reply); err != nil {
-		return turnCost{}, err
-	}
-	began = time.Now()
-	var kept struct{ Error string }
-	err = k.ask(map[string]any{"add": []message{{"user", content}, {"assistant", reply}}}, &kept)
-	if err == nil && kept.Error != "" {
-		err = errors.New("add: " + kept.Error)
-	}
-	t.after = time.Since(began)
-	return t, err
+	turn, err := e.transcribe(ctx, lastTurns(), recall, remember)
+	spent := func() work { return work{bill: model.spent(), embeddings: meter.count().embeddings} }
+	return keeper{name: "mem0 " + version, turn: turn, spent: spent, close: closeAll}, err
 }
 
 // message is one of a conversation, as mem0 and its model write it.
@@ -128,44 +105,33 @@ type message struct {
 	Content string `json:"content"`
 }
 
-// ask sends the process a request.
-func (k *mem0) ask(what map[string]any, answer any) error {
-	line, err := json.Marshal(what)
+// askMem0 sends the process a request, and returns the memories that it found, as they are usually put into a prompt.
+func askMem0(process *kit.Helper, request map[string]any) (string, error) {
+	line, err := json.Marshal(request)
 	if err != nil {
-		return err
+		return "", err
 	}
-	return k.process.Ask(string(line), answer)
-}
-
-// listed formats memories as they are usually put into a prompt.
-func listed(memories []string) string {
-	var text strings.Builder
-	for _, one := range memories {
-		text.WriteString("- " + one + "\n")
+	var answer struct {
+		Memories []string
+		Error    string
 	}
-	return text.String()
-}
-
-func (k *mem0) close() error {
-	var errs []error
-	for _, p := range []*process{k.process, k.vectors} {
-		if p != nil {
-			errs = append(errs, p.Stop())
-		}
+	err = process.Ask(string(line), &answer)
+	if err == nil && answer.Error != "" {
+		err = errors.New("mem0: " + answer.Error)
 	}
-	if k.stop != nil {
-		k.stop()
+	var memories strings.Builder
+	for _, one := range answer.Memories {
+		memories.WriteString("- " + one + "\n")
 	}
-	k.embedder.Close()
-	return errors.Join(append(errs, k.model.close(), os.RemoveAll(k.folder))...)
+	return memories.String(), err
 }
 
 // extractor is the model that mem0 uses to extract what to remember: the part of Chat Completions that this
 // takes. It extracts from a message what the offline model would put into a summary of it, so that neither side
 // has a better model.
 type extractor struct {
+	*model
 	latency time.Duration
-	model   *model
 
 	mu   sync.Mutex
 	bill bill
@@ -173,23 +139,13 @@ type extractor struct {
 
 func newExtractor(latency time.Duration) (*extractor, error) {
 	model, err := startModel(offline.Options{})
-	return &extractor{latency: latency, model: model}, err
+	return &extractor{model: model, latency: latency}, err
 }
-
-func (x *extractor) close() error { return x.model.close() }
 
 func (x *extractor) spent() bill {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return x.bill
-}
-
-// beside serves the extractor and, on all other paths, a model for embeddings.
-func (x *extractor) beside(others http.Handler) http.Handler {
-	mux := http.NewServeMux()
-	mux.Handle("/v1/chat/completions", x)
-	mux.Handle("/", others)
-	return mux
 }
 
 // extraction is a request. Unknown fields are refused.
@@ -221,18 +177,14 @@ func (x *extractor) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 func readExtraction(r *http.Request) (extraction, error) {
 	var asked extraction
-	body, err := io.ReadAll(io.LimitReader(r.Body, 16<<20))
-	if err != nil {
-		return asked, err
-	}
-	decoder := json.NewDecoder(bytes.NewReader(body))
+	decoder := json.NewDecoder(io.LimitReader(r.Body, 16<<20))
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(&asked); err != nil {
 		return asked, fmt.Errorf("the body cannot be read: %w", err)
 	}
-	switch scheme, key, _ := strings.Cut(r.Header.Get("Authorization"), " "); {
-	case r.Method != http.MethodPost || scheme != "Bearer" || key == "":
-		return asked, errors.New("expected a POST with a key")
+	switch {
+	case !strings.HasPrefix(r.Header.Get("Authorization"), "Bearer "):
+		return asked, errors.New("expected a request with a key")
 	case asked.Model == "" || asked.ResponseFormat.Type != "json_object":
 		return asked, errors.New("expected a model, and a JSON object as response_format")
 	case len(asked.Messages) != 2 || asked.Messages[0].Role != "system" || asked.Messages[1].Role != "user":
@@ -257,7 +209,7 @@ func (x *extractor) extract(ctx context.Context, prompt string) ([]string, error
 		return nil, errors.New("the prompt has no new messages in the form that is known")
 	}
 	turn := memory.Turn{Messages: []memory.Message{{Seq: 1, Role: memory.RoleUser, Status: memory.StatusComplete, Content: content, Tokens: text.Tokens(content)}}}
-	summary, err := summarize(ctx, x.model.client, "", []memory.Turn{turn})
+	summary, err := summarize(ctx, x.client, "", []memory.Turn{turn})
 	if err != nil {
 		return nil, err
 	}
@@ -290,9 +242,7 @@ func memoriesOf(found []string) string {
 
 func (x *extractor) answer(w http.ResponseWriter, asked extraction, text string) {
 	x.mu.Lock()
-	input, output := x.bill.input, x.bill.output
-	x.bill.add(asked.Messages[0].Content+"\n"+asked.Messages[1].Content, text)
-	input, output = x.bill.input-input, x.bill.output-output
+	input, output := x.bill.add(asked.Messages[0].Content+"\n"+asked.Messages[1].Content, text)
 	x.mu.Unlock()
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(map[string]any{ // a caller that disconnected needs no answer

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/arcoscribe/throughline/internal/chat"
@@ -20,7 +21,7 @@ func measureMemoryCost(ctx context.Context, e *environment) (group, error) {
 	if err != nil {
 		return group{}, err
 	}
-	known := saidBefore(len(messages) / 2)
+	known := slices.DeleteFunc(slices.Clone(facts), func(f fact) bool { return f.turn > len(messages)/2 })
 	g := group{Title: fmt.Sprintf("one conversation of %d turns, kept by four", len(messages))}
 	var all []keeping
 	for _, open := range []func(context.Context) (keeper, error){e.newOurs, e.newFullHistory, e.newEveryTurn, e.newMem0} {
@@ -49,14 +50,17 @@ const fullHistoryAt = 1
 
 // keeping is the result of a conversation with one keeper.
 type keeping struct {
-	name   string
-	turns  []turnCost
-	main   bill
-	work   work
-	sent   []float64 // tokens of each prompt of the main model
-	total  []float64 // all tokens that models read and wrote up to each turn, but for the replies
-	inLast float64   // share of the facts in the last prompt
-	inOwn  float64   // share of the facts in the prompt of a question about them
+	name  string
+	last  string // prompt of the main model
+	main  bill
+	work  work
+	sent  []float64 // tokens of each prompt of the main model
+	total []float64 // all tokens that models read and wrote up to each turn, but for the replies
+	// waited and standIn are as in turnCost; after is the sum.
+	waited, standIn kit.Times
+	after           time.Duration
+	inLast          float64 // share of the facts in the last prompt
+	inOwn           float64 // share of the facts in the prompt of a question about them
 }
 
 func (e *environment) keep(ctx context.Context, open func(context.Context) (keeper, error), messages []string, known []fact) (k keeping, err error) {
@@ -65,7 +69,7 @@ func (e *environment) keep(ctx context.Context, open func(context.Context) (keep
 		return k, err
 	}
 	defer func() { err = errors.Join(err, keeper.close()) }()
-	k.name = keeper.name()
+	k.name = keeper.name
 	for n, content := range messages {
 		t, err := keeper.turn(ctx, content, replyTo(n))
 		if err != nil {
@@ -73,9 +77,8 @@ func (e *environment) keep(ctx context.Context, open func(context.Context) (keep
 		}
 		k.add(t, keeper.spent())
 	}
-	last := k.turns[len(k.turns)-1].input
 	for n, f := range known {
-		if f.in(last) {
+		if f.in(k.last) {
 			k.inLast += 100 / float64(len(known))
 		}
 		t, err := keeper.turn(ctx, f.question, replyTo(len(messages)+n))
@@ -90,34 +93,16 @@ func (e *environment) keep(ctx context.Context, open func(context.Context) (keep
 }
 
 func (k *keeping) add(t turnCost, spent work) {
-	before := k.main.input
-	k.turns = append(k.turns, t)
-	k.main.add(chat.DefaultInstructions+"\n"+t.input, "")
-	k.work = spent
-	k.sent = append(k.sent, float64(k.main.input-before))
+	sent, _ := k.main.add(chat.DefaultInstructions+"\n"+t.input, "")
+	k.last, k.work = t.input, spent
+	k.waited, k.standIn, k.after = append(k.waited, t.waited), append(k.standIn, t.standIn), k.after+t.after
+	k.sent = append(k.sent, float64(sent))
 	k.total = append(k.total, float64(k.main.input+spent.input+spent.output)/1e6)
 }
 
 // per100 is a figure of the conversation for 100 of its turns.
-func (k *keeping) per100(figure int) float64 { return float64(figure) * 100 / float64(len(k.turns)) }
-
-func (k *keeping) times(of func(turnCost) time.Duration) kit.Times {
-	var all kit.Times
-	for _, t := range k.turns {
-		all = append(all, of(t))
-	}
-	return all
-}
-
-func waited(t turnCost) time.Duration  { return t.waited }
-func standIn(t turnCost) time.Duration { return t.standIn }
-
-func (k *keeping) seconds100(of func(turnCost) time.Duration) float64 {
-	sum := time.Duration(0)
-	for _, t := range k.turns {
-		sum += of(t)
-	}
-	return sum.Seconds() * 100 / float64(len(k.turns))
+func per100[T int | float64](k keeping, figure T) float64 {
+	return float64(figure) * 100 / float64(k.main.calls)
 }
 
 // costFigures are the figures of each keeper, beside the one that sends everything.
@@ -125,19 +110,19 @@ var costFigures = []struct {
 	what, unit string
 	of         func(k, full keeping) float64
 }{
-	{"model calls per 100 turns", "", func(k, _ keeping) float64 { return k.per100(k.main.calls + k.work.calls) }},
-	{"of them memory work", "", func(k, _ keeping) float64 { return k.per100(k.work.calls) }},
-	{"embedding calls per 100 turns", "", func(k, _ keeping) float64 { return k.per100(k.work.embeddings) }},
-	{"input tokens per 100 turns, thousands", "", func(k, _ keeping) float64 { return k.per100(k.main.input+k.work.input) / 1e3 }},
-	{"of them memory work", "", func(k, _ keeping) float64 { return k.per100(k.work.input) / 1e3 }},
-	{"output tokens of memory work, thousands", "", func(k, _ keeping) float64 { return k.per100(k.work.output) / 1e3 }},
+	{"model calls per 100 turns", "", func(k, _ keeping) float64 { return per100(k, k.main.calls+k.work.calls) }},
+	{"of them memory work", "", func(k, _ keeping) float64 { return per100(k, k.work.calls) }},
+	{"embedding calls per 100 turns", "", func(k, _ keeping) float64 { return per100(k, k.work.embeddings) }},
+	{"input tokens per 100 turns, thousands", "", func(k, _ keeping) float64 { return per100(k, k.main.input+k.work.input) / 1e3 }},
+	{"of them memory work", "", func(k, _ keeping) float64 { return per100(k, k.work.input) / 1e3 }},
+	{"output tokens of memory work, thousands", "", func(k, _ keeping) float64 { return per100(k, k.work.output) / 1e3 }},
 	{"prompt of the last turn", "tokens", func(k, _ keeping) float64 { return k.sent[len(k.sent)-1] }},
 	{"cost, to the full history's", "×", func(k, full keeping) float64 { return k.cost() / full.cost() }},
 	{"the same, prompts cached", "×", func(k, full keeping) float64 { return k.costWithCache() / full.costWithCache() }},
-	{"wait before the model is asked, p50", "ms", func(k, _ keeping) float64 { return k.times(waited).MS(.5) }},
-	{"wait before the model is asked, p95", "ms", func(k, _ keeping) float64 { return k.times(waited).MS(.95) }},
-	{"of it a stand-in's own time, p50", "ms", func(k, _ keeping) float64 { return k.times(standIn).MS(.5) }},
-	{"memory work after it, per 100 turns", "s", func(k, _ keeping) float64 { return k.seconds100(func(t turnCost) time.Duration { return t.after }) }},
+	{"wait before the model is asked, p50", "ms", func(k, _ keeping) float64 { return k.waited.MS(.5) }},
+	{"wait before the model is asked, p95", "ms", func(k, _ keeping) float64 { return k.waited.MS(.95) }},
+	{"of it a stand-in's own time, p50", "ms", func(k, _ keeping) float64 { return k.standIn.MS(.5) }},
+	{"memory work after it, per 100 turns", "s", func(k, _ keeping) float64 { return per100(k, k.after.Seconds()) }},
 	{"known: in the last prompt", "%", func(k, _ keeping) float64 { return k.inLast }},
 	{"known: in the prompt of a question about it", "%", func(k, _ keeping) float64 { return k.inOwn }},
 }
@@ -149,18 +134,18 @@ func costPanels(all []keeping) []kit.Panel {
 	sent := kit.Panel{Title: "Prompt of each turn", Unit: "tokens", X: "turn"}
 	total := kit.Panel{Title: "Sent and written so far, memory work included", Unit: "million tokens", X: "turn"}
 	for _, k := range all {
-		sent.Lines = append(sent.Lines, lineOf(k.name, k.sent))
-		total.Lines = append(total.Lines, lineOf(k.name, k.total))
+		sent.Lines = append(sent.Lines, kit.Line{Name: k.name, Points: pointsOf(k.sent)})
+		total.Lines = append(total.Lines, kit.Line{Name: k.name, Points: pointsOf(k.total)})
 	}
 	return []kit.Panel{sent, total}
 }
 
-func lineOf(name string, values []float64) kit.Line {
-	l := kit.Line{Name: name}
+func pointsOf(values []float64) []kit.Point {
+	points := make([]kit.Point, len(values))
 	for i, value := range values {
-		l.Points = append(l.Points, kit.Point{X: float64(i), Y: value})
+		points[i] = kit.Point{X: float64(i), Y: value}
 	}
-	return l
+	return points
 }
 
 // Prices in input tokens, about those of providers. What a prompt shares with the beginning of the one before is
@@ -179,17 +164,18 @@ type bill struct {
 }
 
 // add counts a call: its prompt with the instructions, and the answer. The prompt is counted in two parts, the
-// one shared with the prompt before and the rest, which adds a token at most.
-func (b *bill) add(prompt, answer string) {
+// one shared with the prompt before and the rest, which adds a token at most. It returns the tokens of this call.
+func (b *bill) add(prompt, answer string) (input, output int) {
 	shared := commonPrefix(b.before, prompt)
 	again := text.Tokens(prompt[:shared])
 	b.calls++
-	b.input += again + text.Tokens(prompt[shared:])
+	input, output = again+text.Tokens(prompt[shared:]), text.Tokens(answer)
+	b.input, b.output = b.input+input, b.output+output
 	if again >= cachedFrom {
 		b.cached += again / cachedInSteps * cachedInSteps
 	}
-	b.output += text.Tokens(answer)
 	b.before = prompt
+	return input, output
 }
 
 func (b *bill) cost() float64          { return float64(b.input + outputPrice*b.output) }

@@ -5,19 +5,12 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
-	"unicode"
-)
-
-// The last words of a request are parameters: the number of tokens, the least size of the first one in bytes, and
-// the name under which the model stores its reply, which then has characters of several bytes.
-const (
-	marker      = "tokens="
-	firstMarker = "first="
-	nameMarker  = "name="
 )
 
 // replyPath is where the model returns the reply of a name.
@@ -27,9 +20,9 @@ const replyPath = "/said/"
 // sent, so that its reader knows how long it took. It uses little CPU, because it shares the machine with what is
 // measured: one goroutine sends for all streams, some each millisecond.
 type pacedModel struct {
-	slots   [slots]slot
-	next    int // the slot whose turn is next; guarded by turning
-	mu      sync.Mutex
+	mu      sync.Mutex // guards the streams
+	slots   [slots][]*paced
+	served  int      // the slot that was served last
 	replies sync.Map // *paced by name
 }
 
@@ -37,11 +30,6 @@ const (
 	tick  = time.Millisecond
 	slots = int(time.Second / tokensPerSecond / tick)
 )
-
-type slot struct {
-	mu      sync.Mutex
-	streams []*paced
-}
 
 // paced is one stream. Its handler waits for done; meanwhile the slot that holds it writes.
 type paced struct {
@@ -73,24 +61,41 @@ func (m *pacedModel) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", "text/event-stream")
-	asked := question(body)
-	p := &paced{w: w, flush: http.NewResponseController(w).Flush, left: wanted(asked), tail: " ", done: make(chan struct{})}
-	if name := after(asked, nameMarker); name != "" {
+	asked := readWish(body)
+	p := &paced{w: w, flush: http.NewResponseController(w).Flush, left: max(asked.tokens, 1), tail: " ", done: make(chan struct{})}
+	if asked.name != "" {
 		p.tail = " é👋 "
 		p.kept = make([]byte, 0, 1<<10)
-		m.replies.Store(name, p)
+		m.replies.Store(asked.name, p)
 	}
-	if p.send(numberOf(after(asked, firstMarker))) {
+	if p.send(asked.first) {
 		return
 	}
-	m.add(p)
+	m.mu.Lock()
+	m.slots[m.served] = append(m.slots[m.served], p) // comes again after a whole turn
+	m.mu.Unlock()
 	<-p.done
 }
 
-// question returns the last question of a prompt: what is before it is history.
-func question(body []byte) []byte {
-	at := max(bytes.LastIndex(body, []byte(marker)), 0)
-	return body[max(bytes.LastIndex(body[:at], []byte("Say ")), 0):]
+// wish is what a request's last words ask for: the number of tokens, the least size of the first one in bytes, and
+// the name under which the model stores its reply, which then has characters of several bytes.
+type wish struct {
+	name          string
+	first, tokens int
+}
+
+var wishes = regexp.MustCompile(`Say (?:name=([\w-]+) )?(?:first=(\d+) )?tokens=(\d+)`)
+
+// readWish reads the last question of a prompt: what is before it is history.
+func readWish(body []byte) wish {
+	at := max(bytes.LastIndex(body, []byte("tokens=")), 0)
+	found := wishes.FindSubmatch(body[max(bytes.LastIndex(body[:at], []byte("Say ")), 0):])
+	if found == nil {
+		return wish{}
+	}
+	first, _ := strconv.Atoi(string(found[2])) // of digits, or none
+	tokens, _ := strconv.Atoi(string(found[3]))
+	return wish{string(found[1]), first, tokens}
 }
 
 // tell writes the reply of a name.
@@ -106,41 +111,6 @@ func (m *pacedModel) tell(w http.ResponseWriter, name string) {
 	_, _ = w.Write(p.kept) //nolint:gosec // no browser reads it
 }
 
-// wanted returns how many tokens a body asks for.
-func wanted(body []byte) int { return max(numberOf(after(body, marker)), 1) }
-
-// numberOf returns 0 for what is no number.
-func numberOf(word string) int {
-	n, err := strconv.Atoi(word)
-	if err != nil {
-		return 0
-	}
-	return n
-}
-
-// after returns the word after the last marker, "" without one.
-func after(body []byte, marker string) string {
-	at := bytes.LastIndex(body, []byte(marker))
-	if at < 0 {
-		return ""
-	}
-	word := body[at+len(marker):]
-	if end := bytes.IndexFunc(word, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) && r != '-' }); end >= 0 {
-		word = word[:end]
-	}
-	return string(word)
-}
-
-// add puts a stream into the slot that was just served, which comes again after a whole turn.
-func (m *pacedModel) add(p *paced) {
-	m.mu.Lock()
-	at := &m.slots[(m.next+slots-1)%slots]
-	m.mu.Unlock()
-	at.mu.Lock()
-	defer at.mu.Unlock()
-	at.streams = append(at.streams, p)
-}
-
 // turn serves one slot each tick. When it is late it goes on at once, but catches up at most one turn: a machine
 // that cannot keep the pace shows a lower pace, not bursts.
 func (m *pacedModel) turn(ctx context.Context) {
@@ -154,26 +124,21 @@ func (m *pacedModel) turn(ctx context.Context) {
 		if late > tick*time.Duration(slots) {
 			due = time.Now()
 		}
-		m.mu.Lock()
-		m.next = n % slots
-		m.mu.Unlock()
-		m.slots[n%slots].serve()
+		m.serve(n % slots)
 	}
 }
 
-func (s *slot) serve() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	kept := s.streams[:0]
-	for _, p := range s.streams {
-		if p.send(0) {
+func (m *pacedModel) serve(slot int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.served = slot
+	m.slots[slot] = slices.DeleteFunc(m.slots[slot], func(p *paced) bool {
+		over := p.send(0)
+		if over {
 			close(p.done)
-			continue
 		}
-		kept = append(kept, p)
-	}
-	clear(s.streams[len(kept):])
-	s.streams = kept
+		return over
+	})
 }
 
 // send sends the next token, of at least size bytes, and the end after the last one. It reports whether the stream is over.
@@ -187,7 +152,11 @@ func (p *paced) send(size int) (over bool) {
 	for len(b)-from < size {
 		b = append(b, 'x')
 	}
-	p.keep(b[from:])
+	if p.kept != nil {
+		p.mu.Lock()
+		p.kept = append(p.kept, b[from:]...)
+		p.mu.Unlock()
+	}
 	b = append(b, "\",\"logprobs\":[]}\n\n"...)
 	p.sent++
 	p.left--
@@ -200,15 +169,6 @@ func (p *paced) send(size int) (over bool) {
 		err = p.flush()
 	}
 	return err != nil || p.left <= 0
-}
-
-func (p *paced) keep(token []byte) {
-	if p.kept == nil {
-		return
-	}
-	p.mu.Lock()
-	p.kept = append(p.kept, token...)
-	p.mu.Unlock()
 }
 
 // stampBase is the base of the numbers that tokens are: microseconds since 1970, in ten characters.

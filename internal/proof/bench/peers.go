@@ -19,28 +19,39 @@ import (
 // gateway. What the parts are and do is as in measureStream.
 func measurePeers(ctx context.Context, e *environment) (g group, err error) {
 	g.Title = fmt.Sprintf("the same streams of %d tokens/s through others", tokensPerSecond)
-	s, err := e.startStreams(ctx)
+	f, err := e.startFleet(ctx, role{Profile: e.profile}, roleRelay, roleServer)
 	if err != nil {
 		return g, err
 	}
-	defer func() { err = errors.Join(err, s.stop()) }()
-	gateway, err := startPortkey(ctx, s.direct.process.Address)
+	defer func() { err = errors.Join(err, f.stop()) }()
+	gateway, err := startPortkey(ctx, f[0].Address)
 	if err != nil {
 		return g, err
 	}
-	defer func() { err = errors.Join(err, gateway.process.Stop()) }()
-
-	points := append(s.all(), gateway)
-	for i := range points {
-		points[i].mayBreak = true
-		g.Columns = append(g.Columns, points[i].name)
+	f = append(f, gateway)
+	for i := range f {
+		f[i].mayBreak = true
+		g.Columns = append(g.Columns, f[i].name)
 	}
-	if err := e.peersAtOne(ctx, points, &g); err != nil {
-		return g, fmt.Errorf("one stream: %w", err)
+	// First deltas when there is nothing else to do.
+	took, err := e.firsts(ctx, f)
+	if err != nil {
+		return g, err
 	}
-	for _, stage := range e.stages {
-		if err := e.peersAt(ctx, points, stage, &g); err != nil {
-			return g, fmt.Errorf("%d streams: %w", stage.streams, err)
+	for _, p := range percentiles {
+		for i := range f {
+			g.add(row{What: "1 stream: first delta, added, " + p.name, Unit: "ms", Of: f[i].name, Value: took[i].MS(p.q) - took[0].MS(.5)})
+		}
+	}
+	for _, at := range e.stages {
+		loads, err := e.loads(ctx, f, at)
+		if err != nil {
+			return g, err
+		}
+		for _, figure := range peersFigures {
+			for i := range f {
+				g.add(row{What: fmt.Sprintf("%d streams: %s", at.streams, figure.what), Unit: figure.unit, Of: f[i].name, Value: figure.of(loads[i])})
+			}
 		}
 	}
 	g.note("added: less than the model's own median; auth, storage, history and memory are in ours alone")
@@ -49,28 +60,11 @@ func measurePeers(ctx context.Context, e *environment) (g group, err error) {
 	return g, nil
 }
 
-// peersAtOne compares first deltas when there is nothing else to do.
-func (e *environment) peersAtOne(ctx context.Context, points []endpoint, g *group) error {
-	took, err := e.firsts(ctx, points)
-	if err != nil {
-		return err
-	}
-	direct := took[0].MS(.5)
-	for _, p := range percentiles {
-		for i := range points {
-			g.add(row{What: "1 stream: first delta, added, " + p.name, Unit: "ms", Of: points[i].name, Value: took[i].MS(p.q) - direct})
-		}
-	}
-	return nil
-}
-
-// figure is one figure of a load.
-type figure struct {
+// peersFigures are the figures of a load.
+var peersFigures = []struct {
 	what, unit string
 	of         func(load) float64
-}
-
-var peersFigures = []figure{
+}{
 	{"first delta, p50", "ms", func(l load) float64 { return l.first.MS(.5) }},
 	{"first delta, p99", "ms", func(l load) float64 { return l.first.MS(.99) }},
 	{"token lag, p50", "ms", func(l load) float64 { return l.lag.MS(.5) }},
@@ -79,22 +73,6 @@ var peersFigures = []figure{
 	{"memory", "MB", load.megabytes},
 	{"CPU per token", "µs", load.cpuPerToken},
 	{"streams that broke", "", func(l load) float64 { return float64(l.broken) }},
-}
-
-func (e *environment) peersAt(ctx context.Context, points []endpoint, at stage, g *group) error {
-	loads := make([]load, len(points))
-	for i, p := range points {
-		var err error
-		if loads[i], err = e.load(ctx, p, at); err != nil {
-			return fmt.Errorf("%s: %w", p.name, err)
-		}
-	}
-	for _, f := range peersFigures {
-		for i, p := range points {
-			g.add(row{What: fmt.Sprintf("%d streams: %s", at.streams, f.what), Unit: f.unit, Of: p.name, Value: f.of(loads[i])})
-		}
-	}
-	return nil
 }
 
 // peersPanels draws the rows of the stages, a line for each program.
@@ -123,7 +101,7 @@ func addPoint(p *kit.Panel, place string, r row) {
 	}
 	at := slices.IndexFunc(p.Lines, func(l kit.Line) bool { return l.Name == r.Of })
 	if at < 0 {
-		if at = len(p.Lines); r.Of == oursName {
+		if at = len(p.Lines); r.Of == roleServer {
 			at = 0
 		}
 		p.Lines = slices.Insert(p.Lines, at, kit.Line{Name: r.Of})
@@ -131,26 +109,16 @@ func addPoint(p *kit.Panel, place string, r row) {
 	p.Lines[at].Points = append(p.Lines[at].Points, kit.Point{X: float64(len(p.Places) - 1), Y: r.Value})
 }
 
-// npmProject is the folder, from the repository's root, into which other programs are restored from npm.
-const npmProject = "internal/proof/bench/npm"
-
-// npmFolder looks for the restored packages, from the working folder upwards.
+// npmFolder returns the folder into which other programs are restored from npm, seen from the repository's root or
+// from this package.
 func npmFolder() (string, error) {
-	here, err := os.Getwd()
-	if err != nil {
-		return "", err
-	}
-	for {
-		folder := filepath.Join(here, npmProject)
+	const project = "internal/proof/bench/npm"
+	for _, folder := range []string{project, "npm"} {
 		if _, err := os.Stat(filepath.Join(folder, "node_modules", ".package-lock.json")); err == nil {
 			return folder, nil
 		}
-		above := filepath.Dir(here)
-		if above == here {
-			return "", errors.New("the packages of " + npmProject + " are missing: run scripts/setup peers")
-		}
-		here = above
 	}
+	return "", errors.New("the packages of " + project + " are missing: run scripts/setup peers")
 }
 
 // versionOf returns the version of a restored package.
@@ -165,7 +133,7 @@ func versionOf(folder, name string) (string, error) {
 
 // startNode starts a script of the npm project. Its environment is only what is given, so that no proxy or
 // setting of this machine has an effect.
-func startNode(ctx context.Context, folder string, environment []string, args ...string) (*process, error) {
+func startNode(ctx context.Context, folder string, environment []string, args ...string) (*kit.Helper, error) {
 	node, err := exec.LookPath("node")
 	if err != nil {
 		return nil, fmt.Errorf("Node.js is needed: %w", err)
@@ -173,11 +141,7 @@ func startNode(ctx context.Context, folder string, environment []string, args ..
 	command := exec.CommandContext(ctx, node, args...) //nolint:gosec // the scripts of the npm project
 	command.Dir = folder
 	command.Env = environment
-	helper, err := kit.StartHelper(command)
-	if err != nil {
-		return nil, err
-	}
-	return &process{Helper: helper, foreign: true}, nil
+	return kit.StartHelper(command)
 }
 
 const portkeyPackage = "@portkey-ai/gateway"
@@ -202,7 +166,7 @@ func startPortkey(ctx context.Context, model string) (endpoint, error) {
 	}
 	go func() { _, _ = io.Copy(io.Discard, p.Stdout) }() // what else it prints, until it ends
 	return endpoint{
-		name: "Portkey " + version, process: p,
+		Helper: p, name: "Portkey " + version, foreign: true,
 		headers: "x-portkey-provider: openai\r\nx-portkey-custom-host: " + model + "/v1\r\n",
 	}, nil
 }

@@ -23,7 +23,7 @@ func brokenModel(t *testing.T) endpoint {
 		t.Fatal(err)
 	}
 	t.Cleanup(stop)
-	self, err := startRole(context.WithoutCancel(t.Context()), roleModel) // whose usage is asked for
+	self, err := startRole(context.WithoutCancel(t.Context()), role{Kind: roleModel}) // whose usage is asked for
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,7 +33,7 @@ func brokenModel(t *testing.T) endpoint {
 		}
 	})
 	self.Address = base
-	return endpoint{name: "broken", process: self}
+	return endpoint{Helper: self, name: "broken"}
 }
 
 func TestStreamsThatBreakAreCountedWhereTheyMay(t *testing.T) {
@@ -54,10 +54,11 @@ func TestStreamsThatBreakAreCountedWhereTheyMay(t *testing.T) {
 
 func TestUsageOfAnotherProcess(t *testing.T) {
 	t.Parallel()
-	p, err := startRole(t.Context(), roleModel)
+	helper, err := startRole(t.Context(), role{Kind: roleModel})
 	if err != nil {
 		t.Fatal(err)
 	}
+	p := endpoint{Helper: helper}
 	own, err := p.usage()
 	if err != nil {
 		t.Fatal(err)

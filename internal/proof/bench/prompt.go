@@ -15,13 +15,13 @@ import (
 // measurePrompt times what a message waits for before the model can be asked, without the writes: read brief and
 // buffer as the user, under RLS, in one round trip, and build the prompt.
 func measurePrompt(ctx context.Context, e *environment) (group, error) {
-	long, short := e.some(longChat, e.longChats), e.some(shortChat, min(e.samples, e.shortChats()))
 	var turn int
-	from := func(all []conversation) conversation { turn++; return all[turn%len(all)] }
-	bare := &arm{work: func(ctx context.Context) error { return e.selectByKey(ctx, from(short)) }}
-	claimed := &arm{work: func(ctx context.Context) error { return e.selectAsUser(ctx, from(short)) }}
-	ofShort := &arm{work: func(ctx context.Context) error { return e.readPrompt(ctx, from(short)) }}
-	ofLong := &arm{work: func(ctx context.Context) error { return e.readPrompt(ctx, from(long)) }}
+	from := func(kind string, count int) conversation { turn++; return e.conversation(kind, turn%count) }
+	short := func() conversation { return from(shortChat, min(e.samples, e.shortChats())) }
+	bare := &arm{work: func(ctx context.Context) error { return e.selectByKey(ctx, short()) }}
+	claimed := &arm{work: func(ctx context.Context) error { return e.selectAsUser(ctx, short()) }}
+	ofShort := &arm{work: func(ctx context.Context) error { return e.readPrompt(ctx, short()) }}
+	ofLong := &arm{work: func(ctx context.Context) error { return e.readPrompt(ctx, from(longChat, e.longChats)) }}
 	if err := alternate(ctx, e.samples, bare, claimed, ofShort, ofLong); err != nil {
 		return group{}, err
 	}

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"sync"
+	"slices"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/arcoscribe/throughline/internal/proof/kit"
 )
@@ -14,8 +16,8 @@ import (
 // recording is the size of measureRecord.
 type recording struct {
 	stage
-	followed  int // of the streams, each by one reader on another replica
-	intervals []time.Duration
+	followed  int   // of the streams, each by one reader on another replica
+	intervals []int // milliseconds
 }
 
 // recordNever is an interval longer than any measurement.
@@ -31,7 +33,8 @@ func measureRecord(ctx context.Context, e *environment) (group, error) {
 	}
 	const against, here = "nothing recorded", "the same replica"
 	for _, interval := range e.record.intervals {
-		name := fmt.Sprintf("every %d ms: ", interval.Milliseconds())
+		name := fmt.Sprintf("every %d ms: ", interval)
+		interval := time.Duration(interval) * time.Millisecond
 		r, err := e.recorded(ctx, interval, 0)
 		if err != nil {
 			return g, fmt.Errorf("%s%w", name, err)
@@ -43,7 +46,7 @@ func measureRecord(ctx context.Context, e *environment) (group, error) {
 		}
 		g.add(
 			row{What: name + "server's CPU per token", Unit: "µs", Value: r.cpuPerToken(), Baseline: bare.cpuPerToken(), Against: against},
-			row{What: name + "Postgres's CPU per token", Unit: "µs", Value: r.perToken(r.postgres), Baseline: bare.perToken(bare.postgres), Against: against},
+			row{What: name + "Postgres's CPU per token", Unit: "µs", Value: r.perToken(r.postgres.CPU), Baseline: bare.perToken(bare.postgres.CPU), Against: against},
 			row{What: name + "WAL per reply", Unit: "kB", Value: r.walPerReply, Baseline: bare.walPerReply, Against: against},
 		)
 		for _, p := range percentiles {
@@ -58,22 +61,19 @@ func measureRecord(ctx context.Context, e *environment) (group, error) {
 // recordingCost is a load and what it cost beside the server.
 type recordingCost struct {
 	load
-	postgres    time.Duration // CPU time
-	walPerReply float64       // kB
-	behind      kit.Times     // of the followers
-}
-
-func (l load) perToken(cpu time.Duration) float64 {
-	return float64(cpu.Microseconds()) / max(1, l.tokens)
+	postgres    kit.Usage
+	walPerReply float64   // kB
+	behind      kit.Times // of the followers
 }
 
 // recorded runs replicas with an interval, streams on the first and follows some on a second.
 func (e *environment) recorded(ctx context.Context, interval time.Duration, followed int) (cost recordingCost, err error) {
-	r, err := e.startReplicas(ctx, 1+min(followed, 1), "RECORD_INTERVAL="+interval.String())
+	replicas := slices.Repeat([]string{roleServer}, 1+min(followed, 1))
+	f, err := e.startFleet(ctx, role{Settings: map[string]string{"RECORD_INTERVAL": interval.String()}}, replicas...)
 	if err != nil {
 		return cost, err
 	}
-	defer func() { err = errors.Join(err, r.stop()) }()
+	defer func() { err = errors.Join(err, f.stop()) }()
 	// So that each run writes the same pages whole.
 	if _, err := e.admin.Exec(ctx, "checkpoint"); err != nil {
 		return cost, err
@@ -82,18 +82,26 @@ func (e *environment) recorded(ctx context.Context, interval time.Duration, foll
 	if err != nil {
 		return cost, err
 	}
-	chats := make([]conversation, e.record.streams)
-	for i := range chats {
-		chats[i] = e.next()
-	}
-	f := &following{server: r.servers[len(r.servers)-1], tokens: e.record.tokens()}
-	cost.load, err = e.loadWith(ctx, r.servers[0], e.record.stage, chats, func(ctx context.Context, from, to time.Time) error {
-		f.start(ctx, chats[:followed])
-		var err error
-		cost.postgres, err = e.watchPostgres(ctx, from, to)
-		behind, failed := f.wait(from, to)
-		cost.behind = behind
-		return errors.Join(err, failed)
+	chats := e.unused(e.record.streams)
+	cost.load, err = e.loadWith(ctx, f[1], e.record.stage, chats, func(ctx context.Context, from, to time.Time) error {
+		read := make([]stream, followed)
+		group, ctx := errgroup.WithContext(ctx)
+		for i := range read {
+			group.Go(func() (err error) {
+				read[i], err = f[len(f)-1].follow(ctx, chats[i], e.record.tokens())
+				return err
+			})
+		}
+		group.Go(func() (err error) {
+			cost.postgres, err = watch(ctx, from, to, to.Sub(from), func() (kit.Usage, error) {
+				used, _, err := kit.UsageOfPostgres(ctx, e.admin)
+				return used, err
+			})
+			return err
+		})
+		err := group.Wait()
+		cost.behind = sentBetween(read, from, to)
+		return err
 	})
 	if err != nil {
 		return cost, err
@@ -103,32 +111,17 @@ func (e *environment) recorded(ctx context.Context, interval time.Duration, foll
 	return cost, err
 }
 
-// following are readers of running replies on a replica that does not generate them.
-type following struct {
-	server   endpoint
-	tokens   int
-	reading  sync.WaitGroup
-	found    []stream
-	failures []error
-}
-
-func (f *following) start(ctx context.Context, chats []conversation) {
-	f.found, f.failures = make([]stream, len(chats)), make([]error, len(chats))
-	for i, c := range chats {
-		f.reading.Go(func() { f.found[i], f.failures[i] = f.follow(ctx, c) })
-	}
-}
-
 // follow reads the running reply of a chat, as soon as there is one.
-func (f *following) follow(ctx context.Context, c conversation) (stream, error) {
+func (p endpoint) follow(ctx context.Context, c conversation, tokens int) (stream, error) {
 	const again = 20 * time.Millisecond
-	conn, err := f.server.connect(ctx)
+	conn, err := p.connect(ctx)
 	if err != nil {
 		return stream{}, err
 	}
+	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
 	defer func() { _ = conn.Close() }()
 	for {
-		found, err := conn.talk(newMessage(c).resume(""), f.tokens)
+		found, err := conn.talk(newClient(c).resume(), tokens)
 		answer, answered := errors.AsType[*refused](err)
 		if !answered || answer.status != http.StatusNoContent {
 			return found, err
@@ -137,12 +130,4 @@ func (f *following) follow(ctx context.Context, c conversation) (stream, error) 
 			return found, err
 		}
 	}
-}
-
-// wait returns the lag of the tokens sent between two moments, once all replies have ended.
-func (f *following) wait(from, to time.Time) (kit.Times, error) {
-	f.reading.Wait()
-	var l load
-	l.collect(f.found, from, to)
-	return l.lag, firstOf(f.failures)
 }

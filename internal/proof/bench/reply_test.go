@@ -17,15 +17,15 @@ const completion = "id: m:end\nevent: completion\ndata: {}\n\n"
 // A reply is put together over connections that broke off, and the place in it is the last whole event's.
 func TestReplyOverTwoConnections(t *testing.T) {
 	t.Parallel()
-	var r reply
+	var r client
 	cut := ":   \n\n" + started + deltaAt("2", "0", "é👋") + "id: m:5\nevent: content.delta\ndata: {\"off"
-	if err := r.read(strings.NewReader(cut), never); err == nil {
+	if err := r.read(strings.NewReader(cut), nil); err == nil {
 		t.Fatal("a broken connection is no end")
 	}
 	if r.LastEventID != "m:2" || r.Chars != 2 || !r.began {
 		t.Fatalf("received %+v", r)
 	}
-	if err := r.read(strings.NewReader(started+deltaAt("3", "2", "x")+completion), never); err != nil {
+	if err := r.read(strings.NewReader(started+deltaAt("3", "2", "x")+completion), nil); err != nil {
 		t.Fatal(err)
 	}
 	if string(r.Text) != "é👋x" || r.End != "completion" || r.Repeated != 0 || r.deltas != 1 || time.Since(r.first) > time.Minute {
@@ -35,7 +35,7 @@ func TestReplyOverTwoConnections(t *testing.T) {
 
 func TestReplyStopsWhenItIsEnough(t *testing.T) {
 	t.Parallel()
-	var r reply
+	var r client
 	err := r.read(strings.NewReader(started+deltaAt("1", "0", "a")+deltaAt("2", "1", "b")+completion), func() bool { return r.deltas == 1 })
 	if err != nil || string(r.Text) != "a" || r.LastEventID != "m:1" || messageOf(r.LastEventID) != "m" {
 		t.Errorf("received %+v, %v", r, err)
@@ -44,17 +44,17 @@ func TestReplyStopsWhenItIsEnough(t *testing.T) {
 
 func TestReplyNoticesGapsAndRepetition(t *testing.T) {
 	t.Parallel()
-	var r reply
-	if err := r.read(strings.NewReader(deltaAt("2", "0", "ab")+deltaAt("3", "1", "bc")+completion), never); err != nil || r.Repeated != 1 {
+	var r client
+	if err := r.read(strings.NewReader(deltaAt("2", "0", "ab")+deltaAt("3", "1", "bc")+completion), nil); err != nil || r.Repeated != 1 {
 		t.Errorf("%d characters came twice, %v", r.Repeated, err)
 	}
-	var gap reply
-	if err := gap.read(strings.NewReader(deltaAt("2", "1", "b")), never); err == nil || !strings.Contains(err.Error(), "missing") {
+	var gap client
+	if err := gap.read(strings.NewReader(deltaAt("2", "1", "b")), nil); err == nil || !strings.Contains(err.Error(), "missing") {
 		t.Errorf("got %v", err)
 	}
 	for _, strange := range []string{"event: error\ndata: {}\n\n", "event: completion\ndata: nonsense\n\n"} {
-		var r reply
-		if err := r.read(strings.NewReader(strange), never); err == nil || r.End != "" {
+		var r client
+		if err := r.read(strings.NewReader(strange), nil); err == nil || r.End != "" {
 			t.Errorf("%q: %v, ended with %q", strange, err, r.End)
 		}
 	}

@@ -6,7 +6,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"log/slog"
@@ -27,68 +26,69 @@ import (
 	"github.com/arcoscribe/throughline/internal/proof/kit"
 )
 
-// The streaming benchmark runs its parts as processes, so that CPU time and memory are counted for each: this
-// program again, with the name of a role as its first argument. Such a process is a kit.Helper that answers each
-// line with its usage. A server ends in good order after a SIGTERM, too.
+// The streaming benchmarks run their parts as processes, so that CPU time and memory are counted for each: this
+// program again, in a role. Such a process is a kit.Helper that answers each line with its usage.
 const (
-	roleModel  = "role-model"  // speaks tokens at a steady pace
-	roleRelay  = "role-relay"  // copies lines, the least that can stand in between
-	roleServer = "role-server" // ours
+	roleModel  = "the model"       // speaks tokens at a steady pace
+	roleRelay  = "bare line relay" // copies lines, the least that can stand in between
+	roleServer = "ours"            // ends in good order after a SIGTERM, too
 )
 
-func isRole(args []string) bool {
-	return len(args) > 0 && slices.Contains([]string{roleModel, roleRelay, roleServer}, args[0])
+// role is what such a process does: its second argument, in JSON, after roleArgument.
+type role struct {
+	Kind     string
+	Model    string            // base URL
+	Database string            // DSN
+	Profile  string            // folder for profiles of the server, "" for none
+	Settings map[string]string // of the server's configuration
 }
 
-func runRole(args []string) (exitCode int) {
-	flags := flag.NewFlagSet(args[0], flag.ContinueOnError)
-	model := flags.String("model", "", "base URL of the model")
-	database := flags.String("database", "", "DSN")
-	profile := flags.String("profile", "", "folder for profiles")
-	settings := map[string]string{}
-	flags.Func("set", "NAME=VALUE of the server's configuration", func(text string) error {
-		name, value, _ := strings.Cut(text, "=")
-		settings[name] = value
-		return nil
-	})
-	if err := flags.Parse(args[1:]); err != nil {
-		return 2
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	var address string
-	var stop func()
-	var err error
-	switch args[0] {
-	case roleModel:
-		address, stop, err = kit.Serve(ctx, newPacedModel(ctx), 0)
-	case roleRelay:
-		address, stop, err = kit.Serve(ctx, lineRelay(*model), 0)
-	default:
-		err = runServer(ctx, *database, *model, *profile, settings)
-	}
-	if err == nil && stop != nil {
-		defer stop()
-		err = answerUsage(args[0], address, *profile)
+const roleArgument = "role"
+
+func isRole(args []string) bool { return len(args) == 2 && args[0] == roleArgument }
+
+func runRole(text string) (exitCode int) {
+	var r role
+	err := json.Unmarshal([]byte(text), &r)
+	if err == nil {
+		err = r.run(context.Background())
 	}
 	if err != nil {
-		fmt.Fprintln(os.Stderr, args[0]+":", err)
+		fmt.Fprintln(os.Stderr, r.Kind+":", err)
 		return 1
 	}
 	return 0
 }
 
-// runServer is `throughline serve` from its start to a SIGTERM or the end of stdin.
-func runServer(ctx context.Context, database, model, profile string, settings map[string]string) error {
+func (r role) run(ctx context.Context) error {
+	var handler http.Handler
+	switch r.Kind {
+	case roleModel:
+		handler = newPacedModel(ctx)
+	case roleRelay:
+		handler = lineRelay(r.Model)
+	default:
+		return r.serve(ctx)
+	}
+	address, stop, err := kit.Serve(ctx, handler, 0)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	return answerUsage(address, "")
+}
+
+// serve is `throughline serve` from its start to a SIGTERM or the end of stdin.
+func (r role) serve(ctx context.Context) error {
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM)
 	defer stop()
-	server, err := newServer(ctx, database, model, settings)
+	server, err := newServer(ctx, r.Database, r.Model, r.Settings)
 	if err != nil {
 		return err
 	}
 	answered := make(chan error, 1)
 	go func() {
-		answered <- answerUsage(roleServer, "http://"+server.Addr(), profile)
+		answered <- answerUsage("http://"+server.Addr(), r.Profile)
 		stop()
 	}()
 	if err := server.Run(ctx); err != nil {
@@ -154,9 +154,9 @@ func lineRelay(model string) http.Handler {
 }
 
 // answerUsage prints the address and answers each line on stdin with what the process has used, until stdin ends.
-func answerUsage(role, address, profile string) error {
+func answerUsage(address, profile string) error {
 	if profile != "" {
-		file, err := os.Create(filepath.Join(profile, role+".pprof"))
+		file, err := os.Create(filepath.Join(profile, "server.pprof"))
 		if err != nil {
 			return err
 		}
@@ -171,8 +171,8 @@ func answerUsage(role, address, profile string) error {
 	}
 	encoder := json.NewEncoder(os.Stdout)
 	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
-		if name, asked := strings.CutPrefix(lines.Text(), snapshot+" "); asked && profile != "" {
-			if err := takeSnapshot(filepath.Join(profile, role+"-"+name)); err != nil {
+		if name, asked := strings.CutPrefix(lines.Text(), snapshot+" "); asked {
+			if err := takeSnapshot(filepath.Join(profile, "server-"+name)); err != nil {
 				return err
 			}
 		}
@@ -204,40 +204,57 @@ func takeSnapshot(path string) error {
 	return nil
 }
 
-// ownUsage reads the CPU time in microseconds, which /proc counts in hundredths of a second. Memory is what Go
-// has of it where there is no /proc.
+// ownUsage reads the CPU time in microseconds, which /proc counts in hundredths of a second.
 func ownUsage() (kit.Usage, error) {
 	var found syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &found); err != nil {
-		return kit.Usage{}, err
-	}
+	err := syscall.Getrusage(syscall.RUSAGE_SELF, &found)
 	used := kit.UsageOf(os.Getpid())
 	used.CPU = time.Duration(found.Utime.Nano() + found.Stime.Nano())
-	if used.RSS == 0 {
-		var stats runtime.MemStats
-		runtime.ReadMemStats(&stats)
-		used.RSS = int64(stats.Sys - stats.HeapReleased)
-	}
-	return used, nil
+	return used, err
 }
 
-// process is a role, or a program of others. One goroutine uses it. Stop it.
-type process struct {
-	*kit.Helper
-	// foreign is a program of others, which cannot be asked what it uses.
-	foreign bool
-}
-
-func startRole(ctx context.Context, args ...string) (*process, error) {
-	helper, err := kit.StartRole(ctx, args...)
+func startRole(ctx context.Context, r role) (*kit.Helper, error) {
+	text, err := json.Marshal(r)
 	if err != nil {
 		return nil, err
 	}
-	return &process{Helper: helper}, nil
+	return kit.StartRole(ctx, roleArgument, string(text))
+}
+
+// fleet is a model and the processes that stream from it, after it. Stop it.
+type fleet []endpoint
+
+// startFleet starts a model, and then roles behind it: servers are as described.
+func (e *environment) startFleet(ctx context.Context, server role, kinds ...string) (fleet, error) {
+	var f fleet
+	for _, kind := range append([]string{roleModel}, kinds...) {
+		r := role{}
+		if kind == roleServer {
+			r = server
+			r.Database = e.at.server
+		}
+		if r.Kind = kind; len(f) > 0 {
+			r.Model = f[0].Address
+		}
+		helper, err := startRole(ctx, r)
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("%s: %w", kind, err), f.stop())
+		}
+		f = append(f, endpoint{Helper: helper, name: kind, ours: kind == roleServer})
+	}
+	return f, nil
+}
+
+func (f fleet) stop() error {
+	var errs []error
+	for _, p := range slices.Backward(f) {
+		errs = append(errs, p.Stop())
+	}
+	return errors.Join(errs...)
 }
 
 // usage asks the process what it has used, or the system where the process is foreign.
-func (p *process) usage() (now kit.Usage, err error) {
+func (p endpoint) usage() (now kit.Usage, err error) {
 	if !p.foreign {
 		return now, p.Ask("usage", &now)
 	}
@@ -247,40 +264,18 @@ func (p *process) usage() (now kit.Usage, err error) {
 	return now, nil
 }
 
-// snapshot makes a process that was started with a folder for profiles write some.
-func (p *process) snapshot(name string) error {
-	return p.Ask(snapshot+" "+name, &kit.Usage{})
-}
-
-// watch returns what the process uses between two moments: its CPU time, and its memory at most.
-func (p *process) watch(ctx context.Context, from, to time.Time) (kit.Usage, error) {
-	const every = 200 * time.Millisecond
+// watch returns what is used between two moments: the CPU time, and the memory at most, asked for in steps.
+func watch(ctx context.Context, from, to time.Time, step time.Duration, usage func() (kit.Usage, error)) (kit.Usage, error) {
 	if err := kit.SleepUntil(ctx, from); err != nil {
 		return kit.Usage{}, err
 	}
-	first, err := p.usage()
+	first, err := usage()
 	now, most := first, first.RSS
 	for err == nil && time.Now().Before(to) {
-		if err = kit.Sleep(ctx, min(every, time.Until(to))); err == nil {
-			now, err = p.usage()
+		if err = kit.Sleep(ctx, min(step, time.Until(to))); err == nil {
+			now, err = usage()
 			most = max(most, now.RSS)
 		}
 	}
 	return kit.Usage{CPU: now.CPU - first.CPU, RSS: most}, err
-}
-
-// watchPostgres returns the CPU time that Postgres uses between two moments.
-func (e *environment) watchPostgres(ctx context.Context, from, to time.Time) (time.Duration, error) {
-	if err := kit.SleepUntil(ctx, from); err != nil {
-		return 0, err
-	}
-	before, _, err := kit.UsageOfPostgres(ctx, e.admin)
-	if err != nil {
-		return 0, err
-	}
-	if err := kit.SleepUntil(ctx, to); err != nil {
-		return 0, err
-	}
-	after, _, err := kit.UsageOfPostgres(ctx, e.admin)
-	return after.CPU - before.CPU, err
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -38,23 +37,17 @@ func alternate(ctx context.Context, samples int, arms ...*arm) error {
 // perSecond counts how often clients at once get work done within the window.
 func perSecond(ctx context.Context, window time.Duration, work func(ctx context.Context) error) (float64, error) {
 	var done atomic.Int64
-	var failure error
-	var once sync.Once
-	var wait sync.WaitGroup
 	began := time.Now()
-	for range clients {
-		wait.Go(func() {
-			for time.Since(began) < window {
-				if err := work(ctx); err != nil {
-					once.Do(func() { failure = err })
-					return
-				}
-				done.Add(1)
+	err := evenly(ctx, clients, 0, func(ctx context.Context, _ int) error {
+		for time.Since(began) < window {
+			if err := work(ctx); err != nil {
+				return err
 			}
-		})
-	}
-	wait.Wait()
-	return float64(done.Load()) / time.Since(began).Seconds(), failure
+			done.Add(1)
+		}
+		return nil
+	})
+	return float64(done.Load()) / time.Since(began).Seconds(), err
 }
 
 // micro is what testing.Benchmark measures of one repetition.
@@ -66,30 +59,21 @@ type micro struct {
 // without I/O is noise.
 func compare(ours, theirs func()) (fastest, baseline micro, err error) {
 	const rounds = 3
+	var best [2]micro
 	for range rounds {
-		if fastest, err = loop(ours, fastest); err != nil {
-			return fastest, baseline, err
-		}
-		if baseline, err = loop(theirs, baseline); err != nil {
-			return fastest, baseline, err
+		for i, work := range []func(){ours, theirs} {
+			result := testing.Benchmark(func(b *testing.B) {
+				for b.Loop() {
+					work()
+				}
+			})
+			if result.N == 0 {
+				return fastest, baseline, errors.New("a loop failed")
+			}
+			if ns := float64(result.T.Nanoseconds()) / float64(result.N); best[i].ns == 0 || ns < best[i].ns {
+				best[i] = micro{ns: ns, allocs: float64(result.AllocsPerOp()), bytes: float64(result.AllocedBytesPerOp())}
+			}
 		}
 	}
-	return fastest, baseline, nil
-}
-
-// loop returns the faster of a new loop and the best before it.
-func loop(work func(), best micro) (micro, error) {
-	result := testing.Benchmark(func(b *testing.B) {
-		for b.Loop() {
-			work()
-		}
-	})
-	if result.N == 0 {
-		return best, errors.New("a loop failed")
-	}
-	ns := float64(result.T.Nanoseconds()) / float64(result.N)
-	if best.ns != 0 && best.ns < ns {
-		return best, nil
-	}
-	return micro{ns: ns, allocs: float64(result.AllocsPerOp()), bytes: float64(result.AllocedBytesPerOp())}, nil
+	return best[0], best[1], nil
 }

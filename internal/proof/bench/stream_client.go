@@ -12,14 +12,18 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/arcoscribe/throughline/internal/proof/kit"
 )
 
-// endpoint is a process that streams.
+// endpoint is a process that streams. One goroutine uses it. Stop it.
 type endpoint struct {
-	name    string
-	process *process
+	*kit.Helper
+	name string
 	// ours speaks our protocol, the others the model's.
 	ours bool
+	// foreign is a program of others, which cannot be asked what it uses.
+	foreign bool
 	// headers are more header lines of each request, for a gateway that needs the model's address.
 	headers string
 	// mayBreak: a stream without its end is counted, and does not fail the benchmark.
@@ -33,10 +37,12 @@ type connection struct {
 	reader *bufio.Reader
 }
 
-func (p endpoint) host() string { return strings.TrimPrefix(p.process.Address, "http://") }
-
 func (p endpoint) connect(ctx context.Context) (*connection, error) {
-	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", p.host())
+	return p.connectBy(ctx, &net.Dialer{})
+}
+
+func (p endpoint) connectBy(ctx context.Context, dialer *net.Dialer) (*connection, error) {
+	conn, err := dialer.DialContext(ctx, "tcp", strings.TrimPrefix(p.Address, "http://"))
 	if err != nil {
 		return nil, err
 	}
@@ -51,15 +57,13 @@ func (p endpoint) connect(ctx context.Context) (*connection, error) {
 // request is one HTTP request for a number of tokens, in the bytes that are sent.
 func (p endpoint) request(c conversation, tokens int) []byte {
 	if p.ours {
-		return newMessage(c).post(fmt.Sprintf("Say %s%d", marker, tokens))
+		return newClient(c).post(fmt.Sprintf("Say tokens=%d", tokens))
 	}
-	return postWith("/v1/responses", c.token, fmt.Sprintf(`{"model":"bench","stream":true,"input":"Say %s%d"}`, marker, tokens), p.headers)
+	return post("/v1/responses", c.token, fmt.Sprintf(`{"model":"bench","stream":true,"input":"Say tokens=%d"}`, tokens), p.headers)
 }
 
-func post(path, token, body string) []byte { return postWith(path, token, body, "") }
-
-// postWith adds headers, each with its line end.
-func postWith(path, token, body, headers string) []byte {
+// post adds headers, each with its line end.
+func post(path, token, body, headers string) []byte {
 	return fmt.Appendf(nil, "POST %s HTTP/1.1\r\nHost: bench\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\n%sContent-Length: %d\r\n\r\n%s",
 		path, token, headers, len(body), body)
 }

@@ -67,8 +67,7 @@ func TestTalkReportsWhatWentWrong(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			process := &process{Helper: &kit.Helper{Process: &kit.Process{Address: "http://" + answering(t, c.answer)}}}
-			connection, err := endpoint{process: process}.connect(t.Context())
+			connection, err := at("http://" + answering(t, c.answer)).connect(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -78,6 +77,11 @@ func TestTalkReportsWhatWentWrong(t *testing.T) {
 			}
 		})
 	}
+}
+
+// at is an endpoint that is not a process.
+func at(address string) endpoint {
+	return endpoint{Helper: &kit.Helper{Process: &kit.Process{Address: address}}}
 }
 
 // answering gives the address of a server that says one thing to one client.
@@ -112,18 +116,18 @@ func TestModelKeepsWhatItSaidUnderAName(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer stop()
-	model := &process{Helper: &kit.Helper{Process: &kit.Process{Address: base}}}
-	a := newMessage(conversation{})
-	if _, err := sentByModel(t.Context(), model, a); err == nil {
+	model := at(base)
+	a := newClient(conversation{})
+	if _, err := a.sentByModel(t.Context(), model); err == nil {
 		t.Error("it knows what it was never asked for")
 	}
-	connection, err := endpoint{process: model}.connect(t.Context())
+	connection, err := model.connect(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer connection.Close()
 	const tokens, first = 3, 1000
-	body, err := connection.send(post("/v1/responses", "", `{"input":"Say name=history first=5 tokens=9. Say name=`+a.clientID.String()+` first=1000 tokens=3"}`))
+	body, err := connection.send(post("/v1/responses", "", `{"input":"Say name=history first=5 tokens=9. Say name=`+a.clientID.String()+` first=1000 tokens=3"}`, ""))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -139,7 +143,7 @@ func TestModelKeepsWhatItSaidUnderAName(t *testing.T) {
 			heard = append(heard, text...)
 		}
 	}
-	kept, err := sentByModel(t.Context(), model, a)
+	kept, err := a.sentByModel(t.Context(), model)
 	if err != nil || !bytes.Equal(kept, heard) {
 		t.Errorf("said %q, kept %q, %v", heard, kept, err)
 	}
@@ -158,7 +162,7 @@ func TestWantedIsTheLastNumber(t *testing.T) {
 		`tokens=`:                                       1,
 		``:                                              1,
 	} {
-		if got := wanted([]byte(body)); got != want {
+		if got := max(readWish([]byte(body)).tokens, 1); got != want {
 			t.Errorf("%s: %d, want %d", body, got, want)
 		}
 	}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"testing"
 
 	"github.com/arcoscribe/throughline/internal/memory"
@@ -86,16 +85,5 @@ func TestMemoryOfAPrompt(t *testing.T) {
 	}
 	if got := memoryOf("no heading"); got != "" {
 		t.Errorf("%q of a prompt without one", got)
-	}
-}
-
-func TestFirstOfPrefersTheCause(t *testing.T) {
-	t.Parallel()
-	cause := errors.New("the cause")
-	if got := firstOf([]error{nil, t.Context().Err(), cause}); !errors.Is(got, cause) {
-		t.Errorf("got %v", got)
-	}
-	if got := firstOf([]error{nil, nil}); got != nil {
-		t.Errorf("got %v", got)
 	}
 }

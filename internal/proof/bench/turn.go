@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"strings"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -13,12 +12,8 @@ import (
 	"github.com/arcoscribe/throughline/jobs"
 )
 
-// turnStore is the server's store of turns, with the times that its steps took.
-type turnStore struct {
-	*environment
-	turns       *postgres.Turns
-	start, save kit.Times
-}
+// turnTimes are how long the two transactions of turns took.
+type turnTimes struct{ start, save kit.Times }
 
 // measureTurn times the two transactions of a turn beside two plain inserts of the same text.
 func measureTurn(ctx context.Context, e *environment) (group, error) {
@@ -26,13 +21,15 @@ func measureTurn(ctx context.Context, e *environment) (group, error) {
 	if err != nil {
 		return group{}, err
 	}
-	ordinary := &turnStore{environment: e, turns: postgres.NewTurns(e.pool, memory.DefaultLimits(), jobs.EnqueueFold(inserter))}
-	eager := memory.DefaultLimits()
-	eager.ChunkThreshold = 1 // every reply makes its chat due
-	folding := &turnStore{environment: e, turns: postgres.NewTurns(e.pool, eager, jobs.EnqueueFold(inserter))}
+	limits := memory.DefaultLimits()
+	ordinary := postgres.NewTurns(e.pool, limits, jobs.EnqueueFold(inserter))
+	limits.ChunkThreshold = 1 // every reply makes its chat due
+	folding := postgres.NewTurns(e.pool, limits, jobs.EnqueueFold(inserter))
 
+	var took, due turnTimes
 	plain := &arm{work: e.insertPlain}
-	whole, enqueuing := &arm{work: ordinary.turn}, &arm{work: folding.turn}
+	whole := &arm{work: func(ctx context.Context) error { return e.turn(ctx, ordinary, &took) }}
+	enqueuing := &arm{work: func(ctx context.Context) error { return e.turn(ctx, folding, &due) }}
 	if err := alternate(ctx, e.samples, plain, whole, enqueuing); err != nil {
 		return group{}, err
 	}
@@ -40,7 +37,7 @@ func measureTurn(ctx context.Context, e *environment) (group, error) {
 	if err != nil {
 		return group{}, err
 	}
-	rate, err := perSecond(ctx, e.window, func(ctx context.Context) error { _, _, err := ordinary.once(ctx); return err })
+	rate, err := perSecond(ctx, e.window, func(ctx context.Context) error { return e.turn(ctx, ordinary, &turnTimes{}) })
 	if err != nil {
 		return group{}, err
 	}
@@ -52,9 +49,9 @@ func measureTurn(ctx context.Context, e *environment) (group, error) {
 	}{{"p50", .5}, {"p95", .95}} {
 		base := plain.took.MS(p.q)
 		g.add(
-			row{What: "start: 2 rows, memory read, " + p.name, Unit: "ms", Value: ordinary.start.MS(p.q), Baseline: base, Against: against},
-			row{What: "save the reply, " + p.name, Unit: "ms", Value: ordinary.save.MS(p.q), Baseline: base, Against: against},
-			row{What: "save the reply and enqueue, " + p.name, Unit: "ms", Value: folding.save.MS(p.q), Baseline: base, Against: against},
+			row{What: "start: 2 rows, memory read, " + p.name, Unit: "ms", Value: took.start.MS(p.q), Baseline: base, Against: against},
+			row{What: "save the reply, " + p.name, Unit: "ms", Value: took.save.MS(p.q), Baseline: base, Against: against},
+			row{What: "save the reply and enqueue, " + p.name, Unit: "ms", Value: due.save.MS(p.q), Baseline: base, Against: against},
 		)
 	}
 	g.add(row{What: "turns per second, 8 clients", Unit: "/s", Value: rate, Baseline: plainRate, Against: against})
@@ -62,22 +59,16 @@ func measureTurn(ctx context.Context, e *environment) (group, error) {
 	return g, e.clearJobs(ctx)
 }
 
-// turn is once and records the times. One goroutine uses it.
-func (s *turnStore) turn(ctx context.Context) error {
-	start, save, err := s.once(ctx)
-	s.start, s.save = append(s.start, start), append(s.save, save)
-	return err
-}
-
-// once starts and saves a turn of an unused chat.
-func (s *turnStore) once(ctx context.Context) (start, save time.Duration, err error) {
-	c := s.next()
-	reply, start, err := kit.StartTurn(ctx, s.turns, c.principal, c.id, kit.Text(1))
+// turn starts and saves a turn of an unused chat.
+func (e *environment) turn(ctx context.Context, store *postgres.Turns, took *turnTimes) error {
+	c := e.next()
+	reply, start, err := kit.StartTurn(ctx, store, c.principal, c.id, kit.Text(1))
 	if err != nil {
-		return 0, 0, err
+		return err
 	}
-	save, err = kit.SaveReply(ctx, s.turns, c.principal, c.id, reply, plainReply())
-	return start, save, err
+	save, err := kit.SaveReply(ctx, store, c.principal, c.id, reply, plainReply())
+	took.start, took.save = append(took.start, start), append(took.save, save)
+	return err
 }
 
 func plainReply() string { return strings.Repeat(kit.Text(2)+" ", 3) }
