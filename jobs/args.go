@@ -44,61 +44,54 @@ var unfinished = []rivertype.JobState{
 
 // FoldBrief folds a chat's oldest turns into its brief.
 type FoldBrief struct {
+	oncePerChat
 	ChatID uuid.UUID `json:"chat_id"`
 }
 
 // Kind is the job's name in River's tables.
 func (FoldBrief) Kind() string { return "fold_brief" }
 
-// InsertOpts makes the job the only unfinished one of its chat.
-func (FoldBrief) InsertOpts() river.InsertOpts { return oncePerChat() }
-
 // RebuildBrief makes a chat's brief again from its messages, after a covered one was edited or deleted.
 type RebuildBrief struct {
+	oncePerChat
 	ChatID uuid.UUID `json:"chat_id"`
 }
 
 // Kind is the job's name in River's tables.
 func (RebuildBrief) Kind() string { return "rebuild_brief" }
 
-// InsertOpts makes the job the only unfinished one of its chat.
-func (RebuildBrief) InsertOpts() river.InsertOpts { return oncePerChat() }
-
 // SweepBriefs repairs what crashes leave and inserts missing jobs: see Maintenance.
-type SweepBriefs struct{}
+type SweepBriefs struct{ periodic }
 
 // Kind is the job's name in River's tables.
 func (SweepBriefs) Kind() string { return "sweep_briefs" }
 
-// InsertOpts gives the job one attempt: the next sweep comes in seconds.
-func (SweepBriefs) InsertOpts() river.InsertOpts { return periodically() }
-
 // ExpireChats folds and deletes expired chats: see ExpireResult.
-type ExpireChats struct{}
+type ExpireChats struct{ periodic }
 
 // Kind is the job's name in River's tables.
 func (ExpireChats) Kind() string { return "expire_chats" }
 
-// InsertOpts gives the job one attempt: the next one comes in minutes.
-func (ExpireChats) InsertOpts() river.InsertOpts { return periodically() }
-
 // PruneChats deletes chats that have been idle for WorkerConfig.PruneDays.
-type PruneChats struct{}
+type PruneChats struct{ periodic }
 
 // Kind is the job's name in River's tables.
 func (PruneChats) Kind() string { return "prune_chats" }
 
-// InsertOpts gives the job one attempt: the next one comes in an hour.
-func (PruneChats) InsertOpts() river.InsertOpts { return periodically() }
-
 func newFold(chatID uuid.UUID) river.JobArgs    { return FoldBrief{ChatID: chatID} }
 func newRebuild(chatID uuid.UUID) river.JobArgs { return RebuildBrief{ChatID: chatID} }
 
-func periodically() river.InsertOpts {
+// periodic gives a job one attempt: the next one comes in any case.
+type periodic struct{}
+
+func (periodic) InsertOpts() river.InsertOpts {
 	return river.InsertOpts{Queue: QueueMaintenance, MaxAttempts: 1}
 }
 
-func oncePerChat() river.InsertOpts {
+// oncePerChat makes a job the only unfinished one of its chat.
+type oncePerChat struct{}
+
+func (oncePerChat) InsertOpts() river.InsertOpts {
 	return river.InsertOpts{
 		Queue:       QueueMemory,
 		MaxAttempts: maxAttempts,

@@ -25,7 +25,6 @@ type Client = river.Client[pgx.Tx]
 type WorkerConfig struct {
 	Folder      Folder
 	Maintenance Maintenance
-	Expiry      Expiry
 	Metrics     *metrics.Metrics
 	Logger      *slog.Logger
 	// Concurrency is how many folds and rebuilds run at once in this process.
@@ -64,11 +63,11 @@ func NewWorker(pool *pgxpool.Pool, config WorkerConfig) (*Client, error) {
 	config.ExpireInterval = cmp.Or(config.ExpireInterval, 15*time.Minute)
 	config.YoungFold = cmp.Or(config.YoungFold, 15*time.Second)
 	workers := river.NewWorkers()
-	river.AddWorker(workers, &foldWorker{folder: config.Folder})
-	river.AddWorker(workers, &rebuildWorker{folder: config.Folder})
-	river.AddWorker(workers, &sweepWorker{maintenance: config.Maintenance, metrics: config.Metrics, logger: config.Logger, youngFold: config.YoungFold})
-	river.AddWorker(workers, &expireWorker{expiry: config.Expiry, logger: config.Logger, days: config.ExpiredDays})
-	river.AddWorker(workers, &pruneWorker{expiry: config.Expiry, logger: config.Logger, days: config.PruneDays})
+	river.AddWorker(workers, &jobWorker[FoldBrief]{work: config.fold})
+	river.AddWorker(workers, &jobWorker[RebuildBrief]{work: config.rebuild, timeout: rebuildTimeout})
+	river.AddWorker(workers, &jobWorker[SweepBriefs]{work: config.sweep, timeout: sweepTimeout})
+	river.AddWorker(workers, &jobWorker[ExpireChats]{work: config.expire, timeout: deleteTimeout})
+	river.AddWorker(workers, &jobWorker[PruneChats]{work: config.prune, timeout: deleteTimeout})
 	// With LISTEN a fetch follows each insert after FetchCooldown; polling only finds jobs whose notification
 	// was lost. Without LISTEN polling is how jobs are found.
 	pollInterval := time.Second
@@ -101,6 +100,21 @@ func NewWorker(pool *pgxpool.Pool, config WorkerConfig) (*Client, error) {
 	return client, nil
 }
 
+// jobWorker works the jobs of one kind.
+type jobWorker[Args river.JobArgs] struct {
+	river.WorkerDefaults[Args]
+	work    func(context.Context, *river.Job[Args]) error
+	timeout time.Duration // 0 for foldTimeout
+}
+
+func (w *jobWorker[Args]) Timeout(*river.Job[Args]) time.Duration { return w.timeout }
+
+func (w *jobWorker[Args]) NextRetry(job *river.Job[Args]) time.Time { return nextRetry(job.Attempt) }
+
+func (w *jobWorker[Args]) Work(ctx context.Context, job *river.Job[Args]) error {
+	return w.work(ctx, job)
+}
+
 // every inserts a job at the start and then after each interval.
 func every(interval time.Duration, args river.JobArgs) *river.PeriodicJob {
 	return river.NewPeriodicJob(river.PeriodicInterval(interval),
@@ -111,19 +125,19 @@ func every(interval time.Duration, args river.JobArgs) *river.PeriodicJob {
 // EnqueueFold returns a function that inserts a chat's fold in the caller's transaction, unless the chat has
 // an unfinished one.
 func EnqueueFold(client *Client) func(context.Context, pgx.Tx, uuid.UUID) error {
-	return enqueue(client, "fold", newFold)
+	return enqueue(client, newFold)
 }
 
-// EnqueueRebuild returns a function that inserts a chat's rebuild in the caller's transaction, unless the
-// chat has an unfinished one.
+// EnqueueRebuild is EnqueueFold for a chat's rebuild.
 func EnqueueRebuild(client *Client) func(context.Context, pgx.Tx, uuid.UUID) error {
-	return enqueue(client, "rebuild", newRebuild)
+	return enqueue(client, newRebuild)
 }
 
-func enqueue(client *Client, name string, newJob func(uuid.UUID) river.JobArgs) func(context.Context, pgx.Tx, uuid.UUID) error {
+func enqueue(client *Client, newJob func(uuid.UUID) river.JobArgs) func(context.Context, pgx.Tx, uuid.UUID) error {
 	return func(ctx context.Context, tx pgx.Tx, chatID uuid.UUID) error {
-		if _, err := client.InsertTx(ctx, tx, newJob(chatID), nil); err != nil {
-			return fmt.Errorf("enqueue %s: %w", name, err)
+		job := newJob(chatID)
+		if _, err := client.InsertTx(ctx, tx, job, nil); err != nil {
+			return fmt.Errorf("enqueue %s: %w", job.Kind(), err)
 		}
 		return nil
 	}

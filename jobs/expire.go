@@ -4,21 +4,9 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"time"
 
-	"github.com/google/uuid"
 	"github.com/riverqueue/river"
 )
-
-// Expiry is what the jobs for old chats need from Postgres.
-type Expiry interface {
-	// ExpiredChats returns chats that expired with turns that their brief does not cover.
-	ExpiredChats(ctx context.Context) ([]uuid.UUID, error)
-	// DeleteExpired deletes the chats that expired that many days ago and returns their number.
-	DeleteExpired(ctx context.Context, days int) (int, error)
-	// DeleteIdle deletes the chats without a message in that many days and returns their number.
-	DeleteIdle(ctx context.Context, days int) (int, error)
-}
 
 // ExpireResult is the output of expire_chats.
 type ExpireResult struct {
@@ -28,28 +16,19 @@ type ExpireResult struct {
 	Deleted int `json:"deleted_chats"`
 }
 
-type expireWorker struct {
-	river.WorkerDefaults[ExpireChats]
-	expiry Expiry
-	logger *slog.Logger
-	days   int // after which an expired chat is deleted; 0 for never
-}
-
-func (*expireWorker) Timeout(*river.Job[ExpireChats]) time.Duration { return deleteTimeout }
-
-// Work deletes even if inserting folds fails.
-func (w *expireWorker) Work(ctx context.Context, _ *river.Job[ExpireChats]) error {
+// expire deletes even if inserting folds fails.
+func (c *WorkerConfig) expire(ctx context.Context, _ *river.Job[ExpireChats]) error {
 	var result ExpireResult
-	unfolded, err := w.expiry.ExpiredChats(ctx)
+	unfolded, err := c.Maintenance.ExpiredChats(ctx)
 	if err == nil {
 		result.Folds, err = insertMissing(ctx, unfolded, newFold)
 	}
 	var errDelete error
-	if w.days > 0 {
-		result.Deleted, errDelete = w.expiry.DeleteExpired(ctx, w.days)
+	if c.ExpiredDays > 0 {
+		result.Deleted, errDelete = c.Maintenance.DeleteExpired(ctx, c.ExpiredDays)
 	}
 	if result != (ExpireResult{}) {
-		w.logger.LogAttrs(ctx, slog.LevelInfo, "chats expired",
+		c.Logger.LogAttrs(ctx, slog.LevelInfo, "chats expired",
 			slog.Int("inserted_folds", result.Folds), slog.Int("deleted_chats", result.Deleted))
 	}
 	return errors.Join(err, errDelete, river.RecordOutput(ctx, result))
@@ -60,25 +39,16 @@ type PruneResult struct {
 	Deleted int `json:"deleted_chats"`
 }
 
-type pruneWorker struct {
-	river.WorkerDefaults[PruneChats]
-	expiry Expiry
-	logger *slog.Logger
-	days   int // after which an idle chat is deleted; 0 for never
-}
-
-func (*pruneWorker) Timeout(*river.Job[PruneChats]) time.Duration { return deleteTimeout }
-
-// Work does nothing if days is 0, even if the job was inserted by hand.
-func (w *pruneWorker) Work(ctx context.Context, _ *river.Job[PruneChats]) error {
+// prune does nothing if PruneDays is 0, even if the job was inserted by hand.
+func (c *WorkerConfig) prune(ctx context.Context, _ *river.Job[PruneChats]) error {
 	var result PruneResult
 	var err error
-	if w.days > 0 {
-		result.Deleted, err = w.expiry.DeleteIdle(ctx, w.days)
+	if c.PruneDays > 0 {
+		result.Deleted, err = c.Maintenance.DeleteIdle(ctx, c.PruneDays)
 	}
 	if result.Deleted > 0 {
-		w.logger.LogAttrs(ctx, slog.LevelInfo, "idle chats pruned",
-			slog.Int("deleted_chats", result.Deleted), slog.Int("older_than_days", w.days))
+		c.Logger.LogAttrs(ctx, slog.LevelInfo, "idle chats pruned",
+			slog.Int("deleted_chats", result.Deleted), slog.Int("older_than_days", c.PruneDays))
 	}
 	return errors.Join(err, river.RecordOutput(ctx, result))
 }

@@ -19,28 +19,13 @@ type Folder interface {
 
 var _ Folder = (*brief.Engine)(nil)
 
-type foldWorker struct {
-	river.WorkerDefaults[FoldBrief]
-	folder Folder
-}
-
-func (*foldWorker) NextRetry(job *river.Job[FoldBrief]) time.Time { return nextRetry(job.Attempt) }
-func (w *foldWorker) Work(ctx context.Context, job *river.Job[FoldBrief]) error {
-	report, err := w.folder.Fold(ctx, job.Args.ChatID, jobOf(job.ID, job.Args.ChatID))
+func (c *WorkerConfig) fold(ctx context.Context, job *river.Job[FoldBrief]) error {
+	report, err := c.Folder.Fold(ctx, job.Args.ChatID, jobOf(job.ID, job.Args.ChatID))
 	return finish(ctx, report, err)
 }
 
-type rebuildWorker struct {
-	river.WorkerDefaults[RebuildBrief]
-	folder Folder
-}
-
-func (*rebuildWorker) Timeout(*river.Job[RebuildBrief]) time.Duration { return rebuildTimeout }
-func (*rebuildWorker) NextRetry(job *river.Job[RebuildBrief]) time.Time {
-	return nextRetry(job.Attempt)
-}
-func (w *rebuildWorker) Work(ctx context.Context, job *river.Job[RebuildBrief]) error {
-	report, err := w.folder.Rebuild(ctx, job.Args.ChatID, jobOf(job.ID, job.Args.ChatID))
+func (c *WorkerConfig) rebuild(ctx context.Context, job *river.Job[RebuildBrief]) error {
+	report, err := c.Folder.Rebuild(ctx, job.Args.ChatID, jobOf(job.ID, job.Args.ChatID))
 	return finish(ctx, report, err)
 }
 

@@ -87,7 +87,7 @@ func (r *rig) work(change func(*brief.Config, *WorkerConfig)) *worker {
 		Limits: r.limits, Logger: r.logs.Logger(), Metrics: metrics.New(),
 	}
 	config := WorkerConfig{
-		Maintenance: postgres.NewMaintenance(pool, r.limits), Expiry: postgres.NewMaintenance(pool, r.limits), Metrics: folding.Metrics, Logger: folding.Logger,
+		Maintenance: postgres.NewMaintenance(pool, r.limits), Metrics: folding.Metrics, Logger: folding.Logger,
 		Concurrency: 8, StopTimeout: time.Second, SweepInterval: time.Hour,
 	}
 	if change != nil {

@@ -7,13 +7,12 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/arcoscribe/throughline/internal/metrics"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/riverqueue/river"
 )
 
-// Maintenance is what the sweep needs from Postgres.
+// Maintenance is what the periodic jobs need from Postgres.
 type Maintenance interface {
 	// InterruptAbandonedReplies ends the replies whose server died and returns their number.
 	InterruptAbandonedReplies(ctx context.Context) (int, error)
@@ -27,6 +26,12 @@ type Maintenance interface {
 	ReviveDeadFolds(ctx context.Context, young time.Duration) (jobs, leases int, err error)
 	// DueChats returns the chats that need a fold, and those whose brief needs a rebuild.
 	DueChats(ctx context.Context) (folds, rebuilds []uuid.UUID, err error)
+	// ExpiredChats returns chats that expired with turns that their brief does not cover.
+	ExpiredChats(ctx context.Context) ([]uuid.UUID, error)
+	// DeleteExpired deletes the chats that expired that many days ago and returns their number.
+	DeleteExpired(ctx context.Context, days int) (int, error)
+	// DeleteIdle deletes the chats without a message in that many days and returns their number.
+	DeleteIdle(ctx context.Context, days int) (int, error)
 }
 
 // SweepResult is the output of sweep_briefs: what it repaired.
@@ -44,37 +49,27 @@ type SweepResult struct {
 	Rebuilds int `json:"inserted_rebuilds"`
 }
 
-type sweepWorker struct {
-	river.WorkerDefaults[SweepBriefs]
-	maintenance Maintenance
-	metrics     *metrics.Metrics
-	logger      *slog.Logger
-	youngFold   time.Duration
-}
-
 // youngDeltas is how long a server may take to delete the deltas of a reply that ended; it does so with its
 // next batch.
 const youngDeltas = 10 * time.Second
 
-func (*sweepWorker) Timeout(*river.Job[SweepBriefs]) time.Duration { return sweepTimeout }
-
-// Work makes each repair even if others fail.
-func (w *sweepWorker) Work(ctx context.Context, _ *river.Job[SweepBriefs]) error {
+// sweep makes each repair even if others fail.
+func (c *WorkerConfig) sweep(ctx context.Context, _ *river.Job[SweepBriefs]) error {
 	var result SweepResult
 	var errs [6]error
-	result.Messages, errs[0] = w.maintenance.InterruptAbandonedReplies(ctx)
-	result.Deltas, errs[1] = w.maintenance.DeleteStrayDeltas(ctx, youngDeltas)
-	result.Jobs, result.Leases, errs[2] = w.maintenance.ReviveDeadFolds(ctx, w.youngFold)
-	result.Folds, result.Rebuilds, errs[3] = w.insertDue(ctx)
-	errs[4] = w.maintenance.MergeSearchEntries(ctx)
-	w.report(ctx, result)
+	result.Messages, errs[0] = c.Maintenance.InterruptAbandonedReplies(ctx)
+	result.Deltas, errs[1] = c.Maintenance.DeleteStrayDeltas(ctx, youngDeltas)
+	result.Jobs, result.Leases, errs[2] = c.Maintenance.ReviveDeadFolds(ctx, c.YoungFold)
+	result.Folds, result.Rebuilds, errs[3] = c.insertDue(ctx)
+	errs[4] = c.Maintenance.MergeSearchEntries(ctx)
+	c.report(ctx, result)
 	errs[5] = river.RecordOutput(ctx, result)
 	return errors.Join(errs[:]...)
 }
 
 // insertDue inserts the jobs of chats that need one and have none.
-func (w *sweepWorker) insertDue(ctx context.Context) (folds, rebuilds int, err error) {
-	due, stale, err := w.maintenance.DueChats(ctx)
+func (c *WorkerConfig) insertDue(ctx context.Context) (folds, rebuilds int, err error) {
+	due, stale, err := c.Maintenance.DueChats(ctx)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -108,18 +103,18 @@ func insertMissing(ctx context.Context, chats []uuid.UUID, newJob func(uuid.UUID
 	return inserted, nil
 }
 
-func (w *sweepWorker) report(ctx context.Context, result SweepResult) {
+func (c *WorkerConfig) report(ctx context.Context, result SweepResult) {
 	if result == (SweepResult{}) {
 		return
 	}
-	count := w.metrics.Swept.WithLabelValues
+	count := c.Metrics.Swept.WithLabelValues
 	count("message").Add(float64(result.Messages))
 	count("delta").Add(float64(result.Deltas))
 	count("job").Add(float64(result.Jobs))
 	count("lease").Add(float64(result.Leases))
 	count("fold").Add(float64(result.Folds))
 	count("rebuild").Add(float64(result.Rebuilds))
-	w.logger.LogAttrs(ctx, slog.LevelInfo, "sweep repaired",
+	c.Logger.LogAttrs(ctx, slog.LevelInfo, "sweep repaired",
 		slog.Int("interrupted_messages", result.Messages), slog.Int("stray_deltas", result.Deltas),
 		slog.Int("revived_jobs", result.Jobs), slog.Int("expired_leases", result.Leases),
 		slog.Int("inserted_folds", result.Folds), slog.Int("inserted_rebuilds", result.Rebuilds))

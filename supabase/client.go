@@ -13,8 +13,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	gotrue "github.com/supabase-community/gotrue-go"
-	"github.com/supabase-community/gotrue-go/types"
 	library "github.com/supabase-community/supabase-go"
 
 	"github.com/arcoscribe/throughline/internal/fault"
@@ -49,8 +47,7 @@ type Client struct {
 	timeout time.Duration
 }
 
-// NewClient returns a client for a project (SUPABASE_URL). The key is publishable or secret; DeleteUser needs
-// a secret one.
+// NewClient returns a client for a project (SUPABASE_URL). The key is publishable or secret.
 func NewClient(projectURL, key string) (*Client, error) {
 	u, err := url.Parse(projectURL)
 	if err != nil {
@@ -72,52 +69,27 @@ func (c *Client) GetUser(ctx context.Context, accessToken string) (uuid.UUID, er
 	if !isKeyOrToken(accessToken) {
 		return uuid.Nil, ErrInvalidToken
 	}
-	var user *types.UserResponse
-	response, err := c.call(ctx, accessToken, func(auth gotrue.Client) (err error) {
-		user, err = auth.GetUser()
-		return err
-	})
-	if err != nil {
-		return uuid.Nil, fmt.Errorf("get user: %w", response.tokenError(ctx, err))
-	}
-	if user.ID == uuid.Nil {
-		return uuid.Nil, fmt.Errorf("get user: %w: an answer without an id", ErrUnreachable)
-	}
-	return user.ID, nil
-}
-
-// DeleteUser deletes an account (DELETE /auth/v1/admin/users/:id) and by cascade the user's rows. It is no
-// error if the user does not exist. Errors: ErrUnreachable, ErrKeyRefused, or that of ctx. After
-// ErrUnreachable the account may or may not be deleted; the call can be repeated.
-func (c *Client) DeleteUser(ctx context.Context, id uuid.UUID) error {
-	if id == uuid.Nil {
-		return errors.New("delete user: the nil uuid is nobody")
-	}
-	response, err := c.call(ctx, c.key, func(auth gotrue.Client) error {
-		return auth.AdminDeleteUser(types.AdminDeleteUserRequest{UserID: id})
-	})
-	if err == nil || response.noSuchUser() {
-		return nil
-	}
-	return fmt.Errorf("delete user: %w", response.keyError(ctx, err))
-}
-
-// call sends one request with a bearer token. It also returns the response as received, because the library's
-// errors are plain text.
-func (c *Client) call(ctx context.Context, bearer string, send func(gotrue.Client) error) (*transport, error) {
-	callCtx, cancel := context.WithTimeout(ctx, c.timeout)
-	defer cancel()
 	client, err := library.NewClient(c.url, c.key, nil)
 	if err != nil {
-		return &transport{}, err
+		return uuid.Nil, fmt.Errorf("get user: %w", err)
 	}
+	callCtx, cancel := context.WithTimeout(ctx, c.timeout)
+	defer cancel()
 	received := &transport{ctx: callCtx}
-	err = send(client.Auth.WithToken(bearer).WithClient(http.Client{
+	user, err := client.Auth.WithToken(accessToken).WithClient(http.Client{
 		Transport: received,
 		// A redirect would send the API key to another host.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}))
-	return received, err
+	}).GetUser()
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return uuid.Nil, fmt.Errorf("get user: %w", ctx.Err())
+	case err != nil:
+		return uuid.Nil, fmt.Errorf("get user: %w", received.failure(err))
+	case user.ID == uuid.Nil:
+		return uuid.Nil, fmt.Errorf("get user: %w: an answer without an id", ErrUnreachable)
+	}
+	return user.ID, nil
 }
 
 // isKeyOrToken reports whether text is printable ASCII without spaces, as all keys and tokens are.
@@ -143,12 +115,9 @@ func (t *transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	body, err := io.ReadAll(io.LimitReader(response.Body, maxResponseBytes+1))
+	body, err := io.ReadAll(http.MaxBytesReader(nil, response.Body, maxResponseBytes))
 	if err := errors.Join(err, response.Body.Close()); err != nil {
 		return nil, err
-	}
-	if len(body) > maxResponseBytes {
-		return nil, fmt.Errorf("the answer is over %d bytes", maxResponseBytes)
 	}
 	t.status = response.StatusCode
 	_ = json.Unmarshal(body, &t.body) // stays empty if the body is not JSON
@@ -156,36 +125,22 @@ func (t *transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-func (t *transport) noSuchUser() bool {
-	return t.status == http.StatusNotFound &&
-		(t.body.ErrorCode == "user_not_found" || strings.EqualFold(t.body.Msg, "User not found"))
-}
-
-// tokenError returns the error of a call made with a user's token. It does not wrap a cause that contains the
-// response's body, which may name the user.
-func (t *transport) tokenError(ctx context.Context, cause error) error {
-	refused := t.status == http.StatusUnauthorized || t.status == http.StatusForbidden || t.status == http.StatusNotFound
-	fromAuthServer := t.body.ErrorCode != "" || t.body.Msg != "" // rather than from the gateway or a proxy
+// failure returns the error of a call. It wraps cause only if there was no response, because otherwise that
+// contains the response's body, which may name the user.
+func (t *transport) failure(cause error) error {
+	refused := t.status == http.StatusUnauthorized || t.status == http.StatusForbidden
+	byAuthServer := t.body.ErrorCode != "" || t.body.Msg != "" // rather than by the gateway or a proxy
 	switch {
-	case !refused || !fromAuthServer:
-		return t.keyError(ctx, cause)
+	case t.status == 0:
+		return fmt.Errorf("%w: %w", ErrUnreachable, cause)
+	case refused && !byAuthServer:
+		return fmt.Errorf("%w: status %d", ErrKeyRefused, t.status)
+	case !byAuthServer || !refused && t.status != http.StatusNotFound:
+		return fmt.Errorf("%w: status %d", ErrUnreachable, t.status)
 	// There is no error code for this, only these words of the auth server's JWT library, which checks the
 	// signature first.
 	case strings.Contains(t.body.Msg, "token is expired"):
 		return ErrExpiredToken
 	}
 	return ErrInvalidToken
-}
-
-// keyError returns the error of a call made with our own key.
-func (t *transport) keyError(ctx context.Context, cause error) error {
-	switch {
-	case ctx.Err() != nil:
-		return ctx.Err()
-	case t.status == http.StatusUnauthorized, t.status == http.StatusForbidden:
-		return fmt.Errorf("%w: status %d", ErrKeyRefused, t.status)
-	case t.status != 0:
-		return fmt.Errorf("%w: status %d", ErrUnreachable, t.status)
-	}
-	return fmt.Errorf("%w: %w", ErrUnreachable, cause)
 }

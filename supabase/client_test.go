@@ -25,9 +25,7 @@ const (
 type authServer struct {
 	url     string
 	arrived chan struct{}
-
-	mu    sync.Mutex
-	users map[uuid.UUID]bool
+	users   map[uuid.UUID]bool
 }
 
 func newAuthServer(t *testing.T, users ...uuid.UUID) *authServer {
@@ -38,7 +36,6 @@ func newAuthServer(t *testing.T, users ...uuid.UUID) *authServer {
 	}
 	routes := http.NewServeMux()
 	routes.HandleFunc("GET /auth/v1/user", s.getUser)
-	routes.HandleFunc("DELETE /auth/v1/admin/users/{id}", s.deleteUser)
 	server := httptest.NewServer(gateway(routes))
 	t.Cleanup(server.Close)
 	s.url = server.URL
@@ -105,28 +102,11 @@ func (s *authServer) getUser(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *authServer) answerUser(w http.ResponseWriter, id string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if !s.users[uuid.MustParse(id)] {
 		refuse(w, http.StatusForbidden, "user_not_found", "User from sub claim in JWT does not exist")
 		return
 	}
 	answer(w, http.StatusOK, map[string]any{"id": id, "aud": "authenticated", "role": "authenticated", "created_at": "2026-01-02T03:04:05.678901Z"})
-}
-
-func (s *authServer) deleteUser(w http.ResponseWriter, r *http.Request) {
-	id := uuid.MustParse(r.PathValue("id"))
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	switch {
-	case r.Header.Get("Authorization") != "Bearer "+secretKey:
-		refuse(w, http.StatusForbidden, "not_admin", "User not allowed")
-	case !s.users[id]:
-		refuse(w, http.StatusNotFound, "user_not_found", "User not found")
-	default:
-		delete(s.users, id)
-		answer(w, http.StatusOK, map[string]any{})
-	}
 }
 
 func newClient(t *testing.T, url, key string) *Client {
@@ -203,11 +183,6 @@ func TestKeyRefused(t *testing.T) {
 	if _, err := newClient(t, server.url, "another-key").GetUser(t.Context(), "token-"+user.String()); !errors.Is(err, ErrKeyRefused) {
 		t.Errorf("get: %v", err)
 	}
-	for _, key := range []string{"another-key", publishableKey} {
-		if err := newClient(t, server.url, key).DeleteUser(t.Context(), user); !errors.Is(err, ErrKeyRefused) {
-			t.Errorf("delete with %s: %v", key, err)
-		}
-	}
 }
 
 func TestNobodyListens(t *testing.T) {
@@ -217,9 +192,6 @@ func TestNobodyListens(t *testing.T) {
 	server.Close()
 	if _, err := c.GetUser(t.Context(), "token"); !errors.Is(err, ErrUnreachable) {
 		t.Errorf("get: %v", err)
-	}
-	if err := c.DeleteUser(t.Context(), uuid.New()); !errors.Is(err, ErrUnreachable) {
-		t.Errorf("delete: %v", err)
 	}
 }
 
@@ -240,12 +212,6 @@ func TestConcurrentCallsKeepTheirTokens(t *testing.T) {
 				}
 			})
 		}
-		// An admin call in between must neither pass its key to other calls nor use a user's token.
-		wg.Go(func() {
-			if err := c.DeleteUser(t.Context(), uuid.New()); err != nil {
-				t.Errorf("delete: %v", err)
-			}
-		})
 	}
 	wg.Wait()
 }
@@ -271,36 +237,6 @@ func TestSlowServerIsUnreachable(t *testing.T) {
 	c := newClient(t, server.url, publishableKey)
 	c.timeout = 10 * time.Millisecond
 	if _, err := c.GetUser(t.Context(), "slow"); !errors.Is(err, ErrUnreachable) {
-		t.Errorf("got %v", err)
-	}
-}
-
-func TestDeleteUser(t *testing.T) {
-	t.Parallel()
-	user, other := uuid.New(), uuid.New()
-	server := newAuthServer(t, user, other)
-	c := newClient(t, server.url, secretKey)
-	for range 2 { // safe to repeat
-		if err := c.DeleteUser(t.Context(), user); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if _, err := c.GetUser(t.Context(), "token-"+user.String()); !errors.Is(err, ErrInvalidToken) {
-		t.Errorf("the deleted user: %v", err)
-	}
-	if _, err := c.GetUser(t.Context(), "token-"+other.String()); err != nil {
-		t.Errorf("the other user: %v", err)
-	}
-	if err := c.DeleteUser(t.Context(), uuid.Nil); err == nil {
-		t.Error("the nil uuid is accepted")
-	}
-}
-
-func TestDeleteUserAtTheWrongAddressIsNoSuccess(t *testing.T) {
-	t.Parallel()
-	server := httptest.NewServer(http.NotFoundHandler())
-	t.Cleanup(server.Close)
-	if err := newClient(t, server.URL, secretKey).DeleteUser(t.Context(), uuid.New()); !errors.Is(err, ErrUnreachable) {
 		t.Errorf("got %v", err)
 	}
 }

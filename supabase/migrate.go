@@ -70,10 +70,8 @@ func Pending(ctx context.Context, q querier) ([]string, error) {
 		return nil, fmt.Errorf("reading the history of migrations: %w", err)
 	}
 	var pending []string
-	for _, m := range local {
-		if !slices.Contains(remote, m.version) {
-			pending = append(pending, m.String())
-		}
+	for _, m := range without(local, remote) {
+		pending = append(pending, m.String())
 	}
 	return pending, nil
 }
@@ -93,9 +91,6 @@ func migrateFrom(ctx context.Context, dsn string, files fs.FS, logger *slog.Logg
 		return nil, err
 	}
 	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
-	if err := createHistory(ctx, conn); err != nil {
-		return nil, fmt.Errorf("creating the history of migrations: %w", err)
-	}
 	var applied []string
 	for {
 		start := time.Now()
@@ -131,8 +126,8 @@ func connect(ctx context.Context, dsn string) (*pgx.Conn, error) {
 // for it while it holds the lock, because another process may have applied migrations in the meantime.
 func applyNext(ctx context.Context, conn *pgx.Conn, local []migration) (applied string, err error) {
 	err = pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
-		if err := lockHistory(ctx, tx); err != nil {
-			return fmt.Errorf("waiting for other migrations: %w", err)
+		if _, err := tx.Exec(ctx, prepareHistorySQL); err != nil {
+			return fmt.Errorf("preparing the history of migrations: %w", err)
 		}
 		remote, err := readVersions(ctx, tx)
 		if err != nil {
@@ -145,10 +140,7 @@ func applyNext(ctx context.Context, conn *pgx.Conn, local []migration) (applied 
 		applied = missing[0].String()
 		return apply(ctx, tx, missing[0])
 	})
-	if err != nil {
-		return "", err
-	}
-	return applied, nil
+	return applied, err
 }
 
 // apply runs one migration and records it in the history.
@@ -158,7 +150,9 @@ func apply(ctx context.Context, tx pgx.Tx, m migration) error {
 		return fmt.Errorf("migration %s: %w", m, err)
 	}
 	statements := splitStatements(m.sql)
+	texts := make([]string, len(statements))
 	for i, s := range statements {
+		texts[i] = s.text
 		// Not tx.Exec, which would look for parameters in the text.
 		if _, err := tx.Conn().PgConn().Exec(ctx, s.text).ReadAll(); err != nil {
 			position := 0
@@ -168,7 +162,9 @@ func apply(ctx context.Context, tx pgx.Tx, m migration) error {
 			return &StatementError{Migration: m.String(), Statement: i + 1, Line: s.lineAt(position), Err: err}
 		}
 	}
-	if err := insertVersion(ctx, tx, m, statements); err != nil {
+	_, err := tx.Exec(ctx, `insert into supabase_migrations.schema_migrations (version, name, statements)
+		values ($1, $2, $3::text[])`, m.version, m.name, texts)
+	if err != nil {
 		return fmt.Errorf("migration %s: writing the history: %w", m, err)
 	}
 	return nil
@@ -183,18 +179,17 @@ func findMissing(local []migration, remote []string) ([]migration, error) {
 				"it was migrated by a newer version, or belongs to another project", version)
 		}
 	}
-	var missing []migration
-	for _, m := range local {
-		if slices.Contains(remote, m.version) {
-			continue
-		}
-		if len(remote) > 0 && m.version < remote[len(remote)-1] {
-			return nil, fmt.Errorf("migration %s is missing in the database, which already has the later %s: "+
-				"give the file a later number", m, remote[len(remote)-1])
-		}
-		missing = append(missing, m)
+	missing := without(local, remote)
+	if len(missing) > 0 && len(remote) > 0 && missing[0].version < remote[len(remote)-1] {
+		return nil, fmt.Errorf("migration %s is missing in the database, which already has the later %s: "+
+			"give the file a later number", missing[0], remote[len(remote)-1])
 	}
 	return missing, nil
+}
+
+// without returns the local migrations that the history lacks.
+func without(local []migration, remote []string) []migration {
+	return slices.DeleteFunc(slices.Clone(local), func(m migration) bool { return slices.Contains(remote, m.version) })
 }
 
 // readMigrations reads the migrations of a file system, oldest first.
@@ -203,7 +198,6 @@ func readMigrations(files fs.FS) ([]migration, error) {
 	if err != nil {
 		return nil, err
 	}
-	slices.Sort(names)
 	var all []migration
 	for _, name := range names {
 		match := migrationName.FindStringSubmatch(path.Base(name))

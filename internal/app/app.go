@@ -158,10 +158,9 @@ func (a *App) makeWorker() error {
 	if a.doubles.Folder != nil {
 		folder = a.doubles.Folder(folder)
 	}
-	maintenance := postgres.NewMaintenance(a.workPool, a.config.Memory)
 	var err error
 	a.worker, err = jobs.NewWorker(a.workPool, jobs.WorkerConfig{
-		Folder: folder, Maintenance: maintenance, Expiry: maintenance,
+		Folder: folder, Maintenance: postgres.NewMaintenance(a.workPool, a.config.Memory),
 		ExpiredDays: a.config.ExpiredChatDays, PruneDays: a.config.AutoPruneDays,
 		Metrics: a.metrics, Logger: a.logger, Concurrency: a.config.WorkerConcurrency,
 		PollOnly: a.pollOnly, StopTimeout: a.config.DrainTimeout,

@@ -21,15 +21,13 @@ func (a *App) Run(ctx context.Context) error {
 	starting, stopStarting := context.WithCancel(ctx)
 	defer stopStarting()
 	failed := make(chan error, 2)
-	workerStarted := make(chan bool, 1) // receives one value, once the worker runs or will not
+	var worker sync.WaitGroup // its start
 	if a.worker != nil {
-		go func() {
-			err := a.startWorker(starting)
-			workerStarted <- err == nil
-			if err != nil && starting.Err() == nil {
+		worker.Go(func() {
+			if err := a.startWorker(starting); err != nil && starting.Err() == nil {
 				failed <- err
 			}
-		}()
+		})
 	}
 	defer a.followOtherServers(context.WithoutCancel(ctx))() // until the last client has its reply
 	if a.server != nil {
@@ -47,7 +45,8 @@ func (a *App) Run(ctx context.Context) error {
 	a.stopping.Store(true)
 	a.logger.Info("stopping", "drain_timeout", a.config.DrainTimeout.String())
 	err = errors.Join(err, a.stopServer(context.WithoutCancel(ctx)))
-	return errors.Join(err, a.stopWorker(context.WithoutCancel(ctx), workerStarted))
+	worker.Wait()
+	return errors.Join(err, a.stopWorker(context.WithoutCancel(ctx)))
 }
 
 // startWorker starts River. Beside an API it retries while Postgres is away or not migrated yet, which
@@ -107,8 +106,9 @@ func (a *App) stopServer(ctx context.Context) error {
 	return nil
 }
 
-func (a *App) stopWorker(ctx context.Context, started <-chan bool) error {
-	if a.worker == nil || !<-started {
+// stopWorker does nothing to a worker that did not start.
+func (a *App) stopWorker(ctx context.Context) error {
+	if a.worker == nil {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, a.config.DrainTimeout+stopMargin)

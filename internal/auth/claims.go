@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -64,7 +65,7 @@ func (c *claims) readUser(body jwt.MapClaims) error {
 	if role, _ := body["role"].(string); role != authenticated {
 		return errors.New("role is not authenticated")
 	}
-	if !isForUsers(body["aud"]) {
+	if audience, err := body.GetAudience(); err != nil || !slices.Contains(audience, authenticated) {
 		return errors.New("aud does not contain authenticated")
 	}
 	sub, _ := body["sub"].(string)
@@ -75,23 +76,6 @@ func (c *claims) readUser(body jwt.MapClaims) error {
 	}
 	c.UserID = user
 	return nil
-}
-
-// isForUsers reports whether aud, one text or an array of texts, contains authenticated.
-func isForUsers(aud any) bool {
-	if one, ok := aud.(string); ok {
-		return one == authenticated
-	}
-	many, _ := aud.([]any)
-	found := false
-	for _, value := range many {
-		text, ok := value.(string)
-		if !ok {
-			return false
-		}
-		found = found || text == authenticated
-	}
-	return found
 }
 
 func (c *claims) readTimes(body jwt.MapClaims, now time.Time) error {

@@ -69,49 +69,17 @@ func newKeyCache(url string, cfg Config) *keyCache {
 // find returns the key of a name (see keySet.find). It waits for a fetch, or for ctx, only if the cache cannot
 // answer. Its errors are errUnknownKey and NotReady.
 func (c *keyCache) find(ctx context.Context, name keyName) (crypto.PublicKey, error) {
-	running, key, err := c.cached(name)
-	if running == nil {
-		return key, err
-	}
-	select {
-	case <-running.done:
-		return c.afterFetch(name)
-	case <-ctx.Done():
-		return nil, notReady(coldPause, ctx.Err())
-	}
-}
-
-// cached answers from the cached set, or returns the fetch to wait for.
-func (c *keyCache) cached(name keyName) (*fetch, crypto.PublicKey, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	now := c.now()
-	if !c.usable(now) {
-		return c.fetchAfter(coldPause, now, name), nil, c.noKeys(now)
-	}
-	if age := now.Sub(c.fetchedAt); age >= refreshAfter {
-		running := c.fetchAfter(retryPause, now, name)
-		// While the endpoint is down the old set is used.
-		if age >= maxAge && c.lastErr == nil && running != nil {
-			return running, nil, nil
+	if needed := c.neededFetch(name); needed != nil {
+		select {
+		case <-needed.done:
+		case <-ctx.Done():
+			return nil, notReady(coldPause, ctx.Err())
 		}
 	}
-	if key := c.set.find(name); key != nil {
-		return nil, key, nil
-	}
-	if c.running == nil && now.Sub(c.missedAt) < retryPause {
-		return nil, nil, errUnknownKey
-	}
-	c.missedAt = now
-	return c.fetchAfter(0, now, name), nil, nil
-}
-
-// afterFetch answers a request that waited for a fetch.
-func (c *keyCache) afterFetch(name keyName) (crypto.PublicKey, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if now := c.now(); !c.usable(now) {
-		return nil, c.noKeys(now)
+		return nil, notReady(coldPause-now.Sub(c.triedAt), c.lastErr)
 	}
 	if key := c.set.find(name); key != nil {
 		return key, nil
@@ -119,12 +87,30 @@ func (c *keyCache) afterFetch(name keyName) (crypto.PublicKey, error) {
 	return nil, errUnknownKey
 }
 
-func (c *keyCache) usable(now time.Time) bool {
-	return !c.fetchedAt.IsZero() && now.Sub(c.fetchedAt) < staleLimit
+// neededFetch returns the fetch to wait for, nil if the cache can answer. It starts those that are due.
+func (c *keyCache) neededFetch(name keyName) *fetch {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := c.now()
+	if !c.usable(now) {
+		return c.fetchAfter(coldPause, now, name)
+	}
+	if age := now.Sub(c.fetchedAt); age >= refreshAfter {
+		running := c.fetchAfter(retryPause, now, name)
+		// While the endpoint is down the old set is used.
+		if age >= maxAge && c.lastErr == nil && running != nil {
+			return running
+		}
+	}
+	if c.set.find(name) != nil || c.running == nil && now.Sub(c.missedAt) < retryPause {
+		return nil
+	}
+	c.missedAt = now
+	return c.fetchAfter(0, now, name)
 }
 
-func (c *keyCache) noKeys(now time.Time) error {
-	return notReady(coldPause-now.Sub(c.triedAt), c.lastErr)
+func (c *keyCache) usable(now time.Time) bool {
+	return !c.fetchedAt.IsZero() && now.Sub(c.fetchedAt) < staleLimit
 }
 
 // fetchAfter returns the running fetch or starts one. It returns nil if the last one started less than pause
@@ -176,12 +162,9 @@ func (c *keyCache) download(ctx context.Context) (_ keySet, err error) {
 	if response.StatusCode != http.StatusOK {
 		return nil, fmt.Errorf("key set: status %d", response.StatusCode)
 	}
-	body, err := io.ReadAll(io.LimitReader(response.Body, maxKeySetBytes+1))
+	body, err := io.ReadAll(http.MaxBytesReader(nil, response.Body, maxKeySetBytes))
 	if err != nil {
 		return nil, fmt.Errorf("key set: %w", err)
-	}
-	if len(body) > maxKeySetBytes {
-		return nil, fmt.Errorf("key set: over %d bytes", maxKeySetBytes)
 	}
 	return parseKeySet(body)
 }

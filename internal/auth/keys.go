@@ -90,61 +90,50 @@ func parseKeySet(document []byte) (keySet, error) {
 	}
 	set := keySet{}
 	for _, raw := range published.Keys {
-		if key, err := parseKey(raw); err == nil {
+		if key, usable := parseKey(raw); usable {
 			set = append(set, key)
 		}
 	}
 	return set, nil
 }
 
-func parseKey(raw []byte) (publicKey, error) {
+// parseKey returns false for a key that cannot verify an access token.
+func parseKey(raw []byte) (key publicKey, usable bool) {
 	var k jwk
-	if err := json.Unmarshal(raw, &k); err != nil {
-		return publicKey{}, err
+	if json.Unmarshal(raw, &k) != nil || k.Use != "" && k.Use != "sig" || k.Operations != nil && !slices.Contains(k.Operations, "verify") {
+		return publicKey{}, false
 	}
-	if k.Use != "" && k.Use != "sig" {
-		return publicKey{}, fmt.Errorf("use %q", k.Use)
-	}
-	if k.Operations != nil && !slices.Contains(k.Operations, "verify") {
-		return publicKey{}, errors.New("key_ops without verify")
-	}
-	parsed := publicKey{keyName: keyName{id: k.ID}}
-	var err error
+	key.id = k.ID
 	switch k.Type {
 	case "EC":
-		parsed.algorithm = jwt.SigningMethodES256.Alg()
-		parsed.key, err = k.ellipticKey()
+		key.algorithm, key.key = jwt.SigningMethodES256.Alg(), k.ellipticKey()
 	case "RSA":
-		parsed.algorithm = jwt.SigningMethodRS256.Alg()
-		parsed.key, err = k.rsaKey()
-	default:
-		return publicKey{}, fmt.Errorf("kty %q", k.Type)
+		key.algorithm, key.key = jwt.SigningMethodRS256.Alg(), k.rsaKey()
 	}
-	if err == nil && k.Algorithm != "" && k.Algorithm != parsed.algorithm {
-		err = fmt.Errorf("alg %q on a key for %s", k.Algorithm, parsed.algorithm)
-	}
-	return parsed, err
+	return key, key.key != nil && (k.Algorithm == "" || k.Algorithm == key.algorithm)
 }
 
-// ellipticKey reads a P-256 point. A point that is not on the curve is refused.
-func (k jwk) ellipticKey() (*ecdsa.PublicKey, error) {
-	if k.Curve != "P-256" {
-		return nil, fmt.Errorf("crv %q", k.Curve)
-	}
-	if len(k.X) != p256Bytes || len(k.Y) != p256Bytes {
-		return nil, errors.New("coordinates are not 32 bytes")
+// ellipticKey returns a P-256 key, nil if the point is not on the curve.
+func (k jwk) ellipticKey() crypto.PublicKey {
+	if k.Curve != "P-256" || len(k.X) != p256Bytes || len(k.Y) != p256Bytes {
+		return nil
 	}
 	uncompressed := slices.Concat([]byte{4}, k.X, k.Y)
-	return ecdsa.ParseUncompressedPublicKey(elliptic.P256(), uncompressed)
+	key, err := ecdsa.ParseUncompressedPublicKey(elliptic.P256(), uncompressed)
+	if err != nil {
+		return nil
+	}
+	return key
 }
 
-func (k jwk) rsaKey() (*rsa.PublicKey, error) {
+// rsaKey returns nil for a modulus or an exponent that nobody uses.
+func (k jwk) rsaKey() crypto.PublicKey {
 	modulus, exponent := new(big.Int).SetBytes(k.Modulus), new(big.Int).SetBytes(k.Exponent)
 	if bits := modulus.BitLen(); bits < minRSABits || bits > maxRSABits || modulus.Bit(0) == 0 {
-		return nil, fmt.Errorf("modulus of %d bits", bits)
+		return nil
 	}
 	if exponent.BitLen() < 2 || exponent.BitLen() > maxRSAExpBits || exponent.Bit(0) == 0 {
-		return nil, errors.New("unusable exponent")
+		return nil
 	}
-	return &rsa.PublicKey{N: modulus, E: int(exponent.Int64())}, nil
+	return &rsa.PublicKey{N: modulus, E: int(exponent.Int64())}
 }

@@ -106,17 +106,11 @@ func (r *reader) dsn(name string) string {
 }
 
 func (r *reader) address(name, fallback string) string {
-	value := r.text(name, fallback)
-	if value == "" {
-		return ""
-	}
-	_, port, err := net.SplitHostPort(value)
-	if err != nil {
-		r.problem(name, `must be host:port, such as "127.0.0.1:8080" or ":8080"`)
-	} else if number, err := strconv.Atoi(port); err != nil || number < 0 || number > 65535 {
-		r.problem(name, "must have a port from 0 to 65535")
-	}
-	return value
+	return readValue(r, name, fallback, `must be host:port, such as "127.0.0.1:8080" or ":8080"`, func(text string) (string, bool) {
+		_, port, err := net.SplitHostPort(text)
+		_, errPort := strconv.ParseUint(port, 10, 16)
+		return text, err == nil && errPort == nil
+	})
 }
 
 // file returns the contents of the file that a variable names.
@@ -149,37 +143,27 @@ const leastWindow = 1000
 func (r *reader) variants(name, fallback string) []chat.Variant {
 	var variants []chat.Variant
 	for pair := range strings.SplitSeq(r.text(name, fallback), ",") {
-		variant, model, found := strings.Cut(strings.TrimSpace(pair), "=")
-		variant, model = strings.TrimSpace(variant), strings.TrimSpace(model)
-		if !found || variant == "" || model == "" {
+		variant, model, _ := strings.Cut(pair, "=")
+		v := chat.Variant{Name: strings.TrimSpace(variant), Model: strings.TrimSpace(model), Window: memory.DefaultWindow}
+		// A model's own name may contain an @ that is not followed by a number.
+		if at := strings.LastIndexByte(v.Model, '@'); at >= 0 && strings.Trim(v.Model[at+1:], "0123456789") == "" {
+			v.Window, _ = strconv.Atoi(v.Model[at+1:]) // 0 without a digit, the highest for too many
+			v.Model = v.Model[:at]
+		}
+		switch {
+		case v.Name == "" || v.Model == "":
 			r.problem(name, `must be a list such as "arco=gpt-5.6-terra,arco-pro=gpt-5.6-sol"`)
 			return nil
-		}
-		if slices.ContainsFunc(variants, func(v chat.Variant) bool { return v.Name == variant }) {
+		case v.Window < leastWindow || v.Window > maxNumber:
+			r.problem(name, fmt.Sprintf("gives a model a context window that is not between %d and %d tokens", leastWindow, maxNumber))
+			return nil
+		case slices.ContainsFunc(variants, func(other chat.Variant) bool { return other.Name == v.Name }):
 			r.problem(name, "names a variant twice")
 			return nil
 		}
-		model, window, ok := r.window(name, model)
-		if !ok {
-			return nil
-		}
-		variants = append(variants, chat.Variant{Name: variant, Model: model, Window: window})
+		variants = append(variants, v)
 	}
 	return variants
-}
-
-// window splits "model@window". A model's own name may contain an @ that is not followed by a number.
-func (r *reader) window(name, model string) (rest string, window int, ok bool) {
-	at := strings.LastIndexByte(model, '@')
-	if at < 0 || strings.Trim(model[at+1:], "0123456789") != "" {
-		return model, memory.DefaultWindow, true
-	}
-	window, err := strconv.Atoi(model[at+1:])
-	if err != nil || window < leastWindow || window > maxNumber || at == 0 {
-		r.problem(name, fmt.Sprintf("gives a model a context window that is not between %d and %d tokens", leastWindow, maxNumber))
-		return "", 0, false
-	}
-	return model[:at], window, true
 }
 
 // anyOrigin allows every origin.
@@ -188,20 +172,16 @@ const anyOrigin = "*"
 // origins reads "*" or "origin,origin"; nil for none.
 func (r *reader) origins(name, fallback string) []string {
 	list := r.text(name, fallback)
-	switch list {
-	case "":
+	if list == "" {
 		return nil
-	case anyOrigin:
-		return []string{anyOrigin}
 	}
-	var origins []string
-	for entry := range strings.SplitSeq(list, ",") {
-		origin := strings.ToLower(strings.TrimSpace(entry)) // as browsers write it
-		if !isOrigin(origin) {
+	origins := strings.Split(strings.ToLower(list), ",") // as browsers write it
+	for i, origin := range origins {
+		origins[i] = strings.TrimSpace(origin)
+		if list != anyOrigin && !isOrigin(origins[i]) {
 			r.problem(name, `must be "*", or a list of scheme, host and perhaps port without a path, such as "https://app.example.com,http://localhost:3000"`)
 			return nil
 		}
-		origins = append(origins, origin)
 	}
 	return origins
 }

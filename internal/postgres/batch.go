@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/arcoscribe/throughline/internal/auth"
@@ -35,14 +34,10 @@ func sendWithin(ctx context.Context, timeout time.Duration, pool *pgxpool.Pool, 
 
 // sendAs sends a batch with the user's rights. Errors begin with doing.
 func sendAs(ctx context.Context, pool *pgxpool.Pool, user auth.Principal, doing string, fill func(*pgx.Batch)) error {
-	err := send(ctx, pool, func(batch *pgx.Batch) {
+	return failed(doing, send(ctx, pool, func(batch *pgx.Batch) {
 		queueExec(batch, queries.ActAsUser, user.Claims)
 		fill(batch)
-	})
-	if err != nil {
-		return fmt.Errorf("%s: %w", doing, err)
-	}
-	return nil
+	}))
 }
 
 // sendAbout is sendAs for one chat. It returns an error if the chat does not exist or has expired.
@@ -66,10 +61,7 @@ func sendAsOwner(ctx context.Context, pool *pgxpool.Pool, chatID uuid.UUID, doin
 		queueOne(batch, queries.ActAsChatOwner, chatID, set(&owner))
 		fill(batch)
 	})
-	if err != nil {
-		return uuid.Nil, fmt.Errorf("%s: %w", doing, err)
-	}
-	return owner.UserID, nil
+	return owner.UserID, failed(doing, err)
 }
 
 // inTx runs work in a transaction: committed when it returns nil, rolled back otherwise. Like send it may try

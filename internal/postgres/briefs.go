@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 
 	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/memory/brief"
@@ -40,14 +39,11 @@ func (b *Briefs) Claim(ctx context.Context, chatID uuid.UUID, kind brief.Kind, l
 			ChatID: chatID, Rebuild: kind == brief.KindRebuild, LeaseToken: lease.Token, MaxRows: maxMessages,
 		}).Query(messages(&s.Messages))
 	})
-	switch {
-	case err != nil:
-		return brief.Snapshot{}, brief.ClaimBusy, err
-	case owner == uuid.Nil:
-		return brief.Snapshot{}, brief.ClaimGone, nil
+	if err == nil && owner == uuid.Nil {
+		claimed = brief.ClaimGone
 	}
 	s.UserID = owner
-	return s, claimed, nil
+	return s, claimed, err
 }
 
 func snapshot(row dbsqlc.ClaimBriefRow) brief.Snapshot {
@@ -93,7 +89,7 @@ func (b *Briefs) Commit(ctx context.Context, change brief.Change, within func(co
 	var after []brief.Counters
 	batch, err := commitBatch(change, func(row dbsqlc.WriteBriefRow) { after = append(after, brief.Counters(row)) })
 	if err != nil {
-		return false, fmt.Errorf("commit brief: %w", err)
+		return false, failed("commit brief", err)
 	}
 	err = sendInTx(ctx, b.pool, batch, func(tx pgx.Tx) error {
 		if len(after) == 0 {
@@ -104,10 +100,7 @@ func (b *Briefs) Commit(ctx context.Context, change brief.Change, within func(co
 	if errors.Is(err, errLost) {
 		return false, nil
 	}
-	if err != nil {
-		return false, fmt.Errorf("commit brief: %w", err)
-	}
-	return true, nil
+	return err == nil, failed("commit brief", err)
 }
 
 // commitBatch begins the transaction and queues everything but within. written gets no row if the brief changed.

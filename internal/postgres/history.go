@@ -1,10 +1,9 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
-	"fmt"
 	"time"
 
 	"github.com/arcoscribe/throughline/internal/auth"
@@ -38,7 +37,7 @@ func (h *History) CreateChat(ctx context.Context, user auth.Principal, chat hist
 		return history.Chat{}, err
 	}
 	id := uuid.New()
-	var created *history.Chat
+	var created history.Chat
 	err = sendAs(ctx, h.pool, user, "create chat", func(batch *pgx.Batch) {
 		queueExec(batch, queries.CreateChat, dbsqlc.CreateChatParams{
 			ID: id, UserID: user.UserID,
@@ -47,13 +46,7 @@ func (h *History) CreateChat(ctx context.Context, user auth.Principal, chat hist
 		})
 		queue(batch, queries.ReadChat, id).Query(one(&created))
 	})
-	switch {
-	case err != nil:
-		return history.Chat{}, err
-	case created == nil:
-		return history.Chat{}, errors.New("the chat that was made is not there")
-	}
-	return *created, nil
+	return created, err
 }
 
 func encodeObject(object map[string]any) (json.RawMessage, error) {
@@ -61,27 +54,16 @@ func encodeObject(object map[string]any) (json.RawMessage, error) {
 		return json.RawMessage("{}"), nil
 	}
 	encoded, err := json.Marshal(object)
-	if err != nil {
-		return nil, fmt.Errorf("encode metadata: %w", err)
-	}
-	return encoded, nil
+	return encoded, failed("encode metadata", err)
 }
 
 // FindChat reads a chat.
 func (h *History) FindChat(ctx context.Context, user auth.Principal, chatID uuid.UUID) (history.Chat, error) {
-	var found *history.Chat
+	var found history.Chat
 	err := sendAs(ctx, h.pool, user, "find chat", func(batch *pgx.Batch) {
 		queue(batch, queries.ReadChat, chatID).Query(one(&found))
 	})
-	switch {
-	case err != nil:
-		return history.Chat{}, err
-	case found == nil:
-		return history.Chat{}, fault.NoChat()
-	case found.Expired:
-		return history.Chat{}, fault.Expired(chatID, *found.ExpiresAt)
-	}
-	return *found, nil
+	return found, cmp.Or(err, refusal(chatState{ID: found.ID, ExpiresAt: found.ExpiresAt, Expired: found.Expired}))
 }
 
 // listedChat is a row of ListChats.
@@ -126,7 +108,7 @@ func (h *History) ChangeChat(ctx context.Context, user auth.Principal, chatID uu
 		}
 	}
 	var changed bool
-	var found *history.Chat
+	var found history.Chat
 	err = sendAs(ctx, h.pool, user, "change chat", func(batch *pgx.Batch) {
 		queue(batch, queries.ChangeChat, dbsqlc.ChangeChatParams{
 			ChatID: chatID, Revive: change.Revive,
@@ -137,15 +119,8 @@ func (h *History) ChangeChat(ctx context.Context, user auth.Principal, chatID uu
 		}).Exec(affects(1, &changed))
 		queue(batch, queries.ReadChat, chatID).Query(one(&found))
 	})
-	switch {
-	case err != nil:
-		return history.Chat{}, err
-	case found == nil:
-		return history.Chat{}, fault.NoChat()
-	case !changed:
-		return history.Chat{}, fault.Expired(chatID, *found.ExpiresAt)
-	}
-	return *found, nil
+	// Only an expired chat is not changed. A change may also be what lets it expire.
+	return found, cmp.Or(err, refusal(chatState{ID: found.ID, ExpiresAt: found.ExpiresAt, Expired: !changed}))
 }
 
 // DeleteChat deletes a chat; foreign keys delete what belongs to it.
@@ -177,8 +152,6 @@ func (h *History) PruneChats(ctx context.Context, user auth.Principal, query his
 			queueOne(batch, queries.PruneChats, params, set(&row))
 		}
 	})
-	if err != nil {
-		return history.Pruned{}, fmt.Errorf("prune chats: %w", err)
-	}
-	return history.Pruned{DryRun: query.DryRun, Chats: row.Chats, Messages: row.Messages, ChatIDs: row.ChatIds}, nil
+	pruned := history.Pruned{DryRun: query.DryRun, Chats: row.Chats, Messages: row.Messages, ChatIDs: row.ChatIds}
+	return pruned, failed("prune chats", err)
 }

@@ -1,9 +1,8 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
-	"errors"
-	"fmt"
 	"math"
 	"slices"
 
@@ -77,7 +76,7 @@ func (h *History) ListFiles(ctx context.Context, user auth.Principal, chatID uui
 func (h *History) ClearChat(ctx context.Context, user auth.Principal, chatID uuid.UUID) (history.Cleared, error) {
 	var found dbsqlc.LockChatRow
 	var running uuid.UUID
-	var cleared *dbsqlc.ReadClearedRow
+	var cleared dbsqlc.ReadClearedRow
 	err := sendAs(ctx, h.pool, user, "clear chat", func(batch *pgx.Batch) {
 		queueOne(batch, queries.LockChat, chatID, set(&found))
 		queueExec(batch, queries.ReleaseAbandonedReplies, chatID)
@@ -86,24 +85,17 @@ func (h *History) ClearChat(ctx context.Context, user auth.Principal, chatID uui
 		queue(batch, queries.ClearBrief, chatID)
 		queue(batch, queries.ReadCleared, chatID).Query(one(&cleared))
 	})
-	if err == nil {
-		err = refusal(chatState{ID: found.ID, ExpiresAt: found.ExpiresAt, Expired: found.Expired})
+	err = cmp.Or(err, refusal(chatState{ID: found.ID, ExpiresAt: found.ExpiresAt, Expired: found.Expired}))
+	if err == nil && running != uuid.Nil {
+		err = history.Busy(running)
 	}
-	switch {
-	case err != nil:
-		return history.Cleared{}, err
-	case running != uuid.Nil:
-		return history.Cleared{}, history.Busy(running)
-	case cleared == nil:
-		return history.Cleared{}, errors.New("the chat's brief is not there")
-	}
-	return history.Cleared{ChatID: chatID, ClearedSeq: cleared.ClearedSeq, BriefVersion: cleared.Version}, nil
+	return history.Cleared{ChatID: chatID, ClearedSeq: cleared.ClearedSeq, BriefVersion: cleared.Version}, err
 }
 
 // ChangeMessage changes a message's rating and reads the message.
 func (h *History) ChangeMessage(ctx context.Context, user auth.Principal, messageID uuid.UUID, change history.MessageChange) (history.Message, error) {
 	var chat dbsqlc.FindMessagesChatRow
-	var found *history.Message
+	var found history.Message
 	params := dbsqlc.ChangeMessageParams{MessageID: messageID, Pinned: change.Pinned, SetImportance: change.Importance.Set}
 	if change.Importance.Value != nil {
 		params.Importance = new(float32(*change.Importance.Value))
@@ -113,27 +105,17 @@ func (h *History) ChangeMessage(ctx context.Context, user auth.Principal, messag
 		queue(batch, queries.ChangeMessage, params)
 		queue(batch, queries.FindMessage, messageID).Query(one(&found))
 	})
-	if err == nil && (chat.ID == uuid.Nil || found == nil) {
+	if err == nil && (chat.ID == uuid.Nil || found.ID == uuid.Nil) {
 		err = history.NoMessage()
 	}
-	if err == nil {
-		err = refusal(chatState(chat))
-	}
-	if err != nil {
-		return history.Message{}, err
-	}
-	return *found, nil
+	return found, cmp.Or(err, refusal(chatState(chat)))
 }
 
 // DeleteMessage deletes a message and, if the brief covers it, enqueues the rebuild in the same transaction.
 func (h *History) DeleteMessage(ctx context.Context, user auth.Principal, messageID uuid.UUID) error {
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
-	err := retry(ctx, h.pool, func() error { return h.deleteMessage(ctx, user, messageID) })
-	if err != nil {
-		return fmt.Errorf("delete message: %w", err)
-	}
-	return nil
+	return failed("delete message", retry(ctx, h.pool, func() error { return h.deleteMessage(ctx, user, messageID) }))
 }
 
 func (h *History) deleteMessage(ctx context.Context, user auth.Principal, messageID uuid.UUID) error {

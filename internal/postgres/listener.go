@@ -2,8 +2,6 @@ package postgres
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"log/slog"
 	"strings"
 	"time"
@@ -60,7 +58,7 @@ const (
 // audience is told that everything may have changed.
 func (l *Listener) Run(ctx context.Context) {
 	for logged := false; ; {
-		err := l.listen(ctx)
+		listened, err := l.listen(ctx)
 		l.audience.Listening(false)
 		if ctx.Err() != nil {
 			return
@@ -68,42 +66,32 @@ func (l *Listener) Run(ctx context.Context) {
 		if !logged {
 			l.logger.LogAttrs(ctx, slog.LevelWarn, "notifications are lost until Postgres is back", slog.Any("error", err))
 		}
-		logged = !errors.Is(err, errListened)
-		select {
-		case <-ctx.Done():
+		if logged = !listened; !pause(ctx, listenRetry) {
 			return
-		case <-time.After(listenRetry):
 		}
 	}
 }
 
-// errListened means that the connection worked for a while.
-var errListened = errors.New("connection lost")
-
-func (l *Listener) listen(ctx context.Context) error {
+// listen listens until the connection is lost. It reports whether the connection worked for a while.
+func (l *Listener) listen(ctx context.Context) (listened bool, err error) {
 	conn, err := pgx.ConnectConfig(ctx, l.config)
 	if err != nil {
-		return fmt.Errorf("listen: %w", err)
+		return false, failed("listen", err)
 	}
 	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }() // it has nothing left to send
-	if err := l.subscribe(ctx, conn); err != nil {
-		return fmt.Errorf("listen: %w", err)
+	subscribing, cancel := context.WithTimeout(ctx, listenCheckTimeout)
+	defer cancel()
+	if _, err := conn.Exec(subscribing, "listen "+channelReplies+"; listen "+channelCancels); err != nil {
+		return false, failed("listen", err)
 	}
 	l.audience.Listening(true)
 	l.audience.RepliesChanged()
 	l.audience.CancelsRequested()
 	for {
 		if err := l.next(ctx, conn); err != nil {
-			return errors.Join(errListened, err)
+			return true, failed("connection lost", err)
 		}
 	}
-}
-
-func (l *Listener) subscribe(ctx context.Context, conn *pgx.Conn) error {
-	ctx, cancel := context.WithTimeout(ctx, listenCheckTimeout)
-	defer cancel()
-	_, err := conn.Exec(ctx, "listen "+channelReplies+"; listen "+channelCancels)
-	return err
 }
 
 // next waits for one notification and forwards it. It returns nil after a silence, if the connection is alive.

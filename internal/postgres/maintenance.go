@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/arcoscribe/throughline/internal/memory"
@@ -15,13 +14,16 @@ import (
 // Maintenance is the server's own work across all users: the repairs of the sweep and the numbers of the metrics.
 // It reads ids and numbers, never content.
 type Maintenance struct {
-	pool   *pgxpool.Pool
-	limits memory.Limits
+	pool *pgxpool.Pool
+	due  dbsqlc.FindDueBriefsParams // the limits that decide which chats need a fold
 }
 
 // NewMaintenance returns the store.
 func NewMaintenance(pool *pgxpool.Pool, limits memory.Limits) *Maintenance {
-	return &Maintenance{pool: pool, limits: limits}
+	return &Maintenance{pool: pool, due: dbsqlc.FindDueBriefsParams{
+		Threshold: limits.ChunkThreshold, LargestBrief: limits.SummaryTokenCap, KRawTurns: limits.KRawTurns,
+		Bridge: limits.BridgeTokenBudget, MinTailTurns: limits.MinTailTurns,
+	}}
 }
 
 // InterruptAbandonedReplies ends replies whose lease ran out: their server died. It returns how many.
@@ -33,18 +35,13 @@ func (m *Maintenance) InterruptAbandonedReplies(ctx context.Context) (int, error
 // those of replies that changed less than young ago to their server.
 func (m *Maintenance) DeleteStrayDeltas(ctx context.Context, young time.Duration) (int, error) {
 	rows, err := dbsqlc.New(m.pool).DeleteStrayDeltas(ctx, young.Seconds())
-	if err != nil {
-		return 0, fmt.Errorf("delete stray deltas: %w", err)
-	}
-	return int(rows), nil
+	return int(rows), failed("delete stray deltas", err)
 }
 
 // MergeSearchEntries moves the pending entries of new messages into the full-text index, so that no turn has to.
 func (m *Maintenance) MergeSearchEntries(ctx context.Context) error {
-	if _, err := dbsqlc.New(m.pool).MergeSearchEntries(ctx); err != nil {
-		return fmt.Errorf("merge search entries: %w", err)
-	}
-	return nil
+	_, err := dbsqlc.New(m.pool).MergeSearchEntries(ctx)
+	return failed("merge search entries", err)
 }
 
 // ReviveDeadFolds makes the jobs of dead workers available again and clears their leases. It leaves jobs alone
@@ -53,24 +50,15 @@ func (m *Maintenance) ReviveDeadFolds(ctx context.Context, young time.Duration) 
 	q := dbsqlc.New(m.pool)
 	revived, err := q.ReviveDeadFolds(ctx, young.Seconds())
 	if err != nil {
-		return 0, 0, fmt.Errorf("revive dead folds: %w", err)
+		return 0, 0, failed("revive dead folds", err)
 	}
 	cleared, err := q.ClearDeadLeases(ctx)
-	if err != nil {
-		return 0, 0, fmt.Errorf("clear dead leases: %w", err)
-	}
-	return len(revived), len(cleared), nil
+	return len(revived), len(cleared), failed("clear dead leases", err)
 }
 
 // DueChats returns the chats that need a fold and those that need a rebuild.
 func (m *Maintenance) DueChats(ctx context.Context) (folds, rebuilds []uuid.UUID, err error) {
-	rows, err := dbsqlc.New(m.pool).FindDueBriefs(ctx, dbsqlc.FindDueBriefsParams{
-		Threshold: m.limits.ChunkThreshold, LargestBrief: m.limits.SummaryTokenCap, KRawTurns: m.limits.KRawTurns,
-		Bridge: m.limits.BridgeTokenBudget, MinTailTurns: m.limits.MinTailTurns,
-	})
-	if err != nil {
-		return nil, nil, fmt.Errorf("find due chats: %w", err)
-	}
+	rows, err := dbsqlc.New(m.pool).FindDueBriefs(ctx, m.due)
 	for _, row := range rows {
 		if row.Kind == "rebuild_brief" {
 			rebuilds = append(rebuilds, row.ChatID)
@@ -78,16 +66,13 @@ func (m *Maintenance) DueChats(ctx context.Context) (folds, rebuilds []uuid.UUID
 			folds = append(folds, row.ChatID)
 		}
 	}
-	return folds, rebuilds, nil
+	return folds, rebuilds, failed("find due chats", err)
 }
 
 // ExpiredChats returns chats that have expired and have turns which the brief does not cover.
 func (m *Maintenance) ExpiredChats(ctx context.Context) ([]uuid.UUID, error) {
 	ids, err := dbsqlc.New(m.pool).FindExpiredUnfolded(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("find expired chats: %w", err)
-	}
-	return ids, nil
+	return ids, failed("find expired chats", err)
 }
 
 const (
@@ -117,11 +102,8 @@ func (m *Maintenance) DeleteIdle(ctx context.Context, days int) (int, error) {
 func deleteAll(some func() (int64, error)) (deleted int, err error) {
 	for {
 		n, err := some()
-		if err != nil {
-			return deleted, fmt.Errorf("delete chats: %w", err)
-		}
-		if deleted += int(n); n < deletedAtOnce {
-			return deleted, nil
+		if deleted += int(n); err != nil || n < deletedAtOnce {
+			return deleted, failed("delete chats", err)
 		}
 	}
 }
@@ -129,16 +111,13 @@ func deleteAll(some func() (int64, error)) (deleted int, err error) {
 // Backlog returns how late the memory work is.
 func (m *Maintenance) Backlog(ctx context.Context) (metrics.Backlog, error) {
 	q := dbsqlc.New(m.pool)
-	age, err := q.OldestUnfoldedTurn(ctx, dbsqlc.OldestUnfoldedTurnParams{
-		Threshold: m.limits.ChunkThreshold, LargestBrief: m.limits.SummaryTokenCap, KRawTurns: m.limits.KRawTurns,
-		Bridge: m.limits.BridgeTokenBudget, MinTailTurns: m.limits.MinTailTurns,
-	})
+	age, err := q.OldestUnfoldedTurn(ctx, dbsqlc.OldestUnfoldedTurnParams(m.due))
 	if err != nil {
-		return metrics.Backlog{}, fmt.Errorf("oldest unfolded turn: %w", err)
+		return metrics.Backlog{}, failed("oldest unfolded turn", err)
 	}
 	queues, err := q.QueueDepths(ctx)
 	if err != nil {
-		return metrics.Backlog{}, fmt.Errorf("queue depths: %w", err)
+		return metrics.Backlog{}, failed("queue depths", err)
 	}
 	backlog := metrics.Backlog{OldestUnfoldedTurn: age, QueueDepth: map[string]float64{"memory": 0, "maintenance": 0}}
 	for _, queue := range queues {

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"math/rand/v2"
 	"net"
@@ -24,6 +25,14 @@ const (
 	cannotConnectNow     = "57P03"
 	connectionException  = "08" // the class: its codes begin with it
 )
+
+// failed puts what was being done before an error; nil for nil.
+func failed(doing string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", doing, err)
+}
 
 // sqlState returns the SQLSTATE code of an error that Postgres sent; "" for other errors.
 func sqlState(err error) string {

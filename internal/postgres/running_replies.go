@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -28,7 +27,7 @@ func (t *Turns) RecordDeltas(ctx context.Context, deltas []chat.Delta, ended []u
 		params.StartChars = append(params.StartChars, delta.StartChar)
 		params.Deltas = append(params.Deltas, delta.Text)
 	}
-	err := send(ctx, t.pool, func(batch *pgx.Batch) {
+	return failed("record deltas", send(ctx, t.pool, func(batch *pgx.Batch) {
 		if len(deltas) > 0 {
 			queueExec(batch, queries.InsertDeltas, params)
 		}
@@ -36,11 +35,7 @@ func (t *Turns) RecordDeltas(ctx context.Context, deltas []chat.Delta, ended []u
 			queueExec(batch, queries.DeleteSpentDeltas, ended)
 		}
 		queueNotifications(batch, slices.Concat(ended, params.MessageIds))
-	})
-	if err != nil {
-		return fmt.Errorf("record deltas: %w", err)
-	}
-	return nil
+	}))
 }
 
 // queueNotifications notifies all servers that these replies have changed.
@@ -57,19 +52,13 @@ func queueNotifications(batch *pgx.Batch, messageIDs []uuid.UUID) {
 // CancelRequested returns those of the replies whose user asked to stop them.
 func (t *Turns) CancelRequested(ctx context.Context, messageIDs []uuid.UUID) ([]uuid.UUID, error) {
 	requested, err := dbsqlc.New(t.pool).CancelRequested(ctx, messageIDs)
-	if err != nil {
-		return nil, fmt.Errorf("look for cancellations: %w", err)
-	}
-	return requested, nil
+	return requested, failed("look for cancellations", err)
 }
 
 // RenewLeases extends the leases of this server's replies, counted from now.
 func (t *Turns) RenewLeases(ctx context.Context, messageIDs []uuid.UUID, lease time.Duration) error {
-	err := dbsqlc.New(t.pool).RenewLeases(ctx, dbsqlc.RenewLeasesParams{MessageIds: messageIDs, LeaseSeconds: lease.Seconds()})
-	if err != nil {
-		return fmt.Errorf("renew leases: %w", err)
-	}
-	return nil
+	params := dbsqlc.RenewLeasesParams{MessageIds: messageIDs, LeaseSeconds: lease.Seconds()}
+	return failed("renew leases", dbsqlc.New(t.pool).RenewLeases(ctx, params))
 }
 
 // InterruptAbandoned ends replies whose lease ran out: their server died. It returns how many.
@@ -80,16 +69,10 @@ func (t *Turns) InterruptAbandoned(ctx context.Context) (int, error) {
 // interruptAbandoned also notifies the servers, so that followers of these replies see the end.
 func interruptAbandoned(ctx context.Context, pool *pgxpool.Pool) (int, error) {
 	ended, err := dbsqlc.New(pool).InterruptAbandonedReplies(ctx)
-	if err != nil {
-		return 0, fmt.Errorf("interrupt abandoned replies: %w", err)
-	}
-	if len(ended) == 0 {
-		return 0, nil
+	if err != nil || len(ended) == 0 {
+		return 0, failed("interrupt abandoned replies", err)
 	}
 	batch := &pgx.Batch{}
 	queueNotifications(batch, ended)
-	if err := pool.SendBatch(ctx, batch).Close(); err != nil {
-		return len(ended), fmt.Errorf("tell of interrupted replies: %w", err)
-	}
-	return len(ended), nil
+	return len(ended), failed("tell of interrupted replies", pool.SendBatch(ctx, batch).Close())
 }

@@ -15,11 +15,11 @@ func set[Row any](into *Row) func(Row) {
 	return func(row Row) { *into = row }
 }
 
-// one scans the row of a query by position into a type of ours; nil without one.
-func one[Row any](into **Row) func(pgx.Rows) error {
-	*into = nil
+// one scans the row of a query by position into a type of ours; without one the value is zero.
+func one[Row any](into *Row) func(pgx.Rows) error {
+	*into = *new(Row)
 	return func(rows pgx.Rows) error {
-		found, err := pgx.CollectRows(rows, pgx.RowToAddrOfStructByPos[Row])
+		found, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Row])
 		for _, row := range found {
 			*into = row
 		}

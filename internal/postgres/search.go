@@ -26,14 +26,10 @@ func (h *History) Search(ctx context.Context, user auth.Principal, query history
 			})
 		})
 	}
-	var err error
 	if query.ChatID == uuid.Nil {
-		err = sendAs(ctx, h.pool, user, "search", fill)
-	} else {
-		err = sendAbout(ctx, h.pool, user, query.ChatID, "search", fill)
+		err := sendAs(ctx, h.pool, user, "search", fill)
+		return found, err
 	}
-	if err != nil {
-		return nil, err
-	}
-	return found, nil
+	err := sendAbout(ctx, h.pool, user, query.ChatID, "search", fill)
+	return found, err
 }

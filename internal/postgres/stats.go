@@ -18,22 +18,16 @@ func (h *History) CountUsage(ctx context.Context, user auth.Principal) (history.
 	err := sendAs(ctx, h.pool, user, "count usage", func(batch *pgx.Batch) {
 		queueOne(batch, count, struct{}{}, set(&counted))
 	})
-	if err != nil {
-		return history.Stats{}, err
-	}
-	return stats(counted), nil
-}
-
-func stats(row dbsqlc.CountUsageRow) history.Stats {
 	return history.Stats{
-		Chats: row.Chats, ExpiredChats: row.ExpiredChats, Turns: row.Turns, Messages: row.Messages,
+		Chats: counted.Chats, ExpiredChats: counted.ExpiredChats, Turns: counted.Turns, Messages: counted.Messages,
 		Tokens: history.UsedTokens{
-			Reply:   history.ReplyTokens{Input: row.ReplyInput, Cached: row.ReplyCached, Output: row.ReplyOutput},
-			Fold:    history.FoldTokens{Input: row.FoldInput, Output: row.FoldOutput},
-			Rebuild: history.FoldTokens{Input: row.RebuildInput, Output: row.RebuildOutput},
+			Reply:   history.ReplyTokens{Input: counted.ReplyInput, Cached: counted.ReplyCached, Output: counted.ReplyOutput},
+			Fold:    history.FoldTokens{Input: counted.FoldInput, Output: counted.FoldOutput},
+			Rebuild: history.FoldTokens{Input: counted.RebuildInput, Output: counted.RebuildOutput},
 		},
 		StoredBytes: history.StoredBytes{
-			Messages: row.MessageBytes, Files: row.FileBytes, Briefs: row.BriefBytes, Total: row.MessageBytes + row.FileBytes + row.BriefBytes,
+			Messages: counted.MessageBytes, Files: counted.FileBytes, Briefs: counted.BriefBytes,
+			Total: counted.MessageBytes + counted.FileBytes + counted.BriefBytes,
 		},
-	}
+	}, err
 }

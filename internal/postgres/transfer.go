@@ -25,17 +25,13 @@ const (
 )
 
 // Transfer is the store of exports and imports.
-type Transfer struct {
-	pool        *pgxpool.Pool
-	enqueueFold func(ctx context.Context, tx pgx.Tx, chatID uuid.UUID) error
-	limits      memory.Limits
-}
+type Transfer struct{ foldingStore }
 
 var _ transfer.Store = (*Transfer)(nil)
 
 // NewTransfer returns the store. enqueueFold is called in the transaction that imports a chat, if it is due.
 func NewTransfer(pool *pgxpool.Pool, limits memory.Limits, enqueueFold func(context.Context, pgx.Tx, uuid.UUID) error) *Transfer {
-	return &Transfer{pool: pool, limits: limits, enqueueFold: enqueueFold}
+	return &Transfer{foldingStore{pool: pool, limits: limits, enqueueFold: enqueueFold}}
 }
 
 // exportedChat is a row of ExportChat.
@@ -92,10 +88,10 @@ func (t *Transfer) ExportFile(ctx context.Context, user auth.Principal, chatID u
 	page, err := exportPage[struct{ Content string }](ctx, t.pool, user, chatID, queries.ExportFile, dbsqlc.ExportFileParams{
 		ChatID: chatID, Sha256: hash,
 	})
-	if err != nil {
+	switch {
+	case err != nil:
 		return bundle.File{}, err
-	}
-	if len(page) == 0 {
+	case len(page) == 0:
 		return bundle.File{}, fmt.Errorf("export: file %s of chat %s was deleted meanwhile", sha256, chatID)
 	}
 	return bundle.File{SHA256: sha256, Content: page[0].Content}, nil
@@ -120,11 +116,8 @@ func exportPage[Row, Params, Result any](
 		queue(batch, run, params).Query(all(&page))
 		queueOne(batch, queries.ExportedChatExists, chatID, set(&exists))
 	})
-	if err != nil {
-		return nil, err
+	if err == nil && !exists {
+		err = fault.NoChat()
 	}
-	if !exists {
-		return nil, fault.NoChat()
-	}
-	return page, nil
+	return page, err
 }

@@ -2,13 +2,11 @@ package postgres
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/bundle"
 	"github.com/arcoscribe/throughline/internal/fault"
-	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/postgres/dbsqlc"
 	"github.com/arcoscribe/throughline/internal/transfer"
 	"github.com/google/uuid"
@@ -33,16 +31,9 @@ func (t *Transfer) Import(ctx context.Context, user auth.Principal, chat transfe
 		if err := write(i); err != nil {
 			return err
 		}
-		due, err := i.finish(t.limits)
-		if err != nil || !due {
-			return err
-		}
-		return t.enqueueFold(ctx, tx, id)
+		return t.sendLast(ctx, tx, &pgx.Batch{}, id)
 	})
-	if err != nil {
-		return uuid.Nil, false, fmt.Errorf("import: %w", orNotReady(err))
-	}
-	return id, imported, nil
+	return id, imported && err == nil, failed("import", orNotReady(err))
 }
 
 // chatImport is the import of one chat.
@@ -153,13 +144,4 @@ func (i *chatImport) queueFiles(batch *pgx.Batch, messages []transfer.NewMessage
 	if len(params.MessageIds) > 0 {
 		queueExec(batch, queries.InsertImportedMessageFiles, params)
 	}
-}
-
-// finish reports whether the chat should be folded, and returns to the role that may insert jobs.
-func (i *chatImport) finish(limits memory.Limits) (due bool, err error) {
-	batch := &pgx.Batch{}
-	queueDue(batch, i.chat.ID, limits, &due)
-	queueActAsServer(batch)
-	err = i.tx.SendBatch(i.ctx, batch).Close()
-	return due, err
 }

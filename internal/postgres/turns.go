@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -19,18 +20,21 @@ import (
 const maxBufferRows = 1000
 
 // Turns is the store of chats and their messages.
-type Turns struct {
-	pool *pgxpool.Pool
+type Turns struct{ foldingStore }
+
+// foldingStore is a store whose changes may make a chat due to be folded.
+type foldingStore struct {
+	pool   *pgxpool.Pool
+	limits memory.Limits
 	// enqueueFold inserts the fold job of a chat in the caller's transaction.
 	enqueueFold func(ctx context.Context, tx pgx.Tx, chatID uuid.UUID) error
-	limits      memory.Limits
 }
 
 var _ chat.Store = (*Turns)(nil)
 
 // NewTurns returns the store. enqueueFold is called in the transaction that saves a reply if the chat is due.
 func NewTurns(pool *pgxpool.Pool, limits memory.Limits, enqueueFold func(context.Context, pgx.Tx, uuid.UUID) error) *Turns {
-	return &Turns{pool: pool, limits: limits, enqueueFold: enqueueFold}
+	return &Turns{foldingStore{pool: pool, limits: limits, enqueueFold: enqueueFold}}
 }
 
 // StartTurn is one batch: one round trip and one transaction. A chat with files or kept messages takes a second
@@ -49,10 +53,12 @@ func (t *Turns) StartTurn(ctx context.Context, user auth.Principal, turn chat.Ne
 
 func (t *Turns) startTurn(ctx context.Context, user auth.Principal, turn chat.NewTurn) (chat.StartedTurn, error) {
 	const doing = "start turn"
-	s := &turnStart{turn: turn, user: user.UserID}
-	if err := s.encodeMetadata(); err != nil {
-		return chat.StartedTurn{}, err
+	userMetadata, errUser := encodeObject(turn.Metadata)
+	replyMetadata, errReply := json.Marshal(chat.ReplyMetadata{ModelVariant: turn.Variant})
+	if err := cmp.Or(errUser, errReply); err != nil {
+		return chat.StartedTurn{}, failed(doing, err)
 	}
+	s := &turnStart{turn: turn, user: user.UserID, userMetadata: userMetadata, replyMetadata: replyMetadata}
 	if err := sendAs(ctx, t.pool, user, doing, s.fill); err != nil {
 		return chat.StartedTurn{}, err
 	}
@@ -82,16 +88,6 @@ type turnStart struct {
 	found                       chat.StartedTurn
 }
 
-func (s *turnStart) encodeMetadata() (err error) {
-	if s.userMetadata, err = encodeObject(s.turn.Metadata); err != nil {
-		return err
-	}
-	if s.replyMetadata, err = json.Marshal(chat.ReplyMetadata{ModelVariant: s.turn.Variant}); err != nil {
-		return fmt.Errorf("encode metadata: %w", err)
-	}
-	return nil
-}
-
 // fill queues the statements. It may be called again for another try.
 func (s *turnStart) fill(batch *pgx.Batch) {
 	s.found, s.reader = chat.StartedTurn{}, chatReader{}
@@ -109,7 +105,6 @@ func (s *turnStart) fill(batch *pgx.Batch) {
 	}
 	if turn.InPlaceOf == uuid.Nil {
 		s.queueTurn(batch)
-		s.queueFiles(batch)
 	} else {
 		s.queueRepeat(batch)
 	}
@@ -160,7 +155,7 @@ func (s *turnStart) queueEarlier(batch *pgx.Batch) {
 	})
 }
 
-// queueTurn inserts the user's message and an empty reply.
+// queueTurn inserts the user's message with its files, and an empty reply.
 func (s *turnStart) queueTurn(batch *pgx.Batch) {
 	turn := s.turn
 	queue(batch, queries.InsertTurn, dbsqlc.InsertTurnParams{
@@ -169,6 +164,20 @@ func (s *turnStart) queueTurn(batch *pgx.Batch) {
 		Metadata: s.userMetadata, ClientMessageID: nullID(turn.ClientMessageID), ToolName: nullZero(turn.ToolName),
 		MessageID: turn.MessageID, ReplyMetadata: s.replyMetadata, LeaseSeconds: turn.Lease.Seconds(),
 	}).Exec(affects(2, &s.found.Started))
+	if len(turn.Files) == 0 {
+		return
+	}
+	contents := dbsqlc.InsertFilesParams{MessageID: turn.UserMessageID}
+	paths := dbsqlc.InsertMessageFilesParams{MessageID: turn.UserMessageID}
+	for _, file := range turn.Files {
+		contents.Hashes = append(contents.Hashes, file.SHA256[:])
+		contents.Contents = append(contents.Contents, file.Content)
+		contents.TokenCounts = append(contents.TokenCounts, file.Tokens)
+		paths.Paths = append(paths.Paths, file.Path)
+	}
+	paths.Hashes = contents.Hashes
+	queueExec(batch, queries.InsertFiles, contents)
+	queueExec(batch, queries.InsertMessageFiles, paths)
 }
 
 // queueRepeat inserts another reply to a stored message, in place of the one that failed.
@@ -181,59 +190,35 @@ func (s *turnStart) queueRepeat(batch *pgx.Batch) {
 	queueExec(batch, queries.SupersedeReply, dbsqlc.SupersedeReplyParams{InPlaceOf: turn.InPlaceOf, MessageID: turn.MessageID})
 }
 
-// queueFiles stores what came with the message, once the message itself is stored.
-func (s *turnStart) queueFiles(batch *pgx.Batch) {
-	if len(s.turn.Files) == 0 {
-		return
-	}
-	contents := dbsqlc.InsertFilesParams{MessageID: s.turn.UserMessageID}
-	paths := dbsqlc.InsertMessageFilesParams{MessageID: s.turn.UserMessageID}
-	for _, file := range s.turn.Files {
-		contents.Hashes = append(contents.Hashes, file.SHA256[:])
-		contents.Contents = append(contents.Contents, file.Content)
-		contents.TokenCounts = append(contents.TokenCounts, file.Tokens)
-		paths.Paths = append(paths.Paths, file.Path)
-	}
-	paths.Hashes = contents.Hashes
-	queueExec(batch, queries.InsertFiles, contents)
-	queueExec(batch, queries.InsertMessageFiles, paths)
-}
-
 // SaveReply stores the reply and enqueues the fold in one transaction.
 func (t *Turns) SaveReply(ctx context.Context, user auth.Principal, reply chat.FinishedReply) (bool, error) {
 	metadata, err := json.Marshal(reply.Metadata)
 	if err != nil {
-		return false, fmt.Errorf("encode metadata: %w", err)
+		return false, failed("encode metadata", err)
 	}
 	saved := false
 	err = inTx(ctx, t.pool, func(tx pgx.Tx) error {
-		var due bool
 		batch := &pgx.Batch{}
 		queueExec(batch, queries.ActAsUser, user.Claims)
 		queue(batch, queries.SaveReply, dbsqlc.SaveReplyParams{
 			ID: reply.MessageID, Content: reply.Content, Status: string(reply.Status), TokenCount: reply.Tokens, Metadata: metadata,
 		}).Exec(affects(1, &saved))
-		queueDue(batch, reply.ChatID, t.limits, &due)
-		queueActAsServer(batch)
-		if err := tx.SendBatch(ctx, batch).Close(); err != nil {
-			return err
-		}
-		if !saved || !due {
-			return nil
-		}
-		return t.enqueueFold(ctx, tx, reply.ChatID)
+		return t.sendLast(ctx, tx, batch, reply.ChatID)
 	})
-	if err != nil {
-		return false, fmt.Errorf("save reply: %w", err)
-	}
-	return saved, nil
+	return saved && err == nil, failed("save reply", err)
 }
 
-// queueDue reports whether the chat should be folded.
-func queueDue(batch *pgx.Batch, chatID uuid.UUID, limits memory.Limits, due *bool) {
+// sendLast sends the last batch of a transaction that changes a chat. If the chat is due then, it enqueues the fold.
+func (s foldingStore) sendLast(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, chatID uuid.UUID) error {
+	var due bool
 	queueOne(batch, queries.ReadCounters, chatID, func(row dbsqlc.ReadCountersRow) {
-		*due = memory.Due(row.BriefTokens, row.PendingTokens, row.PendingTurns, limits.For(settings(row.MemoryStrategy, row.MaxTurns)))
+		due = memory.Due(row.BriefTokens, row.PendingTokens, row.PendingTurns, s.limits.For(settings(row.MemoryStrategy, row.MaxTurns)))
 	})
+	queueActAsServer(batch)
+	if err := tx.SendBatch(ctx, batch).Close(); err != nil || !due {
+		return err
+	}
+	return s.enqueueFold(ctx, tx, chatID)
 }
 
 // FindReply reads a reply with the user's rights. If it is running, the text begins after from characters.

@@ -57,8 +57,10 @@ func (m instant) Summarize(context.Context, brief.Call) (brief.Answer, error) {
 	return brief.Answer{Text: m.text, Model: "instant", InputTokens: 6000, OutputTokens: 300}, nil
 }
 
-// idle is a sweep with nothing to do.
-type idle struct{}
+// idle is a sweep with nothing to do. Nothing is deleted in a benchmark, so that the rest is missing.
+type idle struct{ jobs.Maintenance }
+
+func (idle) ExpiredChats(context.Context) ([]uuid.UUID, error) { return nil, nil }
 
 func (idle) InterruptAbandonedReplies(context.Context) (int, error) { return 0, nil }
 func (idle) ReviveDeadFolds(context.Context, time.Duration) (revived, leases int, err error) {

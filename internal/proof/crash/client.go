@@ -1,13 +1,16 @@
 package main
 
 import (
+	"bufio"
 	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"io"
+	"iter"
 	"net/http"
 	"strconv"
+	"strings"
 
 	"github.com/google/uuid"
 
@@ -92,16 +95,13 @@ func (c *client) call(ctx context.Context, server, method, path string) (fault.C
 // read records events as they come.
 func (c *client) read(body io.Reader, m *message, cursor string, onDelta deltaFunc) (settled bool, next string) {
 	deltas := 0
-	for event, err := range kit.Events(body) {
-		if err != nil {
-			break // it broke off
-		}
-		end, after := c.take(event, m)
+	for e := range events(body) {
+		end, after := c.take(e, m)
 		if end != "" {
 			return end != streaming.EventFailed, ""
 		}
 		cursor = cmp.Or(after, cursor)
-		if event.Name == streaming.EventDelta {
+		if e.name == streaming.EventDelta {
 			deltas++
 			if onDelta != nil && !onDelta(deltas) {
 				break
@@ -111,36 +111,66 @@ func (c *client) read(body io.Reader, m *message, cursor string, onDelta deltaFu
 	return false, cursor
 }
 
+// event is one server-sent event.
+type event struct{ name, data string }
+
+// events returns the events of a stream until it breaks off. It is not kit's reader, because the client must not share
+// a mistake with what is checked here.
+func events(body io.Reader) iter.Seq[event] {
+	return func(yield func(event) bool) {
+		lines := bufio.NewScanner(body)
+		const longestLine = 1 << 20
+		lines.Buffer(nil, longestLine)
+		var e event
+		for lines.Scan() {
+			line := lines.Text()
+			if name, ok := strings.CutPrefix(line, "event: "); ok {
+				e.name = name
+			}
+			if data, ok := strings.CutPrefix(line, "data: "); ok {
+				e.data = data
+			}
+			if line != "" || e.data == "" {
+				continue
+			}
+			if !yield(e) {
+				return
+			}
+			e = event{}
+		}
+	}
+}
+
 // take records an event. It returns the name of a terminal one, and otherwise the cursor to go on from.
-func (c *client) take(e kit.Event, m *message) (end, cursor string) {
-	switch e.Name {
+func (c *client) take(e event, m *message) (end, cursor string) {
+	switch e.name {
 	case streaming.EventStarted:
-		if started, ok := decode[streaming.Started](c.record, e.Data); ok {
+		if started, ok := decode[streaming.Started](c.record, e.data); ok {
 			c.record.start(m, started)
 			return "", started.MessageID.String() + ":" + strconv.Itoa(started.Offset)
 		}
 	case streaming.EventDelta:
-		if delta, ok := decode[streaming.Delta](c.record, e.Data); ok {
+		if delta, ok := decode[streaming.Delta](c.record, e.data); ok {
 			return "", delta.MessageID.String() + ":" + strconv.Itoa(c.record.grow(delta))
 		}
 	case streaming.EventCompleted:
-		if completed, ok := decode[streaming.Completed](c.record, e.Data); ok {
-			c.record.end(completed.MessageID, e.Name, completed.ContentLength)
-			return e.Name, ""
+		if completed, ok := decode[streaming.Completed](c.record, e.data); ok {
+			c.record.end(completed.MessageID, e.name, completed.ContentLength)
+			return e.name, ""
 		}
 	case streaming.EventCancelled, streaming.EventFailed:
 		if ended, ok := decode[struct {
 			MessageID uuid.UUID `json:"message_id"`
-		}](c.record, e.Data); ok {
-			c.record.end(ended.MessageID, e.Name, -1)
-			return e.Name, ""
+		}](c.record, e.data); ok {
+			c.record.end(ended.MessageID, e.name, -1)
+			return e.name, ""
 		}
 	}
 	return "", ""
 }
 
-func decode[T any](r *record, data []byte) (into T, ok bool) {
-	if err := json.Unmarshal(data, &into); err != nil {
+func decode[T any](r *record, data string) (into T, ok bool) {
+	if err := json.Unmarshal([]byte(data), &into); err != nil {
 		r.complain("an event cannot be read: %v", err)
 		return into, false
 	}
