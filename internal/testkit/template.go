@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -104,15 +105,16 @@ var sourceHash = sync.OnceValues(func() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	text := supabase.BootstrapSQL
+	sum := sha256.New()
+	_, _ = io.WriteString(sum, supabase.BootstrapSQL)                                 // a hash takes everything
 	paths, _ := filepath.Glob(filepath.Join(root, "supabase", "migrations", "*.sql")) // fails on a malformed pattern alone
 	for _, path := range paths {
 		migration, err := os.ReadFile(path)
 		if err != nil {
 			return "", err
 		}
-		text += filepath.Base(path) + string(migration)
+		_, _ = io.WriteString(sum, filepath.Base(path))
+		_, _ = sum.Write(migration)
 	}
-	sum := sha256.Sum256([]byte(text))
-	return hex.EncodeToString(sum[:6]), nil
+	return hex.EncodeToString(sum.Sum(nil)[:6]), nil
 })
