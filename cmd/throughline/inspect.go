@@ -32,7 +32,8 @@ func inspectChat(line *commandLine) runner {
 
 func playDemo(line *commandLine) runner {
 	server := remoteFlags(line)
-	file := line.String("conversation", "", "a file to play instead of the built-in conversation")
+	file := line.String("conversation", "", "a file to play instead of the built-in conversation: JSON lines or LongMemEval")
+	history := line.Int("history", 0, "which history of a LongMemEval file, from 0")
 	turns := line.Int("turns", 0, "how many turns to play; 0 for all")
 	question := line.String("question", "", "what to ask at the end")
 	return func(ctx context.Context, stdout, _ io.Writer) error {
@@ -45,7 +46,7 @@ func playDemo(line *commandLine) runner {
 			return err
 		}
 		options := demo.Options{
-			URL: address.String(), Token: token, DatabaseURL: server.config.DatabaseDirectURL, Limits: server.config.Memory, Turns: *turns,
+			URL: address.String(), Token: token, DatabaseURL: server.config.DatabaseDirectURL, Limits: server.config.Memory, Turns: *turns, History: *history,
 			Question: *question, Out: stdout, Interactive: isTerminal(stdout),
 		}
 		if *file != "" {

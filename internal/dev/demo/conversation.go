@@ -37,6 +37,15 @@ var roles = []string{"user", "assistant", "system", "tool"}
 // maxLine bounds one line of a file, in bytes.
 const maxLine = 8 << 20
 
+// readFile reads a LongMemEval file, which begins with a bracket, or a conversation in JSON lines.
+func readFile(r io.Reader, history int) ([]Line, error) {
+	file := bufio.NewReader(r)
+	if first, _ := file.Peek(1); string(first) == "[" {
+		return readLongMemEval(file, history)
+	}
+	return ReadConversation(file)
+}
+
 // ReadConversation reads a conversation in JSON lines. Blank lines and unknown fields are
 // ignored. The error names the wrong line, from 1.
 func ReadConversation(r io.Reader) ([]Line, error) {

@@ -113,3 +113,23 @@ func TestBuiltInConversation(t *testing.T) {
 		t.Errorf("it spans %s, want weeks", span)
 	}
 }
+
+const longMemEvalFile = `[{"question": "ignored", "haystack_sessions": [[{"role": "user", "content": "First history."}]]},
+	{"haystack_sessions": [[{"role": "user", "content": "Hello."}, {"role": "assistant", "content": "Hi."}], [{"role": "user", "content": "Again."}]]}]`
+
+func TestLongMemEvalFile(t *testing.T) {
+	t.Parallel()
+	got, err := readFile(strings.NewReader(longMemEvalFile), 1)
+	want := []Line{{Role: "user", Content: "Hello."}, {Role: "assistant", Content: "Hi."}, {Role: "user", Content: "Again."}}
+	if diff := cmp.Diff(want, got); diff != "" || err != nil {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
+	for file, want := range map[string]string{
+		longMemEvalFile: "there is no history 2, it has 2", "[{": "LongMemEval file: unexpected EOF",
+		`[{}, {}, {"haystack_sessions": [[], [{"role": "god", "content": "x"}]]}]`: "session 2, message 1",
+	} {
+		if _, err := readFile(strings.NewReader(file), 2); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%.40s: %v", file, err)
+		}
+	}
+}

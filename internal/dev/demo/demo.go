@@ -31,8 +31,10 @@ type Options struct {
 	DatabaseURL string
 	// Limits are the server's, for the report on the memory.
 	Limits memory.Limits
-	// Conversation to play, nil for the built-in one. The caller closes it.
+	// Conversation to play, nil for the built-in one: JSON lines, or a LongMemEval file, of which History (from 0) is
+	// played. The caller closes it.
 	Conversation io.Reader
+	History      int
 	// Turns is the number of user messages to play; 0 for all.
 	Turns int
 	// Question is asked at the end, to see what is remembered. Defaults to one about the beginning of
@@ -115,7 +117,7 @@ func (o Options) messages() (messages []Line, unsent int, err error) {
 	if o.Conversation == nil {
 		lines, err = BuiltinConversation()
 	} else {
-		lines, err = ReadConversation(o.Conversation)
+		lines, err = readFile(o.Conversation, o.History)
 	}
 	if err != nil {
 		return nil, 0, err
