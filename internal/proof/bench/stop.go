@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -36,6 +37,7 @@ func measureStop(ctx context.Context, e *environment) (g group, err error) {
 	all := e.clients(size.clients)
 	var took time.Duration
 	var refusals int
+	begun := make(chan struct{}, len(all)) // a value for each reply that has begun
 	together, talking := errgroup.WithContext(ctx)
 	together.Go(func() error {
 		return evenly(talking, size.clients, size.ramp, func(ctx context.Context, i int) error {
@@ -43,12 +45,23 @@ func measureStop(ctx context.Context, e *environment) (g group, err error) {
 			if i%2 == 1 {
 				length += 3 * size.drain
 			}
-			_, err := all[i].receive(ctx, server, all[i].named(int(length.Seconds()*tokensPerSecond), 0), nil)
+			var once sync.Once
+			_, err := all[i].receive(ctx, server, all[i].named(int(length.Seconds()*tokensPerSecond), 0), func() bool {
+				once.Do(func() { begun <- struct{}{} })
+				return false
+			})
 			return err
 		})
 	})
 	together.Go(func() (err error) {
-		if err := kit.Sleep(talking, size.ramp+size.drain/5); err != nil {
+		for range all { // a reply that is interrupted before it begins is an answer without a stream
+			select {
+			case <-begun:
+			case <-talking.Done():
+				return nil
+			}
+		}
+		if err := kit.Sleep(talking, size.drain/5); err != nil {
 			return err
 		}
 		took, refusals, err = e.terminate(talking, server)
@@ -89,7 +102,7 @@ func (e *environment) terminate(ctx context.Context, server endpoint) (took time
 		case err := <-gone:
 			return time.Since(began), refusals, err
 		case <-time.After(every):
-			refused, err := late.turnedAway(ctx, server)
+			refused, err := late.turnedAway(ctx, server, refusals > 0)
 			if err != nil {
 				return 0, 0, errors.Join(err, <-gone)
 			}
@@ -99,11 +112,15 @@ func (e *environment) terminate(ctx context.Context, server endpoint) (took time
 }
 
 // turnedAway sends a message to a server that is stopping. An answer other than 503 is an error; a server that
-// has stopped gives none.
-func (c *client) turnedAway(ctx context.Context, p endpoint) (refusals int, err error) {
+// has stopped gives none. Until the server has refused a message it may not have seen the signal yet.
+func (c *client) turnedAway(ctx context.Context, p endpoint, refusing bool) (refusals int, err error) {
 	_, err = c.receive(ctx, p, c.named(1, 0), nil)
-	if err == nil {
+	if err == nil && refusing {
 		return 0, errors.New("a server that stops took a new message")
+	}
+	if err == nil {
+		*c = *newClient(c.conversation)
+		return 0, nil
 	}
 	answer, answered := errors.AsType[*refused](err)
 	switch {
