@@ -3,6 +3,7 @@ package kit
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -21,7 +22,7 @@ var ErrRunning = errors.New("a reply is running in this chat")
 // StartTurn starts a turn in the server's store and returns the reply's id, and how long the store took.
 func StartTurn(ctx context.Context, turns *postgres.Turns, owner auth.Principal, chatID uuid.UUID, content string) (reply uuid.UUID, took time.Duration, err error) {
 	turn := chat.NewTurn{
-		ChatID: chatID, UserMessageID: NewID(), MessageID: NewID(), Content: content, ContentTokens: text.Tokens(content),
+		ChatID: chatID, UserMessageID: NewID(), MessageID: NewID(), Content: content, ContentTokens: tokensOf(content),
 		ClientMessageID: NewID(), Variant: "arco", Lease: 15 * time.Second,
 	}
 	began := time.Now()
@@ -40,7 +41,7 @@ func StartTurn(ctx context.Context, turns *postgres.Turns, owner auth.Principal,
 // SaveReply saves a turn's reply in the server's store, and returns how long the store took.
 func SaveReply(ctx context.Context, turns *postgres.Turns, owner auth.Principal, chatID, reply uuid.UUID, content string) (took time.Duration, err error) {
 	finished := chat.FinishedReply{
-		ChatID: chatID, MessageID: reply, Status: memory.StatusComplete, Content: content, Tokens: text.Tokens(content),
+		ChatID: chatID, MessageID: reply, Status: memory.StatusComplete, Content: content, Tokens: tokensOf(content),
 		Metadata: chat.ReplyMetadata{ModelVariant: "arco", Memory: &prompt.Receipt{TailTurns: 3}},
 	}
 	began := time.Now()
@@ -50,4 +51,16 @@ func SaveReply(ctx context.Context, turns *postgres.Turns, owner auth.Principal,
 		err = errors.New("the reply was not saved")
 	}
 	return took, err
+}
+
+// counted has the token counts of the texts that were sent: there are few of them, and counting is not measured.
+var counted sync.Map
+
+func tokensOf(content string) int {
+	if tokens, ok := counted.Load(content); ok {
+		return tokens.(int)
+	}
+	tokens := text.Tokens(content)
+	counted.Store(content, tokens)
+	return tokens
 }
