@@ -57,6 +57,10 @@ type Summary struct {
 	// Turns are those with a whole reply, in order; FailedTurns counts the others.
 	Turns       []Turn
 	FailedTurns int
+	// UnseenTurns counts earlier turns that were neither in the brief nor in the prompt, added up over all replies. It is
+	// counted from the stored messages if CoverageChecked, which needs the database.
+	UnseenTurns     int
+	CoverageChecked bool
 	// Answer is the reply to the question at the end, nil without one.
 	Answer *Answer
 	// Elapsed is the time it took.

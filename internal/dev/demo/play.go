@@ -20,8 +20,9 @@ import (
 
 // Answer is a complete reply.
 type Answer struct {
-	Text    string
-	Receipt prompt.Receipt
+	UserMessageID uuid.UUID
+	Text          string
+	Receipt       prompt.Receipt
 	// Tokens of the memory and of the input as the model counted it. History is the size of all messages before.
 	Tokens Bill
 }
@@ -155,7 +156,7 @@ func (p *player) ask(ctx context.Context, content string) (answer Answer, failur
 	case reply.End.Failed != nil:
 		return answer, terminal.OneLine(reply.End.Failed.Code), nil
 	}
-	answer.Text = words.String()
+	answer.UserMessageID, answer.Text = reply.Started.UserMessageID, words.String()
 	if err := json.Unmarshal(reply.End.Completed.Memory, &answer.Receipt); err != nil {
 		return answer, "", fmt.Errorf("the receipt cannot be read: %w", err)
 	}

@@ -56,7 +56,7 @@ func TestInteractiveProgressRedrawsItsTwoLines(t *testing.T) {
 func TestReportReturnsTheErrorOfItsWriter(t *testing.T) {
 	t.Parallel()
 	full := errors.New("full")
-	if err := (Summary{}).report(t.Context(), Options{Out: failing{full}}); !errors.Is(err, full) {
+	if err := (&Summary{}).report(t.Context(), Options{Out: failing{full}}); !errors.Is(err, full) {
 		t.Errorf("the report's error is %v", err)
 	}
 }

@@ -2,6 +2,7 @@ package demo
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strconv"
@@ -29,7 +30,7 @@ type Bill struct {
 }
 
 // report prints the chat's memory, if there is a database, and the token bill.
-func (s Summary) report(ctx context.Context, o Options) error {
+func (s *Summary) report(ctx context.Context, o Options) error {
 	var out strings.Builder
 	if s.Interrupted {
 		fmt.Fprintln(&out, "\nInterrupted: this is what there is so far.")
@@ -42,7 +43,7 @@ func (s Summary) report(ctx context.Context, o Options) error {
 	fmt.Fprintln(&out)
 	var memoryErr error
 	if o.DatabaseURL != "" {
-		memoryErr = inspect.Print(ctx, &out, o.DatabaseURL, s.ChatID.String(), o.Limits)
+		memoryErr = errors.Join(inspect.Print(ctx, &out, o.DatabaseURL, s.ChatID.String(), o.Limits), s.checkCoverage(ctx, o.DatabaseURL))
 	}
 	if len(s.Turns) > 0 {
 		s.writeBill(&out)
@@ -60,7 +61,7 @@ func (s Summary) report(ctx context.Context, o Options) error {
 }
 
 // writeBill writes the bill of some turns and of all together.
-func (s Summary) writeBill(out io.Writer) {
+func (s *Summary) writeBill(out io.Writer) {
 	fmt.Fprintf(out, "\nTOKEN BILL  %s, played in %s: what each prompt had of the past, beside the whole history\n", count(len(s.Turns), "turn"), s.Elapsed.Round(time.Second))
 	table := tabwriter.NewWriter(out, 0, 0, 3, ' ', tabwriter.AlignRight)
 	row := func(name string, b Bill) {
@@ -84,11 +85,19 @@ func (s Summary) writeBill(out io.Writer) {
 	if s.FailedTurns > 0 {
 		fmt.Fprintf(out, "  Replies that failed: %d.\n", s.FailedTurns)
 	}
-	if dropped == 0 {
-		fmt.Fprintln(out, "  No turn was left out: each was in the brief or in the prompt of every later reply.")
+	source, unseen := "by the receipts", dropped
+	if s.CoverageChecked {
+		source, unseen = "checked against the stored messages", max(dropped, s.UnseenTurns)
+	}
+	if unseen == 0 {
+		fmt.Fprintf(out, "  No turn was left out: each was in the brief or in the prompt of every later reply (%s).\n", source)
 		return
 	}
-	fmt.Fprintf(out, "  Turns LEFT OUT of prompts, added up over all replies: %d. Folds were late, or turns huge.\n", dropped)
+	fmt.Fprintf(out, "  Turns LEFT OUT of prompts, added up over all replies: %d by the receipts", dropped)
+	if s.CoverageChecked {
+		fmt.Fprintf(out, ", %d by the stored messages", s.UnseenTurns)
+	}
+	fmt.Fprintln(out, ". Folds were late, or turns huge.")
 }
 
 var english = message.NewPrinter(language.English)

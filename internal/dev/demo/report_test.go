@@ -58,7 +58,7 @@ func TestReportOfDroppedTurns(t *testing.T) {
 	s.Turns[1].Receipt.DroppedTurns, s.Turns[2].Receipt.DroppedTurns = 2, 3
 	s.FailedTurns, s.Interrupted = 1, true
 	got := reported(t, s)
-	for _, said := range []string{"LEFT OUT of prompts, added up over all replies: 5", "Replies that failed: 1", "Interrupted"} {
+	for _, said := range []string{"LEFT OUT of prompts, added up over all replies: 5 by the receipts. Folds", "Replies that failed: 1", "Interrupted"} {
 		if !strings.Contains(got, said) {
 			t.Errorf("it does not say %q:\n%s", said, got)
 		}
@@ -81,5 +81,51 @@ func TestNumbersForPeople(t *testing.T) {
 	}
 	if count(1, "turn") != "1 turn" || count(0, "turn") != "0 turns" || count(2000, "turn") != "2,000 turns" {
 		t.Error("count")
+	}
+}
+
+// Earlier turns that a receipt accounts for nowhere are counted, whatever its dropped_turns says.
+func TestUnseenTurns(t *testing.T) {
+	t.Parallel()
+	var messages []storedMessage
+	var users []uuid.UUID // at 1, 3, 5, 6, 8 and 10: the third has no reply
+	for n := range 6 {
+		users = append(users, uuid.New())
+		messages = append(messages, storedMessage{ID: users[n], Seq: int64(len(messages) + 1), IsUser: true})
+		if n != 2 {
+			messages = append(messages, storedMessage{ID: uuid.New(), Seq: int64(len(messages) + 1)})
+		}
+	}
+	for n, c := range []struct {
+		receipt prompt.Receipt
+		want    int
+	}{
+		{prompt.Receipt{}, 0},
+		{prompt.Receipt{TailTurns: 1}, 0},
+		{prompt.Receipt{TailTurns: 1, DroppedTurns: 1}, 1},
+		{prompt.Receipt{CoveredThroughSeq: 2, TailTurns: 1}, 1},                 // 5 was shown, 3 not
+		{prompt.Receipt{CoveredThroughSeq: 4, TailTurns: 1, BridgeTurns: 1}, 0}, // 5 and 6 were shown
+		{prompt.Receipt{CoveredThroughSeq: 0, TailTurns: 1, BridgeTurns: 1}, 3}, // a stale brief claims nothing
+	} {
+		turn := Turn{n + 1, Answer{UserMessageID: users[n], Receipt: c.receipt}}
+		if got, complete := unseenTurns([]Turn{turn}, messages); got != c.want || !complete {
+			t.Errorf("turn %d: %d unseen, %v, want %d", n+1, got, complete, c.want)
+		}
+	}
+	if _, complete := unseenTurns([]Turn{{1, Answer{UserMessageID: uuid.New()}}}, messages); complete {
+		t.Error("a message that is not stored was checked")
+	}
+}
+
+func TestReportSaysHowCoverageWasChecked(t *testing.T) {
+	t.Parallel()
+	s := played(3)
+	s.CoverageChecked = true
+	if got := reported(t, s); !strings.Contains(got, "every later reply (checked against the stored messages)") {
+		t.Errorf("printed:\n%s", got)
+	}
+	s.UnseenTurns = 3
+	if got := reported(t, s); !strings.Contains(got, "0 by the receipts, 3 by the stored messages") {
+		t.Errorf("printed:\n%s", got)
 	}
 }
