@@ -37,16 +37,12 @@ func playDemo(line *commandLine) runner {
 	turns := line.Int("turns", 0, "how many turns to play; 0 for all")
 	question := line.String("question", "", "what to ask at the end")
 	return func(ctx context.Context, stdout, _ io.Writer) error {
-		address, err := server.load()
-		if err != nil {
-			return err
-		}
-		token, err := server.accessToken()
+		address, token, err := server.access()
 		if err != nil {
 			return err
 		}
 		options := demo.Options{
-			URL: address.String(), Token: token, DatabaseURL: server.config.DatabaseDirectURL, Limits: server.config.Memory, Turns: *turns, History: *history,
+			URL: address, Token: token, DatabaseURL: server.config.DatabaseDirectURL, Limits: server.config.Memory, Turns: *turns, History: *history,
 			Question: *question, Out: stdout, Interactive: isTerminal(stdout),
 		}
 		if *file != "" {

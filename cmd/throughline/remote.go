@@ -55,21 +55,27 @@ func (r *remote) accessToken() (string, error) {
 	return auth.Mint([]byte(r.config.SupabaseJWTSecret), dev.User, r.config.Issuer(), mintedTokenLife, time.Now())
 }
 
+// access reads the environment and returns the server's address and an access token.
+func (r *remote) access() (address, token string, err error) {
+	parsed, err := r.load()
+	if err != nil {
+		return "", "", err
+	}
+	token, err = r.accessToken()
+	return parsed.String(), token, err
+}
+
 // withClient makes a command of one that uses a client of the server. It connects when the first request is sent.
 func withClient(makes func(line *commandLine) clientRunner) command {
 	return func(line *commandLine) runner {
 		server := remoteFlags(line)
 		do := makes(line)
 		return func(ctx context.Context, stdout, stderr io.Writer) error {
-			address, err := server.load()
+			address, token, err := server.access()
 			if err != nil {
 				return err
 			}
-			token, err := server.accessToken()
-			if err != nil {
-				return err
-			}
-			c := client.New(address.String(), token)
+			c := client.New(address, token)
 			defer c.Close()
 			return do(ctx, c, stdout, stderr)
 		}

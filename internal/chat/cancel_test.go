@@ -178,7 +178,7 @@ func TestRenewalFailures(t *testing.T) {
 				if n := svc.store.renewals(); n < 2 {
 					t.Errorf("%d renewals", n)
 				}
-				if len(svc.lines(t, "leases not renewed")) == 0 {
+				if len(svc.logs.Lines(t, "leases not renewed")) == 0 {
 					t.Error("nobody was told")
 				}
 				script.finish()

@@ -1,12 +1,8 @@
 package chat
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
-	"log/slog"
 	"os"
-	"sync"
 	"testing"
 	"time"
 
@@ -15,6 +11,7 @@ import (
 	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/memory/text"
 	"github.com/arcoscribe/throughline/internal/metrics"
+	"github.com/arcoscribe/throughline/internal/testkit"
 	"github.com/arcoscribe/throughline/streaming"
 	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
@@ -39,16 +36,16 @@ type testService struct {
 	*Service
 	store *fakeStore
 	model *fakeModel
-	logs  *lockedBuffer
+	logs  *testkit.Log
 }
 
 // newTestService returns a service that is closed with the test. What runs then is interrupted.
 func newTestService(t *testing.T, change ...func(*Config)) *testService {
 	t.Helper()
-	svc := &testService{store: newFakeStore(), model: &fakeModel{answer: answering("Fine.")}, logs: &lockedBuffer{}}
+	svc := &testService{store: newFakeStore(), model: &fakeModel{answer: answering("Fine.")}, logs: &testkit.Log{}}
 	config := Config{
 		Store: svc.store, Model: svc.model, Metrics: metrics.New(),
-		Logger:       slog.New(slog.NewJSONHandler(svc.logs, &slog.HandlerOptions{Level: slog.LevelDebug})),
+		Logger:       svc.logs.Logger(),
 		Variants:     []Variant{{Name: "arco", Model: "gpt-small"}, {Name: "arco-pro", Model: "gpt-large"}},
 		Instructions: "Be kind.", Limits: memory.DefaultLimits(), ReplyTimeout: 10 * time.Minute,
 	}
@@ -113,37 +110,4 @@ func value(t *testing.T, metric prometheus.Metric) float64 {
 		t.Fatal(err)
 	}
 	return read.GetCounter().GetValue() + read.GetGauge().GetValue()
-}
-
-type lockedBuffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.Write(p)
-}
-
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.String()
-}
-
-// lines returns the log lines with this message.
-func (svc *testService) lines(t *testing.T, message string) []map[string]any {
-	t.Helper()
-	var found []map[string]any
-	for raw := range bytes.Lines([]byte(svc.logs.String())) {
-		var line map[string]any
-		if err := json.Unmarshal(raw, &line); err != nil {
-			t.Fatal(err)
-		}
-		if line["msg"] == message {
-			found = append(found, line)
-		}
-	}
-	return found
 }

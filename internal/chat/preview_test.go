@@ -83,7 +83,7 @@ func TestUnreadableBriefStopsNoReply(t *testing.T) {
 		if text != "Fine." || !r.BriefUnreadable || r.CoveredThroughSeq != 0 {
 			t.Errorf("%q, %+v", text, r)
 		}
-		lines := svc.lines(t, "prompt does not hold the whole conversation")
+		lines := svc.logs.Lines(t, "prompt does not hold the whole conversation")
 		if value(t, svc.Metrics.UnreadableBriefs) != 1 || len(lines) != 1 || lines[0]["brief_unreadable"] != true {
 			t.Errorf("counted %v, logged %v", value(t, svc.Metrics.UnreadableBriefs), lines)
 		}
@@ -101,7 +101,7 @@ func TestSimpleChatDropsNoTurns(t *testing.T) {
 		if _, r := svc.receipt(t, Message{ChatID: uuid.New(), Content: "And now?"}); r.TailTurns != 4 || r.DroppedTurns != 496 || r.Strategy != memory.StrategySimple {
 			t.Errorf("%+v", r)
 		}
-		if dropped, lines := value(t, svc.Metrics.DroppedTurns), svc.lines(t, "prompt does not hold the whole conversation"); dropped != 0 || len(lines) != 0 {
+		if dropped, lines := value(t, svc.Metrics.DroppedTurns), svc.logs.Lines(t, "prompt does not hold the whole conversation"); dropped != 0 || len(lines) != 0 {
 			t.Errorf("%v turns counted, logged %v", dropped, lines)
 		}
 	})

@@ -95,7 +95,7 @@ func TestRecordingIsTriedAgain(t *testing.T) {
 		if first := svc.store.deltas[0].Text; first != "One " {
 			t.Errorf("the first piece became %q", first)
 		}
-		if down, up := svc.lines(t, "running replies not recorded"), svc.lines(t, "running replies recorded again"); len(down) != 1 || len(up) != 1 {
+		if down, up := svc.logs.Lines(t, "running replies not recorded"), svc.logs.Lines(t, "running replies recorded again"); len(down) != 1 || len(up) != 1 {
 			t.Errorf("the outage was told %d times, its end %d times", len(down), len(up))
 		}
 		script.finish()

@@ -58,7 +58,7 @@ func TestDroppedTurnsAreVisible(t *testing.T) {
 				if value(t, svc.Metrics.TruncatedPrompts) != c.truncate || receipt.Truncated != (c.truncate > 0) {
 					t.Errorf("truncated %v, receipt %+v", value(t, svc.Metrics.TruncatedPrompts), receipt)
 				}
-				warnings := svc.lines(t, "prompt does not hold the whole conversation")
+				warnings := svc.logs.Lines(t, "prompt does not hold the whole conversation")
 				if len(warnings) != int(min(1, c.dropped+c.truncate)) {
 					t.Fatalf("%d warnings", len(warnings))
 				}
@@ -79,7 +79,7 @@ func TestOneLinePerReply(t *testing.T) {
 		svc.model.setAnswer(refusing(fault.New(fault.UpstreamOverloaded, "No room.")))
 		readToEnd(t, svc.send(t, Message{Content: "Hello.", Variant: "arco-pro"}))
 		synctest.Wait()
-		lines := svc.lines(t, "reply ended")
+		lines := svc.logs.Lines(t, "reply ended")
 		if len(lines) != 2 {
 			t.Fatalf("%d lines", len(lines))
 		}

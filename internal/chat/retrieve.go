@@ -57,6 +57,8 @@ func (s *Service) lookUp(ctx context.Context, retriever Retriever, user auth.Pri
 		}
 		if err != nil {
 			section = prompt.Section{Account: prompt.Account{Failure: failureOfLookup(err)}}
+		}
+		if err != nil && !errors.Is(context.Cause(ctx), context.Canceled) { // not because the message was refused
 			s.Logger.LogAttrs(ctx, slog.LevelWarn, "not retrieved", slog.String("section", retriever.Section()), slog.Any("error", err))
 		}
 		section.Name = retriever.Section()
@@ -82,14 +84,30 @@ func failureOfLookup(err error) string {
 func (s *Service) retrieved(r *retrieval) []prompt.Section {
 	sections := make([]prompt.Section, len(r.found))
 	for i, retriever := range s.Retrievers {
-		select {
-		case sections[i] = <-r.found[i]:
-		case <-r.ctx.Done():
-			sections[i] = prompt.Section{Account: prompt.Account{Name: retriever.Section(), Failure: lookupLate}}
+		section, inTime := r.await(i)
+		if !inTime {
+			section = prompt.Section{Account: prompt.Account{Name: retriever.Section(), Failure: lookupLate}}
 		}
+		sections[i] = section
 		s.Metrics.Retrievals.WithLabelValues(retriever.Section(), resultOfLookup(sections[i])).Inc()
 	}
 	return sections
+}
+
+// await returns the section of a lookup, and whether it came before the deadline. The start of the turn may have taken
+// longer than that: then there is a section to take, although the deadline has passed.
+func (r *retrieval) await(i int) (section prompt.Section, inTime bool) {
+	select {
+	case section = <-r.found[i]:
+		return section, true
+	default:
+	}
+	select {
+	case section = <-r.found[i]:
+		return section, true
+	case <-r.ctx.Done():
+		return prompt.Section{}, false
+	}
 }
 
 func resultOfLookup(section prompt.Section) string {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/arcoscribe/throughline/internal/auth"
+	"github.com/arcoscribe/throughline/internal/fault"
 	"github.com/arcoscribe/throughline/internal/memory/prompt"
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
@@ -113,22 +114,52 @@ func TestFailedLookupCostsNoReply(t *testing.T) {
 	}
 }
 
-// A slow start of the turn and a lookup run beside each other.
+// A slow start of the turn and a lookup run beside each other. A start that takes longer than the deadline costs
+// nothing that was found in time.
 func TestLookupRunsBesideTheStartOfATurn(t *testing.T) {
 	t.Parallel()
+	for _, start := range []time.Duration{120 * time.Millisecond, 300 * time.Millisecond} {
+		for range 20 { // what is ready at once is taken at random
+			synctest.Test(t, func(t *testing.T) {
+				svc := newTestService(t, lookup(func(context.Context, auth.Principal, Query) (prompt.Section, error) {
+					time.Sleep(100 * time.Millisecond)
+					return prompt.Section{Text: "found"}, nil
+				}).with)
+				svc.store.start = func(context.Context, NewTurn) (StartedTurn, error) {
+					time.Sleep(start)
+					return StartedTurn{Started: true}, nil
+				}
+				began := time.Now()
+				_, receipt := svc.receipt(t, Message{ChatID: uuid.New(), Content: "Which string broke?"})
+				if waited := time.Since(began); waited != start || len(receipt.Sections) != 1 || receipt.Sections[0].Failure != "" {
+					t.Errorf("%s, %+v", waited, receipt.Sections)
+				}
+			})
+		}
+	}
+}
+
+// The lookups of a message that is refused end with it, and are no failure.
+func TestLookupEndsWithARefusedMessage(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		svc := newTestService(t, lookup(func(context.Context, auth.Principal, Query) (prompt.Section, error) {
-			time.Sleep(100 * time.Millisecond)
-			return prompt.Section{Text: "found"}, nil
+		ended := make(chan error, 1)
+		svc := newTestService(t, lookup(func(ctx context.Context, _ auth.Principal, _ Query) (prompt.Section, error) {
+			<-ctx.Done()
+			ended <- ctx.Err()
+			return prompt.Section{}, ctx.Err()
 		}).with)
 		svc.store.start = func(context.Context, NewTurn) (StartedTurn, error) {
-			time.Sleep(120 * time.Millisecond)
-			return StartedTurn{Started: true}, nil
+			return StartedTurn{Running: uuid.New()}, nil
 		}
-		began := time.Now()
-		_, receipt := svc.receipt(t, Message{ChatID: uuid.New(), Content: "Which string broke?"})
-		if waited := time.Since(began); waited != 120*time.Millisecond || len(receipt.Sections) != 1 || receipt.Sections[0].Failure != "" {
-			t.Errorf("%s, %+v", waited, receipt.Sections)
+		_, err := svc.Send(t.Context(), ada, Message{ChatID: uuid.New(), Content: "Hello?"})
+		wantFault(t, err, fault.GenerationInProgress)
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			t.Errorf("the lookup ended with %v", err)
+		}
+		synctest.Wait()
+		if lines := svc.logs.Lines(t, "not retrieved"); len(lines) != 0 {
+			t.Errorf("logged %v", lines)
 		}
 	})
 }

@@ -88,7 +88,7 @@ func TestSendAsksTheModel(t *testing.T) {
 			t.Errorf("receipt %s", end.Completed.Memory)
 		}
 		synctest.Wait()
-		if value(t, svc.Metrics.DroppedTurns) != 0 || len(svc.lines(t, "prompt does not hold the whole conversation")) != 0 {
+		if value(t, svc.Metrics.DroppedTurns) != 0 || len(svc.logs.Lines(t, "prompt does not hold the whole conversation")) != 0 {
 			t.Error("nothing was dropped")
 		}
 	})

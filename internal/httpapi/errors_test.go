@@ -147,7 +147,7 @@ var refusals = map[fault.Code]func(t *testing.T) answered{
 		if strings.Contains(string(answer.body), "secret") {
 			t.Errorf("the cause is told: %s", answer.body)
 		}
-		lines := h.logs.lines(t, "request failed")
+		lines := h.logs.Lines(t, "request failed")
 		if len(lines) != 1 || lines[0]["request_id"] != "my-id-1" || lines[0]["error"] != "secret cause" {
 			t.Errorf("the cause is not in the log with the request id: %v", lines)
 		}
@@ -240,7 +240,7 @@ func TestPanicIsAnInternalError(t *testing.T) {
 			t.Fatalf("answered %d %s", answer.status, answer.body)
 		}
 	}
-	if lines := h.logs.lines(t, "handler panicked"); len(lines) != 2 || !strings.Contains(lines[0]["stack"].(string), "errors_test.go") {
+	if lines := h.logs.Lines(t, "handler panicked"); len(lines) != 2 || !strings.Contains(lines[0]["stack"].(string), "errors_test.go") {
 		t.Errorf("the panic is not logged with its stack: %v", lines)
 	}
 }

@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -35,7 +34,7 @@ type harness struct {
 	metrics *metrics.Metrics
 	server  *Server
 	http    *httptest.Server
-	logs    *logBuffer
+	logs    *testkit.Log
 	user    uuid.UUID
 }
 
@@ -58,7 +57,7 @@ func newQuietHarness(t testing.TB, model chat.Model, change ...func(*Config)) *h
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := &harness{store: newMemoryStore(), metrics: metrics.New(), logs: &logBuffer{}, user: uuid.New()}
+	h := &harness{store: newMemoryStore(), metrics: metrics.New(), logs: &testkit.Log{}, user: uuid.New()}
 	h.t, _ = t.(*testing.T)
 	logger := slog.New(slog.NewJSONHandler(h.logs, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	h.chat = chat.New(chat.Config{
@@ -187,41 +186,6 @@ func marshal(value any) string {
 		panic(err)
 	}
 	return string(encoded)
-}
-
-// logBuffer keeps log lines.
-type logBuffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (b *logBuffer) Write(line []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.Write(line)
-}
-
-func (b *logBuffer) lines(t *testing.T, message string) []map[string]any {
-	t.Helper()
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	var found []map[string]any
-	for line := range strings.Lines(b.buf.String()) {
-		var entry map[string]any
-		if err := json.Unmarshal([]byte(line), &entry); err != nil {
-			t.Fatal(err)
-		}
-		if entry["msg"] == message {
-			found = append(found, entry)
-		}
-	}
-	return found
-}
-
-func (b *logBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.String()
 }
 
 // waitFor asks until something is so that gives no signal of its own.

@@ -133,7 +133,7 @@ func TestLeavingAStreamKeepsItsPlaceWhileTheReplyRuns(t *testing.T) {
 	stream := h.open(h.request(http.MethodPost, firstPath, hello))
 	stream.event()
 	_ = stream.response.Body.Close()
-	h.waitFor("the handler to end", func() bool { return len(h.logs.lines(t, "request")) == 1 })
+	h.waitFor("the handler to end", func() bool { return len(h.logs.Lines(t, "request")) == 1 })
 	if got := h.first("again").status; got != 429 {
 		t.Errorf("leaving is a way around the limit: %d", got)
 	}

@@ -304,7 +304,7 @@ func TestTruncatedBodyStartsNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = conn.Close()
-	h.waitFor("the handler to end", func() bool { return len(h.logs.lines(t, "request")) == 1 })
+	h.waitFor("the handler to end", func() bool { return len(h.logs.Lines(t, "request")) == 1 })
 	if model.calls.Load() != 0 {
 		t.Error("half a message reached the model")
 	}

@@ -34,7 +34,7 @@ func TestAccessLogHoldsNoContent(t *testing.T) {
 	if strings.Contains(h.logs.String(), "canary") {
 		t.Errorf("content is in the log: %s", h.logs)
 	}
-	lines := h.logs.lines(t, "request")
+	lines := h.logs.Lines(t, "request")
 	if len(lines) != 3 {
 		t.Fatalf("%d lines for 3 requests", len(lines))
 	}

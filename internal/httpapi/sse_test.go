@@ -192,7 +192,7 @@ func TestClientThatLeavesLosesNothing(t *testing.T) {
 	model.say("one ")
 	stream.event()
 	_ = stream.response.Body.Close()
-	h.waitFor("the handler to end", func() bool { return len(h.logs.lines(t, "request")) == 1 })
+	h.waitFor("the handler to end", func() bool { return len(h.logs.Lines(t, "request")) == 1 })
 	model.say("two")
 	model.finish()
 	if reply := h.waitForSave(); reply.Content != "one two" || reply.Status != memory.StatusComplete {
@@ -220,11 +220,11 @@ func TestClientThatLeavesBeforeTheModelAnswered(t *testing.T) {
 	if err := <-failed; err == nil {
 		t.Error("a cancelled request was answered")
 	}
-	h.waitFor("the handler to end", func() bool { return len(h.logs.lines(t, "request")) == 1 })
-	if got := h.logs.lines(t, "request")[0]["status"]; got != 499.0 {
+	h.waitFor("the handler to end", func() bool { return len(h.logs.Lines(t, "request")) == 1 })
+	if got := h.logs.Lines(t, "request")[0]["status"]; got != 499.0 {
 		t.Errorf("logged status %v", got)
 	}
-	if lines := h.logs.lines(t, "request failed"); len(lines) != 0 {
+	if lines := h.logs.Lines(t, "request failed"); len(lines) != 0 {
 		t.Errorf("a client that leaves is reported as our failure: %v", lines)
 	}
 	model.accept()
@@ -257,8 +257,8 @@ func TestSlowReaderIsLetGo(t *testing.T) {
 	if err := h.request(http.MethodPost, firstPath, hello).Write(conn); err != nil {
 		t.Fatal(err)
 	}
-	h.waitFor("the handler to end", func() bool { return len(h.logs.lines(t, "request")) == 1 })
-	if took := h.logs.lines(t, "request")[0]["duration_ms"]; took.(float64) < 200 {
+	h.waitFor("the handler to end", func() bool { return len(h.logs.Lines(t, "request")) == 1 })
+	if took := h.logs.Lines(t, "request")[0]["duration_ms"]; took.(float64) < 200 {
 		t.Errorf("let go after %v ms", took)
 	}
 	if reply := h.waitForSave(); reply.Status != memory.StatusComplete || reply.Content != strings.Join(pieces, "") {

@@ -100,6 +100,24 @@ func (b *bed) start(turn chat.NewTurn) chat.StartedTurn {
 	return started
 }
 
+// startTwo starts two turns, each in a chat of its own.
+func (b *bed) startTwo() (one, two chat.NewTurn) {
+	b.t.Helper()
+	one, two = firstTurn("One."), firstTurn("Two.")
+	b.start(one)
+	b.start(two)
+	return one, two
+}
+
+// startWithID starts a turn with a client message id.
+func (b *bed) startWithID(content string) chat.NewTurn {
+	b.t.Helper()
+	turn := firstTurn(content)
+	turn.ClientMessageID = uuid.New()
+	b.start(turn)
+	return turn
+}
+
 // reply completes a turn's reply.
 func (b *bed) reply(turn chat.NewTurn, content string) {
 	b.t.Helper()

@@ -33,9 +33,7 @@ func TestAFailedTurnIsTriedAgain(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
 	b.newChat(2)
-	first := firstTurn("What is a fugue?")
-	first.ClientMessageID = uuid.New()
-	b.start(first)
+	first := b.startWithID("What is a fugue?")
 	b.fail(first, "A fugue is a mistaken thing")
 	found, err := b.turns.StartTurn(t.Context(), b.user, first)
 	if err != nil || found.Started || found.Earlier == nil || found.Earlier.Status != memory.StatusFailed {
@@ -73,9 +71,7 @@ func TestAFailedTurnIsTriedAgain(t *testing.T) {
 func TestTryingAgainIsDoneOnce(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
-	first := firstTurn("What is a fugue?")
-	first.ClientMessageID = uuid.New()
-	b.start(first)
+	first := b.startWithID("What is a fugue?")
 	if started, err := b.turns.StartTurn(t.Context(), b.user, repeatOf(first)); err != nil || started.Started {
 		t.Errorf("over a running reply: %+v, %v", started, err)
 	}
@@ -117,9 +113,7 @@ func TestTryingAgainIsDoneOnce(t *testing.T) {
 func TestTryingAgainTakesTheOldWordsOutOfTheBrief(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
-	first := firstTurn("What is a fugue?")
-	first.ClientMessageID = uuid.New()
-	b.start(first)
+	first := b.startWithID("What is a fugue?")
 	b.fail(first, "A mistaken thing")
 	b.mustCommit(b.claim(first.ChatID, brief.KindFold))
 	second := repeatOf(first)

@@ -134,9 +134,7 @@ func TestClaimsDecide(t *testing.T) {
 func TestClientMessageIDsAreOfOneUser(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
-	turn := firstTurn("Hello.")
-	turn.ClientMessageID = uuid.New()
-	b.start(turn)
+	turn := b.startWithID("Hello.")
 	again := firstTurn("Hello.")
 	again.ClientMessageID = turn.ClientMessageID
 	if got, err := b.turns.StartTurn(t.Context(), b.newUser(), again); err != nil || !got.Started {

@@ -44,9 +44,7 @@ func (b *bed) deltas() int {
 func TestRecordedDeltasAreReadFromAPlaceOn(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
-	one, two := firstTurn("One."), firstTurn("Two.")
-	b.start(one)
-	b.start(two)
+	one, two := b.startTwo()
 	b.record([]chat.Delta{b.said(one, 0, "Größe "), b.said(two, 0, "Other.")})
 	b.record([]chat.Delta{b.said(one, 6, "ist 🎻 ")})
 	b.record([]chat.Delta{b.said(one, 6, "ist 🎻 "), b.said(one, 12, "alles.")}) // the one before is sent again
@@ -69,9 +67,7 @@ func TestRecordedDeltasAreReadFromAPlaceOn(t *testing.T) {
 func TestDeltasOfWhatIsNotRunning(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
-	running, over := firstTurn("One."), firstTurn("Two.")
-	b.start(running)
-	b.start(over)
+	running, over := b.startTwo()
 	b.reply(over, "Done.")
 	forged := b.said(running, 0, "Forged.")
 	forged.UserID = b.newUser().UserID
@@ -85,9 +81,7 @@ func TestDeltasOfWhatIsNotRunning(t *testing.T) {
 func TestDeltasBelongToTheirChat(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
-	turn, other := firstTurn("One."), firstTurn("Two.")
-	b.start(turn)
-	b.start(other)
+	turn, other := b.startTwo()
 	b.record([]chat.Delta{b.said(turn, 0, "Secret."), b.said(other, 0, "Stays.")})
 	stranger := b.newUser()
 	err := b.inTxAs(stranger, func(tx pgx.Tx) error {
@@ -123,9 +117,7 @@ func TestAbandonedRepliesKeepWhatWasRecorded(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := newBed(t)
-			turn, stopped := firstTurn("One."), firstTurn("Two.")
-			b.start(turn)
-			b.start(stopped)
+			turn, stopped := b.startTwo()
 			if err := b.turns.RequestCancel(t.Context(), b.user, stopped.MessageID); err != nil {
 				t.Fatal(err)
 			}
@@ -157,9 +149,7 @@ func TestLeasesAreNotLostToARestart(t *testing.T) {
 	t.Parallel()
 	server := testkit.NewServer(t)
 	b := newBedOn(t, server.Database, memory.DefaultLimits(), 4)
-	renewed, silent := firstTurn("One."), firstTurn("Two.")
-	b.start(renewed)
-	b.start(silent)
+	renewed, silent := b.startTwo()
 	b.exec("update messages set lease_until = clock_timestamp() where status = 'streaming'")
 	server.Stop()
 	server.Start()
@@ -186,9 +176,7 @@ func TestLeasesAreNotLostToARestart(t *testing.T) {
 func TestStrayDeltasAreDeleted(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
-	running, over := firstTurn("One."), firstTurn("Two.")
-	b.start(running)
-	b.start(over)
+	running, over := b.startTwo()
 	b.record([]chat.Delta{b.said(running, 0, "Here."), b.said(over, 0, "Spent.")})
 	b.reply(over, "Spent.")
 	b.exec("insert into message_deltas (message_id, user_id, start_char, delta) values (gen_random_uuid(), $1, 0, 'x')", b.user.UserID)

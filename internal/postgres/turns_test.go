@@ -332,9 +332,7 @@ func TestFindReply(t *testing.T) {
 func TestLeasesAndCancelRequests(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
-	one, two := firstTurn("One."), firstTurn("Two.")
-	b.start(one)
-	b.start(two)
+	one, two := b.startTwo()
 	if err := b.turns.RequestCancel(t.Context(), b.newUser(), one.MessageID); err != nil {
 		t.Fatal(err)
 	}
