@@ -133,7 +133,7 @@ func TestMigrate(t *testing.T) {
 	}
 	all.Wait()
 	together := strings.Join(outputs, "")
-	for _, name := range []string{"20261120000001_river_001", "20261120000102_messages"} {
+	for _, name := range []string{"20261120000001_river_001", "20261122000102_messages"} {
 		if strings.Count(together, "applied "+name) != 1 {
 			t.Errorf("%s was not applied exactly once: %s", name, together)
 		}
