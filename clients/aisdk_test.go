@@ -2,7 +2,6 @@ package clients_test
 
 import (
 	"os"
-	"path/filepath"
 	"strconv"
 	"sync/atomic"
 	"testing"
@@ -13,7 +12,7 @@ import (
 )
 
 const (
-	aisdkScenarios = "testdata/scenarios.js"
+	aisdkScenarios = "ai-sdk/testdata/scenarios.js"
 	// aisdkCuts is in how many places one of the scenarios has its network cut.
 	aisdkCuts = 9
 )
@@ -26,15 +25,40 @@ type aisdkScenario struct {
 	asked   int
 }
 
+// aisdkLine is one of the AI SDK's lines, and its packages where they are not those of its name.
+type aisdkLine struct {
+	name    string
+	aliases []string
+}
+
+var aisdkLines = []aisdkLine{
+	{name: "6"},
+	{name: "7", aliases: []string{"ai=./ai-sdk/node_modules/ai-7", "@ai-sdk/react=./ai-sdk/node_modules/@ai-sdk/react-7"}},
+}
+
 // TestAISDK drives the transport with the AI SDK's own chat and readers.
 func TestAISDK(t *testing.T) {
 	t.Parallel()
-	// To look at the scripts also tells the go command that a result is stale once they have changed.
-	for _, file := range []string{"node_modules/ai", "throughline.js", "../turn.js", "testdata/chat.js", aisdkScenarios} {
-		if _, err := os.Stat(filepath.Join("ai-sdk", file)); err != nil {
+	requireAISDK(t)
+	for _, line := range aisdkLines {
+		t.Run(line.name, func(t *testing.T) {
+			t.Parallel()
+			testAISDK(t, bundleScript(t, aisdkScenarios, "node", line.aliases))
+		})
+	}
+}
+
+// requireAISDK fails a test when the packages are missing.
+func requireAISDK(t *testing.T) {
+	t.Helper()
+	for _, name := range []string{"ai", "ai-7", "@ai-sdk/react", "@ai-sdk/react-7", "react-dom"} {
+		if _, err := os.Stat("ai-sdk/node_modules/" + name); err != nil {
 			t.Fatalf("%v: run scripts/setup test", err)
 		}
 	}
+}
+
+func testAISDK(t *testing.T, script string) {
 	r := newRig(t)
 	whole := offline.Answer{Text: reply}
 	broken := offline.Answer{Text: reply, Fault: offline.FaultFailed, FaultAfter: half}
@@ -52,17 +76,18 @@ func TestAISDK(t *testing.T) {
 		{name: "tells of a failure and tries again", answers: []offline.Answer{broken, whole}, asked: 2},
 		{name: "tells of a refusal and tries again", answers: []offline.Answer{refused, whole}, asked: 2},
 		{name: "sends a message twice", held: true, asked: 1},
+		{name: "waits while nobody is there"},
 		{name: "renews its token", answers: []offline.Answer{whole}, asked: 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			c.run(r.in(t))
+			c.run(r.in(t), script)
 		})
 	}
 }
 
 // run plays one scenario: the script does what an app does, and asserts what its user sees.
-func (c aisdkScenario) run(r *rig) {
+func (c aisdkScenario) run(r *rig, script string) {
 	content := uuid.NewString()
 	goOn := func() {}
 	if c.held {
@@ -81,7 +106,7 @@ func (c aisdkScenario) run(r *rig) {
 		// Within the answer's head, its padding, its events, its characters.
 		"cutSoon": func() { network.CutAfter(int(200 + 307*cuts.Add(1))) },
 	})
-	r.runNode(filepath.Join("ai-sdk", aisdkScenarios), env{
+	r.runNode(script, env{
 		"BASE_URL": network.base, "CUES": cues, "SCENARIO": c.name, "MESSAGE": content, "REPLY": reply, "HALF": said(half),
 		"CUTS": strconv.Itoa(aisdkCuts),
 	})

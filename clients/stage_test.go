@@ -175,7 +175,10 @@ func (s *stage) runInNode(script string, more env) {
 // Chromium until the test ends. aliases stand in for packages, as name=file; flags are the browser's.
 func (s *stage) runInBrowser(script string, aliases []string, flags ...string) {
 	s.t.Helper()
-	bundle := bundleScript(s.t, script, aliases)
+	bundle, err := os.ReadFile(bundleScript(s.t, script, "browser", aliases))
+	if err != nil {
+		s.t.Fatal(err)
+	}
 	s.mu.Lock()
 	s.bundle = bundle
 	s.mu.Unlock()
@@ -208,22 +211,21 @@ func noticeScripts(t *testing.T) {
 	}
 }
 
-// bundleScript bundles a script and its imports into one file.
-func bundleScript(t *testing.T, script string, aliases []string) []byte {
+// bundleScript bundles a script and its imports, for a platform of esbuild, into one file, whose name it gives.
+func bundleScript(t *testing.T, script, platform string, aliases []string) string {
 	t.Helper()
 	requirePackage(t, "esbuild")
 	noticeScripts(t)
-	out := filepath.Join(t.TempDir(), "bundle.js")
-	arguments := []string{"node_modules/esbuild/bin/esbuild", script, "--bundle", "--format=esm", "--target=es2022", "--log-level=warning", "--outfile=" + out}
+	out := filepath.Join(t.TempDir(), "bundle.mjs")
+	arguments := []string{
+		"node_modules/esbuild/bin/esbuild", script, "--bundle", "--platform=" + platform, "--format=esm", "--target=es2022",
+		"--log-level=warning", "--outfile=" + out,
+	}
 	for _, alias := range aliases {
 		arguments = append(arguments, "--alias:"+alias)
 	}
 	if output, err := nodeCommand(t.Context(), nil, arguments...).CombinedOutput(); err != nil {
 		t.Fatalf("bundling %s: %v\n%s", script, err, output)
 	}
-	bundle, err := os.ReadFile(out)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return bundle
+	return out
 }

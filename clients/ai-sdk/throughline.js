@@ -6,13 +6,18 @@ import { cancel, pause } from '../turn.js';
 /** The events after which nothing more comes. */
 const LAST = ['finish', 'abort', 'error'];
 
+const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
+
 /**
- * The network broke, and the reply is not lost: `setTimeout(resumeStream, error.retryIn)` goes on with it. It is
- * what a chat's onError gets, and its onFinish says `isDisconnect`.
+ * The connection broke or nobody was there, and the reply is not lost: `setTimeout(resumeStream, error.retryIn)`
+ * goes on with it. It is a chat's error, and what its onError gets.
+ *
+ * It is no TypeError: after one that speaks of a network, chats keep the half of the reply that they have and expect
+ * the other half. What comes is the whole reply, and useChat of the SDK's version 6 would show half of it twice.
  */
-export class Disconnected extends TypeError {
+export class Disconnected extends Error {
   constructor(cause, retryIn) {
-    super('the network broke', { cause }); // "network" is the word by which chats know a disconnection
+    super('the connection broke', { cause });
     this.retryIn = retryIn;
   }
 }
@@ -89,10 +94,11 @@ export class ThroughlineTransport extends DefaultChatTransport {
     const content = message.parts.map((part) => (part.type === 'text' ? part.text : '')).join('');
     const going = messages.some(({ role }) => role === 'assistant');
     const chatId = this.#turn(id).chatId ?? (going ? id : undefined);
+    const named = UUID.test(message.id); // as in the row; of any other id the server makes a uuid
     return {
       api: chatId ? api : `${api}/first`,
-      headers: { ...headers, 'Idempotency-Key': message.id },
-      body: { ...body, content, ...(chatId && { chat_id: chatId }) },
+      headers: named ? headers : { ...headers, 'Idempotency-Key': message.id },
+      body: { ...body, content, ...(chatId && { chat_id: chatId }), ...(named && { client_message_id: message.id }) },
     };
   }
 
@@ -104,6 +110,22 @@ export class ThroughlineTransport extends DefaultChatTransport {
       headers: messageId ? { ...headers, 'Last-Event-ID': `${messageId}:0` } : headers,
     };
   }
+}
+
+/**
+ * A stored chat's messages for a chat of the SDK, from rows of the table `messages` in the order of `seq`.
+ *
+ * @param {object[]} rows
+ */
+export function historyOf(rows) {
+  return rows
+    .filter(({ role, superseded_by: another }) => !another && (role === 'user' || role === 'assistant'))
+    .map(({ id, client_message_id: sentAs, role, status, content }) => ({
+      id: sentAs ?? id,
+      role,
+      parts: content ? [{ type: 'text', text: content, state: 'done' }] : [],
+      metadata: { status },
+    }));
 }
 
 /** What is known of a message and of the reply to it. */
@@ -118,34 +140,29 @@ class Turn {
     this.messageId = undefined;
   }
 
-  /** Connects, and makes sure that no reply that was cut off is taken for a whole one. */
   async follow(connect) {
     const stream = await connect().catch((error) => {
       throw this.failure(error);
     });
-    const reader = stream?.getReader();
-    return reader
-      ? new ReadableStream({
-          pull: (controller) => this.pass(reader, controller),
-          cancel: (reason) => reader.cancel(reason),
-        })
-      : null;
+    return stream && this.whole(stream.getReader());
   }
 
-  async pass(reader, controller) {
-    try {
-      const { done, value } = await reader.read();
-      if (!done) {
+  /** The same stream, but no reply that was cut off is taken for a whole one. */
+  whole(reader) {
+    let over = false;
+    const pull = async (controller) => {
+      try {
+        const { done, value } = await reader.read();
+        if (done && !over) throw new TypeError('the stream ended before the reply');
+        if (done) return controller.close();
         this.take(value);
+        over ||= LAST.includes(value.type);
         controller.enqueue(value);
-      } else if (this.messageId || this.unanswered) {
-        throw new TypeError('the stream ended before the reply');
-      } else {
-        controller.close();
+      } catch (error) {
+        controller.error(this.failure(error));
       }
-    } catch (error) {
-      controller.error(this.failure(error));
-    }
+    };
+    return new ReadableStream({ pull, cancel: (reason) => reader.cancel(reason) });
   }
 
   take(event) {
@@ -160,17 +177,27 @@ class Turn {
 
   /** A broken network is a TypeError wherever there is a fetch. Anything else is an answer, or the app's own stop. */
   failure(error) {
-    if (error instanceof TypeError) return new Disconnected(error, pause(this.attempt++));
+    if (error instanceof TypeError) return new Disconnected(error, pause(this.attempt++, error.retryAfter));
     if (error.name !== 'AbortError') this.unanswered = undefined;
     return error;
   }
 }
 
 async function authorizedFetch(api, url, init, renew = false) {
-  const headers = { ...init.headers, Authorization: `Bearer ${await api.accessToken(renew)}` };
+  const token = await api.accessToken(renew).catch((cause) => {
+    throw new TypeError('no access token', { cause }); // what is unsent waits until there is one
+  });
+  const headers = { ...init.headers, Authorization: `Bearer ${token}` };
   const response = await fetch(url, { ...init, headers });
   if (response.ok) return response;
   if (response.status === 401 && !renew) return authorizedFetch(api, url, init, true);
   const body = await response.json().catch(() => ({}));
-  throw new Refused(response.status, body, response.headers.get('Retry-After'));
+  const retryAfter = response.headers.get('Retry-After');
+  if (isAway(response.status, body.code)) throw Object.assign(new TypeError('no server is there'), { retryAfter });
+  throw new Refused(response.status, body, retryAfter);
+}
+
+/** The server restarts, or a proxy answered in its place. The model's failures are answers. */
+function isAway(status, code) {
+  return status >= 500 && (!code || (status === 503 && !code.startsWith('upstream_')));
 }

@@ -74,7 +74,6 @@ const scenarios = {
     await cue('cut');
     await sent;
     assertDisconnected(chat);
-    assert.equal(chat.finishes[0].isDisconnect, true);
     const resumed = chat.resumeStream();
     await until('the reply is streamed again', () => chat.status === 'streaming');
     await cue('goOn');
@@ -255,6 +254,33 @@ const scenarios = {
       assertWhole(chat);
       assert.equal(chat.reply.id, late.reply.id);
     }
+  },
+
+  /** A server that restarts, and a proxy that knows no other: the same chat goes on as after a cut. */
+  async 'waits while nobody is there'() {
+    const away = [
+      { status: 503, body: '{"code":"shutting_down","message":"…"}', headers: { 'Retry-After': '1' } },
+      { status: 502, body: '<html>' },
+    ];
+    const proxy = createServer((request, response) => {
+      const { status, body, headers } = away.shift();
+      response.writeHead(status, headers).end(body);
+    });
+    await once(proxy.listen(0, '127.0.0.1'), 'listening');
+    const api = { baseUrl: `http://127.0.0.1:${proxy.address().port}`, accessToken: async () => TOKEN };
+    const chat = new Chat({ transport: new ThroughlineTransport(api) });
+    await chat.sendMessage({ text: MESSAGE });
+    assertDisconnected(chat);
+    assert.ok(chat.error.retryIn >= 1000, `asked again after ${chat.error.retryIn} ms, before Retry-After`);
+    await chat.resumeStream();
+    assertDisconnected(chat);
+    proxy.close();
+    proxy.closeAllConnections();
+    await chat.resumeStream();
+    assertDisconnected(chat);
+    api.accessToken = () => Promise.reject(new Error('no network'));
+    await chat.resumeStream();
+    assertDisconnected(chat);
   },
 
   async 'renews its token'() {

@@ -1,0 +1,59 @@
+/** An app on React: with the recipe, or with `useChat` as it comes. Reports what its page shows. */
+import { useChat } from '@ai-sdk/react';
+import { createElement, StrictMode, useEffect } from 'react';
+import { createRoot } from 'react-dom/client';
+
+import { playInFrames } from '../../testdata/frames.js';
+import { useThroughline } from '../react.js';
+import { historyOf, ThroughlineTransport } from '../throughline.js';
+
+/** What an app does that has no recipe. */
+function usePlainly(transport, options) {
+  const chat = useChat({
+    ...options,
+    transport,
+    resume: Boolean(options.id),
+    onError: ({ retryIn }) => retryIn && setTimeout(chat.resumeStream, retryIn),
+  });
+  return { ...chat, stop: () => transport.cancel(chat.id) };
+}
+
+const hooks = { useThroughline, usePlainly };
+
+playInFrames((report) => {
+  const app = { done: 0, ends: 0, errors: [] };
+  let chat;
+
+  const shown = () => [...document.querySelectorAll('p')].map(({ className, textContent }) => [className, textContent]);
+  const tell = () => {
+    const { status, error, messages } = chat;
+    const last = messages.at(-1)?.metadata;
+    report({ ...app, shown: shown(), status, error: error && { name: error.constructor.name, code: error.code }, last });
+  };
+
+  function Screen({ hook, transport, id, messages }) {
+    chat = hooks[hook](transport, { id, messages, onFinish: () => app.ends++ });
+    useEffect(tell);
+    return chat.messages.map(({ id: key, role, parts }) =>
+      createElement('p', { key, className: role }, ...parts.map(({ text }) => text)),
+    );
+  }
+
+  const deeds = {
+    launch({ baseUrl, token, hook, id, rows }) {
+      const transport = new ThroughlineTransport({ baseUrl, accessToken: async () => token });
+      const messages = rows && historyOf(rows);
+      const root = document.body.appendChild(document.createElement('main'));
+      const screen = createElement(Screen, { hook, transport, id, messages });
+      createRoot(root).render(createElement(StrictMode, null, screen));
+    },
+    send: ({ text }) => void chat.sendMessage({ text }),
+    regenerate: () => void chat.regenerate(),
+    stop: async () => void (await chat.stop()),
+  };
+  return async (order) => {
+    await deeds[order.do](order.with ?? {});
+    app.done++;
+    if (chat) tell();
+  };
+});

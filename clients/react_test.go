@@ -1,0 +1,279 @@
+package clients_test
+
+import (
+	"encoding/json"
+	"slices"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"github.com/arcoscribe/throughline/internal/dev/offline"
+	"github.com/arcoscribe/throughline/internal/testkit"
+)
+
+// screen is what a page with a chat of the AI SDK shows.
+type screen struct {
+	Done   int         `json:"done"`   // orders
+	Ends   int         `json:"ends"`   // calls of onFinish
+	Shown  [][2]string `json:"shown"`  // the messages in the page: role and text
+	Status string      `json:"status"` // useChat's
+	Error  *struct {
+		Name string `json:"name"`
+		Code string `json:"code"`
+	} `json:"error"`
+	Last struct { // metadata of the last message
+		ChatID    string `json:"chat_id"`
+		MessageID string `json:"message_id"`
+		Status    string `json:"status"`
+		Retryable bool   `json:"retryable"`
+	} `json:"last"`
+}
+
+// reactHooks are what an app may use: the recipe, or the SDK's hook with the transport alone.
+var reactHooks = []string{"useThroughline", "usePlainly"}
+
+// TestReactUseChat drives React's useChat in a browser, in strict mode, with each line of the AI SDK.
+func TestReactUseChat(t *testing.T) {
+	t.Parallel()
+	requireAISDK(t)
+	for _, line := range aisdkLines {
+		t.Run("AI SDK "+line.name, func(t *testing.T) {
+			t.Parallel()
+			s := newStage(t)
+			s.runInBrowser("ai-sdk/testdata/react-app.js", line.aliases)
+			r := recipe{newRig(t, s.origin), s}
+			for _, hook := range reactHooks {
+				for name, test := range map[string]func(react){
+					"streams a reply":                            react.streams,
+					"shows a reply once that was cut":            react.resumesAfterCut,
+					"shows a reply once wherever it was cut":     react.resumesWhereverCut,
+					"moves to another server":                    react.movesToOtherServer,
+					"goes on when it is mounted again":           react.resumesOnMount,
+					"stops the reply":                            react.stops,
+					"tells of a failure and tries again":         react.triesAgain,
+					"tries a failed message again after restart": react.triesAgainAfterRestart,
+				} {
+					t.Run(hook+" "+name, func(t *testing.T) {
+						t.Parallel()
+						test(react{r.in(t), hook})
+					})
+				}
+			}
+			t.Run("a reply that ended before it was mounted again", func(t *testing.T) {
+				t.Parallel()
+				react{r.in(t), "useThroughline"}.hasEndedOnMount()
+			})
+		})
+	}
+}
+
+// react is an app with one of the hooks.
+type react struct {
+	recipe
+	hook string
+}
+
+// page is one page of the app.
+type page struct {
+	*phone
+}
+
+// open opens a page on a chat, a new one without an id.
+func (r react) open(base, chatID string) page {
+	r.t.Helper()
+	with := map[string]any{"baseUrl": base, "token": r.token, "hook": r.hook}
+	if chatID != "" {
+		with["id"], with["rows"] = chatID, r.rows(chatID)
+	}
+	p := page{&phone{t: r.t, stage: r.stage, name: uuid.NewString()}}
+	p.do("launch", with)
+	r.t.Cleanup(func() { p.do("kill", nil) })
+	return p
+}
+
+// rows are a chat's messages as supabase-js reads them.
+func (r react) rows(chatID string) json.RawMessage {
+	return testkit.Ask[json.RawMessage](r.t, r.pool, `select jsonb_agg(to_jsonb(m) order by seq) from messages m where chat_id = $1`, chatID)
+}
+
+func (p page) await(what string, holds func(screen) bool) screen {
+	p.t.Helper()
+	var now screen
+	p.stage.await(p.t, what, p.name, func(latest report) bool {
+		now = screen{}
+		return json.Unmarshal(latest, &now) == nil && now.Done >= p.given && holds(now)
+	})
+	return now
+}
+
+// awaitShown waits until the page shows these messages and no others, the user's first.
+func (p page) awaitShown(status string, texts ...string) screen {
+	p.t.Helper()
+	want := make([][2]string, len(texts))
+	for i, text := range texts {
+		want[i] = [2]string{[]string{"user", "assistant"}[i%2], text}
+	}
+	return p.await("the page shows the messages, status "+status, func(now screen) bool {
+		return now.Status == status && slices.Equal(now.Shown, want)
+	})
+}
+
+// conversing is a page that shows the first half of a reply, over a network that can fail.
+type conversing struct {
+	page
+	network *proxy
+	content string
+	chat    string
+	goOn    func()
+}
+
+func (r react) converses() conversing {
+	r.t.Helper()
+	c := conversing{content: uuid.NewString(), network: newProxy(r.t, r.here)}
+	c.goOn = r.hold(c.content, reply, half)
+	c.page = r.open(c.network.base, "")
+	c.do("send", map[string]any{"text": c.content})
+	c.chat = c.awaitShown("streaming", c.content, said(half)).Last.ChatID
+	return c
+}
+
+func (r react) endsWhole(c conversing) {
+	r.t.Helper()
+	if now := c.awaitShown("ready", c.content, reply); now.Last.Status != "complete" {
+		r.t.Errorf("the reply is %s", now.Last.Status)
+	}
+	r.once(c.content, c.chat)
+}
+
+func (r react) streams() {
+	c := r.converses()
+	c.goOn()
+	r.endsWhole(c)
+	c.do("send", map[string]any{"text": "[[offline:empty]]"})
+	now := c.await("the second reply ended", func(now screen) bool { return len(now.Shown) == 4 && now.Status == "ready" })
+	if now.Last.ChatID != c.chat || now.Error != nil {
+		r.t.Errorf("the second message went to the chat %s, not %s; error %v", now.Last.ChatID, c.chat, now.Error)
+	}
+}
+
+func (r react) resumesAfterCut() {
+	c := r.converses()
+	c.network.CutNow()
+	c.await("the page saw the cut", func(now screen) bool { return now.Ends == 1 })
+	c.awaitShown("streaming", c.content, said(half))
+	c.network.CutNow()
+	c.await("the page saw the second cut", func(now screen) bool { return now.Ends == 2 })
+	c.goOn()
+	r.endsWhole(c)
+}
+
+// resumesWhereverCut cuts within the answer's head, its padding, events and characters.
+func (r react) resumesWhereverCut() {
+	const pages, first, step = 8, 300, 457
+	for i := range pages {
+		content := uuid.NewString()
+		r.plays.add(content, offline.Answer{Text: reply})
+		network := newProxy(r.t, r.here)
+		network.CutAfter(first + i*step)
+		p := r.open(network.base, "")
+		p.do("send", map[string]any{"text": content})
+		now := p.awaitShown("ready", content, reply)
+		r.once(content, now.Last.ChatID)
+		if network.Cuts() == 0 {
+			r.t.Errorf("the connection was to be cut after %d bytes and was not", first+i*step)
+		}
+	}
+}
+
+// movesToOtherServer has its server stopped, and meets an answer of nobody before the load balancer knows.
+func (r react) movesToOtherServer() {
+	content := uuid.NewString()
+	goOn := r.hold(content, reply, half)
+	writer := r.open(r.here.base, "")
+	writer.do("send", map[string]any{"text": content})
+	chatID := writer.awaitShown("streaming", content, said(half)).Last.ChatID
+
+	stopping := startReplica(r.t, r.settings)
+	network := newProxy(r.t, stopping)
+	reader := r.open(network.base, chatID)
+	reader.awaitShown("streaming", content, said(half))
+	if err := stopping.stop(); err != nil {
+		r.t.Error(err)
+	}
+	reader.await("nobody is there", func(now screen) bool { return now.Error != nil && now.Error.Name == "Disconnected" })
+	network.RouteTo(r.there)
+	goOn()
+	reader.awaitShown("ready", content, reply)
+	writer.awaitShown("ready", content, reply)
+	r.once(content, chatID)
+}
+
+func (r react) resumesOnMount() {
+	c := r.converses()
+	again := r.open(r.there.base, c.chat)
+	again.awaitShown("streaming", c.content, said(half))
+	c.goOn()
+	again.awaitShown("ready", c.content, reply)
+	r.endsWhole(c)
+}
+
+// hasEndedOnMount reads the messages while the reply is running, and is mounted when it has ended.
+func (r react) hasEndedOnMount() {
+	c := r.converses()
+	rows := r.rows(c.chat)
+	c.goOn()
+	r.endsWhole(c)
+	late := page{&phone{t: r.t, stage: r.stage, name: uuid.NewString()}}
+	late.do("launch", map[string]any{"baseUrl": r.there.base, "token": r.token, "hook": r.hook, "id": c.chat, "rows": rows})
+	r.t.Cleanup(func() { late.do("kill", nil) })
+	late.awaitShown("ready", c.content, reply)
+}
+
+func (r react) stops() {
+	c := r.converses()
+	other := r.open(r.there.base, c.chat)
+	other.awaitShown("streaming", c.content, said(half))
+	other.do("stop", nil)
+	for _, p := range []page{c.page, other} {
+		if now := p.awaitShown("ready", c.content, said(half)); now.Last.Status != "cancelled" || now.Error != nil {
+			r.t.Errorf("the stopped reply is %s, error %v", now.Last.Status, now.Error)
+		}
+	}
+	r.once(c.content, c.chat)
+}
+
+// fails opens a page whose first message's reply breaks off in the middle, and is whole the next time.
+func (r react) fails() (page, string, screen) {
+	r.t.Helper()
+	content := uuid.NewString()
+	r.plays.add(content, offline.Answer{Text: reply, Fault: offline.FaultFailed, FaultAfter: half})
+	r.plays.add(content, offline.Answer{Text: reply})
+	p := r.open(r.here.base, "")
+	p.do("send", map[string]any{"text": content})
+	now := p.awaitShown("error", content, said(half))
+	if now.Last.Status != "failed" || !now.Last.Retryable {
+		r.t.Errorf("the reply is %+v", now.Last)
+	}
+	return p, content, now
+}
+
+func (r react) triesAgain() {
+	p, content, failed := r.fails()
+	p.do("regenerate", nil)
+	now := p.awaitShown("ready", content, reply)
+	if now.Last.Status != "complete" || now.Last.MessageID == failed.Last.MessageID || now.Last.ChatID != failed.Last.ChatID {
+		r.t.Errorf("after %+v there is %+v", failed.Last, now.Last)
+	}
+}
+
+// triesAgainAfterRestart knows the message only from its row.
+func (r react) triesAgainAfterRestart() {
+	_, content, failed := r.fails()
+	p := r.open(r.there.base, failed.Last.ChatID)
+	p.awaitShown("ready", content, said(half))
+	p.do("regenerate", nil)
+	p.awaitShown("ready", content, reply)
+	if sent := testkit.Ask[int](r.t, r.pool, `select count(*) from messages where chat_id = $1 and role = 'user'`, failed.Last.ChatID); sent != 1 {
+		r.t.Errorf("the message is stored %d times", sent)
+	}
+}
