@@ -29,7 +29,7 @@ type Config struct {
 	APIKey string
 	// BaseURL of the API, such as https://api.openai.com/v1; empty means OpenAI's.
 	BaseURL string
-	// IdleTimeout is the longest pause between two events of a streamed reply, and before the first.
+	// IdleTimeout is the longest pause between two events or comments of a streamed reply, and before the first.
 	IdleTimeout time.Duration
 }
 

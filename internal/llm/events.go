@@ -11,22 +11,29 @@ const (
 	longestLine = 32 << 20 // a longer line of a stream is an error
 )
 
+// byteOrderMark may precede the first line, and is no part of it.
+var byteOrderMark = []byte("\uFEFF")
+
 // eventReader reads server-sent events (https://html.spec.whatwg.org/multipage/server-sent-events.html). The
 // library's reader allocates for each event, which with a thousand streams would be most of the server's garbage.
 // It is used by one goroutine.
 type eventReader struct {
 	body  io.Closer
 	lines *bufio.Scanner
+	// alive is called at the end of each event and of each comment: servers send comments while a model thinks. Less
+	// than a line is no sign of life.
+	alive func()
 
 	// kind and data are those of the last event, valid until the next call of next.
 	kind, data []byte
+	begun      bool // a line was read
 }
 
-func newEventReader(body io.ReadCloser) *eventReader {
+func newEventReader(body io.ReadCloser, alive func()) *eventReader {
 	lines := bufio.NewScanner(body)
 	lines.Buffer(make([]byte, 0, usualEvent), longestLine)
 	lines.Split(wholeLine)
-	return &eventReader{body: body, lines: lines}
+	return &eventReader{body: body, lines: lines, alive: alive}
 }
 
 // wholeLine is bufio.ScanLines without a last line that the end of the stream cut off.
@@ -39,16 +46,29 @@ func wholeLine(data []byte, _ bool) (advance int, token []byte, err error) {
 func (r *eventReader) next() bool {
 	r.kind, r.data = r.kind[:0], r.data[:0]
 	for r.lines.Scan() {
-		if line := r.lines.Bytes(); len(line) > 0 {
+		switch line := r.line(); {
+		case len(line) == 0:
+			r.alive()
+			if len(r.data) > 0 {
+				return true
+			}
+			r.kind = r.kind[:0]
+		case line[0] == ':':
+			r.alive()
+		default:
 			r.addField(line)
-			continue
 		}
-		if len(r.data) > 0 {
-			return true
-		}
-		r.kind = r.kind[:0]
 	}
 	return false
+}
+
+func (r *eventReader) line() []byte {
+	line := r.lines.Bytes()
+	if !r.begun {
+		r.begun = true
+		line = bytes.TrimPrefix(line, byteOrderMark)
+	}
+	return line
 }
 
 func (r *eventReader) addField(line []byte) {

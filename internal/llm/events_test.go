@@ -13,7 +13,7 @@ import (
 
 // readEvents returns the kind and data of each event.
 func readEvents(stream io.Reader) ([][2]string, error) {
-	e := newEventReader(io.NopCloser(stream))
+	e := newEventReader(io.NopCloser(stream), func() {})
 	var found [][2]string
 	for e.next() {
 		found = append(found, [2]string{string(e.kind), string(e.data)})
@@ -34,6 +34,7 @@ func TestEvents(t *testing.T) {
 		"no space after the colon":    {"event:a\ndata:{}\n\n", [][2]string{{"a", "{}"}}},
 		"one space of two is dropped": {"data:  x\n\n", [][2]string{{"", " x"}}},
 		"data in several lines":       {"data: x\ndata: y\n\n", [][2]string{{"", "x\ny"}}},
+		"a byte order mark":           {"\uFEFFdata: x\n\ndata: \uFEFFy\n\n", [][2]string{{"", "x"}, {"", "\uFEFFy"}}},
 		"comments and other fields":   {": hello\nid: 7\nretry: 3\nevent: a\ndata: x\n\n", [][2]string{{"a", "x"}}},
 		"an event without data":       {"event: a\n\ndata: x\n\n", [][2]string{{"", "x"}}},
 		"the kind of one event alone": {"event: a\ndata: x\n\ndata: y\n\n", [][2]string{{"a", "x"}, {"", "y"}}},
@@ -79,6 +80,22 @@ func (z *zeros) Read(p []byte) (int, error) {
 	}
 	z.left -= n
 	return n, nil
+}
+
+// A comment is a sign of life, and so is an event without data. A part of a line is none.
+func TestEventsTellThatTheServerIsAlive(t *testing.T) {
+	t.Parallel()
+	for stream, want := range map[string]int{
+		"data: x\n\n": 1, ": thinking\n": 1, ":\r\n": 1, ": thinking\n\n": 2, "event: ping\n\n": 1, "data: x\n": 0, ": think": 0, "": 0,
+	} {
+		calls := 0
+		e := newEventReader(io.NopCloser(strings.NewReader(stream)), func() { calls++ })
+		for e.next() {
+		}
+		if calls != want {
+			t.Errorf("%q: %d signs of life, want %d", stream, calls, want)
+		}
+	}
 }
 
 func FuzzEvents(f *testing.F) {

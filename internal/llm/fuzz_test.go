@@ -60,6 +60,13 @@ func checkResult(t *testing.T, result chat.ModelResult) {
 	}
 }
 
+// readingFrom is a stream of an answer's body.
+func readingFrom(ctx context.Context, cancel context.CancelCauseFunc, body io.ReadCloser) *stream {
+	s := &stream{ctx: ctx, cancel: cancel, idle: time.Hour, watchdog: time.NewTimer(time.Hour)}
+	s.events = newEventReader(body, s.isAlive)
+	return s
+}
+
 // Whatever a server sends, the text can be stored and the end is a result or a *fault.Error.
 func FuzzStream(f *testing.F) {
 	for _, end := range oddEnds {
@@ -68,13 +75,17 @@ func FuzzStream(f *testing.F) {
 	for _, stream := range []string{
 		"", completedEvent, delta("7") + completedEvent, delta(`"x"`), delta(`{"a":1}`), event("response.failed", `,"response":{"error":{"code":["x"]}}`),
 		event("error", `,"code":5`), event("response.incomplete", `,"response":{"incomplete_details":{"reason":"content_filter"}}`),
+		event("response.output_text.done", `,"output_index":1e9,"text":"x"`) + event("response.refusal.done", `,"output_index":99999999999999999999,"refusal":"y"`),
+		event("response.output_item.added", `,"item":{"type":"message"}`) + event("response.output_item.done", `,"item":{"type":"message","content":[{"type":"output_text","text":"\u0000"},{"type":"refusal"},7]}`),
+		event("response.content_part.added", `,"part":{"type":"refusal"}`) + event("response.content_part.done", `,"part":{"type":"output_text","text":["x"]}`),
+		event("response.completed", `,"response":{"output":[{"type":"message","content":[{"type":"output_text","text":"x"}]},{"type":"message","content":{}},7]}`),
 		"data: {\"type\":\"response.output_text.delta\",\"delta\":\"x\"}\n\n", "event: response.output_text.delta\ndata: {\"delta\":\n\n", "\xff\xfe",
 	} {
 		f.Add(stream)
 	}
 	f.Fuzz(func(t *testing.T, sent string) {
 		ctx, cancel := context.WithCancelCause(t.Context())
-		s := &stream{ctx: ctx, cancel: cancel, idle: time.Hour, watchdog: time.NewTimer(time.Hour), events: newEventReader(io.NopCloser(strings.NewReader(sent)))}
+		s := readingFrom(ctx, cancel, io.NopCloser(strings.NewReader(sent)))
 		for s.Next() {
 			if d := s.Delta(); d == "" || !utf8.ValidString(d) || strings.ContainsRune(d, 0) {
 				t.Errorf("the delta %q", d)

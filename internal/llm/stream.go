@@ -1,6 +1,7 @@
 package llm
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -35,7 +36,7 @@ func (c *Client) Stream(ctx context.Context, request chat.ModelRequest) (chat.Mo
 		s.stop()
 		return nil, err
 	}
-	s.events = newEventReader(response.Body)
+	s.events = newEventReader(response.Body, s.isAlive)
 	return s, nil
 }
 
@@ -49,10 +50,14 @@ type stream struct {
 	events   *eventReader
 
 	delta  string
+	output output
 	result chat.ModelResult
 	ended  bool
 	err    error
 }
+
+// isAlive is called when the model's server sent something.
+func (s *stream) isAlive() { s.watchdog.Reset(s.idle) }
 
 // Next waits for more text.
 func (s *stream) Next() bool {
@@ -61,7 +66,6 @@ func (s *stream) Next() bool {
 			s.err = s.breakError()
 			return false
 		}
-		s.watchdog.Reset(s.idle)
 		s.delta = ""
 		if s.handle(s.events.kind, s.events.data); s.delta != "" {
 			return true
@@ -77,9 +81,13 @@ func (s *stream) handle(kind, data []byte) {
 	}
 	switch string(kind) {
 	case "response.output_text.delta", "response.refusal.delta":
-		if s.isValid(data) {
-			s.delta = storable(gjson.GetBytes(data, "delta").String())
-		}
+		s.say(data, "delta", s.output.piece)
+	case "response.output_text.done":
+		s.say(data, "text", s.output.whole)
+	case "response.refusal.done":
+		s.say(data, "refusal", s.output.whole)
+	case "response.output_item.added", "response.content_part.added", "response.content_part.done", "response.output_item.done":
+		s.take(string(kind), data)
 	case "response.completed":
 		s.finish(data, "stop")
 	case "response.incomplete":
@@ -92,12 +100,65 @@ func (s *stream) handle(kind, data []byte) {
 	}
 }
 
+// say takes the text in a field of an event.
+func (s *stream) say(data []byte, field string, take func(place, string) string) {
+	if s.isValid(data) {
+		s.delta = take(placeOf(data), storable(gjson.GetBytes(data, field).String()))
+	}
+}
+
+// placeOf reads where a part is from valid JSON. A parser's search would cost as much as the rest of a delta. No text
+// is taken for a name: in a string, quotes are escaped.
+func placeOf(data []byte) (at place) {
+	for {
+		before, after, found := bytes.Cut(data, []byte(`_index":`))
+		switch {
+		case !found:
+			return at
+		case bytes.HasSuffix(before, []byte(`"output`)):
+			at.item = leadingNumber(after)
+		case bytes.HasSuffix(before, []byte(`"content`)):
+			at.content = leadingNumber(after)
+		}
+		data = after
+	}
+}
+
+func leadingNumber(data []byte) int {
+	number := 0
+	for _, b := range bytes.TrimLeft(data, " ") {
+		if b < '0' || b > '9' || number > maxPlace {
+			break
+		}
+		number = number*10 + int(b-'0')
+	}
+	return number
+}
+
+// take decodes the beginning or the end of a part or an item.
+func (s *stream) take(kind string, data []byte) {
+	if !s.isValid(data) {
+		return
+	}
+	part, item := gjson.GetBytes(data, "part"), gjson.GetBytes(data, "item")
+	switch {
+	case kind == "response.output_item.added" && item.Get("type").String() == "message",
+		kind == "response.content_part.added" && textField(part) != "":
+		s.output.announce()
+	case kind == "response.content_part.done":
+		s.delta = s.output.whole(placeOf(data), partText(part))
+	case kind == "response.output_item.done":
+		s.delta = s.output.item(placeOf(data).item, item)
+	}
+}
+
 // finish ends the reply with what its terminal event reports.
 func (s *stream) finish(data []byte, reason string) {
 	if !s.isValid(data) {
 		return
 	}
 	response := gjson.GetBytes(data, "response")
+	s.delta = s.output.items(response.Get("output"))
 	usage := response.Get("usage")
 	s.ended = true
 	s.result = chat.ModelResult{

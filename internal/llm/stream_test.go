@@ -5,11 +5,16 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/arcoscribe/throughline/internal/chat"
 	"github.com/arcoscribe/throughline/internal/dev/offline"
+	"github.com/arcoscribe/throughline/internal/fault"
 	"github.com/arcoscribe/throughline/streaming"
 	"github.com/google/go-cmp/cmp"
 )
@@ -93,6 +98,9 @@ func TestStreamEndings(t *testing.T) {
 		{"empty", offline.Answer{Fault: offline.FaultEmpty}, "", "stop"},
 		{"each byte alone", offline.Answer{Fault: offline.FaultSplit}, fourWords, "stop"},
 		{"CRLF line ends", offline.Answer{Fault: offline.FaultCRLF}, fourWords, "stop"},
+		{"two items", offline.Answer{Fault: offline.FaultTwoItems, FaultAfter: 2}, "one two \n\nthree four", "stop"},
+		{"told at the end of its part", offline.Answer{Fault: offline.FaultNoDeltas}, fourWords, "stop"},
+		{"told at the end of the response", offline.Answer{Fault: offline.FaultOnlyEnd}, fourWords, "stop"},
 		{"bytes that are no UTF-8", offline.Answer{Fault: offline.FaultInvalidUTF8, FaultAfter: 2}, "one two \uFFFDthree four", "stop"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -154,6 +162,119 @@ func TestForeignStreams(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Each text is said once, however and how often its server tells it, and apart from the next.
+func TestTextsOfAnOutput(t *testing.T) {
+	t.Parallel()
+	at := func(item, content int) string {
+		return fmt.Sprintf(`,"output_index":%d,"content_index":%d`, item, content)
+	}
+	piece := func(place, text string) string {
+		return event("response.output_text.delta", place+`,"delta":"`+text+`"`)
+	}
+	whole := func(place, text string) string { return event("response.output_text.done", place+`,"text":"`+text+`"`) }
+	part := func(text string) string { return `{"type":"output_text","text":"` + text + `"}` }
+	refusal := func(text string) string { return `{"type":"refusal","refusal":"` + text + `"}` }
+	partDone := func(place, part string) string { return event("response.content_part.done", place+`,"part":`+part) }
+	message := func(parts ...string) string { return `{"type":"message","content":[` + strings.Join(parts, ",") + `]}` }
+	itemAdded := func(place, kind string) string {
+		return event("response.output_item.added", place+`,"item":{"type":"`+kind+`","content":[]}`)
+	}
+	itemDone := func(place, item string) string { return event("response.output_item.done", place+`,"item":`+item) }
+	completed := func(items ...string) string {
+		return event("response.completed", `,"response":{"output":[`+strings.Join(items, ",")+`]}`)
+	}
+	const thoughts = `{"type":"reasoning","content":[{"type":"reasoning_text","text":"thoughts"}],"summary":[{"type":"summary_text","text":"summary"}]}`
+	for _, c := range []struct {
+		name   string
+		stream []string
+		text   string
+		deltas int
+	}{
+		{"two items", []string{piece(at(0, 0), "look at it."), piece(at(1, 0), "The "), piece(at(1, 0), "answer"), completedEvent}, "look at it.\n\nThe answer", 3},
+		{"two parts of an item", []string{piece(at(0, 0), "one"), piece(at(0, 1), "two"), completedEvent}, "one\n\ntwo", 2},
+		{"a text and a refusal", []string{piece(at(0, 0), "one"), event("response.refusal.delta", at(0, 1)+`,"delta":"no"`), completedEvent}, "one\n\nno", 2},
+		{"two items that are announced and not numbered", []string{
+			itemAdded("", "message"), piece("", "one"), itemAdded("", "message"), piece("", "two"), completedEvent,
+		}, "one\n\ntwo", 2},
+		{"two parts that are announced and not numbered", []string{
+			piece("", "one"), event("response.content_part.added", `,"part":`+part("")), piece("", "two"), completedEvent,
+		}, "one\n\ntwo", 2},
+		{"items of other kinds in between", []string{
+			itemAdded(at(0, 0), "reasoning"), itemDone(at(0, 0), thoughts), piece(at(1, 0), "on"),
+			itemAdded(at(2, 0), "web_search_call"), event("response.content_part.added", at(2, 0)+`,"part":{"type":"reasoning_text","text":""}`),
+			piece(at(1, 0), "e"), completedEvent,
+		}, "one", 2},
+		{"all of it told again", []string{
+			itemAdded(at(0, 0), "message"), piece(at(0, 0), "on"), piece(at(0, 0), "e"), whole(at(0, 0), "one"), partDone(at(0, 0), part("one")),
+			piece(at(0, 1), "two"), whole(at(0, 1), "two"), partDone(at(0, 1), part("two")), itemDone(at(0, 0), message(part("one"), part("two"))),
+			completed(message(part("one"), part("two"))),
+		}, "one\n\ntwo", 3},
+		{"told again under other numbers", []string{
+			piece("", "one"), piece(at(0, 1), "two"), whole(at(3, 0), "one"), partDone(at(3, 1), part("two")), itemDone(at(4, 0), message(part("one"), part("two"))),
+			completed(thoughts, message(part("one"), part("two"))),
+		}, "one\n\ntwo", 2},
+		{"told as a whole", []string{
+			itemAdded(at(0, 0), "message"), whole(at(0, 0), "one"), partDone(at(0, 0), part("one")), itemDone(at(0, 0), message(part("one"))),
+			completed(message(part("one"))),
+		}, "one", 1},
+		{"the first in pieces, the second as a whole", []string{piece(at(0, 0), "a"), whole(at(0, 0), "a"), whole(at(1, 0), "b"), completedEvent}, "a\n\nb", 2},
+		{"a refusal as a whole", []string{event("response.refusal.done", at(0, 0)+`,"refusal":"no"`), partDone(at(0, 0), refusal("no")), completedEvent}, "no", 1},
+		{"only at the end of parts", []string{partDone(at(0, 0), part("one")), partDone(at(0, 1), refusal("two")), completedEvent}, "one\n\ntwo", 2},
+		{"only at the end of items", []string{
+			itemDone(at(0, 0), thoughts), itemDone(at(1, 0), message(part("one"), refusal("two"))), itemDone(at(2, 0), message(part("three"))), completedEvent,
+		}, "one\n\ntwo\n\nthree", 2},
+		{"only at the end", []string{completed(thoughts, message(part("one"), refusal("two")), message(part("three")))}, "one\n\ntwo\n\nthree", 1},
+		{"only at an end that came early", []string{
+			event("response.incomplete", `,"response":{"incomplete_details":{"reason":"max_output_tokens"},"output":[`+message(part("one"))+`]}`),
+		}, "one", 1},
+		{"empty texts", []string{whole(at(0, 0), ""), partDone(at(1, 0), part("")), piece(at(2, 0), "one"), piece(at(3, 0), ""), completedEvent}, "one", 1},
+		{"bytes that are replaced", []string{piece(at(0, 0), `a\u0000`), whole(at(0, 0), `a\u0000`), whole(at(7, 0), `a\u0000`), completedEvent}, "a\uFFFD", 1},
+		{"numbers written with a space", []string{piece(`,"output_index": 10`, "one"), piece(`,"output_index": 11`, "two"), completedEvent}, "one\n\ntwo", 2},
+		{"a text that speaks of numbers", []string{piece(at(0, 0), `one`), piece(at(0, 0), ` \"output_index\":7`), completedEvent}, `one "output_index":7`, 2},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			server := serve(t, sends(c.stream...))
+			got := read(t.Context(), client(t, server.url, 0), nil)
+			if got.err != nil || got.text != c.text || got.deltas != c.deltas || got.result.FinishReason == "" {
+				t.Errorf("%q in %d pieces, want %q in %d; reason %q, %v", got.text, got.deltas, c.text, c.deltas, got.result.FinishReason, got.err)
+			}
+		})
+	}
+}
+
+// A model that thinks for long sends comments, or nothing but its proxy does. It runs on a clock of its own.
+func TestCommentsAreNoSilence(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const idle = time.Minute
+		ctx, cancel := context.WithCancelCause(t.Context())
+		body, server := io.Pipe()
+		s := &stream{ctx: ctx, cancel: cancel, idle: idle}
+		s.watchdog = time.AfterFunc(idle, func() { cancel(errIdle) })
+		s.events = newEventReader(body, s.isAlive)
+		go func() {
+			for range 20 {
+				time.Sleep(idle - time.Second)
+				_, _ = io.WriteString(server, ": thinking\n\n") // the reader fails the test if it is gone
+			}
+			_, _ = io.WriteString(server, delta(`"a"`))
+			time.Sleep(idle + time.Second)
+			_ = server.Close()
+		}()
+		if !s.Next() || s.Delta() != "a" {
+			t.Errorf("no text: %v", s.Err())
+		}
+		if s.Next() {
+			t.Errorf("more text: %q", s.Delta())
+		}
+		wantFault(t, s.Err(), fault.UpstreamTimeout)
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 // Together the pieces take longer than the idle timeout, but no pause does.

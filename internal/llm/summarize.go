@@ -3,6 +3,7 @@ package llm
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/arcoscribe/throughline/internal/fault"
 	"github.com/arcoscribe/throughline/internal/memory/brief"
@@ -31,10 +32,23 @@ func (c *Client) Summarize(ctx context.Context, call brief.Call) (brief.Answer, 
 			fmt.Errorf("status %q, code %q", response.Status, response.Error.Code))
 	}
 	return brief.Answer{
-		Text:         storable(response.OutputText()),
+		Text:         storable(summaryText(response)),
 		Model:        storable(response.Model),
 		InputTokens:  tokenCount(response.Usage.InputTokens),
 		CachedTokens: tokenCount(response.Usage.InputTokensDetails.CachedTokens),
 		OutputTokens: tokenCount(response.Usage.OutputTokens),
 	}, nil
+}
+
+// summaryText returns the parts of an answer, each a text of its own. A refusal is no summary, whatever it says.
+func summaryText(response *responses.Response) string {
+	var parts []string
+	for _, item := range response.Output {
+		for _, part := range item.Content {
+			if part.Type == "output_text" && part.Text != "" {
+				parts = append(parts, part.Text)
+			}
+		}
+	}
+	return strings.Join(parts, partGap)
 }

@@ -72,6 +72,7 @@ func TestSummarizeAnswers(t *testing.T) {
 		{"out of tokens", offline.Answer{Text: fourWords, Fault: offline.FaultIncomplete, FaultAfter: 2}, "one two "},
 		{"filtered", offline.Answer{Text: fourWords, Fault: offline.FaultContentFilter, FaultAfter: 3}, "one two three "},
 		{"NUL", offline.Answer{Text: "a\x00b"}, "a\uFFFDb"},
+		{"two items", offline.Answer{Text: fourWords, Fault: offline.FaultTwoItems, FaultAfter: 2}, "one two \n\nthree four"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -96,6 +97,22 @@ func TestSummarizeCleansBytesThatAreNoUTF8(t *testing.T) {
 	got, err := client(t, server.BaseURL(), 0).Summarize(t.Context(), inlineCall())
 	if err != nil || got.Text != "one two \uFFFD\uFFFDthree four" && got.Text != "one two \uFFFDthree four" {
 		t.Errorf("%q, %v", got.Text, err)
+	}
+}
+
+// Of an answer of several parts a summary is what is text and no refusal.
+func TestSummarizeTakesTheTextsOfAnAnswer(t *testing.T) {
+	t.Parallel()
+	for output, want := range map[string]string{
+		`{"type":"message","content":[{"type":"output_text","text":"one"},{"type":"output_text","text":""},{"type":"output_text","text":"two"}]}`:         "one\n\ntwo",
+		`{"type":"reasoning","content":[{"type":"reasoning_text","text":"thoughts"}]},{"type":"message","content":[{"type":"output_text","text":"one"}]}`: "one",
+		`{"type":"message","content":[{"type":"refusal","refusal":"no"}]}`:                                                                                "",
+	} {
+		server := serve(t, answers(http.StatusOK, "application/json", `{"status":"completed","output":[`+output+`]}`))
+		got, err := client(t, server.url, 0).Summarize(t.Context(), inlineCall())
+		if err != nil || got.Text != want {
+			t.Errorf("%s: %q, want %q, %v", output, got.Text, want, err)
+		}
 	}
 }
 

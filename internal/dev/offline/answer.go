@@ -47,6 +47,13 @@ const (
 	FaultCRLF    Fault = "crlf"
 )
 
+// Faults of how a text is told: all of them are allowed by the API.
+const (
+	FaultTwoItems Fault = "two_items"
+	FaultNoDeltas Fault = "no_deltas"
+	FaultOnlyEnd  Fault = "only_end"
+)
+
 // Usage is the reported cost of an answer in tokens.
 type Usage struct {
 	Input, Cached, Output, Reasoning int
@@ -142,6 +149,7 @@ var faults = []Fault{
 	Fault401, Fault404, Fault429, Fault500, Fault503, FaultPromptGone, FaultStall,
 	FaultHang, FaultCut, FaultEndEarly, FaultFailed, FaultErrorEvent, FaultIncomplete, FaultContentFilter,
 	FaultLongLine, FaultInvalidUTF8, FaultEmpty, FaultNone, FaultRefusal, FaultLoop, FaultOverCap, FaultSplit, FaultCRLF,
+	FaultTwoItems, FaultNoDeltas, FaultOnlyEnd,
 }
 
 // withoutDirectives returns the text that the model sees.

@@ -34,8 +34,10 @@
 //	loop over_cap          one sentence over and over, or a text far over the cap
 //	split crlf             each byte written alone, CRLF line ends
 //	long_line invalid_utf8 a delta of one megabyte, a delta with bytes that are no UTF-8
+//	two_items              after the first pieces a second item of the output begins
+//	no_deltas only_end     the text is in the events at its end alone, or in the last event alone
 //
-// A value of hang, cut, end_early, failed, error_event, incomplete, content_filter, long_line and
-// invalid_utf8 is the number of pieces (words) that come first; without one it is 2. In a fold the
+// A value of hang, cut, end_early, failed, error_event, incomplete, content_filter, long_line,
+// invalid_utf8 and two_items is the number of pieces (words) that come first; without one it is 2. In a fold the
 // prefix is offline-fold, as in [[offline-fold:none]], anywhere in the new turns.
 package offline

@@ -79,6 +79,7 @@ func TestFaultsInsideAStream(t *testing.T) {
 		{Answer{Fault: FaultEmpty}, "response.completed", "", false},
 		{Answer{Fault: FaultNone}, "response.completed", "NONE", false},
 		{Answer{Fault: FaultSplit}, "response.completed", fourWords, false},
+		{Answer{Fault: FaultTwoItems, FaultAfter: 2}, "response.completed", fourWords, false},
 	} {
 		t.Run(string(c.answer.Fault), func(t *testing.T) {
 			t.Parallel()

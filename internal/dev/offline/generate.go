@@ -34,13 +34,22 @@ type generation struct {
 	answer  Answer
 	ctx     context.Context
 
-	id, itemID string
-	created    int64
-	partRef    []byte // names the part of the output that an event is about
-	pieces     []string
-	text       string // the pieces together
-	reason     string // why the answer is incomplete, "" when it is complete
-	usage      Usage
+	id      string
+	created int64
+	items   []*item
+	pieces  []string
+	text    string // the pieces together
+	reason  string // why the answer is incomplete, "" when it is complete
+	usage   Usage
+}
+
+// item is one message of the output.
+type item struct {
+	id       string
+	place    []byte // names it in an event
+	part     []byte // names its part in an event
+	from, to int    // which pieces are its text
+	text     string
 }
 
 // responses answers POST /v1/responses.
@@ -139,16 +148,39 @@ func (s *Server) newGeneration(ctx context.Context, request *Request, answer Ans
 		answer:  answer,
 		ctx:     ctx,
 		id:      fmt.Sprintf("resp_%s%08x", s.idPrefix, number),
-		itemID:  fmt.Sprintf("msg_%s%08x", s.idPrefix, number),
 		created: request.At.Unix(),
 	}
 	g.pieces, g.reason = planPieces(request, answer)
 	g.text = strings.Join(g.pieces, "")
-	g.partRef = []byte(`,"item_id":"` + g.itemID + `","output_index":0,"content_index":0`)
 	g.answer.FaultAfter = min(max(answer.FaultAfter, 0), len(g.pieces))
+	g.items = g.planItems(fmt.Sprintf("msg_%s%08x", s.idPrefix, number))
 	g.answer.GateAfter = min(answer.GateAfter, len(g.pieces))
 	g.usage = g.countUsage()
 	return g
+}
+
+// planItems returns the messages of the output: one, or the two of FaultTwoItems.
+func (g *generation) planItems(id string) []*item {
+	ends := []int{len(g.pieces)}
+	if after := g.answer.FaultAfter; g.answer.Fault == FaultTwoItems && 0 < after && after < len(g.pieces) {
+		ends = []int{after, len(g.pieces)}
+	}
+	items := make([]*item, len(ends))
+	from := 0
+	for n, to := range ends {
+		items[n] = newItem(fmt.Sprintf("%s%02d", id, n), n)
+		items[n].from, items[n].to, items[n].text = from, to, strings.Join(g.pieces[from:to], "")
+		from = to
+	}
+	return items
+}
+
+func newItem(id string, number int) *item {
+	return &item{
+		id:    id,
+		place: fmt.Appendf(nil, `,"output_index":%d`, number),
+		part:  fmt.Appendf(nil, `,"item_id":"%s","output_index":%d,"content_index":0`, id, number),
+	}
 }
 
 // planPieces returns what will be sent, with the faults of the text in it, and why it is incomplete.

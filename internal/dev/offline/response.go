@@ -63,7 +63,7 @@ func (g *generation) object(status string) object {
 	case statusFailed:
 		o["error"] = object{"code": "server_error", "message": "The model failed to generate a response."}
 	case statusCompleted, statusIncomplete:
-		o["output"], o["usage"] = []any{g.item(status)}, g.usage.object()
+		o["output"], o["usage"] = g.output(status), g.usage.object()
 		if status == statusCompleted {
 			o["completed_at"] = time.Now().Unix()
 		} else {
@@ -83,13 +83,21 @@ func (u Usage) object() object {
 	}
 }
 
-// item is the one message of the output, without content while it is in progress.
-func (g *generation) item(status string) object {
+func (g *generation) output(status string) []any {
+	output := make([]any, len(g.items))
+	for n, i := range g.items {
+		output[n] = i.object(status)
+	}
+	return output
+}
+
+// object is the message, without content while it is in progress.
+func (i *item) object(status string) object {
 	content := []any{}
 	if status != statusInProgress {
-		content = append(content, part(g.text))
+		content = append(content, part(i.text))
 	}
-	return object{"id": g.itemID, "type": "message", "status": status, "role": "assistant", "content": content}
+	return object{"id": i.id, "type": "message", "status": status, "role": "assistant", "content": content}
 }
 
 func part(text string) object {

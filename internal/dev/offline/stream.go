@@ -30,6 +30,7 @@ func (g *generation) stream(w http.ResponseWriter) error {
 func (g *generation) sendText(out *eventWriter) (ended bool, err error) {
 	var due time.Time // of the next piece: a slow write does not delay the pieces after it
 	sent := 0
+	current := 0 // the item
 	for n := range len(g.pieces) + 1 {
 		if g.answer.Gate != nil && n == g.answer.GateAfter {
 			if err := g.server.wait(g.ctx, g.answer.Gate); err != nil {
@@ -51,7 +52,12 @@ func (g *generation) sendText(out *eventWriter) (ended bool, err error) {
 		if err := g.server.pause(g.ctx, time.Until(due)); err != nil {
 			return false, err
 		}
-		if g.sendDelta(out, g.pieces[n]); out.err != nil {
+		if n == g.items[current].to {
+			g.closeItem(out, current, statusCompleted)
+			current++
+			g.openItem(out, current)
+		}
+		if g.sendDelta(out, g.items[current], g.pieces[n]); out.err != nil {
 			return false, errGone
 		}
 		sent += len(g.pieces[n])
@@ -60,12 +66,15 @@ func (g *generation) sendText(out *eventWriter) (ended bool, err error) {
 	return false, nil
 }
 
-func (g *generation) sendDelta(out *eventWriter, piece string) {
+func (g *generation) sendDelta(out *eventWriter, item *item, piece string) {
+	if g.answer.Fault == FaultNoDeltas || g.answer.Fault == FaultOnlyEnd {
+		return
+	}
 	delta := field("delta", piece)
 	if g.answer.Fault == FaultInvalidUTF8 && piece == invalidReplacement {
 		delta = bytes.Replace(delta, []byte(invalidReplacement), []byte(invalidBytes), 1)
 	}
-	out.emit("response.output_text.delta", g.partRef, delta, noLogprobs)
+	out.emit("response.output_text.delta", item.part, delta, noLogprobs)
 	out.flush()
 }
 
@@ -104,25 +113,38 @@ func (g *generation) sendOpening(out *eventWriter) {
 	started := field("response", g.object(statusInProgress))
 	out.emit("response.created", started)
 	out.emit("response.in_progress", started)
-	out.emit("response.output_item.added", firstOutput, field("item", g.item(statusInProgress)))
-	out.emit("response.content_part.added", g.partRef, field("part", part("")))
+	g.openItem(out, 0)
 	out.flush()
+}
+
+func (g *generation) openItem(out *eventWriter, number int) {
+	if g.answer.Fault == FaultOnlyEnd {
+		return
+	}
+	item := g.items[number]
+	out.emit("response.output_item.added", item.place, field("item", item.object(statusInProgress)))
+	out.emit("response.content_part.added", item.part, field("part", part("")))
+}
+
+func (g *generation) closeItem(out *eventWriter, number int, status string) {
+	if g.answer.Fault == FaultOnlyEnd {
+		return
+	}
+	item := g.items[number]
+	out.emit("response.output_text.done", item.part, field("text", item.text), noLogprobs)
+	out.emit("response.content_part.done", item.part, field("part", part(item.text)))
+	out.emit("response.output_item.done", item.place, field("item", item.object(status)))
 }
 
 // sendClosing sends the events after the text; the terminal one is last.
 func (g *generation) sendClosing(out *eventWriter) {
 	status := g.status()
-	out.emit("response.output_text.done", g.partRef, field("text", g.text), noLogprobs)
-	out.emit("response.content_part.done", g.partRef, field("part", part(g.text)))
-	out.emit("response.output_item.done", firstOutput, field("item", g.item(status)))
+	g.closeItem(out, len(g.items)-1, status)
 	out.emit("response."+status, field("response", g.object(status)))
 	out.flush()
 }
 
-var (
-	firstOutput = []byte(`,"output_index":0`)
-	noLogprobs  = []byte(`,"logprobs":[]`)
-)
+var noLogprobs = []byte(`,"logprobs":[]`)
 
 // field is one field of an event, as emit takes it.
 func field(name string, value any) []byte {

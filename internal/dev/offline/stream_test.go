@@ -3,6 +3,7 @@ package offline
 import (
 	"encoding/json"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -50,6 +51,48 @@ func TestStreamHasEveryEventInOrder(t *testing.T) {
 	if got := text(t, final); got != said {
 		t.Errorf("the final response says %q", got)
 	}
+}
+
+// The ways to tell a text: each has the whole of it in its last event.
+func TestOtherWaysToTellAText(t *testing.T) {
+	t.Parallel()
+	item := fullSequence[2:8] // from output_item.added to output_item.done
+	for _, c := range []struct {
+		answer Answer
+		want   []string
+		texts  []string // of the items
+	}{
+		{Answer{Fault: FaultTwoItems, FaultAfter: 2}, slices.Concat(fullSequence[:2], item, item, fullSequence[8:]), []string{"one two ", "three four"}},
+		{Answer{Fault: FaultTwoItems}, fullSequence, []string{fourWords}},
+		{Answer{Fault: FaultTwoItems, FaultAfter: 9}, fullSequence, []string{fourWords}},
+		{Answer{Fault: FaultNoDeltas}, slices.Concat(fullSequence[:4], fullSequence[5:]), []string{fourWords}},
+		{Answer{Fault: FaultOnlyEnd}, slices.Concat(fullSequence[:2], fullSequence[8:]), []string{fourWords}},
+	} {
+		c.answer.Text = fourWords
+		_, raw := ask(t, faulty(t, c.answer), body(t, map[string]any{"stream": true}))
+		all := events(t, raw)
+		if diff := cmp.Diff(c.want, names(all)); diff != "" {
+			t.Errorf("%s: %s", c.answer.Fault, diff)
+		}
+		if got := textsOf(all[len(all)-1].data); !slices.Equal(got, c.texts) {
+			t.Errorf("%s: the items say %q, want %q", c.answer.Fault, got, c.texts)
+		}
+	}
+}
+
+// textsOf are the texts of the items in a last event.
+func textsOf(event map[string]any) []string {
+	var texts []string
+	response, _ := event["response"].(map[string]any)
+	items, _ := response["output"].([]any)
+	for _, item := range items {
+		content, _ := item.(map[string]any)["content"].([]any)
+		for _, part := range content {
+			text, _ := part.(map[string]any)["text"].(string)
+			texts = append(texts, text)
+		}
+	}
+	return texts
 }
 
 func TestUsageIsCounted(t *testing.T) {
@@ -165,11 +208,11 @@ func TestResponseObjectEchoesTheRequest(t *testing.T) {
 }
 
 func BenchmarkStreamedDelta(b *testing.B) {
-	g := &generation{partRef: []byte(`,"item_id":"msg_0000000000000000","output_index":0,"content_index":0`)}
+	g, item := &generation{}, newItem("msg_0000000000000000", 0)
 	out := newEventWriter(discard{http.Header{}}, "")
 	b.ReportAllocs()
 	for b.Loop() {
-		if g.sendDelta(out, "word "); out.err != nil {
+		if g.sendDelta(out, item, "word "); out.err != nil {
 			b.Fatal(out.err)
 		}
 	}
