@@ -1,6 +1,7 @@
 package clients_test
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"net"
@@ -19,6 +20,9 @@ type proxy struct {
 	to    string            // host:port of the server for new connections
 	open  map[net.Conn]bool // both ends of all connections; false for those that are frozen
 	left  int               // bytes to the app until the cut; below 0 there will be none
+	word  []byte            // connections end within it,
+	after int               // after so many of its bytes,
+	times int               // so many times
 	cuts  int
 	ended bool
 }
@@ -110,6 +114,11 @@ func (c counted) Write(data []byte) (int, error) {
 	if c.proxy.frozen(c.app) {
 		return len(data), nil // lost on the way
 	}
+	if pass, ends := c.proxy.endsWithin(data); ends {
+		n, _ := c.app.Write(data[:pass])
+		endOfData(c.app) // in order, so that all of this arrives
+		return n, errCut
+	}
 	pass, cut := c.proxy.allow(len(data))
 	n, err := c.app.Write(data[:pass])
 	if cut {
@@ -149,6 +158,29 @@ func (p *proxy) CutAfter(bytes int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.left = bytes
+}
+
+// endsWithin returns how much of the data comes before a connection's end by CutWithin.
+func (p *proxy) endsWithin(data []byte) (int, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.times == 0 {
+		return 0, false
+	}
+	start := bytes.Index(data, p.word)
+	if start < 0 {
+		return 0, false
+	}
+	p.times--
+	p.cuts++
+	return start + p.after, true
+}
+
+// CutWithin ends connections to the app within a word, after so many of its bytes, so many times.
+func (p *proxy) CutWithin(word string, after, times int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.word, p.after, p.times = []byte(word), after, times
 }
 
 // CutNow resets all connections. New ones are accepted.

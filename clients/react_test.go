@@ -44,14 +44,15 @@ func TestReactUseChat(t *testing.T) {
 			r := recipe{newRig(t, s.origin), s}
 			for _, hook := range reactHooks {
 				for name, test := range map[string]func(react){
-					"streams a reply":                            react.streams,
-					"shows a reply once that was cut":            react.resumesAfterCut,
-					"shows a reply once wherever it was cut":     react.resumesWhereverCut,
-					"moves to another server":                    react.movesToOtherServer,
-					"goes on when it is mounted again":           react.resumesOnMount,
-					"stops the reply":                            react.stops,
-					"tells of a failure and tries again":         react.triesAgain,
-					"tries a failed message again after restart": react.triesAgainAfterRestart,
+					"streams a reply":                                react.streams,
+					"shows a reply once that was cut":                react.resumesAfterCut,
+					"shows a reply once wherever it was cut":         react.resumesWhereverCut,
+					"shows a reply once that was cut in a character": react.resumesWithinCharacter,
+					"moves to another server":                        react.movesToOtherServer,
+					"goes on when it is mounted again":               react.resumesOnMount,
+					"stops the reply":                                react.stops,
+					"tells of a failure and tries again":             react.triesAgain,
+					"tries a failed message again after restart":     react.triesAgainAfterRestart,
 				} {
 					t.Run(hook+" "+name, func(t *testing.T) {
 						t.Parallel()
@@ -181,6 +182,22 @@ func (r react) resumesWhereverCut() {
 		r.once(content, now.Last.ChatID)
 		if network.Cuts() == 0 {
 			r.t.Errorf("the connection was to be cut after %d bytes and was not", first+i*step)
+		}
+	}
+}
+
+// resumesWithinCharacter is cut within a character, and again within the same one when it comes back.
+func (r react) resumesWithinCharacter() {
+	for _, after := range []int{2, 7, len(family) - 1} {
+		content, network := uuid.NewString(), newProxy(r.t, r.here)
+		r.plays.add(content, offline.Answer{Text: reply})
+		network.CutWithin(family, after, 2)
+		p := r.open(network.base, "")
+		p.do("send", map[string]any{"text": content})
+		now := p.awaitShown("ready", content, reply)
+		r.once(content, now.Last.ChatID)
+		if network.Cuts() != 2 {
+			r.t.Errorf("cut %d times after %d bytes of a character", network.Cuts(), after)
 		}
 	}
 }

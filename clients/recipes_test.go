@@ -70,6 +70,7 @@ func testRecipe(t *testing.T, r recipe) {
 		"streams a reply":                                  recipe.streams,
 		"resumes a reply that was cut":                     recipe.resumesAfterCut,
 		"resumes wherever the bytes are cut":               recipe.resumesWhereverCut,
+		"resumes within a character":                       recipe.resumesWithinCharacter,
 		"gives up a connection that is silent":             recipe.leavesSilence,
 		"comes back to the other server":                   recipe.movesInBackground,
 		"is killed and comes back to the other server":     recipe.isKilled,
@@ -162,6 +163,32 @@ func (r recipe) resumesWhereverCut() {
 		r.once(contents[i], end.Turn.ChatID)
 		if networks[i].Cuts() == 0 {
 			r.t.Errorf("the connection was to be cut after %d bytes and was not", first+i*step)
+		}
+	}
+}
+
+// family is one character to its reader: seven code points of 25 bytes.
+const family = "👩‍👩‍👧‍👦"
+
+// resumesWithinCharacter is cut within a character, and again within the same one when it comes back.
+func (r recipe) resumesWithinCharacter() {
+	const step = 2
+	var phones []*phone
+	var contents []string
+	var networks []*proxy
+	for after := 1; after < len(family); after += step {
+		content, network := uuid.NewString(), newProxy(r.t, r.here)
+		r.plays.add(content, offline.Answer{Text: reply})
+		network.CutWithin(family, after, 2)
+		phone := r.stage.launch(r.t, network.base, r.token)
+		phone.send("", content)
+		phones, contents, networks = append(phones, phone), append(contents, content), append(networks, network)
+	}
+	for i, phone := range phones {
+		end := phone.awaitEnd("complete", reply)
+		r.once(contents[i], end.Turn.ChatID)
+		if networks[i].Cuts() != 2 {
+			r.t.Errorf("cut %d times after %d bytes of a character", networks[i].Cuts(), 1+i*step)
 		}
 	}
 }
