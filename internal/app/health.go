@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -12,31 +13,49 @@ import (
 	"github.com/arcoscribe/throughline/internal/metrics"
 	"github.com/arcoscribe/throughline/internal/postgres"
 	"github.com/arcoscribe/throughline/supabase"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// ready fails unless Postgres answers and has all migrations. It also reports how late the memory work is,
+// ready fails, with a code that names the cause, unless Postgres answers, has all migrations, and lets us act as our
+// roles. It also reports how late the memory work is,
 // which nothing else in a healthy server shows.
 func (a *App) ready(ctx context.Context) (map[string]any, error) {
 	if a.stopping.Load() {
-		return nil, notReady("The server is stopping.", nil)
+		return nil, notReady(fault.ShuttingDown, "The server is stopping.", nil, nil)
 	}
 	pending, err := supabase.Pending(ctx, a.pool)
 	if err != nil {
-		return nil, notReady("Postgres does not answer.", err)
+		return nil, unreachable(err)
 	}
 	if len(pending) > 0 {
-		return nil, notReady("Migrations are pending: run `throughline migrate`.", fmt.Errorf("pending: %s", strings.Join(pending, ", ")))
+		cause := fmt.Errorf("pending: %s", strings.Join(pending, ", "))
+		return nil, notReady(fault.MigrationsPending, postgres.MigrationsPending, map[string]any{"pending": pending}, cause)
+	}
+	lacking, err := postgres.RolesNotGranted(ctx, a.pool)
+	if err != nil {
+		return nil, unreachable(err)
+	}
+	if len(lacking) > 0 {
+		return nil, notReady(fault.RoleNotGranted, postgres.RoleNotGranted, map[string]any{"roles": lacking}, nil)
 	}
 	backlog, err := a.backlog(ctx)
 	if err != nil {
-		return nil, notReady("Postgres does not answer.", err)
+		return nil, unreachable(err)
 	}
 	return map[string]any{"oldest_unfolded_turn_seconds": int(backlog.OldestUnfoldedTurn), "queue_depth": backlog.QueueDepth}, nil
 }
 
-func notReady(message string, err error) error {
-	return &fault.Error{Code: fault.NotReady, Message: message, Err: err, RetryAfter: time.Second}
+func notReady(code fault.Code, message string, details map[string]any, err error) error {
+	return &fault.Error{Code: code, Message: message, Details: details, Err: err, RetryAfter: time.Second}
+}
+
+// unreachable names the code of what Postgres itself said, such as that it refuses the password.
+func unreachable(err error) error {
+	if said, ok := errors.AsType[*pgconn.PgError](err); ok {
+		return notReady(fault.DatabaseUnreachable, "Postgres refuses the server; the log has its words.", map[string]any{"sqlstate": said.Code}, err)
+	}
+	return notReady(fault.DatabaseUnreachable, "Postgres does not answer.", nil, err)
 }
 
 func (a *App) backlog(ctx context.Context) (metrics.Backlog, error) {

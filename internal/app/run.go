@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"github.com/arcoscribe/throughline/internal/fault"
 )
 
 const (
@@ -13,6 +15,8 @@ const (
 	startRetry = time.Second
 	// stopMargin is for what follows the end of replies and jobs: last bytes to clients, last rows.
 	stopMargin = 5 * time.Second
+	// readyTimeout bounds the search for the cause when workers do not start.
+	readyTimeout = 3 * time.Second
 )
 
 // Run serves until ctx ends, then stops in order.
@@ -58,7 +62,7 @@ func (a *App) startWorker(ctx context.Context) error {
 		if err == nil {
 			return nil
 		}
-		if err = fmt.Errorf("start workers: %w", err); a.server == nil {
+		if err = fmt.Errorf("start workers: %w", a.orNotReady(ctx, err)); a.server == nil {
 			return err
 		}
 		if !warned {
@@ -70,6 +74,17 @@ func (a *App) startWorker(ctx context.Context) error {
 		case <-time.After(startRetry):
 		}
 	}
+}
+
+// orNotReady returns the cause that /readyz names, if there is one: River only tells which table it lacks.
+func (a *App) orNotReady(ctx context.Context, err error) error {
+	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
+	defer cancel()
+	_, cause := a.ready(ctx)
+	if code := fault.CodeOf(cause); code == fault.MigrationsPending || code == fault.RoleNotGranted {
+		return cause
+	}
+	return err
 }
 
 // followOtherServers passes notifications of other servers to chat until stop is called.

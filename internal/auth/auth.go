@@ -112,20 +112,26 @@ func authURL(project string) (string, error) {
 	return strings.TrimRight(project, "/") + "/auth/v1", nil
 }
 
+// What a client reads is one sentence per code, whatever was wrong.
+const (
+	invalidToken = "The access token is not valid."
+	expiredToken = "The session has expired; refresh it and try again."
+)
+
 // Verify checks the value of an Authorization header. Its errors are *fault.Error: NoAuthorization for an empty
 // header, SessionExpired for a token that is valid except for its age, NotReady with RetryAfter when the token
 // cannot be checked because the project's auth server does not answer and nothing is cached, and BadJWT for
-// everything else.
+// everything else. Their chains have a *RefusalError with the reason.
 func (v *Verifier) Verify(ctx context.Context, authorizationHeader string) (Principal, error) {
 	if strings.TrimSpace(authorizationHeader) == "" {
-		return Principal{}, fault.New(fault.NoAuthorization, "The request carries no access token.")
+		return Principal{}, fault.Wrap(fault.NoAuthorization, "The request carries no access token.", errNoHeader)
 	}
 	found, err := v.check(ctx, authorizationHeader)
 	if err != nil {
 		return Principal{}, refusal(err)
 	}
 	if found.expired(v.now()) {
-		return Principal{}, fault.New(fault.SessionExpired, "The session has expired; refresh it and try again.")
+		return Principal{}, fault.Wrap(fault.SessionExpired, expiredToken, errExpired)
 	}
 	return found.principal()
 }
@@ -141,10 +147,10 @@ func (v *Verifier) check(ctx context.Context, header string) (claims, error) {
 	body := jwt.MapClaims{}
 	token, _, err := v.parser.ParseUnverified(raw, body)
 	if err != nil {
-		return claims{}, err
+		return claims{}, fmt.Errorf("%w: %w", unreadable(err), err)
 	}
 	if hasRepeatedNames(raw) {
-		return claims{}, errors.New("a name stands twice in the token")
+		return claims{}, fmt.Errorf("%w: a name stands twice in the token", errMalformed)
 	}
 	found, err := readClaims(body, v.issuer, v.now())
 	if err != nil {
@@ -153,10 +159,18 @@ func (v *Verifier) check(ctx context.Context, header string) (claims, error) {
 	return found, v.verifySignature(ctx, token, found.UserID)
 }
 
+// unreadable returns the reason for which the library could not read a token.
+func unreadable(err error) *RefusalError {
+	if errors.Is(err, jwt.ErrTokenUnverifiable) {
+		return errAlgorithm // which the library does not have
+	}
+	return errMalformed
+}
+
 // refusal returns a *fault.Error as it is and any other error as BadJWT.
 func refusal(err error) error {
 	if known, ok := errors.AsType[*fault.Error](err); ok {
 		return known
 	}
-	return fault.Wrap(fault.BadJWT, "The access token is not valid.", err)
+	return fault.Wrap(fault.BadJWT, invalidToken, err)
 }

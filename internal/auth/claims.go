@@ -3,7 +3,6 @@ package auth
 import (
 	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -56,23 +55,29 @@ func readClaims(body jwt.MapClaims, issuer string, now time.Time) (claims, error
 		return claims{}, err
 	}
 	if issuer != "" && c.Issuer != issuer {
-		return claims{}, errors.New("iss is not this project")
+		return claims{}, errIssuer
 	}
 	return c, nil
 }
 
 func (c *claims) readUser(body jwt.MapClaims) error {
-	if role, _ := body["role"].(string); role != authenticated {
-		return errors.New("role is not authenticated")
+	switch role, _ := body["role"].(string); role {
+	case authenticated:
+	case "anon":
+		return errAnonKey
+	case "service_role":
+		return errServiceKey
+	default:
+		return errRole
 	}
 	if audience, err := body.GetAudience(); err != nil || !slices.Contains(audience, authenticated) {
-		return errors.New("aud does not contain authenticated")
+		return errAudience
 	}
 	sub, _ := body["sub"].(string)
 	user, err := uuid.Parse(sub)
 	// Parse accepts other spellings too, but one user must have one name.
 	if err != nil || user == uuid.Nil || user.String() != sub {
-		return errors.New("sub is not a user's uuid")
+		return errNoUser
 	}
 	c.UserID = user
 	return nil
@@ -89,10 +94,10 @@ func (c *claims) readTimes(body jwt.MapClaims, now time.Time) error {
 		return err
 	}
 	if body["exp"] == nil {
-		return errors.New("exp is missing")
+		return errNoExpiry
 	}
 	if latest := int64(max(notBefore, issuedAt)); now.Before(time.Unix(latest, 0).Add(-leeway)) {
-		return errors.New("the token is not valid yet")
+		return errNotYetValid
 	}
 	c.ExpiresAt = int64(expiresAt)
 	return nil
@@ -105,7 +110,7 @@ func read[T any](body jwt.MapClaims, name string, into *T, isValid func(T) bool)
 	}
 	value, ok := body[name].(T)
 	if !ok || !isValid(value) {
-		return fmt.Errorf("%s has a wrong type or value", name)
+		return fmt.Errorf("%w: %s has a wrong type or value", errClaim, name)
 	}
 	*into = value
 	return nil

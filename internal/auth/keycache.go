@@ -31,8 +31,6 @@ const (
 	maxKeySetBytes = 64 << 10
 )
 
-var errUnknownKey = errors.New("no published key fits the token")
-
 // fetch is a running fetch of the key set.
 type fetch struct {
 	done   chan struct{} // closed when the result is in the cache
@@ -73,13 +71,13 @@ func (c *keyCache) find(ctx context.Context, name keyName) (crypto.PublicKey, er
 		select {
 		case <-needed.done:
 		case <-ctx.Done():
-			return nil, notReady(coldPause, ctx.Err())
+			return nil, notReady(coldPause, errNoKeys, ctx.Err())
 		}
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if now := c.now(); !c.usable(now) {
-		return nil, notReady(coldPause-now.Sub(c.triedAt), c.lastErr)
+		return nil, notReady(coldPause-now.Sub(c.triedAt), errNoKeys, c.lastErr)
 	}
 	if key := c.set.find(name); key != nil {
 		return key, nil

@@ -3,6 +3,7 @@ package auth
 import (
 	"context"
 	"crypto/sha256"
+	"fmt"
 	"maps"
 	"sync"
 	"time"
@@ -60,7 +61,7 @@ func (c *userCache) owner(ctx context.Context, token string) (uuid.UUID, error) 
 		user, _ := result.Val.(uuid.UUID)
 		return user, result.Err
 	case <-ctx.Done():
-		return uuid.Nil, notReady(coldPause, ctx.Err())
+		return uuid.Nil, notReady(coldPause, errNoAuthServer, ctx.Err())
 	}
 }
 
@@ -72,10 +73,12 @@ func (c *userCache) fetch(ctx context.Context, token string, hash tokenHash) (uu
 	case "":
 		c.store(hash, answer{user: user, until: until})
 		return user, nil
-	case fault.BadJWT, fault.SessionExpired:
-		return uuid.Nil, err
+	case fault.BadJWT:
+		return uuid.Nil, fault.Wrap(fault.BadJWT, invalidToken, fmt.Errorf("%w: %w", errAuthServer, err))
+	case fault.SessionExpired:
+		return uuid.Nil, fault.Wrap(fault.SessionExpired, expiredToken, fmt.Errorf("%w: %w", errExpired, err))
 	}
-	return uuid.Nil, notReady(coldPause, err)
+	return uuid.Nil, notReady(coldPause, errNoAuthServer, err)
 }
 
 func (c *userCache) cached(hash tokenHash) (uuid.UUID, bool) {
@@ -109,9 +112,9 @@ func (c *userCache) makeRoom() {
 
 // notReady reports that a token can be neither accepted nor refused now. It is not a 401, because an app would
 // sign its user out.
-func notReady(retryAfter time.Duration, cause error) error {
+func notReady(retryAfter time.Duration, reason *RefusalError, cause error) error {
 	return &fault.Error{
 		Code: fault.NotReady, Message: "Sign-in cannot be checked right now; try again shortly.",
-		RetryAfter: max(retryAfter, time.Second), Err: cause,
+		RetryAfter: max(retryAfter, time.Second), Err: fmt.Errorf("%w: %w", reason, cause),
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto"
 	"encoding/base64"
-	"errors"
 	"fmt"
 	"strings"
 
@@ -27,15 +26,18 @@ var refusedParameters = []string{"jku", "jwk", "x5u", "x5c", "crit", "b64"}
 func bearerToken(header string) (string, error) {
 	scheme, token, found := strings.Cut(strings.TrimSpace(header), " ")
 	if !found || !strings.EqualFold(scheme, "Bearer") {
-		return "", errors.New("the scheme is not Bearer")
+		return "", errNotBearer
 	}
 	token = strings.TrimLeft(token, " ")
 	if len(token) > maxTokenBytes {
-		return "", fmt.Errorf("the token is over %d bytes", maxTokenBytes)
+		return "", fmt.Errorf("%w: the token is over %d bytes", errMalformed, maxTokenBytes)
+	}
+	if strings.HasPrefix(token, "sb_") {
+		return "", errAPIKey
 	}
 	// Go's base64 skips line breaks, so the alphabet is checked here: a token must have one spelling only.
 	if strings.Trim(token, compactJWS) != "" {
-		return "", errors.New("the token is no compact JWS")
+		return "", fmt.Errorf("%w: no compact JWS", errMalformed)
 	}
 	return token, nil
 }
@@ -68,7 +70,7 @@ func repeatsName(object []byte) bool {
 func (v *Verifier) verifySignature(ctx context.Context, token *jwt.Token, user uuid.UUID) error {
 	for _, name := range refusedParameters {
 		if _, present := token.Header[name]; present {
-			return fmt.Errorf("header parameter %q is refused", name)
+			return fmt.Errorf("%w: %q", errHeader, name)
 		}
 	}
 	var key any = v.secret
@@ -83,20 +85,23 @@ func (v *Verifier) verifySignature(ctx context.Context, token *jwt.Token, user u
 			return err
 		}
 	default:
-		return errors.New("the signature algorithm is not allowed")
+		return errAlgorithm
 	}
 	signed := token.Raw[:strings.LastIndexByte(token.Raw, '.')]
-	return token.Method.Verify(signed, token.Signature, key)
+	if err := token.Method.Verify(signed, token.Signature, key); err != nil {
+		return fmt.Errorf("%w: %w", errSignature, err)
+	}
+	return nil
 }
 
 // publishedKey returns the key of the project's key set that the token names.
 func (v *Verifier) publishedKey(ctx context.Context, token *jwt.Token) (crypto.PublicKey, error) {
 	if v.keys == nil {
-		return nil, errors.New("no project URL is configured for keys")
+		return nil, errNoProject
 	}
 	kid, ok := token.Header["kid"].(string)
 	if _, present := token.Header["kid"]; present && !ok {
-		return nil, errors.New("kid is not a string")
+		return nil, fmt.Errorf("%w: kid is not a string", errHeader)
 	}
 	return v.keys.find(ctx, keyName{token.Method.Alg(), kid})
 }
@@ -104,11 +109,11 @@ func (v *Verifier) publishedKey(ctx context.Context, token *jwt.Token) (crypto.P
 // lookUp has the auth server judge an HS256 token that cannot be checked locally.
 func (v *Verifier) lookUp(ctx context.Context, raw string, user uuid.UUID) error {
 	if v.users == nil {
-		return errors.New("HS256 is refused without the secret")
+		return errNoSecret
 	}
 	owner, err := v.users.owner(ctx, raw)
 	if err == nil && owner != user {
-		return errors.New("the auth server names another user than sub")
+		return errOtherUser
 	}
 	return err
 }

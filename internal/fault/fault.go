@@ -36,6 +36,9 @@ const (
 	UpstreamTimeout      Code = "upstream_timeout"
 	UpstreamOverloaded   Code = "upstream_overloaded"
 	NotReady             Code = "not_ready"
+	DatabaseUnreachable  Code = "database_unreachable" // this and the next two: what /readyz names
+	MigrationsPending    Code = "migrations_pending"
+	RoleNotGranted       Code = "role_not_granted"
 	ShuttingDown         Code = "shutting_down"
 	Interrupted          Code = "interrupted"
 	Internal             Code = "internal"
@@ -111,8 +114,8 @@ func CodeOf(err error) Code {
 // Retryable reports whether the same request may succeed later without a change.
 func Retryable(code Code) bool {
 	switch code {
-	case UpstreamFailed, UpstreamTimeout, UpstreamOverloaded, NotReady, ShuttingDown, Interrupted,
-		OverRequestRateLimit, GenerationInProgress, Internal:
+	case UpstreamFailed, UpstreamTimeout, UpstreamOverloaded, NotReady, DatabaseUnreachable, MigrationsPending, RoleNotGranted,
+		ShuttingDown, Interrupted, OverRequestRateLimit, GenerationInProgress, Internal:
 		return true
 	}
 	return false

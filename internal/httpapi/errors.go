@@ -11,6 +11,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/fault"
 )
 
@@ -43,6 +44,9 @@ var statuses = map[fault.Code]int{
 	fault.UpstreamTimeout:      http.StatusGatewayTimeout,
 	fault.UpstreamOverloaded:   http.StatusServiceUnavailable,
 	fault.NotReady:             http.StatusServiceUnavailable,
+	fault.DatabaseUnreachable:  http.StatusServiceUnavailable,
+	fault.MigrationsPending:    http.StatusServiceUnavailable,
+	fault.RoleNotGranted:       http.StatusServiceUnavailable,
 	fault.ShuttingDown:         http.StatusServiceUnavailable,
 	fault.Interrupted:          http.StatusServiceUnavailable,
 }
@@ -70,12 +74,16 @@ func (s *Server) writeError(err error, c echo.Context) {
 		status = statusClientGone
 	}
 	s.logFailure(c, status, err)
+	refused, _ := errors.AsType[*auth.RefusalError](err)
+	if refused != nil {
+		c.Set(keyReason, refused.Reason)
+	}
 	if c.Response().Committed {
 		return
 	}
 	header := c.Response().Header()
 	if status == http.StatusUnauthorized {
-		header.Set(echo.HeaderWWWAuthenticate, "Bearer")
+		header.Set(echo.HeaderWWWAuthenticate, challenge(failure, refused))
 	}
 	if status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable {
 		header.Set(echo.HeaderRetryAfter, retryAfter(failure.RetryAfter))
@@ -83,6 +91,19 @@ func (s *Server) writeError(err error, c echo.Context) {
 	if err := writeJSON(c, status, newErrorBody(failure)); err != nil {
 		s.config.Logger.LogAttrs(c.Request().Context(), slog.LevelDebug, "error not delivered", slog.Any(keyError, err))
 	}
+}
+
+// challenge is the WWW-Authenticate header of a 401 (RFC 6750, 3). The description is the reason as far as the sender
+// may know it, or else the message.
+func challenge(failure *fault.Error, refused *auth.RefusalError) string {
+	if failure.Code == fault.NoAuthorization {
+		return "Bearer"
+	}
+	description := failure.Message
+	if refused != nil && refused.Description != "" {
+		description = refused.Description
+	}
+	return `Bearer error="invalid_token", error_description="` + description + `"`
 }
 
 // toFault returns the error to show. Of what is not a *fault.Error, nothing is shown.

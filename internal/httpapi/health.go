@@ -26,9 +26,9 @@ func operationRoutes() []route {
 		},
 		{
 			method: http.MethodGet, path: "/readyz", id: "getReadiness", tag: "operations", summary: "Can it serve?",
-			description: "Answers 200 while Postgres answers and migrations are current.", public: true, head: true,
+			description: "Answers 200 while Postgres answers and migrations are current, and otherwise 503 with a code that names the cause.", public: true, head: true,
 			answers: object{"200": answer("It can. Further members are details.", object{mediaJSON: object{"schema": schemaRef("Readiness")}})},
-			errors:  []fault.Code{fault.NotReady}, endpoint: endpoint{serve: (*Server).getReadiness},
+			errors:  []fault.Code{fault.NotReady, fault.DatabaseUnreachable, fault.MigrationsPending, fault.RoleNotGranted, fault.ShuttingDown}, endpoint: endpoint{serve: (*Server).getReadiness},
 		},
 		{
 			method: http.MethodGet, path: "/metrics", id: "getMetrics", tag: "operations", summary: "Prometheus metrics",
@@ -76,7 +76,10 @@ func (s *Server) getReadiness(c echo.Context) error {
 		ctx, cancel := context.WithTimeout(c.Request().Context(), readyTimeout)
 		defer cancel()
 		var err error
-		if details, err = s.config.Ready(ctx); err != nil {
+		switch details, err = s.config.Ready(ctx); {
+		case isFault(err):
+			return err
+		case err != nil:
 			return &fault.Error{Code: fault.NotReady, Message: "The server is not ready.", Details: details, Err: err}
 		}
 	}

@@ -22,6 +22,7 @@ const (
 	keyDurationMS = "duration_ms"
 	keyError      = "error"
 	keyMethod     = "method"
+	keyReason     = "reason"
 	keyRequestID  = "request_id"
 	keyRoute      = "route"
 	keyStack      = "stack"
@@ -77,6 +78,9 @@ func (s *Server) record(c echo.Context, began time.Time) {
 	}
 	if user, ok := c.Get(principalKey).(auth.Principal); ok {
 		attrs = append(attrs, slog.String(keyUserID, user.UserID.String()))
+	}
+	if reason, ok := c.Get(keyReason).(string); ok {
+		attrs = append(attrs, slog.String(keyReason, reason))
 	}
 	s.config.Logger.LogAttrs(c.Request().Context(), slog.LevelInfo, "request", attrs...)
 }

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 )
@@ -144,5 +145,39 @@ func TestTokenComesBeforeTheBody(t *testing.T) {
 		if answer := h.call(http.MethodPost, path, "{", "Content-Type", "text/plain", "Authorization", ""); answer.status != 401 {
 			t.Errorf("%s: %d", path, answer.status)
 		}
+	}
+}
+
+// A 401 tells its reason: to the operator in the log, to the sender in the header where the token shows it anyway.
+func TestRefusedTokenHasAReason(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, says("x"))
+	invalid := func(description string) string {
+		return `Bearer error="invalid_token", error_description="` + description + `"`
+	}
+	good := tokenAt(h.user, time.Now())
+	for _, c := range []struct{ header, reason, challenge string }{
+		{"", "no_header", "Bearer"},
+		{strings.TrimPrefix(good, "Bearer "), "not_bearer", invalid("The Authorization header must be the word Bearer, a space and the access token.")},
+		{"Bearer sb_secret_canary", "api_key", invalid("This is an API key of the project, not the access token of a signed-in user.")},
+		{tokenAt(h.user, time.Now().Add(-2*time.Hour)), "expired", invalid("The token has expired.")},
+		{good[:len(good)-4] + "AAAA", "bad_signature", invalid("The access token is not valid.")},
+	} {
+		answer := h.call(http.MethodPost, firstPath, hello, "Authorization", c.header)
+		if got := answer.header.Get("WWW-Authenticate"); answer.status != 401 || got != c.challenge {
+			t.Errorf("%s: %d %s", c.reason, answer.status, got)
+		}
+		lines := h.logs.Lines(t, "request")
+		if line := lines[len(lines)-1]; line["reason"] != c.reason || line["level"] != "INFO" {
+			t.Errorf("%s: %v", c.reason, line)
+		}
+	}
+	h.first("a")
+	lines := h.logs.Lines(t, "request")
+	if line := lines[len(lines)-1]; line["status"] != 200.0 || line["reason"] != nil {
+		t.Errorf("accepted: %v", line)
+	}
+	if strings.Contains(h.logs.String(), "canary") {
+		t.Errorf("a token is in the log: %s", h.logs)
 	}
 }

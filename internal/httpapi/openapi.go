@@ -165,7 +165,7 @@ func headers() object {
 		"X-Request-Id":        object{"description": "Names the request in the server's log; the client's own id when it sent a usable one.", "required": true, "schema": text},
 		"Retry-After":         object{"description": "Whole seconds after which trying again makes sense.", "required": true, "schema": object{"type": "integer", "minimum": 1}},
 		"Content-Disposition": object{"description": "attachment, with a name for the file.", "required": true, "schema": text},
-		"WWW-Authenticate":    object{"description": "Always Bearer.", "required": true, "schema": object{"const": "Bearer"}},
+		"WWW-Authenticate":    object{"description": "Bearer; with a token also why it was refused, where that may be told (RFC 6750).", "required": true, "schema": object{"type": "string", "pattern": "^Bearer"}},
 		headerUIStream:        object{"description": "Tells that the stream is the AI SDK's UI message stream.", "schema": object{"const": uiStreamVersion}},
 	}
 }

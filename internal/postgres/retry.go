@@ -23,6 +23,12 @@ const (
 	adminShutdown        = "57P01"
 	crashShutdown        = "57P02"
 	cannotConnectNow     = "57P03"
+	undefinedTable       = "42P01"
+	undefinedColumn      = "42703"
+	undefinedFunction    = "42883"
+	invalidSchema        = "3F000"
+	invalidParameter     = "22023" // also of set_config('role', …) for a role that does not exist
+	insufficientRights   = "42501"
 	connectionException  = "08" // the class: its codes begin with it
 )
 
@@ -82,7 +88,7 @@ func orNotReady(err error) error {
 	if connectionLost(err) || errors.Is(err, context.DeadlineExceeded) {
 		return &fault.Error{Code: fault.NotReady, Message: "The database is not available. Try again in a moment.", RetryAfter: time.Second, Err: err}
 	}
-	return err
+	return orNotPrepared(err)
 }
 
 // lostRace reports whether Postgres rolled the transaction back because of another one.

@@ -21,7 +21,7 @@ func TestRestartOfPostgresIsSurvived(t *testing.T) {
 	r := newRigOn(t, server.Database, nil, nil)
 	chatID := r.Say("", "My cello teacher is called Ilse.").ChatID
 	server.Stop()
-	if got := r.Call(http.MethodGet, "/readyz", nil); got.Status != http.StatusServiceUnavailable {
+	if got := r.Call(http.MethodGet, "/readyz", nil); got.Status != http.StatusServiceUnavailable || got.Code() != "database_unreachable" {
 		t.Errorf("without Postgres: %d %s", got.Status, got.Text)
 	}
 	if got := r.Call(http.MethodPost, "/v1/message", testkit.Body{"chat_id": chatID, "content": "Hello?"}); got.Status != http.StatusServiceUnavailable {
