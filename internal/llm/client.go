@@ -26,6 +26,7 @@ const (
 
 // Config configures a Client.
 type Config struct {
+	// APIKey is sent as a bearer token; empty sends none.
 	APIKey string
 	// BaseURL of the API, such as https://api.openai.com/v1; empty means OpenAI's.
 	BaseURL string
@@ -58,6 +59,7 @@ func New(config Config) *Client {
 	options := []option.RequestOption{
 		option.WithEnvironmentProduction(), option.WithAPIKey(config.APIKey), option.WithHTTPClient(client),
 		option.WithMaxRetries(maxRetries), option.WithMaxRetryDelay(maxRetryDelay),
+		option.WithMiddleware(neverRepeatForQuota),
 	}
 	if config.BaseURL != "" {
 		options = append(options, option.WithBaseURL(config.BaseURL))

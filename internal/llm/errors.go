@@ -1,16 +1,20 @@
 package llm
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/arcoscribe/throughline/internal/fault"
+	"github.com/openai/openai-go/v3/option"
 	"github.com/openai/openai-go/v3/responses"
+	"github.com/tidwall/gjson"
 )
 
 // upstreamError returns the *fault.Error of a failed call. Its cause has the status and the API's own code, but
@@ -30,6 +34,9 @@ func upstreamError(ctx context.Context, err error) error {
 		return fault.Wrap(fault.UpstreamFailed, "The model could not be reached.", err)
 	}
 	cause = fmt.Errorf("status %d, code %q, type %q, param %q", refused.StatusCode, refused.Code, refused.Type, refused.Param)
+	if known := knownRefusal(refused.StatusCode, refused.Code, refused.Type); known != nil {
+		return known.because(cause)
+	}
 	switch refused.StatusCode {
 	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
 		overloaded := fault.Wrap(fault.UpstreamOverloaded, "The model is overloaded. Try again in a moment.", cause)
@@ -55,10 +62,74 @@ func retryAfter(response *http.Response) time.Duration {
 
 // reportedError returns the error for a failure that the model reported within its stream.
 func reportedError(code string) error {
-	if code == "rate_limit_exceeded" {
-		return fault.New(fault.UpstreamOverloaded, "The model is overloaded. Try again in a moment.")
+	cause := fmt.Errorf("code %q", code)
+	if known := knownRefusal(0, code, ""); known != nil {
+		return known.because(cause)
 	}
-	return fault.Wrap(fault.UpstreamFailed, "The model failed while it replied.", fmt.Errorf("code %q", code))
+	switch code {
+	case "rate_limit_exceeded", "server_is_overloaded", "slow_down":
+		return fault.Wrap(fault.UpstreamOverloaded, "The model is overloaded. Try again in a moment.", cause)
+	}
+	return fault.Wrap(fault.UpstreamFailed, "The model failed while it replied.", cause)
+}
+
+// permanentRefusal is one that lasts until the operator does something: the message is for the client, the remedy for
+// the log.
+type permanentRefusal struct{ message, remedy string }
+
+var (
+	quotaUsedUp  = &permanentRefusal{"The quota for the model is used up.", "the account's quota or credit is used up"}
+	keyRefused   = &permanentRefusal{"The model refused this server's key.", "the key is refused, see OPENAI_API_KEY"}
+	unknownModel = &permanentRefusal{"The model is not available.", "no such model, or not for this key, or not at this address: see MODEL_VARIANTS, MEMORY_SUMMARIZER_MODEL, OPENAI_BASE_URL"}
+)
+
+func (p *permanentRefusal) because(cause error) error {
+	return fault.Wrap(fault.UpstreamFailed, p.message, fmt.Errorf("%s: %w", p.remedy, cause))
+}
+
+// knownRefusal returns nil for a refusal that is none of these. OpenAI sends a used up quota with the status of a rate
+// limit; others have 402 for it.
+func knownRefusal(status int, code, kind string) *permanentRefusal {
+	switch {
+	case isQuota(code), isQuota(kind), status == http.StatusPaymentRequired:
+		return quotaUsedUp
+	case code == "invalid_api_key", status == http.StatusUnauthorized:
+		return keyRefused
+	case code == "model_not_found", status == http.StatusNotFound:
+		return unknownModel
+	}
+	return nil
+}
+
+func isQuota(word string) bool {
+	return word == "insufficient_quota" || word == "billing_hard_limit_reached" || word == "billing_not_active"
+}
+
+// maxErrorBody is the part of an error's body, in bytes, in which its code is looked for.
+const maxErrorBody = 64 << 10
+
+// neverRepeatForQuota keeps openai-go from repeating a call whose quota is used up, as it does after each 429.
+func neverRepeatForQuota(request *http.Request, next option.MiddlewareNext) (*http.Response, error) {
+	response, err := next(request)
+	if err != nil || response.StatusCode != http.StatusTooManyRequests {
+		return response, err
+	}
+	start, err := io.ReadAll(io.LimitReader(response.Body, maxErrorBody))
+	if err != nil {
+		_ = response.Body.Close()
+		return nil, err
+	}
+	if isQuota(gjson.GetBytes(start, "error.code").String()) || isQuota(gjson.GetBytes(start, "error.type").String()) {
+		response.Header.Set("X-Should-Retry", "false")
+	}
+	response.Body = &rejoined{io.MultiReader(bytes.NewReader(start), response.Body), response.Body}
+	return response, nil
+}
+
+// rejoined is a body whose start was read already.
+type rejoined struct {
+	io.Reader
+	io.Closer
 }
 
 // isPromptGone reports whether the API refused the hosted prompt itself: a 4xx whose error names the prompt. It

@@ -115,6 +115,87 @@ func TestForeignFaults(t *testing.T) {
 	}
 }
 
+// A refusal that waiting does not help is no overload: it is told once, by its name, and never tried again.
+func TestRefusalsThatLastAreNamed(t *testing.T) {
+	t.Parallel()
+	refuses := func(status int, code, kind string) http.HandlerFunc {
+		return plainly(status, "application/json", `{"error":{"message":"canary: a prompt","type":"`+kind+`","code":"`+code+`"}}`)
+	}
+	for _, c := range []struct {
+		name    string
+		answer  http.HandlerFunc
+		message string
+		logged  string
+	}{
+		{"quota", refuses(429, "insufficient_quota", "insufficient_quota"), "quota for the model is used up", `code "insufficient_quota"`},
+		{"quota, by its type alone", refuses(429, "", "insufficient_quota"), "quota for the model is used up", "credit is used up"},
+		{"quota of a long body", plainly(429, "application/json", `{"error":{"code":"insufficient_quota","message":"`+strings.Repeat("canary ", 20)+`"}}`), "quota for the model is used up", "quota"},
+		{"billing", refuses(429, "billing_not_active", "billing_not_active"), "quota for the model is used up", "billing_not_active"},
+		{"402", plainly(402, "text/html", "canary"), "quota for the model is used up", "status 402"},
+		{"quota in the stream", sends(event("error", `,"code":"insufficient_quota","message":"canary"`)), "quota for the model is used up", "insufficient_quota"},
+		{"quota in a failed response", sends(event("response.failed", `,"response":{"error":{"code":"insufficient_quota"}}`)), "quota for the model is used up", "insufficient_quota"},
+		{"key", refuses(401, "invalid_api_key", "invalid_request_error"), "refused this server's key", "OPENAI_API_KEY"},
+		{"key of another server", plainly(401, "application/json", `{"detail":"canary"}`), "refused this server's key", "OPENAI_API_KEY"},
+		{"model", refuses(404, "model_not_found", "invalid_request_error"), "model is not available", "MODEL_VARIANTS"},
+		{"model that the key may not use", refuses(403, "model_not_found", "invalid_request_error"), "model is not available", "MODEL_VARIANTS"},
+		{"model of another server", plainly(404, "application/json", `{"error":{"message":"canary","type":"api_error"}}`), "model is not available", "OPENAI_BASE_URL"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			server := serve(t, c.answer)
+			err := read(t.Context(), client(t, server.url, 0), nil).err
+			wantFault(t, err, fault.UpstreamFailed)
+			refused, _ := errors.AsType[*fault.Error](err)
+			if !strings.Contains(refused.Message, c.message) || !strings.Contains(err.Error(), c.logged) || strings.Contains(err.Error(), "canary") {
+				t.Errorf("%v", err)
+			}
+			if asked := server.asked.Load(); asked != 1 {
+				t.Errorf("asked %d times", asked)
+			}
+		})
+	}
+}
+
+// plainly answers without a word on whether to repeat the call.
+func plainly(status int, contentType, body string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", contentType)
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, body)
+	}
+}
+
+// A rate limit is still repeated and still an overload, though its body is read to tell it from a quota.
+func TestRateLimitIsStillRepeated(t *testing.T) {
+	t.Parallel()
+	server := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Retry-After", "0.01")
+		plainly(429, "application/json", `{"error":{"code":"rate_limit_exceeded","message":"`+strings.Repeat("x", maxErrorBody)+`"}}`)(w, r)
+	})
+	wantFault(t, read(t.Context(), client(t, server.url, 0), nil).err, fault.UpstreamOverloaded)
+	if asked := server.asked.Load(); asked != maxRetries+1 {
+		t.Errorf("asked %d times", asked)
+	}
+}
+
+// A server of one's own may need no key.
+func TestNoKeyIsSentWithoutOne(t *testing.T) {
+	t.Parallel()
+	sent := make(chan []string, 1)
+	server := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		sent <- r.Header.Values("Authorization")
+		sends(delta(`"a"`), completedEvent)(w, r)
+	})
+	c := New(Config{BaseURL: server.url, IdleTimeout: time.Minute})
+	t.Cleanup(c.Close)
+	if got := read(t.Context(), c, nil); got.err != nil || got.text != "a" {
+		t.Errorf("%q, %v", got.text, got.err)
+	}
+	if keys := <-sent; len(keys) != 0 {
+		t.Errorf("sent %q", keys)
+	}
+}
+
 func TestNobodyListens(t *testing.T) {
 	t.Parallel()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

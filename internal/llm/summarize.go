@@ -28,8 +28,10 @@ func (c *Client) Summarize(ctx context.Context, call brief.Call) (brief.Answer, 
 	}
 	// The gate judges an incomplete answer like any other.
 	if response.Status != responses.ResponseStatusCompleted && response.Status != responses.ResponseStatusIncomplete {
-		return brief.Answer{}, fault.Wrap(fault.UpstreamFailed, "The model failed to summarize.",
-			fmt.Errorf("status %q, code %q", response.Status, response.Error.Code))
+		if response.Error.Code != "" {
+			return brief.Answer{}, reportedError(string(response.Error.Code))
+		}
+		return brief.Answer{}, fault.Wrap(fault.UpstreamFailed, "The model failed to summarize.", fmt.Errorf("status %q", response.Status))
 	}
 	return brief.Answer{
 		Text:         storable(summaryText(response)),
