@@ -180,7 +180,7 @@ func (a *App) makeServer(ctx context.Context, inserter *jobs.Client) error {
 	a.chat = chat.New(chat.Config{
 		Store: turns, Model: a.model, SavePatience: a.doubles.SavePatience,
 		Logger: a.logger, Metrics: a.metrics, Variants: a.config.Variants, Instructions: a.config.MainInstructions,
-		Limits: a.config.Memory, ReplyTimeout: a.config.ModelTimeout, RecordInterval: a.config.RecordInterval,
+		Limits: a.config.Memory, ChatDefaults: a.config.ChatDefaults, ReplyTimeout: a.config.ModelTimeout, RecordInterval: a.config.RecordInterval,
 	})
 	a.closers = append(a.closers, a.abandonReplies)
 	if a.notices, err = postgres.NewListener(a.config.DatabaseDirectURL, a.chat, a.logger); err != nil {
@@ -192,12 +192,12 @@ func (a *App) makeServer(ctx context.Context, inserter *jobs.Client) error {
 	}
 	stored := postgres.NewHistory(a.pool, jobs.EnqueueRebuild(inserter))
 	transfers := transfer.New(transfer.Config{
-		Store: postgres.NewTransfer(a.pool, a.config.Memory, jobs.EnqueueFold(inserter)), Logger: a.logger,
+		Store: postgres.NewTransfer(a.pool, a.config.Memory, jobs.EnqueueFold(inserter)), Logger: a.logger, ChatDefaults: a.config.ChatDefaults,
 	})
 	tools := mcptools.New(mcptools.Config{Chat: a.chat, History: stored, Logger: a.logger, Version: Version})
 	api := httpapi.New(httpapi.Config{
 		Chat: a.chat, History: stored, Tools: tools, Transfer: transfers, Auth: verifier,
-		Logger: a.logger, Metrics: a.metrics, Ready: a.ready, Version: Version,
+		Logger: a.logger, Metrics: a.metrics, Ready: a.ready, Version: Version, ChatDefaults: a.config.ChatDefaults,
 		MessagesPerMinute: a.config.MessagesPerMinute, MaxStreamsPerUser: a.config.MaxStreamsPerUser,
 		CORSOrigins: a.config.CORSOrigins, RiverUI: ui,
 	})

@@ -41,7 +41,7 @@ type Message struct {
 	// Files are stored with the message, and shown in prompts while there is room.
 	Files []memory.File
 	// ToolName is the tool that sends the message; "" for none. A chat that a tool starts expires and has a turn
-	// limit: see memory.ToolTTLHours.
+	// limit: see memory.ChatDefaults.
 	ToolName string
 	// ToolInstructions are for this reply only. They follow the main model's instructions.
 	ToolInstructions string

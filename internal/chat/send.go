@@ -6,7 +6,6 @@ import (
 
 	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/fault"
-	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/memory/text"
 	"github.com/google/uuid"
 )
@@ -84,9 +83,8 @@ func (s *Service) newTurn(message Message) NewTurn {
 	if turn.NewChat {
 		turn.ChatID = newID()
 		turn.Title = Title(message.Content)
-	}
-	if turn.NewChat && turn.ToolName != "" {
-		turn.TTLHours, turn.MaxTurns = memory.ToolTTLHours, memory.ToolMaxTurns
+		defaults := s.ChatDefaults.For(message.ToolName)
+		turn.Strategy, turn.TTLHours, turn.MaxTurns = defaults.Strategy, defaults.TTLHours, defaults.MaxTurns
 	}
 	return turn
 }

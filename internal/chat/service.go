@@ -48,6 +48,8 @@ type Config struct {
 	// Instructions of the main model.
 	Instructions string
 	Limits       memory.Limits
+	// ChatDefaults are the settings of new chats.
+	ChatDefaults memory.ChatDefaults
 	// Retrievers retrieve sections of the prompt for each message. May be empty.
 	Retrievers []Retriever
 	// RetrieveTimeout is how long a reply waits for them, from the message's arrival. What is found later is left out.

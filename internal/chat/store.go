@@ -55,8 +55,9 @@ type Delta struct {
 type NewTurn struct {
 	ChatID  uuid.UUID
 	NewChat bool
-	// Title, TTLHours and MaxTurns are for a new chat; 0 for none.
+	// Title, Strategy, TTLHours and MaxTurns are for a new chat; 0 for none.
 	Title    string
+	Strategy memory.StrategyName
 	TTLHours int
 	MaxTurns int
 	// Revive starts the turn even if the chat has expired.

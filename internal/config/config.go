@@ -38,8 +38,10 @@ type Config struct {
 	ModelTimeout     time.Duration
 	MainInstructions string
 
-	Memory  memory.Limits
-	Summary brief.PromptConfig
+	Memory memory.Limits
+	// ChatDefaults are the settings of new chats that name none.
+	ChatDefaults memory.ChatDefaults
+	Summary      brief.PromptConfig
 
 	RiverUI         bool
 	RiverUIUser     string
@@ -107,9 +109,14 @@ func Parse(lookup func(string) (string, bool), dev bool) (Config, error) {
 			PromptTokenBudget: r.positive("MEMORY_PROMPT_TOKEN_BUDGET", defaults.PromptTokenBudget),
 			ChunkThreshold:    r.positive("MEMORY_CHUNK_SUMMARIZE_THRESHOLD", defaults.ChunkThreshold),
 			MinTailTurns:      r.positive("MEMORY_MIN_TAIL_TURNS", defaults.MinTailTurns),
-			BridgeTokenBudget: r.number("MEMORY_BRIDGE_TOKEN_BUDGET", defaults.BridgeTokenBudget, 0),
+			BridgeTokenBudget: r.orOff("MEMORY_BRIDGE_TOKEN_BUDGET", defaults.BridgeTokenBudget),
 			FoldInputTokens:   r.positive("MEMORY_FOLD_INPUT_TOKENS", defaults.FoldInputTokens),
 			MaxHistoryTokens:  r.positive("MEMORY_MAX_HISTORY_TOKENS", defaults.MaxHistoryTokens),
+		},
+		ChatDefaults: memory.ChatDefaults{
+			Strategy: memory.StrategyName(r.oneOf("CHAT_MEMORY_STRATEGY", "summary", "summary", "simple", "hybrid")),
+			TTLHours: r.number("CHAT_TTL_HOURS", 0, 0, memory.MaxTTLHours),
+			MaxTurns: r.number("CHAT_MAX_TURNS", 0, 0, memory.MaxTurnLimit),
 		},
 		Summary: brief.PromptConfig{
 			Mode:         brief.Mode(r.oneOf("SUMMARY_PROMPT_MODE", "auto", "auto", "hosted", "inline")),
@@ -124,12 +131,12 @@ func Parse(lookup func(string) (string, bool), dev bool) (Config, error) {
 		RiverUIUser:       r.text("RIVER_UI_USER", ""),
 		RiverUIPassword:   r.text("RIVER_UI_PASSWORD", ""),
 		WorkerConcurrency: r.positive("WORKER_CONCURRENCY", 10),
-		MessagesPerMinute: r.number("RATE_LIMIT_MESSAGES_PER_MINUTE", inDev(dev, 1200, 60), 0),
-		MaxStreamsPerUser: r.number("MAX_STREAMS_PER_USER", 8, 0),
+		MessagesPerMinute: r.orOff("RATE_LIMIT_MESSAGES_PER_MINUTE", inDev(dev, 1200, 60)),
+		MaxStreamsPerUser: r.orOff("MAX_STREAMS_PER_USER", 8),
 		DrainTimeout:      r.duration("DRAIN_TIMEOUT", 15*time.Second),
 		RecordInterval:    r.duration("RECORD_INTERVAL", 100*time.Millisecond),
-		ExpiredChatDays:   r.number("EXPIRED_CHAT_RETENTION_DAYS", 30, 0),
-		AutoPruneDays:     r.number("AUTO_PRUNE_DAYS", 0, 0),
+		ExpiredChatDays:   r.orOff("EXPIRED_CHAT_RETENTION_DAYS", 30),
+		AutoPruneDays:     r.orOff("AUTO_PRUNE_DAYS", 0),
 		ServerURL:         strings.TrimRight(r.url("THROUGHLINE_URL"), "/"),
 		AccessToken:       r.text("THROUGHLINE_TOKEN", ""),
 		LogLevel:          r.level("LOG_LEVEL"),

@@ -53,15 +53,20 @@ func readValue[T any](r *reader, name string, fallback T, problem string, parse 
 // maxNumber keeps sums of settings within Postgres's integer.
 const maxNumber = 100_000_000
 
-func (r *reader) number(name string, fallback, least int) int {
-	problem := fmt.Sprintf("must be a whole number from %d to %d", least, maxNumber)
+func (r *reader) number(name string, fallback, least, most int) int {
+	problem := fmt.Sprintf("must be a whole number from %d to %d", least, most)
 	return readValue(r, name, fallback, problem, func(text string) (int, bool) {
 		number, err := strconv.Atoi(text)
-		return number, err == nil && number >= least && number <= maxNumber
+		return number, err == nil && number >= least && number <= most
 	})
 }
 
-func (r *reader) positive(name string, fallback int) int { return r.number(name, fallback, 1) }
+func (r *reader) positive(name string, fallback int) int {
+	return r.number(name, fallback, 1, maxNumber)
+}
+
+// orOff reads a number of which 0 turns something off.
+func (r *reader) orOff(name string, fallback int) int { return r.number(name, fallback, 0, maxNumber) }
 
 func (r *reader) duration(name string, fallback time.Duration) time.Duration {
 	return readValue(r, name, fallback, `must be a positive duration, such as "60s" or "10m"`, func(text string) (time.Duration, bool) {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/arcoscribe/throughline/internal/chat"
+	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/memory/brief"
 	gocmp "github.com/google/go-cmp/cmp"
 )
@@ -140,6 +141,13 @@ func variables(t *testing.T) []variable {
 		countOrOff("MEMORY_BRIDGE_TOKEN_BUDGET", 6000, func(c Config) any { return c.Memory.BridgeTokenBudget }),
 		positive("MEMORY_FOLD_INPUT_TOKENS", 8000, func(c Config) any { return c.Memory.FoldInputTokens }),
 		positive("MEMORY_MAX_HISTORY_TOKENS", 4096, func(c Config) any { return c.Memory.MaxHistoryTokens }),
+		{name: "CHAT_MEMORY_STRATEGY", field: func(c Config) any { return c.ChatDefaults.Strategy }, fallback: memory.StrategySummary,
+			good: []accepted{{"summary", memory.StrategySummary}, {"simple", memory.StrategySimple}, {"hybrid", memory.StrategyHybrid}},
+			bad:  []string{"Summary", "none", "hunter2"}},
+		{name: "CHAT_TTL_HOURS", field: func(c Config) any { return c.ChatDefaults.TTLHours }, fallback: 0,
+			good: []accepted{{"0", 0}, {"1", 1}, {"87600", 87_600}}, bad: []string{"-1", "87601", "3h", "1.5"}},
+		{name: "CHAT_MAX_TURNS", field: func(c Config) any { return c.ChatDefaults.MaxTurns }, fallback: 0,
+			good: []accepted{{"0", 0}, {"1", 1}, {"100000", 100_000}}, bad: []string{"-1", "100001", "many"}},
 		countOrOff("EXPIRED_CHAT_RETENTION_DAYS", 30, func(c Config) any { return c.ExpiredChatDays }),
 		countOrOff("AUTO_PRUNE_DAYS", 0, func(c Config) any { return c.AutoPruneDays }),
 		anyText("MEMORY_SUMMARIZER_MODEL", "gpt-5.6-luna", func(c Config) any { return c.Summary.Model }),

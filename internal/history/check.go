@@ -86,24 +86,29 @@ func validTag(tag string) bool {
 }
 
 // Check fills in what the chat leaves out and reports the fields that are out of range.
-func (c *NewChat) Check() error {
+func (c *NewChat) Check(defaults memory.ChatDefaults) error {
 	wrong := problems{}
-	c.MemoryStrategy = cmp.Or(c.MemoryStrategy, Strategies[0])
 	c.Tags = wrong.tags(c.Tags)
 	if c.ToolName != nil {
 		wrong.text("tool_name", c.ToolName, memory.MaxToolName)
 		if *c.ToolName == "" {
 			wrong["tool_name"] = "must not be empty"
 		}
-		if !c.TTLHours.Set {
-			c.TTLHours = To(memory.ToolTTLHours)
-		}
-		if !c.MaxTurns.Set {
-			c.MaxTurns = To(memory.ToolMaxTurns)
-		}
+		defaults = defaults.For(*c.ToolName)
 	}
+	c.MemoryStrategy = cmp.Or(c.MemoryStrategy, string(defaults.Strategy), Strategies[0])
+	c.TTLHours = orDefault(c.TTLHours, defaults.TTLHours)
+	c.MaxTurns = orDefault(c.MaxTurns, defaults.MaxTurns)
 	wrong.settings(&c.Title, c.SystemPrompt, &c.MemoryStrategy, &c.Metadata, c.TTLHours.Value, c.MaxTurns.Value)
 	return wrong.err()
+}
+
+// orDefault returns a field that is set as it is, and otherwise the default; 0 is none.
+func orDefault(field Field[int], value int) Field[int] {
+	if field.Set || value == 0 {
+		return field
+	}
+	return To(value)
 }
 
 // Check replaces null where a field always has a value and reports the fields that are out of range.

@@ -56,7 +56,7 @@ func TestNewChatsAreChecked(t *testing.T) {
 			Title: "a\x00", SystemPrompt: new("\x00"), Tags: []string{"x\x00y"}, Metadata: map[string]any{"a": []any{map[string]any{"\x00": 1}}},
 		}},
 	} {
-		if got := wrongFields(t, c.chat.Check()); got != c.wrong {
+		if got := wrongFields(t, c.chat.Check(memory.ChatDefaults{})); got != c.wrong {
 			t.Errorf("%s: %q", c.name, got)
 		}
 	}
@@ -65,7 +65,7 @@ func TestNewChatsAreChecked(t *testing.T) {
 func TestWhatChatsGetThatSayNothing(t *testing.T) {
 	t.Parallel()
 	plain, tool := NewChat{}, NewChat{ToolName: new("lookup"), MaxTurns: None[int]()}
-	if err := errors.Join(plain.Check(), tool.Check()); err != nil {
+	if err := errors.Join(plain.Check(memory.ChatDefaults{}), tool.Check(memory.ChatDefaults{})); err != nil {
 		t.Fatal(err)
 	}
 	if plain.MemoryStrategy != "summary" || plain.Tags == nil || plain.TTLHours.Value != nil || plain.MaxTurns.Value != nil {
@@ -73,6 +73,24 @@ func TestWhatChatsGetThatSayNothing(t *testing.T) {
 	}
 	if *tool.TTLHours.Value != memory.ToolTTLHours || tool.MaxTurns.Value != nil {
 		t.Errorf("%+v", tool)
+	}
+}
+
+func TestDefaultsOfTheDeploymentYieldToWhatAChatSays(t *testing.T) {
+	t.Parallel()
+	defaults := memory.ChatDefaults{Strategy: memory.StrategyHybrid, TTLHours: 48, MaxTurns: 12}
+	plain, tool := NewChat{}, NewChat{ToolName: new("lookup")}
+	own := NewChat{MemoryStrategy: "simple", TTLHours: None[int](), MaxTurns: To(7)}
+	if err := errors.Join(plain.Check(defaults), tool.Check(defaults), own.Check(defaults)); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []NewChat{plain, tool} {
+		if c.MemoryStrategy != "hybrid" || *c.TTLHours.Value != 48 || *c.MaxTurns.Value != 12 {
+			t.Errorf("%+v", c)
+		}
+	}
+	if own.MemoryStrategy != "simple" || own.TTLHours.Value != nil || *own.MaxTurns.Value != 7 {
+		t.Errorf("%+v", own)
 	}
 }
 

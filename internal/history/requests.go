@@ -32,18 +32,17 @@ func (f *Field[T]) Target() any {
 	return &f.Value
 }
 
-// NewChat is a chat to be created. TTLHours and MaxTurns that are not set get a tool's values when there is a
-// ToolName, and none otherwise.
+// NewChat is a chat to be created. What is not set gets the deployment's defaults, or a tool's when there is a ToolName.
 type NewChat struct {
 	_              struct{}       `description:"A chat without messages. Everything may be left out, the body as well."`
 	Title          string         `json:"title,omitempty" nullable:"true" maxLength:"500"`
 	SystemPrompt   *string        `json:"system_prompt,omitempty" nullable:"true" maxLength:"32000" description:"Instructions for this chat alone; they follow the main model's."`
 	Metadata       map[string]any `json:"metadata,omitempty" nullable:"true" description:"The app's own facts about the chat, at most 32 levels deep. They are replaced as a whole."`
 	Tags           []string       `json:"tags,omitempty" nullable:"true" description:"At most 20 different ones, each 1 to 64 characters after trimming. They are replaced as a whole."`
-	MemoryStrategy string         `json:"memory_strategy,omitempty" nullable:"true" enum:"summary,simple,hybrid" description:"How the chat is remembered; summary when it is null."`
+	MemoryStrategy string         `json:"memory_strategy,omitempty" nullable:"true" enum:"summary,simple,hybrid" description:"How the chat is remembered; null for the deployment's default, which is summary unless CHAT_MEMORY_STRATEGY says otherwise."`
 	TTLHours       Field[int]     `json:"ttl_hours,omitzero" nullable:"true" minimum:"1" maximum:"87600" description:"Hours after its last turn at which the chat expires; null for never."`
 	MaxTurns       Field[int]     `json:"max_turns,omitzero" nullable:"true" minimum:"1" maximum:"100000" description:"Turn limit of its prompt; null for none."`
-	ToolName       *string        `json:"tool_name,omitempty" nullable:"true" minLength:"1" maxLength:"64" description:"The tool that begins the chat. ttl_hours and max_turns are then 3 and 50 unless they are given; null means none."`
+	ToolName       *string        `json:"tool_name,omitempty" nullable:"true" minLength:"1" maxLength:"64" description:"The tool that begins the chat. ttl_hours and max_turns are then 3 and 50 unless they are given or the deployment has defaults; null means none."`
 }
 
 // ChatChange changes the fields that are set. Null gives "", {}, no tags, the default strategy. An expired chat is

@@ -85,7 +85,7 @@ func (s *Server) postChat(c echo.Context) error {
 	if err := decodeObject(raw, &chat); err != nil {
 		return err
 	}
-	if err := chat.Check(); err != nil {
+	if err := chat.Check(s.config.ChatDefaults); err != nil {
 		return err
 	}
 	created, err := s.config.History.CreateChat(c.Request().Context(), principal(c), chat)

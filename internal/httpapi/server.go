@@ -13,6 +13,7 @@ import (
 	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/chat"
 	"github.com/arcoscribe/throughline/internal/history"
+	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/metrics"
 	"github.com/arcoscribe/throughline/internal/transfer"
 )
@@ -40,6 +41,8 @@ type Config struct {
 	Ready func(ctx context.Context) (details map[string]any, err error)
 	// Version is shown at / and in the OpenAPI document.
 	Version string
+	// ChatDefaults are the settings of new chats.
+	ChatDefaults memory.ChatDefaults
 	// MessagesPerMinute is what one user may send, with a burst of the same size; 0 for no limit.
 	MessagesPerMinute int
 	// MaxStreamsPerUser limits a user's open streams and running replies together; 0 for no limit.

@@ -1,6 +1,9 @@
 package memory
 
-import "math"
+import (
+	"cmp"
+	"math"
+)
 
 // StrategyName names the rules by which a chat is remembered: the value of chats.memory_strategy.
 type StrategyName string
@@ -15,11 +18,32 @@ const (
 	StrategyHybrid StrategyName = "hybrid"
 )
 
-// The defaults of a chat that a tool starts.
+// The defaults of a chat that a tool starts, see ChatDefaults.
 const (
 	ToolTTLHours = 3
 	ToolMaxTurns = 50
 )
+
+// ChatDefaults are the settings of a new chat that names none of its own: the deployment's. Rows that are inserted by
+// SQL have the columns' defaults instead.
+type ChatDefaults struct {
+	// Strategy is StrategySummary where it is "".
+	Strategy StrategyName
+	// TTLHours is after how many hours without a turn the chat expires; 0 for never, and for ToolTTLHours in a chat that
+	// a tool starts.
+	TTLHours int
+	// MaxTurns is the turn limit; 0 for none, and for ToolMaxTurns in a chat that a tool starts.
+	MaxTurns int
+}
+
+// For returns the defaults of a chat that a tool starts; "" is no tool.
+func (d ChatDefaults) For(tool string) ChatDefaults {
+	d.Strategy = cmp.Or(d.Strategy, StrategySummary)
+	if tool != "" {
+		d.TTLHours, d.MaxTurns = cmp.Or(d.TTLHours, ToolTTLHours), cmp.Or(d.MaxTurns, ToolMaxTurns)
+	}
+	return d
+}
 
 // KeptImportance is the lowest importance of a message that a hybrid chat keeps like a pinned one.
 const KeptImportance = 0.8

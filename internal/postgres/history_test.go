@@ -40,7 +40,7 @@ func shelfOf(b *bed) shelf {
 }
 
 func (s shelf) CreateChat(ctx context.Context, user auth.Principal, chat history.NewChat) (history.Chat, error) {
-	if err := chat.Check(); err != nil {
+	if err := chat.Check(memory.ChatDefaults{}); err != nil {
 		return history.Chat{}, err
 	}
 	return s.Store.CreateChat(ctx, user, chat)

@@ -72,6 +72,9 @@ func (t *Turns) startTurn(ctx context.Context, user auth.Principal, turn chat.Ne
 			return chat.StartedTurn{}, err
 		}
 	}
+	if turn.NewChat {
+		s.reader.found.Settings = memory.Settings{Strategy: turn.Strategy, MaxTurns: turn.MaxTurns}
+	}
 	s.reader.leaveOutNewTurn(turn.InPlaceOf != uuid.Nil || ours)
 	s.found.Chat = s.reader.chat()
 	return s.found, nil
@@ -119,7 +122,7 @@ func (s *turnStart) queueNewChat(batch *pgx.Batch) {
 	s.queueEarlier(batch)
 	turn := s.turn
 	queueExec(batch, queries.InsertChat, dbsqlc.InsertChatParams{
-		ID: turn.ChatID, UserID: s.user, Title: turn.Title, ToolName: nullZero(turn.ToolName),
+		ID: turn.ChatID, UserID: s.user, Title: turn.Title, ToolName: nullZero(turn.ToolName), MemoryStrategy: nullZero(string(turn.Strategy)),
 		TtlHours: nullZero(turn.TTLHours), MaxTurns: nullZero(turn.MaxTurns), ClientMessageID: nullID(turn.ClientMessageID),
 	})
 	if s.tries > 1 { // no reply can be running in it before that

@@ -181,7 +181,9 @@ func (i *importRun) plan(chat bundle.Chat) NewChat {
 		original = plan.Original.String()
 	case bundle.FormatPlain:
 		original += i.file.sum()
+		plan.setDefaults(i.service.ChatDefaults)
 	case bundle.FormatChatGPT:
+		plan.setDefaults(i.service.ChatDefaults)
 	}
 	plan.ID = uuid.NewSHA1(chatNamespace, []byte(i.user.UserID.String()+original))
 	return plan

@@ -7,6 +7,7 @@ import (
 
 	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/bundle"
+	"github.com/arcoscribe/throughline/internal/memory"
 )
 
 // Store is Postgres. Each call acts as the user and is one transaction. It reads a chat in pages of any length; an empty
@@ -39,6 +40,17 @@ type NewChat struct {
 	bundle.Chat
 	// ID is its new id. Original is its own id in a bundle, uuid.Nil in other formats.
 	ID, Original uuid.UUID
+}
+
+func (c *NewChat) setDefaults(defaults memory.ChatDefaults) {
+	defaults = defaults.For("")
+	c.MemoryStrategy = string(defaults.Strategy)
+	if defaults.TTLHours > 0 {
+		c.TTLHours = &defaults.TTLHours
+	}
+	if defaults.MaxTurns > 0 {
+		c.MaxTurns = &defaults.MaxTurns
+	}
 }
 
 // NewMessage is a message to be imported, with its dates. ID, ReplyTo and SupersededBy are the new ids, uuid.Nil for none.

@@ -5,6 +5,8 @@ package transfer
 import (
 	"log/slog"
 	"time"
+
+	"github.com/arcoscribe/throughline/internal/memory"
 )
 
 // Keys of log lines.
@@ -18,10 +20,12 @@ const (
 	keyUserID     = "user_id"
 )
 
-// Config of a Service. All fields but Now and TempDir are required.
+// Config of a Service. Store and Logger are required.
 type Config struct {
 	Store  Store
 	Logger *slog.Logger
+	// ChatDefaults are the settings of chats from files that have none, which are those of other programs.
+	ChatDefaults memory.ChatDefaults
 	// Now is the clock. Defaults to time.Now.
 	Now func() time.Time
 	// TempDir is the directory of files that are being imported. Defaults to the system's.

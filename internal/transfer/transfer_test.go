@@ -65,7 +65,7 @@ func TestImportedIdsNeverChange(t *testing.T) {
 		bundle.FormatChatGPT: {"1d047e80-6535-5694-b3a3-5bb05a3f39fa", "ea2f0759-9a1c-59c8-b835-b18adb1b43b6"},
 		bundle.FormatPlain:   {"96bab52c-44b5-512b-a136-318f6dfbc9cf", "c2726cea-9fa8-5e1f-ad21-3143badbc239"},
 	} {
-		work := &importRun{user: user, file: file, format: format}
+		work := &importRun{service: &Service{}, user: user, file: file, format: format}
 		plan := work.plan(bundle.Chat{ID: "0198a1f2-7c12-7b60-8f0d-2a7c9e4b1f52"})
 		writer := &chatWriter{chatID: plan.ID}
 		if got := [2]string{plan.ID.String(), writer.id(new("line 1")).String()}; got != want {

@@ -13,10 +13,11 @@ import (
 )
 
 const InsertChat = `-- name: InsertChat :exec
-insert into public.chats (id, user_id, title, tool_name, ttl_hours, max_turns)
-select $1::uuid, $2::uuid, $3::text, $4::text, $5::int, $6::int
+insert into public.chats (id, user_id, title, tool_name, memory_strategy, ttl_hours, max_turns)
+select $1::uuid, $2::uuid, $3::text, $4::text, coalesce($5::text, 'summary'),
+       $6::int, $7::int
  where not exists (select from public.messages m
-                    where m.user_id = $2 and m.client_message_id = $7)
+                    where m.user_id = $2 and m.client_message_id = $8)
 on conflict (id) do nothing
 `
 
@@ -25,6 +26,7 @@ type InsertChatParams struct {
 	UserID          uuid.UUID
 	Title           string
 	ToolName        *string
+	MemoryStrategy  *string
 	TtlHours        *int
 	MaxTurns        *int
 	ClientMessageID uuid.NullUUID
@@ -38,6 +40,7 @@ func (q *Queries) InsertChat(ctx context.Context, arg InsertChatParams) error {
 		arg.UserID,
 		arg.Title,
 		arg.ToolName,
+		arg.MemoryStrategy,
 		arg.TtlHours,
 		arg.MaxTurns,
 		arg.ClientMessageID,
