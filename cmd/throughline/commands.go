@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
 	"strings"
+	"text/tabwriter"
 	"time"
 
 	"github.com/arcoscribe/throughline/internal/app"
@@ -25,81 +27,146 @@ const (
 	exitUsage  = 2
 )
 
-const usage = `throughline is a conversation backend for mobile apps on Supabase.
-
-  throughline dev                            run everything on this machine: Postgres, model, API, workers
-  throughline serve [--no-workers]           run the API, with workers unless told otherwise
-  throughline work                           run workers alone
-  throughline migrate                        apply pending migrations
-  throughline token --user UUID [--ttl 1h]   mint a local access token, from SUPABASE_JWT_SECRET
-  throughline inspect [--chat UUID]          show what the memory holds of a chat
-  throughline demo [--conversation FILE]     play a long conversation through a running server
-  throughline chat [--chat UUID]             talk to a running server; a pipe sends one message
-  throughline sessions COMMAND               list, show, export, import, delete, prune your chats
-  throughline mcp [--url URL]                give a running server's tools to an editor, over stdin and stdout
-  throughline version
-
-Configuration is in environment variables; .env.example lists them.
-`
-
 // usageError is a wrong command line.
 type usageError struct{ text string }
 
 func (e *usageError) Error() string { return e.text }
 
-// command is one line of the usage. It defines its flags and returns what runs after they are parsed.
-type command func(line *commandLine) runner
+// command is one thing that the program does.
+type command struct {
+	name string
+	// synopsis is what may follow the name, in one line.
+	synopsis string
+	does     string
+	// define defines the flags and returns what runs after they are parsed.
+	define func(line *commandLine) runner
+}
 
 type runner func(ctx context.Context, stdout, stderr io.Writer) error
 
-var commands = map[string]command{
-	"dev": runDev, "serve": serve, "work": work, "migrate": migrate, "token": token, "inspect": inspectChat, "demo": playDemo,
-	"mcp": bridgeTools, "chat": withClient(chat), "version": printVersion,
+var commands = []command{
+	{"dev", "", "run everything on this machine: Postgres, model, API, workers", runDev},
+	{"serve", "[--no-workers]", "run the API, with workers unless told otherwise", serve},
+	{"work", "", "run workers alone", work},
+	{"migrate", "", "apply pending migrations", migrate},
+	{"token", "--user UUID [--ttl 1h]", "mint a local access token, from SUPABASE_JWT_SECRET", token},
+	{"inspect", "[--chat UUID]", "show what the memory holds of a chat", inspectChat},
+	{"demo", "[--conversation FILE]", "play a long conversation through a running server", playDemo},
+	{"chat", "[--chat UUID]", "talk to a running server; a pipe sends one message", withClient(chat)},
+	{"sessions list", "[--tag TAG] [--limit N]", "list your chats", withClient(listChats)},
+	{"sessions show", "CHAT", "print a chat and its last messages", withClient(showChat)},
+	{"sessions export", "CHAT [-o FILE]", "write a chat to a file or stdout", withClient(exportChat)},
+	{"sessions import", "[FILE]", "import chats from a file or stdin", withClient(importChats)},
+	{"sessions delete", "CHAT [--yes]", "delete a chat, its messages and its memory", withClient(deleteChat)},
+	{"sessions prune", "--older-than-days N", "delete chats without recent activity", withClient(pruneChats)},
+	{"mcp", "[--url URL]", "give a running server's tools to an editor, over stdin and stdout", bridgeTools},
+	{"version", "", "print the version", printVersion},
 }
 
 // run is the whole program, as a test can call it. It returns the exit code.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	if len(args) == 0 || args[0] == "help" || args[0] == "--help" || args[0] == "-h" {
-		fmt.Fprint(stdout, usage)
-		if len(args) == 0 {
-			return exitUsage
-		}
+	switch {
+	case len(args) == 0:
+		printCommands(stdout, "")
+		return exitUsage
+	case isHelp(args[0]) && len(args) == 1:
+		printCommands(stdout, "")
+		return exitDone
+	case isHelp(args[0]):
+		args = append(args[1:], "--help")
+	case args[0] == "--version" || args[0] == "-version":
+		args[0] = "version"
+	}
+	if len(args) == 2 && isHelp(args[1]) && len(group(args[0])) > 0 {
+		printCommands(stdout, args[0]+" ")
 		return exitDone
 	}
-	do, err := findCommand(args)
-	if err == nil {
-		err = do(ctx, stdout, stderr)
-	}
+	found, line, err := parseCommand(args)
 	if errors.Is(err, flag.ErrHelp) {
-		fmt.Fprint(stdout, usage)
+		found.printHelp(stdout, line)
 		return exitDone
+	}
+	if err == nil {
+		err = line.run(ctx, stdout, stderr)
 	}
 	return exitCode(err, stderr)
 }
 
-// findCommand returns the command that args call, with its flags parsed.
-func findCommand(args []string) (runner, error) {
-	name, rest := args[0], args[1:]
-	do, known := commands[name]
-	switch {
-	case name == "sessions" && len(rest) == 0:
-		return nil, &usageError{"sessions: list, show, export, import, delete or prune?"}
-	case name == "sessions":
-		if do, known = sessionCommands[rest[0]]; !known {
-			return nil, &usageError{fmt.Sprintf("sessions: there is no command %q; there are list, show, export, import, delete, prune", rest[0])}
+func isHelp(arg string) bool {
+	return arg == "help" || arg == "--help" || arg == "-help" || arg == "-h"
+}
+
+// printCommands lists the commands whose names begin with prefix.
+func printCommands(out io.Writer, prefix string) {
+	fmt.Fprint(out, "throughline is a conversation backend for mobile apps on Supabase.\n\n")
+	table := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
+	for _, c := range commands {
+		if strings.HasPrefix(c.name, prefix) {
+			fmt.Fprintf(table, "  throughline %s %s\t%s\n", c.name, c.synopsis, c.does)
 		}
+	}
+	_ = table.Flush() // what cannot be printed cannot be told
+	fmt.Fprint(out, "\n`throughline COMMAND --help` lists a command's flags.\n"+configuredBy)
+}
+
+const configuredBy = "Configuration is in environment variables; .env.example lists them.\n"
+
+func (c command) printHelp(out io.Writer, line *commandLine) {
+	fmt.Fprintf(out, "throughline %s %s\n\n%s%s.\n", c.name, c.synopsis, strings.ToUpper(c.does[:1]), c.does[1:])
+	table, some := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0), false
+	line.VisitAll(func(f *flag.Flag) {
+		if !some {
+			fmt.Fprintln(table)
+		}
+		some = true
+		kind, usage := flag.UnquoteUsage(f)
+		if f.DefValue != "" && f.DefValue != "0" && f.DefValue != "false" {
+			usage += " (default " + f.DefValue + ")"
+		}
+		dashes := "--"
+		if len(f.Name) == 1 {
+			dashes = "-"
+		}
+		fmt.Fprintf(table, "  %s\t%s\n", strings.TrimSpace(dashes+f.Name+" "+kind), usage)
+	})
+	_ = table.Flush() // as above
+	fmt.Fprint(out, "\n"+configuredBy)
+}
+
+// group returns the last words of the commands whose names begin with a word, such as sessions.
+func group(name string) []string {
+	var words []string
+	for _, c := range commands {
+		if word, ok := strings.CutPrefix(c.name, name+" "); ok {
+			words = append(words, word)
+		}
+	}
+	return words
+}
+
+// parseCommand returns the command that args call, with its flags parsed.
+func parseCommand(args []string) (command, *commandLine, error) {
+	name, rest := args[0], args[1:]
+	words := group(name)
+	if len(words) > 0 && len(rest) > 0 {
 		name, rest = name+" "+rest[0], rest[1:]
-	case !known:
-		return nil, &usageError{fmt.Sprintf("there is no command %q; `throughline help` lists them", name)}
+	}
+	at := slices.IndexFunc(commands, func(c command) bool { return c.name == name })
+	switch {
+	case at < 0 && len(words) > 0:
+		return command{}, nil, &usageError{fmt.Sprintf("there is no command %q; there are %s, each after %s", name, strings.Join(words, ", "), args[0])}
+	case at < 0:
+		return command{}, nil, &usageError{fmt.Sprintf("there is no command %q; `throughline help` lists them", name)}
 	}
 	line := &commandLine{FlagSet: flag.NewFlagSet(name, flag.ContinueOnError)}
-	runs := do(line)
-	return runs, line.parse(rest)
+	line.run = commands[at].define(line)
+	return commands[at], line, line.parse(rest)
 }
 
 // commandLine is the flags of a command, and its argument.
 type commandLine struct {
 	*flag.FlagSet
+	run runner
 	// takesArgument allows one argument, before or after the flags.
 	takesArgument bool
 	argument      string
@@ -114,7 +181,7 @@ func (l *commandLine) parse(args []string) error {
 	case errors.Is(err, flag.ErrHelp):
 		return err
 	case err != nil:
-		return l.wrong("%v", err)
+		return l.wrong("%v; `throughline %s --help` lists the flags", err, l.Name())
 	}
 	rest := l.Args()
 	if l.takesArgument && l.argument == "" && len(rest) > 0 {
@@ -166,6 +233,15 @@ func newLogger(cfg config.Config, out io.Writer) *slog.Logger {
 	return slog.New(slog.NewJSONHandler(out, options))
 }
 
+// newServerLogger returns a logger that has told which settings have no effect.
+func newServerLogger(cfg config.Config, out io.Writer) *slog.Logger {
+	logger := newLogger(cfg, out)
+	for _, warning := range cfg.Warnings {
+		logger.Warn("setting ignored", "problem", warning)
+	}
+	return logger
+}
+
 func printVersion(*commandLine) runner {
 	return func(_ context.Context, stdout, _ io.Writer) error {
 		_, err := fmt.Fprintln(stdout, app.Version)
@@ -179,7 +255,7 @@ func runDev(*commandLine) runner {
 		if err != nil {
 			return err
 		}
-		return dev.Run(ctx, cfg, ".", stdout, newLogger(cfg, stderr))
+		return dev.Run(ctx, cfg, ".", stdout, newServerLogger(cfg, stderr))
 	}
 }
 
@@ -205,7 +281,10 @@ func work(*commandLine) runner {
 }
 
 func runApp(ctx context.Context, cfg config.Config, role app.Role, stderr io.Writer) error {
-	a, err := app.New(ctx, cfg, role, newLogger(cfg, stderr))
+	if role.API && cfg.MetricsAddr != "" {
+		cfg.Warnings = append(cfg.Warnings, "METRICS_ADDR has no effect beside an API, which serves the metrics at HTTP_ADDR")
+	}
+	a, err := app.New(ctx, cfg, role, newServerLogger(cfg, stderr))
 	if err != nil {
 		return err
 	}
@@ -218,7 +297,7 @@ func migrate(*commandLine) runner {
 		if err != nil {
 			return err
 		}
-		applied, err := supabase.Migrate(ctx, cfg.DatabaseDirectURL, newLogger(cfg, stderr))
+		applied, err := supabase.Migrate(ctx, cfg.DatabaseDirectURL, newServerLogger(cfg, stderr))
 		for _, name := range applied {
 			fmt.Fprintln(stdout, "applied "+name)
 		}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"flag"
 	"strings"
 	"sync"
 	"testing"
@@ -41,6 +42,10 @@ func TestExitCodes(t *testing.T) {
 		{"help", nil, exitDone, ""},
 		{"--help", nil, exitDone, ""},
 		{"version", nil, exitDone, ""},
+		{"--version", nil, exitDone, ""},
+		{"serve --help", nil, exitDone, ""},
+		{"sessions", nil, exitUsage, "list, show, export"},
+		{"sessions sing", nil, exitUsage, "list, show, export"},
 		{"sing", nil, exitUsage, `no command "sing"`},
 		{"serve --sing", whole, exitUsage, "-sing"},
 		{"serve now", whole, exitUsage, `unexpected argument "now"`},
@@ -87,13 +92,61 @@ func TestExitCodes(t *testing.T) {
 func TestHelpNamesEveryCommand(t *testing.T) {
 	t.Parallel()
 	_, help, _ := finish(t, nil, "help")
-	for name := range commands {
-		if !strings.Contains(help, "throughline "+name) {
-			t.Errorf("the help does not name %s", name)
+	for _, c := range commands {
+		if !strings.Contains(help, "throughline "+c.name) {
+			t.Errorf("the help does not name %s", c.name)
 		}
 	}
-	if code, ofServe, _ := finish(t, nil, "serve", "--help"); code != exitDone || ofServe != help {
-		t.Errorf("serve --help: exit code %d, %q", code, ofServe)
+	if code, sessions, _ := finish(t, nil, "sessions", "--help"); code != exitDone || strings.Contains(sessions, "serve") || !strings.Contains(sessions, "sessions prune") {
+		t.Errorf("sessions --help: exit code %d, %q", code, sessions)
+	}
+}
+
+// The help of a command needs no configuration, and lists each of its flags.
+func TestEachCommandHasHelpWithItsFlags(t *testing.T) {
+	t.Parallel()
+	for _, c := range commands {
+		line := &commandLine{FlagSet: flag.NewFlagSet(c.name, flag.ContinueOnError)}
+		c.define(line)
+		words := strings.Fields(c.name)
+		for _, args := range [][]string{append(words, "--help"), append([]string{"help"}, words...)} {
+			var out, errs strings.Builder
+			if code := run(t.Context(), args, &out, &errs); code != exitDone || errs.Len() > 0 || !strings.HasPrefix(out.String(), "throughline "+c.name) {
+				t.Errorf("%v: exit code %d, %s %s", args, code, &out, &errs)
+			}
+			line.VisitAll(func(f *flag.Flag) {
+				if !strings.Contains(out.String(), "  -"+strings.Repeat("-", min(1, len(f.Name)-1))+f.Name+" ") || !strings.Contains(out.String(), f.Usage) {
+					t.Errorf("%v does not list -%s: %s", args, f.Name, &out)
+				}
+			})
+		}
+	}
+}
+
+func TestVersionIsPrinted(t *testing.T) {
+	t.Parallel()
+	for _, arg := range []string{"version", "--version"} {
+		if code, version, _ := finish(t, nil, arg); code != exitDone || strings.TrimSpace(version) == "" {
+			t.Errorf("%s: exit code %d, %q", arg, code, version)
+		}
+	}
+}
+
+// What is misspelt, or has no effect, is in the log of a server's start.
+func TestIgnoredSettingsAreLogged(t *testing.T) {
+	t.Parallel()
+	e := env{
+		"DATABASE_URL": nobody, "OPENAI_BASE_URL": "http://127.0.0.1:1/v1", "SUPABASE_JWT_SECRET": testkit.JWTSecret, "HTTP_ADDR": "192.0.2.1:80",
+		"MEMORY_K_RAW_TURN": "hunter2", "METRICS_ADDR": "127.0.0.1:0", "SUPABASE_SECRET_KEY": "hunter2",
+	}
+	_, _, stderr := finish(t, e, "serve")
+	for _, want := range []string{"is MEMORY_K_RAW_TURNS meant?", "METRICS_ADDR has no effect", "SUPABASE_SECRET_KEY has no effect", "HTTP_ADDR: "} {
+		if !strings.Contains(stderr, want) {
+			t.Errorf("%q is not in %s", want, stderr)
+		}
+	}
+	if strings.Contains(stderr, "hunter2") {
+		t.Errorf("a value is told: %s", stderr)
 	}
 }
 

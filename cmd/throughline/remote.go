@@ -66,7 +66,7 @@ func (r *remote) access() (address, token string, err error) {
 }
 
 // withClient makes a command of one that uses a client of the server. It connects when the first request is sent.
-func withClient(makes func(line *commandLine) clientRunner) command {
+func withClient(makes func(line *commandLine) clientRunner) func(*commandLine) runner {
 	return func(line *commandLine) runner {
 		server := remoteFlags(line)
 		do := makes(line)

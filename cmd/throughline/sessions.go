@@ -22,12 +22,6 @@ import (
 	"github.com/google/uuid"
 )
 
-// sessionCommands are the commands about the user's chats.
-var sessionCommands = map[string]command{
-	"list": withClient(listChats), "show": withClient(showChat), "export": withClient(exportChat), "import": withClient(importChats),
-	"delete": withClient(deleteChat), "prune": withClient(pruneChats),
-}
-
 // chatArgument returns the id of the chat that the argument names.
 func (l *commandLine) chatArgument() (uuid.UUID, error) {
 	if l.argument == "" {

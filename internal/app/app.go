@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"runtime/debug"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -30,8 +31,16 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// Version is set by the build.
-var Version = "dev"
+// Version is what Go recorded of the build: the module's version, which without a tag ends with the commit; or "dev".
+var Version = buildVersion()
+
+func buildVersion() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok || info.Main.Version == "" || info.Main.Version == "(devel)" {
+		return "dev"
+	}
+	return info.Main.Version
+}
 
 // Role is what an App does.
 type Role struct {

@@ -28,6 +28,10 @@ func TestValuesThatAreWrongTogether(t *testing.T) {
 		{"a password, but no River UI", environment{"RIVER_UI_USER": "u", "RIVER_UI_PASSWORD": "p"}, false, ""},
 		{"hosted without a version", environment{"SUMMARY_PROMPT_MODE": "hosted"}, false, "PROMPT_VERSION_SUMMARY_GLOBAL "},
 		{"hosted with a version", environment{"SUMMARY_PROMPT_MODE": "hosted", "PROMPT_VERSION_SUMMARY_GLOBAL": "3"}, false, ""},
+		{"a direct connection alone", environment{"DATABASE_DIRECT_URL": "host=/tmp"}, true, "DATABASE_DIRECT_URL "},
+		{"the address of the auth server", environment{"SUPABASE_URL": "https://abc.supabase.co/auth/v1/"}, false, "SUPABASE_URL "},
+		{"the address of the data API", environment{"SUPABASE_URL": "https://abc.supabase.co/rest/v1"}, false, "SUPABASE_URL "},
+		{"a project behind a path", environment{"SUPABASE_URL": "https://example.com/supabase"}, false, ""},
 		{"auto without a version", environment{"SUMMARY_PROMPT_MODE": "auto"}, false, ""},
 		{"inline with a version", environment{"SUMMARY_PROMPT_MODE": "inline", "PROMPT_VERSION_SUMMARY_GLOBAL": "3"}, false, ""},
 	} {

@@ -61,6 +61,12 @@ type Config struct {
 	ServerURL   string
 	AccessToken string
 
+	// DevPostgresPort is the port of the private Postgres of dev.
+	DevPostgresPort int
+
+	// Warnings are settings that have no effect: misspelt ones, and those that others overrule.
+	Warnings []string
+
 	LogLevel slog.Level
 	// LogText chooses slog's text format instead of JSON.
 	LogText bool
@@ -81,7 +87,13 @@ func Load(dev bool) (Config, error) {
 		// godotenv's error quotes the line, which may hold a secret.
 		return Config{}, &Error{Problems: []string{`.env has a line that is not NAME=value, or a quote that is not closed`}}
 	}
-	return Parse(os.LookupEnv, dev)
+	known := map[string]bool{}
+	c, err := Parse(func(name string) (string, bool) {
+		known[name] = true
+		return os.LookupEnv(name)
+	}, dev)
+	c.Warnings = append(misspelt(os.Environ(), known), c.Warnings...)
+	return c, err
 }
 
 // Parse makes a Config from the variables that lookup returns. An empty value counts as absent.
@@ -139,6 +151,7 @@ func Parse(lookup func(string) (string, bool), dev bool) (Config, error) {
 		AutoPruneDays:     r.orOff("AUTO_PRUNE_DAYS", 0),
 		ServerURL:         strings.TrimRight(r.url("THROUGHLINE_URL"), "/"),
 		AccessToken:       r.text("THROUGHLINE_TOKEN", ""),
+		DevPostgresPort:   r.number("DEV_POSTGRES_PORT", 54390, 1, 65535),
 		LogLevel:          r.level("LOG_LEVEL"),
 		LogText:           r.oneOf("LOG_FORMAT", inDev(dev, "text", "json"), "json", "text") == "text",
 	}
@@ -149,6 +162,7 @@ func Parse(lookup func(string) (string, bool), dev bool) (Config, error) {
 	if c.DatabaseDirectURL == "" {
 		c.DatabaseDirectURL = c.DatabaseURL
 	}
+	c.warnOfOverruled(r)
 	return c, nil
 }
 
@@ -172,8 +186,34 @@ func (c *Config) checkTogether(r *reader, dev bool) {
 	if c.RiverUI && !dev && (c.RiverUIUser == "" || c.RiverUIPassword == "") {
 		r.problem("RIVER_UI", "is served outside dev only with RIVER_UI_USER and RIVER_UI_PASSWORD")
 	}
+	if c.DatabaseDirectURL != "" && c.DatabaseURL == "" {
+		r.problem("DATABASE_DIRECT_URL", "is set without DATABASE_URL: set that, or both")
+	}
+	if strings.HasSuffix(c.SupabaseURL, "/auth/v1") || strings.HasSuffix(c.SupabaseURL, "/rest/v1") {
+		r.problem("SUPABASE_URL", "must be the project's address without a path, such as https://abc.supabase.co")
+	}
 	if (c.RiverUIUser == "") != (c.RiverUIPassword == "") {
 		r.problem("RIVER_UI_USER", "and RIVER_UI_PASSWORD are set together or not at all")
+	}
+}
+
+// warnOfOverruled collects settings that others make void.
+func (c *Config) warnOfOverruled(r *reader) {
+	secretKey, oldKey := r.text("SUPABASE_SECRET_KEY", ""), r.text("SUPABASE_SERVICE_ROLE_KEY", "")
+	for _, void := range []struct {
+		holds   bool
+		problem string
+	}{
+		{secretKey != "" && oldKey != "" && secretKey != oldKey, "SUPABASE_SERVICE_ROLE_KEY has no effect: SUPABASE_SECRET_KEY is set, too"},
+		{c.SupabaseSecretKey != "" && c.SupabaseURL == "", "SUPABASE_SECRET_KEY has no effect without SUPABASE_URL"},
+		{c.RiverUIUser != "" && !c.RiverUI, "RIVER_UI_USER has no effect: RIVER_UI is not true"},
+		{c.Summary.Mode == brief.ModeInline && c.Summary.Hosted.Version != "", "PROMPT_VERSION_SUMMARY_GLOBAL has no effect: SUMMARY_PROMPT_MODE is inline"},
+		{c.Summary.Mode == brief.ModeHosted && c.Summary.Instructions != "", "SUMMARY_INSTRUCTIONS_FILE has no effect on hosted summaries: SUMMARY_PROMPT_MODE is hosted"},
+		{c.ModelIdleTimeout > c.ModelTimeout, "MODEL_IDLE_TIMEOUT has no effect: MODEL_TIMEOUT is shorter"},
+	} {
+		if void.holds {
+			c.Warnings = append(c.Warnings, void.problem)
+		}
 	}
 }
 
@@ -182,9 +222,12 @@ func (c *Config) RequireDatabase() error {
 	return require(c.DatabaseURL != "", "DATABASE_URL is required: a Postgres connection string, such as postgres://user:password@host:5432/postgres")
 }
 
-// RequireModel fails without OPENAI_API_KEY, which only dev does not need.
+// HasModel reports whether a model is configured: by a key, or by the address of a server that needs none.
+func (c *Config) HasModel() bool { return c.OpenAIAPIKey != "" || c.OpenAIBaseURL != "" }
+
+// RequireModel fails without a model, which only dev does not need.
 func (c *Config) RequireModel() error {
-	return require(c.OpenAIAPIKey != "", "OPENAI_API_KEY is required: the key of the server that speaks OpenAI's Responses API")
+	return require(c.HasModel(), "OPENAI_API_KEY is required: the key of the server that speaks OpenAI's Responses API; or OPENAI_BASE_URL alone for one that needs no key")
 }
 
 // RequireVerifier fails if no token could ever be accepted.

@@ -51,6 +51,11 @@ func devDefault(fallback any, v variable) variable {
 	return v
 }
 
+func besides(beside environment, v variable) variable {
+	v.beside = beside
+	return v
+}
+
 func duration(name string, fallback time.Duration, field func(Config) any) variable {
 	return variable{name: name, field: field, fallback: fallback,
 		good: []accepted{{"1ms", time.Millisecond}, {"90s", 90 * time.Second}, {"1h30m", 90 * time.Minute}},
@@ -97,7 +102,9 @@ func variables(t *testing.T) []variable {
 	}
 	return []variable{
 		connection("DATABASE_URL", func(c Config) any { return c.DatabaseURL }),
-		connection("DATABASE_DIRECT_URL", func(c Config) any { return c.DatabaseDirectURL }),
+		besides(environment{"DATABASE_URL": "host=/tmp"}, connection("DATABASE_DIRECT_URL", func(c Config) any { return c.DatabaseDirectURL })),
+		{name: "DEV_POSTGRES_PORT", field: func(c Config) any { return c.DevPostgresPort }, fallback: 54390,
+			good: []accepted{{"1", 1}, {"65535", 65535}}, bad: []string{"0", "65536", "-1", "postgres"}},
 		{name: "HTTP_ADDR", field: func(c Config) any { return c.HTTPAddr }, fallback: "127.0.0.1:8080",
 			good: []accepted{{":8080", ":8080"}, {"0.0.0.0:0", "0.0.0.0:0"}, {"[::1]:65535", "[::1]:65535"}},
 			bad:  []string{"8080", "localhost", "localhost:http", "localhost:65536", "localhost:-1", "::1:80"}},
