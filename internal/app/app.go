@@ -6,6 +6,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -13,6 +14,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"sync/atomic"
+	"syscall"
 	"time"
 	_ "time/tzdata" // so that the users' time zones are known on any machine
 
@@ -218,7 +220,11 @@ func (a *App) makeServer(ctx context.Context, inserter *jobs.Client) error {
 }
 
 func (a *App) listen(ctx context.Context, address string) (err error) {
-	if a.listener, err = (&net.ListenConfig{}).Listen(ctx, "tcp", address); err != nil {
+	a.listener, err = (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return fmt.Errorf("another program has %s: stop it, or choose another address", address)
+	}
+	if err != nil {
 		return err
 	}
 	a.closers = append(a.closers, func() { _ = a.listener.Close() }) // a stopped server has closed it already

@@ -20,11 +20,12 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// The defaults of dev. jwtSecret is not secret: every local Supabase stack has it, and dev listens only on this machine.
+// The defaults of dev. jwtSecret is not secret: every local Supabase stack has it.
 const (
-	postgresPort = 54322
-	jwtSecret    = "super-secret-jwt-token-with-at-least-32-characters-long"
-	tokenLife    = 24 * time.Hour
+	jwtSecret = "super-secret-jwt-token-with-at-least-32-characters-long"
+	tokenLife = 24 * time.Hour
+	// offlineKey is the key of the offline model, which accepts any.
+	offlineKey = "offline"
 	// pieceDelay makes the offline model's replies slow enough to read.
 	pieceDelay = 15 * time.Millisecond
 )
@@ -35,7 +36,7 @@ var User = uuid.MustParse("00000000-0000-4000-8000-000000000001")
 // Defaults fills in the defaults of a running `dev`, for commands that connect to it.
 func Defaults(cfg config.Config) config.Config {
 	if cfg.DatabaseURL == "" {
-		cfg.DatabaseURL = fmt.Sprintf("postgres://postgres@127.0.0.1:%d/postgres?sslmode=disable", postgresPort)
+		cfg.DatabaseURL = fmt.Sprintf("postgres://postgres@127.0.0.1:%d/postgres?sslmode=disable", cfg.DevPostgresPort)
 	}
 	if cfg.DatabaseDirectURL == "" {
 		cfg.DatabaseDirectURL = cfg.DatabaseURL
@@ -47,7 +48,7 @@ func Defaults(cfg config.Config) config.Config {
 }
 
 // Run runs everything on this machine: a private Postgres unless DATABASE_URL names one, migrations,
-// the offline model unless there is a key, API and workers. It prints to out what to try, and stops
+// the offline model unless there is a key or an address of another, API and workers. It prints to out what to try, and stops
 // everything that it started.
 func Run(ctx context.Context, cfg config.Config, root string, out io.Writer, logger *slog.Logger) (err error) {
 	if cfg.DatabaseURL == "" {
@@ -61,28 +62,30 @@ func Run(ctx context.Context, cfg config.Config, root string, out io.Writer, log
 	if _, err := supabase.Migrate(ctx, cfg.DatabaseDirectURL, logger); err != nil {
 		return fmt.Errorf("migrate: %w", err)
 	}
-	if cfg.OpenAIAPIKey == "" {
+	if !cfg.HasModel() {
 		model, err := offline.Start(offline.Options{Logger: logger, PieceDelay: pieceDelay})
 		if err != nil {
 			return err
 		}
 		defer func() { _ = model.Close() }() // the program is about to end
-		cfg.OpenAIAPIKey, cfg.OpenAIBaseURL = "offline", model.BaseURL()
+		cfg.OpenAIAPIKey, cfg.OpenAIBaseURL = offlineKey, model.BaseURL()
 	}
 	server, err := app.New(ctx, cfg, app.Role{API: true, Workers: true}, logger)
 	if err != nil {
 		return err
 	}
-	if err := printWelcome(ctx, server.Addr(), cfg, out); err != nil {
+	token, err := localToken(ctx, cfg)
+	if err != nil {
 		server.Close()
 		return err
 	}
+	printWelcome(out, cfg, server.Addr(), token)
 	return server.Run(ctx)
 }
 
 // startPostgres starts the private cluster and fills in its address.
 func startPostgres(ctx context.Context, cfg *config.Config, root string, logger *slog.Logger) (stop func(), err error) {
-	cluster, err := localpg.Start(ctx, localpg.Options{Dir: filepath.Join(root, ".local", "postgres"), Port: postgresPort, Root: root, Logger: logger})
+	cluster, err := localpg.Start(ctx, localpg.Options{Dir: filepath.Join(root, ".local", "postgres"), Port: cfg.DevPostgresPort, Root: root, Logger: logger})
 	if err != nil {
 		return nil, err
 	}
@@ -100,42 +103,19 @@ func startPostgres(ctx context.Context, cfg *config.Config, root string, logger 
 	return stop, nil
 }
 
-// printWelcome prints the addresses, a token and a line to paste.
-func printWelcome(ctx context.Context, address string, cfg config.Config, out io.Writer) error {
-	base := "http://" + address
-	fmt.Fprintf(out, "\nThroughline is running.\n\n  API       %s\n  OpenAPI   %s/openapi.json\n  Metrics   %s/metrics\n", base, base, base)
-	if cfg.RiverUI {
-		fmt.Fprintf(out, "  River UI  %s/river/\n", base)
-	}
-	fmt.Fprintf(out, "  Postgres  %s\n", cfg.DatabaseURL)
-	if cfg.OpenAIAPIKey == "offline" {
-		fmt.Fprintf(out, "  Model     offline (set OPENAI_API_KEY for a real one)\n")
-	}
+// localToken makes the local user and returns an access token for it; "" when this machine cannot sign one.
+func localToken(ctx context.Context, cfg config.Config) (string, error) {
 	if cfg.SupabaseJWTSecret == "" {
-		fmt.Fprintf(out, "\nCall it with an access token of %s.\n\n", cfg.SupabaseURL)
-		return nil
+		return "", nil
 	}
 	if err := makeUser(ctx, cfg.DatabaseDirectURL); err != nil {
-		return err
+		return "", err
 	}
 	token, err := auth.Mint([]byte(cfg.SupabaseJWTSecret), User, cfg.Issuer(), tokenLife, time.Now())
 	if err != nil {
-		return fmt.Errorf("token: %w", err)
+		return "", fmt.Errorf("token: %w", err)
 	}
-	fmt.Fprintf(out, `
-Say something (paste all of it):
-
-  export TOKEN=%s
-  curl -N %s/v1/message/first -H "Authorization: Bearer $TOKEN" -H 'Content-Type: application/json' \
-    -d '{"content": "My cello teacher is called Ilse. Which scale should I practise first?"}'
-
-Go on with the chat_id of the first event:
-
-  curl -N %s/v1/message -H "Authorization: Bearer $TOKEN" -H 'Content-Type: application/json' \
-    -d '{"chat_id": "…", "content": "What is my teacher called?"}'
-
-`, token, base, base)
-	return nil
+	return token, nil
 }
 
 // makeUser inserts the user of the printed token, as a sign-up would.

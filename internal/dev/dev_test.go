@@ -1,0 +1,224 @@
+package dev
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/arcoscribe/throughline/internal/config"
+	"github.com/arcoscribe/throughline/internal/testkit"
+)
+
+func TestMain(m *testing.M) { testkit.Main(m) }
+
+// configured is the configuration of dev with these variables.
+func configured(t *testing.T, set map[string]string) config.Config {
+	t.Helper()
+	c, err := config.Parse(func(name string) (string, bool) { value, ok := set[name]; return value, ok }, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// runDev runs dev until the test ends, and returns what it printed up to the last line of its welcome.
+func runDev(t *testing.T, set map[string]string) string {
+	t.Helper()
+	ctx, stop := context.WithCancel(context.Background())
+	read, write := io.Pipe()
+	ended := make(chan error, 1)
+	go func() {
+		err := Run(ctx, configured(t, set), t.TempDir(), write, slog.New(slog.DiscardHandler))
+		_ = write.CloseWithError(io.EOF)
+		ended <- err
+	}()
+	t.Cleanup(func() {
+		stop()
+		if err := testkit.Receive(t, "dev ends", ended); err != nil {
+			t.Errorf("dev: %v", err)
+		}
+	})
+	printed, chunk := "", make([]byte, 4096)
+	for !strings.Contains(printed, "Or talk to it") {
+		n, err := read.Read(chunk)
+		printed += string(chunk[:n])
+		if err != nil {
+			t.Fatalf("dev ended: %s", printed)
+		}
+	}
+	go func() { _, _ = io.Copy(io.Discard, read) }()
+	return printed
+}
+
+// The printed lines, pasted as they are, get an answer that is worth reading, and a second one from memory.
+func TestFirstLinesToPaste(t *testing.T) {
+	t.Parallel()
+	printed := runDev(t, map[string]string{"DATABASE_URL": testkit.NewEmptyDatabase(t).Direct(), "HTTP_ADDR": "127.0.0.1:0"})
+	if strings.Contains(printed, "Phone") || strings.Contains(printed, "Anybody") || !strings.Contains(printed, "offline: it knows nothing") {
+		t.Errorf("printed: %s", printed)
+	}
+	_, paste, _ := strings.Cut(printed, "paste all of it):\n")
+	first, rest, _ := strings.Cut(paste, "Then see")
+	text, chatID := pasted(t, first)
+	if !strings.Contains(text, "never know when to come in") {
+		t.Errorf("the first answer: %s", text)
+	}
+	_, second, _ := strings.Cut(rest, "\n")
+	second, _, _ = strings.Cut(second, "Or talk")
+	export, _, _ := strings.Cut(first, "curl")
+	if text, _ := pasted(t, export+strings.ReplaceAll(second, "…", chatID)); !strings.Contains(text, "never find the key") {
+		t.Errorf("the second answer: %s", text)
+	}
+}
+
+// pasted runs lines in a shell and returns the text that was streamed, and the chat's id.
+func pasted(t *testing.T, lines string) (text, chatID string) {
+	t.Helper()
+	if _, err := exec.LookPath("curl"); err != nil {
+		t.Skip("curl is not installed")
+	}
+	cmd := exec.Command("sh", "-c", lines)
+	cmd.Env = append(os.Environ(), "no_proxy=127.0.0.1")
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%v: %s", err, lines)
+	}
+	for line := range strings.Lines(string(out)) {
+		var data struct {
+			Delta  string
+			ChatID string `json:"chat_id"`
+		}
+		if raw, ok := strings.CutPrefix(line, "data: "); ok && json.Unmarshal([]byte(raw), &data) == nil {
+			text, chatID = text+data.Delta, cmp.Or(data.ChatID, chatID)
+		}
+	}
+	return text, chatID
+}
+
+// A listener beyond loopback has an address that a phone can open, and a warning.
+func TestAddressForAPhone(t *testing.T) {
+	t.Parallel()
+	printed := runDev(t, map[string]string{"DATABASE_URL": testkit.NewEmptyDatabase(t).Direct(), "HTTP_ADDR": ":0"})
+	_, phone, _ := strings.Cut(printed, "Phone     ")
+	phone, _, _ = strings.Cut(phone, "\n")
+	response, err := http.Get(phone + "/healthz") //nolint:noctx // a test's own server
+	if err != nil {
+		t.Fatalf("%v in %s", err, printed)
+	}
+	_ = response.Body.Close()
+	if response.StatusCode != http.StatusOK || strings.Contains(printed, "[::]") || strings.Contains(printed, "0.0.0.0") {
+		t.Errorf("%d at %s: %s", response.StatusCode, phone, printed)
+	}
+	for _, want := range []string{"Anybody in your network", "River UI,", "the secret that signs them is public"} {
+		if !strings.Contains(printed, want) {
+			t.Errorf("%q is not in %s", want, printed)
+		}
+	}
+}
+
+func TestAddresses(t *testing.T) {
+	t.Parallel()
+	for listening, want := range map[string][2]string{
+		"127.0.0.1:8080":   {"http://127.0.0.1:8080", ""},
+		"[::1]:8080":       {"http://[::1]:8080", ""},
+		"192.0.2.7:8080":   {"http://192.0.2.7:8080", "http://192.0.2.7:8080"},
+		"[2001:db8::7]:80": {"http://[2001:db8::7]:80", "http://[2001:db8::7]:80"},
+	} {
+		if here, phone := addresses(listening); here != want[0] || phone != want[1] {
+			t.Errorf("%s: %s, %s", listening, here, phone)
+		}
+	}
+	for _, open := range []string{"[::]:8080", "0.0.0.0:8080"} {
+		here, phone := addresses(open)
+		host, _, err := net.SplitHostPort(strings.TrimPrefix(phone, "http://"))
+		if here != "http://127.0.0.1:8080" || err != nil || host == "" || net.ParseIP(host).IsUnspecified() {
+			t.Errorf("%s: %s, %s", open, here, phone)
+		}
+	}
+}
+
+func TestWelcomeHoldsNoPassword(t *testing.T) {
+	t.Parallel()
+	for _, dsn := range []string{
+		"postgres://postgres.abc:hunter2@aws.pooler.supabase.com:6543/postgres", "host=db.example port=5433 user=app password=hunter2 dbname=app",
+		"postgres://u@h/db?password=hunter2",
+	} {
+		var out strings.Builder
+		cfg := configured(t, map[string]string{"DATABASE_URL": dsn, "OPENAI_BASE_URL": "http://me:hunter2@127.0.0.1:11434/v1"})
+		printWelcome(&out, cfg, "127.0.0.1:8080", "token")
+		if text := out.String(); strings.Contains(text, "hunter2") || !strings.Contains(text, "Postgres  postgres://") || !strings.Contains(text, "127.0.0.1:11434/v1") {
+			t.Error(text)
+		}
+	}
+}
+
+// A server of one's own that needs no key is not replaced by the offline model.
+func TestModelWithoutAKeyIsUsed(t *testing.T) {
+	t.Parallel()
+	var asked atomic.Int32
+	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/v1/responses" && r.Header.Get("Authorization") == "" {
+			asked.Add(1)
+		}
+		w.WriteHeader(http.StatusBadRequest)
+	}))
+	t.Cleanup(model.Close)
+	address := model.URL + "/v1"
+	printed := runDev(t, map[string]string{"DATABASE_URL": testkit.NewEmptyDatabase(t).Direct(), "HTTP_ADDR": "127.0.0.1:0", "OPENAI_BASE_URL": address})
+	if !strings.Contains(printed, "Model     "+address) {
+		t.Errorf("printed: %s", printed)
+	}
+	_, paste, _ := strings.Cut(printed, "paste all of it):\n")
+	first, _, _ := strings.Cut(paste, "Then see")
+	pasted(t, first)
+	if n := asked.Load(); n != 1 {
+		t.Errorf("it was asked %d times", n)
+	}
+}
+
+func TestTakenPortIsNamed(t *testing.T) {
+	t.Parallel()
+	taken, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // a test's own
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	port := strconv.Itoa(taken.Addr().(*net.TCPAddr).Port)
+	err = Run(t.Context(), configured(t, map[string]string{"DEV_POSTGRES_PORT": port, "HTTP_ADDR": "127.0.0.1:0"}), repository(t), io.Discard, slog.New(slog.DiscardHandler))
+	if err == nil || !strings.Contains(err.Error(), "port "+port) || !strings.Contains(err.Error(), "DEV_POSTGRES_PORT") {
+		t.Errorf("Postgres' port: %v", err)
+	}
+	err = Run(t.Context(), configured(t, map[string]string{"DATABASE_URL": testkit.NewEmptyDatabase(t).Direct(), "HTTP_ADDR": taken.Addr().String()}), t.TempDir(), io.Discard, slog.New(slog.DiscardHandler))
+	if err == nil || !strings.Contains(err.Error(), "HTTP_ADDR") || !strings.Contains(err.Error(), "another program has "+taken.Addr().String()) {
+		t.Errorf("the API's port: %v", err)
+	}
+}
+
+// repository is a folder with this repository's npm packages and no data.
+func repository(t *testing.T) string {
+	t.Helper()
+	root := t.TempDir()
+	npm, err := filepath.Abs("../../.local/npm")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(filepath.Join(root, ".local"), 0o755); err != nil { //nolint:gosec // the server's user passes through it
+		t.Fatal(err)
+	}
+	if err := os.Symlink(npm, filepath.Join(root, ".local", "npm")); err != nil {
+		t.Fatal(err)
+	}
+	return root
+}
