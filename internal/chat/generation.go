@@ -61,7 +61,7 @@ func (s *Service) newGeneration(ctx context.Context, user auth.Principal, req se
 	instructions := s.instructions(started.Chat.SystemPrompt, req.message.ToolInstructions)
 	question := prompt.Question{Content: req.turn.Content, Sources: req.message.Sources, Retrieved: s.retrieved(req.retrieval)}
 	prompt := s.prompt(started.Chat, question, instructions, req.variant)
-	s.reportMissing(ctx, req.turn.ChatID, started.Chat, prompt.Receipt)
+	s.reportMissing(ctx, req.turn.ChatID, started.Chat, prompt)
 	return &generation{
 		user: user, turn: req.turn, model: req.variant.Model, arrived: req.arrived, receipt: prompt.Receipt, done: make(chan struct{}),
 		request: ModelRequest{Model: req.variant.Model, Instructions: instructions, Input: prompt.Input, ChatID: req.turn.ChatID, UserID: user.UserID},

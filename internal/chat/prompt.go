@@ -3,6 +3,7 @@ package chat
 import (
 	"context"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 
@@ -26,12 +27,10 @@ func (s *Service) prompt(chat memory.Chat, question prompt.Question, instruction
 	return prompt.Build(chat, question, s.Limits.Within(variant.Window))
 }
 
-// reportMissing logs and counts prompts that lack turns which the model should see. A simple chat, which shows only its
-// newest turns, lacks none.
-func (s *Service) reportMissing(ctx context.Context, chatID uuid.UUID, chat memory.Chat, receipt prompt.Receipt) {
-	if receipt.Truncated {
-		s.Metrics.TruncatedPrompts.Inc()
-	}
+// reportMissing logs and counts prompts that were shortened: that lack turns which the model should see, or show texts
+// cut. A simple chat, which shows only its newest turns, lacks none.
+func (s *Service) reportMissing(ctx context.Context, chatID uuid.UUID, chat memory.Chat, built prompt.Prompt) {
+	receipt := built.Receipt
 	if receipt.BriefUnreadable {
 		s.Metrics.UnreadableBriefs.Inc()
 	}
@@ -39,12 +38,24 @@ func (s *Service) reportMissing(ctx context.Context, chatID uuid.UUID, chat memo
 	if receipt.Strategy == memory.StrategySimple {
 		dropped = 0
 	}
-	if dropped == 0 && !receipt.Truncated && !receipt.BriefUnreadable {
+	s.Metrics.DroppedTurns.Add(float64(dropped))
+	var cuts []any
+	for _, section := range slices.Sorted(maps.Keys(built.Cuts)) {
+		s.Metrics.TruncatedPrompts.WithLabelValues(section).Inc()
+		cuts = append(cuts, slog.Int(section, built.Cuts[section]))
+	}
+	lacking := dropped > 0 || len(cuts) > 0 || receipt.BriefUnreadable
+	if !lacking && receipt.LeftOutMessages == 0 && receipt.LeftOutFiles == 0 {
 		return
 	}
-	s.Metrics.DroppedTurns.Add(float64(dropped))
-	s.Logger.LogAttrs(ctx, slog.LevelWarn, "prompt does not hold the whole conversation",
-		slog.String("chat_id", chatID.String()), slog.Int("dropped_turns", dropped),
-		slog.Bool("truncated", receipt.Truncated), slog.Bool("brief_unreadable", receipt.BriefUnreadable), slog.Int("pending_turns", chat.PendingTurns),
-		slog.Int("brief_tokens", receipt.BriefTokens), slog.Int("tail_turns", receipt.TailTurns), slog.Int("bridge_turns", receipt.BridgeTurns))
+	level := slog.LevelWarn
+	if !lacking {
+		level = slog.LevelInfo // what had no room is named to the model, and older files rarely have any
+	}
+	s.Logger.LogAttrs(ctx, level, "prompt does not hold the whole conversation",
+		slog.String("chat_id", chatID.String()), slog.Int("dropped_turns", dropped), slog.Group("cut_tokens", cuts...),
+		slog.Int("left_out_messages", receipt.LeftOutMessages), slog.Int("left_out_files", receipt.LeftOutFiles),
+		slog.Bool("brief_unreadable", receipt.BriefUnreadable), slog.Int("pending_turns", chat.PendingTurns),
+		slog.Int("brief_tokens", receipt.BriefTokens), slog.Int("tail_turns", receipt.TailTurns), slog.Int("tail_tokens", receipt.TailTokens),
+		slog.Int("bridge_turns", receipt.BridgeTurns), slog.Int("bridge_tokens", receipt.BridgeTokens), slog.Int("file_tokens", receipt.FileTokens))
 }

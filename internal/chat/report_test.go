@@ -10,6 +10,7 @@ import (
 	"github.com/arcoscribe/throughline/internal/fault"
 	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/memory/prompt"
+	"github.com/arcoscribe/throughline/internal/memory/text"
 	"github.com/google/uuid"
 	dto "github.com/prometheus/client_model/go"
 )
@@ -55,8 +56,9 @@ func TestDroppedTurnsAreVisible(t *testing.T) {
 				if value(t, svc.Metrics.DroppedTurns) != c.dropped || float64(receipt.DroppedTurns) != c.dropped {
 					t.Errorf("dropped %v, receipt %+v", value(t, svc.Metrics.DroppedTurns), receipt)
 				}
-				if value(t, svc.Metrics.TruncatedPrompts) != c.truncate || receipt.Truncated != (c.truncate > 0) {
-					t.Errorf("truncated %v, receipt %+v", value(t, svc.Metrics.TruncatedPrompts), receipt)
+				truncated := value(t, svc.Metrics.TruncatedPrompts.WithLabelValues("recent"))
+				if truncated != c.truncate || receipt.Truncated != (c.truncate > 0) {
+					t.Errorf("truncated %v, receipt %+v", truncated, receipt)
 				}
 				warnings := svc.logs.Lines(t, "prompt does not hold the whole conversation")
 				if len(warnings) != int(min(1, c.dropped+c.truncate)) {
@@ -68,6 +70,57 @@ func TestDroppedTurnsAreVisible(t *testing.T) {
 			})
 		})
 	}
+}
+
+// The line about a shortened prompt names each part, with how much of it is missing.
+func TestShortenedPartsAreNamed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		svc := newTestService(t)
+		huge := strings.Repeat("canary ", 9000)
+		summary := strings.Repeat("The user plays the cello. ", 200)
+		chat := memory.Chat{
+			Settings: memory.Settings{Strategy: memory.StrategyHybrid}, PendingTurns: 12, TotalTurns: 30,
+			Brief:  memory.Brief{Version: 3, CoveredSeq: 36, Summary: summary, Tokens: text.Tokens(summary)},
+			Buffer: append(turnsOf(11, 1000), memory.Message{ID: uuid.New(), Seq: 23, Role: memory.RoleUser, Content: huge, Tokens: text.Tokens(huge)}),
+			Kept: []memory.Message{
+				{ID: uuid.New(), Seq: 1, Role: memory.RoleUser, Content: huge, Tokens: text.Tokens(huge), Pinned: true},
+				{ID: uuid.New(), Seq: 3, Role: memory.RoleUser, Content: huge, Tokens: text.Tokens(huge), Pinned: true},
+			},
+			Files: []memory.StoredFile{{Path: "canary.txt", Tokens: 1_000_000}},
+		}
+		svc.store.start = startWithChat(chat)
+		_, receipt := svc.receipt(t, Message{ChatID: uuid.New(), Content: "And now?"})
+		lines := svc.logs.Lines(t, "prompt does not hold the whole conversation")
+		if len(lines) != 1 || lines[0]["level"] != "WARN" || strings.Contains(svc.logs.String(), "canary") {
+			t.Fatalf("%s", svc.logs)
+		}
+		line := lines[0]
+		cuts, _ := line["cut_tokens"].(map[string]any)
+		for _, section := range []string{"brief", "recent", "kept"} {
+			if tokens, _ := cuts[section].(float64); tokens <= 0 || value(t, svc.Metrics.TruncatedPrompts.WithLabelValues(section)) != 1 {
+				t.Errorf("%s: cut by %v tokens, counted %v", section, cuts[section], value(t, svc.Metrics.TruncatedPrompts.WithLabelValues(section)))
+			}
+		}
+		if line["dropped_turns"] != float64(receipt.DroppedTurns) || receipt.DroppedTurns == 0 || line["left_out_messages"] != float64(receipt.LeftOutMessages) ||
+			receipt.LeftOutMessages == 0 || line["left_out_files"] != 1.0 {
+			t.Errorf("%v, %+v", line, receipt)
+		}
+	})
+}
+
+// A file without room is named to the model, and no reason for a warning.
+func TestFileWithoutRoomIsLogged(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		svc := newTestService(t)
+		svc.store.start = startWithChat(memory.Chat{Files: []memory.StoredFile{{Path: "large.txt", Tokens: 1_000_000}}})
+		_, _ = svc.receipt(t, Message{ChatID: uuid.New(), Content: "And now?"})
+		lines := svc.logs.Lines(t, "prompt does not hold the whole conversation")
+		if len(lines) != 1 || lines[0]["level"] != "INFO" || lines[0]["left_out_files"] != 1.0 || lines[0]["cut_tokens"] != nil {
+			t.Errorf("%v", lines)
+		}
+	})
 }
 
 func TestOneLinePerReply(t *testing.T) {

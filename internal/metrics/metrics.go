@@ -28,13 +28,16 @@ type Metrics struct {
 
 	Tokens           *prometheus.CounterVec // by purpose (reply, fold) and direction (input, cached, output)
 	DroppedTurns     prometheus.Counter
-	TruncatedPrompts prometheus.Counter
+	TruncatedPrompts *prometheus.CounterVec // by section (brief, kept, recent)
 	Retrievals       *prometheus.CounterVec // by section of the prompt and result (found, nothing, late, failed)
 	UnreadableBriefs prometheus.Counter
 
-	Folds           *prometheus.CounterVec   // by kind (fold, rebuild) and result (done, lost, refused, failed, nothing)
-	FoldDuration    *prometheus.HistogramVec // by kind
-	GateRefusals    *prometheus.CounterVec   // by reason
+	Folds        *prometheus.CounterVec   // by kind (fold, rebuild) and result (done, lost, refused, failed, nothing)
+	FoldDuration *prometheus.HistogramVec // by kind
+	// SummaryDuration is by result (answered, failed); a fold makes one call or more, and one commit.
+	SummaryDuration *prometheus.HistogramVec
+	CommitDuration  prometheus.Histogram
+	GateRefusals    *prometheus.CounterVec // by reason
 	PromptFallbacks prometheus.Counter
 	Swept           *prometheus.CounterVec // by what was repaired (message, delta, job, lease, fold, rebuild)
 }
@@ -61,11 +64,13 @@ func New() *Metrics {
 		RecordFailures:   auto.NewCounter(counter("record_failures_total", "Batches of what running replies said that failed and were sent again.")),
 		Tokens:           auto.NewCounterVec(counter("tokens_total", "Tokens by purpose and direction, as the model reported."), []string{"purpose", "direction"}),
 		DroppedTurns:     auto.NewCounter(counter("dropped_turns_total", "Turns that were neither in the brief nor in the prompt of a reply.")),
-		TruncatedPrompts: auto.NewCounter(counter("truncated_prompts_total", "Prompts whose brief or tail had to be cut.")),
+		TruncatedPrompts: auto.NewCounterVec(counter("truncated_prompts_total", "Prompts that show a text of a section shortened, by section."), []string{"section"}),
 		Retrievals:       auto.NewCounterVec(counter("retrievals_total", "Lookups for a section of a prompt, by section and result."), []string{"section", "result"}),
 		UnreadableBriefs: auto.NewCounter(counter("unreadable_briefs_total", "Prompts that did without a brief because the stored one is not in its form.")),
 		Folds:            auto.NewCounterVec(counter("folds_total", "Folds by kind and result."), []string{"kind", "result"}),
 		FoldDuration:     auto.NewHistogramVec(histogram("fold_duration_seconds", "One fold from plan to commit.", slow), []string{"kind"}),
+		SummaryDuration:  auto.NewHistogramVec(histogram("summary_call_duration_seconds", "One call of the summary model, by result.", slow), []string{"result"}),
+		CommitDuration:   auto.NewHistogram(histogram("brief_commit_duration_seconds", "The transaction that writes a brief, its revision and the end of its job.", fast)),
 		GateRefusals:     auto.NewCounterVec(counter("gate_refusals_total", "Summaries that the gate refused, by reason."), []string{"reason"}),
 		PromptFallbacks:  auto.NewCounter(counter("summary_prompt_fallbacks_total", "Changes from the hosted summary prompt to the inline one.")),
 		Swept:            auto.NewCounterVec(counter("swept_total", "What was repaired after others."), []string{"what"}),

@@ -43,6 +43,8 @@ func New(config Config) *Engine {
 	if config.Prompt.CallTimeout == 0 {
 		config.Prompt.CallTimeout = time.Minute
 	}
+	config.Summarizer = timedSummarizer{config.Summarizer, config.Metrics}
+	config.Store = timedStore{config.Store, config.Metrics.CommitDuration}
 	return &Engine{Config: config}
 }
 

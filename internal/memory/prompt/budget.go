@@ -84,8 +84,11 @@ func (s *selection) shortenBrief(room int) {
 	if room > 0 {
 		shorter = text.FitCap(text.NewestSentences(s.brief.Summary, room), room)
 	}
-	s.truncated = s.truncated || shorter != s.brief.Summary
-	s.brief.Summary, s.brief.Tokens = shorter, text.Tokens(shorter)
+	tokens := text.Tokens(shorter)
+	if shorter != s.brief.Summary {
+		s.cut("brief", s.brief.Tokens, tokens)
+	}
+	s.brief.Summary, s.brief.Tokens = shorter, tokens
 }
 
 // clipTail shortens the tail to room tokens by clipping its longest messages to a common level. A message is never
@@ -108,9 +111,11 @@ func (s *selection) clip(m *memory.Message, limit int) {
 	if m.Tokens <= limit || m.Blank() {
 		return
 	}
-	before := m.Content
-	m.Content, m.Tokens = text.Clip(before, limit)
-	s.truncated = s.truncated || m.Content != before
+	before := *m
+	m.Content, m.Tokens = text.Clip(before.Content, limit)
+	if m.Content != before.Content {
+		s.cut("recent", before.Tokens, m.Tokens)
+	}
 }
 
 func sizes(turns []memory.Turn) []int {

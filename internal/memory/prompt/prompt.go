@@ -30,6 +30,8 @@ type Prompt struct {
 	// Sections are the parts of Input that are memory, in order. Receipt.Sections also has those that are missing.
 	Sections []Section
 	Receipt  Receipt
+	// Cuts are the tokens by which texts are shown shorter than they are, by the name of their section. Nil for none.
+	Cuts map[string]int
 }
 
 // Build writes the prompt of a chat whose buffer does not hold the message being answered. Stored texts are
@@ -47,7 +49,7 @@ func Build(c memory.Chat, q Question, limits memory.Limits) Prompt {
 	for i := range parts {
 		w.add(&parts[i], written[i])
 	}
-	return Prompt{Input: w.String(), Sections: w.sections, Receipt: receiptOf(&c, &s, w.accounts)}
+	return Prompt{Input: w.String(), Sections: w.sections, Receipt: receiptOf(&c, &s, w.accounts), Cuts: s.cuts}
 }
 
 // selection is what a prompt shows. The turns of the buffer are in unseen, bridge and tail, in this order.
@@ -61,9 +63,9 @@ type selection struct {
 	question     Question
 
 	bridgeTokens, tailTokens, keptTokens int
-	keptLeftOut                          int // pinned and important messages without room
-	unread                               int // turns that are unseen because they were too old to be read
-	truncated                            bool
+	keptLeftOut                          int            // pinned and important messages without room
+	unread                               int            // turns that are unseen because they were too old to be read
+	cuts                                 map[string]int // see Prompt
 	// The most tokens that the strategy lets the sections take.
 	briefBudget, keptBudget, recentBudget int
 }
@@ -81,6 +83,14 @@ func selectFrom(c *memory.Chat, q Question, limits memory.Limits) selection {
 	s.unread, s.briefTurns, s.question = c.UnreadTurns(), c.BriefTurns(), q
 	s.files = selectFiles(c.Files, s.fileRoom(c, limits))
 	return s
+}
+
+// cut records that a text of a section was shortened.
+func (s *selection) cut(section string, before, after int) {
+	if s.cuts == nil {
+		s.cuts = map[string]int{}
+	}
+	s.cuts[section] += max(0, before-after)
 }
 
 // wholeTurns returns the turns of the buffer, as copies that may be changed, without the first when its beginning was too

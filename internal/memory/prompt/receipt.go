@@ -43,7 +43,7 @@ func receiptOf(c *memory.Chat, s *selection, sections []Account) Receipt {
 	r := Receipt{
 		BriefVersion: s.brief.Version, BriefTokens: s.brief.Tokens, CoveredThroughSeq: s.brief.CoveredSeq,
 		BridgeTurns: len(s.bridge), BridgeTokens: s.bridgeTokens, TailTurns: len(s.tail), TailTokens: s.tailTokens,
-		DroppedTurns: s.dropped(), Truncated: s.truncated, Strategy: cmp.Or(c.Strategy, memory.StrategySummary),
+		DroppedTurns: s.dropped(), Truncated: len(s.cuts) > 0, Strategy: cmp.Or(c.Strategy, memory.StrategySummary),
 		KeptMessages: len(s.kept), KeptTokens: s.keptTokens, LeftOutMessages: s.keptLeftOut,
 		Files: s.files.shown, FileTokens: s.files.tokens, LeftOutFiles: s.files.leftOut,
 		BriefUnreadable: c.Brief.Unreadable, Sections: append([]Account{}, sections...),

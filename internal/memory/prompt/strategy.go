@@ -76,8 +76,9 @@ func (s *selection) keep(messages []memory.Message) {
 	slices.SortStableFunc(messages, compareKept)
 	for _, m := range messages {
 		if len(s.kept) == 0 && m.Tokens > s.keptBudget && s.keptBudget >= text.ClipReserve {
+			before := m.Tokens
 			m.Content, m.Tokens = text.Clip(m.Content, s.keptBudget)
-			s.truncated = true
+			s.cut("kept", before, m.Tokens)
 		}
 		if s.keptTokens+m.Tokens > s.keptBudget {
 			s.keptLeftOut++
