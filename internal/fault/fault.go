@@ -19,6 +19,7 @@ const (
 	NoAuthorization      Code = "no_authorization"
 	SessionExpired       Code = "session_expired"
 	BadJWT               Code = "bad_jwt"
+	ForbiddenOrigin      Code = "forbidden_origin"
 	NotFound             Code = "not_found"
 	MethodNotAllowed     Code = "method_not_allowed"
 	ChatNotFound         Code = "chat_not_found"

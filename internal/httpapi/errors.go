@@ -26,6 +26,7 @@ var statuses = map[fault.Code]int{
 	fault.NoAuthorization:      http.StatusUnauthorized,
 	fault.SessionExpired:       http.StatusUnauthorized,
 	fault.BadJWT:               http.StatusUnauthorized,
+	fault.ForbiddenOrigin:      http.StatusForbidden,
 	fault.NotFound:             http.StatusNotFound,
 	fault.ChatNotFound:         http.StatusNotFound,
 	fault.MessageNotFound:      http.StatusNotFound,

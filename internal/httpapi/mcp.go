@@ -2,9 +2,11 @@ package httpapi
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -48,8 +50,8 @@ func toolRoutes() []route {
 			"200": answer("Messages of JSON-RPC, as server-sent events.", object{mediaEventStream: object{"schema": object{"type": "string"}}}),
 			"202": answer("Notifications were taken.", nil),
 		},
-		errors:   []fault.Code{fault.BadRequest, fault.BodyTooLarge, fault.UnsupportedMediaType, fault.OverRequestRateLimit},
-		limits:   []limit{(*Server).limitLarge},
+		errors:   []fault.Code{fault.BadRequest, fault.ForbiddenOrigin, fault.BodyTooLarge, fault.UnsupportedMediaType, fault.OverRequestRateLimit},
+		limits:   []limit{(*Server).limitOrigin, (*Server).limitLarge},
 		endpoint: endpoint{serve: (*Server).postMCP},
 	}}
 }
@@ -66,7 +68,7 @@ func (s *Server) postMCP(c echo.Context) error {
 	request := c.Request().WithContext(c.Request().Context())
 	request.Body, request.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 	liftDeadline(c)
-	out := newEventWriter(c.Response())
+	out := &toolWriter{eventWriter: newEventWriter(c.Response())}
 	out.Header().Set(headerBuffering, "no")
 	defer out.endPings()
 	begin := sync.OnceFunc(func() { // with the headers that the library has set by then
@@ -75,7 +77,43 @@ func (s *Server) postMCP(c echo.Context) error {
 		}
 	})
 	s.config.Tools.ServeMCP(out, request, principal(c), func() (func(), error) { return s.admitTool(c, begin) })
-	return nil
+	return out.refusal()
+}
+
+// toolWriter passes the library's answer on, but not a refusal in plain text: that is answered as every error is.
+type toolWriter struct {
+	*eventWriter
+
+	refused int // the refusal's status; 0 for none
+	reason  strings.Builder
+}
+
+// WriteHeader begins the answer, unless it is such a refusal.
+func (w *toolWriter) WriteHeader(status int) {
+	if status >= http.StatusBadRequest && w.Header().Get(echo.HeaderContentType) != mediaJSON {
+		w.refused = status
+		return
+	}
+	w.eventWriter.WriteHeader(status)
+}
+
+// Write writes one event, or a refusal's reason.
+func (w *toolWriter) Write(event []byte) (int, error) {
+	if w.refused != 0 {
+		return w.reason.Write(event)
+	}
+	return w.eventWriter.Write(event)
+}
+
+func (w *toolWriter) refusal() error {
+	reason := strings.TrimSpace(w.reason.String())
+	switch {
+	case w.refused == 0:
+		return nil
+	case w.refused >= http.StatusInternalServerError:
+		return errors.New("mcp: " + reason)
+	}
+	return fault.New(fault.BadRequest, "This is no request of the Model Context Protocol: "+reason)
 }
 
 // admitTool admits a tool's message to the model, for which it begins the stream, or refuses it: messages and streams of

@@ -69,6 +69,7 @@ func (s *Server) addModelTools(to *mcp.Server) {
 type askInput struct {
 	Prompt         string      `json:"prompt" jsonschema:"What to say: 1 to 32000 characters."`
 	ContinuationID *string     `json:"continuation_id,omitempty" jsonschema:"The thread to go on with, as an earlier answer gave it. Without it a new thread begins."`
+	Revive         bool        `json:"revive,omitempty" jsonschema:"true goes on in a thread that has expired, with all that is remembered of it. Without it a new thread is begun in its place."`
 	Files          []fileInput `json:"files,omitempty" jsonschema:"Text files that belong to the prompt: at most 20 of 256 KiB each. The thread keeps them, so a file that has not changed need not be sent again."`
 	ModelVariant   *string     `json:"model_variant,omitempty" jsonschema:"Which of the server's model variants answers; the first one configured when it is left out. A thread may change between them."`
 }
@@ -123,7 +124,9 @@ func (s *Server) ask(ctx context.Context, call *mcp.CallToolRequest, tool modelT
 }
 
 func (in askInput) message(tool modelTool) chat.Message {
-	message := chat.Message{Content: in.Prompt, Variant: given(in.ModelVariant), ToolName: tool.name, ToolInstructions: tool.instructions}
+	message := chat.Message{
+		Content: in.Prompt, Variant: given(in.ModelVariant), Revive: in.Revive, ToolName: tool.name, ToolInstructions: tool.instructions,
+	}
 	for _, file := range in.Files {
 		message.Files = append(message.Files, memory.File{Path: file.Path, Content: file.Content})
 	}
@@ -145,7 +148,8 @@ const noteMalformed = "The continuation_id is not the id of a thread, so a new t
 var (
 	threadNotes = map[fault.Code]string{
 		fault.ChatNotFound: "There is no thread with this continuation_id, so a new one was started: nothing that was said before is known in it.",
-		fault.ChatExpired:  "The thread with this continuation_id has expired, so a new one was started: nothing that was said before is known in it.",
+		fault.ChatExpired: "The thread with this continuation_id has expired, so a new one was started: nothing that was said before is known in it. " +
+			"To go on in the old one, send its continuation_id again with revive: true.",
 	}
 	replyNotes = map[string]string{
 		"cancelled":      "The reply was stopped before its end.",
@@ -236,7 +240,7 @@ func (o *askOutput) end(end streaming.Terminal) error {
 	case end.Cancelled != nil:
 		o.FinishReason = "cancelled"
 	default:
-		return replyFailed(o, fault.Code(end.Failed.Code), end.Failed.Message, end.Failed.RetryAfter)
+		return replyFailed(o, fault.Code(end.Failed.Code), end.Failed.Message+" The prompt is stored: go on with this continuation_id, and do not send it again.", end.Failed.RetryAfter)
 	}
 	o.Note = strings.TrimSpace(o.Note + " " + replyNotes[o.FinishReason])
 	return nil

@@ -103,7 +103,7 @@ func TestThreadsThatAreGone(t *testing.T) {
 		{"unknown", uuid.NewString(), "no thread with this continuation_id"},
 		{"the nil uuid", uuid.Nil.String(), "not the id of a thread"},
 		{"of somebody else", foreign, "no thread with this continuation_id"},
-		{"expired", expired, "has expired"},
+		{"expired", expired, "with revive: true"},
 	} {
 		answer := ben.call("debug", args{"prompt": "Which word? " + c.name, "continuation_id": c.thread})
 		if answer.content["started_new"] != true || answer.thread() == c.thread {
@@ -120,6 +120,22 @@ func TestThreadsThatAreGone(t *testing.T) {
 	if n := r.count(`select count(*) from messages where chat_id = any($1)`, []string{foreign, expired}); n != 4 {
 		t.Errorf("the threads that were not to be continued have %d messages, want 4", n)
 	}
+}
+
+func TestRevivedThread(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil, nil)
+	c := r.connect(r.ann)
+	thread := c.call("chat", args{"prompt": "The code word is osprey."}).thread()
+	r.do(`update chats set ttl_hours = 1, last_message_at = now() - interval '2 hours', created_at = now() - interval '3 hours' where id = $1`, thread)
+	answer := c.call("debug", args{"prompt": "Which word?", "continuation_id": thread, "revive": true})
+	if answer.content["started_new"] != false || answer.thread() != thread || answer.content["note"] != nil {
+		t.Errorf("the thread did not come back: %v", answer.content)
+	}
+	if asked := r.prompt("Which word?").Text; !strings.Contains(asked, "osprey") {
+		t.Errorf("the prompt has forgotten: %s", asked)
+	}
+	c.call("get_thread", args{"continuation_id": thread})
 }
 
 func TestEmptyContinuationID(t *testing.T) {
@@ -221,7 +237,7 @@ func TestModelFailure(t *testing.T) {
 	r := newRig(t, testkit.InOrder(offline.Answer{Text: "half of it", Fault: offline.FaultFailed, FaultAfter: 1}, offline.Answer{}), nil)
 	c := r.connect(r.ann)
 	answer := c.try("chat", args{"prompt": "Try."})
-	answer.wants("upstream_failed", "continuation_id: ", "message_id: ")
+	answer.wants("upstream_failed", "go on with this continuation_id", "continuation_id: ", "message_id: ")
 	_, thread, _ := strings.Cut(answer.text, "continuation_id: ")
 	thread, _, _ = strings.Cut(thread, "\n")
 	if again := c.call("chat", args{"prompt": "Again.", "continuation_id": thread}); again.thread() != thread {

@@ -101,11 +101,12 @@ func toFault(err error) *fault.Error {
 // Messages and field names that differ from those of the HTTP API.
 var (
 	toolMessages = map[fault.Code]string{
-		fault.ChatNotFound:         "There is no such thread.",
-		fault.ChatExpired:          "The thread has expired.",
+		fault.ChatNotFound:         "There is no such thread. list_threads shows those there are.",
+		fault.ChatExpired:          "The thread has expired. chat, debug or codereview with revive: true goes on in it.",
 		fault.GenerationInProgress: "Another reply is being written in this thread. Try again when it has ended.",
 		fault.ValidationFailed:     "Some arguments are missing or out of range.",
-		fault.Internal:             "Something went wrong on the server's side.",
+		fault.UnknownModelVariant:  "There is no such model_variant. Choose one of these, or leave it out.",
+		fault.Internal:             "Something went wrong on the server's side. Try again; its log has the cause.",
 	}
 	argumentNames = map[string]string{"content": "prompt", "chat_id": "continuation_id", "q": "query"}
 )

@@ -74,8 +74,8 @@ func New(config Config) *Server {
 		Stateless: true,
 		// The caller of ServeMCP has bounded the body.
 		MaxRequestBodyBytes: -1,
-		// The check of the Host header protects local servers without authentication from web pages. This one needs a
-		// token, and the check would refuse a reverse proxy.
+		// The library's check of the Host header would refuse a reverse proxy on the same machine. The caller of ServeMCP
+		// checks the Origin, which tells a page by its name as well.
 		DisableLocalhostProtection: true,
 	})
 	return s

@@ -11,6 +11,7 @@ import (
 
 	"github.com/arcoscribe/throughline/internal/fault"
 	"github.com/arcoscribe/throughline/internal/history"
+	"github.com/arcoscribe/throughline/internal/memory"
 )
 
 // addTool adds a tool whose text is its structured result as JSON.
@@ -29,12 +30,17 @@ func (s *Server) addThreadTools(to *mcp.Server) {
 	}, s.searchHistory)
 	addTool(to, &mcp.Tool{
 		Name: "list_threads", Title: "List threads", Annotations: &mcp.ToolAnnotations{ReadOnlyHint: true},
-		Description: "List the threads, those with the latest activity first. Threads that have expired are not listed.",
+		Description: "List the threads, those with the latest activity first.",
 	}, s.listThreads)
 	addTool(to, &mcp.Tool{
 		Name: "get_thread", Title: "Show a thread", Annotations: &mcp.ToolAnnotations{ReadOnlyHint: true},
 		Description: "Show the latest messages of a thread, the newest last.",
 	}, s.getThread)
+	addTool(to, &mcp.Tool{
+		Name: "pin_message", Title: "Pin a message",
+		Annotations: &mcp.ToolAnnotations{DestructiveHint: new(false), IdempotentHint: true},
+		Description: "Pin a message, or unpin it. Threads whose memory_strategy is hybrid keep pinned messages word for word, however old they are.",
+	}, s.pinMessage)
 	addTool(to, &mcp.Tool{
 		Name: "forget_thread", Title: "Forget a thread",
 		Annotations: &mcp.ToolAnnotations{DestructiveHint: new(true), IdempotentHint: true},
@@ -43,23 +49,26 @@ func (s *Server) addThreadTools(to *mcp.Server) {
 }
 
 // toolNames are the names of all tools.
-var toolNames = []string{"chat", "debug", "codereview", "search_history", "list_threads", "get_thread", "forget_thread"}
+var toolNames = []string{"chat", "debug", "codereview", "search_history", "list_threads", "get_thread", "pin_message", "forget_thread"}
 
-// parseThread reads the one usual form of a uuid.
-func parseThread(id string) (uuid.UUID, error) {
+func parseThread(id string) (uuid.UUID, error) { return parseID("continuation_id", id) }
+
+// parseID reads the one usual form of a uuid.
+func parseID(argument, id string) (uuid.UUID, error) {
 	parsed, err := uuid.Parse(strings.TrimSpace(id))
 	if err != nil || len(strings.TrimSpace(id)) != 36 {
 		return uuid.Nil, &fault.Error{
 			Code:    fault.ValidationFailed,
-			Details: map[string]any{"continuation_id": "must be a continuation_id that a tool has given"},
+			Details: map[string]any{argument: "must be a " + argument + " that a tool has given"},
 		}
 	}
 	return parsed, nil
 }
 
 type listThreadsInput struct {
-	Limit  int    `json:"limit,omitempty" jsonschema:"How many threads, 1 to 100; 20 when it is left out."`
-	Cursor string `json:"cursor,omitempty" jsonschema:"The next_cursor of the page before."`
+	Limit          int    `json:"limit,omitempty" jsonschema:"How many threads, 1 to 100; 20 when it is left out."`
+	Cursor         string `json:"cursor,omitempty" jsonschema:"The next_cursor of the page before."`
+	IncludeExpired bool   `json:"include_expired,omitempty" jsonschema:"true lists threads that have expired as well; chat, debug and codereview go on in them with revive: true."`
 }
 
 type listThreadsOutput struct {
@@ -76,17 +85,18 @@ type threadOutput struct {
 	Turns          int64      `json:"turns"`
 	LastMessageAt  *time.Time `json:"last_message_at,omitempty"`
 	ExpiresAt      *time.Time `json:"expires_at,omitempty" jsonschema:"When the thread expires unless something is said in it; missing for never."`
+	Expired        bool       `json:"expired,omitempty" jsonschema:"Whether the thread has expired."`
 }
 
 func threadOf(found history.Chat) threadOutput {
 	return threadOutput{
 		ContinuationID: found.ID.String(), Title: found.Title, ToolName: deref(found.ToolName), Tags: found.Tags,
-		Turns: found.TurnCount, LastMessageAt: found.LastMessageAt, ExpiresAt: found.ExpiresAt,
+		Turns: found.TurnCount, LastMessageAt: found.LastMessageAt, ExpiresAt: found.ExpiresAt, Expired: found.Expired,
 	}
 }
 
 func (s *Server) listThreads(ctx context.Context, in listThreadsInput) (listThreadsOutput, error) {
-	query := history.ListQuery{Limit: in.Limit}
+	query := history.ListQuery{Limit: in.Limit, IncludeExpired: in.IncludeExpired}
 	if in.Cursor != "" {
 		cursor, err := history.ParseCursor(in.Cursor)
 		if err != nil {
@@ -129,6 +139,7 @@ type messageOutput struct {
 	ToolName  string    `json:"tool_name,omitempty" jsonschema:"The tool through which it was said."`
 	Content   string    `json:"content"`
 	Files     []string  `json:"files,omitempty" jsonschema:"Paths of the files that came with it."`
+	Pinned    bool      `json:"pinned,omitempty"`
 	CreatedAt time.Time `json:"created_at"`
 }
 
@@ -156,12 +167,42 @@ func (s *Server) getThread(ctx context.Context, in getThreadInput) (getThreadOut
 func messageOf(found history.Message) messageOutput {
 	message := messageOutput{
 		MessageID: found.ID.String(), Role: found.Role, Status: found.Status, ToolName: deref(found.ToolName),
-		Content: found.Content, CreatedAt: found.CreatedAt,
+		Content: found.Content, Pinned: found.Pinned, CreatedAt: found.CreatedAt,
 	}
 	for _, file := range found.Files {
 		message.Files = append(message.Files, file.Path)
 	}
 	return message
+}
+
+type pinMessageInput struct {
+	MessageID string `json:"message_id" jsonschema:"The message, as get_thread and search_history name it."`
+	Pinned    *bool  `json:"pinned,omitempty" jsonschema:"false unpins the message."`
+}
+
+type pinMessageOutput struct {
+	MessageID      string `json:"message_id"`
+	ContinuationID string `json:"continuation_id" jsonschema:"The thread that the message is in."`
+	Pinned         bool   `json:"pinned"`
+	Note           string `json:"note,omitempty" jsonschema:"Why the pin does nothing in this thread yet."`
+}
+
+func (s *Server) pinMessage(ctx context.Context, in pinMessageInput) (pinMessageOutput, error) {
+	id, err := parseID("message_id", in.MessageID)
+	if err != nil {
+		return pinMessageOutput{}, err
+	}
+	user, pinned := callerOf(ctx).user, in.Pinned == nil || *in.Pinned
+	found, err := s.History.ChangeMessage(ctx, user, id, history.MessageChange{Pinned: &pinned})
+	if err != nil {
+		return pinMessageOutput{}, err
+	}
+	thread, err := s.History.FindChat(ctx, user, found.ChatID)
+	out := pinMessageOutput{MessageID: found.ID.String(), ContinuationID: found.ChatID.String(), Pinned: found.Pinned}
+	if strategy := thread.MemoryStrategy; found.Pinned && strategy != string(memory.StrategyHybrid) {
+		out.Note = "This thread's memory_strategy is " + strategy + ": its pins count once the app has changed that to hybrid."
+	}
+	return out, err
 }
 
 type forgetThreadInput struct {

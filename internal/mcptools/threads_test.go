@@ -105,14 +105,44 @@ func TestExpiredThread(t *testing.T) {
 	c := r.connect(r.ann)
 	thread := c.call("chat", args{"prompt": "The osprey nests here."}).thread()
 	r.do(`update chats set ttl_hours = 1, last_message_at = now() - interval '2 hours', created_at = now() - interval '3 hours' where id = $1`, thread)
-	c.try("get_thread", args{"continuation_id": thread}).wants("chat_expired", "The thread has expired.", "continuation_id: "+thread)
+	c.try("get_thread", args{"continuation_id": thread}).wants("chat_expired", "The thread has expired.", "revive: true", "continuation_id: "+thread)
 	if found := rows(t, c.call("search_history", args{"query": "osprey"}), "results"); len(found) != 0 {
 		t.Errorf("found: %v", found)
 	}
 	if listed := rows(t, c.call("list_threads", nil), "threads"); len(listed) != 0 {
 		t.Errorf("listed: %v", listed)
 	}
+	if listed := rows(t, c.call("list_threads", args{"include_expired": true}), "threads"); len(listed) != 1 || listed[0]["continuation_id"] != thread || listed[0]["expired"] != true {
+		t.Errorf("listed with those that have expired: %v", listed)
+	}
 	c.call("forget_thread", args{"continuation_id": thread}) // erasure always works
+}
+
+// TestPinnedMessage holds that a tool pins for a hybrid thread, and says where a pin does nothing yet.
+func TestPinnedMessage(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil, nil)
+	c := r.connect(r.ann)
+	thread := c.call("chat", args{"prompt": "The osprey nests here."}).thread()
+	shown := func() map[string]any { return rows(t, c.call("get_thread", args{"continuation_id": thread}), "messages")[0] }
+	message := shown()["message_id"]
+
+	pinned := c.call("pin_message", args{"message_id": message})
+	if pinned.content["pinned"] != true || pinned.field("continuation_id") != thread || !strings.Contains(pinned.field("note"), "summary") || shown()["pinned"] != true {
+		t.Errorf("pinned: %v, then %v", pinned.content, shown())
+	}
+	r.do(`update chats set memory_strategy = 'hybrid' where id = $1`, thread)
+	if again := c.call("pin_message", args{"message_id": message, "pinned": true}); again.content["note"] != nil {
+		t.Errorf("pinned in a hybrid thread: %v", again.content)
+	}
+	if unpinned := c.call("pin_message", args{"message_id": message, "pinned": false}); unpinned.content["pinned"] != false || shown()["pinned"] != nil {
+		t.Errorf("unpinned: %v, then %v", unpinned.content, shown())
+	}
+	r.connect(r.ben).try("pin_message", args{"message_id": message}).wants("message_not_found")
+	c.try("pin_message", args{"message_id": uuid.NewString()}).wants("message_not_found")
+	c.try("pin_message", args{"message_id": "the first"}).wants("validation_failed", "message_id: must be")
+	r.do(`update chats set ttl_hours = 1, last_message_at = now() - interval '2 hours', created_at = now() - interval '3 hours' where id = $1`, thread)
+	c.try("pin_message", args{"message_id": message}).wants("chat_expired", "revive: true")
 }
 
 func TestWrongArguments(t *testing.T) {
@@ -135,6 +165,7 @@ func TestWrongArguments(t *testing.T) {
 		{"get_thread", args{"continuation_id": "thread-123"}, "continuation_id: must be"},
 		{"get_thread", args{"continuation_id": uuid.NewString(), "limit": "ten"}, "limit"},
 		{"forget_thread", args{"continuation_id": ""}, "continuation_id: must be"},
+		{"chat", args{"prompt": "Hello", "revive": "yes"}, "revive"},
 		{"list_threads", args{"limit": 101}, "limit"},
 		{"search_history", args{"query": ""}, "query: must have 1 to 500"},
 		{"search_history", args{"query": "x", "limit": -1}, "limit"},
@@ -163,7 +194,7 @@ func TestListedTools(t *testing.T) {
 	want := map[string]hints{
 		"chat": {openWorld: true}, "debug": {openWorld: true}, "codereview": {openWorld: true},
 		"search_history": {readOnly: true}, "list_threads": {readOnly: true}, "get_thread": {readOnly: true},
-		"forget_thread": {destructive: true, idempotent: true},
+		"pin_message": {idempotent: true}, "forget_thread": {destructive: true, idempotent: true},
 	}
 	for tool, err := range c.Tools(t.Context(), nil) {
 		if err != nil {

@@ -39,8 +39,39 @@ func TestRefusals(t *testing.T) {
 	if refused := ann.Call(http.MethodPost, "/mcp", large, "Accept", accepts); refused.Status != http.StatusRequestEntityTooLarge || refused.Code() != "body_too_large" {
 		t.Errorf("a large body: %d %s", refused.Status, refused.Text)
 	}
+	for name, refused := range map[string]testkit.Answer{
+		"no message of the protocol": ann.Call(http.MethodPost, "/mcp", testkit.Body{"prompt": "Hello"}, "Accept", accepts),
+		"events alone":               ann.Call(http.MethodPost, "/mcp", call, "Accept", "text/event-stream"),
+		"a version of long ago":      ann.Call(http.MethodPost, "/mcp", call, "Accept", accepts, "Mcp-Protocol-Version", "1999-01-01"),
+		"an unknown method":          ann.Call(http.MethodPost, "/mcp", rpc("tools/sing", nil), "Accept", accepts),
+	} {
+		if refused.Status != http.StatusBadRequest || refused.Code() != "bad_request" || !strings.HasPrefix(refused.Header.Get("Content-Type"), "application/json") {
+			t.Errorf("%s: %d %v %s", name, refused.Status, refused.Header, refused.Text)
+		}
+	}
 	if n := r.count(`select count(*) from messages`); n != 0 {
 		t.Errorf("%d messages were stored", n)
+	}
+}
+
+// TestRebinding holds what the conformance suite's scenario dns-rebinding-protection asks for, with a token.
+func TestRebinding(t *testing.T) {
+	t.Parallel()
+	for _, origins := range []string{"", "*"} {
+		r := newRig(t, nil, env{"CORS_ORIGINS": origins})
+		ann := testkit.Client{T: t, Base: r.base, Token: r.ann.token}
+		begin := rpc("initialize", testkit.Body{
+			"protocolVersion": "2025-11-25", "capabilities": testkit.Body{}, "clientInfo": testkit.Body{"name": "test", "version": "1"},
+		})
+		for host, want := range map[string]int{
+			"evil.example.com": http.StatusForbidden, strings.TrimPrefix(r.base, "http://"): http.StatusOK, "localhost:8080": http.StatusOK,
+		} {
+			request := ann.Request(t.Context(), http.MethodPost, "/mcp", begin, "Accept", accepts, "Origin", "http://"+host)
+			request.Host = host
+			if got := ann.Do(request); got.Status != want {
+				t.Errorf("CORS_ORIGINS=%q: %s: %d %s", origins, host, got.Status, got.Text)
+			}
+		}
 	}
 }
 

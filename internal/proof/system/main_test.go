@@ -158,8 +158,14 @@ func (r *rig) replica() *node {
 // start runs an app until the test ends, when Run must return nil. doubles replace parts of it.
 func (r *rig) start(role app.Role, change env, doubles ...app.Doubles) *node {
 	r.t.Helper()
+	return r.startWith(r.config(change), role, doubles...)
+}
+
+// startWith is start with a whole configuration.
+func (r *rig) startWith(cfg config.Config, role app.Role, doubles ...app.Doubles) *node {
+	r.t.Helper()
 	n := &node{logs: &testkit.Log{}}
-	app, err := app.New(r.t.Context(), r.config(change), role, n.logs.Logger(), doubles...)
+	app, err := app.New(r.t.Context(), cfg, role, n.logs.Logger(), doubles...)
 	if err != nil {
 		r.t.Fatal(err)
 	}
