@@ -196,6 +196,9 @@ func importChats(line *commandLine) clientRunner {
 			fmt.Fprintf(stdout, "%s  %s: %s\n", chat.ChatID, terminal.OneLine(chat.Title), what)
 		}
 		fmt.Fprintf(stdout, "%d imported, %d skipped, %d messages\n", done.Imported, done.Skipped, done.Messages)
+		if done.SkippedAttachments > 0 {
+			fmt.Fprintf(stdout, "%d attachments are named in the messages; the file does not hold them\n", done.SkippedAttachments)
+		}
 		return nil
 	}
 }

@@ -71,20 +71,28 @@ func (c *chatGPT) chat(emit func(Record) error) error {
 		return err
 	}
 	said := replies{emit: emit}
+	var call *string // the latest one, as long as only tools have answered since
 	for _, at := range branch {
 		c.node = at.from
 		raw := make([]byte, at.to-at.from)
 		if _, err := c.window.content.ReadAt(raw, at.from); err != nil {
 			return err
 		}
-		message, err := chatGPTMessage(raw)
+		message, err := chatGPTMessage(at.id, raw)
 		if err != nil {
 			return err
 		}
 		if message == nil {
 			continue
 		}
-		message.ID = at.id
+		switch {
+		case message.ToolCalls != nil:
+			call = &message.ID
+		case message.Role == string(memory.RoleTool):
+			message.ToolCallID = call
+		default:
+			call = nil
+		}
 		if err := said.message(message); err != nil {
 			return err
 		}

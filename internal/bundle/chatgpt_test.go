@@ -62,6 +62,88 @@ func TestChatGPTsActiveBranch(t *testing.T) {
 	}
 }
 
+// withTools is a branch in which the assistant searches the web and runs a program before it replies.
+const withTools = `[{"conversation_id": "c", "current_node": "reply", "mapping": {
+ "ask": {"parent": null, "message": {"author": {"role": "user"}, "recipient": "all", "content": {"content_type": "text", "parts": ["citeturn0search0 is what I saw. What is it?"]},
+   "metadata": {"attachments": [{"id": "file-1", "name": "the  score.pdf", "size": 12, "mime_type": "application/pdf"}, {"name": "", "mime_type": "text/csv"}]}}},
+ "search": {"parent": "ask", "message": {"author": {"role": "assistant"}, "recipient": "web", "content": {"content_type": "code", "language": "json", "text": "{\"q\":\"scales\"}"}, "metadata": {"model_slug": "gpt-5"}}},
+ "found": {"parent": "search", "message": {"author": {"role": "tool", "name": "web"}, "content": {"content_type": "text", "parts": ["A page about scales."]}}},
+ "found too": {"parent": "found", "message": {"author": {"role": "tool", "name": "web"}, "content": {"content_type": "text", "parts": ["Another one."]}}},
+ "run": {"parent": "found too", "message": {"author": {"role": "assistant"}, "recipient": "python", "content": {"content_type": "code", "text": "print(1)"}}},
+ "ran": {"parent": "run", "message": {"author": {"role": "tool", "name": "python"}, "content": {"content_type": "execution_output", "text": "1"}}},
+ "reply": {"parent": "ran", "message": {"author": {"role": "assistant"}, "recipient": "all", "content": {"content_type": "text", "parts": ["A mark. \ue200cite\ue202turn0search0\ue202turn0search1\ue201"]}}}
+}}]`
+
+func TestChatGPTsCallsOfToolsAreNoReplies(t *testing.T) {
+	t.Parallel()
+	_, records := mustRead(t, withTools)
+	var said []string
+	for _, m := range messagesOf(records) {
+		said = append(said, strings.Join([]string{m.ID, m.Role, deref(m.Name), deref(m.ReplyTo), deref(m.ToolCallID), m.Content, string(m.ToolCalls)}, "|"))
+	}
+	want := []string{
+		"ask|user||||citeturn0search0 is what I saw. What is it?\n[attachment: the score.pdf]\n[attachment: attachment]|",
+		`search|assistant|||||[{"function":{"arguments":"{\"q\":\"scales\"}","name":"web"},"id":"search","type":"function"}]`,
+		"found|tool|web||search|A page about scales.|",
+		"found too|tool|web||search|Another one.|",
+		`run|assistant|||||[{"function":{"arguments":"print(1)","name":"python"},"id":"run","type":"function"}]`,
+		"ran|tool|python||run|1|",
+		"reply|assistant||ask||A mark.|",
+	}
+	if diff := cmp.Diff(want, said); diff != "" {
+		t.Error(diff)
+	}
+	asked := messagesOf(records)[0]
+	if string(asked.Metadata) != `{"attachments":["the score.pdf","attachment"],"imported_from":"chatgpt"}` || asked.Attachments != 2 {
+		t.Errorf("the attachments: %s, %d", asked.Metadata, asked.Attachments)
+	}
+}
+
+// An attachment is told once, whether the export has it as a part of the content or only by name.
+func TestChatGPTsAttachments(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		parts, attachments, content string
+		count                       int
+	}{
+		"an image":           {`[{"content_type": "image_asset_pointer"}, "Look."]`, `[{"name": "a.png", "mime_type": "image/png"}]`, "[image]\nLook.", 1},
+		"an image of theirs": {`[{"content_type": "image_asset_pointer"}]`, `[]`, "[image]", 1},
+		"a file alone":       {`[""]`, `[{"name": "a.pdf"}]`, "[attachment: a.pdf]", 1},
+		"an image by name":   {`["Look."]`, `[{"name": "a.png", "mime_type": "image/png"}]`, "Look.\n[attachment: a.png]", 1},
+		"both":               {`[{"content_type": "image_asset_pointer"}, "Look."]`, `[{"name": "a.png", "mimeType": "image/png"}, {"name": "b.pdf"}]`, "[image]\nLook.\n[attachment: b.pdf]", 2},
+		"none":               {`["Look."]`, `null`, "Look.", 0},
+	} {
+		_, records := mustRead(t, `[{"id": "c", "current_node": "n", "mapping": {"n": {"message": {"author": {"role": "user"}, "content": {"parts": `+c.parts+`}, "metadata": {"attachments": `+c.attachments+`}}}}}]`)
+		if said := messagesOf(records); len(said) != 1 || said[0].Content != c.content || said[0].Attachments != c.count {
+			t.Errorf("%s: %+v", name, said)
+		}
+	}
+}
+
+func TestCitationsOfChatGPTAreRemoved(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"Slowly. \ue200cite\ue202turn0search0\ue201 Then faster.\ue200cite\ue202turn0search1\ue202turn1view0\ue201": "Slowly. Then faster.",
+		"\ue203Slowly\ue204 \ue200filecite\ue202turn0file0\ue202L10-L20\ue201.":                                     "Slowly.",
+		"By \ue200entity\ue202[\"person\",\"Ilse Müller\",\"teacher\"]\ue201, of course.":                           "By Ilse Müller, of course.",
+		"See \ue200url\ue202Scales for all\ue202turn0search3\ue201.":                                                "See Scales for all.",
+		"Stopped \ue200cite\ue202turn0sea":                                                                          "Stopped",
+		"Read on:\n\ue200navlist\ue202More\ue202turn0news1,turn0news2\ue201\nBye":                                   "Read on:\n\nBye",
+		"Slowly. citeturn0search0turn0search1 Then.":                                                                "Slowly. Then.",
+		"Slowly.citeturn0search0":                          "Slowly.",
+		"Slowly cite turn0search0 turn0news1.":             "Slowly.",
+		"Slowly filecite turn0file0 now":                   "Slowly now",
+		"Slowly【4†source】, then【12:3†score.pdf】 faster":    "Slowly, then faster",
+		"\ue200\ue201\ue202":                               "",
+		"I cite turning points, 【Note】 and \U0001f3bb.":    "I cite turning points, 【Note】 and \U0001f3bb.",
+		"A line \ue200 with a sign\nand more \ue201 of it": "A line  with a sign\nand more  of it",
+	} {
+		if got := withoutCitations(text); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+}
+
 func TestChatGPTRefusals(t *testing.T) {
 	t.Parallel()
 	change := func(from, to string) string { return replaced(t, twoConversations, from, to) }
@@ -124,13 +206,14 @@ func TestPlainLines(t *testing.T) {
 {"role":"assistant","content":"Hello!","created_at":"2024-02-03T04:05:06Z"}
 
 {"role":"user","content":"  How do I practise?  \nTell me.","name":"ann","later":1}
-{"role":"assistant","content":null,"tool_calls":[{"id":"c"}]}`+"\r\n"+`{"role":"tool","content":"","tool_call_id":"c"}`)
+{"role":"assistant","content":null,"tool_calls":[{"id":"c"}]}`+"\r\n"+`{"role":"tool","content":"","tool_call_id":"c"}
+{"role":"assistant","content":"Slowly."}`)
 	chat := chatsOf(records)[0]
-	if format != FormatPlain || chat.Title != "How do I practise?" || chat.ID != "" || chat.CreatedAt.IsZero() || records[len(records)-1].End.Messages != 4 {
+	if format != FormatPlain || chat.Title != "How do I practise?" || chat.ID != "" || chat.CreatedAt.IsZero() || records[len(records)-1].End.Messages != 5 {
 		t.Errorf("%s %+v", format, chat)
 	}
 	messages := messagesOf(records)
-	if messages[0].ReplyTo != nil || deref(messages[2].ReplyTo) != messages[1].ID || messages[1].ID != "line 4" || messages[3].ReplyTo != nil {
+	if messages[0].ReplyTo != nil || messages[2].ReplyTo != nil || messages[1].ID != "line 4" || messages[3].ReplyTo != nil || deref(messages[4].ReplyTo) != messages[1].ID {
 		t.Errorf("%+v", messages)
 	}
 }

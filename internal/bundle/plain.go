@@ -92,7 +92,7 @@ func cut(text string, most int) string {
 }
 
 // replies emits the messages of a chat and its end. It links each reply to the user message before it, which the
-// format does not.
+// format does not. A message that only calls a tool is no reply.
 type replies struct {
 	emit  func(Record) error
 	user  *string
@@ -100,10 +100,10 @@ type replies struct {
 }
 
 func (r *replies) message(message *Message) error {
-	switch memory.Role(message.Role) {
-	case memory.RoleUser:
+	switch {
+	case message.Role == string(memory.RoleUser):
 		r.user = &message.ID
-	case memory.RoleAssistant:
+	case message.Role == string(memory.RoleAssistant) && message.Content != "":
 		message.ReplyTo = r.user
 	}
 	r.count++

@@ -80,6 +80,8 @@ type Message struct {
 	// CreatedAt is zero where the file has none.
 	CreatedAt time.Time `json:"created_at,omitzero"`
 	UpdatedAt time.Time `json:"updated_at,omitzero"`
+	// Attachments counts what came with the message and is not in the file.
+	Attachments int `json:"-" db:"-"`
 }
 
 // Revision is a past change of the chat's brief. Imports do not restore it.

@@ -40,6 +40,9 @@ var refusals = map[fault.Code]func(t *testing.T) answered{
 	fault.BadJWT: func(t *testing.T) answered {
 		return newHarness(t, says("x")).call(http.MethodPost, firstPath, hello, "Authorization", "Bearer nonsense")
 	},
+	fault.ForbiddenOrigin: func(t *testing.T) answered {
+		return newHarness(t, says("x"), withTools(echoBody)).call(http.MethodPost, pathMCP, "{}", "Origin", "https://evil.example")
+	},
 	fault.NotFound: func(t *testing.T) answered {
 		return newHarness(t, says("x")).call(http.MethodGet, "/v2/nothing", "")
 	},

@@ -87,6 +87,21 @@ func TestImportAnswersWithEachChat(t *testing.T) {
 	}
 }
 
+// What ChatGPT's export names and does not hold is told, once.
+func TestImportCountsMissingAttachments(t *testing.T) {
+	t.Parallel()
+	f := newFerry(t)
+	file := `[{"id": "c", "current_node": "n", "mapping": {"n": {"message": {"author": {"role": "user"}, "content": {"parts": ["Look."]},
+		"metadata": {"attachments": [{"name": "a.pdf"}, {"name": "b.pdf"}]}}}}}]`
+	for _, want := range []int{2, 0} {
+		var result transfer.Result
+		f.importFile(file).decode(t, &result)
+		if result.SkippedAttachments != want {
+			t.Errorf("%d attachments, want %d: %+v", result.SkippedAttachments, want, result)
+		}
+	}
+}
+
 func TestImportRefusals(t *testing.T) {
 	t.Parallel()
 	f := newFerry(t)

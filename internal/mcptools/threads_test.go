@@ -124,7 +124,9 @@ func TestPinnedMessage(t *testing.T) {
 	r := newRig(t, nil, nil)
 	c := r.connect(r.ann)
 	thread := c.call("chat", args{"prompt": "The osprey nests here."}).thread()
-	shown := func() map[string]any { return rows(t, c.call("get_thread", args{"continuation_id": thread}), "messages")[0] }
+	shown := func() map[string]any {
+		return rows(t, c.call("get_thread", args{"continuation_id": thread}), "messages")[0]
+	}
 	message := shown()["message_id"]
 
 	pinned := c.call("pin_message", args{"message_id": message})

@@ -24,6 +24,8 @@ type chatWriter struct {
 	lastDate time.Time
 	next     func() (record bundle.Record, err error, more bool) // reads the file
 	count    int
+	// attachments counts those that the messages came with and the file does not hold.
+	attachments int
 
 	rows     Rows
 	files    []bundle.File
@@ -71,6 +73,7 @@ func (w *chatWriter) message(message bundle.Message) error {
 		Tokens: tokensOf(message),
 	})
 	w.count++
+	w.attachments += message.Attachments
 	return w.add(len(message.Content) + len(message.ToolCalls) + len(message.Metadata))
 }
 

@@ -21,6 +21,8 @@ type Result struct {
 	Imported int            `json:"imported" description:"Chats that were written."`
 	Skipped  int            `json:"skipped" description:"Chats that the user has already."`
 	Messages int            `json:"messages" description:"Messages that were written."`
+	// SkippedAttachments are known of ChatGPT's format only.
+	SkippedAttachments int `json:"skipped_attachments" description:"Attachments of these messages that the file names but does not hold."`
 }
 
 // ImportedChat is one chat of the file.
@@ -157,6 +159,7 @@ func (i *importRun) write(ctx context.Context) error {
 		}
 		i.result.Chats = append(i.result.Chats, ImportedChat{ChatID: id, Title: record.Chat.Title, Messages: writer.count, Skipped: !imported})
 		i.result.Messages += writer.count
+		i.result.SkippedAttachments += writer.attachments
 		if imported {
 			i.result.Imported++
 		} else {
