@@ -96,7 +96,9 @@ func TestToolStartsAChatThatExpires(t *testing.T) {
 		svc.send(t, Message{Content: "Go on.", ToolName: "planner", ChatID: uuid.New()})
 		svc.send(t, Message{Content: "Hello."})
 		synctest.Wait()
-		for i, want := range []NewTurn{{ToolName: "code-review", TTLHours: 3, MaxTurns: 50}, {ToolName: "planner"}, {}} {
+		for i, want := range []NewTurn{
+			{ToolName: "code-review", ChatSettings: ChatSettings{TTLHours: 3, MaxTurns: 50}}, {ToolName: "planner"}, {},
+		} {
 			got := svc.store.turns[i]
 			if got.ToolName != want.ToolName || got.TTLHours != want.TTLHours || got.MaxTurns != want.MaxTurns {
 				t.Errorf("turn %d is stored with %q, %d hours, %d turns", i, got.ToolName, got.TTLHours, got.MaxTurns)

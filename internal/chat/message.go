@@ -40,8 +40,10 @@ type Message struct {
 	Metadata map[string]any
 	// Files are stored with the message, and shown in prompts while there is room.
 	Files []memory.File
-	// ToolName is the tool that sends the message; "" for none. A chat that a tool starts expires and has a turn
-	// limit: see memory.ChatDefaults.
+	// NewChat are the settings of the chat that the message starts, checked by the caller; nil for the defaults of
+	// memory.ChatDefaults.
+	NewChat *ChatSettings
+	// ToolName is the tool that sends the message; "" for none.
 	ToolName string
 	// ToolInstructions are for this reply only. They follow the main model's instructions.
 	ToolInstructions string
@@ -49,6 +51,30 @@ type Message struct {
 	Revive bool
 	// Resume is where a client that sends the message again continues to read; nil for the beginning.
 	Resume *Cursor
+}
+
+// ChatSettings are those of a new chat.
+type ChatSettings struct {
+	// Title is made of the chat's first message when it is empty.
+	Title        string
+	SystemPrompt *string // nil for none
+	Tags         []string
+	Strategy     memory.StrategyName // "" for the default
+	TTLHours     int                 // 0 for none
+	MaxTurns     int                 // 0 for none
+}
+
+// settings are those of the chat that the message starts.
+func (m *Message) settings(defaults memory.ChatDefaults) ChatSettings {
+	defaults = defaults.For(m.ToolName)
+	settings := ChatSettings{Strategy: defaults.Strategy, TTLHours: defaults.TTLHours, MaxTurns: defaults.MaxTurns}
+	if m.NewChat != nil {
+		settings = *m.NewChat
+	}
+	if strings.TrimSpace(settings.Title) == "" {
+		settings.Title = Title(m.Content)
+	}
+	return settings
 }
 
 // normalize trims the content and reports each field that is out of range.

@@ -81,10 +81,7 @@ func (s *Service) newTurn(message Message) NewTurn {
 		Lease:           s.Lease,
 	}
 	if turn.NewChat {
-		turn.ChatID = newID()
-		turn.Title = Title(message.Content)
-		defaults := s.ChatDefaults.For(message.ToolName)
-		turn.Strategy, turn.TTLHours, turn.MaxTurns = defaults.Strategy, defaults.TTLHours, defaults.MaxTurns
+		turn.ChatID, turn.ChatSettings = newID(), message.settings(s.ChatDefaults)
 	}
 	return turn
 }

@@ -53,13 +53,9 @@ type Delta struct {
 
 // NewTurn is what StartTurn stores. The caller makes the ids.
 type NewTurn struct {
-	ChatID  uuid.UUID
-	NewChat bool
-	// Title, Strategy, TTLHours and MaxTurns are for a new chat; 0 for none.
-	Title    string
-	Strategy memory.StrategyName
-	TTLHours int
-	MaxTurns int
+	ChatID       uuid.UUID
+	NewChat      bool
+	ChatSettings // of a new chat
 	// Revive starts the turn even if the chat has expired.
 	Revive bool
 

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"errors"
 	"net/http"
 	"reflect"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/arcoscribe/throughline/internal/chat"
 	"github.com/arcoscribe/throughline/internal/fault"
+	"github.com/arcoscribe/throughline/internal/history"
 	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/memory/prompt"
 )
@@ -41,7 +43,7 @@ func messageRoutes() []route {
 			method: http.MethodPost, path: "/v1/message/first", id: "sendFirstMessage", tag: "messages",
 			summary: "Start a chat", description: "Stores the message in a new chat and streams the reply.",
 			parameters: forSending, answers: sent, errors: sendErrors, limits: sendLimits,
-			example:  object{"content": "What should I practise first?", "client_message_id": exampleRequest},
+			example:  object{"content": "What should I practise first?", "client_message_id": exampleRequest, "memory_strategy": "hybrid"},
 			endpoint: endpoint{serve: (*Server).postFirstMessage, in: reflect.TypeFor[firstMessageRequest]()},
 		},
 		{
@@ -69,21 +71,32 @@ func messageRoutes() []route {
 	}
 }
 
-// firstMessageRequest is the body of POST /v1/message/first.
-type firstMessageRequest struct {
-	_               struct{}       `description:"A message that starts a chat. null is the same as leaving a field out."`
+// messageFields are those of every message.
+type messageFields struct {
 	Content         string         `json:"content" minLength:"1" maxLength:"32000" description:"What the user says: 1 to 32000 characters after trimming."`
 	ModelVariant    string         `json:"model_variant,omitempty" nullable:"true" description:"Name of a model variant; the first one configured when it is left out."`
 	ClientMessageID *string        `json:"client_message_id,omitempty" format:"uuid" description:"A uuid that the client made for this message. The same one again never calls the model twice: it joins or replays the reply."`
 	Sources         []source       `json:"sources,omitempty" nullable:"true" maxItems:"20" description:"Passages retrieved for this question. They are not stored."`
 	Metadata        map[string]any `json:"metadata,omitempty" nullable:"true" description:"The app's own facts about the message, at most 32 levels deep. time_zone, an IANA name such as Europe/Berlin, is the user's: the brief dates the message by it."`
 	Files           []newFile      `json:"files,omitempty" nullable:"true" maxItems:"20" description:"Text files that belong to the message. They are stored with the chat, each content once, and shown to the model as long as there is room."`
-	ToolName        string         `json:"tool_name,omitempty" nullable:"true" maxLength:"64" description:"The tool through which the message comes. A chat that begins with one expires 3 hours after its last turn and has a turn limit of 50."`
+	ToolName        string         `json:"tool_name,omitempty" nullable:"true" maxLength:"64" description:"The tool through which the message comes. A chat that begins with one has ttl_hours 3 and max_turns 50 unless they are given or the deployment has defaults."`
+}
+
+// firstMessageRequest is the body of POST /v1/message/first. The chat's settings are those of history.NewChat.
+type firstMessageRequest struct {
+	messageFields
+	_              struct{}           `description:"A message that starts a chat. null is the same as leaving a field out, except where it says otherwise."`
+	Title          string             `json:"title,omitempty" nullable:"true" maxLength:"500" description:"The chat's; the first line of the content when it is left out."`
+	SystemPrompt   *string            `json:"system_prompt,omitempty" nullable:"true" maxLength:"32000" description:"Instructions for this chat alone; they follow the main model's."`
+	Tags           []string           `json:"tags,omitempty" nullable:"true" description:"The chat's: at most 20 different ones, each 1 to 64 characters after trimming."`
+	MemoryStrategy string             `json:"memory_strategy,omitempty" nullable:"true" enum:"summary,simple,hybrid" description:"How the chat is remembered; the deployment's default when it is left out, which is summary unless CHAT_MEMORY_STRATEGY says otherwise."`
+	TTLHours       history.Field[int] `json:"ttl_hours,omitzero" nullable:"true" minimum:"1" maximum:"87600" description:"Hours after its last turn at which the chat expires; null for never."`
+	MaxTurns       history.Field[int] `json:"max_turns,omitzero" nullable:"true" minimum:"1" maximum:"100000" description:"Turn limit of the chat's prompt; null for none."`
 }
 
 // messageRequest is the body of POST /v1/message.
 type messageRequest struct {
-	firstMessageRequest
+	messageFields
 	_              struct{} `description:"A message that continues a chat. null is the same as leaving a field out."`
 	ChatID         *string  `json:"chat_id,omitempty" format:"uuid" nullable:"true" description:"The chat to continue."`
 	ContinuationID *string  `json:"continuation_id,omitempty" format:"uuid" nullable:"true" description:"The same, by the name that tools know it by. One of the two is needed."`
@@ -109,7 +122,29 @@ func (s *Server) postFirstMessage(c echo.Context) error {
 	if err := s.readMessage(c, &body); err != nil {
 		return err
 	}
-	return s.send(c, uuid.Nil, &body, false)
+	settings, err := body.settings(s.config.ChatDefaults)
+	if err != nil {
+		return err
+	}
+	return s.send(c, &body.messageFields, chat.Message{NewChat: settings})
+}
+
+// settings checks the chat's settings like those of POST /v1/chats.
+func (b *firstMessageRequest) settings(defaults memory.ChatDefaults) (*chat.ChatSettings, error) {
+	settings := history.NewChat{
+		Title: b.Title, SystemPrompt: b.SystemPrompt, Tags: b.Tags, MemoryStrategy: b.MemoryStrategy, TTLHours: b.TTLHours, MaxTurns: b.MaxTurns,
+	}
+	if b.ToolName != "" {
+		settings.ToolName = &b.ToolName
+	}
+	if err := settings.Check(defaults); err != nil {
+		return nil, err
+	}
+	orNone := func(field history.Field[int]) int { return *cmp.Or(field.Value, new(int)) }
+	return &chat.ChatSettings{
+		Title: settings.Title, SystemPrompt: settings.SystemPrompt, Tags: settings.Tags, Strategy: memory.StrategyName(settings.MemoryStrategy),
+		TTLHours: orNone(settings.TTLHours), MaxTurns: orNone(settings.MaxTurns),
+	}, nil
 }
 
 // postMessage continues a chat.
@@ -122,7 +157,7 @@ func (s *Server) postMessage(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	return s.send(c, chatID, &body.firstMessageRequest, body.Revive)
+	return s.send(c, &body.messageFields, chat.Message{ChatID: chatID, Revive: body.Revive})
 }
 
 // maxMessage is the longest body of a message with files, in bytes: 20 of 256 KiB, escaped as JSON. Everything but the
@@ -165,15 +200,13 @@ func (b *messageRequest) chatID() (uuid.UUID, error) {
 	return id, nil
 }
 
-// send sends the message and answers with its reply, as events or as one object. A protocol that is named is one of
-// events, so it takes precedence over the Accept header.
-func (s *Server) send(c echo.Context, chatID uuid.UUID, body *firstMessageRequest, revive bool) error {
+// send adds the fields of the body to the message, sends it and answers with its reply, as events or as one object. A
+// protocol that is named is one of events, so it takes precedence over the Accept header.
+func (s *Server) send(c echo.Context, body *messageFields, message chat.Message) error {
 	user := principal(c)
-	message, err := body.message(c.Request().Header, chatID, user.UserID)
-	if err != nil {
+	if err := body.fill(&message, c.Request().Header, user.UserID); err != nil {
 		return err
 	}
-	message.Revive = revive
 	protocol, err := namedProtocol(c.Request())
 	if err != nil {
 		return err
@@ -191,30 +224,24 @@ func (s *Server) send(c echo.Context, chatID uuid.UUID, body *firstMessageReques
 	})
 }
 
-// message makes chat's message of the body and the headers.
-func (b *firstMessageRequest) message(header http.Header, chatID, user uuid.UUID) (chat.Message, error) {
-	message := chat.Message{
-		ChatID: chatID, Content: b.Content, Variant: b.ModelVariant, Metadata: b.Metadata, ToolName: b.ToolName,
-		Sources: make([]prompt.Source, len(b.Sources)), Files: make([]memory.File, len(b.Files)),
+// fill adds what the body and the headers say to the message.
+func (b *messageFields) fill(message *chat.Message, header http.Header, user uuid.UUID) (err error) {
+	message.Content, message.Variant, message.Metadata, message.ToolName = b.Content, b.ModelVariant, b.Metadata, b.ToolName
+	for _, source := range b.Sources {
+		message.Sources = append(message.Sources, prompt.Source(source))
 	}
-	for i, source := range b.Sources {
-		message.Sources[i] = prompt.Source(source)
+	for _, file := range b.Files {
+		message.Files = append(message.Files, memory.File(file))
 	}
-	for i, file := range b.Files {
-		message.Files[i] = memory.File(file)
-	}
-	var err error
 	if message.ClientMessageID, err = b.clientMessageID(header, user); err != nil {
-		return chat.Message{}, err
+		return err
 	}
-	if message.Resume, err = lastEventID(header); err != nil {
-		return chat.Message{}, err
-	}
-	return message, nil
+	message.Resume, err = lastEventID(header)
+	return err
 }
 
 // clientMessageID is the body's, or else derived from the Idempotency-Key header; uuid.Nil without either.
-func (b *firstMessageRequest) clientMessageID(header http.Header, user uuid.UUID) (uuid.UUID, error) {
+func (b *messageFields) clientMessageID(header http.Header, user uuid.UUID) (uuid.UUID, error) {
 	if b.ClientMessageID != nil {
 		id, err := parseUUID(*b.ClientMessageID)
 		if err != nil || id == uuid.Nil {

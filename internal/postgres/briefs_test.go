@@ -204,23 +204,30 @@ func (c *trips) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQue
 }
 func (*trips) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
 
+// countTrips counts the round trips of the stores of turns and briefs from now on.
+func (b *bed) countTrips() *trips {
+	b.t.Helper()
+	counted := &trips{}
+	config, _, err := ParseDSN(b.db.DSN)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	config.ConnConfig.Tracer = counted
+	pool, err := pgxpool.NewWithConfig(b.t.Context(), config)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.t.Cleanup(pool.Close)
+	b.briefs, b.turns.pool = NewBriefs(pool), pool
+	return counted
+}
+
 // A claim is one round trip, so the brief is never locked while our own code runs. A commit is two.
 func TestRoundTripsOfAFold(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
 	chatID := b.newChat(4)
-	counted := &trips{}
-	config, _, err := ParseDSN(b.db.DSN)
-	if err != nil {
-		t.Fatal(err)
-	}
-	config.ConnConfig.Tracer = counted
-	pool, err := pgxpool.NewWithConfig(t.Context(), config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(pool.Close)
-	b.briefs = NewBriefs(pool)
+	counted := b.countTrips()
 	change := b.claim(chatID, brief.KindFold)
 	if batches, queries := counted.batches.Load(), counted.queries.Load(); batches != 1 || queries != 0 {
 		t.Errorf("a claim is %d batches and %d queries", batches, queries)

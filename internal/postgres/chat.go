@@ -19,6 +19,7 @@ type chatReader struct {
 	totalTurns int64
 	cleared    int64
 	hasFiles   bool
+	isNew      bool // the chat has no message yet
 }
 
 // chat returns what was read, oldest first.
@@ -68,7 +69,7 @@ func (r *chatReader) queue(batch *pgx.Batch, chatID, userMessageID, messageID uu
 
 // readMore reads kept messages and files. Few chats have any, so it is a second round trip for those alone.
 func (r *chatReader) readMore(ctx context.Context, pool *pgxpool.Pool, user auth.Principal, chatID uuid.UUID, doing string) error {
-	hybrid := r.found.Strategy == memory.StrategyHybrid
+	hybrid := r.found.Strategy == memory.StrategyHybrid && !r.isNew
 	if !hybrid && !r.hasFiles {
 		return nil
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/fault"
 	"github.com/arcoscribe/throughline/internal/history"
+	"github.com/arcoscribe/throughline/internal/memory"
 )
 
 // shelf is a bed with the store of a user's chats, whose requests are checked as the API checks them.

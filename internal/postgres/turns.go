@@ -72,9 +72,6 @@ func (t *Turns) startTurn(ctx context.Context, user auth.Principal, turn chat.Ne
 			return chat.StartedTurn{}, err
 		}
 	}
-	if turn.NewChat {
-		s.reader.found.Settings = memory.Settings{Strategy: turn.Strategy, MaxTurns: turn.MaxTurns}
-	}
 	s.reader.leaveOutNewTurn(turn.InPlaceOf != uuid.Nil || ours)
 	s.found.Chat = s.reader.chat()
 	return s.found, nil
@@ -111,9 +108,7 @@ func (s *turnStart) fill(batch *pgx.Batch) {
 	} else {
 		s.queueRepeat(batch)
 	}
-	if turn.NewChat {
-		s.reader.hasFiles = len(turn.Files) > 0
-	} else {
+	if !turn.NewChat {
 		s.reader.queue(batch, turn.ChatID, turn.UserMessageID, turn.MessageID)
 	}
 }
@@ -122,9 +117,12 @@ func (s *turnStart) queueNewChat(batch *pgx.Batch) {
 	s.queueEarlier(batch)
 	turn := s.turn
 	queueExec(batch, queries.InsertChat, dbsqlc.InsertChatParams{
-		ID: turn.ChatID, UserID: s.user, Title: turn.Title, ToolName: nullZero(turn.ToolName), MemoryStrategy: nullZero(string(turn.Strategy)),
+		ID: turn.ChatID, UserID: s.user, Title: turn.Title, ToolName: nullZero(turn.ToolName),
+		SystemPrompt: turn.SystemPrompt, Tags: turn.Tags, MemoryStrategy: string(turn.Strategy),
 		TtlHours: nullZero(turn.TTLHours), MaxTurns: nullZero(turn.MaxTurns), ClientMessageID: nullID(turn.ClientMessageID),
 	})
+	s.reader.setRow(turn.SystemPrompt, string(turn.Strategy), nullZero(turn.MaxTurns), 0, len(turn.Files) > 0)
+	s.reader.isNew = true
 	if s.tries > 1 { // no reply can be running in it before that
 		s.queueRunning(batch)
 	}

@@ -45,6 +45,40 @@ func TestStartTurnReadsWhatThePromptNeeds(t *testing.T) {
 	b.checkCounters()
 }
 
+// A first message makes its chat with all settings, which already hold for its own prompt, in one round trip.
+func TestFirstMessageMakesAChatWithSettings(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	counted := b.countTrips()
+	first := firstTurn("My cello teacher is called Ilse.")
+	first.ClientMessageID = uuid.New()
+	first.ChatSettings = chat.ChatSettings{
+		Title: "Cello", SystemPrompt: new("Be brief."), Tags: []string{"cello", "b"}, Strategy: memory.StrategyHybrid, TTLHours: 5, MaxTurns: 7,
+	}
+	started := b.start(first)
+	if batches, queries := counted.batches.Load(), counted.queries.Load(); batches != 1 || queries != 0 {
+		t.Errorf("%d batches and %d queries", batches, queries)
+	}
+	if want := (memory.Settings{Strategy: memory.StrategyHybrid, MaxTurns: 7}); !started.Started || started.SystemPrompt != "Be brief." || started.Settings != want {
+		t.Errorf("started with %+v", started)
+	}
+	stored := func() string {
+		return ask[string](b, `select concat_ws(' ', title, system_prompt, tags::text, memory_strategy, ttl_hours, max_turns) from chats where id = $1`, first.ChatID)
+	}
+	if got := stored(); got != "Cello Be brief. {cello,b} hybrid 5 7" {
+		t.Errorf("stored %s", got)
+	}
+	b.reply(first, "Noted.")
+	again := firstTurn(first.Content)
+	again.ClientMessageID, again.ChatSettings = first.ClientMessageID, chat.ChatSettings{Title: "Other"}
+	if found, err := b.turns.StartTurn(t.Context(), b.user, again); err != nil || found.Started || found.Earlier == nil || found.Earlier.ChatID != first.ChatID {
+		t.Errorf("sent again: %+v, %v", found, err)
+	}
+	if got, chats := stored(), ask[int](b, "select count(*) from chats"); got != "Cello Be brief. {cello,b} hybrid 5 7" || chats != 1 {
+		t.Errorf("after sending it again: %s, %d chats", got, chats)
+	}
+}
+
 func TestStartTurnOfNobodysChat(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)

@@ -13,11 +13,11 @@ import (
 )
 
 const InsertChat = `-- name: InsertChat :exec
-insert into public.chats (id, user_id, title, tool_name, memory_strategy, ttl_hours, max_turns)
-select $1::uuid, $2::uuid, $3::text, $4::text, coalesce($5::text, 'summary'),
-       $6::int, $7::int
+insert into public.chats (id, user_id, title, system_prompt, tags, memory_strategy, tool_name, ttl_hours, max_turns)
+select $1::uuid, $2::uuid, $3::text, $4::text, coalesce($5::text[], '{}'),
+       coalesce(nullif($6::text, ''), 'summary'), $7::text, $8::int, $9::int
  where not exists (select from public.messages m
-                    where m.user_id = $2 and m.client_message_id = $8)
+                    where m.user_id = $2 and m.client_message_id = $10)
 on conflict (id) do nothing
 `
 
@@ -25,8 +25,10 @@ type InsertChatParams struct {
 	ID              uuid.UUID
 	UserID          uuid.UUID
 	Title           string
+	SystemPrompt    *string
+	Tags            []string
+	MemoryStrategy  string
 	ToolName        *string
-	MemoryStrategy  *string
 	TtlHours        *int
 	MaxTurns        *int
 	ClientMessageID uuid.NullUUID
@@ -39,8 +41,10 @@ func (q *Queries) InsertChat(ctx context.Context, arg InsertChatParams) error {
 		arg.ID,
 		arg.UserID,
 		arg.Title,
-		arg.ToolName,
+		arg.SystemPrompt,
+		arg.Tags,
 		arg.MemoryStrategy,
+		arg.ToolName,
 		arg.TtlHours,
 		arg.MaxTurns,
 		arg.ClientMessageID,

@@ -13,9 +13,9 @@ import (
 )
 
 // wanted sends a request, checks its status, and returns the answer's object, nil if it has no body.
-func (r *rig) wanted(status int, method, path string, payload testkit.Body) map[string]any {
+func (r *rig) wanted(status int, method, path string, payload testkit.Body, headers ...string) map[string]any {
 	r.t.Helper()
-	answer := r.Call(method, path, payload)
+	answer := r.Call(method, path, payload, headers...)
 	if answer.Status != status {
 		r.t.Fatalf("%s %s: %d %s", method, path, answer.Status, answer.Text)
 	}
@@ -69,6 +69,39 @@ func TestChatsFromFirstToLast(t *testing.T) {
 	r.wanted(http.StatusNoContent, http.MethodDelete, path, nil)
 	if got := r.Call(http.MethodPost, "/v1/message", testkit.Body{"chat_id": chatID, "content": "Hello?"}); got.Code() != "chat_not_found" {
 		t.Errorf("a message to the deleted chat: %d %s", got.Status, got.Text)
+	}
+}
+
+// A first message sets up its chat as POST /v1/chats would, and its own prompt obeys the settings already.
+func TestFirstMessageSetsUpItsChat(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil, nil)
+	first := testkit.Body{
+		"content": "My cello teacher is called Ilse.", "client_message_id": uuid.NewString(), "title": "Cello", "system_prompt": "Speak of music.",
+		"tags": []string{" cello ", "cello"}, "memory_strategy": "hybrid", "ttl_hours": 24, "max_turns": 9,
+	}
+	answer := r.wanted(http.StatusOK, http.MethodPost, "/v1/message/first", first, "Accept", "application/json")
+	again := r.wanted(http.StatusOK, http.MethodPost, "/v1/message/first", first, "Accept", "application/json")
+	if again["message_id"] != answer["message_id"] {
+		t.Errorf("sent again it is answered by another reply: %v", again)
+	}
+	chat := r.wanted(http.StatusOK, http.MethodGet, "/v1/chats/"+answer["chat_id"].(string), nil)
+	if tags, _ := chat["tags"].([]any); chat["title"] != "Cello" || chat["memory_strategy"] != "hybrid" || chat["ttl_hours"] != 24.0 ||
+		chat["max_turns"] != 9.0 || chat["expires_at"] == nil || len(tags) != 1 || tags[0] != "cello" {
+		t.Errorf("the chat is %v", chat)
+	}
+	if asked := r.model.Asked(offline.KindReply); len(asked) != 1 || !strings.HasSuffix(asked[0].Instructions, "Speak of music.") {
+		t.Errorf("%d prompts, the first with the instructions %q", len(asked), asked[0].Instructions)
+	}
+	for given, want := range map[any]any{nil: nil, 5: 5.0, "none": 3.0} {
+		body := testkit.Body{"content": "Review this.", "tool_name": "codereview", "ttl_hours": given}
+		if given == "none" {
+			delete(body, "ttl_hours")
+		}
+		chatID := r.wanted(http.StatusOK, http.MethodPost, "/v1/message/first", body, "Accept", "application/json")["chat_id"].(string)
+		if chat := r.wanted(http.StatusOK, http.MethodGet, "/v1/chats/"+chatID, nil); chat["ttl_hours"] != want || chat["max_turns"] != 50.0 || chat["title"] != "Review this." {
+			t.Errorf("with ttl_hours %v a tool's chat is %v", given, chat)
+		}
 	}
 }
 
