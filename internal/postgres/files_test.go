@@ -49,7 +49,7 @@ func TestFilesAreStoredOnce(t *testing.T) {
 	first.Files = filesOf("a.txt", "alpha", "b.txt", "beta", "c.txt", "alpha")
 	started := b.start(first)
 	b.reply(first, "Seen.")
-	if got := read(started.Files); got != "a.txt: alpha; b.txt: beta; c.txt: alpha" {
+	if got := read(started.Files); got != "c.txt: alpha; b.txt: beta; a.txt: alpha" {
 		t.Errorf("the first turn reads %s", got)
 	}
 	if f := started.Files[1]; f.SHA256 != sha256.Sum256([]byte("beta")) || f.Tokens != text.Tokens("beta") {
@@ -57,7 +57,7 @@ func TestFilesAreStoredOnce(t *testing.T) {
 	}
 	b.sendFiles(b.newChat(1), "elsewhere.txt", "alpha")
 	started = b.sendFiles(first.ChatID, "a.txt", "alpha 2", "d.txt", "beta")
-	if got := read(started.Files); got != "a.txt: alpha 2; d.txt: beta; a.txt: alpha; b.txt: beta; c.txt: alpha" {
+	if got := read(started.Files); got != "d.txt: beta; a.txt: alpha 2; c.txt: alpha; b.txt: beta; a.txt: alpha" {
 		t.Errorf("the second turn reads %s", got)
 	}
 	if got := read(b.peek(first.ChatID).Files); got != read(started.Files) {
@@ -146,7 +146,7 @@ func TestFilesThatNoPromptShowsAreNotRead(t *testing.T) {
 			t.Errorf("%s has %d bytes, %d tokens", f.Path, len(f.Content), f.Tokens)
 		}
 	}
-	if want := "3.txt empty.txt 2.txt again.txt 1.txt"; strings.Join(paths, " ") != want {
+	if want := "empty.txt 3.txt again.txt 2.txt 1.txt"; strings.Join(paths, " ") != want {
 		t.Errorf("read %v, want %s", paths, want)
 	}
 }
