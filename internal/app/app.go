@@ -201,7 +201,7 @@ func (a *App) makeServer(ctx context.Context, inserter *jobs.Client) error {
 	if err != nil {
 		return err
 	}
-	stored := postgres.NewHistory(a.pool, jobs.EnqueueRebuild(inserter))
+	stored := postgres.NewHistory(a.pool, a.config.Memory, jobs.EnqueueFold(inserter), jobs.EnqueueRebuild(inserter))
 	transfers := transfer.New(transfer.Config{
 		Store: postgres.NewTransfer(a.pool, a.config.Memory, jobs.EnqueueFold(inserter)), Logger: a.logger, ChatDefaults: a.config.ChatDefaults,
 	})

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/google/uuid"
+
 	"github.com/arcoscribe/throughline/internal/fault"
 	"github.com/arcoscribe/throughline/internal/memory"
 )
@@ -169,6 +171,71 @@ func (q *SearchQuery) Check() error {
 func (p problems) limit(value *int, otherwise, maximum int) {
 	*value = cmp.Or(*value, otherwise)
 	p.whole("limit", value, maximum)
+}
+
+// Check reports the fields that are out of range.
+func (n *NewMessages) Check() error {
+	wrong := problems{}
+	if count := len(n.Messages); count == 0 || count > MaxNewMessages {
+		wrong["messages"] = fmt.Sprintf("has %d entries, 1 to %d are accepted", count, MaxNewMessages)
+		return wrong.err()
+	}
+	seen := map[uuid.UUID]bool{}
+	for i := range n.Messages {
+		at := fmt.Sprintf("messages[%d].", i)
+		wrong.newMessage(at, &n.Messages[i])
+		switch id, ok := n.Messages[i].ClientID(); {
+		case !ok:
+			wrong[at+"client_message_id"] = "must be a uuid"
+		case seen[id]:
+			wrong[at+"client_message_id"] = "is that of a message before it"
+		default:
+			seen[id] = id != uuid.Nil
+		}
+	}
+	return wrong.err()
+}
+
+// ClientID is the client's id of the message, uuid.Nil for none; not ok for what is no uuid in its usual form.
+func (m *NewMessage) ClientID() (id uuid.UUID, ok bool) {
+	if m.ClientMessageID == nil {
+		return uuid.Nil, true
+	}
+	id, err := uuid.Parse(*m.ClientMessageID)
+	return id, err == nil && len(*m.ClientMessageID) == 36 && id != uuid.Nil
+}
+
+var roles = []string{string(memory.RoleUser), string(memory.RoleAssistant), string(memory.RoleSystem), string(memory.RoleTool)}
+
+func (p problems) newMessage(at string, m *NewMessage) {
+	if !slices.Contains(roles, m.Role) {
+		p[at+"role"] = "must be one of " + strings.Join(roles, ", ")
+	}
+	if strings.TrimSpace(m.Content) == "" && len(m.ToolCalls) == 0 && m.Role != string(memory.RoleTool) {
+		p[at+"content"] = "must not be empty"
+	}
+	p.text(at+"content", &m.Content, MaxNewContent)
+	p.text(at+"name", &m.Name, maxCallName)
+	p.text(at+"tool_call_id", &m.ToolCallID, maxCallName)
+	if m.ToolCallID != "" && m.Role != string(memory.RoleTool) {
+		p[at+"tool_call_id"] = "is for the role tool alone"
+	}
+	p.calls(at+"tool_calls", m)
+	if memory.HoldsNUL(m.Metadata) {
+		p[at+"metadata"] = containsNUL
+	}
+}
+
+func (p problems) calls(name string, m *NewMessage) {
+	holdsNUL := func(call map[string]any) bool { return memory.HoldsNUL(call) }
+	switch {
+	case len(m.ToolCalls) > 0 && m.Role != string(memory.RoleAssistant):
+		p[name] = "is for the role assistant alone"
+	case len(m.ToolCalls) > MaxNewMessages:
+		p[name] = fmt.Sprintf("has %d entries, at most %d are accepted", len(m.ToolCalls), MaxNewMessages)
+	case slices.ContainsFunc(m.ToolCalls, holdsNUL):
+		p[name] = containsNUL
+	}
 }
 
 // Check reports an importance that is out of range.

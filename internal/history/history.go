@@ -40,6 +40,10 @@ type Store interface {
 
 	// ListMessages returns some of a chat's messages in their order.
 	ListMessages(ctx context.Context, user auth.Principal, chatID uuid.UUID, query MessagesQuery) (MessagePage, error)
+	// StoreMessages stores messages at a chat's end, all or none, and has the chat folded when that is due. It returns all
+	// of them as they are stored, in their order. One whose ClientMessageID was stored before is not stored again. It
+	// returns Busy while a reply runs, and fault.IdempotencyMismatch for an id that belongs to another message.
+	StoreMessages(ctx context.Context, user auth.Principal, chatID uuid.UUID, messages NewMessages) (StoredMessages, error)
 	// ChangeMessage changes how a message is rated, never its content.
 	ChangeMessage(ctx context.Context, user auth.Principal, messageID uuid.UUID, change MessageChange) (Message, error)
 	// DeleteMessage deletes a message and its files, and has the brief rebuilt when that covers it. It returns Busy
@@ -54,6 +58,14 @@ type Store interface {
 // NoMessage is the error for a message that does not exist or is another user's.
 func NoMessage() error {
 	return fault.New(fault.MessageNotFound, "There is no such message.")
+}
+
+// OtherMessage is the error for a client message id that belongs to a message with another content.
+func OtherMessage(clientMessageID uuid.UUID) error {
+	return &fault.Error{
+		Code: fault.IdempotencyMismatch, Message: "This client_message_id was used for another message.",
+		Details: map[string]any{"client_message_id": clientMessageID},
+	}
 }
 
 // Busy is the error for what cannot be done while a reply runs.
@@ -127,6 +139,11 @@ type ChatPage struct {
 type MessagePage struct {
 	Messages []Message `json:"messages" nullable:"false" description:"In their order."`
 	HasMore  bool      `json:"has_more" description:"Whether there are more: newer ones when after_seq was given, else older ones."`
+}
+
+// StoredMessages are the messages of a request as they are stored.
+type StoredMessages struct {
+	Messages []Message `json:"messages" nullable:"false" description:"In their order."`
 }
 
 // Cleared is where a chat's context begins anew.

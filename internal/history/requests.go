@@ -9,6 +9,11 @@ const (
 	MaxPruneDays    = 36_500 // a hundred years
 	// MaxPrunedIDs is how many chats Pruned names.
 	MaxPrunedIDs = 1000
+	// MaxNewMessages is how many messages one request stores, MaxNewContent how long each may be, in characters.
+	MaxNewMessages = 100
+	MaxNewContent  = 262_144
+	// maxCallName is the longest name and tool_call_id, in characters.
+	maxCallName = 256
 	// MaxFilesContent is how much content of files one answer holds, in bytes.
 	MaxFilesContent = 16 << 20
 )
@@ -74,6 +79,24 @@ type MessagesQuery struct {
 	Limit     int    `query:"limit" minimum:"1" maximum:"200" default:"50" description:"How many messages."`
 	BeforeSeq *int64 `query:"before_seq" nullable:"false" minimum:"0" description:"The newest messages before this place."`
 	AfterSeq  *int64 `query:"after_seq" nullable:"false" minimum:"0" description:"The oldest messages after this place. Not together with before_seq."`
+}
+
+// NewMessages are messages to be stored at a chat's end.
+type NewMessages struct {
+	_        struct{}     `description:"Messages that were said or done elsewhere, to be stored at the end of a chat. No model is asked."`
+	Messages []NewMessage `json:"messages" required:"true" nullable:"false" minItems:"1" maxItems:"100" description:"In their order; all of them are stored or none."`
+}
+
+// NewMessage is a message to be stored.
+type NewMessage struct {
+	_               struct{}         `description:"A message to be stored."`
+	Role            string           `json:"role" required:"true" enum:"user,assistant,system,tool"`
+	Content         string           `json:"content,omitempty" nullable:"true" maxLength:"262144" description:"May be left out beside tool_calls, and of a tool's message."`
+	ToolCalls       []map[string]any `json:"tool_calls,omitempty" nullable:"true" maxItems:"100" description:"What an assistant asks of tools, as the model's API writes it."`
+	ToolCallID      string           `json:"tool_call_id,omitempty" nullable:"true" maxLength:"256" description:"The call that a tool's message answers."`
+	Name            string           `json:"name,omitempty" nullable:"true" maxLength:"256" description:"Who speaks within the role, such as the tool's name."`
+	Metadata        map[string]any   `json:"metadata,omitempty" nullable:"true" description:"The app's own facts about the message, at most 32 levels deep."`
+	ClientMessageID *string          `json:"client_message_id,omitempty" format:"uuid" nullable:"true" description:"A uuid that the client made for this message. The same one again does not store it again."`
 }
 
 // MessageChange changes how a message is rated. A nil Pinned leaves it.

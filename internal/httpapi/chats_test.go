@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/arcoscribe/throughline/internal/history"
+	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/postgres"
 	"github.com/arcoscribe/throughline/internal/testkit"
 )
@@ -28,7 +29,8 @@ func newKeeper(t *testing.T) keeper {
 	t.Helper()
 	db := testkit.NewDatabase(t)
 	k := keeper{db: db, pool: testkit.NewPool(t, db.DSN)}
-	store := postgres.NewHistory(k.pool, func(context.Context, pgx.Tx, uuid.UUID) error { return nil })
+	enqueued := func(context.Context, pgx.Tx, uuid.UUID) error { return nil }
+	store := postgres.NewHistory(k.pool, memory.Limits{}, enqueued, enqueued)
 	k.harness = newHarness(t, says("x"), func(config *Config) { config.History = store })
 	k.user = testkit.NewUser(t, db)
 	return k
@@ -241,5 +243,29 @@ func TestChatsArePruned(t *testing.T) {
 		if answer := k.want(http.StatusOK, http.MethodPost, "/v1/chats/prune", c.body, nil); strings.TrimSpace(string(answer.body)) != c.want {
 			t.Errorf("%s: %s", c.body, answer.body)
 		}
+	}
+}
+
+// Messages that no model is asked about are stored as they are sent, listed with the others, and stored once.
+func TestMessagesAreStored(t *testing.T) {
+	t.Parallel()
+	k := newKeeper(t)
+	path := "/v1/chats/" + k.newChat("{}").ID.String() + "/messages"
+	body := `{"messages": [
+		{"role": "user", "content": "Is my A in tune?", "client_message_id": "` + uuid.NewString() + `"},
+		{"role": "assistant", "tool_calls": [{"id": "c1", "type": "function", "function": {"name": "tuner", "arguments": "{}"}, "n": 12345678901234567}], "client_message_id": "` + uuid.NewString() + `"},
+		{"role": "tool", "name": "tuner", "tool_call_id": "c1", "content": "", "client_message_id": "` + uuid.NewString() + `"},
+		{"role": "assistant", "content": "Half a pair: \ud800", "metadata": {"a": [1]}, "client_message_id": "` + uuid.NewString() + `"}]}`
+	var stored, again, listed history.StoredMessages
+	first := k.want(http.StatusOK, http.MethodPost, path, body, &stored)
+	k.want(http.StatusOK, http.MethodPost, path, body, &again)
+	k.want(http.StatusOK, http.MethodGet, path, "", &listed)
+	if marshal(again) != marshal(stored) || marshal(listed) != marshal(stored) {
+		t.Errorf("stored %s\nagain %s\nlisted %s", first.body, marshal(again), marshal(listed))
+	}
+	all := stored.Messages
+	if len(all) != 4 || all[0].Seq != 1 || *all[3].ReplyTo != all[0].ID || all[1].ReplyTo != nil || *all[2].ToolCallID != "c1" || all[3].Content != "Half a pair: \ufffd" ||
+		!strings.Contains(string(all[1].ToolCalls), "12345678901234567") {
+		t.Errorf("stored %s", first.body)
 	}
 }

@@ -150,7 +150,7 @@ func wrongType(of reflect.Type) string {
 	return "must be a string"
 }
 
-// readList reads an array of strings or of objects.
+// readList reads an array of strings, of objects of ours or of the app's.
 func (f *findings) readList(raw json.RawMessage, name string, into reflect.Value) {
 	if f.tooMany(raw, name) {
 		return
@@ -167,6 +167,10 @@ func (f *findings) readList(raw json.RawMessage, name string, into reflect.Value
 	into.Set(reflect.MakeSlice(into.Type(), len(all), len(all)))
 	for i, element := range all {
 		at := name + "[" + strconv.Itoa(i) + "]"
+		if into.Index(i).Kind() == reflect.Map {
+			f.readFreeObject(element, at, into.Index(i).Addr().Interface().(*map[string]any))
+			continue
+		}
 		if f.tooMany(element, at) {
 			return
 		}
@@ -197,7 +201,7 @@ func (f *findings) readFreeObject(raw json.RawMessage, name string, into *map[st
 	decoder := json.NewDecoder(bytes.NewReader(raw))
 	decoder.UseNumber()
 	var value map[string]any
-	if decoder.Decode(&value) != nil {
+	if decoder.Decode(&value) != nil || value == nil {
 		f.wrong[name] = "must be an object"
 		return
 	}

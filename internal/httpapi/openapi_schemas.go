@@ -26,6 +26,7 @@ var named = map[reflect.Type]struct{ name, description string }{
 	reflect.TypeFor[history.NewChat]():       {"NewChatRequest", ""},
 	reflect.TypeFor[history.ChatChange]():    {"ChangeChatRequest", ""},
 	reflect.TypeFor[history.MessageChange](): {"ChangeMessageRequest", ""},
+	reflect.TypeFor[history.NewMessages]():   {"StoreMessagesRequest", ""},
 	reflect.TypeFor[history.FileRef]():       {"MessageFile", ""},
 	reflect.TypeFor[history.Cleared]():       {"ClearResult", ""},
 	reflect.TypeFor[history.PruneQuery]():    {"PruneRequest", ""},

@@ -186,7 +186,7 @@ func TestDocumentHasExactlyTheRoutesThatAreServed(t *testing.T) {
 func TestRequestSchemasHaveTheFieldsThatTheDecoderReads(t *testing.T) {
 	t.Parallel()
 	all := schemas()
-	requests := []reflect.Type{reflect.TypeFor[source](), reflect.TypeFor[newFile]()}
+	requests := []reflect.Type{reflect.TypeFor[source](), reflect.TypeFor[newFile](), reflect.TypeFor[history.NewMessage]()}
 	for _, r := range routes() {
 		if r.body() != nil {
 			requests = append(requests, r.body())
@@ -204,7 +204,7 @@ func TestRequestSchemasHaveTheFieldsThatTheDecoderReads(t *testing.T) {
 			}
 		}
 	}
-	if len(requests) != 8 {
+	if len(requests) != 10 {
 		t.Errorf("%d requests", len(requests))
 	}
 }
@@ -227,6 +227,12 @@ func TestRequestSchemasHaveTheLimitsThatAreChecked(t *testing.T) {
 		{"ChangeChatRequest", "ttl_hours", "maximum", memory.MaxTTLHours},
 		{"ChangeChatRequest", "max_turns", "maximum", memory.MaxTurnLimit},
 		{"PruneRequest", "older_than_days", "maximum", history.MaxPruneDays},
+		{"FirstMessageRequest", "title", "maxLength", memory.MaxTitle},
+		{"FirstMessageRequest", "system_prompt", "maxLength", memory.MaxSystemPrompt},
+		{"FirstMessageRequest", "ttl_hours", "maximum", memory.MaxTTLHours},
+		{"FirstMessageRequest", "max_turns", "maximum", memory.MaxTurnLimit},
+		{"StoreMessagesRequest", "messages", "maxItems", history.MaxNewMessages},
+		{"NewMessage", "content", "maxLength", history.MaxNewContent},
 		{"MessageRequest", "content", "maxLength", chat.MaxContent},
 		{"MessageRequest", "sources", "maxItems", chat.MaxSources},
 		{"MessageRequest", "tool_name", "maxLength", chat.MaxToolName},

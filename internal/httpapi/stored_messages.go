@@ -16,6 +16,18 @@ func storedMessageRoutes() []route {
 			endpoint: onIDWithInput(history.Store.ListMessages),
 		},
 		{
+			method: http.MethodPost, path: "/v1/chats/{chat_id}/messages", id: "storeMessages", tag: "chats", summary: "Store messages",
+			description: "Stores messages at the chat's end without asking a model: what tools were asked and answered, notes of the app, turns that were had elsewhere. " +
+				"They are in the memory like any others. An assistant's message answers the user's message before it in the same request.",
+			example: object{"messages": []object{
+				{"role": "assistant", "tool_calls": []object{{"id": "call_1", "type": "function", "function": object{"name": "tuner", "arguments": `{"string":"A"}`}}}},
+				{"role": "tool", "name": "tuner", "tool_call_id": "call_1", "content": "441 Hz"},
+			}},
+			answer: "The messages as they are stored.", errors: []fault.Code{fault.ChatExpired, fault.GenerationInProgress, fault.IdempotencyMismatch, fault.OverRequestRateLimit},
+			limits:   []limit{(*Server).limitMessages},
+			endpoint: onIDWithInput(history.Store.StoreMessages),
+		},
+		{
 			method: http.MethodPatch, path: "/v1/messages/{message_id}", id: "changeMessage", tag: "chats", summary: "Rate a message",
 			description: "Pins a message or says how important it is.", example: object{"pinned": true, "importance": 0.9},
 			answer: "The message as it is now.", errors: []fault.Code{fault.ChatExpired},

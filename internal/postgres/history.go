@@ -9,6 +9,7 @@ import (
 	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/fault"
 	"github.com/arcoscribe/throughline/internal/history"
+	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/postgres/dbsqlc"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -17,17 +18,17 @@ import (
 
 // History is the store for listing, changing, searching and deleting chats and messages.
 type History struct {
-	pool *pgxpool.Pool
+	foldingStore
 	// enqueueRebuild inserts the rebuild job of a chat in the caller's transaction.
 	enqueueRebuild func(ctx context.Context, tx pgx.Tx, chatID uuid.UUID) error
 }
 
 var _ history.Store = (*History)(nil)
 
-// NewHistory returns the store. enqueueRebuild is called in the transaction that deletes a message which the
-// brief covers.
-func NewHistory(pool *pgxpool.Pool, enqueueRebuild func(context.Context, pgx.Tx, uuid.UUID) error) *History {
-	return &History{pool: pool, enqueueRebuild: enqueueRebuild}
+// NewHistory returns the store. enqueueFold is called in the transaction that stores messages if the chat is due,
+// enqueueRebuild in the one that deletes a message which the brief covers.
+func NewHistory(pool *pgxpool.Pool, limits memory.Limits, enqueueFold, enqueueRebuild func(context.Context, pgx.Tx, uuid.UUID) error) *History {
+	return &History{foldingStore: foldingStore{pool: pool, limits: limits, enqueueFold: enqueueFold}, enqueueRebuild: enqueueRebuild}
 }
 
 // CreateChat creates a chat without messages.

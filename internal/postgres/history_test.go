@@ -33,7 +33,7 @@ func newShelf(t *testing.T) shelf {
 
 func shelfOf(b *bed) shelf {
 	s := shelf{bed: b, rebuilds: make(chan uuid.UUID, 100)}
-	s.Store = NewHistory(b.pool, func(_ context.Context, _ pgx.Tx, chatID uuid.UUID) error {
+	s.Store = NewHistory(b.pool, b.limits, b.turns.enqueueFold, func(_ context.Context, _ pgx.Tx, chatID uuid.UUID) error {
 		s.rebuilds <- chatID
 		return nil
 	})
@@ -52,6 +52,13 @@ func (s shelf) ListChats(ctx context.Context, user auth.Principal, query history
 		return history.ChatPage{}, err
 	}
 	return s.Store.ListChats(ctx, user, query)
+}
+
+func (s shelf) StoreMessages(ctx context.Context, user auth.Principal, chatID uuid.UUID, messages history.NewMessages) (history.StoredMessages, error) {
+	if err := messages.Check(); err != nil {
+		return history.StoredMessages{}, err
+	}
+	return s.Store.StoreMessages(ctx, user, chatID, messages)
 }
 
 func (s shelf) ChangeChat(ctx context.Context, user auth.Principal, chatID uuid.UUID, change history.ChatChange) (history.Chat, error) {
@@ -247,6 +254,8 @@ func (s shelf) attempts(user auth.Principal, chatID, messageID uuid.UUID) map[st
 	codes["list files"] = fault.CodeOf(err)
 	_, err = s.ListMessages(ctx, user, chatID, history.MessagesQuery{})
 	codes["list messages"] = fault.CodeOf(err)
+	_, err = s.StoreMessages(ctx, user, chatID, history.NewMessages{Messages: []history.NewMessage{{Role: "system", Content: "A note."}}})
+	codes["store messages"] = fault.CodeOf(err)
 	pinned := true
 	_, err = s.ChangeMessage(ctx, user, messageID, history.MessageChange{Pinned: &pinned})
 	codes["change a message"] = fault.CodeOf(err)

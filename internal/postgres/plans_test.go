@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/arcoscribe/throughline/internal/history"
 	"github.com/arcoscribe/throughline/internal/postgres/dbsqlc"
 )
 
@@ -85,6 +86,18 @@ func (b *bed) message(chatID uuid.UUID, seq int) uuid.UUID {
 	return ask[uuid.UUID](b, "select id from messages where chat_id = $1 and seq = $2", chatID, seq)
 }
 
+// twoMessages are the columns of two messages with client ids.
+func twoMessages(b *bed, chatID uuid.UUID) dbsqlc.StoreMessagesParams {
+	message := func(role string) history.NewMessage {
+		return history.NewMessage{Role: role, Content: "x", ClientMessageID: new(uuid.NewString())}
+	}
+	columns, err := newMessageColumns(b.user.UserID, chatID, []history.NewMessage{message("user"), message("assistant")})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return columns
+}
+
 // No query of a turn or of the sweep scans a whole table, and a turn reads as many rows in a chat of ten
 // thousand messages as in one of twenty.
 func TestPlansUseTheIndexes(t *testing.T) {
@@ -128,6 +141,13 @@ func TestPlansUseTheIndexes(t *testing.T) {
 				UserMessageID: uuid.New(), Content: "x", TokenCount: 1, Metadata: []byte("{}"), ClientMessageID: nullID(uuid.New()),
 				MessageID: uuid.New(), ReplyMetadata: []byte("{}"), LeaseSeconds: 60, ChatID: id,
 			})
+		}, 2},
+		"StoreMessages": {func(id uuid.UUID) *pgx.QueuedQuery {
+			return queueExec(batch, queries.StoreMessages, twoMessages(b, id))
+		}, 4},
+		"FindStoredMessages": {func(id uuid.UUID) *pgx.QueuedQuery {
+			sent := twoMessages(b, id)
+			return queue(batch, queries.FindStoredMessages, dbsqlc.FindStoredMessagesParams{UserID: sent.UserID, Ids: sent.Ids, ClientIds: sent.ClientIds, Places: sent.Places})
 		}, 2},
 		"InsertAgain": {func(id uuid.UUID) *pgx.QueuedQuery {
 			return queue(batch, queries.InsertAgain, dbsqlc.InsertAgainParams{

@@ -17,6 +17,7 @@ import (
 	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/fault"
 	"github.com/arcoscribe/throughline/internal/history"
+	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/postgres/dbsqlc"
 )
 
@@ -31,7 +32,7 @@ func (b *bed) keep(user auth.Principal, contents ...string) uuid.UUID {
 }
 
 // searches returns the store, without rebuilds: these tests delete no messages.
-func (b *bed) searches() *History { return NewHistory(b.pool, nil) }
+func (b *bed) searches() *History { return NewHistory(b.pool, memory.Limits{}, nil, nil) }
 
 // found returns the contents of the messages that a search finds.
 func (b *bed) found(query history.SearchQuery) []string {

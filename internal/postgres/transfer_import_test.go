@@ -76,7 +76,7 @@ func TestPlainLinesBecomeAChat(t *testing.T) {
 	wantRows := []importedRow{
 		{1, "system", "Be brief.", "2024-02-03 04:05:06.000", 0, text.Tokens("Be brief.")},
 		{2, "user", "How do I practise scales?", "2024-02-03 04:05:07.500", 0, text.Tokens("How do I practise scales?")},
-		{3, "assistant", "", "2024-02-03 04:05:07.500", 2, text.Tokens(`[calls {"id":"call_1","type":"function"}]`)},
+		{3, "assistant", "", "2024-02-03 04:05:07.500", 0, text.Tokens(`[calls {"id":"call_1","type":"function"}]`)},
 		{4, "tool", "Slowly.", "2024-02-03 04:05:07.500", 0, text.Tokens("[adviser] Slowly.")},
 		{5, "assistant", "Slowly.", "2024-02-03 03:05:09.000", 2, text.Tokens("Slowly.")},
 	}

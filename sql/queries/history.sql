@@ -157,6 +157,49 @@ select m.id, m.chat_id, m.seq, m.role, m.content, m.status, m.reply_to, m.supers
  order by m.seq
  limit sqlc.arg(most)::int;
 
+-- name: StoreMessages :exec
+-- In the order of places, in which the trigger assigns seq; '' and the nil id are null. Stores nothing if the
+-- chat is not the user's or is expired, or while a reply runs. A message that the client has sent before is not
+-- stored again; reply_place is that of the message that a reply answers, 0 for none. A message whose id exists
+-- was stored before the connection broke.
+with new as (
+  select n.id, n.place, n.role, n.content, n.token_count, n.metadata, nullif(n.client_id, '00000000-0000-0000-0000-000000000000') as client_id,
+         nullif(n.tool_calls, '')::jsonb as tool_calls, nullif(n.tool_call_id, '') as tool_call_id, nullif(n.name, '') as name, n.reply_place
+    from (select unnest(sqlc.arg(ids)::uuid[]) as id, unnest(sqlc.arg(places)::int[]) as place, unnest(sqlc.arg(roles)::text[]) as role,
+                 unnest(sqlc.arg(contents)::text[]) as content, unnest(sqlc.arg(token_counts)::int[]) as token_count,
+                 unnest(sqlc.arg(metadatas)::text[])::jsonb as metadata, unnest(sqlc.arg(client_ids)::uuid[]) as client_id,
+                 unnest(sqlc.arg(tool_calls)::text[]) as tool_calls, unnest(sqlc.arg(tool_call_ids)::text[]) as tool_call_id,
+                 unnest(sqlc.arg(names)::text[]) as name, unnest(sqlc.arg(reply_places)::int[]) as reply_place) n
+), known as (
+  select new.place, new.id, (select m.id from public.messages m where m.user_id = sqlc.arg(user_id) and m.client_message_id = new.client_id) as stored_id
+    from new
+)
+insert into public.messages (id, chat_id, user_id, role, content, reply_to, token_count, metadata, client_message_id, tool_calls, tool_call_id, name)
+select new.id, c.id, c.user_id, new.role, new.content, coalesce(asked.stored_id, asked.id), new.token_count, new.metadata, new.client_id, new.tool_calls, new.tool_call_id, new.name
+  from public.chats c
+ cross join new
+  join known on known.place = new.place and known.stored_id is null
+  left join known asked on asked.place = new.reply_place
+ where c.id = sqlc.arg(chat_id)
+   and (c.expires_at is null or c.expires_at > now())
+   and not exists (select from public.messages m where m.chat_id = c.id and m.status = 'streaming')
+ order by new.place
+on conflict (id) do nothing;
+
+-- name: FindStoredMessages :many
+-- Those of a request that are stored, by the client's ids or else by ours, with their places in it. The limit
+-- and the subselect keep Postgres from reading all of the user's messages to join them, see FindReply.
+select m.id, m.chat_id, m.seq, m.role, m.content, m.status, m.reply_to, m.superseded_by, m.token_count, m.pinned, m.importance, m.tool_calls,
+       m.tool_call_id, m.name, m.tool_name, m.metadata,
+       coalesce((select jsonb_agg(jsonb_build_object('path', f.path, 'sha256', encode(f.sha256, 'hex'), 'bytes', c.bytes) order by f.place)
+                   from public.message_files f join public.chat_files c on c.chat_id = f.chat_id and c.sha256 = f.sha256
+                  where f.message_id = m.id), '[]')::jsonb as files,
+       m.created_at, m.updated_at, sent.place
+  from (select coalesce((select e.id from public.messages e where e.user_id = sqlc.arg(user_id) and e.client_message_id = nullif(n.client_id, '00000000-0000-0000-0000-000000000000')), n.new_id)::uuid as id, n.place
+          from (select unnest(sqlc.arg(ids)::uuid[]) as new_id, unnest(sqlc.arg(client_ids)::uuid[]) as client_id, unnest(sqlc.arg(places)::int[]) as place) n) sent
+ cross join lateral (select x.* from public.messages x where x.id = (select sent.id) limit 1) m
+ order by sent.place;
+
 -- name: FindMessagesChat :many
 -- The state of the chat that a message belongs to. At most one row.
 select c.id, c.expires_at, coalesce(c.expires_at <= now(), false)::bool as expired

@@ -11,6 +11,7 @@ import (
 
 	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/dev/offline"
+	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/memory/brief"
 	"github.com/arcoscribe/throughline/internal/postgres"
 	"github.com/arcoscribe/throughline/internal/testkit"
@@ -31,7 +32,7 @@ func (r *rig) covered(chatID uuid.UUID) string {
 // clear begins a chat's context anew.
 func (r *rig) clear(chatID uuid.UUID) {
 	r.t.Helper()
-	store := postgres.NewHistory(r.pool, func(context.Context, pgx.Tx, uuid.UUID) error { return nil })
+	store := postgres.NewHistory(r.pool, memory.Limits{}, nil, func(context.Context, pgx.Tx, uuid.UUID) error { return nil })
 	user := auth.Principal{UserID: r.user, Claims: fmt.Sprintf(`{"sub": "%s", "role": "authenticated"}`, r.user)}
 	if _, err := store.ClearChat(r.t.Context(), user, chatID); err != nil {
 		r.t.Fatal(err)

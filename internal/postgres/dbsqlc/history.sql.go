@@ -356,6 +356,97 @@ func (q *Queries) FindMessagesChat(ctx context.Context, messageID uuid.UUID) ([]
 	return items, nil
 }
 
+const FindStoredMessages = `-- name: FindStoredMessages :many
+select m.id, m.chat_id, m.seq, m.role, m.content, m.status, m.reply_to, m.superseded_by, m.token_count, m.pinned, m.importance, m.tool_calls,
+       m.tool_call_id, m.name, m.tool_name, m.metadata,
+       coalesce((select jsonb_agg(jsonb_build_object('path', f.path, 'sha256', encode(f.sha256, 'hex'), 'bytes', c.bytes) order by f.place)
+                   from public.message_files f join public.chat_files c on c.chat_id = f.chat_id and c.sha256 = f.sha256
+                  where f.message_id = m.id), '[]')::jsonb as files,
+       m.created_at, m.updated_at, sent.place
+  from (select coalesce((select e.id from public.messages e where e.user_id = $1 and e.client_message_id = nullif(n.client_id, '00000000-0000-0000-0000-000000000000')), n.new_id)::uuid as id, n.place
+          from (select unnest($2::uuid[]) as new_id, unnest($3::uuid[]) as client_id, unnest($4::int[]) as place) n) sent
+ cross join lateral (select x.id, x.chat_id, x.user_id, x.seq, x.role, x.content, x.status, x.reply_to, x.token_count, x.metadata, x.client_message_id, x.lease_until, x.cancel_requested, x.created_at, x.updated_at, x.superseded_by, x.pinned, x.importance, x.tool_calls, x.tool_call_id, x.name, x.tool_name from public.messages x where x.id = (select sent.id) limit 1) m
+ order by sent.place
+`
+
+type FindStoredMessagesParams struct {
+	UserID    uuid.UUID
+	Ids       []uuid.UUID
+	ClientIds []uuid.UUID
+	Places    []int
+}
+
+type FindStoredMessagesRow struct {
+	ID           uuid.UUID
+	ChatID       uuid.UUID
+	Seq          int64
+	Role         string
+	Content      string
+	Status       string
+	ReplyTo      uuid.NullUUID
+	SupersededBy uuid.NullUUID
+	TokenCount   int
+	Pinned       bool
+	Importance   *float32
+	ToolCalls    []byte
+	ToolCallID   *string
+	Name         *string
+	ToolName     *string
+	Metadata     json.RawMessage
+	Files        json.RawMessage
+	CreatedAt    time.Time
+	UpdatedAt    time.Time
+	Place        interface{}
+}
+
+// Those of a request that are stored, by the client's ids or else by ours, with their places in it. The limit
+// and the subselect keep Postgres from reading all of the user's messages to join them, see FindReply.
+func (q *Queries) FindStoredMessages(ctx context.Context, arg FindStoredMessagesParams) ([]FindStoredMessagesRow, error) {
+	rows, err := q.db.Query(ctx, FindStoredMessages,
+		arg.UserID,
+		arg.Ids,
+		arg.ClientIds,
+		arg.Places,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []FindStoredMessagesRow
+	for rows.Next() {
+		var i FindStoredMessagesRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.ChatID,
+			&i.Seq,
+			&i.Role,
+			&i.Content,
+			&i.Status,
+			&i.ReplyTo,
+			&i.SupersededBy,
+			&i.TokenCount,
+			&i.Pinned,
+			&i.Importance,
+			&i.ToolCalls,
+			&i.ToolCallID,
+			&i.Name,
+			&i.ToolName,
+			&i.Metadata,
+			&i.Files,
+			&i.CreatedAt,
+			&i.UpdatedAt,
+			&i.Place,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const ListChats = `-- name: ListChats :many
 with placed as (
   select c.id, case
@@ -885,4 +976,69 @@ func (q *Queries) ReadStale(ctx context.Context, chatID uuid.UUID) ([]bool, erro
 		return nil, err
 	}
 	return items, nil
+}
+
+const StoreMessages = `-- name: StoreMessages :exec
+with new as (
+  select n.id, n.place, n.role, n.content, n.token_count, n.metadata, nullif(n.client_id, '00000000-0000-0000-0000-000000000000') as client_id,
+         nullif(n.tool_calls, '')::jsonb as tool_calls, nullif(n.tool_call_id, '') as tool_call_id, nullif(n.name, '') as name, n.reply_place
+    from (select unnest($2::uuid[]) as id, unnest($3::int[]) as place, unnest($4::text[]) as role,
+                 unnest($5::text[]) as content, unnest($6::int[]) as token_count,
+                 unnest($7::text[])::jsonb as metadata, unnest($8::uuid[]) as client_id,
+                 unnest($9::text[]) as tool_calls, unnest($10::text[]) as tool_call_id,
+                 unnest($11::text[]) as name, unnest($12::int[]) as reply_place) n
+), known as (
+  select new.place, new.id, (select m.id from public.messages m where m.user_id = $13 and m.client_message_id = new.client_id) as stored_id
+    from new
+)
+insert into public.messages (id, chat_id, user_id, role, content, reply_to, token_count, metadata, client_message_id, tool_calls, tool_call_id, name)
+select new.id, c.id, c.user_id, new.role, new.content, coalesce(asked.stored_id, asked.id), new.token_count, new.metadata, new.client_id, new.tool_calls, new.tool_call_id, new.name
+  from public.chats c
+ cross join new
+  join known on known.place = new.place and known.stored_id is null
+  left join known asked on asked.place = new.reply_place
+ where c.id = $1
+   and (c.expires_at is null or c.expires_at > now())
+   and not exists (select from public.messages m where m.chat_id = c.id and m.status = 'streaming')
+ order by new.place
+on conflict (id) do nothing
+`
+
+type StoreMessagesParams struct {
+	ChatID      uuid.UUID
+	Ids         []uuid.UUID
+	Places      []int
+	Roles       []string
+	Contents    []string
+	TokenCounts []int
+	Metadatas   []string
+	ClientIds   []uuid.UUID
+	ToolCalls   []string
+	ToolCallIds []string
+	Names       []string
+	ReplyPlaces []int
+	UserID      uuid.UUID
+}
+
+// In the order of places, in which the trigger assigns seq; ” and the nil id are null. Stores nothing if the
+// chat is not the user's or is expired, or while a reply runs. A message that the client has sent before is not
+// stored again; reply_place is that of the message that a reply answers, 0 for none. A message whose id exists
+// was stored before the connection broke.
+func (q *Queries) StoreMessages(ctx context.Context, arg StoreMessagesParams) error {
+	_, err := q.db.Exec(ctx, StoreMessages,
+		arg.ChatID,
+		arg.Ids,
+		arg.Places,
+		arg.Roles,
+		arg.Contents,
+		arg.TokenCounts,
+		arg.Metadatas,
+		arg.ClientIds,
+		arg.ToolCalls,
+		arg.ToolCallIds,
+		arg.Names,
+		arg.ReplyPlaces,
+		arg.UserID,
+	)
+	return err
 }

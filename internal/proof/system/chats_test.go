@@ -127,6 +127,37 @@ func TestLaterContentOfAPathIsTheLatest(t *testing.T) {
 	}
 }
 
+// What an app's own tools were asked and answered is in the next prompt, once it is stored. While a reply runs it waits.
+func TestStoredToolMessagesAreInTheNextPrompt(t *testing.T) {
+	t.Parallel()
+	gate := make(chan struct{})
+	r := newRig(t, func(q *offline.Request) offline.Answer {
+		if q.Current == "Slowly." {
+			return offline.Answer{Text: "slow reply", Gate: gate, GateAfter: 1}
+		}
+		return offline.Answer{}
+	}, nil)
+	chatID := r.Say("", "My cello teacher is called Ilse.").ChatID
+	path, round := "/v1/chats/"+chatID+"/messages", testkit.Body{"messages": []any{
+		testkit.Body{"role": "assistant", "tool_calls": []any{testkit.Body{"id": "c1", "function": testkit.Body{"name": "tuner", "arguments": "A"}}}},
+		testkit.Body{"role": "tool", "name": "tuner", "tool_call_id": "c1", "content": "441 Hz"},
+	}}
+	r.wanted(http.StatusOK, http.MethodPost, path, round)
+	r.Say(chatID, "Is it in tune?")
+	if got := r.lastPrompt(); !strings.Contains(got, "Assistant: [calls tuner(A)]\nTool: [tuner] 441 Hz\n") {
+		t.Errorf("the prompt is %s", got)
+	}
+	running := r.Send(chatID, testkit.Body{"content": "Slowly."})
+	running.UntilText("slow ")
+	refused := r.Call(http.MethodPost, path, round)
+	if details, _ := refused.JSON(t)["details"].(map[string]any); refused.Code() != "generation_in_progress" || details["message_id"] != running.MessageID() {
+		t.Errorf("while a reply runs: %d %s", refused.Status, refused.Text)
+	}
+	close(gate)
+	running.Rest()
+	r.wanted(http.StatusOK, http.MethodPost, path, round)
+}
+
 // Another user of the same server sees and changes nothing.
 func TestStrangerSeesNoChat(t *testing.T) {
 	t.Parallel()

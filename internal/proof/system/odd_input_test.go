@@ -1,6 +1,7 @@
 package system
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -37,12 +38,13 @@ var largeFields = []string{"content", "metadata", "files", "prompt", "tags"}
 
 // validBodies are the bodies of each route, before one of their fields is replaced.
 var validBodies = map[string]map[string]string{
-	"POST /v1/message/first":          {"content": `"Hello."`},
-	"POST /v1/message":                {"content": `"Hello."`, "chat_id": `"CHAT"`},
-	"POST /v1/chats":                  {},
-	"PATCH /v1/chats/{chat_id}":       {},
-	"PATCH /v1/messages/{message_id}": {},
-	"POST /v1/chats/prune":            {"older_than_days": "36500", "dry_run": "true"},
+	"POST /v1/message/first":            {"content": `"Hello."`},
+	"POST /v1/message":                  {"content": `"Hello."`, "chat_id": `"CHAT"`},
+	"POST /v1/chats":                    {},
+	"PATCH /v1/chats/{chat_id}":         {},
+	"POST /v1/chats/{chat_id}/messages": {"messages": `[{"role":"tool"}]`},
+	"PATCH /v1/messages/{message_id}":   {},
+	"POST /v1/chats/prune":              {"older_than_days": "36500", "dry_run": "true"},
 }
 
 // target is a user with a chat, who sends the odd requests.
@@ -137,6 +139,25 @@ func TestOddValuesInBodies(t *testing.T) {
 		}
 	}
 	a.checkHealthy()
+}
+
+// Every odd value in every field of a message that is stored.
+func TestOddValuesInStoredMessages(t *testing.T) {
+	t.Parallel()
+	a := newTarget(t)
+	to := route{method: http.MethodPost, path: "/v1/chats/{chat_id}/messages", statuses: []string{"200", "400", "413", "422"}}
+	for _, name := range []string{"content", "tool_calls", "tool_call_id", "name", "metadata", "client_message_id"} {
+		role := map[string]string{"tool_calls": "assistant"}[name]
+		for what, value := range oddValues {
+			if len(value) <= huge {
+				a.attack(name+" is "+what, to, fmt.Sprintf(`{"messages":[{"role":%q,%q:%s}]}`, cmp.Or(role, "tool"), name, value))
+			}
+		}
+	}
+	a.checkHealthy()
+	if said := a.Say(a.chatID, "Still there?"); said.Text == "" {
+		t.Error("the chat does not go on")
+	}
 }
 
 // body returns a valid body with one field replaced.

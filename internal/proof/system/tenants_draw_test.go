@@ -143,13 +143,17 @@ func (i *intruder) members() map[string]func() any {
 		"metadata":          func() any { return testkit.Body{"note": i.words()} },
 		"sources":           func() any { return []testkit.Body{{"title": i.words(), "url": "https://example.com/harbour"}} },
 		"files":             func() any { return []testkit.Body{{"path": "harbour.txt", "content": i.words()}} },
-		"cursor":            func() any { return pick(i.random, i.theirs.cursors) },
-		"model_variant":     func() any { return i.rarely("x", i.one("arco", "arco-pro")) },
-		"tool_name":         func() any { return i.one("chat", "debug") },
-		"tags":              func() any { return []string{"harbour"} },
-		"memory_strategy":   func() any { return i.rarely("x", i.one("summary", "simple", "hybrid")) },
-		"importance":        func() any { return i.random.Float64() },
-		"revive":            truth, "pinned": truth, "dry_run": truth, "ttl_hours": whole, "max_turns": whole, "older_than_days": whole, "limit": whole,
+		"messages": func() any {
+			return []testkit.Body{{"role": i.one("user", "tool"), "content": i.words(), "client_message_id": i.one(pick(i.random, i.theirs.clientIDs), uuid.NewString())}}
+		},
+		"message_id":      func() any { return i.message() },
+		"cursor":          func() any { return pick(i.random, i.theirs.cursors) },
+		"model_variant":   func() any { return i.rarely("x", i.one("arco", "arco-pro")) },
+		"tool_name":       func() any { return i.one("chat", "debug") },
+		"tags":            func() any { return []string{"harbour"} },
+		"memory_strategy": func() any { return i.rarely("x", i.one("summary", "simple", "hybrid")) },
+		"importance":      func() any { return i.random.Float64() },
+		"revive":          truth, "pinned": truth, "dry_run": truth, "include_expired": truth, "ttl_hours": whole, "max_turns": whole, "older_than_days": whole, "limit": whole,
 	}
 }
 
@@ -178,7 +182,7 @@ func (i *intruder) object(of string, fields []string) (testkit.Body, error) {
 			return nil, fmt.Errorf("%s: nothing draws the field %s: give it a value in intruder.members", of, name)
 		}
 		// What a body must have is there most of the time, what it may have now and then.
-		needed := name == "content" || name == "chat_id" || name == "prompt" || name == "query" || name == "older_than_days"
+		needed := name == "content" || name == "chat_id" || name == "prompt" || name == "query" || name == "older_than_days" || name == "messages" || name == "message_id"
 		if needed && i.chance(0.97) || i.chance(0.3) {
 			found[name] = value()
 		}
