@@ -134,6 +134,17 @@ func TestChatOnATerminal(t *testing.T) {
 	s.until("2 turns  A first chat")
 	s.say("/history 2")
 	s.until("you> /slash\r\nreply> And again.")
+	s.say("/pin 2")
+	s.until("you (pinned)> /slash")
+	s.until("This chat's memory_strategy is summary: its pins count once that is hybrid.")
+	s.say("/pin")
+	s.until("reply (pinned)> And again.")
+	s.say("/unpin 2")
+	s.until("you> /slash")
+	s.say("/pin 5")
+	s.until("this chat has 4 messages")
+	s.say("/pin me")
+	s.until("count back 1 to 200 messages")
 	s.say("/search again")
 	s.until("A first chat: assistant\r\n     And again")
 	s.say("/new")
@@ -152,6 +163,9 @@ func TestChatOnATerminal(t *testing.T) {
 	s.ends(exitDone)
 	if got := r.stored(); strings.Count(got, "|") != 3 || !strings.Contains(got, "user complete /slash|assistant complete And again.") {
 		t.Errorf("stored is %q", got)
+	}
+	if got := testkit.Ask[string](t, r.pool, "select string_agg(content, '|') from messages where pinned"); got != "And again." {
+		t.Errorf("pinned is %q", got)
 	}
 	kept := filepath.Join(s.cmd.Dir, ".local", "state", "throughline", "history")
 	info, err := os.Stat(kept)

@@ -81,6 +81,11 @@ func (c *Client) Messages(ctx context.Context, id uuid.UUID, limit int) (Message
 	return call[MessagePage](ctx, c, http.MethodGet, ChatPath(id, "/messages"), url.Values{"limit": {strconv.Itoa(limit)}}, nil)
 }
 
+// Pin pins a message or unpins it.
+func (c *Client) Pin(ctx context.Context, messageID uuid.UUID, pinned bool) (history.Message, error) {
+	return call[history.Message](ctx, c, http.MethodPatch, "/v1/messages/"+messageID.String(), nil, map[string]any{"pinned": pinned})
+}
+
 // Memory returns the memory that the next prompt of a chat would contain.
 func (c *Client) Memory(ctx context.Context, id uuid.UUID) (Memory, error) {
 	return call[Memory](ctx, c, http.MethodGet, ChatPath(id, "/memory"), nil, nil)

@@ -31,6 +31,8 @@ const help = `  /sessions             list your chats
   /new                  begin a new chat
   /save TITLE           name this chat (it is stored in any case)
   /history [NUMBER]     show the last messages
+  /pin [NUMBER]         keep the last message in the prompt word for word, or the one that /history NUMBER begins with
+  /unpin [NUMBER]       no longer
   /clear                let the model forget what was said; the messages stay stored
   /forget               delete this chat for good
   /search WORDS         search all your messages: "phrases", or, -not
@@ -53,6 +55,8 @@ func (t *talk) command(ctx context.Context, line string) error {
 	}
 	ofChat := map[string]func(context.Context, string) error{
 		"/save": t.save, "/history": t.history, "/clear": t.clear, "/forget": t.forget, "/memory": t.memory, "/export": t.export,
+		"/pin":   func(ctx context.Context, number string) error { return t.pin(ctx, number, true) },
+		"/unpin": func(ctx context.Context, number string) error { return t.pin(ctx, number, false) },
 	}
 	if do, known := commands[name]; known {
 		return do(ctx, rest)
@@ -168,14 +172,48 @@ func (t *talk) save(ctx context.Context, title string) error {
 }
 
 func (t *talk) history(ctx context.Context, count string) error {
-	if count == "" {
-		return t.show(ctx, messagesShown)
-	}
-	number, err := strconv.Atoi(count)
-	if err != nil || number < 1 || number > history.MaxMessages {
-		return fmt.Errorf("/history shows 1 to %d messages", history.MaxMessages)
+	number, err := countOf(count, messagesShown)
+	if err != nil {
+		return fmt.Errorf("/history shows %w", err)
 	}
 	return t.show(ctx, number)
+}
+
+// countOf reads a number of messages; otherwise stands for none.
+func countOf(text string, otherwise int) (int, error) {
+	if text == "" {
+		return otherwise, nil
+	}
+	number, err := strconv.Atoi(text)
+	if err != nil || number < 1 || number > history.MaxMessages {
+		return 0, fmt.Errorf("1 to %d messages", history.MaxMessages)
+	}
+	return number, nil
+}
+
+// pin pins or unpins the message that is the last, or that comes so many from the end.
+func (t *talk) pin(ctx context.Context, fromEnd string, pinned bool) error {
+	number, err := countOf(fromEnd, 1)
+	if err != nil {
+		return fmt.Errorf("/pin and /unpin count back %w", err)
+	}
+	page, err := t.Client.Messages(ctx, t.chatID, number)
+	if err != nil {
+		return err
+	}
+	if len(page.Messages) < number {
+		return fmt.Errorf("this chat has %d messages", len(page.Messages))
+	}
+	message, err := t.Client.Pin(ctx, page.Messages[0].ID, pinned)
+	if err != nil {
+		return err
+	}
+	t.print("%s\n", Shorten(OneLine(MessageText(message)), maxTitleColumns))
+	chat, err := t.Client.Chat(ctx, t.chatID)
+	if err == nil && pinned && chat.MemoryStrategy != "hybrid" {
+		t.print("This chat's memory_strategy is %s: its pins count once that is hybrid.\n", OneLine(chat.MemoryStrategy))
+	}
+	return err
 }
 
 // show prints the last messages.
@@ -195,6 +233,9 @@ func MessageText(message history.Message) string {
 	who := map[string]string{"user": "you", "assistant": "reply"}[message.Role]
 	if who == "" {
 		who = Clean(message.Role)
+	}
+	if message.Pinned {
+		who += " (pinned)"
 	}
 	ending := ""
 	if message.Status != "complete" {
