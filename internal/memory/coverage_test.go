@@ -9,6 +9,7 @@ import (
 
 	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/memory/brief"
+	"github.com/arcoscribe/throughline/internal/memory/prompt"
 	"pgregory.net/rapid"
 )
 
@@ -100,8 +101,12 @@ func TestNothingIsDroppedWithDefaultsAndTimelyFolds(t *testing.T) {
 			c.settings.Strategy = memory.StrategyHybrid // what leaves a simple chat's prompt is in no brief
 		}
 		for range rapid.IntRange(1, 60).Draw(t, "turns") {
-			if p := c.prompt(t); p.Receipt.DroppedTurns > 0 {
+			p := c.prompt(t)
+			if p.Receipt.DroppedTurns > 0 {
 				t.Fatalf("dropped: %+v", p.Receipt)
+			}
+			if p.Receipt.Truncated && p.Receipt.TailTurns+p.Receipt.BridgeTurns > 1 {
+				t.Fatalf("cut although a fold makes room: %+v", p.Receipt)
 			}
 			c.exchange(t)
 			c.settle()
@@ -111,6 +116,82 @@ func TestNothingIsDroppedWithDefaultsAndTimelyFolds(t *testing.T) {
 			}
 		}
 	})
+}
+
+// The last K turns are shown word for word as long as the budgets of prompt and bridge together hold them: the brief
+// gives way before they do. What they take of the bridge's share is missing for older turns, and nobody else's.
+func TestLastTurnsAreWholeWhileThereIsRoom(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		limits := anyLimits(t)
+		limits.BridgeTokenBudget = max(1, limits.BridgeTokenBudget)
+		sizes := rapid.SliceOfN(rapid.IntRange(2, rapid.IntRange(2, 6000).Draw(t, "longest")), 1, 12).Draw(t, "sizes")
+		chat := memory.Chat{Settings: anySettings(t), Buffer: rowsOf(sized(sizes...)), PendingTurns: len(sizes), TotalTurns: len(sizes)}
+		chat.Brief = memory.Brief{Summary: "They met. They talked. It went on.", Tokens: 10, Version: 1}
+		if chat.Strategy == memory.StrategySimple {
+			chat.Strategy = memory.StrategySummary
+		}
+		r, l := prompt.Build(chat, prompt.Question{Content: "q"}, limits).Receipt, limits.For(chat.Settings)
+		both, last, older := l.PromptTokenBudget+l.BridgeTokenBudget, sizes[max(0, len(sizes)-limits.KRawTurns):], 0
+		for _, size := range sizes[len(sizes)-min(len(sizes), r.TailTurns+r.BridgeTurns):] {
+			older += size
+		}
+		for _, size := range last {
+			older -= size
+		}
+		whole := sum(last)+10 <= both
+		if whole && (r.Truncated || r.TailTurns+r.BridgeTurns < len(last)) || sum(last)+4 <= both && r.TailTurns+r.BridgeTurns < len(last) {
+			t.Fatalf("%v with a brief in %d and %d, %d last turns: %+v", sizes, l.PromptTokenBudget, l.BridgeTokenBudget, len(last), r)
+		}
+		if older > l.BridgeTokenBudget || !r.Truncated && r.BriefTokens+r.TailTokens+r.BridgeTokens > both {
+			t.Fatalf("%v: older turns take %d of %d, all of it is %+v", sizes, older, l.BridgeTokenBudget, r)
+		}
+	})
+}
+
+// With turns of 1300 + 1300 tokens, real ones, no message is clipped, and each prompt begins with the memory of the one
+// before it, from one fold to the next.
+func TestLongTurnsStayWholeAndInPlace(t *testing.T) {
+	t.Parallel()
+	limits := memory.DefaultLimits()
+	for _, settings := range []memory.Settings{{}, {Strategy: memory.StrategyHybrid}} {
+		current, before, grown := memory.Brief{}, "", 0
+		var rows []memory.Message
+		for n := range 12 {
+			p := prompt.Build(memory.Chat{Settings: settings, Brief: current, Buffer: rows[current.CoveredSeq:]}, prompt.Question{Content: "q"}, limits)
+			shown := p.Receipt.TailTurns + p.Receipt.BridgeTurns
+			if p.Receipt.Truncated || p.Receipt.DroppedTurns > 0 || shown < min(n, 2) || settings.Strategy == "" && shown != min(n, limits.KRawTurns) {
+				t.Fatalf("turn %d: %+v", n+1, p.Receipt)
+			}
+			if before != "" && !strings.HasPrefix(p.Input, before) {
+				t.Errorf("turn %d: what the model saw before is no beginning of what it sees", n+1)
+			}
+			if before != "" {
+				grown++
+			}
+			before = cached(p)
+			rows = append(rows, exchange(int64(len(rows)+1), textOf(1300), textOf(1300))...)
+			turns := memory.Turns(rows[current.CoveredSeq:])
+			for memory.Due(current.Tokens, pending(turns), len(turns), limits.For(settings)) {
+				plan, ok := brief.PlanFold(current, turns, limits.For(settings))
+				if !ok {
+					t.Fatal("due, and nothing to fold")
+				}
+				current = memory.Brief{Summary: strings.Repeat("They talked. ", 120), Tokens: 360, Version: current.Version + 1, CoveredSeq: plan.SeqTo}
+				turns, before = turns[plan.Turns:], ""
+			}
+		}
+		if grown < 2 {
+			t.Errorf("%+v: only %d prompts followed one another", settings, grown)
+		}
+	}
+}
+
+func sum(sizes []int) (total int) {
+	for _, size := range sizes {
+		total += size
+	}
+	return total
 }
 
 // A rebuild reads every covered row once, from an empty summary, and no other row.

@@ -26,15 +26,15 @@ func pending(turns []memory.Turn) (tokens int) {
 	return tokens
 }
 
-// Long turns that the prompt could just show make a chat due by its counters. The fold takes what makes it due;
-// otherwise the sweep would ask for one again and again that finds nothing to do.
+// Turns too long for the prompt make a chat due by its counters. The fold takes what makes it due; otherwise the sweep
+// would ask for one again and again that finds nothing to do.
 func TestDueChatHasSomethingToFold(t *testing.T) {
 	t.Parallel()
-	plan, ok := brief.PlanFold(memory.Brief{}, sized(500, 500, 6600), memory.DefaultLimits())
+	plan, ok := brief.PlanFold(memory.Brief{}, sized(500, 500, 8500), memory.DefaultLimits())
 	if !ok || plan.Turns != 2 {
 		t.Errorf("%d turns are folded, %v", plan.Turns, ok)
 	}
-	if plan, ok := brief.PlanFold(memory.Brief{}, sized(1900, 1900, 1900), memory.DefaultLimits()); ok {
+	if plan, ok := brief.PlanFold(memory.Brief{}, sized(2600, 2600, 2600), memory.DefaultLimits()); ok {
 		t.Errorf("of a chat that is not due %d turns are folded", plan.Turns)
 	}
 }

@@ -139,7 +139,8 @@ func FuzzBuild(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, summary, question, answer string, budget, k, minTail int) {
 		limits := memory.DefaultLimits()
-		limits.PromptTokenBudget, limits.KRawTurns, limits.MinTailTurns = 1+abs(budget)%500, 1+abs(k)%5, 1+abs(minTail)%5
+		limits.PromptTokenBudget, limits.BridgeTokenBudget = 1+abs(budget)%500, abs(budget)/500%100
+		limits.KRawTurns, limits.MinTailTurns = 1+abs(k)%5, 1+abs(minTail)%5
 		rows := append(append(exchange(1, question, answer), exchange(3, answer, summary)...), exchange(5, summary, question)...)
 		turns := memory.Turns(rows)
 		p := prompt.Build(memory.Chat{Brief: memory.Brief{Summary: summary, Tokens: text.Tokens(summary)}, Buffer: rows}, prompt.Question{Content: "q", Sources: []prompt.Source{{Content: answer}}}, limits)
@@ -164,7 +165,7 @@ func FuzzBuild(f *testing.F) {
 func checkBudget(t *testing.T, p prompt.Prompt, turns []memory.Turn, limits memory.Limits) {
 	t.Helper()
 	r := p.Receipt
-	if r.BriefTokens+r.TailTokens <= limits.PromptTokenBudget {
+	if r.BriefTokens+r.TailTokens+r.BridgeTokens <= limits.PromptTokenBudget+limits.BridgeTokenBudget {
 		return
 	}
 	least := 0
@@ -173,8 +174,8 @@ func checkBudget(t *testing.T, p prompt.Prompt, turns []memory.Turn, limits memo
 			least += min(m.Tokens, text.ClipReserve)
 		}
 	}
-	if r.TailTurns > min(limits.MinTailTurns, limits.KRawTurns) || r.BriefTokens > 0 || r.TailTokens > least {
-		t.Fatalf("over the budget of %d without need: %+v", limits.PromptTokenBudget, r)
+	if r.TailTurns > min(limits.MinTailTurns, limits.KRawTurns) || r.BriefTokens > 0 || r.BridgeTurns > 0 || r.TailTokens > least {
+		t.Fatalf("over the budgets of %d and %d without need: %+v", limits.PromptTokenBudget, limits.BridgeTokenBudget, r)
 	}
 }
 

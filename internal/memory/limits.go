@@ -12,10 +12,12 @@ type Limits struct {
 	MinTailTurns int
 	// SummaryTokenCap is the hard cap of a brief. Defaults to 500.
 	SummaryTokenCap int
-	// PromptTokenBudget is the most that brief and tail may take together. Defaults to 3000.
+	// PromptTokenBudget is the most that brief and tail may take together, as long as the bridge needs its own.
+	// Defaults to 3000.
 	PromptTokenBudget int
 	// BridgeTokenBudget is the most that the bridge, the turns between brief and tail, may take; 0 shows none of
-	// them. Defaults to 6000, as much as a buffer can hold before it is folded.
+	// them. Brief and tail may take of it what they lack. Defaults to 6000, as much as a buffer can hold before it
+	// is folded.
 	BridgeTokenBudget int
 	// ChunkThreshold is the size of brief and whole buffer beyond which a fold is due. Defaults to 6000.
 	ChunkThreshold int
@@ -69,8 +71,8 @@ type Brief struct {
 }
 
 // Due reports from a chat's counters whether its buffer should be folded: brief and buffer together are over the
-// threshold, and there are more turns than the tail keeps. Turns so long that the prompt might not show all of the
-// tail are due from fewer (see tailLength in memory/brief). More turns than MaxTurns are due whatever their size.
+// threshold, and there are more turns than the tail keeps. Turns so long that the prompt cannot show them all beside
+// the brief are due from fewer. More turns than MaxTurns are due whatever their size. fold_is_due is the same in SQL.
 func Due(briefTokens, pendingTokens, pendingTurns int, l Limits) bool {
 	if l.MaxTurns > 0 && pendingTurns > l.MaxTurns {
 		return true
@@ -78,7 +80,7 @@ func Due(briefTokens, pendingTokens, pendingTurns int, l Limits) bool {
 	if briefTokens+pendingTokens <= l.ChunkThreshold {
 		return false
 	}
-	tooLong := l.BridgeTokenBudget > 0 && pendingTokens > l.BridgeTokenBudget
+	tooLong := l.BridgeTokenBudget > 0 && briefTokens+pendingTokens > l.PromptTokenBudget+l.BridgeTokenBudget
 	return pendingTurns > l.KRawTurns || tooLong && pendingTurns > max(1, l.MinTailTurns)
 }
 

@@ -14,8 +14,8 @@ func TestDueNeedsSizeAndTurns(t *testing.T) {
 		want                  bool
 	}{
 		{500, 5500, 10, false}, {500, 5501, 10, true}, {0, 6000, 10, false}, {0, 6001, 4, true}, {0, 1_000_000, 0, false},
-		// Three turns are due only when they might not all be shown.
-		{500, 6000, 3, false}, {0, 6001, 3, true}, {0, 1_000_000, 1, false},
+		// Three turns are due only when the prompt cannot show them all.
+		{500, 8500, 3, false}, {500, 8501, 3, true}, {0, 9001, 2, true}, {0, 1_000_000, 1, false},
 	} {
 		if got := memory.Due(c.brief, c.pending, c.turns, l); got != c.want {
 			t.Errorf("Due(%d, %d, %d) = %v", c.brief, c.pending, c.turns, got)

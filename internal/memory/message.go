@@ -57,7 +57,7 @@ type Message struct {
 	Role    Role
 	Status  Status
 	Content string
-	// Tokens is the row's stored token_count. It is trusted: only text that has to be cut or split is tokenized again.
+	// Tokens is the row's stored weight: an estimate, where tool calls or somebody's SQL are in it.
 	Tokens    int
 	CreatedAt time.Time
 	// TimeZone is the IANA name that the client sent with the message, "" for none. It is read for folds only.
@@ -72,7 +72,8 @@ func (m *Message) IsKept() bool {
 	return m.Pinned || m.Importance >= KeptImportance
 }
 
-// Blank reports whether the message has no text. Blank messages are not shown.
+// Blank reports whether the message has no text: nothing but white space as Unicode defines it. Blank messages are
+// not shown, and are no turns. Postgres gives them no weight.
 func (m Message) Blank() bool {
 	return strings.TrimSpace(m.Content) == ""
 }
@@ -108,9 +109,10 @@ func (t Turn) LastSeq() int64 {
 	return t.Messages[len(t.Messages)-1].Seq
 }
 
-// UserMessages counts the turn's user rows, as the column pending_turns does: 1 for an ordinary turn, 0 for a greeting.
+// UserMessages counts the turn's user rows with text, as the column pending_turns does: 1 for an ordinary turn, 0 for
+// a greeting.
 func (t Turn) UserMessages() int {
-	return t.count(func(m *Message) bool { return m.Role == RoleUser })
+	return t.count(func(m *Message) bool { return m.Role == RoleUser && !m.Blank() })
 }
 
 // Streaming reports whether a message of the turn is still being generated.
@@ -125,7 +127,7 @@ func (t Turn) Blank() bool {
 
 // LacksQuestion reports whether the turn is a reply without the message that it answers.
 func (t Turn) LacksQuestion() bool {
-	return t.UserMessages() == 0 && t.count(func(m *Message) bool { return m.ReplyTo != uuid.Nil }) > 0
+	return t.count(func(m *Message) bool { return m.Role == RoleUser }) == 0 && t.count(func(m *Message) bool { return m.ReplyTo != uuid.Nil }) > 0
 }
 
 func (t Turn) count(is func(*Message) bool) int {

@@ -132,7 +132,7 @@ func TestHybridFoldsWhatItCouldNotShow(t *testing.T) {
 	limits := memory.DefaultLimits()
 	limits.BridgeTokenBudget = 1000
 	turns := wordy(1100, 1100, 1100, 1100, 1100, 1100)
-	for strategy, left := range map[memory.StrategyName]int{memory.StrategySummary: 2, memory.StrategyHybrid: 1} {
+	for strategy, left := range map[memory.StrategyName]int{memory.StrategySummary: 3, memory.StrategyHybrid: 2} {
 		plan, ok := brief.PlanFold(memory.Brief{}, turns, limits.For(memory.Settings{Strategy: strategy}))
 		if !ok || len(turns)-plan.Turns != left {
 			t.Fatalf("%s: %d turns are left, want %d", strategy, len(turns)-plan.Turns, left)
@@ -151,7 +151,7 @@ func TestBuildChangesNoneOfItsInput(t *testing.T) {
 	turns := wordy(900, 900)
 	before := []any{slices.Clone(kept), slices.Clone(turns[0].Messages), slices.Clone(turns[1].Messages)}
 	limits := memory.DefaultLimits()
-	limits.PromptTokenBudget = 300
+	limits.PromptTokenBudget, limits.BridgeTokenBudget = 300, 0
 	p := prompt.Build(memory.Chat{Settings: memory.Settings{Strategy: memory.StrategyHybrid}, Buffer: rowsOf(turns), Kept: kept}, prompt.Question{}, limits)
 	if !p.Receipt.Truncated || p.Receipt.KeptMessages == 0 {
 		t.Fatalf("nothing was cut: %+v", p.Receipt)

@@ -228,10 +228,11 @@ func (b *bed) checkCounters() {
 	wrong := ask[int](b, `
 		select count(*) from chats c join conversation_briefs b on b.chat_id = c.id
 		  cross join lateral (select count(*) as n, coalesce(max(seq), 0) as last,
-		      coalesce(sum(token_count) filter (where seq > b.covered_seq), 0) as tokens,
-		      count(*) filter (where seq > b.covered_seq and role = 'user') as turns
+		      coalesce(sum(weight) filter (where seq > b.covered_seq), 0) as tokens,
+		      count(*) filter (where role = 'user' and weight > 0) as all_turns,
+		      count(*) filter (where seq > b.covered_seq and role = 'user' and weight > 0) as turns
 		    from messages m where m.chat_id = c.id) real
-		 where (c.message_count, b.pending_tokens, b.pending_turns) is distinct from (real.n, real.tokens, real.turns)
+		 where (c.message_count, c.turn_count, b.pending_tokens, b.pending_turns) is distinct from (real.n, real.all_turns, real.tokens, real.turns)
 		    or c.last_seq < real.last`)
 	if wrong != 0 {
 		b.t.Errorf("the counters of %d chats are wrong", wrong)

@@ -22,7 +22,7 @@ type Maintenance struct {
 func NewMaintenance(pool *pgxpool.Pool, limits memory.Limits) *Maintenance {
 	return &Maintenance{pool: pool, due: dbsqlc.FindDueBriefsParams{
 		Threshold: limits.ChunkThreshold, LargestBrief: limits.SummaryTokenCap, KRawTurns: limits.KRawTurns,
-		Bridge: limits.BridgeTokenBudget, MinTailTurns: limits.MinTailTurns,
+		Bridge: limits.BridgeTokenBudget, MinTailTurns: limits.MinTailTurns, Prompt: limits.PromptTokenBudget,
 	}}
 }
 

@@ -39,8 +39,8 @@ func TestDueChatsAgreesWithTheRule(t *testing.T) {
 		}
 		b.checkDue(limits, false, folds, rebuilds)
 		b.checkDue(limits, true, append(folds, expired...), rebuilds)
-		rows, err := b.pool.Query(t.Context(), "select chat_id from inspect.due_folds($1, $2, $3, $4) where reason <> 'a covered message was edited or deleted'",
-			limits.ChunkThreshold, limits.KRawTurns, limits.BridgeTokenBudget, limits.MinTailTurns)
+		rows, err := b.pool.Query(t.Context(), "select chat_id from inspect.due_folds($1, $2, $3, $4, $5) where reason <> 'a covered message was edited or deleted'",
+			limits.ChunkThreshold, limits.KRawTurns, limits.BridgeTokenBudget, limits.MinTailTurns, limits.PromptTokenBudget)
 		if err != nil {
 			t.Fatal(err)
 		}

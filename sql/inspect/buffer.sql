@@ -1,5 +1,5 @@
--- What does the brief not cover yet, and when is the next fold due? limits.psql explains threshold, k, bridge
--- and min.
+-- What does the brief not cover yet, and when is the next fold due? limits.psql explains threshold, k, bridge,
+-- min and prompt.
 --
 --   psql "$DATABASE_URL" -v chat=UUID -f sql/inspect/buffer.sql
 --   psql "$DATABASE_URL" -v chat=UUID -v threshold=2000 -v k=5 -f sql/inspect/buffer.sql
@@ -14,7 +14,7 @@ select title, pending_turns, pending_tokens, brief_tokens, tokens_total,
        greatest(0, :threshold + 1 - tokens_total) as tokens_to_go,
        greatest(0, :k + 1 - pending_turns) as turns_to_go,
        throughline.fold_is_due(brief_tokens, pending_tokens, pending_turns, memory_strategy, max_turns, expired,
-                               :threshold, :k, :bridge, :min) as due,
+                               :threshold, :k, :bridge, :min, :prompt) as due,
        oldest_age, counters_agree
   from inspect.buffers
   join inspect.briefs using (chat_id, title, pending_turns, pending_tokens, brief_tokens)

@@ -61,7 +61,7 @@ with written as (update public.conversation_briefs b
        stale = false,
        lease_token = null,
        lease_until = null
-  from (select coalesce(sum(m.token_count), 0)::int as tokens, (count(*) filter (where m.role = 'user'))::int as turns
+  from (select coalesce(sum(m.weight), 0)::int as tokens, (count(*) filter (where m.role = 'user' and m.weight > 0))::int as turns
           from public.messages m
          where m.chat_id = sqlc.arg(chat_id) and m.seq > sqlc.arg(covered_seq)) rest
  where b.chat_id = sqlc.arg(chat_id)
@@ -97,7 +97,7 @@ union
     and b.brief_tokens + b.pending_tokens > sqlc.arg(threshold)::int
     and not b.stale and b.readable
     and throughline.fold_is_due(b.brief_tokens, b.pending_tokens, b.pending_turns, c.memory_strategy, c.max_turns, false,
-          sqlc.arg(threshold)::int, sqlc.arg(k_raw_turns)::int, sqlc.arg(bridge)::int, sqlc.arg(min_tail_turns)::int)
+          sqlc.arg(threshold)::int, sqlc.arg(k_raw_turns)::int, sqlc.arg(bridge)::int, sqlc.arg(min_tail_turns)::int, sqlc.arg(prompt)::int)
   order by b.pending_tokens desc limit 1000)
 union
 (select b.chat_id, 'fold_brief'::text as kind
@@ -106,7 +106,7 @@ union
   where c.max_turns is not null and b.pending_turns > c.max_turns
     and not b.stale and b.readable
     and throughline.fold_is_due(b.brief_tokens, b.pending_tokens, b.pending_turns, c.memory_strategy, c.max_turns, false,
-          sqlc.arg(threshold)::int, sqlc.arg(k_raw_turns)::int, sqlc.arg(bridge)::int, sqlc.arg(min_tail_turns)::int)
+          sqlc.arg(threshold)::int, sqlc.arg(k_raw_turns)::int, sqlc.arg(bridge)::int, sqlc.arg(min_tail_turns)::int, sqlc.arg(prompt)::int)
   limit 1000);
 
 -- name: FindExpiredUnfolded :many
@@ -115,7 +115,7 @@ union
 select c.id from public.chats c
   join public.conversation_briefs b on b.chat_id = c.id
  where c.expires_at <= now() and not b.stale
-   and throughline.fold_is_due(b.brief_tokens, b.pending_tokens, b.pending_turns, c.memory_strategy, c.max_turns, true, 0, 0, 0, 0)
+   and throughline.fold_is_due(b.brief_tokens, b.pending_tokens, b.pending_turns, c.memory_strategy, c.max_turns, true, 0, 0, 0, 0, 0)
  order by c.expires_at
  limit 1000;
 
@@ -136,13 +136,13 @@ select coalesce(extract(epoch from now() - min(first.created_at)), 0)::float8 as
          where b.pending_thousands >= (sqlc.arg(threshold)::int - sqlc.arg(largest_brief)::int) / 1000
            and b.brief_tokens + b.pending_tokens > sqlc.arg(threshold)::int
            and throughline.fold_is_due(b.brief_tokens, b.pending_tokens, b.pending_turns, c.memory_strategy, c.max_turns, false,
-                 sqlc.arg(threshold)::int, sqlc.arg(k_raw_turns)::int, sqlc.arg(bridge)::int, sqlc.arg(min_tail_turns)::int)
+                 sqlc.arg(threshold)::int, sqlc.arg(k_raw_turns)::int, sqlc.arg(bridge)::int, sqlc.arg(min_tail_turns)::int, sqlc.arg(prompt)::int)
         union all
         select b.chat_id, b.covered_seq
           from public.chats c
           join public.conversation_briefs b on b.chat_id = c.id
          where c.max_turns is not null and b.pending_turns > c.max_turns
            and throughline.fold_is_due(b.brief_tokens, b.pending_tokens, b.pending_turns, c.memory_strategy, c.max_turns, false,
-                 sqlc.arg(threshold)::int, sqlc.arg(k_raw_turns)::int, sqlc.arg(bridge)::int, sqlc.arg(min_tail_turns)::int)) due
+                 sqlc.arg(threshold)::int, sqlc.arg(k_raw_turns)::int, sqlc.arg(bridge)::int, sqlc.arg(min_tail_turns)::int, sqlc.arg(prompt)::int)) due
  cross join lateral (select m.created_at from public.messages m
                       where m.chat_id = due.chat_id and m.seq > due.covered_seq order by m.seq limit 1) first;

@@ -10,7 +10,7 @@ create table public.conversation_briefs (
   version           bigint      not null default 0,
   -- The summary holds every message up to this seq.
   covered_seq       bigint      not null default 0,
-  -- The chunk buffer, maintained by the triggers on messages: tokens and user messages after covered_seq.
+  -- The chunk buffer, maintained by the triggers on messages: weight and turns after covered_seq.
   pending_tokens    int         not null default 0,
   pending_turns     int         not null default 0,
   -- A covered message was edited or deleted, so the summary no longer agrees with the messages.
@@ -138,7 +138,7 @@ create trigger chats_start_brief after insert on public.chats
 -- search path prevents inlining and each call in SQL would take three times as long.
 create function throughline.fold_is_due(
   brief_tokens int, pending_tokens bigint, pending_turns bigint, memory_strategy text, max_turns int, expired boolean,
-  chunk_summarize_threshold int, k_raw_turns int, bridge_token_budget int, min_tail_turns int)
+  chunk_summarize_threshold int, k_raw_turns int, bridge_token_budget int, min_tail_turns int, prompt_token_budget int)
 returns boolean
 language plpgsql immutable security invoker set search_path = '' as $$
 begin
@@ -147,10 +147,13 @@ begin
     or expired and pending_turns > 0
     or brief_tokens + pending_tokens > chunk_summarize_threshold
        and (pending_turns > least(k_raw_turns, max_turns)
-         or bridge_token_budget > 0 and pending_tokens > bridge_token_budget and pending_turns > greatest(1, min_tail_turns)));
+         or pending_turns > greatest(1, min_tail_turns) and bridge_token_budget > 0
+           -- A third of a hybrid chat's prompt budget is for kept messages.
+           and brief_tokens + pending_tokens
+             > prompt_token_budget - case when memory_strategy = 'hybrid' then prompt_token_budget / 3 else 0 end + bridge_token_budget));
 end
 $$;
 
 revoke all on function throughline.touch_updated_at(), throughline.start_brief(),
-  throughline.fold_is_due(int, bigint, bigint, text, int, boolean, int, int, int, int) from public, anon, authenticated;
-grant execute on function throughline.fold_is_due(int, bigint, bigint, text, int, boolean, int, int, int, int) to service_role;
+  throughline.fold_is_due(int, bigint, bigint, text, int, boolean, int, int, int, int, int) from public, anon, authenticated;
+grant execute on function throughline.fold_is_due(int, bigint, bigint, text, int, boolean, int, int, int, int, int) to service_role;

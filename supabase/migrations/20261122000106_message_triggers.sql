@@ -43,6 +43,18 @@ language sql immutable security invoker set search_path = '' as $$
     from (select btrim(split_part(btrim(content, E' \t\r\n'), E'\n', 1), E' \t\r') as line) first
 $$;
 
+-- Gives a chat whose title came from this message one from what its first message is now, so that words which
+-- were edited or deleted do not survive as the title. A title that a person set stays. The message was the
+-- first of the user's; content is what it held before.
+create function throughline.renew_title(chat_id uuid, seq bigint, content text) returns void
+language sql volatile security definer set search_path = '' as $$
+  update public.chats c
+     set title = coalesce((select throughline.title_of(m.content) from public.messages m
+                            where m.chat_id = c.id and m.role = 'user' and m.weight > 0 order by m.seq limit 1), '')
+   where c.id = $1 and c.title <> '' and c.title = throughline.title_of($3)
+     and not exists (select from public.messages m where m.chat_id = c.id and m.role = 'user' and m.weight > 0 and m.seq < $2)
+$$;
+
 -- Updates the chat's counters, gives a chat without a title one from its first message, and announces the
 -- messages. An import sets throughline.quiet: nobody listens to its chat yet, and it has thousands of
 -- messages. Realtime is looked up once per statement here, and again in broadcast for each message.
@@ -54,19 +66,19 @@ begin
          message_count = c.message_count + added.messages,
          turn_count = c.turn_count + added.turns,
          last_message_at = greatest(c.last_message_at, added.last_at)
-    from (select chat_id, max(seq) as last_seq, count(*) as messages, count(*) filter (where role = 'user') as turns, max(created_at) as last_at
+    from (select chat_id, max(seq) as last_seq, count(*) as messages, count(*) filter (where role = 'user' and weight > 0) as turns, max(created_at) as last_at
             from new_messages group by chat_id) added
    where c.id = added.chat_id;
   if exists (select from new_messages where seq = 1) then
     update public.chats c
        set title = throughline.title_of(m.content)
       from new_messages m
-     where m.seq = 1 and m.role = 'user' and c.id = m.chat_id and c.title = '';
+     where m.seq = 1 and m.role = 'user' and m.weight > 0 and c.id = m.chat_id and c.title = '';
   end if;
   update public.conversation_briefs b
      set pending_tokens = b.pending_tokens + added.tokens,
          pending_turns = b.pending_turns + added.turns
-    from (select chat_id, sum(token_count) as tokens, count(*) filter (where role = 'user') as turns
+    from (select chat_id, sum(weight) as tokens, count(*) filter (where role = 'user' and weight > 0) as turns
             from new_messages group by chat_id) added
    where b.chat_id = added.chat_id and (added.tokens > 0 or added.turns > 0);
   if to_regprocedure('realtime.send(jsonb, text, text, boolean)') is not null and coalesce(current_setting('throughline.quiet', true), '') <> 'on' then
@@ -105,36 +117,48 @@ create trigger messages_check_update before update on public.messages
 create function throughline.count_updated_messages() returns trigger
 language plpgsql security definer set search_path = '' as $$
 begin
-  if not exists (select from new_messages where status <> 'streaming' or token_count <> 0)
-     and not exists (select from old_messages where token_count <> 0) then
+  if not exists (select from new_messages where status <> 'streaming' or weight <> 0)
+     and not exists (select from old_messages where weight <> 0) then
     return null;
   end if;
   if not exists (select from old_messages o join new_messages n using (id)
-                  where (o.content, o.token_count, o.role, o.reply_to, o.superseded_by)
-                        is distinct from (n.content, n.token_count, n.role, n.reply_to, n.superseded_by)
+                  where (o.content, o.tool_calls, o.name, o.weight, o.role, o.reply_to, o.superseded_by)
+                        is distinct from (n.content, n.tool_calls, n.name, n.weight, n.role, n.reply_to, n.superseded_by)
                      or o.status = 'streaming' and n.status <> 'streaming') then
     return null;
   end if;
+  update public.chats c
+     set turn_count = greatest(0, c.turn_count + changed.turns)
+    from (select n.chat_id, sum((n.role = 'user' and n.weight > 0)::int - (o.role = 'user' and o.weight > 0)::int) as turns
+            from old_messages o join new_messages n using (id) group by n.chat_id) changed
+   where c.id = changed.chat_id and changed.turns <> 0;
+  perform throughline.renew_title(edited.chat_id, edited.seq, edited.content)
+     from (select distinct on (o.chat_id) o.chat_id, o.seq, o.content from old_messages o join new_messages n using (id)
+            where o.role = 'user' and o.weight > 0 and (n.role <> 'user' or n.content <> o.content) order by o.chat_id, o.seq) edited;
   perform from public.conversation_briefs
     where chat_id in (select chat_id from new_messages) order by chat_id for update;
   update public.conversation_briefs b
      set pending_tokens = greatest(0, b.pending_tokens + changed.tokens),
          pending_turns = greatest(0, b.pending_turns + changed.turns),
+         cleared_turns = greatest(0, b.cleared_turns + changed.cleared),
          edit_count = b.edit_count + changed.edits,
          stale = b.stale or changed.covered_edits > 0
     from (select n.chat_id,
-                 coalesce(sum(n.token_count - o.token_count) filter (where n.seq > c.covered_seq), 0) as tokens,
-                 coalesce(sum((n.role = 'user')::int - (o.role = 'user')::int) filter (where n.seq > c.covered_seq), 0) as turns,
+                 coalesce(sum(n.weight - o.weight) filter (where n.seq > c.covered_seq), 0) as tokens,
+                 coalesce(sum(e.turns) filter (where n.seq > c.covered_seq), 0) as turns,
+                 coalesce(sum(e.turns) filter (where n.seq <= c.cleared_seq), 0) as cleared,
                  count(*) filter (where e.edited) as edits,
                  count(*) filter (where e.edited and n.seq <= c.covered_seq) as covered_edits
             from old_messages o
             join new_messages n using (id)
             join public.conversation_briefs c on c.chat_id = n.chat_id
             cross join lateral (select o.status <> 'streaming'
-              and (o.content, o.role, o.reply_to, o.superseded_by) is distinct from (n.content, n.role, n.reply_to, n.superseded_by) as edited) e
+              and (o.content, o.tool_calls, o.name, o.role, o.reply_to, o.superseded_by)
+                  is distinct from (n.content, n.tool_calls, n.name, n.role, n.reply_to, n.superseded_by) as edited,
+              (n.role = 'user' and n.weight > 0)::int - (o.role = 'user' and o.weight > 0)::int as turns) e
            group by n.chat_id) changed
    where b.chat_id = changed.chat_id
-     and (changed.tokens, changed.turns, changed.edits) is distinct from (0, 0, 0);
+     and (changed.tokens, changed.turns, changed.cleared, changed.edits) is distinct from (0, 0, 0, 0);
   if to_regprocedure('realtime.send(jsonb, text, text, boolean)') is not null then
     perform throughline.broadcast(n.chat_id, 'chat_updated', jsonb_build_object('chat_id', n.chat_id, 'message_id', n.id, 'seq', n.seq))
        from old_messages o join new_messages n using (id)
@@ -154,8 +178,10 @@ begin
   update public.chats c
      set message_count = c.message_count - gone.messages,
          turn_count = greatest(0, c.turn_count - gone.turns)
-    from (select chat_id, count(*) as messages, count(*) filter (where role = 'user') as turns from old_messages group by chat_id) gone
+    from (select chat_id, count(*) as messages, count(*) filter (where role = 'user' and weight > 0) as turns from old_messages group by chat_id) gone
    where c.id = gone.chat_id;
+  perform throughline.renew_title(gone.chat_id, gone.seq, gone.content)
+     from (select distinct on (chat_id) chat_id, seq, content from old_messages where role = 'user' and weight > 0 order by chat_id, seq) gone;
   perform from public.conversation_briefs
     where chat_id in (select chat_id from old_messages) order by chat_id for update;
   update public.conversation_briefs b
@@ -165,9 +191,9 @@ begin
          edit_count = b.edit_count + 1,
          stale = b.stale or gone.covered
     from (select o.chat_id,
-                 coalesce(sum(o.token_count) filter (where o.seq > c.covered_seq), 0) as tokens,
-                 count(*) filter (where o.role = 'user' and o.seq > c.covered_seq) as turns,
-                 count(*) filter (where o.role = 'user' and o.seq <= c.cleared_seq) as cleared,
+                 coalesce(sum(o.weight) filter (where o.seq > c.covered_seq), 0) as tokens,
+                 count(*) filter (where o.role = 'user' and o.weight > 0 and o.seq > c.covered_seq) as turns,
+                 count(*) filter (where o.role = 'user' and o.weight > 0 and o.seq <= c.cleared_seq) as cleared,
                  bool_or(o.seq <= c.covered_seq and (o.content <> '' or o.tool_calls is not null)) as covered
             from old_messages o
             join public.conversation_briefs c on c.chat_id = o.chat_id
@@ -182,5 +208,5 @@ create trigger messages_count_deleted after delete on public.messages
   for each statement execute function throughline.count_deleted_messages();
 
 revoke all on function throughline.estimate_tokens(text), throughline.place_message(), throughline.title_of(text),
-  throughline.count_inserted_messages(), throughline.check_message_update(), throughline.count_updated_messages(),
-  throughline.count_deleted_messages() from public, anon, authenticated;
+  throughline.renew_title(uuid, bigint, text), throughline.count_inserted_messages(), throughline.check_message_update(),
+  throughline.count_updated_messages(), throughline.count_deleted_messages() from public, anon, authenticated;

@@ -49,7 +49,7 @@ select b.chat_id, b.user_id, c.title,
   join public.chats c on c.id = b.chat_id
   left join public.conversation_brief_revisions latest on latest.chat_id = b.chat_id and latest.version = b.version
  cross join lateral (select count(*) as turns from public.messages m
-                      where m.chat_id = b.chat_id and m.seq > b.cleared_seq and m.seq <= b.covered_seq and m.role = 'user') covered;
+                      where m.chat_id = b.chat_id and m.seq > b.cleared_seq and m.seq <= b.covered_seq and m.role = 'user' and m.weight > 0) covered;
 
 comment on view inspect.briefs is
   'Each chat''s brief: its text, how old it is, what it covers, whether it is stale and whether a fold is at work.';
@@ -66,8 +66,8 @@ select b.chat_id, b.user_id, c.title,
        held.oldest_at, now() - held.oldest_at as oldest_age
   from public.conversation_briefs b
   join public.chats c on c.id = b.chat_id
- cross join lateral (select count(*) as messages, count(*) filter (where m.role = 'user') as turns,
-                            coalesce(sum(m.token_count), 0) as tokens, min(m.created_at) as oldest_at
+ cross join lateral (select count(*) as messages, count(*) filter (where m.role = 'user' and m.weight > 0) as turns,
+                            coalesce(sum(m.weight), 0) as tokens, min(m.created_at) as oldest_at
                        from public.messages m
                       where m.chat_id = b.chat_id and m.seq > b.covered_seq) held;
 
@@ -106,7 +106,7 @@ comment on view inspect.revisions is
 -- server's. A stale or unreadable brief is due whatever its size.
 create function inspect.due_folds(
   chunk_summarize_threshold int default 6000, k_raw_turns int default 3,
-  bridge_token_budget int default 6000, min_tail_turns int default 1)
+  bridge_token_budget int default 6000, min_tail_turns int default 1, prompt_token_budget int default 3000)
 returns table (
   chat_id uuid, user_id uuid, title text, reason text,
   tokens_total int, pending_turns int, due_since timestamptz, late_by interval,
@@ -128,13 +128,13 @@ language sql stable security invoker set search_path = '' as $$
     left join lateral (
       select min(grown.created_at) as since
         from (select m.created_at,
-                     sum(m.token_count) over upto as tokens,
-                     count(*) filter (where m.role = 'user') over upto as turns
+                     sum(m.weight) over upto as tokens,
+                     count(*) filter (where m.role = 'user' and m.weight > 0) over upto as turns
                 from public.messages m
                where m.chat_id = b.chat_id and m.seq > b.covered_seq
               window upto as (order by m.seq)) grown
        where throughline.fold_is_due(b.brief_tokens, grown.tokens, grown.turns, c.memory_strategy, c.max_turns, false,
-                                    chunk_summarize_threshold, k_raw_turns, bridge_token_budget, min_tail_turns)) over_limit on true
+                                    chunk_summarize_threshold, k_raw_turns, bridge_token_budget, min_tail_turns, prompt_token_budget)) over_limit on true
     left join lateral (
       select j.* from river.river_job j
        where j.kind in ('fold_brief', 'rebuild_brief') and j.args @> jsonb_build_object('chat_id', b.chat_id)
@@ -146,13 +146,13 @@ language sql stable security invoker set search_path = '' as $$
                   else least(over_limit.since, case when expiry.expired then c.expires_at end) end as since) due
    where b.stale or not b.readable
       or throughline.fold_is_due(b.brief_tokens, b.pending_tokens, b.pending_turns, c.memory_strategy, c.max_turns, expiry.expired,
-                                 chunk_summarize_threshold, k_raw_turns, bridge_token_budget, min_tail_turns)
+                                 chunk_summarize_threshold, k_raw_turns, bridge_token_budget, min_tail_turns, prompt_token_budget)
    order by due.since
 $$;
 
 comment on function inspect.due_folds is
   'Chats whose brief should change but has not yet, for the given MEMORY_CHUNK_SUMMARIZE_THRESHOLD, MEMORY_K_RAW_TURNS, '
-  'MEMORY_BRIDGE_TOKEN_BUDGET and MEMORY_MIN_TAIL_TURNS, the longest due first, each with its latest job.';
+  'MEMORY_BRIDGE_TOKEN_BUDGET, MEMORY_MIN_TAIL_TURNS and MEMORY_PROMPT_TOKEN_BUDGET, the longest due first, each with its latest job.';
 
 create view inspect.late_folds with (security_invoker = true) as
 select * from inspect.due_folds();
@@ -186,12 +186,12 @@ comment on view inspect.tokens_by_day is
 create view inspect.turns with (security_invoker = true) as
 select head.chat_id, head.user_id,
        row_number() over (partition by head.chat_id order by head.seq) as turn,
-       case when head.role = 'user' then head.seq end as user_seq, reply.seq as reply_seq,
-       case when head.role = 'user' then head.id end as user_message_id, reply.id as message_id,
+       case when head.role = 'user' and head.weight > 0 then head.seq end as user_seq, reply.seq as reply_seq,
+       case when head.role = 'user' and head.weight > 0 then head.id end as user_message_id, reply.id as message_id,
        head.created_at,
-       case when head.role = 'user' then head.content end as user_content, reply.content as reply_content,
+       case when head.role = 'user' and head.weight > 0 then head.content end as user_content, reply.content as reply_content,
        reply.status, reply.metadata ->> 'model_variant' as model_variant, reply.metadata ->> 'model' as model,
-       case when head.role = 'user' then head.token_count end as user_tokens, reply.token_count as reply_tokens,
+       case when head.role = 'user' and head.weight > 0 then head.weight end as user_tokens, reply.weight as reply_tokens,
        inspect.number_in(reply.metadata -> 'usage', 'input_tokens') as input_tokens,
        inspect.number_in(reply.metadata -> 'usage', 'cached_tokens') as cached_tokens,
        inspect.number_in(reply.metadata -> 'usage', 'output_tokens') as output_tokens,
@@ -222,11 +222,11 @@ select head.chat_id, head.user_id,
   left join (select distinct on (a.chat_id, coalesce(question.id, a.id)) a.*, coalesce(question.id, a.id) as head_id
                from public.messages a
                left join public.messages question
-                 on question.chat_id = a.chat_id and question.id = a.reply_to and question.role = 'user'
+                 on question.chat_id = a.chat_id and question.id = a.reply_to and question.role = 'user' and question.weight > 0
               where a.role = 'assistant'
               order by a.chat_id, coalesce(question.id, a.id), a.seq desc) reply
     on reply.chat_id = head.chat_id and reply.head_id = head.id
- where head.role = 'user'
+ where head.role = 'user' and head.weight > 0
     -- A reply whose question was deleted is a turn of its own.
     or head.role = 'assistant' and reply.id is not null;
 

@@ -61,7 +61,7 @@ create function pg_temp.expires(chat text) returns interval language sql stable 
 $$;
 insert into public.chats (id, user_id, ttl_hours) values (pg_temp.id('passing'), pg_temp.id('A'), 3);
 select is(pg_temp.expires('passing'), interval '3 hours', 'a chat expires its hours after it was made');
-insert into public.messages (chat_id, role, created_at) values (pg_temp.id('passing'), 'user', now() + interval '1 hour');
+insert into public.messages (chat_id, role, content, created_at) values (pg_temp.id('passing'), 'user', 'x', now() + interval '1 hour');
 select is(pg_temp.expires('passing'), interval '4 hours', 'or after its latest message');
 update public.chats set ttl_hours = 1, expires_at = 'infinity' where id = pg_temp.id('passing');
 select is(pg_temp.expires('passing'), interval '2 hours', 'whatever the writer sets');

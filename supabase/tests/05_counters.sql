@@ -1,7 +1,7 @@
 -- The chunk buffer's counters and the staleness of the brief, for every way a message can change.
 begin;
 \ir helpers.psql
-select plan(25);
+select plan(45);
 
 insert into public.chats (id, user_id) values (pg_temp.id('chat of A'), pg_temp.id('A')), (pg_temp.id('other'), pg_temp.id('A'));
 select is(pg_temp.counters('chat of A'), '0 tokens, 0 turns, 0 edits', 'a new chat has an empty buffer');
@@ -19,11 +19,11 @@ select is((select array_agg(token_count order by seq) from public.messages where
 insert into public.messages (chat_id, role, content, token_count) values
   (pg_temp.id('other'), 'user', 'x', 5), (pg_temp.id('chat of A'), 'tool', 'x', 5), (pg_temp.id('chat of A'), 'system', 'x', 1);
 select is(pg_temp.counters('chat of A'), '46 tokens, 2 turns, 0 edits', 'rows of tools and of the app count, and are no turns');
-select is(pg_temp.counters('other'), '6 tokens, 3 turns, 0 edits', 'one statement may write to two chats');
+select is(pg_temp.counters('other'), '6 tokens, 2 turns, 0 edits', 'one statement may write to two chats');
 insert into public.messages (chat_id, role, content, client_message_id, token_count) values (pg_temp.id('other'), 'user', 'x', pg_temp.id('sent'), 1);
 insert into public.messages (chat_id, role, content, client_message_id, token_count) values (pg_temp.id('other'), 'user', 'x', pg_temp.id('sent'), 1)
   on conflict do nothing;
-select is(pg_temp.counters('other'), '7 tokens, 4 turns, 0 edits', 'what is not written does not count');
+select is(pg_temp.counters('other'), '7 tokens, 3 turns, 0 edits', 'what is not written does not count');
 
 -- A reply while it runs and when it ends: new text, not an edit.
 insert into public.messages (id, chat_id, role, status) values (pg_temp.id('reply'), pg_temp.id('chat of A'), 'assistant', 'streaming');
@@ -72,6 +72,69 @@ update public.conversation_briefs set pending_tokens = 1, pending_turns = 0 wher
 select lives_ok($$delete from public.messages where chat_id = pg_temp.id('chat of A')$$, 'messages can be deleted whatever the counters say');
 select is(pg_temp.counters('chat of A'), '0 tokens, 0 turns, 12 edits', 'and the counters end at zero');
 select is((select message_count from public.chats where id = pg_temp.id('chat of A')), 0::bigint, 'as does the chat''s');
+
+-- What a prompt shows beside content counts as well, whatever the writer says, and a change of it is an edit.
+insert into public.chats (id, user_id) values (pg_temp.id('tools'), pg_temp.id('A'));
+insert into public.messages (id, chat_id, role, content, token_count, tool_calls)
+values (pg_temp.id('call'), pg_temp.id('tools'), 'assistant', '', 0, jsonb_build_array(jsonb_build_object('name', 'f', 'arguments', repeat('x', 20000))));
+select cmp_ok((select pending_tokens from public.conversation_briefs where chat_id = pg_temp.id('tools')), '>', 6000, 'tool calls weigh, whatever token_count says');
+select is((select token_count from public.messages where id = pg_temp.id('call')), 0, 'which stays as it was given');
+update public.messages set tool_calls = '[{"name": "f"}]' where id = pg_temp.id('call');
+select is(pg_temp.counters('tools'), '6 tokens, 0 turns, 1 edits', 'changing them is an edit and is counted');
+update public.conversation_briefs set covered_seq = 1, pending_tokens = 0, version = 1 where chat_id = pg_temp.id('tools');
+update public.messages set tool_calls = '[{"name": "g"}]' where id = pg_temp.id('call');
+select is(pg_temp.counters('tools'), '0 tokens, 0 turns, 2 edits, stale', 'which makes a brief that holds them stale');
+update public.conversation_briefs set stale = false where chat_id = pg_temp.id('tools');
+insert into public.messages (id, chat_id, role, content, token_count, name) values (pg_temp.id('result'), pg_temp.id('tools'), 'tool', '42', 1, 'calculator');
+select is(pg_temp.counters('tools'), '6 tokens, 0 turns, 2 edits', 'a tool''s name weighs, because it is shown');
+update public.messages set name = 'adder' where id = pg_temp.id('result');
+select is(pg_temp.counters('tools'), '4 tokens, 0 turns, 3 edits', 'and changing it is an edit');
+update public.messages set superseded_by = gen_random_uuid(), tool_calls = '[{"name": "h"}]' where id = pg_temp.id('result');
+select is(pg_temp.counters('tools'), '0 tokens, 0 turns, 4 edits', 'a superseded reply weighs nothing, with its calls');
+delete from public.messages where chat_id = pg_temp.id('tools');
+insert into public.messages (id, chat_id, role, content, token_count) values (pg_temp.id('lie'), pg_temp.id('tools'), 'user', repeat('word ', 4000), 0);
+select is((select weight from public.messages where id = pg_temp.id('lie')), 626, 'no text weighs less than any text can');
+
+-- Blank messages are no turns and weigh nothing. One that gets words becomes a turn, and back.
+insert into public.chats (id, user_id) values (pg_temp.id('blank'), pg_temp.id('A'));
+create function pg_temp.all_turns() returns text language sql stable as $$
+  select format('%s of %s, %s cleared', pg_temp.counters('blank'), c.turn_count, b.cleared_turns)
+    from public.chats c join public.conversation_briefs b on b.chat_id = c.id where c.id = pg_temp.id('blank')
+$$;
+insert into public.messages (id, chat_id, role, content, token_count) values
+  (pg_temp.id('b1'), pg_temp.id('blank'), 'user', E' \n\t\u00a0\u3000', 9), (pg_temp.id('b2'), pg_temp.id('blank'), 'user', '', null),
+  (pg_temp.id('b3'), pg_temp.id('blank'), 'assistant', E'\u2003', 9);
+select is(pg_temp.all_turns(), '0 tokens, 0 turns, 0 edits of 0, 0 cleared', 'blank messages count nowhere');
+select is((select title from public.chats where id = pg_temp.id('blank')), '', 'and give no title');
+update public.messages set content = 'words', token_count = 1 where id = pg_temp.id('b1');
+select is(pg_temp.all_turns(), '1 tokens, 1 turns, 1 edits of 1, 0 cleared', 'one that gets words is a turn');
+update public.messages set content = ' ', token_count = 1 where id = pg_temp.id('b1');
+select is(pg_temp.all_turns(), '0 tokens, 0 turns, 2 edits of 0, 0 cleared', 'and none when it loses them');
+update public.messages set tool_calls = '[]' where id = pg_temp.id('b1');
+select is(pg_temp.all_turns(), '0 tokens, 0 turns, 3 edits of 0, 0 cleared', 'no call is still blank');
+update public.messages set tool_calls = '[{"name": "f"}]' where id = pg_temp.id('b1');
+select is(pg_temp.all_turns(), '6 tokens, 1 turns, 4 edits of 1, 0 cleared', 'a call is not');
+update public.messages set tool_calls = null where id = pg_temp.id('b1');
+update public.conversation_briefs set covered_seq = 3, cleared_seq = 3 where chat_id = pg_temp.id('blank');
+update public.messages set content = 'words' where id = pg_temp.id('b2');
+select is(pg_temp.all_turns(), '0 tokens, 0 turns, 6 edits, stale of 1, 1 cleared', 'before a clear it is a cleared turn');
+delete from public.messages where id in (pg_temp.id('b1'), pg_temp.id('b2'));
+select is(pg_temp.all_turns(), '0 tokens, 0 turns, 7 edits, stale of 0, 0 cleared', 'and deleting it moves both counts');
+
+-- In no view either.
+insert into public.chats (id, user_id) values (pg_temp.id('viewed'), pg_temp.id('A'));
+insert into public.messages (id, chat_id, role, content, reply_to) values
+  (pg_temp.id('v1'), pg_temp.id('viewed'), 'user', ' ', null), (pg_temp.id('v2'), pg_temp.id('viewed'), 'assistant', 'A reply.', pg_temp.id('v1')),
+  (pg_temp.id('v3'), pg_temp.id('viewed'), 'user', 'Words.', null);
+select results_eq($$select user_seq, reply_seq from inspect.turns where chat_id = pg_temp.id('viewed') order by turn$$,
+  $$values (null::bigint, 2::bigint), (3, null)$$, 'a blank message is no turn of inspect.turns, its reply one of its own');
+select results_eq($$select counted_turns, counters_agree from inspect.buffers where chat_id = pg_temp.id('viewed')$$, $$values (1::bigint, true)$$, 'inspect.buffers agrees');
+update public.conversation_briefs set covered_seq = 3, version = 1, pending_tokens = 0, pending_turns = 0 where chat_id = pg_temp.id('viewed');
+select is((select covered_turns from inspect.briefs where chat_id = pg_temp.id('viewed')), 1::bigint, 'inspect.briefs does');
+update public.chats set max_turns = 1 where id = pg_temp.id('blank');
+insert into public.messages (chat_id, role, content) values (pg_temp.id('blank'), 'user', ' '), (pg_temp.id('blank'), 'user', '');
+update public.conversation_briefs set stale = false where chat_id = pg_temp.id('blank');
+select is_empty($$select from inspect.due_folds() where chat_id = pg_temp.id('blank')$$, 'blank messages make no chat due');
 
 select * from finish();
 rollback;

@@ -1,7 +1,7 @@
 -- The deletion of an account deletes all of its rows, and no others.
 begin;
 \ir helpers.psql
-select plan(14);
+select plan(26);
 
 insert into public.chats (id, user_id) values (pg_temp.id('chat of A'), pg_temp.id('A')), (pg_temp.id('second'), pg_temp.id('A')), (pg_temp.id('chat of B'), pg_temp.id('B'));
 insert into public.messages (chat_id, role, content)
@@ -19,7 +19,7 @@ select m.id, 1, m.chat_id, m.user_id, 'twice.txt', sha256('twice') from public.m
 union all
 select m.id, 2, m.chat_id, m.user_id, 'once.txt', sha256('once') from public.messages m where m.seq = 1;
 update public.conversation_briefs set covered_seq = 500, version = 1,
-  pending_tokens = (select sum(token_count) from public.messages m where m.chat_id = conversation_briefs.chat_id and m.seq > 500),
+  pending_tokens = (select sum(weight) from public.messages m where m.chat_id = conversation_briefs.chat_id and m.seq > 500),
   pending_turns = 250
  where chat_id = pg_temp.id('chat of A');
 
@@ -56,6 +56,76 @@ delete from public.messages where chat_id = pg_temp.id('chat of A') and seq = 1;
 select is(pg_temp.files_of('chat of A'), 'twice', 'a content is deleted with the only message that brought it');
 delete from public.messages where chat_id = pg_temp.id('chat of A') and seq = 2;
 select is(pg_temp.files_of('chat of A'), null, 'and one that two messages brought with the second');
+
+-- A title that came from the first message does not outlive its words; one that a person set does.
+create function pg_temp.titled(chat text) returns text language sql stable as $$
+  select title from public.chats where id = pg_temp.id(chat)
+$$;
+create procedure pg_temp.talk(chat text, title text) language plpgsql as $$
+begin
+  insert into public.chats (id, user_id, title) values (pg_temp.id(chat), pg_temp.id('B'), title);
+  insert into public.messages (chat_id, role, content) values (pg_temp.id(chat), 'user', E'My secret.\nAnd more.'),
+    (pg_temp.id(chat), 'assistant', 'It is safe.'), (pg_temp.id(chat), 'user', ' '), (pg_temp.id(chat), 'user', 'The weather?'), (pg_temp.id(chat), 'user', 'My secret.');
+end
+$$;
+call pg_temp.talk('derived', '');
+select is(pg_temp.titled('derived'), 'My secret.', 'the title is from the first message');
+update public.messages set content = 'My other secret.' where chat_id = pg_temp.id('derived') and seq = 1;
+select is(pg_temp.titled('derived'), 'My other secret.', 'an edit of the message changes it');
+update public.messages set content = ' ' where chat_id = pg_temp.id('derived') and seq = 1;
+select is(pg_temp.titled('derived'), 'The weather?', 'when nothing is left of the message, the next one gives it');
+delete from public.messages where chat_id = pg_temp.id('derived') and seq = 5;
+select is(pg_temp.titled('derived'), 'The weather?', 'the deletion of another message does not touch it');
+delete from public.messages where chat_id = pg_temp.id('derived') and seq in (1, 4);
+select is(pg_temp.titled('derived'), '', 'without a message there is none');
+call pg_temp.talk('first deleted', '');
+delete from public.messages where chat_id = pg_temp.id('first deleted') and seq <= 2;
+select is(pg_temp.titled('first deleted'), 'The weather?', 'a deletion renews it as well');
+call pg_temp.talk('imported', 'My secret.');
+update public.messages set role = 'system' where chat_id = pg_temp.id('imported') and seq = 1;
+select is(pg_temp.titled('imported'), 'The weather?', 'also one that was stored with the chat, as an import does');
+call pg_temp.talk('named', 'Mine');
+update public.messages set content = 'Anything.' where chat_id = pg_temp.id('named') and seq = 1;
+delete from public.messages where chat_id = pg_temp.id('named');
+select is(pg_temp.titled('named'), 'Mine', 'a title that a person set stays');
+call pg_temp.talk('renamed', '');
+update public.chats set title = 'Mine' where id = pg_temp.id('renamed');
+delete from public.messages where chat_id = pg_temp.id('renamed') and seq = 1;
+select is(pg_temp.titled('renamed'), 'Mine', 'as does one that a person changed');
+call pg_temp.talk('twice said', '');
+delete from public.messages where chat_id = pg_temp.id('twice said') and seq = 5;
+select is(pg_temp.titled('twice said'), 'My secret.', 'a later message with the same words did not give the title');
+
+-- The words of a deleted message are in no row of any table but the brief, which is stale then, and rebuilt.
+create function pg_temp.rows_with(words text) returns text language plpgsql as $$
+declare
+  target regclass;
+  rows bigint;
+  found text[] := '{}';
+begin
+  for target in
+    select c.oid::regclass from pg_class c
+     where c.relnamespace in ('public'::regnamespace, 'river'::regnamespace) and c.relkind in ('r', 'p') order by c.relname
+  loop
+    execute format('select count(*) from %s t where position(%L in t::text) > 0', target, words) into rows;
+    if rows > 0 then
+      found := found || format('%s %s', target, rows);
+    end if;
+  end loop;
+  return array_to_string(found, ', ');
+end
+$$;
+insert into public.chats (id, user_id) values (pg_temp.id('erased'), pg_temp.id('B'));
+insert into public.messages (id, chat_id, role, content, metadata, tool_calls)
+values (pg_temp.id('erased'), pg_temp.id('erased'), 'user', 'Xylophon', '{"note": "Xylophon"}', '[{"name": "Xylophon"}]');
+insert into public.message_deltas (message_id, user_id, start_char, delta) values (pg_temp.id('erased'), pg_temp.id('B'), 0, 'Xylophon');
+insert into public.chat_files (chat_id, user_id, sha256, content, token_count) values (pg_temp.id('erased'), pg_temp.id('B'), sha256('Xylophon'), 'Xylophon', 1);
+insert into public.message_files (message_id, place, chat_id, user_id, path, sha256)
+values (pg_temp.id('erased'), 1, pg_temp.id('erased'), pg_temp.id('B'), 'Xylophon.txt', sha256('Xylophon'));
+select is(pg_temp.rows_with('Xylophon'), 'chat_files 1, chats 1, message_deltas 1, message_files 1, messages 1', 'the words are in five tables');
+delete from public.messages where id = pg_temp.id('erased');
+select is(pg_temp.rows_with('Xylophon'), '', 'and in none once the message is deleted');
+delete from public.chats where user_id = pg_temp.id('B') and id <> pg_temp.id('chat of B');
 
 -- The account, as the auth server deletes it: with its own role, which has no right to any table of ours.
 select is(has_table_privilege('supabase_auth_admin', 'public.chats', 'delete'), false, 'the auth server has no right to our tables');

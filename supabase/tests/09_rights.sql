@@ -133,10 +133,10 @@ select is(pg_temp.callable('throughline_app'),
   'throughline.search_messages(tsquery,uuid,text,timestamp with time zone,timestamp with time zone,integer), throughline.search_vector(uuid,text), throughline.searchable(text)',
   'the server may call these');
 select is(pg_temp.callable('service_role'),
-  'inspect.due_folds(integer,integer,integer,integer), '
+  'inspect.due_folds(integer,integer,integer,integer,integer), '
   'inspect.number_in(jsonb,text), inspect.sentences(text), inspect.sentences_only_in(text,text), '
   'river.river_job_state_in_bitmask(bit,river.river_job_state), '
-  'throughline.fold_is_due(integer,bigint,bigint,text,integer,boolean,integer,integer,integer,integer), '
+  'throughline.fold_is_due(integer,bigint,bigint,text,integer,boolean,integer,integer,integer,integer,integer), '
   'throughline.search_vector(uuid,text), throughline.searchable(text)',
   'service_role may call these');
 

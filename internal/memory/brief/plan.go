@@ -139,25 +139,15 @@ func lastSummarized(t memory.Turn) uuid.UUID {
 }
 
 // tailLength returns how many of the buffer's last turns a fold leaves in it: K, or fewer when the prompt could not show
-// them all, because a turn that is neither shown nor in the brief would be unseen. Without a bridge it is always K.
+// them all, because a turn that is neither shown nor in the brief would be unseen, and the chat still be due. Without a
+// bridge it is always K.
 func tailLength(l memory.Limits, brief memory.Brief, turns []memory.Turn) int {
 	if l.BridgeTokenBudget == 0 {
 		return l.KRawTurns
 	}
 	k := min(l.KRawTurns, len(turns))
-	for k > max(1, l.MinTailTurns) && stillDue(l, max(brief.Tokens, l.SummaryTokenCap), turns[len(turns)-k:]) {
+	for k > max(1, l.MinTailTurns) && prompt.Unseen(max(brief.Tokens, l.SummaryTokenCap), turns[len(turns)-k:], l) > 0 {
 		k--
 	}
 	return k
-}
-
-// stillDue reports whether a chat would be due with only these turns in its buffer: the prompt could not show them all,
-// or might not by the counters, which know only the sum of the turns' sizes. After a fold that left such turns the chat
-// would be due again and again, with nothing to fold.
-func stillDue(l memory.Limits, briefTokens int, turns []memory.Turn) bool {
-	tokens := 0
-	for _, t := range turns {
-		tokens += t.Tokens()
-	}
-	return prompt.Unseen(briefTokens, turns, l) > 0 || memory.Due(briefTokens, tokens, len(turns), l)
 }

@@ -14,23 +14,27 @@ type division struct {
 }
 
 // divide determines tail and bridge. The tail is the last K turns, less its oldest while brief and tail are over the
-// prompt's budget. The bridge is what fits its own budget before the tail, newest first and without a gap, so a turn
-// that left the tail is its first candidate.
+// prompt's budget. The bridge is what fits before the tail, newest first and without a gap. The last K turns may take
+// all that the budgets of prompt and bridge leave together; older turns get no more than the bridge's own.
 func divide(briefTokens int, turns []memory.Turn, l memory.Limits) division {
-	d := division{tail: max(0, len(turns)-l.KRawTurns)}
+	older := max(0, len(turns)-l.KRawTurns)
+	d := division{tail: older}
 	used := briefTokens + tokensOf(turns[d.tail:])
 	for used > l.PromptTokenBudget && len(turns)-d.tail > max(1, l.MinTailTurns) {
 		used -= turns[d.tail].Tokens()
 		d.tail++
 	}
 	d.bridge = d.tail
-	for d.bridge > 0 && l.BridgeTokenBudget > 0 {
+	for room := l.PromptTokenBudget + l.BridgeTokenBudget - used; d.bridge > 0 && l.BridgeTokenBudget > 0; d.bridge-- {
+		if d.bridge <= older {
+			room = min(room, l.BridgeTokenBudget)
+		}
 		next := turns[d.bridge-1].Tokens()
-		if d.bridgeTokens+next > l.BridgeTokenBudget {
+		if next > room {
 			break
 		}
+		room -= next
 		d.bridgeTokens += next
-		d.bridge--
 	}
 	return d
 }
@@ -51,7 +55,7 @@ func tokensOf(turns []memory.Turn) int {
 // fit shortens brief and tail to a common budget: first the brief, then the longest messages of the tail, and when
 // those cannot get shorter, the brief once more.
 func (s *selection) fit(tail []memory.Turn, budget int) {
-	s.tail, s.tailTokens, s.brief.Tokens = tail, tokensOf(tail), max(0, s.brief.Tokens)
+	s.tail, s.tailTokens = tail, tokensOf(tail)
 	if s.brief.Tokens+s.tailTokens <= budget {
 		return
 	}
@@ -64,11 +68,21 @@ func (s *selection) fit(tail []memory.Turn, budget int) {
 // case: one pasted book must not make the assistant forget the whole conversation.
 const briefShare = 4
 
+// makeRoom shortens the brief if that alone makes room for turns of so many tokens.
+func (s *selection) makeRoom(tokens, budget int) {
+	if room := budget - tokens; room < s.brief.Tokens && room >= s.shortestBrief() {
+		s.shortenBrief(room)
+	}
+}
+
+// shortestBrief returns the size of the brief's last sentence.
+func (s *selection) shortestBrief() int { return text.Tokens(text.NewestSentences(s.brief.Summary, 0)) }
+
 // briefRoom returns what the tail leaves to the brief. Where that is less than the brief's last sentence, shortening the
 // brief would not be enough, and it gets its share.
 func (s *selection) briefRoom(budget int) int {
 	room := budget - s.tailTokens
-	if room >= text.Tokens(text.NewestSentences(s.brief.Summary, 0)) {
+	if room >= s.shortestBrief() {
 		return room
 	}
 	return max(room, budget/briefShare)

@@ -72,6 +72,7 @@ type selection struct {
 
 // selectFrom selects what is shown: turns by the chat's strategy, files by the room that is left.
 func selectFrom(c *memory.Chat, q Question, limits memory.Limits) selection {
+	c.Brief.Tokens = max(0, c.Brief.Tokens)
 	if strings.TrimSpace(c.Brief.Summary) == "" {
 		c.Brief.Summary, c.Brief.Tokens = "", 0
 	}

@@ -22,12 +22,15 @@ func selectTurns(c *memory.Chat, turns []memory.Turn, l memory.Limits) selection
 
 // selectSummary selects brief, bridge and tail.
 func selectSummary(c *memory.Chat, turns []memory.Turn, l memory.Limits) selection {
-	d := divide(c.Brief.Tokens, turns, l)
-	s := selection{
-		brief: c.Brief, unseen: turns[:d.bridge], bridge: turns[d.bridge:d.tail], bridgeTokens: d.bridgeTokens, briefBudget: l.SummaryTokenCap,
+	both := l.PromptTokenBudget + l.BridgeTokenBudget
+	s := selection{brief: c.Brief, briefBudget: l.SummaryTokenCap}
+	if l.BridgeTokenBudget > 0 {
+		s.makeRoom(tokensOf(turns[max(0, len(turns)-l.KRawTurns):]), both)
 	}
-	s.fit(turns[d.tail:], l.PromptTokenBudget)
-	s.recentBudget = l.PromptTokenBudget - s.brief.Tokens + l.BridgeTokenBudget
+	d := divide(s.brief.Tokens, turns, l)
+	s.unseen, s.bridge, s.bridgeTokens = turns[:d.bridge], turns[d.bridge:d.tail], d.bridgeTokens
+	s.fit(turns[d.tail:], both-d.bridgeTokens)
+	s.recentBudget = both - s.brief.Tokens
 	return s
 }
 

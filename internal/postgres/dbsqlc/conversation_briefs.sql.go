@@ -131,7 +131,7 @@ union
     and b.brief_tokens + b.pending_tokens > $1::int
     and not b.stale and b.readable
     and throughline.fold_is_due(b.brief_tokens, b.pending_tokens, b.pending_turns, c.memory_strategy, c.max_turns, false,
-          $1::int, $3::int, $4::int, $5::int)
+          $1::int, $3::int, $4::int, $5::int, $6::int)
   order by b.pending_tokens desc limit 1000)
 union
 (select b.chat_id, 'fold_brief'::text as kind
@@ -140,7 +140,7 @@ union
   where c.max_turns is not null and b.pending_turns > c.max_turns
     and not b.stale and b.readable
     and throughline.fold_is_due(b.brief_tokens, b.pending_tokens, b.pending_turns, c.memory_strategy, c.max_turns, false,
-          $1::int, $3::int, $4::int, $5::int)
+          $1::int, $3::int, $4::int, $5::int, $6::int)
   limit 1000)
 `
 
@@ -150,6 +150,7 @@ type FindDueBriefsParams struct {
 	KRawTurns    int
 	Bridge       int
 	MinTailTurns int
+	Prompt       int
 }
 
 type FindDueBriefsRow struct {
@@ -167,6 +168,7 @@ func (q *Queries) FindDueBriefs(ctx context.Context, arg FindDueBriefsParams) ([
 		arg.KRawTurns,
 		arg.Bridge,
 		arg.MinTailTurns,
+		arg.Prompt,
 	)
 	if err != nil {
 		return nil, err
@@ -190,7 +192,7 @@ const FindExpiredUnfolded = `-- name: FindExpiredUnfolded :many
 select c.id from public.chats c
   join public.conversation_briefs b on b.chat_id = c.id
  where c.expires_at <= now() and not b.stale
-   and throughline.fold_is_due(b.brief_tokens, b.pending_tokens, b.pending_turns, c.memory_strategy, c.max_turns, true, 0, 0, 0, 0)
+   and throughline.fold_is_due(b.brief_tokens, b.pending_tokens, b.pending_turns, c.memory_strategy, c.max_turns, true, 0, 0, 0, 0, 0)
  order by c.expires_at
  limit 1000
 `
@@ -239,14 +241,14 @@ select coalesce(extract(epoch from now() - min(first.created_at)), 0)::float8 as
          where b.pending_thousands >= ($1::int - $2::int) / 1000
            and b.brief_tokens + b.pending_tokens > $1::int
            and throughline.fold_is_due(b.brief_tokens, b.pending_tokens, b.pending_turns, c.memory_strategy, c.max_turns, false,
-                 $1::int, $3::int, $4::int, $5::int)
+                 $1::int, $3::int, $4::int, $5::int, $6::int)
         union all
         select b.chat_id, b.covered_seq
           from public.chats c
           join public.conversation_briefs b on b.chat_id = c.id
          where c.max_turns is not null and b.pending_turns > c.max_turns
            and throughline.fold_is_due(b.brief_tokens, b.pending_tokens, b.pending_turns, c.memory_strategy, c.max_turns, false,
-                 $1::int, $3::int, $4::int, $5::int)) due
+                 $1::int, $3::int, $4::int, $5::int, $6::int)) due
  cross join lateral (select m.created_at from public.messages m
                       where m.chat_id = due.chat_id and m.seq > due.covered_seq order by m.seq limit 1) first
 `
@@ -257,6 +259,7 @@ type OldestUnfoldedTurnParams struct {
 	KRawTurns    int
 	Bridge       int
 	MinTailTurns int
+	Prompt       int
 }
 
 // The age in seconds of the oldest message that is due to be folded, by size or by its chat's turn limit; 0
@@ -268,6 +271,7 @@ func (q *Queries) OldestUnfoldedTurn(ctx context.Context, arg OldestUnfoldedTurn
 		arg.KRawTurns,
 		arg.Bridge,
 		arg.MinTailTurns,
+		arg.Prompt,
 	)
 	var age float64
 	err := row.Scan(&age)
@@ -394,7 +398,7 @@ with written as (update public.conversation_briefs b
        stale = false,
        lease_token = null,
        lease_until = null
-  from (select coalesce(sum(m.token_count), 0)::int as tokens, (count(*) filter (where m.role = 'user'))::int as turns
+  from (select coalesce(sum(m.weight), 0)::int as tokens, (count(*) filter (where m.role = 'user' and m.weight > 0))::int as turns
           from public.messages m
          where m.chat_id = $5 and m.seq > $4) rest
  where b.chat_id = $5

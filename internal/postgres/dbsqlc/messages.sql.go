@@ -307,8 +307,8 @@ func (q *Queries) InterruptAbandonedReplies(ctx context.Context) ([]uuid.UUID, e
 
 const ReadBuffer = `-- name: ReadBuffer :many
 select m.id, coalesce(m.reply_to, '00000000-0000-0000-0000-000000000000')::uuid as reply_to, m.seq, m.role, m.status,
-       (case when m.superseded_by is null then m.content else '' end)::text as content, m.token_count, m.created_at,
-       m.pinned, coalesce(m.importance, 0)::real as importance, m.name, m.tool_calls
+       (case when m.superseded_by is null then m.content else '' end)::text as content, m.weight, m.created_at,
+       m.pinned, coalesce(m.importance, 0)::real as importance, m.name, (case when m.superseded_by is null then m.tool_calls end)::jsonb as tool_calls
   from public.messages m
  where m.chat_id = $1
    and m.seq > (select case when c.memory_strategy = 'simple' then b.cleared_seq else b.covered_seq end
@@ -332,12 +332,12 @@ type ReadBufferRow struct {
 	Role       string
 	Status     string
 	Content    string
-	TokenCount int
+	Weight     int
 	CreatedAt  time.Time
 	Pinned     bool
 	Importance float32
 	Name       *string
-	ToolCalls  []byte
+	ToolCalls  json.RawMessage
 }
 
 // The newest messages after the brief, newest first: one index range, however long the chat is. A simple chat
@@ -364,7 +364,7 @@ func (q *Queries) ReadBuffer(ctx context.Context, arg ReadBufferParams) ([]ReadB
 			&i.Role,
 			&i.Status,
 			&i.Content,
-			&i.TokenCount,
+			&i.Weight,
 			&i.CreatedAt,
 			&i.Pinned,
 			&i.Importance,
@@ -383,8 +383,8 @@ func (q *Queries) ReadBuffer(ctx context.Context, arg ReadBufferParams) ([]ReadB
 
 const ReadFoldable = `-- name: ReadFoldable :many
 select m.id, coalesce(m.reply_to, '00000000-0000-0000-0000-000000000000')::uuid as reply_to, m.seq, m.role, m.status,
-       (case when m.superseded_by is null then m.content else '' end)::text as content, m.token_count, m.created_at,
-       m.pinned, coalesce(m.importance, 0)::real as importance, m.name, m.tool_calls,
+       (case when m.superseded_by is null then m.content else '' end)::text as content, m.weight, m.created_at,
+       m.pinned, coalesce(m.importance, 0)::real as importance, m.name, (case when m.superseded_by is null then m.tool_calls end)::jsonb as tool_calls,
        coalesce(m.metadata ->> 'time_zone', '')::text as time_zone
   from public.messages m
  where m.chat_id = $1
@@ -410,12 +410,12 @@ type ReadFoldableRow struct {
 	Role       string
 	Status     string
 	Content    string
-	TokenCount int
+	Weight     int
 	CreatedAt  time.Time
 	Pinned     bool
 	Importance float32
 	Name       *string
-	ToolCalls  []byte
+	ToolCalls  json.RawMessage
 	TimeZone   string
 }
 
@@ -442,7 +442,7 @@ func (q *Queries) ReadFoldable(ctx context.Context, arg ReadFoldableParams) ([]R
 			&i.Role,
 			&i.Status,
 			&i.Content,
-			&i.TokenCount,
+			&i.Weight,
 			&i.CreatedAt,
 			&i.Pinned,
 			&i.Importance,
@@ -462,7 +462,7 @@ func (q *Queries) ReadFoldable(ctx context.Context, arg ReadFoldableParams) ([]R
 
 const ReadKept = `-- name: ReadKept :many
 select m.id, coalesce(m.reply_to, '00000000-0000-0000-0000-000000000000')::uuid as reply_to, m.seq, m.role, m.status,
-       m.content, m.token_count, m.created_at,
+       m.content, m.weight, m.created_at,
        m.pinned, coalesce(m.importance, 0)::real as importance, m.name, m.tool_calls
   from public.messages m
  where m.chat_id = $1
@@ -481,7 +481,7 @@ type ReadKeptRow struct {
 	Role       string
 	Status     string
 	Content    string
-	TokenCount int
+	Weight     int
 	CreatedAt  time.Time
 	Pinned     bool
 	Importance float32
@@ -507,7 +507,7 @@ func (q *Queries) ReadKept(ctx context.Context, chatID uuid.UUID) ([]ReadKeptRow
 			&i.Role,
 			&i.Status,
 			&i.Content,
-			&i.TokenCount,
+			&i.Weight,
 			&i.CreatedAt,
 			&i.Pinned,
 			&i.Importance,

@@ -66,7 +66,7 @@ func chosen(checks []check, when ...string) []check {
 }
 
 // limits are the servers' settings that decide when a fold is due, as @names in the checks.
-var limits = pgx.NamedArgs{"threshold": 200, "tail": 2, "bridge": 6000, "least": 1}
+var limits = pgx.NamedArgs{"threshold": 200, "tail": 2, "bridge": 6000, "least": 1, "prompt": 8000}
 
 // mostRows is how many rows of a violation are reported.
 const mostRows = 20
