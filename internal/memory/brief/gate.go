@@ -5,6 +5,7 @@ import (
 	"unicode"
 
 	"github.com/arcoscribe/throughline/internal/memory/text"
+	"golang.org/x/text/unicode/norm"
 )
 
 // Refusal is the reason why the gate refused a summary. The zero Refusal means that the summary passed.
@@ -38,15 +39,15 @@ const (
 // It does not check the length: see text.FitCap. When the cap may have been lowered since previous was written, pass
 // text.FitCap(previous, cap), so that a summary is not refused for obeying.
 func Judge(previous, next string) (Refusal, bool) {
-	opening := openingOf(next)
+	first := sentenceOf(next)
 	switch {
 	case strings.TrimSpace(next) == "":
 		return refusedEmpty, false
 	case saysNothing(next):
 		return refusedNone, false
-	case begins(opening, refusals) || declines(opening):
+	case phrases.refusal.MatchString(first):
 		return refusedRefusal, false
-	case begins(opening, taskTalk) || hasFence(next):
+	case phrases.talk.MatchString(first) || hasFence(next):
 		return refusedTaskTalk, false
 	case repeatsItself(next):
 		return refusedLoop, false
@@ -72,64 +73,79 @@ func hasFence(content string) bool {
 	return false
 }
 
-// openingRunes is how much of a text is compared with the phrase tables.
-const openingRunes = 120
-
-// openingOf returns the beginning of text in lower case, without quotes and markup, its words one space apart.
-func openingOf(text string) string {
-	var b strings.Builder
-	runes, gap := 0, false
-	for _, r := range text {
-		switch {
-		case unicode.IsSpace(r):
-			gap = runes > 0
-			continue
-		case strings.ContainsRune("\"`*_#>“”„‘«»「」『』()[]{}¡", r), r == '\'' && runes == 0:
-			continue
-		case r == '’':
-			r = '\''
-		}
-		if gap {
-			b.WriteByte(' ')
-		}
-		b.WriteRune(unicode.ToLower(r))
-		gap = false
-		if runes++; runes == openingRunes {
+// sentenceOf returns the first sentence of a text as the phrases of the gate are written: in lower case, its words one
+// space apart, without punctuation, markup and quotes. A line's end, but no colon, ends a sentence.
+func sentenceOf(text string) string {
+	const mostBytes = 600 // no phrase is longer
+	s := sentence{most: mostBytes}
+	for _, r := range norm.NFC.String(text[:min(len(text), 4*mostBytes)]) {
+		if !s.add(r) {
 			break
 		}
 	}
-	return b.String()
+	return s.String()
 }
 
-func begins(opening string, phrases []string) bool {
-	for _, phrase := range phrases {
-		if strings.HasPrefix(opening, phrase) {
-			return true
-		}
+// wordsOf returns all words of a text in this form, as if it were one sentence.
+func wordsOf(text string) string {
+	s := sentence{most: len(text), whole: true}
+	for _, r := range norm.NFC.String(text) {
+		s.add(r)
 	}
-	return false
+	return s.String()
 }
 
-// declines reports whether an opening declines in the first person: "I cannot help with that".
-func declines(opening string) bool {
-	for _, phrase := range firstPerson {
-		if rest, ok := strings.CutPrefix(opening, phrase); ok && begins(rest, taskVerbs) {
-			return true
+// sentence collects the words of a sentence.
+type sentence struct {
+	strings.Builder
+
+	most  int
+	whole bool // the text is one sentence
+	gap   bool
+}
+
+// add adds a character. It returns false at the end of the sentence.
+func (s *sentence) add(r rune) bool {
+	switch {
+	case unicode.IsLetter(r) || unicode.IsNumber(r) || isMark(r) || strings.ContainsRune(apostrophes, r) && s.Len() > 0 && !s.gap:
+		if s.gap && s.Len() > 0 {
+			s.WriteByte(' ')
 		}
+		if strings.ContainsRune(apostrophes, r) {
+			r = '\''
+		}
+		s.WriteRune(unicode.ToLower(r))
+		s.gap = false
+	case strings.ContainsRune(sentenceEnds, r):
+		s.gap = true
+		return s.whole || s.Len() == 0
+	case !strings.ContainsRune(markup, r) && !unicode.In(r, unicode.Mn, unicode.Cf, unicode.Lm):
+		s.gap = true
 	}
-	return false
+	return s.whole || s.Len() < s.most
 }
 
-// saysNothing reports whether a text only says that there is no summary. A longer text with such a beginning may be a
-// real summary.
+// isMark reports whether r is a vowel sign or the like. Those that only help to pronounce a word, as Arabic has, and the
+// dot that lower case makes of a Turkish İ, are left out.
+func isMark(r rune) bool {
+	return unicode.In(r, unicode.Mn, unicode.Mc) && (r < 0x064B || r > 0x0652) && r != 0x0307
+}
+
+const (
+	apostrophes  = "'’"
+	sentenceEnds = ".!?…。！？｡।॥۔؟។៕\n\r\u0085\u2028\u2029"
+	markup       = "*_`~ـ" // within words; the last one only stretches Arabic letters
+)
+
+// saysNothing reports whether a text only says that there is no summary.
 func saysNothing(text string) bool {
-	opening := openingOf(text)
-	for _, label := range []string{"updated summary:", "new summary:", "summary:"} {
-		opening = strings.TrimSpace(strings.TrimPrefix(opening, label))
+	const most = 240 // bytes; an answer of more says something
+	if len(text) > most {
+		return !strings.ContainsFunc(text, isOfWord)
 	}
-	bare := strings.TrimFunc(opening, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
-	if bare == "" || emptyAnswers[bare] {
-		return true
+	words := wordsOf(text)
+	for _, label := range []string{"updated summary", "new summary", "summary"} {
+		words = strings.TrimSpace(strings.TrimPrefix(words, label))
 	}
-	return len(text) < 2*openingRunes && begins(bare, emptyOpenings)
+	return words == "" || phrases.empty.MatchString(words)
 }
