@@ -9,7 +9,6 @@ import (
 
 	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/memory/prompt"
-	"github.com/arcoscribe/throughline/internal/memory/text"
 	"github.com/google/uuid"
 )
 
@@ -21,9 +20,7 @@ func (s *Service) instructions(more ...string) string {
 
 // prompt builds every prompt, of replies and of previews.
 func (s *Service) prompt(chat memory.Chat, question prompt.Question, instructions string, variant Variant) prompt.Prompt {
-	if len(chat.Files) > 0 {
-		question.InstructionTokens = text.Tokens(instructions)
-	}
+	question.Instructions = instructions
 	return prompt.Build(chat, question, s.Limits.Within(variant.Window))
 }
 

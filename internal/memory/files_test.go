@@ -84,7 +84,7 @@ func TestQuestionTakesItsPlaceFromTheFiles(t *testing.T) {
 	}{
 		"a short question":     {chat, prompt.Question{Content: "q"}, 1},
 		"a long one":           {chat, prompt.Question{Content: textOf(500)}, 0},
-		"long instructions":    {chat, prompt.Question{Content: "q", InstructionTokens: 500}, 0},
+		"long instructions":    {chat, prompt.Question{Content: "q", Instructions: textOf(500)}, 0},
 		"a long source":        {chat, prompt.Question{Content: "q", Sources: []prompt.Source{{Content: textOf(500)}}}, 0},
 		"labels of many turns": {many, prompt.Question{Content: "q"}, 0},
 	} {

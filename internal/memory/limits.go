@@ -28,6 +28,9 @@ type Limits struct {
 	// MaxTurns makes a fold due as soon as more turns are out of the brief, whatever their size. 0, the default, is
 	// no limit. See For.
 	MaxTurns int
+	// InputTokens is the most that a prompt and its instructions may take: the window without the response. 0 is no
+	// limit. See Within.
+	InputTokens int
 	// FileTokens is the most that instructions, question, sources and files may take together; files never take more
 	// than MaxFileTokens of it. 0 means no files. See Within.
 	FileTokens int

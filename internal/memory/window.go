@@ -39,6 +39,6 @@ func (l Limits) Within(window int) Limits {
 	l.MaxHistoryTokens = min(l.MaxHistoryTokens, b.History)
 	l.BridgeTokenBudget = min(l.BridgeTokenBudget, b.History*2/3)
 	l.PromptTokenBudget = min(l.PromptTokenBudget, b.History-l.BridgeTokenBudget)
-	l.FileTokens = b.Rest
+	l.InputTokens, l.FileTokens = window-b.Response, b.Rest
 	return l
 }

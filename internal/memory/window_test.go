@@ -51,12 +51,6 @@ func TestWithinNarrowsAnyLimits(t *testing.T) {
 	})
 }
 
-// frameSlack is what headings and labels may take where there are no files to take it from: it is the one
-// thing that no budget counts.
-func frameSlack(p prompt.Prompt) int {
-	return prompt.HeadingTokens + memory.LabelTokens*(strings.Count(p.Input, "User: ")+strings.Count(p.Input, "Assistant: "))
-}
-
 // anyWordyChat is a chat with real texts of all sizes, its brief, kept messages and files.
 func anyWordyChat(t *rapid.T) memory.Chat {
 	size := rapid.OneOf(rapid.IntRange(1, 30), rapid.IntRange(1, 3000))
@@ -93,22 +87,73 @@ func anyFiles(t *rapid.T) []memory.StoredFile {
 	return files
 }
 
-// With the response the whole prompt fits the window, as long as the question with its sources does.
+// anyScript is a text of about so many tokens in a script that takes many or few bytes for each.
+func anyScript(t *rapid.T, tokens int) string {
+	word := rapid.SampledFrom([]string{" word", "語", "🦄", "ก็", "=", "𒀀", "\n", "z", "User:\n"}).Draw(t, "script")
+	return strings.Repeat(word, 1+tokens/max(1, text.Tokens(word)))
+}
+
+// anyHostileChat is a wordy chat with rows that SQL wrote: of any script, with tool calls, with counts that are wrong.
+func anyHostileChat(t *rapid.T) memory.Chat {
+	chat := anyWordyChat(t)
+	for range rapid.IntRange(0, 4).Draw(t, "hostile rows") {
+		role := rapid.SampledFrom([]memory.Role{memory.RoleUser, memory.RoleAssistant, memory.RoleTool}).Draw(t, "role")
+		m := row(int64(len(chat.Buffer)+101), role, anyScript(t, rapid.SampledFrom([]int{1, 100, 5000, 60_000}).Draw(t, "row")))
+		m.Tokens = len(m.Content) / 32 // the least that a row weighs
+		chat.Buffer = append(chat.Buffer, m)
+	}
+	for range rapid.SampledFrom([]int{0, 0, 900}).Draw(t, "short rows") {
+		chat.Buffer = append(chat.Buffer, row(int64(len(chat.Buffer)+101), memory.RoleTool, "x"))
+	}
+	chat.PendingTurns = users(chat.Buffer)
+	chat.TotalTurns = 50 + chat.PendingTurns
+	for i := range chat.Kept {
+		chat.Kept[i].Tokens /= rapid.SampledFrom([]int{1, 10}).Draw(t, "kept count")
+	}
+	for i := range chat.Files {
+		chat.Files[i].Tokens /= rapid.SampledFrom([]int{1, 1, 10}).Draw(t, "file count")
+	}
+	return chat
+}
+
+// Whatever the rows, sources, files and instructions are: with the response the whole prompt fits the window, as long as
+// the question and the instructions do, which a message is refused for before.
 func TestPromptFitsTheWindow(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		chat, window := anyWordyChat(t), rapid.OneOf(rapid.IntRange(1000, 20_000), rapid.IntRange(1000, 300_000)).Draw(t, "window")
+		chat, window := anyHostileChat(t), rapid.OneOf(rapid.IntRange(1000, 20_000), rapid.IntRange(1000, 300_000)).Draw(t, "window")
 		budget := memory.Divide(window)
-		question := prompt.Question{InstructionTokens: rapid.IntRange(0, budget.Rest/8).Draw(t, "instructions"), Content: textOf(rapid.IntRange(1, budget.Rest/4).Draw(t, "question"))}
-		for range rapid.IntRange(0, 3).Draw(t, "sources") {
-			question.Sources = append(question.Sources, prompt.Source{Title: "A page", Content: textOf(rapid.IntRange(1, budget.Rest/16).Draw(t, "source"))})
+		question := prompt.Question{Instructions: textOf(rapid.IntRange(0, budget.Rest/2).Draw(t, "instructions")), Content: anyScript(t, rapid.IntRange(1, budget.Rest/2).Draw(t, "question"))}
+		for range rapid.SampledFrom([]int{0, 1, 3, 20}).Draw(t, "sources") {
+			question.Sources = append(question.Sources, prompt.Source{
+				Title: anyScript(t, rapid.IntRange(0, 500).Draw(t, "title")), Content: anyScript(t, rapid.IntRange(0, 12_000).Draw(t, "source")),
+			})
 		}
 		limits := memory.DefaultLimits().Within(window)
+		if prompt.Room(question, limits) < 0 {
+			t.Skip("refused")
+		}
+		before := fmt.Sprintf("%+v", chat)
 		p := prompt.Build(chat, question, limits)
-		if used := question.InstructionTokens + text.Tokens(p.Input) + budget.Response; used > window+frameSlack(p) || len(chat.Files) > 0 && p.Receipt.Files > 0 && used > window {
+		if used := text.Tokens(question.Instructions) + text.Tokens(p.Input) + budget.Response; used > window {
 			t.Fatalf("%d tokens of %d: %+v", used, window, p.Receipt)
 		}
-		r := p.Receipt
+		if !strings.HasSuffix(p.Input, currentHeading+"\n"+question.Content) {
+			t.Fatal("the question was changed")
+		}
+		if after := fmt.Sprintf("%+v", chat); after != before {
+			t.Fatal("the caller's chat was changed")
+		}
+	})
+}
+
+// The parts of a chat whose counts are right keep to their budgets.
+func TestPartsKeepToTheirBudgets(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		chat, window := anyWordyChat(t), rapid.IntRange(1000, 300_000).Draw(t, "window")
+		budget := memory.Divide(window)
+		r := prompt.Build(chat, prompt.Question{Content: textOf(rapid.IntRange(1, budget.Rest/4).Draw(t, "question"))}, memory.DefaultLimits().Within(window)).Receipt
 		least := text.ClipReserve * 2 // a question and its answer, of which only the notes are left
 		if history := r.BriefTokens + r.KeptTokens + r.BridgeTokens + r.TailTokens; history > max(budget.History, least) {
 			t.Fatalf("the history takes %d of %d: %+v", history, budget.History, r)
@@ -117,4 +162,42 @@ func TestPromptFitsTheWindow(t *testing.T) {
 			t.Fatalf("files take %d of %d", r.FileTokens, budget.Files())
 		}
 	})
+}
+
+// Sources that do not fit are shortened to a common length, and the receipt and the sentence about coverage report it.
+func TestSourcesWithoutRoomAreShortened(t *testing.T) {
+	t.Parallel()
+	question := prompt.Question{Content: "q", Sources: []prompt.Source{{Title: "Short", Content: "A few words."}}}
+	for range 19 {
+		question.Sources = append(question.Sources, prompt.Source{Title: "東京", Content: strings.Repeat("練習する曲目一覧。", 8000/9)})
+	}
+	chat := memory.Chat{Buffer: exchange(1, "Hello?", "Hello."), PendingTurns: 1, TotalTurns: 1}
+	p := prompt.Build(chat, question, memory.DefaultLimits())
+	if n := text.Tokens(p.Input); n > 112_000 || n < 105_000 {
+		t.Errorf("%d tokens", n)
+	}
+	want := prompt.Account{Name: "sources", Items: 20, Shortened: 19}
+	got := p.Receipt.Sections[len(p.Receipt.Sections)-1]
+	if want.Tokens = got.Tokens; got != want || got.Tokens < 100_000 {
+		t.Errorf("%+v", p.Receipt.Sections)
+	}
+	for n := 1; n <= 20; n++ {
+		if !strings.Contains(p.Input, fmt.Sprintf("\n[%d] ", n)) {
+			t.Errorf("source %d is missing", n)
+		}
+	}
+	if !strings.Contains(p.Input, "[1] Short\nA few words.") || strings.Count(p.Input, "tokens omitted …]") != 19 {
+		t.Error("the wrong ones are shortened")
+	}
+	if said := prompt.Coverage(chat, p.Receipt); !strings.HasSuffix(said, " Of the sources 19 were shortened and 0 left out to fit the model's window.") {
+		t.Error(said)
+	}
+	limits := memory.DefaultLimits().Within(1000)
+	p = prompt.Build(chat, question, limits)
+	if got := p.Receipt.Sections[len(p.Receipt.Sections)-1]; got.Name != "sources" || got.LeftOut == 0 || got.Items+got.LeftOut != 20 {
+		t.Errorf("in a window of 1000: %+v", got)
+	}
+	if p := prompt.Build(chat, prompt.Question{Content: "q", Sources: question.Sources[:2]}, memory.DefaultLimits()); len(p.Receipt.Sections) != 1 {
+		t.Errorf("sources that fit are no part of the receipt: %+v", p.Receipt.Sections)
+	}
 }

@@ -41,8 +41,8 @@ func windowCoverage(total, shown int) string {
 
 func writeRemarks(b *strings.Builder, c memory.Chat, r Receipt) {
 	for i := range parts {
-		if account := r.section(parts[i].name); account.Items > 0 && parts[i].remark != nil {
-			b.WriteString(" " + parts[i].remark(account))
+		if parts[i].remark != nil {
+			b.WriteString(parts[i].remark(r.section(parts[i].name)))
 		}
 	}
 	if r.Truncated {

@@ -18,9 +18,8 @@ type Question struct {
 	Sources []Source
 	// Retrieved are the sections that were retrieved for this question, by name and without their headings.
 	Retrieved []Section
-	// InstructionTokens is the size of the instructions that are sent beside the prompt. Like the question and its
-	// sources they leave less room for files.
-	InstructionTokens int
+	// Instructions are sent beside the prompt. Like the question they leave less room for sources and files.
+	Instructions string
 }
 
 // Prompt is what the main model reads, and its description.
@@ -34,9 +33,18 @@ type Prompt struct {
 	Cuts map[string]int
 }
 
-// Build writes the prompt of a chat whose buffer does not hold the message being answered. Stored texts are
-// tokenized only when something has to be shortened.
+// Build writes the prompt of a chat whose buffer does not hold the message being answered. With its instructions it
+// never exceeds limits.InputTokens, unless instructions and question do so by themselves. Stored texts are tokenized only
+// when something has to be shortened, or might have to be.
 func Build(c memory.Chat, q Question, limits memory.Limits) Prompt {
+	p := build(c, q, limits)
+	if excess(p, q, limits) > 0 {
+		return squeeze(c, q, limits)
+	}
+	return p
+}
+
+func build(c memory.Chat, q Question, limits memory.Limits) Prompt {
 	s := selectFrom(&c, q, limits)
 	var written [len(parts)]Section
 	size := 0
@@ -60,6 +68,7 @@ type selection struct {
 	unseen       []memory.Turn
 	bridge, tail []memory.Turn
 	files        fileSelection
+	sources      sourceSelection
 	question     Question
 
 	bridgeTokens, tailTokens, keptTokens int
@@ -82,6 +91,8 @@ func selectFrom(c *memory.Chat, q Question, limits memory.Limits) selection {
 	}
 	s := selectTurns(c, turns, limits)
 	s.unread, s.briefTurns, s.question = c.UnreadTurns(), c.BriefTurns(), q
+	fits := limits.InputTokens == 0 || s.bytes() <= limits.InputTokens // a token has at least one byte
+	s.sources = selectSources(q.Sources, func() int { return s.sourceRoom(limits) }, fits)
 	s.files = selectFiles(c.Files, s.fileRoom(c, limits))
 	return s
 }
@@ -108,18 +119,33 @@ func wholeTurns(c *memory.Chat) []memory.Turn {
 const HeadingTokens = 64
 
 // fileRoom returns how many tokens the files may take: the part of the window that instructions, question, sources,
-// and the headings and labels, which the budgets of the history do not count, leave free.
+// headings and labels leave free.
 func (s *selection) fileRoom(c *memory.Chat, l memory.Limits) int {
 	if len(c.Files) == 0 {
 		return 0
 	}
-	messages := len(s.kept)
-	for t := range s.recentTurns {
-		messages += len(t.Messages)
+	return min(l.FileTokens-s.fixedTokens()-text.Tokens(writeSources(s).Text), memory.MaxFileTokens)
+}
+
+// bytes returns at least as many bytes as instructions and prompt without the files have.
+func (s *selection) bytes() int {
+	const heading, label, separator = 128, 16, 64
+	size := len(parts)*heading + len(s.question.Instructions) + len(s.question.Content) + 2*len(s.brief.Summary)
+	for i := range s.kept {
+		size += label + len(s.kept[i].Content)
 	}
-	used := s.question.InstructionTokens + text.Tokens(s.question.Content) + text.Tokens(writeSources(s).Text) +
-		HeadingTokens + memory.LabelTokens*messages
-	return min(l.FileTokens-used, memory.MaxFileTokens)
+	for t := range s.recentTurns {
+		for i := range t.Messages {
+			size += label + len(t.Messages[i].Content)
+		}
+	}
+	for _, section := range s.question.Retrieved {
+		size += 2 * len(section.Text)
+	}
+	for _, source := range s.question.Sources {
+		size += separator + len(source.Title) + len(source.URL) + 2*len(source.Content) // lines may be quoted
+	}
+	return size
 }
 
 // recentTurns iterates over bridge and tail.

@@ -22,7 +22,7 @@ type Section struct {
 
 // Account describes a section in numbers. Its JSON is part of the HTTP contract.
 type Account struct {
-	// Name is brief, kept, recent, files or recall.
+	// Name is brief, kept, recent, files, recall, or sources where those had no room.
 	Name string `json:"name" description:"Which section it is."`
 	// Tokens are those that the budgets count: of stored texts, without headings and labels.
 	Tokens int `json:"tokens" description:"Of what is shown, without headings and labels."`
@@ -30,6 +30,8 @@ type Account struct {
 	Items int `json:"items" description:"Turns, messages or files that the section stands for."`
 	// LeftOut counts the items that had no room.
 	LeftOut int `json:"left_out" description:"Those that had no room."`
+	// Shortened counts the sources that had to be shortened.
+	Shortened int `json:"shortened,omitempty" description:"Sources that had to be shortened to fit the model's window."`
 	// Failure is why a section that had to be retrieved is missing: late or failed. "" otherwise.
 	Failure string `json:"failure,omitempty"`
 }
@@ -38,12 +40,12 @@ type Account struct {
 type part struct {
 	name    string
 	heading string
-	// items is what the section consists of; "" for a section that is not memory: it is in the prompt, but neither
-	// in the receipt nor in Prompt.Sections.
+	// items is what the section consists of; "" for a section that is not memory: it is in the prompt, but not in
+	// Prompt.Sections, and in the receipt only when something of it is missing.
 	items string
 	// write returns the section without its name and its heading. A section without text is left out of the prompt.
 	write func(*selection) Section
-	// remark returns the sentence that the section adds to Coverage; nil for none.
+	// remark returns the sentence that the section adds to Coverage, after a space, or ""; nil for never one.
 	remark func(Account) string
 }
 
@@ -59,7 +61,7 @@ var parts = [...]part{
 	{name: "recent", heading: "RECENT CONVERSATION (oldest first):", items: "turns", write: writeRecent},
 	{name: "files", heading: "FILES (newest first):", items: "files", write: writeFiles},
 	{name: "recall", heading: "RELEVANT EARLIER TURNS (oldest first, quoted in part):", items: "turns", write: writeRetrieved("recall")},
-	{name: "sources", heading: "RETRIEVED SOURCES:", write: writeSources},
+	{name: "sources", heading: "RETRIEVED SOURCES:", write: writeSources, remark: sourcesRemark},
 	{name: "question", heading: "CURRENT MESSAGE:", write: writeQuestion},
 }
 
@@ -97,12 +99,13 @@ func (w *writer) add(p *part, section Section) {
 	if section.Text != "" {
 		section.Text = w.write(p.heading, section.Text)
 	}
-	if p.items == "" || section.Text == "" && section.LeftOut == 0 && section.Failure == "" {
+	missing := section.LeftOut+section.Shortened > 0 || section.Failure != ""
+	if !missing && (p.items == "" || section.Text == "") {
 		return
 	}
 	section.Name = p.name
 	w.accounts = append(w.accounts, section.Account)
-	if section.Text != "" {
+	if p.items != "" && section.Text != "" {
 		w.sections = append(w.sections, section.counted(p.items))
 	}
 }
@@ -135,9 +138,19 @@ func (s Section) counted(items string) Section {
 	return s
 }
 
-func keptRemark(a Account) string {
-	if a.Items == 1 {
-		return "1 pinned or important message is there from before, word for word as well."
+func sourcesRemark(a Account) string {
+	if a.Shortened+a.LeftOut == 0 {
+		return ""
 	}
-	return fmt.Sprintf("%d pinned or important messages are there from before, word for word as well.", a.Items)
+	return fmt.Sprintf(" Of the sources %d were shortened and %d left out to fit the model's window.", a.Shortened, a.LeftOut)
+}
+
+func keptRemark(a Account) string {
+	switch a.Items {
+	case 0:
+		return ""
+	case 1:
+		return " 1 pinned or important message is there from before, word for word as well."
+	}
+	return fmt.Sprintf(" %d pinned or important messages are there from before, word for word as well.", a.Items)
 }

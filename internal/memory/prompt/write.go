@@ -1,7 +1,6 @@
 package prompt
 
 import (
-	"strconv"
 	"strings"
 
 	"github.com/arcoscribe/throughline/internal/memory"
@@ -85,37 +84,6 @@ func writeRetrieved(name string) func(*selection) Section {
 			}
 		}
 		return Section{}
-	}
-}
-
-func writeSources(s *selection) Section {
-	var b strings.Builder
-	for i, source := range s.question.Sources {
-		if source == (Source{}) {
-			continue
-		}
-		if b.Len() > 0 {
-			b.WriteString("\n\n")
-		}
-		writeSource(&b, i+1, source)
-	}
-	return Section{Text: b.String()}
-}
-
-// writeSource numbers a source by its position in the question, so that the app can resolve a "[2]" of the reply. Lines
-// that look like a heading are quoted: a retrieved page must not be able to start a section.
-func writeSource(b *strings.Builder, number int, s Source) {
-	b.WriteString("[" + strconv.Itoa(number) + "]")
-	separator := " "
-	for _, field := range []string{s.Title, s.URL} {
-		if line := text.OneLine(field); line != "" {
-			b.WriteString(separator + line)
-			separator = ", "
-		}
-	}
-	if content := strings.TrimSpace(s.Content); content != "" {
-		b.WriteString(strings.Replace(separator, ", ", "\n", 1))
-		b.WriteString(text.QuoteLines(content, looksLikeSource))
 	}
 }
 

@@ -1,0 +1,64 @@
+package prompt
+
+import (
+	"slices"
+
+	"github.com/arcoscribe/throughline/internal/memory"
+	"github.com/arcoscribe/throughline/internal/memory/text"
+)
+
+// Room returns how many tokens a question and instructions beside those given leave in a window, apart from the room of
+// the conversation. Where it is negative, no prompt fits.
+func Room(q Question, l memory.Limits) int {
+	return l.InputTokens - HeadingTokens - max(l.PromptTokenBudget+l.BridgeTokenBudget, l.MaxHistoryTokens) -
+		text.Tokens(q.Instructions) - text.Tokens(q.Content)
+}
+
+// excess returns by how many tokens instructions and prompt exceed the window; 0 or less when they fit. A token has at
+// least one byte, so most prompts are known to fit without being tokenized.
+func excess(p Prompt, q Question, l memory.Limits) int {
+	if l.InputTokens == 0 || len(q.Instructions)+len(p.Input) <= l.InputTokens {
+		return 0
+	}
+	return text.Tokens(q.Instructions) + text.Tokens(p.Input) - l.InputTokens
+}
+
+// squeeze builds a prompt that does not fit again, so that it does: by counts of its own, because the stored ones are
+// estimates, then with less of the conversation. At last only the question is left.
+func squeeze(c memory.Chat, q Question, l memory.Limits) Prompt {
+	recount(&c, l)
+	for range 4 {
+		p := build(c, q, l)
+		over := excess(p, q, l)
+		if over <= 0 {
+			return p
+		}
+		over += over / 8 // what is cut off in the middle of a word may count anew
+		l.MaxHistoryTokens = max(1, l.MaxHistoryTokens-over)
+		fromBridge := min(over, l.BridgeTokenBudget)
+		l.BridgeTokenBudget -= fromBridge
+		l.PromptTokenBudget = max(1, l.PromptTokenBudget-over+fromBridge)
+	}
+	c.PendingTurns = c.UnreadTurns() + len(memory.Turns(c.Buffer))
+	c.Buffer, c.Kept, c.Files, c.Brief.Summary, q.Retrieved = nil, nil, nil, "", nil
+	return build(c, q, l)
+}
+
+// recount counts the tokens of everything that may be shown of a chat.
+func recount(c *memory.Chat, l memory.Limits) {
+	c.Brief.Tokens = text.Tokens(c.Brief.Summary)
+	c.Buffer, c.Kept, c.Files = slices.Clone(c.Buffer), slices.Clone(c.Kept), slices.Clone(c.Files)
+	room, turns := max(l.PromptTokenBudget+l.BridgeTokenBudget, l.MaxHistoryTokens), max(l.KRawTurns, l.MinTailTurns, 1)
+	for i := len(c.Buffer) - 1; i >= 0 && (room >= 0 || turns > 0); i-- { // what is older has no room in any case
+		m := &c.Buffer[i]
+		m.Tokens = text.Tokens(m.Content)
+		room -= m.Tokens
+		turns -= memory.Turn{Messages: c.Buffer[i : i+1]}.UserMessages()
+	}
+	for i := range c.Kept {
+		c.Kept[i].Tokens = text.Tokens(c.Kept[i].Content)
+	}
+	for i := range c.Files {
+		c.Files[i].Tokens = max(c.Files[i].Tokens, text.Tokens(c.Files[i].Content))
+	}
+}
