@@ -20,19 +20,29 @@ const (
 )
 
 const (
-	// foldTimeout, the default for all jobs, exceeds the deadlines of all calls of one fold: two tries and a
-	// shortening of a minute each, and some pieces of an overlong turn.
-	foldTimeout = 6 * time.Minute
-	// rebuildTimeout allows for a long chat, which is folded again piece by piece.
-	rebuildTimeout = time.Hour
-	sweepTimeout   = 30 * time.Second
+	// foldTimeout, the default for all jobs, exceeds a fold's turn with the deadlines of all calls of its last piece:
+	// two tries and a shortening, of a minute each.
+	foldTimeout  = 6 * time.Minute
+	sweepTimeout = 30 * time.Second
 	// deleteTimeout allows for hundreds of thousands of chats; the next run deletes the rest.
 	deleteTimeout = 5 * time.Minute
 	// rescueAfter is when River takes over the job of a silent worker. The sweep does so earlier for folds,
 	// because it knows their leases.
 	rescueAfter = 10 * time.Minute
-	// maxAttempts is more than an outage of a day uses; after that the sweep inserts the job again.
-	maxAttempts = 2000
+	// maxAttempts is some minutes of a model's outage. Then the chat is put off, and the sweep inserts the job again.
+	maxAttempts = 10
+)
+
+// Priorities of folds and rebuilds: of the jobs that can run, those with the lowest number run first.
+const (
+	// priorityNow is for a chat in which somebody is talking, or deletes what was said.
+	priorityNow = 1
+	// priorityRepair is for briefs that the sweep finds stale.
+	priorityRepair = 2
+	// priorityLater is for imports, and for due chats that the sweep finds.
+	priorityLater = 3
+	// priorityLast is for expired chats.
+	priorityLast = 4
 )
 
 // unfinished are the states in which no second job for the chat is inserted. River's default includes

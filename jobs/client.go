@@ -64,7 +64,7 @@ func NewWorker(pool *pgxpool.Pool, config WorkerConfig) (*Client, error) {
 	config.YoungFold = cmp.Or(config.YoungFold, 15*time.Second)
 	workers := river.NewWorkers()
 	river.AddWorker(workers, &jobWorker[FoldBrief]{work: config.fold})
-	river.AddWorker(workers, &jobWorker[RebuildBrief]{work: config.rebuild, timeout: rebuildTimeout})
+	river.AddWorker(workers, &jobWorker[RebuildBrief]{work: config.rebuild})
 	river.AddWorker(workers, &jobWorker[SweepBriefs]{work: config.sweep, timeout: sweepTimeout})
 	river.AddWorker(workers, &jobWorker[ExpireChats]{work: config.expire, timeout: deleteTimeout})
 	river.AddWorker(workers, &jobWorker[PruneChats]{work: config.prune, timeout: deleteTimeout})
@@ -122,26 +122,42 @@ func every(interval time.Duration, args river.JobArgs) *river.PeriodicJob {
 		&river.PeriodicJobOpts{ID: args.Kind(), RunOnStart: true})
 }
 
-// EnqueueFold returns a function that inserts a chat's fold in the caller's transaction, unless the chat has
-// an unfinished one.
+// EnqueueFold returns a function that inserts a chat's fold in the caller's transaction. If the chat has an
+// unfinished one that waits behind others, it comes first now.
 func EnqueueFold(client *Client) func(context.Context, pgx.Tx, uuid.UUID) error {
-	return enqueue(client, newFold)
+	return enqueue(client, newFold, priorityNow)
+}
+
+// EnqueueImported is EnqueueFold for a chat in which nobody is talking yet: others come first.
+func EnqueueImported(client *Client) func(context.Context, pgx.Tx, uuid.UUID) error {
+	return enqueue(client, newFold, priorityLater)
 }
 
 // EnqueueRebuild is EnqueueFold for a chat's rebuild.
 func EnqueueRebuild(client *Client) func(context.Context, pgx.Tx, uuid.UUID) error {
-	return enqueue(client, newRebuild)
+	return enqueue(client, newRebuild, priorityNow)
 }
 
-func enqueue(client *Client, newJob func(uuid.UUID) river.JobArgs) func(context.Context, pgx.Tx, uuid.UUID) error {
+func enqueue(client *Client, newJob func(uuid.UUID) river.JobArgs, priority int) func(context.Context, pgx.Tx, uuid.UUID) error {
 	return func(ctx context.Context, tx pgx.Tx, chatID uuid.UUID) error {
 		job := newJob(chatID)
-		if _, err := client.InsertTx(ctx, tx, job, nil); err != nil {
+		inserted, err := client.InsertTx(ctx, tx, job, &river.InsertOpts{Priority: priority})
+		if err == nil && inserted.Job.Priority > priority {
+			_, err = tx.Exec(ctx, raiseJob, inserted.Job.ID, priority)
+		}
+		if err != nil {
 			return fmt.Errorf("enqueue %s: %w", job.Kind(), err)
 		}
 		return nil
 	}
 }
+
+// raiseJob raises the priority of a job that waits; the insert that found it has locked it. One that waits for its turn
+// is tried again at once, one that failed when it would have been.
+const raiseJob = `update river.river_job
+   set priority = $2, scheduled_at = case when state = 'scheduled' then now() else scheduled_at end,
+       state = case when state = 'scheduled' then 'available' else state end
+ where id = $1`
 
 // quiet drops River's log lines below warning.
 func quiet(logger *slog.Logger) *slog.Logger {

@@ -21,7 +21,7 @@ func (c *WorkerConfig) expire(ctx context.Context, _ *river.Job[ExpireChats]) er
 	var result ExpireResult
 	unfolded, err := c.Maintenance.ExpiredChats(ctx)
 	if err == nil {
-		result.Folds, err = insertMissing(ctx, unfolded, newFold)
+		result.Folds, err = insertMissing(ctx, unfolded, newFold, priorityLast)
 	}
 	var errDelete error
 	if c.ExpiredDays > 0 {

@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/riverqueue/river"
+	"github.com/riverqueue/river/rivertype"
 )
 
 // Folder changes briefs.
@@ -20,36 +21,53 @@ type Folder interface {
 var _ Folder = (*brief.Engine)(nil)
 
 func (c *WorkerConfig) fold(ctx context.Context, job *river.Job[FoldBrief]) error {
-	report, err := c.Folder.Fold(ctx, job.Args.ChatID, jobOf(job.ID, job.Args.ChatID))
-	return finish(ctx, report, err)
+	report, err := c.Folder.Fold(ctx, job.Args.ChatID, jobOf(job.JobRow, job.Args.ChatID))
+	return finish(ctx, job.JobRow, report, err)
 }
 
 func (c *WorkerConfig) rebuild(ctx context.Context, job *river.Job[RebuildBrief]) error {
-	report, err := c.Folder.Rebuild(ctx, job.Args.ChatID, jobOf(job.ID, job.Args.ChatID))
-	return finish(ctx, report, err)
+	report, err := c.Folder.Rebuild(ctx, job.Args.ChatID, jobOf(job.JobRow, job.Args.ChatID))
+	return finish(ctx, job.JobRow, report, err)
 }
 
-// jobOf returns what the fold needs to complete its own job and to insert the chat's next one. It does both
-// in one transaction, in which the completed job no longer prevents the insert.
-func jobOf(id int64, chatID uuid.UUID) brief.Job {
-	return brief.Job{ID: id, EnqueueNext: func(ctx context.Context, tx pgx.Tx) error {
-		return EnqueueFold(river.ClientFromContext[pgx.Tx](ctx))(ctx, tx, chatID)
-	}}
+// jobOf returns what the fold needs to complete its own job and to insert the chat's next one, with the same priority.
+// It does both in one transaction, in which the completed job no longer prevents the insert.
+func jobOf(row *rivertype.JobRow, chatID uuid.UUID) brief.Job {
+	return brief.Job{
+		ID: row.ID, Background: row.Priority > priorityNow, Last: row.Attempt >= row.MaxAttempts,
+		EnqueueNext: func(ctx context.Context, tx pgx.Tx) error {
+			return enqueue(river.ClientFromContext[pgx.Tx](ctx), newFold, row.Priority)(ctx, tx, chatID)
+		},
+	}
 }
 
-// finish returns what River should do with a job that the fold did not complete itself.
-func finish(ctx context.Context, report brief.Report, err error) error {
+// finish returns what River should do with a job that the fold did not complete itself. A refused one ends: the sweep
+// inserts another when the chat may be folded again.
+func finish(ctx context.Context, row *rivertype.JobRow, report brief.Report, err error) error {
 	switch {
 	case report.Result == brief.Busy:
-		return river.JobSnooze(time.Second + rand.N(2*time.Second)) //nolint:gosec // spreads load, guards nothing
-	case report.Result == brief.Conflict:
+		return river.JobSnooze(untilTurn(row, time.Now()))
+	case report.Result == brief.Conflict, report.Result == brief.Paused:
 		return river.JobSnooze(0)
+	case report.Result == brief.Refused && err != nil:
+		return river.JobCancel(err)
 	case err != nil:
 		return err
 	case report.Result == brief.Nothing:
 		return river.RecordOutput(ctx, report)
 	}
 	return nil
+}
+
+// untilTurn returns how long a job waits that found its chat or all of its user's places taken: about as long as it has
+// waited so far, so that thousands of one user's jobs do not ask all the time. One whose user is talking asks often.
+func untilTurn(row *rivertype.JobRow, now time.Time) time.Duration {
+	longest := 5 * time.Minute
+	if row.Priority == priorityNow {
+		longest = 5 * time.Second
+	}
+	wait := min(max(now.Sub(row.CreatedAt), time.Second), longest)
+	return wait/2 + rand.N(wait) //nolint:gosec // spreads load, guards nothing
 }
 
 // nextRetry waits 1, 2, 4 … seconds after a failed attempt, at most a minute, so that folding resumes soon

@@ -233,7 +233,8 @@ func TestSummarizerDownAndBack(t *testing.T) {
 	}
 }
 
-// A summary that is refused twice leaves the brief unchanged, and the job for a later attempt.
+// A summary that is refused twice leaves the brief unchanged and ends the job. The chat is put off: until it is time
+// neither the sweep nor a reply nor another job brings the model a call.
 func TestSummaryRefusedTwice(t *testing.T) {
 	t.Parallel()
 	var down atomic.Bool
@@ -245,17 +246,16 @@ func TestSummaryRefusedTwice(t *testing.T) {
 	})
 	chatID := r.chat(7, 10)
 	r.enqueue(chatID)
-	w := r.work(nil)
+	w := r.work(sweeping)
 	r.awaitVersion(chatID, 1)
 	r.awaitIdle()
 	const whole = "select brief::text || version || '/' || covered_seq from conversation_briefs"
 	before := testkit.Ask[string](t, r.pool, whole)
 
 	down.Store(true)
-	events, cancel := w.Subscribe(river.EventKindJobFailed)
+	events, cancel := w.Subscribe(river.EventKindJobCancelled)
 	defer cancel()
-	r.say(chatID, 8, 14, 10)
-	r.enqueue(chatID)
+	r.say(chatID, 8, 14, 10) // the sweep finds it
 	event := testkit.Receive(t, "an event of River", events)
 	if last := event.Job.Errors[len(event.Job.Errors)-1].Error; !strings.Contains(last, "refused twice: none") {
 		t.Errorf("the job's error is %q", last)
@@ -263,8 +263,32 @@ func TestSummaryRefusedTwice(t *testing.T) {
 	if got := testkit.Ask[string](t, r.pool, whole); got != before || testkit.Ask[bool](t, r.pool, "select lease_token is not null from conversation_briefs") {
 		t.Errorf("the brief was %s and is %s", before, got)
 	}
+	if got := testkit.Ask[string](t, r.pool, "select fold_failures || fold_failure from conversation_briefs where retry_at > now() + interval '4 minutes'"); got != "1refused: none" {
+		t.Errorf("the chat is put off as %q", got)
+	}
 	down.Store(false)
+	calls := len(r.model.Requests())
+	r.say(chatID, 15, 15, 10)
+	r.enqueue(chatID)
+	r.awaitIdle()
+	r.awaitSweep()
+	if n := len(r.model.Requests()); n != calls || testkit.Ask[int64](t, r.pool, "select version from conversation_briefs") != 1 {
+		t.Errorf("the model was asked %d times too soon", n-calls)
+	}
+	testkit.Exec(t, r.pool, "update conversation_briefs set retry_at = now()")
 	r.awaitVersion(chatID, 2)
+	if got := testkit.Ask[int](t, r.pool, "select fold_failures from conversation_briefs where retry_at is null"); got != 0 {
+		t.Errorf("%d failures are left after a fold that succeeded", got)
+	}
+}
+
+// awaitSweep waits until a sweep has begun and ended.
+func (r *rig) awaitSweep() {
+	r.t.Helper()
+	since := testkit.Ask[time.Time](r.t, r.pool, "select clock_timestamp()")
+	testkit.Eventually(r.t, "a sweep", func() bool {
+		return testkit.Ask[bool](r.t, r.pool, "select exists (select from river.river_job where kind = 'sweep_briefs' and state = 'completed' and attempted_at > $1)", since)
+	})
 }
 
 func TestNextRetryIsCapped(t *testing.T) {

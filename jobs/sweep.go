@@ -73,22 +73,22 @@ func (c *WorkerConfig) insertDue(ctx context.Context) (folds, rebuilds int, err 
 	if err != nil {
 		return 0, 0, err
 	}
-	if folds, err = insertMissing(ctx, due, newFold); err != nil {
+	if folds, err = insertMissing(ctx, due, newFold, priorityLater); err != nil {
 		return 0, 0, err
 	}
-	rebuilds, err = insertMissing(ctx, stale, newRebuild)
+	rebuilds, err = insertMissing(ctx, stale, newRebuild, priorityRepair)
 	return folds, rebuilds, err
 }
 
 // insertMissing inserts a job for each chat that has no unfinished one, and returns the number of jobs
 // inserted.
-func insertMissing(ctx context.Context, chats []uuid.UUID, newJob func(uuid.UUID) river.JobArgs) (int, error) {
+func insertMissing(ctx context.Context, chats []uuid.UUID, newJob func(uuid.UUID) river.JobArgs, priority int) (int, error) {
 	if len(chats) == 0 {
 		return 0, nil
 	}
 	params := make([]river.InsertManyParams, len(chats))
 	for i, id := range chats {
-		params[i].Args = newJob(id)
+		params[i] = river.InsertManyParams{Args: newJob(id), InsertOpts: &river.InsertOpts{Priority: priority}}
 	}
 	results, err := river.ClientFromContext[pgx.Tx](ctx).InsertMany(ctx, params)
 	if err != nil {

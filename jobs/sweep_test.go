@@ -163,6 +163,7 @@ func (r *rig) nowhere(word string) {
 	for place, sql := range map[string]string{
 		"messages":  "select coalesce(string_agg(m::text, ' '), '') from messages m",
 		"briefs":    "select coalesce(string_agg(b::text, ' '), '') from conversation_briefs b",
+		"drafts":    "select coalesce(string_agg(d::text, ' '), '') from conversation_brief_drafts d",
 		"revisions": "select coalesce(string_agg(v::text, ' '), '') from conversation_brief_revisions v",
 		"jobs":      "select coalesce(string_agg(j::text, ' '), '') from river.river_job j",
 	} {

@@ -164,7 +164,7 @@ func (a *App) openPools(ctx context.Context) error {
 func (a *App) makeWorker() error {
 	var folder jobs.Folder = brief.New(brief.Config{
 		Store: postgres.NewBriefs(a.workPool), Summarizer: a.model, Prompt: a.config.Summary,
-		Limits: a.config.Memory, Logger: a.logger, Metrics: a.metrics,
+		Limits: a.config.Memory, FoldsPerUser: a.config.FoldsPerUser, Logger: a.logger, Metrics: a.metrics,
 	})
 	if a.doubles.Folder != nil {
 		folder = a.doubles.Folder(folder)
@@ -203,7 +203,7 @@ func (a *App) makeServer(ctx context.Context, inserter *jobs.Client) error {
 	}
 	stored := postgres.NewHistory(a.pool, a.config.Memory, jobs.EnqueueFold(inserter), jobs.EnqueueRebuild(inserter))
 	transfers := transfer.New(transfer.Config{
-		Store: postgres.NewTransfer(a.pool, a.config.Memory, jobs.EnqueueFold(inserter)), Logger: a.logger, ChatDefaults: a.config.ChatDefaults,
+		Store: postgres.NewTransfer(a.pool, a.config.Memory, jobs.EnqueueImported(inserter)), Logger: a.logger, ChatDefaults: a.config.ChatDefaults,
 	})
 	tools := mcptools.New(mcptools.Config{Chat: a.chat, History: stored, Logger: a.logger, Version: Version})
 	api := httpapi.New(httpapi.Config{

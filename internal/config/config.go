@@ -48,6 +48,8 @@ type Config struct {
 	RiverUIPassword string
 
 	WorkerConcurrency int
+	// FoldsPerUser is how many chats of one user are folded at once; 0 for any number.
+	FoldsPerUser      int
 	MessagesPerMinute int
 	MaxStreamsPerUser int
 	DrainTimeout      time.Duration
@@ -143,6 +145,7 @@ func Parse(lookup func(string) (string, bool), dev bool) (Config, error) {
 		RiverUIUser:       r.text("RIVER_UI_USER", ""),
 		RiverUIPassword:   r.text("RIVER_UI_PASSWORD", ""),
 		WorkerConcurrency: r.positive("WORKER_CONCURRENCY", 10),
+		FoldsPerUser:      r.orOff("MEMORY_FOLDS_PER_USER", 3),
 		MessagesPerMinute: r.orOff("RATE_LIMIT_MESSAGES_PER_MINUTE", inDev(dev, 1200, 60)),
 		MaxStreamsPerUser: r.orOff("MAX_STREAMS_PER_USER", 8),
 		DrainTimeout:      r.duration("DRAIN_TIMEOUT", 15*time.Second),

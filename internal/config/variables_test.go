@@ -170,6 +170,7 @@ func variables(t *testing.T) []variable {
 		{name: "RIVER_UI_USER", field: func(c Config) any { return c.RiverUIUser }, fallback: "", good: []accepted{{"ada", "ada"}}, beside: environment{"RIVER_UI_PASSWORD": "p"}},
 		{name: "RIVER_UI_PASSWORD", field: func(c Config) any { return c.RiverUIPassword }, fallback: "", good: []accepted{{"p w", "p w"}}, beside: environment{"RIVER_UI_USER": "u"}},
 		positive("WORKER_CONCURRENCY", 10, func(c Config) any { return c.WorkerConcurrency }),
+		countOrOff("MEMORY_FOLDS_PER_USER", 3, func(c Config) any { return c.FoldsPerUser }),
 		devDefault(1200, countOrOff("RATE_LIMIT_MESSAGES_PER_MINUTE", 60, func(c Config) any { return c.MessagesPerMinute })),
 		countOrOff("MAX_STREAMS_PER_USER", 8, func(c Config) any { return c.MaxStreamsPerUser }),
 		duration("DRAIN_TIMEOUT", 15*time.Second, func(c Config) any { return c.DrainTimeout }),

@@ -73,6 +73,10 @@ type Brief struct {
 	Unreadable bool
 }
 
+// Dropped reports that the summary was deleted because it may have held words that were, and could not be written anew
+// yet.
+func (b Brief) Dropped() bool { return b.Stale && b.Summary == "" }
+
 // Due reports from a chat's counters whether its buffer should be folded: brief and buffer together are over the
 // threshold, and there are more turns than the tail keeps. Turns so long that the prompt cannot show them all beside
 // the brief are due from fewer. More turns than MaxTurns are due whatever their size. fold_is_due is the same in SQL.

@@ -32,7 +32,7 @@ type Metrics struct {
 	Retrievals       *prometheus.CounterVec // by section of the prompt and result (found, nothing, late, failed)
 	UnreadableBriefs prometheus.Counter
 
-	Folds        *prometheus.CounterVec   // by kind (fold, rebuild) and result (done, lost, refused, failed, nothing)
+	Folds        *prometheus.CounterVec   // by kind (fold, rebuild) and result (done, paused, lost, refused, failed, elsewhere, nothing)
 	FoldDuration *prometheus.HistogramVec // by kind
 	// SummaryDuration is by result (answered, failed); a fold makes one call or more, and one commit.
 	SummaryDuration *prometheus.HistogramVec
@@ -79,8 +79,11 @@ func New() *Metrics {
 
 // Backlog is how late the memory work is, as read from Postgres.
 type Backlog struct {
-	// OldestUnfoldedTurn is the age in seconds of the oldest turn of a chat that is due to be folded; 0 if none is.
+	// OldestUnfoldedTurn is for how many seconds the chat has been due that has waited longest for its fold; 0 if none
+	// waits.
 	OldestUnfoldedTurn float64
+	// PutOffChats is the number of chats whose folds were given up for a while.
+	PutOffChats int
 	// QueueDepth counts waiting jobs by queue.
 	QueueDepth map[string]float64
 }
@@ -92,7 +95,8 @@ func (m *Metrics) ReportBacklog(read func() (Backlog, bool)) {
 }
 
 var (
-	oldestUnfolded = prometheus.NewDesc("throughline_oldest_unfolded_turn_seconds", "Age of the oldest turn of a chat that is due to be folded.", nil, nil)
+	oldestUnfolded = prometheus.NewDesc("throughline_oldest_unfolded_turn_seconds", "For how long the chat has been due that has waited longest for its fold.", nil, nil)
+	putOffChats    = prometheus.NewDesc("throughline_put_off_chats", "Chats whose folds were given up for a while: their summaries were refused, or the model failed.", nil, nil)
 	queueDepth     = prometheus.NewDesc("throughline_queue_depth", "Jobs that wait, by queue.", []string{"queue"}, nil)
 )
 
@@ -102,6 +106,7 @@ type backlogCollector struct {
 
 func (c backlogCollector) Describe(out chan<- *prometheus.Desc) {
 	out <- oldestUnfolded
+	out <- putOffChats
 	out <- queueDepth
 }
 
@@ -111,6 +116,7 @@ func (c backlogCollector) Collect(out chan<- prometheus.Metric) {
 		return
 	}
 	out <- prometheus.MustNewConstMetric(oldestUnfolded, prometheus.GaugeValue, backlog.OldestUnfoldedTurn)
+	out <- prometheus.MustNewConstMetric(putOffChats, prometheus.GaugeValue, float64(backlog.PutOffChats))
 	for queue, depth := range backlog.QueueDepth {
 		out <- prometheus.MustNewConstMetric(queueDepth, prometheus.GaugeValue, depth, queue)
 	}

@@ -36,7 +36,7 @@ func used(t *testing.T) *Metrics {
 		}
 	}
 	m.ReportBacklog(func() (Backlog, bool) {
-		return Backlog{OldestUnfoldedTurn: 12.5, QueueDepth: map[string]float64{"memory": 3}}, true
+		return Backlog{OldestUnfoldedTurn: 12.5, PutOffChats: 2, QueueDepth: map[string]float64{"memory": 3}}, true
 	})
 	return m
 }
@@ -122,11 +122,14 @@ func TestBacklogIsReadAtEachScrape(t *testing.T) {
 		t.Errorf("nothing waits: %v, %v", value, found[depth])
 	}
 
-	now = Backlog{OldestUnfoldedTurn: 90, QueueDepth: map[string]float64{"memory": 3, "maintenance": 0}}
+	now = Backlog{OldestUnfoldedTurn: 90, PutOffChats: 4, QueueDepth: map[string]float64{"memory": 3, "maintenance": 0}}
 	found = ours(t, m)
 	depths := map[string]float64{}
 	for _, metric := range found[depth].GetMetric() {
 		depths[metric.GetLabel()[0].GetValue()] = metric.GetGauge().GetValue()
+	}
+	if value := found["throughline_put_off_chats"].GetMetric()[0].GetGauge().GetValue(); value != 4 {
+		t.Errorf("%v chats are put off", value)
 	}
 	if value := found[oldest].GetMetric()[0].GetGauge().GetValue(); value != 90 || !cmp.Equal(depths, now.QueueDepth) {
 		t.Errorf("oldest %v, depths %v", value, depths)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"time"
 
 	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/memory/brief"
@@ -31,7 +32,7 @@ func (b *Briefs) Claim(ctx context.Context, chatID uuid.UUID, kind brief.Kind, l
 	var claimed brief.ClaimResult
 	owner, err := sendAsOwner(ctx, b.pool, chatID, "claim brief", func(batch *pgx.Batch) {
 		s, claimed = brief.Snapshot{}, brief.ClaimBusy
-		claim := dbsqlc.ClaimBriefParams{LeaseToken: lease.Token, LeaseSeconds: lease.Duration.Seconds(), ChatID: chatID}
+		claim := dbsqlc.ClaimBriefParams{LeaseToken: lease.Token, LeaseSeconds: lease.Duration.Seconds(), ChatID: chatID, FoldsPerUser: lease.PerUser}
 		queueMany(batch, queries.ClaimBrief, claim, func(row dbsqlc.ClaimBriefRow) {
 			s, claimed = snapshot(row), brief.ClaimTaken
 		})
@@ -55,8 +56,16 @@ func snapshot(row dbsqlc.ClaimBriefRow) brief.Snapshot {
 		EditCount: row.EditCount,
 		Counters:  brief.Counters{BriefTokens: row.BriefTokens, PendingTokens: row.PendingTokens, PendingTurns: row.PendingTurns},
 		Settings:  settings(row.MemoryStrategy, row.MaxTurns),
+		PutOff:    row.PutOff,
+		Draft: brief.Draft{
+			PlanSHA256: row.DraftPlan, Pieces: row.DraftPieces, Summary: row.DraftSummary, Tokens: row.DraftTokens,
+			Duration: time.Duration(row.DraftDurationMs) * time.Millisecond,
+		},
 	}
 	s.Expired = row.Expired
+	if json.Unmarshal(row.DraftStats, &s.Draft.Stats) != nil {
+		s.Draft = brief.Draft{} // written by hand: the change begins anew
+	}
 	return s
 }
 
@@ -76,6 +85,48 @@ func (b *Briefs) Release(ctx context.Context, chatID uuid.UUID, lease brief.Leas
 		queueExec(batch, queries.ReleaseFoldLease, dbsqlc.ReleaseFoldLeaseParams{ChatID: chatID, LeaseToken: lease.Token})
 	})
 	return err
+}
+
+// Settle ends the lease, and notes that there is nothing to fold until the buffer changes.
+func (b *Briefs) Settle(ctx context.Context, chatID uuid.UUID, lease brief.Lease) error {
+	_, err := sendAsOwner(ctx, b.pool, chatID, "settle fold", func(batch *pgx.Batch) {
+		queueExec(batch, queries.LockBrief, chatID)
+		queueExec(batch, queries.SettleFold, dbsqlc.SettleFoldParams{ChatID: chatID, LeaseToken: lease.Token})
+	})
+	return err
+}
+
+// PutOff ends the lease, and deletes the brief's text if the brief is stale. It reports whether the lease was still
+// held and no message was changed since the claim.
+func (b *Briefs) PutOff(ctx context.Context, change brief.Change, failure string, delay brief.Delay) (put brief.PutOff, done bool, err error) {
+	_, err = sendAsOwner(ctx, b.pool, change.ChatID, "put off fold", func(batch *pgx.Batch) {
+		put, done = brief.PutOff{}, false
+		params := dbsqlc.PutOffFoldsParams{
+			ChatIds: []uuid.UUID{change.ChatID}, LeaseToken: nullID(change.Lease.Token), PlannedEditCount: change.Planned.EditCount,
+			Failure: failure, FirstSeconds: delay.First.Seconds(), LongestSeconds: delay.Longest.Seconds(),
+		}
+		queueMany(batch, queries.PutOffFolds, params, func(row dbsqlc.PutOffFoldsRow) {
+			put, done = brief.PutOff{Failures: row.FoldFailures, Wait: time.Duration(row.WaitSeconds * float64(time.Second))}, true
+		})
+	})
+	return put, done, err
+}
+
+// SaveDraft stores the progress of a change and renews its lease. It reports whether the change can still be committed.
+func (b *Briefs) SaveDraft(ctx context.Context, change brief.Change, draft brief.Draft) (saved bool, err error) {
+	stats, err := json.Marshal(draft.Stats)
+	if err != nil {
+		return false, failed("save draft", err)
+	}
+	_, err = sendAsOwner(ctx, b.pool, change.ChatID, "save draft", func(batch *pgx.Batch) {
+		queue(batch, queries.WriteDraft, dbsqlc.WriteDraftParams{
+			ChatID: change.ChatID, LeaseToken: change.Lease.Token, LeaseSeconds: change.Lease.Duration.Seconds(),
+			PlannedVersion: change.Planned.Brief.Version, PlannedEditCount: change.Planned.EditCount,
+			PlanSha256: draft.PlanSHA256, PiecesDone: draft.Pieces, Pieces: len(change.Plan.Pieces),
+			GlobalSummary: draft.Summary, Tokens: draft.Tokens, Stats: stats, DurationMs: int(draft.Duration.Milliseconds()),
+		}).Exec(affects(1, &saved))
+	})
+	return saved && err == nil, err
 }
 
 // errLost rolls a commit back whose compare-and-set found another brief than planned.

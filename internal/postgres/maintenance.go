@@ -45,7 +45,8 @@ func (m *Maintenance) MergeSearchEntries(ctx context.Context) error {
 }
 
 // ReviveDeadFolds makes the jobs of dead workers available again and clears their leases. It leaves jobs alone
-// that have run for less than young: they may not have taken their lease yet.
+// that have run for less than young: they may not have taken their lease yet. A job that has no attempt left is
+// given up, and its chat is put off.
 func (m *Maintenance) ReviveDeadFolds(ctx context.Context, young time.Duration) (jobs, leases int, err error) {
 	q := dbsqlc.New(m.pool)
 	revived, err := q.ReviveDeadFolds(ctx, young.Seconds())
@@ -53,8 +54,25 @@ func (m *Maintenance) ReviveDeadFolds(ctx context.Context, young time.Duration) 
 		return 0, 0, failed("revive dead folds", err)
 	}
 	cleared, err := q.ClearDeadLeases(ctx)
-	return len(revived), len(cleared), failed("clear dead leases", err)
+	if err != nil {
+		return len(revived), 0, failed("clear dead leases", err)
+	}
+	var givenUp []uuid.UUID
+	for _, row := range revived {
+		if row.GivenUp {
+			givenUp = append(givenUp, row.ChatID)
+		}
+	}
+	if len(givenUp) > 0 {
+		_, err = q.PutOffFolds(ctx, dbsqlc.PutOffFoldsParams{
+			ChatIds: givenUp, Failure: "worker died", FirstSeconds: afterDeath.Seconds(), LongestSeconds: afterDeath.Seconds(),
+		})
+	}
+	return len(revived) - len(givenUp), len(cleared), failed("put off folds", err)
 }
+
+// afterDeath is how long a chat is put off on which workers died until its job had no attempt left.
+const afterDeath = time.Hour
 
 // DueChats returns the chats that need a fold and those that need a rebuild.
 func (m *Maintenance) DueChats(ctx context.Context) (folds, rebuilds []uuid.UUID, err error) {
@@ -111,15 +129,15 @@ func deleteAll(some func() (int64, error)) (deleted int, err error) {
 // Backlog returns how late the memory work is.
 func (m *Maintenance) Backlog(ctx context.Context) (metrics.Backlog, error) {
 	q := dbsqlc.New(m.pool)
-	age, err := q.OldestUnfoldedTurn(ctx, dbsqlc.OldestUnfoldedTurnParams(m.due))
+	folds, err := q.FoldBacklog(ctx)
 	if err != nil {
-		return metrics.Backlog{}, failed("oldest unfolded turn", err)
+		return metrics.Backlog{}, failed("fold backlog", err)
 	}
 	queues, err := q.QueueDepths(ctx)
 	if err != nil {
 		return metrics.Backlog{}, failed("queue depths", err)
 	}
-	backlog := metrics.Backlog{OldestUnfoldedTurn: age, QueueDepth: map[string]float64{"memory": 0, "maintenance": 0}}
+	backlog := metrics.Backlog{OldestUnfoldedTurn: folds.Age, PutOffChats: folds.PutOff, QueueDepth: map[string]float64{"memory": 0, "maintenance": 0}}
 	for _, queue := range queues {
 		backlog.QueueDepth[queue.Queue] = float64(queue.Depth)
 	}

@@ -84,27 +84,75 @@ func (b *bed) checkDue(limits memory.Limits, withExpiry bool, folds, rebuilds []
 	}
 }
 
-func TestBacklogTellsHowLateTheMemoryIs(t *testing.T) {
+// Chats that wait in the queue, such as those of a large import, do not hide the others from the sweep.
+func TestWaitingChatsDoNotHideOthers(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	b.exec("insert into chats (user_id) select $1 from generate_series(1, 1100)", b.user.UserID)
+	b.exec("update conversation_briefs set pending_tokens = 99999, pending_turns = 9")
+	b.exec(`insert into river.river_job (kind, queue, max_attempts, args, state)
+		select 'fold_brief', 'memory', 10, jsonb_build_object('chat_id', id), (array['available', 'scheduled', 'retryable', 'running']::river.river_job_state[])[1 + row_number() over () % 4] from chats`)
+	due, stale, both := b.newChat(1), b.newChat(1), b.newChat(1)
+	b.exec("update conversation_briefs set pending_tokens = 9999, pending_turns = 9 where chat_id = any($1)", []uuid.UUID{due, both})
+	b.exec("update conversation_briefs set stale = true where chat_id = any($1)", []uuid.UUID{stale, both})
+	b.exec("insert into river.river_job (kind, queue, max_attempts, args) select 'fold_brief', 'memory', 10, jsonb_build_object('chat_id', $1::uuid)", both)
+	folds, rebuilds, err := NewMaintenance(b.pool, memory.DefaultLimits()).DueChats(t.Context())
+	if err != nil || len(folds) != 1 || folds[0] != due || len(rebuilds) != 2 || !slices.Contains(rebuilds, stale) || !slices.Contains(rebuilds, both) {
+		t.Errorf("%d folds, %v, %v", len(folds), rebuilds, err)
+	}
+	b.exec("update river.river_job set state = 'completed', finalized_at = now()")
+	if folds, _, err = NewMaintenance(b.pool, memory.DefaultLimits()).DueChats(t.Context()); err != nil || len(folds) != 1000 {
+		t.Errorf("%d folds, %v", len(folds), err)
+	}
+}
+
+// How late the memory is counts from when a chat became due, not from when its turns were said: a chat that rested for a
+// month, or was imported with messages of years ago, and is due since a moment ago is no reason for an alarm.
+func TestBacklogCountsFromWhenAChatBecameDue(t *testing.T) {
 	t.Parallel()
 	limits := memory.DefaultLimits()
 	limits.ChunkThreshold, limits.KRawTurns = 5, 1
 	b := newBedWith(t, limits, 4)
 	m := NewMaintenance(b.pool, limits)
-	if got, err := m.Backlog(t.Context()); err != nil || got.OldestUnfoldedTurn != 0 || got.QueueDepth["memory"] != 0 {
-		t.Errorf("of nothing: %+v, %v", got, err)
+	late := func() (float64, int) {
+		t.Helper()
+		got, err := m.Backlog(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got.OldestUnfoldedTurn, got.PutOffChats
+	}
+	if seconds, putOff := late(); seconds != 0 || putOff != 0 {
+		t.Errorf("of nothing: %v, %d", seconds, putOff)
 	}
 	chatID := b.newChat(3)
-	b.exec("update messages set created_at = now() - interval '1 hour' where chat_id = $1 and seq = 1", chatID)
-	b.exec(`insert into river.river_job (kind, queue, max_attempts, args, state) values ('fold_brief', 'memory', 1, '{}', 'available'), ('fold_brief', 'memory', 1, '{}', 'retryable')`)
-	limited := b.newChat(2)
-	b.exec("update chats set max_turns = 1 where id = $1", limited)
-	b.exec("update messages set created_at = now() - interval '3 hours', token_count = 0 where chat_id = $1", limited)
-	if got, err := m.Backlog(t.Context()); err != nil || got.OldestUnfoldedTurn < 10_800 {
-		t.Errorf("over the turn limit: %+v, %v", got, err)
+	b.exec("insert into river.river_job (kind, queue, max_attempts, args) values ('fold_brief', 'memory', 1, jsonb_build_object('chat_id', $1::uuid))", chatID)
+	b.exec("update messages set created_at = now() - interval '1 month', updated_at = now() - interval '1 month' where chat_id = $1", chatID)
+	shown := func() float64 {
+		return ask[float64](b, "select extract(epoch from late_by)::float8 from inspect.due_folds(5, 1)")
 	}
-	b.exec("update chats set memory_strategy = 'simple' where id = $1", limited)
-	got, err := m.Backlog(t.Context())
-	if err != nil || got.OldestUnfoldedTurn < 3600 || got.OldestUnfoldedTurn > 3700 || got.QueueDepth["memory"] != 2 {
+	if seconds, _ := late(); seconds <= 0 || seconds > 600 || shown() > 600 {
+		t.Errorf("due since a moment ago, but late by %v and %v", seconds, shown())
+	}
+	b.exec("update river.river_job set created_at = now() - interval '2 hours', state = 'scheduled'")
+	if seconds, _ := late(); seconds < 7200 || seconds > 7800 || shown() < 7200 || shown() > 7800 {
+		t.Errorf("its job waits for two hours: %v and %v", seconds, shown())
+	}
+	// Without a job, because its folds fail, it has waited since the first that failed.
+	b.exec("update river.river_job set state = 'cancelled', finalized_at = now()")
+	if seconds, _ := late(); seconds != 0 || shown() > 600 {
+		t.Errorf("after its job: %v and %v", seconds, shown())
+	}
+	b.exec(`update conversation_briefs set fold_failures = 3, fold_failure = 'refused: none', failing_since = now() - interval '3 hours',
+		retry_at = now() + interval '1 hour' where chat_id = $1`, chatID)
+	if seconds, putOff := late(); seconds < 10_800 || seconds > 11_400 || putOff != 1 || shown() < 10_800 {
+		t.Errorf("its folds have failed for three hours: %v and %v, %d", seconds, shown(), putOff)
+	}
+	if got := ask[string](b, "select fold_failures || fold_failure || (retry_at > now())::text from inspect.due_folds(5, 1)"); got != "3refused: nonetrue" {
+		t.Errorf("the view says %q", got)
+	}
+	b.exec("insert into river.river_job (kind, queue, max_attempts, args, state) values ('fold_brief', 'memory', 1, '{}', 'retryable')")
+	if got, err := m.Backlog(t.Context()); err != nil || got.QueueDepth["memory"] != 1 {
 		t.Errorf("%+v, %v", got, err)
 	}
 }

@@ -177,6 +177,21 @@ func TestPlansUseTheIndexes(t *testing.T) {
 				SeqFrom: 9, Turns: 1, InputTokens: 1, OutputTokens: 1, PromptMode: "inline", DurationMs: 1, Details: []byte("{}"),
 			})
 		}, 12},
+		"WriteDraft": {func(id uuid.UUID) *pgx.QueuedQuery {
+			return queue(batch, queries.WriteDraft, dbsqlc.WriteDraftParams{
+				ChatID: id, LeaseToken: lease, LeaseSeconds: 20, PlannedVersion: 1, PlanSha256: "x", PiecesDone: 1, Pieces: 2, Stats: []byte("{}"),
+			})
+		}, 1},
+		"PutOffFolds": {func(id uuid.UUID) *pgx.QueuedQuery {
+			return queue(batch, queries.PutOffFolds, dbsqlc.PutOffFoldsParams{ChatIds: []uuid.UUID{id}, LeaseToken: nullID(lease), Failure: "x", FirstSeconds: 1, LongestSeconds: 1})
+		}, 1},
+		"SettleFold": {func(id uuid.UUID) *pgx.QueuedQuery {
+			return queueExec(batch, queries.SettleFold, dbsqlc.SettleFoldParams{ChatID: id, LeaseToken: lease})
+		}, 13},
+		// What may_fold asks: the user has 2001 chats, of which two have a lease.
+		"may_fold": {func(id uuid.UUID) *pgx.QueuedQuery {
+			return batch.Queue("select count(*) from public.conversation_briefs b where b.lease_until > now() and b.user_id = $1 and b.chat_id <> $2", b.user.UserID, id)
+		}, 2},
 	} {
 		err := b.inTxAs(b.user, func(tx pgx.Tx) error {
 			for _, chatID := range []uuid.UUID{long, short} {
@@ -204,9 +219,7 @@ func TestPlansOfTheSweepUseTheIndexes(t *testing.T) {
 		"FindDueBriefs": queue(batch, queries.FindDueBriefs, dbsqlc.FindDueBriefsParams{
 			Threshold: 6000, LargestBrief: 500, KRawTurns: 3, Bridge: 6000, MinTailTurns: 1,
 		}),
-		"OldestUnfoldedTurn": queue(batch, queries.OldestUnfoldedTurn, dbsqlc.OldestUnfoldedTurnParams{
-			Threshold: 6000, LargestBrief: 500, KRawTurns: 3, Bridge: 6000, MinTailTurns: 1,
-		}),
+		"FoldBacklog":               {SQL: dbsqlc.FoldBacklog},
 		"FindExpiredUnfolded":       {SQL: dbsqlc.FindExpiredUnfolded},
 		"DeleteExpiredChats":        queue(batch, queries.DeleteExpiredChats, dbsqlc.DeleteExpiredChatsParams{Days: 30, Most: 500}),
 		"ClearDeadLeases":           {SQL: dbsqlc.ClearDeadLeases},

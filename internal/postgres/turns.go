@@ -209,11 +209,12 @@ func (t *Turns) SaveReply(ctx context.Context, user auth.Principal, reply chat.F
 	return saved && err == nil, failed("save reply", err)
 }
 
-// sendLast sends the last batch of a transaction that changes a chat. If the chat is due then, it enqueues the fold.
+// sendLast sends the last batch of a transaction that changes a chat. If the chat is due then, it enqueues the fold,
+// unless folds of the chat were put off: then the sweep enqueues it when it is time.
 func (s foldingStore) sendLast(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, chatID uuid.UUID) error {
 	var due bool
 	queueOne(batch, queries.ReadCounters, chatID, func(row dbsqlc.ReadCountersRow) {
-		due = memory.Due(row.BriefTokens, row.PendingTokens, row.PendingTurns, s.limits.For(settings(row.MemoryStrategy, row.MaxTurns)))
+		due = !row.PutOff && memory.Due(row.BriefTokens, row.PendingTokens, row.PendingTurns, s.limits.For(settings(row.MemoryStrategy, row.MaxTurns)))
 	})
 	queueActAsServer(batch)
 	if err := tx.SendBatch(ctx, batch).Close(); err != nil || !due {

@@ -9,23 +9,29 @@ select b.version, b.covered_seq, b.brief_tokens, b.pending_tokens, b.pending_tur
  where b.chat_id = sqlc.arg(chat_id);
 
 -- name: ClaimBrief :many
--- Like ReadBrief, and takes the lease for a fold. No row: another worker holds the lease, or the lock while
--- it writes. The same token may claim again, because the connection may have broken after a first claim.
+-- Like ReadBrief, and takes the lease for a fold; with the draft that an earlier worker left. No row: another
+-- worker holds the lease, or the lock while it writes, or the user's other folds are as many as may run. The same
+-- token may claim again, because the connection may have broken after a first claim.
 update public.conversation_briefs b
    set lease_token = sqlc.arg(lease_token)::uuid, lease_until = now() + make_interval(secs => sqlc.arg(lease_seconds)::float8)
-  from public.chats c
+  from public.chats c left join public.conversation_brief_drafts d on d.chat_id = c.id
  where b.chat_id = sqlc.arg(chat_id) and c.id = b.chat_id
    and (b.lease_until is null or b.lease_until <= now() or b.lease_token = sqlc.arg(lease_token)::uuid)
    and pg_try_advisory_xact_lock(hashtextextended('brief:' || b.chat_id::text, 0))
+   and throughline.may_fold(b.chat_id, b.user_id, sqlc.arg(folds_per_user)::int)
 returning b.version, b.covered_seq, b.brief_tokens, b.pending_tokens, b.pending_turns, b.stale, b.edit_count, b.cleared_seq, b.cleared_turns,
        b.readable as readable,
        (case when b.readable then b.brief ->> 'global_summary' else '' end)::text as global_summary,
        coalesce(case when b.readable then b.brief ->> 'last_summarized_message_id' end,
                 '00000000-0000-0000-0000-000000000000')::uuid as last_summarized_message_id,
-       c.memory_strategy, c.max_turns, coalesce(c.expires_at <= now(), false)::bool as expired;
+       c.memory_strategy, c.max_turns, coalesce(c.expires_at <= now(), false)::bool as expired,
+       coalesce(b.retry_at > now(), false)::bool as put_off,
+       coalesce(d.plan_sha256, '')::text as draft_plan, coalesce(d.pieces_done, 0)::int as draft_pieces, coalesce(d.global_summary, '')::text as draft_summary,
+       coalesce(d.tokens, 0)::int as draft_tokens, coalesce(d.stats, '{}')::jsonb as draft_stats, coalesce(d.duration_ms, 0)::int as draft_duration_ms;
 
 -- name: ReadCounters :one
-select b.brief_tokens, b.pending_tokens, b.pending_turns, c.memory_strategy, c.max_turns
+select b.brief_tokens, b.pending_tokens, b.pending_turns, c.memory_strategy, c.max_turns,
+       coalesce(b.retry_at > now(), false)::bool as put_off
   from public.conversation_briefs b join public.chats c on c.id = b.chat_id where b.chat_id = sqlc.arg(chat_id);
 
 -- name: RenewFoldLease :execrows
@@ -37,6 +43,57 @@ update public.conversation_briefs
 -- name: ReleaseFoldLease :exec
 update public.conversation_briefs set lease_token = null, lease_until = null
  where chat_id = sqlc.arg(chat_id) and lease_token = sqlc.arg(lease_token)::uuid;
+
+-- name: WriteDraft :execrows
+-- Stores how far a change of several pieces has come, and renews its lease. No row: the lease was lost, or what
+-- the change was planned from has changed. The update waits for whoever edits a message at this moment, so no
+-- draft is written that the edit would have deleted.
+with held as (update public.conversation_briefs b
+   set lease_until = now() + make_interval(secs => sqlc.arg(lease_seconds)::float8)
+ where b.chat_id = sqlc.arg(chat_id) and b.lease_token = sqlc.arg(lease_token)::uuid
+   and b.version = sqlc.arg(planned_version) and b.edit_count = sqlc.arg(planned_edit_count)
+returning b.chat_id, b.user_id)
+insert into public.conversation_brief_drafts
+  (chat_id, user_id, plan_sha256, pieces_done, pieces, global_summary, tokens, stats, duration_ms)
+select held.chat_id, held.user_id, sqlc.arg(plan_sha256)::text, sqlc.arg(pieces_done)::int, sqlc.arg(pieces)::int,
+       sqlc.arg(global_summary)::text, sqlc.arg(tokens)::int, sqlc.arg(stats)::jsonb, sqlc.arg(duration_ms)::int
+  from held
+on conflict (chat_id) do update
+   set plan_sha256 = excluded.plan_sha256, pieces_done = excluded.pieces_done, pieces = excluded.pieces, global_summary = excluded.global_summary,
+       tokens = excluded.tokens, stats = excluded.stats, duration_ms = excluded.duration_ms, updated_at = now();
+
+-- name: PutOffFolds :many
+-- Releases the leases of changes that were given up, and lets nobody try again for a while, which doubles each time.
+-- With a lease, not if it was lost or a message was edited or deleted since the change was planned: then there is
+-- another change to make. A stale brief goes: it and the revisions may hold deleted words, which must not wait for
+-- a summary that passes. Returns how often the chat was put off, and for how many seconds.
+with put_off as (update public.conversation_briefs b
+   set lease_token = null, lease_until = null, fold_failures = b.fold_failures + 1, fold_failure = sqlc.arg(failure)::text,
+       failing_since = coalesce(b.failing_since, now()),
+       retry_at = now() + make_interval(secs => least(sqlc.arg(longest_seconds)::float8, sqlc.arg(first_seconds)::float8 * 2 ^ least(b.fold_failures, 30))),
+       brief = case when b.stale then jsonb_build_object('global_summary', '',
+                      'last_summarized_message_id', case when b.readable then b.brief -> 'last_summarized_message_id' end)
+               else b.brief end,
+       brief_tokens = case when b.stale then 0 else b.brief_tokens end
+ where b.chat_id = any(sqlc.arg(chat_ids)::uuid[])
+   and (sqlc.narg(lease_token)::uuid is null or b.lease_token = sqlc.narg(lease_token)::uuid and b.edit_count = sqlc.arg(planned_edit_count))
+returning b.chat_id, b.stale, b.fold_failures, b.retry_at),
+redacted as (update public.conversation_brief_revisions r set global_summary = null
+  from put_off
+ where r.chat_id = put_off.chat_id and put_off.stale and r.global_summary is not null)
+select fold_failures, extract(epoch from retry_at - now())::float8 as wait_seconds from put_off;
+
+-- name: SettleFold :exec
+-- Releases the lease of a fold that was due by the counters and found nothing to do. Counts again, in case the
+-- counters are wrong, and notes them, so that no fold is inserted until they change. After LockBrief, like WriteBrief.
+update public.conversation_briefs b
+   set lease_token = null, lease_until = null, pending_tokens = rest.tokens, pending_turns = rest.turns,
+       settled_tokens = rest.tokens, settled_turns = rest.turns
+  from (select coalesce(sum(m.token_count), 0)::int as tokens, (count(*) filter (where m.role = 'user'))::int as turns
+          from public.messages m
+         where m.chat_id = sqlc.arg(chat_id)
+           and m.seq > (select c.covered_seq from public.conversation_briefs c where c.chat_id = sqlc.arg(chat_id))) rest
+ where b.chat_id = sqlc.arg(chat_id) and b.lease_token = sqlc.arg(lease_token)::uuid;
 
 -- name: LockBrief :exec
 -- Waits for other workers that claim or write the brief, then for writers of messages. A separate statement,
@@ -81,21 +138,26 @@ select w.chat_id, w.user_id, w.version, sqlc.arg(kind)::text, sqlc.arg(seq_from)
 select brief_tokens, pending_tokens, pending_turns from written;
 
 -- name: FindDueBriefs :many
--- Chats that need a job, and its kind: a rebuild for a stale or unreadable brief, else a fold. As the server
--- itself. A fold can only be due over the threshold or over the chat's turn limit: those conditions narrow
+-- Chats that need a job and have none, and its kind: a rebuild for a stale or unreadable brief, else a fold. Not
+-- those whose folds were put off, nor those where the last fold found nothing to do. Chats with a job are left out
+-- here, so that thousands that wait, such as those of an import, do not fill the limits. As the server itself. A fold can only be due over the threshold or over the chat's turn limit: those conditions narrow
 -- the search by the indexes on pending_thousands and max_turns, and fold_is_due decides.
+with waiting as (select j.kind, j.args ->> 'chat_id' as chat from river.river_job j
+  where j.queue = 'memory' and j.state in ('available', 'pending', 'retryable', 'running', 'scheduled') and j.args ? 'chat_id')
 (select b.chat_id, 'rebuild_brief'::text as kind from public.conversation_briefs b
-  where b.stale limit 1000)
+  where b.chat_id::text not in (select w.chat from waiting w where w.kind = 'rebuild_brief') and b.stale and (b.retry_at is null or b.retry_at <= now()) limit 1000)
 union
 (select b.chat_id, 'rebuild_brief'::text as kind from public.conversation_briefs b
-  where not b.readable limit 1000)
+  where b.chat_id::text not in (select w.chat from waiting w where w.kind = 'rebuild_brief') and not b.readable and (b.retry_at is null or b.retry_at <= now()) limit 1000)
 union
 (select b.chat_id, 'fold_brief'::text as kind
    from public.conversation_briefs b
    join public.chats c on c.id = b.chat_id
   where b.pending_thousands >= (sqlc.arg(threshold)::int - sqlc.arg(largest_brief)::int) / 1000
     and b.brief_tokens + b.pending_tokens > sqlc.arg(threshold)::int
-    and not b.stale and b.readable
+    and b.chat_id::text not in (select w.chat from waiting w)
+    and not b.stale and b.readable and (b.retry_at is null or b.retry_at <= now())
+    and (b.settled_tokens, b.settled_turns) is distinct from (b.pending_tokens, b.pending_turns)
     and throughline.fold_is_due(b.brief_tokens, b.pending_tokens, b.pending_turns, c.memory_strategy, c.max_turns, false,
           sqlc.arg(threshold)::int, sqlc.arg(k_raw_turns)::int, sqlc.arg(bridge)::int, sqlc.arg(min_tail_turns)::int, sqlc.arg(prompt)::int)
   order by b.pending_tokens desc limit 1000)
@@ -104,7 +166,9 @@ union
    from public.chats c
    join public.conversation_briefs b on b.chat_id = c.id
   where c.max_turns is not null and b.pending_turns > c.max_turns
-    and not b.stale and b.readable
+    and b.chat_id::text not in (select w.chat from waiting w)
+    and not b.stale and b.readable and (b.retry_at is null or b.retry_at <= now())
+    and (b.settled_tokens, b.settled_turns) is distinct from (b.pending_tokens, b.pending_turns)
     and throughline.fold_is_due(b.brief_tokens, b.pending_tokens, b.pending_turns, c.memory_strategy, c.max_turns, false,
           sqlc.arg(threshold)::int, sqlc.arg(k_raw_turns)::int, sqlc.arg(bridge)::int, sqlc.arg(min_tail_turns)::int, sqlc.arg(prompt)::int)
   limit 1000);
@@ -114,7 +178,8 @@ union
 -- they make no difference once a chat is expired.
 select c.id from public.chats c
   join public.conversation_briefs b on b.chat_id = c.id
- where c.expires_at <= now() and not b.stale
+  where c.expires_at <= now() and not b.stale and (b.retry_at is null or b.retry_at <= now())
+   and (b.settled_tokens, b.settled_turns) is distinct from (b.pending_tokens, b.pending_turns)
    and throughline.fold_is_due(b.brief_tokens, b.pending_tokens, b.pending_turns, c.memory_strategy, c.max_turns, true, 0, 0, 0, 0, 0)
  order by c.expires_at
  limit 1000;
@@ -126,23 +191,11 @@ update public.conversation_briefs
  where lease_until < now()
 returning chat_id;
 
--- name: OldestUnfoldedTurn :one
--- The age in seconds of the oldest message that is due to be folded, by size or by its chat's turn limit; 0
--- if there is none. Searches as FindDueBriefs does.
-select coalesce(extract(epoch from now() - min(first.created_at)), 0)::float8 as age
-  from (select b.chat_id, b.covered_seq
-          from public.conversation_briefs b
-          join public.chats c on c.id = b.chat_id
-         where b.pending_thousands >= (sqlc.arg(threshold)::int - sqlc.arg(largest_brief)::int) / 1000
-           and b.brief_tokens + b.pending_tokens > sqlc.arg(threshold)::int
-           and throughline.fold_is_due(b.brief_tokens, b.pending_tokens, b.pending_turns, c.memory_strategy, c.max_turns, false,
-                 sqlc.arg(threshold)::int, sqlc.arg(k_raw_turns)::int, sqlc.arg(bridge)::int, sqlc.arg(min_tail_turns)::int, sqlc.arg(prompt)::int)
-        union all
-        select b.chat_id, b.covered_seq
-          from public.chats c
-          join public.conversation_briefs b on b.chat_id = c.id
-         where c.max_turns is not null and b.pending_turns > c.max_turns
-           and throughline.fold_is_due(b.brief_tokens, b.pending_tokens, b.pending_turns, c.memory_strategy, c.max_turns, false,
-                 sqlc.arg(threshold)::int, sqlc.arg(k_raw_turns)::int, sqlc.arg(bridge)::int, sqlc.arg(min_tail_turns)::int, sqlc.arg(prompt)::int)) due
- cross join lateral (select m.created_at from public.messages m
-                      where m.chat_id = due.chat_id and m.seq > due.covered_seq order by m.seq limit 1) first;
+-- name: FoldBacklog :one
+-- For how many seconds the chat has waited longest whose brief should have changed, and the number of chats whose
+-- folds were put off. A chat has waited since its job was inserted, which happens with what made it due, or since
+-- its folds began to fail. As the server itself.
+select coalesce(extract(epoch from now() - least(waiting.since, failing.since)), 0)::float8 as age, failing.chats::int as put_off
+  from (select min(j.created_at) as since from river.river_job j
+         where j.queue = 'memory' and j.state in ('available', 'pending', 'retryable', 'running', 'scheduled')) waiting,
+       (select min(b.failing_since) as since, count(*) as chats from public.conversation_briefs b where b.failing_since is not null) failing;

@@ -3,9 +3,11 @@
 -- name: ReviveDeadFolds :many
 -- Makes the jobs of dead workers available again; River itself would do so minutes later. A fold's job is
 -- alive while its chat's lease runs, or while it is too young to have taken one. The entry in errors has
--- River's form.
+-- River's form. A job without attempts left is discarded, as River does it, so that a chat which kills its workers
+-- does not kill all that come.
 update river.river_job j
-   set state = 'available', scheduled_at = now(),
+   set state = case when j.attempt < j.max_attempts then 'available' else 'discarded' end::river.river_job_state,
+       finalized_at = case when j.attempt < j.max_attempts then null else now() end, scheduled_at = now(),
        errors = array_append(j.errors, jsonb_build_object('at', now(), 'attempt', j.attempt, 'error', 'worker lost its lease', 'trace', ''))
   from (select d.id from river.river_job d
           left join public.conversation_briefs b on b.chat_id = (d.args ->> 'chat_id')::uuid
@@ -14,7 +16,7 @@ update river.river_job j
            and (b.lease_until is null or b.lease_until < now())
            for update of d skip locked) dead
  where j.id = dead.id
-returning j.id;
+returning (j.args ->> 'chat_id')::uuid as chat_id, j.state = 'discarded' as given_up;
 
 -- name: CompleteJob :exec
 -- Does what River's JobCompleteTx does. That is made for many jobs at once, and planning it each time costs

@@ -1,4 +1,4 @@
--- The memory of each chat, and every change to it.
+-- The memory of each chat, every change to it, and the progress of a change that takes several model calls.
 
 create table public.conversation_briefs (
   chat_id           uuid        not null,
@@ -20,6 +20,15 @@ create table public.conversation_briefs (
   -- The running fold: its token, and until when its worker counts as alive.
   lease_token       uuid,
   lease_until       timestamptz,
+  -- Folds that were given up since the last change of the brief: how many, since when, why (a word, never
+  -- content), and before when none is tried again.
+  fold_failures     int         not null default 0,
+  failing_since     timestamptz,
+  fold_failure      text,
+  retry_at          timestamptz,
+  -- The counters with which a fold last found nothing to do: while they are the same, none is inserted again.
+  settled_tokens    int,
+  settled_turns     int,
   updated_at        timestamptz not null default now(),
   -- Where the context was last cleared. Messages up to this seq stay stored, but are in no prompt and no
   -- summary.
@@ -42,7 +51,9 @@ create table public.conversation_briefs (
     and brief - array['global_summary', 'last_summarized_message_id'] = '{}'),
   constraint conversation_briefs_readable check (readable),
   constraint conversation_briefs_counters check (pending_tokens >= 0 and pending_turns >= 0 and covered_seq >= 0),
-  constraint conversation_briefs_lease_whole check ((lease_token is null) = (lease_until is null))
+  constraint conversation_briefs_lease_whole check ((lease_token is null) = (lease_until is null)),
+  constraint conversation_briefs_failure_whole check (
+    (failing_since is null) = (fold_failures = 0) and (failing_since is null) = (retry_at is null) and (failing_since is null) = (fold_failure is null))
 )
 -- For heap-only updates, as for chats.
 with (fillfactor = 70);
@@ -54,6 +65,8 @@ create index conversation_briefs_pending_thousands_idx on public.conversation_br
 create index conversation_briefs_stale_idx on public.conversation_briefs (chat_id) where stale;
 create index conversation_briefs_unreadable_idx on public.conversation_briefs (chat_id) where not readable;
 create index conversation_briefs_lease_until_idx on public.conversation_briefs (lease_until) where lease_until is not null;
+-- For the metrics: chats whose folds were given up.
+create index conversation_briefs_failing_since_idx on public.conversation_briefs (failing_since) where failing_since is not null;
 
 create table public.conversation_brief_revisions (
   chat_id        uuid        not null,
@@ -94,18 +107,49 @@ create index conversation_brief_revisions_user_id_idx on public.conversation_bri
 create unique index conversation_brief_revisions_fold_once_key on public.conversation_brief_revisions (chat_id, seq_from)
   where kind = 'fold';
 
-revoke all on public.conversation_briefs, public.conversation_brief_revisions from anon, authenticated;
+-- How far a fold or rebuild of several pieces has come, so that any worker can go on there. The row is deleted
+-- with every change of the brief and every edit or deletion of a message of the chat, so it never outlives
+-- what it was made from.
+create table public.conversation_brief_drafts (
+  chat_id        uuid        not null,
+  user_id        uuid        not null,
+  -- Hex, of everything that the change reads: only a change that is planned alike goes on from here.
+  plan_sha256    text        not null,
+  pieces_done    int         not null,
+  pieces         int         not null,
+  -- The summary of the pieces so far, and its tokens.
+  global_summary text        not null,
+  tokens         int         not null,
+  -- What the calls so far cost.
+  stats          jsonb       not null,
+  duration_ms    int         not null,
+  updated_at     timestamptz not null default now(),
+
+  constraint conversation_brief_drafts_pkey primary key (chat_id),
+  constraint conversation_brief_drafts_chat_id_fkey foreign key (chat_id) references public.chats (id) on delete cascade,
+  constraint conversation_brief_drafts_unfinished check (pieces_done between 1 and pieces - 1)
+);
+
+-- For the policies.
+create index conversation_brief_drafts_user_id_idx on public.conversation_brief_drafts (user_id);
+
+revoke all on public.conversation_briefs, public.conversation_brief_revisions, public.conversation_brief_drafts from anon, authenticated;
 grant select, update on public.conversation_briefs to throughline_app;
 grant select, insert, update (global_summary) on public.conversation_brief_revisions to throughline_app;
-grant all on public.conversation_briefs, public.conversation_brief_revisions to service_role;
+grant select, insert, update on public.conversation_brief_drafts to throughline_app;
+grant all on public.conversation_briefs, public.conversation_brief_revisions, public.conversation_brief_drafts to service_role;
 
 alter table public.conversation_briefs enable row level security;
 alter table public.conversation_brief_revisions enable row level security;
+alter table public.conversation_brief_drafts enable row level security;
 
 create policy conversation_briefs_server on public.conversation_briefs for all to throughline_app
   using ((select (nullif((select current_setting('request.jwt.claims', true)), '')::jsonb ->> 'sub')::uuid) = user_id)
   with check ((select (nullif((select current_setting('request.jwt.claims', true)), '')::jsonb ->> 'sub')::uuid) = user_id);
 create policy conversation_brief_revisions_server on public.conversation_brief_revisions for all to throughline_app
+  using ((select (nullif((select current_setting('request.jwt.claims', true)), '')::jsonb ->> 'sub')::uuid) = user_id)
+  with check ((select (nullif((select current_setting('request.jwt.claims', true)), '')::jsonb ->> 'sub')::uuid) = user_id);
+create policy conversation_brief_drafts_server on public.conversation_brief_drafts for all to throughline_app
   using ((select (nullif((select current_setting('request.jwt.claims', true)), '')::jsonb ->> 'sub')::uuid) = user_id)
   with check ((select (nullif((select current_setting('request.jwt.claims', true)), '')::jsonb ->> 'sub')::uuid) = user_id);
 
@@ -119,6 +163,42 @@ $$;
 
 create trigger conversation_briefs_touch_updated_at before update on public.conversation_briefs
   for each row execute function throughline.touch_updated_at();
+
+-- What was learnt about the old state is void: failures, and the progress of a running change. SECURITY DEFINER:
+-- who edits or deletes a message has no right to drafts.
+create function throughline.forget_fold() returns trigger
+language plpgsql security definer set search_path = '' as $$
+begin
+  new.fold_failures := 0;
+  new.failing_since := null;
+  new.fold_failure := null;
+  new.retry_at := null;
+  new.settled_tokens := null;
+  new.settled_turns := null;
+  delete from public.conversation_brief_drafts d where d.chat_id = new.chat_id;
+  return new;
+end
+$$;
+
+-- edit_count grows with every edit and deletion of a message, version with everything else that changes a brief.
+create trigger conversation_briefs_forget_fold before update of version, edit_count on public.conversation_briefs
+  for each row when ((old.version, old.edit_count) is distinct from (new.version, new.edit_count))
+  execute function throughline.forget_fold();
+
+-- Whether one more fold of a user may run: fewer than most of the user's other chats have a lease (0 for any
+-- number). The claims of a user pass one after the other, so that no two take the last place; in PL/pgSQL the count
+-- sees what was committed while this waited for the lock.
+create function throughline.may_fold(chat uuid, owner uuid, most int) returns boolean
+language plpgsql volatile security invoker set search_path = '' as $$
+begin
+  if most = 0 then
+    return true;
+  end if;
+  perform pg_advisory_xact_lock(hashtextextended('folds:' || owner::text, 0));
+  return (select count(*) from public.conversation_briefs b
+           where b.lease_until > now() and b.user_id = owner and b.chat_id <> chat) < most;
+end
+$$;
 
 -- Every chat has a brief from the start. SECURITY DEFINER: a phone may insert a chat, but has no right to
 -- briefs.
@@ -154,6 +234,7 @@ begin
 end
 $$;
 
-revoke all on function throughline.touch_updated_at(), throughline.start_brief(),
-  throughline.fold_is_due(int, bigint, bigint, text, int, boolean, int, int, int, int, int) from public, anon, authenticated;
+revoke all on function throughline.touch_updated_at(), throughline.forget_fold(), throughline.start_brief(),
+  throughline.may_fold(uuid, uuid, int), throughline.fold_is_due(int, bigint, bigint, text, int, boolean, int, int, int, int, int) from public, anon, authenticated;
 grant execute on function throughline.fold_is_due(int, bigint, bigint, text, int, boolean, int, int, int, int, int) to service_role;
+grant execute on function throughline.may_fold(uuid, uuid, int) to throughline_app, service_role;

@@ -42,17 +42,21 @@ select b.chat_id, b.user_id, c.title,
        b.covered_seq, c.last_seq, covered.turns as covered_turns, b.pending_turns, b.pending_tokens,
        b.stale, b.edit_count,
        b.lease_until, coalesce(b.lease_until > now(), false) as folding_now,
+       draft.pieces_done, draft.pieces,
+       b.fold_failures, b.fold_failure, b.failing_since, b.retry_at,
        latest.created_at as changed_at, now() - latest.created_at as age,
        c.last_message_at,
        c.memory_strategy, c.max_turns, c.tool_name, c.expires_at, coalesce(c.expires_at <= now(), false) as expired, b.cleared_seq, c.tags
   from public.conversation_briefs b
   join public.chats c on c.id = b.chat_id
   left join public.conversation_brief_revisions latest on latest.chat_id = b.chat_id and latest.version = b.version
+  left join public.conversation_brief_drafts draft on draft.chat_id = b.chat_id
  cross join lateral (select count(*) as turns from public.messages m
                       where m.chat_id = b.chat_id and m.seq > b.cleared_seq and m.seq <= b.covered_seq and m.role = 'user' and m.weight > 0) covered;
 
 comment on view inspect.briefs is
-  'Each chat''s brief: its text, how old it is, what it covers, whether it is stale and whether a fold is at work.';
+  'Each chat''s brief: its text, how old it is, what it covers, whether it is stale, whether a fold is at work and how '
+  'far it has come, and how often and why folds were put off.';
 
 ------------------------------------------------------------------------------------------------
 
@@ -110,6 +114,7 @@ create function inspect.due_folds(
 returns table (
   chat_id uuid, user_id uuid, title text, reason text,
   tokens_total int, pending_turns int, due_since timestamptz, late_by interval,
+  fold_failures int, fold_failure text, retry_at timestamptz,
   job_id bigint, job_kind text, job_state text, job_attempt int, job_scheduled_at timestamptz, job_last_error text)
 language sql stable security invoker set search_path = '' as $$
   select b.chat_id, b.user_id, c.title,
@@ -119,31 +124,20 @@ language sql stable security invoker set search_path = '' as $$
               when b.pending_turns > c.max_turns then 'more turns than max_turns are out of the brief'
               else 'the buffer is over the threshold' end,
          b.brief_tokens + b.pending_tokens, b.pending_turns, due.since, now() - due.since,
+         b.fold_failures, b.fold_failure, b.retry_at,
          job.id, job.kind, job.state::text, job.attempt::int, job.scheduled_at,
          job.errors[array_upper(job.errors, 1)] ->> 'error'
     from public.conversation_briefs b
     join public.chats c on c.id = b.chat_id
    cross join lateral (select coalesce(c.expires_at <= now(), false) as expired) expiry
-    -- The message with which the buffer went over the limits.
-    left join lateral (
-      select min(grown.created_at) as since
-        from (select m.created_at,
-                     sum(m.weight) over upto as tokens,
-                     count(*) filter (where m.role = 'user' and m.weight > 0) over upto as turns
-                from public.messages m
-               where m.chat_id = b.chat_id and m.seq > b.covered_seq
-              window upto as (order by m.seq)) grown
-       where throughline.fold_is_due(b.brief_tokens, grown.tokens, grown.turns, c.memory_strategy, c.max_turns, false,
-                                    chunk_summarize_threshold, k_raw_turns, bridge_token_budget, min_tail_turns, prompt_token_budget)) over_limit on true
     left join lateral (
       select j.* from river.river_job j
        where j.kind in ('fold_brief', 'rebuild_brief') and j.args @> jsonb_build_object('chat_id', b.chat_id)
        order by j.id desc limit 1) job on true
-    -- When a brief became stale or unreadable is not stored; its job and its latest change are the best
-    -- estimates.
+    -- What makes a chat due inserts its job, and the next one when a fold leaves it due. What no job says is about to
+    -- be found by the sweep.
    cross join lateral (
-      select case when b.stale or not b.readable then least(over_limit.since, b.updated_at, case when job.finalized_at is null then job.created_at end)
-                  else least(over_limit.since, case when expiry.expired then c.expires_at end) end as since) due
+      select coalesce(least(b.failing_since, case when job.finalized_at is null then job.created_at end), b.updated_at) as since) due
    where b.stale or not b.readable
       or throughline.fold_is_due(b.brief_tokens, b.pending_tokens, b.pending_turns, c.memory_strategy, c.max_turns, expiry.expired,
                                  chunk_summarize_threshold, k_raw_turns, bridge_token_budget, min_tail_turns, prompt_token_budget)

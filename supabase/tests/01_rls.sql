@@ -60,6 +60,17 @@ insert into matrix values
   ($$delete from public.conversation_brief_revisions where chat_id = pg_temp.id('chat of A')$$,
                                                                                   'denied', 'denied', 'denied', '1',      'denied', 'denied', 'denied'),
 
+  ($$select from public.conversation_brief_drafts$$,                              'denied', 'denied', 'denied', '2',      '1',      '1',      '0'),
+  ($$insert into public.conversation_brief_drafts (chat_id, user_id, plan_sha256, pieces_done, pieces,
+       global_summary, tokens, stats, duration_ms)
+     values (pg_temp.id('chat without a brief'), pg_temp.id('A'), '', 1, 2, '', 0, '{}', 1)$$,
+                                                                                  'denied', 'denied', 'denied', '1',      '1',      'denied', 'denied'),
+  ($$update public.conversation_brief_drafts set pieces_done = 2, pieces = 3 where chat_id = pg_temp.id('chat of A')$$,
+                                                                                  'denied', 'denied', 'denied', '1',      '1',      '0',      '0'),
+  -- Only a change of the brief deletes it.
+  ($$delete from public.conversation_brief_drafts where chat_id = pg_temp.id('chat of A')$$,
+                                                                                  'denied', 'denied', 'denied', '1',      'denied', 'denied', 'denied'),
+
   -- The server inserts deltas as itself, for all users at once; as a user it may read and delete them.
   ($$select from public.message_deltas$$,                                         'denied', 'denied', 'denied', '2',      '1',      '1',      '0'),
   ($$select from public.message_deltas where message_id = pg_temp.id('message of A')$$,

@@ -1,7 +1,7 @@
 -- The constraints of briefs and revisions.
 begin;
 \ir helpers.psql
-select plan(25);
+select plan(38);
 
 select is(pg_temp.attempt('A', $$with made as (insert into public.chats default values returning id) select from made$$), '1', 'a phone starts a chat');
 insert into public.chats (id, user_id) values (pg_temp.id('chat of A'), pg_temp.id('A'));
@@ -43,6 +43,50 @@ select is(pg_temp.revise(2, 'clear', 5, 3) || ' ' || pg_temp.revise(2, 'rollback
 select is((select cleared_seq from public.conversation_briefs where chat_id = pg_temp.id('chat of A')), 0::bigint, 'a new chat was never cleared');
 select is(pg_temp.revise(2, 'guess', 5, 6) || ' ' || pg_temp.revise(2, 'fold', 0, 6) || ' ' || pg_temp.revise(2, 'fold', 6, 5) || ' ' || pg_temp.revise(2, 'fold', 5, 6, 'oral'),
           '23514 23514 23514 23514', 'unknown kinds, impossible ranges and unknown modes are refused');
+
+-- What a fold left behind ends with the state that it was made from.
+create function pg_temp.left_behind() returns text language sql as $$
+  select concat_ws(' ', b.fold_failures, b.fold_failure, b.retry_at is not null, b.settled_turns, d.global_summary)
+    from public.conversation_briefs b left join public.conversation_brief_drafts d using (chat_id) where b.chat_id = pg_temp.id('chat of A')
+$$;
+create function pg_temp.leave_behind() returns void language sql as $$
+  update public.conversation_briefs
+     set fold_failures = 2, fold_failure = 'refused: none', failing_since = now(), retry_at = now() + interval '1 hour', settled_tokens = 1, settled_turns = 1
+   where chat_id = pg_temp.id('chat of A');
+  insert into public.conversation_brief_drafts (chat_id, user_id, plan_sha256, pieces_done, pieces, global_summary, tokens, stats, duration_ms)
+  values (pg_temp.id('chat of A'), pg_temp.id('A'), '', 1, 3, 'so far', 2, '{}', 1)
+  on conflict do nothing
+$$;
+insert into public.messages (id, chat_id, role, content) values
+  (pg_temp.id('first'), pg_temp.id('chat of A'), 'user', 'One.'), (pg_temp.id('second'), pg_temp.id('chat of A'), 'assistant', 'Two.');
+select pg_temp.leave_behind();
+insert into public.messages (chat_id, role, content) values (pg_temp.id('chat of A'), 'user', 'Three.');
+update public.conversation_briefs set lease_token = gen_random_uuid(), lease_until = now() where chat_id = pg_temp.id('chat of A');
+update public.messages set metadata = '{"starred": true}', pinned = true where id = pg_temp.id('first');
+select is(pg_temp.left_behind(), '2 refused: none t 1 so far', 'a new message, a lease and metadata leave it');
+update public.messages set content = 'Another.' where id = pg_temp.id('first');
+select is(pg_temp.left_behind(), '0 f', 'an edit ends it');
+select pg_temp.leave_behind();
+delete from public.messages where id = pg_temp.id('second');
+select is(pg_temp.left_behind(), '0 f', 'so does a deletion');
+select pg_temp.leave_behind();
+update public.conversation_briefs set version = version + 1 where chat_id = pg_temp.id('chat of A');
+select is(pg_temp.left_behind(), '0 f', 'and a change of the brief');
+select is(pg_temp.attempt('service_role', 'update public.conversation_briefs set ' || change), '23514', 'refused: ' || change)
+  from unnest(array['fold_failures = 1', 'retry_at = now()', 'failing_since = now()', 'fold_failure = ''x''']) change;
+select is(pg_temp.attempt('service_role', format(
+    'insert into public.conversation_brief_drafts (chat_id, user_id, plan_sha256, pieces_done, pieces, global_summary, tokens, stats, duration_ms)
+     values (pg_temp.id(''chat of A''), pg_temp.id(''A''), '''', %s, 2, '''', 0, ''{}'', 1)', done)), outcome, format('a draft with %s of 2 pieces', done))
+  from (values (0, '23514'), (1, '1'), (2, '23514')) drafts (done, outcome);
+
+-- Places: two chats of a user may be folded at once, then one waits.
+insert into public.chats (id, user_id) values (pg_temp.id('another of A'), pg_temp.id('A')), (pg_temp.id('third of A'), pg_temp.id('A'));
+update public.conversation_briefs set lease_token = gen_random_uuid(), lease_until = now() + interval '1 minute'
+ where chat_id in (pg_temp.id('chat of A'), pg_temp.id('another of A'));
+select is(throughline.may_fold(pg_temp.id('third of A'), pg_temp.id('A'), 2)::text || throughline.may_fold(pg_temp.id('third of A'), pg_temp.id('A'), 3)
+          || throughline.may_fold(pg_temp.id('third of A'), pg_temp.id('A'), 0), 'falsetruetrue', 'two leases fill two places, not three, and 0 is any number');
+select is(throughline.may_fold(pg_temp.id('chat of A'), pg_temp.id('A'), 2)::text || throughline.may_fold(pg_temp.id('chat of B'), pg_temp.id('B'), 1), 'truetrue',
+          'a chat''s own lease takes none of its places, nor does another user''s');
 
 select * from finish();
 rollback;

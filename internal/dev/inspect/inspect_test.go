@@ -150,6 +150,20 @@ func TestReportOnAStaleChatWithAJob(t *testing.T) {
 		"job rebuild_brief is retryable, attempt 3, last error: the model is away", "version 1", "redacted")
 }
 
+// A chat whose rebuild was refused shows that, how far it came, and that it has no brief meanwhile.
+func TestReportOnAChatThatIsPutOff(t *testing.T) {
+	t.Parallel()
+	s := tell(t)
+	conn := connect(t, s.database)
+	execute(t, conn, "delete from messages where chat_id = $1 and seq = 1", s.chat)
+	execute(t, conn, `update conversation_briefs set brief = jsonb_set(brief, '{global_summary}', '""'), fold_failures = 3, fold_failure = 'refused: none',
+		failing_since = now(), retry_at = now() + interval '21 minutes' where chat_id = $1`, s.chat)
+	execute(t, conn, `insert into conversation_brief_drafts (chat_id, user_id, plan_sha256, pieces_done, pieces, global_summary, tokens, stats, duration_ms)
+		select id, user_id, '', 2, 5, '', 0, '{}', 1 from chats where id = $1`, s.chat)
+	wantLines(t, s.print(t, memory.DefaultLimits()), "its text is deleted, because it could not be written anew", "2 of its 5 pieces are done",
+		"put off after 3 failures (refused: none), not tried again for 20 minutes")
+}
+
 func TestReportOnANewChat(t *testing.T) {
 	t.Parallel()
 	s := story{database: testkit.NewDatabase(t), chat: uuid.NewString()}

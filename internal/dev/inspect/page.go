@@ -47,6 +47,9 @@ func (p *page) brief(chatID string, b briefRow) {
 		b.Version, ago(b.Age), b.BriefTokens, count(b.CoveredTurns, "turn"), b.CoveredSeq)
 	if b.Stale {
 		p.line("  stale: a message that it covers was edited or deleted, a rebuild is due")
+		if b.Summary == "" {
+			p.line("  its text is deleted, because it could not be written anew")
+		}
 	}
 	for text := range strings.Lines(b.Summary) {
 		p.line("  | %s", printable(strings.TrimRight(text, "\n")))
@@ -77,6 +80,12 @@ func (p *page) buffer(b briefRow, jobs []jobRow, limits memory.Limits) {
 	}
 	if b.FoldingNow {
 		p.line("  a fold is at work")
+	}
+	if b.Pieces != nil {
+		p.line("  %d of its %d pieces are done", *b.PiecesDone, *b.Pieces)
+	}
+	if b.RetryIn != nil {
+		p.line("  put off after %s (%s), not tried again for %s", count(b.FoldFailures, "failure"), *b.FoldFailure, span(*b.RetryIn))
 	}
 	for _, j := range jobs {
 		text := fmt.Sprintf("job %s is %s, attempt %d", j.Kind, j.State, j.Attempt)
@@ -198,16 +207,24 @@ func count[N int | int64](n N, noun string) string {
 
 // ago formats an age in the largest unit that fits.
 func ago(seconds *float64) string {
-	if seconds == nil {
+	switch {
+	case seconds == nil:
 		return "never"
+	case *seconds < 60:
+		return "just now"
 	}
+	return span(*seconds) + " ago"
+}
+
+// span formats a duration in the largest unit that fits.
+func span(seconds float64) string {
 	for _, unit := range []struct {
 		name    string
 		seconds float64
 	}{{"day", 86400}, {"hour", 3600}, {"minute", 60}} {
-		if *seconds >= unit.seconds {
-			return count(int(*seconds/unit.seconds), unit.name) + " ago"
+		if seconds >= unit.seconds {
+			return count(int(seconds/unit.seconds), unit.name)
 		}
 	}
-	return "just now"
+	return "a moment"
 }

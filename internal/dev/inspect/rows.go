@@ -24,7 +24,8 @@ type chatRow struct {
 
 const selectBrief = `
 select b.title, b.last_seq as messages, b.version, b.global_summary as summary, b.brief_tokens, b.covered_seq, b.covered_turns,
-       b.pending_turns, b.pending_tokens, b.stale, b.folding_now, f.counters_agree,
+       b.pending_turns, b.pending_tokens, b.stale, b.folding_now, b.pieces_done, b.pieces, f.counters_agree,
+       b.fold_failures, b.fold_failure, extract(epoch from b.retry_at - now())::float8 as retry_in,
        extract(epoch from b.age)::float8 as age, extract(epoch from f.oldest_age)::float8 as oldest,
        b.memory_strategy as strategy, b.max_turns, b.cleared_seq, b.expired
   from inspect.briefs b
@@ -43,7 +44,12 @@ type briefRow struct {
 	PendingTokens int
 	Stale         bool
 	FoldingNow    bool
+	PiecesDone    *int // of a change of several pieces; nil for none
+	Pieces        *int
 	CountersAgree bool
+	FoldFailures  int
+	FoldFailure   *string
+	RetryIn       *float64 // negative once it may be tried again; nil if nothing failed
 	Age           *float64 // of the latest change; nil before the first
 	Oldest        *float64 // of the buffer's first message; nil without any
 	Strategy      string

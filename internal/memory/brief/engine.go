@@ -23,6 +23,12 @@ type Config struct {
 	Limits     memory.Limits
 	Logger     *slog.Logger
 	Metrics    *metrics.Metrics
+	// FoldsPerUser is how many chats of one user are folded at once, on all servers together; 0, the default, is any
+	// number. Background jobs leave one of them to the others.
+	FoldsPerUser int
+	// Turn is how long a change of several pieces may keep its worker. Then it ends with its progress stored, and the
+	// jobs that wait come first. Defaults to 30 s.
+	Turn time.Duration
 	// Lease is how long a fold counts as alive after its worker renewed its lease, which it does three times in that
 	// time. Defaults to 20 s.
 	Lease time.Duration
@@ -39,6 +45,9 @@ type Engine struct {
 func New(config Config) *Engine {
 	if config.Lease == 0 {
 		config.Lease = 20 * time.Second
+	}
+	if config.Turn == 0 {
+		config.Turn = 30 * time.Second
 	}
 	if config.Prompt.CallTimeout == 0 {
 		config.Prompt.CallTimeout = time.Minute
@@ -57,13 +66,16 @@ const (
 	Done Result = "done"
 	// Nothing: there was nothing to do, or the chat was deleted.
 	Nothing Result = "nothing"
-	// Busy: another worker folds the chat; try again later.
+	// Busy: another worker folds the chat, or the user's other folds are as many as may run; try again later.
 	Busy Result = "elsewhere"
+	// Paused: the change has had its turn, or its worker is stopped. Its progress is stored; go on when those that wait
+	// have had their turns.
+	Paused Result = "paused"
 	// Conflict: the brief or the messages were changed meanwhile; plan again.
 	Conflict Result = "lost"
-	// Refused: the gate refused the summary twice.
+	// Refused: the gate refused the summary twice. The chat is put off.
 	Refused Result = "refused"
-	// Failed: the model or Postgres failed.
+	// Failed: the model or Postgres failed. After the job's last attempt the chat is put off.
 	Failed Result = "failed"
 )
 
@@ -82,6 +94,9 @@ type Report struct {
 	TokensBefore int    `json:"tokens_before"`
 	TokensAfter  int    `json:"tokens_after"`
 	DurationMS   int64  `json:"duration_ms"`
+	// Pieces is the number of inputs that the change reads, one after the other; PiecesDone how many it has read.
+	Pieces     int `json:"pieces,omitempty"`
+	PiecesDone int `json:"pieces_done,omitempty"`
 	CallStats
 }
 
@@ -89,6 +104,10 @@ type Report struct {
 type Job struct {
 	// ID is 0 when there is no job.
 	ID int64
+	// Background reports that nobody is talking in the chat now: other folds of the user come first.
+	Background bool
+	// Last reports that no other attempt follows if this one fails.
+	Last bool
 	// EnqueueNext inserts the chat's next job in that transaction. It is called when the chat is due again.
 	EnqueueNext func(ctx context.Context, tx pgx.Tx) error
 }
@@ -124,7 +143,10 @@ func (e *Engine) due(c Counters, s memory.Settings) bool {
 // run makes a change: it claims the chat, asks for the summary, and commits.
 func (e *Engine) run(ctx context.Context, change Change, job Job, plan planner) (Report, error) {
 	began := time.Now()
-	change.Lease = Lease{Token: uuid.New(), Duration: e.Lease}
+	change.Lease = Lease{Token: uuid.New(), Duration: e.Lease, PerUser: e.FoldsPerUser}
+	if job.Background && e.FoldsPerUser > 1 {
+		change.Lease.PerUser--
+	}
 	report := Report{Kind: change.Kind}
 	var err error
 	if report.Result, err = e.claim(ctx, &change, plan); report.Result == claimed {
@@ -156,69 +178,102 @@ func (e *Engine) claim(ctx context.Context, change *Change, plan planner) (Resul
 			return Nothing, nil
 		}
 		change.Planned = snapshot
-		var needed bool
-		if change.Plan, needed = plan(snapshot); needed {
-			return claimed, nil
+		needed := false
+		if !snapshot.PutOff {
+			change.Plan, needed = plan(snapshot)
 		}
-		if len(snapshot.Messages) < most {
-			if err := e.release(ctx, *change); err != nil {
-				return Failed, err
-			}
-			return Nothing, nil
+		switch {
+		case needed:
+			return claimed, nil
+		case snapshot.PutOff || len(snapshot.Messages) < most:
+			return Nothing, e.nothing(ctx, *change)
 		}
 	}
+}
+
+// nothing releases the lease of a change that is not needed. A fold that was due all the same is settled.
+func (e *Engine) nothing(ctx context.Context, change Change) error {
+	s := change.Planned
+	if change.Kind == KindFold && !s.PutOff && !s.Brief.Stale && !s.Brief.Unreadable && e.due(s.Counters, s.Settings) {
+		return e.Store.Settle(ctx, change.ChatID, change.Lease)
+	}
+	return e.release(ctx, change)
 }
 
 // change makes the claimed change. It releases the lease, whatever the outcome.
 func (e *Engine) change(ctx context.Context, change Change, began time.Time, job Job) (Report, error) {
-	err := e.summarize(ctx, &change)
-	change.Duration = time.Since(began)
+	err := e.summarize(ctx, &change, began)
+	if err != nil && errors.Is(ctx.Err(), context.Canceled) {
+		err = errPaused // the worker is stopped, which is no failure of the fold
+	}
+	change.Duration += time.Since(began)
+	committed := false
+	if err == nil {
+		committed, err = e.Store.Commit(ctx, change, func(ctx context.Context, tx pgx.Tx, after Counters) error {
+			if !e.due(after, change.Planned.Settings) {
+				return nil
+			}
+			return job.EnqueueNext(ctx, tx)
+		})
+	}
 	report := change.Report()
-	if err != nil {
-		report.Result = resultOf(err)
-		return report, errors.Join(err, e.release(ctx, change))
+	if committed && err == nil {
+		return report, nil
 	}
-	committed, err := e.Store.Commit(ctx, change, func(ctx context.Context, tx pgx.Tx, after Counters) error {
-		if !e.due(after, change.Planned.Settings) {
-			return nil
-		}
-		return job.EnqueueNext(ctx, tx)
-	})
-	if err != nil {
-		report.Result = Failed
-		return report, errors.Join(err, e.release(ctx, change))
+	report.Result = resultOf(err)
+	if report.Result == Refused || report.Result == Failed && job.Last {
+		report.Result, err = e.putOff(ctx, change, report.Result, err)
+		return report, err
 	}
-	if !committed {
-		report.Result = Conflict
-		return report, e.release(ctx, change)
+	if report.Result != Failed {
+		err = nil
 	}
-	return report, nil
+	return report, errors.Join(err, e.release(ctx, change))
 }
 
-// summarize sets the change's summary, which it makes piece by piece while the lease is renewed.
-func (e *Engine) summarize(ctx context.Context, change *Change) error {
+// summarize sets the change's summary, which it makes piece by piece while the lease is renewed. It stores its progress
+// after each piece but the last.
+func (e *Engine) summarize(ctx context.Context, change *Change, began time.Time) error {
 	ctx, stop := e.keepLease(ctx, change.ChatID, change.Lease)
 	defer stop()
-	change.Stats.Mode, change.Stats.PromptRef = ModeNone, string(ModeNone)
-	summary, tokens := change.Planned.Brief.Summary, change.Planned.Brief.Tokens
-	if change.Kind == KindRebuild {
-		summary, tokens = "", 0
-	}
+	change.begin()
 	c := &summaryCalls{Engine: e, chatID: change.ChatID, userID: change.Planned.UserID, stats: &change.Stats}
-	for _, piece := range change.Plan.Pieces {
-		var err error
-		if summary, tokens, err = c.summarize(ctx, summary, piece); err != nil {
-			if cause := context.Cause(ctx); errors.Is(cause, errLeaseLost) {
-				return cause
-			}
+	for first := true; change.PiecesDone < len(change.Plan.Pieces); first = false {
+		if !first && time.Since(began) >= e.Turn {
+			return errPaused
+		}
+		err := e.addPiece(ctx, c, change, began)
+		if cause := context.Cause(ctx); errors.Is(cause, errLost) {
+			return cause
+		}
+		if err != nil {
 			return err
 		}
 	}
-	change.Summary, change.Tokens = summary, tokens
 	return nil
 }
 
-var errLeaseLost = errors.New("another worker took the fold over")
+func (e *Engine) addPiece(ctx context.Context, c *summaryCalls, change *Change, began time.Time) error {
+	summary, tokens, err := c.summarize(ctx, change.Summary, change.Plan.Pieces[change.PiecesDone])
+	if err != nil {
+		return err
+	}
+	change.Summary, change.Tokens = summary, tokens
+	change.PiecesDone++
+	if change.PiecesDone == len(change.Plan.Pieces) {
+		return nil
+	}
+	saved, err := e.Store.SaveDraft(ctx, *change, change.draft(time.Since(began)))
+	if err == nil && !saved {
+		return errLost
+	}
+	return err
+}
+
+var (
+	errLost   = errors.New("another worker took the fold over, or a message was changed")
+	errPaused = errors.New("the fold has had its turn")
+)
 
 // keepLease renews the lease until stop is called. The returned context ends when the lease is lost.
 func (e *Engine) keepLease(ctx context.Context, chatID uuid.UUID, lease Lease) (_ context.Context, stop func()) {
@@ -236,7 +291,7 @@ func (e *Engine) keepLease(ctx context.Context, chatID uuid.UUID, lease Lease) (
 			}
 			// After an error the lease may still be held; Commit checks it in the end.
 			if held, err := e.Store.Renew(ctx, chatID, lease); err == nil && !held {
-				cancel(errLeaseLost)
+				cancel(errLost)
 				return
 			}
 		}
@@ -247,10 +302,9 @@ func (e *Engine) keepLease(ctx context.Context, chatID uuid.UUID, lease Lease) (
 	}
 }
 
-// release releases the lease, so that the next try need not wait for its end. It does so also after the job's
-// deadline.
+// release releases the lease, so that the next try need not wait for its end.
 func (e *Engine) release(ctx context.Context, change Change) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	ctx, cancel := afterwards(ctx)
 	defer cancel()
 	if err := e.Store.Release(ctx, change.ChatID, change.Lease); err != nil {
 		return fmt.Errorf("give the lease back: %w", err)
@@ -258,11 +312,48 @@ func (e *Engine) release(ctx context.Context, change Change) error {
 	return nil
 }
 
-func resultOf(err error) Result {
-	if errors.Is(err, errLeaseLost) {
-		return Conflict
+// afterwards returns a context for what is to be done after the job's deadline as well.
+func afterwards(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+}
+
+// How long a chat is put off. A summary that the gate refused would probably be refused again; a model that failed is
+// back sooner or later. Both are far more than River waits between attempts.
+var (
+	afterRefusal = Delay{First: 5 * time.Minute, Longest: 6 * time.Hour}
+	afterFailure = Delay{First: 5 * time.Minute, Longest: time.Hour}
+)
+
+// putOff gives the change up for a while, and logs for how long.
+func (e *Engine) putOff(ctx context.Context, change Change, result Result, cause error) (Result, error) {
+	ctx, cancel := afterwards(ctx)
+	defer cancel()
+	failure, delay := string(Failed), afterFailure
+	if refused, ok := errors.AsType[*RefusedError](cause); ok {
+		failure, delay = "refused: "+refused.Refusal.Key, afterRefusal
 	}
-	if _, refused := errors.AsType[*RefusedError](err); refused {
+	until, done, err := e.Store.PutOff(ctx, change, failure, delay)
+	switch {
+	case err != nil:
+		return result, errors.Join(cause, fmt.Errorf("put the fold off: %w", err))
+	case !done:
+		return Conflict, e.release(ctx, change)
+	}
+	e.Logger.LogAttrs(ctx, slog.LevelWarn, "fold put off",
+		slog.String("chat_id", change.ChatID.String()), slog.String("kind", string(change.Kind)), slog.String("failure", failure),
+		slog.Int("failures", until.Failures), slog.Int64("wait_s", int64(until.Wait.Seconds())), slog.Bool("brief_dropped", change.Planned.Brief.Stale))
+	return result, cause
+}
+
+// resultOf returns the result of a change that was not committed. Without an error it lost the comparison.
+func resultOf(err error) Result {
+	_, refused := errors.AsType[*RefusedError](err)
+	switch {
+	case err == nil || errors.Is(err, errLost):
+		return Conflict
+	case errors.Is(err, errPaused):
+		return Paused
+	case refused:
 		return Refused
 	}
 	return Failed
@@ -281,7 +372,7 @@ func (e *Engine) record(ctx context.Context, chatID uuid.UUID, report Report, to
 		slog.Int64("version", report.Version), slog.Int("turns", report.Turns), slog.Int64("seq_from", report.SeqFrom), slog.Int64("seq_to", report.SeqTo),
 		slog.Int("tokens_before", report.TokensBefore), slog.Int("tokens_after", report.TokensAfter), slog.Int("turns_tokens", report.TurnsTokens),
 		slog.String("model", report.Model), slog.String("prompt_ref", report.PromptRef), slog.Int("calls", report.Calls),
-		slog.Any("refusals", report.Refusals), slog.Int64("duration_ms", took.Milliseconds()),
+		slog.Any("refusals", report.Refusals), slog.Int("pieces", report.Pieces), slog.Int("pieces_done", report.PiecesDone), slog.Int64("duration_ms", took.Milliseconds()),
 	}
 	if err != nil {
 		level = slog.LevelWarn

@@ -2,6 +2,10 @@ package brief
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
 	"time"
 
 	"github.com/arcoscribe/throughline/internal/memory"
@@ -22,12 +26,23 @@ const (
 // while the model works.
 type Store interface {
 	// Claim takes the lease of a chat's brief and reads what the fold needs, at most maxMessages of the oldest
-	// messages. It may be repeated with the same lease.
+	// messages. It may be repeated with the same lease. The claims of one user pass one after the other.
 	Claim(ctx context.Context, chatID uuid.UUID, kind Kind, lease Lease, maxMessages int) (Snapshot, ClaimResult, error)
 	// Renew extends the lease. It returns false when another worker has taken it over.
 	Renew(ctx context.Context, chatID uuid.UUID, lease Lease) (bool, error)
 	// Release ends the lease of a fold that has not committed.
 	Release(ctx context.Context, chatID uuid.UUID, lease Lease) error
+	// Settle releases the lease of a fold that was due and found nothing to do. It counts the buffer again, and
+	// notes that there is nothing to do until that changes.
+	Settle(ctx context.Context, chatID uuid.UUID, lease Lease) error
+	// PutOff releases the lease of a change that was given up. Until a while has passed, which is delay.First the
+	// first time, doubles each time and is at most delay.Longest, claims report PutOff. If the brief is stale its
+	// text is deleted, here and in the revisions. It does nothing and returns false when the lease was lost or a
+	// message was changed since Claim.
+	PutOff(ctx context.Context, change Change, failure string, delay Delay) (PutOff, bool, error)
+	// SaveDraft stores how far a change has come, for whoever claims the chat next, and renews the lease. It returns
+	// false, and stores nothing, when the change can no longer be committed.
+	SaveDraft(ctx context.Context, change Change, draft Draft) (bool, error)
 	// Commit writes the new brief and its revision, completes the job, and calls within in the same transaction, with
 	// the rights of the server. When the brief or its messages have changed since Claim it writes nothing and
 	// returns false.
@@ -38,6 +53,30 @@ type Store interface {
 type Lease struct {
 	Token    uuid.UUID
 	Duration time.Duration
+	// PerUser is with how many leases on a user's other chats this one can no longer be taken; 0 for any number.
+	PerUser int
+}
+
+// Delay is how long a change that was given up is not tried again.
+type Delay struct{ First, Longest time.Duration }
+
+// PutOff is that a chat is not folded again before Wait has passed.
+type PutOff struct {
+	// Failures is how often that has happened since the brief last changed.
+	Failures int
+	Wait     time.Duration
+}
+
+// Draft is what the first pieces of a change have given.
+type Draft struct {
+	// PlanSHA256 identifies what the change reads; "" for no draft.
+	PlanSHA256 string
+	// Pieces is how many are in Summary.
+	Pieces   int
+	Summary  string
+	Tokens   int
+	Stats    CallStats
+	Duration time.Duration
 }
 
 // ClaimResult is the outcome of a claim.
@@ -47,7 +86,7 @@ type ClaimResult int
 const (
 	// ClaimGone: the chat was deleted.
 	ClaimGone ClaimResult = iota
-	// ClaimBusy: another worker has the lease.
+	// ClaimBusy: another worker has the lease, or the user's other chats have as many as may be.
 	ClaimBusy
 	// ClaimTaken: the caller has the lease.
 	ClaimTaken
@@ -61,6 +100,10 @@ type Snapshot struct {
 	EditCount int64
 	Counters
 	memory.Settings
+	// PutOff reports that a change of the brief was given up, and it is too early to try again.
+	PutOff bool
+	// Draft is what an earlier worker left.
+	Draft Draft
 	// Messages are those after the brief (fold) or those it covers (rebuild), oldest first.
 	Messages []memory.Message
 }
@@ -76,15 +119,52 @@ type Counters struct {
 type Change struct {
 	ChatID uuid.UUID
 	// JobID is the River job that the change completes; 0 for none.
-	JobID    int64
-	Kind     Kind
-	Lease    Lease
-	Planned  Snapshot
-	Plan     Plan
-	Summary  string
-	Tokens   int // of Summary
-	Stats    CallStats
-	Duration time.Duration
+	JobID   int64
+	Kind    Kind
+	Lease   Lease
+	Planned Snapshot
+	Plan    Plan
+	// PlanSHA256 identifies what a change of several pieces reads; "" for one piece.
+	PlanSHA256 string
+	// PiecesDone is how many of the plan's pieces are in Summary.
+	PiecesDone int
+	Summary    string
+	Tokens     int // of Summary
+	Stats      CallStats
+	Duration   time.Duration
+}
+
+// begin sets where the change begins: at its first piece, or after those of an earlier worker's draft.
+func (c *Change) begin() {
+	c.Stats.Mode, c.Stats.PromptRef = ModeNone, string(ModeNone)
+	if c.Kind == KindFold {
+		c.Summary, c.Tokens = c.Planned.Brief.Summary, c.Planned.Brief.Tokens
+	}
+	if len(c.Plan.Pieces) < 2 {
+		return
+	}
+	c.PlanSHA256 = c.hashPlan()
+	if draft := c.Planned.Draft; draft.PlanSHA256 == c.PlanSHA256 {
+		c.PiecesDone, c.Summary, c.Tokens, c.Stats, c.Duration = draft.Pieces, draft.Summary, draft.Tokens, draft.Stats, draft.Duration
+	}
+}
+
+// hashPlan hashes the state that the change was planned from and all that its calls read.
+func (c *Change) hashPlan() string {
+	hash := sha256.New()
+	_, _ = fmt.Fprintln(hash, c.Kind, c.Planned.Brief.Version, c.Planned.EditCount, c.Plan.SeqFrom, c.Plan.SeqTo)
+	for _, piece := range c.Plan.Pieces {
+		_, _ = io.WriteString(hash, FoldInput("", piece))
+	}
+	return hex.EncodeToString(hash.Sum(nil))
+}
+
+// draft returns the change's progress. running is how long it has taken since Duration was set.
+func (c *Change) draft(running time.Duration) Draft {
+	return Draft{
+		PlanSHA256: c.PlanSHA256, Pieces: c.PiecesDone, Summary: c.Summary, Tokens: c.Tokens, Stats: c.Stats,
+		Duration: c.Duration + running,
+	}
 }
 
 // Version returns the version that the brief gets.
@@ -94,6 +174,7 @@ func (c Change) Version() int64 { return c.Planned.Brief.Version + 1 }
 func (c Change) Report() Report {
 	return Report{
 		Kind: c.Kind, Result: Done, Version: c.Version(), SeqFrom: c.Plan.SeqFrom, SeqTo: c.Plan.SeqTo, Turns: c.Plan.Turns,
+		Pieces: len(c.Plan.Pieces), PiecesDone: c.PiecesDone,
 		TurnsTokens: c.Plan.Tokens, TokensBefore: c.Planned.Brief.Tokens, TokensAfter: c.Tokens,
 		DurationMS: c.Duration.Milliseconds(), CallStats: c.Stats,
 	}

@@ -48,7 +48,10 @@ func writeRemarks(b *strings.Builder, c memory.Chat, r Receipt) {
 	if r.Truncated {
 		b.WriteString(" Something had to be shortened to fit.")
 	}
-	if c.Brief.Stale && r.BriefVersion > 0 {
+	switch {
+	case c.Brief.Dropped() && c.LostTurns() > 0:
+		b.WriteString(" A message that the brief covered was changed: its old text is deleted, and it could not be written anew yet.")
+	case c.Brief.Stale && r.BriefVersion > 0:
 		b.WriteString(" A message that the brief covers was changed: it is being written anew, and claims no coverage until then.")
 	}
 	if c.Brief.ClearedSeq > 0 {
@@ -57,7 +60,7 @@ func writeRemarks(b *strings.Builder, c memory.Chat, r Receipt) {
 }
 
 func upTo(brief memory.Brief) string {
-	if brief.CoveredSeq == 0 {
+	if brief.CoveredSeq == 0 || brief.Dropped() {
 		return ""
 	}
 	return fmt.Sprintf(" (up to message %d)", brief.CoveredSeq)

@@ -17,7 +17,8 @@ type Receipt struct {
 	TailTurns         int   `json:"tail_turns"`
 	TailTokens        int   `json:"tail_tokens"`
 	BridgeTokens      int   `json:"bridge_tokens"`
-	// DroppedTurns counts the turns that are in neither brief nor prompt: 0 unless folds are late or turns are huge.
+	// DroppedTurns counts the turns that are in neither brief nor prompt: 0 unless folds are late, turns are huge or the
+	// brief was dropped.
 	// In a simple chat those are all older turns.
 	DroppedTurns int `json:"dropped_turns" description:"Turns that were neither in the brief nor in the prompt."`
 	// Truncated reports that the brief, a message of the tail or a kept one was shortened.
@@ -43,7 +44,7 @@ func receiptOf(c *memory.Chat, s *selection, sections []Account) Receipt {
 	r := Receipt{
 		BriefVersion: s.brief.Version, BriefTokens: s.brief.Tokens, CoveredThroughSeq: s.brief.CoveredSeq,
 		BridgeTurns: len(s.bridge), BridgeTokens: s.bridgeTokens, TailTurns: len(s.tail), TailTokens: s.tailTokens,
-		DroppedTurns: s.dropped(), Truncated: len(s.cuts) > 0, Strategy: cmp.Or(c.Strategy, memory.StrategySummary),
+		DroppedTurns: s.dropped() + c.LostTurns(), Truncated: len(s.cuts) > 0, Strategy: cmp.Or(c.Strategy, memory.StrategySummary),
 		KeptMessages: len(s.kept), KeptTokens: s.keptTokens, LeftOutMessages: s.keptLeftOut,
 		Files: s.files.shown, FileTokens: s.files.tokens, LeftOutFiles: s.files.leftOut,
 		BriefUnreadable: c.Brief.Unreadable, Sections: append([]Account{}, sections...),

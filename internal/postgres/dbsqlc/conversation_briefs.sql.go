@@ -15,22 +15,27 @@ import (
 const ClaimBrief = `-- name: ClaimBrief :many
 update public.conversation_briefs b
    set lease_token = $1::uuid, lease_until = now() + make_interval(secs => $2::float8)
-  from public.chats c
+  from public.chats c left join public.conversation_brief_drafts d on d.chat_id = c.id
  where b.chat_id = $3 and c.id = b.chat_id
    and (b.lease_until is null or b.lease_until <= now() or b.lease_token = $1::uuid)
    and pg_try_advisory_xact_lock(hashtextextended('brief:' || b.chat_id::text, 0))
+   and throughline.may_fold(b.chat_id, b.user_id, $4::int)
 returning b.version, b.covered_seq, b.brief_tokens, b.pending_tokens, b.pending_turns, b.stale, b.edit_count, b.cleared_seq, b.cleared_turns,
        b.readable as readable,
        (case when b.readable then b.brief ->> 'global_summary' else '' end)::text as global_summary,
        coalesce(case when b.readable then b.brief ->> 'last_summarized_message_id' end,
                 '00000000-0000-0000-0000-000000000000')::uuid as last_summarized_message_id,
-       c.memory_strategy, c.max_turns, coalesce(c.expires_at <= now(), false)::bool as expired
+       c.memory_strategy, c.max_turns, coalesce(c.expires_at <= now(), false)::bool as expired,
+       coalesce(b.retry_at > now(), false)::bool as put_off,
+       coalesce(d.plan_sha256, '')::text as draft_plan, coalesce(d.pieces_done, 0)::int as draft_pieces, coalesce(d.global_summary, '')::text as draft_summary,
+       coalesce(d.tokens, 0)::int as draft_tokens, coalesce(d.stats, '{}')::jsonb as draft_stats, coalesce(d.duration_ms, 0)::int as draft_duration_ms
 `
 
 type ClaimBriefParams struct {
 	LeaseToken   uuid.UUID
 	LeaseSeconds float64
 	ChatID       uuid.UUID
+	FoldsPerUser int
 }
 
 type ClaimBriefRow struct {
@@ -49,12 +54,25 @@ type ClaimBriefRow struct {
 	MemoryStrategy          string
 	MaxTurns                *int
 	Expired                 bool
+	PutOff                  bool
+	DraftPlan               string
+	DraftPieces             int
+	DraftSummary            string
+	DraftTokens             int
+	DraftStats              json.RawMessage
+	DraftDurationMs         int
 }
 
-// Like ReadBrief, and takes the lease for a fold. No row: another worker holds the lease, or the lock while
-// it writes. The same token may claim again, because the connection may have broken after a first claim.
+// Like ReadBrief, and takes the lease for a fold; with the draft that an earlier worker left. No row: another
+// worker holds the lease, or the lock while it writes, or the user's other folds are as many as may run. The same
+// token may claim again, because the connection may have broken after a first claim.
 func (q *Queries) ClaimBrief(ctx context.Context, arg ClaimBriefParams) ([]ClaimBriefRow, error) {
-	rows, err := q.db.Query(ctx, ClaimBrief, arg.LeaseToken, arg.LeaseSeconds, arg.ChatID)
+	rows, err := q.db.Query(ctx, ClaimBrief,
+		arg.LeaseToken,
+		arg.LeaseSeconds,
+		arg.ChatID,
+		arg.FoldsPerUser,
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -78,6 +96,13 @@ func (q *Queries) ClaimBrief(ctx context.Context, arg ClaimBriefParams) ([]Claim
 			&i.MemoryStrategy,
 			&i.MaxTurns,
 			&i.Expired,
+			&i.PutOff,
+			&i.DraftPlan,
+			&i.DraftPieces,
+			&i.DraftSummary,
+			&i.DraftTokens,
+			&i.DraftStats,
+			&i.DraftDurationMs,
 		); err != nil {
 			return nil, err
 		}
@@ -118,18 +143,22 @@ func (q *Queries) ClearDeadLeases(ctx context.Context) ([]uuid.UUID, error) {
 }
 
 const FindDueBriefs = `-- name: FindDueBriefs :many
+with waiting as (select j.kind, j.args ->> 'chat_id' as chat from river.river_job j
+  where j.queue = 'memory' and j.state in ('available', 'pending', 'retryable', 'running', 'scheduled') and j.args ? 'chat_id')
 (select b.chat_id, 'rebuild_brief'::text as kind from public.conversation_briefs b
-  where b.stale limit 1000)
+  where b.chat_id::text not in (select w.chat from waiting w where w.kind = 'rebuild_brief') and b.stale and (b.retry_at is null or b.retry_at <= now()) limit 1000)
 union
 (select b.chat_id, 'rebuild_brief'::text as kind from public.conversation_briefs b
-  where not b.readable limit 1000)
+  where b.chat_id::text not in (select w.chat from waiting w where w.kind = 'rebuild_brief') and not b.readable and (b.retry_at is null or b.retry_at <= now()) limit 1000)
 union
 (select b.chat_id, 'fold_brief'::text as kind
    from public.conversation_briefs b
    join public.chats c on c.id = b.chat_id
   where b.pending_thousands >= ($1::int - $2::int) / 1000
     and b.brief_tokens + b.pending_tokens > $1::int
-    and not b.stale and b.readable
+    and b.chat_id::text not in (select w.chat from waiting w)
+    and not b.stale and b.readable and (b.retry_at is null or b.retry_at <= now())
+    and (b.settled_tokens, b.settled_turns) is distinct from (b.pending_tokens, b.pending_turns)
     and throughline.fold_is_due(b.brief_tokens, b.pending_tokens, b.pending_turns, c.memory_strategy, c.max_turns, false,
           $1::int, $3::int, $4::int, $5::int, $6::int)
   order by b.pending_tokens desc limit 1000)
@@ -138,7 +167,9 @@ union
    from public.chats c
    join public.conversation_briefs b on b.chat_id = c.id
   where c.max_turns is not null and b.pending_turns > c.max_turns
-    and not b.stale and b.readable
+    and b.chat_id::text not in (select w.chat from waiting w)
+    and not b.stale and b.readable and (b.retry_at is null or b.retry_at <= now())
+    and (b.settled_tokens, b.settled_turns) is distinct from (b.pending_tokens, b.pending_turns)
     and throughline.fold_is_due(b.brief_tokens, b.pending_tokens, b.pending_turns, c.memory_strategy, c.max_turns, false,
           $1::int, $3::int, $4::int, $5::int, $6::int)
   limit 1000)
@@ -158,8 +189,9 @@ type FindDueBriefsRow struct {
 	Kind   string
 }
 
-// Chats that need a job, and its kind: a rebuild for a stale or unreadable brief, else a fold. As the server
-// itself. A fold can only be due over the threshold or over the chat's turn limit: those conditions narrow
+// Chats that need a job and have none, and its kind: a rebuild for a stale or unreadable brief, else a fold. Not
+// those whose folds were put off, nor those where the last fold found nothing to do. Chats with a job are left out
+// here, so that thousands that wait, such as those of an import, do not fill the limits. As the server itself. A fold can only be due over the threshold or over the chat's turn limit: those conditions narrow
 // the search by the indexes on pending_thousands and max_turns, and fold_is_due decides.
 func (q *Queries) FindDueBriefs(ctx context.Context, arg FindDueBriefsParams) ([]FindDueBriefsRow, error) {
 	rows, err := q.db.Query(ctx, FindDueBriefs,
@@ -191,7 +223,8 @@ func (q *Queries) FindDueBriefs(ctx context.Context, arg FindDueBriefsParams) ([
 const FindExpiredUnfolded = `-- name: FindExpiredUnfolded :many
 select c.id from public.chats c
   join public.conversation_briefs b on b.chat_id = c.id
- where c.expires_at <= now() and not b.stale
+  where c.expires_at <= now() and not b.stale and (b.retry_at is null or b.retry_at <= now())
+   and (b.settled_tokens, b.settled_turns) is distinct from (b.pending_tokens, b.pending_turns)
    and throughline.fold_is_due(b.brief_tokens, b.pending_tokens, b.pending_turns, c.memory_strategy, c.max_turns, true, 0, 0, 0, 0, 0)
  order by c.expires_at
  limit 1000
@@ -219,6 +252,28 @@ func (q *Queries) FindExpiredUnfolded(ctx context.Context) ([]uuid.UUID, error) 
 	return items, nil
 }
 
+const FoldBacklog = `-- name: FoldBacklog :one
+select coalesce(extract(epoch from now() - least(waiting.since, failing.since)), 0)::float8 as age, failing.chats::int as put_off
+  from (select min(j.created_at) as since from river.river_job j
+         where j.queue = 'memory' and j.state in ('available', 'pending', 'retryable', 'running', 'scheduled')) waiting,
+       (select min(b.failing_since) as since, count(*) as chats from public.conversation_briefs b where b.failing_since is not null) failing
+`
+
+type FoldBacklogRow struct {
+	Age    float64
+	PutOff int
+}
+
+// For how many seconds the chat has waited longest whose brief should have changed, and the number of chats whose
+// folds were put off. A chat has waited since its job was inserted, which happens with what made it due, or since
+// its folds began to fail. As the server itself.
+func (q *Queries) FoldBacklog(ctx context.Context) (FoldBacklogRow, error) {
+	row := q.db.QueryRow(ctx, FoldBacklog)
+	var i FoldBacklogRow
+	err := row.Scan(&i.Age, &i.PutOff)
+	return i, err
+}
+
 const LockBrief = `-- name: LockBrief :exec
 select pg_advisory_xact_lock(hashtextextended('brief:' || b.chat_id::text, 0))
   from public.conversation_briefs b
@@ -233,49 +288,67 @@ func (q *Queries) LockBrief(ctx context.Context, chatID uuid.UUID) error {
 	return err
 }
 
-const OldestUnfoldedTurn = `-- name: OldestUnfoldedTurn :one
-select coalesce(extract(epoch from now() - min(first.created_at)), 0)::float8 as age
-  from (select b.chat_id, b.covered_seq
-          from public.conversation_briefs b
-          join public.chats c on c.id = b.chat_id
-         where b.pending_thousands >= ($1::int - $2::int) / 1000
-           and b.brief_tokens + b.pending_tokens > $1::int
-           and throughline.fold_is_due(b.brief_tokens, b.pending_tokens, b.pending_turns, c.memory_strategy, c.max_turns, false,
-                 $1::int, $3::int, $4::int, $5::int, $6::int)
-        union all
-        select b.chat_id, b.covered_seq
-          from public.chats c
-          join public.conversation_briefs b on b.chat_id = c.id
-         where c.max_turns is not null and b.pending_turns > c.max_turns
-           and throughline.fold_is_due(b.brief_tokens, b.pending_tokens, b.pending_turns, c.memory_strategy, c.max_turns, false,
-                 $1::int, $3::int, $4::int, $5::int, $6::int)) due
- cross join lateral (select m.created_at from public.messages m
-                      where m.chat_id = due.chat_id and m.seq > due.covered_seq order by m.seq limit 1) first
+const PutOffFolds = `-- name: PutOffFolds :many
+with put_off as (update public.conversation_briefs b
+   set lease_token = null, lease_until = null, fold_failures = b.fold_failures + 1, fold_failure = $1::text,
+       failing_since = coalesce(b.failing_since, now()),
+       retry_at = now() + make_interval(secs => least($2::float8, $3::float8 * 2 ^ least(b.fold_failures, 30))),
+       brief = case when b.stale then jsonb_build_object('global_summary', '',
+                      'last_summarized_message_id', case when b.readable then b.brief -> 'last_summarized_message_id' end)
+               else b.brief end,
+       brief_tokens = case when b.stale then 0 else b.brief_tokens end
+ where b.chat_id = any($4::uuid[])
+   and ($5::uuid is null or b.lease_token = $5::uuid and b.edit_count = $6)
+returning b.chat_id, b.stale, b.fold_failures, b.retry_at),
+redacted as (update public.conversation_brief_revisions r set global_summary = null
+  from put_off
+ where r.chat_id = put_off.chat_id and put_off.stale and r.global_summary is not null)
+select fold_failures, extract(epoch from retry_at - now())::float8 as wait_seconds from put_off
 `
 
-type OldestUnfoldedTurnParams struct {
-	Threshold    int
-	LargestBrief int
-	KRawTurns    int
-	Bridge       int
-	MinTailTurns int
-	Prompt       int
+type PutOffFoldsParams struct {
+	Failure          string
+	LongestSeconds   float64
+	FirstSeconds     float64
+	ChatIds          []uuid.UUID
+	LeaseToken       uuid.NullUUID
+	PlannedEditCount int64
 }
 
-// The age in seconds of the oldest message that is due to be folded, by size or by its chat's turn limit; 0
-// if there is none. Searches as FindDueBriefs does.
-func (q *Queries) OldestUnfoldedTurn(ctx context.Context, arg OldestUnfoldedTurnParams) (float64, error) {
-	row := q.db.QueryRow(ctx, OldestUnfoldedTurn,
-		arg.Threshold,
-		arg.LargestBrief,
-		arg.KRawTurns,
-		arg.Bridge,
-		arg.MinTailTurns,
-		arg.Prompt,
+type PutOffFoldsRow struct {
+	FoldFailures int
+	WaitSeconds  float64
+}
+
+// Releases the leases of changes that were given up, and lets nobody try again for a while, which doubles each time.
+// With a lease, not if it was lost or a message was edited or deleted since the change was planned: then there is
+// another change to make. A stale brief goes: it and the revisions may hold deleted words, which must not wait for
+// a summary that passes. Returns how often the chat was put off, and for how many seconds.
+func (q *Queries) PutOffFolds(ctx context.Context, arg PutOffFoldsParams) ([]PutOffFoldsRow, error) {
+	rows, err := q.db.Query(ctx, PutOffFolds,
+		arg.Failure,
+		arg.LongestSeconds,
+		arg.FirstSeconds,
+		arg.ChatIds,
+		arg.LeaseToken,
+		arg.PlannedEditCount,
 	)
-	var age float64
-	err := row.Scan(&age)
-	return age, err
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []PutOffFoldsRow
+	for rows.Next() {
+		var i PutOffFoldsRow
+		if err := rows.Scan(&i.FoldFailures, &i.WaitSeconds); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const ReadBrief = `-- name: ReadBrief :one
@@ -325,7 +398,8 @@ func (q *Queries) ReadBrief(ctx context.Context, chatID uuid.UUID) (ReadBriefRow
 }
 
 const ReadCounters = `-- name: ReadCounters :one
-select b.brief_tokens, b.pending_tokens, b.pending_turns, c.memory_strategy, c.max_turns
+select b.brief_tokens, b.pending_tokens, b.pending_turns, c.memory_strategy, c.max_turns,
+       coalesce(b.retry_at > now(), false)::bool as put_off
   from public.conversation_briefs b join public.chats c on c.id = b.chat_id where b.chat_id = $1
 `
 
@@ -335,6 +409,7 @@ type ReadCountersRow struct {
 	PendingTurns   int
 	MemoryStrategy string
 	MaxTurns       *int
+	PutOff         bool
 }
 
 func (q *Queries) ReadCounters(ctx context.Context, chatID uuid.UUID) (ReadCountersRow, error) {
@@ -346,6 +421,7 @@ func (q *Queries) ReadCounters(ctx context.Context, chatID uuid.UUID) (ReadCount
 		&i.PendingTurns,
 		&i.MemoryStrategy,
 		&i.MaxTurns,
+		&i.PutOff,
 	)
 	return i, err
 }
@@ -384,6 +460,29 @@ func (q *Queries) RenewFoldLease(ctx context.Context, arg RenewFoldLeaseParams) 
 		return 0, err
 	}
 	return result.RowsAffected(), nil
+}
+
+const SettleFold = `-- name: SettleFold :exec
+update public.conversation_briefs b
+   set lease_token = null, lease_until = null, pending_tokens = rest.tokens, pending_turns = rest.turns,
+       settled_tokens = rest.tokens, settled_turns = rest.turns
+  from (select coalesce(sum(m.token_count), 0)::int as tokens, (count(*) filter (where m.role = 'user'))::int as turns
+          from public.messages m
+         where m.chat_id = $1
+           and m.seq > (select c.covered_seq from public.conversation_briefs c where c.chat_id = $1)) rest
+ where b.chat_id = $1 and b.lease_token = $2::uuid
+`
+
+type SettleFoldParams struct {
+	ChatID     uuid.UUID
+	LeaseToken uuid.UUID
+}
+
+// Releases the lease of a fold that was due by the counters and found nothing to do. Counts again, in case the
+// counters are wrong, and notes them, so that no fold is inserted until they change. After LockBrief, like WriteBrief.
+func (q *Queries) SettleFold(ctx context.Context, arg SettleFoldParams) error {
+	_, err := q.db.Exec(ctx, SettleFold, arg.ChatID, arg.LeaseToken)
+	return err
 }
 
 const WriteBrief = `-- name: WriteBrief :many
@@ -489,4 +588,59 @@ func (q *Queries) WriteBrief(ctx context.Context, arg WriteBriefParams) ([]Write
 		return nil, err
 	}
 	return items, nil
+}
+
+const WriteDraft = `-- name: WriteDraft :execrows
+with held as (update public.conversation_briefs b
+   set lease_until = now() + make_interval(secs => $8::float8)
+ where b.chat_id = $9 and b.lease_token = $10::uuid
+   and b.version = $11 and b.edit_count = $12
+returning b.chat_id, b.user_id)
+insert into public.conversation_brief_drafts
+  (chat_id, user_id, plan_sha256, pieces_done, pieces, global_summary, tokens, stats, duration_ms)
+select held.chat_id, held.user_id, $1::text, $2::int, $3::int,
+       $4::text, $5::int, $6::jsonb, $7::int
+  from held
+on conflict (chat_id) do update
+   set plan_sha256 = excluded.plan_sha256, pieces_done = excluded.pieces_done, pieces = excluded.pieces, global_summary = excluded.global_summary,
+       tokens = excluded.tokens, stats = excluded.stats, duration_ms = excluded.duration_ms, updated_at = now()
+`
+
+type WriteDraftParams struct {
+	PlanSha256       string
+	PiecesDone       int
+	Pieces           int
+	GlobalSummary    string
+	Tokens           int
+	Stats            json.RawMessage
+	DurationMs       int
+	LeaseSeconds     float64
+	ChatID           uuid.UUID
+	LeaseToken       uuid.UUID
+	PlannedVersion   int64
+	PlannedEditCount int64
+}
+
+// Stores how far a change of several pieces has come, and renews its lease. No row: the lease was lost, or what
+// the change was planned from has changed. The update waits for whoever edits a message at this moment, so no
+// draft is written that the edit would have deleted.
+func (q *Queries) WriteDraft(ctx context.Context, arg WriteDraftParams) (int64, error) {
+	result, err := q.db.Exec(ctx, WriteDraft,
+		arg.PlanSha256,
+		arg.PiecesDone,
+		arg.Pieces,
+		arg.GlobalSummary,
+		arg.Tokens,
+		arg.Stats,
+		arg.DurationMs,
+		arg.LeaseSeconds,
+		arg.ChatID,
+		arg.LeaseToken,
+		arg.PlannedVersion,
+		arg.PlannedEditCount,
+	)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
 }

@@ -8,6 +8,8 @@ package dbsqlc
 import (
 	"context"
 	"encoding/json"
+
+	"github.com/google/uuid"
 )
 
 const CompleteJob = `-- name: CompleteJob :exec
@@ -62,7 +64,8 @@ func (q *Queries) QueueDepths(ctx context.Context) ([]QueueDepthsRow, error) {
 const ReviveDeadFolds = `-- name: ReviveDeadFolds :many
 
 update river.river_job j
-   set state = 'available', scheduled_at = now(),
+   set state = case when j.attempt < j.max_attempts then 'available' else 'discarded' end::river.river_job_state,
+       finalized_at = case when j.attempt < j.max_attempts then null else now() end, scheduled_at = now(),
        errors = array_append(j.errors, jsonb_build_object('at', now(), 'attempt', j.attempt, 'error', 'worker lost its lease', 'trace', ''))
   from (select d.id from river.river_job d
           left join public.conversation_briefs b on b.chat_id = (d.args ->> 'chat_id')::uuid
@@ -71,26 +74,32 @@ update river.river_job j
            and (b.lease_until is null or b.lease_until < now())
            for update of d skip locked) dead
  where j.id = dead.id
-returning j.id
+returning (j.args ->> 'chat_id')::uuid as chat_id, j.state = 'discarded' as given_up
 `
+
+type ReviveDeadFoldsRow struct {
+	ChatID  uuid.UUID
+	GivenUp bool
+}
 
 // Our reads and writes of River's own table.
 // Makes the jobs of dead workers available again; River itself would do so minutes later. A fold's job is
 // alive while its chat's lease runs, or while it is too young to have taken one. The entry in errors has
-// River's form.
-func (q *Queries) ReviveDeadFolds(ctx context.Context, leaseSeconds float64) ([]int64, error) {
+// River's form. A job without attempts left is discarded, as River does it, so that a chat which kills its workers
+// does not kill all that come.
+func (q *Queries) ReviveDeadFolds(ctx context.Context, leaseSeconds float64) ([]ReviveDeadFoldsRow, error) {
 	rows, err := q.db.Query(ctx, ReviveDeadFolds, leaseSeconds)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []int64
+	var items []ReviveDeadFoldsRow
 	for rows.Next() {
-		var id int64
-		if err := rows.Scan(&id); err != nil {
+		var i ReviveDeadFoldsRow
+		if err := rows.Scan(&i.ChatID, &i.GivenUp); err != nil {
 			return nil, err
 		}
-		items = append(items, id)
+		items = append(items, i)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err

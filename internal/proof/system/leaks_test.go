@@ -222,7 +222,8 @@ func (a *leakRig) permittedPlaces() string {
 	a.t.Helper()
 	text := fmt.Sprint(a.env, a.token)
 	for _, table := range []string{
-		"public.chats", "public.messages", "public.chat_files", "public.message_files", "public.conversation_briefs", "public.conversation_brief_revisions", "auth.users",
+		"public.chats", "public.messages", "public.chat_files", "public.message_files", "public.conversation_briefs", "public.conversation_brief_revisions",
+		"public.conversation_brief_drafts", "auth.users",
 	} {
 		text += a.table(table)
 	}

@@ -1,0 +1,189 @@
+package brief_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/arcoscribe/throughline/internal/dev/offline"
+	"github.com/arcoscribe/throughline/internal/memory/brief"
+	"github.com/arcoscribe/throughline/internal/testkit"
+)
+
+// inTurns makes an engine give its worker up after each piece, and the pieces small.
+func inTurns(c *brief.Config) { c.Limits.FoldInputTokens, c.Turn = 600, time.Nanosecond }
+
+const sentences = 200
+
+func sentence(n int) string { return fmt.Sprintf("Sentence number %04d tells of etude %d.", n, n) }
+
+// longChat stores a chat whose first message takes several pieces.
+func (r *rig) longChat() uuid.UUID {
+	r.t.Helper()
+	chatID := testkit.Ask[uuid.UUID](r.t, r.pool, "insert into chats (user_id, title) values ($1, '') returning id", r.user)
+	var long []string
+	for n := range sentences {
+		long = append(long, sentence(n))
+	}
+	r.say(chatID, "user", strings.Join(long, " "))
+	r.say(chatID, "assistant", "I read all of it.")
+	for range 3 {
+		r.say(chatID, "user", "Go on.")
+	}
+	return chatID
+}
+
+// checkReadOnce checks that the calls from the given one on read every sentence once.
+func (r *rig) checkReadOnce(from int) {
+	r.t.Helper()
+	var read strings.Builder
+	for _, request := range r.model.Requests()[from:] {
+		_, turns, _ := strings.Cut(request.Text, "=== NEW_TURNS ===")
+		read.WriteString(turns)
+	}
+	for n := range sentences {
+		if times := strings.Count(read.String(), sentence(n)); times != 1 {
+			r.t.Fatalf("%q was read %d times", sentence(n), times)
+		}
+	}
+}
+
+func (r *rig) drafts() int {
+	r.t.Helper()
+	return testkit.Ask[int](r.t, r.pool, "select count(*) from conversation_brief_drafts")
+}
+
+// finish works on a change in turns until it is done, and returns the last report and the number of turns.
+func (r *rig) finish(work func(*testing.T) (brief.Report, error)) (brief.Report, int) {
+	r.t.Helper()
+	for turn := 1; ; turn++ {
+		report, err := work(r.t)
+		if err != nil || report.Result != brief.Paused && report.Result != brief.Done {
+			r.t.Fatalf("turn %d: %+v, %v", turn, report, err)
+		}
+		if report.Result == brief.Done {
+			return report, turn
+		}
+		if report.PiecesDone != turn || r.drafts() != 1 {
+			r.t.Fatalf("after turn %d there are %d drafts, %+v", turn, r.drafts(), report)
+		}
+		if leased := testkit.Ask[bool](r.t, r.pool, "select bool_or(lease_token is not null) from conversation_briefs"); leased {
+			r.t.Fatal("a fold that has had its turn keeps the lease")
+		}
+	}
+}
+
+// A change of several pieces gives its worker up after its turn and goes on at the next piece, on any worker. Only the
+// last piece moves the cursor, and the revision counts what all of them cost.
+func TestFoldGoesOnAtTheNextPiece(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []brief.Kind{brief.KindFold, brief.KindRebuild} {
+		t.Run(string(kind), func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, nil, inTurns)
+			chatID := r.longChat()
+			change, asked := (*brief.Engine).Fold, 0
+			if kind == brief.KindRebuild {
+				for report, err := r.fold(chatID); report.Result != brief.Done; report, err = r.fold(chatID) {
+					if err != nil {
+						t.Fatal(err)
+					}
+				}
+				testkit.Exec(t, r.pool, "delete from messages where chat_id = $1 and seq = 2", chatID)
+				change, asked = (*brief.Engine).Rebuild, len(r.model.Requests())
+			}
+			covered := r.covered(chatID)
+			report, turns := r.finish(func(t *testing.T) (brief.Report, error) {
+				if got := r.covered(chatID); got != covered {
+					t.Fatalf("the cursor moved from %s to %s before the end", covered, got)
+				}
+				return change(brief.New(r.config), t.Context(), chatID, r.job()) // a worker of its own
+			})
+			if turns < 4 || report.Pieces != turns || report.Calls != turns || len(r.model.Requests()) != asked+turns {
+				t.Errorf("%d turns, %d calls, %+v", turns, len(r.model.Requests())-asked, report)
+			}
+			r.checkReadOnce(asked)
+			if r.drafts() != 0 {
+				t.Error("the draft is left")
+			}
+			if sum := testkit.Ask[string](t, r.pool, "select concat_ws(' ', kind, input_tokens, details ->> 'calls') from conversation_brief_revisions order by version desc limit 1"); sum != fmt.Sprintf("%s %d %d", kind, report.InputTokens, turns) || report.InputTokens < turns*100 {
+				t.Errorf("the revision is %q, the report %+v", sum, report)
+			}
+		})
+	}
+}
+
+// Whatever changes the chat ends the progress of its fold: it may hold words that are gone.
+func TestProgressIsForgottenWithWhatItWasMadeFrom(t *testing.T) {
+	t.Parallel()
+	for what, sql := range map[string]string{
+		"an edit of what was read":     "update messages set content = 'Nothing of note.' where chat_id = $1 and seq = 1",
+		"an edit of another message":   "update messages set content = 'Stop.' where chat_id = $1 and seq = 4",
+		"a deletion":                   "delete from messages where chat_id = $1 and seq = 1",
+		"a deletion by its owner":      "delete from chats where id = $1",
+		"the context is cleared":       "",
+		"a brief that is written anew": "update conversation_briefs set version = version + 1 where chat_id = $1",
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, nil, inTurns)
+			chatID := r.longChat()
+			if report, err := r.fold(chatID); err != nil || report.Result != brief.Paused || r.drafts() != 1 {
+				t.Fatalf("%+v, %v, %d drafts", report, err, r.drafts())
+			}
+			if sql == "" {
+				r.clear(chatID)
+			} else {
+				testkit.Exec(t, r.pool, sql, chatID)
+			}
+			if r.drafts() != 0 {
+				t.Error("the progress is kept")
+			}
+			asked := len(r.model.Requests())
+			if report, err := r.fold(chatID); err != nil || report.PiecesDone > 1 {
+				t.Errorf("%+v, %v", report, err)
+			}
+			if requests := r.model.Requests(); len(requests) > asked && !strings.Contains(requests[asked].Text, "\nNONE\n") {
+				t.Errorf("the next fold began with %.200s", requests[asked].Text)
+			}
+		})
+	}
+}
+
+// A message that is edited while a piece is summarized: the progress is not stored, and the fold stops there.
+func TestEditDuringAPieceEndsTheFold(t *testing.T) {
+	t.Parallel()
+	var r *rig
+	edit := testkit.InOrder(offline.Answer{}, offline.Answer{})
+	r = newRig(t, func(request *offline.Request) offline.Answer {
+		if strings.Contains(request.Text, sentence(0)) {
+			testkit.Exec(t, r.pool, "update messages set content = 'Never mind.' where seq = 3")
+		}
+		return edit(request)
+	}, func(c *brief.Config) { c.Limits.FoldInputTokens = 600 })
+	chatID := r.longChat()
+	report, err := r.fold(chatID)
+	if err != nil || report.Result != brief.Conflict || report.Calls != 1 || r.drafts() != 0 {
+		t.Errorf("%+v, %v, %d drafts", report, err, r.drafts())
+	}
+}
+
+// A server with other settings plans other pieces, and begins anew.
+func TestProgressOfAnotherPlanIsNotUsed(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil, inTurns)
+	chatID := r.longChat()
+	if report, err := r.fold(chatID); err != nil || report.Result != brief.Paused {
+		t.Fatalf("%+v, %v", report, err)
+	}
+	other := r.config
+	other.Limits.FoldInputTokens, other.Turn = 900, time.Hour
+	report, err := brief.New(other).Fold(t.Context(), chatID, r.job())
+	if err != nil || report.Result != brief.Done || report.Calls != report.Pieces {
+		t.Errorf("%+v, %v", report, err)
+	}
+	r.checkReadOnce(1)
+}

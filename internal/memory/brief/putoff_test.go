@@ -1,0 +1,215 @@
+package brief_test
+
+import (
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"github.com/arcoscribe/throughline/internal/dev/offline"
+	"github.com/arcoscribe/throughline/internal/memory/brief"
+	"github.com/arcoscribe/throughline/internal/testkit"
+)
+
+// faulty returns a script whose answers have the fault that is set, if one is.
+func faulty() (*atomic.Pointer[offline.Fault], testkit.Script) {
+	fault := &atomic.Pointer[offline.Fault]{}
+	return fault, func(*offline.Request) offline.Answer {
+		if set := fault.Load(); set != nil {
+			return offline.Answer{Fault: *set}
+		}
+		return offline.Answer{}
+	}
+}
+
+// waits returns how many minutes the chat is put off, and why.
+func (r *rig) waits(chatID uuid.UUID) string {
+	r.t.Helper()
+	return testkit.Ask[string](r.t, r.pool, `select coalesce(round(extract(epoch from retry_at - now()) / 60) || ' after ' || fold_failures || ' ' || fold_failure, '')
+		from conversation_briefs where chat_id = $1`, chatID)
+}
+
+// What the gate refuses is tried again after minutes, then twice as long, up to hours; before that nobody asks the
+// model. A change of what is folded ends the wait.
+func TestRefusedFoldIsPutOff(t *testing.T) {
+	t.Parallel()
+	fault, script := faulty()
+	r := newRig(t, script, nil)
+	chatID := r.chat(8)
+	fault.Store(new(offline.FaultNone))
+	for _, want := range []string{"5 after 1 refused: none", "10 after 2 refused: none", "20 after 3 refused: none"} {
+		if report, err := r.fold(chatID); err == nil || report.Result != brief.Refused {
+			t.Fatalf("%+v, %v", report, err)
+		}
+		if got := r.waits(chatID); got != want {
+			t.Errorf("it waits %s, want %s", got, want)
+		}
+		asked := len(r.model.Requests())
+		if report, err := r.fold(chatID); err != nil || report.Result != brief.Nothing || len(r.model.Requests()) != asked {
+			t.Errorf("too early: %+v, %v, %d calls", report, err, len(r.model.Requests())-asked)
+		}
+		testkit.Exec(t, r.pool, "update conversation_briefs set retry_at = now()")
+	}
+	testkit.Exec(t, r.pool, "update conversation_briefs set fold_failures = 40")
+	if _, err := r.fold(chatID); err == nil || r.waits(chatID) != "360 after 41 refused: none" {
+		t.Errorf("it waits %s, %v", r.waits(chatID), err)
+	}
+	if lines := r.logs.Lines(t, "fold put off"); len(lines) != 4 || lines[1]["wait_s"] != 600.0 || lines[1]["failure"] != "refused: none" || lines[1]["failures"] != 2.0 {
+		t.Errorf("the log has %v", lines)
+	}
+	fault.Store(nil)
+	testkit.Exec(t, r.pool, "update messages set content = 'Never mind.' where chat_id = $1 and seq = 1", chatID)
+	if r.waits(chatID) != "" {
+		t.Errorf("after an edit it waits %s", r.waits(chatID))
+	}
+	r.mustFold(chatID)
+}
+
+// A model that fails is River's to try again, until the job has no attempt left. Then the chat is put off.
+func TestFailedFoldIsPutOffAfterTheLastAttempt(t *testing.T) {
+	t.Parallel()
+	fault, script := faulty()
+	r := newRig(t, script, nil)
+	chatID := r.chat(8)
+	fault.Store(new(offline.Fault401))
+	if report, err := r.fold(chatID); err == nil || report.Result != brief.Failed || r.waits(chatID) != "" {
+		t.Errorf("%+v, %v, it waits %s", report, err, r.waits(chatID))
+	}
+	job := r.job()
+	job.Last = true
+	if report, err := r.engine.Fold(t.Context(), chatID, job); err == nil || report.Result != brief.Failed || r.waits(chatID) != "5 after 1 failed" {
+		t.Errorf("%+v, %v, it waits %s", report, err, r.waits(chatID))
+	}
+	testkit.Exec(t, r.pool, "update conversation_briefs set fold_failures = 40, retry_at = now()")
+	if _, err := r.engine.Fold(t.Context(), chatID, job); err == nil || r.waits(chatID) != "60 after 41 failed" {
+		t.Errorf("it waits %s, %v", r.waits(chatID), err)
+	}
+	fault.Store(nil)
+	testkit.Exec(t, r.pool, "update conversation_briefs set retry_at = now()")
+	r.mustFold(chatID)
+	if got := r.waits(chatID); got != "" {
+		t.Errorf("after a fold it waits %s", got)
+	}
+}
+
+// After a deletion whose rebuild does not succeed, the old brief is nowhere: better none than one that holds what was
+// deleted. Later the chat gets a brief again.
+func TestFailedRebuildDropsTheBrief(t *testing.T) {
+	t.Parallel()
+	const secret = "Zyxomma"
+	for _, how := range []offline.Fault{offline.FaultNone, offline.FaultRefusal, offline.Fault401} {
+		t.Run(string(how), func(t *testing.T) {
+			t.Parallel()
+			fault, plain := faulty()
+			r := newRig(t, func(request *offline.Request) offline.Answer {
+				if strings.Contains(request.Text, secret) {
+					return offline.Answer{Text: "The user's password for the bank is " + secret + " and nothing else."}
+				}
+				return plain(request)
+			}, nil)
+			chatID := r.chat(8)
+			testkit.Exec(t, r.pool, "update messages set content = content || ' My password is "+secret+".' where chat_id = $1 and seq = 1", chatID)
+			r.mustFold(chatID)
+			r.play(chatID)
+			r.mustFold(chatID)
+			covered := r.covered(chatID)
+			testkit.Exec(t, r.pool, "delete from messages where chat_id = $1 and seq = 1", chatID)
+			const words = `select (select string_agg(b::text, ' ') from conversation_briefs b) || (select string_agg(v::text, ' ') from conversation_brief_revisions v)
+				|| coalesce((select string_agg(d::text, ' ') from conversation_brief_drafts d), '')`
+			if !strings.Contains(testkit.Ask[string](t, r.pool, words), secret) {
+				t.Fatal("no summary ever held the word")
+			}
+
+			fault.Store(&how)
+			job := r.job()
+			job.Last = true
+			if report, err := r.engine.Rebuild(t.Context(), chatID, job); err == nil || report.Result == brief.Done {
+				t.Fatalf("%+v, %v", report, err)
+			}
+			if strings.Contains(testkit.Ask[string](t, r.pool, words), secret) {
+				t.Error("the word is still stored")
+			}
+			if got := testkit.Ask[string](t, r.pool, "select concat_ws(' ', stale, brief_tokens, readable, version, lease_token is null) from conversation_briefs"); got != "t 0 t 2 t" || r.covered(chatID) != covered || r.summary(chatID) != "" {
+				t.Errorf("the brief is %s, covered %s, %q", got, r.covered(chatID), r.summary(chatID))
+			}
+			if report, err := r.engine.Rebuild(t.Context(), chatID, r.job()); err != nil || report.Result != brief.Nothing {
+				t.Errorf("too early: %+v, %v", report, err)
+			}
+
+			fault.Store(nil)
+			testkit.Exec(t, r.pool, "update conversation_briefs set retry_at = now()")
+			report, err := r.engine.Rebuild(t.Context(), chatID, r.job())
+			if err != nil || report.Result != brief.Done || r.summary(chatID) == "" || r.waits(chatID) != "" {
+				t.Errorf("%+v, %v, %q", report, err, r.summary(chatID))
+			}
+		})
+	}
+}
+
+// A message that is deleted while the gate refuses the fold: the deletion is not made to wait, and the brief stays until
+// it is rebuilt.
+func TestDeletionDuringARefusedFoldDoesNotWait(t *testing.T) {
+	t.Parallel()
+	gate := make(chan struct{})
+	r := newRig(t, testkit.InOrder(offline.Answer{}, offline.Answer{Fault: offline.FaultNone}, offline.Answer{Fault: offline.FaultNone, Gate: gate}, offline.Answer{}), nil)
+	chatID := r.chat(8)
+	r.mustFold(chatID)
+	before := r.summary(chatID)
+	r.play(chatID)
+	done := make(chan brief.Report, 1)
+	go func() {
+		report, err := r.fold(chatID)
+		if err != nil {
+			t.Error(err)
+		}
+		done <- report
+	}()
+	testkit.Eventually(t, "the second try", func() bool { return len(r.model.Requests()) == 3 })
+	testkit.Exec(t, r.pool, "delete from messages where chat_id = $1 and seq = 1", chatID)
+	close(gate)
+	if report := testkit.Receive(t, "the fold ends", done); report.Result != brief.Conflict || r.waits(chatID) != "" || r.summary(chatID) != before {
+		t.Errorf("%+v, it waits %q", report, r.waits(chatID))
+	}
+	if report, err := r.engine.Rebuild(t.Context(), chatID, r.job()); err != nil || report.Result != brief.Done {
+		t.Errorf("%+v, %v", report, err)
+	}
+}
+
+// A fold that is due by the counters and finds nothing to do counts again.
+func TestWrongCountersAreRepaired(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil, nil)
+	chatID := r.chat(2)
+	testkit.Exec(t, r.pool, "update conversation_briefs set pending_tokens = 9999, pending_turns = 50")
+	if report, err := r.fold(chatID); err != nil || report.Result != brief.Nothing {
+		t.Errorf("%+v, %v", report, err)
+	}
+	if wrong := testkit.Ask[int](t, r.pool, "select count(*) from inspect.buffers where not counters_agree"); wrong != 0 {
+		t.Error("the counters are wrong as before")
+	}
+	if got := testkit.Ask[string](t, r.pool, "select concat_ws(' ', settled_turns = pending_turns, settled_tokens = pending_tokens, lease_token is null) from conversation_briefs"); got != "t t t" {
+		t.Errorf("it is settled %s", got)
+	}
+}
+
+// A user's folds take a bounded number of places, and background work leaves one of them free.
+func TestFoldsPerUser(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil, func(c *brief.Config) { c.FoldsPerUser = 2 })
+	running, waiting := r.chat(8), r.chat(8)
+	testkit.Exec(t, r.pool, "update conversation_briefs set lease_token = gen_random_uuid(), lease_until = now() + interval '1 hour' where chat_id = $1", running)
+	background := r.job()
+	background.Background = true
+	if report, err := r.engine.Fold(t.Context(), waiting, background); err != nil || report.Result != brief.Busy {
+		t.Errorf("in the background: %+v, %v", report, err)
+	}
+	r.mustFold(waiting)
+	other := r.chat(8)
+	testkit.Exec(t, r.pool, "update conversation_briefs set lease_token = gen_random_uuid(), lease_until = now() + interval '1 hour' where chat_id = $1", waiting)
+	if report, err := r.fold(other); err != nil || report.Result != brief.Busy {
+		t.Errorf("with both places taken: %+v, %v", report, err)
+	}
+	testkit.Exec(t, r.pool, "update conversation_briefs set lease_until = now() - interval '1 second' where chat_id = $1", running)
+	r.mustFold(other)
+}
