@@ -40,7 +40,7 @@ func TestDroppedTurnsAreVisible(t *testing.T) {
 		{"older ones were not even read", turnsOf(5, 100), 25, 20, 0},
 		{"both", turnsOf(10, 1000), 12, 3, 0},
 		{"the counter lags behind", turnsOf(5, 100), 3, 0, 0},
-		{"the last turn is huge", []memory.Message{{ID: uuid.New(), Seq: 1, Role: memory.RoleUser, Content: strings.Repeat("word ", 5000), Tokens: 5001}}, 1, 0, 1},
+		{"the last turn is huge", []memory.Message{{ID: uuid.New(), Seq: 1, Role: memory.RoleUser, Content: strings.Repeat("word ", 12000), Tokens: 12001}}, 1, 0, 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -77,8 +77,8 @@ func TestShortenedPartsAreNamed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		svc := newTestService(t)
-		huge := strings.Repeat("canary ", 9000)
-		summary := strings.Repeat("The user plays the cello. ", 200)
+		huge := strings.Repeat("canary ", 12000)
+		summary := strings.Repeat("The user plays the cello. ", 1000)
 		chat := memory.Chat{
 			Settings: memory.Settings{Strategy: memory.StrategyHybrid}, PendingTurns: 12, TotalTurns: 30,
 			Brief:  memory.Brief{Version: 3, CoveredSeq: 36, Summary: summary, Tokens: text.Tokens(summary)},
