@@ -3,6 +3,7 @@ package clients_test
 import (
 	"encoding/json"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/uuid"
@@ -13,11 +14,12 @@ import (
 
 // screen is what a page with a chat of the AI SDK shows.
 type screen struct {
-	Done   int         `json:"done"`   // orders
-	Ends   int         `json:"ends"`   // calls of onFinish
-	Shown  [][2]string `json:"shown"`  // the messages in the page: role and text
-	Status string      `json:"status"` // useChat's
-	Error  *struct {
+	Done    int         `json:"done"`  // orders
+	Ends    int         `json:"ends"`  // calls of onFinish
+	Shown   [][2]string `json:"shown"` // the messages in the page: role and text
+	Buttons []string    `json:"buttons"`
+	Status  string      `json:"status"` // useChat's
+	Error   *struct {
 		Name string `json:"name"`
 		Code string `json:"code"`
 	} `json:"error"`
@@ -60,6 +62,10 @@ func TestReactUseChat(t *testing.T) {
 					})
 				}
 			}
+			t.Run("the screen of the docs", func(t *testing.T) {
+				t.Parallel()
+				react{r.in(t), ""}.usesScreen()
+			})
 			t.Run("a reply that ended before it was mounted again", func(t *testing.T) {
 				t.Parallel()
 				react{r.in(t), "useThroughline"}.hasEndedOnMount()
@@ -110,13 +116,19 @@ func (p page) await(what string, holds func(screen) bool) screen {
 // awaitShown waits until the page shows these messages and no others, the user's first.
 func (p page) awaitShown(status string, texts ...string) screen {
 	p.t.Helper()
-	want := make([][2]string, len(texts))
-	for i, text := range texts {
-		want[i] = [2]string{[]string{"user", "assistant"}[i%2], text}
-	}
+	want := messagesOf(texts)
 	return p.await("the page shows the messages, status "+status, func(now screen) bool {
 		return now.Status == status && slices.Equal(now.Shown, want)
 	})
+}
+
+// messagesOf are messages in turn, the user's first.
+func messagesOf(texts []string) [][2]string {
+	messages := make([][2]string, len(texts))
+	for i, text := range texts {
+		messages[i] = [2]string{[]string{"user", "assistant"}[i%2], text}
+	}
+	return messages
 }
 
 // conversing is a page that shows the first half of a reply, over a network that can fail.
@@ -257,6 +269,30 @@ func (r react) stops() {
 		}
 	}
 	r.once(c.content, c.chat)
+}
+
+// usesScreen stops a reply, and has another one tried again, by the screen's buttons.
+func (r react) usesScreen() {
+	first, second := uuid.NewString(), uuid.NewString()
+	r.hold(first, reply, half)
+	r.plays.add(second, offline.Answer{Text: reply, Fault: offline.FaultFailed, FaultAfter: half})
+	r.plays.add(second, offline.Answer{Text: reply})
+	p := r.open(r.here.base, "")
+	awaitScreen := func(button string, texts ...string) {
+		r.t.Helper()
+		want := messagesOf(texts)
+		p.await("the screen has the button "+button, func(now screen) bool {
+			return slices.Equal(now.Shown, want) && strings.Join(now.Buttons, " ") == button
+		})
+	}
+	p.do("type", map[string]any{"text": first})
+	awaitScreen("Stop", first, said(half))
+	p.do("press", map[string]any{"button": "Stop"})
+	awaitScreen("", first, said(half))
+	p.do("type", map[string]any{"text": second})
+	awaitScreen("Try again", first, said(half), second, said(half))
+	p.do("press", map[string]any{"button": "Try again"})
+	awaitScreen("", first, said(half), second, reply)
 }
 
 // fails opens a page whose first message's reply breaks off in the middle, and is whole the next time.

@@ -219,7 +219,7 @@ func bundleScript(t *testing.T, script, platform string, aliases []string) strin
 	out := filepath.Join(t.TempDir(), "bundle.mjs")
 	arguments := []string{
 		"node_modules/esbuild/bin/esbuild", script, "--bundle", "--platform=" + platform, "--format=esm", "--target=es2022",
-		"--log-level=warning", "--outfile=" + out,
+		"--loader:.js=jsx", "--jsx=automatic", "--log-level=warning", "--outfile=" + out,
 	}
 	for _, alias := range aliases {
 		arguments = append(arguments, "--alias:"+alias)

@@ -1,4 +1,4 @@
-/** An app on React: with the recipe, or with `useChat` as it comes. Reports what its page shows. */
+/** An app on React: the screen of the docs, or the recipe or `useChat` alone. Reports what its page shows. */
 import { useChat } from '@ai-sdk/react';
 import { createElement, StrictMode, useEffect } from 'react';
 import { createRoot } from 'react-dom/client';
@@ -6,6 +6,7 @@ import { createRoot } from 'react-dom/client';
 import { playInFrames } from '../../testdata/frames.js';
 import { useThroughline } from '../react.js';
 import { historyOf, ThroughlineTransport } from '../throughline.js';
+import { Conversation } from './conversation.js';
 
 /** What an app does that has no recipe. */
 function usePlainly(transport, options) {
@@ -21,11 +22,13 @@ function usePlainly(transport, options) {
 const hooks = { useThroughline, usePlainly };
 
 playInFrames((report) => {
-  const app = { done: 0, ends: 0, errors: [] };
-  let chat;
+  const app = { done: 0, ends: 0 };
+  let chat; // of a screen without buttons
 
   const shown = () => [...document.querySelectorAll('p')].map(({ className, textContent }) => [className, textContent]);
+  const buttons = () => [...document.querySelectorAll('button')].map(({ textContent }) => textContent);
   const tell = () => {
+    if (!chat) return report({ ...app, shown: shown(), buttons: buttons() });
     const { status, error, messages } = chat;
     const last = messages.at(-1)?.metadata;
     report({ ...app, shown: shown(), status, error: error && { name: error.constructor.name, code: error.code }, last });
@@ -42,18 +45,26 @@ playInFrames((report) => {
   const deeds = {
     launch({ baseUrl, token, hook, id, rows }) {
       const transport = new ThroughlineTransport({ baseUrl, accessToken: async () => token });
-      const messages = rows && historyOf(rows);
       const root = document.body.appendChild(document.createElement('main'));
-      const screen = createElement(Screen, { hook, transport, id, messages });
+      const screen = hook
+        ? createElement(Screen, { hook, transport, id, messages: rows && historyOf(rows) })
+        : createElement(Conversation, { transport, id, rows });
+      new MutationObserver(tell).observe(root, { childList: true, subtree: true, characterData: true });
       createRoot(root).render(createElement(StrictMode, null, screen));
     },
     send: ({ text }) => void chat.sendMessage({ text }),
     regenerate: () => void chat.regenerate(),
     stop: async () => void (await chat.stop()),
+    type({ text }) {
+      document.querySelector('input').value = text;
+      document.querySelector('form').requestSubmit();
+    },
+    press: ({ button }) =>
+      [...document.querySelectorAll('button')].find(({ textContent }) => textContent === button).click(),
   };
   return async (order) => {
     await deeds[order.do](order.with ?? {});
     app.done++;
-    if (chat) tell();
+    tell();
   };
 });
