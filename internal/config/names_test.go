@@ -24,7 +24,7 @@ func TestMisspeltSettingsAreNamed(t *testing.T) {
 		"RIVER_PASSWORD":        "is RIVER_UI_PASSWORD meant?",
 		"THROUGHLINE_LOG_LEVEL": ".env.example lists them",
 		"CHAT_TTL":              "is CHAT_TTL_HOURS meant?",
-		"LOG_LEVLE":             "is LOG_LEVEL meant?",
+		"LOG_LEVELL":            "is LOG_LEVEL meant?",
 		// What belongs to others, or is a variable of ours.
 		"HTTP_PROXY": "", "http_proxy": "", "HOSTNAME": "", "PATH": "", "LOG_FILE": "", "MODEL_NAME": "", "DATABASE_NAME": "", "PGPASSWORD": "",
 		"SUPABASE_ANON_KEY": "", "SUPABASE_PUBLISHABLE_KEY": "", "SUPABASE_DB_URL": "", "SUPABASE_ACCESS_TOKEN": "", "SUPABASE_PROJECT_REF": "",
