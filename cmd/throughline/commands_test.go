@@ -69,6 +69,7 @@ func TestExitCodes(t *testing.T) {
 		{"mcp --url http://127.0.0.1:1", nil, exitFailed, "the tools of http://127.0.0.1:1/mcp"},
 		{"mcp", env{"SUPABASE_URL": "https://abc.example", "THROUGHLINE_URL": "http://127.0.0.1:1"}, exitUsage, "an access token is needed"},
 		{"work", whole, exitFailed, "start workers"},
+		{"demo --history 3", nil, exitUsage, "--conversation"},
 		{"token", whole, exitUsage, "--user"},
 		{"token --user nobody", whole, exitUsage, "--user"},
 		{"token --user " + uuid.Nil.String(), whole, exitUsage, "--user"},

@@ -37,6 +37,9 @@ func playDemo(line *commandLine) runner {
 	turns := line.Int("turns", 0, "how many turns to play; 0 for all")
 	question := line.String("question", "", "what to ask at the end")
 	return func(ctx context.Context, stdout, _ io.Writer) error {
+		if *history != 0 && *file == "" {
+			return line.wrong("--history chooses from a file: --conversation names it")
+		}
 		address, token, err := server.access()
 		if err != nil {
 			return err

@@ -100,7 +100,7 @@ func TestEveryAnswerAllowsTheWebApp(t *testing.T) {
 		if answer.status != c.want || answer.header.Get("Access-Control-Allow-Origin") != webApp {
 			t.Errorf("%s %s: %d %v", c.method, c.path, answer.status, answer.header)
 		}
-		for _, name := range []string{"x-request-id", "retry-after", "content-disposition", "location", "x-vercel-ai-ui-message-stream"} {
+		for _, name := range []string{"x-request-id", "www-authenticate", "retry-after", "content-disposition", "location", "x-vercel-ai-ui-message-stream"} {
 			if !slices.Contains(listed(answer.header.Get("Access-Control-Expose-Headers")), name) {
 				t.Errorf("%s %s does not show %s", c.method, c.path, name)
 			}

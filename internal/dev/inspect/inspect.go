@@ -6,11 +6,13 @@ package inspect
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/arcoscribe/throughline/internal/fault"
@@ -44,12 +46,21 @@ func Print(ctx context.Context, w io.Writer, dsn, chatID string, limits memory.L
 		}
 		return writeChat(ctx, tx, &report, chatID, limits)
 	})
+	if sent, ok := errors.AsType[*pgconn.PgError](err); ok && (sent.Code == undefinedTable || sent.Code == undefinedColumn) {
+		return fault.Wrap(fault.MigrationsPending, "Migrations are pending: run `throughline migrate`.", err)
+	}
 	if err != nil {
 		return err
 	}
 	_, err = io.WriteString(w, report.String())
 	return err
 }
+
+// What Postgres answers where the views are missing, or older than this program.
+const (
+	undefinedTable  = "42P01"
+	undefinedColumn = "42703"
+)
 
 // Connect opens a connection, also through a transaction pooler.
 func Connect(ctx context.Context, dsn string) (*pgx.Conn, error) {

@@ -210,7 +210,10 @@ func TestWhereThereIsNoDatabase(t *testing.T) {
 		}
 	}
 	unmigrated := testkit.NewEmptyDatabase(t)
-	if err := inspect.Print(t.Context(), &strings.Builder{}, unmigrated.DSN, "", memory.DefaultLimits()); err == nil {
-		t.Error("no error without the views")
+	for _, chatID := range []string{"", uuid.NewString()} {
+		err := inspect.Print(t.Context(), &strings.Builder{}, unmigrated.DSN, chatID, memory.DefaultLimits())
+		if fault.CodeOf(err) != fault.MigrationsPending || !strings.Contains(err.Error(), "throughline migrate") {
+			t.Errorf("without the views, chat %q: %v", chatID, err)
+		}
 	}
 }
