@@ -97,7 +97,7 @@ func TestToolStartsAChatThatExpires(t *testing.T) {
 		svc.send(t, Message{Content: "Hello."})
 		synctest.Wait()
 		for i, want := range []NewTurn{
-			{ToolName: "code-review", ChatSettings: ChatSettings{TTLHours: 3, MaxTurns: 50}}, {ToolName: "planner"}, {},
+			{ToolName: "code-review", Settings: Settings{TTLHours: 3, MaxTurns: 50}}, {ToolName: "planner"}, {},
 		} {
 			got := svc.store.turns[i]
 			if got.ToolName != want.ToolName || got.TTLHours != want.TTLHours || got.MaxTurns != want.MaxTurns {

@@ -42,7 +42,7 @@ type Message struct {
 	Files []memory.File
 	// NewChat are the settings of the chat that the message starts, checked by the caller; nil for the defaults of
 	// memory.ChatDefaults.
-	NewChat *ChatSettings
+	NewChat *Settings
 	// ToolName is the tool that sends the message; "" for none.
 	ToolName string
 	// ToolInstructions are for this reply only. They follow the main model's instructions.
@@ -53,8 +53,8 @@ type Message struct {
 	Resume *Cursor
 }
 
-// ChatSettings are those of a new chat.
-type ChatSettings struct {
+// Settings are those of a new chat.
+type Settings struct {
 	// Title is made of the chat's first message when it is empty.
 	Title        string
 	SystemPrompt *string // nil for none
@@ -65,9 +65,9 @@ type ChatSettings struct {
 }
 
 // settings are those of the chat that the message starts.
-func (m *Message) settings(defaults memory.ChatDefaults) ChatSettings {
+func (m *Message) settings(defaults memory.ChatDefaults) Settings {
 	defaults = defaults.For(m.ToolName)
-	settings := ChatSettings{Strategy: defaults.Strategy, TTLHours: defaults.TTLHours, MaxTurns: defaults.MaxTurns}
+	settings := Settings{Strategy: defaults.Strategy, TTLHours: defaults.TTLHours, MaxTurns: defaults.MaxTurns}
 	if m.NewChat != nil {
 		settings = *m.NewChat
 	}

@@ -81,7 +81,7 @@ func (s *Service) newTurn(message Message) NewTurn {
 		Lease:           s.Lease,
 	}
 	if turn.NewChat {
-		turn.ChatID, turn.ChatSettings = newID(), message.settings(s.ChatDefaults)
+		turn.ChatID, turn.Settings = newID(), message.settings(s.ChatDefaults)
 	}
 	return turn
 }

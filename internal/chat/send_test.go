@@ -27,7 +27,7 @@ func TestSendStartsATurn(t *testing.T) {
 		}
 		turn := svc.store.turns[0]
 		want := NewTurn{
-			ChatID: turn.ChatID, NewChat: true, ChatSettings: ChatSettings{Title: "Hello there.", Strategy: memory.StrategySummary}, UserMessageID: turn.UserMessageID, MessageID: turn.MessageID,
+			ChatID: turn.ChatID, NewChat: true, Settings: Settings{Title: "Hello there.", Strategy: memory.StrategySummary}, UserMessageID: turn.UserMessageID, MessageID: turn.MessageID,
 			Content: "Hello there.\nSecond line", ContentTokens: text.Tokens("Hello there.\nSecond line"),
 			Metadata: map[string]any{"screen": "home"}, ClientMessageID: clientID, Variant: "arco", Lease: 15 * time.Second,
 		}

@@ -55,7 +55,7 @@ type Delta struct {
 type NewTurn struct {
 	ChatID       uuid.UUID
 	NewChat      bool
-	ChatSettings // of a new chat
+	Settings // of a new chat
 	// Revive starts the turn even if the chat has expired.
 	Revive bool
 

@@ -130,7 +130,7 @@ func (s *Server) postFirstMessage(c echo.Context) error {
 }
 
 // settings checks the chat's settings like those of POST /v1/chats.
-func (b *firstMessageRequest) settings(defaults memory.ChatDefaults) (*chat.ChatSettings, error) {
+func (b *firstMessageRequest) settings(defaults memory.ChatDefaults) (*chat.Settings, error) {
 	settings := history.NewChat{
 		Title: b.Title, SystemPrompt: b.SystemPrompt, Tags: b.Tags, MemoryStrategy: b.MemoryStrategy, TTLHours: b.TTLHours, MaxTurns: b.MaxTurns,
 	}
@@ -141,7 +141,7 @@ func (b *firstMessageRequest) settings(defaults memory.ChatDefaults) (*chat.Chat
 		return nil, err
 	}
 	orNone := func(field history.Field[int]) int { return *cmp.Or(field.Value, new(int)) }
-	return &chat.ChatSettings{
+	return &chat.Settings{
 		Title: settings.Title, SystemPrompt: settings.SystemPrompt, Tags: settings.Tags, Strategy: memory.StrategyName(settings.MemoryStrategy),
 		TTLHours: orNone(settings.TTLHours), MaxTurns: orNone(settings.MaxTurns),
 	}, nil

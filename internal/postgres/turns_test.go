@@ -52,7 +52,7 @@ func TestFirstMessageMakesAChatWithSettings(t *testing.T) {
 	counted := b.countTrips()
 	first := firstTurn("My cello teacher is called Ilse.")
 	first.ClientMessageID = uuid.New()
-	first.ChatSettings = chat.ChatSettings{
+	first.Settings = chat.Settings{
 		Title: "Cello", SystemPrompt: new("Be brief."), Tags: []string{"cello", "b"}, Strategy: memory.StrategyHybrid, TTLHours: 5, MaxTurns: 7,
 	}
 	started := b.start(first)
@@ -70,7 +70,7 @@ func TestFirstMessageMakesAChatWithSettings(t *testing.T) {
 	}
 	b.reply(first, "Noted.")
 	again := firstTurn(first.Content)
-	again.ClientMessageID, again.ChatSettings = first.ClientMessageID, chat.ChatSettings{Title: "Other"}
+	again.ClientMessageID, again.Settings = first.ClientMessageID, chat.Settings{Title: "Other"}
 	if found, err := b.turns.StartTurn(t.Context(), b.user, again); err != nil || found.Started || found.Earlier == nil || found.Earlier.ChatID != first.ChatID {
 		t.Errorf("sent again: %+v, %v", found, err)
 	}
