@@ -41,7 +41,8 @@ func (s *Service) reportMissing(ctx context.Context, chatID uuid.UUID, chat memo
 		s.Metrics.TruncatedPrompts.WithLabelValues(section).Inc()
 		cuts = append(cuts, slog.Int(section, built.Cuts[section]))
 	}
-	lacking := dropped > 0 || len(cuts) > 0 || receipt.BriefUnreadable
+	sources := receipt.Section("sources")
+	lacking := dropped > 0 || len(cuts) > 0 || receipt.BriefUnreadable || sources.Shortened+sources.LeftOut > 0
 	if !lacking && receipt.LeftOutMessages == 0 && receipt.LeftOutFiles == 0 {
 		return
 	}
@@ -52,6 +53,7 @@ func (s *Service) reportMissing(ctx context.Context, chatID uuid.UUID, chat memo
 	s.Logger.LogAttrs(ctx, level, "prompt does not hold the whole conversation",
 		slog.String("chat_id", chatID.String()), slog.Int("dropped_turns", dropped), slog.Group("cut_tokens", cuts...),
 		slog.Int("left_out_messages", receipt.LeftOutMessages), slog.Int("left_out_files", receipt.LeftOutFiles),
+		slog.Int("shortened_sources", sources.Shortened), slog.Int("left_out_sources", sources.LeftOut),
 		slog.Bool("brief_unreadable", receipt.BriefUnreadable), slog.Int("pending_turns", chat.PendingTurns),
 		slog.Int("brief_tokens", receipt.BriefTokens), slog.Int("tail_turns", receipt.TailTurns), slog.Int("tail_tokens", receipt.TailTokens),
 		slog.Int("bridge_turns", receipt.BridgeTurns), slog.Int("bridge_tokens", receipt.BridgeTokens), slog.Int("file_tokens", receipt.FileTokens))

@@ -2,10 +2,12 @@ package chat
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/fault"
+	"github.com/arcoscribe/throughline/internal/memory/prompt"
 	"github.com/arcoscribe/throughline/internal/memory/text"
 	"github.com/google/uuid"
 )
@@ -28,6 +30,9 @@ func (s *Service) Send(ctx context.Context, user auth.Principal, message Message
 	defer s.starting.Done()
 	message.Variant = variant.Name
 	req := sendRequest{message: message, variant: variant, arrived: arrived, turn: s.newTurn(message)}
+	if req.turn.SystemPromptRoom, err = s.systemPromptRoom(message, variant); err != nil {
+		return nil, err
+	}
 	req.retrieval = s.retrieve(ctx, user, req.turn)
 	defer req.retrieval.cancel()
 	started, err := s.startTurn(ctx, user, req.turn)
@@ -61,7 +66,35 @@ type sendRequest struct {
 func (s *Service) startTurn(ctx context.Context, user auth.Principal, turn NewTurn) (StartedTurn, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.SaveTimeout)
 	defer cancel()
+	started, err := s.Store.StartTurn(ctx, user, turn)
+	retried := turn.InPlaceOf != uuid.Nil // then Earlier is the turn itself
+	if err != nil || !started.Crowded || !started.Expired.IsZero() || started.Earlier != nil && !retried || started.Running != uuid.Nil {
+		return started, err
+	}
+	// It has more bytes than there is room for tokens, but hardly ever that many tokens.
+	if tokens := text.Tokens(started.SystemPrompt); tokens > turn.SystemPromptRoom {
+		return started, tooLong("system_prompt", turn.Variant, tokens, turn.SystemPromptRoom)
+	}
+	turn.SystemPromptRoom = len(started.SystemPrompt)
 	return s.Store.StartTurn(ctx, user, turn)
+}
+
+// systemPromptRoom returns how many tokens the model's window leaves for the chat's system prompt. It is an error when
+// the message has no room even without one.
+func (s *Service) systemPromptRoom(message Message, variant Variant) (int, error) {
+	question := prompt.Question{Content: message.Content, Instructions: s.instructions(message.ToolInstructions)}
+	room := prompt.Room(question, s.Limits.Within(variant.Window))
+	if room < 0 {
+		tokens := text.Tokens(message.Content)
+		return 0, tooLong("content", variant.Name, tokens, max(0, tokens+room))
+	}
+	return room, nil
+}
+
+func tooLong(field, variant string, tokens, room int) *fault.Error {
+	return &fault.Error{Code: fault.ValidationFailed, Message: "The message does not fit the context window of the model variant.", Details: map[string]any{
+		field: fmt.Sprintf("has %d tokens, at most %d fit the context window of the model variant %s", tokens, room, variant),
+	}}
 }
 
 func (s *Service) newTurn(message Message) NewTurn {

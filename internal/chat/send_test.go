@@ -30,6 +30,7 @@ func TestSendStartsATurn(t *testing.T) {
 			ChatID: turn.ChatID, NewChat: true, Settings: Settings{Title: "Hello there.", Strategy: memory.StrategySummary}, UserMessageID: turn.UserMessageID, MessageID: turn.MessageID,
 			Content: "Hello there.\nSecond line", ContentTokens: text.Tokens("Hello there.\nSecond line"),
 			Metadata: map[string]any{"screen": "home"}, ClientMessageID: clientID, Variant: "arco", Lease: 15 * time.Second,
+			SystemPromptRoom: turn.SystemPromptRoom,
 		}
 		if diff := cmp.Diff(want, turn); diff != "" {
 			t.Error(diff)
@@ -107,6 +108,11 @@ func TestSendRefuses(t *testing.T) {
 		detail  string
 	}{
 		{"nothing to say", Message{}, StartedTurn{Started: true}, nil, fault.ValidationFailed, "content"},
+		{"more than the model's window", Message{Content: strings.Repeat("word ", 4000), Variant: "tiny"}, StartedTurn{Started: true}, nil, fault.ValidationFailed, "content"},
+		{"a tool with too many instructions", Message{Content: "x", ToolInstructions: strings.Repeat("word ", 4000), Variant: "tiny"}, StartedTurn{Started: true}, nil, fault.ValidationFailed, "content"},
+		{"a system prompt too long for the window", Message{Content: "x", ChatID: uuid.New(), Variant: "tiny"}, StartedTurn{
+			Crowded: true, Chat: memory.Chat{SystemPrompt: strings.Repeat("word ", 4000)},
+		}, nil, fault.ValidationFailed, "system_prompt"},
 		{"an unknown variant", Message{Content: "x", Variant: "gpt-large"}, StartedTurn{Started: true}, nil, fault.UnknownModelVariant, "model_variants"},
 		{"a chat that is not there", Message{Content: "x", ChatID: uuid.New()}, StartedTurn{}, nil, fault.ChatNotFound, ""},
 		{"a busy chat", Message{Content: "x", ChatID: uuid.New()}, StartedTurn{Running: running}, nil, fault.GenerationInProgress, "message_id"},
@@ -115,7 +121,9 @@ func TestSendRefuses(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				svc := newTestService(t)
+				svc := newTestService(t, func(c *Config) {
+					c.Variants = append(c.Variants, Variant{Name: "tiny", Model: "gpt-tiny", Window: 4000})
+				})
 				svc.store.start = func(context.Context, NewTurn) (StartedTurn, error) { return c.started, c.err }
 				_, err := svc.Send(t.Context(), ada, c.message)
 				wantFault(t, err, c.want)
@@ -129,6 +137,27 @@ func TestSendRefuses(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A system prompt of many bytes, but few enough tokens, has room once its tokens were counted.
+func TestSystemPromptIsCountedWhereItMightNotFit(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		svc := newTestService(t, func(c *Config) {
+			c.Variants = append(c.Variants, Variant{Name: "tiny", Model: "gpt-tiny", Window: 4000})
+		})
+		chat, tries := memory.Chat{SystemPrompt: strings.Repeat("word ", 700)}, 0
+		svc.store.start = func(_ context.Context, turn NewTurn) (StartedTurn, error) {
+			tries++
+			fits := len(chat.SystemPrompt) <= turn.SystemPromptRoom
+			return StartedTurn{Started: fits, Crowded: !fits, Chat: chat}, nil
+		}
+		svc.send(t, Message{ChatID: uuid.New(), Content: "Hello.", Variant: "tiny"})
+		synctest.Wait()
+		if asked := svc.model.requests(); tries != 2 || len(asked) != 1 || !strings.Contains(asked[0].Instructions, chat.SystemPrompt) {
+			t.Errorf("%d tries, %d requests", tries, len(asked))
+		}
+	})
 }
 
 // The reader is one thing, the reply another: a phone that leaves does not stop it.

@@ -58,6 +58,8 @@ type NewTurn struct {
 	Settings // of a new chat
 	// Revive starts the turn even if the chat has expired.
 	Revive bool
+	// SystemPromptRoom is how many bytes the chat's system prompt may have at most for the turn to start.
+	SystemPromptRoom int
 
 	UserMessageID   uuid.UUID
 	Content         string
@@ -82,12 +84,15 @@ type NewFile struct {
 	Tokens int               // of the content
 }
 
-// StartedTurn is the result of StartTurn. When none of Started, Expired, Earlier and Running is set, the user has no such
-// chat.
+// StartedTurn is the result of StartTurn. When none of Started, Expired, Earlier, Running and Crowded is set, the user has
+// no such chat.
 type StartedTurn struct {
 	// Started reports that the turn was stored, whatever else is set. Chat is set only then.
 	Started bool
 	memory.Chat
+
+	// Crowded reports that the chat's system prompt, which is set then, has more bytes than SystemPromptRoom.
+	Crowded bool
 
 	// Expired is when the chat expired; the zero time if it has not.
 	Expired time.Time

@@ -248,3 +248,28 @@ func TestRecallOfNoChat(t *testing.T) {
 		t.Errorf("an empty one: %+v, %v", got, err)
 	}
 }
+
+// A turn for which the chat's system prompt is too long stores nothing, and names it.
+func TestTurnWithoutRoomForTheSystemPromptStoresNothing(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	failing := b.startWithID("Hello?")
+	b.fail(failing, "")
+	b.exec("update chats set system_prompt = 'Be Bäch.' where id = $1", failing.ChatID)
+	said := ask[int](b, "select message_count from chats where id = $1", failing.ChatID)
+	for name, turn := range map[string]chat.NewTurn{"a new message": turnIn(failing.ChatID, "Hello?"), "a message tried again": repeatOf(failing)} {
+		turn.SystemPromptRoom = len("Be Bäch.") - 1
+		started, err := b.turns.StartTurn(t.Context(), b.user, turn)
+		if err != nil || started.Started || !started.Crowded || started.SystemPrompt != "Be Bäch." {
+			t.Errorf("%s: %+v, %v", name, started, err)
+		}
+		if now := ask[int](b, "select message_count from chats where id = $1", failing.ChatID); now != said {
+			t.Errorf("%s: %d messages of %d", name, now, said)
+		}
+	}
+	turn := repeatOf(failing)
+	turn.SystemPromptRoom = len("Be Bäch.")
+	if started := b.start(turn); started.Crowded {
+		t.Error("it has room")
+	}
+}

@@ -72,6 +72,7 @@ func (t *Turns) startTurn(ctx context.Context, user auth.Principal, turn chat.Ne
 			return chat.StartedTurn{}, err
 		}
 	}
+	s.found.Crowded = !s.found.Started && len(s.reader.found.SystemPrompt) > turn.SystemPromptRoom
 	s.reader.leaveOutNewTurn(turn.InPlaceOf != uuid.Nil || ours)
 	s.found.Chat = s.reader.chat()
 	return s.found, nil
@@ -160,7 +161,7 @@ func (s *turnStart) queueEarlier(batch *pgx.Batch) {
 func (s *turnStart) queueTurn(batch *pgx.Batch) {
 	turn := s.turn
 	queue(batch, queries.InsertTurn, dbsqlc.InsertTurnParams{
-		ChatID: turn.ChatID, Revive: turn.Revive,
+		ChatID: turn.ChatID, Revive: turn.Revive, SystemPromptRoom: turn.SystemPromptRoom,
 		UserMessageID: turn.UserMessageID, Content: turn.Content, TokenCount: turn.ContentTokens,
 		Metadata: s.userMetadata, ClientMessageID: nullID(turn.ClientMessageID), ToolName: nullZero(turn.ToolName),
 		MessageID: turn.MessageID, ReplyMetadata: s.replyMetadata, LeaseSeconds: turn.Lease.Seconds(),
@@ -185,7 +186,7 @@ func (s *turnStart) queueTurn(batch *pgx.Batch) {
 func (s *turnStart) queueRepeat(batch *pgx.Batch) {
 	turn := s.turn
 	queue(batch, queries.InsertAgain, dbsqlc.InsertAgainParams{
-		ChatID: turn.ChatID, Revive: turn.Revive, UserMessageID: turn.UserMessageID, InPlaceOf: turn.InPlaceOf,
+		ChatID: turn.ChatID, Revive: turn.Revive, SystemPromptRoom: turn.SystemPromptRoom, UserMessageID: turn.UserMessageID, InPlaceOf: turn.InPlaceOf,
 		MessageID: turn.MessageID, ReplyMetadata: s.replyMetadata, LeaseSeconds: turn.Lease.Seconds(),
 	}).Exec(affects(1, &s.found.Started))
 	queueExec(batch, queries.SupersedeReply, dbsqlc.SupersedeReplyParams{InPlaceOf: turn.InPlaceOf, MessageID: turn.MessageID})

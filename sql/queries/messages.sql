@@ -30,7 +30,7 @@ select id from public.messages where chat_id = sqlc.arg(chat_id) and status = 's
 
 -- name: InsertTurn :execrows
 -- The message and its empty reply, both or neither: only if the chat is the user's and not expired (or
--- revived by this message), no reply is running and the message is new. In one statement, so that the
+-- revived by this message), its system prompt is not too long, no reply is running and the message is new. In one statement, so that the
 -- statement triggers run once.
 insert into public.messages (id, chat_id, user_id, role, content, status, reply_to, token_count, metadata, client_message_id, tool_name, lease_until)
 select new.id, c.id, c.user_id, new.role, new.content, new.status, new.reply_to, new.token_count, new.metadata, new.client_message_id, new.tool_name,
@@ -44,6 +44,7 @@ select new.id, c.id, c.user_id, new.role, new.content, new.status, new.reply_to,
  ) as new (place, id, role, content, status, reply_to, token_count, metadata, client_message_id, tool_name, lease_until)
  where c.id = sqlc.arg(chat_id)
    and (c.expires_at is null or c.expires_at > now() or sqlc.arg(revive)::bool)
+   and octet_length(coalesce(c.system_prompt, '')) <= sqlc.arg(system_prompt_room)::int
    and not exists (select from public.messages m where m.chat_id = c.id and m.status = 'streaming')
    and not exists (select from public.messages m
                     where m.user_id = c.user_id and m.client_message_id = sqlc.narg(client_message_id))
@@ -58,6 +59,7 @@ select sqlc.arg(message_id)::uuid, u.chat_id, u.user_id, 'assistant', '', 'strea
   join public.chats c on c.id = u.chat_id
  where u.id = sqlc.arg(user_message_id) and u.chat_id = sqlc.arg(chat_id)
    and (c.expires_at is null or c.expires_at > now() or sqlc.arg(revive)::bool)
+   and octet_length(coalesce(c.system_prompt, '')) <= sqlc.arg(system_prompt_room)::int
    and not exists (select from public.messages m where m.chat_id = u.chat_id and m.status = 'streaming')
    and exists (select from public.messages m
                 where m.id = sqlc.arg(in_place_of) and m.reply_to = u.id and m.status in ('failed', 'interrupted') and m.superseded_by is null);

@@ -42,7 +42,7 @@ func windowCoverage(total, shown int) string {
 func writeRemarks(b *strings.Builder, c memory.Chat, r Receipt) {
 	for i := range parts {
 		if parts[i].remark != nil {
-			b.WriteString(parts[i].remark(r.section(parts[i].name)))
+			b.WriteString(parts[i].remark(r.Section(parts[i].name)))
 		}
 	}
 	if r.Truncated {

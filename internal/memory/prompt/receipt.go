@@ -58,8 +58,8 @@ func receiptOf(c *memory.Chat, s *selection, sections []Account) Receipt {
 // dropped returns how many turns are in neither brief nor prompt.
 func (s *selection) dropped() int { return len(s.unseen) + s.unread }
 
-// section returns the account of a section, the zero Account where there is none.
-func (r *Receipt) section(name string) Account {
+// Section returns the account of a section, the zero Account where there is none.
+func (r *Receipt) Section(name string) Account {
 	for _, a := range r.Sections {
 		if a.Name == name {
 			return a

@@ -175,19 +175,21 @@ select $1::uuid, u.chat_id, u.user_id, 'assistant', '', 'streaming', u.id, 0, $2
   join public.chats c on c.id = u.chat_id
  where u.id = $4 and u.chat_id = $5
    and (c.expires_at is null or c.expires_at > now() or $6::bool)
+   and octet_length(coalesce(c.system_prompt, '')) <= $7::int
    and not exists (select from public.messages m where m.chat_id = u.chat_id and m.status = 'streaming')
    and exists (select from public.messages m
-                where m.id = $7 and m.reply_to = u.id and m.status in ('failed', 'interrupted') and m.superseded_by is null)
+                where m.id = $8 and m.reply_to = u.id and m.status in ('failed', 'interrupted') and m.superseded_by is null)
 `
 
 type InsertAgainParams struct {
-	MessageID     uuid.UUID
-	ReplyMetadata json.RawMessage
-	LeaseSeconds  float64
-	UserMessageID uuid.UUID
-	ChatID        uuid.UUID
-	Revive        bool
-	InPlaceOf     uuid.UUID
+	MessageID        uuid.UUID
+	ReplyMetadata    json.RawMessage
+	LeaseSeconds     float64
+	UserMessageID    uuid.UUID
+	ChatID           uuid.UUID
+	Revive           bool
+	SystemPromptRoom int
+	InPlaceOf        uuid.UUID
 }
 
 // Another reply to a stored message: only if its failed reply was not replaced yet and no reply is running.
@@ -199,6 +201,7 @@ func (q *Queries) InsertAgain(ctx context.Context, arg InsertAgainParams) (int64
 		arg.UserMessageID,
 		arg.ChatID,
 		arg.Revive,
+		arg.SystemPromptRoom,
 		arg.InPlaceOf,
 	)
 	if err != nil {
@@ -220,6 +223,7 @@ select new.id, c.id, c.user_id, new.role, new.content, new.status, new.reply_to,
  ) as new (place, id, role, content, status, reply_to, token_count, metadata, client_message_id, tool_name, lease_until)
  where c.id = $10
    and (c.expires_at is null or c.expires_at > now() or $11::bool)
+   and octet_length(coalesce(c.system_prompt, '')) <= $12::int
    and not exists (select from public.messages m where m.chat_id = c.id and m.status = 'streaming')
    and not exists (select from public.messages m
                     where m.user_id = c.user_id and m.client_message_id = $5)
@@ -227,21 +231,22 @@ select new.id, c.id, c.user_id, new.role, new.content, new.status, new.reply_to,
 `
 
 type InsertTurnParams struct {
-	UserMessageID   uuid.UUID
-	Content         string
-	TokenCount      int
-	Metadata        json.RawMessage
-	ClientMessageID uuid.NullUUID
-	ToolName        *string
-	MessageID       uuid.UUID
-	ReplyMetadata   json.RawMessage
-	LeaseSeconds    float64
-	ChatID          uuid.UUID
-	Revive          bool
+	UserMessageID    uuid.UUID
+	Content          string
+	TokenCount       int
+	Metadata         json.RawMessage
+	ClientMessageID  uuid.NullUUID
+	ToolName         *string
+	MessageID        uuid.UUID
+	ReplyMetadata    json.RawMessage
+	LeaseSeconds     float64
+	ChatID           uuid.UUID
+	Revive           bool
+	SystemPromptRoom int
 }
 
 // The message and its empty reply, both or neither: only if the chat is the user's and not expired (or
-// revived by this message), no reply is running and the message is new. In one statement, so that the
+// revived by this message), its system prompt is not too long, no reply is running and the message is new. In one statement, so that the
 // statement triggers run once.
 func (q *Queries) InsertTurn(ctx context.Context, arg InsertTurnParams) (int64, error) {
 	result, err := q.db.Exec(ctx, InsertTurn,
@@ -256,6 +261,7 @@ func (q *Queries) InsertTurn(ctx context.Context, arg InsertTurnParams) (int64, 
 		arg.LeaseSeconds,
 		arg.ChatID,
 		arg.Revive,
+		arg.SystemPromptRoom,
 	)
 	if err != nil {
 		return 0, err

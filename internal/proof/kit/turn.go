@@ -23,7 +23,7 @@ var ErrRunning = errors.New("a reply is running in this chat")
 func StartTurn(ctx context.Context, turns *postgres.Turns, owner auth.Principal, chatID uuid.UUID, content string) (reply uuid.UUID, took time.Duration, err error) {
 	turn := chat.NewTurn{
 		ChatID: chatID, UserMessageID: NewID(), MessageID: NewID(), Content: content, ContentTokens: tokensOf(content),
-		ClientMessageID: NewID(), Variant: "arco", Lease: 15 * time.Second,
+		ClientMessageID: NewID(), Variant: "arco", Lease: 15 * time.Second, SystemPromptRoom: 1 << 20,
 	}
 	began := time.Now()
 	started, err := turns.StartTurn(ctx, owner, turn)
