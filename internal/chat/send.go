@@ -67,8 +67,7 @@ func (s *Service) startTurn(ctx context.Context, user auth.Principal, turn NewTu
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.SaveTimeout)
 	defer cancel()
 	started, err := s.Store.StartTurn(ctx, user, turn)
-	retried := turn.InPlaceOf != uuid.Nil // then Earlier is the turn itself
-	if err != nil || !started.Crowded || !started.Expired.IsZero() || started.Earlier != nil && !retried || started.Running != uuid.Nil {
+	if err != nil || !started.isCrowdedOut(turn) {
 		return started, err
 	}
 	// It has more bytes than there is room for tokens, but hardly ever that many tokens.
@@ -77,6 +76,12 @@ func (s *Service) startTurn(ctx context.Context, user auth.Principal, turn NewTu
 	}
 	turn.SystemPromptRoom = len(started.SystemPrompt)
 	return s.Store.StartTurn(ctx, user, turn)
+}
+
+// isCrowdedOut reports whether only the chat's system prompt keeps the turn from being started.
+func (t *StartedTurn) isCrowdedOut(turn NewTurn) bool {
+	other := t.Earlier != nil && turn.InPlaceOf == uuid.Nil // a turn that is retried finds itself
+	return t.Crowded && t.Expired.IsZero() && !other && t.Running == uuid.Nil
 }
 
 // systemPromptRoom returns how many tokens the model's window leaves for the chat's system prompt. It is an error when
