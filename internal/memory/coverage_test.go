@@ -10,6 +10,7 @@ import (
 	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/memory/brief"
 	"github.com/arcoscribe/throughline/internal/memory/prompt"
+	"github.com/arcoscribe/throughline/internal/memory/text"
 	"pgregory.net/rapid"
 )
 
@@ -244,6 +245,29 @@ func TestLongMessagesAreSplitWithoutLoss(t *testing.T) {
 			t.Fatalf("%q became %q", content, got)
 		}
 	})
+}
+
+// However little a row is said to weigh, no model call of a fold or a rebuild reads more than it may.
+func TestPiecesKeepToTheirLimitWhateverTheCounts(t *testing.T) {
+	t.Parallel()
+	limits := memory.DefaultLimits()
+	rows := append(exchange(1, textOf(60_000), textOf(3000)), exchange(3, strings.Repeat("語彙", 9000), "Yes.")...)
+	for i := range rows {
+		rows[i].Tokens = len(rows[i].Content) / 32
+	}
+	turns := append(memory.Turns(rows), memory.Turns(exchange(5, "And now?", "Now this."))...)
+	limits.KRawTurns = 1
+	fold, _ := brief.PlanFold(memory.Brief{}, turns, limits)
+	for name, plan := range map[string]brief.Plan{"fold": fold, "rebuild": brief.PlanRebuild(memory.Brief{CoveredSeq: 4}, turns, limits)} {
+		if len(plan.Pieces) < 8 {
+			t.Errorf("%s: only %d pieces", name, len(plan.Pieces))
+		}
+		for _, piece := range plan.Pieces {
+			if n := text.Tokens(brief.FoldInput(textOf(limits.SummaryTokenCap), piece)); n > limits.FoldInputTokens {
+				t.Errorf("%s: a model call reads %d tokens of at most %d", name, n, limits.FoldInputTokens)
+			}
+		}
+	}
 }
 
 func TestWholePieceKeepsEveryTurn(t *testing.T) {

@@ -1,6 +1,8 @@
 package brief
 
 import (
+	"slices"
+
 	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/memory/text"
 )
@@ -99,6 +101,7 @@ func pack(turns []memory.Turn, room int) []Piece {
 		if t.Blank() {
 			continue
 		}
+		t = counted(t)
 		if c := cost(t); c <= room {
 			p.put(excerptsOf(t), t.Tokens(), c)
 		} else {
@@ -106,6 +109,17 @@ func pack(turns []memory.Turn, room int) []Piece {
 		}
 	}
 	return p.pieces
+}
+
+// counted returns a turn whose messages have at least as many tokens as their texts: the stored counts are estimates, and
+// the model has a limit.
+func counted(t memory.Turn) memory.Turn {
+	t.Messages = slices.Clone(t.Messages)
+	for i := range t.Messages {
+		m := &t.Messages[i]
+		m.Tokens = max(m.Tokens, text.Tokens(m.Content))
+	}
+	return t
 }
 
 // put adds a turn, or a part of one, to the last piece, or to a new one when it does not fit there.
