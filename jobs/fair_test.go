@@ -16,9 +16,9 @@ import (
 )
 
 // longChat stores a chat whose first message takes several pieces.
-func (r *rig) longChat(user uuid.UUID) uuid.UUID {
+func (r *rig) longChat() uuid.UUID {
 	r.t.Helper()
-	chatID := r.chatOf(user, 1, 1200)
+	chatID := r.chatOf(r.user, 1, 250)
 	r.say(chatID, 2, 4, 1)
 	return chatID
 }
@@ -49,7 +49,7 @@ func TestLongImportDoesNotHoldOthers(t *testing.T) {
 	other := testkit.NewUser(t, r.db)
 	long := make([]uuid.UUID, chats)
 	for i := range long {
-		long[i] = r.longChat(r.user)
+		long[i] = r.longChat()
 	}
 	r.enqueueImported(long...)
 	r.work(func(f *brief.Config, c *WorkerConfig) { f.FoldsPerUser, c.Concurrency = 3, 4 })
@@ -100,7 +100,7 @@ func TestNextWorkerGoesOnAtThePiece(t *testing.T) {
 		}
 		return offline.Answer{}
 	})
-	chatID := r.longChat(r.user)
+	chatID := r.longChat()
 	r.enqueue(chatID)
 	r.work(func(f *brief.Config, c *WorkerConfig) {
 		sweeping(f, c)
@@ -139,7 +139,7 @@ func TestStoppedWorkerUsesUpNoAttempt(t *testing.T) {
 		}
 		return offline.Answer{}
 	})
-	chatID := r.longChat(r.user)
+	chatID := r.longChat()
 	r.enqueue(chatID)
 	w := r.work(nil)
 	testkit.Eventually(t, "the third call", func() bool { return len(r.model.Requests()) == 3 })
