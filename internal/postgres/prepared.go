@@ -32,7 +32,7 @@ func orNotPrepared(err error) error {
 	aboutOurRole := strings.Contains(sent.Message, "throughline_")
 	message := ""
 	switch sent.Code {
-	case undefinedTable, undefinedColumn, undefinedFunction, invalidSchema:
+	case undefinedTable, undefinedColumn, undefinedFunction, undefinedObject, invalidSchema:
 		message = MigrationsPending
 	case invalidParameter:
 		if aboutOurRole {

@@ -26,6 +26,8 @@ func TestMissingMigrationsAreToldFromTheAppsMistakes(t *testing.T) {
 		"select from public.no_such_table":                       fault.NotReady,
 		"select no_such_column from public.chats":                fault.NotReady,
 		"select throughline.no_such_function()":                  fault.NotReady,
+		"select to_tsvector('throughline.none', 'a')":            fault.NotReady,
+		"select null::throughline.no_such_type":                  fault.NotReady,
 		"select set_config('role', 'throughline_nobody', true)":  fault.NotReady,
 		"select set_config('role', 'the_apps_own_role', true)":   fault.Internal,
 		"select now() at time zone 'Nowhere'":                    fault.Internal,

@@ -26,6 +26,7 @@ const (
 	undefinedTable       = "42P01"
 	undefinedColumn      = "42703"
 	undefinedFunction    = "42883"
+	undefinedObject      = "42704" // a type, a configuration of the full-text search
 	invalidSchema        = "3F000"
 	invalidParameter     = "22023" // also of set_config('role', …) for a role that does not exist
 	insufficientRights   = "42501"
