@@ -76,7 +76,7 @@ type SweepBriefs struct{ periodic }
 // Kind is the job's name in River's tables.
 func (SweepBriefs) Kind() string { return "sweep_briefs" }
 
-// ExpireChats folds and deletes expired chats: see ExpireResult.
+// ExpireChats deletes chats that expired WorkerConfig.ExpiredDays ago.
 type ExpireChats struct{ periodic }
 
 // Kind is the job's name in River's tables.

@@ -10,28 +10,20 @@ import (
 
 // ExpireResult is the output of expire_chats.
 type ExpireResult struct {
-	// Folds is the number of jobs inserted for expired chats, so that a chat that is brought back remembers
-	// all of its turns.
-	Folds   int `json:"inserted_folds"`
 	Deleted int `json:"deleted_chats"`
 }
 
-// expire deletes even if inserting folds fails.
+// expire does nothing if ExpiredDays is 0.
 func (c *WorkerConfig) expire(ctx context.Context, _ *river.Job[ExpireChats]) error {
 	var result ExpireResult
-	unfolded, err := c.Maintenance.ExpiredChats(ctx)
-	if err == nil {
-		result.Folds, err = insertMissing(ctx, unfolded, newFold, priorityLast)
-	}
-	var errDelete error
+	var err error
 	if c.ExpiredDays > 0 {
-		result.Deleted, errDelete = c.Maintenance.DeleteExpired(ctx, c.ExpiredDays)
+		result.Deleted, err = c.Maintenance.DeleteExpired(ctx, c.ExpiredDays)
 	}
-	if result != (ExpireResult{}) {
-		c.Logger.LogAttrs(ctx, slog.LevelInfo, "chats expired",
-			slog.Int("inserted_folds", result.Folds), slog.Int("deleted_chats", result.Deleted))
+	if result.Deleted > 0 {
+		c.Logger.LogAttrs(ctx, slog.LevelInfo, "expired chats deleted", slog.Int("deleted_chats", result.Deleted))
 	}
-	return errors.Join(err, errDelete, river.RecordOutput(ctx, result))
+	return errors.Join(err, river.RecordOutput(ctx, result))
 }
 
 // PruneResult is the output of prune_chats.

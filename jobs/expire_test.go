@@ -81,34 +81,43 @@ func (r *rig) revive(chatID uuid.UUID) memory.Chat {
 	return started.Chat
 }
 
-// An expired chat is folded completely, each turn once, in as many folds as it takes. If it is brought back,
-// its next prompt covers all of it.
-func TestExpiredChatComesBackWhole(t *testing.T) {
+// Expiry alone makes no fold due: a chat that ends after one turn costs no model call, and comes back with its turn
+// word for word.
+func TestShortChatComesBackAsItWas(t *testing.T) {
 	t.Parallel()
-	for _, turns := range []int{1, 40} {
-		t.Run(fmt.Sprint(turns, " turns"), func(t *testing.T) {
-			t.Parallel()
-			r := newRig(t, nil)
-			living, chatID := r.chat(1, 5), r.chat(turns, 5)
-			r.expire(chatID, "1 minute")
-			r.work(expiring(0))
-			testkit.Eventually(t, "all of it is in the brief", func() bool {
-				return testkit.Ask[int](t, r.pool, "select pending_turns from conversation_briefs where chat_id = $1", chatID) == 0
-			})
-			r.awaitIdle()
-			r.checkFoldedOnce(chatID, turns)
-			if folds := testkit.Ask[int](t, r.pool, "select count(*) from conversation_brief_revisions where chat_id = $1", chatID); turns > 1 && folds < 2 {
-				t.Errorf("%d folds", folds)
-			}
-			if version := testkit.Ask[int64](t, r.pool, "select version from conversation_briefs where chat_id = $1", living); version != 0 {
-				t.Errorf("a chat that has not expired was folded")
-			}
-			m := r.revive(chatID)
-			p := prompt.Build(m, prompt.Question{Content: "Where were we?"}, r.limits)
-			if m.TotalTurns != turns || len(m.Buffer) != 0 || p.Receipt.CoveredThroughSeq != int64(2*turns) || p.Receipt.DroppedTurns != 0 || !strings.Contains(p.Input, m.Brief.Summary) || m.Brief.Summary == "" {
-				t.Errorf("it remembers %+v in\n%s", m, p.Input)
-			}
-		})
+	r := newRig(t, nil)
+	chatID := r.chat(1, 5)
+	r.expire(chatID, "1 minute")
+	r.work(func(b *brief.Config, w *WorkerConfig) { expiring(30)(b, w); sweeping(b, w) })
+	r.awaitRuns("expire_chats", 2)
+	r.awaitRuns("sweep_briefs", 2)
+	if folds := testkit.Ask[int](t, r.pool, "select count(*) from river.river_job where kind = 'fold_brief'"); folds != 0 {
+		t.Errorf("%d folds", folds)
+	}
+	m := r.revive(chatID)
+	p := prompt.Build(m, prompt.Question{Content: "Where were we?"}, r.limits)
+	if p.Receipt.TailTurns != 1 || p.Receipt.BriefVersion != 0 || p.Receipt.DroppedTurns != 0 {
+		t.Errorf("it remembers %+v in\n%s", p.Receipt, p.Input)
+	}
+}
+
+// A chat whose buffer is over the threshold is folded whether it has expired or not, and keeps its tail.
+func TestLongChatIsFoldedAfterItExpired(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	const turns = 40
+	chatID := r.chat(turns, 5)
+	r.expire(chatID, "1 minute")
+	r.work(sweeping)
+	testkit.Eventually(t, "what is due is folded", func() bool {
+		return testkit.Ask[int](t, r.pool, "select pending_turns from conversation_briefs where chat_id = $1", chatID) < turns
+	})
+	r.awaitIdle()
+	r.checkFoldedOnce(chatID, turns)
+	m := r.revive(chatID)
+	p := prompt.Build(m, prompt.Question{Content: "Where were we?"}, r.limits)
+	if m.TotalTurns != turns || p.Receipt.TailTurns < r.limits.KRawTurns || p.Receipt.DroppedTurns != 0 || m.Brief.Summary == "" {
+		t.Errorf("it remembers %+v of %d turns", p.Receipt, m.TotalTurns)
 	}
 }
 
@@ -124,26 +133,6 @@ func (r *rig) checkNoMore(kind, looking string) {
 	r.awaitRuns(looking, 2)
 	if n := count(kind); n != asked {
 		r.t.Errorf("%d jobs %s were asked for after everything was done", n-asked, kind)
-	}
-}
-
-// Simple chats and chats that are folded completely get no fold jobs.
-func TestExpiredChatsWithoutAFoldAreLeftAlone(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, nil)
-	simple, folded := r.chat(2, 5), r.chat(2, 5)
-	testkit.Exec(t, r.pool, "update chats set memory_strategy = 'simple' where id = $1", simple)
-	r.expire(simple, "1 minute")
-	r.expire(folded, "1 minute")
-	r.work(expiring(0))
-	if got := r.awaitOutput("expire_chats", "inserted_folds"); got["inserted_folds"] != 1 || got["deleted_chats"] != 0 {
-		t.Errorf("the job says %v", got)
-	}
-	r.awaitVersion(folded, 1)
-	r.awaitIdle()
-	r.checkNoMore("fold_brief", "expire_chats")
-	if n := testkit.Ask[int](t, r.pool, "select pending_turns from conversation_briefs where chat_id = $1", simple); n != 2 {
-		t.Errorf("%d turns of the simple chat are pending", n)
 	}
 }
 

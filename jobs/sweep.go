@@ -26,8 +26,6 @@ type Maintenance interface {
 	ReviveDeadFolds(ctx context.Context, young time.Duration) (jobs, leases int, err error)
 	// DueChats returns the chats that need a fold, and those whose brief needs a rebuild.
 	DueChats(ctx context.Context) (folds, rebuilds []uuid.UUID, err error)
-	// ExpiredChats returns chats that expired with turns that their brief does not cover.
-	ExpiredChats(ctx context.Context) ([]uuid.UUID, error)
 	// DeleteExpired deletes the chats that expired that many days ago and returns their number.
 	DeleteExpired(ctx context.Context, days int) (int, error)
 	// DeleteIdle deletes the chats without a message in that many days and returns their number.

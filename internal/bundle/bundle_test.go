@@ -216,9 +216,43 @@ func TestTooManyChatsAreRefused(t *testing.T) {
 	t.Parallel()
 	r := newRules(FormatChatGPT)
 	for i := range MaxChats {
-		r.chats[strconv.Itoa(i)] = struct{}{}
+		r.chats[keyOf(strconv.Itoa(i))] = struct{}{}
 	}
 	if err := r.check(&Record{Chat: &Chat{ID: "one more"}}); err == nil || !strings.Contains(err.Error(), "50000") {
 		t.Errorf("%v", err)
+	}
+}
+
+// What a file has under our keys in a reply's metadata, and is of another kind, keeps its place beside them.
+func TestForeignMetadataIsSetAside(t *testing.T) {
+	t.Parallel()
+	const ids = `"id":"0198a1f2-7c12-7b60-8f0d-2a7c9e4b1f52","content":"Hi."`
+	for given, want := range map[string]string{
+		`{"memory":7,"usage":[1],"model_variant":null,"failure":"no","mood":"calm"}`: `{"foreign":{"failure":"no","memory":7,"usage":[1]},"model_variant":null,"mood":"calm"}`,
+		`{"model":{"name":"x"},"foreign":1}`:                                         `{"foreign":{"foreign":1,"model":{"name":"x"}}}`,
+		`{"model_variant":"arco","memory":{"tail_turns":1},"foreign":1}`:             `{"foreign":1,"memory":{"tail_turns":1},"model_variant":"arco"}`,
+	} {
+		for role, want := range map[string]string{"assistant": want, "user": ""} {
+			file := `{"type":"bundle","format":"throughline","version":1}` + "\n" + `{"type":"chat","id":"0198a1f2-7c11-7d3e-9a44-5b0e6f1c2d31"}` + "\n" +
+				`{"type":"message","role":"` + role + `",` + ids + `,"metadata":` + given + "}\n" + `{"type":"end","messages":1}`
+			_, records := mustRead(t, file)
+			if got := string(messagesOf(records)[0].Metadata); want != "" && got != want || want == "" && strings.Contains(got, `"foreign":{`) {
+				t.Errorf("%s of the %s became %s", given, role, got)
+			}
+		}
+	}
+}
+
+func TestDatesBeyondJSONAreRefused(t *testing.T) {
+	t.Parallel()
+	for _, date := range []string{"9999-12-31T23:59:59-12:00", "0001-01-01T00:00:00+14:00", "0000-06-01T00:00:00Z"} {
+		for _, file := range []string{
+			`{"role":"user","content":"Hi.","created_at":"` + date + `"}`,
+			`{"type":"bundle","format":"throughline","version":1}` + "\n" + `{"type":"chat","id":"0198a1f2-7c11-7d3e-9a44-5b0e6f1c2d31","created_at":"` + date + `"}`,
+		} {
+			if _, _, err := read(file); err == nil || !strings.HasPrefix(refusal(t, err), "bad_date@") {
+				t.Errorf("%s: %v", file, err)
+			}
+		}
 	}
 }

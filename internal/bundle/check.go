@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/google/uuid"
@@ -46,6 +47,7 @@ func checkChat(c *Chat) error {
 		within("tool_name", c.ToolName, 1, memory.MaxToolName),
 		between("ttl_hours", c.TTLHours, memory.MaxTTLHours),
 		between("max_turns", c.MaxTurns, memory.MaxTurnLimit),
+		storable(c.CreatedAt),
 		normalize[map[string]any]("metadata", "an object", &c.Metadata, json.RawMessage("{}")),
 	)
 }
@@ -66,12 +68,16 @@ func checkMessage(m *Message) error {
 		}
 		m.Files[i].SHA256 = strings.ToLower(m.Files[i].SHA256)
 	}
+	if err := setAside(m); err != nil {
+		return err
+	}
 	return cmp.Or(
 		checkRole(m.Role),
 		oneOf("unknown_status", "the status", m.Status, "complete", "failed", "cancelled", "interrupted"),
 		within("tool_call_id", m.ToolCallID, 0, maxName),
 		within("name", m.Name, 0, maxName),
 		within("tool_name", m.ToolName, 0, memory.MaxToolName),
+		storable(m.CreatedAt, m.UpdatedAt),
 		normalize[[]any]("tool_calls", "an array", &m.ToolCalls, nil),
 		normalize[map[string]any]("metadata", "an object", &m.Metadata, json.RawMessage("{}")),
 	)
@@ -114,6 +120,16 @@ func within(name string, text *string, least, most int) error {
 func between(name string, number *int, most int) error {
 	if number != nil && (*number < 1 || *number > most) {
 		return wrong("out_of_range", fmt.Sprintf("%s is not between 1 and %d", name, most))
+	}
+	return nil
+}
+
+// storable refuses dates that RFC 3339 cannot write in UTC. Postgres has more of them, and no client could read them.
+func storable(dates ...time.Time) error {
+	for _, date := range dates {
+		if year := date.UTC().Year(); year < 1 || year > 9999 {
+			return wrong("bad_date", "a date is not between the years 1 and 9999 (UTC)")
+		}
 	}
 	return nil
 }

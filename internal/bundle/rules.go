@@ -5,21 +5,42 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"strings"
+
+	"github.com/google/uuid"
 )
 
 // rules check what one record alone does not show: the order of the records, their number, what they refer to.
 type rules struct {
 	format Format
-	chats  map[string]struct{}
+	chats  idSet
 	inChat bool
 	// Of the current chat.
 	seen  End
-	files map[string]struct{}
-	ids   map[string]struct{}
+	files idSet
+	ids   idSet
+}
+
+// idSet holds a hash of each id, because a file may have millions of them: 16 bytes, no pointer, and no two ids that share
+// one.
+type idSet map[uuid.UUID]struct{}
+
+func keyOf(id string) uuid.UUID { return uuid.NewSHA1(uuid.Nil, []byte(id)) }
+
+func (s idSet) has(id string) bool {
+	_, known := s[keyOf(id)]
+	return known
+}
+
+func (s idSet) add(id, reason, message string) error {
+	known := len(s)
+	if s[keyOf(id)] = struct{}{}; len(s) == known {
+		return wrong(reason, message)
+	}
+	return nil
 }
 
 func newRules(format Format) rules {
-	return rules{format: format, chats: map[string]struct{}{}}
+	return rules{format: format, chats: idSet{}}
 }
 
 // isBundle reports whether the format is our own, whose ids are uuids.
@@ -70,23 +91,15 @@ func (r *rules) chat(chat *Chat) error {
 			return err
 		}
 	}
-	if err := add(r.chats, chat.ID, "duplicate_id", "there is a chat with this id already"); err != nil {
+	if err := r.chats.add(chat.ID, "duplicate_id", "there is a chat with this id already"); err != nil {
 		return err
 	}
 	if len(r.chats) > MaxChats {
 		return wrong("too_many_chats", fmt.Sprintf("there are more than %d chats", MaxChats))
 	}
 	r.inChat, r.seen = true, End{}
-	r.files, r.ids = map[string]struct{}{}, map[string]struct{}{}
+	r.files, r.ids = idSet{}, idSet{}
 	return checkChat(chat)
-}
-
-func add(known map[string]struct{}, id, reason, message string) error {
-	if _, twice := known[id]; twice {
-		return wrong(reason, message)
-	}
-	known[id] = struct{}{}
-	return nil
 }
 
 func (r *rules) file(file *File) error {
@@ -98,7 +111,7 @@ func (r *rules) file(file *File) error {
 	if fmt.Sprintf("%x", sha256.Sum256([]byte(file.Content))) != file.SHA256 {
 		return wrong("wrong_sha256", "sha256 is not that of the file's content")
 	}
-	return add(r.files, file.SHA256, "duplicate_file", "the chat has this file already")
+	return r.files.add(file.SHA256, "duplicate_file", "the chat has this file already")
 }
 
 func (r *rules) message(message *Message) error {
@@ -112,14 +125,14 @@ func (r *rules) message(message *Message) error {
 		return err
 	}
 	for _, file := range message.Files {
-		if _, known := r.files[file.SHA256]; !known {
+		if !r.files.has(file.SHA256) {
 			return wrong("file_missing", "the message names a file that is not among the chat's files before it")
 		}
 	}
 	if r.format == FormatPlain {
 		return nil // numbered by us
 	}
-	return add(r.ids, message.ID, "duplicate_id", "the chat has a message with this id already")
+	return r.ids.add(message.ID, "duplicate_id", "the chat has a message with this id already")
 }
 
 func (r *rules) end(end *End) error {

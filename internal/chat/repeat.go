@@ -2,6 +2,7 @@ package chat
 
 import (
 	"context"
+	"slices"
 
 	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/fault"
@@ -12,7 +13,7 @@ import (
 // sendAgain answers a message that was sent before with the reply it got then, running or stored. A reply that failed
 // or was interrupted is generated again, unless the client has a cursor in it and continues to read.
 func (s *Service) sendAgain(ctx context.Context, user auth.Principal, req sendRequest, earlier EarlierTurn) (*Reply, error) {
-	if !req.message.matches(earlier) {
+	if !req.matches(earlier) {
 		return nil, fault.New(fault.IdempotencyMismatch, "This client_message_id was used for another message.")
 	}
 	cursor, err := s.cursorOf(ctx, user, req.message.Resume, earlier)
@@ -20,9 +21,19 @@ func (s *Service) sendAgain(ctx context.Context, user auth.Principal, req sendRe
 		return nil, err
 	}
 	if cursor == nil && earlier.isRetryable() {
-		return s.retry(ctx, user, req, earlier)
+		return s.retry(ctx, user, s.asBefore(req, earlier), earlier)
 	}
 	return s.readEarlier(ctx, user, earlier, cursor)
+}
+
+// asBefore returns the request with the variant of the first attempt, unless it names one itself.
+func (s *Service) asBefore(req sendRequest, earlier EarlierTurn) sendRequest {
+	if req.message.Variant == "" && earlier.Variant != "" {
+		if variant, err := s.variant(earlier.Variant); err == nil { // it may be configured no more
+			req.variant, req.turn.Variant = variant, variant.Name
+		}
+	}
+	return req
 }
 
 // retry starts another reply to a stored message. When another request does so at the same time, its reply is read.
@@ -79,9 +90,16 @@ func (t NewTurn) inPlaceOf(earlier EarlierTurn) NewTurn {
 	return t
 }
 
-// matches reports whether the message is the earlier one, sent again.
-func (m *Message) matches(earlier EarlierTurn) bool {
-	return m.Content == earlier.Content && (m.ChatID == uuid.Nil || m.ChatID == earlier.ChatID)
+// matches reports whether the message is the earlier one, sent again. A client that names no variant takes the one that
+// the message was sent with. Sources and metadata are of the attempt, and may differ.
+func (r *sendRequest) matches(earlier EarlierTurn) bool {
+	m := r.message
+	return m.Content == earlier.Content &&
+		(m.ChatID == uuid.Nil || m.ChatID == earlier.ChatID) &&
+		(m.Variant == "" || earlier.Variant == "" || m.Variant == earlier.Variant) &&
+		slices.EqualFunc(r.turn.Files, earlier.Files, func(sent NewFile, stored memory.StoredFile) bool {
+			return sent.Path == stored.Path && sent.SHA256 == stored.SHA256
+		})
 }
 
 // isRetryable reports whether the turn's reply failed or was interrupted.

@@ -77,6 +77,7 @@ func TestTheSameIDForAnotherMessage(t *testing.T) {
 		earlier := withEarlierTurn(svc, storedReply(memory.StatusComplete, "Hi."))
 		for _, message := range []Message{
 			{Content: "Goodbye."}, {Content: "hello."}, {Content: "Goodbye.", ChatID: earlier.ChatID}, {Content: "Hello.", ChatID: uuid.New()},
+			{Content: "Hello.", Files: []memory.File{{Path: "a.go", Content: "package a"}}},
 		} {
 			_, err := svc.Send(t.Context(), ada, message)
 			wantFault(t, err, fault.IdempotencyMismatch)
@@ -121,5 +122,30 @@ func TestTheSameMessageAgainJoins(t *testing.T) {
 		if whole != "One two." || rest != "e two." || end.Completed == nil || second.Started.Offset != 2 || len(svc.model.requests()) != 1 {
 			t.Errorf("%q, %q, %+v, asked %d times", whole, rest, end, len(svc.model.requests()))
 		}
+	})
+}
+
+// A retry asks the variant that the message was sent with, unless it names one, which has to be the same.
+func TestARetryKeepsItsVariant(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		svc := newTestService(t)
+		failed := storedReply(memory.StatusFailed, "Half")
+		svc.store.put(failed)
+		svc.store.start = func(_ context.Context, turn NewTurn) (StartedTurn, error) {
+			if turn.InPlaceOf != uuid.Nil {
+				return StartedTurn{Started: true}, nil
+			}
+			return StartedTurn{Earlier: &EarlierTurn{
+				ChatID: failed.ChatID, UserMessageID: failed.UserMessageID, Content: "Hello.", MessageID: failed.MessageID, Status: failed.Status, Variant: "arco-pro",
+			}}, nil
+		}
+		for _, variant := range []string{"", "arco-pro"} {
+			if reply := svc.send(t, Message{Content: "Hello.", Variant: variant}); reply.Started.ModelVariant != "arco-pro" {
+				t.Errorf("%+v", reply.Started)
+			}
+		}
+		_, err := svc.Send(t.Context(), ada, Message{Content: "Hello.", Variant: "arco"})
+		wantFault(t, err, fault.IdempotencyMismatch)
 	})
 }

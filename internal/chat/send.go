@@ -28,8 +28,7 @@ func (s *Service) Send(ctx context.Context, user auth.Principal, message Message
 		return nil, shuttingDown()
 	}
 	defer s.starting.Done()
-	message.Variant = variant.Name
-	req := sendRequest{message: message, variant: variant, arrived: arrived, turn: s.newTurn(message)}
+	req := sendRequest{message: message, variant: variant, arrived: arrived, turn: s.newTurn(message, variant.Name)}
 	if req.turn.SystemPromptRoom, err = s.systemPromptRoom(message, variant); err != nil {
 		return nil, err
 	}
@@ -102,7 +101,7 @@ func tooLong(field, variant string, tokens, room int) *fault.Error {
 	}}
 }
 
-func (s *Service) newTurn(message Message) NewTurn {
+func (s *Service) newTurn(message Message, variant string) NewTurn {
 	turn := NewTurn{
 		ChatID:          message.ChatID,
 		NewChat:         message.ChatID == uuid.Nil,
@@ -115,7 +114,7 @@ func (s *Service) newTurn(message Message) NewTurn {
 		ToolName:        message.ToolName,
 		Files:           newFiles(message.Files),
 		Revive:          message.Revive,
-		Variant:         message.Variant,
+		Variant:         variant,
 		Lease:           s.Lease,
 	}
 	if turn.NewChat {

@@ -3,6 +3,8 @@ package chat
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/json"
+	"slices"
 	"time"
 
 	"github.com/arcoscribe/throughline/internal/auth"
@@ -53,8 +55,8 @@ type Delta struct {
 
 // NewTurn is what StartTurn stores. The caller makes the ids.
 type NewTurn struct {
-	ChatID       uuid.UUID
-	NewChat      bool
+	ChatID   uuid.UUID
+	NewChat  bool
 	Settings // of a new chat
 	// Revive starts the turn even if the chat has expired.
 	Revive bool
@@ -118,9 +120,11 @@ type EarlierTurn struct {
 	ChatID        uuid.UUID
 	UserMessageID uuid.UUID
 	Content       string
-	// MessageID and Status are the latest reply's; uuid.Nil for none.
+	Files         []memory.StoredFile // without their contents
+	// MessageID, Status and Variant are the latest reply's; uuid.Nil for none, and "" for an unknown variant.
 	MessageID uuid.UUID
 	Status    memory.Status
+	Variant   string
 }
 
 // FinishedReply is what SaveReply stores.
@@ -144,6 +148,42 @@ type ReplyMetadata struct {
 	Memory *prompt.Receipt `json:"memory,omitempty"`
 	// Failure is the reason of a failed or interrupted reply; nil otherwise.
 	Failure *Failure `json:"failure,omitempty"`
+}
+
+// UnmarshalJSON reads what is ours. Rows that an app wrote or imported may have anything under the same names, which counts
+// as absent.
+func (m *ReplyMetadata) UnmarshalJSON(raw []byte) error {
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(raw, &fields); err != nil {
+		return err
+	}
+	*m = ReplyMetadata{
+		ModelVariant: zeroUnless[string](fields["model_variant"]), Model: zeroUnless[string](fields["model"]),
+		ResponseID: zeroUnless[string](fields["response_id"]), FinishReason: zeroUnless[string](fields["finish_reason"]),
+		Usage: zeroUnless[*streaming.Usage](fields["usage"]), Memory: zeroUnless[*prompt.Receipt](fields["memory"]),
+		Failure: zeroUnless[*Failure](fields["failure"]),
+	}
+	if !slices.Contains(finishReasons, m.FinishReason) {
+		m.FinishReason = ""
+	}
+	if m.Memory != nil && m.Memory.Sections == nil {
+		m.Memory = nil
+	}
+	if m.Failure != nil && m.Failure.Code == "" {
+		m.Failure = nil
+	}
+	return nil
+}
+
+// finishReasons are those of the event completion.
+var finishReasons = []string{"stop", "length", "content_filter"}
+
+// zeroUnless decodes a value, which is zero unless all of it has the type.
+func zeroUnless[T any](raw json.RawMessage) (value T) {
+	if json.Unmarshal(raw, &value) != nil {
+		return *new(T)
+	}
+	return value
 }
 
 // Failure is the stored form of an error.

@@ -1,6 +1,7 @@
 package history
 
 import (
+	"regexp"
 	"strings"
 	"unicode"
 )
@@ -26,6 +27,10 @@ var noSpaces = &unicode.RangeTable{R16: []unicode.Range16{
 // straightQuotes replaces the quotes that keyboards of phones type.
 var straightQuotes = strings.NewReplacer("“", `"`, "”", `"`, "„", `"`)
 
+// dashes are several in a row, with nothing but what Postgres skips between them. They are a line or an option's name, not
+// an exclusion of an exclusion, of which Postgres accepts 32.
+var dashes = regexp.MustCompile(`-(?:[\s!&|()]*-)+`)
+
 // WebSearch rewrites a query for websearch_to_tsquery, so that it matches what the index holds.
 func WebSearch(query string) string {
 	var out strings.Builder
@@ -38,7 +43,7 @@ func WebSearch(query string) string {
 		case isPhrase: // Postgres would pair a lone quote with one of ours.
 			out.WriteByte(' ')
 		}
-		writeWords(&out, part)
+		writeWords(&out, dashes.ReplaceAllString(part, " "))
 	}
 	return out.String()
 }

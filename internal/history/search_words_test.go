@@ -29,6 +29,9 @@ func TestWebSearch(t *testing.T) {
 		"“slow scale” „東京”": `"slow scale" "東 京"`,
 		`foo"東京"bar`:        `foo"東 京"bar`,
 		"東":                 `"東"`,
+		"--verbose":         " verbose",
+		"slow - -- scales":  "slow   scales",
+		"-bow-hold -scales": "-bow-hold -scales",
 	} {
 		if got := WebSearch(query); got != want {
 			t.Errorf("%s: %s, not %s", query, got, want)

@@ -54,8 +54,6 @@ type Settings struct {
 	// MaxTurns is how many turns may be out of the brief, however short they are; in a simple chat how many are
 	// shown. 0 for no limit.
 	MaxTurns int
-	// Expired reports that the chat has expired: all of it is folded into the brief.
-	Expired bool
 }
 
 // Chat is what a prompt is built from, apart from the question.
@@ -111,9 +109,6 @@ func (l Limits) For(s Settings) Limits {
 	}
 	if s.MaxTurns > 0 {
 		l.MaxTurns, l.KRawTurns = s.MaxTurns, min(l.KRawTurns, s.MaxTurns)
-	}
-	if s.Expired {
-		l.ChunkThreshold, l.KRawTurns = -1, 0 // no reply is about to need the tail
 	}
 	return l
 }

@@ -89,7 +89,7 @@ func parseCase(t *testing.T, given string) goldenCase {
 				ClearedSeq: int64(s.number(t, "cleared", 0)), Unreadable: s.keys["unreadable"] == "true",
 			}
 		case "chat":
-			c.settings = memory.Settings{Strategy: memory.StrategyName(s.keys["strategy"]), MaxTurns: s.number(t, "max_turns", 0), Expired: s.keys["expired"] == "true"}
+			c.settings = memory.Settings{Strategy: memory.StrategyName(s.keys["strategy"]), MaxTurns: s.number(t, "max_turns", 0)}
 		case "file":
 			c.files = append(c.files, file(s.keys["path"], s.body))
 		case "user", "assistant", "tool", "system":

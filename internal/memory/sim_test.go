@@ -213,8 +213,6 @@ func (c *simChat) step(t *rapid.T) {
 		c.rate(t)
 	case 6:
 		c.clear()
-	case 7:
-		c.expire(t)
 	default:
 		c.prompt(t)
 		c.exchange(t)
@@ -252,18 +250,6 @@ func (c *simChat) clear() {
 	}
 	c.brief = memory.Brief{Version: c.brief.Version + 1, CoveredSeq: int64(len(c.rows)), ClearedSeq: int64(len(c.rows))}
 	c.before = prompt.Prompt{}
-}
-
-// expire ends the chat for a while, in which all of it is folded; then it is brought back.
-func (c *simChat) expire(t *rapid.T) {
-	c.sweep()
-	c.settings.Expired = true
-	c.foldAll(t)
-	if left := users(c.rows[c.brief.CoveredSeq:]); left > 0 && c.settings.Strategy != memory.StrategySimple {
-		t.Fatalf("%d turns of an expired chat are not in its brief", left)
-	}
-	c.settings.Expired = false
-	c.prompt(t)
 }
 
 // prompt builds the next prompt and checks all that is promised of it.

@@ -181,27 +181,6 @@ func TestTurnLimitMakesAFoldDue(t *testing.T) {
 	}
 }
 
-// An expired chat is folded to its last turn, but no running one; a simple chat never is.
-func TestExpiredChatIsFoldedWhole(t *testing.T) {
-	t.Parallel()
-	turns := wordy(2, 2)
-	limits := memory.DefaultLimits().For(memory.Settings{Expired: true, MaxTurns: 9})
-	plan, ok := brief.PlanFold(memory.Brief{}, turns, limits)
-	if !memory.Due(0, 4, 2, limits) || !ok || plan.Turns != 2 || plan.SeqTo != 2 {
-		t.Errorf("%+v, %v", plan, ok)
-	}
-	running := append(turns, memory.Turn{Messages: []memory.Message{row(3, memory.RoleUser, "Wait."), {Seq: 4, Role: memory.RoleAssistant, Status: memory.StatusStreaming}}})
-	if plan, _ = brief.PlanFold(memory.Brief{}, running, limits); plan.SeqTo != 2 {
-		t.Errorf("the fold reaches to %d", plan.SeqTo)
-	}
-	if memory.Due(0, 0, 0, limits) {
-		t.Error("a chat with all of it in the brief is due")
-	}
-	if memory.Due(0, 1_000_000, 1000, memory.DefaultLimits().For(memory.Settings{Strategy: memory.StrategySimple, Expired: true, MaxTurns: 1})) {
-		t.Error("a simple chat is due")
-	}
-}
-
 func TestCoverageSaysWhatIsAmiss(t *testing.T) {
 	t.Parallel()
 	brief := memory.Brief{Version: 2, CoveredSeq: 4, ClearedSeq: 2}

@@ -46,7 +46,8 @@ func TestCallAndResultAreFoldedTogether(t *testing.T) {
 		result := row(n+2, memory.RoleTool, prompt.ToolText(memory.RoleTool, "Hold it gently. "+textOf(60), "search", nil))
 		rows = append(rows, row(n, memory.RoleUser, "How?"), call, result, reply(n+3, n, "Gently."))
 	}
-	limits := memory.DefaultLimits().For(memory.Settings{Expired: true})
+	limits := memory.DefaultLimits()
+	limits.ChunkThreshold, limits.KRawTurns = -1, 0 // all of it is folded
 	for room := 1; room < 600; room += 13 {
 		limits.FoldInputTokens = room
 		current, left := memory.Brief{}, rows

@@ -62,7 +62,6 @@ func snapshot(row dbsqlc.ClaimBriefRow) brief.Snapshot {
 			Duration: time.Duration(row.DraftDurationMs) * time.Millisecond,
 		},
 	}
-	s.Expired = row.Expired
 	if json.Unmarshal(row.DraftStats, &s.Draft.Stats) != nil {
 		s.Draft = brief.Draft{} // written by hand: the change begins anew
 	}

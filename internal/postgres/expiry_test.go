@@ -10,7 +10,6 @@ import (
 
 	"github.com/arcoscribe/throughline/internal/chat"
 	"github.com/arcoscribe/throughline/internal/fault"
-	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/memory/brief"
 )
 
@@ -128,26 +127,6 @@ func TestTurnLimitEnqueuesAFold(t *testing.T) {
 	b.reply(turn, "There.")
 	if len(b.folds) != 2 {
 		t.Error("a simple chat is folded")
-	}
-}
-
-func TestExpiredChatsAreFound(t *testing.T) {
-	t.Parallel()
-	s := newShelf(t)
-	m := NewMaintenance(s.pool, s.limits)
-	living, unfolded, folded, simple, stale, short := s.newChat(1), s.newChat(1), s.newChat(1), s.newChat(1), s.newChat(1), s.newChat(1)
-	s.mustCommit(s.claim(folded, brief.KindFold))
-	s.exec("update chats set memory_strategy = 'simple' where id = $1", simple)
-	s.exec("update conversation_briefs set stale = true where chat_id = $1", stale)
-	s.exec("update chats set ttl_hours = 1 where id = any($1)", []uuid.UUID{living, short})
-	for _, id := range []uuid.UUID{unfolded, folded, simple, stale} {
-		s.expire(id)
-	}
-	if got, err := m.ExpiredChats(t.Context()); err != nil || !slices.Equal(got, []uuid.UUID{unfolded}) {
-		t.Errorf("found %v, want %v, %v", got, unfolded, err)
-	}
-	if change := s.claim(unfolded, brief.KindFold); !change.Planned.Expired || change.Planned.Strategy != memory.StrategySummary {
-		t.Errorf("a fold is told %+v", change.Planned.Settings)
 	}
 }
 

@@ -21,7 +21,7 @@ type Maintenance struct {
 // NewMaintenance returns the store.
 func NewMaintenance(pool *pgxpool.Pool, limits memory.Limits) *Maintenance {
 	return &Maintenance{pool: pool, due: dbsqlc.FindDueBriefsParams{
-		Threshold: limits.ChunkThreshold, LargestBrief: limits.SummaryTokenCap, KRawTurns: limits.KRawTurns,
+		Threshold: limits.ChunkThreshold, KRawTurns: limits.KRawTurns,
 		Bridge: limits.BridgeTokenBudget, MinTailTurns: limits.MinTailTurns, Prompt: limits.PromptTokenBudget,
 	}}
 }
@@ -85,12 +85,6 @@ func (m *Maintenance) DueChats(ctx context.Context) (folds, rebuilds []uuid.UUID
 		}
 	}
 	return folds, rebuilds, failed("find due chats", err)
-}
-
-// ExpiredChats returns chats that have expired and have turns which the brief does not cover.
-func (m *Maintenance) ExpiredChats(ctx context.Context) ([]uuid.UUID, error) {
-	ids, err := dbsqlc.New(m.pool).FindExpiredUnfolded(ctx)
-	return ids, failed("find expired chats", err)
 }
 
 const (

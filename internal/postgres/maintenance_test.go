@@ -11,7 +11,7 @@ import (
 	"github.com/arcoscribe/throughline/internal/memory"
 )
 
-// The sweep, the search for expired chats and the inspect view find exactly the chats that memory.Due calls
+// The sweep and the inspect view find exactly the chats that memory.Due calls
 // due: the rule exists in Go and in SQL, and this test keeps them equal.
 func TestDueChatsAgreesWithTheRule(t *testing.T) {
 	t.Parallel()
@@ -33,12 +33,7 @@ func TestDueChatsAgreesWithTheRule(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		expired, err := m.ExpiredChats(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		b.checkDue(limits, false, folds, rebuilds)
-		b.checkDue(limits, true, append(folds, expired...), rebuilds)
+		b.checkDue(limits, folds, rebuilds)
 		rows, err := b.pool.Query(t.Context(), "select chat_id from inspect.due_folds($1, $2, $3, $4, $5) where reason <> 'a covered message was edited or deleted'",
 			limits.ChunkThreshold, limits.KRawTurns, limits.BridgeTokenBudget, limits.MinTailTurns, limits.PromptTokenBudget)
 		if err != nil {
@@ -48,7 +43,7 @@ func TestDueChatsAgreesWithTheRule(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		b.checkDue(limits, true, shown, rebuilds)
+		b.checkDue(limits, shown, rebuilds)
 	}
 }
 
@@ -59,14 +54,13 @@ type dueRow struct {
 	Stale                bool
 	Strategy             string
 	MaxTurns             *int
-	Expired              bool
 }
 
-// checkDue compares the chats found with the rule, which ignores expiry unless withExpiry is set.
-func (b *bed) checkDue(limits memory.Limits, withExpiry bool, folds, rebuilds []uuid.UUID) {
+// checkDue compares the chats found with the rule.
+func (b *bed) checkDue(limits memory.Limits, folds, rebuilds []uuid.UUID) {
 	b.t.Helper()
-	rows, err := b.pool.Query(b.t.Context(), `select c.id, b.brief_tokens, b.pending_tokens, b.pending_turns, b.stale, c.memory_strategy, c.max_turns,
-		coalesce(c.expires_at <= now(), false) from conversation_briefs b join chats c on c.id = b.chat_id`)
+	rows, err := b.pool.Query(b.t.Context(), `select c.id, b.brief_tokens, b.pending_tokens, b.pending_turns, b.stale, c.memory_strategy, c.max_turns
+		from conversation_briefs b join chats c on c.id = b.chat_id`)
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -76,7 +70,6 @@ func (b *bed) checkDue(limits memory.Limits, withExpiry bool, folds, rebuilds []
 	}
 	for _, row := range all {
 		chat := settings(row.Strategy, row.MaxTurns)
-		chat.Expired = row.Expired && withExpiry
 		due := !row.Stale && memory.Due(row.Brief, row.Tokens, row.Turns, limits.For(chat))
 		if got := slices.Contains(folds, row.ID); got != due || slices.Contains(rebuilds, row.ID) != row.Stale {
 			b.t.Fatalf("%+v, %+v with %+v: found for a fold %v, for a rebuild %v, due %v", row, chat, limits, got, slices.Contains(rebuilds, row.ID), due)

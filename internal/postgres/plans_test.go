@@ -98,7 +98,7 @@ func twoMessages(b *bed, chatID uuid.UUID) dbsqlc.StoreMessagesParams {
 	return columns
 }
 
-// No query of a turn or of the sweep scans a whole table, and a turn reads as many rows in a chat of ten
+// No query of a turn scans a whole table, and a turn reads as many rows in a chat of ten
 // thousand messages as in one of twenty.
 func TestPlansUseTheIndexes(t *testing.T) {
 	t.Parallel()
@@ -204,38 +204,6 @@ func TestPlansUseTheIndexes(t *testing.T) {
 		})
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
-		}
-	}
-}
-
-func TestPlansOfTheSweepUseTheIndexes(t *testing.T) {
-	t.Parallel()
-	b := newBed(t)
-	long, _ := b.fill(5000, 10_000)
-	b.exec("update conversation_briefs set pending_tokens = 9000, pending_turns = 9 where chat_id = $1", long)
-	tx := b.begin()
-	batch, ids := &pgx.Batch{}, []uuid.UUID{uuid.New(), uuid.New()} // the batch is never sent
-	for name, query := range map[string]*pgx.QueuedQuery{
-		"FindDueBriefs": queue(batch, queries.FindDueBriefs, dbsqlc.FindDueBriefsParams{
-			Threshold: 6000, LargestBrief: 500, KRawTurns: 3, Bridge: 6000, MinTailTurns: 1,
-		}),
-		"FoldBacklog":               {SQL: dbsqlc.FoldBacklog},
-		"FindExpiredUnfolded":       {SQL: dbsqlc.FindExpiredUnfolded},
-		"DeleteExpiredChats":        queue(batch, queries.DeleteExpiredChats, dbsqlc.DeleteExpiredChatsParams{Days: 30, Most: 500}),
-		"ClearDeadLeases":           {SQL: dbsqlc.ClearDeadLeases},
-		"InterruptAbandonedReplies": {SQL: dbsqlc.InterruptAbandonedReplies},
-		"ReviveDeadFolds":           queue(batch, queries.ReviveDeadFolds, 15),
-		"QueueDepths":               {SQL: dbsqlc.QueueDepths},
-		"CompleteJob":               queueExec(batch, queries.CompleteJob, dbsqlc.CompleteJobParams{Output: []byte("{}"), ID: 1}),
-		"DeleteStrayDeltas":         queue(batch, queries.DeleteStrayDeltas, 10),
-		"CancelRequested":           queue(batch, queries.CancelRequested, ids),
-		"InsertDeltas": queueExec(batch, queries.InsertDeltas, dbsqlc.InsertDeltasParams{
-			MessageIds: ids[:1], UserIds: ids[1:], StartChars: []int{0}, Deltas: []string{"x"},
-		}),
-		"RenewLeases": queueExec(batch, queries.RenewLeases, dbsqlc.RenewLeasesParams{LeaseSeconds: 15, MessageIds: ids}),
-	} {
-		if plan := explainQueued(t, tx, query); scansWhole.MatchString(plan) || mostRows(t, plan) > 2 {
-			t.Errorf("%s:\n%s", name, plan)
 		}
 	}
 }

@@ -74,11 +74,8 @@ func Open(ctx context.Context, dsn string, maxConns int) (pool *pgxpool.Pool, tr
 		config.MaxConns = int32(min(maxConns, 10_000))
 	}
 	config.ConnConfig.RuntimeParams["application_name"] = "throughline"
-	// Times come in UTC, which is what answers have, and not in the server's own zone.
 	config.AfterConnect = func(_ context.Context, conn *pgx.Conn) error {
-		conn.TypeMap().RegisterType(&pgtype.Type{
-			Name: "timestamptz", OID: pgtype.TimestamptzOID, Codec: &pgtype.TimestamptzCodec{ScanLocation: time.UTC},
-		})
+		conn.TypeMap().RegisterType(&pgtype.Type{Name: "timestamptz", OID: pgtype.TimestamptzOID, Codec: newDates()})
 		return nil
 	}
 	pool, err = pgxpool.NewWithConfig(ctx, config)

@@ -152,9 +152,18 @@ func (s *turnStart) queueEarlier(batch *pgx.Batch) {
 	earlier := dbsqlc.FindEarlierTurnParams{UserID: s.user, ClientMessageID: nullID(s.turn.ClientMessageID)}
 	queueMany(batch, queries.FindEarlierTurn, earlier, func(row dbsqlc.FindEarlierTurnRow) {
 		s.found.Earlier = &chat.EarlierTurn{
-			ChatID: row.ChatID, UserMessageID: row.ID, Content: row.Content, MessageID: row.ReplyID, Status: memory.Status(row.ReplyStatus),
+			ChatID: row.ChatID, UserMessageID: row.ID, Content: row.Content, Files: storedFiles(row.Paths, row.Hashes),
+			MessageID: row.ReplyID, Status: memory.Status(row.ReplyStatus), Variant: row.ModelVariant,
 		}
 	})
+}
+
+func storedFiles(paths []string, hashes [][]byte) []memory.StoredFile {
+	files := make([]memory.StoredFile, len(paths))
+	for n, path := range paths {
+		files[n] = memory.StoredFile{Path: path, SHA256: [32]byte(hashes[n])}
+	}
+	return files
 }
 
 // queueTurn inserts the user's message with its files, and an empty reply.

@@ -35,6 +35,7 @@ type Config struct {
 // Service exports and imports. It is safe for concurrent use.
 type Service struct {
 	Config
+	desk *desk
 }
 
 // New returns a service.
@@ -42,5 +43,5 @@ func New(config Config) *Service {
 	if config.Now == nil {
 		config.Now = time.Now
 	}
-	return &Service{Config: config}
+	return &Service{Config: config, desk: newDesk(importsAtOnce)}
 }

@@ -24,8 +24,7 @@ returning b.version, b.covered_seq, b.brief_tokens, b.pending_tokens, b.pending_
        (case when b.readable then b.brief ->> 'global_summary' else '' end)::text as global_summary,
        coalesce(case when b.readable then b.brief ->> 'last_summarized_message_id' end,
                 '00000000-0000-0000-0000-000000000000')::uuid as last_summarized_message_id,
-       c.memory_strategy, c.max_turns, coalesce(c.expires_at <= now(), false)::bool as expired,
-       coalesce(b.retry_at > now(), false)::bool as put_off,
+       c.memory_strategy, c.max_turns, coalesce(b.retry_at > now(), false)::bool as put_off,
        coalesce(d.plan_sha256, '')::text as draft_plan, coalesce(d.pieces_done, 0)::int as draft_pieces, coalesce(d.global_summary, '')::text as draft_summary,
        coalesce(d.tokens, 0)::int as draft_tokens, coalesce(d.stats, '{}')::jsonb as draft_stats, coalesce(d.duration_ms, 0)::int as draft_duration_ms;
 
@@ -140,8 +139,9 @@ select brief_tokens, pending_tokens, pending_turns from written;
 -- name: FindDueBriefs :many
 -- Chats that need a job and have none, and its kind: a rebuild for a stale or unreadable brief, else a fold. Not
 -- those whose folds were put off, nor those where the last fold found nothing to do. Chats with a job are left out
--- here, so that thousands that wait, such as those of an import, do not fill the limits. As the server itself. A fold can only be due over the threshold or over the chat's turn limit: those conditions narrow
--- the search by the indexes on pending_thousands and max_turns, and fold_is_due decides.
+-- here, so that thousands that wait, such as those of an import, do not fill the limits. As the server itself. A
+-- fold can only be due over the threshold or over the chat's turn limit: two indexes find those chats, however
+-- many others there are, and fold_is_due decides. The longest buffers come first.
 with waiting as (select j.kind, j.args ->> 'chat_id' as chat from river.river_job j
   where j.queue = 'memory' and j.state in ('available', 'pending', 'retryable', 'running', 'scheduled') and j.args ? 'chat_id')
 (select b.chat_id, 'rebuild_brief'::text as kind from public.conversation_briefs b
@@ -152,37 +152,21 @@ union
 union
 (select b.chat_id, 'fold_brief'::text as kind
    from public.conversation_briefs b
-   join public.chats c on c.id = b.chat_id
-  where b.pending_thousands >= (sqlc.arg(threshold)::int - sqlc.arg(largest_brief)::int) / 1000
-    and b.brief_tokens + b.pending_tokens > sqlc.arg(threshold)::int
+  where b.thousands_to_fold >= sqlc.arg(threshold)::int / 1000
     and b.chat_id::text not in (select w.chat from waiting w)
     and not b.stale and b.readable and (b.retry_at is null or b.retry_at <= now())
     and (b.settled_tokens, b.settled_turns) is distinct from (b.pending_tokens, b.pending_turns)
-    and throughline.fold_is_due(b.brief_tokens, b.pending_tokens, b.pending_turns, c.memory_strategy, c.max_turns, false,
+    and throughline.fold_is_due(b.brief_tokens, b.pending_tokens, b.pending_turns, b.memory_strategy, b.max_turns,
           sqlc.arg(threshold)::int, sqlc.arg(k_raw_turns)::int, sqlc.arg(bridge)::int, sqlc.arg(min_tail_turns)::int, sqlc.arg(prompt)::int)
-  order by b.pending_tokens desc limit 1000)
+  order by b.thousands_to_fold desc limit 1000)
 union
 (select b.chat_id, 'fold_brief'::text as kind
-   from public.chats c
-   join public.conversation_briefs b on b.chat_id = c.id
-  where c.max_turns is not null and b.pending_turns > c.max_turns
+   from public.conversation_briefs b
+  where b.over_max_turns
     and b.chat_id::text not in (select w.chat from waiting w)
     and not b.stale and b.readable and (b.retry_at is null or b.retry_at <= now())
     and (b.settled_tokens, b.settled_turns) is distinct from (b.pending_tokens, b.pending_turns)
-    and throughline.fold_is_due(b.brief_tokens, b.pending_tokens, b.pending_turns, c.memory_strategy, c.max_turns, false,
-          sqlc.arg(threshold)::int, sqlc.arg(k_raw_turns)::int, sqlc.arg(bridge)::int, sqlc.arg(min_tail_turns)::int, sqlc.arg(prompt)::int)
   limit 1000);
-
--- name: FindExpiredUnfolded :many
--- Expired chats with turns that their brief does not cover. As the server itself. The limits are zero because
--- they make no difference once a chat is expired.
-select c.id from public.chats c
-  join public.conversation_briefs b on b.chat_id = c.id
-  where c.expires_at <= now() and not b.stale and (b.retry_at is null or b.retry_at <= now())
-   and (b.settled_tokens, b.settled_turns) is distinct from (b.pending_tokens, b.pending_turns)
-   and throughline.fold_is_due(b.brief_tokens, b.pending_tokens, b.pending_turns, c.memory_strategy, c.max_turns, true, 0, 0, 0, 0, 0)
- order by c.expires_at
- limit 1000;
 
 -- name: ClearDeadLeases :many
 -- Leases that ran out: their workers died. As the server itself.

@@ -9,9 +9,9 @@ delete from public.chats
                order by c.expires_at limit sqlc.arg(most)::int for update skip locked);
 
 -- name: DeleteIdleChats :execrows
--- Reads all chats; runs hourly, and only where the operator configured it.
 delete from public.chats
  where id in (select c.id from public.chats c
-               where greatest(c.created_at, c.last_message_at, c.revived_at) < now() - make_interval(days => sqlc.arg(days)::int)
+               where c.active_on <= (now() at time zone 'UTC')::date - sqlc.arg(days)::int
+                 and greatest(c.created_at, c.last_message_at, c.revived_at) < now() - make_interval(days => sqlc.arg(days)::int)
                  and not exists (select from public.messages m where m.chat_id = c.id and m.status = 'streaming')
                limit sqlc.arg(most)::int for update skip locked);

@@ -1,9 +1,12 @@
 -- name: FindEarlierTurn :many
--- The message that the client already sent with the same id, and the latest reply to it. At most one row.
+-- The message that the client already sent with the same id, with its files, and the latest reply to it. At
+-- most one row.
 select u.id, u.chat_id, u.content, coalesce(a.id, '00000000-0000-0000-0000-000000000000')::uuid as reply_id,
-       coalesce(a.status, '')::text as reply_status
+       coalesce(a.status, '')::text as reply_status, coalesce(a.metadata ->> 'model_variant', '')::text as model_variant,
+       array(select f.path from public.message_files f where f.message_id = u.id order by f.place)::text[] as paths,
+       array(select f.sha256 from public.message_files f where f.message_id = u.id order by f.place)::bytea[] as hashes
   from public.messages u
-  left join lateral (select m.id, m.status from public.messages m
+  left join lateral (select m.id, m.status, m.metadata from public.messages m
                       where m.chat_id = u.chat_id and m.seq > u.seq and m.reply_to = u.id
                       order by m.seq desc limit 1) a on true
  where u.user_id = sqlc.arg(user_id) and u.client_message_id = sqlc.narg(client_message_id);

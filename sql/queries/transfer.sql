@@ -50,14 +50,15 @@ select version, kind, seq_from, seq_to, turns, global_summary, input_tokens, out
  limit sqlc.arg(max_rows)::int;
 
 -- name: BeginQuietly :exec
--- The messages of the transaction are not announced.
-select set_config('throughline.quiet', 'on', true);
+-- The messages of the transaction are not announced. Its statements and the checks of its foreign keys are planned
+-- anew each time: a plan that was made for an almost empty table would read all of what the import has written.
+select set_config('throughline.quiet', 'on', true), set_config('plan_cache_mode', 'force_custom_plan', true);
 
 -- name: FindImported :many
--- The exported chat itself, or an earlier import of it. At most one row.
-select id from public.chats
- where id in (sqlc.arg(id)::uuid, sqlc.arg(original)::uuid)
- order by id = sqlc.arg(original)::uuid desc limit 1;
+-- The exported chat itself, or an earlier import of it. At most one row. The coalesce is in a subselect as in
+-- FindReply.
+select c.id from public.chats c
+ where c.id = (select coalesce((select o.id from public.chats o where o.id = sqlc.arg(original)::uuid), sqlc.arg(id)::uuid));
 
 -- name: InsertImportedChat :execrows
 -- No row: another import of the same file was faster; this waits until that one ends. revived_at is now,

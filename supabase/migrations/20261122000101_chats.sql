@@ -27,6 +27,10 @@ create table public.chats (
   expires_at      timestamptz,
   -- The number of user messages.
   turn_count      bigint      not null default 0,
+  -- The day (UTC) of the last activity, for the index that finds idle chats. It changes once a day at most, so
+  -- that the other turns stay heap-only.
+  active_on       date        not null generated always as (
+    (greatest(created_at, last_message_at, revived_at) at time zone 'UTC')::date) stored,
 
   constraint chats_pkey primary key (id),
   -- The only foreign key to auth.users. Every other row belongs to a chat and is deleted with it; its user_id
@@ -42,7 +46,13 @@ create table public.chats (
   constraint chats_memory_strategy_known check (memory_strategy in ('simple', 'summary', 'hybrid')),
   constraint chats_ttl_hours_range check (ttl_hours between 1 and 87600),
   constraint chats_max_turns_range check (max_turns between 1 and 100000),
-  constraint chats_tool_name_length check (char_length(tool_name) between 1 and 64)
+  constraint chats_tool_name_length check (char_length(tool_name) between 1 and 64),
+  -- Postgres knows infinity and years that no date in JSON can have, and a chat with one could not be shown.
+  constraint chats_dates_storable check (
+    created_at >= '0001-01-01 00:00Z' and created_at < '10000-01-01 00:00Z'
+    and updated_at >= '0001-01-01 00:00Z' and updated_at < '10000-01-01 00:00Z'
+    and last_message_at >= '0001-01-01 00:00Z' and last_message_at < '10000-01-01 00:00Z'
+    and revived_at >= '0001-01-01 00:00Z' and revived_at < '10000-01-01 00:00Z')
 )
 -- Every turn updates the row. With room in the page and no indexed column changed, the update writes to no
 -- index (a heap-only tuple).
@@ -51,10 +61,13 @@ with (fillfactor = 70);
 -- For the policies and the cascade from auth.users. Without last_message_at, so that a turn's update stays
 -- heap-only.
 create index chats_user_id_idx on public.chats (user_id);
+-- The policies add the user to each search by id. Statistics of the first chat would say that a user has one
+-- chat, so that the index on users looked as good as the primary key and all of a user's chats were read.
+alter table public.chats alter column user_id set (n_distinct = -0.05);
 -- For the job that finds expired chats. Most chats never expire and are not in the index.
 create index chats_expires_at_idx on public.chats (expires_at) where expires_at is not null;
--- For the sweep: a turn limit makes a fold due whatever the buffer's size.
-create index chats_max_turns_idx on public.chats (id) where max_turns is not null;
+-- For the job that deletes idle chats.
+create index chats_active_on_idx on public.chats (active_on);
 
 revoke all on public.chats from anon, authenticated;
 grant select, delete on public.chats to authenticated;
@@ -85,7 +98,8 @@ create policy chats_server on public.chats for all to throughline_app
 create function throughline.keep_chat() returns trigger
 language plpgsql security invoker set search_path = '' as $$
 begin
-  new.expires_at := greatest(new.created_at, new.last_message_at, new.revived_at) + make_interval(hours => new.ttl_hours);
+  new.expires_at := case when new.ttl_hours is not null then
+    least('9999-12-31 00:00Z', greatest(new.created_at, new.last_message_at, new.revived_at) + make_interval(hours => new.ttl_hours)) end;
   if tg_op = 'UPDATE' then
     new.updated_at := now();
   end if;

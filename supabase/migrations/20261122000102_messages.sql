@@ -55,17 +55,23 @@ create table public.messages (
   constraint messages_chat_id_seq_key unique (chat_id, seq),
   constraint messages_role_known check (role in ('user', 'assistant', 'system', 'tool')),
   constraint messages_status_known check (status in ('complete', 'streaming', 'failed', 'cancelled', 'interrupted')),
-  constraint messages_token_count_positive check (token_count >= 0),
+  -- The upper bound keeps one wrong row from filling the counters of its chat, which no turn could then pass.
+  constraint messages_token_count_range check (token_count between 0 and 100000000),
   constraint messages_metadata_is_object check (jsonb_typeof(metadata) = 'object'),
   constraint messages_importance_range check (importance between 0 and 1),
   constraint messages_tool_calls_is_array check (jsonb_typeof(tool_calls) = 'array'),
   constraint messages_names_length check (
-    char_length(tool_call_id) <= 256 and char_length(name) <= 256 and char_length(tool_name) <= 64)
+    char_length(tool_call_id) <= 256 and char_length(name) <= 256 and char_length(tool_name) <= 64),
+  -- See chats_dates_storable.
+  constraint messages_dates_storable check (
+    created_at >= '0001-01-01 00:00Z' and created_at < '10000-01-01 00:00Z'
+    and updated_at >= '0001-01-01 00:00Z' and updated_at < '10000-01-01 00:00Z')
 );
 
 -- For the policies. Their condition on user_id is part of every read; with chat_id and seq in the index, the
 -- end of one chat is found without reading the user's other messages.
 create index messages_user_id_chat_id_seq_idx on public.messages (user_id, chat_id, seq);
+alter table public.messages alter column user_id set (n_distinct = -0.01); -- see chats
 -- A message that a client sends twice is stored once.
 create unique index messages_client_message_id_key on public.messages (user_id, client_message_id)
   where client_message_id is not null;

@@ -19,6 +19,7 @@ create table public.chat_files (
 
 -- For the policies.
 create index chat_files_user_id_idx on public.chat_files (user_id);
+alter table public.chat_files alter column user_id set (n_distinct = -0.01); -- see chats
 
 -- Which message brought which content, under which path.
 create table public.message_files (
@@ -39,6 +40,7 @@ create table public.message_files (
 -- For the foreign key and the trigger below, and for the policies.
 create index message_files_content_idx on public.message_files (chat_id, sha256);
 create index message_files_user_id_idx on public.message_files (user_id);
+alter table public.message_files alter column user_id set (n_distinct = -0.01); -- see chats
 
 revoke all on public.chat_files, public.message_files from anon, authenticated;
 grant select on public.chat_files, public.message_files to authenticated;

@@ -40,9 +40,16 @@ create table public.conversation_briefs (
   readable          boolean     not null generated always as (
     coalesce(jsonb_typeof(brief -> 'global_summary') = 'string' and (jsonb_typeof(brief -> 'last_summarized_message_id') = 'null'
       or brief ->> 'last_summarized_message_id' ~ '^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$'), false)) stored,
-  -- For the index that finds long buffers. It changes rarely, so most updates of pending_tokens stay
-  -- heap-only.
-  pending_thousands int         not null generated always as (pending_tokens / 1000) stored,
+  -- The chat's settings, copied by a trigger, so that the two columns below can tell which chats a fold may be
+  -- due in. Idle chats are many: the sweep must not read one that is not due.
+  memory_strategy   text        not null default 'summary',
+  max_turns         int,
+  -- The size by which a fold can be due; null where none can be: in simple chats, and before the second turn. It
+  -- changes rarely, so most updates of pending_tokens stay heap-only.
+  thousands_to_fold int         generated always as (
+    case when memory_strategy <> 'simple' and pending_turns > 1 then (brief_tokens + pending_tokens) / 1000 end) stored,
+  over_max_turns    boolean     not null generated always as (
+    memory_strategy <> 'simple' and coalesce(pending_turns > max_turns, false)) stored,
 
   constraint conversation_briefs_pkey primary key (chat_id),
   constraint conversation_briefs_chat_id_fkey foreign key (chat_id) references public.chats (id) on delete cascade,
@@ -58,10 +65,13 @@ create table public.conversation_briefs (
 -- For heap-only updates, as for chats.
 with (fillfactor = 70);
 
--- For the policies.
+-- For the policies; n_distinct as in chats.
 create index conversation_briefs_user_id_idx on public.conversation_briefs (user_id);
--- For the sweep: long buffers, stale or unreadable briefs, leases of dead workers.
-create index conversation_briefs_pending_thousands_idx on public.conversation_briefs (pending_thousands);
+alter table public.conversation_briefs alter column user_id set (n_distinct = -0.05);
+-- For the sweep: long buffers, turn limits, stale or unreadable briefs, leases of dead workers.
+create index conversation_briefs_thousands_to_fold_idx on public.conversation_briefs (thousands_to_fold)
+  where thousands_to_fold is not null;
+create index conversation_briefs_over_max_turns_idx on public.conversation_briefs (chat_id) where over_max_turns;
 create index conversation_briefs_stale_idx on public.conversation_briefs (chat_id) where stale;
 create index conversation_briefs_unreadable_idx on public.conversation_briefs (chat_id) where not readable;
 create index conversation_briefs_lease_until_idx on public.conversation_briefs (lease_until) where lease_until is not null;
@@ -95,14 +105,17 @@ create table public.conversation_brief_revisions (
   constraint conversation_brief_revisions_pkey primary key (chat_id, version),
   constraint conversation_brief_revisions_chat_id_fkey foreign key (chat_id) references public.chats (id) on delete cascade,
   constraint conversation_brief_revisions_kind_known check (kind in ('fold', 'rebuild', 'rollback', 'clear')),
+  constraint conversation_brief_revisions_dates_storable check (
+    created_at >= '0001-01-01 00:00Z' and created_at < '10000-01-01 00:00Z'),
   constraint conversation_brief_revisions_prompt_mode_known check (prompt_mode in ('hosted', 'inline', 'none')),
   -- The range may be empty for a clear, when the brief covered everything, and for a rebuild after a clear.
   constraint conversation_brief_revisions_range check (
     seq_from >= 1 and seq_to >= seq_from - (kind in ('clear', 'rebuild'))::int)
 );
 
--- For the policies.
+-- For the policies; n_distinct as in chats.
 create index conversation_brief_revisions_user_id_idx on public.conversation_brief_revisions (user_id);
+alter table public.conversation_brief_revisions alter column user_id set (n_distinct = -0.01);
 -- No message is folded twice: two folds that begin at the same seq cannot both be written.
 create unique index conversation_brief_revisions_fold_once_key on public.conversation_brief_revisions (chat_id, seq_from)
   where kind = 'fold';
@@ -205,7 +218,8 @@ $$;
 create function throughline.start_brief() returns trigger
 language plpgsql security definer set search_path = '' as $$
 begin
-  insert into public.conversation_briefs (chat_id, user_id) values (new.id, new.user_id);
+  insert into public.conversation_briefs (chat_id, user_id, memory_strategy, max_turns)
+  values (new.id, new.user_id, new.memory_strategy, new.max_turns);
   return null;
 end
 $$;
@@ -213,18 +227,29 @@ $$;
 create trigger chats_start_brief after insert on public.chats
   for each row execute function throughline.start_brief();
 
--- Whether a fold is due: memory.Due with memory.Limits.For in SQL; a test compares the two. An expired chat
--- is due with any turn that its brief does not cover, whatever the limits. In PL/pgSQL, because a fixed
--- search path prevents inlining and each call in SQL would take three times as long.
+-- SECURITY DEFINER for the same reason.
+create function throughline.copy_settings() returns trigger
+language plpgsql security definer set search_path = '' as $$
+begin
+  update public.conversation_briefs set memory_strategy = new.memory_strategy, max_turns = new.max_turns where chat_id = new.id;
+  return null;
+end
+$$;
+
+create trigger chats_copy_settings after update of memory_strategy, max_turns on public.chats
+  for each row when ((old.memory_strategy, old.max_turns) is distinct from (new.memory_strategy, new.max_turns))
+  execute function throughline.copy_settings();
+
+-- Whether a fold is due: memory.Due with memory.Limits.For in SQL; a test compares the two. In PL/pgSQL,
+-- because a fixed search path prevents inlining and each call in SQL would take three times as long.
 create function throughline.fold_is_due(
-  brief_tokens int, pending_tokens bigint, pending_turns bigint, memory_strategy text, max_turns int, expired boolean,
+  brief_tokens int, pending_tokens bigint, pending_turns bigint, memory_strategy text, max_turns int,
   chunk_summarize_threshold int, k_raw_turns int, bridge_token_budget int, min_tail_turns int, prompt_token_budget int)
 returns boolean
 language plpgsql immutable security invoker set search_path = '' as $$
 begin
   return memory_strategy <> 'simple' and (
     coalesce(pending_turns > max_turns, false)
-    or expired and pending_turns > 0
     or brief_tokens + pending_tokens > chunk_summarize_threshold
        and (pending_turns > least(k_raw_turns, max_turns)
          or pending_turns > greatest(1, min_tail_turns) and bridge_token_budget > 0
@@ -234,7 +259,7 @@ begin
 end
 $$;
 
-revoke all on function throughline.touch_updated_at(), throughline.forget_fold(), throughline.start_brief(),
-  throughline.may_fold(uuid, uuid, int), throughline.fold_is_due(int, bigint, bigint, text, int, boolean, int, int, int, int, int) from public, anon, authenticated;
-grant execute on function throughline.fold_is_due(int, bigint, bigint, text, int, boolean, int, int, int, int, int) to service_role;
+revoke all on function throughline.touch_updated_at(), throughline.forget_fold(), throughline.start_brief(), throughline.copy_settings(),
+  throughline.may_fold(uuid, uuid, int), throughline.fold_is_due(int, bigint, bigint, text, int, int, int, int, int, int) from public, anon, authenticated;
+grant execute on function throughline.fold_is_due(int, bigint, bigint, text, int, int, int, int, int, int) to service_role;
 grant execute on function throughline.may_fold(uuid, uuid, int) to throughline_app, service_role;

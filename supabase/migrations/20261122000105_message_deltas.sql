@@ -31,9 +31,9 @@ create policy message_deltas_server on public.message_deltas for all to throughl
 
 -- Deletes the pieces of deleted messages. SECURITY DEFINER like the other triggers on messages.
 create function throughline.forget_deltas() returns trigger
-language plpgsql security definer set search_path = '' as $$
+language plpgsql security definer set search_path = '' set enable_seqscan = off as $$
 begin
-  delete from public.message_deltas d using old_messages o where d.message_id = o.id;
+  delete from public.message_deltas where message_id = any (array(select id from old_messages));
   return null;
 end
 $$;

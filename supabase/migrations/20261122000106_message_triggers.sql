@@ -5,6 +5,10 @@
 -- message has no right, such as a phone, or supabase_auth_admin when it deletes a user. They lock the chat's
 -- row before the brief's. Counters stop at zero, so that a wrong counter never blocks the deletion of an
 -- account.
+--
+-- Their plans are made once per connection, perhaps when a table had one page, and are kept while it grows:
+-- until Postgres analyzes the table, or for all of a transaction that inserts thousands of rows. So their
+-- settings and their conditions leave the planner nothing but the index on the ids that a statement touched.
 
 -- About right for English and too high for other scripts: a high estimate only folds early.
 create function throughline.estimate_tokens(content text) returns int
@@ -14,12 +18,13 @@ $$;
 
 -- Assigns seq. The lock waits for other writers to the chat, so seq follows the order of commits. last_seq is
 -- updated only after the rows are written (see count_inserted_messages), because a row that ON CONFLICT skips
--- must leave no gap; until then max(seq) covers the earlier rows of the same statement.
+-- must leave no gap; until then the chat's last message covers the earlier rows of the same statement.
 create function throughline.place_message() returns trigger
-language plpgsql security definer set search_path = '' as $$
+language plpgsql security definer set search_path = ''
+  set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off as $$
 begin
   new.token_count := coalesce(new.token_count, throughline.estimate_tokens(new.content));
-  select greatest(c.last_seq, (select max(m.seq) from public.messages m where m.chat_id = c.id)) + 1, c.user_id
+  select greatest(c.last_seq, (select m.seq from public.messages m where m.chat_id = c.id order by m.seq desc limit 1)) + 1, c.user_id
     into new.seq, new.user_id
     from public.chats c
    where c.id = new.chat_id and (c.user_id = new.user_id or new.user_id is null)
@@ -59,7 +64,7 @@ $$;
 -- messages. An import sets throughline.quiet: nobody listens to its chat yet, and it has thousands of
 -- messages. Realtime is looked up once per statement here, and again in broadcast for each message.
 create function throughline.count_inserted_messages() returns trigger
-language plpgsql security definer set search_path = '' as $$
+language plpgsql security definer set search_path = '' set enable_seqscan = off set enable_nestloop = off as $$
 begin
   update public.chats c
      set last_seq = added.last_seq,
@@ -68,19 +73,21 @@ begin
          last_message_at = greatest(c.last_message_at, added.last_at)
     from (select chat_id, max(seq) as last_seq, count(*) as messages, count(*) filter (where role = 'user' and weight > 0) as turns, max(created_at) as last_at
             from new_messages group by chat_id) added
-   where c.id = added.chat_id;
+   where c.id = added.chat_id and c.id = any (array(select chat_id from new_messages));
   if exists (select from new_messages where seq = 1) then
     update public.chats c
        set title = throughline.title_of(m.content)
       from new_messages m
-     where m.seq = 1 and m.role = 'user' and m.weight > 0 and c.id = m.chat_id and c.title = '';
+     where m.seq = 1 and m.role = 'user' and m.weight > 0 and c.id = m.chat_id and c.title = ''
+       and c.id = any (array(select chat_id from new_messages));
   end if;
   update public.conversation_briefs b
      set pending_tokens = b.pending_tokens + added.tokens,
          pending_turns = b.pending_turns + added.turns
     from (select chat_id, sum(weight) as tokens, count(*) filter (where role = 'user' and weight > 0) as turns
             from new_messages group by chat_id) added
-   where b.chat_id = added.chat_id and (added.tokens > 0 or added.turns > 0);
+   where b.chat_id = added.chat_id and b.chat_id = any (array(select chat_id from new_messages))
+     and (added.tokens > 0 or added.turns > 0);
   if to_regprocedure('realtime.send(jsonb, text, text, boolean)') is not null and coalesce(current_setting('throughline.quiet', true), '') <> 'on' then
     perform throughline.broadcast(chat_id, 'message_created', jsonb_build_object('chat_id', chat_id, 'message_id', id, 'seq', seq))
        from new_messages order by chat_id, seq;
@@ -115,7 +122,7 @@ create trigger messages_check_update before update on public.messages
 -- brief is locked before covered_seq is read, so that a fold that commits at this moment is seen. The first
 -- check returns early, without a join, when leases are renewed, which is many rows at a time.
 create function throughline.count_updated_messages() returns trigger
-language plpgsql security definer set search_path = '' as $$
+language plpgsql security definer set search_path = '' set enable_seqscan = off set enable_nestloop = off as $$
 begin
   if not exists (select from new_messages where status <> 'streaming' or weight <> 0)
      and not exists (select from old_messages where weight <> 0) then
@@ -136,7 +143,7 @@ begin
      from (select distinct on (o.chat_id) o.chat_id, o.seq, o.content from old_messages o join new_messages n using (id)
             where o.role = 'user' and o.weight > 0 and (n.role <> 'user' or n.content <> o.content) order by o.chat_id, o.seq) edited;
   perform from public.conversation_briefs
-    where chat_id in (select chat_id from new_messages) order by chat_id for update;
+    where chat_id = any (array(select chat_id from new_messages)) order by chat_id for update;
   update public.conversation_briefs b
      set pending_tokens = greatest(0, b.pending_tokens + changed.tokens),
          pending_turns = greatest(0, b.pending_turns + changed.turns),
@@ -151,13 +158,13 @@ begin
                  count(*) filter (where e.edited and n.seq <= c.covered_seq) as covered_edits
             from old_messages o
             join new_messages n using (id)
-            join public.conversation_briefs c on c.chat_id = n.chat_id
+            join public.conversation_briefs c on c.chat_id = n.chat_id and c.chat_id = any (array(select chat_id from new_messages))
             cross join lateral (select o.status <> 'streaming'
               and (o.content, o.tool_calls, o.name, o.role, o.reply_to, o.superseded_by)
                   is distinct from (n.content, n.tool_calls, n.name, n.role, n.reply_to, n.superseded_by) as edited,
               (n.role = 'user' and n.weight > 0)::int - (o.role = 'user' and o.weight > 0)::int as turns) e
            group by n.chat_id) changed
-   where b.chat_id = changed.chat_id
+   where b.chat_id = changed.chat_id and b.chat_id = any (array(select chat_id from new_messages))
      and (changed.tokens, changed.turns, changed.cleared, changed.edits) is distinct from (0, 0, 0, 0);
   if to_regprocedure('realtime.send(jsonb, text, text, boolean)') is not null then
     perform throughline.broadcast(n.chat_id, 'chat_updated', jsonb_build_object('chat_id', n.chat_id, 'message_id', n.id, 'seq', n.seq))
@@ -173,17 +180,17 @@ create trigger messages_count_updated after update on public.messages
   for each statement execute function throughline.count_updated_messages();
 
 create function throughline.count_deleted_messages() returns trigger
-language plpgsql security definer set search_path = '' as $$
+language plpgsql security definer set search_path = '' set enable_seqscan = off set enable_nestloop = off as $$
 begin
   update public.chats c
      set message_count = c.message_count - gone.messages,
          turn_count = greatest(0, c.turn_count - gone.turns)
     from (select chat_id, count(*) as messages, count(*) filter (where role = 'user' and weight > 0) as turns from old_messages group by chat_id) gone
-   where c.id = gone.chat_id;
+   where c.id = gone.chat_id and c.id = any (array(select chat_id from old_messages));
   perform throughline.renew_title(gone.chat_id, gone.seq, gone.content)
      from (select distinct on (chat_id) chat_id, seq, content from old_messages where role = 'user' and weight > 0 order by chat_id, seq) gone;
   perform from public.conversation_briefs
-    where chat_id in (select chat_id from old_messages) order by chat_id for update;
+    where chat_id = any (array(select chat_id from old_messages)) order by chat_id for update;
   update public.conversation_briefs b
      set pending_tokens = greatest(0, b.pending_tokens - gone.tokens),
          pending_turns = greatest(0, b.pending_turns - gone.turns),
@@ -196,9 +203,9 @@ begin
                  count(*) filter (where o.role = 'user' and o.weight > 0 and o.seq <= c.cleared_seq) as cleared,
                  bool_or(o.seq <= c.covered_seq and (o.content <> '' or o.tool_calls is not null)) as covered
             from old_messages o
-            join public.conversation_briefs c on c.chat_id = o.chat_id
+            join public.conversation_briefs c on c.chat_id = o.chat_id and c.chat_id = any (array(select chat_id from old_messages))
            group by o.chat_id) gone
-   where b.chat_id = gone.chat_id;
+   where b.chat_id = gone.chat_id and b.chat_id = any (array(select chat_id from old_messages));
   return null;
 end
 $$;

@@ -28,7 +28,7 @@ $$;
 -- A whole number in jsonb that an app may write to as well; null for anything else.
 create function inspect.number_in(object jsonb, key text) returns bigint
 language sql immutable security invoker set search_path = '' as $$
-  select case when jsonb_typeof(object -> key) = 'number' then trunc((object ->> key)::numeric)::bigint end
+  select case when object -> key between '-1000000000000000000' and '1000000000000000000' then trunc((object -> key)::numeric)::bigint end
 $$;
 
 ------------------------------------------------------------------------------------------------
@@ -120,7 +120,6 @@ language sql stable security invoker set search_path = '' as $$
   select b.chat_id, b.user_id, c.title,
          case when b.stale then 'a covered message was edited or deleted'
               when not b.readable then 'the brief cannot be read'
-              when expiry.expired then 'the chat expired with turns out of its brief'
               when b.pending_turns > c.max_turns then 'more turns than max_turns are out of the brief'
               else 'the buffer is over the threshold' end,
          b.brief_tokens + b.pending_tokens, b.pending_turns, due.since, now() - due.since,
@@ -129,7 +128,6 @@ language sql stable security invoker set search_path = '' as $$
          job.errors[array_upper(job.errors, 1)] ->> 'error'
     from public.conversation_briefs b
     join public.chats c on c.id = b.chat_id
-   cross join lateral (select coalesce(c.expires_at <= now(), false) as expired) expiry
     left join lateral (
       select j.* from river.river_job j
        where j.kind in ('fold_brief', 'rebuild_brief') and j.args @> jsonb_build_object('chat_id', b.chat_id)
@@ -139,7 +137,7 @@ language sql stable security invoker set search_path = '' as $$
    cross join lateral (
       select coalesce(least(b.failing_since, case when job.finalized_at is null then job.created_at end), b.updated_at) as since) due
    where b.stale or not b.readable
-      or throughline.fold_is_due(b.brief_tokens, b.pending_tokens, b.pending_turns, c.memory_strategy, c.max_turns, expiry.expired,
+      or throughline.fold_is_due(b.brief_tokens, b.pending_tokens, b.pending_turns, c.memory_strategy, c.max_turns,
                                  chunk_summarize_threshold, k_raw_turns, bridge_token_budget, min_tail_turns, prompt_token_budget)
    order by due.since
 $$;

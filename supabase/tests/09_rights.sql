@@ -137,7 +137,7 @@ select is(pg_temp.callable('service_role'),
   'inspect.due_folds(integer,integer,integer,integer,integer), '
   'inspect.number_in(jsonb,text), inspect.sentences(text), inspect.sentences_only_in(text,text), '
   'river.river_job_state_in_bitmask(bit,river.river_job_state), '
-  'throughline.fold_is_due(integer,bigint,bigint,text,integer,boolean,integer,integer,integer,integer,integer), '
+  'throughline.fold_is_due(integer,bigint,bigint,text,integer,integer,integer,integer,integer,integer), '
   'throughline.may_fold(uuid,uuid,integer), throughline.search_vector(uuid,text), throughline.searchable(text)',
   'service_role may call these');
 

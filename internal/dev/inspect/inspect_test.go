@@ -133,7 +133,7 @@ func TestReportSaysByWhichRules(t *testing.T) {
 	wantLines(t, s.print(t, memory.DefaultLimits()), "  strategy simple\n", "it is never folded")
 	execute(t, conn, "update conversation_briefs set cleared_seq = 4 where chat_id = $1", s.chat)
 	execute(t, conn, "update chats set memory_strategy = 'summary', ttl_hours = 1, created_at = now() - interval '1 day', last_message_at = now() - interval '2 hours' where id = $1", s.chat)
-	wantLines(t, s.print(t, memory.DefaultLimits()), "  strategy summary, cleared up to message 4, expired\n", "covers 2 turns up to message 8", "a fold is due")
+	wantLines(t, s.print(t, memory.DefaultLimits()), "  strategy summary, cleared up to message 4, expired\n", "covers 2 turns up to message 8")
 }
 
 func TestReportOnAStaleChatWithAJob(t *testing.T) {

@@ -118,7 +118,7 @@ func distance(b briefRow, limits memory.Limits) string {
 }
 
 func (b *briefRow) settings() memory.Settings {
-	s := memory.Settings{Strategy: memory.StrategyName(b.Strategy), Expired: b.Expired}
+	s := memory.Settings{Strategy: memory.StrategyName(b.Strategy)}
 	if b.MaxTurns != nil {
 		s.MaxTurns = *b.MaxTurns
 	}

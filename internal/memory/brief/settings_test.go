@@ -97,32 +97,6 @@ func TestTurnLimitWithAFullInput(t *testing.T) {
 	}
 }
 
-// All of an expired chat goes into its brief, save what is still being said; a simple chat has none.
-func TestExpiredChatIsFolded(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, nil, nil)
-	const expired = "created_at = now() - interval '3 hours', last_message_at = now() - interval '2 hours', ttl_hours = 1"
-	ended, running, simple := r.chat(2), r.chat(2), r.chat(2)
-	r.say(running, "user", "Wait for me.")
-	testkit.Exec(t, r.pool, "insert into messages (chat_id, role, status, content, lease_until) values ($1, 'assistant', 'streaming', '', now() + interval '1 hour')", running)
-	for _, chatID := range []uuid.UUID{ended, running, simple} {
-		r.setColumns(chatID, expired)
-	}
-	r.setColumns(simple, "memory_strategy = 'simple'")
-	for chatID, want := range map[uuid.UUID]string{ended: "4 0", running: "4 1"} {
-		r.mustFold(chatID)
-		if got := r.covered(chatID); got != want {
-			t.Errorf("covered are %s, want %s", got, want)
-		}
-		if report, err := r.fold(chatID); err != nil || report.Result != brief.Nothing {
-			t.Errorf("once more: %+v, %v", report, err)
-		}
-	}
-	if report, err := r.fold(simple); err != nil || report.Result != brief.Nothing || r.covered(simple) != "0 2" {
-		t.Errorf("a simple chat: %+v, %v, %s", report, err, r.covered(simple))
-	}
-}
-
 // After a clear a fold begins from nothing, with what was said since.
 func TestFoldAfterAClear(t *testing.T) {
 	t.Parallel()

@@ -36,7 +36,8 @@ func (q *Queries) DeleteExpiredChats(ctx context.Context, arg DeleteExpiredChats
 const DeleteIdleChats = `-- name: DeleteIdleChats :execrows
 delete from public.chats
  where id in (select c.id from public.chats c
-               where greatest(c.created_at, c.last_message_at, c.revived_at) < now() - make_interval(days => $1::int)
+               where c.active_on <= (now() at time zone 'UTC')::date - $1::int
+                 and greatest(c.created_at, c.last_message_at, c.revived_at) < now() - make_interval(days => $1::int)
                  and not exists (select from public.messages m where m.chat_id = c.id and m.status = 'streaming')
                limit $2::int for update skip locked)
 `
@@ -46,7 +47,6 @@ type DeleteIdleChatsParams struct {
 	Most int
 }
 
-// Reads all chats; runs hourly, and only where the operator configured it.
 func (q *Queries) DeleteIdleChats(ctx context.Context, arg DeleteIdleChatsParams) (int64, error) {
 	result, err := q.db.Exec(ctx, DeleteIdleChats, arg.Days, arg.Most)
 	if err != nil {

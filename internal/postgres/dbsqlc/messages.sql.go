@@ -41,9 +41,11 @@ func (q *Queries) CancelRequested(ctx context.Context, messageIds []uuid.UUID) (
 
 const FindEarlierTurn = `-- name: FindEarlierTurn :many
 select u.id, u.chat_id, u.content, coalesce(a.id, '00000000-0000-0000-0000-000000000000')::uuid as reply_id,
-       coalesce(a.status, '')::text as reply_status
+       coalesce(a.status, '')::text as reply_status, coalesce(a.metadata ->> 'model_variant', '')::text as model_variant,
+       array(select f.path from public.message_files f where f.message_id = u.id order by f.place)::text[] as paths,
+       array(select f.sha256 from public.message_files f where f.message_id = u.id order by f.place)::bytea[] as hashes
   from public.messages u
-  left join lateral (select m.id, m.status from public.messages m
+  left join lateral (select m.id, m.status, m.metadata from public.messages m
                       where m.chat_id = u.chat_id and m.seq > u.seq and m.reply_to = u.id
                       order by m.seq desc limit 1) a on true
  where u.user_id = $1 and u.client_message_id = $2
@@ -55,14 +57,18 @@ type FindEarlierTurnParams struct {
 }
 
 type FindEarlierTurnRow struct {
-	ID          uuid.UUID
-	ChatID      uuid.UUID
-	Content     string
-	ReplyID     uuid.UUID
-	ReplyStatus string
+	ID           uuid.UUID
+	ChatID       uuid.UUID
+	Content      string
+	ReplyID      uuid.UUID
+	ReplyStatus  string
+	ModelVariant string
+	Paths        []string
+	Hashes       [][]byte
 }
 
-// The message that the client already sent with the same id, and the latest reply to it. At most one row.
+// The message that the client already sent with the same id, with its files, and the latest reply to it. At
+// most one row.
 func (q *Queries) FindEarlierTurn(ctx context.Context, arg FindEarlierTurnParams) ([]FindEarlierTurnRow, error) {
 	rows, err := q.db.Query(ctx, FindEarlierTurn, arg.UserID, arg.ClientMessageID)
 	if err != nil {
@@ -78,6 +84,9 @@ func (q *Queries) FindEarlierTurn(ctx context.Context, arg FindEarlierTurnParams
 			&i.Content,
 			&i.ReplyID,
 			&i.ReplyStatus,
+			&i.ModelVariant,
+			&i.Paths,
+			&i.Hashes,
 		); err != nil {
 			return nil, err
 		}

@@ -60,8 +60,6 @@ func (m instant) Summarize(context.Context, brief.Call) (brief.Answer, error) {
 // idle is a sweep with nothing to do. Nothing is deleted in a benchmark, so that the rest is missing.
 type idle struct{ jobs.Maintenance }
 
-func (idle) ExpiredChats(context.Context) ([]uuid.UUID, error) { return nil, nil }
-
 func (idle) InterruptAbandonedReplies(context.Context) (int, error) { return 0, nil }
 func (idle) ReviveDeadFolds(context.Context, time.Duration) (revived, leases int, err error) {
 	return 0, 0, nil

@@ -3,6 +3,7 @@ package system
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"strings"
 	"sync"
@@ -38,9 +39,25 @@ func TestSameMessageAgain(t *testing.T) {
 	if done.Status != http.StatusNoContent {
 		t.Errorf("again after the end was seen: %d %s", done.Status, done.Text)
 	}
-	other := r.Call(http.MethodPost, "/v1/message/first", testkit.Body{"content": "Something else.", "client_message_id": message["client_message_id"]})
-	if other.Status != http.StatusUnprocessableEntity || other.Code() != "idempotency_mismatch" {
-		t.Errorf("the same id for another message: %d %s", other.Status, other.Text)
+	for what, change := range map[string]testkit.Body{
+		"content": {"content": "Something else."},
+		"files":   {"files": []testkit.Body{{"path": "main.go", "content": "package main"}}},
+		"variant": {"model_variant": "deep-dive"},
+	} {
+		changed := maps.Clone(message)
+		maps.Copy(changed, change)
+		if other := r.Call(http.MethodPost, "/v1/message/first", changed); other.Status != http.StatusUnprocessableEntity || other.Code() != "idempotency_mismatch" {
+			t.Errorf("the same id with another %s: %d %s", what, other.Status, other.Text)
+		}
+	}
+	filed := testkit.Body{"content": "Look.", "client_message_id": uuid.NewString(), "files": []testkit.Body{{"path": "b.go", "content": "b"}, {"path": "a.go", "content": "a"}}}
+	if one, two := r.Send("", filed).Rest(), r.Send("", filed).Rest(); one.MessageID != two.MessageID {
+		t.Errorf("with the same files: %+v, %+v", one, two)
+	}
+	changed := maps.Clone(message)
+	maps.Copy(changed, testkit.Body{"model_variant": "arco", "metadata": testkit.Body{"try": 2}, "sources": []testkit.Body{{"content": "A passage."}}})
+	if again := r.Send("", changed).Rest(); again.MessageID != first.MessageID {
+		t.Errorf("with other sources and metadata: %+v", again)
 	}
 	r.checkAskedOnce("Speak.", "")
 }
