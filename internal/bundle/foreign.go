@@ -18,8 +18,8 @@ const keyForeign = "foreign"
 // setAside moves such values of a reply under keyForeign. It leaves metadata that is no object to the check that follows.
 func setAside(m *Message) error {
 	var all map[string]json.RawMessage
-	if m.Role != string(memory.RoleAssistant) || absent(m.Metadata) || json.Unmarshal(m.Metadata, &all) != nil {
-		return nil
+	if m.Role == string(memory.RoleAssistant) && !absent(m.Metadata) {
+		_ = json.Unmarshal(m.Metadata, &all) // see above
 	}
 	foreign := map[string]json.RawMessage{}
 	for key, begin := range ours {
