@@ -33,6 +33,14 @@ end
 $roles$;
 
 grant anon, authenticated, service_role to postgres, authenticator;
+-- Until Postgres 15 whoever may create roles may grant any.
+do $admin$
+begin
+  if current_setting('server_version_num')::int >= 160000 then
+    grant anon, authenticated, service_role to postgres with admin option;
+  end if;
+end
+$admin$;
 
 alter role postgres            set search_path = "$user", public, extensions;
 alter role supabase_auth_admin set search_path = auth;

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -72,15 +73,31 @@ func findCLI(t *testing.T) string {
 // run returns what the command printed, or fails the test.
 func (p cliProject) run(t *testing.T, arguments ...string) []byte {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), p.program, append(arguments, "--workdir="+p.dir)...)
-	cmd.Env = append(os.Environ(), "HOME="+p.home, "SUPABASE_TELEMETRY_DISABLED=1", "DO_NOT_TRACK=1", "NO_COLOR=1")
 	var stderr bytes.Buffer
+	cmd := p.command(t, arguments)
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
 	if err != nil {
 		t.Fatalf("supabase %v: %v\n%s%s", arguments, err, stderr.Bytes(), out)
 	}
 	return out
+}
+
+// fail returns what the command printed, to both outputs, or fails the test if it succeeds.
+func (p cliProject) fail(t *testing.T, arguments ...string) string {
+	t.Helper()
+	out, err := p.command(t, arguments).CombinedOutput()
+	if _, failed := errors.AsType[*exec.ExitError](err); !failed {
+		t.Fatalf("supabase %v: %v\n%s", arguments, err, out)
+	}
+	return string(out)
+}
+
+func (p cliProject) command(t *testing.T, arguments []string) *exec.Cmd {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), p.program, append(arguments, "--workdir="+p.dir)...)
+	cmd.Env = append(os.Environ(), "HOME="+p.home, "SUPABASE_TELEMETRY_DISABLED=1", "DO_NOT_TRACK=1", "NO_COLOR=1")
+	return cmd
 }
 
 // remote returns the flag for a database. It leads around a transaction pooler, which refuses the options
@@ -211,12 +228,9 @@ func TestCLIAdvisorsWouldSaySo(t *testing.T) {
 		t.Fatal(err)
 	}
 	project := newCLIProject(t, nil)
-	cmd := exec.CommandContext(t.Context(), project.program,
-		"db", "advisors", remote(database), "--level=warn", "--fail-on=warn", "--workdir="+project.dir)
-	cmd.Env = append(os.Environ(), "HOME="+project.home)
-	out, err := cmd.Output()
-	if _, failed := errors.AsType[*exec.ExitError](err); !failed || !bytes.Contains(out, []byte("open_to_all")) {
-		t.Errorf("a table without row level security passes: %v\n%s", err, out)
+	out := project.fail(t, "db", "advisors", remote(database), "--level=warn", "--fail-on=warn")
+	if !strings.Contains(out, "open_to_all") {
+		t.Errorf("a table without row level security passes: %s", out)
 	}
 }
 

@@ -27,8 +27,10 @@ const (
 
 // The errors of a call, besides the end of the caller's context. Compare with errors.Is.
 var (
-	// ErrInvalidToken: the auth server did not sign the token, or its session or user no longer exists.
+	// ErrInvalidToken: the auth server did not sign the token, or its session no longer exists.
 	ErrInvalidToken error = fault.New(fault.BadJWT, "The access token is not valid.")
+	// ErrNoUser: the token is valid, but its user was deleted.
+	ErrNoUser error = fault.NoUser(nil)
 	// ErrExpiredToken: the token is valid except for its age.
 	ErrExpiredToken error = fault.New(fault.SessionExpired, "The session has expired; refresh it and try again.")
 	// ErrUnreachable: no usable response. The auth server is down, slow or overloaded, or the URL is wrong.
@@ -63,7 +65,7 @@ func NewClient(projectURL, key string) (*Client, error) {
 }
 
 // GetUser returns the user of an access token (GET /auth/v1/user). The auth server also refuses the tokens of
-// an ended session and of a banned or deleted user. Errors: ErrInvalidToken, ErrExpiredToken, ErrUnreachable,
+// an ended session and of a banned or deleted user. Errors: ErrInvalidToken, ErrNoUser, ErrExpiredToken, ErrUnreachable,
 // ErrKeyRefused, or that of ctx as soon as it ends.
 func (c *Client) GetUser(ctx context.Context, accessToken string) (uuid.UUID, error) {
 	if !isKeyOrToken(accessToken) {
@@ -137,6 +139,8 @@ func (t *transport) failure(cause error) error {
 		return fmt.Errorf("%w: status %d", ErrKeyRefused, t.status)
 	case !byAuthServer || !refused && t.status != http.StatusNotFound:
 		return fmt.Errorf("%w: status %d", ErrUnreachable, t.status)
+	case t.body.ErrorCode == "user_not_found":
+		return ErrNoUser
 	// There is no error code for this, only these words of the auth server's JWT library, which checks the
 	// signature first.
 	case strings.Contains(t.body.Msg, "token is expired"):

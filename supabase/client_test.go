@@ -150,7 +150,7 @@ func TestGetUserFailures(t *testing.T) {
 		"forged":                       ErrInvalidToken,
 		"forged-old-server":            ErrInvalidToken,
 		"ended":                        ErrInvalidToken,
-		"token-" + uuid.New().String(): ErrInvalidToken,
+		"token-" + uuid.New().String(): ErrNoUser,
 		"expired":                      ErrExpiredToken,
 		"limited":                      ErrUnreachable,
 		"broken":                       ErrUnreachable,

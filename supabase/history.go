@@ -3,6 +3,7 @@ package supabase
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -24,14 +25,36 @@ do $$ begin
 		alter table supabase_migrations.schema_migrations add column if not exists statements text[];
 		alter table supabase_migrations.schema_migrations add column if not exists name text;
 	end if;
+exception
+	when insufficient_privilege then
+		raise exception using errcode = '` + unusable + `', message = 'Throughline cannot use this database, and nothing was applied: the role '
+			|| current_user || ' may not make or change the schema supabase_migrations: connect as the role postgres of the project';
 end $$`
 
-func readVersions(ctx context.Context, q querier) ([]string, error) {
-	rows, err := q.Query(ctx, "select version from supabase_migrations.schema_migrations order by version")
+// history is the names of the applied migrations by version, ours and the app's. A name may be empty: old CLIs wrote none.
+type history map[string]string
+
+func readHistory(ctx context.Context, q querier) (history, error) {
+	rows, err := q.Query(ctx, "select version, coalesce(name, '') from supabase_migrations.schema_migrations")
 	if err != nil {
 		return nil, err
 	}
-	return pgx.CollectRows(rows, pgx.RowTo[string])
+	applied := history{}
+	var version, name string
+	_, err = pgx.ForEachRow(rows, []any{&version, &name}, func() error {
+		applied[version] = name
+		return nil
+	})
+	return applied, err
+}
+
+// missing returns those of our migrations that were not applied, oldest first. A migration of the app's with the number
+// of one of ours does not count as ours.
+func (h history) missing(ours []migration) []migration {
+	return slices.DeleteFunc(slices.Clone(ours), func(m migration) bool {
+		name, applied := h[m.version]
+		return applied && (name == "" || name == m.name)
+	})
 }
 
 // isUndefinedTable reports whether err means that the database was never migrated.

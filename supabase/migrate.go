@@ -10,7 +10,6 @@ import (
 	"maps"
 	"path"
 	"regexp"
-	"slices"
 	"strings"
 	"time"
 
@@ -48,29 +47,37 @@ func (e *StatementError) Error() string {
 
 func (e *StatementError) Unwrap() error { return e.Err }
 
+// ErrUnusable says in one sentence why the database cannot be migrated: a name that is taken, or something that every
+// Supabase project has is missing. Nothing was applied.
+type ErrUnusable struct{ Reason string }
+
+func (e *ErrUnusable) Error() string { return e.Reason }
+
+// unusable is an SQLSTATE of our own, which the first migration raises. The message is the sentence.
+const unusable = "TL001"
+
 // Migrate applies the embedded migrations that the database does not have yet and returns their names,
 // oldest first. Each runs in its own transaction, together with its row in the Supabase CLI's history, so
 // either tool can continue where the other stopped. If one fails, the earlier ones stay applied and are
 // returned with the error. Migrate may run repeatedly and concurrently, also through a transaction pooler.
-// It returns an error if the history has a migration that is not embedded, or has a later one than an
-// embedded one that it lacks.
+// Other rows of the history are those of the app, and none of its business.
 func Migrate(ctx context.Context, dsn string, logger *slog.Logger) ([]string, error) {
 	return migrateFrom(ctx, dsn, embedded, logger)
 }
 
 // Pending returns the names of the embedded migrations that the database does not have, oldest first, with
-// one query. It ignores migrations that are not embedded: a newer version may have applied them.
+// one query.
 func Pending(ctx context.Context, q querier) ([]string, error) {
-	local, err := readMigrations(embedded)
+	local, err := readMigrations(embedded, "migrations")
 	if err != nil {
 		return nil, err
 	}
-	remote, err := readVersions(ctx, q)
+	history, err := readHistory(ctx, q)
 	if err != nil && !isUndefinedTable(err) {
 		return nil, fmt.Errorf("reading the history of migrations: %w", err)
 	}
 	var pending []string
-	for _, m := range without(local, remote) {
+	for _, m := range history.missing(local) {
 		pending = append(pending, m.String())
 	}
 	return pending, nil
@@ -82,7 +89,7 @@ type querier interface {
 }
 
 func migrateFrom(ctx context.Context, dsn string, files fs.FS, logger *slog.Logger) ([]string, error) {
-	local, err := readMigrations(files)
+	local, err := readMigrations(files, "migrations")
 	if err != nil {
 		return nil, err
 	}
@@ -127,15 +134,19 @@ func connect(ctx context.Context, dsn string) (*pgx.Conn, error) {
 func applyNext(ctx context.Context, conn *pgx.Conn, local []migration) (applied string, err error) {
 	err = pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, prepareHistorySQL); err != nil {
-			return fmt.Errorf("preparing the history of migrations: %w", err)
+			return explained(fmt.Errorf("preparing the history of migrations: %w", err))
 		}
-		remote, err := readVersions(ctx, tx)
+		history, err := readHistory(ctx, tx)
 		if err != nil {
 			return fmt.Errorf("reading the history of migrations: %w", err)
 		}
-		missing, err := findMissing(local, remote)
-		if err != nil || len(missing) == 0 {
-			return err
+		missing := history.missing(local)
+		if len(missing) == 0 {
+			return nil
+		}
+		if name, taken := history[missing[0].version]; taken {
+			return fmt.Errorf("migration %s cannot be applied: the app has a migration of the same number, %s_%s; give that another number",
+				missing[0], missing[0].version, name)
 		}
 		applied = missing[0].String()
 		return apply(ctx, tx, missing[0])
@@ -159,7 +170,7 @@ func apply(ctx context.Context, tx pgx.Tx, m migration) error {
 			if refused, ok := errors.AsType[*pgconn.PgError](err); ok {
 				position = int(refused.Position)
 			}
-			return &StatementError{Migration: m.String(), Statement: i + 1, Line: s.lineAt(position), Err: err}
+			return explained(&StatementError{Migration: m.String(), Statement: i + 1, Line: s.lineAt(position), Err: err})
 		}
 	}
 	_, err := tx.Exec(ctx, `insert into supabase_migrations.schema_migrations (version, name, statements)
@@ -170,31 +181,17 @@ func apply(ctx context.Context, tx pgx.Tx, m migration) error {
 	return nil
 }
 
-// findMissing returns the local migrations that the history lacks, or an error if they are not all later
-// than those it has. Both arguments are sorted.
-func findMissing(local []migration, remote []string) ([]migration, error) {
-	for _, version := range remote {
-		if !slices.ContainsFunc(local, func(m migration) bool { return m.version == version }) {
-			return nil, fmt.Errorf("the database has migration %s, which this program does not: "+
-				"it was migrated by a newer version, or belongs to another project", version)
-		}
+// explained returns the sentence of an error that has one, and any other error as it is.
+func explained(err error) error {
+	if refused, ok := errors.AsType[*pgconn.PgError](err); ok && refused.Code == unusable {
+		return &ErrUnusable{refused.Message}
 	}
-	missing := without(local, remote)
-	if len(missing) > 0 && len(remote) > 0 && missing[0].version < remote[len(remote)-1] {
-		return nil, fmt.Errorf("migration %s is missing in the database, which already has the later %s: "+
-			"give the file a later number", missing[0], remote[len(remote)-1])
-	}
-	return missing, nil
+	return err
 }
 
-// without returns the local migrations that the history lacks.
-func without(local []migration, remote []string) []migration {
-	return slices.DeleteFunc(slices.Clone(local), func(m migration) bool { return slices.Contains(remote, m.version) })
-}
-
-// readMigrations reads the migrations of a file system, oldest first.
-func readMigrations(files fs.FS) ([]migration, error) {
-	names, err := fs.Glob(files, "migrations/*.sql")
+// readMigrations reads the migrations of a folder, oldest first.
+func readMigrations(files fs.FS, folder string) ([]migration, error) {
+	names, err := fs.Glob(files, path.Join(folder, "*.sql"))
 	if err != nil {
 		return nil, err
 	}

@@ -171,28 +171,69 @@ func TestMigrateNamesTheStatementThatFailed(t *testing.T) {
 	}
 }
 
-func TestMigrateRefusesAHistoryThatWentAnotherWay(t *testing.T) {
+// The history has the app's migrations, too, earlier and later ones. Ours that are missing are applied, whatever the order.
+func TestMigrateIgnoresMigrationsOfTheApp(t *testing.T) {
 	t.Parallel()
-	known := map[string]string{"20260101000000_a.sql": "select 1", "20260103000000_c.sql": "select 1"}
-	for name, c := range map[string]struct {
-		local map[string]string
-		want  string
-	}{
-		"it knows one that we do not": {map[string]string{"20260101000000_a.sql": "select 1"}, "20260103000000, which this program does not"},
-		"it passed one that it lacks": {map[string]string{"20260101000000_a.sql": "", "20260102000000_b.sql": "", "20260103000000_c.sql": ""}, "20260102000000_b is missing"},
-		"two of one number":           {map[string]string{"20260101000000_a.sql": "", "20260101000000_b.sql": ""}, "two migrations have the number 20260101000000"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			database := testkit.NewEmptyDatabase(t)
-			if _, err := supabase.MigrateFrom(t.Context(), database.DSN, files(known), silent); err != nil {
-				t.Fatal(err)
-			}
-			applied, err := supabase.MigrateFrom(t.Context(), database.DSN, files(c.local), silent)
-			if err == nil || !strings.Contains(err.Error(), c.want) || len(applied) > 0 {
-				t.Errorf("got %v, %v; want an error about %q", applied, err, c.want)
-			}
-		})
+	database := testkit.NewEmptyDatabase(t)
+	app := map[string]string{"20250101000000_app.sql": "create table app_things ();", "20990101000000_later.sql": "create table later_things ();"}
+	if _, err := supabase.MigrateFrom(t.Context(), database.DSN, files(app), silent); err != nil {
+		t.Fatal(err)
+	}
+	applied, err := supabase.Migrate(t.Context(), database.DSN, silent)
+	if diff := cmp.Diff(localMigrations(t), applied); err != nil || diff != "" {
+		t.Errorf("applied: %v %s", err, diff)
+	}
+	if pending, err := supabase.Pending(t.Context(), connect(t, database.DSN)); err != nil || len(pending) > 0 {
+		t.Errorf("pending: %v, %v", pending, err)
+	}
+	if history := readHistory(t, database.DSN); len(history) != len(localMigrations(t))+2 {
+		t.Errorf("%d rows of history", len(history))
+	}
+}
+
+// One of ours that is missing between others of ours is applied.
+func TestMigrateAppliesWhatAnEarlierOneMissed(t *testing.T) {
+	t.Parallel()
+	database := testkit.NewEmptyDatabase(t)
+	ours := map[string]string{"20260101000000_a.sql": "select 1", "20260103000000_c.sql": "select 1"}
+	if _, err := supabase.MigrateFrom(t.Context(), database.DSN, files(ours), silent); err != nil {
+		t.Fatal(err)
+	}
+	ours["20260102000000_b.sql"] = "select 1"
+	applied, err := supabase.MigrateFrom(t.Context(), database.DSN, files(ours), silent)
+	if diff := cmp.Diff([]string{"20260102000000_b"}, applied); err != nil || diff != "" {
+		t.Errorf("applied: %v %s", err, diff)
+	}
+}
+
+func TestMigrateRefusesNumbersThatAreTaken(t *testing.T) {
+	t.Parallel()
+	database := testkit.NewEmptyDatabase(t)
+	if _, err := supabase.MigrateFrom(t.Context(), database.DSN, files(map[string]string{"20260101000000_theirs.sql": "select 1"}), silent); err != nil {
+		t.Fatal(err)
+	}
+	ours := files(map[string]string{"20260101000000_ours.sql": "select 1"})
+	applied, err := supabase.MigrateFrom(t.Context(), database.DSN, ours, silent)
+	if err == nil || !strings.Contains(err.Error(), "20260101000000_theirs; give that another number") || len(applied) > 0 {
+		t.Errorf("the app has the number: %v, %v", applied, err)
+	}
+	two := files(map[string]string{"20260101000000_a.sql": "", "20260101000000_b.sql": ""})
+	if _, err := supabase.MigrateFrom(t.Context(), database.DSN, two, silent); err == nil || !strings.Contains(err.Error(), "two migrations have the number 20260101000000") {
+		t.Errorf("two of one number: %v", err)
+	}
+}
+
+// Old CLIs wrote no names into the history.
+func TestMigrateKnowsItsOwnWithoutAName(t *testing.T) {
+	t.Parallel()
+	database := testkit.NewEmptyDatabase(t)
+	ours := files(map[string]string{"20260101000000_a.sql": "create table a ()"})
+	if _, err := supabase.MigrateFrom(t.Context(), database.DSN, ours, silent); err != nil {
+		t.Fatal(err)
+	}
+	testkit.Exec(t, connect(t, database.DSN), "update supabase_migrations.schema_migrations set name = null")
+	if applied, err := supabase.MigrateFrom(t.Context(), database.DSN, ours, silent); err != nil || len(applied) > 0 {
+		t.Errorf("applied again: %v, %v", applied, err)
 	}
 }
 

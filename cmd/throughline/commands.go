@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"path/filepath"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -49,6 +50,7 @@ var commands = []command{
 	{"serve", "[--no-workers]", "run the API, with workers unless told otherwise", serve},
 	{"work", "", "run workers alone", work},
 	{"migrate", "", "apply pending migrations", migrate},
+	{"migrations copy", "[--to DIR]", "write the migrations into your own Supabase project, for its CLI", copyMigrations},
 	{"token", "--user UUID [--ttl 1h]", "mint a local access token, from SUPABASE_JWT_SECRET", token},
 	{"inspect", "[--chat UUID]", "show what the memory holds of a chat", inspectChat},
 	{"demo", "[--conversation FILE]", "play a long conversation through a running server", playDemo},
@@ -305,6 +307,25 @@ func migrate(*commandLine) runner {
 			fmt.Fprintln(stdout, "nothing to apply")
 		}
 		return err
+	}
+}
+
+func copyMigrations(line *commandLine) runner {
+	to := line.String("to", "supabase/migrations", "the project's folder of migrations")
+	return func(_ context.Context, stdout, _ io.Writer) error {
+		written, err := supabase.CopyMigrations(*to)
+		for _, name := range written {
+			fmt.Fprintln(stdout, "wrote "+filepath.Join(*to, name))
+		}
+		switch {
+		case err != nil:
+			return err
+		case len(written) == 0:
+			fmt.Fprintln(stdout, "nothing to write: all migrations are there")
+		default:
+			fmt.Fprintln(stdout, "\nNow apply them to the linked project:\n\n  supabase db push --include-all")
+		}
+		return nil
 	}
 }
 

@@ -2,6 +2,8 @@ package main
 
 import (
 	"flag"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -62,6 +64,10 @@ func TestExitCodes(t *testing.T) {
 		{"migrate", with("LOG_LEVEL", "loud"), exitUsage, "LOG_LEVEL"},
 		{"serve", with("HTTP_ADDR", "192.0.2.1:80"), exitFailed, "HTTP_ADDR"},
 		{"migrate", whole, exitFailed, "connect"},
+		{"migrations", nil, exitUsage, "the only command is `throughline migrations copy`"},
+		{"migrations sing", nil, exitUsage, "the only command is `throughline migrations copy`"},
+		{"migrations copy", nil, exitFailed, "there is no Supabase project here"},
+		{"migrations copy --to nowhere/migrations", nil, exitFailed, "there is no Supabase project here: neither nowhere/migrations nor nowhere/config.toml exists"},
 		{"mcp --url nowhere", nil, exitUsage, "--url"},
 		{"mcp --token a --token-command b", nil, exitUsage, "exclude each other"},
 		{"mcp --token-command false", nil, exitFailed, "--token-command: exit status 1"},
@@ -194,5 +200,46 @@ func TestMigrate(t *testing.T) {
 	}
 	if code, stdout, _ := finish(t, e, "migrate"); code != exitDone || stdout != "nothing to apply\n" {
 		t.Errorf("once more: exit code %d, %q", code, stdout)
+	}
+}
+
+// A name that is taken is told in one line, without SQL, and nothing is applied.
+func TestMigrateAndDevTellWhatIsTaken(t *testing.T) {
+	t.Parallel()
+	database := testkit.NewEmptyDatabase(t)
+	testkit.Exec(t, testkit.Connect(t, database.DSN), "create table chats (); create schema inspect")
+	e := env{"DATABASE_URL": database.DSN, "DATABASE_DIRECT_URL": database.Direct(), "HTTP_ADDR": "127.0.0.1:0"}
+	for _, command := range []string{"migrate", "dev"} {
+		code, stdout, stderr := finish(t, e, command)
+		const sentence = "Throughline cannot use this database, and nothing was applied: schema inspect, table public.chats already exist: " +
+			"rename what is yours, or use another database"
+		if code != exitFailed || stdout != "" || !strings.HasPrefix(stderr, "throughline: ") || strings.TrimPrefix(strings.TrimPrefix(stderr, "throughline: "), "migrate: ") != sentence+"\n" {
+			t.Errorf("%s: exit code %d, %q, %q", command, code, stdout, stderr)
+		}
+	}
+}
+
+func TestMigrationsAreCopied(t *testing.T) {
+	t.Parallel()
+	folder := filepath.Join(t.TempDir(), "migrations")
+	if err := os.Mkdir(folder, 0o750); err != nil {
+		t.Fatal(err)
+	}
+	code, stdout, stderr := finish(t, nil, "migrations", "copy", "--to", folder)
+	first := filepath.Join(folder, "20261120000000_check_names.sql")
+	if code != exitDone || !strings.HasPrefix(stdout, "wrote "+first+"\n") || !strings.HasSuffix(stdout, "\n  supabase db push --include-all\n") {
+		t.Errorf("exit code %d, %q, %q", code, stdout, stderr)
+	}
+	if _, err := os.Stat(first); err != nil {
+		t.Error(err)
+	}
+	if code, stdout, _ := finish(t, nil, "migrations", "copy", "--to", folder); code != exitDone || stdout != "nothing to write: all migrations are there\n" {
+		t.Errorf("the second time: exit code %d, %q", code, stdout)
+	}
+	if err := os.WriteFile(first, []byte("select 1"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if code, stdout, stderr := finish(t, nil, "migrations", "copy", "--to", folder); code != exitFailed || stdout != "" || !strings.Contains(stderr, first+" is not our") {
+		t.Errorf("of other contents: exit code %d, %q, %q", code, stdout, stderr)
 	}
 }

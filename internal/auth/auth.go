@@ -35,8 +35,8 @@ const recommendedSecretBytes = 32
 type Principal struct {
 	// UserID is the token's sub, never the nil uuid.
 	UserID uuid.UUID
-	// Claims is JSON for request.jwt.claims, encoded anew: the claims that policies may use (iss, sub, role, aud,
-	// exp, session_id, is_anonymous, aal, client_id), never the token itself or user_metadata.
+	// Claims is JSON for request.jwt.claims: all claims as they were signed. It names the user and may hold their e-mail
+	// address and user_metadata, so it is never logged.
 	Claims string
 }
 
@@ -51,8 +51,8 @@ type Config struct {
 	JWTSecret []byte
 	// LookupUser asks the auth server for a token's user. It is called for HS256 tokens if JWTSecret is empty;
 	// nil refuses those. Requests with the same token share one call, so its context ends after 5 s and not
-	// with the request. A *fault.Error with BadJWT or SessionExpired is the server's verdict on the token; any
-	// other error means that the server cannot be asked now. A user is cached for a minute.
+	// with the request. A *fault.Error with BadJWT, SessionExpired or UserNotFound is the server's verdict on the
+	// token; any other error means that the server cannot be asked now. A user is cached for a minute.
 	LookupUser func(ctx context.Context, token string) (uuid.UUID, error)
 	// HTTPClient fetches the key set. Defaults to a client on http.DefaultTransport.
 	HTTPClient *http.Client
@@ -120,8 +120,8 @@ const (
 
 // Verify checks the value of an Authorization header. Its errors are *fault.Error: NoAuthorization for an empty
 // header, SessionExpired for a token that is valid except for its age, NotReady with RetryAfter when the token
-// cannot be checked because the project's auth server does not answer and nothing is cached, and BadJWT for
-// everything else. Their chains have a *RefusalError with the reason.
+// cannot be checked because the project's auth server does not answer and nothing is cached, UserNotFound when that
+// server says so, and BadJWT for everything else. Their chains have a *RefusalError with the reason.
 func (v *Verifier) Verify(ctx context.Context, authorizationHeader string) (Principal, error) {
 	if strings.TrimSpace(authorizationHeader) == "" {
 		return Principal{}, fault.Wrap(fault.NoAuthorization, "The request carries no access token.", errNoHeader)
@@ -133,7 +133,7 @@ func (v *Verifier) Verify(ctx context.Context, authorizationHeader string) (Prin
 	if found.expired(v.now()) {
 		return Principal{}, fault.Wrap(fault.SessionExpired, expiredToken, errExpired)
 	}
-	return found.principal()
+	return Principal{UserID: found.UserID, Claims: found.JSON}, nil
 }
 
 // check checks everything except the expiry, which comes last: only a token that is valid otherwise may be
@@ -152,7 +152,7 @@ func (v *Verifier) check(ctx context.Context, header string) (claims, error) {
 	if hasRepeatedNames(raw) {
 		return claims{}, fmt.Errorf("%w: a name stands twice in the token", errMalformed)
 	}
-	found, err := readClaims(body, v.issuer, v.now())
+	found, err := readClaims(body, raw, v.issuer, v.now())
 	if err != nil {
 		return claims{}, err
 	}

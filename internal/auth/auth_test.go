@@ -2,6 +2,7 @@ package auth
 
 import (
 	"encoding/json"
+	"fmt"
 	"log/slog"
 	"strings"
 	"testing"
@@ -45,30 +46,31 @@ func TestVerifyAccepts(t *testing.T) {
 	}
 }
 
-func TestPrincipal(t *testing.T) {
+// Policies of the app may read any claim, so Postgres gets the body of the token byte for byte.
+func TestPrincipalHasAllClaimsAsTheyWereSigned(t *testing.T) {
 	t.Parallel()
 	p := newProject(t)
-	body := with(goodClaims(p.url), map[string]any{
-		"is_anonymous": true, "client_id": "an-app", "aud": []string{authenticated, "else"}, "phone": "+100",
-	})
-	got, err := p.verifier(t).Verify(t.Context(), hs256(t, body))
+	body := fmt.Sprintf(`{ "iss": "%s/auth/v1", "sub": "%s", "aud": ["authenticated", "else"], "role": "authenticated", "exp": %d,`+
+		` "app_metadata": {"plan": "pro", "seats": 12345678901234567890}, "hooked": [1, null], "user_metadata": {"name": "Zoë \ud83d\ude00 \ufffd \\u0000"}}`,
+		p.url, userID, clockStart.Add(time.Hour).Unix())
+	got, err := p.verifier(t).Verify(t.Context(), forge(t, `{"alg":"HS256"}`, body, secret))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got.UserID != userID {
-		t.Errorf("principal %+v", got)
+	if diff := cmp.Diff(Principal{UserID: userID, Claims: body}, got); diff != "" {
+		t.Errorf("principal (-want +got):\n%s", diff)
 	}
-	var seen map[string]any
-	if err := json.Unmarshal([]byte(got.Claims), &seen); err != nil {
-		t.Fatal(err)
-	}
-	want := map[string]any{
-		"iss": p.url + "/auth/v1", "sub": userID.String(), "aud": authenticated, "role": authenticated,
-		"exp": float64(clockStart.Add(time.Hour).Unix()), "session_id": body["session_id"],
-		"is_anonymous": true, "aal": "aal1", "client_id": "an-app",
-	}
-	if diff := cmp.Diff(want, seen); diff != "" {
-		t.Errorf("claims for policies (-want +got):\n%s", diff)
+}
+
+// jsonb refuses these, and every request of the user would fail.
+func TestClaimsThatPostgresCannotHoldAreRefused(t *testing.T) {
+	t.Parallel()
+	p := newProject(t)
+	v := p.verifier(t)
+	for _, name := range []string{`\u0000`, `a\\\u0000`, `\ud83d`, `\ud83dx`, `\ud83d\u0041`, `\ude00`, `\ude00\ud83d`, "\xff"} {
+		body := fmt.Sprintf(`{"iss":"%s/auth/v1","sub":"%s","aud":"authenticated","role":"authenticated","exp":%d,"user_metadata":{"name":"%s"}}`,
+			p.url, userID, clockStart.Add(time.Hour).Unix(), name)
+		wantCode(t, v, forge(t, `{"alg":"HS256"}`, body, secret), fault.BadJWT)
 	}
 }
 

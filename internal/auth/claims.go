@@ -2,11 +2,14 @@ package auth
 
 import (
 	"cmp"
-	"encoding/json"
+	"encoding/base64"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
+	"unicode/utf16"
+	"unicode/utf8"
 
 	"github.com/golang-jwt/jwt/v5"
 	"github.com/google/uuid"
@@ -24,40 +27,90 @@ const (
 	maxTextClaim = 255
 )
 
-// claims is the part of a token that is read and checked: everything that decisions are made by, nothing else.
-// Its JSON is what policies get from auth.uid() and auth.jwt().
+// claims is what decisions are made by, and the whole body of the token for Postgres.
 type claims struct {
-	Issuer      string    `json:"iss,omitempty"`
-	UserID      uuid.UUID `json:"sub"`
-	Audience    string    `json:"aud"`
-	Role        string    `json:"role"`
-	ExpiresAt   int64     `json:"exp"`
-	SessionID   string    `json:"session_id,omitempty"`
-	IsAnonymous bool      `json:"is_anonymous"`
-	Assurance   string    `json:"aal,omitempty"`
-	ClientID    string    `json:"client_id,omitempty"`
+	UserID    uuid.UUID
+	ExpiresAt int64
+	// JSON is the body as it was signed: policies of the app may read any claim, such as app_metadata or one that an
+	// access token hook added.
+	JSON string
 }
 
-// readClaims checks all claims except the expiry, which only the caller may judge (see check).
+// readClaims checks all claims that have a meaning here except the expiry, which only the caller may judge (see check).
 // An empty issuer allows any.
-func readClaims(body jwt.MapClaims, issuer string, now time.Time) (claims, error) {
-	c := claims{Audience: authenticated, Role: authenticated}
+func readClaims(body jwt.MapClaims, raw, issuer string, now time.Time) (claims, error) {
+	var c claims
+	var claimedIssuer, text string
+	var flag bool
 	err := cmp.Or(
 		c.readUser(body),
 		c.readTimes(body, now),
-		read(body, "iss", &c.Issuer, isShortText),
-		read(body, "session_id", &c.SessionID, isShortText),
-		read(body, "aal", &c.Assurance, isShortText),
-		read(body, "client_id", &c.ClientID, isShortText),
-		read(body, "is_anonymous", &c.IsAnonymous, func(bool) bool { return true }),
+		read(body, "iss", &claimedIssuer, isShortText),
+		read(body, "session_id", &text, isShortText),
+		read(body, "aal", &text, isShortText),
+		read(body, "client_id", &text, isShortText),
+		read(body, "is_anonymous", &flag, func(bool) bool { return true }),
 	)
 	if err != nil {
 		return claims{}, err
 	}
-	if issuer != "" && c.Issuer != issuer {
+	if issuer != "" && claimedIssuer != issuer {
 		return claims{}, errIssuer
 	}
-	return c, nil
+	c.JSON, err = signedBody(raw)
+	return c, err
+}
+
+// signedBody returns the claims of a token as they were signed. Its size is bounded by the token's.
+func signedBody(raw string) (string, error) {
+	_, rest, _ := strings.Cut(raw, ".")
+	encoded, _, _ := strings.Cut(rest, ".")
+	body, err := base64.RawURLEncoding.DecodeString(encoded)
+	if err != nil {
+		return "", fmt.Errorf("%w: %w", errMalformed, err)
+	}
+	if !isStorable(body) {
+		return "", fmt.Errorf("%w: it holds a character that Postgres cannot hold", errClaim)
+	}
+	return string(body), nil
+}
+
+// isStorable reports whether Postgres' jsonb takes the text of a valid JSON document: it has to be UTF-8, without U+0000
+// and without half of a surrogate pair, which JSON can write as escapes.
+func isStorable(document []byte) bool {
+	if !utf8.Valid(document) {
+		return false
+	}
+	for i := 0; i < len(document); i++ {
+		if document[i] != '\\' {
+			continue
+		}
+		i++
+		if document[i] != 'u' {
+			continue
+		}
+		char := escaped(document[i-1:])
+		if utf16.IsSurrogate(char) {
+			if utf16.DecodeRune(char, escaped(document[i+5:])) == utf8.RuneError {
+				return false
+			}
+			i += 6
+		}
+		if char == 0 {
+			return false
+		}
+		i += 4
+	}
+	return true
+}
+
+// escaped returns the code unit that an escape such as \u00e9 at the beginning of text stands for; 0 for no escape.
+func escaped(text []byte) rune {
+	if len(text) < 6 || text[0] != '\\' || text[1] != 'u' {
+		return 0
+	}
+	unit, _ := strconv.ParseUint(string(text[2:6]), 16, 16)
+	return rune(unit)
 }
 
 func (c *claims) readUser(body jwt.MapClaims) error {
@@ -121,7 +174,7 @@ func isTime(seconds float64) bool {
 	return seconds >= -maxNumericDate && seconds <= maxNumericDate
 }
 
-// isShortText accepts printable ASCII only, because the text is sent on to Postgres, whose jsonb refuses \u0000.
+// isShortText accepts printable ASCII, which is all that the auth server writes into these claims.
 func isShortText(text string) bool {
 	unprintable := func(r rune) bool { return r < ' ' || r > '~' }
 	return len(text) <= maxTextClaim && !strings.ContainsFunc(text, unprintable)
@@ -129,12 +182,4 @@ func isShortText(text string) bool {
 
 func (c claims) expired(now time.Time) bool {
 	return !now.Before(time.Unix(c.ExpiresAt, 0).Add(leeway))
-}
-
-func (c claims) principal() (Principal, error) {
-	encoded, err := json.Marshal(c)
-	if err != nil {
-		return Principal{}, refusal(err)
-	}
-	return Principal{UserID: c.UserID, Claims: string(encoded)}, nil
 }

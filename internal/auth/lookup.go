@@ -77,6 +77,8 @@ func (c *userCache) fetch(ctx context.Context, token string, hash tokenHash) (uu
 		return uuid.Nil, fault.Wrap(fault.BadJWT, invalidToken, fmt.Errorf("%w: %w", errAuthServer, err))
 	case fault.SessionExpired:
 		return uuid.Nil, fault.Wrap(fault.SessionExpired, expiredToken, fmt.Errorf("%w: %w", errExpired, err))
+	case fault.UserNotFound:
+		return uuid.Nil, fault.NoUser(fmt.Errorf("%w: %w", errUserGone, err))
 	}
 	return uuid.Nil, notReady(coldPause, errNoAuthServer, err)
 }

@@ -27,6 +27,7 @@ var (
 	errNoExpiry    = &RefusalError{"no_expiry", "The token has no exp."}
 	errExpired     = &RefusalError{"expired", "The token has expired."}
 	errNotYetValid = &RefusalError{"not_yet_valid", "The token's nbf or iat is in the future."}
+	errUserGone    = &RefusalError{"user_not_found", "The account of this token does not exist."}
 	errClaim       = &RefusalError{"bad_claim", "A claim of the token has a wrong type or value."}
 	errHeader      = &RefusalError{"bad_header", "The token's header has a parameter that is not accepted."}
 

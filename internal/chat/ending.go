@@ -15,6 +15,7 @@ import (
 var (
 	interrupted = Failure{Code: string(fault.Interrupted), Message: "The reply was interrupted. What was said so far is kept."}
 	deleted     = Failure{Code: string(fault.MessageNotFound), Message: "The reply was deleted."}
+	notAllowed  = Failure{Code: string(fault.ForbiddenByPolicy), Message: "The reply was not stored: the app's own rules do not allow it."}
 	notStored   = Failure{Code: string(fault.NotReady), Message: "The reply could not be stored: the database was not available."}
 )
 

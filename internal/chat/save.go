@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/arcoscribe/throughline/internal/fault"
 	"github.com/arcoscribe/throughline/streaming"
 )
 
@@ -26,6 +27,9 @@ func (s *Service) save(ctx context.Context, g *generation, reply *FinishedReply)
 		s.Logger.LogAttrs(ctx, slog.LevelError, "reply not saved", slog.String("chat_id", reply.ChatID.String()),
 			slog.String("message_id", reply.MessageID.String()), slog.Any("error", err))
 		terminal = failed(reply.MessageID, notStored, 0)
+		if isForbidden(err) {
+			terminal = failed(reply.MessageID, notAllowed, 0)
+		}
 	}
 	reply.Status = statusOf(terminal)
 	return terminal
@@ -42,12 +46,13 @@ func (s *Service) saveContext(ctx context.Context) (context.Context, context.Can
 	return ctx, func() { stop(); cancel() }
 }
 
-// saveWithRetries tries to store a reply until ctx ends. Storing it twice has the effect of storing it once.
+// saveWithRetries tries to store a reply until ctx ends, or a rule of the app's forbids it. Storing it twice has the
+// effect of storing it once.
 func (s *Service) saveWithRetries(ctx context.Context, g *generation, reply FinishedReply) (bool, error) {
 	for wait := 50 * time.Millisecond; ; wait = min(2*wait, time.Second) {
 		saved, err := s.saveOnce(ctx, g, reply)
-		if err == nil {
-			return saved, nil
+		if err == nil || isForbidden(err) {
+			return saved, err
 		}
 		select {
 		case <-ctx.Done():
@@ -56,6 +61,8 @@ func (s *Service) saveWithRetries(ctx context.Context, g *generation, reply Fini
 		}
 	}
 }
+
+func isForbidden(err error) bool { return fault.CodeOf(err) == fault.ForbiddenByPolicy }
 
 func (s *Service) saveOnce(ctx context.Context, g *generation, reply FinishedReply) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.SaveTimeout)

@@ -20,6 +20,8 @@ const (
 	SessionExpired       Code = "session_expired"
 	BadJWT               Code = "bad_jwt"
 	ForbiddenOrigin      Code = "forbidden_origin"
+	UserNotFound         Code = "user_not_found"
+	ForbiddenByPolicy    Code = "forbidden_by_policy"
 	NotFound             Code = "not_found"
 	MethodNotAllowed     Code = "method_not_allowed"
 	ChatNotFound         Code = "chat_not_found"
@@ -71,6 +73,16 @@ func Wrap(code Code, message string, err error) *Error {
 // NoChat returns the error for a chat that does not exist or belongs to another user, which look the same.
 func NoChat() *Error {
 	return New(ChatNotFound, "There is no such chat.")
+}
+
+// NoUser returns the error for a valid token of a user who does not exist, any more or at all.
+func NoUser(err error) *Error {
+	return Wrap(UserNotFound, "The account of this access token does not exist.", err)
+}
+
+// Forbidden returns the error for a write that the app's owner does not allow.
+func Forbidden(err error) *Error {
+	return Wrap(ForbiddenByPolicy, "The app's own rules do not allow this.", err)
 }
 
 // Expired returns the error for a chat that expired at the given time.

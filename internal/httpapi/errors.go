@@ -27,6 +27,8 @@ var statuses = map[fault.Code]int{
 	fault.SessionExpired:       http.StatusUnauthorized,
 	fault.BadJWT:               http.StatusUnauthorized,
 	fault.ForbiddenOrigin:      http.StatusForbidden,
+	fault.UserNotFound:         http.StatusUnauthorized,
+	fault.ForbiddenByPolicy:    http.StatusForbidden,
 	fault.NotFound:             http.StatusNotFound,
 	fault.ChatNotFound:         http.StatusNotFound,
 	fault.MessageNotFound:      http.StatusNotFound,
@@ -150,10 +152,11 @@ func retryAfter(wait time.Duration) string {
 	return strconv.Itoa(max(1, int(math.Ceil(wait.Seconds()))))
 }
 
-// logFailure logs the cause of a 5xx status. A refused request is in the access log already, and a failed reply, which
-// comes here without a cause, in chat's own line.
+// logFailure logs the cause of a 5xx status, and of a 403, because only the cause names the rule that the app's owner
+// wrote. A refused request is in the access log already, and a failed reply, which comes here without a cause, in chat's
+// own line.
 func (s *Server) logFailure(c echo.Context, status int, err error) {
-	if status < http.StatusInternalServerError {
+	if status < http.StatusInternalServerError && status != http.StatusForbidden {
 		return
 	}
 	level := slog.LevelWarn

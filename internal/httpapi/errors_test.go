@@ -3,6 +3,7 @@ package httpapi
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/chat"
 	"github.com/arcoscribe/throughline/internal/fault"
+	"github.com/arcoscribe/throughline/internal/testkit"
 )
 
 const (
@@ -42,6 +44,21 @@ var refusals = map[fault.Code]func(t *testing.T) answered{
 	},
 	fault.ForbiddenOrigin: func(t *testing.T) answered {
 		return newHarness(t, says("x"), withTools(echoBody)).call(http.MethodPost, pathMCP, "{}", "Origin", "https://evil.example")
+	},
+	fault.UserNotFound: func(t *testing.T) answered {
+		k := newKeeper(t)
+		k.user = uuid.New()
+		return k.call(http.MethodPost, "/v1/chats", "{}")
+	},
+	fault.ForbiddenByPolicy: func(t *testing.T) answered {
+		k := newKeeper(t)
+		testkit.Exec(t, k.pool, `create policy no_secrets on chats as restrictive for insert with check (title <> 'secret')`)
+		answer := k.call(http.MethodPost, "/v1/chats", `{"title": "secret"}`)
+		lines := k.logs.Lines(t, "request failed")
+		if len(lines) != 1 || lines[0]["level"] != "WARN" || !strings.Contains(fmt.Sprint(lines[0]["error"]), `"no_secrets"`) {
+			t.Errorf("the policy is not in the log: %v", lines)
+		}
+		return answer
 	},
 	fault.NotFound: func(t *testing.T) answered {
 		return newHarness(t, says("x")).call(http.MethodGet, "/v2/nothing", "")

@@ -55,7 +55,7 @@ var pathIDs = map[string]fault.Code{"chat_id": fault.ChatNotFound, "message_id":
 func (r *route) allErrors() []fault.Code {
 	all := slices.Clone(r.errors)
 	if !r.public {
-		all = append(all, fault.NoAuthorization, fault.SessionExpired, fault.BadJWT, fault.NotReady, fault.Internal)
+		all = append(all, fault.NoAuthorization, fault.SessionExpired, fault.BadJWT, fault.UserNotFound, fault.ForbiddenByPolicy, fault.NotReady, fault.Internal)
 	}
 	if r.body() != nil {
 		all = append(all, fault.BadRequest, fault.BodyTooLarge, fault.UnsupportedMediaType, fault.ValidationFailed)

@@ -141,8 +141,12 @@ func (s *Server) logCall(ctx context.Context, call *mcp.CallToolRequest, began t
 	if failure != nil {
 		code := toFault(failure).Code
 		attrs = append(attrs, slog.String(keyCode, string(code)))
-		if code == fault.Internal {
+		switch code {
+		case fault.Internal:
 			level = slog.LevelError
+			attrs = append(attrs, slog.Any(keyError, failure))
+		case fault.ForbiddenByPolicy: // only the cause names the rule that the app's owner wrote
+			level = slog.LevelWarn
 			attrs = append(attrs, slog.Any(keyError, failure))
 		}
 	}

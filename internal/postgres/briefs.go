@@ -89,7 +89,7 @@ func (b *Briefs) Release(ctx context.Context, chatID uuid.UUID, lease brief.Leas
 // Settle ends the lease, and notes that there is nothing to fold until the buffer changes.
 func (b *Briefs) Settle(ctx context.Context, chatID uuid.UUID, lease brief.Lease) error {
 	_, err := sendAsOwner(ctx, b.pool, chatID, "settle fold", func(batch *pgx.Batch) {
-		queueExec(batch, queries.LockBrief, chatID)
+		queueExec(batch, queries.LockOwnBrief, chatID)
 		queueExec(batch, queries.SettleFold, dbsqlc.SettleFoldParams{ChatID: chatID, LeaseToken: lease.Token})
 	})
 	return err
@@ -100,11 +100,11 @@ func (b *Briefs) Settle(ctx context.Context, chatID uuid.UUID, lease brief.Lease
 func (b *Briefs) PutOff(ctx context.Context, change brief.Change, failure string, delay brief.Delay) (put brief.PutOff, done bool, err error) {
 	_, err = sendAsOwner(ctx, b.pool, change.ChatID, "put off fold", func(batch *pgx.Batch) {
 		put, done = brief.PutOff{}, false
-		params := dbsqlc.PutOffFoldsParams{
-			ChatIds: []uuid.UUID{change.ChatID}, LeaseToken: nullID(change.Lease.Token), PlannedEditCount: change.Planned.EditCount,
+		params := dbsqlc.PutOffFoldParams{
+			ChatID: change.ChatID, LeaseToken: nullID(change.Lease.Token), PlannedEditCount: change.Planned.EditCount,
 			Failure: failure, FirstSeconds: delay.First.Seconds(), LongestSeconds: delay.Longest.Seconds(),
 		}
-		queueMany(batch, queries.PutOffFolds, params, func(row dbsqlc.PutOffFoldsRow) {
+		queueMany(batch, queries.PutOffFold, params, func(row dbsqlc.PutOffFoldRow) {
 			put, done = brief.PutOff{Failures: row.FoldFailures, Wait: time.Duration(row.WaitSeconds * float64(time.Second))}, true
 		})
 	})
@@ -164,7 +164,7 @@ func commitBatch(change brief.Change, written func(dbsqlc.WriteBriefRow)) (*pgx.
 	batch := &pgx.Batch{}
 	batch.BeginTx(pgx.TxOptions{})
 	queue(batch, queries.ActAsChatOwner, change.ChatID)
-	queueExec(batch, queries.LockBrief, change.ChatID)
+	queueExec(batch, queries.LockOwnBrief, change.ChatID)
 	queueMany(batch, queries.WriteBrief, dbsqlc.WriteBriefParams{
 		ChatID: change.ChatID, LeaseToken: change.Lease.Token, PlannedEditCount: change.Planned.EditCount,
 		PlannedVersion: planned.Version, PlannedLastSummarizedMessageID: nullID(planned.LastSummarizedMessageID),

@@ -120,20 +120,28 @@ func (h *History) ChangeChat(ctx context.Context, user auth.Principal, chatID uu
 		}).Exec(affects(1, &changed))
 		queue(batch, queries.ReadChat, chatID).Query(one(&found))
 	})
-	// Only an expired chat is not changed. A change may also be what lets it expire.
-	return found, cmp.Or(err, refusal(chatState{ID: found.ID, ExpiresAt: found.ExpiresAt, Expired: !changed}))
+	// A change may be what lets a chat expire.
+	err = cmp.Or(err, refusal(chatState{ID: found.ID, ExpiresAt: found.ExpiresAt, Expired: found.Expired && !changed}))
+	if err == nil && !changed {
+		err = notAllowed("chats")
+	}
+	return found, err
 }
 
 // DeleteChat deletes a chat; foreign keys delete what belongs to it.
 func (h *History) DeleteChat(ctx context.Context, user auth.Principal, chatID uuid.UUID) error {
-	var deleted bool
+	var deleted, exists bool
 	err := sendAs(ctx, h.pool, user, "delete chat", func(batch *pgx.Batch) {
 		queue(batch, queries.DeleteChat, chatID).Exec(affects(1, &deleted))
+		queueOne(batch, queries.ChatExists, chatID, set(&exists))
 	})
-	if err == nil && !deleted {
-		return fault.NoChat()
+	switch {
+	case err != nil || deleted:
+		return err
+	case exists:
+		return notAllowed("chats")
 	}
-	return err
+	return fault.NoChat()
 }
 
 // pruneTimeout is for chats by the ten thousand.

@@ -9,6 +9,7 @@ import (
 	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/fault"
 	"github.com/arcoscribe/throughline/internal/history"
+	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/postgres/dbsqlc"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -100,15 +101,20 @@ func (h *History) ChangeMessage(ctx context.Context, user auth.Principal, messag
 	if change.Importance.Value != nil {
 		params.Importance = new(float32(*change.Importance.Value))
 	}
+	var changed bool
 	err := sendAs(ctx, h.pool, user, "change message", func(batch *pgx.Batch) {
 		queueMany(batch, queries.FindMessagesChat, messageID, set(&chat))
-		queue(batch, queries.ChangeMessage, params)
+		queue(batch, queries.ChangeMessage, params).Exec(affects(1, &changed))
 		queue(batch, queries.FindMessage, messageID).Query(one(&found))
 	})
 	if err == nil && (chat.ID == uuid.Nil || found.ID == uuid.Nil) {
 		err = history.NoMessage()
 	}
-	return found, cmp.Or(err, refusal(chatState(chat)))
+	err = cmp.Or(err, refusal(chatState(chat)))
+	if err == nil && !changed {
+		err = notAllowed("messages")
+	}
+	return found, err
 }
 
 // DeleteMessage deletes a message and, if the brief covers it, enqueues the rebuild in the same transaction.
@@ -120,19 +126,22 @@ func (h *History) DeleteMessage(ctx context.Context, user auth.Principal, messag
 
 func (h *History) deleteMessage(ctx context.Context, user auth.Principal, messageID uuid.UUID) error {
 	var chatID uuid.UUID
-	var deleted, exists bool
+	var deleted bool
+	var status string
 	batch := &pgx.Batch{}
 	batch.BeginTx(pgx.TxOptions{})
 	queueExec(batch, queries.ActAsUser, user.Claims)
 	queueMany(batch, queries.LockMessagesChat, messageID, set(&chatID))
 	queue(batch, queries.DeleteMessage, messageID).Exec(affects(1, &deleted))
-	queueOne(batch, queries.MessageExists, messageID, set(&exists))
+	queueMany(batch, queries.MessageStatus, messageID, set(&status))
 	return sendInTx(ctx, h.pool, batch, func(tx pgx.Tx) error {
 		switch {
 		case deleted && chatID != uuid.Nil:
 			return h.rebuildStale(ctx, tx, chatID)
-		case exists:
+		case memory.Status(status) == memory.StatusStreaming:
 			return history.Busy(messageID)
+		case status != "":
+			return notAllowed("messages")
 		}
 		return history.NoMessage()
 	})

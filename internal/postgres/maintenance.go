@@ -2,12 +2,14 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/metrics"
 	"github.com/arcoscribe/throughline/internal/postgres/dbsqlc"
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
@@ -57,18 +59,23 @@ func (m *Maintenance) ReviveDeadFolds(ctx context.Context, young time.Duration) 
 	if err != nil {
 		return len(revived), 0, failed("clear dead leases", err)
 	}
-	var givenUp []uuid.UUID
+	jobs = len(revived)
 	for _, row := range revived {
 		if row.GivenUp {
-			givenUp = append(givenUp, row.ChatID)
+			jobs--
+			err = errors.Join(err, m.giveUp(ctx, row.ChatID))
 		}
 	}
-	if len(givenUp) > 0 {
-		_, err = q.PutOffFolds(ctx, dbsqlc.PutOffFoldsParams{
-			ChatIds: givenUp, Failure: "worker died", FirstSeconds: afterDeath.Seconds(), LongestSeconds: afterDeath.Seconds(),
-		})
-	}
-	return len(revived) - len(givenUp), len(cleared), failed("put off folds", err)
+	return jobs, len(cleared), err
+}
+
+func (m *Maintenance) giveUp(ctx context.Context, chatID uuid.UUID) error {
+	_, err := sendAsOwner(ctx, m.pool, chatID, "put off fold", func(batch *pgx.Batch) {
+		queueMany(batch, queries.PutOffFold, dbsqlc.PutOffFoldParams{
+			ChatID: chatID, Failure: "worker died", FirstSeconds: afterDeath.Seconds(), LongestSeconds: afterDeath.Seconds(),
+		}, func(dbsqlc.PutOffFoldRow) {})
+	})
+	return err
 }
 
 // afterDeath is how long a chat is put off on which workers died until its job had no attempt left.

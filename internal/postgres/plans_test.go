@@ -170,7 +170,8 @@ func TestPlansUseTheIndexes(t *testing.T) {
 		"ReadFoldable": {func(id uuid.UUID) *pgx.QueuedQuery {
 			return queue(batch, queries.ReadFoldable, dbsqlc.ReadFoldableParams{ChatID: id, LeaseToken: lease, MaxRows: 2000})
 		}, 12},
-		"LockBrief": {func(id uuid.UUID) *pgx.QueuedQuery { return queueExec(batch, queries.LockBrief, id) }, 1},
+		"LockBrief":    {func(id uuid.UUID) *pgx.QueuedQuery { return queueExec(batch, queries.LockBrief, id) }, 1},
+		"LockOwnBrief": {func(id uuid.UUID) *pgx.QueuedQuery { return queueExec(batch, queries.LockOwnBrief, id) }, 1},
 		"WriteBrief": {func(id uuid.UUID) *pgx.QueuedQuery {
 			return queue(batch, queries.WriteBrief, dbsqlc.WriteBriefParams{
 				GlobalSummary: "x", BriefTokens: 1, CoveredSeq: last[id] - 6, ChatID: id, PlannedVersion: 1, LeaseToken: lease, Kind: "fold",
@@ -182,28 +183,36 @@ func TestPlansUseTheIndexes(t *testing.T) {
 				ChatID: id, LeaseToken: lease, LeaseSeconds: 20, PlannedVersion: 1, PlanSha256: "x", PiecesDone: 1, Pieces: 2, Stats: []byte("{}"),
 			})
 		}, 1},
-		"PutOffFolds": {func(id uuid.UUID) *pgx.QueuedQuery {
-			return queue(batch, queries.PutOffFolds, dbsqlc.PutOffFoldsParams{ChatIds: []uuid.UUID{id}, LeaseToken: nullID(lease), Failure: "x", FirstSeconds: 1, LongestSeconds: 1})
+		"PutOffFold": {func(id uuid.UUID) *pgx.QueuedQuery {
+			return queue(batch, queries.PutOffFold, dbsqlc.PutOffFoldParams{ChatID: id, LeaseToken: nullID(lease), Failure: "x", FirstSeconds: 1, LongestSeconds: 1})
 		}, 1},
 		"SettleFold": {func(id uuid.UUID) *pgx.QueuedQuery {
 			return queueExec(batch, queries.SettleFold, dbsqlc.SettleFoldParams{ChatID: id, LeaseToken: lease})
 		}, 13},
 		// What may_fold asks: the user has 2001 chats, of which two have a lease.
 		"may_fold": {func(id uuid.UUID) *pgx.QueuedQuery {
-			return batch.Queue("select count(*) from public.conversation_briefs b where b.lease_until > now() and b.user_id = $1 and b.chat_id <> $2", b.user.UserID, id)
+			return batch.Queue("select count(*) from throughline.own_briefs b where b.lease_until > now() and b.chat_id <> $1", id)
 		}, 2},
 	} {
-		err := b.inTxAs(b.user, func(tx pgx.Tx) error {
-			for _, chatID := range []uuid.UUID{long, short} {
-				plan := explainQueued(t, tx, c.query(chatID))
+		for _, chatID := range []uuid.UUID{long, short} {
+			query := c.query(chatID)
+			act := func(tx pgx.Tx) error { return dbsqlc.New(tx).ActAsUser(t.Context(), b.user.Claims) }
+			if strings.Contains(query.SQL, "throughline.own_") {
+				act = func(tx pgx.Tx) error { _, err := dbsqlc.New(tx).ActAsChatOwner(t.Context(), chatID); return err }
+			}
+			err := pgx.BeginFunc(t.Context(), b.pool, func(tx pgx.Tx) error {
+				if err := act(tx); err != nil {
+					return err
+				}
+				plan := explainQueued(t, tx, query)
 				if scansWhole.MatchString(plan) || mostRows(t, plan) > c.most {
 					t.Errorf("%s:\n%s", name, plan)
 				}
+				return nil
+			})
+			if err != nil {
+				t.Errorf("%s: %v", name, err)
 			}
-			return nil
-		})
-		if err != nil {
-			t.Errorf("%s: %v", name, err)
 		}
 	}
 }

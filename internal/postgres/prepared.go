@@ -2,11 +2,9 @@ package postgres
 
 import (
 	"context"
-	"errors"
 	"strings"
 	"time"
 
-	"github.com/arcoscribe/throughline/internal/fault"
 	"github.com/arcoscribe/throughline/internal/postgres/dbsqlc"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -21,32 +19,27 @@ const (
 // notPreparedRetry is long for a client and short for an operator who runs migrations.
 const notPreparedRetry = 5 * time.Second
 
-// orNotPrepared returns fault.NotReady if a statement of ours names what the database does not have, because migrations
-// are pending, or acts as a role that was not granted. An error in a function or trigger, which may be the app's own,
-// has a place and is none of these.
-func orNotPrepared(err error) error {
-	sent, ok := errors.AsType[*pgconn.PgError](err)
-	if !ok || sent.Where != "" {
-		return err
+// notPrepared returns what to tell a client if a statement of ours names what the database does not have, because
+// migrations are pending, or acts as a role that was not granted; else "". An error in a function or trigger, which may be
+// the app's own, has a place and is none of these.
+func notPrepared(sent *pgconn.PgError) string {
+	if sent.Where != "" {
+		return ""
 	}
 	aboutOurRole := strings.Contains(sent.Message, "throughline_")
-	message := ""
 	switch sent.Code {
 	case undefinedTable, undefinedColumn, undefinedFunction, undefinedObject, invalidSchema:
-		message = MigrationsPending
+		return MigrationsPending
 	case invalidParameter:
 		if aboutOurRole {
-			message = MigrationsPending
+			return MigrationsPending
 		}
 	case insufficientRights:
 		if aboutOurRole {
-			message = RoleNotGranted
+			return RoleNotGranted
 		}
 	}
-	if message == "" {
-		return err
-	}
-	return &fault.Error{Code: fault.NotReady, Message: message, RetryAfter: notPreparedRetry, Err: err}
+	return ""
 }
 
 // RolesNotGranted returns the roles that statements act as and that the connecting role is no member of.

@@ -18,6 +18,10 @@ import (
 // The SQLSTATE codes that we act on, see appendix A of Postgres' manual.
 const (
 	uniqueViolation      = "23505"
+	foreignKeyViolation  = "23503"
+	checkViolation       = "23514"
+	insufficientRights   = "42501"
+	raisedException      = "P0001"
 	serializationFailure = "40001"
 	deadlockDetected     = "40P01"
 	adminShutdown        = "57P01"
@@ -29,8 +33,7 @@ const (
 	undefinedObject      = "42704" // a type, a configuration of the full-text search
 	invalidSchema        = "3F000"
 	invalidParameter     = "22023" // also of set_config('role', …) for a role that does not exist
-	insufficientRights   = "42501"
-	connectionException  = "08" // the class: its codes begin with it
+	connectionException  = "08"    // the class: its codes begin with it
 )
 
 // failed puts what was being done before an error; nil for nil.
@@ -67,7 +70,7 @@ func retry(ctx context.Context, pool *pgxpool.Pool, work func() error) error {
 			pool.Reset()
 		}
 		if try == maxTries || !lost && !lostRace(err) || !pause(ctx, wait+rand.N(wait)) { //nolint:gosec // spreads load, guards nothing
-			return orNotReady(err)
+			return explained(err)
 		}
 		wait *= 4
 	}
@@ -83,13 +86,21 @@ func pause(ctx context.Context, wait time.Duration) bool {
 	}
 }
 
-// orNotReady returns fault.NotReady if err is about the connection, or if Postgres did not answer before a
-// deadline. The deadline is always one of ours: a request has none.
-func orNotReady(err error) error {
+// explained returns the fault that an error of Postgres means for the caller, if it means one: fault.NotReady if it is
+// about the connection, or if Postgres did not answer before a deadline. The deadline is always one of ours: a request
+// has none.
+func explained(err error) error {
 	if connectionLost(err) || errors.Is(err, context.DeadlineExceeded) {
 		return &fault.Error{Code: fault.NotReady, Message: "The database is not available. Try again in a moment.", RetryAfter: time.Second, Err: err}
 	}
-	return orNotPrepared(err)
+	sent, ok := errors.AsType[*pgconn.PgError](err)
+	if !ok {
+		return err
+	}
+	if message := notPrepared(sent); message != "" {
+		return &fault.Error{Code: fault.NotReady, Message: message, RetryAfter: notPreparedRetry, Err: err}
+	}
+	return refused(sent, err)
 }
 
 // lostRace reports whether Postgres rolled the transaction back because of another one.

@@ -83,7 +83,6 @@ func queueError(batch *pgx.Batch, code string) {
 
 // SQLSTATE codes that are not worth another try.
 const (
-	checkViolation   = "23514"
 	queryCanceled    = "57014"
 	lockNotAvailable = "55P03"
 )

@@ -14,6 +14,7 @@ import (
 
 	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/chat"
+	"github.com/arcoscribe/throughline/internal/fault"
 	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/memory/brief"
 	"github.com/arcoscribe/throughline/internal/postgres/dbsqlc"
@@ -109,7 +110,7 @@ func TestClaimsDecide(t *testing.T) {
 	if err != nil || started.Started || started.SystemPrompt != "" || len(started.Buffer) != 0 || started.Brief.Version != 0 || started.PendingTurns > 0 {
 		t.Errorf("a turn in another user's chat: %+v, %v", started, err)
 	}
-	if _, err := b.turns.StartTurn(t.Context(), confused, firstTurn("A chat in their name.")); sqlState(err) != "42501" {
+	if _, err := b.turns.StartTurn(t.Context(), confused, firstTurn("A chat in their name.")); fault.CodeOf(err) != fault.ForbiddenByPolicy {
 		t.Errorf("a chat in another user's name: %v", err)
 	}
 	running := turnIn(theirs, "Mine.")
@@ -267,3 +268,44 @@ func (b *bed) trespass(random *rand.Rand, user auth.Principal, chatID uuid.UUID)
 	}
 	return nil
 }
+
+// auth.uid() reads the older variable of sub before the claims. One that somebody left on a pooled connection is not
+// the user of our transactions, nor of a job's.
+func TestUserLeftOnAConnectionDoesNotCount(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	stranger := b.newUser()
+	mine := b.newChat(1)
+	conn, err := b.pool.Acquire(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Release()
+	for who, act := range map[string]func(tx pgx.Tx) error{
+		"user":  func(tx pgx.Tx) error { return dbsqlc.New(tx).ActAsUser(t.Context(), b.user.Claims) },
+		"owner": func(tx pgx.Tx) error { _, err := dbsqlc.New(tx).ActAsChatOwner(t.Context(), mine); return err },
+	} {
+		err := pgx.BeginFunc(t.Context(), conn, func(tx pgx.Tx) error {
+			if _, err := tx.Exec(t.Context(), "select set_config('request.jwt.claim.sub', $1, false)", stranger.UserID.String()); err != nil {
+				return err
+			}
+			if err := act(tx); err != nil {
+				return err
+			}
+			var is uuid.UUID
+			if err := tx.QueryRow(t.Context(), "select auth.uid()").Scan(&is); err != nil {
+				return err
+			}
+			if is != b.user.UserID {
+				t.Errorf("%s: acts as %s", who, is)
+			}
+			return errRolledBack
+		})
+		if !errors.Is(err, errRolledBack) {
+			t.Errorf("%s: %v", who, err)
+		}
+	}
+}
+
+// errRolledBack ends a transaction that must leave nothing behind.
+var errRolledBack = errors.New("rolled back")

@@ -114,7 +114,7 @@ func exportPage[Row, Params, Result any](
 	var page []Row
 	err := sendAs(ctx, pool, user, "export", func(batch *pgx.Batch) {
 		queue(batch, run, params).Query(all(&page))
-		queueOne(batch, queries.ExportedChatExists, chatID, set(&exists))
+		queueOne(batch, queries.ChatExists, chatID, set(&exists))
 	})
 	if err == nil && !exists {
 		err = fault.NoChat()

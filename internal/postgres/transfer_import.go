@@ -33,7 +33,7 @@ func (t *Transfer) Import(ctx context.Context, user auth.Principal, chat transfe
 		}
 		return t.sendLast(ctx, tx, &pgx.Batch{}, id)
 	})
-	return id, imported && err == nil, failed("import", orNotReady(err))
+	return id, imported && err == nil, failed("import", explained(err))
 }
 
 // chatImport is the import of one chat.

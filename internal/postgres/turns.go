@@ -62,6 +62,9 @@ func (t *Turns) startTurn(ctx context.Context, user auth.Principal, turn chat.Ne
 	if err := sendAs(ctx, t.pool, user, doing, s.fill); err != nil {
 		return chat.StartedTurn{}, err
 	}
+	if !turn.NewChat && !s.locked && s.found.Earlier == nil {
+		return chat.StartedTurn{}, t.checkGone(ctx, user, turn.ChatID)
+	}
 	// A connection that breaks after the commit loses the answer: then the next try finds our own reply.
 	ours := s.found.Running == turn.MessageID
 	if ours {
@@ -78,6 +81,18 @@ func (t *Turns) startTurn(ctx context.Context, user auth.Principal, turn chat.Ne
 	return s.found, nil
 }
 
+// checkGone returns an error if a chat that could not be locked is there: a policy keeps the user from changing it.
+func (t *Turns) checkGone(ctx context.Context, user auth.Principal, chatID uuid.UUID) error {
+	var state chatState
+	err := sendAs(ctx, t.pool, user, "start turn", func(batch *pgx.Batch) {
+		queueMany(batch, queries.ChatState, chatID, set(&state))
+	})
+	if err == nil && state.ID != uuid.Nil {
+		return notAllowed("chats")
+	}
+	return err
+}
+
 // turnStart collects what the statements of one batch find.
 type turnStart struct {
 	turn chat.NewTurn
@@ -85,13 +100,14 @@ type turnStart struct {
 
 	userMetadata, replyMetadata json.RawMessage
 	tries                       int
+	locked                      bool // the existing chat
 	reader                      chatReader
 	found                       chat.StartedTurn
 }
 
 // fill queues the statements. It may be called again for another try.
 func (s *turnStart) fill(batch *pgx.Batch) {
-	s.found, s.reader = chat.StartedTurn{}, chatReader{}
+	s.found, s.reader, s.locked = chat.StartedTurn{}, chatReader{}, false
 	s.tries++
 	turn := s.turn
 	if turn.ClientMessageID != uuid.Nil {
@@ -131,6 +147,7 @@ func (s *turnStart) queueNewChat(batch *pgx.Batch) {
 
 func (s *turnStart) queueLockedChat(batch *pgx.Batch) {
 	queueOne(batch, queries.LockChat, s.turn.ChatID, func(row dbsqlc.LockChatRow) {
+		s.locked = true
 		s.reader.setRow(row.SystemPrompt, row.MemoryStrategy, row.MaxTurns, row.TurnCount, row.HasFiles || len(s.turn.Files) > 0)
 		if row.Expired && !s.turn.Revive {
 			s.found.Expired = *row.ExpiresAt

@@ -12,13 +12,13 @@ select b.version, b.covered_seq, b.brief_tokens, b.pending_tokens, b.pending_tur
 -- Like ReadBrief, and takes the lease for a fold; with the draft that an earlier worker left. No row: another
 -- worker holds the lease, or the lock while it writes, or the user's other folds are as many as may run. The same
 -- token may claim again, because the connection may have broken after a first claim.
-update public.conversation_briefs b
+update throughline.own_briefs b
    set lease_token = sqlc.arg(lease_token)::uuid, lease_until = now() + make_interval(secs => sqlc.arg(lease_seconds)::float8)
-  from public.chats c left join public.conversation_brief_drafts d on d.chat_id = c.id
+  from throughline.own_chats c left join throughline.own_brief_drafts d on d.chat_id = c.id
  where b.chat_id = sqlc.arg(chat_id) and c.id = b.chat_id
    and (b.lease_until is null or b.lease_until <= now() or b.lease_token = sqlc.arg(lease_token)::uuid)
    and pg_try_advisory_xact_lock(hashtextextended('brief:' || b.chat_id::text, 0))
-   and throughline.may_fold(b.chat_id, b.user_id, sqlc.arg(folds_per_user)::int)
+   and throughline.may_fold(b.chat_id, sqlc.arg(folds_per_user)::int)
 returning b.version, b.covered_seq, b.brief_tokens, b.pending_tokens, b.pending_turns, b.stale, b.edit_count, b.cleared_seq, b.cleared_turns,
        b.readable as readable,
        (case when b.readable then b.brief ->> 'global_summary' else '' end)::text as global_summary,
@@ -35,24 +35,24 @@ select b.brief_tokens, b.pending_tokens, b.pending_turns, c.memory_strategy, c.m
 
 -- name: RenewFoldLease :execrows
 -- No row: another worker has taken over.
-update public.conversation_briefs
+update throughline.own_briefs
    set lease_until = now() + make_interval(secs => sqlc.arg(lease_seconds)::float8)
  where chat_id = sqlc.arg(chat_id) and lease_token = sqlc.arg(lease_token)::uuid;
 
 -- name: ReleaseFoldLease :exec
-update public.conversation_briefs set lease_token = null, lease_until = null
+update throughline.own_briefs set lease_token = null, lease_until = null
  where chat_id = sqlc.arg(chat_id) and lease_token = sqlc.arg(lease_token)::uuid;
 
 -- name: WriteDraft :execrows
 -- Stores how far a change of several pieces has come, and renews its lease. No row: the lease was lost, or what
 -- the change was planned from has changed. The update waits for whoever edits a message at this moment, so no
 -- draft is written that the edit would have deleted.
-with held as (update public.conversation_briefs b
+with held as (update throughline.own_briefs b
    set lease_until = now() + make_interval(secs => sqlc.arg(lease_seconds)::float8)
  where b.chat_id = sqlc.arg(chat_id) and b.lease_token = sqlc.arg(lease_token)::uuid
    and b.version = sqlc.arg(planned_version) and b.edit_count = sqlc.arg(planned_edit_count)
 returning b.chat_id, b.user_id)
-insert into public.conversation_brief_drafts
+insert into throughline.own_brief_drafts
   (chat_id, user_id, plan_sha256, pieces_done, pieces, global_summary, tokens, stats, duration_ms)
 select held.chat_id, held.user_id, sqlc.arg(plan_sha256)::text, sqlc.arg(pieces_done)::int, sqlc.arg(pieces)::int,
        sqlc.arg(global_summary)::text, sqlc.arg(tokens)::int, sqlc.arg(stats)::jsonb, sqlc.arg(duration_ms)::int
@@ -61,12 +61,12 @@ on conflict (chat_id) do update
    set plan_sha256 = excluded.plan_sha256, pieces_done = excluded.pieces_done, pieces = excluded.pieces, global_summary = excluded.global_summary,
        tokens = excluded.tokens, stats = excluded.stats, duration_ms = excluded.duration_ms, updated_at = now();
 
--- name: PutOffFolds :many
--- Releases the leases of changes that were given up, and lets nobody try again for a while, which doubles each time.
+-- name: PutOffFold :many
+-- Releases the lease of a change that was given up, and lets nobody try again for a while, which doubles each time.
 -- With a lease, not if it was lost or a message was edited or deleted since the change was planned: then there is
 -- another change to make. A stale brief goes: it and the revisions may hold deleted words, which must not wait for
 -- a summary that passes. Returns how often the chat was put off, and for how many seconds.
-with put_off as (update public.conversation_briefs b
+with put_off as (update throughline.own_briefs b
    set lease_token = null, lease_until = null, fold_failures = b.fold_failures + 1, fold_failure = sqlc.arg(failure)::text,
        failing_since = coalesce(b.failing_since, now()),
        retry_at = now() + make_interval(secs => least(sqlc.arg(longest_seconds)::float8, sqlc.arg(first_seconds)::float8 * 2 ^ least(b.fold_failures, 30))),
@@ -74,31 +74,38 @@ with put_off as (update public.conversation_briefs b
                       'last_summarized_message_id', case when b.readable then b.brief -> 'last_summarized_message_id' end)
                else b.brief end,
        brief_tokens = case when b.stale then 0 else b.brief_tokens end
- where b.chat_id = any(sqlc.arg(chat_ids)::uuid[])
+ where b.chat_id = sqlc.arg(chat_id)
    and (sqlc.narg(lease_token)::uuid is null or b.lease_token = sqlc.narg(lease_token)::uuid and b.edit_count = sqlc.arg(planned_edit_count))
 returning b.chat_id, b.stale, b.fold_failures, b.retry_at),
-redacted as (update public.conversation_brief_revisions r set global_summary = null
+redacted as (update throughline.own_brief_revisions r set global_summary = null
   from put_off
  where r.chat_id = put_off.chat_id and put_off.stale and r.global_summary is not null)
 select fold_failures, extract(epoch from retry_at - now())::float8 as wait_seconds from put_off;
 
 -- name: SettleFold :exec
 -- Releases the lease of a fold that was due by the counters and found nothing to do. Counts again, in case the
--- counters are wrong, and notes them, so that no fold is inserted until they change. After LockBrief, like WriteBrief.
-update public.conversation_briefs b
+-- counters are wrong, and notes them, so that no fold is inserted until they change. After LockOwnBrief, like WriteBrief.
+update throughline.own_briefs b
    set lease_token = null, lease_until = null, pending_tokens = rest.tokens, pending_turns = rest.turns,
        settled_tokens = rest.tokens, settled_turns = rest.turns
-  from (select coalesce(sum(m.token_count), 0)::int as tokens, (count(*) filter (where m.role = 'user'))::int as turns
-          from public.messages m
+  from (select coalesce(sum(m.weight), 0)::int as tokens, (count(*) filter (where m.role = 'user' and m.weight > 0))::int as turns
+          from throughline.own_messages m
          where m.chat_id = sqlc.arg(chat_id)
-           and m.seq > (select c.covered_seq from public.conversation_briefs c where c.chat_id = sqlc.arg(chat_id))) rest
+           and m.seq > (select c.covered_seq from throughline.own_briefs c where c.chat_id = sqlc.arg(chat_id))) rest
  where b.chat_id = sqlc.arg(chat_id) and b.lease_token = sqlc.arg(lease_token)::uuid;
 
 -- name: LockBrief :exec
--- Waits for other workers that claim or write the brief, then for writers of messages. A separate statement,
--- so that the next one sees what was committed while this one waited.
+-- Waits for jobs that claim or write the brief, then for writers of messages. A separate statement, so that the next
+-- one sees what was committed while this one waited.
 select pg_advisory_xact_lock(hashtextextended('brief:' || b.chat_id::text, 0))
   from public.conversation_briefs b
+ where b.chat_id = sqlc.arg(chat_id)
+   for update;
+
+-- name: LockOwnBrief :exec
+-- LockBrief for a job.
+select pg_advisory_xact_lock(hashtextextended('brief:' || b.chat_id::text, 0))
+  from throughline.own_briefs b
  where b.chat_id = sqlc.arg(chat_id)
    for update;
 
@@ -106,7 +113,7 @@ select pg_advisory_xact_lock(hashtextextended('brief:' || b.chat_id::text, 0))
 -- Writes the result of a fold and its revision, if the brief is as it was when the fold was planned, no
 -- message was edited or deleted since, and the lease is still ours; otherwise writes nothing and returns no
 -- row. The counters are counted again after the new covered_seq.
-with written as (update public.conversation_briefs b
+with written as (update throughline.own_briefs b
    set brief = jsonb_build_object('global_summary', sqlc.arg(global_summary)::text,
                                   'last_summarized_message_id', sqlc.narg(last_summarized_message_id)::uuid),
        brief_tokens = sqlc.arg(brief_tokens),
@@ -118,7 +125,7 @@ with written as (update public.conversation_briefs b
        lease_token = null,
        lease_until = null
   from (select coalesce(sum(m.weight), 0)::int as tokens, (count(*) filter (where m.role = 'user' and m.weight > 0))::int as turns
-          from public.messages m
+          from throughline.own_messages m
          where m.chat_id = sqlc.arg(chat_id) and m.seq > sqlc.arg(covered_seq)) rest
  where b.chat_id = sqlc.arg(chat_id)
    and b.version = sqlc.arg(planned_version)
@@ -127,7 +134,7 @@ with written as (update public.conversation_briefs b
    and b.edit_count = sqlc.arg(planned_edit_count)
    and b.lease_token = sqlc.arg(lease_token)::uuid
 returning b.chat_id, b.user_id, b.version, b.covered_seq, b.brief_tokens, b.pending_tokens, b.pending_turns),
-recorded as (insert into public.conversation_brief_revisions
+recorded as (insert into throughline.own_brief_revisions
   (chat_id, user_id, version, kind, seq_from, seq_to, turns, global_summary, input_tokens, output_tokens,
    prompt_mode, prompt_ref, model, duration_ms, input_sha256, details)
 select w.chat_id, w.user_id, w.version, sqlc.arg(kind)::text, sqlc.arg(seq_from)::bigint, w.covered_seq, sqlc.arg(turns)::int,

@@ -237,8 +237,9 @@ delete from public.messages m
    and (m.status <> 'streaming' or coalesce(m.lease_until, m.updated_at + interval '1 minute') < now()
      and (pg_postmaster_start_time() < m.lease_until or pg_postmaster_start_time() < now() - interval '10 seconds'));
 
--- name: MessageExists :one
-select exists (select from public.messages where id = sqlc.arg(message_id));
+-- name: MessageStatus :many
+-- At most one row.
+select status from public.messages where id = sqlc.arg(message_id);
 
 -- name: ReadStale :many
 -- Whether the brief has to be rebuilt. At most one row.

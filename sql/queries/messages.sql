@@ -33,8 +33,9 @@ select id from public.messages where chat_id = sqlc.arg(chat_id) and status = 's
 
 -- name: InsertTurn :execrows
 -- The message and its empty reply, both or neither: only if the chat is the user's and not expired (or
--- revived by this message), its system prompt is not too long, no reply is running and the message is new. In one statement, so that the
--- statement triggers run once.
+-- revived by this message), its system prompt is not too long, no reply is running and the message is new. In
+-- one statement, so that the statement triggers run once. The lock is held already; asking for it finds no chat
+-- that LockChat did not find, because a policy of the app's keeps its user from changing it.
 insert into public.messages (id, chat_id, user_id, role, content, status, reply_to, token_count, metadata, client_message_id, tool_name, lease_until)
 select new.id, c.id, c.user_id, new.role, new.content, new.status, new.reply_to, new.token_count, new.metadata, new.client_message_id, new.tool_name,
        new.lease_until
@@ -51,7 +52,8 @@ select new.id, c.id, c.user_id, new.role, new.content, new.status, new.reply_to,
    and not exists (select from public.messages m where m.chat_id = c.id and m.status = 'streaming')
    and not exists (select from public.messages m
                     where m.user_id = c.user_id and m.client_message_id = sqlc.narg(client_message_id))
- order by new.place;
+ order by new.place
+   for no key update of c;
 
 -- name: InsertAgain :execrows
 -- Another reply to a stored message: only if its failed reply was not replaced yet and no reply is running.
@@ -65,7 +67,8 @@ select sqlc.arg(message_id)::uuid, u.chat_id, u.user_id, 'assistant', '', 'strea
    and octet_length(coalesce(c.system_prompt, '')) <= sqlc.arg(system_prompt_room)::int
    and not exists (select from public.messages m where m.chat_id = u.chat_id and m.status = 'streaming')
    and exists (select from public.messages m
-                where m.id = sqlc.arg(in_place_of) and m.reply_to = u.id and m.status in ('failed', 'interrupted') and m.superseded_by is null);
+                where m.id = sqlc.arg(in_place_of) and m.reply_to = u.id and m.status in ('failed', 'interrupted') and m.superseded_by is null)
+   for no key update of c;
 
 -- name: SupersedeReply :exec
 update public.messages m
@@ -171,11 +174,11 @@ select m.id, coalesce(m.reply_to, '00000000-0000-0000-0000-000000000000')::uuid 
        (case when m.superseded_by is null then m.content else '' end)::text as content, m.weight, m.created_at,
        m.pinned, coalesce(m.importance, 0)::real as importance, m.name, (case when m.superseded_by is null then m.tool_calls end)::jsonb as tool_calls,
        coalesce(m.metadata ->> 'time_zone', '')::text as time_zone
-  from public.messages m
+  from throughline.own_messages m
  where m.chat_id = sqlc.arg(chat_id)
    and m.seq > (select case when sqlc.arg(rebuild)::bool then b.cleared_seq else b.covered_seq end
-                  from public.conversation_briefs b where b.chat_id = sqlc.arg(chat_id) and b.lease_token = sqlc.arg(lease_token)::uuid)
+                  from throughline.own_briefs b where b.chat_id = sqlc.arg(chat_id) and b.lease_token = sqlc.arg(lease_token)::uuid)
    and m.seq <= (select case when sqlc.arg(rebuild)::bool then b.covered_seq else 9223372036854775807 end
-                   from public.conversation_briefs b where b.chat_id = sqlc.arg(chat_id))
+                   from throughline.own_briefs b where b.chat_id = sqlc.arg(chat_id))
  order by m.seq
  limit sqlc.arg(max_rows)::int;

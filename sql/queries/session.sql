@@ -1,17 +1,24 @@
 -- The role and user of a transaction. Local to the transaction, so that nothing stays on a pooled connection.
 
 -- name: ActAsUser :exec
--- The claims are those of the verified token; the policies read them.
-select set_config('request.jwt.claims', sqlc.arg(claims)::text, true), set_config('role', 'throughline_app', true);
+-- The claims are those of the verified token, as they were signed: the app's policies may read any. auth.uid() reads
+-- the older variable of sub first, so that is set too: no policy has to parse the claims for it, and a value that
+-- somebody left on a pooled connection does not count.
+select set_config('request.jwt.claims', sqlc.arg(claims)::text, true),
+       set_config('request.jwt.claim.sub', nullif(sqlc.arg(claims)::text, '')::jsonb ->> 'sub', true),
+       set_config('role', 'throughline_app', true);
 
 -- name: ActAsChatOwner :one
--- For workers, which have a chat and no token. Returns the nil id if the chat is deleted; what follows then
--- acts as nobody. The lock makes this wait for a deletion of the chat, and a deletion wait for this, before
--- either holds other locks.
-with owner as (select c.user_id from public.chats c where c.id = sqlc.arg(chat_id) for key share)
-select coalesce((select owner.user_id from owner), '00000000-0000-0000-0000-000000000000')::uuid as user_id,
-       set_config('request.jwt.claims', json_build_object('sub', (select owner.user_id from owner), 'role', 'authenticated')::text, true) as claims,
-       set_config('role', 'throughline_app', true) as role;
+-- For jobs, which have a chat and no token: as throughline_worker, which sees its owner's rows through the views
+-- throughline.own_…. Returns the nil id if the chat is deleted; what follows then acts as nobody. The lock makes this
+-- wait for a deletion of the chat, and a deletion wait for this, before either holds other locks.
+with owner as (select c.user_id from public.chats c where c.id = sqlc.arg(chat_id) for key share),
+named as (select coalesce((select owner.user_id from owner), '00000000-0000-0000-0000-000000000000') as user_id)
+select named.user_id::uuid as user_id,
+       set_config('request.jwt.claims', json_build_object('sub', named.user_id, 'role', 'throughline_worker')::text, true) as claims,
+       set_config('request.jwt.claim.sub', named.user_id::text, true) as sub,
+       set_config('role', 'throughline_worker', true) as role
+  from named;
 
 -- name: ActAsServer :exec
 -- Back to the role of the connection, which may insert jobs.

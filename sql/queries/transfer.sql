@@ -7,7 +7,7 @@ select id, title, system_prompt, metadata, tags, memory_strategy, ttl_hours, max
   from public.chats
  where id = sqlc.arg(chat_id);
 
--- name: ExportedChatExists :one
+-- name: ChatExists :one
 -- Asked with each page, because the page of a deleted chat is empty as well.
 select exists (select from public.chats where id = sqlc.arg(chat_id));
 

@@ -95,5 +95,12 @@ alter table public.messages enable row level security;
 create policy messages_select on public.messages for select to authenticated
   using ((select auth.uid()) = user_id);
 create policy messages_server on public.messages for all to throughline_app
-  using ((select (nullif((select current_setting('request.jwt.claims', true)), '')::jsonb ->> 'sub')::uuid) = user_id)
-  with check ((select (nullif((select current_setting('request.jwt.claims', true)), '')::jsonb ->> 'sub')::uuid) = user_id);
+  using ((select auth.uid()) = user_id) with check ((select auth.uid()) = user_id);
+create policy messages_confined on public.messages as restrictive for all to throughline_app
+  using ((select auth.uid()) = user_id) with check ((select auth.uid()) = user_id);
+
+create view throughline.own_messages as
+select * from public.messages where user_id = (select auth.uid())
+  with check option;
+revoke all on throughline.own_messages from anon, authenticated;
+grant select on throughline.own_messages to throughline_worker;

@@ -53,13 +53,15 @@ alter table public.message_files enable row level security;
 create policy chat_files_select on public.chat_files for select to authenticated
   using ((select auth.uid()) = user_id);
 create policy chat_files_server on public.chat_files for all to throughline_app
-  using ((select (nullif((select current_setting('request.jwt.claims', true)), '')::jsonb ->> 'sub')::uuid) = user_id)
-  with check ((select (nullif((select current_setting('request.jwt.claims', true)), '')::jsonb ->> 'sub')::uuid) = user_id);
+  using ((select auth.uid()) = user_id) with check ((select auth.uid()) = user_id);
+create policy chat_files_confined on public.chat_files as restrictive for all to throughline_app
+  using ((select auth.uid()) = user_id) with check ((select auth.uid()) = user_id);
 create policy message_files_select on public.message_files for select to authenticated
   using ((select auth.uid()) = user_id);
 create policy message_files_server on public.message_files for all to throughline_app
-  using ((select (nullif((select current_setting('request.jwt.claims', true)), '')::jsonb ->> 'sub')::uuid) = user_id)
-  with check ((select (nullif((select current_setting('request.jwt.claims', true)), '')::jsonb ->> 'sub')::uuid) = user_id);
+  using ((select auth.uid()) = user_id) with check ((select auth.uid()) = user_id);
+create policy message_files_confined on public.message_files as restrictive for all to throughline_app
+  using ((select auth.uid()) = user_id) with check ((select auth.uid()) = user_id);
 
 -- Deletes a content with the last message that brought it. SECURITY DEFINER like the triggers on messages.
 create function throughline.forget_files() returns trigger

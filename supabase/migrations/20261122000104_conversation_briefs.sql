@@ -149,7 +149,7 @@ create index conversation_brief_drafts_user_id_idx on public.conversation_brief_
 revoke all on public.conversation_briefs, public.conversation_brief_revisions, public.conversation_brief_drafts from anon, authenticated;
 grant select, update on public.conversation_briefs to throughline_app;
 grant select, insert, update (global_summary) on public.conversation_brief_revisions to throughline_app;
-grant select, insert, update on public.conversation_brief_drafts to throughline_app;
+grant select on public.conversation_brief_drafts to throughline_app;
 grant all on public.conversation_briefs, public.conversation_brief_revisions, public.conversation_brief_drafts to service_role;
 
 alter table public.conversation_briefs enable row level security;
@@ -157,14 +157,32 @@ alter table public.conversation_brief_revisions enable row level security;
 alter table public.conversation_brief_drafts enable row level security;
 
 create policy conversation_briefs_server on public.conversation_briefs for all to throughline_app
-  using ((select (nullif((select current_setting('request.jwt.claims', true)), '')::jsonb ->> 'sub')::uuid) = user_id)
-  with check ((select (nullif((select current_setting('request.jwt.claims', true)), '')::jsonb ->> 'sub')::uuid) = user_id);
+  using ((select auth.uid()) = user_id) with check ((select auth.uid()) = user_id);
+create policy conversation_briefs_confined on public.conversation_briefs as restrictive for all to throughline_app
+  using ((select auth.uid()) = user_id) with check ((select auth.uid()) = user_id);
 create policy conversation_brief_revisions_server on public.conversation_brief_revisions for all to throughline_app
-  using ((select (nullif((select current_setting('request.jwt.claims', true)), '')::jsonb ->> 'sub')::uuid) = user_id)
-  with check ((select (nullif((select current_setting('request.jwt.claims', true)), '')::jsonb ->> 'sub')::uuid) = user_id);
+  using ((select auth.uid()) = user_id) with check ((select auth.uid()) = user_id);
+create policy conversation_brief_revisions_confined on public.conversation_brief_revisions as restrictive for all to throughline_app
+  using ((select auth.uid()) = user_id) with check ((select auth.uid()) = user_id);
+
 create policy conversation_brief_drafts_server on public.conversation_brief_drafts for all to throughline_app
-  using ((select (nullif((select current_setting('request.jwt.claims', true)), '')::jsonb ->> 'sub')::uuid) = user_id)
-  with check ((select (nullif((select current_setting('request.jwt.claims', true)), '')::jsonb ->> 'sub')::uuid) = user_id);
+  using ((select auth.uid()) = user_id) with check ((select auth.uid()) = user_id);
+create policy conversation_brief_drafts_confined on public.conversation_brief_drafts as restrictive for all to throughline_app
+  using ((select auth.uid()) = user_id) with check ((select auth.uid()) = user_id);
+
+create view throughline.own_briefs as
+select * from public.conversation_briefs where user_id = (select auth.uid())
+  with check option;
+create view throughline.own_brief_revisions as
+select * from public.conversation_brief_revisions where user_id = (select auth.uid())
+  with check option;
+create view throughline.own_brief_drafts as
+select * from public.conversation_brief_drafts where user_id = (select auth.uid())
+  with check option;
+revoke all on throughline.own_briefs, throughline.own_brief_revisions, throughline.own_brief_drafts from anon, authenticated;
+grant select, update on throughline.own_briefs to throughline_worker;
+grant select, insert, update (global_summary) on throughline.own_brief_revisions to throughline_worker;
+grant select, insert, update on throughline.own_brief_drafts to throughline_worker;
 
 create function throughline.touch_updated_at() returns trigger
 language plpgsql security invoker set search_path = '' as $$
@@ -198,18 +216,17 @@ create trigger conversation_briefs_forget_fold before update of version, edit_co
   for each row when ((old.version, old.edit_count) is distinct from (new.version, new.edit_count))
   execute function throughline.forget_fold();
 
--- Whether one more fold of a user may run: fewer than most of the user's other chats have a lease (0 for any
+-- Whether one more fold of the job's user may run: fewer than most of the user's other chats have a lease (0 for any
 -- number). The claims of a user pass one after the other, so that no two take the last place; in PL/pgSQL the count
 -- sees what was committed while this waited for the lock.
-create function throughline.may_fold(chat uuid, owner uuid, most int) returns boolean
+create function throughline.may_fold(chat uuid, most int) returns boolean
 language plpgsql volatile security invoker set search_path = '' as $$
 begin
   if most = 0 then
     return true;
   end if;
-  perform pg_advisory_xact_lock(hashtextextended('folds:' || owner::text, 0));
-  return (select count(*) from public.conversation_briefs b
-           where b.lease_until > now() and b.user_id = owner and b.chat_id <> chat) < most;
+  perform pg_advisory_xact_lock(hashtextextended('folds:' || auth.uid(), 0));
+  return (select count(*) from throughline.own_briefs b where b.lease_until > now() and b.chat_id <> chat) < most;
 end
 $$;
 
@@ -260,6 +277,6 @@ end
 $$;
 
 revoke all on function throughline.touch_updated_at(), throughline.forget_fold(), throughline.start_brief(), throughline.copy_settings(),
-  throughline.may_fold(uuid, uuid, int), throughline.fold_is_due(int, bigint, bigint, text, int, int, int, int, int, int) from public, anon, authenticated;
+  throughline.may_fold(uuid, int), throughline.fold_is_due(int, bigint, bigint, text, int, int, int, int, int, int) from public, anon, authenticated;
 grant execute on function throughline.fold_is_due(int, bigint, bigint, text, int, int, int, int, int, int) to service_role;
-grant execute on function throughline.may_fold(uuid, uuid, int) to throughline_app, service_role;
+grant execute on function throughline.may_fold(uuid, int) to throughline_worker;

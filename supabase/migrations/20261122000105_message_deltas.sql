@@ -26,8 +26,9 @@ grant all on public.message_deltas to service_role;
 alter table public.message_deltas enable row level security;
 
 create policy message_deltas_server on public.message_deltas for all to throughline_app
-  using ((select (nullif((select current_setting('request.jwt.claims', true)), '')::jsonb ->> 'sub')::uuid) = user_id)
-  with check ((select (nullif((select current_setting('request.jwt.claims', true)), '')::jsonb ->> 'sub')::uuid) = user_id);
+  using ((select auth.uid()) = user_id) with check ((select auth.uid()) = user_id);
+create policy message_deltas_confined on public.message_deltas as restrictive for all to throughline_app
+  using ((select auth.uid()) = user_id) with check ((select auth.uid()) = user_id);
 
 -- Deletes the pieces of deleted messages. SECURITY DEFINER like the other triggers on messages.
 create function throughline.forget_deltas() returns trigger

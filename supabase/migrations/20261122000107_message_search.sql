@@ -53,7 +53,7 @@ returns table (id uuid)
 language sql stable security definer set search_path = '' set enable_seqscan = off as $$
   with found as materialized (
     select m.id, m.user_id, m.chat_id, m.role, m.created_at, m.superseded_by, me.user_id as asking
-      from (select (nullif(current_setting('request.jwt.claims', true), '')::jsonb ->> 'sub')::uuid as user_id) me
+      from (select auth.uid() as user_id) me
       join public.messages m
         on m.content <> '' and (
       array_to_tsvector(array['user ' || m.user_id::text])

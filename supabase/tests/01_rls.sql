@@ -64,10 +64,10 @@ insert into matrix values
   ($$insert into public.conversation_brief_drafts (chat_id, user_id, plan_sha256, pieces_done, pieces,
        global_summary, tokens, stats, duration_ms)
      values (pg_temp.id('chat without a brief'), pg_temp.id('A'), '', 1, 2, '', 0, '{}', 1)$$,
-                                                                                  'denied', 'denied', 'denied', '1',      '1',      'denied', 'denied'),
+                                                                                  'denied', 'denied', 'denied', '1',      'denied', 'denied', 'denied'),
   ($$update public.conversation_brief_drafts set pieces_done = 2, pieces = 3 where chat_id = pg_temp.id('chat of A')$$,
-                                                                                  'denied', 'denied', 'denied', '1',      '1',      '0',      '0'),
-  -- Only a change of the brief deletes it.
+                                                                                  'denied', 'denied', 'denied', '1',      'denied', 'denied', 'denied'),
+  -- Only a job writes it, and only a change of the brief deletes it.
   ($$delete from public.conversation_brief_drafts where chat_id = pg_temp.id('chat of A')$$,
                                                                                   'denied', 'denied', 'denied', '1',      'denied', 'denied', 'denied'),
 

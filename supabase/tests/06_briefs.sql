@@ -83,9 +83,19 @@ select is(pg_temp.attempt('service_role', format(
 insert into public.chats (id, user_id) values (pg_temp.id('another of A'), pg_temp.id('A')), (pg_temp.id('third of A'), pg_temp.id('A'));
 update public.conversation_briefs set lease_token = gen_random_uuid(), lease_until = now() + interval '1 minute'
  where chat_id in (pg_temp.id('chat of A'), pg_temp.id('another of A'));
-select is(throughline.may_fold(pg_temp.id('third of A'), pg_temp.id('A'), 2)::text || throughline.may_fold(pg_temp.id('third of A'), pg_temp.id('A'), 3)
-          || throughline.may_fold(pg_temp.id('third of A'), pg_temp.id('A'), 0), 'falsetruetrue', 'two leases fill two places, not three, and 0 is any number');
-select is(throughline.may_fold(pg_temp.id('chat of A'), pg_temp.id('A'), 2)::text || throughline.may_fold(pg_temp.id('chat of B'), pg_temp.id('B'), 1), 'truetrue',
+create function pg_temp.may_fold(who text, chat text, most int) returns text language plpgsql as $$
+declare
+  may boolean;
+begin
+  perform pg_temp.become(who);
+  may := throughline.may_fold(pg_temp.id(chat), most);
+  perform set_config('role', 'none', true);
+  return may;
+end
+$$;
+select is(pg_temp.may_fold('job A', 'third of A', 2) || pg_temp.may_fold('job A', 'third of A', 3) || pg_temp.may_fold('job A', 'third of A', 0),
+          'falsetruetrue', 'two leases fill two places, not three, and 0 is any number');
+select is(pg_temp.may_fold('job A', 'chat of A', 2) || pg_temp.may_fold('job B', 'chat of B', 1), 'truetrue',
           'a chat''s own lease takes none of its places, nor does another user''s');
 
 select * from finish();

@@ -11,30 +11,35 @@ create temp view ours as
    where n.nspname in ('public', 'throughline', 'inspect', 'river', 'supabase_migrations') and c.relkind in ('r', 'p', 'v', 'm', 'f');
 
 -- S, I, U, D: may select, insert, update or delete, at least some column. '' is no right at all.
-create temp table expected (full_name text primary key, anon text, authenticated text, service_role text, throughline_app text);
+create temp table expected (full_name text primary key, anon text, authenticated text, service_role text, throughline_app text, throughline_worker text);
 insert into expected values
-  -- relation                                anon  clients  service  server
-  ('public.chats',                           '',   'SIUD',  'SIUD',  'SIUD'),
-  ('public.messages',                        '',   'S',     'SIUD',  'SIUD'),
-  ('public.conversation_briefs',             '',   '',      'SIUD',  'SU'),
-  ('public.conversation_brief_revisions',    '',   '',      'SIUD',  'SIU'),
-  ('public.conversation_brief_drafts',       '',   '',      'SIUD',  'SIU'),
-  ('public.message_deltas',                  '',   '',      'SIUD',  'SD'),
-  ('public.chat_files',                      '',   'S',     'SIUD',  'SID'),
-  ('public.message_files',                   '',   'S',     'SIUD',  'SID'),
-  ('inspect.briefs',                         '',   '',      'S',     ''),
-  ('inspect.buffers',                        '',   '',      'S',     ''),
-  ('inspect.revisions',                      '',   '',      'S',     ''),
-  ('inspect.turns',                          '',   '',      'S',     ''),
-  ('inspect.tokens_by_day',                  '',   '',      'S',     ''),
-  ('inspect.late_folds',                     '',   '',      'S',     ''),
-  ('river.river_job',                        '',   '',      'S',     ''),
-  ('river.river_leader',                     '',   '',      '',      ''),
-  ('river.river_queue',                      '',   '',      '',      ''),
-  ('river.river_migration',                  '',   '',      '',      ''),
-  ('river.river_notification',               '',   '',      '',      ''),
-  ('supabase_migrations.schema_migrations',  '',   '',      '',      ''),
-  ('supabase_migrations.seed_files',         '',   '',      '',      '');
+  -- relation                                anon  clients  service  server   jobs
+  ('public.chats',                           '',   'SIUD',  'SIUD',  'SIUD',  ''),
+  ('public.messages',                        '',   'S',     'SIUD',  'SIUD',  ''),
+  ('public.conversation_briefs',             '',   '',      'SIUD',  'SU',    ''),
+  ('public.conversation_brief_revisions',    '',   '',      'SIUD',  'SIU',   ''),
+  ('public.conversation_brief_drafts',       '',   '',      'SIUD',  'S',     ''),
+  ('public.message_deltas',                  '',   '',      'SIUD',  'SD',    ''),
+  ('public.chat_files',                      '',   'S',     'SIUD',  'SID',   ''),
+  ('public.message_files',                   '',   'S',     'SIUD',  'SID',   ''),
+  ('throughline.own_chats',                  '',   '',      '',      '',      'S'),
+  ('throughline.own_messages',               '',   '',      '',      '',      'S'),
+  ('throughline.own_briefs',                 '',   '',      '',      '',      'SU'),
+  ('throughline.own_brief_revisions',        '',   '',      '',      '',      'SIU'),
+  ('throughline.own_brief_drafts',           '',   '',      '',      '',      'SIU'),
+  ('inspect.briefs',                         '',   '',      'S',     '',      ''),
+  ('inspect.buffers',                        '',   '',      'S',     '',      ''),
+  ('inspect.revisions',                      '',   '',      'S',     '',      ''),
+  ('inspect.turns',                          '',   '',      'S',     '',      ''),
+  ('inspect.tokens_by_day',                  '',   '',      'S',     '',      ''),
+  ('inspect.late_folds',                     '',   '',      'S',     '',      ''),
+  ('river.river_job',                        '',   '',      'S',     '',      ''),
+  ('river.river_leader',                     '',   '',      '',      '',      ''),
+  ('river.river_queue',                      '',   '',      '',      '',      ''),
+  ('river.river_migration',                  '',   '',      '',      '',      ''),
+  ('river.river_notification',               '',   '',      '',      '',      ''),
+  ('supabase_migrations.schema_migrations',  '',   '',      '',      '',      ''),
+  ('supabase_migrations.seed_files',         '',   '',      '',      '',      '');
 
 -- A role's rights to a relation, as in expected.
 create function pg_temp.rights(who text, relation oid) returns text language sql as $$
@@ -64,7 +69,7 @@ create temp view tables_of_users as
   select o.*, e.authenticated, e.throughline_app from ours o left join expected e using (full_name)
    where o.relkind in ('r', 'p') and exists (select from pg_attribute a where a.attrelid = o.oid and a.attname = 'user_id' and not a.attisdropped);
 create temp table actors (who text primary key, stranger boolean);
-insert into actors values ('anon', true), ('A', false), ('B', true), ('app A', false), ('app B', true), ('app nobody', true);
+insert into actors values ('anon', true), ('A', false), ('B', true), ('app A', false), ('app B', true), ('app nobody', true), ('job A', true);
 
 create temp view functions_of_ours as
   select p.oid, p.oid::regprocedure::text as signature, n.oid as schema, p.prosecdef
@@ -76,7 +81,7 @@ create function pg_temp.callable(who text) returns text language sql as $$
    where has_schema_privilege(who, schema, 'usage') and has_function_privilege(who, oid, 'execute')
 $$;
 
-select plan((select 4 * count(*) + 12 from expected)::int + (select 4 * 6 * count(*) + count(*) from tables_of_users)::int);
+select plan((select 5 * count(*) + 13 from expected)::int + (select 4 * 7 * count(*) + count(*) from tables_of_users)::int);
 
 -- The list is complete.
 select is_empty('select full_name from ours except select full_name from expected', 'each relation has its line above');
@@ -85,15 +90,16 @@ select isnt_empty('select from tables_of_users', 'there are tables of users');
 
 select is(case when to_regclass(e.full_name) is null then r.rights else pg_temp.rights(r.role, to_regclass(e.full_name)) end, r.rights, r.role || ' on ' || e.full_name)
   from expected e
- cross join lateral (values ('anon', anon), ('authenticated', authenticated), ('service_role', service_role), ('throughline_app', throughline_app)) r (role, rights);
+ cross join lateral (values ('anon', anon), ('authenticated', authenticated), ('service_role', service_role), ('throughline_app', throughline_app),
+   ('throughline_worker', throughline_worker)) r (role, rights);
 
 -- What is not a right is refused when it is tried.
 select is_empty(
   $$select o.full_name, a.who, verb, got from ours o
-     cross join (values ('anon', 'anon'), ('A', 'authenticated'), ('service_role', 'service_role'), ('app A', 'throughline_app')) a (who, role)
+     cross join (values ('anon', 'anon'), ('A', 'authenticated'), ('service_role', 'service_role'), ('app A', 'throughline_app'), ('job A', 'throughline_worker')) a (who, role)
      cross join unnest(array['S', 'I', 'U', 'D']) verb
      cross join lateral (select pg_temp.attempt(a.who, pg_temp.statement(verb, o.name)) as got) tried
-     where position(verb in pg_temp.rights(a.role, o.oid)) = 0 and got not in ('denied', '55000')$$, -- 55000: a view that cannot be written
+     where position(verb in pg_temp.rights(a.role, o.oid)) = 0 and got not in ('denied', '55000', '428C9')$$, -- a view that cannot be written, or has generated columns
   'what is not a right is refused');
 
 -- Every table has rows of A, so that the tests mean something, and nobody but A reaches them.
@@ -131,14 +137,15 @@ select is(pg_temp.copied('service_role', 'public.message_files', 'A', 'A'), '235
 select is(pg_temp.callable('anon'), null, 'anon may call nothing');
 select is(pg_temp.callable('authenticated'), null, 'a signed-in user may call nothing');
 select is(pg_temp.callable('throughline_app'),
-  'throughline.may_fold(uuid,uuid,integer), throughline.search_messages(tsquery,uuid,text,timestamp with time zone,timestamp with time zone,integer), throughline.search_vector(uuid,text), throughline.searchable(text)',
+  'throughline.search_messages(tsquery,uuid,text,timestamp with time zone,timestamp with time zone,integer), throughline.search_vector(uuid,text), throughline.searchable(text)',
   'the server may call these');
+select is(pg_temp.callable('throughline_worker'), 'throughline.may_fold(uuid,integer)', 'a job may call this');
 select is(pg_temp.callable('service_role'),
   'inspect.due_folds(integer,integer,integer,integer,integer), '
   'inspect.number_in(jsonb,text), inspect.sentences(text), inspect.sentences_only_in(text,text), '
   'river.river_job_state_in_bitmask(bit,river.river_job_state), '
   'throughline.fold_is_due(integer,bigint,bigint,text,integer,integer,integer,integer,integer,integer), '
-  'throughline.may_fold(uuid,uuid,integer), throughline.search_vector(uuid,text), throughline.searchable(text)',
+  'throughline.search_vector(uuid,text), throughline.searchable(text)',
   'service_role may call these');
 
 -- The one callable function with its owner's rights finds only the caller's messages.

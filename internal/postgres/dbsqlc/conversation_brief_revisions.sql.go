@@ -12,7 +12,7 @@ import (
 )
 
 const RedactRevisions = `-- name: RedactRevisions :exec
-update public.conversation_brief_revisions set global_summary = null
+update throughline.own_brief_revisions set global_summary = null
  where chat_id = $1 and version < $2 and global_summary is not null
 `
 

@@ -13,13 +13,13 @@ import (
 )
 
 const ClaimBrief = `-- name: ClaimBrief :many
-update public.conversation_briefs b
+update throughline.own_briefs b
    set lease_token = $1::uuid, lease_until = now() + make_interval(secs => $2::float8)
-  from public.chats c left join public.conversation_brief_drafts d on d.chat_id = c.id
+  from throughline.own_chats c left join throughline.own_brief_drafts d on d.chat_id = c.id
  where b.chat_id = $3 and c.id = b.chat_id
    and (b.lease_until is null or b.lease_until <= now() or b.lease_token = $1::uuid)
    and pg_try_advisory_xact_lock(hashtextextended('brief:' || b.chat_id::text, 0))
-   and throughline.may_fold(b.chat_id, b.user_id, $4::int)
+   and throughline.may_fold(b.chat_id, $4::int)
 returning b.version, b.covered_seq, b.brief_tokens, b.pending_tokens, b.pending_turns, b.stale, b.edit_count, b.cleared_seq, b.cleared_turns,
        b.readable as readable,
        (case when b.readable then b.brief ->> 'global_summary' else '' end)::text as global_summary,
@@ -240,15 +240,28 @@ select pg_advisory_xact_lock(hashtextextended('brief:' || b.chat_id::text, 0))
    for update
 `
 
-// Waits for other workers that claim or write the brief, then for writers of messages. A separate statement,
-// so that the next one sees what was committed while this one waited.
+// Waits for jobs that claim or write the brief, then for writers of messages. A separate statement, so that the next
+// one sees what was committed while this one waited.
 func (q *Queries) LockBrief(ctx context.Context, chatID uuid.UUID) error {
 	_, err := q.db.Exec(ctx, LockBrief, chatID)
 	return err
 }
 
-const PutOffFolds = `-- name: PutOffFolds :many
-with put_off as (update public.conversation_briefs b
+const LockOwnBrief = `-- name: LockOwnBrief :exec
+select pg_advisory_xact_lock(hashtextextended('brief:' || b.chat_id::text, 0))
+  from throughline.own_briefs b
+ where b.chat_id = $1
+   for update
+`
+
+// LockBrief for a job.
+func (q *Queries) LockOwnBrief(ctx context.Context, chatID uuid.UUID) error {
+	_, err := q.db.Exec(ctx, LockOwnBrief, chatID)
+	return err
+}
+
+const PutOffFold = `-- name: PutOffFold :many
+with put_off as (update throughline.own_briefs b
    set lease_token = null, lease_until = null, fold_failures = b.fold_failures + 1, fold_failure = $1::text,
        failing_since = coalesce(b.failing_since, now()),
        retry_at = now() + make_interval(secs => least($2::float8, $3::float8 * 2 ^ least(b.fold_failures, 30))),
@@ -256,39 +269,39 @@ with put_off as (update public.conversation_briefs b
                       'last_summarized_message_id', case when b.readable then b.brief -> 'last_summarized_message_id' end)
                else b.brief end,
        brief_tokens = case when b.stale then 0 else b.brief_tokens end
- where b.chat_id = any($4::uuid[])
+ where b.chat_id = $4
    and ($5::uuid is null or b.lease_token = $5::uuid and b.edit_count = $6)
 returning b.chat_id, b.stale, b.fold_failures, b.retry_at),
-redacted as (update public.conversation_brief_revisions r set global_summary = null
+redacted as (update throughline.own_brief_revisions r set global_summary = null
   from put_off
  where r.chat_id = put_off.chat_id and put_off.stale and r.global_summary is not null)
 select fold_failures, extract(epoch from retry_at - now())::float8 as wait_seconds from put_off
 `
 
-type PutOffFoldsParams struct {
+type PutOffFoldParams struct {
 	Failure          string
 	LongestSeconds   float64
 	FirstSeconds     float64
-	ChatIds          []uuid.UUID
+	ChatID           uuid.UUID
 	LeaseToken       uuid.NullUUID
 	PlannedEditCount int64
 }
 
-type PutOffFoldsRow struct {
+type PutOffFoldRow struct {
 	FoldFailures int
 	WaitSeconds  float64
 }
 
-// Releases the leases of changes that were given up, and lets nobody try again for a while, which doubles each time.
+// Releases the lease of a change that was given up, and lets nobody try again for a while, which doubles each time.
 // With a lease, not if it was lost or a message was edited or deleted since the change was planned: then there is
 // another change to make. A stale brief goes: it and the revisions may hold deleted words, which must not wait for
 // a summary that passes. Returns how often the chat was put off, and for how many seconds.
-func (q *Queries) PutOffFolds(ctx context.Context, arg PutOffFoldsParams) ([]PutOffFoldsRow, error) {
-	rows, err := q.db.Query(ctx, PutOffFolds,
+func (q *Queries) PutOffFold(ctx context.Context, arg PutOffFoldParams) ([]PutOffFoldRow, error) {
+	rows, err := q.db.Query(ctx, PutOffFold,
 		arg.Failure,
 		arg.LongestSeconds,
 		arg.FirstSeconds,
-		arg.ChatIds,
+		arg.ChatID,
 		arg.LeaseToken,
 		arg.PlannedEditCount,
 	)
@@ -296,9 +309,9 @@ func (q *Queries) PutOffFolds(ctx context.Context, arg PutOffFoldsParams) ([]Put
 		return nil, err
 	}
 	defer rows.Close()
-	var items []PutOffFoldsRow
+	var items []PutOffFoldRow
 	for rows.Next() {
-		var i PutOffFoldsRow
+		var i PutOffFoldRow
 		if err := rows.Scan(&i.FoldFailures, &i.WaitSeconds); err != nil {
 			return nil, err
 		}
@@ -386,7 +399,7 @@ func (q *Queries) ReadCounters(ctx context.Context, chatID uuid.UUID) (ReadCount
 }
 
 const ReleaseFoldLease = `-- name: ReleaseFoldLease :exec
-update public.conversation_briefs set lease_token = null, lease_until = null
+update throughline.own_briefs set lease_token = null, lease_until = null
  where chat_id = $1 and lease_token = $2::uuid
 `
 
@@ -401,7 +414,7 @@ func (q *Queries) ReleaseFoldLease(ctx context.Context, arg ReleaseFoldLeasePara
 }
 
 const RenewFoldLease = `-- name: RenewFoldLease :execrows
-update public.conversation_briefs
+update throughline.own_briefs
    set lease_until = now() + make_interval(secs => $1::float8)
  where chat_id = $2 and lease_token = $3::uuid
 `
@@ -422,13 +435,13 @@ func (q *Queries) RenewFoldLease(ctx context.Context, arg RenewFoldLeaseParams) 
 }
 
 const SettleFold = `-- name: SettleFold :exec
-update public.conversation_briefs b
+update throughline.own_briefs b
    set lease_token = null, lease_until = null, pending_tokens = rest.tokens, pending_turns = rest.turns,
        settled_tokens = rest.tokens, settled_turns = rest.turns
-  from (select coalesce(sum(m.token_count), 0)::int as tokens, (count(*) filter (where m.role = 'user'))::int as turns
-          from public.messages m
+  from (select coalesce(sum(m.weight), 0)::int as tokens, (count(*) filter (where m.role = 'user' and m.weight > 0))::int as turns
+          from throughline.own_messages m
          where m.chat_id = $1
-           and m.seq > (select c.covered_seq from public.conversation_briefs c where c.chat_id = $1)) rest
+           and m.seq > (select c.covered_seq from throughline.own_briefs c where c.chat_id = $1)) rest
  where b.chat_id = $1 and b.lease_token = $2::uuid
 `
 
@@ -438,14 +451,14 @@ type SettleFoldParams struct {
 }
 
 // Releases the lease of a fold that was due by the counters and found nothing to do. Counts again, in case the
-// counters are wrong, and notes them, so that no fold is inserted until they change. After LockBrief, like WriteBrief.
+// counters are wrong, and notes them, so that no fold is inserted until they change. After LockOwnBrief, like WriteBrief.
 func (q *Queries) SettleFold(ctx context.Context, arg SettleFoldParams) error {
 	_, err := q.db.Exec(ctx, SettleFold, arg.ChatID, arg.LeaseToken)
 	return err
 }
 
 const WriteBrief = `-- name: WriteBrief :many
-with written as (update public.conversation_briefs b
+with written as (update throughline.own_briefs b
    set brief = jsonb_build_object('global_summary', $1::text,
                                   'last_summarized_message_id', $2::uuid),
        brief_tokens = $3,
@@ -457,7 +470,7 @@ with written as (update public.conversation_briefs b
        lease_token = null,
        lease_until = null
   from (select coalesce(sum(m.weight), 0)::int as tokens, (count(*) filter (where m.role = 'user' and m.weight > 0))::int as turns
-          from public.messages m
+          from throughline.own_messages m
          where m.chat_id = $5 and m.seq > $4) rest
  where b.chat_id = $5
    and b.version = $6
@@ -466,7 +479,7 @@ with written as (update public.conversation_briefs b
    and b.edit_count = $8
    and b.lease_token = $9::uuid
 returning b.chat_id, b.user_id, b.version, b.covered_seq, b.brief_tokens, b.pending_tokens, b.pending_turns),
-recorded as (insert into public.conversation_brief_revisions
+recorded as (insert into throughline.own_brief_revisions
   (chat_id, user_id, version, kind, seq_from, seq_to, turns, global_summary, input_tokens, output_tokens,
    prompt_mode, prompt_ref, model, duration_ms, input_sha256, details)
 select w.chat_id, w.user_id, w.version, $10::text, $11::bigint, w.covered_seq, $12::int,
@@ -550,12 +563,12 @@ func (q *Queries) WriteBrief(ctx context.Context, arg WriteBriefParams) ([]Write
 }
 
 const WriteDraft = `-- name: WriteDraft :execrows
-with held as (update public.conversation_briefs b
+with held as (update throughline.own_briefs b
    set lease_until = now() + make_interval(secs => $8::float8)
  where b.chat_id = $9 and b.lease_token = $10::uuid
    and b.version = $11 and b.edit_count = $12
 returning b.chat_id, b.user_id)
-insert into public.conversation_brief_drafts
+insert into throughline.own_brief_drafts
   (chat_id, user_id, plan_sha256, pieces_done, pieces, global_summary, tokens, stats, duration_ms)
 select held.chat_id, held.user_id, $1::text, $2::int, $3::int,
        $4::text, $5::int, $6::jsonb, $7::int

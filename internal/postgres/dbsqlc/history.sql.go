@@ -818,15 +818,29 @@ func (q *Queries) LockMessagesChat(ctx context.Context, messageID uuid.UUID) ([]
 	return items, nil
 }
 
-const MessageExists = `-- name: MessageExists :one
-select exists (select from public.messages where id = $1)
+const MessageStatus = `-- name: MessageStatus :many
+select status from public.messages where id = $1
 `
 
-func (q *Queries) MessageExists(ctx context.Context, messageID uuid.UUID) (bool, error) {
-	row := q.db.QueryRow(ctx, MessageExists, messageID)
-	var exists bool
-	err := row.Scan(&exists)
-	return exists, err
+// At most one row.
+func (q *Queries) MessageStatus(ctx context.Context, messageID uuid.UUID) ([]string, error) {
+	rows, err := q.db.Query(ctx, MessageStatus, messageID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []string
+	for rows.Next() {
+		var status string
+		if err := rows.Scan(&status); err != nil {
+			return nil, err
+		}
+		items = append(items, status)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const PruneChats = `-- name: PruneChats :one

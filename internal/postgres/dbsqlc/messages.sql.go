@@ -188,6 +188,7 @@ select $1::uuid, u.chat_id, u.user_id, 'assistant', '', 'streaming', u.id, 0, $2
    and not exists (select from public.messages m where m.chat_id = u.chat_id and m.status = 'streaming')
    and exists (select from public.messages m
                 where m.id = $8 and m.reply_to = u.id and m.status in ('failed', 'interrupted') and m.superseded_by is null)
+   for no key update of c
 `
 
 type InsertAgainParams struct {
@@ -237,6 +238,7 @@ select new.id, c.id, c.user_id, new.role, new.content, new.status, new.reply_to,
    and not exists (select from public.messages m
                     where m.user_id = c.user_id and m.client_message_id = $5)
  order by new.place
+   for no key update of c
 `
 
 type InsertTurnParams struct {
@@ -255,8 +257,9 @@ type InsertTurnParams struct {
 }
 
 // The message and its empty reply, both or neither: only if the chat is the user's and not expired (or
-// revived by this message), its system prompt is not too long, no reply is running and the message is new. In one statement, so that the
-// statement triggers run once.
+// revived by this message), its system prompt is not too long, no reply is running and the message is new. In
+// one statement, so that the statement triggers run once. The lock is held already; asking for it finds no chat
+// that LockChat did not find, because a policy of the app's keeps its user from changing it.
 func (q *Queries) InsertTurn(ctx context.Context, arg InsertTurnParams) (int64, error) {
 	result, err := q.db.Exec(ctx, InsertTurn,
 		arg.UserMessageID,
@@ -401,12 +404,12 @@ select m.id, coalesce(m.reply_to, '00000000-0000-0000-0000-000000000000')::uuid 
        (case when m.superseded_by is null then m.content else '' end)::text as content, m.weight, m.created_at,
        m.pinned, coalesce(m.importance, 0)::real as importance, m.name, (case when m.superseded_by is null then m.tool_calls end)::jsonb as tool_calls,
        coalesce(m.metadata ->> 'time_zone', '')::text as time_zone
-  from public.messages m
+  from throughline.own_messages m
  where m.chat_id = $1
    and m.seq > (select case when $2::bool then b.cleared_seq else b.covered_seq end
-                  from public.conversation_briefs b where b.chat_id = $1 and b.lease_token = $3::uuid)
+                  from throughline.own_briefs b where b.chat_id = $1 and b.lease_token = $3::uuid)
    and m.seq <= (select case when $2::bool then b.covered_seq else 9223372036854775807 end
-                   from public.conversation_briefs b where b.chat_id = $1)
+                   from throughline.own_briefs b where b.chat_id = $1)
  order by m.seq
  limit $4::int
 `

@@ -12,25 +12,34 @@ import (
 )
 
 const ActAsChatOwner = `-- name: ActAsChatOwner :one
-with owner as (select c.user_id from public.chats c where c.id = $1 for key share)
-select coalesce((select owner.user_id from owner), '00000000-0000-0000-0000-000000000000')::uuid as user_id,
-       set_config('request.jwt.claims', json_build_object('sub', (select owner.user_id from owner), 'role', 'authenticated')::text, true) as claims,
-       set_config('role', 'throughline_app', true) as role
+with owner as (select c.user_id from public.chats c where c.id = $1 for key share),
+named as (select coalesce((select owner.user_id from owner), '00000000-0000-0000-0000-000000000000') as user_id)
+select named.user_id::uuid as user_id,
+       set_config('request.jwt.claims', json_build_object('sub', named.user_id, 'role', 'throughline_worker')::text, true) as claims,
+       set_config('request.jwt.claim.sub', named.user_id::text, true) as sub,
+       set_config('role', 'throughline_worker', true) as role
+  from named
 `
 
 type ActAsChatOwnerRow struct {
 	UserID uuid.UUID
 	Claims string
+	Sub    string
 	Role   string
 }
 
-// For workers, which have a chat and no token. Returns the nil id if the chat is deleted; what follows then
-// acts as nobody. The lock makes this wait for a deletion of the chat, and a deletion wait for this, before
-// either holds other locks.
+// For jobs, which have a chat and no token: as throughline_worker, which sees its owner's rows through the views
+// throughline.own_…. Returns the nil id if the chat is deleted; what follows then acts as nobody. The lock makes this
+// wait for a deletion of the chat, and a deletion wait for this, before either holds other locks.
 func (q *Queries) ActAsChatOwner(ctx context.Context, chatID uuid.UUID) (ActAsChatOwnerRow, error) {
 	row := q.db.QueryRow(ctx, ActAsChatOwner, chatID)
 	var i ActAsChatOwnerRow
-	err := row.Scan(&i.UserID, &i.Claims, &i.Role)
+	err := row.Scan(
+		&i.UserID,
+		&i.Claims,
+		&i.Sub,
+		&i.Role,
+	)
 	return i, err
 }
 
@@ -46,11 +55,15 @@ func (q *Queries) ActAsServer(ctx context.Context) error {
 
 const ActAsUser = `-- name: ActAsUser :exec
 
-select set_config('request.jwt.claims', $1::text, true), set_config('role', 'throughline_app', true)
+select set_config('request.jwt.claims', $1::text, true),
+       set_config('request.jwt.claim.sub', nullif($1::text, '')::jsonb ->> 'sub', true),
+       set_config('role', 'throughline_app', true)
 `
 
 // The role and user of a transaction. Local to the transaction, so that nothing stays on a pooled connection.
-// The claims are those of the verified token; the policies read them.
+// The claims are those of the verified token, as they were signed: the app's policies may read any. auth.uid() reads
+// the older variable of sub first, so that is set too: no policy has to parse the claims for it, and a value that
+// somebody left on a pooled connection does not count.
 func (q *Queries) ActAsUser(ctx context.Context, claims string) error {
 	_, err := q.db.Exec(ctx, ActAsUser, claims)
 	return err

@@ -24,6 +24,18 @@ func (q *Queries) BeginQuietly(ctx context.Context) error {
 	return err
 }
 
+const ChatExists = `-- name: ChatExists :one
+select exists (select from public.chats where id = $1)
+`
+
+// Asked with each page, because the page of a deleted chat is empty as well.
+func (q *Queries) ChatExists(ctx context.Context, chatID uuid.UUID) (bool, error) {
+	row := q.db.QueryRow(ctx, ChatExists, chatID)
+	var exists bool
+	err := row.Scan(&exists)
+	return exists, err
+}
+
 const ExportChat = `-- name: ExportChat :many
 
 select id, title, system_prompt, metadata, tags, memory_strategy, ttl_hours, max_turns, tool_name, created_at, updated_at,
@@ -326,18 +338,6 @@ func (q *Queries) ExportRevisions(ctx context.Context, arg ExportRevisionsParams
 		return nil, err
 	}
 	return items, nil
-}
-
-const ExportedChatExists = `-- name: ExportedChatExists :one
-select exists (select from public.chats where id = $1)
-`
-
-// Asked with each page, because the page of a deleted chat is empty as well.
-func (q *Queries) ExportedChatExists(ctx context.Context, chatID uuid.UUID) (bool, error) {
-	row := q.db.QueryRow(ctx, ExportedChatExists, chatID)
-	var exists bool
-	err := row.Scan(&exists)
-	return exists, err
 }
 
 const FindImported = `-- name: FindImported :many

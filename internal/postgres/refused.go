@@ -1,0 +1,60 @@
+package postgres
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/arcoscribe/throughline/internal/fault"
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// ownerOfChats is the constraint that ties a chat to its user, and the only foreign key to auth.users.
+const ownerOfChats = "chats_user_id_fkey"
+
+// refused returns the fault for a write that Postgres refused because its user does not exist or because of a rule that
+// the app's owner wrote: a policy or a right (42501), an exception that a trigger raises, a check constraint. It returns
+// any other error as it is. What we write ourselves breaks no check of ours, see history and bundle.
+func refused(sent *pgconn.PgError, err error) error {
+	switch sent.Code {
+	case foreignKeyViolation:
+		if sent.ConstraintName == ownerOfChats {
+			return fault.NoUser(reason(sent))
+		}
+	case insufficientRights:
+		return fault.Forbidden(reason(sent))
+	case raisedException:
+		return forbidden(sent, "reason", sent.Message)
+	case checkViolation:
+		if sent.ConstraintName != "" {
+			return forbidden(sent, "constraint", sent.ConstraintName)
+		}
+	}
+	return err
+}
+
+func forbidden(sent *pgconn.PgError, detail, value string) error {
+	failure := fault.Forbidden(reason(sent))
+	failure.Details = map[string]any{detail: value}
+	return failure
+}
+
+// notAllowed is the fault for a row that the user sees and a policy keeps from being changed: then Postgres changes
+// nothing and does not say why.
+func notAllowed(table string) error {
+	return fault.Forbidden(fmt.Errorf("a policy keeps the user from changing a row of %s", table))
+}
+
+// reason is what the log may say of an error. The sentences of Postgres' own checks name policies, tables and constraints;
+// one that a function raises may quote the row, so only the function is named.
+func reason(sent *pgconn.PgError) error {
+	switch sent.File {
+	case "execMain.c", "aclchk.c", "ri_triggers.c":
+		return fmt.Errorf("%s (SQLSTATE %s)", sent.Message, sent.Code)
+	}
+	for frame := range strings.SplitSeq(sent.Where, "\n") {
+		if strings.HasPrefix(frame, "PL/pgSQL function ") {
+			return fmt.Errorf("raised by %s (SQLSTATE %s)", frame, sent.Code)
+		}
+	}
+	return fmt.Errorf("SQLSTATE %s", sent.Code)
+}

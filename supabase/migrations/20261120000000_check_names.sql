@@ -1,0 +1,84 @@
+-- Applied before all others, by whichever tool: names everything that is in their way in one sentence, so that either
+-- all of them can be applied or nothing is. Creates nothing.
+do $$
+declare
+  -- What the migrations create in public, and all that they could clash with there; a test compares both with the
+  -- catalog. Tables also bring a type of their name.
+  tables constant text[] := array[
+    'chat_files', 'chats', 'conversation_brief_drafts', 'conversation_brief_revisions', 'conversation_briefs', 'message_deltas',
+    'message_files', 'messages'];
+  indexes constant text[] := array[
+    'chat_files_pkey', 'chat_files_user_id_idx',
+    'chats_active_on_idx', 'chats_expires_at_idx', 'chats_pkey', 'chats_user_id_idx',
+    'conversation_brief_drafts_pkey', 'conversation_brief_drafts_user_id_idx',
+    'conversation_brief_revisions_fold_once_key', 'conversation_brief_revisions_pkey', 'conversation_brief_revisions_user_id_idx',
+    'conversation_briefs_failing_since_idx', 'conversation_briefs_lease_until_idx', 'conversation_briefs_over_max_turns_idx',
+    'conversation_briefs_pkey', 'conversation_briefs_stale_idx', 'conversation_briefs_thousands_to_fold_idx',
+    'conversation_briefs_unreadable_idx', 'conversation_briefs_user_id_idx',
+    'message_deltas_pkey',
+    'message_files_content_idx', 'message_files_pkey', 'message_files_user_id_idx',
+    'messages_chat_id_seq_key', 'messages_client_message_id_key', 'messages_kept_idx', 'messages_one_generation_key', 'messages_pkey',
+    'messages_search_idx', 'messages_tool_name_idx', 'messages_user_id_chat_id_seq_idx'];
+  me constant pg_roles := (select r from pg_roles r where r.rolname = current_user);
+  users constant oid := (select c.oid from pg_class c where c.relname = 'users' and c.relnamespace = to_regnamespace('auth'));
+  taken text;
+  missing text;
+  rights text;
+  before_release boolean := false;
+begin
+  select string_agg(found.name, ', ' order by found.place, found.name) into taken from (
+    select 1 as place, 'schema ' || n.nspname as name from pg_namespace n where n.nspname in ('throughline', 'inspect', 'river')
+    union all
+    select 2, case c.relkind when 'i' then 'index' when 'v' then 'view' when 'S' then 'sequence' when 'c' then 'type' else 'table' end
+              || ' public.' || c.relname
+      from pg_class c where c.relnamespace = to_regnamespace('public') and c.relname = any (tables || indexes)
+    union all
+    select 3, 'type public.' || t.typname
+      from pg_type t where t.typnamespace = to_regnamespace('public') and t.typname = any (tables) and t.typrelid = 0
+    union all
+    select 4, 'policy ' || p.polname || ' on realtime.messages'
+      from pg_policy p join pg_class c on c.oid = p.polrelid
+     where p.polname = 'throughline_chat_listeners' and c.relname = 'messages' and c.relnamespace = to_regnamespace('realtime')
+    union all
+    -- These may be there, because roles belong to the whole cluster, but not with other powers than ours have.
+    select 5, 'role ' || r.rolname from pg_roles r
+     where r.rolname in ('throughline_app', 'throughline_worker')
+       and (r.rolsuper or r.rolbypassrls or r.rolcanlogin or r.rolcreaterole or not r.rolinherit)) found;
+
+  select string_agg(needed.name, ', ' order by needed.place, needed.name) into missing from (
+    select 1 as place, 'role ' || name as name from unnest(array['anon', 'authenticated', 'service_role']) name where to_regrole(name) is null
+    union all
+    select 2, 'schema ' || name from unnest(array['auth', 'public']) name where to_regnamespace(name) is null
+    union all
+    select 3, 'table auth.users' where users is null
+    union all
+    select 4, 'function auth.uid()'
+     where not exists (select from pg_proc p where p.proname = 'uid' and p.pronargs = 0 and p.pronamespace = to_regnamespace('auth'))) needed;
+
+  if missing is null then
+    select string_agg(needed.name, ', ' order by needed.place) into rights from (values
+      (1, 'create schemas in this database', has_database_privilege(current_database(), 'create')),
+      (2, 'create tables in the schema public', has_schema_privilege('public', 'create')),
+      (3, 'create roles', me.rolsuper or me.rolcreaterole),
+      (4, 'use the schema auth', has_schema_privilege('auth', 'usage')),
+      (5, 'refer to auth.users', has_table_privilege(users, 'references')),
+      -- Until Postgres 15 whoever may create roles may grant any.
+      (6, 'grant anon and authenticated', me.rolsuper or current_setting('server_version_num')::int < 160000
+          or pg_has_role('anon', 'member with admin option') and pg_has_role('authenticated', 'member with admin option'))
+      ) needed (place, name, has) where not needed.has;
+  end if;
+
+  if taken is not null and to_regclass('supabase_migrations.schema_migrations') is not null then
+    execute 'select exists (select from supabase_migrations.schema_migrations where name = ''conversation_briefs'')' into before_release;
+  end if;
+
+  if taken is not null or missing is not null or rights is not null then
+    raise exception using errcode = 'TL001', message = 'Throughline cannot use this database, and nothing was applied: ' || concat_ws('; ',
+      case when before_release then 'it was migrated by Throughline before its first release, which cannot be continued (' || taken
+        || ' exist): use a new database, or delete .local/postgres if it is that of throughline dev'
+      when taken is not null then taken || ' already exist: rename what is yours, or use another database' end,
+      missing || ' are missing: use the database of a Supabase project, or throughline dev, which makes its own',
+      'the role ' || current_user || ' may not ' || rights || ': connect as the role postgres of the project');
+  end if;
+end
+$$;
