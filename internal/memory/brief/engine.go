@@ -186,7 +186,10 @@ func (e *Engine) claim(ctx context.Context, change *Change, plan planner) (Resul
 		case needed:
 			return claimed, nil
 		case snapshot.PutOff || len(snapshot.Messages) < most:
-			return Nothing, e.nothing(ctx, *change)
+			if err := e.nothing(ctx, *change); err != nil {
+				return Failed, err
+			}
+			return Nothing, nil
 		}
 	}
 }
