@@ -9,7 +9,7 @@ import (
 )
 
 // errRefused means that the server accepts none of the tokens.
-var errRefused = errors.New("the server refuses the access token (401)")
+var errRefused = errors.New("the server refuses the access token (401): give a valid one with THROUGHLINE_TOKEN or --token-command")
 
 // bearer adds the access token to each request. After a 401 it fetches a new token and tries once more, because a token
 // lasts an hour and an editor runs all day.
