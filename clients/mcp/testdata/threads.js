@@ -37,7 +37,7 @@ async function ask(client, name, args, options) {
 const client = await connect(TOKEN);
 const { tools } = await client.listTools();
 assert.deepEqual(tools.map(({ name }) => name).sort(), [
-  'chat', 'codereview', 'debug', 'forget_thread', 'get_thread', 'list_threads', 'search_history',
+  'chat', 'codereview', 'debug', 'forget_thread', 'get_thread', 'list_threads', 'pin_message', 'search_history',
 ]);
 assert.match(client.getInstructions(), /continuation_id/);
 
