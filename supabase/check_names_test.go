@@ -25,7 +25,7 @@ const checkNames = "20261120000000_check_names"
 func refused(t *testing.T, database testkit.Database) string {
 	t.Helper()
 	applied, err := supabase.Migrate(t.Context(), database.DSN, silent)
-	unusable, ok := errors.AsType[*supabase.ErrUnusable](err)
+	unusable, ok := errors.AsType[*supabase.UnusableError](err)
 	if !ok || len(applied) > 0 {
 		t.Fatalf("applied %v: %v", applied, err)
 	}
@@ -137,7 +137,7 @@ func TestMigrateNamesWhatAClusterLacks(t *testing.T) {
 		"one":   "may not create roles",
 	} {
 		_, err := supabase.Migrate(t.Context(), at(database), silent)
-		if _, ok := errors.AsType[*supabase.ErrUnusable](err); !ok || !strings.Contains(err.Error(), want) ||
+		if _, ok := errors.AsType[*supabase.UnusableError](err); !ok || !strings.Contains(err.Error(), want) ||
 			!strings.Contains(err.Error(), "role throughline_app, role throughline_worker already exist") {
 			t.Errorf("%s: %v", database, err)
 		}

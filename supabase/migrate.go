@@ -47,11 +47,11 @@ func (e *StatementError) Error() string {
 
 func (e *StatementError) Unwrap() error { return e.Err }
 
-// ErrUnusable says in one sentence why the database cannot be migrated: a name that is taken, or something that every
+// UnusableError says in one sentence why the database cannot be migrated: a name that is taken, or something that every
 // Supabase project has is missing. Nothing was applied.
-type ErrUnusable struct{ Reason string }
+type UnusableError struct{ Reason string }
 
-func (e *ErrUnusable) Error() string { return e.Reason }
+func (e *UnusableError) Error() string { return e.Reason }
 
 // unusable is an SQLSTATE of our own, which the first migration raises. The message is the sentence.
 const unusable = "TL001"
@@ -184,7 +184,7 @@ func apply(ctx context.Context, tx pgx.Tx, m migration) error {
 // explained returns the sentence of an error that has one, and any other error as it is.
 func explained(err error) error {
 	if refused, ok := errors.AsType[*pgconn.PgError](err); ok && refused.Code == unusable {
-		return &ErrUnusable{refused.Message}
+		return &UnusableError{refused.Message}
 	}
 	return err
 }

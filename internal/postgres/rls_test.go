@@ -214,7 +214,7 @@ func (b *bed) checkConnectionsAreClean() {
 		}
 		defer conn.Release() // all of them are held until the last was looked at
 		var role, claims string
-		err = conn.QueryRow(b.t.Context(), "select current_setting('role') || '/' || current_user, coalesce(current_setting('request.jwt.claims', true), '')").Scan(&role, &claims)
+		err = conn.QueryRow(b.t.Context(), "select current_setting('role') || '/' || current_user, concat(current_setting('request.jwt.claims', true), current_setting('request.jwt.claim.sub', true))").Scan(&role, &claims)
 		if err != nil || role != "none/postgres" || claims != "" {
 			b.t.Errorf("connection %d has the role %s and the claims %q, %v", i, role, claims, err)
 		}

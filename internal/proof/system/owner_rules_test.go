@@ -3,6 +3,7 @@ package system
 import (
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"strings"
 	"testing"
@@ -19,9 +20,7 @@ import (
 func (r *rig) signed(user uuid.UUID, claims jwt.MapClaims) testkit.Client {
 	r.t.Helper()
 	body := jwt.MapClaims{"sub": user.String(), "aud": "authenticated", "role": "authenticated", "exp": time.Now().Add(time.Hour).Unix()}
-	for name, value := range claims {
-		body[name] = value
-	}
+	maps.Copy(body, claims)
 	token, err := jwt.NewWithClaims(jwt.SigningMethodHS256, body).SignedString([]byte(testkit.JWTSecret))
 	if err != nil {
 		r.t.Fatal(err)
