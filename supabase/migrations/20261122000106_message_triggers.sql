@@ -134,14 +134,17 @@ begin
                      or o.status = 'streaming' and n.status <> 'streaming') then
     return null;
   end if;
-  update public.chats c
-     set turn_count = greatest(0, c.turn_count + changed.turns)
-    from (select n.chat_id, sum((n.role = 'user' and n.weight > 0)::int - (o.role = 'user' and o.weight > 0)::int) as turns
-            from old_messages o join new_messages n using (id) group by n.chat_id) changed
-   where c.id = changed.chat_id and changed.turns <> 0;
-  perform throughline.renew_title(edited.chat_id, edited.seq, edited.content)
-     from (select distinct on (o.chat_id) o.chat_id, o.seq, o.content from old_messages o join new_messages n using (id)
-            where o.role = 'user' and o.weight > 0 and (n.role <> 'user' or n.content <> o.content) order by o.chat_id, o.seq) edited;
+  -- Not for replies, which are most updates.
+  if exists (select from old_messages o join new_messages n using (id) where 'user' in (o.role, n.role)) then
+    update public.chats c
+       set turn_count = greatest(0, c.turn_count + changed.turns)
+      from (select n.chat_id, sum((n.role = 'user' and n.weight > 0)::int - (o.role = 'user' and o.weight > 0)::int) as turns
+              from old_messages o join new_messages n using (id) group by n.chat_id) changed
+     where c.id = changed.chat_id and changed.turns <> 0;
+    perform throughline.renew_title(edited.chat_id, edited.seq, edited.content)
+       from (select distinct on (o.chat_id) o.chat_id, o.seq, o.content from old_messages o join new_messages n using (id)
+              where o.role = 'user' and o.weight > 0 and (n.role <> 'user' or n.content <> o.content) order by o.chat_id, o.seq) edited;
+  end if;
   perform from public.conversation_briefs
     where chat_id = any (array(select chat_id from new_messages)) order by chat_id for update;
   update public.conversation_briefs b
