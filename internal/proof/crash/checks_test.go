@@ -91,7 +91,8 @@ func (s *story) fold(t *testing.T) {
 		input_tokens, output_tokens, prompt_mode, prompt_ref, model, duration_ms, input_sha256) values ($1, $2, 1, 'fold', 1, 4, 2, $3, 1, 1, 'inline', 'x', 'x', 1, '')`,
 		s.chats[0], s.user, summary)
 	s.exec(t, `update public.conversation_briefs set brief = jsonb_build_object('global_summary', $2::text, 'last_summarized_message_id', null),
-		version = 1, covered_seq = 4, brief_tokens = 9, pending_tokens = 2, pending_turns = 1 where chat_id = $1`, s.chats[0], summary)
+		version = 1, covered_seq = 4, brief_tokens = 9, pending_turns = 1,
+		pending_tokens = (select sum(weight) from public.messages where chat_id = $1 and seq > 4) where chat_id = $1`, s.chats[0], summary)
 }
 
 // delete deletes the question of the second chat's turn, once its place was seen.
