@@ -50,16 +50,22 @@ func TestSameMessageAgain(t *testing.T) {
 			t.Errorf("the same id with another %s: %d %s", what, other.Status, other.Text)
 		}
 	}
-	filed := testkit.Body{"content": "Look.", "client_message_id": uuid.NewString(), "files": []testkit.Body{{"path": "b.go", "content": "b"}, {"path": "a.go", "content": "a"}}}
-	if one, two := r.Send("", filed).Rest(), r.Send("", filed).Rest(); one.MessageID != two.MessageID {
-		t.Errorf("with the same files: %+v, %+v", one, two)
-	}
 	changed := maps.Clone(message)
 	maps.Copy(changed, testkit.Body{"model_variant": "arco", "metadata": testkit.Body{"try": 2}, "sources": []testkit.Body{{"content": "A passage."}}})
 	if again := r.Send("", changed).Rest(); again.MessageID != first.MessageID {
 		t.Errorf("with other sources and metadata: %+v", again)
 	}
 	r.checkAskedOnce("Speak.", "")
+}
+
+func TestSameMessageWithFilesAgain(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil, nil)
+	message := testkit.Body{"content": "Look.", "client_message_id": uuid.NewString(), "files": []testkit.Body{{"path": "b.go", "content": "b"}, {"path": "a.go", "content": "a"}}}
+	if one, two := r.Send("", message).Rest(), r.Send("", message).Rest(); one.MessageID != two.MessageID {
+		t.Errorf("with the same files: %+v, %+v", one, two)
+	}
+	r.checkAskedOnce("Look.", "")
 }
 
 // A hundred copies of one message at once, on two servers, make one message and one reply, which all of them read while
