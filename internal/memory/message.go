@@ -57,7 +57,8 @@ type Message struct {
 	Role    Role
 	Status  Status
 	Content string
-	// Tokens is the row's stored weight: an estimate, where tool calls or somebody's SQL are in it.
+	// Tokens is the row's token_count: of all that a prompt shows of it; an estimate, where tool calls or somebody's SQL
+	// are in it.
 	Tokens    int
 	CreatedAt time.Time
 	// TimeZone is the IANA name that the client sent with the message, "" for none. It is read for folds only.
@@ -73,7 +74,7 @@ func (m *Message) IsKept() bool {
 }
 
 // Blank reports whether the message has no text: nothing but white space as Unicode defines it. Blank messages are
-// not shown, and are no turns. Postgres gives them no weight.
+// not shown, and are no turns. Postgres counts no tokens for them.
 func (m Message) Blank() bool {
 	return strings.TrimSpace(m.Content) == ""
 }

@@ -228,9 +228,9 @@ func (b *bed) checkCounters() {
 	wrong := ask[int](b, `
 		select count(*) from chats c join conversation_briefs b on b.chat_id = c.id
 		  cross join lateral (select count(*) as n, coalesce(max(seq), 0) as last,
-		      coalesce(sum(weight) filter (where seq > b.covered_seq), 0) as tokens,
-		      count(*) filter (where role = 'user' and weight > 0) as all_turns,
-		      count(*) filter (where seq > b.covered_seq and role = 'user' and weight > 0) as turns
+		      coalesce(sum(token_count) filter (where seq > b.covered_seq), 0) as tokens,
+		      count(*) filter (where role = 'user' and token_count > 0) as all_turns,
+		      count(*) filter (where seq > b.covered_seq and role = 'user' and token_count > 0) as turns
 		    from messages m where m.chat_id = c.id) real
 		 where (c.message_count, c.turn_count, b.pending_tokens, b.pending_turns) is distinct from (real.n, real.all_turns, real.tokens, real.turns)
 		    or c.last_seq < real.last`)

@@ -15,14 +15,13 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/google/uuid"
 	"pgregory.net/rapid"
 
 	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/bundle"
 	"github.com/arcoscribe/throughline/internal/fault"
-	"github.com/arcoscribe/throughline/internal/memory"
-	"github.com/arcoscribe/throughline/internal/memory/prompt"
 	"github.com/arcoscribe/throughline/internal/memory/text"
 	"github.com/arcoscribe/throughline/internal/testkit"
 	"github.com/arcoscribe/throughline/internal/transfer"
@@ -355,7 +354,8 @@ func TestAnyBundleComesBackTheSame(t *testing.T) {
 		if err != nil {
 			rt.Fatalf("%v", err)
 		}
-		if diff := cmp.Diff(likeness(rt, text), likeness(rt, back)); diff != "" {
+		// Postgres counts tokens for itself: throughline.tokens_of.
+		if diff := cmp.Diff(likeness(rt, text), likeness(rt, back), cmpopts.IgnoreFields(bundle.Message{}, "TokenCount")); diff != "" {
 			rt.Fatalf("(-in +out):\n%s", diff)
 		}
 	})
@@ -417,16 +417,6 @@ func anyMessage(t *rapid.T, ids []string, i int, files []bundle.File) bundle.Mes
 		Importance: rapid.Ptr(rapid.Float32Range(0, 1), true).Draw(t, "importance"), ToolCalls: []byte(anyCalls.Draw(t, "calls")),
 		ToolName: anyName.Draw(t, "tool"), Metadata: []byte(anyObject.Draw(t, "metadata")), CreatedAt: anyTime.Draw(t, "created"), UpdatedAt: anyTime.Draw(t, "updated"),
 		Files: []bundle.FileRef{},
-	}
-	if message.SupersededBy == nil {
-		name, calls := "", message.ToolCalls
-		if message.Name != nil {
-			name = *message.Name
-		}
-		if string(calls) == "null" {
-			calls = nil
-		}
-		message.TokenCount = text.Tokens(prompt.ToolText(memory.Role(message.Role), message.Content, name, calls))
 	}
 	if i == 0 { // so that no file is left without a message
 		for n, file := range files {

@@ -88,7 +88,7 @@ select fold_failures, extract(epoch from retry_at - now())::float8 as wait_secon
 update throughline.own_briefs b
    set lease_token = null, lease_until = null, pending_tokens = rest.tokens, pending_turns = rest.turns,
        settled_tokens = rest.tokens, settled_turns = rest.turns
-  from (select coalesce(sum(m.weight), 0)::int as tokens, (count(*) filter (where m.role = 'user' and m.weight > 0))::int as turns
+  from (select coalesce(sum(m.token_count), 0)::int as tokens, (count(*) filter (where m.role = 'user' and m.token_count > 0))::int as turns
           from throughline.own_messages m
          where m.chat_id = sqlc.arg(chat_id)
            and m.seq > (select c.covered_seq from throughline.own_briefs c where c.chat_id = sqlc.arg(chat_id))) rest
@@ -124,7 +124,7 @@ with written as (update throughline.own_briefs b
        stale = false,
        lease_token = null,
        lease_until = null
-  from (select coalesce(sum(m.weight), 0)::int as tokens, (count(*) filter (where m.role = 'user' and m.weight > 0))::int as turns
+  from (select coalesce(sum(m.token_count), 0)::int as tokens, (count(*) filter (where m.role = 'user' and m.token_count > 0))::int as turns
           from throughline.own_messages m
          where m.chat_id = sqlc.arg(chat_id) and m.seq > sqlc.arg(covered_seq)) rest
  where b.chat_id = sqlc.arg(chat_id)

@@ -81,7 +81,7 @@ update public.messages m
 -- has no brief: its buffer begins where the context was cleared, and no prompt uses more than 400 rows of it.
 -- covered_seq comes from a subquery, because with a join Postgres would read all messages of the chat.
 select m.id, coalesce(m.reply_to, '00000000-0000-0000-0000-000000000000')::uuid as reply_to, m.seq, m.role, m.status,
-       (case when m.superseded_by is null then m.content else '' end)::text as content, m.weight, m.created_at,
+       (case when m.superseded_by is null then m.content else '' end)::text as content, m.token_count, m.created_at,
        m.pinned, coalesce(m.importance, 0)::real as importance, m.name, (case when m.superseded_by is null then m.tool_calls end)::jsonb as tool_calls
   from public.messages m
  where m.chat_id = sqlc.arg(chat_id)
@@ -95,7 +95,7 @@ select m.id, coalesce(m.reply_to, '00000000-0000-0000-0000-000000000000')::uuid 
 -- The pinned and important messages that the brief covers, newest first: for hybrid chats. The condition is
 -- literally that of messages_kept_idx, so that the index is used.
 select m.id, coalesce(m.reply_to, '00000000-0000-0000-0000-000000000000')::uuid as reply_to, m.seq, m.role, m.status,
-       m.content, m.weight, m.created_at,
+       m.content, m.token_count, m.created_at,
        m.pinned, coalesce(m.importance, 0)::real as importance, m.name, m.tool_calls
   from public.messages m
  where m.chat_id = sqlc.arg(chat_id)
@@ -171,7 +171,7 @@ returning m.id;
 -- The messages of a fold that holds the lease, oldest first: those after the brief, or, for a rebuild, those
 -- that the brief covers and that were not cleared.
 select m.id, coalesce(m.reply_to, '00000000-0000-0000-0000-000000000000')::uuid as reply_to, m.seq, m.role, m.status,
-       (case when m.superseded_by is null then m.content else '' end)::text as content, m.weight, m.created_at,
+       (case when m.superseded_by is null then m.content else '' end)::text as content, m.token_count, m.created_at,
        m.pinned, coalesce(m.importance, 0)::real as importance, m.name, (case when m.superseded_by is null then m.tool_calls end)::jsonb as tool_calls,
        coalesce(m.metadata ->> 'time_zone', '')::text as time_zone
   from throughline.own_messages m

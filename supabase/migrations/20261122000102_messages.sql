@@ -12,7 +12,8 @@ create table public.messages (
   -- The user message that an assistant message answers. No foreign key: a reply outlives a deleted question,
   -- and the check would cost every reply a look-up.
   reply_to          uuid,
-  -- Tokens of content, as its writer counted them. A trigger replaces null by an estimate. See weight.
+  -- Tokens of all that a prompt shows of the message; 0 when that is nothing. See throughline.tokens_of. A turn is a
+  -- message of the user with tokens.
   token_count       int         not null,
   metadata          jsonb       not null default '{}',
   client_message_id uuid,
@@ -37,17 +38,6 @@ create table public.messages (
   name              text,
   -- The tool through which a user message came.
   tool_name         text,
-  -- The tokens that prompts and budgets count for the message: of all that a prompt would show of it, also of
-  -- tool calls. 0 when that is nothing: a superseded reply, and a blank message, which holds only white space
-  -- as Unicode defines it (memory.Message.Blank in Go). A turn is a message of the user with weight. A
-  -- token_count that is far too low to be true does not count.
-  weight            int         not null generated always as (case
-    when superseded_by is not null or (tool_calls <> '[]') is not true
-      and btrim(content, E' \t\n\x0b\f\r\u0085\u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000') = '' then 0
-    else greatest(token_count, 1 + octet_length(content) / 32)
-      + case when tool_calls <> '[]' then octet_length(tool_calls::text) / 3 else 0 end
-      + case when role = 'tool' then coalesce(2 + octet_length(name) / 3, 0) else 0 end
-    end) stored,
 
   constraint messages_pkey primary key (id),
   constraint messages_chat_id_fkey foreign key (chat_id) references public.chats (id) on delete cascade,

@@ -10,7 +10,7 @@ create table public.conversation_briefs (
   version           bigint      not null default 0,
   -- The summary holds every message up to this seq.
   covered_seq       bigint      not null default 0,
-  -- The chunk buffer, maintained by the triggers on messages: weight and turns after covered_seq.
+  -- The chunk buffer, maintained by the triggers on messages: token_count and turns after covered_seq.
   pending_tokens    int         not null default 0,
   pending_turns     int         not null default 0,
   -- A covered message was edited or deleted, so the summary no longer agrees with the messages.

@@ -10,10 +10,24 @@
 -- until Postgres analyzes the table, or for all of a transaction that inserts thousands of rows. So their
 -- settings and their conditions leave the planner nothing but the index on the ids that a statement touched.
 
--- About right for English and too high for other scripts: a high estimate only folds early.
-create function throughline.estimate_tokens(content text) returns int
-language sql immutable security invoker set search_path = '' as $$
-  select case when content = '' then 0 else greatest(1, octet_length(content) / 4) end
+-- The tokens of all that a prompt shows of a message: content, tool calls, a tool's name. 0 when that is nothing: a
+-- superseded reply, and a blank message, which holds only white space as Unicode defines it (memory.Message.Blank in
+-- Go). given is what its writer counted; null asks for an estimate, which is about right for English and too high for
+-- other scripts: a high one only folds early. No text counts less than a thirty-second of its bytes, whatever is given.
+create function throughline.tokens_of(m public.messages, given int) returns int
+language plpgsql immutable security invoker set search_path = '' as $$
+declare
+  has_calls constant boolean := coalesce(m.tool_calls <> '[]', false);
+  bytes constant int := octet_length(m.content);
+  beside constant int := case when has_calls then octet_length(m.tool_calls::text) / 3 else 0 end
+                       + case when m.role = 'tool' and m.name is not null then 2 + octet_length(m.name) / 3 else 0 end;
+begin
+  if m.superseded_by is not null or not has_calls and btrim(m.content,
+       E' \t\n\x0b\f\r\u0085\u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000') = '' then
+    return 0;
+  end if;
+  return greatest(coalesce(given, bytes / 4 + beside), 1 + bytes / 32 + beside);
+end
 $$;
 
 -- Assigns seq. The lock waits for other writers to the chat, so seq follows the order of commits. last_seq is
@@ -23,7 +37,7 @@ create function throughline.place_message() returns trigger
 language plpgsql security definer set search_path = ''
   set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off as $$
 begin
-  new.token_count := coalesce(new.token_count, throughline.estimate_tokens(new.content));
+  new.token_count := throughline.tokens_of(new, new.token_count);
   select greatest(c.last_seq, (select m.seq from public.messages m where m.chat_id = c.id order by m.seq desc limit 1)) + 1, c.user_id
     into new.seq, new.user_id
     from public.chats c
@@ -55,9 +69,9 @@ create function throughline.renew_title(chat_id uuid, seq bigint, content text) 
 language sql volatile security definer set search_path = '' as $$
   update public.chats c
      set title = coalesce((select throughline.title_of(m.content) from public.messages m
-                            where m.chat_id = c.id and m.role = 'user' and m.weight > 0 order by m.seq limit 1), '')
+                            where m.chat_id = c.id and m.role = 'user' and m.token_count > 0 order by m.seq limit 1), '')
    where c.id = $1 and c.title <> '' and c.title = throughline.title_of($3)
-     and not exists (select from public.messages m where m.chat_id = c.id and m.role = 'user' and m.weight > 0 and m.seq < $2)
+     and not exists (select from public.messages m where m.chat_id = c.id and m.role = 'user' and m.token_count > 0 and m.seq < $2)
 $$;
 
 -- Updates the chat's counters, gives a chat without a title one from its first message, and announces the
@@ -71,20 +85,20 @@ begin
          message_count = c.message_count + added.messages,
          turn_count = c.turn_count + added.turns,
          last_message_at = greatest(c.last_message_at, added.last_at)
-    from (select chat_id, max(seq) as last_seq, count(*) as messages, count(*) filter (where role = 'user' and weight > 0) as turns, max(created_at) as last_at
+    from (select chat_id, max(seq) as last_seq, count(*) as messages, count(*) filter (where role = 'user' and token_count > 0) as turns, max(created_at) as last_at
             from new_messages group by chat_id) added
    where c.id = added.chat_id and c.id = any (array(select chat_id from new_messages));
   if exists (select from new_messages where seq = 1) then
     update public.chats c
        set title = throughline.title_of(m.content)
       from new_messages m
-     where m.seq = 1 and m.role = 'user' and m.weight > 0 and c.id = m.chat_id and c.title = ''
+     where m.seq = 1 and m.role = 'user' and m.token_count > 0 and c.id = m.chat_id and c.title = ''
        and c.id = any (array(select chat_id from new_messages));
   end if;
   update public.conversation_briefs b
      set pending_tokens = b.pending_tokens + added.tokens,
          pending_turns = b.pending_turns + added.turns
-    from (select chat_id, sum(weight) as tokens, count(*) filter (where role = 'user' and weight > 0) as turns
+    from (select chat_id, sum(token_count) as tokens, count(*) filter (where role = 'user' and token_count > 0) as turns
             from new_messages group by chat_id) added
    where b.chat_id = added.chat_id and b.chat_id = any (array(select chat_id from new_messages))
      and (added.tokens > 0 or added.turns > 0);
@@ -106,8 +120,11 @@ begin
   if (new.id, new.chat_id, new.user_id, new.seq) is distinct from (old.id, old.chat_id, old.user_id, old.seq) then
     raise check_violation using message = 'a message keeps its id, chat, user and seq';
   end if;
-  if new.content is distinct from old.content and new.token_count = old.token_count then
-    new.token_count := throughline.estimate_tokens(new.content);
+  if new.token_count is distinct from old.token_count then
+    new.token_count := throughline.tokens_of(new, new.token_count);
+  elsif (new.content, new.tool_calls, new.role, new.superseded_by) is distinct from (old.content, old.tool_calls, old.role, old.superseded_by)
+     or new.role = 'tool' and new.name is distinct from old.name then
+    new.token_count := throughline.tokens_of(new, null);
   end if;
   new.updated_at := now();
   return new;
@@ -124,13 +141,13 @@ create trigger messages_check_update before update on public.messages
 create function throughline.count_updated_messages() returns trigger
 language plpgsql security definer set search_path = '' set enable_seqscan = off set enable_nestloop = off as $$
 begin
-  if not exists (select from new_messages where status <> 'streaming' or weight <> 0)
-     and not exists (select from old_messages where weight <> 0) then
+  if not exists (select from new_messages where status <> 'streaming' or token_count <> 0)
+     and not exists (select from old_messages where token_count <> 0) then
     return null;
   end if;
   if not exists (select from old_messages o join new_messages n using (id)
-                  where (o.content, o.tool_calls, o.name, o.weight, o.role, o.reply_to, o.superseded_by)
-                        is distinct from (n.content, n.tool_calls, n.name, n.weight, n.role, n.reply_to, n.superseded_by)
+                  where (o.content, o.tool_calls, o.name, o.token_count, o.role, o.reply_to, o.superseded_by)
+                        is distinct from (n.content, n.tool_calls, n.name, n.token_count, n.role, n.reply_to, n.superseded_by)
                      or o.status = 'streaming' and n.status <> 'streaming') then
     return null;
   end if;
@@ -138,12 +155,12 @@ begin
   if exists (select from old_messages o join new_messages n using (id) where 'user' in (o.role, n.role)) then
     update public.chats c
        set turn_count = greatest(0, c.turn_count + changed.turns)
-      from (select n.chat_id, sum((n.role = 'user' and n.weight > 0)::int - (o.role = 'user' and o.weight > 0)::int) as turns
+      from (select n.chat_id, sum((n.role = 'user' and n.token_count > 0)::int - (o.role = 'user' and o.token_count > 0)::int) as turns
               from old_messages o join new_messages n using (id) group by n.chat_id) changed
      where c.id = changed.chat_id and changed.turns <> 0;
     perform throughline.renew_title(edited.chat_id, edited.seq, edited.content)
        from (select distinct on (o.chat_id) o.chat_id, o.seq, o.content from old_messages o join new_messages n using (id)
-              where o.role = 'user' and o.weight > 0 and (n.role <> 'user' or n.content <> o.content) order by o.chat_id, o.seq) edited;
+              where o.role = 'user' and o.token_count > 0 and (n.role <> 'user' or n.content <> o.content) order by o.chat_id, o.seq) edited;
   end if;
   perform from public.conversation_briefs
     where chat_id = any (array(select chat_id from new_messages)) order by chat_id for update;
@@ -154,7 +171,7 @@ begin
          edit_count = b.edit_count + changed.edits,
          stale = b.stale or changed.covered_edits > 0
     from (select n.chat_id,
-                 coalesce(sum(n.weight - o.weight) filter (where n.seq > c.covered_seq), 0) as tokens,
+                 coalesce(sum(n.token_count - o.token_count) filter (where n.seq > c.covered_seq), 0) as tokens,
                  coalesce(sum(e.turns) filter (where n.seq > c.covered_seq), 0) as turns,
                  coalesce(sum(e.turns) filter (where n.seq <= c.cleared_seq), 0) as cleared,
                  count(*) filter (where e.edited) as edits,
@@ -165,7 +182,7 @@ begin
             cross join lateral (select o.status <> 'streaming'
               and (o.content, o.tool_calls, o.name, o.role, o.reply_to, o.superseded_by)
                   is distinct from (n.content, n.tool_calls, n.name, n.role, n.reply_to, n.superseded_by) as edited,
-              (n.role = 'user' and n.weight > 0)::int - (o.role = 'user' and o.weight > 0)::int as turns) e
+              (n.role = 'user' and n.token_count > 0)::int - (o.role = 'user' and o.token_count > 0)::int as turns) e
            group by n.chat_id) changed
    where b.chat_id = changed.chat_id and b.chat_id = any (array(select chat_id from new_messages))
      and (changed.tokens, changed.turns, changed.cleared, changed.edits) is distinct from (0, 0, 0, 0);
@@ -188,10 +205,10 @@ begin
   update public.chats c
      set message_count = c.message_count - gone.messages,
          turn_count = greatest(0, c.turn_count - gone.turns)
-    from (select chat_id, count(*) as messages, count(*) filter (where role = 'user' and weight > 0) as turns from old_messages group by chat_id) gone
+    from (select chat_id, count(*) as messages, count(*) filter (where role = 'user' and token_count > 0) as turns from old_messages group by chat_id) gone
    where c.id = gone.chat_id and c.id = any (array(select chat_id from old_messages));
   perform throughline.renew_title(gone.chat_id, gone.seq, gone.content)
-     from (select distinct on (chat_id) chat_id, seq, content from old_messages where role = 'user' and weight > 0 order by chat_id, seq) gone;
+     from (select distinct on (chat_id) chat_id, seq, content from old_messages where role = 'user' and token_count > 0 order by chat_id, seq) gone;
   perform from public.conversation_briefs
     where chat_id = any (array(select chat_id from old_messages)) order by chat_id for update;
   update public.conversation_briefs b
@@ -201,9 +218,9 @@ begin
          edit_count = b.edit_count + 1,
          stale = b.stale or gone.covered
     from (select o.chat_id,
-                 coalesce(sum(o.weight) filter (where o.seq > c.covered_seq), 0) as tokens,
-                 count(*) filter (where o.role = 'user' and o.weight > 0 and o.seq > c.covered_seq) as turns,
-                 count(*) filter (where o.role = 'user' and o.weight > 0 and o.seq <= c.cleared_seq) as cleared,
+                 coalesce(sum(o.token_count) filter (where o.seq > c.covered_seq), 0) as tokens,
+                 count(*) filter (where o.role = 'user' and o.token_count > 0 and o.seq > c.covered_seq) as turns,
+                 count(*) filter (where o.role = 'user' and o.token_count > 0 and o.seq <= c.cleared_seq) as cleared,
                  bool_or(o.seq <= c.covered_seq and (o.content <> '' or o.tool_calls is not null)) as covered
             from old_messages o
             join public.conversation_briefs c on c.chat_id = o.chat_id and c.chat_id = any (array(select chat_id from old_messages))
@@ -217,6 +234,6 @@ create trigger messages_count_deleted after delete on public.messages
   referencing old table as old_messages
   for each statement execute function throughline.count_deleted_messages();
 
-revoke all on function throughline.estimate_tokens(text), throughline.place_message(), throughline.title_of(text),
+revoke all on function throughline.tokens_of(public.messages, int), throughline.place_message(), throughline.title_of(text),
   throughline.renew_title(uuid, bigint, text), throughline.count_inserted_messages(), throughline.check_message_update(),
   throughline.count_updated_messages(), throughline.count_deleted_messages() from public, anon, authenticated;

@@ -52,7 +52,7 @@ select b.chat_id, b.user_id, c.title,
   left join public.conversation_brief_revisions latest on latest.chat_id = b.chat_id and latest.version = b.version
   left join public.conversation_brief_drafts draft on draft.chat_id = b.chat_id
  cross join lateral (select count(*) as turns from public.messages m
-                      where m.chat_id = b.chat_id and m.seq > b.cleared_seq and m.seq <= b.covered_seq and m.role = 'user' and m.weight > 0) covered;
+                      where m.chat_id = b.chat_id and m.seq > b.cleared_seq and m.seq <= b.covered_seq and m.role = 'user' and m.token_count > 0) covered;
 
 comment on view inspect.briefs is
   'Each chat''s brief: its text, how old it is, what it covers, whether it is stale, whether a fold is at work and how '
@@ -70,8 +70,8 @@ select b.chat_id, b.user_id, c.title,
        held.oldest_at, now() - held.oldest_at as oldest_age
   from public.conversation_briefs b
   join public.chats c on c.id = b.chat_id
- cross join lateral (select count(*) as messages, count(*) filter (where m.role = 'user' and m.weight > 0) as turns,
-                            coalesce(sum(m.weight), 0) as tokens, min(m.created_at) as oldest_at
+ cross join lateral (select count(*) as messages, count(*) filter (where m.role = 'user' and m.token_count > 0) as turns,
+                            coalesce(sum(m.token_count), 0) as tokens, min(m.created_at) as oldest_at
                        from public.messages m
                       where m.chat_id = b.chat_id and m.seq > b.covered_seq) held;
 
@@ -178,12 +178,12 @@ comment on view inspect.tokens_by_day is
 create view inspect.turns with (security_invoker = true) as
 select head.chat_id, head.user_id,
        row_number() over (partition by head.chat_id order by head.seq) as turn,
-       case when head.role = 'user' and head.weight > 0 then head.seq end as user_seq, reply.seq as reply_seq,
-       case when head.role = 'user' and head.weight > 0 then head.id end as user_message_id, reply.id as message_id,
+       case when head.role = 'user' and head.token_count > 0 then head.seq end as user_seq, reply.seq as reply_seq,
+       case when head.role = 'user' and head.token_count > 0 then head.id end as user_message_id, reply.id as message_id,
        head.created_at,
-       case when head.role = 'user' and head.weight > 0 then head.content end as user_content, reply.content as reply_content,
+       case when head.role = 'user' and head.token_count > 0 then head.content end as user_content, reply.content as reply_content,
        reply.status, reply.metadata ->> 'model_variant' as model_variant, reply.metadata ->> 'model' as model,
-       case when head.role = 'user' and head.weight > 0 then head.weight end as user_tokens, reply.weight as reply_tokens,
+       case when head.role = 'user' and head.token_count > 0 then head.token_count end as user_tokens, reply.token_count as reply_tokens,
        inspect.number_in(reply.metadata -> 'usage', 'input_tokens') as input_tokens,
        inspect.number_in(reply.metadata -> 'usage', 'cached_tokens') as cached_tokens,
        inspect.number_in(reply.metadata -> 'usage', 'output_tokens') as output_tokens,
@@ -214,11 +214,11 @@ select head.chat_id, head.user_id,
   left join (select distinct on (a.chat_id, coalesce(question.id, a.id)) a.*, coalesce(question.id, a.id) as head_id
                from public.messages a
                left join public.messages question
-                 on question.chat_id = a.chat_id and question.id = a.reply_to and question.role = 'user' and question.weight > 0
+                 on question.chat_id = a.chat_id and question.id = a.reply_to and question.role = 'user' and question.token_count > 0
               where a.role = 'assistant'
               order by a.chat_id, coalesce(question.id, a.id), a.seq desc) reply
     on reply.chat_id = head.chat_id and reply.head_id = head.id
- where head.role = 'user' and head.weight > 0
+ where head.role = 'user' and head.token_count > 0
     -- A reply whose question was deleted is a turn of its own.
     or head.role = 'assistant' and reply.id is not null;
 

@@ -39,7 +39,7 @@ select is(has_schema_privilege(who, schema, 'usage'), false, who || ' may not us
 select is(pg_temp.attempt(who, statement), 'denied', who || ': ' || statement)
   from unnest(array['anon', 'A']) who,
        unnest(array['select from river.river_job', 'select from inspect.briefs', 'select from inspect.turns',
-                    'select throughline.estimate_tokens(''x'')', 'select from inspect.due_folds()']) statement;
+                    'select throughline.title_of(''x'')', 'select from inspect.due_folds()']) statement;
 select is(has_schema_privilege('throughline_app', schema, 'usage'), false, 'throughline_app may not use the schema ' || schema)
   from unnest(array['river', 'inspect']) schema;
 select is_empty(

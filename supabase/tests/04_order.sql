@@ -122,7 +122,7 @@ select is(pg_temp.attempt('service_role', $$insert into public.messages (chat_id
 select is(pg_temp.attempt('service_role', statement), '23514', 'refused: ' || statement)
   from unnest(array[
     $$insert into public.messages (chat_id, role, status) values (pg_temp.id('other'), 'user', 'lost')$$,
-    $$insert into public.messages (chat_id, role, token_count) values (pg_temp.id('other'), 'user', -1)$$,
+    $$insert into public.messages (chat_id, role, content, token_count) values (pg_temp.id('other'), 'user', 'x', 100000001)$$,
     $$insert into public.messages (chat_id, role, metadata) values (pg_temp.id('other'), 'user', '[]')$$,
     $$insert into public.messages (chat_id, role, importance) values (pg_temp.id('other'), 'user', 1.5)$$,
     $$insert into public.messages (chat_id, role, importance) values (pg_temp.id('other'), 'user', 'NaN')$$,

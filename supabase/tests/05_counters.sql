@@ -77,8 +77,9 @@ select is((select message_count from public.chats where id = pg_temp.id('chat of
 insert into public.chats (id, user_id) values (pg_temp.id('tools'), pg_temp.id('A'));
 insert into public.messages (id, chat_id, role, content, token_count, tool_calls)
 values (pg_temp.id('call'), pg_temp.id('tools'), 'assistant', '', 0, jsonb_build_array(jsonb_build_object('name', 'f', 'arguments', repeat('x', 20000))));
-select cmp_ok((select pending_tokens from public.conversation_briefs where chat_id = pg_temp.id('tools')), '>', 6000, 'tool calls weigh, whatever token_count says');
-select is((select token_count from public.messages where id = pg_temp.id('call')), 0, 'which stays as it was given');
+select cmp_ok((select pending_tokens from public.conversation_briefs where chat_id = pg_temp.id('tools')), '>', 6000, 'tool calls count, whatever is given');
+select is((select token_count from public.messages where id = pg_temp.id('call')),
+          (select pending_tokens from public.conversation_briefs where chat_id = pg_temp.id('tools')), 'and are counted in it');
 update public.messages set tool_calls = '[{"name": "f"}]' where id = pg_temp.id('call');
 select is(pg_temp.counters('tools'), '6 tokens, 0 turns, 1 edits', 'changing them is an edit and is counted');
 update public.conversation_briefs set covered_seq = 1, pending_tokens = 0, version = 1 where chat_id = pg_temp.id('tools');
@@ -93,7 +94,7 @@ update public.messages set superseded_by = gen_random_uuid(), tool_calls = '[{"n
 select is(pg_temp.counters('tools'), '0 tokens, 0 turns, 4 edits', 'a superseded reply weighs nothing, with its calls');
 delete from public.messages where chat_id = pg_temp.id('tools');
 insert into public.messages (id, chat_id, role, content, token_count) values (pg_temp.id('lie'), pg_temp.id('tools'), 'user', repeat('word ', 4000), 0);
-select is((select weight from public.messages where id = pg_temp.id('lie')), 626, 'no text weighs less than any text can');
+select is((select token_count from public.messages where id = pg_temp.id('lie')), 626, 'no text weighs less than any text can');
 
 -- Blank messages are no turns and weigh nothing. One that gets words becomes a turn, and back.
 insert into public.chats (id, user_id) values (pg_temp.id('blank'), pg_temp.id('A'));

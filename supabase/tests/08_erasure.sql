@@ -19,7 +19,7 @@ select m.id, 1, m.chat_id, m.user_id, 'twice.txt', sha256('twice') from public.m
 union all
 select m.id, 2, m.chat_id, m.user_id, 'once.txt', sha256('once') from public.messages m where m.seq = 1;
 update public.conversation_briefs set covered_seq = 500, version = 1,
-  pending_tokens = (select sum(weight) from public.messages m where m.chat_id = conversation_briefs.chat_id and m.seq > 500),
+  pending_tokens = (select sum(token_count) from public.messages m where m.chat_id = conversation_briefs.chat_id and m.seq > 500),
   pending_turns = 250
  where chat_id = pg_temp.id('chat of A');
 insert into public.conversation_brief_drafts (chat_id, user_id, plan_sha256, pieces_done, pieces, global_summary, tokens, stats, duration_ms)

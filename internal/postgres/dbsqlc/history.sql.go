@@ -365,7 +365,7 @@ select m.id, m.chat_id, m.seq, m.role, m.content, m.status, m.reply_to, m.supers
        m.created_at, m.updated_at, sent.place
   from (select coalesce((select e.id from public.messages e where e.user_id = $1 and e.client_message_id = nullif(n.client_id, '00000000-0000-0000-0000-000000000000')), n.new_id)::uuid as id, n.place
           from (select unnest($2::uuid[]) as new_id, unnest($3::uuid[]) as client_id, unnest($4::int[]) as place) n) sent
- cross join lateral (select x.id, x.chat_id, x.user_id, x.seq, x.role, x.content, x.status, x.reply_to, x.token_count, x.metadata, x.client_message_id, x.lease_until, x.cancel_requested, x.created_at, x.updated_at, x.superseded_by, x.pinned, x.importance, x.tool_calls, x.tool_call_id, x.name, x.tool_name, x.weight from public.messages x where x.id = (select sent.id) limit 1) m
+ cross join lateral (select x.id, x.chat_id, x.user_id, x.seq, x.role, x.content, x.status, x.reply_to, x.token_count, x.metadata, x.client_message_id, x.lease_until, x.cancel_requested, x.created_at, x.updated_at, x.superseded_by, x.pinned, x.importance, x.tool_calls, x.tool_call_id, x.name, x.tool_name from public.messages x where x.id = (select sent.id) limit 1) m
  order by sent.place
 `
 

@@ -325,7 +325,7 @@ func (q *Queries) InterruptAbandonedReplies(ctx context.Context) ([]uuid.UUID, e
 
 const ReadBuffer = `-- name: ReadBuffer :many
 select m.id, coalesce(m.reply_to, '00000000-0000-0000-0000-000000000000')::uuid as reply_to, m.seq, m.role, m.status,
-       (case when m.superseded_by is null then m.content else '' end)::text as content, m.weight, m.created_at,
+       (case when m.superseded_by is null then m.content else '' end)::text as content, m.token_count, m.created_at,
        m.pinned, coalesce(m.importance, 0)::real as importance, m.name, (case when m.superseded_by is null then m.tool_calls end)::jsonb as tool_calls
   from public.messages m
  where m.chat_id = $1
@@ -350,7 +350,7 @@ type ReadBufferRow struct {
 	Role       string
 	Status     string
 	Content    string
-	Weight     int
+	TokenCount int
 	CreatedAt  time.Time
 	Pinned     bool
 	Importance float32
@@ -382,7 +382,7 @@ func (q *Queries) ReadBuffer(ctx context.Context, arg ReadBufferParams) ([]ReadB
 			&i.Role,
 			&i.Status,
 			&i.Content,
-			&i.Weight,
+			&i.TokenCount,
 			&i.CreatedAt,
 			&i.Pinned,
 			&i.Importance,
@@ -401,7 +401,7 @@ func (q *Queries) ReadBuffer(ctx context.Context, arg ReadBufferParams) ([]ReadB
 
 const ReadFoldable = `-- name: ReadFoldable :many
 select m.id, coalesce(m.reply_to, '00000000-0000-0000-0000-000000000000')::uuid as reply_to, m.seq, m.role, m.status,
-       (case when m.superseded_by is null then m.content else '' end)::text as content, m.weight, m.created_at,
+       (case when m.superseded_by is null then m.content else '' end)::text as content, m.token_count, m.created_at,
        m.pinned, coalesce(m.importance, 0)::real as importance, m.name, (case when m.superseded_by is null then m.tool_calls end)::jsonb as tool_calls,
        coalesce(m.metadata ->> 'time_zone', '')::text as time_zone
   from throughline.own_messages m
@@ -428,7 +428,7 @@ type ReadFoldableRow struct {
 	Role       string
 	Status     string
 	Content    string
-	Weight     int
+	TokenCount int
 	CreatedAt  time.Time
 	Pinned     bool
 	Importance float32
@@ -460,7 +460,7 @@ func (q *Queries) ReadFoldable(ctx context.Context, arg ReadFoldableParams) ([]R
 			&i.Role,
 			&i.Status,
 			&i.Content,
-			&i.Weight,
+			&i.TokenCount,
 			&i.CreatedAt,
 			&i.Pinned,
 			&i.Importance,
@@ -480,7 +480,7 @@ func (q *Queries) ReadFoldable(ctx context.Context, arg ReadFoldableParams) ([]R
 
 const ReadKept = `-- name: ReadKept :many
 select m.id, coalesce(m.reply_to, '00000000-0000-0000-0000-000000000000')::uuid as reply_to, m.seq, m.role, m.status,
-       m.content, m.weight, m.created_at,
+       m.content, m.token_count, m.created_at,
        m.pinned, coalesce(m.importance, 0)::real as importance, m.name, m.tool_calls
   from public.messages m
  where m.chat_id = $1
@@ -499,7 +499,7 @@ type ReadKeptRow struct {
 	Role       string
 	Status     string
 	Content    string
-	Weight     int
+	TokenCount int
 	CreatedAt  time.Time
 	Pinned     bool
 	Importance float32
@@ -525,7 +525,7 @@ func (q *Queries) ReadKept(ctx context.Context, chatID uuid.UUID) ([]ReadKeptRow
 			&i.Role,
 			&i.Status,
 			&i.Content,
-			&i.Weight,
+			&i.TokenCount,
 			&i.CreatedAt,
 			&i.Pinned,
 			&i.Importance,

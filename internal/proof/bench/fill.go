@@ -120,7 +120,7 @@ func (b batchOfChats) insertChats(ctx context.Context, conn *pgx.Conn, users int
 		  from generate_series(0, $6::int - 1) n
 		  join public.chats c on c.id = md5($1 || '-' || n)::uuid
 		 cross join lateral (
-		       select coalesce(sum(m.weight), 0) as tokens, count(*) filter (where m.role = 'user') as turns
+		       select coalesce(sum(m.token_count), 0) as tokens, count(*) filter (where m.role = 'user') as turns
 		         from public.messages m where m.chat_id = c.id and m.seq > $4) rest`,
 		b.kind, b.summary, text.Tokens(b.summary), b.covered, b.version, b.chats)
 	return err

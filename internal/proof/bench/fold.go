@@ -162,7 +162,7 @@ func (e *environment) unfold(ctx context.Context) error {
 	_, err := e.admin.Exec(ctx, `
 		update public.conversation_briefs b
 		   set brief = default, brief_tokens = 0, version = 0, covered_seq = 0, stale = false, lease_token = null, lease_until = null,
-		       pending_tokens = (select sum(m.weight) from public.messages m where m.chat_id = b.chat_id),
+		       pending_tokens = (select sum(m.token_count) from public.messages m where m.chat_id = b.chat_id),
 		       pending_turns = (select count(*) from public.messages m where m.chat_id = b.chat_id and m.role = 'user')
 		 where b.chat_id = any($1)`, ids)
 	return err

@@ -124,7 +124,7 @@ having c.last_seq - count(m.id) not between
 -- A chat's counters are what a count of its messages gives.
 select c.id, c.message_count, counted.messages, c.turn_count, counted.turns, c.last_seq, counted.last_seq as greatest_seq
   from public.chats c
- cross join lateral (select count(*) as messages, count(*) filter (where m.role = 'user' and m.weight > 0) as turns, coalesce(max(m.seq), 0) as last_seq, max(m.created_at) as last_at
+ cross join lateral (select count(*) as messages, count(*) filter (where m.role = 'user' and m.token_count > 0) as turns, coalesce(max(m.seq), 0) as last_seq, max(m.created_at) as last_at
                        from public.messages m where m.chat_id = c.id) counted
  where (c.message_count, c.turn_count) <> (counted.messages, counted.turns) or c.last_seq < counted.last_seq or c.last_message_at < counted.last_at;
 
@@ -139,9 +139,9 @@ select m.id, m.status, m.token_count, length(m.content) from public.messages m
 -- A brief's counters are what a count of the messages behind its place gives.
 select b.chat_id, b.pending_tokens, counted.tokens, b.pending_turns, counted.turns, b.cleared_turns, counted.cleared
   from public.conversation_briefs b
- cross join lateral (select coalesce(sum(m.weight) filter (where m.seq > b.covered_seq), 0) as tokens,
-                            count(*) filter (where m.role = 'user' and m.weight > 0 and m.seq > b.covered_seq) as turns,
-                            count(*) filter (where m.role = 'user' and m.weight > 0 and m.seq <= b.cleared_seq) as cleared
+ cross join lateral (select coalesce(sum(m.token_count) filter (where m.seq > b.covered_seq), 0) as tokens,
+                            count(*) filter (where m.role = 'user' and m.token_count > 0 and m.seq > b.covered_seq) as turns,
+                            count(*) filter (where m.role = 'user' and m.token_count > 0 and m.seq <= b.cleared_seq) as cleared
                        from public.messages m where m.chat_id = b.chat_id) counted
  where (b.pending_tokens, b.pending_turns, b.cleared_turns) <> (counted.tokens, counted.turns, counted.cleared);
 
@@ -181,7 +181,7 @@ select b.chat_id, b.version, b.covered_seq, ledger.covered, b.cleared_seq, ledge
 select r.chat_id, r.version, r.turns, counted.turns
   from public.conversation_brief_revisions r join public.chats c on c.id = r.chat_id and c.last_seq = c.message_count
  cross join lateral (select count(*) as turns from public.messages m
-                      where m.chat_id = r.chat_id and m.role = 'user' and m.weight > 0 and m.seq between r.seq_from and r.seq_to) counted
+                      where m.chat_id = r.chat_id and m.role = 'user' and m.token_count > 0 and m.seq between r.seq_from and r.seq_to) counted
  where r.kind = 'fold' and r.turns <> counted.turns;
 
 -- check: folded_once

@@ -92,7 +92,7 @@ func (s *story) fold(t *testing.T) {
 		s.chats[0], s.user, summary)
 	s.exec(t, `update public.conversation_briefs set brief = jsonb_build_object('global_summary', $2::text, 'last_summarized_message_id', null),
 		version = 1, covered_seq = 4, brief_tokens = 9, pending_turns = 1,
-		pending_tokens = (select sum(weight) from public.messages where chat_id = $1 and seq > 4) where chat_id = $1`, s.chats[0], summary)
+		pending_tokens = (select sum(token_count) from public.messages where chat_id = $1 and seq > 4) where chat_id = $1`, s.chats[0], summary)
 }
 
 // delete deletes the question of the second chat's turn, once its place was seen.

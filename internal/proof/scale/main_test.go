@@ -149,8 +149,8 @@ func TestFilledTableIsConsistent(t *testing.T) {
 	}
 	const wrong = `
 		select count(*) from chats c join conversation_briefs b on b.chat_id = c.id
-		 cross join lateral (select count(*) as n, max(seq) as last, sum(weight) filter (where seq > b.covered_seq) as tokens,
-		     count(*) filter (where seq > b.covered_seq and role = 'user' and weight > 0) as turns, bool_and(m.user_id = c.user_id) as theirs from messages m where m.chat_id = c.id) real
+		 cross join lateral (select count(*) as n, max(seq) as last, sum(token_count) filter (where seq > b.covered_seq) as tokens,
+		     count(*) filter (where seq > b.covered_seq and role = 'user' and token_count > 0) as turns, bool_and(m.user_id = c.user_id) as theirs from messages m where m.chat_id = c.id) real
 		 where (c.message_count, c.last_seq, b.pending_tokens, b.pending_turns, true) is distinct from (real.n, real.last, real.tokens, real.turns, real.theirs)`
 	if n := testkit.Ask[int](t, d.admin, wrong); n != 0 {
 		t.Errorf("%d chats do not agree with their messages", n)

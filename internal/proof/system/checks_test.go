@@ -84,7 +84,7 @@ func (r *rig) checkNothingRuns() {
 func (r *rig) checkCounters() {
 	r.t.Helper()
 	wrong := r.count(`select count(*) from conversation_briefs b cross join lateral (
-		select coalesce(sum(weight), 0) as tokens, count(*) filter (where role = 'user' and weight > 0) as turns
+		select coalesce(sum(token_count), 0) as tokens, count(*) filter (where role = 'user' and token_count > 0) as turns
 		  from messages m where m.chat_id = b.chat_id and m.seq > b.covered_seq) counted
 		where (b.pending_tokens, b.pending_turns) is distinct from (counted.tokens, counted.turns)`)
 	if wrong != 0 {
