@@ -156,7 +156,7 @@ func parseCommand(args []string) (command, *commandLine, error) {
 	at := slices.IndexFunc(commands, func(c command) bool { return c.name == name })
 	switch {
 	case at < 0 && len(words) > 0:
-		return command{}, nil, &usageError{fmt.Sprintf("there is no command %q; there are %s, each after %s", name, strings.Join(words, ", "), args[0])}
+		return command{}, nil, &usageError{fmt.Sprintf("there is no command %q; after %s comes %s", name, args[0], strings.Join(words, ", "))}
 	case at < 0:
 		return command{}, nil, &usageError{fmt.Sprintf("there is no command %q; `throughline help` lists them", name)}
 	}

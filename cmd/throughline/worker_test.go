@@ -42,7 +42,7 @@ func TestKillOneOfTwoWorkersInMidFold(t *testing.T) {
 	r := newRig(t, func(*offline.Request) offline.Answer { return offline.Answer{Gate: gate} })
 	const chats, turns = 20, 7
 	ids := r.fillChats(chats, turns)
-	small := env{"MEMORY_CHUNK_SUMMARIZE_THRESHOLD": "300", "MEMORY_K_RAW_TURNS": "2", "MEMORY_SUMMARY_TOKEN_CAP": "200", "WORKER_CONCURRENCY": "3"}
+	small := env{"MEMORY_CHUNK_SUMMARIZE_THRESHOLD": "300", "MEMORY_K_RAW_TURNS": "2", "MEMORY_SUMMARY_TOKEN_CAP": "200", "WORKER_CONCURRENCY": "3", "MEMORY_FOLDS_PER_USER": "0"}
 	killed, left := r.start(small, "work"), r.start(small, "work")
 	testkit.Eventually(t, "both are in the middle of folds", func() bool { return len(r.model.Requests()) == 6 })
 	killed.kill()
