@@ -41,8 +41,6 @@ const (
 	priorityRepair = 2
 	// priorityLater is for imports, and for due chats that the sweep finds.
 	priorityLater = 3
-	// priorityLast is for expired chats.
-	priorityLast = 4
 )
 
 // unfinished are the states in which no second job for the chat is inserted. River's default includes

@@ -189,7 +189,7 @@ func TestJobsWithoutAPlaceAskSeldom(t *testing.T) {
 		{priorityNow, time.Hour, 2 * time.Second, 8 * time.Second},
 		{priorityLater, 0, time.Second / 2, 1500 * time.Millisecond},
 		{priorityLater, time.Minute, 30 * time.Second, 90 * time.Second},
-		{priorityLast, 24 * time.Hour, 150 * time.Second, 450 * time.Second},
+		{priorityLater, 24 * time.Hour, 150 * time.Second, 450 * time.Second},
 	} {
 		row := &rivertype.JobRow{Priority: c.priority, CreatedAt: now.Add(-c.age)}
 		for range 100 {
