@@ -98,7 +98,7 @@ func anyHostileChat(t *rapid.T) memory.Chat {
 	chat := anyWordyChat(t)
 	for range rapid.IntRange(0, 4).Draw(t, "hostile rows") {
 		role := rapid.SampledFrom([]memory.Role{memory.RoleUser, memory.RoleAssistant, memory.RoleTool}).Draw(t, "role")
-		m := row(int64(len(chat.Buffer)+101), role, anyScript(t, rapid.SampledFrom([]int{1, 100, 5000, 60_000}).Draw(t, "row")))
+		m := row(int64(len(chat.Buffer)+101), role, anyScript(t, rapid.SampledFrom([]int{1, 100, 2000, 15_000}).Draw(t, "row")))
 		m.Tokens = len(m.Content) / 32 // the least that a row weighs
 		chat.Buffer = append(chat.Buffer, m)
 	}
@@ -121,12 +121,12 @@ func anyHostileChat(t *rapid.T) memory.Chat {
 func TestPromptFitsTheWindow(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		chat, window := anyHostileChat(t), rapid.OneOf(rapid.IntRange(1000, 20_000), rapid.IntRange(1000, 300_000)).Draw(t, "window")
+		chat, window := anyHostileChat(t), rapid.OneOf(rapid.IntRange(1000, 10_000), rapid.IntRange(1000, 60_000)).Draw(t, "window")
 		budget := memory.Divide(window)
 		question := prompt.Question{Instructions: textOf(rapid.IntRange(0, budget.Rest/2).Draw(t, "instructions")), Content: anyScript(t, rapid.IntRange(1, budget.Rest/2).Draw(t, "question"))}
 		for range rapid.SampledFrom([]int{0, 1, 3, 20}).Draw(t, "sources") {
 			question.Sources = append(question.Sources, prompt.Source{
-				Title: anyScript(t, rapid.IntRange(0, 500).Draw(t, "title")), Content: anyScript(t, rapid.IntRange(0, 12_000).Draw(t, "source")),
+				Title: anyScript(t, rapid.IntRange(0, 200).Draw(t, "title")), Content: anyScript(t, rapid.IntRange(0, 3000).Draw(t, "source")),
 			})
 		}
 		limits := memory.DefaultLimits().Within(window)

@@ -31,7 +31,10 @@ begin
     union all
     select 2, case c.relkind when 'i' then 'index' when 'v' then 'view' when 'S' then 'sequence' when 'c' then 'type' else 'table' end
               || ' public.' || c.relname
-      from pg_class c where c.relnamespace = to_regnamespace('public') and c.relname = any (tables || indexes)
+      from pg_class c
+     where c.relnamespace = to_regnamespace('public') and c.relname = any (tables || indexes)
+       -- An index of a table that is named is no news.
+       and not exists (select from pg_index i join pg_class t on t.oid = i.indrelid where i.indexrelid = c.oid and t.relname = any (tables))
     union all
     select 3, 'type public.' || t.typname
       from pg_type t where t.typnamespace = to_regnamespace('public') and t.typname = any (tables) and t.typrelid = 0
@@ -74,8 +77,8 @@ begin
 
   if taken is not null or missing is not null or rights is not null then
     raise exception using errcode = 'TL001', message = 'Throughline cannot use this database, and nothing was applied: ' || concat_ws('; ',
-      case when before_release then 'it was migrated by Throughline before its first release, which cannot be continued (' || taken
-        || ' exist): use a new database, or delete .local/postgres if it is that of throughline dev'
+      case when before_release then 'it was migrated by Throughline before its first release, which cannot be continued: '
+        'use a new database, or delete .local/postgres if it is that of throughline dev'
       when taken is not null then taken || ' already exist: rename what is yours, or use another database' end,
       missing || ' are missing: use the database of a Supabase project, or throughline dev, which makes its own',
       'the role ' || current_user || ' may not ' || rights || ': connect as the role postgres of the project');
