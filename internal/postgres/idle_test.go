@@ -15,7 +15,12 @@ import (
 )
 
 // idleChats is how many chats rest while the server works for a few.
-const idleChats = 1_000_000
+func idleChats() int {
+	if testing.Short() {
+		return 100_000
+	}
+	return 1_000_000
+}
 
 // fillIdle stores chats that need nothing, of every kind that is almost due: tools' chats at their turn limit, simple
 // chats far beyond all limits, chats just below the threshold, or over it with a single turn, and chats that expired
@@ -40,7 +45,7 @@ func (b *bed) fillIdle() {
 			select 'fold_brief', 'memory', 2000, jsonb_build_object('chat_id', id), 'completed', now() from chats limit $1::int / 50`,
 		"analyze chats", "analyze conversation_briefs", "analyze messages", "analyze river.river_job",
 	} {
-		testkit.Exec(b.t, admin, strings.ReplaceAll(sql, "$1", strconv.Itoa(idleChats)))
+		testkit.Exec(b.t, admin, strings.ReplaceAll(sql, "$1", strconv.Itoa(idleChats())))
 	}
 }
 

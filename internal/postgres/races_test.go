@@ -20,9 +20,12 @@ import (
 	"github.com/arcoscribe/throughline/internal/testkit"
 )
 
-// races is how often a race is run. RACES in the environment multiplies it.
+// races is how often a race is run: less in short mode. RACES in the environment multiplies it.
 func races(t *testing.T, usual int) int {
 	t.Helper()
+	if testing.Short() {
+		return usual / 4
+	}
 	times, err := strconv.Atoi(os.Getenv("RACES"))
 	if err != nil {
 		return usual
