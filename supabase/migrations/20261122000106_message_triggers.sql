@@ -14,15 +14,17 @@
 -- superseded reply, and a blank message, which holds only white space as Unicode defines it (memory.Message.Blank in
 -- Go). given is what its writer counted; null asks for an estimate, which is about right for English and too high for
 -- other scripts: a high one only folds early. No text counts less than a thirty-second of its bytes, whatever is given.
-create function throughline.tokens_of(m public.messages, given int) returns int
+create function throughline.tokens_of(
+  content text, tool_calls jsonb, role text, name text, superseded boolean, given int)
+returns int
 language plpgsql immutable security invoker set search_path = '' as $$
 declare
-  has_calls constant boolean := coalesce(m.tool_calls <> '[]', false);
-  bytes constant int := octet_length(m.content);
-  beside constant int := case when has_calls then octet_length(m.tool_calls::text) / 3 else 0 end
-                       + case when m.role = 'tool' and m.name is not null then 2 + octet_length(m.name) / 3 else 0 end;
+  has_calls constant boolean := coalesce(tool_calls <> '[]', false);
+  bytes constant int := octet_length(content);
+  beside constant int := case when has_calls then octet_length(tool_calls::text) / 3 else 0 end
+                       + case when role = 'tool' and name is not null then 2 + octet_length(name) / 3 else 0 end;
 begin
-  if m.superseded_by is not null or not has_calls and btrim(m.content,
+  if superseded or not has_calls and btrim(content,
        E' \t\n\x0b\f\r\u0085\u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000') = '' then
     return 0;
   end if;
@@ -37,7 +39,7 @@ create function throughline.place_message() returns trigger
 language plpgsql security definer set search_path = ''
   set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off as $$
 begin
-  new.token_count := throughline.tokens_of(new, new.token_count);
+  new.token_count := throughline.tokens_of(new.content, new.tool_calls, new.role, new.name, new.superseded_by is not null, new.token_count);
   select greatest(c.last_seq, (select m.seq from public.messages m where m.chat_id = c.id order by m.seq desc limit 1)) + 1, c.user_id
     into new.seq, new.user_id
     from public.chats c
@@ -121,10 +123,10 @@ begin
     raise check_violation using message = 'a message keeps its id, chat, user and seq';
   end if;
   if new.token_count is distinct from old.token_count then
-    new.token_count := throughline.tokens_of(new, new.token_count);
+    new.token_count := throughline.tokens_of(new.content, new.tool_calls, new.role, new.name, new.superseded_by is not null, new.token_count);
   elsif (new.content, new.tool_calls, new.role, new.superseded_by) is distinct from (old.content, old.tool_calls, old.role, old.superseded_by)
      or new.role = 'tool' and new.name is distinct from old.name then
-    new.token_count := throughline.tokens_of(new, null);
+    new.token_count := throughline.tokens_of(new.content, new.tool_calls, new.role, new.name, new.superseded_by is not null, null);
   end if;
   new.updated_at := now();
   return new;
@@ -234,6 +236,6 @@ create trigger messages_count_deleted after delete on public.messages
   referencing old table as old_messages
   for each statement execute function throughline.count_deleted_messages();
 
-revoke all on function throughline.tokens_of(public.messages, int), throughline.place_message(), throughline.title_of(text),
+revoke all on function throughline.tokens_of(text, jsonb, text, text, boolean, int), throughline.place_message(), throughline.title_of(text),
   throughline.renew_title(uuid, bigint, text), throughline.count_inserted_messages(), throughline.check_message_update(),
   throughline.count_updated_messages(), throughline.count_deleted_messages() from public, anon, authenticated;
