@@ -28,6 +28,7 @@ type screen struct {
 		MessageID string `json:"message_id"`
 		Status    string `json:"status"`
 		Retryable bool   `json:"retryable"`
+		Resumed   bool   `json:"resumed"`
 	} `json:"last"`
 }
 
@@ -172,8 +173,9 @@ func (r react) streams() {
 func (r react) resumesAfterCut() {
 	c := r.converses()
 	c.network.CutNow()
-	c.await("the page saw the cut", func(now screen) bool { return now.Ends == 1 })
-	c.awaitShown("streaming", c.content, said(half))
+	c.await("the page came back", func(now screen) bool { // for a moment it shows what it had, still as streaming
+		return now.Ends == 1 && now.Last.Resumed && now.Status == "streaming" && slices.Equal(now.Shown, messagesOf([]string{c.content, said(half)}))
+	})
 	c.network.CutNow()
 	c.await("the page saw the second cut", func(now screen) bool { return now.Ends == 2 })
 	c.goOn()
