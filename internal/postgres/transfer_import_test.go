@@ -312,6 +312,9 @@ func (p *port) peak(messages int) (heap uint64, phases map[transfer.Phase]int) {
 // Ten times the messages take nowhere near ten times the memory. Not parallel: the memory of other tests
 // would be counted.
 func TestImportsMemoryIsFlat(t *testing.T) { //nolint:paralleltest // see above
+	if testing.Short() {
+		t.Skip("alone it takes as long as a third of the others")
+	}
 	p := newPort(t)
 	_, _ = p.peak(1000) // the tokenizer's tables and the pool's buffers stay
 	few, _ := p.peak(1000)
