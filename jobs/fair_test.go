@@ -88,20 +88,27 @@ func TestLongImportDoesNotHoldOthers(t *testing.T) {
 	}
 }
 
-// A worker dies while it folds a long message: the next one goes on at the piece that was not done.
-func TestNextWorkerGoesOnAtThePiece(t *testing.T) {
-	t.Parallel()
+// newRigStuckAtThirdCall has the job of a long chat, whose third call gets no answer before the test ends.
+func newRigStuckAtThirdCall(t *testing.T) (*rig, uuid.UUID) {
+	t.Helper()
 	never := make(chan struct{})
-	defer close(never)
+	t.Cleanup(func() { close(never) })
 	var calls atomic.Int64
 	r := newRig(t, func(*offline.Request) offline.Answer {
 		if calls.Add(1) == 3 {
-			return offline.Answer{Text: "The first worker never hears this answer.", Gate: never}
+			return offline.Answer{Text: "The worker never hears this answer.", Gate: never}
 		}
 		return offline.Answer{}
 	})
 	chatID := r.longChat()
 	r.enqueue(chatID)
+	return r, chatID
+}
+
+// A worker dies while it folds a long message: the next one goes on at the piece that was not done.
+func TestNextWorkerGoesOnAtThePiece(t *testing.T) {
+	t.Parallel()
+	r, chatID := newRigStuckAtThirdCall(t)
 	r.work(func(f *brief.Config, c *WorkerConfig) {
 		sweeping(f, c)
 		f.Lease, c.Concurrency = time.Hour, 1 // it renews too late, and takes no second job
@@ -130,17 +137,7 @@ func TestNextWorkerGoesOnAtThePiece(t *testing.T) {
 // A worker that is stopped during a long fold keeps the pieces that are done, and uses up no attempt.
 func TestStoppedWorkerUsesUpNoAttempt(t *testing.T) {
 	t.Parallel()
-	never := make(chan struct{})
-	defer close(never)
-	var calls atomic.Int64
-	r := newRig(t, func(*offline.Request) offline.Answer {
-		if calls.Add(1) == 3 {
-			return offline.Answer{Text: "The stopped worker never hears this answer.", Gate: never}
-		}
-		return offline.Answer{}
-	})
-	chatID := r.longChat()
-	r.enqueue(chatID)
+	r, chatID := newRigStuckAtThirdCall(t)
 	w := r.work(nil)
 	testkit.Eventually(t, "the third call", func() bool { return len(r.model.Requests()) == 3 })
 	w.stop()

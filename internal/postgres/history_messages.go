@@ -86,6 +86,9 @@ func (h *History) ClearChat(ctx context.Context, user auth.Principal, chatID uui
 		queue(batch, queries.ClearBrief, chatID)
 		queue(batch, queries.ReadCleared, chatID).Query(one(&cleared))
 	})
+	if err == nil && found.ID == uuid.Nil {
+		err = checkGone(ctx, h.pool, user, chatID)
+	}
 	err = cmp.Or(err, refusal(chatState{ID: found.ID, ExpiresAt: found.ExpiresAt, Expired: found.Expired}))
 	if err == nil && running != uuid.Nil {
 		err = history.Busy(running)

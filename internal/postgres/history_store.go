@@ -7,6 +7,7 @@ import (
 	"reflect"
 
 	"github.com/arcoscribe/throughline/internal/auth"
+	"github.com/arcoscribe/throughline/internal/fault"
 	"github.com/arcoscribe/throughline/internal/history"
 	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/memory/prompt"
@@ -34,6 +35,9 @@ func (h *History) StoreMessages(ctx context.Context, user auth.Principal, chatID
 	err = retry(ctx, h.pool, store)
 	if sqlState(err) == uniqueViolation { // the same message was sent to another chat at this moment; now it is found there
 		err = retry(ctx, h.pool, store)
+	}
+	if fault.CodeOf(err) == fault.ChatNotFound {
+		err = cmp.Or(checkGone(ctx, h.pool, user, chatID), err)
 	}
 	result := history.StoredMessages{Messages: []history.Message{}}
 	for _, message := range stored {

@@ -1,11 +1,16 @@
 package postgres
 
 import (
+	"context"
 	"fmt"
 	"strings"
 
+	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/fault"
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
 )
 
 // ownerOfChats is the constraint that ties a chat to its user, and the only foreign key to auth.users.
@@ -42,6 +47,18 @@ func forbidden(sent *pgconn.PgError, detail, value string) error {
 // nothing and does not say why.
 func notAllowed(table string) error {
 	return fault.Forbidden(fmt.Errorf("a policy keeps the user from changing a row of %s", table))
+}
+
+// checkGone returns an error if a chat that could not be locked is there: a policy keeps the user from changing it.
+func checkGone(ctx context.Context, pool *pgxpool.Pool, user auth.Principal, chatID uuid.UUID) error {
+	var state chatState
+	err := sendAs(ctx, pool, user, "look for chat", func(batch *pgx.Batch) {
+		queueMany(batch, queries.ChatState, chatID, set(&state))
+	})
+	if err == nil && state.ID != uuid.Nil {
+		return notAllowed("chats")
+	}
+	return err
 }
 
 // reason is what the log may say of an error. The sentences of Postgres' own checks name policies, tables and constraints;

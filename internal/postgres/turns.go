@@ -63,7 +63,7 @@ func (t *Turns) startTurn(ctx context.Context, user auth.Principal, turn chat.Ne
 		return chat.StartedTurn{}, err
 	}
 	if !turn.NewChat && !s.locked && s.found.Earlier == nil {
-		return chat.StartedTurn{}, t.checkGone(ctx, user, turn.ChatID)
+		return chat.StartedTurn{}, checkGone(ctx, t.pool, user, turn.ChatID)
 	}
 	// A connection that breaks after the commit loses the answer: then the next try finds our own reply.
 	ours := s.found.Running == turn.MessageID
@@ -79,18 +79,6 @@ func (t *Turns) startTurn(ctx context.Context, user auth.Principal, turn chat.Ne
 	s.reader.leaveOutNewTurn(turn.InPlaceOf != uuid.Nil || ours)
 	s.found.Chat = s.reader.chat()
 	return s.found, nil
-}
-
-// checkGone returns an error if a chat that could not be locked is there: a policy keeps the user from changing it.
-func (t *Turns) checkGone(ctx context.Context, user auth.Principal, chatID uuid.UUID) error {
-	var state chatState
-	err := sendAs(ctx, t.pool, user, "start turn", func(batch *pgx.Batch) {
-		queueMany(batch, queries.ChatState, chatID, set(&state))
-	})
-	if err == nil && state.ID != uuid.Nil {
-		return notAllowed("chats")
-	}
-	return err
 }
 
 // turnStart collects what the statements of one batch find.

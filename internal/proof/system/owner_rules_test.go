@@ -172,7 +172,10 @@ func TestChangesThatAPolicyHidesAreForbidden(t *testing.T) {
 		create policy kept on chats as restrictive for delete to authenticated using (false);
 		create policy fixed on messages as restrictive for update to authenticated using (false);
 		create policy kept on messages as restrictive for delete to authenticated using (false)`)
+	before := testkit.Ask[string](t, r.pool, "select concat_ws(' ', version, cleared_seq, (select count(*) from messages)) from conversation_briefs")
 	for name, refused := range map[string]testkit.Answer{
+		"clearing":          r.Call(http.MethodPost, "/v1/chats/"+said.ChatID+"/clear", nil),
+		"stored messages":   r.Call(http.MethodPost, "/v1/chats/"+said.ChatID+"/messages", testkit.Body{"messages": []testkit.Body{{"role": "tool", "content": "441 Hz"}}}),
 		"a message":         r.Call(http.MethodPost, "/v1/message", testkit.Body{"chat_id": said.ChatID, "content": "More."}),
 		"a title":           r.Call(http.MethodPatch, "/v1/chats/"+said.ChatID, testkit.Body{"title": "Mine"}),
 		"a deletion":        r.Call(http.MethodDelete, "/v1/chats/"+said.ChatID, nil),
@@ -182,6 +185,9 @@ func TestChangesThatAPolicyHidesAreForbidden(t *testing.T) {
 		if refused.Status != http.StatusForbidden || refused.Code() != "forbidden_by_policy" {
 			t.Errorf("%s: %d %s", name, refused.Status, refused.Text)
 		}
+	}
+	if after := testkit.Ask[string](t, r.pool, "select concat_ws(' ', version, cleared_seq, (select count(*) from messages)) from conversation_briefs"); after != before {
+		t.Errorf("what was refused changed %s to %s", before, after)
 	}
 }
 
