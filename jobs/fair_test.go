@@ -92,7 +92,6 @@ func TestLongImportDoesNotHoldOthers(t *testing.T) {
 func newRigStuckAtThirdCall(t *testing.T) (*rig, uuid.UUID) {
 	t.Helper()
 	never := make(chan struct{})
-	t.Cleanup(func() { close(never) })
 	var calls atomic.Int64
 	r := newRig(t, func(*offline.Request) offline.Answer {
 		if calls.Add(1) == 3 {
@@ -100,6 +99,7 @@ func newRigStuckAtThirdCall(t *testing.T) (*rig, uuid.UUID) {
 		}
 		return offline.Answer{}
 	})
+	t.Cleanup(func() { close(never) })
 	chatID := r.longChat()
 	r.enqueue(chatID)
 	return r, chatID
