@@ -60,8 +60,9 @@ grant usage, create on schema public to postgres;
 create schema if not exists graphql_public;
 
 ------------------------------------------------------------------------------------------------
--- extensions: those that every project starts with. Our own schema uses none of them, so a server
--- that was installed without the contrib package only misses them with a notice.
+-- extensions: those that every project starts with, of which our own schema uses none: a server that was installed
+-- without the contrib package only misses them with a notice. And vector, which a project's postgres may create and
+-- this one may not; migrate says what to do where it is missing.
 ------------------------------------------------------------------------------------------------
 create schema if not exists extensions;
 grant usage         on schema extensions to anon, authenticated, service_role;
@@ -71,7 +72,7 @@ do $contrib$
 declare
   extension text;
 begin
-  foreach extension in array array['pgcrypto', 'uuid-ossp', 'moddatetime'] loop
+  foreach extension in array array['pgcrypto', 'uuid-ossp', 'moddatetime', 'vector'] loop
     if exists (select from pg_available_extensions a where a.name = extension) then
       execute format('create extension if not exists %I with schema extensions', extension);
     else

@@ -5,8 +5,8 @@ declare
   -- What the migrations create in public, and all that they could clash with there; a test compares both with the
   -- catalog. Tables also bring a type of their name.
   tables constant text[] := array[
-    'chat_files', 'chats', 'conversation_brief_drafts', 'conversation_brief_revisions', 'conversation_briefs', 'message_deltas',
-    'message_files', 'messages'];
+    'chat_files', 'chats', 'conversation_brief_drafts', 'conversation_brief_revisions', 'conversation_briefs', 'embedding_models',
+    'message_deltas', 'message_files', 'messages'];
   indexes constant text[] := array[
     'chat_files_pkey', 'chat_files_user_id_idx',
     'chats_active_on_idx', 'chats_expires_at_idx', 'chats_pkey', 'chats_user_id_idx',
@@ -15,6 +15,7 @@ declare
     'conversation_briefs_failing_since_idx', 'conversation_briefs_lease_until_idx', 'conversation_briefs_over_max_turns_idx',
     'conversation_briefs_pkey', 'conversation_briefs_stale_idx', 'conversation_briefs_thousands_to_fold_idx',
     'conversation_briefs_unreadable_idx', 'conversation_briefs_user_id_idx',
+    'embedding_models_pkey',
     'message_deltas_pkey',
     'message_files_content_idx', 'message_files_pkey', 'message_files_user_id_idx',
     'messages_chat_id_seq_key', 'messages_client_message_id_key', 'messages_kept_idx', 'messages_one_generation_key', 'messages_pkey',
@@ -24,6 +25,8 @@ declare
   taken text;
   missing text;
   rights text;
+  pgvector text := (select extversion from pg_extension where extname = 'vector');
+  vectors text;
   before_release boolean := false;
 begin
   select string_agg(found.name, ', ' order by found.place, found.name) into taken from (
@@ -71,17 +74,40 @@ begin
       ) needed (place, name, has) where not needed.has;
   end if;
 
+  -- Whether a role may create the extension shows only an attempt, which the error at its end undoes.
+  if missing is null and rights is null then
+    begin
+      if pgvector is null then
+        create schema if not exists extensions;
+        create extension vector with schema extensions;
+        pgvector := (select extversion from pg_extension where extname = 'vector');
+      end if;
+      raise exception using errcode = 'TL002';
+    exception
+      when sqlstate 'TL002' then
+        if pgvector ~ '^0\.[0-6](\.|$)' then
+          vectors := format('pgvector %s is too old: install 0.7 or later on the server, and run "alter extension vector update" as a superuser', pgvector);
+        end if;
+      when insufficient_privilege then
+        vectors := format('the role %s may not create the extension vector: run "create extension vector with schema extensions" as a superuser', current_user);
+      when undefined_file or feature_not_supported then
+        vectors := format('this server has no pgvector: install its package (on Debian: postgresql-%s-pgvector)',
+          current_setting('server_version_num')::int / 10000);
+    end;
+  end if;
+
   if taken is not null and to_regclass('supabase_migrations.schema_migrations') is not null then
     execute 'select exists (select from supabase_migrations.schema_migrations where name = ''conversation_briefs'')' into before_release;
   end if;
 
-  if taken is not null or missing is not null or rights is not null then
+  if taken is not null or missing is not null or rights is not null or vectors is not null then
     raise exception using errcode = 'TL001', message = 'Throughline cannot use this database, and nothing was applied: ' || concat_ws('; ',
       case when before_release then 'it was migrated by Throughline before its first release, which cannot be continued: '
         'use a new database, or delete .local/postgres if it is that of throughline dev'
       when taken is not null then taken || ' already exist: rename what is yours, or use another database' end,
       missing || ' are missing: use the database of a Supabase project, or throughline dev, which makes its own',
-      'the role ' || current_user || ' may not ' || rights || ': connect as the role postgres of the project');
+      'the role ' || current_user || ' may not ' || rights || ': connect as the role postgres of the project',
+      vectors);
   end if;
 end
 $$;

@@ -171,9 +171,9 @@ select is_empty(
   'chats alone refer to the account');
 select is_empty(
   $$select c.oid::regclass from pg_class c
-     where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p')
+     where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p') and c.relname <> 'embedding_models'
        and not exists (select from pg_attribute a where a.attrelid = c.oid and a.attname = 'user_id' and a.attnotnull)$$,
-  'every table has a user_id');
+  'every table but the one that holds nothing of users has a user_id');
 
 select * from finish();
 rollback;

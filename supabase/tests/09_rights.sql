@@ -22,6 +22,7 @@ insert into expected values
   ('public.message_deltas',                  '',   '',      'SIUD',  'SD',    ''),
   ('public.chat_files',                      '',   'S',     'SIUD',  'SID',   ''),
   ('public.message_files',                   '',   'S',     'SIUD',  'SID',   ''),
+  ('public.embedding_models',                '',   '',      'SIUD',  'S',     ''),
   ('throughline.own_chats',                  '',   '',      '',      '',      'S'),
   ('throughline.own_messages',               '',   '',      '',      '',      'S'),
   ('throughline.own_briefs',                 '',   '',      '',      '',      'SU'),
@@ -137,14 +138,14 @@ select is(pg_temp.copied('service_role', 'public.message_files', 'A', 'A'), '235
 select is(pg_temp.callable('anon'), null, 'anon may call nothing');
 select is(pg_temp.callable('authenticated'), null, 'a signed-in user may call nothing');
 select is(pg_temp.callable('throughline_app'),
-  'throughline.search_messages(tsquery,uuid,text,timestamp with time zone,timestamp with time zone,integer), throughline.search_vector(uuid,text), throughline.searchable(text)',
+  'throughline.cosine(throughline.embedding,throughline.embedding), throughline.search_messages(tsquery,uuid,text,timestamp with time zone,timestamp with time zone,integer), throughline.search_vector(uuid,text), throughline.searchable(text)',
   'the server may call these');
-select is(pg_temp.callable('throughline_worker'), 'throughline.may_fold(uuid,integer)', 'a job may call this');
+select is(pg_temp.callable('throughline_worker'), 'throughline.cosine(throughline.embedding,throughline.embedding), throughline.may_fold(uuid,integer)', 'a job may call these');
 select is(pg_temp.callable('service_role'),
   'inspect.due_folds(integer,integer,integer,integer,integer), '
   'inspect.number_in(jsonb,text), inspect.sentences(text), inspect.sentences_only_in(text,text), '
   'river.river_job_state_in_bitmask(bit,river.river_job_state), '
-  'throughline.fold_is_due(integer,bigint,bigint,text,integer,integer,integer,integer,integer,integer), '
+  'throughline.cosine(throughline.embedding,throughline.embedding), throughline.fold_is_due(integer,bigint,bigint,text,integer,integer,integer,integer,integer,integer), '
   'throughline.search_vector(uuid,text), throughline.searchable(text)',
   'service_role may call these');
 
