@@ -1,0 +1,110 @@
+package recall
+
+import (
+	"context"
+	"time"
+
+	"github.com/arcoscribe/throughline/internal/auth"
+	"github.com/google/uuid"
+)
+
+// Query is a question, and where to look for turns about it.
+type Query struct {
+	// ChatID is the chat to look in; uuid.Nil for all chats of the user.
+	ChatID uuid.UUID
+	// TopicID leaves out turns of other topics; uuid.Nil for all.
+	TopicID uuid.UUID
+	Text    string
+	// After leaves out turns that begin at this seq or before it: those before the chat's last clear.
+	After int64
+	// Before leaves out turns that do not begin before this seq, the first that the prompt shows; 0 for no bound.
+	Before int64
+	// Shown are the seqs of messages that the prompt shows besides. Their turns are left out.
+	Shown []int64
+	// Now is what "last week" in the question refers to.
+	Now time.Time
+	// Limit is the most turns that Recall returns, and the most messages that Search does.
+	Limit int
+}
+
+// How says what a question's turns were found by.
+type How string
+
+// The ways to find turns. Package chat adds its own for a retrieval that was too late or failed.
+const (
+	ByWords   How = "words"
+	ByMeaning How = "meaning"
+	// ByNone is for a question of which no turn is worth showing.
+	ByNone How = "none"
+)
+
+// Found are the turns of a question, best first.
+type Found struct {
+	How   How
+	Turns []Turn
+}
+
+// Turn is a user message and what follows it, up to the next one.
+type Turn struct {
+	ChatID uuid.UUID
+	// Seq is the seq of its first message, and LastSeq that of its last.
+	Seq, LastSeq int64
+	SaidAt       time.Time
+	// Score is comparable only with those of the same question.
+	Score float64
+	// Why names, for people, what the turn was found by, such as "dentist, molar; 3 March 2026".
+	Why      string
+	Messages []Message
+}
+
+// Message is a message of a turn that was found.
+type Message struct {
+	ID        uuid.UUID
+	Seq       int64
+	Role      string
+	Content   string
+	CreatedAt time.Time
+	// Score is comparable with those of all messages that the same question has found.
+	Score float64
+	// Text is the part of Content that the question is about: one sentence or several, in Content's words.
+	Text string
+}
+
+// Embedder turns texts into vectors of unit length, all of one model.
+type Embedder interface {
+	// Embed returns a vector for each text, in their order.
+	Embed(ctx context.Context, texts []string) ([][]float32, error)
+	// Model names the model. Vectors of different models cannot be compared.
+	Model() string
+}
+
+// Store reads the index of turns, with the rights of the user who asks.
+type Store interface{}
+
+// Config says what a Recaller works with.
+type Config struct {
+	Store Store
+	// Embedder makes the question's vector; nil to go by words alone.
+	Embedder Embedder
+}
+
+// Recaller finds turns. It may be used by many goroutines at once.
+type Recaller struct {
+	store    Store
+	embedder Embedder
+}
+
+// New returns a Recaller.
+func New(c Config) *Recaller { return &Recaller{store: c.Store, embedder: c.Embedder} }
+
+// Recall finds the turns that a prompt should show for a question: those that pass the gate, at most q.Limit, best
+// first. A question without a word that could pass it, such as "ok, thanks", is answered without a query.
+func (r *Recaller) Recall(ctx context.Context, user auth.Principal, q Query) (Found, error) {
+	return Found{How: ByNone}, ctx.Err()
+}
+
+// Search finds what matches a question best, whether or not a prompt would show it: turns with at most q.Limit
+// messages in all, best first.
+func (r *Recaller) Search(ctx context.Context, user auth.Principal, q Query) (Found, error) {
+	return Found{How: ByNone}, ctx.Err()
+}
