@@ -43,6 +43,18 @@ type Config struct {
 	ChatDefaults memory.ChatDefaults
 	Summary      brief.PromptConfig
 
+	// Recall is whether turns that left the prompt are indexed and found again. RecallTokens is the most that a prompt
+	// shows of them; RecallDeadline is how long a reply waits for them.
+	Recall         bool
+	RecallTokens   int
+	RecallDeadline time.Duration
+	// EmbeddingModel makes the vectors of turns and questions; "" for none: then they are found by their words alone.
+	EmbeddingModel string
+	// EmbeddingBaseURL is the address of that model's server, which gets OpenAIAPIKey; "" means OpenAIBaseURL.
+	EmbeddingBaseURL string
+	// EmbeddingDimensions is asked for where the model lets its caller choose.
+	EmbeddingDimensions int
+
 	RiverUI         bool
 	RiverUIUser     string
 	RiverUIPassword string
@@ -141,22 +153,28 @@ func Parse(lookup func(string) (string, bool), dev bool) (Config, error) {
 				Version: r.text("PROMPT_VERSION_SUMMARY_GLOBAL", ""),
 			},
 		},
-		RiverUI:           r.boolean("RIVER_UI", dev),
-		RiverUIUser:       r.text("RIVER_UI_USER", ""),
-		RiverUIPassword:   r.text("RIVER_UI_PASSWORD", ""),
-		WorkerConcurrency: r.positive("WORKER_CONCURRENCY", 10),
-		FoldsPerUser:      r.orOff("MEMORY_FOLDS_PER_USER", 3),
-		MessagesPerMinute: r.orOff("RATE_LIMIT_MESSAGES_PER_MINUTE", inDev(dev, 1200, 60)),
-		MaxStreamsPerUser: r.orOff("MAX_STREAMS_PER_USER", 8),
-		DrainTimeout:      r.duration("DRAIN_TIMEOUT", 15*time.Second),
-		RecordInterval:    r.duration("RECORD_INTERVAL", 100*time.Millisecond),
-		ExpiredChatDays:   r.orOff("EXPIRED_CHAT_RETENTION_DAYS", 30),
-		AutoPruneDays:     r.orOff("AUTO_PRUNE_DAYS", 0),
-		ServerURL:         strings.TrimRight(r.url("THROUGHLINE_URL"), "/"),
-		AccessToken:       r.text("THROUGHLINE_TOKEN", ""),
-		DevPostgresPort:   r.number("DEV_POSTGRES_PORT", 54390, 1, 65535),
-		LogLevel:          r.level("LOG_LEVEL"),
-		LogText:           r.oneOf("LOG_FORMAT", inDev(dev, "text", "json"), "json", "text") == "text",
+		Recall:              r.oneOf("RECALL", "auto", "auto", "off") == "auto",
+		RecallTokens:        r.positive("RECALL_TOKENS", defaultRecallTokens),
+		RecallDeadline:      r.duration("RECALL_DEADLINE", defaultRecallDeadline),
+		EmbeddingModel:      r.orNone("EMBEDDING_MODEL", DefaultEmbeddingModel),
+		EmbeddingBaseURL:    r.url("EMBEDDING_BASE_URL"),
+		EmbeddingDimensions: r.number("EMBEDDING_DIMENSIONS", MaxDimensions, 1, MaxDimensions),
+		RiverUI:             r.boolean("RIVER_UI", dev),
+		RiverUIUser:         r.text("RIVER_UI_USER", ""),
+		RiverUIPassword:     r.text("RIVER_UI_PASSWORD", ""),
+		WorkerConcurrency:   r.positive("WORKER_CONCURRENCY", 10),
+		FoldsPerUser:        r.orOff("MEMORY_FOLDS_PER_USER", 3),
+		MessagesPerMinute:   r.orOff("RATE_LIMIT_MESSAGES_PER_MINUTE", inDev(dev, 1200, 60)),
+		MaxStreamsPerUser:   r.orOff("MAX_STREAMS_PER_USER", 8),
+		DrainTimeout:        r.duration("DRAIN_TIMEOUT", 15*time.Second),
+		RecordInterval:      r.duration("RECORD_INTERVAL", 100*time.Millisecond),
+		ExpiredChatDays:     r.orOff("EXPIRED_CHAT_RETENTION_DAYS", 30),
+		AutoPruneDays:       r.orOff("AUTO_PRUNE_DAYS", 0),
+		ServerURL:           strings.TrimRight(r.url("THROUGHLINE_URL"), "/"),
+		AccessToken:         r.text("THROUGHLINE_TOKEN", ""),
+		DevPostgresPort:     r.number("DEV_POSTGRES_PORT", 54390, 1, 65535),
+		LogLevel:            r.level("LOG_LEVEL"),
+		LogText:             r.oneOf("LOG_FORMAT", inDev(dev, "text", "json"), "json", "text") == "text",
 	}
 	c.checkTogether(r, dev)
 	if len(r.problems) > 0 {
@@ -171,6 +189,17 @@ func Parse(lookup func(string) (string, bool), dev bool) (Config, error) {
 
 // DefaultVariants are OpenAI's current models behind the names that the apps use.
 const DefaultVariants = "arco=gpt-5.6-terra,arco-pro=gpt-5.6-sol,deep-dive=gpt-5.6-sol"
+
+// DefaultEmbeddingModel is OpenAI's small model for vectors. MaxDimensions is the length of the vectors in Postgres.
+const (
+	DefaultEmbeddingModel = "text-embedding-3-small"
+	MaxDimensions         = 512
+)
+
+const (
+	defaultRecallTokens   = 600
+	defaultRecallDeadline = 150 * time.Millisecond
+)
 
 // inDev returns the default that holds: one for a developer's machine, where pages of any development server may
 // call and the demo talks faster than people do, and one for everywhere else.
@@ -202,6 +231,10 @@ func (c *Config) checkTogether(r *reader, dev bool) {
 
 // warnOfOverruled collects settings that others make void.
 func (c *Config) warnOfOverruled(r *reader) {
+	noVectors, cause := !c.Recall || c.EmbeddingModel == "", "EMBEDDING_MODEL is none"
+	if !c.Recall {
+		cause = "RECALL is off"
+	}
 	secretKey, oldKey := r.text("SUPABASE_SECRET_KEY", ""), r.text("SUPABASE_SERVICE_ROLE_KEY", "")
 	for _, void := range []struct {
 		holds   bool
@@ -213,6 +246,11 @@ func (c *Config) warnOfOverruled(r *reader) {
 		{c.Summary.Mode == brief.ModeInline && c.Summary.Hosted.Version != "", "PROMPT_VERSION_SUMMARY_GLOBAL has no effect: SUMMARY_PROMPT_MODE is inline"},
 		{c.Summary.Mode == brief.ModeHosted && c.Summary.Instructions != "", "SUMMARY_INSTRUCTIONS_FILE has no effect on hosted summaries: SUMMARY_PROMPT_MODE is hosted"},
 		{c.ModelIdleTimeout > c.ModelTimeout, "MODEL_IDLE_TIMEOUT has no effect: MODEL_TIMEOUT is shorter"},
+		{!c.Recall && c.EmbeddingModel != DefaultEmbeddingModel && c.EmbeddingModel != "", "EMBEDDING_MODEL has no effect: RECALL is off"},
+		{!c.Recall && c.RecallTokens != defaultRecallTokens, "RECALL_TOKENS has no effect: RECALL is off"},
+		{!c.Recall && c.RecallDeadline != defaultRecallDeadline, "RECALL_DEADLINE has no effect: RECALL is off"},
+		{noVectors && c.EmbeddingBaseURL != "", "EMBEDDING_BASE_URL has no effect: " + cause},
+		{noVectors && c.EmbeddingDimensions != MaxDimensions, "EMBEDDING_DIMENSIONS has no effect: " + cause},
 	} {
 		if void.holds {
 			c.Warnings = append(c.Warnings, void.problem)

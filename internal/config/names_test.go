@@ -68,6 +68,13 @@ func TestSettingsWithoutEffectAreNamed(t *testing.T) {
 		{environment{"RIVER_UI": "true", "RIVER_UI_USER": "u", "RIVER_UI_PASSWORD": "p"}, ""},
 		{environment{"SUMMARY_PROMPT_MODE": "inline", "PROMPT_VERSION_SUMMARY_GLOBAL": "3"}, "PROMPT_VERSION_SUMMARY_GLOBAL "},
 		{environment{"MODEL_TIMEOUT": "30s"}, "MODEL_IDLE_TIMEOUT "},
+		{environment{"RECALL": "off", "EMBEDDING_MODEL": "m"}, "EMBEDDING_MODEL has no effect: RECALL"},
+		{environment{"RECALL": "off", "EMBEDDING_MODEL": "none"}, ""},
+		{environment{"RECALL": "off", "RECALL_TOKENS": "7"}, "RECALL_TOKENS "},
+		{environment{"RECALL": "off", "RECALL_DEADLINE": "1s"}, "RECALL_DEADLINE "},
+		{environment{"RECALL": "off", "EMBEDDING_BASE_URL": "https://a.example"}, "EMBEDDING_BASE_URL has no effect: RECALL"},
+		{environment{"EMBEDDING_MODEL": "none", "EMBEDDING_BASE_URL": "https://a.example"}, "EMBEDDING_BASE_URL has no effect: EMBEDDING_MODEL"},
+		{environment{"EMBEDDING_MODEL": "none", "EMBEDDING_DIMENSIONS": "7"}, "EMBEDDING_DIMENSIONS "},
 		{environment{}, ""},
 	} {
 		warnings := parse(t, c.set, false).Warnings

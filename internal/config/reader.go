@@ -36,6 +36,14 @@ func (r *reader) text(name, fallback string) string {
 	return fallback
 }
 
+// orNone reads a name of which "none" stands for none: an empty value counts as absent.
+func (r *reader) orNone(name, fallback string) string {
+	if value := r.text(name, fallback); value != "none" {
+		return value
+	}
+	return ""
+}
+
 // readValue returns the value of a variable, or fallback if it is absent. If valid is false it records the problem.
 func readValue[T any](r *reader, name string, fallback T, problem string, parse func(string) (value T, valid bool)) T {
 	text := r.text(name, "")

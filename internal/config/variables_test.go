@@ -164,6 +164,15 @@ func variables(t *testing.T) []variable {
 			bad:  []string{"Auto", "none", "hunter2"}, beside: environment{"PROMPT_VERSION_SUMMARY_GLOBAL": "1"}},
 		anyText("PROMPT_ID_SUMMARY_GLOBAL", "pmpt_6917ebe9367c819396fe4840cf0f0e050c18a965a3366120", func(c Config) any { return c.Summary.Hosted.ID }),
 		anyText("PROMPT_VERSION_SUMMARY_GLOBAL", "", func(c Config) any { return c.Summary.Hosted.Version }),
+		{name: "RECALL", field: func(c Config) any { return c.Recall }, fallback: true,
+			good: []accepted{{"auto", true}, {"off", false}}, bad: []string{"on", "true", "OFF", "hunter2"}},
+		positive("RECALL_TOKENS", 600, func(c Config) any { return c.RecallTokens }),
+		duration("RECALL_DEADLINE", 150*time.Millisecond, func(c Config) any { return c.RecallDeadline }),
+		{name: "EMBEDDING_MODEL", field: func(c Config) any { return c.EmbeddingModel }, fallback: "text-embedding-3-small",
+			good: []accepted{{"nomic-embed-text:v1.5", "nomic-embed-text:v1.5"}, {" none ", ""}}},
+		webAddress("EMBEDDING_BASE_URL", func(c Config) any { return c.EmbeddingBaseURL }),
+		{name: "EMBEDDING_DIMENSIONS", field: func(c Config) any { return c.EmbeddingDimensions }, fallback: 512,
+			good: []accepted{{"1", 1}, {"384", 384}, {"512", 512}}, bad: []string{"0", "-1", "513", "many"}},
 		{name: "RIVER_UI", field: func(c Config) any { return c.RiverUI }, fallback: false, inDev: true,
 			good: []accepted{{"true", true}, {"false", false}, {"1", true}, {"0", false}},
 			bad:  []string{"yes", "on", "hunter2"}, beside: environment{"RIVER_UI_USER": "u", "RIVER_UI_PASSWORD": "p"}},
@@ -250,9 +259,9 @@ func TestEveryFieldHasAVariable(t *testing.T) {
 			}
 		}
 	}
-	c := reflect.ValueOf(parse(t, e, false))
+	defaults, c := reflect.ValueOf(parse(t, nil, false)), reflect.ValueOf(parse(t, e, false))
 	for i := range c.NumField() {
-		if c.Field(i).IsZero() {
+		if c.Field(i).IsZero() && defaults.Field(i).IsZero() { // some defaults can only be switched off
 			t.Errorf("nothing sets %s", c.Type().Field(i).Name)
 		}
 	}

@@ -49,22 +49,28 @@ var (
 
 // New returns a client. The caller closes it.
 func New(config Config) *Client {
+	client := newHTTPClient()
+	options := append(commonOptions(config.APIKey, config.BaseURL, client),
+		option.WithMaxRetries(maxRetries), option.WithMaxRetryDelay(maxRetryDelay), option.WithMiddleware(neverRepeatForQuota))
+	return &Client{api: responses.NewResponseService(options...), idle: config.IdleTimeout, http: client}
+}
+
+func newHTTPClient() *http.Client {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	// Many replies run at once. With the default of two idle connections, nearly each would open a new one.
 	transport.MaxIdleConns, transport.MaxIdleConnsPerHost = 1024, 1024
 	transport.DialContext = (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 15 * time.Second}).DialContext
 	// Events are small. At their default size these buffers would be most of a running reply's memory.
 	transport.WriteBufferSize, transport.ReadBufferSize = 1<<10, 2<<10
-	client := &http.Client{Transport: releasingTransport{transport}}
-	options := []option.RequestOption{
-		option.WithEnvironmentProduction(), option.WithAPIKey(config.APIKey), option.WithHTTPClient(client),
-		option.WithMaxRetries(maxRetries), option.WithMaxRetryDelay(maxRetryDelay),
-		option.WithMiddleware(neverRepeatForQuota),
+	return &http.Client{Transport: releasingTransport{transport}}
+}
+
+func commonOptions(apiKey, baseURL string, client *http.Client) []option.RequestOption {
+	options := []option.RequestOption{option.WithEnvironmentProduction(), option.WithAPIKey(apiKey), option.WithHTTPClient(client)}
+	if baseURL != "" {
+		options = append(options, option.WithBaseURL(baseURL))
 	}
-	if config.BaseURL != "" {
-		options = append(options, option.WithBaseURL(config.BaseURL))
-	}
-	return &Client{api: responses.NewResponseService(options...), idle: config.IdleTimeout, http: client}
+	return options
 }
 
 // Close closes idle connections.

@@ -1,0 +1,248 @@
+package llm
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/arcoscribe/throughline/internal/fault"
+	"github.com/arcoscribe/throughline/internal/memory/text"
+	"github.com/arcoscribe/throughline/internal/metrics"
+	"github.com/openai/openai-go/v3"
+	"github.com/openai/openai-go/v3/option"
+	"github.com/openai/openai-go/v3/packages/param"
+	"github.com/openai/openai-go/v3/responses"
+)
+
+// VectorSize is the length of all vectors. A model's own may be shorter: zeros fill them up, which changes no cosine.
+const VectorSize = 512
+
+const (
+	// maxEmbeddedTokens is what OpenAI's models read of a text.
+	maxEmbeddedTokens = 8191
+	// maxVectorsBody is the most that is read of an answer, in bytes: some servers send numbers as text.
+	maxVectorsBody = 64 << 20
+)
+
+// EmbedderConfig configures an Embedder.
+type EmbedderConfig struct {
+	// APIKey is sent as a bearer token; empty sends none.
+	APIKey string
+	// BaseURL of the API, such as https://api.openai.com/v1; empty means OpenAI's.
+	BaseURL string
+	Model   string
+	// Dimensions, at most VectorSize, are asked for where the model lets its caller choose. Defaults to VectorSize.
+	Dimensions int
+	// Metrics defaults to new ones.
+	Metrics *metrics.Metrics
+}
+
+// Embedder makes vectors that tell how near two texts are in meaning. It is safe for concurrent use.
+type Embedder struct {
+	// api is only one of the library's services, as in Client.
+	api        openai.EmbeddingService
+	http       *http.Client
+	metrics    *metrics.Metrics
+	model      string
+	dimensions int
+	// fixed is set for a model whose dimensions cannot be chosen.
+	fixed atomic.Bool
+}
+
+// NewEmbedder returns an embedder. The caller closes it.
+func NewEmbedder(config EmbedderConfig) *Embedder {
+	client := newHTTPClient()
+	// A question cannot wait for a second try, and River repeats jobs.
+	options := append(commonOptions(config.APIKey, config.BaseURL, client), option.WithMaxRetries(0))
+	e := &Embedder{
+		api: openai.NewEmbeddingService(options...), http: client,
+		metrics: config.Metrics, model: config.Model, dimensions: config.Dimensions,
+	}
+	if e.metrics == nil {
+		e.metrics = metrics.New()
+	}
+	if e.dimensions == 0 {
+		e.dimensions = VectorSize
+	}
+	e.fixed.Store(!strings.HasPrefix(config.Model, "text-embedding-3-"))
+	return e
+}
+
+// Close closes idle connections.
+func (e *Embedder) Close() {
+	e.http.CloseIdleConnections()
+}
+
+// Model names what the vectors can be compared with: those of the same name. It is the model's, with the dimensions
+// where they are fewer than usual.
+func (e *Embedder) Model() string {
+	if e.dimensions == VectorSize {
+		return e.model
+	}
+	return fmt.Sprintf("%s@%d", e.model, e.dimensions)
+}
+
+// Embed returns a vector of length 1 for each text, in one call. A text has none (nil) if it is blank, or if the model
+// finds no meaning in it. Of a text longer than models read, the middle is left out. Its deadline is that of ctx; an
+// error is a *fault.Error with an upstream code.
+func (e *Embedder) Embed(ctx context.Context, texts []string) ([][]float32, error) {
+	vectors := make([][]float32, len(texts))
+	var input []string
+	var places []int // of input in texts
+	for n, content := range texts {
+		if strings.TrimSpace(content) != "" {
+			input, places = append(input, readable(content)), append(places, n)
+		}
+	}
+	if len(input) == 0 {
+		return vectors, nil
+	}
+	found, err := e.measured(ctx, input)
+	if err != nil {
+		return nil, err
+	}
+	for n, place := range places {
+		vectors[place] = found[n]
+	}
+	return vectors, nil
+}
+
+func readable(content string) string {
+	if len(content) > maxEmbeddedTokens { // a token is at least one byte
+		content, _ = text.Clip(content, maxEmbeddedTokens)
+	}
+	return content
+}
+
+// measured calls the model and counts the call.
+func (e *Embedder) measured(ctx context.Context, input []string) ([][]float32, error) {
+	start, result := time.Now(), "answered"
+	vectors, err := e.ask(ctx, input)
+	if err != nil {
+		result = "failed"
+	}
+	e.metrics.EmbeddingDuration.WithLabelValues(result).Observe(time.Since(start).Seconds())
+	return vectors, err
+}
+
+func (e *Embedder) ask(ctx context.Context, input []string) ([][]float32, error) {
+	params := openai.EmbeddingNewParams{
+		Model: e.model, Input: openai.EmbeddingNewParamsInputUnion{OfArrayOfStrings: input},
+		EncodingFormat: openai.EmbeddingNewParamsEncodingFormatBase64,
+	}
+	if !e.fixed.Load() {
+		params.Dimensions = param.NewOpt(int64(e.dimensions))
+	}
+	body, err := e.call(ctx, params)
+	if refusesDimensions(err) && params.Dimensions.Valid() {
+		e.fixed.Store(true)
+		params.Dimensions = param.Opt[int64]{}
+		body, err = e.call(ctx, params)
+	}
+	if err != nil {
+		return nil, upstreamError(ctx, err)
+	}
+	vectors, err := decodeVectors(body, len(input))
+	if err != nil {
+		return nil, fault.Wrap(fault.UpstreamFailed, "The embedding model's answer cannot be used.", err)
+	}
+	return vectors, nil
+}
+
+func (e *Embedder) call(ctx context.Context, params openai.EmbeddingNewParams) ([]byte, error) {
+	var response *http.Response
+	if _, err := e.api.New(ctx, params, option.WithResponseBodyInto(&response)); err != nil {
+		return nil, err
+	}
+	defer func() { _ = response.Body.Close() }() // it was read, or is of no use
+	return io.ReadAll(io.LimitReader(response.Body, maxVectorsBody))
+}
+
+func refusesDimensions(err error) bool {
+	refused, ok := errors.AsType[*responses.Error](err)
+	return ok && refused.StatusCode == http.StatusBadRequest &&
+		(refused.Param == "dimensions" || refused.Param == "" && strings.Contains(refused.Message, "dimensions"))
+}
+
+// decodeVectors returns the vectors of an answer in the order of their texts.
+func decodeVectors(body []byte, texts int) ([][]float32, error) {
+	var answer struct {
+		Data []struct {
+			Index     *int            `json:"index"`
+			Embedding json.RawMessage `json:"embedding"`
+		} `json:"data"`
+	}
+	if json.Unmarshal(body, &answer) != nil {
+		return nil, errors.New("it is not the JSON of vectors") // the library's error may quote the answer
+	}
+	if len(answer.Data) != texts {
+		return nil, fmt.Errorf("%d vectors for %d texts", len(answer.Data), texts)
+	}
+	vectors, had := make([][]float32, texts), make([]bool, texts)
+	for n, item := range answer.Data {
+		at := n
+		if item.Index != nil {
+			at = *item.Index
+		}
+		if at < 0 || at >= texts || had[at] {
+			return nil, errors.New("its indexes are not those of the texts")
+		}
+		numbers, err := decodeNumbers(item.Embedding)
+		if err != nil {
+			return nil, err
+		}
+		if vectors[at], err = unit(numbers); err != nil {
+			return nil, err
+		}
+		had[at] = true
+	}
+	return vectors, nil
+}
+
+// decodeNumbers reads a vector: little-endian float32s in base64, or a list of numbers, which some servers send whatever
+// they are asked for.
+func decodeNumbers(raw json.RawMessage) ([]float32, error) {
+	var numbers []float32
+	if json.Unmarshal(raw, &numbers) == nil {
+		return numbers, nil
+	}
+	var packed []byte // which encoding/json reads as base64
+	if json.Unmarshal(raw, &packed) != nil || len(packed)%4 != 0 {
+		return nil, errors.New("a vector is neither numbers nor base64 of them")
+	}
+	numbers = make([]float32, len(packed)/4)
+	for n := range numbers {
+		numbers[n] = math.Float32frombits(binary.LittleEndian.Uint32(packed[4*n:]))
+	}
+	return numbers, nil
+}
+
+// unit returns the vector with length 1 and VectorSize numbers; nil for one without a direction.
+func unit(numbers []float32) ([]float32, error) {
+	if len(numbers) == 0 || len(numbers) > VectorSize {
+		return nil, fmt.Errorf("a vector has %d numbers; from 1 to %d can be stored: see EMBEDDING_MODEL, EMBEDDING_DIMENSIONS", len(numbers), VectorSize)
+	}
+	squares := 0.0
+	for _, number := range numbers {
+		squares += float64(number) * float64(number)
+	}
+	if math.IsNaN(squares) || math.IsInf(squares, 0) {
+		return nil, errors.New("a vector has a number that is none")
+	}
+	if squares == 0 {
+		return nil, nil
+	}
+	vector, length := make([]float32, VectorSize), math.Sqrt(squares)
+	for n, number := range numbers {
+		vector[n] = float32(float64(number) / length)
+	}
+	return vector, nil
+}

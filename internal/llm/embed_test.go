@@ -1,0 +1,389 @@
+package llm
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/arcoscribe/throughline/internal/dev/offline"
+	"github.com/arcoscribe/throughline/internal/fault"
+	"github.com/arcoscribe/throughline/internal/memory/text"
+	"github.com/google/go-cmp/cmp"
+)
+
+const small = "text-embedding-3-small"
+
+func embedder(t *testing.T, baseURL, model string, dimensions int) *Embedder {
+	t.Helper()
+	e := NewEmbedder(EmbedderConfig{APIKey: "sk-test", BaseURL: baseURL, Model: model, Dimensions: dimensions})
+	t.Cleanup(e.Close)
+	return e
+}
+
+func lengthOf(vector []float32) float64 {
+	squares := 0.0
+	for _, number := range vector {
+		squares += float64(number) * float64(number)
+	}
+	return math.Sqrt(squares)
+}
+
+// packed is a vector as the API sends it in base64.
+func packed(numbers ...float32) string {
+	raw := make([]byte, 0, 4*len(numbers))
+	for _, number := range numbers {
+		raw = binary.LittleEndian.AppendUint32(raw, math.Float32bits(number))
+	}
+	return `"` + base64.StdEncoding.EncodeToString(raw) + `"`
+}
+
+// vectorsAnswer is an answer with these vectors, each of them JSON.
+func vectorsAnswer(vectors ...string) http.HandlerFunc {
+	items := make([]string, len(vectors))
+	for n, vector := range vectors {
+		items[n] = fmt.Sprintf(`{"object":"embedding","index":%d,"embedding":%s}`, n, vector)
+	}
+	return answers(http.StatusOK, "application/json", `{"object":"list","data":[`+strings.Join(items, ",")+`]}`)
+}
+
+func TestEmbedSendsTheseParameters(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		model      string
+		dimensions int
+		want       map[string]any
+		name       string
+	}{
+		{small, 0, map[string]any{"dimensions": 512.0}, small},
+		{small, 256, map[string]any{"dimensions": 256.0}, small + "@256"},
+		{"nomic-embed-text", 512, map[string]any{}, "nomic-embed-text"},
+	} {
+		sent := make(chan map[string]any, 1)
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			var body map[string]any
+			_ = json.NewDecoder(r.Body).Decode(&body)
+			body["path"], body["authorization"] = r.URL.Path, r.Header.Get("Authorization")
+			sent <- body
+			vectorsAnswer("[1]", "[1]")(w, r)
+		}))
+		t.Cleanup(server.Close)
+		e := embedder(t, server.URL+"/v1", c.model, c.dimensions)
+		if _, err := e.Embed(t.Context(), []string{"one", "", "two"}); err != nil {
+			t.Fatal(err)
+		}
+		c.want["model"], c.want["input"], c.want["encoding_format"] = c.model, []any{"one", "two"}, "base64"
+		c.want["path"], c.want["authorization"] = "/v1/embeddings", "Bearer sk-test"
+		if diff := cmp.Diff(c.want, <-sent); diff != "" {
+			t.Error(diff)
+		}
+		if e.Model() != c.name {
+			t.Errorf("the model is called %q, want %q", e.Model(), c.name)
+		}
+	}
+}
+
+func TestVectorsHaveLengthOneAndTheirTextsOrder(t *testing.T) {
+	t.Parallel()
+	server := model(t, nil)
+	for _, dimensions := range []int{8, 512} {
+		e := embedder(t, server.BaseURL(), small, dimensions)
+		vectors, err := e.Embed(t.Context(), []string{"my dog Biscuit", " \n", "the stock exchange", "my dog Biscuit"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(vectors) != 4 || vectors[1] != nil || !cmp.Equal(vectors[0], vectors[3]) || cmp.Equal(vectors[0], vectors[2]) {
+			t.Errorf("%d dimensions: the vectors are not those of their texts", dimensions)
+		}
+		for _, vector := range []([]float32){vectors[0], vectors[2]} {
+			if len(vector) != VectorSize || math.Abs(lengthOf(vector)-1) > 1e-6 {
+				t.Errorf("%d numbers, length %f", len(vector), lengthOf(vector))
+			}
+		}
+		for _, number := range vectors[0][dimensions:] {
+			if number != 0 {
+				t.Fatalf("%d dimensions are not filled up with zeros", dimensions)
+			}
+		}
+	}
+	if _, err := embedder(t, server.BaseURL(), small, 0).Embed(t.Context(), []string{"", "\t"}); err != nil || len(server.Requests()) != 2 {
+		t.Errorf("blank texts: %v, asked %d times in all", err, len(server.Requests()))
+	}
+}
+
+func TestVectorsInEveryForm(t *testing.T) {
+	t.Parallel()
+	for name, answer := range map[string]http.HandlerFunc{
+		"base64":        vectorsAnswer(packed(3, 4), packed(0, 2)),
+		"numbers":       vectorsAnswer("[3,4]", "[0,2.0]"),
+		"another order": answers(200, "application/json", `{"data":[{"index":1,"embedding":[0,1]},{"index":0,"embedding":[6,8]}]}`),
+		"no indexes":    answers(200, "application/json", `{"data":[{"embedding":[3,4]},{"embedding":[0,9]}]}`),
+		"no JSON type":  answers(200, "text/plain", `{"data":[{"embedding":[3,4]},{"embedding":[0,9]}]}`),
+	} {
+		got, err := embedder(t, serve(t, answer).url, "m", 0).Embed(t.Context(), []string{"a", "b"})
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if diff := cmp.Diff([][]float32{{.6, .8}, {0, 1}}, [][]float32{got[0][:2], got[1][:2]}); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+	}
+}
+
+func TestAVectorWithoutDirectionIsNone(t *testing.T) {
+	t.Parallel()
+	got, err := embedder(t, serve(t, vectorsAnswer(packed(0, 0), packed(0, 1))).url, "m", 0).Embed(t.Context(), []string{"a", "b"})
+	if err != nil || got[0] != nil || got[1] == nil {
+		t.Errorf("%v, %v", got, err)
+	}
+}
+
+func TestVectorsThatCannotBeUsed(t *testing.T) {
+	t.Parallel()
+	nan, infinite := float32(math.NaN()), float32(math.Inf(1))
+	for _, c := range []struct {
+		name   string
+		answer http.HandlerFunc
+		want   string
+	}{
+		{"fewer than texts", vectorsAnswer("[1]"), "1 vectors for 2 texts"},
+		{"more than texts", vectorsAnswer("[1]", "[1]", "[1]"), "3 vectors for 2 texts"},
+		{"none", answers(200, "application/json", `{}`), "0 vectors for 2 texts"},
+		{"too many dimensions", vectorsAnswer(packed(make([]float32, 1536)...), "[1]"), "a vector has 1536 numbers"},
+		{"an empty vector", vectorsAnswer("[]", "[1]"), "a vector has 0 numbers"},
+		{"no vector", vectorsAnswer("null", "[1]"), "a vector has 0 numbers"},
+		{"NaN", vectorsAnswer(packed(1, nan), "[1]"), "a number that is none"},
+		{"infinity", vectorsAnswer(packed(1, infinite), "[1]"), "a number that is none"},
+		{"too large a number", vectorsAnswer("[1e39]", "[1]"), "neither numbers nor base64"},
+		{"half a number", vectorsAnswer(`"AAAAAAA="`, "[1]"), "neither numbers nor base64"},
+		{"no base64", vectorsAnswer(`"canary!"`, "[1]"), "neither numbers nor base64"},
+		{"an index twice", answers(200, "application/json", `{"data":[{"index":0,"embedding":[1]},{"index":0,"embedding":[1]}]}`), "indexes"},
+		{"an index beyond", answers(200, "application/json", `{"data":[{"index":0,"embedding":[1]},{"index":2,"embedding":[1]}]}`), "indexes"},
+		{"broken JSON", answers(200, "application/json", `{"data":[{"canary`), "not the JSON of vectors"},
+		{"no JSON", answers(200, "text/html", `<h1>canary</h1>`), "not the JSON of vectors"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			server := serve(t, c.answer)
+			got, err := embedder(t, server.url, "m", 0).Embed(t.Context(), []string{"canary one", "canary two"})
+			wantFault(t, err, fault.UpstreamFailed)
+			if got != nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "canary") {
+				t.Errorf("%v", err)
+			}
+			if asked := server.asked.Load(); asked != 1 {
+				t.Errorf("asked %d times", asked)
+			}
+		})
+	}
+}
+
+func TestEmbeddingFaults(t *testing.T) {
+	t.Parallel()
+	refuses := func(status int, code string) http.HandlerFunc {
+		return plainly(status, "application/json", `{"error":{"message":"canary: a turn","code":"`+code+`"}}`)
+	}
+	for _, c := range []struct {
+		name   string
+		answer http.HandlerFunc
+		want   fault.Code
+		says   string
+	}{
+		{"key", refuses(401, "invalid_api_key"), fault.UpstreamFailed, "OPENAI_API_KEY"},
+		{"quota", refuses(429, "insufficient_quota"), fault.UpstreamFailed, "quota"},
+		{"rate", refuses(429, "rate_limit_exceeded"), fault.UpstreamOverloaded, "rate_limit_exceeded"},
+		{"model", refuses(404, "model_not_found"), fault.UpstreamFailed, "EMBEDDING_MODEL"},
+		{"server", refuses(500, ""), fault.UpstreamFailed, "status 500"},
+		{"a proxy", plainly(502, "text/html", "canary"), fault.UpstreamFailed, ""},
+		{"text", refuses(400, "invalid_value"), fault.UpstreamFailed, "status 400"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			server := serve(t, c.answer)
+			_, err := embedder(t, server.url, "m", 0).Embed(t.Context(), []string{"canary"})
+			wantFault(t, err, c.want)
+			if !strings.Contains(err.Error(), c.says) || strings.Contains(err.Error(), "canary") {
+				t.Errorf("%v", err)
+			}
+			if asked := server.asked.Load(); asked != 1 {
+				t.Errorf("asked %d times: a failed call is not repeated here", asked)
+			}
+		})
+	}
+}
+
+func TestEmbedderThatIsAwayOrSlow(t *testing.T) {
+	t.Parallel()
+	away := httptest.NewServer(nil)
+	away.Close()
+	_, err := embedder(t, away.URL, "m", 0).Embed(t.Context(), []string{"x"})
+	wantFault(t, err, fault.UpstreamFailed)
+
+	slow := model(t, always(offline.Answer{Fault: offline.FaultStall}))
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	_, err = embedder(t, slow.BaseURL(), small, 0).Embed(ctx, []string{"x"})
+	wantFault(t, err, fault.UpstreamTimeout)
+}
+
+// A model that does not let its caller choose is asked once more, and never again with dimensions.
+func TestDimensionsAreLeftOutOnceRefused(t *testing.T) {
+	t.Parallel()
+	for name, refusal := range map[string]string{
+		"by name":        `{"error":{"message":"no","param":"dimensions"}}`,
+		"in words":       `{"error":{"message":"This model does not support specifying dimensions.","param":null}}`,
+		"something else": `{"error":{"message":"no","param":"input"}}`,
+	} {
+		var bodies []string
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			body, _ := io.ReadAll(r.Body)
+			bodies = append(bodies, string(body)) // the calls come one after another
+			if strings.Contains(string(body), "dimensions") {
+				answers(http.StatusBadRequest, "application/json", refusal)(w, r)
+				return
+			}
+			vectorsAnswer("[1]")(w, r)
+		}))
+		t.Cleanup(server.Close)
+		e := embedder(t, server.URL, small, 0)
+		_, first := e.Embed(t.Context(), []string{"x"})
+		_, second := e.Embed(t.Context(), []string{"x"})
+		if name == "something else" {
+			if first == nil || second == nil || len(bodies) != 2 {
+				t.Errorf("%v, %v, %q", first, second, bodies)
+			}
+		} else if first != nil || second != nil || len(bodies) != 3 || strings.Contains(bodies[2], "dimensions") {
+			t.Errorf("%s: %v, %v, %q", name, first, second, bodies)
+		}
+	}
+}
+
+func TestLongTextsAreShortened(t *testing.T) {
+	t.Parallel()
+	server := model(t, nil)
+	if _, err := embedder(t, server.BaseURL(), small, 0).Embed(t.Context(), []string{strings.Repeat("word ", 20_000)}); err != nil {
+		t.Fatal(err)
+	}
+	if sent := text.Tokens(server.Requests()[0].Text); sent > maxEmbeddedTokens || sent < maxEmbeddedTokens-100 {
+		t.Errorf("%d tokens were sent", sent)
+	}
+}
+
+func TestQuestionsAreAskedForOnce(t *testing.T) {
+	t.Parallel()
+	gate := make(chan struct{})
+	server := model(t, always(offline.Answer{Gate: gate}))
+	q := NewQuestions(embedder(t, server.BaseURL(), small, 0))
+	var all sync.WaitGroup
+	for range 20 {
+		all.Go(func() {
+			if got, err := q.Embed(t.Context(), []string{"Where is the key?"}); err != nil || len(got) != 1 || len(got[0]) != VectorSize {
+				t.Errorf("%v", err)
+			}
+		})
+	}
+	if _, err := server.Await(t.Context(), func(offline.Request) bool { return true }); err != nil {
+		t.Fatal(err)
+	}
+	close(gate)
+	all.Wait()
+	if _, err := q.Embed(t.Context(), []string{"Where is the key?"}); err != nil || len(server.Requests()) != 1 {
+		t.Errorf("%v, asked %d times", err, len(server.Requests()))
+	}
+	if _, err := q.Embed(t.Context(), []string{"And the other?"}); err != nil || len(server.Requests()) != 2 {
+		t.Errorf("%v, asked %d times", err, len(server.Requests()))
+	}
+	if q.Model() != small {
+		t.Errorf("model %q", q.Model())
+	}
+}
+
+// Who leaves does not end the call for others; the last one does.
+func TestQuestionsOutliveTheFirstWhoAsked(t *testing.T) {
+	t.Parallel()
+	gate := make(chan struct{})
+	server := model(t, always(offline.Answer{Gate: gate}))
+	q := NewQuestions(embedder(t, server.BaseURL(), small, 0))
+	impatient, leave := context.WithCancelCause(t.Context())
+	var left, stayed error
+	var all sync.WaitGroup
+	all.Go(func() { _, left = q.Embed(impatient, []string{"Where?"}) })
+	if _, err := server.Await(t.Context(), func(offline.Request) bool { return true }); err != nil {
+		t.Fatal(err)
+	}
+	joined := make(chan struct{})
+	all.Go(func() {
+		vector, f := q.keptOrJoined(t.Context(), keyOf("Where?"), nil)
+		close(joined)
+		<-f.done
+		if stayed = f.err; vector != nil {
+			stayed = errors.New("it was there already")
+		}
+	})
+	<-joined
+	leave(errLeaves)
+	<-impatient.Done()
+	close(gate)
+	all.Wait()
+	if fault.CodeOf(left) != "" && !errors.Is(left, errLeaves) || stayed != nil {
+		t.Errorf("who left: %v; who stayed: %v", left, stayed)
+	}
+}
+
+func TestAQuestionThatNobodyWaitsForIsGivenUp(t *testing.T) {
+	t.Parallel()
+	server := model(t, always(offline.Answer{Fault: offline.FaultStall}))
+	q := NewQuestions(embedder(t, server.BaseURL(), small, 0))
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	_, err := q.Embed(ctx, []string{"Where?"})
+	wantFault(t, err, fault.UpstreamTimeout)
+	if _, err := server.Await(t.Context(), func(r offline.Request) bool { return r.HungUp }); err != nil {
+		t.Error("the call goes on")
+	}
+	if len(q.flights) != 0 {
+		t.Error("the flight is kept")
+	}
+}
+
+func TestFailuresOfQuestionsAreNotKept(t *testing.T) {
+	t.Parallel()
+	server := model(t, offline.FailFirst(1, offline.Answer{Fault: offline.Fault500}))
+	q := NewQuestions(embedder(t, server.BaseURL(), small, 0))
+	if _, err := q.Embed(t.Context(), []string{"Where?"}); err == nil {
+		t.Error("the first call did not fail")
+	}
+	if _, err := q.Embed(t.Context(), []string{"Where?"}); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestQuestionsKeepABoundedNumber(t *testing.T) {
+	t.Parallel()
+	server := model(t, nil)
+	q := NewQuestions(embedder(t, server.BaseURL(), small, 1))
+	ask := func(n int) {
+		if _, err := q.Embed(t.Context(), []string{fmt.Sprint("question ", n)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for n := range 3 * keptQuestions {
+		ask(n)
+		if n%(keptQuestions/2) == 0 {
+			ask(0) // is used often enough to be kept
+		}
+	}
+	if kept := len(q.recent) + len(q.older); kept > 2*keptQuestions || len(server.Requests()) != 3*keptQuestions {
+		t.Errorf("%d are kept, asked %d times", kept, len(server.Requests()))
+	}
+}
