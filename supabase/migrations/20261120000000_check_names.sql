@@ -6,20 +6,21 @@ declare
   -- catalog. Tables also bring a type of their name.
   tables constant text[] := array[
     'chat_files', 'chats', 'conversation_brief_drafts', 'conversation_brief_revisions', 'conversation_briefs', 'embedding_models',
-    'message_deltas', 'message_files', 'messages'];
+    'message_deltas', 'message_files', 'messages', 'turn_index'];
   indexes constant text[] := array[
     'chat_files_pkey', 'chat_files_user_id_idx',
     'chats_active_on_idx', 'chats_expires_at_idx', 'chats_pkey', 'chats_user_id_idx',
     'conversation_brief_drafts_pkey', 'conversation_brief_drafts_user_id_idx',
     'conversation_brief_revisions_fold_once_key', 'conversation_brief_revisions_pkey', 'conversation_brief_revisions_user_id_idx',
     'conversation_briefs_failing_since_idx', 'conversation_briefs_lease_until_idx', 'conversation_briefs_over_max_turns_idx',
-    'conversation_briefs_pkey', 'conversation_briefs_stale_idx', 'conversation_briefs_thousands_to_fold_idx',
+    'conversation_briefs_pkey', 'conversation_briefs_stale_idx', 'conversation_briefs_thousands_to_fold_idx', 'conversation_briefs_to_index_idx',
     'conversation_briefs_unreadable_idx', 'conversation_briefs_user_id_idx',
     'embedding_models_pkey',
     'message_deltas_pkey',
     'message_files_content_idx', 'message_files_pkey', 'message_files_user_id_idx',
     'messages_chat_id_seq_key', 'messages_client_message_id_key', 'messages_kept_idx', 'messages_one_generation_key', 'messages_pkey',
-    'messages_search_idx', 'messages_tool_name_idx', 'messages_user_id_chat_id_seq_idx'];
+    'messages_search_idx', 'messages_tool_name_idx', 'messages_user_id_chat_id_seq_idx',
+    'turn_index_embedding_model_idx', 'turn_index_pkey', 'turn_index_tsv_idx'];
   me constant pg_roles := (select r from pg_roles r where r.rolname = current_user);
   users constant oid := (select c.oid from pg_class c where c.relname = 'users' and c.relnamespace = to_regnamespace('auth'));
   taken text;

@@ -1,0 +1,251 @@
+-- The turns of each chat as recall finds them: by their words, by their neighbours, by their meaning.
+--
+-- Derived from messages and complete: conversation_briefs.indexed_seq says how far, and what the brief covers is
+-- indexed in the commit that covers it. An edit or a deletion changes the rows in its own commit.
+
+-- Vectors of words one after the other; the concatenation that Postgres has for two.
+create aggregate throughline.joined(tsvector) (sfunc = pg_catalog.tsvector_concat, stype = tsvector, initcond = '');
+
+create table public.turn_index (
+  chat_id         uuid        not null,
+  -- The first message of the turn. A turn is a message of the user with tokens and what follows up to the next one. A
+  -- reply to anything but the question before it, which was deleted or is older, is a turn of its own.
+  seq             bigint      not null,
+  user_id         uuid        not null,
+  -- The last message of the turn that is indexed.
+  last_seq        bigint      not null,
+  -- The first message whose words are in tsv: the user's message before the turn, or the turn's own first.
+  words_from      bigint      not null,
+  -- Counts the stretches of the chat that no gap of an hour interrupts. A deletion leaves the others' numbers alone.
+  segment         int         not null,
+  topic_id        uuid,
+  -- When the turn's first message was written.
+  said_at         timestamptz not null,
+  -- The sum of token_count.
+  tokens          int         not null,
+  -- The turn's words with weight A, and those of the user's message before it with weight D. Two more lexemes, 'chat '
+  -- and 'user ' with the id, let the index find the turns of one chat or user without reading those of others.
+  tsv             tsvector    not null,
+  -- The number of different words of the turn's own.
+  lexemes         int         not null,
+  -- Of unit length; null until embed_turns has asked for it, and again when the words change.
+  embedding       throughline.embedding,
+  embedding_model text,
+
+  constraint turn_index_pkey primary key (chat_id, seq),
+  constraint turn_index_chat_id_fkey foreign key (chat_id) references public.chats (id) on delete cascade,
+  constraint turn_index_range check (words_from <= seq and seq <= last_seq),
+  constraint turn_index_embedding_whole check ((embedding is null) = (embedding_model is null))
+);
+
+-- Merged by the sweep; see messages_search_idx.
+create index turn_index_tsv_idx on public.turn_index using gin (tsv) with (fastupdate = on, gin_pending_list_limit = 65536);
+-- For embed_turns and the sweep: the turns whose vector is missing or of another model.
+create index turn_index_embedding_model_idx on public.turn_index (embedding_model, chat_id);
+-- No index on user_id: the policies only check rows that were found by their chat or their words.
+
+-- Beside the other columns: an exact scan of a chat's vectors must not look up each of them elsewhere.
+alter table public.turn_index alter column embedding set storage plain;
+
+revoke all on public.turn_index from anon, authenticated;
+grant select on public.turn_index to throughline_app;
+grant all on public.turn_index to service_role;
+
+alter table public.turn_index enable row level security;
+
+create policy turn_index_server on public.turn_index for all to throughline_app
+  using ((select auth.uid()) = user_id) with check ((select auth.uid()) = user_id);
+create policy turn_index_confined on public.turn_index as restrictive for all to throughline_app
+  using ((select auth.uid()) = user_id) with check ((select auth.uid()) = user_id);
+
+create view throughline.own_turn_index as
+select * from public.turn_index where user_id = (select auth.uid())
+  with check option;
+revoke all on throughline.own_turn_index from anon, authenticated;
+grant select, update (embedding, embedding_model) on throughline.own_turn_index to throughline_worker;
+
+-- Every message up to indexed_seq is in its turn's row. to_index: words were added since all of them were. Chats that
+-- are older than the index have all to be looked at once.
+alter table public.conversation_briefs
+  add column indexed_seq bigint not null default 0,
+  add column to_index boolean not null default true;
+alter table public.conversation_briefs alter column to_index set default false;
+
+-- For the sweep.
+create index conversation_briefs_to_index_idx on public.conversation_briefs (chat_id) where to_index;
+
+-- With the new columns.
+create or replace view throughline.own_briefs as
+select * from public.conversation_briefs where user_id = (select auth.uid())
+  with check option;
+
+-- Words that are added are words to index: those of a message, and those of a reply that ends.
+create function throughline.note_words() returns trigger
+language plpgsql security invoker set search_path = '' as $$
+begin
+  new.to_index := true;
+  return new;
+end
+$$;
+
+create trigger conversation_briefs_note_words before update of pending_tokens on public.conversation_briefs
+  for each row when (new.pending_tokens > old.pending_tokens and not new.to_index)
+  execute function throughline.note_words();
+
+-- Writes the rows of the turns from one message to another, both included. The first is the first of a turn. Rows that
+-- are right already are left as they are, with their vectors. The caller holds the lock of the brief, so that no
+-- message of the range is edited meanwhile without being noticed.
+--
+-- 'words' repeats throughline.searchable, as messages_search_idx does and for the same reason. A tsvector holds 1 MiB:
+-- 100 000 characters of a turn are indexed, 50 000 of each message, replies before what tools returned, and of the
+-- message before it at most 20 000. No text takes 8 bytes per character.
+create function throughline.write_turn_index(chat uuid, from_seq bigint, to_seq bigint) returns void
+language plpgsql volatile security definer set search_path = '' set enable_seqscan = off as $$
+begin
+  with said as materialized (
+    select m.seq, m.id, m.user_id, m.role, m.reply_to, m.created_at, m.token_count, m.content,
+           to_tsvector('throughline.words'::regconfig, regexp_replace(left(m.content, 50000),
+             '([\u0E00-\u0EFF\u1000-\u109F\u1780-\u17FF\u3040-\u30FF\u3400-\u4DBF\u4E00-\u9FFF\uAC00-\uD7AF\uF900-\uFAFF\uFF66-\uFF9F])', E'\x01 \\1\x01 ', 'g')) as words,
+           max(m.seq) filter (where m.role = 'user') over (order by m.seq rows between unbounded preceding and 1 preceding) as asked_seq,
+           lag(m.created_at) over (order by m.seq) as before
+      from public.messages m
+     where m.chat_id = chat and m.token_count > 0 and m.role <> 'system' and m.seq <= to_seq
+       and m.seq >= coalesce((select u.seq from public.messages u
+                               where u.chat_id = chat and u.seq < from_seq and u.role = 'user' and u.token_count > 0 order by u.seq desc limit 1), from_seq)),
+  placed as (
+    select s.*,
+           count(*) filter (where s.role = 'user' or s.role = 'assistant' and s.reply_to is not null and s.reply_to is distinct from asked.id)
+             over (order by s.seq) as turn
+      from said s left join said asked on asked.seq = s.asked_seq
+     where s.seq >= from_seq),
+  measured as (
+    select p.*, sum(least(char_length(p.content), 50000)) over (partition by p.turn order by p.role = 'tool', p.seq) as chars
+      from placed p),
+  turns as (
+    select min(m.seq) as seq, max(m.seq) as last_seq, coalesce(min(m.asked_seq), min(m.seq)) as words_from,
+           (array_agg(m.user_id))[1] as user_id, (array_agg(m.created_at order by m.seq))[1] as said_at, (array_agg(m.before order by m.seq))[1] as before,
+           sum(m.token_count)::int as tokens,
+           throughline.joined(m.words order by m.role = 'tool', m.seq) filter (where m.chars <= 100000) as words
+      from measured m group by m.turn),
+  numbered as (
+    select t.*, old.segment as old_segment,
+           count(*) filter (where old.segment is null and (t.before is null or t.said_at >= t.before + interval '1 hour')) over (order by t.seq) as gaps
+      from turns t
+      left join lateral (select i.segment from public.turn_index i where i.chat_id = chat and i.seq <= t.seq and i.last_seq >= t.seq order by i.seq desc limit 1) old on true),
+  gone as (
+    delete from public.turn_index i where i.chat_id = chat and i.seq between from_seq and to_seq and i.seq not in (select t.seq from turns t))
+  insert into public.turn_index as i (chat_id, seq, user_id, last_seq, words_from, segment, said_at, tokens, tsv, lexemes)
+  select chat, t.seq, t.user_id, t.last_seq, t.words_from,
+         coalesce(t.old_segment, coalesce((select b.segment from public.turn_index b where b.chat_id = chat and b.seq <= from_seq order by b.seq desc limit 1), 0) + t.gaps),
+         t.said_at, t.tokens,
+         array_to_tsvector(array['chat ' || chat, 'user ' || t.user_id]) || setweight(coalesce(t.words, ''), 'A')
+           || coalesce(setweight((select case when char_length(a.content) <= 20000 then a.words else
+                to_tsvector('throughline.words'::regconfig, throughline.searchable(left(a.content, 20000))) end
+                from said a where a.seq = t.words_from and a.seq < t.seq), 'D'), ''),
+         coalesce(length(t.words), 0)
+    from numbered t
+  on conflict (chat_id, seq) do update
+     set last_seq = excluded.last_seq, words_from = excluded.words_from, said_at = excluded.said_at, tokens = excluded.tokens,
+         tsv = excluded.tsv, lexemes = excluded.lexemes, embedding = null, embedding_model = null
+   where (i.last_seq, i.words_from, i.said_at, i.tokens, i.tsv) is distinct from (excluded.last_seq, excluded.words_from, excluded.said_at, excluded.tokens, excluded.tsv);
+end
+$$;
+
+-- Indexes a chat of the user in the claims up to a message; null for all. Stops before a running reply, and after 500
+-- messages, which the next call goes on from. Returns whether words are left.
+create function throughline.index_turns(chat uuid, upto bigint) returns boolean
+language plpgsql volatile security definer set search_path = '' set enable_seqscan = off as $$
+declare
+  done bigint;
+  goal bigint;
+  first record;
+  words_left boolean;
+begin
+  select b.indexed_seq into done from public.conversation_briefs b where b.chat_id = chat and b.user_id = (select auth.uid()) for update;
+  if not found then
+    return false;
+  end if;
+  goal := least(upto,
+    (select m.seq - 1 from public.messages m where m.chat_id = chat and m.status = 'streaming'),
+    coalesce((select m.seq from public.messages m where m.chat_id = chat and m.seq > done order by m.seq offset 499 limit 1),
+             (select m.seq from public.messages m where m.chat_id = chat order by m.seq desc limit 1)));
+  if goal > done then
+    select m.seq, m.role into first from public.messages m
+     where m.chat_id = chat and m.seq > done and m.seq <= goal and m.token_count > 0 and m.role <> 'system' order by m.seq limit 1;
+    if found then
+      -- What is no question may belong to the turn before it.
+      perform throughline.write_turn_index(chat,
+        case when first.role <> 'user' then coalesce((select i.seq from public.turn_index i where i.chat_id = chat and i.seq <= done order by i.seq desc limit 1), first.seq)
+             else first.seq end, goal);
+    end if;
+    done := goal;
+  end if;
+  words_left := exists (select from public.messages m where m.chat_id = chat and m.seq > done and (m.token_count > 0 or m.status = 'streaming'));
+  update public.conversation_briefs b set indexed_seq = done, to_index = words_left
+   where b.chat_id = chat and (b.indexed_seq, b.to_index) is distinct from (done, words_left);
+  return words_left;
+end
+$$;
+
+-- Indexes anew what an edit or a deletion changed, in its commit: the turns that held the words, the one before, which
+-- may have got what is left, and those after whose tsv holds the words of the user's message before them. What is not
+-- indexed yet needs nothing, and a running reply is not. The brief's lock decides between this and who indexes.
+create function throughline.index_changes(chat uuid, first bigint, last bigint) returns void
+language plpgsql volatile security definer set search_path = '' set enable_seqscan = off as $$
+declare
+  done bigint;
+begin
+  select b.indexed_seq into done from public.conversation_briefs b where b.chat_id = chat for update;
+  if first <= done then
+    perform throughline.write_turn_index(chat,
+      coalesce((select i.seq from public.turn_index i where i.chat_id = chat and i.seq < first order by i.seq desc limit 1), 1),
+      coalesce((select i.seq - 1 from public.turn_index i where i.chat_id = chat and i.seq > last and i.words_from > last order by i.seq limit 1), done));
+  end if;
+end
+$$;
+
+create function throughline.index_updated_messages() returns trigger
+language plpgsql security definer set search_path = '' set enable_seqscan = off set enable_nestloop = off as $$
+begin
+  if not exists (select from old_messages where status <> 'streaming') then
+    return null;
+  end if;
+  perform throughline.index_changes(changed.chat_id, changed.first, changed.last)
+     from (select n.chat_id, min(n.seq) as first, max(n.seq) as last
+             from old_messages o join new_messages n using (id)
+            where o.status <> 'streaming' and (o.token_count > 0 or n.token_count > 0)
+              and (o.content, o.role, o.token_count, o.reply_to, o.created_at)
+                  is distinct from (n.content, n.role, n.token_count, n.reply_to, n.created_at)
+            group by n.chat_id order by n.chat_id) changed;
+  return null;
+end
+$$;
+
+-- After messages_count_updated by its name, which takes the locks of the chats and briefs.
+create trigger messages_index_updated after update on public.messages
+  referencing old table as old_messages new table as new_messages
+  for each statement execute function throughline.index_updated_messages();
+
+create function throughline.index_deleted_messages() returns trigger
+language plpgsql security definer set search_path = '' set enable_seqscan = off as $$
+begin
+  perform throughline.index_changes(gone.chat_id, gone.first, gone.last)
+     from (select chat_id, min(seq) as first, max(seq) as last from old_messages where token_count > 0 group by chat_id order by chat_id) gone;
+  return null;
+end
+$$;
+
+create trigger messages_index_deleted after delete on public.messages
+  referencing old table as old_messages
+  for each statement execute function throughline.index_deleted_messages();
+
+-- Merges the waiting entries of both full-text indexes and returns the number of pages.
+create or replace function throughline.merge_search_entries() returns bigint
+language sql volatile security definer set search_path = '' as $$
+  select pg_catalog.gin_clean_pending_list('public.messages_search_idx') + pg_catalog.gin_clean_pending_list('public.turn_index_tsv_idx')
+$$;
+
+revoke all on function throughline.joined(tsvector), throughline.note_words(), throughline.write_turn_index(uuid, bigint, bigint),
+  throughline.index_turns(uuid, bigint), throughline.index_changes(uuid, bigint, bigint), throughline.index_updated_messages(),
+  throughline.index_deleted_messages() from public, anon, authenticated;
+grant execute on function throughline.index_turns(uuid, bigint) to throughline_worker;
