@@ -89,11 +89,7 @@ func superuserDSN() (string, error) {
 // StartCluster starts an empty cluster of a major version of Postgres (0: any) without any durability, for speed.
 // Destroy it.
 func StartCluster(ctx context.Context, major int) (*localpg.Cluster, error) {
-	root, err := repositoryRoot()
-	if err != nil {
-		return nil, err
-	}
-	binDir, err := localpg.FindBinaries(root, major)
+	binDir, err := localpg.FindBinaries("", major)
 	if err != nil {
 		return nil, err
 	}

@@ -13,17 +13,17 @@ begin
       create extension vector with schema extensions;
     exception
       when insufficient_privilege then
-        raise exception using errcode = 'TL001', message = format('Throughline needs pgvector: the role %s may not create the extension vector: '
+        raise exception using errcode = 'TL001', message = format('Throughline cannot use this database: the role %s may not create the extension vector: '
           'run "create extension vector with schema extensions" as a superuser', current_user);
       when undefined_file or feature_not_supported then
-        raise exception using errcode = 'TL001', message = format('Throughline needs pgvector: this server has none: install its package '
+        raise exception using errcode = 'TL001', message = format('Throughline cannot use this database: this server has no pgvector: install its package '
           '(on Debian: postgresql-%s-pgvector)', current_setting('server_version_num')::int / 10000);
     end;
   end if;
   select e.extversion, n.nspname into version, place
     from pg_extension e join pg_namespace n on n.oid = e.extnamespace where e.extname = 'vector';
   if version ~ '^0\.[0-6](\.|$)' then
-    raise exception using errcode = 'TL001', message = format('Throughline needs pgvector: %s is too old: install 0.7 or later on the server, '
+    raise exception using errcode = 'TL001', message = format('Throughline cannot use this database: pgvector %s is too old: install 0.7 or later on the server, '
       'and run "alter extension vector update" as a superuser', version);
   end if;
 

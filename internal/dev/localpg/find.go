@@ -22,22 +22,52 @@ const oldestMajor = 15
 const binEnv = "THROUGHLINE_PG_BIN"
 
 // FindBinaries returns the folder of a Postgres of a major version on this machine; 0 is any from 15 on. It looks in
-// THROUGHLINE_PG_BIN, the PATH, the usual folders of system packages with the highest version first, then npm's
-// @embedded-postgres under root/.local/npm. The error is one sentence that says what to install.
+// THROUGHLINE_PG_BIN, the PATH, the usual folders of system packages with the highest version first, the copies that
+// scripts/pgvector makes of those under root/.local/pgsql, then npm's @embedded-postgres under root/.local/npm. The first
+// one that has pgvector is preferred to all that do not. A root of "" is the nearest folder with a .local above the
+// working directory, for tests and programs of the source tree. The error is one sentence that says what to install.
 func FindBinaries(root string, major int) (string, error) {
 	if dir := os.Getenv(binEnv); dir != "" {
 		return fromEnv(dir, major)
 	}
+	if root == "" {
+		root = nearestLocal()
+	}
+	first := ""
 	for _, dir := range candidates(root) {
 		found, err := majorOf(dir)
-		if err != nil || found < oldestMajor {
+		if err != nil || found < oldestMajor || major != 0 && found != major {
 			continue
 		}
-		if major == 0 || found == major {
+		if HasVector(dir) {
 			return dir, nil
 		}
+		if first == "" {
+			first = dir
+		}
 	}
-	return "", notFound(major)
+	if first == "" {
+		return "", notFound(major)
+	}
+	return first, nil
+}
+
+// controlTooOld matches the control file of a pgvector that has no type halfvec yet, which came with 0.7.
+var controlTooOld = regexp.MustCompile(`(?m)^default_version = '0\.[0-6]\b`)
+
+// HasVector reports whether the Postgres in a folder of binaries has pgvector, 0.7 or later.
+func HasVector(binDir string) bool {
+	control, err := os.ReadFile(filepath.Join(shareDir(binDir), "extension", "vector.control"))
+	return err == nil && !controlTooOld.Match(control)
+}
+
+// shareDir asks pg_config, which alone knows it. npm's Postgres has none and a fixed layout.
+func shareDir(binDir string) string {
+	out, err := exec.CommandContext(context.Background(), filepath.Join(binDir, "pg_config"), "--sharedir").Output() //nolint:gosec // the folder is the operator's choice
+	if err != nil {
+		return filepath.Join(binDir, "..", "share", "postgresql")
+	}
+	return strings.TrimSpace(string(out))
 }
 
 func fromEnv(dir string, major int) (string, error) {
@@ -72,31 +102,49 @@ func candidates(root string) []string {
 	if out, err := exec.Command("pg_config", "--bindir").Output(); err == nil {
 		dirs = append(dirs, strings.TrimSpace(string(out)))
 	}
-	dirs = append(dirs, packaged()...)
-	return append(dirs, embedded(root))
-}
-
-// packaged lists the folders that Debian, Red Hat and Homebrew install into, newest version first.
-func packaged() []string {
-	var dirs []string
+	// Those of Debian, Red Hat and Homebrew, and ours.
 	for _, pattern := range []string{
 		"/usr/lib/postgresql/*/bin",
 		"/usr/pgsql-*/bin",
 		"/opt/homebrew/opt/postgresql@*/bin",
 		"/usr/local/opt/postgresql@*/bin",
+		underLocal(root, "pgsql", "lib", "postgresql", "*", "bin"),
 	} {
-		found, _ := filepath.Glob(pattern) // fails on a malformed pattern alone
-		slices.SortFunc(found, func(a, b string) int { return versionIn(b) - versionIn(a) })
-		dirs = append(dirs, found...)
+		dirs = append(dirs, newestFirst(pattern)...)
 	}
+	return append(dirs, embedded(root))
+}
+
+func newestFirst(pattern string) []string {
+	dirs, _ := filepath.Glob(pattern) // fails on a malformed pattern alone
+	slices.SortFunc(dirs, func(a, b string) int { return versionIn(b) - versionIn(a) })
 	return dirs
 }
 
 var digits = regexp.MustCompile(`\d+`)
 
-func versionIn(path string) int {
-	version, _ := strconv.Atoi(digits.FindString(path))
+// versionIn is the version in the name of the folder that holds a bin folder.
+func versionIn(binDir string) int {
+	version, _ := strconv.Atoi(digits.FindString(filepath.Base(filepath.Dir(binDir))))
 	return version
+}
+
+// underLocal returns the absolute path of something that the set-up installs.
+func underLocal(root string, parts ...string) string {
+	path, _ := filepath.Abs(filepath.Join(append([]string{root, ".local"}, parts...)...)) // fails only without a working directory
+	return path
+}
+
+func nearestLocal() string {
+	dir, _ := os.Getwd() // "" will do
+	for at := dir; ; at = filepath.Dir(at) {
+		if _, err := os.Stat(filepath.Join(at, ".local")); err == nil {
+			return at
+		}
+		if at == filepath.Dir(at) {
+			return dir
+		}
+	}
 }
 
 // embedded is where npm puts its Postgres for this platform.
@@ -106,9 +154,7 @@ func embedded(root string) string {
 		arch = "x64"
 	}
 	platform := runtime.GOOS + "-" + arch
-	dir := filepath.Join(root, ".local", "npm", "node_modules", "@embedded-postgres", platform, "native", "bin")
-	absolute, _ := filepath.Abs(dir) // fails only without a working directory
-	return absolute
+	return underLocal(root, "npm", "node_modules", "@embedded-postgres", platform, "native", "bin")
 }
 
 // majorOf runs the server in dir for its version, which also shows that its libraries are there.

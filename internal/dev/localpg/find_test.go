@@ -11,14 +11,35 @@ import (
 // fakePostgres is a folder with programs that only know their version.
 func fakePostgres(t *testing.T, version string) string {
 	t.Helper()
-	dir := t.TempDir()
+	dir := filepath.Join(t.TempDir(), "bin")
+	fakePrograms(t, dir, version)
+	return dir
+}
+
+func fakePrograms(t *testing.T, dir, version string) {
+	t.Helper()
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
 	for _, name := range []string{"postgres", "initdb"} {
 		script := fmt.Sprintf("#!/bin/sh\necho '%s (PostgreSQL) %s'\n", name, version)
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(script), 0o700); err != nil {
 			t.Fatal(err)
 		}
 	}
-	return dir
+}
+
+// addVector gives a fake Postgres the control file of pgvector.
+func addVector(t *testing.T, binDir, version string) {
+	t.Helper()
+	folder := filepath.Join(shareDir(binDir), "extension")
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	control := "comment = 'vector data type'\ndefault_version = '" + version + "'\nrelocatable = true\n"
+	if err := os.WriteFile(filepath.Join(folder, "vector.control"), []byte(control), 0o600); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func TestMajorOf(t *testing.T) {
@@ -59,9 +80,39 @@ func TestEnvironmentDecidesOrSaysWhyNot(t *testing.T) {
 
 func TestPathComesFirst(t *testing.T) {
 	dir := fakePostgres(t, "99.1")
+	addVector(t, dir, "0.8.0")
 	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
 	if got, err := FindBinaries(t.TempDir(), 0); err != nil || got != dir {
 		t.Errorf("got %q, %v; want %q", got, err, dir)
+	}
+}
+
+// The copies of scripts/pgvector are found, and preferred to a system's Postgres without pgvector.
+func TestOneWithPgvectorIsPreferred(t *testing.T) {
+	system, root := fakePostgres(t, "98.4"), t.TempDir()
+	copied := filepath.Join(root, ".local", "pgsql", "lib", "postgresql", "98", "bin")
+	t.Setenv("PATH", system+":"+os.Getenv("PATH"))
+	for _, c := range []struct {
+		name  string
+		setup func()
+		want  string
+		has   bool
+	}{
+		{"one has none", func() {}, system, false},
+		{"nor has the other", func() { fakePrograms(t, copied, "98.3") }, system, false},
+		{"one too old", func() { addVector(t, copied, "0.6.2") }, system, false},
+		{"the copy has it", func() { addVector(t, copied, "0.7.0") }, copied, true},
+		{"the system's package came", func() { addVector(t, system, "0.10.1") }, system, true},
+	} {
+		c.setup()
+		if got, err := FindBinaries(root, 98); err != nil || got != c.want || HasVector(got) != c.has {
+			t.Errorf("%s: got %q, %v, with vector %v; want %q", c.name, got, err, HasVector(got), c.want)
+		}
+	}
+	bare := fakePostgres(t, "98.4")
+	t.Setenv(binEnv, bare)
+	if got, err := FindBinaries(root, 98); err != nil || got != bare {
+		t.Errorf("%s does not win: %q, %v", binEnv, got, err)
 	}
 }
 

@@ -42,7 +42,7 @@ type Options struct {
 	// BinDir holds postgres and initdb. "" searches with FindBinaries, for the major version that
 	// made the data if there is any.
 	BinDir string
-	// Root is the folder whose .local/npm that search includes. "" is the working directory.
+	// Root is the folder whose .local that search includes, as in FindBinaries.
 	Root string
 	// Settings go to the server as -c name=value, for example fsync=off in tests.
 	Settings map[string]string

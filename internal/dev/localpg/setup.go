@@ -155,9 +155,12 @@ func copyBinaries(binDir string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	home := filepath.Join(systemHome, "postgres-"+shortHash(fmt.Sprint(binDir, stamp.ModTime().UnixNano(), stamp.Size())))
+	prefix, _ := installation(binDir)
+	version := fmt.Sprint(binDir, stamp.ModTime().UnixNano(), stamp.Size(), HasVector(binDir))
+	home := filepath.Join(systemHome, "postgres-"+shortHash(version))
+	bin := filepath.Join(home, strings.TrimPrefix(binDir, prefix))
 	if _, err := os.Stat(home); err == nil {
-		return filepath.Join(home, "bin"), nil
+		return bin, nil
 	}
 	if err := makeOpenDir(systemHome); err != nil {
 		return "", err
@@ -167,19 +170,36 @@ func copyBinaries(binDir string) (string, error) {
 		return "", err
 	}
 	defer func() { _ = os.RemoveAll(unfinished) }()
-	for _, part := range []string{"bin", "lib", "share"} {
-		if err := os.CopyFS(filepath.Join(unfinished, part), os.DirFS(filepath.Join(binDir, "..", part))); err != nil {
-			return "", err
-		}
-	}
-	if err := openTree(unfinished); err != nil {
+	if _, err := CopyInstallation(binDir, unfinished); err != nil {
 		return "", err
 	}
 	// Another process may have made the same copy meanwhile.
 	if err := os.Rename(unfinished, home); err != nil && !errors.Is(err, fs.ErrExist) {
 		return "", err
 	}
-	return filepath.Join(home, "bin"), nil
+	return bin, nil
+}
+
+// CopyInstallation copies the Postgres around binDir into a folder, for every user to run, and returns the copy's bin
+// folder.
+func CopyInstallation(binDir, to string) (string, error) {
+	prefix, parts := installation(binDir)
+	for _, part := range parts {
+		if err := os.CopyFS(filepath.Join(to, part), os.DirFS(filepath.Join(prefix, part))); err != nil {
+			return "", err
+		}
+	}
+	return filepath.Join(to, strings.TrimPrefix(binDir, prefix)), openTree(to)
+}
+
+// installation returns what has to move together for the server in binDir to find its files: the folder that they are
+// in, and their paths there. Debian keeps several versions side by side; everything else is in one piece.
+func installation(binDir string) (prefix string, parts []string) {
+	home, version := filepath.Dir(binDir), filepath.Base(filepath.Dir(binDir))
+	if prefix, debian := strings.CutSuffix(home, filepath.Join("/lib", "postgresql", version)); debian {
+		return prefix, []string{filepath.Join("lib", "postgresql", version), filepath.Join("share", "postgresql", version)}
+	}
+	return home, []string{"bin", "lib", "share"}
 }
 
 // openTree lets every user read a tree, and run what its owner can run.

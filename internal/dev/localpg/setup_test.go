@@ -51,25 +51,24 @@ func TestClosedFolderKeepsItsDataElsewhere(t *testing.T) {
 func TestBinariesOutOfReachAreCopied(t *testing.T) {
 	t.Parallel()
 	eachMajor(t, func(t *testing.T, binDir string) {
-		if binDir != embedded("../../..") {
-			t.Skip("only an installation in one piece can be moved, such as npm's")
-		}
 		closed := closedFolder(t)
-		if err := os.CopyFS(filepath.Join(closed, "native"), os.DirFS(filepath.Join(binDir, ".."))); err != nil {
+		moved, err := CopyInstallation(binDir, closed)
+		if err != nil {
 			t.Fatal(err)
 		}
-		cluster := start(t, Options{Dir: filepath.Join(closed, "postgres"), BinDir: filepath.Join(closed, "native", "bin")})
-		if got := query(t, cluster.DSN(Superuser, "postgres"), "select 'up'"); got != "up" {
-			t.Error(got)
+		cluster := start(t, Options{Dir: filepath.Join(closed, "postgres"), BinDir: moved})
+		if got := query(t, cluster.DSN(Superuser, "postgres"), "select setting from pg_config where name = 'SHAREDIR'"); !strings.HasPrefix(got, systemHome) {
+			t.Errorf("the copy reads %s", got)
 		}
-		copied, err := copyBinaries(filepath.Join(closed, "native", "bin"))
+		copied, err := copyBinaries(moved)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if err := cluster.Destroy(); err != nil {
 			t.Fatal(err)
 		}
-		_ = os.RemoveAll(filepath.Dir(copied))
+		name, _, _ := strings.Cut(strings.TrimPrefix(copied, systemHome+"/"), "/")
+		_ = os.RemoveAll(filepath.Join(systemHome, name))
 	})
 }
 

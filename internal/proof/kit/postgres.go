@@ -30,8 +30,8 @@ type Postgres struct {
 func StartPostgres(ctx context.Context, settings map[string]string) (*Postgres, error) {
 	p := &Postgres{options: localpg.Options{Settings: settings}}
 	var err error
-	if p.options.BinDir, err = localpg.FindBinaries(".", referenceMajor); err != nil {
-		if p.options.BinDir, err = localpg.FindBinaries(".", 0); err != nil {
+	if p.options.BinDir, err = localpg.FindBinaries("", referenceMajor); err != nil {
+		if p.options.BinDir, err = localpg.FindBinaries("", 0); err != nil {
 			return nil, err
 		}
 	}

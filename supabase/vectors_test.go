@@ -1,0 +1,174 @@
+package supabase_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/arcoscribe/throughline/internal/dev/localpg"
+	"github.com/arcoscribe/throughline/internal/testkit"
+	"github.com/arcoscribe/throughline/supabase"
+)
+
+const vectors = "20261122000109_vectors"
+
+// vectorsAlone holds the migration of the type for vectors without those before it, as a project applies it that has
+// had them for a while.
+func vectorsAlone(t *testing.T) fstest.MapFS {
+	t.Helper()
+	name := "migrations/" + vectors + ".sql"
+	text, err := supabase.Embedded.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fstest.MapFS{name: {Data: text}}
+}
+
+// migratedBefore is a database that has what the migration of vectors builds on.
+func migratedBefore(t *testing.T, dsn string) {
+	t.Helper()
+	testkit.Exec(t, connect(t, dsn), "create schema throughline")
+}
+
+// wantReason migrates a new database, and one that has the earlier migrations, and wants both to stop with one sentence.
+func wantReason(t *testing.T, fresh, older testkit.Database, want string) {
+	t.Helper()
+	if reason := refused(t, fresh); !strings.Contains(reason, want) || !strings.HasPrefix(reason, "Throughline cannot use this database, and nothing was applied: ") {
+		t.Errorf("a new database: %q, want %q", reason, want)
+	}
+	if left := testkit.Ask[int](t, connect(t, fresh.AdminDSN), "select count(*)::int from pg_extension where extname = 'vector'"); left != 0 {
+		t.Error("the attempt left the extension behind")
+	}
+	applied, err := supabase.MigrateFrom(t.Context(), older.DSN, vectorsAlone(t), silent)
+	unusable, ok := errors.AsType[*supabase.UnusableError](err)
+	if !ok || len(applied) > 0 || !strings.Contains(unusable.Reason, want) || strings.Contains(unusable.Reason, "\n") {
+		t.Errorf("an older one: applied %v, %v, want %q", applied, err, want)
+	}
+}
+
+// serverWithout starts a server whose installation has no pgvector. It returns the folder of its extensions, and makes
+// databases that look like fresh Supabase projects.
+func serverWithout(t *testing.T) (extensions string, newDatabase func(name string) testkit.Database) {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "throughline-no-vector-") // unlike t.TempDir's, one that the server's user can enter
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	original, err := localpg.FindBinaries("", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bin, err := localpg.CopyInstallation(original, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cluster, err := localpg.Start(t.Context(), localpg.Options{Dir: filepath.Join(dir, "cluster"), BinDir: bin, Settings: map[string]string{"fsync": "off", "shared_buffers": "32MB"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := cluster.Destroy(); err != nil {
+			t.Error(err)
+		}
+	})
+	admin := connect(t, cluster.DSN(localpg.Superuser, "postgres"))
+	extensions = filepath.Join(testkit.Ask[string](t, admin, "select setting from pg_config where name = 'SHAREDIR'"), "extension")
+	if !strings.HasPrefix(extensions, dir) || os.Remove(filepath.Join(extensions, "vector.control")) != nil {
+		t.Fatalf("pgvector is not in %s", extensions)
+	}
+	return extensions, func(name string) testkit.Database {
+		database := testkit.Database{Name: name, DSN: cluster.DSN("postgres", name), AdminDSN: cluster.DSN(localpg.Superuser, name)}
+		testkit.Exec(t, admin, "create database "+name)
+		if err := localpg.Bootstrap(t.Context(), database.AdminDSN, supabase.BootstrapSQL); err != nil {
+			t.Fatal(err)
+		}
+		return database
+	}
+}
+
+func TestMigrateOnAServerWithoutPgvector(t *testing.T) {
+	t.Parallel()
+	extensions, newDatabase := serverWithout(t)
+	fresh, older := newDatabase("fresh"), newDatabase("older")
+	migratedBefore(t, older.DSN)
+	major := testkit.Ask[int](t, connect(t, fresh.DSN), "select current_setting('server_version_num')::int / 10000")
+	wantReason(t, fresh, older, fmt.Sprintf("this server has no pgvector: install its package (on Debian: postgresql-%d-pgvector)", major))
+
+	// Another extension of that name, or an old package: the type halfvec came with 0.7.
+	write(t, filepath.Join(extensions, "vector--0.6.2.sql"), []byte("create type odd as (a int);\n"))
+	write(t, filepath.Join(extensions, "vector.control"), []byte("default_version = '0.6.2'\nrelocatable = true\ntrusted = true\n"))
+	for _, path := range []string{"vector--0.6.2.sql", "vector.control"} {
+		if err := os.Chmod(filepath.Join(extensions, path), 0o644); err != nil { //nolint:gosec // the server's user reads it
+			t.Fatal(err)
+		}
+	}
+	wantReason(t, fresh, older, "pgvector 0.6.2 is too old: install 0.7 or later on the server")
+	testkit.Exec(t, connect(t, older.AdminDSN), "create extension vector with schema extensions")
+	wantReason(t, fresh, older, "pgvector 0.6.2 is too old: install 0.7 or later on the server")
+}
+
+// pgvector is not a trusted extension: only a superuser creates it, or a role that the server's owner lets do so, as
+// on Supabase.
+func TestMigrateAsARoleThatMayNotCreatePgvector(t *testing.T) {
+	t.Parallel()
+	fresh, older := testkit.NewEmptyDatabase(t), testkit.NewEmptyDatabase(t)
+	for _, database := range []testkit.Database{fresh, older} {
+		testkit.Exec(t, connect(t, database.AdminDSN), "drop extension vector")
+	}
+	migratedBefore(t, older.DSN)
+	wantReason(t, fresh, older, `the role postgres may not create the extension vector: run "create extension vector with schema extensions" as a superuser`)
+}
+
+// embedding is a vector in the form that Postgres reads, filled with zeros.
+func embedding(begin ...float32) string {
+	vector, _ := json.Marshal(append(begin, make([]float32, 512-len(begin))...)) // numbers can be encoded
+	return string(vector)
+}
+
+// In a project where it may be created, it is created; where it is already, it is used as it is.
+func TestMigrateUsesPgvectorWhereItIs(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ setup, schema string }{
+		"nowhere":           {"drop extension vector", "extensions"},
+		"no schema for it":  {"drop schema extensions cascade", "extensions"},
+		"public":            {"alter extension vector set schema public", "public"},
+		"a schema of one's": {`create schema "My Vectors"; alter extension vector set schema "My Vectors"`, "My Vectors"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			database := testkit.NewEmptyDatabase(t)
+			admin := connect(t, database.AdminDSN)
+			testkit.Exec(t, admin, c.setup)
+			// As the superuser: postgres may create it on Supabase, where a plain server has no way to allow that alone.
+			applied, err := supabase.Migrate(t.Context(), database.AdminDSN, silent)
+			if diff := cmp.Diff(localMigrations(t), applied); err != nil || diff != "" {
+				t.Fatalf("applied: %v %s", err, diff)
+			}
+			if again, err := supabase.Migrate(t.Context(), database.AdminDSN, silent); err != nil || len(again) > 0 {
+				t.Errorf("the second time: %v, %v", again, err)
+			}
+			if schema := testkit.Ask[string](t, admin, "select extnamespace::regnamespace::text from pg_extension where extname = 'vector'"); strings.Trim(schema, `"`) != c.schema {
+				t.Errorf("it is in %s", schema)
+			}
+			if c.schema != "extensions" {
+				testkit.Exec(t, admin, "revoke usage on schema "+`"`+c.schema+`"`+" from public, authenticated") // who uses the type needs no right to that
+			}
+			testkit.Exec(t, admin, "set role throughline_app")
+			a, b := embedding(0.5, 0.5, 0.5, 0.5), embedding(0.5, -0.5, 0.5, 0.5)
+			if got := testkit.Ask[float64](t, admin, "select throughline.cosine($1, $2)", a, b); got != 0.5 {
+				t.Errorf("cosine: %v", got)
+			}
+			if got := testkit.Ask[float64](t, admin, "select $1::throughline.embedding operator(throughline.<#>) $2::throughline.embedding", a, b); got != -0.5 {
+				t.Errorf("negative inner product: %v", got)
+			}
+		})
+	}
+}
