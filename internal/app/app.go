@@ -121,7 +121,7 @@ func (a *App) assemble(ctx context.Context) error {
 	if err := a.openPools(ctx); err != nil {
 		return err
 	}
-	a.model = llm.New(llm.Config{APIKey: a.config.OpenAIAPIKey, BaseURL: a.config.OpenAIBaseURL, IdleTimeout: a.config.ModelIdleTimeout})
+	a.model = llm.New(llm.Config{APIKey: a.config.OpenAIAPIKey, BaseURL: a.config.OpenAIBaseURL, IdleTimeout: a.config.ModelIdleTimeout, Logger: a.logger})
 	a.closers = append(a.closers, a.model.Close)
 	a.reportBacklog()
 	inserter, err := jobs.NewInserter(a.pool, a.logger)

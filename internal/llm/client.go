@@ -6,6 +6,7 @@ package llm
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"log/slog"
 	"net"
 	"net/http"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"github.com/openai/openai-go/v3/option"
 	"github.com/openai/openai-go/v3/packages/param"
 	"github.com/openai/openai-go/v3/responses"
+	"github.com/openai/openai-go/v3/shared"
 )
 
 // How often openai-go repeats a call that failed before the server accepted it, and its longest wait in between.
@@ -32,14 +34,18 @@ type Config struct {
 	BaseURL string
 	// IdleTimeout is the longest pause between two events or comments of a streamed reply, and before the first.
 	IdleTimeout time.Duration
+	// Logger defaults to none.
+	Logger *slog.Logger
 }
 
 // Client calls the models. It is safe for concurrent use.
 type Client struct {
 	// api is only one of the library's services. Its client has all of them, tens of megabytes of code.
-	api  responses.ResponseService
-	idle time.Duration
-	http *http.Client
+	api     responses.ResponseService
+	idle    time.Duration
+	http    *http.Client
+	logger  *slog.Logger
+	refused refusedFields
 }
 
 var (
@@ -52,7 +58,11 @@ func New(config Config) *Client {
 	client := newHTTPClient()
 	options := append(commonOptions(config.APIKey, config.BaseURL, client),
 		option.WithMaxRetries(maxRetries), option.WithMaxRetryDelay(maxRetryDelay), option.WithMiddleware(neverRepeatForQuota))
-	return &Client{api: responses.NewResponseService(options...), idle: config.IdleTimeout, http: client}
+	logger := config.Logger
+	if logger == nil {
+		logger = slog.New(slog.DiscardHandler)
+	}
+	return &Client{api: responses.NewResponseService(options...), idle: config.IdleTimeout, http: client, logger: logger}
 }
 
 func newHTTPClient() *http.Client {
@@ -78,12 +88,16 @@ func (c *Client) Close() {
 	c.http.CloseIdleConnections()
 }
 
-// newParams returns what every call has in common. The provider stores nothing, keys its prompt cache by chat, and
-// can tell users apart without knowing who they are.
-func newParams(input, instructions string, chatID, userID uuid.UUID) responses.ResponseNewParams {
+// purposeReply is the purpose of a call for a reply. That of a summary is its kind.
+const purposeReply = "reply"
+
+// newParams returns what every call has in common. The provider stores nothing, learns what the call is for, keys its
+// prompt cache by chat, and can tell users apart without knowing who they are.
+func newParams(purpose, input, instructions string, chatID, userID uuid.UUID) responses.ResponseNewParams {
 	params := responses.ResponseNewParams{
 		Input:            responses.ResponseNewParamsInputUnion{OfString: param.NewOpt(input)},
 		Store:            param.NewOpt(false),
+		Metadata:         shared.Metadata{"purpose": purpose},
 		PromptCacheKey:   param.NewOpt(chatID.String()),
 		SafetyIdentifier: param.NewOpt(safetyIdentifier(userID)),
 	}

@@ -166,10 +166,11 @@ func (e *Embedder) call(ctx context.Context, params openai.EmbeddingNewParams) (
 	return io.ReadAll(io.LimitReader(response.Body, maxVectorsBody))
 }
 
+// refusesDimensions also reads the message: OpenAI's names no field.
 func refusesDimensions(err error) bool {
 	refused, ok := errors.AsType[*responses.Error](err)
-	return ok && refused.StatusCode == http.StatusBadRequest &&
-		(refused.Param == "dimensions" || refused.Param == "" && strings.Contains(refused.Message, "dimensions"))
+	return refusesField(err, "dimensions") ||
+		ok && refused.StatusCode == http.StatusBadRequest && refused.Param == "" && strings.Contains(refused.Message, "dimensions")
 }
 
 // decodeVectors returns the vectors of an answer in the order of their texts.

@@ -26,10 +26,10 @@ func (c *Client) Stream(ctx context.Context, request chat.ModelRequest) (chat.Mo
 	s := &stream{idle: c.idle, cancel: cancel, ctx: ctx}
 	s.watchdog = time.AfterFunc(c.idle, func() { cancel(errIdle) })
 
-	params := newParams(request.Input, request.Instructions, request.ChatID, request.UserID)
+	params := newParams(purposeReply, request.Input, request.Instructions, request.ChatID, request.UserID)
 	params.Model = request.Model
 	var response *http.Response
-	_, err := c.api.New(ctx, params, option.WithResponseBodyInto(&response),
+	_, err := c.send(ctx, params, option.WithResponseBodyInto(&response),
 		option.WithJSONSet("stream", true), option.WithHeader("Accept", "text/event-stream"))
 	if err != nil {
 		err = upstreamError(ctx, err)

@@ -46,7 +46,7 @@ func TestStreamSendsTheseParameters(t *testing.T) {
 	digest := sha256.Sum256([]byte(userID.String()))
 	want := map[string]any{
 		"model": "gpt-5.6-terra", "instructions": "Be brief.", "input": "CURRENT MESSAGE:\nHello?", "store": false, "stream": true,
-		"prompt_cache_key": chatID.String(), "safety_identifier": hex.EncodeToString(digest[:]),
+		"metadata": map[string]any{"purpose": "reply"}, "prompt_cache_key": chatID.String(), "safety_identifier": hex.EncodeToString(digest[:]),
 	}
 	if diff := cmp.Diff(want, bodyOf(t, server)); diff != "" {
 		t.Error(diff)

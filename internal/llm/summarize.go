@@ -13,13 +13,13 @@ import (
 
 // Summarize makes one summary call. Its deadline is that of ctx.
 func (c *Client) Summarize(ctx context.Context, call brief.Call) (brief.Answer, error) {
-	params := newParams(call.Input, call.Instructions, call.ChatID, call.UserID)
+	params := newParams(string(call.Kind), call.Input, call.Instructions, call.ChatID, call.UserID)
 	if call.Hosted != nil {
 		params.Prompt = responses.ResponsePromptParam{ID: call.Hosted.ID, Version: param.NewOpt(call.Hosted.Version)}
 	} else {
 		params.Model = call.Model
 	}
-	response, err := c.api.New(ctx, params)
+	response, err := c.send(ctx, params)
 	if err != nil {
 		if call.Hosted != nil && isPromptGone(err) {
 			return brief.Answer{}, fmt.Errorf("%w: %w", brief.ErrPromptGone, upstreamError(ctx, err))

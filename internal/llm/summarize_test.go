@@ -18,17 +18,18 @@ import (
 const foldInput = "=== EXISTING_SUMMARY ===\nNONE\n=== END_EXISTING_SUMMARY ===\n\n=== NEW_TURNS ===\nTurn 1:\nUser: My bus is 728.\n=== END_NEW_TURNS ==="
 
 func inlineCall() brief.Call {
-	return brief.Call{Model: "gpt-5.6-luna", Instructions: "Summarize.", Input: foldInput, ChatID: chatID, UserID: userID}
+	return brief.Call{Model: "gpt-5.6-luna", Instructions: "Summarize.", Input: foldInput, Kind: brief.KindFold, ChatID: chatID, UserID: userID}
 }
 
 func hostedCall() brief.Call {
-	return brief.Call{Hosted: &brief.HostedPrompt{ID: "pmpt_1", Version: "7"}, Input: foldInput, ChatID: chatID, UserID: userID}
+	return brief.Call{Hosted: &brief.HostedPrompt{ID: "pmpt_1", Version: "7"}, Input: foldInput, Kind: brief.KindRebuild, ChatID: chatID, UserID: userID}
 }
 
 func TestSummarizeSendsTheseParameters(t *testing.T) {
 	t.Parallel()
 	digest := sha256.Sum256([]byte(userID.String()))
-	common := func(own map[string]any) map[string]any {
+	common := func(purpose string, own map[string]any) map[string]any {
+		own["metadata"] = map[string]any{"purpose": purpose}
 		own["input"], own["store"] = foldInput, false
 		own["prompt_cache_key"], own["safety_identifier"] = chatID.String(), hex.EncodeToString(digest[:])
 		return own
@@ -41,9 +42,9 @@ func TestSummarizeSendsTheseParameters(t *testing.T) {
 		call brief.Call
 		want map[string]any
 	}{
-		{"inline", inlineCall(), common(map[string]any{"model": "gpt-5.6-luna", "instructions": "Summarize."})},
-		{"hosted names no model", hostedCall(), common(map[string]any{"prompt": hosted})},
-		{"hosted, once more", secondTry, common(map[string]any{"prompt": hosted, "instructions": "The last one was empty."})},
+		{"inline", inlineCall(), common("fold", map[string]any{"model": "gpt-5.6-luna", "instructions": "Summarize."})},
+		{"hosted names no model", hostedCall(), common("rebuild", map[string]any{"prompt": hosted})},
+		{"hosted, once more", secondTry, common("rebuild", map[string]any{"prompt": hosted, "instructions": "The last one was empty."})},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

@@ -240,7 +240,7 @@ func (e *Engine) summarize(ctx context.Context, change *Change, began time.Time)
 	ctx, stop := e.keepLease(ctx, change.ChatID, change.Lease)
 	defer stop()
 	change.begin()
-	c := &summaryCalls{Engine: e, chatID: change.ChatID, userID: change.Planned.UserID, stats: &change.Stats}
+	c := &summaryCalls{Engine: e, kind: change.Kind, chatID: change.ChatID, userID: change.Planned.UserID, stats: &change.Stats}
 	for first := true; change.PiecesDone < len(change.Plan.Pieces); first = false {
 		if !first && time.Since(began) >= e.Turn {
 			return errPaused

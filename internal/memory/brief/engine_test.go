@@ -27,7 +27,7 @@ func TestFold(t *testing.T) {
 		t.Errorf("the report is %+v, again %v", report, r.again)
 	}
 	asked := r.model.Requests()[0]
-	if asked.Kind != offline.KindSummary || asked.Store || asked.PromptCacheKey != chatID.String() || len(asked.SafetyIdentifier) != 64 ||
+	if asked.Kind != offline.KindSummary || asked.Metadata["purpose"] != "fold" || asked.Store || asked.PromptCacheKey != chatID.String() || len(asked.SafetyIdentifier) != 64 ||
 		!strings.HasPrefix(asked.Text, "=== EXISTING_SUMMARY ===\nNONE\n=== END_EXISTING_SUMMARY ===\n\n=== NEW_TURNS ===\nTurn 1:\nUser: I decided to practise etude 0") {
 		t.Errorf("asked %+v", asked)
 	}
@@ -328,6 +328,9 @@ func TestRebuild(t *testing.T) {
 		t.Errorf("%+v, %v", report, err)
 	}
 	asked := r.model.Requests()
+	if purpose := asked[len(asked)-1].Metadata["purpose"]; purpose != "rebuild" {
+		t.Errorf("its purpose is %q", purpose)
+	}
 	if last := asked[len(asked)-1].Text; !strings.Contains(last, "violin") || strings.Contains(last, "etude 0 ") || !strings.Contains(last, "\nNONE\n") {
 		t.Errorf("the rebuild read %.300s", last)
 	}

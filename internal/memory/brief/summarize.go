@@ -43,8 +43,10 @@ type Call struct {
 	Model        string
 	Instructions string
 	Input        string
-	ChatID       uuid.UUID
-	UserID       uuid.UUID
+	// Kind is what the summary is for.
+	Kind   Kind
+	ChatID uuid.UUID
+	UserID uuid.UUID
 }
 
 // HostedPrompt identifies a prompt that is stored at OpenAI.
@@ -101,6 +103,7 @@ func (e *RefusedError) Error() string {
 type summaryCalls struct {
 	*Engine
 
+	kind           Kind
 	chatID, userID uuid.UUID
 	stats          *CallStats
 }
@@ -184,7 +187,7 @@ func (c *summaryCalls) fallBack(ctx context.Context, err error) {
 
 // call makes one model call and adds it to the stats.
 func (c *summaryCalls) call(ctx context.Context, call Call) (string, error) {
-	call.ChatID, call.UserID = c.chatID, c.userID
+	call.Kind, call.ChatID, call.UserID = c.kind, c.chatID, c.userID
 	ctx, cancel := context.WithTimeout(ctx, c.Prompt.CallTimeout)
 	defer cancel()
 	c.stats.Calls++

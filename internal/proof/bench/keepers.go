@@ -192,7 +192,7 @@ func summarize(ctx context.Context, client *llm.Client, summary string, turns []
 	limit, piece := memory.DefaultLimits().SummaryTokenCap, brief.WholePiece(turns)
 	answer, err := client.Summarize(ctx, brief.Call{
 		Model: "offline", Instructions: brief.SummaryInstructions(brief.SummaryTask{Cap: limit, Piece: piece}),
-		Input: brief.FoldInput(summary, piece), ChatID: kit.NewID(), UserID: kit.NewID(),
+		Input: brief.FoldInput(summary, piece), Kind: brief.KindFold, ChatID: kit.NewID(), UserID: kit.NewID(),
 	})
 	if err != nil {
 		return "", fmt.Errorf("summarize: %w", err)

@@ -1,0 +1,101 @@
+package llm
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/arcoscribe/throughline/internal/fault"
+	"github.com/arcoscribe/throughline/internal/testkit"
+)
+
+// refusing is a server that does not know some fields. It passes on the names of all fields of each call.
+func refusing(t *testing.T, status int, fields ...string) (url string, calls <-chan []string) {
+	t.Helper()
+	sent := make(chan []string, 10)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var body map[string]any
+		_ = json.NewDecoder(r.Body).Decode(&body)
+		var names []string
+		for _, field := range []string{"metadata", "store"} {
+			if _, ok := body[field]; ok {
+				names = append(names, field)
+			}
+		}
+		sent <- names
+		for _, field := range fields {
+			if name := field; slices.Contains(names, name) || name == "input" {
+				answers(status, "application/json", `{"error":{"message":"Unknown parameter: store, metadata","param":"`+name+`"}}`)(w, r)
+				return
+			}
+		}
+		if body["stream"] == true {
+			sends(delta(`"a"`), completedEvent)(w, r)
+			return
+		}
+		answers(http.StatusOK, "application/json", `{"status":"completed","output":[]}`)(w, r)
+	}))
+	t.Cleanup(server.Close)
+	return server.URL, sent
+}
+
+// A server that does not know what only describes a call is asked once more without, and from then on.
+func TestFieldsThatTheServerRefusesAreLeftOut(t *testing.T) {
+	t.Parallel()
+	both := []string{"metadata", "store"}
+	for _, c := range []struct {
+		name    string
+		status  int
+		refused []string
+		calls   [][]string // of a reply and a summary
+	}{
+		{"metadata", 400, []string{"metadata"}, [][]string{both, {"store"}, {"store"}}},
+		{"store", 400, []string{"store"}, [][]string{both, {"metadata"}, {"metadata"}}},
+		{"both", 400, both, [][]string{both, {"store"}, nil, nil}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			url, calls := refusing(t, c.status, c.refused...)
+			logs := &testkit.Log{}
+			asked := New(Config{BaseURL: url, IdleTimeout: time.Minute, Logger: logs.Logger()})
+			t.Cleanup(asked.Close)
+			if got := read(t.Context(), asked, nil); got.err != nil || got.text != "a" {
+				t.Errorf("reply: %q, %v", got.text, got.err)
+			}
+			if _, err := asked.Summarize(t.Context(), inlineCall()); err != nil {
+				t.Errorf("summary: %v", err)
+			}
+			for _, want := range c.calls {
+				if got := <-calls; !slices.Equal(got, want) {
+					t.Errorf("sent %q, want %q", got, want)
+				}
+			}
+			if lines := len(logs.Lines(t, "the model's server refuses a field of calls, which are made without it from now on")); lines != len(c.refused) || len(calls) != 0 {
+				t.Errorf("%d lines are logged, %d calls too many", lines, len(calls))
+			}
+		})
+	}
+}
+
+func TestOtherRefusalsAreNoReasonToLeaveFieldsOut(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		status int
+		field  string
+	}{{400, "input"}, {403, "metadata"}} {
+		url, calls := refusing(t, c.status, c.field)
+		asked := client(t, url, 0)
+		for range 2 {
+			wantFault(t, read(t.Context(), asked, nil).err, fault.UpstreamFailed)
+			if got := <-calls; len(got) != 2 {
+				t.Errorf("%d %s: sent %q", c.status, c.field, got)
+			}
+		}
+		if len(calls) != 0 {
+			t.Errorf("%d %s: %d calls too many", c.status, c.field, len(calls))
+		}
+	}
+}
