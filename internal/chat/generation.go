@@ -59,8 +59,8 @@ func (g *generation) takeUnrecorded(now time.Time) Delta {
 
 func (s *Service) newGeneration(ctx context.Context, user auth.Principal, req sendRequest, started StartedTurn) *generation {
 	instructions := s.instructions(started.Chat.SystemPrompt, req.message.ToolInstructions)
-	question := prompt.Question{Content: req.turn.Content, Sources: req.message.Sources, Retrieved: s.retrieved(req.retrieval)}
-	prompt := s.prompt(started.Chat, question, instructions, req.variant)
+	question := prompt.Question{Content: req.turn.Content, Sources: req.message.Sources, Instructions: instructions}
+	prompt := s.prompt(ctx, user, req.turn.ChatID, started.Chat, question, req.variant)
 	s.reportMissing(ctx, req.turn.ChatID, started.Chat, prompt)
 	return &generation{
 		user: user, turn: req.turn, model: req.variant.Model, arrived: req.arrived, receipt: prompt.Receipt, done: make(chan struct{}),

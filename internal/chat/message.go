@@ -81,13 +81,8 @@ func (m *Message) settings(defaults memory.ChatDefaults) Settings {
 func (m *Message) normalize() error {
 	wrong := map[string]any{}
 	m.Content = strings.TrimSpace(m.Content)
-	switch length := utf8.RuneCountInString(m.Content); {
-	case length == 0:
-		wrong["content"] = "must not be empty"
-	case length > MaxContent:
-		wrong["content"] = fmt.Sprintf("has %d characters, at most %d are accepted", length, MaxContent)
-	case strings.ContainsRune(m.Content, 0):
-		wrong["content"] = "must not contain the character U+0000"
+	if problem := contentProblem(m.Content); problem != "" {
+		wrong["content"] = problem
 	}
 	if len(m.Sources) > MaxSources {
 		wrong["sources"] = fmt.Sprintf("has %d entries, at most %d are accepted", len(m.Sources), MaxSources)
@@ -105,7 +100,24 @@ func (m *Message) normalize() error {
 	if len(wrong) == 0 {
 		return nil
 	}
+	return invalid(wrong)
+}
+
+func invalid(wrong map[string]any) error {
 	return &fault.Error{Code: fault.ValidationFailed, Message: "Some fields are missing or out of range.", Details: wrong}
+}
+
+// contentProblem returns why a content is refused, "" when it is not.
+func contentProblem(content string) string {
+	switch length := utf8.RuneCountInString(content); {
+	case length == 0:
+		return "must not be empty"
+	case length > MaxContent:
+		return fmt.Sprintf("has %d characters, at most %d are accepted", length, MaxContent)
+	case strings.ContainsRune(content, 0):
+		return "must not contain the character U+0000"
+	}
+	return ""
 }
 
 func checkSource(wrong map[string]any, i int, source prompt.Source) {

@@ -2,6 +2,7 @@ package chat
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"github.com/arcoscribe/throughline/internal/auth"
@@ -44,17 +45,23 @@ type Window struct {
 	Files    int `json:"files" description:"What is left, at most 100000; instructions, question and sources take their place from it."`
 }
 
-// PreviewPrompt returns what the next prompt of a chat would show of it, for a model variant ("" for the first).
-func (s *Service) PreviewPrompt(ctx context.Context, user auth.Principal, chatID uuid.UUID, variantName string) (PromptPreview, error) {
+// PreviewPrompt returns what the next prompt of a chat would show of it, for a model variant ("" for the first) and a
+// message; without one ("") nothing is retrieved for it.
+func (s *Service) PreviewPrompt(ctx context.Context, user auth.Principal, chatID uuid.UUID, variantName, content string) (PromptPreview, error) {
 	variant, err := s.variant(variantName)
 	if err != nil {
 		return PromptPreview{}, err
+	}
+	content = strings.TrimSpace(content)
+	if problem := contentProblem(content); content != "" && problem != "" {
+		return PromptPreview{}, invalid(map[string]any{"content": problem})
 	}
 	stored, err := s.Store.ReadChat(ctx, user, chatID)
 	if err != nil {
 		return PromptPreview{}, err
 	}
-	built := s.prompt(stored.Chat, prompt.Question{}, s.instructions(stored.SystemPrompt), variant)
+	question := prompt.Question{Content: content, Instructions: s.instructions(stored.SystemPrompt)}
+	built := s.prompt(ctx, user, chatID, stored.Chat, question, variant)
 	preview := PromptPreview{
 		ChatID: chatID, Strategy: built.Receipt.Strategy, ModelVariant: variant.Name, Coverage: prompt.Coverage(stored.Chat, built.Receipt),
 		Sections: append([]prompt.Section{}, built.Sections...), Receipt: built.Receipt, Context: stored.context(), Budget: divided(variant.Window),

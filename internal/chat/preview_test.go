@@ -160,7 +160,7 @@ func TestMemoryShowsTheNextPrompt(t *testing.T) {
 		svc := newTestService(t)
 		svc.store.stored = storedChat(strategy)
 		chatID := uuid.New()
-		got, err := svc.PreviewPrompt(t.Context(), ada, chatID, "arco-pro")
+		got, err := svc.PreviewPrompt(t.Context(), ada, chatID, "arco-pro", "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -192,7 +192,7 @@ func TestMemoryOfAnEmptyChat(t *testing.T) {
 	t.Parallel()
 	svc := newTestService(t)
 	svc.store.stored = StoredChat{StartedAt: time.Now(), ToolsUsed: []string{}}
-	got, err := svc.PreviewPrompt(t.Context(), ada, uuid.New(), "")
+	got, err := svc.PreviewPrompt(t.Context(), ada, uuid.New(), "", "")
 	if err != nil || got.Coverage != "There is nothing to remember yet." || got.Sections == nil || len(got.Sections) != 0 || got.Tokens != 0 || got.ModelVariant != "arco" {
 		t.Errorf("%+v, %v", got, err)
 	}
@@ -204,9 +204,9 @@ func TestMemoryOfAnEmptyChat(t *testing.T) {
 func TestMemoryRefuses(t *testing.T) {
 	t.Parallel()
 	svc := newTestService(t)
-	_, err := svc.PreviewPrompt(t.Context(), ada, uuid.New(), "nobody")
+	_, err := svc.PreviewPrompt(t.Context(), ada, uuid.New(), "nobody", "")
 	wantFault(t, err, fault.UnknownModelVariant)
 	svc.store.readErr = fault.Expired(uuid.New(), time.Now())
-	_, err = svc.PreviewPrompt(t.Context(), ada, uuid.New(), "")
+	_, err = svc.PreviewPrompt(t.Context(), ada, uuid.New(), "", "")
 	wantFault(t, err, fault.ChatExpired)
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/memory/prompt"
 	"github.com/google/uuid"
@@ -18,10 +19,16 @@ func (s *Service) instructions(more ...string) string {
 	return strings.Join(all, "\n\n")
 }
 
-// prompt builds every prompt, of replies and of previews.
-func (s *Service) prompt(chat memory.Chat, question prompt.Question, instructions string, variant Variant) prompt.Prompt {
-	question.Instructions = instructions
-	return prompt.Build(chat, question, s.Limits.Within(variant.Window))
+// prompt builds every prompt, of replies and of previews. For a question it retrieves what belongs to it.
+func (s *Service) prompt(ctx context.Context, user auth.Principal, chatID uuid.UUID, chat memory.Chat, question prompt.Question, variant Variant) prompt.Prompt {
+	limits := s.Limits.Within(variant.Window)
+	draft := prompt.Select(chat, limits)
+	if question.Content != "" {
+		question.Retrieved = s.retrieve(ctx, user, Query{
+			ChatID: chatID, Content: question.Content, Chat: chat, ShownFrom: draft.ShownFrom(), Shown: draft.Kept(), Room: prompt.RetrievedRoom(limits),
+		})
+	}
+	return draft.Build(question)
 }
 
 // reportMissing logs and counts prompts that were shortened: that lack turns which the model should see, or show texts

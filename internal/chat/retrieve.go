@@ -7,44 +7,89 @@ import (
 	"log/slog"
 
 	"github.com/arcoscribe/throughline/internal/auth"
+	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/memory/prompt"
 	"github.com/google/uuid"
 )
 
-// Retriever retrieves a section of the prompt for a question, for example with a call of another model. It runs while the
-// turn is stored.
+// Retriever retrieves a section of the prompt for a question, for example with a search or a call of another model. It
+// runs once the turn is stored, when it is known what the prompt shows in any case.
 type Retriever interface {
 	// Section returns the section's name in package prompt.
 	Section() string
+	// Needed reports whether there may be something to retrieve. Otherwise Retrieve is not called and nothing is waited for.
+	Needed(query *Query) bool
 	// Retrieve returns the section without its heading; without text when there is nothing to show. It has to quote the
 	// texts that people wrote. It should return when ctx ends: what it returns later is not used.
 	Retrieve(ctx context.Context, user auth.Principal, query Query) (prompt.Section, error)
 }
 
-// Query is the message for which a Retriever retrieves.
+// Query is the message for which a Retriever retrieves, and what its prompt shows in any case.
 type Query struct {
-	ChatID  uuid.UUID // the chat may not exist, or belong to another user
-	NewChat bool
+	ChatID  uuid.UUID
 	Content string // of the user's message
+	Chat    memory.Chat
+	// ShownFrom is the seq from which on the prompt shows the chat's turns, and Shown are the seqs of single messages
+	// that it shows besides.
+	ShownFrom int64
+	Shown     []int64
+	// Room is the most tokens that all retrieved sections may take together.
+	Room int
 }
 
-// retrieval is the running lookups of one turn.
-type retrieval struct {
-	ctx    context.Context //nolint:containedctx // ends at the deadline of the lookups
-	cancel context.CancelFunc
-	found  []chan prompt.Section // one per retriever, with room for its section
+// LeftPrompt reports whether indexed turns of the chat may be out of the prompt: after the last clear, and before the
+// first turn that is shown.
+func (q *Query) LeftPrompt() bool {
+	cleared := q.Chat.Brief.ClearedSeq
+	return q.Chat.IndexedSeq > cleared && q.ShownFrom > cleared+1
 }
 
-// retrieve starts all lookups. They have a common deadline, RetrieveTimeout from now.
-func (s *Service) retrieve(ctx context.Context, user auth.Principal, turn NewTurn) *retrieval {
-	r := &retrieval{found: make([]chan prompt.Section, len(s.Retrievers))}
-	r.ctx, r.cancel = context.WithTimeout(context.WithoutCancel(ctx), s.RetrieveTimeout)
-	query := Query{ChatID: turn.ChatID, NewChat: turn.NewChat, Content: turn.Content}
+// retrieve returns the sections that are retrieved for a question, with those that are missing. All lookups have a common
+// deadline, RetrieveTimeout from now.
+func (s *Service) retrieve(ctx context.Context, user auth.Principal, query Query) []prompt.Section {
+	sections := make([]prompt.Section, len(s.Retrievers))
+	var needed []int
 	for i, retriever := range s.Retrievers {
-		r.found[i] = make(chan prompt.Section, 1)
-		s.background.Go(func() { r.found[i] <- s.lookUp(r.ctx, retriever, user, query) })
+		sections[i].Name = retriever.Section()
+		if retriever.Needed(&query) {
+			needed = append(needed, i)
+		}
 	}
-	return r
+	if len(needed) == 0 {
+		return sections
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.RetrieveTimeout)
+	defer cancel()
+	found := make([]chan prompt.Section, len(s.Retrievers)) // with room for the section, so that a late one ends
+	for _, i := range needed {
+		found[i] = make(chan prompt.Section, 1)
+		s.background.Go(func() { found[i] <- s.lookUp(ctx, s.Retrievers[i], user, query) })
+	}
+	for _, i := range needed {
+		section, inTime := await(ctx, found[i])
+		if !inTime {
+			section.Failure = lookupLate
+		}
+		section.Name = sections[i].Name
+		sections[i] = section
+		s.Metrics.Retrievals.WithLabelValues(section.Name, resultOfLookup(section)).Inc()
+	}
+	return sections
+}
+
+// await returns the section of a lookup, and whether it came before the deadline.
+func await(ctx context.Context, found <-chan prompt.Section) (section prompt.Section, inTime bool) {
+	select {
+	case section = <-found:
+		return section, true
+	case <-ctx.Done():
+	}
+	select {
+	case section = <-found: // both at once
+		return section, true
+	default:
+		return prompt.Section{}, false
+	}
 }
 
 // lookUp returns what a retriever found. An error or a panic becomes a section with a failure, so that the reply does not
@@ -57,11 +102,8 @@ func (s *Service) lookUp(ctx context.Context, retriever Retriever, user auth.Pri
 		}
 		if err != nil {
 			section = prompt.Section{Account: prompt.Account{Failure: failureOfLookup(err)}}
-		}
-		if err != nil && !errors.Is(context.Cause(ctx), context.Canceled) { // not because the message was refused
 			s.Logger.LogAttrs(ctx, slog.LevelWarn, "not retrieved", slog.String("section", retriever.Section()), slog.Any("error", err))
 		}
-		section.Name = retriever.Section()
 	}()
 	section, err = retriever.Retrieve(ctx, user, query)
 	return section
@@ -78,36 +120,6 @@ func failureOfLookup(err error) string {
 		return lookupLate
 	}
 	return lookupFailed
-}
-
-// retrieved waits for the lookups until their deadline and returns their sections, with those that failed.
-func (s *Service) retrieved(r *retrieval) []prompt.Section {
-	sections := make([]prompt.Section, len(r.found))
-	for i, retriever := range s.Retrievers {
-		section, inTime := r.await(i)
-		if !inTime {
-			section = prompt.Section{Account: prompt.Account{Name: retriever.Section(), Failure: lookupLate}}
-		}
-		sections[i] = section
-		s.Metrics.Retrievals.WithLabelValues(retriever.Section(), resultOfLookup(sections[i])).Inc()
-	}
-	return sections
-}
-
-// await returns the section of a lookup, and whether it came before the deadline. The start of the turn may have taken
-// longer than that: then there is a section to take, although the deadline has passed.
-func (r *retrieval) await(i int) (section prompt.Section, inTime bool) {
-	select {
-	case section = <-r.found[i]:
-		return section, true
-	default:
-	}
-	select {
-	case section = <-r.found[i]:
-		return section, true
-	case <-r.ctx.Done():
-		return prompt.Section{}, false
-	}
 }
 
 func resultOfLookup(section prompt.Section) string {

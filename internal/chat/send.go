@@ -32,8 +32,6 @@ func (s *Service) Send(ctx context.Context, user auth.Principal, message Message
 	if req.turn.SystemPromptRoom, err = s.systemPromptRoom(message, variant); err != nil {
 		return nil, err
 	}
-	req.retrieval = s.retrieve(ctx, user, req.turn)
-	defer req.retrieval.cancel()
 	started, err := s.startTurn(ctx, user, req.turn)
 	switch {
 	case err != nil:
@@ -53,11 +51,10 @@ func (s *Service) Send(ctx context.Context, user auth.Principal, message Message
 
 // sendRequest is one call of Send.
 type sendRequest struct {
-	message   Message
-	turn      NewTurn
-	variant   Variant
-	arrived   time.Time
-	retrieval *retrieval
+	message Message
+	turn    NewTurn
+	variant Variant
+	arrived time.Time
 }
 
 // startTurn does not end with the request: a client that disconnects meanwhile must not leave a stored turn without a

@@ -50,9 +50,9 @@ type Config struct {
 	Limits       memory.Limits
 	// ChatDefaults are the settings of new chats.
 	ChatDefaults memory.ChatDefaults
-	// Retrievers retrieve sections of the prompt for each message. May be empty.
+	// Retrievers retrieve sections of the prompt for each message that needs them. May be empty.
 	Retrievers []Retriever
-	// RetrieveTimeout is how long a reply waits for them, from the message's arrival. What is found later is left out.
+	// RetrieveTimeout is how long a reply waits for them, once its message is stored. What is found later is left out.
 	// Defaults to 150 ms.
 	RetrieveTimeout time.Duration
 	// ReplyTimeout is the longest a reply may take.

@@ -15,16 +15,17 @@ func memoryRoutes() []route {
 	return []route{{
 		method: http.MethodGet, path: "/v1/chats/{chat_id}/memory", id: "getMemory", tag: "chats",
 		summary: "See what a chat remembers", description: "What the next prompt would hold of the chat, and where its turns are.",
-		answer: "The memory.", errors: []fault.Code{fault.ChatExpired, fault.UnknownModelVariant},
+		answer: "The memory.", errors: []fault.Code{fault.ChatExpired, fault.UnknownModelVariant, fault.ValidationFailed},
 		endpoint: jsonEndpoint((*Server).getMemory),
 	}}
 }
 
 type memoryQuery struct {
 	ModelVariant string `query:"model_variant" description:"The model variant whose window counts; the first one configured when it is left out."`
+	Content      string `query:"content" maxLength:"32000" description:"A message that might come next: what would be recalled for it is shown as well."`
 }
 
 // getMemory returns what the next prompt of a chat would hold.
 func (s *Server) getMemory(ctx context.Context, user auth.Principal, chatID uuid.UUID, query memoryQuery) (chat.PromptPreview, error) {
-	return s.config.Chat.PreviewPrompt(ctx, user, chatID, query.ModelVariant)
+	return s.config.Chat.PreviewPrompt(ctx, user, chatID, query.ModelVariant, query.Content)
 }

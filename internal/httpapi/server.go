@@ -23,7 +23,7 @@ type Chat interface {
 	Send(ctx context.Context, user auth.Principal, message chat.Message) (*chat.Reply, error)
 	Resume(ctx context.Context, user auth.Principal, chatID uuid.UUID, cursor *chat.Cursor) (*chat.Reply, error)
 	Cancel(ctx context.Context, user auth.Principal, chatID uuid.UUID) (chat.StoredReply, error)
-	PreviewPrompt(ctx context.Context, user auth.Principal, chatID uuid.UUID, variant string) (chat.PromptPreview, error)
+	PreviewPrompt(ctx context.Context, user auth.Principal, chatID uuid.UUID, variant, content string) (chat.PromptPreview, error)
 }
 
 var _ Chat = (*chat.Service)(nil)

@@ -69,6 +69,8 @@ type Chat struct {
 	PendingTurns int
 	// TotalTurns counts the turns since the context was cleared.
 	TotalTurns int
+	// IndexedSeq is the seq up to which every turn can be recalled; 0 for none.
+	IndexedSeq int64
 	// Kept are the pinned and important messages that the brief covers, oldest first. Only hybrid chats have any.
 	Kept []Message
 	// Files are the chat's files, newest first. A file that was sent twice is there twice.

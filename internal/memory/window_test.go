@@ -2,12 +2,14 @@ package memory_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/memory/prompt"
 	"github.com/arcoscribe/throughline/internal/memory/text"
+	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 )
 
@@ -129,6 +131,9 @@ func TestPromptFitsTheWindow(t *testing.T) {
 				Title: anyScript(t, rapid.IntRange(0, 200).Draw(t, "title")), Content: anyScript(t, rapid.IntRange(0, 3000).Draw(t, "source")),
 			})
 		}
+		if recalled := anyScript(t, rapid.SampledFrom([]int{0, 100, 600, 6000}).Draw(t, "recalled")); rapid.Bool().Draw(t, "recall") {
+			question.Retrieved = []prompt.Section{{Text: recalled, Account: prompt.Account{Name: "recall", Tokens: text.Tokens(recalled), Items: 2}, Seqs: []int64{3, 7}}}
+		}
 		limits := memory.DefaultLimits().Within(window)
 		if prompt.Room(question, limits) < 0 {
 			t.Skip("refused")
@@ -200,4 +205,54 @@ func TestSourcesWithoutRoomAreShortened(t *testing.T) {
 	if p := prompt.Build(chat, prompt.Question{Content: "q", Sources: question.Sources[:2]}, memory.DefaultLimits()); len(p.Receipt.Sections) != 1 {
 		t.Errorf("sources that fit are no part of the receipt: %+v", p.Receipt.Sections)
 	}
+}
+
+// Where the window is too small, what was recalled is left out before anything of the conversation is.
+func TestRecallIsLeftOutFirst(t *testing.T) {
+	t.Parallel()
+	chat := memory.Chat{Buffer: append(exchange(101, textOf(40), textOf(40)), exchange(103, textOf(40), textOf(40))...), PendingTurns: 2, TotalTurns: 2}
+	recalled := prompt.Section{Text: textOf(50), Account: prompt.Account{Name: "recall", Tokens: 50, Items: 2, LeftOut: 1}, Seqs: []int64{3, 7}, How: "words"}
+	question := prompt.Question{Content: "q", Retrieved: []prompt.Section{recalled}}
+	limits := memory.DefaultLimits()
+	limits.InputTokens = text.Tokens(prompt.Build(chat, question, limits).Input)
+	whole := prompt.Build(chat, question, limits)
+	if r := whole.Receipt; !slices.Equal(r.Recalled, []int64{3, 7}) || *r.RecallTokens != 50 || r.Recall != "words" || !strings.Contains(whole.Input, prompt.Heading("recall")) {
+		t.Fatalf("%+v in\n%s", r, whole.Input)
+	}
+	limits.InputTokens--
+	p := prompt.Build(chat, question, limits)
+	without := question
+	without.Retrieved = nil
+	if diff := cmp.Diff(prompt.Build(chat, without, limits).Input, p.Input); diff != "" {
+		t.Error(diff)
+	}
+	if r := p.Receipt; len(r.Recalled) != 0 || *r.RecallTokens != 0 || r.Recall != "words" || r.Section("recall").LeftOut != 3 || r.TailTurns != 2 || r.Truncated {
+		t.Errorf("%+v", r)
+	}
+	if question.Retrieved[0].Text == "" {
+		t.Error("the question was changed")
+	}
+}
+
+// What a draft shows of the turns is what its prompt shows, whatever is asked.
+func TestDraftSaysWhatThePromptShows(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		chat := anyWordyChat(t)
+		limits := memory.DefaultLimits().Within(windows(t))
+		limits.InputTokens = 0 // an estimate is not corrected
+		draft := prompt.Select(chat, limits)
+		r := draft.Build(prompt.Question{Content: "q"}).Receipt
+		if len(draft.Kept()) != r.KeptMessages {
+			t.Fatalf("%v are kept, %+v", draft.Kept(), r)
+		}
+		turns := memory.Turns(chat.Buffer)
+		want := int64(101)
+		if shown := r.BridgeTurns + r.TailTurns; shown > 0 {
+			want = turns[len(turns)-shown].FirstSeq()
+		}
+		if got := draft.ShownFrom(); got != want {
+			t.Fatalf("shown from %d, want %d: %+v", got, want, r)
+		}
+	})
 }

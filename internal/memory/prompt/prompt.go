@@ -16,7 +16,8 @@ type Source struct {
 type Question struct {
 	Content string
 	Sources []Source
-	// Retrieved are the sections that were retrieved for this question, by name and without their headings.
+	// Retrieved are the sections that were retrieved for this question, by name and without their headings. They are
+	// left out first where the window is too small.
 	Retrieved []Section
 	// Instructions are sent beside the prompt. Like the question they leave less room for sources and files.
 	Instructions string
@@ -37,15 +38,70 @@ type Prompt struct {
 // never exceeds limits.InputTokens, unless instructions and question do so by themselves. Stored texts are tokenized only
 // when something has to be shortened, or might have to be.
 func Build(c memory.Chat, q Question, limits memory.Limits) Prompt {
-	p := build(c, q, limits)
-	if excess(p, q, limits) > 0 {
-		return squeeze(c, q, limits)
-	}
-	return p
+	return Select(c, limits).Build(q)
 }
 
-func build(c memory.Chat, q Question, limits memory.Limits) Prompt {
-	s := selectFrom(&c, q, limits)
+// Draft is a prompt of which only the turns are selected. What is retrieved for the question may depend on them.
+type Draft struct {
+	chat   memory.Chat
+	limits memory.Limits
+	turns  selection
+}
+
+// Select selects what a prompt shows of the turns of a chat. See Build.
+func Select(c memory.Chat, limits memory.Limits) Draft {
+	c.Brief.Tokens = max(0, c.Brief.Tokens)
+	if strings.TrimSpace(c.Brief.Summary) == "" {
+		c.Brief.Summary, c.Brief.Tokens = "", 0
+	}
+	turns := wholeTurns(&c)
+	for _, t := range turns {
+		quoteMessages(t.Messages)
+	}
+	s := selectTurns(&c, turns, limits)
+	s.unread, s.briefTurns = c.UnreadTurns(), c.BriefTurns()
+	return Draft{chat: c, limits: limits, turns: s}
+}
+
+// ShownFrom returns the seq from which on the prompt shows the turns word for word. Where it shows none, it is the seq
+// after the last message of which the brief or nothing is shown.
+func (d *Draft) ShownFrom() int64 {
+	for t := range d.turns.recentTurns {
+		return t.FirstSeq()
+	}
+	return max(d.chat.Brief.CoveredSeq, d.chat.Brief.ClearedSeq) + 1
+}
+
+// Kept returns the seqs of the messages that the prompt shows beside the turns.
+func (d *Draft) Kept() []int64 {
+	seqs := make([]int64, len(d.turns.kept))
+	for i := range d.turns.kept {
+		seqs[i] = d.turns.kept[i].Seq
+	}
+	return seqs
+}
+
+// Build writes the prompt for a question.
+func (d Draft) Build(q Question) Prompt {
+	p := d.write(q)
+	if excess(p, q, d.limits) <= 0 {
+		return p
+	}
+	for _, name := range retrievedParts {
+		if !q.leaveOut(name) {
+			continue
+		}
+		if p = d.write(q); excess(p, q, d.limits) <= 0 {
+			return p
+		}
+	}
+	return squeeze(d.chat, q, d.limits)
+}
+
+// write writes the prompt, whether or not it fits the window.
+func (d *Draft) write(q Question) Prompt {
+	s, c := d.turns, &d.chat
+	s.add(c, q, d.limits)
 	var written [len(parts)]Section
 	size := 0
 	for i := range parts {
@@ -57,7 +113,7 @@ func build(c memory.Chat, q Question, limits memory.Limits) Prompt {
 	for i := range parts {
 		w.add(&parts[i], written[i])
 	}
-	return Prompt{Input: w.String(), Sections: w.sections, Receipt: receiptOf(&c, &s, w.accounts), Cuts: s.cuts}
+	return Prompt{Input: w.String(), Sections: w.sections, Receipt: receiptOf(c, &s, w.accounts), Cuts: s.cuts}
 }
 
 // selection is what a prompt shows. The turns of the buffer are in unseen, bridge and tail, in this order.
@@ -79,22 +135,12 @@ type selection struct {
 	briefBudget, keptBudget, recentBudget int
 }
 
-// selectFrom selects what is shown: turns by the chat's strategy, files by the room that is left.
-func selectFrom(c *memory.Chat, q Question, limits memory.Limits) selection {
-	c.Brief.Tokens = max(0, c.Brief.Tokens)
-	if strings.TrimSpace(c.Brief.Summary) == "" {
-		c.Brief.Summary, c.Brief.Tokens = "", 0
-	}
-	turns := wholeTurns(c)
-	for _, t := range turns {
-		quoteMessages(t.Messages)
-	}
-	s := selectTurns(c, turns, limits)
-	s.unread, s.briefTurns, s.question = c.UnreadTurns(), c.BriefTurns(), q
+// add selects what is shown beside the turns: sources and files, by the room that is left.
+func (s *selection) add(c *memory.Chat, q Question, limits memory.Limits) {
+	s.question = q
 	fits := limits.InputTokens == 0 || s.bytes() <= limits.InputTokens // a token has at least one byte
 	s.sources = selectSources(q.Sources, func() int { return s.sourceRoom(limits) }, fits)
 	s.files = selectFiles(c.Files, s.fileRoom(c, limits))
-	return s
 }
 
 // cut records that a text of a section was shortened.

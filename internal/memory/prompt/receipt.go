@@ -35,6 +35,12 @@ type Receipt struct {
 	LeftOutFiles int `json:"left_out_files,omitempty"`
 	// BriefUnreadable reports that the stored brief is malformed and was not shown.
 	BriefUnreadable bool `json:"brief_unreadable,omitempty"`
+	// Recalled are the first messages of the turns that were recalled for the question, and RecallTokens what they take.
+	// Recall is what they were found by: words or meaning; none when there was nothing to recall, and late or failed when
+	// the lookup was. All three are absent where recall is off.
+	Recalled     []int64 `json:"recalled,omitzero" nullable:"false" description:"The seqs with which the earlier turns begin that were quoted for the question."`
+	RecallTokens *int    `json:"recall_tokens,omitempty" nullable:"false"`
+	Recall       string  `json:"recall,omitempty" enum:"words,meaning,none,late,failed" description:"By what those turns were found, or why there are none. Absent where recall is off."`
 	// Sections are the accounts of the prompt's sections, in their order, with those that are missing because their
 	// items had no room or could not be retrieved.
 	Sections []Account `json:"sections" nullable:"false" description:"The prompt's sections in their order, with those that are missing because they had no room or could not be retrieved."`
@@ -51,6 +57,12 @@ func receiptOf(c *memory.Chat, s *selection, sections []Account) Receipt {
 	}
 	if c.Brief.Stale || c.Brief.Unreadable {
 		r.CoveredThroughSeq = 0
+	}
+	for _, section := range s.question.Retrieved {
+		if section.Name == "recall" {
+			r.Recalled, r.RecallTokens = append([]int64{}, section.Seqs...), new(section.Tokens)
+			r.Recall = cmp.Or(section.Failure, section.How, "none")
+		}
 	}
 	return r
 }

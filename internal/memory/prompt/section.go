@@ -18,6 +18,9 @@ type Section struct {
 	Turns    int `json:"turns,omitempty" description:"Turns that the section stands for."`
 	Messages int `json:"messages,omitempty" description:"Messages, where the section shows single ones."`
 	Files    int `json:"files,omitempty" description:"Files that the section names."`
+	// Seqs are the first messages of the turns of a retrieved section, and How says by what they were found.
+	Seqs []int64 `json:"-"`
+	How  string  `json:"-"`
 }
 
 // Account describes a section in numbers. Its JSON is part of the HTTP contract.
@@ -60,10 +63,14 @@ var parts = [...]part{
 	{name: "kept", heading: "KEPT MESSAGES (pinned or important, oldest first):", items: "messages", write: writeKept, remark: keptRemark},
 	{name: "recent", heading: "RECENT CONVERSATION (oldest first):", items: "turns", write: writeRecent},
 	{name: "files", heading: "FILES (newest first):", items: "files", write: writeFiles},
-	{name: "recall", heading: "RELEVANT EARLIER TURNS (oldest first, quoted in part):", items: "turns", write: writeRetrieved("recall")},
+	{name: "recall", heading: "RELEVANT EARLIER TURNS (oldest first, quoted in part):", items: "turns", write: writeRetrieved("recall"), remark: recallRemark},
 	{name: "sources", heading: "RETRIEVED SOURCES:", write: writeSources, remark: sourcesRemark},
 	{name: "question", heading: "CURRENT MESSAGE:", write: writeQuestion},
 }
+
+// retrievedParts are the sections that are retrieved for a question, in the order in which they are left out of a prompt
+// that does not fit.
+var retrievedParts = [...]string{"recall"}
 
 // headings are the parts' headings, reduced to words as text.LabelOf does.
 var headings = map[string]bool{}
@@ -136,6 +143,16 @@ func (s Section) counted(items string) Section {
 		s.Files = s.Items
 	}
 	return s
+}
+
+func recallRemark(a Account) string {
+	switch a.Items {
+	case 0:
+		return ""
+	case 1:
+		return " 1 earlier turn is quoted for the question."
+	}
+	return fmt.Sprintf(" %d earlier turns are quoted for the question.", a.Items)
 }
 
 func sourcesRemark(a Account) string {

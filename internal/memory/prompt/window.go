@@ -1,6 +1,7 @@
 package prompt
 
 import (
+	"math"
 	"slices"
 
 	"github.com/arcoscribe/throughline/internal/memory"
@@ -23,12 +24,35 @@ func excess(p Prompt, q Question, l memory.Limits) int {
 	return text.Tokens(q.Instructions) + text.Tokens(p.Input) - l.InputTokens
 }
 
+// RetrievedRoom returns the most tokens that the sections retrieved for a question may take together: a tenth of what the
+// window takes.
+func RetrievedRoom(l memory.Limits) int {
+	if l.InputTokens == 0 {
+		return math.MaxInt
+	}
+	return l.InputTokens / 10
+}
+
+// leaveOut empties a retrieved section, and reports whether there was something in it.
+func (q *Question) leaveOut(name string) bool {
+	at := slices.IndexFunc(q.Retrieved, func(s Section) bool { return s.Name == name && s.Text != "" })
+	if at < 0 {
+		return false
+	}
+	q.Retrieved = slices.Clone(q.Retrieved)
+	left := &q.Retrieved[at]
+	left.LeftOut += left.Items
+	left.Text, left.Seqs, left.Tokens, left.Items = "", nil, 0, 0
+	return true
+}
+
 // squeeze builds a prompt that does not fit again, so that it does: by counts of its own, because the stored ones are
 // estimates, then with less of the conversation. At last only the question is left.
 func squeeze(c memory.Chat, q Question, l memory.Limits) Prompt {
 	recount(&c, l)
 	for range 4 {
-		p := build(c, q, l)
+		d := Select(c, l)
+		p := d.write(q)
 		over := excess(p, q, l)
 		if over <= 0 {
 			return p
@@ -40,8 +64,9 @@ func squeeze(c memory.Chat, q Question, l memory.Limits) Prompt {
 		l.PromptTokenBudget = max(1, l.PromptTokenBudget-over+fromBridge)
 	}
 	c.PendingTurns = c.UnreadTurns() + len(memory.Turns(c.Buffer))
-	c.Buffer, c.Kept, c.Files, c.Brief.Summary, q.Retrieved = nil, nil, nil, "", nil
-	return build(c, q, l)
+	c.Buffer, c.Kept, c.Files, c.Brief.Summary = nil, nil, nil, ""
+	d := Select(c, l)
+	return d.write(q)
 }
 
 // recount counts the tokens of everything that may be shown of a chat.
