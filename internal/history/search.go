@@ -15,6 +15,12 @@ const (
 	SearchCandidates = 500
 )
 
+// The modes of a search: a message has all of the words, or any of them.
+const (
+	ModeAll = "all"
+	ModeAny = "any"
+)
+
 // SearchQuery is what to search for. Only Text is required.
 type SearchQuery struct {
 	// Text is in the syntax of web search engines.
@@ -26,6 +32,8 @@ type SearchQuery struct {
 	// Before and After bound the time of the messages: from After on, up to but without Before.
 	Before *time.Time `query:"before" nullable:"false" description:"Messages before this time alone."`
 	After  *time.Time `query:"after" nullable:"false" description:"Messages from this time on alone."`
+	// Mode is ModeAll, the default, or ModeAny.
+	Mode string `query:"mode" enum:"all,any" default:"all" description:"any finds messages with at least one of the words or phrases; those with more of them, and with rarer ones, come first."`
 	// Limit of results, from 1 to MaxSearchResults; 0 for DefaultSearchResults.
 	Limit int `query:"limit" minimum:"1" maximum:"100" default:"20" description:"How many results are wanted."`
 }

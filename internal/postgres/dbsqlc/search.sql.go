@@ -24,6 +24,101 @@ func (q *Queries) MergeSearchEntries(ctx context.Context) (int64, error) {
 	return pages, err
 }
 
+const SearchAnyWord = `-- name: SearchAnyWord :many
+with asked as (
+  select websearch_to_tsquery('throughline.words', term) as query, numnode(websearch_to_tsquery('pg_catalog.english', term)) > 0 as uncommon
+    from unnest($1::text[]) as term
+), wanted as (
+  -- Without the common English words, unless there are no others.
+  select distinct a.query from asked a
+   where numnode(a.query) > 0 and (a.uncommon or not exists (select from asked o where o.uncommon))
+), found as materialized (
+  select w.query::text as term, f.message_id
+    from wanted w
+   cross join lateral throughline.search_messages(w.query && websearch_to_tsquery('throughline.words', $2), $3::uuid,
+                $4::text, $5::timestamptz, $6::timestamptz, $7::int) f (message_id)
+), weighed as (
+  select f.message_id, sum(ln(1 + $7::int / t.messages::float8)) as rank, string_agg('(' || f.term || ')', ' | ')::tsquery as query
+    from found f join (select term, count(*) as messages from found group by term) t using (term)
+   group by f.message_id
+), best as (
+  select m.id, m.chat_id, c.title, m.seq, m.role, m.created_at, m.content, w.query, w.rank
+    from weighed w
+    join public.messages m on m.id = w.message_id
+    join public.chats c on c.id = m.chat_id and (c.expires_at is null or c.expires_at > now())
+   order by w.rank desc, m.created_at desc, m.id desc
+   limit $8::int
+)
+select id, chat_id, title, seq, role, created_at, rank::real as rank,
+       ts_headline('throughline.words', throughline.searchable(translate(content, U&'\E000\E001', U&'\FFFD\FFFD')), query,
+                   U&'StartSel=\E000, StopSel=\E001, MaxWords=40, MinWords=15, ShortWord=0, MaxFragments=2, FragmentDelimiter=" \2026 "')::text as headline
+  from best
+ order by rank desc, created_at desc, id desc
+`
+
+type SearchAnyWordParams struct {
+	Terms      []string
+	Without    string
+	ChatID     uuid.NullUUID
+	Role       *string
+	Since      *time.Time
+	Until      *time.Time
+	Candidates int
+	Most       int
+}
+
+type SearchAnyWordRow struct {
+	ID        uuid.UUID
+	ChatID    uuid.UUID
+	Title     string
+	Seq       int64
+	Role      string
+	CreatedAt time.Time
+	Rank      float32
+	Headline  string
+}
+
+// The same for messages that have one of the terms, each of which is a word or a phrase, and nothing of what is left out.
+// A message's rank is the sum of the weights of its terms; a term that fewer messages have weighs more. Like search_messages
+// it looks at the newest candidates alone, here of each term.
+func (q *Queries) SearchAnyWord(ctx context.Context, arg SearchAnyWordParams) ([]SearchAnyWordRow, error) {
+	rows, err := q.db.Query(ctx, SearchAnyWord,
+		arg.Terms,
+		arg.Without,
+		arg.ChatID,
+		arg.Role,
+		arg.Since,
+		arg.Until,
+		arg.Candidates,
+		arg.Most,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []SearchAnyWordRow
+	for rows.Next() {
+		var i SearchAnyWordRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.ChatID,
+			&i.Title,
+			&i.Seq,
+			&i.Role,
+			&i.CreatedAt,
+			&i.Rank,
+			&i.Headline,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const SearchMessages = `-- name: SearchMessages :many
 with asked as (
   select websearch_to_tsquery('throughline.words', $1)
