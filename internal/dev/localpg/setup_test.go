@@ -52,7 +52,7 @@ func TestBinariesOutOfReachAreCopied(t *testing.T) {
 	t.Parallel()
 	eachMajor(t, func(t *testing.T, binDir string) {
 		closed := closedFolder(t)
-		moved, err := CopyInstallation(binDir, closed)
+		moved, err := CopyInstallation(binDir, filepath.Join(closed, "native"))
 		if err != nil {
 			t.Fatal(err)
 		}
