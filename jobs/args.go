@@ -33,7 +33,7 @@ const (
 	maxAttempts = 10
 )
 
-// Priorities of folds and rebuilds: of the jobs that can run, those with the lowest number run first.
+// Priorities of the jobs of chats: of the jobs that can run, those with the lowest number run first.
 const (
 	// priorityNow is for a chat in which somebody is talking, or deletes what was said.
 	priorityNow = 1
@@ -68,6 +68,15 @@ type RebuildBrief struct {
 // Kind is the job's name in River's tables.
 func (RebuildBrief) Kind() string { return "rebuild_brief" }
 
+// IndexTurns indexes what was said in a chat that has no folds.
+type IndexTurns struct {
+	oncePerChat
+	ChatID uuid.UUID `json:"chat_id"`
+}
+
+// Kind is the job's name in River's tables.
+func (IndexTurns) Kind() string { return "index_turns" }
+
 // SweepBriefs repairs what crashes leave and inserts missing jobs: see Maintenance.
 type SweepBriefs struct{ periodic }
 
@@ -88,6 +97,7 @@ func (PruneChats) Kind() string { return "prune_chats" }
 
 func newFold(chatID uuid.UUID) river.JobArgs    { return FoldBrief{ChatID: chatID} }
 func newRebuild(chatID uuid.UUID) river.JobArgs { return RebuildBrief{ChatID: chatID} }
+func newIndex(chatID uuid.UUID) river.JobArgs   { return IndexTurns{ChatID: chatID} }
 
 // periodic gives a job one attempt: the next one comes in any case.
 type periodic struct{}

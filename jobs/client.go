@@ -25,9 +25,11 @@ type Client = river.Client[pgx.Tx]
 type WorkerConfig struct {
 	Folder      Folder
 	Maintenance Maintenance
-	Metrics     *metrics.Metrics
-	Logger      *slog.Logger
-	// Concurrency is how many folds and rebuilds run at once in this process.
+	// Indexer indexes turns for recall; nil for no recall.
+	Indexer Indexer
+	Metrics *metrics.Metrics
+	Logger  *slog.Logger
+	// Concurrency is how many jobs of chats run at once in this process.
 	Concurrency int
 	// PollOnly finds jobs without LISTEN, which does not work through a transaction pooler. River would start
 	// there without an error and receive nothing.
@@ -65,6 +67,7 @@ func NewWorker(pool *pgxpool.Pool, config WorkerConfig) (*Client, error) {
 	workers := river.NewWorkers()
 	river.AddWorker(workers, &jobWorker[FoldBrief]{work: config.fold})
 	river.AddWorker(workers, &jobWorker[RebuildBrief]{work: config.rebuild})
+	river.AddWorker(workers, &jobWorker[IndexTurns]{work: config.indexTurns})
 	river.AddWorker(workers, &jobWorker[SweepBriefs]{work: config.sweep, timeout: sweepTimeout})
 	river.AddWorker(workers, &jobWorker[ExpireChats]{work: config.expire, timeout: deleteTimeout})
 	river.AddWorker(workers, &jobWorker[PruneChats]{work: config.prune, timeout: deleteTimeout})
@@ -136,6 +139,12 @@ func EnqueueImported(client *Client) func(context.Context, pgx.Tx, uuid.UUID) er
 // EnqueueRebuild is EnqueueFold for a chat's rebuild.
 func EnqueueRebuild(client *Client) func(context.Context, pgx.Tx, uuid.UUID) error {
 	return enqueue(client, newRebuild, priorityNow)
+}
+
+// EnqueueIndex returns a function that inserts a chat's index_turns in the caller's transaction. It comes after folds of
+// chats in which somebody is talking: the turns are still in the prompt.
+func EnqueueIndex(client *Client) func(context.Context, pgx.Tx, uuid.UUID) error {
+	return enqueue(client, newIndex, priorityRepair)
 }
 
 func enqueue(client *Client, newJob func(uuid.UUID) river.JobArgs, priority int) func(context.Context, pgx.Tx, uuid.UUID) error {

@@ -71,7 +71,7 @@ func (r *rig) chats() []uuid.UUID {
 // revive starts a turn in an expired chat and returns what its prompt is made of.
 func (r *rig) revive(chatID uuid.UUID) memory.Chat {
 	r.t.Helper()
-	turns := postgres.NewTurns(r.pool, r.limits, EnqueueFold(r.insert))
+	turns := postgres.NewTurns(r.pool, r.limits, postgres.Enqueue{Fold: EnqueueFold(r.insert)})
 	started, err := turns.StartTurn(r.t.Context(), auth.Principal{UserID: r.user, Claims: fmt.Sprintf(`{"sub": "%s", "role": "authenticated"}`, r.user)}, chat.NewTurn{
 		ChatID: chatID, UserMessageID: uuid.New(), MessageID: uuid.New(), Content: "Where were we?", ContentTokens: 4, Variant: "arco", Lease: time.Minute, Revive: true, SystemPromptRoom: 1 << 20,
 	})

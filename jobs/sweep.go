@@ -19,7 +19,7 @@ type Maintenance interface {
 	// DeleteStrayDeltas deletes the deltas of replies that ended at least young ago and returns their number.
 	// Until then the server of the reply may still delete them itself.
 	DeleteStrayDeltas(ctx context.Context, young time.Duration) (int, error)
-	// MergeSearchEntries merges the entries that turns added to the full-text index.
+	// MergeSearchEntries merges the entries that turns added to the full-text indexes.
 	MergeSearchEntries(ctx context.Context) error
 	// ReviveDeadFolds makes the jobs of dead workers available again and clears expired leases. young is how
 	// long a job may run before it must have taken its lease.
@@ -45,6 +45,8 @@ type SweepResult struct {
 	// Folds and Rebuilds are the numbers of jobs inserted for chats that had none.
 	Folds    int `json:"inserted_folds"`
 	Rebuilds int `json:"inserted_rebuilds"`
+	// Indexed is the number of chats whose last turns were indexed.
+	Indexed int `json:"indexed_chats"`
 }
 
 // youngDeltas is how long a server may take to delete the deltas of a reply that ended; it does so with its
@@ -54,14 +56,15 @@ const youngDeltas = 10 * time.Second
 // sweep makes each repair even if others fail.
 func (c *WorkerConfig) sweep(ctx context.Context, _ *river.Job[SweepBriefs]) error {
 	var result SweepResult
-	var errs [6]error
+	var errs [7]error
 	result.Messages, errs[0] = c.Maintenance.InterruptAbandonedReplies(ctx)
 	result.Deltas, errs[1] = c.Maintenance.DeleteStrayDeltas(ctx, youngDeltas)
 	result.Jobs, result.Leases, errs[2] = c.Maintenance.ReviveDeadFolds(ctx, c.YoungFold)
 	result.Folds, result.Rebuilds, errs[3] = c.insertDue(ctx)
-	errs[4] = c.Maintenance.MergeSearchEntries(ctx)
+	result.Indexed, errs[4] = c.indexRested(ctx)
+	errs[5] = c.Maintenance.MergeSearchEntries(ctx)
 	c.report(ctx, result)
-	errs[5] = river.RecordOutput(ctx, result)
+	errs[6] = river.RecordOutput(ctx, result)
 	return errors.Join(errs[:]...)
 }
 

@@ -163,15 +163,19 @@ func (a *App) openPools(ctx context.Context) error {
 
 func (a *App) makeWorker() error {
 	var folder jobs.Folder = brief.New(brief.Config{
-		Store: postgres.NewBriefs(a.workPool), Summarizer: a.model, Prompt: a.config.Summary,
+		Store: postgres.NewBriefs(a.workPool, a.config.Recall), Summarizer: a.model, Prompt: a.config.Summary,
 		Limits: a.config.Memory, FoldsPerUser: a.config.FoldsPerUser, Logger: a.logger, Metrics: a.metrics,
 	})
 	if a.doubles.Folder != nil {
 		folder = a.doubles.Folder(folder)
 	}
+	var indexer jobs.Indexer
+	if a.config.Recall {
+		indexer = postgres.NewTurnIndex(a.workPool)
+	}
 	var err error
 	a.worker, err = jobs.NewWorker(a.workPool, jobs.WorkerConfig{
-		Folder: folder, Maintenance: postgres.NewMaintenance(a.workPool, a.config.Memory),
+		Folder: folder, Indexer: indexer, Maintenance: postgres.NewMaintenance(a.workPool, a.config.Memory),
 		ExpiredDays: a.config.ExpiredChatDays, PruneDays: a.config.AutoPruneDays,
 		Metrics: a.metrics, Logger: a.logger, Concurrency: a.config.WorkerConcurrency,
 		PollOnly: a.pollOnly, StopTimeout: a.config.DrainTimeout,
@@ -184,7 +188,11 @@ func (a *App) makeServer(ctx context.Context, inserter *jobs.Client) error {
 	if err != nil {
 		return err
 	}
-	var turns chat.Store = postgres.NewTurns(a.pool, a.config.Memory, jobs.EnqueueFold(inserter))
+	enqueue, enqueueImported := postgres.Enqueue{Fold: jobs.EnqueueFold(inserter)}, postgres.Enqueue{Fold: jobs.EnqueueImported(inserter)}
+	if a.config.Recall {
+		enqueue.Index, enqueueImported.Index = jobs.EnqueueIndex(inserter), jobs.EnqueueIndex(inserter)
+	}
+	var turns chat.Store = postgres.NewTurns(a.pool, a.config.Memory, enqueue)
 	if a.doubles.Turns != nil {
 		turns = a.doubles.Turns(turns)
 	}
@@ -201,9 +209,9 @@ func (a *App) makeServer(ctx context.Context, inserter *jobs.Client) error {
 	if err != nil {
 		return err
 	}
-	stored := postgres.NewHistory(a.pool, a.config.Memory, jobs.EnqueueFold(inserter), jobs.EnqueueRebuild(inserter))
+	stored := postgres.NewHistory(a.pool, a.config.Memory, enqueue, jobs.EnqueueRebuild(inserter))
 	transfers := transfer.New(transfer.Config{
-		Store: postgres.NewTransfer(a.pool, a.config.Memory, jobs.EnqueueImported(inserter)), Logger: a.logger, ChatDefaults: a.config.ChatDefaults,
+		Store: postgres.NewTransfer(a.pool, a.config.Memory, enqueueImported), Logger: a.logger, ChatDefaults: a.config.ChatDefaults,
 	})
 	tools := mcptools.New(mcptools.Config{Chat: a.chat, History: stored, Logger: a.logger, Version: Version})
 	api := httpapi.New(httpapi.Config{

@@ -30,7 +30,7 @@ func newKeeper(t *testing.T) keeper {
 	db := testkit.NewDatabase(t)
 	k := keeper{db: db, pool: testkit.NewPool(t, db.DSN)}
 	enqueued := func(context.Context, pgx.Tx, uuid.UUID) error { return nil }
-	store := postgres.NewHistory(k.pool, memory.Limits{}, enqueued, enqueued)
+	store := postgres.NewHistory(k.pool, memory.Limits{}, postgres.Enqueue{Fold: enqueued}, enqueued)
 	k.harness = newHarness(t, says("x"), func(config *Config) { config.History = store })
 	k.user = testkit.NewUser(t, db)
 	return k

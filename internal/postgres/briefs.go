@@ -16,14 +16,15 @@ import (
 
 // Briefs is the store of briefs and their revisions.
 type Briefs struct {
-	pool *pgxpool.Pool
+	pool   *pgxpool.Pool
+	recall bool
 }
 
 var _ brief.Store = (*Briefs)(nil)
 
-// NewBriefs returns the store.
-func NewBriefs(pool *pgxpool.Pool) *Briefs {
-	return &Briefs{pool: pool}
+// NewBriefs returns the store. With recall a commit also indexes the turns that the brief covers then.
+func NewBriefs(pool *pgxpool.Pool, recall bool) *Briefs {
+	return &Briefs{pool: pool, recall: recall}
 }
 
 // Claim takes the lease and reads what a fold needs.
@@ -137,7 +138,7 @@ func (b *Briefs) Commit(ctx context.Context, change brief.Change, within func(co
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
 	var after []brief.Counters
-	batch, err := commitBatch(change, func(row dbsqlc.WriteBriefRow) { after = append(after, brief.Counters(row)) })
+	batch, err := b.commitBatch(change, func(row dbsqlc.WriteBriefRow) { after = append(after, brief.Counters(row)) })
 	if err != nil {
 		return false, failed("commit brief", err)
 	}
@@ -154,7 +155,7 @@ func (b *Briefs) Commit(ctx context.Context, change brief.Change, within func(co
 }
 
 // commitBatch begins the transaction and queues everything but within. written gets no row if the brief changed.
-func commitBatch(change brief.Change, written func(dbsqlc.WriteBriefRow)) (*pgx.Batch, error) {
+func (b *Briefs) commitBatch(change brief.Change, written func(dbsqlc.WriteBriefRow)) (*pgx.Batch, error) {
 	planned, plan, stats := change.Planned.Brief, change.Plan, change.Stats
 	details, errDetails := json.Marshal(map[string]any{
 		"tokens_before": planned.Tokens, "tokens_after": change.Tokens,
@@ -177,6 +178,9 @@ func commitBatch(change brief.Change, written func(dbsqlc.WriteBriefRow)) (*pgx.
 	}, written)
 	if change.Kind == brief.KindRebuild {
 		queueExec(batch, queries.RedactRevisions, dbsqlc.RedactRevisionsParams{ChatID: change.ChatID, BeforeVersion: change.Version()})
+	}
+	if b.recall {
+		queueExec(batch, queries.IndexTurns, dbsqlc.IndexTurnsParams{ChatID: change.ChatID, Upto: &plan.SeqTo})
 	}
 	queueActAsServer(batch)
 	if change.JobID != 0 {

@@ -218,7 +218,7 @@ func (b *bed) countTrips() *trips {
 		b.t.Fatal(err)
 	}
 	b.t.Cleanup(pool.Close)
-	b.briefs, b.turns.pool = NewBriefs(pool), pool
+	b.briefs, b.turns.pool = NewBriefs(pool, true), pool
 	return counted
 }
 

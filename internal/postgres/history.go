@@ -25,10 +25,10 @@ type History struct {
 
 var _ history.Store = (*History)(nil)
 
-// NewHistory returns the store. enqueueFold is called in the transaction that stores messages if the chat is due,
+// NewHistory returns the store. enqueue is called in the transaction that stores messages if the chat is due,
 // enqueueRebuild in the one that deletes a message which the brief covers.
-func NewHistory(pool *pgxpool.Pool, limits memory.Limits, enqueueFold, enqueueRebuild func(context.Context, pgx.Tx, uuid.UUID) error) *History {
-	return &History{foldingStore: foldingStore{pool: pool, limits: limits, enqueueFold: enqueueFold}, enqueueRebuild: enqueueRebuild}
+func NewHistory(pool *pgxpool.Pool, limits memory.Limits, enqueue Enqueue, enqueueRebuild func(context.Context, pgx.Tx, uuid.UUID) error) *History {
+	return &History{foldingStore: foldingStore{pool: pool, limits: limits, enqueue: enqueue}, enqueueRebuild: enqueueRebuild}
 }
 
 // CreateChat creates a chat without messages.

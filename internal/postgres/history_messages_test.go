@@ -206,7 +206,7 @@ func TestDeletionAndRebuildAreOne(t *testing.T) {
 	chatID := s.newChat(2)
 	s.mustCommit(s.claim(chatID, brief.KindFold))
 	broken := errors.New("no queue")
-	store := NewHistory(s.pool, memory.Limits{}, nil, func(context.Context, pgx.Tx, uuid.UUID) error { return broken })
+	store := NewHistory(s.pool, memory.Limits{}, Enqueue{}, func(context.Context, pgx.Tx, uuid.UUID) error { return broken })
 	id := ask[uuid.UUID](s.bed, "select id from messages where seq = 1")
 	if err := store.DeleteMessage(t.Context(), s.user, id); !errors.Is(err, broken) {
 		t.Errorf("got %v", err)

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -36,8 +37,8 @@ func (b *bed) fillIdle() {
 			       case when n % 2 = 0 then 'editor' end, case when n % 2 = 0 then 3 end,
 			       case when n % 2 = 0 then now() - interval '1 day' * (n % 29) end, now() - interval '60 days', now() - interval '1 day' * (n % 29)
 			  from generate_series(1, $1::int) n`,
-		`insert into conversation_briefs (chat_id, user_id, memory_strategy, max_turns, pending_tokens, pending_turns)
-			select id, user_id, memory_strategy, max_turns, case when memory_strategy = 'simple' then 90000 when tool_name is null and n % 3 = 0 then 9000 else 5999 end,
+		`insert into conversation_briefs (chat_id, user_id, memory_strategy, max_turns, to_index, pending_tokens, pending_turns)
+			select id, user_id, memory_strategy, max_turns, false, case when memory_strategy = 'simple' then 90000 when tool_name is null and n % 3 = 0 then 9000 else 5999 end,
 			       case when memory_strategy = 'simple' then 40 when tool_name is null and n % 3 = 0 then 1 else 50 end
 			  from (select c.*, row_number() over () as n from chats c) c`,
 		`insert into messages (chat_id, user_id, seq, role, token_count) select id, user_id, 1, 'user', 0 from chats limit $1::int / 50`,
@@ -85,6 +86,9 @@ func TestIdleChatsCostNothing(t *testing.T) {
 	b.exec("update conversation_briefs set pending_tokens = 9000 where chat_id = $1", due)
 	b.exec("update chats set max_turns = 3 where id = $1", limited)
 	b.exec("update chats set ttl_hours = 1, created_at = now() - interval '100 days', last_message_at = null where id = $1", b.newChat(1))
+	if chats, err := b.index.IndexRested(t.Context(), time.Minute, testkit.Patience); err != nil || chats != 1 {
+		t.Fatalf("%d chats were indexed, %v", chats, err)
+	}
 	b.start(turnIn(due, "Wait."))
 	b.exec("update messages set lease_until = now() - interval '1 hour' where status = 'streaming'")
 	b.exec("update conversation_briefs set lease_token = gen_random_uuid(), lease_until = now() - interval '1 hour' where chat_id = $1", due)
@@ -107,6 +111,7 @@ func TestIdleChatsCostNothing(t *testing.T) {
 			"QueueDepths":               {SQL: dbsqlc.QueueDepths},
 			"CompleteJob":               queueExec(batch, queries.CompleteJob, dbsqlc.CompleteJobParams{Output: []byte("{}"), ID: 1}),
 			"DeleteStrayDeltas":         queue(batch, queries.DeleteStrayDeltas, 10),
+			"IndexRestedChats":          queue(batch, queries.IndexRestedChats, dbsqlc.IndexRestedChatsParams{RestSeconds: 60, Most: restedAtOnce}),
 			"MergeSearchEntries":        {SQL: dbsqlc.MergeSearchEntries},
 			"CancelRequested":           queue(batch, queries.CancelRequested, ids),
 			"RenewLeases":               queueExec(batch, queries.RenewLeases, dbsqlc.RenewLeasesParams{LeaseSeconds: 15, MessageIds: ids}),

@@ -30,8 +30,9 @@ type bed struct {
 	turns  *Turns
 	briefs *Briefs
 	user   auth.Principal
-	// folds are the chats whose fold was enqueued, in the order of the calls.
-	folds chan uuid.UUID
+	index  *TurnIndex
+	// folds are the chats whose fold was enqueued, in the order of the calls; indexes those to be indexed.
+	folds, indexes chan uuid.UUID
 }
 
 func newBed(t *testing.T) *bed {
@@ -46,18 +47,21 @@ func newBedWith(t *testing.T, limits memory.Limits, conns int) *bed {
 
 func newBedOn(t *testing.T, db testkit.Database, limits memory.Limits, conns int) *bed {
 	t.Helper()
-	b := &bed{t: t, db: db, limits: limits, folds: make(chan uuid.UUID, 10_000)}
+	b := &bed{t: t, db: db, limits: limits, folds: make(chan uuid.UUID, 10_000), indexes: make(chan uuid.UUID, 10_000)}
 	pool, pooled, err := Open(t.Context(), b.db.DSN, conns)
 	if err != nil || pooled != db.Pooled() {
 		t.Fatalf("open: %v, taken for a transaction pooler: %v", err, pooled)
 	}
 	t.Cleanup(pool.Close)
 	b.pool = pool
-	b.turns = NewTurns(pool, limits, func(_ context.Context, _ pgx.Tx, chatID uuid.UUID) error {
-		b.folds <- chatID
-		return nil
-	})
-	b.briefs = NewBriefs(pool)
+	into := func(enqueued chan uuid.UUID) func(context.Context, pgx.Tx, uuid.UUID) error {
+		return func(_ context.Context, _ pgx.Tx, chatID uuid.UUID) error {
+			enqueued <- chatID
+			return nil
+		}
+	}
+	b.turns = NewTurns(pool, limits, Enqueue{Fold: into(b.folds), Index: into(b.indexes)})
+	b.briefs, b.index = NewBriefs(pool, true), NewTurnIndex(pool)
 	b.user = b.newUser()
 	return b
 }

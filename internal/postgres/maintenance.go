@@ -40,7 +40,7 @@ func (m *Maintenance) DeleteStrayDeltas(ctx context.Context, young time.Duration
 	return int(rows), failed("delete stray deltas", err)
 }
 
-// MergeSearchEntries moves the pending entries of new messages into the full-text index, so that no turn has to.
+// MergeSearchEntries moves the pending entries of new messages into the full-text indexes, so that no turn has to.
 func (m *Maintenance) MergeSearchEntries(ctx context.Context) error {
 	_, err := dbsqlc.New(m.pool).MergeSearchEntries(ctx)
 	return failed("merge search entries", err)

@@ -162,7 +162,9 @@ func TestPlansUseTheIndexes(t *testing.T) {
 				Content: "x", Status: "complete", TokenCount: 1, Metadata: []byte("{}"), ID: uuid.New(),
 			})
 		}, 1},
-		"ReadCounters":   {func(id uuid.UUID) *pgx.QueuedQuery { return queue(batch, queries.ReadCounters, id) }, 1},
+		"ReadCounters": {func(id uuid.UUID) *pgx.QueuedQuery {
+			return queue(batch, queries.ReadCounters, dbsqlc.ReadCountersParams{ChatID: id, IndexAfter: indexAfter})
+		}, 1},
 		"ActAsChatOwner": {func(id uuid.UUID) *pgx.QueuedQuery { return queue(batch, queries.ActAsChatOwner, id) }, 1},
 		"ClaimBrief": {func(id uuid.UUID) *pgx.QueuedQuery {
 			return queue(batch, queries.ClaimBrief, dbsqlc.ClaimBriefParams{LeaseToken: uuid.New(), LeaseSeconds: 20, ChatID: id})

@@ -302,7 +302,7 @@ func TestHundredTurnsAtOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(second.Close)
-	servers := []*Turns{b.turns, NewTurns(second, b.limits, func(context.Context, pgx.Tx, uuid.UUID) error { return nil })}
+	servers := []*Turns{b.turns, NewTurns(second, b.limits, Enqueue{Fold: func(context.Context, pgx.Tx, uuid.UUID) error { return nil }})}
 	started := make([]chat.StartedTurn, 100)
 	failed := make([]error, len(started))
 	turns := make([]chat.NewTurn, len(started))

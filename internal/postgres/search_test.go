@@ -32,7 +32,7 @@ func (b *bed) keep(user auth.Principal, contents ...string) uuid.UUID {
 }
 
 // searches returns the store, without rebuilds: these tests delete no messages.
-func (b *bed) searches() *History { return NewHistory(b.pool, memory.Limits{}, nil, nil) }
+func (b *bed) searches() *History { return NewHistory(b.pool, memory.Limits{}, Enqueue{}, nil) }
 
 // found returns the contents of the messages that a search finds.
 func (b *bed) found(query history.SearchQuery) []string {

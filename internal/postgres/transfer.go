@@ -29,9 +29,9 @@ type Transfer struct{ foldingStore }
 
 var _ transfer.Store = (*Transfer)(nil)
 
-// NewTransfer returns the store. enqueueFold is called in the transaction that imports a chat, if it is due.
-func NewTransfer(pool *pgxpool.Pool, limits memory.Limits, enqueueFold func(context.Context, pgx.Tx, uuid.UUID) error) *Transfer {
-	return &Transfer{foldingStore{pool: pool, limits: limits, enqueueFold: enqueueFold}}
+// NewTransfer returns the store. enqueue is called in the transaction that imports a chat, if it is due.
+func NewTransfer(pool *pgxpool.Pool, limits memory.Limits, enqueue Enqueue) *Transfer {
+	return &Transfer{foldingStore{pool: pool, limits: limits, enqueue: enqueue}}
 }
 
 // exportedChat is a row of ExportChat.

@@ -34,13 +34,13 @@ type port struct {
 func newPort(t *testing.T) *port {
 	t.Helper()
 	b := newBed(t)
-	store := NewTransfer(b.pool, b.limits, func(ctx context.Context, tx pgx.Tx, chatID uuid.UUID) error {
+	store := NewTransfer(b.pool, b.limits, Enqueue{Fold: func(ctx context.Context, tx pgx.Tx, chatID uuid.UUID) error {
 		if _, err := tx.Exec(ctx, "select 1 from river.river_job"); err != nil { // as the role that may insert jobs
 			return err
 		}
 		b.folds <- chatID
 		return nil
-	})
+	}})
 	return &port{bed: b, transfer: transfer.New(transfer.Config{Store: store, Logger: slog.New(slog.DiscardHandler), TempDir: t.TempDir()})}
 }
 
@@ -305,7 +305,7 @@ func TestLongChatsAreExportedWhole(t *testing.T) {
 	if next != 1204 {
 		t.Errorf("%d messages", next-1)
 	}
-	page, err := NewTransfer(p.pool, p.limits, nil).ExportMessages(t.Context(), p.user, chatID, 300, 1203)
+	page, err := NewTransfer(p.pool, p.limits, Enqueue{}).ExportMessages(t.Context(), p.user, chatID, 300, 1203)
 	if err != nil || len(page) >= exportRows || len(page[len(page)-1].Content) < 3_000_000 {
 		t.Errorf("a page of %d messages, %v", len(page), err)
 	}

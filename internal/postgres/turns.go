@@ -22,19 +22,27 @@ const maxBufferRows = 1000
 // Turns is the store of chats and their messages.
 type Turns struct{ foldingStore }
 
-// foldingStore is a store whose changes may make a chat due to be folded.
+// foldingStore is a store whose changes may make a chat due to be folded or indexed.
 type foldingStore struct {
-	pool   *pgxpool.Pool
-	limits memory.Limits
-	// enqueueFold inserts the fold job of a chat in the caller's transaction.
-	enqueueFold func(ctx context.Context, tx pgx.Tx, chatID uuid.UUID) error
+	pool    *pgxpool.Pool
+	limits  memory.Limits
+	enqueue Enqueue
 }
+
+// Enqueue inserts jobs of a chat in the caller's transaction. Without Index nothing is indexed.
+type Enqueue struct {
+	Fold, Index func(ctx context.Context, tx pgx.Tx, chatID uuid.UUID) error
+}
+
+// indexAfter is how many turns of a simple chat are not indexed when a job is inserted. A fold indexes those of others,
+// and the sweep what is left when nobody talks any more.
+const indexAfter = 4
 
 var _ chat.Store = (*Turns)(nil)
 
-// NewTurns returns the store. enqueueFold is called in the transaction that saves a reply if the chat is due.
-func NewTurns(pool *pgxpool.Pool, limits memory.Limits, enqueueFold func(context.Context, pgx.Tx, uuid.UUID) error) *Turns {
-	return &Turns{foldingStore{pool: pool, limits: limits, enqueueFold: enqueueFold}}
+// NewTurns returns the store. enqueue is called in the transaction that saves a reply if the chat is due.
+func NewTurns(pool *pgxpool.Pool, limits memory.Limits, enqueue Enqueue) *Turns {
+	return &Turns{foldingStore{pool: pool, limits: limits, enqueue: enqueue}}
 }
 
 // StartTurn is one batch: one round trip and one transaction. A chat with files or kept messages takes a second
@@ -224,18 +232,24 @@ func (t *Turns) SaveReply(ctx context.Context, user auth.Principal, reply chat.F
 	return saved && err == nil, failed("save reply", err)
 }
 
-// sendLast sends the last batch of a transaction that changes a chat. If the chat is due then, it enqueues the fold,
-// unless folds of the chat were put off: then the sweep enqueues it when it is time.
+// sendLast sends the last batch of a transaction that changes a chat. If the chat is due to be folded then, it enqueues
+// the fold, unless folds of the chat were put off: then the sweep enqueues it when it is time. A simple chat, which has
+// no folds, may be due to be indexed.
 func (s foldingStore) sendLast(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, chatID uuid.UUID) error {
-	var due bool
-	queueOne(batch, queries.ReadCounters, chatID, func(row dbsqlc.ReadCountersRow) {
-		due = !row.PutOff && memory.Due(row.BriefTokens, row.PendingTokens, row.PendingTurns, s.limits.For(settings(row.MemoryStrategy, row.MaxTurns)))
+	var fold, index bool
+	queueOne(batch, queries.ReadCounters, dbsqlc.ReadCountersParams{ChatID: chatID, IndexAfter: indexAfter}, func(row dbsqlc.ReadCountersRow) {
+		fold = !row.PutOff && memory.Due(row.BriefTokens, row.PendingTokens, row.PendingTurns, s.limits.For(settings(row.MemoryStrategy, row.MaxTurns)))
+		index = row.UnindexedTurns >= indexAfter && s.enqueue.Index != nil
 	})
 	queueActAsServer(batch)
-	if err := tx.SendBatch(ctx, batch).Close(); err != nil || !due {
-		return err
+	err := tx.SendBatch(ctx, batch).Close()
+	if err == nil && fold {
+		err = s.enqueue.Fold(ctx, tx, chatID)
 	}
-	return s.enqueueFold(ctx, tx, chatID)
+	if err == nil && index {
+		err = s.enqueue.Index(ctx, tx, chatID)
+	}
+	return err
 }
 
 // FindReply reads a reply with the user's rights. If it is running, the text begins after from characters.

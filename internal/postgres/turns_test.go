@@ -310,7 +310,7 @@ func TestSaveReplyAndFoldAreOneTransaction(t *testing.T) {
 	chatID := b.newChat(1)
 	turn := turnIn(chatID, "One turn more than the tail keeps.")
 	b.start(turn)
-	broken := NewTurns(b.pool, limits, func(context.Context, pgx.Tx, uuid.UUID) error { return errors.New("no queue") })
+	broken := NewTurns(b.pool, limits, Enqueue{Fold: func(context.Context, pgx.Tx, uuid.UUID) error { return errors.New("no queue") }})
 	if saved, err := broken.SaveReply(t.Context(), b.user, finished(turn, "Now.")); err == nil || saved {
 		t.Errorf("saved %v without a job", saved)
 	}

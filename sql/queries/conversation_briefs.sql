@@ -29,8 +29,13 @@ returning b.version, b.covered_seq, b.brief_tokens, b.pending_tokens, b.pending_
        coalesce(d.tokens, 0)::int as draft_tokens, coalesce(d.stats, '{}')::jsonb as draft_stats, coalesce(d.duration_ms, 0)::int as draft_duration_ms;
 
 -- name: ReadCounters :one
+-- unindexed_turns is that of simple chats, which have no folds; it is counted up to index_after.
 select b.brief_tokens, b.pending_tokens, b.pending_turns, c.memory_strategy, c.max_turns,
-       coalesce(b.retry_at > now(), false)::bool as put_off
+       coalesce(b.retry_at > now(), false)::bool as put_off,
+       (case when c.memory_strategy = 'simple' then (
+         select count(*) from (select from public.messages m
+                                where m.chat_id = b.chat_id and m.seq > b.indexed_seq and m.role = 'user' and m.token_count > 0
+                                limit sqlc.arg(index_after)::int) unindexed) else 0 end)::int as unindexed_turns
   from public.conversation_briefs b join public.chats c on c.id = b.chat_id where b.chat_id = sqlc.arg(chat_id);
 
 -- name: RenewFoldLease :execrows
@@ -150,7 +155,7 @@ select brief_tokens, pending_tokens, pending_turns from written;
 -- fold can only be due over the threshold or over the chat's turn limit: two indexes find those chats, however
 -- many others there are, and fold_is_due decides. The longest buffers come first.
 with waiting as (select j.kind, j.args ->> 'chat_id' as chat from river.river_job j
-  where j.queue = 'memory' and j.state in ('available', 'pending', 'retryable', 'running', 'scheduled') and j.args ? 'chat_id')
+  where j.queue = 'memory' and j.kind in ('fold_brief', 'rebuild_brief') and j.state in ('available', 'pending', 'retryable', 'running', 'scheduled') and j.args ? 'chat_id')
 (select b.chat_id, 'rebuild_brief'::text as kind from public.conversation_briefs b
   where b.chat_id::text not in (select w.chat from waiting w where w.kind = 'rebuild_brief') and b.stale and (b.retry_at is null or b.retry_at <= now()) limit 1000)
 union
@@ -188,5 +193,5 @@ returning chat_id;
 -- its folds began to fail. As the server itself.
 select coalesce(extract(epoch from now() - least(waiting.since, failing.since)), 0)::float8 as age, failing.chats::int as put_off
   from (select min(j.created_at) as since from river.river_job j
-         where j.queue = 'memory' and j.state in ('available', 'pending', 'retryable', 'running', 'scheduled')) waiting,
+         where j.queue = 'memory' and j.kind in ('fold_brief', 'rebuild_brief') and j.state in ('available', 'pending', 'retryable', 'running', 'scheduled')) waiting,
        (select min(b.failing_since) as since, count(*) as chats from public.conversation_briefs b where b.failing_since is not null) failing;

@@ -3,8 +3,19 @@
 -- Derived from messages and complete: conversation_briefs.indexed_seq says how far, and what the brief covers is
 -- indexed in the commit that covers it. An edit or a deletion changes the rows in its own commit.
 
--- Vectors of words one after the other; the concatenation that Postgres has for two.
-create aggregate throughline.joined(tsvector) (sfunc = pg_catalog.tsvector_concat, stype = tsvector, initcond = '');
+-- Words of several texts, one after the other.
+create function throughline.joined(texts tsvector[]) returns tsvector
+language plpgsql immutable security invoker set search_path = '' as $$
+declare
+  words tsvector := '';
+  further tsvector;
+begin
+  foreach further in array texts loop
+    words := words || further;
+  end loop;
+  return words;
+end
+$$;
 
 create table public.turn_index (
   chat_id         uuid        not null,
@@ -64,12 +75,11 @@ select * from public.turn_index where user_id = (select auth.uid())
 revoke all on throughline.own_turn_index from anon, authenticated;
 grant select, update (embedding, embedding_model) on throughline.own_turn_index to throughline_worker;
 
--- Every message up to indexed_seq is in its turn's row. to_index: words were added since all of them were. Chats that
--- are older than the index have all to be looked at once.
+-- Every message up to indexed_seq is in its turn's row. to_index: there may be words after it. It changes when somebody
+-- begins to talk after a rest and when the sweep has indexed what was said, not with each turn, which stays heap-only.
 alter table public.conversation_briefs
   add column indexed_seq bigint not null default 0,
   add column to_index boolean not null default true;
-alter table public.conversation_briefs alter column to_index set default false;
 
 -- For the sweep.
 create index conversation_briefs_to_index_idx on public.conversation_briefs (chat_id) where to_index;
@@ -125,7 +135,7 @@ begin
     select min(m.seq) as seq, max(m.seq) as last_seq, coalesce(min(m.asked_seq), min(m.seq)) as words_from,
            (array_agg(m.user_id))[1] as user_id, (array_agg(m.created_at order by m.seq))[1] as said_at, (array_agg(m.before order by m.seq))[1] as before,
            sum(m.token_count)::int as tokens,
-           throughline.joined(m.words order by m.role = 'tool', m.seq) filter (where m.chars <= 100000) as words
+           throughline.joined(coalesce(array_agg(m.words order by m.role = 'tool', m.seq) filter (where m.chars <= 100000), '{}')) as words
       from measured m group by m.turn),
   numbered as (
     select t.*, old.segment as old_segment,
@@ -138,11 +148,11 @@ begin
   select chat, t.seq, t.user_id, t.last_seq, t.words_from,
          coalesce(t.old_segment, coalesce((select b.segment from public.turn_index b where b.chat_id = chat and b.seq <= from_seq order by b.seq desc limit 1), 0) + t.gaps),
          t.said_at, t.tokens,
-         array_to_tsvector(array['chat ' || chat, 'user ' || t.user_id]) || setweight(coalesce(t.words, ''), 'A')
+         array_to_tsvector(array['chat ' || chat, 'user ' || t.user_id]) || setweight(t.words, 'A')
            || coalesce(setweight((select case when char_length(a.content) <= 20000 then a.words else
                 to_tsvector('throughline.words'::regconfig, throughline.searchable(left(a.content, 20000))) end
                 from said a where a.seq = t.words_from and a.seq < t.seq), 'D'), ''),
-         coalesce(length(t.words), 0)
+         length(t.words)
     from numbered t
   on conflict (chat_id, seq) do update
      set last_seq = excluded.last_seq, words_from = excluded.words_from, said_at = excluded.said_at, tokens = excluded.tokens,
@@ -151,24 +161,25 @@ begin
 end
 $$;
 
--- Indexes a chat of the user in the claims up to a message; null for all. Stops before a running reply, and after 500
--- messages, which the next call goes on from. Returns whether words are left.
-create function throughline.index_turns(chat uuid, upto bigint) returns boolean
+-- Indexes a chat up to a message; null for all. Stops before a running reply, and after 500 messages, where the next call
+-- goes on. Returns whether it came further. It may run again, and beside others: they wait for the brief's lock.
+create function throughline.index_chat(chat uuid, upto bigint) returns boolean
 language plpgsql volatile security definer set search_path = '' set enable_seqscan = off as $$
 declare
   done bigint;
   goal bigint;
   first record;
-  words_left boolean;
+  before record;
 begin
-  select b.indexed_seq into done from public.conversation_briefs b where b.chat_id = chat and b.user_id = (select auth.uid()) for update;
+  select b.indexed_seq, b.to_index into before from public.conversation_briefs b where b.chat_id = chat for update;
   if not found then
     return false;
   end if;
+  done := before.indexed_seq;
   goal := least(upto,
     (select m.seq - 1 from public.messages m where m.chat_id = chat and m.status = 'streaming'),
     coalesce((select m.seq from public.messages m where m.chat_id = chat and m.seq > done order by m.seq offset 499 limit 1),
-             (select m.seq from public.messages m where m.chat_id = chat order by m.seq desc limit 1)));
+             (select c.last_seq from public.chats c where c.id = chat)));
   if goal > done then
     select m.seq, m.role into first from public.messages m
      where m.chat_id = chat and m.seq > done and m.seq <= goal and m.token_count > 0 and m.role <> 'system' order by m.seq limit 1;
@@ -180,10 +191,40 @@ begin
     end if;
     done := goal;
   end if;
-  words_left := exists (select from public.messages m where m.chat_id = chat and m.seq > done and (m.token_count > 0 or m.status = 'streaming'));
-  update public.conversation_briefs b set indexed_seq = done, to_index = words_left
-   where b.chat_id = chat and (b.indexed_seq, b.to_index) is distinct from (done, words_left);
-  return words_left;
+  update public.conversation_briefs b
+     set indexed_seq = done,
+         to_index = exists (select from public.messages m where m.chat_id = chat and m.seq > done and (m.token_count > 0 or m.status = 'streaming'))
+   where b.chat_id = chat;
+  return (select (b.indexed_seq, b.to_index) is distinct from (before.indexed_seq, before.to_index) from public.conversation_briefs b where b.chat_id = chat);
+end
+$$;
+
+-- index_chat for a job, of a chat of the user in the claims.
+create function throughline.index_turns(chat uuid, upto bigint) returns boolean
+language sql volatile security definer set search_path = '' as $$
+  select throughline.index_chat(b.chat_id, upto) from public.conversation_briefs b where b.chat_id = chat and b.user_id = (select auth.uid())
+$$;
+
+-- Indexes chats in which nobody has spoken for that long, and what a brief covers though it is not indexed, at once; null
+-- for the latter alone. At most so many chats, those that nobody else has locked, and returns how many. For the server
+-- itself and for the migration.
+create function throughline.index_rested(rest interval, most int) returns int
+language plpgsql volatile security definer set search_path = '' set enable_seqscan = off as $$
+declare
+  found_chat uuid;
+  chats int := 0;
+begin
+  for found_chat in
+    select b.chat_id from public.conversation_briefs b join public.chats c on c.id = b.chat_id
+     where b.to_index
+       and (b.indexed_seq < b.covered_seq
+         or coalesce(c.last_message_at, c.created_at) < now() - rest
+            and not exists (select from public.messages m where m.chat_id = b.chat_id and m.status = 'streaming'))
+     limit most for key share of c skip locked for update of b skip locked
+  loop
+    chats := chats + throughline.index_chat(found_chat, null)::int;
+  end loop;
+  return chats;
 end
 $$;
 
@@ -245,7 +286,7 @@ language sql volatile security definer set search_path = '' as $$
   select pg_catalog.gin_clean_pending_list('public.messages_search_idx') + pg_catalog.gin_clean_pending_list('public.turn_index_tsv_idx')
 $$;
 
-revoke all on function throughline.joined(tsvector), throughline.note_words(), throughline.write_turn_index(uuid, bigint, bigint),
-  throughline.index_turns(uuid, bigint), throughline.index_changes(uuid, bigint, bigint), throughline.index_updated_messages(),
+revoke all on function throughline.joined(tsvector[]), throughline.note_words(), throughline.write_turn_index(uuid, bigint, bigint),
+  throughline.index_chat(uuid, bigint), throughline.index_turns(uuid, bigint), throughline.index_rested(interval, int), throughline.index_changes(uuid, bigint, bigint), throughline.index_updated_messages(),
   throughline.index_deleted_messages() from public, anon, authenticated;
 grant execute on function throughline.index_turns(uuid, bigint) to throughline_worker;

@@ -32,7 +32,7 @@ func (r *rig) covered(chatID uuid.UUID) string {
 // clear begins a chat's context anew.
 func (r *rig) clear(chatID uuid.UUID) {
 	r.t.Helper()
-	store := postgres.NewHistory(r.pool, memory.Limits{}, nil, func(context.Context, pgx.Tx, uuid.UUID) error { return nil })
+	store := postgres.NewHistory(r.pool, memory.Limits{}, postgres.Enqueue{}, func(context.Context, pgx.Tx, uuid.UUID) error { return nil })
 	user := auth.Principal{UserID: r.user, Claims: fmt.Sprintf(`{"sub": "%s", "role": "authenticated"}`, r.user)}
 	if _, err := store.ClearChat(r.t.Context(), user, chatID); err != nil {
 		r.t.Fatal(err)

@@ -141,7 +141,7 @@ func (q *Queries) ClearDeadLeases(ctx context.Context) ([]uuid.UUID, error) {
 
 const FindDueBriefs = `-- name: FindDueBriefs :many
 with waiting as (select j.kind, j.args ->> 'chat_id' as chat from river.river_job j
-  where j.queue = 'memory' and j.state in ('available', 'pending', 'retryable', 'running', 'scheduled') and j.args ? 'chat_id')
+  where j.queue = 'memory' and j.kind in ('fold_brief', 'rebuild_brief') and j.state in ('available', 'pending', 'retryable', 'running', 'scheduled') and j.args ? 'chat_id')
 (select b.chat_id, 'rebuild_brief'::text as kind from public.conversation_briefs b
   where b.chat_id::text not in (select w.chat from waiting w where w.kind = 'rebuild_brief') and b.stale and (b.retry_at is null or b.retry_at <= now()) limit 1000)
 union
@@ -214,7 +214,7 @@ func (q *Queries) FindDueBriefs(ctx context.Context, arg FindDueBriefsParams) ([
 const FoldBacklog = `-- name: FoldBacklog :one
 select coalesce(extract(epoch from now() - least(waiting.since, failing.since)), 0)::float8 as age, failing.chats::int as put_off
   from (select min(j.created_at) as since from river.river_job j
-         where j.queue = 'memory' and j.state in ('available', 'pending', 'retryable', 'running', 'scheduled')) waiting,
+         where j.queue = 'memory' and j.kind in ('fold_brief', 'rebuild_brief') and j.state in ('available', 'pending', 'retryable', 'running', 'scheduled')) waiting,
        (select min(b.failing_since) as since, count(*) as chats from public.conversation_briefs b where b.failing_since is not null) failing
 `
 
@@ -371,9 +371,18 @@ func (q *Queries) ReadBrief(ctx context.Context, chatID uuid.UUID) (ReadBriefRow
 
 const ReadCounters = `-- name: ReadCounters :one
 select b.brief_tokens, b.pending_tokens, b.pending_turns, c.memory_strategy, c.max_turns,
-       coalesce(b.retry_at > now(), false)::bool as put_off
-  from public.conversation_briefs b join public.chats c on c.id = b.chat_id where b.chat_id = $1
+       coalesce(b.retry_at > now(), false)::bool as put_off,
+       (case when c.memory_strategy = 'simple' then (
+         select count(*) from (select from public.messages m
+                                where m.chat_id = b.chat_id and m.seq > b.indexed_seq and m.role = 'user' and m.token_count > 0
+                                limit $1::int) unindexed) else 0 end)::int as unindexed_turns
+  from public.conversation_briefs b join public.chats c on c.id = b.chat_id where b.chat_id = $2
 `
+
+type ReadCountersParams struct {
+	IndexAfter int
+	ChatID     uuid.UUID
+}
 
 type ReadCountersRow struct {
 	BriefTokens    int
@@ -382,10 +391,12 @@ type ReadCountersRow struct {
 	MemoryStrategy string
 	MaxTurns       *int
 	PutOff         bool
+	UnindexedTurns int
 }
 
-func (q *Queries) ReadCounters(ctx context.Context, chatID uuid.UUID) (ReadCountersRow, error) {
-	row := q.db.QueryRow(ctx, ReadCounters, chatID)
+// unindexed_turns is that of simple chats, which have no folds; it is counted up to index_after.
+func (q *Queries) ReadCounters(ctx context.Context, arg ReadCountersParams) (ReadCountersRow, error) {
+	row := q.db.QueryRow(ctx, ReadCounters, arg.IndexAfter, arg.ChatID)
 	var i ReadCountersRow
 	err := row.Scan(
 		&i.BriefTokens,
@@ -394,6 +405,7 @@ func (q *Queries) ReadCounters(ctx context.Context, chatID uuid.UUID) (ReadCount
 		&i.MemoryStrategy,
 		&i.MaxTurns,
 		&i.PutOff,
+		&i.UnindexedTurns,
 	)
 	return i, err
 }

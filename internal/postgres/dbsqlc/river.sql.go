@@ -69,12 +69,12 @@ update river.river_job j
        errors = array_append(j.errors, jsonb_build_object('at', now(), 'attempt', j.attempt, 'error', 'worker lost its lease', 'trace', ''))
   from (select d.id from river.river_job d
           left join public.conversation_briefs b on b.chat_id = (d.args ->> 'chat_id')::uuid
-         where d.state = 'running' and d.queue = 'memory'
+         where d.state = 'running' and d.queue = 'memory' and d.kind in ('fold_brief', 'rebuild_brief', 'index_turns')
            and d.attempted_at < now() - make_interval(secs => $1::float8)
            and (b.lease_until is null or b.lease_until < now())
            for update of d skip locked) dead
  where j.id = dead.id
-returning (j.args ->> 'chat_id')::uuid as chat_id, j.state = 'discarded' as given_up
+returning (j.args ->> 'chat_id')::uuid as chat_id, (j.state = 'discarded' and j.kind <> 'index_turns')::bool as given_up
 `
 
 type ReviveDeadFoldsRow struct {
@@ -84,9 +84,9 @@ type ReviveDeadFoldsRow struct {
 
 // Our reads and writes of River's own table.
 // Makes the jobs of dead workers available again; River itself would do so minutes later. A fold's job is
-// alive while its chat's lease runs, or while it is too young to have taken one. The entry in errors has
-// River's form. A job without attempts left is discarded, as River does it, so that a chat which kills its workers
-// does not kill all that come.
+// alive while its chat's lease runs, or while it is too young to have taken one. One that indexes turns has no lease, is
+// done within moments and may run twice. The entry in errors has River's form. A job without attempts left is discarded,
+// as River does it, so that a chat which kills its workers does not kill all that come.
 func (q *Queries) ReviveDeadFolds(ctx context.Context, leaseSeconds float64) ([]ReviveDeadFoldsRow, error) {
 	rows, err := q.db.Query(ctx, ReviveDeadFolds, leaseSeconds)
 	if err != nil {

@@ -161,10 +161,10 @@ func (e *environment) newDrive(options offline.Options) (*drive, error) {
 	}
 	enqueue := jobs.EnqueueFold(d.worker)
 	d.service = chat.New(chat.Config{
-		Store: postgres.NewTurns(e.pool, limits, func(ctx context.Context, tx pgx.Tx, chatID uuid.UUID) error {
+		Store: postgres.NewTurns(e.pool, limits, postgres.Enqueue{Fold: func(ctx context.Context, tx pgx.Tx, chatID uuid.UUID) error {
 			d.due.Store(true)
 			return enqueue(ctx, tx, chatID)
-		}),
+		}}),
 		Model: recordingModel{d}, Logger: quiet(), Metrics: numbers, Variants: []chat.Variant{{Name: "arco", Model: "offline"}},
 		Instructions: chat.DefaultInstructions, Limits: limits, ReplyTimeout: time.Minute,
 	})

@@ -142,7 +142,7 @@ func (e *environment) jobRate(ctx context.Context, client *jobs.Client, jobs <-c
 
 func (e *environment) folder(summarizer brief.Summarizer, numbers *metrics.Metrics) jobs.Folder {
 	return brief.New(brief.Config{
-		Store: postgres.NewBriefs(e.pool), Summarizer: summarizer, Prompt: brief.PromptConfig{Mode: brief.ModeInline, Model: "offline"},
+		Store: postgres.NewBriefs(e.pool, true), Summarizer: summarizer, Prompt: brief.PromptConfig{Mode: brief.ModeInline, Model: "offline"},
 		Limits: memory.DefaultLimits(), Logger: quiet(), Metrics: numbers,
 	})
 }

@@ -65,7 +65,7 @@ func (e *environment) selectAsUser(ctx context.Context, c conversation) error {
 
 // readPrompt reads what a prompt is built from as the server does, and builds it.
 func (e *environment) readPrompt(ctx context.Context, c conversation) error {
-	found, err := postgres.NewTurns(e.pool, memory.DefaultLimits(), nil).ReadChat(ctx, c.principal, c.id)
+	found, err := postgres.NewTurns(e.pool, memory.DefaultLimits(), postgres.Enqueue{}).ReadChat(ctx, c.principal, c.id)
 	if err != nil {
 		return err
 	}

@@ -22,9 +22,9 @@ func measureTurn(ctx context.Context, e *environment) (group, error) {
 		return group{}, err
 	}
 	limits := memory.DefaultLimits()
-	ordinary := postgres.NewTurns(e.pool, limits, jobs.EnqueueFold(inserter))
+	ordinary := postgres.NewTurns(e.pool, limits, postgres.Enqueue{Fold: jobs.EnqueueFold(inserter)})
 	limits.ChunkThreshold = 1 // every reply makes its chat due
-	folding := postgres.NewTurns(e.pool, limits, jobs.EnqueueFold(inserter))
+	folding := postgres.NewTurns(e.pool, limits, postgres.Enqueue{Fold: jobs.EnqueueFold(inserter)})
 
 	var took, due turnTimes
 	plain := &arm{work: e.insertPlain}

@@ -41,7 +41,7 @@ func newTalker(ctx context.Context, d *database, s size) (*talker, func(), error
 	}
 	noFolds := func(context.Context, pgx.Tx, uuid.UUID) error { return nil }
 	random := rand.New(rand.NewPCG(1, 1)) //nolint:gosec // the same chats in each run
-	return &talker{pool: pool, turns: postgres.NewTurns(pool, memory.DefaultLimits(), noFolds), size: s, random: random}, pool.Close, nil
+	return &talker{pool: pool, turns: postgres.NewTurns(pool, memory.DefaultLimits(), postgres.Enqueue{Fold: noFolds}), size: s, random: random}, pool.Close, nil
 }
 
 // ownerOf returns the user of a chat.

@@ -1,0 +1,42 @@
+package jobs
+
+import (
+	"context"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/riverqueue/river"
+)
+
+// Indexer makes turns findable for recall.
+type Indexer interface {
+	// IndexTurns indexes what the index of a chat lacks.
+	IndexTurns(ctx context.Context, chatID uuid.UUID) error
+	// IndexRested indexes the last turns of chats in which nobody has spoken for that long, until patience is over. It
+	// returns the number of chats.
+	IndexRested(ctx context.Context, rest, patience time.Duration) (int, error)
+}
+
+const (
+	// indexRest is after how long without a message the last turns of a chat are indexed. Somebody who is talking
+	// needs no index of them, because they are in the prompt; in another chat they may be asked for soon.
+	indexRest = time.Minute
+	// indexPatience is how long one sweep indexes. It has other work, and comes back.
+	indexPatience = 5 * time.Second
+)
+
+// indexTurns does nothing without recall, when a job is left of a time with it.
+func (c *WorkerConfig) indexTurns(ctx context.Context, job *river.Job[IndexTurns]) error {
+	if c.Indexer == nil {
+		return nil
+	}
+	return c.Indexer.IndexTurns(ctx, job.Args.ChatID)
+}
+
+// indexRested returns the number of chats that were indexed.
+func (c *WorkerConfig) indexRested(ctx context.Context) (int, error) {
+	if c.Indexer == nil {
+		return 0, nil
+	}
+	return c.Indexer.IndexRested(ctx, indexRest, indexPatience)
+}
