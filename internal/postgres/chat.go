@@ -60,7 +60,7 @@ func (r *chatReader) queue(batch *pgx.Batch, chatID, userMessageID, messageID uu
 			Summary: row.GlobalSummary, Tokens: row.BriefTokens, Version: row.Version, CoveredSeq: row.CoveredSeq,
 			LastSummarizedMessageID: row.LastSummarizedMessageID, Stale: row.Stale, ClearedSeq: row.ClearedSeq, Unreadable: !row.Readable,
 		}
-		r.found.PendingTurns, r.cleared = row.PendingTurns, row.ClearedTurns
+		r.found.PendingTurns, r.cleared, r.found.IndexedSeq = row.PendingTurns, row.ClearedTurns, row.IndexedSeq
 	})
 	queue(batch, queries.ReadBuffer, dbsqlc.ReadBufferParams{
 		ChatID: chatID, UserMessageID: userMessageID, MessageID: messageID, MaxRows: maxBufferRows,

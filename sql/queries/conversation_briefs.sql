@@ -1,6 +1,7 @@
 -- name: ReadBrief :one
 -- An unreadable brief has an empty summary: replies are made without it.
 select b.version, b.covered_seq, b.brief_tokens, b.pending_tokens, b.pending_turns, b.stale, b.edit_count, b.cleared_seq, b.cleared_turns,
+       b.indexed_seq,
        b.readable as readable,
        (case when b.readable then b.brief ->> 'global_summary' else '' end)::text as global_summary,
        coalesce(case when b.readable then b.brief ->> 'last_summarized_message_id' end,

@@ -325,6 +325,7 @@ func (q *Queries) PutOffFold(ctx context.Context, arg PutOffFoldParams) ([]PutOf
 
 const ReadBrief = `-- name: ReadBrief :one
 select b.version, b.covered_seq, b.brief_tokens, b.pending_tokens, b.pending_turns, b.stale, b.edit_count, b.cleared_seq, b.cleared_turns,
+       b.indexed_seq,
        b.readable as readable,
        (case when b.readable then b.brief ->> 'global_summary' else '' end)::text as global_summary,
        coalesce(case when b.readable then b.brief ->> 'last_summarized_message_id' end,
@@ -343,6 +344,7 @@ type ReadBriefRow struct {
 	EditCount               int64
 	ClearedSeq              int64
 	ClearedTurns            int64
+	IndexedSeq              int64
 	Readable                bool
 	GlobalSummary           string
 	LastSummarizedMessageID uuid.UUID
@@ -362,6 +364,7 @@ func (q *Queries) ReadBrief(ctx context.Context, chatID uuid.UUID) (ReadBriefRow
 		&i.EditCount,
 		&i.ClearedSeq,
 		&i.ClearedTurns,
+		&i.IndexedSeq,
 		&i.Readable,
 		&i.GlobalSummary,
 		&i.LastSummarizedMessageID,
