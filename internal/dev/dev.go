@@ -13,6 +13,7 @@ import (
 	"github.com/arcoscribe/throughline/internal/app"
 	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/config"
+	"github.com/arcoscribe/throughline/internal/dev/embedder"
 	"github.com/arcoscribe/throughline/internal/dev/localpg"
 	"github.com/arcoscribe/throughline/internal/dev/offline"
 	"github.com/arcoscribe/throughline/supabase"
@@ -63,12 +64,11 @@ func Run(ctx context.Context, cfg config.Config, root string, out io.Writer, log
 		return fmt.Errorf("migrate: %w", err)
 	}
 	if !cfg.HasModel() {
-		model, err := offline.Start(offline.Options{Logger: logger, PieceDelay: pieceDelay})
+		stop, err := startModels(ctx, &cfg, root, logger)
 		if err != nil {
 			return err
 		}
-		defer func() { _ = model.Close() }() // the program is about to end
-		cfg.OpenAIAPIKey, cfg.OpenAIBaseURL = offlineKey, model.BaseURL()
+		defer stop()
 	}
 	server, err := app.New(ctx, cfg, app.Role{API: true, Workers: true}, logger)
 	if err != nil {
@@ -101,6 +101,33 @@ func startPostgres(ctx context.Context, cfg *config.Config, root string, logger 
 	cfg.DatabaseURL = cluster.DSN("postgres", "postgres")
 	cfg.DatabaseDirectURL = cfg.DatabaseURL
 	return stop, nil
+}
+
+// startModels starts the offline model, and the embedder beside it unless another is configured or none is wanted, and
+// fills in their addresses. Without an embedder the offline model's own vectors have to do.
+func startModels(ctx context.Context, cfg *config.Config, root string, logger *slog.Logger) (stop func(), err error) {
+	vectors, stopVectors := offline.Hashing, func() {}
+	ours := cfg.Recall && cfg.EmbeddingModel == config.DefaultEmbeddingModel && cfg.EmbeddingBaseURL == ""
+	if ours {
+		meaning, err := embedder.Start(ctx, root, logger)
+		if err != nil {
+			logger.Warn("texts are compared by their words alone", "error", err)
+		} else {
+			vectors, stopVectors = embedder.Model, meaning.Close
+			cfg.EmbeddingBaseURL = meaning.BaseURL()
+		}
+		cfg.EmbeddingModel = vectors
+	}
+	model, err := offline.Start(offline.Options{Logger: logger, PieceDelay: pieceDelay, Embedder: vectors})
+	if err != nil {
+		stopVectors()
+		return nil, err
+	}
+	cfg.OpenAIAPIKey, cfg.OpenAIBaseURL = offlineKey, model.BaseURL()
+	return func() {
+		stopVectors()
+		_ = model.Close() // the program is about to end
+	}, nil
 }
 
 // localToken makes the local user and returns an access token for it; "" when this machine cannot sign one.

@@ -1,6 +1,12 @@
 package offline
 
-import "net/http"
+import (
+	"cmp"
+	"net/http"
+)
+
+// Hashing is the name of this model's own embeddings, which know only whether words are the same.
+const Hashing = "hashing"
 
 // listModels answers GET /v1/models.
 func (s *Server) listModels(w http.ResponseWriter, _ *http.Request) {
@@ -12,7 +18,7 @@ func (s *Server) listModels(w http.ResponseWriter, _ *http.Request) {
 	}
 	names := s.options.Models
 	if names == nil {
-		names = []string{"gpt-5.6-terra", "gpt-5.6-sol", hostedModel, "text-embedding-3-small"}
+		names = []string{"gpt-5.6-terra", "gpt-5.6-sol", hostedModel, "text-embedding-3-small", cmp.Or(s.options.Embedder, Hashing)}
 	}
 	models := make([]model, len(names))
 	for i, name := range names {

@@ -21,6 +21,8 @@ type Options struct {
 	Logger *slog.Logger
 	// Models are the names that requests may use, embedding models too. nil accepts any name.
 	Models []string
+	// Embedder is the name that /v1/models lists for the vectors of meaning that there are; "" is Hashing.
+	Embedder string
 	// PieceDelay is the pause before each piece (word) of a streamed text; 0 is as fast as possible.
 	PieceDelay time.Duration
 	// Script decides the answer of a request. It runs on the request's goroutine and may be called
