@@ -95,8 +95,11 @@ func notFound(major int) error {
 // candidates are the folders to look in, best first. They need not exist.
 func candidates(root string) []string {
 	var dirs []string
+	// A link in the PATH leads to where the server's other files are.
 	if path, err := exec.LookPath("postgres"); err == nil {
-		dirs = append(dirs, filepath.Dir(path))
+		if path, err = filepath.EvalSymlinks(path); err == nil {
+			dirs = append(dirs, filepath.Dir(path))
+		}
 	}
 	// pg_config knows where the server would be even on Debian, which keeps it out of the PATH.
 	if out, err := exec.Command("pg_config", "--bindir").Output(); err == nil {

@@ -11,7 +11,11 @@ import (
 // fakePostgres is a folder with programs that only know their version.
 func fakePostgres(t *testing.T, version string) string {
 	t.Helper()
-	dir := filepath.Join(t.TempDir(), "bin")
+	home, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(home, "bin")
 	fakePrograms(t, dir, version)
 	return dir
 }
@@ -79,9 +83,14 @@ func TestEnvironmentDecidesOrSaysWhyNot(t *testing.T) {
 }
 
 func TestPathComesFirst(t *testing.T) {
-	dir := fakePostgres(t, "99.1")
+	dir, links := fakePostgres(t, "99.1"), t.TempDir()
 	addVector(t, dir, "0.8.0")
-	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+	for _, name := range []string{"postgres", "initdb"} {
+		if err := os.Symlink(filepath.Join(dir, name), filepath.Join(links, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Setenv("PATH", links+":"+os.Getenv("PATH"))
 	if got, err := FindBinaries(t.TempDir(), 0); err != nil || got != dir {
 		t.Errorf("got %q, %v; want %q", got, err, dir)
 	}
