@@ -110,7 +110,7 @@ create trigger conversation_briefs_note_words before update of pending_tokens on
 -- 100 000 characters of a turn are indexed, 50 000 of each message, replies before what tools returned, and of the
 -- message before it at most 20 000. No text takes 8 bytes per character.
 create function throughline.write_turn_index(chat uuid, from_seq bigint, to_seq bigint) returns void
-language plpgsql volatile security definer set search_path = '' set enable_seqscan = off as $$
+language plpgsql volatile security definer set search_path = '' set enable_seqscan = off set enable_nestloop = on as $$
 begin
   with said as materialized (
     select m.seq, m.id, m.user_id, m.role, m.reply_to, m.created_at, m.token_count, m.content,
@@ -211,18 +211,21 @@ $$;
 create function throughline.index_rested(rest interval, most int) returns int
 language plpgsql volatile security definer set search_path = '' set enable_seqscan = off as $$
 declare
-  found_chat uuid;
+  rested record;
   chats int := 0;
 begin
-  for found_chat in
-    select b.chat_id from public.conversation_briefs b join public.chats c on c.id = b.chat_id
+  for rested in
+    select b.chat_id, b.user_id from public.conversation_briefs b join public.chats c on c.id = b.chat_id
      where b.to_index
        and (b.indexed_seq < b.covered_seq
          or coalesce(c.last_message_at, c.created_at) < now() - rest
             and not exists (select from public.messages m where m.chat_id = b.chat_id and m.status = 'streaming'))
      limit most for key share of c skip locked for update of b skip locked
   loop
-    chats := chats + throughline.index_chat(found_chat, null)::int;
+    -- As a job of the chat, so that triggers of the app's find its owner.
+    perform set_config('request.jwt.claims', json_build_object('sub', rested.user_id, 'role', 'throughline_worker')::text, true),
+            set_config('request.jwt.claim.sub', rested.user_id::text, true);
+    chats := chats + throughline.index_chat(rested.chat_id, null)::int;
   end loop;
   return chats;
 end

@@ -102,6 +102,16 @@ insert into matrix values
   ($$delete from public.message_files where message_id = pg_temp.id('message of A')$$,
                                                                                   'denied', 'denied', 'denied', '1',      '1',      '0',      '0'),
 
+  -- Only folds, jobs and the triggers on messages write the index.
+  ($$select from public.turn_index$$,                                             'denied', 'denied', 'denied', '2',      '1',      '1',      '0'),
+  ($$select from public.turn_index where chat_id = pg_temp.id('chat of A')$$,     'denied', 'denied', 'denied', '1',      '1',      '0',      '0'),
+  ($$insert into public.turn_index (chat_id, seq, user_id, last_seq, words_from, segment, said_at, tokens, tsv, lexemes)
+     values (pg_temp.id('chat of A'), 9, pg_temp.id('A'), 9, 9, 1, now(), 1, '', 0)$$,
+                                                                                  'denied', 'denied', 'denied', '1',      'denied', 'denied', 'denied'),
+  ($$update public.turn_index set tokens = 9 where chat_id = pg_temp.id('chat of A')$$,
+                                                                                  'denied', 'denied', 'denied', '1',      'denied', 'denied', 'denied'),
+  ($$delete from public.turn_index where chat_id = pg_temp.id('chat of A')$$,     'denied', 'denied', 'denied', '1',      'denied', 'denied', 'denied'),
+
   ($$truncate public.chats cascade$$,                                             'denied', 'denied', 'denied', '0',      'denied', 'denied', 'denied');
 
 select plan((select count(*)::int * 7 from matrix));

@@ -24,6 +24,7 @@ update public.conversation_briefs set covered_seq = 500, version = 1,
  where chat_id = pg_temp.id('chat of A');
 insert into public.conversation_brief_drafts (chat_id, user_id, plan_sha256, pieces_done, pieces, global_summary, tokens, stats, duration_ms)
 select id, user_id, '', 1, 2, 'so far', 2, '{}', 1 from public.chats;
+select throughline.index_chat(id, null), throughline.index_chat(id, null) from public.chats;
 
 -- The number of a user's rows in each table with a user_id.
 create function pg_temp.left_of(who text) returns text language plpgsql as $$
@@ -42,12 +43,12 @@ begin
   return array_to_string(found, ', ');
 end
 $$;
-select is(pg_temp.left_of('A'), 'chat_files 4, chats 2, conversation_brief_drafts 2, conversation_brief_revisions 2, conversation_briefs 2, message_deltas 2, message_files 5, messages 1001', 'A has rows everywhere');
+select is(pg_temp.left_of('A'), 'chat_files 4, chats 2, conversation_brief_drafts 2, conversation_brief_revisions 2, conversation_briefs 2, message_deltas 2, message_files 5, messages 1001, turn_index 501', 'A has rows everywhere');
 
 -- One chat.
 select is(pg_temp.attempt('A', $$delete from public.chats where id = pg_temp.id('second')$$), '1', 'A may delete a chat from the phone');
 delete from public.chats where id = pg_temp.id('second');
-select is(pg_temp.left_of('A'), 'chat_files 2, chats 1, conversation_brief_drafts 1, conversation_brief_revisions 1, conversation_briefs 1, message_deltas 1, message_files 3, messages 1000', 'the chat''s rows are gone');
+select is(pg_temp.left_of('A'), 'chat_files 2, chats 1, conversation_brief_drafts 1, conversation_brief_revisions 1, conversation_briefs 1, message_deltas 1, message_files 3, messages 1000, turn_index 500', 'the chat''s rows are gone');
 
 -- One message, with the files that came with no other.
 create function pg_temp.files_of(chat text) returns text language sql stable as $$
@@ -153,8 +154,8 @@ select pg_temp.may_be_auth_server() as may_be_auth_server \gset
   select skip('postgres may not become supabase_auth_admin here', 1);
 \endif
 select is((select count(*) from auth.users where id = pg_temp.id('A')), 0::bigint, 'the account is gone');
-select is(pg_temp.left_of('A'), 'chat_files 0, chats 0, conversation_brief_drafts 0, conversation_brief_revisions 0, conversation_briefs 0, message_deltas 0, message_files 0, messages 0', 'nothing of A is left');
-select is(pg_temp.left_of('B'), 'chat_files 2, chats 1, conversation_brief_drafts 1, conversation_brief_revisions 1, conversation_briefs 1, message_deltas 1, message_files 2, messages 1', 'everything of B is');
+select is(pg_temp.left_of('A'), 'chat_files 0, chats 0, conversation_brief_drafts 0, conversation_brief_revisions 0, conversation_briefs 0, message_deltas 0, message_files 0, messages 0, turn_index 0', 'nothing of A is left');
+select is(pg_temp.left_of('B'), 'chat_files 2, chats 1, conversation_brief_drafts 1, conversation_brief_revisions 1, conversation_briefs 1, message_deltas 1, message_files 2, messages 1, turn_index 1', 'everything of B is');
 -- Foreign keys cascade from the account to its chats, and from these and their messages to all else. A second foreign
 -- key to the account would let its deletion deadlock with a turn. For message_deltas, where a foreign key costs too
 -- much, a trigger on messages does it.

@@ -23,11 +23,13 @@ insert into expected values
   ('public.chat_files',                      '',   'S',     'SIUD',  'SID',   ''),
   ('public.message_files',                   '',   'S',     'SIUD',  'SID',   ''),
   ('public.embedding_models',                '',   '',      'SIUD',  'S',     ''),
+  ('public.turn_index',                      '',   '',      'SIUD',  'S',     ''),
   ('throughline.own_chats',                  '',   '',      '',      '',      'S'),
   ('throughline.own_messages',               '',   '',      '',      '',      'S'),
   ('throughline.own_briefs',                 '',   '',      '',      '',      'SU'),
   ('throughline.own_brief_revisions',        '',   '',      '',      '',      'SIU'),
   ('throughline.own_brief_drafts',           '',   '',      '',      '',      'SIU'),
+  ('throughline.own_turn_index',             '',   '',      '',      '',      'SU'),
   ('inspect.briefs',                         '',   '',      'S',     '',      ''),
   ('inspect.buffers',                        '',   '',      'S',     '',      ''),
   ('inspect.revisions',                      '',   '',      'S',     '',      ''),
@@ -140,7 +142,7 @@ select is(pg_temp.callable('authenticated'), null, 'a signed-in user may call no
 select is(pg_temp.callable('throughline_app'),
   'throughline.cosine(throughline.embedding,throughline.embedding), throughline.search_messages(tsquery,uuid,text,timestamp with time zone,timestamp with time zone,integer), throughline.search_vector(uuid,text), throughline.searchable(text)',
   'the server may call these');
-select is(pg_temp.callable('throughline_worker'), 'throughline.cosine(throughline.embedding,throughline.embedding), throughline.may_fold(uuid,integer)', 'a job may call these');
+select is(pg_temp.callable('throughline_worker'), 'throughline.cosine(throughline.embedding,throughline.embedding), throughline.index_turns(uuid,bigint), throughline.may_fold(uuid,integer)', 'a job may call these');
 select is(pg_temp.callable('service_role'),
   'inspect.due_folds(integer,integer,integer,integer,integer), '
   'inspect.number_in(jsonb,text), inspect.sentences(text), inspect.sentences_only_in(text,text), '
