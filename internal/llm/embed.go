@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/arcoscribe/throughline/internal/fault"
+	"github.com/arcoscribe/throughline/internal/memory/recall"
 	"github.com/arcoscribe/throughline/internal/memory/text"
 	"github.com/arcoscribe/throughline/internal/metrics"
 	"github.com/openai/openai-go/v3"
@@ -21,9 +22,6 @@ import (
 	"github.com/openai/openai-go/v3/packages/param"
 	"github.com/openai/openai-go/v3/responses"
 )
-
-// VectorSize is the length of all vectors. A model's own may be shorter: zeros fill them up, which changes no cosine.
-const VectorSize = 512
 
 const (
 	// maxEmbeddedTokens is what OpenAI's models read of a text.
@@ -39,7 +37,7 @@ type EmbedderConfig struct {
 	// BaseURL of the API, such as https://api.openai.com/v1; empty means OpenAI's.
 	BaseURL string
 	Model   string
-	// Dimensions, at most VectorSize, are asked for where the model lets its caller choose. Defaults to VectorSize.
+	// Dimensions, at most recall.VectorSize, are asked for where the model lets its caller choose. Defaults to recall.VectorSize.
 	Dimensions int
 	// Metrics defaults to new ones.
 	Metrics *metrics.Metrics
@@ -57,6 +55,11 @@ type Embedder struct {
 	fixed atomic.Bool
 }
 
+var (
+	_ recall.Embedder = (*Embedder)(nil)
+	_ recall.Embedder = (*Questions)(nil)
+)
+
 // NewEmbedder returns an embedder. The caller closes it.
 func NewEmbedder(config EmbedderConfig) *Embedder {
 	client := newHTTPClient()
@@ -70,7 +73,7 @@ func NewEmbedder(config EmbedderConfig) *Embedder {
 		e.metrics = metrics.New()
 	}
 	if e.dimensions == 0 {
-		e.dimensions = VectorSize
+		e.dimensions = recall.VectorSize
 	}
 	e.fixed.Store(!strings.HasPrefix(config.Model, "text-embedding-3-"))
 	return e
@@ -84,14 +87,14 @@ func (e *Embedder) Close() {
 // Model names what the vectors can be compared with: those of the same name. It is the model's, with the dimensions
 // where they are fewer than usual.
 func (e *Embedder) Model() string {
-	if e.dimensions == VectorSize {
+	if e.dimensions == recall.VectorSize {
 		return e.model
 	}
 	return fmt.Sprintf("%s@%d", e.model, e.dimensions)
 }
 
-// Embed returns a vector of length 1 for each text, in one call. A text has none (nil) if it is blank, or if the model
-// finds no meaning in it. Of a text longer than models read, the middle is left out. Its deadline is that of ctx; an
+// Embed returns a vector of length 1 for each text, in one call if no text is refused. A text has none (nil) if it is
+// blank, if the model finds no meaning in it, or refuses it alone. Of a text longer than models read, the middle is left out. Its deadline is that of ctx; an
 // error is a *fault.Error with an upstream code.
 func (e *Embedder) Embed(ctx context.Context, texts []string) ([][]float32, error) {
 	vectors := make([][]float32, len(texts))
@@ -105,7 +108,7 @@ func (e *Embedder) Embed(ctx context.Context, texts []string) ([][]float32, erro
 	if len(input) == 0 {
 		return vectors, nil
 	}
-	found, err := e.measured(ctx, input)
+	found, err := e.ask(ctx, input)
 	if err != nil {
 		return nil, err
 	}
@@ -122,18 +125,58 @@ func readable(content string) string {
 	return content
 }
 
-// measured calls the model and counts the call.
-func (e *Embedder) measured(ctx context.Context, input []string) ([][]float32, error) {
-	start, result := time.Now(), "answered"
-	vectors, err := e.ask(ctx, input)
-	if err != nil {
-		result = "failed"
+// plainText is a text that every model takes.
+const plainText = "The key is under the mat."
+
+// ask returns the vectors of texts that are not blank. A text that the model refuses, such as one too long for it, has
+// none, and does not cost the others theirs.
+func (e *Embedder) ask(ctx context.Context, input []string) ([][]float32, error) {
+	vectors, err := e.request(ctx, input)
+	if refusesTexts(err) {
+		if _, refused := e.request(ctx, []string{plainText}); refused == nil {
+			vectors, err = e.askApart(ctx, input)
+		}
 	}
-	e.metrics.EmbeddingDuration.WithLabelValues(result).Observe(time.Since(start).Seconds())
+	if _, known := errors.AsType[*fault.Error](err); err != nil && !known {
+		return nil, upstreamError(ctx, err)
+	}
 	return vectors, err
 }
 
-func (e *Embedder) ask(ctx context.Context, input []string) ([][]float32, error) {
+// askApart asks for each half of texts that were refused together, until those are found that are refused alone.
+func (e *Embedder) askApart(ctx context.Context, input []string) ([][]float32, error) {
+	if len(input) == 1 {
+		return [][]float32{nil}, nil
+	}
+	var all [][]float32
+	for _, half := range [][]string{input[:len(input)/2], input[len(input)/2:]} {
+		vectors, err := e.request(ctx, half)
+		if refusesTexts(err) {
+			vectors, err = e.askApart(ctx, half)
+		}
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, vectors...)
+	}
+	return all, nil
+}
+
+// refusesTexts reports whether the server may have refused a call for its texts.
+func refusesTexts(err error) bool {
+	refused, ok := errors.AsType[*responses.Error](err)
+	if !ok {
+		return false
+	}
+	switch refused.StatusCode {
+	case http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity:
+		return true
+	}
+	return false
+}
+
+// request makes one call, or a second one without dimensions.
+func (e *Embedder) request(ctx context.Context, input []string) ([][]float32, error) {
 	params := openai.EmbeddingNewParams{
 		Model: e.model, Input: openai.EmbeddingNewParamsInputUnion{OfArrayOfStrings: input},
 		EncodingFormat: openai.EmbeddingNewParamsEncodingFormatBase64,
@@ -141,29 +184,33 @@ func (e *Embedder) ask(ctx context.Context, input []string) ([][]float32, error)
 	if !e.fixed.Load() {
 		params.Dimensions = param.NewOpt(int64(e.dimensions))
 	}
-	body, err := e.call(ctx, params)
+	vectors, err := e.call(ctx, params)
 	if refusesDimensions(err) && params.Dimensions.Valid() {
 		e.fixed.Store(true)
 		params.Dimensions = param.Opt[int64]{}
-		body, err = e.call(ctx, params)
+		vectors, err = e.call(ctx, params)
 	}
-	if err != nil {
-		return nil, upstreamError(ctx, err)
-	}
-	vectors, err := decodeVectors(body, len(input))
-	if err != nil {
-		return nil, fault.Wrap(fault.UpstreamFailed, "The embedding model's answer cannot be used.", err)
-	}
-	return vectors, nil
+	return vectors, err
 }
 
-func (e *Embedder) call(ctx context.Context, params openai.EmbeddingNewParams) ([]byte, error) {
+// call is one call, which is counted. An answer that cannot be used is a *fault.Error.
+func (e *Embedder) call(ctx context.Context, params openai.EmbeddingNewParams) (vectors [][]float32, err error) {
+	start, result := time.Now(), "failed"
+	defer func() { e.metrics.EmbeddingDuration.WithLabelValues(result).Observe(time.Since(start).Seconds()) }()
 	var response *http.Response
 	if _, err := e.api.New(ctx, params, option.WithResponseBodyInto(&response)); err != nil {
 		return nil, err
 	}
 	defer func() { _ = response.Body.Close() }() // it was read, or is of no use
-	return io.ReadAll(io.LimitReader(response.Body, maxVectorsBody))
+	body, err := io.ReadAll(io.LimitReader(response.Body, maxVectorsBody))
+	if err != nil {
+		return nil, err
+	}
+	if vectors, err = decodeVectors(body, len(params.Input.OfArrayOfStrings)); err != nil {
+		return nil, fault.Wrap(fault.UpstreamFailed, "The embedding model's answer cannot be used.", err)
+	}
+	result = "answered"
+	return vectors, nil
 }
 
 // refusesDimensions also reads the message: OpenAI's names no field.
@@ -226,10 +273,10 @@ func decodeNumbers(raw json.RawMessage) ([]float32, error) {
 	return numbers, nil
 }
 
-// unit returns the vector with length 1 and VectorSize numbers; nil for one without a direction.
+// unit returns the vector with length 1 and recall.VectorSize numbers; nil for one without a direction.
 func unit(numbers []float32) ([]float32, error) {
-	if len(numbers) == 0 || len(numbers) > VectorSize {
-		return nil, fmt.Errorf("a vector has %d numbers; from 1 to %d can be stored: see EMBEDDING_MODEL, EMBEDDING_DIMENSIONS", len(numbers), VectorSize)
+	if len(numbers) == 0 || len(numbers) > recall.VectorSize {
+		return nil, fmt.Errorf("a vector has %d numbers; from 1 to %d can be stored: see EMBEDDING_MODEL, EMBEDDING_DIMENSIONS", len(numbers), recall.VectorSize)
 	}
 	squares := 0.0
 	for _, number := range numbers {
@@ -241,7 +288,7 @@ func unit(numbers []float32) ([]float32, error) {
 	if squares == 0 {
 		return nil, nil
 	}
-	vector, length := make([]float32, VectorSize), math.Sqrt(squares)
+	vector, length := make([]float32, recall.VectorSize), math.Sqrt(squares)
 	for n, number := range numbers {
 		vector[n] = float32(float64(number) / length)
 	}

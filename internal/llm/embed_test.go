@@ -11,6 +11,7 @@ import (
 	"math"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -18,6 +19,7 @@ import (
 
 	"github.com/arcoscribe/throughline/internal/dev/offline"
 	"github.com/arcoscribe/throughline/internal/fault"
+	"github.com/arcoscribe/throughline/internal/memory/recall"
 	"github.com/arcoscribe/throughline/internal/memory/text"
 	"github.com/google/go-cmp/cmp"
 )
@@ -106,7 +108,7 @@ func TestVectorsHaveLengthOneAndTheirTextsOrder(t *testing.T) {
 			t.Errorf("%d dimensions: the vectors are not those of their texts", dimensions)
 		}
 		for _, vector := range []([]float32){vectors[0], vectors[2]} {
-			if len(vector) != VectorSize || math.Abs(lengthOf(vector)-1) > 1e-6 {
+			if len(vector) != recall.VectorSize || math.Abs(lengthOf(vector)-1) > 1e-6 {
 				t.Errorf("%d numbers, length %f", len(vector), lengthOf(vector))
 			}
 		}
@@ -215,8 +217,12 @@ func TestEmbeddingFaults(t *testing.T) {
 			if !strings.Contains(err.Error(), c.says) || strings.Contains(err.Error(), "canary") {
 				t.Errorf("%v", err)
 			}
-			if asked := server.asked.Load(); asked != 1 {
-				t.Errorf("asked %d times: a failed call is not repeated here", asked)
+			most := int32(1) // a failed call is not repeated here
+			if c.name == "text" {
+				most = 2 // but a plain text is tried
+			}
+			if asked := server.asked.Load(); asked != most {
+				t.Errorf("asked %d times", asked)
 			}
 		})
 	}
@@ -259,11 +265,40 @@ func TestDimensionsAreLeftOutOnceRefused(t *testing.T) {
 		_, first := e.Embed(t.Context(), []string{"x"})
 		_, second := e.Embed(t.Context(), []string{"x"})
 		if name == "something else" {
-			if first == nil || second == nil || len(bodies) != 2 {
+			if first == nil || second == nil || strings.Count(strings.Join(bodies, ""), "dimensions") != len(bodies) {
 				t.Errorf("%v, %v, %q", first, second, bodies)
 			}
 		} else if first != nil || second != nil || len(bodies) != 3 || strings.Contains(bodies[2], "dimensions") {
 			t.Errorf("%s: %v, %v, %q", name, first, second, bodies)
+		}
+	}
+}
+
+// A text that the model refuses costs the others nothing, also when it is asked for again alone.
+func TestRefusedTextsHaveNoVector(t *testing.T) {
+	t.Parallel()
+	for _, status := range []int{400, 413, 422} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			var body struct{ Input []string }
+			_ = json.NewDecoder(r.Body).Decode(&body)
+			if strings.Contains(strings.Join(body.Input, ""), "too long") {
+				answers(status, "application/json", `{"error":{"message":"input is too large"}}`)(w, r)
+				return
+			}
+			vectorsAnswer(slices.Repeat([]string{"[1]"}, len(body.Input))...)(w, r)
+		}))
+		t.Cleanup(server.Close)
+		e := embedder(t, server.URL, "m", 0)
+		for _, texts := range [][]string{{"too long"}, {"too long", "b"}, {"a", "b", "too long", "c", "d", "too long", "e"}} {
+			got, err := e.Embed(t.Context(), texts)
+			if err != nil {
+				t.Fatalf("%d: %v", status, err)
+			}
+			for n, vector := range got {
+				if (vector == nil) != (texts[n] == "too long") {
+					t.Errorf("%d, %q: vector %v", status, texts[n], vector != nil)
+				}
+			}
 		}
 	}
 }
@@ -287,7 +322,7 @@ func TestQuestionsAreAskedForOnce(t *testing.T) {
 	var all sync.WaitGroup
 	for range 20 {
 		all.Go(func() {
-			if got, err := q.Embed(t.Context(), []string{"Where is the key?"}); err != nil || len(got) != 1 || len(got[0]) != VectorSize {
+			if got, err := q.Embed(t.Context(), []string{"Where is the key?"}); err != nil || len(got) != 1 || len(got[0]) != recall.VectorSize {
 				t.Errorf("%v", err)
 			}
 		})
