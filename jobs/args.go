@@ -15,6 +15,8 @@ import (
 const (
 	// QueueMemory is for folds and rebuilds; WorkerConfig.Concurrency of them run at once.
 	QueueMemory = "memory"
+	// QueueVectors is for embed_turns.
+	QueueVectors = "vectors"
 	// QueueMaintenance is for the periodic jobs; one runs at a time.
 	QueueMaintenance = "maintenance"
 )

@@ -27,8 +27,10 @@ type WorkerConfig struct {
 	Maintenance Maintenance
 	// Indexer indexes turns for recall; nil for no recall.
 	Indexer Indexer
-	Metrics *metrics.Metrics
-	Logger  *slog.Logger
+	// Embedder makes vectors of turns; nil for none.
+	Embedder TurnEmbedder
+	Metrics  *metrics.Metrics
+	Logger   *slog.Logger
 	// Concurrency is how many jobs of chats run at once in this process.
 	Concurrency int
 	// PollOnly finds jobs without LISTEN, which does not work through a transaction pooler. River would start
@@ -68,6 +70,7 @@ func NewWorker(pool *pgxpool.Pool, config WorkerConfig) (*Client, error) {
 	river.AddWorker(workers, &jobWorker[FoldBrief]{work: config.fold})
 	river.AddWorker(workers, &jobWorker[RebuildBrief]{work: config.rebuild})
 	river.AddWorker(workers, &jobWorker[IndexTurns]{work: config.indexTurns})
+	river.AddWorker(workers, &jobWorker[EmbedTurns]{work: config.embed, timeout: embedTimeout})
 	river.AddWorker(workers, &jobWorker[SweepBriefs]{work: config.sweep, timeout: sweepTimeout})
 	river.AddWorker(workers, &jobWorker[ExpireChats]{work: config.expire, timeout: deleteTimeout})
 	river.AddWorker(workers, &jobWorker[PruneChats]{work: config.prune, timeout: deleteTimeout})
@@ -87,6 +90,7 @@ func NewWorker(pool *pgxpool.Pool, config WorkerConfig) (*Client, error) {
 		Workers: workers,
 		Queues: map[string]river.QueueConfig{
 			QueueMemory:      {MaxWorkers: config.Concurrency},
+			QueueVectors:     {MaxWorkers: embeddingsAtOnce},
 			QueueMaintenance: {MaxWorkers: 1},
 		},
 		PeriodicJobs:         periodicJobs,

@@ -2,6 +2,7 @@ package jobs
 
 import (
 	"context"
+	"log/slog"
 	"math/rand/v2"
 	"time"
 
@@ -22,12 +23,23 @@ var _ Folder = (*brief.Engine)(nil)
 
 func (c *WorkerConfig) fold(ctx context.Context, job *river.Job[FoldBrief]) error {
 	report, err := c.Folder.Fold(ctx, job.Args.ChatID, jobOf(job.JobRow, job.Args.ChatID))
-	return finish(ctx, job.JobRow, report, err)
+	return c.afterChange(ctx, job.JobRow, job.Args.ChatID, report, err)
 }
 
 func (c *WorkerConfig) rebuild(ctx context.Context, job *river.Job[RebuildBrief]) error {
 	report, err := c.Folder.Rebuild(ctx, job.Args.ChatID, jobOf(job.JobRow, job.Args.ChatID))
-	return finish(ctx, job.JobRow, report, err)
+	return c.afterChange(ctx, job.JobRow, job.Args.ChatID, report, err)
+}
+
+// afterChange also inserts the job for the vectors of what a change of the brief has indexed. The job of the change is
+// completed already, so a failure is only logged: the sweep inserts the other one, too.
+func (c *WorkerConfig) afterChange(ctx context.Context, row *rivertype.JobRow, chatID uuid.UUID, report brief.Report, err error) error {
+	if err == nil && report.Result == brief.Done {
+		if missed := c.enqueueEmbedding(ctx, chatID); missed != nil {
+			c.Logger.LogAttrs(ctx, slog.LevelWarn, "turns wait for their vectors", slog.String("chat_id", chatID.String()), slog.Any("error", missed))
+		}
+	}
+	return finish(ctx, row, report, err)
 }
 
 // jobOf returns what the fold needs to complete its own job and to insert the chat's next one, with the same priority.

@@ -47,6 +47,8 @@ type SweepResult struct {
 	Rebuilds int `json:"inserted_rebuilds"`
 	// Indexed is the number of chats whose last turns were indexed.
 	Indexed int `json:"indexed_chats"`
+	// Embeddings is the number of jobs inserted for chats with turns without a vector.
+	Embeddings int `json:"inserted_embeddings"`
 }
 
 // youngDeltas is how long a server may take to delete the deltas of a reply that ended; it does so with its
@@ -56,13 +58,14 @@ const youngDeltas = 10 * time.Second
 // sweep makes each repair even if others fail.
 func (c *WorkerConfig) sweep(ctx context.Context, _ *river.Job[SweepBriefs]) error {
 	var result SweepResult
-	var errs [7]error
+	var errs [8]error
 	result.Messages, errs[0] = c.Maintenance.InterruptAbandonedReplies(ctx)
 	result.Deltas, errs[1] = c.Maintenance.DeleteStrayDeltas(ctx, youngDeltas)
 	result.Jobs, result.Leases, errs[2] = c.Maintenance.ReviveDeadFolds(ctx, c.YoungFold)
 	result.Folds, result.Rebuilds, errs[3] = c.insertDue(ctx)
 	result.Indexed, errs[4] = c.indexRested(ctx)
 	errs[5] = c.Maintenance.MergeSearchEntries(ctx)
+	result.Embeddings, errs[7] = c.insertEmbeddings(ctx)
 	c.report(ctx, result)
 	errs[6] = river.RecordOutput(ctx, result)
 	return errors.Join(errs[:]...)
@@ -115,8 +118,10 @@ func (c *WorkerConfig) report(ctx context.Context, result SweepResult) {
 	count("lease").Add(float64(result.Leases))
 	count("fold").Add(float64(result.Folds))
 	count("rebuild").Add(float64(result.Rebuilds))
+	count("embedding").Add(float64(result.Embeddings))
 	c.Logger.LogAttrs(ctx, slog.LevelInfo, "sweep repaired",
 		slog.Int("interrupted_messages", result.Messages), slog.Int("stray_deltas", result.Deltas),
 		slog.Int("revived_jobs", result.Jobs), slog.Int("expired_leases", result.Leases),
-		slog.Int("inserted_folds", result.Folds), slog.Int("inserted_rebuilds", result.Rebuilds))
+		slog.Int("inserted_folds", result.Folds), slog.Int("inserted_rebuilds", result.Rebuilds),
+		slog.Int("inserted_embeddings", result.Embeddings))
 }

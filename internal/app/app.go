@@ -5,6 +5,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,6 +26,7 @@ import (
 	"github.com/arcoscribe/throughline/internal/llm"
 	"github.com/arcoscribe/throughline/internal/mcptools"
 	"github.com/arcoscribe/throughline/internal/memory/brief"
+	"github.com/arcoscribe/throughline/internal/memory/recall"
 	"github.com/arcoscribe/throughline/internal/metrics"
 	"github.com/arcoscribe/throughline/internal/postgres"
 	"github.com/arcoscribe/throughline/internal/transfer"
@@ -69,6 +71,7 @@ type App struct {
 	pollOnly bool          // River polls for jobs, because the workers' pool cannot LISTEN
 
 	model    *llm.Client
+	embedder *llm.Embedder      // nil for recall by words alone, or for none
 	worker   *jobs.Client       // nil without workers
 	chat     *chat.Service      // nil without an API, as is server
 	server   *http.Server       // the API, served by Run
@@ -123,6 +126,7 @@ func (a *App) assemble(ctx context.Context) error {
 	}
 	a.model = llm.New(llm.Config{APIKey: a.config.OpenAIAPIKey, BaseURL: a.config.OpenAIBaseURL, IdleTimeout: a.config.ModelIdleTimeout, Logger: a.logger})
 	a.closers = append(a.closers, a.model.Close)
+	a.makeEmbedder()
 	a.reportBacklog()
 	inserter, err := jobs.NewInserter(a.pool, a.logger)
 	if err != nil {
@@ -137,6 +141,17 @@ func (a *App) assemble(ctx context.Context) error {
 		return a.makeServer(ctx, inserter)
 	}
 	return a.serveMetrics(ctx)
+}
+
+func (a *App) makeEmbedder() {
+	if !a.config.Recall || a.config.EmbeddingModel == "" {
+		return
+	}
+	a.embedder = llm.NewEmbedder(llm.EmbedderConfig{
+		APIKey: a.config.OpenAIAPIKey, BaseURL: cmp.Or(a.config.EmbeddingBaseURL, a.config.OpenAIBaseURL),
+		Model: a.config.EmbeddingModel, Dimensions: a.config.EmbeddingDimensions, Metrics: a.metrics,
+	})
+	a.closers = append(a.closers, a.embedder.Close)
 }
 
 func (a *App) openPools(ctx context.Context) error {
@@ -173,9 +188,15 @@ func (a *App) makeWorker() error {
 	if a.config.Recall {
 		indexer = postgres.NewTurnIndex(a.workPool)
 	}
+	var embedder jobs.TurnEmbedder
+	if a.embedder != nil {
+		embedder = recall.NewVectors(recall.VectorsConfig{
+			Store: postgres.NewEmbeddings(a.workPool, a.config.EmbeddingDimensions), Embedder: a.embedder, Logger: a.logger, Metrics: a.metrics,
+		})
+	}
 	var err error
 	a.worker, err = jobs.NewWorker(a.workPool, jobs.WorkerConfig{
-		Folder: folder, Indexer: indexer, Maintenance: postgres.NewMaintenance(a.workPool, a.config.Memory),
+		Folder: folder, Indexer: indexer, Embedder: embedder, Maintenance: postgres.NewMaintenance(a.workPool, a.config.Memory),
 		ExpiredDays: a.config.ExpiredChatDays, PruneDays: a.config.AutoPruneDays,
 		Metrics: a.metrics, Logger: a.logger, Concurrency: a.config.WorkerConcurrency,
 		PollOnly: a.pollOnly, StopTimeout: a.config.DrainTimeout,

@@ -59,7 +59,13 @@ func unreachable(err error) error {
 }
 
 func (a *App) backlog(ctx context.Context) (metrics.Backlog, error) {
-	return postgres.NewMaintenance(a.pool, a.config.Memory).Backlog(ctx)
+	backlog, err := postgres.NewMaintenance(a.pool, a.config.Memory).Backlog(ctx)
+	if err != nil || a.embedder == nil {
+		return backlog, err
+	}
+	turns, err := postgres.NewEmbeddings(a.pool, a.config.EmbeddingDimensions).CountBareTurns(ctx, a.embedder.Model())
+	backlog.BareTurns = &turns
+	return backlog, err
 }
 
 const (

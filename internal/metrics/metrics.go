@@ -43,7 +43,7 @@ type Metrics struct {
 	EmbeddingDuration *prometheus.HistogramVec
 	EmbeddedTurns     prometheus.Counter
 
-	Swept *prometheus.CounterVec // by what was repaired (message, delta, job, lease, fold, rebuild)
+	Swept *prometheus.CounterVec // by what was repaired (message, delta, job, lease, fold, rebuild, embedding)
 }
 
 // New returns instruments in a new registry.
@@ -90,6 +90,8 @@ type Backlog struct {
 	OldestUnfoldedTurn float64
 	// PutOffChats is the number of chats whose folds were given up for a while.
 	PutOffChats int
+	// BareTurns is the number of indexed turns without a vector of the current model; nil where no vectors are made.
+	BareTurns *int
 	// QueueDepth counts waiting jobs by queue.
 	QueueDepth map[string]float64
 }
@@ -103,6 +105,7 @@ func (m *Metrics) ReportBacklog(read func() (Backlog, bool)) {
 var (
 	oldestUnfolded = prometheus.NewDesc("throughline_oldest_unfolded_turn_seconds", "For how long the chat has been due that has waited longest for its fold.", nil, nil)
 	putOffChats    = prometheus.NewDesc("throughline_put_off_chats", "Chats whose folds were given up for a while: their summaries were refused, or the model failed.", nil, nil)
+	bareTurns      = prometheus.NewDesc("throughline_turns_without_vector", "Indexed turns without a vector of the embedding model, which are found by their words alone.", nil, nil)
 	queueDepth     = prometheus.NewDesc("throughline_queue_depth", "Jobs that wait, by queue.", []string{"queue"}, nil)
 )
 
@@ -113,6 +116,7 @@ type backlogCollector struct {
 func (c backlogCollector) Describe(out chan<- *prometheus.Desc) {
 	out <- oldestUnfolded
 	out <- putOffChats
+	out <- bareTurns
 	out <- queueDepth
 }
 
@@ -123,6 +127,9 @@ func (c backlogCollector) Collect(out chan<- prometheus.Metric) {
 	}
 	out <- prometheus.MustNewConstMetric(oldestUnfolded, prometheus.GaugeValue, backlog.OldestUnfoldedTurn)
 	out <- prometheus.MustNewConstMetric(putOffChats, prometheus.GaugeValue, float64(backlog.PutOffChats))
+	if backlog.BareTurns != nil {
+		out <- prometheus.MustNewConstMetric(bareTurns, prometheus.GaugeValue, float64(*backlog.BareTurns))
+	}
 	for queue, depth := range backlog.QueueDepth {
 		out <- prometheus.MustNewConstMetric(queueDepth, prometheus.GaugeValue, depth, queue)
 	}

@@ -70,7 +70,7 @@ func (h *harness) environment() map[string]string {
 	number := func(name string) string { return strconv.Itoa(limits[name].(int)) }
 	return map[string]string{
 		"DATABASE_URL": h.postgres.DSN(), "SUPABASE_JWT_SECRET": kit.Secret,
-		"OPENAI_API_KEY": "offline", "OPENAI_BASE_URL": h.model.BaseURL(),
+		"OPENAI_API_KEY": "offline", "OPENAI_BASE_URL": h.model.BaseURL(), "EMBEDDING_MODEL": "none",
 		"RATE_LIMIT_MESSAGES_PER_MINUTE": "0", "MAX_STREAMS_PER_USER": "0",
 		// Small, so that every chat folds again and again; the cap is large, because the brief lists every message.
 		"MEMORY_CHUNK_SUMMARIZE_THRESHOLD": number("threshold"), "MEMORY_K_RAW_TURNS": number("tail"),

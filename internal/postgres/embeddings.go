@@ -1,0 +1,123 @@
+package postgres
+
+import (
+	"context"
+	"strconv"
+	"strings"
+
+	"github.com/arcoscribe/throughline/internal/memory"
+	"github.com/arcoscribe/throughline/internal/memory/recall"
+	"github.com/arcoscribe/throughline/internal/postgres/dbsqlc"
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// Embeddings is the store of the turns' vectors.
+type Embeddings struct {
+	pool       *pgxpool.Pool
+	dimensions int
+}
+
+var _ recall.VectorStore = (*Embeddings)(nil)
+
+// NewEmbeddings returns the store. dimensions are those that the model is asked for.
+func NewEmbeddings(pool *pgxpool.Pool, dimensions int) *Embeddings {
+	return &Embeddings{pool: pool, dimensions: dimensions}
+}
+
+// ReadScale returns a model's scale, and false if it was not measured yet.
+func (e *Embeddings) ReadScale(ctx context.Context, model string) (recall.Scale, bool, error) {
+	var rows []dbsqlc.ReadScaleRow
+	err := retry(ctx, e.pool, func() (err error) {
+		rows, err = dbsqlc.New(e.pool).ReadScale(ctx, model)
+		return err
+	})
+	if err != nil || len(rows) == 0 {
+		return recall.Scale{}, false, failed("read scale", err)
+	}
+	return recall.Scale{P50: rows[0].UnrelatedP50, P99: rows[0].UnrelatedP99}, true, nil
+}
+
+// SaveScale keeps a scale unless there is one.
+func (e *Embeddings) SaveScale(ctx context.Context, model string, scale recall.Scale) error {
+	return failed("save scale", retry(ctx, e.pool, func() error {
+		return dbsqlc.New(e.pool).SaveScale(ctx, dbsqlc.SaveScaleParams{
+			Model: model, Dims: e.dimensions, UnrelatedP50: scale.P50, UnrelatedP99: scale.P99,
+		})
+	}))
+}
+
+// BareTurns returns turns without a vector of the model, with the rights of the chat's owner.
+func (e *Embeddings) BareTurns(ctx context.Context, chatID uuid.UUID, model string, after int64, most int) ([]recall.BareTurn, error) {
+	var turns []recall.BareTurn
+	_, err := sendAsOwner(ctx, e.pool, chatID, "read turns without vectors", func(batch *pgx.Batch) {
+		turns = nil
+		queueMany(batch, queries.ReadBareTurns, dbsqlc.ReadBareTurnsParams{ChatID: chatID, Model: model, AfterSeq: after, Most: most}, func(row dbsqlc.ReadBareTurnsRow) {
+			if len(turns) == 0 || turns[len(turns)-1].Seq != row.TurnSeq {
+				turns = append(turns, recall.BareTurn{Seq: row.TurnSeq, Words: row.Words})
+			}
+			last := &turns[len(turns)-1]
+			last.Messages = append(last.Messages, memory.Message{Role: memory.Role(row.Role), Content: row.Content})
+		})
+	})
+	return turns, err
+}
+
+// SaveVectors stores vectors of turns whose words are unchanged, with the rights of the chat's owner.
+func (e *Embeddings) SaveVectors(ctx context.Context, chatID uuid.UUID, model string, vectors []recall.TurnVector) (int, error) {
+	params := dbsqlc.SaveVectorsParams{ChatID: chatID, Model: model}
+	for _, v := range vectors {
+		params.Seqs, params.Words = append(params.Seqs, v.Seq), append(params.Words, v.Words)
+		params.Embeddings = append(params.Embeddings, vectorText(v.Vector))
+	}
+	saved := 0
+	_, err := sendAsOwner(ctx, e.pool, chatID, "save vectors", func(batch *pgx.Batch) {
+		saved = 0
+		queueExec(batch, queries.LockOwnBrief, chatID)
+		queue(batch, queries.SaveVectors, params).Exec(func(tag pgconn.CommandTag) error {
+			saved = int(tag.RowsAffected())
+			return nil
+		})
+	})
+	return saved, err
+}
+
+// vectorText writes a vector as pgvector reads it. None is written as zeros, which are near to nothing: the turn is done.
+func vectorText(vector []float32) string {
+	var b strings.Builder
+	b.Grow(8 * recall.VectorSize)
+	b.WriteByte('[')
+	for n := range recall.VectorSize {
+		if n > 0 {
+			b.WriteByte(',')
+		}
+		if n < len(vector) {
+			b.WriteString(strconv.FormatFloat(float64(vector[n]), 'g', 6, 32)) // a half has 4 digits
+		} else {
+			b.WriteByte('0')
+		}
+	}
+	b.WriteByte(']')
+	return b.String()
+}
+
+// BareChats returns chats with turns without a vector of the model.
+func (e *Embeddings) BareChats(ctx context.Context, model string, most int) (fresh, outdated []uuid.UUID, err error) {
+	rows, err := dbsqlc.New(e.pool).FindBareChats(ctx, dbsqlc.FindBareChatsParams{Model: model, Most: most})
+	for _, row := range rows {
+		if row.Outdated {
+			outdated = append(outdated, row.ChatID)
+		} else {
+			fresh = append(fresh, row.ChatID)
+		}
+	}
+	return fresh, outdated, failed("find chats without vectors", err)
+}
+
+// CountBareTurns returns how many indexed turns have no vector of the model; more than 100 000 are not counted.
+func (e *Embeddings) CountBareTurns(ctx context.Context, model string) (int, error) {
+	turns, err := dbsqlc.New(e.pool).CountBareTurns(ctx, model)
+	return int(turns), failed("count turns without vectors", err)
+}

@@ -1,0 +1,94 @@
+package jobs
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/arcoscribe/throughline/internal/memory/recall"
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/riverqueue/river"
+)
+
+// TurnEmbedder gives indexed turns their vectors.
+type TurnEmbedder interface {
+	EmbedTurns(ctx context.Context, chatID uuid.UUID) (recall.Embedded, error)
+	// BareChats returns chats with turns without a vector and without a job. With the jobs that wait already they are at
+	// most so many of each kind.
+	BareChats(ctx context.Context, most int) (fresh, outdated []uuid.UUID, err error)
+}
+
+var _ TurnEmbedder = (*recall.Vectors)(nil)
+
+const (
+	// embeddingsAtOnce is how many embed_turns run at once in a process: most of their time they wait for the model.
+	embeddingsAtOnce = 2
+	embedTimeout     = 3 * time.Minute
+	// mostBareChats bounds the jobs that wait after a change of the model, and while it is away.
+	mostBareChats = 100
+)
+
+// EmbedTurns gives a chat's indexed turns the vectors that they lack.
+type EmbedTurns struct {
+	oncePerChat
+	ChatID uuid.UUID `json:"chat_id"`
+}
+
+// Kind is the job's name in River's tables.
+func (EmbedTurns) Kind() string { return "embed_turns" }
+
+// InsertOpts puts the job into a queue of its own, so that no fold waits for an embedder that is slow.
+func (e EmbedTurns) InsertOpts() river.InsertOpts {
+	options := e.oncePerChat.InsertOpts()
+	options.Queue = QueueVectors
+	return options
+}
+
+func newEmbedTurns(chatID uuid.UUID) river.JobArgs { return EmbedTurns{ChatID: chatID} }
+
+// embed ends at once without an embedder: the job is from before it was switched off.
+func (c *WorkerConfig) embed(ctx context.Context, job *river.Job[EmbedTurns]) error {
+	if c.Embedder == nil {
+		return nil
+	}
+	done, err := c.Embedder.EmbedTurns(ctx, job.Args.ChatID)
+	switch {
+	case err != nil:
+		return err
+	case done.Rest > 0:
+		return river.JobSnooze(done.Rest)
+	case done.Paused:
+		return river.JobSnooze(0)
+	}
+	return river.RecordOutput(ctx, done)
+}
+
+// enqueueEmbedding inserts the job of a chat whose turns were just indexed. It does nothing without an embedder.
+func (c *WorkerConfig) enqueueEmbedding(ctx context.Context, chatID uuid.UUID) error {
+	if c.Embedder == nil {
+		return nil
+	}
+	_, err := river.ClientFromContext[pgx.Tx](ctx).Insert(ctx, newEmbedTurns(chatID), &river.InsertOpts{Priority: priorityNow})
+	if err != nil {
+		return fmt.Errorf("enqueue %s: %w", EmbedTurns{}.Kind(), err)
+	}
+	return nil
+}
+
+// insertEmbeddings inserts the jobs of chats with turns without a vector: those of another model's come last.
+func (c *WorkerConfig) insertEmbeddings(ctx context.Context) (int, error) {
+	if c.Embedder == nil {
+		return 0, nil
+	}
+	fresh, outdated, err := c.Embedder.BareChats(ctx, mostBareChats)
+	if err != nil {
+		return 0, err
+	}
+	first, err := insertMissing(ctx, fresh, newEmbedTurns, priorityRepair)
+	if err != nil {
+		return 0, err
+	}
+	last, err := insertMissing(ctx, outdated, newEmbedTurns, priorityLater)
+	return first + last, err
+}
