@@ -1,0 +1,157 @@
+package postgres
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/arcoscribe/throughline/internal/memory"
+	"github.com/arcoscribe/throughline/internal/memory/recall"
+	"github.com/arcoscribe/throughline/internal/postgres/dbsqlc"
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+)
+
+// indexedTurns makes a chat with turns of two messages each, and their rows of the index.
+func (b *bed) indexedTurns(turns int) uuid.UUID {
+	b.t.Helper()
+	chatID := ask[uuid.UUID](b, "insert into chats (user_id) values ($1) returning id", b.user.UserID)
+	b.exec(`insert into messages (chat_id, role, content, token_count)
+		select $1, case when n % 2 = 1 then 'user' else 'assistant' end, 'words of message ' || n, 6 from generate_series(1, $2) n`, chatID, 2*turns)
+	b.exec(`insert into turn_index (chat_id, seq, user_id, last_seq, words_from, segment, said_at, tokens, tsv, lexemes)
+		select chat_id, seq, user_id, seq + 1, seq, 1, created_at, 12, to_tsvector('simple', content), 4 from messages where chat_id = $1 and role = 'user'`, chatID)
+	return chatID
+}
+
+// axis is the unit vector along one axis.
+func axis(n int) []float32 {
+	vector := make([]float32, recall.VectorSize)
+	vector[n] = 1
+	return vector
+}
+
+func (b *bed) bareTurns(e *Embeddings, chatID uuid.UUID, model string, after int64, most int) []recall.BareTurn {
+	b.t.Helper()
+	turns, err := e.BareTurns(b.t.Context(), chatID, model, after, most)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return turns
+}
+
+func TestVectorsAreStoredForTheirWords(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	e := NewEmbeddings(b.pool, recall.VectorSize)
+	chatID := b.indexedTurns(3)
+	turns := b.bareTurns(e, chatID, "m", 0, 2)
+	want := []memory.Message{{Role: memory.RoleUser, Content: "words of message 1"}, {Role: memory.RoleAssistant, Content: "words of message 2"}}
+	if len(turns) != 2 || turns[0].Seq != 1 || turns[1].Seq != 3 || !cmp.Equal(turns[0].Messages, want) || turns[0].Words == turns[1].Words {
+		t.Fatalf("%+v", turns)
+	}
+	if rest := b.bareTurns(e, chatID, "m", 3, 2); len(rest) != 1 || rest[0].Seq != 5 {
+		t.Errorf("after the second: %+v", rest)
+	}
+	b.exec("update turn_index set tsv = to_tsvector('simple', 'changed') where seq = 3")
+	saved, err := e.SaveVectors(t.Context(), chatID, "m", []recall.TurnVector{
+		{Seq: 1, Words: turns[0].Words, Vector: axis(7)}, {Seq: 3, Words: turns[1].Words, Vector: axis(8)}, {Seq: 99, Words: turns[0].Words},
+	})
+	if err != nil || saved != 1 {
+		t.Errorf("%d vectors are stored, %v", saved, err)
+	}
+	if got := ask[string](b, "select string_agg(seq || coalesce(embedding_model, '-'), ',' order by seq) from turn_index"); got != "1m,3-,5-" {
+		t.Errorf("the models of the turns: %s", got)
+	}
+	if again := b.bareTurns(e, chatID, "m", 0, 9); len(again) != 2 || again[0].Seq != 3 || again[0].Words == turns[1].Words {
+		t.Errorf("%+v", again)
+	}
+	if other := b.bareTurns(e, chatID, "another", 0, 9); len(other) != 3 {
+		t.Errorf("of another model: %+v", other)
+	}
+	if cosine := ask[float64](b, "select throughline.cosine(embedding, ('[' || repeat('0,', 7) || '1' || repeat(',0', 504) || ']')::throughline.embedding) from turn_index where seq = 1"); math.Abs(cosine-1) > 1e-9 {
+		t.Errorf("another vector is stored: cosine %f", cosine)
+	}
+}
+
+// A turn whose messages are gone, and one that means nothing, must not be asked about for ever.
+func TestTurnsWithoutAVectorAreDone(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	e := NewEmbeddings(b.pool, recall.VectorSize)
+	chatID := b.indexedTurns(1)
+	b.exec("alter table messages disable trigger user")
+	b.exec("delete from messages")
+	turns := b.bareTurns(e, chatID, "m", 0, 9)
+	if len(turns) != 1 {
+		t.Fatalf("%+v", turns)
+	}
+	if saved, err := e.SaveVectors(t.Context(), chatID, "m", []recall.TurnVector{{Seq: 1, Words: turns[0].Words}}); err != nil || saved != 1 {
+		t.Errorf("%d, %v", saved, err)
+	}
+	if turns := b.bareTurns(e, chatID, "m", 0, 9); len(turns) != 0 {
+		t.Errorf("%+v", turns)
+	}
+}
+
+func TestChatsThatAreGoneHaveNoTurns(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	e := NewEmbeddings(b.pool, recall.VectorSize)
+	chatID := b.indexedTurns(1)
+	turns := b.bareTurns(e, chatID, "m", 0, 9)
+	b.exec("delete from chats")
+	if saved, err := e.SaveVectors(t.Context(), chatID, "m", []recall.TurnVector{{Seq: 1, Words: turns[0].Words, Vector: axis(1)}}); err != nil || saved != 0 {
+		t.Errorf("%d, %v", saved, err)
+	}
+	if turns := b.bareTurns(e, chatID, "m", 0, 9); len(turns) != 0 {
+		t.Errorf("%+v", turns)
+	}
+}
+
+func TestScalesAreStored(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	e := NewEmbeddings(b.pool, 256)
+	if _, found, err := e.ReadScale(t.Context(), "m"); found || err != nil {
+		t.Errorf("found %v, %v", found, err)
+	}
+	first := recall.Scale{P50: .1, P99: .5}
+	for _, scale := range []recall.Scale{first, {P50: .2, P99: .6}} {
+		if err := e.SaveScale(t.Context(), "m", scale); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, found, err := e.ReadScale(t.Context(), "m"); !found || err != nil || got != first {
+		t.Errorf("%+v, found %v, %v", got, found, err)
+	}
+	if dims := ask[int](b, "select dims from embedding_models"); dims != 256 {
+		t.Errorf("dims %d", dims)
+	}
+}
+
+// Where nothing is to do, what the sweep and the metrics ask reads next to nothing.
+func TestBareTurnsAreFoundByTheirIndex(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	for range 20 {
+		b.indexedTurns(100)
+	}
+	b.exec("update turn_index set embedding_model = 'm', embedding = ('[1' || repeat(',0', 511) || ']')::throughline.embedding")
+	b.exec("vacuum analyze turn_index")
+	tx, err := b.pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback(t.Context()) }()
+	batch := &pgx.Batch{} // is never sent
+	for name, query := range map[string]*pgx.QueuedQuery{
+		"FindBareChats":  queue(batch, queries.FindBareChats, dbsqlc.FindBareChatsParams{Model: "m", Most: 100}),
+		"CountBareTurns": queue(batch, queries.CountBareTurns, "m"),
+	} {
+		plan := explainQueued(t, tx, query)
+		if strings.Contains(plan, "Seq Scan on turn_index") || mostRows(t, plan) > 1 {
+			t.Errorf("%s:\n%s", name, plan)
+		}
+	}
+}
