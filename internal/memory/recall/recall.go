@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/google/uuid"
 )
 
@@ -76,35 +75,4 @@ type Embedder interface {
 	Embed(ctx context.Context, texts []string) ([][]float32, error)
 	// Model names the model. Vectors of different models cannot be compared.
 	Model() string
-}
-
-// Store reads the index of turns, with the rights of the user who asks.
-type Store interface{}
-
-// Config says what a Recaller works with.
-type Config struct {
-	Store Store
-	// Embedder makes the question's vector; nil to go by words alone.
-	Embedder Embedder
-}
-
-// Recaller finds turns. It may be used by many goroutines at once.
-type Recaller struct {
-	store    Store
-	embedder Embedder
-}
-
-// New returns a Recaller.
-func New(c Config) *Recaller { return &Recaller{store: c.Store, embedder: c.Embedder} }
-
-// Recall finds the turns that a prompt should show for a question: those that pass the gate, at most q.Limit, best
-// first. A question without a word that could pass it, such as "ok, thanks", is answered without a query.
-func (r *Recaller) Recall(ctx context.Context, user auth.Principal, q Query) (Found, error) {
-	return Found{How: ByNone}, ctx.Err()
-}
-
-// Search finds what matches a question best, whether or not a prompt would show it: turns with at most q.Limit
-// messages in all, best first.
-func (r *Recaller) Search(ctx context.Context, user auth.Principal, q Query) (Found, error) {
-	return Found{How: ByNone}, ctx.Err()
 }

@@ -1,14 +1,123 @@
 package recall
 
+import (
+	"cmp"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/arcoscribe/throughline/internal/memory"
+	"github.com/arcoscribe/throughline/internal/memory/prompt"
+	"github.com/arcoscribe/throughline/internal/memory/text"
+)
+
 // The most turns of a section, and the most tokens of each.
 const (
 	SectionTurns     = 6
 	SectionTurnLimit = 200
 )
 
-// Section writes turns for a prompt: at most SectionTurns, each of at most SectionTurnLimit tokens around what the
-// question is about, the best ones that fit into budget tokens, in the order in which they were said. It returns the
-// text, the turns that are in it, in that order, and the text's tokens.
-func Section(turns []Turn, budget int) (text string, shown []Turn, tokens int) {
-	return "", nil, 0
+// Section writes turns, which come best first, for a prompt: at most SectionTurns, each of at most SectionTurnLimit
+// tokens around what the question is about, the best ones that fit into budget tokens, in the order in which they were
+// said. It returns the text, the turns that are in it, in that order, and the text's tokens.
+func Section(turns []Turn, budget int) (written string, shown []Turn, tokens int) {
+	lines := map[TurnID]string{}
+	for _, t := range turns {
+		if len(shown) == SectionTurns {
+			break
+		}
+		line := line(t)
+		size := text.Tokens(line) + 1 // and its line end
+		if line == "" || tokens+size > budget {
+			continue
+		}
+		lines[TurnID{t.ChatID, t.Seq}] = line
+		shown = append(shown, t)
+		tokens += size
+	}
+	slices.SortFunc(shown, func(a, b Turn) int { return cmp.Or(a.SaidAt.Compare(b.SaidAt), cmp.Compare(a.Seq, b.Seq)) })
+	inOrder := make([]string, 0, len(shown))
+	for _, t := range shown {
+		inOrder = append(inOrder, lines[TurnID{t.ChatID, t.Seq}])
+	}
+	written = strings.Join(inOrder, "\n")
+	return written, shown, text.Tokens(written)
+}
+
+// line writes a turn as "[2026-03-03] User: … / Assistant: …", or "" if it does not fit.
+func line(t Turn) string {
+	excerpts := t.excerpts()
+	var b strings.Builder
+	b.WriteString(t.SaidAt.UTC().Format("[2006-01-02] "))
+	for n, m := range t.Messages {
+		if n > 0 {
+			b.WriteString(" / ")
+		}
+		b.WriteString(memory.Role(m.Role).Label() + ": " + quoted(excerpts[n]))
+	}
+	if written := b.String(); text.Tokens(written) <= SectionTurnLimit {
+		return written
+	}
+	return ""
+}
+
+// excerpts returns what is shown of each message. The message that says most of the question has what the others leave.
+func (t *Turn) excerpts() []string {
+	best := 0
+	for n, m := range t.Messages {
+		if m.Score > t.Messages[best].Score {
+			best = n
+		}
+	}
+	const reserve = 20 // for the date, labels and quotes
+	others := (SectionTurnLimit - reserve) / (2 * max(len(t.Messages)-1, 2))
+	out := make([]string, len(t.Messages))
+	left := SectionTurnLimit - reserve
+	for n := range t.Messages {
+		if n != best {
+			out[n] = t.Messages[n].excerpt(others)
+			left -= text.Tokens(out[n]) + memory.LabelTokens
+		}
+	}
+	out[best] = t.Messages[best].excerpt(max(left, others))
+	return out
+}
+
+// excerpt returns at most limit tokens around Text, with "…" where something is left out.
+func (m *Message) excerpt(limit int) string {
+	content := strings.TrimSpace(m.Content)
+	const mostPerToken = 8 // bytes; an estimate that spares counting long texts
+	if len(content) <= limit*mostPerToken && text.Tokens(content) <= limit {
+		return content
+	}
+	at := max(strings.Index(content, m.Text), 0)
+	from, to := max(at-limit*mostPerToken, 0), min(at+len(m.Text)+limit*mostPerToken, len(content))
+	sentences := text.Sentences(strings.ToValidUTF8(content[from:to], ""))
+	within, position := 0, 0
+	for n, sentence := range sentences {
+		if position <= at-from {
+			within = n
+		}
+		position += len(sentence)
+	}
+	const ellipses = 4
+	part := strings.TrimSpace(around(sentences, within, max(limit-ellipses, 1)))
+	if !strings.HasPrefix(content, part) {
+		part = "… " + part
+	}
+	if !strings.HasSuffix(content, strings.TrimPrefix(part, "… ")) {
+		part += " …"
+	}
+	return part
+}
+
+var (
+	labelWithin = regexp.MustCompile(`(?i)/(\s*(?:user|assistant|system|tool)\s*[:：])`)
+	turnWithin  = regexp.MustCompile(`^\s*\[\s*\p{Nd}{4}`)
+)
+
+// quoted marks what an old text holds that looks like the prompt's own headings, labels and turns.
+func quoted(content string) string {
+	marked := text.QuoteLines(content, func(line string) bool { return prompt.LooksLikePrompt(line) || turnWithin.MatchString(line) })
+	return labelWithin.ReplaceAllString(marked, "/ "+text.QuotePrefix+"$1")
 }

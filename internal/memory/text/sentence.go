@@ -33,6 +33,22 @@ var beforeDays = map[string]bool{
 	"beim": true, "ab": true, "bis": true, "seit": true, "jeden": true, "jedem": true, "–": true, "und": true,
 }
 
+// Sentences cuts text after each sentence. Together the parts are the whole text.
+func Sentences(text string) []string {
+	var parts []string
+	from := 0
+	for _, end := range sentenceEnds(text) {
+		if end = pastSpace(text, end, len(text)); end > from {
+			parts = append(parts, text[from:end])
+			from = end
+		}
+	}
+	if from < len(text) {
+		parts = append(parts, text[from:])
+	}
+	return parts
+}
+
 // sentenceEnds returns the byte offset after each sentence of text, in ascending order. A line that is not a heading
 // ends a sentence as well, so the items of a list are sentences.
 func sentenceEnds(text string) []int {

@@ -1,6 +1,7 @@
 package text
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -50,5 +51,18 @@ func TestCharacterEndSplitsNoCharacter(t *testing.T) {
 	want := []string{"a", "aé", "aé👩\u200d🎤", "aé👩\u200d🎤👍🏽", text}
 	if diff := cmp.Diff(want, borders); diff != "" {
 		t.Errorf("borders (-want +got):\n%s", diff)
+	}
+}
+
+func TestSentencesAreTheWholeText(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{"", " ", "One.", "One. Two!  Three", "Dr. Wu saw it on 3.5 km.\n\nThen\nit rained. ", "東京です。はい。"} {
+		parts := Sentences(text)
+		if got := strings.Join(parts, ""); got != text {
+			t.Errorf("%q became %q", text, parts)
+		}
+	}
+	if got := Sentences("One. Two!  Three"); !slices.Equal(got, []string{"One. ", "Two!  ", "Three"}) {
+		t.Errorf("%q", got)
 	}
 }

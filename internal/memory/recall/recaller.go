@@ -1,0 +1,223 @@
+package recall
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/arcoscribe/throughline/internal/auth"
+)
+
+// nearest is how many turns are candidates because of their meaning alone.
+const nearest = 50
+
+// Config says what a Recaller works with.
+type Config struct {
+	Store Store
+	// Embedder makes the question's vector; nil to go by words alone.
+	Embedder Embedder
+	// Scales says what a cosine of the embedder's model means. Required with an Embedder.
+	Scales *Scales
+}
+
+// Recaller finds turns. It may be used by many goroutines at once.
+type Recaller struct{ Config }
+
+// New returns a Recaller.
+func New(c Config) *Recaller { return &Recaller{c} }
+
+// Recall finds the turns that a prompt should show for a question: those that pass the gate, at most q.Limit, best
+// first. A question without a word that could pass it, such as "ok, thanks", is answered without a query.
+//
+// The question's vector is made meanwhile, and waited for only if words let no turn pass. Its failure is an error only
+// then.
+func (r *Recaller) Recall(ctx context.Context, user auth.Principal, q Query) (Found, error) {
+	words := wordsOf(q.Text)
+	if !canPass(words) {
+		return Found{How: ByNone}, nil
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	asked := r.embed(ctx, q.Text)
+	found, err := r.rank(ctx, user, q, words)
+	if err != nil {
+		return Found{}, err
+	}
+	how := ByWords
+	taken := found.passed(q)
+	if vector, ok, err := asked.vector(ctx, len(taken) == 0); err != nil {
+		return Found{}, err
+	} else if ok {
+		better, by, err := r.passedByMeaning(ctx, user, q, found, vector)
+		switch {
+		case err == nil:
+			taken, how = better, by
+		case len(taken) == 0:
+			return Found{}, err
+		}
+	}
+	if len(taken) == 0 {
+		return Found{How: ByNone}, nil
+	}
+	turns, err := r.turns(ctx, user, found, taken[:min(len(taken), q.Limit)])
+	return Found{How: how, Turns: turns}, err
+}
+
+// Search finds what matches a question best, whether or not a prompt would show it: turns with at most q.Limit
+// messages in all, best first. It goes by words alone if there is no vector.
+func (r *Recaller) Search(ctx context.Context, user auth.Principal, q Query) (Found, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	asked := r.embed(ctx, q.Text)
+	found, err := r.rank(ctx, user, q, wordsOf(q.Text))
+	if err != nil {
+		return Found{}, err
+	}
+	how := ByWords
+	if vector, ok, err := asked.vector(ctx, true); err == nil && ok {
+		if err := r.addMeaning(ctx, user, q, found, vector); err != nil {
+			return Found{}, err
+		}
+		if len(found.matches.Found) == 0 {
+			how = ByMeaning
+		}
+	}
+	if len(found.best) == 0 {
+		return Found{How: ByNone}, nil
+	}
+	turns, err := r.turns(ctx, user, found, found.best[:min(len(found.best), q.Limit)])
+	return Found{How: how, Turns: firstMessages(turns, q.Limit)}, err
+}
+
+// ranked is a question's candidates, best first.
+type ranked struct {
+	*ranking
+	times []period
+	best  []*candidate
+}
+
+func (r *Recaller) rank(ctx context.Context, user auth.Principal, q Query, words []word) (*ranked, error) {
+	forms := make([][]string, len(words))
+	for n, w := range words {
+		forms[n] = w.forms
+	}
+	matches := Matches{}
+	if len(words) > 0 {
+		var err error
+		if matches, err = r.Store.Matches(ctx, user, q.scope(), forms); err != nil {
+			return nil, err
+		}
+	}
+	found := &ranked{ranking: newRanking(words, matches), times: periodsIn(q.Text, q.Now)}
+	found.best = found.ranked(0, found.times)
+	return found, nil
+}
+
+func (q *Query) scope() Scope {
+	return Scope{ChatID: q.ChatID, TopicID: q.TopicID, After: q.After, Before: q.Before}
+}
+
+// passed returns the candidates that pass the gate by their words.
+func (f *ranked) passed(q Query) []*candidate {
+	return slices.DeleteFunc(slices.Clone(f.best), func(c *candidate) bool { return c.isShown(q.Shown) || !f.passesByWords(c) })
+}
+
+// isShown reports whether the prompt shows a message of the turn.
+func (c *candidate) isShown(seqs []int64) bool {
+	return slices.ContainsFunc(seqs, func(seq int64) bool { return c.Seq <= seq && seq <= c.LastSeq })
+}
+
+func (r *Recaller) passedByMeaning(ctx context.Context, user auth.Principal, q Query, found *ranked, vector Vector) ([]*candidate, How, error) {
+	scale, known, err := r.Scales.Known(ctx)
+	if err != nil || !known {
+		return found.passed(q), ByWords, err
+	}
+	if err := r.addMeaning(ctx, user, q, found, vector); err != nil {
+		return nil, "", err
+	}
+	how := ByMeaning
+	passed := slices.DeleteFunc(slices.Clone(found.best), func(c *candidate) bool {
+		byWords := found.passesByWords(c)
+		if byWords && !c.isShown(q.Shown) {
+			how = ByWords
+		}
+		return c.isShown(q.Shown) || !byWords && !(c.hasVector && Similarity(c.near.Cosine, scale) >= nearEnough)
+	})
+	return passed, how, nil
+}
+
+func (r *Recaller) addMeaning(ctx context.Context, user auth.Principal, q Query, found *ranked, vector Vector) error {
+	also := make([]TurnID, 0, len(found.best))
+	for _, c := range found.best {
+		also = append(also, c.TurnID)
+	}
+	near, err := r.Store.Nearest(ctx, user, q.scope(), vector, nearest, also)
+	if err != nil {
+		return err
+	}
+	found.addMeaning(near)
+	found.best = found.ranked(meaningWeight(vector.Model), found.times)
+	return nil
+}
+
+// meaningWeight is how much the meaning of a turn counts beside its words, by what makes the vectors.
+func meaningWeight(model string) float64 {
+	switch {
+	case strings.Contains(model, "universal-sentence-encoder"):
+		return .8
+	case model == "hashing":
+		return 0
+	default:
+		return 1
+	}
+}
+
+// question is a vector that is being made.
+type question struct {
+	model string
+	made  chan questionVector
+}
+
+type questionVector struct {
+	values []float32
+	err    error
+}
+
+// embed begins to make the vector of a question. It ends when ctx does.
+func (r *Recaller) embed(ctx context.Context, content string) question {
+	if r.Embedder == nil || meaningWeight(r.Embedder.Model()) == 0 {
+		return question{}
+	}
+	q := question{model: r.Embedder.Model(), made: make(chan questionVector, 1)}
+	go func() {
+		vectors, err := r.Embedder.Embed(ctx, []string{content})
+		if err != nil || len(vectors) != 1 {
+			q.made <- questionVector{err: err}
+			return
+		}
+		q.made <- questionVector{values: vectors[0]}
+	}()
+	return q
+}
+
+// vector returns the vector, and false if there is none, or not yet and it is not to be waited for. A failure is an
+// error only if it was waited for.
+func (q question) vector(ctx context.Context, wait bool) (Vector, bool, error) {
+	if q.made == nil {
+		return Vector{}, false, nil
+	}
+	if !wait {
+		select {
+		case made := <-q.made:
+			return Vector{q.model, made.values}, made.values != nil, nil
+		default:
+			return Vector{}, false, nil
+		}
+	}
+	select {
+	case made := <-q.made:
+		return Vector{q.model, made.values}, made.values != nil, made.err
+	case <-ctx.Done():
+		return Vector{}, false, ctx.Err()
+	}
+}

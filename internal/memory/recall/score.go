@@ -1,0 +1,224 @@
+package recall
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"github.com/google/uuid"
+)
+
+// The constants of the ranking. They were chosen on dialogs 0 to 4 of LoCoMo, by what helps on dialogs that are left
+// out; docs/benchmarks.md has the figures.
+const (
+	// saturation and lengthShare are BM25's k1 and b.
+	saturation  = .9
+	lengthShare = .5
+	// ownWeight, windowWeight and segmentWeight are the weights of a turn's views, in standard deviations: its own words,
+	// those together with the user's message before it, and those of its segment.
+	ownWeight     = .5
+	windowWeight  = 1.
+	segmentWeight = 1.
+	// windowBesideMeaning is windowWeight where there is a vector, which tells of the turns around as well.
+	windowBesideMeaning = .5
+	// A turn is also about what the turns beside it are about.
+	beforeShare = .3
+	afterShare  = .15
+	// timeBonus is for a turn that was said at a time that the question names.
+	timeBonus = 1.
+)
+
+// candidate is a turn that a question may be about.
+type candidate struct {
+	Place
+	// counts are by word.
+	own, asked []float64
+	// the views, and their sum
+	ownView, window, segment, meaning float64
+	near                              Near
+	hasVector                         bool
+	score                             float64
+}
+
+type segmentID struct {
+	chatID  uuid.UUID
+	segment int
+}
+
+// ranking scores the candidates of one question.
+type ranking struct {
+	words      []word
+	matches    Matches
+	candidates map[TurnID]*candidate
+	// holders and ownHolders are how many turns hold each word, with and without the user's message before them.
+	holders, ownHolders []float64
+}
+
+func newRanking(words []word, matches Matches) *ranking {
+	r := &ranking{
+		words: words, matches: matches, candidates: map[TurnID]*candidate{},
+		holders: make([]float64, len(words)), ownHolders: make([]float64, len(words)),
+	}
+	for _, m := range matches.Found {
+		c := r.candidate(m.Place)
+		c.own[m.Word], c.asked[m.Word] = m.Own, m.Asked
+		r.holders[m.Word]++
+		if m.Own > 0 {
+			r.ownHolders[m.Word]++
+		}
+	}
+	return r
+}
+
+func (r *ranking) candidate(p Place) *candidate {
+	c := r.candidates[p.TurnID]
+	if c == nil {
+		c = &candidate{Place: p, own: make([]float64, len(r.words)), asked: make([]float64, len(r.words))}
+		r.candidates[p.TurnID] = c
+	}
+	return c
+}
+
+// addMeaning adds what is near to the question's vector.
+func (r *ranking) addMeaning(near []Near) {
+	for _, n := range near {
+		c := r.candidate(n.Place)
+		c.near, c.hasVector = n, true
+	}
+}
+
+// ranked scores the candidates and returns them best first. weight is that of their meaning.
+func (r *ranking) ranked(weight float64, times []period) []*candidate {
+	all := r.ordered()
+	r.view(all)
+	hasMeaning := weight > 0 && slices.ContainsFunc(all, func(c *candidate) bool { return c.hasVector })
+	window := windowWeight
+	if hasMeaning {
+		window = windowBesideMeaning
+	}
+	standardize(all, func(c *candidate) *float64 { return &c.ownView })
+	standardize(all, func(c *candidate) *float64 { return &c.window })
+	standardize(all, func(c *candidate) *float64 { return &c.segment })
+	if hasMeaning {
+		r.viewMeaning(all)
+	}
+	for _, c := range all {
+		c.score = ownWeight*c.ownView + window*c.window + segmentWeight*c.segment
+		if hasMeaning {
+			c.score += weight * c.meaning
+		}
+		if isWithin(times, c.SaidAt) {
+			c.score += timeBonus
+		}
+	}
+	slices.SortStableFunc(all, func(a, b *candidate) int { return cmp.Compare(b.score, a.score) })
+	return all
+}
+
+// ordered returns the candidates newest first, which decides between equals.
+func (r *ranking) ordered() []*candidate {
+	all := make([]*candidate, 0, len(r.candidates))
+	for _, c := range r.candidates {
+		all = append(all, c)
+	}
+	slices.SortFunc(all, func(a, b *candidate) int {
+		return cmp.Or(b.SaidAt.Compare(a.SaidAt), cmp.Compare(b.Seq, a.Seq), slices.Compare(a.ChatID[:], b.ChatID[:]))
+	})
+	return all
+}
+
+// view computes the three views of the words.
+func (r *ranking) view(all []*candidate) {
+	for _, c := range all {
+		c.ownView, c.window, c.segment = 0, 0, 0
+	}
+	average := averageSize(all)
+	own := make(map[TurnID]float64, len(all))
+	for n := range r.words {
+		rarity := rarityOf(r.ownHolders[n], r.matches.Turns)
+		windowRarity := rarityOf(r.holders[n], r.matches.Turns)
+		inSegment := map[segmentID]float64{}
+		for _, c := range all {
+			own[c.TurnID] += rarity * saturated(c.own[n], float64(c.Size)/average)
+			c.window += windowRarity * saturated(c.own[n]+c.asked[n], (float64(c.Size)/average+1)/2)
+			inSegment[c.segmentID()] += c.own[n]
+		}
+		holders := 0.
+		for _, count := range inSegment {
+			if count > 0 {
+				holders++
+			}
+		}
+		segmentRarity := rarityOf(holders, r.matches.Segments)
+		for _, c := range all {
+			c.segment += segmentRarity * saturated(inSegment[c.segmentID()], 1)
+		}
+	}
+	for _, c := range all {
+		c.ownView += own[c.TurnID]
+		if before, ok := r.candidates[TurnID{c.ChatID, c.AskedSeq}]; ok && before != c && before.Segment == c.Segment {
+			c.ownView += beforeShare * own[before.TurnID]
+			before.ownView += afterShare * own[c.TurnID]
+		}
+	}
+}
+
+// viewMeaning standardizes what is around each vector. A turn without a vector is as near as the average.
+func (r *ranking) viewMeaning(all []*candidate) {
+	var sum, count float64
+	for _, c := range all {
+		if c.hasVector {
+			sum += c.near.Around
+			count++
+		}
+	}
+	for _, c := range all {
+		c.meaning = sum / count
+		if c.hasVector {
+			c.meaning = c.near.Around
+		}
+	}
+	standardize(all, func(c *candidate) *float64 { return &c.meaning })
+}
+
+func (c *candidate) segmentID() segmentID { return segmentID{c.ChatID, c.Segment} }
+
+// rarityOf is BM25's idf, which is never negative.
+func rarityOf(holders float64, all int) float64 {
+	return math.Log(1 + (max(float64(all), holders)-holders+.5)/(holders+.5))
+}
+
+// saturated is BM25's count of a word in a text, whose size is relative to the average.
+func saturated(count, size float64) float64 {
+	if count == 0 {
+		return 0
+	}
+	return count * (saturation + 1) / (count + saturation*(1-lengthShare+lengthShare*size))
+}
+
+func averageSize(all []*candidate) float64 {
+	sum := 0.
+	for _, c := range all {
+		sum += float64(c.Size)
+	}
+	return max(sum, 1) / float64(max(len(all), 1))
+}
+
+// standardize replaces a view by how many standard deviations it is above the mean.
+func standardize(all []*candidate, view func(*candidate) *float64) {
+	var sum, squares float64
+	for _, c := range all {
+		x := *view(c)
+		sum += x
+		squares += x * x
+	}
+	count := float64(len(all))
+	mean := sum / count
+	deviation := math.Sqrt(max(squares/count-mean*mean, 0))
+	if deviation < 1e-9 {
+		deviation = 1
+	}
+	for _, c := range all {
+		*view(c) = (*view(c) - mean) / deviation
+	}
+}

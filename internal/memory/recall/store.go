@@ -1,0 +1,84 @@
+package recall
+
+import (
+	"context"
+	"time"
+
+	"github.com/arcoscribe/throughline/internal/auth"
+	"github.com/google/uuid"
+)
+
+// Store reads the index of turns, with the rights of the user who asks. Each method is one round trip.
+type Store interface {
+	// Matches returns the turns that hold words. Each word is given by its forms, of which any counts. It is an error if
+	// the chat does not exist or has expired.
+	Matches(ctx context.Context, user auth.Principal, in Scope, words [][]string) (Matches, error)
+	// Nearest returns the most turns whose vectors of the model are nearest to one, and those of the given turns that
+	// have a vector.
+	Nearest(ctx context.Context, user auth.Principal, in Scope, vector Vector, most int, also []TurnID) ([]Near, error)
+	// Texts returns the messages of turns that have text, in order of seq. Turns that are gone have none.
+	Texts(ctx context.Context, user auth.Principal, turns []Span) (map[TurnID][]Message, error)
+}
+
+// Scope says in which turns to look; see Query.
+type Scope struct {
+	ChatID, TopicID uuid.UUID
+	After, Before   int64
+}
+
+// TurnID identifies a turn by its chat and the seq of its first message.
+type TurnID struct {
+	ChatID uuid.UUID
+	Seq    int64
+}
+
+// Span is a turn and the seq of its last message.
+type Span struct {
+	TurnID
+	LastSeq int64
+}
+
+// Place is a turn as the index has it, without its words.
+type Place struct {
+	Span
+	// AskedSeq is the seq of the user's message before the turn, which begins the turn before it; Seq without one.
+	AskedSeq int64
+	// Segment numbers the stretches of a chat without a gap of an hour.
+	Segment int
+	// Size is the number of different words.
+	Size   int
+	SaidAt time.Time
+}
+
+// Match is a turn that holds a word.
+type Match struct {
+	Place
+	// Word is the position of the word among those that were asked for.
+	Word int
+	// Own is how often the turn's own messages hold the word, and Asked how often the user's message before it does.
+	// Both saturate: the second time counts as a quarter, and so on.
+	Own, Asked float64
+}
+
+// Matches are the turns that hold words of a question.
+type Matches struct {
+	// Turns and Segments are how many there are to look in, about.
+	Turns, Segments int
+	// Of a word that too many turns hold there are none.
+	Found []Match
+}
+
+// Vector is a question's vector of unit length, and the model that has made it.
+type Vector struct {
+	Model  string
+	Values []float32
+}
+
+// Near is a turn with a vector.
+type Near struct {
+	Place
+	// Cosine is that of the turn's vector and the question's.
+	Cosine float64
+	// Around is the weighted sum of its cosine and those of the turns before and after it.
+	Around float64
+}

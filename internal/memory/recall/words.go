@@ -1,0 +1,161 @@
+package recall
+
+import (
+	"strings"
+	"unicode"
+
+	"github.com/arcoscribe/throughline/internal/memory/text"
+)
+
+// word is a word of a question that turns are searched for.
+type word struct {
+	// forms are the word and its irregular forms ("went" for "go"). Any of them counts.
+	forms []string
+	// weak words help to rank turns but pass no gate: they are words of any chat ("thanks", "today").
+	weak bool
+}
+
+// mostWords is how many words of a question are looked for. The rest of a pasted page adds nothing but time.
+const mostWords = 48
+
+// wordsOf returns the words of a question that say what it is about, each once. Function words of the question's
+// language are left out. If there are only those, all are returned as weak words.
+func wordsOf(question string) []word {
+	tokens := tokensOf(question)
+	language := languageOf(tokens)
+	var words, common []word
+	seen := map[string]bool{}
+	for _, token := range tokens {
+		if seen[token] || len(seen) == mostWords {
+			continue
+		}
+		seen[token] = true
+		switch w := (word{forms: append([]string{token}, irregularForms(token)...)}); {
+		case isFunctionWord(token, language):
+			w.weak = true
+			common = append(common, w)
+		default:
+			w.weak = isSmallTalk(token, language)
+			words = append(words, w)
+		}
+	}
+	if len(words) == 0 {
+		return common
+	}
+	return words
+}
+
+// isFunctionWord reports whether a token says nothing by itself. A single letter does not.
+func isFunctionWord(token string, l *language) bool {
+	first := []rune(token)
+	if isSpaceless(first[0]) {
+		return spacelessFunction(first)
+	}
+	return len(first) == 1 && !unicode.IsDigit(first[0]) || l.function[token]
+}
+
+func isSmallTalk(token string, l *language) bool {
+	return l.smallTalk[token] || spacelessSmallTalk[token]
+}
+
+// tokensOf returns the words of a text in lower case, as Postgres would split it. In scripts without spaces each pair of
+// neighbouring characters is a word.
+func tokensOf(content string) []string {
+	var tokens []string
+	for _, field := range strings.Fields(strings.ToLower(content)) {
+		if strings.Contains(field, "://") || strings.Contains(field, "@") {
+			tokens = append(tokens, strings.TrimFunc(field, isNoLetter))
+			continue
+		}
+		for _, part := range strings.FieldsFunc(field, isBetweenWords) {
+			part = strings.Trim(part, ".,")
+			if strings.ContainsFunc(part, isSpaceless) {
+				tokens = append(tokens, pairs(part)...)
+			} else if strings.ContainsFunc(part, isLetter) {
+				tokens = append(tokens, inner(part)...)
+			}
+		}
+	}
+	return tokens
+}
+
+// inner splits at commas and full stops unless they are within a number or a name such as "example.org".
+func inner(part string) []string {
+	if isNumber(part) || !strings.Contains(part, ",") {
+		return []string{part}
+	}
+	return strings.FieldsFunc(part, func(r rune) bool { return r == ',' })
+}
+
+func isNumber(part string) bool { return !strings.ContainsFunc(part, unicode.IsLetter) }
+
+// pairs returns each two neighbouring characters of a text without spaces, and what else is between them.
+func pairs(part string) []string {
+	var out []string
+	var run, other []rune
+	flush := func() {
+		if len(run) == 1 {
+			out = append(out, string(run))
+		}
+		for n := 1; n < len(run); n++ {
+			out = append(out, string(run[n-1:n+1]))
+		}
+		if len(other) > 0 {
+			out = append(out, string(other))
+		}
+		run, other = nil, nil
+	}
+	for _, r := range part {
+		if isSpaceless(r) != (len(run) > 0) {
+			flush()
+		}
+		if isSpaceless(r) {
+			run = append(run, r)
+		} else {
+			other = append(other, r)
+		}
+	}
+	flush()
+	return out
+}
+
+func isLetter(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }
+
+func isNoLetter(r rune) bool { return !isLetter(r) }
+
+func isBetweenWords(r rune) bool {
+	return !isLetter(r) && !unicode.IsMark(r) && r != '.' && r != ','
+}
+
+// isSpaceless reports whether r is indexed as a word of its own (throughline.searchable in the migrations).
+func isSpaceless(r rune) bool {
+	return text.Unspaced(r) && isLetter(r) || unicode.Is(unicode.Hangul, r)
+}
+
+// rootOf cuts the endings off a word, roughly: enough to find in a text the words that Postgres found by their stems.
+func rootOf(token string) string {
+	root := token
+	for _, ending := range []string{"ings", "ing", "edly", "ied", "ies", "ed", "es", "s", "ly", "e", "y", "i"} {
+		if cut, ok := strings.CutSuffix(root, ending); ok && len(cut) >= 3 {
+			root = cut
+			break
+		}
+	}
+	if n := len(root); n > 3 && root[n-1] == root[n-2] {
+		root = root[:n-1]
+	}
+	return root
+}
+
+// irregularForms returns the other forms of an English word, of which token may be one with a regular ending.
+func irregularForms(token string) []string {
+	for _, ending := range []string{"", "s", "es", "ing"} {
+		base, ok := strings.CutSuffix(token, ending)
+		for _, candidate := range []string{base, base + "e"} {
+			if forms := irregular[candidate]; ok && forms != nil {
+				return forms
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,116 @@
+package postgres
+
+import (
+	"context"
+	"math"
+	"strings"
+
+	"github.com/arcoscribe/throughline/internal/auth"
+	"github.com/arcoscribe/throughline/internal/memory/recall"
+	"github.com/arcoscribe/throughline/internal/postgres/dbsqlc"
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// Recall reads the index of turns, with the rights of the user who asks.
+type Recall struct{ pool *pgxpool.Pool }
+
+var _ recall.Store = (*Recall)(nil)
+
+// NewRecall returns the store.
+func NewRecall(pool *pgxpool.Pool) *Recall { return &Recall{pool: pool} }
+
+// mostMatches is how many rows the words of a question may bring: enough for every word that tells turns apart.
+const mostMatches = 2400
+
+// Matches returns the turns that hold words.
+func (r *Recall) Matches(ctx context.Context, user auth.Principal, in recall.Scope, words [][]string) (recall.Matches, error) {
+	var found recall.Matches
+	params := dbsqlc.RecallMatchesParams{
+		ChatID: nullID(in.ChatID), TopicID: nullID(in.TopicID), AfterSeq: in.After, BeforeSeq: in.Before, Most: mostMatches,
+	}
+	for _, forms := range words {
+		params.Words = append(params.Words, strings.Join(forms, "\n"))
+	}
+	err := r.send(ctx, user, in, "find turns by their words", func(batch *pgx.Batch) {
+		found = recall.Matches{}
+		size := dbsqlc.RecallSizeParams{ChatID: nullID(in.ChatID), AfterSeq: in.After, BeforeSeq: in.Before}
+		queueMany(batch, queries.RecallSize, size, func(row dbsqlc.RecallSizeRow) {
+			found.Turns, found.Segments = int(row.Turns), int(row.Segments)
+		})
+		queueMany(batch, queries.RecallMatches, params, func(row dbsqlc.RecallMatchesRow) {
+			found.Found = append(found.Found, recall.Match{
+				Place: recall.Place{
+					Span:     recall.Span{TurnID: recall.TurnID{ChatID: row.ChatID, Seq: row.Seq}, LastSeq: row.LastSeq},
+					AskedSeq: row.WordsFrom, Segment: row.Segment, Size: row.Lexemes, SaidAt: row.SaidAt,
+				},
+				Word: row.Word - 1, Own: timesFound(row.Own), Asked: timesFound(row.Asked),
+			})
+		})
+	})
+	return found, err
+}
+
+// send sends a batch about a chat, or about all chats of the user.
+func (r *Recall) send(ctx context.Context, user auth.Principal, in recall.Scope, doing string, fill func(*pgx.Batch)) error {
+	if in.ChatID == uuid.Nil {
+		return sendAs(ctx, r.pool, user, doing, fill)
+	}
+	return sendAbout(ctx, r.pool, user, in.ChatID, doing, fill)
+}
+
+// timesFound returns how often a word is in a text by its ts_rank, which is 1 + 1/4 + 1/9 + … by pi²/6: 1 for once, 2
+// for twice, and then less and less. Of a phrase it is 1.
+func timesFound(rank float32) float64 {
+	if rank <= 0 {
+		return 0
+	}
+	whole, part := math.Modf(float64(rank)*math.Pi*math.Pi/6 + .001)
+	return max(whole+4*part, 1)
+}
+
+// Nearest returns turns by their vectors.
+func (r *Recall) Nearest(ctx context.Context, user auth.Principal, in recall.Scope, vector recall.Vector, most int, also []recall.TurnID) ([]recall.Near, error) {
+	params := dbsqlc.RecallNearestParams{
+		Question: vectorText(vector.Values), Model: vector.Model, ChatID: nullID(in.ChatID), TopicID: nullID(in.TopicID),
+		AfterSeq: in.After, BeforeSeq: in.Before, Most: most,
+	}
+	for _, turn := range also {
+		params.AlsoChats, params.AlsoSeqs = append(params.AlsoChats, turn.ChatID), append(params.AlsoSeqs, turn.Seq)
+	}
+	var found []recall.Near
+	err := r.send(ctx, user, in, "find turns by their meaning", func(batch *pgx.Batch) {
+		found = nil
+		queueMany(batch, queries.RecallNearest, params, func(row dbsqlc.RecallNearestRow) {
+			found = append(found, recall.Near{
+				Place: recall.Place{
+					Span:     recall.Span{TurnID: recall.TurnID{ChatID: row.ChatID, Seq: row.Seq}, LastSeq: row.LastSeq},
+					AskedSeq: row.WordsFrom, Segment: row.Segment, Size: row.Lexemes, SaidAt: row.SaidAt,
+				},
+				Cosine: float64(row.Cosine), Around: float64(row.Around),
+			})
+		})
+	})
+	return found, err
+}
+
+// Texts returns the messages of turns.
+func (r *Recall) Texts(ctx context.Context, user auth.Principal, turns []recall.Span) (map[recall.TurnID][]recall.Message, error) {
+	var params dbsqlc.ReadTurnsParams
+	for _, turn := range turns {
+		params.ChatIds = append(params.ChatIds, turn.ChatID)
+		params.Turns, params.LastSeqs = append(params.Turns, turn.Seq), append(params.LastSeqs, turn.LastSeq)
+	}
+	found := map[recall.TurnID][]recall.Message{}
+	err := sendAs(ctx, r.pool, user, "read turns", func(batch *pgx.Batch) {
+		clear(found)
+		queueMany(batch, queries.ReadTurns, params, func(row dbsqlc.ReadTurnsRow) {
+			turn := recall.TurnID{ChatID: row.ChatID, Seq: row.Turn}
+			found[turn] = append(found[turn], recall.Message{
+				ID: row.ID, Seq: row.Seq, Role: row.Role, Content: row.Content, CreatedAt: row.CreatedAt,
+			})
+		})
+	})
+	return found, err
+}

@@ -1,0 +1,26 @@
+-- What recall asks of the index of turns, as the user who asks; see the functions in the migrations.
+
+-- name: RecallSize :many
+select turns::bigint as turns, segments::bigint as segments
+  from throughline.recall_size(sqlc.narg(chat_id)::uuid, sqlc.arg(after_seq)::bigint, sqlc.arg(before_seq)::bigint);
+
+-- name: RecallMatches :many
+select word::int as word, chat_id::uuid as chat_id, seq::bigint as seq, last_seq::bigint as last_seq, words_from::bigint as words_from,
+       segment::int as segment, lexemes::int as lexemes, said_at::timestamptz as said_at, own::real as own, asked::real as asked
+  from throughline.recall_matches(sqlc.arg(words)::text[], sqlc.narg(chat_id)::uuid, sqlc.narg(topic_id)::uuid,
+         sqlc.arg(after_seq)::bigint, sqlc.arg(before_seq)::bigint, sqlc.arg(most)::int);
+
+-- name: RecallNearest :many
+select chat_id::uuid as chat_id, seq::bigint as seq, last_seq::bigint as last_seq, words_from::bigint as words_from,
+       segment::int as segment, lexemes::int as lexemes, said_at::timestamptz as said_at, cosine::real as cosine, around::real as around
+  from throughline.recall_nearest(sqlc.arg(question)::text::throughline.embedding, sqlc.arg(model)::text, sqlc.narg(chat_id)::uuid, sqlc.narg(topic_id)::uuid,
+         sqlc.arg(after_seq)::bigint, sqlc.arg(before_seq)::bigint, sqlc.arg(most)::int, sqlc.arg(also_chats)::uuid[], sqlc.arg(also_seqs)::bigint[]);
+
+-- name: ReadTurns :many
+-- The messages of turns. Those of another turn between them, such as the late reply to an earlier question, come with
+-- both.
+select t.chat_id::uuid as chat_id, t.turn::bigint as turn, m.id, m.seq, m.role, m.content, m.created_at
+  from (select unnest(sqlc.arg(chat_ids)::uuid[]) as chat_id, unnest(sqlc.arg(turns)::bigint[]) as turn, unnest(sqlc.arg(last_seqs)::bigint[]) as last_seq) t
+  join public.messages m on m.chat_id = t.chat_id and m.seq between t.turn and t.last_seq
+ where m.token_count > 0 and m.role <> 'system' and m.superseded_by is null
+ order by t.chat_id, m.seq;
