@@ -217,8 +217,11 @@ func (a *App) makeServer(ctx context.Context, inserter *jobs.Client) error {
 	if a.doubles.Turns != nil {
 		turns = a.doubles.Turns(turns)
 	}
+	stored := postgres.NewHistory(a.pool, a.config.Memory, enqueue, jobs.EnqueueRebuild(inserter))
+	found := a.makeFinder(stored)
 	a.chat = chat.New(chat.Config{
 		Store: turns, Model: a.model, SavePatience: a.doubles.SavePatience,
+		Retrievers: found.retrievers(), RetrieveTimeout: a.config.RecallDeadline,
 		Logger: a.logger, Metrics: a.metrics, Variants: a.config.Variants, Instructions: a.config.MainInstructions,
 		Limits: a.config.Memory, ChatDefaults: a.config.ChatDefaults, ReplyTimeout: a.config.ModelTimeout, RecordInterval: a.config.RecordInterval,
 	})
@@ -230,13 +233,12 @@ func (a *App) makeServer(ctx context.Context, inserter *jobs.Client) error {
 	if err != nil {
 		return err
 	}
-	stored := postgres.NewHistory(a.pool, a.config.Memory, enqueue, jobs.EnqueueRebuild(inserter))
 	transfers := transfer.New(transfer.Config{
 		Store: postgres.NewTransfer(a.pool, a.config.Memory, enqueueImported), Logger: a.logger, ChatDefaults: a.config.ChatDefaults,
 	})
-	tools := mcptools.New(mcptools.Config{Chat: a.chat, History: stored, Logger: a.logger, Version: Version})
+	tools := mcptools.New(mcptools.Config{Chat: a.chat, History: stored, Recall: found, Logger: a.logger, Version: Version})
 	api := httpapi.New(httpapi.Config{
-		Chat: a.chat, History: stored, Tools: tools, Transfer: transfers, Auth: verifier,
+		Chat: a.chat, History: stored, Recall: found, Tools: tools, Transfer: transfers, Auth: verifier,
 		Logger: a.logger, Metrics: a.metrics, Ready: a.ready, Version: Version, ChatDefaults: a.config.ChatDefaults,
 		MessagesPerMinute: a.config.MessagesPerMinute, MaxStreamsPerUser: a.config.MaxStreamsPerUser,
 		CORSOrigins: a.config.CORSOrigins, RiverUI: ui,

@@ -99,6 +99,23 @@ func (c *Client) Search(ctx context.Context, query string, limit int) ([]history
 	return found.Results, err
 }
 
+// Recall returns the messages that a question may be about, in all chats or in one (uuid.Nil for all).
+func (c *Client) Recall(ctx context.Context, question string, chatID uuid.UUID, limit int) ([]history.RecallResult, error) {
+	query := url.Values{"q": {question}, "limit": {strconv.Itoa(limit)}}
+	if chatID != uuid.Nil {
+		query.Set("chat_id", chatID.String())
+	}
+	found, err := call[struct {
+		Results []history.RecallResult `json:"results"`
+	}](ctx, c, http.MethodGet, "/v1/recall", query, nil)
+	return found.Results, err
+}
+
+// Why returns what the prompt of a reply held of its chat.
+func (c *Client) Why(ctx context.Context, messageID uuid.UUID) (history.Why, error) {
+	return call[history.Why](ctx, c, http.MethodGet, "/v1/messages/"+messageID.String()+"/why", nil, nil)
+}
+
 // Prune deletes the chats whose last activity is so many days ago; with dryRun it only counts them. The answer is a
 // history.Pruned as JSON.
 func (c *Client) Prune(ctx context.Context, olderThanDays int, dryRun bool) (json.RawMessage, error) {

@@ -27,6 +27,7 @@ const (
 	ChatNotFound         Code = "chat_not_found"
 	MessageNotFound      Code = "message_not_found"
 	ChatExpired          Code = "chat_expired"
+	RecallOff            Code = "recall_off"
 	GenerationInProgress Code = "generation_in_progress"
 	BodyTooLarge         Code = "body_too_large"
 	UnsupportedMediaType Code = "unsupported_media_type"

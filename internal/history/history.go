@@ -50,6 +50,10 @@ type Store interface {
 	// while the message is a reply that runs.
 	DeleteMessage(ctx context.Context, user auth.Principal, messageID uuid.UUID) error
 
+	// WhyReply returns what the prompt of a reply held. The id is the reply's, or that of the user's message for its
+	// latest reply. A message without a reply is NoReply.
+	WhyReply(ctx context.Context, user auth.Principal, messageID uuid.UUID) (Why, error)
+
 	// Search returns the user's matching messages, the best first.
 	Search(ctx context.Context, user auth.Principal, query SearchQuery) ([]SearchResult, error)
 	CountUsage(ctx context.Context, user auth.Principal) (Stats, error)
@@ -58,6 +62,11 @@ type Store interface {
 // NoMessage is the error for a message that does not exist or is another user's.
 func NoMessage() error {
 	return fault.New(fault.MessageNotFound, "There is no such message.")
+}
+
+// NoReply is the error for a message that is no reply and has none.
+func NoReply() error {
+	return fault.New(fault.MessageNotFound, "This message is no reply, and has none.")
 }
 
 // OtherMessage is the error for a client message id that belongs to a message with another content.

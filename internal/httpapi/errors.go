@@ -34,6 +34,7 @@ var statuses = map[fault.Code]int{
 	fault.MessageNotFound:      http.StatusNotFound,
 	fault.MethodNotAllowed:     http.StatusMethodNotAllowed,
 	fault.GenerationInProgress: http.StatusConflict,
+	fault.RecallOff:            http.StatusConflict,
 	fault.ChatExpired:          http.StatusGone,
 	fault.BodyTooLarge:         http.StatusRequestEntityTooLarge,
 	fault.UnsupportedMediaType: http.StatusUnsupportedMediaType,

@@ -15,6 +15,7 @@ import (
 	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/chat"
 	"github.com/arcoscribe/throughline/internal/fault"
+	"github.com/arcoscribe/throughline/internal/history"
 	"github.com/arcoscribe/throughline/internal/testkit"
 )
 
@@ -97,6 +98,10 @@ var refusals = map[fault.Code]func(t *testing.T) answered{
 			t.Errorf("the line is told as %v", got)
 		}
 		return answer
+	},
+	fault.RecallOff: func(t *testing.T) answered {
+		h := newHarness(t, says("x"), func(c *Config) { c.Recall = &recallStore{fails: history.NoRecall()} })
+		return h.call(http.MethodGet, "/v1/recall?q=x", "")
 	},
 	fault.BodyTooLarge: func(t *testing.T) answered {
 		return newHarness(t, says("x")).call(http.MethodPost, firstPath, bodyOf(maxBody+1))

@@ -20,6 +20,12 @@ func searchRoutes() []route {
 			endpoint: jsonEndpoint((*Server).search),
 		},
 		{
+			method: http.MethodGet, path: "/v1/recall", id: "recall", tag: "chats", summary: "Find earlier turns for a question",
+			description: "Looks for the turns that a question may be about, by rare words and by meaning, in all of the user's chats or in one; also for turns that are still in the prompt. Each message of a turn is a result. Expired chats are left out.",
+			answer:      "What was found.", errors: []fault.Code{fault.ValidationFailed, fault.BadUUID, fault.ChatNotFound, fault.ChatExpired, fault.RecallOff},
+			endpoint: jsonEndpoint((*Server).recall),
+		},
+		{
 			method: http.MethodGet, path: "/v1/stats", id: "getStats", tag: "chats", summary: "Count what is stored",
 			description: "Counts the user's chats, messages, tokens and bytes.", answer: "The counts.",
 			endpoint: ofUser(history.Store.CountUsage),
@@ -30,6 +36,16 @@ func searchRoutes() []route {
 type searchResults struct {
 	_       struct{}               `description:"The messages that were found, the best match first."`
 	Results []history.SearchResult `json:"results" nullable:"false"`
+}
+
+type recallResults struct {
+	_       struct{}               `description:"The messages that were found, the best match first."`
+	Results []history.RecallResult `json:"results" nullable:"false"`
+}
+
+func (s *Server) recall(ctx context.Context, user auth.Principal, _ uuid.UUID, query history.RecallQuery) (recallResults, error) {
+	found, err := s.config.Recall.Recall(ctx, user, query)
+	return recallResults{Results: found}, err
 }
 
 func (s *Server) search(ctx context.Context, user auth.Principal, _ uuid.UUID, query history.SearchQuery) (searchResults, error) {

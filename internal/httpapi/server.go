@@ -28,10 +28,17 @@ type Chat interface {
 
 var _ Chat = (*chat.Service)(nil)
 
-// Config of a Server. Chat, History, Transfer, Tools, Auth, Logger and Metrics are required.
+// Recall finds the earlier turns that a question may be about, the best messages first. Where no turns are
+// indexed that is history.NoRecall.
+type Recall interface {
+	Recall(ctx context.Context, user auth.Principal, query history.RecallQuery) ([]history.RecallResult, error)
+}
+
+// Config of a Server. Chat, History, Recall, Transfer, Tools, Auth, Logger and Metrics are required.
 type Config struct {
 	Chat     Chat
 	History  history.Store
+	Recall   Recall
 	Transfer *transfer.Service
 	Auth     *auth.Verifier
 	Logger   *slog.Logger

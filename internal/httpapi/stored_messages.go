@@ -39,5 +39,12 @@ func storedMessageRoutes() []route {
 			answer:      "It is gone.", errors: []fault.Code{fault.GenerationInProgress},
 			endpoint: deletion(history.Store.DeleteMessage),
 		},
+		{
+			method: http.MethodGet, path: "/v1/messages/{message_id}/why", id: "whyReply", tag: "chats", summary: "See what a reply was made of",
+			description: "What the prompt of a reply held of its chat: the receipt, the brief of that version, the turns that were recalled for the question, and those that were shown word for word. " +
+				"The id is the reply's, or that of the user's message for its latest reply.",
+			answer: "What the reply was made of, as far as that still exists.", errors: []fault.Code{fault.ChatExpired},
+			endpoint: onID(history.Store.WhyReply),
+		},
 	}
 }

@@ -195,7 +195,7 @@ func TestListedTools(t *testing.T) {
 	type hints struct{ readOnly, destructive, idempotent, openWorld bool }
 	want := map[string]hints{
 		"chat": {openWorld: true}, "debug": {openWorld: true}, "codereview": {openWorld: true},
-		"search_history": {readOnly: true}, "list_threads": {readOnly: true}, "get_thread": {readOnly: true},
+		"search_history": {readOnly: true}, "recall": {readOnly: true}, "list_threads": {readOnly: true}, "get_thread": {readOnly: true},
 		"pin_message": {idempotent: true}, "forget_thread": {destructive: true, idempotent: true},
 	}
 	for tool, err := range c.Tools(t.Context(), nil) {

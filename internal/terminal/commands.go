@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/google/uuid"
@@ -37,6 +39,7 @@ const help = `  /sessions             list your chats
   /forget               delete this chat for good
   /search WORDS         search all your messages: "phrases", or, -not
   /memory               show what the next reply would remember
+  /why                  show what the last reply was made of
   /export FILE          write this chat to FILE.jsonl, .json or .md
   /model [NAME]         show or change the model variant
   /help  /quit
@@ -54,7 +57,7 @@ func (t *talk) command(ctx context.Context, line string) error {
 		"/help": func(context.Context, string) error { t.print(help); return nil },
 	}
 	ofChat := map[string]func(context.Context, string) error{
-		"/save": t.save, "/history": t.history, "/clear": t.clear, "/forget": t.forget, "/memory": t.memory, "/export": t.export,
+		"/save": t.save, "/history": t.history, "/clear": t.clear, "/forget": t.forget, "/memory": t.memory, "/why": t.why, "/export": t.export,
 		"/pin":   func(ctx context.Context, number string) error { return t.pin(ctx, number, true) },
 		"/unpin": func(ctx context.Context, number string) error { return t.pin(ctx, number, false) },
 	}
@@ -301,6 +304,57 @@ func (t *talk) memory(ctx context.Context, _ string) error {
 		t.print("\n[%s: %d tokens, %s]\n%s\n", OneLine(section.Name), section.Tokens, countTurns(section.Turns), strings.TrimRight(Clean(section.Text), "\n"))
 	}
 	return nil
+}
+
+// why shows what the prompt of the last reply held.
+func (t *talk) why(ctx context.Context, _ string) error {
+	page, err := t.Client.Messages(ctx, t.chatID, messagesShown)
+	if err != nil {
+		return err
+	}
+	for _, message := range slices.Backward(page.Messages) {
+		if message.Role == "assistant" {
+			why, err := t.Client.Why(ctx, message.ID)
+			if err == nil {
+				t.printWhy(why)
+			}
+			return err
+		}
+	}
+	return errors.New("there is no reply among the last messages")
+}
+
+func (t *talk) printWhy(why history.Why) {
+	receipt := why.Receipt
+	if receipt == nil {
+		t.print("There is no receipt of this reply.\n")
+		return
+	}
+	t.print("%s word for word, %d dropped, %d kept messages, %d files.\n",
+		countTurns(receipt.BridgeTurns+receipt.TailTurns), receipt.DroppedTurns, receipt.KeptMessages, receipt.Files)
+	if why.Brief != nil {
+		text := "(removed since)"
+		if why.Brief.Text != nil {
+			text = strings.TrimRight(Clean(*why.Brief.Text), "\n")
+		}
+		t.print("\n[brief v%d, %d tokens]\n%s\n", why.Brief.Version, receipt.BriefTokens, text)
+	}
+	if receipt.Recall == "" {
+		return
+	}
+	t.print("\n[recalled by %s: %s]\n", OneLine(receipt.Recall), countTurns(len(receipt.Recalled)))
+	for _, turn := range why.Recalled {
+		for _, message := range turn.Messages {
+			t.print("%s  %s: %s\n", message.CreatedAt.Local().Format(time.DateOnly), OneLine(message.Role), OneLine(content(message)))
+		}
+	}
+}
+
+func content(message history.WhyMessage) string {
+	if message.Content == nil {
+		return ""
+	}
+	return *message.Content
 }
 
 // exportFormats maps a file's extension to the API's format.

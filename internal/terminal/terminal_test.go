@@ -35,6 +35,33 @@ func TestMemoryIsShown(t *testing.T) {
 	}
 }
 
+// The last reply is asked for, and what is known of it is shown.
+func TestWhyIsShown(t *testing.T) {
+	t.Parallel()
+	reply := "0198a1f2-7c11-7d3e-9a44-5b0e6f1c2d31"
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/v1/messages/" + reply + "/why":
+			_, _ = io.WriteString(w, `{"message_id": "`+reply+`", "receipt": {"sections": [], "bridge_turns": 2, "tail_turns": 3, "brief_tokens": 9, "recall": "words", "recalled": [3], "recall_tokens": 8},
+				"brief": {"version": 4, "text": null}, "recalled": [{"seq": 3, "messages": [{"role": "user", "content": "The \u001b[2JA string.", "created_at": "2026-03-03T12:00:00Z"}]}]}`)
+		default:
+			_, _ = io.WriteString(w, `{"messages": [{"id": "`+reply+`", "role": "assistant"}, {"role": "tool"}]}`)
+		}
+	}))
+	defer server.Close()
+	var out strings.Builder
+	c := client.New(server.URL, "a token")
+	defer c.Close()
+	shown := &talk{Options: Options{Client: c, Out: &out}, chatID: uuid.New()}
+	if err := shown.run(t.Context(), "/why"); err != nil {
+		t.Fatal(err)
+	}
+	want := "5 turns word for word, 0 dropped, 0 kept messages, 0 files.\n\n[brief v4, 9 tokens]\n(removed since)\n\n[recalled by words: 1 turn]\n2026-03-03  user: The A string.\n"
+	if got := out.String(); got != want {
+		t.Errorf("%q", got)
+	}
+}
+
 func TestWriteFileIsAllOrNothing(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
@@ -74,7 +101,7 @@ func TestCommandsTellWhatTheyWant(t *testing.T) {
 			t.Errorf("%s: %v", line, err)
 		}
 	}
-	for _, line := range []string{"/save x", "/history", "/clear", "/forget", "/memory", "/export x.md"} {
+	for _, line := range []string{"/save x", "/history", "/clear", "/forget", "/memory", "/why", "/export x.md"} {
 		if err := nowhere.run(t.Context(), line); !errors.Is(err, errNoChat) {
 			t.Errorf("%s: %v", line, err)
 		}

@@ -118,6 +118,25 @@ func TestPromptIsParsedInItsSections(t *testing.T) {
 	}
 }
 
+func TestRecalledTurnsAreParsedAndQuoted(t *testing.T) {
+	t.Parallel()
+	frame := prompt("They met.", "User: Hello.\nAssistant: Hello.", "", "Which string broke?").Text
+	text := strings.Replace(frame, "\n\n"+headCurrent, "\n\n"+headRecall+"\n[2026-03-03] User: It was the A string that broke.\nSo I changed it. / Assistant: … I noted it.\n> RETRIEVED SOURCES:\n[2026-03-05] Assistant: Good morning.\n\n"+headCurrent, 1)
+	p := parsePrompt(text)
+	want := mainPrompt{
+		background: "They met.",
+		recent:     []utterance{{false, "Hello."}, {true, "Hello."}},
+		recalled:   []utterance{{false, "It was the A string that broke.\nSo I changed it."}, {true, "… I noted it.\n> RETRIEVED SOURCES:"}, {true, "Good morning."}},
+		current:    "Which string broke?",
+	}
+	if diff := cmp.Diff(want, p, cmp.AllowUnexported(mainPrompt{}, utterance{})); diff != "" {
+		t.Error(diff)
+	}
+	if got := reply(&Request{Kind: KindReply, Text: text}); !strings.HasPrefix(got, "From an earlier turn: \"It was the A string that broke.\"") {
+		t.Error(got)
+	}
+}
+
 func TestSentences(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{

@@ -13,6 +13,7 @@ const (
 	headKept       = "KEPT MESSAGES (pinned or important, oldest first):"
 	headRecent     = "RECENT CONVERSATION (oldest first):"
 	headFiles      = "FILES (newest first):"
+	headRecall     = "RELEVANT EARLIER TURNS (oldest first, quoted in part):"
 	headSources    = "RETRIEVED SOURCES:"
 	headCurrent    = "CURRENT MESSAGE:"
 )
@@ -20,6 +21,7 @@ const (
 // mainPrompt is a main prompt in its sections, "" or nil where there is none.
 type mainPrompt struct {
 	background string
+	recalled   []utterance
 	recent     []utterance
 	sources    []string
 	current    string
@@ -51,6 +53,8 @@ func parsePrompt(text string) mainPrompt {
 	p := mainPrompt{current: joinLines(current)}
 	sources, _ := cutSection(lastLine, headSources)
 	p.sources = parseSources(sources)
+	recalled, _ := cutSection(lastLine, headRecall)
+	p.recalled = parseRecalled(recalled)
 	if files, found := cutSection(lastLine, headFiles); found {
 		p.sources = append(p.sources, strings.Join(files, "\n"))
 	}
@@ -94,6 +98,29 @@ func parseUtterances(lines []string) []utterance {
 	}
 	for i := range found {
 		found[i].text = strings.TrimRight(found[i].text, "\n")
+	}
+	return found
+}
+
+var (
+	turnStart = regexp.MustCompile(`^\[\d{4}-\d\d-\d\d\] `)
+	turnBreak = regexp.MustCompile(` / (?:User|Assistant|Tool): `)
+)
+
+// parseRecalled reads "[2026-03-03] User: … / Assistant: …" to the next date.
+func parseRecalled(lines []string) []utterance {
+	var turns []string
+	for _, line := range lines {
+		if start := turnStart.FindString(line); start != "" {
+			turns = append(turns, line[len(start):])
+		} else if len(turns) > 0 {
+			turns[len(turns)-1] += "\n" + line
+		}
+	}
+	var found []utterance
+	for _, turn := range turns {
+		said := turnBreak.ReplaceAllStringFunc(strings.TrimRight(turn, "\n"), func(at string) string { return "\n" + at[len(" / "):] })
+		found = append(found, parseUtterances(strings.Split(said, "\n"))...)
 	}
 	return found
 }

@@ -65,6 +65,13 @@ func quotes(p mainPrompt) []quote {
 	for _, s := range parseSummary(p.background) {
 		add("From our conversation summary", s.text, 1)
 	}
+	for _, u := range p.recalled {
+		weight := 1.0
+		if u.assistant {
+			weight = 0.5
+		}
+		add("From an earlier turn", u.text, weight)
+	}
 	for _, u := range p.recent {
 		if u.assistant {
 			add("Earlier I said", u.text, 0.5)
@@ -76,4 +83,4 @@ func quotes(p mainPrompt) []quote {
 }
 
 // quotation is a sentence of ours that repeats what the user or the summary says.
-var quotation = regexp.MustCompile(`^(?:From our conversation summary|Earlier you said|Earlier I said|Noted): "`)
+var quotation = regexp.MustCompile(`^(?:From our conversation summary|From an earlier turn|Earlier you said|Earlier I said|Noted): "`)

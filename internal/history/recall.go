@@ -1,0 +1,67 @@
+package history
+
+import (
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/arcoscribe/throughline/internal/fault"
+)
+
+// RecallQuery is a question for which earlier turns are looked for. Only Text is required.
+type RecallQuery struct {
+	Text string `query:"q" required:"true" minLength:"1" maxLength:"500" description:"What to look for, in the user's own words. It need not be what was said."`
+	// ChatID and TopicID restrict the search to one chat or topic; "" means all.
+	ChatID  string `query:"chat_id" format:"uuid" description:"Look into this chat alone."`
+	TopicID string `query:"topic_id" format:"uuid" description:"Look into this topic alone."`
+	// Limit of results, from 1 to MaxSearchResults; 0 for DefaultSearchResults.
+	Limit int `query:"limit" minimum:"1" maximum:"100" default:"20" description:"How many results are wanted."`
+
+	// Chat and Topic are those ids, set by Check; uuid.Nil for none.
+	Chat, Topic uuid.UUID
+}
+
+// Check sets the default of the limit, reads the ids, and reports what is out of range.
+func (q *RecallQuery) Check() error {
+	search := SearchQuery{Text: q.Text, Limit: q.Limit}
+	if err := search.Check(); err != nil {
+		return err
+	}
+	q.Limit = search.Limit
+	var err error
+	if q.Chat, err = idOf("chat", q.ChatID); err != nil {
+		return err
+	}
+	q.Topic, err = idOf("topic", q.TopicID)
+	return err
+}
+
+// idOf reads an id; it returns uuid.Nil for "". No row has that id, and to recall it would mean all of them.
+func idOf(of, id string) (uuid.UUID, error) {
+	if id == "" {
+		return uuid.Nil, nil
+	}
+	read, err := uuid.Parse(id)
+	if err != nil || len(id) != 36 || read == uuid.Nil {
+		return uuid.Nil, fault.New(fault.BadUUID, "The "+of+" id is not a uuid of one.")
+	}
+	return read, nil
+}
+
+// RecallResult is a message of a turn that was recalled.
+type RecallResult struct {
+	_         struct{}  `description:"A message of an earlier turn that the question may be about."`
+	ChatID    uuid.UUID `json:"chat_id"`
+	Seq       int64     `json:"seq"`
+	MessageID uuid.UUID `json:"message_id"`
+	Role      string    `json:"role" enum:"user,assistant,system,tool"`
+	CreatedAt time.Time `json:"created_at"`
+	Score     float64   `json:"score" description:"Higher for a better match. It compares results of one question alone."`
+	Text      string    `json:"text" description:"What of the message the question may be about."`
+	Why       string    `json:"why" description:"What the turn was found by, for people."`
+}
+
+// NoRecall is the error for a server that indexes no turns.
+func NoRecall() error {
+	return fault.New(fault.RecallOff, "This server does not recall earlier turns: RECALL is off.")
+}

@@ -1,0 +1,46 @@
+package history
+
+import (
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/arcoscribe/throughline/internal/memory/prompt"
+)
+
+// Why is what the prompt of a reply held of its chat. Of what was deleted since nothing is left.
+type Why struct {
+	_             struct{}        `description:"What the prompt of a reply held of its chat, as far as that still exists."`
+	ChatID        uuid.UUID       `json:"chat_id"`
+	MessageID     uuid.UUID       `json:"message_id" description:"The reply's."`
+	Seq           int64           `json:"seq" description:"The reply's."`
+	Status        string          `json:"status" enum:"complete,streaming,failed,cancelled,interrupted"`
+	UserMessageID *uuid.UUID      `json:"user_message_id" description:"The message that it answers; null for none."`
+	Receipt       *prompt.Receipt `json:"receipt" description:"null as long as the reply runs, and for a message that was imported or stored by an app."`
+	Brief         *WhyBrief       `json:"brief" description:"The brief that was shown; null for none."`
+	Recalled      []WhyTurn       `json:"recalled" nullable:"false" description:"The earlier turns that were quoted for the question, in the order in which they were said."`
+	Recent        []WhyMessage    `json:"recent" nullable:"false" description:"The messages of the turns that were shown word for word, without their texts."`
+}
+
+// WhyBrief is a version of a brief.
+type WhyBrief struct {
+	Version   int64     `json:"version"`
+	Kind      string    `json:"kind" enum:"fold,rebuild,rollback,clear" description:"What made this version."`
+	CreatedAt time.Time `json:"created_at"`
+	Text      *string   `json:"text" description:"null where it was removed, because it may have held words that were deleted."`
+}
+
+// WhyTurn is a turn that a prompt quoted. Content is the whole message; the prompt quoted a part of it.
+type WhyTurn struct {
+	Seq      int64        `json:"seq" description:"Of the turn's first message, as the receipt names it."`
+	Messages []WhyMessage `json:"messages" nullable:"false" description:"Those that still exist."`
+}
+
+// WhyMessage is a message that a prompt showed.
+type WhyMessage struct {
+	MessageID uuid.UUID `json:"message_id"`
+	Seq       int64     `json:"seq"`
+	Role      string    `json:"role" enum:"user,assistant,system,tool"`
+	CreatedAt time.Time `json:"created_at"`
+	Content   *string   `json:"content,omitempty" nullable:"false" description:"The whole message, of which the prompt quoted a part."`
+}

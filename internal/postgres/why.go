@@ -1,0 +1,79 @@
+package postgres
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/arcoscribe/throughline/internal/auth"
+	"github.com/arcoscribe/throughline/internal/chat"
+	"github.com/arcoscribe/throughline/internal/history"
+	"github.com/arcoscribe/throughline/internal/memory/prompt"
+	"github.com/arcoscribe/throughline/internal/postgres/dbsqlc"
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+)
+
+// WhyReply reads a reply's receipt, and then what that names.
+func (h *History) WhyReply(ctx context.Context, user auth.Principal, messageID uuid.UUID) (history.Why, error) {
+	const doing = "read why"
+	var state dbsqlc.FindMessagesChatRow
+	var reply dbsqlc.FindWhyReplyRow
+	err := sendAs(ctx, h.pool, user, doing, func(batch *pgx.Batch) {
+		queueMany(batch, queries.FindMessagesChat, messageID, set(&state))
+		queueMany(batch, queries.FindWhyReply, messageID, set(&reply))
+	})
+	switch {
+	case err != nil:
+		return history.Why{}, err
+	case state.ID == uuid.Nil:
+		return history.Why{}, history.NoMessage()
+	}
+	if err := refusal(chatState(state)); err != nil {
+		return history.Why{}, err
+	}
+	if reply.ID == uuid.Nil {
+		return history.Why{}, history.NoReply()
+	}
+	var metadata chat.ReplyMetadata
+	if err := json.Unmarshal(reply.Metadata, &metadata); err != nil {
+		return history.Why{}, fmt.Errorf("metadata of message %s: %w", reply.ID, err)
+	}
+	why := history.Why{
+		ChatID: reply.ChatID, MessageID: reply.ID, Seq: reply.Seq, Status: reply.Status, Receipt: metadata.Memory,
+		Recalled: []history.WhyTurn{}, Recent: []history.WhyMessage{},
+	}
+	if reply.UserMessageID.Valid {
+		why.UserMessageID = &reply.UserMessageID.UUID
+	}
+	if why.Receipt == nil {
+		return why, nil
+	}
+	return why, sendAs(ctx, h.pool, user, doing, func(batch *pgx.Batch) { queueShown(batch, &why, reply.AskedSeq, why.Receipt) })
+}
+
+// queueShown adds the statements that read what a receipt names.
+func queueShown(batch *pgx.Batch, why *history.Why, askedSeq int64, receipt *prompt.Receipt) {
+	why.Brief, why.Recalled, why.Recent = nil, []history.WhyTurn{}, []history.WhyMessage{}
+	if receipt.BriefVersion > 0 {
+		queueMany(batch, queries.ReadWhyBrief, dbsqlc.ReadWhyBriefParams{ChatID: why.ChatID, Version: receipt.BriefVersion}, func(row dbsqlc.ReadWhyBriefRow) {
+			why.Brief = &history.WhyBrief{Version: row.Version, Kind: row.Kind, CreatedAt: row.CreatedAt, Text: row.Text}
+		})
+	}
+	if len(receipt.Recalled) > 0 {
+		queueMany(batch, queries.ReadWhyRecalled, dbsqlc.ReadWhyRecalledParams{Seqs: receipt.Recalled, ChatID: why.ChatID}, func(row dbsqlc.ReadWhyRecalledRow) {
+			if n := len(why.Recalled); n == 0 || why.Recalled[n-1].Seq != row.Turn {
+				why.Recalled = append(why.Recalled, history.WhyTurn{Seq: row.Turn})
+			}
+			turn := &why.Recalled[len(why.Recalled)-1]
+			turn.Messages = append(turn.Messages, history.WhyMessage{MessageID: row.ID, Seq: row.Seq, Role: row.Role, CreatedAt: row.CreatedAt, Content: &row.Content})
+		})
+	}
+	if turns := receipt.BridgeTurns + receipt.TailTurns; turns > 0 {
+		queueMany(batch, queries.ReadWhyRecent, dbsqlc.ReadWhyRecentParams{
+			ChatID: why.ChatID, AskedSeq: askedSeq, CoveredSeq: receipt.CoveredThroughSeq, Turns: min(turns, maxBufferRows),
+		}, func(row dbsqlc.ReadWhyRecentRow) {
+			why.Recent = append(why.Recent, history.WhyMessage{MessageID: row.ID, Seq: row.Seq, Role: row.Role, CreatedAt: row.CreatedAt})
+		})
+	}
+}

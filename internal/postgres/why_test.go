@@ -1,0 +1,106 @@
+package postgres
+
+import (
+	"testing"
+
+	"github.com/arcoscribe/throughline/internal/auth"
+	"github.com/arcoscribe/throughline/internal/chat"
+	"github.com/arcoscribe/throughline/internal/fault"
+	"github.com/arcoscribe/throughline/internal/history"
+	"github.com/arcoscribe/throughline/internal/memory/brief"
+	"github.com/arcoscribe/throughline/internal/memory/prompt"
+	"github.com/google/uuid"
+)
+
+// why reads what a reply was made of.
+func (b *bed) why(messageID uuid.UUID) history.Why {
+	b.t.Helper()
+	why, err := b.searches().WhyReply(b.t.Context(), b.user, messageID)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return why
+}
+
+// remembered is a chat of twelve turns, with a brief, and a reply to a thirteenth question. By its receipt it was
+// shown a brief of ten turns, the two turns after those, and of the ten the third and the fifth.
+func (b *bed) remembered() (chatID uuid.UUID, turn chat.NewTurn) {
+	b.t.Helper()
+	chatID = b.newChat(12)
+	b.mustCommit(b.claim(chatID, brief.KindFold))
+	turn = turnIn(chatID, "Which string broke?")
+	b.start(turn)
+	reply := finished(turn, "The A string.")
+	reply.Metadata.Memory = &prompt.Receipt{
+		BriefVersion: 1, CoveredThroughSeq: 20, TailTurns: 2, Sections: []prompt.Account{},
+		Recalled: []int64{5, 9}, RecallTokens: new(7), Recall: "words",
+	}
+	if saved, err := b.turns.SaveReply(b.t.Context(), b.user, reply); err != nil || !saved {
+		b.t.Fatalf("save: %v, %v", saved, err)
+	}
+	return chatID, turn
+}
+
+func TestWhyNamesWhatThePromptHeld(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	chatID, turn := b.remembered()
+	for _, id := range []uuid.UUID{turn.MessageID, turn.UserMessageID} {
+		why := b.why(id)
+		if why.ChatID != chatID || why.MessageID != turn.MessageID || why.Seq != 26 || *why.UserMessageID != turn.UserMessageID || why.Status != "complete" {
+			t.Errorf("%+v", why)
+		}
+		if why.Receipt == nil || why.Receipt.Recall != "words" || why.Brief == nil || why.Brief.Version != 1 || why.Brief.Kind != "fold" || why.Brief.Text == nil {
+			t.Errorf("%+v, %+v", why.Receipt, why.Brief)
+		}
+		if len(why.Recalled) != 2 || why.Recalled[1].Seq != 9 || len(why.Recalled[1].Messages) != 2 || *why.Recalled[1].Messages[0].Content != "another question" {
+			t.Errorf("%+v", why.Recalled)
+		}
+		if len(why.Recent) != 4 || why.Recent[0].Seq != 21 || why.Recent[3].Seq != 24 || why.Recent[0].Content != nil {
+			t.Errorf("%+v", why.Recent)
+		}
+	}
+}
+
+// Of what was deleted since nothing is left.
+func TestWhyHoldsNothingThatWasDeleted(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	chatID, turn := b.remembered()
+	b.exec("delete from messages where chat_id = $1 and seq in (5, 6, 9, 21)", chatID)
+	why := b.why(turn.MessageID)
+	if len(why.Recalled) != 1 || why.Recalled[0].Seq != 9 || len(why.Recalled[0].Messages) != 1 || why.Recalled[0].Messages[0].Role != "assistant" {
+		t.Errorf("%+v", why.Recalled)
+	}
+	if len(why.Recent) != 2 || why.Recent[0].Seq != 23 {
+		t.Errorf("%+v", why.Recent)
+	}
+	b.exec("delete from messages where id = $1", turn.UserMessageID)
+	if why := b.why(turn.MessageID); why.UserMessageID != nil || len(why.Recent) != 2 {
+		t.Errorf("%+v", why)
+	}
+}
+
+func TestWhyOfOtherMessages(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	chatID, turn := b.remembered()
+	imported := b.say(chatID, "assistant", "Imported.")
+	if why := b.why(imported); why.Receipt != nil || why.Brief != nil || why.Recalled == nil || why.Recent == nil {
+		t.Errorf("%+v", why)
+	}
+	alone := b.say(chatID, "user", "Nobody answers.")
+	for _, c := range []struct {
+		user auth.Principal
+		id   uuid.UUID
+		want fault.Code
+	}{{b.user, alone, fault.MessageNotFound}, {b.user, uuid.New(), fault.MessageNotFound}, {b.newUser(), turn.MessageID, fault.MessageNotFound}} {
+		if _, err := b.searches().WhyReply(t.Context(), c.user, c.id); fault.CodeOf(err) != c.want {
+			t.Errorf("%v, want %s", err, c.want)
+		}
+	}
+	b.exec("update chats set ttl_hours = 1, created_at = now() - interval '1 day', last_message_at = now() - interval '2 hours' where id = $1", chatID)
+	if _, err := b.searches().WhyReply(t.Context(), b.user, turn.MessageID); fault.CodeOf(err) != fault.ChatExpired {
+		t.Errorf("%v", err)
+	}
+}

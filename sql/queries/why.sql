@@ -1,0 +1,39 @@
+-- What the prompt of a reply held, with the user's rights.
+
+-- name: FindWhyReply :many
+-- The reply with that id, or the latest reply to the message with that id. At most one row.
+select r.id, r.chat_id, r.seq, r.status, r.metadata, q.id as user_message_id, coalesce(q.seq, r.seq)::bigint as asked_seq
+  from public.messages m
+  join public.messages r on r.chat_id = m.chat_id and r.role = 'assistant' and (r.id = m.id or m.role = 'user' and r.reply_to = m.id)
+  left join public.messages q on q.chat_id = r.chat_id and q.id = r.reply_to
+ where m.id = sqlc.arg(message_id)
+ order by r.seq desc
+ limit 1;
+
+-- name: ReadWhyBrief :many
+-- At most one row.
+select r.version, r.kind, r.created_at, r.global_summary as text
+  from public.conversation_brief_revisions r
+ where r.chat_id = sqlc.arg(chat_id) and r.version = sqlc.arg(version);
+
+-- name: ReadWhyRecalled :many
+-- What is left of the turns that begin with these messages: up to the next message of the user.
+select t.seq::bigint as turn, m.id, m.seq, m.role, m.created_at, m.content
+  from unnest(sqlc.arg(seqs)::bigint[]) t (seq)
+  join public.messages m on m.chat_id = sqlc.arg(chat_id) and m.seq >= t.seq and m.token_count > 0 and m.role <> 'system' and m.superseded_by is null
+   and m.seq < coalesce((select u.seq from public.messages u
+                          where u.chat_id = sqlc.arg(chat_id) and u.seq > t.seq and u.role = 'user' and u.token_count > 0
+                          order by u.seq limit 1), 9223372036854775807)
+ order by t.seq, m.seq;
+
+-- name: ReadWhyRecent :many
+-- The messages of so many turns before a question, of those that the brief did not cover.
+select m.id, m.seq, m.role, m.created_at
+  from public.messages m
+ where m.chat_id = sqlc.arg(chat_id) and m.seq < sqlc.arg(asked_seq) and m.token_count > 0 and m.superseded_by is null
+   and m.seq >= (select min(u.seq)
+                   from (select t.seq from public.messages t
+                          where t.chat_id = sqlc.arg(chat_id) and t.seq < sqlc.arg(asked_seq) and t.seq > sqlc.arg(covered_seq)
+                            and t.role = 'user' and t.token_count > 0
+                          order by t.seq desc limit sqlc.arg(turns)::int) u)
+ order by m.seq;
