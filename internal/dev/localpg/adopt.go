@@ -34,6 +34,13 @@ func tryLock(path string) (*os.File, error) {
 	return nil, fmt.Errorf("locking %s: %w", path, err)
 }
 
+// release gives a lock back at once: closing alone would leave it to a child of another goroutine's that has inherited
+// the file and not yet begun its own program.
+func release(lock *os.File) {
+	_ = syscall.Flock(int(lock.Fd()), syscall.LOCK_UN) // closing does the same a little later
+	_ = lock.Close()
+}
+
 // pidFile is the content of the file that a postmaster writes into its data folder.
 type pidFile struct {
 	pid  int
@@ -139,7 +146,7 @@ func RemoveAbandoned(ctx context.Context, dir string) error {
 	if err != nil || lock == nil {
 		return err
 	}
-	defer func() { _ = lock.Close() }()
+	defer release(lock)
 	data, err := dataFolder(dir)
 	if err != nil {
 		return err

@@ -97,7 +97,7 @@ func Start(ctx context.Context, options Options) (*Cluster, error) {
 func startAsOwner(ctx context.Context, dir string, options Options, lock *os.File) (*Cluster, error) {
 	c := &Cluster{dir: dir, lock: lock, log: options.Logger}
 	if err := c.bringUp(ctx, options); err != nil {
-		_ = lock.Close()
+		release(lock)
 		return nil, err
 	}
 	return c, nil
@@ -154,7 +154,7 @@ func (c *Cluster) Stop() error {
 			return
 		}
 		c.stopErr = c.server.stop()
-		_ = c.lock.Close()
+		release(c.lock)
 		c.log.Info("stopped the cluster", "dir", c.dir, "port", c.port)
 	})
 	return c.stopErr

@@ -218,9 +218,7 @@ func TestOrphanIsAdoptedAndStopped(t *testing.T) {
 	dir := folder(t)
 	owner := start(t, Options{Dir: dir})
 	// What is left when an owner dies where the kernel does not tell its children: a server, no lock.
-	if err := owner.lock.Close(); err != nil {
-		t.Fatal(err)
-	}
+	release(owner.lock)
 	heir := start(t, Options{Dir: dir})
 	if heir.server == nil || heir.server.pid != owner.server.pid || heir.Port() != owner.Port() {
 		t.Fatalf("the orphan was not adopted: %+v", heir.server)
@@ -237,9 +235,7 @@ func TestOnlyAbandonedClustersAreRemoved(t *testing.T) {
 	if err := RemoveAbandoned(t.Context(), dir); err != nil || !answers(owner.Port()) {
 		t.Fatalf("a cluster with an owner: %v, answers: %v", err, answers(owner.Port()))
 	}
-	if err := owner.lock.Close(); err != nil { // as if the owner had been killed
-		t.Fatal(err)
-	}
+	release(owner.lock) // as if the owner had been killed
 	if err := RemoveAbandoned(t.Context(), dir); err != nil || answers(owner.Port()) {
 		t.Errorf("without: %v, answers: %v", err, answers(owner.Port()))
 	}
