@@ -299,12 +299,16 @@ func migrate(*commandLine) runner {
 		if err != nil {
 			return err
 		}
-		applied, err := supabase.Migrate(ctx, cfg.DatabaseDirectURL, newServerLogger(cfg, stderr))
+		logger := newServerLogger(cfg, stderr)
+		applied, err := supabase.Migrate(ctx, cfg.DatabaseDirectURL, logger)
 		for _, name := range applied {
 			fmt.Fprintln(stdout, "applied "+name)
 		}
 		if err == nil && len(applied) == 0 {
 			fmt.Fprintln(stdout, "nothing to apply")
+		}
+		if err == nil && cfg.Recall {
+			err = supabase.IndexFolded(ctx, cfg.DatabaseDirectURL, logger)
 		}
 		return err
 	}

@@ -47,7 +47,11 @@ create table public.turn_index (
   constraint turn_index_chat_id_fkey foreign key (chat_id) references public.chats (id) on delete cascade,
   constraint turn_index_range check (words_from <= seq and seq <= last_seq),
   constraint turn_index_embedding_whole check ((embedding is null) = (embedding_model is null))
-);
+)
+-- A row stays in one place up to a page, with its words and its vector, which would otherwise be looked up elsewhere for
+-- each turn that a question matches. Of 20 000 turns with 190 words, 2 400 that match are ranked in 5.6 ms instead of
+-- 11.1 ms. All vectors are compared in 24 ms instead of 14 ms, which few questions need.
+with (toast_tuple_target = 8160);
 
 -- Merged by the sweep; see messages_search_idx.
 create index turn_index_tsv_idx on public.turn_index using gin (tsv) with (fastupdate = on, gin_pending_list_limit = 65536);
@@ -55,7 +59,7 @@ create index turn_index_tsv_idx on public.turn_index using gin (tsv) with (fastu
 create index turn_index_embedding_model_idx on public.turn_index (embedding_model, chat_id);
 -- No index on user_id: the policies only check rows that were found by their chat or their words.
 
--- Beside the other columns: an exact scan of a chat's vectors must not look up each of them elsewhere.
+-- Never elsewhere, and never compressed.
 alter table public.turn_index alter column embedding set storage plain;
 
 revoke all on public.turn_index from anon, authenticated;
@@ -309,3 +313,41 @@ revoke all on function throughline.joined(tsvector[]), throughline.note_words(),
   throughline.index_chat(uuid, bigint), throughline.index_turns(uuid, bigint), throughline.index_rested(interval, int), throughline.index_changes(uuid, bigint, bigint), throughline.index_updated_messages(),
   throughline.index_deleted_messages() from public, anon, authenticated;
 grant execute on function throughline.index_turns(uuid, bigint) to throughline_worker;
+
+------------------------------------------------------------------------------------------------
+
+create view inspect.unindexed with (security_invoker = true) as
+select b.chat_id, b.user_id, c.title, due.reason,
+       missing.turns as unindexed_turns, missing.messages as unindexed_messages, missing.oldest_at, now() - missing.oldest_at as oldest_age,
+       b.indexed_seq, b.covered_seq, c.last_seq, b.memory_strategy,
+       job.id as job_id, job.state as job_state, job.attempt as job_attempt, job.last_error as job_last_error
+  from public.conversation_briefs b
+  join public.chats c on c.id = b.chat_id
+ cross join lateral (
+   select count(*) as messages, count(*) filter (where m.role = 'user') as turns, min(m.created_at) as oldest_at, min(m.seq) as first_seq
+     from public.messages m
+    where m.chat_id = b.chat_id and m.token_count > 0 and m.role <> 'system'
+      and (m.seq > b.indexed_seq
+        or m.role = 'user' and not exists (select from public.turn_index i where i.chat_id = m.chat_id and i.seq = m.seq))) missing
+  left join lateral (
+   select j.id, j.state::text as state, j.attempt::int as attempt, j.errors[array_upper(j.errors, 1)] ->> 'error' as last_error
+     from river.river_job j
+    where j.kind = 'index_turns' and j.args @> jsonb_build_object('chat_id', b.chat_id) and j.finalized_at is null
+    order by j.id desc limit 1) job on true
+ cross join lateral (
+   select case
+     when missing.first_seq <= b.indexed_seq then 'its rows were deleted: sql/operate/index_again.sql'
+     when missing.first_seq <= b.covered_seq then 'its brief covers them: the next sweep indexes them, unless RECALL is off'
+     when job.id is not null then 'its job is ' || job.state
+     when b.memory_strategy = 'simple' and missing.turns >= 4 then 'four turns and no job: the sweep indexes them after a minute without a message'
+     when coalesce(c.last_message_at, c.created_at) < now() - interval '1 minute'
+          and not exists (select from public.messages m where m.chat_id = b.chat_id and m.status = 'streaming')
+       then 'nobody has spoken for a minute: the next sweep indexes them, unless RECALL is off' end as reason) due
+ where missing.messages > 0 and due.reason is not null;
+
+comment on view inspect.unindexed is
+  'Each chat with turns that recall should find and cannot, and why. Empty when workers have nothing to do; turns of a chat in which somebody '
+  'is talking are in the prompt and wait.';
+
+revoke all on inspect.unindexed from public, anon, authenticated;
+grant select on inspect.unindexed to service_role;

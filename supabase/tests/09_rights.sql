@@ -36,6 +36,7 @@ insert into expected values
   ('inspect.turns',                          '',   '',      'S',     '',      ''),
   ('inspect.tokens_by_day',                  '',   '',      'S',     '',      ''),
   ('inspect.late_folds',                     '',   '',      'S',     '',      ''),
+  ('inspect.unindexed',                      '',   '',      'S',     '',      ''),
   ('river.river_job',                        '',   '',      'S',     '',      ''),
   ('river.river_leader',                     '',   '',      '',      '',      ''),
   ('river.river_queue',                      '',   '',      '',      '',      ''),

@@ -1,0 +1,32 @@
+package supabase
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+)
+
+// indexFolded indexes a few chats, about a thousand turns at most, so that nobody waits long for one of them.
+const indexFolded = "select throughline.index_rested(null, 4)"
+
+// IndexFolded indexes the turns that briefs covered before there was an index, or while RECALL was off. Each batch is a
+// transaction of its own, which a migration cannot have, and takes only chats that nobody works on. It may run
+// repeatedly and concurrently, while servers run; the sweep of a worker does the same in the course of time.
+func IndexFolded(ctx context.Context, dsn string, logger *slog.Logger) error {
+	conn, err := connect(ctx, dsn)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
+	start, batches := time.Now(), 0
+	for chats := 1; chats > 0; batches++ {
+		if err := conn.QueryRow(ctx, indexFolded).Scan(&chats); err != nil {
+			return fmt.Errorf("indexing folded turns: %w", err)
+		}
+	}
+	if batches > 1 {
+		logger.InfoContext(ctx, "folded turns indexed", "batches", batches-1, "duration_ms", time.Since(start).Milliseconds())
+	}
+	return nil
+}
