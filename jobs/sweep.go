@@ -108,6 +108,7 @@ func insertMissing(ctx context.Context, chats []uuid.UUID, newJob func(uuid.UUID
 }
 
 func (c *WorkerConfig) report(ctx context.Context, result SweepResult) {
+	result.Indexed = 0 // which is no repair
 	if result == (SweepResult{}) {
 		return
 	}

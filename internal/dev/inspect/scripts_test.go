@@ -41,6 +41,7 @@ func TestScriptsAnswerTheirQuestions(t *testing.T) {
 		"covered_turns.sql": {[]string{chat, "version=2"}, []string{"question 3", "question 4", "answer 4"}},
 		"why.sql":           {[]string{"message=" + s.reply}, []string{"question 6", "brief_version", "| 2", "practises at noon", "tail", "question 5"}},
 		"late_folds.sql":    {[]string{"threshold=500", "k=1"}, []string{s.chat, "the buffer is over the threshold", "640"}},
+		"unindexed.sql":     {nil, []string{s.chat, "its brief covers them: the next sweep indexes them"}},
 		"tokens_by_day.sql": {[]string{"days=1"}, []string{"fold", "small", "2000", "reply", "big", "5400", "3072", "memory_percent"}},
 	} {
 		t.Run(script, func(t *testing.T) {
@@ -49,8 +50,8 @@ func TestScriptsAnswerTheirQuestions(t *testing.T) {
 		})
 	}
 	scripts, err := filepath.Glob(filepath.Join("..", "..", "..", "sql", "inspect", "*.sql"))
-	if err != nil || len(scripts) != 8 {
-		t.Errorf("%d scripts, 8 are tested (%v)", len(scripts), err)
+	if err != nil || len(scripts) != 9 {
+		t.Errorf("%d scripts, 9 are tested (%v)", len(scripts), err)
 	}
 }
 

@@ -198,6 +198,27 @@ due as (
 select chat_id, mark, coalesce(held.times, 0) as times, due.mark is not null as covered
   from held full join due using (chat_id, mark) where due.mark is null or held.times is distinct from 1;
 
+-- check: covered_is_indexed
+-- when: always
+-- What a brief covers since the last clear can be recalled: each message is in one row of the index.
+select b.chat_id, m.seq, b.covered_seq, b.indexed_seq, count(i.seq) as rows
+  from public.conversation_briefs b
+  join public.messages m on m.chat_id = b.chat_id and m.token_count > 0 and m.seq > b.cleared_seq and m.seq <= b.covered_seq
+  left join public.turn_index i on i.chat_id = m.chat_id and m.seq between i.seq and i.last_seq
+ group by b.chat_id, m.seq, b.covered_seq, b.indexed_seq having count(i.seq) <> 1;
+
+-- check: indexed_words_are_there
+-- when: always
+-- A row of the index has the words of its messages and of the question before them, and no word that is gone.
+with held as (
+  select i.chat_id, i.seq, array(select word from unnest(tsvector_to_array(i.tsv)) word where word !~ '^(chat|user) ' order by word) as words,
+         array(select word from public.messages m
+                cross join lateral unnest(tsvector_to_array(to_tsvector('throughline.words', throughline.searchable(m.content)))) word
+                where m.chat_id = i.chat_id and m.token_count > 0 and (m.seq between i.seq and i.last_seq or m.seq = i.words_from)
+                group by word order by word) as said
+    from public.turn_index i)
+select chat_id, seq, words, said from held where words <> said;
+
 -- check: nothing_streaming
 -- when: quiet
 -- No reply is left running.

@@ -93,6 +93,7 @@ func (s *story) fold(t *testing.T) {
 	s.exec(t, `update public.conversation_briefs set brief = jsonb_build_object('global_summary', $2::text, 'last_summarized_message_id', null),
 		version = 1, covered_seq = 4, brief_tokens = 9, pending_turns = 1,
 		pending_tokens = (select sum(token_count) from public.messages where chat_id = $1 and seq > 4) where chat_id = $1`, s.chats[0], summary)
+	s.exec(t, `select throughline.index_chat($1, 4)`, s.chats[0])
 }
 
 // delete deletes the question of the second chat's turn, once its place was seen.
@@ -163,6 +164,8 @@ var breaks = map[string]string{
 	"brief_is_its_last_revision": `update public.conversation_briefs set covered_seq = 3 where chat_id = $chat`,
 	"ledger_turns":               `update public.conversation_brief_revisions set turns = 1`,
 	"folded_once":                `update public.conversation_briefs set brief = jsonb_set(brief, '{global_summary}', '"ask1 ask2 ask3 said1 said2 said2"') where chat_id = $chat`,
+	"covered_is_indexed":         `delete from public.turn_index where chat_id = $chat and seq = 1`,
+	"indexed_words_are_there":    `update public.messages set content = 'ask1, otherwise' where id = $ask1`,
 	"nothing_streaming":          `update public.messages set status = 'streaming' where id = $said1`,
 	"no_deltas":                  `insert into public.message_deltas values ($said1, $user, 0, 'left')`,
 	"nothing_due":                `update public.conversation_briefs set stale = true where chat_id = $chat`,
