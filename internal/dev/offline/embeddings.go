@@ -72,8 +72,12 @@ func (s *Server) embeddings(w http.ResponseWriter, r *http.Request) {
 	}
 	text := strings.Join(asked.texts, "\n")
 	recorded := s.journal.add(Request{Kind: KindEmbedding, At: time.Now(), Body: raw, Text: text, Current: text, Model: asked.Model})
-	done, err := s.beforeHeaders(r.Context(), w, recorded, s.answerFor(*recorded))
-	if !done {
+	answer := s.answerFor(*recorded)
+	done, err := s.beforeHeaders(r.Context(), w, recorded, answer)
+	if !done && answer.Gate != nil {
+		err = s.wait(r.Context(), answer.Gate)
+	}
+	if !done && err == nil {
 		s.journal.update(func() { recorded.Status = http.StatusOK })
 		s.sendJSON(w, http.StatusOK, asked.answer())
 	}

@@ -108,3 +108,18 @@ func TestEmbeddingsRefuseWhatTheAPIRefuses(t *testing.T) {
 		t.Errorf("fault: %d", status)
 	}
 }
+
+func TestEmbeddingsWaitForTheirGate(t *testing.T) {
+	t.Parallel()
+	gate := make(chan struct{})
+	l := faulty(t, Answer{Gate: gate})
+	go func() {
+		defer close(gate)
+		if asked, err := l.Await(t.Context(), func(Request) bool { return true }); err != nil || asked.Status != 0 {
+			t.Errorf("it was answered with %d before, %v", asked.Status, err)
+		}
+	}()
+	if status, _ := embeddingsOf(t, l, `{"model":"m","input":"x"}`); status != http.StatusOK {
+		t.Errorf("status %d", status)
+	}
+}
