@@ -2,7 +2,7 @@ package jobs
 
 import (
 	"context"
-	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/arcoscribe/throughline/internal/memory/recall"
@@ -64,16 +64,16 @@ func (c *WorkerConfig) embed(ctx context.Context, job *river.Job[EmbedTurns]) er
 	return river.RecordOutput(ctx, done)
 }
 
-// enqueueEmbedding inserts the job of a chat whose turns were just indexed. It does nothing without an embedder.
-func (c *WorkerConfig) enqueueEmbedding(ctx context.Context, chatID uuid.UUID) error {
+// askForVectors inserts the job of a chat whose turns were just indexed. What indexed them is committed already, so a
+// failure is only logged: the sweep inserts the job, too. It does nothing without an embedder.
+func (c *WorkerConfig) askForVectors(ctx context.Context, chatID uuid.UUID) {
 	if c.Embedder == nil {
-		return nil
+		return
 	}
 	_, err := river.ClientFromContext[pgx.Tx](ctx).Insert(ctx, newEmbedTurns(chatID), &river.InsertOpts{Priority: priorityNow})
 	if err != nil {
-		return fmt.Errorf("enqueue %s: %w", EmbedTurns{}.Kind(), err)
+		c.Logger.LogAttrs(ctx, slog.LevelWarn, "turns wait for their vectors", slog.String("chat_id", chatID.String()), slog.Any("error", err))
 	}
-	return nil
 }
 
 // insertEmbeddings inserts the jobs of chats with turns without a vector: those of another model's come last.

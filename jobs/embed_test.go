@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	dto "github.com/prometheus/client_model/go"
+	"github.com/riverqueue/river"
 
 	"github.com/arcoscribe/throughline/internal/dev/offline"
 	"github.com/arcoscribe/throughline/internal/llm"
@@ -232,9 +233,7 @@ func TestSweepInsertsABoundedNumberOfEmbeddings(t *testing.T) {
 		if fresh, _, err := store.BareChats(t.Context(), embeddingModel, 3); err != nil || len(fresh) != want {
 			t.Fatalf("with %d jobs: %d chats, %v", waiting, len(fresh), err)
 		} else if want > 0 {
-			if _, err := r.insert.Insert(t.Context(), newEmbedTurns(fresh[0]), nil); err != nil {
-				t.Fatal(err)
-			}
+			r.insertJob(newEmbedTurns(fresh[0]))
 		}
 	}
 }
@@ -334,9 +333,7 @@ func TestNoVectorsAreMadeWithoutAnEmbedder(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	chatID := r.indexed(2)
-	if _, err := r.insert.Insert(t.Context(), newEmbedTurns(chatID), nil); err != nil {
-		t.Fatal(err)
-	}
+	r.insertJob(newEmbedTurns(chatID))
 	r.work(func(_ *brief.Config, c *WorkerConfig) { c.SweepInterval = 50 * time.Millisecond })
 	r.awaitNoEmbeddings()
 	testkit.Eventually(t, "three sweeps", func() bool {
@@ -389,5 +386,37 @@ func TestEditsRaceWithEmbeddings(t *testing.T) {
 		if cosine < .99 {
 			t.Errorf("chat %d has the vector of other words (cosine %f)", n, cosine)
 		}
+	}
+}
+
+// What is indexed gets its vectors at once, not with the next sweep.
+func TestIndexedTurnsDoNotWaitForTheSweep(t *testing.T) {
+	t.Parallel()
+	for name, ask := range map[string]func(*rig, uuid.UUID){
+		"fold":        func(r *rig, chatID uuid.UUID) { r.enqueue(chatID) },
+		"index_turns": func(r *rig, chatID uuid.UUID) { r.insertJob(IndexTurns{ChatID: chatID}) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, nil)
+			chatID := r.chat(7, 10)
+			r.work(func(folding *brief.Config, c *WorkerConfig) {
+				r.embedding(nil)(folding, c)
+				c.SweepInterval = time.Hour
+			})
+			testkit.Eventually(t, "the first sweep is over", func() bool {
+				return testkit.Ask[int](t, r.pool, "select count(*) from river.river_job where kind = 'sweep_briefs' and state = 'completed'") == 1
+			})
+			ask(r, chatID)
+			testkit.Eventually(t, "turns are indexed", func() bool { return testkit.Ask[int](t, r.pool, "select count(*) from turn_index") > 0 })
+			r.awaitVectors()
+		})
+	}
+}
+
+func (r *rig) insertJob(args river.JobArgs) {
+	r.t.Helper()
+	if _, err := r.insert.Insert(r.t.Context(), args, nil); err != nil {
+		r.t.Fatal(err)
 	}
 }

@@ -2,7 +2,6 @@ package jobs
 
 import (
 	"context"
-	"log/slog"
 	"math/rand/v2"
 	"time"
 
@@ -31,13 +30,10 @@ func (c *WorkerConfig) rebuild(ctx context.Context, job *river.Job[RebuildBrief]
 	return c.afterChange(ctx, job.JobRow, job.Args.ChatID, report, err)
 }
 
-// afterChange also inserts the job for the vectors of what a change of the brief has indexed. The job of the change is
-// completed already, so a failure is only logged: the sweep inserts the other one, too.
+// afterChange also asks for the vectors of what a change of the brief has indexed.
 func (c *WorkerConfig) afterChange(ctx context.Context, row *rivertype.JobRow, chatID uuid.UUID, report brief.Report, err error) error {
 	if err == nil && report.Result == brief.Done {
-		if missed := c.enqueueEmbedding(ctx, chatID); missed != nil {
-			c.Logger.LogAttrs(ctx, slog.LevelWarn, "turns wait for their vectors", slog.String("chat_id", chatID.String()), slog.Any("error", missed))
-		}
+		c.askForVectors(ctx, chatID)
 	}
 	return finish(ctx, row, report, err)
 }

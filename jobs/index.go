@@ -30,7 +30,11 @@ func (c *WorkerConfig) indexTurns(ctx context.Context, job *river.Job[IndexTurns
 	if c.Indexer == nil {
 		return nil
 	}
-	return c.Indexer.IndexTurns(ctx, job.Args.ChatID)
+	err := c.Indexer.IndexTurns(ctx, job.Args.ChatID)
+	if err == nil {
+		c.askForVectors(ctx, job.Args.ChatID)
+	}
+	return err
 }
 
 // indexRested returns the number of chats that were indexed.

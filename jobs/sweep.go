@@ -64,10 +64,10 @@ func (c *WorkerConfig) sweep(ctx context.Context, _ *river.Job[SweepBriefs]) err
 	result.Jobs, result.Leases, errs[2] = c.Maintenance.ReviveDeadFolds(ctx, c.YoungFold)
 	result.Folds, result.Rebuilds, errs[3] = c.insertDue(ctx)
 	result.Indexed, errs[4] = c.indexRested(ctx)
-	errs[5] = c.Maintenance.MergeSearchEntries(ctx)
-	result.Embeddings, errs[7] = c.insertEmbeddings(ctx)
+	result.Embeddings, errs[5] = c.insertEmbeddings(ctx)
+	errs[6] = c.Maintenance.MergeSearchEntries(ctx)
 	c.report(ctx, result)
-	errs[6] = river.RecordOutput(ctx, result)
+	errs[7] = river.RecordOutput(ctx, result)
 	return errors.Join(errs[:]...)
 }
 
