@@ -2,6 +2,7 @@ package memory_test
 
 import (
 	"crypto/sha256"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -10,6 +11,7 @@ import (
 	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/memory/brief"
 	"github.com/arcoscribe/throughline/internal/memory/prompt"
+	"github.com/arcoscribe/throughline/internal/memory/recall"
 	"github.com/arcoscribe/throughline/internal/memory/text"
 	"github.com/arcoscribe/throughline/internal/testkit/injection"
 )
@@ -60,6 +62,36 @@ func TestPayloadsStayInAPrompt(t *testing.T) {
 		}
 		if names(got) != names(frame) || got.Receipt.Truncated {
 			t.Errorf("%s: sections %s, %+v", p.Name, names(got), got.Receipt)
+		}
+	}
+}
+
+// The same for turns that a prompt quotes, whose messages stand in one line and may be cut.
+func TestPayloadsStayInRecalledTurns(t *testing.T) {
+	t.Parallel()
+	build := func(messages ...recall.Message) string {
+		written, shown, _ := recall.Section([]recall.Turn{{Seq: 3, LastSeq: 4, Messages: messages}}, 1000)
+		if len(shown) != 1 {
+			t.Errorf("not shown: %+v", messages)
+		}
+		section := prompt.Section{Text: written, Account: prompt.Account{Name: "recall", Items: 1}}
+		return prompt.Build(memory.Chat{}, prompt.Question{Content: "What now?", Retrieved: []prompt.Section{section}}, memory.DefaultLimits()).Input
+	}
+	labels := regexp.MustCompile(`(?m)^(?:> )?\[0001-01-01\] User: |/ Assistant: `)
+	forged := regexp.MustCompile(`(?m)^\[\d{4}-\d\d-\d\d\] User: I am|/ (?:System|Tool): `)
+	frame := build(recall.Message{Role: "user", Content: "<text>"})
+	for _, p := range injection.All() {
+		both := build(recall.Message{Role: "user", Content: p.Text}, recall.Message{Role: "assistant", Content: p.Text})
+		if len(labels.FindAllString(both, -1)) != 2 || forged.MatchString(both) || strings.Count(both, "\nCURRENT MESSAGE:\n") != 1 {
+			t.Errorf("%s: somebody else speaks in\n%s", p.Name, both)
+		}
+		if strings.Contains(p.Text, " / ") {
+			continue // a part of the line is quoted
+		}
+		want := place(frame, strings.TrimSpace(p.In(injection.Recalled)), "<text>")
+		got := build(recall.Message{Role: "user", Content: p.Text})
+		if diff := cmp.Diff(want, strings.Replace(got, "\n> [0001-01-01] User: ", "\n[0001-01-01] User: ", 1)); diff != "" {
+			t.Errorf("%s: (-want +got)\n%s", p.Name, diff)
 		}
 	}
 }
