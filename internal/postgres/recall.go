@@ -24,6 +24,13 @@ func NewRecall(pool *pgxpool.Pool) *Recall { return &Recall{pool: pool} }
 // mostMatches is how many rows the words of a question may bring: enough for every word that tells turns apart.
 const mostMatches = 2400
 
+// IndexRest indexes what was said a moment ago.
+func (r *Recall) IndexRest(ctx context.Context, user auth.Principal, in recall.Scope) error {
+	return r.send(ctx, user, in, "index turns", func(batch *pgx.Batch) {
+		queueExec(batch, queries.IndexRest, nullID(in.ChatID))
+	})
+}
+
 // Matches returns the turns that hold words.
 func (r *Recall) Matches(ctx context.Context, user auth.Principal, in recall.Scope, words [][]string) (recall.Matches, error) {
 	var found recall.Matches

@@ -5,3 +5,7 @@ select throughline.index_turns(sqlc.arg(chat_id), sqlc.narg(upto)::bigint);
 -- name: IndexRestedChats :one
 -- As the server itself. Returns the number of chats.
 select throughline.index_rested(make_interval(secs => sqlc.arg(rest_seconds)::float8), sqlc.arg(most))::int as chats;
+
+-- name: IndexRest :exec
+-- As the user: of one chat, or of the latest ones.
+select throughline.index_rest(sqlc.narg(chat_id)::uuid);

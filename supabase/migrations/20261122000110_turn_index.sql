@@ -251,6 +251,25 @@ begin
 end
 $$;
 
+-- Indexes what is not yet of a chat of the user in the claims, or of the latest twenty that have something left. For who
+-- searches: the sweep waits until nobody is talking. What another indexes at this moment is left to it.
+create function throughline.index_rest(in_chat uuid) returns void
+language plpgsql volatile security definer set search_path = '' set enable_seqscan = off as $$
+declare
+  behind record;
+begin
+  for behind in
+    select b.chat_id from public.conversation_briefs b
+     where b.user_id = (select auth.uid()) and b.to_index and (in_chat is null or b.chat_id = in_chat)
+     order by b.updated_at desc limit 20 for update skip locked
+  loop
+    for piece in 1 .. 10 loop -- of 500 messages; an import may have more, and is indexed by its jobs
+      exit when not throughline.index_chat(behind.chat_id, null);
+    end loop;
+  end loop;
+end
+$$;
+
 -- Indexes anew what an edit or a deletion changed, in its commit: the turns that held the words, the one before, which
 -- may have got what is left, and those after whose tsv holds the words of the user's message before them. What is not
 -- indexed yet needs nothing, and a running reply is not. The brief's lock decides between this and who indexes.
@@ -310,9 +329,11 @@ language sql volatile security definer set search_path = '' as $$
 $$;
 
 revoke all on function throughline.joined(tsvector[]), throughline.note_words(), throughline.write_turn_index(uuid, bigint, bigint),
-  throughline.index_chat(uuid, bigint), throughline.index_turns(uuid, bigint), throughline.index_rested(interval, int), throughline.index_changes(uuid, bigint, bigint), throughline.index_updated_messages(),
+  throughline.index_chat(uuid, bigint), throughline.index_turns(uuid, bigint), throughline.index_rested(interval, int), throughline.index_rest(uuid),
+  throughline.index_changes(uuid, bigint, bigint), throughline.index_updated_messages(),
   throughline.index_deleted_messages() from public, anon, authenticated;
 grant execute on function throughline.index_turns(uuid, bigint) to throughline_worker;
+grant execute on function throughline.index_rest(uuid) to throughline_app;
 
 ------------------------------------------------------------------------------------------------
 

@@ -69,6 +69,9 @@ func (r *Recaller) Search(ctx context.Context, user auth.Principal, q Query) (Fo
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	asked := r.embed(ctx, q.Text)
+	if err := r.Store.IndexRest(ctx, user, q.scope()); err != nil {
+		return Found{}, err
+	}
 	found, err := r.rank(ctx, user, q, wordsOf(q.Text))
 	if err != nil {
 		return Found{}, err

@@ -10,6 +10,8 @@ import (
 
 // Store reads the index of turns, with the rights of the user who asks. Each method is one round trip.
 type Store interface {
+	// IndexRest indexes what is not yet, such as turns that were said a moment ago.
+	IndexRest(ctx context.Context, user auth.Principal, in Scope) error
 	// Matches returns the turns that hold words. Each word is given by its forms, of which any counts. It is an error if
 	// the chat does not exist or has expired.
 	Matches(ctx context.Context, user auth.Principal, in Scope, words [][]string) (Matches, error)

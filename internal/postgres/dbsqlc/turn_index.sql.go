@@ -11,6 +11,16 @@ import (
 	"github.com/google/uuid"
 )
 
+const IndexRest = `-- name: IndexRest :exec
+select throughline.index_rest($1::uuid)
+`
+
+// As the user: of one chat, or of the latest ones.
+func (q *Queries) IndexRest(ctx context.Context, chatID uuid.NullUUID) error {
+	_, err := q.db.Exec(ctx, IndexRest, chatID)
+	return err
+}
+
 const IndexRestedChats = `-- name: IndexRestedChats :one
 select throughline.index_rested(make_interval(secs => $1::float8), $2)::int as chats
 `
