@@ -34,7 +34,7 @@ func (r *rig) embedder() *llm.Embedder {
 func (r *rig) embedding(change func(*recall.VectorsConfig)) func(*brief.Config, *WorkerConfig) {
 	r.t.Helper()
 	embedder := r.embedder()
-	return func(folding *brief.Config, c *WorkerConfig) {
+	return func(_ *brief.Config, c *WorkerConfig) {
 		c.SweepInterval = 200 * time.Millisecond
 		vectors := recall.VectorsConfig{
 			Store: postgres.NewEmbeddings(r.pool, 512), Embedder: embedder, Logger: c.Logger, Metrics: c.Metrics,

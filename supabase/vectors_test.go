@@ -107,7 +107,7 @@ func TestMigrateOnAServerWithoutPgvector(t *testing.T) {
 	write(t, filepath.Join(extensions, "vector--0.6.2.sql"), []byte("create type odd as (a int);\n"))
 	write(t, filepath.Join(extensions, "vector.control"), []byte("default_version = '0.6.2'\nrelocatable = true\ntrusted = true\n"))
 	for _, path := range []string{"vector--0.6.2.sql", "vector.control"} {
-		if err := os.Chmod(filepath.Join(extensions, path), 0o644); err != nil { //nolint:gosec // the server's user reads it
+		if err := os.Chmod(filepath.Join(extensions, path), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -38,7 +38,7 @@ var months = monthNames(
 func monthNames(rows ...string) map[string]time.Month {
 	names := map[string]time.Month{}
 	for n, row := range rows {
-		for _, name := range strings.Fields(row) {
+		for name := range strings.FieldsSeq(row) {
 			names[name] = time.Month(n + 1)
 		}
 	}

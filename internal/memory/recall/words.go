@@ -62,7 +62,7 @@ func isSmallTalk(token string, l *language) bool {
 // neighbouring characters is a word.
 func tokensOf(content string) []string {
 	var tokens []string
-	for _, field := range strings.Fields(strings.ToLower(content)) {
+	for field := range strings.FieldsSeq(strings.ToLower(content)) {
 		if strings.Contains(field, "://") || strings.Contains(field, "@") {
 			tokens = append(tokens, strings.TrimFunc(field, isNoLetter))
 			continue
