@@ -122,6 +122,7 @@ func (i *intruder) values() map[string]func() string {
 		"q": func() string { return i.one(i.words(), i.chat()) }, "role": func() string { return i.rarely("nobody", i.one("user", "assistant", "system")) }, "before": moment,
 		"tag": func() string { return i.one("harbour", "expired", "") }, "include_expired": truth,
 		"include": func() string { return i.rarely("everything", "content") }, "format": func() string { return i.rarely("x", i.one("json", "jsonl", "markdown")) },
+		"topic_id": i.chat, "content": i.words, "mode": func() string { return i.rarely("none", i.one("all", "any")) },
 		"model_variant": func() string { return i.rarely("x", i.one("arco", "deep-dive")) },
 		"protocol":      func() string { return i.rarely("x", i.one("events", "ui")) }, "X-Vercel-Ai-Ui-Message-Stream": func() string { return i.rarely("v2", "v1") },
 		"Accept": func() string { return i.one("application/json", "text/event-stream", "*/*") },

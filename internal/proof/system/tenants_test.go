@@ -111,6 +111,7 @@ func (r *rig) createOwners() *ownedIDs {
 		theirs.cursors = append(theirs.cursors, createOwner(r.t, owner))
 	}
 	r.addBriefs(users)
+	r.index(users)
 	theirs.chats = r.ids("select id::text from chats where user_id = any($1)", users)
 	theirs.messages = r.ids("select id::text from messages where user_id = any($1)", users)
 	theirs.clientIDs = r.ids("select client_message_id::text from messages where user_id = any($1) and client_message_id is not null", users)
@@ -149,6 +150,18 @@ func (r *rig) addBriefs(users []uuid.UUID) {
 		select id, user_id, 1, 'fold', 1, 2, 1, 'They speak of the `+canary+`.', 1, 1, 'inline', 'x', 'x', 1, 'x' from chats where user_id = any($1)`, users)
 	testkit.Exec(r.t, r.pool, `update chats set ttl_hours = 1, created_at = now() - interval '3 hours', last_message_at = now() - interval '2 hours'
 		where user_id = any($1) and title = 'expired'`, users)
+}
+
+// index indexes all turns of the users' chats.
+func (r *rig) index(users []uuid.UUID) {
+	r.t.Helper()
+	for _, user := range users {
+		testkit.Exec(r.t, r.pool, `with me as materialized (select set_config('request.jwt.claim.sub', $1::uuid::text, true))
+			select throughline.index_turns(c.id, null) from me, chats c where c.user_id = $1`, user)
+	}
+	if n := r.count("select count(*) from turn_index where user_id = any($1) and tsv @@ '"+canary+"'", users); n < 5*owners {
+		r.t.Fatalf("only %d turns of the owners are indexed", n)
+	}
 }
 
 func (r *rig) ids(query string, users []uuid.UUID) []string {
