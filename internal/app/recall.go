@@ -32,11 +32,24 @@ func (a *App) makeFinder(chats history.Store) *finder {
 	}
 	config := recall.Config{Store: postgres.NewRecall(a.pool)}
 	if a.embedder != nil {
-		config.Embedder = llm.NewQuestions(a.embedder)
+		config.Embedder = hurried{llm.NewQuestions(a.embedder)}
 		config.Scales = recall.NewScales(postgres.NewEmbeddings(a.pool, a.config.EmbeddingDimensions), a.embedder)
 	}
 	f.recaller = recall.New(config)
 	return f
+}
+
+// questionPatience is the longest that anybody waits for the vector of a question; then words have to do.
+const questionPatience = 2 * time.Second
+
+// hurried makes the vectors of questions, for which somebody waits.
+type hurried struct{ recall.Embedder }
+
+// Embed fails when the embedder takes longer than questionPatience.
+func (h hurried) Embed(ctx context.Context, texts []string) ([][]float32, error) {
+	ctx, cancel := context.WithTimeout(ctx, questionPatience)
+	defer cancel()
+	return h.Embedder.Embed(ctx, texts)
 }
 
 // retrievers are those of the prompts.

@@ -15,6 +15,9 @@ const (
 	oldQuestion   = "Who was it that fixed my molar?"
 )
 
+// patient waits for what is recalled also on a loaded machine.
+var patient = env{"RECALL_DEADLINE": "20s"}
+
 // tellAndForget tells a fact and goes on until it is in the brief.
 func (r *rig) tellAndForget(fact string) (chatID string) {
 	r.t.Helper()
@@ -37,7 +40,7 @@ func recalledIn(prompt string) string {
 // A fact that the prompt no longer holds comes back with the question about it, in every way in.
 func TestFactThatLeftThePromptComesBack(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, nil, smallMemory)
+	r := newRig(t, nil, smallMemory.and(patient))
 	chatID := r.tellAndForget(oldFact)
 
 	preview := r.wanted(http.StatusOK, http.MethodGet, "/v1/chats/"+chatID+"/memory?content="+url.QueryEscape(oldQuestion), nil)
@@ -82,7 +85,7 @@ func TestFactThatLeftThePromptComesBack(t *testing.T) {
 // A simple chat, which shows its newest turns alone, recalls the others.
 func TestSimpleChatRecalls(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, nil, env{"MEMORY_MAX_HISTORY_TOKENS": "200"})
+	r := newRig(t, nil, patient.and(env{"MEMORY_MAX_HISTORY_TOKENS": "200"}))
 	chatID := r.Send("", testkit.Body{"content": oldFact, "memory_strategy": "simple"}).Rest().ChatID
 	r.practise(chatID, 8)
 	testkit.Eventually(t, "the first turns are indexed", func() bool {
@@ -96,7 +99,7 @@ func TestSimpleChatRecalls(t *testing.T) {
 // What was said before a clear is not recalled, and what was deleted is nowhere.
 func TestClearedAndDeletedTurnsAreNotRecalled(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, nil, smallMemory)
+	r := newRig(t, nil, smallMemory.and(patient))
 	chatID := r.tellAndForget(oldFact)
 	first := testkit.Ask[string](t, r.pool, "select id::text from messages where chat_id = $1 and seq = 1", chatID)
 	reply := testkit.Ask[string](t, r.pool, "select id::text from messages where chat_id = $1 and seq = 2", chatID)
