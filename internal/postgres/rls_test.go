@@ -17,6 +17,7 @@ import (
 	"github.com/arcoscribe/throughline/internal/fault"
 	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/memory/brief"
+	"github.com/arcoscribe/throughline/internal/memory/recall"
 	"github.com/arcoscribe/throughline/internal/postgres/dbsqlc"
 )
 
@@ -231,6 +232,10 @@ func TestRandomCrossTenantRequests(t *testing.T) {
 		users[i] = b.newUser()
 		b.user = users[i]
 		chats[i] = b.newChat(1)
+		b.exec(`with me as materialized (select set_config('request.jwt.claim.sub', $1::uuid::text, true)) select throughline.index_turns($2, null) from me`, b.user.UserID, chats[i])
+	}
+	if n := ask[int](b, "select count(*) from turn_index"); n != len(chats) {
+		t.Fatalf("%d turns are indexed", n)
 	}
 	before := ask[string](b, "select md5(string_agg(m::text, '' order by id)) from messages m")
 	failed := make([]error, 8)
@@ -255,8 +260,22 @@ func TestRandomCrossTenantRequests(t *testing.T) {
 }
 
 func (b *bed) trespass(random *rand.Rand, user auth.Principal, chatID uuid.UUID) error {
-	switch random.IntN(2) {
+	switch random.IntN(4) {
 	case 0:
+		found, err := NewRecall(b.pool).Matches(b.t.Context(), user, recall.Scope{ChatID: chatID}, [][]string{{"question"}})
+		if err == nil || len(found.Found) > 0 {
+			return fmt.Errorf("recalled %+v, %w", found, err)
+		}
+	case 1:
+		found, err := NewRecall(b.pool).Matches(b.t.Context(), user, recall.Scope{}, [][]string{{"question"}})
+		if err != nil || len(found.Found) != 1 || found.Found[0].ChatID == chatID {
+			return fmt.Errorf("recalled %+v, %w", found, err)
+		}
+		stolen := recall.Span{TurnID: recall.TurnID{ChatID: chatID, Seq: 1}, LastSeq: 2}
+		if texts, err := NewRecall(b.pool).Texts(b.t.Context(), user, []recall.Span{stolen}); err != nil || len(texts) > 0 {
+			return fmt.Errorf("read %+v, %w", texts, err)
+		}
+	case 2:
 		got, err := b.turns.StartTurn(b.t.Context(), user, turnIn(chatID, "Let me in."))
 		if err != nil || got.Started || len(got.Buffer) > 0 || got.Running != uuid.Nil || got.Earlier != nil {
 			return fmt.Errorf("start: %+v, %w", got, err)

@@ -20,8 +20,9 @@ import (
 //go:embed conversation.jsonl
 var builtin string
 
-// builtinQuestion asks about the beginning of the built-in conversation.
-const builtinQuestion = "What is the full name of my cello teacher?"
+// builtinQuestions ask about the beginning of the built-in conversation: for what it is about, and for a single fact, of
+// which a summary may say nothing.
+var builtinQuestions = []string{"What is the full name of my cello teacher?", "How many steps are there up to her flat?"}
 
 // Line is one message of a conversation.
 type Line struct {

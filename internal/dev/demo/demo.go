@@ -37,7 +37,7 @@ type Options struct {
 	History      int
 	// Turns is the number of user messages to play; 0 for all.
 	Turns int
-	// Question is asked at the end, to see what is remembered. Defaults to one about the beginning of
+	// Question is asked at the end, to see what is remembered. Defaults to a few about the beginning of
 	// the built-in conversation, and to none for another.
 	Question string
 	Out      io.Writer
@@ -61,8 +61,8 @@ type Summary struct {
 	// counted from the stored messages if CoverageChecked, which needs the database.
 	UnseenTurns     int
 	CoverageChecked bool
-	// Answer is the reply to the question at the end, nil without one.
-	Answer *Answer
+	// Answers are the replies to the questions at the end.
+	Answers []Answered
 	// Elapsed is the time it took.
 	Elapsed time.Duration
 	// Interrupted is true when the context ended before everything was played.
@@ -77,12 +77,9 @@ func Run(ctx context.Context, o Options) (Summary, error) {
 	if err != nil {
 		return Summary{}, err
 	}
-	if o.Conversation == nil {
-		o.Question = cmp.Or(o.Question, builtinQuestion)
-	}
 	o.URL = strings.TrimRight(o.URL, "/")
 	o.foldPatience = cmp.Or(o.foldPatience, time.Minute)
-	p := &player{Options: o, client: client.New(o.URL, o.Token), bar: newProgress(o.Out, o.Interactive, len(lines))}
+	p := &player{Options: o, questions: o.questions(), client: client.New(o.URL, o.Token), bar: newProgress(o.Out, o.Interactive, len(lines))}
 	defer p.client.Close()
 	if err := p.client.Reach(ctx); err != nil {
 		return Summary{}, err
@@ -107,6 +104,17 @@ func Run(ctx context.Context, o Options) (Summary, error) {
 	reporting, cancel := context.WithTimeout(context.WithoutCancel(ctx), reportTimeout)
 	defer cancel()
 	return p.Summary, errors.Join(err, p.Summary.report(reporting, o))
+}
+
+// questions are those that are asked at the end.
+func (o Options) questions() []string {
+	switch {
+	case o.Question != "":
+		return []string{o.Question}
+	case o.Conversation == nil:
+		return builtinQuestions
+	}
+	return nil
 }
 
 // messages reads the conversation and checks the options. unsent counts the lines that cannot be sent.

@@ -27,6 +27,12 @@ type Answer struct {
 	Tokens Bill
 }
 
+// Answered is a question at the end, and the reply to it.
+type Answered struct {
+	Question string
+	Answer
+}
+
 // Turn is one user message and the reply to it.
 type Turn struct {
 	// Number counts the messages that were sent, from 1.
@@ -44,16 +50,18 @@ const (
 type player struct {
 	Options
 	Summary
-	client   *client.Client
-	database *pgx.Conn // nil without Postgres
-	bar      *progress
+	// questions are asked at the end.
+	questions []string
+	client    *client.Client
+	database  *pgx.Conn // nil without Postgres
+	bar       *progress
 	// history is the size of all messages so far, in tokens.
 	history int
 	// foldOverdue is set after a wait in vain. The player does not wait again until that fold is done.
 	foldOverdue bool
 }
 
-// playAll sends the messages one after the other, waits for the last fold and asks the question. It stops at the first
+// playAll sends the messages one after the other, waits for the last fold and asks the questions. It stops at the first
 // error.
 func (p *player) playAll(ctx context.Context, lines []Line) error {
 	failing := 0 // replies since the last good one
@@ -83,18 +91,20 @@ func (p *player) playAll(ctx context.Context, lines []Line) error {
 		p.bar.turnDone(state)
 	}
 	p.bar.status("waiting for folds")
-	if err := p.awaitFold(ctx); err != nil || p.Question == "" {
+	if err := p.awaitFold(ctx); err != nil {
 		return err
 	}
-	p.bar.status("asking: " + p.Question)
-	answer, failure, err := p.ask(ctx, p.Question)
-	if failure != "" {
-		err = fmt.Errorf("the reply failed (%s)", failure)
+	for _, question := range p.questions {
+		p.bar.status("asking: " + question)
+		answer, failure, err := p.ask(ctx, question)
+		if failure != "" {
+			err = fmt.Errorf("the reply failed (%s)", failure)
+		}
+		if err != nil {
+			return fmt.Errorf("the question at the end: %w", err)
+		}
+		p.Answers = append(p.Answers, Answered{question, answer})
 	}
-	if err != nil {
-		return fmt.Errorf("the question at the end: %w", err)
-	}
-	p.Answer = &answer
 	return nil
 }
 

@@ -29,7 +29,7 @@ func TestRunGoesOnAfterCutsAndRefusals(t *testing.T) {
 	o := a.options(lines(2))
 	o.Question = "again?"
 	s, err := Run(t.Context(), o)
-	if err != nil || len(s.Turns) != 2 || s.Answer == nil || s.Answer.Text != replyText(3) {
+	if err != nil || len(s.Turns) != 2 || len(s.Answers) != 1 || s.Answers[0].Text != replyText(3) {
 		t.Errorf("%v, %+v", err, s)
 	}
 }

@@ -48,9 +48,9 @@ func (s *Summary) report(ctx context.Context, o Options) error {
 	if len(s.Turns) > 0 {
 		s.writeBill(&out)
 	}
-	if s.Answer != nil {
-		fmt.Fprintf(&out, "\nAnd does it remember? (brief v%d, %s of memory)\n\n  > %s\n  < %s\n", s.Answer.Receipt.BriefVersion,
-			count(s.Answer.Tokens.Memory, "token"), terminal.OneLine(o.Question), strings.TrimSpace(terminal.Clean(s.Answer.Text)))
+	for _, a := range s.Answers {
+		fmt.Fprintf(&out, "\nAnd does it remember? (brief v%d, %s of memory, %s recalled)\n\n  > %s\n  < %s\n", a.Receipt.BriefVersion,
+			count(a.Tokens.Memory, "token"), count(len(a.Receipt.Recalled), "turn"), terminal.OneLine(a.Question), strings.TrimSpace(terminal.Clean(a.Text)))
 	}
 	fmt.Fprintf(&out, "\nLook further:  make inspect CHAT=%s\n               %s/river/  (the jobs, in River UI)\n", s.ChatID, o.URL)
 	_, err := io.WriteString(o.Out, out.String())

@@ -13,7 +13,7 @@ import (
 func reported(t *testing.T, s Summary) string {
 	t.Helper()
 	var out strings.Builder
-	if err := s.report(t.Context(), Options{URL: "http://127.0.0.1:8080", Out: &out, Question: "What is my\x1b[2J teacher called?"}); err != nil {
+	if err := s.report(t.Context(), Options{URL: "http://127.0.0.1:8080", Out: &out}); err != nil {
 		t.Fatal(err)
 	}
 	return out.String()
@@ -31,7 +31,7 @@ func played(turns int) Summary {
 func TestReport(t *testing.T) {
 	t.Parallel()
 	s := played(30)
-	s.Answer = &Answer{Text: " Ilse\x1b[2J Brandauer.\n", Receipt: prompt.Receipt{BriefVersion: 2}, Tokens: Bill{Memory: 1100}}
+	s.Answers = []Answered{{"What is my\x1b[2J teacher called?", Answer{Text: " Ilse\x1b[2J Brandauer.\n", Receipt: prompt.Receipt{BriefVersion: 2}, Tokens: Bill{Memory: 1100}}}}
 	want := `
 TOKEN BILL  30 turns, played in 1m23s: what each prompt had of the past, beside the whole history
    turn   memory   whole history   model's input   cached
@@ -44,7 +44,7 @@ TOKEN BILL  30 turns, played in 1m23s: what each prompt had of the past, beside 
 	for _, said := range []string{
 		"     30    1,000           2,900           1,300      900\n    all   30,000          43,500          39,000   27,000\n",
 		"1.4 times as many tokens. The largest memory of any turn was 1,000 tokens.", "No turn was left out",
-		"(brief v2, 1,100 tokens of memory)\n\n  > What is my teacher called?\n  < Ilse Brandauer.\n", "make inspect CHAT=11111111-2222-4333-8444-555555555555",
+		"(brief v2, 1,100 tokens of memory, 0 turns recalled)\n\n  > What is my teacher called?\n  < Ilse Brandauer.\n", "make inspect CHAT=11111111-2222-4333-8444-555555555555",
 	} {
 		if !strings.Contains(got, said) {
 			t.Errorf("it does not say %q:\n%s", said, got)

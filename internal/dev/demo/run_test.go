@@ -3,6 +3,7 @@ package demo
 import (
 	"context"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -25,8 +26,8 @@ func TestRunPlaysTheConversation(t *testing.T) {
 	if s.ChatID != a.chat || len(s.Turns) != 5 || s.FailedTurns != 0 || s.Interrupted {
 		t.Errorf("summary %+v", s)
 	}
-	if s.Answer == nil || s.Answer.Text != replyText(6) {
-		t.Errorf("answer %+v", s.Answer)
+	if len(s.Answers) != 1 || s.Answers[0].Text != replyText(6) {
+		t.Errorf("answers %+v", s.Answers)
 	}
 	history := 0
 	for n := range 4 {
@@ -54,11 +55,11 @@ func TestRunPlaysTheBuiltInConversationAndAsks(t *testing.T) {
 	o := a.options("")
 	o.Conversation, o.Turns = nil, 3
 	s, err := Run(t.Context(), o)
-	if err != nil || len(s.Turns) != 3 || s.Answer == nil {
+	if err != nil || len(s.Turns) != 3 || len(s.Answers) != 2 {
 		t.Errorf("%v, %+v", err, s)
 	}
-	if printed := o.Out.(*strings.Builder).String(); a.contents[3] != builtinQuestion || !strings.Contains(printed, "3 of 3: 2026-") {
-		t.Errorf("asked %q, printed:\n%s", a.contents[3], printed)
+	if printed := o.Out.(*strings.Builder).String(); !slices.Equal(a.contents[3:], builtinQuestions) || !strings.Contains(printed, "3 of 3: 2026-") {
+		t.Errorf("asked %q, printed:\n%s", a.contents[3:], printed)
 	}
 }
 
@@ -77,7 +78,7 @@ func TestRunInterruptedPrintsWhatItHas(t *testing.T) {
 	o := a.options(lines(9))
 	o.Question = "never asked"
 	s, err := Run(ctx, o)
-	if err != nil || !s.Interrupted || len(s.Turns) != 3 || s.Answer != nil {
+	if err != nil || !s.Interrupted || len(s.Turns) != 3 || len(s.Answers) > 0 {
 		t.Errorf("%v, %+v", err, s)
 	}
 	if printed := o.Out.(*strings.Builder).String(); !strings.Contains(printed, "Interrupted") || !strings.Contains(printed, "TOKEN BILL  3 turns") {
