@@ -22,7 +22,7 @@ var builtin string
 
 // builtinQuestions ask about the beginning of the built-in conversation: for what it is about, and for a single fact, of
 // which a summary may say nothing.
-var builtinQuestions = []string{"What is the full name of my cello teacher?", "How many steps are there up to her flat?"}
+var builtinQuestions = []string{"What is the full name of my cello teacher?", "What do I pay a month to rent the cello?"}
 
 // Line is one message of a conversation.
 type Line struct {
