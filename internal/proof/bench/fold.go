@@ -156,12 +156,14 @@ func (e *environment) unfold(ctx context.Context) error {
 	for n := range ids {
 		ids[n] = kit.ID(dueChat, n)
 	}
-	if _, err := e.admin.Exec(ctx, "delete from public.conversation_brief_revisions where chat_id = any($1)", ids); err != nil {
-		return err
+	for _, table := range []string{"conversation_brief_revisions", "turn_index"} {
+		if _, err := e.admin.Exec(ctx, "delete from public."+table+" where chat_id = any($1)", ids); err != nil {
+			return err
+		}
 	}
 	_, err := e.admin.Exec(ctx, `
 		update public.conversation_briefs b
-		   set brief = default, brief_tokens = 0, version = 0, covered_seq = 0, stale = false, lease_token = null, lease_until = null,
+		   set brief = default, brief_tokens = 0, version = 0, covered_seq = 0, indexed_seq = 0, stale = false, lease_token = null, lease_until = null,
 		       pending_tokens = (select sum(m.token_count) from public.messages m where m.chat_id = b.chat_id),
 		       pending_turns = (select count(*) from public.messages m where m.chat_id = b.chat_id and m.role = 'user')
 		 where b.chat_id = any($1)`, ids)

@@ -1,0 +1,94 @@
+package jobs
+
+import (
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/arcoscribe/throughline/internal/memory/brief"
+	"github.com/arcoscribe/throughline/internal/testkit"
+)
+
+// enqueueIndex inserts index_turns as saving a reply does.
+func (r *rig) enqueueIndex(chatID uuid.UUID) {
+	r.t.Helper()
+	err := pgx.BeginFunc(r.t.Context(), r.pool, func(tx pgx.Tx) error {
+		return EnqueueIndex(r.insert)(r.t.Context(), tx, chatID)
+	})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// indexedTurns is the number of a chat's turns that recall can find.
+func (r *rig) indexedTurns(chatID uuid.UUID) int {
+	r.t.Helper()
+	return testkit.Ask[int](r.t, r.pool, "select count(*) from turn_index where chat_id = $1", chatID)
+}
+
+// A chat has one unfinished index_turns, which indexes it; a chat that is gone meanwhile is no error.
+func TestIndexTurns(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	chatID, gone := r.chat(4, 1), r.chat(1, 1)
+	for _, id := range []uuid.UUID{chatID, chatID, gone} {
+		r.enqueueIndex(id)
+	}
+	testkit.Exec(t, r.pool, "delete from chats where id = $1", gone)
+	r.work(nil)
+	r.awaitIdle()
+	if n := r.indexedTurns(chatID); n != 4 {
+		t.Errorf("%d turns are indexed", n)
+	}
+	if got := testkit.Ask[string](t, r.pool, "select string_agg(state::text, ' ') from river.river_job where kind = 'index_turns'"); got != "completed completed" {
+		t.Errorf("the jobs are %s", got)
+	}
+}
+
+// The sweep indexes chats that rest, and makes the index_turns of a dead worker available again. No fold is put off for
+// it, nor kept from being inserted.
+func TestSweepIndexes(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	rested, busy, died, due := r.chat(2, 1), r.chat(2, 1), r.chat(2, 1), r.chat(7, 10)
+	testkit.Exec(t, r.pool, "update chats set last_message_at = now() - interval '2 minutes' where id = $1", rested)
+	for _, chatID := range []uuid.UUID{died, due} {
+		r.enqueueIndex(chatID)
+	}
+	testkit.Exec(t, r.pool, `update river.river_job set state = 'running', attempt = max_attempts - (args ->> 'chat_id' = $1)::int,
+		attempted_at = now() - interval '1 minute', attempted_by = '{dead}'`, died.String())
+	r.work(sweeping)
+	r.awaitVersion(due, 1)
+	testkit.Eventually(t, "the chats are indexed", func() bool { return r.indexedTurns(rested) == 2 && r.indexedTurns(died) == 2 })
+	r.awaitIdle()
+	if n := r.indexedTurns(busy); n != 0 {
+		t.Errorf("%d turns of a chat in which somebody talks are indexed", n)
+	}
+	if n := testkit.Ask[int](t, r.pool, "select count(*) from conversation_briefs where fold_failures > 0"); n != 0 {
+		t.Errorf("%d chats were put off", n)
+	}
+	testkit.Eventually(t, "a sweep says what it did", func() bool {
+		return testkit.Ask[int](t, r.pool, "select count(*) from river.river_job where kind = 'sweep_briefs' and metadata -> 'output' ->> 'indexed_chats' = '1'") > 0
+	})
+}
+
+// Without recall a worker indexes nothing, not even for a job that is left of before.
+func TestWithoutRecallNothingIsIndexed(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	chatID := r.chat(4, 1)
+	testkit.Exec(t, r.pool, "update chats set last_message_at = now() - interval '2 minutes'")
+	r.enqueueIndex(chatID)
+	r.work(func(f *brief.Config, c *WorkerConfig) {
+		sweeping(f, c)
+		c.Indexer = nil
+	})
+	r.awaitIdle()
+	testkit.Eventually(t, "it sweeps", func() bool {
+		return testkit.Ask[int](t, r.pool, "select count(*) from river.river_job where kind = 'sweep_briefs' and state = 'completed'") > 2
+	})
+	if n := r.indexedTurns(chatID); n != 0 {
+		t.Errorf("%d turns are indexed", n)
+	}
+}
