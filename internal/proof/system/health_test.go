@@ -133,7 +133,7 @@ func TestRiverUI(t *testing.T) {
 	testkit.Eventually(t, "the workers run", func() bool {
 		var queues int
 		err := r.pool.QueryRow(t.Context(), "select count(*) from river.river_queue").Scan(&queues)
-		return err == nil && queues == 2
+		return err == nil && queues == 3
 	})
 	for _, c := range []struct {
 		user, password string
