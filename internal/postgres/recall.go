@@ -77,26 +77,25 @@ func timesFound(rank float32) float64 {
 	return max(whole+4*part, 1)
 }
 
-// Nearest returns turns by their vectors.
-func (r *Recall) Nearest(ctx context.Context, user auth.Principal, in recall.Scope, vector recall.Vector, most int, also []recall.TurnID) ([]recall.Near, error) {
-	params := dbsqlc.RecallNearestParams{
+// Nearness returns the turns with a vector of the model, and their cosines.
+func (r *Recall) Nearness(ctx context.Context, user auth.Principal, in recall.Scope, vector recall.Vector) ([]recall.Near, error) {
+	params := dbsqlc.RecallNearnessParams{
 		Question: vectorText(vector.Values), Model: vector.Model, ChatID: nullID(in.ChatID), TopicID: nullID(in.TopicID),
-		AfterSeq: in.After, BeforeSeq: in.Before, Most: most,
-	}
-	for _, turn := range also {
-		params.AlsoChats, params.AlsoSeqs = append(params.AlsoChats, turn.ChatID), append(params.AlsoSeqs, turn.Seq)
+		AfterSeq: in.After, BeforeSeq: in.Before,
 	}
 	var found []recall.Near
 	err := r.send(ctx, user, in, "find turns by their meaning", func(batch *pgx.Batch) {
 		found = nil
-		queueMany(batch, queries.RecallNearest, params, func(row dbsqlc.RecallNearestRow) {
-			found = append(found, recall.Near{
-				Place: recall.Place{
-					Span:     recall.Span{TurnID: recall.TurnID{ChatID: row.ChatID, Seq: row.Seq}, LastSeq: row.LastSeq},
-					AskedSeq: row.WordsFrom, Segment: row.Segment, Size: row.Lexemes, SaidAt: row.SaidAt,
-				},
-				Cosine: float64(row.Cosine), Around: float64(row.Around),
-			})
+		queueMany(batch, queries.RecallNearness, params, func(row dbsqlc.RecallNearnessRow) {
+			for n, seq := range row.Seqs {
+				found = append(found, recall.Near{
+					Place: recall.Place{
+						Span:     recall.Span{TurnID: recall.TurnID{ChatID: row.ChatID, Seq: seq}, LastSeq: row.LastSeqs[n]},
+						AskedSeq: seq, Segment: row.Segments[n], SaidAt: row.SaidAt[n],
+					},
+					Cosine: float64(row.Cosines[n]),
+				})
+			}
 		})
 	})
 	return found, err

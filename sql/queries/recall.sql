@@ -10,11 +10,11 @@ select word::int as word, chat_id::uuid as chat_id, seq::bigint as seq, last_seq
   from throughline.recall_matches(sqlc.arg(words)::text[], sqlc.narg(chat_id)::uuid, sqlc.narg(topic_id)::uuid,
          sqlc.arg(after_seq)::bigint, sqlc.arg(before_seq)::bigint, sqlc.arg(most)::int);
 
--- name: RecallNearest :many
-select chat_id::uuid as chat_id, seq::bigint as seq, last_seq::bigint as last_seq, words_from::bigint as words_from,
-       segment::int as segment, lexemes::int as lexemes, said_at::timestamptz as said_at, cosine::real as cosine, around::real as around
-  from throughline.recall_nearest(sqlc.arg(question)::text::throughline.embedding, sqlc.arg(model)::text, sqlc.narg(chat_id)::uuid, sqlc.narg(topic_id)::uuid,
-         sqlc.arg(after_seq)::bigint, sqlc.arg(before_seq)::bigint, sqlc.arg(most)::int, sqlc.arg(also_chats)::uuid[], sqlc.arg(also_seqs)::bigint[]);
+-- name: RecallNearness :many
+select chat_id::uuid as chat_id, seqs::bigint[] as seqs, last_seqs::bigint[] as last_seqs, segments::int[] as segments,
+       said_at::timestamptz[] as said_at, cosines::real[] as cosines
+  from throughline.recall_nearness(sqlc.arg(question)::text::throughline.embedding, sqlc.arg(model)::text, sqlc.narg(chat_id)::uuid,
+         sqlc.narg(topic_id)::uuid, sqlc.arg(after_seq)::bigint, sqlc.arg(before_seq)::bigint);
 
 -- name: ReadTurns :many
 -- The messages of turns. Those of another turn between them, such as the late reply to an earlier question, come with

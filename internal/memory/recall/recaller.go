@@ -144,17 +144,13 @@ func (r *Recaller) passedByMeaning(ctx context.Context, user auth.Principal, q Q
 		if byWords && !c.isShown(q.Shown) {
 			how = ByWords
 		}
-		return c.isShown(q.Shown) || !byWords && !(c.hasVector && Similarity(c.near.Cosine, scale) >= nearEnough)
+		return c.isShown(q.Shown) || !byWords && !(c.hasVector && Similarity(c.cosine, scale) >= nearEnough)
 	})
 	return passed, how, nil
 }
 
 func (r *Recaller) addMeaning(ctx context.Context, user auth.Principal, q Query, found *ranked, vector Vector) error {
-	also := make([]TurnID, 0, len(found.best))
-	for _, c := range found.best {
-		also = append(also, c.TurnID)
-	}
-	near, err := r.Store.Nearest(ctx, user, q.scope(), vector, nearest, also)
+	near, err := r.Store.Nearness(ctx, user, q.scope(), vector)
 	if err != nil {
 		return err
 	}

@@ -24,6 +24,9 @@ const (
 	// A turn is also about what the turns beside it are about.
 	beforeShare = .3
 	afterShare  = .15
+	// The meaning of a turn that is a single message is, to as much, that of the turns beside it; of one with a reply less.
+	singleBefore, singleAfter   = 1., 1.
+	repliedBefore, repliedAfter = .3, .15
 	// timeBonus is for a turn that was said at a time that the question names.
 	timeBonus = 1.
 )
@@ -35,7 +38,7 @@ type candidate struct {
 	own, asked []float64
 	// the views, and their sum
 	ownView, window, segment, meaning float64
-	near                              Near
+	cosine, around                    float64
 	hasVector                         bool
 	score                             float64
 }
@@ -79,12 +82,38 @@ func (r *ranking) candidate(p Place) *candidate {
 	return c
 }
 
-// addMeaning adds what is near to the question's vector.
+// addMeaning adds what is near to the question's vector: the candidates' own nearness, and the nearest turns as candidates.
+// near is in order of seq, chat by chat.
 func (r *ranking) addMeaning(near []Near) {
-	for _, n := range near {
-		c := r.candidate(n.Place)
-		c.near, c.hasVector = n, true
+	around := make([]float64, len(near))
+	order := make([]int, len(near))
+	for n := range near {
+		around[n], order[n] = aroundOf(near, n), n
 	}
+	slices.SortFunc(order, func(a, b int) int { return cmp.Or(cmp.Compare(around[b], around[a]), cmp.Compare(b, a)) })
+	for place, n := range order {
+		if c := r.candidates[near[n].TurnID]; c != nil || place < nearest {
+			c = r.candidate(near[n].Place)
+			c.cosine, c.around, c.hasVector = near[n].Cosine, around[n], true
+		}
+	}
+}
+
+// aroundOf returns the weighted sum of a turn's cosine and those of the turns beside it in its segment.
+func aroundOf(near []Near, n int) float64 {
+	t := near[n]
+	before, after := singleBefore, singleAfter
+	if t.LastSeq > t.Seq {
+		before, after = repliedBefore, repliedAfter
+	}
+	sum := t.Cosine
+	if n > 0 && near[n-1].ChatID == t.ChatID && near[n-1].Segment == t.Segment {
+		sum += before * near[n-1].Cosine
+	}
+	if n+1 < len(near) && near[n+1].ChatID == t.ChatID && near[n+1].Segment == t.Segment {
+		sum += after * near[n+1].Cosine
+	}
+	return sum
 }
 
 // ranked scores the candidates and returns them best first. weight is that of their meaning.
@@ -168,14 +197,14 @@ func (r *ranking) viewMeaning(all []*candidate) {
 	var sum, count float64
 	for _, c := range all {
 		if c.hasVector {
-			sum += c.near.Around
+			sum += c.around
 			count++
 		}
 	}
 	for _, c := range all {
 		c.meaning = sum / count
 		if c.hasVector {
-			c.meaning = c.near.Around
+			c.meaning = c.around
 		}
 	}
 	standardize(all, func(c *candidate) *float64 { return &c.meaning })
@@ -196,12 +225,16 @@ func saturated(count, size float64) float64 {
 	return count * (saturation + 1) / (count + saturation*(1-lengthShare+lengthShare*size))
 }
 
+// averageSize is that of the turns whose size is known.
 func averageSize(all []*candidate) float64 {
-	sum := 0.
+	sum, count := 0., 0.
 	for _, c := range all {
-		sum += float64(c.Size)
+		if c.Size > 0 {
+			sum += float64(c.Size)
+			count++
+		}
 	}
-	return max(sum, 1) / float64(max(len(all), 1))
+	return max(sum, 1) / max(count, 1)
 }
 
 // standardize replaces a view by how many standard deviations it is above the mean.

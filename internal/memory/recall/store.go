@@ -15,9 +15,8 @@ type Store interface {
 	// Matches returns the turns that hold words. Each word is given by its forms, of which any counts. It is an error if
 	// the chat does not exist or has expired.
 	Matches(ctx context.Context, user auth.Principal, in Scope, words [][]string) (Matches, error)
-	// Nearest returns the most turns whose vectors of the model are nearest to one, and those of the given turns that
-	// have a vector.
-	Nearest(ctx context.Context, user auth.Principal, in Scope, vector Vector, most int, also []TurnID) ([]Near, error)
+	// Nearness returns the turns with a vector of the model, chat by chat and in order of seq, with their cosines.
+	Nearness(ctx context.Context, user auth.Principal, in Scope, vector Vector) ([]Near, error)
 	// Texts returns the messages of turns that have text, in order of seq. Turns that are gone have none.
 	Texts(ctx context.Context, user auth.Principal, turns []Span) (map[TurnID][]Message, error)
 }
@@ -76,11 +75,9 @@ type Vector struct {
 	Values []float32
 }
 
-// Near is a turn with a vector.
+// Near is a turn with a vector. Of its place, AskedSeq and Size are not known.
 type Near struct {
 	Place
 	// Cosine is that of the turn's vector and the question's.
 	Cosine float64
-	// Around is the weighted sum of its cosine and those of the turns before and after it.
-	Around float64
 }

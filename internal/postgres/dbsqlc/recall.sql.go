@@ -133,66 +133,54 @@ func (q *Queries) RecallMatches(ctx context.Context, arg RecallMatchesParams) ([
 	return items, nil
 }
 
-const RecallNearest = `-- name: RecallNearest :many
-select chat_id::uuid as chat_id, seq::bigint as seq, last_seq::bigint as last_seq, words_from::bigint as words_from,
-       segment::int as segment, lexemes::int as lexemes, said_at::timestamptz as said_at, cosine::real as cosine, around::real as around
-  from throughline.recall_nearest($1::text::throughline.embedding, $2::text, $3::uuid, $4::uuid,
-         $5::bigint, $6::bigint, $7::int, $8::uuid[], $9::bigint[])
+const RecallNearness = `-- name: RecallNearness :many
+select chat_id::uuid as chat_id, seqs::bigint[] as seqs, last_seqs::bigint[] as last_seqs, segments::int[] as segments,
+       said_at::timestamptz[] as said_at, cosines::real[] as cosines
+  from throughline.recall_nearness($1::text::throughline.embedding, $2::text, $3::uuid,
+         $4::uuid, $5::bigint, $6::bigint)
 `
 
-type RecallNearestParams struct {
+type RecallNearnessParams struct {
 	Question  string
 	Model     string
 	ChatID    uuid.NullUUID
 	TopicID   uuid.NullUUID
 	AfterSeq  int64
 	BeforeSeq int64
-	Most      int
-	AlsoChats []uuid.UUID
-	AlsoSeqs  []int64
 }
 
-type RecallNearestRow struct {
-	ChatID    uuid.UUID
-	Seq       int64
-	LastSeq   int64
-	WordsFrom int64
-	Segment   int
-	Lexemes   int
-	SaidAt    time.Time
-	Cosine    float32
-	Around    float32
+type RecallNearnessRow struct {
+	ChatID   uuid.UUID
+	Seqs     []int64
+	LastSeqs []int64
+	Segments []int
+	SaidAt   []time.Time
+	Cosines  []float32
 }
 
-func (q *Queries) RecallNearest(ctx context.Context, arg RecallNearestParams) ([]RecallNearestRow, error) {
-	rows, err := q.db.Query(ctx, RecallNearest,
+func (q *Queries) RecallNearness(ctx context.Context, arg RecallNearnessParams) ([]RecallNearnessRow, error) {
+	rows, err := q.db.Query(ctx, RecallNearness,
 		arg.Question,
 		arg.Model,
 		arg.ChatID,
 		arg.TopicID,
 		arg.AfterSeq,
 		arg.BeforeSeq,
-		arg.Most,
-		arg.AlsoChats,
-		arg.AlsoSeqs,
 	)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []RecallNearestRow
+	var items []RecallNearnessRow
 	for rows.Next() {
-		var i RecallNearestRow
+		var i RecallNearnessRow
 		if err := rows.Scan(
 			&i.ChatID,
-			&i.Seq,
-			&i.LastSeq,
-			&i.WordsFrom,
-			&i.Segment,
-			&i.Lexemes,
+			&i.Seqs,
+			&i.LastSeqs,
+			&i.Segments,
 			&i.SaidAt,
-			&i.Cosine,
-			&i.Around,
+			&i.Cosines,
 		); err != nil {
 			return nil, err
 		}

@@ -116,7 +116,7 @@ func (b *bench) byVectors(ctx context.Context, c *chat, q question) ([]int64, er
 	if err != nil {
 		return nil, err
 	}
-	near, err := postgres.NewRecall(b.server).Nearest(ctx, c.user, recall.Scope{ChatID: c.id}, recall.Vector{Model: b.embedder.Model(), Values: vectors[0]}, math.MaxInt32, nil)
+	near, err := postgres.NewRecall(b.server).Nearness(ctx, c.user, recall.Scope{ChatID: c.id}, recall.Vector{Model: b.embedder.Model(), Values: vectors[0]})
 	if err != nil {
 		return nil, err
 	}
