@@ -11,7 +11,7 @@ import (
 type word struct {
 	// forms are the word and its irregular forms ("went" for "go"). Any of them counts.
 	forms []string
-	// weak words help to rank turns but pass no gate: they are words of any chat ("thanks", "today").
+	// weak words help to rank turns but pass no gate: they are words of any chat ("thanks", "today"), or numbers.
 	weak bool
 }
 
@@ -35,7 +35,7 @@ func wordsOf(question string) []word {
 			w.weak = true
 			common = append(common, w)
 		default:
-			w.weak = isSmallTalk(token, language)
+			w.weak = isSmallTalk(token, language) || isNumber(token)
 			words = append(words, w)
 		}
 	}

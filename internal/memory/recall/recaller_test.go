@@ -1,0 +1,225 @@
+package recall_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/arcoscribe/throughline/internal/auth"
+	"github.com/arcoscribe/throughline/internal/memory/recall"
+)
+
+// shelf is a store of turns in memory, of one message each.
+type shelf struct {
+	turns   []string
+	queries atomic.Int32
+	fails   error // of Nearness
+}
+
+var chatID = uuid.New()
+
+func (s *shelf) place(n int) recall.Place {
+	return recall.Place{
+		Span:     recall.Span{TurnID: recall.TurnID{ChatID: chatID, Seq: int64(n + 1)}, LastSeq: int64(n + 1)},
+		AskedSeq: int64(max(n, 1)), Segment: n / 4, Size: len(strings.Fields(s.turns[n])),
+		SaidAt: time.Date(2026, time.March, n+1, 12, 0, 0, 0, time.UTC),
+	}
+}
+
+func (s *shelf) Matches(_ context.Context, _ auth.Principal, _ recall.Scope, words [][]string) (recall.Matches, error) {
+	s.queries.Add(1)
+	found := recall.Matches{Turns: len(s.turns), Segments: len(s.turns)/4 + 1}
+	count := func(n int, forms []string) float64 {
+		if n < 0 {
+			return 0
+		}
+		times := 0.
+		for _, token := range strings.FieldsFunc(strings.ToLower(s.turns[n]), func(r rune) bool { return r < 'a' || r > 'z' }) {
+			if slices.Contains(forms, token) {
+				times++
+			}
+		}
+		return times
+	}
+	for n := range s.turns {
+		for w, forms := range words {
+			if own, asked := count(n, forms), count(n-1, forms); own+asked > 0 {
+				found.Found = append(found.Found, recall.Match{Place: s.place(n), Word: w, Own: own, Asked: asked})
+			}
+		}
+	}
+	return found, nil
+}
+
+// Nearness is 1 for turns that speak of teeth.
+func (s *shelf) Nearness(context.Context, auth.Principal, recall.Scope, recall.Vector) ([]recall.Near, error) {
+	s.queries.Add(1)
+	var near []recall.Near
+	for n, content := range s.turns {
+		cosine := .01 * float64(n%7)
+		if strings.Contains(content, "tooth") {
+			cosine = 1
+		}
+		near = append(near, recall.Near{Place: s.place(n), Cosine: cosine})
+	}
+	return near, s.fails
+}
+
+func (s *shelf) Texts(_ context.Context, _ auth.Principal, turns []recall.Span) (map[recall.TurnID][]recall.Message, error) {
+	s.queries.Add(1)
+	found := map[recall.TurnID][]recall.Message{}
+	for _, t := range turns {
+		found[t.TurnID] = []recall.Message{{Seq: t.Seq, Role: "user", Content: s.turns[t.Seq-1]}}
+	}
+	return found, nil
+}
+
+func (s *shelf) ReadScale(context.Context, string) (recall.Scale, bool, error) {
+	return recall.Scale{P50: .1, P99: .5}, true, nil
+}
+
+func (s *shelf) SaveScale(context.Context, string, recall.Scale) error { return nil }
+
+// model answers when it is told to.
+type model struct {
+	answers chan error
+	asked   atomic.Int32
+}
+
+func (m *model) Model() string { return "a model" }
+
+func (m *model) Embed(ctx context.Context, texts []string) ([][]float32, error) {
+	m.asked.Add(1)
+	select {
+	case err := <-m.answers:
+		return make([][]float32, len(texts)), err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+func newShelf() *shelf {
+	s := &shelf{}
+	for range 15 {
+		s.turns = append(s.turns, "We talked about the concert hall.", "The programme is not settled yet.", "I practised the slow movement.", "The lesson was long.")
+	}
+	s.turns[8] = "My dentist is called Bukowski."
+	s.turns[20] = "That tooth had to be pulled."
+	return s
+}
+
+func contents(found recall.Found) []string {
+	var all []string
+	for _, t := range found.Turns {
+		all = append(all, t.Messages[0].Text)
+	}
+	return all
+}
+
+func ask(t *testing.T, r *recall.Recaller, question string) recall.Found {
+	t.Helper()
+	found, err := r.Recall(t.Context(), auth.Principal{}, recall.Query{ChatID: chatID, Text: question, Now: time.Now(), Limit: 6})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+func TestSmallTalkAsksNobody(t *testing.T) {
+	t.Parallel()
+	s, m := newShelf(), &model{}
+	r := recall.New(recall.Config{Store: s, Embedder: m, Scales: recall.NewScales(s, m)})
+	for _, content := range []string{"ok, thanks", "", "?", "Tell me a joke!", "Danke schön"} {
+		if found := ask(t, r, content); found.How != recall.ByNone || found.Turns != nil {
+			t.Errorf("%q finds %+v", content, found)
+		}
+	}
+	if s.queries.Load() > 0 || m.asked.Load() > 0 {
+		t.Errorf("%d queries, %d vectors", s.queries.Load(), m.asked.Load())
+	}
+}
+
+func TestWordsDoNotWaitForTheVector(t *testing.T) {
+	t.Parallel()
+	s, m := newShelf(), &model{} // which never answers
+	r := recall.New(recall.Config{Store: s, Embedder: m, Scales: recall.NewScales(s, m)})
+	found := ask(t, r, "What is the name of my dentist?")
+	if found.How != recall.ByWords || len(found.Turns) == 0 || contents(found)[0] != "My dentist is called Bukowski." {
+		t.Errorf("%+v", found)
+	}
+	if why := found.Turns[0].Why; why != "dentist" {
+		t.Errorf("because of %q", why)
+	}
+}
+
+func TestMeaningFindsWhatWordsDoNot(t *testing.T) {
+	t.Parallel()
+	s, m := newShelf(), &model{answers: make(chan error, 1)}
+	m.answers <- nil
+	r := recall.New(recall.Config{Store: s, Embedder: m, Scales: recall.NewScales(s, m)})
+	found := ask(t, r, "Which molar hurts?")
+	if found.How != recall.ByMeaning || len(found.Turns) != 1 || contents(found)[0] != "That tooth had to be pulled." || found.Turns[0].Why != "similar in meaning" {
+		t.Errorf("%+v", found)
+	}
+}
+
+func TestWordsOfManyTurnsPassNoGate(t *testing.T) {
+	t.Parallel()
+	r := recall.New(recall.Config{Store: newShelf()})
+	if found := ask(t, r, "And the concert?"); found.How != recall.ByNone || len(found.Turns) > 0 {
+		t.Errorf("%+v", found)
+	}
+	found, err := r.Search(t.Context(), auth.Principal{}, recall.Query{ChatID: chatID, Text: "And the concert?", Limit: 3})
+	if err != nil || len(found.Turns) != 3 {
+		t.Errorf("a search finds %+v, %v", found, err)
+	}
+}
+
+func TestTurnsThatThePromptShowsAreLeftOut(t *testing.T) {
+	t.Parallel()
+	r := recall.New(recall.Config{Store: newShelf()})
+	found, err := r.Recall(t.Context(), auth.Principal{}, recall.Query{ChatID: chatID, Text: "My dentist?", Shown: []int64{9}, Limit: 6})
+	if err != nil || slices.Contains(contents(found), "My dentist is called Bukowski.") {
+		t.Errorf("%+v, %v", found, err)
+	}
+}
+
+func TestAFailingEmbedderCostsOnlyWhatWordsDoNotFind(t *testing.T) {
+	t.Parallel()
+	s, m := newShelf(), &model{answers: make(chan error, 3)}
+	away := errors.New("away")
+	for range 3 {
+		m.answers <- away
+	}
+	r := recall.New(recall.Config{Store: s, Embedder: m, Scales: recall.NewScales(s, m)})
+	if found := ask(t, r, "What is the name of my dentist?"); found.How != recall.ByWords {
+		t.Errorf("%+v", found)
+	}
+	if _, err := r.Recall(t.Context(), auth.Principal{}, recall.Query{ChatID: chatID, Text: "Which molar hurts?", Limit: 6}); !errors.Is(err, away) {
+		t.Errorf("%v", err)
+	}
+	found, err := r.Search(t.Context(), auth.Principal{}, recall.Query{ChatID: chatID, Text: "dentist", Limit: 6})
+	if err != nil || found.How != recall.ByWords {
+		t.Errorf("%+v, %v", found, err)
+	}
+}
+
+func TestATimeInTheQuestionLiftsItsTurns(t *testing.T) {
+	t.Parallel()
+	s := newShelf()
+	s.turns[30], s.turns[50] = "A string broke.", "A string broke."
+	s.turns[5] = s.turns[50]
+	r := recall.New(recall.Config{Store: s})
+	found, err := r.Recall(t.Context(), auth.Principal{}, recall.Query{
+		ChatID: chatID, Text: "Which string broke on March 6th?", Now: time.Date(2026, time.June, 1, 0, 0, 0, 0, time.UTC), Limit: 6,
+	})
+	if err != nil || len(found.Turns) == 0 || found.Turns[0].Seq != 6 || !strings.HasSuffix(found.Turns[0].Why, "6 March 2026") {
+		t.Errorf("%+v, %v", found, err)
+	}
+}
