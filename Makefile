@@ -4,7 +4,7 @@
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help run demo inspect migrate test lint bench peers load scale generate fmt fuzz crash mutations
+.PHONY: help run demo inspect migrate test lint bench recall peers load scale generate fmt fuzz crash mutations
 
 TOOL := go tool -modfile=tools/go.mod
 GO_FILES = $(shell find . -name '*.go' -not -path '*/node_modules/*' -not -path './.local/*')
@@ -41,6 +41,10 @@ lint: ## check formatting, vet, golangci-lint with the architecture's arrows, ge
 bench: ## run the benchmarks beside their baselines
 	@scripts/setup run
 	@go run ./internal/proof/bench
+
+recall: ## how well the turns that a question is about are found (LOCOMO=file, LONGMEMEVAL=file, DOC=docs/benchmarks.md)
+	@scripts/setup run
+	@go run ./internal/proof/recall -chart docs/charts $(if $(LOCOMO),-locomo "$(LOCOMO)") $(if $(LONGMEMEVAL),-longmemeval "$(LONGMEMEVAL)") $(if $(DOC),-doc $(DOC))
 
 peers: ## measure the server beside a gateway, and its memory beside other ways to remember (RUNS=n, DOC=docs/benchmarks.md)
 	@scripts/setup peers

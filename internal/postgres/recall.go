@@ -73,8 +73,10 @@ func timesFound(rank float32) float64 {
 	if rank <= 0 {
 		return 0
 	}
-	whole, part := math.Modf(float64(rank)*math.Pi*math.Pi/6 + .001)
-	return max(whole+4*part, 1)
+	const rounding = .001
+	sum := float64(rank) * math.Pi * math.Pi / 6
+	whole := math.Floor(sum + rounding)
+	return max(whole+4*max(sum-whole, 0), 1)
 }
 
 // Nearness returns the turns with a vector of the model, and their cosines.

@@ -141,7 +141,9 @@ select is(pg_temp.copied('service_role', 'public.message_files', 'A', 'A'), '235
 select is(pg_temp.callable('anon'), null, 'anon may call nothing');
 select is(pg_temp.callable('authenticated'), null, 'a signed-in user may call nothing');
 select is(pg_temp.callable('throughline_app'),
-  'throughline.cosine(throughline.embedding,throughline.embedding), throughline.search_messages(tsquery,uuid,text,timestamp with time zone,timestamp with time zone,integer), throughline.search_vector(uuid,text), throughline.searchable(text)',
+  'throughline.cosine(throughline.embedding,throughline.embedding), throughline.recall_matches(text[],uuid,uuid,bigint,bigint,integer), '
+  'throughline.recall_nearness(throughline.embedding,text,uuid,uuid,bigint,bigint), throughline.recall_size(uuid,bigint,bigint), '
+  'throughline.search_messages(tsquery,uuid,text,timestamp with time zone,timestamp with time zone,integer), throughline.search_vector(uuid,text), throughline.searchable(text)',
   'the server may call these');
 select is(pg_temp.callable('throughline_worker'), 'throughline.cosine(throughline.embedding,throughline.embedding), throughline.index_turns(uuid,bigint), throughline.may_fold(uuid,integer)', 'a job may call these');
 select is(pg_temp.callable('service_role'),
@@ -152,9 +154,16 @@ select is(pg_temp.callable('service_role'),
   'throughline.search_vector(uuid,text), throughline.searchable(text)',
   'service_role may call these');
 
--- The one callable function with its owner's rights finds only the caller's messages.
+-- The callable functions with their owner's rights find only what is the caller's.
 select is(pg_temp.attempt(who, $$select from throughline.search_messages(to_tsquery('simple', 'hello'), null, null, null, null, 10)$$), found, who || ' finds ' || found)
   from (values ('app A', '1'), ('app nobody', '0')) expected_finds (who, found);
+select is_empty(
+  $$select who, call from unnest(array['app nobody', 'app A']) who
+     cross join (values ('select from throughline.recall_matches(array[''hello''], pg_temp.id(''B''), null, 0, 0, 10)'),
+                        ('select from throughline.recall_matches(array[''hello''], null, null, 0, 0, 10) m where m.chat_id not in (select id from public.chats)'),
+                        ('select from throughline.recall_size(pg_temp.id(''B''), 0, 0)')) calls (call)
+     where pg_temp.attempt(who, call) <> '0'$$,
+  'recall finds nothing of another user');
 
 select * from finish();
 rollback;

@@ -1,0 +1,64 @@
+package main
+
+import (
+	"bytes"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Our own dialogs are asked about through the real store: nearly every fact is among the first five messages.
+func TestOwnDialogs(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	if err := run(t.Context(), []string{"-quick"}, &out, io.Discard); err != nil {
+		t.Fatal(err)
+	}
+	for _, way := range []string{"ts_rank", "BM25", "recall, words"} {
+		if !strings.Contains(out.String(), way) {
+			t.Errorf("no row of %s", way)
+		}
+	}
+	t.Log(out.String())
+}
+
+func TestOwnDialogsAreWellFormed(t *testing.T) {
+	t.Parallel()
+	s, err := readOwn()
+	if err != nil || len(s.dialogs) < 12 {
+		t.Fatalf("%v", err)
+	}
+	for _, d := range s.dialogs {
+		for _, q := range d.questions {
+			for _, id := range q.messages {
+				if !slices.ContainsFunc(d.messages, func(m message) bool { return m.id == id && m.role == "user" }) {
+					t.Errorf("%s: %q is answered by %q", d.name, q.text, id)
+				}
+			}
+		}
+	}
+}
+
+func TestARowCountsShares(t *testing.T) {
+	t.Parallel()
+	d := &dialog{}
+	for n, session := range []string{"one", "one", "two", "three"} {
+		d.messages = append(d.messages, message{id: string(rune('a' + n)), session: session})
+	}
+	var r row
+	r.add(d, question{messages: []string{"c", "a"}}, []int64{2, 4, 3}, time.Second)
+	if r.asked != 1 || !slices.Equal(r.messages, []float64{.5, .5, .5, .5}) || !slices.Equal(r.sessions, []float64{1, 1}) {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestWrongFilesAreErrors(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{{"-locomo", "nowhere.json"}, {"-longmemeval", "nowhere.json"}, {"more"}} {
+		if err := run(t.Context(), args, io.Discard, io.Discard); err == nil {
+			t.Errorf("%q are taken", args)
+		}
+	}
+}
