@@ -108,6 +108,7 @@ func (r *rig) checkPromptsGrow() {
 		if memory == prompt.Text {
 			memory = "" // a first message has none
 		}
+		memory, _, _ = strings.Cut(memory, "\n\n"+recallHeading) // what is recalled is for one question
 	}
 	if grew == 0 {
 		r.t.Error("no two prompts had the same brief")
