@@ -156,7 +156,7 @@ func (e *environment) newDrive(options offline.Options) (*drive, error) {
 		return nil, err
 	}
 	numbers, limits := metrics.New(), memory.DefaultLimits()
-	if d.worker, err = e.worker(watched{e.folder(d.model.client, numbers), d.folds}, numbers); err != nil {
+	if d.worker, err = e.worker(watched{e.folder(postgres.NewBriefs(e.pool, true), d.model.client, numbers), d.folds}, numbers); err != nil {
 		return nil, errors.Join(err, d.model.close())
 	}
 	enqueue := jobs.EnqueueFold(d.worker)

@@ -34,6 +34,7 @@ type environment struct {
 	profile  string // folder for profiles, "" for none
 	owners   []owner
 	used     atomic.Int64
+	talks    *talks // of measureRecall; nil before it runs
 }
 
 // owner is a user.
@@ -148,6 +149,7 @@ type sizes struct {
 	stop        stopping
 	record      recording
 	remember    remembering
+	recall      recalling
 }
 
 // stage is many streams at once: opened evenly over ramp, then measured for steady.
@@ -180,6 +182,10 @@ var (
 		stop:     stopping{clients: 100, ramp: time.Second, drain: 15 * time.Second},
 		record:   recording{followed: 50, stage: stage{streams: 300, ramp: time.Second, steady: 2 * time.Second}, intervals: []int{25, 50, 100, 250}},
 		remember: remembering{summaryTime: 300 * time.Millisecond, embeddingTime: 30 * time.Millisecond},
+		recall: recalling{
+			turns: []int{200, 2000, 20_000}, others: 50, otherTurns: 200, asked: 10, askedTurns: 2000,
+			samples: 300, firstDeltas: 150, commits: 200, embedding: 5 * time.Millisecond,
+		},
 	}
 	quick = sizes{
 		messages: 20_000, longChats: 1, longTurns: 1000, users: 50, sharedBuffers: "128MB",
@@ -192,5 +198,9 @@ var (
 		stop:        stopping{clients: 20, ramp: 500 * time.Millisecond, drain: 2 * time.Second},
 		record:      recording{followed: 5, stage: stage{streams: 20, ramp: 500 * time.Millisecond, steady: time.Second}, intervals: []int{100}},
 		remember:    remembering{turns: 60, summaryTime: 20 * time.Millisecond, embeddingTime: 2 * time.Millisecond},
+		recall: recalling{
+			turns: []int{200, 1000}, others: 5, otherTurns: 50, asked: 2, askedTurns: 200,
+			samples: 50, firstDeltas: 20, commits: 50, embedding: 5 * time.Millisecond,
+		},
 	}
 )

@@ -33,7 +33,8 @@ type batchOfChats struct {
 }
 
 // fill writes users, chats, briefs and messages in bulk, with triggers and foreign keys off; what triggers would
-// have set is written as they would have. The full-text index is recreated for what is written from then on:
+// have set is written as they would have, but that there are turns to index: no sweep is to index them beside what is
+// measured. The full-text index is recreated for what is written from then on:
 // filling it with a million messages takes ten minutes, and a turn's cost does not depend on them.
 func (e *environment) fill(ctx context.Context) error {
 	conn, err := e.admin.Acquire(ctx)
@@ -112,8 +113,8 @@ func (b batchOfChats) insertChats(ctx context.Context, conn *pgx.Conn, users int
 		return err
 	}
 	_, err = conn.Exec(ctx, `
-		insert into public.conversation_briefs (chat_id, user_id, brief, brief_tokens, version, covered_seq, pending_tokens, pending_turns)
-		select c.id, c.user_id,
+		insert into public.conversation_briefs (chat_id, user_id, to_index, brief, brief_tokens, version, covered_seq, pending_tokens, pending_turns)
+		select c.id, c.user_id, false,
 		       jsonb_build_object('global_summary', $2::text, 'last_summarized_message_id',
 		         (select m.id from public.messages m where m.chat_id = c.id and m.seq = $4)),
 		       $3, $5, $4, rest.tokens, rest.turns

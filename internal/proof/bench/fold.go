@@ -108,7 +108,7 @@ func (e *environment) foldRate(ctx context.Context) (float64, error) {
 	}
 	numbers := metrics.New()
 	folds := make(chan ran, e.folds)
-	worker, err := e.worker(watched{e.folder(instant{summaryText()}, numbers), folds}, numbers)
+	worker, err := e.worker(watched{e.folder(postgres.NewBriefs(e.pool, true), instant{summaryText()}, numbers), folds}, numbers)
 	if err != nil {
 		return 0, err
 	}
@@ -140,9 +140,9 @@ func (e *environment) jobRate(ctx context.Context, client *jobs.Client, jobs <-c
 	})
 }
 
-func (e *environment) folder(summarizer brief.Summarizer, numbers *metrics.Metrics) jobs.Folder {
+func (e *environment) folder(store brief.Store, summarizer brief.Summarizer, numbers *metrics.Metrics) jobs.Folder {
 	return brief.New(brief.Config{
-		Store: postgres.NewBriefs(e.pool, true), Summarizer: summarizer, Prompt: brief.PromptConfig{Mode: brief.ModeInline, Model: "offline"},
+		Store: store, Summarizer: summarizer, Prompt: brief.PromptConfig{Mode: brief.ModeInline, Model: "offline"},
 		Limits: memory.DefaultLimits(), Logger: quiet(), Metrics: numbers,
 	})
 }
@@ -163,7 +163,7 @@ func (e *environment) unfold(ctx context.Context) error {
 	}
 	_, err := e.admin.Exec(ctx, `
 		update public.conversation_briefs b
-		   set brief = default, brief_tokens = 0, version = 0, covered_seq = 0, indexed_seq = 0, stale = false, lease_token = null, lease_until = null,
+		   set brief = default, brief_tokens = 0, version = 0, covered_seq = 0, indexed_seq = 0, to_index = false, stale = false, lease_token = null, lease_until = null,
 		       pending_tokens = (select sum(m.token_count) from public.messages m where m.chat_id = b.chat_id),
 		       pending_turns = (select count(*) from public.messages m where m.chat_id = b.chat_id and m.role = 'user')
 		 where b.chat_id = any($1)`, ids)

@@ -134,6 +134,7 @@ var benchmarks = []benchmark{
 	{name: "slow", run: measureSlow, once: true},
 	{name: "stop", run: measureStop, once: true},
 	{name: "record", run: measureRecord},
+	{name: "recall", run: measureRecall},
 	{name: "peers", run: measurePeers, byHand: true},
 	{name: "memorycost", run: measureMemoryCost, byHand: true},
 }

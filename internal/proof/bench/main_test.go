@@ -35,6 +35,7 @@ var tiny = sizes{
 	slow:        slowness{readers: 2, tokens: 100, others: stage{streams: 3, ramp: 100 * time.Millisecond, steady: 400 * time.Millisecond}},
 	stop:        stopping{clients: 4, ramp: 100 * time.Millisecond, drain: time.Second},
 	remember:    remembering{turns: 28, summaryTime: 2 * time.Millisecond, embeddingTime: time.Millisecond},
+	recall:      recalling{turns: []int{40, 80}, others: 3, otherTurns: 20, asked: 1, askedTurns: 80, samples: 5, firstDeltas: 3, commits: 5, embedding: time.Millisecond},
 	record:      recording{followed: 2, stage: stage{streams: 4, ramp: 100 * time.Millisecond, steady: 500 * time.Millisecond}, intervals: []int{100}},
 }
 
@@ -54,7 +55,7 @@ func TestEveryRowIsMeasured(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	again, err := choose("prompt,turn,fold,delta,auth,stream")
+	again, err := choose("prompt,turn,fold,delta,auth,stream,recall")
 	if err != nil {
 		t.Fatal(err)
 	}
