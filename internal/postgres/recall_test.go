@@ -143,7 +143,7 @@ func TestRecallLeavesExpiredChatsOut(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
 	chatID := b.keepIndexed(b.user, "The canary is yellow.")
-	b.exec("update chats set ttl_hours = 1, expires_at = now() - interval '1 second', last_message_at = now() - interval '2 hours' where id = $1", chatID)
+	shelf{bed: b}.expire(chatID)
 	if got := b.recalled(b.user, recall.Query{Text: "canary"}); len(got) > 0 {
 		t.Errorf("finds %q", got)
 	}
