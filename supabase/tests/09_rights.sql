@@ -85,7 +85,7 @@ create function pg_temp.callable(who text) returns text language sql as $$
    where has_schema_privilege(who, schema, 'usage') and has_function_privilege(who, oid, 'execute')
 $$;
 
-select plan((select 5 * count(*) + 13 from expected)::int + (select 4 * 7 * count(*) + count(*) from tables_of_users)::int);
+select plan((select 5 * count(*) + 14 from expected)::int + (select 4 * 7 * count(*) + count(*) from tables_of_users)::int);
 
 -- The list is complete.
 select is_empty('select full_name from ours except select full_name from expected', 'each relation has its line above');

@@ -72,7 +72,7 @@ func (b *bench) measure(ctx context.Context, s *set) error {
 	t := table{name: s.name}
 	ways := b.ways()
 	for _, way := range ways {
-		t.rows = append(t.rows, row{way: way.name})
+		t.rows = append(t.rows, row{way: way.name, short: way.short})
 	}
 	for _, d := range s.dialogs {
 		c, err := b.put(ctx, d)

@@ -27,6 +27,7 @@ type table struct {
 // row is what a way has found of all questions.
 type row struct {
 	way      string
+	short    string    // in the chart
 	messages []float64 // sums of the share that was found, by inMessages
 	asked    int       // questions whose messages are known
 	sessions []float64 // by inSessions
@@ -126,7 +127,7 @@ func (b *bench) panels() []kit.Panel {
 	for _, t := range b.tables {
 		p := kit.Panel{Title: t.name, Unit: "recall, %", X: "first messages", Places: []string{"5", "10", "25", "50"}}
 		for _, r := range slices.Backward(t.rows) {
-			line := kit.Line{Name: strings.Trim(r.way, "*")}
+			line := kit.Line{Name: r.short}
 			for n, sum := range r.messages {
 				if r.asked > 0 {
 					line.Points = append(line.Points, kit.Point{X: float64(n), Y: 100 * sum / float64(r.asked)})
