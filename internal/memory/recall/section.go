@@ -101,7 +101,7 @@ func (m *Message) excerpt(limit int) string {
 		position += len(sentence)
 	}
 	const ellipses = 4
-	part := strings.TrimSpace(around(sentences, within, max(limit-ellipses, 1)))
+	part := strings.TrimSpace(around(sentences, within, max(limit-ellipses, 1), text.Tokens))
 	if !strings.HasPrefix(content, part) {
 		part = "… " + part
 	}

@@ -29,18 +29,18 @@ func (r *Recaller) turns(ctx context.Context, user auth.Principal, found *ranked
 	if err != nil {
 		return nil, err
 	}
+	finder := found.finder()
 	turns := make([]Turn, 0, len(best))
 	for _, c := range best {
 		if messages := texts[c.TurnID]; len(messages) > 0 {
-			turns = append(turns, found.turn(c, messages))
+			turns = append(turns, found.turn(finder, c, messages))
 		}
 	}
 	return turns, nil
 }
 
 // turn scores the messages of a turn by their own words, so that an "I see" does not rank beside what it answers.
-func (f *ranked) turn(c *candidate, messages []Message) Turn {
-	finder := f.finder()
+func (f *ranked) turn(finder *finder, c *candidate, messages []Message) Turn {
 	values := make([]float64, len(messages))
 	best := 0.
 	for n := range messages {
@@ -115,20 +115,18 @@ func firstMessages(turns []Turn, most int) []Turn {
 
 // finder finds a question's words in texts.
 type finder struct {
-	words []int // the position of each of roots in the question
-	roots []string
-	value []float64 // by word
+	words map[string]int // the position of a word in the question, by the root of each form
+	value []float64      // by word
 }
 
 func (f *ranked) finder() *finder {
-	found := &finder{value: make([]float64, len(f.words))}
+	found := &finder{words: map[string]int{}, value: make([]float64, len(f.words))}
 	for n, w := range f.words {
-		found.value[n] = rarityOf(f.ownHolders[n], f.matches.Turns)
-		if f.ownHolders[n] == 0 {
-			found.value[n] = 0
+		if f.ownHolders[n] > 0 {
+			found.value[n] = rarityOf(f.ownHolders[n], f.matches.Turns)
 		}
 		for _, form := range w.forms {
-			found.words, found.roots = append(found.words, n), append(found.roots, rootOf(form))
+			found.words[rootOf(form)] = n
 		}
 	}
 	return found
@@ -139,21 +137,16 @@ func (f *finder) counts(content string) (counts []float64, size int) {
 	counts = make([]float64, len(f.value))
 	tokens := tokensOf(content)
 	for _, token := range tokens {
-		root := rootOf(token)
-		for n, wanted := range f.roots {
-			if root == wanted {
-				counts[f.words[n]]++
-				break
-			}
+		if n, ok := f.words[rootOf(token)]; ok {
+			counts[n]++
 		}
 	}
 	return counts, len(tokens)
 }
 
-// valueOf returns how much of the question a text says.
-func (f *finder) valueOf(content string) float64 {
+// valueOf returns how much of the question a text says that has so many of its words.
+func (f *finder) valueOf(counts []float64, size int) float64 {
 	const ordinarySize = 20
-	counts, size := f.counts(content)
 	sum := 0.
 	for n, count := range counts {
 		sum += f.value[n] * saturated(count, float64(size)/ordinarySize)
@@ -168,26 +161,33 @@ func (f *finder) quote(content string) (string, float64) {
 		content = strings.ToValidUTF8(content[:mostRead], "")
 	}
 	sentences := text.Sentences(content)
-	return strings.TrimSpace(around(sentences, f.bestOf(sentences), quoteTokens)), f.valueOf(content)
-}
-
-// bestOf returns the position of the sentence that says most of the question; the first of equals.
-func (f *finder) bestOf(sentences []string) int {
+	all, size := make([]float64, len(f.value)), 0
 	best, most := 0, 0.
 	for n, sentence := range sentences {
-		if value := f.valueOf(sentence); value > most {
+		counts, words := f.counts(sentence)
+		if value := f.valueOf(counts, words); value > most {
 			best, most = n, value
 		}
+		for w, count := range counts {
+			all[w] += count
+		}
+		size += words
 	}
-	return best
+	return strings.TrimSpace(around(sentences, best, quoteTokens, aboutTokens)), f.valueOf(all, size)
 }
 
-// around returns a sentence with as many of its neighbours as fit into limit tokens, those after it first.
-func around(sentences []string, at, limit int) string {
+// aboutTokens is an estimate that spares counting.
+func aboutTokens(content string) int {
+	const bytesPerToken = 4
+	return len(content)/bytesPerToken + 1
+}
+
+// around returns a sentence with as many of its neighbours as fit into limit tokens by size, those after it first.
+func around(sentences []string, at, limit int, size func(string) int) string {
 	if len(sentences) == 0 {
 		return ""
 	}
-	tokens := text.Tokens(sentences[at])
+	tokens := size(sentences[at])
 	if tokens > limit {
 		return text.FitCap(sentences[at], limit)
 	}
@@ -195,12 +195,12 @@ func around(sentences []string, at, limit int) string {
 	for {
 		grown := false
 		if to < len(sentences) {
-			if n := text.Tokens(sentences[to]); tokens+n <= limit {
+			if n := size(sentences[to]); tokens+n <= limit {
 				tokens, to, grown = tokens+n, to+1, true
 			}
 		}
 		if from > 0 {
-			if n := text.Tokens(sentences[from-1]); tokens+n <= limit {
+			if n := size(sentences[from-1]); tokens+n <= limit {
 				tokens, from, grown = tokens+n, from-1, true
 			}
 		}
