@@ -110,7 +110,7 @@ func TestIndexedTurnsGetVectors(t *testing.T) {
 	}
 	// The vector of a turn is near to its own words, and of length 1.
 	for _, chatID := range chats {
-		if wrong := testkit.Ask[int](t, r.pool, "select count(*) from turn_index where chat_id = $1 and abs(throughline.cosine(embedding, embedding) - 1) > 0.01", chatID); wrong != 0 {
+		if wrong := testkit.Ask[int](t, r.pool, "select count(*) from turn_index where chat_id = $1 and abs((-(embedding operator(throughline.<#>) embedding)) - 1) > 0.01", chatID); wrong != 0 {
 			t.Errorf("%d vectors are not of length 1", wrong)
 		}
 	}
@@ -167,7 +167,7 @@ func TestChangesWhileTurnsAreEmbedded(t *testing.T) {
 				if !strings.Contains(texts, "canary") {
 					t.Error("the new words have no vector")
 				}
-				if same := testkit.Ask[float64](t, r.pool, "select throughline.cosine(a.embedding, b.embedding) from turn_index a, turn_index b where a.seq = 1 and b.seq = 3"); same > .9 {
+				if same := testkit.Ask[float64](t, r.pool, "select -(a.embedding operator(throughline.<#>) b.embedding) from turn_index a, turn_index b where a.seq = 1 and b.seq = 3"); same > .9 {
 					t.Errorf("the edited turn still has its old vector (cosine %f)", same)
 				}
 			case "deletion":
@@ -323,7 +323,7 @@ func TestTurnsWithoutMeaningAreDone(t *testing.T) {
 	testkit.Exec(t, r.pool, "alter table messages enable trigger user")
 	r.work(r.embedding(nil))
 	r.awaitVectors()
-	if n := testkit.Ask[int](t, r.pool, "select count(*) from turn_index where throughline.cosine(embedding, embedding) = 0"); n != 1 {
+	if n := testkit.Ask[int](t, r.pool, "select count(*) from turn_index where (-(embedding operator(throughline.<#>) embedding)) = 0"); n != 1 {
 		t.Errorf("%d turns have no meaning", n)
 	}
 }
@@ -382,7 +382,7 @@ func TestEditsRaceWithEmbeddings(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		cosine := testkit.Ask[float64](t, r.pool, "select throughline.cosine(embedding, $2::real[]::extensions.halfvec::throughline.embedding) from turn_index where chat_id = $1", chatID, vectors[0])
+		cosine := testkit.Ask[float64](t, r.pool, "select -(embedding operator(throughline.<#>) $2::real[]::extensions.halfvec::throughline.embedding) from turn_index where chat_id = $1", chatID, vectors[0])
 		if cosine < .99 {
 			t.Errorf("chat %d has the vector of other words (cosine %f)", n, cosine)
 		}

@@ -176,13 +176,13 @@ func wantVectors(t *testing.T, conn *pgx.Conn, schema string) {
 	}
 	testkit.Exec(t, conn, "revoke usage on schema "+pgx.Identifier{schema}.Sanitize()+" from public, authenticated; set role throughline_app")
 	a, b := embedding(0.5, 0.5, 0.5, 0.5), embedding(0.5, -0.5, 0.5, 0.5)
-	if got := testkit.Ask[float64](t, conn, "select throughline.cosine($1, $2)", a, b); got != 0.5 {
+	if got := testkit.Ask[float64](t, conn, "select -($1::throughline.embedding operator(throughline.<#>) $2::throughline.embedding)", a, b); got != 0.5 {
 		t.Errorf("cosine: %v", got)
 	}
 	if got := testkit.Ask[float64](t, conn, "select $1::throughline.embedding operator(throughline.<#>) $2::throughline.embedding", a, b); got != -0.5 {
 		t.Errorf("negative inner product: %v", got)
 	}
-	if got := testkit.Ask[float64](t, conn, "select throughline.cosine($1, $2)", a, embedding()); got != 0 {
+	if got := testkit.Ask[float64](t, conn, "select -($1::throughline.embedding operator(throughline.<#>) $2::throughline.embedding)", a, embedding()); got != 0 {
 		t.Errorf("cosine with zeros: %v", got)
 	}
 }

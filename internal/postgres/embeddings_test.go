@@ -69,7 +69,7 @@ func TestVectorsAreStoredForTheirWords(t *testing.T) {
 	if other := b.bareTurns(e, chatID, "another", 0, 9); len(other) != 3 {
 		t.Errorf("of another model: %+v", other)
 	}
-	if cosine := ask[float64](b, "select throughline.cosine(embedding, ('[' || repeat('0,', 7) || '1' || repeat(',0', 504) || ']')::throughline.embedding) from turn_index where seq = 1"); math.Abs(cosine-1) > 1e-9 {
+	if cosine := ask[float64](b, "select -(embedding operator(throughline.<#>) ('[' || repeat('0,', 7) || '1' || repeat(',0', 504) || ']')::throughline.embedding) from turn_index where seq = 1"); math.Abs(cosine-1) > 1e-9 {
 		t.Errorf("another vector is stored: cosine %f", cosine)
 	}
 }

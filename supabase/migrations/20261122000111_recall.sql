@@ -85,9 +85,6 @@ language sql stable security definer set search_path = '' set enable_seqscan = o
    group by n.chat_id
 $$;
 
--- Recall reads thousands of rows: their words must not lie elsewhere. 1 200 rows take 3 ms instead of 25.
-alter table public.turn_index set (toast_tuple_target = 8160);
-
 revoke all on function throughline.recall_size(uuid, bigint, bigint),
   throughline.recall_matches(text[], uuid, uuid, bigint, bigint, int),
   throughline.recall_nearness(throughline.embedding, text, uuid, uuid, bigint, bigint) from public, anon, authenticated;

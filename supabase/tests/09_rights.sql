@@ -141,16 +141,16 @@ select is(pg_temp.copied('service_role', 'public.message_files', 'A', 'A'), '235
 select is(pg_temp.callable('anon'), null, 'anon may call nothing');
 select is(pg_temp.callable('authenticated'), null, 'a signed-in user may call nothing');
 select is(pg_temp.callable('throughline_app'),
-  'throughline.cosine(throughline.embedding,throughline.embedding), throughline.recall_matches(text[],uuid,uuid,bigint,bigint,integer), '
+  'throughline.index_rest(uuid), throughline.recall_matches(text[],uuid,uuid,bigint,bigint,integer), '
   'throughline.recall_nearness(throughline.embedding,text,uuid,uuid,bigint,bigint), throughline.recall_size(uuid,bigint,bigint), '
   'throughline.search_messages(tsquery,uuid,text,timestamp with time zone,timestamp with time zone,integer), throughline.search_vector(uuid,text), throughline.searchable(text)',
   'the server may call these');
-select is(pg_temp.callable('throughline_worker'), 'throughline.cosine(throughline.embedding,throughline.embedding), throughline.index_turns(uuid,bigint), throughline.may_fold(uuid,integer)', 'a job may call these');
+select is(pg_temp.callable('throughline_worker'), 'throughline.index_turns(uuid,bigint), throughline.may_fold(uuid,integer)', 'a job may call these');
 select is(pg_temp.callable('service_role'),
   'inspect.due_folds(integer,integer,integer,integer,integer), '
   'inspect.number_in(jsonb,text), inspect.sentences(text), inspect.sentences_only_in(text,text), '
   'river.river_job_state_in_bitmask(bit,river.river_job_state), '
-  'throughline.cosine(throughline.embedding,throughline.embedding), throughline.fold_is_due(integer,bigint,bigint,text,integer,integer,integer,integer,integer,integer), '
+  'throughline.fold_is_due(integer,bigint,bigint,text,integer,integer,integer,integer,integer,integer), '
   'throughline.search_vector(uuid,text), throughline.searchable(text)',
   'service_role may call these');
 
