@@ -3,7 +3,9 @@ package postgres
 import (
 	"context"
 	"math"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/memory/recall"
@@ -61,10 +63,28 @@ func (r *Recall) Matches(ctx context.Context, user auth.Principal, in recall.Sco
 
 // send sends a batch about a chat, or about all chats of the user.
 func (r *Recall) send(ctx context.Context, user auth.Principal, in recall.Scope, doing string, fill func(*pgx.Batch)) error {
-	if in.ChatID == uuid.Nil {
-		return sendAs(ctx, r.pool, user, doing, fill)
+	limited := func(batch *pgx.Batch) {
+		queueLimit(ctx, batch)
+		fill(batch)
 	}
-	return sendAbout(ctx, r.pool, user, in.ChatID, doing, fill)
+	var err error
+	if in.ChatID == uuid.Nil {
+		err = sendAs(ctx, r.pool, user, doing, limited)
+	} else {
+		err = sendAbout(ctx, r.pool, user, in.ChatID, doing, limited)
+	}
+	if sqlState(err) == queryCanceled {
+		return failed(doing, context.DeadlineExceeded)
+	}
+	return err
+}
+
+// queueLimit lets Postgres end what follows a little before ctx ends: a context that ends closes the connection.
+func queueLimit(ctx context.Context, batch *pgx.Batch) {
+	if deadline, ok := ctx.Deadline(); ok {
+		most := max(time.Until(deadline)*9/10, time.Millisecond)
+		queueExec(batch, queries.LimitStatements, strconv.FormatInt(most.Milliseconds(), 10))
+	}
 }
 
 // timesFound returns how often a word is in a text by its ts_rank, which is 1 + 1/4 + 1/9 + … by pi²/6: 1 for once, 2
@@ -111,7 +131,7 @@ func (r *Recall) Texts(ctx context.Context, user auth.Principal, turns []recall.
 		params.Turns, params.LastSeqs = append(params.Turns, turn.Seq), append(params.LastSeqs, turn.LastSeq)
 	}
 	found := map[recall.TurnID][]recall.Message{}
-	err := sendAs(ctx, r.pool, user, "read turns", func(batch *pgx.Batch) {
+	err := r.send(ctx, user, recall.Scope{}, "read turns", func(batch *pgx.Batch) {
 		clear(found)
 		queueMany(batch, queries.ReadTurns, params, func(row dbsqlc.ReadTurnsRow) {
 			turn := recall.TurnID{ChatID: row.ChatID, Seq: row.Turn}

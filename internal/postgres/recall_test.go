@@ -2,6 +2,8 @@ package postgres
 
 import (
 	"cmp"
+	"context"
+	"errors"
 	"math"
 	"slices"
 	"strings"
@@ -13,7 +15,9 @@ import (
 
 	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/fault"
+	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/memory/recall"
+	"github.com/arcoscribe/throughline/internal/testkit"
 )
 
 // keepIndexed is keep, and indexes the chat.
@@ -198,5 +202,33 @@ func TestRecallReadsOnlyTurnsWithTheWords(t *testing.T) {
 	plan := explain(t, tx, row, chatID.String())
 	if !strings.Contains(plan, "turn_index_tsv_idx") || mostRows(t, plan) > 60 {
 		t.Error(plan)
+	}
+}
+
+// Postgres ends a lookup itself before the deadline: the connection is kept, and there is no search left in it.
+func TestLateRecallKeepsItsConnection(t *testing.T) {
+	t.Parallel()
+	b := newBedWith(t, memory.DefaultLimits(), 1)
+	chatID := b.keepIndexed(b.user, "My dentist is called Dr. Bukowski.", "Noted.")
+	store := NewRecall(b.pool)
+	const backend = "select pg_backend_pid()"
+	before := testkit.Ask[int](t, b.pool, backend)
+	conn := testkit.Connect(t, b.db.DSN)
+	tx, err := conn.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) }()
+	if _, err := tx.Exec(t.Context(), "lock table turn_index"); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	_, err = store.Matches(ctx, b.user, recall.Scope{ChatID: chatID}, [][]string{{"dentist"}})
+	if !errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil {
+		t.Errorf("%v, after the deadline: %v", err, ctx.Err())
+	}
+	if after := testkit.Ask[int](t, b.pool, backend); after != before && !b.db.Pooled() {
+		t.Errorf("connection %d became %d", before, after)
 	}
 }

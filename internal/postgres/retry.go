@@ -32,6 +32,7 @@ const (
 	undefinedFunction    = "42883"
 	undefinedObject      = "42704" // a type, a configuration of the full-text search
 	invalidSchema        = "3F000"
+	queryCanceled        = "57014" // also by statement_timeout
 	invalidParameter     = "22023" // also of set_config('role', …) for a role that does not exist
 	connectionException  = "08"    // the class: its codes begin with it
 )

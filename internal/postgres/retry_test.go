@@ -81,11 +81,8 @@ func queueError(batch *pgx.Batch, code string) {
 	batch.Queue("do $$ begin raise exception using errcode = '" + code + "'; end $$")
 }
 
-// SQLSTATE codes that are not worth another try.
-const (
-	queryCanceled    = "57014"
-	lockNotAvailable = "55P03"
-)
+// lockNotAvailable is a SQLSTATE code that is not worth another try.
+const lockNotAvailable = "55P03"
 
 // An error that stays is returned after some tries. One that another try cannot help is returned at once.
 func TestRetryEnds(t *testing.T) {

@@ -24,6 +24,10 @@ select named.user_id::uuid as user_id,
 -- Back to the role of the connection, which may insert jobs.
 select set_config('role', 'none', true);
 
+-- name: LimitStatements :exec
+-- Ends the statements that follow after so many milliseconds.
+select set_config('statement_timeout', sqlc.arg(milliseconds)::text, true);
+
 -- name: LockClientMessage :exec
 -- Serializes copies of one message: a copy between the search for an earlier one and the inserts would leave
 -- a chat without messages.

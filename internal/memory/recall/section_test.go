@@ -49,7 +49,7 @@ func TestSectionKeepsItsLimits(t *testing.T) {
 		if tokens > budget || tokens != text.Tokens(written) || len(shown) > recall.SectionTurns {
 			t.Errorf("budget %d: %d turns of %d tokens", budget, len(shown), tokens)
 		}
-		for _, line := range strings.Split(written, "\n") {
+		for line := range strings.SplitSeq(written, "\n") {
 			if text.Tokens(line) > recall.SectionTurnLimit {
 				t.Errorf("a turn of %d tokens", text.Tokens(line))
 			}

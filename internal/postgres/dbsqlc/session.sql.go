@@ -69,6 +69,16 @@ func (q *Queries) ActAsUser(ctx context.Context, claims string) error {
 	return err
 }
 
+const LimitStatements = `-- name: LimitStatements :exec
+select set_config('statement_timeout', $1::text, true)
+`
+
+// Ends the statements that follow after so many milliseconds.
+func (q *Queries) LimitStatements(ctx context.Context, milliseconds string) error {
+	_, err := q.db.Exec(ctx, LimitStatements, milliseconds)
+	return err
+}
+
 const LockClientMessage = `-- name: LockClientMessage :exec
 select pg_advisory_xact_lock(hashtextextended('message:' || $1::text || $2::text, 0))
 `
