@@ -84,8 +84,11 @@ with bare as materialized (
    order by i.seq limit $4::int)
 select b.seq as turn_seq, b.words, coalesce(m.role, '')::text as role, left(coalesce(m.content, ''), 10000)::text as content
   from bare b
-  left join throughline.own_messages m
-    on m.chat_id = $1 and m.seq between b.seq and b.last_seq and m.token_count > 0 and m.role <> 'system'
+  left join lateral (
+       -- Turn by turn (offset 0): Postgres would rather read all messages of the chat, and compare each with each turn.
+       select o.seq, o.role, o.content from throughline.own_messages o
+        where o.chat_id = $1 and o.seq between b.seq and b.last_seq and o.token_count > 0 and o.role <> 'system'
+       offset 0) m on true
  order by b.seq, m.seq
 `
 
