@@ -184,7 +184,7 @@ var (
 		remember: remembering{summaryTime: 300 * time.Millisecond, embeddingTime: 30 * time.Millisecond},
 		recall: recalling{
 			turns: []int{200, 2000, 20_000}, others: 50, otherTurns: 200, asked: 10, askedTurns: 2000,
-			samples: 300, firstDeltas: 150, commits: 200, embedding: 5 * time.Millisecond,
+			samples: 150, firstDeltas: 100, commits: 100, embedding: 5 * time.Millisecond,
 		},
 	}
 	quick = sizes{
