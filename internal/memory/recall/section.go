@@ -19,16 +19,16 @@ const (
 
 // Section writes turns, which come best first, for a prompt: at most SectionTurns, each of at most SectionTurnLimit
 // tokens around what the question is about, the best ones that fit into budget tokens, in the order in which they were
-// said. It returns the text, the turns that are in it, in that order, and the text's tokens.
+// said. It returns the text, the turns that are in it, in that order, and
+// the tokens that they take with their line ends.
 func Section(turns []Turn, budget int) (written string, shown []Turn, tokens int) {
 	lines := map[TurnID]string{}
 	for _, t := range turns {
 		if len(shown) == SectionTurns {
 			break
 		}
-		line := line(t)
-		size := text.Tokens(line) + 1 // and its line end
-		if line == "" || tokens+size > budget {
+		line, size := line(t)
+		if size > SectionTurnLimit || tokens+size > budget {
 			continue
 		}
 		lines[TurnID{t.ChatID, t.Seq}] = line
@@ -40,12 +40,11 @@ func Section(turns []Turn, budget int) (written string, shown []Turn, tokens int
 	for _, t := range shown {
 		inOrder = append(inOrder, lines[TurnID{t.ChatID, t.Seq}])
 	}
-	written = strings.Join(inOrder, "\n")
-	return written, shown, text.Tokens(written)
+	return strings.Join(inOrder, "\n"), shown, tokens
 }
 
-// line writes a turn as "[2026-03-03] User: … / Assistant: …", or "" if it does not fit.
-func line(t Turn) string {
+// line writes a turn as "[2026-03-03] User: … / Assistant: …", and returns its tokens with the line end.
+func line(t Turn) (written string, tokens int) {
 	excerpts := t.excerpts()
 	var b strings.Builder
 	b.WriteString(t.SaidAt.UTC().Format("[2006-01-02] "))
@@ -55,10 +54,7 @@ func line(t Turn) string {
 		}
 		b.WriteString(memory.Role(m.Role).Label() + ": " + quoted(excerpts[n]))
 	}
-	if written := b.String(); text.Tokens(written) <= SectionTurnLimit {
-		return written
-	}
-	return ""
+	return b.String(), text.Tokens(b.String()) + 1
 }
 
 // excerpts returns what is shown of each message. The message that says most of the question has what the others leave.

@@ -26,7 +26,7 @@ func TestSectionIsInOrderOfTime(t *testing.T) {
 		said(5, 9, "My dentist is Dr. Wu.", "Noted."), said(3, 1, "The E string broke.", ""),
 	}, 600)
 	want := "[2026-03-03] User: The E string broke.\n[2026-03-05] User: My dentist is Dr. Wu. / Assistant: Noted."
-	if written != want || len(shown) != 2 || shown[0].Seq != 1 || tokens != text.Tokens(want) {
+	if written != want || len(shown) != 2 || shown[0].Seq != 1 || tokens < text.Tokens(want) || tokens > text.Tokens(want)+2 {
 		t.Errorf("%s\n%d turns, %d tokens", written, len(shown), tokens)
 	}
 	if written, shown, tokens := recall.Section(nil, 600); written != "" || shown != nil || tokens != 0 {
@@ -46,7 +46,7 @@ func TestSectionKeepsItsLimits(t *testing.T) {
 	}
 	for _, budget := range []int{0, 10, 250, 600, 5000} {
 		written, shown, tokens := recall.Section(turns, budget)
-		if tokens > budget || tokens != text.Tokens(written) || len(shown) > recall.SectionTurns {
+		if tokens > budget || tokens < text.Tokens(written) || tokens > text.Tokens(written)+len(shown) || len(shown) > recall.SectionTurns {
 			t.Errorf("budget %d: %d turns of %d tokens", budget, len(shown), tokens)
 		}
 		for line := range strings.SplitSeq(written, "\n") {
