@@ -252,15 +252,17 @@ end
 $$;
 
 -- Indexes what is not yet of a chat of the user in the claims, or of the latest twenty that have something left. For who
--- searches: the sweep waits until nobody is talking. What another indexes at this moment is left to it.
+-- searches: the sweep waits until nobody is talking. For one chat this waits for a fold that commits at this moment.
 create function throughline.index_rest(in_chat uuid) returns void
 language plpgsql volatile security definer set search_path = '' set enable_seqscan = off as $$
 declare
+  asking constant uuid := (select auth.uid());
   behind record;
 begin
+  perform from public.conversation_briefs b where b.chat_id = in_chat and b.user_id = asking and b.to_index for update;
   for behind in
     select b.chat_id from public.conversation_briefs b
-     where b.user_id = (select auth.uid()) and b.to_index and (in_chat is null or b.chat_id = in_chat)
+     where b.user_id = asking and b.to_index and (in_chat is null or b.chat_id = in_chat)
      order by b.updated_at desc limit 20 for update skip locked
   loop
     for piece in 1 .. 10 loop -- of 500 messages; an import may have more, and is indexed by its jobs
