@@ -37,13 +37,13 @@ var functionWords = strings.Fields(`the a of and to in is that it was for on wit
 func lexeme(rank int) string {
 	const consonants, vowels = "bdfghjklmnprstvz", "aeiou"
 	const syllables = len(consonants) * len(vowels)
-	var word [6]byte
+	var word []byte
 	n := rank * 7919 % (syllables * syllables * syllables) // neighbours in rank are no neighbours in spelling
-	for i := 0; i < len(word); i += 2 {
-		word[i], word[i+1] = consonants[n%syllables%len(consonants)], vowels[n%syllables/len(consonants)]
+	for range 3 {
+		word = append(word, consonants[n%syllables%len(consonants)], vowels[n%syllables/len(consonants)])
 		n /= syllables
 	}
-	return string(word[:])
+	return string(word)
 }
 
 // synonym is a word that no turn holds, and that the embedder takes for the word that it is made of.
@@ -63,12 +63,12 @@ func (t talk) covered() int { return 2 * (t.turns - shortTurns) }
 
 // words returns the words of a turn that are no function words, those of the question first.
 func (t talk) words(turn int) (asked, answered []int) {
-	segment := rand.New(rand.NewPCG(uint64(t.number), uint64(turn/turnsOfSegment)+1<<32))
+	segment := rand.New(rand.NewPCG(uint64(t.number), uint64(turn/turnsOfSegment)+1<<32)) //nolint:gosec // it protects nothing
 	topic := make([]int, topicWords)
 	for n := range topic {
 		topic[n] = segment.IntN(lexiconSize)
 	}
-	random := rand.New(rand.NewPCG(uint64(t.number), uint64(turn)))
+	random := rand.New(rand.NewPCG(uint64(t.number), uint64(turn))) //nolint:gosec // it protects nothing
 	zipf := rand.NewZipf(random, zipfExponent, zipfShift, lexiconSize-1)
 	some := func(count int) []int {
 		ranks := make([]int, count)
@@ -89,7 +89,7 @@ func (t talk) turn(n int) (question, reply string) {
 
 // sentences joins words with as many function words.
 func sentences(ranks []int, seed uint64) string {
-	random := rand.New(rand.NewPCG(seed, 1))
+	random := rand.New(rand.NewPCG(seed, 1)) //nolint:gosec // it protects nothing
 	var b strings.Builder
 	for n, rank := range ranks {
 		word := functionWords[random.IntN(len(functionWords))]
