@@ -24,7 +24,7 @@ func TestExampleOfTheDocument(t *testing.T) {
 	for _, c := range r.ranked(0, periodsIn(question, at.AddDate(0, 3, 0))) {
 		lines = append(lines, fmt.Sprintf("%d %.2f %.2f %.2f %.2f %v", c.Seq, c.ownView, c.window, c.segment, c.score, r.passesByWords(c)))
 	}
-	want := "1 1.00 1.00 0.00 2.50 true\n3 -1.00 -1.00 0.00 -0.50 true"
+	want := "1 1.00 1.00 0.00 2.50 true\n3 -1.00 -1.00 0.00 -0.50 false"
 	if diff := cmp.Diff(want, strings.Join(lines, "\n")); diff != "" {
 		t.Error(diff)
 	}

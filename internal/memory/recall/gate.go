@@ -2,10 +2,13 @@ package recall
 
 // The gate: what a turn needs so that a prompt shows it.
 const (
-	// A word is telling if at most this share of the turns hold it, and rare at most that; or so few turns. One rare
-	// word passes, or two telling ones.
-	tellingShare, rareShare = .1, .02
-	tellingTurns, rareTurns = 2., 1.
+	// One word passes that at most this share of the turns hold, or so few turns.
+	rareShare, rareTurns = .02, 1.
+	// So do words of which each is held by at most commonShare of the turns, and all of them by chance by at most
+	// togetherShare, such as two that a tenth of the turns hold. A word that few turns hold counts as telling in any
+	// chat, however short.
+	commonShare, togetherShare = .2, .01
+	tellingShare, tellingTurns = .1, 2.
 	// A turn as near as this in meaning passes without a word; see Similarity.
 	nearEnough = .7
 )
@@ -20,20 +23,29 @@ func canPass(words []word) bool {
 	return false
 }
 
-// passesByWords reports whether a turn, with the user's message before it, holds words that are rare enough.
+// passesByWords reports whether a turn holds words that are rare enough. Those of the user's message before it count
+// where nothing answered that: then the turn may be the answer.
 func (r *ranking) passesByWords(c *candidate) bool {
-	telling := 0
-	all := float64(r.matches.Turns)
+	all := max(float64(r.matches.Turns), 1)
+	before := r.candidates[TurnID{c.ChatID, c.AskedSeq}]
+	answers := before != nil && before.LastSeq == before.Seq
+	words, chance := 0, 1.
 	for n, w := range r.words {
-		if w.weak || c.own[n]+c.asked[n] == 0 {
+		if w.weak || c.own[n] == 0 && !(answers && c.asked[n] > 0) {
 			continue
 		}
-		switch holders := r.ownHolders[n]; {
-		case holders <= max(rareShare*all, rareTurns):
+		holders := r.ownHolders[n]
+		if holders <= max(rareShare*all, rareTurns) {
 			return true
-		case holders <= max(tellingShare*all, tellingTurns):
-			telling++
+		}
+		share := holders / all
+		if holders <= tellingTurns {
+			share = min(share, tellingShare)
+		}
+		if share <= commonShare {
+			words++
+			chance *= share
 		}
 	}
-	return telling >= 2
+	return words > 1 && chance <= togetherShare+1e-9
 }

@@ -225,3 +225,35 @@ func TestATimeInTheQuestionLiftsItsTurns(t *testing.T) {
 		t.Errorf("%+v, %v", found, err)
 	}
 }
+
+// Words that many turns hold each pass together, because few turns hold them all.
+func TestCommonWordsPassTogether(t *testing.T) {
+	t.Parallel()
+	s := newShelf()
+	for n := range s.turns { // 9 of 60 turns each
+		for place, word := range []string{" weeks", " daily", " routine"} {
+			if n%7 == place {
+				s.turns[n] += word
+			}
+		}
+	}
+	s.turns[31] = "That was three weeks of my daily routine."
+	r := recall.New(recall.Config{Store: s})
+	if found := ask(t, r, "How many weeks of my daily routine?"); len(found.Turns) == 0 || found.Turns[0].Seq != 32 {
+		t.Errorf("%+v", found)
+	}
+	if found := ask(t, r, "How many weeks of it, daily?"); len(found.Turns) != 0 {
+		t.Errorf("two of them: %q", contents(found))
+	}
+}
+
+// The words of a question that nothing answered count for what follows it.
+func TestAnAnswerPassesByItsQuestion(t *testing.T) {
+	t.Parallel()
+	s := newShelf()
+	s.turns[8], s.turns[9] = "Who is your dentist?", "Bukowski, in Maple Street."
+	found := ask(t, recall.New(recall.Config{Store: s}), "My dentist?")
+	if got := contents(found); !slices.Contains(got, "Bukowski, in Maple Street.") {
+		t.Errorf("%q", got)
+	}
+}
