@@ -37,7 +37,7 @@ async function ask(client, name, args, options) {
 const client = await connect(TOKEN);
 const { tools } = await client.listTools();
 assert.deepEqual(tools.map(({ name }) => name).sort(), [
-  'chat', 'codereview', 'debug', 'forget_thread', 'get_thread', 'list_threads', 'pin_message', 'search_history',
+  'chat', 'codereview', 'debug', 'forget_thread', 'get_thread', 'list_threads', 'pin_message', 'recall', 'search_history',
 ]);
 assert.match(client.getInstructions(), /continuation_id/);
 
@@ -57,6 +57,9 @@ for (const { continuation_id: thread, started_new } of [second, third]) assert.d
 const shown = await client.callTool({ name: 'get_thread', arguments: { continuation_id } });
 assert.deepEqual(shown.structuredContent.messages.map(({ role }) => role), ['user', 'assistant', 'user', 'assistant', 'user', 'assistant']);
 
+const recalled = await client.callTool({ name: 'recall', arguments: { query: 'Whose are the splines?', continuation_id } });
+assert.ok(recalled.structuredContent.results.some(({ quote }) => quote.includes("Ilse's")));
+
 const wrong = await client.callTool({ name: 'chat', arguments: { continuation_id } });
 assert.equal(wrong.isError, true);
 assert.match(wrong.content[0].text, /^validation_failed: .*prompt/s);
@@ -72,6 +75,8 @@ for (const name of ['get_thread', 'forget_thread']) {
 }
 const found = await stranger.callTool({ name: 'search_history', arguments: { query: 'splines' } });
 assert.deepEqual(found.structuredContent.results, []);
+const theirsRecalled = await stranger.callTool({ name: 'recall', arguments: { query: "Ilse's" } });
+assert.deepEqual(theirsRecalled.structuredContent.results, []);
 
 await client.close();
 await stranger.close();
