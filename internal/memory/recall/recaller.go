@@ -9,7 +9,10 @@ import (
 )
 
 // nearest is how many turns are candidates because of their meaning alone.
-const nearest = 50
+const nearest = 200
+
+// readRatio is how many turns are read for each that is wanted, because their texts decide as well.
+const readRatio = 2
 
 // Config says what a Recaller works with.
 type Config struct {
@@ -59,8 +62,8 @@ func (r *Recaller) Recall(ctx context.Context, user auth.Principal, q Query) (Fo
 	if len(taken) == 0 {
 		return Found{How: ByNone}, nil
 	}
-	turns, err := r.turns(ctx, user, found, taken[:min(len(taken), q.Limit)])
-	return Found{How: how, Turns: turns}, err
+	turns, err := r.turns(ctx, user, found, taken[:min(len(taken), readRatio*q.Limit)])
+	return Found{How: how, Turns: turns[:min(len(turns), q.Limit)]}, err
 }
 
 // Search finds what matches a question best, whether or not a prompt would show it: turns with at most q.Limit
@@ -88,7 +91,7 @@ func (r *Recaller) Search(ctx context.Context, user auth.Principal, q Query) (Fo
 	if len(found.best) == 0 {
 		return Found{How: ByNone}, nil
 	}
-	turns, err := r.turns(ctx, user, found, found.best[:min(len(found.best), q.Limit)])
+	turns, err := r.turns(ctx, user, found, found.best[:min(len(found.best), readRatio*q.Limit)])
 	return Found{How: how, Turns: firstMessages(turns, q.Limit)}, err
 }
 

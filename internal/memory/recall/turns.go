@@ -17,6 +17,9 @@ const (
 	ownShare = 1.5
 	// quoteTokens is about the length of Message.Text.
 	quoteTokens = 60
+	// askShare is how far a message is put back that only asks, in standard deviations of turns: a question that was
+	// asked before has the same words, and no answer.
+	askShare = 3.
 )
 
 // turns reads the messages of turns and returns those that still have some, best first.
@@ -36,24 +39,27 @@ func (r *Recaller) turns(ctx context.Context, user auth.Principal, found *ranked
 			turns = append(turns, found.turn(finder, c, messages))
 		}
 	}
+	slices.SortStableFunc(turns, func(a, b Turn) int { return cmp.Compare(b.Score, a.Score) })
 	return turns, nil
 }
 
 // turn scores the messages of a turn by their own words, so that an "I see" does not rank beside what it answers.
 func (f *ranked) turn(finder *finder, c *candidate, messages []Message) Turn {
-	values := make([]float64, len(messages))
+	quotes := make([]quote, len(messages))
 	best := 0.
 	for n := range messages {
-		m := &messages[n]
-		m.Text, values[n] = finder.quote(m.Content)
-		best = max(best, values[n])
+		quotes[n] = finder.quote(messages[n].Content)
+		best = max(best, quotes[n].value)
 	}
-	for n := range messages {
-		messages[n].Score = share(c.score - ownShare*(best-values[n])/(best+1))
+	score := 0.
+	for n, q := range quotes {
+		messages[n].Text = q.text
+		messages[n].Score = share(c.score - ownShare*(best-q.value)/(best+1) - askShare*q.asks)
+		score = max(score, messages[n].Score)
 	}
 	return Turn{
 		ChatID: c.ChatID, Seq: c.Seq, LastSeq: c.LastSeq, SaidAt: c.SaidAt,
-		Score: share(c.score), Why: f.why(c), Messages: messages,
+		Score: score, Why: f.why(c), Messages: messages,
 	}
 }
 
@@ -83,7 +89,7 @@ func (f *ranked) why(c *candidate) string {
 	return why
 }
 
-// firstMessages keeps the most messages with the best scores, and orders turns by their best message.
+// firstMessages keeps the most messages with the best scores.
 func firstMessages(turns []Turn, most int) []Turn {
 	var scores []float64
 	for _, t := range turns {
@@ -106,10 +112,6 @@ func firstMessages(turns []Turn, most int) []Turn {
 		}
 		turns = slices.DeleteFunc(turns, func(t Turn) bool { return len(t.Messages) == 0 })
 	}
-	bestOf := func(t Turn) float64 {
-		return slices.MaxFunc(t.Messages, func(a, b Message) int { return cmp.Compare(a.Score, b.Score) }).Score
-	}
-	slices.SortStableFunc(turns, func(a, b Turn) int { return cmp.Compare(bestOf(b), bestOf(a)) })
 	return turns
 }
 
@@ -132,16 +134,27 @@ func (f *ranked) finder() *finder {
 	return found
 }
 
-// counts returns how often a text holds each word, and how many words it has.
-func (f *finder) counts(content string) (counts []float64, size int) {
-	counts = make([]float64, len(f.value))
-	tokens := tokensOf(content)
-	for _, token := range tokens {
+// count adds to counts how often a text holds each word.
+func (f *finder) count(content string, counts []float64) {
+	if !f.mayHold(content) {
+		return
+	}
+	for _, token := range tokensOf(content) {
 		if n, ok := f.words[rootOf(token)]; ok {
 			counts[n]++
 		}
 	}
-	return counts, len(tokens)
+}
+
+// mayHold is a quick look at a text. A word begins with its root.
+func (f *finder) mayHold(content string) bool {
+	lower := strings.ToLower(content)
+	for root := range f.words {
+		if strings.Contains(lower, root) {
+			return true
+		}
+	}
+	return false
 }
 
 // valueOf returns how much of the question a text says that has so many of its words.
@@ -154,17 +167,26 @@ func (f *finder) valueOf(counts []float64, size int) float64 {
 	return sum
 }
 
-// quote returns the sentences of a text that say most of the question, and how much the whole text says.
-func (f *finder) quote(content string) (string, float64) {
+// quote is what a text says of a question.
+type quote struct {
+	text  string  // the sentences that say most of it
+	value float64 // how much the whole text says
+	asks  float64 // the share of the text that is questions
+}
+
+func (f *finder) quote(content string) quote {
 	const mostRead = 20_000 // bytes; the rest of a long text is not looked at
 	if len(content) > mostRead {
 		content = strings.ToValidUTF8(content[:mostRead], "")
 	}
 	sentences := text.Sentences(content)
 	all, size := make([]float64, len(f.value)), 0
-	best, most := 0, 0.
+	best, most, asks := 0, 0., 0
+	counts := make([]float64, len(f.value))
 	for n, sentence := range sentences {
-		counts, words := f.counts(sentence)
+		clear(counts)
+		f.count(sentence, counts)
+		words := strings.Count(sentence, " ") + 1
 		if value := f.valueOf(counts, words); value > most {
 			best, most = n, value
 		}
@@ -172,8 +194,14 @@ func (f *finder) quote(content string) (string, float64) {
 			all[w] += count
 		}
 		size += words
+		if strings.ContainsAny(sentence, "?？؟") {
+			asks += len(sentence)
+		}
 	}
-	return strings.TrimSpace(around(sentences, best, quoteTokens, aboutTokens)), f.valueOf(all, size)
+	return quote{
+		text:  strings.TrimSpace(around(sentences, best, quoteTokens, aboutTokens)),
+		value: f.valueOf(all, size), asks: float64(asks) / float64(max(len(content), 1)),
+	}
 }
 
 // aboutTokens is an estimate that spares counting.

@@ -61,31 +61,29 @@ func isSmallTalk(token string, l *language) bool {
 // tokensOf returns the words of a text in lower case, as Postgres would split it. In scripts without spaces each pair of
 // neighbouring characters is a word.
 func tokensOf(content string) []string {
-	var tokens []string
+	const bytesPerToken = 4
+	tokens := make([]string, 0, len(content)/bytesPerToken)
 	for field := range strings.FieldsSeq(strings.ToLower(content)) {
 		if strings.Contains(field, "://") || strings.Contains(field, "@") {
 			tokens = append(tokens, strings.TrimFunc(field, isNoLetter))
 			continue
 		}
-		for _, part := range strings.FieldsFunc(field, isBetweenWords) {
+		for part := range strings.FieldsFuncSeq(field, isBetweenWords) {
 			part = strings.Trim(part, ".,")
-			if strings.ContainsFunc(part, isSpaceless) {
+			switch {
+			case strings.ContainsFunc(part, isSpaceless):
 				tokens = append(tokens, pairs(part)...)
-			} else if strings.ContainsFunc(part, isLetter) {
-				tokens = append(tokens, inner(part)...)
+			case strings.Contains(part, ",") && !isNumber(part):
+				tokens = append(tokens, strings.FieldsFunc(part, isComma)...)
+			case strings.ContainsFunc(part, isLetter):
+				tokens = append(tokens, part)
 			}
 		}
 	}
 	return tokens
 }
 
-// inner splits at commas and full stops unless they are within a number or a name such as "example.org".
-func inner(part string) []string {
-	if isNumber(part) || !strings.Contains(part, ",") {
-		return []string{part}
-	}
-	return strings.FieldsFunc(part, func(r rune) bool { return r == ',' })
-}
+func isComma(r rune) bool { return r == ',' }
 
 func isNumber(part string) bool { return !strings.ContainsFunc(part, unicode.IsLetter) }
 
@@ -129,7 +127,8 @@ func isBetweenWords(r rune) bool {
 
 // isSpaceless reports whether r is indexed as a word of its own (throughline.searchable in the migrations).
 func isSpaceless(r rune) bool {
-	return text.Unspaced(r) && isLetter(r) || unicode.Is(unicode.Hangul, r)
+	const first = 0x0e00 // Thai; of the scripts before it all have spaces
+	return r >= first && (text.Unspaced(r) && isLetter(r) || unicode.Is(unicode.Hangul, r))
 }
 
 // rootOf cuts the endings off a word, roughly: enough to find in a text the words that Postgres found by their stems.
