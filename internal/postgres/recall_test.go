@@ -53,14 +53,14 @@ func (b *bed) recalled(user auth.Principal, query recall.Query) []string {
 func TestRecallFindsTurnsByTheirWords(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
-	chatID := b.keepIndexed(b.user, "My dentist is called Dr. Bukowski.", "Noted.", "Which bow is the best for me?", "A carbon one.",
+	chatID := b.keepIndexed(b.user, "My dentist is called Dr. Bukowski.", "Noted.", "I need a better bow.", "A carbon one.",
 		"I bought a violin in Graz.", "Great!", "東京の歯医者に行きました。", "はい。", "Der Zahnarzt heißt Müller.", "Gut.")
 	for question, want := range map[string]string{
 		"What was the name of my dentist?": "My dentist is called Dr. Bukowski.",
 		"Where did I buy the violin?":      "I bought a violin in Graz.", // by another form of the verb
 		"歯医者はどこ？":                          "東京の歯医者に行きました。",
 		"Wie heißt der Zahnarzt?":          "Der Zahnarzt heißt Müller.",
-		"bows":                             "Which bow is the best for me?",
+		"bows":                             "I need a better bow.",
 	} {
 		if got := b.recalled(b.user, recall.Query{ChatID: chatID, Text: question}); len(got) == 0 || got[0] != want {
 			t.Errorf("%s: %q", question, got)

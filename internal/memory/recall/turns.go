@@ -18,8 +18,9 @@ const (
 	// quoteTokens is about the length of Message.Text.
 	quoteTokens = 60
 	// askShare is how far a message is put back that only asks, in standard deviations of turns: a question that was
-	// asked before has the same words, and no answer.
-	askShare = 3.
+	// asked before has the same words, and no answer. With more, a message that alone holds a word could come after those
+	// without it.
+	askShare = 2.
 )
 
 // turns reads the messages of turns and returns those that still have some, best first.

@@ -3,11 +3,15 @@ package main
 import (
 	"bytes"
 	"io"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 )
+
+var firstFive = regexp.MustCompile(`\*\*recall, words\*\* \| ([0-9.]+) `)
 
 // Our own dialogs are asked about through the real store: nearly every fact is among the first five messages.
 func TestOwnDialogs(t *testing.T) {
@@ -22,6 +26,14 @@ func TestOwnDialogs(t *testing.T) {
 		}
 	}
 	t.Log(out.String())
+	const least = 85 // %; without vectors nothing in the run is left to chance
+	found := firstFive.FindStringSubmatch(out.String())
+	if found == nil {
+		t.Fatal("no figure")
+	}
+	if share, err := strconv.ParseFloat(found[1], 64); err != nil || share < least {
+		t.Errorf("%s %% of the facts are among the first five messages", found[1])
+	}
 }
 
 func TestOwnDialogsAreWellFormed(t *testing.T) {
