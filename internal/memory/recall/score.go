@@ -9,8 +9,7 @@ import (
 )
 
 // The constants of the ranking. Those of the views are the design's and were tried on dialogs 0 to 4 of LoCoMo together.
-// beforeHit, askShare and readRatio were chosen on four of the dialogs and judged on the fifth; docs/benchmarks.md has the
-// figures.
+// How askShare and beforeHit were chosen, on four of the dialogs and judged on the fifth, is in docs/benchmarks.md.
 const (
 	// saturation and lengthShare are BM25's k1 and b.
 	saturation  = .9
@@ -41,6 +40,8 @@ type candidate struct {
 	own, asked []float64
 	// the views, and their sum
 	ownView, window, segment, meaning float64
+	ownWords                          float64 // the own view without the turns beside it
+	segmentPlace                      int     // of its segment, among those of the candidates
 	cosine, around                    float64
 	hasVector                         bool
 	score                             float64
@@ -79,7 +80,8 @@ func newRanking(words []word, matches Matches) *ranking {
 func (r *ranking) candidate(p Place) *candidate {
 	c := r.candidates[p.TurnID]
 	if c == nil {
-		c = &candidate{Place: p, own: make([]float64, len(r.words)), asked: make([]float64, len(r.words))}
+		counts := make([]float64, 2*len(r.words))
+		c = &candidate{Place: p, own: counts[:len(r.words)], asked: counts[len(r.words):]}
 		r.candidates[p.TurnID] = c
 	}
 	return c
@@ -192,18 +194,18 @@ func (r *ranking) ordered() []*candidate {
 // view computes the three views of the words.
 func (r *ranking) view(all []*candidate) {
 	for _, c := range all {
-		c.ownView, c.window, c.segment = 0, 0, 0
+		c.ownWords, c.ownView, c.window, c.segment = 0, 0, 0, 0
 	}
+	inSegment := make([]float64, numberSegments(all))
 	average := averageSize(all)
-	own := make(map[TurnID]float64, len(all))
 	for n := range r.words {
 		rarity := rarityOf(r.ownHolders[n], r.matches.Turns)
 		windowRarity := rarityOf(r.holders[n], r.matches.Turns)
-		inSegment := map[segmentID]float64{}
+		clear(inSegment)
 		for _, c := range all {
-			own[c.TurnID] += rarity * saturated(c.own[n], float64(c.Size)/average)
+			c.ownWords += rarity * saturated(c.own[n], float64(c.Size)/average)
 			c.window += windowRarity * saturated(c.own[n]+c.asked[n], (float64(c.Size)/average+1)/2)
-			inSegment[c.segmentID()] += c.own[n]
+			inSegment[c.segmentPlace] += c.own[n]
 		}
 		holders := 0.
 		for _, count := range inSegment {
@@ -213,14 +215,14 @@ func (r *ranking) view(all []*candidate) {
 		}
 		segmentRarity := rarityOf(holders, r.matches.Segments)
 		for _, c := range all {
-			c.segment += segmentRarity * saturated(inSegment[c.segmentID()], 1)
+			c.segment += segmentRarity * saturated(inSegment[c.segmentPlace], 1)
 		}
 	}
 	for _, c := range all {
-		c.ownView += own[c.TurnID]
+		c.ownView += c.ownWords
 		if before := r.before(c); before != nil {
-			c.ownView += beforeShare * own[before.TurnID]
-			before.ownView += afterShare * own[c.TurnID]
+			c.ownView += beforeShare * before.ownWords
+			before.ownView += afterShare * c.ownWords
 		}
 	}
 }
@@ -243,7 +245,20 @@ func (r *ranking) viewMeaning(all []*candidate) {
 	standardize(all, func(c *candidate) *float64 { return &c.meaning })
 }
 
-func (c *candidate) segmentID() segmentID { return segmentID{c.ChatID, c.Segment} }
+// numberSegments numbers the segments of the candidates, and returns how many there are.
+func numberSegments(all []*candidate) int {
+	places := map[segmentID]int{}
+	for _, c := range all {
+		id := segmentID{c.ChatID, c.Segment}
+		place, ok := places[id]
+		if !ok {
+			place = len(places)
+			places[id] = place
+		}
+		c.segmentPlace = place
+	}
+	return len(places)
+}
 
 // rarityOf is BM25's idf, which is never negative.
 func rarityOf(holders float64, all int) float64 {
