@@ -270,11 +270,14 @@ func TestSlowReaderIsLetGo(t *testing.T) {
 	}
 }
 
+// patience is longer than a loaded machine takes to read a request.
+const patience = time.Second
+
 // impatient serves with timeouts that are shorter than any reply.
 func impatient(t *testing.T, h *harness) {
 	t.Helper()
 	h.http = httptest.NewUnstartedServer(h.server.Handler())
-	h.http.Config.WriteTimeout, h.http.Config.ReadTimeout = 100*time.Millisecond, 100*time.Millisecond
+	h.http.Config.WriteTimeout, h.http.Config.ReadTimeout = patience, patience
 	h.http.Start()
 	t.Cleanup(h.http.Close)
 }
@@ -289,7 +292,7 @@ func TestServersTimeoutsDoNotCutStreams(t *testing.T) {
 	chatID, _ := sent.event().data["chat_id"].(string)
 	resumed := h.open(h.request(http.MethodGet, "/v1/message/"+chatID+"/stream", ""))
 	resumed.event()
-	time.Sleep(300 * time.Millisecond) // longer than the server would allow
+	time.Sleep(patience * 5 / 4) // longer than the server would allow
 	model.say("still here")
 	model.finish()
 	for _, stream := range []*openStream{sent, resumed} {
@@ -305,7 +308,7 @@ func TestServersTimeoutsDoNotCutLateErrors(t *testing.T) {
 		slow := refuses(errUpstream)
 		refuse := slow.answer
 		slow.answer = func(ctx context.Context, request chat.ModelRequest) (chat.ModelStream, error) {
-			time.Sleep(300 * time.Millisecond) // longer than the server would allow
+			time.Sleep(patience * 5 / 4) // longer than the server would allow
 			return refuse(ctx, request)
 		}
 		h := newQuietHarness(t, slow)
