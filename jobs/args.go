@@ -85,6 +85,12 @@ type SweepBriefs struct{ periodic }
 // Kind is the job's name in River's tables.
 func (SweepBriefs) Kind() string { return "sweep_briefs" }
 
+// Reembed asks for the vectors of turns anew after another model was configured.
+type Reembed struct{ periodic }
+
+// Kind is the job's name in River's tables.
+func (Reembed) Kind() string { return "reembed" }
+
 // ExpireChats deletes chats that expired WorkerConfig.ExpiredDays ago.
 type ExpireChats struct{ periodic }
 

@@ -72,6 +72,7 @@ func NewWorker(pool *pgxpool.Pool, config WorkerConfig) (*Client, error) {
 	river.AddWorker(workers, &jobWorker[IndexTurns]{work: config.indexTurns})
 	river.AddWorker(workers, &jobWorker[EmbedTurns]{work: config.embed, timeout: embedTimeout})
 	river.AddWorker(workers, &jobWorker[SweepBriefs]{work: config.sweep, timeout: sweepTimeout})
+	river.AddWorker(workers, &jobWorker[Reembed]{work: config.reembed, timeout: sweepTimeout})
 	river.AddWorker(workers, &jobWorker[ExpireChats]{work: config.expire, timeout: deleteTimeout})
 	river.AddWorker(workers, &jobWorker[PruneChats]{work: config.prune, timeout: deleteTimeout})
 	// With LISTEN a fetch follows each insert after FetchCooldown; polling only finds jobs whose notification
@@ -81,6 +82,9 @@ func NewWorker(pool *pgxpool.Pool, config WorkerConfig) (*Client, error) {
 		pollInterval = 250 * time.Millisecond
 	}
 	periodicJobs := []*river.PeriodicJob{every(config.SweepInterval, SweepBriefs{}), every(config.ExpireInterval, ExpireChats{})}
+	if config.Embedder != nil {
+		periodicJobs = append(periodicJobs, every(reembedSweeps*config.SweepInterval, Reembed{}))
+	}
 	if config.PruneDays > 0 {
 		periodicJobs = append(periodicJobs, every(time.Hour, PruneChats{}))
 	}

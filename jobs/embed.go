@@ -25,6 +25,8 @@ const (
 	// embeddingsAtOnce is how many embed_turns run at once in a process: most of their time they wait for the model.
 	embeddingsAtOnce = 2
 	embedTimeout     = 3 * time.Minute
+	// reembedSweeps is how many sweeps there are to one reembed.
+	reembedSweeps = 6
 	// mostBareChats bounds the jobs that wait after a change of the model, and while it is away.
 	mostBareChats = 100
 )
@@ -76,19 +78,35 @@ func (c *WorkerConfig) askForVectors(ctx context.Context, chatID uuid.UUID) {
 	}
 }
 
-// insertEmbeddings inserts the jobs of chats with turns without a vector: those of another model's come last.
+// insertEmbeddings inserts the jobs of chats with turns that have no vector at all.
 func (c *WorkerConfig) insertEmbeddings(ctx context.Context) (int, error) {
 	if c.Embedder == nil {
 		return 0, nil
 	}
-	fresh, outdated, err := c.Embedder.BareChats(ctx, mostBareChats)
+	fresh, _, err := c.Embedder.BareChats(ctx, mostBareChats)
 	if err != nil {
 		return 0, err
 	}
-	first, err := insertMissing(ctx, fresh, newEmbedTurns, priorityRepair)
-	if err != nil {
-		return 0, err
+	return insertMissing(ctx, fresh, newEmbedTurns, priorityRepair)
+}
+
+// ReembedResult is the output of reembed.
+type ReembedResult struct {
+	Jobs int `json:"inserted_embeddings"`
+}
+
+// reembed inserts the jobs of chats with vectors of another model, some at a time: all others come first.
+func (c *WorkerConfig) reembed(ctx context.Context, _ *river.Job[Reembed]) error {
+	if c.Embedder == nil {
+		return nil
 	}
-	last, err := insertMissing(ctx, outdated, newEmbedTurns, priorityLater)
-	return first + last, err
+	_, outdated, err := c.Embedder.BareChats(ctx, mostBareChats)
+	if err != nil {
+		return err
+	}
+	var result ReembedResult
+	if result.Jobs, err = insertMissing(ctx, outdated, newEmbedTurns, priorityLater); err != nil {
+		return err
+	}
+	return river.RecordOutput(ctx, result)
 }
