@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/arcoscribe/throughline/internal/dev/offline"
+	memoryprompt "github.com/arcoscribe/throughline/internal/memory/prompt"
 )
 
 // Every message and every reply begins with a mark, and its other words follow from its number. So the database
@@ -78,7 +79,8 @@ func (m *model) script(r *offline.Request) offline.Answer {
 	if err != nil {
 		return offline.Answer{Fault: offline.Fault500} // no client asks that
 	}
-	before, _, _ := strings.Cut(r.Text, "CURRENT MESSAGE:")
+	before, _, _ := strings.Cut(r.Text, memoryprompt.Heading("question"))
+	before, _, _ = strings.Cut(before, memoryprompt.Heading("recall")) // it quotes what the brief holds as well
 	m.mu.Lock()
 	m.shown[n] = marks.FindAllString(before, -1)
 	m.mu.Unlock()
