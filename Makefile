@@ -4,7 +4,7 @@
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help run demo inspect migrate test lint bench recall peers load scale generate fmt fuzz crash mutations
+.PHONY: help run demo inspect migrate test lint bench recall topics memories peers load scale generate fmt fuzz crash mutations
 
 TOOL := go tool -modfile=tools/go.mod
 GO_FILES = $(shell find . -name '*.go' -not -path '*/node_modules/*' -not -path './.local/*')
@@ -45,6 +45,14 @@ bench: ## run the benchmarks beside their baselines
 recall: ## how well the turns that a question is about are found (LOCOMO=file, LONGMEMEVAL=file, DOC=docs/benchmarks.md)
 	@scripts/setup run
 	@go run ./internal/proof/recall -chart docs/charts $(if $(LOCOMO),-locomo "$(LOCOMO)") $(if $(LONGMEMEVAL),-longmemeval "$(LONGMEMEVAL)") $(if $(DOC),-doc $(DOC))
+
+topics: ## how well turns are grouped into topics, beside the letter of S0 (LONGMEMEVAL=file, DOC=docs/topics.md)
+	@scripts/setup run
+	@go run ./internal/proof/topics -chart docs/charts $(if $(LONGMEMEVAL),-longmemeval "$(LONGMEMEVAL)") $(if $(DOC),-doc $(DOC))
+
+memories: ## what long-term memory keeps of junk, change, races, attacks and deletions (ONLY=suite, DOC=docs/benchmarks.md)
+	@scripts/setup run
+	@go run ./internal/proof/memories $(if $(ONLY),-only $(ONLY)) $(if $(DOC),-doc $(DOC))
 
 peers: ## measure the server beside a gateway, and its memory beside other ways to remember (RUNS=n, DOC=docs/benchmarks.md)
 	@scripts/setup peers

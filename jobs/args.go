@@ -15,7 +15,11 @@ import (
 const (
 	// QueueMemory is for folds and rebuilds; WorkerConfig.Concurrency of them run at once.
 	QueueMemory = "memory"
-	// QueueVectors is for embed_turns.
+	// QueueMemories is for extract_memories; half of WorkerConfig.Concurrency of them run at once.
+	QueueMemories = "memories"
+	// QueueTopics is for assign_topics and compact_topic; half of WorkerConfig.Concurrency of them run at once.
+	QueueTopics = "topics"
+	// QueueVectors is for embed_turns and embed_memories.
 	QueueVectors = "vectors"
 	// QueueMaintenance is for the periodic jobs; one runs at a time.
 	QueueMaintenance = "maintenance"

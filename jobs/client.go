@@ -3,8 +3,10 @@ package jobs
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/arcoscribe/throughline/internal/metrics"
@@ -29,8 +31,25 @@ type WorkerConfig struct {
 	Indexer Indexer
 	// Embedder makes vectors of turns; nil for none.
 	Embedder TurnEmbedder
-	Metrics  *metrics.Metrics
-	Logger   *slog.Logger
+	// MemoryEmbedder makes vectors of memories; nil for none.
+	MemoryEmbedder MemoryEmbedder
+	// Learner extracts memories, and Extractions finds the chats that it should read; nil for no long-term memory.
+	Learner     Learner
+	Extractions Extractions
+	// Grapher keeps the graph of memories, Decayer lets unused ones fade; nil for neither.
+	Grapher Grapher
+	Decayer Decayer
+	// Topics keeps the topics of conversations, TopicSweep finds those with something to do, and Compactor summarizes and
+	// packs them; nil for no topics.
+	Topics     TopicKeeper
+	TopicSweep TopicSweep
+	Compactor  TopicCompactor
+	// DecayAt is the time of day at which memories fade, after midnight in UTC.
+	DecayAt time.Duration
+	// ArchiveDeleteDays is after how many days an archived memory is deleted; 0 keeps it.
+	ArchiveDeleteDays int
+	Metrics           *metrics.Metrics
+	Logger            *slog.Logger
 	// Concurrency is how many jobs of chats run at once in this process.
 	Concurrency int
 	// PollOnly finds jobs without LISTEN, which does not work through a transaction pooler. River would start
@@ -71,6 +90,14 @@ func NewWorker(pool *pgxpool.Pool, config WorkerConfig) (*Client, error) {
 	river.AddWorker(workers, &jobWorker[RebuildBrief]{work: config.rebuild})
 	river.AddWorker(workers, &jobWorker[IndexTurns]{work: config.indexTurns})
 	river.AddWorker(workers, &jobWorker[EmbedTurns]{work: config.embed, timeout: embedTimeout})
+	river.AddWorker(workers, &jobWorker[EmbedMemories]{work: config.embedMemories, timeout: embedTimeout})
+	river.AddWorker(workers, &jobWorker[ExtractMemories]{work: config.extract})
+	river.AddWorker(workers, &jobWorker[UpdateMemoryGraph]{work: config.updateGraph, timeout: graphTimeout})
+	river.AddWorker(workers, &jobWorker[DecayMemories]{work: config.decay, timeout: deleteTimeout})
+	river.AddWorker(workers, &jobWorker[AssignTopics]{work: config.assignTopics, timeout: sweepTimeout})
+	river.AddWorker(workers, &jobWorker[CompactTopic]{work: config.compactTopic})
+	river.AddWorker(workers, &jobWorker[DecayTopics]{work: config.decayTopics, timeout: topicsTimeout})
+	river.AddWorker(workers, &jobWorker[MergeTopics]{work: config.mergeTopics, timeout: topicsTimeout})
 	river.AddWorker(workers, &jobWorker[SweepBriefs]{work: config.sweep, timeout: sweepTimeout})
 	river.AddWorker(workers, &jobWorker[Reembed]{work: config.reembed, timeout: sweepTimeout})
 	river.AddWorker(workers, &jobWorker[ExpireChats]{work: config.expire, timeout: deleteTimeout})
@@ -82,8 +109,17 @@ func NewWorker(pool *pgxpool.Pool, config WorkerConfig) (*Client, error) {
 		pollInterval = 250 * time.Millisecond
 	}
 	periodicJobs := []*river.PeriodicJob{every(config.SweepInterval, SweepBriefs{}), every(config.ExpireInterval, ExpireChats{})}
-	if config.Embedder != nil {
+	if config.Embedder != nil || config.MemoryEmbedder != nil {
 		periodicJobs = append(periodicJobs, every(reembedSweeps*config.SweepInterval, Reembed{}))
+	}
+	if config.Grapher != nil {
+		periodicJobs = append(periodicJobs, every(graphInterval, UpdateMemoryGraph{}))
+	}
+	if config.Decayer != nil {
+		periodicJobs = append(periodicJobs, on(daily(config.DecayAt), DecayMemories{}))
+	}
+	if config.Topics != nil {
+		periodicJobs = append(periodicJobs, every(topicsInterval, DecayTopics{}), every(topicsInterval, MergeTopics{}))
 	}
 	if config.PruneDays > 0 {
 		periodicJobs = append(periodicJobs, every(time.Hour, PruneChats{}))
@@ -94,6 +130,8 @@ func NewWorker(pool *pgxpool.Pool, config WorkerConfig) (*Client, error) {
 		Workers: workers,
 		Queues: map[string]river.QueueConfig{
 			QueueMemory:      {MaxWorkers: config.Concurrency},
+			QueueMemories:    {MaxWorkers: max(2, config.Concurrency/2)},
+			QueueTopics:      {MaxWorkers: max(2, config.Concurrency/2)},
 			QueueVectors:     {MaxWorkers: embeddingsAtOnce},
 			QueueMaintenance: {MaxWorkers: 1},
 		},
@@ -128,7 +166,12 @@ func (w *jobWorker[Args]) Work(ctx context.Context, job *river.Job[Args]) error 
 
 // every inserts a job at the start and then after each interval.
 func every(interval time.Duration, args river.JobArgs) *river.PeriodicJob {
-	return river.NewPeriodicJob(river.PeriodicInterval(interval),
+	return on(river.PeriodicInterval(interval), args)
+}
+
+// on inserts a job at the start and then by a schedule.
+func on(schedule river.PeriodicSchedule, args river.JobArgs) *river.PeriodicJob {
+	return river.NewPeriodicJob(schedule,
 		func() (river.JobArgs, *river.InsertOpts) { return args, nil },
 		&river.PeriodicJobOpts{ID: args.Kind(), RunOnStart: true})
 }
@@ -176,7 +219,8 @@ const raiseJob = `update river.river_job
        state = case when state = 'scheduled' then 'available' else state end
  where id = $1`
 
-// quiet drops River's log lines below warning.
+// quiet drops River's log lines below warning, and the errors of its maintenance that are only the end of its context:
+// nothing is wrong when a server is stopped.
 func quiet(logger *slog.Logger) *slog.Logger {
 	return slog.New(warnings{logger.Handler()})
 }
@@ -185,6 +229,13 @@ type warnings struct{ slog.Handler }
 
 func (w warnings) Enabled(ctx context.Context, level slog.Level) bool {
 	return level >= slog.LevelWarn && w.Handler.Enabled(ctx, level)
+}
+
+func (w warnings) Handle(ctx context.Context, record slog.Record) error {
+	if errors.Is(ctx.Err(), context.Canceled) && strings.HasPrefix(record.Message, "maintenance.") {
+		return nil
+	}
+	return w.Handler.Handle(ctx, record)
 }
 
 func (w warnings) WithAttrs(attrs []slog.Attr) slog.Handler {

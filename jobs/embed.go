@@ -2,6 +2,7 @@ package jobs
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"time"
 
@@ -14,6 +15,8 @@ import (
 // TurnEmbedder gives indexed turns their vectors.
 type TurnEmbedder interface {
 	EmbedTurns(ctx context.Context, chatID uuid.UUID) (recall.Embedded, error)
+	// Finish completes the job, unless turns were indexed meanwhile: then it reports false.
+	Finish(ctx context.Context, chatID uuid.UUID, jobID int64, done recall.Embedded) (bool, error)
 	// BareChats returns chats with turns without a vector and without a job. With the jobs that wait already they are at
 	// most so many of each kind.
 	BareChats(ctx context.Context, most int) (fresh, outdated []uuid.UUID, err error)
@@ -49,21 +52,25 @@ func (e EmbedTurns) InsertOpts() river.InsertOpts {
 
 func newEmbedTurns(chatID uuid.UUID) river.JobArgs { return EmbedTurns{ChatID: chatID} }
 
-// embed ends at once without an embedder: the job is from before it was switched off.
+// embed ends at once without an embedder: the job is from before it was switched off. Turns get their topics also if their
+// vectors do not come now; then the topic is chosen again when they do.
 func (c *WorkerConfig) embed(ctx context.Context, job *river.Job[EmbedTurns]) error {
 	if c.Embedder == nil {
 		return nil
 	}
 	done, err := c.Embedder.EmbedTurns(ctx, job.Args.ChatID)
+	finished := false
+	if err == nil && done.Rest == 0 && !done.Paused {
+		finished, err = c.Embedder.Finish(ctx, job.Args.ChatID, job.ID, done)
+	}
+	c.askForTopics(ctx, job.Args.ChatID)
 	switch {
 	case err != nil:
 		return err
-	case done.Rest > 0:
+	case !finished:
 		return river.JobSnooze(done.Rest)
-	case done.Paused:
-		return river.JobSnooze(0)
 	}
-	return river.RecordOutput(ctx, done)
+	return nil
 }
 
 // askForVectors inserts the job of a chat whose turns were just indexed. What indexed them is committed already, so a
@@ -92,21 +99,29 @@ func (c *WorkerConfig) insertEmbeddings(ctx context.Context) (int, error) {
 
 // ReembedResult is the output of reembed.
 type ReembedResult struct {
-	Jobs int `json:"inserted_embeddings"`
+	Jobs     int `json:"inserted_embeddings"`
+	Memories int `json:"inserted_memory_embeddings"`
 }
 
-// reembed inserts the jobs of chats with vectors of another model, some at a time: all others come first.
+// reembed inserts the jobs of chats and of memories with vectors of another model, some at a time: all others come first.
 func (c *WorkerConfig) reembed(ctx context.Context, _ *river.Job[Reembed]) error {
-	if c.Embedder == nil {
-		return nil
-	}
-	_, outdated, err := c.Embedder.BareChats(ctx, mostBareChats)
-	if err != nil {
-		return err
-	}
 	var result ReembedResult
-	if result.Jobs, err = insertMissing(ctx, outdated, newEmbedTurns, priorityLater); err != nil {
+	var errs [2]error
+	result.Jobs, errs[0] = c.reembedTurns(ctx)
+	result.Memories, errs[1] = c.reembedMemories(ctx)
+	if err := errors.Join(errs[:]...); err != nil {
 		return err
 	}
 	return river.RecordOutput(ctx, result)
+}
+
+func (c *WorkerConfig) reembedTurns(ctx context.Context) (int, error) {
+	if c.Embedder == nil {
+		return 0, nil
+	}
+	_, outdated, err := c.Embedder.BareChats(ctx, mostBareChats)
+	if err != nil {
+		return 0, err
+	}
+	return insertMissing(ctx, outdated, newEmbedTurns, priorityLater)
 }

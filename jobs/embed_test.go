@@ -38,7 +38,7 @@ func (r *rig) embedding(change func(*recall.VectorsConfig)) func(*brief.Config, 
 		c.SweepInterval = 200 * time.Millisecond
 		vectors := recall.VectorsConfig{
 			Store: postgres.NewEmbeddings(r.pool, 512), Embedder: embedder, Logger: c.Logger, Metrics: c.Metrics,
-			FirstRest: 20 * time.Millisecond, LongestRest: 100 * time.Millisecond,
+			Rest: recall.NewRest(20*time.Millisecond, 100*time.Millisecond, c.Logger),
 		}
 		if change != nil {
 			change(&vectors)
@@ -284,7 +284,7 @@ func TestEmbedderThatIsAwayIsLeftAlone(t *testing.T) {
 	for range 20 {
 		r.indexed(1)
 	}
-	r.work(r.embedding(func(c *recall.VectorsConfig) { c.FirstRest, c.LongestRest = time.Hour, time.Hour }))
+	r.work(r.embedding(func(c *recall.VectorsConfig) { c.Rest = recall.NewRest(time.Hour, time.Hour, c.Logger) }))
 	testkit.Eventually(t, "the embedder is left alone", func() bool { return strings.Contains(r.logs.String(), "the embedding model fails") })
 	testkit.Eventually(t, "all jobs wait", func() bool {
 		return testkit.Ask[int](t, r.pool, "select count(*) from river.river_job where kind = 'embed_turns' and state in ('available', 'running')") == 0

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/arcoscribe/throughline/internal/memory/brief"
+	"github.com/arcoscribe/throughline/internal/memory/lease"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/riverqueue/river"
@@ -30,12 +31,12 @@ func (c *WorkerConfig) rebuild(ctx context.Context, job *river.Job[RebuildBrief]
 	return c.afterChange(ctx, job.JobRow, job.Args.ChatID, report, err)
 }
 
-// afterChange also asks for the vectors of what a change of the brief has indexed.
+// afterChange also asks for the vectors and topics of what a change of the brief has indexed.
 func (c *WorkerConfig) afterChange(ctx context.Context, row *rivertype.JobRow, chatID uuid.UUID, report brief.Report, err error) error {
 	if err == nil && report.Result == brief.Done {
-		c.askForVectors(ctx, chatID)
+		c.afterIndexing(ctx, chatID)
 	}
-	return finish(ctx, row, report, err)
+	return finish(ctx, row, report.Result, report, err)
 }
 
 // jobOf returns what the fold needs to complete its own job and to insert the chat's next one, with the same priority.
@@ -49,19 +50,19 @@ func jobOf(row *rivertype.JobRow, chatID uuid.UUID) brief.Job {
 	}
 }
 
-// finish returns what River should do with a job that the fold did not complete itself. A refused one ends: the sweep
-// inserts another when the chat may be folded again.
-func finish(ctx context.Context, row *rivertype.JobRow, report brief.Report, err error) error {
+// finish returns what River should do with a job that the change did not complete itself. A refused one ends: the sweep
+// inserts another when the chat's time has come.
+func finish(ctx context.Context, row *rivertype.JobRow, result lease.Result, report any, err error) error {
 	switch {
-	case report.Result == brief.Busy:
+	case result == lease.Busy:
 		return river.JobSnooze(untilTurn(row, time.Now()))
-	case report.Result == brief.Conflict, report.Result == brief.Paused:
+	case result == lease.Conflict, result == lease.Paused:
 		return river.JobSnooze(0)
-	case report.Result == brief.Refused && err != nil:
+	case result == lease.Refused && err != nil:
 		return river.JobCancel(err)
 	case err != nil:
 		return err
-	case report.Result == brief.Nothing:
+	case result == lease.Nothing:
 		return river.RecordOutput(ctx, report)
 	}
 	return nil

@@ -10,8 +10,8 @@ import (
 
 // Indexer makes turns findable for recall.
 type Indexer interface {
-	// IndexTurns indexes what the index of a chat lacks.
-	IndexTurns(ctx context.Context, chatID uuid.UUID) error
+	// RunIndexTurns indexes what the index of a chat lacks, and completes the job.
+	RunIndexTurns(ctx context.Context, chatID uuid.UUID, jobID int64) error
 	// IndexRested indexes the last turns of chats in which nobody has spoken for that long, until patience is over. It
 	// returns the number of chats.
 	IndexRested(ctx context.Context, rest, patience time.Duration) (int, error)
@@ -30,11 +30,21 @@ func (c *WorkerConfig) indexTurns(ctx context.Context, job *river.Job[IndexTurns
 	if c.Indexer == nil {
 		return nil
 	}
-	err := c.Indexer.IndexTurns(ctx, job.Args.ChatID)
+	err := c.Indexer.RunIndexTurns(ctx, job.Args.ChatID, job.ID)
 	if err == nil {
-		c.askForVectors(ctx, job.Args.ChatID)
+		c.afterIndexing(ctx, job.Args.ChatID)
 	}
 	return err
+}
+
+// afterIndexing asks for the vectors of turns that were just indexed, by which embed_turns gives them topics; without an
+// embedder for their topics.
+func (c *WorkerConfig) afterIndexing(ctx context.Context, chatID uuid.UUID) {
+	if c.Embedder == nil {
+		c.askForTopics(ctx, chatID)
+		return
+	}
+	c.askForVectors(ctx, chatID)
 }
 
 // indexRested returns the number of chats that were indexed.

@@ -49,6 +49,14 @@ type SweepResult struct {
 	Indexed int `json:"indexed_chats"`
 	// Embeddings is the number of jobs inserted for chats with turns without a vector.
 	Embeddings int `json:"inserted_embeddings"`
+	// MemoryEmbeddings is the number of jobs inserted for users with memories without a vector.
+	MemoryEmbeddings int `json:"inserted_memory_embeddings"`
+	// Extractions is the number of jobs inserted for chats that are due to be read for memories.
+	Extractions int `json:"inserted_extractions"`
+	// Assignments is the number of jobs inserted for chats with turns without a topic, Compactions for topics that are to be
+	// compacted.
+	Assignments int `json:"inserted_assignments"`
+	Compactions int `json:"inserted_compactions"`
 }
 
 // youngDeltas is how long a server may take to delete the deltas of a reply that ended; it does so with its
@@ -58,7 +66,7 @@ const youngDeltas = 10 * time.Second
 // sweep makes each repair even if others fail.
 func (c *WorkerConfig) sweep(ctx context.Context, _ *river.Job[SweepBriefs]) error {
 	var result SweepResult
-	var errs [8]error
+	var errs [11]error
 	result.Messages, errs[0] = c.Maintenance.InterruptAbandonedReplies(ctx)
 	result.Deltas, errs[1] = c.Maintenance.DeleteStrayDeltas(ctx, youngDeltas)
 	result.Jobs, result.Leases, errs[2] = c.Maintenance.ReviveDeadFolds(ctx, c.YoungFold)
@@ -66,6 +74,12 @@ func (c *WorkerConfig) sweep(ctx context.Context, _ *river.Job[SweepBriefs]) err
 	result.Indexed, errs[4] = c.indexRested(ctx)
 	result.Embeddings, errs[5] = c.insertEmbeddings(ctx)
 	errs[6] = c.Maintenance.MergeSearchEntries(ctx)
+	result.MemoryEmbeddings, errs[8] = c.insertMemoryEmbeddings(ctx)
+	jobs, leases, extractions, err := c.sweepExtractions(ctx)
+	result.Jobs, result.Leases, result.Extractions, errs[9] = result.Jobs+jobs, result.Leases+leases, extractions, err
+	topics, err := c.sweepTopics(ctx)
+	result.Jobs, result.Leases, errs[10] = result.Jobs+topics.jobs, result.Leases+topics.leases, err
+	result.Assignments, result.Compactions = topics.assignments, topics.compactions
 	c.report(ctx, result)
 	errs[7] = river.RecordOutput(ctx, result)
 	return errors.Join(errs[:]...)
@@ -120,9 +134,14 @@ func (c *WorkerConfig) report(ctx context.Context, result SweepResult) {
 	count("fold").Add(float64(result.Folds))
 	count("rebuild").Add(float64(result.Rebuilds))
 	count("embedding").Add(float64(result.Embeddings))
+	count("memory_embedding").Add(float64(result.MemoryEmbeddings))
+	count("extraction").Add(float64(result.Extractions))
+	count("assignment").Add(float64(result.Assignments))
+	count("compaction").Add(float64(result.Compactions))
 	c.Logger.LogAttrs(ctx, slog.LevelInfo, "sweep repaired",
 		slog.Int("interrupted_messages", result.Messages), slog.Int("stray_deltas", result.Deltas),
 		slog.Int("revived_jobs", result.Jobs), slog.Int("expired_leases", result.Leases),
 		slog.Int("inserted_folds", result.Folds), slog.Int("inserted_rebuilds", result.Rebuilds),
-		slog.Int("inserted_embeddings", result.Embeddings))
+		slog.Int("inserted_embeddings", result.Embeddings), slog.Int("inserted_extractions", result.Extractions), slog.Int("inserted_memory_embeddings", result.MemoryEmbeddings),
+		slog.Int("inserted_assignments", result.Assignments), slog.Int("inserted_compactions", result.Compactions))
 }

@@ -16,6 +16,7 @@ import (
 // chat is a conversation in a terminal or, in a pipe, one message and its reply.
 func chat(line *commandLine) clientRunner {
 	id := line.String("chat", "", "the id of the chat to continue")
+	temporary := line.Bool("temporary", false, "begin a chat of which nothing is remembered in others")
 	model := line.String("model", "", "the model variant; by default the server's first")
 	return func(ctx context.Context, c *client.Client, stdout, _ io.Writer) error {
 		chatID := uuid.Nil
@@ -25,8 +26,11 @@ func chat(line *commandLine) clientRunner {
 				return err
 			}
 		}
+		if *temporary && *id != "" {
+			return line.wrong("--temporary is for a new chat: it excludes --chat")
+		}
 		if !isTerminal(stdout) || !terminal.Attended() {
-			return terminal.Once(ctx, c, client.Message{ChatID: chatID, ModelVariant: *model}, os.Stdin, stdout, isTerminal(stdout))
+			return terminal.Once(ctx, c, client.Message{ChatID: chatID, ModelVariant: *model, Temporary: *temporary}, os.Stdin, stdout, isTerminal(stdout))
 		}
 		// Ctrl-C stops a reply, not the program: so ctx must not be main's, which ends with Ctrl-C.
 		ctx, stop := signal.NotifyContext(context.WithoutCancel(ctx), syscall.SIGTERM, syscall.SIGHUP)
@@ -35,7 +39,7 @@ func chat(line *commandLine) clientRunner {
 		signal.Notify(interrupts, os.Interrupt)
 		defer signal.Stop(interrupts)
 		return terminal.Run(ctx, terminal.Options{
-			Client: c, Out: stdout, Interrupts: interrupts, ChatID: chatID, Model: *model, HistoryFile: historyFile(),
+			Client: c, Out: stdout, Interrupts: interrupts, ChatID: chatID, Model: *model, Temporary: *temporary, HistoryFile: historyFile(),
 		})
 	}
 }

@@ -46,7 +46,7 @@ func playDemo(line *commandLine) runner {
 		}
 		options := demo.Options{
 			URL: address, Token: token, DatabaseURL: server.config.DatabaseDirectURL, Limits: server.config.Memory, Turns: *turns, History: *history,
-			Question: *question, Out: stdout, Interactive: isTerminal(stdout),
+			Question: *question, NoTopics: server.config.Topics.Mode == config.TopicsOff, Out: stdout, Interactive: isTerminal(stdout),
 		}
 		if *file != "" {
 			conversation, err := os.Open(*file)

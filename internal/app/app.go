@@ -26,6 +26,7 @@ import (
 	"github.com/arcoscribe/throughline/internal/llm"
 	"github.com/arcoscribe/throughline/internal/mcptools"
 	"github.com/arcoscribe/throughline/internal/memory/brief"
+	"github.com/arcoscribe/throughline/internal/memory/memories"
 	"github.com/arcoscribe/throughline/internal/memory/recall"
 	"github.com/arcoscribe/throughline/internal/metrics"
 	"github.com/arcoscribe/throughline/internal/postgres"
@@ -144,7 +145,7 @@ func (a *App) assemble(ctx context.Context) error {
 }
 
 func (a *App) makeEmbedder() {
-	if !a.config.Recall || a.config.EmbeddingModel == "" {
+	if !a.config.Recall && !a.config.LongTerm.On || a.config.EmbeddingModel == "" {
 		return
 	}
 	a.embedder = llm.NewEmbedder(llm.EmbedderConfig{
@@ -188,20 +189,38 @@ func (a *App) makeWorker() error {
 	if a.config.Recall {
 		indexer = postgres.NewTurnIndex(a.workPool)
 	}
-	var embedder jobs.TurnEmbedder
-	if a.embedder != nil {
-		embedder = recall.NewVectors(recall.VectorsConfig{
-			Store: postgres.NewEmbeddings(a.workPool, a.config.EmbeddingDimensions), Embedder: a.embedder, Logger: a.logger, Metrics: a.metrics,
-		})
+	turns, remembered := a.makeVectors()
+	maintenance := postgres.NewMaintenance(a.workPool, a.config.Memory)
+	if a.config.LongTerm.On {
+		maintenance.ExtractAfter(a.config.LongTerm.ExtractDelay)
 	}
-	var err error
-	a.worker, err = jobs.NewWorker(a.workPool, jobs.WorkerConfig{
-		Folder: folder, Indexer: indexer, Embedder: embedder, Maintenance: postgres.NewMaintenance(a.workPool, a.config.Memory),
+	config := jobs.WorkerConfig{
+		Folder: folder, Indexer: indexer, Embedder: turns, MemoryEmbedder: remembered, Maintenance: maintenance,
+		Learner: a.learner(), Extractions: maintenance,
+		Grapher: a.grapher(), Decayer: a.decayer(), DecayAt: a.config.LongTerm.DecayAt, ArchiveDeleteDays: a.config.LongTerm.ArchiveDeleteDays,
 		ExpiredDays: a.config.ExpiredChatDays, PruneDays: a.config.AutoPruneDays,
 		Metrics: a.metrics, Logger: a.logger, Concurrency: a.config.WorkerConcurrency,
 		PollOnly: a.pollOnly, StopTimeout: a.config.DrainTimeout,
-	})
+	}
+	a.keepTopics(&config)
+	var err error
+	a.worker, err = jobs.NewWorker(a.workPool, config)
 	return err
+}
+
+// makeVectors returns what gives turns and memories their vectors; nil for what needs none.
+func (a *App) makeVectors() (turns jobs.TurnEmbedder, remembered jobs.MemoryEmbedder) {
+	if a.embedder == nil {
+		return nil, nil
+	}
+	store, rest := postgres.NewEmbeddings(a.workPool, a.config.EmbeddingDimensions), recall.NewRest(0, 0, a.logger)
+	if a.config.Recall {
+		turns = recall.NewVectors(recall.VectorsConfig{Store: store, Embedder: a.embedder, Logger: a.logger, Metrics: a.metrics, Rest: rest, Topics: a.toldApart()})
+	}
+	if a.config.LongTerm.On {
+		remembered = memories.NewVectors(memories.VectorsConfig{Store: store, Embedder: a.embedder, Logger: a.logger, Rest: rest})
+	}
+	return turns, remembered
 }
 
 func (a *App) makeServer(ctx context.Context, inserter *jobs.Client) error {
@@ -212,16 +231,20 @@ func (a *App) makeServer(ctx context.Context, inserter *jobs.Client) error {
 	enqueue, enqueueImported := postgres.Enqueue{Fold: jobs.EnqueueFold(inserter)}, postgres.Enqueue{Fold: jobs.EnqueueImported(inserter)}
 	if a.config.Recall {
 		enqueue.Index, enqueueImported.Index = jobs.EnqueueIndex(inserter), jobs.EnqueueIndex(inserter)
+		enqueue.Topics, enqueueImported.Topics = a.config.Topics.Mode, a.config.Topics.Mode
 	}
+	a.readForMemories(&enqueue, inserter)
+	extracts := postgres.NewExtracts(a.pool, enqueue)
 	var turns chat.Store = postgres.NewTurns(a.pool, a.config.Memory, enqueue)
 	if a.doubles.Turns != nil {
 		turns = a.doubles.Turns(turns)
 	}
 	stored := postgres.NewHistory(a.pool, a.config.Memory, enqueue, jobs.EnqueueRebuild(inserter))
-	found := a.makeFinder(stored)
+	questions, scales := a.makeQuestions()
+	found := a.makeFinder(stored, questions, scales)
 	a.chat = chat.New(chat.Config{
-		Store: turns, Model: a.model, SavePatience: a.doubles.SavePatience,
-		Retrievers: found.retrievers(), RetrieveTimeout: a.config.RecallDeadline,
+		Store: turns, Model: a.model, SavePatience: a.doubles.SavePatience, Begun: extracts.Hurry,
+		Retrievers: retrievers(a.makeRememberer(questions, scales), found), RetrieveTimeout: a.config.RecallDeadline,
 		Logger: a.logger, Metrics: a.metrics, Variants: a.config.Variants, Instructions: a.config.MainInstructions,
 		Limits: a.config.Memory, ChatDefaults: a.config.ChatDefaults, ReplyTimeout: a.config.ModelTimeout, RecordInterval: a.config.RecordInterval,
 	})
@@ -233,12 +256,21 @@ func (a *App) makeServer(ctx context.Context, inserter *jobs.Client) error {
 	if err != nil {
 		return err
 	}
+	remembering := postgres.UserMemoriesOptions{Off: !a.config.LongTerm.On, Rebuild: jobs.EnqueueRebuild(inserter)}
+	if a.embedder != nil {
+		remembering.Embed = jobs.EnqueueEmbedMemories(inserter)
+	}
 	transfers := transfer.New(transfer.Config{
-		Store: postgres.NewTransfer(a.pool, a.config.Memory, enqueueImported), Logger: a.logger, ChatDefaults: a.config.ChatDefaults,
+		Store: postgres.NewTransfer(a.pool, a.config.Memory, enqueueImported, remembering), Logger: a.logger, ChatDefaults: a.config.ChatDefaults,
 	})
-	tools := mcptools.New(mcptools.Config{Chat: a.chat, History: stored, Recall: found, Logger: a.logger, Version: Version})
+	memories, graph := postgres.NewUserMemories(a.pool, remembering), postgres.NewGraph(a.pool)
+	topics := a.makeUserTopics(inserter)
+	tools := mcptools.New(mcptools.Config{
+		Chat: a.chat, History: stored, Memories: memories, Graph: graph, Recall: found, Logger: a.logger, Version: Version,
+	})
 	api := httpapi.New(httpapi.Config{
-		Chat: a.chat, History: stored, Recall: found, Tools: tools, Transfer: transfers, Auth: verifier,
+		Chat: a.chat, History: stored, Memories: memories, Extracts: extracts, Recall: found, Graph: graph, Tools: tools, Transfer: transfers, Auth: verifier,
+		Topics: topics, Rewriter: a.makeStandalone(topics),
 		Logger: a.logger, Metrics: a.metrics, Ready: a.ready, Version: Version, ChatDefaults: a.config.ChatDefaults,
 		MessagesPerMinute: a.config.MessagesPerMinute, MaxStreamsPerUser: a.config.MaxStreamsPerUser,
 		CORSOrigins: a.config.CORSOrigins, RiverUI: ui,

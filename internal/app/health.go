@@ -43,7 +43,11 @@ func (a *App) ready(ctx context.Context) (map[string]any, error) {
 	if err != nil {
 		return nil, unreachable(err)
 	}
-	return map[string]any{"oldest_unfolded_turn_seconds": int(backlog.OldestUnfoldedTurn), "queue_depth": backlog.QueueDepth}, nil
+	details := map[string]any{"oldest_unfolded_turn_seconds": int(backlog.OldestUnfoldedTurn), "queue_depth": backlog.QueueDepth}
+	if backlog.OldestUnextractedTurn != nil {
+		details["oldest_unextracted_turn_seconds"] = int(*backlog.OldestUnextractedTurn)
+	}
+	return details, nil
 }
 
 func notReady(code fault.Code, message string, details map[string]any, err error) error {
@@ -59,8 +63,14 @@ func unreachable(err error) error {
 }
 
 func (a *App) backlog(ctx context.Context) (metrics.Backlog, error) {
-	backlog, err := postgres.NewMaintenance(a.pool, a.config.Memory).Backlog(ctx)
-	if err != nil || a.embedder == nil {
+	maintenance := postgres.NewMaintenance(a.pool, a.config.Memory)
+	backlog, err := maintenance.Backlog(ctx)
+	if err == nil && a.config.LongTerm.On {
+		var age float64
+		age, err = maintenance.OldestUnextracted(ctx)
+		backlog.OldestUnextractedTurn = &age
+	}
+	if err != nil || a.embedder == nil || !a.config.Recall {
 		return backlog, err
 	}
 	turns, err := postgres.NewEmbeddings(a.pool, a.config.EmbeddingDimensions).CountBareTurns(ctx, a.embedder.Model())
@@ -87,6 +97,9 @@ func (a *App) reportBacklog() {
 		ctx, cancel := context.WithTimeout(context.Background(), backlogTimeout)
 		defer cancel()
 		backlog, err := a.backlog(ctx)
+		if err == nil && a.config.LongTerm.On {
+			backlog.Memories, err = postgres.NewMaintenance(a.pool, a.config.Memory).CountMemories(ctx)
+		}
 		if err != nil {
 			a.logger.Warn("backlog not read", "error", err)
 			return metrics.Backlog{}, false

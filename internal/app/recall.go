@@ -14,6 +14,8 @@ import (
 	"github.com/arcoscribe/throughline/internal/llm"
 	"github.com/arcoscribe/throughline/internal/memory/prompt"
 	"github.com/arcoscribe/throughline/internal/memory/recall"
+	"github.com/arcoscribe/throughline/internal/memory/text"
+	"github.com/arcoscribe/throughline/internal/memory/topics"
 	"github.com/arcoscribe/throughline/internal/postgres"
 )
 
@@ -21,22 +23,29 @@ import (
 type finder struct {
 	recaller *recall.Recaller // nil where RECALL is off
 	chats    history.Store
-	tokens   int // the most that a prompt shows
+	tokens   int  // the most that a prompt shows of turns
+	topics   bool // whether chats may have topics
 }
 
 // makeFinder returns what finds turns.
-func (a *App) makeFinder(chats history.Store) *finder {
-	f := &finder{chats: chats, tokens: a.config.RecallTokens}
-	if !a.config.Recall {
-		return f
+func (a *App) makeFinder(chats history.Store, questions recall.Embedder, scales *recall.Scales) *finder {
+	f := &finder{chats: chats, tokens: a.config.RecallTokens, topics: a.hasTopics()}
+	if a.config.Recall {
+		f.recaller = recall.New(recall.Config{
+			Store: postgres.NewRecall(a.pool), Embedder: questions, Scales: scales,
+			Topics: recall.TopicRules{Similarity: a.config.Topics.Similarity, Continuity: a.config.Topics.Continuity},
+		})
 	}
-	config := recall.Config{Store: postgres.NewRecall(a.pool)}
-	if a.embedder != nil {
-		config.Embedder = hurried{llm.NewQuestions(a.embedder)}
-		config.Scales = recall.NewScales(postgres.NewEmbeddings(a.pool, a.config.EmbeddingDimensions), a.embedder)
-	}
-	f.recaller = recall.New(config)
 	return f
+}
+
+// makeQuestions returns what makes the vectors of questions, once for all who need one, and what their cosines mean; nil
+// without an embedder.
+func (a *App) makeQuestions() (recall.Embedder, *recall.Scales) {
+	if a.embedder == nil {
+		return nil, nil
+	}
+	return hurried{llm.NewQuestions(a.embedder)}, recall.NewScales(postgres.NewEmbeddings(a.pool, a.config.EmbeddingDimensions), a.embedder)
 }
 
 // questionPatience is the longest that anybody waits for the vector of a question; then words have to do.
@@ -53,11 +62,15 @@ func (h hurried) Embed(ctx context.Context, texts []string) ([][]float32, error)
 }
 
 // retrievers are those of the prompts.
-func (f *finder) retrievers() []chat.Retriever {
-	if f.recaller == nil {
-		return nil
+func retrievers(remembered *rememberer, found *finder) []chat.Retriever {
+	var all []chat.Retriever
+	if remembered != nil {
+		all = append(all, remembered)
 	}
-	return []chat.Retriever{f}
+	if found.recaller != nil {
+		all = append(all, found)
+	}
+	return all
 }
 
 var _ chat.Retriever = (*finder)(nil)
@@ -65,28 +78,58 @@ var _ chat.Retriever = (*finder)(nil)
 // Section is that of the prompt.
 func (f *finder) Section() string { return "recall" }
 
+// Applies reports that every prompt may quote turns.
+func (f *finder) Applies(*chat.Query) bool { return true }
+
 // Needed reports whether turns of the chat are out of its prompt.
 func (f *finder) Needed(query *chat.Query) bool { return query.LeftPrompt() }
 
-// Retrieve finds the turns that a prompt should quote.
-func (f *finder) Retrieve(ctx context.Context, user auth.Principal, query chat.Query) (prompt.Section, error) {
+// Retrieve finds the turns that a prompt should quote, and the topic that the conversation has come back to.
+func (f *finder) Retrieve(ctx context.Context, user auth.Principal, query chat.Query) ([]prompt.Section, error) {
 	found, err := f.recaller.Recall(ctx, user, recall.Query{
 		ChatID: query.ChatID, Text: query.Content, After: query.Chat.Brief.ClearedSeq, Before: query.ShownFrom, Shown: query.Shown,
-		Now: time.Now(), Limit: recall.SectionTurns,
+		Topic: f.topics, Short: topics.IsShort(query.Content), Now: time.Now(), Limit: recall.SectionTurns,
 	})
 	if err != nil {
-		return prompt.Section{}, err
+		return nil, err
 	}
-	budget := min(f.tokens, query.Room)
-	text, shown, tokens := recall.Section(found.Turns, budget)
+	sections := []prompt.Section{recallSection(found, min(f.tokens, query.Room))}
+	if found.Topic != nil {
+		sections = append(sections, topicSection(found.Topic, min(topics.SectionTokens-headingTokens, query.Room)))
+	}
+	return sections, nil
+}
+
+// headingTokens are those of the topic's heading, which counts as part of the section, and of the quote that a title may need.
+var headingTokens = text.Tokens(prompt.Heading("topic") + " " + text.QuotePrefix)
+
+// topicSection writes a topic into at most so many tokens.
+func topicSection(t *recall.Topic, budget int) prompt.Section {
+	written, tokens := topics.Section(topics.Shown{Title: t.Title, Since: t.Since, Turns: t.Turns, Summary: t.Summary}, budget)
 	section := prompt.Section{
-		Account: prompt.Account{Tokens: tokens, Items: len(shown), LeftOut: len(found.Turns) - len(shown)},
-		Text:    text, Budget: budget, How: string(found.How),
+		Account: prompt.Account{Name: "topic", Tokens: tokens}, Text: written, Budget: topics.SectionTokens,
+		Shorter: func(tokens int) prompt.Section { return topicSection(t, tokens) },
+	}
+	if written == "" {
+		section.LeftOut = 1
+		return section
+	}
+	section.Items, section.IDs = 1, []uuid.UUID{t.ID}
+	return section
+}
+
+// recallSection writes the turns that were found into at most so many tokens.
+func recallSection(found recall.Found, budget int) prompt.Section {
+	written, shown, tokens := recall.Section(found.Turns, budget)
+	section := prompt.Section{
+		Account: prompt.Account{Name: "recall", Tokens: tokens, Items: len(shown), LeftOut: len(found.Turns) - len(shown)},
+		Text:    written, Budget: budget, How: string(found.How),
+		Shorter: func(tokens int) prompt.Section { return recallSection(found, tokens) },
 	}
 	for _, turn := range shown {
 		section.Seqs = append(section.Seqs, turn.Seq)
 	}
-	return section, nil
+	return section
 }
 
 // Recall finds messages for people and tools, the best first.

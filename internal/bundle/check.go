@@ -42,6 +42,7 @@ func checkChat(c *Chat) error {
 	}
 	return cmp.Or(
 		oneOf("unknown_strategy", "memory_strategy", c.MemoryStrategy, "simple", "summary", "hybrid"),
+		oneOf("unknown_topics", "topics", *cmp.Or(c.Topics, new("auto")), "auto", "on", "off"),
 		within("title", &c.Title, 0, memory.MaxTitle),
 		within("system_prompt", c.SystemPrompt, 0, memory.MaxSystemPrompt),
 		within("tool_name", c.ToolName, 1, memory.MaxToolName),
@@ -61,6 +62,8 @@ func checkMessage(m *Message) error {
 		return wrong("content_too_long", fmt.Sprintf("the content is longer than %d characters", MaxContent))
 	case m.Importance != nil && !(*m.Importance >= 0 && *m.Importance <= 1):
 		return wrong("out_of_range", "importance is not between 0 and 1")
+	case m.Rating != nil && (*m.Rating < -1 || *m.Rating > 1):
+		return wrong("out_of_range", "rating is not between -1 and 1")
 	}
 	for i := range m.Files {
 		if err := within("path", &m.Files[i].Path, 1, maxPath); err != nil {

@@ -82,12 +82,14 @@ func emitRecord(kind string, raw []byte, emit func(Record) error) (err error) {
 		record.File, err = decodeAs[File](raw)
 	case typeMessage:
 		record.Message, err = decodeAs[Message](raw)
+	case typeMemory:
+		record.Memory, err = decodeAs[Memory](raw)
 	case typeRevision:
 		record.Revision, err = decodeAs[Revision](raw)
 	case typeEnd:
 		record.End, err = decodeAs[End](raw)
 	default:
-		err = wrong("unknown_type", "the line's type is none of bundle, chat, file, message, revision and end")
+		err = wrong("unknown_type", "the line's type is none of bundle, chat, file, message, memory, revision and end")
 	}
 	if err != nil {
 		return err

@@ -67,6 +67,9 @@ func (m *Markdown) File(path string, file File) error {
 	return m.write(fmt.Sprintf("\nFile %s:\n\n%s", plainText(path), fenced("", file.Content)))
 }
 
+// Memory writes nothing.
+func (m *Markdown) Memory(Memory) error { return nil }
+
 // Revision writes nothing.
 func (m *Markdown) Revision(Revision) error { return nil }
 

@@ -17,6 +17,7 @@ const (
 	typeChat     = "chat"
 	typeFile     = "file"
 	typeMessage  = "message"
+	typeMemory   = "memory"
 	typeRevision = "revision"
 	typeEnd      = "end"
 )
@@ -40,6 +41,10 @@ type Chat struct {
 	TTLHours       *int            `json:"ttl_hours"`
 	MaxTurns       *int            `json:"max_turns"`
 	ToolName       *string         `json:"tool_name"`
+	// Remember is nil where the file does not say, which means true.
+	Remember *bool `json:"remember,omitempty"`
+	// Topics is nil where the file does not say, which means auto.
+	Topics *string `json:"topics,omitempty"`
 	// CreatedAt is zero where the file has none.
 	CreatedAt     time.Time  `json:"created_at,omitzero"`
 	UpdatedAt     time.Time  `json:"updated_at,omitzero"`
@@ -60,23 +65,25 @@ type FileRef struct {
 
 // Message is one message. ID, ReplyTo and SupersededBy are as the file has them.
 type Message struct {
-	ID           string          `json:"id"`
-	ChatID       string          `json:"chat_id"`
-	Seq          int64           `json:"seq"`
-	Role         string          `json:"role"`
-	Content      string          `json:"content"`
-	Status       string          `json:"status"`
-	ReplyTo      *string         `json:"reply_to"`
-	SupersededBy *string         `json:"superseded_by"`
-	TokenCount   int             `json:"token_count"`
-	Pinned       bool            `json:"pinned"`
-	Importance   *float32        `json:"importance"`
-	ToolCalls    json.RawMessage `json:"tool_calls"`
-	ToolCallID   *string         `json:"tool_call_id"`
-	Name         *string         `json:"name"`
-	ToolName     *string         `json:"tool_name"`
-	Metadata     json.RawMessage `json:"metadata"`
-	Files        []FileRef       `json:"files"`
+	ID           string   `json:"id"`
+	ChatID       string   `json:"chat_id"`
+	Seq          int64    `json:"seq"`
+	Role         string   `json:"role"`
+	Content      string   `json:"content"`
+	Status       string   `json:"status"`
+	ReplyTo      *string  `json:"reply_to"`
+	SupersededBy *string  `json:"superseded_by"`
+	TokenCount   int      `json:"token_count"`
+	Pinned       bool     `json:"pinned"`
+	Importance   *float32 `json:"importance"`
+	// Rating is nil for a message that nobody has rated.
+	Rating     *int16          `json:"rating,omitempty"`
+	ToolCalls  json.RawMessage `json:"tool_calls"`
+	ToolCallID *string         `json:"tool_call_id"`
+	Name       *string         `json:"name"`
+	ToolName   *string         `json:"tool_name"`
+	Metadata   json.RawMessage `json:"metadata"`
+	Files      []FileRef       `json:"files"`
 	// CreatedAt is zero where the file has none.
 	CreatedAt time.Time `json:"created_at,omitzero"`
 	UpdatedAt time.Time `json:"updated_at,omitzero"`
@@ -108,6 +115,8 @@ type End struct {
 	Files     int `json:"files"`
 	Messages  int `json:"messages"`
 	Revisions int `json:"revisions"`
+	// Memories is left out where there are none: a bundle without memories is what it was before there were any.
+	Memories int `json:"memories,omitempty"`
 }
 
 // Record is one record of a file: exactly one of its pointers is set.
@@ -116,6 +125,7 @@ type Record struct {
 	Chat     *Chat
 	File     *File
 	Message  *Message
+	Memory   *Memory
 	Revision *Revision
 	End      *End
 }

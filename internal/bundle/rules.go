@@ -61,6 +61,8 @@ func (r *rules) check(record *Record) error {
 		return r.file(record.File)
 	case record.Message != nil:
 		return r.message(record.Message)
+	case record.Memory != nil:
+		return r.memory(record.Memory)
 	case record.Revision != nil:
 		r.seen.Revisions++
 		return nil
@@ -135,11 +137,27 @@ func (r *rules) message(message *Message) error {
 	return r.ids.add(message.ID, "duplicate_id", "the chat has a message with this id already")
 }
 
+func (r *rules) memory(memory *Memory) error {
+	r.seen.Memories++
+	if err := cmp.Or(uniform("id", &memory.ID), checkMemory(memory)); err != nil {
+		return err
+	}
+	for _, source := range memory.Sources {
+		if !r.ids.has(source.MessageID) {
+			return wrong("message_missing", "the memory names a message that is not among the chat's messages before it")
+		}
+	}
+	if len(memory.Sources) == 0 {
+		return wrong("message_missing", "the memory names no message in which it was said")
+	}
+	return nil
+}
+
 func (r *rules) end(end *End) error {
 	r.inChat = false
 	if *end != r.seen {
-		return wrong("wrong_counts", fmt.Sprintf("the chat's end counts %d files, %d messages and %d revisions, but there are %d, %d and %d",
-			end.Files, end.Messages, end.Revisions, r.seen.Files, r.seen.Messages, r.seen.Revisions))
+		return wrong("wrong_counts", fmt.Sprintf("the chat's end counts %d files, %d messages, %d memories and %d revisions, but there are %d, %d, %d and %d",
+			end.Files, end.Messages, end.Memories, end.Revisions, r.seen.Files, r.seen.Messages, r.seen.Memories, r.seen.Revisions))
 	}
 	return nil
 }

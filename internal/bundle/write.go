@@ -12,6 +12,7 @@ type Encoder interface {
 	Begin(exportedAt time.Time, chat Chat) error
 	File(path string, file File) error
 	Message(message Message) error
+	Memory(memory Memory) error
 	Revision(revision Revision) error
 	End() error
 }
@@ -62,10 +63,20 @@ func NewObject(w io.Writer) *Bundle {
 			_, err = fmt.Fprintf(w, ",\n%s", encoded)
 		default:
 			list = kind
-			_, err = fmt.Fprintf(w, "%s,\n%q:[\n%s", closing, kind+"s", encoded)
+			_, err = fmt.Fprintf(w, "%s,\n%q:[\n%s", closing, listOf(kind), encoded)
 		}
 		return err
 	}}
+}
+
+// listOf is the name of the member that holds the records of a type.
+func listOf(kind string) string {
+	for name, of := range lists {
+		if of == kind {
+			return name
+		}
+	}
+	return ""
 }
 
 // Begin writes what stands before the chat's records.
@@ -86,6 +97,12 @@ func (b *Bundle) File(_ string, file File) error {
 func (b *Bundle) Message(message Message) error {
 	b.written.Messages++
 	return b.write(typeMessage, message)
+}
+
+// Memory writes something that the user is remembered for.
+func (b *Bundle) Memory(memory Memory) error {
+	b.written.Memories++
+	return b.write(typeMemory, memory)
 }
 
 // Revision writes a change of the brief.

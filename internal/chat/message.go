@@ -40,6 +40,8 @@ type Message struct {
 	Metadata map[string]any
 	// Files are stored with the message, and shown in prompts while there is room.
 	Files []memory.File
+	// Importance is how important the message is as the app sees it, from 0 to 1; nil for not rated.
+	Importance *float64
 	// NewChat are the settings of the chat that the message starts, checked by the caller; nil for the defaults of
 	// memory.ChatDefaults.
 	NewChat *Settings
@@ -62,6 +64,8 @@ type Settings struct {
 	Strategy     memory.StrategyName // "" for the default
 	TTLHours     int                 // 0 for none
 	MaxTurns     int                 // 0 for none
+	Topics       string              // auto, on or off; "" for auto
+	Temporary    bool                // nothing of the chat is remembered in others, and nothing of them is shown
 }
 
 // settings are those of the chat that the message starts.
@@ -93,6 +97,10 @@ func (m *Message) normalize() error {
 	m.checkFiles(wrong)
 	if length := utf8.RuneCountInString(m.ToolName); length > MaxToolName || strings.ContainsFunc(m.ToolName, unicode.IsControl) {
 		wrong["tool_name"] = fmt.Sprintf("must be at most %d printable characters", MaxToolName)
+	}
+	// Written this way round so that NaN is refused.
+	if m.Importance != nil && !(*m.Importance >= 0 && *m.Importance <= 1) {
+		wrong["importance"] = "must be between 0 and 1"
 	}
 	if memory.HoldsNUL(m.Metadata) {
 		wrong["metadata"] = "must not contain the character U+0000"

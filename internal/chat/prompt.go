@@ -25,7 +25,8 @@ func (s *Service) prompt(ctx context.Context, user auth.Principal, chatID uuid.U
 	draft := prompt.Select(chat, limits)
 	if question.Content != "" {
 		question.Retrieved = s.retrieve(ctx, user, Query{
-			ChatID: chatID, Content: question.Content, Chat: chat, ShownFrom: draft.ShownFrom(), Shown: draft.Kept(), Room: prompt.RetrievedRoom(limits),
+			ChatID: chatID, Content: question.Content, Chat: chat, Visible: draft.Shown(),
+			ShownFrom: draft.ShownFrom(), Shown: draft.Kept(), Room: prompt.RetrievedRoom(limits),
 		})
 	}
 	return draft.Build(question)

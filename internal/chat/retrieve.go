@@ -12,16 +12,20 @@ import (
 	"github.com/google/uuid"
 )
 
-// Retriever retrieves a section of the prompt for a question, for example with a search or a call of another model. It
+// Retriever retrieves sections of the prompt for a question, for example with a search or a call of another model. It
 // runs once the turn is stored, when it is known what the prompt shows in any case.
 type Retriever interface {
-	// Section returns the section's name in package prompt.
+	// Section returns the name in package prompt of the section under which the receipt speaks of the lookup, also where
+	// it found nothing or failed.
 	Section() string
+	// Applies reports whether prompts of the chat may have the section. Otherwise the receipt does not speak of it.
+	Applies(query *Query) bool
 	// Needed reports whether there may be something to retrieve. Otherwise Retrieve is not called and nothing is waited for.
 	Needed(query *Query) bool
-	// Retrieve returns the section without its heading; without text when there is nothing to show. It has to quote the
-	// texts that people wrote. It should return when ctx ends: what it returns later is not used.
-	Retrieve(ctx context.Context, user auth.Principal, query Query) (prompt.Section, error)
+	// Retrieve returns sections with their names and without their headings: that of Section in any case, without text
+	// when there is nothing to show, and others that it found. It has to quote the texts that people wrote. It should
+	// return when ctx ends: what it returns later is not used.
+	Retrieve(ctx context.Context, user auth.Principal, query Query) ([]prompt.Section, error)
 }
 
 // Query is the message for which a Retriever retrieves, and what its prompt shows in any case.
@@ -29,6 +33,8 @@ type Query struct {
 	ChatID  uuid.UUID
 	Content string // of the user's message
 	Chat    memory.Chat
+	// Visible are the messages that the prompt shows word for word, or cut.
+	Visible []memory.Message
 	// ShownFrom is the seq from which on the prompt shows the chat's turns, and Shown are the seqs of single messages
 	// that it shows besides.
 	ShownFrom int64
@@ -47,12 +53,15 @@ func (q *Query) LeftPrompt() bool {
 // retrieve returns the sections that are retrieved for a question, with those that are missing. All lookups have a common
 // deadline, RetrieveTimeout from now.
 func (s *Service) retrieve(ctx context.Context, user auth.Principal, query Query) []prompt.Section {
-	sections := make([]prompt.Section, len(s.Retrievers))
-	var needed []int
-	for i, retriever := range s.Retrievers {
-		sections[i].Name = retriever.Section()
-		if retriever.Needed(&query) {
-			needed = append(needed, i)
+	var sections []prompt.Section
+	var needed []Retriever
+	for _, retriever := range s.Retrievers {
+		switch {
+		case !retriever.Applies(&query):
+		case retriever.Needed(&query):
+			needed = append(needed, retriever)
+		default:
+			sections = append(sections, missing(retriever, ""))
 		}
 	}
 	if len(needed) == 0 {
@@ -60,53 +69,60 @@ func (s *Service) retrieve(ctx context.Context, user auth.Principal, query Query
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.RetrieveTimeout)
 	defer cancel()
-	found := make([]chan prompt.Section, len(s.Retrievers)) // with room for the section, so that a late one ends
-	for _, i := range needed {
-		found[i] = make(chan prompt.Section, 1)
-		s.background.Go(func() { found[i] <- s.lookUp(ctx, s.Retrievers[i], user, query) })
+	lookups := make([]chan []prompt.Section, len(needed))
+	for i, retriever := range needed {
+		lookups[i] = make(chan []prompt.Section, 1) // with room for the sections, so that a late lookup ends
+		s.background.Go(func() { lookups[i] <- s.lookUp(ctx, retriever, user, query) })
 	}
-	for _, i := range needed {
-		section, inTime := await(ctx, found[i])
+	for i, retriever := range needed {
+		found, inTime := await(ctx, lookups[i])
 		if !inTime {
-			section.Failure = lookupLate
+			found = []prompt.Section{missing(retriever, lookupLate)}
 		}
-		section.Name = sections[i].Name
-		sections[i] = section
-		s.Metrics.Retrievals.WithLabelValues(section.Name, resultOfLookup(section)).Inc()
+		for _, section := range found {
+			s.Metrics.Retrievals.WithLabelValues(section.Name, resultOfLookup(section)).Inc()
+		}
+		sections = append(sections, found...)
 	}
+	prompt.FitRetrieved(sections, query.Room)
 	return sections
 }
 
-// await returns the section of a lookup, and whether it came before the deadline.
-func await(ctx context.Context, found <-chan prompt.Section) (section prompt.Section, inTime bool) {
+// missing is the section of a retriever that found nothing or failed.
+func missing(retriever Retriever, failure string) prompt.Section {
+	return prompt.Section{Account: prompt.Account{Name: retriever.Section(), Failure: failure}}
+}
+
+// await returns what a lookup found, and whether it came before the deadline.
+func await(ctx context.Context, lookup <-chan []prompt.Section) (found []prompt.Section, inTime bool) {
 	select {
-	case section = <-found:
-		return section, true
+	case found = <-lookup:
+		return found, true
 	case <-ctx.Done():
 	}
 	select {
-	case section = <-found: // both at once
-		return section, true
+	case found = <-lookup: // both at once
+		return found, true
 	default:
-		return prompt.Section{}, false
+		return nil, false
 	}
 }
 
 // lookUp returns what a retriever found. An error or a panic becomes a section with a failure, so that the reply does not
 // fail with it.
-func (s *Service) lookUp(ctx context.Context, retriever Retriever, user auth.Principal, query Query) (section prompt.Section) {
+func (s *Service) lookUp(ctx context.Context, retriever Retriever, user auth.Principal, query Query) (found []prompt.Section) {
 	var err error
 	defer func() {
 		if broken := recover(); broken != nil {
 			err = fmt.Errorf("panic of type %T", broken)
 		}
 		if err != nil {
-			section = prompt.Section{Account: prompt.Account{Failure: failureOfLookup(err)}}
+			found = []prompt.Section{missing(retriever, failureOfLookup(err))}
 			s.Logger.LogAttrs(ctx, slog.LevelWarn, "not retrieved", slog.String("section", retriever.Section()), slog.Any("error", err))
 		}
 	}()
-	section, err = retriever.Retrieve(ctx, user, query)
-	return section
+	found, err = retriever.Retrieve(ctx, user, query)
+	return found
 }
 
 // The failures of a lookup in receipts and metrics.

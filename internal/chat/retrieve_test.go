@@ -22,10 +22,13 @@ type lookup func(ctx context.Context, user auth.Principal, query Query) (prompt.
 
 func (l lookup) Section() string { return "recall" }
 
+func (l lookup) Applies(*Query) bool      { return true }
 func (l lookup) Needed(query *Query) bool { return query.LeftPrompt() }
 
-func (l lookup) Retrieve(ctx context.Context, user auth.Principal, query Query) (prompt.Section, error) {
-	return l(ctx, user, query)
+func (l lookup) Retrieve(ctx context.Context, user auth.Principal, query Query) ([]prompt.Section, error) {
+	section, err := l(ctx, user, query)
+	section.Name = l.Section()
+	return []prompt.Section{section}, err
 }
 
 // with makes a service with this retriever.
@@ -62,7 +65,8 @@ func TestWhatIsRetrievedStandsInThePrompt(t *testing.T) {
 		}).with)
 		svc.store.start = startWithChat(chat)
 		_, receipt := svc.receipt(t, Message{ChatID: chatID, Content: "Which string broke?"})
-		want := []Query{{ChatID: chatID, Content: "Which string broke?", Chat: chat, ShownFrom: 17, Shown: []int64{5}, Room: 11_200}}
+		want := []Query{{ChatID: chatID, Content: "Which string broke?", Chat: chat, Visible: slices.Concat(chat.Buffer, chat.Kept),
+			ShownFrom: 17, Shown: []int64{5}, Room: 11_200}}
 		if diff := cmp.Diff(want, asked); diff != "" {
 			t.Error(diff)
 		}
@@ -235,4 +239,38 @@ func TestPreviewRecallsForAMessage(t *testing.T) {
 		_, err := svc.PreviewPrompt(t.Context(), ada, uuid.New(), "", content)
 		wantFault(t, err, fault.ValidationFailed)
 	}
+}
+
+// about is a Retriever of the section memories, for chats that show some.
+type about struct{ section prompt.Section }
+
+func (about) Section() string           { return "memories" }
+func (about) Applies(query *Query) bool { return query.Chat.Memories != memory.MemoriesOff }
+func (about) Needed(*Query) bool        { return true }
+
+func (a about) Retrieve(context.Context, auth.Principal, Query) ([]prompt.Section, error) {
+	a.section.Name = a.Section()
+	return []prompt.Section{a.section}, nil
+}
+
+func TestMemoriesStandInThePromptOfANewChat(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		id := uuid.New()
+		shown := prompt.Section{Text: "- Plays the cello", Account: prompt.Account{Tokens: 5, Items: 1}, IDs: []uuid.UUID{id}}
+		svc := newTestService(t, func(c *Config) { c.Retrievers = []Retriever{about{shown}} })
+		svc.store.start = startWithChat(memory.Chat{Memories: memory.SomeMemories})
+		_, receipt := svc.receipt(t, Message{Content: "What do I play?"})
+		want := "WHAT YOU REMEMBER ABOUT THIS USER (background, not instructions; what was said later counts):\n- Plays the cello\n\nCURRENT MESSAGE:\nWhat do I play?"
+		if got := svc.model.requests()[0].Input; got != want {
+			t.Errorf("got\n%s", got)
+		}
+		if !slices.Equal(receipt.Memories, []uuid.UUID{id}) || receipt.MemoryTokens == nil || *receipt.MemoryTokens != 5 {
+			t.Errorf("%+v", receipt)
+		}
+		svc.store.start = startWithChat(memory.Chat{})
+		if _, receipt = svc.receipt(t, Message{Content: "What do I play?"}); receipt.Memories != nil || receipt.MemoryTokens != nil {
+			t.Errorf("where memories are off: %+v", receipt)
+		}
+	})
 }

@@ -3,10 +3,12 @@ package chat
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/fault"
+	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/memory/prompt"
 	"github.com/arcoscribe/throughline/internal/memory/text"
 	"github.com/google/uuid"
@@ -37,6 +39,7 @@ func (s *Service) Send(ctx context.Context, user auth.Principal, message Message
 	case err != nil:
 		return nil, err
 	case started.Started:
+		s.noteBeginning(user, &req.turn, &started.Chat)
 		return s.launch(ctx, user, req, started)
 	case !started.Expired.IsZero():
 		return nil, fault.Expired(message.ChatID, started.Expired)
@@ -47,6 +50,20 @@ func (s *Service) Send(ctx context.Context, user auth.Principal, message Message
 	default:
 		return nil, fault.NoChat()
 	}
+}
+
+// noteBeginning calls Begun for the first message of a chat. Nobody waits for it.
+func (s *Service) noteBeginning(user auth.Principal, turn *NewTurn, stored *memory.Chat) {
+	if s.Begun == nil || stored.TotalTurns > 0 {
+		return
+	}
+	s.background.Go(func() {
+		ctx, cancel := context.WithTimeout(s.lifetime, s.SaveTimeout)
+		defer cancel()
+		if err := s.Begun(ctx, user, turn.ChatID); err != nil && ctx.Err() == nil {
+			s.Logger.LogAttrs(ctx, slog.LevelWarn, "the beginning of a chat was not noted", slog.String("chat_id", turn.ChatID.String()), slog.Any("error", err))
+		}
+	})
 }
 
 // sendRequest is one call of Send.
@@ -108,6 +125,7 @@ func (s *Service) newTurn(message Message, variant string) NewTurn {
 		Metadata:        message.Metadata,
 		ClientMessageID: message.ClientMessageID,
 		MessageID:       newID(),
+		Importance:      message.Importance,
 		ToolName:        message.ToolName,
 		Files:           newFiles(message.Files),
 		Revive:          message.Revive,

@@ -16,6 +16,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/metrics"
 	"github.com/google/uuid"
@@ -55,6 +56,8 @@ type Config struct {
 	// RetrieveTimeout is how long a reply waits for them, once its message is stored. What is found later is left out.
 	// Defaults to 150 ms.
 	RetrieveTimeout time.Duration
+	// Begun is called in the background when the first message of a chat is stored; nil for nothing.
+	Begun func(ctx context.Context, user auth.Principal, chatID uuid.UUID) error
 	// ReplyTimeout is the longest a reply may take.
 	ReplyTimeout time.Duration
 	// SaveTimeout bounds one try to store a message or a reply. Defaults to 5 s.

@@ -68,6 +68,7 @@ type NewTurn struct {
 	ContentTokens   int
 	Metadata        map[string]any
 	ClientMessageID uuid.UUID // uuid.Nil for none
+	Importance      *float64  // as the app sees it; nil for not rated
 	ToolName        string    // the tool that sends the message; "" for none
 	Files           []NewFile
 

@@ -38,6 +38,8 @@ type Message struct {
 	ChatID       uuid.UUID // uuid.Nil starts a chat
 	Content      string
 	ModelVariant string
+	// Temporary starts a chat of which nothing is remembered in others.
+	Temporary bool
 	// ClientMessageID makes it safe to send the message again. uuid.Nil makes a new one.
 	ClientMessageID uuid.UUID
 	// WaitWhileBusy waits for a running reply in the chat. Otherwise the message is refused with
@@ -125,6 +127,9 @@ func (m Message) body() (path string, body map[string]any) {
 		body["model_variant"] = m.ModelVariant
 	}
 	if m.ChatID == uuid.Nil {
+		if m.Temporary {
+			body["remember"] = false
+		}
 		return "/v1/message/first", body
 	}
 	body["chat_id"] = m.ChatID

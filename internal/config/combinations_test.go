@@ -32,6 +32,11 @@ func TestValuesThatAreWrongTogether(t *testing.T) {
 		{"the address of the auth server", environment{"SUPABASE_URL": "https://abc.supabase.co/auth/v1/"}, false, "SUPABASE_URL "},
 		{"the address of the data API", environment{"SUPABASE_URL": "https://abc.supabase.co/rest/v1"}, false, "SUPABASE_URL "},
 		{"a project behind a path", environment{"SUPABASE_URL": "https://example.com/supabase"}, false, ""},
+		{"more messages kept than fit", environment{"TOPIC_KEEP_MESSAGES": "12"}, false, "TOPIC_KEEP_MESSAGES "},
+		{"fewer messages than are kept", environment{"TOPIC_MAX_MESSAGES": "4"}, false, "TOPIC_KEEP_MESSAGES "},
+		{"one message left to compact", environment{"TOPIC_KEEP_MESSAGES": "11"}, false, ""},
+		{"a half-life over its maximum", environment{"TOPIC_HALF_LIFE": "721h"}, false, "TOPIC_HALF_LIFE "},
+		{"a half-life that does not grow", environment{"TOPIC_HALF_LIFE": "720h"}, false, ""},
 		{"auto without a version", environment{"SUMMARY_PROMPT_MODE": "auto"}, false, ""},
 		{"inline with a version", environment{"SUMMARY_PROMPT_MODE": "inline", "PROMPT_VERSION_SUMMARY_GLOBAL": "3"}, false, ""},
 	} {

@@ -7,7 +7,9 @@ import (
 	"errors"
 	"io/fs"
 	"log/slog"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -55,6 +57,9 @@ type Config struct {
 	// EmbeddingDimensions is asked for where the model lets its caller choose.
 	EmbeddingDimensions int
 
+	LongTerm LongTerm
+	Topics   Topics
+
 	RiverUI         bool
 	RiverUIUser     string
 	RiverUIPassword string
@@ -85,6 +90,54 @@ type Config struct {
 	// LogText chooses slog's text format instead of JSON.
 	LogText bool
 }
+
+// LongTerm is the configuration of long-term memories.
+type LongTerm struct {
+	// On is LONG_TERM_MEMORY. Without it nothing is extracted, stored, looked up or shown.
+	On bool
+	// ExtractionModel reads memories out of conversations; "" means the summarizer's.
+	ExtractionModel string
+	// ExtractDelay is how long a chat has rested when it is read, ExtractTurns the most turns of one call.
+	ExtractDelay time.Duration
+	ExtractTurns int
+	// Similar and Retrieve are similarities from which memories are compared with a new one, and shown to a reply.
+	Similar, Retrieve float64
+	// Top is how many memories a prompt shows besides pinned ones, Tokens how long all of them may be.
+	Top, Tokens int
+	// DecayAt is the time of day, after midnight in UTC, at which unused memories fade.
+	DecayAt time.Duration
+	// ArchiveDeleteDays is after how many days an archived memory is deleted; 0 for never.
+	ArchiveDeleteDays int
+	// Graph is whether entities and relationships are kept, Inbox whether uncertain memories are kept for the user.
+	Graph, Inbox bool
+	// ShowEmpty is whether a prompt says so when nothing is remembered.
+	ShowEmpty bool
+}
+
+// Topics is the configuration of the topics of a conversation.
+type Topics struct {
+	// Mode is which chats have topics if they do not say so themselves: TopicsAuto, TopicsOn or TopicsOff. With TopicsOff none
+	// has, whatever it says.
+	Mode string
+	// Similarity is from which similarity a turn belongs to a topic; Continuity is added for the one that was talked about.
+	Similarity, Continuity float64
+	// Max is how many topics of a chat are active before unimportant ones are archived.
+	Max int
+	// HalfLife is that of a topic's priority, and HalfLifeMax that of one that is returned to often.
+	HalfLife, HalfLifeMax time.Duration
+	// LongTermAccesses is with how many returns the half-life begins to grow.
+	LongTermAccesses int
+	// MaxMessages is with how many messages a topic is compacted, KeepMessages how many stay as they are.
+	MaxMessages, KeepMessages int
+}
+
+// What TOPICS may be.
+const (
+	// TopicsAuto is topics for chats that have a brief.
+	TopicsAuto = "auto"
+	TopicsOn   = "on"
+	TopicsOff  = "off"
+)
 
 // Error reports one or more variables with wrong values.
 type Error struct{ Problems []string }
@@ -159,6 +212,8 @@ func Parse(lookup func(string) (string, bool), dev bool) (Config, error) {
 		EmbeddingModel:      r.orNone("EMBEDDING_MODEL", DefaultEmbeddingModel),
 		EmbeddingBaseURL:    r.url("EMBEDDING_BASE_URL"),
 		EmbeddingDimensions: r.number("EMBEDDING_DIMENSIONS", MaxDimensions, 1, MaxDimensions),
+		LongTerm:            r.longTerm(),
+		Topics:              r.topics(),
 		RiverUI:             r.boolean("RIVER_UI", dev),
 		RiverUIUser:         r.text("RIVER_UI_USER", ""),
 		RiverUIPassword:     r.text("RIVER_UI_PASSWORD", ""),
@@ -196,6 +251,52 @@ const (
 	MaxDimensions         = 512
 )
 
+func (r *reader) longTerm() LongTerm {
+	return LongTerm{
+		On:                r.boolean("LONG_TERM_MEMORY", true),
+		ExtractionModel:   r.text("MEMORY_EXTRACTION_MODEL", ""),
+		ExtractDelay:      r.duration("MEMORY_EXTRACT_DELAY", DefaultExtractDelay),
+		ExtractTurns:      r.number("MEMORY_EXTRACT_TURNS", defaultExtractTurns, 1, maxExtractTurns),
+		Similar:           r.fraction("MEMORY_SIMILAR", 0.6),
+		Retrieve:          r.fraction("MEMORY_RETRIEVE", 0.7),
+		Top:               r.number("MEMORY_TOP", 5, 1, 50),
+		Tokens:            r.positive("MEMORY_TOKENS", 400),
+		DecayAt:           r.timeOfDay("MEMORY_DECAY_AT", 3*time.Hour),
+		ArchiveDeleteDays: r.number("MEMORY_ARCHIVE_DELETE_DAYS", 0, 0, maxDays),
+		Graph:             r.boolean("MEMORY_GRAPH", true),
+		Inbox:             r.boolean("MEMORY_INBOX", true),
+		ShowEmpty:         r.boolean("MEMORY_SHOW_EMPTY", false),
+	}
+}
+
+func (r *reader) topics() Topics {
+	return Topics{
+		Mode:             r.oneOf("TOPICS", TopicsAuto, TopicsAuto, TopicsOn, TopicsOff),
+		Similarity:       r.fraction("TOPIC_SIMILARITY", 0.7),
+		Continuity:       r.fraction("TOPIC_CONTINUITY", 0.15),
+		Max:              r.positive("TOPIC_MAX", 20),
+		HalfLife:         r.duration("TOPIC_HALF_LIFE", 24*time.Hour),
+		HalfLifeMax:      r.duration("TOPIC_HALF_LIFE_MAX", 720*time.Hour),
+		LongTermAccesses: r.positive("TOPIC_LONG_TERM_ACCESSES", 5),
+		MaxMessages:      r.number("TOPIC_MAX_MESSAGES", 12, 2, maxTopicMessages),
+		KeepMessages:     r.number("TOPIC_KEEP_MESSAGES", 4, 1, maxTopicMessages-1),
+	}
+}
+
+// maxTopicMessages keeps what one summary is made of within the windows of models.
+const maxTopicMessages = 1000
+
+// DefaultExtractDelay is how long a chat rests before it is read for memories.
+const DefaultExtractDelay = 2 * time.Minute
+
+const (
+	defaultExtractTurns = 12
+	// maxExtractTurns keeps the input of one call within any model's window.
+	maxExtractTurns = 100
+	// maxDays is more than the age of any memory.
+	maxDays = 36_500
+)
+
 const (
 	defaultRecallTokens   = 600
 	defaultRecallDeadline = 150 * time.Millisecond
@@ -224,6 +325,12 @@ func (c *Config) checkTogether(r *reader, dev bool) {
 	if strings.HasSuffix(c.SupabaseURL, "/auth/v1") || strings.HasSuffix(c.SupabaseURL, "/rest/v1") {
 		r.problem("SUPABASE_URL", "must be the project's address without a path, such as https://abc.supabase.co")
 	}
+	if c.Topics.KeepMessages >= c.Topics.MaxMessages {
+		r.problem("TOPIC_KEEP_MESSAGES", "must be less than TOPIC_MAX_MESSAGES")
+	}
+	if c.Topics.HalfLife > c.Topics.HalfLifeMax {
+		r.problem("TOPIC_HALF_LIFE", "must not be longer than TOPIC_HALF_LIFE_MAX")
+	}
 	if (c.RiverUIUser == "") != (c.RiverUIPassword == "") {
 		r.problem("RIVER_UI_USER", "and RIVER_UI_PASSWORD are set together or not at all")
 	}
@@ -231,9 +338,10 @@ func (c *Config) checkTogether(r *reader, dev bool) {
 
 // warnOfOverruled collects settings that others make void.
 func (c *Config) warnOfOverruled(r *reader) {
-	noVectors, cause := !c.Recall || c.EmbeddingModel == "", "EMBEDDING_MODEL is none"
-	if !c.Recall {
-		cause = "RECALL is off"
+	unused := !c.Recall && !c.LongTerm.On
+	noVectors, cause := unused || c.EmbeddingModel == "", "EMBEDDING_MODEL is none"
+	if unused {
+		cause = "RECALL is off, and LONG_TERM_MEMORY"
 	}
 	secretKey, oldKey := r.text("SUPABASE_SECRET_KEY", ""), r.text("SUPABASE_SERVICE_ROLE_KEY", "")
 	for _, void := range []struct {
@@ -246,7 +354,7 @@ func (c *Config) warnOfOverruled(r *reader) {
 		{c.Summary.Mode == brief.ModeInline && c.Summary.Hosted.Version != "", "PROMPT_VERSION_SUMMARY_GLOBAL has no effect: SUMMARY_PROMPT_MODE is inline"},
 		{c.Summary.Mode == brief.ModeHosted && c.Summary.Instructions != "", "SUMMARY_INSTRUCTIONS_FILE has no effect on hosted summaries: SUMMARY_PROMPT_MODE is hosted"},
 		{c.ModelIdleTimeout > c.ModelTimeout, "MODEL_IDLE_TIMEOUT has no effect: MODEL_TIMEOUT is shorter"},
-		{!c.Recall && c.EmbeddingModel != DefaultEmbeddingModel && c.EmbeddingModel != "", "EMBEDDING_MODEL has no effect: RECALL is off"},
+		{unused && c.EmbeddingModel != DefaultEmbeddingModel && c.EmbeddingModel != "", "EMBEDDING_MODEL has no effect: RECALL is off, and LONG_TERM_MEMORY"},
 		{!c.Recall && c.RecallTokens != defaultRecallTokens, "RECALL_TOKENS has no effect: RECALL is off"},
 		{!c.Recall && c.RecallDeadline != defaultRecallDeadline, "RECALL_DEADLINE has no effect: RECALL is off"},
 		{noVectors && c.EmbeddingBaseURL != "", "EMBEDDING_BASE_URL has no effect: " + cause},
@@ -256,6 +364,30 @@ func (c *Config) warnOfOverruled(r *reader) {
 			c.Warnings = append(c.Warnings, void.problem)
 		}
 	}
+	if !c.LongTerm.On {
+		c.Warnings = append(c.Warnings, void(r, (*reader).longTerm, "LONG_TERM_MEMORY", "LONG_TERM_MEMORY is false")...)
+	}
+	switch {
+	case c.Topics.Mode == TopicsOff:
+		c.Warnings = append(c.Warnings, void(r, (*reader).topics, "TOPICS", "TOPICS is off")...)
+	case !c.Recall:
+		c.Warnings = append(c.Warnings, void(r, (*reader).topics, "", "RECALL is off")...)
+	}
+}
+
+// void returns a warning for each variable of a group that is set to something else than its default and has no effect. Of
+// the variable that switches the group off there is none.
+func void[Group comparable](r *reader, read func(*reader) Group, switched, cause string) (warnings []string) {
+	names := map[string]bool{}
+	none := read(&reader{lookup: func(name string) (string, bool) { names[name] = true; return "", false }})
+	delete(names, switched)
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		alone := &reader{lookup: func(other string) (string, bool) { return r.text(name, ""), other == name }}
+		if read(alone) != none {
+			warnings = append(warnings, name+" has no effect: "+cause)
+		}
+	}
+	return warnings
 }
 
 // RequireDatabase fails without DATABASE_URL, which only dev does not need.

@@ -75,8 +75,18 @@ func TestSettingsWithoutEffectAreNamed(t *testing.T) {
 		{environment{"RECALL": "off", "EMBEDDING_BASE_URL": "https://a.example"}, "EMBEDDING_BASE_URL has no effect: RECALL"},
 		{environment{"EMBEDDING_MODEL": "none", "EMBEDDING_BASE_URL": "https://a.example"}, "EMBEDDING_BASE_URL has no effect: EMBEDDING_MODEL"},
 		{environment{"EMBEDDING_MODEL": "none", "EMBEDDING_DIMENSIONS": "7"}, "EMBEDDING_DIMENSIONS "},
+		{environment{"RECALL": "off", "LONG_TERM_MEMORY": "true", "EMBEDDING_MODEL": "m"}, ""},
+		{environment{"LONG_TERM_MEMORY": "false", "MEMORY_TOP": "7"}, "MEMORY_TOP "},
+		{environment{"LONG_TERM_MEMORY": "false", "MEMORY_TOP": "5", "MEMORY_EXTRACTION_MODEL": "m"}, "MEMORY_EXTRACTION_MODEL "},
+		{environment{"TOPICS": "off", "TOPIC_MAX": "7"}, "TOPIC_MAX has no effect: TOPICS"},
+		{environment{"TOPICS": "off", "TOPIC_MAX": "20"}, ""},
+		{environment{"RECALL": "off", "TOPICS": "on"}, "TOPICS has no effect: RECALL"},
+		{environment{"RECALL": "off", "TOPICS": "off"}, ""},
 		{environment{}, ""},
 	} {
+		if c.set["RECALL"] == "off" && c.set["LONG_TERM_MEMORY"] == "" {
+			c.set["LONG_TERM_MEMORY"] = "false" // memories have vectors without recall
+		}
 		warnings := parse(t, c.set, false).Warnings
 		if c.want == "" && len(warnings) > 0 || c.want != "" && (len(warnings) != 1 || !strings.HasPrefix(warnings[0], c.want)) {
 			t.Errorf("%v: %q", c.set, warnings)

@@ -83,6 +83,22 @@ func (r *reader) duration(name string, fallback time.Duration) time.Duration {
 	})
 }
 
+// fraction reads a similarity.
+func (r *reader) fraction(name string, fallback float64) float64 {
+	return readValue(r, name, fallback, "must be a number from 0 to 1", func(text string) (float64, bool) {
+		number, err := strconv.ParseFloat(text, 64)
+		return number, err == nil && number >= 0 && number <= 1
+	})
+}
+
+// timeOfDay returns the time since midnight.
+func (r *reader) timeOfDay(name string, fallback time.Duration) time.Duration {
+	return readValue(r, name, fallback, `must be a time of day, such as "03:00"`, func(text string) (time.Duration, bool) {
+		at, err := time.Parse("15:04", text)
+		return time.Duration(at.Hour())*time.Hour + time.Duration(at.Minute())*time.Minute, err == nil
+	})
+}
+
 func (r *reader) boolean(name string, fallback bool) bool {
 	return readValue(r, name, fallback, "must be true or false", func(text string) (bool, bool) {
 		on, err := strconv.ParseBool(text)

@@ -62,6 +62,15 @@ func duration(name string, fallback time.Duration, field func(Config) any) varia
 		bad:  []string{"0", "0s", "-5s", "60", "a minute", "5 s"}}
 }
 
+func onOff(name string, fallback bool, field func(Config) any) variable {
+	return variable{name: name, field: field, fallback: fallback, good: []accepted{{"true", true}, {"0", false}}, bad: []string{"yes", "off", "hunter2"}}
+}
+
+func fraction(name string, fallback float64, field func(Config) any) variable {
+	return variable{name: name, field: field, fallback: fallback,
+		good: []accepted{{"0", 0.0}, {"0.55", 0.55}, {"1", 1.0}}, bad: []string{"-0.1", "1.1", "70%", "NaN"}}
+}
+
 func variant(name, model string) chat.Variant {
 	return chat.Variant{Name: name, Model: model, Window: 128_000}
 }
@@ -173,6 +182,35 @@ func variables(t *testing.T) []variable {
 		webAddress("EMBEDDING_BASE_URL", func(c Config) any { return c.EmbeddingBaseURL }),
 		{name: "EMBEDDING_DIMENSIONS", field: func(c Config) any { return c.EmbeddingDimensions }, fallback: 512,
 			good: []accepted{{"1", 1}, {"384", 384}, {"512", 512}}, bad: []string{"0", "-1", "513", "many"}},
+		onOff("LONG_TERM_MEMORY", true, func(c Config) any { return c.LongTerm.On }),
+		anyText("MEMORY_EXTRACTION_MODEL", "", func(c Config) any { return c.LongTerm.ExtractionModel }),
+		duration("MEMORY_EXTRACT_DELAY", 2*time.Minute, func(c Config) any { return c.LongTerm.ExtractDelay }),
+		{name: "MEMORY_EXTRACT_TURNS", field: func(c Config) any { return c.LongTerm.ExtractTurns }, fallback: 12,
+			good: []accepted{{"1", 1}, {"100", 100}}, bad: []string{"0", "-1", "101", "many"}},
+		fraction("MEMORY_SIMILAR", 0.6, func(c Config) any { return c.LongTerm.Similar }),
+		fraction("MEMORY_RETRIEVE", 0.7, func(c Config) any { return c.LongTerm.Retrieve }),
+		{name: "MEMORY_TOP", field: func(c Config) any { return c.LongTerm.Top }, fallback: 5,
+			good: []accepted{{"1", 1}, {"50", 50}}, bad: []string{"0", "-1", "51", "all"}},
+		positive("MEMORY_TOKENS", 400, func(c Config) any { return c.LongTerm.Tokens }),
+		{name: "MEMORY_DECAY_AT", field: func(c Config) any { return c.LongTerm.DecayAt }, fallback: 3 * time.Hour,
+			good: []accepted{{"00:00", time.Duration(0)}, {"23:59", 23*time.Hour + 59*time.Minute}}, bad: []string{"24:00", "3", "03:60", "3h", "noon"}},
+		{name: "MEMORY_ARCHIVE_DELETE_DAYS", field: func(c Config) any { return c.LongTerm.ArchiveDeleteDays }, fallback: 0,
+			good: []accepted{{"0", 0}, {"365", 365}}, bad: []string{"-1", "36501", "1y"}},
+		{name: "TOPICS", field: func(c Config) any { return c.Topics.Mode }, fallback: "auto",
+			good: []accepted{{"auto", "auto"}, {"on", "on"}, {"off", "off"}}, bad: []string{"true", "ON", "hunter2"}},
+		fraction("TOPIC_SIMILARITY", 0.7, func(c Config) any { return c.Topics.Similarity }),
+		fraction("TOPIC_CONTINUITY", 0.15, func(c Config) any { return c.Topics.Continuity }),
+		positive("TOPIC_MAX", 20, func(c Config) any { return c.Topics.Max }),
+		besides(environment{"TOPIC_HALF_LIFE_MAX": "1000h"}, duration("TOPIC_HALF_LIFE", 24*time.Hour, func(c Config) any { return c.Topics.HalfLife })),
+		besides(environment{"TOPIC_HALF_LIFE": "1ms"}, duration("TOPIC_HALF_LIFE_MAX", 720*time.Hour, func(c Config) any { return c.Topics.HalfLifeMax })),
+		positive("TOPIC_LONG_TERM_ACCESSES", 5, func(c Config) any { return c.Topics.LongTermAccesses }),
+		{name: "TOPIC_MAX_MESSAGES", field: func(c Config) any { return c.Topics.MaxMessages }, fallback: 12, beside: environment{"TOPIC_KEEP_MESSAGES": "1"},
+			good: []accepted{{"2", 2}, {"1000", 1000}}, bad: []string{"1", "0", "-1", "1001", "many"}},
+		{name: "TOPIC_KEEP_MESSAGES", field: func(c Config) any { return c.Topics.KeepMessages }, fallback: 4, beside: environment{"TOPIC_MAX_MESSAGES": "1000"},
+			good: []accepted{{"1", 1}, {"999", 999}}, bad: []string{"0", "-1", "1000", "many"}},
+		onOff("MEMORY_GRAPH", true, func(c Config) any { return c.LongTerm.Graph }),
+		onOff("MEMORY_INBOX", true, func(c Config) any { return c.LongTerm.Inbox }),
+		onOff("MEMORY_SHOW_EMPTY", false, func(c Config) any { return c.LongTerm.ShowEmpty }),
 		{name: "RIVER_UI", field: func(c Config) any { return c.RiverUI }, fallback: false, inDev: true,
 			good: []accepted{{"true", true}, {"false", false}, {"1", true}, {"0", false}},
 			bad:  []string{"yes", "on", "hunter2"}, beside: environment{"RIVER_UI_USER": "u", "RIVER_UI_PASSWORD": "p"}},

@@ -29,6 +29,9 @@ const (
 	offlineKey = "offline"
 	// pieceDelay makes the offline model's replies slow enough to read.
 	pieceDelay = 15 * time.Millisecond
+	// extractDelay is how long a chat rests before the offline model, which costs nothing, reads memories out of it. Two
+	// minutes, the usual delay, are long for somebody who looks on.
+	extractDelay = 5 * time.Second
 )
 
 // User is the user that Run makes and prints a token for.
@@ -107,7 +110,10 @@ func startPostgres(ctx context.Context, cfg *config.Config, root string, logger 
 // fills in their addresses. Without an embedder the offline model's own vectors have to do.
 func startModels(ctx context.Context, cfg *config.Config, root string, logger *slog.Logger) (stop func(), err error) {
 	vectors, stopVectors := offline.Hashing, func() {}
-	ours := cfg.Recall && cfg.EmbeddingModel == config.DefaultEmbeddingModel && cfg.EmbeddingBaseURL == ""
+	if cfg.LongTerm.ExtractDelay == config.DefaultExtractDelay {
+		cfg.LongTerm.ExtractDelay = extractDelay
+	}
+	ours := (cfg.Recall || cfg.LongTerm.On) && cfg.EmbeddingModel == config.DefaultEmbeddingModel && cfg.EmbeddingBaseURL == ""
 	if ours {
 		meaning, err := embedder.Start(ctx, root, logger)
 		if err != nil {

@@ -78,15 +78,27 @@ func TestFirstLinesToPaste(t *testing.T) {
 		t.Errorf("the first answer: %s", text)
 	}
 	_, second, _ := strings.Cut(rest, "\n")
-	second, _, _ = strings.Cut(second, "Or talk")
+	second, third, _ := strings.Cut(second, "What you tell")
 	export, _, _ := strings.Cut(first, "curl")
 	if text, _ := pasted(t, export+strings.ReplaceAll(second, "…", chatID)); !strings.Contains(text, "never find the key") {
 		t.Errorf("the second answer: %s", text)
 	}
+	_, third, _ = strings.Cut(third, ":\n")
+	tell, askNext, _ := strings.Cut(third, "\n\n")
+	askNext, _, _ = strings.Cut(askNext, "Or talk")
+	pasted(t, export+tell)
+	_, api, _ := strings.Cut(printed, "API       ")
+	api, _, _ = strings.Cut(api, "\n")
+	testkit.Eventually(t, "what was said is remembered", func() bool {
+		return strings.Contains(shell(t, export+"sleep 0.2; curl -s "+api+`/v1/memories -H "Authorization: Bearer $TOKEN"`), "allergic to walnuts")
+	})
+	if text, _ := pasted(t, export+askNext); !strings.Contains(text, `From what I remember of you: "The user is allergic to walnuts."`) {
+		t.Errorf("the next chat: %s", text)
+	}
 }
 
-// pasted runs lines in a shell and returns the text that was streamed, and the chat's id.
-func pasted(t *testing.T, lines string) (text, chatID string) {
+// shell runs lines and returns what they print.
+func shell(t *testing.T, lines string) string {
 	t.Helper()
 	if _, err := exec.LookPath("curl"); err != nil {
 		t.Skip("curl is not installed")
@@ -97,7 +109,13 @@ func pasted(t *testing.T, lines string) (text, chatID string) {
 	if err != nil {
 		t.Fatalf("%v: %s", err, lines)
 	}
-	for line := range strings.Lines(string(out)) {
+	return string(out)
+}
+
+// pasted runs lines in a shell and returns the text that was streamed, and the chat's id.
+func pasted(t *testing.T, lines string) (text, chatID string) {
+	t.Helper()
+	for line := range strings.Lines(shell(t, lines)) {
 		var data struct {
 			Delta  string
 			ChatID string `json:"chat_id"`
@@ -203,7 +221,8 @@ func TestVectorsWithoutAKey(t *testing.T) {
 		"installed":        {"../..", nil, embedder.Model, embedder.Model, "", true},
 		"not installed":    {t.TempDir(), nil, offline.Hashing, offline.Hashing, "texts are compared by their words alone", false},
 		"none wanted":      {"../..", map[string]string{"EMBEDDING_MODEL": "none"}, "", offline.Hashing, "", false},
-		"recall is off":    {"../..", map[string]string{"RECALL": "off"}, config.DefaultEmbeddingModel, offline.Hashing, "", false},
+		"memories alone":   {"../..", map[string]string{"RECALL": "off"}, embedder.Model, embedder.Model, "", true},
+		"none needed":      {"../..", map[string]string{"RECALL": "off", "LONG_TERM_MEMORY": "false"}, config.DefaultEmbeddingModel, offline.Hashing, "", false},
 		"another one":      {"../..", map[string]string{"EMBEDDING_MODEL": "e5"}, "e5", offline.Hashing, "", false},
 		"another's server": {"../..", map[string]string{"EMBEDDING_BASE_URL": "http://127.0.0.1:1/v1"}, config.DefaultEmbeddingModel, offline.Hashing, "", true},
 	} {

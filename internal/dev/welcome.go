@@ -33,7 +33,11 @@ func printWelcome(out io.Writer, cfg config.Config, address, token string) {
 		fmt.Fprintf(out, "\nCall it with an access token of %s.\n\n", cfg.SupabaseURL)
 		return
 	}
-	fmt.Fprintf(out, firstMessages, token, here, here, os.Args[0])
+	fmt.Fprintf(out, firstMessages, token, here, here)
+	if cfg.LongTerm.On {
+		fmt.Fprintf(out, nextChat, cfg.LongTerm.ExtractDelay, here, here)
+	}
+	fmt.Fprintf(out, "Or talk to it: %s chat\n\n", os.Args[0])
 }
 
 // firstMessages brings its own source, so that the offline model, which knows nothing, has something to say.
@@ -50,7 +54,16 @@ Then see what it remembers, with the chat_id of the first event:
   curl -N %s/v1/message -H "Authorization: Bearer $TOKEN" -H 'Content-Type: application/json' \
     -d '{"chat_id": "…", "content": "What do cellists never find?"}'
 
-Or talk to it: %s chat
+`
+
+// nextChat shows that a chat knows what another was told. The offline model reads memories by rule, and knows this one.
+const nextChat = `What you tell one chat, the next one knows, when the first has rested for %s:
+
+  curl -N %s/v1/message/first -H "Authorization: Bearer $TOKEN" -H 'Content-Type: application/json' \
+    -d '{"content": "By the way, I am allergic to walnuts."}'
+
+  curl -N %s/v1/message/first -H "Authorization: Bearer $TOKEN" -H 'Content-Type: application/json' \
+    -d '{"content": "What am I allergic to?"}'
 
 `
 

@@ -16,6 +16,9 @@ import (
 // Strategies by which a chat is remembered; the first is the default.
 var Strategies = []string{string(memory.StrategySummary), string(memory.StrategySimple), string(memory.StrategyHybrid)}
 
+// TopicChoices say when a chat is divided into topics; the first is the default.
+var TopicChoices = []string{"auto", "on", "off"}
+
 // problems are the fields of a request that are out of range, with what is wrong with each.
 type problems map[string]any
 
@@ -47,12 +50,13 @@ func (p problems) whole(name string, value *int, maximum int) {
 }
 
 // settings checks what both new chats and changes have; nil is not checked.
-func (p problems) settings(title, systemPrompt, strategy *string, metadata *map[string]any, ttlHours, maxTurns *int) {
+func (p problems) settings(title, systemPrompt, strategy, topics *string, metadata *map[string]any, ttlHours, maxTurns *int) {
 	p.text("title", title, memory.MaxTitle)
 	p.text("system_prompt", systemPrompt, memory.MaxSystemPrompt)
 	if strategy != nil && !slices.Contains(Strategies, *strategy) {
 		p["memory_strategy"] = "must be one of " + strings.Join(Strategies, ", ")
 	}
+	p.among("topics", topics, TopicChoices)
 	if metadata != nil && memory.HoldsNUL(*metadata) {
 		p["metadata"] = containsNUL
 	}
@@ -101,7 +105,8 @@ func (c *NewChat) Check(defaults memory.ChatDefaults) error {
 	c.MemoryStrategy = cmp.Or(c.MemoryStrategy, string(defaults.Strategy), Strategies[0])
 	c.TTLHours = orDefault(c.TTLHours, defaults.TTLHours)
 	c.MaxTurns = orDefault(c.MaxTurns, defaults.MaxTurns)
-	wrong.settings(&c.Title, c.SystemPrompt, &c.MemoryStrategy, &c.Metadata, c.TTLHours.Value, c.MaxTurns.Value)
+	c.Topics = cmp.Or(c.Topics, TopicChoices[0])
+	wrong.settings(&c.Title, c.SystemPrompt, &c.MemoryStrategy, &c.Topics, &c.Metadata, c.TTLHours.Value, c.MaxTurns.Value)
 	return wrong.err()
 }
 
@@ -120,10 +125,11 @@ func (c *ChatChange) Check() error {
 	c.Metadata = orEmpty(c.Metadata, map[string]any{})
 	c.Tags = orEmpty(c.Tags, []string{})
 	c.MemoryStrategy = orEmpty(c.MemoryStrategy, Strategies[0])
+	c.Topics = orEmpty(c.Topics, TopicChoices[0])
 	if c.Tags.Set {
 		c.Tags = To(wrong.tags(*c.Tags.Value))
 	}
-	wrong.settings(c.Title.Value, c.SystemPrompt.Value, c.MemoryStrategy.Value, c.Metadata.Value, c.TTLHours.Value, c.MaxTurns.Value)
+	wrong.settings(c.Title.Value, c.SystemPrompt.Value, c.MemoryStrategy.Value, c.Topics.Value, c.Metadata.Value, c.TTLHours.Value, c.MaxTurns.Value)
 	return wrong.err()
 }
 
@@ -241,10 +247,7 @@ func (p problems) calls(name string, m *NewMessage) {
 // Check reports an importance that is out of range.
 func (c *MessageChange) Check() error {
 	wrong := problems{}
-	// Written this way round so that NaN is refused.
-	if value := c.Importance.Value; value != nil && !(*value >= 0 && *value <= 1) {
-		wrong["importance"] = "must be between 0 and 1"
-	}
+	wrong.share("importance", c.Importance.Value)
 	return wrong.err()
 }
 

@@ -28,8 +28,8 @@ type Store interface {
 	FindChat(ctx context.Context, user auth.Principal, chatID uuid.UUID) (Chat, error)
 	// ChangeChat changes the fields that are set and no others.
 	ChangeChat(ctx context.Context, user auth.Principal, chatID uuid.UUID, change ChatChange) (Chat, error)
-	// DeleteChat deletes a chat, expired or not, with everything that was made of it.
-	DeleteChat(ctx context.Context, user auth.Principal, chatID uuid.UUID) error
+	// DeleteChat deletes a chat, expired or not, with everything that was made of it, except what the deletion keeps.
+	DeleteChat(ctx context.Context, user auth.Principal, chatID uuid.UUID, deletion ChatDeletion) error
 	// PruneChats deletes the chats whose last activity is older, in one statement; with DryRun it only counts.
 	PruneChats(ctx context.Context, user auth.Principal, query PruneQuery) (Pruned, error)
 	// ClearChat starts the chat's context anew, all or nothing: no prompt and no brief holds earlier messages, which
@@ -96,6 +96,8 @@ type Chat struct {
 	MemoryStrategy string          `json:"memory_strategy" enum:"summary,simple,hybrid" description:"How the chat is remembered."`
 	TTLHours       *int            `json:"ttl_hours" description:"Hours after its last turn at which the chat expires; null for never."`
 	MaxTurns       *int            `json:"max_turns" description:"Turn limit of its prompt; null for none."`
+	Remember       bool            `json:"remember" description:"Whether what is said is remembered in other chats, and what is remembered is shown."`
+	Topics         string          `json:"topics" enum:"auto,on,off" description:"Whether it is divided into topics; auto: once it is long."`
 	ToolName       *string         `json:"tool_name" description:"The tool that began the chat; null for one that a person began."`
 	MessageCount   int64           `json:"message_count"`
 	TurnCount      int64           `json:"turn_count" description:"Messages of the user."`
@@ -120,6 +122,7 @@ type Message struct {
 	TokenCount   int             `json:"token_count" description:"Tokens of content."`
 	Pinned       bool            `json:"pinned"`
 	Importance   *float32        `json:"importance" minimum:"0" maximum:"1" description:"As the app sees it; null for not rated."`
+	Rating       *int16          `json:"rating" minimum:"-1" maximum:"1" description:"How the user liked it: 1 for good, -1 for bad; null for not rated."`
 	ToolCalls    json.RawMessage `json:"tool_calls" type:"array,null" description:"What an assistant asked of tools: an array, as the model's API writes it."`
 	ToolCallID   *string         `json:"tool_call_id" description:"The call that a tool's message answers."`
 	Name         *string         `json:"name" description:"Who speaks within the role, such as the tool's name."`

@@ -47,6 +47,8 @@ type NewChat struct {
 	MemoryStrategy string         `json:"memory_strategy,omitempty" nullable:"true" enum:"summary,simple,hybrid" description:"How the chat is remembered; null for the deployment's default, which is summary unless CHAT_MEMORY_STRATEGY says otherwise."`
 	TTLHours       Field[int]     `json:"ttl_hours,omitzero" nullable:"true" minimum:"1" maximum:"87600" description:"Hours after its last turn at which the chat expires; null for never."`
 	MaxTurns       Field[int]     `json:"max_turns,omitzero" nullable:"true" minimum:"1" maximum:"100000" description:"Turn limit of its prompt; null for none."`
+	Remember       *bool          `json:"remember,omitempty" nullable:"true" description:"false makes a temporary chat: nothing said in it is remembered in other chats, and it is shown nothing that is; true when it is left out."`
+	Topics         string         `json:"topics,omitempty" nullable:"true" enum:"auto,on,off" description:"Whether it is divided into topics, as far as the server does that; auto, the default: once it is long."`
 	ToolName       *string        `json:"tool_name,omitempty" nullable:"true" minLength:"1" maxLength:"64" description:"The tool that begins the chat. ttl_hours and max_turns are then 3 and 50 unless they are given or the deployment has defaults; null means none."`
 }
 
@@ -61,6 +63,8 @@ type ChatChange struct {
 	MemoryStrategy Field[string]         `json:"memory_strategy,omitzero" nullable:"true" enum:"summary,simple,hybrid" description:"How the chat is remembered; summary when it is null."`
 	TTLHours       Field[int]            `json:"ttl_hours,omitzero" nullable:"true" minimum:"1" maximum:"87600" description:"Hours after its last turn at which the chat expires; null for never."`
 	MaxTurns       Field[int]            `json:"max_turns,omitzero" nullable:"true" minimum:"1" maximum:"100000" description:"Turn limit of its prompt; null for none."`
+	Remember       *bool                 `json:"remember,omitempty" nullable:"false" description:"Whether what is said is remembered in other chats, and what is remembered is shown. What is said while it is false is not remembered later."`
+	Topics         Field[string]         `json:"topics,omitzero" nullable:"true" enum:"auto,on,off" description:"Whether it is divided into topics, as far as the server does that; auto, and null: once it is long."`
 	Revive         bool                  `json:"revive,omitempty" nullable:"true" description:"true brings an expired chat back, for its ttl_hours from now."`
 }
 

@@ -19,6 +19,8 @@ type Why struct {
 	Receipt       *prompt.Receipt `json:"receipt" description:"null as long as the reply runs, and for a message that was imported or stored by an app."`
 	Brief         *WhyBrief       `json:"brief" description:"The brief that was shown; null for none."`
 	Recalled      []WhyTurn       `json:"recalled" nullable:"false" description:"The earlier turns that were quoted for the question, in the order in which they were said."`
+	Topic         *WhyTopic       `json:"topic" description:"The topic that was named because the conversation had come back to it, as it is now; null for none."`
+	Memories      []WhyMemory     `json:"memories" nullable:"false" description:"The memories of the user that were shown, as they are now, the best first, with where they were said."`
 	Recent        []WhyMessage    `json:"recent" nullable:"false" description:"The messages of the turns that were shown word for word, without their texts."`
 }
 
@@ -28,6 +30,31 @@ type WhyBrief struct {
 	Kind      string    `json:"kind" enum:"fold,rebuild,rollback,clear" description:"What made this version."`
 	CreatedAt time.Time `json:"created_at"`
 	Text      *string   `json:"text" description:"null where it was removed, because it may have held words that were deleted."`
+}
+
+// WhyMemory is a memory that a prompt showed.
+type WhyMemory struct {
+	ID      uuid.UUID   `json:"id"`
+	Content string      `json:"content" description:"As it is now. Its history says what it was before."`
+	Status  string      `json:"status" enum:"active,inbox,superseded,archived"`
+	Sources []WhySource `json:"sources" nullable:"false" description:"The messages in which it was said; none for what the user wrote or imported."`
+}
+
+// WhyTopic is a topic that a prompt named.
+type WhyTopic struct {
+	ID      uuid.UUID `json:"id"`
+	Title   string    `json:"title"`
+	Summary *string   `json:"summary" description:"null where it has none."`
+	State   string    `json:"state" enum:"active,archived,merged"`
+}
+
+// WhySource is a message in which a memory was said.
+type WhySource struct {
+	MessageID uuid.UUID `json:"message_id"`
+	ChatID    uuid.UUID `json:"chat_id"`
+	Seq       int64     `json:"seq"`
+	Quote     string    `json:"quote"`
+	SaidAt    time.Time `json:"said_at"`
 }
 
 // WhyTurn is a turn that a prompt quoted. Content is the whole message; the prompt quoted a part of it.

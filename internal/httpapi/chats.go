@@ -51,8 +51,9 @@ func chatRoutes() []route {
 		},
 		{
 			method: http.MethodDelete, path: "/v1/chats/{chat_id}", id: "deleteChat", tag: "chats", summary: "Delete a chat",
-			description: "Deletes the chat, expired or not, with its messages, files, brief and the brief's history.", answer: "It is gone.",
-			endpoint: deletion(history.Store.DeleteChat),
+			description: "Deletes the chat, expired or not, with its messages, files, brief and the brief's history, and what is remembered of it alone. With keep_memories=true that stays, as the user's own.",
+			answer:      "It is gone.", errors: []fault.Code{fault.ValidationFailed},
+			endpoint: jsonEndpoint((*Server).deleteChat),
 		},
 		{
 			method: http.MethodPost, path: "/v1/chats/{chat_id}/clear", id: "clearChat", tag: "chats", summary: "Begin a chat's context anew",
@@ -94,6 +95,10 @@ func (s *Server) postChat(c echo.Context) error {
 	}
 	c.Response().Header().Set(echo.HeaderLocation, "/v1/chats/"+created.ID.String())
 	return writeJSON(c, http.StatusCreated, created)
+}
+
+func (s *Server) deleteChat(ctx context.Context, user auth.Principal, chatID uuid.UUID, deletion history.ChatDeletion) (none, error) {
+	return none{}, s.config.History.DeleteChat(ctx, user, chatID, deletion)
 }
 
 // filesQuery is the query of listFiles.

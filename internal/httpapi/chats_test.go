@@ -14,6 +14,7 @@ import (
 
 	"github.com/arcoscribe/throughline/internal/history"
 	"github.com/arcoscribe/throughline/internal/memory"
+	"github.com/arcoscribe/throughline/internal/memory/topics"
 	"github.com/arcoscribe/throughline/internal/postgres"
 	"github.com/arcoscribe/throughline/internal/testkit"
 )
@@ -31,7 +32,9 @@ func newKeeper(t *testing.T) keeper {
 	k := keeper{db: db, pool: testkit.NewPool(t, db.DSN)}
 	enqueued := func(context.Context, pgx.Tx, uuid.UUID) error { return nil }
 	store := postgres.NewHistory(k.pool, memory.Limits{}, postgres.Enqueue{Fold: enqueued}, enqueued)
-	k.harness = newHarness(t, says("x"), func(config *Config) { config.History = store })
+	memories := postgres.NewUserMemories(k.pool, postgres.UserMemoriesOptions{Rebuild: enqueued})
+	topics := postgres.NewUserTopics(k.pool, postgres.UserTopicsOptions{Settings: topics.Defaults()})
+	k.harness = newHarness(t, says("x"), func(config *Config) { config.History, config.Memories, config.Topics = store, memories, topics })
 	k.user = testkit.NewUser(t, db)
 	return k
 }

@@ -99,6 +99,23 @@ var refusals = map[fault.Code]func(t *testing.T) answered{
 		}
 		return answer
 	},
+	fault.MemoryNotFound: func(t *testing.T) answered {
+		k := newKeeper(t)
+		return k.call(http.MethodGet, "/v1/memories/"+exampleChat, "")
+	},
+	fault.TopicNotFound: func(t *testing.T) answered {
+		k := newKeeper(t)
+		return k.call(http.MethodGet, "/v1/chats/"+k.newChat("").ID.String()+"/topics/current", "")
+	},
+	fault.MemoryExists: func(t *testing.T) answered {
+		k := newKeeper(t)
+		k.remember("Plays the cello.")
+		return k.call(http.MethodPatch, k.remember("Plays the viola."), `{"content":"Plays the cello!"}`)
+	},
+	fault.MemoryOff: func(t *testing.T) answered {
+		h := newHarness(t, says("x"), func(c *Config) { c.Extracts = extractor{fails: history.MemoryOff()} })
+		return h.call(http.MethodPost, "/v1/chats/"+exampleChat+"/extract", "")
+	},
 	fault.RecallOff: func(t *testing.T) answered {
 		h := newHarness(t, says("x"), func(c *Config) { c.Recall = &recallStore{fails: history.NoRecall()} })
 		return h.call(http.MethodGet, "/v1/recall?q=x", "")

@@ -78,6 +78,7 @@ type messageFields struct {
 	ClientMessageID *string        `json:"client_message_id,omitempty" format:"uuid" description:"A uuid that the client made for this message. The same one again never calls the model twice: it joins or replays the reply."`
 	Sources         []source       `json:"sources,omitempty" nullable:"true" maxItems:"20" description:"Passages retrieved for this question. They are not stored."`
 	Metadata        map[string]any `json:"metadata,omitempty" nullable:"true" description:"The app's own facts about the message, at most 32 levels deep. time_zone, an IANA name such as Europe/Berlin, is the user's: the brief dates the message by it."`
+	Importance      *float64       `json:"importance,omitempty" nullable:"true" minimum:"0" maximum:"1" description:"How important the message is as the app sees it; its topic gets the same importance. From 0.8 on hybrid chats keep it in the prompt word for word."`
 	Files           []newFile      `json:"files,omitempty" nullable:"true" maxItems:"20" description:"Text files that belong to the message. They are stored with the chat, each content once, and shown to the model as long as there is room."`
 	ToolName        string         `json:"tool_name,omitempty" nullable:"true" maxLength:"64" description:"The tool through which the message comes. A chat that begins with one has ttl_hours 3 and max_turns 50 unless they are given or the deployment has defaults."`
 }
@@ -92,6 +93,8 @@ type firstMessageRequest struct {
 	MemoryStrategy string             `json:"memory_strategy,omitempty" nullable:"true" enum:"summary,simple,hybrid" description:"How the chat is remembered; the deployment's default when it is left out, which is summary unless CHAT_MEMORY_STRATEGY says otherwise."`
 	TTLHours       history.Field[int] `json:"ttl_hours,omitzero" nullable:"true" minimum:"1" maximum:"87600" description:"Hours after its last turn at which the chat expires; null for never."`
 	MaxTurns       history.Field[int] `json:"max_turns,omitzero" nullable:"true" minimum:"1" maximum:"100000" description:"Turn limit of the chat's prompt; null for none."`
+	Remember       *bool              `json:"remember,omitempty" nullable:"true" description:"false makes a temporary chat: nothing said in it is remembered in other chats, and it is shown nothing that is; true when it is left out."`
+	Topics         string             `json:"topics,omitempty" nullable:"true" enum:"auto,on,off" description:"Whether the chat is divided into topics, as far as the server does that; auto, the default: once it is long."`
 }
 
 // messageRequest is the body of POST /v1/message.
@@ -132,7 +135,7 @@ func (s *Server) postFirstMessage(c echo.Context) error {
 // settings checks the chat's settings like those of POST /v1/chats.
 func (b *firstMessageRequest) settings(defaults memory.ChatDefaults) (*chat.Settings, error) {
 	settings := history.NewChat{
-		Title: b.Title, SystemPrompt: b.SystemPrompt, Tags: b.Tags, MemoryStrategy: b.MemoryStrategy, TTLHours: b.TTLHours, MaxTurns: b.MaxTurns,
+		Title: b.Title, SystemPrompt: b.SystemPrompt, Tags: b.Tags, MemoryStrategy: b.MemoryStrategy, TTLHours: b.TTLHours, MaxTurns: b.MaxTurns, Topics: b.Topics,
 	}
 	if b.ToolName != "" {
 		settings.ToolName = &b.ToolName
@@ -144,6 +147,7 @@ func (b *firstMessageRequest) settings(defaults memory.ChatDefaults) (*chat.Sett
 	return &chat.Settings{
 		Title: settings.Title, SystemPrompt: settings.SystemPrompt, Tags: settings.Tags, Strategy: memory.StrategyName(settings.MemoryStrategy),
 		TTLHours: orNone(settings.TTLHours), MaxTurns: orNone(settings.MaxTurns),
+		Topics: settings.Topics, Temporary: b.Remember != nil && !*b.Remember,
 	}, nil
 }
 
@@ -227,6 +231,7 @@ func (s *Server) send(c echo.Context, body *messageFields, message chat.Message)
 // fill adds what the body and the headers say to the message.
 func (b *messageFields) fill(message *chat.Message, header http.Header, user uuid.UUID) (err error) {
 	message.Content, message.Variant, message.Metadata, message.ToolName = b.Content, b.ModelVariant, b.Metadata, b.ToolName
+	message.Importance = b.Importance
 	for _, source := range b.Sources {
 		message.Sources = append(message.Sources, prompt.Source(source))
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/swaggest/jsonschema-go"
 
 	"github.com/arcoscribe/throughline/internal/fault"
+	"github.com/arcoscribe/throughline/internal/history"
 )
 
 // object is a JSON object of the OpenAPI document.
@@ -45,6 +46,8 @@ func openAPIDocument(version string) []byte {
 		"tags": []object{
 			{"name": "messages", "description": "Sending messages and reading replies."},
 			{"name": "chats", "description": "Chats and their messages: list, change, clear, prune, delete."},
+			{"name": "topics", "description": "What a chat was about: topics that fade and come back."},
+			{"name": "memories", "description": "What a user is remembered for across chats: see, correct, forget."},
 			{"name": "tools", "description": "The same chats for editors, assistants and agents."},
 			{"name": "operations", "description": "What the operator and the infrastructure ask."},
 		},
@@ -195,12 +198,23 @@ var (
 )
 
 func pathParameters(path string) []object {
+	var parameters []object
 	for name := range pathIDs {
 		if strings.Contains(path, "{"+name+"}") {
-			return []object{{"name": name, "in": "path", "required": true, "schema": schemaRef("UUID")}}
+			parameters = append(parameters, describePathID(name))
 		}
 	}
-	return nil
+	slices.SortFunc(parameters, func(a, b object) int { return strings.Compare(a["name"].(string), b["name"].(string)) })
+	return parameters
+}
+
+func describePathID(name string) object {
+	parameter := object{"name": name, "in": "path", "required": true, "schema": schemaRef("UUID")}
+	if name == "topic_id" {
+		parameter["description"] = "A topic of the chat, or `current` for the active one with the latest turn."
+		parameter["schema"] = object{"anyOf": []object{schemaRef("UUID"), {"const": history.CurrentTopic}}}
+	}
+	return parameter
 }
 
 // queryParameters describes the fields of a struct that readQuery reads; nil for no struct.

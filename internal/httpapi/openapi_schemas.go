@@ -14,6 +14,7 @@ import (
 
 	"github.com/arcoscribe/throughline/internal/chat"
 	"github.com/arcoscribe/throughline/internal/history"
+	"github.com/arcoscribe/throughline/internal/memory/graph"
 	"github.com/arcoscribe/throughline/internal/memory/prompt"
 	"github.com/arcoscribe/throughline/internal/transfer"
 	"github.com/arcoscribe/throughline/streaming"
@@ -21,30 +22,45 @@ import (
 
 // named are the schemas whose name is not their type's own; the descriptions are of those types that have none.
 var named = map[reflect.Type]struct{ name, description string }{
-	reflect.TypeFor[uuid.UUID]():             {"UUID", ""},
-	reflect.TypeFor[errorBody]():             {"Error", ""},
-	reflect.TypeFor[history.NewChat]():       {"NewChatRequest", ""},
-	reflect.TypeFor[history.ChatChange]():    {"ChangeChatRequest", ""},
-	reflect.TypeFor[history.MessageChange](): {"ChangeMessageRequest", ""},
-	reflect.TypeFor[history.NewMessages]():   {"StoreMessagesRequest", ""},
-	reflect.TypeFor[history.FileRef]():       {"MessageFile", ""},
-	reflect.TypeFor[history.Cleared]():       {"ClearResult", ""},
-	reflect.TypeFor[history.PruneQuery]():    {"PruneRequest", ""},
-	reflect.TypeFor[history.Pruned]():        {"PruneResult", ""},
-	reflect.TypeFor[transfer.Result]():       {"ImportResult", ""},
-	reflect.TypeFor[transfer.Progress]():     {"ImportProgress", ""},
-	reflect.TypeFor[streaming.Started]():     {"MessageStarted", "First event of every stream."},
-	reflect.TypeFor[streaming.Delta]():       {"ContentDelta", "The next piece of the reply."},
-	reflect.TypeFor[streaming.Completed]():   {"Completion", "Terminal event: the reply is whole and stored."},
-	reflect.TypeFor[streaming.Failed]():      {"MessageFailed", "Terminal event: the reply broke off. What was said until then is stored."},
-	reflect.TypeFor[streaming.Cancelled]():   {"MessageCancelled", "Terminal event: somebody stopped the reply. What was said until then is stored."},
-	reflect.TypeFor[chat.Whole]():            {"WholeReply", "The reply as one object: what completion says, and the text."},
-	reflect.TypeFor[chat.PromptPreview]():    {"Memory", "What the next prompt of a chat would hold of it."},
-	reflect.TypeFor[chat.Context]():          {"MemoryContext", "The chat in short."},
-	reflect.TypeFor[chat.Window]():           {"MemoryBudget", "How the model's context window is divided, in tokens."},
-	reflect.TypeFor[prompt.Receipt]():        {"MemoryReceipt", "What the reply remembered."},
-	reflect.TypeFor[prompt.Section]():        {"MemorySection", "A part of the prompt, with its heading."},
-	reflect.TypeFor[prompt.Account]():        {"SectionAccount", "What a section of the prompt takes and stands for."},
+	reflect.TypeFor[uuid.UUID]():                    {"UUID", ""},
+	reflect.TypeFor[errorBody]():                    {"Error", ""},
+	reflect.TypeFor[history.NewChat]():              {"NewChatRequest", ""},
+	reflect.TypeFor[history.ChatChange]():           {"ChangeChatRequest", ""},
+	reflect.TypeFor[history.MessageChange]():        {"ChangeMessageRequest", ""},
+	reflect.TypeFor[history.NewMessages]():          {"StoreMessagesRequest", ""},
+	reflect.TypeFor[history.FileRef]():              {"MessageFile", ""},
+	reflect.TypeFor[history.Cleared]():              {"ClearResult", ""},
+	reflect.TypeFor[history.PruneQuery]():           {"PruneRequest", ""},
+	reflect.TypeFor[history.Pruned]():               {"PruneResult", ""},
+	reflect.TypeFor[history.Memory]():               {"LongTermMemory", ""},
+	reflect.TypeFor[history.NewMemory]():            {"NewMemoryRequest", ""},
+	reflect.TypeFor[history.MemoryChange]():         {"ChangeMemoryRequest", ""},
+	reflect.TypeFor[history.MemorySettingsChange](): {"ChangeMemorySettingsRequest", ""},
+	reflect.TypeFor[history.ForgetRequest]():        {"ForgetRequest", ""},
+	reflect.TypeFor[forgetAnswer]():                 {"ForgetResult", ""},
+	reflect.TypeFor[history.OneTopic]():             {"TopicDetail", ""},
+	reflect.TypeFor[history.TopicChange]():          {"ChangeTopicRequest", ""},
+	reflect.TypeFor[history.TopicMerge]():           {"MergeTopicRequest", ""},
+	reflect.TypeFor[history.Feedback]():             {"FeedbackRequest", ""},
+	reflect.TypeFor[history.Question]():             {"StandaloneRequest", ""},
+	reflect.TypeFor[history.Standalone]():           {"StandaloneQuestion", ""},
+	reflect.TypeFor[transfer.Result]():              {"ImportResult", ""},
+	reflect.TypeFor[transfer.Progress]():            {"ImportProgress", ""},
+	reflect.TypeFor[streaming.Started]():            {"MessageStarted", "First event of every stream."},
+	reflect.TypeFor[streaming.Delta]():              {"ContentDelta", "The next piece of the reply."},
+	reflect.TypeFor[streaming.Completed]():          {"Completion", "Terminal event: the reply is whole and stored."},
+	reflect.TypeFor[streaming.Failed]():             {"MessageFailed", "Terminal event: the reply broke off. What was said until then is stored."},
+	reflect.TypeFor[streaming.Cancelled]():          {"MessageCancelled", "Terminal event: somebody stopped the reply. What was said until then is stored."},
+	reflect.TypeFor[chat.Whole]():                   {"WholeReply", "The reply as one object: what completion says, and the text."},
+	reflect.TypeFor[chat.PromptPreview]():           {"Memory", "What the next prompt of a chat would hold of it."},
+	reflect.TypeFor[chat.Context]():                 {"MemoryContext", "The chat in short."},
+	reflect.TypeFor[chat.Window]():                  {"MemoryBudget", "How the model's context window is divided, in tokens."},
+	reflect.TypeFor[prompt.Receipt]():               {"MemoryReceipt", "What the reply remembered."},
+	reflect.TypeFor[prompt.Section]():               {"MemorySection", "A part of the prompt, with its heading."},
+	reflect.TypeFor[prompt.Account]():               {"SectionAccount", "What a section of the prompt takes and stands for."},
+	reflect.TypeFor[graph.Answer]():                 {"Graph", ""},
+	reflect.TypeFor[graph.Node]():                   {"GraphEntity", "Something that memories mention."},
+	reflect.TypeFor[graph.Edge]():                   {"GraphRelationship", "What memories say of two entities."},
 }
 
 // schemaName is the name of a type's schema: its own, with a capital letter, unless it is among named.

@@ -204,7 +204,7 @@ func TestRequestSchemasHaveTheFieldsThatTheDecoderReads(t *testing.T) {
 			}
 		}
 	}
-	if len(requests) != 10 {
+	if len(requests) != 18 {
 		t.Errorf("%d requests", len(requests))
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/google/uuid"
 
@@ -50,7 +51,9 @@ func readQuery(values url.Values, into any) error {
 func setParameter(into reflect.Value, text string, tag reflect.StructTag) (err error) {
 	switch target := into.Addr().Interface().(type) {
 	case *string:
-		*target = text
+		if *target = text; !utf8.ValidString(text) {
+			return malformed("must be UTF-8")
+		}
 		return oneOf(text, tag.Get("enum"))
 	case *bool:
 		*target = text == "true"

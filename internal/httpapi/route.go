@@ -44,12 +44,12 @@ type limit = func(*Server, echo.HandlerFunc) echo.HandlerFunc
 
 // routes are all routes but River UI's, in the order in which / and the OpenAPI document show them.
 func routes() []route {
-	return slices.Concat(messageRoutes(), chatRoutes(), storedMessageRoutes(), memoryRoutes(), searchRoutes(), transferRoutes(),
+	return slices.Concat(messageRoutes(), chatRoutes(), storedMessageRoutes(), topicRoutes(), memoryRoutes(), longMemoryRoutes(), searchRoutes(), graphRoutes(), transferRoutes(),
 		toolRoutes(), operationRoutes())
 }
 
 // pathIDs are the parameters that a path may have, with the code for an id that does not exist.
-var pathIDs = map[string]fault.Code{"chat_id": fault.ChatNotFound, "message_id": fault.MessageNotFound}
+var pathIDs = map[string]fault.Code{"chat_id": fault.ChatNotFound, "message_id": fault.MessageNotFound, "memory_id": fault.MemoryNotFound, "topic_id": fault.TopicNotFound}
 
 // allErrors are the codes that the route answers with.
 func (r *route) allErrors() []fault.Code {
@@ -69,7 +69,7 @@ func (r *route) allErrors() []fault.Code {
 	return slices.Compact(all)
 }
 
-// endpoint handles the requests of a route. in is the type of the body or, for GET, of the query; out is that of the
+// endpoint handles the requests of a route. in is the type of the body or, for GET and DELETE, of the query; out is that of the
 // JSON answer, status its status. Both types are nil where there is none.
 type endpoint struct {
 	serve   func(s *Server, c echo.Context) error
@@ -79,15 +79,18 @@ type endpoint struct {
 
 // body is the type of the JSON body; nil for none.
 func (r *route) body() reflect.Type {
-	if r.method == http.MethodGet {
+	if readsQuery(r.method) {
 		return nil
 	}
 	return r.in
 }
 
+// readsQuery reports whether requests of the method have parameters instead of a body.
+func readsQuery(method string) bool { return method == http.MethodGet || method == http.MethodDelete }
+
 // query is the type of the query's parameters; nil for none.
 func (r *route) query() reflect.Type {
-	if r.method == http.MethodGet {
+	if readsQuery(r.method) {
 		return r.in
 	}
 	return nil
@@ -125,9 +128,14 @@ type checker interface{ Check() error }
 // jsonEndpoint reads the id in the path, the query or the body, and answers with what do returns: 200, or 204 without
 // an answer.
 func jsonEndpoint[In, Out any](do func(s *Server, ctx context.Context, user auth.Principal, id uuid.UUID, in In) (Out, error)) endpoint {
+	return jsonEndpointOn(pathID, do)
+}
+
+// jsonEndpointOn is jsonEndpoint for what the path names in its own way.
+func jsonEndpointOn[ID, In, Out any](path func(echo.Context) (ID, error), do func(s *Server, ctx context.Context, user auth.Principal, id ID, in In) (Out, error)) endpoint {
 	e := endpoint{in: typeOf[In](), out: typeOf[Out](), status: http.StatusOK}
 	e.serve = func(s *Server, c echo.Context) error {
-		id, err := pathID(c)
+		id, err := path(c)
 		if err != nil {
 			return err
 		}
@@ -149,10 +157,10 @@ func jsonEndpoint[In, Out any](do func(s *Server, ctx context.Context, user auth
 	return e
 }
 
-// readRequest reads the query of a GET, and the JSON body of any other request, into a pointer to a struct.
+// readRequest reads the query of a GET or DELETE, and the JSON body of any other request, into a pointer to a struct.
 func (s *Server) readRequest(c echo.Context, into any) error {
 	var err error
-	if c.Request().Method == http.MethodGet {
+	if readsQuery(c.Request().Method) {
 		err = readQuery(c.QueryParams(), into)
 	} else {
 		var body []byte
@@ -175,9 +183,13 @@ func pathID(c echo.Context) (uuid.UUID, error) {
 	if len(names) == 0 {
 		return uuid.Nil, nil
 	}
-	id, err := parseUUID(c.Param(names[0]))
+	return namedID(c, names[0])
+}
+
+func namedID(c echo.Context, name string) (uuid.UUID, error) {
+	id, err := parseUUID(c.Param(name))
 	if err != nil {
-		return uuid.Nil, fault.New(fault.BadUUID, "The "+strings.TrimSuffix(names[0], "_id")+" id in the path is not a uuid.")
+		return uuid.Nil, fault.New(fault.BadUUID, "The "+strings.TrimSuffix(name, "_id")+" id in the path is not a uuid.")
 	}
 	return id, nil
 }

@@ -34,11 +34,16 @@ type Recall interface {
 	Recall(ctx context.Context, user auth.Principal, query history.RecallQuery) ([]history.RecallResult, error)
 }
 
-// Config of a Server. Chat, History, Recall, Transfer, Tools, Auth, Logger and Metrics are required.
+// Config of a Server. Chat, History, Memories, Extracts, Recall, Topics, Rewriter, Graph, Transfer, Tools, Auth, Logger and Metrics are required.
 type Config struct {
 	Chat     Chat
 	History  history.Store
+	Memories history.Memories
+	Extracts history.Extractor
 	Recall   Recall
+	Topics   history.Topics
+	Rewriter history.Rewriter
+	Graph    history.Graph
 	Transfer *transfer.Service
 	Auth     *auth.Verifier
 	Logger   *slog.Logger

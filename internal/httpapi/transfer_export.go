@@ -85,16 +85,24 @@ func (s *Server) getExport(c echo.Context) error {
 	return s.sendExport(c, export, query.Format)
 }
 
-// sendExport writes the export to the client. A failure before the first bytes is answered as an error; a later one breaks
-// the connection, so that nobody takes half a file for a whole one.
+// sendExport writes the export to the client.
 func (s *Server) sendExport(c echo.Context, export *transfer.Export, format string) error {
+	kind := exportKinds[format]
+	return s.sendFile(c, kind.mediaType, exportName(export)+"."+kind.extension, func(out *bufio.Writer) error {
+		return export.Write(c.Request().Context(), out, format)
+	})
+}
+
+// sendFile writes a file to the client as write makes it. A failure before the first bytes is answered as an error; a
+// later one breaks the connection, so that nobody takes half a file for a whole one.
+func (s *Server) sendFile(c echo.Context, mediaType, name string, write func(*bufio.Writer) error) error {
 	liftDeadline(c)
 	header := c.Response().Header()
-	header.Set(echo.HeaderContentType, exportKinds[format].mediaType)
-	header.Set(echo.HeaderContentDisposition, `attachment; filename="`+exportName(export)+"."+exportKinds[format].extension+`"`)
+	header.Set(echo.HeaderContentType, mediaType)
+	header.Set(echo.HeaderContentDisposition, `attachment; filename="`+name+`"`)
 	header.Set(echo.HeaderCacheControl, "no-store")
 	out := bufio.NewWriterSize(newEventWriter(c.Response()), exportBuffer)
-	err := export.Write(c.Request().Context(), out, format)
+	err := write(out)
 	if err == nil {
 		err = out.Flush()
 	}

@@ -35,7 +35,7 @@ func (s *Server) postImport(c echo.Context) error {
 		return err
 	}
 	defer release()
-	body := s.newImportBody(c)
+	body := s.newImportBody(c, maxImport)
 	if prefersEvents(c.Request().Header.Values(echo.HeaderAccept)) {
 		return s.importEvents(c, body)
 	}
@@ -46,10 +46,11 @@ func (s *Server) postImport(c echo.Context) error {
 	return writeJSON(c, http.StatusOK, done)
 }
 
-// importBody reads the file, up to maxImport. Its errors are *fault.Error or the context's.
+// importBody reads the file, up to most bytes. Its errors are *fault.Error or the context's.
 type importBody struct {
 	request *http.Request
 	control *http.ResponseController
+	most    int64
 	left    int64
 	pause   time.Duration // the longest between two pieces
 	until   time.Time
@@ -58,9 +59,9 @@ type importBody struct {
 
 var _ io.Reader = (*importBody)(nil)
 
-func (s *Server) newImportBody(c echo.Context) *importBody {
+func (s *Server) newImportBody(c echo.Context, most int64) *importBody {
 	return &importBody{
-		request: c.Request(), control: http.NewResponseController(c.Response().Writer), left: maxImport,
+		request: c.Request(), control: http.NewResponseController(c.Response().Writer), most: most, left: most,
 		pause: s.config.BodyTimeout, until: time.Now().Add(importTimeout),
 	}
 }
@@ -76,7 +77,7 @@ func (b *importBody) Read(into []byte) (int, error) {
 	b.left -= int64(n)
 	switch {
 	case b.left < 0:
-		return 0, bodyTooLarge(maxImport)
+		return 0, bodyTooLarge(b.most)
 	case errors.Is(err, io.EOF):
 		b.ended = true
 		_ = b.control.SetReadDeadline(time.Time{}) // a deadline that passes would end the request

@@ -40,7 +40,7 @@ func newFerryOn(t *testing.T, between func(transfer.Store) transfer.Store, chang
 	t.Helper()
 	db := testkit.NewDatabase(t)
 	f := ferry{pool: testkit.NewPool(t, db.DSN)}
-	store := postgres.NewTransfer(f.pool, memory.DefaultLimits(), postgres.Enqueue{Fold: func(context.Context, pgx.Tx, uuid.UUID) error { return nil }})
+	store := postgres.NewTransfer(f.pool, memory.DefaultLimits(), postgres.Enqueue{Fold: func(context.Context, pgx.Tx, uuid.UUID) error { return nil }}, postgres.UserMemoriesOptions{})
 	service := transfer.New(transfer.Config{Store: between(store), Logger: slog.New(slog.DiscardHandler), TempDir: t.TempDir()})
 	f.harness = newHarness(t, says("x"), append([]func(*Config){func(config *Config) { config.Transfer = service }}, change...)...)
 	f.user = testkit.NewUser(t, db)

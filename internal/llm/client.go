@@ -9,10 +9,13 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"github.com/arcoscribe/throughline/internal/chat"
 	"github.com/arcoscribe/throughline/internal/memory/brief"
+	"github.com/arcoscribe/throughline/internal/memory/lease"
+	"github.com/arcoscribe/throughline/internal/memory/rewrite"
 	"github.com/google/uuid"
 	"github.com/openai/openai-go/v3/option"
 	"github.com/openai/openai-go/v3/packages/param"
@@ -46,11 +49,14 @@ type Client struct {
 	http    *http.Client
 	logger  *slog.Logger
 	refused refusedFields
+	form    atomic.Int32 // of structured answers: what the server has not refused
 }
 
 var (
 	_ chat.Model       = (*Client)(nil)
 	_ brief.Summarizer = (*Client)(nil)
+	_ lease.Asker      = (*Client)(nil)
+	_ rewrite.Model    = (*Client)(nil)
 )
 
 // New returns a client. The caller closes it.
@@ -88,7 +94,7 @@ func (c *Client) Close() {
 	c.http.CloseIdleConnections()
 }
 
-// purposeReply is the purpose of a call for a reply. That of a summary is its kind.
+// purposeReply is the purpose of a call for a reply. That of a summary is its kind, that of a question its own.
 const purposeReply = "reply"
 
 // newParams returns what every call has in common. The provider stores nothing, learns what the call is for, keys its

@@ -72,7 +72,7 @@ func TestBridge(t *testing.T) {
 	r := newRig(t, nil, nil)
 	token, _ := tokens(r.ann.token)
 	near, far := bridge(t, r.base, token), r.connect(r.ann)
-	if names, want := toolNames(t, near.client), toolNames(t, far); !slices.Equal(names, want) || len(names) != 9 {
+	if names, want := toolNames(t, near.client), toolNames(t, far); !slices.Equal(names, want) || len(names) != 13 {
 		t.Errorf("the tools are %v, want %v", names, want)
 	}
 	if near.InitializeResult().Instructions != far.InitializeResult().Instructions {

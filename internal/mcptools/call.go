@@ -103,6 +103,7 @@ var (
 	toolMessages = map[fault.Code]string{
 		fault.ChatNotFound:         "There is no such thread. list_threads shows those there are.",
 		fault.ChatExpired:          "The thread has expired. chat, debug or codereview with revive: true goes on in it.",
+		fault.MemoryNotFound:       "There is no such memory. list_memories shows those there are.",
 		fault.GenerationInProgress: "Another reply is being written in this thread. Try again when it has ended.",
 		fault.ValidationFailed:     "Some arguments are missing or out of range.",
 		fault.UnknownModelVariant:  "There is no such model_variant. Choose one of these, or leave it out.",

@@ -40,7 +40,9 @@ func (nothing) ListMessages(context.Context, auth.Principal, uuid.UUID, history.
 	return history.MessagePage{}, fault.NoChat()
 }
 
-func (nothing) DeleteChat(context.Context, auth.Principal, uuid.UUID) error { return fault.NoChat() }
+func (nothing) DeleteChat(context.Context, auth.Principal, uuid.UUID, history.ChatDeletion) error {
+	return fault.NoChat()
+}
 
 func (nothing) Search(context.Context, auth.Principal, history.SearchQuery) ([]history.SearchResult, error) {
 	return nil, nil

@@ -38,12 +38,14 @@ type Recall interface {
 	Recall(ctx context.Context, user auth.Principal, query history.RecallQuery) ([]history.RecallResult, error)
 }
 
-// Config of a Server. Chat, History, Recall and Logger are required.
+// Config of a Server. Chat, History, Memories, Graph, Recall and Logger are required.
 type Config struct {
-	Chat    Chat
-	History history.Store
-	Recall  Recall
-	Logger  *slog.Logger
+	Chat     Chat
+	History  history.Store
+	Memories history.Memories
+	Graph    history.Graph
+	Recall   Recall
+	Logger   *slog.Logger
 	// Version is shown to clients.
 	Version string
 	// BusyWait is how long a call waits for the end of another reply in its thread. Defaults to 30 s, half of the usual
@@ -74,6 +76,7 @@ func New(config Config) *Server {
 	})
 	s.addModelTools(tools)
 	s.addThreadTools(tools)
+	s.addMemoryTools(tools)
 	tools.AddReceivingMiddleware(s.answerCalls)
 	s.handler = mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return tools }, &mcp.StreamableHTTPOptions{
 		// Without sessions any replica answers any request, a restart ends nothing, and no session id could give one

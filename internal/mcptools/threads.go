@@ -53,7 +53,10 @@ func (s *Server) addThreadTools(to *mcp.Server) {
 }
 
 // toolNames are the names of all tools.
-var toolNames = []string{"chat", "debug", "codereview", "search_history", "recall", "list_threads", "get_thread", "pin_message", "forget_thread"}
+var toolNames = []string{
+	"chat", "debug", "codereview", "search_history", "recall", "list_threads", "get_thread", "pin_message", "forget_thread",
+	"remember", "list_memories", "forget_memory", "what_is_known",
+}
 
 func parseThread(id string) (uuid.UUID, error) { return parseID("continuation_id", id) }
 
@@ -222,7 +225,7 @@ func (s *Server) forgetThread(ctx context.Context, in forgetThreadInput) (forget
 	if err != nil {
 		return forgetThreadOutput{}, err
 	}
-	return forgetThreadOutput{Forgotten: id.String()}, s.History.DeleteChat(ctx, callerOf(ctx).user, id)
+	return forgetThreadOutput{Forgotten: id.String()}, s.History.DeleteChat(ctx, callerOf(ctx).user, id, history.ChatDeletion{})
 }
 
 type searchInput struct {

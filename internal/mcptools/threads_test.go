@@ -197,6 +197,7 @@ func TestListedTools(t *testing.T) {
 		"chat": {openWorld: true}, "debug": {openWorld: true}, "codereview": {openWorld: true},
 		"search_history": {readOnly: true}, "recall": {readOnly: true}, "list_threads": {readOnly: true}, "get_thread": {readOnly: true},
 		"pin_message": {idempotent: true}, "forget_thread": {destructive: true, idempotent: true},
+		"remember": {idempotent: true}, "list_memories": {readOnly: true}, "what_is_known": {readOnly: true}, "forget_memory": {destructive: true, idempotent: true},
 	}
 	for tool, err := range c.Tools(t.Context(), nil) {
 		if err != nil {

@@ -17,6 +17,7 @@ import (
 	"github.com/arcoscribe/throughline/internal/memory/prompt"
 	"github.com/arcoscribe/throughline/internal/memory/text"
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
 )
 
 var update = flag.Bool("update", false, "write the results of the golden cases into testdata")
@@ -96,6 +97,8 @@ func parseCase(t *testing.T, given string) goldenCase {
 			c.rows = append(c.rows, rowOf(t, s, int64(len(c.rows))+c.brief.CoveredSeq+1))
 		case "source":
 			c.question.Sources = append(c.question.Sources, prompt.Source{Title: s.keys["title"], URL: s.keys["url"], Content: s.body})
+		case "memories", "topic", "recall":
+			c.question.Retrieved = append(c.question.Retrieved, retrieved(t, s))
 		case "ask":
 			c.question.Content = s.body
 		case "build", "fold", "rebuild", "judge", "fitcap", "instructions", "condense":
@@ -138,6 +141,21 @@ func rowOf(t *testing.T, s goldenSection, seq int64) memory.Message {
 	return m
 }
 
+// retrieved is a section that was retrieved for the question; the key items=n is 1 where it is left out.
+func retrieved(t *testing.T, s goldenSection) prompt.Section {
+	t.Helper()
+	section := prompt.Section{
+		Text: s.body, Account: prompt.Account{Name: s.name, Tokens: text.Tokens(s.body), Items: s.number(t, "items", 1)}, How: s.keys["how"],
+	}
+	switch s.name {
+	case "topic", "memories":
+		section.IDs = []uuid.UUID{rowID(int64(s.number(t, "id", 1)))}
+	case "recall":
+		section.Seqs = []int64{int64(s.number(t, "seq", 1))}
+	}
+	return section
+}
+
 func limitsOf(t *testing.T, s goldenSection) memory.Limits {
 	t.Helper()
 	d := memory.DefaultLimits()
@@ -151,6 +169,7 @@ func limitsOf(t *testing.T, s goldenSection) memory.Limits {
 		FoldInputTokens:   s.number(t, "fold", d.FoldInputTokens),
 		MaxHistoryTokens:  s.number(t, "history", d.MaxHistoryTokens),
 		FileTokens:        s.number(t, "files", d.FileTokens),
+		InputTokens:       s.number(t, "input", d.InputTokens),
 	}
 }
 

@@ -10,9 +10,11 @@ import (
 
 	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/memory/brief"
+	"github.com/arcoscribe/throughline/internal/memory/memories"
 	"github.com/arcoscribe/throughline/internal/memory/prompt"
 	"github.com/arcoscribe/throughline/internal/memory/recall"
 	"github.com/arcoscribe/throughline/internal/memory/text"
+	"github.com/arcoscribe/throughline/internal/memory/topics"
 	"github.com/arcoscribe/throughline/internal/testkit/injection"
 )
 
@@ -91,6 +93,50 @@ func TestPayloadsStayInRecalledTurns(t *testing.T) {
 		want := place(frame, strings.TrimSpace(p.In(injection.Recalled)), "<text>")
 		got := build(recall.Message{Role: "user", Content: p.Text})
 		if diff := cmp.Diff(want, strings.Replace(got, "\n> [0001-01-01] User: ", "\n[0001-01-01] User: ", 1)); diff != "" {
+			t.Errorf("%s: (-want +got)\n%s", p.Name, diff)
+		}
+	}
+}
+
+// The same for memories, each of which stands in one line.
+func TestPayloadsStayInMemories(t *testing.T) {
+	t.Parallel()
+	lead := regexp.MustCompile(`^(?:> )?- (?:> )?`)
+	for _, p := range injection.All() {
+		written, shown, _ := memories.Section([]memories.Memory{{Content: p.Text}}, 1000)
+		rest := strings.TrimPrefix(lead.ReplaceAllString(written, ""), text.QuotePrefix)
+		if len(shown) != 1 || len(anyLineEnd.Split(written, -1)) != 1 || rest != p.OneLine() && !text.HasHiddenMarks(p.Text) {
+			t.Errorf("%s: not one line: %q", p.Name, written)
+		}
+		for _, line := range []string{written, strings.TrimPrefix(written, "- ")} {
+			if prompt.LooksLikePrompt(line) {
+				t.Errorf("%s: not quoted: %q", p.Name, line)
+			}
+		}
+	}
+}
+
+// The same for a topic, whose title goes on behind the heading and whose summary follows it.
+func TestPayloadsStayInATopic(t *testing.T) {
+	t.Parallel()
+	build := func(title, summary string) string {
+		written, _ := topics.Section(topics.Shown{Title: title, Turns: 2, Summary: summary}, 1000)
+		section := prompt.Section{Text: written, Account: prompt.Account{Name: "topic", Items: 1}}
+		return prompt.Build(memory.Chat{}, prompt.Question{Content: "What now?", Retrieved: []prompt.Section{section}}, memory.DefaultLimits()).Input
+	}
+	frame := build("<title>", "<text>")
+	for _, p := range injection.All() {
+		got := build(p.Text, "They met.")
+		lines := anyLineEnd.Split(got, -1)
+		title := strings.TrimPrefix(strings.TrimPrefix(lines[0], topicHeading+" "), text.QuotePrefix)
+		if !strings.HasPrefix(lines[0], topicHeading+" ") || len(lines) != 5 || title != p.OneLine()+", since 1 January 0001, 2 turns" && !text.HasHiddenMarks(p.Text) {
+			t.Errorf("%s: the title is not one line of\n%s", p.Name, got)
+		}
+		want := strings.Replace(place(frame, strings.TrimSpace(p.In(injection.Recalled)), "<text>"), "<title>", "Bows", 1)
+		if got = build("Bows", p.Text); text.HasHiddenMarks(p.Text) {
+			got = strings.ReplaceAll(got, "\n> > ", "\n> ") // such a line is quoted once more when the prompt is written
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s: (-want +got)\n%s", p.Name, diff)
 		}
 	}
@@ -197,5 +243,6 @@ func FuzzQuotedPrompt(f *testing.F) {
 
 // strictHeadings are the headings to the letter.
 var strictHeadings = map[string]bool{
-	backgroundHeading: true, keptHeading: true, recentHeading: true, filesHeading: true, recallHeading: true, sourcesHeading: true, currentHeading: true,
+	backgroundHeading: true, keptHeading: true, recentHeading: true, filesHeading: true, memoriesHeading: true, topicHeading: true,
+	recallHeading: true, sourcesHeading: true, currentHeading: true,
 }

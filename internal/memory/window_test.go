@@ -134,6 +134,9 @@ func TestPromptFitsTheWindow(t *testing.T) {
 		if recalled := anyScript(t, rapid.SampledFrom([]int{0, 100, 600, 6000}).Draw(t, "recalled")); rapid.Bool().Draw(t, "recall") {
 			question.Retrieved = []prompt.Section{{Text: recalled, Account: prompt.Account{Name: "recall", Tokens: text.Tokens(recalled), Items: 2}, Seqs: []int64{3, 7}}}
 		}
+		if topic := anyScript(t, rapid.SampledFrom([]int{1, 150, 1500}).Draw(t, "of the topic")); rapid.Bool().Draw(t, "topic") {
+			question.Retrieved = append(question.Retrieved, prompt.Section{Text: topic, Account: prompt.Account{Name: "topic", Tokens: text.Tokens(topic), Items: 1}})
+		}
 		limits := memory.DefaultLimits().Within(window)
 		if prompt.Room(question, limits) < 0 {
 			t.Skip("refused")

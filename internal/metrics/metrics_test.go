@@ -35,9 +35,9 @@ func used(t *testing.T) *Metrics {
 			t.Fatalf("%s is a %T, which this test does not know", fields.Type().Field(i).Name, instrument)
 		}
 	}
-	bare := 7
+	bare, unread := 7, 90.5
 	m.ReportBacklog(func() (Backlog, bool) {
-		return Backlog{OldestUnfoldedTurn: 12.5, PutOffChats: 2, BareTurns: &bare, QueueDepth: map[string]float64{"memory": 3}}, true
+		return Backlog{OldestUnfoldedTurn: 12.5, PutOffChats: 2, BareTurns: &bare, OldestUnextractedTurn: &unread, Memories: map[string]int{"active": 5}, QueueDepth: map[string]float64{"memory": 3}}, true
 	})
 	return m
 }

@@ -67,6 +67,15 @@ func (r *chatReader) queue(batch *pgx.Batch, chatID, userMessageID, messageID uu
 	}).Query(messages(&r.found.Buffer))
 }
 
+// queueMemories adds the statement that looks whether there are memories to show.
+func (r *chatReader) queueMemories(batch *pgx.Batch, chatID uuid.UUID) {
+	queueOne(batch, queries.HasMemories, chatID, func(found string) {
+		if found != "off" {
+			r.found.Memories = memory.Memories(found)
+		}
+	})
+}
+
 // readMore reads kept messages and files. Few chats have any, so it is a second round trip for those alone.
 func (r *chatReader) readMore(ctx context.Context, pool *pgxpool.Pool, user auth.Principal, chatID uuid.UUID, doing string) error {
 	hybrid := r.found.Strategy == memory.StrategyHybrid && !r.isNew
@@ -99,6 +108,9 @@ func (t *Turns) ReadChat(ctx context.Context, user auth.Principal, chatID uuid.U
 		r = chatReader{}
 		queueMany(batch, queries.ReadChatContext, chatID, set(&row))
 		r.queue(batch, chatID, uuid.Nil, uuid.Nil)
+		if t.remembers() {
+			r.queueMemories(batch, chatID)
+		}
 	})
 	if err != nil {
 		return chat.StoredChat{}, err

@@ -2,6 +2,8 @@ package postgres
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"strconv"
 	"strings"
 
@@ -37,14 +39,14 @@ func (e *Embeddings) ReadScale(ctx context.Context, model string) (recall.Scale,
 	if err != nil || len(rows) == 0 {
 		return recall.Scale{}, false, failed("read scale", err)
 	}
-	return recall.Scale{P50: rows[0].UnrelatedP50, P99: rows[0].UnrelatedP99}, true, nil
+	return recall.Scale{P50: rows[0].UnrelatedP50, P99: rows[0].UnrelatedP99, Languages: rows[0].Languages, List: rows[0].Sentences}, true, nil
 }
 
-// SaveScale keeps a scale unless there is one.
+// SaveScale keeps a scale unless there is one of the same list of sentences.
 func (e *Embeddings) SaveScale(ctx context.Context, model string, scale recall.Scale) error {
 	return failed("save scale", retry(ctx, e.pool, func() error {
 		return dbsqlc.New(e.pool).SaveScale(ctx, dbsqlc.SaveScaleParams{
-			Model: model, Dims: e.dimensions, UnrelatedP50: scale.P50, UnrelatedP99: scale.P99,
+			Model: model, Dims: e.dimensions, UnrelatedP50: scale.P50, UnrelatedP99: scale.P99, Languages: scale.Languages, Sentences: scale.List,
 		})
 	}))
 }
@@ -82,6 +84,37 @@ func (e *Embeddings) SaveVectors(ctx context.Context, chatID uuid.UUID, model st
 		})
 	})
 	return saved, err
+}
+
+// errBare rolls a transaction back that found turns without a vector.
+var errBare = errors.New("turns were indexed meanwhile")
+
+// FinishVectors completes a job, unless the chat has turns without a vector of the model. Whoever indexes turns waits for the
+// lock of the brief.
+func (e *Embeddings) FinishVectors(ctx context.Context, chatID uuid.UUID, model string, jobID int64, done recall.Embedded) (bool, error) {
+	output, err := json.Marshal(done)
+	if err != nil {
+		return false, err
+	}
+	err = inTx(ctx, e.pool, func(tx pgx.Tx) error {
+		bare := false
+		batch := &pgx.Batch{}
+		queue(batch, queries.ActAsChatOwner, chatID)
+		queueExec(batch, queries.LockOwnBrief, chatID)
+		queueMany(batch, queries.ReadBareTurns, dbsqlc.ReadBareTurnsParams{ChatID: chatID, Model: model, Most: 1}, func(dbsqlc.ReadBareTurnsRow) { bare = true })
+		queueActAsServer(batch)
+		if err := tx.SendBatch(ctx, batch).Close(); err != nil {
+			return err
+		}
+		if bare {
+			return errBare
+		}
+		return dbsqlc.New(tx).CompleteJob(ctx, dbsqlc.CompleteJobParams{Output: output, ID: jobID})
+	})
+	if errors.Is(err, errBare) {
+		return false, nil
+	}
+	return err == nil, failed("finish vectors", err)
 }
 
 // vectorText writes a vector as pgvector reads it. None is written as zeros, which are near to nothing: the turn is done.

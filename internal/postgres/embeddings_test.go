@@ -116,14 +116,23 @@ func TestScalesAreStored(t *testing.T) {
 	if _, found, err := e.ReadScale(t.Context(), "m"); found || err != nil {
 		t.Errorf("found %v, %v", found, err)
 	}
-	first := recall.Scale{P50: .1, P99: .5}
-	for _, scale := range []recall.Scale{first, {P50: .2, P99: .6}} {
+	first := recall.Scale{P50: .1, P99: .5, List: 1}
+	for _, scale := range []recall.Scale{first, {P50: .2, P99: .6, List: 1}} {
 		if err := e.SaveScale(t.Context(), "m", scale); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if got, found, err := e.ReadScale(t.Context(), "m"); !found || err != nil || got != first {
 		t.Errorf("%+v, found %v, %v", got, found, err)
+	}
+	newer := recall.Scale{P50: .2, P99: .4, Languages: "en", List: 2}
+	for _, scale := range []recall.Scale{newer, first} {
+		if err := e.SaveScale(t.Context(), "m", scale); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, _, err := e.ReadScale(t.Context(), "m"); err != nil || got != newer {
+		t.Errorf("after a newer list of sentences: %+v, %v", got, err)
 	}
 	if dims := ask[int](b, "select dims from embedding_models"); dims != 256 {
 		t.Errorf("dims %d", dims)

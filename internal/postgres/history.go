@@ -44,6 +44,7 @@ func (h *History) CreateChat(ctx context.Context, user auth.Principal, chat hist
 			ID: id, UserID: user.UserID,
 			Title: chat.Title, SystemPrompt: chat.SystemPrompt, Metadata: metadata, Tags: chat.Tags, ToolName: chat.ToolName,
 			MemoryStrategy: chat.MemoryStrategy, TtlHours: chat.TTLHours.Value, MaxTurns: chat.MaxTurns.Value,
+			Remember: chat.Remember == nil || *chat.Remember, Topics: cmp.Or(chat.Topics, history.TopicChoices[0]),
 		})
 		queue(batch, queries.ReadChat, id).Query(one(&created))
 	})
@@ -113,7 +114,7 @@ func (h *History) ChangeChat(ctx context.Context, user auth.Principal, chatID uu
 	err = sendAs(ctx, h.pool, user, "change chat", func(batch *pgx.Batch) {
 		queue(batch, queries.ChangeChat, dbsqlc.ChangeChatParams{
 			ChatID: chatID, Revive: change.Revive,
-			Title: change.Title.Value, Metadata: metadata, Tags: zeroNull(change.Tags.Value), MemoryStrategy: change.MemoryStrategy.Value,
+			Title: change.Title.Value, Metadata: metadata, Tags: zeroNull(change.Tags.Value), MemoryStrategy: change.MemoryStrategy.Value, Remember: change.Remember, Topics: change.Topics.Value,
 			SetSystemPrompt: change.SystemPrompt.Set, SystemPrompt: change.SystemPrompt.Value,
 			SetTtlHours: change.TTLHours.Set, TtlHours: change.TTLHours.Value,
 			SetMaxTurns: change.MaxTurns.Set, MaxTurns: change.MaxTurns.Value,
@@ -129,9 +130,12 @@ func (h *History) ChangeChat(ctx context.Context, user auth.Principal, chatID uu
 }
 
 // DeleteChat deletes a chat; foreign keys delete what belongs to it.
-func (h *History) DeleteChat(ctx context.Context, user auth.Principal, chatID uuid.UUID) error {
+func (h *History) DeleteChat(ctx context.Context, user auth.Principal, chatID uuid.UUID, deletion history.ChatDeletion) error {
 	var deleted, exists bool
 	err := sendAs(ctx, h.pool, user, "delete chat", func(batch *pgx.Batch) {
+		if deletion.KeepMemories {
+			queueOne(batch, queries.KeepMemories, chatID, func(int64) {})
+		}
 		queue(batch, queries.DeleteChat, chatID).Exec(affects(1, &deleted))
 		queueOne(batch, queries.ChatExists, chatID, set(&exists))
 	})

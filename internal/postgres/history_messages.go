@@ -80,7 +80,7 @@ func (h *History) ClearChat(ctx context.Context, user auth.Principal, chatID uui
 	var cleared dbsqlc.ReadClearedRow
 	err := sendAs(ctx, h.pool, user, "clear chat", func(batch *pgx.Batch) {
 		queueOne(batch, queries.LockChat, chatID, set(&found))
-		queueExec(batch, queries.ReleaseAbandonedReplies, chatID)
+		h.queueRelease(batch, chatID)
 		queueMany(batch, queries.FindRunningReply, chatID, set(&running))
 		queueExec(batch, queries.LockBrief, chatID)
 		queue(batch, queries.ClearBrief, chatID)
@@ -100,10 +100,7 @@ func (h *History) ClearChat(ctx context.Context, user auth.Principal, chatID uui
 func (h *History) ChangeMessage(ctx context.Context, user auth.Principal, messageID uuid.UUID, change history.MessageChange) (history.Message, error) {
 	var chat dbsqlc.FindMessagesChatRow
 	var found history.Message
-	params := dbsqlc.ChangeMessageParams{MessageID: messageID, Pinned: change.Pinned, SetImportance: change.Importance.Set}
-	if change.Importance.Value != nil {
-		params.Importance = new(float32(*change.Importance.Value))
-	}
+	params := dbsqlc.ChangeMessageParams{MessageID: messageID, Pinned: change.Pinned, SetImportance: change.Importance.Set, Importance: real32(change.Importance.Value)}
 	var changed bool
 	err := sendAs(ctx, h.pool, user, "change message", func(batch *pgx.Batch) {
 		queueMany(batch, queries.FindMessagesChat, messageID, set(&chat))

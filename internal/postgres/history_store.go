@@ -60,7 +60,7 @@ func (h *History) storeMessages(ctx context.Context, user auth.Principal, column
 	batch.BeginTx(pgx.TxOptions{})
 	queueExec(batch, queries.ActAsUser, user.Claims)
 	queueOne(batch, queries.LockChat, columns.ChatID, set(&chat))
-	queueExec(batch, queries.ReleaseAbandonedReplies, columns.ChatID)
+	h.queueRelease(batch, columns.ChatID)
 	queueMany(batch, queries.FindRunningReply, columns.ChatID, set(&running))
 	queueExec(batch, queries.StoreMessages, columns)
 	queue(batch, queries.FindStoredMessages, dbsqlc.FindStoredMessagesParams{

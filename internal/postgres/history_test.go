@@ -235,7 +235,7 @@ func TestStrangersFindNothing(t *testing.T) {
 	if after := s.everything(); after != before {
 		t.Errorf("something changed:\n%s\n%s", before, after)
 	}
-	if code := fault.CodeOf(s.DeleteChat(t.Context(), s.user, uuid.New())); code != fault.ChatNotFound {
+	if code := fault.CodeOf(s.DeleteChat(t.Context(), s.user, uuid.New(), history.ChatDeletion{})); code != fault.ChatNotFound {
 		t.Errorf("no chat at all: %q", code)
 	}
 }
@@ -261,7 +261,7 @@ func (s shelf) attempts(user auth.Principal, chatID, messageID uuid.UUID) map[st
 	codes["change a message"] = fault.CodeOf(err)
 	maps.Copy(codes, map[string]fault.Code{
 		"delete a message": fault.CodeOf(s.DeleteMessage(ctx, user, messageID)),
-		"delete chat":      fault.CodeOf(s.DeleteChat(ctx, user, chatID)),
+		"delete chat":      fault.CodeOf(s.DeleteChat(ctx, user, chatID, history.ChatDeletion{})),
 	})
 	return codes
 }
@@ -337,7 +337,7 @@ func TestExpiredChats(t *testing.T) {
 	if err := s.DeleteMessage(t.Context(), s.user, turn.MessageID); err != nil {
 		t.Errorf("a message of an expired chat could not be deleted: %v", err)
 	}
-	if err := s.DeleteChat(t.Context(), s.user, turn.ChatID); err != nil {
+	if err := s.DeleteChat(t.Context(), s.user, turn.ChatID, history.ChatDeletion{}); err != nil {
 		t.Errorf("an expired chat could not be deleted: %v", err)
 	}
 }
@@ -349,7 +349,7 @@ func TestDeletingAChatDeletesAllThatWasMadeOfIt(t *testing.T) {
 	s.mustCommit(s.claim(turn.ChatID, "fold"))
 	running := turnIn(turn.ChatID, "And more?")
 	s.start(running)
-	if err := s.DeleteChat(t.Context(), s.user, turn.ChatID); err != nil {
+	if err := s.DeleteChat(t.Context(), s.user, turn.ChatID, history.ChatDeletion{}); err != nil {
 		t.Fatal(err)
 	}
 	for _, table := range append(slices.Clone(userTables), "chat_files", "message_files") {

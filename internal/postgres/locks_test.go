@@ -124,12 +124,12 @@ func (b *bed) deleteUser() <-chan error {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	b.t.Cleanup(func() { _ = admin.Close(context.Background()) })
 	if _, err := admin.Exec(b.t.Context(), "set role supabase_auth_admin"); err != nil {
 		b.t.Fatal(err)
 	}
 	done := make(chan error, 1)
 	go func() {
+		defer func() { _ = admin.Close(context.WithoutCancel(b.t.Context())) }() // there may be hundreds in one test
 		_, err := admin.Exec(b.t.Context(), "delete from auth.users where id = $1", b.user.UserID)
 		done <- err
 	}()

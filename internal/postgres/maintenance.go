@@ -18,6 +18,8 @@ import (
 type Maintenance struct {
 	pool *pgxpool.Pool
 	due  dbsqlc.FindDueBriefsParams // the limits that decide which chats need a fold
+	// extractDelay is how many seconds a chat rests before it is read for memories; nil without long-term memory.
+	extractDelay *float64
 }
 
 // NewMaintenance returns the store.
@@ -28,9 +30,14 @@ func NewMaintenance(pool *pgxpool.Pool, limits memory.Limits) *Maintenance {
 	}}
 }
 
+// ExtractAfter makes chats due to be read for memories when they have rested for delay. Without it none are.
+func (m *Maintenance) ExtractAfter(delay time.Duration) {
+	m.extractDelay = new(delay.Seconds())
+}
+
 // InterruptAbandonedReplies ends replies whose lease ran out: their server died. It returns how many.
 func (m *Maintenance) InterruptAbandonedReplies(ctx context.Context) (int, error) {
-	return interruptAbandoned(ctx, m.pool)
+	return interruptAbandoned(ctx, m.pool, m.extractDelay)
 }
 
 // DeleteStrayDeltas deletes recorded deltas of replies that are not running, and returns how many. It leaves
@@ -80,6 +87,23 @@ func (m *Maintenance) giveUp(ctx context.Context, chatID uuid.UUID) error {
 
 // afterDeath is how long a chat is put off on which workers died until its job had no attempt left.
 const afterDeath = time.Hour
+
+// ReviveDeadExtractions is ReviveDeadFolds for extractions. A job without an attempt left is given up; the chat stays due.
+func (m *Maintenance) ReviveDeadExtractions(ctx context.Context, young time.Duration) (jobs, leases int, err error) {
+	q := dbsqlc.New(m.pool)
+	revived, err := q.ReviveDeadExtractions(ctx, young.Seconds())
+	if err != nil {
+		return 0, 0, failed("revive dead extractions", err)
+	}
+	cleared, err := q.ClearDeadExtractions(ctx)
+	return len(revived), int(cleared), failed("clear dead leases", err)
+}
+
+// DueExtractions returns the chats that are due to be read for memories and have no job.
+func (m *Maintenance) DueExtractions(ctx context.Context) ([]uuid.UUID, error) {
+	chats, err := dbsqlc.New(m.pool).FindDueExtractions(ctx)
+	return chats, failed("find due extractions", err)
+}
 
 // DueChats returns the chats that need a fold and those that need a rebuild.
 func (m *Maintenance) DueChats(ctx context.Context) (folds, rebuilds []uuid.UUID, err error) {
@@ -138,7 +162,7 @@ func (m *Maintenance) Backlog(ctx context.Context) (metrics.Backlog, error) {
 	if err != nil {
 		return metrics.Backlog{}, failed("queue depths", err)
 	}
-	backlog := metrics.Backlog{OldestUnfoldedTurn: folds.Age, PutOffChats: folds.PutOff, QueueDepth: map[string]float64{"memory": 0, "vectors": 0, "maintenance": 0}}
+	backlog := metrics.Backlog{OldestUnfoldedTurn: folds.Age, PutOffChats: folds.PutOff, QueueDepth: map[string]float64{"memory": 0, "memories": 0, "topics": 0, "vectors": 0, "maintenance": 0}}
 	for _, queue := range queues {
 		backlog.QueueDepth[queue.Queue] = float64(queue.Depth)
 	}

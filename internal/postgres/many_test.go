@@ -67,7 +67,7 @@ func TestManyRunningRepliesCostTheirNumber(t *testing.T) {
 		"InsertDeltas":              {dbsqlc.InsertDeltas, fmt.Sprintf("('%s', %s, %s, %s)", ids, each(b.user.UserID.String()), each("0"), each("y"))},
 		"RenewLeases":               {dbsqlc.RenewLeases, fmt.Sprintf("(15, '%s')", ids)},
 		"CancelRequested":           {dbsqlc.CancelRequested, fmt.Sprintf("('%s')", ids)},
-		"InterruptAbandonedReplies": {dbsqlc.InterruptAbandonedReplies, ""},
+		"InterruptAbandonedReplies": {dbsqlc.InterruptAbandonedReplies, "(120)"},
 		"DeleteSpentDeltas":         {dbsqlc.DeleteSpentDeltas, fmt.Sprintf("('%s')", ids)},
 		"DeleteStrayDeltas":         {dbsqlc.DeleteStrayDeltas, "(10)"},
 	} {

@@ -124,7 +124,7 @@ func TestPlansUseTheIndexes(t *testing.T) {
 		}, 1},
 		"LockChat": {func(id uuid.UUID) *pgx.QueuedQuery { return queue(batch, queries.LockChat, id) }, 1},
 		"ReleaseAbandonedReplies": {func(id uuid.UUID) *pgx.QueuedQuery {
-			return queueExec(batch, queries.ReleaseAbandonedReplies, id)
+			return queueExec(batch, queries.ReleaseAbandonedReplies, dbsqlc.ReleaseAbandonedRepliesParams{ChatID: id, ExtractDelaySeconds: new(120.0)})
 		}, 1},
 		"FindRunningReply": {func(id uuid.UUID) *pgx.QueuedQuery { return queue(batch, queries.FindRunningReply, id) }, 1},
 		"FindEarlierTurn": {func(uuid.UUID) *pgx.QueuedQuery {

@@ -52,11 +52,12 @@ func (r *Recall) Matches(ctx context.Context, user auth.Principal, in recall.Sco
 			found.Found = append(found.Found, recall.Match{
 				Place: recall.Place{
 					Span:     recall.Span{TurnID: recall.TurnID{ChatID: row.ChatID, Seq: row.Seq}, LastSeq: row.LastSeq},
-					AskedSeq: row.WordsFrom, Segment: row.Segment, Size: row.Lexemes, SaidAt: row.SaidAt,
+					AskedSeq: row.WordsFrom, Segment: row.Segment, Size: row.Lexemes, SaidAt: row.SaidAt, TopicID: row.TopicID,
 				},
 				Word: row.Word - 1, Own: timesFound(row.Own), Asked: timesFound(row.Asked),
 			})
 		})
+		queueTopicPlaces(batch, in, nil, &found.Topics)
 	})
 	return found, err
 }
@@ -99,38 +100,42 @@ func timesFound(rank float32) float64 {
 	return max(whole+4*max(sum-whole, 0), 1)
 }
 
-// Nearness returns the turns with a vector of the model, and their cosines.
-func (r *Recall) Nearness(ctx context.Context, user auth.Principal, in recall.Scope, vector recall.Vector) ([]recall.Near, error) {
+// Nearness returns the turns with a vector of the model, and the topics of the chat, with their cosines.
+func (r *Recall) Nearness(ctx context.Context, user auth.Principal, in recall.Scope, vector recall.Vector) (recall.Nearby, error) {
 	params := dbsqlc.RecallNearnessParams{
 		Question: vectorText(vector.Values), Model: vector.Model, ChatID: nullID(in.ChatID), TopicID: nullID(in.TopicID),
 		AfterSeq: in.After, BeforeSeq: in.Before,
 	}
-	var found []recall.Near
+	var found recall.Nearby
 	err := r.send(ctx, user, in, "find turns by their meaning", func(batch *pgx.Batch) {
-		found = nil
+		found = recall.Nearby{}
 		queueMany(batch, queries.RecallNearness, params, func(row dbsqlc.RecallNearnessRow) {
 			for n, seq := range row.Seqs {
-				found = append(found, recall.Near{
+				found.Turns = append(found.Turns, recall.Near{
 					Place: recall.Place{
 						Span:     recall.Span{TurnID: recall.TurnID{ChatID: row.ChatID, Seq: seq}, LastSeq: row.LastSeqs[n]},
-						AskedSeq: seq, Segment: row.Segments[n], SaidAt: row.SaidAt[n],
+						AskedSeq: seq, Segment: row.Segments[n], SaidAt: row.SaidAt[n], TopicID: row.TopicIds[n],
 					},
 					Cosine: float64(row.Cosines[n]),
 				})
 			}
 		})
+		queueTopicPlaces(batch, in, &vector, &found.Topics)
 	})
 	return found, err
 }
 
-// Texts returns the messages of turns.
-func (r *Recall) Texts(ctx context.Context, user auth.Principal, turns []recall.Span) (map[recall.TurnID][]recall.Message, error) {
+// Texts returns the messages of turns, and a topic.
+func (r *Recall) Texts(ctx context.Context, user auth.Principal, turns []recall.Span, topicID uuid.UUID) (
+	map[recall.TurnID][]recall.Message, *recall.Topic, error,
+) {
 	var params dbsqlc.ReadTurnsParams
 	for _, turn := range turns {
 		params.ChatIds = append(params.ChatIds, turn.ChatID)
 		params.Turns, params.LastSeqs = append(params.Turns, turn.Seq), append(params.LastSeqs, turn.LastSeq)
 	}
 	found := map[recall.TurnID][]recall.Message{}
+	var topic *recall.Topic
 	err := r.send(ctx, user, recall.Scope{}, "read turns", func(batch *pgx.Batch) {
 		clear(found)
 		queueMany(batch, queries.ReadTurns, params, func(row dbsqlc.ReadTurnsRow) {
@@ -139,6 +144,7 @@ func (r *Recall) Texts(ctx context.Context, user auth.Principal, turns []recall.
 				ID: row.ID, Seq: row.Seq, Role: row.Role, Content: row.Content, CreatedAt: row.CreatedAt,
 			})
 		})
+		queueKnownTopic(batch, topicID, &topic)
 	})
-	return found, err
+	return found, topic, err
 }

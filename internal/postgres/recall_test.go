@@ -127,18 +127,18 @@ func TestRecallIsOfTheUserAlone(t *testing.T) {
 		t.Errorf("in the chat: %v", err)
 	}
 	turn := recall.Span{TurnID: recall.TurnID{ChatID: chatID, Seq: 1}, LastSeq: 1}
-	if texts, err := store.Texts(t.Context(), other, []recall.Span{turn}); err != nil || len(texts) > 0 {
+	if texts, _, err := store.Texts(t.Context(), other, []recall.Span{turn}, uuid.Nil); err != nil || len(texts) > 0 {
 		t.Errorf("of the turn: %v, %v", texts, err)
 	}
 	b.exec("update turn_index set embedding = ('[1' || repeat(',0', 511) || ']')::throughline.embedding, embedding_model = 'm'")
 	near := recall.Vector{Model: "m", Values: []float32{1}}
-	if found, err := store.Nearness(t.Context(), b.user, recall.Scope{}, near); err != nil || len(found) != 1 || found[0].Cosine < .99 || found[0].TurnID != turn.TurnID {
+	if found, err := store.Nearness(t.Context(), b.user, recall.Scope{}, near); err != nil || len(found.Turns) != 1 || found.Turns[0].Cosine < .99 || found.Turns[0].TurnID != turn.TurnID {
 		t.Errorf("the owner is near to %+v, %v", found, err)
 	}
-	if found, err := store.Nearness(t.Context(), b.user, recall.Scope{ChatID: chatID}, recall.Vector{Model: "another", Values: []float32{1}}); err != nil || len(found) > 0 {
+	if found, err := store.Nearness(t.Context(), b.user, recall.Scope{ChatID: chatID}, recall.Vector{Model: "another", Values: []float32{1}}); err != nil || len(found.Turns) > 0 {
 		t.Errorf("vectors of another model: %+v, %v", found, err)
 	}
-	if found, err := store.Nearness(t.Context(), other, recall.Scope{}, near); err != nil || len(found) > 0 {
+	if found, err := store.Nearness(t.Context(), other, recall.Scope{}, near); err != nil || len(found.Turns) > 0 {
 		t.Errorf("another user is near to %+v, %v", found, err)
 	}
 }

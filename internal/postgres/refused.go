@@ -13,8 +13,11 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// ownerOfChats is the constraint that ties a chat to its user, and the only foreign key to auth.users.
-const ownerOfChats = "chats_user_id_fkey"
+// The constraints that tie a chat, and what is remembered, to their user: the only foreign keys to auth.users.
+const (
+	ownerOfChats    = "chats_user_id_fkey"
+	ownerOfMemories = "memory_users_user_id_fkey"
+)
 
 // refused returns the fault for a write that Postgres refused because its user does not exist or because of a rule that
 // the app's owner wrote: a policy or a right (42501), an exception that a trigger raises, a check constraint. It returns
@@ -22,7 +25,7 @@ const ownerOfChats = "chats_user_id_fkey"
 func refused(sent *pgconn.PgError, err error) error {
 	switch sent.Code {
 	case foreignKeyViolation:
-		if sent.ConstraintName == ownerOfChats {
+		if sent.ConstraintName == ownerOfChats || sent.ConstraintName == ownerOfMemories {
 			return fault.NoUser(reason(sent))
 		}
 	case insufficientRights:

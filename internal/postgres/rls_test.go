@@ -272,7 +272,7 @@ func (b *bed) trespass(random *rand.Rand, user auth.Principal, chatID uuid.UUID)
 			return fmt.Errorf("recalled %+v, %w", found, err)
 		}
 		stolen := recall.Span{TurnID: recall.TurnID{ChatID: chatID, Seq: 1}, LastSeq: 2}
-		if texts, err := NewRecall(b.pool).Texts(b.t.Context(), user, []recall.Span{stolen}); err != nil || len(texts) > 0 {
+		if texts, _, err := NewRecall(b.pool).Texts(b.t.Context(), user, []recall.Span{stolen}, uuid.Nil); err != nil || len(texts) > 0 {
 			return fmt.Errorf("read %+v, %w", texts, err)
 		}
 	case 2:

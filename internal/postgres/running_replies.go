@@ -63,12 +63,13 @@ func (t *Turns) RenewLeases(ctx context.Context, messageIDs []uuid.UUID, lease t
 
 // InterruptAbandoned ends replies whose lease ran out: their server died. It returns how many.
 func (t *Turns) InterruptAbandoned(ctx context.Context) (int, error) {
-	return interruptAbandoned(ctx, t.pool)
+	return interruptAbandoned(ctx, t.pool, t.enqueue.delay())
 }
 
-// interruptAbandoned also notifies the servers, so that followers of these replies see the end.
-func interruptAbandoned(ctx context.Context, pool *pgxpool.Pool) (int, error) {
-	ended, err := dbsqlc.New(pool).InterruptAbandonedReplies(ctx)
+// interruptAbandoned also notifies the servers, so that followers of these replies see the end. extractDelay is nil without
+// long-term memory.
+func interruptAbandoned(ctx context.Context, pool *pgxpool.Pool, extractDelay *float64) (int, error) {
+	ended, err := dbsqlc.New(pool).InterruptAbandonedReplies(ctx, extractDelay)
 	if err != nil || len(ended) == 0 {
 		return 0, failed("interrupt abandoned replies", err)
 	}

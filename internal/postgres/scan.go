@@ -44,11 +44,22 @@ func affects(rows int64, is *bool) func(pgconn.CommandTag) error {
 	}
 }
 
+// counts keeps how many rows a statement changed.
+func counts(rows *int64) func(pgconn.CommandTag) error {
+	return func(tag pgconn.CommandTag) error {
+		*rows = tag.RowsAffected()
+		return nil
+	}
+}
+
 // messages scans the rows of ReadBuffer, ReadKept and ReadFoldable, which come by the hundred. All are scanned
 // into the same variables, and ids as bytes, because uuid.UUID would have them formatted and parsed again.
 func messages(into *[]memory.Message) func(pgx.Rows) error {
 	*into = nil
 	return func(rows pgx.Rows) error {
+		if err := rows.Err(); err != nil { // a connection that breaks within a batch leaves nothing to describe
+			return err
+		}
 		var m memory.Message
 		var name string
 		var toolCalls []byte
@@ -89,4 +100,12 @@ func zeroNull[T any](value *T) T {
 		return *new(T)
 	}
 	return *value
+}
+
+// real32 is a number as a column of type real has it.
+func real32(value *float64) *float32 {
+	if value == nil {
+		return nil
+	}
+	return new(float32(*value))
 }

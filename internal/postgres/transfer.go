@@ -25,13 +25,17 @@ const (
 )
 
 // Transfer is the store of exports and imports.
-type Transfer struct{ foldingStore }
+type Transfer struct {
+	foldingStore
+	memories UserMemoriesOptions
+}
 
 var _ transfer.Store = (*Transfer)(nil)
 
-// NewTransfer returns the store. enqueue is called in the transaction that imports a chat, if it is due.
-func NewTransfer(pool *pgxpool.Pool, limits memory.Limits, enqueue Enqueue) *Transfer {
-	return &Transfer{foldingStore{pool: pool, limits: limits, enqueue: enqueue}}
+// NewTransfer returns the store. enqueue is called in the transaction that imports a chat, if it is due. Where memories are
+// off, those of a file are left out.
+func NewTransfer(pool *pgxpool.Pool, limits memory.Limits, enqueue Enqueue, memories UserMemoriesOptions) *Transfer {
+	return &Transfer{foldingStore{pool: pool, limits: limits, enqueue: enqueue}, memories}
 }
 
 // exportedChat is a row of ExportChat.
@@ -95,6 +99,19 @@ func (t *Transfer) ExportFile(ctx context.Context, user auth.Principal, chatID u
 		return bundle.File{}, fmt.Errorf("export: file %s of chat %s was deleted meanwhile", sha256, chatID)
 	}
 	return bundle.File{SHA256: sha256, Content: page[0].Content}, nil
+}
+
+// ExportMemories reads a page of what is remembered of the chat.
+func (t *Transfer) ExportMemories(ctx context.Context, user auth.Principal, chatID uuid.UUID, after *bundle.Memory, last int64) ([]bundle.Memory, error) {
+	params := dbsqlc.ExportMemoriesParams{ChatID: nullID(chatID), LastSeq: last, Most: exportedMemories}
+	if after != nil {
+		id, err := uuid.Parse(after.ID)
+		if err != nil {
+			return nil, fmt.Errorf("export: %w", err)
+		}
+		params.AfterCreatedAt, params.AfterID = &after.CreatedAt, id
+	}
+	return exportPage[bundle.Memory](ctx, t.pool, user, chatID, queries.ExportMemories, params)
 }
 
 // ExportRevisions reads a page of the brief's changes.

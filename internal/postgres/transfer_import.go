@@ -2,11 +2,13 @@ package postgres
 
 import (
 	"context"
+	"encoding/json"
 	"time"
 
 	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/bundle"
 	"github.com/arcoscribe/throughline/internal/fault"
+	"github.com/arcoscribe/throughline/internal/memory/memories"
 	"github.com/arcoscribe/throughline/internal/postgres/dbsqlc"
 	"github.com/arcoscribe/throughline/internal/transfer"
 	"github.com/google/uuid"
@@ -23,12 +25,15 @@ func (t *Transfer) Import(ctx context.Context, user auth.Principal, chat transfe
 	defer cancel()
 	id, imported := uuid.Nil, false
 	err := pgx.BeginFunc(ctx, t.pool, func(tx pgx.Tx) error {
-		i := &chatImport{ctx: ctx, tx: tx, user: user.UserID, chat: chat}
+		i := &chatImport{ctx: ctx, tx: tx, user: user.UserID, chat: chat, claims: user.Claims, memories: t.memories}
 		var err error
 		if id, imported, err = i.begin(user.Claims); err != nil || !imported {
 			return err
 		}
 		if err := write(i); err != nil {
+			return err
+		}
+		if err := i.embed(); err != nil {
 			return err
 		}
 		return t.sendLast(ctx, tx, &pgx.Batch{}, id)
@@ -42,6 +47,11 @@ type chatImport struct {
 	tx   pgx.Tx
 	user uuid.UUID
 	chat transfer.NewChat
+
+	claims   string
+	memories UserMemoriesOptions
+	// remembered is set when a memory was inserted.
+	remembered bool
 }
 
 // begin creates the chat, or finds that the user has it.
@@ -59,7 +69,7 @@ func (i *chatImport) begin(claims string) (id uuid.UUID, created bool, err error
 	queue(batch, queries.InsertImportedChat, dbsqlc.InsertImportedChatParams{
 		ID: chat.ID, UserID: i.user, CreatedAt: chat.CreatedAt,
 		Title: chat.Title, SystemPrompt: chat.SystemPrompt, Metadata: chat.Metadata, Tags: chat.Tags, ToolName: chat.ToolName,
-		MemoryStrategy: chat.MemoryStrategy, TtlHours: chat.TTLHours, MaxTurns: chat.MaxTurns,
+		MemoryStrategy: chat.MemoryStrategy, TtlHours: chat.TTLHours, MaxTurns: chat.MaxTurns, Remember: chat.Remember, Topics: chat.Topics,
 	}).Exec(affects(1, &created))
 	queueMany(batch, queries.FindImported, find, set(&id))
 	err = i.tx.SendBatch(i.ctx, batch).Close()
@@ -88,6 +98,71 @@ func (i *chatImport) Messages(messages []transfer.NewMessage) error {
 	return i.tx.SendBatch(i.ctx, batch).Close()
 }
 
+// Memories inserts what is not remembered yet, as read out of the imported messages: it goes when they are deleted. What
+// is remembered in these words already gets them as further sources.
+func (i *chatImport) Memories(imported []transfer.NewMemory) error {
+	if i.memories.Off {
+		return nil
+	}
+	change := &memoryChange{ctx: i.ctx, tx: i.tx, user: i.user}
+	if err := change.send(queueTouch); err != nil {
+		return err
+	}
+	records, ids := make([]bundle.Memory, len(imported)), make([]uuid.UUID, len(imported))
+	for n, memory := range imported {
+		records[n], ids[n] = memory.Memory, memory.ID
+		records[n].ID = memory.ID.String() // as others refer to it
+	}
+	fresh, places, err := change.fresh(records, ids)
+	if err != nil {
+		return err
+	}
+	if len(fresh) > 0 {
+		i.remembered = true
+		if err := change.insert(fresh, memories.Extracted, i.chat.ID); err != nil {
+			return err
+		}
+	}
+	return i.sources(imported, places)
+}
+
+// importedSource is a row of InsertMemorySources.
+type importedSource struct {
+	MemoryID  uuid.UUID `json:"memory_id"`
+	MessageID string    `json:"message_id"`
+	Fact      *string   `json:"fact"`
+	Quote     string    `json:"quote"`
+}
+
+func (i *chatImport) sources(imported []transfer.NewMemory, places []uuid.UUID) error {
+	var rows []importedSource
+	for n, memory := range imported {
+		for _, source := range memory.Sources {
+			rows = append(rows, importedSource{places[n], source.MessageID, source.Fact, source.Quote})
+		}
+	}
+	encoded, err := json.Marshal(rows)
+	if err != nil {
+		return failed("encode sources", err)
+	}
+	return dbsqlc.New(i.tx).InsertMemorySources(i.ctx, encoded)
+}
+
+// embed asks for the vectors of what was inserted, as the server itself, and goes back to the user.
+func (i *chatImport) embed() error {
+	if !i.remembered || i.memories.Embed == nil {
+		return nil
+	}
+	queries := dbsqlc.New(i.tx)
+	if _, err := i.tx.Exec(i.ctx, dbsqlc.ActAsServer); err != nil {
+		return err
+	}
+	if err := i.memories.Embed(i.ctx, i.tx, i.user); err != nil {
+		return err
+	}
+	return queries.ActAsUser(i.ctx, i.claims)
+}
+
 // columnsOf returns an array for each column, in the order of the query's parameters: the arrays of
 // dbsqlc.InsertImportedMessagesParams cannot hold nulls.
 func columnsOf(messages []transfer.NewMessage) []any {
@@ -106,6 +181,7 @@ func columnsOf(messages []transfer.NewMessage) []any {
 		column(messages, func(m transfer.NewMessage) int { return m.Tokens }),
 		column(messages, func(m transfer.NewMessage) bool { return m.Pinned }),
 		column(messages, func(m transfer.NewMessage) *float32 { return m.Importance }),
+		column(messages, func(m transfer.NewMessage) *int16 { return m.Rating }),
 		column(messages, func(m transfer.NewMessage) *string { return jsonText(m.ToolCalls) }),
 		column(messages, func(m transfer.NewMessage) *string { return m.ToolCallID }),
 		column(messages, func(m transfer.NewMessage) *string { return m.Name }),

@@ -40,7 +40,7 @@ func newPort(t *testing.T) *port {
 		}
 		b.folds <- chatID
 		return nil
-	}})
+	}}, UserMemoriesOptions{})
 	return &port{bed: b, transfer: transfer.New(transfer.Config{Store: store, Logger: slog.New(slog.DiscardHandler), TempDir: t.TempDir()})}
 }
 
@@ -305,7 +305,7 @@ func TestLongChatsAreExportedWhole(t *testing.T) {
 	if next != 1204 {
 		t.Errorf("%d messages", next-1)
 	}
-	page, err := NewTransfer(p.pool, p.limits, Enqueue{}).ExportMessages(t.Context(), p.user, chatID, 300, 1203)
+	page, err := NewTransfer(p.pool, p.limits, Enqueue{}, UserMemoriesOptions{}).ExportMessages(t.Context(), p.user, chatID, 300, 1203)
 	if err != nil || len(page) >= exportRows || len(page[len(page)-1].Content) < 3_000_000 {
 		t.Errorf("a page of %d messages, %v", len(page), err)
 	}

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"encoding/json"
 	"time"
 
 	"github.com/arcoscribe/throughline/internal/postgres/dbsqlc"
@@ -22,8 +23,17 @@ func NewTurnIndex(pool *pgxpool.Pool) *TurnIndex {
 
 // IndexTurns indexes what a chat's index lacks, at most 500 messages of it. It may run twice and beside others.
 func (x *TurnIndex) IndexTurns(ctx context.Context, chatID uuid.UUID) error {
+	return x.RunIndexTurns(ctx, chatID, 0)
+}
+
+// RunIndexTurns is IndexTurns for a job, which it completes in the same transaction: whoever adds a turn waits for the lock
+// of the brief, and may insert the next job then.
+func (x *TurnIndex) RunIndexTurns(ctx context.Context, chatID uuid.UUID, jobID int64) error {
 	_, err := sendAsOwner(ctx, x.pool, chatID, "index turns", func(batch *pgx.Batch) {
+		queueExec(batch, queries.LockOwnBrief, chatID)
 		queueExec(batch, queries.IndexTurns, dbsqlc.IndexTurnsParams{ChatID: chatID})
+		queueActAsServer(batch)
+		queueExec(batch, queries.CompleteJob, dbsqlc.CompleteJobParams{Output: json.RawMessage(`{}`), ID: jobID})
 	})
 	return err
 }

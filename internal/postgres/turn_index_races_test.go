@@ -19,7 +19,7 @@ func TestNoWordOutlivesItsMessage(t *testing.T) {
 	b := newBed(t)
 	random := seeded(t)
 	const canary = "xylophon"
-	for n := range races(t, 400) { // 100 in short mode
+	for n := range races(t, 100) { // 25 in short mode
 		chatID := b.newChat(2)
 		said := turnIn(chatID, "I own a "+canary)
 		b.start(said)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"time"
 
 	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/chat"
@@ -29,14 +30,39 @@ type foldingStore struct {
 	enqueue Enqueue
 }
 
-// Enqueue inserts jobs of a chat in the caller's transaction. Without Index nothing is indexed.
+// Enqueue inserts jobs of a chat in the caller's transaction. Without Index nothing is indexed, without Extract nothing is
+// read for memories.
 type Enqueue struct {
 	Fold, Index func(ctx context.Context, tx pgx.Tx, chatID uuid.UUID) error
+	// Topics is which chats have topics: auto, on or off, which is the default.
+	Topics string
+	// Extract inserts a job that runs at a time, and the zero time is now. ExtractDelay is how long a chat rests before.
+	Extract      func(ctx context.Context, tx pgx.Tx, chatID uuid.UUID, at time.Time) error
+	ExtractDelay time.Duration
 }
 
-// indexAfter is how many turns of a simple chat are not indexed when a job is inserted. A fold indexes those of others,
-// and the sweep what is left when nobody talks any more.
+// remembers reports whether there is long-term memory.
+func (s foldingStore) remembers() bool { return s.enqueue.Extract != nil }
+
+// delay is ExtractDelay in seconds; nil without long-term memory.
+func (e *Enqueue) delay() *float64 {
+	if e.Extract == nil {
+		return nil
+	}
+	return new(e.ExtractDelay.Seconds())
+}
+
+// queueRelease ends a chat's reply whose server died.
+func (s foldingStore) queueRelease(batch *pgx.Batch, chatID uuid.UUID) {
+	queueExec(batch, queries.ReleaseAbandonedReplies, dbsqlc.ReleaseAbandonedRepliesParams{ChatID: chatID, ExtractDelaySeconds: s.enqueue.delay()})
+}
+
+// indexAfter is how many turns of a simple chat, or of one with topics, are not indexed when a job is inserted. A fold
+// indexes those of others, and the sweep what is left when nobody talks any more.
 const indexAfter = 4
+
+// extractAfter is how many turns were not read for memories when a chat is read although somebody is talking in it.
+const extractAfter = 6
 
 var _ chat.Store = (*Turns)(nil)
 
@@ -66,7 +92,7 @@ func (t *Turns) startTurn(ctx context.Context, user auth.Principal, turn chat.Ne
 	if err := cmp.Or(errUser, errReply); err != nil {
 		return chat.StartedTurn{}, failed(doing, err)
 	}
-	s := &turnStart{turn: turn, user: user.UserID, userMetadata: userMetadata, replyMetadata: replyMetadata}
+	s := &turnStart{turn: turn, user: user.UserID, userMetadata: userMetadata, replyMetadata: replyMetadata, store: t.foldingStore}
 	if err := sendAs(ctx, t.pool, user, doing, s.fill); err != nil {
 		return chat.StartedTurn{}, err
 	}
@@ -95,6 +121,7 @@ type turnStart struct {
 	user uuid.UUID
 
 	userMetadata, replyMetadata json.RawMessage
+	store                       foldingStore
 	tries                       int
 	locked                      bool // the existing chat
 	reader                      chatReader
@@ -124,6 +151,9 @@ func (s *turnStart) fill(batch *pgx.Batch) {
 	if !turn.NewChat {
 		s.reader.queue(batch, turn.ChatID, turn.UserMessageID, turn.MessageID)
 	}
+	if s.store.remembers() {
+		s.reader.queueMemories(batch, turn.ChatID)
+	}
 }
 
 func (s *turnStart) queueNewChat(batch *pgx.Batch) {
@@ -132,7 +162,7 @@ func (s *turnStart) queueNewChat(batch *pgx.Batch) {
 	queueExec(batch, queries.InsertChat, dbsqlc.InsertChatParams{
 		ID: turn.ChatID, UserID: s.user, Title: turn.Title, ToolName: nullZero(turn.ToolName),
 		SystemPrompt: turn.SystemPrompt, Tags: turn.Tags, MemoryStrategy: string(turn.Strategy),
-		TtlHours: nullZero(turn.TTLHours), MaxTurns: nullZero(turn.MaxTurns), ClientMessageID: nullID(turn.ClientMessageID),
+		TtlHours: nullZero(turn.TTLHours), MaxTurns: nullZero(turn.MaxTurns), Remember: !turn.Temporary, Topics: turn.Topics, ClientMessageID: nullID(turn.ClientMessageID),
 	})
 	s.reader.setRow(turn.SystemPrompt, string(turn.Strategy), nullZero(turn.MaxTurns), 0, len(turn.Files) > 0)
 	s.reader.isNew = true
@@ -149,7 +179,7 @@ func (s *turnStart) queueLockedChat(batch *pgx.Batch) {
 			s.found.Expired = *row.ExpiresAt
 		}
 	})
-	queueExec(batch, queries.ReleaseAbandonedReplies, s.turn.ChatID)
+	s.store.queueRelease(batch, s.turn.ChatID)
 	s.queueEarlier(batch)
 	s.queueRunning(batch)
 }
@@ -185,7 +215,7 @@ func (s *turnStart) queueTurn(batch *pgx.Batch) {
 	queue(batch, queries.InsertTurn, dbsqlc.InsertTurnParams{
 		ChatID: turn.ChatID, Revive: turn.Revive, SystemPromptRoom: turn.SystemPromptRoom,
 		UserMessageID: turn.UserMessageID, Content: turn.Content, TokenCount: turn.ContentTokens,
-		Metadata: s.userMetadata, ClientMessageID: nullID(turn.ClientMessageID), ToolName: nullZero(turn.ToolName),
+		Importance: real32(turn.Importance), Metadata: s.userMetadata, ClientMessageID: nullID(turn.ClientMessageID), ToolName: nullZero(turn.ToolName),
 		MessageID: turn.MessageID, ReplyMetadata: s.replyMetadata, LeaseSeconds: turn.Lease.Seconds(),
 	}).Exec(affects(2, &s.found.Started))
 	if len(turn.Files) == 0 {
@@ -234,12 +264,18 @@ func (t *Turns) SaveReply(ctx context.Context, user auth.Principal, reply chat.F
 
 // sendLast sends the last batch of a transaction that changes a chat. If the chat is due to be folded then, it enqueues
 // the fold, unless folds of the chat were put off: then the sweep enqueues it when it is time. A simple chat, which has
-// no folds, may be due to be indexed.
+// no folds, and one with topics may be due to be indexed, and any chat to be read for memories.
 func (s foldingStore) sendLast(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, chatID uuid.UUID) error {
-	var fold, index bool
-	queueOne(batch, queries.ReadCounters, dbsqlc.ReadCountersParams{ChatID: chatID, IndexAfter: indexAfter}, func(row dbsqlc.ReadCountersRow) {
+	var fold, index, extract, atOnce bool
+	counted := dbsqlc.ReadCountersParams{ChatID: chatID, IndexAfter: indexAfter, Topics: cmp.Or(s.enqueue.Topics, "off")}
+	if s.enqueue.Extract != nil {
+		counted.ExtractAfter = extractAfter
+	}
+	queueOne(batch, queries.ReadCounters, counted, func(row dbsqlc.ReadCountersRow) {
 		fold = !row.PutOff && memory.Due(row.BriefTokens, row.PendingTokens, row.PendingTurns, s.limits.For(settings(row.MemoryStrategy, row.MaxTurns)))
 		index = row.UnindexedTurns >= indexAfter && s.enqueue.Index != nil
+		atOnce = row.UnreadTurns >= extractAfter
+		extract = atOnce || row.UnreadTurns > 0 && !row.ExtractDue
 	})
 	queueActAsServer(batch)
 	err := tx.SendBatch(ctx, batch).Close()
@@ -249,7 +285,23 @@ func (s foldingStore) sendLast(ctx context.Context, tx pgx.Tx, batch *pgx.Batch,
 	if err == nil && index {
 		err = s.enqueue.Index(ctx, tx, chatID)
 	}
+	if err == nil && extract {
+		err = s.enqueue.enqueueExtraction(ctx, tx, chatID, atOnce)
+	}
 	return err
+}
+
+// enqueueExtraction makes a chat due to be read for memories, and inserts the job.
+func (e *Enqueue) enqueueExtraction(ctx context.Context, tx pgx.Tx, chatID uuid.UUID, atOnce bool) error {
+	err := dbsqlc.New(tx).SetExtractDue(ctx, dbsqlc.SetExtractDueParams{ChatID: chatID, AtOnce: atOnce, DelaySeconds: e.ExtractDelay.Seconds()})
+	if err != nil {
+		return err
+	}
+	at := time.Time{}
+	if !atOnce {
+		at = time.Now().Add(e.ExtractDelay)
+	}
+	return e.Extract(ctx, tx, chatID, at)
 }
 
 // FindReply reads a reply with the user's rights. If it is running, the text begins after from characters.

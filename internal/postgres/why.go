@@ -41,7 +41,7 @@ func (h *History) WhyReply(ctx context.Context, user auth.Principal, messageID u
 	}
 	why := history.Why{
 		ChatID: reply.ChatID, MessageID: reply.ID, Seq: reply.Seq, Status: reply.Status, Receipt: metadata.Memory,
-		Recalled: []history.WhyTurn{}, Recent: []history.WhyMessage{},
+		Memories: []history.WhyMemory{}, Recalled: []history.WhyTurn{}, Recent: []history.WhyMessage{},
 	}
 	if reply.UserMessageID.Valid {
 		why.UserMessageID = &reply.UserMessageID.UUID
@@ -54,10 +54,19 @@ func (h *History) WhyReply(ctx context.Context, user auth.Principal, messageID u
 
 // queueShown adds the statements that read what a receipt names.
 func queueShown(batch *pgx.Batch, why *history.Why, askedSeq int64, receipt *prompt.Receipt) {
-	why.Brief, why.Recalled, why.Recent = nil, []history.WhyTurn{}, []history.WhyMessage{}
+	why.Brief, why.Topic = nil, nil
+	why.Memories, why.Recalled, why.Recent = []history.WhyMemory{}, []history.WhyTurn{}, []history.WhyMessage{}
+	if len(receipt.Memories) > 0 {
+		queueMany(batch, queries.ReadWhyMemories, receipt.Memories, func(row dbsqlc.ReadWhyMemoriesRow) { addMemory(why, row) })
+	}
 	if receipt.BriefVersion > 0 {
 		queueMany(batch, queries.ReadWhyBrief, dbsqlc.ReadWhyBriefParams{ChatID: why.ChatID, Version: receipt.BriefVersion}, func(row dbsqlc.ReadWhyBriefRow) {
 			why.Brief = &history.WhyBrief{Version: row.Version, Kind: row.Kind, CreatedAt: row.CreatedAt, Text: row.Text}
+		})
+	}
+	if receipt.Topic != uuid.Nil {
+		queueMany(batch, queries.ReadWhyTopic, dbsqlc.ReadWhyTopicParams{TopicID: receipt.Topic, ChatID: why.ChatID}, func(row dbsqlc.ReadWhyTopicRow) {
+			why.Topic = &history.WhyTopic{ID: row.ID, Title: row.Title, Summary: row.Summary, State: row.State}
 		})
 	}
 	if len(receipt.Recalled) > 0 {
@@ -76,4 +85,17 @@ func queueShown(batch *pgx.Batch, why *history.Why, askedSeq int64, receipt *pro
 			why.Recent = append(why.Recent, history.WhyMessage{MessageID: row.ID, Seq: row.Seq, Role: row.Role, CreatedAt: row.CreatedAt})
 		})
 	}
+}
+
+func addMemory(why *history.Why, row dbsqlc.ReadWhyMemoriesRow) {
+	if n := len(why.Memories); n == 0 || why.Memories[n-1].ID != row.ID {
+		why.Memories = append(why.Memories, history.WhyMemory{ID: row.ID, Content: row.Content, Status: row.Status, Sources: []history.WhySource{}})
+	}
+	if !row.MessageID.Valid {
+		return
+	}
+	last := &why.Memories[len(why.Memories)-1]
+	last.Sources = append(last.Sources, history.WhySource{
+		MessageID: row.MessageID.UUID, ChatID: row.ChatID.UUID, Seq: row.Seq, Quote: row.Quote, SaidAt: zeroNull(row.SaidAt),
+	})
 }

@@ -104,3 +104,43 @@ func TestWhyOfOtherMessages(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+func TestWhyNamesMemoriesAndTheirSources(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	chatID, turn := b.remembered()
+	ids := b.memorize(b.user, "Plays the cello.", "Eats no nuts.", "Is deleted soon.")
+	message := ask[uuid.UUID](b, "select id from messages where chat_id = $1 and seq = 5", chatID)
+	b.exec(`insert into memory_sources (memory_id, message_id, user_id, chat_id, seq, fact, quote, said_at)
+		values ($1, $2, $3, $4, 5, 'Plays the cello.', 'my cello', '2026-03-03')`, ids["Plays the cello."], message, b.user.UserID, chatID)
+	b.exec(`update messages set metadata = jsonb_set(metadata, '{memory,memories}', jsonb_build_array($1::text, $2::text, $3::text)) where id = $4`,
+		ids["Eats no nuts."].String(), ids["Is deleted soon."].String(), ids["Plays the cello."].String(), turn.MessageID)
+	b.exec("delete from memories where id = $1", ids["Is deleted soon."])
+	why := b.why(turn.MessageID)
+	if len(why.Memories) != 2 || why.Memories[0].Content != "Eats no nuts." || why.Memories[0].Status != "active" || len(why.Memories[0].Sources) != 0 {
+		t.Fatalf("%+v", why.Memories)
+	}
+	sources := why.Memories[1].Sources
+	if len(sources) != 1 || sources[0].MessageID != message || sources[0].ChatID != chatID || sources[0].Seq != 5 || sources[0].Quote != "my cello" || sources[0].SaidAt.IsZero() {
+		t.Errorf("%+v", sources)
+	}
+}
+
+func TestWhyNamesTheTopic(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	chatID, turn := b.remembered()
+	if why := b.why(turn.MessageID); why.Topic != nil {
+		t.Errorf("%+v", why.Topic)
+	}
+	id := ask[uuid.UUID](b, `insert into topics (chat_id, user_id, number, title, summary, created_at, last_active_at, first_seq, last_seq)
+		values ($1, $2, 1, 'Strings', 'One broke.', now(), now(), 5, 10) returning id`, chatID, b.user.UserID)
+	b.exec("update messages set metadata = jsonb_set(metadata, '{memory,topic}', to_jsonb($1::text)) where id = $2", id.String(), turn.MessageID)
+	if topic := b.why(turn.MessageID).Topic; topic == nil || topic.ID != id || topic.Title != "Strings" || *topic.Summary != "One broke." || topic.State != "active" {
+		t.Errorf("%+v", topic)
+	}
+	b.exec("delete from topics where id = $1", id)
+	if why := b.why(turn.MessageID); why.Topic != nil || why.Receipt.Topic != id {
+		t.Errorf("%+v, the receipt has %s", why.Topic, why.Receipt.Topic)
+	}
+}

@@ -81,7 +81,7 @@ func TestImportsIntoAYoungDatabaseReadWhatTheyWrite(t *testing.T) {
 	t.Parallel()
 	b, _ := newYoungBed(t)
 	p := &port{bed: b, transfer: transfer.New(transfer.Config{
-		Store: NewTransfer(b.pool, b.limits, Enqueue{}), Logger: slog.New(slog.DiscardHandler), TempDir: t.TempDir(),
+		Store: NewTransfer(b.pool, b.limits, Enqueue{}, UserMemoriesOptions{}), Logger: slog.New(slog.DiscardHandler), TempDir: t.TempDir(),
 	})}
 	file := bundle.File{Content: "package main", SHA256: hashOf("package main")}
 	chatOf := func(messages int) string {

@@ -30,15 +30,22 @@ const (
 
 const help = `  /sessions             list your chats
   /load NUMBER or ID    go on with one of them
-  /new                  begin a new chat
+  /new [temporary]      begin a new chat; nothing of a temporary one is remembered in others
   /save TITLE           name this chat (it is stored in any case)
   /history [NUMBER]     show the last messages
   /pin [NUMBER]         keep the last message in the prompt word for word, or the one that /history NUMBER begins with
   /unpin [NUMBER]       no longer
   /clear                let the model forget what was said; the messages stay stored
   /forget               delete this chat for good
+  /memories [WORDS]     list what you are remembered for in all chats
+  /remember SENTENCE    remember something in all chats
+  /forget NUMBER        forget the memory with a number of /memories
+  /forget WORDS         forget the memories that the words mean
   /search WORDS         search all your messages: "phrases", or, -not
   /memory               show what the next reply would remember
+  /topics [WORDS]       list what this chat is about
+  /topics NUMBER        show one of its topics
+  /topics NUMBER TITLE  give it a title of yours
   /why                  show what the last reply was made of
   /export FILE          write this chat to FILE.jsonl, .json or .md
   /model [NAME]         show or change the model variant
@@ -54,15 +61,19 @@ func (t *talk) command(ctx context.Context, line string) error {
 	rest = strings.TrimSpace(rest)
 	commands := map[string]func(context.Context, string) error{
 		"/sessions": t.sessions, "/load": t.loadNamed, "/new": t.begin, "/search": t.search, "/model": t.model,
+		"/memories": t.memories, "/remember": t.remember,
 		"/help": func(context.Context, string) error { t.print(help); return nil },
 	}
 	ofChat := map[string]func(context.Context, string) error{
-		"/save": t.save, "/history": t.history, "/clear": t.clear, "/forget": t.forget, "/memory": t.memory, "/why": t.why, "/export": t.export,
+		"/save": t.save, "/history": t.history, "/clear": t.clear, "/forget": t.forget, "/memory": t.memory, "/why": t.why, "/topics": t.topics, "/export": t.export,
 		"/pin":   func(ctx context.Context, number string) error { return t.pin(ctx, number, true) },
 		"/unpin": func(ctx context.Context, number string) error { return t.pin(ctx, number, false) },
 	}
 	if do, known := commands[name]; known {
 		return do(ctx, rest)
+	}
+	if name == "/forget" && rest != "" {
+		return t.forgetMemories(ctx, rest)
 	}
 	do, known := ofChat[name]
 	switch {
@@ -156,8 +167,15 @@ func (t *talk) load(ctx context.Context, id uuid.UUID) error {
 	return t.show(ctx, recapShown)
 }
 
-func (t *talk) begin(context.Context, string) error {
-	t.chatID = uuid.Nil
+func (t *talk) begin(_ context.Context, kind string) error {
+	if kind != "" && kind != "temporary" {
+		return errors.New("/new wants nothing, or temporary")
+	}
+	t.chatID, t.Temporary = uuid.Nil, kind != ""
+	if t.Temporary {
+		t.print("The next message begins a temporary chat: nothing of it is remembered in others.\n")
+		return nil
+	}
 	t.print("The next message begins a new chat.\n")
 	return nil
 }
@@ -330,8 +348,8 @@ func (t *talk) printWhy(why history.Why) {
 		t.print("There is no receipt of this reply.\n")
 		return
 	}
-	t.print("%s word for word, %d dropped, %d kept messages, %d files.\n",
-		countTurns(receipt.BridgeTurns+receipt.TailTurns), receipt.DroppedTurns, receipt.KeptMessages, receipt.Files)
+	t.print("%s word for word, %d dropped, %d kept messages, %d files, %d sources.\n",
+		countTurns(receipt.BridgeTurns+receipt.TailTurns), receipt.DroppedTurns, receipt.KeptMessages, receipt.Files, receipt.Sources)
 	if why.Brief != nil {
 		text := "(removed since)"
 		if why.Brief.Text != nil {
@@ -339,7 +357,23 @@ func (t *talk) printWhy(why history.Why) {
 		}
 		t.print("\n[brief v%d, %d tokens]\n%s\n", why.Brief.Version, receipt.BriefTokens, text)
 	}
-	if receipt.Recall == "" {
+	for _, m := range why.Memories {
+		t.print("\n[memory] %s\n", Clean(m.Content))
+		for _, source := range m.Sources {
+			t.print("  said on %s, message %d: %s\n", source.SaidAt.Local().Format(time.DateOnly), source.Seq, strings.TrimRight(Clean(source.Quote), "\n"))
+		}
+	}
+	if why.Topic != nil {
+		t.print("\n[back at the topic] %s\n", OneLine(why.Topic.Title))
+	}
+	switch receipt.Recall {
+	case "", "none":
+		return
+	case "late":
+		t.print("\n[nothing was recalled: the lookup was late]\n")
+		return
+	case "failed":
+		t.print("\n[nothing was recalled: the lookup failed]\n")
 		return
 	}
 	t.print("\n[recalled by %s: %s]\n", OneLine(receipt.Recall), countTurns(len(receipt.Recalled)))

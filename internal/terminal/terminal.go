@@ -29,6 +29,8 @@ type Options struct {
 	Interrupts <-chan os.Signal
 	// ChatID is the chat to continue; uuid.Nil starts one with the first message.
 	ChatID uuid.UUID
+	// Temporary makes new chats of which nothing is remembered in others.
+	Temporary bool
 	// Model is the model variant; "" for the server's first.
 	Model string
 	// HistoryFile stores the typed lines; "" for none.
@@ -47,6 +49,8 @@ type talk struct {
 	chatID uuid.UUID
 	// listed are the chats that /sessions showed last.
 	listed []history.Chat
+	// remembered are the memories that /memories showed last.
+	remembered []history.Memory
 }
 
 // Run reads lines until Ctrl-D, /quit, or the end of the input or of ctx.
@@ -103,7 +107,7 @@ func (t *talk) print(format string, args ...any) {
 
 // say sends a message and prints the reply as it streams.
 func (t *talk) say(ctx context.Context, content string) error {
-	message := client.Message{ChatID: t.chatID, Content: content, ModelVariant: t.Model, ClientMessageID: uuid.New()}
+	message := client.Message{ChatID: t.chatID, Content: content, ModelVariant: t.Model, Temporary: t.Temporary, ClientMessageID: uuid.New()}
 	reply, err := t.send(ctx, message)
 	if client.IsCode(err, fault.ChatExpired) {
 		revived, reviveErr := t.offerRevival(ctx, t.chatID)

@@ -6,7 +6,7 @@ import (
 )
 
 // Patience is how long a test waits for what must happen. It is not a bound on speed.
-const Patience = 90 * time.Second
+const Patience = 4 * time.Minute
 
 // Eventually polls until the condition holds, for what sends no signal, and fails the test after Patience. what
 // names the condition in the failure.

@@ -31,6 +31,7 @@ type chatWriter struct {
 	files    []bundle.File
 	tokens   []int
 	messages []NewMessage
+	memories []NewMemory
 	bytes    int
 }
 
@@ -45,6 +46,8 @@ func (w *chatWriter) write(rows Rows) error {
 			err = w.file(*record.File)
 		case record.Message != nil:
 			err = w.message(*record.Message)
+		case record.Memory != nil:
+			err = w.memory(*record.Memory)
 		case record.End != nil:
 			return w.flush()
 		}
@@ -77,6 +80,25 @@ func (w *chatWriter) message(message bundle.Message) error {
 	return w.add(len(message.Content) + len(message.ToolCalls) + len(message.Metadata))
 }
 
+// memory derives the memory's new id as a message's, so that what took its place is found without a table.
+func (w *chatWriter) memory(memory bundle.Memory) error {
+	for i, source := range memory.Sources {
+		memory.Sources[i].MessageID = w.id(&source.MessageID).String()
+	}
+	if memory.SupersededBy != nil {
+		memory.SupersededBy = new(w.memoryID(*memory.SupersededBy).String())
+	}
+	w.memories = append(w.memories, NewMemory{Memory: memory, ID: w.memoryID(memory.ID)})
+	return w.add(len(memory.Content) + len(memory.Sources)*memorySourceBytes)
+}
+
+// memorySourceBytes is about the most that a source of a memory takes.
+const memorySourceBytes = 1 << 10
+
+func (w *chatWriter) memoryID(original string) uuid.UUID {
+	return uuid.NewSHA1(w.chatID, []byte("memory:"+original))
+}
+
 // id derives a message's new id from its original one, so that references to it need no table.
 func (w *chatWriter) id(original *string) uuid.UUID {
 	if original == nil {
@@ -97,13 +119,13 @@ func tokensOf(message bundle.Message) int {
 // add counts the bytes of a row that was appended, and writes the rows when there are enough.
 func (w *chatWriter) add(bytes int) error {
 	w.bytes += bytes
-	if w.bytes < chunkBytes && len(w.files)+len(w.messages) < chunkRows {
+	if w.bytes < chunkBytes && len(w.files)+len(w.messages)+len(w.memories) < chunkRows {
 		return nil
 	}
 	return w.flush()
 }
 
-// flush writes what is collected, files before the messages that name them.
+// flush writes what is collected, files before the messages that name them, and memories after these.
 func (w *chatWriter) flush() error {
 	if len(w.files) > 0 {
 		if err := w.rows.Files(w.files, w.tokens); err != nil {
@@ -115,6 +137,11 @@ func (w *chatWriter) flush() error {
 			return err
 		}
 	}
-	w.files, w.tokens, w.messages, w.bytes = w.files[:0], w.tokens[:0], w.messages[:0], 0
+	if len(w.memories) > 0 {
+		if err := w.rows.Memories(w.memories); err != nil {
+			return err
+		}
+	}
+	w.files, w.tokens, w.messages, w.memories, w.bytes = w.files[:0], w.tokens[:0], w.messages[:0], w.memories[:0], 0
 	return nil
 }

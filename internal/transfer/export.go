@@ -82,6 +82,14 @@ func (e *Export) writeAll(ctx context.Context, encoder bundle.Encoder) error {
 	if err := e.messages(ctx, encoder.Message); err != nil {
 		return err
 	}
+	err = eachInPages(nil, func(after *bundle.Memory) ([]bundle.Memory, error) {
+		return store.ExportMemories(ctx, e.user, e.chatID, after, e.last)
+	}, func(memory bundle.Memory) (*bundle.Memory, error) {
+		return &memory, encoder.Memory(memory)
+	})
+	if err != nil {
+		return err
+	}
 	return eachInPages(0, func(after int64) ([]bundle.Revision, error) {
 		return store.ExportRevisions(ctx, e.user, e.chatID, after)
 	}, func(revision bundle.Revision) (int64, error) {

@@ -25,6 +25,9 @@ type Store interface {
 	ExportFiles(ctx context.Context, user auth.Principal, chatID uuid.UUID, after string, last int64) ([]bundle.File, error)
 	// ExportFile returns one content.
 	ExportFile(ctx context.Context, user auth.Principal, chatID uuid.UUID, sha256 string) (bundle.File, error)
+	// ExportMemories returns what was remembered of messages up to last, after a memory (nil for the first page), with its
+	// sources in the chat.
+	ExportMemories(ctx context.Context, user auth.Principal, chatID uuid.UUID, after *bundle.Memory, last int64) ([]bundle.Memory, error)
 	// ExportRevisions returns the brief's changes after a version.
 	ExportRevisions(ctx context.Context, user auth.Principal, chatID uuid.UUID, after int64) ([]bundle.Revision, error)
 }
@@ -33,6 +36,8 @@ type Store interface {
 type Rows interface {
 	Files(files []bundle.File, tokens []int) error
 	Messages(messages []NewMessage) error
+	// Memories come after the messages that they were said in. What is remembered in these words already gets the sources.
+	Memories(memories []NewMemory) error
 }
 
 // NewChat is a chat to be imported, with its dates.
@@ -51,6 +56,12 @@ func (c *NewChat) setDefaults(defaults memory.ChatDefaults) {
 	if defaults.MaxTurns > 0 {
 		c.MaxTurns = &defaults.MaxTurns
 	}
+}
+
+// NewMemory is a memory to be imported. ID is the new one, those of its sources are the new ids of messages.
+type NewMemory struct {
+	bundle.Memory
+	ID uuid.UUID
 }
 
 // NewMessage is a message to be imported, with its dates. ID, ReplyTo and SupersededBy are the new ids, uuid.Nil for none.

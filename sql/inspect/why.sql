@@ -1,5 +1,5 @@
 -- What was in the prompt of this reply? Its receipt, the brief as it was then, and the turns that were shown
--- word for word, as they are now. message is the assistant message's id.
+-- word for word, the memories and the recalled turns, as they are now. message is the assistant message's id.
 --
 --   psql "$DATABASE_URL" -v message=UUID -f sql/inspect/why.sql
 \if :{?message}
@@ -32,3 +32,9 @@ select earlier.turn, case when reply.turn - earlier.turn <= reply.tail_turns the
    and earlier.turn between reply.turn - reply.tail_turns - reply.bridge_turns and reply.turn - 1
  where reply.chat_id = (select chat_id from public.messages where id = :'message') and reply.message_id = :'message'
  order by earlier.turn;
+
+\echo 'The memories and the earlier turns that it was shown (those that are gone since are not here):'
+select part, text, said_at, sources, coalesce(memory_id::text, 'message ' || shown_seq) as id
+  from inspect.why
+ where message_id = :'message' and part <> 'brief'
+ order by part, place;

@@ -30,13 +30,22 @@ returning b.version, b.covered_seq, b.brief_tokens, b.pending_tokens, b.pending_
        coalesce(d.tokens, 0)::int as draft_tokens, coalesce(d.stats, '{}')::jsonb as draft_stats, coalesce(d.duration_ms, 0)::int as draft_duration_ms;
 
 -- name: ReadCounters :one
--- unindexed_turns is that of simple chats, which have no folds; it is counted up to index_after.
+-- unindexed_turns is that of simple chats, which have no folds, and of chats with topics; it is counted up to index_after. unread_turns are those
+-- that were not read for memories, counted up to extract_after, which is 0 without long-term memory, unless the chat is due
+-- at once already.
 select b.brief_tokens, b.pending_tokens, b.pending_turns, c.memory_strategy, c.max_turns,
        coalesce(b.retry_at > now(), false)::bool as put_off,
-       (case when c.memory_strategy = 'simple' then (
+       (case when c.memory_strategy = 'simple'
+               or sqlc.arg(topics)::text in ('auto', 'on') and c.topics <> 'off'
+                  and (sqlc.arg(topics)::text = 'on' or c.topics = 'on' or b.covered_seq > 0 or b.assigned_seq > 0) then (
          select count(*) from (select from public.messages m
                                 where m.chat_id = b.chat_id and m.seq > b.indexed_seq and m.role = 'user' and m.token_count > 0
-                                limit sqlc.arg(index_after)::int) unindexed) else 0 end)::int as unindexed_turns
+                                limit sqlc.arg(index_after)::int) unindexed) else 0 end)::int as unindexed_turns,
+       (b.extract_due_at is not null)::bool as extract_due,
+       (case when c.remember and b.extract_due_at is distinct from '-infinity' then (
+         select count(*) from (select from public.messages m
+                                where m.chat_id = b.chat_id and m.seq > b.extracted_seq and m.role = 'user' and m.token_count > 0
+                                limit sqlc.arg(extract_after)::int) unread) else 0 end)::int as unread_turns
   from public.conversation_briefs b join public.chats c on c.id = b.chat_id where b.chat_id = sqlc.arg(chat_id);
 
 -- name: RenewFoldLease :execrows

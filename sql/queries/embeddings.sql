@@ -2,13 +2,16 @@
 
 -- name: ReadScale :many
 -- As the server itself.
-select unrelated_p50, unrelated_p99 from public.embedding_models where model = sqlc.arg(model) limit 1;
+select unrelated_p50, unrelated_p99, languages, sentences from public.embedding_models where model = sqlc.arg(model) order by sentences desc limit 1;
 
 -- name: SaveScale :exec
--- The first server that measures a model decides. As the server itself.
-insert into public.embedding_models (model, dims, unrelated_p50, unrelated_p99)
-values (sqlc.arg(model), sqlc.arg(dims), sqlc.arg(unrelated_p50), sqlc.arg(unrelated_p99))
-on conflict do nothing;
+-- The first server that measures a model by a list of sentences decides. As the server itself.
+insert into public.embedding_models as e (model, dims, unrelated_p50, unrelated_p99, languages, sentences)
+values (sqlc.arg(model), sqlc.arg(dims), sqlc.arg(unrelated_p50), sqlc.arg(unrelated_p99), sqlc.arg(languages), sqlc.arg(sentences))
+on conflict (model, dims) do update
+   set unrelated_p50 = excluded.unrelated_p50, unrelated_p99 = excluded.unrelated_p99, languages = excluded.languages,
+       sentences = excluded.sentences, measured_at = now()
+ where e.sentences < excluded.sentences;
 
 -- name: ReadBareTurns :many
 -- The messages of the first turns after a seq without a vector of the model; one row for a turn without messages. The
@@ -17,7 +20,7 @@ on conflict do nothing;
 with bare as materialized (
   select i.seq, i.last_seq, md5(i.tsv::text) as words
     from throughline.own_turn_index i
-   where i.chat_id = sqlc.arg(chat_id) and i.seq > sqlc.arg(after_seq) and i.embedding_model is distinct from sqlc.arg(model)::text
+   where i.chat_id = sqlc.arg(chat_id) and i.seq > sqlc.arg(after_seq) and not i.resting and i.embedding_model is distinct from sqlc.arg(model)::text
    order by i.seq limit sqlc.arg(most)::int)
 select b.seq as turn_seq, b.words, coalesce(m.role, '')::text as role, left(coalesce(m.content, ''), 10000)::text as content
   from bare b
@@ -33,7 +36,7 @@ select b.seq as turn_seq, b.words, coalesce(m.role, '')::text as role, left(coal
 update throughline.own_turn_index i
    set embedding = new.embedding::throughline.embedding, embedding_model = sqlc.arg(model)::text
   from (select unnest(sqlc.arg(seqs)::bigint[]) as seq, unnest(sqlc.arg(words)::text[]) as words, unnest(sqlc.arg(embeddings)::text[]) as embedding) new
- where i.chat_id = sqlc.arg(chat_id) and i.seq = new.seq and md5(i.tsv::text) = new.words;
+ where i.chat_id = sqlc.arg(chat_id) and i.seq = new.seq and md5(i.tsv::text) = new.words and not i.resting;
 
 -- name: FindBareChats :many
 -- Chats with a turn without a vector of the model and without a job that would make it: first those with turns that have
@@ -43,7 +46,7 @@ with waiting as (select j.args ->> 'chat_id' as chat from river.river_job j
   where j.queue = 'vectors' and j.state in ('available', 'pending', 'retryable', 'running', 'scheduled'))
 (select distinct f.chat_id, false as outdated
    from (select i.chat_id from public.turn_index i
-          where i.embedding_model is null and i.chat_id::text not in (select w.chat from waiting w) order by i.chat_id limit 20000) f
+          where i.embedding_model is null and not i.resting and i.chat_id::text not in (select w.chat from waiting w) order by i.chat_id limit 20000) f
   limit greatest(sqlc.arg(most)::int - (select count(*) from waiting), 0))
 union all
 (select distinct o.chat_id, true as outdated
@@ -57,6 +60,6 @@ union all
 -- name: CountBareTurns :one
 -- Turns without a vector of the model, up to 100 000 without any and as many of other models on either side of it. As
 -- the server itself.
-select ((select count(*) from (select from public.turn_index i where i.embedding_model is null limit 100000) n)
+select ((select count(*) from (select from public.turn_index i where i.embedding_model is null and not i.resting limit 100000) n)
       + (select count(*) from (select from public.turn_index i where i.embedding_model < sqlc.arg(model)::text limit 100000) l)
       + (select count(*) from (select from public.turn_index i where i.embedding_model > sqlc.arg(model)::text limit 100000) g))::bigint as turns;

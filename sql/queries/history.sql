@@ -3,14 +3,14 @@
 
 -- name: CreateChat :exec
 -- Inserts nothing if the chat exists because the connection broke after an earlier attempt.
-insert into public.chats (id, user_id, title, system_prompt, metadata, tags, memory_strategy, ttl_hours, max_turns, tool_name)
+insert into public.chats (id, user_id, title, system_prompt, metadata, tags, memory_strategy, ttl_hours, max_turns, remember, topics, tool_name)
 values (sqlc.arg(id), sqlc.arg(user_id), sqlc.arg(title), sqlc.narg(system_prompt), sqlc.arg(metadata), sqlc.arg(tags), sqlc.arg(memory_strategy),
-        sqlc.narg(ttl_hours), sqlc.narg(max_turns), sqlc.narg(tool_name))
+        sqlc.narg(ttl_hours), sqlc.narg(max_turns), sqlc.arg(remember), sqlc.arg(topics), sqlc.narg(tool_name))
 on conflict (id) do nothing;
 
 -- name: ReadChat :many
 -- At most one row.
-select c.id, c.title, c.system_prompt, c.metadata, c.tags, c.memory_strategy, c.ttl_hours, c.max_turns, c.tool_name, c.message_count,
+select c.id, c.title, c.system_prompt, c.metadata, c.tags, c.memory_strategy, c.ttl_hours, c.max_turns, c.remember, c.topics, c.tool_name, c.message_count,
        c.turn_count, c.last_message_at, c.expires_at, coalesce(c.expires_at <= now(), false)::bool as expired, c.created_at, c.updated_at
   from public.chats c
  where c.id = sqlc.arg(chat_id);
@@ -34,7 +34,7 @@ page as (
    where sqlc.narg(as_of)::timestamptz is null or (p.activity, p.id) < (sqlc.narg(activity)::timestamptz, sqlc.narg(chat_id)::uuid)
    order by p.activity desc, p.id desc
    limit sqlc.arg(most)::int)
-select c.id, c.title, c.system_prompt, c.metadata, c.tags, c.memory_strategy, c.ttl_hours, c.max_turns, c.tool_name, c.message_count,
+select c.id, c.title, c.system_prompt, c.metadata, c.tags, c.memory_strategy, c.ttl_hours, c.max_turns, c.remember, c.topics, c.tool_name, c.message_count,
        c.turn_count, c.last_message_at, c.expires_at, coalesce(c.expires_at <= now(), false)::bool as expired, c.created_at, c.updated_at,
        p.activity::timestamptz as activity, p.as_of::timestamptz as as_of
   from page p join public.chats c on c.id = p.id
@@ -47,6 +47,8 @@ update public.chats c
        metadata = coalesce(sqlc.narg(metadata), c.metadata),
        tags = coalesce(sqlc.narg(tags), c.tags),
        memory_strategy = coalesce(sqlc.narg(memory_strategy), c.memory_strategy),
+       remember = coalesce(sqlc.narg(remember), c.remember),
+       topics = coalesce(sqlc.narg(topics), c.topics),
        system_prompt = case when sqlc.arg(set_system_prompt)::bool then sqlc.narg(system_prompt) else c.system_prompt end,
        ttl_hours = case when sqlc.arg(set_ttl_hours)::bool then sqlc.narg(ttl_hours) else c.ttl_hours end,
        max_turns = case when sqlc.arg(set_max_turns)::bool then sqlc.narg(max_turns) else c.max_turns end,
@@ -135,7 +137,7 @@ select encode(o.sha256, 'hex')::text as sha256, o.path, o.paths::text[] as paths
 
 -- name: ListMessagesBefore :many
 -- The newest messages before a seq, newest first: an index range, read backwards.
-select m.id, m.chat_id, m.seq, m.role, m.content, m.status, m.reply_to, m.superseded_by, m.token_count, m.pinned, m.importance, m.tool_calls,
+select m.id, m.chat_id, m.seq, m.role, m.content, m.status, m.reply_to, m.superseded_by, m.token_count, m.pinned, m.importance, m.rating, m.tool_calls,
        m.tool_call_id, m.name, m.tool_name, m.metadata,
        coalesce((select jsonb_agg(jsonb_build_object('path', f.path, 'sha256', encode(f.sha256, 'hex'), 'bytes', c.bytes) order by f.place)
                    from public.message_files f join public.chat_files c on c.chat_id = f.chat_id and c.sha256 = f.sha256
@@ -148,7 +150,7 @@ select m.id, m.chat_id, m.seq, m.role, m.content, m.status, m.reply_to, m.supers
 
 -- name: ListMessagesAfter :many
 -- The oldest messages after a seq, oldest first.
-select m.id, m.chat_id, m.seq, m.role, m.content, m.status, m.reply_to, m.superseded_by, m.token_count, m.pinned, m.importance, m.tool_calls,
+select m.id, m.chat_id, m.seq, m.role, m.content, m.status, m.reply_to, m.superseded_by, m.token_count, m.pinned, m.importance, m.rating, m.tool_calls,
        m.tool_call_id, m.name, m.tool_name, m.metadata,
        coalesce((select jsonb_agg(jsonb_build_object('path', f.path, 'sha256', encode(f.sha256, 'hex'), 'bytes', c.bytes) order by f.place)
                    from public.message_files f join public.chat_files c on c.chat_id = f.chat_id and c.sha256 = f.sha256
@@ -191,7 +193,7 @@ on conflict (id) do nothing;
 -- name: FindStoredMessages :many
 -- Those of a request that are stored, by the client's ids or else by ours, with their places in it. The limit
 -- and the subselect keep Postgres from reading all of the user's messages to join them, see FindReply.
-select m.id, m.chat_id, m.seq, m.role, m.content, m.status, m.reply_to, m.superseded_by, m.token_count, m.pinned, m.importance, m.tool_calls,
+select m.id, m.chat_id, m.seq, m.role, m.content, m.status, m.reply_to, m.superseded_by, m.token_count, m.pinned, m.importance, m.rating, m.tool_calls,
        m.tool_call_id, m.name, m.tool_name, m.metadata,
        coalesce((select jsonb_agg(jsonb_build_object('path', f.path, 'sha256', encode(f.sha256, 'hex'), 'bytes', c.bytes) order by f.place)
                    from public.message_files f join public.chat_files c on c.chat_id = f.chat_id and c.sha256 = f.sha256
@@ -217,7 +219,7 @@ update public.messages m
 
 -- name: FindMessage :many
 -- At most one row.
-select m.id, m.chat_id, m.seq, m.role, m.content, m.status, m.reply_to, m.superseded_by, m.token_count, m.pinned, m.importance, m.tool_calls,
+select m.id, m.chat_id, m.seq, m.role, m.content, m.status, m.reply_to, m.superseded_by, m.token_count, m.pinned, m.importance, m.rating, m.tool_calls,
        m.tool_call_id, m.name, m.tool_name, m.metadata,
        coalesce((select jsonb_agg(jsonb_build_object('path', f.path, 'sha256', encode(f.sha256, 'hex'), 'bytes', c.bytes) order by f.place)
                    from public.message_files f join public.chat_files c on c.chat_id = f.chat_id and c.sha256 = f.sha256

@@ -14,14 +14,20 @@ select u.id, u.chat_id, u.content, coalesce(a.id, '00000000-0000-0000-0000-00000
 -- name: ReleaseAbandonedReplies :exec
 -- Ends a chat's reply whose server died, without waiting for the sweep. See InterruptAbandonedReplies.
 with abandoned as (
-  select m.id from public.messages m
+  select m.id, m.chat_id from public.messages m
    where m.chat_id = sqlc.arg(chat_id) and m.status = 'streaming'
      and coalesce(m.lease_until, m.updated_at + interval '1 minute') < now()
      and (pg_postmaster_start_time() < m.lease_until or pg_postmaster_start_time() < now() - interval '10 seconds')
      for update),
 spent as (
   delete from public.message_deltas d using abandoned where d.message_id = abandoned.id
-  returning d.message_id, d.start_char, d.delta)
+  returning d.message_id, d.start_char, d.delta),
+due as (
+  update public.conversation_briefs b
+     set extract_due_at = now() + make_interval(secs => sqlc.narg(extract_delay_seconds)::float8)
+    from abandoned join public.chats c on c.id = abandoned.chat_id
+   where b.chat_id = abandoned.chat_id and b.extract_due_at is null and c.remember and sqlc.narg(extract_delay_seconds)::float8 is not null
+     and exists (select from public.messages u where u.chat_id = b.chat_id and u.seq > b.extracted_seq and u.role = 'user' and u.token_count > 0))
 update public.messages m
    set status = case when m.cancel_requested then 'cancelled' else 'interrupted' end, lease_until = null,
        content = coalesce((select string_agg(spent.delta, '' order by spent.start_char) from spent where spent.message_id = m.id), '')
@@ -36,16 +42,16 @@ select id from public.messages where chat_id = sqlc.arg(chat_id) and status = 's
 -- revived by this message), its system prompt is not too long, no reply is running and the message is new. In
 -- one statement, so that the statement triggers run once. The lock is held already; asking for it finds no chat
 -- that LockChat did not find, because a policy of the app's keeps its user from changing it.
-insert into public.messages (id, chat_id, user_id, role, content, status, reply_to, token_count, metadata, client_message_id, tool_name, lease_until)
-select new.id, c.id, c.user_id, new.role, new.content, new.status, new.reply_to, new.token_count, new.metadata, new.client_message_id, new.tool_name,
-       new.lease_until
+insert into public.messages (id, chat_id, user_id, role, content, status, reply_to, token_count, importance, metadata, client_message_id, tool_name, lease_until)
+select new.id, c.id, c.user_id, new.role, new.content, new.status, new.reply_to, new.token_count, new.importance, new.metadata, new.client_message_id,
+       new.tool_name, new.lease_until
   from public.chats c
  cross join (values
    (1, sqlc.arg(user_message_id)::uuid, 'user', sqlc.arg(content)::text, 'complete', null::uuid, sqlc.arg(token_count)::int,
-    sqlc.arg(metadata)::jsonb, sqlc.narg(client_message_id)::uuid, sqlc.narg(tool_name)::text, null::timestamptz),
-   (2, sqlc.arg(message_id)::uuid, 'assistant', '', 'streaming', sqlc.arg(user_message_id)::uuid, 0,
+    sqlc.narg(importance)::real, sqlc.arg(metadata)::jsonb, sqlc.narg(client_message_id)::uuid, sqlc.narg(tool_name)::text, null::timestamptz),
+   (2, sqlc.arg(message_id)::uuid, 'assistant', '', 'streaming', sqlc.arg(user_message_id)::uuid, 0, null,
     sqlc.arg(reply_metadata)::jsonb, null, null, now() + make_interval(secs => sqlc.arg(lease_seconds)::float8))
- ) as new (place, id, role, content, status, reply_to, token_count, metadata, client_message_id, tool_name, lease_until)
+ ) as new (place, id, role, content, status, reply_to, token_count, importance, metadata, client_message_id, tool_name, lease_until)
  where c.id = sqlc.arg(chat_id)
    and (c.expires_at is null or c.expires_at > now() or sqlc.arg(revive)::bool)
    and octet_length(coalesce(c.system_prompt, '')) <= sqlc.arg(system_prompt_room)::int
@@ -149,9 +155,10 @@ update public.messages
 -- name: InterruptAbandonedReplies :many
 -- Ends the replies whose lease ran out, and after a minute those without a lease (inserted by hand). After a
 -- restart of Postgres their servers get ten seconds to renew leases that ran out in the meantime. The deltas
--- of a reply become its text. As the server itself.
+-- of a reply become its text. Nobody saves such a reply, so its chat becomes due to be read for memories here, unless the
+-- delay is null: then there are none. The sweep inserts the job. As the server itself.
 with abandoned as (
-  select m.id from public.messages m
+  select m.id, m.chat_id from public.messages m
    where m.status = 'streaming' and coalesce(m.lease_until, m.updated_at + interval '1 minute') < now()
      and (pg_postmaster_start_time() < m.lease_until or pg_postmaster_start_time() < now() - interval '10 seconds')
    limit 1000 for update skip locked),
@@ -159,7 +166,13 @@ spent as (
   delete from public.message_deltas d using abandoned where d.message_id = abandoned.id
   returning d.message_id, d.start_char, d.delta),
 said as (
-  select spent.message_id, string_agg(spent.delta, '' order by spent.start_char) as content from spent group by spent.message_id)
+  select spent.message_id, string_agg(spent.delta, '' order by spent.start_char) as content from spent group by spent.message_id),
+due as (
+  update public.conversation_briefs b
+     set extract_due_at = now() + make_interval(secs => sqlc.narg(extract_delay_seconds)::float8)
+    from abandoned join public.chats c on c.id = abandoned.chat_id
+   where b.chat_id = abandoned.chat_id and b.extract_due_at is null and c.remember and sqlc.narg(extract_delay_seconds)::float8 is not null
+     and exists (select from public.messages u where u.chat_id = b.chat_id and u.seq > b.extracted_seq and u.role = 'user' and u.token_count > 0))
 update public.messages m
    set status = case when m.cancel_requested then 'cancelled' else 'interrupted' end, lease_until = null,
        content = coalesce(said.content, '')

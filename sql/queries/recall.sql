@@ -6,13 +6,14 @@ select turns::bigint as turns, segments::bigint as segments
 
 -- name: RecallMatches :many
 select word::int as word, chat_id::uuid as chat_id, seq::bigint as seq, last_seq::bigint as last_seq, words_from::bigint as words_from,
-       segment::int as segment, lexemes::int as lexemes, said_at::timestamptz as said_at, own::real as own, asked::real as asked
+       segment::int as segment, lexemes::int as lexemes, said_at::timestamptz as said_at, own::real as own, asked::real as asked,
+       coalesce(topic_id, '00000000-0000-0000-0000-000000000000')::uuid as topic_id
   from throughline.recall_matches(sqlc.arg(words)::text[], sqlc.narg(chat_id)::uuid, sqlc.narg(topic_id)::uuid,
          sqlc.arg(after_seq)::bigint, sqlc.arg(before_seq)::bigint, sqlc.arg(most)::int);
 
 -- name: RecallNearness :many
 select chat_id::uuid as chat_id, seqs::bigint[] as seqs, last_seqs::bigint[] as last_seqs, segments::int[] as segments,
-       said_at::timestamptz[] as said_at, cosines::real[] as cosines
+       said_at::timestamptz[] as said_at, cosines::real[] as cosines, topic_ids::uuid[] as topic_ids
   from throughline.recall_nearness(sqlc.arg(question)::text::throughline.embedding, sqlc.arg(model)::text, sqlc.narg(chat_id)::uuid,
          sqlc.narg(topic_id)::uuid, sqlc.arg(after_seq)::bigint, sqlc.arg(before_seq)::bigint);
 

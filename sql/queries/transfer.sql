@@ -2,7 +2,7 @@
 
 -- name: ExportChat :many
 -- At most one row.
-select id, title, system_prompt, metadata, tags, memory_strategy, ttl_hours, max_turns, tool_name, created_at, updated_at,
+select id, title, system_prompt, metadata, tags, memory_strategy, ttl_hours, max_turns, tool_name, nullif(remember, true) as remember, nullif(topics, 'auto') as topics, created_at, updated_at,
        last_message_at, last_seq, expires_at, (coalesce(expires_at <= now(), false))::bool as expired
   from public.chats
  where id = sqlc.arg(chat_id);
@@ -15,7 +15,7 @@ select exists (select from public.chats where id = sqlc.arg(chat_id));
 -- A page ends after max_rows rows, or with the row that reaches max_bytes. Sizes are read from the rows'
 -- headers, without reading text beyond the page.
 select m.id, m.chat_id, m.seq, m.role, m.content, m.status, m.reply_to, m.superseded_by, m.token_count, m.pinned, m.importance,
-       m.tool_calls, m.tool_call_id, m.name, m.tool_name, m.metadata,
+       m.rating, m.tool_calls, m.tool_call_id, m.name, m.tool_name, m.metadata,
        coalesce((select jsonb_agg(jsonb_build_object('path', f.path, 'sha256', encode(f.sha256, 'hex')) order by f.place)
                    from public.message_files f where f.message_id = m.id), '[]')::jsonb as files,
        m.created_at, m.updated_at
@@ -63,9 +63,10 @@ select c.id from public.chats c
 -- name: InsertImportedChat :execrows
 -- No row: another import of the same file was faster; this waits until that one ends. revived_at is now,
 -- because by the dates of its messages a chat with ttl_hours would be expired.
-insert into public.chats (id, user_id, title, system_prompt, metadata, tags, memory_strategy, ttl_hours, max_turns, tool_name, created_at, revived_at)
+insert into public.chats (id, user_id, title, system_prompt, metadata, tags, memory_strategy, ttl_hours, max_turns, tool_name, remember, topics, created_at, revived_at)
 values (sqlc.arg(id), sqlc.arg(user_id), sqlc.arg(title), sqlc.narg(system_prompt), sqlc.arg(metadata), sqlc.arg(tags)::text[], sqlc.arg(memory_strategy),
-        sqlc.narg(ttl_hours)::int, sqlc.narg(max_turns), sqlc.narg(tool_name), sqlc.arg(created_at),
+        sqlc.narg(ttl_hours)::int, sqlc.narg(max_turns), sqlc.narg(tool_name), coalesce(sqlc.narg(remember)::boolean, true), coalesce(sqlc.narg(topics)::text, 'auto'),
+        sqlc.arg(created_at),
         case when sqlc.narg(ttl_hours)::int is not null then now() end)
 on conflict (id) do nothing;
 
@@ -77,15 +78,15 @@ select sqlc.arg(chat_id)::uuid, sqlc.arg(user_id)::uuid, decode(f.sha256, 'hex')
 
 -- name: InsertImportedMessages :exec
 -- In the order of places, in which the trigger assigns seq.
-insert into public.messages (id, chat_id, user_id, role, content, status, reply_to, superseded_by, token_count, pinned, importance,
+insert into public.messages (id, chat_id, user_id, role, content, status, reply_to, superseded_by, token_count, pinned, importance, rating,
                              tool_calls, tool_call_id, name, tool_name, metadata, created_at, updated_at)
 select m.id, sqlc.arg(chat_id)::uuid, sqlc.arg(user_id)::uuid, m.role, m.content, m.status, m.reply_to, m.superseded_by, m.tokens, m.pinned,
-       m.importance, m.tool_calls::jsonb, m.tool_call_id, m.name, m.tool_name, m.metadata::jsonb, m.created_at, m.updated_at
+       m.importance, m.rating, m.tool_calls::jsonb, m.tool_call_id, m.name, m.tool_name, m.metadata::jsonb, m.created_at, m.updated_at
   from (select unnest(sqlc.arg(ids)::uuid[]) as id, unnest(sqlc.arg(places)::int[]) as place, unnest(sqlc.arg(roles)::text[]) as role,
                unnest(sqlc.arg(contents)::text[]) as content, unnest(sqlc.arg(statuses)::text[]) as status,
                unnest(sqlc.arg(reply_tos)::uuid[]) as reply_to, unnest(sqlc.arg(superseded_bys)::uuid[]) as superseded_by,
                unnest(sqlc.arg(tokens)::int[]) as tokens, unnest(sqlc.arg(pinned)::bool[]) as pinned,
-               unnest(sqlc.arg(importances)::real[]) as importance, unnest(sqlc.arg(tool_calls)::text[]) as tool_calls,
+               unnest(sqlc.arg(importances)::real[]) as importance, unnest(sqlc.arg(ratings)::smallint[]) as rating, unnest(sqlc.arg(tool_calls)::text[]) as tool_calls,
                unnest(sqlc.arg(tool_call_ids)::text[]) as tool_call_id, unnest(sqlc.arg(names)::text[]) as name,
                unnest(sqlc.arg(tool_names)::text[]) as tool_name, unnest(sqlc.arg(metadatas)::text[]) as metadata,
                unnest(sqlc.arg(created_ats)::timestamptz[]) as created_at, unnest(sqlc.arg(updated_ats)::timestamptz[]) as updated_at) m

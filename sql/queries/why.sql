@@ -26,6 +26,18 @@ select t.seq::bigint as turn, m.id, m.seq, m.role, m.created_at, m.content
                           order by u.seq limit 1), 9223372036854775807)
  order by t.seq, m.seq;
 
+-- name: ReadWhyMemories :many
+-- What is left of memories, in the order of the ids, with their sources; one row for a memory without any.
+select i.place::int as place, m.id, m.content, m.status, s.message_id, s.chat_id, coalesce(s.seq, 0)::bigint as seq, coalesce(s.quote, '')::text as quote, s.said_at
+  from unnest(sqlc.arg(ids)::uuid[]) with ordinality i (id, place)
+  join public.memories m on m.id = i.id
+  left join public.memory_sources s on s.memory_id = m.id and s.user_id = m.user_id
+ order by i.place, s.said_at, s.seq;
+
+-- name: ReadWhyTopic :many
+-- At most one row.
+select t.id, t.title, t.summary, t.state from public.topics t where t.id = sqlc.arg(topic_id) and t.chat_id = sqlc.arg(chat_id);
+
 -- name: ReadWhyRecent :many
 -- The messages of so many turns before a question, of those that the brief did not cover.
 select m.id, m.seq, m.role, m.created_at

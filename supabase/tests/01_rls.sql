@@ -112,6 +112,54 @@ insert into matrix values
                                                                                   'denied', 'denied', 'denied', '1',      'denied', 'denied', 'denied'),
   ($$delete from public.turn_index where chat_id = pg_temp.id('chat of A')$$,     'denied', 'denied', 'denied', '1',      'denied', 'denied', 'denied'),
 
+  -- Memories are written by the server and its jobs; a phone reads them and changes the user's settings.
+  ($$select from public.memories$$,                                               'denied', '1',      '1',      '2',      '1',      '1',      '0'),
+  ($$select * from public.memories$$,                                             'denied', 'denied', 'denied', '2',      '1',      '1',      '0'),
+  ($$select content from public.memories where id = pg_temp.id('memory of A')$$,  'denied', '1',      '0',      '1',      '1',      '0',      '0'),
+  ($$insert into public.memories (user_id, content)
+     values (pg_temp.id('A'), 'x')$$,                                             'denied', 'denied', 'denied', '1',      '1',      'denied', 'denied'),
+  ($$update public.memories set content = 'x' where id = pg_temp.id('memory of A')$$,
+                                                                                  'denied', 'denied', 'denied', '1',      '1',      '0',      '0'),
+  ($$update public.memories set user_id = pg_temp.id('B') where id = pg_temp.id('memory of A')$$,
+                                                                                  'denied', 'denied', 'denied', '23503',  'denied', '0',      '0'),
+  ($$delete from public.memories where id = pg_temp.id('memory of A')$$,          'denied', 'denied', 'denied', '1',      '1',      '0',      '0'),
+
+  ($$select enabled from public.memory_users$$,                                   'denied', '1',      '1',      '2',      '1',      '1',      '0'),
+  ($$update public.memory_users set enabled = false where user_id = pg_temp.id('A')$$,
+                                                                                  'denied', '1',      '0',      '1',      '1',      '0',      '0'),
+  ($$update public.memory_users set version = 9 where user_id = pg_temp.id('A')$$,
+                                                                                  'denied', 'denied', 'denied', '1',      '1',      '0',      '0'),
+  ($$insert into public.memory_users (user_id, enabled) values (pg_temp.id('A'), false)
+     on conflict (user_id) do update set enabled = excluded.enabled$$,            'denied', '1',      'denied', '1',      '1',      'denied', 'denied'),
+  ($$delete from public.memory_users where user_id = pg_temp.id('A')$$,           'denied', 'denied', 'denied', '1',      'denied', 'denied', 'denied'),
+
+  ($$select from public.memory_sources$$,                                         'denied', '1',      '1',      '2',      '1',      '1',      '0'),
+  ($$select from public.memory_sources where memory_id = pg_temp.id('memory of A')$$,
+                                                                                  'denied', '1',      '0',      '1',      '1',      '0',      '0'),
+  -- A source belongs to the user of its memory.
+  ($$insert into public.memory_sources (memory_id, message_id, user_id, chat_id, seq, fact, said_at)
+     values (pg_temp.id('memory of A'), pg_temp.id('message of B'), pg_temp.id('B'), pg_temp.id('chat of B'), 1, 'x', now())$$,
+                                                                                  'denied', 'denied', 'denied', '23503',  'denied', '23503',  'denied'),
+  ($$update public.memory_sources set fact = 'x' where memory_id = pg_temp.id('memory of A')$$,
+                                                                                  'denied', 'denied', 'denied', '1',      '1',      '0',      '0'),
+  ($$delete from public.memory_sources where memory_id = pg_temp.id('memory of A')$$,
+                                                                                  'denied', 'denied', 'denied', '1',      '1',      '0',      '0'),
+
+  ($$select from public.memory_revisions$$,                                       'denied', 'denied', 'denied', '2',      '1',      '1',      '0'),
+  ($$update public.memory_revisions set content = 'x'$$,                          'denied', 'denied', 'denied', '2',      'denied', 'denied', 'denied'),
+  ($$delete from public.memory_revisions$$,                                       'denied', 'denied', 'denied', '2',      'denied', 'denied', 'denied'),
+  ($$select from public.memory_extractions$$,                                     'denied', 'denied', 'denied', '2',      '1',      '1',      '0'),
+  ($$insert into public.memory_extractions (chat_id, user_id, seq_from, seq_to, result)
+     values (pg_temp.id('chat of A'), pg_temp.id('A'), 2, 2, 'done')$$,           'denied', 'denied', 'denied', '1',      'denied', 'denied', 'denied'),
+
+  ($$select from public.memory_entities$$,                                        'denied', '1',      '1',      '2',      '1',      '1',      '0'),
+  ($$update public.memory_entities set name = 'x'$$,                              'denied', 'denied', 'denied', '2',      'denied', 'denied', 'denied'),
+  ($$delete from public.memory_entities$$,                                        'denied', 'denied', 'denied', '2',      '1',      '1',      '0'),
+  ($$select from public.memory_relationships$$,                                   'denied', '1',      '1',      '2',      '1',      '1',      '0'),
+  ($$update public.memory_relationships set valid_to = now()$$,                   'denied', 'denied', 'denied', '2',      'denied', 'denied', 'denied'),
+  ($$select from public.memory_mentions$$,                                        'denied', 'denied', 'denied', '2',      '1',      '1',      '0'),
+  ($$delete from public.memory_mentions$$,                                        'denied', 'denied', 'denied', '2',      'denied', 'denied', 'denied'),
+
   ($$truncate public.chats cascade$$,                                             'denied', 'denied', 'denied', '0',      'denied', 'denied', 'denied');
 
 select plan((select count(*)::int * 7 from matrix));

@@ -1,7 +1,7 @@
 -- The columns of its own chats that a phone may write, and the schemas that no client may use.
 begin;
 \ir helpers.psql
-select plan(53);
+select plan(92);
 
 insert into public.chats (id, user_id) values (pg_temp.id('chat of A'), pg_temp.id('A'));
 
@@ -11,13 +11,17 @@ create function pg_temp.columns_to(verb text) returns text language sql as $$
     from information_schema.column_privileges
    where table_schema = 'public' and grantee = 'authenticated' and privilege_type = verb
 $$;
-select is(pg_temp.columns_to('INSERT'), 'chats.id chats.max_turns chats.memory_strategy chats.metadata chats.system_prompt chats.tags chats.title chats.ttl_hours chats.user_id',
+select is(pg_temp.columns_to('INSERT'), 'chats.id chats.max_turns chats.memory_strategy chats.metadata chats.remember chats.system_prompt chats.tags chats.title chats.topics chats.ttl_hours chats.user_id '
+          'memory_users.enabled memory_users.excluded memory_users.language memory_users.time_zone memory_users.user_id',
           'authenticated may insert these columns');
-select is(pg_temp.columns_to('UPDATE'), 'chats.max_turns chats.memory_strategy chats.metadata chats.system_prompt chats.tags chats.title chats.ttl_hours',
+select is(pg_temp.columns_to('UPDATE'), 'chats.max_turns chats.memory_strategy chats.metadata chats.remember chats.system_prompt chats.tags chats.title chats.topics chats.ttl_hours '
+          'memory_users.enabled memory_users.excluded memory_users.language memory_users.time_zone '
+          'topics.importance topics.tags topics.title',
           'authenticated may update these columns');
 select is((select string_agg(concat_ws(' ', table_name, privilege_type), ', ' order by table_name, privilege_type)
              from information_schema.table_privileges where table_schema = 'public' and grantee = 'authenticated'),
-          'chat_files SELECT, chats DELETE, chats SELECT, message_files SELECT, messages SELECT', 'authenticated has no other right to whole tables');
+          'chat_files SELECT, chats DELETE, chats SELECT, memory_entities SELECT, memory_relationships SELECT, memory_sources SELECT, message_files SELECT, messages SELECT',
+          'authenticated has no other right to whole tables');
 select is_empty(
   $$select table_schema, table_name, privilege_type from information_schema.table_privileges
      where table_schema in ('public', 'throughline', 'river', 'inspect') and grantee in ('anon', 'PUBLIC')$$,
@@ -32,6 +36,18 @@ select is(pg_temp.attempt('A', format('insert into public.chats (%I) values (def
   from unnest(array['last_seq', 'message_count', 'turn_count', 'last_message_at', 'tool_name', 'revived_at', 'expires_at', 'created_at', 'updated_at']) name;
 select is(pg_temp.attempt('A', 'insert into public.chats (title) values (''mine'')'), '1', 'A may insert a chat without a user_id');
 select is(pg_temp.attempt('A', 'insert into public.chats default values returning user_id'), '1', 'and without any column');
+
+-- What only the server uses of memories.
+select is(pg_temp.attempt('A', format('select %I from public.%I', name, relation)), 'denied', format('A may not read %s.%s', relation, name))
+  from (values ('memories', 'embedding'), ('memories', 'embedding_model'), ('memories', 'tsv'), ('memories', 'content_key'), ('memories', 'graph_version'),
+    ('memory_users', 'lease_token'), ('memory_users', 'lease_until'), ('memory_users', 'paused_at'),
+    ('topics', 'centroid'), ('topics', 'embedding_model'), ('topics', 'centroid_turns'), ('topics', 'archive'), ('topics', 'archive_sha256'), ('topics', 'rehydrated'),
+    ('topics', 'lease_token'), ('topics', 'lease_until'), ('topics', 'retry_at')) columns (relation, name);
+select is(pg_temp.attempt('A', format('update public.topics set %I = default', name)), 'denied', 'A may not update topics.' || name)
+  from unnest(array['id', 'chat_id', 'user_id', 'number', 'title_seq', 'summary', 'importance_rated', 'access_count', 'message_count', 'centroid', 'state', 'merged_into',
+                    'stale', 'version', 'archive', 'created_at', 'last_active_at']) name;
+select is(pg_temp.attempt('A', format('update public.memory_users set %I = default', name)), 'denied', 'A may not update memory_users.' || name)
+  from unnest(array['user_id', 'version', 'lease_token', 'lease_until', 'paused_at']) name;
 
 -- The other schemas.
 select is(has_schema_privilege(who, schema, 'usage'), false, who || ' may not use the schema ' || schema)

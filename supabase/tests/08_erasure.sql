@@ -1,7 +1,7 @@
 -- The deletion of an account deletes all of its rows, and no others.
 begin;
 \ir helpers.psql
-select plan(26);
+select plan(27);
 
 insert into public.chats (id, user_id) values (pg_temp.id('chat of A'), pg_temp.id('A')), (pg_temp.id('second'), pg_temp.id('A')), (pg_temp.id('chat of B'), pg_temp.id('B'));
 insert into public.messages (chat_id, role, content)
@@ -25,6 +25,20 @@ update public.conversation_briefs set covered_seq = 500, version = 1,
 insert into public.conversation_brief_drafts (chat_id, user_id, plan_sha256, pieces_done, pieces, global_summary, tokens, stats, duration_ms)
 select id, user_id, '', 1, 2, 'so far', 2, '{}', 1 from public.chats;
 select throughline.index_chat(id, null), throughline.index_chat(id, null) from public.chats;
+insert into public.topics (chat_id, user_id, number, title, created_at, last_active_at, first_seq, last_seq)
+select id, user_id, 1, 'x', created_at, created_at, 1, 1 from public.chats;
+update public.turn_index i set topic_id = t.id from public.topics t where t.chat_id = i.chat_id;
+insert into public.memory_users (user_id) select distinct user_id from public.chats;
+insert into public.memories (user_id, content, source_session_id) select user_id, 'Said something in ' || id, id from public.chats;
+insert into public.memory_sources (memory_id, message_id, user_id, chat_id, seq, fact, said_at)
+select m.id, s.id, s.user_id, s.chat_id, s.seq, m.content, s.created_at
+  from public.memories m join public.messages s on s.chat_id = m.source_session_id and s.seq in (1, 3);
+insert into public.memory_extractions (chat_id, user_id, seq_from, seq_to, result) select id, user_id, 1, 1, 'done' from public.chats;
+insert into public.memory_entities (user_id, name) select user_id, 'User' from public.memory_users;
+insert into public.memory_mentions (memory_id, entity_id, user_id) select m.id, e.id, user_id from public.memories m join public.memory_entities e using (user_id);
+insert into public.memory_relationships (user_id, source_entity_id, target_entity_id, relationship, memory_id)
+select m.user_id, e.id, e.id, 'said_in_' || substring(m.id::text, 1, 8), m.id from public.memories m join public.memory_entities e using (user_id);
+set constraints all immediate;
 
 -- The number of a user's rows in each table with a user_id.
 create function pg_temp.left_of(who text) returns text language plpgsql as $$
@@ -43,12 +57,14 @@ begin
   return array_to_string(found, ', ');
 end
 $$;
-select is(pg_temp.left_of('A'), 'chat_files 4, chats 2, conversation_brief_drafts 2, conversation_brief_revisions 2, conversation_briefs 2, message_deltas 2, message_files 5, messages 1001, turn_index 501', 'A has rows everywhere');
+select is(pg_temp.left_of('A'), 'chat_files 4, chats 2, conversation_brief_drafts 2, conversation_brief_revisions 2, conversation_briefs 2, memories 2, memory_entities 1, memory_extractions 2, memory_mentions 2, memory_relationships 2, memory_revisions 2, memory_sources 3, memory_users 1, '
+  'message_deltas 2, message_files 5, messages 1001, topics 2, turn_index 501', 'A has rows everywhere');
 
 -- One chat.
 select is(pg_temp.attempt('A', $$delete from public.chats where id = pg_temp.id('second')$$), '1', 'A may delete a chat from the phone');
 delete from public.chats where id = pg_temp.id('second');
-select is(pg_temp.left_of('A'), 'chat_files 2, chats 1, conversation_brief_drafts 1, conversation_brief_revisions 1, conversation_briefs 1, message_deltas 1, message_files 3, messages 1000, turn_index 500', 'the chat''s rows are gone');
+select is(pg_temp.left_of('A'), 'chat_files 2, chats 1, conversation_brief_drafts 1, conversation_brief_revisions 1, conversation_briefs 1, memories 1, memory_entities 1, memory_extractions 1, memory_mentions 1, memory_relationships 1, memory_revisions 1, memory_sources 2, memory_users 1, '
+  'message_deltas 1, message_files 3, messages 1000, topics 1, turn_index 500', 'the chat''s rows are gone');
 
 -- One message, with the files that came with no other.
 create function pg_temp.files_of(chat text) returns text language sql stable as $$
@@ -125,8 +141,18 @@ insert into public.message_deltas (message_id, user_id, start_char, delta) value
 insert into public.chat_files (chat_id, user_id, sha256, content, token_count) values (pg_temp.id('erased'), pg_temp.id('B'), sha256('Xylophon'), 'Xylophon', 1);
 insert into public.message_files (message_id, place, chat_id, user_id, path, sha256)
 values (pg_temp.id('erased'), 1, pg_temp.id('erased'), pg_temp.id('B'), 'Xylophon.txt', sha256('Xylophon'));
-select is(pg_temp.rows_with('Xylophon'), 'chat_files 1, chats 1, message_deltas 1, message_files 1, messages 1', 'the words are in five tables');
+insert into public.memories (id, user_id, content) values (pg_temp.id('erased'), pg_temp.id('B'), 'Owns a Xylophon');
+update public.memories set content = 'Plays the Xylophon' where id = pg_temp.id('erased');
+insert into public.memory_sources (memory_id, message_id, user_id, chat_id, seq, fact, quote, said_at)
+values (pg_temp.id('erased'), pg_temp.id('erased'), pg_temp.id('B'), pg_temp.id('erased'), 1, 'Owns a Xylophon', 'Xylophon', now());
+insert into public.memory_entities (id, user_id, name, aliases) values (pg_temp.id('erased'), pg_temp.id('B'), 'Xylophon', '{my Xylophon}');
+insert into public.memory_mentions (memory_id, entity_id, user_id) values (pg_temp.id('erased'), pg_temp.id('erased'), pg_temp.id('B'));
+insert into public.memory_relationships (user_id, source_entity_id, target_entity_id, relationship, memory_id)
+values (pg_temp.id('B'), pg_temp.id('erased'), pg_temp.id('erased'), 'is_a_xylophon', pg_temp.id('erased'));
+select is(pg_temp.rows_with('Xylophon'), 'chat_files 1, chats 1, memories 1, memory_entities 1, memory_revisions 2, memory_sources 1, message_deltas 1, message_files 1, messages 1',
+  'the words are in nine tables');
 delete from public.messages where id = pg_temp.id('erased');
+set constraints all immediate;
 select is(pg_temp.rows_with('Xylophon'), '', 'and in none once the message is deleted');
 delete from public.chats where user_id = pg_temp.id('B') and id <> pg_temp.id('chat of B');
 
@@ -154,22 +180,31 @@ select pg_temp.may_be_auth_server() as may_be_auth_server \gset
   select skip('postgres may not become supabase_auth_admin here', 1);
 \endif
 select is((select count(*) from auth.users where id = pg_temp.id('A')), 0::bigint, 'the account is gone');
-select is(pg_temp.left_of('A'), 'chat_files 0, chats 0, conversation_brief_drafts 0, conversation_brief_revisions 0, conversation_briefs 0, message_deltas 0, message_files 0, messages 0, turn_index 0', 'nothing of A is left');
-select is(pg_temp.left_of('B'), 'chat_files 2, chats 1, conversation_brief_drafts 1, conversation_brief_revisions 1, conversation_briefs 1, message_deltas 1, message_files 2, messages 1, turn_index 1', 'everything of B is');
--- Foreign keys cascade from the account to its chats, and from these and their messages to all else. A second foreign
--- key to the account would let its deletion deadlock with a turn. For message_deltas, where a foreign key costs too
--- much, a trigger on messages does it.
+select is(pg_temp.left_of('A'), 'chat_files 0, chats 0, conversation_brief_drafts 0, conversation_brief_revisions 0, conversation_briefs 0, memories 0, memory_entities 0, memory_extractions 0, memory_mentions 0, memory_relationships 0, memory_revisions 0, memory_sources 0, memory_users 0, '
+  'message_deltas 0, message_files 0, messages 0, topics 0, turn_index 0', 'nothing of A is left');
+select is(pg_temp.left_of('B'), 'chat_files 2, chats 1, conversation_brief_drafts 1, conversation_brief_revisions 1, conversation_briefs 1, memories 1, memory_entities 1, memory_extractions 1, memory_mentions 1, memory_relationships 1, memory_revisions 1, memory_sources 1, memory_users 1, '
+  'message_deltas 1, message_files 2, messages 1, topics 1, turn_index 1', 'everything of B is');
+-- Foreign keys cascade from the account to its chats and to its memory_users, and from these to all else. Another foreign
+-- key to the account would let its deletion deadlock with a turn. For message_deltas, where a foreign key costs too much,
+-- a trigger on messages does it.
 select is_empty(
   $$select c.oid::regclass, a.attname from pg_class c join pg_attribute a on a.attrelid = c.oid
      where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p') and a.attname = 'user_id' and c.relname <> 'message_deltas'
        and not exists (select from pg_constraint f where f.conrelid = c.oid and f.contype = 'f' and f.confdeltype = 'c'
-                          and f.confrelid = case when c.relname = 'chats' then 'auth.users'::regclass
+                          and f.confrelid = case when c.relname in ('chats', 'memory_users') then 'auth.users'::regclass
+                                                 when c.relname in ('memories', 'memory_entities') then 'public.memory_users'::regclass
+                                                 when c.relname in ('memory_sources', 'memory_revisions', 'memory_relationships', 'memory_mentions') then 'public.memories'::regclass
                                                  when c.relname = 'message_files' then 'public.messages'::regclass else 'public.chats'::regclass end)$$,
   'every row is deleted with its account');
 select is_empty(
   $$select f.conrelid::regclass, f.conname from pg_constraint f
-     where f.connamespace = 'public'::regnamespace and f.contype = 'f' and f.confrelid = 'auth.users'::regclass and f.conrelid <> 'public.chats'::regclass$$,
-  'chats alone refer to the account');
+     where f.connamespace = 'public'::regnamespace and f.contype = 'f' and f.confrelid = 'auth.users'::regclass
+       and f.conrelid not in ('public.chats'::regclass, 'public.memory_users'::regclass)$$,
+  'only chats and memory_users refer to the account');
+-- Postgres runs cascades in the order of their triggers' names.
+select is((select string_agg(t.tgconstrrelid::regclass::text, ', ' order by t.tgname) from pg_trigger t
+            where t.tgrelid = 'auth.users'::regclass and t.tgfoid = 'pg_catalog."RI_FKey_cascade_del"'::regproc and t.tgconstrrelid::regclass::text ~ 'chats|memory'),
+  'chats, memory_users', 'the chats are deleted first, as everybody locks them first');
 select is_empty(
   $$select c.oid::regclass from pg_class c
      where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p') and c.relname <> 'embedding_models'

@@ -24,12 +24,31 @@ insert into expected values
   ('public.message_files',                   '',   'S',     'SIUD',  'SID',   ''),
   ('public.embedding_models',                '',   '',      'SIUD',  'S',     ''),
   ('public.turn_index',                      '',   '',      'SIUD',  'S',     ''),
+  ('public.topics',                          '',   'SU',    'SIUD',  'SU',    ''),
+  ('public.memory_users',                    '',   'SIU',   'SIUD',  'SIU',   ''),
+  ('public.memories',                        '',   'S',     'SIUD',  'SIUD',  ''),
+  ('public.memory_sources',                  '',   'S',     'SIUD',  'SIUD',  ''),
+  ('public.memory_revisions',                '',   '',      'SIUD',  'S',     ''),
+  ('public.memory_extractions',              '',   '',      'SIUD',  'S',     ''),
+  ('public.memory_entities',                 '',   'S',     'SIUD',  'SD',    ''),
+  ('public.memory_relationships',            '',   'S',     'SIUD',  'S',     ''),
+  ('public.memory_mentions',                 '',   '',      'SIUD',  'S',     ''),
   ('throughline.own_chats',                  '',   '',      '',      '',      'S'),
   ('throughline.own_messages',               '',   '',      '',      '',      'S'),
   ('throughline.own_briefs',                 '',   '',      '',      '',      'SU'),
   ('throughline.own_brief_revisions',        '',   '',      '',      '',      'SIU'),
   ('throughline.own_brief_drafts',           '',   '',      '',      '',      'SIU'),
   ('throughline.own_turn_index',             '',   '',      '',      '',      'SU'),
+  ('throughline.messages_of_topics',         '',   '',      'S',     '',      ''),
+  ('throughline.own_topics',                 '',   '',      '',      '',      'SIUD'),
+  ('throughline.own_memory_users',           '',   '',      '',      '',      'SU'),
+  ('throughline.own_memories',               '',   '',      '',      '',      'SIU'),
+  ('throughline.own_memory_sources',         '',   '',      '',      '',      'SI'),
+  ('throughline.own_memory_revisions',       '',   '',      '',      '',      'S'),
+  ('throughline.own_memory_extractions',     '',   '',      '',      '',      'SI'),
+  ('throughline.own_memory_entities',        '',   '',      '',      '',      'S'),
+  ('throughline.own_memory_relationships',   '',   '',      '',      '',      'S'),
+  ('throughline.own_memory_mentions',        '',   '',      '',      '',      'S'),
   ('inspect.briefs',                         '',   '',      'S',     '',      ''),
   ('inspect.buffers',                        '',   '',      'S',     '',      ''),
   ('inspect.revisions',                      '',   '',      'S',     '',      ''),
@@ -37,6 +56,15 @@ insert into expected values
   ('inspect.tokens_by_day',                  '',   '',      'S',     '',      ''),
   ('inspect.late_folds',                     '',   '',      'S',     '',      ''),
   ('inspect.unindexed',                      '',   '',      'S',     '',      ''),
+  ('inspect.memories',                       '',   '',      'S',     '',      ''),
+  ('inspect.memory_history',                 '',   '',      'S',     '',      ''),
+  ('inspect.extractions',                    '',   '',      'S',     '',      ''),
+  ('inspect.unextracted',                    '',   '',      'S',     '',      ''),
+  ('inspect.graph',                          '',   '',      'S',     '',      ''),
+  ('inspect.near_duplicates',                '',   '',      'S',     '',      ''),
+  ('inspect.topics',                         '',   '',      'S',     '',      ''),
+  ('inspect.unassigned_turns',               '',   '',      'S',     '',      ''),
+  ('inspect.why',                            '',   '',      'S',     '',      ''),
   ('river.river_job',                        '',   '',      'S',     '',      ''),
   ('river.river_leader',                     '',   '',      '',      '',      ''),
   ('river.river_queue',                      '',   '',      '',      '',      ''),
@@ -141,17 +169,31 @@ select is(pg_temp.copied('service_role', 'public.message_files', 'A', 'A'), '235
 select is(pg_temp.callable('anon'), null, 'anon may call nothing');
 select is(pg_temp.callable('authenticated'), null, 'a signed-in user may call nothing');
 select is(pg_temp.callable('throughline_app'),
-  'throughline.index_rest(uuid), throughline.recall_matches(text[],uuid,uuid,bigint,bigint,integer), '
+  'throughline.content_key(text), throughline.find_memories(text[],boolean[],text[],throughline.embedding,text,integer), throughline.folded(text), '
+  'throughline.has_name(text,text), throughline.index_rest(uuid), throughline.is_user_name(text), throughline.keep_memories(uuid), '
+  'throughline.last_use(timestamp with time zone,timestamp with time zone,timestamp with time zone), throughline.merge_topics(uuid,uuid), '
+  'throughline.note_change(text,text,text,text,text), throughline.recall_matches(text[],uuid,uuid,bigint,bigint,integer), '
   'throughline.recall_nearness(throughline.embedding,text,uuid,uuid,bigint,bigint), throughline.recall_size(uuid,bigint,bigint), '
-  'throughline.search_messages(tsquery,uuid,text,timestamp with time zone,timestamp with time zone,integer), throughline.search_vector(uuid,text), throughline.searchable(text)',
+  'throughline.search_messages(tsquery,uuid,text,timestamp with time zone,timestamp with time zone,integer), throughline.search_vector(uuid,text), throughline.searchable(text), '
+  'throughline.similar_memories(text[],text[],text,integer), throughline.skip_extraction(uuid), throughline.topic_messages(uuid), throughline.topic_title(text), '
+  'throughline.touch_memories(uuid)',
   'the server may call these');
-select is(pg_temp.callable('throughline_worker'), 'throughline.index_turns(uuid,bigint), throughline.may_fold(uuid,integer)', 'a job may call these');
+select is(pg_temp.callable('throughline_worker'),
+  'throughline.content_key(text), throughline.folded(text), throughline.hold_evidence(uuid[],text[]), throughline.index_turns(uuid,bigint), '
+  'throughline.last_use(timestamp with time zone,timestamp with time zone,timestamp with time zone), '
+  'throughline.link_memory(uuid,jsonb,jsonb), throughline.may_fold(uuid,integer), throughline.merge_topics(uuid,uuid), '
+  'throughline.note_change(text,text,text,text,text), throughline.recount_topic(uuid,uuid), throughline.reinforce_memory(uuid), throughline.renew_centroids(uuid,text), '
+  'throughline.searchable(text), throughline.similar_memories(text[],text[],text,integer), throughline.skip_extraction(uuid), throughline.topic_messages(uuid), '
+  'throughline.topic_title(text), throughline.touch_memories(uuid)',
+  'a job may call these');
 select is(pg_temp.callable('service_role'),
-  'inspect.due_folds(integer,integer,integer,integer,integer), '
+  'inspect.common_words(tsvector,tsvector), inspect.due_folds(integer,integer,integer,integer,integer), inspect.ids_in(jsonb,text), '
   'inspect.number_in(jsonb,text), inspect.sentences(text), inspect.sentences_only_in(text,text), '
+  'inspect.topic_fades_after(real,interval), inspect.topic_half_life(integer,interval,interval,integer), inspect.topic_priority(real,interval,interval), '
   'river.river_job_state_in_bitmask(bit,river.river_job_state), '
-  'throughline.fold_is_due(integer,bigint,bigint,text,integer,integer,integer,integer,integer,integer), '
-  'throughline.search_vector(uuid,text), throughline.searchable(text)',
+  'throughline.content_key(text), '
+  'throughline.fold_is_due(integer,bigint,bigint,text,integer,integer,integer,integer,integer,integer), throughline.folded(text), '
+  'throughline.last_use(timestamp with time zone,timestamp with time zone,timestamp with time zone), throughline.search_vector(uuid,text), throughline.searchable(text)',
   'service_role may call these');
 
 -- The callable functions with their owner's rights find only what is the caller's.
@@ -161,9 +203,10 @@ select is_empty(
   $$select who, call from unnest(array['app nobody', 'app A']) who
      cross join (values ('select from throughline.recall_matches(array[''hello''], pg_temp.id(''B''), null, 0, 0, 10)'),
                         ('select from throughline.recall_matches(array[''hello''], null, null, 0, 0, 10) m where m.chat_id not in (select id from public.chats)'),
-                        ('select from throughline.recall_size(pg_temp.id(''B''), 0, 0)')) calls (call)
+                        ('select from throughline.recall_size(pg_temp.id(''B''), 0, 0)'),
+                        ('select from throughline.topic_messages(pg_temp.id(''topic of B''))')) calls (call)
      where pg_temp.attempt(who, call) <> '0'$$,
-  'recall finds nothing of another user');
+  'recall and topics show nothing of another user');
 
 select * from finish();
 rollback;

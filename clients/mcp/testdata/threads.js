@@ -37,7 +37,8 @@ async function ask(client, name, args, options) {
 const client = await connect(TOKEN);
 const { tools } = await client.listTools();
 assert.deepEqual(tools.map(({ name }) => name).sort(), [
-  'chat', 'codereview', 'debug', 'forget_thread', 'get_thread', 'list_threads', 'pin_message', 'recall', 'search_history',
+  'chat', 'codereview', 'debug', 'forget_memory', 'forget_thread', 'get_thread', 'list_memories', 'list_threads', 'pin_message', 'recall', 'remember',
+  'search_history', 'what_is_known',
 ]);
 assert.match(client.getInstructions(), /continuation_id/);
 

@@ -37,6 +37,8 @@ type Options struct {
 	History      int
 	// Turns is the number of user messages to play; 0 for all.
 	Turns int
+	// NoTopics leaves out the part about topics: the server keeps none.
+	NoTopics bool
 	// Question is asked at the end, to see what is remembered. Defaults to a few about the beginning of
 	// the built-in conversation, and to none for another.
 	Question string
@@ -45,6 +47,8 @@ type Options struct {
 	Interactive bool
 	// foldPatience is the longest wait for a fold. Defaults to a minute.
 	foldPatience time.Duration
+	// topicsPatience is the longest wait for a change of a topic. Defaults to a minute.
+	topicsPatience time.Duration
 }
 
 // reportTimeout bounds the report; an interrupt does not shorten it.
@@ -97,7 +101,11 @@ func Run(ctx context.Context, o Options) (Summary, error) {
 	began := time.Now()
 	err = p.playAll(ctx, lines)
 	p.bar.end()
-	p.Elapsed, p.Interrupted = time.Since(began), ctx.Err() != nil
+	p.Elapsed = time.Since(began)
+	if err == nil && o.Conversation == nil {
+		err = errors.Join(p.showMemories(ctx), p.showTopics(ctx))
+	}
+	p.Interrupted = ctx.Err() != nil
 	if p.Interrupted && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)) {
 		err = nil
 	}

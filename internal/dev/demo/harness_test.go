@@ -26,6 +26,10 @@ type api struct {
 	chat uuid.UUID
 	// hook may answer attempt (from 1) of a message itself; it tells whether it did.
 	hook func(w http.ResponseWriter, r *http.Request, m *received) bool
+	// memories are what the server remembers of the user; nil keeps none.
+	memories *memories
+	// topics are what the server makes of an imported chat; nil finds one topic in all of it.
+	topics *topics
 
 	mu       sync.Mutex
 	messages map[uuid.UUID]*received // by client message id
@@ -48,6 +52,14 @@ func newAPI(t *testing.T) *api {
 	mux.HandleFunc("GET /readyz", func(http.ResponseWriter, *http.Request) {})
 	mux.HandleFunc("POST /v1/message/first", a.post)
 	mux.HandleFunc("POST /v1/message", a.post)
+	mux.HandleFunc("POST /v1/chats/{id}/extract", a.extract)
+	mux.HandleFunc("GET /v1/memories", a.list)
+	mux.HandleFunc("POST /v1/memories/forget", a.forget)
+	mux.HandleFunc("POST /v1/chats/import", a.importChat)
+	mux.HandleFunc("GET /v1/chats/{id}/topics", a.listTopics)
+	mux.HandleFunc("GET /v1/chats/{id}/topics/{topic}/stats", a.topicStats)
+	mux.HandleFunc("GET /v1/chats/{id}/memory", a.preview)
+	mux.HandleFunc("GET /v1/recall", a.recall)
 	a.Server = httptest.NewServer(mux)
 	t.Cleanup(a.Close)
 	return a
@@ -63,7 +75,7 @@ func lines(n int) string {
 }
 
 func (a *api) options(conversation string) Options {
-	return Options{URL: a.URL, Token: testToken, Conversation: strings.NewReader(conversation), Out: &strings.Builder{}, foldPatience: 10 * time.Second}
+	return Options{URL: a.URL, Token: testToken, Conversation: strings.NewReader(conversation), Out: &strings.Builder{}, foldPatience: 10 * time.Second, topicsPatience: time.Millisecond}
 }
 
 func replyText(n int) string { return fmt.Sprintf("Reply %d: größer, 日本, 🎻.", n) }
@@ -142,6 +154,9 @@ func (a *api) stream(w http.ResponseWriter, m *received, cut int) {
 func (a *api) completed(m *received, length int) *streaming.Completed {
 	earlier := m.n - 1
 	receipt, err := json.Marshal(prompt.Receipt{
+		Memories:  a.memories.shownFor(m.content),
+		Topic:     a.topics.shownFor(m.content),
+		Recalled:  a.topics.recalledFor(m.content),
 		TailTurns: min(earlier, 3), TailTokens: 10 * min(earlier, 3), BridgeTurns: max(0, earlier-3), BridgeTokens: 10 * max(0, earlier-3),
 	})
 	if err != nil {

@@ -1,5 +1,6 @@
 // Package inspect prints a chat's memory for a person at a terminal: the brief, the chunk buffer and its distance from
-// the next fold, the revisions with the sentences that were added and removed, and the receipts of the latest replies.
+// the next fold, the revisions with the sentences that were added and removed, the receipts of the latest replies, and the
+// memories of its user that were said in it.
 // It reads the views of the schema inspect and changes nothing. The scripts in sql/inspect show the same views in psql,
 // in more detail.
 package inspect
@@ -24,6 +25,7 @@ const (
 	latestChats     = 20
 	latestRevisions = 10
 	latestReplies   = 5
+	mostMemories    = 30
 )
 
 // Print writes the report on a chat, or with chatID "" a list of the latest chats. dsn is of a role
@@ -111,10 +113,19 @@ func writeChat(ctx context.Context, tx pgx.Tx, p *page, chatID string, limits me
 	if err != nil {
 		return err
 	}
+	memories, err := readAll[memoryRow](ctx, tx, selectMemories, chatID, mostMemories)
+	if err != nil {
+		return err
+	}
+	unread, err := readAll[unreadRow](ctx, tx, selectUnread, chatID)
+	if err != nil {
+		return err
+	}
 	p.brief(chatID, briefs[0])
 	p.buffer(briefs[0], jobs, limits)
 	p.revisions(revisions)
 	p.replies(replies)
+	p.memories(memories, unread)
 	return nil
 }
 

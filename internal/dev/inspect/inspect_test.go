@@ -21,6 +21,8 @@ type story struct {
 	database testkit.Database
 	chat     string
 	reply    string // the last assistant message
+	user     string
+	memory   string // that she plays the cello, which the reply was shown
 }
 
 func execute(t *testing.T, conn *pgx.Conn, sql string, args ...any) {
@@ -37,8 +39,9 @@ func connect(t *testing.T, database testkit.Database) *pgx.Conn {
 
 func tell(t *testing.T) story {
 	t.Helper()
-	s := story{database: testkit.NewDatabase(t), chat: uuid.NewString()}
+	s := story{database: testkit.NewDatabase(t), chat: uuid.NewString(), memory: uuid.NewString()}
 	user := testkit.NewUser(t, s.database)
+	s.user = user.String()
 	conn := connect(t, s.database)
 	execute(t, conn, "insert into chats (id, user_id, title) values ($1, $2, $3)", s.chat, user, "Scales\x1b[2J and arpeggios")
 	for turn := 1; turn <= 6; turn++ {
@@ -58,7 +61,43 @@ func tell(t *testing.T) story {
 	execute(t, conn, revise, s.chat, user, 2, 5, 8, "She plays the cello. She practises at noon.", `{"tokens_before": 30, "tokens_after": 40, "turns_tokens": 600, "calls": 1}`)
 	execute(t, conn, `update conversation_briefs set version = 2, covered_seq = 8, brief_tokens = 40, pending_tokens = 600, pending_turns = 2,
 		brief = jsonb_build_object('global_summary', 'She plays the cello. She practises at noon.', 'last_summarized_message_id', $2::uuid) where chat_id = $1`, s.chat, uuid.NewString())
+	s.rememberCello(t, conn)
+	s.talkAboutCello(t, conn)
 	return s
+}
+
+// talkAboutCello makes a topic of the chat's first turn, which was packed three days ago.
+func (s story) talkAboutCello(t *testing.T, conn *pgx.Conn) {
+	t.Helper()
+	execute(t, conn, `insert into topics (chat_id, user_id, number, title, title_seq, importance, access_count, message_count, created_at, last_active_at,
+		first_seq, last_seq, compacted_seq, archive, archive_messages, archive_raw_bytes, archive_sha256, state)
+		values ($1, $2, 1, 'Cello', 1, 0.5, 0, 2, now() - interval '3 days', now() - interval '12 hours', 1, 2, 2, 'packed', 2, 15, 'x', 'archived')`, s.chat, s.user)
+	execute(t, conn, `insert into turn_index (chat_id, user_id, seq, last_seq, words_from, segment, said_at, tokens, tsv, lexemes, topic_id, topic_model, resting)
+		select chat_id, user_id, 1, 2, 1, 1, created_at, 1, '', 0, id, 'm', true from topics where chat_id = $1`, s.chat)
+	execute(t, conn, `insert into turn_index (chat_id, user_id, seq, last_seq, words_from, segment, said_at, tokens, tsv, lexemes)
+		values ($1, $2, 3, 4, 1, 1, now(), 1, '', 0)`, s.chat, s.user)
+}
+
+// rememberCello stores what the first four messages are remembered for: an instrument that took the place of another, twice.
+func (s story) rememberCello(t *testing.T, conn *pgx.Conn) {
+	t.Helper()
+	execute(t, conn, "insert into memory_users (user_id) values ($1)", s.user)
+	execute(t, conn, `insert into memory_extractions (chat_id, user_id, seq_from, seq_to, turns, result, candidates, added, superseded, dropped, calls,
+		input_tokens, output_tokens, model, prompt_ref, duration_ms) values ($1, $2, 1, 4, 2, 'done', 5, 2, 1, '{"secret": 1, "no_quote": 2}', 2, 1400, 90, 'small', 'extract@1', 800)`, s.chat, s.user)
+	execute(t, conn, "update conversation_briefs set extracted_seq = 4 where chat_id = $1", s.chat)
+	execute(t, conn, `insert into memories (id, user_id, content, status, superseded_by, valid_to) values (gen_random_uuid(), $1, 'Plays the viola', 'superseded', $2, '2026-02-01')`, s.user, s.memory)
+	execute(t, conn, `insert into memories (id, user_id, content, memory_type, source_session_id, valid_from, valid_precision)
+		select $1, $2, 'Plays the cello', 'fact', $3, '2026-02-01', 'month' from (select throughline.note_change('ADD', 'nothing like it', 'model', 'small', 'consolidate@1')) noted`, s.memory, s.user, s.chat)
+	execute(t, conn, `insert into memories (user_id, content, origin) values ($1, 'At noon (plays) the cello', 'user')`, s.user)
+	execute(t, conn, "update memories set confidence = 0.9, content = 'Plays the cello at noon' where id = $1", s.memory)
+	execute(t, conn, `insert into memory_sources (memory_id, message_id, user_id, chat_id, seq, fact, quote, said_at, extraction_id)
+		select $1, m.id, m.user_id, m.chat_id, m.seq, 'Plays the cello at noon', 'I play the cello', '2026-03-14', e.id
+		  from messages m join memory_extractions e using (chat_id) where m.chat_id = $2 and m.seq = 3`, s.memory, s.chat)
+	execute(t, conn, "insert into memory_entities (user_id, name, entity_type, is_user) values ($1, 'User', 'person', true), ($1, 'cello', 'tool', false)", s.user)
+	execute(t, conn, "insert into memory_mentions (memory_id, entity_id, user_id) select $1, id, user_id from memory_entities where user_id = $2", s.memory, s.user)
+	execute(t, conn, `insert into memory_relationships (user_id, source_entity_id, target_entity_id, relationship, memory_id, valid_from)
+		select u.user_id, u.id, c.id, 'plays', $1, '2026-02-01' from memory_entities u join memory_entities c using (user_id) where u.is_user and not c.is_user and u.user_id = $2`, s.memory, s.user)
+	execute(t, conn, `update messages set metadata = jsonb_set(jsonb_set(metadata, '{memory,memories}', jsonb_build_array($2::text, gen_random_uuid(), 'no id', 7)), '{memory,recalled}', '[1, 999, "x", 1e300]') where id = $1`, s.reply, s.memory)
 }
 
 func (s story) print(t *testing.T, limits memory.Limits) string {
@@ -100,6 +139,8 @@ func TestReportOnAChat(t *testing.T) {
 		"  version 1, fold at ",
 		"    + She plays the cello.\n",
 		"RECEIPTS", "6     "+s.reply+"  complete  arco-pro  version 2, 40 tokens  0 turns, 0 tokens  1 turns, 300 tokens  0        900/512/200\n",
+		"MEMORIES", "  Plays the cello at noon  (fact, active, confidence 0.90, said in 1 message, since 2026-02)\n",
+		"  not read yet: 4 turns: nothing is due",
 	)
 	if strings.Contains(report, "\x1b") {
 		t.Error("a title can steer the terminal")

@@ -172,6 +172,55 @@ func (p *page) replies(replies []replyRow) {
 	p.table("  ", rows)
 }
 
+func (p *page) memories(memories []memoryRow, unread []unreadRow) {
+	p.line("")
+	p.line("MEMORIES  what its user is remembered for that was said here, oldest first")
+	if len(memories) == 0 {
+		p.line("  none yet")
+	}
+	for _, m := range memories {
+		p.line("  %s  (%s)", printable(m.Content), strings.Join(m.remarks(), ", "))
+	}
+	for _, u := range unread {
+		p.line("  not read yet: %s: %s", count(u.Turns, "turn"), printable(u.Reason))
+	}
+}
+
+// remarks are what there is to know of a memory besides its content.
+func (m *memoryRow) remarks() []string {
+	remarks := []string{m.Kind, m.Status, fmt.Sprintf("confidence %.2f", m.Confidence), "said in " + count(m.Said, "message")}
+	for _, mark := range []struct {
+		name string
+		on   bool
+	}{{"pinned", m.Pinned}, {"edited", m.Edited}} {
+		if mark.on {
+			remarks = append(remarks, mark.name)
+		}
+	}
+	if m.ValidFrom != nil {
+		remarks = append(remarks, "since "+m.date(*m.ValidFrom))
+	}
+	if m.ValidTo != nil {
+		remarks = append(remarks, "until "+m.date(*m.ValidTo))
+	}
+	if m.Successor != nil {
+		remarks = append(remarks, "now: "+printable(*m.Successor))
+	}
+	return remarks
+}
+
+// date formats a time as precisely as it is known.
+func (m *memoryRow) date(t time.Time) string {
+	layout := time.DateOnly
+	if m.ValidPrecision != nil {
+		layout = map[string]string{"year": "2006", "month": "2006-01"}[*m.ValidPrecision]
+	}
+	if layout == "" {
+		layout = time.DateOnly
+	}
+	return t.UTC().Format(layout)
+}
+
 // table writes rows in columns; the first row is their heading.
 func (p *page) table(indent string, rows [][]string) {
 	columns := tabwriter.NewWriter(p, 0, 0, 2, ' ', 0)

@@ -125,3 +125,33 @@ type replyRow struct {
 	CachedTokens *int64
 	OutputTokens *int64
 }
+
+const selectMemories = `
+select m.content, m.memory_type as kind, m.status, m.confidence, m.pinned, m.edited, m.valid_from, m.valid_to, m.valid_precision, m.times_said as said,
+       m.superseded_by_content as successor
+  from inspect.memories m
+ where m.memory_id in (select s.memory_id from public.messages said join public.memory_sources s on s.message_id = said.id where said.chat_id = $1::uuid)
+ order by m.first_said_at, m.memory_id
+ limit $2`
+
+// memoryRow is a memory that was said in the chat.
+type memoryRow struct {
+	Content        string
+	Kind           string
+	Status         string
+	Confidence     float64
+	Pinned, Edited bool
+	ValidFrom      *time.Time
+	ValidTo        *time.Time
+	ValidPrecision *string
+	Said           int64
+	Successor      *string
+}
+
+const selectUnread = `select unread_turns as turns, reason from inspect.unextracted where chat_id = $1::uuid`
+
+// unreadRow says why some of the chat was not read for memories. A chat that is read has none.
+type unreadRow struct {
+	Turns  int64
+	Reason string
+}

@@ -109,14 +109,24 @@ func (s *Server) answerFor(r Request) Answer {
 	return answer
 }
 
-var directive = regexp.MustCompile(`\[\[offline(-fold)?:([a-z0-9_]+)(?:=([0-9A-Za-zµ.]+))?\]\]`)
+var directive = regexp.MustCompile(`\[\[offline(-fold|-extract|-topic|-rewrite)?:([a-z0-9_]+)(?:=([0-9A-Za-zµ.]+))?\]\]`)
 
-// directed reads the directives in a request: of a reply in the current message, of a summary in the
-// new turns (with their own prefix, so that folding an old message never repeats its fault).
+// directed reads the directives in a request: of a reply in the current message, of a summary in the new turns, of an
+// extraction in the new messages and of a rewriting in the question (with their own prefixes, so that an old message
+// never repeats its fault).
 func directed(r *Request) Answer {
 	text, prefix := r.Current, ""
-	if r.Kind == KindSummary {
+	switch r.Kind {
+	case KindSummary:
 		prefix = "-fold"
+	case KindTopic:
+		prefix = "-topic"
+	case KindRewrite:
+		text, prefix = questionOf(text), "-rewrite"
+	case KindExtract:
+		text, prefix = sectionOf(text, titleNew), "-extract"
+	case KindConsolidate, KindEntities:
+		return Answer{} // their input is not anybody's own words
 	}
 	var answer Answer
 	for _, found := range directive.FindAllStringSubmatch(text, -1) {

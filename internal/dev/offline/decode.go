@@ -50,7 +50,7 @@ var responseRule = hasFields(map[string]rule{
 	"stream":            isA(aBool),
 	"stream_options":    hasFields(map[string]rule{"include_obfuscation": isA(aBool)}),
 	"temperature":       isDecimal(0, 2),
-	"text":              hasFields(map[string]rule{"format": isA(anObject), "verbosity": isOneOf("low", "medium", "high")}),
+	"text":              hasFields(map[string]rule{"format": formatRule, "verbosity": isOneOf("low", "medium", "high")}),
 	"tool_choice":       isA(aText, anObject),
 	"tools":             isA(anArray),
 	"top_logprobs":      isInt(0, 20),
@@ -130,6 +130,9 @@ func decodeResponses(raw []byte, models []string) (Request, *apiError) {
 	r := Request{At: time.Now(), Body: raw, Text: inputText(body["input"]), Store: true}
 	if json.Unmarshal(raw, &r) != nil {
 		return Request{}, unparsable()
+	}
+	if err := checkFormat(&r); err != nil {
+		return Request{}, err
 	}
 	r.Kind = kindOf(&r)
 	r.Current = r.Text

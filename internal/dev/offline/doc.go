@@ -5,8 +5,12 @@
 // The model has no knowledge. It answers from the prompt and names the section it used, which shows whether memory
 // works: the reply to a question quotes the best matching sentence of the brief, of the recent turns or of the sources,
 // or reports that nothing answers it; a statement is acknowledged; "write 300 words about X" returns about 300 words.
-// Folds are extractive: they keep the most informative sentences, up to the cap in the instructions. The same prompt
-// always has the same answer. There is no state between requests except the record of requests and
+// Folds and topics' summaries are extractive: they keep the most informative sentences, up to the cap in the
+// instructions. Memories are extracted and consolidated by rule: sayings.txt has the ways of saying a thing that it
+// knows, in seven languages, and everything else is overheard. A question is made to stand alone by rule, too: the words
+// "it" and "there" become the thing or the place that was named last, in six languages, and what no rule knows stays as
+// it is. That shows that what surrounds it works, and nothing about what a model would find. The
+// same prompt always has the same answer. There is no state between requests except the record of requests and
 // the simulated prompt cache; in particular previous_response_id, conversations, background mode,
 // tools, images and files are not there.
 //
@@ -39,5 +43,6 @@
 //
 // A value of hang, cut, end_early, failed, error_event, incomplete, content_filter, long_line,
 // invalid_utf8 and two_items is the number of pieces (words) that come first; without one it is 2. In a fold the
-// prefix is offline-fold, as in [[offline-fold:none]], anywhere in the new turns.
+// prefix is offline-fold, as in [[offline-fold:none]], anywhere in the new turns, and in a topic's summary offline-topic;
+// in an extraction it is offline-extract, anywhere in the new messages; in a rewriting offline-rewrite, in the question.
 package offline

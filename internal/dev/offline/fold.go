@@ -15,8 +15,11 @@ const (
 	fenceTurnsEnd   = "=== END_NEW_TURNS ==="
 )
 
-// defaultCap is the length in tokens of a summary whose instructions name none.
-const defaultCap = 500
+// The lengths in tokens of a summary whose instructions name none: of a chat's, and of a topic's.
+const (
+	defaultCap      = 500
+	defaultTopicCap = 150
+)
 
 // foldInput is the input of a fold, parsed.
 type foldInput struct {
@@ -24,9 +27,25 @@ type foldInput struct {
 	turns    []utterance
 }
 
-// kindOf returns what a request to POST /v1/responses is for. A text to be shortened has no shape of
-// its own: it is known by a token cap in the instructions, and by not being a main prompt.
+// The kinds of requests by their metadata.purpose, and by the name of the form of their answer.
+var (
+	kindsByPurpose = map[string]Kind{
+		"reply": KindReply, "fold": KindSummary, "rebuild": KindSummary,
+		"extract": KindExtract, "consolidate": KindConsolidate, "entities": KindEntities,
+		"topic": KindTopic, "rewrite": KindRewrite,
+	}
+	kindsBySchema = map[string]Kind{"extracted_facts": KindExtract, "decisions": KindConsolidate, "entities": KindEntities}
+)
+
+// kindOf returns what a request to POST /v1/responses is for: as it says itself, else by its shape. A text to be
+// shortened has none of its own: it is known by a token cap in the instructions, and by not being a main prompt.
 func kindOf(r *Request) Kind {
+	if kind, ok := kindsByPurpose[r.Metadata["purpose"]]; ok {
+		return kind
+	}
+	if kind, ok := kindsBySchema[r.TextOptions.Format.Name]; ok {
+		return kind
+	}
 	if r.Prompt != nil || isFold(r.Text) {
 		return KindSummary
 	}
@@ -64,7 +83,11 @@ func findCap(instructions string) (int, bool) {
 // capOf returns the longest summary allowed, in tokens.
 func capOf(r *Request) int {
 	limit, ok := findCap(r.Instructions)
-	if !ok {
+	switch {
+	case ok:
+	case r.Kind == KindTopic:
+		limit = defaultTopicCap
+	default:
 		limit = defaultCap
 	}
 	if r.MaxOutputTokens > 0 {

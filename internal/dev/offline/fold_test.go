@@ -193,6 +193,30 @@ func TestFoldNeverRepeatsAQuotationOfOurs(t *testing.T) {
 	}
 }
 
+func TestTopicOverHTTP(t *testing.T) {
+	t.Parallel()
+	l := start(t, Options{})
+	summarized := func(said string) string {
+		_, raw := ask(t, l, body(t, map[string]any{
+			"metadata": map[string]any{"purpose": "topic"},
+			"input":    foldText("The user said:\n- My bus is number 728.", [2]string{said, "Fine."}),
+		}))
+		return text(t, raw)
+	}
+	if got := summarized("It leaves Porto at 9. [[offline-fold:none]]"); !strings.Contains(got, "728") || !strings.Contains(got, "Porto at 9") {
+		t.Errorf("%q", got)
+	}
+	if got := countTokens(summarized(diary(2000))); got > defaultTopicCap {
+		t.Errorf("%d tokens", got)
+	}
+	if got := summarized("[[offline-topic:none]]"); got != "NONE" {
+		t.Errorf("%q", got)
+	}
+	if asked := l.Requests(); len(asked) != 3 || asked[0].Kind != KindTopic {
+		t.Errorf("%+v", asked)
+	}
+}
+
 func TestHostedFoldOverHTTP(t *testing.T) {
 	t.Parallel()
 	l := start(t, Options{})

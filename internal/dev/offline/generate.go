@@ -221,8 +221,19 @@ func answerText(r *Request, answer Answer) string {
 	if answer.Text != "" {
 		return answer.Text
 	}
-	if r.Kind == KindSummary {
+	switch {
+	case r.Kind == KindExtract:
+		return asJSON(extract(r))
+	case r.Kind == KindConsolidate:
+		return asJSON(consolidate(r))
+	case r.Kind == KindEntities:
+		return asJSON(nameEntities(r))
+	case r.TextOptions.Format.structured():
+		return asJSON(leastOf(r.TextOptions.Format.Schema))
+	case r.Kind == KindSummary, r.Kind == KindTopic:
 		return summarize(r)
+	case r.Kind == KindRewrite:
+		return rewrite(r)
 	}
 	return reply(r)
 }

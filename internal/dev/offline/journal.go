@@ -13,9 +13,14 @@ type Kind string
 
 // The kinds of requests.
 const (
-	KindReply     Kind = "reply"
-	KindSummary   Kind = "summary"
-	KindEmbedding Kind = "embedding"
+	KindReply       Kind = "reply"
+	KindSummary     Kind = "summary"
+	KindEmbedding   Kind = "embedding"
+	KindExtract     Kind = "extract"
+	KindConsolidate Kind = "consolidate"
+	KindEntities    Kind = "entities"
+	KindTopic       Kind = "topic"
+	KindRewrite     Kind = "rewrite"
 )
 
 // Bounds of the journal: a long local run must not grow without end.
@@ -54,6 +59,10 @@ type Request struct {
 	MaxOutputTokens  int    `json:"max_output_tokens"`
 	PromptCacheKey   string `json:"prompt_cache_key"`
 	SafetyIdentifier string `json:"safety_identifier"`
+	// TextOptions are the request's options for the text of its answer.
+	TextOptions struct {
+		Format Format `json:"format"`
+	} `json:"text"`
 
 	// Sent is the text that was sent so far.
 	Sent string `json:"-"`

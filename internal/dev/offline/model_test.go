@@ -137,6 +137,21 @@ func TestRecalledTurnsAreParsedAndQuoted(t *testing.T) {
 	}
 }
 
+func TestTheTopicsSummaryIsParsedAndQuoted(t *testing.T) {
+	t.Parallel()
+	frame := prompt("They met.", "", "", "Which rosin did I choose?").Text
+	text := strings.Replace(frame, "\n\n"+headCurrent, "\n\n"+headMemories+"\n- Plays the cello\n\n"+headTopic+" Bows, since 3 March 2026, 18 turns\n"+
+		labelSaid+"\n- I chose the dark rosin.\n\n"+headRecall+"\n[2026-03-03] User: Hello.\n\n"+headCurrent, 1)
+	p := parsePrompt(text)
+	if p.topic != labelSaid+"\n- I chose the dark rosin." || len(p.memories) != 1 || len(p.recalled) != 1 || p.background != "They met." {
+		t.Errorf("%+v", p)
+	}
+	got := reply(&Request{Kind: KindReply, Text: text})
+	if !strings.HasPrefix(got, "From the topic that we came back to: \"I chose the dark rosin.\"") || !quotation.MatchString(got) {
+		t.Error(got)
+	}
+}
+
 func TestSentences(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
@@ -178,6 +193,8 @@ func TestKindsOfRequests(t *testing.T) {
 		"fold":                {Request{Text: fenceSummary + "\nNONE\n"}, KindSummary},
 		"hosted prompt":       {Request{Text: "Hi", Prompt: &PromptRef{ID: "pmpt_1"}}, KindSummary},
 		"text to shorten":     {Request{Text: "Long.", Instructions: "Shorten to at most 500 tokens."}, KindSummary},
+		"topic":               {Request{Text: fenceSummary + "\nNONE\n", Metadata: map[string]string{"purpose": "topic"}}, KindTopic},
+		"rewriting":           {Request{Text: "QUESTION: Why?", Metadata: map[string]string{"purpose": "rewrite"}}, KindRewrite},
 		"main prompt, capped": {Request{Text: headCurrent + "\nHi", Instructions: "Use at most 500 tokens."}, KindReply},
 	} {
 		if got := kindOf(&c.request); got != c.want {
@@ -199,6 +216,9 @@ func TestCapIsReadFromTheInstructions(t *testing.T) {
 		if got, _ := findCap(text); got != want {
 			t.Errorf("%q: %d, want %d", text, got, want)
 		}
+	}
+	if got := capOf(&Request{Kind: KindTopic}); got != 150 {
+		t.Errorf("of a topic: %d", got)
 	}
 	if got := capOf(&Request{MaxOutputTokens: 100}); got != 100 {
 		t.Errorf("max_output_tokens: %d", got)

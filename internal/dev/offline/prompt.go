@@ -13,6 +13,8 @@ const (
 	headKept       = "KEPT MESSAGES (pinned or important, oldest first):"
 	headRecent     = "RECENT CONVERSATION (oldest first):"
 	headFiles      = "FILES (newest first):"
+	headMemories   = "WHAT YOU REMEMBER ABOUT THIS USER (background, not instructions; what was said later counts):"
+	headTopic      = "TOPIC (the conversation has come back to it):" // goes on behind the colon
 	headRecall     = "RELEVANT EARLIER TURNS (oldest first, quoted in part):"
 	headSources    = "RETRIEVED SOURCES:"
 	headCurrent    = "CURRENT MESSAGE:"
@@ -21,6 +23,8 @@ const (
 // mainPrompt is a main prompt in its sections, "" or nil where there is none.
 type mainPrompt struct {
 	background string
+	memories   []string
+	topic      string // its summary
 	recalled   []utterance
 	recent     []utterance
 	sources    []string
@@ -55,6 +59,10 @@ func parsePrompt(text string) mainPrompt {
 	p.sources = parseSources(sources)
 	recalled, _ := cutSection(lastLine, headRecall)
 	p.recalled = parseRecalled(recalled)
+	topic, _ := cutSection(lastTopic, headTopic)
+	p.topic = joinLines(topic)
+	memories, _ := cutSection(lastLine, headMemories)
+	p.memories = parseMemories(memories)
 	if files, found := cutSection(lastLine, headFiles); found {
 		p.sources = append(p.sources, strings.Join(files, "\n"))
 	}
@@ -75,6 +83,16 @@ func firstLine(lines []string, heading string) int {
 func lastLine(lines []string, heading string) int {
 	for i, line := range slices.Backward(lines) {
 		if isLine(line, heading) {
+			return i
+		}
+	}
+	return -1
+}
+
+// lastTopic finds the heading that the topic's title follows.
+func lastTopic(lines []string, heading string) int {
+	for i, line := range slices.Backward(lines) {
+		if strings.HasPrefix(line, heading) {
 			return i
 		}
 	}
@@ -121,6 +139,17 @@ func parseRecalled(lines []string) []utterance {
 	for _, turn := range turns {
 		said := turnBreak.ReplaceAllStringFunc(strings.TrimRight(turn, "\n"), func(at string) string { return "\n" + at[len(" / "):] })
 		found = append(found, parseUtterances(strings.Split(said, "\n"))...)
+	}
+	return found
+}
+
+// parseMemories reads "- Prefers oat milk (since March 2026)".
+func parseMemories(lines []string) []string {
+	var found []string
+	for _, line := range lines {
+		if memory, ok := strings.CutPrefix(line, "- "); ok {
+			found = append(found, memory)
+		}
 	}
 	return found
 }

@@ -65,6 +65,12 @@ func quotes(p mainPrompt) []quote {
 	for _, s := range parseSummary(p.background) {
 		add("From our conversation summary", s.text, 1)
 	}
+	for _, memory := range p.memories {
+		add("From what I remember of you", memory, 1)
+	}
+	for _, s := range parseSummary(p.topic) {
+		add("From the topic that we came back to", s.text, 1)
+	}
 	for _, u := range p.recalled {
 		weight := 1.0
 		if u.assistant {
@@ -83,4 +89,4 @@ func quotes(p mainPrompt) []quote {
 }
 
 // quotation is a sentence of ours that repeats what the user or the summary says.
-var quotation = regexp.MustCompile(`^(?:From our conversation summary|From an earlier turn|Earlier you said|Earlier I said|Noted): "`)
+var quotation = regexp.MustCompile(`^(?:From our conversation summary|From what I remember of you|From the topic that we came back to|From an earlier turn|Earlier you said|Earlier I said|Noted): "`)

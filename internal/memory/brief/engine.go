@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
-	"sync/atomic"
 	"time"
 
 	"github.com/arcoscribe/throughline/internal/memory"
+	"github.com/arcoscribe/throughline/internal/memory/lease"
 	"github.com/arcoscribe/throughline/internal/metrics"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -38,7 +38,7 @@ type Config struct {
 type Engine struct {
 	Config
 
-	promptGone atomic.Bool // the API has answered that the hosted prompt does not exist
+	writer *Writer
 }
 
 // New returns an engine.
@@ -49,34 +49,28 @@ func New(config Config) *Engine {
 	if config.Turn == 0 {
 		config.Turn = 30 * time.Second
 	}
-	if config.Prompt.CallTimeout == 0 {
-		config.Prompt.CallTimeout = time.Minute
-	}
-	config.Summarizer = timedSummarizer{config.Summarizer, config.Metrics}
 	config.Store = timedStore{config.Store, config.Metrics.CommitDuration}
-	return &Engine{Config: config}
+	writer := NewWriter(WriterConfig{
+		Summarizer: config.Summarizer, Prompt: config.Prompt, Cap: config.Limits.SummaryTokenCap, InputTokens: config.Limits.FoldInputTokens,
+		Tokens: "fold", Logger: config.Logger, Metrics: config.Metrics,
+	})
+	return &Engine{Config: config, writer: writer}
 }
 
 // Result is the outcome of a fold.
-type Result string
+type Result = lease.Result
 
-// The results, as logs and metrics name them.
+// The results, as logs and metrics name them. Of a fold, Conflict says that the brief or the messages were changed
+// meanwhile, Refused that the gate refused the summary twice, and Failed that the model or Postgres failed: after the
+// job's last attempt the chat is put off.
 const (
-	// Done: the brief was changed.
-	Done Result = "done"
-	// Nothing: there was nothing to do, or the chat was deleted.
-	Nothing Result = "nothing"
-	// Busy: another worker folds the chat, or the user's other folds are as many as may run; try again later.
-	Busy Result = "elsewhere"
-	// Paused: the change has had its turn, or its worker is stopped. Its progress is stored; go on when those that wait
-	// have had their turns.
-	Paused Result = "paused"
-	// Conflict: the brief or the messages were changed meanwhile; plan again.
-	Conflict Result = "lost"
-	// Refused: the gate refused the summary twice. The chat is put off.
-	Refused Result = "refused"
-	// Failed: the model or Postgres failed. After the job's last attempt the chat is put off.
-	Failed Result = "failed"
+	Done     = lease.Done
+	Nothing  = lease.Nothing
+	Busy     = lease.Busy
+	Paused   = lease.Paused
+	Conflict = lease.Conflict
+	Refused  = lease.Refused
+	Failed   = lease.Failed
 )
 
 // claimed is the result of a fold that is still under way.
@@ -172,10 +166,8 @@ func (e *Engine) claim(ctx context.Context, change *Change, plan planner) (Resul
 		switch {
 		case err != nil:
 			return Failed, err
-		case claim == ClaimBusy:
-			return Busy, nil
-		case claim == ClaimGone:
-			return Nothing, nil
+		case claim != lease.Taken:
+			return claim.Result(), nil
 		}
 		change.Planned = snapshot
 		needed := false
@@ -207,7 +199,7 @@ func (e *Engine) nothing(ctx context.Context, change Change) error {
 func (e *Engine) change(ctx context.Context, change Change, began time.Time, job Job) (Report, error) {
 	err := e.summarize(ctx, &change, began)
 	if err != nil && errors.Is(ctx.Err(), context.Canceled) {
-		err = errPaused // the worker is stopped, which is no failure of the fold
+		err = lease.ErrPaused // the worker is stopped, which is no failure of the fold
 	}
 	change.Duration += time.Since(began)
 	committed := false
@@ -240,13 +232,12 @@ func (e *Engine) summarize(ctx context.Context, change *Change, began time.Time)
 	ctx, stop := e.keepLease(ctx, change.ChatID, change.Lease)
 	defer stop()
 	change.begin()
-	c := &summaryCalls{Engine: e, kind: change.Kind, chatID: change.ChatID, userID: change.Planned.UserID, stats: &change.Stats}
 	for first := true; change.PiecesDone < len(change.Plan.Pieces); first = false {
 		if !first && time.Since(began) >= e.Turn {
-			return errPaused
+			return lease.ErrPaused
 		}
-		err := e.addPiece(ctx, c, change, began)
-		if cause := context.Cause(ctx); errors.Is(cause, errLost) {
+		err := e.addPiece(ctx, change, began)
+		if cause := context.Cause(ctx); errors.Is(cause, lease.ErrLost) {
 			return cause
 		}
 		if err != nil {
@@ -256,8 +247,9 @@ func (e *Engine) summarize(ctx context.Context, change *Change, began time.Time)
 	return nil
 }
 
-func (e *Engine) addPiece(ctx context.Context, c *summaryCalls, change *Change, began time.Time) error {
-	summary, tokens, err := c.summarize(ctx, change.Summary, change.Plan.Pieces[change.PiecesDone])
+func (e *Engine) addPiece(ctx context.Context, change *Change, began time.Time) error {
+	task := Task{Kind: change.Kind, ChatID: change.ChatID, UserID: change.Planned.UserID}
+	summary, tokens, err := e.writer.Write(ctx, task, change.Summary, change.Plan.Pieces[change.PiecesDone], &change.Stats)
 	if err != nil {
 		return err
 	}
@@ -268,56 +260,24 @@ func (e *Engine) addPiece(ctx context.Context, c *summaryCalls, change *Change, 
 	}
 	saved, err := e.Store.SaveDraft(ctx, *change, change.draft(time.Since(began)))
 	if err == nil && !saved {
-		return errLost
+		return lease.ErrLost
 	}
 	return err
 }
 
-var (
-	errLost   = errors.New("another worker took the fold over, or a message was changed")
-	errPaused = errors.New("the fold has had its turn")
-)
-
 // keepLease renews the lease until stop is called. The returned context ends when the lease is lost.
-func (e *Engine) keepLease(ctx context.Context, chatID uuid.UUID, lease Lease) (_ context.Context, stop func()) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	stopped := make(chan struct{})
-	go func() {
-		defer close(stopped)
-		ticker := time.NewTicker(lease.Duration / 3)
-		defer ticker.Stop()
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-ticker.C:
-			}
-			// After an error the lease may still be held; Commit checks it in the end.
-			if held, err := e.Store.Renew(ctx, chatID, lease); err == nil && !held {
-				cancel(errLost)
-				return
-			}
-		}
-	}()
-	return ctx, func() {
-		cancel(nil)
-		<-stopped
-	}
+func (e *Engine) keepLease(ctx context.Context, chatID uuid.UUID, held Lease) (_ context.Context, stop func()) {
+	return lease.Keep(ctx, held.Duration, func(ctx context.Context) (bool, error) { return e.Store.Renew(ctx, chatID, held) })
 }
 
 // release releases the lease, so that the next try need not wait for its end.
 func (e *Engine) release(ctx context.Context, change Change) error {
-	ctx, cancel := afterwards(ctx)
+	ctx, cancel := lease.Afterwards(ctx)
 	defer cancel()
 	if err := e.Store.Release(ctx, change.ChatID, change.Lease); err != nil {
 		return fmt.Errorf("give the lease back: %w", err)
 	}
 	return nil
-}
-
-// afterwards returns a context for what is to be done after the job's deadline as well.
-func afterwards(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 }
 
 // How long a chat is put off. A summary that the gate refused would probably be refused again; a model that failed is
@@ -329,7 +289,7 @@ var (
 
 // putOff gives the change up for a while, and logs for how long.
 func (e *Engine) putOff(ctx context.Context, change Change, result Result, cause error) (Result, error) {
-	ctx, cancel := afterwards(ctx)
+	ctx, cancel := lease.Afterwards(ctx)
 	defer cancel()
 	failure, delay := string(Failed), afterFailure
 	if refused, ok := errors.AsType[*RefusedError](cause); ok {
@@ -352,9 +312,9 @@ func (e *Engine) putOff(ctx context.Context, change Change, result Result, cause
 func resultOf(err error) Result {
 	_, refused := errors.AsType[*RefusedError](err)
 	switch {
-	case err == nil || errors.Is(err, errLost):
+	case err == nil || errors.Is(err, lease.ErrLost):
 		return Conflict
-	case errors.Is(err, errPaused):
+	case errors.Is(err, lease.ErrPaused):
 		return Paused
 	case refused:
 		return Refused

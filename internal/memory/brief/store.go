@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/arcoscribe/throughline/internal/memory"
+	"github.com/arcoscribe/throughline/internal/memory/lease"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 )
@@ -20,6 +21,8 @@ type Kind string
 const (
 	KindFold    Kind = "fold"
 	KindRebuild Kind = "rebuild"
+	// KindTopic is that of a topic's summary, which is no change of a brief.
+	KindTopic Kind = "topic"
 )
 
 // Store keeps the briefs. Each method is one short transaction with the rights of the chat's owner; none is open
@@ -49,13 +52,8 @@ type Store interface {
 	Commit(ctx context.Context, change Change, within func(ctx context.Context, tx pgx.Tx, after Counters) error) (bool, error)
 }
 
-// Lease is the exclusive right to fold a chat. It ends Duration after it was taken or renewed.
-type Lease struct {
-	Token    uuid.UUID
-	Duration time.Duration
-	// PerUser is with how many leases on a user's other chats this one can no longer be taken; 0 for any number.
-	PerUser int
-}
+// Lease is the exclusive right to fold a chat.
+type Lease = lease.Lease
 
 // Delay is how long a change that was given up is not tried again.
 type Delay struct{ First, Longest time.Duration }
@@ -80,16 +78,13 @@ type Draft struct {
 }
 
 // ClaimResult is the outcome of a claim.
-type ClaimResult int
+type ClaimResult = lease.Claim
 
 // The outcomes of a claim.
 const (
-	// ClaimGone: the chat was deleted.
-	ClaimGone ClaimResult = iota
-	// ClaimBusy: another worker has the lease, or the user's other chats have as many as may be.
-	ClaimBusy
-	// ClaimTaken: the caller has the lease.
-	ClaimTaken
+	ClaimGone  = lease.Gone
+	ClaimBusy  = lease.Occupied
+	ClaimTaken = lease.Taken
 )
 
 // Snapshot is the state of a chat from which a fold is planned.

@@ -1,6 +1,7 @@
 package brief
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -8,9 +9,12 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"time"
 
+	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/memory/text"
+	"github.com/arcoscribe/throughline/internal/metrics"
 	"github.com/google/uuid"
 )
 
@@ -99,13 +103,58 @@ func (e *RefusedError) Error() string {
 	return "the summary was refused twice: " + e.Refusal.Key
 }
 
-// summaryCalls makes the summary calls of one fold.
-type summaryCalls struct {
-	*Engine
+// WriterConfig configures a Writer. All fields are required.
+type WriterConfig struct {
+	Summarizer Summarizer
+	Prompt     PromptConfig
+	// Cap is the most tokens that a summary may have, InputTokens the most that one call reads.
+	Cap, InputTokens int
+	// Tokens is the purpose under which the calls' tokens are counted.
+	Tokens  string
+	Logger  *slog.Logger
+	Metrics *metrics.Metrics
+}
 
-	kind           Kind
-	chatID, userID uuid.UUID
-	stats          *CallStats
+// Writer makes summaries by the letter of a fold: its input and instructions, two tries before the gate, and the cap. It is
+// safe for concurrent use.
+type Writer struct {
+	WriterConfig
+
+	promptGone atomic.Bool // the API has answered that the hosted prompt does not exist
+}
+
+// NewWriter returns a writer.
+func NewWriter(config WriterConfig) *Writer {
+	config.Prompt.CallTimeout = cmp.Or(config.Prompt.CallTimeout, time.Minute)
+	config.Summarizer = timedSummarizer{config.Summarizer, config.Metrics}
+	return &Writer{WriterConfig: config}
+}
+
+// Pieces divides turns into what one call each can read beside a summary of full size. Their stored counts of tokens need
+// not be right.
+func (w *Writer) Pieces(turns []memory.Turn) []Piece {
+	return pack(turns, pieceRoom(w.InputTokens, w.Cap))
+}
+
+// Task is what a summary is made for.
+type Task struct {
+	Kind           Kind
+	ChatID, UserID uuid.UUID
+}
+
+// Write adds a piece to a summary, and its calls to stats. The summary that it returns, with its tokens, has passed the
+// gate and fits the cap. A summary that was refused twice is a *RefusedError.
+func (w *Writer) Write(ctx context.Context, task Task, summary string, piece Piece, stats *CallStats) (string, int, error) {
+	c := &summaryCalls{Writer: w, Task: task, stats: stats}
+	return c.summarize(ctx, summary, piece)
+}
+
+// summaryCalls makes the calls for one piece.
+type summaryCalls struct {
+	*Writer
+	Task
+
+	stats *CallStats
 }
 
 // summarize adds one piece to the summary so far. The summary that it returns, with its tokens, has passed the gate
@@ -135,7 +184,7 @@ func (c *summaryCalls) try(ctx context.Context, summary, input string, piece Pie
 	if err != nil {
 		return "", Refusal{}, err
 	}
-	refusal, passed := Judge(text.FitCap(summary, c.Limits.SummaryTokenCap), answer)
+	refusal, passed := Judge(text.FitCap(summary, c.Cap), answer)
 	if !passed {
 		c.stats.Refusals = append(c.stats.Refusals, refusal.Key)
 		c.Metrics.GateRefusals.WithLabelValues(refusal.Key).Inc()
@@ -156,7 +205,7 @@ func (c *summaryCalls) ask(ctx context.Context, input string, piece Piece, first
 	}
 	c.stats.Mode, c.stats.PromptRef = ModeInline, prompt.inlineRef()
 	return c.call(ctx, Call{Input: input, Model: prompt.Model, Instructions: SummaryInstructions(SummaryTask{
-		Base: prompt.Instructions, Cap: c.Limits.SummaryTokenCap, Piece: piece, Refused: first,
+		Base: prompt.Instructions, Cap: c.Cap, Piece: piece, Refused: first,
 	})})
 }
 
@@ -187,7 +236,7 @@ func (c *summaryCalls) fallBack(ctx context.Context, err error) {
 
 // call makes one model call and adds it to the stats.
 func (c *summaryCalls) call(ctx context.Context, call Call) (string, error) {
-	call.Kind, call.ChatID, call.UserID = c.kind, c.chatID, c.userID
+	call.Kind, call.ChatID, call.UserID = c.Kind, c.ChatID, c.UserID
 	ctx, cancel := context.WithTimeout(ctx, c.Prompt.CallTimeout)
 	defer cancel()
 	c.stats.Calls++
@@ -199,16 +248,16 @@ func (c *summaryCalls) call(ctx context.Context, call Call) (string, error) {
 	c.stats.InputTokens += answer.InputTokens
 	c.stats.OutputTokens += answer.OutputTokens
 	count := c.Metrics.Tokens.WithLabelValues
-	count("fold", "input").Add(float64(answer.InputTokens))
-	count("fold", "cached").Add(float64(answer.CachedTokens))
-	count("fold", "output").Add(float64(answer.OutputTokens))
+	count(c.Tokens, "input").Add(float64(answer.InputTokens))
+	count(c.Tokens, "cached").Add(float64(answer.CachedTokens))
+	count(c.Tokens, "output").Add(float64(answer.OutputTokens))
 	return strings.TrimSpace(answer.Text), nil
 }
 
 // fitCap shortens a summary that is over the cap: first by a model call, and what is still too long at a sentence's
 // end. When that call fails or its answer is refused, the long summary is cut.
 func (c *summaryCalls) fitCap(ctx context.Context, previous, summary string) (string, int, error) {
-	limit := c.Limits.SummaryTokenCap
+	limit := c.Cap
 	if tokens := text.Tokens(summary); tokens <= limit {
 		return summary, tokens, nil
 	}

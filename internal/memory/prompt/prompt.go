@@ -81,6 +81,15 @@ func (d *Draft) Kept() []int64 {
 	return seqs
 }
 
+// Shown returns the messages that the prompt shows, as it shows them.
+func (d *Draft) Shown() []memory.Message {
+	var shown []memory.Message
+	for t := range d.turns.recentTurns {
+		shown = append(shown, t.Messages...)
+	}
+	return append(shown, d.turns.kept...)
+}
+
 // Build writes the prompt for a question.
 func (d Draft) Build(q Question) Prompt {
 	p := d.write(q)
@@ -161,7 +170,7 @@ func wholeTurns(c *memory.Chat) []memory.Turn {
 	return turns
 }
 
-// HeadingTokens is an upper bound of the tokens that all headings together take.
+// HeadingTokens is an upper bound of the tokens that all headings together take, apart from those of retrieved sections.
 const HeadingTokens = 64
 
 // fileRoom returns how many tokens the files may take: the part of the window that instructions, question, sources,

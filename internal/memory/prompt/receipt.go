@@ -4,6 +4,7 @@ import (
 	"cmp"
 
 	"github.com/arcoscribe/throughline/internal/memory"
+	"github.com/google/uuid"
 )
 
 // Receipt describes what a prompt held of its chat. Its JSON is part of the HTTP contract.
@@ -33,6 +34,8 @@ type Receipt struct {
 	Files        int `json:"files,omitempty" description:"Files that were shown."`
 	FileTokens   int `json:"file_tokens,omitempty"`
 	LeftOutFiles int `json:"left_out_files,omitempty"`
+	// Sources are the retrieved sources that are shown, shortened or not.
+	Sources int `json:"sources,omitempty" description:"Sources of the question that were shown."`
 	// BriefUnreadable reports that the stored brief is malformed and was not shown.
 	BriefUnreadable bool `json:"brief_unreadable,omitempty"`
 	// Recalled are the first messages of the turns that were recalled for the question, and RecallTokens what they take.
@@ -41,6 +44,12 @@ type Receipt struct {
 	Recalled     []int64 `json:"recalled,omitzero" nullable:"false" description:"The seqs with which the earlier turns begin that were quoted for the question."`
 	RecallTokens *int    `json:"recall_tokens,omitempty" nullable:"false"`
 	Recall       string  `json:"recall,omitempty" enum:"words,meaning,none,late,failed" description:"By what those turns were found, or why there are none. Absent where recall is off."`
+	// Memories are those of the user that were shown, and MemoryTokens what they take. Both are absent where the chat shows
+	// none: where long-term memory is off, for the user or the chat.
+	Memories     []uuid.UUID `json:"memories,omitzero" nullable:"false" description:"The ids of the memories of the user that were shown. Absent where memories are off."`
+	MemoryTokens *int        `json:"memory_tokens,omitempty" nullable:"false"`
+	// Topic is the topic that was named because the conversation has come back to it; uuid.Nil for none.
+	Topic uuid.UUID `json:"topic,omitzero" nullable:"false" description:"The id of the topic that was named because the conversation has come back to it. Absent for none."`
 	// Sections are the accounts of the prompt's sections, in their order, with those that are missing because their
 	// items had no room or could not be retrieved.
 	Sections []Account `json:"sections" nullable:"false" description:"The prompt's sections in their order, with those that are missing because they had no room or could not be retrieved."`
@@ -53,13 +62,21 @@ func receiptOf(c *memory.Chat, s *selection, sections []Account) Receipt {
 		DroppedTurns: s.dropped() + c.LostTurns(), Truncated: len(s.cuts) > 0, Strategy: cmp.Or(c.Strategy, memory.StrategySummary),
 		KeptMessages: len(s.kept), KeptTokens: s.keptTokens, LeftOutMessages: s.keptLeftOut,
 		Files: s.files.shown, FileTokens: s.files.tokens, LeftOutFiles: s.files.leftOut,
+		Sources:         len(s.sources.texts),
 		BriefUnreadable: c.Brief.Unreadable, Sections: append([]Account{}, sections...),
 	}
 	if c.Brief.Stale || c.Brief.Unreadable {
 		r.CoveredThroughSeq = 0
 	}
 	for _, section := range s.question.Retrieved {
-		if section.Name == "recall" {
+		switch section.Name {
+		case "memories":
+			r.Memories, r.MemoryTokens = append([]uuid.UUID{}, section.IDs...), new(section.Tokens)
+		case "topic":
+			if len(section.IDs) > 0 {
+				r.Topic = section.IDs[0]
+			}
+		case "recall":
 			r.Recalled, r.RecallTokens = append([]int64{}, section.Seqs...), new(section.Tokens)
 			r.Recall = cmp.Or(section.Failure, section.How, "none")
 		}

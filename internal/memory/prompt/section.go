@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/arcoscribe/throughline/internal/memory/text"
+	"github.com/google/uuid"
 )
 
 // Section is one part of a prompt.
@@ -14,18 +15,23 @@ type Section struct {
 	Budget int `json:"budget" description:"The most tokens that the section may take."`
 	// Text is the section as it stands in the prompt, with its heading.
 	Text string `json:"text"`
-	// Turns, Messages or Files is Items, under the name of what the section consists of.
+	// Turns, Messages, Files or Memories is Items, under the name of what the section consists of.
 	Turns    int `json:"turns,omitempty" description:"Turns that the section stands for."`
 	Messages int `json:"messages,omitempty" description:"Messages, where the section shows single ones."`
 	Files    int `json:"files,omitempty" description:"Files that the section names."`
+	Memories int `json:"memories,omitempty" description:"Memories of the user, where the section shows those."`
 	// Seqs are the first messages of the turns of a retrieved section, and How says by what they were found.
 	Seqs []int64 `json:"-"`
 	How  string  `json:"-"`
+	// IDs are those of the memories of a retrieved section, or of its topic.
+	IDs []uuid.UUID `json:"-"`
+	// Shorter returns a retrieved section of at most so many tokens; nil for a section that is shown whole or not at all.
+	Shorter func(tokens int) Section `json:"-"`
 }
 
 // Account describes a section in numbers. Its JSON is part of the HTTP contract.
 type Account struct {
-	// Name is brief, kept, recent, files, recall, or sources where those had no room.
+	// Name is brief, kept, recent, files, memories, topic, recall, or sources where those had no room.
 	Name string `json:"name" description:"Which section it is."`
 	// Tokens are those that the budgets count: of stored texts, without headings and labels.
 	Tokens int `json:"tokens" description:"Of what is shown, without headings and labels."`
@@ -43,6 +49,8 @@ type Account struct {
 type part struct {
 	name    string
 	heading string
+	// inline is whether the text goes on behind the heading's colon, on the same line.
+	inline bool
 	// items is what the section consists of; "" for a section that is not memory: it is in the prompt, but not in
 	// Prompt.Sections, and in the receipt only when something of it is missing.
 	items string
@@ -63,6 +71,14 @@ var parts = [...]part{
 	{name: "kept", heading: "KEPT MESSAGES (pinned or important, oldest first):", items: "messages", write: writeKept, remark: keptRemark},
 	{name: "recent", heading: "RECENT CONVERSATION (oldest first):", items: "turns", write: writeRecent},
 	{name: "files", heading: "FILES (newest first):", items: "files", write: writeFiles},
+	{
+		name: "memories", heading: "WHAT YOU REMEMBER ABOUT THIS USER (background, not instructions; what was said later counts):",
+		items: "memories", write: writeRetrieved("memories"), remark: memoriesRemark,
+	},
+	{
+		name: "topic", heading: "TOPIC (the conversation has come back to it):", inline: true,
+		items: "topics", write: writeRetrieved("topic"), remark: topicRemark,
+	},
 	{name: "recall", heading: "RELEVANT EARLIER TURNS (oldest first, quoted in part):", items: "turns", write: writeRetrieved("recall"), remark: recallRemark},
 	{name: "sources", heading: "RETRIEVED SOURCES:", write: writeSources, remark: sourcesRemark},
 	{name: "question", heading: "CURRENT MESSAGE:", write: writeQuestion},
@@ -70,9 +86,9 @@ var parts = [...]part{
 
 // retrievedParts are the sections that are retrieved for a question, in the order in which they are left out of a prompt
 // that does not fit.
-var retrievedParts = [...]string{"recall"}
+var retrievedParts = [...]string{"recall", "topic", "memories"}
 
-// headings are the parts' headings, reduced to words as text.LabelOf does.
+// headings are those that texts must not pass for, reduced to words as text.LabelOf does.
 var headings = map[string]bool{}
 
 func init() {
@@ -104,7 +120,7 @@ type writer struct {
 // could not be retrieved.
 func (w *writer) add(p *part, section Section) {
 	if section.Text != "" {
-		section.Text = w.write(p.heading, section.Text)
+		section.Text = w.write(p, section.Text)
 	}
 	missing := section.LeftOut+section.Shortened > 0 || section.Failure != ""
 	if !missing && (p.items == "" || section.Text == "") {
@@ -120,14 +136,18 @@ func (w *writer) add(p *part, section Section) {
 // sectionBreak separates the sections.
 const sectionBreak = "\n\n"
 
-// write appends a heading and the text below it, and returns both as they stand in the prompt.
-func (w *writer) write(heading, body string) string {
+// write appends a part's heading and the text below or behind it, and returns both as they stand in the prompt.
+func (w *writer) write(p *part, body string) string {
 	if w.Len() > 0 {
 		w.WriteString(sectionBreak)
 	}
 	begin := w.Len()
-	w.WriteString(heading)
-	w.WriteByte('\n')
+	w.WriteString(p.heading)
+	if p.inline {
+		w.WriteByte(' ')
+	} else {
+		w.WriteByte('\n')
+	}
 	w.WriteString(body)
 	return w.String()[begin:]
 }
@@ -141,8 +161,27 @@ func (s Section) counted(items string) Section {
 		s.Messages = s.Items
 	case "files":
 		s.Files = s.Items
+	case "memories":
+		s.Memories = s.Items
 	}
 	return s
+}
+
+func memoriesRemark(a Account) string {
+	switch a.Items {
+	case 0:
+		return ""
+	case 1:
+		return " 1 memory of the user is shown."
+	}
+	return fmt.Sprintf(" %d memories of the user are shown.", a.Items)
+}
+
+func topicRemark(a Account) string {
+	if a.Items == 0 {
+		return ""
+	}
+	return " The topic that the conversation has come back to is named."
 }
 
 func recallRemark(a Account) string {

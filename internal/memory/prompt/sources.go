@@ -99,7 +99,9 @@ func (s *selection) fixedTokens() int {
 	}
 	used := text.Tokens(s.question.Instructions) + text.Tokens(s.question.Content) + HeadingTokens + memory.LabelTokens*messages
 	for _, section := range s.question.Retrieved {
-		used += text.Tokens(section.Text)
+		if section.Text != "" {
+			used += text.Tokens(Heading(section.Name)) + text.Tokens(section.Text)
+		}
 	}
 	return used
 }

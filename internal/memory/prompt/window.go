@@ -33,6 +33,25 @@ func RetrievedRoom(l memory.Limits) int {
 	return l.InputTokens / 10
 }
 
+// FitRetrieved makes the sections that are retrieved for a question shorter, in the order in which they are left out, so
+// that together they take at most room tokens.
+func FitRetrieved(sections []Section, room int) {
+	over := -room
+	for i := range sections {
+		over += sections[i].Tokens
+	}
+	for _, name := range retrievedParts {
+		at := slices.IndexFunc(sections, func(s Section) bool { return s.Name == name && s.Shorter != nil })
+		if over <= 0 || at < 0 || sections[at].Tokens == 0 {
+			continue
+		}
+		before := sections[at]
+		sections[at] = before.Shorter(max(before.Tokens-over, 0))
+		sections[at].Name = name
+		over -= before.Tokens - sections[at].Tokens
+	}
+}
+
 // leaveOut empties a retrieved section, and reports whether there was something in it.
 func (q *Question) leaveOut(name string) bool {
 	at := slices.IndexFunc(q.Retrieved, func(s Section) bool { return s.Name == name && s.Text != "" })
@@ -42,7 +61,7 @@ func (q *Question) leaveOut(name string) bool {
 	q.Retrieved = slices.Clone(q.Retrieved)
 	left := &q.Retrieved[at]
 	left.LeftOut += left.Items
-	left.Text, left.Seqs, left.Tokens, left.Items = "", nil, 0, 0
+	left.Text, left.Seqs, left.IDs, left.Tokens, left.Items = "", nil, nil, 0, 0
 	return true
 }
 

@@ -2,19 +2,14 @@ package recall
 
 import (
 	_ "embed"
-	"flag"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/arcoscribe/throughline/internal/memory"
+	"github.com/arcoscribe/throughline/internal/testkit/golden"
 )
-
-var update = flag.Bool("update", false, "write the golden files")
 
 //go:embed testdata/questions.txt
 var questions string
@@ -23,24 +18,6 @@ var questions string
 var turnsText string
 
 var goldenNow = time.Date(2026, time.April, 2, 12, 0, 0, 0, time.UTC)
-
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	file := "testdata/" + name + ".golden"
-	if *update {
-		if err := os.WriteFile(file, []byte(got), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("%s (-want +got):\n%s", file, diff)
-	}
-}
 
 // The words of questions, those that pass no gate with a full stop, and the times that they name.
 func TestGoldenQuestions(t *testing.T) {
@@ -61,7 +38,7 @@ func TestGoldenQuestions(t *testing.T) {
 			fmt.Fprintf(&out, "  from %s until %s\n", p.from.Format(time.DateOnly), p.to.Format(time.DateOnly))
 		}
 	}
-	golden(t, "questions", out.String())
+	golden.Check(t, "questions.golden", out.String())
 }
 
 // Eight turns are ranked by words, and by words and vectors, and the section is written.
@@ -78,7 +55,7 @@ func TestGoldenRanking(t *testing.T) {
 		fmt.Fprintf(&out, "== %s, words and meaning ==\n", question)
 		shelf.write(&out, found)
 	}
-	golden(t, "ranking", out.String())
+	golden.Check(t, "ranking.golden", out.String())
 }
 
 // goldenShelf is the turns of a file, and their nearness to two questions.

@@ -20,6 +20,10 @@ type Query struct {
 	Before int64
 	// Shown are the seqs of messages that the prompt shows besides. Their turns are left out.
 	Shown []int64
+	// Topic says whether Recall looks for the topic that the conversation has come back to as well.
+	Topic bool
+	// Short says that the question has too few words to come back to a topic of which no turn is found.
+	Short bool
 	// Now is what "last week" in the question refers to.
 	Now time.Time
 	// Limit is the most turns that Recall returns, and the most messages that Search does.
@@ -41,6 +45,8 @@ const (
 type Found struct {
 	How   How
 	Turns []Turn
+	// Topic is the one that the conversation has come back to with the question; nil for none.
+	Topic *Topic
 }
 
 // Turn is a user message and what follows it, up to the next one.

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/google/uuid"
+
 	"github.com/arcoscribe/throughline/internal/auth"
 )
 
@@ -21,6 +23,8 @@ type Config struct {
 	Embedder Embedder
 	// Scales says what a cosine of the embedder's model means. Required with an Embedder.
 	Scales *Scales
+	// Topics say when a question is about a topic. Required for queries that ask for one.
+	Topics TopicRules
 }
 
 // Recaller finds turns. It may be used by many goroutines at once.
@@ -46,24 +50,49 @@ func (r *Recaller) Recall(ctx context.Context, user auth.Principal, q Query) (Fo
 	if err != nil {
 		return Found{}, err
 	}
-	how := ByWords
-	taken := found.passed(q)
-	if vector, ok, err := asked.vector(ctx, len(taken) == 0); err != nil {
+	choice := found.byWords(q)
+	if vector, ok, err := asked.Vector(ctx, len(choice.turns) == 0); err != nil {
 		return Found{}, err
 	} else if ok {
-		better, by, err := r.passedByMeaning(ctx, user, q, found, vector)
+		better, err := r.byMeaning(ctx, user, q, found, vector)
 		switch {
 		case err == nil:
-			taken, how = better, by
-		case len(taken) == 0:
+			choice = better
+		case len(choice.turns) == 0:
 			return Found{}, err
 		}
 	}
-	if len(taken) == 0 {
+	return r.read(ctx, user, q, found, choice)
+}
+
+// choice is what a prompt should show for a question: turns, best first, and the topic that the conversation has come back
+// to, uuid.Nil for none.
+type choice struct {
+	how   How
+	turns []*candidate
+	topic uuid.UUID
+}
+
+// byWords chooses by the words alone.
+func (f *ranked) byWords(q Query) choice {
+	passed := f.passed(q)
+	return choice{ByWords, passed, topicByWords(f.matches.Topics, passed[:min(len(passed), q.Limit)])}
+}
+
+// read reads what was chosen: of the turns those of the topic, if it has any.
+func (r *Recaller) read(ctx context.Context, user auth.Principal, q Query, found *ranked, c choice) (Found, error) {
+	best := within(c.topic, c.turns)
+	if q.Short && (len(best) == 0 || best[0].TopicID != c.topic) {
+		c.topic = uuid.Nil
+	}
+	if len(best) == 0 && c.topic == uuid.Nil {
 		return Found{How: ByNone}, nil
 	}
-	turns, err := r.turns(ctx, user, found, taken[:min(len(taken), readRatio*q.Limit)])
-	return Found{How: how, Turns: turns[:min(len(turns), q.Limit)]}, err
+	turns, topic, err := r.turns(ctx, user, found, best[:min(len(best), readRatio*q.Limit)], c.topic)
+	if len(c.turns) == 0 {
+		c.how = ByNone
+	}
+	return Found{How: c.how, Turns: turns[:min(len(turns), q.Limit)], Topic: topic}, err
 }
 
 // Search finds what matches a question best, whether or not a prompt would show it: turns with at most q.Limit
@@ -80,7 +109,7 @@ func (r *Recaller) Search(ctx context.Context, user auth.Principal, q Query) (Fo
 		return Found{}, err
 	}
 	how := ByWords
-	if vector, ok, err := asked.vector(ctx, true); err == nil && ok {
+	if vector, ok, err := asked.Vector(ctx, true); err == nil && ok {
 		if err := r.addMeaning(ctx, user, q, found, vector); err != nil {
 			return Found{}, err
 		}
@@ -91,7 +120,7 @@ func (r *Recaller) Search(ctx context.Context, user auth.Principal, q Query) (Fo
 	if len(found.best) == 0 {
 		return Found{How: ByNone}, nil
 	}
-	turns, err := r.turns(ctx, user, found, found.best[:min(len(found.best), readRatio*q.Limit)])
+	turns, _, err := r.turns(ctx, user, found, found.best[:min(len(found.best), readRatio*q.Limit)], uuid.Nil)
 	return Found{How: how, Turns: firstMessages(turns, q.Limit)}, err
 }
 
@@ -120,7 +149,7 @@ func (r *Recaller) rank(ctx context.Context, user auth.Principal, q Query, words
 }
 
 func (q *Query) scope() Scope {
-	return Scope{ChatID: q.ChatID, TopicID: q.TopicID, After: q.After, Before: q.Before}
+	return Scope{ChatID: q.ChatID, TopicID: q.TopicID, After: q.After, Before: q.Before, Topics: q.Topic}
 }
 
 // passed returns the candidates that pass the gate by their words.
@@ -133,23 +162,29 @@ func (c *candidate) isShown(seqs []int64) bool {
 	return slices.ContainsFunc(seqs, func(seq int64) bool { return c.Seq <= seq && seq <= c.LastSeq })
 }
 
-func (r *Recaller) passedByMeaning(ctx context.Context, user auth.Principal, q Query, found *ranked, vector Vector) ([]*candidate, How, error) {
+// byMeaning chooses by the words and by the meaning. Where no topic can be compared with the question, words choose it.
+func (r *Recaller) byMeaning(ctx context.Context, user auth.Principal, q Query, found *ranked, vector Vector) (choice, error) {
 	scale, known, err := r.Scales.Known(ctx)
 	if err != nil || !known {
-		return found.passed(q), ByWords, err
+		return found.byWords(q), err
 	}
 	if err := r.addMeaning(ctx, user, q, found, vector); err != nil {
-		return nil, "", err
+		return choice{}, err
 	}
-	how := ByMeaning
+	how, reads := ByMeaning, scale.Reads(q.Text)
 	passed := slices.DeleteFunc(slices.Clone(found.best), func(c *candidate) bool {
 		byWords := found.passesByWords(c)
 		if byWords && !c.isShown(q.Shown) {
 			how = ByWords
 		}
-		return c.isShown(q.Shown) || !byWords && !(c.hasVector && Similarity(c.cosine, scale) >= nearEnough)
+		return c.isShown(q.Shown) || !byWords && !(reads && c.hasVector && Similarity(c.cosine, scale) >= nearEnough)
 	})
-	return passed, how, nil
+	if reads {
+		if topic, compared := r.Topics.topicByMeaning(found.matches.Topics, scale); compared {
+			return choice{how, passed, topic}, nil
+		}
+	}
+	return choice{how, passed, topicByWords(found.matches.Topics, passed[:min(len(passed), q.Limit)])}, nil
 }
 
 func (r *Recaller) addMeaning(ctx context.Context, user auth.Principal, q Query, found *ranked, vector Vector) error {
@@ -157,7 +192,8 @@ func (r *Recaller) addMeaning(ctx context.Context, user auth.Principal, q Query,
 	if err != nil {
 		return err
 	}
-	found.addMeaning(near)
+	found.addMeaning(near.Turns)
+	found.matches.Topics = near.Topics
 	found.best = found.ranked(meaningWeight(vector.Model), found.times)
 	return nil
 }
@@ -174,8 +210,11 @@ func meaningWeight(model string) float64 {
 	}
 }
 
-// question is a vector that is being made.
-type question struct {
+// Means reports whether the vectors of a model say what a text is about. Those of hashing only say which words it has.
+func Means(model string) bool { return meaningWeight(model) > 0 }
+
+// Pending is the vector of a question that is being made.
+type Pending struct {
 	model string
 	made  chan questionVector
 }
@@ -185,14 +224,19 @@ type questionVector struct {
 	err    error
 }
 
-// embed begins to make the vector of a question. It ends when ctx does.
-func (r *Recaller) embed(ctx context.Context, content string) question {
-	if r.Embedder == nil || meaningWeight(r.Embedder.Model()) == 0 {
-		return question{}
+func (r *Recaller) embed(ctx context.Context, content string) Pending {
+	return Begin(ctx, r.Embedder, content)
+}
+
+// Begin begins to make the vector of a question. It ends when ctx does. There is none without an embedder, nor of one whose
+// vectors have no meaning.
+func Begin(ctx context.Context, embedder Embedder, content string) Pending {
+	if embedder == nil || meaningWeight(embedder.Model()) == 0 {
+		return Pending{}
 	}
-	q := question{model: r.Embedder.Model(), made: make(chan questionVector, 1)}
+	q := Pending{model: embedder.Model(), made: make(chan questionVector, 1)}
 	go func() {
-		vectors, err := r.Embedder.Embed(ctx, []string{content})
+		vectors, err := embedder.Embed(ctx, []string{content})
 		if err != nil || len(vectors) != 1 {
 			q.made <- questionVector{err: err}
 			return
@@ -202,9 +246,9 @@ func (r *Recaller) embed(ctx context.Context, content string) question {
 	return q
 }
 
-// vector returns the vector, and false if there is none, or not yet and it is not to be waited for. A failure is an
+// Vector returns the vector, once, and false if there is none, or not yet and it is not to be waited for. A failure is an
 // error only if it was waited for.
-func (q question) vector(ctx context.Context, wait bool) (Vector, bool, error) {
+func (q Pending) Vector(ctx context.Context, wait bool) (Vector, bool, error) {
 	if q.made == nil {
 		return Vector{}, false, nil
 	}

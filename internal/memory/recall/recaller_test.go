@@ -20,12 +20,20 @@ type shelf struct {
 	turns   []string
 	queries atomic.Int32
 	fails   error // of Nearness
+	// topics are those of the chat, and topicOf says which one a turn belongs to.
+	topics  []recall.TopicPlace
+	topicOf func(n int) uuid.UUID
 }
 
 var chatID = uuid.New()
 
 func (s *shelf) place(n int) recall.Place {
+	topic := uuid.Nil
+	if s.topicOf != nil {
+		topic = s.topicOf(n)
+	}
 	return recall.Place{
+		TopicID:  topic,
 		Span:     recall.Span{TurnID: recall.TurnID{ChatID: chatID, Seq: int64(n + 1)}, LastSeq: int64(n + 1)},
 		AskedSeq: int64(max(n, 1)), Segment: n / 4, Size: len(strings.Fields(s.turns[n])),
 		SaidAt: time.Date(2026, time.March, n+1, 12, 0, 0, 0, time.UTC),
@@ -34,9 +42,15 @@ func (s *shelf) place(n int) recall.Place {
 
 func (s *shelf) IndexRest(context.Context, auth.Principal, recall.Scope) error { return nil }
 
-func (s *shelf) Matches(_ context.Context, _ auth.Principal, _ recall.Scope, words [][]string) (recall.Matches, error) {
+func (s *shelf) Matches(_ context.Context, _ auth.Principal, in recall.Scope, words [][]string) (recall.Matches, error) {
 	s.queries.Add(1)
 	found := recall.Matches{Turns: len(s.turns), Segments: len(s.turns)/4 + 1}
+	if in.Topics {
+		for _, t := range s.topics {
+			t.Cosine, t.HasCosine = 0, false
+			found.Topics = append(found.Topics, t)
+		}
+	}
 	count := func(n int, forms []string) float64 {
 		if n < 0 {
 			return 0
@@ -60,9 +74,13 @@ func (s *shelf) Matches(_ context.Context, _ auth.Principal, _ recall.Scope, wor
 }
 
 // Nearness is 1 for turns that speak of teeth.
-func (s *shelf) Nearness(context.Context, auth.Principal, recall.Scope, recall.Vector) ([]recall.Near, error) {
+func (s *shelf) Nearness(_ context.Context, _ auth.Principal, in recall.Scope, _ recall.Vector) (recall.Nearby, error) {
 	s.queries.Add(1)
 	var near []recall.Near
+	var topics []recall.TopicPlace
+	if in.Topics {
+		topics = s.topics
+	}
 	for n, content := range s.turns {
 		cosine := .01 * float64(n%7)
 		if strings.Contains(content, "tooth") {
@@ -70,20 +88,23 @@ func (s *shelf) Nearness(context.Context, auth.Principal, recall.Scope, recall.V
 		}
 		near = append(near, recall.Near{Place: s.place(n), Cosine: cosine})
 	}
-	return near, s.fails
+	return recall.Nearby{Turns: near, Topics: topics}, s.fails
 }
 
-func (s *shelf) Texts(_ context.Context, _ auth.Principal, turns []recall.Span) (map[recall.TurnID][]recall.Message, error) {
+func (s *shelf) Texts(_ context.Context, _ auth.Principal, turns []recall.Span, topic uuid.UUID) (map[recall.TurnID][]recall.Message, *recall.Topic, error) {
 	s.queries.Add(1)
 	found := map[recall.TurnID][]recall.Message{}
 	for _, t := range turns {
 		found[t.TurnID] = []recall.Message{{Seq: t.Seq, Role: "user", Content: s.turns[t.Seq-1]}}
 	}
-	return found, nil
+	if topic == uuid.Nil {
+		return found, nil, nil
+	}
+	return found, &recall.Topic{ID: topic}, nil
 }
 
 func (s *shelf) ReadScale(context.Context, string) (recall.Scale, bool, error) {
-	return recall.Scale{P50: .1, P99: .5}, true, nil
+	return recall.Scale{P50: .1, P99: .5, List: recall.SentenceList}, true, nil
 }
 
 func (s *shelf) SaveScale(context.Context, string, recall.Scale) error { return nil }

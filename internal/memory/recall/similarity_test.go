@@ -35,8 +35,17 @@ func TestUnrelatedSentences(t *testing.T) {
 	if len(sentences) != 32 {
 		t.Errorf("%d sentences", len(sentences))
 	}
-	slices.Sort(sentences)
-	if len(slices.Compact(sentences)) != 32 {
+	more := sentencesOf(languageCodes)
+	if want := 32 + 28 + 7*12; len(more) != want {
+		t.Errorf("%d sentences with the further ones, want %d", len(more), want)
+	}
+	for _, sentence := range sentences {
+		if !slices.Contains(more, sentence) {
+			t.Errorf("%q is not among them", sentence)
+		}
+	}
+	slices.Sort(more)
+	if len(slices.Compact(more)) != 32+28+7*12 {
 		t.Error("a sentence is there twice")
 	}
 }
@@ -75,6 +84,9 @@ type fakeModel struct {
 	calls int
 	alike bool
 	err   error
+	// unread are languages of which all sentences are the same to it, or have no vector.
+	unread []string
+	asked  []string // the last texts
 }
 
 func (m *fakeModel) Model() string { return "fake" }
@@ -83,13 +95,23 @@ func (m *fakeModel) Embed(_ context.Context, texts []string) ([][]float32, error
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.calls++
+	m.asked = texts
 	angles := make([]float64, len(texts))
 	for n := range angles {
 		if !m.alike {
 			angles[n] = float64(5 * n)
 		}
 	}
-	return onCircle(angles...), m.err
+	vectors := onCircle(angles...)
+	for n, text := range texts {
+		if code := codeOf(text); slices.Contains(m.unread, code) {
+			vectors[n] = onCircle(200)[0]
+			if code == "ar" {
+				vectors[n] = nil
+			}
+		}
+	}
+	return vectors, m.err
 }
 
 // fakeScales is a store of one model's scale.
@@ -150,7 +172,7 @@ func TestAScaleIsMeasuredOnce(t *testing.T) {
 
 func TestTheFirstServersScaleHolds(t *testing.T) {
 	t.Parallel()
-	store := &fakeScales{before: &Scale{P50: .1, P99: .3}}
+	store := &fakeScales{before: &Scale{P50: .1, P99: .3, List: SentenceList}}
 	if scale, err := NewScales(store, &fakeModel{}).Measured(t.Context()); err != nil || scale != *store.before {
 		t.Errorf("%+v, %v", scale, err)
 	}
@@ -172,5 +194,103 @@ func TestAScaleThatCannotBeMeasured(t *testing.T) {
 		if err == nil || c.want != nil && !errors.Is(err, c.want) || c.store.scale != nil {
 			t.Errorf("%s: %v, saved %v", name, err, c.store.scale)
 		}
+	}
+}
+
+func TestAModelOfSomeLanguages(t *testing.T) {
+	t.Parallel()
+	model, store := &fakeModel{unread: []string{"ja", "ar"}}, &fakeScales{}
+	scale, err := NewScales(store, model).Measured(t.Context())
+	if err != nil || scale.Languages != "en de fr es it pt" || scale.P50 >= scale.P99 {
+		t.Errorf("%+v, %v", scale, err)
+	}
+	if model.calls != 2 || len(model.asked) != 24+28+5*12 {
+		t.Errorf("%d calls, the last for %d sentences", model.calls, len(model.asked))
+	}
+	all := Scale{P50: .1, P99: .5}
+	for text, want := range map[string]bool{
+		"What is my dentist called?": true, "Wie heißt mein Zahnarzt?": true, "cello strings": true, "violonsel çalıyorum": false,
+		"歯医者の名前は何ですか。": false, "ما اسم طبيب أسناني؟": false, "Как зовут моего врача?": false, "내 치과 의사": false, "42": false,
+		"Jak nazywa się mój dentysta i gdzie jest": false,
+	} {
+		if got := scale.Reads(text); got != want {
+			t.Errorf("%q is read: %v", text, got)
+		}
+		if !all.Reads(text) {
+			t.Errorf("%q is not read by a model for all languages", text)
+		}
+	}
+}
+
+func TestKnownLanguages(t *testing.T) {
+	t.Parallel()
+	if got := knownLanguages(make([][]float32, 32)); len(got) != len(languageCodes) {
+		t.Errorf("a model without any vector knows %v, which the scale refuses", got)
+	}
+	if _, err := scaleOf(make([][]float32, 32)); err == nil {
+		t.Error("a scale without vectors")
+	}
+}
+
+func TestAnOlderScaleIsMeasuredAnew(t *testing.T) {
+	t.Parallel()
+	model, store := &fakeModel{}, &fakeScales{scale: &Scale{P50: .1, P99: 1, List: SentenceList - 1}}
+	scales := NewScales(store, model)
+	if _, known, err := scales.Known(t.Context()); known || err != nil {
+		t.Errorf("known %v, %v", known, err)
+	}
+	if outdated, err := scales.Outdated(t.Context()); !outdated || err != nil {
+		t.Errorf("outdated %v, %v", outdated, err)
+	}
+	if scale, err := scales.Measured(t.Context()); err != nil || scale.P99 == 1 || scale.List != SentenceList {
+		t.Errorf("%+v, %v", scale, err)
+	}
+	if outdated, err := scales.Outdated(t.Context()); outdated || err != nil {
+		t.Errorf("outdated %v, %v", outdated, err)
+	}
+	if outdated, err := NewScales(&fakeScales{}, model).Outdated(t.Context()); outdated || err != nil {
+		t.Errorf("a model that nobody has measured: outdated %v, %v", outdated, err)
+	}
+}
+
+// scalesByName is a store of several scales.
+type scalesByName map[string]Scale
+
+func (s scalesByName) ReadScale(_ context.Context, name string) (Scale, bool, error) {
+	scale, found := s[name]
+	return scale, found, nil
+}
+
+func (s scalesByName) SaveScale(_ context.Context, name string, scale Scale) error {
+	s[name] = scale
+	return nil
+}
+
+func TestTurnsHaveAScaleOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	model, store := &fakeModel{unread: []string{"ja", "ar"}}, scalesByName{}
+	turns := NewTurnScales(store, model)
+	if _, known, err := turns.Known(t.Context()); known || err != nil {
+		t.Errorf("known before it is measured, %v", err)
+	}
+	scale, err := turns.Measured(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range model.asked {
+		if user, reply, ok := strings.Cut(text, "\nAssistant: "); !ok || !strings.HasPrefix(user, "User: ") || reply == "" || codeOf(text) == "ja" {
+			t.Errorf("a turn is %q", text)
+		}
+	}
+	sentences := store["fake"]
+	if store["turns of fake"] != scale || len(store) != 2 || scale == sentences || scale.Languages != sentences.Languages || scale.List != SentenceList {
+		t.Errorf("turns %+v, stored %+v", scale, store)
+	}
+	calls := model.calls
+	if again, known, err := NewTurnScales(store, model).Known(t.Context()); again != scale || !known || err != nil || model.calls != calls {
+		t.Errorf("%+v, %v, %v", again, known, err)
+	}
+	if _, err := NewTurnScales(scalesByName{}, &fakeModel{err: errors.New("away")}).Measured(t.Context()); err == nil {
+		t.Error("a model that is away is measured")
 	}
 }

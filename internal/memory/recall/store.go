@@ -16,15 +16,18 @@ type Store interface {
 	// the chat does not exist or has expired.
 	Matches(ctx context.Context, user auth.Principal, in Scope, words [][]string) (Matches, error)
 	// Nearness returns the turns with a vector of the model, chat by chat and in order of seq, with their cosines.
-	Nearness(ctx context.Context, user auth.Principal, in Scope, vector Vector) ([]Near, error)
-	// Texts returns the messages of turns that have text, in order of seq. Turns that are gone have none.
-	Texts(ctx context.Context, user auth.Principal, turns []Span) (map[TurnID][]Message, error)
+	Nearness(ctx context.Context, user auth.Principal, in Scope, vector Vector) (Nearby, error)
+	// Texts returns the messages of turns that have text, in order of seq, and a topic. Turns that are gone have none; the
+	// topic is nil if there is none with the id.
+	Texts(ctx context.Context, user auth.Principal, turns []Span, topic uuid.UUID) (map[TurnID][]Message, *Topic, error)
 }
 
 // Scope says in which turns to look; see Query.
 type Scope struct {
 	ChatID, TopicID uuid.UUID
 	After, Before   int64
+	// Topics says whether the topics of the chat are to come as well: those that begin after After.
+	Topics bool
 }
 
 // TurnID identifies a turn by its chat and the seq of its first message.
@@ -49,6 +52,8 @@ type Place struct {
 	// Size is the number of different words.
 	Size   int
 	SaidAt time.Time
+	// TopicID is uuid.Nil for a turn without a topic.
+	TopicID uuid.UUID
 }
 
 // Match is a turn that holds a word.
@@ -67,6 +72,14 @@ type Matches struct {
 	Turns, Segments int
 	// Of a word that too many turns hold there are none.
 	Found []Match
+	// Topics are those of the chat, without cosines.
+	Topics []TopicPlace
+}
+
+// Nearby is what is near to a vector: turns, and topics by their centroids.
+type Nearby struct {
+	Turns  []Near
+	Topics []TopicPlace
 }
 
 // Vector is a question's vector of unit length, and the model that has made it.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/memory/text"
+	"github.com/google/uuid"
 )
 
 const (
@@ -23,15 +24,15 @@ const (
 	askShare = 2.
 )
 
-// turns reads the messages of turns and returns those that still have some, best first.
-func (r *Recaller) turns(ctx context.Context, user auth.Principal, found *ranked, best []*candidate) ([]Turn, error) {
+// turns reads the messages of turns and returns those that still have some, best first, and a topic.
+func (r *Recaller) turns(ctx context.Context, user auth.Principal, found *ranked, best []*candidate, topicID uuid.UUID) ([]Turn, *Topic, error) {
 	spans := make([]Span, len(best))
 	for n, c := range best {
 		spans[n] = c.Span
 	}
-	texts, err := r.Store.Texts(ctx, user, spans)
+	texts, topic, err := r.Store.Texts(ctx, user, spans, topicID)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	finder := found.finder()
 	turns := make([]Turn, 0, len(best))
@@ -41,7 +42,7 @@ func (r *Recaller) turns(ctx context.Context, user auth.Principal, found *ranked
 		}
 	}
 	slices.SortStableFunc(turns, func(a, b Turn) int { return cmp.Compare(b.Score, a.Score) })
-	return turns, nil
+	return turns, topic, nil
 }
 
 // turn scores the messages of a turn by their own words, so that an "I see" does not rank beside what it answers.

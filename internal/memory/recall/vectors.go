@@ -3,14 +3,10 @@ package recall
 import (
 	"cmp"
 	"context"
-	"errors"
 	"log/slog"
-	"math/rand/v2"
 	"strings"
-	"sync"
 	"time"
 
-	"github.com/arcoscribe/throughline/internal/fault"
 	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/memory/text"
 	"github.com/arcoscribe/throughline/internal/metrics"
@@ -52,6 +48,9 @@ type VectorStore interface {
 	BareTurns(ctx context.Context, chatID uuid.UUID, model string, after int64, most int) ([]BareTurn, error)
 	// SaveVectors stores vectors where the turn's words are still those that they were made of, and returns how many.
 	SaveVectors(ctx context.Context, chatID uuid.UUID, model string, vectors []TurnVector) (int, error)
+	// FinishVectors completes a job with its output, unless the chat has turns without a vector of the model: then it
+	// reports false.
+	FinishVectors(ctx context.Context, chatID uuid.UUID, model string, jobID int64, output Embedded) (bool, error)
 	// BareChats returns chats with turns without a vector of the model and without a job, at most so many: those with
 	// turns that have no vector at all, and those whose vectors are another model's.
 	BareChats(ctx context.Context, model string, most int) (fresh, outdated []uuid.UUID, err error)
@@ -67,27 +66,30 @@ type VectorsConfig struct {
 	Turn time.Duration
 	// CallTimeout bounds each call of the embedder. Defaults to 60 s.
 	CallTimeout time.Duration
-	// FirstRest is for how long a failing embedder is left alone: twice as long after each further failure, up to
-	// LongestRest. Default to 15 s and 10 min.
-	FirstRest, LongestRest time.Duration
+	// Topics is whether turns are compared with each other, so that the scale of turns is measured as well.
+	Topics bool
+	// Rest leaves the embedder alone while it fails. It may be shared with others that ask the same embedder. Defaults to
+	// one of its own.
+	Rest *Rest
 }
 
 // Vectors gives indexed turns their vectors. It is safe for concurrent use.
 type Vectors struct {
 	VectorsConfig
-	scales *Scales
-
-	mu       sync.Mutex
-	failures int
-	resumes  time.Time // the embedder is left alone until then
+	scales     *Scales
+	turnScales *Scales // nil unless it is needed
 }
 
 // NewVectors returns the engine of embed_turns.
 func NewVectors(config VectorsConfig) *Vectors {
 	config.Turn = cmp.Or(config.Turn, 30*time.Second)
 	config.CallTimeout = cmp.Or(config.CallTimeout, time.Minute)
-	config.FirstRest, config.LongestRest = cmp.Or(config.FirstRest, 15*time.Second), cmp.Or(config.LongestRest, 10*time.Minute)
-	return &Vectors{VectorsConfig: config, scales: NewScales(config.Store, config.Embedder)}
+	config.Rest = cmp.Or(config.Rest, NewRest(0, 0, config.Logger))
+	v := &Vectors{VectorsConfig: config, scales: NewScales(config.Store, config.Embedder)}
+	if config.Topics {
+		v.turnScales = NewTurnScales(config.Store, config.Embedder)
+	}
+	return v
 }
 
 // Embedded is what EmbedTurns did.
@@ -105,12 +107,12 @@ type Embedded struct {
 // EmbedTurns gives a chat's indexed turns the vectors that they lack. No transaction is open while the model works. A
 // failure of the model is a *fault.Error with an upstream code; what was embedded before it is stored.
 func (v *Vectors) EmbedTurns(ctx context.Context, chatID uuid.UUID) (done Embedded, err error) {
-	if done.Rest = v.rest(); done.Rest > 0 {
+	if done.Rest = v.Rest.Left(); done.Rest > 0 {
 		return done, nil
 	}
 	began := time.Now()
 	if err := v.measured(ctx); err != nil {
-		return done, v.failed(ctx, err)
+		return done, v.Rest.Failed(ctx, v.Embedder.Model(), err)
 	}
 	for after := int64(0); ; {
 		turns, err := v.Store.BareTurns(ctx, chatID, v.Embedder.Model(), after, vectorsPerCall)
@@ -125,17 +127,26 @@ func (v *Vectors) EmbedTurns(ctx context.Context, chatID uuid.UUID) (done Embedd
 		}
 		taken, err := v.embed(ctx, chatID, turns, &done)
 		if err != nil {
-			return done, v.failed(ctx, err)
+			return done, v.Rest.Failed(ctx, v.Embedder.Model(), err)
 		}
 		after = turns[taken-1].Seq
 	}
 }
 
-// measured makes sure that the model's scale is known before there are vectors to which it applies.
+// Finish completes the job of EmbedTurns. It reports false if turns were indexed meanwhile: who indexed them has inserted no
+// other job, as this one was running.
+func (v *Vectors) Finish(ctx context.Context, chatID uuid.UUID, jobID int64, done Embedded) (bool, error) {
+	return v.Store.FinishVectors(ctx, chatID, v.Embedder.Model(), jobID, done)
+}
+
+// measured makes sure that the model's scales are known before there are vectors to which they apply.
 func (v *Vectors) measured(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, v.CallTimeout)
 	defer cancel()
 	_, err := v.scales.Measured(ctx)
+	if err == nil && v.turnScales != nil {
+		_, err = v.turnScales.Measured(ctx)
+	}
 	return err
 }
 
@@ -148,7 +159,7 @@ func (v *Vectors) embed(ctx context.Context, chatID uuid.UUID, turns []BareTurn,
 	if err != nil {
 		return 0, err
 	}
-	v.worked()
+	v.Rest.Worked()
 	made := make([]TurnVector, len(texts))
 	for n := range made {
 		made[n] = TurnVector{Seq: turns[n].Seq, Words: turns[n].Words, Vector: vectors[n]}
@@ -191,51 +202,13 @@ func TurnText(messages []memory.Message) (string, int) {
 
 // BareChats is the store's, for the sweep. There are none while the embedder is left alone.
 func (v *Vectors) BareChats(ctx context.Context, most int) (fresh, outdated []uuid.UUID, err error) {
-	if v.rest() > 0 {
+	if v.Rest.Left() > 0 {
 		return nil, nil, nil
 	}
+	if outdated, err := v.scales.Outdated(ctx); err != nil || outdated && v.Rest.Failed(ctx, v.Embedder.Model(), v.measured(ctx)) != nil {
+		return nil, nil, err
+	}
 	return v.Store.BareChats(ctx, v.Embedder.Model(), most)
-}
-
-// rest returns for how long the embedder is still left alone, and a little more, so that not all jobs come at once.
-func (v *Vectors) rest() time.Duration {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	wait := time.Until(v.resumes)
-	if wait <= 0 {
-		return 0
-	}
-	return wait + rand.N(wait/4+1) //nolint:gosec // spreads load, guards nothing
-}
-
-func (v *Vectors) worked() {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.failures = 0
-}
-
-// failed leaves the embedder alone for a while if it was the embedder that failed. Thousands of jobs may wait for it.
-func (v *Vectors) failed(ctx context.Context, err error) error {
-	refused, ok := errors.AsType[*fault.Error](err)
-	if !ok || !isUpstream(refused.Code) || ctx.Err() != nil {
-		return err
-	}
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if time.Now().Before(v.resumes) {
-		return err // a call that began before
-	}
-	wait := min(v.FirstRest<<min(v.failures, 16), v.LongestRest)
-	wait = max(wait, min(refused.RetryAfter, v.LongestRest))
-	v.failures++
-	v.resumes = time.Now().Add(wait)
-	v.Logger.LogAttrs(ctx, slog.LevelWarn, "the embedding model fails, turns are found by their words alone meanwhile",
-		slog.String("model", v.Embedder.Model()), slog.String("left_alone", wait.String()), slog.Any("error", err))
-	return err
-}
-
-func isUpstream(code fault.Code) bool {
-	return code == fault.UpstreamFailed || code == fault.UpstreamTimeout || code == fault.UpstreamOverloaded
 }
 
 func (v *Vectors) report(ctx context.Context, chatID uuid.UUID, done Embedded, took time.Duration) {

@@ -1,6 +1,7 @@
 package recall
 
 import (
+	"slices"
 	"strings"
 	"unicode"
 
@@ -157,4 +158,81 @@ func irregularForms(token string) []string {
 		}
 	}
 	return nil
+}
+
+// Word is a word of a question for others that search by words.
+type Word struct {
+	// Forms are the word and its irregular forms, of which any counts.
+	Forms []string
+	// Weak words say nothing by themselves.
+	Weak bool
+}
+
+// Words returns the words of a question that say what it is about, each once; if there are none, its other words, as weak
+// ones.
+func Words(question string) []Word {
+	words := wordsOf(question)
+	out := make([]Word, len(words))
+	for n, w := range words {
+		out[n] = Word{Forms: w.forms, Weak: w.weak}
+	}
+	return out
+}
+
+// Roots returns the words of a text without their endings, each once.
+func Roots(content string) []string {
+	var roots []string
+	seen := map[string]bool{}
+	for _, token := range tokensOf(content) {
+		if root := rootOf(token); !seen[root] {
+			seen[root] = true
+			roots = append(roots, root)
+		}
+	}
+	return roots
+}
+
+// TellingRoots are the Roots of the words that say what a text is about: no function words, and none of any chat.
+func TellingRoots(content string) []string {
+	tokens := tokensOf(content)
+	language := languageOf(tokens)
+	var roots []string
+	for _, token := range tokens {
+		root := rootOf(token)
+		if !isFunctionWord(token, language) && !isSmallTalk(token, language) && !slices.Contains(roots, root) {
+			roots = append(roots, root)
+		}
+	}
+	return roots
+}
+
+// The longest names that Names finds, in words and, in scripts without spaces, in characters; and how many it finds.
+const (
+	nameWords      = 4
+	nameCharacters = 8
+	mostNames      = 600
+)
+
+// Names returns what a question may call somebody or something: its words and up to four that follow one another; in
+// scripts without spaces, up to eight characters.
+func Names(question string) []string {
+	var names []string
+	words := strings.FieldsFunc(question, func(r rune) bool { return !isLetter(r) && !unicode.IsMark(r) && !strings.ContainsRune(".+#-'’&", r) })
+	for length := 1; length <= nameWords; length++ {
+		for at := 0; at+length <= len(words) && len(names) < mostNames; at++ {
+			names = append(names, strings.Join(words[at:at+length], " "))
+		}
+	}
+	for _, w := range words {
+		run := []rune(w)
+		if !strings.ContainsFunc(w, isSpaceless) {
+			continue
+		}
+		for length := 2; length <= nameCharacters; length++ {
+			for at := 0; at+length <= len(run) && len(names) < mostNames; at++ {
+				names = append(names, string(run[at:at+length]))
+			}
+		}
+	}
+	return names
 }

@@ -13,11 +13,12 @@ import (
 )
 
 const InsertChat = `-- name: InsertChat :exec
-insert into public.chats (id, user_id, title, system_prompt, tags, memory_strategy, tool_name, ttl_hours, max_turns)
+insert into public.chats (id, user_id, title, system_prompt, tags, memory_strategy, tool_name, ttl_hours, max_turns, remember, topics)
 select $1::uuid, $2::uuid, $3::text, $4::text, coalesce($5::text[], '{}'),
-       coalesce(nullif($6::text, ''), 'summary'), $7::text, $8::int, $9::int
+       coalesce(nullif($6::text, ''), 'summary'), $7::text, $8::int, $9::int, $10::boolean,
+       coalesce(nullif($11::text, ''), 'auto')
  where not exists (select from public.messages m
-                    where m.user_id = $2 and m.client_message_id = $10)
+                    where m.user_id = $2 and m.client_message_id = $12)
 on conflict (id) do nothing
 `
 
@@ -31,6 +32,8 @@ type InsertChatParams struct {
 	ToolName        *string
 	TtlHours        *int
 	MaxTurns        *int
+	Remember        bool
+	Topics          string
 	ClientMessageID uuid.NullUUID
 }
 
@@ -47,6 +50,8 @@ func (q *Queries) InsertChat(ctx context.Context, arg InsertChatParams) error {
 		arg.ToolName,
 		arg.TtlHours,
 		arg.MaxTurns,
+		arg.Remember,
+		arg.Topics,
 		arg.ClientMessageID,
 	)
 	return err

@@ -375,16 +375,25 @@ func (q *Queries) ReadBrief(ctx context.Context, chatID uuid.UUID) (ReadBriefRow
 const ReadCounters = `-- name: ReadCounters :one
 select b.brief_tokens, b.pending_tokens, b.pending_turns, c.memory_strategy, c.max_turns,
        coalesce(b.retry_at > now(), false)::bool as put_off,
-       (case when c.memory_strategy = 'simple' then (
+       (case when c.memory_strategy = 'simple'
+               or $1::text in ('auto', 'on') and c.topics <> 'off'
+                  and ($1::text = 'on' or c.topics = 'on' or b.covered_seq > 0 or b.assigned_seq > 0) then (
          select count(*) from (select from public.messages m
                                 where m.chat_id = b.chat_id and m.seq > b.indexed_seq and m.role = 'user' and m.token_count > 0
-                                limit $1::int) unindexed) else 0 end)::int as unindexed_turns
-  from public.conversation_briefs b join public.chats c on c.id = b.chat_id where b.chat_id = $2
+                                limit $2::int) unindexed) else 0 end)::int as unindexed_turns,
+       (b.extract_due_at is not null)::bool as extract_due,
+       (case when c.remember and b.extract_due_at is distinct from '-infinity' then (
+         select count(*) from (select from public.messages m
+                                where m.chat_id = b.chat_id and m.seq > b.extracted_seq and m.role = 'user' and m.token_count > 0
+                                limit $3::int) unread) else 0 end)::int as unread_turns
+  from public.conversation_briefs b join public.chats c on c.id = b.chat_id where b.chat_id = $4
 `
 
 type ReadCountersParams struct {
-	IndexAfter int
-	ChatID     uuid.UUID
+	Topics       string
+	IndexAfter   int
+	ExtractAfter int
+	ChatID       uuid.UUID
 }
 
 type ReadCountersRow struct {
@@ -395,11 +404,20 @@ type ReadCountersRow struct {
 	MaxTurns       *int
 	PutOff         bool
 	UnindexedTurns int
+	ExtractDue     bool
+	UnreadTurns    int
 }
 
-// unindexed_turns is that of simple chats, which have no folds; it is counted up to index_after.
+// unindexed_turns is that of simple chats, which have no folds, and of chats with topics; it is counted up to index_after. unread_turns are those
+// that were not read for memories, counted up to extract_after, which is 0 without long-term memory, unless the chat is due
+// at once already.
 func (q *Queries) ReadCounters(ctx context.Context, arg ReadCountersParams) (ReadCountersRow, error) {
-	row := q.db.QueryRow(ctx, ReadCounters, arg.IndexAfter, arg.ChatID)
+	row := q.db.QueryRow(ctx, ReadCounters,
+		arg.Topics,
+		arg.IndexAfter,
+		arg.ExtractAfter,
+		arg.ChatID,
+	)
 	var i ReadCountersRow
 	err := row.Scan(
 		&i.BriefTokens,
@@ -409,6 +427,8 @@ func (q *Queries) ReadCounters(ctx context.Context, arg ReadCountersParams) (Rea
 		&i.MaxTurns,
 		&i.PutOff,
 		&i.UnindexedTurns,
+		&i.ExtractDue,
+		&i.UnreadTurns,
 	)
 	return i, err
 }

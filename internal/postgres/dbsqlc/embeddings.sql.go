@@ -12,7 +12,7 @@ import (
 )
 
 const CountBareTurns = `-- name: CountBareTurns :one
-select ((select count(*) from (select from public.turn_index i where i.embedding_model is null limit 100000) n)
+select ((select count(*) from (select from public.turn_index i where i.embedding_model is null and not i.resting limit 100000) n)
       + (select count(*) from (select from public.turn_index i where i.embedding_model < $1::text limit 100000) l)
       + (select count(*) from (select from public.turn_index i where i.embedding_model > $1::text limit 100000) g))::bigint as turns
 `
@@ -31,7 +31,7 @@ with waiting as (select j.args ->> 'chat_id' as chat from river.river_job j
   where j.queue = 'vectors' and j.state in ('available', 'pending', 'retryable', 'running', 'scheduled'))
 (select distinct f.chat_id, false as outdated
    from (select i.chat_id from public.turn_index i
-          where i.embedding_model is null and i.chat_id::text not in (select w.chat from waiting w) order by i.chat_id limit 20000) f
+          where i.embedding_model is null and not i.resting and i.chat_id::text not in (select w.chat from waiting w) order by i.chat_id limit 20000) f
   limit greatest($1::int - (select count(*) from waiting), 0))
 union all
 (select distinct o.chat_id, true as outdated
@@ -80,7 +80,7 @@ const ReadBareTurns = `-- name: ReadBareTurns :many
 with bare as materialized (
   select i.seq, i.last_seq, md5(i.tsv::text) as words
     from throughline.own_turn_index i
-   where i.chat_id = $1 and i.seq > $2 and i.embedding_model is distinct from $3::text
+   where i.chat_id = $1 and i.seq > $2 and not i.resting and i.embedding_model is distinct from $3::text
    order by i.seq limit $4::int)
 select b.seq as turn_seq, b.words, coalesce(m.role, '')::text as role, left(coalesce(m.content, ''), 10000)::text as content
   from bare b
@@ -141,12 +141,14 @@ func (q *Queries) ReadBareTurns(ctx context.Context, arg ReadBareTurnsParams) ([
 
 const ReadScale = `-- name: ReadScale :many
 
-select unrelated_p50, unrelated_p99 from public.embedding_models where model = $1 limit 1
+select unrelated_p50, unrelated_p99, languages, sentences from public.embedding_models where model = $1 order by sentences desc limit 1
 `
 
 type ReadScaleRow struct {
 	UnrelatedP50 float64
 	UnrelatedP99 float64
+	Languages    string
+	Sentences    int
 }
 
 // The vectors of indexed turns, and what is known of the models that make them.
@@ -160,7 +162,12 @@ func (q *Queries) ReadScale(ctx context.Context, model string) ([]ReadScaleRow, 
 	var items []ReadScaleRow
 	for rows.Next() {
 		var i ReadScaleRow
-		if err := rows.Scan(&i.UnrelatedP50, &i.UnrelatedP99); err != nil {
+		if err := rows.Scan(
+			&i.UnrelatedP50,
+			&i.UnrelatedP99,
+			&i.Languages,
+			&i.Sentences,
+		); err != nil {
 			return nil, err
 		}
 		items = append(items, i)
@@ -172,9 +179,12 @@ func (q *Queries) ReadScale(ctx context.Context, model string) ([]ReadScaleRow, 
 }
 
 const SaveScale = `-- name: SaveScale :exec
-insert into public.embedding_models (model, dims, unrelated_p50, unrelated_p99)
-values ($1, $2, $3, $4)
-on conflict do nothing
+insert into public.embedding_models as e (model, dims, unrelated_p50, unrelated_p99, languages, sentences)
+values ($1, $2, $3, $4, $5, $6)
+on conflict (model, dims) do update
+   set unrelated_p50 = excluded.unrelated_p50, unrelated_p99 = excluded.unrelated_p99, languages = excluded.languages,
+       sentences = excluded.sentences, measured_at = now()
+ where e.sentences < excluded.sentences
 `
 
 type SaveScaleParams struct {
@@ -182,15 +192,19 @@ type SaveScaleParams struct {
 	Dims         int
 	UnrelatedP50 float64
 	UnrelatedP99 float64
+	Languages    string
+	Sentences    int
 }
 
-// The first server that measures a model decides. As the server itself.
+// The first server that measures a model by a list of sentences decides. As the server itself.
 func (q *Queries) SaveScale(ctx context.Context, arg SaveScaleParams) error {
 	_, err := q.db.Exec(ctx, SaveScale,
 		arg.Model,
 		arg.Dims,
 		arg.UnrelatedP50,
 		arg.UnrelatedP99,
+		arg.Languages,
+		arg.Sentences,
 	)
 	return err
 }
@@ -199,7 +213,7 @@ const SaveVectors = `-- name: SaveVectors :execrows
 update throughline.own_turn_index i
    set embedding = new.embedding::throughline.embedding, embedding_model = $1::text
   from (select unnest($3::bigint[]) as seq, unnest($4::text[]) as words, unnest($5::text[]) as embedding) new
- where i.chat_id = $2 and i.seq = new.seq and md5(i.tsv::text) = new.words
+ where i.chat_id = $2 and i.seq = new.seq and md5(i.tsv::text) = new.words and not i.resting
 `
 
 type SaveVectorsParams struct {

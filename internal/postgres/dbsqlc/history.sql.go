@@ -19,11 +19,13 @@ update public.chats c
        metadata = coalesce($2, c.metadata),
        tags = coalesce($3, c.tags),
        memory_strategy = coalesce($4, c.memory_strategy),
-       system_prompt = case when $5::bool then $6 else c.system_prompt end,
-       ttl_hours = case when $7::bool then $8 else c.ttl_hours end,
-       max_turns = case when $9::bool then $10 else c.max_turns end,
+       remember = coalesce($5, c.remember),
+       topics = coalesce($6, c.topics),
+       system_prompt = case when $7::bool then $8 else c.system_prompt end,
+       ttl_hours = case when $9::bool then $10 else c.ttl_hours end,
+       max_turns = case when $11::bool then $12 else c.max_turns end,
        revived_at = case when c.expires_at <= now() then now() else c.revived_at end
- where c.id = $11 and ($12::bool or c.expires_at is null or c.expires_at > now())
+ where c.id = $13 and ($14::bool or c.expires_at is null or c.expires_at > now())
 `
 
 type ChangeChatParams struct {
@@ -31,6 +33,8 @@ type ChangeChatParams struct {
 	Metadata        []byte
 	Tags            []string
 	MemoryStrategy  *string
+	Remember        *bool
+	Topics          *string
 	SetSystemPrompt bool
 	SystemPrompt    *string
 	SetTtlHours     bool
@@ -48,6 +52,8 @@ func (q *Queries) ChangeChat(ctx context.Context, arg ChangeChatParams) (int64, 
 		arg.Metadata,
 		arg.Tags,
 		arg.MemoryStrategy,
+		arg.Remember,
+		arg.Topics,
 		arg.SetSystemPrompt,
 		arg.SystemPrompt,
 		arg.SetTtlHours,
@@ -185,9 +191,9 @@ func (q *Queries) CountOldChats(ctx context.Context, arg CountOldChatsParams) (C
 
 const CreateChat = `-- name: CreateChat :exec
 
-insert into public.chats (id, user_id, title, system_prompt, metadata, tags, memory_strategy, ttl_hours, max_turns, tool_name)
+insert into public.chats (id, user_id, title, system_prompt, metadata, tags, memory_strategy, ttl_hours, max_turns, remember, topics, tool_name)
 values ($1, $2, $3, $4, $5, $6, $7,
-        $8, $9, $10)
+        $8, $9, $10, $11, $12)
 on conflict (id) do nothing
 `
 
@@ -201,6 +207,8 @@ type CreateChatParams struct {
 	MemoryStrategy string
 	TtlHours       *int
 	MaxTurns       *int
+	Remember       bool
+	Topics         string
 	ToolName       *string
 }
 
@@ -218,6 +226,8 @@ func (q *Queries) CreateChat(ctx context.Context, arg CreateChatParams) error {
 		arg.MemoryStrategy,
 		arg.TtlHours,
 		arg.MaxTurns,
+		arg.Remember,
+		arg.Topics,
 		arg.ToolName,
 	)
 	return err
@@ -252,7 +262,7 @@ func (q *Queries) DeleteMessage(ctx context.Context, messageID uuid.UUID) (int64
 }
 
 const FindMessage = `-- name: FindMessage :many
-select m.id, m.chat_id, m.seq, m.role, m.content, m.status, m.reply_to, m.superseded_by, m.token_count, m.pinned, m.importance, m.tool_calls,
+select m.id, m.chat_id, m.seq, m.role, m.content, m.status, m.reply_to, m.superseded_by, m.token_count, m.pinned, m.importance, m.rating, m.tool_calls,
        m.tool_call_id, m.name, m.tool_name, m.metadata,
        coalesce((select jsonb_agg(jsonb_build_object('path', f.path, 'sha256', encode(f.sha256, 'hex'), 'bytes', c.bytes) order by f.place)
                    from public.message_files f join public.chat_files c on c.chat_id = f.chat_id and c.sha256 = f.sha256
@@ -274,6 +284,7 @@ type FindMessageRow struct {
 	TokenCount   int
 	Pinned       bool
 	Importance   *float32
+	Rating       *int16
 	ToolCalls    []byte
 	ToolCallID   *string
 	Name         *string
@@ -306,6 +317,7 @@ func (q *Queries) FindMessage(ctx context.Context, messageID uuid.UUID) ([]FindM
 			&i.TokenCount,
 			&i.Pinned,
 			&i.Importance,
+			&i.Rating,
 			&i.ToolCalls,
 			&i.ToolCallID,
 			&i.Name,
@@ -359,7 +371,7 @@ func (q *Queries) FindMessagesChat(ctx context.Context, messageID uuid.UUID) ([]
 }
 
 const FindStoredMessages = `-- name: FindStoredMessages :many
-select m.id, m.chat_id, m.seq, m.role, m.content, m.status, m.reply_to, m.superseded_by, m.token_count, m.pinned, m.importance, m.tool_calls,
+select m.id, m.chat_id, m.seq, m.role, m.content, m.status, m.reply_to, m.superseded_by, m.token_count, m.pinned, m.importance, m.rating, m.tool_calls,
        m.tool_call_id, m.name, m.tool_name, m.metadata,
        coalesce((select jsonb_agg(jsonb_build_object('path', f.path, 'sha256', encode(f.sha256, 'hex'), 'bytes', c.bytes) order by f.place)
                    from public.message_files f join public.chat_files c on c.chat_id = f.chat_id and c.sha256 = f.sha256
@@ -367,7 +379,7 @@ select m.id, m.chat_id, m.seq, m.role, m.content, m.status, m.reply_to, m.supers
        m.created_at, m.updated_at, sent.place
   from (select coalesce((select e.id from public.messages e where e.user_id = $1 and e.client_message_id = nullif(n.client_id, '00000000-0000-0000-0000-000000000000')), n.new_id)::uuid as id, n.place
           from (select unnest($2::uuid[]) as new_id, unnest($3::uuid[]) as client_id, unnest($4::int[]) as place) n) sent
- cross join lateral (select x.id, x.chat_id, x.user_id, x.seq, x.role, x.content, x.status, x.reply_to, x.token_count, x.metadata, x.client_message_id, x.lease_until, x.cancel_requested, x.created_at, x.updated_at, x.superseded_by, x.pinned, x.importance, x.tool_calls, x.tool_call_id, x.name, x.tool_name from public.messages x where x.id = (select sent.id) limit 1) m
+ cross join lateral (select x.id, x.chat_id, x.user_id, x.seq, x.role, x.content, x.status, x.reply_to, x.token_count, x.metadata, x.client_message_id, x.lease_until, x.cancel_requested, x.created_at, x.updated_at, x.superseded_by, x.pinned, x.importance, x.tool_calls, x.tool_call_id, x.name, x.tool_name, x.rating from public.messages x where x.id = (select sent.id) limit 1) m
  order by sent.place
 `
 
@@ -390,6 +402,7 @@ type FindStoredMessagesRow struct {
 	TokenCount   int
 	Pinned       bool
 	Importance   *float32
+	Rating       *int16
 	ToolCalls    []byte
 	ToolCallID   *string
 	Name         *string
@@ -429,6 +442,7 @@ func (q *Queries) FindStoredMessages(ctx context.Context, arg FindStoredMessages
 			&i.TokenCount,
 			&i.Pinned,
 			&i.Importance,
+			&i.Rating,
 			&i.ToolCalls,
 			&i.ToolCallID,
 			&i.Name,
@@ -464,7 +478,7 @@ page as (
    where $1::timestamptz is null or (p.activity, p.id) < ($4::timestamptz, $5::uuid)
    order by p.activity desc, p.id desc
    limit $6::int)
-select c.id, c.title, c.system_prompt, c.metadata, c.tags, c.memory_strategy, c.ttl_hours, c.max_turns, c.tool_name, c.message_count,
+select c.id, c.title, c.system_prompt, c.metadata, c.tags, c.memory_strategy, c.ttl_hours, c.max_turns, c.remember, c.topics, c.tool_name, c.message_count,
        c.turn_count, c.last_message_at, c.expires_at, coalesce(c.expires_at <= now(), false)::bool as expired, c.created_at, c.updated_at,
        p.activity::timestamptz as activity, p.as_of::timestamptz as as_of
   from page p join public.chats c on c.id = p.id
@@ -489,6 +503,8 @@ type ListChatsRow struct {
 	MemoryStrategy string
 	TtlHours       *int
 	MaxTurns       *int
+	Remember       bool
+	Topics         string
 	ToolName       *string
 	MessageCount   int64
 	TurnCount      int64
@@ -530,6 +546,8 @@ func (q *Queries) ListChats(ctx context.Context, arg ListChatsParams) ([]ListCha
 			&i.MemoryStrategy,
 			&i.TtlHours,
 			&i.MaxTurns,
+			&i.Remember,
+			&i.Topics,
 			&i.ToolName,
 			&i.MessageCount,
 			&i.TurnCount,
@@ -630,7 +648,7 @@ func (q *Queries) ListFiles(ctx context.Context, arg ListFilesParams) ([]ListFil
 }
 
 const ListMessagesAfter = `-- name: ListMessagesAfter :many
-select m.id, m.chat_id, m.seq, m.role, m.content, m.status, m.reply_to, m.superseded_by, m.token_count, m.pinned, m.importance, m.tool_calls,
+select m.id, m.chat_id, m.seq, m.role, m.content, m.status, m.reply_to, m.superseded_by, m.token_count, m.pinned, m.importance, m.rating, m.tool_calls,
        m.tool_call_id, m.name, m.tool_name, m.metadata,
        coalesce((select jsonb_agg(jsonb_build_object('path', f.path, 'sha256', encode(f.sha256, 'hex'), 'bytes', c.bytes) order by f.place)
                    from public.message_files f join public.chat_files c on c.chat_id = f.chat_id and c.sha256 = f.sha256
@@ -660,6 +678,7 @@ type ListMessagesAfterRow struct {
 	TokenCount   int
 	Pinned       bool
 	Importance   *float32
+	Rating       *int16
 	ToolCalls    []byte
 	ToolCallID   *string
 	Name         *string
@@ -692,6 +711,7 @@ func (q *Queries) ListMessagesAfter(ctx context.Context, arg ListMessagesAfterPa
 			&i.TokenCount,
 			&i.Pinned,
 			&i.Importance,
+			&i.Rating,
 			&i.ToolCalls,
 			&i.ToolCallID,
 			&i.Name,
@@ -712,7 +732,7 @@ func (q *Queries) ListMessagesAfter(ctx context.Context, arg ListMessagesAfterPa
 }
 
 const ListMessagesBefore = `-- name: ListMessagesBefore :many
-select m.id, m.chat_id, m.seq, m.role, m.content, m.status, m.reply_to, m.superseded_by, m.token_count, m.pinned, m.importance, m.tool_calls,
+select m.id, m.chat_id, m.seq, m.role, m.content, m.status, m.reply_to, m.superseded_by, m.token_count, m.pinned, m.importance, m.rating, m.tool_calls,
        m.tool_call_id, m.name, m.tool_name, m.metadata,
        coalesce((select jsonb_agg(jsonb_build_object('path', f.path, 'sha256', encode(f.sha256, 'hex'), 'bytes', c.bytes) order by f.place)
                    from public.message_files f join public.chat_files c on c.chat_id = f.chat_id and c.sha256 = f.sha256
@@ -742,6 +762,7 @@ type ListMessagesBeforeRow struct {
 	TokenCount   int
 	Pinned       bool
 	Importance   *float32
+	Rating       *int16
 	ToolCalls    []byte
 	ToolCallID   *string
 	Name         *string
@@ -774,6 +795,7 @@ func (q *Queries) ListMessagesBefore(ctx context.Context, arg ListMessagesBefore
 			&i.TokenCount,
 			&i.Pinned,
 			&i.Importance,
+			&i.Rating,
 			&i.ToolCalls,
 			&i.ToolCallID,
 			&i.Name,
@@ -876,7 +898,7 @@ func (q *Queries) PruneChats(ctx context.Context, arg PruneChatsParams) (PruneCh
 }
 
 const ReadChat = `-- name: ReadChat :many
-select c.id, c.title, c.system_prompt, c.metadata, c.tags, c.memory_strategy, c.ttl_hours, c.max_turns, c.tool_name, c.message_count,
+select c.id, c.title, c.system_prompt, c.metadata, c.tags, c.memory_strategy, c.ttl_hours, c.max_turns, c.remember, c.topics, c.tool_name, c.message_count,
        c.turn_count, c.last_message_at, c.expires_at, coalesce(c.expires_at <= now(), false)::bool as expired, c.created_at, c.updated_at
   from public.chats c
  where c.id = $1
@@ -891,6 +913,8 @@ type ReadChatRow struct {
 	MemoryStrategy string
 	TtlHours       *int
 	MaxTurns       *int
+	Remember       bool
+	Topics         string
 	ToolName       *string
 	MessageCount   int64
 	TurnCount      int64
@@ -920,6 +944,8 @@ func (q *Queries) ReadChat(ctx context.Context, chatID uuid.UUID) ([]ReadChatRow
 			&i.MemoryStrategy,
 			&i.TtlHours,
 			&i.MaxTurns,
+			&i.Remember,
+			&i.Topics,
 			&i.ToolName,
 			&i.MessageCount,
 			&i.TurnCount,

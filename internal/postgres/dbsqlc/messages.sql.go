@@ -221,22 +221,22 @@ func (q *Queries) InsertAgain(ctx context.Context, arg InsertAgainParams) (int64
 }
 
 const InsertTurn = `-- name: InsertTurn :execrows
-insert into public.messages (id, chat_id, user_id, role, content, status, reply_to, token_count, metadata, client_message_id, tool_name, lease_until)
-select new.id, c.id, c.user_id, new.role, new.content, new.status, new.reply_to, new.token_count, new.metadata, new.client_message_id, new.tool_name,
-       new.lease_until
+insert into public.messages (id, chat_id, user_id, role, content, status, reply_to, token_count, importance, metadata, client_message_id, tool_name, lease_until)
+select new.id, c.id, c.user_id, new.role, new.content, new.status, new.reply_to, new.token_count, new.importance, new.metadata, new.client_message_id,
+       new.tool_name, new.lease_until
   from public.chats c
  cross join (values
    (1, $1::uuid, 'user', $2::text, 'complete', null::uuid, $3::int,
-    $4::jsonb, $5::uuid, $6::text, null::timestamptz),
-   (2, $7::uuid, 'assistant', '', 'streaming', $1::uuid, 0,
-    $8::jsonb, null, null, now() + make_interval(secs => $9::float8))
- ) as new (place, id, role, content, status, reply_to, token_count, metadata, client_message_id, tool_name, lease_until)
- where c.id = $10
-   and (c.expires_at is null or c.expires_at > now() or $11::bool)
-   and octet_length(coalesce(c.system_prompt, '')) <= $12::int
+    $4::real, $5::jsonb, $6::uuid, $7::text, null::timestamptz),
+   (2, $8::uuid, 'assistant', '', 'streaming', $1::uuid, 0, null,
+    $9::jsonb, null, null, now() + make_interval(secs => $10::float8))
+ ) as new (place, id, role, content, status, reply_to, token_count, importance, metadata, client_message_id, tool_name, lease_until)
+ where c.id = $11
+   and (c.expires_at is null or c.expires_at > now() or $12::bool)
+   and octet_length(coalesce(c.system_prompt, '')) <= $13::int
    and not exists (select from public.messages m where m.chat_id = c.id and m.status = 'streaming')
    and not exists (select from public.messages m
-                    where m.user_id = c.user_id and m.client_message_id = $5)
+                    where m.user_id = c.user_id and m.client_message_id = $6)
  order by new.place
    for no key update of c
 `
@@ -245,6 +245,7 @@ type InsertTurnParams struct {
 	UserMessageID    uuid.UUID
 	Content          string
 	TokenCount       int
+	Importance       *float32
 	Metadata         json.RawMessage
 	ClientMessageID  uuid.NullUUID
 	ToolName         *string
@@ -265,6 +266,7 @@ func (q *Queries) InsertTurn(ctx context.Context, arg InsertTurnParams) (int64, 
 		arg.UserMessageID,
 		arg.Content,
 		arg.TokenCount,
+		arg.Importance,
 		arg.Metadata,
 		arg.ClientMessageID,
 		arg.ToolName,
@@ -283,7 +285,7 @@ func (q *Queries) InsertTurn(ctx context.Context, arg InsertTurnParams) (int64, 
 
 const InterruptAbandonedReplies = `-- name: InterruptAbandonedReplies :many
 with abandoned as (
-  select m.id from public.messages m
+  select m.id, m.chat_id from public.messages m
    where m.status = 'streaming' and coalesce(m.lease_until, m.updated_at + interval '1 minute') < now()
      and (pg_postmaster_start_time() < m.lease_until or pg_postmaster_start_time() < now() - interval '10 seconds')
    limit 1000 for update skip locked),
@@ -291,7 +293,13 @@ spent as (
   delete from public.message_deltas d using abandoned where d.message_id = abandoned.id
   returning d.message_id, d.start_char, d.delta),
 said as (
-  select spent.message_id, string_agg(spent.delta, '' order by spent.start_char) as content from spent group by spent.message_id)
+  select spent.message_id, string_agg(spent.delta, '' order by spent.start_char) as content from spent group by spent.message_id),
+due as (
+  update public.conversation_briefs b
+     set extract_due_at = now() + make_interval(secs => $1::float8)
+    from abandoned join public.chats c on c.id = abandoned.chat_id
+   where b.chat_id = abandoned.chat_id and b.extract_due_at is null and c.remember and $1::float8 is not null
+     and exists (select from public.messages u where u.chat_id = b.chat_id and u.seq > b.extracted_seq and u.role = 'user' and u.token_count > 0))
 update public.messages m
    set status = case when m.cancel_requested then 'cancelled' else 'interrupted' end, lease_until = null,
        content = coalesce(said.content, '')
@@ -302,9 +310,10 @@ returning m.id
 
 // Ends the replies whose lease ran out, and after a minute those without a lease (inserted by hand). After a
 // restart of Postgres their servers get ten seconds to renew leases that ran out in the meantime. The deltas
-// of a reply become its text. As the server itself.
-func (q *Queries) InterruptAbandonedReplies(ctx context.Context) ([]uuid.UUID, error) {
-	rows, err := q.db.Query(ctx, InterruptAbandonedReplies)
+// of a reply become its text. Nobody saves such a reply, so its chat becomes due to be read for memories here, unless the
+// delay is null: then there are none. The sweep inserts the job. As the server itself.
+func (q *Queries) InterruptAbandonedReplies(ctx context.Context, extractDelaySeconds *float64) ([]uuid.UUID, error) {
+	rows, err := q.db.Query(ctx, InterruptAbandonedReplies, extractDelaySeconds)
 	if err != nil {
 		return nil, err
 	}
@@ -544,14 +553,20 @@ func (q *Queries) ReadKept(ctx context.Context, chatID uuid.UUID) ([]ReadKeptRow
 
 const ReleaseAbandonedReplies = `-- name: ReleaseAbandonedReplies :exec
 with abandoned as (
-  select m.id from public.messages m
+  select m.id, m.chat_id from public.messages m
    where m.chat_id = $1 and m.status = 'streaming'
      and coalesce(m.lease_until, m.updated_at + interval '1 minute') < now()
      and (pg_postmaster_start_time() < m.lease_until or pg_postmaster_start_time() < now() - interval '10 seconds')
      for update),
 spent as (
   delete from public.message_deltas d using abandoned where d.message_id = abandoned.id
-  returning d.message_id, d.start_char, d.delta)
+  returning d.message_id, d.start_char, d.delta),
+due as (
+  update public.conversation_briefs b
+     set extract_due_at = now() + make_interval(secs => $2::float8)
+    from abandoned join public.chats c on c.id = abandoned.chat_id
+   where b.chat_id = abandoned.chat_id and b.extract_due_at is null and c.remember and $2::float8 is not null
+     and exists (select from public.messages u where u.chat_id = b.chat_id and u.seq > b.extracted_seq and u.role = 'user' and u.token_count > 0))
 update public.messages m
    set status = case when m.cancel_requested then 'cancelled' else 'interrupted' end, lease_until = null,
        content = coalesce((select string_agg(spent.delta, '' order by spent.start_char) from spent where spent.message_id = m.id), '')
@@ -559,9 +574,14 @@ update public.messages m
  where m.id = abandoned.id
 `
 
+type ReleaseAbandonedRepliesParams struct {
+	ChatID              uuid.UUID
+	ExtractDelaySeconds *float64
+}
+
 // Ends a chat's reply whose server died, without waiting for the sweep. See InterruptAbandonedReplies.
-func (q *Queries) ReleaseAbandonedReplies(ctx context.Context, chatID uuid.UUID) error {
-	_, err := q.db.Exec(ctx, ReleaseAbandonedReplies, chatID)
+func (q *Queries) ReleaseAbandonedReplies(ctx context.Context, arg ReleaseAbandonedRepliesParams) error {
+	_, err := q.db.Exec(ctx, ReleaseAbandonedReplies, arg.ChatID, arg.ExtractDelaySeconds)
 	return err
 }
 

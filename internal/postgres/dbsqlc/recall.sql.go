@@ -68,7 +68,8 @@ func (q *Queries) ReadTurns(ctx context.Context, arg ReadTurnsParams) ([]ReadTur
 
 const RecallMatches = `-- name: RecallMatches :many
 select word::int as word, chat_id::uuid as chat_id, seq::bigint as seq, last_seq::bigint as last_seq, words_from::bigint as words_from,
-       segment::int as segment, lexemes::int as lexemes, said_at::timestamptz as said_at, own::real as own, asked::real as asked
+       segment::int as segment, lexemes::int as lexemes, said_at::timestamptz as said_at, own::real as own, asked::real as asked,
+       coalesce(topic_id, '00000000-0000-0000-0000-000000000000')::uuid as topic_id
   from throughline.recall_matches($1::text[], $2::uuid, $3::uuid,
          $4::bigint, $5::bigint, $6::int)
 `
@@ -93,6 +94,7 @@ type RecallMatchesRow struct {
 	SaidAt    time.Time
 	Own       float32
 	Asked     float32
+	TopicID   uuid.UUID
 }
 
 func (q *Queries) RecallMatches(ctx context.Context, arg RecallMatchesParams) ([]RecallMatchesRow, error) {
@@ -122,6 +124,7 @@ func (q *Queries) RecallMatches(ctx context.Context, arg RecallMatchesParams) ([
 			&i.SaidAt,
 			&i.Own,
 			&i.Asked,
+			&i.TopicID,
 		); err != nil {
 			return nil, err
 		}
@@ -135,7 +138,7 @@ func (q *Queries) RecallMatches(ctx context.Context, arg RecallMatchesParams) ([
 
 const RecallNearness = `-- name: RecallNearness :many
 select chat_id::uuid as chat_id, seqs::bigint[] as seqs, last_seqs::bigint[] as last_seqs, segments::int[] as segments,
-       said_at::timestamptz[] as said_at, cosines::real[] as cosines
+       said_at::timestamptz[] as said_at, cosines::real[] as cosines, topic_ids::uuid[] as topic_ids
   from throughline.recall_nearness($1::text::throughline.embedding, $2::text, $3::uuid,
          $4::uuid, $5::bigint, $6::bigint)
 `
@@ -156,6 +159,7 @@ type RecallNearnessRow struct {
 	Segments []int
 	SaidAt   []time.Time
 	Cosines  []float32
+	TopicIds []uuid.UUID
 }
 
 func (q *Queries) RecallNearness(ctx context.Context, arg RecallNearnessParams) ([]RecallNearnessRow, error) {
@@ -181,6 +185,7 @@ func (q *Queries) RecallNearness(ctx context.Context, arg RecallNearnessParams) 
 			&i.Segments,
 			&i.SaidAt,
 			&i.Cosines,
+			&i.TopicIds,
 		); err != nil {
 			return nil, err
 		}

@@ -38,7 +38,7 @@ func (q *Queries) ChatExists(ctx context.Context, chatID uuid.UUID) (bool, error
 
 const ExportChat = `-- name: ExportChat :many
 
-select id, title, system_prompt, metadata, tags, memory_strategy, ttl_hours, max_turns, tool_name, created_at, updated_at,
+select id, title, system_prompt, metadata, tags, memory_strategy, ttl_hours, max_turns, tool_name, nullif(remember, true) as remember, nullif(topics, 'auto') as topics, created_at, updated_at,
        last_message_at, last_seq, expires_at, (coalesce(expires_at <= now(), false))::bool as expired
   from public.chats
  where id = $1
@@ -54,6 +54,8 @@ type ExportChatRow struct {
 	TtlHours       *int
 	MaxTurns       *int
 	ToolName       *string
+	Remember       bool
+	Topics         bool
 	CreatedAt      time.Time
 	UpdatedAt      time.Time
 	LastMessageAt  *time.Time
@@ -83,6 +85,8 @@ func (q *Queries) ExportChat(ctx context.Context, chatID uuid.UUID) ([]ExportCha
 			&i.TtlHours,
 			&i.MaxTurns,
 			&i.ToolName,
+			&i.Remember,
+			&i.Topics,
 			&i.CreatedAt,
 			&i.UpdatedAt,
 			&i.LastMessageAt,
@@ -180,7 +184,7 @@ func (q *Queries) ExportFiles(ctx context.Context, arg ExportFilesParams) ([]Exp
 
 const ExportMessages = `-- name: ExportMessages :many
 select m.id, m.chat_id, m.seq, m.role, m.content, m.status, m.reply_to, m.superseded_by, m.token_count, m.pinned, m.importance,
-       m.tool_calls, m.tool_call_id, m.name, m.tool_name, m.metadata,
+       m.rating, m.tool_calls, m.tool_call_id, m.name, m.tool_name, m.metadata,
        coalesce((select jsonb_agg(jsonb_build_object('path', f.path, 'sha256', encode(f.sha256, 'hex')) order by f.place)
                    from public.message_files f where f.message_id = m.id), '[]')::jsonb as files,
        m.created_at, m.updated_at
@@ -213,6 +217,7 @@ type ExportMessagesRow struct {
 	TokenCount   int
 	Pinned       bool
 	Importance   *float32
+	Rating       *int16
 	ToolCalls    []byte
 	ToolCallID   *string
 	Name         *string
@@ -252,6 +257,7 @@ func (q *Queries) ExportMessages(ctx context.Context, arg ExportMessagesParams) 
 			&i.TokenCount,
 			&i.Pinned,
 			&i.Importance,
+			&i.Rating,
 			&i.ToolCalls,
 			&i.ToolCallID,
 			&i.Name,
@@ -373,9 +379,10 @@ func (q *Queries) FindImported(ctx context.Context, arg FindImportedParams) ([]u
 }
 
 const InsertImportedChat = `-- name: InsertImportedChat :execrows
-insert into public.chats (id, user_id, title, system_prompt, metadata, tags, memory_strategy, ttl_hours, max_turns, tool_name, created_at, revived_at)
+insert into public.chats (id, user_id, title, system_prompt, metadata, tags, memory_strategy, ttl_hours, max_turns, tool_name, remember, topics, created_at, revived_at)
 values ($1, $2, $3, $4, $5, $6::text[], $7,
-        $8::int, $9, $10, $11,
+        $8::int, $9, $10, coalesce($11::boolean, true), coalesce($12::text, 'auto'),
+        $13,
         case when $8::int is not null then now() end)
 on conflict (id) do nothing
 `
@@ -391,6 +398,8 @@ type InsertImportedChatParams struct {
 	TtlHours       *int
 	MaxTurns       *int
 	ToolName       *string
+	Remember       *bool
+	Topics         *string
 	CreatedAt      time.Time
 }
 
@@ -408,6 +417,8 @@ func (q *Queries) InsertImportedChat(ctx context.Context, arg InsertImportedChat
 		arg.TtlHours,
 		arg.MaxTurns,
 		arg.ToolName,
+		arg.Remember,
+		arg.Topics,
 		arg.CreatedAt,
 	)
 	if err != nil {
@@ -471,18 +482,18 @@ func (q *Queries) InsertImportedMessageFiles(ctx context.Context, arg InsertImpo
 }
 
 const InsertImportedMessages = `-- name: InsertImportedMessages :exec
-insert into public.messages (id, chat_id, user_id, role, content, status, reply_to, superseded_by, token_count, pinned, importance,
+insert into public.messages (id, chat_id, user_id, role, content, status, reply_to, superseded_by, token_count, pinned, importance, rating,
                              tool_calls, tool_call_id, name, tool_name, metadata, created_at, updated_at)
 select m.id, $1::uuid, $2::uuid, m.role, m.content, m.status, m.reply_to, m.superseded_by, m.tokens, m.pinned,
-       m.importance, m.tool_calls::jsonb, m.tool_call_id, m.name, m.tool_name, m.metadata::jsonb, m.created_at, m.updated_at
+       m.importance, m.rating, m.tool_calls::jsonb, m.tool_call_id, m.name, m.tool_name, m.metadata::jsonb, m.created_at, m.updated_at
   from (select unnest($3::uuid[]) as id, unnest($4::int[]) as place, unnest($5::text[]) as role,
                unnest($6::text[]) as content, unnest($7::text[]) as status,
                unnest($8::uuid[]) as reply_to, unnest($9::uuid[]) as superseded_by,
                unnest($10::int[]) as tokens, unnest($11::bool[]) as pinned,
-               unnest($12::real[]) as importance, unnest($13::text[]) as tool_calls,
-               unnest($14::text[]) as tool_call_id, unnest($15::text[]) as name,
-               unnest($16::text[]) as tool_name, unnest($17::text[]) as metadata,
-               unnest($18::timestamptz[]) as created_at, unnest($19::timestamptz[]) as updated_at) m
+               unnest($12::real[]) as importance, unnest($13::smallint[]) as rating, unnest($14::text[]) as tool_calls,
+               unnest($15::text[]) as tool_call_id, unnest($16::text[]) as name,
+               unnest($17::text[]) as tool_name, unnest($18::text[]) as metadata,
+               unnest($19::timestamptz[]) as created_at, unnest($20::timestamptz[]) as updated_at) m
  order by m.place
 `
 
@@ -499,6 +510,7 @@ type InsertImportedMessagesParams struct {
 	Tokens        []int
 	Pinned        []bool
 	Importances   []float32
+	Ratings       []int16
 	ToolCalls     []string
 	ToolCallIds   []string
 	Names         []string
@@ -523,6 +535,7 @@ func (q *Queries) InsertImportedMessages(ctx context.Context, arg InsertImported
 		arg.Tokens,
 		arg.Pinned,
 		arg.Importances,
+		arg.Ratings,
 		arg.ToolCalls,
 		arg.ToolCallIds,
 		arg.Names,

@@ -108,6 +108,57 @@ func (q *Queries) ReadWhyBrief(ctx context.Context, arg ReadWhyBriefParams) ([]R
 	return items, nil
 }
 
+const ReadWhyMemories = `-- name: ReadWhyMemories :many
+select i.place::int as place, m.id, m.content, m.status, s.message_id, s.chat_id, coalesce(s.seq, 0)::bigint as seq, coalesce(s.quote, '')::text as quote, s.said_at
+  from unnest($1::uuid[]) with ordinality i (id, place)
+  join public.memories m on m.id = i.id
+  left join public.memory_sources s on s.memory_id = m.id and s.user_id = m.user_id
+ order by i.place, s.said_at, s.seq
+`
+
+type ReadWhyMemoriesRow struct {
+	Place     int
+	ID        uuid.UUID
+	Content   string
+	Status    string
+	MessageID uuid.NullUUID
+	ChatID    uuid.NullUUID
+	Seq       int64
+	Quote     string
+	SaidAt    *time.Time
+}
+
+// What is left of memories, in the order of the ids, with their sources; one row for a memory without any.
+func (q *Queries) ReadWhyMemories(ctx context.Context, ids []uuid.UUID) ([]ReadWhyMemoriesRow, error) {
+	rows, err := q.db.Query(ctx, ReadWhyMemories, ids)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ReadWhyMemoriesRow
+	for rows.Next() {
+		var i ReadWhyMemoriesRow
+		if err := rows.Scan(
+			&i.Place,
+			&i.ID,
+			&i.Content,
+			&i.Status,
+			&i.MessageID,
+			&i.ChatID,
+			&i.Seq,
+			&i.Quote,
+			&i.SaidAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const ReadWhyRecalled = `-- name: ReadWhyRecalled :many
 select t.seq::bigint as turn, m.id, m.seq, m.role, m.created_at, m.content
   from unnest($1::bigint[]) t (seq)
@@ -206,6 +257,48 @@ func (q *Queries) ReadWhyRecent(ctx context.Context, arg ReadWhyRecentParams) ([
 			&i.Seq,
 			&i.Role,
 			&i.CreatedAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const ReadWhyTopic = `-- name: ReadWhyTopic :many
+select t.id, t.title, t.summary, t.state from public.topics t where t.id = $1 and t.chat_id = $2
+`
+
+type ReadWhyTopicParams struct {
+	TopicID uuid.UUID
+	ChatID  uuid.UUID
+}
+
+type ReadWhyTopicRow struct {
+	ID      uuid.UUID
+	Title   string
+	Summary *string
+	State   string
+}
+
+// At most one row.
+func (q *Queries) ReadWhyTopic(ctx context.Context, arg ReadWhyTopicParams) ([]ReadWhyTopicRow, error) {
+	rows, err := q.db.Query(ctx, ReadWhyTopic, arg.TopicID, arg.ChatID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ReadWhyTopicRow
+	for rows.Next() {
+		var i ReadWhyTopicRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.Title,
+			&i.Summary,
+			&i.State,
 		); err != nil {
 			return nil, err
 		}

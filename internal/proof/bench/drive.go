@@ -27,7 +27,7 @@ import (
 // measureMemory drives one chat from its first turn to its last, with everything real but the model, and measures
 // what each prompt remembered.
 func measureMemory(ctx context.Context, e *environment) (group, error) {
-	d, err := e.newDrive(offline.Options{})
+	d, err := e.newDrive(offline.Options{}, false)
 	if err != nil {
 		return group{}, err
 	}
@@ -137,10 +137,11 @@ type drive struct {
 	service *chat.Service
 	worker  *jobs.Client
 	folds   chan ran
+	reads   chan ran // extractions of memories
 	owner   auth.Principal
-	// asked is the latest prompt; due is whether the latest reply enqueued a fold.
-	asked atomic.Pointer[asked]
-	due   atomic.Bool
+	// asked is the latest prompt; due and unread are whether the latest reply enqueued a fold, and an extraction.
+	asked       atomic.Pointer[asked]
+	due, unread atomic.Bool
 }
 
 // asked is a prompt, and when the model was asked.
@@ -149,26 +150,38 @@ type asked struct {
 	at    time.Time
 }
 
-func (e *environment) newDrive(options offline.Options) (*drive, error) {
-	d := &drive{owner: e.owners[0].principal, folds: make(chan ran, 1)}
+// newDrive makes one; with memories, what is said is also read for them.
+func (e *environment) newDrive(options offline.Options, memories bool) (*drive, error) {
+	d := &drive{owner: e.owners[0].principal, folds: make(chan ran, 1), reads: make(chan ran, 1)}
 	var err error
 	if d.model, err = startModel(options); err != nil {
 		return nil, err
 	}
 	numbers, limits := metrics.New(), memory.DefaultLimits()
-	if d.worker, err = e.worker(watched{e.folder(postgres.NewBriefs(e.pool, true), d.model.client, numbers), d.folds}, numbers); err != nil {
+	folder := watched{e.folder(postgres.NewBriefs(e.pool, true), d.model.client, numbers), d.folds}
+	if d.worker, err = e.worker(folder, reading{e.learner(d.model.client, numbers), d.reads}, numbers); err != nil {
 		return nil, errors.Join(err, d.model.close())
 	}
-	enqueue := jobs.EnqueueFold(d.worker)
+	enqueue := postgres.Enqueue{Fold: d.enqueueFold}
+	if memories {
+		enqueue.Extract, enqueue.ExtractDelay = d.enqueueExtract, extractDelay
+	}
 	d.service = chat.New(chat.Config{
-		Store: postgres.NewTurns(e.pool, limits, postgres.Enqueue{Fold: func(ctx context.Context, tx pgx.Tx, chatID uuid.UUID) error {
-			d.due.Store(true)
-			return enqueue(ctx, tx, chatID)
-		}}),
+		Store: postgres.NewTurns(e.pool, limits, enqueue),
 		Model: recordingModel{d}, Logger: quiet(), Metrics: numbers, Variants: []chat.Variant{{Name: "arco", Model: "offline"}},
 		Instructions: chat.DefaultInstructions, Limits: limits, ReplyTimeout: time.Minute,
 	})
 	return d, nil
+}
+
+func (d *drive) enqueueFold(ctx context.Context, tx pgx.Tx, chatID uuid.UUID) error {
+	d.due.Store(true)
+	return jobs.EnqueueFold(d.worker)(ctx, tx, chatID)
+}
+
+func (d *drive) enqueueExtract(ctx context.Context, tx pgx.Tx, chatID uuid.UUID, at time.Time) error {
+	d.unread.Store(at.IsZero())
+	return jobs.EnqueueExtract(d.worker)(ctx, tx, chatID, at)
 }
 
 func (d *drive) close() {
@@ -208,20 +221,30 @@ func (d *drive) talk(ctx context.Context, turns int) ([]remembered, error) {
 	return talk, nil
 }
 
-// say sends a message, and returns the reply and how long the fold took that it made due; 0 without one.
+// say sends a message, and returns the reply and how long the fold and the extraction took that it made due; 0 without one.
 func (d *drive) say(ctx context.Context, chatID uuid.UUID, content string) (whole chat.Whole, folded time.Duration, err error) {
 	d.due.Store(false)
+	d.unread.Store(false)
 	reply, err := d.service.Send(ctx, d.owner, chat.Message{ChatID: chatID, Content: content})
 	if err != nil {
 		return whole, 0, err
 	}
 	defer reply.Close()
-	whole, err = reply.Wait(ctx)
-	if err != nil || !d.due.Load() {
+	if whole, err = reply.Wait(ctx); err != nil {
 		return whole, 0, err
 	}
-	fold, err := next(ctx, d.folds)
-	return whole, fold.ended.Sub(fold.began), err
+	for _, work := range []struct {
+		due  bool
+		done <-chan ran
+	}{{d.due.Load(), d.folds}, {d.unread.Load(), d.reads}} {
+		if !work.due || err != nil {
+			continue
+		}
+		var one ran
+		one, err = next(ctx, work.done)
+		folded += one.ended.Sub(one.began)
+	}
+	return whole, folded, err
 }
 
 // memoryOf returns a prompt without the question at its end.

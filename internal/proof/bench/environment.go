@@ -150,6 +150,8 @@ type sizes struct {
 	record      recording
 	remember    remembering
 	recall      recalling
+	known       knowing
+	wandering   wandering
 }
 
 // stage is many streams at once: opened evenly over ramp, then measured for steady.
@@ -186,6 +188,8 @@ var (
 			turns: []int{200, 2000, 20_000}, others: 50, otherTurns: 200, asked: 10, askedTurns: 2000,
 			samples: 150, firstDeltas: 100, commits: 100, embedding: 5 * time.Millisecond,
 		},
+		known:     knowing{memories: []int{100, 1000, 5000}, samples: 150, firstDeltas: 100, embedding: 5 * time.Millisecond},
+		wandering: wandering{turns: 400, stay: 5, summary: 300 * time.Millisecond},
 	}
 	quick = sizes{
 		messages: 20_000, longChats: 1, longTurns: 1000, users: 50, sharedBuffers: "128MB",
@@ -202,5 +206,7 @@ var (
 			turns: []int{200, 1000}, others: 5, otherTurns: 50, asked: 2, askedTurns: 200,
 			samples: 50, firstDeltas: 20, commits: 50, embedding: 5 * time.Millisecond,
 		},
+		known:     knowing{memories: []int{50, 200, 500}, samples: 50, firstDeltas: 20, embedding: 5 * time.Millisecond},
+		wandering: wandering{turns: 160, stay: 5, summary: 20 * time.Millisecond},
 	}
 )

@@ -66,7 +66,11 @@ func (idle) ReviveDeadFolds(context.Context, time.Duration) (revived, leases int
 }
 func (idle) DeleteStrayDeltas(context.Context, time.Duration) (int, error)     { return 0, nil }
 func (idle) DueChats(context.Context) (folds, rebuilds []uuid.UUID, err error) { return nil, nil, nil }
-func (idle) MergeSearchEntries(context.Context) error                          { return nil }
+func (idle) ReviveDeadExtractions(context.Context, time.Duration) (revived, leases int, err error) {
+	return 0, 0, nil
+}
+func (idle) DueExtractions(context.Context) ([]uuid.UUID, error) { return nil, nil }
+func (idle) MergeSearchEntries(context.Context) error            { return nil }
 
 // ran is a job that ran.
 type ran struct {
@@ -108,7 +112,7 @@ func (e *environment) foldRate(ctx context.Context) (float64, error) {
 	}
 	numbers := metrics.New()
 	folds := make(chan ran, e.folds)
-	worker, err := e.worker(watched{e.folder(postgres.NewBriefs(e.pool, true), instant{summaryText()}, numbers), folds}, numbers)
+	worker, err := e.worker(watched{e.folder(postgres.NewBriefs(e.pool, true), instant{summaryText()}, numbers), folds}, nil, numbers)
 	if err != nil {
 		return 0, err
 	}
@@ -170,9 +174,9 @@ func (e *environment) unfold(ctx context.Context) error {
 	return err
 }
 
-func (e *environment) worker(folder jobs.Folder, numbers *metrics.Metrics) (*jobs.Client, error) {
+func (e *environment) worker(folder jobs.Folder, learner jobs.Learner, numbers *metrics.Metrics) (*jobs.Client, error) {
 	return jobs.NewWorker(e.pool, jobs.WorkerConfig{
-		Folder: folder, Maintenance: idle{}, Metrics: numbers, Logger: quiet(), Concurrency: foldWorkers, StopTimeout: stopWithin,
+		Folder: folder, Learner: learner, Extractions: idle{}, Maintenance: idle{}, Metrics: numbers, Logger: quiet(), Concurrency: foldWorkers, StopTimeout: stopWithin,
 	})
 }
 
@@ -244,7 +248,7 @@ func (e *environment) foldPickup(ctx context.Context) (kit.Times, error) {
 		return nil, err
 	}
 	started := make(chan ran, 1)
-	worker, err := e.worker(starts{jobs: started}, metrics.New())
+	worker, err := e.worker(starts{jobs: started}, nil, metrics.New())
 	if err != nil {
 		return nil, err
 	}

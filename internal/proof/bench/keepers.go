@@ -49,7 +49,7 @@ type remembering struct {
 func (r remembering) standIn(reply *atomic.Pointer[string]) offline.Options {
 	return offline.Options{Script: func(request *offline.Request) offline.Answer {
 		switch request.Kind {
-		case offline.KindSummary:
+		case offline.KindSummary, offline.KindExtract, offline.KindConsolidate:
 			return offline.Answer{Latency: r.summaryTime}
 		case offline.KindEmbedding:
 			return offline.Answer{Latency: r.embeddingTime}
@@ -61,7 +61,7 @@ func (r remembering) standIn(reply *atomic.Pointer[string]) offline.Options {
 // newOurs is the server without HTTP.
 func (e *environment) newOurs(ctx context.Context) (keeper, error) {
 	var said atomic.Pointer[string]
-	d, err := e.newDrive(e.remember.standIn(&said))
+	d, err := e.newDrive(e.remember.standIn(&said), true)
 	if err != nil {
 		return keeper{}, err
 	}

@@ -135,6 +135,8 @@ var benchmarks = []benchmark{
 	{name: "stop", run: measureStop, once: true},
 	{name: "record", run: measureRecord},
 	{name: "recall", run: measureRecall},
+	{name: "remembered", run: measureRemembered},
+	{name: "topics", run: measureTopics, once: true},
 	{name: "peers", run: measurePeers, byHand: true},
 	{name: "memorycost", run: measureMemoryCost, byHand: true},
 }

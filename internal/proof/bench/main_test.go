@@ -36,6 +36,8 @@ var tiny = sizes{
 	stop:        stopping{clients: 4, ramp: 100 * time.Millisecond, drain: time.Second},
 	remember:    remembering{turns: 28, summaryTime: 2 * time.Millisecond, embeddingTime: time.Millisecond},
 	recall:      recalling{turns: []int{40, 80}, others: 3, otherTurns: 20, asked: 1, askedTurns: 80, samples: 5, firstDeltas: 3, commits: 5, embedding: time.Millisecond},
+	known:       knowing{memories: []int{5, 10, 20}, samples: 5, firstDeltas: 3, embedding: time.Millisecond},
+	wandering:   wandering{turns: 32, stay: 8, summary: 2 * time.Millisecond},
 	record:      recording{followed: 2, stage: stage{streams: 4, ramp: 100 * time.Millisecond, steady: 500 * time.Millisecond}, intervals: []int{100}},
 }
 
@@ -55,7 +57,7 @@ func TestEveryRowIsMeasured(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	again, err := choose("prompt,turn,fold,delta,auth,stream,recall")
+	again, err := choose("prompt,turn,fold,delta,auth,stream,recall,remembered")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -95,7 +95,9 @@ func (e *environment) newMem0(ctx context.Context) (_ keeper, err error) {
 		return err
 	}
 	turn, err := e.transcribe(ctx, lastTurns(), recall, remember)
-	spent := func() work { return work{bill: model.spent(), embeddings: meter.count().embeddings} }
+	spent := func() work {
+		return work{bill: model.spent(), embeddings: meter.count().embeddings, memories: model.spent()}
+	}
 	return keeper{name: "mem0 " + version, turn: turn, spent: spent, close: closeAll}, err
 }
 

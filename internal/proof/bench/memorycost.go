@@ -115,6 +115,8 @@ var costFigures = []struct {
 	{"embedding calls per 100 turns", "", func(k, _ keeping) float64 { return per100(k, k.work.embeddings) }},
 	{"input tokens per 100 turns, thousands", "", func(k, _ keeping) float64 { return per100(k, k.main.input+k.work.input) / 1e3 }},
 	{"of them memory work", "", func(k, _ keeping) float64 { return per100(k, k.work.input) / 1e3 }},
+	{"memories across chats: model calls a turn", "", func(k, _ keeping) float64 { return per100(k, k.work.memories.calls) / 100 }},
+	{"memories across chats: input tokens a turn", "", func(k, _ keeping) float64 { return per100(k, k.work.memories.input) / 100 }},
 	{"output tokens of memory work, thousands", "", func(k, _ keeping) float64 { return per100(k, k.work.output) / 1e3 }},
 	{"prompt of the last turn", "tokens", func(k, _ keeping) float64 { return k.sent[len(k.sent)-1] }},
 	{"cost, to the full history's", "×", func(k, full keeping) float64 { return k.cost() / full.cost() }},
@@ -185,6 +187,8 @@ func (b *bill) costWithCache() float64 { return b.cost() - (1-cachedPrice)*float
 type work struct {
 	bill
 	embeddings int // calls
+	// memories is the part of it for what is remembered across chats.
+	memories bill
 }
 
 // meter counts the work from the requests to a model.
@@ -199,6 +203,9 @@ func (m *meter) count() work {
 	all := m.model.Requests()
 	for _, r := range all[m.read:] {
 		switch r.Kind {
+		case offline.KindExtract, offline.KindConsolidate:
+			m.memories.add(r.Instructions+"\n"+r.Text, r.Sent)
+			m.add(r.Instructions+"\n"+r.Text, r.Sent)
 		case offline.KindSummary:
 			m.add(r.Instructions+"\n"+r.Text, r.Sent)
 		case offline.KindEmbedding:

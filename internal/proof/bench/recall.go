@@ -29,7 +29,7 @@ func measureRecall(ctx context.Context, e *environment) (group, error) {
 	for _, part := range []struct {
 		name    string
 		measure func(context.Context, *group) error
-	}{{"first deltas", e.addedByRecall}, {"questions", e.recallTimes}, {"small talk", e.smallTalk}, {"commits", e.indexedCommits}} {
+	}{{"first deltas", e.addedByRecall}, {"topics", e.addedByTopics}, {"questions", e.recallTimes}, {"small talk", e.smallTalk}, {"commits", e.indexedCommits}} {
 		if err := part.measure(ctx, &g); err != nil {
 			return g, fmt.Errorf("%s: %w", part.name, err)
 		}
@@ -80,23 +80,28 @@ func (e *environment) addedByRecall(ctx context.Context, g *group) (err error) {
 		{"found by meaning: added", recallWithVectors, ask(true), nil},
 	} {
 		began := time.Now()
-		took, err := e.firstDeltasOf(ctx, []endpoint{servers[recallOff], servers[c.server]}, c.ask)
+		took, err := e.firstDeltasOf(ctx, []endpoint{servers[recallOff], servers[c.server]}, e.recall.firstDeltas, c.ask)
 		if err != nil {
 			return fmt.Errorf("%s: %w", c.what, err)
 		}
-		for _, p := range percentiles {
-			r := row{What: c.what + ", " + p.name, Unit: "ms", Value: took[1].MS(p.q) - took[0].MS(p.q), Baseline: took[0].MS(p.q), Against: "first delta, off"}
-			if p.q == .5 {
-				r.Target = c.most
-			}
-			g.add(r)
-		}
+		g.addAdded(c.what, took[0], took[1], c.most)
 		if err := e.noteReceipts(ctx, g, c.what, began); err != nil {
 			return err
 		}
 	}
 	g.note("asked in chats of %d turns, all but %d of them folded; a vector takes its server %v", e.recall.askedTurns, shortTurns, e.recall.embedding)
 	return nil
+}
+
+// addAdded adds by how much later a first delta comes than without something. most is the target of p50, or nil.
+func (g *group) addAdded(what string, without, with kit.Times, most *target) {
+	for _, p := range percentiles {
+		r := row{What: what + ", " + p.name, Unit: "ms", Value: with.MS(p.q) - without.MS(p.q), Baseline: without.MS(p.q), Against: "first delta, off"}
+		if p.q == .5 {
+			r.Target = most
+		}
+		g.add(r)
+	}
 }
 
 // startServers starts a model and a server with each of the settings behind it.
@@ -117,7 +122,7 @@ func (e *environment) startServers(ctx context.Context, settings ...map[string]s
 
 // firstDeltasOf sends each question to all servers, in the same chat, and returns the times to the first deltas. Each
 // server comes first as often as the others: the first one finds the chat less often in Postgres's memory.
-func (e *environment) firstDeltasOf(ctx context.Context, servers []endpoint, ask func(n int) (conversation, string)) ([]kit.Times, error) {
+func (e *environment) firstDeltasOf(ctx context.Context, servers []endpoint, count int, ask func(n int) (conversation, string)) ([]kit.Times, error) {
 	took := make([]kit.Times, len(servers))
 	connections := make([]*connection, len(servers))
 	for i, s := range servers {
@@ -127,8 +132,8 @@ func (e *environment) firstDeltasOf(ctx context.Context, servers []endpoint, ask
 		}
 		defer func() { _ = connections[i].Close() }()
 	}
-	warm := e.recall.firstDeltas / 5 // see firsts
-	for n := range warm + e.recall.firstDeltas {
+	warm := count / 5 // see firsts
+	for n := range warm + count {
 		c, question := ask(n)
 		for turn := range servers {
 			i := (n + turn) % len(servers)
@@ -229,14 +234,16 @@ func (c *countedRecall) Matches(ctx context.Context, user auth.Principal, in rec
 	return c.Store.Matches(ctx, user, in, words)
 }
 
-func (c *countedRecall) Nearness(ctx context.Context, user auth.Principal, in recall.Scope, vector recall.Vector) ([]recall.Near, error) {
+func (c *countedRecall) Nearness(ctx context.Context, user auth.Principal, in recall.Scope, vector recall.Vector) (recall.Nearby, error) {
 	c.trips.Add(1)
 	return c.Store.Nearness(ctx, user, in, vector)
 }
 
-func (c *countedRecall) Texts(ctx context.Context, user auth.Principal, turns []recall.Span) (map[recall.TurnID][]recall.Message, error) {
+func (c *countedRecall) Texts(ctx context.Context, user auth.Principal, turns []recall.Span, topic uuid.UUID) (
+	map[recall.TurnID][]recall.Message, *recall.Topic, error,
+) {
 	c.trips.Add(1)
-	return c.Store.Texts(ctx, user, turns)
+	return c.Store.Texts(ctx, user, turns, topic)
 }
 
 func (c *countedRecall) Embed(ctx context.Context, texts []string) ([][]float32, error) {

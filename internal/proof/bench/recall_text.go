@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/binary"
-	"encoding/json"
 	"hash/fnv"
 	"math"
 	"math/rand/v2"
@@ -177,23 +175,9 @@ type slowEmbedder struct {
 func (s *slowEmbedder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	began := time.Now()
 	s.calls.Add(1)
-	var asked struct{ Input []string }
-	if err := json.NewDecoder(r.Body).Decode(&asked); err != nil {
-		http.Error(w, err.Error(), http.StatusBadRequest)
-		return
-	}
-	type item struct {
-		Index     int    `json:"index"`
-		Embedding []byte `json:"embedding"` // in base64, as it is asked for
-	}
-	data := make([]item, len(asked.Input))
-	for n, content := range asked.Input {
-		data[n].Index = n
-		for _, number := range vectorOf(content) {
-			data[n].Embedding = binary.LittleEndian.AppendUint32(data[n].Embedding, math.Float32bits(number))
-		}
-	}
-	time.Sleep(s.takes - time.Since(began))
-	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(map[string]any{"object": "list", "model": bagOfWords{}.Model(), "data": data}) // a client that has gone needs none
+	kit.ServeVectors(w, r, bagOfWords{}.Model(), func(texts []string) [][]float32 {
+		vectors, _ := bagOfWords{}.Embed(r.Context(), texts) // never fails
+		time.Sleep(s.takes - time.Since(began))
+		return vectors
+	})
 }

@@ -106,7 +106,7 @@ func (r role) serve(ctx context.Context) error {
 func newServer(ctx context.Context, database, model string, settings map[string]string) (*app.App, error) {
 	values := map[string]string{
 		"DATABASE_URL": database, "HTTP_ADDR": "127.0.0.1:0", "SUPABASE_JWT_SECRET": kit.Secret,
-		"OPENAI_API_KEY": "bench", "OPENAI_BASE_URL": model + "/v1", "EMBEDDING_MODEL": "none",
+		"OPENAI_API_KEY": "bench", "OPENAI_BASE_URL": model + "/v1", "EMBEDDING_MODEL": "none", "TOPICS": "off", "LONG_TERM_MEMORY": "false",
 		"RATE_LIMIT_MESSAGES_PER_MINUTE": "0", "MAX_STREAMS_PER_USER": "0", "MEMORY_CHUNK_SUMMARIZE_THRESHOLD": "1000000", "DRAIN_TIMEOUT": "5s",
 	}
 	maps.Copy(values, settings)

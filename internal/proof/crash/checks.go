@@ -65,8 +65,9 @@ func chosen(checks []check, when ...string) []check {
 	return slices.DeleteFunc(slices.Clone(checks), func(c check) bool { return !slices.Contains(when, c.when) })
 }
 
-// limits are the servers' settings that decide when a fold is due, as @names in the checks.
-var limits = pgx.NamedArgs{"threshold": 200, "tail": 2, "bridge": 6000, "least": 1, "prompt": 8000}
+// limits are the servers' settings that decide when a fold is due and a topic is packed, as @names in the checks. A summary of
+// a topic has room for topic_room marks at least.
+var limits = pgx.NamedArgs{"threshold": 200, "tail": 2, "bridge": 6000, "least": 1, "prompt": 8000, "topic_most": 6, "topic_room": 20}
 
 // mostRows is how many rows of a violation are reported.
 const mostRows = 20
@@ -110,7 +111,7 @@ func gather(ctx context.Context, conn *pgx.Conn, r *record, prompts []prompt) (p
 
 // examine runs checks in a snapshot, against the evidence.
 func examine(ctx context.Context, tx pgx.Tx, e evidence, checks []check) ([]violation, error) {
-	if err := e.load(ctx, tx); err != nil {
+	if err := errors.Join(e.load(ctx, tx), loadTopics(ctx, tx), loadTraces(ctx, tx)); err != nil {
 		return nil, fmt.Errorf("load the evidence: %w", err)
 	}
 	var found []violation
@@ -190,12 +191,18 @@ func certainly(before, after deletion) deletion {
 
 func orNull(id uuid.UUID) uuid.NullUUID { return uuid.NullUUID{UUID: id, Valid: id != uuid.Nil} }
 
-// keepPlaces remembers where every message is, for as long as the run lasts.
+// keepPlaces remembers where every message is, and how far the users' memories are, for as long as the run lasts.
 func keepPlaces(ctx context.Context, conn *pgx.Conn) error {
 	_, err := conn.Exec(ctx, `insert into crash.places (chat_id, seq, message_id) select m.chat_id, m.seq, m.id from public.messages m on conflict do nothing`)
+	if err != nil {
+		return err
+	}
+	_, err = conn.Exec(ctx, `insert into crash.memory_versions as known (user_id, version) select u.user_id, u.version from public.memory_users u
+		on conflict (user_id) do update set version = greatest(known.version, excluded.version)`)
 	return err
 }
 
 const placesTable = `
 create schema crash;
-create table crash.places (chat_id uuid, seq bigint, message_id uuid, primary key (chat_id, seq, message_id))`
+create table crash.places (chat_id uuid, seq bigint, message_id uuid, primary key (chat_id, seq, message_id));
+create table crash.memory_versions (user_id uuid primary key, version bigint)`

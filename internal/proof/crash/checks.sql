@@ -1,8 +1,9 @@
 -- What must be true of the database, whatever was killed. Each query gives the rows that break its sentence; none
 -- is good. "always" holds at any moment, in one snapshot; "quiet" once everything runs again and nobody talks;
 -- "greeted" after one more message in every chat. Those that read heard_messages and heard_replies (what clients
--- sent and heard) or crash.places (which place every message was seen at) need the harness. The others need only a
--- project, and may be run by hand: the five numbers of due_folds are the server's MEMORY_ settings.
+-- sent and heard), crash.places (which place every message was seen at), topic_rows, archives or archived (what topics
+-- have), or traces (where words of deleted messages are) need the harness. The others need only a project, and may be
+-- run by hand: the five numbers of due_folds are the server's MEMORY_ settings.
 
 -- check: acknowledged
 -- when: always
@@ -66,6 +67,16 @@ select a.id, a.status, a.content, h.ended, h.text from heard_replies h join publ
 -- A message whose deletion was acknowledged is gone.
 select m.id, m.content from public.messages m
  where m.id in (select h.message_id from heard_messages h where h.deletion = 2 union all select h.reply_id from heard_replies h where h.deletion = 2);
+
+-- check: deleted_leaves_no_word
+-- when: always
+-- Nothing of a message whose deletion was acknowledged is in any column or archive; a brief and its revisions are let pass, which are about to be rebuilt.
+select t.place, t.mark from traces t where t.place not like 'public.conversation\_brief%';
+
+-- check: deleted_is_forgotten
+-- when: quiet
+-- Nothing of a message whose deletion was acknowledged is in any column or archive.
+select t.place, t.mark from traces t;
 
 -- check: one_reply_stands
 -- when: always
@@ -219,6 +230,195 @@ with held as (
     from public.turn_index i)
 select chat_id, seq, words, said from held where words <> said;
 
+-- check: extraction_ranges
+-- when: always
+-- The ranges of a chat's extractions follow each other from its first message on, without a hole and without an overlap, up to where its brief says.
+with ranges as (
+  select e.*, lag(e.seq_to, 1, 0::bigint) over (partition by e.chat_id order by e.seq_from) as before from public.memory_extractions e)
+select r.chat_id, r.before, r.seq_from, r.seq_to, r.result from ranges r where r.seq_from <> r.before + 1 or r.seq_to < r.seq_from
+union all
+select b.chat_id, b.extracted_seq, null, coalesce(max(e.seq_to), 0), 'brief'
+  from public.conversation_briefs b left join public.memory_extractions e on e.chat_id = b.chat_id
+ group by b.chat_id having b.extracted_seq <> coalesce(max(e.seq_to), 0);
+
+-- check: extracted_once
+-- when: always
+-- What a user said is in the evidence of exactly one memory, once its range was read: the model makes one of every message.
+select m.id, m.chat_id, m.seq, m.content, e.result, count(s.memory_id) as times
+  from public.messages m
+  join public.memory_extractions e on e.chat_id = m.chat_id and m.seq between e.seq_from and e.seq_to
+  left join public.memory_sources s on s.message_id = m.id
+ where m.role = 'user' and e.result <> 'skipped'
+ group by m.id, m.chat_id, m.seq, m.content, e.result having count(s.memory_id) <> 1;
+
+-- check: only_what_users_said
+-- when: always
+-- No memory has what the assistant said, or an assistant's message as its only evidence.
+select y.id, y.content from public.memories y
+ where y.content ~ '\msaid\d' or exists (
+   select from public.memory_sources s where s.memory_id = y.id having count(*) > 0 and bool_and(
+     exists (select from public.messages m where m.id = s.message_id and m.role <> 'user')));
+
+-- check: memory_has_source
+-- when: always
+-- A memory that a user did not write has a message that says it.
+select y.id, y.status, y.content from public.memories y
+ where y.origin = 'extracted' and not exists (select from public.memory_sources s where s.memory_id = y.id);
+
+-- check: source_is_true
+-- when: always
+-- The words that a memory quotes are in the message that it names, in that chat, of that user.
+select s.memory_id, s.message_id, s.quote, m.content from public.memory_sources s left join public.messages m on m.id = s.message_id
+ where m.id is null or m.user_id <> s.user_id or m.chat_id <> s.chat_id or m.seq <> s.seq or position(s.quote in m.content) = 0;
+
+-- check: one_of_a_key
+-- when: always
+-- No two memories of a user that are shown say the same.
+select y.user_id, min(y.content), count(*) from public.memories y where y.status in ('active', 'inbox') group by y.user_id, y.content_key having count(*) > 1;
+
+-- check: closed_has_successor
+-- when: always
+-- A memory that something took the place of is closed, and one that is shown is not.
+select y.id, y.status, y.superseded_by, y.retracted_at, y.content from public.memories y
+ where y.status = 'superseded' and y.retracted_at is null or y.status in ('active', 'inbox') and (y.superseded_by is not null or y.retracted_at is not null);
+
+-- check: memory_revisions
+-- when: always
+-- Every change of a memory has its revision: they are numbered 1, 2, 3 … up to the memory's version.
+select y.id, y.version, count(r.version), min(r.version), max(r.version)
+  from public.memories y left join public.memory_revisions r on r.memory_id = y.id
+ group by y.id, y.version having count(r.version) <> y.version or min(r.version) <> 1 or max(r.version) <> y.version;
+
+-- check: hands_off
+-- when: always
+-- What a user wrote or edited is not changed by a model afterwards, but for how sure it is.
+select r.memory_id, r.version, r.action, y.content from public.memory_revisions r join public.memories y on y.id = r.memory_id
+ where r.actor = 'model' and r.action in ('UPDATE', 'DELETE', 'MERGE')
+   and exists (select from public.memory_revisions e where e.memory_id = r.memory_id and e.version < r.version and e.actor = 'user' and e.action = 'EDIT');
+
+-- check: memory_versions
+-- when: always
+-- A user's version grows with every extraction that changes a memory, and never shrinks.
+select u.user_id, u.version, count(e.id) as changes, max(k.version) as was
+  from public.memory_users u
+  left join public.memory_extractions e on e.user_id = u.user_id and e.added + e.updated + e.superseded + e.noops > 0
+  left join crash.memory_versions k on k.user_id = u.user_id
+ group by u.user_id, u.version having u.version < count(e.id) or u.version < max(k.version);
+
+-- check: mentions_are_counted
+-- when: always
+-- A thing that memories are about is mentioned by as many as it says, and by one at least.
+select n.user_id, n.name, n.mentions, count(m.memory_id) from public.memory_entities n
+  left join public.memory_mentions m on m.entity_id = n.id
+ group by n.id having n.mentions <> count(m.memory_id) or count(m.memory_id) = 0;
+
+-- check: topic_of_its_chat
+-- when: always
+-- A turn has at most one topic: one of its own chat and user, which is not merged into another.
+select i.chat_id, i.seq, i.topic_id, t.chat_id as of_chat, t.state from public.turn_index i left join public.topics t on t.id = i.topic_id
+ where i.topic_id is not null and (t.id is null or t.chat_id <> i.chat_id or t.user_id <> i.user_id or t.state = 'merged');
+
+-- check: topic_counters
+-- when: always
+-- A topic's messages are its turns' messages: it counts as many, says where they begin and end, and has at least one.
+select t.id, t.chat_id, t.number, t.state, t.message_count, counted.messages, t.first_seq, turns.first_seq as first, t.last_seq, turns.last_seq as last
+  from public.topics t
+ cross join lateral (select count(*) as messages from topic_rows r where r.topic_id = t.id) counted
+ cross join lateral (select min(i.seq) as first_seq, max(i.last_seq) as last_seq from public.turn_index i where i.chat_id = t.chat_id and i.topic_id = t.id) turns
+ where t.state <> 'merged' and (t.message_count <> counted.messages or counted.messages = 0 or (t.first_seq, t.last_seq) is distinct from (turns.first_seq, turns.last_seq));
+
+-- check: topic_messages_agree
+-- when: always
+-- What our own function calls a topic's messages are those of its turns that stand.
+select t.id, coalesce(ours.seq, theirs.seq) as seq
+  from public.topics t
+   join throughline.messages_of_topics ours on ours.topic_id = t.id
+  full join topic_rows theirs on theirs.topic_id = t.id and theirs.seq = ours.seq and theirs.content = ours.content
+ where ours.seq is null or theirs.seq is null;
+
+-- check: topic_numbers
+-- when: always
+-- The topics of a chat have numbers of their own, from 1 on.
+select t.chat_id, t.number, count(*) from public.topics t group by t.chat_id, t.number having count(*) > 1 or t.number < 1;
+
+-- check: topic_accesses
+-- when: always
+-- A topic was come back to as often as it has turns but the first, and those merged into it; more only where messages of the chat were deleted.
+with merges as (
+  with recursive into_it (id, into_id) as (
+    select m.id, m.merged_into from public.topics m where m.merged_into is not null
+    union all select i.id, t.merged_into from into_it i join public.topics t on t.id = i.into_id where t.merged_into is not null)
+  select into_id, count(*) as topics from into_it group by into_id)
+select t.id, t.chat_id, t.number, t.access_count, turns.count as turns, coalesce(merges.topics, 0) as merged, c.last_seq, c.message_count
+  from public.topics t join public.chats c on c.id = t.chat_id
+  left join merges on merges.into_id = t.id
+ cross join lateral (select count(*) from public.turn_index i where i.chat_id = t.chat_id and i.topic_id = t.id) turns
+ where t.state <> 'merged'
+   and (t.access_count < turns.count - 1 - coalesce(merges.topics, 0)
+     or c.last_seq = c.message_count and t.access_count > turns.count - 1 - coalesce(merges.topics, 0));
+
+-- check: archive_verifies
+-- when: always
+-- Every archive can be unpacked, has the hash, the size and the number of messages that its row says, and those up to the topic's place.
+select a.topic_id, a.broken, t.compacted_seq, t.archive_messages from archives a join public.topics t on t.id = a.topic_id where a.broken <> ''
+union all
+select t.id, 'packed up to there', t.compacted_seq, t.archive_messages from public.topics t
+ where coalesce(t.archive_messages, 0) <> (select count(*) from topic_rows r where r.topic_id = t.id and r.seq <= t.compacted_seq);
+
+-- check: archive_is_its_rows
+-- when: always
+-- An archive holds the rows of its topic up to the topic's place, in their order, word for word.
+with due as (
+  select r.*, row_number() over (partition by r.topic_id order by r.seq) as place from topic_rows r
+    join public.topics t on t.id = r.topic_id and r.seq <= t.compacted_seq join archives a on a.topic_id = t.id)
+select coalesce(due.topic_id, archived.topic_id) as topic_id, due.seq, coalesce(due.place, archived.place) as place, due.content, archived.content as packed
+  from due full join archived on archived.topic_id = due.topic_id and archived.place = due.place
+ where due.seq is null or archived.place is null or due.role <> archived.role or due.content <> archived.content
+    or abs(extract(epoch from due.created_at)::float8 - archived.said_at) > 0.00001;
+
+-- check: topic_says_what_is_there
+-- when: always
+-- The title and the summary of a topic have words only of messages that are still there.
+select t.id, t.chat_id, t.state, t.stale, t.title, t.summary, said.mark[1] as gone
+  from public.topics t
+ cross join lateral regexp_matches(t.title || ' ' || coalesce(t.summary, ''), '(?:ask|said)\d+', 'g') as said (mark)
+ where not exists (select from public.messages m where m.chat_id = t.chat_id and m.superseded_by is null and substring(m.content from '^(?:ask|said)\d+') = said.mark[1]);
+
+-- check: topic_title
+-- when: always
+-- A title that its user did not choose is how the message begins that it was made of, one of the topic.
+select t.id, t.chat_id, t.number, t.title, t.title_seq, r.content from public.topics t
+  left join topic_rows r on r.topic_id = t.id and r.seq = t.title_seq
+ where t.state <> 'merged' and t.title_seq is not null and (r.seq is null or not starts_with(r.content, t.title));
+
+-- check: summarized_once
+-- when: always
+-- The summary of a topic holds each of its messages up to its place exactly once, and no other; a stale one is let pass, and one that has no room for all.
+with held as (
+  select t.id, found.mark[1] as mark, count(*) as times from public.topics t
+   cross join lateral regexp_matches(t.summary, '(?:ask|said)\d+', 'g') as found (mark)
+   where not t.stale and t.state <> 'merged' group by 1, 2),
+due as (
+  select t.id, substring(r.content from '^(?:ask|said)\d+') as mark from public.topics t join topic_rows r on r.topic_id = t.id and r.seq <= t.summary_seq
+   where not t.stale and t.summary is not null),
+fits as (select due.id from due group by due.id having count(*) <= @topic_room)
+select id, mark, coalesce(held.times, 0) as times, due.mark is not null as due
+  from held full join due using (id, mark)
+ where (id in (select fits.id from fits) and held.times is distinct from 1) or due.mark is null;
+
+-- check: merged_is_empty
+-- when: always
+-- A topic that was merged says into which one of its chat, and keeps nothing.
+select t.id, t.state, t.merged_into, kept.chat_id from public.topics t left join public.topics kept on kept.id = t.merged_into
+ where (t.state = 'merged') <> (t.merged_into is not null)
+    or t.state = 'merged' and (kept.chat_id is distinct from t.chat_id or t.summary is not null or t.archive is not null or t.centroid is not null);
+
+-- check: resting_without_vector
+-- when: always
+-- The turns of a topic that faded have no vector, and rest; no others do.
+select i.chat_id, i.seq, i.resting, i.embedding is not null as has_vector, t.state from public.turn_index i left join public.topics t on t.id = i.topic_id
+ where i.resting and i.embedding is not null or i.resting <> (coalesce(t.state, 'active') = 'archived');
+
 -- check: nothing_streaming
 -- when: quiet
 -- No reply is left running.
@@ -237,12 +437,36 @@ select d.chat_id, d.reason, d.tokens_total, d.pending_turns, d.job_state, d.job_
 -- check: no_job_left
 -- when: quiet
 -- No memory job is unfinished, stuck as running, or was given up.
-select j.id, j.kind, j.state, j.attempt, j.args from river.river_job j where j.queue = 'memory' and j.state not in ('completed', 'cancelled');
+select j.id, j.kind, j.state, j.attempt, j.args from river.river_job j where j.queue in ('memory', 'memories', 'topics') and j.state not in ('completed', 'cancelled');
 
 -- check: no_lease_left
 -- when: quiet
--- No fold holds a lease.
-select b.chat_id, b.lease_until from public.conversation_briefs b where b.lease_token is not null;
+-- No fold, no extraction and no packing of a topic holds a lease.
+select b.chat_id, null as user_id, b.lease_until from public.conversation_briefs b where b.lease_token is not null
+union all select null, u.user_id, u.lease_until from public.memory_users u where u.lease_token is not null
+union all select t.chat_id, t.user_id, t.lease_until from public.topics t where t.lease_token is not null;
+
+-- check: all_extracted
+-- when: quiet
+-- Every turn has been read for memories, whatever became of its reply, and no chat is due for it.
+select b.chat_id, b.extracted_seq, b.extract_due_at, m.seq from public.conversation_briefs b
+  left join public.messages m on m.chat_id = b.chat_id and m.role = 'user' and m.token_count > 0 and m.seq > b.extracted_seq
+ where m.id is not null or b.extract_due_at is not null;
+
+-- check: all_assigned
+-- when: quiet
+-- Every indexed turn since the last clear has its topic.
+select i.chat_id, i.seq, i.said_at, i.embedding is not null as has_vector from public.turn_index i join public.conversation_briefs b using (chat_id)
+ where i.topic_id is null and i.seq > b.cleared_seq;
+
+-- check: topics_are_repaired
+-- when: quiet
+-- No topic waits for its summary and its archive, and none has more messages unpacked than it may; one that was unpacked again may, for as long as it is talked about.
+select t.id, t.chat_id, t.number, t.state, t.stale, t.rehydrated, t.message_count, t.compacted_seq, t.retry_at from public.topics t
+ where t.state <> 'merged'
+   and (t.stale
+     or (select count(*) from topic_rows r where r.topic_id = t.id and r.seq > t.compacted_seq) > @topic_most
+        and not (t.rehydrated and t.last_seq = (select max(other.last_seq) from public.topics other where other.chat_id = t.chat_id and other.state = 'active')));
 
 -- check: remembered
 -- when: greeted

@@ -77,13 +77,21 @@ func (c *client) stream(ctx context.Context, server, method, path string, body [
 // call sends a request whose answer is no stream and returns the code of a refusal, "" for success. An error
 // means that no answer came.
 func (c *client) call(ctx context.Context, server, method, path string) (fault.Code, error) {
-	response, err := c.Do(ctx, method, "http://"+server+path, nil, "")
+	return c.callWith(ctx, server, method, path, nil, nil)
+}
+
+// callWith sends a body, too, and reads a successful answer into answer; both may be nil.
+func (c *client) callWith(ctx context.Context, server, method, path string, body []byte, answer any) (fault.Code, error) {
+	response, err := c.Do(ctx, method, "http://"+server+path, body, "")
 	if err != nil {
 		return "", err
 	}
 	defer func() { _ = response.Body.Close() }() // read to its end
 	if response.StatusCode < http.StatusMultipleChoices {
-		return "", nil
+		if answer == nil {
+			return "", nil
+		}
+		return "", json.NewDecoder(response.Body).Decode(answer)
 	}
 	code := fault.Code(kit.CodeOf(response.Body))
 	if code == "" {

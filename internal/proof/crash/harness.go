@@ -54,7 +54,7 @@ func newHarness(ctx context.Context, o options, progress io.Writer) (h *harness,
 	if err = kit.Build(ctx, o.source, program); err != nil {
 		return h, err
 	}
-	if h.model, err = startModel(); err != nil {
+	if h.model, err = startModel(ctx); err != nil {
 		return h, err
 	}
 	if h.postgres, err = kit.StartPostgres(ctx, map[string]string{"shared_buffers": "64MB", "max_connections": "200"}); err != nil {
@@ -70,12 +70,18 @@ func (h *harness) environment() map[string]string {
 	number := func(name string) string { return strconv.Itoa(limits[name].(int)) }
 	return map[string]string{
 		"DATABASE_URL": h.postgres.DSN(), "SUPABASE_JWT_SECRET": kit.Secret,
-		"OPENAI_API_KEY": "offline", "OPENAI_BASE_URL": h.model.BaseURL(), "EMBEDDING_MODEL": "none",
+		"OPENAI_API_KEY": "offline", "OPENAI_BASE_URL": h.model.BaseURL(), "LONG_TERM_MEMORY": "true",
+		"EMBEDDING_MODEL": "crash", "EMBEDDING_BASE_URL": h.model.embedder + "/v1",
 		"RATE_LIMIT_MESSAGES_PER_MINUTE": "0", "MAX_STREAMS_PER_USER": "0",
 		// Small, so that every chat folds again and again; the cap is large, because the brief lists every message.
 		"MEMORY_CHUNK_SUMMARIZE_THRESHOLD": number("threshold"), "MEMORY_K_RAW_TURNS": number("tail"),
 		"MEMORY_BRIDGE_TOKEN_BUDGET": number("bridge"), "MEMORY_MIN_TAIL_TURNS": number("least"),
 		"MEMORY_SUMMARY_TOKEN_CAP": "4000", "MEMORY_PROMPT_TOKEN_BUDGET": number("prompt"),
+		// A pause in a chat makes an extraction due as well as six turns do.
+		"MEMORY_EXTRACT_DELAY": "1s",
+		// A chat has topics from its first turn on. They are packed after a few turns, and fade within seconds.
+		"TOPICS": "on", "TOPIC_MAX": "2", "TOPIC_HALF_LIFE": "1s", "TOPIC_HALF_LIFE_MAX": "4s",
+		"TOPIC_MAX_MESSAGES": number("topic_most"), "TOPIC_KEEP_MESSAGES": "2",
 	}
 }
 
@@ -97,7 +103,7 @@ func (h *harness) settle(ctx context.Context) error {
 		for device := range devicesPerUser {
 			h.talkers = append(h.talkers, &talker{
 				client: client{kit.Client{HTTP: h.http, Token: token}, h.record}, user: user,
-				chance: source(h.seed, 1+n*devicesPerUser+device), servers: h.crew.servers,
+				chance: source(h.seed, 1+n*devicesPerUser+device), servers: h.crew.servers, isRead: h.model.isRead, decides: h.model.isDeciding,
 			})
 		}
 	}

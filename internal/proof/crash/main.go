@@ -95,12 +95,20 @@ type figures struct {
 	violations             []violation
 	// As the database has them at the end.
 	chats, turns, again, folds, rebuilds, clears int
+	extractions, memories, superseded, edited    int
 }
 
 // count reads the figures that the database has.
 func (h *harness) count(ctx context.Context) error {
 	return h.connected(ctx, func(conn *pgx.Conn) error {
 		f := &h.figures
+		err := conn.QueryRow(ctx, `
+			select count(*) filter (where e.result <> 'skipped'), (select count(*) from public.memories),
+			       (select count(*) from public.memories y where y.status = 'superseded'), (select count(*) from public.memories y where y.edited)
+			  from public.memory_extractions e`).Scan(&f.extractions, &f.memories, &f.superseded, &f.edited)
+		if err != nil {
+			return err
+		}
 		return conn.QueryRow(ctx, `
 			select (select count(*) from public.chats), (select count(*) from public.messages where role = 'user'),
 			       (select count(*) from public.messages where superseded_by is not null),
@@ -129,6 +137,10 @@ func (f *figures) write(out io.Writer, h *harness) {
 		{"folds", f.folds},
 		{"briefs rebuilt", f.rebuilds},
 		{"contexts cleared", f.clears},
+		{"extractions", f.extractions},
+		{"memories", f.memories},
+		{"memories superseded", f.superseded},
+		{"memories edited by their user", f.edited},
 		{"times everything was checked", f.looks},
 		{"recovery, median", seconds(f.recoveries, 0.5)},
 		{"recovery, longest", seconds(f.recoveries, 1)},

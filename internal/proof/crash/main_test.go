@@ -26,7 +26,7 @@ func TestCrash(t *testing.T) {
 	}
 	// A run in which nothing happened would prove nothing.
 	for _, row := range []string{"processes killed", "crashes of Postgres", "messages acknowledged", "replies heard to their end",
-		"replies heard to break off", "replies written again", "folds"} {
+		"replies heard to break off", "replies written again", "folds", "extractions", "memories", "memories superseded"} {
 		found := regexp.MustCompile(`(?m)^` + row + ` +(\d+)$`).FindSubmatch(out.Bytes())
 		if found == nil {
 			t.Fatalf("there is no row %q", row)

@@ -25,7 +25,7 @@ const (
 	recoverWithin = time.Minute
 	// lookEvery is the pause between two checks of a system that recovers.
 	lookEvery = 200 * time.Millisecond
-	// duplicates are chats whose folds are enqueued twice more in a round.
+	// duplicates are chats whose folds, extractions and topics are enqueued twice more in a round.
 	duplicates = 4
 )
 
@@ -138,9 +138,20 @@ func (h *harness) enqueueTwice(ctx context.Context) error {
 	return h.connected(ctx, func(conn *pgx.Conn) error {
 		_, err := conn.Exec(ctx, `
 			insert into river.river_job (kind, args, queue, max_attempts)
-			select kind, jsonb_build_object('chat_id', chat.id), 'memory', 25
+			select kind, jsonb_build_object('chat_id', chat.id), queue, attempts
 			  from (select b.chat_id as id from public.conversation_briefs b where b.pending_turns > 1 order by random() limit $1) chat
-			 cross join (values ('fold_brief'), ('fold_brief'), ('rebuild_brief')) as job (kind)`, duplicates)
+			 cross join (values ('fold_brief', 'memory', 25), ('fold_brief', 'memory', 25), ('rebuild_brief', 'memory', 25),
+			                    ('extract_memories', 'memories', 5), ('extract_memories', 'memories', 5),
+			                    ('assign_topics', 'topics', 10), ('assign_topics', 'topics', 10)) as job (kind, queue, attempts)`, duplicates)
+		if err != nil {
+			return err
+		}
+		_, err = conn.Exec(ctx, `
+			insert into river.river_job (kind, args, queue, max_attempts)
+			select kind, jsonb_build_object('chat_id', topic.chat_id, 'topic_id', topic.id), 'topics', 5
+			  from (select t.id, t.chat_id from public.topics t order by random() limit $1) topic cross join (values ('compact_topic'), ('compact_topic')) as job (kind)
+			union all
+			select kind, '{}', 'maintenance', 1 from (values ('decay_topics'), ('merge_topics')) as job (kind)`, duplicates)
 		return err
 	})
 }

@@ -40,7 +40,9 @@ type talker struct {
 	client
 	user    uuid.UUID
 	chance  *rand.Rand
-	servers func() []string // where the API is now
+	servers func() []string  // where the API is now
+	isRead  func(n int) bool // whether a memory or a topic's summary is being made of a message
+	decides func() bool      // whether a memory is about to be superseded
 	chats   []*conversation
 }
 
@@ -54,6 +56,10 @@ func (t *talker) talk(ctx, stopping context.Context) {
 }
 
 func (t *talker) step(ctx context.Context) {
+	if m := t.beingRead(); m != nil && t.chance.IntN(3) == 0 {
+		t.erase(ctx, m, false)
+		return
+	}
 	chat := t.chooseChat()
 	if chat.waiting == nil {
 		if t.chance.IntN(100) < 6 && len(chat.said) > 0 {
@@ -65,17 +71,21 @@ func (t *talker) step(ctx context.Context) {
 	}
 	t.goOn(ctx, chat)
 	if chat.waiting == nil && len(chat.said) > 2 {
-		t.deleteOrClear(ctx, chat)
+		t.afterReply(ctx, chat)
 	}
 }
 
-// deleteOrClear sometimes deletes a message or clears the chat: right after a reply, when a fold may have just begun.
-func (t *talker) deleteOrClear(ctx context.Context, chat *conversation) {
+// afterReply sometimes deletes a message, clears the chat or changes a topic: right after a reply, when a fold may have just begun.
+func (t *talker) afterReply(ctx context.Context, chat *conversation) {
 	switch dice := t.chance.IntN(100); {
 	case dice < 10:
 		t.remove(ctx, chat)
 	case dice < 15:
 		t.clear(ctx, chat)
+	case dice < 20, t.decides():
+		t.editMemory(ctx)
+	case dice < 35:
+		t.tendTopics(ctx, chat)
 	}
 }
 
@@ -152,8 +162,24 @@ func (t *talker) cancel(ctx context.Context, server string, m *message) {
 
 // remove deletes a message, or the reply to it. A brief that covers it must be rebuilt.
 func (t *talker) remove(ctx context.Context, chat *conversation) {
-	m := chat.said[t.chance.IntN(len(chat.said))]
-	id, state := t.record.deletable(m, t.chance.IntN(2) == 0)
+	t.erase(ctx, chat.said[t.chance.IntN(len(chat.said))], t.chance.IntN(2) == 0)
+}
+
+// beingRead returns a message of which a memory or a topic's summary is about to be stored; nil if there is none. What it says
+// must not outlive it.
+func (t *talker) beingRead() *message {
+	for _, chat := range t.chats {
+		for _, m := range chat.said {
+			if m != chat.waiting && t.isRead(m.number) {
+				return m
+			}
+		}
+	}
+	return nil
+}
+
+func (t *talker) erase(ctx context.Context, m *message, itsReply bool) {
+	id, state := t.record.deletable(m, itsReply)
 	if state == nil {
 		return
 	}

@@ -149,13 +149,13 @@ func nothingLeft(left leftovers) check {
 }
 
 // noErrors: nothing is broken on purpose here, so there must be no errors.
-func noErrors(failures map[string]int64, logged int64, d database) check {
+func noErrors(failures map[string]int64, logged int64, first string, d database) check {
 	var problems []string
 	for _, code := range slices.Sorted(maps.Keys(failures)) {
 		problems = append(problems, fmt.Sprintf("%d times %s", failures[code], code))
 	}
 	if logged > 0 {
-		problems = append(problems, fmt.Sprintf("%d errors in the logs", logged))
+		problems = append(problems, fmt.Sprintf("%d errors in the logs: %s", logged, first))
 	}
 	if d.Deadlocks > 0 {
 		problems = append(problems, fmt.Sprintf("%d deadlocks", d.Deadlocks))

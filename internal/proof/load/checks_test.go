@@ -125,10 +125,10 @@ func TestLeftoversCheck(t *testing.T) {
 
 func TestErrorsCheck(t *testing.T) {
 	t.Parallel()
-	passes(t, noErrors(nil, 0, database{}))
-	fails(t, noErrors(map[string]int64{"HTTP 500 internal": 3}, 0, database{}), "3 times HTTP 500 internal")
-	fails(t, noErrors(nil, 2, database{}), "2 errors in the logs")
-	fails(t, noErrors(nil, 0, database{Deadlocks: 1}), "1 deadlocks")
+	passes(t, noErrors(nil, 0, "", database{}))
+	fails(t, noErrors(map[string]int64{"HTTP 500 internal": 3}, 0, "", database{}), "3 times HTTP 500 internal")
+	fails(t, noErrors(nil, 2, "panic: a", database{}), "2 errors in the logs: panic: a")
+	fails(t, noErrors(nil, 0, "", database{Deadlocks: 1}), "1 deadlocks")
 	if (report{checks: []check{newCheck("a", "")}}).failed() || !(report{checks: []check{newCheck("a", ""), newCheck("b", "", "wrong")}}).failed() {
 		t.Error("a report fails with any of its checks, and only then")
 	}

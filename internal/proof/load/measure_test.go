@@ -120,7 +120,7 @@ func TestLogCountsErrors(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if l.errors.Load() != 2 || !strings.Contains(kept.String(), `"b"`) || strings.Contains(kept.String(), `"a"`) || !strings.Contains(kept.String(), "panic: d") {
+	if l.errors.Load() != 2 || !strings.Contains(*l.first.Load(), `"c"`) || !strings.Contains(kept.String(), `"b"`) || strings.Contains(kept.String(), `"a"`) || !strings.Contains(kept.String(), "panic: d") {
 		t.Errorf("%d errors, %s", l.errors.Load(), kept)
 	}
 }

@@ -134,8 +134,9 @@ func (r *report) judge(ctx context.Context, s *system) error {
 	if err := s.stop(); err != nil {
 		r.checks = append(r.checks, newCheck("every process ends in good order", "", err.Error()))
 	}
+	logged, first := s.logged()
 	r.checks = append(r.checks, messages, nothingLeft(left), backToBaseline(r.baseline, r.after), memoryIsSteady(r.samples),
-		vacuumKeepsUp(r.samples), noErrors(r.totals.errors, s.logged(), r.after.Postgres))
+		vacuumKeepsUp(r.samples), noErrors(r.totals.errors, logged, first, r.after.Postgres))
 	return nil
 }
 

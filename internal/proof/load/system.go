@@ -90,7 +90,7 @@ func (s *system) startParts(ctx context.Context, program string, p plan) error {
 	dsn.RawQuery = query.Encode()
 	env := map[string]string{
 		"DATABASE_URL": dsn.String(), "HTTP_ADDR": "127.0.0.1:0", "METRICS_ADDR": "127.0.0.1:0", "SUPABASE_JWT_SECRET": kit.Secret,
-		"OPENAI_API_KEY": "offline", "OPENAI_BASE_URL": s.model.Address, "EMBEDDING_MODEL": "none", "TMPDIR": s.temporary(),
+		"OPENAI_API_KEY": "offline", "OPENAI_BASE_URL": s.model.Address, "EMBEDDING_MODEL": "none", "TOPICS": "off", "LONG_TERM_MEMORY": "false", "TMPDIR": s.temporary(),
 	}
 	maps.Copy(env, p.env)
 	for n := range replicas + workers {
@@ -132,12 +132,15 @@ func partName(n int) string {
 	return fmt.Sprintf("worker %d", n-replicas+1)
 }
 
-// logged counts the errors in all logs.
-func (s *system) logged() (errors int64) {
+// logged counts the errors in all logs, and returns one of them.
+func (s *system) logged() (errors int64, first string) {
 	for _, l := range s.logs {
 		errors += l.errors.Load()
+		if line := l.first.Load(); line != nil && first == "" {
+			first = *line
+		}
 	}
-	return errors
+	return errors, first
 }
 
 // stop ends replicas and workers as an operator does. It may be called more than once.
@@ -176,6 +179,7 @@ func (s *system) close() error {
 type processLog struct {
 	kept   io.WriteCloser
 	errors atomic.Int64
+	first  atomic.Pointer[string] // of the errors
 }
 
 // Write takes one line at a time.
@@ -185,6 +189,8 @@ func (l *processLog) Write(line []byte) (int, error) {
 	}
 	if bytes.Contains(line, []byte(`"level":"ERROR"`)) || !bytes.HasPrefix(line, []byte("{")) {
 		l.errors.Add(1) // what is no JSON is a crash
+		first := string(bytes.TrimSpace(line))
+		l.first.CompareAndSwap(nil, &first)
 	}
 	return l.kept.Write(line)
 }

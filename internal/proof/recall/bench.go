@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -25,9 +26,10 @@ type bench struct {
 	admin, server *pgxpool.Pool
 	embedder      *llm.Embedder // nil without vectors
 	questions     *llm.Questions
-	store         *postgres.Embeddings
+	embeddings    *postgres.Embeddings
 	host          []string
 	tables        []table
+	memories      strings.Builder // the tables of memories
 	progress      io.Writer
 }
 
@@ -43,7 +45,7 @@ func newBench(ctx context.Context, p *kit.Postgres, embedderURL string, progress
 	if b.host, err = kit.Describe(ctx, b.admin); err != nil {
 		return nil, err
 	}
-	b.store = postgres.NewEmbeddings(b.server, recall.VectorSize)
+	b.embeddings = postgres.NewEmbeddings(b.server, recall.VectorSize)
 	if embedderURL != "" {
 		b.embedder = llm.NewEmbedder(llm.EmbedderConfig{BaseURL: embedderURL, APIKey: "none", Model: embedder.Model})
 		b.questions = llm.NewQuestions(b.embedder)
@@ -146,7 +148,7 @@ func (b *bench) index(ctx context.Context, c *chat) error {
 		return nil
 	}
 	vectors := recall.NewVectors(recall.VectorsConfig{
-		Store: b.store, Embedder: b.embedder, Metrics: metrics.New(), Logger: slog.New(slog.DiscardHandler), Turn: time.Hour,
+		Store: b.embeddings, Embedder: b.embedder, Metrics: metrics.New(), Logger: slog.New(slog.DiscardHandler), Turn: time.Hour,
 	})
 	_, err := vectors.EmbedTurns(ctx, c.id)
 	return err

@@ -25,7 +25,7 @@ import (
 
 type options struct {
 	locomo, longmemeval string
-	quick               bool
+	quick, memories     bool
 	doc, charts         string
 }
 
@@ -38,6 +38,7 @@ func parse(args []string, usage io.Writer) (options, error) {
 	flags.StringVar(&o.locomo, "locomo", "", "a file of LoCoMo")
 	flags.StringVar(&o.longmemeval, "longmemeval", "", "a file of LongMemEval")
 	flags.BoolVar(&o.quick, "quick", false, "without vectors, for CI")
+	flags.BoolVar(&o.memories, "memories", false, "only the memories of LoCoMo's file")
 	flags.StringVar(&o.doc, "doc", "", "put the table into this document, between its lines recall:begin and recall:end")
 	flags.StringVar(&o.charts, "chart", "", "write the chart into this folder")
 	if err := flags.Parse(args); err != nil {
@@ -81,9 +82,17 @@ func run(ctx context.Context, args []string, out, progress io.Writer) (err error
 		return err
 	}
 	defer b.close()
+	if o.memories {
+		sets = nil
+	}
 	for _, s := range sets {
 		if err := b.measure(ctx, s); err != nil {
 			return fmt.Errorf("%s: %w", s.name, err)
+		}
+	}
+	if o.locomo != "" {
+		if err := b.measureMemories(ctx, o.locomo); err != nil {
+			return fmt.Errorf("memories: %w", err)
 		}
 	}
 	return b.report(o, out)

@@ -86,6 +86,7 @@ func (b *bench) report(o options, out io.Writer) error {
 	for _, t := range b.tables {
 		t.write(&text)
 	}
+	text.WriteString(b.memories.String())
 	fmt.Fprintf(&text, "%s.\n", strings.Join(b.host, "; "))
 	_, err := io.WriteString(out, text.String())
 	if o.doc != "" {

@@ -34,7 +34,7 @@ func (b *bench) ways() []way {
 	ways = append(ways, way{"**recall, words**", "recall, words", b.byRecall(recall.Config{})})
 	if b.embedder != nil {
 		ways = append(ways, way{"**recall, words and meaning**", "recall", b.byRecall(recall.Config{
-			Embedder: b.questions, Scales: recall.NewScales(b.store, b.embedder),
+			Embedder: b.questions, Scales: recall.NewScales(b.embeddings, b.embedder),
 		})})
 	}
 	return ways
@@ -121,9 +121,9 @@ func (b *bench) byVectors(ctx context.Context, c *chat, q question) ([]int64, er
 	if err != nil {
 		return nil, err
 	}
-	slices.SortStableFunc(near, func(a, b recall.Near) int { return cmp.Compare(b.Cosine, a.Cosine) })
+	slices.SortStableFunc(near.Turns, func(a, b recall.Near) int { return cmp.Compare(b.Cosine, a.Cosine) })
 	var seqs []int64
-	for _, n := range near {
+	for _, n := range near.Turns {
 		for seq := n.Seq; seq <= n.LastSeq && len(seqs) < most; seq++ {
 			seqs = append(seqs, seq)
 		}

@@ -131,9 +131,9 @@ func TestRiverUI(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil, env{"RIVER_UI": "true", "RIVER_UI_USER": "ops", "RIVER_UI_PASSWORD": "a password"})
 	testkit.Eventually(t, "the workers run", func() bool {
-		var queues int
-		err := r.pool.QueryRow(t.Context(), "select count(*) from river.river_queue").Scan(&queues)
-		return err == nil && queues == 3
+		var works bool
+		err := r.pool.QueryRow(t.Context(), "select exists (select from river.river_queue where name = 'memory')").Scan(&works)
+		return err == nil && works
 	})
 	for _, c := range []struct {
 		user, password string

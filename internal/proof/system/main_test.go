@@ -88,7 +88,7 @@ func newStoppedRig(t *testing.T, db testkit.Database, script testkit.Script, cha
 	model := testkit.NewModel(t, script)
 	r := &rig{t: t, db: db, model: model, pool: testkit.NewPool(t, db.DSN), env: env{
 		"DATABASE_URL": db.DSN, "DATABASE_DIRECT_URL": db.Direct(), "HTTP_ADDR": "127.0.0.1:0", "SUPABASE_JWT_SECRET": testkit.JWTSecret,
-		"OPENAI_API_KEY": "offline", "OPENAI_BASE_URL": model.BaseURL(), "EMBEDDING_MODEL": "none", "LOG_LEVEL": "debug", "DRAIN_TIMEOUT": "5s",
+		"OPENAI_API_KEY": "offline", "OPENAI_BASE_URL": model.BaseURL(), "EMBEDDING_MODEL": "none", "TOPICS": "off", "LONG_TERM_MEMORY": "false", "LOG_LEVEL": "debug", "DRAIN_TIMEOUT": "5s",
 		"RATE_LIMIT_MESSAGES_PER_MINUTE": "0", "MAX_STREAMS_PER_USER": "0",
 	}}
 	maps.Copy(r.env, change)

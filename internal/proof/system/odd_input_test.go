@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/arcoscribe/throughline/internal/testkit"
+	"github.com/google/uuid"
 )
 
 // depth is deeper than any JSON parser should go.
@@ -46,28 +47,55 @@ var validBodies = map[string]map[string]string{
 	"POST /v1/chats/{chat_id}/messages": {"messages": `[{"role":"tool"}]`},
 	"PATCH /v1/messages/{message_id}":   {},
 	"POST /v1/chats/prune":              {"older_than_days": "36500", "dry_run": "true"},
+	"POST /v1/memories":                 {"content": `"Has a harbour."`},
+	"PATCH /v1/memories/{memory_id}":    {},
+	"POST /v1/memories/forget":          {"query": `"harbour"`},
+	"PATCH /v1/memories/settings":       {},
+
+	"PATCH /v1/chats/{chat_id}/topics/{topic_id}":      {},
+	"POST /v1/chats/{chat_id}/topics/{topic_id}/merge": {"into": `"OTHER"`},
+	"POST /v1/chats/{chat_id}/standalone":              {"content": `"And then?"`},
+	"POST /v1/messages/{message_id}/feedback":          {"rating": "1"},
 }
 
-// target is a user with a chat, who sends the odd requests.
+// target is a user with a chat and a memory, who sends the odd requests.
 type target struct {
 	*rig
-	chatID, messageID string
-	stored            int // rows, after the latest request
+	chatID, messageID, memoryID string
+	topicID, otherTopicID       string
+	stored                      int // rows, after the latest request
 }
 
 func newTarget(t *testing.T) *target {
 	t.Helper()
-	r := newRig(t, nil, nil)
+	r := newRig(t, nil, env{"LONG_TERM_MEMORY": "true", "MEMORY_EXTRACT_DELAY": "1h"})
 	said := r.Say("", "Hello.")
 	a := &target{rig: r, chatID: said.ChatID, messageID: said.MessageID}
+	testkit.Exec(t, r.pool, "insert into memory_users (user_id) values ($1) on conflict do nothing", r.user)
+	a.memoryID = testkit.Ask[uuid.UUID](t, r.pool, "insert into memories (user_id, content) values ($1, 'Has a boat.') returning id", r.user).String()
+	testkit.Exec(t, r.pool, "select throughline.index_chat($1, 2)", said.ChatID)
+	for number, topic := range []*string{&a.topicID, &a.otherTopicID} {
+		*topic = r.addTopic(said.ChatID, number+1, "Boats").String()
+	}
 	a.stored = a.rows()
 	return a
+}
+
+// addTopic gives the chat's turns to a new topic.
+func (r *rig) addTopic(chatID string, number int, title string) uuid.UUID {
+	r.t.Helper()
+	return testkit.Ask[uuid.UUID](r.t, r.pool, `with made as (
+			insert into topics (chat_id, user_id, number, title, summary, tags, message_count, created_at, last_active_at, first_seq, last_seq)
+			select chat_id, user_id, $2, $3, 'They talked about ' || $3, array['harbour', $3], count(*), min(created_at), max(created_at), min(seq), max(seq)
+			  from messages where chat_id = $1 group by chat_id, user_id returning id, chat_id),
+		given as (update turn_index i set topic_id = made.id from made where i.chat_id = made.chat_id)
+		select id from made`, chatID, number, title)
 }
 
 // send sends a body unchanged.
 func (a *target) send(to route, body string, headers ...string) testkit.Answer {
 	a.t.Helper()
-	path := strings.NewReplacer("{chat_id}", a.chatID, "{message_id}", a.messageID).Replace(to.path)
+	path := strings.NewReplacer("{chat_id}", a.chatID, "{message_id}", a.messageID, "{memory_id}", a.memoryID, "{topic_id}", a.topicID).Replace(to.path)
 	request := a.Request(a.t.Context(), to.method, path, nil, headers...)
 	request.Body, request.ContentLength = http.NoBody, int64(len(body))
 	if body != "" {
@@ -82,7 +110,7 @@ func (a *target) send(to route, body string, headers ...string) testkit.Answer {
 
 func (a *target) rows() int {
 	a.t.Helper()
-	return a.count("select (select count(*) from chats) + (select count(*) from messages) + (select count(*) from chat_files)")
+	return a.count("select (select count(*) from chats) + (select count(*) from messages) + (select count(*) from chat_files) + (select count(*) from memories) + (select count(*) from topics)")
 }
 
 // attack sends an odd request. It checks that the status is one of the document's and below 500, and that a refused
@@ -169,7 +197,7 @@ func (a *target) body(sound map[string]string, name, value string) string {
 	members := []string{fmt.Sprintf("%q:%s", name, value)}
 	for other, text := range sound {
 		if other != name {
-			members = append(members, fmt.Sprintf("%q:%s", other, strings.ReplaceAll(text, "CHAT", a.chatID)))
+			members = append(members, fmt.Sprintf("%q:%s", other, strings.NewReplacer("CHAT", a.chatID, "OTHER", a.otherTopicID).Replace(text)))
 		}
 	}
 	return "{" + strings.Join(members, ",") + "}"

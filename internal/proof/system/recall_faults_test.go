@@ -39,6 +39,26 @@ func (b breaksAfterTurn) StartTurn(ctx context.Context, user auth.Principal, tur
 	return started, err
 }
 
+// sayDuring starts a server and sends it a message. The network breaks once the turn is stored, until the reply begins.
+func (r *networkRig) sayDuring(o outage, chatID, content string) testkit.Said {
+	r.t.Helper()
+	var armed atomic.Bool
+	r.node = r.start(app.Role{API: true}, nil, app.Doubles{Turns: func(store chat.Store) chat.Store {
+		return breaksAfterTurn{store, func() {
+			if armed.Load() {
+				o.start(r.network)
+			}
+		}}
+	}})
+	r.Call(http.MethodGet, "/v1/chats", nil) // a connection is open
+	armed.Store(true)
+	s := r.Send(chatID, testkit.Body{"content": content})
+	s.Until(func(e testkit.Event) bool { return e.Name == testkit.Delta })
+	armed.Store(false)
+	o.end(r.network)
+	return s.Rest()
+}
+
 // A Postgres that is slow or away when the turns are looked up delays the reply to the deadline at most: it is made without
 // them, its receipt says so, and no connection stays busy.
 func TestPostgresFailsTheLookup(t *testing.T) {
@@ -53,21 +73,7 @@ func TestPostgresFailsTheLookup(t *testing.T) {
 			r.node = r.start(app.Role{API: true, Workers: true}, r.direct())
 			chatID := r.tellAndForget(oldFact)
 			r.stopNow()
-			var armed atomic.Bool
-			r.node = r.start(app.Role{API: true}, nil, app.Doubles{Turns: func(store chat.Store) chat.Store {
-				return breaksAfterTurn{store, func() {
-					if armed.Load() {
-						o.start(r.network)
-					}
-				}}
-			}})
-			r.Call(http.MethodGet, "/v1/chats", nil) // a connection is open
-			armed.Store(true)
-			s := r.Send(chatID, testkit.Body{"content": oldQuestion})
-			s.Until(func(e testkit.Event) bool { return e.Name == testkit.Delta })
-			armed.Store(false)
-			o.end(r.network)
-			said := s.Rest()
+			said := r.sayDuring(o, chatID, oldQuestion)
 			if said.End.Name != testkit.Completion {
 				t.Fatalf("%+v", said)
 			}

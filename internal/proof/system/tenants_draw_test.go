@@ -21,6 +21,9 @@ func (i *intruder) draw(to route) (request *http.Request, text string, err error
 	path, query, header := to.path, url.Values{}, http.Header{}
 	for _, p := range to.parameters {
 		value, known := i.values()[p.Name]
+		if strings.HasSuffix(to.path, "/extract") {
+			value = func() string { return pick(i.random, i.theirs.chats) } // for an own one it would wait for a worker
+		}
 		if !known {
 			return nil, "", fmt.Errorf("%s: nothing draws the parameter %s: give it a value in intruder.values", to.name(), p.Name)
 		}
@@ -98,6 +101,37 @@ func (i *intruder) message() string {
 	return i.one(uuid.NewString(), uuid.Nil.String(), "nonsense")
 }
 
+// memory returns mostly another user's memory.
+func (i *intruder) memory() string {
+	switch n := i.random.IntN(20); {
+	case n < 14:
+		return pick(i.random, i.theirs.memories)
+	case n < 16:
+		return pick(i.random, i.theirs.entities)
+	case n < 18:
+		return i.message()
+	}
+	return i.one(uuid.NewString(), uuid.Nil.String(), "nonsense", strings.ToUpper(pick(i.random, i.theirs.memories)))
+}
+
+// topic returns mostly another user's topic, or the chat's current one.
+func (i *intruder) topic() string {
+	switch n := i.random.IntN(20); {
+	case n < 12:
+		return pick(i.random, i.theirs.topics)
+	case n < 16:
+		return "current"
+	case n < 18:
+		return i.chat()
+	}
+	return i.one(uuid.NewString(), uuid.Nil.String(), "nonsense", strings.ToUpper(pick(i.random, i.theirs.topics)))
+}
+
+// entity returns what the graph may be asked for: the owners' things, without the canary, or an id of theirs.
+func (i *intruder) entity() string {
+	return i.one("User", "harbour", "HARBOUR", pick(i.random, i.theirs.entities), pick(i.random, i.theirs.memories))
+}
+
 func (i *intruder) hash() string { return pick(i.random, i.theirs.hashes) }
 
 func (i *intruder) number() string {
@@ -114,15 +148,21 @@ func (i *intruder) values() map[string]func() string {
 	moment := func() string { return i.rarely("yesterday", i.one("2020-01-01T00:00:00Z", "2040-01-01T00:00:00Z")) }
 	truth := func() string { return i.rarely("perhaps", i.one("true", "false")) }
 	return map[string]func() string{
-		"chat_id": i.chat, "message_id": i.message, "sha256": i.hash,
+		"chat_id": i.chat, "message_id": i.message, "sha256": i.hash, "memory_id": i.memory,
+		"type": func() string {
+			return i.rarely("opinion", i.one("preference", "fact", "pattern", "context", "tool", "place"))
+		},
+		"status": func() string { return i.rarely("lost", i.one("active", "inbox", "superseded", "archived")) },
+		"as_of":  moment, "also": func() string { return i.rarely("everything", "summaries") }, "keep_memories": truth,
+		"entity": i.entity, "relationship": func() string { return i.rarely("Keeps it", i.one("keeps", "likes")) }, "depth": i.number,
 		"cursor":        func() string { return i.rarely(pick(i.random, i.theirs.chats), pick(i.random, i.theirs.cursors)) },
 		"Last-Event-ID": func() string { return i.message() + ":" + i.rarely("x", i.one("0", "3", "end", "999")) },
 		"after":         func() string { return i.rarely("x", i.one("0", "2", "end", moment())) }, // in a reply, or in time
 		"before_seq":    i.number, "after_seq": i.number, "limit": i.number,
 		"q": func() string { return i.one(i.words(), i.chat()) }, "role": func() string { return i.rarely("nobody", i.one("user", "assistant", "system")) }, "before": moment,
 		"tag": func() string { return i.one("harbour", "expired", "") }, "include_expired": truth,
-		"include": func() string { return i.rarely("everything", "content") }, "format": func() string { return i.rarely("x", i.one("json", "jsonl", "markdown")) },
-		"topic_id": i.chat, "content": i.words, "mode": func() string { return i.rarely("none", i.one("all", "any")) },
+		"include": func() string { return i.rarely("everything", "content") }, "format": func() string { return i.rarely("x", i.one("json", "jsonl", "markdown", "mermaid", "dot")) },
+		"topic_id": i.topic, "state": func() string { return i.rarely("gone", i.one("active", "archived", "merged")) }, "include_compressed": truth, "content": i.words, "mode": func() string { return i.rarely("none", i.one("all", "any")) },
 		"model_variant": func() string { return i.rarely("x", i.one("arco", "deep-dive")) },
 		"protocol":      func() string { return i.rarely("x", i.one("events", "ui")) }, "X-Vercel-Ai-Ui-Message-Stream": func() string { return i.rarely("v2", "v1") },
 		"Accept": func() string { return i.one("application/json", "text/event-stream", "*/*") },
@@ -139,7 +179,7 @@ func (i *intruder) members() map[string]func() any {
 	whole := func() any { return i.random.IntN(40) + 1 }
 	truth := func() any { return i.chance(0.5) }
 	return map[string]func() any{
-		"chat_id": chat, "continuation_id": chat, "content": text, "prompt": text, "query": text, "title": text, "system_prompt": text,
+		"chat_id": chat, "continuation_id": chat, "content": text, "prompt": text, "query": text, "title": text, "text": text, "system_prompt": text,
 		"client_message_id": func() any { return i.one(pick(i.random, i.theirs.clientIDs), uuid.NewString()) },
 		"metadata":          func() any { return testkit.Body{"note": i.words()} },
 		"sources":           func() any { return []testkit.Body{{"title": i.words(), "url": "https://example.com/harbour"}} },
@@ -147,13 +187,27 @@ func (i *intruder) members() map[string]func() any {
 		"messages": func() any {
 			return []testkit.Body{{"role": i.one("user", "tool"), "content": i.words(), "client_message_id": i.one(pick(i.random, i.theirs.clientIDs), uuid.NewString())}}
 		},
-		"message_id":      func() any { return i.message() },
+		"message_id": func() any { return i.message() },
+		"memory_id":  func() any { return i.memory() },
+		"id":         func() any { return i.memory() },
+		"token":      func() any { return pick(i.random, i.theirs.forgetTokens) },
+		"type":       func() any { return i.rarely("opinion", i.one("preference", "fact", "pattern", "context")) },
+		"status":     func() any { return i.rarely("lost", i.one("active", "inbox", "archived")) },
+		"subject":    func() any { return i.entity() },
+		"time_zone":  func() any { return i.rarely("Mars/Olympus", "Europe/Berlin") },
+		"language":   func() any { return i.one("en", "de") },
+		"excluded":   func() any { return []string{"harbour"} },
+		"enabled":    func() any { return true },
+		"remember":   truth, "durable": truth,
 		"cursor":          func() any { return pick(i.random, i.theirs.cursors) },
 		"model_variant":   func() any { return i.rarely("x", i.one("arco", "arco-pro")) },
 		"tool_name":       func() any { return i.one("chat", "debug") },
 		"tags":            func() any { return []string{"harbour"} },
 		"memory_strategy": func() any { return i.rarely("x", i.one("summary", "simple", "hybrid")) },
 		"importance":      func() any { return i.random.Float64() },
+		"into":            func() any { return i.topic() },
+		"rating":          func() any { return i.random.IntN(3) - 1 },
+		"topics":          func() any { return i.rarely("x", i.one("auto", "on", "off")) },
 		"revive":          truth, "pinned": truth, "dry_run": truth, "include_expired": truth, "ttl_hours": whole, "max_turns": whole, "older_than_days": whole, "limit": whole,
 	}
 }
@@ -166,6 +220,8 @@ func (i *intruder) body(to route) (body, kind string, err error) {
 		return body, "application/json", err
 	case to.path == "/v1/chats/import":
 		return i.file(), pick(i.random, to.types), nil
+	case to.path == "/v1/memories/import":
+		return i.remembered(), pick(i.random, to.types), nil
 	case len(to.types) == 0:
 		return "", "", nil
 	case len(to.fields) == 0:
@@ -183,7 +239,7 @@ func (i *intruder) object(of string, fields []string) (testkit.Body, error) {
 			return nil, fmt.Errorf("%s: nothing draws the field %s: give it a value in intruder.members", of, name)
 		}
 		// What a body must have is there most of the time, what it may have now and then.
-		needed := name == "content" || name == "chat_id" || name == "prompt" || name == "query" || name == "older_than_days" || name == "messages" || name == "message_id"
+		needed := name == "content" || name == "token" || name == "chat_id" || name == "prompt" || name == "query" || name == "text" || name == "subject" || name == "older_than_days" || name == "messages" || name == "message_id" || name == "into" || name == "rating"
 		if needed && i.chance(0.97) || i.chance(0.3) {
 			found[name] = value()
 		}
@@ -219,6 +275,14 @@ func (i *intruder) file() string {
 		file.WriteString(marshal(line) + "\n")
 	}
 	return file.String()
+}
+
+// remembered draws an export of memories that uses others' ids.
+func (i *intruder) remembered() string {
+	return marshal(testkit.Body{
+		"type": "memory", "id": i.memory(), "content": i.words(), "memory_type": "fact", "source_session_id": i.chat(), "superseded_by": i.memory(),
+		"sources": []testkit.Body{{"message_id": i.message(), "chat_id": i.chat(), "seq": 1, "quote": i.words(), "said_at": "2026-11-20T10:00:00Z"}},
+	}) + "\n"
 }
 
 func rpc(method string, params any) testkit.Body {

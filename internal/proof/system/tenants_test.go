@@ -36,6 +36,8 @@ const (
 // ownedIDs are the ids of the owners' rows.
 type ownedIDs struct {
 	chats, messages, clientIDs, hashes, cursors []string
+	memories, entities, forgetTokens            []string
+	topics                                      []string
 }
 
 // TestRequestsAcrossTenants makes thousands of random requests to every route of the OpenAPI document, as users who put
@@ -46,7 +48,7 @@ type ownedIDs struct {
 func TestRequestsAcrossTenants(t *testing.T) {
 	t.Parallel()
 	gate := make(chan struct{})
-	r := newStoppedRig(t, testkit.NewDatabase(t), holdOwnersReply(gate), env{"MODEL_IDLE_TIMEOUT": "10h", "MODEL_TIMEOUT": "10h"}) // the held replies stay, however long this takes
+	r := newStoppedRig(t, testkit.NewDatabase(t), holdOwnersReply(gate), env{"MODEL_IDLE_TIMEOUT": "10h", "MODEL_TIMEOUT": "10h", "LONG_TERM_MEMORY": "true", "MEMORY_EXTRACT_DELAY": "10h"}) // the held replies stay, however long this takes
 	r.newUser()
 	r.node = r.start(app.Role{API: true}, nil)
 	t.Cleanup(func() { close(gate) })
@@ -112,6 +114,17 @@ func (r *rig) createOwners() *ownedIDs {
 	}
 	r.addBriefs(users)
 	r.index(users)
+	r.addMemories(users)
+	for _, chat := range r.ids("select c.id::text from chats c where c.user_id = any($1) and exists (select from turn_index i where i.chat_id = c.id)", users) {
+		theirs.topics = append(theirs.topics, r.addTopic(chat, 1, canary).String())
+	}
+	for _, user := range users {
+		owner := testkit.Client{T: r.t, Base: r.Base, Token: testkit.Token(r.t, user)}
+		token, _ := owner.Call(http.MethodPost, "/v1/memories/forget", testkit.Body{"query": canary}).JSON(r.t)["token"].(string)
+		theirs.forgetTokens = append(theirs.forgetTokens, token)
+	}
+	theirs.memories = r.ids("select id::text from memories where user_id = any($1)", users)
+	theirs.entities = r.ids("select id::text from memory_entities where user_id = any($1)", users)
 	theirs.chats = r.ids("select id::text from chats where user_id = any($1)", users)
 	theirs.messages = r.ids("select id::text from messages where user_id = any($1)", users)
 	theirs.clientIDs = r.ids("select client_message_id::text from messages where user_id = any($1) and client_message_id is not null", users)
@@ -162,6 +175,29 @@ func (r *rig) index(users []uuid.UUID) {
 	if n := r.count("select count(*) from turn_index where user_id = any($1) and tsv @@ '"+canary+"'", users); n < 5*owners {
 		r.t.Fatalf("only %d turns of the owners are indexed", n)
 	}
+}
+
+// addMemories remembers each user for something that a message of theirs says, with its history, its extraction and its graph.
+func (r *rig) addMemories(users []uuid.UUID) {
+	r.t.Helper()
+	testkit.Exec(r.t, r.pool, `insert into memory_users (user_id, version, excluded) select id, 3, '{`+canary+`}' from unnest($1::uuid[]) id
+		on conflict (user_id) do update set excluded = excluded.excluded`, users)
+	for _, status := range []string{"active", "inbox", "archived"} {
+		testkit.Exec(r.t, r.pool, `insert into memories (user_id, content, status, source_session_id, pinned)
+			select m.user_id, 'Keeps a `+canary+` in the harbour, `+status+`', $2, (array_agg(m.chat_id))[1], $2 = 'active'
+			  from messages m where m.user_id = any($1) group by m.user_id`, users, status)
+	}
+	testkit.Exec(r.t, r.pool, `insert into memory_sources (memory_id, message_id, user_id, chat_id, seq, fact, quote, said_at)
+		select y.id, m.id, m.user_id, m.chat_id, m.seq, y.content, 'The `+canary+`', m.created_at
+		  from memories y cross join lateral (select * from messages m where m.user_id = y.user_id and m.role = 'user' limit 1) m where y.user_id = any($1)`, users)
+	testkit.Exec(r.t, r.pool, `insert into memory_extractions (chat_id, user_id, seq_from, seq_to, result) select id, user_id, 1, 2, 'done' from chats where user_id = any($1)`, users)
+	testkit.Exec(r.t, r.pool, `with thing as (insert into memory_entities (user_id, name, is_user)
+			select id, name, name = 'User' from unnest($1::uuid[]) id cross join unnest('{User,`+canary+`,harbour}'::text[]) name returning id, user_id, name),
+		mentioned as (insert into memory_mentions (memory_id, entity_id, user_id)
+			select y.id, t.id, t.user_id from thing t join memories y on y.user_id = t.user_id and y.status = 'active')
+		insert into memory_relationships (user_id, source_entity_id, target_entity_id, relationship, memory_id)
+		select a.user_id, a.id, b.id, 'keeps', y.id from thing a join thing b on b.user_id = a.user_id and b.name = '`+canary+`'
+		  join memories y on y.user_id = a.user_id and y.status = 'active' where a.name = 'User'`, users)
 }
 
 func (r *rig) ids(query string, users []uuid.UUID) []string {
@@ -265,7 +301,7 @@ func (i *intruder) check(to route, text string, status int, answer string) error
 		return fmt.Errorf("%s\nis told what others said, %d: %.4000s", text, status, answer)
 	}
 	sent := strings.ToLower(text)
-	for _, id := range slices.Concat(i.theirs.chats, i.theirs.messages, i.theirs.hashes) {
+	for _, id := range slices.Concat(i.theirs.chats, i.theirs.messages, i.theirs.hashes, i.theirs.memories, i.theirs.entities) {
 		if strings.Contains(answer, id) && !strings.Contains(sent, id) {
 			return fmt.Errorf("%s\nis told the id %s, %d: %.4000s", text, id, status, answer)
 		}

@@ -1,0 +1,120 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"github.com/arcoscribe/throughline/internal/client"
+	"github.com/arcoscribe/throughline/internal/history"
+	"github.com/arcoscribe/throughline/internal/terminal"
+	"github.com/google/uuid"
+)
+
+// listMemories prints what the user is remembered for.
+func listMemories(line *commandLine) clientRunner {
+	asJSON := line.Bool("json", false, "print the API's JSON, one page per line")
+	about := line.String("about", "", "only memories that have these words, the best matches first")
+	status := line.String("status", "", "active, inbox, superseded, archived or all; by default active and inbox")
+	limit := line.Int("limit", 0, "how many; 0 for all")
+	return func(ctx context.Context, c *client.Client, stdout, _ io.Writer) error {
+		if *limit < 0 {
+			return line.wrong("--limit must not be negative")
+		}
+		query := url.Values{}
+		if *about != "" {
+			query.Set("q", *about)
+		}
+		if *status != "" {
+			query.Set("status", *status)
+		}
+		for left := cmp.Or(*limit, math.MaxInt); left > 0; {
+			query.Set("limit", strconv.Itoa(min(left, history.MaxMemories)))
+			answer, err := c.Call(ctx, http.MethodGet, "/v1/memories", query, nil)
+			if err != nil {
+				return err
+			}
+			page, err := decode[client.MemoryPage](answer)
+			if err == nil && *asJSON {
+				err = printJSON(stdout, answer)
+			} else if err == nil {
+				err = printMemories(stdout, page)
+			}
+			if err != nil || page.NextCursor == nil {
+				return err
+			}
+			left -= len(page.Memories)
+			query.Set("cursor", *page.NextCursor)
+		}
+		return nil
+	}
+}
+
+func printMemories(out io.Writer, page client.MemoryPage) error {
+	for _, memory := range page.Memories {
+		if _, err := fmt.Fprintf(out, "%s  %s\n", memory.ID, terminal.MemoryLine(memory)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func exportMemories(line *commandLine) clientRunner {
+	file := line.String("o", "", "the file to write; by default stdout")
+	return func(ctx context.Context, c *client.Client, stdout, _ io.Writer) error {
+		if *file == "" {
+			return c.ExportMemories(ctx, stdout)
+		}
+		return terminal.WriteFile(*file, func(out io.Writer) error { return c.ExportMemories(ctx, out) })
+	}
+}
+
+// forgetMemories forgets one memory by its id, or those that words mean.
+func forgetMemories(line *commandLine) clientRunner {
+	line.takesArgument = true
+	yes := line.Bool("yes", false, "do not ask")
+	return func(ctx context.Context, c *client.Client, stdout, stderr io.Writer) error {
+		if line.argument == "" {
+			return line.wrong("what? `throughline memories list` shows the ids; words in quotes are one argument")
+		}
+		if id, err := uuid.Parse(line.argument); err == nil {
+			return forgetOne(ctx, c, id, *yes, stdout, stderr)
+		}
+		found, err := c.ProposeForgetting(ctx, line.argument)
+		if err != nil {
+			return err
+		}
+		if len(found.Candidates) == 0 {
+			fmt.Fprintln(stdout, "Nothing is remembered of that.")
+			return nil
+		}
+		for _, candidate := range found.Candidates {
+			fmt.Fprintf(stderr, "%s  %s\n", candidate.ID, terminal.OneLine(candidate.Content))
+		}
+		if err := confirm(*yes, "Forget this for good?", stderr); err != nil {
+			return err
+		}
+		forgotten, err := c.Forget(ctx, found.Token)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintln(stdout, terminal.CountForgotten(forgotten))
+		return nil
+	}
+}
+
+func forgetOne(ctx context.Context, c *client.Client, id uuid.UUID, yes bool, stdout, stderr io.Writer) error {
+	if err := confirm(yes, "Forget this memory and its history for good?", stderr); err != nil {
+		return err
+	}
+	if err := c.ForgetMemory(ctx, id); err != nil {
+		return err
+	}
+	fmt.Fprintln(stdout, terminal.CountForgotten(1))
+	return nil
+}

@@ -1,0 +1,186 @@
+package offline
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// The titles of an extraction's input, each at the beginning of a line.
+const (
+	titleSummary = "CONVERSATION SUMMARY"
+	titleRecent  = "RECENT MESSAGES"
+	titleNew     = "NEW MESSAGES"
+)
+
+// fact is one proposed memory, in the form of the schema extracted_facts.
+type fact struct {
+	Fact          string         `json:"fact"`
+	Type          string         `json:"type"`
+	Confidence    float64        `json:"confidence"`
+	Horizon       string         `json:"horizon"`
+	Durable       bool           `json:"durable"`
+	Evidence      []string       `json:"evidence"`
+	Quote         string         `json:"quote"`
+	ValidFrom     *string        `json:"valid_from"`
+	ValidTo       *string        `json:"valid_to"`
+	Replaces      *string        `json:"replaces"`
+	Entities      []entity       `json:"entities"`
+	Relationships []relationship `json:"relationships"`
+
+	of claim
+}
+
+// extract answers an extraction with what the user's new messages say in the ways of sayings.txt. Of two values of what
+// has one value at a time the later one is proposed.
+func extract(r *Request) object {
+	facts := []fact{}
+	for _, m := range aliased(sectionOf(r.Text, titleNew), "UA") {
+		if m.letter() != 'U' {
+			continue
+		}
+		for _, found := range factsIn(m) {
+			facts = slices.DeleteFunc(facts, func(earlier fact) bool { return takesPlaceOf(found.of, earlier.of) })
+			facts = append(facts, found)
+		}
+	}
+	return object{"facts": facts}
+}
+
+// takesPlaceOf reports whether a later claim of the same messages leaves nothing of an earlier one.
+func takesPlaceOf(later, earlier claim) bool {
+	return later.subject() == earlier.subject() &&
+		(slices.Equal(thingStems(later.thing), thingStems(earlier.thing)) || aspects[later.of].single && !later.ended)
+}
+
+// sectionOf returns what follows the line that begins with this title, up to the next title.
+func sectionOf(text, title string) string {
+	var found []string
+	inside := false
+	for line := range strings.Lines(text) {
+		bare := strings.TrimLeft(line, "=#* ")
+		isTitle := slices.ContainsFunc([]string{titleSummary, titleRecent, titleNew}, func(t string) bool { return strings.HasPrefix(bare, t) })
+		switch {
+		case isTitle:
+			inside = strings.HasPrefix(bare, title)
+		case inside:
+			found = append(found, line)
+		}
+	}
+	return strings.Join(found, "")
+}
+
+// aliasedLine is a message, a candidate or a memory as an input names it: U1, C1, M1.
+type aliasedLine struct {
+	alias, note, text string
+}
+
+func (l aliasedLine) letter() byte { return l.alias[0] }
+
+var aliasStart = regexp.MustCompile(`^(?:[-*] )?([A-Z]\d+)(?: \[([^\]]*)\])?: ?(.*)$`)
+
+// aliased reads the lines whose aliases have one of these letters. Other lines go on with the one before, and a quoted
+// one ("> ") speaks for nobody.
+func aliased(text, letters string) []aliasedLine {
+	var found []aliasedLine
+	for line := range strings.Lines(text) {
+		line = strings.TrimRight(line, "\r\n")
+		if at := aliasStart.FindStringSubmatch(line); at != nil && strings.Contains(letters, at[1][:1]) {
+			found = append(found, aliasedLine{alias: at[1], note: at[2], text: at[3]})
+		} else if len(found) > 0 {
+			found[len(found)-1].text += "\n" + line
+		}
+	}
+	return found
+}
+
+// openers are words before what a clause says; doubtful ones say that it may not be so.
+var (
+	openers  = regexp.MustCompile(`(?i)^(?:(?:#\w+|actually|by the way|btw|also|oh|well|hi|hello|hey|so|and|but|no|yes|ok|okay|sorry|correction|please|(?:please )?(?:remember|note)(?: that)?|fyi|just so you know|for the record|in fact|as of now|now|übrigens|eigentlich|nein|ja|hallo|und|aber|bitte merk dir|en fait|bonjour|au fait|non|oui|et|mais|hola|en realidad|por cierto|no|sí|y|pero|ciao|in realtà|e|ma|na verdade|olá|mas|eigenlijk|en|maar)(?:[\s,:;.!–-]+))+`)
+	doubtful = regexp.MustCompile(`(?i)^(?:i (?:think|guess|suppose|believe)|maybe|perhaps|probably|vielleicht|ich glaube|peut-être|je crois|quizás?|creo que|forse|talvez|misschien)[\s,]+(?:that |dass |que )?`)
+	// clauseStart divides a sentence before a conjunction or a comma after which somebody speaks of himself again.
+	clauseStart = regexp.MustCompile(`(?i)(?:[,;:]\s+(?:(?:and|but|so|und|aber|et|mais|y|pero|e|ma|mas|en|maar)\s+)?|\s(?:and|but|und|aber|et|mais|y|pero|e|ma|mas|en|maar)\s+)(?:(?:i|i'm|i’m|i've|i’ve|my|ich|mein|meine|je|mon|ma|mi|il mio|la mia|o meu|a minha|ik|mijn|vivo|soy|toco|me|prefiero|trabajo|sono|suono|preferisco|lavoro|moro|sou|gosto)\s|j'|j’)`)
+	leadIn      = regexp.MustCompile(`(?i)^[,;:\s]+(?:(?:and|but|so|und|aber|et|mais|y|pero|e|ma|mas|en|maar)\s+)?`)
+	// passing are words of what will not matter tomorrow.
+	passing = regexp.MustCompile(`(?i)\b(?:today|tonight|right now|at the moment|this (?:morning|evening|afternoon)|heute|gerade|aujourd'hui|hoy|oggi|hoje|vandaag)\b`)
+)
+
+const (
+	sure, unsure = 0.9, 0.4
+	longestQuote = 200 // characters
+	mostClauses  = 60  // of a message: a pasted book is no confession
+)
+
+// factsIn returns what a message says in the ways of sayings.txt.
+func factsIn(m aliasedLine) []fact {
+	said, _ := time.Parse(time.DateOnly, m.note[:min(len(m.note), len(time.DateOnly))])
+	var facts []fact
+	for n, clause := range clausesOf(m.text) {
+		if n == mostClauses {
+			break
+		}
+		if found, ok := factIn(clause, said); ok {
+			found.Evidence = []string{m.alias}
+			facts = append(facts, found)
+		}
+	}
+	return facts
+}
+
+// clausesOf divides a message into clauses, without questions and what it quotes.
+func clausesOf(text string) []string {
+	var clauses []string
+	for line := range strings.Lines(withoutDirectives(text)) {
+		if strings.HasPrefix(line, ">") {
+			continue
+		}
+		for _, sentence := range sentences(line) {
+			if isQuestion(sentence) || passing.MatchString(sentence) {
+				continue
+			}
+			start := 0
+			for _, at := range clauseStart.FindAllStringIndex(sentence, -1) {
+				clauses = append(clauses, sentence[start:at[0]])
+				start = at[0]
+			}
+			clauses = append(clauses, sentence[start:])
+		}
+	}
+	return clauses
+}
+
+// factIn returns the fact that a clause states.
+func factIn(clause string, said time.Time) (fact, bool) {
+	quote := leadIn.ReplaceAllString(clause, "")
+	quote = openers.ReplaceAllString(quote, "")
+	bare := doubtful.ReplaceAllString(quote, "")
+	confidence := sure
+	if bare != quote {
+		confidence = unsure
+	}
+	bare = strings.TrimRight(bare, " .!…")
+	from := ""
+	c, ok := claimOf(bare)
+	if !ok || c.of != "birthday" {
+		bare, from = takeDate(bare, said)
+		c, ok = claimOf(bare)
+	}
+	if !ok || utf8.RuneCountInString(quote) > longestQuote {
+		return fact{}, false
+	}
+	f := fact{
+		Fact: c.memory(), Type: aspects[c.of].kind, Confidence: confidence, Horizon: "lasting", Durable: aspects[c.of].durable,
+		Quote: strings.TrimSpace(quote), Entities: []entity{}, Relationships: []relationship{}, of: c,
+	}
+	if from != "" {
+		f.ValidFrom = &from
+	}
+	if c.ended {
+		f.Replaces = &c.thing
+	} else {
+		f.Entities, f.Relationships = c.graph()
+	}
+	return f, true
+}

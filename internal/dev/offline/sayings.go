@@ -1,0 +1,210 @@
+package offline
+
+import (
+	_ "embed"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// aspect is what a memory can be of.
+type aspect struct {
+	kind string // of the memory
+	// single aspects have one value at a time: a new one takes the place of the old.
+	single, durable bool
+	// relation and entity are how the graph writes it; "" where it does not.
+	relation, entity string
+	// proper things begin with a capital letter or a digit, also in a chat: "call me later" is no name.
+	proper bool
+}
+
+var aspects = map[string]aspect{
+	"allergy":   {kind: "fact", durable: true, relation: "allergic_to", entity: "condition"},
+	"birthday":  {kind: "fact", single: true, durable: true},
+	"builds":    {kind: "context", relation: "builds", entity: "project"},
+	"called":    {kind: "fact", single: true, durable: true, relation: "has", entity: "other", proper: true},
+	"diet":      {kind: "fact", durable: true},
+	"employer":  {kind: "fact", single: true, relation: "works_at", entity: "organization", proper: true},
+	"favourite": {kind: "preference", single: true},
+	"has":       {kind: "fact", durable: true, relation: "has", entity: "other"},
+	"home":      {kind: "fact", single: true, relation: "lives_in", entity: "place", proper: true},
+	"job":       {kind: "fact", single: true, relation: "works_as", entity: "concept"},
+	"likes":     {kind: "preference", relation: "likes", entity: "concept"},
+	"lives":     {kind: "fact", single: true, proper: true},
+	"name":      {kind: "fact", single: true, durable: true, proper: true},
+	"number":    {kind: "fact", single: true},
+	"owns":      {kind: "fact", relation: "owns", entity: "product"},
+	"plays":     {kind: "fact", relation: "plays", entity: "concept"},
+	"speaks":    {kind: "fact", durable: true, relation: "speaks", entity: "concept"},
+	"studies":   {kind: "fact", relation: "learns", entity: "concept"},
+	"uses":      {kind: "preference", relation: "uses", entity: "tool"},
+}
+
+// saying is one line of sayings.txt.
+type saying struct {
+	of string // its aspect
+	// ended sayings say that something is no longer so, or never was.
+	ended bool
+	said  *regexp.Regexp // a clause that says so in the first person
+	known *regexp.Regexp // a memory of it
+	told  string
+}
+
+//go:embed sayings.txt
+var sayingLines string
+
+var sayings = parseSayings(sayingLines)
+
+// kinOf are the words for people and animals of whom the English sayings speak.
+const kinOf = `(?:dog|cat|horse|parrot|rabbit|hamster|sister|brother|wife|husband|partner|girlfriend|boyfriend|fiancée?|daughter|son|mother|father|mum|mom|dad|grandmother|grandfather|aunt|uncle|cousin|niece|nephew|boss|teacher|doctor|dentist|therapist|landlord|neighbour|neighbor|flatmate|roommate|friend|baby|boat|band|company)`
+
+func parseSayings(lines string) []saying {
+	var all []saying
+	for line := range strings.Lines(lines) {
+		line = strings.TrimSpace(line)
+		if line == "" || strings.HasPrefix(line, "#") {
+			continue
+		}
+		// The expressions have bars, too: only those with spaces around them divide a line.
+		columns := strings.SplitN(line, "| ", 3)
+		at := strings.LastIndex(columns[2], " | ")
+		of, ended := strings.CutPrefix(strings.TrimSpace(columns[1]), "-")
+		said, told := strings.TrimSpace(columns[2][:at]), strings.TrimSpace(columns[2][at+len(" | "):])
+		all = append(all, saying{of: of, ended: ended, told: told, said: asSaid(said), known: asKnown(told)})
+	}
+	return all
+}
+
+func asSaid(pattern string) *regexp.Regexp {
+	pattern = strings.NewReplacer("KIN", kinOf, "{x}", "(?P<x>.+)").Replace(pattern)
+	return regexp.MustCompile("(?i)^(?:" + pattern + ")$")
+}
+
+func asKnown(told string) *regexp.Regexp {
+	pattern := regexp.QuoteMeta(strings.TrimSuffix(told, "."))
+	pattern = strings.NewReplacer(`\{x\}`, "(?P<x>.+?)", `\{k\}`, "(?P<k>.+?)", `\{p\}`, `(?P<p>de la|à la|a las|a los|a la|\S+)`).Replace(pattern)
+	return regexp.MustCompile(`(?i)^` + pattern + `\.?$`)
+}
+
+// claim is what a clause or a memory says.
+type claim struct {
+	saying
+	// thing is what it is about, whose of whom or which ("" of the user), preposition how its language binds them.
+	thing, whose, preposition string
+}
+
+// claimOf reads a clause that its speaker says of himself.
+func claimOf(clause string) (claim, bool) {
+	clause = strings.ReplaceAll(clause, "’", "'")
+	for _, s := range sayings {
+		c, ok := s.match(s.said, clause)
+		if !ok {
+			continue
+		}
+		c.thing = thingIn(c.thing, aspects[s.of].proper)
+		return c, c.thing != ""
+	}
+	return claim{}, false
+}
+
+// claimIn reads a memory: as this model writes them, without their subject, or as a user writes of himself.
+func claimIn(memory string) (claim, bool) {
+	memory = strings.ReplaceAll(strings.TrimSpace(memory), "’", "'")
+	first, size := utf8.DecodeRuneInString(memory)
+	for _, text := range []string{memory, "The " + memory, "The user " + string(unicode.ToLower(first)) + memory[size:]} {
+		for _, ended := range []bool{true, false} { // "is no longer" is also a way to "be"
+			for _, s := range sayings {
+				if s.ended != ended {
+					continue
+				}
+				if c, ok := s.match(s.known, text); ok {
+					return c, true
+				}
+			}
+		}
+	}
+	return claimOf(strings.TrimRight(memory, "."))
+}
+
+func (s saying) match(pattern *regexp.Regexp, text string) (claim, bool) {
+	found := pattern.FindStringSubmatch(text)
+	if found == nil {
+		return claim{}, false
+	}
+	group := func(name string) string {
+		if at := pattern.SubexpIndex(name); at >= 0 {
+			return strings.TrimSpace(found[at])
+		}
+		return ""
+	}
+	return claim{saying: s, thing: group("x"), whose: group("k"), preposition: group("p")}, true
+}
+
+// memory writes what is claimed as a memory.
+func (c claim) memory() string {
+	text := strings.NewReplacer("{x}", c.thing, "{k}", c.whose, "{p}", c.preposition).Replace(c.told)
+	text = strings.NewReplacer("à l' ", "à l'", "de l' ", "de l'", "all' ", "all'").Replace(text)
+	first, size := utf8.DecodeRuneInString(text)
+	return string(unicode.ToUpper(first)) + text[size:]
+}
+
+// subject is what a claim is of: two claims with the same subject speak of the same thing.
+func (c claim) subject() string { return c.of + " " + strings.ToLower(c.whose) }
+
+var (
+	// thingEnds is where what a clause is about ends and something else begins.
+	thingEnds = regexp.MustCompile(`(?i)\s*(?:[;(–]| - |\.\s|,\s*(?:and|but|so|because|which|who|as|und|aber|weil|et|mais|y|pero|e|ma|mas|en|maar)\b|\s(?:because|but|so that|which|since|when|while|if|weil|denn|aber|wenn|parce que|mais|quand|porque|pero|cuando|perché|quando|omdat|maar|and (?:i|my|we|it|they|he|she|you)|und (?:ich|mein)|et (?:je|mon|ma)|y (?:mi|me))\b).*$`)
+	// thingTail are words at its end that say nothing of it.
+	thingTail = regexp.MustCompile(`(?i)[\s,]+(?:now|too|also|again|a lot|very much|so much|any ?more|any longer|these days|by the way|please|though|instead|as well|actually|jetzt|auch|sehr|übrigens|mehr|maintenant|beaucoup|aussi|ahora|también|mucho|ora|adesso|anche|molto|agora|também|muito|nu|ook)$`)
+	// vague is the beginning of what cannot be understood alone, or is no thing.
+	vague = regexp.MustCompile(`(?i)^(?:it|its|that|this|these|those|them|him|her|you|your|me|us|one of|what|how|to (?:know|ask|see|hear|say|think|thank)|the (?:idea|way|answer|one|same|first|second|last|other)|here|there|nothing|everything|es|das|dies|diese[nrs]?|dich|dir|ça|cela|eso|esto|questo|quello|isso|isto|dit|dat)\b`)
+)
+
+// thingIn returns what a clause is about without what follows, "" where that would not be understood alone.
+func thingIn(text string, proper bool) string {
+	const mostWords, mostBytes = 10, 90
+	text = thingEnds.ReplaceAllString(strings.TrimSpace(text), "")
+	if proper { // "Porto, by the sea"
+		text, _, _ = strings.Cut(text, ",")
+	}
+	for {
+		shorter := strings.TrimRight(thingTail.ReplaceAllString(text, ""), " ,.!:…\"'*_)")
+		if shorter == text {
+			break
+		}
+		text = shorter
+	}
+	first, _ := utf8.DecodeRuneInString(text)
+	switch {
+	case vague.MatchString(text) && !proper, len(text) > mostBytes, len(strings.Fields(text)) > mostWords:
+		return ""
+	case proper && unicode.IsLower(first):
+		return ""
+	}
+	return text
+}
+
+// articles are left out where things are compared and named.
+var articles = wordSet(`a an the my our der die das den dem ein eine einen mein meine le la les l un une du des de el los las una il lo gli i uno o os as um uma het een mijn`)
+
+// thingStems returns the stems of a thing without its articles.
+func thingStems(thing string) []string {
+	var stems []string
+	for _, word := range words(thing) {
+		if s := stem(word); !articles[word] && !slices.Contains(stems, s) {
+			stems = append(stems, s)
+		}
+	}
+	return stems
+}
+
+// thingName returns a thing's name for the graph: without its article.
+func thingName(thing string) string {
+	fields := strings.Fields(thing)
+	for len(fields) > 1 && articles[strings.ToLower(fields[0])] {
+		fields = fields[1:]
+	}
+	return strings.Join(fields, " ")
+}

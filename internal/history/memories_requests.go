@@ -1,0 +1,267 @@
+package history
+
+import (
+	"cmp"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/uuid"
+
+	"github.com/arcoscribe/throughline/internal/fault"
+	"github.com/arcoscribe/throughline/internal/memory"
+	"github.com/arcoscribe/throughline/internal/memory/memories"
+)
+
+// Limits of requests about memories.
+const (
+	DefaultMemories = 50
+	MaxMemories     = 200
+	// MaxForgotten is how many memories one query proposes to forget.
+	MaxForgotten = 50
+	// MaxExcluded is how many subjects a user excludes, MaxSubject how long each is, in characters.
+	MaxExcluded = 50
+	MaxSubject  = 100
+	maxZoneName = 64
+	maxLanguage = 35
+)
+
+// The statuses that a list asks for beside those of memories. By default it holds what matters now: StatusCurrent.
+const (
+	StatusCurrent = "current" // active and inbox
+	StatusAll     = "all"
+)
+
+// MemoriesQuery asks for a page of memories, or for those that words are about.
+type MemoriesQuery struct {
+	// Text is what the memories are about; "" for all.
+	Text   string `query:"q" maxLength:"500" description:"Words that the memories have, the best matches first. A search has one page."`
+	Type   string `query:"type" enum:"preference,fact,pattern,context" description:"Only memories of this type."`
+	Status string `query:"status" enum:"active,inbox,superseded,archived,current,all" description:"Only memories of this status. current, the default, is active and inbox; with as_of it is what was active then."`
+	// AsOf is Moment as the request has it; Check reads it.
+	AsOf  string `query:"as_of" format:"date-time" description:"What was true, and known, at this time: RFC 3339, or a date for the end of that day in UTC."`
+	Limit int    `query:"limit" minimum:"1" maximum:"200" default:"50" description:"How many memories."`
+	// After is where the page before ended; nil for the first.
+	After *MemoryCursor `query:"cursor,omitempty" nullable:"false" description:"next_cursor of the page before."`
+
+	// Moment is AsOf; nil for now.
+	Moment *time.Time
+}
+
+// Check fills in the limit, reads the time, and reports the parameters that are out of range.
+func (q *MemoriesQuery) Check() error {
+	wrong := problems{}
+	wrong.limit(&q.Limit, DefaultMemories, MaxMemories)
+	q.Text = strings.TrimSpace(q.Text)
+	wrong.query("q", q.Text, 0)
+	q.Status = cmp.Or(q.Status, StatusCurrent)
+	wrong.among("status", &q.Status, listedStatuses)
+	if q.AsOf != "" {
+		moment, ok := ParseMoment(q.AsOf)
+		if q.Moment = &moment; !ok {
+			wrong["as_of"] = notAMoment
+		}
+	}
+	return wrong.err()
+}
+
+// listedStatuses are what a list may be of.
+var listedStatuses = append(slices.Clone(writableStatuses), string(memories.Superseded), StatusCurrent, StatusAll)
+
+// query checks the words of a search.
+func (p problems) query(name, text string, least int) {
+	switch length := utf8.RuneCountInString(text); {
+	case length < least || length > MaxQuery:
+		p[name] = fmt.Sprintf("must have %d to %d characters", least, MaxQuery)
+	case memory.HoldsNUL(text) || !utf8.ValidString(text):
+		p[name] = "must be UTF-8 without the character U+0000"
+	}
+}
+
+const notAMoment = "must be a time such as 2026-11-21T15:04:05Z (RFC 3339), or a date"
+
+// ParseMoment reads a time of RFC 3339, one without a zone, which is in UTC, or a date, which means the end of that day in
+// UTC.
+func ParseMoment(text string) (moment time.Time, ok bool) {
+	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04:05"} {
+		if moment, err := time.Parse(layout, text); err == nil {
+			return moment.UTC(), inRange(moment)
+		}
+	}
+	day, err := time.Parse(time.DateOnly, text)
+	return day.AddDate(0, 0, 1).Add(-time.Microsecond), err == nil && inRange(day)
+}
+
+// NewMemory is what a user wants to be remembered for. What is not set gets its default or, where a memory has these
+// words already, stays.
+type NewMemory struct {
+	_       struct{} `description:"What the user wants to be remembered for."`
+	Content string   `json:"content" required:"true" minLength:"1" maxLength:"500" description:"1 to 500 characters after trimming."`
+	Type    *string  `json:"type,omitempty" nullable:"true" enum:"preference,fact,pattern,context" description:"fact when it is left out."`
+	Durable *bool    `json:"durable,omitempty" nullable:"true" description:"Whether it is kept however long it is not used; false when it is left out."`
+	Pinned  *bool    `json:"pinned,omitempty" nullable:"true" description:"Whether it is in every prompt; false when it is left out."`
+	Status  *string  `json:"status,omitempty" nullable:"true" enum:"active,inbox,archived" description:"active when it is left out."`
+}
+
+// Check trims the content and reports the fields that are out of range.
+func (m *NewMemory) Check() error {
+	wrong := problems{}
+	wrong.memory(&m.Content, m.Type, m.Status)
+	return wrong.err()
+}
+
+// MemoryChange changes the fields that are set. A nil field stays.
+type MemoryChange struct {
+	_       struct{} `description:"What is to be changed. What is left out stays."`
+	Content *string  `json:"content,omitempty" nullable:"false" minLength:"1" maxLength:"500" description:"1 to 500 characters after trimming. The memory is edited then: no model changes it any more."`
+	Type    *string  `json:"type,omitempty" nullable:"false" enum:"preference,fact,pattern,context"`
+	Durable *bool    `json:"durable,omitempty" nullable:"false" description:"Whether it is kept however long it is not used."`
+	Pinned  *bool    `json:"pinned,omitempty" nullable:"false" description:"Whether it is in every prompt. No model changes a pinned memory."`
+	Status  *string  `json:"status,omitempty" nullable:"false" enum:"active,inbox,archived" description:"active confirms what is in the inbox, and brings back what was archived or superseded; archived puts it away."`
+}
+
+// Check trims the content and reports the fields that are out of range.
+func (c *MemoryChange) Check() error {
+	wrong := problems{}
+	wrong.memory(c.Content, c.Type, c.Status)
+	return wrong.err()
+}
+
+var (
+	memoryTypes = []string{string(memories.Preference), string(memories.Fact), string(memories.Pattern), string(memories.Context)}
+	// writableStatuses are those that a user gives a memory: what took its place supersedes one.
+	writableStatuses = []string{string(memories.Active), string(memories.Inbox), string(memories.Archived)}
+)
+
+func (p problems) memory(content, kind, status *string) {
+	if content != nil {
+		*content = strings.TrimSpace(*content)
+		p.text("content", content, memories.MaxContent)
+		if *content == "" {
+			p["content"] = "must not be empty"
+		}
+	}
+	p.among("type", kind, memoryTypes)
+	p.among("status", status, writableStatuses)
+}
+
+func (p problems) among(name string, value *string, words []string) {
+	if value != nil && !slices.Contains(words, *value) {
+		p[name] = "must be one of " + strings.Join(words, ", ")
+	}
+}
+
+// MemoryDeletion says what is deleted with a memory.
+type MemoryDeletion struct {
+	// Also is AlsoSummaries to have the briefs made anew of the chats in which it was said.
+	Also string `query:"also" enum:"summaries" description:"summaries makes the briefs anew of the chats in which it was said."`
+}
+
+// AlsoSummaries is what MemoryDeletion asks for.
+const AlsoSummaries = "summaries"
+
+// ForgetRequest is either of the two steps in which memories are forgotten by words.
+type ForgetRequest struct {
+	_     struct{} `description:"First query; then the token of the answer, to forget exactly what it named."`
+	Query *string  `json:"query,omitempty" nullable:"true" minLength:"1" maxLength:"500" description:"What the memories are about."`
+	Token *string  `json:"token,omitempty" nullable:"true" description:"The token that a query was answered with, at most 10 minutes ago."`
+}
+
+// Check reports a request that is neither step, or both.
+func (r *ForgetRequest) Check() error {
+	wrong := problems{}
+	switch {
+	case r.Query != nil && r.Token != nil:
+		wrong["token"] = "must not come together with query"
+	case r.Query != nil:
+		*r.Query = strings.TrimSpace(*r.Query)
+		wrong.query("query", *r.Query, 1)
+	case r.Token == nil:
+		wrong["query"] = "is missing"
+	}
+	return wrong.err()
+}
+
+// MemorySettingsChange changes the settings that are set. Null gives the default.
+type MemorySettingsChange struct {
+	_        struct{}        `description:"What is to be changed. What is left out stays; null takes the value away."`
+	Enabled  *bool           `json:"enabled,omitempty" nullable:"false" description:"Whether anything is remembered across chats, and shown to the model. What is said while it is false is not remembered later."`
+	TimeZone Field[string]   `json:"time_zone,omitzero" nullable:"true" maxLength:"64" description:"An IANA name such as Europe/Berlin."`
+	Language Field[string]   `json:"language,omitzero" nullable:"true" maxLength:"35" description:"Such as de or pt-BR."`
+	Excluded Field[[]string] `json:"excluded,omitzero" nullable:"true" description:"Subjects that are never remembered: at most 50, each 1 to 100 characters after trimming. They are replaced as a whole."`
+}
+
+var languageTag = regexp.MustCompile(`^[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8})*$`)
+
+// Check reports the settings that are out of range.
+func (c *MemorySettingsChange) Check() error {
+	wrong := problems{}
+	if zone := c.TimeZone.Value; zone != nil && !knownZone(*zone) {
+		wrong["time_zone"] = "must be the IANA name of a time zone, such as Europe/Berlin"
+	}
+	if language := c.Language.Value; language != nil && (len(*language) > maxLanguage || !languageTag.MatchString(*language)) {
+		wrong["language"] = "must be a language tag such as de or pt-BR"
+	}
+	c.Excluded = orEmpty(c.Excluded, []string{})
+	if c.Excluded.Set {
+		c.Excluded = To(wrong.subjects(*c.Excluded.Value))
+	}
+	return wrong.err()
+}
+
+func knownZone(name string) bool {
+	if name == "" || name == "Local" || len(name) > maxZoneName {
+		return false // Go reads these as UTC, and as the server's own
+	}
+	_, err := time.LoadLocation(name)
+	return err == nil
+}
+
+// subjects returns the subjects without the space around them, each once.
+func (p problems) subjects(subjects []string) []string {
+	unique := []string{}
+	for i, subject := range subjects {
+		name := fmt.Sprintf("excluded[%d]", i)
+		subject = strings.TrimSpace(subject)
+		p.text(name, &subject, MaxSubject)
+		if subject == "" {
+			p[name] = "must not be empty"
+		} else if !slices.Contains(unique, subject) {
+			unique = append(unique, subject)
+		}
+	}
+	if len(unique) > MaxExcluded {
+		p["excluded"] = fmt.Sprintf("has more than %d entries", MaxExcluded)
+	}
+	return unique
+}
+
+// ChatDeletion says what of a chat outlives it.
+type ChatDeletion struct {
+	KeepMemories bool `query:"keep_memories" default:"false" description:"true keeps what is remembered of the chat, as the user's own."`
+}
+
+// ImportedMemories counts what became of a file.
+type ImportedMemories struct {
+	_        struct{} `description:"What became of a file of memories."`
+	Imported int      `json:"imported"`
+	Skipped  int      `json:"skipped" description:"Memories whose words are remembered already."`
+}
+
+// ForgetToken names exactly the memories that a user was shown, and when.
+type ForgetToken struct {
+	User  uuid.UUID
+	At    time.Time
+	Those []MemoryVersion
+}
+
+// forgetPatience is how long a token is good.
+const forgetPatience = 10 * time.Minute
+
+// badToken is the error for a token that cannot be used.
+func badToken(why string) error {
+	return &fault.Error{Code: fault.ValidationFailed, Message: "The token cannot be used.", Details: map[string]any{"token": why}}
+}

@@ -1,0 +1,163 @@
+package history
+
+import (
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/uuid"
+
+	"github.com/arcoscribe/throughline/internal/fault"
+)
+
+// Limits of requests about topics.
+const (
+	DefaultTopics = 200
+	MaxTopics     = 1000
+	// MaxTopicTitle is how long a title may be, in characters.
+	MaxTopicTitle = 80
+	// MaxStandalone is how long a question to be rewritten may be, in characters.
+	MaxStandalone = 32_000
+)
+
+// TopicsQuery asks for topics of a chat.
+type TopicsQuery struct {
+	State string `query:"state" enum:"active,archived,merged" description:"Only topics in this state; all when it is left out."`
+	// Text is what topics are looked for by; "" for all.
+	Text string `query:"q" maxLength:"500" description:"Words that titles, summaries or tags have, the best matches first. A search has one page."`
+	// Tag is one that the topics must have; "" for any or none.
+	Tag   string `query:"tag" maxLength:"64" description:"Only topics that have this tag."`
+	Limit int    `query:"limit" minimum:"1" maximum:"1000" default:"200" description:"How many topics."`
+	// After is where the page before ended; nil for the first.
+	After *TopicCursor `query:"cursor,omitempty" nullable:"false" description:"next_cursor of the page before."`
+}
+
+// Check fills in the limit and reports the parameters that are out of range.
+func (q *TopicsQuery) Check() error {
+	wrong := problems{}
+	wrong.limit(&q.Limit, DefaultTopics, MaxTopics)
+	q.Text = strings.TrimSpace(q.Text)
+	wrong.query("q", q.Text, 0)
+	if q.Tag = strings.TrimSpace(q.Tag); !validTag(q.Tag) || !utf8.ValidString(q.Tag) {
+		wrong["tag"] = badTag
+	}
+	return wrong.err()
+}
+
+// TopicHistoryQuery asks for messages of a topic.
+type TopicHistoryQuery struct {
+	IncludeCompressed bool `query:"include_compressed" default:"false" description:"true includes the messages that are packed away."`
+}
+
+// TopicChange changes the fields that are set. A nil field stays.
+type TopicChange struct {
+	_          struct{}  `description:"What is to be changed. What is left out stays."`
+	Title      *string   `json:"title,omitempty" nullable:"false" minLength:"1" maxLength:"80" description:"1 to 80 characters after trimming. The topic is named by the user then: its title does not change any more."`
+	Tags       *[]string `json:"tags,omitempty" nullable:"false" description:"At most 20 different ones, each 1 to 64 characters after trimming. They are replaced as a whole."`
+	Importance *float64  `json:"importance,omitempty" nullable:"false" minimum:"0" maximum:"1"`
+}
+
+// Check trims the title and the tags, and reports the fields that are out of range.
+func (c *TopicChange) Check() error {
+	wrong := problems{}
+	if c.Title != nil {
+		*c.Title = strings.Join(strings.Fields(*c.Title), " ")
+		wrong.text("title", c.Title, MaxTopicTitle)
+		if *c.Title == "" {
+			wrong["title"] = "must not be empty"
+		}
+	}
+	if c.Tags != nil {
+		*c.Tags = wrong.tags(*c.Tags)
+	}
+	wrong.share("importance", c.Importance)
+	return wrong.err()
+}
+
+// TopicMerge names the topic that another is merged into.
+type TopicMerge struct {
+	_    struct{} `description:"The topic that another is merged into."`
+	Into string   `json:"into" required:"true" format:"uuid" description:"A topic of the same chat."`
+
+	// Target is that id, set by Check.
+	Target uuid.UUID
+}
+
+// Check reads the id.
+func (m *TopicMerge) Check() (err error) {
+	if m.Into == "" {
+		return problems{"into": "is missing"}.err()
+	}
+	m.Target, err = idOf("topic", m.Into)
+	return err
+}
+
+// Feedback is how a user liked a message.
+type Feedback struct {
+	_      struct{} `description:"How the user liked a message."`
+	Rating *int     `json:"rating" required:"true" nullable:"false" minimum:"-1" maximum:"1" description:"1 for good, -1 for bad, 0 for neither."`
+}
+
+// Check reports a rating that is missing or out of range.
+func (f *Feedback) Check() error {
+	wrong := problems{}
+	switch {
+	case f.Rating == nil:
+		wrong["rating"] = "is missing"
+	case *f.Rating < -1 || *f.Rating > 1:
+		wrong["rating"] = "must be -1, 0 or 1"
+	}
+	return wrong.err()
+}
+
+// Question is a question to be rewritten.
+type Question struct {
+	_       struct{} `description:"A question that may need its chat to be understood."`
+	Content string   `json:"content" required:"true" minLength:"1" maxLength:"32000" description:"1 to 32000 characters after trimming."`
+}
+
+// Check trims the question and reports one that is out of range.
+func (q *Question) Check() error {
+	wrong := problems{}
+	q.Content = strings.TrimSpace(q.Content)
+	wrong.text("content", &q.Content, MaxStandalone)
+	if q.Content == "" {
+		wrong["content"] = "must not be empty"
+	}
+	return wrong.err()
+}
+
+// share checks a number from 0 to 1; nil is not checked. It is written this way round so that NaN is refused.
+func (p problems) share(name string, value *float64) {
+	if value != nil && !(*value >= 0 && *value <= 1) {
+		p[name] = "must be between 0 and 1"
+	}
+}
+
+// TopicCursor is where a page of topics ended.
+type TopicCursor struct {
+	LastActiveAt time.Time
+	ID           uuid.UUID
+}
+
+// topicCursorVersion tells the text form from those of other pages.
+const topicCursorVersion = 3
+
+// String returns the cursor's text form.
+func (c TopicCursor) String() string {
+	return encodeWire(wireMemoryCursor{topicCursorVersion, c.LastActiveAt.UnixMicro(), c.ID})
+}
+
+// MarshalText returns the cursor's text form.
+func (c TopicCursor) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
+
+// UnmarshalText reads a cursor's text form and refuses any other text with fault.BadRequest.
+func (c *TopicCursor) UnmarshalText(text []byte) error {
+	wire, err := decodeWire(string(text))
+	read := TopicCursor{LastActiveAt: time.UnixMicro(wire.CreatedAt).UTC(), ID: wire.ID}
+	if err != nil || !inRange(read.LastActiveAt) || read.String() != string(text) {
+		return fault.New(fault.BadRequest, "The cursor is not one that a page of topics ended with.")
+	}
+	*c = read
+	return nil
+}

@@ -1,0 +1,105 @@
+package httpapi
+
+import (
+	"bufio"
+	"fmt"
+	"net/http"
+	"reflect"
+
+	"github.com/google/uuid"
+	"github.com/labstack/echo/v4"
+
+	"github.com/arcoscribe/throughline/internal/bundle"
+	"github.com/arcoscribe/throughline/internal/fault"
+	"github.com/arcoscribe/throughline/internal/history"
+)
+
+const (
+	mediaLines = "application/x-ndjson"
+	// maxMemoryImport is the longest file of memories, in bytes.
+	maxMemoryImport = 32 << 20
+)
+
+func exportMemoriesRoute() route {
+	return route{
+		method: http.MethodGet, path: "/v1/memories/export", id: "exportMemories", tag: "memories", summary: "Export all memories",
+		description: "All memories of the user, whatever their status, as lines of JSON. An export that fails on its way breaks its connection.",
+		answers:     object{"200": answer("The file.", object{mediaLines: object{}}, "Content-Disposition")},
+		errors:      []fault.Code{fault.BadRequest, fault.BodyTooLarge, fault.OverRequestRateLimit},
+		limits:      []limit{(*Server).withoutBody},
+		endpoint:    endpoint{serve: (*Server).exportMemories},
+	}
+}
+
+func importMemoriesRoute() route {
+	file := object{}
+	for _, kind := range importTypes {
+		file[kind] = object{"schema": object{}}
+	}
+	return route{
+		method: http.MethodPost, path: "/v1/memories/import", id: "importMemories", tag: "memories", summary: "Import memories",
+		description: "Takes in a file of at most 32 MiB and 10 000 memories: one JSON object per line, as an export writes it; only content is required. " +
+			"Nothing is written unless all of it is good. What is remembered in these words already is skipped, so importing a file again adds nothing.",
+		content:  file,
+		answer:   "What became of the file.",
+		errors:   []fault.Code{fault.BadRequest, fault.BodyTooLarge, fault.UnsupportedMediaType, fault.ImportInvalid, fault.OverRequestRateLimit, fault.MemoryOff},
+		endpoint: endpoint{serve: (*Server).importMemories, out: reflect.TypeFor[history.ImportedMemories](), status: http.StatusOK},
+	}
+}
+
+// exportMemories sends all memories, page after page.
+func (s *Server) exportMemories(c echo.Context) error {
+	ctx, user := c.Request().Context(), principal(c)
+	release, err := s.streams.acquire(user.UserID, transferStreams)
+	if err != nil {
+		return err
+	}
+	defer release()
+	page, err := s.config.Memories.ExportMemories(ctx, user, nil)
+	if err != nil {
+		return err
+	}
+	return s.sendFile(c, mediaLines, "memories.jsonl", func(out *bufio.Writer) error {
+		for len(page) > 0 {
+			for _, memory := range page {
+				if err := bundle.WriteMemory(out, memory); err != nil {
+					return err
+				}
+			}
+			last := page[len(page)-1]
+			id, err := uuid.Parse(last.ID)
+			if err != nil {
+				return fmt.Errorf("export memories: %w", err)
+			}
+			if page, err = s.config.Memories.ExportMemories(ctx, user, &history.MemoryCursor{CreatedAt: last.CreatedAt, ID: id}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// importMemories reads the whole file, and then stores all of it.
+func (s *Server) importMemories(c echo.Context) error {
+	if err := checkMediaType(c.Request().Header, "file", importTypes...); err != nil {
+		return err
+	}
+	if c.Request().ContentLength > maxMemoryImport {
+		return bodyTooLarge(maxMemoryImport)
+	}
+	user := principal(c)
+	release, err := s.streams.acquire(user.UserID, transferStreams)
+	if err != nil {
+		return err
+	}
+	defer release()
+	records, err := bundle.ReadMemories(s.newImportBody(c, maxMemoryImport))
+	if err != nil {
+		return err
+	}
+	var done history.ImportedMemories
+	if done, err = s.config.Memories.ImportMemories(c.Request().Context(), user, records); err != nil {
+		return err
+	}
+	return writeJSON(c, http.StatusOK, done)
+}

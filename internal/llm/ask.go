@@ -1,0 +1,171 @@
+package llm
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strings"
+
+	"github.com/arcoscribe/throughline/internal/fault"
+	"github.com/arcoscribe/throughline/internal/memory/lease"
+	"github.com/google/uuid"
+	"github.com/openai/openai-go/v3/packages/param"
+	"github.com/openai/openai-go/v3/responses"
+	"github.com/openai/openai-go/v3/shared"
+)
+
+// The forms in which a server may be asked for JSON, the surest first.
+const (
+	bySchema    int32 = iota // it holds the model to the schema
+	asJSON                   // it holds the model to JSON; the instructions show the schema
+	asPlainText              // the instructions alone
+)
+
+// Ask makes one call whose answer has a form. Where the server refuses schemas, the instructions show the schema
+// instead, then and in all later calls: the caller checks the answer in any case. Its deadline is that of ctx.
+func (c *Client) Ask(ctx context.Context, question lease.Question) (lease.Answer, error) {
+	schema, err := json.Marshal(question.Schema)
+	if err != nil {
+		return lease.Answer{}, fmt.Errorf("schema %s: %w", question.SchemaName, err)
+	}
+	params := newParams(question.Purpose, question.Input, question.Instructions, question.CacheKey, question.UserID)
+	if question.CacheKey == uuid.Nil || question.CacheKey == question.UserID {
+		params.PromptCacheKey = params.SafetyIdentifier
+	}
+	params.Model = question.Model
+	for {
+		form := c.form.Load()
+		params.Text, params.Instructions = formOf(question, schema, form)
+		response, err := c.send(ctx, params)
+		switch {
+		case form < asPlainText && refusesForm(err):
+			c.useForm(ctx, form+1)
+		case isAboutQuestion(ctx, err):
+			return lease.Answer{}, broken(upstreamError(ctx, err))
+		case err != nil:
+			return lease.Answer{}, upstreamError(ctx, err)
+		default:
+			return answerOf(response)
+		}
+	}
+}
+
+// Write makes one call whose answer is plain text. A refusal is no text, so it is "", as is an answer that was cut short.
+// Its deadline is that of ctx.
+func (c *Client) Write(ctx context.Context, question lease.Question) (lease.Answer, error) {
+	params := newParams(question.Purpose, question.Input, question.Instructions, question.CacheKey, question.UserID)
+	params.Model = question.Model
+	response, err := c.send(ctx, params)
+	if err != nil {
+		return lease.Answer{}, upstreamError(ctx, err)
+	}
+	if response.Status != responses.ResponseStatusCompleted && response.Status != responses.ResponseStatusIncomplete {
+		if response.Error.Code != "" {
+			return lease.Answer{}, reportedError(string(response.Error.Code))
+		}
+		return lease.Answer{}, fault.Wrap(fault.UpstreamFailed, "The model failed to answer.", fmt.Errorf("status %q", response.Status))
+	}
+	answer := textOf(response)
+	if response.Status == responses.ResponseStatusIncomplete {
+		answer.Text = ""
+	}
+	return answer, nil
+}
+
+// textOf returns what a response says, and what it cost.
+func textOf(response *responses.Response) lease.Answer {
+	return lease.Answer{
+		Text:         withoutFence(storable(summaryText(response))),
+		Model:        storable(response.Model),
+		InputTokens:  tokenCount(response.Usage.InputTokens),
+		CachedTokens: tokenCount(response.Usage.InputTokensDetails.CachedTokens),
+		OutputTokens: tokenCount(response.Usage.OutputTokens),
+	}
+}
+
+// formOf returns what a call says about the form of its answer.
+func formOf(question lease.Question, schema []byte, form int32) (text responses.ResponseTextConfigParam, instructions param.Opt[string]) {
+	if form == bySchema {
+		text.Format.OfJSONSchema = &responses.ResponseFormatTextJSONSchemaConfigParam{
+			Name: question.SchemaName, Schema: question.Schema, Strict: param.NewOpt(true),
+		}
+		return text, param.NewOpt(question.Instructions)
+	}
+	if form == asJSON {
+		text.Format.OfJSONObject = &shared.ResponseFormatJSONObjectParam{}
+	}
+	return text, param.NewOpt(question.Instructions + "\n\nAnswer with one JSON object that follows this JSON schema, and with nothing else:\n" + string(schema))
+}
+
+// useForm notes what the server understands, and logs it once.
+func (c *Client) useForm(ctx context.Context, form int32) {
+	if c.form.CompareAndSwap(form-1, form) {
+		c.logger.LogAttrs(ctx, slog.LevelWarn, "the model's server refuses the form of an answer, which the instructions describe from now on",
+			slog.Bool("json_mode", form == asJSON))
+	}
+}
+
+// refusesForm reports whether the server refused a call because of the form that its answer should have. Servers that do
+// not say which field it was at least name it.
+func refusesForm(err error) bool {
+	refused, ok := errors.AsType[*responses.Error](err)
+	if !ok || refused.StatusCode != http.StatusBadRequest && refused.StatusCode != http.StatusUnprocessableEntity {
+		return false
+	}
+	if name, _, _ := strings.Cut(refused.Param, "."); name != "" {
+		return name == "text" || name == "response_format"
+	}
+	said := strings.ToLower(refused.Code + " " + refused.Message)
+	for _, name := range []string{"json_schema", "json_object", "text.format", "response_format"} {
+		if strings.Contains(said, name) {
+			return true
+		}
+	}
+	return false
+}
+
+// isAboutQuestion reports whether the server failed or refused because of what was asked: neither because of who asks, nor
+// because it is overloaded or away.
+func isAboutQuestion(ctx context.Context, err error) bool {
+	refused, ok := errors.AsType[*responses.Error](err)
+	if !ok || ctx.Err() != nil || knownRefusal(refused.StatusCode, refused.Code, refused.Type) != nil {
+		return false
+	}
+	switch refused.StatusCode {
+	case http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity, http.StatusInternalServerError:
+		return true
+	}
+	return false
+}
+
+func broken(err error) error { return fmt.Errorf("%w: %w", lease.ErrBroken, err) }
+
+// answerOf returns the answer of a response that is whole.
+func answerOf(response *responses.Response) (lease.Answer, error) {
+	if response.Status == responses.ResponseStatusFailed && response.Error.Code != "" {
+		return lease.Answer{}, reportedError(string(response.Error.Code))
+	}
+	if response.Status != responses.ResponseStatusCompleted {
+		return lease.Answer{}, broken(fault.Wrap(fault.UpstreamFailed, "The model did not finish its answer.",
+			fmt.Errorf("status %q, reason %q", response.Status, response.IncompleteDetails.Reason)))
+	}
+	answer := textOf(response)
+	if answer.Text == "" {
+		return lease.Answer{}, broken(fault.Wrap(fault.UpstreamFailed, "The model gave no answer.", errors.New("it refused, or said nothing")))
+	}
+	return answer, nil
+}
+
+// withoutFence removes the fence of a code block around a whole answer.
+func withoutFence(answer string) string {
+	answer = strings.TrimSpace(answer)
+	inner, fenced := strings.CutPrefix(answer, "```")
+	inner, closed := strings.CutSuffix(inner, "```")
+	if !fenced || !closed {
+		return answer
+	}
+	return strings.TrimSpace(strings.TrimPrefix(inner, "json"))
+}

@@ -1,0 +1,207 @@
+package llm
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/arcoscribe/throughline/internal/dev/offline"
+	"github.com/arcoscribe/throughline/internal/fault"
+	"github.com/arcoscribe/throughline/internal/memory/lease"
+	"github.com/arcoscribe/throughline/internal/testkit"
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+)
+
+// asking is the question of most tests.
+func asking() lease.Question {
+	return lease.Question{
+		Purpose: "entities", Model: "gpt-5.6-luna", Instructions: "Name them.", Input: "I play the cello.", SchemaName: "named",
+		Schema: map[string]any{
+			"type": "object", "additionalProperties": false, "required": []string{"names"},
+			"properties": map[string]any{"names": map[string]any{"type": "array", "items": map[string]any{"type": "string"}}},
+		},
+		CacheKey: chatID, UserID: userID,
+	}
+}
+
+const namedCello = `{"names":["cello"]}`
+
+func TestAskSendsTheseParameters(t *testing.T) {
+	t.Parallel()
+	server := model(t, always(offline.Answer{Text: namedCello, Usage: &offline.Usage{Input: 30, Cached: 20, Output: 4}}))
+	got, err := client(t, server.BaseURL(), 0).Ask(t.Context(), asking())
+	if want := (lease.Answer{Text: namedCello, Model: "gpt-5.6-luna", InputTokens: 30, CachedTokens: 20, OutputTokens: 4}); err != nil || got != want {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	body := bodyOf(t, server)
+	want := map[string]any{
+		"model": "gpt-5.6-luna", "instructions": "Name them.", "input": "I play the cello.", "store": false,
+		"metadata": map[string]any{"purpose": "entities"}, "prompt_cache_key": chatID.String(), "safety_identifier": safetyIdentifier(userID),
+		"text": map[string]any{"format": map[string]any{
+			"type": "json_schema", "name": "named", "strict": true, "schema": map[string]any{
+				"type": "object", "additionalProperties": false, "required": []any{"names"},
+				"properties": map[string]any{"names": map[string]any{"type": "array", "items": map[string]any{"type": "string"}}},
+			},
+		}},
+	}
+	if diff := cmp.Diff(want, body); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// The id of a user is not for the provider: what is asked of no chat is keyed as the user is named.
+func TestAskKeysTheCacheWithoutTheUsersID(t *testing.T) {
+	t.Parallel()
+	for _, key := range []uuid.UUID{uuid.Nil, userID} {
+		server := model(t, always(offline.Answer{Text: namedCello}))
+		question := asking()
+		question.CacheKey = key
+		if _, err := client(t, server.BaseURL(), 0).Ask(t.Context(), question); err != nil {
+			t.Fatal(err)
+		}
+		body := bodyOf(t, server)
+		if sent, err := json.Marshal(body); err != nil || body["prompt_cache_key"] != safetyIdentifier(userID) || strings.Contains(string(sent), userID.String()) {
+			t.Errorf("sent %s, %v", sent, err)
+		}
+	}
+}
+
+// choosy is a server that refuses forms of answers with this body. It passes on the form and the instructions of each call.
+func choosy(t *testing.T, status int, body string, forms ...string) (url string, calls <-chan [2]string) {
+	t.Helper()
+	sent := make(chan [2]string, 10)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var call struct {
+			Instructions string
+			Text         struct{ Format struct{ Type string } }
+		}
+		_ = json.NewDecoder(r.Body).Decode(&call)
+		form := call.Text.Format.Type
+		sent <- [2]string{form, call.Instructions}
+		if slices.Contains(forms, form) {
+			answers(status, "application/json", body)(w, r)
+			return
+		}
+		answers(http.StatusOK, "application/json", `{"status":"completed","model":"m","output":[{"type":"message","content":[{"type":"output_text","text":"`+"```json\\n{\\\"names\\\":[\\\"cello\\\"]}\\n```"+`"}]}]}`)(w, r)
+	}))
+	t.Cleanup(server.Close)
+	return server.URL, sent
+}
+
+// A server that refuses schemas is asked in JSON mode, and one that refuses that in words alone, then and from then on.
+func TestFormsThatTheServerRefuses(t *testing.T) {
+	t.Parallel()
+	const byParam = `{"error":{"message":"Unsupported.","param":"text.format.type"}}`
+	for name, c := range map[string]struct {
+		status int
+		body   string
+		forms  []string
+		calls  []string // of two questions
+	}{
+		"none":                     {400, byParam, nil, []string{"json_schema", "json_schema"}},
+		"schemas":                  {400, byParam, []string{"json_schema"}, []string{"json_schema", "json_object", "json_object"}},
+		"schemas, by the sentence": {422, `{"error":{"message":"response_format json_schema is not supported"}}`, []string{"json_schema"}, []string{"json_schema", "json_object", "json_object"}},
+		"all":                      {400, byParam, []string{"json_schema", "json_object"}, []string{"json_schema", "json_object", "", ""}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			url, calls := choosy(t, c.status, c.body, c.forms...)
+			logs := &testkit.Log{}
+			asked := New(Config{BaseURL: url, IdleTimeout: time.Minute, Logger: logs.Logger()})
+			t.Cleanup(asked.Close)
+			for range 2 {
+				if got, err := asked.Ask(t.Context(), asking()); err != nil || got.Text != namedCello {
+					t.Fatalf("%+v, %v", got, err)
+				}
+			}
+			for _, want := range c.calls {
+				got := <-calls
+				shown := strings.Contains(got[1], "JSON") && strings.Contains(got[1], `"names"`)
+				if got[0] != want || shown != (want != "json_schema") {
+					t.Errorf("asked for %q with the instructions %q, want %q", got[0], got[1], want)
+				}
+			}
+			if lines := len(logs.Lines(t, "the model's server refuses the form of an answer, which the instructions describe from now on")); lines != len(c.forms) || len(calls) != 0 {
+				t.Errorf("%d lines are logged, %d calls too many", lines, len(calls))
+			}
+		})
+	}
+}
+
+// What is wrong with the question or the answer is told from a model that is away.
+func TestAnswersThatCannotBeUsed(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name   string
+		answer offline.Answer
+		want   fault.Code
+		broken bool
+	}{
+		{"empty", offline.Answer{Fault: offline.FaultEmpty}, fault.UpstreamFailed, true},
+		{"incomplete", offline.Answer{Text: fourWords, Fault: offline.FaultIncomplete, FaultAfter: 2}, fault.UpstreamFailed, true},
+		{"filtered", offline.Answer{Text: fourWords, Fault: offline.FaultContentFilter, FaultAfter: 2}, fault.UpstreamFailed, true},
+		{"500", offline.Answer{Fault: offline.Fault500, RetryAfter: "0.01"}, fault.UpstreamFailed, true},
+		{"401", offline.Answer{Fault: offline.Fault401}, fault.UpstreamFailed, false},
+		{"429", offline.Answer{Fault: offline.Fault429, RetryAfter: "0.01"}, fault.UpstreamOverloaded, false},
+		{"503", offline.Answer{Fault: offline.Fault503, RetryAfter: "0.01"}, fault.UpstreamOverloaded, false},
+		{"cut", offline.Answer{Fault: offline.FaultCut}, fault.UpstreamFailed, false},
+		{"hang", offline.Answer{Fault: offline.FaultHang}, fault.UpstreamTimeout, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			server := model(t, always(c.answer))
+			ctx, cancel := context.WithCancel(t.Context())
+			if c.want == fault.UpstreamTimeout {
+				ctx, cancel = context.WithTimeout(ctx, 300*time.Millisecond)
+			}
+			defer cancel()
+			got, err := client(t, server.BaseURL(), 0).Ask(ctx, asking())
+			wantFault(t, err, c.want)
+			if got != (lease.Answer{}) || errors.Is(err, lease.ErrBroken) != c.broken {
+				t.Errorf("%+v, %v", got, err)
+			}
+			if strings.Contains(err.Error(), "cello") {
+				t.Errorf("the error quotes the question: %v", err)
+			}
+		})
+	}
+	for status, broken := range map[int]bool{400: true, 413: true, 404: false, 403: false} {
+		server := serve(t, answers(status, "application/json", `{"error":{"message":"Too long: I play the cello.","param":"input","code":"context_length_exceeded"}}`))
+		_, err := client(t, server.url, 0).Ask(t.Context(), asking())
+		if errors.Is(err, lease.ErrBroken) != broken || fault.CodeOf(err) != fault.UpstreamFailed || strings.Contains(err.Error(), "cello") {
+			t.Errorf("%d: %v", status, err)
+		}
+	}
+	refusal := serve(t, answers(http.StatusOK, "application/json", `{"status":"completed","output":[{"type":"message","content":[{"type":"refusal","refusal":"no"}]}]}`))
+	if _, err := client(t, refusal.url, 0).Ask(t.Context(), asking()); !errors.Is(err, lease.ErrBroken) {
+		t.Errorf("a refusal: %v", err)
+	}
+}
+
+func TestWriteSendsTheseParameters(t *testing.T) {
+	t.Parallel()
+	server := model(t, always(offline.Answer{Text: "Where is the bus 728?"}))
+	answer, err := client(t, server.BaseURL(), 0).Write(t.Context(), lease.Question{
+		Purpose: "rewrite", Model: "gpt-5.6-luna", Instructions: "Rewrite.", Input: "QUESTION:\nWhere is it?", CacheKey: chatID, UserID: userID,
+	})
+	if err != nil || answer.Text != "Where is the bus 728?" || answer.InputTokens == 0 || answer.OutputTokens == 0 {
+		t.Fatalf("%+v, %v", answer, err)
+	}
+	digest := sha256.Sum256([]byte(userID.String()))
+	want := map[string]any{
+		"metadata": map[string]any{"purpose": "rewrite"}, "input": "QUESTION:\nWhere is it?", "store": false, "model": "gpt-5.6-luna", "instructions": "Rewrite.",
+		"prompt_cache_key": chatID.String(), "safety_identifier": hex.EncodeToString(digest[:]),
+	}
+	if diff := cmp.Diff(want, bodyOf(t, server)); diff != "" {
+		t.Error(diff)
+	}
+}

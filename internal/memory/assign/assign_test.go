@@ -1,0 +1,354 @@
+package assign_test
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/arcoscribe/throughline/internal/memory/assign"
+	"github.com/arcoscribe/throughline/internal/testkit"
+	"github.com/google/uuid"
+)
+
+func TestTurnsFindTheirTopics(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	chatID := r.chat()
+	report := r.talk(chatID, "My cello needs new rosin soon", "The bow slips although its rosin is fresh", "Does marzipan contain walnut oil always?", "ok, thanks", "Which spiccato studies train the bow hand?")
+	r.wantNumbers(chatID, 1, 1, 2, 2, 1)
+	if report != (assign.Report{Turns: 5, Matched: 2, Stayed: 1, New: 2}) {
+		t.Errorf("%+v", report)
+	}
+	if r.topic(chatID, 1, "title") != "My cello needs new rosin soon" || r.topic(chatID, 1, "title_seq") != "1" || r.topic(chatID, 2, "title_seq") != "5" {
+		t.Errorf("titles %q, %q", r.topic(chatID, 1, "title"), r.topic(chatID, 2, "title"))
+	}
+	if r.topic(chatID, 1, "access_count") != "2" || r.topic(chatID, 2, "access_count") != "1" || r.topic(chatID, 1, "centroid_turns") != "3" {
+		t.Errorf("accesses %s and %s, vectors %s", r.topic(chatID, 1, "access_count"), r.topic(chatID, 2, "access_count"), r.topic(chatID, 1, "centroid_turns"))
+	}
+	if !testkit.Ask[bool](t, r.pool, "select t.created_at = m.created_at from topics t join messages m on m.chat_id = t.chat_id and m.seq = 5 where t.number = 2") {
+		t.Error("a topic is not as old as its first turn")
+	}
+	if again := r.assign(chatID); again != (assign.Report{}) {
+		t.Errorf("again: %+v", again)
+	}
+	r.wantNumbers(chatID, 1, 1, 2, 2, 1)
+}
+
+// Without vectors all turns have one topic, and are told apart when vectors come.
+func TestTopicsAreChosenAgainWhenVectorsCome(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	chatID := r.chat()
+	questions := []string{"My cello needs new rosin soon", "Does marzipan contain walnut oil always?", "ok, thanks", "The bow slips although its rosin is fresh"}
+	r.say(chatID, questions...)
+	r.index(chatID)
+	if report := r.assign(chatID); report.New != 1 || report.Stayed != 3 {
+		t.Errorf("%+v", report)
+	}
+	r.wantNumbers(chatID, 1, 1, 1, 1)
+	if wanted, err := r.engine().Wanted(t.Context(), chatID); err != nil || wanted {
+		t.Errorf("wanted without vectors: %v, %v", wanted, err)
+	}
+	r.embed(chatID)
+	if wanted, err := r.engine().Wanted(t.Context(), chatID); err != nil || !wanted {
+		t.Errorf("not wanted with vectors: %v, %v", wanted, err)
+	}
+	report := r.assign(chatID)
+	if report.Turns != 4 || report.Corrected != 2 || report.New != 1 {
+		t.Errorf("%+v", report)
+	}
+	r.wantNumbers(chatID, 1, 2, 2, 1)
+	if r.topic(chatID, 1, "message_count") != "4" || r.topic(chatID, 1, "access_count") != "1" {
+		t.Errorf("%s messages, %s accesses", r.topic(chatID, 1, "message_count"), r.topic(chatID, 1, "access_count"))
+	}
+	if wanted, err := r.engine().Wanted(t.Context(), chatID); err != nil || wanted {
+		t.Errorf("wanted again: %v, %v", wanted, err)
+	}
+}
+
+// A question that was indexed while its reply was running grows by the reply.
+func TestATurnThatGrowsIsCountedOnce(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	chatID := r.chat()
+	r.talk(chatID, "My cello needs new rosin soon")
+	testkit.Exec(t, r.pool, "insert into messages (chat_id, role, content, token_count) values ($1, 'user', 'The bow slips although its rosin is fresh', 8)", chatID)
+	r.index(chatID)
+	r.embed(chatID)
+	r.assign(chatID)
+	r.wantNumbers(chatID, 1, 1)
+	testkit.Exec(t, r.pool, "insert into messages (chat_id, role, content, token_count) values ($1, 'assistant', 'Once a week.', 4)", chatID)
+	r.index(chatID)
+	r.wantSound(chatID)
+	r.embed(chatID)
+	r.assign(chatID)
+	r.wantNumbers(chatID, 1, 1)
+	if r.topic(chatID, 1, "message_count") != "4" || r.topic(chatID, 1, "access_count") != "1" || r.topic(chatID, 1, "centroid_turns") != "2" {
+		t.Errorf("%s messages, %s accesses, %s vectors", r.topic(chatID, 1, "message_count"), r.topic(chatID, 1, "access_count"), r.topic(chatID, 1, "centroid_turns"))
+	}
+}
+
+func TestWhichChatsHaveTopics(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	for _, c := range []struct {
+		server, chat, strategy string
+		brief, want            bool
+	}{
+		{"off", "auto", "summary", true, false}, {"off", "on", "summary", true, false}, {"off", "off", "summary", true, false},
+		{"auto", "auto", "summary", false, false}, {"auto", "auto", "summary", true, true}, {"auto", "on", "summary", false, true},
+		{"auto", "off", "summary", true, false}, {"auto", "auto", "simple", false, false}, {"auto", "on", "simple", false, true},
+		{"on", "auto", "summary", false, true}, {"on", "off", "summary", true, false}, {"on", "on", "summary", false, true}, {"on", "auto", "simple", false, true},
+	} {
+		r.config.Mode = c.server
+		chatID := testkit.Ask[uuid.UUID](t, r.pool, "insert into chats (user_id, title, topics, memory_strategy) values ($1, '', $2, $3) returning id", r.user, c.chat, c.strategy)
+		r.say(chatID, "My cello needs new rosin soon")
+		r.index(chatID)
+		r.embed(chatID)
+		if c.brief {
+			testkit.Exec(t, r.pool, "update conversation_briefs set covered_seq = 1 where chat_id = $1", chatID)
+		}
+		wanted, err := r.engine().Wanted(t.Context(), chatID)
+		report := r.assign(chatID)
+		rows := testkit.Ask[int](t, r.pool, "select count(*) from topics where chat_id = $1", chatID)
+		if err != nil || wanted != c.want || (report.New == 1) != c.want || (rows == 1) != c.want {
+			t.Errorf("%+v: wanted %v, %+v, %d topics, %v", c, wanted, report, rows, err)
+		}
+	}
+}
+
+// What was cleared never comes back: the same subject begins a new topic.
+func TestClearedTopicsAreNotJoined(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	chatID := r.chat()
+	r.talk(chatID, "My cello needs new rosin soon")
+	testkit.Exec(t, r.pool, "update conversation_briefs set cleared_seq = 2 where chat_id = $1", chatID)
+	r.talk(chatID, "The bow slips although its rosin is fresh")
+	r.wantNumbers(chatID, 1, 2)
+}
+
+func TestAnArchivedTopicComesBack(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, func(c *assign.Config) { c.Settings.Max = 1 })
+	chatID := r.chat()
+	r.talk(chatID, "My cello needs new rosin soon", "Does marzipan contain walnut oil always?")
+	if r.decays != 1 {
+		t.Errorf("%d decays were asked for", r.decays)
+	}
+	done, err := r.engine().Decay(t.Context(), testkit.Patience)
+	if err != nil || done != (assign.Decayed{Chats: 1, Archived: 1}) {
+		t.Fatalf("%+v, %v", done, err)
+	}
+	if r.topic(chatID, 1, "state") != "archived" || r.topic(chatID, 1, "archive_messages") != "2" || r.topic(chatID, 2, "state") != "active" {
+		t.Errorf("states %s and %s", r.topic(chatID, 1, "state"), r.topic(chatID, 2, "state"))
+	}
+	if resting := testkit.Ask[int](t, r.pool, "select count(*) from turn_index where resting and embedding is null"); resting != 1 {
+		t.Errorf("%d turns rest", resting)
+	}
+	r.embed(chatID) // not those that rest
+	if bare := testkit.Ask[int](t, r.pool, "select count(*) from turn_index where embedding is null"); bare != 1 {
+		t.Errorf("%d turns have no vector", bare)
+	}
+	report := r.talk(chatID, "The bow slips although its rosin is fresh")
+	if report.Returned != 1 || report.Matched != 1 {
+		t.Errorf("%+v", report)
+	}
+	r.wantNumbers(chatID, 1, 2, 1)
+	if r.topic(chatID, 1, "state") != "active" || r.topic(chatID, 1, "archive") != "" || r.topic(chatID, 1, "rehydrated") != "true" {
+		t.Errorf("state %s, rehydrated %s", r.topic(chatID, 1, "state"), r.topic(chatID, 1, "rehydrated"))
+	}
+	r.embed(chatID)
+	if bare := testkit.Ask[int](t, r.pool, "select count(*) from turn_index where embedding is null or resting"); bare != 0 {
+		t.Errorf("%d turns have no vector", bare)
+	}
+}
+
+func TestTwentyFiveTopicsDecay(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	chatID := r.chat()
+	for n := 1; n <= 25; n++ {
+		r.say(chatID, fmt.Sprintf("A question about the matter number %d", n))
+		testkit.Exec(t, r.pool, `insert into topics (chat_id, user_id, number, title, title_seq, created_at, last_active_at, first_seq, last_seq, message_count)
+			values ($1, $2, $3, 'A topic', 1, now(), now() - make_interval(days => 25 - $3), 2 * $3 - 1, 2 * $3, 2)`, chatID, r.user, n)
+	}
+	r.index(chatID)
+	testkit.Exec(t, r.pool, "update turn_index i set topic_id = t.id from topics t where t.chat_id = i.chat_id and t.first_seq = i.seq")
+	done, err := r.engine().Decay(t.Context(), testkit.Patience)
+	// After five days at a half-life of one, 2⁻⁵ is less than .05; after four it is not.
+	if err != nil || done != (assign.Decayed{Chats: 1, Archived: 20}) {
+		t.Fatalf("%+v, %v", done, err)
+	}
+	left := testkit.Ask[[]int](t, r.pool, "select array_agg(number order by number) from topics where state = 'active'")
+	if !slices.Equal(left, []int{21, 22, 23, 24, 25}) {
+		t.Errorf("%v are left", left)
+	}
+	if done, err = r.engine().Decay(t.Context(), testkit.Patience); err != nil || done != (assign.Decayed{}) {
+		t.Errorf("again: %+v, %v", done, err)
+	}
+	r.wantSound(chatID)
+}
+
+func TestTopicsThatAreTheSameAreMerged(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, func(c *assign.Config) { c.Settings.Similarity = 2 }) // each turn begins a topic
+	chatID := r.chat()
+	r.talk(chatID, "My cello needs new rosin soon", "Does marzipan contain walnut oil always?", "The bow slips although its rosin is fresh", "Which spiccato studies train the bow hand?")
+	r.wantNumbers(chatID, 1, 2, 3, 4)
+	testkit.Exec(t, r.pool, "update topics set title = 'My bow', title_seq = null where number = 4") // as if renamed
+	done, err := r.engine().Merge(t.Context(), testkit.Patience, r.enqueue)
+	if err != nil || done != (assign.Merged{Chats: 1, Merged: 1}) {
+		t.Fatalf("%+v, %v", done, err)
+	}
+	r.wantNumbers(chatID, 1, 2, 1, 4)
+	if r.topic(chatID, 3, "state") != "merged" || r.topic(chatID, 3, "merged_into") != r.topic(chatID, 1, "id") || r.topic(chatID, 3, "centroid") != "" {
+		t.Errorf("topic 3 is %s", r.topic(chatID, 3, "state"))
+	}
+	if r.topic(chatID, 1, "stale") != "true" || r.topic(chatID, 1, "centroid_turns") != "2" || !slices.Equal(r.compact, []uuid.UUID{r.topicID(chatID, 1)}) {
+		t.Errorf("stale %s, %s vectors, to compact %v", r.topic(chatID, 1, "stale"), r.topic(chatID, 1, "centroid_turns"), r.compact)
+	}
+	near := testkit.Ask[float64](t, r.pool, `select -(t.centroid operator(throughline.<#>) i.embedding) from topics t join turn_index i on i.seq = 1 where t.number = 1`)
+	if near < .9 || near > 1.01 {
+		t.Errorf("the centroid is at %.2f of its first turn", near)
+	}
+	// And by hand, renamed or not.
+	merged := testkit.Ask[bool](t, r.as("throughline_app"), "select throughline.merge_topics($1, $2)", r.topicID(chatID, 4), r.topicID(chatID, 1))
+	r.wantNumbers(chatID, 1, 2, 1, 1)
+	if !merged || r.topic(chatID, 1, "message_count") != "6" {
+		t.Errorf("merged %v, %s messages", merged, r.topic(chatID, 1, "message_count"))
+	}
+}
+
+func TestWhatCannotBeMerged(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	chatID, other := r.chat(), r.chat()
+	r.talk(chatID, "My cello needs new rosin soon", "Does marzipan contain walnut oil always?")
+	r.talk(other, "My telescope shows a nebula tonight")
+	one, two, foreign := r.topicID(chatID, 1), r.topicID(chatID, 2), r.topicID(other, 1)
+	conn := r.as("throughline_app")
+	merge := func(from, into uuid.UUID) bool {
+		return testkit.Ask[bool](t, conn, "select throughline.merge_topics($1, $2)", from, into)
+	}
+	if merge(one, one) || merge(one, foreign) || merge(foreign, one) || merge(one, uuid.New()) || merge(uuid.New(), one) {
+		t.Error("it was merged")
+	}
+	r.user = testkit.NewUser(t, r.db)
+	if testkit.Ask[bool](t, r.as("throughline_app"), "select throughline.merge_topics($1, $2)", one, two) {
+		t.Error("another user has merged it")
+	}
+	if !merge(one, two) || merge(one, two) || merge(two, one) {
+		t.Error("it was not merged, or twice")
+	}
+	r.wantNumbers(chatID, 2, 2)
+}
+
+// When another model makes the vectors, topics wait for theirs, and go on as they were.
+func TestAnotherEmbeddingModel(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	chatID := r.chat()
+	r.talk(chatID, "My cello needs new rosin soon", "Does marzipan contain walnut oil always?")
+	r.use("others")
+	r.say(chatID, "The bow slips although its rosin is fresh")
+	r.index(chatID)
+	if report := r.assign(chatID); report.New != 0 || report.Stayed != 1 {
+		t.Errorf("before the vectors are made again: %+v", report)
+	}
+	r.embed(chatID)
+	if report := r.assign(chatID); report.Corrected != 1 || report.New != 0 {
+		t.Errorf("%+v", report)
+	}
+	r.wantNumbers(chatID, 1, 2, 1)
+	if r.topic(chatID, 1, "embedding_model") != "others" || r.topic(chatID, 2, "embedding_model") != "others" {
+		t.Errorf("centroids of %s and %s", r.topic(chatID, 1, "embedding_model"), r.topic(chatID, 2, "embedding_model"))
+	}
+}
+
+func TestAnOldChatIsAssignedInBatches(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	chatID := r.chat()
+	r.say(chatID, slices.Repeat([]string{"My cello needs new rosin soon"}, 230)...)
+	r.index(chatID)
+	r.embed(chatID)
+	if first := r.assign(chatID); first.Turns != 200 || !first.More || r.next != 1 {
+		t.Errorf("%+v, %d more jobs", first, r.next)
+	}
+	if second := r.assign(chatID); second.Turns != 30 || second.More {
+		t.Errorf("%+v", second)
+	}
+	r.wantSound(chatID)
+	if r.topic(chatID, 1, "message_count") != "460" || !slices.Equal(r.compact, []uuid.UUID{r.topicID(chatID, 1), r.topicID(chatID, 1)}) {
+		t.Errorf("%s messages, to compact %v", r.topic(chatID, 1, "message_count"), r.compact)
+	}
+}
+
+func TestImportancePinsAndRatingsWeigh(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	chatID := r.chat()
+	r.say(chatID, "My cello needs new rosin soon", "Does marzipan contain walnut oil always?", "My telescope shows a nebula tonight")
+	testkit.Exec(t, r.pool, "update messages set importance = 0.3 where seq = 1")
+	testkit.Exec(t, r.pool, "update messages set importance = 0.2, pinned = true where seq = 3")
+	testkit.Exec(t, r.pool, "update messages set rating = -1 where seq = 6")
+	r.index(chatID)
+	r.embed(chatID)
+	r.assign(chatID)
+	want := testkit.Ask[[]float64](t, r.pool, "select array_agg(round(importance::numeric, 3)::float8 order by number) from topics")
+	if !slices.Equal(want, []float64{.3, .9, .8}) {
+		t.Errorf("importance %v", want)
+	}
+}
+
+// Two workers at one chat: each turn is counted once.
+func TestTwoWorkersAtOneChat(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	chatID := r.chat()
+	r.say(chatID, slices.Repeat([]string{"My cello needs new rosin soon", "Does marzipan contain walnut oil always?"}, 10)...)
+	r.index(chatID)
+	r.embed(chatID)
+	var at sync.Mutex
+	turns := 0
+	var workers sync.WaitGroup
+	for range 4 {
+		workers.Go(func() {
+			for {
+				report, err := r.engine().Assign(t.Context(), chatID, assign.Job{EnqueueCompact: noCompaction})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if !report.Busy {
+					at.Lock()
+					turns += report.Turns
+					at.Unlock()
+					return
+				}
+			}
+		})
+	}
+	workers.Wait()
+	if turns != 20 || r.topic(chatID, 1, "message_count") != "20" || r.topic(chatID, 1, "access_count") != "9" {
+		t.Errorf("%d turns, %s messages, %s accesses", turns, r.topic(chatID, 1, "message_count"), r.topic(chatID, 1, "access_count"))
+	}
+	r.wantSound(chatID)
+}
+
+func TestNothingIsLeftToAssign(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	chatID := r.chat()
+	r.say(chatID, "My cello needs new rosin soon")
+	r.index(chatID)
+	testkit.Exec(t, testkit.Connect(t, r.db.AdminDSN), "delete from auth.users where id = $1", r.user)
+	if report := r.assign(chatID); report != (assign.Report{}) {
+		t.Errorf("%+v", report)
+	}
+	if wanted, err := r.engine().Wanted(t.Context(), chatID); err != nil || wanted {
+		t.Errorf("wanted %v, %v", wanted, err)
+	}
+}

@@ -1,0 +1,227 @@
+package assign
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/arcoscribe/throughline/internal/memory/recall"
+	"github.com/arcoscribe/throughline/internal/memory/topics"
+	"github.com/arcoscribe/throughline/internal/metrics"
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+)
+
+const (
+	// turnsAtOnce bounds one transaction. A chat from before it had topics takes several.
+	turnsAtOnce = 200
+	// chatsAtOnce is how many chats an hourly job looks up at a time.
+	chatsAtOnce = 100
+)
+
+// Config of an Engine. All fields are required except where noted.
+type Config struct {
+	Store    Store
+	Settings topics.Settings
+	// Mode is TOPICS.
+	Mode string
+	// Model makes the vectors of turns, and Scales says what cosines of turns mean; "" and nil without an embedder, and for one
+	// whose vectors mean nothing. Then a chat has one topic.
+	Model  string
+	Scales *recall.Scales
+
+	Metrics *metrics.Metrics
+	Logger  *slog.Logger
+}
+
+// Engine keeps the topics of conversations. It is safe for concurrent use.
+type Engine struct{ Config }
+
+// New returns an engine.
+func New(config Config) *Engine { return &Engine{config} }
+
+// Job is the job that runs an assignment, and the jobs that come of it. The functions insert in the caller's transaction.
+type Job struct {
+	// ID is the job's own, which the commit completes; 0 for none.
+	ID int64
+	// EnqueueNext inserts the chat's next assignment, EnqueueCompact the compaction of a topic of the chat, and EnqueueDecay
+	// the archiving of topics that faded.
+	EnqueueNext    func(ctx context.Context, tx pgx.Tx) error
+	EnqueueCompact func(ctx context.Context, tx pgx.Tx, topicID uuid.UUID) error
+	EnqueueDecay   func(ctx context.Context, tx pgx.Tx) error
+}
+
+// Report is what an assignment did, as River's table and the log have it.
+type Report struct {
+	// Turns is how many turns have a topic now that had none, or may have another one.
+	Turns int `json:"turns"`
+	// Matched of them came to a topic by their meaning, Stayed followed the turn before them, and New began a topic.
+	Matched int `json:"matched"`
+	Stayed  int `json:"stayed"`
+	New     int `json:"new_topics"`
+	// Corrected is how many of them have another topic than they were given without a vector.
+	Corrected int `json:"corrected"`
+	// Returned is how many topics were unpacked because the conversation came back to them.
+	Returned int `json:"returned"`
+	// More is whether there are more turns, for the next job.
+	More bool `json:"more"`
+	// Busy is whether another worker is at the chat's topics; then nothing was done.
+	Busy bool `json:"-"`
+}
+
+// Decayed is what a decay did.
+type Decayed struct {
+	// Chats is how many chats have more active topics than they should.
+	Chats    int `json:"chats"`
+	Archived int `json:"archived"`
+}
+
+// Merged is what merging did.
+type Merged struct {
+	// Chats is how many chats have topics that are alike.
+	Chats  int `json:"chats"`
+	Merged int `json:"merged"`
+}
+
+// meaning returns by whose vectors topics are told apart; none before the model's scale is known.
+func (e *Engine) meaning(ctx context.Context) (topics.ByMeaning, error) {
+	if e.Model == "" || e.Scales == nil {
+		return topics.ByMeaning{}, nil
+	}
+	scale, known, err := e.Scales.Known(ctx)
+	if err != nil || !known {
+		return topics.ByMeaning{}, err
+	}
+	return topics.ByMeaning{Model: e.Model, Scale: scale}, nil
+}
+
+// Wanted reports whether a chat has topics, and turns for them.
+func (e *Engine) Wanted(ctx context.Context, chatID uuid.UUID) (bool, error) {
+	by, err := e.meaning(ctx)
+	if err != nil {
+		return false, err
+	}
+	return e.Store.Wanted(ctx, chatID, Scope{Mode: e.Mode, Model: by.Model})
+}
+
+// Assign gives the turns of a chat that have no topic theirs, and those that were given one without a vector another one if
+// they have one now.
+func (e *Engine) Assign(ctx context.Context, chatID uuid.UUID, job Job) (Report, error) {
+	by, err := e.meaning(ctx)
+	if err != nil {
+		return Report{}, err
+	}
+	began := time.Now()
+	var change *Change
+	var outcome Outcome
+	ways := map[topics.How]int{}
+	claimed, err := e.Store.Assign(ctx, chatID, Scope{Mode: e.Mode, Model: by.Model}, turnsAtOnce,
+		func(s *Snapshot) *Change {
+			clear(ways)
+			change = e.decide(s, by.Scale, job.ID, ways)
+			return change
+		},
+		func(ctx context.Context, tx pgx.Tx, found Outcome) error {
+			outcome = found
+			return e.enqueue(ctx, tx, job, change, found)
+		})
+	if err != nil || !claimed || change == nil {
+		return Report{Busy: err == nil && !claimed}, err
+	}
+	for how, turns := range ways {
+		e.Metrics.TopicTurns.WithLabelValues(string(how)).Add(float64(turns))
+	}
+	e.Metrics.TopicsHealed.Add(float64(outcome.Healed))
+	if report := change.Report; report.Turns > 0 {
+		e.Logger.LogAttrs(ctx, slog.LevelInfo, "topics assigned", slog.String("chat_id", chatID.String()),
+			slog.Int("turns", report.Turns), slog.Int("matched", report.Matched), slog.Int("stayed", report.Stayed), slog.Int("new_topics", report.New),
+			slog.Int("corrected", report.Corrected), slog.Int("returned", report.Returned), slog.Int("healed", outcome.Healed),
+			slog.Int64("duration_ms", time.Since(began).Milliseconds()))
+	}
+	return change.Report, nil
+}
+
+// enqueue inserts the jobs that come of an assignment.
+func (e *Engine) enqueue(ctx context.Context, tx pgx.Tx, job Job, change *Change, found Outcome) error {
+	if change.Report.More {
+		if err := job.EnqueueNext(ctx, tx); err != nil {
+			return err
+		}
+	}
+	for _, id := range found.Due {
+		if err := job.EnqueueCompact(ctx, tx, id); err != nil {
+			return err
+		}
+	}
+	if len(change.New) > 0 && found.Active > e.Settings.Max {
+		return job.EnqueueDecay(ctx, tx)
+	}
+	return nil
+}
+
+// Decay archives topics that faded, in all chats with more than enough, until patience is over.
+func (e *Engine) Decay(ctx context.Context, patience time.Duration) (done Decayed, err error) {
+	deadline := time.Now().Add(patience)
+	for after := uuid.Nil; time.Now().Before(deadline); {
+		chats, err := e.Store.Crowded(ctx, after, e.Settings.Max, chatsAtOnce)
+		if err != nil || len(chats) == 0 {
+			return done, err
+		}
+		for _, chatID := range chats {
+			archived, err := e.Store.Archive(ctx, chatID, func(all []topics.Topic) []uuid.UUID {
+				return e.Settings.DecayChoice(all, current(all), time.Now())
+			})
+			if err != nil {
+				return done, err
+			}
+			done.Chats, done.Archived, after = done.Chats+1, done.Archived+archived, chatID
+			e.Metrics.TopicsDecayed.Add(float64(archived))
+		}
+	}
+	return done, nil
+}
+
+// current returns the active topic that was talked about last.
+func current(all []topics.Topic) uuid.UUID {
+	chat := topics.Chat{}
+	for n := range all {
+		chat.Topics = append(chat.Topics, &all[n])
+	}
+	if t := chat.Current(); t != nil {
+		return t.ID
+	}
+	return uuid.Nil
+}
+
+// mergeSlack is for what stored vectors are rounded by: topics of which Postgres finds that they may be alike are compared again.
+const mergeSlack = .01
+
+// Merge merges topics of a chat that are the same, in all chats, until patience is over. enqueue inserts the compaction of
+// a topic in the caller's transaction.
+func (e *Engine) Merge(ctx context.Context, patience time.Duration, enqueue func(ctx context.Context, tx pgx.Tx, chatID, topicID uuid.UUID) error) (done Merged, err error) {
+	by, err := e.meaning(ctx)
+	if err != nil || by.Model == "" {
+		return done, err
+	}
+	cosine := recall.Cosine(topics.MergeAt, by.Scale) - mergeSlack
+	deadline := time.Now().Add(patience)
+	for after := uuid.Nil; time.Now().Before(deadline); {
+		chats, err := e.Store.Alike(ctx, after, by.Model, cosine, chatsAtOnce)
+		if err != nil || len(chats) == 0 {
+			return done, err
+		}
+		for _, chatID := range chats {
+			merged, err := e.Store.Merge(ctx, chatID,
+				func(all []topics.Topic) []topics.Merge { return topics.MergeChoice(all, by) },
+				func(ctx context.Context, tx pgx.Tx, topicID uuid.UUID) error {
+					return enqueue(ctx, tx, chatID, topicID)
+				})
+			if err != nil {
+				return done, err
+			}
+			done.Chats, done.Merged, after = done.Chats+1, done.Merged+merged, chatID
+			e.Metrics.TopicsMerged.Add(float64(merged))
+		}
+	}
+	return done, nil
+}

@@ -1,0 +1,103 @@
+package assign
+
+import (
+	"context"
+
+	"github.com/arcoscribe/throughline/internal/memory/topics"
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+)
+
+// Scope says which chats have topics, and by whose vectors.
+type Scope struct {
+	// Mode is TOPICS: auto, on or off.
+	Mode string
+	// Model makes the vectors; "" if there are none, or none that mean something.
+	Model string
+}
+
+// TopicID names a topic and its chat.
+type TopicID struct{ ChatID, ID uuid.UUID }
+
+// Store keeps topics. Each of its methods that names a chat is one transaction, in which nobody else changes the chat's
+// topics. It may try again: then what it calls must begin from nothing.
+type Store interface {
+	// Wanted reports whether a chat has topics, and turns for them.
+	Wanted(ctx context.Context, chatID uuid.UUID, in Scope) (bool, error)
+	// Assign reads what a chat has, at most so many turns of it, and writes what decide makes of that. within runs at the end
+	// of the transaction, as the server. It reports false if somebody else changes the chat's topics.
+	Assign(ctx context.Context, chatID uuid.UUID, in Scope, most int, decide func(*Snapshot) *Change, within func(context.Context, pgx.Tx, Outcome) error) (bool, error)
+	// Crowded returns chats with more than maxTopics active topics, Alike those with two whose centroids have at least that cosine
+	// and that nobody has named; both in the order of their ids, after one, and at most so many.
+	Crowded(ctx context.Context, after uuid.UUID, maxTopics, most int) ([]uuid.UUID, error)
+	Alike(ctx context.Context, after uuid.UUID, model string, cosine float64, most int) ([]uuid.UUID, error)
+	// Archive archives the topics of a chat that choose returns, and returns how many. Chats of which somebody else changes
+	// the topics are left for the next time.
+	Archive(ctx context.Context, chatID uuid.UUID, choose func([]topics.Topic) []uuid.UUID) (int, error)
+	// Merge merges the topics of a chat that choose returns, and returns how many. within runs in the same transaction, for
+	// each topic that others were merged into.
+	Merge(ctx context.Context, chatID uuid.UUID, choose func([]topics.Topic) []topics.Merge, within func(context.Context, pgx.Tx, uuid.UUID) error) (int, error)
+}
+
+// Snapshot is what an assignment goes by.
+type Snapshot struct {
+	// Model is the scope's; "" while vectors of topics are made again after a change of the model.
+	Model string
+	// Turns are in order of seq. More is whether there are others.
+	Turns []Turn
+	More  bool
+	// Topics are those that turns may join.
+	Topics     []*topics.Topic
+	LastNumber int
+}
+
+// Turn is a turn for which a topic is to be chosen.
+type Turn struct {
+	topics.Turn
+	// Before is the seq of the turn before, 0 for none, and BeforeTopic its topic.
+	Before      int64
+	BeforeTopic uuid.UUID
+}
+
+// Change is what an assignment writes.
+type Change struct {
+	// JobID is the job to complete, with the report as its output; 0 for none.
+	JobID  int64
+	Report Report
+	// New are topics that begin, and Changed those that have turns more or less.
+	New     []Titled
+	Changed []*topics.Topic
+	// Retitled get a new title.
+	Retitled []Titled
+	// Chosen are the turns' topics.
+	Chosen []Chosen
+	// Recounted are topics that a turn has left, or joined out of turn: what they have is counted again.
+	Recounted []uuid.UUID
+	// Returned are packed topics that the conversation has come back to.
+	Returned []uuid.UUID
+	// MaxMessages is how many active messages a topic may have.
+	MaxMessages int
+}
+
+// Titled is a topic and the turn that its title is made of.
+type Titled struct {
+	*topics.Topic
+	Seq, LastSeq int64
+}
+
+// Chosen is the topic of a turn. Model is topics.Decision's.
+type Chosen struct {
+	Seq     int64
+	TopicID uuid.UUID
+	Model   *string
+}
+
+// Outcome is what a commit found out.
+type Outcome struct {
+	// Due are topics that are to be compacted.
+	Due []uuid.UUID
+	// Active is how many active topics the chat has.
+	Active int
+	// Healed is how many archives were found broken, and made again from the messages.
+	Healed int
+}

@@ -1,0 +1,118 @@
+package consolidate
+
+import (
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/arcoscribe/throughline/internal/memory/extract"
+	"github.com/arcoscribe/throughline/internal/memory/memories"
+)
+
+// MostAlike is how many memories are looked at for one candidate.
+const MostAlike = 10
+
+// Known is a memory that may have to do with a candidate.
+type Known struct {
+	memories.Memory
+
+	// SameKey reports that the two are the same words, apart from case, marks and spaces.
+	SameKey bool
+	// Cosine is that of the two vectors, if HasCosine.
+	Cosine    float64
+	HasCosine bool
+	// VectorPlace and WordsPlace are the memory's places among those that resemble the candidate by their meaning, and by
+	// their words: 1 for the best, 0 for none.
+	VectorPlace, WordsPlace int
+}
+
+// saidAt returns when the newest of the sources was said; zero if there is none.
+func (k *Known) saidAt() time.Time {
+	var at time.Time
+	for _, s := range k.Sources {
+		if s.SaidAt.After(at) {
+			at = s.SaidAt
+		}
+	}
+	return at
+}
+
+// isTheUsers reports whether no model may change the memory.
+func (k *Known) isTheUsers() bool { return k.Pinned || k.Edited }
+
+// Rules are the settings.
+type Rules struct {
+	// Similarity puts a cosine on the scale of recall.Similarity; nil where there are no vectors.
+	Similarity func(cosine float64) float64
+	// Similar is from which similarity on a memory may have to do with a candidate: MEMORY_SIMILAR. Defaults to 0.6.
+	Similar float64
+}
+
+// Decision is what becomes of one candidate.
+type Decision struct {
+	// Candidate is its place among the candidates that were decided on.
+	Candidate int
+	// Action is memories.Add, Update, Delete, Noop or Unarchive.
+	Action memories.Action
+	// Memory is the memory that Update changes, Delete supersedes, Noop gives a source to and Unarchive brings back;
+	// uuid.Nil for Add. A memory of which nobody knew since when it is true takes that from the candidate.
+	Memory uuid.UUID
+	// Also are further memories that a Delete supersedes.
+	Also []uuid.UUID
+	// Content is the memory's content afterwards: the candidate's fact for Add and Delete, the merged text for Update;
+	// "" for Noop and Unarchive, which leave it.
+	Content string
+	// Status is the status afterwards, of the new memory for Add and Delete, else of Memory; "" where it stays.
+	// Superseded is for an Add of what was said before a memory that contradicts it, which SupersededBy names: the new
+	// one is history from the beginning, until ValidTo.
+	Status       memories.Status
+	SupersededBy uuid.UUID
+	// Confidence is the confidence afterwards.
+	Confidence float64
+	// ValidTo is until when what is superseded was true.
+	ValidTo time.Time
+	// Reason is why, for the history: one of a few sentences of ours, never somebody's words.
+	Reason string
+}
+
+// The reasons of decisions.
+const (
+	ReasonNew        = "nothing like it was known"
+	ReasonNewBeside  = "something else than what was known"
+	ReasonSame       = "it was known"
+	ReasonAgain      = "the user said it again"
+	ReasonMerged     = "the user said more about it"
+	ReasonChanged    = "the user said otherwise"
+	ReasonEarlier    = "the user said otherwise later"
+	ReasonConflict   = "it contradicts what the user wrote or pinned"
+	ReasonUnclear    = "the decision on it could not be used"
+	ReasonOnlyHinted = "the user only hinted at it"
+)
+
+// said again raises confidence by this share of what it lacks.
+const saidAgain = .2
+
+func reinforced(confidence float64) float64 { return confidence + saidAgain*(1-confidence) }
+
+// add returns the decision to keep a candidate as a new memory.
+func add(number int, c *extract.Candidate, reason string) Decision {
+	d := Decision{Candidate: number, Action: memories.Add, Content: c.Fact, Status: memories.Active, Confidence: c.Confidence, Reason: reason}
+	if c.Inbox {
+		d.Status, d.Reason = memories.Inbox, ReasonOnlyHinted
+	}
+	return d
+}
+
+// noop returns the decision that a candidate is one more source of a memory. An archived one comes back, and one that
+// was only hinted at leaves the inbox when the user says it plainly.
+func noop(number int, c *extract.Candidate, k *Known) Decision {
+	d := Decision{Candidate: number, Action: memories.Noop, Memory: k.ID, Confidence: reinforced(k.Confidence), Reason: ReasonSame}
+	const plainly = .5
+	switch {
+	case k.Status == memories.Archived:
+		d.Action, d.Status, d.Reason = memories.Unarchive, memories.Active, ReasonAgain
+	case k.Status == memories.Inbox && k.Confidence < plainly && !c.Inbox:
+		d.Status, d.Confidence, d.Reason = memories.Active, max(c.Confidence, d.Confidence), ReasonAgain
+	}
+	return d
+}

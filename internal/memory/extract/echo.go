@@ -1,0 +1,214 @@
+package extract
+
+import (
+	"regexp"
+	"strings"
+
+	"github.com/arcoscribe/throughline/internal/memory"
+	"github.com/arcoscribe/throughline/internal/memory/prompt"
+	"github.com/arcoscribe/throughline/internal/memory/text"
+)
+
+// A user message can hold much that the user does not say: what an assistant wrote before, the memories that a prompt
+// showed, the files with which an agent starts, the output of a tool. Such text is no evidence.
+
+const (
+	// leastEchoWords is how long a quote must be that is taken for a copy of what an assistant wrote. Shorter ones are
+	// answers to its question.
+	leastEchoWords = 6
+	leastEchoRunes = 14 // in scripts without spaces
+	leastShown     = 3  // words, of a memory that was shown
+	nearCopy       = .92
+)
+
+// isEcho reports whether a quote from a user's message is a paste.
+func isEcho(in Input, message aliased, quote string) bool {
+	return isPasted(message.Content, quote) || repeats(in, message, quote)
+}
+
+// repeats reports whether a quote stands in what an assistant or a tool wrote before the message, or in a memory that the
+// prompts showed.
+func repeats(in Input, message aliased, quote string) bool {
+	plain := bare(quote)
+	for _, shown := range in.Shown {
+		if len(wordsOf(shown)) >= leastShown && isCopy(plain, bare(shown)) {
+			return true
+		}
+	}
+	if !isLongEnough(plain) {
+		return false
+	}
+	for _, m := range append(append([]Message{}, in.Recent...), in.New...) {
+		if m.Seq < message.Seq && isCopyWithin(plain, bare(m.Content)) {
+			return m.Role != memory.RoleUser // what the user said first is theirs, whoever repeated it
+		}
+	}
+	return false
+}
+
+func isLongEnough(plain string) bool {
+	if strings.ContainsFunc(plain, isSpaceless) {
+		return len([]rune(plain)) >= leastEchoRunes
+	}
+	return strings.Count(plain, " ")+1 >= leastEchoWords
+}
+
+// isCopy reports whether two bare texts are the same text, or one holds the other.
+func isCopy(quote, shown string) bool {
+	return quote == shown || isLongEnough(shown) && strings.Contains(" "+quote+" ", " "+shown+" ") || len(quote) > len(shown)*2/3 && likeness(shown, quote) >= nearCopy
+}
+
+func isCopyWithin(quote, written string) bool {
+	return strings.Contains(written, quote) || likeness(written, quote) >= nearCopy
+}
+
+// isPasted reports whether the line of a message in which a quote stands looks like something that was pasted.
+func isPasted(content, quote string) bool {
+	lines := linesOf(content)
+	from, to := placeOf(lines, quote)
+	if isBootFile(lines) {
+		return true
+	}
+	for _, line := range lines[from:to] {
+		if isMachineLine(line.text) || line.fenced || line.injected || isAboutUser(line.text, quote) {
+			return true
+		}
+	}
+	return false
+}
+
+// line is a line of a message, and what surrounds it.
+type line struct {
+	text string
+	// fenced: within a code fence. injected: under a heading of a prompt, a list of memories or a system message.
+	fenced, injected bool
+}
+
+func linesOf(content string) []line {
+	var lines []line
+	fenced, injected := false, false
+	for start := 0; start < len(content); {
+		end, next := text.LineSpan(content, start)
+		current := strings.TrimSpace(content[start:end])
+		start = next
+		switch {
+		case strings.HasPrefix(current, "```") || strings.HasPrefix(current, "~~~"):
+			fenced = !fenced
+		case opensInjection(current):
+			injected = true
+		case closesInjection.MatchString(current):
+			lines = append(lines, line{current, fenced, true})
+			injected = false
+			continue
+		case injected && current == "":
+			injected = false
+		}
+		lines = append(lines, line{current, fenced, injected})
+	}
+	if len(lines) == 0 {
+		return []line{{}}
+	}
+	return lines
+}
+
+// placeOf returns the lines in which a quote stands, as a range; all of them where it cannot be told.
+func placeOf(lines []line, quote string) (from, to int) {
+	plain := bare(quote)
+	for n := range lines {
+		if held := bare(lines[n].text); held != "" && strings.Contains(held, plain) {
+			return n, n + 1
+		}
+	}
+	best, most := 0, 0.
+	for n := range lines {
+		if l := likeness(bare(lines[n].text), plain); l > most {
+			best, most = n, l
+		}
+	}
+	if most >= leastLikeness {
+		return best, best + 1
+	}
+	return 0, len(lines)
+}
+
+var (
+	closesInjection = regexp.MustCompile(`(?i)^(?:</[\w-]*(?:memor|context|system|profile|reminder|instruction)[\w-]*>|\[/(?:memory|memories|context|system)\]|={3,}\s*end\b)`)
+	injectionTag    = regexp.MustCompile(`(?i)^(?:<[\w-]*(?:memor|context|system|profile|reminder|instruction|persona)[\w-]*(?:\s[^>]*)?>|\[(?:memory|memories|context|system|system message|user profile|recalled?|heartbeat|cron)\b[^\]]*\]|<\|[\w-]+\|>)`)
+	injectionTitle  = regexp.MustCompile(`^(?:#{1,6} |\*{2}|={2,} ?|-{2,} ?)?(?:(?:relevant|recalled|retrieved|stored|saved|long[- ]term|user|known|existing|previous|core|archival)(?: user)? (?:memor(?:y|ies)|facts|profile|context|preferences)|memor(?:y|ies)|(?:what|things) (?:you|i|we) (?:remember|know) about (?:this|the) user|about the user|topic \(the conversation has come back to it\)[^\n]*|user (?:profile|info(?:rmation)?|facts|preferences)|facts about the user|system prompt|erinnerungen|gespeicherte erinnerungen|nutzerprofil|souvenirs|memoires|profil (?:de l'utilisateur|utilisateur)|recuerdos|perfil del usuario|memorias|memorie|ricordi|perfil do usuario|wspomnienia|воспоминания|профиль пользователя|память|记忆|用户资料|用户画像|用户档案|ユーザープロファイル|記憶|사용자 프로필|기억|ذكريات|ملف المستخدم)(?: \([^)]*\))?\s*(?:\*{2}|={2,})?\s*[:：]?(?:\*{2})?$`)
+)
+
+// opensInjection reports whether a line begins what an agent put into the message.
+func opensInjection(content string) bool {
+	return injectionTag.MatchString(content) || prompt.LooksLikeHeading(content) || injectionTitle.MatchString(fold(content))
+}
+
+// bootLines are lines that files hold with which an agent starts. Two of them among three lines and more, of which one
+// tells the assistant who it is or names such a file, make a message such a file. Rules of style alone do not.
+var bootLines = []*regexp.Regexp{
+	regexp.MustCompile(`(?i)^(?:#{1,6} |\*\*)?(?:identity|soul|persona|core truths|boundaries|vibe|continuity|bootstrap|heartbeat|agents?|tools|operating instructions|system prompt|your (?:role|identity|task|rules|personality|name)|rules|guardrails|who you are|every session|memory)\b.{0,30}$`),
+	regexp.MustCompile(`(?i)^(?:[-*] )?(?:\*\*)?(?:you are|you're) (?:an? |the |now |not )?[\w", '-]{1,60}(?:assistant|agent|ai|bot|model|chatbot|companion|helper|copilot|claude|gpt|familiar|expert)`),
+	regexp.MustCompile(`(?i)\b(?:SOUL|IDENTITY|AGENTS|USER|MEMORY|HEARTBEAT|BOOTSTRAP|CLAUDE|TOOLS)\.md\b|^#+ .*\.md\b`),
+	regexp.MustCompile(`(?i)^(?:[-*] )?(?:\*\*)?(?:your name is|act as|always (?:respond|answer|be|use|follow|check|read)|never (?:reveal|share|say|use|mention|break)|be (?:concise|helpful|genuinely helpful|honest)|do not (?:reveal|mention|share)|respond (?:only|in|with)|follow these)\b`),
+	regexp.MustCompile(`(?i)^(?:du bist|tu es|vous etes|eres|sei|voce e|jij bent|jestes|ты|вы) (?:ein|eine|un|una|um|een|—)?\s?.{0,40}(?:assist|agent|ki|ia|ai|ассистент|помощник)`),
+	regexp.MustCompile(`^(?:你是(?:一个|一名)?.{0,20}(?:助手|助理|模型)|あなたは.{0,20}(?:アシスタント|AI)|당신은 .{0,20}(?:어시스턴트|비서)|أنت مساعد)`),
+}
+
+func isBootFile(lines []line) bool {
+	const few, two = 3, 2
+	full, marks := 0, map[int]bool{}
+	hits := 0
+	for _, l := range lines {
+		if l.text == "" {
+			continue
+		}
+		full++
+		for n, pattern := range bootLines {
+			if pattern.MatchString(l.text) {
+				marks[n] = true
+				hits++
+				break
+			}
+		}
+	}
+	named := marks[1] || marks[2] || marks[4] || marks[5] // the assistant, or such a file
+	return full >= few && hits >= two && named
+}
+
+var (
+	jsonLine   = regexp.MustCompile(`^[{\[][\s"{\[\]}]|^"[^"]{1,60}"\s*:|^[}\]],?$|^\{"|[{,]\s*"[\w-]+"\s*:`)
+	logLine    = regexp.MustCompile(`^(?:\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d|\[?\d\d:\d\d:\d\d|\[?(?:INFO|WARN|WARNING|ERROR|DEBUG|TRACE|FATAL)\b[\]:]|level=|time=|ts=|Traceback|\s*at \S+ ?\(|File "|npm (?:ERR|WARN)|\$ \S|>>> |\+\+\+ |--- |@@ |diff --git|HTTP/\d|[A-Z_]{3,}=\S|(?:GET|POST|PUT|DELETE|PATCH) /)`)
+	tableLine  = regexp.MustCompile(`^\|.*\|.*\|?$|^[^,\t]*(?:\t[^\t]*){3,}$`)
+	markupLine = regexp.MustCompile(`^</?[a-zA-Z][^>]*>|^<\?xml|^<!--`)
+	toolLine   = regexp.MustCompile(`(?i)^(?:tool (?:result|output|call|response)|function (?:result|call|output)|observation|output|stdout|stderr|exit code|search results?|page content)\s*(?:\([^)]*\))?\s*:`)
+	beatLine   = regexp.MustCompile(`(?i)^\W{0,3}(?:HEARTBEAT|cron job|scheduled (?:task|check|reminder)|automated (?:message|check)|system (?:event|notification|reminder)|keep-?alive)\b.{0,20}(?:[:.!\]]|$|_OK|check|poll)`)
+)
+
+// isMachineLine reports whether a line was written by a machine, or quoted from another text.
+func isMachineLine(content string) bool {
+	for _, pattern := range []*regexp.Regexp{jsonLine, logLine, tableLine, markupLine, toolLine, beatLine} {
+		if pattern.MatchString(content) {
+			return true
+		}
+	}
+	return strings.HasPrefix(content, ">") || text.LooksLikeLabel(content, true)
+}
+
+// aboutUser is the beginning of a sentence about the user in the third person. People say "I".
+var aboutUser = regexp.MustCompile(`(?:^|[.!?;:。！？\n]\s*|^\W{0,6})(?:[-*•·]\s*|\d+[.)]\s*)?(?:the user(?:'s)?|user(?:'s)?|der nutzer|die nutzerin|der benutzer|des nutzers|l'utilisat(?:eur|rice)|el usuario|la usuaria|l'utente|o usuario|a usuaria|o utilizador|de gebruiker|uzytkowni(?:k|czka)|kullanici(?:nin)?|anvandaren|brugeren|brukeren|пользовател[ья]|пользовательница|користувач(?:ка)?|المستخدمة?|उपयोगकर्ता) (?:\pL+|')`)
+
+var aboutUserEast = regexp.MustCompile(`(?:^|[。！？\n]\s*)[-*•· ]*(?:(?:该|這位|这位)?(?:用户|用戶)(?:的|是|有|在|住|喜|偏|不|会|對|对|想|已|使|来|叫)|ユーザー(?:は|の|が)|利用者は|사용자(?:는|의|가))`)
+
+// isAboutUser reports whether the sentence of a line in which a quote stands speaks of the user as "the user".
+func isAboutUser(content, quote string) bool {
+	plain := bare(quote)
+	for _, sentence := range text.Sentences(content) {
+		folded := fold(sentence)
+		if !aboutUser.MatchString(folded) && !aboutUserEast.MatchString(folded) {
+			continue
+		}
+		if held := bare(sentence); strings.Contains(held, plain) || strings.Contains(plain, held) || likeness(held, plain) >= leastLikeness {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,344 @@
+package extract
+
+import (
+	"cmp"
+	"math"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/arcoscribe/throughline/internal/memory"
+	"github.com/arcoscribe/throughline/internal/memory/memories"
+	"github.com/arcoscribe/throughline/internal/memory/text"
+)
+
+const (
+	// inboxBelow is the confidence under which a fact is shown to the user only.
+	inboxBelow = .5
+	// unsupported is the most confidence in a fact that has no word in common with what the user said.
+	unsupported = .49
+)
+
+// Gate judges the facts of an answer to Write(in).
+func Gate(in Input, facts []Fact) Verdict {
+	g := newGate(in)
+	v := Verdict{Dropped: map[Reason]int{}}
+	for n := range facts {
+		candidate, reason := g.judge(&facts[n])
+		if reason != "" {
+			v.Dropped[reason]++
+			continue
+		}
+		v.Candidates = append(v.Candidates, candidate)
+	}
+	v.Retry = retryFor(v.Dropped)
+	return v
+}
+
+// retryFor returns the sentence of a second call for what a model can mend.
+func retryFor(dropped map[Reason]int) string {
+	var sentences []string
+	for _, r := range []struct {
+		reason   Reason
+		sentence string
+	}{
+		{BadForm, `Some facts of the previous answer were not of the form: every field as described, "evidence" with aliases of the input only, dates as YYYY, YYYY-MM or YYYY-MM-DD.`},
+		{RelativeDate, `Some facts of the previous answer had relative dates such as "yesterday" or "next week": write the date, by the day of the message, or leave it out.`},
+		{OtherLanguage, `Some facts of the previous answer were not in the language in which the user wrote them: do not translate.`},
+	} {
+		if dropped[r.reason] > 0 {
+			sentences = append(sentences, r.sentence)
+		}
+	}
+	if len(sentences) == 0 {
+		return ""
+	}
+	return strings.Join(append(sentences, "Answer again with the whole list of facts."), " ")
+}
+
+// gate is what the facts of one answer are held against.
+type gate struct {
+	in       Input
+	new      []aliased
+	byAlias  map[string]aliased
+	ordered  []Message // recent and new ones that have text, oldest first
+	userText string    // all that the user wrote of the new messages
+	heard    map[int64]*heard
+}
+
+func newGate(in Input) *gate {
+	g := &gate{in: in, new: numbered(in.New), byAlias: map[string]aliased{}, heard: map[int64]*heard{}}
+	var user []string
+	for _, m := range g.new {
+		g.byAlias[m.alias] = m
+		if m.Role == memory.RoleUser {
+			user = append(user, m.Content)
+		}
+	}
+	g.userText = strings.Join(user, "\n")
+	for _, m := range in.Recent {
+		if letterOf(m) != "" {
+			g.ordered = append(g.ordered, m)
+		}
+	}
+	for _, m := range g.new {
+		g.ordered = append(g.ordered, m.Message)
+	}
+	return g
+}
+
+// proof is what a fact has for itself.
+type proof struct {
+	fact   string // on one line
+	quote  string
+	said   []aliased // the user's messages that it names, in their order
+	quoted aliased   // the one that holds the quote
+	before []Message // up to RecentMessages before the last of them
+	lang   string
+	own    said // what those of the user say
+	all    said // and those before them
+}
+
+func (g *gate) judge(f *Fact) (Candidate, Reason) {
+	c, ok := g.form(f)
+	if !ok {
+		return c, BadForm
+	}
+	if f.Horizon == horizonMoment || isPassing(c.Fact) {
+		return c, Moment
+	}
+	p := g.proofOf(f, c.Fact)
+	switch {
+	case len(p.said) == 0:
+		return c, AssistantOnly
+	case holdsSecret(c.Fact) || holdsSecret(f.Quote) || slices.ContainsFunc(f.Entities, func(e Entity) bool { return holdsSecret(e.Name) }):
+		return c, Secret
+	case p.quoted.alias == "":
+		return c, NoQuote
+	case isEcho(g.in, p.quoted, f.Quote):
+		return c, Echo
+	case g.isInvented(p, f):
+		return c, Invented
+	case isOrder(c.Fact) || isOrderSaid(sentenceWith(p.quoted.Content, f.Quote)):
+		return c, Order
+	case isNoFact(c.Fact):
+		return c, NoFact
+	case relativeDate(c.Fact):
+		return c, RelativeDate
+	case g.isForeign(p):
+		return c, OtherLanguage
+	case isExcluded(g.in.Excluded, append(namesOf(f.Entities), c.Fact, f.Quote)...):
+		return c, ExcludedSubject
+	}
+	return g.complete(c, f, p), ""
+}
+
+// form reads the fields that need no message.
+func (g *gate) form(f *Fact) (Candidate, bool) {
+	c := Candidate{Fact: strings.Join(strings.Fields(f.Fact), " "), Type: memories.Type(f.Type), Replaces: clipQuote(f.Replaces)}
+	length := utf8.RuneCountInString(c.Fact)
+	switch {
+	case f.unreadable, length == 0, length > memories.MaxContent, !utf8.ValidString(c.Fact), memory.HoldsNUL(c.Fact + f.Quote + f.Replaces):
+		return c, false
+	case strings.ContainsFunc(c.Fact, unicode.IsControl), !slices.Contains(types, f.Type):
+		return c, false
+	case f.Confidence == nil, math.IsNaN(*f.Confidence), *f.Confidence < 0, *f.Confidence > 1:
+		return c, false
+	case f.Horizon != "" && !slices.Contains(horizons, f.Horizon), len(f.Evidence) == 0:
+		return c, false
+	}
+	for _, alias := range f.Evidence {
+		if _, known := g.byAlias[alias]; !known {
+			return c, false
+		}
+	}
+	from, fromPrecision, fromOK := parseDate(f.ValidFrom)
+	to, toPrecision, toOK := parseDate(f.ValidTo)
+	if !fromOK || !toOK || !from.IsZero() && !to.IsZero() && endOf(to, toPrecision).Before(from) {
+		return c, false
+	}
+	c.Confidence = *f.Confidence
+	c.ValidFrom, c.ValidTo, c.Precision = from, to, coarser(fromPrecision, toPrecision)
+	return c, true
+}
+
+func (g *gate) proofOf(f *Fact, fact string) *proof {
+	p := &proof{fact: fact, quote: f.Quote, lang: languageOf(fact)}
+	var own []Message
+	last := -1
+	for _, m := range g.new {
+		if m.Role != memory.RoleUser || !slices.Contains(f.Evidence, m.alias) {
+			continue
+		}
+		p.said, own = append(p.said, m), append(own, m.Message)
+		last = slices.IndexFunc(g.ordered, func(o Message) bool { return o.ID == m.ID && o.Seq == m.Seq })
+		if p.quoted.alias == "" && quotes(m.Content, f.Quote) {
+			p.quoted = m
+		}
+	}
+	if last >= 0 {
+		p.before = g.ordered[max(0, last-RecentMessages):last]
+	}
+	if p.lang == "" && len(p.said) > 0 {
+		p.lang = languageOf(own[0].Content)
+	}
+	p.own = g.said(own...)
+	p.all = append(g.said(p.before...), p.own...)
+	return p
+}
+
+// said returns what messages hold. Each is read once.
+func (g *gate) said(messages ...Message) said {
+	var all said
+	for _, m := range messages {
+		if g.heard[m.Seq] == nil {
+			g.heard[m.Seq] = hear(g.in, m)
+		}
+		all = append(all, g.heard[m.Seq])
+	}
+	return all
+}
+
+// isInvented reports whether a fact has a name or number that nobody said, or rests on a message that says nothing, such
+// as a greeting.
+func (g *gate) isInvented(p *proof, f *Fact) bool {
+	if p.all.invented(p.fact, p.lang) {
+		return true
+	}
+	plain := bare(p.fact)
+	for _, e := range f.Entities {
+		named := bare(e.Name)
+		if isNamed(e.Type) && named != "" && !userWords[named] && strings.Contains(plain, named) && !p.all.holdsName(e.Name, p.lang) && !isGenericWord(named) {
+			return true
+		}
+	}
+	return saysNothing(p.quoted.Content) && !g.confirms(p)
+}
+
+// isNamed reports whether entities of a type have names of their own.
+func isNamed(entityType string) bool {
+	return entityType == "person" || entityType == "organization" || entityType == "place" || entityType == "product"
+}
+
+// smallTalk are words of messages that say nothing of anybody, and with which people agree.
+var smallTalk = setOf(`ok okay k thanks thank thx ty hello hi hey yo bye goodbye good morning evening night nice great cool awesome perfect sure fine please welcome lol haha hmm wow continue go on next more again sorry well done yes yeah yep no nope right exactly correct true indeed absolutely definitely agreed
+danke hallo guten morgen abend tag tschuss bitte super toll gut weiter ja nein genau stimmt richtig klar merci bonjour salut bonsoir au revoir oui non exactement d'accord continue gracias hola buenos dias buenas si no vale claro exacto adios grazie ciao buongiorno si certo esatto obrigado obrigada ola bom dia sim nao certo isso tchau dank hoi dag ja nee klopt dziekuje czesc tak nie dokladnie tesekkurler merhaba evet hayir tamam
+спасибо привет здравствуите да нет ок хорошо точно верно пока дякую привіт так ні شكرا مرحبا نعم لا حسنا صحيح धन्यवाद नमस्ते हां हाँ नहीं ठीक 谢谢 你好 好的 是的 对 嗯 好 谢 是 不是 没错 ありがとう ありがとうございます こんにちは はい いいえ そうです そう うん 감사합니다 안녕하세요 네 아니요 맞아요 응 heartbeat ping test`)
+
+// saysNothing reports whether a message is small talk and nothing else.
+func saysNothing(content string) bool {
+	for _, word := range wordsOf(content) {
+		if !smallTalk[word] && !functionWords["en"][word] {
+			return false
+		}
+	}
+	return true
+}
+
+// confirms reports whether a fact was said by the assistant just before, so that "yes" says it.
+func (g *gate) confirms(p *proof) bool {
+	for _, m := range slices.Backward(p.before) {
+		if m.Role == memory.RoleAssistant && m.Seq < p.quoted.Seq {
+			terms := contentOf(p.fact)
+			return strings.ContainsAny(m.Content, "?？؟") && countShared(terms, termsOf(m.Content))*2 >= len(terms)
+		}
+	}
+	return false
+}
+
+// isOrderSaid reports whether the sentence that is quoted is an order to the assistant, whatever was made of it.
+func isOrderSaid(sentence string) bool {
+	plain := fold(sentence)
+	if markedUp.MatchString(sentence) {
+		return true
+	}
+	ofThemselves := firstPerson.MatchString(plain) && !secondPerson.MatchString(plain)
+	return isDefiant(plain) && !ofThemselves
+}
+
+// By these words somebody speaks of what they do themselves, or tells the assistant what to do.
+var (
+	firstPerson  = regexp.MustCompile(`(?:^|[^\pL])(?:i|my|we|our|ich|mein\w*|wir|je|j|mon|ma|mes|yo|mi|io|mio|mia|eu|meu|minha|ik|mijn|я|мы|мои|мне|меня)(?:$|[^\pL])`)
+	secondPerson = regexp.MustCompile(`(?:^|[^\pL])(?:you|your|assistant|ai|bot|du|dein\w*|dir|dich|tu|te|ton|vous|tus|usted|voce|jij|je|jou|ты|вы|тебе|твои)(?:$|[^\pL])`)
+)
+
+// isForeign reports whether a fact is in another language than the user's words: those of its evidence or, where they are
+// too few to tell, all that they wrote. The language of the user's settings is always one of theirs.
+func (g *gate) isForeign(p *proof) bool {
+	if g.in.Language != "" && strings.EqualFold(g.in.Language, languageOf(p.fact)) {
+		return false
+	}
+	if !differ(p.fact, sentenceWith(p.quoted.Content, p.quote)) && scriptIs(p.fact, p.quote) && languageOf(p.quote) != "" {
+		return false
+	}
+	var own []string
+	for _, m := range p.said {
+		own = append(own, m.Content)
+	}
+	said := strings.Join(own, "\n")
+	if differ(p.fact, said) {
+		return true
+	}
+	const fewWords = 12
+	return languageOf(said) == "" && len(wordsOf(said)) < fewWords && differ(p.fact, g.userText)
+}
+
+// sentenceWith returns the sentence of a message in which a quote stands, else the quote.
+func sentenceWith(message, quote string) string {
+	plain := bare(quote)
+	for _, l := range linesOf(message) {
+		for _, sentence := range text.Sentences(l.text) {
+			if strings.Contains(bare(sentence), plain) {
+				return sentence
+			}
+		}
+	}
+	return quote
+}
+
+func scriptIs(a, b string) bool {
+	scriptA, _ := scriptOf(a)
+	scriptB, _ := scriptOf(b)
+	return scriptA == scriptB
+}
+
+// complete adds what the gate makes of a fact that passed.
+func (g *gate) complete(c Candidate, f *Fact, p *proof) Candidate {
+	c.Lang = cmp.Or(p.lang, languageOf(g.userText))
+	c.Durable = f.Durable || isLasting(c.Fact)
+	c.ValidFrom, c.ValidTo = p.known(c.ValidFrom, c.Precision), p.known(c.ValidTo, c.Precision)
+	if c.ValidFrom.IsZero() && c.ValidTo.IsZero() {
+		c.Precision = ""
+	}
+	if terms := contentOf(c.Fact); !style.MatchString(fold(c.Fact)) && countShared(terms, termsOf(p.text())) == 0 {
+		c.Confidence = min(c.Confidence, unsupported)
+	}
+	c.Inbox = c.Confidence < inboxBelow
+	c.Evidence = g.evidence(p)
+	c.Entities = entitiesOf(f.Entities, p)
+	c.Relationships = relationshipsOf(f.Relationships, c.Entities)
+	return c
+}
+
+// text returns all that the fact may come from.
+func (p *proof) text() string {
+	var b strings.Builder
+	for _, m := range p.before {
+		b.WriteString(m.Content + "\n")
+	}
+	for _, m := range p.said {
+		b.WriteString(m.Content + "\n")
+	}
+	return b.String()
+}
+
+// known returns a date that follows from what was said, else none: a date that nobody said is not worth a fact.
+func (p *proof) known(at time.Time, precision memories.Precision) time.Time {
+	if at.IsZero() || !p.all.meets(at, precision) {
+		return time.Time{}
+	}
+	return at
+}

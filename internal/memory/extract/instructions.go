@@ -1,0 +1,68 @@
+package extract
+
+import (
+	_ "embed" // the instructions
+	"strings"
+)
+
+// Ref names the version of the instructions in the ledger. It changes with every change of their text.
+const Ref = "extract@1"
+
+//go:embed instructions/extract.md
+var instructions string
+
+// Instructions returns the instructions of an extraction.
+func Instructions() string { return strings.TrimSpace(instructions) }
+
+// SchemaName is the name of the answer's schema.
+const SchemaName = "extracted_facts"
+
+// Schema returns the JSON schema of the answer, in the strict form that OpenAI takes.
+func Schema() map[string]any {
+	text := map[string]any{"type": "string"}
+	textOrNull := map[string]any{"type": []string{"string", "null"}}
+	entity := object(map[string]any{"name": text, "type": oneOf(EntityTypes)}, "name", "type")
+	relationship := object(map[string]any{"source": text, "relationship": text, "target": text}, "source", "relationship", "target")
+	fact := object(map[string]any{
+		"fact":          text,
+		"type":          oneOf(types),
+		"confidence":    map[string]any{"type": "number"},
+		"horizon":       oneOf(horizons),
+		"durable":       map[string]any{"type": "boolean"},
+		"evidence":      listOf(text),
+		"quote":         text,
+		"valid_from":    textOrNull,
+		"valid_to":      textOrNull,
+		"replaces":      textOrNull,
+		"entities":      listOf(entity),
+		"relationships": listOf(relationship),
+	}, "fact", "type", "confidence", "horizon", "durable", "evidence", "quote", "valid_from", "valid_to", "replaces", "entities", "relationships")
+	return object(map[string]any{"facts": listOf(fact)}, "facts")
+}
+
+// object returns the schema of an object that has exactly these properties, in the order of their names.
+func object(properties map[string]any, names ...string) map[string]any {
+	return map[string]any{"type": "object", "properties": properties, "required": names, "additionalProperties": false}
+}
+
+func listOf(schema map[string]any) map[string]any {
+	return map[string]any{"type": "array", "items": schema}
+}
+
+func oneOf(values []string) map[string]any {
+	return map[string]any{"type": "string", "enum": values}
+}
+
+var (
+	types    = []string{"preference", "fact", "pattern", "context"}
+	horizons = []string{horizonLasting, horizonMonths, horizonMoment}
+	// EntityTypes are the values of an entity's type.
+	EntityTypes = []string{"person", "organization", "place", "project", "product", "tool", "concept", "condition", "event", "other"}
+)
+
+// How long a fact will matter.
+const (
+	horizonLasting = "lasting"
+	horizonMonths  = "months"
+	horizonMoment  = "moment"
+)

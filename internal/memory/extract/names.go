@@ -1,0 +1,350 @@
+package extract
+
+import (
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/arcoscribe/throughline/internal/memory/memories"
+)
+
+// numberWords are numbers that are written as words, folded, in the languages in which they mean nothing else.
+var numberWords = numbersOf(
+	1, "one a an ein eine einen einem un une uno una um uma een jeden jedna один одна одну bir واحد एक 一 한",
+	2, "two zwei deux dos due dois duas twee dwa dwie два две iki اثنان اثنين दो 二 两 兩 두",
+	3, "three drei trois tres tre drie trzy три uc ثلاثة ثلاث तीन 三 세",
+	4, "four vier quatre cuatro quattro quatro cztery четыре dort أربعة اربعة चार 四 네",
+	5, "five funf cinq cinco cinque vijf piec пять bes خمسة पांच 五",
+	6, "six sechs seis zes szesc шесть alti ستة छह 六",
+	7, "seven sieben sept siete sette sete zeven siedem семь yedi سبعة सात 七",
+	8, "eight acht huit ocho otto oito osiem восемь sekiz ثمانية आठ 八",
+	9, "nine neun nueve nove negen dziewiec девять dokuz تسعة नौ 九",
+	10, "ten zehn dix diez dieci dez tien dziesiec десять عشرة दस 十",
+	11, "eleven elf onze undici jedenascie одиннадцать", 12, "twelve zwolf douze doce dodici doze twaalf dwanascie двенадцать dozen dutzend",
+	13, "thirteen dreizehn treize trece tredici treze", 14, "fourteen vierzehn quatorze catorce quattordici", 15, "fifteen funfzehn quinze quince quindici",
+	16, "sixteen sechzehn seize dieciseis sedici dezesseis", 17, "seventeen siebzehn diecisiete diciassette", 18, "eighteen achtzehn dieciocho diciotto dezoito",
+	19, "nineteen neunzehn diecinueve diciannove", 20, "twenty zwanzig vingt veinte venti vinte twintig dwadziescia двадцать yirmi",
+	30, "thirty dreissig trente treinta trenta trinta dertig trzydziesci тридцать otuz", 40, "forty vierzig quarante cuarenta quaranta quarenta veertig czterdziesci сорок",
+	50, "fifty funfzig cinquante cincuenta cinquanta vijftig пятьдесят", 60, "sixty sechzig soixante sesenta sessanta", 70, "seventy siebzig setenta settanta",
+	80, "eighty achtzig ochenta ottanta", 90, "ninety neunzig noventa novanta", 100, "hundred hundert cent cien cento honderd sto сто", 1000, "thousand tausend mille mil duizend tysiac тысяча")
+
+func numbersOf(numbersAndWords ...any) map[string]int {
+	table := map[string]int{}
+	for n := 0; n < len(numbersAndWords); n += 2 {
+		for word := range setOf(numbersAndWords[n+1].(string)) {
+			table[word] = numbersAndWords[n].(int)
+		}
+	}
+	return table
+}
+
+// digitsOf returns a number's digits as ASCII, whatever the script.
+func digitsOf(s string) string {
+	return strings.Map(func(r rune) rune {
+		if !unicode.IsDigit(r) || r < unicode.MaxASCII {
+			return r
+		}
+		zero := r
+		for unicode.IsDigit(zero-1) && r-zero < 9 {
+			zero--
+		}
+		return '0' + r - zero
+	}, s)
+}
+
+var (
+	numeral   = regexp.MustCompile(`\d+(?:[.,' ]\d{3})+(?:[^\d]|$)|\d+`)
+	separator = regexp.MustCompile(`[^\d]`)
+)
+
+// numbersIn returns the numbers of a text, without separators between thousands and without leading zeros.
+func numbersIn(content string) []string {
+	var found []string
+	for _, match := range numeral.FindAllString(digitsOf(content), -1) {
+		number := strings.TrimLeft(separator.ReplaceAllString(match, ""), "0")
+		if number == "" {
+			number = "0"
+		}
+		found = append(found, number)
+	}
+	return found
+}
+
+// spelled returns the numbers of a text that are written as words. Those in tens and ones, such as "twenty-three", are
+// both found.
+func spelled(content string) []string {
+	var found []string
+	for _, word := range termsOf(content) {
+		if n, ok := numberWords[word]; ok {
+			found = append(found, strconv.Itoa(n))
+		}
+	}
+	words := wordsOf(content)
+	for n := 1; n < len(words); n++ {
+		tens, ones := numberWords[words[n-1]], numberWords[words[n]]
+		if tens >= 20 && tens < 100 && ones > 0 && ones < 10 {
+			found = append(found, strconv.Itoa(tens+ones))
+		}
+	}
+	return found
+}
+
+// heard is what a message holds that facts are made of.
+type heard struct {
+	words   []string
+	joined  string // all words with spaces, for names in scripts without
+	numbers map[string]bool
+	months  map[time.Month]bool
+	spans   []span // the times that it can mean
+}
+
+func hear(in Input, m Message) *heard {
+	h := &heard{words: wordsOf(m.Content), numbers: map[string]bool{}, months: map[time.Month]bool{}}
+	for _, n := range append(numbersIn(m.Content), spelled(m.Content)...) {
+		h.numbers[n] = true
+	}
+	for _, month := range monthsIn(fold(m.Content)) {
+		h.months[month] = true
+	}
+	h.spans = spansOf(m.Content, dayIn(in, m))
+	h.joined = strings.Join(h.words, " ")
+	slices.Sort(h.words)
+	h.words = slices.Compact(h.words)
+	return h
+}
+
+// said is what a fact may take its names, numbers and dates from: its evidence, and the messages before it.
+type said []*heard
+
+func (s said) holdsNumber(n string) bool {
+	return slices.ContainsFunc(s, func(h *heard) bool { return h.numbers[n] })
+}
+
+// holdsName reports whether each word of a name was said, in whatever case and form.
+func (s said) holdsName(name, lang string) bool {
+	for _, part := range wordsOf(name) {
+		if !s.holdsWord(part, lang) {
+			return false
+		}
+	}
+	return true
+}
+
+func (s said) holdsWord(part, lang string) bool {
+	if len([]rune(part)) < 2 || numberWords[part] > 0 || userWords[part] || functionWords[lang][part] {
+		return true
+	}
+	spaceless := strings.ContainsFunc(part, isSpaceless)
+	return slices.ContainsFunc(s, func(h *heard) bool {
+		if spaceless {
+			return strings.Contains(h.joined, part)
+		}
+		return slices.ContainsFunc(h.words, func(word string) bool { return sameName(part, word, lang) })
+	})
+}
+
+// inflecting languages change the ends of names.
+var inflecting = setOf("pl ru uk bg tr cs fi hu ro")
+
+// sameName reports whether two folded words can be one name: equal, or with the ending of a genitive or plural; in
+// languages that inflect names, with whatever short ending. A part of a compound counts as well.
+func sameName(name, word, lang string) bool {
+	if name == word || demonyms[name] != "" && strings.HasPrefix(word, demonyms[name]) {
+		return true
+	}
+	shorter, longer := name, word
+	if len(shorter) > len(longer) {
+		shorter, longer = longer, shorter
+	}
+	if inflecting[lang] {
+		return sameStem(name, word)
+	}
+	const ofCompound = 5 // bytes: shorter ones are in too many words
+	if len(shorter) >= ofCompound && strings.Contains(longer, shorter) {
+		return true
+	}
+	ending, ok := strings.CutPrefix(longer, shorter)
+	return ok && len(shorter) >= 2 && endings[ending]
+}
+
+var endings = setOf("s es n en in e er ers r ns 's")
+
+// demonyms are adjectives that do not begin like the country they are made of.
+var demonyms = map[string]string{
+	"french": "france", "dutch": "netherlands", "spanish": "spain", "danish": "denmark", "swedish": "swed", "polish": "poland",
+	"greek": "greece", "turkish": "turkey", "british": "brit", "english": "engl", "irish": "irel", "finnish": "finl", "swiss": "switz",
+	"welsh": "wales", "german": "german", "italian": "ital", "portuguese": "portug", "chinese": "chin", "japanese": "japan",
+}
+
+// namesIn returns the words of a fact that are written as names are. In German, where all nouns have a capital, only what
+// stands where names stand.
+func namesIn(fact, lang string) []string {
+	var names []string
+	words := nameWord.FindAllStringIndex(fact, -1)
+	for n, at := range words {
+		word := fact[at[0]:at[1]]
+		first := []rune(word)[0]
+		switch {
+		case strings.ContainsFunc(word, unicode.IsDigit):
+			continue // its number is looked at
+		case !unicode.IsUpper(first):
+			continue
+		case isGenericWord(fold(word)):
+			continue
+		case n == 0 || startsSentence(fact[:at[0]]):
+			if !beginsAsName(fact, at[1]) || functionWords[lang][fold(word)] || functionWords["en"][fold(word)] {
+				continue
+			}
+		case lang == "de" && !isGermanName(fact[:at[0]], word):
+			continue
+		}
+		names = append(names, word)
+	}
+	for _, run := range katakana.FindAllString(fact, -1) {
+		if !isGenericWord(fold(run)) {
+			names = append(names, run)
+		}
+	}
+	return names
+}
+
+var (
+	katakana     = regexp.MustCompile(`[\p{Katakana}ー]{3,}`)
+	nameWord     = regexp.MustCompile(`[\pL\pM\pN]+(?:['’.-][\pL\pM\pN]+)*`)
+	sentenceStop = regexp.MustCompile(`[.!?:;。！？]["'”’)]*\s+["'“‘(]*$`)
+	// afterName are the words that follow a name at the beginning of a sentence.
+	afterName    = regexp.MustCompile(`^(?:['’]s)? (?:is|was|has|had|lives|works|plays|likes|owns|and|ist|war|hat|wohnt|arbeitet|spielt|und|est|a|habite|travaille|joue|et|es|tiene|vive|trabaja|y|è|ha|lavora|é|tem|mora|trabalha|heeft|woont|werkt|jest|ma|mieszka|pracuje)(?:$|[^\pL])`)
+	germanBefore = regexp.MustCompile(`(?:^|[^\pL])(?:in|aus|nach|heißt|heisst|namens|genannt|Herr|Herrn|Frau|Firma|Stadt|von|bei|mit|Freund|Freundin|Bruder|Schwester|Sohn|Tochter|Mann|Hund|Katze) $`)
+	germanNoun   = regexp.MustCompile(`(?:ung|ungen|heit|keit|schaft|tion|tät|ismus|nis|tum|ling|lein|chen|eln|eren|ieren|kurs|arbeit|zeit|schule|jahr|jahren|tagen|wochen|monaten|eltern|milch|butter|urlaub|teilzeit|rente|ausbildung|therapie|allergie)$`)
+)
+
+func startsSentence(before string) bool {
+	return strings.TrimSpace(before) == "" || sentenceStop.MatchString(before)
+}
+
+func beginsAsName(fact string, end int) bool { return afterName.MatchString(fact[end:]) }
+
+func isGermanName(before, word string) bool {
+	return germanBefore.MatchString(before) && !germanNoun.MatchString(strings.ToLower(word))
+}
+
+// isGenericWord reports whether a word with a capital is no name: the user, a day, a month, an abbreviation of time.
+func isGenericWord(word string) bool {
+	return userWords[word] || generic[word] || len(monthsIn(word)) > 0
+}
+
+var generic = setOf(`i i'm i've i'd ich sie the monday tuesday wednesday thursday friday saturday sunday montag dienstag mittwoch donnerstag freitag samstag sonntag
+mon tue wed thu fri sat sun mondays tuesdays wednesdays thursdays fridays saturdays sundays ai ok tv pm am ad bc mr mrs ms dr assistant ein eine der die das ユーザー ユーザ アレルギー アシスタント`)
+
+// invented reports whether a fact holds a name or a number that nobody said. A date that the day of a message explains
+// was said.
+func (s said) invented(fact, lang string) bool {
+	for _, name := range namesIn(fact, lang) {
+		if !s.holdsName(name, lang) {
+			return true
+		}
+	}
+	rest := s.withoutDates(fact)
+	for _, n := range numbersIn(rest) {
+		if !s.holdsNumber(n) {
+			return true
+		}
+	}
+	for _, n := range spelled(rest) {
+		if n != "1" && numberLanguages[lang] && !s.holdsNumber(n) {
+			return true
+		}
+	}
+	return false
+}
+
+// numberLanguages are those in which a number as a word is as good as one in digits.
+var numberLanguages = setOf("en de fr es it pt nl")
+
+// withoutDates returns a fact without the dates that were said or that follow from what was.
+func (s said) withoutDates(fact string) string {
+	fact = fullDates.ReplaceAllStringFunc(digitsOf(fact), func(match string) string {
+		m := fullDates.FindStringSubmatch(match)
+		if from, precision, ok := dateOf(m[1], m[2], m[3]); ok && s.meets(from, precision) {
+			return " "
+		}
+		return match
+	})
+	named := monthsIn(fold(fact))
+	return numeral.ReplaceAllStringFunc(fact, func(match string) string {
+		n, err := strconv.Atoi(strings.TrimSpace(match))
+		switch {
+		case err != nil:
+		case n >= 1900 && n <= 2100 && s.meetsYear(n, named):
+			return " "
+		case n >= 1 && n <= 31 && s.meetsDay(n, named):
+			return " "
+		}
+		return match
+	})
+}
+
+func dateOf(year, month, day string) (time.Time, memories.Precision, bool) {
+	y, _ := strconv.Atoi(year)
+	m, _ := strconv.Atoi(month)
+	d, err := strconv.Atoi(day)
+	precision := memories.Day
+	if err != nil {
+		d, precision = 1, memories.Month
+	}
+	from := time.Date(y, time.Month(m), d, 0, 0, 0, 0, time.UTC)
+	return from, precision, from.Month() == time.Month(m) && from.Day() == d
+}
+
+// meetsYear reports whether a year follows from what was said, in one of the months that stand beside it if any do.
+func (s said) meetsYear(year int, named []time.Month) bool {
+	if len(named) == 0 {
+		return s.meets(time.Date(year, time.January, 1, 0, 0, 0, 0, time.UTC), memories.Year)
+	}
+	for _, month := range named {
+		if s.meets(time.Date(year, month, 1, 0, 0, 0, 0, time.UTC), memories.Month) {
+			return true
+		}
+	}
+	return false
+}
+
+func (s said) meetsDay(day int, named []time.Month) bool {
+	for _, month := range named {
+		if slices.ContainsFunc(s, func(h *heard) bool { return h.meetsDay(month, day) }) {
+			return true
+		}
+	}
+	return false
+}
+
+func (h *heard) meetsDay(month time.Month, day int) bool {
+	for _, span := range h.spans {
+		from := time.Date(span.from.Year(), month, day, 0, 0, 0, 0, time.UTC)
+		for _, at := range []time.Time{from, from.AddDate(1, 0, 0)} {
+			if at.Day() == day && span.meets(at, at) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// meets reports whether a date follows from what was said and when.
+func (s said) meets(from time.Time, precision memories.Precision) bool {
+	to := endOf(from, precision)
+	for _, h := range s {
+		if slices.ContainsFunc(h.spans, func(at span) bool { return at.meets(from, to) }) {
+			return true
+		}
+	}
+	year, month, day := s.holdsNumber(strconv.Itoa(from.Year())), s.saysMonth(from.Month()), s.holdsNumber(strconv.Itoa(from.Day()))
+	return year && (precision == memories.Year || month && (precision == memories.Month || day))
+}
+
+func (s said) saysMonth(m time.Month) bool {
+	return s.holdsNumber(strconv.Itoa(int(m))) || slices.ContainsFunc(s, func(h *heard) bool { return h.months[m] })
+}

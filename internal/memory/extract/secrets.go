@@ -1,0 +1,159 @@
+package extract
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"unicode"
+)
+
+// holdsSecret reports whether a text holds what nobody may keep: a key, a token, a password, a PIN, the number of a card
+// or an account.
+func holdsSecret(content string) bool {
+	plain := fold(content)
+	return keys.MatchString(content) || holdsCard(digitsOf(content)) || holdsIBAN(content) || holdsRandom(content) ||
+		holdsPassword(plain) || seedPhrase.MatchString(plain)
+}
+
+// keys are the forms of well-known keys and tokens.
+var keys = regexp.MustCompile(`-----BEGIN [A-Z ]*(?:PRIVATE KEY|CERTIFICATE|PGP MESSAGE)` +
+	`|\beyJ[\w-]{8,}\.[\w-]{8,}(?:\.[\w-]+)?` +
+	`|\b(?:sk|pk|rk)[-_](?:live|test|proj|ant|or|svcacct|[A-Za-z0-9])[\w-]{12,}` +
+	`|\bgh[pousr]_\w{16,}|\bgithub_pat_\w{20,}|\bglpat-[\w-]{16,}|\bxox[abeprs]-[\w-]{10,}|\bhf_\w{16,}|\bnpm_\w{20,}|\bsbp_\w{20,}|\bsb_secret_\w{10,}` +
+	`|\b(?:AKIA|ASIA)[0-9A-Z]{12,}|\bAIza[\w-]{30,}|\bya29\.[\w-]{20,}|\bSG\.[\w-]{16,}\.[\w-]{16,}|\bAGE-SECRET-KEY-1\w+|\bwhsec_\w{16,}` +
+	`|(?i)\bbearer\s+[\w.~+/-]{16,}|(?i)\b[a-z][a-z0-9+]*://[^\s:/@]+:[^\s:/@]+@`)
+
+// holdsCard reports whether 13 to 19 digits, perhaps in groups, are the number of a card by Luhn's formula.
+var cardDigits = regexp.MustCompile(`(?:\d[ -]?){12,18}\d`)
+
+func holdsCard(content string) bool {
+	for _, match := range cardDigits.FindAllString(content, -1) {
+		digits := separator.ReplaceAllString(match, "")
+		if luhn(digits) && strings.Trim(digits, digits[:1]) != "" {
+			return true
+		}
+	}
+	return false
+}
+
+func luhn(digits string) bool {
+	sum := 0
+	for n := range len(digits) {
+		d := int(digits[len(digits)-1-n] - '0')
+		if n%2 == 1 {
+			if d *= 2; d > 9 {
+				d -= 9
+			}
+		}
+		sum += d
+	}
+	return sum%10 == 0
+}
+
+var iban = regexp.MustCompile(`\b[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,4})?\b`)
+
+// holdsIBAN reports whether a text holds the number of an account whose check digits are right.
+func holdsIBAN(content string) bool {
+	for _, match := range iban.FindAllString(content, -1) {
+		match = strings.ReplaceAll(match, " ", "")
+		rest := 0
+		for _, r := range match[4:] + match[:4] {
+			if r >= 'A' {
+				rest = (rest*100 + int(r-'A') + 10) % 97
+			} else {
+				rest = (rest*10 + int(r-'0')) % 97
+			}
+		}
+		if rest == 1 {
+			return true
+		}
+	}
+	return false
+}
+
+var longToken = regexp.MustCompile(`[A-Za-z0-9+=]{22,}`)
+
+// holdsRandom reports whether a text holds a long token that looks drawn by lot: digits among letters of both cases, or
+// hexadecimal digits. An id as UUIDs are written is none.
+func holdsRandom(content string) bool {
+	return slices.ContainsFunc(longToken.FindAllString(uuidForm.ReplaceAllString(content, " "), -1), looksRandom)
+}
+
+var (
+	uuidForm = regexp.MustCompile(`(?i)\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b`)
+	hexKey   = regexp.MustCompile(`^[0-9a-f]{32,}$|^[0-9A-F]{32,}$`)
+)
+
+func looksRandom(token string) bool {
+	if hexKey.MatchString(token) {
+		return true
+	}
+	changes, upper, lower, digit := 0, 0, 0, 0
+	before := 0
+	for _, r := range token {
+		kind := 0
+		switch {
+		case unicode.IsDigit(r):
+			kind, digit = 1, digit+1
+		case unicode.IsUpper(r):
+			kind, upper = 2, upper+1
+		case unicode.IsLower(r):
+			kind, lower = 3, lower+1
+		}
+		if kind != before {
+			changes++
+		}
+		before = kind
+	}
+	return digit >= 3 && lower >= 3 && (upper >= 3 && changes >= 7 || upper == 0 && changes >= 9)
+}
+
+const secretWords = `pass ?words?|pass ?phrases?|pass ?codes?|passwd|pwd|pin(?: ?codes?| numbers?)?|cvv|cvc|security codes?|access codes?|door codes?|alarm codes?|api[- ]?keys?|secret keys?|access tokens?|auth tokens?|` +
+	`passworter|passwort|passworts|kennwort|geheimzahl|zugangscode|tursode|turcode|mots? de passe|code (?:pin|secret|d'acces|de la porte)|contrasenas?|clave(?: de acceso| secreta)?|codigo (?:pin|de acceso|secreto)|` +
+	`parola d'ordine|codice (?:pin|segreto|di accesso)|senhas?|palavra[- ]passe|codigo de acesso|wachtwoord(?:en)?|pincode|toegangscode|hasla|haslo|haslem|kod pin|sifre|sifresi|sifrem|parola|parolasi|losenord|adgangskode|passord|salasana|heslo|jelszo|kata sandi|mat khau|` +
+	`парол[ьяюие]|пароли|пин-?код|كلمة المرور|كلمة السر|رمز المرور|رمز الدخول|पासवर्ड|पिन|סיסמה|κωδικος|รหัสผ่าน`
+
+var (
+	secretNamed = regexp.MustCompile(`(?:^|[^\pL\pN])(?:` + secretWords + `)((?:[^\pL\pN:=][^.!?:\n]{0,40}?)?)(?:\s*[:=—]|[^\pL](?:is|are|was|ist|lautet|heisst|war|est|es|e|era|jest|to|هي|هو|היא)[\s"'])\s*["']?([^\s"']+)`)
+	secretEast  = regexp.MustCompile(`(?:パスワード|暗証番号|密码|密碼|口令|暗号|비밀번호|비번|암호)[^。\n]{0,12}?(?:は|が|是|为|為|:|：|는|은|이|가)\s*"?([0-9a-zA-Z!@#$%^&*_.-]{3,})`)
+	// bareValue is a word for a secret with a value right behind it: "PIN 4711", "пароль hunter2".
+	bareValue  = regexp.MustCompile(`(?:^|[^\pL\pN])(?:` + secretWords + `)\s+"?([^\s"]*\d[^\s"]*)`)
+	valueFirst = regexp.MustCompile(`"?([^\s"]*\d[^\s"]*)"?,? (?:is|as|ist|als|est|es|e) (?:my|the|their|his|her|a|mein|das|ihr|sein|le|son|mon|la|su|mi|el|il|suo|o|sua|a) (?:\pL+ ){0,2}(?:` + secretWords + `)(?:$|[^\pL\pN])`)
+	seedPhrase = regexp.MustCompile(`(?:seed|recovery|wiederherstellungs?|recuperacion|recuperation)[- ]?(?:phrase|words|phrasen?|worter)[^.\n]{0,30}?(?:is|are|:|=|ist|sind|est|es) (?:\pL+[ ,]+){5,}`)
+)
+
+// notSecret are words after "the password is" that are no password.
+var notSecret = setOf(`weak strong old new expired forgotten lost unknown stored saved kept managed long short secure safe not never always a an the too very in on by with for to used that because important required difficult hard easy complicated
+schwach stark alt neu abgelaufen vergessen unbekannt gespeichert lang kurz sicher nicht nie immer ein eine zu sehr in auf bei mit schwer wichtig faible fort vieux nouveau oublie perdu inconnu trop tres pas un une dans sur debil fuerte viejo nueva olvidada perdida muy no un una en demasiado difficile facile debole vecchia dimenticata non fraca forte esquecida muito nao
+protected reset changed needed what how managers manager`)
+
+// noSecretBehind are words behind "password" that make it another thing.
+var noSecretBehind = setOf(`manager managers safe vault app policy reset protection field hash hashing service`)
+
+// holdsPassword reports whether a folded text gives a password or the like with its value.
+func holdsPassword(plain string) bool {
+	for _, m := range secretNamed.FindAllStringSubmatch(plain, -1) {
+		if between := strings.Fields(m[1]); len(between) > 0 && noSecretBehind[between[0]] {
+			continue
+		}
+		if isValue(m[2]) {
+			return true
+		}
+	}
+	for _, pattern := range []*regexp.Regexp{secretEast, bareValue, valueFirst} {
+		for _, m := range pattern.FindAllStringSubmatch(plain, -1) {
+			if isValue(m[1]) {
+				return true
+			}
+		}
+	}
+	// In Hindi the value stands before the verb, so that what follows the word may be it.
+	return hindiSecret.MatchString(plain)
+}
+
+var hindiSecret = regexp.MustCompile(`(?:पासवर्ड|पिन)\s+["']?[^\s"']*[0-9a-z][^\s"']*`)
+
+func isValue(value string) bool {
+	value = strings.Trim(value, ".,;!?()")
+	return value != "" && !notSecret[value]
+}

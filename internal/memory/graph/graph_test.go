@@ -1,0 +1,107 @@
+package graph_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/arcoscribe/throughline/internal/memory/graph"
+	"github.com/arcoscribe/throughline/internal/testkit/golden"
+)
+
+// testdata/questions.golden has what each question asks for.
+func TestQuestions(t *testing.T) {
+	t.Parallel()
+	var b strings.Builder
+	for _, question := range []string{
+		"what tools do I like", "What tools do I like?", "Which apps do I use at work?", "What do I dislike?", "where do I live", "Where do I work?",
+		"who do I work with", "Who do I know in Porto?", "what am I allergic to", "Which places have I visited?", "What languages do I speak?",
+		"Tell me about Neovim.", "what does Alice like", "C++", "who", "", "?!", "what tools",
+		"Welche Werkzeuge mag ich?", "Wo wohne ich?", "Wogegen bin ich allergisch?", "Quels outils est-ce que j'aime ?", "Où est-ce que je vis ?",
+		"¿Qué herramientas me gustan?", "¿Dónde vivo?", "Quali strumenti mi piacciono?", "Dove abito?", "De que ferramentas gosto?", "Onde moro?",
+		"ignore all and drop table memories; --",
+	} {
+		q := graph.ParseQuestion(question)
+		fmt.Fprintf(&b, "%s\n  relationships %v  types %v  words %q\n", question, q.Relationships, q.Types, q.Words)
+	}
+	golden.Check(t, "questions.golden", b.String())
+	like := graph.ParseQuestion("what tools do I like")
+	for _, verb := range []string{"likes", "prefers", "uses", "admires", "enjoys"} {
+		if !slices.Contains(like.Relationships, verb) {
+			t.Errorf("what I like is not what I %s", verb)
+		}
+	}
+	if !slices.Equal(like.Types, []graph.Type{graph.Tool}) || !like.Understood() || graph.ParseQuestion("hm").Understood() {
+		t.Errorf("%+v", like)
+	}
+}
+
+func TestVerbs(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]string{
+		"likes": "likes", "Lives in": "lives_in", "  works--at ": "works_at", "préfère": "préfère", "?!": "", "": "", "a_b": "a_b", "_x_": "x",
+		"is 2nd of": "is_2nd_of", strings.Repeat("ab ", 30): strings.TrimRight(strings.Repeat("ab_", 14)[:40], "_"), "住む": "住む",
+	} {
+		if got := graph.Verb(name); got != want {
+			t.Errorf("%q: %q, want %q", name, got, want)
+		}
+	}
+	for name, want := range map[string]graph.Type{"Tool": graph.Tool, "PERSON": graph.Person, "gadget": graph.Other, "": graph.Other} {
+		if got := graph.Known(name); got != want {
+			t.Errorf("%q: %s", name, got)
+		}
+	}
+}
+
+func drawn() graph.Answer {
+	to := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
+	return graph.Answer{
+		Entities: []graph.Node{
+			{Name: "User", Type: graph.Person}, {Name: "Neovim", Type: graph.Tool}, {Name: "Porto", Type: graph.Place}, {Name: "Lyon", Type: graph.Place},
+			{Name: `"]; n1 --> n2["x`}, {Name: "x\"];\n} digraph evil {"}, {Name: `back\slash\`}, {Name: "%%{init: {'theme': 'x'}}%%"},
+			{Name: "<script>alert(1)</script>"}, {Name: "#quot; &quot; `**bold**`"}, {Name: "C++ & C#"}, {Name: "東京"}, {Name: "O'Neill, Anna-Lena"}, {Name: "a\u202eb\u0000c"},
+		},
+		Relationships: []graph.Edge{
+			{Source: "User", Relationship: "likes", Target: "Neovim", Valid: true},
+			{Source: "User", Relationship: "lives_in", Target: "Porto", Valid: true},
+			{Source: "User", Relationship: "lives_in", Target: "Lyon", ValidTo: &to},
+			{Source: `"]; n1 --> n2["x`, Relationship: `x"| n9`, Target: "Unlisted", Valid: true},
+		},
+	}
+}
+
+func TestDrawings(t *testing.T) {
+	t.Parallel()
+	golden.Check(t, "graph.mermaid", graph.Mermaid(drawn()))
+	golden.Check(t, "graph.dot", graph.DOT(drawn()))
+	golden.Check(t, "empty.mermaid", graph.Mermaid(graph.Answer{}))
+	golden.Check(t, "empty.dot", graph.DOT(graph.Answer{}))
+}
+
+// Whatever a name is, a drawing has one line per entity and relationship, and no quotes but ours.
+func FuzzDrawings(f *testing.F) {
+	for _, node := range drawn().Entities {
+		f.Add(node.Name)
+	}
+	f.Fuzz(func(t *testing.T, name string) {
+		a := graph.Answer{
+			Entities:      []graph.Node{{Name: "User"}, {Name: name}},
+			Relationships: []graph.Edge{{Source: "User", Relationship: name, Target: name, Valid: true}},
+		}
+		nodes := 2
+		if name == "User" {
+			nodes = 1
+		}
+		mermaid := graph.Mermaid(a)
+		if lines := strings.Count(mermaid, "\n"); lines != nodes+2 || strings.Count(mermaid, `"`) != 2*nodes+2 || strings.ContainsAny(mermaid, "%`<{\\") {
+			t.Errorf("%q", mermaid)
+		}
+		dot := graph.DOT(a)
+		unescaped := strings.ReplaceAll(strings.ReplaceAll(dot, `\\`, ""), `\"`, "")
+		if lines := strings.Count(dot, "\n"); lines != nodes+5 || strings.Count(unescaped, `"`) != 2*nodes+2 || strings.Contains(unescaped, `\`) {
+			t.Errorf("%q", dot)
+		}
+	})
+}

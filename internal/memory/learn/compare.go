@@ -1,0 +1,187 @@
+package learn
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+
+	"github.com/arcoscribe/throughline/internal/memory/consolidate"
+	"github.com/arcoscribe/throughline/internal/memory/extract"
+	"github.com/arcoscribe/throughline/internal/memory/lease"
+	"github.com/arcoscribe/throughline/internal/memory/memories"
+	"github.com/arcoscribe/throughline/internal/memory/recall"
+	"github.com/google/uuid"
+)
+
+// comparison compares candidates with what is known.
+type comparison struct {
+	*extraction
+
+	candidates []extract.Candidate
+	rules      consolidate.Rules
+	scale      recall.Scale
+	vectors    map[string][]float32 // by text; empty without an embedder
+	asked      string               // the input of the last consolidation
+	answers    []consolidate.Answer
+	conflicts  int // that the last round dropped
+}
+
+// compare prepares the comparison.
+func (x *extraction) compare(ctx context.Context, candidates []extract.Candidate) *comparison {
+	c := &comparison{extraction: x, candidates: candidates, rules: consolidate.Rules{Similar: x.Similar}, vectors: map[string][]float32{}}
+	if x.Embedder == nil {
+		return c
+	}
+	texts := make([]string, len(candidates))
+	for n := range candidates {
+		texts[n] = candidates[n].Fact
+	}
+	if scale, err := c.measure(ctx, texts); err != nil {
+		c.wordsAlone(ctx, err)
+	} else {
+		c.change.VectorModel, c.scale = x.Embedder.Model(), scale
+		c.rules.Similarity = func(cosine float64) float64 { return recall.Similarity(cosine, scale) }
+	}
+	return c
+}
+
+// measure embeds texts, and returns what their cosines mean.
+func (c *comparison) measure(ctx context.Context, texts []string) (recall.Scale, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.EmbedTimeout)
+	defer cancel()
+	scale, err := c.Scales.Measured(ctx)
+	if err != nil {
+		return recall.Scale{}, err
+	}
+	vectors, err := c.Embedder.Embed(ctx, texts)
+	if err != nil {
+		return recall.Scale{}, err
+	}
+	for n, text := range texts {
+		c.vectors[text] = vectors[n]
+	}
+	return scale, nil
+}
+
+// wordsAlone goes on without vectors: embed_memories makes them later.
+func (c *comparison) wordsAlone(ctx context.Context, err error) {
+	c.vectors, c.rules.Similarity, c.change.VectorModel = map[string][]float32{}, nil, ""
+	c.Logger.LogAttrs(ctx, slog.LevelWarn, "memories are compared by their words alone", slog.String("chat_id", c.change.ChatID.String()), slog.Any("error", err))
+}
+
+// decide decides on all candidates with the memories as they are.
+func (c *comparison) decide(ctx context.Context) error {
+	texts := make([]Text, len(c.candidates))
+	for n := range c.candidates {
+		fact := c.candidates[n].Fact
+		texts[n] = Text{Content: fact}
+		if c.change.VectorModel != "" && c.scale.Reads(fact) { // else its cosines mean nothing
+			texts[n].Vector = c.vectors[fact]
+		}
+	}
+	known, err := c.Store.Similar(ctx, c.change.ChatID, texts, c.change.VectorModel)
+	if err != nil {
+		return err
+	}
+	question, decisions := consolidate.Settle(c.candidates, known.Alike, c.rules)
+	if question.Open() > 0 {
+		if err := c.consolidate(ctx, question); err != nil {
+			return err
+		}
+		decisions = append(decisions, consolidate.Validate(question, c.answers)...)
+	}
+	c.change.Version, c.change.Operations = known.Version, c.operations(c.withoutConflicts(decisions))
+	c.embedMerged(ctx)
+	return nil
+}
+
+// consolidate asks what rules could not settle, unless the same was asked before. An answer that cannot be read is asked
+// for once more with the reason. By the job's last attempt the rules decide without one, which loses no fact.
+func (c *comparison) consolidate(ctx context.Context, question consolidate.Question) error {
+	input := consolidate.Write(question)
+	if input == c.asked {
+		return nil
+	}
+	again := ""
+	for range 2 {
+		answer, err := c.ask(ctx, lease.Question{
+			Purpose: "consolidate", Instructions: instructions(consolidate.Instructions(), again), Input: input,
+			SchemaName: consolidate.SchemaName, Schema: consolidate.Schema(),
+		}, consolidate.Ref)
+		if err != nil {
+			return err
+		}
+		answers, err := consolidate.Parse(answer)
+		if err == nil {
+			c.asked, c.answers = input, answers
+			return nil
+		}
+		again = err.Error()
+	}
+	if c.job.Last {
+		c.asked, c.answers = input, nil
+		return nil
+	}
+	return fmt.Errorf("%w: two consolidations are not of the form", lease.ErrBroken)
+}
+
+// withoutConflicts leaves out what would go to the inbox, where there is none. Each round counts them anew.
+func (c *comparison) withoutConflicts(decisions []consolidate.Decision) []consolidate.Decision {
+	if c.Inbox {
+		return decisions
+	}
+	dropped := c.change.Stats.Dropped
+	dropped[droppedInbox] -= c.conflicts
+	all := len(decisions)
+	decisions = slices.DeleteFunc(decisions, func(d consolidate.Decision) bool { return d.Status == memories.Inbox })
+	c.conflicts = all - len(decisions)
+	if dropped[droppedInbox] += c.conflicts; dropped[droppedInbox] == 0 {
+		delete(dropped, droppedInbox)
+	}
+	return decisions
+}
+
+// operations returns what is to be written.
+func (c *comparison) operations(decisions []consolidate.Decision) []Operation {
+	operations := make([]Operation, 0, len(decisions))
+	for _, decision := range decisions {
+		op := Operation{Decision: decision, From: c.candidates[decision.Candidate], ID: uuid.Must(uuid.NewV7())}
+		if decision.Content != "" {
+			op.Vector = c.vectors[decision.Content]
+		}
+		operations = append(operations, op)
+	}
+	return operations
+}
+
+// embedMerged makes the vectors of texts that no candidate had.
+func (c *comparison) embedMerged(ctx context.Context) {
+	if c.change.VectorModel == "" {
+		return
+	}
+	var texts []string
+	for n := range c.change.Operations {
+		if op := &c.change.Operations[n]; op.Action == memories.Update && op.Vector == nil {
+			texts = append(texts, op.Content)
+		}
+	}
+	if len(texts) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, c.EmbedTimeout)
+	defer cancel()
+	vectors, err := c.Embedder.Embed(ctx, texts)
+	if err != nil {
+		return // embed_memories makes them
+	}
+	for n, text := range texts {
+		c.vectors[text] = vectors[n]
+	}
+	for n := range c.change.Operations {
+		op := &c.change.Operations[n]
+		if op.Action == memories.Update {
+			op.Vector = c.vectors[op.Content]
+		}
+	}
+}

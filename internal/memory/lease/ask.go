@@ -1,0 +1,42 @@
+package lease
+
+import (
+	"context"
+	"errors"
+
+	"github.com/google/uuid"
+)
+
+// ErrBroken reports that a model gives a question no answer that could be used, however often it is asked. Other failures
+// of an Asker pass when the model is back.
+var ErrBroken = errors.New("the model's answers to this cannot be used")
+
+// Asker is a model that answers in a given form.
+type Asker interface {
+	Ask(ctx context.Context, question Question) (Answer, error)
+}
+
+// Question is one call of the model: its instructions and one input of the user's role.
+type Question struct {
+	// Purpose says what the call is for: extract, consolidate, entities or rewrite.
+	Purpose             string
+	Model               string
+	Instructions, Input string
+	// Schema is the JSON schema that the answer has to follow, of the strict kind: each property required, no others.
+	// A server that refuses schemas is asked for any JSON, so the caller checks the answer. Nil for an answer in plain text.
+	Schema     map[string]any
+	SchemaName string
+	// CacheKey tells the provider which calls have a beginning in common; the nil id for those of the same user. The user's
+	// own id is not for the provider.
+	CacheKey uuid.UUID
+	UserID   uuid.UUID
+}
+
+// Answer is what the model said: JSON, if it did as it was told.
+type Answer struct {
+	Text         string
+	Model        string
+	InputTokens  int
+	CachedTokens int
+	OutputTokens int
+}

@@ -1,0 +1,186 @@
+package memories
+
+import (
+	_ "embed"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/arcoscribe/throughline/internal/memory"
+	"github.com/arcoscribe/throughline/internal/memory/prompt"
+	"github.com/arcoscribe/throughline/internal/memory/text"
+	"github.com/arcoscribe/throughline/internal/testkit/golden"
+)
+
+//go:embed testdata/section.txt
+var sectionText string
+
+//go:embed testdata/used.txt
+var usedText string
+
+var now = time.Date(2026, time.April, 2, 12, 0, 0, 0, time.UTC)
+
+// readMemory reads "content | precision from to"; the precision "until" has only the second date.
+func readMemory(t *testing.T, line string) Memory {
+	t.Helper()
+	content, times, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " | ")
+	m := Memory{ID: uuid.New(), Content: content, Confidence: 1, RecordedAt: now}
+	fields := strings.Fields(times)
+	dates := make([]time.Time, 2)
+	for n := 1; n < len(fields); n++ {
+		var err error
+		if dates[n-1], err = time.Parse(time.DateOnly, fields[n]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	m.ValidFrom, m.ValidTo = dates[0], dates[1]
+	if len(fields) > 0 {
+		m.Precision = Precision(fields[0])
+	}
+	if m.Precision == "until" {
+		m.ValidFrom, m.ValidTo, m.Precision = time.Time{}, m.ValidFrom, Day
+	}
+	return m
+}
+
+func TestGoldenSection(t *testing.T) {
+	t.Parallel()
+	var found []Memory
+	for line := range strings.Lines(sectionText) {
+		found = append(found, readMemory(t, line))
+	}
+	written, shown, tokens := Section(found, 1000)
+	golden.Check(t, "section.golden", written+"\n")
+	if len(shown) != len(found) || strings.Count(written, "\n")+1 != len(found) || tokens < text.Tokens(written) {
+		t.Errorf("%d of %d memories in %d tokens", len(shown), len(found), tokens)
+	}
+	for line := range strings.Lines(written) {
+		if prompt.LooksLikePrompt(line) {
+			t.Errorf("forged: %q", line)
+		}
+		for _, p := range []string{prompt.Heading("memories"), prompt.Heading("question")} {
+			if strings.HasPrefix(line, p) {
+				t.Errorf("a heading: %q", line)
+			}
+		}
+	}
+}
+
+func TestSectionKeepsItsBudget(t *testing.T) {
+	t.Parallel()
+	long := Memory{ID: uuid.New(), Content: strings.Repeat("word ", 100)}
+	found := []Memory{{ID: uuid.New(), Content: "Plays the cello."}, long, {ID: uuid.New(), Content: "Eats no nuts."}}
+	written, shown, tokens := Section(found, 20)
+	if written != "- Plays the cello.\n- Eats no nuts." || len(shown) != 2 || shown[1].ID != found[2].ID || tokens > 20 {
+		t.Errorf("%q, %d tokens", written, tokens)
+	}
+	if written, shown, tokens := Section(found, 0); written != "" || shown != nil || tokens != 0 {
+		t.Errorf("no room: %q", written)
+	}
+}
+
+func TestUsed(t *testing.T) {
+	t.Parallel()
+	for line := range strings.Lines(usedText) {
+		fields := strings.Split(strings.TrimSpace(line), " | ")
+		if len(fields) != 4 || strings.HasPrefix(line, "#") {
+			continue
+		}
+		if got := Used(fields[0], fields[1], fields[2]); got != (fields[3] == "yes") {
+			t.Errorf("%v, want %s", got, line)
+		}
+	}
+}
+
+func candidateOf(content string, change func(*Candidate)) Candidate {
+	c := Candidate{Memory: Memory{ID: uuid.NewSHA1(uuid.Nil, []byte(content)), Content: content, Confidence: 1, RecordedAt: now}, All: 100}
+	if change != nil {
+		change(&c)
+	}
+	return c
+}
+
+func TestGoldenScores(t *testing.T) {
+	t.Parallel()
+	found := []Candidate{
+		candidateOf("two words", func(c *Candidate) { c.Words, c.Rarest = 7, 1 }),
+		candidateOf("one word", func(c *Candidate) { c.Words, c.Rarest = 4, 3 }),
+		candidateOf("one word, long unused", func(c *Candidate) {
+			c.Words, c.Rarest, c.LastAccessed = 4, 3, now.AddDate(0, 0, -250)
+		}),
+		candidateOf("one word, unsure", func(c *Candidate) { c.Words, c.Rarest, c.Confidence = 4, 3, .5 }),
+		candidateOf("one word and near", func(c *Candidate) { c.Words, c.Rarest, c.Cosine, c.HasCosine = 4, 3, .8, true }),
+		candidateOf("near", func(c *Candidate) { c.Cosine, c.HasCosine = .8, true }),
+		candidateOf("far", func(c *Candidate) { c.Cosine, c.HasCosine = .1, true }),
+		candidateOf("named", func(c *Candidate) { c.Named = 1 }),
+		candidateOf("a common word", func(c *Candidate) { c.Words, c.Rarest = .5, 60 }),
+		candidateOf("pinned", func(c *Candidate) { c.Pinned = true }),
+	}
+	var out strings.Builder
+	scores := scored(found, now)
+	for n := range found {
+		fmt.Fprintf(&out, "%6.3f  %s\n", scores[n], found[n].Content)
+	}
+	near := func(c Candidate) bool { return c.HasCosine && c.Cosine > .7 }
+	for _, top := range []int{5, 2, 0} {
+		fmt.Fprintf(&out, "\ntop %d:\n", top)
+		for _, m := range choose(found, Query{Now: now}, near, top) {
+			fmt.Fprintln(&out, "  "+m.Content)
+		}
+	}
+	golden.Check(t, "scores.golden", out.String())
+	if alone := scored(found[8:9], now); alone[0] != 1.05 {
+		t.Errorf("a single candidate has %v", alone)
+	}
+	if none := choose(nil, Query{Now: now}, near, 5); none != nil {
+		t.Errorf("of none: %v", none)
+	}
+}
+
+func TestWhatThePromptSaysIsNotRepeated(t *testing.T) {
+	t.Parallel()
+	here, elsewhere := uuid.New(), uuid.New()
+	q := Query{ChatID: here, Shown: []memory.Message{
+		{Seq: 7, Content: "By the way,\nI play the   cello on Sundays."}, {Seq: 8, Content: "How nice!"}, {Seq: 9, Content: "A long text with […] in it."},
+	}}
+	source := func(chat uuid.UUID, seq int64, quote string) Source {
+		return Source{ChatID: chat, Seq: seq, Quote: quote}
+	}
+	for name, c := range map[string]struct {
+		memory Memory
+		want   bool
+	}{
+		"its message is shown":              {Memory{Content: "Is a musician", Sources: []Source{source(here, 7, "I play the cello")}}, true},
+		"one of two is":                     {Memory{Content: "Is a musician", Sources: []Source{source(here, 7, "I play the cello"), source(elsewhere, 7, "cello")}}, false},
+		"another chat's":                    {Memory{Content: "Is a musician", Sources: []Source{source(elsewhere, 7, "I play the cello")}}, false},
+		"the message is shown without them": {Memory{Content: "Is a musician", Sources: []Source{source(here, 9, "I play the cello")}}, false},
+		"it left the prompt":                {Memory{Content: "Is a musician", Sources: []Source{source(here, 3, "I play the cello")}}, false},
+		"its words are shown":               {Memory{Content: "The user plays the cello on Sundays."}, true},
+		"other words":                       {Memory{Content: "The user plays the cello on Mondays in Graz."}, false},
+		"one word is too little":            {Memory{Content: "The user likes the cello."}, false},
+		"without sources or words":          {Memory{Content: "?"}, false},
+	} {
+		if got := isSaid(&c.memory, q); got != c.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
+func TestMessagesThatNeedNoMemories(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{"ok, thanks", "Guten Morgen!", "", "?!", "yes please"} {
+		if Needed(text, false) {
+			t.Errorf("%q asks for memories", text)
+		}
+		if !Needed(text, true) {
+			t.Errorf("%q hides what is pinned", text)
+		}
+	}
+	if !slices.ContainsFunc([]string{"Which cake?"}, func(text string) bool { return Needed(text, false) }) {
+		t.Error("a question asks for none")
+	}
+}

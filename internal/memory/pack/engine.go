@@ -1,0 +1,289 @@
+package pack
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/arcoscribe/throughline/internal/memory"
+	"github.com/arcoscribe/throughline/internal/memory/brief"
+	"github.com/arcoscribe/throughline/internal/memory/lease"
+	"github.com/arcoscribe/throughline/internal/memory/topics"
+	"github.com/arcoscribe/throughline/internal/metrics"
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+)
+
+// Config of an Engine. All fields are required except where noted.
+type Config struct {
+	Store      Store
+	Summarizer brief.Summarizer
+	// Prompt is that of folds. Topics are summarized with the inline prompt, whatever the mode: a hosted one has the cap of
+	// briefs in its text.
+	Prompt brief.PromptConfig
+	// InputTokens is the most that one call of the model reads, as of a fold.
+	InputTokens int
+	Settings    topics.Settings
+	Logger      *slog.Logger
+	Metrics     *metrics.Metrics
+	// Turn is how long a compaction may read on in a long topic. Then it writes what it has, and the jobs that wait come
+	// first. Defaults to 30 s.
+	Turn time.Duration
+	// Lease is how long a compaction counts as alive after its worker renewed its lease. Defaults to 20 s.
+	Lease time.Duration
+	// AfterRefusal and AfterFailure are for how long a topic is put off whose summaries were refused, and one for which the
+	// model failed. They default to 6 h and 10 min.
+	AfterRefusal, AfterFailure time.Duration
+}
+
+// Engine compacts topics. Its methods are safe for concurrent use.
+type Engine struct {
+	Config
+
+	writer *brief.Writer
+}
+
+// New returns an engine.
+func New(config Config) *Engine {
+	config.Turn = cmp.Or(config.Turn, 30*time.Second)
+	config.Lease = cmp.Or(config.Lease, 20*time.Second)
+	config.AfterRefusal = cmp.Or(config.AfterRefusal, 6*time.Hour)
+	config.AfterFailure = cmp.Or(config.AfterFailure, 10*time.Minute)
+	config.Prompt.Mode = brief.ModeInline
+	writer := brief.NewWriter(brief.WriterConfig{
+		Summarizer: config.Summarizer, Prompt: config.Prompt, Cap: topics.SummaryTokens, InputTokens: config.InputTokens,
+		Tokens: "topic", Logger: config.Logger, Metrics: config.Metrics,
+	})
+	return &Engine{Config: config, writer: writer}
+}
+
+// Compact packs what is too much of a topic, makes again what is stale, and heals an archive that is not what the messages
+// say.
+func (e *Engine) Compact(ctx context.Context, chatID, topicID uuid.UUID, job Job) (Report, error) {
+	c := &compaction{Engine: e, job: job, began: time.Now()}
+	c.change = Change{ChatID: chatID, TopicID: topicID, JobID: job.ID, Lease: lease.Lease{Token: uuid.New(), Duration: e.Lease}}
+	report, err := c.run(ctx)
+	report.DurationMS = time.Since(c.began).Milliseconds()
+	e.record(ctx, &c.change, report, err)
+	return report, err
+}
+
+// compaction is one call of Compact.
+type compaction struct {
+	*Engine
+
+	job     Job
+	began   time.Time
+	change  Change
+	partial bool
+}
+
+// run claims the topic, and compacts it if it needs that. It releases the lease, whatever the outcome.
+func (c *compaction) run(ctx context.Context) (Report, error) {
+	snapshot, claim, err := c.Store.Claim(ctx, c.change.ChatID, c.change.TopicID, c.change.Lease)
+	switch {
+	case err != nil:
+		return Report{Result: lease.Failed}, err
+	case claim != lease.Taken:
+		return Report{Result: claim.Result()}, nil
+	}
+	c.change.Planned = snapshot
+	plan, needed := planOf(&c.change.Planned, c.Settings)
+	if !needed {
+		return Report{Result: lease.Nothing}, c.release(ctx, c.Store.Release)
+	}
+	c.begin(plan)
+	err = c.summarize(ctx)
+	if err == nil {
+		var report Report
+		if report, err = c.commit(ctx); report.Result == lease.Done {
+			return report, err
+		}
+	}
+	return c.failed(ctx, err)
+}
+
+// begin sets what the compaction writes if the model can add all that is new.
+func (c *compaction) begin(plan Plan) {
+	c.change.Plan = plan
+	c.change.Summary, c.change.Tokens, c.change.SummarySeq = plan.Summary, plan.SummaryTokens, plan.SummarySeq
+	if plan.Summarize {
+		c.change.SummarySeq = max(plan.SummarySeq, plan.Upto)
+	}
+	c.change.CompactedSeq = plan.Upto
+	c.change.Rehydrated = c.change.Planned.Rehydrated && (!plan.Pack || plan.Upto == 0)
+	c.change.Report.Mode = brief.ModeNone
+}
+
+// summarize adds the new messages to the summary, piece by piece, while the lease is renewed. When its turn ends before the
+// last piece, the compaction is one of the messages up to there.
+func (c *compaction) summarize(ctx context.Context) error {
+	if len(c.change.Plan.New) == 0 {
+		return nil
+	}
+	ctx, stop := lease.Keep(ctx, c.change.Lease.Duration, func(ctx context.Context) (bool, error) {
+		return c.Store.Renew(ctx, c.change.ChatID, c.change.TopicID, c.change.Lease)
+	})
+	defer stop()
+	err := c.write(ctx)
+	if cause := context.Cause(ctx); errors.Is(cause, lease.ErrLost) {
+		return cause
+	}
+	return err
+}
+
+func (c *compaction) write(ctx context.Context) error {
+	task := brief.Task{Kind: brief.KindTopic, ChatID: c.change.ChatID, UserID: c.change.Planned.UserID}
+	pieces := c.writer.Pieces(memory.Turns(c.change.Plan.New))
+	for n, piece := range pieces {
+		var err error
+		c.change.Summary, c.change.Tokens, err = c.writer.Write(ctx, task, c.change.Summary, piece, &c.change.Report.CallStats)
+		if err != nil {
+			return err
+		}
+		if last, whole := lastOf(piece); whole && n < len(pieces)-1 && time.Since(c.began) >= c.Turn {
+			c.stopAt(last)
+			return nil
+		}
+	}
+	return nil
+}
+
+// lastOf returns the last message of a piece, and whether all of it is there.
+func lastOf(piece brief.Piece) (seq int64, whole bool) {
+	turn := piece.Turns[len(piece.Turns)-1]
+	last := turn[len(turn)-1]
+	return last.Message.Seq, last.Part == last.Parts
+}
+
+// stopAt makes the compaction one of the messages up to seq.
+func (c *compaction) stopAt(seq int64) {
+	c.partial = true
+	c.change.SummarySeq = seq
+	if planned := &c.change.Planned; planned.Stale {
+		c.change.CompactedSeq = seq
+	} else {
+		c.change.CompactedSeq = max(seq, planned.CompactedSeq)
+	}
+}
+
+// commit makes the archive and writes the change. A topic that has changed meanwhile is lease.Conflict.
+func (c *compaction) commit(ctx context.Context) (Report, error) {
+	if !c.change.Plan.Pack {
+		c.change.CompactedSeq = 0
+	}
+	packed := upto(c.change.Planned.Messages, c.change.CompactedSeq)
+	if c.change.Archive = nil; len(packed) > 0 {
+		archive, err := topics.Pack(Entries(packed))
+		if err != nil {
+			return Report{Result: lease.Failed}, err
+		}
+		c.change.Archive = &archive
+	}
+	c.fillReport(packed)
+	var next func(ctx context.Context, tx pgx.Tx) error
+	if c.partial && c.Settings.OverLimit(c.change.Planned.unsummarized(c.change.SummarySeq)) {
+		next = c.job.EnqueueNext
+	}
+	committed, err := c.Store.Commit(ctx, c.change, next)
+	switch {
+	case err != nil:
+		return Report{Result: lease.Failed}, err
+	case !committed:
+		return Report{Result: lease.Conflict}, nil
+	}
+	return c.change.Report, nil
+}
+
+func (c *compaction) fillReport(packed []memory.Message) {
+	planned, r := &c.change.Planned, &c.change.Report
+	r.Result = lease.Done
+	r.Archived, r.Active = len(packed), len(planned.Messages)-len(packed)
+	r.Packed = max(len(packed)-len(upto(planned.Messages, planned.CompactedSeq)), 0)
+	if c.change.Archive != nil {
+		r.RawBytes, r.ArchiveBytes = c.change.Archive.RawBytes, len(c.change.Archive.Data)
+	}
+	r.Summarized = len(between(c.change.Plan.New, 0, c.change.SummarySeq))
+	r.SummaryTokens, r.Healed = c.change.Tokens, c.change.Plan.Broken
+	r.DurationMS = time.Since(c.began).Milliseconds()
+}
+
+// failed decides what becomes of a compaction that was not committed. After the last attempt a topic is put off; one whose
+// summaries were refused is packed without, so that it does not grow for ever, and its summary catches up later.
+func (c *compaction) failed(ctx context.Context, err error) (Report, error) {
+	_, refused := errors.AsType[*brief.RefusedError](err)
+	switch {
+	case err == nil || errors.Is(err, lease.ErrLost):
+		return Report{Result: lease.Conflict}, c.release(ctx, c.Store.Release)
+	case errors.Is(ctx.Err(), context.Canceled): // the worker is stopped, which is no failure
+		return Report{Result: lease.Paused}, c.release(ctx, c.Store.Release)
+	case c.job.Last && refused:
+		return c.giveUp(ctx, err)
+	case c.job.Last:
+		return Report{Result: lease.Refused}, errors.Join(err, c.putOff(ctx, c.AfterFailure))
+	}
+	return Report{Result: lease.Failed}, errors.Join(err, c.release(ctx, c.Store.Release))
+}
+
+// giveUp packs the messages without a summary of them. What is stale stays so.
+func (c *compaction) giveUp(ctx context.Context, cause error) (Report, error) {
+	ctx, cancel := lease.Afterwards(ctx)
+	defer cancel()
+	planned := &c.change.Planned
+	c.change.Wait, c.change.Report.WithoutSummary = c.AfterRefusal, true
+	c.change.Summary, c.change.Tokens, c.change.SummarySeq = planned.Summary, planned.SummaryTokens, planned.SummarySeq
+	c.change.CompactedSeq, c.change.Stale = c.change.Plan.Upto, planned.Stale
+	report, err := c.commit(ctx)
+	if err != nil || report.Result != lease.Done {
+		return Report{Result: lease.Failed}, errors.Join(cause, err, c.release(ctx, c.Store.Release))
+	}
+	report.Result = lease.Refused
+	c.Logger.LogAttrs(ctx, slog.LevelWarn, "topic packed without a summary", slog.String("chat_id", c.change.ChatID.String()),
+		slog.String("topic_id", c.change.TopicID.String()), slog.Int("packed", report.Packed), slog.Any("error", cause))
+	return report, nil
+}
+
+func (c *compaction) putOff(ctx context.Context, wait time.Duration) error {
+	return c.release(ctx, func(ctx context.Context, chatID, topicID uuid.UUID, held lease.Lease) error {
+		return c.Store.PutOff(ctx, chatID, topicID, held, wait)
+	})
+}
+
+// release ends the lease, so that the next try need not wait for its end.
+func (c *compaction) release(ctx context.Context, end func(context.Context, uuid.UUID, uuid.UUID, lease.Lease) error) error {
+	ctx, cancel := lease.Afterwards(ctx)
+	defer cancel()
+	if err := end(ctx, c.change.ChatID, c.change.TopicID, c.change.Lease); err != nil {
+		return fmt.Errorf("give the lease back: %w", err)
+	}
+	return nil
+}
+
+// record writes the log line and the metrics of a compaction. There is no log line when nothing was done.
+func (e *Engine) record(ctx context.Context, change *Change, report Report, err error) {
+	e.Metrics.TopicCompactions.WithLabelValues(string(report.Result)).Inc()
+	if report.Result == lease.Nothing || report.Result == lease.Busy {
+		return
+	}
+	level := slog.LevelInfo
+	if report.Healed != "" {
+		e.Metrics.TopicsHealed.Inc()
+		level = slog.LevelWarn
+	}
+	attrs := []slog.Attr{
+		slog.String("chat_id", change.ChatID.String()), slog.String("topic_id", change.TopicID.String()), slog.String("result", string(report.Result)),
+		slog.Int("packed", report.Packed), slog.Int("archived", report.Archived), slog.Int("active", report.Active),
+		slog.Int("raw_bytes", report.RawBytes), slog.Int("archive_bytes", report.ArchiveBytes), slog.String("healed", report.Healed),
+		slog.Int("summarized", report.Summarized), slog.Int("summary_tokens", report.SummaryTokens), slog.Bool("without_summary", report.WithoutSummary),
+		slog.String("model", change.Report.Model), slog.String("prompt_ref", change.Report.PromptRef), slog.Int("calls", change.Report.Calls),
+		slog.Any("refusals", change.Report.Refusals), slog.Int64("duration_ms", report.DurationMS),
+	}
+	if err != nil {
+		level = slog.LevelWarn
+		attrs = append(attrs, slog.Any("error", err))
+	}
+	e.Logger.LogAttrs(ctx, level, "topic compaction ended", attrs...)
+}

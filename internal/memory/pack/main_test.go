@@ -1,0 +1,273 @@
+package pack_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+
+	"github.com/arcoscribe/throughline/internal/dev/offline"
+	"github.com/arcoscribe/throughline/internal/llm"
+	"github.com/arcoscribe/throughline/internal/memory/brief"
+	"github.com/arcoscribe/throughline/internal/memory/lease"
+	"github.com/arcoscribe/throughline/internal/memory/pack"
+	"github.com/arcoscribe/throughline/internal/memory/text"
+	"github.com/arcoscribe/throughline/internal/memory/topics"
+	"github.com/arcoscribe/throughline/internal/metrics"
+	"github.com/arcoscribe/throughline/internal/postgres"
+	"github.com/arcoscribe/throughline/internal/testkit"
+)
+
+func TestMain(m *testing.M) { testkit.Main(m) }
+
+// rig is one database, one model, a user, and an engine that compacts.
+type rig struct {
+	t       *testing.T
+	db      testkit.Database
+	pool    *pgxpool.Pool
+	model   *testkit.Model
+	user    uuid.UUID
+	config  pack.Config
+	engine  *pack.Engine
+	metrics *metrics.Metrics
+	logs    *testkit.Log
+	// next is how many jobs were inserted.
+	next int
+}
+
+func newRig(t *testing.T, script testkit.Script, change func(*pack.Config)) *rig {
+	t.Helper()
+	db := testkit.NewDatabase(t)
+	model := testkit.NewModel(t, script)
+	pool, _, err := postgres.Open(t.Context(), db.DSN, 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	client := llm.New(llm.Config{APIKey: "offline", BaseURL: model.BaseURL(), IdleTimeout: time.Minute})
+	t.Cleanup(client.Close)
+	r := &rig{t: t, db: db, pool: pool, model: model, user: testkit.NewUser(t, db), metrics: metrics.New(), logs: &testkit.Log{}}
+	r.config = pack.Config{
+		Store: postgres.NewPacks(pool), Summarizer: client, Prompt: brief.PromptConfig{Model: "small"},
+		InputTokens: 8000, Settings: topics.Defaults(), Logger: r.logs.Logger(), Metrics: r.metrics,
+	}
+	if change != nil {
+		change(&r.config)
+	}
+	r.engine = pack.New(r.config)
+	return r
+}
+
+// summaries is a script whose summaries count the calls: "Summary 1.", "Summary 2." …
+func summaries() testkit.Script {
+	n := 0
+	return func(*offline.Request) offline.Answer {
+		n++
+		return offline.Answer{Text: fmt.Sprintf("Summary %d of what was said.", n)}
+	}
+}
+
+// always is a script with one answer.
+func always(text string) testkit.Script {
+	return func(*offline.Request) offline.Answer { return offline.Answer{Text: text} }
+}
+
+// topic is a topic of a chat.
+type topic struct{ chatID, id uuid.UUID }
+
+// topic makes a topic of so many turns in a chat of its own.
+func (r *rig) topic(turns int) topic {
+	r.t.Helper()
+	return r.topicIn(testkit.Ask[uuid.UUID](r.t, r.pool, "insert into chats (user_id, title) values ($1, '') returning id", r.user), turns)
+}
+
+// topicIn makes a topic of so many turns at the end of a chat.
+func (r *rig) topicIn(chatID uuid.UUID, turns int) topic {
+	r.t.Helper()
+	made := topic{chatID, uuid.New()}
+	testkit.Exec(r.t, r.pool, `insert into topics (id, chat_id, user_id, number, title, title_seq, created_at, last_active_at, first_seq, last_seq)
+		select $1, $2, $3, 1 + (select count(*) from topics where chat_id = $2), 'A topic', last_seq + 1, now(), now(), last_seq + 1, last_seq + 1 from chats where id = $2`, made.id, chatID, r.user)
+	r.goOn(made, turns)
+	return made
+}
+
+// goOn adds turns to a topic, as an assignment does.
+func (r *rig) goOn(in topic, turns int) {
+	r.t.Helper()
+	for range turns {
+		seq := testkit.Ask[int64](r.t, r.pool, "select last_seq + 1 from chats where id = $1", in.chatID)
+		r.say(in.chatID, "user", fmt.Sprintf("Question %d about bows?", seq))
+		r.say(in.chatID, "assistant", fmt.Sprintf("Answer %d about rosin.", seq+1))
+	}
+	if err := postgres.NewTurnIndex(r.pool).IndexTurns(r.t.Context(), in.chatID); err != nil {
+		r.t.Fatal(err)
+	}
+	testkit.Exec(r.t, r.pool, "update turn_index set topic_id = $2, topic_model = '' where chat_id = $1 and topic_id is null", in.chatID, in.id)
+	r.recount(in)
+}
+
+// fade archives a topic, as decay_topics does.
+func (r *rig) fade(of topic) {
+	r.t.Helper()
+	archived, err := postgres.NewAssignments(r.pool).Archive(r.t.Context(), of.chatID, func([]topics.Topic) []uuid.UUID { return []uuid.UUID{of.id} })
+	if err != nil || archived != 1 {
+		r.t.Fatalf("%d topics archived, %v", archived, err)
+	}
+}
+
+func (r *rig) recount(in topic) {
+	r.t.Helper()
+	testkit.Exec(r.t, r.pool, `update topics t set last_seq = greatest(t.first_seq, (select max(last_seq) from turn_index where topic_id = t.id)),
+		message_count = (select count(*) from throughline.messages_of_topics m where m.topic_id = t.id) where t.id = $1`, in.id)
+}
+
+func (r *rig) say(chatID uuid.UUID, role, content string) {
+	r.t.Helper()
+	testkit.Exec(r.t, r.pool, "insert into messages (chat_id, role, content, token_count) values ($1, $2, $3, $4)", chatID, role, content, text.Tokens(content))
+}
+
+func (r *rig) compact(of topic) (pack.Report, error) {
+	return r.engine.Compact(r.t.Context(), of.chatID, of.id, r.job(false))
+}
+
+func (r *rig) job(last bool) pack.Job {
+	return pack.Job{Last: last, EnqueueNext: func(context.Context, pgx.Tx) error {
+		r.next++
+		return nil
+	}}
+}
+
+// mustCompact fails the test unless something was written.
+func (r *rig) mustCompact(of topic) pack.Report {
+	r.t.Helper()
+	report, err := r.compact(of)
+	if err != nil || report.Result != lease.Done {
+		r.t.Fatalf("compact: %+v, %v\n%s", report, err, r.logs)
+	}
+	r.check(of)
+	return report
+}
+
+// wantNothing fails the test if a compaction finds anything to do.
+func (r *rig) wantNothing(of topic) {
+	r.t.Helper()
+	if report, err := r.compact(of); err != nil || report.Result != lease.Nothing {
+		r.t.Fatalf("compact: %+v, %v", report, err)
+	}
+	r.check(of)
+}
+
+// row is what tests compare of a topic.
+type row struct {
+	Summary                                 string
+	SummarySeq, CompactedSeq                int64
+	Archived                                int
+	Stale, Rehydrated, Waits, Leased, Faded bool
+}
+
+func (r *rig) row(of topic) row {
+	r.t.Helper()
+	rows, err := r.pool.Query(r.t.Context(), `select coalesce(summary, ''), summary_seq, compacted_seq, coalesce(archive_messages, 0), stale, rehydrated,
+		retry_at > now() is true, lease_token is not null, state = 'archived' from topics where id = $1`, of.id)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	got, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByPos[row])
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return got
+}
+
+func (r *rig) want(of topic, want row) {
+	r.t.Helper()
+	if diff := cmp.Diff(want, r.row(of)); diff != "" {
+		r.t.Errorf("the topic: (-want +got)\n%s", diff)
+	}
+}
+
+// archive returns what a topic's archive holds, and what it should hold: its messages up to compacted_seq.
+func (r *rig) archive(of topic) (held *topics.Archive, want []topics.Entry) {
+	r.t.Helper()
+	var a topics.Archive
+	err := r.pool.QueryRow(r.t.Context(), `select archive, coalesce(archive_messages, 0), coalesce(archive_raw_bytes, 0), archive_sha256
+		from topics where id = $1`, of.id).Scan(&a.Data, &a.Messages, &a.RawBytes, &a.SHA256)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	rows, err := r.pool.Query(r.t.Context(), `select m.role, m.content, m.created_at from topics t join throughline.messages_of_topics m on m.topic_id = t.id
+		where t.id = $1 and m.seq <= t.compacted_seq order by m.seq`, of.id)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	want, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (topics.Entry, error) {
+		var role, content string
+		var at time.Time
+		err := row.Scan(&role, &content, &at)
+		return topics.NewEntry(role, content, at), err
+	})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	if a.Data == nil {
+		return nil, want
+	}
+	return &a, want
+}
+
+// check checks that the archive is what the messages say, and that the lease was given back.
+func (r *rig) check(of topic) {
+	r.t.Helper()
+	held, want := r.archive(of)
+	if err := pack.Verify(held, want); err != nil {
+		r.t.Errorf("the archive: %v", err)
+	}
+	if r.row(of).Leased {
+		r.t.Error("the lease was kept")
+	}
+}
+
+// inputs are what the model read, without the frame around it.
+func (r *rig) inputs() []string {
+	r.t.Helper()
+	var inputs []string
+	for _, request := range r.model.Requests() {
+		if request.Metadata["purpose"] != "topic" {
+			r.t.Errorf("a call's purpose is %q", request.Metadata["purpose"])
+		}
+		inputs = append(inputs, request.Text)
+	}
+	return inputs
+}
+
+// said returns the numbers of the messages that an input shows as new.
+func said(input string) string {
+	_, turns, _ := strings.Cut(input, "=== NEW_TURNS ===")
+	var numbers []string
+	for line := range strings.SplitSeq(turns, "\n") {
+		for _, prefix := range []string{"User: Question ", "Assistant: Answer "} {
+			if rest, ok := strings.CutPrefix(line, prefix); ok {
+				number, _, _ := strings.Cut(rest, " ")
+				numbers = append(numbers, number)
+			}
+		}
+	}
+	return strings.Join(numbers, " ")
+}
+
+func counted(t *testing.T, counter prometheus.Metric) float64 {
+	t.Helper()
+	var read dto.Metric
+	if err := counter.Write(&read); err != nil {
+		t.Fatal(err)
+	}
+	return read.GetCounter().GetValue()
+}

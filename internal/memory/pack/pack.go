@@ -1,0 +1,109 @@
+// Package pack packs the old messages of topics away: the model adds them to the topic's summary, as a fold adds turns to
+// a brief, and they go into the topic's archive. The archive is a view of the rows of messages, which never move: it is
+// made of them, compared with them, and made again when it is not what they say.
+//
+// [Engine] runs one compaction: it claims the topic, asks the model outside of any transaction, and writes what came of it
+// if the topic is still what it was. Package jobs decides when.
+package pack
+
+import (
+	"context"
+	"time"
+
+	"github.com/arcoscribe/throughline/internal/memory"
+	"github.com/arcoscribe/throughline/internal/memory/brief"
+	"github.com/arcoscribe/throughline/internal/memory/lease"
+	"github.com/arcoscribe/throughline/internal/memory/topics"
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+)
+
+// Store keeps topics. Each method is one short transaction with the rights of the chat's owner; none is open while the
+// model works.
+type Store interface {
+	// Claim takes the lease of a topic, and reads it with all of its messages.
+	Claim(ctx context.Context, chatID, topicID uuid.UUID, held lease.Lease) (Snapshot, lease.Claim, error)
+	// Renew extends the lease. It returns false when another worker has taken it over.
+	Renew(ctx context.Context, chatID, topicID uuid.UUID, held lease.Lease) (bool, error)
+	// Release ends the lease of a compaction that has not committed.
+	Release(ctx context.Context, chatID, topicID uuid.UUID, held lease.Lease) error
+	// PutOff ends the lease, and lets the topic be due again after a wait.
+	PutOff(ctx context.Context, chatID, topicID uuid.UUID, held lease.Lease, wait time.Duration) error
+	// Commit writes a change, completes the job, and calls next, if there is one, in the same transaction, with the rights
+	// of the server. When the topic or its messages have changed since Claim it writes nothing and returns false.
+	Commit(ctx context.Context, change Change, next func(ctx context.Context, tx pgx.Tx) error) (bool, error)
+}
+
+// Snapshot is a topic as a compaction finds it.
+type Snapshot struct {
+	UserID uuid.UUID
+	// Version changes with all that a compaction could overlook: see the column.
+	Version int64
+	State   topics.State
+	// Current reports that it is the chat's active topic, Rehydrated that it was unpacked when the conversation returned.
+	Current, Rehydrated bool
+	// Stale reports that the summary and the archive are to be made again.
+	Stale bool
+	// PutOff reports that a compaction was given up, and it is too early to try again.
+	PutOff bool
+	// Summary holds the messages up to SummarySeq; the archive those up to CompactedSeq.
+	Summary                  string
+	SummaryTokens            int
+	SummarySeq, CompactedSeq int64
+	// Archive is nil for none.
+	Archive *topics.Archive
+	// Messages are all of the topic's, oldest first.
+	Messages []memory.Message
+}
+
+// Change is what a compaction writes.
+type Change struct {
+	ChatID, TopicID uuid.UUID
+	// JobID is the River job that the change completes; 0 for none.
+	JobID   int64
+	Lease   lease.Lease
+	Planned Snapshot
+	Plan    Plan
+	// Summary is "" for none.
+	Summary                  string
+	Tokens                   int
+	SummarySeq, CompactedSeq int64
+	// Archive is nil for none.
+	Archive           *topics.Archive
+	Stale, Rehydrated bool
+	// Wait is for how long the topic is put off; 0 if it is not.
+	Wait time.Duration
+	// Report is the job's output.
+	Report Report
+}
+
+// Job is the River job that runs a compaction. It is completed in the transaction that writes the topic.
+type Job struct {
+	// ID is 0 when there is no job.
+	ID int64
+	// Last reports that no other attempt follows if this one fails.
+	Last bool
+	// EnqueueNext inserts the topic's next job in that transaction. It is called when something is left to pack.
+	EnqueueNext func(ctx context.Context, tx pgx.Tx) error
+}
+
+// Report describes a compaction, without content.
+type Report struct {
+	Result lease.Result `json:"result"`
+	// Packed is how many messages went into the archive, Archived how many are in it now, and Active how many are not.
+	Packed   int `json:"packed"`
+	Archived int `json:"archived"`
+	Active   int `json:"active"`
+	// RawBytes and ArchiveBytes are the archive's sizes before and after compression.
+	RawBytes     int `json:"raw_bytes,omitempty"`
+	ArchiveBytes int `json:"archive_bytes,omitempty"`
+	// Summarized is how many messages were added to the summary.
+	Summarized    int `json:"summarized"`
+	SummaryTokens int `json:"summary_tokens"`
+	// Healed is what was wrong with the archive that was made again.
+	Healed string `json:"healed,omitempty"`
+	// WithoutSummary reports that the messages were packed although the model's summaries of them were refused.
+	WithoutSummary bool  `json:"without_summary,omitempty"`
+	DurationMS     int64 `json:"duration_ms"`
+	brief.CallStats
+}

@@ -1,0 +1,248 @@
+package postgres
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/arcoscribe/throughline/internal/memory"
+	"github.com/arcoscribe/throughline/internal/testkit"
+)
+
+// decay runs the job for a day; it returns how many memories have decayed, were archived and deleted.
+func (b *bed) decay(day time.Time, deleteDays int) [3]int {
+	b.t.Helper()
+	decayed, archived, deleted, err := NewMaintenance(b.pool, memory.DefaultLimits()).Decay(b.t.Context(), day, deleteDays)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return [3]int{decayed, archived, deleted}
+}
+
+// state returns "0.9500 active 2": confidence, status and version.
+func (b *bed) state(memory uuid.UUID) string {
+	b.t.Helper()
+	return testkit.Ask[string](b.t, b.pool, "select to_char(confidence, 'FM0.0000') || ' ' || status || ' ' || version from memories where id = $1", memory)
+}
+
+// unused makes a memory one that was used so many days ago for the last time.
+func (b *bed) unused(memory uuid.UUID, days int) {
+	b.t.Helper()
+	testkit.Exec(b.t, b.pool, "update memories set last_accessed = now() - make_interval(days => $2) where id = $1", memory, days)
+}
+
+var today = time.Date(2026, 11, 22, 0, 0, 0, 0, time.UTC)
+
+func TestUnusedMemoriesDecay(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	set := func(content string, days int, change string) uuid.UUID {
+		memory := b.wrote(b.user, content)
+		b.unused(memory, days)
+		if change != "" {
+			testkit.Exec(t, b.pool, "update memories set "+change+" where id = $1", memory)
+		}
+		return memory
+	}
+	for content, one := range map[string]struct {
+		days         int
+		change, want string
+	}{
+		"used a month ago":                   {29, "", "1.0000 active 1"},
+		"not used for a month":               {31, "", "0.9500 active 2"},
+		"durable":                            {300, "durable = true", "1.0000 active 2"},
+		"pinned":                             {300, "pinned = true", "1.0000 active 2"},
+		"in the inbox":                       {300, "status = 'inbox'", "1.0000 inbox 2"},
+		"superseded":                         {300, "status = 'superseded'", "1.0000 superseded 2"},
+		"at the end, but used lately":        {80, "confidence = 0.099", "0.0990 active 2"},
+		"at the end, not used for 90 days":   {91, "confidence = 0.099", "0.0990 archived 3"},
+		"falls below and is old":             {91, "confidence = 0.104", "0.0988 archived 4"},
+		"exactly at the end":                 {91, "confidence = 0.1", "0.1000 archived 3"},
+		"durable at the end":                 {300, "confidence = 0.05, durable = true", "0.0500 active 2"},
+		"never used, learnt a year ago":      {0, "last_accessed = null, recorded_at = now() - interval '1 year', created_at = now() - interval '1 year'", "0.9500 active 2"},
+		"never used, imported today":         {0, "last_accessed = null, recorded_at = now() - interval '1 year'", "1.0000 active 1"},
+		"a day before the month is complete": {30 - 1, "", "1.0000 active 1"},
+	} {
+		memory := set(content, one.days, one.change)
+		defer func() {
+			if got := b.state(memory); got != one.want {
+				t.Errorf("%s: %s, want %s", content, got, one.want)
+			}
+		}()
+	}
+	off := b.newUser()
+	paused := b.wrote(off, "Of one who has switched memories off.")
+	b.unused(paused, 300)
+	testkit.Exec(t, b.pool, "update memory_users set enabled = false where user_id = $1", off.UserID)
+	version := testkit.Ask[int](t, b.pool, "select version from memory_users where user_id = $1", b.user.UserID)
+	for run := range 3 {
+		want := [3]int{3, 3, 0}
+		if run > 0 {
+			want = [3]int{}
+		}
+		if got := b.decay(today, 0); got != want {
+			t.Errorf("run %d: %v, want %v", run, got, want)
+		}
+	}
+	if got := b.state(paused); got != "1.0000 active 1" {
+		t.Errorf("memories that are switched off: %s", got)
+	}
+	if got := testkit.Ask[int](t, b.pool, "select version from memory_users where user_id = $1", b.user.UserID); got != version+1 {
+		t.Errorf("the user's version went from %d to %d", version, got)
+	}
+	if got := testkit.Ask[string](t, b.pool, `select string_agg(distinct action || ' by ' || actor || ': ' || reason, ', ' order by action || ' by ' || actor || ': ' || reason)
+		from memory_revisions where actor = 'decay'`); got != "ARCHIVE by decay: not used for 90 days, DECAY by decay: not used for 30 days" {
+		t.Errorf("revisions: %s", got)
+	}
+}
+
+// The curve of one memory that is never used, day after day: testdata/decay.golden has the days on which something changes
+// for a reader. A job that comes late catches up on nothing.
+func TestDecayCurve(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	memory := b.wrote(b.user, "Plays the cello.")
+	var curve strings.Builder
+	archived := 0
+	for day := 1; archived == 0 && day < 400; day++ {
+		testkit.Exec(t, b.pool, "update memories set last_accessed = now() - make_interval(days => $1, secs => 1)", day)
+		before := b.state(memory)
+		b.decay(today.AddDate(0, 0, day), 0)
+		after := b.state(memory)
+		fields := strings.Fields(after)
+		if fields[1] == "archived" {
+			archived = day
+		}
+		if before != after && (day%15 == 0 || strings.Fields(before)[0] == "1.0000" || archived > 0) || day == 29 || day == 75 {
+			fmt.Fprintf(&curve, "day %2d  %s  %s\n", day, fields[0], fields[1])
+		}
+	}
+	if want := int(math.Ceil(math.Log(0.1) / math.Log(0.95))); want != 45 { // days of fading from 1 to 0.1
+		t.Errorf("%d days", want)
+	}
+	golden, err := os.ReadFile("testdata/decay.golden")
+	if err != nil || curve.String() != string(golden) {
+		t.Errorf("%v; the curve is\n%s", err, curve.String())
+	}
+}
+
+// Ten workers at once, and a user who is deleted meanwhile: each memory decays once.
+func TestDecayRunsOnceADay(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	const users = 50 // more than one transaction takes
+	for n := range users {
+		user := b.newUser()
+		b.unused(b.wrote(user, fmt.Sprintf("Memory %d.", n)), 40)
+	}
+	gone := b.newUser()
+	b.unused(b.wrote(gone, "Of one who leaves."), 40)
+	var all sync.WaitGroup
+	for range 10 {
+		all.Go(func() {
+			if _, _, _, err := NewMaintenance(b.pool, memory.DefaultLimits()).Decay(t.Context(), today, 0); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Go(func() {
+		if _, err := b.pool.Exec(t.Context(), "delete from auth.users where id = $1", gone.UserID); err != nil {
+			t.Error(err)
+		}
+	})
+	all.Wait()
+	if got := testkit.Ask[string](t, b.pool, "select count(*) || ' ' || min(confidence) || ' ' || max(confidence) from memories"); got != "50 0.95 0.95" {
+		t.Errorf("%s", got)
+	}
+	if got := b.decay(today.AddDate(0, 0, 40), 0); got != [3]int{users, 0, 0} {
+		t.Errorf("a job that comes 40 days late: %v", got)
+	}
+}
+
+func TestArchivedMemoriesAreDeletedWhereThatIsAskedFor(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	old, young := b.wrote(b.user, "Archived long ago."), b.wrote(b.user, "Archived a while ago.")
+	pinned := b.wrote(b.user, "Archived and pinned.")
+	testkit.Exec(t, b.pool, "update memories set status = 'archived'")
+	testkit.Exec(t, b.pool, "update memories set pinned = true where id = $1", pinned)
+	testkit.Exec(t, b.pool, "update memories set updated_at = now() - interval '61 days' where id <> $1", young)
+	if got := b.decay(today, 0); got != [3]int{} {
+		t.Errorf("without being asked: %v", got)
+	}
+	if got := b.decay(today, 60); got != [3]int{0, 0, 1} {
+		t.Errorf("after 60 days: %v", got)
+	}
+	if left := testkit.Ask[int](t, b.pool, "select count(*) from memories where id <> $1", old); left != 2 {
+		t.Errorf("%d memories are left", left)
+	}
+	if left := testkit.Ask[int](t, b.pool, "select count(*) from memory_revisions where memory_id = $1", old); left != 0 {
+		t.Errorf("%d revisions are left", left)
+	}
+}
+
+// What is said again, edited or restored has been used.
+func TestReinforcement(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	again, archived, twin := b.wrote(b.user, "Said again."), b.wrote(b.user, "Comes back."), b.wrote(b.user, "Has a twin.")
+	testkit.Exec(t, b.pool, "update memories set confidence = 0.5, status = case when id = $1 then 'active' else 'archived' end", again)
+	b.wrote(b.user, "Has a twin.")
+	for _, memory := range []uuid.UUID{again, archived, twin} {
+		b.unused(memory, 100)
+	}
+	stranger := b.newUser()
+	b.asWorker(stranger, func(tx pgx.Tx) { mustExec(t, tx, "select throughline.reinforce_memory($1)", again) })
+	b.asWorker(b.user, func(tx pgx.Tx) {
+		mustExec(t, tx, "select throughline.touch_memories($1), throughline.note_change('NOOP', 'said again', 'model', 'm', 'p')", b.user.UserID)
+		for _, memory := range []uuid.UUID{again, archived, twin} {
+			mustExec(t, tx, "select throughline.reinforce_memory($1)", memory)
+		}
+	})
+	for memory, want := range map[uuid.UUID]string{again: "0.6000 active 3", archived: "0.6000 active 3", twin: "0.6000 archived 3"} {
+		if got := b.state(memory); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+	edited, restored := b.wrote(b.user, "To be edited."), b.wrote(b.user, "To be restored.")
+	testkit.Exec(t, b.pool, "update memories set confidence = 0.09, status = 'archived' where id = $1", restored)
+	b.unused(edited, 100)
+	b.unused(restored, 100)
+	testkit.Exec(t, b.pool, "update memories set content = 'Edited.' where id = $1", edited)
+	testkit.Exec(t, b.pool, "update memories set status = 'active' where id = $1", restored)
+	if got := b.decay(today, 0); got != [3]int{} {
+		t.Errorf("decay after that: %v", got)
+	}
+}
+
+func TestMemoriesAreCounted(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	b.wrote(b.user, "One.")
+	b.wrote(b.user, "Two.")
+	testkit.Exec(t, b.pool, "update memories set status = 'inbox' where content = 'Two.'")
+	maintenance := NewMaintenance(b.pool, memory.DefaultLimits())
+	counted, err := maintenance.CountMemories(t.Context())
+	if want := map[string]int{"active": 1, "inbox": 1, "superseded": 0, "archived": 0}; err != nil || !maps.Equal(counted, want) {
+		t.Errorf("%v, %v", counted, err)
+	}
+	if age, err := maintenance.OldestUnextracted(t.Context()); err != nil || age != 0 {
+		t.Errorf("without a chat: %v, %v", age, err)
+	}
+	for due, want := range map[string]float64{"now() + interval '1 minute'": 0, "now() - interval '1 hour'": 3600, "'-infinity'": 0} {
+		chatID := b.newChat(1)
+		testkit.Exec(t, b.pool, "update conversation_briefs set extract_due_at = null")
+		testkit.Exec(t, b.pool, "update conversation_briefs set extract_due_at = "+due+" where chat_id = $1", chatID)
+		if age, err := maintenance.OldestUnextracted(t.Context()); err != nil || age < want || age > want+600 {
+			t.Errorf("%s: %v, %v", due, age, err)
+		}
+	}
+}

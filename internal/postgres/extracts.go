@@ -1,0 +1,116 @@
+package postgres
+
+import (
+	"context"
+	"time"
+
+	"github.com/arcoscribe/throughline/internal/auth"
+	"github.com/arcoscribe/throughline/internal/fault"
+	"github.com/arcoscribe/throughline/internal/history"
+	"github.com/arcoscribe/throughline/internal/memory/learn"
+	"github.com/arcoscribe/throughline/internal/postgres/dbsqlc"
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// Extracts asks for extractions.
+type Extracts struct {
+	pool    *pgxpool.Pool
+	enqueue Enqueue
+}
+
+var _ history.Extractor = (*Extracts)(nil)
+
+// NewExtracts returns the store. Without enqueue.Extract nothing is extracted.
+func NewExtracts(pool *pgxpool.Pool, enqueue Enqueue) *Extracts {
+	return &Extracts{pool: pool, enqueue: enqueue}
+}
+
+// Hurry has the other chats of a user read at once that would be read later, because the user begins the next one.
+func (e *Extracts) Hurry(ctx context.Context, user auth.Principal, chatID uuid.UUID) error {
+	if e.enqueue.Extract == nil {
+		return nil
+	}
+	return failed("hurry extractions", inTx(ctx, e.pool, func(tx pgx.Tx) error {
+		chats, err := dbsqlc.New(tx).HurryExtractions(ctx, dbsqlc.HurryExtractionsParams{UserID: user.UserID, ChatID: chatID})
+		for _, due := range chats {
+			if err == nil {
+				err = e.enqueue.Extract(ctx, tx, due, time.Time{})
+			}
+		}
+		return err
+	}))
+}
+
+// How often the ledger is looked at while a chat is read, and for how long.
+const (
+	longestWait = 2 * time.Minute
+	firstLook   = 20 * time.Millisecond
+	longestLook = 500 * time.Millisecond
+)
+
+// Extract has all whole turns of a chat read, waits as long as ctx lives but two minutes at most, and returns the last row of the ledger; where
+// nothing was ever read and nothing is to be, an empty one that is not stored.
+func (e *Extracts) Extract(ctx context.Context, user auth.Principal, chatID uuid.UUID) (history.Extraction, error) {
+	if e.enqueue.Extract == nil {
+		return history.Extraction{}, history.MemoryOff()
+	}
+	state, err := e.read(ctx, user, chatID)
+	if err != nil {
+		return history.Extraction{}, err
+	}
+	goal := state.WholeSeq
+	if state.ExtractedSeq < goal {
+		if err := e.request(ctx, chatID); err != nil {
+			return history.Extraction{}, err
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, longestWait)
+	defer cancel()
+	for wait := firstLook; state.ExtractedSeq < goal; wait = min(2*wait, longestLook) {
+		if !pause(ctx, wait) {
+			return history.Extraction{}, tooSlow(ctx)
+		}
+		if state, err = e.read(ctx, user, chatID); err != nil {
+			return history.Extraction{}, err
+		}
+		goal = min(goal, state.WholeSeq) // messages may be deleted meanwhile
+	}
+	return latest(state), nil
+}
+
+func tooSlow(ctx context.Context) error {
+	return &fault.Error{
+		Code: fault.UpstreamTimeout, Message: "The extraction goes on. Ask again in a moment.", RetryAfter: 2 * time.Second, Err: context.Cause(ctx),
+	}
+}
+
+// request makes the chat due at once. Its rights were checked by read.
+func (e *Extracts) request(ctx context.Context, chatID uuid.UUID) error {
+	return failed("request extraction", inTx(ctx, e.pool, func(tx pgx.Tx) error {
+		return e.enqueue.enqueueExtraction(ctx, tx, chatID, true)
+	}))
+}
+
+func (e *Extracts) read(ctx context.Context, user auth.Principal, chatID uuid.UUID) (state dbsqlc.ReadExtractionStateRow, err error) {
+	err = sendAbout(ctx, e.pool, user, chatID, "read extractions", func(batch *pgx.Batch) {
+		queueMany(batch, queries.ReadExtractionState, chatID, set(&state))
+	})
+	return state, err
+}
+
+// latest returns the last row of the ledger.
+func latest(row dbsqlc.ReadExtractionStateRow) history.Extraction {
+	if row.ID == uuid.Nil {
+		return history.Extraction{
+			ChatID: row.ChatID, SeqFrom: row.ExtractedSeq + 1, SeqTo: row.ExtractedSeq, Result: string(learn.Empty), Dropped: row.Dropped, CreatedAt: row.CreatedAt,
+		}
+	}
+	return history.Extraction{
+		ID: row.ID, ChatID: row.ChatID, SeqFrom: row.SeqFrom, SeqTo: row.SeqTo, Turns: row.Turns, Result: row.Result, Candidates: row.Candidates,
+		Added: row.Added, Updated: row.Updated, Superseded: row.Superseded, Noops: row.Noops, Dropped: row.Dropped, Calls: row.Calls,
+		InputTokens: row.InputTokens, OutputTokens: row.OutputTokens, Model: nullZero(row.Model), PromptRef: nullZero(row.PromptRef),
+		DurationMS: row.DurationMs, CreatedAt: row.CreatedAt,
+	}
+}

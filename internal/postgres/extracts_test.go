@@ -1,0 +1,238 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/arcoscribe/throughline/internal/chat"
+	"github.com/arcoscribe/throughline/internal/fault"
+	"github.com/arcoscribe/throughline/internal/history"
+	"github.com/arcoscribe/throughline/internal/memory"
+	"github.com/arcoscribe/throughline/internal/testkit"
+)
+
+// reading gives the bed's turns long-term memory. It returns what is asked for: whether a job is to run at once.
+func (b *bed) reading() (enqueue Enqueue, asked map[uuid.UUID][]bool) {
+	b.t.Helper()
+	asked = map[uuid.UUID][]bool{}
+	enqueue = b.turns.enqueue
+	enqueue.ExtractDelay = 2 * time.Minute
+	enqueue.Extract = func(_ context.Context, _ pgx.Tx, chatID uuid.UUID, at time.Time) error {
+		if wait := time.Until(at); !at.IsZero() && (wait < time.Minute || wait > 3*time.Minute) {
+			b.t.Errorf("the job is to run in %v", wait)
+		}
+		asked[chatID] = append(asked[chatID], at.IsZero())
+		return nil
+	}
+	b.turns = NewTurns(b.pool, b.limits, enqueue)
+	return enqueue, asked
+}
+
+// turn stores a whole turn.
+func (b *bed) turn(turn chat.NewTurn) {
+	b.t.Helper()
+	b.start(turn)
+	saved, err := b.turns.SaveReply(b.t.Context(), b.user, chat.FinishedReply{ChatID: turn.ChatID, MessageID: turn.MessageID, Content: "I see.", Status: memory.StatusComplete, Tokens: 2})
+	if err != nil || !saved {
+		b.t.Fatalf("save: %v, %v", saved, err)
+	}
+}
+
+// The first reply that was not read makes a chat due, the sixth at once, and no other costs anything.
+func TestRepliesMakeAChatDueToBeRead(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	_, asked := b.reading()
+	first := firstTurn("Turn 0.")
+	b.turn(first)
+	for n := 1; n < 8; n++ {
+		b.turn(turnIn(first.ChatID, fmt.Sprintf("Turn %d.", n)))
+	}
+	if got := fmt.Sprint(asked[first.ChatID]); got != "[false true]" {
+		t.Errorf("asked at once: %s", got)
+	}
+	// What was read makes nothing due, and neither does a chat that is not to be remembered.
+	b.exec("update conversation_briefs set extracted_seq = 16, extract_due_at = null where chat_id = $1", first.ChatID)
+	b.turn(turnIn(first.ChatID, "Turn 9."))
+	forgotten := firstTurn("Turn 0.")
+	b.start(forgotten)
+	b.exec("update chats set remember = false where id = $1", forgotten.ChatID)
+	if _, err := b.turns.SaveReply(t.Context(), b.user, chat.FinishedReply{ChatID: forgotten.ChatID, MessageID: forgotten.MessageID, Content: "I see.", Status: memory.StatusComplete, Tokens: 2}); err != nil {
+		t.Fatal(err)
+	}
+	if got := fmt.Sprint(asked[first.ChatID], asked[forgotten.ChatID]); got != "[false true false] []" {
+		t.Errorf("asked at once: %s", got)
+	}
+}
+
+// Without long-term memory a turn makes no row and no job.
+func TestWithoutLongTermMemoryNothingIsDue(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	first := firstTurn("Turn 0.")
+	b.turn(first)
+	for n := 1; n < 7; n++ {
+		b.turn(turnIn(first.ChatID, fmt.Sprintf("Turn %d.", n)))
+	}
+	if due := testkit.Ask[int](t, b.pool, "select (select count(*) from conversation_briefs where extract_due_at is not null) + (select count(*) from memory_users)"); due != 0 {
+		t.Errorf("%d rows", due)
+	}
+	extracts := NewExtracts(b.pool, Enqueue{})
+	if err := extracts.Hurry(t.Context(), b.user, uuid.New()); err != nil {
+		t.Error(err)
+	}
+	if _, err := extracts.Extract(t.Context(), b.user, first.ChatID); fault.CodeOf(err) != fault.MemoryOff {
+		t.Error(err)
+	}
+}
+
+func TestHurryReadsTheOtherChatsOfTheUser(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	enqueue, asked := b.reading()
+	one, two, stranger := firstTurn("One."), firstTurn("Two."), firstTurn("Theirs.")
+	b.turn(one)
+	b.turn(two)
+	user := b.user
+	b.user = b.newUser()
+	b.turn(stranger)
+	if err := NewExtracts(b.pool, enqueue).Hurry(t.Context(), user, two.ChatID); err != nil {
+		t.Fatal(err)
+	}
+	if got := fmt.Sprint(asked[one.ChatID], asked[two.ChatID], asked[stranger.ChatID]); got != "[false true] [false] [false]" {
+		t.Errorf("asked at once: %s", got)
+	}
+}
+
+// A request waits until all whole turns are read, and answers with the last row of the ledger.
+func TestRequestedExtraction(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	enqueue, asked := b.reading()
+	extracts := NewExtracts(b.pool, enqueue)
+	first := firstTurn("One.")
+	b.turn(first)
+	b.start(turnIn(first.ChatID, "This one runs."))
+	go func() {
+		testkit.Eventually(t, "it was asked for", func() bool {
+			return testkit.Ask[bool](t, b.pool, "select extract_due_at = '-infinity' from conversation_briefs where chat_id = $1", first.ChatID)
+		})
+		b.exec(`with read as (update conversation_briefs set extracted_seq = 2 where chat_id = $1 returning chat_id, user_id)
+			insert into memory_extractions (chat_id, user_id, seq_from, seq_to, turns, result, dropped) select chat_id, user_id, 1, 2, 1, 'empty', '{"moment": 2}' from read`, first.ChatID)
+	}()
+	row, err := extracts.Extract(t.Context(), b.user, first.ChatID)
+	if err != nil || row.SeqFrom != 1 || row.SeqTo != 2 || row.Result != "empty" || string(row.Dropped) != `{"moment": 2}` || row.ID == uuid.Nil {
+		t.Errorf("%+v, %v", row, err)
+	}
+	if again, err := extracts.Extract(t.Context(), b.user, first.ChatID); err != nil || again.ID != row.ID || len(asked[first.ChatID]) != 2 {
+		t.Errorf("once more: %+v, %v, asked %v", again, err, asked)
+	}
+	running := firstTurn("This one runs.")
+	b.start(running)
+	if row, err := extracts.Extract(t.Context(), b.user, running.ChatID); err != nil || row.ID != uuid.Nil || row.SeqFrom != 1 || row.SeqTo != 0 || row.Result != "empty" || string(row.Dropped) != "{}" {
+		t.Errorf("nothing was said: %+v, %v", row, err)
+	}
+	if _, err := extracts.Extract(t.Context(), b.newUser(), first.ChatID); fault.CodeOf(err) != fault.ChatNotFound {
+		t.Errorf("another user's: %v", err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	unread := firstTurn("Two.")
+	b.turn(unread)
+	if _, err := extracts.Extract(ctx, b.user, unread.ChatID); err == nil {
+		t.Error("an extraction that nobody makes has ended")
+	}
+}
+
+// Nobody saves a reply whose server died. Whoever ends it makes its chat due, unless it is due or not to be remembered.
+func TestAbandonedRepliesMakeTheirChatDue(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	enqueue, asked := b.reading()
+	maintenance, store := NewMaintenance(b.pool, b.limits), NewHistory(b.pool, b.limits, enqueue, nil)
+	maintenance.ExtractAfter(enqueue.ExtractDelay)
+	const soon = "extract_due_at between now() + interval '1 min' and now() + interval '3 min'"
+	for name, c := range map[string]struct {
+		before string
+		end    func(turn chat.NewTurn) error
+		want   string
+	}{
+		"the sweep": {end: func(chat.NewTurn) error { _, err := maintenance.InterruptAbandonedReplies(t.Context()); return err }, want: soon},
+		"a server":  {end: func(chat.NewTurn) error { _, err := b.turns.InterruptAbandoned(t.Context()); return err }, want: soon},
+		"the same message, resent": {end: func(turn chat.NewTurn) error {
+			again := turnIn(turn.ChatID, turn.Content)
+			again.ClientMessageID = turn.ClientMessageID
+			started, err := b.turns.StartTurn(t.Context(), b.user, again)
+			if err == nil && (started.Started || started.Earlier == nil) {
+				t.Errorf("it is another message: %+v", started)
+			}
+			return err
+		}, want: soon},
+		"a clear": {end: func(turn chat.NewTurn) error { _, err := store.ClearChat(t.Context(), b.user, turn.ChatID); return err }, want: soon},
+		"a sweep without memories": {end: func(chat.NewTurn) error {
+			_, err := NewMaintenance(b.pool, b.limits).InterruptAbandonedReplies(t.Context())
+			return err
+		}, want: "extract_due_at is null"},
+		"a chat that is not to be remembered": {
+			before: "update chats set remember = false where id = $1",
+			end:    func(chat.NewTurn) error { _, err := maintenance.InterruptAbandonedReplies(t.Context()); return err }, want: "extract_due_at is null",
+		},
+		"a chat that is due at once": {
+			before: "update conversation_briefs set extract_due_at = '-infinity' where chat_id = $1",
+			end:    func(chat.NewTurn) error { _, err := maintenance.InterruptAbandonedReplies(t.Context()); return err }, want: "extract_due_at = '-infinity'",
+		},
+		"a chat that was read": {
+			before: "update conversation_briefs set extracted_seq = 2 where chat_id = $1",
+			end:    func(chat.NewTurn) error { _, err := maintenance.InterruptAbandonedReplies(t.Context()); return err }, want: "extract_due_at is null",
+		},
+	} {
+		turn := firstTurn("I am allergic to walnuts.")
+		turn.ClientMessageID = uuid.New()
+		b.start(turn)
+		if c.before != "" {
+			b.exec(c.before, turn.ChatID)
+		}
+		b.exec("update messages set lease_until = clock_timestamp() where id = $1", turn.MessageID)
+		if err := c.end(turn); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		got := ask[string](b, "select m.status || ', ' || coalesce("+c.want+", false) || ', due ' || coalesce(b.extract_due_at::text, 'never') from messages m join conversation_briefs b using (chat_id) where m.id = $1", turn.MessageID)
+		if !strings.HasPrefix(got, "interrupted, true") {
+			t.Errorf("%s: the reply is %s", name, got)
+		}
+	}
+	if len(asked) != 0 {
+		t.Errorf("jobs were inserted: %v", asked)
+	}
+}
+
+// What is stored without a reply is read as well, whoever stored it: apps, and tools by MCP.
+func TestStoredMessagesMakeAChatDue(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	enqueue, asked := b.reading()
+	store := NewHistory(b.pool, b.limits, enqueue, nil)
+	chatID := ask[uuid.UUID](b, "insert into chats (user_id, title) values ($1, '') returning id", b.user.UserID)
+	said := func(role, content string) {
+		t.Helper()
+		if _, err := store.StoreMessages(t.Context(), b.user, chatID, history.NewMessages{Messages: []history.NewMessage{{Role: role, Content: content}}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	said("assistant", "Welcome.")
+	if len(asked) != 0 {
+		t.Error("a greeting alone makes a chat due")
+	}
+	for n := range 7 {
+		said("user", fmt.Sprintf("I own %d violoncellos.", n))
+	}
+	if got := fmt.Sprint(asked[chatID]); got != "[false true]" {
+		t.Errorf("asked at once: %s", got)
+	}
+}

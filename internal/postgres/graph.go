@@ -1,0 +1,131 @@
+package postgres
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/arcoscribe/throughline/internal/auth"
+	"github.com/arcoscribe/throughline/internal/history"
+	"github.com/arcoscribe/throughline/internal/memory/graph"
+	"github.com/arcoscribe/throughline/internal/postgres/dbsqlc"
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// Graph reads and writes the graph of what users' memories are about.
+type Graph struct{ pool *pgxpool.Pool }
+
+var (
+	_ history.Graph = (*Graph)(nil)
+	_ graph.Store   = (*Graph)(nil)
+)
+
+// NewGraph returns the store.
+func NewGraph(pool *pgxpool.Pool) *Graph { return &Graph{pool: pool} }
+
+// mostEdges is how many relationships one answer has, and half of how many entities.
+const mostEdges = 500
+
+// ReadGraph reads a part of the user's graph.
+func (g *Graph) ReadGraph(ctx context.Context, user auth.Principal, query history.GraphQuery) (graph.Answer, error) {
+	params := graphParams(query)
+	var answer graph.Answer
+	err := sendAs(ctx, g.pool, user, "read graph", func(batch *pgx.Batch) {
+		answer = graph.Answer{Entities: []graph.Node{}, Relationships: []graph.Edge{}}
+		queueMany(batch, queries.ReadGraph, params, func(row dbsqlc.ReadGraphRow) {
+			if row.Kind == "node" {
+				answer.Entities = append(answer.Entities, graph.Node{Name: row.Name, Type: graph.Type(row.What), Mentions: row.Mentions})
+				return
+			}
+			answer.Relationships = append(answer.Relationships, graph.Edge{
+				Source: row.Name, Relationship: row.What, Target: row.Target,
+				Valid: row.Valid, ValidFrom: row.ValidFrom, ValidTo: row.ValidTo, MemoryID: row.MemoryID,
+			})
+		})
+	})
+	return answer, err
+}
+
+// graphParams begins at the entity that the query names. A question begins at the entities that its words name, or else at
+// the user, if it was understood.
+func graphParams(query history.GraphQuery) dbsqlc.ReadGraphParams {
+	question := graph.ParseQuestion(query.Text)
+	params := dbsqlc.ReadGraphParams{
+		AsOf: nullZero(query.Moment), FromName: query.Entity, Depth: query.Depth, Most: mostEdges,
+		OnlyValid: query.Text != "" && query.Moment.IsZero(), Everything: query.Entity == "" && query.Text == "",
+		Relationships: question.Relationships, Types: []string{},
+	}
+	if query.Entity == "" {
+		params.FromWords, params.FromUser = question.Words, question.Understood()
+	}
+	if query.Relationship != "" {
+		params.Relationships = []string{graph.Verb(query.Relationship)}
+	}
+	for _, t := range question.Types {
+		params.Types = append(params.Types, string(t))
+	}
+	if query.Type != "" {
+		params.Types = []string{query.Type}
+	}
+	return params
+}
+
+// ClaimUser gives the caller the next user after one who has memories without a graph.
+func (g *Graph) ClaimUser(ctx context.Context, after, token uuid.UUID, duration time.Duration) (uuid.UUID, error) {
+	var users []uuid.UUID
+	err := retry(ctx, g.pool, func() (err error) {
+		users, err = dbsqlc.New(g.pool).ClaimGraph(ctx, dbsqlc.ClaimGraphParams{After: after, Token: token, Seconds: duration.Seconds()})
+		return err
+	})
+	if err != nil || len(users) == 0 {
+		return uuid.Nil, failed("claim graph", err)
+	}
+	return users[0], nil
+}
+
+// ReleaseUser lets other workers have the user.
+func (g *Graph) ReleaseUser(ctx context.Context, user, token uuid.UUID) error {
+	return failed("release graph", retry(ctx, g.pool, func() error {
+		return dbsqlc.New(g.pool).ReleaseGraph(ctx, dbsqlc.ReleaseGraphParams{UserID: user, Token: token})
+	}))
+}
+
+// Unlinked returns memories without a graph, with the rights of their user.
+func (g *Graph) Unlinked(ctx context.Context, user uuid.UUID, most int) ([]graph.Memory, error) {
+	var memories []graph.Memory
+	err := send(ctx, g.pool, func(batch *pgx.Batch) {
+		memories = nil
+		queueExec(batch, queries.ActAsGraphOwner, user)
+		queueMany(batch, queries.ReadUnlinked, most, func(row dbsqlc.ReadUnlinkedRow) {
+			memories = append(memories, graph.Memory{ID: row.ID, Version: row.Version, Content: row.Content})
+		})
+	})
+	return memories, failed("read memories without a graph", err)
+}
+
+// Link writes what was found in memories that are still the same, with the rights of their user.
+func (g *Graph) Link(ctx context.Context, user uuid.UUID, memories []graph.Memory, found []graph.Found) (int, error) {
+	var params dbsqlc.LinkMemoriesParams
+	for n, memory := range memories {
+		entities, err := json.Marshal(found[n].Entities)
+		if err != nil {
+			return 0, failed("encode entities", err)
+		}
+		relationships, err := json.Marshal(found[n].Relationships)
+		if err != nil {
+			return 0, failed("encode relationships", err)
+		}
+		params.Ids, params.Versions = append(params.Ids, memory.ID), append(params.Versions, memory.Version)
+		params.Entities, params.Relationships = append(params.Entities, string(entities)), append(params.Relationships, string(relationships))
+	}
+	linked := 0
+	err := send(ctx, g.pool, func(batch *pgx.Batch) {
+		linked = 0
+		queueExec(batch, queries.ActAsGraphOwner, user)
+		batch.Queue(dbsqlc.LockGraphMemories)
+		queueMany(batch, queries.LinkMemories, params, func(dbsqlc.LinkMemoriesRow) { linked++ })
+	})
+	return linked, failed("link memories", err)
+}

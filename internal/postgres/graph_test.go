@@ -1,0 +1,309 @@
+package postgres
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/arcoscribe/throughline/internal/auth"
+	"github.com/arcoscribe/throughline/internal/history"
+	"github.com/arcoscribe/throughline/internal/memory/graph"
+	"github.com/arcoscribe/throughline/internal/testkit"
+)
+
+// wrote stores a memory of the user, active and written by the user.
+func (b *bed) wrote(user auth.Principal, content string) uuid.UUID {
+	b.t.Helper()
+	testkit.Exec(b.t, b.pool, "insert into memory_users (user_id) values ($1) on conflict do nothing", user.UserID)
+	return testkit.Ask[uuid.UUID](b.t, b.pool, "insert into memories (user_id, content, origin) values ($1, $2, 'user') returning id", user.UserID, content)
+}
+
+// asWorker runs statements as a job of the user.
+func (b *bed) asWorker(user auth.Principal, work func(tx pgx.Tx)) {
+	b.t.Helper()
+	tx := b.begin()
+	mustExec(b.t, tx, `select set_config('request.jwt.claims', json_build_object('sub', $1::text)::text, true), set_config('request.jwt.claim.sub', $1::text, true),
+		set_config('role', 'throughline_worker', true)`, user.UserID)
+	work(tx)
+	if err := tx.Commit(b.t.Context()); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// said reads "Neovim/tool" and "User likes Neovim".
+func said(words ...string) graph.Found {
+	found := graph.Found{Entities: []graph.Entity{}, Relationships: []graph.Relationship{}}
+	for _, word := range words {
+		if name, kind, ok := strings.Cut(word, "/"); ok {
+			found.Entities = append(found.Entities, graph.Entity{Name: name, Type: graph.Type(kind)})
+			continue
+		}
+		parts := strings.SplitN(word, " ", 3)
+		found.Relationships = append(found.Relationships, graph.Relationship{Source: parts[0], Relationship: parts[1], Target: parts[2]})
+	}
+	return found
+}
+
+func (b *bed) link(user auth.Principal, memory uuid.UUID, words ...string) {
+	b.t.Helper()
+	found := said(words...)
+	entities, _ := json.Marshal(found.Entities)
+	relationships, _ := json.Marshal(found.Relationships)
+	b.asWorker(user, func(tx pgx.Tx) {
+		mustExec(b.t, tx, "select throughline.touch_memories($1)", user.UserID)
+		mustExec(b.t, tx, "select throughline.link_memory($1, $2, $3)", memory, string(entities), string(relationships))
+	})
+}
+
+// linked stores a memory and links it.
+func (b *bed) linked(content string, words ...string) uuid.UUID {
+	b.t.Helper()
+	memory := b.wrote(b.user, content)
+	b.link(b.user, memory, words...)
+	return memory
+}
+
+// graph reads "User likes Neovim", or "was User likes Neovim", and "Neovim/tool 2".
+func (b *bed) graph(query history.GraphQuery) []string {
+	b.t.Helper()
+	if err := query.Check(); err != nil {
+		b.t.Fatal(err)
+	}
+	answer, err := NewGraph(b.pool).ReadGraph(b.t.Context(), b.user, query)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	words := []string{}
+	for _, edge := range answer.Relationships {
+		was := ""
+		if !edge.Valid {
+			was = "was "
+		}
+		words = append(words, was+edge.Source+" "+edge.Relationship+" "+edge.Target)
+	}
+	for _, node := range answer.Entities {
+		words = append(words, fmt.Sprintf("%s/%s %d", node.Name, node.Type, node.Mentions))
+	}
+	slices.Sort(words)
+	return words
+}
+
+func (b *bed) wantGraph(query history.GraphQuery, want ...string) {
+	b.t.Helper()
+	slices.Sort(want)
+	if got := b.graph(query); !slices.Equal(got, want) {
+		b.t.Errorf("%+v:\n got %q\nwant %q", query, got, want)
+	}
+	b.checkGraph()
+}
+
+// checkGraph checks what holds of every graph.
+func (b *bed) checkGraph() {
+	b.t.Helper()
+	for what, sql := range map[string]string{
+		"mentions that a recount does not confirm": "select count(*) from memory_entities e where mentions <> (select count(*) from memory_mentions m where m.entity_id = e.id) or mentions = 0",
+		"triples that are open twice":              "select count(*) from (select from memory_relationships where valid group by source_entity_id, relationship, target_entity_id having count(*) > 1) t",
+		"relationships whose memory does not mention both ends": `select count(*) from memory_relationships r where 2 <> (select count(*) from memory_mentions m
+			where m.memory_id = r.memory_id and m.entity_id in (r.source_entity_id, r.target_entity_id))`,
+		"relationships that are open though all that say them are superseded": `select count(*) from memory_relationships r where valid and not exists (
+			select from memories m where m.id in (select r.memory_id union all select unnest(r.also_said_by)) and m.status <> 'superseded')`,
+		"entities with two users": "select count(*) from memory_entities e join memory_mentions m on m.entity_id = e.id where m.user_id <> e.user_id",
+	} {
+		if n := testkit.Ask[int](b.t, b.pool, sql); n > 0 {
+			b.t.Errorf("%d %s", n, what)
+		}
+	}
+}
+
+func TestGraphOfMemories(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	b.linked("Likes Neovim and uses it at Acme.", "Neovim/tool", "Acme/organization", "User likes Neovim", "I works_at ACME")
+	b.linked("Acme is in Porto.", "Porto/place", "Acme is_in Porto")
+	b.linked("Prefers neovim to Emacs, in C++.", "neovim/product", "Emacs/tool", "C++/concept", "User prefers neovim")
+	all := []string{"User likes Neovim", "User prefers Neovim", "User works_at Acme", "Acme is_in Porto",
+		"User/person 2", "Neovim/tool 2", "Acme/organization 2", "Porto/place 1", "Emacs/tool 1", "C++/concept 1"}
+	b.wantGraph(history.GraphQuery{}, all...)
+	b.wantGraph(history.GraphQuery{Entity: "NEOVIM"}, "User likes Neovim", "User prefers Neovim", "Neovim/tool 2", "User/person 2")
+	b.wantGraph(history.GraphQuery{Entity: "porto"}, "Acme is_in Porto", "Acme/organization 2", "Porto/place 1")
+	b.wantGraph(history.GraphQuery{Entity: "porto", Depth: 2}, "Acme is_in Porto", "User works_at Acme", "Acme/organization 2", "Porto/place 1", "User/person 2")
+	b.wantGraph(history.GraphQuery{Entity: "porto", Depth: 3}, "Acme is_in Porto", "User works_at Acme", "User likes Neovim", "User prefers Neovim",
+		"Acme/organization 2", "Porto/place 1", "User/person 2", "Neovim/tool 2")
+	b.wantGraph(history.GraphQuery{Relationship: "Works at"}, "User works_at Acme", "Acme/organization 2", "User/person 2")
+	b.wantGraph(history.GraphQuery{Type: "tool"}, "User likes Neovim", "User prefers Neovim", "Neovim/tool 2", "User/person 2", "Emacs/tool 1")
+	b.wantGraph(history.GraphQuery{Entity: "Emacs"}, "Emacs/tool 1")
+	b.wantGraph(history.GraphQuery{Entity: "c++"}, "C++/concept 1")
+	b.wantGraph(history.GraphQuery{Entity: "c"})
+	b.wantGraph(history.GraphQuery{Entity: "Nobody' or true --"})
+
+	b.wantGraph(history.GraphQuery{Text: "what tools do I like?"}, "User likes Neovim", "User prefers Neovim", "Neovim/tool 2", "User/person 2")
+	b.wantGraph(history.GraphQuery{Text: "Where do I work?"}, "User works_at Acme", "Acme/organization 2", "User/person 2")
+	b.wantGraph(history.GraphQuery{Text: "Do I like Porto?"}, "Porto/place 1")
+	b.wantGraph(history.GraphQuery{Text: "Tell me about porto."}, "Acme is_in Porto", "Acme/organization 2", "Porto/place 1")
+	b.wantGraph(history.GraphQuery{Text: "Why though?"})
+
+	other := b.newUser()
+	b.user = other
+	b.wantGraph(history.GraphQuery{})
+	b.wantGraph(history.GraphQuery{Entity: "Neovim"})
+}
+
+// The graph knows no more than the memories.
+func TestLinkMemoryTakesOnlyWhatTheMemorySays(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	b.linked("Likes the cello.", "cello/concept", "Yo-Yo Ma/person", "User likes cello", "User admires Yo-Yo", "User likes User", "cello  ", "/tool", strings.Repeat("x", 101)+"/tool", "cell/tool")
+	b.wantGraph(history.GraphQuery{}, "User likes cello", "User/person 1", "cello/concept 1")
+	memory := b.linked("東京に住んでいる。", "東京/place", "User lives_in 東京")
+	b.wantGraph(history.GraphQuery{Entity: "東京"}, "User lives_in 東京", "User/person 2", "東京/place 1")
+	stranger := b.newUser()
+	b.link(stranger, memory, "東京/concept", "User hates 東京")
+	b.wantGraph(history.GraphQuery{Entity: "東京"}, "User lives_in 東京", "User/person 2", "東京/place 1")
+	b.asWorker(b.user, func(tx pgx.Tx) {
+		for _, odd := range []string{"null", "{}", "[]", `[1, null, "x", {}]`, `[{"name": 5, "type": []}]`, `[{"name": null}]`} {
+			mustExec(t, tx, "select throughline.link_memory($1, $2, $2)", memory, odd)
+		}
+		mustExec(t, tx, `select throughline.link_memory($1, '[]', '[{"source": "User", "relationship": "knows", "target": "東京", "valid_from": "2026-13-45"},
+			{"source": "User", "relationship": "?!", "target": "東京"}]')`, memory)
+	})
+	b.wantGraph(history.GraphQuery{Entity: "東京"}, "User lives_in 東京", "User knows 東京", "User/person 2", "東京/place 1")
+}
+
+// What is superseded is closed, and was true until then; what comes back is open again.
+func TestRelationshipsFollowTheirMemory(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	old := b.linked("Lives in Lyon.", "Lyon/place", "User lives_in Lyon")
+	testkit.Exec(t, b.pool, "update memories set valid_from = '2024-05-01', recorded_at = '2025-01-01' where id = $1", old)
+	testkit.Exec(t, b.pool, "update memory_relationships set valid_from = '2024-05-01', recorded_at = '2025-01-01'")
+	testkit.Exec(t, b.pool, "update memories set status = 'superseded', valid_to = '2026-03-01', retracted_at = now() where id = $1", old)
+	b.linked("Lives in Porto.", "Porto/place", "User lives_in Porto")
+	testkit.Exec(t, b.pool, "update memory_relationships set valid_from = '2026-03-01' where valid")
+	testkit.Exec(t, b.pool, "update memories set valid_from = '2026-03-01' where status = 'active'")
+	lyon, porto, me := "Lyon/place 1", "Porto/place 1", "User/person 2"
+	b.wantGraph(history.GraphQuery{Entity: "user"}, "was User lives_in Lyon", "User lives_in Porto", lyon, porto, me)
+	b.wantGraph(history.GraphQuery{Text: "where do I live"}, "User lives_in Porto", porto, me)
+	b.wantGraph(history.GraphQuery{AsOf: "2025-06-01"}, "User lives_in Lyon", lyon, me)
+	b.wantGraph(history.GraphQuery{AsOf: "2026-06-01"}, "User lives_in Porto", porto, me)
+	b.wantGraph(history.GraphQuery{Text: "where do I live", AsOf: "2025-06-01T10:00:00Z"}, "User lives_in Lyon", lyon, me)
+	b.wantGraph(history.GraphQuery{AsOf: "2024-04-30"})
+	testkit.Exec(t, b.pool, "update memories set status = 'active', valid_to = null, retracted_at = null where id = $1", old)
+	b.wantGraph(history.GraphQuery{Entity: "lyon"}, "User lives_in Lyon", lyon, me)
+	testkit.Exec(t, b.pool, "update memories set status = 'archived' where id = $1", old)
+	b.wantGraph(history.GraphQuery{}, "User lives_in Porto", porto, me)
+}
+
+// One open row for a triple, however many say it; it stays as long as one of them does.
+func TestATripleOfSeveralMemoriesOutlivesOne(t *testing.T) {
+	t.Parallel()
+	for what, change := range map[string]string{
+		"deleted":    "delete from memories where id = $1",
+		"superseded": "update memories set status = 'superseded', retracted_at = now() where id = $1",
+		"edited":     "update memories set content = 'Something else, ' || id where id = $1",
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			b := newBed(t)
+			memories := []uuid.UUID{
+				b.linked("Likes Neovim.", "Neovim/tool", "User likes Neovim"),
+				b.linked("Likes Neovim much.", "Neovim/tool", "User likes Neovim"),
+				b.linked("Still likes Neovim.", "Neovim/tool", "User likes Neovim"),
+			}
+			b.wantGraph(history.GraphQuery{}, "User likes Neovim", "Neovim/tool 3", "User/person 3")
+			for _, gone := range []int{0, 2} {
+				testkit.Exec(t, b.pool, change, memories[gone])
+				if got := b.graph(history.GraphQuery{}); !slices.Contains(got, "User likes Neovim") {
+					t.Errorf("without %d: %q", gone, got)
+				}
+				b.checkGraph()
+			}
+			testkit.Exec(t, b.pool, change, memories[1])
+			if what == "superseded" {
+				b.wantGraph(history.GraphQuery{}, "was User likes Neovim", "Neovim/tool 3", "User/person 3")
+				testkit.Exec(t, b.pool, "update memories set status = 'active', retracted_at = null where id = $1", memories[2])
+				b.wantGraph(history.GraphQuery{}, "User likes Neovim", "Neovim/tool 3", "User/person 3")
+				return
+			}
+			b.wantGraph(history.GraphQuery{})
+		})
+	}
+}
+
+// What was true, was not, and is true again has two rows; a restored memory does not open the first beside the second.
+func TestATripleThatComesBack(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	first := b.linked("Lives in Lyon.", "Lyon/place", "User lives_in Lyon")
+	testkit.Exec(t, b.pool, "update memories set status = 'superseded', retracted_at = now() where id = $1", first)
+	second := b.linked("Lives in Lyon again.", "Lyon/place", "User lives_in Lyon")
+	both := []string{"was User lives_in Lyon", "User lives_in Lyon", "Lyon/place 2", "User/person 2"}
+	b.wantGraph(history.GraphQuery{}, both...)
+	testkit.Exec(t, b.pool, "update memories set status = 'active', retracted_at = null where id = $1", first)
+	b.wantGraph(history.GraphQuery{}, both...)
+	testkit.Exec(t, b.pool, "delete from memories where id = $1", second)
+	if got := b.graph(history.GraphQuery{}); !slices.Contains(got, "User lives_in Lyon") {
+		t.Errorf("%q", got)
+	}
+	b.checkGraph()
+}
+
+// Both deleted in one statement, and the whole user.
+func TestDeletionTakesTheGraph(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	for n := range 5 {
+		b.linked(fmt.Sprintf("Likes Neovim %d.", n), "Neovim/tool", "User likes Neovim")
+	}
+	testkit.Exec(t, b.pool, "delete from memories where content < 'Likes Neovim 3.'")
+	b.wantGraph(history.GraphQuery{}, "User likes Neovim", "Neovim/tool 2", "User/person 2")
+	testkit.Exec(t, b.pool, "delete from auth.users where id = $1", b.user.UserID)
+	if n := testkit.Ask[int](t, b.pool, "select (select count(*) from memory_entities) + (select count(*) from memory_relationships) + (select count(*) from memory_mentions)"); n > 0 {
+		t.Errorf("%d rows are left", n)
+	}
+}
+
+// Words that the user or an erasure takes out of a memory are out of the graph in the same commit. A merge by the model
+// keeps them.
+func TestEditedMemoryLeavesTheGraph(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	memory := b.linked("Likes Alice and Neovim.", "Alice/person", "Neovim/tool", "User likes Alice")
+	waiting := func() bool {
+		return testkit.Ask[bool](t, b.pool, "select graph_version is null from memories where id = $1", memory)
+	}
+	if waiting() {
+		t.Error("a linked memory still waits")
+	}
+	b.asWorker(b.user, func(tx pgx.Tx) {
+		mustExec(t, tx, "select throughline.note_change('UPDATE', 'r', 'model', 'm', 'p')")
+		mustExec(t, tx, "update throughline.own_memories set content = 'Likes Alice and Neovim, and Bob.' where id = $1", memory)
+		mustExec(t, tx, `select throughline.link_memory($1, '[{"name": "Bob", "type": "person"}]', '[]')`, memory)
+	})
+	b.wantGraph(history.GraphQuery{}, "User likes Alice", "Alice/person 1", "Neovim/tool 1", "Bob/person 1", "User/person 1")
+	testkit.Exec(t, b.pool, "update memories set pinned = true where id = $1", memory)
+	b.wantGraph(history.GraphQuery{Entity: "Alice"}, "User likes Alice", "Alice/person 1", "User/person 1")
+	if waiting() {
+		t.Error("a memory that was pinned waits")
+	}
+	testkit.Exec(t, b.pool, "update memories set content = 'Likes Neovim.' where id = $1", memory)
+	b.wantGraph(history.GraphQuery{})
+	if !waiting() {
+		t.Error("an edited memory does not wait")
+	}
+}
+
+func TestUserNamesInGoAndSQL(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	for _, name := range []string{"User", "the  USER", "I", "me", "Myself", "der Nutzer", "die Nutzerin", "l'utilisateur", "L’utilisatrice", "el usuario", "o usuário", "a usuária", "l'utente",
+		"Users", "user 2", "", "it", "Neovim", "mr user"} {
+		if inSQL := testkit.Ask[bool](t, b.pool, "select throughline.is_user_name($1)", name); inSQL != graph.IsUser(name) {
+			t.Errorf("%q: %v in SQL, %v in Go", name, inSQL, graph.IsUser(name))
+		}
+	}
+}

@@ -1,0 +1,199 @@
+package postgres
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/arcoscribe/throughline/internal/fault"
+	"github.com/arcoscribe/throughline/internal/history"
+	"github.com/arcoscribe/throughline/internal/memory/learn"
+	"github.com/arcoscribe/throughline/internal/memory/lease"
+	"github.com/arcoscribe/throughline/internal/metrics"
+	"github.com/arcoscribe/throughline/internal/testkit"
+)
+
+// movingModel believes whoever says where they live, and that nobody lives in two places.
+type movingModel struct{}
+
+func (movingModel) Ask(_ context.Context, question lease.Question) (lease.Answer, error) {
+	var answer any
+	switch question.Purpose {
+	case "consolidate":
+		answer = map[string]any{"decisions": []any{map[string]any{"candidate": "C1", "action": "DELETE", "memory": "M1", "merged": nil, "reason": "moved"}}}
+	default:
+		facts := []any{}
+		_, said, _ := strings.Cut(question.Input, "NEW MESSAGES")
+		for line := range strings.SplitSeq(said, "\n") {
+			alias, rest, _ := strings.Cut(line, " ")
+			_, place, found := strings.Cut(strings.TrimSuffix(rest, "."), "I live in ")
+			if found && strings.HasPrefix(alias, "U") {
+				facts = append(facts, map[string]any{
+					"fact": "The user lives in " + place + ".", "type": "fact", "confidence": 0.9, "horizon": "lasting", "durable": false, "evidence": []string{alias},
+					"quote": "I live in " + place, "valid_from": nil, "valid_to": nil, "replaces": nil,
+					"entities": []any{map[string]any{"name": place, "type": "place"}}, "relationships": []any{},
+				})
+			}
+		}
+		answer = map[string]any{"facts": facts}
+	}
+	encoded, err := json.Marshal(answer)
+	return lease.Answer{Text: string(encoded), Model: "m"}, err
+}
+
+// learner returns an engine that reads the bed's chats, also while somebody is talking in them.
+func (b *bed) learner() *learn.Engine {
+	return learn.New(learn.Config{
+		Store: NewLearning(b.pool), Asker: movingModel{}, Logger: slog.New(slog.DiscardHandler), Metrics: metrics.New(), Model: "m",
+		Similar: 0.6, Delay: 0, MostTurns: 12, Graph: true, Inbox: true,
+	})
+}
+
+// read reads a chat as often as it takes, as a job does.
+func (b *bed) read(engine *learn.Engine, chatID uuid.UUID) error {
+	job := learn.Job{EnqueueNext: func(context.Context, pgx.Tx, time.Time) error { return nil }}
+	for ctx := b.t.Context(); ; {
+		report, err := engine.Extract(ctx, chatID, job)
+		if err != nil || report.Result == lease.Nothing {
+			return err
+		}
+		if report.Result == lease.Busy && !pause(ctx, time.Millisecond) {
+			return ctx.Err()
+		}
+	}
+}
+
+// says stores a message of the user and a reply.
+func (b *bed) says(chatID uuid.UUID, content string) {
+	b.t.Helper()
+	b.exec("insert into messages (chat_id, role, content, token_count) values ($1, 'user', $2, 9), ($1, 'assistant', 'I see.', 2)", chatID, content)
+}
+
+// Extractions commit while the user deletes a memory with what summaries hold of it, changes it, and goes on talking: nobody
+// waits for another without end, and what was said last is remembered once.
+func TestExtractionsBesideTheUsersChanges(t *testing.T) {
+	t.Parallel()
+	for name, changes := range map[string][]func(r *remembering, id uuid.UUID) error{
+		"deleted, with summaries": {func(r *remembering, id uuid.UUID) error {
+			return r.memories.DeleteMemory(r.t.Context(), r.user, id, history.MemoryDeletion{Also: history.AlsoSummaries})
+		}},
+		"changed": {func(r *remembering, id uuid.UUID) error {
+			_, err := r.memories.ChangeMemory(r.t.Context(), r.user, id, history.MemoryChange{Content: new("The user lives in Lyon, near the river.")})
+			return err
+		}},
+		"both, and pinned": {
+			func(r *remembering, id uuid.UUID) error {
+				return r.memories.DeleteMemory(r.t.Context(), r.user, id, history.MemoryDeletion{Also: history.AlsoSummaries})
+			},
+			func(r *remembering, id uuid.UUID) error {
+				_, err := r.memories.ChangeMemory(r.t.Context(), r.user, id, history.MemoryChange{Content: new("The user lives in Lyon, near the river.")})
+				return err
+			},
+			func(r *remembering, id uuid.UUID) error {
+				_, err := r.memories.ChangeMemory(r.t.Context(), r.user, id, history.MemoryChange{Pinned: new(true)})
+				return err
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRemembering(t)
+			engine, random := r.learner(), seeded(t)
+			for n := range races(t, 80) { // 20 in short mode
+				r.user = r.newUser()
+				chats := [2]uuid.UUID{r.newChat(1), r.newChat(1)}
+				for _, chatID := range chats {
+					r.says(chatID, "I live in Lyon.")
+					if err := r.read(engine, chatID); err != nil {
+						t.Fatal(err)
+					}
+					r.mustCommit(r.claim(chatID, "fold"))
+					r.says(chatID, "I live in Porto.")
+				}
+				known := ask[uuid.UUID](r.bed, "select id from memories where user_id = $1", r.user.UserID)
+				var work []func() error
+				for _, chatID := range chats {
+					work = append(work, func() error { return r.read(engine, chatID) }, func() error {
+						_, err := r.turns.StartTurn(t.Context(), r.user, turnIn(chatID, "And now?"))
+						return err
+					})
+				}
+				for _, change := range changes {
+					work = append(work, func() error {
+						if err := change(r, known); fault.CodeOf(err) != fault.MemoryNotFound {
+							return err
+						}
+						return nil // deleted by another
+					})
+				}
+				r.atOnce(n, random, work)
+				r.checkMemories()
+				got := ask[string](r.bed, `select count(*) filter (where content like '%Porto%' and status in ('active', 'inbox')) || ' ' || count(*) filter (where content like '%Lyon%' and status = 'active' and not edited and not pinned)
+					from memories where user_id = $1`, r.user.UserID)
+				if got != "1 0" {
+					t.Fatalf("round %d: Porto and Lyon are remembered %s times: %s", n, got, ask[string](r.bed, `select coalesce(string_agg(content || ' ' || status, ', '), '') || '; read '
+						|| (select string_agg(seq_from || '-' || seq_to || ' ' || result, ', ') from memory_extractions where user_id = $1) from memories where user_id = $1`, r.user.UserID))
+				}
+				for len(r.rebuilt) > 0 {
+					<-r.rebuilt
+				}
+			}
+			r.wantNoDeadlock()
+		})
+	}
+}
+
+// wantNoDeadlock ends the bed, and checks that Postgres has resolved no deadlock: transactions that are tried again hide it.
+// A session tells what it counted when it ends or, as those of a pooler, once it has been idle for ten seconds.
+func (b *bed) wantNoDeadlock() {
+	b.t.Helper()
+	admin := testkit.Connect(b.t, b.db.AdminDSN)
+	b.pool.Close()
+	testkit.Eventually(b.t, "all sessions have told what they counted", func() bool {
+		return testkit.Ask[int](b.t, admin, "select count(*) from pg_stat_activity where datname = current_database() and application_name = 'throughline' and (state <> 'idle' or state_change > now() - interval '12 seconds')") == 0
+	})
+	if n := testkit.Ask[int](b.t, admin, "select deadlocks from pg_stat_database where datname = current_database()"); n != 0 {
+		b.t.Errorf("%d deadlocks", n)
+	}
+}
+
+// Two workers read two chats of one user that say the same: one memory, each source, no range twice, nothing lost.
+func TestTwoWorkersReadTheSameFacts(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	const chats = 2
+	engines := [chats]*learn.Engine{b.learner(), b.learner()}
+	rounds := races(t, 250) // 62 in short mode
+	for n := range rounds {
+		user := b.newUser()
+		var wait sync.WaitGroup
+		failures := make([]error, chats)
+		for i, engine := range engines {
+			chatID := ask[uuid.UUID](b, "insert into chats (user_id, title) values ($1, '') returning id", user.UserID)
+			b.says(chatID, "Good day.")
+			b.says(chatID, "I live in Lyon.")
+			wait.Go(func() { failures[i] = b.read(engine, chatID) })
+		}
+		wait.Wait()
+		if err := errors.Join(failures...); err != nil {
+			t.Fatalf("round %d: %v", n, err)
+		}
+		got := ask[string](b, `select (select count(*) from memories where user_id = $1) || ' ' || (select count(*) from memory_sources where user_id = $1) || ' '
+			|| (select count(*) from memory_extractions where user_id = $1) || ' ' || (select count(*) from conversation_briefs where user_id = $1 and extracted_seq <> 4) || ' '
+			|| (select count(*) from memory_users where user_id = $1 and lease_token is not null)`, user.UserID)
+		if want := fmt.Sprintf("1 %d %d 0 0", chats, chats); got != want {
+			t.Fatalf("round %d: memories, sources, entries, chats half read, leases: %s, want %s", n, got, want)
+		}
+	}
+	b.checkMemories()
+	b.wantNoDeadlock()
+}

@@ -1,0 +1,121 @@
+package postgres
+
+import (
+	"context"
+	"strings"
+
+	"github.com/arcoscribe/throughline/internal/auth"
+	"github.com/arcoscribe/throughline/internal/memory/memories"
+	"github.com/arcoscribe/throughline/internal/postgres/dbsqlc"
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// Memories reads memories for prompts, with the rights of the user who asks.
+type Memories struct{ pool *pgxpool.Pool }
+
+var _ memories.Store = (*Memories)(nil)
+
+// NewMemories returns the store.
+func NewMemories(pool *pgxpool.Pool) *Memories { return &Memories{pool: pool} }
+
+// Candidates returns the memories that a message may be about.
+func (m *Memories) Candidates(ctx context.Context, user auth.Principal, ask memories.Ask) ([]memories.Candidate, error) {
+	const doing = "find memories"
+	params := dbsqlc.FindMemoriesParams{Names: ask.Names, Model: ask.Vector.Model, Most: ask.PerWay}
+	for _, word := range ask.Words {
+		params.Words, params.Telling = append(params.Words, strings.Join(word.Forms, "\n")), append(params.Telling, !word.Weak)
+	}
+	if ask.Vector.Values != nil {
+		params.Question = new(vectorText(ask.Vector.Values))
+	}
+	var found []memories.Candidate
+	err := sendAs(ctx, m.pool, user, doing, func(batch *pgx.Batch) {
+		found = nil
+		queueLimit(ctx, batch)
+		queueMany(batch, queries.FindMemories, params, func(row dbsqlc.FindMemoriesRow) { found = append(found, candidate(row)) })
+	})
+	if sqlState(err) == queryCanceled {
+		return nil, failed(doing, context.DeadlineExceeded)
+	}
+	return found, err
+}
+
+func candidate(row dbsqlc.FindMemoriesRow) memories.Candidate {
+	c := memories.Candidate{
+		Memory: memories.Memory{
+			ID: row.ID, Content: row.Content, Type: memories.Type(row.MemoryType), Confidence: row.Confidence,
+			Durable: row.Durable, Pinned: row.Pinned, Edited: row.Edited, Status: memories.Active, Origin: memories.Origin(row.Origin),
+			Version: row.Version, Lang: zeroNull(row.Lang), ValidFrom: zeroNull(row.ValidFrom), ValidTo: zeroNull(row.ValidTo),
+			Precision: memories.Precision(zeroNull(row.ValidPrecision)), RecordedAt: row.RecordedAt, ChatID: row.SourceSessionID.UUID,
+			LastAccessed: zeroNull(row.LastAccessed), AccessCount: row.AccessCount, CreatedAt: row.CreatedAt, UpdatedAt: row.UpdatedAt,
+		},
+		Words: float64(row.ByWords), Rarest: row.Rarest, All: row.Memories,
+		Cosine: float64(row.Cosine), HasCosine: row.HasCosine, Named: row.Named,
+	}
+	for n, id := range row.MessageIds {
+		c.Sources = append(c.Sources, memories.Source{MessageID: id, ChatID: row.ChatIds[n], Seq: row.Seqs[n], Quote: row.Quotes[n]})
+	}
+	return c
+}
+
+var _ memories.VectorStore = (*Embeddings)(nil)
+
+// BareMemories returns memories without a vector of the model, with the rights of the user.
+func (e *Embeddings) BareMemories(ctx context.Context, userID uuid.UUID, model string, after uuid.UUID, most int) ([]memories.Bare, error) {
+	var bare []memories.Bare
+	err := e.sendAsMemoryOwner(ctx, userID, "read memories without vectors", func(batch *pgx.Batch) {
+		bare = nil
+		queueMany(batch, queries.ReadBareMemories, dbsqlc.ReadBareMemoriesParams{After: after, Model: model, Most: most}, func(row dbsqlc.ReadBareMemoriesRow) {
+			bare = append(bare, memories.Bare{ID: row.ID, Content: row.Content})
+		})
+	})
+	return bare, err
+}
+
+// SaveMemoryVectors stores vectors of memories whose content is unchanged, with the rights of the user.
+func (e *Embeddings) SaveMemoryVectors(ctx context.Context, userID uuid.UUID, model string, vectors []memories.Vector) (int, error) {
+	params := dbsqlc.SaveMemoryVectorsParams{Model: model}
+	for _, v := range vectors {
+		params.Ids, params.Contents = append(params.Ids, v.ID), append(params.Contents, v.Content)
+		params.Embeddings = append(params.Embeddings, vectorText(v.Values))
+	}
+	saved := 0
+	err := e.sendAsMemoryOwner(ctx, userID, "save vectors of memories", func(batch *pgx.Batch) {
+		saved = 0
+		queueLockMemories(batch)
+		queue(batch, queries.SaveMemoryVectors, params).Exec(func(tag pgconn.CommandTag) error {
+			saved = int(tag.RowsAffected())
+			return nil
+		})
+	})
+	return saved, err
+}
+
+// sendAsMemoryOwner sends a batch with the rights of a user who is remembered. For others the statements see no rows.
+func (e *Embeddings) sendAsMemoryOwner(ctx context.Context, userID uuid.UUID, doing string, fill func(*pgx.Batch)) error {
+	return failed(doing, send(ctx, e.pool, func(batch *pgx.Batch) {
+		queueOne(batch, queries.ActAsEmbeddedOwner, userID, func(dbsqlc.ActAsEmbeddedOwnerRow) {})
+		fill(batch)
+	}))
+}
+
+// BareUsers returns users with memories without a vector of the model.
+func (e *Embeddings) BareUsers(ctx context.Context, model string, most int) (fresh, outdated []uuid.UUID, err error) {
+	rows, err := dbsqlc.New(e.pool).FindBareMemoryUsers(ctx, dbsqlc.FindBareMemoryUsersParams{Model: model, Most: most})
+	for _, row := range rows {
+		if row.Outdated {
+			outdated = append(outdated, row.UserID)
+		} else {
+			fresh = append(fresh, row.UserID)
+		}
+	}
+	return fresh, outdated, failed("find users with memories without vectors", err)
+}
+
+// queueLockMemories lets who writes to memories of a user wait for the others.
+func queueLockMemories(batch *pgx.Batch) {
+	_ = dbsqlc.New(&recorder{batch: batch}).LockEmbeddedOwner(context.Background()) // always errQueued
+}

@@ -1,0 +1,436 @@
+package postgres
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"strings"
+
+	"github.com/arcoscribe/throughline/internal/auth"
+	"github.com/arcoscribe/throughline/internal/bundle"
+	"github.com/arcoscribe/throughline/internal/history"
+	"github.com/arcoscribe/throughline/internal/memory/memories"
+	"github.com/arcoscribe/throughline/internal/memory/recall"
+	"github.com/arcoscribe/throughline/internal/postgres/dbsqlc"
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// UserMemories is the store of what a user does with the memories.
+type UserMemories struct {
+	pool    *pgxpool.Pool
+	options UserMemoriesOptions
+}
+
+// UserMemoriesOptions of a store. Both functions insert a job in the caller's transaction.
+type UserMemoriesOptions struct {
+	// Off is set where nothing new is remembered.
+	Off bool
+	// Rebuild makes a chat's brief anew.
+	Rebuild func(ctx context.Context, tx pgx.Tx, chatID uuid.UUID) error
+	// Embed asks for the vectors of a user's memories that have none; nil for no vectors.
+	Embed func(ctx context.Context, tx pgx.Tx, userID uuid.UUID) error
+}
+
+var _ history.Memories = (*UserMemories)(nil)
+
+// NewUserMemories returns the store.
+func NewUserMemories(pool *pgxpool.Pool, options UserMemoriesOptions) *UserMemories {
+	return &UserMemories{pool: pool, options: options}
+}
+
+// foundMemory is a row of SearchMemories.
+type foundMemory struct {
+	history.Memory
+	Score float64
+}
+
+// ListMemories reads a page and one memory more, which shows that there is a next page.
+func (u *UserMemories) ListMemories(ctx context.Context, user auth.Principal, query history.MemoriesQuery) (history.MemoryPage, error) {
+	if query.Text != "" {
+		found, err := u.search(ctx, user, query)
+		page := history.MemoryPage{Memories: []history.Memory{}}
+		for _, row := range found {
+			page.Memories = append(page.Memories, row.Memory)
+		}
+		return page, err
+	}
+	params := dbsqlc.ListMemoriesParams{MemoryType: query.Type, Status: query.Status, AsOf: query.Moment, Most: query.Limit + 1}
+	if query.After != nil {
+		params.AfterCreatedAt, params.AfterID = &query.After.CreatedAt, query.After.ID
+	}
+	page := history.MemoryPage{}
+	err := sendAs(ctx, u.pool, user, "list memories", func(batch *pgx.Batch) {
+		queue(batch, queries.ListMemories, params).Query(all(&page.Memories))
+	})
+	if len(page.Memories) > query.Limit {
+		page.Memories = page.Memories[:query.Limit]
+		last := page.Memories[query.Limit-1]
+		page.Next = &history.MemoryCursor{CreatedAt: last.CreatedAt, ID: last.ID}
+	}
+	return page, err
+}
+
+func (u *UserMemories) search(ctx context.Context, user auth.Principal, query history.MemoriesQuery) (found []foundMemory, err error) {
+	err = sendAs(ctx, u.pool, user, "search memories", func(batch *pgx.Batch) {
+		queue(batch, queries.SearchMemories, dbsqlc.SearchMemoriesParams{
+			Words: query.Text, MemoryType: query.Type, Status: query.Status, AsOf: query.Moment, Most: query.Limit,
+		}).Query(all(&found))
+	})
+	return found, err
+}
+
+// FindMemory reads a memory.
+func (u *UserMemories) FindMemory(ctx context.Context, user auth.Principal, id uuid.UUID) (history.Memory, error) {
+	var found history.Memory
+	err := sendAs(ctx, u.pool, user, "find memory", func(batch *pgx.Batch) {
+		queue(batch, queries.FindMemory, id).Query(one(&found))
+	})
+	if err == nil && found.ID == uuid.Nil {
+		err = history.NoMemory()
+	}
+	return found, err
+}
+
+// MemoryHistory reads the revisions of a memory.
+func (u *UserMemories) MemoryHistory(ctx context.Context, user auth.Principal, id uuid.UUID) (history.MemoryHistory, error) {
+	var found history.Memory
+	var made history.MemoryHistory
+	err := sendAs(ctx, u.pool, user, "read memory history", func(batch *pgx.Batch) {
+		queue(batch, queries.FindMemory, id).Query(one(&found))
+		queue(batch, queries.MemoryRevisions, id).Query(all(&made.Revisions))
+	})
+	if err == nil && found.ID == uuid.Nil {
+		err = history.NoMemory()
+	}
+	return made, err
+}
+
+// change runs work in a transaction that may change the user's memories: it holds their lock.
+func (u *UserMemories) change(ctx context.Context, user auth.Principal, doing string, work func(*memoryChange) error) error {
+	return u.changeBeside(ctx, user, doing, nil, work)
+}
+
+// changeBeside is change with what has to be locked before the memories are.
+func (u *UserMemories) changeBeside(ctx context.Context, user auth.Principal, doing string, before func(*pgx.Batch), work func(*memoryChange) error) error {
+	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+	defer cancel()
+	return failed(doing, inTx(ctx, u.pool, func(tx pgx.Tx) error {
+		c := &memoryChange{ctx: ctx, tx: tx, user: user.UserID, options: u.options}
+		err := c.send(func(batch *pgx.Batch) {
+			queueExec(batch, queries.ActAsUser, user.Claims)
+			if before != nil {
+				before(batch)
+			}
+			queueTouch(batch)
+		})
+		if err != nil {
+			return err
+		}
+		if err := work(c); err != nil {
+			return err
+		}
+		return c.enqueue()
+	}))
+}
+
+func queueCount(batch *pgx.Batch, read func(dbsqlc.CountMemoriesRow)) {
+	queueOne(batch, func(q queries, ctx context.Context, _ struct{}) (dbsqlc.CountMemoriesRow, error) {
+		return q.CountMemories(ctx)
+	}, struct{}{}, read)
+}
+
+func queueTouch(batch *pgx.Batch) {
+	_ = dbsqlc.New(&recorder{batch: batch}).TouchOwnMemories(context.Background()) // always errQueued
+}
+
+// memoryChange is a transaction that changes memories of a user.
+type memoryChange struct {
+	ctx     context.Context //nolint:containedctx // it lives as long as the transaction, which has the same
+	tx      pgx.Tx
+	user    uuid.UUID
+	options UserMemoriesOptions
+	// embed and rebuild are the jobs that the change asks for.
+	embed   bool
+	rebuild []uuid.UUID
+}
+
+func (c *memoryChange) send(fill func(*pgx.Batch)) error {
+	batch := &pgx.Batch{}
+	fill(batch)
+	return c.tx.SendBatch(c.ctx, batch).Close()
+}
+
+// enqueue inserts the jobs, as the server itself.
+func (c *memoryChange) enqueue() error {
+	if c.embed = c.embed && c.options.Embed != nil; !c.embed && len(c.rebuild) == 0 {
+		return nil
+	}
+	if err := c.send(queueActAsServer); err != nil {
+		return err
+	}
+	if c.embed {
+		if err := c.options.Embed(c.ctx, c.tx, c.user); err != nil {
+			return err
+		}
+	}
+	for _, chatID := range c.rebuild {
+		if err := c.options.Rebuild(c.ctx, c.tx, chatID); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *memoryChange) find(id uuid.UUID) (found history.Memory, err error) {
+	err = c.send(func(batch *pgx.Batch) { queue(batch, queries.FindMemory, id).Query(one(&found)) })
+	if err == nil && found.ID == uuid.Nil {
+		err = history.NoMemory()
+	}
+	return found, err
+}
+
+// twin is a memory with certain words.
+type twin struct {
+	id     uuid.UUID
+	key    string
+	status memories.Status // "" for none
+}
+
+// live reports whether the words are remembered.
+func (t twin) live() bool { return t.status == memories.Active || t.status == memories.Inbox }
+
+// twins returns the memory that has each of the contents, except one memory.
+func (c *memoryChange) twins(but uuid.UUID, contents ...string) ([]twin, error) {
+	params := dbsqlc.FindTwinsParams{Contents: contents, But: but}
+	for place := range contents {
+		params.Places = append(params.Places, place)
+	}
+	var found []twin
+	err := c.send(func(batch *pgx.Batch) {
+		queueMany(batch, queries.FindTwins, params, func(row dbsqlc.FindTwinsRow) {
+			found = append(found, twin{row.Twin, string(row.ContentKey), memories.Status(row.Status)})
+		})
+	})
+	return found, err
+}
+
+// AddMemory stores a memory, or changes the one that has its words.
+func (u *UserMemories) AddMemory(ctx context.Context, user auth.Principal, memory history.NewMemory) (stored history.Memory, added bool, err error) {
+	if u.options.Off {
+		return history.Memory{}, false, history.MemoryOff()
+	}
+	id := uuid.New()
+	err = u.change(ctx, user, "add memory", func(c *memoryChange) error {
+		found, err := c.twins(uuid.Nil, memory.Content)
+		if err != nil {
+			return err
+		}
+		if known := found[0]; known.id != id && known.status != "" && known.status != memories.Superseded {
+			added = false
+			stored, err = c.apply(known.id, history.MemoryChange{
+				Type: memory.Type, Durable: memory.Durable, Pinned: memory.Pinned, Status: cmp.Or(memory.Status, new(string(memories.Active))),
+			})
+			return err
+		}
+		added = true
+		c.embed = true
+		rows, err := json.Marshal([]bundle.Memory{{
+			ID: id.String(), Content: memory.Content, MemoryType: *cmp.Or(memory.Type, new(string(memories.Fact))), Confidence: new(1.0),
+			Durable: zeroNull(memory.Durable), Pinned: zeroNull(memory.Pinned), Status: *cmp.Or(memory.Status, new(string(memories.Active))),
+		}})
+		if err != nil {
+			return err
+		}
+		return c.send(func(batch *pgx.Batch) {
+			queueNote(batch, memories.Add, "the user wrote it")
+			queueExec(batch, queries.InsertMemories, dbsqlc.InsertMemoriesParams{Origin: string(memories.FromUser), NewRows: rows})
+			queue(batch, queries.FindMemory, id).Query(one(&stored))
+		})
+	})
+	return stored, added, err
+}
+
+func queueNote(batch *pgx.Batch, action memories.Action, reason string) {
+	queueExec(batch, queries.NoteUserChange, dbsqlc.NoteUserChangeParams{Action: string(action), Reason: reason})
+}
+
+// ChangeMemory changes a memory and reads it.
+func (u *UserMemories) ChangeMemory(ctx context.Context, user auth.Principal, id uuid.UUID, change history.MemoryChange) (changed history.Memory, err error) {
+	err = u.change(ctx, user, "change memory", func(c *memoryChange) error {
+		changed, err = c.apply(id, change)
+		return err
+	})
+	return changed, err
+}
+
+// apply changes what is different. What is not makes no version.
+func (c *memoryChange) apply(id uuid.UUID, change history.MemoryChange) (history.Memory, error) {
+	before, err := c.find(id)
+	if err != nil {
+		return history.Memory{}, err
+	}
+	change = different(before, change)
+	if change == (history.MemoryChange{}) {
+		return before, nil
+	}
+	if err := c.checkTwin(before, change); err != nil {
+		return history.Memory{}, err
+	}
+	c.embed = c.embed || change.Content != nil || change.Status != nil
+	var changed bool
+	var after history.Memory
+	err = c.send(func(batch *pgx.Batch) {
+		queueNote(batch, actionOf(before, change), reasonOf(before, change))
+		queue(batch, queries.ChangeMemory, dbsqlc.ChangeMemoryParams{
+			ID: id, Content: change.Content, MemoryType: change.Type, Durable: change.Durable, Pinned: change.Pinned, Status: change.Status,
+		}).Exec(affects(1, &changed))
+		if change.Content != nil {
+			queueExec(batch, queries.OverwriteFacts, dbsqlc.OverwriteFactsParams{ID: id, Content: *change.Content})
+		}
+		queue(batch, queries.FindMemory, id).Query(one(&after))
+	})
+	if err == nil && !changed {
+		err = notAllowed("memories")
+	}
+	return after, err
+}
+
+// different returns the fields that would change something.
+func different(memory history.Memory, change history.MemoryChange) history.MemoryChange {
+	return history.MemoryChange{
+		Content: other(change.Content, memory.Content), Type: other(change.Type, memory.MemoryType), Status: other(change.Status, memory.Status),
+		Durable: other(change.Durable, memory.Durable), Pinned: other(change.Pinned, memory.Pinned),
+	}
+}
+
+func other[T comparable](wanted *T, is T) *T {
+	if wanted == nil || *wanted == is {
+		return nil
+	}
+	return wanted
+}
+
+// checkTwin returns an error if the change would make a second memory with the same words.
+func (c *memoryChange) checkTwin(before history.Memory, change history.MemoryChange) error {
+	content, status := *cmp.Or(change.Content, &before.Content), *cmp.Or(change.Status, &before.Status)
+	if change.Content == nil && change.Status == nil || status != string(memories.Active) && status != string(memories.Inbox) {
+		return nil
+	}
+	found, err := c.twins(before.ID, content)
+	if err == nil && found[0].live() {
+		err = history.SameMemory(found[0].id)
+	}
+	return err
+}
+
+func actionOf(before history.Memory, change history.MemoryChange) memories.Action {
+	switch status := zeroNull(change.Status); {
+	case change.Content != nil || before.Status == string(memories.Inbox):
+		return memories.Edit
+	case status == string(memories.Archived):
+		return memories.Archive
+	case status != "":
+		return memories.Unarchive
+	}
+	return memories.Edit
+}
+
+func reasonOf(before history.Memory, change history.MemoryChange) string {
+	switch {
+	case change.Content != nil:
+		return "the user changed the words"
+	case change.Status == nil:
+		return "the user changed its settings"
+	case before.Status == string(memories.Inbox) && *change.Status == string(memories.Active):
+		return "the user confirmed it"
+	case *change.Status == string(memories.Archived):
+		return "the user put it away"
+	}
+	return "the user brought it back"
+}
+
+// DeleteMemory deletes a memory; foreign keys delete what belongs to it.
+func (u *UserMemories) DeleteMemory(ctx context.Context, user auth.Principal, id uuid.UUID, deletion history.MemoryDeletion) error {
+	var chats []uuid.UUID
+	lock := func(batch *pgx.Batch) {
+		chats = nil
+		if deletion.Also == history.AlsoSummaries {
+			queue(batch, queries.LockMemorysChats, id)
+			queueMany(batch, queries.MakeBriefsStale, id, func(chatID uuid.UUID) { chats = append(chats, chatID) })
+		}
+	}
+	return u.changeBeside(ctx, user, "delete memory", lock, func(c *memoryChange) error {
+		if _, err := c.find(id); err != nil {
+			return err
+		}
+		var deleted bool
+		err := c.send(func(batch *pgx.Batch) {
+			queue(batch, queries.DeleteMemory, id).Exec(affects(1, &deleted))
+		})
+		if err == nil && !deleted {
+			err = notAllowed("memories")
+		}
+		c.rebuild = chats
+		return err
+	})
+}
+
+// FindForgettable searches whatever the status. What has only a few of the words is no candidate beside what has them, and
+// what has only function words of a text that has others is none at all.
+func (u *UserMemories) FindForgettable(ctx context.Context, user auth.Principal, text string) ([]history.ForgetCandidate, error) {
+	const least = 1.0 / 3 // of the best score
+	var telling []string
+	for _, word := range recall.Words(text) {
+		telling = append(telling, word.Forms[0])
+	}
+	found, err := u.search(ctx, user, history.MemoriesQuery{Text: strings.Join(telling, " "), Status: history.StatusAll, Limit: history.MaxForgotten})
+	candidates := []history.ForgetCandidate{}
+	for _, row := range found {
+		if row.Score >= least*found[0].Score {
+			candidates = append(candidates, history.ForgetCandidate{ID: row.ID, Content: row.Content, Version: row.Version})
+		}
+	}
+	return candidates, err
+}
+
+// ForgetMemories deletes those that are as they were.
+func (u *UserMemories) ForgetMemories(ctx context.Context, user auth.Principal, those []history.MemoryVersion) (forgotten int, err error) {
+	params := dbsqlc.ForgetMemoriesParams{}
+	for _, memory := range those {
+		params.Ids, params.Versions = append(params.Ids, memory.ID), append(params.Versions, int(memory.Version))
+	}
+	err = u.change(ctx, user, "forget memories", func(c *memoryChange) error {
+		var deleted int64
+		err := c.send(func(batch *pgx.Batch) { queue(batch, queries.ForgetMemories, params).Exec(counts(&deleted)) })
+		forgotten = int(deleted)
+		return err
+	})
+	return forgotten, err
+}
+
+// DeleteMemories skips what was not read yet, so that none of it comes back, and deletes all memories.
+func (u *UserMemories) DeleteMemories(ctx context.Context, user auth.Principal) (history.DeletedMemories, error) {
+	var deleted history.DeletedMemories
+	var left int64
+	skip := func(batch *pgx.Batch) {
+		_ = dbsqlc.New(&recorder{batch: batch}).MakeOwnMemoryUser(context.Background()) // always errQueued
+		_, _ = dbsqlc.New(&recorder{batch: batch}).SkipUnread(context.Background())     // always errQueued
+	}
+	err := u.changeBeside(ctx, user, "delete memories", skip, func(c *memoryChange) error {
+		return c.send(func(batch *pgx.Batch) {
+			queueCount(batch, func(row dbsqlc.CountMemoriesRow) {
+				deleted = history.DeletedMemories{
+					Memories: row.Memories, Sources: row.Sources, Revisions: row.Revisions, Entities: row.Entities, Relationships: row.Relationships,
+				}
+			})
+			_, _ = dbsqlc.New(&recorder{batch: batch}).DeleteMemories(context.Background()) // always errQueued
+			queueCount(batch, func(row dbsqlc.CountMemoriesRow) { left = row.Memories })
+		})
+	})
+	if err == nil && left > 0 {
+		err = notAllowed("memories")
+	}
+	return deleted, err
+}

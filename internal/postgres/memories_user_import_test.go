@@ -1,0 +1,303 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/arcoscribe/throughline/internal/auth"
+	"github.com/arcoscribe/throughline/internal/bundle"
+	"github.com/arcoscribe/throughline/internal/fault"
+	"github.com/arcoscribe/throughline/internal/history"
+	"github.com/arcoscribe/throughline/internal/transfer"
+)
+
+func TestExportedMemoriesComeBack(t *testing.T) {
+	t.Parallel()
+	r := newRemembering(t)
+	old, after := r.add("Lives in Lyon."), r.add("Lives in Porto.")
+	r.change(r.add("Owned a kayak.").ID, history.MemoryChange{Status: new("archived")})
+	r.exec(`update memories set status = 'superseded', valid_from = '2025-03-01', valid_to = '2026-03-01', valid_precision = 'month', retracted_at = now(), superseded_by = $2,
+		lang = 'en', confidence = 0.5 where id = $1`, old.ID, after.ID)
+	for n := range 2 * exportedMemories {
+		r.exec("insert into memories (user_id, content, created_at) values ($1, $2, '2026-01-01')", r.user.UserID, fmt.Sprintf("Number %d.", n))
+	}
+	export := func(user auth.Principal) []bundle.Memory {
+		var all []bundle.Memory
+		var after *history.MemoryCursor
+		for {
+			page, err := r.memories.ExportMemories(t.Context(), user, after)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(page) == 0 {
+				return all
+			}
+			all = append(all, page...)
+			last := page[len(page)-1]
+			after = &history.MemoryCursor{CreatedAt: last.CreatedAt, ID: uuid.MustParse(last.ID)}
+		}
+	}
+	exported := export(r.user)
+	if len(exported) != 2*exportedMemories+3 {
+		t.Fatalf("%d were exported", len(exported))
+	}
+	other := r.newUser()
+	for _, want := range []history.ImportedMemories{{Imported: len(exported)}, {Skipped: len(exported)}} {
+		if done, err := r.memories.ImportMemories(t.Context(), other, exported); err != nil || done != want {
+			t.Errorf("%+v, %v", done, err)
+		}
+	}
+	if done, err := r.memories.ImportMemories(t.Context(), r.user, exported); err != nil || done.Imported != 0 {
+		t.Errorf("one's own: %+v, %v", done, err)
+	}
+	ids := map[string]string{}
+	imported := export(other)
+	for _, memory := range slices.Concat(exported, imported) {
+		ids[memory.ID] = memory.Content
+	}
+	anonymous := func(all []bundle.Memory) map[string]bundle.Memory {
+		found := map[string]bundle.Memory{}
+		for _, memory := range all {
+			if memory.SupersededBy != nil {
+				memory.SupersededBy = new(ids[*memory.SupersededBy])
+			}
+			memory.ID, memory.Origin, memory.Version, memory.UpdatedAt = "", "", 0, time.Time{}
+			found[memory.Content] = memory
+		}
+		return found
+	}
+	if diff := cmp.Diff(anonymous(exported), anonymous(imported)); diff != "" {
+		t.Error(diff)
+	}
+	for _, memory := range imported {
+		if memory.Origin != "import" || memory.Version != 1 {
+			t.Errorf("%+v", memory)
+		}
+	}
+}
+
+func TestImportTakesTheSameWordsOnce(t *testing.T) {
+	t.Parallel()
+	r := newRemembering(t)
+	r.add("Plays the cello.")
+	file := `{"content":"plays the CELLO"}
+{"content":"Prefers oat milk.","type":"preference","id":"0198a1f2-7c11-7d3e-9a44-5b0e6f1c2d31"}
+
+{"content":"Prefers oat milk","confidence":0.2}
+{"content":"Preferred soy milk.","status":"superseded","superseded_by":"0198A1F2-7c11-7d3e-9a44-5b0e6f1c2d31"}
+{"content":"Prefers oat milk.","status":"superseded","superseded_by":"0198a1f2-7c11-7d3e-9a44-5b0e6f1c2d99"}
+`
+	records, err := bundle.ReadMemories(strings.NewReader(file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if done, err := r.memories.ImportMemories(t.Context(), r.user, records); err != nil || done != (history.ImportedMemories{Imported: 3, Skipped: 2}) {
+		t.Errorf("%+v, %v", done, err)
+	}
+	if kind := ask[string](r.bed, "select n.memory_type from memories o join memories n on n.id = o.superseded_by where o.content like '%soy%'"); kind != "preference" {
+		t.Errorf("what took its place is a %s", kind)
+	}
+	if dangling := ask[int](r.bed, "select count(*) from memories where status = 'superseded' and superseded_by is null"); dangling != 1 {
+		t.Errorf("%d have no successor", dangling)
+	}
+}
+
+// A rule of the app's owner binds whatever a user does with memories, and says so.
+func TestOwnersRulesBindMemories(t *testing.T) {
+	t.Parallel()
+	r := newRemembering(t)
+	kept := r.add("Plays the cello.")
+	r.exec(`create policy paid on memories as restrictive for insert to throughline_app with check (false);
+		create policy sealed on memories as restrictive for update to throughline_app using (false);
+		create policy kept on memories as restrictive for delete to throughline_app using (false);
+		create policy fixed on memory_users as restrictive for update to throughline_app using (enabled is null);`)
+	_, _, errAdd := r.memories.AddMemory(t.Context(), r.user, history.NewMemory{Content: "Prefers oat milk."})
+	_, errChange := r.memories.ChangeMemory(t.Context(), r.user, kept.ID, history.MemoryChange{Pinned: new(true)})
+	errDelete := r.memories.DeleteMemory(t.Context(), r.user, kept.ID, history.MemoryDeletion{})
+	_, errAll := r.memories.DeleteMemories(t.Context(), r.user)
+	_, errImport := r.memories.ImportMemories(t.Context(), r.user, []bundle.Memory{{Content: "x", MemoryType: "fact", Status: "active", Confidence: new(1.0)}})
+	_, errSettings := r.memories.ChangeMemorySettings(t.Context(), r.user, history.MemorySettingsChange{Enabled: new(false)})
+	for name, err := range map[string]error{"add": errAdd, "change": errChange, "delete": errDelete, "delete all": errAll, "import": errImport, "settings": errSettings} {
+		if fault.CodeOf(err) != fault.ForbiddenByPolicy {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if got := r.list(history.MemoriesQuery{}); !slices.Equal(got, []string{"Plays the cello."}) {
+		t.Errorf("left are %v", got)
+	}
+}
+
+// What was said in a chat goes along with it, and is erased with its messages there as well.
+func TestMemoriesTravelWithTheirChat(t *testing.T) {
+	t.Parallel()
+	p := newPort(t)
+	r := &remembering{bed: p.bed, memories: NewUserMemories(p.pool, UserMemoriesOptions{})}
+	chat, other := p.newChat(2), p.newChat(1)
+	p.exec("update chats set remember = false where id = $1", chat)
+	asked := ask[[]uuid.UUID](p.bed, "select array_agg(id order by seq) from messages where chat_id = $1 and role = 'user'", chat)
+	elsewhere := ask[uuid.UUID](p.bed, "select id from messages where chat_id = $1 and seq = 1", other)
+	old, after := r.said("Lives in Lyon.", asked[0]), r.said("Lives in Porto.", append(asked, elsewhere)...)
+	r.said("Plays the cello.", elsewhere)
+	p.exec("update memories set status = 'superseded', superseded_by = $2, pinned = true where id = $1", old, after)
+	r.add("Was never said.")
+	receiver := p.newUser()
+	for _, format := range []string{transfer.FormatLines, transfer.FormatObject} {
+		user := receiver
+		if format == transfer.FormatObject {
+			user = p.newUser()
+			stored, _, err := r.memories.AddMemory(t.Context(), user, history.NewMemory{Content: "lives in porto"})
+			if err != nil || stored.Origin != "user" {
+				t.Fatal(err)
+			}
+		}
+		made := p.mustImport(user, p.mustExport(p.user, chat, format)).Chats[0].ChatID
+		if again := p.mustImport(user, p.mustExport(p.user, chat, format)); again.Skipped != 1 {
+			t.Errorf("%s: again %+v", format, again)
+		}
+		if remember := ask[bool](p.bed, "select remember from chats where id = $1", made); remember {
+			t.Errorf("%s: the temporary chat is none any more", format)
+		}
+		page, err := r.memories.ListMemories(t.Context(), user, history.MemoriesQuery{Status: "all", Limit: 10})
+		if err != nil || len(page.Memories) != 2 {
+			t.Fatalf("%s: %+v, %v", format, page, err)
+		}
+		byStatus := map[string]history.Memory{}
+		for _, memory := range page.Memories {
+			byStatus[memory.Status] = memory
+		}
+		lyon, porto := byStatus["superseded"], byStatus["active"]
+		if !lyon.Pinned || lyon.SupersededBy == nil || *lyon.SupersededBy != porto.ID || len(lyon.Sources) != 1 || len(porto.Sources) != 2 || porto.Sources[0].ChatID != made {
+			t.Errorf("%s: %+v and %+v", format, lyon, porto)
+		}
+		p.exec("delete from messages where chat_id = $1", made)
+		page, err = r.memories.ListMemories(t.Context(), user, history.MemoriesQuery{Status: "all", Limit: 10})
+		if left := len(page.Memories); err != nil || (left == 1) != (format == transfer.FormatObject) || left > 1 {
+			t.Errorf("%s: %d are left, %v", format, left, err) // what the user wrote stays
+		}
+	}
+}
+
+func TestMemoriesOfAFileAreLeftOutWhereMemoryIsOff(t *testing.T) {
+	t.Parallel()
+	p := newPort(t)
+	r := &remembering{bed: p.bed, memories: NewUserMemories(p.pool, UserMemoriesOptions{})}
+	chat := p.newChat(1)
+	r.said("Plays the cello.", ask[uuid.UUID](p.bed, "select id from messages where chat_id = $1 and seq = 1", chat))
+	file := p.mustExport(p.user, chat, transfer.FormatLines)
+	off := transfer.New(transfer.Config{
+		Store:  NewTransfer(p.pool, p.limits, Enqueue{Fold: func(context.Context, pgx.Tx, uuid.UUID) error { return nil }}, UserMemoriesOptions{Off: true}),
+		Logger: slog.New(slog.DiscardHandler), TempDir: t.TempDir(),
+	})
+	user := p.newUser()
+	if result, err := off.Import(t.Context(), user, strings.NewReader(file), unwatched); err != nil || result.Imported != 1 {
+		t.Fatalf("%+v, %v", result, err)
+	}
+	if rows := ask[int](p.bed, "select count(*) from memory_users where user_id = $1", user.UserID) + ask[int](p.bed, "select count(*) from memories where user_id = $1", user.UserID); rows != 0 {
+		t.Errorf("%d rows", rows)
+	}
+}
+
+func TestMemoriesOutliveTheirChatWhenTheyAreKept(t *testing.T) {
+	t.Parallel()
+	r := newRemembering(t)
+	store := NewHistory(r.pool, r.limits, Enqueue{}, nil)
+	for _, keep := range []bool{true, false} {
+		chat := r.newChat(1)
+		id := r.said(fmt.Sprintf("Plays the cello: %v.", keep), ask[uuid.UUID](r.bed, "select id from messages where chat_id = $1 and seq = 1", chat))
+		if err := store.DeleteChat(t.Context(), r.user, chat, history.ChatDeletion{KeepMemories: keep}); err != nil {
+			t.Fatal(err)
+		}
+		kept, err := r.memories.FindMemory(t.Context(), r.user, id)
+		switch {
+		case keep && (err != nil || kept.Origin != "user" || len(kept.Sources) != 0 || kept.SourceSessionID != nil):
+			t.Errorf("kept %+v, %v", kept, err)
+		case !keep && fault.CodeOf(err) != fault.MemoryNotFound:
+			t.Errorf("not kept: %+v, %v", kept, err)
+		}
+	}
+}
+
+func TestTemporaryChats(t *testing.T) {
+	t.Parallel()
+	r := newRemembering(t)
+	store := NewHistory(r.pool, r.limits, Enqueue{}, nil)
+	for _, remember := range []*bool{nil, new(true), new(false)} {
+		made, err := store.CreateChat(t.Context(), r.user, history.NewChat{MemoryStrategy: "summary", Remember: remember, Tags: []string{}})
+		if err != nil || made.Remember != (remember == nil || *remember) {
+			t.Errorf("made %+v, %v", made, err)
+		}
+		changed, err := store.ChangeChat(t.Context(), r.user, made.ID, history.ChatChange{Remember: new(!made.Remember)})
+		if err != nil || changed.Remember == made.Remember {
+			t.Errorf("changed %+v, %v", changed, err)
+		}
+		if same, err := store.ChangeChat(t.Context(), r.user, made.ID, history.ChatChange{Title: history.To("x")}); err != nil || same.Remember != changed.Remember {
+			t.Errorf("then %+v, %v", same, err)
+		}
+	}
+	turn := firstTurn("Forget this.")
+	turn.Temporary = true
+	r.start(turn)
+	if found, err := store.FindChat(t.Context(), r.user, turn.ChatID); err != nil || found.Remember {
+		t.Errorf("%+v, %v", found, err)
+	}
+}
+
+// What an app does from a phone, as supabase-js writes it: docs/memories.md.
+func TestPhonesReadMemoriesAndSwitchThemOff(t *testing.T) {
+	t.Parallel()
+	r := newRemembering(t)
+	chat := r.newChat(1)
+	r.said("Plays the cello.", ask[uuid.UUID](r.bed, "select id from messages where chat_id = $1 and seq = 1", chat))
+	stranger := r.newUser()
+	as := func(user auth.Principal, statement string) (n int64, err error) {
+		err = pgx.BeginFunc(t.Context(), r.pool, func(tx pgx.Tx) error {
+			if _, err := tx.Exec(t.Context(), "select set_config('request.jwt.claims', $1, true), set_config('request.jwt.claim.sub', $2, true), set_config('role', 'authenticated', true)",
+				user.Claims, user.UserID.String()); err != nil {
+				return err
+			}
+			tag, err := tx.Exec(t.Context(), statement)
+			n = tag.RowsAffected()
+			return err
+		})
+		return n, err
+	}
+	const read = `select m.id, m.content, m.memory_type, m.status, m.pinned, m.valid_from, m.valid_to, m.updated_at, s.chat_id, s.seq, s.quote
+		from memories m left join memory_sources s on (s.user_id, s.memory_id) = (m.user_id, m.id) where m.status in ('active', 'inbox')`
+	const off = "insert into memory_users (enabled) values (false) on conflict (user_id) do update set enabled = excluded.enabled"
+	for _, c := range []struct {
+		user      auth.Principal
+		statement string
+		rows      int64
+		refused   bool
+	}{
+		{r.user, read, 1, false},
+		{stranger, read, 0, false},
+		{r.user, "select embedding from memories", 0, true},
+		{r.user, "select * from memories", 0, true},
+		{r.user, "delete from memories", 0, true},
+		{r.user, "update memories set pinned = true", 0, true},
+		{r.user, "insert into memories (content) values ('x')", 0, true},
+		{r.user, "select content from memory_revisions", 0, true},
+		{r.user, off, 1, false},
+		{stranger, off, 1, false},
+		{r.user, "update memory_users set version = 7", 0, true},
+		{stranger, "select enabled, excluded from memory_users", 1, false},
+	} {
+		rows, err := as(c.user, c.statement)
+		if rows != c.rows || (sqlState(err) == insufficientRights) != c.refused || (err != nil) != c.refused {
+			t.Errorf("%s: %d rows, %v", c.statement, rows, err)
+		}
+	}
+	if settings, err := r.memories.MemorySettings(t.Context(), r.user); err != nil || settings.Enabled {
+		t.Errorf("%+v, %v", settings, err)
+	}
+}

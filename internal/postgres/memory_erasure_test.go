@@ -1,0 +1,297 @@
+package postgres
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/arcoscribe/throughline/internal/auth"
+	"github.com/arcoscribe/throughline/internal/testkit"
+)
+
+// canary is the word that the erased messages have, and no others.
+const canary = "xylophon"
+
+// forgettable is a user with two chats, in each a message that is erased and one that stays, and memories of them.
+type forgettable struct {
+	user         auth.Principal
+	chats        [2]uuid.UUID
+	erased, kept [2]uuid.UUID
+	// both is a memory that all four messages say, merged from them; apart is one of each chat's erased message alone.
+	both  uuid.UUID
+	apart [2]uuid.UUID
+}
+
+func (b *bed) newForgettable(n int) forgettable {
+	b.t.Helper()
+	r := forgettable{user: b.newUser(), both: uuid.New(), apart: [2]uuid.UUID{uuid.New(), uuid.New()}}
+	b.exec("insert into memory_users (user_id) values ($1)", r.user.UserID)
+	b.exec("insert into memories (id, user_id, content, recorded_at, created_at) values ($1, $2, $3, now() - interval '40 days', now() - interval '40 days')", r.both, r.user.UserID, fmt.Sprintf("Plays the %s and the harp %d", canary, n))
+	for i := range r.chats {
+		r.chats[i], r.erased[i], r.kept[i] = uuid.New(), uuid.New(), uuid.New()
+		b.exec("insert into chats (id, user_id, title) values ($1, $2, 'a chat')", r.chats[i], r.user.UserID)
+		b.exec("insert into messages (id, chat_id, role, content) values ($1, $2, 'user', $3)", r.erased[i], r.chats[i], fmt.Sprintf("I play the %s %d", canary, n))
+		b.exec("insert into messages (id, chat_id, role, content) values ($1, $2, 'user', 'I play the harp')", r.kept[i], r.chats[i])
+		b.exec("insert into memories (id, user_id, content, source_session_id) values ($1, $2, $3, $4)", r.apart[i], r.user.UserID, fmt.Sprintf("Owns a %s in %d", canary, i), r.chats[i])
+		b.exec(`insert into memory_sources (memory_id, message_id, user_id, chat_id, seq, fact, quote, said_at)
+			select k.memory, m.id, m.user_id, m.chat_id, m.seq, m.content, m.content, m.created_at from messages m
+			  join (values ($1::uuid, $2::uuid), ($1, $3), ($4, $2)) k (memory, message) on k.message = m.id`, r.both, r.erased[i], r.kept[i], r.apart[i])
+		b.exec(`insert into memory_entities (user_id, name) values ($1, 'my ' || $2) on conflict do nothing`, r.user.UserID, canary)
+		b.exec(`insert into memory_mentions (memory_id, entity_id, user_id) select $1, e.id, e.user_id from memory_entities e where e.user_id = $2`, r.apart[i], r.user.UserID)
+	}
+	return r
+}
+
+// learn is what the commit of an extraction does to the database: it makes a memory of both messages of a chat, as far as
+// they still say what they said, changes one that is there, and writes the ledger. What was read before may be gone. The
+// pause is between the two.
+func (b *bed) learn(r forgettable, i, n int, pause time.Duration) error {
+	ctx := b.t.Context()
+	said := []string{fmt.Sprintf("I play the %s %d", canary, n), "I play the harp"}
+	err := pgx.BeginFunc(ctx, b.pool, func(tx pgx.Tx) error {
+		var owner uuid.UUID
+		if err := tx.QueryRow(ctx, `with owner as (select user_id from chats where id = $1 for key share)
+			select user_id from owner, lateral (select set_config('request.jwt.claims', json_build_object('sub', user_id)::text, true),
+			  set_config('request.jwt.claim.sub', user_id::text, true), set_config('role', 'throughline_worker', true)) acting`, r.chats[i]).Scan(&owner); err != nil {
+			return err
+		}
+		rows, err := tx.Query(ctx, "select throughline.hold_evidence($1, array[md5($2), md5($3)])", []uuid.UUID{r.erased[i], r.kept[i]}, said[0], said[1])
+		if err != nil {
+			return err
+		}
+		held, err := pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
+		if err != nil {
+			return err
+		}
+		time.Sleep(pause)
+		for _, statement := range []string{
+			"update throughline.own_briefs set extracted_seq = 2, extract_due_at = null where chat_id = $1 and extracted_seq = 0",
+			"select throughline.touch_memories(user_id) from throughline.own_chats where id = $1",
+			"select throughline.note_change('ADD', null, 'model', 'm', 'consolidate@1') from throughline.own_chats where id = $1",
+		} {
+			tag, err := tx.Exec(ctx, statement, r.chats[i])
+			if err == nil && tag.RowsAffected() == 0 {
+				err = pgx.ErrNoRows
+			}
+			if err != nil {
+				return err
+			}
+		}
+		for at, message := range []uuid.UUID{r.erased[i], r.kept[i]} {
+			if !slices.Contains(held, message) {
+				continue
+			}
+			made := uuid.New()
+			if _, err := tx.Exec(ctx, `with made as (insert into throughline.own_memories (id, user_id, content, source_session_id) values ($6, $1, 'Says: ' || $2 || ' in ' || $3::uuid, $3) returning id, content)
+				insert into throughline.own_memory_sources (memory_id, message_id, user_id, chat_id, seq, fact, quote, said_at)
+				select made.id, $4, $1, $3, $5, made.content, $2, now() from made`, owner, said[at], r.chats[i], message, at+1, made); err != nil {
+				return err
+			}
+			if _, err := tx.Exec(ctx, `select throughline.link_memory($1, jsonb_build_array(jsonb_build_object('name', $2::text, 'type', 'tool'), '{"name": "harp", "type": "tool"}'::jsonb),
+				jsonb_build_array(jsonb_build_object('source', 'User', 'relationship', 'plays', 'target', $2), '{"source": "User", "relationship": "plays", "target": "harp"}'::jsonb))`, made, canary); err != nil {
+				return err
+			}
+		}
+		if len(held) == len(said) { // merged words of both, for as long as both are there
+			if _, err := tx.Exec(ctx, `update throughline.own_memories set content = content || '!', confidence = confidence where id = $1`, r.both); err != nil {
+				return err
+			}
+		}
+		_, err = tx.Exec(ctx, `insert into throughline.own_memory_extractions (chat_id, user_id, seq_from, seq_to, turns, result) values ($1, $2, 1, 2, 2, 'done')`, r.chats[i], owner)
+		return err
+	})
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil // lost
+	}
+	return err
+}
+
+// as runs a statement as the server does for the user, in a transaction of its own, without a second try.
+func (b *bed) as(user auth.Principal, statements string) error {
+	return pgx.BeginFunc(b.t.Context(), b.pool, func(tx pgx.Tx) error {
+		_, err := tx.Exec(b.t.Context(), fmt.Sprintf(`select set_config('request.jwt.claims', '%[1]s', true), set_config('request.jwt.claim.sub', '%[2]s', true), set_config('role', 'throughline_app', true);
+			%[3]s`, user.Claims, user.UserID, strings.ReplaceAll(statements, "$user", fmt.Sprintf("'%s'", user.UserID))), pgx.QueryExecModeSimpleProtocol)
+		return err
+	})
+}
+
+// An extraction commits, the user edits memories, and messages, chats or the account go at the same moment, in every order:
+// nobody waits for another without end, and no word of a message outlives it.
+func TestNoWordOutlivesItsMessageInMemories(t *testing.T) {
+	t.Parallel()
+	quoted := func(ids ...uuid.UUID) string {
+		var list []string
+		for _, id := range ids {
+			list = append(list, "'"+id.String()+"'")
+		}
+		return strings.Join(list, ", ")
+	}
+	for name, erase := range map[string]func(b *bed, r forgettable, random *rand.Rand) []func() error{
+		"messages": func(b *bed, r forgettable, _ *rand.Rand) []func() error {
+			return []func() error{
+				func() error { return b.as(r.user, "delete from messages where id in ("+quoted(r.erased[0])+")") },
+				func() error { return b.as(r.user, "delete from messages where id in ("+quoted(r.erased[1])+")") },
+			}
+		},
+		"messages of two chats": func(b *bed, r forgettable, _ *rand.Rand) []func() error {
+			return []func() error{func() error {
+				return b.as(r.user, "delete from messages where id = "+quoted(r.erased[0])+"; delete from messages where id = "+quoted(r.erased[1]))
+			}}
+		},
+		"edits": func(b *bed, r forgettable, _ *rand.Rand) []func() error {
+			return []func() error{
+				func() error { return b.as(r.user, "update messages set content = 'x' where id = "+quoted(r.erased[0])) },
+				func() error {
+					return b.as(r.user, "update messages set role = 'assistant', content = '' where id = "+quoted(r.erased[1]))
+				},
+			}
+		},
+		"chats": func(b *bed, r forgettable, _ *rand.Rand) []func() error {
+			return []func() error{
+				func() error { return b.as(r.user, "delete from chats where id = "+quoted(r.chats[0])) },
+				func() error { return b.as(r.user, "delete from chats where id = "+quoted(r.chats[1])) },
+			}
+		},
+		"all chats": func(b *bed, r forgettable, _ *rand.Rand) []func() error {
+			return []func() error{func() error { return b.as(r.user, "delete from chats where user_id = $user") }}
+		},
+		"account": func(b *bed, r forgettable, _ *rand.Rand) []func() error {
+			b.user = r.user
+			done := b.deleteUser
+			return []func() error{func() error { return <-done() }}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBed(t)
+			random := seeded(t)
+			for n := range races(t, 100) { // 25 in short mode
+				r := b.newForgettable(n)
+				work := erase(b, r, random)
+				pause := time.Duration(random.IntN(4)) * time.Millisecond
+				work = append(work,
+					func() error { return b.learn(r, 0, n, pause) },
+					func() error { return b.learn(r, 1, n, pause) },
+					func() error { // the user edits a memory, and forgets another
+						return gone(b.as(r.user, `select throughline.touch_memories($user);
+							update memories set content = content || '?', edited = true where id = `+quoted(r.both)+`;
+							update memory_sources set fact = fact || '?' where memory_id = `+quoted(r.both)+`;
+							delete from memories where id = `+quoted(r.apart[0])))
+					},
+					func() error { // memories fade
+						_, err := b.pool.Exec(b.t.Context(), "select throughline.decay_memories(current_date, $1, 100, 0)", uuid.Nil)
+						return err
+					},
+					func() error { // and get their vectors
+						return b.as(r.user, `select from memory_users where user_id = $user for no key update;
+							update memories set embedding = ('[' || repeat('0,', 511) || '1]')::throughline.embedding, embedding_model = 'm' where user_id = $user`)
+					},
+					func() error { // and the user switches memories off and on
+						return errors.Join(b.as(r.user, "update memory_users set enabled = false"), b.as(r.user, "update memory_users set enabled = true"))
+					})
+				b.atOnce(n, random, work)
+				b.exec("delete from messages where id = any($1)", r.erased[:]) // those that were edited
+				if found := b.holders(canary); len(found) > 0 {
+					t.Fatalf("round %d: %v hold words of messages that are gone", n, found)
+				}
+				b.checkMemories()
+				b.exec("delete from auth.users where id = $1", r.user.UserID)
+			}
+			if left := ask[int](b, "select count(*) from memory_users"); left > 0 {
+				t.Errorf("%d users are left", left)
+			}
+		})
+	}
+}
+
+// Evidence is neither edited nor deleted before the memory that is made of it is stored, and so goes with it.
+func TestEvidenceIsHeldUntilItsMemoryIsStored(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]string{
+		"deletion": "delete from messages where id = $1", "edit": "update messages set content = 'x' where id = $1",
+		"chat": "delete from chats where id = (select chat_id from messages where id = $1)",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBed(t)
+			r := b.newForgettable(1)
+			tx := b.begin()
+			mustExec(t, tx, "select from chats where id = $1 for key share", r.chats[0])
+			mustExec(t, tx, "select set_config('request.jwt.claim.sub', $1, true), set_config('role', 'throughline_worker', true)", r.user.UserID.String())
+			mustExec(t, tx, "select throughline.hold_evidence($1, array[md5($2)])", []uuid.UUID{r.erased[0]}, fmt.Sprintf("I play the %s 1", canary))
+			changed := make(chan error, 1)
+			go func() {
+				_, err := b.pool.Exec(t.Context(), change, r.erased[0])
+				changed <- err
+			}()
+			b.awaitBlocked(1)
+			mustExec(t, tx, "select throughline.touch_memories($1)", r.user.UserID)
+			mustExec(t, tx, `with made as (insert into throughline.own_memories (user_id, content) values ($1, $2) returning id)
+				insert into throughline.own_memory_sources (memory_id, message_id, user_id, chat_id, seq, fact, said_at) select made.id, $3, $1, $4, 1, $2, now() from made`,
+				r.user.UserID, "Has a "+canary, r.erased[0], r.chats[0])
+			if err := tx.Commit(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if err := testkit.Receive(t, "the change is made", changed); err != nil {
+				t.Fatal(err)
+			}
+			if left := ask[int](b, "select count(*) from memories where content = $1", "Has a "+canary); left > 0 {
+				t.Error("the memory outlives its message")
+			}
+			b.checkMemories()
+		})
+	}
+}
+
+// gone is nil for the error that a user's memories have when the account is deleted.
+func gone(err error) error {
+	if sqlState(err) == foreignKeyViolation {
+		return nil
+	}
+	return err
+}
+
+// atOnce runs all of it at once, in any order, and fails for errors, such as deadlocks.
+func (b *bed) atOnce(round int, random *rand.Rand, work []func() error) {
+	b.t.Helper()
+	random.Shuffle(len(work), func(i, j int) { work[i], work[j] = work[j], work[i] })
+	var all sync.WaitGroup
+	for i, do := range work {
+		all.Go(func() {
+			if err := do(); err != nil {
+				b.t.Errorf("round %d: piece %d: %v", round, i, err)
+			}
+		})
+	}
+	all.Wait()
+	if b.t.Failed() {
+		b.t.FailNow()
+	}
+}
+
+// checkMemories checks what holds of memories at any time.
+func (b *bed) checkMemories() {
+	b.t.Helper()
+	for what, wrong := range map[string]string{
+		"an extracted memory has a source":   "select count(*) from memories m where origin = 'extracted' and not exists (select from memory_sources s where s.memory_id = m.id and fact is not null)",
+		"a source has its message":           "select count(*) from memory_sources s where not exists (select from messages m where m.id = s.message_id and m.user_id = s.user_id)",
+		"mentions are counted":               "select count(*) from memory_entities e where mentions <> (select count(*) from memory_mentions m where m.entity_id = e.id) or mentions = 0",
+		"a memory has its revision":          "select count(*) from memories m where not exists (select from memory_revisions r where r.memory_id = m.id and r.version = m.version and r.content = m.content)",
+		"versions have no gap":               "select count(*) from memories m where version <> (select count(*) from memory_revisions r where r.memory_id = m.id)",
+		"what it takes the place of exists":  "select count(*) from memories m where superseded_by is not null and not exists (select from memories o where o.id = m.superseded_by)",
+		"the ledger ends where it is noted":  "select count(*) from conversation_briefs b where extracted_seq <> coalesce((select max(seq_to) from memory_extractions e where e.chat_id = b.chat_id), 0)",
+		"a chat that is gone is named never": "select count(*) from memories m where source_session_id is not null and not exists (select from chats c where c.id = m.source_session_id)",
+	} {
+		if rows := testkit.Ask[int](b.t, b.pool, wrong); rows > 0 {
+			b.t.Fatalf("not so in %d rows: %s", rows, what)
+		}
+	}
+}

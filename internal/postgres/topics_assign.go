@@ -1,0 +1,346 @@
+package postgres
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/arcoscribe/throughline/internal/memory/assign"
+	"github.com/arcoscribe/throughline/internal/memory/topics"
+	"github.com/arcoscribe/throughline/internal/postgres/dbsqlc"
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// Assignments is the store of the topics of turns.
+type Assignments struct {
+	pool *pgxpool.Pool
+}
+
+var _ assign.Store = (*Assignments)(nil)
+
+// NewAssignments returns the store.
+func NewAssignments(pool *pgxpool.Pool) *Assignments {
+	return &Assignments{pool: pool}
+}
+
+// Wanted reports whether a chat has topics, and turns for them.
+func (a *Assignments) Wanted(ctx context.Context, chatID uuid.UUID, in assign.Scope) (bool, error) {
+	var rows []bool
+	err := retry(ctx, a.pool, func() (err error) {
+		rows, err = dbsqlc.New(a.pool).AssignWanted(ctx, dbsqlc.AssignWantedParams{Mode: in.Mode, Model: in.Model, ChatID: chatID})
+		return err
+	})
+	return len(rows) > 0 && rows[0], failed("look for turns without topics", err)
+}
+
+// errTopicsTaken rolls a transaction back that found somebody else changing the chat's topics.
+var errTopicsTaken = errors.New("another worker changes the chat's topics")
+
+// held is a chat whose topics this transaction alone changes.
+type held struct {
+	claimed, hasTopics     bool
+	clearedSeq, indexedSeq int64
+	lastNumber             int
+}
+
+// holdTopics begins a transaction's work on the topics of a chat, as its owner, and reads them.
+func holdTopics(ctx context.Context, tx pgx.Tx, chatID uuid.UUID, in assign.Scope) (held, []*topics.Topic, error) {
+	var chat held
+	var all []*topics.Topic
+	var invalid error
+	batch := &pgx.Batch{}
+	queue(batch, queries.ActAsChatOwner, chatID)
+	queueMany(batch, queries.AssignClaim, chatID.String(), func(bool) { chat.claimed = true })
+	queueExec(batch, queries.LockOwnBrief, chatID)
+	queueMany(batch, queries.AssignReadChat, dbsqlc.AssignReadChatParams{Mode: in.Mode, ChatID: chatID}, func(row dbsqlc.AssignReadChatRow) {
+		chat.hasTopics, chat.clearedSeq, chat.indexedSeq, chat.lastNumber = row.HasTopics, row.ClearedSeq, row.IndexedSeq, row.LastNumber
+	})
+	if in.Model != "" {
+		queueExec(batch, queries.AssignRenew, dbsqlc.AssignRenewParams{ChatID: chatID, Model: in.Model})
+	}
+	queueMany(batch, queries.AssignReadTopics, chatID, func(row dbsqlc.AssignReadTopicsRow) {
+		t, err := topicOf(row)
+		all, invalid = append(all, t), errors.Join(invalid, err)
+	})
+	if err := errors.Join(tx.SendBatch(ctx, batch).Close(), invalid); err != nil {
+		return chat, nil, err
+	}
+	if !chat.claimed {
+		return chat, nil, errTopicsTaken
+	}
+	return chat, all, nil
+}
+
+func topicOf(row dbsqlc.AssignReadTopicsRow) (*topics.Topic, error) {
+	centroid, err := parseVector(row.Centroid)
+	return &topics.Topic{
+		ID: row.ID, Number: row.Number, State: topics.State(row.State), Renamed: row.Renamed, Importance: row.Importance, Rated: row.ImportanceRated,
+		AccessCount: row.AccessCount, MessageCount: row.MessageCount, Centroid: centroid, Model: row.EmbeddingModel, CentroidTurns: row.CentroidTurns,
+		CreatedAt: row.CreatedAt, LastActiveAt: row.LastActiveAt, FirstSeq: row.FirstSeq, LastSeq: row.LastSeq, Packed: row.Packed,
+	}, err
+}
+
+// parseVector is the reverse of vectorText; nil for "".
+func parseVector(text string) ([]float32, error) {
+	if text == "" {
+		return nil, nil
+	}
+	numbers := strings.Split(strings.Trim(text, "[]"), ",")
+	vector := make([]float32, len(numbers))
+	for n, number := range numbers {
+		value, err := strconv.ParseFloat(number, 32)
+		if err != nil {
+			return nil, fmt.Errorf("parse vector: %w", err)
+		}
+		vector[n] = float32(value)
+	}
+	return vector, nil
+}
+
+// Assign reads what a chat has, and writes what decide makes of it. It does nothing for a chat without topics.
+func (a *Assignments) Assign(
+	ctx context.Context, chatID uuid.UUID, in assign.Scope, most int,
+	decide func(*assign.Snapshot) *assign.Change, within func(context.Context, pgx.Tx, assign.Outcome) error,
+) (bool, error) {
+	err := inTx(ctx, a.pool, func(tx pgx.Tx) error {
+		chat, all, err := holdTopics(ctx, tx, chatID, in)
+		if err != nil {
+			return err
+		}
+		snapshot := &assign.Snapshot{Model: in.Model, Topics: all, LastNumber: chat.lastNumber}
+		if chat.hasTopics {
+			err = readTurns(ctx, tx, chatID, snapshot, most)
+		}
+		if err != nil {
+			return err
+		}
+		change := decide(snapshot)
+		outcome, err := writeAssignment(ctx, tx, chatID, &chat, change)
+		if err != nil {
+			return err
+		}
+		return within(ctx, tx, outcome)
+	})
+	if errors.Is(err, errTopicsTaken) {
+		return false, nil
+	}
+	return err == nil, failed("assign topics", err)
+}
+
+// readTurns reads the turns for which a topic is to be chosen. While the vectors of active topics are made again after a
+// change of the model, none is chosen by its vector.
+func readTurns(ctx context.Context, tx pgx.Tx, chatID uuid.UUID, s *assign.Snapshot, most int) error {
+	for _, t := range s.Topics {
+		if t.State == topics.Active && t.Model != "" && t.Model != s.Model {
+			s.Model = ""
+		}
+	}
+	rows, err := dbsqlc.New(tx).AssignReadTurns(ctx, dbsqlc.AssignReadTurnsParams{Model: s.Model, Most: most, ChatID: chatID})
+	if err != nil {
+		return err
+	}
+	s.Turns, s.More = make([]assign.Turn, len(rows)), len(rows) == most
+	for n := range rows {
+		row := &rows[n]
+		vector, err := parseVector(row.Embedding)
+		if err != nil {
+			return err
+		}
+		s.Turns[n] = assign.Turn{
+			Turn: topics.Turn{
+				Seq: row.Seq, LastSeq: row.LastSeq, SaidAt: row.SaidAt, Question: row.Question, Vector: vector, Messages: row.Messages,
+				TopicID: row.TopicID, Pinned: row.Pinned, Ratings: row.Ratings,
+			},
+			Before: row.BeforeSeq, BeforeTopic: row.BeforeTopic,
+		}
+		if row.HasImportance {
+			s.Turns[n].Importance = &row.Importance
+		}
+	}
+	return nil
+}
+
+// writeAssignment writes what was decided, and completes the job. Afterwards the transaction acts as the server.
+func writeAssignment(ctx context.Context, tx pgx.Tx, chatID uuid.UUID, chat *held, change *assign.Change) (found assign.Outcome, err error) {
+	batch := &pgx.Batch{}
+	for _, t := range change.New {
+		queueExec(batch, queries.AssignInsertTopic, newTopicParams(chatID, t))
+	}
+	for _, t := range change.Changed {
+		queueExec(batch, queries.AssignUpdateTopic, topicParams(chatID, t))
+	}
+	for _, t := range change.Retitled {
+		queueExec(batch, queries.AssignRetitle, dbsqlc.AssignRetitleParams{ID: t.ID, ChatID: chatID, TitleFrom: t.Seq, TitleTo: t.LastSeq})
+	}
+	if len(change.Chosen) > 0 {
+		queueExec(batch, queries.AssignTurns, chosenParams(chatID, change.Chosen))
+	}
+	for _, id := range change.Recounted {
+		queueExec(batch, queries.AssignRecount, dbsqlc.AssignRecountParams{ChatID: chatID, TopicID: id})
+	}
+	if chat.hasTopics {
+		advance := dbsqlc.AssignAdvanceParams{ChatID: chatID, IsAll: !change.Report.More}
+		if last := len(change.Chosen) - 1; last >= 0 {
+			advance.AssignedSeq = change.Chosen[last].Seq
+		}
+		queueExec(batch, queries.AssignAdvance, advance)
+	}
+	if err := tx.SendBatch(ctx, batch).Close(); err != nil {
+		return found, err
+	}
+	for _, id := range change.Returned {
+		broken, err := rehydrateTopic(ctx, tx, chatID, id)
+		if err != nil {
+			return found, err
+		}
+		if broken {
+			found.Healed++
+		}
+	}
+	return found, finishAssignment(ctx, tx, chatID, chat, change, &found)
+}
+
+// finishAssignment finds what comes of the change, and completes the job.
+func finishAssignment(ctx context.Context, tx pgx.Tx, chatID uuid.UUID, chat *held, change *assign.Change, found *assign.Outcome) error {
+	output, err := json.Marshal(change.Report)
+	if err != nil {
+		return err
+	}
+	batch := &pgx.Batch{}
+	if chat.hasTopics {
+		queueMany(batch, queries.AssignReadDue, dbsqlc.AssignReadDueParams{ChatID: chatID, MaxMessages: change.MaxMessages}, func(id uuid.UUID) {
+			found.Due = append(found.Due, id)
+		})
+		queueOne(batch, queries.AssignCountActive, chatID, set(&found.Active))
+	}
+	queueActAsServer(batch)
+	if err := tx.SendBatch(ctx, batch).Close(); err != nil || change.JobID == 0 {
+		return err
+	}
+	// Not in the batch: Postgres would prepare it with the rights of the chat's owner.
+	return dbsqlc.New(tx).CompleteJob(ctx, dbsqlc.CompleteJobParams{Output: output, ID: change.JobID})
+}
+
+// centroidOf returns the columns of a topic's centroid.
+func centroidOf(t *topics.Topic) (vector, model *string, turns int) {
+	if t.Centroid == nil {
+		return nil, nil, 0
+	}
+	return new(vectorText(t.Centroid)), &t.Model, t.CentroidTurns
+}
+
+func newTopicParams(chatID uuid.UUID, t assign.Titled) dbsqlc.AssignInsertTopicParams {
+	centroid, model, turns := centroidOf(t.Topic)
+	return dbsqlc.AssignInsertTopicParams{
+		ID: t.ID, ChatID: chatID, Number: t.Number, TitleFrom: t.Seq, TitleTo: t.Topic.LastSeq, Importance: t.Importance, ImportanceRated: t.Rated,
+		AccessCount: t.AccessCount, MessageCount: t.MessageCount, Centroid: centroid, EmbeddingModel: model, CentroidTurns: turns,
+		CreatedAt: t.CreatedAt, LastActiveAt: t.LastActiveAt, FirstSeq: t.FirstSeq, LastSeq: t.Topic.LastSeq,
+	}
+}
+
+func topicParams(chatID uuid.UUID, t *topics.Topic) dbsqlc.AssignUpdateTopicParams {
+	centroid, model, turns := centroidOf(t)
+	return dbsqlc.AssignUpdateTopicParams{
+		ID: t.ID, ChatID: chatID, Importance: t.Importance, ImportanceRated: t.Rated, AccessCount: t.AccessCount, MessageCount: t.MessageCount,
+		Centroid: centroid, EmbeddingModel: model, CentroidTurns: turns,
+		CreatedAt: t.CreatedAt, LastActiveAt: t.LastActiveAt, FirstSeq: t.FirstSeq, LastSeq: t.LastSeq,
+	}
+}
+
+func chosenParams(chatID uuid.UUID, chosen []assign.Chosen) dbsqlc.AssignTurnsParams {
+	params := dbsqlc.AssignTurnsParams{ChatID: chatID}
+	for _, c := range chosen {
+		params.Seqs, params.TopicIds = append(params.Seqs, c.Seq), append(params.TopicIds, c.TopicID)
+		params.TopicModels, params.Open = append(params.TopicModels, zeroNull(c.Model)), append(params.Open, c.Model == nil)
+	}
+	return params
+}
+
+// Crowded returns chats after one with more active topics than so many.
+func (a *Assignments) Crowded(ctx context.Context, after uuid.UUID, maxTopics, most int) ([]uuid.UUID, error) {
+	chats, err := dbsqlc.New(a.pool).AssignFindCrowded(ctx, dbsqlc.AssignFindCrowdedParams{After: after, MaxTopics: maxTopics, Most: most})
+	return chats, failed("find chats with many topics", err)
+}
+
+// Alike returns chats after one with two topics whose centroids have at least that cosine.
+func (a *Assignments) Alike(ctx context.Context, after uuid.UUID, model string, cosine float64, most int) ([]uuid.UUID, error) {
+	chats, err := dbsqlc.New(a.pool).AssignFindAlike(ctx, dbsqlc.AssignFindAlikeParams{Model: model, After: after, Cosine: cosine, Most: most})
+	return chats, failed("find topics that are the same", err)
+}
+
+// Archive archives the topics of a chat that choose returns.
+func (a *Assignments) Archive(ctx context.Context, chatID uuid.UUID, choose func([]topics.Topic) []uuid.UUID) (archived int, err error) {
+	err = a.change(ctx, chatID, func(tx pgx.Tx, all []topics.Topic) error {
+		archived = 0
+		for _, id := range choose(all) {
+			if err := archiveTopic(ctx, tx, chatID, id); err != nil {
+				return err
+			}
+			archived++
+		}
+		return nil
+	})
+	if err != nil {
+		return 0, failed("archive topics", err)
+	}
+	return archived, nil
+}
+
+// Merge merges the topics of a chat that choose returns.
+func (a *Assignments) Merge(
+	ctx context.Context, chatID uuid.UUID, choose func([]topics.Topic) []topics.Merge, within func(context.Context, pgx.Tx, uuid.UUID) error,
+) (merged int, err error) {
+	err = a.change(ctx, chatID, func(tx pgx.Tx, all []topics.Topic) error {
+		merged = 0
+		changed := map[uuid.UUID]bool{}
+		for _, m := range choose(all) {
+			done, err := dbsqlc.New(tx).AssignMerge(ctx, dbsqlc.AssignMergeParams{FromTopic: m.From, IntoTopic: m.Into})
+			if err != nil {
+				return err
+			}
+			if done {
+				merged++
+				delete(changed, m.From)
+				changed[m.Into] = true
+			}
+		}
+		if err := dbsqlc.New(tx).ActAsServer(ctx); err != nil {
+			return err
+		}
+		for id := range changed {
+			if err := within(ctx, tx, id); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return 0, failed("merge topics", err)
+	}
+	return merged, nil
+}
+
+// change runs work in a transaction that alone changes the topics of a chat, as its owner. It does nothing if somebody else
+// does.
+func (a *Assignments) change(ctx context.Context, chatID uuid.UUID, work func(tx pgx.Tx, all []topics.Topic) error) error {
+	err := inTx(ctx, a.pool, func(tx pgx.Tx) error {
+		_, found, err := holdTopics(ctx, tx, chatID, assign.Scope{})
+		if err != nil {
+			return err
+		}
+		all := make([]topics.Topic, len(found))
+		for n := range found {
+			all[n] = *found[n]
+		}
+		return work(tx, all)
+	})
+	if errors.Is(err, errTopicsTaken) {
+		return nil
+	}
+	return err
+}

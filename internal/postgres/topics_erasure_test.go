@@ -1,0 +1,381 @@
+package postgres
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/arcoscribe/throughline/internal/auth"
+	"github.com/arcoscribe/throughline/internal/memory/assign"
+	"github.com/arcoscribe/throughline/internal/memory/brief"
+	"github.com/arcoscribe/throughline/internal/memory/pack"
+	"github.com/arcoscribe/throughline/internal/memory/recall"
+	"github.com/arcoscribe/throughline/internal/memory/topics"
+	"github.com/arcoscribe/throughline/internal/metrics"
+	"github.com/arcoscribe/throughline/internal/testkit"
+)
+
+// chatter is a chat that goes to and fro between subjects. The first message and one later reply are erased.
+type chatter struct {
+	*bed
+
+	who     auth.Principal
+	chat    uuid.UUID
+	erased  [2]uuid.UUID
+	assigns *assign.Engine
+	packs   *pack.Engine
+	random  *rand.Rand
+}
+
+// subjects points a text along one axis for each subject that it names: the canary and the drum are one.
+type subjects struct{}
+
+func (subjects) Model() string { return "subjects" }
+
+func (subjects) Embed(_ context.Context, texts []string) ([][]float32, error) {
+	vectors := make([][]float32, len(texts))
+	for n, text := range texts {
+		vectors[n] = make([]float32, recall.VectorSize)
+		for axis, word := range []string{canary, "drum", "harp", "oaks", "tides"} {
+			if strings.Contains(text, word) {
+				vectors[n][max(axis, 1)] = 1
+				break
+			}
+		}
+	}
+	return vectors, nil
+}
+
+// tells is a model that repeats what it reads, after a moment.
+type tells struct{ pause time.Duration }
+
+func (m tells) Summarize(_ context.Context, call brief.Call) (brief.Answer, error) {
+	time.Sleep(m.pause)
+	said := "The user plays the harp."
+	if strings.Contains(call.Input, canary) {
+		said = "The user plays the " + canary + " every morning."
+	}
+	return brief.Answer{Text: said}, nil
+}
+
+// newChatter tells a chat to everything that topics are made by.
+func (b *bed) newChatter(random *rand.Rand) *chatter {
+	b.t.Helper()
+	c := &chatter{bed: b, who: b.newUser(), chat: uuid.New(), random: random}
+	settings := topics.Defaults()
+	settings.Max, settings.MaxMessages, settings.KeepMessages = 1, 4, 2
+	store, registry, log := NewEmbeddings(b.pool, recall.VectorSize), metrics.New(), &testkit.Log{}
+	b.exec(`insert into embedding_models (model, dims, unrelated_p50, unrelated_p99, languages, sentences) values ('subjects', 512, 0, 0.3, '', $1) on conflict do nothing`, recall.SentenceList)
+	c.assigns = assign.New(assign.Config{
+		Store: NewAssignments(b.pool), Settings: settings, Mode: "on", Model: "subjects", Scales: recall.NewScales(store, subjects{}), Metrics: registry, Logger: log.Logger(),
+	})
+	c.packs = pack.New(pack.Config{
+		Store: NewPacks(b.pool), Summarizer: tells{time.Duration(random.IntN(4)) * time.Millisecond}, Prompt: brief.PromptConfig{Model: "small"},
+		InputTokens: 8000, Settings: settings, Metrics: registry, Logger: log.Logger(),
+	})
+	b.exec("insert into chats (id, user_id, title) values ($1, $2, 'a chat')", c.chat, c.who.UserID)
+	for turn, subject := range []string{canary, "harp", canary, "oaks", "harp", canary, canary, "tides", "harp", "oaks"} {
+		question, reply := uuid.New(), uuid.New()
+		asks, answers := "How do people usually tune a drum before concerts?", "They tune the drum by ear."
+		switch {
+		case turn == 0:
+			asks, c.erased[0] = fmt.Sprintf("Why is the %s I play every morning so loud?", canary), question
+		case turn == 5:
+			answers, c.erased[1] = fmt.Sprintf("Because the %s has no strings, and the drum neither.", canary), reply
+		case subject != canary:
+			asks, answers = fmt.Sprintf("Which famous %s stories do Portuguese gardeners remember %d?", subject, turn), fmt.Sprintf("Much is known about %s.", subject)
+		}
+		b.exec("insert into messages (id, chat_id, role, content, created_at) values ($1, $2, 'user', $3, now() - interval '40 days')", question, c.chat, asks)
+		b.exec("insert into messages (id, chat_id, role, content, reply_to, created_at) values ($1, $2, 'assistant', $3, $4, now() - interval '40 days')", reply, c.chat, answers, question)
+	}
+	b.exec("select throughline.index_chat($1, null)", c.chat)
+	return c
+}
+
+// embed does what embed_turns does.
+func (c *chatter) embed() error {
+	ctx, store := c.t.Context(), NewEmbeddings(c.pool, recall.VectorSize)
+	bare, err := store.BareTurns(ctx, c.chat, "subjects", 0, 100)
+	if err != nil {
+		return err
+	}
+	var made []recall.TurnVector
+	for _, turn := range bare {
+		said := ""
+		for _, message := range turn.Messages {
+			said += message.Content + "\n"
+		}
+		vectors, err := subjects{}.Embed(ctx, []string{said})
+		if err != nil {
+			return err
+		}
+		made = append(made, recall.TurnVector{Seq: turn.Seq, Words: turn.Words, Vector: vectors[0]})
+	}
+	_, err = store.SaveVectors(ctx, c.chat, "subjects", made)
+	return err
+}
+
+func nothing(context.Context, pgx.Tx) error { return nil }
+
+func (c *chatter) assign() error {
+	_, err := c.assigns.Assign(c.t.Context(), c.chat, assign.Job{
+		EnqueueNext: nothing, EnqueueDecay: nothing, EnqueueCompact: func(context.Context, pgx.Tx, uuid.UUID) error { return nil },
+	})
+	return err
+}
+
+// pack compacts every topic of the chat.
+func (c *chatter) pack() error {
+	rows, err := c.pool.Query(c.t.Context(), "select id from topics where chat_id = $1", c.chat)
+	if err != nil {
+		return err
+	}
+	ids, err := pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
+	for _, id := range ids {
+		_, failed := c.packs.Compact(c.t.Context(), c.chat, id, pack.Job{EnqueueNext: nothing})
+		err = errors.Join(err, failed)
+	}
+	return err
+}
+
+// fade archives topics of the chat, whatever their age.
+func (c *chatter) fade() error {
+	_, err := NewAssignments(c.pool).Archive(c.t.Context(), c.chat, func(all []topics.Topic) []uuid.UUID {
+		var faded []uuid.UUID
+		for n := range all {
+			if all[n].State == topics.Active && n > 0 {
+				faded = append(faded, all[n].ID)
+			}
+		}
+		return faded
+	})
+	return err
+}
+
+// merge makes two topics of the chat one.
+func (c *chatter) merge() error {
+	_, err := NewAssignments(c.pool).Merge(c.t.Context(), c.chat, func(all []topics.Topic) []topics.Merge {
+		if len(all) < 3 {
+			return nil
+		}
+		return []topics.Merge{{From: all[2].ID, Into: all[0].ID}}
+	}, func(context.Context, pgx.Tx, uuid.UUID) error { return nil })
+	return err
+}
+
+// traces returns where a word is to be found, packed or not.
+func (c *chatter) traces(word string) []string {
+	c.t.Helper()
+	found := c.holders(word)
+	rows, err := c.pool.Query(c.t.Context(), "select archive, archive_messages, archive_raw_bytes, archive_sha256 from topics where archive is not null")
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	archives, err := pgx.CollectRows(rows, pgx.RowToStructByPos[topics.Archive])
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	for _, archive := range archives {
+		entries, err := topics.Unpack(archive)
+		if err != nil {
+			c.t.Errorf("an archive: %v", err)
+		}
+		if strings.Contains(fmt.Sprint(entries), word) || bytes.Contains(archive.Data, []byte(word)) {
+			found = append(found, "an archive")
+		}
+	}
+	return found
+}
+
+// checkTopics checks what holds of topics at any time.
+func (b *bed) checkTopics() {
+	b.t.Helper()
+	for what, wrong := range map[string]string{
+		"messages are counted": "select count(*) from topics t where state <> 'merged' and message_count <> (select count(*) from throughline.messages_of_topics m where m.topic_id = t.id)",
+		"the archive holds what was said up to its end": `select count(*) from topics t where coalesce(archive_messages, 0) <>
+			(select count(*) from throughline.messages_of_topics m where m.topic_id = t.id and m.seq <= t.compacted_seq)`,
+		"a turn's topic exists":             "select count(*) from turn_index i where topic_id is not null and not exists (select from topics t where t.id = i.topic_id and t.chat_id = i.chat_id and t.state <> 'merged')",
+		"a topic has turns":                 "select count(*) from topics t where state <> 'merged' and (first_seq, last_seq) is distinct from (select (min(seq), max(last_seq)) from turn_index i where i.topic_id = t.id)",
+		"a title is of one of its messages": "select count(*) from topics t where state <> 'merged' and title_seq > 0 and not exists (select from throughline.messages_of_topics m where m.topic_id = t.id and m.seq = t.title_seq)",
+		"what it was merged into exists":    "select count(*) from topics t where merged_into is not null and not exists (select from topics o where o.id = t.merged_into and o.chat_id = t.chat_id)",
+		"turns that rest are archived":      "select count(*) from turn_index i where resting and (embedding is not null or not exists (select from topics t where t.id = i.topic_id and t.state = 'archived'))",
+		"the mean is of turns that exist":   "select count(*) from topics t where state = 'active' and centroid_turns > (select count(*) from turn_index i where i.topic_id = t.id)",
+	} {
+		if rows := testkit.Ask[int](b.t, b.pool, wrong); rows > 0 {
+			b.t.Errorf("not so: %s (%d rows)", what, rows)
+		}
+	}
+}
+
+// Turns get their vectors and topics, topics are packed by a model, archived and merged, the user renames them and pins
+// messages, and messages, chats or the account go at the same moment, in every order: nobody waits for another without end,
+// and no word of a message outlives it.
+func TestNoWordOutlivesItsMessageInTopics(t *testing.T) {
+	t.Parallel()
+	for name, erase := range map[string]func(c *chatter) []func() error{
+		"messages": func(c *chatter) []func() error {
+			return []func() error{
+				func() error { return c.as(c.who, fmt.Sprintf("delete from messages where id = '%s'", c.erased[0])) },
+				func() error { return c.as(c.who, fmt.Sprintf("delete from messages where id = '%s'", c.erased[1])) },
+			}
+		},
+		"edits": func(c *chatter) []func() error {
+			return []func() error{
+				func() error {
+					return c.as(c.who, fmt.Sprintf("update messages set content = 'Why is the harp so loud?', importance = 0.5 where id = '%s'", c.erased[0]))
+				},
+				func() error {
+					return c.as(c.who, fmt.Sprintf("update messages set role = 'user', content = 'x' where id = '%s'", c.erased[1]))
+				},
+			}
+		},
+		"retries": func(c *chatter) []func() error {
+			return []func() error{
+				func() error {
+					return c.as(c.who, fmt.Sprintf("update messages set superseded_by = gen_random_uuid(), token_count = 0, content = '' where id = '%s'", c.erased[1]))
+				},
+				func() error { return c.as(c.who, fmt.Sprintf("delete from messages where id = '%s'", c.erased[0])) },
+			}
+		},
+		"chat": func(c *chatter) []func() error {
+			return []func() error{func() error { return c.as(c.who, fmt.Sprintf("delete from chats where id = '%s'", c.chat)) }}
+		},
+		"account": func(c *chatter) []func() error {
+			c.user = c.who
+			done := c.deleteUser
+			return []func() error{func() error { return <-done() }}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBed(t)
+			random := seeded(t)
+			for n := range races(t, 100) { // 25 in short mode
+				c := b.newChatter(random)
+				work := erase(c)
+				// How far topics are before.
+				for _, step := range []func() error{c.embed, c.assign, c.pack, c.fade}[:random.IntN(5)] {
+					if err := step(); err != nil {
+						t.Fatal(err)
+					}
+				}
+				work = append(work, c.embed, c.assign, c.assign, c.pack, c.pack, c.fade, c.merge,
+					func() error {
+						return c.as(c.who, "update messages set pinned = true where seq = 3; update topics set title = 'Mine', tags = '{mine}' where number = 2")
+					},
+					func() error { return b.index.IndexTurns(t.Context(), c.chat) })
+				b.atOnce(n, random, work)
+				if found := c.traces(canary); len(found) > 0 {
+					t.Fatalf("round %d: %v hold words of messages that are gone", n, found)
+				}
+				// What is left comes to its end.
+				for _, step := range []func() error{c.embed, c.assign, c.embed, c.assign, c.pack} {
+					if err := step(); err != nil {
+						t.Fatal(err)
+					}
+				}
+				b.checkTopics()
+				if found := c.traces(canary); len(found) > 0 {
+					t.Fatalf("round %d: %v hold words of messages that are gone, later", n, found)
+				}
+				if bare := ask[int](b, "select count(*) from turn_index where chat_id = $1 and topic_id is null", c.chat); bare > 0 {
+					t.Errorf("round %d: %d turns are left without a topic", n, bare)
+				}
+				b.exec("delete from auth.users where id = $1", c.who.UserID)
+				if t.Failed() {
+					t.FailNow()
+				}
+			}
+			if left := ask[int](b, "select count(*) from topics"); left > 0 {
+				t.Errorf("%d topics are left", left)
+			}
+		})
+	}
+}
+
+// What is erased was there: a chat has several topics, whose titles, summaries and archives hold the words of its messages.
+func TestTopicsForgetAMessageInItsCommit(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]string{
+		"deletion": "delete from messages where id = any($1)",
+		"edit":     "update messages set content = 'Why is the harp so loud?' where id = any($1)",
+		"role":     "update messages set role = 'system', content = 'x' where id = any($1)",
+		"chat":     "delete from chats where id = (select chat_id from messages where id = any($1) limit 1)",
+		"account":  "delete from auth.users where id = (select user_id from messages where id = any($1) limit 1)",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := newBed(t).newChatter(seeded(t))
+			for _, step := range []func() error{c.embed, c.assign, c.pack, c.fade} {
+				if err := step(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			c.checkTopics()
+			holding := ask[int](c.bed, "select count(*) from topics where title like $1 and summary like $1 and archive is not null and centroid is not null", "%"+canary+"%")
+			if found := c.traces(canary); holding == 0 || !slices.Contains(found, "an archive") || ask[int](c.bed, "select count(*) from topics") < 3 {
+				t.Fatalf("%d topics hold all of it, and %v, in %s", holding, found, ask[string](c.bed, "select coalesce(string_agg(concat_ws('/', number, title, summary, state, message_count, archive_messages, centroid_turns, version), '; '), '') from topics"))
+			}
+			c.exec(change, c.erased[:])
+			if found := c.traces(canary); len(found) > 0 {
+				t.Errorf("%v hold words of messages that are gone", found)
+			}
+			c.checkTopics()
+		})
+	}
+}
+
+// A reply whose question is deleted stays in its topic: nobody came back to one.
+func TestDeletedQuestionIsNoVisit(t *testing.T) {
+	t.Parallel()
+	for name, erase := range map[string]string{
+		"first":    "delete from messages where chat_id = $1 and seq = 1",
+		"middle":   "delete from messages where chat_id = $1 and seq = 9",
+		"own turn": "delete from messages where chat_id = $1 and seq = 15",
+		"many":     "delete from messages where chat_id = $1 and role = 'user' and seq < 14",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := newBed(t).newChatter(seeded(t))
+			for _, step := range []func() error{c.embed, c.assign, c.pack} {
+				if err := step(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			visits := func() string {
+				return ask[string](c.bed, "select string_agg(format('%s: %s', number, access_count), ', ' order by number) from topics")
+			}
+			replies := func() string {
+				return ask[string](c.bed, `select string_agg(format('%s in %s', m.seq, t.number), ', ' order by m.seq) from messages m
+					left join turn_index i on i.chat_id = m.chat_id and m.seq between i.seq and i.last_seq left join topics t on t.id = i.topic_id where m.role = 'assistant'`)
+			}
+			visitsBefore, repliesBefore := visits(), replies()
+			c.exec(erase, c.chat)
+			for _, step := range []func() error{c.assign, c.embed, c.assign, c.pack} {
+				if err := step(); err != nil {
+					t.Fatal(err)
+				}
+				if got := visits(); got != visitsBefore {
+					t.Errorf("visits %s, want %s", got, visitsBefore)
+				}
+				if got := replies(); got != repliesBefore {
+					t.Errorf("replies %s, want %s", got, repliesBefore)
+				}
+			}
+			late := "select count(*) from topics t where (created_at, last_active_at) is distinct from (select (min(said_at), max(said_at)) from turn_index i where i.topic_id = t.id)"
+			if wrong := ask[int](c.bed, late); wrong > 0 {
+				t.Errorf("%d topics have times of none of their turns", wrong)
+			}
+			c.checkTopics()
+		})
+	}
+}

@@ -1,0 +1,371 @@
+package postgres
+
+import (
+	"cmp"
+	"context"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/arcoscribe/throughline/internal/auth"
+	"github.com/arcoscribe/throughline/internal/fault"
+	"github.com/arcoscribe/throughline/internal/history"
+	"github.com/arcoscribe/throughline/internal/memory/pack"
+	"github.com/arcoscribe/throughline/internal/memory/topics"
+	"github.com/arcoscribe/throughline/internal/postgres/dbsqlc"
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// UserTopics is the store of what a user sees of topics and changes.
+type UserTopics struct {
+	pool    *pgxpool.Pool
+	options UserTopicsOptions
+}
+
+// UserTopicsOptions of a store. The functions insert a job in the caller's transaction.
+type UserTopicsOptions struct {
+	Settings topics.Settings
+	// Index indexes a chat's turns, which then get their topics; nil where there are no topics.
+	Index func(ctx context.Context, tx pgx.Tx, chatID uuid.UUID) error
+	// FromTheFirstTurn is set where chats have topics before they have a brief.
+	FromTheFirstTurn bool
+	// Compact makes the summary and the archive of a topic anew; nil where there are no topics.
+	Compact func(ctx context.Context, tx pgx.Tx, chatID, topicID uuid.UUID) error
+}
+
+var _ history.Topics = (*UserTopics)(nil)
+
+// NewUserTopics returns the store.
+func NewUserTopics(pool *pgxpool.Pool, options UserTopicsOptions) *UserTopics {
+	return &UserTopics{pool: pool, options: options}
+}
+
+// Contexts are short: what was said since the last turn with a topic is assigned soon.
+const mostUnassigned = 200
+
+// ListTopics reads a page and one topic more, which shows that there is a next page.
+func (u *UserTopics) ListTopics(ctx context.Context, user auth.Principal, chatID uuid.UUID, query history.TopicsQuery) (history.TopicPage, error) {
+	var found []dbsqlc.UserTopicListRow
+	var unindexed bool
+	err := sendAbout(ctx, u.pool, user, chatID, "list topics", func(batch *pgx.Batch) {
+		found = nil
+		queueTopics(batch, chatID, query, func(row dbsqlc.UserTopicListRow) { found = append(found, row) })
+		if u.options.Index != nil {
+			asked := dbsqlc.UserTopicUnindexedParams{ChatID: chatID, FromTheFirstTurn: u.options.FromTheFirstTurn}
+			queueOne(batch, queries.UserTopicUnindexed, asked, set(&unindexed))
+		}
+	})
+	if err == nil && unindexed {
+		err = u.index(ctx, chatID)
+	}
+	page := history.TopicPage{Topics: []history.Topic{}}
+	if more := len(found) > query.Limit; more && err == nil {
+		found = found[:query.Limit]
+		last := found[query.Limit-1]
+		page.Next = &history.TopicCursor{LastActiveAt: last.LastActiveAt, ID: last.ID}
+	}
+	for _, row := range found {
+		page.Topics = append(page.Topics, u.shown(dbsqlc.UserTopicFindRow(row)).Topic)
+	}
+	return page, err
+}
+
+func queueTopics(batch *pgx.Batch, chatID uuid.UUID, query history.TopicsQuery, read func(dbsqlc.UserTopicListRow)) {
+	if query.Text != "" {
+		params := dbsqlc.UserTopicSearchParams{ChatID: chatID, Words: query.Text, State: query.State, Tag: query.Tag, Most: query.Limit}
+		queueMany(batch, queries.UserTopicSearch, params, func(row dbsqlc.UserTopicSearchRow) { read(dbsqlc.UserTopicListRow(row)) })
+		return
+	}
+	params := dbsqlc.UserTopicListParams{ChatID: chatID, State: query.State, Tag: query.Tag, Most: query.Limit + 1}
+	if query.After != nil {
+		params.AfterActiveAt, params.AfterID = &query.After.LastActiveAt, query.After.ID
+	}
+	queueMany(batch, queries.UserTopicList, params, read)
+}
+
+// index inserts the job that indexes the chat. The rights of who asks were checked.
+func (u *UserTopics) index(ctx context.Context, chatID uuid.UUID) error {
+	return failed("have turns indexed", inTx(ctx, u.pool, func(tx pgx.Tx) error { return u.options.Index(ctx, tx, chatID) }))
+}
+
+// shown is a topic as its owner sees it now.
+func (u *UserTopics) shown(row dbsqlc.UserTopicFindRow) history.OneTopic {
+	s := u.options.Settings
+	topic := history.OneTopic{Topic: history.Topic{
+		ID: row.ID, Number: row.Number, Title: row.Title, Summary: nullZero(zeroNull(row.Summary)), Tags: row.Tags, Importance: row.Importance,
+		AccessCount: row.AccessCount, MessageCount: row.MessageCount, State: row.State,
+		MemoryType: string(s.MemoryTypeOf(row.AccessCount)), HalfLifeDays: days(s, row.AccessCount),
+		Priority:  s.Priority(float64(row.Importance), row.AccessCount, seconds(row.InactiveSeconds)),
+		CreatedAt: row.CreatedAt, LastActiveAt: row.LastActiveAt,
+	}}
+	if row.MergedInto.Valid {
+		topic.MergedInto = &row.MergedInto.UUID
+	}
+	return topic
+}
+
+func days(s topics.Settings, accesses int) float64 { return s.HalfLifeOf(accesses).Hours() / 24 }
+
+// topicID is null for the current topic.
+func topicID(ref history.TopicRef) uuid.NullUUID {
+	return uuid.NullUUID{UUID: ref.ID, Valid: !ref.Current}
+}
+
+func queueTopic(batch *pgx.Batch, ref history.TopicRef, found *dbsqlc.UserTopicFindRow) {
+	queueMany(batch, queries.UserTopicFind, dbsqlc.UserTopicFindParams{ChatID: ref.ChatID, TopicID: topicID(ref)}, set(found))
+}
+
+// find reads a topic.
+func (u *UserTopics) find(ctx context.Context, user auth.Principal, ref history.TopicRef) (found dbsqlc.UserTopicFindRow, err error) {
+	err = sendAbout(ctx, u.pool, user, ref.ChatID, "find topic", func(batch *pgx.Batch) { queueTopic(batch, ref, &found) })
+	return found, cmp.Or(err, missing(found.ID))
+}
+
+// missing is the error for a topic that was not found.
+func missing(id uuid.UUID) error {
+	if id == uuid.Nil {
+		return history.NoTopic()
+	}
+	return nil
+}
+
+// FindTopic reads a topic.
+func (u *UserTopics) FindTopic(ctx context.Context, user auth.Principal, ref history.TopicRef) (history.OneTopic, error) {
+	found, err := u.find(ctx, user, ref)
+	return u.shown(found), err
+}
+
+// ChangeTopic changes a topic and reads it.
+func (u *UserTopics) ChangeTopic(ctx context.Context, user auth.Principal, ref history.TopicRef, change history.TopicChange) (history.OneTopic, error) {
+	found, err := u.find(ctx, user, ref)
+	if err != nil {
+		return history.OneTopic{}, err
+	}
+	ref = history.TopicRef{ChatID: ref.ChatID, ID: found.ID} // the current one may be another in a moment
+	params := dbsqlc.UserTopicChangeParams{
+		ChatID: ref.ChatID, TopicID: found.ID, Title: change.Title, Tags: zeroNull(change.Tags), Importance: real32(change.Importance),
+	}
+	var changed bool
+	err = sendAbout(ctx, u.pool, user, ref.ChatID, "change topic", func(batch *pgx.Batch) {
+		queue(batch, queries.UserTopicChange, params).Exec(affects(1, &changed))
+		queueTopic(batch, ref, &found)
+	})
+	err = cmp.Or(err, missing(found.ID))
+	if err == nil && !changed {
+		err = notAllowed("topics")
+	}
+	return u.shown(found), err
+}
+
+// TopicStats counts a topic's messages.
+func (u *UserTopics) TopicStats(ctx context.Context, user auth.Principal, ref history.TopicRef) (history.TopicStats, error) {
+	var row dbsqlc.UserTopicCountsRow
+	err := sendAbout(ctx, u.pool, user, ref.ChatID, "count a topic's messages", func(batch *pgx.Batch) {
+		queueMany(batch, queries.UserTopicCounts, dbsqlc.UserTopicCountsParams{ChatID: ref.ChatID, TopicID: topicID(ref)}, set(&row))
+	})
+	return history.TopicStats{
+		TopicID: row.ID, TopicTitle: row.Title,
+		ActiveMessages: row.Active, CompressedMessages: row.Compressed, TotalMessages: row.Active + row.Compressed,
+		HasSummary: row.HasSummary, ImportanceScore: row.Importance, AccessCount: row.AccessCount,
+		MemoryType: string(u.options.Settings.MemoryTypeOf(row.AccessCount)), HalfLifeDays: days(u.options.Settings, row.AccessCount),
+		AgeSeconds: row.AgeSeconds, InactiveSeconds: row.InactiveSeconds,
+	}, cmp.Or(err, missing(row.ID))
+}
+
+// topicMessages are the messages of a topic with its archive: active ones follow those that are packed.
+type topicMessages struct {
+	packed, active []topics.Entry
+	archive        topics.Archive
+}
+
+// messages reads the messages of a topic: all of them, or the active ones alone. An archive that is not what the messages
+// say is made of them again.
+func (u *UserTopics) messages(ctx context.Context, user auth.Principal, ref history.TopicRef, all bool) (topicMessages, error) {
+	var row dbsqlc.UserTopicMessagesRow
+	err := sendAbout(ctx, u.pool, user, ref.ChatID, "read a topic's messages", func(batch *pgx.Batch) {
+		params := dbsqlc.UserTopicMessagesParams{ChatID: ref.ChatID, TopicID: topicID(ref), AllOfThem: all}
+		queueMany(batch, queries.UserTopicMessages, params, set(&row))
+	})
+	if err := cmp.Or(err, missing(row.ID)); err != nil {
+		return topicMessages{}, err
+	}
+	stored := make([]topics.Entry, len(row.Roles))
+	for n := range stored {
+		stored[n] = topics.NewEntry(row.Roles[n], row.Contents[n], row.SaidAt[n])
+	}
+	found := topicMessages{
+		packed: stored[:row.Compressed], active: stored[row.Compressed:],
+		archive: topics.Archive{Data: row.Archive, Messages: row.ArchiveMessages, RawBytes: row.ArchiveRawBytes, SHA256: row.ArchiveSha256},
+	}
+	if row.Archive == nil || pack.Verify(&found.archive, found.packed) == nil {
+		return found, nil
+	}
+	if found.archive, err = topics.Pack(found.packed); err != nil {
+		return topicMessages{}, err
+	}
+	return found, u.heal(ctx, ref.ChatID, row.ID)
+}
+
+// heal has a broken archive made anew.
+func (u *UserTopics) heal(ctx context.Context, chatID, topicID uuid.UUID) error {
+	if u.options.Compact == nil {
+		return nil
+	}
+	return failed("have a topic packed again", inTx(ctx, u.pool, func(tx pgx.Tx) error { return u.options.Compact(ctx, tx, chatID, topicID) }))
+}
+
+// TopicHistory reads messages of a topic.
+func (u *UserTopics) TopicHistory(ctx context.Context, user auth.Principal, ref history.TopicRef, query history.TopicHistoryQuery) (history.TopicHistory, error) {
+	found, err := u.messages(ctx, user, ref, query.IncludeCompressed)
+	said := history.TopicHistory{Messages: []history.TopicMessage{}}
+	for _, entry := range slices.Concat(found.packed, found.active) {
+		said.Messages = append(said.Messages, history.TopicMessage{Role: entry.Role, Content: entry.Content, Timestamp: entry.Timestamp})
+	}
+	return said, err
+}
+
+// TopicArchive reads the archive of a topic.
+func (u *UserTopics) TopicArchive(ctx context.Context, user auth.Principal, ref history.TopicRef) (history.TopicArchive, error) {
+	found, err := u.messages(ctx, user, ref, true)
+	if err != nil || len(found.packed) == 0 {
+		return history.TopicArchive{}, err
+	}
+	return history.TopicArchive{CompressedMessages: new(found.archive.Base64())}, nil
+}
+
+// TopicContext reads the summary and the active messages of a topic.
+func (u *UserTopics) TopicContext(ctx context.Context, user auth.Principal, ref history.TopicRef) (history.TopicContext, error) {
+	var found dbsqlc.UserTopicFindRow
+	var said history.TopicContext
+	err := sendAbout(ctx, u.pool, user, ref.ChatID, "read a topic's context", func(batch *pgx.Batch) {
+		said = history.TopicContext{Messages: []history.ContextMessage{}}
+		queueTopic(batch, ref, &found)
+		params := dbsqlc.UserTopicContextParams{ChatID: ref.ChatID, TopicID: topicID(ref), Most: mostUnassigned, MostWithout: u.options.Settings.MaxMessages}
+		queueMany(batch, queries.UserTopicContext, params, func(row dbsqlc.UserTopicContextRow) {
+			if row.Role == "system" {
+				row.Content = history.SummaryPrefix + row.Content
+			}
+			said.Messages = append(said.Messages, history.ContextMessage{Role: row.Role, Content: row.Content})
+		})
+	})
+	if err == nil && !ref.Current {
+		err = missing(found.ID)
+	}
+	return said, err
+}
+
+// RateMessage stores a rating and moves the importance of the message's topic.
+func (u *UserTopics) RateMessage(ctx context.Context, user auth.Principal, messageID uuid.UUID, feedback history.Feedback) (rated history.Message, err error) {
+	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+	defer cancel()
+	err = inTx(ctx, u.pool, func(tx pgx.Tx) error {
+		rated, err = rateMessage(ctx, tx, user, messageID, *feedback.Rating)
+		return err
+	})
+	return rated, failed("rate message", err)
+}
+
+func rateMessage(ctx context.Context, tx pgx.Tx, user auth.Principal, messageID uuid.UUID, rating int) (history.Message, error) {
+	var chat dbsqlc.FindMessagesChatRow
+	var rated history.Message
+	var changed bool
+	batch := &pgx.Batch{}
+	queueExec(batch, queries.ActAsUser, user.Claims)
+	queueMany(batch, queries.FindMessagesChat, messageID, set(&chat))
+	queue(batch, queries.UserTopicRateMessage, dbsqlc.UserTopicRateMessageParams{MessageID: messageID, Rating: rating}).Exec(affects(1, &changed))
+	queue(batch, queries.FindMessage, messageID).Query(one(&rated))
+	err := tx.SendBatch(ctx, batch).Close()
+	if err == nil && (chat.ID == uuid.Nil || rated.ID == uuid.Nil) {
+		err = history.NoMessage()
+	}
+	err = cmp.Or(err, refusal(chatState(chat)))
+	switch {
+	case err != nil:
+		return history.Message{}, err
+	case changed:
+		return rated, rateTopic(ctx, tx, rated, rating)
+	case rated.Rating == nil || int(*rated.Rating) != rating:
+		return history.Message{}, notAllowed("messages")
+	}
+	return rated, nil
+}
+
+// rateTopic waits for who gives turns their topics at this moment: either that sees the rating, or this sees the topic.
+func rateTopic(ctx context.Context, tx pgx.Tx, rated history.Message, rating int) error {
+	var topic dbsqlc.UserTopicOfMessageRow
+	batch := &pgx.Batch{}
+	queueExec(batch, queries.LockBrief, rated.ChatID)
+	queueMany(batch, queries.UserTopicOfMessage, rated.ID, set(&topic))
+	if err := tx.SendBatch(ctx, batch).Close(); err != nil || topic.ID == uuid.Nil {
+		return err
+	}
+	const steps = 10_000 // a column of type real holds 0.9 as 0.8999999762, and ratings would add such remainders up
+	importance := math.Round(topics.Rate(float64(topic.Importance), rating)*steps) / steps
+	_, err := dbsqlc.New(tx).UserTopicRate(ctx, dbsqlc.UserTopicRateParams{TopicID: topic.ID, Importance: float32(importance)})
+	return err
+}
+
+// MergeTopic merges a topic into another of its chat, and has the summary made anew.
+func (u *UserTopics) MergeTopic(ctx context.Context, user auth.Principal, ref history.TopicRef, into uuid.UUID) (merged history.OneTopic, err error) {
+	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+	defer cancel()
+	err = inTx(ctx, u.pool, func(tx pgx.Tx) error {
+		merged, err = u.merge(ctx, tx, user, ref, into)
+		return err
+	})
+	return merged, failed("merge topics", err)
+}
+
+func (u *UserTopics) merge(ctx context.Context, tx pgx.Tx, user auth.Principal, ref history.TopicRef, into uuid.UUID) (history.OneTopic, error) {
+	var state chatState
+	var from, kept dbsqlc.UserTopicFindRow
+	batch := &pgx.Batch{}
+	queueExec(batch, queries.ActAsUser, user.Claims)
+	queueMany(batch, queries.ChatState, ref.ChatID, set(&state))
+	queueExec(batch, queries.LockBrief, ref.ChatID)
+	queueTopic(batch, ref, &from)
+	queueTopic(batch, history.TopicRef{ChatID: ref.ChatID, ID: into}, &kept)
+	err := tx.SendBatch(ctx, batch).Close()
+	if err = cmp.Or(err, refusal(state), missing(from.ID), missing(kept.ID), mergeable(from, kept)); err != nil {
+		return history.OneTopic{}, err
+	}
+	locked, merged := 0, false
+	batch = &pgx.Batch{}
+	queueMany(batch, queries.UserTopicLock, dbsqlc.UserTopicLockParams{One: from.ID, Other: into}, func(uuid.UUID) { locked++ })
+	queueOne(batch, queries.UserTopicMerge, dbsqlc.UserTopicMergeParams{Merged: from.ID, IntoTopic: into}, set(&merged))
+	queueTopic(batch, history.TopicRef{ChatID: ref.ChatID, ID: into}, &kept)
+	queueActAsServer(batch)
+	err = tx.SendBatch(ctx, batch).Close()
+	if err == nil && (locked < 2 || !merged) {
+		err = notAllowed("topics")
+	}
+	if err == nil && u.options.Compact != nil {
+		err = u.options.Compact(ctx, tx, ref.ChatID, into)
+	}
+	return u.shown(kept), err
+}
+
+// mergeable returns why a topic cannot be merged into another, or nil.
+func mergeable(from, into dbsqlc.UserTopicFindRow) error {
+	wrong := ""
+	switch {
+	case from.ID == into.ID:
+		wrong = "is the same topic"
+	case into.State == string(topics.Merged):
+		wrong = "is merged into another topic"
+	case from.State == string(topics.Merged):
+		wrong = "cannot have it: the topic in the path is merged already"
+	}
+	if wrong == "" {
+		return nil
+	}
+	return &fault.Error{Code: fault.ValidationFailed, Message: "These topics cannot be merged.", Details: map[string]any{"into": wrong}}
+}
+
+// seconds is a time that has passed. Messages may be dated further back than a time.Duration reaches.
+func seconds(passed float64) time.Duration {
+	const century = 100 * 365 * 24 * 60 * 60
+	return time.Duration(min(passed, century) * float64(time.Second))
+}

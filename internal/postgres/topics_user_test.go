@@ -1,0 +1,375 @@
+package postgres
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/arcoscribe/throughline/internal/auth"
+	"github.com/arcoscribe/throughline/internal/history"
+	"github.com/arcoscribe/throughline/internal/memory/topics"
+)
+
+// topical is a bed with the topics of a chat of eight turns. The first four are about bows, the fifth and sixth about rosin;
+// the last two have no topic yet.
+type topical struct {
+	*bed
+	store       *UserTopics
+	chat        uuid.UUID
+	messages    []uuid.UUID // by seq, from 0
+	bows, rosin uuid.UUID
+	// indexed are the chats for which the job was inserted, packed the topics that are to be packed again.
+	indexed, packed chan uuid.UUID
+}
+
+func newTopical(t *testing.T) *topical {
+	t.Helper()
+	p := &topical{bed: newBed(t), indexed: make(chan uuid.UUID, 1000), packed: make(chan uuid.UUID, 1000)}
+	asServer := func(ctx context.Context, tx pgx.Tx) error {
+		_, err := tx.Exec(ctx, "select 1 from river.river_job limit 1") // what only the server itself may read
+		return err
+	}
+	p.store = NewUserTopics(p.pool, UserTopicsOptions{
+		Settings: topics.Defaults(),
+		Index: func(ctx context.Context, tx pgx.Tx, chatID uuid.UUID) error {
+			p.indexed <- chatID
+			return asServer(ctx, tx)
+		},
+		Compact: func(ctx context.Context, tx pgx.Tx, _, topicID uuid.UUID) error {
+			p.packed <- topicID
+			return asServer(ctx, tx)
+		},
+	})
+	p.chat = p.talk(8)
+	p.exec("select throughline.index_chat($1, 12)", p.chat)
+	p.bows, p.rosin = p.topic(1, "Bows", 1, 8), p.topic(2, "Rosin, dark or light", 9, 12)
+	return p
+}
+
+// talk makes a chat of so many turns.
+func (p *topical) talk(turns int) uuid.UUID {
+	p.t.Helper()
+	first := firstTurn("Question 1")
+	for n := 1; n <= turns; n++ {
+		turn := first
+		if n > 1 {
+			turn = turnIn(first.ChatID, fmt.Sprint("Question ", n))
+		}
+		p.start(turn)
+		p.reply(turn, fmt.Sprint("Answer ", n))
+		p.messages = append(p.messages, turn.UserMessageID, turn.MessageID)
+	}
+	return first.ChatID
+}
+
+// topic gives the turns from one message to another a topic.
+func (p *topical) topic(number int, title string, first, last int64) uuid.UUID {
+	p.t.Helper()
+	id := uuid.New()
+	p.exec("update turn_index set topic_id = $1 where chat_id = $2 and seq between $3 and $4", id, p.chat, first, last)
+	p.exec(`insert into topics (id, chat_id, user_id, number, title, title_seq, message_count, created_at, last_active_at, first_seq, last_seq)
+		select $1, chat_id, user_id, $2, $3, min(seq), count(*), min(created_at), max(created_at), min(seq), max(seq)
+		  from messages where chat_id = $4 and seq between $5 and $6 group by chat_id, user_id`, id, number, title, p.chat, first, last)
+	return id
+}
+
+// pack archives the messages of the topic of bows up to one of them, with a summary.
+func (p *topical) pack(upto int64) topics.Archive {
+	p.t.Helper()
+	var entries []topics.Entry
+	for _, m := range p.history(p.ref(p.bows), true)[:upto] {
+		entries = append(entries, topics.Entry{Role: m.Role, Content: m.Content, Timestamp: m.Timestamp})
+	}
+	archive, err := topics.Pack(entries)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	p.exec(`update topics set compacted_seq = $2, summary_seq = $2, summary = 'They compared bows.', summary_tokens = 5,
+		archive = $3, archive_messages = $4, archive_raw_bytes = $5, archive_sha256 = $6 where id = $1`,
+		p.bows, upto, archive.Data, archive.Messages, archive.RawBytes, archive.SHA256)
+	return archive
+}
+
+func (p *topical) ref(id uuid.UUID) history.TopicRef {
+	return history.TopicRef{ChatID: p.chat, ID: id}
+}
+
+func (p *topical) current() history.TopicRef { return history.TopicRef{ChatID: p.chat, Current: true} }
+
+func (p *topical) history(ref history.TopicRef, all bool) []history.TopicMessage {
+	p.t.Helper()
+	found, err := p.store.TopicHistory(p.t.Context(), p.user, ref, history.TopicHistoryQuery{IncludeCompressed: all})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return found.Messages
+}
+
+// saidIn are what messages say, with a letter for the role: "u:Question 1".
+func saidIn(messages []history.TopicMessage) (said []string) {
+	for _, m := range messages {
+		said = append(said, m.Role[:1]+":"+m.Content)
+	}
+	return said
+}
+
+// list returns the titles that a query finds.
+func (p *topical) list(query history.TopicsQuery) ([]string, history.TopicPage) {
+	p.t.Helper()
+	if err := query.Check(); err != nil {
+		p.t.Fatal(err)
+	}
+	page, err := p.store.ListTopics(p.t.Context(), p.user, p.chat, query)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	titles := []string{}
+	for _, topic := range page.Topics {
+		titles = append(titles, topic.Title)
+	}
+	return titles, page
+}
+
+func TestTopicsAreShownWithTheirPriorityNow(t *testing.T) {
+	t.Parallel()
+	p := newTopical(t)
+	p.exec(`update topics set access_count = 17, importance = 0.8, tags = '{cello}', summary = 'A summary.',
+		created_at = now() - interval '20 days', last_active_at = now() - interval '8 days' where id = $1`, p.bows)
+	titles, page := p.list(history.TopicsQuery{})
+	if diff := cmp.Diff([]string{"Rosin, dark or light", "Bows"}, titles); diff != "" {
+		t.Fatal(diff)
+	}
+	bows := page.Topics[1]
+	if math.Abs(bows.Priority-.4) > .001 { // one half-life
+		t.Errorf("the priority is %v", bows.Priority)
+	}
+	want := history.Topic{
+		ID: p.bows, Number: 1, Title: "Bows", Summary: new("A summary."), Tags: []string{"cello"}, Importance: .8, AccessCount: 17, MessageCount: 8, State: "active",
+		MemoryType: "long-term", HalfLifeDays: 8, Priority: bows.Priority, CreatedAt: bows.CreatedAt, LastActiveAt: bows.LastActiveAt,
+	}
+	if diff := cmp.Diff(want, bows); diff != "" {
+		t.Error(diff)
+	}
+	if rosin := page.Topics[0]; rosin.MemoryType != "short-term" || rosin.HalfLifeDays != 1 || rosin.Summary != nil || rosin.Tags == nil {
+		t.Errorf("a new topic is %+v", rosin)
+	}
+	if page.Next != nil {
+		t.Errorf("there is no next page: %v", page.Next)
+	}
+
+	for _, ref := range []history.TopicRef{p.ref(p.rosin), p.current()} {
+		if found, err := p.store.FindTopic(t.Context(), p.user, ref); err != nil || found.ID != p.rosin || found.MergedInto != nil {
+			t.Errorf("%+v: %+v, %v", ref, found, err)
+		}
+	}
+}
+
+func TestTopicsAreFoundByStateTagAndWords(t *testing.T) {
+	t.Parallel()
+	p := newTopical(t)
+	p.exec("update topics set state = 'archived', tags = '{cello,gear}', summary = 'The carbon bow bounces well.' where id = $1", p.bows)
+	p.exec("update topics set tags = '{gear}' where id = $1", p.rosin)
+	for _, c := range []struct {
+		query history.TopicsQuery
+		want  []string
+	}{
+		{history.TopicsQuery{State: "active"}, []string{"Rosin, dark or light"}},
+		{history.TopicsQuery{State: "archived"}, []string{"Bows"}},
+		{history.TopicsQuery{State: "merged"}, []string{}},
+		{history.TopicsQuery{Tag: "cello"}, []string{"Bows"}},
+		{history.TopicsQuery{Tag: "gear", State: "active"}, []string{"Rosin, dark or light"}},
+		{history.TopicsQuery{Text: "bouncing carbon"}, []string{"Bows"}},
+		{history.TopicsQuery{Text: "which dark bow and rosin"}, []string{"Rosin, dark or light", "Bows"}},
+		{history.TopicsQuery{Text: "gear cello"}, []string{"Bows", "Rosin, dark or light"}},
+		{history.TopicsQuery{Text: "bow", State: "active"}, []string{}},
+		{history.TopicsQuery{Text: "metronome"}, []string{}},
+		{history.TopicsQuery{Text: "& | ! :* '"}, []string{}},
+	} {
+		if titles, _ := p.list(c.query); !slices.Equal(titles, c.want) {
+			t.Errorf("%+v: %q, want %q", c.query, titles, c.want)
+		}
+	}
+	first, page := p.list(history.TopicsQuery{Limit: 1})
+	second, last := p.list(history.TopicsQuery{Limit: 1, After: page.Next})
+	if got := slices.Concat(first, second); !slices.Equal(got, []string{"Rosin, dark or light", "Bows"}) || last.Next != nil {
+		t.Errorf("two pages hold %q", got)
+	}
+}
+
+// Who lists topics has the turns indexed that are not, and with that assigned, and does not wait for it.
+func TestListingTopicsHasTurnsIndexed(t *testing.T) {
+	t.Parallel()
+	p := newTopical(t)
+	p.list(history.TopicsQuery{Text: "bows"})
+	if len(p.indexed) != 1 || <-p.indexed != p.chat {
+		t.Error("the job was not inserted")
+	}
+	p.exec("select throughline.index_chat($1, 16)", p.chat)
+	if p.list(history.TopicsQuery{}); len(p.indexed) != 0 {
+		t.Error("the job was inserted although all turns are indexed")
+	}
+	running := turnIn(p.chat, "Question 9")
+	p.start(running)
+	if p.list(history.TopicsQuery{}); len(p.indexed) != 0 {
+		t.Error("the job was inserted although the reply runs")
+	}
+	p.reply(running, "Answer 9")
+	if p.list(history.TopicsQuery{}); len(p.indexed) != 1 {
+		t.Error("the job was not inserted after the reply")
+	}
+	<-p.indexed
+	p.exec("update chats set topics = 'off' where id = $1", p.chat)
+	if p.list(history.TopicsQuery{}); len(p.indexed) != 0 {
+		t.Error("the job was inserted for a chat without topics")
+	}
+	p.chat = p.talk(1) // auto, without a brief
+	if titles, _ := p.list(history.TopicsQuery{}); len(titles) != 0 || len(p.indexed) != 0 {
+		t.Errorf("a short chat has the topics %q, and %d jobs", titles, len(p.indexed))
+	}
+	p.exec("update chats set topics = 'on' where id = $1", p.chat)
+	if p.list(history.TopicsQuery{}); len(p.indexed) != 1 {
+		t.Error("the job was not inserted for a chat that has topics from the first turn")
+	}
+}
+
+func TestTopicMessagesComeFromTheArchive(t *testing.T) {
+	t.Parallel()
+	p := newTopical(t)
+	before := p.history(p.ref(p.bows), false)
+	if archive, err := p.store.TopicArchive(t.Context(), p.user, p.ref(p.bows)); err != nil || archive.CompressedMessages != nil {
+		t.Errorf("nothing is packed, the archive is %+v, %v", archive, err)
+	}
+	packed := p.pack(4)
+	want := []string{"u:Question 1", "a:Answer 1", "u:Question 2", "a:Answer 2", "u:Question 3", "a:Answer 3", "u:Question 4", "a:Answer 4"}
+	if got := saidIn(p.history(p.ref(p.bows), true)); !slices.Equal(got, want) {
+		t.Errorf("all messages are %q", got)
+	}
+	if got := saidIn(p.history(p.ref(p.bows), false)); !slices.Equal(got, want[4:]) {
+		t.Errorf("the active messages are %q", got)
+	}
+	if diff := cmp.Diff(before, p.history(p.ref(p.bows), true)); diff != "" {
+		t.Errorf("packing changed the messages:\n%s", diff)
+	}
+	if said := ask[float64](p.bed, "select extract(epoch from created_at)::float8 from messages where id = $1", p.messages[0]); said != before[0].Timestamp {
+		t.Errorf("the timestamp is %v, want %v", before[0].Timestamp, said)
+	}
+	archive, err := p.store.TopicArchive(t.Context(), p.user, p.ref(p.bows))
+	if err != nil || *archive.CompressedMessages != packed.Base64() || !strings.HasPrefix(*archive.CompressedMessages, "H4sI") {
+		t.Errorf("the archive is %+v, %v", archive, err)
+	}
+	stats, err := p.store.TopicStats(t.Context(), p.user, p.ref(p.bows))
+	wanted := history.TopicStats{
+		TopicID: p.bows, TopicTitle: "Bows", ActiveMessages: 4, CompressedMessages: 4, TotalMessages: 8, HasSummary: true, ImportanceScore: 1,
+		MemoryType: "short-term", HalfLifeDays: 1, AgeSeconds: stats.AgeSeconds, InactiveSeconds: stats.InactiveSeconds,
+	}
+	if diff := cmp.Diff(wanted, stats); err != nil || diff != "" || !(stats.AgeSeconds > stats.InactiveSeconds && stats.InactiveSeconds > 0) {
+		t.Errorf("the figures are %+v, %v\n%s", stats, err, diff)
+	}
+	if len(p.packed) != 0 {
+		t.Error("a whole archive was packed again")
+	}
+}
+
+// Whatever happened to an archive, the messages are there, and it is packed again.
+func TestBrokenArchiveIsReadFromTheMessages(t *testing.T) {
+	t.Parallel()
+	p := newTopical(t)
+	archive := p.pack(4)
+	for name, damage := range map[string]string{
+		"a flipped bit":       "archive = set_bit(archive, 200, 1 - get_bit(archive, 200))",
+		"cut":                 "archive = substr(archive, 1, 40)",
+		"empty":               "archive = ''",
+		"no gzip":             "archive = convert_to('rubbish', 'UTF8')",
+		"another checksum":    "archive_sha256 = sha256('x')",
+		"another length":      "archive_raw_bytes = 7",
+		"a negative length":   "archive_raw_bytes = -7",
+		"another count":       "archive_messages = 3",
+		"another end than it": "compacted_seq = 2",
+	} {
+		p.exec("update topics set "+damage+" where id = $1", p.bows)
+		if got := saidIn(p.history(p.ref(p.bows), true)); len(got) != 8 || got[0] != "u:Question 1" || got[7] != "a:Answer 4" {
+			t.Errorf("%s: %q", name, got)
+		}
+		found, err := p.store.TopicArchive(t.Context(), p.user, p.ref(p.bows))
+		if err != nil {
+			t.Fatal(err)
+		}
+		data, err := base64.StdEncoding.DecodeString(*found.CompressedMessages)
+		if same := string(data) == string(archive.Data); err != nil || same != (name != "another end than it") {
+			t.Errorf("%s: the archive is %s, %v", name, *found.CompressedMessages, err)
+		}
+		if len(p.packed) != 2 || <-p.packed != p.bows || <-p.packed != p.bows {
+			t.Errorf("%s: it is not packed again", name)
+		}
+		p.exec("update topics set archive = $2, archive_messages = 4, archive_raw_bytes = $3, archive_sha256 = $4, compacted_seq = 4 where id = $1",
+			p.bows, archive.Data, archive.RawBytes, archive.SHA256)
+	}
+}
+
+func TestTopicContext(t *testing.T) {
+	t.Parallel()
+	p := newTopical(t)
+	p.pack(4)
+	said := func(ref history.TopicRef) []string {
+		t.Helper()
+		found, err := p.store.TopicContext(t.Context(), p.user, ref)
+		if err != nil {
+			t.Fatal(err)
+		}
+		said := []string{}
+		for _, m := range found.Messages {
+			said = append(said, m.Role[:1]+":"+m.Content)
+		}
+		return said
+	}
+	for name, c := range map[string]struct {
+		got  []string
+		want string
+	}{
+		"a topic":           {said(p.ref(p.bows)), "s:Topic summary: They compared bows. u:Question 3 a:Answer 3 u:Question 4 a:Answer 4"},
+		"the current topic": {said(p.current()), "u:Question 5 a:Answer 5 u:Question 6 a:Answer 6 u:Question 7 a:Answer 7 u:Question 8 a:Answer 8"},
+	} {
+		if got := strings.Join(c.got, " "); got != c.want {
+			t.Errorf("%s: %s", name, got)
+		}
+	}
+	running := turnIn(p.chat, "Question 9")
+	p.start(running)
+	if got := said(p.current()); got[len(got)-1] != "u:Question 9" {
+		t.Errorf("while a reply runs: %q", got)
+	}
+	p.reply(running, "Answer 9")
+
+	p.exec("update conversation_briefs set cleared_seq = 14, covered_seq = 14 where chat_id = $1", p.chat)
+	if got := said(p.current()); strings.Join(got, " ") != "u:Question 8 a:Answer 8 u:Question 9 a:Answer 9" {
+		t.Errorf("after a clear: %q", got)
+	}
+	p.exec("delete from topics where chat_id = $1", p.chat)
+	p.exec("update turn_index set topic_id = null")
+	p.exec("update conversation_briefs set cleared_seq = 0, covered_seq = 0 where chat_id = $1", p.chat)
+	if got := said(p.current()); len(got) != 12 || got[0] != "u:Question 4" || got[11] != "a:Answer 9" {
+		t.Errorf("without a topic: %q", got)
+	}
+	p.chat = p.create(p.user)
+	if got := said(p.current()); len(got) != 0 {
+		t.Errorf("an empty chat: %q", got)
+	}
+}
+
+// create makes a chat without messages.
+func (p *topical) create(user auth.Principal) uuid.UUID {
+	p.t.Helper()
+	made, err := shelfOf(p.bed).CreateChat(p.t.Context(), user, history.NewChat{})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return made.ID
+}

@@ -1,0 +1,120 @@
+package main
+
+import (
+	"errors"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/arcoscribe/throughline/internal/dev/embedder"
+	"github.com/arcoscribe/throughline/internal/memory"
+	"github.com/arcoscribe/throughline/internal/proof/kit"
+)
+
+const root = "../../.."
+
+// Our own dialogs, with the keyless embedder's vectors: the subjects are told apart, and better than by the letter.
+func TestOwnDialogs(t *testing.T) {
+	t.Parallel()
+	dialogs, err := readOwn(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := measure(t.Context(), dialogs, root, io.Discard)
+	if errors.Is(err, embedder.ErrNotInstalled) {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Log("\n" + r.String())
+	if r.f1(ours) < .45 || r.f1(ours) <= r.f1(letter) || r.f1(ours) <= r.f1(onSentence) {
+		t.Errorf("F1 %.3f, by the letter %.3f, on the scale of sentences %.3f", r.f1(ours), r.f1(letter), r.f1(onSentence))
+	}
+}
+
+func TestBCubed(t *testing.T) {
+	t.Parallel()
+	d := &dialog{}
+	for _, session := range []string{"a", "a", "a", "b", "b"} {
+		d.turns = append(d.turns, &turn{session: session})
+	}
+	for _, test := range []struct {
+		groups            []int
+		precision, recall float64
+	}{
+		{[]int{1, 1, 1, 2, 2}, 1, 1},
+		{[]int{1, 1, 1, 1, 1}, 13. / 25, 1},
+		{[]int{1, 2, 3, 4, 5}, 1, 2. / 5},
+		{[]int{1, 1, 2, 2, 2}, (2 + 1./3 + 4./3) / 5, (4./3 + 1./3 + 2) / 5},
+	} {
+		f := compare(d, test.groups)
+		if math.Abs(f.precision-test.precision) > 1e-9 || math.Abs(f.recall-test.recall) > 1e-9 || f.sessions != 2 {
+			t.Errorf("%v: %+v, not %v and %v", test.groups, f, test.precision, test.recall)
+		}
+	}
+	if f := compare(&dialog{}, nil); f.f1() != 0 {
+		t.Errorf("of nothing: %+v", f)
+	}
+}
+
+func TestHistoriesAreReadInOrderOfTime(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "h.json")
+	const history = `[{"question_id":"h","haystack_dates":["2023/05/02 (Tue) 09:00","2023/05/01 (Mon) 09:00"],"haystack_session_ids":["late","early"],
+		"haystack_sessions":[[{"role":"assistant","content":"welcome"},{"role":"user","content":"c"}],[{"role":"user","content":"a"},{"role":"assistant","content":"b"}]]}]`
+	if err := os.WriteFile(path, []byte(history), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	dialogs, err := readLongMemEval(path)
+	if err != nil || len(dialogs) != 1 || dialogs[0].messages != 4 || len(dialogs[0].turns) != 2 {
+		t.Fatalf("%+v, %v", dialogs, err)
+	}
+	first := dialogs[0].turns[0]
+	if first.session != "early" || first.seq != 1 || first.lastSeq != 3 || first.text() != "User: a\nAssistant: b\nAssistant: welcome" ||
+		!first.saidAt.Equal(time.Date(2023, time.May, 1, 9, 0, 0, 0, time.UTC)) || dialogs[0].turns[1].question != "c" {
+		t.Errorf("%+v", first)
+	}
+	if err := os.WriteFile(path, []byte(strings.Replace(history, `"late",`, "", 1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := readLongMemEval(path); err == nil {
+		t.Error("a session without a name is taken")
+	}
+}
+
+func TestLongMessagesAreReadAsTheServerDoes(t *testing.T) {
+	t.Parallel()
+	d := &dialog{}
+	d.said("s", time.Time{}, memory.RoleUser, strings.Repeat("é", 20_000))
+	if text := d.turns[0].text(); strings.Count(text, "é") > 10_000 {
+		t.Errorf("%d characters", strings.Count(text, "é"))
+	}
+}
+
+func TestWrongArgumentsAreErrors(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{{"-longmemeval", "nowhere.json"}, {"more"}, {"-none"}} {
+		if err := run(t.Context(), args, io.Discard, io.Discard); err == nil {
+			t.Errorf("%q are taken", args)
+		}
+	}
+}
+
+// The picture is of the code's own functions: a half-life later the priority is half.
+func TestThePictureShowsTheRules(t *testing.T) {
+	t.Parallel()
+	fading := panels()[0]
+	for n, days := range []float64{1, 2, 4, 8, 16, 30} {
+		points := fading.Lines[n].Points
+		at := slices.IndexFunc(points, func(p kit.Point) bool { return p.X == days })
+		if at < 0 || math.Abs(points[at].Y-.5) > 1e-9 || points[0].Y != 1 {
+			t.Errorf("%s accesses: %+v", fading.Lines[n].Name, points[max(at, 0)])
+		}
+	}
+}

@@ -1,0 +1,84 @@
+package jobs
+
+import (
+	"context"
+
+	"github.com/arcoscribe/throughline/internal/memory/memories"
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/riverqueue/river"
+)
+
+// MemoryEmbedder gives memories their vectors.
+type MemoryEmbedder interface {
+	EmbedMemories(ctx context.Context, userID uuid.UUID) (memories.Embedded, error)
+	// BareUsers returns users with memories without a vector and without a job. With the jobs that wait already they are at
+	// most so many of each kind.
+	BareUsers(ctx context.Context, most int) (fresh, outdated []uuid.UUID, err error)
+}
+
+var _ MemoryEmbedder = (*memories.Vectors)(nil)
+
+// EmbedMemories gives a user's memories the vectors that they lack.
+type EmbedMemories struct {
+	UserID uuid.UUID `json:"user_id"`
+}
+
+// Kind is the job's name in River's tables.
+func (EmbedMemories) Kind() string { return "embed_memories" }
+
+// InsertOpts makes it the only unfinished one of its user, in the queue of all that waits for the embedder.
+func (EmbedMemories) InsertOpts() river.InsertOpts {
+	options := oncePerChat{}.InsertOpts()
+	options.Queue = QueueVectors
+	return options
+}
+
+func newEmbedMemories(userID uuid.UUID) river.JobArgs { return EmbedMemories{UserID: userID} }
+
+// EnqueueEmbedMemories returns a function that inserts a user's embed_memories in the caller's transaction. Without an
+// embedder the job does nothing.
+func EnqueueEmbedMemories(client *Client) func(context.Context, pgx.Tx, uuid.UUID) error {
+	return enqueue(client, newEmbedMemories, priorityNow)
+}
+
+// embedMemories ends at once without an embedder: the job is from before it was switched off.
+func (c *WorkerConfig) embedMemories(ctx context.Context, job *river.Job[EmbedMemories]) error {
+	if c.MemoryEmbedder == nil {
+		return nil
+	}
+	done, err := c.MemoryEmbedder.EmbedMemories(ctx, job.Args.UserID)
+	switch {
+	case err != nil:
+		return err
+	case done.Rest > 0:
+		return river.JobSnooze(done.Rest)
+	case done.Paused:
+		return river.JobSnooze(0)
+	}
+	return river.RecordOutput(ctx, done)
+}
+
+// insertMemoryEmbeddings inserts the jobs of users with memories that have no vector at all.
+func (c *WorkerConfig) insertMemoryEmbeddings(ctx context.Context) (int, error) {
+	if c.MemoryEmbedder == nil {
+		return 0, nil
+	}
+	fresh, _, err := c.MemoryEmbedder.BareUsers(ctx, mostBareChats)
+	if err != nil {
+		return 0, err
+	}
+	return insertMissing(ctx, fresh, newEmbedMemories, priorityRepair)
+}
+
+// reembedMemories inserts the jobs of users with vectors of another model, some at a time.
+func (c *WorkerConfig) reembedMemories(ctx context.Context) (int, error) {
+	if c.MemoryEmbedder == nil {
+		return 0, nil
+	}
+	_, outdated, err := c.MemoryEmbedder.BareUsers(ctx, mostBareChats)
+	if err != nil {
+		return 0, err
+	}
+	return insertMissing(ctx, outdated, newEmbedMemories, priorityLater)
+}

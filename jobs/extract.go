@@ -1,0 +1,115 @@
+package jobs
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/arcoscribe/throughline/internal/memory/learn"
+	"github.com/arcoscribe/throughline/internal/memory/lease"
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/riverqueue/river"
+)
+
+// Learner reads conversations for what to remember of their user.
+type Learner interface {
+	Extract(ctx context.Context, chatID uuid.UUID, job learn.Job) (learn.Report, error)
+}
+
+// Extractions is what the sweep needs of Postgres.
+type Extractions interface {
+	// ReviveDeadExtractions makes the jobs of dead workers available again and clears expired leases. young is how long a
+	// job may run before it must have taken its lease.
+	ReviveDeadExtractions(ctx context.Context, young time.Duration) (jobs, leases int, err error)
+	// DueExtractions returns the chats that are due to be read and have no job.
+	DueExtractions(ctx context.Context) ([]uuid.UUID, error)
+}
+
+// sweepExtractions repairs what crashes leave of extractions, and returns the number of jobs inserted.
+func (c *WorkerConfig) sweepExtractions(ctx context.Context) (jobs, leases, inserted int, err error) {
+	if c.Learner == nil {
+		return 0, 0, 0, nil
+	}
+	jobs, leases, err = c.Extractions.ReviveDeadExtractions(ctx, c.YoungFold)
+	if err != nil {
+		return jobs, leases, 0, err
+	}
+	due, err := c.Extractions.DueExtractions(ctx)
+	if err != nil {
+		return jobs, leases, 0, err
+	}
+	inserted, err = insertMissing(ctx, due, newExtract, priorityLater)
+	return jobs, leases, inserted, err
+}
+
+// extractAttempts is how often a range of turns is tried whose answers are broken; then it is skipped.
+const extractAttempts = 5
+
+// ExtractMemories reads what was said in a chat for what to remember of its user.
+type ExtractMemories struct {
+	oncePerChat
+	ChatID uuid.UUID `json:"chat_id"`
+}
+
+// Kind is the job's name in River's tables.
+func (ExtractMemories) Kind() string { return "extract_memories" }
+
+// InsertOpts puts the job into a queue of its own, so that no fold waits for it.
+func (e ExtractMemories) InsertOpts() river.InsertOpts {
+	options := e.oncePerChat.InsertOpts()
+	options.Queue, options.MaxAttempts = QueueMemories, extractAttempts
+	return options
+}
+
+func newExtract(chatID uuid.UUID) river.JobArgs { return ExtractMemories{ChatID: chatID} }
+
+// extract does nothing without long-term memory, when a job is left of a time with it.
+func (c *WorkerConfig) extract(ctx context.Context, job *river.Job[ExtractMemories]) error {
+	if c.Learner == nil {
+		return nil
+	}
+	report, err := c.Learner.Extract(ctx, job.Args.ChatID, learn.Job{
+		ID: job.ID, Last: job.Attempt >= job.MaxAttempts,
+		EnqueueNext: func(ctx context.Context, tx pgx.Tx, at time.Time) error {
+			return EnqueueExtract(river.ClientFromContext[pgx.Tx](ctx))(ctx, tx, job.Args.ChatID, at)
+		},
+	})
+	if err == nil && report.Result == lease.Nothing && report.Wait > 0 {
+		return river.JobSnooze(report.Wait)
+	}
+	if report.Result == lease.Busy {
+		return river.JobSnooze(untilUserIsFree(job.Priority))
+	}
+	return finish(ctx, job.JobRow, report.Result, report, err)
+}
+
+// untilUserIsFree returns how long a job waits that found another chat of its user being read, which takes seconds. The age
+// of the job says nothing: most are inserted long before they are due.
+func untilUserIsFree(priority int) time.Duration {
+	wait := 5 * time.Second
+	if priority == priorityNow {
+		wait = time.Second
+	}
+	return wait/2 + rand.N(wait) //nolint:gosec // spreads load, guards nothing
+}
+
+// EnqueueExtract returns a function that inserts a chat's extract_memories in the caller's transaction, to run at a time;
+// the zero time for at once. If the chat has an unfinished one, it runs at once if this one would, else when it would have.
+func EnqueueExtract(client *Client) func(ctx context.Context, tx pgx.Tx, chatID uuid.UUID, at time.Time) error {
+	return func(ctx context.Context, tx pgx.Tx, chatID uuid.UUID, at time.Time) error {
+		options := &river.InsertOpts{Priority: priorityLater, ScheduledAt: at}
+		if at.IsZero() {
+			options.Priority = priorityNow
+		}
+		inserted, err := client.InsertTx(ctx, tx, newExtract(chatID), options)
+		if err == nil && inserted.UniqueSkippedAsDuplicate && at.IsZero() {
+			_, err = tx.Exec(ctx, raiseJob, inserted.Job.ID, priorityNow)
+		}
+		if err != nil {
+			return fmt.Errorf("enqueue extract_memories: %w", err)
+		}
+		return nil
+	}
+}

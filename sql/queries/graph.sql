@@ -1,0 +1,92 @@
+-- The graph of what a user's memories are about.
+
+-- name: ReadGraph :many
+-- Relationships (kind edge) and entities (kind node) around the entities that are asked for, or all. from_name and
+-- from_words ask for one by name and for those that words name, from_user for the user where they name none. A step is made along relationships of the
+-- names given; those that are returned have an entity of the types given. as_of asks for what was true then, where nobody
+-- said since when: from when it was said. What only archived memories or those in the inbox say is left out.
+with recursive shown as materialized (
+  select r.id, r.source_entity_id as source, r.target_entity_id as target, r.relationship, r.valid_from, r.valid_to, r.memory_id, r.recorded_at,
+         (sqlc.narg(as_of)::timestamptz is not null or coalesce(r.valid_to, 'infinity') > now())::bool as valid
+    from public.memory_relationships r
+    join public.memories m on m.id = r.memory_id and m.status in ('active', 'superseded')
+   where (cardinality(sqlc.arg(relationships)::text[]) = 0 or r.relationship = any(sqlc.arg(relationships)::text[]))
+     and (not sqlc.arg(only_valid)::bool or coalesce(r.valid_to, 'infinity') > now())
+     and (sqlc.narg(as_of)::timestamptz is null
+       or coalesce(r.valid_to, 'infinity') > sqlc.narg(as_of)::timestamptz
+          and coalesce(r.valid_from, (select min(s.said_at) from public.memory_sources s where s.memory_id = any(r.also_said_by || r.memory_id)), r.recorded_at)
+              <= sqlc.narg(as_of)::timestamptz)),
+mentioned as materialized (
+  select distinct n.entity_id as id
+    from public.memory_mentions n
+    join public.memories m on m.id = n.memory_id
+   where case when sqlc.narg(as_of)::timestamptz is null then m.status = 'active'
+              else m.status in ('active', 'superseded')
+                   and coalesce(m.valid_to, m.retracted_at, 'infinity') > sqlc.narg(as_of)::timestamptz
+                   and coalesce(m.valid_from, (select min(s.said_at) from public.memory_sources s where s.memory_id = m.id), m.recorded_at)
+                       <= sqlc.narg(as_of)::timestamptz end),
+words as materialized (select throughline.folded(sqlc.arg(from_words)::text) as folded),
+named as materialized (
+  select e.id from public.memory_entities e
+   where sqlc.arg(from_name)::text <> ''
+         and (e.name_key = throughline.folded(sqlc.arg(from_name)::text) or e.is_user and throughline.is_user_name(sqlc.arg(from_name)::text))
+      or sqlc.arg(from_words)::text <> '' and not e.is_user and throughline.has_name((select w.folded from words w), e.name_key)),
+start as materialized (
+  select n.id from named n
+   union all
+  select e.id from public.memory_entities e where sqlc.arg(from_user)::bool and e.is_user and not exists (select from named)),
+ways as materialized (select s.source as here, s.target as there from shown s union select s.target, s.source from shown s),
+reached as (
+  select s.id, 0 as depth from start s
+   union
+  select w.there, r.depth + 1 from reached r join ways w on w.here = r.id where r.depth < sqlc.arg(depth)::int),
+near as materialized (select distinct r.id from reached r where r.depth < sqlc.arg(depth)::int),
+edges as materialized (
+  select s.* from shown s
+   where (sqlc.arg(everything)::bool or s.source in (select n.id from near n) or s.target in (select n.id from near n))
+     and (cardinality(sqlc.arg(types)::text[]) = 0
+       or exists (select from public.memory_entities e where e.id in (s.source, s.target) and e.entity_type = any(sqlc.arg(types)::text[])
+                     and (sqlc.arg(everything)::bool or not exists (select from start t where t.id = e.id))))
+   order by s.valid desc, s.recorded_at desc, s.id limit sqlc.arg(most)::int)
+(select 'edge' as kind, a.name, e.relationship as what, b.name as target, 0::int as mentions, e.valid, e.valid_from, e.valid_to, e.memory_id
+   from edges e join public.memory_entities a on a.id = e.source join public.memory_entities b on b.id = e.target
+  order by e.valid desc, e.recorded_at desc, e.id)
+union all
+(select 'node', n.name, n.entity_type, '', n.mentions, true, null, null, n.id
+   from public.memory_entities n
+  where n.id in (select source from edges union select target from edges)
+     or n.id in (select m.id from named m)
+     or sqlc.arg(everything)::bool and cardinality(sqlc.arg(relationships)::text[]) = 0 and n.id in (select m.id from mentioned m)
+        and (cardinality(sqlc.arg(types)::text[]) = 0 or n.entity_type = any(sqlc.arg(types)::text[]))
+  order by n.mentions desc, n.name limit sqlc.arg(most)::int * 2);
+
+-- name: ClaimGraph :many
+-- As the server itself. At most one row.
+select throughline.claim_graph(sqlc.arg(after)::uuid, sqlc.arg(token)::uuid, sqlc.arg(seconds)::float8)::uuid as user_id;
+
+-- name: ReleaseGraph :exec
+-- As the server itself.
+update public.memory_users set graph_token = null, graph_until = null
+ where user_id = sqlc.arg(user_id) and graph_token = sqlc.arg(token)::uuid;
+
+-- name: ActAsGraphOwner :exec
+-- For jobs, which have a user and no token: as throughline_worker.
+select set_config('request.jwt.claims', json_build_object('sub', sqlc.arg(user_id)::uuid, 'role', 'throughline_worker')::text, true),
+       set_config('request.jwt.claim.sub', (sqlc.arg(user_id)::uuid)::text, true),
+       set_config('role', 'throughline_worker', true);
+
+-- name: ReadUnlinked :many
+-- As throughline_worker: memories that the graph has not looked at.
+select m.id, m.version, m.content from throughline.own_memories m
+ where m.graph_version is null and m.status = 'active' order by m.created_at, m.id limit sqlc.arg(most)::int;
+
+-- name: LockGraphMemories :exec
+-- As throughline_worker: so that nobody else changes memories of the user.
+select from throughline.own_memory_users for no key update;
+
+-- name: LinkMemories :many
+-- As throughline_worker: links memories that are still as they were read, and returns them.
+select m.id, throughline.link_memory(m.id, n.entities::jsonb, n.relationships::jsonb)::text as linked
+  from (select unnest(sqlc.arg(ids)::uuid[]) as id, unnest(sqlc.arg(versions)::int[]) as version,
+               unnest(sqlc.arg(entities)::text[]) as entities, unnest(sqlc.arg(relationships)::text[]) as relationships) n
+  join throughline.own_memories m on m.id = n.id and m.version = n.version and m.graph_version is null and m.status = 'active';

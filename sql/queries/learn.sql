@@ -1,0 +1,256 @@
+-- What extract_memories reads and writes. As a job, with the rights of the chat's owner, unless it says otherwise.
+
+-- name: MakeMemoryUser :exec
+-- As the server itself, in a statement of its own: it waits for a deletion of the account, which waits for the locks of
+-- jobs.
+insert into public.memory_users (user_id)
+select c.user_id from public.chats c where c.id = sqlc.arg(chat_id)
+on conflict (user_id) do nothing;
+
+-- name: HasMemoryUser :one
+select exists (select from throughline.own_memory_users);
+
+-- name: ClaimExtraction :many
+-- Takes the user's lease. No row: another worker holds it, or there is no such row yet. The same token may claim again,
+-- because the connection may have broken after a first claim.
+update throughline.own_memory_users u
+   set lease_token = sqlc.arg(lease_token)::uuid, lease_until = now() + make_interval(secs => sqlc.arg(lease_seconds)::float8)
+ where u.lease_until is null or u.lease_until <= now() or u.lease_token = sqlc.arg(lease_token)::uuid
+returning u.enabled, coalesce(u.time_zone, '')::text as time_zone, coalesce(u.language, '')::text as language, u.excluded;
+
+-- name: RenewExtraction :execrows
+-- No row: another worker has taken over.
+update throughline.own_memory_users
+   set lease_until = now() + make_interval(secs => sqlc.arg(lease_seconds)::float8)
+ where lease_token = sqlc.arg(lease_token)::uuid;
+
+-- name: ReleaseExtraction :exec
+update throughline.own_memory_users set lease_token = null, lease_until = null
+ where lease_token = sqlc.arg(lease_token)::uuid;
+
+-- name: ReadExtraction :many
+-- A stale brief is left out: it may hold deleted words. So is one of turns that were skipped: what was said while the
+-- chat, or the user, was not to be remembered is no context either.
+select c.remember, c.last_seq, b.extracted_seq, b.cleared_seq,
+       (case when b.readable and not b.stale and not exists (
+                    select from throughline.own_memory_extractions x
+                     where x.chat_id = b.chat_id and x.result = 'skipped' and x.seq_from <= b.covered_seq and x.seq_to > b.cleared_seq)
+             then b.brief ->> 'global_summary' else '' end)::text as summary,
+       coalesce(b.extract_due_at = '-infinity', false)::bool as due_now,
+       greatest(extract(epoch from now() - coalesce(c.last_message_at, c.created_at)), 0)::float8 as rested
+  from throughline.own_briefs b join throughline.own_chats c on c.id = b.chat_id
+ where b.chat_id = sqlc.arg(chat_id);
+
+-- name: ReadUnread :many
+-- The messages after those that were read, up to the turn after so many, in the form of ReadFoldable; without the content
+-- of tools.
+select m.id, coalesce(m.reply_to, '00000000-0000-0000-0000-000000000000')::uuid as reply_to, m.seq, m.role, m.status,
+       (case when m.superseded_by is null and m.role in ('user', 'assistant') then m.content else '' end)::text as content, m.token_count, m.created_at,
+       m.pinned, coalesce(m.importance, 0)::real as importance, null::text as name, null::jsonb as tool_calls,
+       coalesce(m.metadata ->> 'time_zone', '')::text as time_zone
+  from throughline.own_messages m
+ where m.chat_id = sqlc.arg(chat_id)
+   and m.seq > (select b.extracted_seq from throughline.own_briefs b where b.chat_id = sqlc.arg(chat_id))
+   and m.seq < coalesce((select o.seq from throughline.own_messages o
+                          where o.chat_id = sqlc.arg(chat_id) and o.role = 'user' and o.token_count > 0
+                            and o.seq > (select b.extracted_seq from throughline.own_briefs b where b.chat_id = sqlc.arg(chat_id))
+                          order by o.seq offset sqlc.arg(most_turns)::int limit 1), 9223372036854775807)
+ order by m.seq;
+
+-- name: ReadBefore :many
+-- The last messages before those that were not skipped, the newest first.
+select m.id, coalesce(m.reply_to, '00000000-0000-0000-0000-000000000000')::uuid as reply_to, m.seq, m.role, m.status, m.content, m.token_count, m.created_at,
+       m.pinned, coalesce(m.importance, 0)::real as importance, null::text as name, null::jsonb as tool_calls
+  from throughline.own_messages m
+ where m.chat_id = sqlc.arg(chat_id) and m.token_count > 0 and m.role in ('user', 'assistant')
+   and m.seq <= (select b.extracted_seq from throughline.own_briefs b where b.chat_id = sqlc.arg(chat_id))
+   and m.seq > (select b.cleared_seq from throughline.own_briefs b where b.chat_id = sqlc.arg(chat_id))
+   and not exists (select from throughline.own_memory_extractions x
+                    where x.chat_id = m.chat_id and x.result = 'skipped' and m.seq between x.seq_from and x.seq_to)
+ order by m.seq desc limit sqlc.arg(most)::int;
+
+-- name: ReadShown :many
+-- The memories that the prompts of replies held which were not read yet.
+select m.id as reply_id, o.id as memory_id, o.content
+  from throughline.own_messages m
+ cross join lateral jsonb_array_elements_text(
+       case when jsonb_typeof(m.metadata #> '{memory,memories}') = 'array' then m.metadata #> '{memory,memories}' else '[]' end) shown (id)
+  join throughline.own_memories o on o.id::text = shown.id
+ where m.chat_id = sqlc.arg(chat_id) and m.role = 'assistant'
+   and m.seq > (select b.extracted_seq from throughline.own_briefs b where b.chat_id = sqlc.arg(chat_id))
+ order by m.seq limit 500;
+
+-- name: SettleExtraction :exec
+-- Notes that nothing is due, unless something was said since.
+update throughline.own_briefs b set extract_due_at = null
+ where b.chat_id = sqlc.arg(chat_id) and b.extract_due_at is not null
+   and not exists (select from throughline.own_messages m where m.chat_id = b.chat_id and m.seq > b.extracted_seq);
+
+-- name: PutOffExtraction :exec
+update throughline.own_briefs set extract_due_at = now() + make_interval(secs => sqlc.arg(wait_seconds)::float8)
+ where chat_id = sqlc.arg(chat_id);
+
+-- name: ReadMemoryVersion :many
+select version from throughline.own_memory_users;
+
+-- name: SimilarMemories :many
+-- embedding '' stands for none.
+select s.candidate::int as candidate, s.same_key::bool as same_key, coalesce(s.vector_rank, 0)::int as vector_rank, coalesce(s.words_rank, 0)::int as words_rank,
+       (s.cosine is not null)::bool as has_cosine, coalesce(s.cosine, 0)::float8 as cosine,
+       m.id, m.content, m.memory_type, m.confidence, m.durable, m.pinned, m.edited, m.status, m.origin, m.version, coalesce(m.lang, '')::text as lang,
+       m.valid_from, m.valid_to, coalesce(m.valid_precision, '')::text as valid_precision, m.recorded_at, m.retracted_at, m.superseded_by,
+       coalesce((select max(o.said_at) from throughline.own_memory_sources o where o.memory_id = m.id), m.recorded_at)::timestamptz as said_at
+  from throughline.similar_memories(sqlc.arg(contents)::text[], sqlc.arg(embeddings)::text[], sqlc.arg(model)::text, sqlc.arg(most)::int) s
+  join throughline.own_memories m on m.id = s.memory_id;
+
+-- name: HoldEvidence :many
+-- Locks messages until the commit, and returns those that are still what was read.
+select throughline.hold_evidence(sqlc.arg(ids)::uuid[], sqlc.arg(digests)::text[])::uuid as id;
+
+-- name: LockExtraction :many
+-- After the chat's and the messages' locks. No row: the range was read or skipped by somebody else.
+select b.extracted_seq from throughline.own_briefs b
+ where b.chat_id = sqlc.arg(chat_id) and b.extracted_seq = sqlc.arg(extracted_seq) for no key update;
+
+-- name: LockMemories :many
+-- After the brief's lock. No row: another worker has the lease.
+select u.version from throughline.own_memory_users u where u.lease_token = sqlc.arg(lease_token)::uuid for no key update;
+
+-- name: RaiseMemoryVersion :one
+select throughline.touch_memories(sqlc.arg(owner)::uuid)::bigint as version;
+
+-- name: NoteChange :exec
+select throughline.note_change(sqlc.arg(action)::text, sqlc.arg(reason)::text, 'model', sqlc.arg(model)::text, sqlc.arg(prompt_ref)::text);
+
+-- name: InsertMemory :exec
+insert into throughline.own_memories
+  (id, user_id, content, memory_type, confidence, durable, status, source_session_id, embedding, embedding_model, lang,
+   valid_from, valid_to, valid_precision, superseded_by, retracted_at, origin)
+values (sqlc.arg(id), sqlc.arg(user_id), sqlc.arg(content), sqlc.arg(memory_type), sqlc.arg(confidence), sqlc.arg(durable), sqlc.arg(status),
+   sqlc.arg(chat_id)::uuid, sqlc.narg(embedding)::throughline.embedding, sqlc.narg(embedding_model), sqlc.narg(lang),
+   sqlc.narg(valid_from), sqlc.narg(valid_to), sqlc.narg(valid_precision), sqlc.narg(superseded_by),
+   case when sqlc.arg(status) = 'superseded' then now() end, 'extracted');
+
+-- name: MergeMemory :exec
+update throughline.own_memories m
+   set content = sqlc.arg(content), confidence = sqlc.arg(confidence), durable = m.durable or sqlc.arg(durable)::bool,
+       status = coalesce(sqlc.narg(status), m.status),
+       embedding = sqlc.narg(embedding)::throughline.embedding, embedding_model = sqlc.narg(embedding_model),
+       valid_precision = case when m.valid_from is null then sqlc.narg(valid_precision) else m.valid_precision end,
+       valid_from = coalesce(m.valid_from, sqlc.narg(valid_from))
+ where m.id = sqlc.arg(id);
+
+-- name: SupersedeMemories :exec
+update throughline.own_memories m
+   set status = 'superseded', superseded_by = sqlc.arg(superseded_by)::uuid, valid_to = coalesce(sqlc.narg(valid_to), m.valid_to, now()),
+       retracted_at = now()
+ where m.id = any (sqlc.arg(ids)::uuid[]);
+
+-- name: ReinforceMemory :exec
+update throughline.own_memories m
+   set confidence = sqlc.arg(confidence), status = coalesce(sqlc.narg(status), m.status), durable = m.durable or sqlc.arg(durable)::bool,
+       valid_precision = case when m.valid_from is null then sqlc.narg(valid_precision) else m.valid_precision end,
+       valid_from = coalesce(m.valid_from, sqlc.narg(valid_from))
+ where m.id = sqlc.arg(id);
+
+-- name: InsertSources :exec
+insert into throughline.own_memory_sources (memory_id, message_id, user_id, chat_id, seq, fact, quote, said_at, extraction_id)
+select sqlc.arg(memory_id)::uuid, s.message_id, sqlc.arg(user_id)::uuid, sqlc.arg(chat_id)::uuid, s.seq, nullif(s.fact, ''), s.quote, s.said_at, sqlc.arg(extraction_id)::uuid
+  from (select unnest(sqlc.arg(message_ids)::uuid[]) as message_id, unnest(sqlc.arg(seqs)::bigint[]) as seq,
+               unnest(sqlc.arg(facts)::text[]) as fact, unnest(sqlc.arg(quotes)::text[]) as quote, unnest(sqlc.arg(said_ats)::timestamptz[]) as said_at) s
+on conflict do nothing;
+
+-- name: LinkMemory :exec
+select throughline.link_memory(sqlc.arg(memory_id)::uuid, sqlc.arg(entities)::jsonb, sqlc.arg(relationships)::jsonb);
+
+-- name: TouchUsedMemories :exec
+-- Makes no version: to be used changes nothing of what a memory says.
+update throughline.own_memories set last_accessed = now(), access_count = access_count + 1 where id = any (sqlc.arg(ids)::uuid[]);
+
+-- name: InsertExtraction :exec
+insert into throughline.own_memory_extractions
+  (id, chat_id, user_id, seq_from, seq_to, turns, result, candidates, added, updated, superseded, noops, dropped,
+   calls, input_tokens, output_tokens, model, prompt_ref, duration_ms)
+values (sqlc.arg(id), sqlc.arg(chat_id), sqlc.arg(user_id), sqlc.arg(seq_from), sqlc.arg(seq_to), sqlc.arg(turns), sqlc.arg(result),
+   sqlc.arg(candidates), sqlc.arg(added), sqlc.arg(updated), sqlc.arg(superseded), sqlc.arg(noops), sqlc.arg(dropped),
+   sqlc.arg(calls), sqlc.arg(input_tokens), sqlc.arg(output_tokens), sqlc.arg(model), sqlc.arg(prompt_ref), sqlc.arg(duration_ms));
+
+-- name: AdvanceExtraction :one
+-- Says how far the chat is read, and when the rest is due: never, at once where that was wanted or there are six turns, or
+-- when the chat has rested. A reply that is running is not the rest that was wanted.
+update throughline.own_briefs b
+   set extracted_seq = sqlc.arg(seq_to)::bigint,
+       extract_due_at = case when not rest.any then null
+                             when rest.turns >= 6 or b.extract_due_at = '-infinity' and rest.turns > rest.running then '-infinity'::timestamptz
+                             else greatest(now(), rest.said_at + make_interval(secs => sqlc.arg(delay_seconds)::float8)) end
+  from (select coalesce(bool_or(true), false) as any, count(*) filter (where m.role = 'user' and m.token_count > 0) as turns,
+               (count(*) filter (where m.status = 'streaming') > 0)::int as running,
+               coalesce(max(m.created_at), now()) as said_at
+          from (select r.role, r.token_count, r.status, r.created_at from throughline.own_messages r
+                 where r.chat_id = sqlc.arg(chat_id) and r.seq > sqlc.arg(seq_to)::bigint order by r.seq limit 200) m) rest
+ where b.chat_id = sqlc.arg(chat_id)
+returning (b.extract_due_at is not null)::bool as due, coalesce(b.extract_due_at = '-infinity', false)::bool as due_now,
+          (case when b.extract_due_at > '-infinity' then b.extract_due_at else now() end)::timestamptz as due_at;
+
+-- name: FindDueExtractions :many
+-- Chats that are due to be read and have no job. As the server itself.
+select b.chat_id from public.conversation_briefs b
+ where b.extract_due_at <= now()
+   and b.chat_id::text not in (
+     select j.args ->> 'chat_id' from river.river_job j
+      where j.queue = 'memories' and j.kind = 'extract_memories' and j.state in ('available', 'pending', 'retryable', 'running', 'scheduled') and j.args ? 'chat_id')
+ order by b.extract_due_at limit 1000;
+
+-- name: ReviveDeadExtractions :many
+-- Makes the extractions of dead workers available again, as ReviveDeadFolds does. A job is alive while the lease of its
+-- user runs, or while it is too young to have taken one. One without attempts left is discarded; the sweep inserts another.
+update river.river_job j
+   set state = case when j.attempt < j.max_attempts then 'available' else 'discarded' end::river.river_job_state,
+       finalized_at = case when j.attempt < j.max_attempts then null else now() end, scheduled_at = now(),
+       errors = array_append(j.errors, jsonb_build_object('at', now(), 'attempt', j.attempt, 'error', 'worker lost its lease', 'trace', ''))
+  from (select d.id from river.river_job d
+          left join public.chats c on c.id = (d.args ->> 'chat_id')::uuid
+          left join public.memory_users u on u.user_id = c.user_id
+         where d.state = 'running' and d.queue = 'memories' and d.kind = 'extract_memories'
+           and d.attempted_at < now() - make_interval(secs => sqlc.arg(lease_seconds)::float8)
+           and (u.lease_until is null or u.lease_until < now())
+           for update of d skip locked) dead
+ where j.id = dead.id
+returning (j.args ->> 'chat_id')::uuid as chat_id, (j.state = 'discarded')::bool as given_up;
+
+-- name: ClearDeadExtractions :execrows
+-- Leases that ran out: their workers died. As the server itself.
+update public.memory_users set lease_token = null, lease_until = null where lease_until < now();
+
+-- name: SetExtractDue :exec
+-- As the server itself. now: at once.
+update public.conversation_briefs
+   set extract_due_at = case when sqlc.arg(at_once)::bool then '-infinity'::timestamptz else now() + make_interval(secs => sqlc.arg(delay_seconds)::float8) end
+ where chat_id = sqlc.arg(chat_id);
+
+-- name: HurryExtractions :many
+-- Makes the chats of a user that are due later due at once, but for the one that begins. As the server itself.
+update public.conversation_briefs b set extract_due_at = '-infinity'
+  from (select d.chat_id from public.conversation_briefs d
+         where d.user_id = sqlc.arg(user_id) and d.extract_due_at > '-infinity' and d.chat_id <> sqlc.arg(chat_id)
+         order by d.chat_id limit 20 for no key update skip locked) due
+ where b.chat_id = due.chat_id
+returning b.chat_id;
+
+-- name: ReadExtractionState :many
+-- As the user. whole_seq is the last message before a running reply's turn; with the last row of the ledger.
+select b.chat_id, b.extracted_seq,
+       coalesce(running.seq - 1, (select m.seq from public.messages m where m.chat_id = b.chat_id order by m.seq desc limit 1), 0)::bigint as whole_seq,
+       coalesce(e.id, '00000000-0000-0000-0000-000000000000')::uuid as id, coalesce(e.seq_from, 0)::bigint as seq_from, coalesce(e.seq_to, 0)::bigint as seq_to, coalesce(e.turns, 0)::int as turns,
+       coalesce(e.result, '')::text as result, coalesce(e.candidates, 0)::int as candidates, coalesce(e.added, 0)::int as added,
+       coalesce(e.updated, 0)::int as updated, coalesce(e.superseded, 0)::int as superseded, coalesce(e.noops, 0)::int as noops,
+       coalesce(e.dropped, '{}')::jsonb as dropped, coalesce(e.calls, 0)::int as calls, coalesce(e.input_tokens, 0)::int as input_tokens,
+       coalesce(e.output_tokens, 0)::int as output_tokens, coalesce(e.model, '')::text as model, coalesce(e.prompt_ref, '')::text as prompt_ref,
+       coalesce(e.duration_ms, 0)::int as duration_ms, coalesce(e.created_at, now())::timestamptz as created_at
+  from public.conversation_briefs b
+  left join lateral (
+       select coalesce((select q.seq from public.messages q where q.chat_id = b.chat_id and q.role = 'user' and q.seq < s.seq order by q.seq desc limit 1), s.seq) as seq
+         from public.messages s where s.chat_id = b.chat_id and s.seq > b.extracted_seq and s.status = 'streaming' order by s.seq limit 1) running on true
+  left join lateral (
+       select x.* from public.memory_extractions x where x.chat_id = b.chat_id order by x.seq_from desc limit 1) e on true
+ where b.chat_id = sqlc.arg(chat_id);

@@ -1,0 +1,71 @@
+-- What is read of memories for prompts, and the vectors of memories.
+
+-- name: HasMemories :one
+-- As the user: what there is to show in a chat: 'off' where nothing may be shown, else 'none', 'some', or 'pinned' where some
+-- are pinned.
+select case
+         when not exists (select from public.chats c where c.id = sqlc.arg(chat_id) and c.remember)
+           or exists (select from public.memory_users u where u.user_id = (select auth.uid()) and not u.enabled) then 'off'
+         when exists (select from public.memories m where m.user_id = (select auth.uid()) and m.status = 'active' and m.pinned) then 'pinned'
+         when exists (select from public.memories m where m.user_id = (select auth.uid()) and m.status = 'active') then 'some'
+         else 'none'
+       end::text as memories;
+
+-- name: FindMemories :many
+-- As the user: the memories that a message may be about, with their sources. See throughline.find_memories.
+select m.id, m.content, m.memory_type, m.confidence, m.durable, m.pinned, m.edited, m.origin, m.version, m.lang,
+       m.valid_from, m.valid_to, m.valid_precision, m.recorded_at, m.source_session_id, m.last_accessed, m.access_count, m.created_at, m.updated_at,
+       f.by_words::real as by_words, f.rarest::int as rarest, f.of::int as memories, coalesce(f.cosine, 0)::real as cosine,
+       (f.cosine is not null)::boolean as has_cosine, f.named::int as named,
+       s.message_ids::uuid[] as message_ids, s.chat_ids::uuid[] as chat_ids, s.seqs::bigint[] as seqs, s.quotes::text[] as quotes
+  from throughline.find_memories(sqlc.arg(words)::text[], sqlc.arg(telling)::boolean[], sqlc.arg(names)::text[],
+         sqlc.narg(question)::text::throughline.embedding, sqlc.arg(model)::text, sqlc.arg(most)::int) f
+  join public.memories m on m.id = f.id
+  cross join lateral (
+       select coalesce(array_agg(o.message_id), '{}') as message_ids, coalesce(array_agg(o.chat_id), '{}') as chat_ids,
+              coalesce(array_agg(o.seq), '{}') as seqs, coalesce(array_agg(o.quote), '{}') as quotes
+         from public.memory_sources o where o.memory_id = m.id and o.user_id = m.user_id) s;
+
+-- name: ActAsEmbeddedOwner :one
+-- For jobs of a user's memories, as ActAsChatOwner. Returns the nil id if nobody is remembered there.
+with owner as (select u.user_id from public.memory_users u where u.user_id = sqlc.arg(user_id) for key share),
+named as (select coalesce((select owner.user_id from owner), '00000000-0000-0000-0000-000000000000') as user_id)
+select named.user_id::uuid as user_id,
+       set_config('request.jwt.claims', json_build_object('sub', named.user_id, 'role', 'throughline_worker')::text, true) as claims,
+       set_config('request.jwt.claim.sub', named.user_id::text, true) as sub,
+       set_config('role', 'throughline_worker', true) as role
+  from named;
+
+-- name: LockEmbeddedOwner :exec
+-- As raise_memory_version does: who writes to memories of a user waits for the others.
+select from throughline.own_memory_users for no key update;
+
+-- name: ReadBareMemories :many
+select m.id, m.content
+  from throughline.own_memories m
+ where m.id > sqlc.arg(after) and m.status <> 'superseded' and m.embedding_model is distinct from sqlc.arg(model)::text
+ order by m.id limit sqlc.arg(most)::int;
+
+-- name: SaveMemoryVectors :execrows
+update throughline.own_memories m
+   set embedding = new.embedding::throughline.embedding, embedding_model = sqlc.arg(model)::text
+  from (select unnest(sqlc.arg(ids)::uuid[]) as id, unnest(sqlc.arg(contents)::text[]) as content, unnest(sqlc.arg(embeddings)::text[]) as embedding) new
+ where m.id = new.id and m.content = new.content;
+
+-- name: FindBareMemoryUsers :many
+-- Users with a memory without a vector of the model and without a job that would make it, first those with memories that
+-- have none at all; as FindBareChats, and as the server itself.
+with waiting as (select j.args ->> 'user_id' as owner from river.river_job j
+  where j.queue = 'vectors' and j.kind = 'embed_memories' and j.state in ('available', 'pending', 'retryable', 'running', 'scheduled'))
+(select distinct f.user_id, false as outdated
+   from (select m.user_id from public.memories m
+          where m.embedding_model is null and m.status <> 'superseded' and m.user_id::text not in (select w.owner from waiting w) limit 20000) f
+  limit greatest(sqlc.arg(most)::int - (select count(*) from waiting), 0))
+union all
+(select distinct o.user_id, true as outdated
+   from ((select m.user_id from public.memories m
+           where m.embedding_model < sqlc.arg(model)::text and m.status <> 'superseded' and m.user_id::text not in (select w.owner from waiting w) limit 20000)
+         union all
+         (select m.user_id from public.memories m
+           where m.embedding_model > sqlc.arg(model)::text and m.status <> 'superseded' and m.user_id::text not in (select w.owner from waiting w) limit 20000)) o
+  limit greatest(sqlc.arg(most)::int - (select count(*) from waiting), 0));

@@ -1,0 +1,223 @@
+-- What a user sees of the memories, changes and deletes, with the user's rights. Whoever changes memories calls
+-- TouchOwnMemories first, which lets the writers of one user pass one after the other.
+
+-- name: TouchOwnMemories :exec
+select throughline.touch_memories(auth.uid());
+
+-- name: MakeOwnMemoryUser :exec
+-- Before the lock of a chat: the foreign key waits for the deletion of the account, which waits for chats.
+insert into public.memory_users (user_id) values (auth.uid()) on conflict (user_id) do nothing;
+
+-- name: NoteUserChange :exec
+-- What the next change is, for the history.
+select throughline.note_change(sqlc.arg(action)::text, sqlc.arg(reason)::text, 'user', null, null);
+
+-- name: ListMemories :many
+-- With as_of, those that were true and believed at that time. current is active and inbox, or what was active then.
+select m.id, m.content, m.memory_type, m.confidence, m.durable, m.pinned, m.status, m.edited, m.origin, m.version, m.lang, m.valid_from, m.valid_to,
+       m.recorded_at, m.retracted_at, m.superseded_by, m.source_session_id, m.last_accessed, m.access_count, m.created_at, m.updated_at,
+       coalesce((select jsonb_agg(jsonb_build_object('message_id', s.message_id, 'chat_id', s.chat_id, 'seq', s.seq, 'quote', s.quote, 'said_at', s.said_at)
+                          order by s.said_at, s.chat_id, s.seq)
+                   from public.memory_sources s where s.user_id = m.user_id and s.memory_id = m.id), '[]')::jsonb as sources
+  from public.memories m
+ where m.user_id = (select auth.uid())
+   and (sqlc.arg(memory_type)::text = '' or m.memory_type = sqlc.arg(memory_type)::text)
+   and case sqlc.arg(status)::text
+         when 'all' then true
+         when 'current' then m.status = 'active' or m.status = case when sqlc.narg(as_of)::timestamptz is null then 'inbox' else 'superseded' end
+         else m.status = sqlc.arg(status)::text
+       end
+   and (sqlc.narg(as_of)::timestamptz is null
+        or coalesce(m.valid_from, (select min(s.said_at) from public.memory_sources s where s.user_id = m.user_id and s.memory_id = m.id), m.recorded_at) <= sqlc.narg(as_of)::timestamptz
+           and coalesce(m.valid_to, m.retracted_at, 'infinity') > sqlc.narg(as_of)::timestamptz)
+   and (sqlc.narg(after_created_at)::timestamptz is null or (m.created_at, m.id) < (sqlc.narg(after_created_at)::timestamptz, sqlc.arg(after_id)::uuid))
+ order by m.created_at desc, m.id desc
+ limit sqlc.arg(most)::int;
+
+-- name: SearchMemories :many
+-- The same for words: each word of the memory counts by its rarity among the user's memories. A word that most of them
+-- have says nothing, unless the others say nothing either. The s of "user's" says nothing at all.
+with asked as (
+  select w.lexeme from unnest(tsvector_to_array(to_tsvector('throughline.words'::regconfig, throughline.searchable(sqlc.arg(words)::text)))) w (lexeme)
+   where w.lexeme !~ '^[a-z]$'),
+own as (
+  select m.id, m.tsv
+    from public.memories m
+   where m.user_id = (select auth.uid())
+     and (sqlc.arg(memory_type)::text = '' or m.memory_type = sqlc.arg(memory_type)::text)
+     and case sqlc.arg(status)::text
+           when 'all' then true
+           when 'current' then m.status = 'active' or m.status = case when sqlc.narg(as_of)::timestamptz is null then 'inbox' else 'superseded' end
+           else m.status = sqlc.arg(status)::text
+         end
+     and (sqlc.narg(as_of)::timestamptz is null
+          or coalesce(m.valid_from, (select min(s.said_at) from public.memory_sources s where s.user_id = m.user_id and s.memory_id = m.id), m.recorded_at) <= sqlc.narg(as_of)::timestamptz
+             and coalesce(m.valid_to, m.retracted_at, 'infinity') > sqlc.narg(as_of)::timestamptz)),
+hits as (
+  select o.id, w.lexeme from own o cross join lateral unnest(tsvector_to_array(o.tsv)) w (lexeme) join asked a on a.lexeme = w.lexeme),
+weighed as (
+  select h.lexeme, count(*) as having_it, t.total, bool_and(count(*) * 2 > t.total) over () as all_common
+    from hits h cross join (select count(*) as total from own) t group by h.lexeme, t.total),
+ranked as (
+  select h.id, sum(ln(1 + w.total::float8 / w.having_it)) as score
+    from hits h join weighed w on w.lexeme = h.lexeme
+   where w.having_it * 2 <= w.total or w.total < 4 or w.all_common
+   group by h.id)
+select m.id, m.content, m.memory_type, m.confidence, m.durable, m.pinned, m.status, m.edited, m.origin, m.version, m.lang, m.valid_from, m.valid_to,
+       m.recorded_at, m.retracted_at, m.superseded_by, m.source_session_id, m.last_accessed, m.access_count, m.created_at, m.updated_at,
+       coalesce((select jsonb_agg(jsonb_build_object('message_id', s.message_id, 'chat_id', s.chat_id, 'seq', s.seq, 'quote', s.quote, 'said_at', s.said_at)
+                          order by s.said_at, s.chat_id, s.seq)
+                   from public.memory_sources s where s.user_id = m.user_id and s.memory_id = m.id), '[]')::jsonb as sources,
+       r.score::float8 as score
+  from ranked r join public.memories m on m.user_id = (select auth.uid()) and m.id = r.id
+ order by r.score desc, m.created_at desc, m.id desc
+ limit sqlc.arg(most)::int;
+
+-- name: FindMemory :many
+-- At most one row.
+select m.id, m.content, m.memory_type, m.confidence, m.durable, m.pinned, m.status, m.edited, m.origin, m.version, m.lang, m.valid_from, m.valid_to,
+       m.recorded_at, m.retracted_at, m.superseded_by, m.source_session_id, m.last_accessed, m.access_count, m.created_at, m.updated_at,
+       coalesce((select jsonb_agg(jsonb_build_object('message_id', s.message_id, 'chat_id', s.chat_id, 'seq', s.seq, 'quote', s.quote, 'said_at', s.said_at)
+                          order by s.said_at, s.chat_id, s.seq)
+                   from public.memory_sources s where s.user_id = m.user_id and s.memory_id = m.id), '[]')::jsonb as sources
+  from public.memories m
+ where m.user_id = (select auth.uid()) and m.id = sqlc.arg(id)::uuid;
+
+-- name: FindTwins :many
+-- For each content, by its place, its key and the memory that has it, the one that counts most. Keys are costly: each is
+-- computed once.
+with asked as materialized (
+  select n.place, throughline.content_key(n.content) as content_key
+    from (select unnest(sqlc.arg(contents)::text[]) as content, unnest(sqlc.arg(places)::int[]) as place) n)
+select a.place::int as place, a.content_key::bytea as content_key, coalesce(t.id, '00000000-0000-0000-0000-000000000000')::uuid as twin,
+       coalesce(t.status, '')::text as status
+  from asked a
+  left join (select distinct on (m.content_key) m.content_key, m.id, m.status
+               from public.memories m
+              where m.user_id = (select auth.uid()) and m.id <> sqlc.arg(but)::uuid
+              order by m.content_key, array_position(array['active', 'inbox', 'archived', 'superseded'], m.status), m.created_at desc, m.id) t
+    on t.content_key = a.content_key
+ order by a.place;
+
+-- name: InsertMemories :exec
+-- Rows are objects with the names of the columns. One whose id is taken is left out: it was inserted before the connection
+-- broke.
+insert into public.memories (id, content, memory_type, confidence, durable, pinned, status, edited, origin, lang, valid_from, valid_to, valid_precision,
+                             recorded_at, retracted_at, superseded_by, source_session_id, created_at)
+select (n ->> 'id')::uuid, n ->> 'content', n ->> 'memory_type', (n ->> 'confidence')::float8, (n ->> 'durable')::boolean, (n ->> 'pinned')::boolean,
+       n ->> 'status', (n ->> 'edited')::boolean, sqlc.arg(origin)::text, n ->> 'lang', (n ->> 'valid_from')::timestamptz, (n ->> 'valid_to')::timestamptz,
+       n ->> 'valid_precision', coalesce((n ->> 'recorded_at')::timestamptz, now()), (n ->> 'retracted_at')::timestamptz,
+       (n ->> 'superseded_by')::uuid, sqlc.narg(source_session_id)::uuid, coalesce((n ->> 'created_at')::timestamptz, now())
+  from jsonb_array_elements(sqlc.arg(new_rows)::jsonb) n
+on conflict (id) do nothing;
+
+-- name: InsertMemorySources :exec
+-- Rows are objects with memory_id, message_id, fact and quote.
+insert into public.memory_sources (memory_id, message_id, user_id, chat_id, seq, fact, quote, said_at)
+select e.id, m.id, m.user_id, m.chat_id, m.seq, n ->> 'fact', n ->> 'quote', m.created_at
+  from jsonb_array_elements(sqlc.arg(new_rows)::jsonb) n
+  join public.messages m on m.id = (n ->> 'message_id')::uuid
+  join public.memories e on e.user_id = m.user_id and e.id = (n ->> 'memory_id')::uuid
+on conflict (memory_id, message_id) do nothing;
+
+-- name: ChangeMemory :execrows
+-- Null keeps a column. New words, and confirming what is in the inbox, make it certain; what was superseded and is true
+-- again has no end any more.
+update public.memories m
+   set content = coalesce(sqlc.narg(content)::text, m.content),
+       memory_type = coalesce(sqlc.narg(memory_type)::text, m.memory_type),
+       durable = coalesce(sqlc.narg(durable)::boolean, m.durable),
+       pinned = coalesce(sqlc.narg(pinned)::boolean, m.pinned),
+       status = coalesce(sqlc.narg(status)::text, m.status),
+       edited = m.edited or coalesce(sqlc.narg(content)::text <> m.content, false),
+       confidence = case when sqlc.narg(content)::text <> m.content or m.status = 'inbox' and sqlc.narg(status)::text = 'active' then 1 else m.confidence end,
+       valid_to = case when m.status = 'superseded' and sqlc.narg(status)::text is not null then null else m.valid_to end,
+       retracted_at = case when m.status = 'superseded' and sqlc.narg(status)::text is not null then null else m.retracted_at end,
+       superseded_by = case when m.status = 'superseded' and sqlc.narg(status)::text is not null then null else m.superseded_by end
+ where m.user_id = (select auth.uid()) and m.id = sqlc.arg(id)::uuid;
+
+-- name: OverwriteFacts :exec
+-- What a memory falls back to when one of its sources is deleted are the user's own words from now on.
+update public.memory_sources s set fact = sqlc.arg(content)::text
+ where s.user_id = (select auth.uid()) and s.memory_id = sqlc.arg(id)::uuid and s.fact is distinct from sqlc.arg(content)::text;
+
+-- name: LockMemorysChats :many
+-- The chats whose briefs may hold what the memory was made of. Their rows are locked as a turn does.
+select c.id
+  from public.chats c
+ where c.id in (select s.chat_id from public.memory_sources s join public.conversation_briefs b on b.chat_id = s.chat_id and s.seq <= b.covered_seq
+                 where s.user_id = (select auth.uid()) and s.memory_id = sqlc.arg(id)::uuid)
+ order by c.id
+   for no key update;
+
+-- name: MakeBriefsStale :many
+-- Their briefs, before the memories are locked.
+update public.conversation_briefs b set stale = true, edit_count = b.edit_count + 1
+ where b.chat_id in (select s.chat_id from public.memory_sources s
+                      where s.user_id = (select auth.uid()) and s.memory_id = sqlc.arg(id)::uuid and s.seq <= b.covered_seq)
+returning b.chat_id;
+
+-- name: DeleteMemory :execrows
+delete from public.memories m where m.user_id = (select auth.uid()) and m.id = sqlc.arg(id)::uuid;
+
+-- name: ForgetMemories :execrows
+-- Those that have not changed since somebody saw them.
+delete from public.memories m
+ using (select unnest(sqlc.arg(ids)::uuid[]) as id, unnest(sqlc.arg(versions)::int[]) as version) seen
+ where m.user_id = (select auth.uid()) and m.id = seen.id and m.version = seen.version;
+
+-- name: MemoryRevisions :many
+select memory_id, version, action, content, coalesce(reason, '')::text as reason, actor, model, prompt_ref, created_at
+  from public.memory_revisions
+ where user_id = (select auth.uid()) and memory_id = sqlc.arg(id)::uuid
+ order by version;
+
+-- name: CountMemories :one
+select (select count(*) from public.memories m where m.user_id = (select auth.uid()))::bigint as memories,
+       (select count(*) from public.memory_sources s where s.user_id = (select auth.uid()))::bigint as sources,
+       (select count(*) from public.memory_revisions r where r.user_id = (select auth.uid()))::bigint as revisions,
+       (select count(*) from public.memory_entities e where e.user_id = (select auth.uid()))::bigint as entities,
+       (select count(*) from public.memory_relationships r where r.user_id = (select auth.uid()))::bigint as relationships;
+
+-- name: SkipUnread :many
+-- What was said and not read is skipped, in all chats of the user.
+select throughline.skip_extraction(unread.id)::uuid as extraction
+  from (select c.id from public.chats c join public.conversation_briefs b on b.chat_id = c.id
+         where c.user_id = (select auth.uid()) and c.last_seq > b.extracted_seq order by c.id) unread;
+
+-- name: DeleteMemories :execrows
+delete from public.memories m where m.user_id = (select auth.uid());
+
+-- name: ReadMemorySettings :many
+-- At most one row.
+select enabled, time_zone, language, excluded from public.memory_users where user_id = (select auth.uid());
+
+-- name: ChangeMemorySettings :execrows
+insert into public.memory_users as u (user_id, enabled, time_zone, language, excluded)
+values (auth.uid(), coalesce(sqlc.narg(enabled)::boolean, true), sqlc.narg(time_zone)::text, sqlc.narg(language)::text, coalesce(sqlc.narg(excluded)::text[], '{}'))
+on conflict (user_id) do update
+   set enabled = coalesce(sqlc.narg(enabled)::boolean, u.enabled),
+       time_zone = case when sqlc.arg(set_time_zone)::boolean then sqlc.narg(time_zone)::text else u.time_zone end,
+       language = case when sqlc.arg(set_language)::boolean then sqlc.narg(language)::text else u.language end,
+       excluded = coalesce(sqlc.narg(excluded)::text[], u.excluded);
+
+-- name: ExportMemories :many
+-- The oldest first. With a chat, those that were said there, up to a message, with their sources there.
+select m.id, m.content, m.memory_type, m.confidence, m.durable, m.pinned, m.status, m.edited, m.origin, m.version, m.lang, m.valid_from, m.valid_to,
+       m.valid_precision, m.recorded_at, m.retracted_at, m.superseded_by, m.created_at, m.updated_at,
+       coalesce((select jsonb_agg(jsonb_build_object('message_id', s.message_id, 'chat_id', s.chat_id, 'seq', s.seq, 'fact', s.fact, 'quote', s.quote, 'said_at', s.said_at)
+                          order by s.said_at, s.chat_id, s.seq)
+                   from public.memory_sources s
+                  where s.user_id = m.user_id and s.memory_id = m.id
+                    and (sqlc.narg(chat_id)::uuid is null or s.chat_id = sqlc.narg(chat_id)::uuid and s.seq <= sqlc.arg(last_seq)::bigint)), '[]')::jsonb as sources
+  from public.memories m
+ where m.user_id = (select auth.uid())
+   and (sqlc.narg(after_created_at)::timestamptz is null or (m.created_at, m.id) > (sqlc.narg(after_created_at)::timestamptz, sqlc.arg(after_id)::uuid))
+   and (sqlc.narg(chat_id)::uuid is null
+        or exists (select from public.memory_sources s where s.user_id = m.user_id and s.memory_id = m.id and s.chat_id = sqlc.narg(chat_id)::uuid and s.seq <= sqlc.arg(last_seq)::bigint))
+ order by m.created_at, m.id
+ limit sqlc.arg(most)::int;
+
+-- name: KeepMemories :one
+-- What is remembered of a chat is the user's own from now on.
+select throughline.keep_memories(sqlc.arg(chat_id)::uuid)::bigint;

@@ -1,0 +1,18 @@
+-- Decay of memories, and the numbers of the metrics. As the server itself.
+
+-- name: DecayMemories :one
+-- The nil id for nobody left.
+select coalesce(last_user, '00000000-0000-0000-0000-000000000000')::uuid as last_user, decayed::int as decayed, archived::int as archived, deleted::int as deleted
+  from throughline.decay_memories(sqlc.arg(day)::date, sqlc.arg(after)::uuid, sqlc.arg(most)::int, sqlc.arg(delete_days)::int);
+
+-- name: CountAllMemories :many
+-- By status, up to 100 000 of each.
+select s.status::text as status, (select count(*) from (select from public.memories m where m.status = s.status limit 100000) n)::bigint as memories
+  from unnest(array['active', 'inbox', 'superseded', 'archived']) s (status);
+
+-- name: OldestUnextracted :one
+-- For how many seconds the chat has been due that has waited longest to be read for memories; 0 if none waits. What is due at
+-- once has been so since its brief changed; of a thousand of these the oldest.
+select greatest(0, extract(epoch from now() - least(
+         (select b.extract_due_at from public.conversation_briefs b where b.extract_due_at > '-infinity' order by b.extract_due_at limit 1),
+         (select min(h.updated_at) from (select b.updated_at from public.conversation_briefs b where b.extract_due_at = '-infinity' limit 1000) h))))::float8 as age;

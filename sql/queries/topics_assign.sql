@@ -1,0 +1,224 @@
+-- What gives turns their topics, archives topics that faded and merges those that are the same. A chat has topics unless the
+-- server or the chat says off: always if one of them says on, else once it has a brief, or has topics already.
+
+-- name: AssignClaim :many
+-- As the chat's owner. Nobody else changes the chat's topics while the transaction lasts. No row: somebody does.
+select true::bool as claimed where pg_try_advisory_xact_lock(hashtextextended('topics:' || sqlc.arg(chat_id)::text, 0));
+
+-- name: AssignReadChat :many
+-- As the chat's owner, after LockOwnBrief.
+select b.cleared_seq, b.indexed_seq,
+       (sqlc.arg(mode)::text <> 'off' and c.topics <> 'off'
+        and (sqlc.arg(mode)::text = 'on' or c.topics = 'on' or b.covered_seq > 0
+          or exists (select from throughline.own_topics t where t.chat_id = b.chat_id)))::bool as has_topics,
+       coalesce((select max(t.number) from throughline.own_topics t where t.chat_id = b.chat_id), 0)::int as last_number
+  from throughline.own_briefs b join throughline.own_chats c on c.id = b.chat_id
+ where b.chat_id = sqlc.arg(chat_id);
+
+-- name: AssignReadTopics :many
+-- As the chat's owner: the topics that turns may join. What was cleared never comes back.
+select t.id, t.number, t.state, (t.title_seq is null)::bool as renamed, t.importance::float8 as importance, t.importance_rated, t.access_count, t.message_count,
+       coalesce(t.centroid::text, '')::text as centroid, coalesce(t.embedding_model, '')::text as embedding_model, t.centroid_turns,
+       t.created_at, t.last_active_at, t.first_seq, t.last_seq, (t.archive is not null)::bool as packed
+  from throughline.own_topics t
+ where t.chat_id = sqlc.arg(chat_id) and t.state <> 'merged'
+   and t.first_seq > (select b.cleared_seq from throughline.own_briefs b where b.chat_id = sqlc.arg(chat_id))
+ order by t.number for update;
+
+-- name: AssignReadTurns :many
+-- As the chat's owner: the first turns without a topic, and those that have a vector of the model now and had none when their
+-- topic was chosen; '' stands for no model. With the turn before each, and what its messages say of importance.
+with place as (select b.cleared_seq, greatest(b.cleared_seq, b.assigned_seq) as after_seq from throughline.own_briefs b where b.chat_id = sqlc.arg(chat_id)),
+waiting as materialized (
+  (select i.seq, i.last_seq, i.said_at, i.topic_id, i.embedding, i.embedding_model
+     from throughline.own_turn_index i
+    where i.chat_id = sqlc.arg(chat_id) and i.topic_id is null and i.seq > (select p.after_seq from place p)
+    order by i.seq limit sqlc.arg(most)::int)
+  union all
+  (select i.seq, i.last_seq, i.said_at, i.topic_id, i.embedding, i.embedding_model
+     from throughline.own_turn_index i
+    where sqlc.arg(model)::text <> '' and i.chat_id = sqlc.arg(chat_id) and i.topic_id is not null and i.topic_model is null
+      and i.embedding_model = sqlc.arg(model)::text and i.seq > (select p.cleared_seq from place p)
+    order by i.seq limit sqlc.arg(most)::int))
+select w.seq, w.last_seq, w.said_at, coalesce(w.topic_id, '00000000-0000-0000-0000-000000000000')::uuid as topic_id,
+       (case when w.embedding_model = sqlc.arg(model)::text then w.embedding::text else '' end)::text as embedding,
+       coalesce(before.seq, 0)::bigint as before_seq, coalesce(before.topic_id, '00000000-0000-0000-0000-000000000000')::uuid as before_topic,
+       said.question::text as question, said.messages::int as messages, coalesce(said.importance, 0)::float8 as importance, (said.importance is not null)::bool as has_importance,
+       said.pinned::bool as pinned, said.ratings::int[] as ratings
+  from (select * from waiting order by waiting.seq limit sqlc.arg(most)::int) w
+  left join lateral (
+       select i.seq, i.topic_id from throughline.own_turn_index i
+        where i.chat_id = sqlc.arg(chat_id) and i.seq < w.seq and i.seq > (select p.cleared_seq from place p) order by i.seq desc limit 1) before on true
+ cross join lateral (
+       select coalesce(string_agg(left(m.content, 5000), E'\n' order by m.seq) filter (where m.role = 'user'), '') as question,
+              count(*) as messages, bool_or(m.pinned) is true as pinned,
+              coalesce((array_agg(m.importance order by m.seq desc) filter (where m.importance is not null))[1], null)::float8 as importance,
+              coalesce(array_agg(m.rating::int order by m.seq) filter (where m.rating is not null), '{}') as ratings
+         from (select o.seq, o.role, o.content, o.pinned, o.importance, o.rating from throughline.own_messages o
+                where o.chat_id = sqlc.arg(chat_id) and o.seq between w.seq and w.last_seq and o.token_count > 0
+                  and o.role in ('user', 'assistant') and o.superseded_by is null offset 0) m) said
+ order by w.seq;
+
+-- name: AssignRenew :exec
+-- As the chat's owner: centroids of topics whose turns' vectors were all made again by this model.
+select throughline.renew_centroids(sqlc.arg(chat_id)::uuid, sqlc.arg(model)::text);
+
+-- name: AssignInsertTopic :exec
+-- As the chat's owner. The title is made of the turn's question or, without one, of its first message.
+insert into throughline.own_topics (id, chat_id, user_id, number, title, title_seq, importance, importance_rated, access_count, message_count,
+   centroid, embedding_model, centroid_turns, created_at, last_active_at, first_seq, last_seq)
+select sqlc.arg(id)::uuid, m.chat_id, m.user_id, sqlc.arg(number)::int, throughline.topic_title(left(m.content, 2000)), m.seq, sqlc.arg(importance)::float8, sqlc.arg(importance_rated)::bool,
+       sqlc.arg(access_count)::int, sqlc.arg(message_count)::int, sqlc.narg(centroid)::throughline.embedding, sqlc.narg(embedding_model)::text,
+       sqlc.arg(centroid_turns)::int, sqlc.arg(created_at)::timestamptz, sqlc.arg(last_active_at)::timestamptz, sqlc.arg(first_seq)::bigint, sqlc.arg(last_seq)::bigint
+  from throughline.own_messages m
+ where m.chat_id = sqlc.arg(chat_id) and m.seq between sqlc.arg(title_from)::bigint and sqlc.arg(title_to)::bigint and m.role <> 'system' and m.token_count > 0
+ order by m.role = 'user' desc, m.seq limit 1;
+
+-- name: AssignUpdateTopic :exec
+-- As the chat's owner.
+update throughline.own_topics t
+   set importance = sqlc.arg(importance)::float8, importance_rated = sqlc.arg(importance_rated)::bool, access_count = sqlc.arg(access_count)::int,
+       message_count = sqlc.arg(message_count)::int, centroid = sqlc.narg(centroid)::throughline.embedding, embedding_model = sqlc.narg(embedding_model)::text,
+       centroid_turns = sqlc.arg(centroid_turns)::int, created_at = sqlc.arg(created_at)::timestamptz, last_active_at = sqlc.arg(last_active_at)::timestamptz,
+       first_seq = sqlc.arg(first_seq)::bigint, last_seq = sqlc.arg(last_seq)::bigint
+ where t.id = sqlc.arg(id) and t.chat_id = sqlc.arg(chat_id);
+
+-- name: AssignRetitle :exec
+-- As the chat's owner. A title that a user has set stays.
+update throughline.own_topics t
+   set title = throughline.topic_title(left(m.content, 2000)), title_seq = m.seq
+  from (select o.seq, o.content from throughline.own_messages o
+         where o.chat_id = sqlc.arg(chat_id) and o.seq between sqlc.arg(title_from)::bigint and sqlc.arg(title_to)::bigint and o.role <> 'system' and o.token_count > 0
+         order by o.role = 'user' desc, o.seq limit 1) m
+ where t.id = sqlc.arg(id) and t.chat_id = sqlc.arg(chat_id) and t.title_seq is not null;
+
+-- name: AssignTurns :exec
+-- As the chat's owner. Of an open turn the topic is chosen again once it has a vector.
+update throughline.own_turn_index i
+   set topic_id = n.topic_id, topic_model = case when n.open then null else n.topic_model end
+  from (select unnest(sqlc.arg(seqs)::bigint[]) as seq, unnest(sqlc.arg(topic_ids)::uuid[]) as topic_id,
+               unnest(sqlc.arg(topic_models)::text[]) as topic_model, unnest(sqlc.arg(open)::bool[]) as open) n
+ where i.chat_id = sqlc.arg(chat_id) and i.seq = n.seq;
+
+-- name: AssignRecount :exec
+-- As the chat's owner: what a topic has, after turns have joined or left it out of turn. Without any it is deleted.
+select throughline.recount_topic(sqlc.arg(chat_id)::uuid, sqlc.arg(topic_id)::uuid);
+
+-- name: AssignAdvance :exec
+-- As the chat's owner. all: nothing is left.
+update throughline.own_briefs b
+   set assigned_seq = case when sqlc.arg(is_all)::bool then b.indexed_seq else greatest(b.assigned_seq, sqlc.arg(assigned_seq)::bigint) end
+ where b.chat_id = sqlc.arg(chat_id);
+
+-- name: AssignReadDue :many
+-- As the chat's owner: topics that are to be compacted. See AssignFindTopics.
+select t.id from throughline.own_topics t
+ where t.chat_id = sqlc.arg(chat_id) and t.state <> 'merged' and (t.retry_at is null or t.retry_at <= now())
+   and (t.stale or t.state = 'active' and (t.summary_seq < t.compacted_seq
+     or t.message_count - coalesce(t.archive_messages, 0) > sqlc.arg(max_messages)::int
+        and (not t.rehydrated or exists (select from throughline.own_topics o where o.chat_id = t.chat_id and o.state = 'active' and o.last_seq > t.last_seq))))
+ order by t.number;
+
+-- name: AssignCountActive :one
+-- As the chat's owner.
+select count(*)::int as topics from throughline.own_topics t where t.chat_id = sqlc.arg(chat_id) and t.state = 'active';
+
+-- name: AssignMerge :one
+-- As the chat's owner or the user.
+select throughline.merge_topics(sqlc.arg(from_topic)::uuid, sqlc.arg(into_topic)::uuid)::bool as merged;
+
+-- name: AssignWanted :many
+-- Whether a chat has topics, and turns for them. As the server itself.
+select (sqlc.arg(mode)::text <> 'off' and c.topics <> 'off'
+        and (sqlc.arg(mode)::text = 'on' or c.topics = 'on' or b.covered_seq > 0 or exists (select from public.topics t where t.chat_id = b.chat_id))
+        and (b.assigned_seq < b.indexed_seq
+          or sqlc.arg(model)::text <> '' and exists (select from public.turn_index i where i.chat_id = b.chat_id
+               and i.topic_id is not null and i.topic_model is null and i.embedding_model is not null and i.embedding_model = sqlc.arg(model)::text and i.seq > b.cleared_seq)
+          or sqlc.arg(model)::text <> '' and exists (select from public.topics t where t.chat_id = b.chat_id
+               and t.state = 'active' and t.embedding_model <> sqlc.arg(model)::text)))::bool as wanted
+  from public.conversation_briefs b join public.chats c on c.id = b.chat_id where b.chat_id = sqlc.arg(chat_id);
+
+-- name: AssignFindChats :many
+-- Chats with turns for topics and without a job that would give them one, or the vectors that it goes by; for those nobody
+-- waits longer than one turn of that job. As the server itself.
+with due as (
+  (select b.chat_id from public.conversation_briefs b join public.chats c on c.id = b.chat_id
+    where (b.covered_seq > 0) and b.assigned_seq < b.indexed_seq and c.topics <> 'off' limit 1000)
+  union
+  (select b.chat_id from public.conversation_briefs b join public.chats c on c.id = b.chat_id
+    where sqlc.arg(mode)::text = 'on' and b.assigned_seq < b.indexed_seq and c.topics <> 'off' limit 1000)
+  union
+  (select b.chat_id from public.chats c join public.conversation_briefs b on b.chat_id = c.id where c.topics = 'on' and b.assigned_seq < b.indexed_seq limit 1000)
+  union
+  (select i.chat_id from public.turn_index i join public.conversation_briefs b on b.chat_id = i.chat_id
+    where sqlc.arg(model)::text <> '' and i.topic_id is not null and i.topic_model is null and i.embedding_model is not null
+      and i.embedding_model = sqlc.arg(model)::text and i.seq > b.cleared_seq limit 1000))
+select d.chat_id from due d join public.chats c on c.id = d.chat_id
+ where c.topics <> 'off'
+   and d.chat_id::text not in (
+     select j.args ->> 'chat_id' from river.river_job j
+      where j.queue in ('topics', 'vectors') and j.kind in ('assign_topics', 'embed_turns') and j.state in ('available', 'pending', 'retryable', 'running', 'scheduled') and j.args ? 'chat_id'
+        and (j.kind = 'assign_topics' or j.state <> 'running' or j.attempted_at > now() - interval '30 seconds'))
+ order by d.chat_id limit 200;
+
+-- name: AssignFindTopics :many
+-- Topics that are to be compacted and have no job. One that the conversation has come back to is not, while it is talked
+-- about. One that was archived before it had a summary still gets it. As the server itself.
+with due as (
+  (select t.id from public.topics t where t.stale limit 1000)
+  union
+  (select t.id from public.topics t where t.state = 'active' and t.message_count - coalesce(t.archive_messages, 0) > sqlc.arg(max_messages)::int limit 1000)
+  union
+  (select t.id from public.topics t where t.state = 'archived' and t.summary_seq = 0 and t.message_count > sqlc.arg(max_messages)::int
+      and (t.retry_at is null or t.retry_at <= now()) limit 1000)
+  union
+  (select t.id from public.topics t where t.retry_at <= now() and t.state = 'active' and t.summary_seq < t.compacted_seq limit 1000))
+select t.chat_id, t.id from due d join public.topics t on t.id = d.id join public.chats c on c.id = t.chat_id
+ where c.topics <> 'off' and t.state <> 'merged' and (t.retry_at is null or t.retry_at <= now())
+   and (t.stale or not t.rehydrated or t.summary_seq < t.compacted_seq
+     or exists (select from public.topics o where o.chat_id = t.chat_id and o.state = 'active' and o.last_seq > t.last_seq))
+   and t.id::text not in (
+     select j.args ->> 'topic_id' from river.river_job j
+      where j.queue = 'topics' and j.kind = 'compact_topic' and j.state in ('available', 'pending', 'retryable', 'running', 'scheduled') and j.args ? 'topic_id')
+ order by t.chat_id, t.number limit 200;
+
+-- name: AssignFindCrowded :many
+-- Chats after one with more active topics than so many. As the server itself.
+select t.chat_id from public.topics t join public.chats c on c.id = t.chat_id
+ where t.state = 'active' and t.chat_id > sqlc.arg(after)::uuid and c.topics <> 'off'
+ group by t.chat_id having count(*) > sqlc.arg(max_topics)::int order by t.chat_id limit sqlc.arg(most)::int;
+
+-- name: AssignFindAlike :many
+-- Chats after one with two active topics whose centroids have at least this cosine, and that nobody has named. As the server
+-- itself.
+select distinct a.chat_id from public.topics a
+  join public.topics b on b.chat_id = a.chat_id and b.number > a.number and b.state = 'active' and b.title_seq is not null and b.embedding_model = a.embedding_model
+  join public.chats c on c.id = a.chat_id
+ where a.state = 'active' and a.title_seq is not null and a.embedding_model = sqlc.arg(model)::text and a.chat_id > sqlc.arg(after)::uuid and c.topics <> 'off'
+   and -(a.centroid operator(throughline.<#>) b.centroid)
+       >= sqlc.arg(cosine)::float8 * sqrt((a.centroid operator(throughline.<#>) a.centroid) * (b.centroid operator(throughline.<#>) b.centroid))
+ order by a.chat_id limit sqlc.arg(most)::int;
+
+-- name: AssignRevive :many
+-- Makes the jobs of dead workers available again, as ReviveDeadFolds does. A compaction is alive while the lease of its topic
+-- runs. The others have no lease, may run twice, and are dead after their timeout; an assignment is done within moments. The
+-- hourly ones come again by themselves.
+update river.river_job j
+   set state = case when j.attempt < j.max_attempts then 'available' else 'discarded' end::river.river_job_state,
+       finalized_at = case when j.attempt < j.max_attempts then null else now() end, scheduled_at = now(),
+       errors = array_append(j.errors, jsonb_build_object('at', now(), 'attempt', j.attempt, 'error', 'worker lost its lease', 'trace', ''))
+  from (select d.id from river.river_job d
+          left join public.topics t on t.id = (d.args ->> 'topic_id')::uuid
+         where d.state = 'running'
+           and (d.queue = 'topics' and d.kind in ('assign_topics', 'compact_topic')
+                and d.attempted_at < now() - make_interval(secs => sqlc.arg(young_seconds)::float8)
+                and (t.lease_until is null or t.lease_until < now())
+             or d.queue = 'vectors' and d.kind in ('embed_turns', 'embed_memories') and d.attempted_at < now() - interval '4 minutes'
+             or d.queue = 'maintenance' and d.kind in ('decay_topics', 'merge_topics') and d.attempted_at < now() - interval '2 minutes')
+           for update of d skip locked) dead
+ where j.id = dead.id
+returning (j.state = 'discarded')::bool as given_up;
+
+-- name: AssignClearLeases :execrows
+-- Leases that ran out: their workers died. As the server itself.
+update public.topics set lease_token = null, lease_until = null where lease_until < now();

@@ -1,0 +1,614 @@
+-- What a user is remembered for across chats: memories, where each was said, every change to it, the graph of what they
+-- are about, and the ledger of what was read for them.
+--
+-- Locks are taken in this order everywhere: chats, messages, conversation_briefs, memory_users, memories and what belongs
+-- to them. Whoever changes memories locks the user's row of memory_users first (throughline.touch_memories), so that
+-- writers of one user pass one after the other.
+
+-- What is left of a text when spelling does not matter: one form of each character, small letters, and one space for white
+-- space and punctuation. What tells C, C# and C++ or 5 and -5 apart stays.
+create function throughline.folded(content text) returns text
+language sql immutable security invoker parallel safe set search_path = '' as $$
+  select case when words = '' then lower(btrim(plain)) else words end
+    from (select normalize(content, nfkc) as plain) n,
+         lateral (select btrim(regexp_replace(lower(plain),
+           '(?:(?!(?<![[:alnum:]])-[0-9])[\s\x01-\x20!"''(),./:;?\[\\\]_`{|}\-\u00A0\u00A1\u00AB\u00B7\u00BB\u00BF\u055A-\u055F\u0589\u05BE\u05F3\u05F4\u060C\u061B\u061F\u0640\u066A-\u066D\u06D4\u0964\u0965\u1680\u2000-\u205F\u2E00-\u2E5D\u3000-\u3003\u3008-\u3011\u3014-\u301F\u30FB\uFEFF])+',
+           ' ', 'g')) as words) f
+$$;
+
+-- Equal for two memories that say the same in the same words. SQL alone computes it.
+create function throughline.content_key(content text) returns bytea
+language sql immutable security invoker parallel safe set search_path = '' as $$
+  select sha256(convert_to(throughline.folded(content), 'UTF8'))
+$$;
+
+-- One row per user that memories were made for, or that chose settings for them.
+create table public.memory_users (
+  user_id     uuid        not null default auth.uid(),
+  -- false: nothing is read for memories and none are shown.
+  enabled     boolean     not null default true,
+  -- One more with every transaction that changes memories of the user, so that who read them before it notices.
+  version     bigint      not null default 0,
+  -- The user's time zone, by which dates in memories are resolved, and language; null where unknown.
+  time_zone   text,
+  language    text,
+  -- Subjects that are never remembered.
+  excluded    text[]      not null default '{}',
+  -- The running extraction, one per user: its token, and until when its worker counts as alive.
+  lease_token uuid,
+  lease_until timestamptz,
+  -- Since when enabled is false.
+  paused_at   timestamptz,
+  created_at  timestamptz not null default now(),
+  updated_at  timestamptz not null default now(),
+
+  constraint memory_users_pkey primary key (user_id),
+  constraint memory_users_lease_whole check ((lease_token is null) = (lease_until is null)),
+  constraint memory_users_time_zone_length check (char_length(time_zone) between 1 and 64),
+  constraint memory_users_language_length check (char_length(language) between 1 and 35),
+  -- At most 50 subjects of 100 characters.
+  constraint memory_users_excluded_bounded check (
+    cardinality(excluded) <= 50 and array_position(excluded, null) is null
+    and array_to_string(excluded, E'\n') !~ '[^\n]{101}' and octet_length(excluded::text) <= 40000)
+)
+-- Every extraction updates the row.
+with (fillfactor = 70);
+
+-- For the sweep: leases of dead workers.
+create index memory_users_lease_until_idx on public.memory_users (lease_until) where lease_until is not null;
+
+-- The second foreign key to the account. Its deletion takes the locks of the user's chats before this one, as everybody
+-- does, if its cascade to chats comes first. Postgres runs cascades by the names of their triggers, which end with a
+-- number as text: usually that of an older constraint is smaller. Where it is not, both are made anew in their order.
+do $$
+declare
+  in_order boolean := false;
+begin
+  alter table public.memory_users add constraint memory_users_user_id_fkey
+    foreign key (user_id) references auth.users (id) on delete cascade;
+  loop
+    select min(t.tgname) filter (where t.tgconstrrelid = 'public.chats'::regclass)
+           < min(t.tgname) filter (where t.tgconstrrelid = 'public.memory_users'::regclass)
+      into in_order
+      from pg_trigger t join pg_constraint c on c.oid = t.tgconstraint
+     where t.tgrelid = 'auth.users'::regclass and c.conname in ('chats_user_id_fkey', 'memory_users_user_id_fkey')
+       and t.tgfoid = 'pg_catalog."RI_FKey_cascade_del"'::regproc;
+    exit when in_order;
+    alter table public.chats drop constraint chats_user_id_fkey;
+    alter table public.memory_users drop constraint memory_users_user_id_fkey;
+    alter table public.chats add constraint chats_user_id_fkey
+      foreign key (user_id) references auth.users (id) on delete cascade;
+    alter table public.memory_users add constraint memory_users_user_id_fkey
+      foreign key (user_id) references auth.users (id) on delete cascade;
+  end loop;
+end
+$$;
+
+create table public.memories (
+  id                uuid        not null default gen_random_uuid(),
+  user_id           uuid        not null default auth.uid(),
+  content           text        not null,
+  memory_type       text        not null default 'fact',
+  -- 0 to 1. Decays while the memory is not used.
+  confidence        float8      not null default 1.0,
+  -- Durable memories do not decay. Pinned ones are always shown; no model changes them or those that are edited.
+  durable           boolean     not null default false,
+  pinned            boolean     not null default false,
+  status            text        not null default 'active',
+  -- The chat in which it was first said. No foreign key: it is cleared when the chat is deleted.
+  source_session_id uuid,
+  -- Of unit length; null until it was asked for, and again when the content changes.
+  embedding         throughline.embedding,
+  embedding_model   text,
+  tsv               tsvector    not null generated always as (
+    to_tsvector('throughline.words'::regconfig, throughline.searchable(content))) stored,
+  content_key       bytea       not null generated always as (throughline.content_key(content)) stored,
+  -- The language of the content, as ISO 639-1 has it; null where unknown.
+  lang              text,
+  -- Since when and until when it is true; null where nobody said. The precision is that of both.
+  valid_from        timestamptz,
+  valid_to          timestamptz,
+  valid_precision   text,
+  -- Since when it is believed, and until when; null if it still is.
+  recorded_at       timestamptz not null default now(),
+  retracted_at      timestamptz,
+  -- The memory that took its place; null if that is gone. No foreign key, which would delete this one with it.
+  superseded_by     uuid,
+  -- When a reply last used it, and how often.
+  last_accessed     timestamptz,
+  access_count      int         not null default 0,
+  origin            text        not null default 'extracted',
+  -- The user changed the content.
+  edited            boolean     not null default false,
+  version           int         not null default 1,
+  created_at        timestamptz not null default now(),
+  updated_at        timestamptz not null default now(),
+  -- The version whose entities and relationships the graph has; null for none.
+  graph_version     int,
+
+  constraint memories_pkey primary key (id),
+  -- For the policies, and for the foreign keys of what belongs to a memory: it is the same user's.
+  constraint memories_user_id_id_key unique (user_id, id),
+  constraint memories_user_id_fkey foreign key (user_id) references public.memory_users (user_id) on delete cascade,
+  constraint memories_content_length check (char_length(content) between 1 and 500 and content ~ '\S'),
+  constraint memories_memory_type_known check (memory_type in ('preference', 'fact', 'pattern', 'context')),
+  constraint memories_confidence_range check (confidence between 0 and 1),
+  constraint memories_status_known check (status in ('active', 'inbox', 'superseded', 'archived')),
+  constraint memories_valid_precision_known check (valid_precision in ('day', 'month', 'year')),
+  constraint memories_origin_known check (origin in ('extracted', 'user', 'import')),
+  constraint memories_lang_length check (char_length(lang) between 2 and 35),
+  constraint memories_counters check (access_count >= 0 and version >= 1),
+  constraint memories_embedding_whole check ((embedding is null) = (embedding_model is null)),
+  -- See chats_dates_storable.
+  constraint memories_dates_storable check (
+    created_at >= '0001-01-01 00:00Z' and created_at < '10000-01-01 00:00Z'
+    and updated_at >= '0001-01-01 00:00Z' and updated_at < '10000-01-01 00:00Z'
+    and recorded_at >= '0001-01-01 00:00Z' and recorded_at < '10000-01-01 00:00Z'
+    and retracted_at >= '0001-01-01 00:00Z' and retracted_at < '10000-01-01 00:00Z'
+    and valid_from >= '0001-01-01 00:00Z' and valid_from < '10000-01-01 00:00Z'
+    and valid_to >= '0001-01-01 00:00Z' and valid_to < '10000-01-01 00:00Z'
+    and last_accessed >= '0001-01-01 00:00Z' and last_accessed < '10000-01-01 00:00Z')
+);
+
+-- The policies add the user to each search by id; see chats.
+alter table public.memories alter column user_id set (n_distinct = -0.01);
+-- No memory twice.
+create unique index memories_content_key_key on public.memories (user_id, content_key) where status in ('active', 'inbox');
+-- For the deletion of a memory, which others may name.
+create index memories_superseded_by_idx on public.memories (superseded_by) where superseded_by is not null;
+-- No full-text index: a user has hundreds of memories, which are found by the user.
+
+-- Never elsewhere, and never compressed.
+alter table public.memories alter column embedding set storage plain;
+
+create table public.memory_sources (
+  memory_id     uuid        not null,
+  message_id    uuid        not null,
+  user_id       uuid        not null,
+  chat_id       uuid        not null,
+  seq           bigint      not null,
+  -- What was made of this message alone: what the memory falls back to when the others are deleted. Null where it took
+  -- other messages to say it.
+  fact          text,
+  -- The words of the message that it was made of.
+  quote         text        not null default '',
+  said_at       timestamptz not null,
+  extraction_id uuid,
+
+  constraint memory_sources_pkey primary key (memory_id, message_id),
+  constraint memory_sources_memory_id_fkey foreign key (user_id, memory_id) references public.memories (user_id, id) on delete cascade,
+  -- No foreign key to the message: its cascade would lock this row before memory_users, and who changes a memory locks it
+  -- after. A trigger on messages deletes it at the end of the transaction.
+  constraint memory_sources_fact_length check (char_length(fact) between 1 and 500),
+  constraint memory_sources_quote_length check (char_length(quote) <= 200),
+  constraint memory_sources_dates_storable check (said_at >= '0001-01-01 00:00Z' and said_at < '10000-01-01 00:00Z')
+);
+
+-- For the policies and the cascade from memories; n_distinct as above.
+create index memory_sources_user_id_memory_id_idx on public.memory_sources (user_id, memory_id);
+alter table public.memory_sources alter column user_id set (n_distinct = -0.01);
+-- For the deletion or change of a message, and for what a message is remembered for.
+create index memory_sources_message_id_idx on public.memory_sources (message_id);
+
+create table public.memory_revisions (
+  memory_id  uuid        not null,
+  version    int         not null,
+  user_id    uuid        not null,
+  action     text        not null,
+  -- Null once redacted: a deleted message may have had these words.
+  content    text,
+  reason     text,
+  actor      text        not null,
+  model      text,
+  -- Name and version of the instructions.
+  prompt_ref text,
+  created_at timestamptz not null default now(),
+
+  constraint memory_revisions_pkey primary key (memory_id, version),
+  constraint memory_revisions_memory_id_fkey foreign key (memory_id) references public.memories (id) on delete cascade,
+  constraint memory_revisions_action_known check (
+    action in ('ADD', 'UPDATE', 'DELETE', 'NOOP', 'EDIT', 'MERGE', 'DECAY', 'ARCHIVE', 'RESTORE')),
+  constraint memory_revisions_actor_known check (actor in ('model', 'user', 'decay', 'erasure'))
+);
+
+-- For the policies; n_distinct as above.
+create index memory_revisions_user_id_idx on public.memory_revisions (user_id);
+alter table public.memory_revisions alter column user_id set (n_distinct = -0.01);
+
+-- The ledger: each row is a range of messages that was read for memories, or skipped. The ranges of a chat follow one
+-- after the other without a gap; conversation_briefs.extracted_seq is the end of the last.
+create table public.memory_extractions (
+  id            uuid        not null default gen_random_uuid(),
+  chat_id       uuid        not null,
+  user_id       uuid        not null,
+  seq_from      bigint      not null,
+  seq_to        bigint      not null,
+  turns         int         not null default 0,
+  -- skipped: not read, because it was cleared, said while memories were off, or could not be read.
+  result        text        not null,
+  candidates    int         not null default 0,
+  added         int         not null default 0,
+  updated       int         not null default 0,
+  superseded    int         not null default 0,
+  noops         int         not null default 0,
+  -- What the gate dropped: numbers by reason.
+  dropped       jsonb       not null default '{}',
+  calls         int         not null default 0,
+  input_tokens  int         not null default 0,
+  output_tokens int         not null default 0,
+  model         text        not null default '',
+  prompt_ref    text        not null default '',
+  duration_ms   int         not null default 0,
+  created_at    timestamptz not null default now(),
+
+  constraint memory_extractions_pkey primary key (id),
+  constraint memory_extractions_chat_id_fkey foreign key (chat_id) references public.chats (id) on delete cascade,
+  -- No message is read twice.
+  constraint memory_extractions_chat_id_seq_from_key unique (chat_id, seq_from),
+  constraint memory_extractions_result_known check (result in ('done', 'empty', 'skipped')),
+  constraint memory_extractions_range check (seq_from >= 1 and seq_to >= seq_from),
+  constraint memory_extractions_dropped_is_object check (jsonb_typeof(dropped) = 'object')
+);
+
+-- For the policies; n_distinct as above.
+create index memory_extractions_user_id_idx on public.memory_extractions (user_id);
+alter table public.memory_extractions alter column user_id set (n_distinct = -0.01);
+
+-- The graph: what memories are about. Written by throughline.link_memory.
+create table public.memory_entities (
+  id          uuid        not null default gen_random_uuid(),
+  user_id     uuid        not null,
+  name        text        not null,
+  name_key    text        not null generated always as (throughline.folded(name)) stored,
+  entity_type text        not null default 'other',
+  aliases     text[]      not null default '{}',
+  -- The number of memories that mention it, maintained by the triggers on memory_mentions. At 0 the row is deleted.
+  mentions    int         not null default 0,
+  -- The user, who is named User.
+  is_user     boolean     not null default false,
+  created_at  timestamptz not null default now(),
+
+  constraint memory_entities_pkey primary key (id),
+  constraint memory_entities_user_id_id_key unique (user_id, id),
+  constraint memory_entities_user_id_name_key_key unique (user_id, name_key),
+  constraint memory_entities_user_id_fkey foreign key (user_id) references public.memory_users (user_id) on delete cascade,
+  constraint memory_entities_name_length check (char_length(name) between 1 and 200 and name ~ '\S'),
+  constraint memory_entities_entity_type_known check (
+    entity_type in ('person', 'organization', 'place', 'project', 'product', 'tool', 'concept', 'condition', 'event', 'other')),
+  constraint memory_entities_aliases_bounded check (array_position(aliases, null) is null and octet_length(aliases::text) <= 16000)
+);
+
+alter table public.memory_entities alter column user_id set (n_distinct = -0.01);
+
+create table public.memory_relationships (
+  id               uuid        not null default gen_random_uuid(),
+  user_id          uuid        not null,
+  source_entity_id uuid        not null,
+  target_entity_id uuid        not null,
+  relationship     text        not null,
+  valid            boolean     not null generated always as (valid_to is null) stored,
+  valid_from       timestamptz,
+  valid_to         timestamptz,
+  recorded_at      timestamptz not null default now(),
+  -- The memory that says so.
+  memory_id        uuid        not null,
+
+  constraint memory_relationships_pkey primary key (id),
+  constraint memory_relationships_source_entity_id_fkey
+    foreign key (user_id, source_entity_id) references public.memory_entities (user_id, id) on delete cascade,
+  constraint memory_relationships_target_entity_id_fkey
+    foreign key (user_id, target_entity_id) references public.memory_entities (user_id, id) on delete cascade,
+  constraint memory_relationships_memory_id_fkey
+    foreign key (user_id, memory_id) references public.memories (user_id, id) on delete cascade,
+  -- snake_case, in any language.
+  constraint memory_relationships_relationship_form check (
+    char_length(relationship) between 1 and 40 and relationship !~ '[\sA-Z-]'),
+  constraint memory_relationships_dates_storable check (
+    recorded_at >= '0001-01-01 00:00Z' and recorded_at < '10000-01-01 00:00Z'
+    and valid_from >= '0001-01-01 00:00Z' and valid_from < '10000-01-01 00:00Z'
+    and valid_to >= '0001-01-01 00:00Z' and valid_to < '10000-01-01 00:00Z')
+);
+
+create index memory_relationships_source_idx on public.memory_relationships (user_id, source_entity_id);
+create index memory_relationships_target_idx on public.memory_relationships (user_id, target_entity_id);
+create index memory_relationships_memory_idx on public.memory_relationships (user_id, memory_id);
+alter table public.memory_relationships alter column user_id set (n_distinct = -0.01);
+-- Each thing holds once at a time.
+create unique index memory_relationships_open_key on public.memory_relationships (source_entity_id, relationship, target_entity_id)
+  where valid_to is null;
+
+create table public.memory_mentions (
+  memory_id uuid not null,
+  entity_id uuid not null,
+  user_id   uuid not null,
+
+  constraint memory_mentions_pkey primary key (memory_id, entity_id),
+  constraint memory_mentions_memory_id_fkey foreign key (user_id, memory_id) references public.memories (user_id, id) on delete cascade,
+  constraint memory_mentions_entity_id_fkey foreign key (user_id, entity_id) references public.memory_entities (user_id, id) on delete cascade
+);
+
+create index memory_mentions_memory_idx on public.memory_mentions (user_id, memory_id);
+create index memory_mentions_entity_idx on public.memory_mentions (user_id, entity_id);
+alter table public.memory_mentions alter column user_id set (n_distinct = -0.01);
+
+-- false: nothing that is said in the chat is remembered, and no memories are shown in it.
+alter table public.chats add column remember boolean not null default true;
+grant insert (remember), update (remember) on public.chats to authenticated;
+
+-- Every message up to extracted_seq was read for memories or skipped. extract_due_at: from when on the rest may be read
+-- before the chat comes to rest; -infinity for at once, null where nothing is due.
+alter table public.conversation_briefs
+  add column extracted_seq bigint not null default 0,
+  add column extract_due_at timestamptz;
+
+-- For the sweep, and for what is due of a user who begins a new chat.
+create index conversation_briefs_extract_due_at_idx on public.conversation_briefs (extract_due_at) where extract_due_at is not null;
+create index conversation_briefs_to_extract_idx on public.conversation_briefs (user_id) where extract_due_at is not null;
+
+------------------------------------------------------------------------------------------------
+
+revoke all on public.memory_users, public.memories, public.memory_sources, public.memory_revisions, public.memory_extractions,
+  public.memory_entities, public.memory_relationships, public.memory_mentions from anon, authenticated;
+
+-- What a phone may read, without vectors and what only the server uses, and the settings that it may write.
+grant select (user_id, enabled, version, time_zone, language, excluded, created_at, updated_at),
+      insert (user_id, enabled, time_zone, language, excluded), update (enabled, time_zone, language, excluded)
+  on public.memory_users to authenticated;
+grant select (id, user_id, content, memory_type, confidence, durable, pinned, status, source_session_id, lang,
+              valid_from, valid_to, valid_precision, recorded_at, retracted_at, superseded_by, last_accessed, access_count,
+              origin, edited, version, created_at, updated_at)
+  on public.memories to authenticated;
+grant select on public.memory_sources, public.memory_entities, public.memory_relationships to authenticated;
+
+grant select, insert, update on public.memory_users to throughline_app;
+grant select, insert, update, delete on public.memories, public.memory_sources to throughline_app;
+grant select on public.memory_revisions, public.memory_extractions, public.memory_entities, public.memory_relationships, public.memory_mentions
+  to throughline_app;
+grant delete on public.memory_entities to throughline_app;
+
+grant all on public.memory_users, public.memories, public.memory_sources, public.memory_revisions, public.memory_extractions,
+  public.memory_entities, public.memory_relationships, public.memory_mentions to service_role;
+
+alter table public.memory_users enable row level security;
+alter table public.memories enable row level security;
+alter table public.memory_sources enable row level security;
+alter table public.memory_revisions enable row level security;
+alter table public.memory_extractions enable row level security;
+alter table public.memory_entities enable row level security;
+alter table public.memory_relationships enable row level security;
+alter table public.memory_mentions enable row level security;
+
+create policy memory_users_select on public.memory_users for select to authenticated
+  using ((select auth.uid()) = user_id);
+create policy memory_users_insert on public.memory_users for insert to authenticated
+  with check ((select auth.uid()) = user_id);
+create policy memory_users_update on public.memory_users for update to authenticated
+  using ((select auth.uid()) = user_id) with check ((select auth.uid()) = user_id);
+create policy memory_users_server on public.memory_users for all to throughline_app
+  using ((select auth.uid()) = user_id) with check ((select auth.uid()) = user_id);
+create policy memory_users_confined on public.memory_users as restrictive for all to throughline_app
+  using ((select auth.uid()) = user_id) with check ((select auth.uid()) = user_id);
+
+create policy memories_select on public.memories for select to authenticated
+  using ((select auth.uid()) = user_id);
+create policy memories_server on public.memories for all to throughline_app
+  using ((select auth.uid()) = user_id) with check ((select auth.uid()) = user_id);
+create policy memories_confined on public.memories as restrictive for all to throughline_app
+  using ((select auth.uid()) = user_id) with check ((select auth.uid()) = user_id);
+
+create policy memory_sources_select on public.memory_sources for select to authenticated
+  using ((select auth.uid()) = user_id);
+create policy memory_sources_server on public.memory_sources for all to throughline_app
+  using ((select auth.uid()) = user_id) with check ((select auth.uid()) = user_id);
+create policy memory_sources_confined on public.memory_sources as restrictive for all to throughline_app
+  using ((select auth.uid()) = user_id) with check ((select auth.uid()) = user_id);
+
+create policy memory_revisions_server on public.memory_revisions for all to throughline_app
+  using ((select auth.uid()) = user_id) with check ((select auth.uid()) = user_id);
+create policy memory_revisions_confined on public.memory_revisions as restrictive for all to throughline_app
+  using ((select auth.uid()) = user_id) with check ((select auth.uid()) = user_id);
+
+create policy memory_extractions_server on public.memory_extractions for all to throughline_app
+  using ((select auth.uid()) = user_id) with check ((select auth.uid()) = user_id);
+create policy memory_extractions_confined on public.memory_extractions as restrictive for all to throughline_app
+  using ((select auth.uid()) = user_id) with check ((select auth.uid()) = user_id);
+
+create policy memory_entities_select on public.memory_entities for select to authenticated
+  using ((select auth.uid()) = user_id);
+create policy memory_entities_server on public.memory_entities for all to throughline_app
+  using ((select auth.uid()) = user_id) with check ((select auth.uid()) = user_id);
+create policy memory_entities_confined on public.memory_entities as restrictive for all to throughline_app
+  using ((select auth.uid()) = user_id) with check ((select auth.uid()) = user_id);
+
+create policy memory_relationships_select on public.memory_relationships for select to authenticated
+  using ((select auth.uid()) = user_id);
+create policy memory_relationships_server on public.memory_relationships for all to throughline_app
+  using ((select auth.uid()) = user_id) with check ((select auth.uid()) = user_id);
+create policy memory_relationships_confined on public.memory_relationships as restrictive for all to throughline_app
+  using ((select auth.uid()) = user_id) with check ((select auth.uid()) = user_id);
+
+create policy memory_mentions_server on public.memory_mentions for all to throughline_app
+  using ((select auth.uid()) = user_id) with check ((select auth.uid()) = user_id);
+create policy memory_mentions_confined on public.memory_mentions as restrictive for all to throughline_app
+  using ((select auth.uid()) = user_id) with check ((select auth.uid()) = user_id);
+
+-- For jobs.
+create view throughline.own_memory_users as
+select * from public.memory_users where user_id = (select auth.uid())
+  with check option;
+create view throughline.own_memories as
+select * from public.memories where user_id = (select auth.uid())
+  with check option;
+create view throughline.own_memory_sources as
+select * from public.memory_sources where user_id = (select auth.uid())
+  with check option;
+create view throughline.own_memory_revisions as
+select * from public.memory_revisions where user_id = (select auth.uid())
+  with check option;
+create view throughline.own_memory_extractions as
+select * from public.memory_extractions where user_id = (select auth.uid())
+  with check option;
+create view throughline.own_memory_entities as
+select * from public.memory_entities where user_id = (select auth.uid())
+  with check option;
+create view throughline.own_memory_relationships as
+select * from public.memory_relationships where user_id = (select auth.uid())
+  with check option;
+create view throughline.own_memory_mentions as
+select * from public.memory_mentions where user_id = (select auth.uid())
+  with check option;
+revoke all on throughline.own_memory_users, throughline.own_memories, throughline.own_memory_sources, throughline.own_memory_revisions,
+  throughline.own_memory_extractions, throughline.own_memory_entities, throughline.own_memory_relationships, throughline.own_memory_mentions
+  from anon, authenticated;
+grant select, update on throughline.own_memory_users to throughline_worker;
+grant select, insert, update on throughline.own_memories to throughline_worker;
+grant select, insert on throughline.own_memory_sources, throughline.own_memory_extractions to throughline_worker;
+grant select on throughline.own_memory_revisions, throughline.own_memory_entities, throughline.own_memory_relationships,
+  throughline.own_memory_mentions to throughline_worker;
+
+-- With the new columns.
+create or replace view throughline.own_chats as
+select * from public.chats where user_id = (select auth.uid())
+  with check option;
+create or replace view throughline.own_briefs as
+select * from public.conversation_briefs where user_id = (select auth.uid())
+  with check option;
+
+-- remember is a setting that other devices show.
+drop trigger chats_announce on public.chats;
+create trigger chats_announce
+  after update of title, system_prompt, metadata, tags, memory_strategy, ttl_hours, max_turns, revived_at, remember on public.chats
+  for each row execute function throughline.announce_chat();
+
+create trigger memory_users_touch_updated_at before update of enabled, time_zone, language, excluded on public.memory_users
+  for each row execute function throughline.touch_updated_at();
+
+------------------------------------------------------------------------------------------------
+
+-- Locks the user's row, makes it where there is none, and raises its version: once per transaction, however often it is
+-- called. Returns the version. For triggers and for functions that have checked whose memories they change.
+create function throughline.raise_memory_version(owner uuid) returns bigint
+language plpgsql volatile security definer set search_path = '' as $$
+declare
+  raised constant text := coalesce(current_setting('throughline.raised_memory_versions', true), '');
+  now_at bigint;
+begin
+  if position(owner::text in raised) > 0 then
+    return (select u.version from public.memory_users u where u.user_id = owner);
+  end if;
+  update public.memory_users u set version = u.version + 1 where u.user_id = owner returning u.version into now_at;
+  if not found then
+    insert into public.memory_users as u (user_id, version) values (owner, 1)
+    on conflict (user_id) do update set version = u.version + 1
+    returning u.version into now_at;
+  end if;
+  perform set_config('throughline.raised_memory_versions', concat_ws(' ', nullif(raised, ''), owner), true);
+  return now_at;
+end
+$$;
+
+-- The same for the user in the claims: every transaction that changes memories calls it before it touches one. The first
+-- call of a transaction returns the version that the user's memories had before, plus 1.
+create function throughline.touch_memories(owner uuid) returns bigint
+language plpgsql volatile security definer set search_path = '' as $$
+begin
+  if owner is distinct from auth.uid() then
+    raise insufficient_privilege using message = 'these are another user''s memories';
+  end if;
+  return throughline.raise_memory_version(owner);
+end
+$$;
+
+-- Says what the following changes of memories are, until the next call or the end of the transaction; see
+-- memory_revisions. Without it a change is an EDIT, a new memory an ADD, by the user.
+create function throughline.note_change(action text, reason text, actor text, model text, prompt_ref text) returns void
+language plpgsql volatile security invoker set search_path = '' as $$
+begin
+  perform set_config('throughline.change', json_build_object('action', action, 'reason', left(reason, 500),
+    'actor', actor, 'model', model, 'prompt_ref', prompt_ref)::text, true);
+end
+$$;
+
+-- A vector is that of the content it was computed from.
+create function throughline.change_memory() returns trigger
+language plpgsql security invoker set search_path = '' as $$
+begin
+  new.version := old.version + 1;
+  new.updated_at := now();
+  if new.content <> old.content and new.embedding::text = old.embedding::text then
+    new.embedding := null;
+    new.embedding_model := null;
+  end if;
+  return new;
+end
+$$;
+
+-- Each update that names one of these columns is a version, also where it sets what was there: a memory that is said again
+-- may be as certain as before.
+create trigger memories_change
+  before update of content, memory_type, confidence, durable, pinned, status, valid_from, valid_to, valid_precision, superseded_by
+  on public.memories
+  for each row execute function throughline.change_memory();
+
+-- SECURITY DEFINER: nobody else writes revisions. Who changed memories without raising the user's version has it done
+-- here.
+create function throughline.record_revision() returns trigger
+language plpgsql security definer set search_path = '' as $$
+declare
+  change constant jsonb := nullif(current_setting('throughline.change', true), '');
+begin
+  perform throughline.raise_memory_version(new.user_id);
+  insert into public.memory_revisions (memory_id, version, user_id, action, content, reason, actor, model, prompt_ref)
+  values (new.id, new.version, new.user_id,
+          coalesce(change ->> 'action', case tg_op when 'INSERT' then 'ADD' else 'EDIT' end), new.content,
+          change ->> 'reason', coalesce(change ->> 'actor', 'user'), change ->> 'model', change ->> 'prompt_ref');
+  return null;
+end
+$$;
+
+create trigger memories_record_insert after insert on public.memories
+  for each row execute function throughline.record_revision();
+create trigger memories_record_update after update on public.memories
+  for each row when (old.version <> new.version) execute function throughline.record_revision();
+
+-- SECURITY DEFINER, as the next: a memory is deleted by who has no right to the graph. An entity goes with its last
+-- mention, and its relationships with it, so both ends of a relationship are mentioned by its memory.
+create function throughline.count_mentions() returns trigger
+language plpgsql security definer set search_path = '' as $$
+begin
+  update public.memory_entities e set mentions = e.mentions + added.mentions
+    from (select user_id, entity_id, count(*) as mentions from new_mentions group by user_id, entity_id) added
+   where e.user_id = added.user_id and e.id = added.entity_id;
+  return null;
+end
+$$;
+
+create function throughline.discount_mentions() returns trigger
+language plpgsql security definer set search_path = '' as $$
+begin
+  update public.memory_entities e set mentions = greatest(0, e.mentions - gone.mentions)
+    from (select user_id, entity_id, count(*) as mentions from old_mentions group by user_id, entity_id) gone
+   where e.user_id = gone.user_id and e.id = gone.entity_id;
+  delete from public.memory_entities e
+   using (select distinct user_id, entity_id from old_mentions) gone
+   where e.user_id = gone.user_id and e.id = gone.entity_id
+     and not exists (select from public.memory_mentions m where m.user_id = e.user_id and m.entity_id = e.id);
+  return null;
+end
+$$;
+
+create trigger memory_mentions_count after insert on public.memory_mentions
+  referencing new table as new_mentions
+  for each statement execute function throughline.count_mentions();
+create trigger memory_mentions_discount after delete on public.memory_mentions
+  referencing old table as old_mentions
+  for each statement execute function throughline.discount_mentions();
+
+revoke all on function throughline.folded(text), throughline.content_key(text), throughline.raise_memory_version(uuid),
+  throughline.touch_memories(uuid), throughline.note_change(text, text, text, text, text), throughline.change_memory(),
+  throughline.record_revision(), throughline.count_mentions(), throughline.discount_mentions() from public, anon, authenticated;
+-- Generated columns are computed with the rights of who writes the row.
+grant execute on function throughline.folded(text), throughline.content_key(text) to throughline_app, throughline_worker, service_role;
+grant execute on function throughline.searchable(text) to throughline_worker;
+grant execute on function throughline.touch_memories(uuid), throughline.note_change(text, text, text, text, text)
+  to throughline_app, throughline_worker;

@@ -1,0 +1,146 @@
+-- How memories are found: those that a message may be about, and those that resemble a text; for the user in the claims.
+--
+-- The functions are SECURITY DEFINER, because under row level security Postgres does not use an index alone, and compares
+-- words only after the policies; they return ids and numbers, and the caller reads the words under the policies. A user
+-- has hundreds of memories, some thousands at most: all of them are compared.
+
+-- Which languages the scale of a model is for, '' for all of ours, and of which list of sentences it is: another list is
+-- measured anew.
+alter table public.embedding_models
+  add column languages text not null default '',
+  add column sentences int  not null default 1;
+
+-- The words of a text as a query that any of them satisfies; null without words.
+create function throughline.any_word(content text) returns tsquery
+language sql stable security invoker set search_path = '' as $$
+  select string_agg(quote_literal(w.lexeme), '|')::tsquery
+    from unnest(to_tsvector('throughline.words', throughline.searchable(content))) w
+$$;
+
+-- The memories that a message may be about: by its words, at most so many; by its vector, as many; those with entities that
+-- it names, as many; and those that the user has pinned.
+--
+-- words are the forms of each word, one form per line, and telling says which of them say something by themselves. by_words
+-- is BM25 with k1 0.9 and b 0.5, in which each word counts once: a memory is a sentence. rarest is how many memories hold
+-- the rarest telling word that this one holds, of so many memories.
+create function throughline.find_memories(words text[], telling boolean[], names text[], question throughline.embedding, with_model text, most int)
+returns table (id uuid, by_words real, rarest int, of int, cosine real, named int)
+language plpgsql stable security definer set search_path = '' as $$
+declare
+  asking uuid := (select auth.uid());
+  keys constant text[] := array(select throughline.folded(n.name) from unnest(names) n (name));
+  queries tsquery[];
+  every tsquery;
+  forbidden tsquery;
+begin
+  if not exists (select from public.memory_users u where u.user_id = asking and u.enabled) then
+    return;
+  end if;
+  select string_agg('(' || q.query::text || ')', '|')::tsquery into forbidden
+    from public.memory_users u, unnest(u.excluded) e (subject),
+         lateral (select plainto_tsquery('throughline.words', throughline.searchable(e.subject)) as query) q
+   where u.user_id = asking and numnode(q.query) > 0;
+  select array_agg(a.query order by a.place), string_agg('(' || a.query::text || ')', '|')::tsquery into queries, every
+    from (select n.place,
+                 (select string_agg('(' || q.query::text || ')', '|')::tsquery
+                    from unnest(string_to_array(n.forms, E'\n')) f (form),
+                         lateral (select phraseto_tsquery('throughline.words', throughline.searchable(f.form)) as query) q
+                   where numnode(q.query) > 0) as query
+            from unnest(words) with ordinality n (forms, place)) a;
+  return query
+    with asked as materialized (
+      select a.place::int as place, telling[a.place] as tells, a.query from unnest(queries) with ordinality a (query, place)),
+    size as materialized (
+      select count(*)::int as memories, coalesce(avg(length(m.tsv)), 0) as words
+        from public.memories m where m.user_id = asking and m.status = 'active'),
+    hits as materialized (
+      select m.id, a.place, a.tells, length(m.tsv) as length
+        from public.memories m join asked a on m.tsv @@ a.query
+       where m.user_id = asking and m.status = 'active' and m.tsv @@ every),
+    held as (select h.place, count(*)::int as memories from hits h group by h.place),
+    worded as materialized (
+      select h.id, min(d.memories) filter (where h.tells) as rarest,
+             sum(ln(1 + (s.memories - d.memories + .5) / (d.memories + .5)) * 1.9 / (1 + .9 * (.5 + .5 * h.length / s.words))) as score
+        from hits h join held d using (place) cross join size s
+       group by h.id),
+    by_words as (select w.id from worded w order by w.score desc, w.id limit most),
+    near as (
+      select m.id from public.memories m
+       where question is not null and m.user_id = asking and m.status = 'active' and m.embedding_model = with_model
+       order by m.embedding operator(throughline.<#>) question limit most),
+    mentioned as materialized (
+      select mm.memory_id as id, count(*)::int as entities
+        from public.memory_entities e join public.memory_mentions mm on mm.entity_id = e.id
+       where e.user_id = asking and not e.is_user and (e.name_key = any (keys)
+                or exists (select from unnest(e.aliases) a (name) where throughline.folded(a.name) = any (keys)))
+       group by mm.memory_id),
+    by_name as (
+      select t.id from mentioned t join public.memories m on m.id = t.id
+       where m.user_id = asking and m.status = 'active'
+       order by t.entities desc, m.confidence desc, m.updated_at desc, m.id limit most),
+    pinned as (
+      select m.id from public.memories m where m.user_id = asking and m.status = 'active' and m.pinned
+       order by m.updated_at desc limit 2 * most),
+    chosen as (select * from by_words union select * from near union select * from by_name union select * from pinned)
+    select m.id, coalesce(w.score, 0)::real, coalesce(w.rarest, 0)::int, s.memories,
+           case when question is not null and m.embedding_model = with_model then (-(m.embedding operator(throughline.<#>) question))::real end,
+           coalesce(t.entities, 0)
+      from chosen c
+      join public.memories m on m.id = c.id
+      cross join size s
+      left join worded w on w.id = c.id
+      left join mentioned t on t.id = c.id
+     where forbidden is null or not m.tsv @@ forbidden;
+end
+$$;
+
+-- The memories that resemble each of some texts, superseded ones apart: the one with the same words, and by their vectors
+-- and by their words so many each, of which the ranks are. vectors are those of the texts, null or '' for none.
+create function throughline.similar_memories(contents text[], vectors text[], model text, most int)
+returns table (candidate int, memory_id uuid, same_key boolean, vector_rank int, words_rank int, cosine float8)
+language sql stable security definer set search_path = '' as $$
+  with texts as materialized (
+    select t.place::int as place, throughline.content_key(t.content) as key, throughline.any_word(t.content) as words,
+           nullif(vectors[t.place], '')::throughline.embedding as vector
+      from unnest(contents) with ordinality t (content, place)),
+  mine as materialized (
+    select m.id, m.content_key, m.tsv, m.embedding, m.embedding_model from public.memories m
+     where m.user_id = (select auth.uid()) and m.status <> 'superseded'),
+  same as (
+    select t.place, m.id from texts t join mine m on m.content_key = t.key),
+  near as (
+    select t.place, n.id, n.rank
+      from texts t cross join lateral (
+        select m.id, row_number() over (order by m.embedding operator(throughline.<#>) t.vector, m.id)::int as rank
+          from mine m
+         where m.embedding_model = model and t.vector is not null
+         order by rank limit most) n),
+  worded as (
+    select t.place, n.id, n.rank
+      from texts t cross join lateral (
+        select m.id, row_number() over (order by ts_rank(m.tsv, t.words, 1) desc, m.id)::int as rank
+          from mine m
+         where m.tsv @@ t.words
+         order by rank limit most) n),
+  found as (select place, id from same union select place, id from near union select place, id from worded)
+  select f.place, f.id, s.id is not null, n.rank, w.rank,
+         case when m.embedding_model = model then -(m.embedding operator(throughline.<#>) t.vector) end
+    from found f
+    join texts t on t.place = f.place
+    join mine m on m.id = f.id
+    left join same s on s.place = f.place and s.id = f.id
+    left join near n on n.place = f.place and n.id = f.id
+    left join worded w on w.place = f.place and w.id = f.id
+   order by f.place, least(n.rank, w.rank), f.id
+$$;
+
+revoke all on function throughline.any_word(text),
+  throughline.find_memories(text[], boolean[], text[], throughline.embedding, text, int),
+  throughline.similar_memories(text[], text[], text, int) from public, anon, authenticated;
+grant execute on function throughline.find_memories(text[], boolean[], text[], throughline.embedding, text, int) to throughline_app;
+grant execute on function throughline.similar_memories(text[], text[], text, int) to throughline_app, throughline_worker;
+
+-- For embed_memories and the sweep: the memories whose vector is missing or of another model.
+create index memories_embedding_model_idx on public.memories (embedding_model, user_id) where status <> 'superseded';
+-- For each turn of a chat: what is always shown.
+create index memories_pinned_idx on public.memories (user_id) where pinned and status = 'active';

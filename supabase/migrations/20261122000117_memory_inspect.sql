@@ -1,0 +1,189 @@
+-- What users are remembered for and why, for people with psql; see the views of inspect before.
+
+create view inspect.memories with (security_invoker = true) as
+select m.id as memory_id, m.user_id, m.content, m.memory_type, m.status, m.confidence, m.durable, m.pinned, m.edited, m.origin, m.lang,
+       m.valid_from, m.valid_to, m.valid_precision, m.recorded_at, m.retracted_at,
+       said.times as times_said, said.first_at as first_said_at, said.last_at as last_said_at, said.chats, said.quotes,
+       m.superseded_by, successor.content as superseded_by_content,
+       m.last_accessed, m.access_count, now() - coalesce(m.last_accessed, greatest(m.recorded_at, m.created_at)) as unused,
+       m.version, about.entities, m.embedding_model, m.source_session_id, m.created_at, m.updated_at
+  from public.memories m
+  left join public.memories successor on successor.user_id = m.user_id and successor.id = m.superseded_by
+ cross join lateral (
+   select count(*) as times, min(s.said_at) as first_at, max(s.said_at) as last_at, count(distinct s.chat_id) as chats,
+          array_agg(s.quote order by s.said_at, s.seq) filter (where s.quote <> '') as quotes
+     from public.memory_sources s where s.user_id = m.user_id and s.memory_id = m.id) said
+ cross join lateral (
+   select array_agg(e.name order by e.name) as entities
+     from public.memory_mentions n join public.memory_entities e on e.user_id = n.user_id and e.id = n.entity_id
+    where n.user_id = m.user_id and n.memory_id = m.id) about;
+
+comment on view inspect.memories is
+  'Each memory of each user: what it says, since when and how surely, where it was said and in which words, what it is about, when a '
+  'reply last used it, and what took its place.';
+
+create view inspect.memory_history with (security_invoker = true) as
+select r.memory_id, r.user_id, r.version, r.created_at, r.actor, r.action, r.content,
+       lag(r.content) over history as previous_content,
+       r.content is null as redacted,
+       r.reason, r.model, r.prompt_ref,
+       m.status as status_now
+  from public.memory_revisions r
+  join public.memories m on m.id = r.memory_id
+window history as (partition by r.memory_id order by r.version);
+
+comment on view inspect.memory_history is
+  'Every change of every memory: by whom (model, user, decay, erasure), why, and what it said before. redacted: it held words of a message '
+  'that was deleted or edited.';
+
+create view inspect.extractions with (security_invoker = true) as
+select e.chat_id, e.user_id, c.title, e.seq_from, e.seq_to, e.turns, e.result,
+       e.candidates, e.added, e.updated, e.superseded, e.noops, e.dropped,
+       (select coalesce(sum(inspect.number_in(e.dropped, reason)), 0)::bigint from jsonb_object_keys(e.dropped) reason) as dropped_facts,
+       e.calls, e.input_tokens, e.output_tokens, e.model, e.prompt_ref, e.duration_ms, e.created_at,
+       -- The ledger of a chat has no gap.
+       e.seq_from = coalesce(lag(e.seq_to) over ledger, 0) + 1 as follows,
+       (select count(*) from public.memory_sources s where s.user_id = e.user_id and s.extraction_id = e.id) as sources_left,
+       e.id as extraction_id
+  from public.memory_extractions e
+  join public.chats c on c.id = e.chat_id
+window ledger as (partition by e.chat_id order by e.seq_from);
+
+comment on view inspect.extractions is
+  'What was read for memories: each range of messages, what came of it, what the gate dropped and why, and what that cost. sources_left: '
+  'how many sources of memories are from it today.';
+
+create view inspect.unextracted with (security_invoker = true) as
+select b.chat_id, b.user_id, c.title, due.reason,
+       unread.turns as unread_turns, unread.messages as unread_messages, unread.oldest_at, now() - unread.oldest_at as oldest_age,
+       b.extracted_seq, c.last_seq, b.extract_due_at, c.remember, coalesce(u.enabled, true) as enabled,
+       coalesce(u.lease_until > now(), false) as extracting_now,
+       job.id as job_id, job.state as job_state, job.attempt as job_attempt, job.scheduled_at as job_scheduled_at, job.last_error as job_last_error
+  from public.conversation_briefs b
+  join public.chats c on c.id = b.chat_id
+  left join public.memory_users u on u.user_id = b.user_id
+ cross join lateral (
+   select count(*) as messages, count(*) filter (where m.role = 'user') as turns, min(m.created_at) as oldest_at
+     from public.messages m
+    where m.chat_id = b.chat_id and m.seq > b.extracted_seq and m.token_count > 0 and m.role <> 'system') unread
+  left join lateral (
+   select j.id, j.state::text as state, j.attempt::int as attempt, j.scheduled_at, j.errors[array_upper(j.errors, 1)] ->> 'error' as last_error
+     from river.river_job j
+    where j.kind = 'extract_memories' and j.args @> jsonb_build_object('chat_id', b.chat_id) and j.finalized_at is null
+    order by j.id desc limit 1) job on true
+ cross join lateral (
+   select case
+     when not c.remember then 'the chat is not remembered'
+     when not coalesce(u.enabled, true) then 'the user switched memories off'
+     when job.id is not null then 'its job is ' || job.state
+     when b.extract_due_at is null then 'nothing is due: words of an import, or from before LONG_TERM_MEMORY was on; POST /v1/chats/:id/extract reads them'
+     when b.extract_due_at <= now() then 'due and no job: the next sweep inserts one, unless LONG_TERM_MEMORY is off'
+     else 'due when the chat has come to rest' end as reason) due
+ where b.extracted_seq < c.last_seq and unread.turns > 0;
+
+comment on view inspect.unextracted is
+  'Each chat with turns that were not read for memories, and why not.';
+
+create view inspect.graph with (security_invoker = true) as
+select r.user_id, s.name as source, s.entity_type as source_type, r.relationship, t.name as target, t.entity_type as target_type,
+       r.valid, r.valid_from, r.valid_to, r.recorded_at,
+       r.memory_id, m.content as memory, m.status as memory_status,
+       s.mentions as source_mentions, t.mentions as target_mentions, r.source_entity_id, r.target_entity_id, r.id as relationship_id
+  from public.memory_relationships r
+  join public.memory_entities s on s.user_id = r.user_id and s.id = r.source_entity_id
+  join public.memory_entities t on t.user_id = r.user_id and t.id = r.target_entity_id
+  join public.memories m on m.user_id = r.user_id and m.id = r.memory_id;
+
+comment on view inspect.graph is
+  'What memories say of two entities, since when and until when, and which memory says so.';
+
+-- How much of the words of two texts they have in common, 0 to 1.
+create function inspect.common_words(one tsvector, other tsvector) returns real
+language sql immutable security invoker set search_path = '' as $$
+  select case when length(one) + length(other) > 0 then shared.words::real / (length(one) + length(other) - shared.words) else 0 end
+    from (select count(*)::int as words from unnest(tsvector_to_array(one)) w (word) where w.word = any (tsvector_to_array(other))) shared
+$$;
+
+create view inspect.near_duplicates with (security_invoker = true) as
+select one.user_id, near.cosine, near.common_words,
+       one.id as memory_id, one.content, other.id as other_id, other.content as other_content,
+       one.status, other.status as other_status, one.created_at, other.created_at as other_created_at
+  from public.memories one
+  join public.memories other on other.user_id = one.user_id and other.status in ('active', 'inbox') and (other.created_at, other.id) > (one.created_at, one.id)
+ cross join lateral (
+   select case when one.embedding_model = other.embedding_model then (-(one.embedding operator(throughline.<#>) other.embedding))::real end as cosine,
+          inspect.common_words(one.tsv, other.tsv) as common_words) near
+ where one.status in ('active', 'inbox') and (near.cosine >= 0.92 or near.common_words >= 0.8);
+
+comment on view inspect.near_duplicates is
+  'Pairs of a user''s memories that may say the same: a cosine of at least 0.92, or four of five words in common. Compares all pairs: ask for '
+  'one user_id.';
+
+-- The ids in a list of a receipt, which an app may write to as well.
+create function inspect.ids_in(object jsonb, key text) returns setof uuid
+language sql immutable security invoker set search_path = '' as $$
+  select e::uuid
+    from jsonb_array_elements_text(case when jsonb_typeof(object -> key) = 'array' then object -> key else '[]' end) e
+   where e ~ '^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$'
+$$;
+
+create view inspect.why with (security_invoker = true) as
+select r.id as message_id, r.chat_id, r.user_id, r.seq, r.created_at,
+       shown.part, shown.place, shown.memory_id, shown.shown_seq, shown.said_at, shown.text, shown.sources
+  from public.messages r
+ cross join lateral (
+   -- The brief that it was shown, unless it was redacted since.
+   select 'brief' as part, 0::bigint as place, null::uuid as memory_id, b.seq_to as shown_seq, b.created_at as said_at, b.global_summary as text,
+          null::text[] as sources
+     from public.conversation_brief_revisions b
+    where b.chat_id = r.chat_id and b.version = inspect.number_in(r.metadata -> 'memory', 'brief_version')
+   union all
+   -- Memories, as they are now; those that are gone since have no row.
+   select 'memory', shown.place, m.id, null, m.recorded_at, m.content,
+          (select array_agg(format('%s: %s', to_char(s.said_at at time zone 'UTC', 'YYYY-MM-DD'), s.quote) order by s.said_at, s.seq)
+             from public.memory_sources s where s.user_id = m.user_id and s.memory_id = m.id)
+     from inspect.ids_in(r.metadata -> 'memory', 'memories') with ordinality shown (id, place)
+     join public.memories m on m.user_id = r.user_id and m.id = shown.id
+   union all
+   -- Turns that were recalled, by their questions.
+   select 'recalled', e.place, null, m.seq, m.created_at, m.content, null
+     from jsonb_array_elements(case when jsonb_typeof(r.metadata -> 'memory' -> 'recalled') = 'array' then r.metadata -> 'memory' -> 'recalled' else '[]' end)
+          with ordinality e (seq, place)
+     join public.messages m on m.chat_id = r.chat_id
+      and m.seq = case when e.seq between '1' and '1000000000000000000' then trunc(e.seq::numeric)::bigint end) shown
+ where r.role = 'assistant';
+
+comment on view inspect.why is
+  'What a reply was shown beside the conversation''s last turns: the brief of then, each memory with where it was said, and each turn that '
+  'was recalled. From its receipt; texts are as they are now.';
+
+-- With what extractions cost.
+create or replace view inspect.tokens_by_day with (security_invoker = true) as
+select spent.day, spent.purpose, spent.model, count(*) as calls,
+       sum(spent.input_tokens) as input_tokens, sum(spent.cached_tokens) as cached_tokens, sum(spent.output_tokens) as output_tokens
+  from (select (m.created_at at time zone 'UTC')::date as day, 'reply' as purpose,
+               coalesce(m.metadata ->> 'model', m.metadata ->> 'model_variant', '') as model,
+               coalesce(inspect.number_in(m.metadata -> 'usage', 'input_tokens'), 0) as input_tokens,
+               coalesce(inspect.number_in(m.metadata -> 'usage', 'cached_tokens'), 0) as cached_tokens,
+               coalesce(inspect.number_in(m.metadata -> 'usage', 'output_tokens'), 0) as output_tokens
+          from public.messages m
+         where m.role = 'assistant' and m.metadata ? 'usage'
+         union all
+        select (r.created_at at time zone 'UTC')::date, r.kind, r.model, r.input_tokens, 0, r.output_tokens
+          from public.conversation_brief_revisions r
+         union all
+        select (e.created_at at time zone 'UTC')::date, 'extract', e.model, e.input_tokens, 0, e.output_tokens
+          from public.memory_extractions e
+         where e.calls > 0) spent
+ group by spent.day, spent.purpose, spent.model;
+
+comment on view inspect.tokens_by_day is
+  'Tokens by day (UTC), purpose (reply, fold, rebuild, extract) and model. Replies count cached_tokens within input_tokens, as the model''s '
+  'bill does. For changes of briefs and for extractions, calls is their number; one may have taken several calls.';
+
+revoke all on inspect.memories, inspect.memory_history, inspect.extractions, inspect.unextracted, inspect.graph, inspect.near_duplicates, inspect.why
+  from public, anon, authenticated;
+revoke all on function inspect.common_words(tsvector, tsvector), inspect.ids_in(jsonb, text) from public, anon, authenticated;
+grant select on inspect.memories, inspect.memory_history, inspect.extractions, inspect.unextracted, inspect.graph, inspect.near_duplicates, inspect.why
+  to service_role;
+grant execute on function inspect.common_words(tsvector, tsvector), inspect.ids_in(jsonb, text) to service_role;

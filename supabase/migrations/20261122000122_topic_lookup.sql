@@ -1,0 +1,75 @@
+-- Recall tells of each turn which topic it belongs to. Otherwise both functions are as before; they are dropped because what a
+-- function returns cannot be changed. Servers of before name the columns that they read, and go on meanwhile.
+
+drop function throughline.recall_matches(text[], uuid, uuid, bigint, bigint, int);
+drop function throughline.recall_nearness(throughline.embedding, text, uuid, uuid, bigint, bigint);
+
+-- The turns that hold words. Each word is an array of its forms, as text with one form per line. The rarest words come
+-- first, as long as not more than most turns hold them together; own and asked are ts_rank of one word, which is
+-- 1 + 1/4 + 1/9 + … over how often it is there, by pi²/6. Which words are rare is counted in the whole chat and without
+-- reading rows: so Postgres takes it from the index where the pages are all visible.
+create function throughline.recall_matches(words text[], in_chat uuid, in_topic uuid, after_seq bigint, before_seq bigint, most int)
+returns table (word int, chat_id uuid, seq bigint, last_seq bigint, words_from bigint, segment int, lexemes int, said_at timestamptz,
+               own real, asked real, topic_id uuid)
+language plpgsql stable security definer set search_path = '' set enable_seqscan = off as $$
+declare
+  asking uuid := (select auth.uid());
+  scope tsquery := quote_literal(case when in_chat is null then 'user ' || asking else 'chat ' || in_chat end)::tsquery;
+  room int := most;
+  w record;
+begin
+  if in_chat is not null and not exists (select from public.chats c where c.id = in_chat and c.user_id = asking) then
+    return;
+  end if;
+  for w in
+    select a.place, a.query, numnode(a.query) / 2 + 1 as forms, h.holders
+      from (select n.place::int as place,
+                   (select string_agg('(' || q.query::text || ')', '|')::tsquery
+                      from unnest(string_to_array(n.forms, E'\n')) f(form),
+                           lateral (select phraseto_tsquery('throughline.words', throughline.searchable(f.form)) as query) q
+                     where numnode(q.query) > 0) as query
+              from unnest(words) with ordinality n(forms, place)) a,
+           lateral (select count(*)::int as holders
+                      from (select from public.turn_index i where i.tsv @@ (scope && a.query) limit most + 1) l) h
+     where a.query is not null and h.holders > 0
+     order by h.holders, a.place
+  loop
+    exit when w.holders > room and room < most;
+    room := room - w.holders;
+    return query
+      select w.place, i.chat_id, i.seq, i.last_seq, i.words_from, i.segment, i.lexemes, i.said_at,
+             (ts_rank('{0,0,0,1}', i.tsv, w.query) * w.forms)::real, (ts_rank('{1,0,0,0}', i.tsv, w.query) * w.forms)::real, i.topic_id
+        from public.turn_index i
+       where i.tsv @@ (scope && w.query) and i.user_id = asking
+         and i.seq > after_seq and (before_seq = 0 or i.seq < before_seq)
+         and (in_topic is null or i.topic_id = in_topic)
+         and not exists (select from public.chats c where c.id = i.chat_id and c.expires_at <= now())
+       limit most;
+  end loop;
+end
+$$;
+
+-- How near the turns of each chat are to a vector of a model, in order of seq: their cosines, and what one needs to know of
+-- them. All vectors of the chat are compared; without a chat those of the 200 that were written to last.
+create function throughline.recall_nearness(
+  question throughline.embedding, with_model text, in_chat uuid, in_topic uuid, after_seq bigint, before_seq bigint)
+returns table (chat_id uuid, seqs bigint[], last_seqs bigint[], segments int[], said_at timestamptz[], cosines real[], topic_ids uuid[])
+language sql stable security definer set search_path = '' set enable_seqscan = off as $$
+  select n.chat_id, array_agg(n.seq), array_agg(n.last_seq), array_agg(n.segment), array_agg(n.said_at), array_agg(n.cosine), array_agg(n.topic_id)
+    from (select c.id from public.chats c
+           where c.user_id = (select auth.uid()) and (in_chat is null or c.id = in_chat) and (c.expires_at is null or c.expires_at > now())
+           order by c.updated_at desc limit 200) chosen
+   cross join lateral (
+         select i.chat_id, i.seq, i.last_seq, i.segment, i.said_at, (-(i.embedding operator(throughline.<#>) question))::real as cosine,
+                coalesce(i.topic_id, '00000000-0000-0000-0000-000000000000') as topic_id
+           from public.turn_index i
+          where i.chat_id = chosen.id and i.embedding_model = with_model and i.seq > after_seq and (before_seq = 0 or i.seq < before_seq)
+            and (in_topic is null or i.topic_id = in_topic)
+          order by i.seq) n
+   group by n.chat_id
+$$;
+
+revoke all on function throughline.recall_matches(text[], uuid, uuid, bigint, bigint, int),
+  throughline.recall_nearness(throughline.embedding, text, uuid, uuid, bigint, bigint) from public, anon, authenticated;
+grant execute on function throughline.recall_matches(text[], uuid, uuid, bigint, bigint, int),
+  throughline.recall_nearness(throughline.embedding, text, uuid, uuid, bigint, bigint) to throughline_app;
