@@ -1,0 +1,90 @@
+import { createParser } from 'eventsource-parser';
+
+import type { Api } from './api.js';
+import { watchForeground } from './foreground.js';
+import { openStream } from './stream.js';
+import type { Answer } from './stream.js';
+import { isOver, nextRequest, pause, refused, take } from './turn.js';
+import type { Turn } from './turn.js';
+
+/** The longest silence of a connection, in milliseconds: it may be dead without an error, and resuming does no harm. */
+const SILENCE = 45_000;
+
+/**
+ * Sends a turn or goes on with it, until it is over or the function that is returned lets go of it. Letting go stops
+ * nothing on the server; following once more goes on from there. So does an app that was in the background.
+ *
+ * `onChange` is called after each event, and when the turn has failed: store the turn, show it.
+ */
+export function follow(turn: Turn, api: Api, onChange: (turn: Turn) => void): () => void {
+  let connection = new AbortController();
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  let attempt = 0;
+  let renew = false;
+
+  const unwatch = watchForeground(api, {
+    onBackground: () => turn.cursor && hangUp(), // a message that was not heard of is still on its way
+    onForeground: connect,
+  });
+
+  function hangUp(): void {
+    clearTimeout(timer);
+    connection.abort();
+  }
+
+  function letGo(): void {
+    unwatch();
+    hangUp();
+  }
+
+  function connectIn(ms: number): void {
+    clearTimeout(timer);
+    timer = setTimeout(connect, ms);
+  }
+
+  async function connect(): Promise<void> {
+    hangUp();
+    const { signal } = (connection = new AbortController());
+    connectIn(api.silence ?? SILENCE);
+    const wait = await request(signal).then(
+      (answer) => (signal.aborted || answer.status === 200 ? undefined : refusal(answer)),
+      () => undefined, // no network, or it broke, or nobody is signed in
+    );
+    if (signal.aborted) return;
+    if (isOver(turn)) letGo();
+    else connectIn(wait ?? pause(attempt++));
+  }
+
+  async function request(signal: AbortSignal): Promise<Answer> {
+    const { method, url, body } = nextRequest(turn, api.baseUrl);
+    const headers: Record<string, string> = { Accept: 'text/event-stream' };
+    headers.Authorization = `Bearer ${await api.accessToken(renew)}`;
+    if (signal.aborted) throw signal.reason;
+    if (body) headers['Content-Type'] = 'application/json';
+    if (turn.cursor) headers['Last-Event-ID'] = turn.cursor;
+    const parser = createParser({ onEvent: (event) => signal.aborted || received(event) });
+    return openStream(api, { method, url, headers, body, signal }, (piece) => {
+      if (signal.aborted) return;
+      connectIn(api.silence ?? SILENCE); // a heartbeat is a sign of life, too
+      parser.feed(piece);
+    });
+  }
+
+  function received(event: { event?: string; data: string; id?: string }): void {
+    attempt = 0;
+    renew = false;
+    take(turn, event);
+    if (isOver(turn)) letGo();
+    onChange(turn);
+  }
+
+  function refusal({ status, body, retryAfter }: Answer): number {
+    const next = refused(turn, { status, body, renewed: renew });
+    renew = next === 'renew';
+    if (next === 'over') onChange(turn);
+    return renew ? 0 : pause(attempt++, retryAfter);
+  }
+
+  connect();
+  return letGo;
+}

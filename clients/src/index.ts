@@ -1,0 +1,11 @@
+/** Client of Throughline: the API, and turns that survive cuts. */
+export type { Api, AppState } from './api.js';
+export { createClient } from './client.js';
+export type { Client, Schemas } from './client.js';
+export { ThroughlineError } from './errors.js';
+export { follow } from './follow.js';
+export { openOutbox } from './outbox.js';
+export type { Outbox, OutboxOptions, Storage } from './outbox.js';
+export { cancel, isOver, newTurn, tryAgain, watchedTurn } from './turn.js';
+export type { Failure, NewMessage, Turn } from './turn.js';
+export type { components, paths } from './openapi.js';

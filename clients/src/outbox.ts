@@ -1,0 +1,107 @@
+/** Turns that are not over, kept in a storage so that they survive the app. */
+import type { Api } from './api.js';
+import { follow as followTurn } from './follow.js';
+import { isOver, newTurn, tryAgain } from './turn.js';
+import type { NewMessage, Turn } from './turn.js';
+
+/** What came may be stored this much later, in milliseconds: what is missing then comes again. */
+const SAVE_WITHIN = 1000;
+
+/** AsyncStorage, or a browser's localStorage. */
+export interface Storage {
+  getItem(key: string): string | null | Promise<string | null>;
+  setItem(key: string, value: string): void | Promise<void>;
+}
+
+export interface OutboxOptions {
+  storage: Storage;
+  api: Api;
+  /** Show the turn. */
+  onChange: (turn: Turn) => void;
+  /** The key in the storage. Where several people use a device, it should name the user. */
+  key?: string;
+  follow?: typeof followTurn;
+}
+
+export interface Outbox {
+  /** What is unsent, unfinished or failed, the oldest first. */
+  readonly turns: readonly Turn[];
+  /** Stored first, then sent: whatever happens in between, the message goes out once. */
+  send(message: NewMessage): Promise<Turn>;
+  /** Tries a failed turn again. */
+  sendAgain(turn: Turn): Promise<void>;
+  /** Forgets a turn. What the server has of it stays. */
+  drop(turn: Turn): Promise<void>;
+  /** Lets go of all turns, when the user signs out. They stay stored. */
+  close(): void;
+}
+
+/** Opens the outbox when the app starts, and goes on with what it finds there. */
+export async function openOutbox(options: OutboxOptions): Promise<Outbox> {
+  const { storage, api, onChange, key = 'throughline.turns', follow = followTurn } = options;
+  const turns: Turn[] = JSON.parse((await storage.getItem(key)) ?? '[]');
+  const followed = new Map<Turn, () => void>();
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  let saved: Promise<void> = Promise.resolve();
+
+  function save(): Promise<void> {
+    clearTimeout(timer);
+    timer = undefined;
+    saved = saved.then(() => storage.setItem(key, JSON.stringify(turns)));
+    return saved;
+  }
+
+  /** One turn of a chat at a time, in their order. */
+  function deliver(): void {
+    const busy = new Set<string | undefined>();
+    for (const turn of turns.filter((one) => !isOver(one))) {
+      const chat = turn.chatId ?? turn.clientMessageId;
+      if (!busy.has(chat) && !followed.has(turn)) followed.set(turn, follow(turn, api, changed));
+      busy.add(chat);
+    }
+  }
+
+  function changed(turn: Turn): void {
+    if (!isOver(turn)) timer ??= setTimeout(save, SAVE_WITHIN);
+    else settle(turn);
+    onChange(turn);
+  }
+
+  /** A failed turn stays until it is tried again or dropped. All others are stored messages now. */
+  function settle(turn: Turn): void {
+    followed.delete(turn);
+    if (turn.status === 'failed') save();
+    else drop(turn);
+    deliver();
+  }
+
+  function drop(turn: Turn): Promise<void> {
+    followed.get(turn)?.();
+    followed.delete(turn);
+    turns.splice(turns.indexOf(turn), 1);
+    return save();
+  }
+
+  async function send(message: NewMessage): Promise<Turn> {
+    const turn = newTurn(message);
+    turns.push(turn);
+    await save();
+    deliver();
+    return turn;
+  }
+
+  async function sendAgain(turn: Turn): Promise<void> {
+    tryAgain(turn);
+    await save();
+    deliver();
+  }
+
+  function close(): void {
+    for (const letGo of followed.values()) letGo();
+    followed.clear();
+    clearTimeout(timer);
+  }
+
+  deliver();
+  return { turns, send, sendAgain, drop, close };
+}
