@@ -110,27 +110,28 @@ type Chat struct {
 
 // Message is a stored message as its owner sees it.
 type Message struct {
-	_            struct{}        `description:"A message as it is stored. A reply that is still running has no content yet."`
-	ID           uuid.UUID       `json:"id"`
-	ChatID       uuid.UUID       `json:"chat_id"`
-	Seq          int64           `json:"seq" description:"The message's place in its chat: 1, 2, 3 … Deleted messages leave gaps."`
-	Role         string          `json:"role" enum:"user,assistant,system,tool"`
-	Content      string          `json:"content"`
-	Status       string          `json:"status" enum:"complete,streaming,failed,cancelled,interrupted"`
-	ReplyTo      *uuid.UUID      `json:"reply_to" description:"The user message that a reply answers; null for none."`
-	SupersededBy *uuid.UUID      `json:"superseded_by" description:"The reply that was written in place of this one; null for none."`
-	TokenCount   int             `json:"token_count" description:"Tokens of content."`
-	Pinned       bool            `json:"pinned"`
-	Importance   *float32        `json:"importance" minimum:"0" maximum:"1" description:"As the app sees it; null for not rated."`
-	Rating       *int16          `json:"rating" minimum:"-1" maximum:"1" description:"How the user liked it: 1 for good, -1 for bad; null for not rated."`
-	ToolCalls    json.RawMessage `json:"tool_calls" type:"array,null" description:"What an assistant asked of tools: an array, as the model's API writes it."`
-	ToolCallID   *string         `json:"tool_call_id" description:"The call that a tool's message answers."`
-	Name         *string         `json:"name" description:"Who speaks within the role, such as the tool's name."`
-	ToolName     *string         `json:"tool_name" description:"The tool through which a user's message came."`
-	Metadata     json.RawMessage `json:"metadata" type:"object" description:"The app's own facts."`
-	Files        []FileRef       `json:"files" nullable:"false"`
-	CreatedAt    time.Time       `json:"created_at"`
-	UpdatedAt    time.Time       `json:"updated_at"`
+	_               struct{}        `description:"A message as it is stored. A reply that is still running has no content yet."`
+	ID              uuid.UUID       `json:"id"`
+	ClientMessageID *uuid.UUID      `json:"client_message_id" description:"The uuid that the client made for a user's message; null for none. Sent again with it, the message gets the reply that there is, or another one where that failed."`
+	ChatID          uuid.UUID       `json:"chat_id"`
+	Seq             int64           `json:"seq" description:"The message's place in its chat: 1, 2, 3 … Deleted messages leave gaps."`
+	Role            string          `json:"role" enum:"user,assistant,system,tool"`
+	Content         string          `json:"content"`
+	Status          string          `json:"status" enum:"complete,streaming,failed,cancelled,interrupted"`
+	ReplyTo         *uuid.UUID      `json:"reply_to" description:"The user message that a reply answers; null for none."`
+	SupersededBy    *uuid.UUID      `json:"superseded_by" description:"The reply that was written in place of this one; null for none."`
+	TokenCount      int             `json:"token_count" description:"Tokens of content."`
+	Pinned          bool            `json:"pinned"`
+	Importance      *float32        `json:"importance" minimum:"0" maximum:"1" description:"As the app sees it; null for not rated."`
+	Rating          *int16          `json:"rating" minimum:"-1" maximum:"1" description:"How the user liked it: 1 for good, -1 for bad; null for not rated."`
+	ToolCalls       json.RawMessage `json:"tool_calls" type:"array,null" description:"What an assistant asked of tools: an array, as the model's API writes it."`
+	ToolCallID      *string         `json:"tool_call_id" description:"The call that a tool's message answers."`
+	Name            *string         `json:"name" description:"Who speaks within the role, such as the tool's name."`
+	ToolName        *string         `json:"tool_name" description:"The tool through which a user's message came."`
+	Metadata        json.RawMessage `json:"metadata" type:"object" description:"The app's own facts."`
+	Files           []FileRef       `json:"files" nullable:"false"`
+	CreatedAt       time.Time       `json:"created_at"`
+	UpdatedAt       time.Time       `json:"updated_at"`
 }
 
 // FileRef names a file that a message brought.

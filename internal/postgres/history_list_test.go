@@ -165,7 +165,9 @@ func TestMessagesAreGivenWhole(t *testing.T) {
 	t.Parallel()
 	s := newShelf(t)
 	turn := s.turnWithFiles("See this.", "a.go", "package a", "b.go", "päckage b")
-	s.exec(`update messages set metadata = '{"k": 1}', pinned = true, importance = 0.25, tool_name = 'lookup', name = 'me' where id = $1`, turn.UserMessageID)
+	client := uuid.New()
+	s.exec(`update messages set client_message_id = $2, metadata = '{"k": 1}', pinned = true, importance = 0.25, tool_name = 'lookup', name = 'me' where id = $1`,
+		turn.UserMessageID, client)
 	s.exec(`update messages set tool_calls = '[{"id": "c1"}]' where id = $1`, turn.MessageID)
 	s.exec(`insert into messages (chat_id, role, content, tool_call_id) values ($1, 'tool', 'result', 'c1')`, turn.ChatID)
 	page, err := s.ListMessages(t.Context(), s.user, turn.ChatID, history.MessagesQuery{})
@@ -174,14 +176,14 @@ func TestMessagesAreGivenWhole(t *testing.T) {
 	}
 	asked, reply, tool := page.Messages[0], page.Messages[1], page.Messages[2]
 	if asked.ID != turn.UserMessageID || asked.ChatID != turn.ChatID || asked.Role != "user" || asked.Content != "See this." || asked.Status != "complete" ||
-		asked.ReplyTo != nil || !asked.Pinned || *asked.Importance != 0.25 || *asked.ToolName != "lookup" || *asked.Name != "me" || string(asked.Metadata) != `{"k": 1}` ||
+		*asked.ClientMessageID != client || asked.ReplyTo != nil || !asked.Pinned || *asked.Importance != 0.25 || *asked.ToolName != "lookup" || *asked.Name != "me" || string(asked.Metadata) != `{"k": 1}` ||
 		asked.ToolCalls != nil || asked.TokenCount != turn.ContentTokens {
 		t.Errorf("%s", jsonOf(t, asked))
 	}
 	if len(asked.Files) != 2 || asked.Files[0].Path != "a.go" || asked.Files[1].Bytes != 10 || len(asked.Files[1].SHA256) != 64 {
 		t.Errorf("files: %+v", asked.Files)
 	}
-	if *reply.ReplyTo != asked.ID || reply.Role != "assistant" || string(reply.ToolCalls) != `[{"id": "c1"}]` || reply.Importance != nil || reply.Files == nil || len(reply.Files) != 0 {
+	if reply.ClientMessageID != nil || *reply.ReplyTo != asked.ID || reply.Role != "assistant" || string(reply.ToolCalls) != `[{"id": "c1"}]` || reply.Importance != nil || reply.Files == nil || len(reply.Files) != 0 {
 		t.Errorf("%s", jsonOf(t, reply))
 	}
 	if *tool.ToolCallID != "c1" || tool.SupersededBy != nil {

@@ -137,8 +137,8 @@ select encode(o.sha256, 'hex')::text as sha256, o.path, o.paths::text[] as paths
 
 -- name: ListMessagesBefore :many
 -- The newest messages before a seq, newest first: an index range, read backwards.
-select m.id, m.chat_id, m.seq, m.role, m.content, m.status, m.reply_to, m.superseded_by, m.token_count, m.pinned, m.importance, m.rating, m.tool_calls,
-       m.tool_call_id, m.name, m.tool_name, m.metadata,
+select m.id, m.client_message_id, m.chat_id, m.seq, m.role, m.content, m.status, m.reply_to, m.superseded_by, m.token_count, m.pinned, m.importance,
+       m.rating, m.tool_calls, m.tool_call_id, m.name, m.tool_name, m.metadata,
        coalesce((select jsonb_agg(jsonb_build_object('path', f.path, 'sha256', encode(f.sha256, 'hex'), 'bytes', c.bytes) order by f.place)
                    from public.message_files f join public.chat_files c on c.chat_id = f.chat_id and c.sha256 = f.sha256
                   where f.message_id = m.id), '[]')::jsonb as files,
@@ -150,8 +150,8 @@ select m.id, m.chat_id, m.seq, m.role, m.content, m.status, m.reply_to, m.supers
 
 -- name: ListMessagesAfter :many
 -- The oldest messages after a seq, oldest first.
-select m.id, m.chat_id, m.seq, m.role, m.content, m.status, m.reply_to, m.superseded_by, m.token_count, m.pinned, m.importance, m.rating, m.tool_calls,
-       m.tool_call_id, m.name, m.tool_name, m.metadata,
+select m.id, m.client_message_id, m.chat_id, m.seq, m.role, m.content, m.status, m.reply_to, m.superseded_by, m.token_count, m.pinned, m.importance,
+       m.rating, m.tool_calls, m.tool_call_id, m.name, m.tool_name, m.metadata,
        coalesce((select jsonb_agg(jsonb_build_object('path', f.path, 'sha256', encode(f.sha256, 'hex'), 'bytes', c.bytes) order by f.place)
                    from public.message_files f join public.chat_files c on c.chat_id = f.chat_id and c.sha256 = f.sha256
                   where f.message_id = m.id), '[]')::jsonb as files,
@@ -193,8 +193,8 @@ on conflict (id) do nothing;
 -- name: FindStoredMessages :many
 -- Those of a request that are stored, by the client's ids or else by ours, with their places in it. The limit
 -- and the subselect keep Postgres from reading all of the user's messages to join them, see FindReply.
-select m.id, m.chat_id, m.seq, m.role, m.content, m.status, m.reply_to, m.superseded_by, m.token_count, m.pinned, m.importance, m.rating, m.tool_calls,
-       m.tool_call_id, m.name, m.tool_name, m.metadata,
+select m.id, m.client_message_id, m.chat_id, m.seq, m.role, m.content, m.status, m.reply_to, m.superseded_by, m.token_count, m.pinned, m.importance,
+       m.rating, m.tool_calls, m.tool_call_id, m.name, m.tool_name, m.metadata,
        coalesce((select jsonb_agg(jsonb_build_object('path', f.path, 'sha256', encode(f.sha256, 'hex'), 'bytes', c.bytes) order by f.place)
                    from public.message_files f join public.chat_files c on c.chat_id = f.chat_id and c.sha256 = f.sha256
                   where f.message_id = m.id), '[]')::jsonb as files,
@@ -219,8 +219,8 @@ update public.messages m
 
 -- name: FindMessage :many
 -- At most one row.
-select m.id, m.chat_id, m.seq, m.role, m.content, m.status, m.reply_to, m.superseded_by, m.token_count, m.pinned, m.importance, m.rating, m.tool_calls,
-       m.tool_call_id, m.name, m.tool_name, m.metadata,
+select m.id, m.client_message_id, m.chat_id, m.seq, m.role, m.content, m.status, m.reply_to, m.superseded_by, m.token_count, m.pinned, m.importance,
+       m.rating, m.tool_calls, m.tool_call_id, m.name, m.tool_name, m.metadata,
        coalesce((select jsonb_agg(jsonb_build_object('path', f.path, 'sha256', encode(f.sha256, 'hex'), 'bytes', c.bytes) order by f.place)
                    from public.message_files f join public.chat_files c on c.chat_id = f.chat_id and c.sha256 = f.sha256
                   where f.message_id = m.id), '[]')::jsonb as files,

@@ -262,8 +262,8 @@ func (q *Queries) DeleteMessage(ctx context.Context, messageID uuid.UUID) (int64
 }
 
 const FindMessage = `-- name: FindMessage :many
-select m.id, m.chat_id, m.seq, m.role, m.content, m.status, m.reply_to, m.superseded_by, m.token_count, m.pinned, m.importance, m.rating, m.tool_calls,
-       m.tool_call_id, m.name, m.tool_name, m.metadata,
+select m.id, m.client_message_id, m.chat_id, m.seq, m.role, m.content, m.status, m.reply_to, m.superseded_by, m.token_count, m.pinned, m.importance,
+       m.rating, m.tool_calls, m.tool_call_id, m.name, m.tool_name, m.metadata,
        coalesce((select jsonb_agg(jsonb_build_object('path', f.path, 'sha256', encode(f.sha256, 'hex'), 'bytes', c.bytes) order by f.place)
                    from public.message_files f join public.chat_files c on c.chat_id = f.chat_id and c.sha256 = f.sha256
                   where f.message_id = m.id), '[]')::jsonb as files,
@@ -273,26 +273,27 @@ select m.id, m.chat_id, m.seq, m.role, m.content, m.status, m.reply_to, m.supers
 `
 
 type FindMessageRow struct {
-	ID           uuid.UUID
-	ChatID       uuid.UUID
-	Seq          int64
-	Role         string
-	Content      string
-	Status       string
-	ReplyTo      uuid.NullUUID
-	SupersededBy uuid.NullUUID
-	TokenCount   int
-	Pinned       bool
-	Importance   *float32
-	Rating       *int16
-	ToolCalls    []byte
-	ToolCallID   *string
-	Name         *string
-	ToolName     *string
-	Metadata     json.RawMessage
-	Files        json.RawMessage
-	CreatedAt    time.Time
-	UpdatedAt    time.Time
+	ID              uuid.UUID
+	ClientMessageID uuid.NullUUID
+	ChatID          uuid.UUID
+	Seq             int64
+	Role            string
+	Content         string
+	Status          string
+	ReplyTo         uuid.NullUUID
+	SupersededBy    uuid.NullUUID
+	TokenCount      int
+	Pinned          bool
+	Importance      *float32
+	Rating          *int16
+	ToolCalls       []byte
+	ToolCallID      *string
+	Name            *string
+	ToolName        *string
+	Metadata        json.RawMessage
+	Files           json.RawMessage
+	CreatedAt       time.Time
+	UpdatedAt       time.Time
 }
 
 // At most one row.
@@ -307,6 +308,7 @@ func (q *Queries) FindMessage(ctx context.Context, messageID uuid.UUID) ([]FindM
 		var i FindMessageRow
 		if err := rows.Scan(
 			&i.ID,
+			&i.ClientMessageID,
 			&i.ChatID,
 			&i.Seq,
 			&i.Role,
@@ -371,8 +373,8 @@ func (q *Queries) FindMessagesChat(ctx context.Context, messageID uuid.UUID) ([]
 }
 
 const FindStoredMessages = `-- name: FindStoredMessages :many
-select m.id, m.chat_id, m.seq, m.role, m.content, m.status, m.reply_to, m.superseded_by, m.token_count, m.pinned, m.importance, m.rating, m.tool_calls,
-       m.tool_call_id, m.name, m.tool_name, m.metadata,
+select m.id, m.client_message_id, m.chat_id, m.seq, m.role, m.content, m.status, m.reply_to, m.superseded_by, m.token_count, m.pinned, m.importance,
+       m.rating, m.tool_calls, m.tool_call_id, m.name, m.tool_name, m.metadata,
        coalesce((select jsonb_agg(jsonb_build_object('path', f.path, 'sha256', encode(f.sha256, 'hex'), 'bytes', c.bytes) order by f.place)
                    from public.message_files f join public.chat_files c on c.chat_id = f.chat_id and c.sha256 = f.sha256
                   where f.message_id = m.id), '[]')::jsonb as files,
@@ -391,27 +393,28 @@ type FindStoredMessagesParams struct {
 }
 
 type FindStoredMessagesRow struct {
-	ID           uuid.UUID
-	ChatID       uuid.UUID
-	Seq          int64
-	Role         string
-	Content      string
-	Status       string
-	ReplyTo      uuid.NullUUID
-	SupersededBy uuid.NullUUID
-	TokenCount   int
-	Pinned       bool
-	Importance   *float32
-	Rating       *int16
-	ToolCalls    []byte
-	ToolCallID   *string
-	Name         *string
-	ToolName     *string
-	Metadata     json.RawMessage
-	Files        json.RawMessage
-	CreatedAt    time.Time
-	UpdatedAt    time.Time
-	Place        interface{}
+	ID              uuid.UUID
+	ClientMessageID uuid.NullUUID
+	ChatID          uuid.UUID
+	Seq             int64
+	Role            string
+	Content         string
+	Status          string
+	ReplyTo         uuid.NullUUID
+	SupersededBy    uuid.NullUUID
+	TokenCount      int
+	Pinned          bool
+	Importance      *float32
+	Rating          *int16
+	ToolCalls       []byte
+	ToolCallID      *string
+	Name            *string
+	ToolName        *string
+	Metadata        json.RawMessage
+	Files           json.RawMessage
+	CreatedAt       time.Time
+	UpdatedAt       time.Time
+	Place           interface{}
 }
 
 // Those of a request that are stored, by the client's ids or else by ours, with their places in it. The limit
@@ -432,6 +435,7 @@ func (q *Queries) FindStoredMessages(ctx context.Context, arg FindStoredMessages
 		var i FindStoredMessagesRow
 		if err := rows.Scan(
 			&i.ID,
+			&i.ClientMessageID,
 			&i.ChatID,
 			&i.Seq,
 			&i.Role,
@@ -648,8 +652,8 @@ func (q *Queries) ListFiles(ctx context.Context, arg ListFilesParams) ([]ListFil
 }
 
 const ListMessagesAfter = `-- name: ListMessagesAfter :many
-select m.id, m.chat_id, m.seq, m.role, m.content, m.status, m.reply_to, m.superseded_by, m.token_count, m.pinned, m.importance, m.rating, m.tool_calls,
-       m.tool_call_id, m.name, m.tool_name, m.metadata,
+select m.id, m.client_message_id, m.chat_id, m.seq, m.role, m.content, m.status, m.reply_to, m.superseded_by, m.token_count, m.pinned, m.importance,
+       m.rating, m.tool_calls, m.tool_call_id, m.name, m.tool_name, m.metadata,
        coalesce((select jsonb_agg(jsonb_build_object('path', f.path, 'sha256', encode(f.sha256, 'hex'), 'bytes', c.bytes) order by f.place)
                    from public.message_files f join public.chat_files c on c.chat_id = f.chat_id and c.sha256 = f.sha256
                   where f.message_id = m.id), '[]')::jsonb as files,
@@ -667,26 +671,27 @@ type ListMessagesAfterParams struct {
 }
 
 type ListMessagesAfterRow struct {
-	ID           uuid.UUID
-	ChatID       uuid.UUID
-	Seq          int64
-	Role         string
-	Content      string
-	Status       string
-	ReplyTo      uuid.NullUUID
-	SupersededBy uuid.NullUUID
-	TokenCount   int
-	Pinned       bool
-	Importance   *float32
-	Rating       *int16
-	ToolCalls    []byte
-	ToolCallID   *string
-	Name         *string
-	ToolName     *string
-	Metadata     json.RawMessage
-	Files        json.RawMessage
-	CreatedAt    time.Time
-	UpdatedAt    time.Time
+	ID              uuid.UUID
+	ClientMessageID uuid.NullUUID
+	ChatID          uuid.UUID
+	Seq             int64
+	Role            string
+	Content         string
+	Status          string
+	ReplyTo         uuid.NullUUID
+	SupersededBy    uuid.NullUUID
+	TokenCount      int
+	Pinned          bool
+	Importance      *float32
+	Rating          *int16
+	ToolCalls       []byte
+	ToolCallID      *string
+	Name            *string
+	ToolName        *string
+	Metadata        json.RawMessage
+	Files           json.RawMessage
+	CreatedAt       time.Time
+	UpdatedAt       time.Time
 }
 
 // The oldest messages after a seq, oldest first.
@@ -701,6 +706,7 @@ func (q *Queries) ListMessagesAfter(ctx context.Context, arg ListMessagesAfterPa
 		var i ListMessagesAfterRow
 		if err := rows.Scan(
 			&i.ID,
+			&i.ClientMessageID,
 			&i.ChatID,
 			&i.Seq,
 			&i.Role,
@@ -732,8 +738,8 @@ func (q *Queries) ListMessagesAfter(ctx context.Context, arg ListMessagesAfterPa
 }
 
 const ListMessagesBefore = `-- name: ListMessagesBefore :many
-select m.id, m.chat_id, m.seq, m.role, m.content, m.status, m.reply_to, m.superseded_by, m.token_count, m.pinned, m.importance, m.rating, m.tool_calls,
-       m.tool_call_id, m.name, m.tool_name, m.metadata,
+select m.id, m.client_message_id, m.chat_id, m.seq, m.role, m.content, m.status, m.reply_to, m.superseded_by, m.token_count, m.pinned, m.importance,
+       m.rating, m.tool_calls, m.tool_call_id, m.name, m.tool_name, m.metadata,
        coalesce((select jsonb_agg(jsonb_build_object('path', f.path, 'sha256', encode(f.sha256, 'hex'), 'bytes', c.bytes) order by f.place)
                    from public.message_files f join public.chat_files c on c.chat_id = f.chat_id and c.sha256 = f.sha256
                   where f.message_id = m.id), '[]')::jsonb as files,
@@ -751,26 +757,27 @@ type ListMessagesBeforeParams struct {
 }
 
 type ListMessagesBeforeRow struct {
-	ID           uuid.UUID
-	ChatID       uuid.UUID
-	Seq          int64
-	Role         string
-	Content      string
-	Status       string
-	ReplyTo      uuid.NullUUID
-	SupersededBy uuid.NullUUID
-	TokenCount   int
-	Pinned       bool
-	Importance   *float32
-	Rating       *int16
-	ToolCalls    []byte
-	ToolCallID   *string
-	Name         *string
-	ToolName     *string
-	Metadata     json.RawMessage
-	Files        json.RawMessage
-	CreatedAt    time.Time
-	UpdatedAt    time.Time
+	ID              uuid.UUID
+	ClientMessageID uuid.NullUUID
+	ChatID          uuid.UUID
+	Seq             int64
+	Role            string
+	Content         string
+	Status          string
+	ReplyTo         uuid.NullUUID
+	SupersededBy    uuid.NullUUID
+	TokenCount      int
+	Pinned          bool
+	Importance      *float32
+	Rating          *int16
+	ToolCalls       []byte
+	ToolCallID      *string
+	Name            *string
+	ToolName        *string
+	Metadata        json.RawMessage
+	Files           json.RawMessage
+	CreatedAt       time.Time
+	UpdatedAt       time.Time
 }
 
 // The newest messages before a seq, newest first: an index range, read backwards.
@@ -785,6 +792,7 @@ func (q *Queries) ListMessagesBefore(ctx context.Context, arg ListMessagesBefore
 		var i ListMessagesBeforeRow
 		if err := rows.Scan(
 			&i.ID,
+			&i.ClientMessageID,
 			&i.ChatID,
 			&i.Seq,
 			&i.Role,
