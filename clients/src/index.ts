@@ -1,9 +1,14 @@
 /** Client of Throughline: the API, and turns that survive cuts. */
 export type { Api, AppState } from './api.js';
+export { ChatStore } from './chat.js';
+export type { ChatOptions, ChatState } from './chat.js';
 export { createClient } from './client.js';
 export type { Client, Schemas } from './client.js';
 export { ThroughlineError } from './errors.js';
 export { follow } from './follow.js';
+export { MemoriesStore } from './memories.js';
+export type { MemoriesState } from './memories.js';
+export type { ChatMessage } from './messages.js';
 export { openOutbox } from './outbox.js';
 export type { Outbox, OutboxOptions, Storage } from './outbox.js';
 export { cancel, isOver, newTurn, tryAgain, watchedTurn } from './turn.js';

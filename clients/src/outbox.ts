@@ -17,7 +17,7 @@ export interface OutboxOptions {
   storage: Storage;
   api: Api;
   /** Show the turn. */
-  onChange: (turn: Turn) => void;
+  onChange?: (turn: Turn) => void;
   /** The key in the storage. Where several people use a device, it should name the user. */
   key?: string;
   follow?: typeof followTurn;
@@ -32,6 +32,8 @@ export interface Outbox {
   sendAgain(turn: Turn): Promise<void>;
   /** Forgets a turn. What the server has of it stays. */
   drop(turn: Turn): Promise<void>;
+  /** Like `onChange`, for parts of the app. It returns a function that ends it. */
+  subscribe(listener: (turn: Turn) => void): () => void;
   /** Lets go of all turns, when the user signs out. They stay stored. */
   close(): void;
 }
@@ -40,6 +42,7 @@ export interface Outbox {
 export async function openOutbox(options: OutboxOptions): Promise<Outbox> {
   const { storage, api, onChange, key = 'throughline.turns', follow = followTurn } = options;
   const turns: Turn[] = JSON.parse((await storage.getItem(key)) ?? '[]');
+  const listeners = new Set(onChange && [onChange]);
   const followed = new Map<Turn, () => void>();
   let timer: ReturnType<typeof setTimeout> | undefined;
   let saved: Promise<void> = Promise.resolve();
@@ -64,7 +67,16 @@ export async function openOutbox(options: OutboxOptions): Promise<Outbox> {
   function changed(turn: Turn): void {
     if (!isOver(turn)) timer ??= setTimeout(save, SAVE_WITHIN);
     else settle(turn);
-    onChange(turn);
+    tell(turn);
+  }
+
+  function tell(turn: Turn): void {
+    for (const listener of listeners) listener(turn);
+  }
+
+  function subscribe(listener: (turn: Turn) => void): () => void {
+    listeners.add(listener);
+    return () => listeners.delete(listener);
   }
 
   /** A failed turn stays until it is tried again or dropped. All others are stored messages now. */
@@ -85,6 +97,7 @@ export async function openOutbox(options: OutboxOptions): Promise<Outbox> {
   async function send(message: NewMessage): Promise<Turn> {
     const turn = newTurn(message);
     turns.push(turn);
+    tell(turn);
     await save();
     deliver();
     return turn;
@@ -92,6 +105,7 @@ export async function openOutbox(options: OutboxOptions): Promise<Outbox> {
 
   async function sendAgain(turn: Turn): Promise<void> {
     tryAgain(turn);
+    tell(turn);
     await save();
     deliver();
   }
@@ -103,5 +117,5 @@ export async function openOutbox(options: OutboxOptions): Promise<Outbox> {
   }
 
   deliver();
-  return { turns, send, sendAgain, drop, close };
+  return { turns, send, sendAgain, drop, subscribe, close };
 }

@@ -125,12 +125,13 @@ export function refused(
   turn: Turn,
   { status, body, renewed }: { status: number; body: string; renewed: boolean },
 ): 'renew' | 'later' | 'over' {
-  const { code, message } = parsed(body);
+  const { code, message, details } = parsed(body);
   if (status === 401 && !renewed) return 'renew';
   const modelFailed = code?.startsWith('upstream_');
   if ([409, 429, 503].includes(status) && !modelFailed) return 'later';
   if (status >= 500 && !code) return 'later';
   turn.status = 'failed';
+  turn.chatId ??= details?.chat_id as string | undefined; // the model's failure names the chat that was begun
   turn.failure = { code: code ?? `http_${status}`, message, retryable: status >= 500 || status === 401 };
   return 'over';
 }
