@@ -11,7 +11,7 @@ import (
 	"github.com/arcoscribe/throughline/internal/testkit"
 )
 
-// careless is the state of an app that does not configure react-native-sse.
+// careless is the state of an app that uses another library than ours, and does not configure it.
 type careless struct {
 	ChatID string   `json:"chatId"`
 	Text   string   `json:"text"`
@@ -23,12 +23,21 @@ type careless struct {
 // repeats is how often a message is posted, to see that repeating it is safe.
 const repeats = 4
 
-// TestReactNativePostsAgain uses react-native-sse with its defaults: it posts the message again after every end. That
-// must neither make a new reply nor send the text twice.
-func TestReactNativePostsAgain(t *testing.T) {
+// TestOtherClientsPostAgain uses react-native-sse and @microsoft/fetch-event-source as they come: the message is posted
+// again after every end. That must neither make a new reply nor send the text twice.
+func TestOtherClientsPostAgain(t *testing.T) {
 	t.Parallel()
+	for _, library := range []string{"react-native-sse", "fetch-event-source"} {
+		t.Run(library, func(t *testing.T) {
+			t.Parallel()
+			testPostsAgain(t, "testdata/others/"+library+".js")
+		})
+	}
+}
+
+func testPostsAgain(t *testing.T, script string) {
 	s := newStage(t)
-	s.runInBrowser("react-native/testdata/careless.js", nil, "--disable-web-security")
+	s.runInBrowser(script, nil, "--disable-web-security")
 	r := recipe{newRig(t), s}
 	for name, test := range map[string]func(recipe){
 		"after a completion": recipe.postsAgainAfterCompletion,

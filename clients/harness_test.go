@@ -1,9 +1,9 @@
-// Package clients_test runs the recipes of this folder with the client libraries that apps use, against
-// two servers on one Postgres: an app that loses its connection at one server and reconnects to the other
+// Package clients_test runs the npm package of this folder, and client libraries that apps use, against two
+// servers on one Postgres: an app that loses its connection at one server and reconnects to the other
 // must end up with the exact text of the reply, once.
 //
 // Nothing here sleeps: the model holds a reply until the test continues it, and the apps report their state.
-// A recipe runs where its library runs: in Node, or in headless Chromium with the browser's own
+// A client runs where apps run it: in Node, or in headless Chromium with the browser's own
 // XMLHttpRequest and fetch.
 package clients_test
 
@@ -14,6 +14,7 @@ import (
 	"maps"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -203,5 +204,27 @@ func requirePackage(t *testing.T, name string) {
 	t.Helper()
 	if _, err := os.Stat("node_modules/" + name); err != nil {
 		t.Fatalf("the package %s is not installed: run scripts/setup test", name)
+	}
+}
+
+// requireBuild fails a test when the package is not built from what its sources are now.
+func requireBuild(t *testing.T) {
+	t.Helper()
+	built, err := os.Stat("dist/cjs/package.json") // what the build writes last
+	if err != nil {
+		t.Fatalf("the package is not built: run scripts/setup test, or npm run build in clients: %v", err)
+	}
+	sources, err := filepath.Glob("src/*.ts")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range append(sources, "package.json", "../internal/httpapi/testdata/openapi.json") {
+		source, err := os.Stat(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if source.ModTime().After(built.ModTime()) {
+			t.Fatalf("%s is newer than the built package: run scripts/setup test, or npm run build in clients", name)
+		}
 	}
 }

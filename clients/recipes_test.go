@@ -32,33 +32,32 @@ type recipe struct {
 
 func (r recipe) in(t *testing.T) recipe { return recipe{r.rig.in(t), r.stage} }
 
-// TestReactNativeRecipe runs in a browser without its same-origin policy: a phone has none.
-func TestReactNativeRecipe(t *testing.T) {
+// TestFollowOverXHR reads streams as React Native does, in a browser without its same-origin policy: a phone has none.
+func TestFollowOverXHR(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
-	s.runInBrowser("react-native/testdata/app.js", []string{"react-native=./react-native/testdata/react-native.js"}, "--disable-web-security")
+	s.runInBrowser("testdata/native-app.js", nil, "--disable-web-security")
 	testRecipe(t, recipe{newRig(t), s})
 }
 
-func TestWebRecipe(t *testing.T) {
+func TestFollowInWebPages(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
 	s.runInBrowser("testdata/web-app.js", nil)
 	testRecipe(t, recipe{newRig(t, s.origin), s})
 }
 
-func TestFetchRecipe(t *testing.T) {
+func TestFollowInNode(t *testing.T) {
 	t.Parallel()
-	requirePackage(t, "eventsource-parser")
 	s := newStage(t)
-	s.runInNode("testdata/fetch-app.js", nil)
+	s.runInNode("testdata/node-app.js", nil)
 	testRecipe(t, recipe{newRig(t), s})
 }
 
-// TestTurn runs the tests of what the recipes have in common.
+// TestTurn runs the tests of a turn's rules.
 func TestTurn(t *testing.T) {
 	t.Parallel()
-	noticeScripts(t)
+	requireBuild(t)
 	if out, err := nodeCommand(t.Context(), nil, "--test", "testdata/turn.test.js").CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}

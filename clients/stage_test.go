@@ -164,6 +164,7 @@ func (s *stage) await(t *testing.T, what, app string, holds func(report) bool) {
 // runInNode runs a script in Node until the test ends.
 func (s *stage) runInNode(script string, more env) {
 	s.t.Helper()
+	requireBuild(s.t)
 	noticeScripts(s.t)
 	variables := env{"STAGE": s.origin}
 	maps.Copy(variables, more)
@@ -198,7 +199,7 @@ func (s *stage) awaitLoaded(script string) {
 // noticeScripts opens each script, so that the go command does not use a cached result after one has changed.
 func noticeScripts(t *testing.T) {
 	t.Helper()
-	for _, pattern := range []string{"*.js*", "*/*.js*", "*/testdata/*.js"} {
+	for _, pattern := range []string{"*.js*", "*/*.js*", "*/testdata/*.js", "testdata/*/*.js", "dist/*/*.js"} {
 		files, err := filepath.Glob(pattern)
 		if err != nil {
 			t.Fatal(err)
@@ -215,6 +216,7 @@ func noticeScripts(t *testing.T) {
 func bundleScript(t *testing.T, script, platform string, aliases []string) string {
 	t.Helper()
 	requirePackage(t, "esbuild")
+	requireBuild(t)
 	noticeScripts(t)
 	out := filepath.Join(t.TempDir(), "bundle.mjs")
 	arguments := []string{

@@ -1,30 +1,29 @@
-/** The apps' side of a test: does what the stage orders, with a recipe, and reports what an app's user sees. */
-import { openOutbox } from '../outbox.js';
-import { supabaseApi } from '../supabase.js';
-import * as turns from '../turn.js';
+/** The apps' side of a test: does what the stage orders, with the package, and reports what an app's user sees. */
+import { cancel, follow, isOver, openOutbox, watchedTurn } from '@arcoscribe/throughline';
+import { supabaseApi } from '@arcoscribe/throughline/supabase';
 
 /**
  * @param {object} options
- * @param {{follow: Function}} options.recipe
  * @param {(state: object) => void} options.report
  * @param {{getItem: Function, setItem: Function}} options.storage survives the app
  * @param {{background?: Function, foreground?: Function}} [options.phone] what the platform does to an app; without it
  *   the app lets go and follows once more by itself
+ * @param {object} [options.platform] what its Api has besides
  * @returns {(order: {do: string, with: object}) => Promise<void>}
  */
-export function appOf({ recipe, report, storage, phone = {} }) {
+export function appOf({ report, storage, phone = {}, platform = {} }) {
   const app = { turn: undefined, done: 0, ends: 0 };
   const session = sessionOf();
-  const api = supabaseApi(session.supabase, '');
+  const api = supabaseApi(session.supabase, '', platform);
   let outbox;
 
   const tell = () => report({ ...app, renewals: session.renewals });
   const onChange = (turn) => {
-    if (turn === app.turn && turns.isOver(turn)) app.ends++;
+    if (turn === app.turn && isOver(turn)) app.ends++;
     tell();
   };
   const open = async () => {
-    outbox = await openOutbox({ storage, follow: recipe.follow, api, onChange });
+    outbox = await openOutbox({ storage, api, onChange });
     app.turn = outbox.turns.at(-1) ?? app.turn;
   };
   const deeds = {
@@ -38,8 +37,8 @@ export function appOf({ recipe, report, storage, phone = {} }) {
       app.turn = await outbox.send(message);
     },
     watch(reply) {
-      app.turn = turns.watchedTurn(reply);
-      recipe.follow(app.turn, api, onChange);
+      app.turn = watchedTurn(reply);
+      follow(app.turn, api, onChange);
     },
     async sendAgain() {
       app.ends = 0;
@@ -48,7 +47,7 @@ export function appOf({ recipe, report, storage, phone = {} }) {
     background: () => (phone.background ?? outbox.close)(),
     foreground: () => (phone.foreground ?? open)(),
     async cancel({ chatId }) {
-      app.cancelled = await turns.cancel(chatId, api);
+      app.cancelled = await cancel(chatId, api);
     },
     kill: () => outbox.close(),
   };

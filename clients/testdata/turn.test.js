@@ -1,8 +1,8 @@
-/** What the recipes have in common, without a server. */
+/** The rules of a turn, without a server. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
-import { isOver, newTurn, nextRequest, pause, refused, take, tryAgain, watchedTurn } from '../turn.js';
+import { isOver, newTurn, nextRequest, pause, refused, take, tryAgain, watchedTurn } from '../dist/esm/turn.js';
 
 const FAMILY = '👨‍👩‍👧'; // five code points
 

@@ -1,5 +1,4 @@
-/** The recipe for browsers as an app. Hiding a page takes a person, so the page is told that it happened. */
-import * as recipe from '../web/throughline.js';
+/** The package in a web page. Hiding a page takes a person, so the page is told that it happened. */
 import { playInFrames } from './frames.js';
 import { appOf } from './stage.js';
 
@@ -8,7 +7,7 @@ const phone = {
   foreground: () => show(true),
 };
 
-playInFrames((report, storage) => appOf({ recipe, report, storage, phone }));
+playInFrames((report, storage) => appOf({ report, storage, phone }));
 
 function show(visible) {
   Object.defineProperty(document, 'hidden', { configurable: true, value: !visible });

@@ -1,5 +1,4 @@
-/** The recipe for fetch as apps in one Node process. */
-import * as recipe from '../fetch/throughline.js';
+/** Apps with the package in one Node process. */
 import { appOf, play, reporter } from './stage.js';
 
 const apps = new Map();
@@ -11,7 +10,7 @@ function open(name) {
     getItem: async (key) => stored.get(`${name}.${key}`) ?? null,
     setItem: async (key, value) => stored.set(`${name}.${key}`, value),
   };
-  return appOf({ recipe, report: (state) => report(name, state), storage });
+  return appOf({ report: (state) => report(name, state), storage });
 }
 
 await play(process.env.STAGE, async (order) => {

@@ -4,7 +4,7 @@
  */
 import EventSource from 'react-native-sse';
 
-import { playInFrames } from '../../testdata/frames.js';
+import { playInFrames } from '../frames.js';
 
 const TERMINAL = ['completion', 'message.failed', 'message.cancelled'];
 
