@@ -273,7 +273,7 @@ func (a *App) makeServer(ctx context.Context, inserter *jobs.Client) error {
 		Topics: topics, Rewriter: a.makeStandalone(topics),
 		Logger: a.logger, Metrics: a.metrics, Ready: a.ready, Version: Version, ChatDefaults: a.config.ChatDefaults,
 		MessagesPerMinute: a.config.MessagesPerMinute, MaxStreamsPerUser: a.config.MaxStreamsPerUser,
-		CORSOrigins: a.config.CORSOrigins, RiverUI: ui,
+		CORSOrigins: a.config.CORSOrigins, RiverUI: ui, Page: a.page(),
 	})
 	a.server = api.HTTPServer()
 	if err := a.listen(ctx, a.config.HTTPAddr); err != nil {

@@ -32,6 +32,8 @@ type Config struct {
 	SupabaseURL       string
 	SupabaseJWTSecret string
 	SupabaseSecretKey string
+	// SupabaseAnonKey is the key with which the page signs users in; a publishable one as well.
+	SupabaseAnonKey string
 
 	OpenAIAPIKey     string
 	OpenAIBaseURL    string
@@ -59,6 +61,9 @@ type Config struct {
 
 	LongTerm LongTerm
 	Topics   Topics
+
+	// WebApp is whether the page is served at /app/.
+	WebApp bool
 
 	RiverUI         bool
 	RiverUIUser     string
@@ -176,6 +181,7 @@ func Parse(lookup func(string) (string, bool), dev bool) (Config, error) {
 		SupabaseURL:       strings.TrimRight(r.url("SUPABASE_URL"), "/"),
 		SupabaseJWTSecret: r.text("SUPABASE_JWT_SECRET", ""),
 		SupabaseSecretKey: r.text("SUPABASE_SECRET_KEY", r.text("SUPABASE_SERVICE_ROLE_KEY", "")),
+		SupabaseAnonKey:   r.text("SUPABASE_ANON_KEY", ""),
 		OpenAIAPIKey:      r.text("OPENAI_API_KEY", ""),
 		OpenAIBaseURL:     r.url("OPENAI_BASE_URL"),
 		Variants:          r.variants("MODEL_VARIANTS", DefaultVariants),
@@ -214,6 +220,7 @@ func Parse(lookup func(string) (string, bool), dev bool) (Config, error) {
 		EmbeddingDimensions: r.number("EMBEDDING_DIMENSIONS", MaxDimensions, 1, MaxDimensions),
 		LongTerm:            r.longTerm(),
 		Topics:              r.topics(),
+		WebApp:              r.boolean("WEB_APP", true),
 		RiverUI:             r.boolean("RIVER_UI", dev),
 		RiverUIUser:         r.text("RIVER_UI_USER", ""),
 		RiverUIPassword:     r.text("RIVER_UI_PASSWORD", ""),

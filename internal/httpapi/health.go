@@ -61,6 +61,7 @@ type root struct {
 	Name      string   `json:"name"`
 	Version   string   `json:"version"`
 	OpenAPI   string   `json:"openapi" description:"Where the description of this API is."`
+	Page      string   `json:"page,omitempty" description:"Where people talk and see what is remembered, unless it is switched off."`
 	Endpoints []string `json:"endpoints" nullable:"false"`
 }
 
@@ -91,6 +92,9 @@ func (s *Server) getReadiness(c echo.Context) error {
 
 func (s *Server) getRoot(context.Context, auth.Principal, uuid.UUID, none) (root, error) {
 	found := root{Name: "throughline", Version: s.config.Version, OpenAPI: "/openapi.json"}
+	if s.config.Page != nil {
+		found.Page = "/app/"
+	}
 	for _, r := range routes() {
 		found.Endpoints = append(found.Endpoints, r.method+" "+r.path)
 	}

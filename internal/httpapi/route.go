@@ -42,7 +42,7 @@ type route struct {
 // limit is a method of the server, such as (*Server).limitMessages.
 type limit = func(*Server, echo.HandlerFunc) echo.HandlerFunc
 
-// routes are all routes but River UI's, in the order in which / and the OpenAPI document show them.
+// routes are all routes but River UI's and the page's, in the order in which / and the OpenAPI document show them.
 func routes() []route {
 	return slices.Concat(messageRoutes(), chatRoutes(), storedMessageRoutes(), topicRoutes(), memoryRoutes(), longMemoryRoutes(), searchRoutes(), graphRoutes(), transferRoutes(),
 		toolRoutes(), operationRoutes())

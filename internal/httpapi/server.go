@@ -66,6 +66,8 @@ type Config struct {
 	Tools Tools
 	// RiverUI is served at /river/ and below; nil for not at all. It checks access itself.
 	RiverUI http.Handler
+	// Page is served at /app/ and below; nil for not at all.
+	Page http.Handler
 	// PingInterval is the silence after which a stream sends a comment. Defaults to 15 s.
 	PingInterval time.Duration
 	// OpenTimeout is how long a stream waits for the model to accept the call before it begins; until then a failure
@@ -127,14 +129,16 @@ func (s *Server) router() *echo.Echo {
 	for _, r := range routes() {
 		s.mount(e, r)
 	}
-	s.mountRiverUI(e)
+	mountBelow(e, "/river", s.config.RiverUI)
+	mountBelow(e, "/app", s.config.Page)
 	return e
 }
 
-func (s *Server) mountRiverUI(e *echo.Echo) {
-	if s.config.RiverUI == nil {
+// mountBelow serves a path and everything below it, with a slash at its end.
+func mountBelow(e *echo.Echo, path string, handler http.Handler) {
+	if handler == nil {
 		return
 	}
-	e.GET("/river", func(c echo.Context) error { return c.Redirect(http.StatusTemporaryRedirect, "/river/") })
-	e.Any("/river/*", echo.WrapHandler(s.config.RiverUI))
+	e.GET(path, func(c echo.Context) error { return c.Redirect(http.StatusTemporaryRedirect, path+"/") })
+	e.Any(path+"/*", echo.WrapHandler(handler))
 }

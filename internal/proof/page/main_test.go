@@ -1,0 +1,148 @@
+// Package page proves the page at /app/ in Chromium by what a person does. Each area has a Go file, which prepares the
+// server's side, and scripts in internal/webui/page/test, which drive the browser with playwright-core.
+package page
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/arcoscribe/throughline/internal/app"
+	"github.com/arcoscribe/throughline/internal/config"
+	"github.com/arcoscribe/throughline/internal/testkit"
+)
+
+// Each test has a browser of its own.
+func TestMain(m *testing.M) {
+	_ = flag.Set("test.parallel", "2") // -parallel on the command line still decides
+	testkit.Main(m)
+}
+
+// env is the environment of a server or of a script.
+type env map[string]string
+
+// rig is a database, an offline model, a user and a running server.
+type rig struct {
+	testkit.Client // of the user
+	t              *testing.T
+	db             testkit.Database
+	model          *testkit.Model
+	pool           *pgxpool.Pool // the test's own connections
+	user           uuid.UUID
+	settings       env
+}
+
+// newRig starts a server with API, workers and page. change adds to its environment.
+func newRig(t *testing.T, script testkit.Script, change env) *rig {
+	t.Helper()
+	r := newStoppedRig(t, script, change)
+	r.start()
+	return r
+}
+
+// newStoppedRig is newRig whose server is still to be started.
+func newStoppedRig(t *testing.T, script testkit.Script, change env) *rig {
+	t.Helper()
+	requireBuild(t)
+	db := testkit.NewDatabase(t)
+	r := &rig{t: t, db: db, model: testkit.NewModel(t, script), pool: testkit.NewPool(t, db.DSN), user: testkit.NewUser(t, db)}
+	r.Client = testkit.Client{T: t, Token: testkit.Token(t, r.user)}
+	r.settings = env{
+		"DATABASE_URL": db.DSN, "DATABASE_DIRECT_URL": db.Direct(), "HTTP_ADDR": "127.0.0.1:0", "SUPABASE_JWT_SECRET": testkit.JWTSecret,
+		"OPENAI_API_KEY": "offline", "OPENAI_BASE_URL": r.model.BaseURL(), "EMBEDDING_MODEL": "none", "TOPICS": "off", "LONG_TERM_MEMORY": "false", "LOG_LEVEL": "debug", "DRAIN_TIMEOUT": "5s",
+		"RATE_LIMIT_MESSAGES_PER_MINUTE": "0", "MAX_STREAMS_PER_USER": "0", "MODEL_IDLE_TIMEOUT": "10m", // tests hold replies back
+	}
+	maps.Copy(r.settings, change)
+	return r
+}
+
+// start runs the server until the returned function is called or the test ends. A later start takes the same address.
+func (r *rig) start() (stop func()) {
+	r.t.Helper()
+	cfg, err := config.Parse(func(name string) (string, bool) {
+		value, ok := r.settings[name]
+		return value, ok
+	}, false)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	logs := &testkit.Log{}
+	server, err := app.New(r.t.Context(), cfg, app.Role{API: true, Workers: true}, logs.Logger())
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.settings["HTTP_ADDR"] = server.Addr()
+	r.Base = "http://" + server.Addr()
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- server.Run(ctx) }()
+	stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-done; err != nil {
+			r.t.Errorf("run: %v", err)
+		}
+	})
+	r.t.Cleanup(func() {
+		stop()
+		if r.t.Failed() && testing.Verbose() {
+			r.t.Logf("the log:\n%s", logs)
+		}
+	})
+	return stop
+}
+
+// scripts is where the page and its tests are.
+const scripts = "../../webui/page"
+
+// inBrowser runs a script of internal/webui/page/test with BASE, TOKEN, USER_ID and more in its environment. It fails the
+// test with the script's output when the script fails.
+func (r *rig) inBrowser(script string, more env) {
+	r.t.Helper()
+	ctx, cancel := context.WithTimeout(r.t.Context(), testkit.Patience)
+	defer cancel()
+	command := exec.CommandContext(ctx, "node", filepath.Join("test", script))
+	command.Dir = scripts
+	command.Env = os.Environ()
+	variables := env{"BASE": r.Base, "TOKEN": r.Token, "USER_ID": r.user.String(), "CHROMIUM": findBrowser(r.t)}
+	maps.Copy(variables, more)
+	for name, value := range variables {
+		command.Env = append(command.Env, fmt.Sprintf("%s=%s", name, value))
+	}
+	command.WaitDelay = time.Second // for pipes that a killed script's children hold open
+	if out, err := command.CombinedOutput(); err != nil {
+		r.t.Fatalf("%s: %v\n%s", script, err, out)
+	} else if testing.Verbose() {
+		r.t.Logf("%s:\n%s", script, out)
+	}
+}
+
+func findBrowser(t *testing.T) string {
+	t.Helper()
+	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
+		if path, err := exec.LookPath(name); err == nil {
+			return path
+		}
+	}
+	t.Fatal("no Chromium: run scripts/setup test, or apt-get install chromium")
+	return ""
+}
+
+// requireBuild fails a test when there is no page, or no packages to test it with.
+func requireBuild(t *testing.T) {
+	t.Helper()
+	for _, needed := range []string{scripts + "/node_modules/playwright-core", "../../webui/dist/index.html"} {
+		if _, err := os.Stat(needed); err != nil {
+			t.Fatalf("%v: run scripts/setup test", err)
+		}
+	}
+}

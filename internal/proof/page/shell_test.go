@@ -1,0 +1,9 @@
+package page
+
+import "testing"
+
+// TestEveryRoute opens each route in both themes, on a phone and on a desktop, signed in by the link that dev prints.
+func TestEveryRoute(t *testing.T) {
+	t.Parallel()
+	newRig(t, nil, nil).inBrowser("routes.mjs", nil)
+}

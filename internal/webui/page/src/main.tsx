@@ -1,0 +1,5 @@
+import { render } from 'preact';
+import { App } from './app';
+import './ui/base.css';
+
+render(<App />, document.body);

@@ -1,0 +1,80 @@
+/**
+ * What the page's tests share. A test is a script: it opens pages, does what a person does, and throws when something
+ * is not as it should be. See internal/proof/page.
+ */
+import assert from 'node:assert/strict';
+import { AxeBuilder } from '@axe-core/playwright';
+import { chromium } from 'playwright-core';
+
+export { assert };
+export const { BASE, TOKEN, USER_ID } = process.env;
+
+export const phone = { width: 390, height: 844 };
+export const desktop = { width: 1280, height: 800 };
+
+/** How long a test waits for what must happen. It is no bound on speed. */
+const PATIENCE = 60_000;
+
+const browser = await chromium.launch({ executablePath: process.env.CHROMIUM, args: ['--no-sandbox', '--disable-gpu', '--disable-dev-shm-usage'] });
+
+/** What must never happen on the page, from any of its tabs: broken policies, errors that nobody caught. */
+const complaints = [];
+
+/**
+ * A person's browser: tabs opened in it share its storage.
+ * options: those of playwright's newContext, such as {viewport: desktop, colorScheme: 'dark'}.
+ */
+export async function newBrowser(options = {}) {
+  const context = await browser.newContext({ viewport: phone, colorScheme: 'light', locale: 'en-GB', ...options });
+  context.setDefaultTimeout(PATIENCE);
+  await context.exposeFunction('complain', (text) => complaints.push(text));
+  await context.addInitScript(() => {
+    document.addEventListener('securitypolicyviolation', (event) => globalThis.complain(`policy: ${event.violatedDirective} ${event.blockedURI}`));
+  });
+  context.on('weberror', (error) => complaints.push(`error: ${error.error().stack}`));
+  return context;
+}
+
+/** Opens a path of the page in a new tab, signed in by the token in the address. */
+export async function open(context, path, token = TOKEN) {
+  const tab = await context.newPage();
+  await tab.goto(`${BASE}${path}#token=${token}`);
+  return tab;
+}
+
+/** axe finds nothing on what the tab shows. */
+export async function isAccessible(tab, where) {
+  const { violations } = await new AxeBuilder({ page: tab }).analyze();
+  const found = violations.map(({ id, help, nodes }) => `${id}: ${help}\n    ${nodes.map((node) => `${node.html}\n      ${node.failureSummary}`).join('\n    ')}`);
+  assert.equal(found.join('\n'), '', `axe at ${where}`);
+}
+
+/** Saves a picture to look at when SCREENSHOTS names a folder. */
+export async function picture(tab, name) {
+  if (process.env.SCREENSHOTS) await tab.screenshot({ path: `${process.env.SCREENSHOTS}/${name}.png` });
+}
+
+/** Calls the API as the user, for what a test prepares. */
+export async function call(method, path, body, token = TOKEN) {
+  const answer = await fetch(BASE + path, {
+    method,
+    headers: { Authorization: `Bearer ${token}`, Accept: 'application/json', ...(body && { 'Content-Type': 'application/json' }) },
+    body: body && JSON.stringify(body),
+  });
+  const text = await answer.text();
+  assert.ok(answer.ok, `${method} ${path}: ${answer.status} ${text}`);
+  return text ? JSON.parse(text) : undefined;
+}
+
+/** Runs the test's parts in their order, and ends the process. The first part that fails ends it with its error. */
+export async function run(parts) {
+  try {
+    for (const [name, part] of Object.entries(parts)) {
+      console.log(name);
+      await part();
+      assert.deepEqual(complaints, [], name);
+    }
+  } finally {
+    await browser.close();
+  }
+}
