@@ -1,35 +1,46 @@
 import { createContext } from 'preact';
 import { useContext } from 'preact/hooks';
-import { createClient, type Api, ThroughlineError } from './throughline';
-import type { Session } from './session';
+import { watchedFetch } from './reach';
+import { SessionOver, type Session } from './session';
+import { Turns } from './talk/turns';
+import { createClient, ThroughlineError, type Api, type Client } from './throughline';
 
-type Client = ReturnType<typeof createClient>;
-
-/** Who is signed in, and the client that calls the API for them. */
+/** Who is signed in, and what calls the API for them. */
 export interface SignedIn {
   api: Api;
   client: Client;
+  /** Another one of the same user after they signed in again. */
   session: Session;
+  turns: Turns;
 }
 
 export const SignedInContext = createContext<SignedIn | undefined>(undefined);
 
-/** The client of the user who is signed in. The shell shows nothing of the areas before. */
+/** The client of the user who is signed in. The areas are shown to nobody else. */
 export function useClient(): SignedIn {
   const signedIn = useContext(SignedInContext);
   if (!signedIn) throw new Error('useClient outside of the signed-in page');
   return signedIn;
 }
 
-/** A client whose calls go to the server that serves the page. */
-export function connect(session: Session): SignedIn {
-  const api: Api = { baseUrl: location.origin, accessToken: (renew) => session.accessToken(renew) };
-  return { api, client: createClient(api), session };
+/** A client whose calls go to the server that the page came from. onOver is called when the session cannot go on. */
+export function connect(session: Session, onOver: () => void): SignedIn {
+  const api: Api = {
+    baseUrl: location.origin,
+    fetch: watchedFetch,
+    accessToken: (renew) =>
+      signedIn.session.accessToken(renew).catch((error) => {
+        if (error instanceof SessionOver) onOver();
+        throw error;
+      }),
+  };
+  const signedIn: SignedIn = { api, client: createClient(api), session, turns: new Turns(api, session.userId) };
+  return signedIn;
 }
 
 /** One sentence that says to a person what went wrong. */
 export function sayError(error: unknown): string {
-  if (error instanceof ThroughlineError) return error.message;
-  if (error instanceof TypeError) return 'The server cannot be reached. Is this device online?';
+  if (error instanceof TypeError) return 'The server cannot be reached.';
+  if (error instanceof ThroughlineError && error.code.startsWith('http_')) return `Something between here and the server answered ${error.status}.`;
   return error instanceof Error ? error.message : String(error);
 }

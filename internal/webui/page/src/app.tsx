@@ -1,10 +1,10 @@
 import { lazy, LocationProvider, Route, Router, useLocation } from 'preact-iso';
-import { useEffect, useState } from 'preact/hooks';
-import { connect, sayError, type SignedIn, SignedInContext } from './api';
+import { useEffect, useRef, useState } from 'preact/hooks';
+import { connect, sayError, SignedInContext, type SignedIn } from './api';
 import { loadConfig, type Config } from './config';
-import { findSession, takeTokenFromAddress, type Session } from './session';
+import { findSession, onSignedOutElsewhere, takeTokenFromAddress, type Session } from './session';
+import { focusHeading, Shell } from './ui/shell';
 import { SignIn } from './ui/signin';
-import { Shell } from './ui/shell';
 
 const Talk = lazy(() => import('./talk').then((area) => area.Talk));
 const Remembers = lazy(() => import('./remembers').then((area) => area.Remembers));
@@ -16,30 +16,64 @@ const Consent = lazy(() => import('./consent').then((area) => area.Consent));
 export function App() {
   const [config, setConfig] = useState<Config>();
   const [signedIn, setSignedIn] = useState<SignedIn>();
+  const [over, setOver] = useState(false);
   const [problem, setProblem] = useState('');
 
-  const enter = (session: Session | undefined) => setSignedIn(session && connect(session));
+  /** The same user again goes on where they were; another one finds nothing of them. */
+  function enter(session: Session) {
+    setOver(false);
+    if (signedIn?.session.userId === session.userId) {
+      signedIn.session = session;
+      return;
+    }
+    leave();
+    const entered = connect(session, () => setOver(true));
+    entered.turns.open();
+    setSignedIn(entered);
+  }
+
+  function leave() {
+    signedIn?.turns.close();
+    setSignedIn(undefined);
+    setOver(false);
+  }
+
+  async function signOut() {
+    signedIn?.turns.close();
+    await signedIn?.session.signOut();
+    leave();
+  }
 
   async function start() {
+    setProblem('');
     try {
       const loaded = await loadConfig();
       takeTokenFromAddress();
-      enter(await findSession(loaded));
+      const session = await findSession(loaded);
+      if (session) enter(session);
       setConfig(loaded);
     } catch (error) {
       setProblem(sayError(error));
     }
   }
   useEffect(() => void start(), []);
+  useEffect(() => signedIn && onSignedOutElsewhere(signedIn.session.userId, leave), [signedIn]);
 
-  if (problem) return <main class="alone"><p role="alert">{problem}</p></main>;
+  if (problem) return <Alone><p role="alert">{problem}</p><button type="button" onClick={start}>Try again</button></Alone>;
   if (!config) return null;
-  if (!signedIn) return <SignIn config={config} onSession={enter} />;
+  if (!signedIn) {
+    return (
+      <Alone>
+        <p>Sign in to talk, and to see what is remembered.</p>
+        <SignIn config={config} onSession={enter} />
+      </Alone>
+    );
+  }
   return (
-    <SignedInContext.Provider value={signedIn}>
+    <SignedInContext.Provider value={signedIn} key={signedIn.session.userId}>
       <LocationProvider scope="/app">
-        <Shell onSignOut={() => enter(undefined)}>
-          <Router>
+        <Shell onSignOut={signOut}>
+          <Router onRouteChange={focusHeading}>
             <Route path="/app/" component={Talk} />
             <Route path="/app/chats/:id" component={Talk} />
             <Route path="/app/chats/:id/memory" component={Remembers} />
@@ -51,7 +85,26 @@ export function App() {
           </Router>
         </Shell>
       </LocationProvider>
+      {over && <SessionOverDialog config={config} onSession={enter} onLeave={signOut} />}
     </SignedInContext.Provider>
+  );
+}
+
+function Alone({ children }: { children: preact.ComponentChildren }) {
+  return <main class="alone"><h1>Throughline</h1>{children}</main>;
+}
+
+/** Asks to sign in again above the page, so that nothing of what was typed is lost. */
+function SessionOverDialog({ onLeave, ...signIn }: { config: Config; onSession: (session: Session) => void; onLeave: () => void }) {
+  const dialog = useRef<HTMLDialogElement>(null);
+  useEffect(() => dialog.current!.showModal(), []);
+  return (
+    <dialog ref={dialog} aria-labelledby="over" onCancel={(event) => event.preventDefault()}>
+      <h2 id="over">Your session has ended</h2>
+      <p>Sign in again to go on. What you have written is still here.</p>
+      <SignIn {...signIn} />
+      <button type="button" class="quiet" onClick={onLeave}>Sign out and delete it</button>
+    </dialog>
   );
 }
 

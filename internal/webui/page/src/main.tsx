@@ -2,4 +2,4 @@ import { render } from 'preact';
 import { App } from './app';
 import './ui/base.css';
 
-render(<App />, document.body);
+render(<App />, document.getElementById('page')!);

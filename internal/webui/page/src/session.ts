@@ -6,11 +6,10 @@ export interface Session {
   userId: string;
   /** What to call them: the address they signed in with, or the beginning of their id. */
   name: string;
+  /** Throws SessionOver when there is none any more, a TypeError when nothing could be reached. */
   accessToken(renew: boolean): Promise<string>;
   signOut(): Promise<void>;
 }
-
-const TOKEN = 'throughline.token';
 
 /** The session has ended and cannot be renewed: the user signs in again. */
 export class SessionOver extends Error {
@@ -19,19 +18,21 @@ export class SessionOver extends Error {
   }
 }
 
+const TOKEN = 'throughline.token';
+const SIGNED_OUT = 'throughline.signed-out';
+
 let supabase: Promise<SupabaseClient> | undefined;
 
 /** Supabase's own client, which keeps and renews the session; undefined where no project is configured. */
-export async function supabaseOf(config: Config): Promise<SupabaseClient | undefined> {
-  const { supabase_url: url, supabase_key: key } = config;
+export async function supabaseOf({ supabase_url: url, supabase_key: key }: Config): Promise<SupabaseClient | undefined> {
   if (!url || !key) return undefined;
-  supabase ??= import('@supabase/supabase-js').then(({ createClient }) => createClient(url, key));
+  supabase ??= import('@supabase/supabase-js').then(({ createClient }) => createClient(url, key, { auth: { flowType: 'pkce' } }));
   return supabase;
 }
 
 /**
  * Takes a token out of the address, as the link that `make run` prints has it. It is kept for this tab alone: it ends
- * with the tab and is in no file of the browser that outlives it.
+ * with the tab, and no page that is opened later finds it.
  */
 export function takeTokenFromAddress(): void {
   const token = new URLSearchParams(location.hash.slice(1)).get('token');
@@ -50,18 +51,20 @@ export async function findSession(config: Config): Promise<Session | undefined> 
 }
 
 /** A session of a token that was pasted. It cannot be renewed. Throws what a person reads when it is no token. */
-export function sessionOfToken(token: string): Session {
-  const { sub, email } = readClaims(token.trim());
-  sessionStorage.setItem(TOKEN, token.trim());
+export function sessionOfToken(pasted: string): Session {
+  const token = pasted.trim();
+  const { sub, email } = readClaims(token);
+  sessionStorage.setItem(TOKEN, token);
   return {
     userId: sub,
-    name: email || `user ${sub.slice(0, 8)}`,
+    name: nameOf(sub, email),
     async accessToken(renew) {
       if (renew) throw new SessionOver();
-      return token.trim();
+      return token;
     },
     async signOut() {
       sessionStorage.removeItem(TOKEN);
+      forget(sub);
     },
   };
 }
@@ -69,26 +72,58 @@ export function sessionOfToken(token: string): Session {
 export function sessionOfSupabase(client: SupabaseClient, user: { id: string; email?: string }): Session {
   return {
     userId: user.id,
-    name: user.email || `user ${user.id.slice(0, 8)}`,
+    name: nameOf(user.id, user.email),
     async accessToken(renew) {
       const { data, error } = renew ? await client.auth.refreshSession() : await client.auth.getSession();
-      if (data.session) return data.session.access_token;
-      if (error && error.status === undefined) throw new TypeError(error.message); // no network: not the session's fault
+      if (data.session?.user.id === user.id) return data.session.access_token;
+      if (error?.name === 'AuthRetryableFetchError') throw new TypeError(error.message);
       throw new SessionOver();
     },
     async signOut() {
-      await client.auth.signOut({ scope: 'local' });
+      await client.auth.signOut({ scope: 'local' }); // without a network, too, the session is gone from here
+      forget(user.id);
     },
   };
 }
 
+function nameOf(id: string, email?: string): string {
+  return email || `user ${id.slice(0, 8)}`;
+}
+
 function readClaims(token: string): { sub: string; email?: string } {
   try {
-    const bytes = Uint8Array.from(atob(token.split('.')[1].replace(/-/g, '+').replace(/_/g, '/')), (c) => c.charCodeAt(0));
+    const [, payload] = token.split('.');
+    const bytes = Uint8Array.from(atob(payload.replace(/-/g, '+').replace(/_/g, '/')), (character) => character.charCodeAt(0));
     const claims = JSON.parse(new TextDecoder().decode(bytes));
     if (typeof claims.sub === 'string') return claims;
   } catch {
     // said below
   }
-  throw new Error('This is not an access token: it has three parts, separated by dots, and names a user.');
+  sessionStorage.removeItem(TOKEN);
+  throw new Error('This is no access token: one has three parts with dots between them, and names a user.');
+}
+
+/** What the page stores for a user is under this: drafts, messages that are not sent yet. */
+export function storageKey(userId: string, name: string): string {
+  return `throughline.${userId}.${name}`;
+}
+
+/** Deletes what the page stored for a user, and has the other tabs of this browser leave as well. */
+function forget(userId: string): void {
+  for (const key of Object.keys(localStorage)) {
+    if (key.startsWith(storageKey(userId, ''))) localStorage.removeItem(key);
+  }
+  localStorage.setItem(SIGNED_OUT, userId);
+  localStorage.removeItem(SIGNED_OUT);
+}
+
+/** Tells when the user signs out in another tab. It returns a function that ends that. */
+export function onSignedOutElsewhere(userId: string, leave: () => void): () => void {
+  const heard = (event: StorageEvent) => {
+    if (event.key !== SIGNED_OUT || event.newValue !== userId) return;
+    sessionStorage.removeItem(TOKEN);
+    leave();
+  };
+  addEventListener('storage', heard);
+  return () => removeEventListener('storage', heard);
 }

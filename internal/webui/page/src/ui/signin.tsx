@@ -1,26 +1,64 @@
-import { useState } from 'preact/hooks';
-import type { Config } from '../config';
+import { useRef, useState } from 'preact/hooks';
 import { sayError } from '../api';
-import { sessionOfToken, type Session } from '../session';
+import type { Config } from '../config';
+import { sessionOfSupabase, sessionOfToken, supabaseOf, type Session } from '../session';
 
-export function SignIn({ onSession }: { config: Config; onSession: (session: Session) => void }) {
+interface Props {
+  config: Config;
+  onSession: (session: Session) => void;
+}
+
+/** With a project: its user's password, or a link by mail. Without: an access token. */
+export function SignIn({ config, onSession }: Props) {
   const [problem, setProblem] = useState('');
-  function enter(event: SubmitEvent) {
-    event.preventDefault();
-    try {
-      onSession(sessionOfToken(new FormData(event.currentTarget as HTMLFormElement).get('token') as string));
-    } catch (error) {
-      setProblem(sayError(error));
-    }
+  const [notice, setNotice] = useState('');
+  const [busy, setBusy] = useState(false);
+  const form = useRef<HTMLFormElement>(null);
+  const field = (name: string) => String(new FormData(form.current!).get(name));
+  const hasProject = Boolean(config.supabase_url && config.supabase_key);
+
+  async function attempt(deed: () => Promise<void>) {
+    setBusy(true);
+    setProblem('');
+    setNotice('');
+    await deed().catch((error) => setProblem(sayError(error)));
+    setBusy(false);
   }
+
+  async function byPassword() {
+    const client = (await supabaseOf(config))!;
+    const { data, error } = await client.auth.signInWithPassword({ email: field('email'), password: field('password') });
+    if (error) throw error.name === 'AuthRetryableFetchError' ? new TypeError(error.message) : error;
+    onSession(sessionOfSupabase(client, data.user));
+  }
+
+  async function byMail() {
+    if (!form.current!.email.reportValidity()) return;
+    const client = (await supabaseOf(config))!;
+    const { error } = await client.auth.signInWithOtp({ email: field('email'), options: { shouldCreateUser: false, emailRedirectTo: `${location.origin}/app/` } });
+    if (error) throw error;
+    setNotice(`A link is on its way to ${field('email')}. Open it in this browser.`);
+  }
+
+  function submit(event: SubmitEvent) {
+    event.preventDefault();
+    void attempt(hasProject ? byPassword : async () => onSession(sessionOfToken(field('token'))));
+  }
+
   return (
-    <main class="alone">
-      <h1>Throughline</h1>
-      <form onSubmit={enter}>
-        <label>Access token <textarea name="token" required autocomplete="off" spellcheck={false} rows={4} /></label>
-        {problem && <p role="alert">{problem}</p>}
-        <button type="submit" class="primary">Sign in</button>
-      </form>
-    </main>
+    <form class="sign-in" ref={form} onSubmit={submit}>
+      {hasProject ? (
+        <>
+          <label>Email <input name="email" type="email" required autocomplete="username" /></label>
+          <label>Password <input name="password" type="password" required autocomplete="current-password" /></label>
+        </>
+      ) : (
+        <label>Access token <textarea name="token" required autocomplete="off" spellcheck={false} rows={5} /></label>
+      )}
+      {problem && <p role="alert">{problem}</p>}
+      {notice && <p role="status">{notice}</p>}
+      <button class="primary" disabled={busy}>Sign in</button>
+      {hasProject && <button type="button" class="quiet" disabled={busy} onClick={() => void attempt(byMail)}>Send me a link instead</button>}
+    </form>
   );
 }

@@ -1,4 +1,5 @@
 import { useState } from 'preact/hooks';
+import { Icon } from './icon';
 
 const KEY = 'throughline.theme';
 const themes = ['system', 'light', 'dark'] as const;
@@ -24,5 +25,5 @@ export function ThemeSwitch() {
     apply(chosen);
     setTheme(chosen);
   }
-  return <button type="button" class="quiet" onClick={next} aria-label={`Theme: ${theme}. Change it`}>◐</button>;
+  return <button type="button" class="quiet square" onClick={next} aria-label={`Theme: ${theme}`} title={`Theme: ${theme}`}><Icon name="theme" /></button>;
 }

@@ -1,0 +1,88 @@
+package page
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/arcoscribe/throughline/internal/dev/offline"
+)
+
+// stage is the model of a test, and what its script may ask of the server's side.
+type stage struct {
+	mu     sync.Mutex
+	gates  map[string]chan struct{}
+	failed map[string]bool
+}
+
+// play answers a message by its first word: "hold …" waits after three words until the script releases it, "fail …" breaks
+// off the first time, "hostile" and "markdown" are texts. All others have the built-in model's answer.
+func (s *stage) play(request *offline.Request) offline.Answer {
+	if request.Kind != offline.KindReply {
+		return offline.Answer{}
+	}
+	switch word, _, _ := strings.Cut(request.Current, " "); word {
+	case "hold":
+		return offline.Answer{Text: heldReply, Gate: s.gate(request.Current), GateAfter: 3}
+	case "fail":
+		if s.firstTime(request.Current) {
+			return offline.Answer{Text: heldReply, Fault: offline.FaultFailed, FaultAfter: 3}
+		}
+		return offline.Answer{Text: "The second attempt worked."}
+	case "hostile":
+		return offline.Answer{Text: hostileReply}
+	case "markdown":
+		return offline.Answer{Text: markdownReply}
+	}
+	return offline.Answer{}
+}
+
+const heldReply = "One two three four five six seven eight nine ten."
+
+const markdownReply = "A bow needs **rosin**, *little* of it. See [the maker](https://example.com/rosin).\n\n### Steps\n\n1. Loosen the hair.\n2. Wipe it:\n\n" +
+	"```sh\nwipe --gently bow\n```\n\n| rosin | for |\n|---|---|\n| dark | winter |\n| light | summer |\n\n> Less is more.\n\n- [x] done\n- [ ] to do\n"
+
+// hostileReply tries whatever might run or fetch something, or confuse what stands around it.
+var hostileReply = "<script>window.hurt = 1</script> <img src=x onerror='window.hurt = 2'> <iframe src='javascript:parent.hurt = 3'></iframe>\n\n" +
+	"[click](javascript:window.hurt=4) [me](data:text/html,<script>opener.hurt=5</script>) ![picture](http://127.0.0.1:1/tracker.png) <a href=\"javascript:window.hurt=6\">link</a>\n\n" +
+	"<style>body { display: none }</style> \u202Egnirts desrever\u202D \u2066 \x1b[31m\n\n" + strings.Repeat("[", 3000) + strings.Repeat("*_", 3000) + "\n\n" + strings.Repeat("word", 25_000)
+
+func (s *stage) gate(name string) chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.gates == nil {
+		s.gates = map[string]chan struct{}{}
+	}
+	if s.gates[name] == nil {
+		s.gates[name] = make(chan struct{})
+	}
+	return s.gates[name]
+}
+
+func (s *stage) firstTime(name string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.failed == nil {
+		s.failed = map[string]bool{}
+	}
+	first := !s.failed[name]
+	s.failed[name] = true
+	return first
+}
+
+// TestTalk is what a person does in a chat. Its script calls the stage, at STAGE: /release?name=…, /stop and /start.
+func TestTalk(t *testing.T) {
+	t.Parallel()
+	s := &stage{}
+	r := newStoppedRig(t, s.play, nil)
+	stop := r.start()
+	calls := http.NewServeMux()
+	calls.HandleFunc("POST /release", func(_ http.ResponseWriter, request *http.Request) { close(s.gate(request.FormValue("name"))) })
+	calls.HandleFunc("POST /stop", func(http.ResponseWriter, *http.Request) { stop() })
+	calls.HandleFunc("POST /start", func(http.ResponseWriter, *http.Request) { stop = r.start() })
+	desk := httptest.NewServer(calls)
+	t.Cleanup(desk.Close)
+	r.inBrowser("talk.mjs", env{"STAGE": desk.URL})
+}

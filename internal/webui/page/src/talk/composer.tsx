@@ -1,0 +1,116 @@
+import { useEffect, useRef, useState } from 'preact/hooks';
+import { useClient } from '../api';
+import { storageKey } from '../session';
+import { Icon } from '../ui/icon';
+
+export interface Draft {
+  content: string;
+  files: { path: string; content: string }[];
+}
+
+/** The server's limits (docs/http.md), said here before anything is sent. */
+const MOST_CHARACTERS = 32_000;
+const MOST_FILES = 20;
+const MOST_BYTES = 256 * 1024;
+
+/** Whether the next composer has the keyboard from the start: a chat that has just begun takes the place of a new one. */
+let typing = false;
+
+interface Props {
+  chatId?: string;
+  running: boolean;
+  onSend: (draft: Draft) => void;
+  onStop: () => void;
+}
+
+/** Where a message is written. What is not sent survives a reload. */
+export function Composer({ chatId, running, onSend, onStop }: Props) {
+  const { session } = useClient();
+  const key = storageKey(session.userId, `draft.${chatId ?? 'new'}`);
+  const [content, setContent] = useState(() => localStorage.getItem(key) ?? '');
+  const [files, setFiles] = useState<Draft['files']>([]);
+  const [problem, setProblem] = useState('');
+  const input = useRef<HTMLTextAreaElement>(null);
+  const ready = content.trim() !== '' && !running;
+
+  useEffect(() => {
+    if (typing) input.current!.focus();
+    typing = false;
+  }, []);
+
+  function write(text: string) {
+    setContent(text);
+    if (text) localStorage.setItem(key, text);
+    else localStorage.removeItem(key);
+  }
+
+  function send(event?: Event) {
+    event?.preventDefault();
+    if (!ready) return;
+    if ([...content.trim()].length > MOST_CHARACTERS) return setProblem(`A message has at most ${MOST_CHARACTERS.toLocaleString()} characters. Attach a longer text as a file.`);
+    setProblem('');
+    typing = !chatId;
+    onSend({ content: content.trim(), files });
+    write('');
+    setFiles([]);
+    input.current!.focus();
+  }
+
+  /** Return sends where there is a keyboard; on a phone it begins a new line, as everywhere there. */
+  function pressed(event: KeyboardEvent) {
+    if (event.key === 'Enter' && !event.shiftKey && !event.isComposing && matchMedia('(pointer: fine)').matches) send(event);
+  }
+
+  async function attach(event: Event) {
+    const chosen = event.currentTarget as HTMLInputElement;
+    setProblem('');
+    const read = await Promise.all([...chosen.files!].map(textOf));
+    chosen.value = '';
+    const refused = read.find((one) => 'problem' in one);
+    if (refused) setProblem(refused.problem!);
+    setFiles((before) => [...before, ...read.filter((one): one is Draft['files'][0] => !('problem' in one))].slice(0, MOST_FILES));
+  }
+
+  return (
+    <form class="composer" onSubmit={send} aria-label="Write a message">
+      {problem && <p role="alert">{problem}</p>}
+      {files.length > 0 && (
+        <ul class="attachments">
+          {files.map((file) => (
+            <li key={file.path}>
+              <Icon name="file" /> <bdi>{file.path}</bdi>
+              <button type="button" class="action" aria-label={`Do not attach ${file.path}`} onClick={() => setFiles(files.filter((one) => one !== file))}><Icon name="close" /></button>
+            </li>
+          ))}
+        </ul>
+      )}
+      <div class="composer-line">
+        <label class="action attach" title="Attach text files">
+          <span class="unseen">Attach text files</span>
+          <Icon name="file" />
+          <input type="file" class="unseen" multiple onChange={attach} />
+        </label>
+        <label class="composer-text">
+          <span class="unseen">Message</span>
+          <textarea ref={input} rows={1} dir="auto" placeholder="Write a message" value={content} onInput={(event) => write(event.currentTarget.value)} onKeyDown={pressed} enterkeyhint="enter" />
+        </label>
+        {running ? (
+          <button type="button" class="primary square" aria-label="Stop the reply" title="Stop the reply" onClick={onStop}><Icon name="stop" /></button>
+        ) : (
+          <button class="primary square" aria-label="Send" title="Send" disabled={!ready}><Icon name="send" /></button>
+        )}
+      </div>
+    </form>
+  );
+}
+
+async function textOf(file: File): Promise<{ path: string; content: string } | { problem: string }> {
+  if (file.size > MOST_BYTES) return { problem: `${file.name} is too large: a file has at most 256 KiB.` };
+  try {
+    const content = new TextDecoder('utf-8', { fatal: true }).decode(await file.arrayBuffer());
+    if (content && !content.includes('\0')) return { path: file.name, content };
+  } catch {
+    // said below
+  }
+  return { problem: `${file.name} is no text file.` };
+}

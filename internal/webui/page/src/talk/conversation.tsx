@@ -1,0 +1,198 @@
+import { useLocation } from 'preact-iso';
+import { useEffect, useRef, useState } from 'preact/hooks';
+import { sayError, useClient } from '../api';
+import { tellChange, useRefresh } from '../changes';
+import { isOver, type Schemas, type Turn } from '../throughline';
+import { announce } from '../ui/announce';
+import { Icon } from '../ui/icon';
+import { useTitle } from '../ui/title';
+import { Composer, type Draft } from './composer';
+import { RunningTurn, StoredMessage } from './message';
+import { useMessages, useSteadyScroll, type Message } from './messages';
+import { ChatSettings } from './settings';
+import { useTurns } from './turns';
+
+type Chat = Schemas['Chat'];
+
+/** One chat, or the one that begins with the next message. */
+export function Conversation({ chatId, alone }: { chatId?: string; alone: boolean }) {
+  const { turns } = useClient();
+  const { route } = useLocation();
+  const [chat, setChat] = useChat(chatId);
+  const history = useMessages(chatId);
+  const running = useTurns(turns, chatId);
+  const [temporary, setTemporary] = useState(false);
+  const [problem, setProblem] = useState('');
+  const begun = useRef<string | undefined>(undefined); // the message that begins a chat here
+  const { shown, loose } = together(history.messages ?? [], running);
+  const size = shown.length + loose.reduce((sum, turn) => sum + 1 + turn.text.length + turn.status.length, 0);
+  const { leaveEnd, toEnd } = useSteadyScroll(shown[0]?.id, size);
+  const busy = running.find((turn) => !isOver(turn));
+
+  useTitle(chat?.title ?? (chatId ? 'Chat' : 'New chat'));
+  useWatched(history.messages);
+  useEnds(running, history.refresh);
+  useTarget(history, leaveEnd);
+
+  // As soon as the server has made the chat, this is its page.
+  useEffect(() => turns.subscribe(() => {
+    const turn = chatId ? undefined : turns.named(begun.current);
+    if (turn?.chatId) route(`/app/chats/${turn.chatId}`, true);
+  }), [chatId]);
+
+  // What is shown from the server's list needs no turn any more.
+  useEffect(() => {
+    for (const turn of running) if (isOver(turn) && turn.status !== 'failed' && !loose.includes(turn)) turns.drop(turn);
+  });
+
+  function send({ content, files }: Draft) {
+    const clientMessageId = crypto.randomUUID();
+    const options = { ...(files.length > 0 && { files }), ...(temporary && { remember: false }) };
+    begun.current = clientMessageId;
+    toEnd();
+    turns.send({ clientMessageId, content, chatId, options });
+  }
+
+  const stop = () => turns.stop(busy!).catch((error) => setProblem(sayError(error)));
+
+  return (
+    <section class="conversation" aria-labelledby="chat">
+      <ChatHead chat={chat} chatId={chatId} alone={alone} onChange={setChat} />
+      {history.gone ? <p role="alert">{history.problem} <a href="/app/">Go to your chats.</a></p> : (
+        <>
+          <div class="messages">
+            {history.hasOlder && <Older load={history.older} />}
+            {!chatId && loose.length === 0 && <Welcome temporary={temporary} setTemporary={setTemporary} />}
+            {shown.map((message) => <StoredMessage key={message.id} message={message} change={history.change} remove={history.remove} />)}
+            {loose.map((turn) => (
+              <RunningTurn key={turn.clientMessageId ?? turn.messageId} turn={turn} asked={isAsked(turn, shown)} retry={() => turns.retry(turn)} drop={() => turns.drop(turn)} />
+            ))}
+            {(problem || history.problem) && <p role="alert">{problem || history.problem}</p>}
+          </div>
+          <Composer chatId={chatId} running={Boolean(busy)} onSend={send} onStop={stop} />
+        </>
+      )}
+    </section>
+  );
+}
+
+/** The stored messages to show, and the turns that they do not hold yet. Of their replies the turns show the latest. */
+function together(messages: Message[], turns: Turn[]): { shown: Message[]; loose: Turn[] } {
+  const stored = new Map(messages.map((message) => [message.id, message]));
+  const loose = turns.filter((turn) => {
+    const reply = turn.messageId ? stored.get(turn.messageId) : undefined;
+    return turn.status === 'failed' || !reply || reply.status === 'streaming';
+  });
+  const byTurn = new Set(loose.flatMap((turn) => [turn.messageId, turn.userMessageId]));
+  const shown = messages.filter((one) => !one.superseded_by && one.status !== 'streaming' && (one.role === 'user' || !(byTurn.has(one.id) || byTurn.has(one.reply_to ?? ''))));
+  return { shown, loose };
+}
+
+/** Whether the user's message of a turn is shown already. The server stores it before it answers, also with a failure. */
+function isAsked(turn: Turn, shown: Message[]): boolean {
+  const last = shown.findLast((message) => message.role === 'user');
+  return turn.userMessageId ? shown.some((message) => message.id === turn.userMessageId) : turn.status === 'failed' && last?.content === turn.content;
+}
+
+function useChat(chatId: string | undefined): [Chat | undefined, (chat: Chat) => void] {
+  const { client } = useClient();
+  const [chat, setChat] = useState<Chat>();
+
+  async function read() {
+    if (!chatId) return;
+    const { data } = await client.GET('/v1/chats/{chat_id}', { params: { path: { chat_id: chatId } } });
+    setChat(data);
+  }
+
+  const attempt = () => void read().catch(() => {}); // reading its messages fails as well, and says why
+  useEffect(attempt, [chatId]);
+  useRefresh(attempt, [chatId]);
+  return [chat, setChat];
+}
+
+/** Follows a reply that runs for another device. */
+function useWatched(messages: Message[] | undefined) {
+  const { turns } = useClient();
+  useEffect(() => {
+    const last = messages?.at(-1);
+    if (last?.status === 'streaming') turns.watch({ chatId: last.chat_id, messageId: last.id });
+  }, [messages]);
+}
+
+/** Says a reply when it is complete, and has it read from the server. */
+function useEnds(running: Turn[], refresh: () => void) {
+  const known = useRef(new Set<Turn>());
+  useEffect(() => {
+    for (const turn of running.filter((one) => isOver(one) && known.current.has(one))) {
+      known.current.delete(turn);
+      if (turn.status === 'complete') announce(`Reply: ${turn.text}`);
+      refresh();
+      tellChange();
+    }
+    for (const turn of running) if (!isOver(turn)) known.current.add(turn);
+  });
+}
+
+/** Goes to the message that the address names. */
+function useTarget(history: ReturnType<typeof useMessages>, leaveEnd: () => void) {
+  const { query } = useLocation();
+  const sought = query.message ?? query.seq;
+  const loaded = history.messages !== undefined;
+  useEffect(() => {
+    if (!sought || !loaded) return;
+    const isIt = (message: Message) => message.id === query.message || String(message.seq) === query.seq;
+    leaveEnd();
+    void history.until(isIt).then(() => setTimeout(() => {
+      const found = history.latest().find(isIt);
+      const element = found && document.getElementById(`message-${found.id}`);
+      element?.scrollIntoView({ block: 'center' });
+      element?.focus({ preventScroll: true });
+    }, 50)); // when it is drawn
+  }, [sought, loaded]);
+}
+
+function ChatHead({ chat, chatId, alone, onChange }: { chat?: Chat; chatId?: string; alone: boolean; onChange: (chat: Chat) => void }) {
+  const [changing, setChanging] = useState(false);
+  const Heading = alone ? 'h2' : 'h1';
+  return (
+    <header class="chat-head">
+      <a class="action back" href="/app/" aria-label="All chats"><Icon name="back" /></a>
+      <div class="chat-name">
+        <Heading id="chat"><bdi>{chatId ? chat?.title || 'Untitled' : 'New chat'}</bdi></Heading>
+        {chat && !chat.remember && <span class="badge">temporary</span>}
+        {chat?.tags.map((tag) => <bdi class="badge" key={tag}>#{tag}</bdi>)}
+      </div>
+      {chatId && (
+        <nav aria-label="This chat">
+          <a href={`/app/chats/${chatId}/memory`}>Memory</a>
+          <a href={`/app/chats/${chatId}/topics`}>Topics</a>
+        </nav>
+      )}
+      {chat && <button type="button" class="action" aria-label="Change the title, tags and more" title="Change the title, tags and more" onClick={() => setChanging(true)}><Icon name="edit" /></button>}
+      {chat && changing && <ChatSettings chat={chat} onChange={onChange} onClose={() => setChanging(false)} />}
+    </header>
+  );
+}
+
+function Welcome({ temporary, setTemporary }: { temporary: boolean; setTemporary: (on: boolean) => void }) {
+  return (
+    <div class="welcome">
+      <p class="greeting">What is on your mind?</p>
+      <label class="check">
+        <input type="checkbox" role="switch" checked={temporary} onChange={(event) => setTemporary(event.currentTarget.checked)} /> Temporary chat
+      </label>
+      <p class="hint">{temporary ? 'Other chats learn nothing of this one, and it nothing of them.' : 'What you tell here is remembered in your other chats.'}</p>
+    </div>
+  );
+}
+
+/** Loads older messages when it comes into view, or by the keyboard. */
+function Older({ load }: { load: () => Promise<void> }) {
+  const button = useRef<HTMLButtonElement>(null);
+  useEffect(() => {
+    const observer = new IntersectionObserver(([entry]) => entry.isIntersecting && void load(), { rootMargin: '200px' });
+    observer.observe(button.current!);
+    return () => observer.disconnect();
+  });
+  return <button type="button" class="quiet older" ref={button} onClick={() => void load()}>Earlier messages</button>;
+}

@@ -1,0 +1,90 @@
+/**
+ * Markdown as elements. No HTML is made of it: what a model writes as HTML is shown as text, pictures are links, and a
+ * link leads to the web or to mail. Nothing is fetched that the reader did not ask for.
+ */
+import type { Nodes, Parents, Root } from 'mdast';
+import { fromMarkdown } from 'mdast-util-from-markdown';
+import { gfmFromMarkdown } from 'mdast-util-gfm';
+import { gfm } from 'micromark-extension-gfm';
+import { h, type ComponentChild } from 'preact';
+import { memo } from 'preact/compat';
+
+/** A longer text is shown as it is: to parse it might take longer than to read it, and runs anew with each word. */
+const LONGEST = 50_000;
+const LONGEST_LINE = 10_000;
+
+export const Markdown = memo(function Markdown({ text }: { text: string }) {
+  if (text.length > LONGEST || text.split('\n').some((line) => line.length > LONGEST_LINE)) return <p class="plain">{text}</p>;
+  const root = fromMarkdown(text, { extensions: [gfm()], mdastExtensions: [gfmFromMarkdown()] });
+  return <>{new Renderer(root).children(root)}</>;
+});
+
+class Renderer {
+  #definitions = new Map<string, string>();
+  #level = 2; // of the heading above the message
+
+  constructor(root: Root) {
+    for (const node of root.children) if (node.type === 'definition') this.#definitions.set(node.identifier, node.url);
+  }
+
+  children(parent: Parents): ComponentChild[] {
+    return parent.children.map((child) => this.node(child));
+  }
+
+  node(node: Nodes): ComponentChild {
+    switch (node.type) {
+      case 'text': return node.value;
+      case 'html': return node.value;
+      case 'paragraph': return <p>{this.children(node)}</p>;
+      case 'emphasis': return <em>{this.children(node)}</em>;
+      case 'strong': return <strong>{this.children(node)}</strong>;
+      case 'delete': return <del>{this.children(node)}</del>;
+      case 'inlineCode': return <code>{node.value}</code>;
+      case 'break': return <br />;
+      case 'thematicBreak': return <hr />;
+      case 'blockquote': return <blockquote>{this.children(node)}</blockquote>;
+      case 'code': return <pre tabIndex={0} role="region" aria-label={`Code${node.lang ? ` in ${node.lang}` : ''}`}><code>{node.value}</code></pre>;
+      case 'heading': return this.#heading(node.depth, this.children(node));
+      case 'list': return node.ordered ? <ol start={node.start ?? 1}>{this.children(node)}</ol> : <ul>{this.children(node)}</ul>;
+      case 'listItem': return this.#item(node);
+      case 'link': return link(node.url, this.children(node));
+      case 'linkReference': return link(this.#definitions.get(node.identifier) ?? '', this.children(node));
+      case 'image': return link(node.url, node.alt || node.url);
+      case 'imageReference': return link(this.#definitions.get(node.identifier) ?? '', node.alt || node.identifier);
+      case 'footnoteReference': return <sup>{node.identifier}</sup>;
+      case 'footnoteDefinition': return <aside class="footnote"><sup>{node.identifier}</sup> {this.children(node)}</aside>;
+      case 'table': return this.#table(node);
+      case 'definition': return null;
+      default: return 'children' in node ? this.children(node as Parents) : null;
+    }
+  }
+
+  /** Below the message's own heading, without a gap, as a reader by ear expects. */
+  #heading(depth: number, children: ComponentChild[]): ComponentChild {
+    this.#level = Math.min(depth + 2, this.#level + 1, 6);
+    return h(`h${this.#level}` as 'h3', {}, children);
+  }
+
+  #item(node: Extract<Nodes, { type: 'listItem' }>): ComponentChild {
+    const children = node.children.map((child) => (child.type === 'paragraph' && !node.spread ? this.children(child) : this.node(child)));
+    if (typeof node.checked !== 'boolean') return <li>{children}</li>;
+    return <li class="task">{node.checked ? '☑ ' : '☐ '}{children}</li>;
+  }
+
+  #table(node: Extract<Nodes, { type: 'table' }>): ComponentChild {
+    const [head, ...rows] = node.children;
+    return (
+      <div class="wide" tabIndex={0} role="region" aria-label="Table">
+        <table>
+          <thead><tr>{head.children.map((cell) => <th scope="col">{this.children(cell)}</th>)}</tr></thead>
+          <tbody>{rows.map((row) => <tr>{row.children.map((cell) => <td>{this.children(cell)}</td>)}</tr>)}</tbody>
+        </table>
+      </div>
+    );
+  }
+}
+
+function link(url: string, children: ComponentChild): ComponentChild {
+  if (!/^(https?:\/\/|mailto:)/i.test(url)) return children;
+  return <a href={url} target="_blank" rel="noopener noreferrer nofollow">{children}</a>;
+}

@@ -1,0 +1,256 @@
+/** What a person does in a chat. The model is the stage of talk_test.go. */
+import { assert, call, desktop, isAccessible, newBrowser, open, picture, phone, run, BASE } from './harness.mjs';
+
+const stage = async (path) => assert.equal((await fetch(process.env.STAGE + path, { method: 'POST' })).status, 200);
+const release = (name) => stage(`/release?name=${encodeURIComponent(name)}`);
+
+const held = 'One two three four five six seven eight nine ten.';
+const composer = (tab) => tab.getByRole('textbox', { name: 'Message', exact: true });
+const replies = (tab) => tab.locator('.message.assistant');
+const asked = (tab) => tab.locator('.message.user .words');
+const words = (tab, nth = -1) => replies(tab).nth(nth).locator('.words');
+
+async function say(tab, text) {
+  await composer(tab).fill(text);
+  await tab.getByRole('button', { name: 'Send' }).click();
+}
+
+/** Waits until a locator has a text, to the letter but for white space. */
+async function reads(locator, text) {
+  await locator.filter({ hasText: text instanceof RegExp ? text : new RegExp(`^\\s*${RegExp.escape?.(text) ?? text.replace(/[.*+?^${}()|[\]\\]/g, '\\$&')}\\s*$`) }).first().waitFor();
+}
+
+const context = await newBrowser({ permissions: ['clipboard-read', 'clipboard-write'] });
+let tab;
+let chat; // its address
+
+await run({
+  async 'the first message begins a chat, and the reply streams'() {
+    tab = await open(context, '/app/');
+    await tab.getByText('You have no chats yet.').waitFor();
+    await tab.getByRole('link', { name: 'New chat' }).click();
+    await say(tab, 'hold the cello');
+    await reads(words(tab), 'One two three');
+    await tab.waitForURL(/\/app\/chats\/[0-9a-f-]{36}$/);
+    chat = new URL(tab.url()).pathname;
+    assert.equal(await tab.evaluate(() => document.activeElement.tagName), 'TEXTAREA', 'the keyboard has left the composer');
+    await picture(tab, 'talk-streaming');
+    await isAccessible(tab, 'a running reply');
+  },
+
+  async 'a reload in mid-reply goes on, and so does a second tab'() {
+    await tab.reload();
+    await reads(words(tab), 'One two three');
+    const second = await open(context, chat);
+    await reads(words(second), 'One two three');
+    await release('hold the cello');
+    for (const one of [tab, second]) {
+      await reads(words(one), held);
+      await one.getByRole('button', { name: 'Send' }).waitFor();
+      assert.equal(await replies(one).count(), 1);
+      assert.equal(await asked(one).count(), 1);
+    }
+    assert.match(await second.getByRole('status').allTextContents().then((all) => all.join()), /Reply: One two three/);
+    await second.close();
+  },
+
+  async 'a reply that begins in one tab appears in the other'() {
+    const second = await open(context, chat);
+    await replies(second).first().waitFor();
+    await say(tab, 'hold the bow');
+    await reads(words(second), 'One two three');
+    await reads(asked(second).last(), 'hold the bow');
+    await second.getByRole('button', { name: 'Stop the reply' }).click();
+    for (const one of [tab, second]) {
+      await one.getByText('You stopped this reply.').waitFor();
+      await one.getByRole('button', { name: 'Send' }).waitFor();
+      assert.equal(await replies(one).count(), 2);
+    }
+    await release('hold the bow');
+    await second.close();
+  },
+
+  async 'a reply that broke off is tried again, and replaced'() {
+    await say(tab, 'fail once');
+    await tab.getByRole('button', { name: 'Try again' }).waitFor();
+    await reads(words(tab), /^One two three/);
+    await isAccessible(tab, 'a failed reply');
+    await picture(tab, 'talk-failed');
+    await tab.reload();
+    await tab.getByRole('button', { name: 'Try again' }).click();
+    await reads(words(tab), 'The second attempt worked.');
+    await tab.getByRole('button', { name: 'Send' }).waitFor();
+    assert.equal(await asked(tab).filter({ hasText: 'fail once' }).count(), 1);
+    assert.equal(await replies(tab).count(), 3);
+  },
+
+  async 'Markdown is drawn'() {
+    await say(tab, 'markdown please');
+    const reply = replies(tab).last();
+    await reply.getByRole('heading', { name: 'Steps' }).waitFor();
+    await tab.getByRole('button', { name: 'Send' }).waitFor();
+    assert.equal(await reply.locator('strong').innerText(), 'rosin');
+    assert.equal(await reply.locator('pre').innerText(), 'wipe --gently bow');
+    assert.equal(await reply.getByRole('cell').first().innerText(), 'dark');
+    assert.deepEqual(await reply.getByRole('link', { name: 'the maker' }).evaluate((link) => [link.href, link.rel, link.target]), ['https://example.com/rosin', 'noopener noreferrer nofollow', '_blank']);
+    await isAccessible(tab, 'Markdown');
+    await picture(tab, 'talk-phone');
+  },
+
+  async 'a reply is rated, pinned, copied and deleted'() {
+    const reply = replies(tab).last();
+    await reply.getByRole('button', { name: 'Good reply' }).click();
+    await reply.locator('[aria-label="Good reply"][aria-pressed="true"]').waitFor();
+    await reply.getByRole('button', { name: 'Pin' }).click();
+    await reply.getByText('Pinned').waitFor();
+    await reply.getByRole('button', { name: 'Copy' }).click();
+    await tab.getByText('Copied.').waitFor({ state: 'attached' });
+    assert.match(await tab.evaluate(() => navigator.clipboard.readText()), /^A bow needs \*\*rosin\*\*/);
+    const { messages } = await call('GET', `/v1/chats/${chat.split('/').at(-1)}/messages`);
+    assert.deepEqual([messages.at(-1).rating, messages.at(-1).pinned], [1, true]);
+    assert.equal(await reply.getByRole('link', { name: 'Why it said that' }).getAttribute('href'), `${chat}/memory?why=${messages.at(-1).id}`);
+
+    await reply.getByRole('button', { name: 'Delete' }).click();
+    await tab.getByRole('dialog').getByRole('button', { name: 'Keep it' }).click();
+    await reply.getByRole('button', { name: 'Delete' }).click();
+    await isAccessible(tab, 'a question');
+    await tab.getByRole('dialog').getByRole('button', { name: 'Delete it' }).click();
+    await reply.getByText('A bow needs').waitFor({ state: 'detached' });
+    assert.equal((await call('GET', `/v1/chats/${chat.split('/').at(-1)}/messages`)).messages.length, messages.length - 1);
+  },
+
+  async 'the title and tags are changed, in the list of another tab as well'() {
+    const second = await open(context, '/app/');
+    await second.setViewportSize(desktop);
+    await second.getByRole('link', { name: /hold the cello/ }).waitFor();
+    await tab.getByRole('button', { name: 'Change the title' }).click();
+    await isAccessible(tab, 'the settings of a chat');
+    await tab.getByRole('textbox', { name: 'Title' }).fill('Strings');
+    await tab.getByRole('textbox', { name: 'Tags' }).fill('cello, care');
+    await tab.getByRole('button', { name: 'Save' }).click();
+    await tab.getByRole('heading', { name: 'Strings', level: 1 }).waitFor();
+    assert.match(await tab.title(), /^Strings/);
+    await second.getByRole('link', { name: /Strings/ }).waitFor();
+    await call('POST', '/v1/chats', { title: 'Another', tags: ['travel'] });
+    await second.reload();
+    await second.getByRole('link', { name: /Another/ }).waitFor();
+    await second.getByRole('button', { name: 'care' }).click();
+    await second.getByRole('link', { name: /Another/ }).waitFor({ state: 'detached' });
+    await second.getByRole('link', { name: /Strings/ }).waitFor();
+    await isAccessible(second, 'the list with a tag');
+    await second.close();
+  },
+
+  async 'a search finds the message and goes to it'() {
+    await tab.goto(`${BASE}/app/`);
+    await tab.getByRole('searchbox').fill('attempt');
+    const found = tab.getByRole('link', { name: /The second attempt/ });
+    await found.waitFor();
+    assert.equal(await found.locator('mark').innerText(), 'attempt');
+    await isAccessible(tab, 'a search');
+    await found.click();
+    await tab.waitForFunction(() => document.activeElement?.matches('article') && document.activeElement.textContent.includes('second attempt'));
+  },
+
+  async 'a hostile reply does no harm'() {
+    await say(tab, 'hostile');
+    await reads(words(tab), /<script>window\.hurt/);
+    await tab.getByRole('button', { name: 'Send' }).waitFor();
+    assert.equal(await tab.evaluate(() => window.hurt), undefined);
+    const reply = replies(tab).last();
+    assert.equal(await reply.locator('script, img, iframe, style').count(), 0);
+    assert.deepEqual(await reply.locator('a:not(.action)').evaluateAll((links) => links.map((link) => link.protocol)), []);
+    assert.ok(await tab.evaluate(() => document.documentElement.scrollWidth <= innerWidth), 'the page is wider than the screen');
+    await isAccessible(tab, 'a hostile reply');
+    const title = '</title><script>window.hurt = 7</script>\u202Eeltit';
+    await call('PATCH', `/v1/chats/${chat.split('/').at(-1)}`, { title, tags: ['<b>bold</b>', '\u202Egat'] });
+    await tab.reload();
+    await tab.getByRole('heading', { name: /window\.hurt/ }).waitFor();
+    assert.equal(await tab.evaluate(() => window.hurt), undefined);
+  },
+
+  async 'a temporary chat is not remembered'() {
+    await tab.goto(`${BASE}/app/chats/new`);
+    await tab.getByRole('switch', { name: 'Temporary chat' }).check();
+    await say(tab, 'This stays between us.');
+    await tab.waitForURL(/\/app\/chats\/[0-9a-f-]{36}$/);
+    await tab.getByText('temporary', { exact: true }).waitFor();
+    const { remember } = await call('GET', `/v1/chats/${tab.url().split('/').at(-1)}`);
+    assert.equal(remember, false);
+  },
+
+  async 'a text file goes along, others are refused'() {
+    const chooser = tab.locator('input[type=file]');
+    await chooser.setInputFiles({ name: 'photo.jpg', mimeType: 'image/jpeg', buffer: Buffer.from([0xff, 0xd8, 0]) });
+    await tab.getByText('photo.jpg is no text file.').waitFor();
+    await chooser.setInputFiles({ name: 'notes.txt', mimeType: 'text/plain', buffer: Buffer.from('Practise slowly.') });
+    await tab.locator('.attachments').getByText('notes.txt').waitFor();
+    await say(tab, 'What do my notes say?');
+    await tab.locator('.message.user .attached').getByText('notes.txt').waitFor();
+  },
+
+  async 'a chat is deleted'() {
+    await tab.getByRole('button', { name: 'Change the title' }).click();
+    await tab.getByRole('button', { name: 'Delete the chat' }).click();
+    await tab.getByRole('button', { name: 'Delete it' }).click();
+    await tab.waitForURL(`${BASE}/app/`);
+    await tab.getByRole('link', { name: /This stays between us/ }).waitFor({ state: 'detached' });
+  },
+
+  async 'what is typed survives a reload'() {
+    await tab.goto(BASE + chat);
+    await composer(tab).fill('Half a thought');
+    await tab.reload();
+    assert.equal(await composer(tab).inputValue(), 'Half a thought');
+    await composer(tab).fill('');
+  },
+
+  async 'a server that is away is said, and the message goes out when it is back'() {
+    await replies(tab).first().waitFor();
+    const before = await asked(tab).count();
+    await stage('/stop');
+    await say(tab, 'Are you there?');
+    await tab.getByText('The server cannot be reached.').waitFor();
+    await isAccessible(tab, 'an unreachable server');
+    await picture(tab, 'talk-unreachable');
+    await stage('/start');
+    await tab.getByText('The server cannot be reached.').waitFor({ state: 'detached' });
+    await reads(asked(tab).last(), 'Are you there?');
+    await tab.getByRole('button', { name: 'Send' }).waitFor();
+    assert.equal(await asked(tab).count(), before + 1);
+  },
+
+  async 'an unsent message survives a reload'() {
+    await stage('/stop');
+    await say(tab, 'Sent from a tunnel');
+    await tab.getByText('The server cannot be reached.').waitFor();
+    const kept = await tab.evaluate(() => Object.keys(localStorage).filter((key) => key.includes('.turn.')).length);
+    assert.equal(kept, 1);
+    await stage('/start');
+    await tab.reload();
+    await reads(asked(tab).last(), 'Sent from a tunnel');
+    await tab.getByRole('button', { name: 'Send' }).waitFor();
+    await tab.waitForFunction(() => !Object.keys(localStorage).some((key) => key.includes('.turn.')));
+  },
+
+  async 'signing out leaves nothing'() {
+    await composer(tab).fill('Nobody else should read this');
+    const second = await open(context, chat);
+    await replies(second).first().waitFor();
+    await tab.getByRole('button', { name: /Sign out/ }).click();
+    for (const one of [tab, second]) {
+      await one.getByLabel('Access token').waitFor();
+      await isAccessible(one, 'signing in');
+    }
+    assert.deepEqual(await tab.evaluate(() => Object.keys(localStorage).filter((key) => key !== 'throughline.theme')), []);
+    assert.equal(await second.evaluate(() => sessionStorage.getItem('throughline.token')), null);
+    await picture(tab, 'sign-in');
+    await tab.getByLabel('Access token').fill('nonsense');
+    await tab.getByRole('button', { name: 'Sign in' }).click();
+    await tab.getByText('This is no access token').waitFor();
+    await tab.getByLabel('Access token').fill(process.env.TOKEN);
+    await tab.getByRole('button', { name: 'Sign in' }).click();
+    await replies(tab).first().waitFor();
+    assert.equal(await composer(tab).inputValue(), '');
+  },
+});
