@@ -139,7 +139,7 @@ export class Turns {
   #heard = ({ key, newValue }: StorageEvent): void => {
     if (!key?.startsWith(this.#prefix)) return;
     const known = this.#turns.get(key.slice(this.#prefix.length));
-    if (known && this.#followed.has(known)) return; // its end comes here as well
+    if (known && (this.#followed.has(known) || known.status === 'complete' || known.status === 'cancelled')) return; // its end comes here as well
     if (!newValue) return known && this.drop(known);
     const turn: Turn = Object.assign(known ?? {}, JSON.parse(newValue));
     this.#turns.set(turn.clientMessageId!, turn);
