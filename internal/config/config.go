@@ -4,6 +4,8 @@
 package config
 
 import (
+	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"io/fs"
 	"log/slog"
@@ -326,6 +328,9 @@ func (c *Config) checkTogether(r *reader, dev bool) {
 	if c.RiverUI && !dev && (c.RiverUIUser == "" || c.RiverUIPassword == "") {
 		r.problem("RIVER_UI", "is served outside dev only with RIVER_UI_USER and RIVER_UI_PASSWORD")
 	}
+	if isSecret(c.SupabaseAnonKey) || c.SupabaseAnonKey != "" && c.SupabaseAnonKey == c.SupabaseSecretKey {
+		r.problem("SUPABASE_ANON_KEY", "is a secret key: the page would show it to everybody. Set the anon or publishable one, and renew that one if it was served")
+	}
 	if c.DatabaseDirectURL != "" && c.DatabaseURL == "" {
 		r.problem("DATABASE_DIRECT_URL", "is set without DATABASE_URL: set that, or both")
 	}
@@ -341,6 +346,21 @@ func (c *Config) checkTogether(r *reader, dev bool) {
 	if (c.RiverUIUser == "") != (c.RiverUIPassword == "") {
 		r.problem("RIVER_UI_USER", "and RIVER_UI_PASSWORD are set together or not at all")
 	}
+}
+
+// isSecret reports whether a key of a Supabase project lets its owner past row-level security.
+func isSecret(key string) bool {
+	if strings.HasPrefix(key, "sb_secret_") {
+		return true
+	}
+	parts := strings.Split(key, ".")
+	if len(parts) != 3 {
+		return false
+	}
+	payload, _ := base64.RawURLEncoding.DecodeString(parts[1]) // what is no key has no role
+	var claims struct{ Role string }
+	_ = json.Unmarshal(payload, &claims)
+	return claims.Role != "" && claims.Role != "anon"
 }
 
 // warnOfOverruled collects settings that others make void.

@@ -27,7 +27,7 @@ func TestMisspeltSettingsAreNamed(t *testing.T) {
 		"LOG_LEVELL":            "is LOG_LEVEL meant?",
 		// What belongs to others, or is a variable of ours.
 		"HTTP_PROXY": "", "http_proxy": "", "HOSTNAME": "", "PATH": "", "LOG_FILE": "", "MODEL_NAME": "", "DATABASE_NAME": "", "PGPASSWORD": "",
-		"SUPABASE_ANON_KEY": "", "SUPABASE_PUBLISHABLE_KEY": "", "SUPABASE_DB_URL": "", "SUPABASE_ACCESS_TOKEN": "", "SUPABASE_PROJECT_REF": "",
+		"SUPABASE_PUBLISHABLE_KEY": "", "SUPABASE_DB_URL": "", "SUPABASE_ACCESS_TOKEN": "", "SUPABASE_PROJECT_REF": "",
 		"OPENAI_ORG_ID": "", "OPENAI_PROJECT_ID": "", "THROUGHLINE_PG_BIN": "", "THROUGHLINE_URL": "", "CORS_ORIGINS": "",
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -71,7 +71,11 @@ func TestFirstLinesToPaste(t *testing.T) {
 	if strings.Contains(printed, "Phone") || strings.Contains(printed, "Anybody") || !strings.Contains(printed, "offline: it knows nothing") {
 		t.Errorf("printed: %s", printed)
 	}
+	_, link, _ := strings.Cut(printed, "Page      ")
 	_, paste, _ := strings.Cut(printed, "paste all of it):\n")
+	if link, _, _ = strings.Cut(link, "\n"); !strings.Contains(paste, "export TOKEN="+strings.TrimPrefix(link[strings.Index(link, "/app/"):], "/app/#token=")+"\n") {
+		t.Errorf("the page's link: %q", link)
+	}
 	first, rest, _ := strings.Cut(paste, "Then see")
 	text, chatID := pasted(t, first)
 	if !strings.Contains(text, "never know when to come in") {

@@ -21,6 +21,9 @@ func printWelcome(out io.Writer, cfg config.Config, address, token string) {
 		fmt.Fprintf(out, "  Phone     %s\n", phone)
 	}
 	fmt.Fprintf(out, "  OpenAPI   %s/openapi.json\n  Metrics   %s/metrics\n", here, here)
+	if cfg.WebApp {
+		fmt.Fprintf(out, "  Page      %s\n", pageLink(here, token))
+	}
 	if cfg.RiverUI {
 		fmt.Fprintf(out, "  River UI  %s/river/\n", here)
 	}
@@ -38,6 +41,14 @@ func printWelcome(out io.Writer, cfg config.Config, address, token string) {
 		fmt.Fprintf(out, nextChat, cfg.LongTerm.ExtractDelay, here, here)
 	}
 	fmt.Fprintf(out, "Or talk to it: %s chat\n\n", os.Args[0])
+}
+
+// pageLink opens the page, signed in where there is a token. What follows # is not sent to any server.
+func pageLink(here, token string) string {
+	if token == "" {
+		return here + "/app/"
+	}
+	return here + "/app/#token=" + token
 }
 
 // firstMessages brings its own source, so that the offline model, which knows nothing, has something to say.

@@ -86,21 +86,22 @@ func (p *page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case name == "config.json":
 		p.send(w, r, name, p.settings, "no-cache")
-	case strings.HasPrefix(name, "assets/"), name == "licenses.md":
-		p.sendAsset(w, r, name)
+	case strings.HasPrefix(name, "assets/"): // their names change with their content
+		p.sendFile(w, r, name, "public, max-age=31536000, immutable")
+	case name == "licenses.md":
+		p.sendFile(w, r, name, "no-cache")
 	default: // the page's router knows its addresses
 		p.send(w, r, "index.html", p.index, "no-cache")
 	}
 }
 
-// sendAsset sends a file whose name changes with its content.
-func (p *page) sendAsset(w http.ResponseWriter, r *http.Request, name string) {
+func (p *page) sendFile(w http.ResponseWriter, r *http.Request, name, caching string) {
 	content, err := fs.ReadFile(p.files, name)
 	if err != nil {
 		http.Error(w, "There is no such file. The page may have been updated: load it again.", http.StatusNotFound)
 		return
 	}
-	p.send(w, r, name, content, "public, max-age=31536000, immutable")
+	p.send(w, r, name, content, caching)
 }
 
 func (p *page) send(w http.ResponseWriter, r *http.Request, name string, content []byte, caching string) {

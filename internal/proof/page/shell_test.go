@@ -7,3 +7,8 @@ func TestEveryRoute(t *testing.T) {
 	t.Parallel()
 	newRig(t, nil, nil).inBrowser("routes.mjs", nil)
 }
+
+func TestPictures(t *testing.T) {
+	t.Parallel()
+	newRig(t, (&stage{}).play, nil).inBrowser("pictures.mjs", nil)
+}

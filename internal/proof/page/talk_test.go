@@ -33,8 +33,10 @@ func (s *stage) play(request *offline.Request) offline.Answer {
 		return offline.Answer{Text: "The second attempt worked."}
 	case "hostile":
 		return offline.Answer{Text: hostileReply}
-	case "markdown":
+	case "markdown", "And":
 		return offline.Answer{Text: markdownReply}
+	case "My":
+		return offline.Answer{Text: seamReply}
 	}
 	return offline.Answer{}
 }
@@ -43,6 +45,9 @@ const heldReply = "One two three four five six seven eight nine ten."
 
 const markdownReply = "A bow needs **rosin**, *little* of it. See [the maker](https://example.com/rosin).\n\n### Steps\n\n1. Loosen the hair.\n2. Wipe it:\n\n" +
 	"```sh\nwipe --gently bow\n```\n\n| rosin | for |\n|---|---|\n| dark | winter |\n| light | summer |\n\n> Less is more.\n\n- [x] done\n- [ ] to do\n"
+
+const seamReply = "An open seam is a kindness: the glue gave way, so the top did not. Move it from the heater today, loosen the strings by a tone, and keep the room at **45 to 55 %** humidity.\n\n" +
+	"A luthier closes a seam in an afternoon. Do not play until then; what buzzes now may crack later."
 
 // hostileReply tries whatever might run or fetch something, or confuse what stands around it.
 var hostileReply = "<script>window.hurt = 1</script> <img src=x onerror='window.hurt = 2'> <iframe src='javascript:parent.hurt = 3'></iframe>\n\n" +

@@ -23,7 +23,7 @@ export type IconName = keyof typeof paths;
 export function Icon({ name }: { name: IconName }) {
   return (
     <svg class="icon" viewBox="0 0 24 24" width="20" height="20" aria-hidden="true" focusable="false">
-      <path d={paths[name]} />
+      <path d={paths[name]} fill={name === 'stop' ? 'currentColor' : undefined} />
     </svg>
   );
 }
