@@ -35,6 +35,9 @@ type Context struct {
 	ToolsUsed []string `json:"tools_used" nullable:"false" description:"All tools through which messages came."`
 	Turns     int      `json:"turns" description:"Turns since the context was cleared last."`
 	Messages  int64    `json:"messages"`
+	// ClearedSeq and BriefSeq bound what the stored brief was made of.
+	ClearedSeq int64 `json:"cleared_seq" description:"Messages up to this one were left behind when the context was cleared; 0 for none."`
+	BriefSeq   int64 `json:"brief_seq" description:"The stored brief was made of the messages after cleared_seq up to this one, also while it is being written anew and the receipt claims nothing; 0 for no brief."`
 }
 
 // Window is how the model's context window is divided, in tokens.
@@ -73,7 +76,10 @@ func (s *Service) PreviewPrompt(ctx context.Context, user auth.Principal, chatID
 }
 
 func (c *StoredChat) context() Context {
-	described := Context{StartedAt: c.StartedAt, ToolsUsed: append([]string{}, c.ToolsUsed...), Turns: c.TotalTurns, Messages: c.Messages}
+	described := Context{StartedAt: c.StartedAt, ToolsUsed: append([]string{}, c.ToolsUsed...), Turns: c.TotalTurns, Messages: c.Messages, ClearedSeq: c.Brief.ClearedSeq}
+	if c.Brief.Summary != "" {
+		described.BriefSeq = c.Brief.CoveredSeq
+	}
 	if !c.LastMessageAt.IsZero() {
 		described.LastMessageAt = &c.LastMessageAt
 	}

@@ -160,6 +160,13 @@ func (q *MessagesQuery) Check() error {
 	return wrong.err()
 }
 
+// Check fills in the limit and reports a limit that is out of range.
+func (q *RevisionsQuery) Check() error {
+	wrong := problems{}
+	wrong.limit(&q.Limit, DefaultRevisions, MaxRevisions)
+	return wrong.err()
+}
+
 // Check fills in the limit and reports the parameters that are out of range.
 func (q *SearchQuery) Check() error {
 	wrong := problems{}

@@ -6,7 +6,11 @@ const (
 	MaxChats        = 100
 	DefaultMessages = 50
 	MaxMessages     = 200
-	MaxPruneDays    = 36_500 // a hundred years
+
+	DefaultRevisions = 50
+	MaxRevisions     = 200
+
+	MaxPruneDays = 36_500 // a hundred years
 	// MaxPrunedIDs is how many chats Pruned names.
 	MaxPrunedIDs = 1000
 	// MaxNewMessages is how many messages one request stores, MaxNewContent how long each may be, in characters.

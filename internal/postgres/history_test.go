@@ -254,6 +254,8 @@ func (s shelf) attempts(user auth.Principal, chatID, messageID uuid.UUID) map[st
 	codes["list files"] = fault.CodeOf(err)
 	_, err = s.ListMessages(ctx, user, chatID, history.MessagesQuery{})
 	codes["list messages"] = fault.CodeOf(err)
+	_, err = s.ListRevisions(ctx, user, chatID, history.RevisionsQuery{Limit: 1})
+	codes["list revisions"] = fault.CodeOf(err)
 	_, err = s.StoreMessages(ctx, user, chatID, history.NewMessages{Messages: []history.NewMessage{{Role: "system", Content: "A note."}}})
 	codes["store messages"] = fault.CodeOf(err)
 	pinned := true
@@ -308,6 +310,10 @@ func TestExpiredChats(t *testing.T) {
 		},
 		"messages": func() error {
 			_, err := s.ListMessages(t.Context(), s.user, turn.ChatID, history.MessagesQuery{})
+			return err
+		},
+		"revisions": func() error {
+			_, err := s.ListRevisions(t.Context(), s.user, turn.ChatID, history.RevisionsQuery{Limit: 1})
 			return err
 		},
 		"pin": func() error {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 
 	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/chat"
@@ -13,6 +14,25 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 )
+
+// ListRevisions reads a page and one version more, which shows that there is a next page.
+func (h *History) ListRevisions(ctx context.Context, user auth.Principal, chatID uuid.UUID, query history.RevisionsQuery) (history.RevisionPage, error) {
+	params := dbsqlc.ListRevisionsParams{ChatID: chatID, BeforeVersion: math.MaxInt64, Most: query.Limit + 1}
+	if query.BeforeVersion != nil {
+		params.BeforeVersion = *query.BeforeVersion
+	}
+	var page history.RevisionPage
+	err := sendAbout(ctx, h.pool, user, chatID, "list revisions", func(batch *pgx.Batch) {
+		queue(batch, queries.ListRevisions, params).Query(all(&page.Revisions))
+	})
+	if err != nil {
+		return history.RevisionPage{}, err
+	}
+	if page.HasMore = len(page.Revisions) > query.Limit; page.HasMore {
+		page.Revisions = page.Revisions[:query.Limit]
+	}
+	return page, nil
+}
 
 // WhyReply reads a reply's receipt, and then what that names.
 func (h *History) WhyReply(ctx context.Context, user auth.Principal, messageID uuid.UUID) (history.Why, error) {

@@ -1,4 +1,4 @@
--- What the prompt of a reply held, with the user's rights.
+-- What the prompt of a reply held, and what became of a brief, with the user's rights.
 
 -- name: FindWhyReply :many
 -- The reply with that id, or the latest reply to the message with that id. At most one row.
@@ -49,3 +49,11 @@ select m.id, m.seq, m.role, m.created_at
                             and t.role = 'user' and t.token_count > 0
                           order by t.seq desc limit sqlc.arg(turns)::int) u)
  order by m.seq;
+
+-- name: ListRevisions :many
+-- The versions of a brief before one, the latest first.
+select r.version, r.kind, r.seq_from, r.seq_to, r.turns, r.global_summary, r.input_tokens, r.output_tokens, r.model, r.prompt_ref, r.created_at
+  from public.conversation_brief_revisions r
+ where r.chat_id = sqlc.arg(chat_id) and r.version < sqlc.arg(before_version)
+ order by r.version desc
+ limit sqlc.arg(most)::int;

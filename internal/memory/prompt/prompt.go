@@ -73,13 +73,7 @@ func (d *Draft) ShownFrom() int64 {
 }
 
 // Kept returns the seqs of the messages that the prompt shows beside the turns.
-func (d *Draft) Kept() []int64 {
-	seqs := make([]int64, len(d.turns.kept))
-	for i := range d.turns.kept {
-		seqs[i] = d.turns.kept[i].Seq
-	}
-	return seqs
-}
+func (d *Draft) Kept() []int64 { return d.turns.keptSeqs() }
 
 // Shown returns the messages that the prompt shows, as it shows them.
 func (d *Draft) Shown() []memory.Message {
@@ -201,6 +195,14 @@ func (s *selection) bytes() int {
 		size += separator + len(source.Title) + len(source.URL) + 2*len(source.Content) // lines may be quoted
 	}
 	return size
+}
+
+func (s *selection) keptSeqs() []int64 {
+	seqs := make([]int64, len(s.kept))
+	for i := range s.kept {
+		seqs[i] = s.kept[i].Seq
+	}
+	return seqs
 }
 
 // recentTurns iterates over bridge and tail.

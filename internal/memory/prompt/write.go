@@ -24,7 +24,7 @@ func writeKept(s *selection) Section {
 		writeMessage(&b, &s.kept[i])
 	}
 	return Section{
-		Text: b.String(), Budget: s.keptBudget,
+		Text: b.String(), Budget: s.keptBudget, Seqs: s.keptSeqs(),
 		Account: Account{Tokens: s.keptTokens, Items: len(s.kept), LeftOut: s.keptLeftOut},
 	}
 }
@@ -41,14 +41,16 @@ func writeRecent(s *selection) Section {
 	}
 	var b strings.Builder
 	b.Grow(size)
+	seqs := make([]int64, 0, len(s.bridge)+len(s.tail))
 	separator := ""
 	for t := range s.recentTurns {
+		seqs = append(seqs, t.FirstSeq())
 		b.WriteString(separator)
 		WriteTurn(&b, t)
 		separator = "\n\n"
 	}
 	return Section{
-		Text: b.String(), Budget: s.recentBudget,
+		Text: b.String(), Budget: s.recentBudget, Seqs: seqs,
 		Account: Account{Tokens: s.bridgeTokens + s.tailTokens, Items: len(s.bridge) + len(s.tail), LeftOut: s.dropped()},
 	}
 }

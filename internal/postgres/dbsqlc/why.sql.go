@@ -34,7 +34,7 @@ type FindWhyReplyRow struct {
 	AskedSeq      int64
 }
 
-// What the prompt of a reply held, with the user's rights.
+// What the prompt of a reply held, and what became of a brief, with the user's rights.
 // The reply with that id, or the latest reply to the message with that id. At most one row.
 func (q *Queries) FindWhyReply(ctx context.Context, messageID uuid.UUID) ([]FindWhyReplyRow, error) {
 	rows, err := q.db.Query(ctx, FindWhyReply, messageID)
@@ -53,6 +53,67 @@ func (q *Queries) FindWhyReply(ctx context.Context, messageID uuid.UUID) ([]Find
 			&i.Metadata,
 			&i.UserMessageID,
 			&i.AskedSeq,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const ListRevisions = `-- name: ListRevisions :many
+select r.version, r.kind, r.seq_from, r.seq_to, r.turns, r.global_summary, r.input_tokens, r.output_tokens, r.model, r.prompt_ref, r.created_at
+  from public.conversation_brief_revisions r
+ where r.chat_id = $1 and r.version < $2
+ order by r.version desc
+ limit $3::int
+`
+
+type ListRevisionsParams struct {
+	ChatID        uuid.UUID
+	BeforeVersion int64
+	Most          int
+}
+
+type ListRevisionsRow struct {
+	Version       int64
+	Kind          string
+	SeqFrom       int64
+	SeqTo         int64
+	Turns         int
+	GlobalSummary *string
+	InputTokens   int
+	OutputTokens  int
+	Model         string
+	PromptRef     string
+	CreatedAt     time.Time
+}
+
+// The versions of a brief before one, the latest first.
+func (q *Queries) ListRevisions(ctx context.Context, arg ListRevisionsParams) ([]ListRevisionsRow, error) {
+	rows, err := q.db.Query(ctx, ListRevisions, arg.ChatID, arg.BeforeVersion, arg.Most)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ListRevisionsRow
+	for rows.Next() {
+		var i ListRevisionsRow
+		if err := rows.Scan(
+			&i.Version,
+			&i.Kind,
+			&i.SeqFrom,
+			&i.SeqTo,
+			&i.Turns,
+			&i.GlobalSummary,
+			&i.InputTokens,
+			&i.OutputTokens,
+			&i.Model,
+			&i.PromptRef,
+			&i.CreatedAt,
 		); err != nil {
 			return nil, err
 		}

@@ -1,0 +1,31 @@
+package history
+
+import "time"
+
+// RevisionsQuery asks for versions of a chat's brief: the latest, or those before one.
+type RevisionsQuery struct {
+	Limit         int    `query:"limit" minimum:"1" maximum:"200" default:"50" description:"How many versions."`
+	BeforeVersion *int64 `query:"before_version" nullable:"false" minimum:"0" description:"The latest versions before this one."`
+}
+
+// RevisionPage is some of the versions of a chat's brief.
+type RevisionPage struct {
+	Revisions []Revision `json:"revisions" nullable:"false" description:"The latest version first."`
+	HasMore   bool       `json:"has_more" description:"Whether there are older ones."`
+}
+
+// Revision is a version of a chat's brief, and how it was made.
+type Revision struct {
+	_            struct{}  `description:"A version of a chat's brief, and how it was made."`
+	Version      int64     `json:"version"`
+	Kind         string    `json:"kind" enum:"fold,rebuild,rollback,clear" description:"What made this version: a fold adds turns, a rebuild writes the brief anew after a change of its messages, a clear leaves it empty."`
+	SeqFrom      int64     `json:"seq_from" description:"The first of the messages that went into the brief with this version, or that were cleared."`
+	SeqTo        int64     `json:"seq_to" description:"The last of them; seq_from - 1 for none."`
+	Turns        int       `json:"turns" description:"How many turns those are."`
+	Text         *string   `json:"global_summary" description:"The whole brief; null where it was removed, because it may have held words that were deleted; empty after a clear."`
+	InputTokens  int       `json:"input_tokens" description:"What the model read for it, as it counted."`
+	OutputTokens int       `json:"output_tokens"`
+	Model        string    `json:"model" description:"Empty where none was asked."`
+	PromptRef    string    `json:"prompt_ref" description:"The instructions by which it was written: the name and version of ours, or id@version of a hosted prompt."`
+	CreatedAt    time.Time `json:"created_at"`
+}
