@@ -161,7 +161,7 @@ func (q *MessagesQuery) Check() error {
 }
 
 // Check fills in the limit and reports a limit that is out of range.
-func (q *RevisionsQuery) Check() error {
+func (q *BriefRevisionsQuery) Check() error {
 	wrong := problems{}
 	wrong.limit(&q.Limit, DefaultRevisions, MaxRevisions)
 	return wrong.err()

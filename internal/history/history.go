@@ -50,8 +50,8 @@ type Store interface {
 	// while the message is a reply that runs.
 	DeleteMessage(ctx context.Context, user auth.Principal, messageID uuid.UUID) error
 
-	// ListRevisions returns a page of what became of a chat's brief, the latest version first.
-	ListRevisions(ctx context.Context, user auth.Principal, chatID uuid.UUID, query RevisionsQuery) (RevisionPage, error)
+	// ListBriefRevisions returns a page of what became of a chat's brief, the latest version first.
+	ListBriefRevisions(ctx context.Context, user auth.Principal, chatID uuid.UUID, query BriefRevisionsQuery) (BriefRevisionPage, error)
 
 	// WhyReply returns what the prompt of a reply held. The id is the reply's, or that of the user's message for its
 	// latest reply. A message without a reply is NoReply.

@@ -2,20 +2,20 @@ package history
 
 import "time"
 
-// RevisionsQuery asks for versions of a chat's brief: the latest, or those before one.
-type RevisionsQuery struct {
+// BriefRevisionsQuery asks for versions of a chat's brief: the latest, or those before one.
+type BriefRevisionsQuery struct {
 	Limit         int    `query:"limit" minimum:"1" maximum:"200" default:"50" description:"How many versions."`
 	BeforeVersion *int64 `query:"before_version" nullable:"false" minimum:"0" description:"The latest versions before this one."`
 }
 
-// RevisionPage is some of the versions of a chat's brief.
-type RevisionPage struct {
-	Revisions []Revision `json:"revisions" nullable:"false" description:"The latest version first."`
-	HasMore   bool       `json:"has_more" description:"Whether there are older ones."`
+// BriefRevisionPage is some of the versions of a chat's brief.
+type BriefRevisionPage struct {
+	Revisions []BriefRevision `json:"revisions" nullable:"false" description:"The latest version first."`
+	HasMore   bool            `json:"has_more" description:"Whether there are older ones."`
 }
 
-// Revision is a version of a chat's brief, and how it was made.
-type Revision struct {
+// BriefRevision is a version of a chat's brief, and how it was made.
+type BriefRevision struct {
 	_            struct{}  `description:"A version of a chat's brief, and how it was made."`
 	Version      int64     `json:"version"`
 	Kind         string    `json:"kind" enum:"fold,rebuild,rollback,clear" description:"What made this version: a fold adds turns, a rebuild writes the brief anew after a change of its messages, a clear leaves it empty."`

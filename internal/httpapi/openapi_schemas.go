@@ -82,7 +82,7 @@ var eventSchemas = map[string]string{
 var corrections = map[string]object{
 	"Memory.strategy":           {"enum": history.Strategies, "type": nil},
 	"MemoryReceipt.strategy":    {"enum": history.Strategies, "type": nil},
-	"MemorySection.name":        {"enum": []string{"brief", "kept", "recent", "files", "recall"}, "type": nil, "description": "Which part it is."},
+	"MemorySection.name":        {"enum": []string{"brief", "kept", "recent", "files", "memories", "topic", "recall"}, "type": nil, "description": "Which part it is."},
 	"SectionAccount.failure":    {"description": "Why a section that had to be retrieved is missing: late or failed."},
 	"Completion.content_length": {"description": "Characters (Unicode code points) of the whole reply."},
 	"Completion.memory":         {"anyOf": []object{schemaRef("MemoryReceipt"), {"type": "null"}}},

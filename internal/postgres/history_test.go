@@ -254,7 +254,7 @@ func (s shelf) attempts(user auth.Principal, chatID, messageID uuid.UUID) map[st
 	codes["list files"] = fault.CodeOf(err)
 	_, err = s.ListMessages(ctx, user, chatID, history.MessagesQuery{})
 	codes["list messages"] = fault.CodeOf(err)
-	_, err = s.ListRevisions(ctx, user, chatID, history.RevisionsQuery{Limit: 1})
+	_, err = s.ListBriefRevisions(ctx, user, chatID, history.BriefRevisionsQuery{Limit: 1})
 	codes["list revisions"] = fault.CodeOf(err)
 	_, err = s.StoreMessages(ctx, user, chatID, history.NewMessages{Messages: []history.NewMessage{{Role: "system", Content: "A note."}}})
 	codes["store messages"] = fault.CodeOf(err)
@@ -313,7 +313,7 @@ func TestExpiredChats(t *testing.T) {
 			return err
 		},
 		"revisions": func() error {
-			_, err := s.ListRevisions(t.Context(), s.user, turn.ChatID, history.RevisionsQuery{Limit: 1})
+			_, err := s.ListBriefRevisions(t.Context(), s.user, turn.ChatID, history.BriefRevisionsQuery{Limit: 1})
 			return err
 		},
 		"pin": func() error {

@@ -12,9 +12,9 @@ import (
 )
 
 // revisions reads one page, as a line for each version, and whether there are more.
-func (s shelf) revisions(chatID uuid.UUID, query history.RevisionsQuery) (lines string, more bool) {
+func (s shelf) revisions(chatID uuid.UUID, query history.BriefRevisionsQuery) (lines string, more bool) {
 	s.t.Helper()
-	page, err := s.ListRevisions(s.t.Context(), s.user, chatID, query)
+	page, err := s.ListBriefRevisions(s.t.Context(), s.user, chatID, query)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -37,7 +37,7 @@ func TestRevisionsOfABrief(t *testing.T) {
 	t.Parallel()
 	s := newShelf(t)
 	chatID := s.newChat(2)
-	if lines, more := s.revisions(chatID, history.RevisionsQuery{Limit: 9}); lines != "" || more {
+	if lines, more := s.revisions(chatID, history.BriefRevisionsQuery{Limit: 9}); lines != "" || more {
 		t.Errorf("before the first fold: %q, %v", lines, more)
 	}
 	s.mustCommit(s.claim(chatID, brief.KindFold))
@@ -47,14 +47,14 @@ func TestRevisionsOfABrief(t *testing.T) {
 	s.mustCommit(s.claim(chatID, brief.KindFold))
 	first, second := `1 fold 1-4 2 "They talked." built-in@1 test`, `2 fold 5-6 1 "They talked." built-in@1 test`
 	for _, c := range []struct {
-		query history.RevisionsQuery
+		query history.BriefRevisionsQuery
 		want  string
 		more  bool
 	}{
-		{history.RevisionsQuery{Limit: 2}, second + "\n" + first, false},
-		{history.RevisionsQuery{Limit: 1}, second, true},
-		{history.RevisionsQuery{Limit: 1, BeforeVersion: new(int64(2))}, first, false},
-		{history.RevisionsQuery{Limit: 1, BeforeVersion: new(int64(1))}, "", false},
+		{history.BriefRevisionsQuery{Limit: 2}, second + "\n" + first, false},
+		{history.BriefRevisionsQuery{Limit: 1}, second, true},
+		{history.BriefRevisionsQuery{Limit: 1, BeforeVersion: new(int64(2))}, first, false},
+		{history.BriefRevisionsQuery{Limit: 1, BeforeVersion: new(int64(1))}, "", false},
 	} {
 		if lines, more := s.revisions(chatID, c.query); lines != c.want || more != c.more {
 			t.Errorf("%+v: more %v\n%s", c.query, more, lines)
@@ -69,7 +69,7 @@ func TestRevisionsOfABrief(t *testing.T) {
 3 rebuild 1-6 2 "They talked." built-in@1 test
 2 fold 5-6 1 - built-in@1 test
 1 fold 1-4 2 - built-in@1 test`
-	if lines, _ := s.revisions(chatID, history.RevisionsQuery{Limit: 9}); lines != want {
+	if lines, _ := s.revisions(chatID, history.BriefRevisionsQuery{Limit: 9}); lines != want {
 		t.Errorf("after a deletion and a clear:\n%s", lines)
 	}
 }

@@ -15,18 +15,18 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// ListRevisions reads a page and one version more, which shows that there is a next page.
-func (h *History) ListRevisions(ctx context.Context, user auth.Principal, chatID uuid.UUID, query history.RevisionsQuery) (history.RevisionPage, error) {
-	params := dbsqlc.ListRevisionsParams{ChatID: chatID, BeforeVersion: math.MaxInt64, Most: query.Limit + 1}
+// ListBriefRevisions reads a page and one version more, which shows that there is a next page.
+func (h *History) ListBriefRevisions(ctx context.Context, user auth.Principal, chatID uuid.UUID, query history.BriefRevisionsQuery) (history.BriefRevisionPage, error) {
+	params := dbsqlc.ListBriefRevisionsParams{ChatID: chatID, BeforeVersion: math.MaxInt64, Most: query.Limit + 1}
 	if query.BeforeVersion != nil {
 		params.BeforeVersion = *query.BeforeVersion
 	}
-	var page history.RevisionPage
+	var page history.BriefRevisionPage
 	err := sendAbout(ctx, h.pool, user, chatID, "list revisions", func(batch *pgx.Batch) {
-		queue(batch, queries.ListRevisions, params).Query(all(&page.Revisions))
+		queue(batch, queries.ListBriefRevisions, params).Query(all(&page.Revisions))
 	})
 	if err != nil {
-		return history.RevisionPage{}, err
+		return history.BriefRevisionPage{}, err
 	}
 	if page.HasMore = len(page.Revisions) > query.Limit; page.HasMore {
 		page.Revisions = page.Revisions[:query.Limit]

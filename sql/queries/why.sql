@@ -50,7 +50,7 @@ select m.id, m.seq, m.role, m.created_at
                           order by t.seq desc limit sqlc.arg(turns)::int) u)
  order by m.seq;
 
--- name: ListRevisions :many
+-- name: ListBriefRevisions :many
 -- The versions of a brief before one, the latest first.
 select r.version, r.kind, r.seq_from, r.seq_to, r.turns, r.global_summary, r.input_tokens, r.output_tokens, r.model, r.prompt_ref, r.created_at
   from public.conversation_brief_revisions r

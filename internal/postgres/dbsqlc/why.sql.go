@@ -64,7 +64,7 @@ func (q *Queries) FindWhyReply(ctx context.Context, messageID uuid.UUID) ([]Find
 	return items, nil
 }
 
-const ListRevisions = `-- name: ListRevisions :many
+const ListBriefRevisions = `-- name: ListBriefRevisions :many
 select r.version, r.kind, r.seq_from, r.seq_to, r.turns, r.global_summary, r.input_tokens, r.output_tokens, r.model, r.prompt_ref, r.created_at
   from public.conversation_brief_revisions r
  where r.chat_id = $1 and r.version < $2
@@ -72,13 +72,13 @@ select r.version, r.kind, r.seq_from, r.seq_to, r.turns, r.global_summary, r.inp
  limit $3::int
 `
 
-type ListRevisionsParams struct {
+type ListBriefRevisionsParams struct {
 	ChatID        uuid.UUID
 	BeforeVersion int64
 	Most          int
 }
 
-type ListRevisionsRow struct {
+type ListBriefRevisionsRow struct {
 	Version       int64
 	Kind          string
 	SeqFrom       int64
@@ -93,15 +93,15 @@ type ListRevisionsRow struct {
 }
 
 // The versions of a brief before one, the latest first.
-func (q *Queries) ListRevisions(ctx context.Context, arg ListRevisionsParams) ([]ListRevisionsRow, error) {
-	rows, err := q.db.Query(ctx, ListRevisions, arg.ChatID, arg.BeforeVersion, arg.Most)
+func (q *Queries) ListBriefRevisions(ctx context.Context, arg ListBriefRevisionsParams) ([]ListBriefRevisionsRow, error) {
+	rows, err := q.db.Query(ctx, ListBriefRevisions, arg.ChatID, arg.BeforeVersion, arg.Most)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []ListRevisionsRow
+	var items []ListBriefRevisionsRow
 	for rows.Next() {
-		var i ListRevisionsRow
+		var i ListBriefRevisionsRow
 		if err := rows.Scan(
 			&i.Version,
 			&i.Kind,
