@@ -1,4 +1,158 @@
-/** What the memory of a chat holds. */
+import { useLocation } from 'preact-iso';
+import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { sayError, useClient } from '../api';
+import { When } from '../ui/when';
+import { Brief } from './brief';
+import { useRemembered, type Loaded } from './load';
+import { Legend, Strip, Swatch } from './strip';
+import { receiptOf, Tokens } from './tokens';
+import { beginningOf, placed, places, turnsOf, type Memory, type Turn } from './turns';
+import { countOf, sectionNames, turnPath, Why } from './why';
+import './remembers.css';
+
+export { Why };
+
+/** What the memory of a chat holds: every turn, the brief over time, what it costs, and why a reply said what it said. */
 export function Remembers({ id }: { id: string }) {
-  return <main id="main" tabIndex={-1}><h1>What it remembers</h1><p>{id}</p></main>;
+  const { loaded, problem, again } = useRemembered(id);
+  return (
+    <main id="main" class="remembers" tabIndex={-1}>
+      <p class="back"><a href={`/app/chats/${id}`} dir="auto">← {loaded?.chat.title || 'The chat'}</a></p>
+      <h1>What it remembers</h1>
+      {problem && <p role="alert">{problem} <button type="button" onClick={again}>Try again</button></p>}
+      {loaded ? <Contents key={id} loaded={loaded} again={again} /> : !problem && <p role="status">Looking it up …</p>}
+    </main>
+  );
+}
+
+function Contents({ loaded, again }: { loaded: Loaded; again: () => void }) {
+  const { query } = useLocation();
+  const [asked, setAsked] = useState<Memory>();
+  const memory = asked ?? loaded.memory;
+  const turns = useMemo(() => placed(turnsOf(loaded.messages), memory), [loaded.messages, memory]);
+  const linkTo = (turn: Turn) => turnPath(loaded.chat.id, turn.seq);
+
+  return (
+    <>
+      <p class="coverage">{loaded.memory.coverage} <button type="button" class="quiet" onClick={() => { setAsked(undefined); again(); }}>Look again</button></p>
+      {query.why && <section aria-labelledby="why-it-said"><h2 id="why-it-said">Why it said that</h2><Replied id={query.why} loaded={loaded} /><Why messageId={query.why} /></section>}
+      <section aria-labelledby="every-turn">
+        <h2 id="every-turn">Every turn</h2>
+        {loaded.reading && <p role="status">Reading older messages …</p>}
+        {turns.length ? <Turns turns={turns} wanted={Number(query.turn)} chatId={loaded.chat.id} /> : <p>Nothing has been said yet.</p>}
+        <WhatIf chatId={loaded.chat.id} onAnswer={setAsked} asked={asked} />
+      </section>
+      <section aria-labelledby="brief-over-time"><h2 id="brief-over-time">The brief over time</h2><Brief revisions={loaded.revisions} turns={turns} linkTo={linkTo} /></section>
+      <section aria-labelledby="tokens-per-turn"><h2 id="tokens-per-turn">Tokens per turn</h2><Tokens turns={turns} /></section>
+    </>
+  );
+}
+
+/** The reply that is asked about, as far as it is read. */
+function Replied({ id, loaded }: { id: string; loaded: Loaded }) {
+  const reply = loaded.messages.find((message) => message.id === id);
+  return reply ? <blockquote class="said" dir="auto">{reply.content}</blockquote> : null;
+}
+
+/** The strip, and the turn that is looked at: the last one, or the one that the address names by a seq. */
+function Turns({ turns, wanted, chatId }: { turns: Turn[]; wanted: number; chatId: string }) {
+  const [seq, setSeq] = useState<number>();
+  const [open, setOpen] = useState(false);
+  const card = useRef<HTMLDivElement>(null);
+  useEffect(() => {
+    if (!wanted) return;
+    setSeq(wanted);
+    setOpen(true);
+    card.current?.scrollIntoView({ block: 'nearest' });
+  }, [wanted]);
+
+  const found = turns.findLastIndex((turn) => turn.seq <= (seq ?? Infinity));
+  const at = Math.max(0, found); // of a seq that is not read yet, or was deleted, the nearest one
+  return (
+    <>
+      <Strip turns={turns} at={at} onMove={(index) => setSeq(turns[index].seq)} onOpen={() => setOpen((shown) => !shown)} />
+      <div ref={card}><TurnCard turn={turns[at]} chatId={chatId} open={open} onToggle={setOpen} /></div>
+      <Legend turns={turns} />
+    </>
+  );
+}
+
+interface TurnCardProps {
+  turn: Turn;
+  chatId: string;
+  open: boolean;
+  onToggle: (open: boolean) => void;
+}
+
+function TurnCard({ turn, chatId, open, onToggle }: TurnCardProps) {
+  const reply = turn.messages.findLast((message) => message.role === 'assistant' && receiptOf(message.metadata));
+  const pinned = turn.messages.some((message) => message.pinned);
+  return (
+    <article class="turn-card" aria-label={`Turn ${turn.number}`}>
+      <p>
+        <Swatch place={turn.place} /> <b>{places[turn.place].name}</b>: {places[turn.place].says}.{' '}
+        <span class="soft"><When at={turn.messages[0].created_at} />, {turn.tokens} tokens{pinned && ', pinned'}</span>
+      </p>
+      <details open={open} onToggle={(event) => onToggle(event.currentTarget.open)}>
+        <summary dir="auto">{beginningOf(turn)}</summary>
+        {turn.messages.map((message) => (
+          <div key={message.id} class="message">
+            <p class="soft">{speakers[message.role]}</p>
+            <p class="words" dir="auto">{message.content}</p>
+          </div>
+        ))}
+      </details>
+      {reply && <a href={`/app/chats/${chatId}/memory?why=${reply.id}`}>Why it said that</a>}
+    </article>
+  );
+}
+
+const speakers: Record<Turn['messages'][number]['role'], string> = { user: 'You', assistant: 'Reply', system: 'Note', tool: 'Tool' };
+
+/** What would be recalled for a message, without sending it. */
+function WhatIf({ chatId, asked, onAnswer }: { chatId: string; asked?: Memory; onAnswer: (memory?: Memory) => void }) {
+  const { client } = useClient();
+  const [problem, setProblem] = useState('');
+  const [busy, setBusy] = useState(false);
+
+  async function ask(event: SubmitEvent) {
+    event.preventDefault();
+    const content = String(new FormData(event.currentTarget as HTMLFormElement).get('content')).trim();
+    if (!content) return onAnswer(undefined);
+    setBusy(true);
+    setProblem('');
+    try {
+      const { data } = await client.GET('/v1/chats/{chat_id}/memory', { params: { path: { chat_id: chatId }, query: { content } } });
+      onAnswer(data);
+    } catch (error) {
+      setProblem(sayError(error));
+    }
+    setBusy(false);
+  }
+
+  return (
+    <>
+      <form class="what-if" onSubmit={ask}>
+        <label>What if I asked … <input name="content" maxLength={32_000} autocomplete="off" /></label>
+        <button disabled={busy}>Look</button>
+      </form>
+      {problem && <p role="alert">{problem}</p>}
+      <div role="status">{asked && <p>{asked.coverage}</p>}</div>
+      {asked && <Sections memory={asked} />}
+    </>
+  );
+}
+
+/** What the next prompt would hold, section by section, as it stands there. */
+function Sections({ memory }: { memory: Memory }) {
+  return (
+    <div class="why">
+      {memory.sections.map((section) => (
+        <details key={section.name} open={section.name === 'recall' || section.name === 'memories'}>
+          <summary>{sectionNames[section.name] ?? section.name} <span class="soft">{countOf(section)}</span></summary>
+          <pre dir="auto">{section.text}</pre>
+        </details>
+      ))}
+    </div>
+  );
 }

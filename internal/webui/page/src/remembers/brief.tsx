@@ -1,0 +1,75 @@
+import { diffWordsWithSpace } from 'diff';
+import { useMemo, useState } from 'preact/hooks';
+import { When } from '../ui/when';
+import type { Revision } from './load';
+import { numbersBetween, type Turn } from './turns';
+
+interface Props {
+  revisions: Revision[];
+  turns: Turn[];
+  linkTo: (turn: Turn) => string;
+}
+
+const made: Record<Revision['kind'], string> = {
+  fold: 'added', rebuild: 'written anew after a message was changed or deleted, from', rollback: 'taken back to', clear: 'emptied by a clear of',
+};
+
+/** The brief, version by version. */
+export function Brief({ revisions, turns, linkTo }: Props) {
+  const oldestFirst = useMemo(() => revisions.toReversed(), [revisions]);
+  const last = oldestFirst.length - 1;
+  const [picked, setPicked] = useState<number>();
+  const [marked, setMarked] = useState(true);
+  if (last < 0) return <p>There is no brief yet. The first one is made when the turns no longer fit the prompt.</p>;
+
+  const at = Math.min(picked ?? last, last);
+  const revision = oldestFirst[at];
+  return (
+    <>
+      <label>
+        Version {at + 1} of {last + 1}
+        <input
+          type="range" min={0} max={last} value={at} aria-valuetext={`Version ${revision.version}, ${revision.kind}`}
+          onInput={(event) => setPicked(Number(event.currentTarget.value))}
+        />
+      </label>
+      <Origin revision={revision} turns={turns} linkTo={linkTo} />
+      {at > 0 && (
+        <label class="check"><input type="checkbox" checked={marked} onChange={(event) => setMarked(event.currentTarget.checked)} /> Mark what changed</label>
+      )}
+      <BriefText now={revision.global_summary} before={marked && at > 0 ? oldestFirst[at - 1].global_summary : null} />
+    </>
+  );
+}
+
+/** What made a version: which turns, when, by which model, at what cost. */
+function Origin({ revision, turns, linkTo }: { revision: Revision } & Omit<Props, 'revisions'>) {
+  const { first, last } = numbersBetween(turns, revision.seq_from, revision.seq_to);
+  return (
+    <p class="origin">
+      <When at={revision.created_at} />: {made[revision.kind]}{' '}
+      {first && last ? (
+        <>
+          {first === last ? 'turn ' : 'turns '}<a href={linkTo(first)}>{first.number}</a>
+          {first !== last && <> to <a href={linkTo(last)}>{last.number}</a></>}
+        </>
+      ) : `${revision.turns} turns`}
+      {revision.model && <span class="soft"> · {revision.model} read {revision.input_tokens} tokens and wrote {revision.output_tokens} · {revision.prompt_ref}</span>}
+    </p>
+  );
+}
+
+/** A brief's text, with what was added and removed since the version before where that is known. */
+function BriefText({ now, before }: { now: string | null; before: string | null }) {
+  if (now === null) return <p class="soft">The text of this version is deleted: it may have held words that were deleted.</p>;
+  if (!now) return <p class="soft">This version is empty.</p>;
+  const parts = before ? diffWordsWithSpace(before, now) : [{ value: now, added: false, removed: false }];
+  return (
+    <div class="brief" dir="auto">
+      {parts.map((part, index) => {
+        if (part.added) return <ins key={index}>{part.value}</ins>;
+        return part.removed ? <del key={index}>{part.value}</del> : <span key={index}>{part.value}</span>;
+      })}
+    </div>
+  );
+}

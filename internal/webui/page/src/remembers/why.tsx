@@ -1,0 +1,104 @@
+import { useEffect, useState } from 'preact/hooks';
+import { sayError, useClient } from '../api';
+import type { Schemas } from '../throughline';
+import { When } from '../ui/when';
+
+type WhyReply = Schemas['Why'];
+
+/** Where a turn is shown, by its chat and the seq of one of its messages. */
+export const turnPath = (chatId: string, seq: number) => `/app/chats/${chatId}/memory?turn=${seq}`;
+
+/** What each section of a prompt is called. */
+export const sectionNames: Record<string, string> = {
+  brief: 'The brief', kept: 'Kept messages', recent: 'Recent turns', files: 'Files', memories: 'What is remembered of you',
+  topic: 'The topic that came back', recall: 'Earlier turns, quoted', sources: 'Sources',
+};
+
+const failures: Record<string, string> = { late: 'came too late', failed: 'failed' };
+
+/** Why a reply said what it said: what its prompt held of the chat, section by section. */
+export function Why({ messageId }: { messageId: string }) {
+  const { client } = useClient();
+  const [why, setWhy] = useState<WhyReply>();
+  const [problem, setProblem] = useState('');
+  useEffect(() => {
+    let current = true;
+    setWhy(undefined);
+    setProblem('');
+    client.GET('/v1/messages/{message_id}/why', { params: { path: { message_id: messageId } } }).then(
+      ({ data }) => current && setWhy(data),
+      (error) => current && setProblem(sayError(error)),
+    );
+    return () => void (current = false);
+  }, [client, messageId]);
+
+  if (problem) return <p role="alert">{problem}</p>;
+  if (!why) return <p role="status">Looking it up …</p>;
+  if (!why.receipt) return <p>Nothing is known of the prompt of this reply: it is still being made, or was not made here.</p>;
+  if (why.receipt.sections.length === 0) return <p>Its prompt held nothing but the question: nothing had been said before.</p>;
+  return (
+    <div class="why">
+      {why.receipt.sections.map((section) => <WhySection key={section.name} section={section} why={why} />)}
+    </div>
+  );
+}
+
+function WhySection({ section, why }: { section: Schemas['SectionAccount']; why: WhyReply }) {
+  const Content = contents[section.name];
+  return (
+    <details open={section.name !== 'recent' && section.name !== 'brief'}>
+      <summary>{sectionNames[section.name] ?? section.name} <span class="soft">{countOf(section)}</span></summary>
+      {section.failure && <p>Looking this up {failures[section.failure] ?? section.failure}, so the reply went without it.</p>}
+      {Content && <Content why={why} />}
+    </details>
+  );
+}
+
+/** What a section took, and what of it had no room. */
+export function countOf(section: Pick<Schemas['SectionAccount'], 'tokens' | 'items' | 'left_out' | 'shortened'>): string {
+  const left = section.left_out ? `, ${section.left_out} left out` : '';
+  const shortened = section.shortened ? `, ${section.shortened} shortened` : '';
+  return `${section.tokens.toLocaleString()} ${section.tokens === 1 ? 'token' : 'tokens'}, ${section.items} shown${left}${shortened}`;
+}
+
+const contents: Record<string, (props: { why: WhyReply }) => preact.ComponentChildren> = {
+  brief: ({ why }) => (
+    <>
+      {why.brief && <p class="soft">Version {why.brief.version} of <When at={why.brief.created_at} />, made of the messages up to {why.receipt!.covered_through_seq}.</p>}
+      {why.brief?.text ? <div class="brief" dir="auto">{why.brief.text}</div> : <p class="soft">The text of this version is deleted: it may have held words that were deleted.</p>}
+    </>
+  ),
+  recent: ({ why }) => (
+    <ul class="turn-links">
+      {why.recent.filter((message) => message.role === 'user').map((message) => (
+        <li key={message.message_id}><a href={turnPath(why.chat_id, message.seq)}>Message {message.seq}</a> <span class="soft"><When at={message.created_at} /></span></li>
+      ))}
+    </ul>
+  ),
+  recall: ({ why }) => (
+    <>
+      {why.recalled.map((turn) => (
+        <blockquote key={turn.seq}>
+          {turn.messages.map((message) => <p key={message.message_id} dir="auto"><b>{message.role === 'user' ? 'You' : 'Reply'}:</b> {message.content}</p>)}
+          <a href={turnPath(why.chat_id, turn.seq)}>Message {turn.seq}</a>
+        </blockquote>
+      ))}
+      {why.receipt!.recalled && why.recalled.length < why.receipt!.recalled.length && <p class="soft">Some of what was quoted is deleted.</p>}
+    </>
+  ),
+  memories: ({ why }) => (
+    <ul>
+      {why.memories.map((memory) => (
+        <li key={memory.id}>
+          <a href={`/app/memories?id=${memory.id}`} dir="auto">{memory.content}</a>{memory.status !== 'active' && <span class="soft"> ({memory.status} now)</span>}
+          {memory.sources.map((source) => (
+            <p key={source.message_id} class="soft">
+              <q dir="auto">{source.quote}</q>, <a href={turnPath(source.chat_id, source.seq)}>said <When at={source.said_at} /></a>
+            </p>
+          ))}
+        </li>
+      ))}
+    </ul>
+  ),
+  topic: ({ why }) => why.topic && <p><a href={`/app/chats/${why.chat_id}/topics`} dir="auto">{why.topic.title}</a>{why.topic.summary && <>: <span dir="auto">{why.topic.summary}</span></>}</p>,
+};
