@@ -34,10 +34,13 @@ function Contents({ loaded, again }: { loaded: Loaded; again: () => void }) {
 
   return (
     <>
-      <p class="coverage">{loaded.memory.coverage} <button type="button" class="quiet" onClick={() => { setAsked(undefined); again(); }}>Look again</button></p>
+      <p class="coverage">{loaded.memory.coverage}</p>
       {query.why && <section aria-labelledby="why-it-said"><h2 id="why-it-said">Why it said that</h2><Replied id={query.why} loaded={loaded} /><Why messageId={query.why} /></section>}
       <section aria-labelledby="every-turn">
-        <h2 id="every-turn">Every turn</h2>
+        <div class="headed">
+          <h2 id="every-turn">Every turn</h2>
+          <button type="button" class="quiet" onClick={() => { setAsked(undefined); again(); }}>Look again</button>
+        </div>
         {loaded.reading && <p role="status">Reading older messages …</p>}
         {turns.length ? <Turns turns={turns} wanted={Number(query.turn)} chatId={loaded.chat.id} /> : <p>Nothing has been said yet.</p>}
         <WhatIf chatId={loaded.chat.id} onAnswer={setAsked} asked={asked} />

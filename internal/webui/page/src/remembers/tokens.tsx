@@ -57,7 +57,7 @@ export function Tokens({ turns }: { turns: Turn[] }) {
 
 function Table({ points }: { points: Point[] }) {
   return (
-    <div class="scroll" tabIndex={0} role="region" aria-label="Tokens per turn">
+    <div class="scroll" tabIndex={0} role="region" aria-label="Table of tokens">
       <table>
         <thead><tr><th scope="col">Turn</th><th scope="col">Whole conversation</th><th scope="col">In the prompt</th></tr></thead>
         <tbody>
