@@ -1,14 +1,5 @@
-/** What the user is remembered for in all chats. */
-export function Memories() {
-  return <main id="main" tabIndex={-1}><h1>Memories</h1></main>;
-}
+import './memories.css';
 
-/** The same as a graph. */
-export function Graph() {
-  return <main id="main" tabIndex={-1}><h1>Graph</h1></main>;
-}
-
-/** What a chat was about. */
-export function Topics({ id }: { id: string }) {
-  return <main id="main" tabIndex={-1}><h1>Topics</h1><p>{id}</p></main>;
-}
+export { Memories } from './list';
+export { Graph } from './graph';
+export { Topics } from './topics';

@@ -1,0 +1,160 @@
+import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
+
+import { useClient } from '../api';
+import { draw, MOST, shown, spoken, type Drawing } from './drawing';
+import { useLoaded } from './hooks';
+import { Failure } from './parts';
+import { count, dayOf } from './time';
+import type { Entity, Graph as Found, Relationship } from './types';
+
+const kinds = ['person', 'organization', 'place', 'project', 'product', 'tool', 'concept', 'condition', 'event', 'other'] as const;
+
+type Filter = { q: string; type: '' | (typeof kinds)[number]; as_of: string };
+
+/** /app/memories/graph: what the memories are about, drawn, and the same as a list. */
+export function Graph() {
+  const { client } = useClient();
+  const [filter, setFilter] = useState<Filter>({ q: '', type: '', as_of: '' });
+  const [chosen, setChosen] = useState('');
+  const { q, type, as_of } = filter;
+  const query = { ...(q && { q }), ...(type && { type }), ...(as_of && { as_of }) };
+  const { value, error, loading, reload } = useLoaded(JSON.stringify(query), async (signal) => {
+    const { data } = await client.GET('/v1/graph', { params: { query }, signal });
+    return whole(data as Found);
+  });
+  return (
+    <main id="main" tabIndex={-1} class="memories graph">
+      <header class="page-head">
+        <h1>What your memories are about</h1>
+        <a href="/app/memories">List</a>
+      </header>
+      <Filters filter={filter} change={(change) => { setChosen(''); setFilter({ ...filter, ...change }); }} />
+      <Failure error={error} />
+      {error ? <button type="button" onClick={reload}>Try again</button> : null}
+      {!value && loading && <p class="quiet">Loading …</p>}
+      {value && value.entities.length === 0 && <p class="quiet">{nothing(query)}</p>}
+      {value && value.entities.length > 0 && (
+        <div class="split">
+          <Picture found={value} chosen={chosen} choose={setChosen} />
+          <List found={value} chosen={chosen} choose={setChosen} />
+        </div>
+      )}
+    </main>
+  );
+}
+
+function nothing(query: object): string {
+  return Object.keys(query).length
+    ? 'The graph has nothing that fits.'
+    : 'The graph is empty. It grows with your memories; what you write yourself is added within half an hour.';
+}
+
+/** The answer, with an entity for each name that its relationships have. */
+function whole(found: Found): Found {
+  const known = new Set(found.entities.map((entity) => entity.name));
+  const names = new Set(found.relationships.flatMap(({ source, target }) => [source, target]));
+  const missing = [...names].filter((name) => !known.has(name)).map((name): Entity => ({ name, type: 'other', mentions: 0 }));
+  return { ...found, entities: [...found.entities, ...missing] };
+}
+
+function Filters({ filter, change }: { filter: Filter; change: (change: Partial<Filter>) => void }) {
+  const [q, setQ] = useState(filter.q);
+  return (
+    <form role="search" aria-label="Graph" class="filters" onSubmit={(event) => { event.preventDefault(); change({ q: q.trim() }); }}>
+      <label class="wide">A question, such as “what tools do I like”
+        <input type="search" maxLength={500} value={q} onInput={(event) => {
+          setQ(event.currentTarget.value);
+          if (!event.currentTarget.value && filter.q) change({ q: '' });
+        }} />
+      </label>
+      <label>Kind
+        <select value={filter.type} onChange={(event) => change({ type: event.currentTarget.value as Filter['type'] })}>
+          <option value="">All</option>
+          {kinds.map((kind) => <option key={kind} value={kind}>{kind}</option>)}
+        </select>
+      </label>
+      <label>True on<input type="date" value={filter.as_of} onChange={(event) => change({ as_of: event.currentTarget.value })} /></label>
+    </form>
+  );
+}
+
+function Picture({ found, chosen, choose }: { found: Found; chosen: string; choose: (name: string) => void }) {
+  const svg = useRef<SVGSVGElement>(null);
+  const drawing = useRef<Drawing | null>(null);
+  const part = useMemo(() => shown(found.entities, found.relationships), [found]);
+  useEffect(() => {
+    drawing.current = draw(svg.current!, part, choose);
+    return () => drawing.current!.stop();
+  }, [part]);
+  useEffect(() => drawing.current?.select(chosen), [part, chosen]);
+  const types = [...new Set(part.nodes.map((node) => node.type))];
+  return (
+    <figure>
+      <svg ref={svg} role="img" aria-label={`A drawing of ${count(part.nodes.length, 'entity', 'entities')} and ${count(part.links.length, 'relationship')}. The list has the same.`} />
+      <div class="tools">
+        <button type="button" aria-label="Zoom in" onClick={() => drawing.current?.zoomBy(1.5)}>+</button>
+        <button type="button" aria-label="Zoom out" onClick={() => drawing.current?.zoomBy(1 / 1.5)}>−</button>
+        <button type="button" onClick={() => drawing.current?.fit()}>Fit</button>
+      </div>
+      <figcaption>
+        <ul class="legend">{types.map((type) => <li key={type} class={type}>{type}</li>)}<li class="past">no longer true</li></ul>
+        {part.cut > 0 && <p>Drawn are the {MOST} that are mentioned most; {part.cut} more are in the list. Choose a kind to see those.</p>}
+        {found.relationships.length >= 500 && <p>The server tells 500 relationships at most. Ask a question or choose a kind to see the others.</p>}
+      </figcaption>
+    </figure>
+  );
+}
+
+function List({ found, chosen, choose }: { found: Found; chosen: string; choose: (name: string) => void }) {
+  const list = useRef<HTMLUListElement>(null);
+  useEffect(() => {
+    if (chosen) list.current?.querySelector('[aria-expanded=true]')?.scrollIntoView({ block: 'nearest' });
+  }, [chosen]);
+  return (
+    <section aria-labelledby="entities" class="entities">
+      <h2 id="entities">{count(found.entities.length, 'entity', 'entities')}</h2>
+      <ul ref={list}>
+        {found.entities.map((entity) => (
+          <li key={entity.name}>
+            <button type="button" class="entity" aria-expanded={entity.name === chosen} onClick={() => choose(entity.name === chosen ? '' : entity.name)}>
+              <span dir="auto">{entity.name}</span> <span class="quiet">{entity.type}{entity.mentions > 0 && `, in ${count(entity.mentions, 'memory', 'memories')}`}</span>
+            </button>
+            {entity.name === chosen && <About name={entity.name} said={found.relationships} />}
+          </li>
+        ))}
+      </ul>
+    </section>
+  );
+}
+
+/** What is said of an entity, and the memories that speak of it. */
+function About({ name, said }: { name: string; said: Relationship[] }) {
+  const { client } = useClient();
+  const { value, error } = useLoaded(name, async (signal) => {
+    const { data } = await client.GET('/v1/memories', { params: { query: { q: name, limit: 20 } }, signal });
+    return data.memories;
+  });
+  const own = said.filter(({ source, target }) => source === name || target === name);
+  return (
+    <div class="about">
+      {own.length > 0 && (
+        <ul>
+          {own.map((r) => (
+            <li key={`${r.source} ${r.relationship} ${r.target} ${r.valid_from}`}>
+              <a href={`/app/memories?id=${r.memory_id}`} dir="auto">{r.source} {spoken(r.relationship)} {r.target}</a>
+              {!r.valid && <span class="quiet"> {r.valid_to ? `until ${dayOf(r.valid_to)}` : 'no longer'}</span>}
+            </li>
+          ))}
+        </ul>
+      )}
+      {name !== 'User' && (
+        <>
+          <h3>Memories about it</h3>
+          <Failure error={error} />
+          {value?.length === 0 && <p class="quiet">None has this word now.</p>}
+          <ul>{value?.map((memory) => <li key={memory.id}><a href={`/app/memories?id=${memory.id}`} dir="auto">{memory.content}</a></li>)}</ul>
+        </>
+      )}
+    </div>
+  );
+}

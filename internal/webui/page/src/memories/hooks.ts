@@ -1,0 +1,59 @@
+import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
+
+/** One thing that a person does: at most one at a time, with the error of the last one. */
+export function useAction() {
+  const [busy, setBusy] = useState(false);
+  const [error, setError] = useState<unknown>();
+  const running = useRef(false);
+  const run = useCallback(async (work: () => Promise<void>) => {
+    if (running.current) return;
+    running.current = true;
+    setBusy(true);
+    setError(undefined);
+    try {
+      await work();
+    } catch (failure) {
+      setError(failure);
+    } finally {
+      running.current = false;
+      setBusy(false);
+    }
+  }, []);
+  return { busy, error, run };
+}
+
+/**
+ * Loads when the page is shown and when key changes. The answer to an earlier key never replaces that to a later one.
+ * What was loaded stays while it is loaded again, and when that fails.
+ */
+export function useLoaded<T>(key: string, load: (signal: AbortSignal) => Promise<T>) {
+  const [value, setValue] = useState<T>();
+  const [error, setError] = useState<unknown>();
+  const [loading, setLoading] = useState(true);
+  const [again, setAgain] = useState(0);
+  useEffect(() => {
+    const stop = new AbortController();
+    setLoading(true);
+    load(stop.signal)
+      .then((loaded) => {
+        if (stop.signal.aborted) return;
+        setValue(loaded);
+        setError(undefined);
+      }, (failure) => {
+        if (!stop.signal.aborted) setError(failure);
+      })
+      .finally(() => {
+        if (!stop.signal.aborted) setLoading(false);
+      });
+    return () => stop.abort();
+  }, [key, again]);
+  const reload = useCallback(() => setAgain((n) => n + 1), []);
+  return { value, setValue, error, loading, reload };
+}
+
+/** Moves the focus to what appears, such as the first field of a form. */
+export function useFocus<E extends HTMLElement>() {
+  const ref = useRef<E>(null);
+  useEffect(() => ref.current?.focus(), []);
+  return ref;
+}

@@ -1,0 +1,36 @@
+import type { ComponentChildren } from 'preact';
+import { useEffect, useRef } from 'preact/hooks';
+
+import { sayError } from '../api';
+import { ThroughlineError } from '../throughline';
+
+/** What failed, said where it did. */
+export function Failure({ error }: { error: unknown }) {
+  if (!error) return null;
+  const other = error instanceof ThroughlineError && error.code === 'memory_exists' && error.details?.memory_id;
+  return (
+    <p class="failure" role="alert">
+      {sayError(error)}{other && <> <a href={`/app/memories?id=${other}`}>Show it</a></>}
+    </p>
+  );
+}
+
+/** A question that has to be answered before anything is lost. */
+export function Confirm({ title, action, keep = 'Keep', busy, error, onConfirm, onCancel, children }: {
+  title: string; action: string; keep?: string; busy: boolean; error: unknown;
+  onConfirm: () => void; onCancel: () => void; children: ComponentChildren;
+}) {
+  const dialog = useRef<HTMLDialogElement>(null);
+  useEffect(() => dialog.current?.showModal(), []);
+  return (
+    <dialog ref={dialog} class="confirm" aria-labelledby="confirm-title" onCancel={(event) => { event.preventDefault(); onCancel(); }}>
+      <h2 id="confirm-title">{title}</h2>
+      {children}
+      <Failure error={error} />
+      <div class="actions">
+        <button type="button" autofocus onClick={onCancel}>{keep}</button>
+        <button type="button" class="danger" disabled={busy} onClick={onConfirm}>{action}</button>
+      </div>
+    </dialog>
+  );
+}

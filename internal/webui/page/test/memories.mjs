@@ -1,0 +1,259 @@
+/** Memories as a person handles them: see, write, correct, pin, accept, put away, forget, take along. */
+import { readFile } from 'node:fs/promises';
+import { assert, call, desktop, isAccessible, newBrowser, open, phone, picture, run } from './harness.mjs';
+
+const context = await newBrowser({ acceptDownloads: true });
+let tab;
+
+const item = (words) => tab.locator('.items > li').filter({ has: tab.locator('.words', { hasText: words }) });
+const press = (words, name) => item(words).getByRole('button', { name, exact: true }).click();
+const says = (news) => tab.getByRole('status').filter({ hasText: news }).waitFor();
+const filterBy = (name, value) => tab.getByRole('search').getByLabel(name).selectOption({ label: value });
+const gone = (words) => item(words).first().waitFor({ state: 'detached' });
+
+/** Says something in a chat, and has it read for memories at once. */
+async function tell(content, chat) {
+  const said = chat
+    ? await call('POST', '/v1/message', { chat_id: chat, content })
+    : await call('POST', '/v1/message/first', { content });
+  await call('POST', `/v1/chats/${said.chat_id}/extract`);
+  return said.chat_id;
+}
+
+await run({
+  async 'before anything is remembered'() {
+    tab = await open(context, '/app/memories');
+    await tab.getByText('Nothing is remembered yet.').waitFor();
+    await isAccessible(tab, 'no memories');
+  },
+
+  async 'what was said is listed, with where it was said'() {
+    const chat = await tell('I am allergic to walnuts.');
+    await tell('I live in Lyon.', chat);
+    await tell('I play the cello.', chat);
+    await tab.reload();
+    await item('allergic to walnuts').waitFor();
+    await item('allergic to walnuts').getByText('Where you said it').click();
+    await item('allergic to walnuts').locator('blockquote', { hasText: 'allergic to walnuts' }).waitFor();
+    const source = item('allergic to walnuts').getByRole('link', { name: /message 1 of its chat/ });
+    assert.match(await source.getAttribute('href'), new RegExp(`^/app/chats/${chat}\\?message=[0-9a-f-]{36}$`));
+    await isAccessible(tab, 'memories with an open source');
+
+    await tell('I have moved to Porto.', chat);
+    await filterBy('State', 'No longer true');
+    await item('lives in Lyon').getByRole('link', { name: 'What took its place' }).click();
+    await item('lives in Porto').waitFor();
+    await tab.getByRole('link', { name: 'All memories' }).click();
+    await item('lives in Porto').waitFor();
+    await gone('lives in Lyon');
+  },
+
+  async 'what is being written outlives a reload and a session that ended'() {
+    const field = tab.getByLabel('Remember this about me');
+    await field.fill('Prefers oat milk.');
+    await tab.reload();
+    assert.equal(await field.inputValue(), 'Prefers oat milk.');
+    const expired = { status: 401, json: { code: 'session_expired', message: 'The session has expired.' } };
+    await tab.route('**/v1/memories', (route) => (route.request().method() === 'POST' ? route.fulfill(expired) : route.continue()));
+    await tab.getByRole('button', { name: 'Remember', exact: true }).click();
+    await tab.getByRole('alert').waitFor();
+    await tab.unroute('**/v1/memories');
+    await tab.close();
+    tab = await open(context, '/app/memories');
+  },
+
+  async 'remembers what a person writes, once'() {
+    const field = tab.getByLabel('Remember this about me');
+    await field.fill('Prefers oat milk.');
+    await tab.getByLabel('Kind').first().selectOption({ label: 'Preference' });
+    await tab.getByRole('button', { name: 'Remember', exact: true }).click();
+    await says('It is remembered now.');
+    await item('Prefers oat milk.').waitFor();
+    assert.equal(await field.inputValue(), '');
+    await field.fill('prefers OAT milk');
+    await tab.getByRole('button', { name: 'Remember', exact: true }).click();
+    await says('It was remembered already.');
+    assert.equal(await item('oat milk').count(), 1);
+  },
+
+  async 'the server cannot be reached: said in place, and nothing is lost'() {
+    await tab.getByLabel('Remember this about me').fill('Has two cats.');
+    await context.setOffline(true);
+    await tab.getByRole('button', { name: 'Remember', exact: true }).click();
+    await tab.getByRole('alert').filter({ hasText: 'cannot be reached' }).waitFor();
+    await press('Prefers oat milk.', 'Pin');
+    await item('Prefers oat milk.').getByRole('alert').waitFor();
+    assert.equal(await item('Prefers oat milk.').getByRole('button', { name: 'Pin', exact: true }).getAttribute('aria-pressed'), 'false', 'a pin that failed stays shown');
+    await context.setOffline(false);
+    await tab.getByRole('button', { name: 'Remember', exact: true }).click();
+    await item('Has two cats.').waitFor();
+  },
+
+  async 'pins and corrects'() {
+    await press('Prefers oat milk.', 'Pin');
+    await item('Prefers oat milk.').getByText('Pinned').waitFor();
+    await press('Prefers oat milk.', 'Correct');
+    const words = tab.getByLabel('In your words');
+    assert.ok(await words.evaluate((field) => field === document.activeElement), 'the words have the focus');
+    await words.fill('Has two cats');
+    await tab.getByRole('button', { name: 'Save', exact: true }).first().click();
+    const link = tab.getByRole('alert').getByRole('link', { name: 'Show it' });
+    await link.waitFor();
+    await words.fill('Prefers oat milk in coffee.');
+    await isAccessible(tab, 'a correction');
+    await tab.getByRole('button', { name: 'Save', exact: true }).first().click();
+    await item('oat milk in coffee').getByText('Corrected by you').first().waitFor();
+    await item('oat milk in coffee').getByText('History').click();
+    await item('oat milk in coffee').locator('li', { hasText: 'Corrected by you' }).first().waitFor();
+    assert.equal((await call('GET', '/v1/memories?q=coffee')).memories[0].pinned, true);
+  },
+
+  async 'decides what is in the inbox'() {
+    await call('POST', '/v1/memories', { content: 'Likes marzipan.', status: 'inbox' });
+    await call('POST', '/v1/memories', { content: 'Dislikes rain.', status: 'inbox' });
+    await tab.reload();
+    const inbox = tab.getByRole('region', { name: /Inbox/ });
+    await inbox.getByText('Likes marzipan.').waitFor();
+    await isAccessible(tab, 'an inbox');
+    await press('Likes marzipan.', 'Accept');
+    await inbox.getByText('Likes marzipan.').waitFor({ state: 'detached' });
+    await item('Likes marzipan.').waitFor();
+    assert.ok(await tab.evaluate(() => document.activeElement.id === 'remembered'), 'the focus is lost');
+    await press('Dislikes rain.', 'Reject');
+    await tab.getByRole('dialog').getByRole('button', { name: 'Forget' }).click();
+    await inbox.waitFor({ state: 'detached' });
+    assert.equal((await call('GET', '/v1/memories?status=all&q=rain')).memories.length, 0);
+  },
+
+  async 'puts away and brings back'() {
+    await press('Likes marzipan.', 'Put away');
+    await says('Put away.');
+    await gone('Likes marzipan.');
+    await filterBy('State', 'Put away');
+    await press('Likes marzipan.', 'Bring back');
+    await tab.getByText('Nothing fits this filter.').waitFor();
+    await filterBy('State', 'Remembered');
+    await item('Likes marzipan.').waitFor();
+  },
+
+  async 'finds by words, kind and day, and keeps the filter in the address'() {
+    await tab.getByRole('search').getByLabel('Search').fill('walnuts');
+    await gone('marzipan');
+    await tab.reload();
+    await item('walnuts').waitFor();
+    assert.equal(await tab.locator('.items > li').count(), 1);
+    await tab.getByRole('search').getByLabel('Search').fill('');
+    await item('marzipan').waitFor();
+    await filterBy('Kind', 'Preferences');
+    await gone('marzipan');
+    await item('oat milk').waitFor();
+    await filterBy('Kind', 'All');
+    await tab.getByLabel('True on').fill('2020-01-01');
+    await tab.getByText('Nothing fits this filter.').waitFor();
+    await tab.getByLabel('True on').fill('');
+    await item('walnuts').waitFor();
+  },
+
+  async 'long lists are read on'() {
+    for (let n = 0; n < 52; n++) await call('POST', '/v1/memories', { content: `Owns the record number ${n}.`, type: 'context' });
+    await tab.reload();
+    await item('record number 51.').waitFor();
+    assert.equal(await item('record number 0.').count(), 0);
+    await tab.getByRole('button', { name: 'Show more' }).click();
+    await item('record number 0.').waitFor();
+    await item('walnuts').waitFor();
+  },
+
+  async 'forgets one memory, after a question'() {
+    await press('walnuts', 'Forget');
+    const dialog = tab.getByRole('dialog');
+    await isAccessible(tab, 'a question');
+    await tab.keyboard.press('Escape');
+    await dialog.waitFor({ state: 'detached' });
+    await press('walnuts', 'Forget');
+    assert.ok(await dialog.getByRole('checkbox', { name: /Make the summaries anew/ }).isChecked());
+    const asked = tab.waitForRequest((request) => request.method() === 'DELETE');
+    await dialog.getByRole('button', { name: 'Forget', exact: true }).click();
+    assert.match((await asked).url(), /\?also=summaries$/);
+    await gone('walnuts');
+  },
+
+  async 'forgets by words, in two steps'() {
+    await tab.getByText('Forget by words').click();
+    await tab.getByLabel('Forget what you know about').fill('zebras');
+    await tab.getByRole('button', { name: 'Show what that is' }).click();
+    await tab.getByText('No memory is about that.').waitFor();
+    await tab.getByLabel('Forget what you know about').fill('record');
+    await tab.getByRole('button', { name: 'Show what that is' }).click();
+    const dialog = tab.getByRole('dialog', { name: 'Forget 50 memories for good?' });
+    await dialog.getByText('Owns the record number').first().waitFor();
+    await isAccessible(tab, 'what would be forgotten');
+    await dialog.getByRole('button', { name: 'Forget them' }).click();
+    await says('50 memories forgotten.');
+  },
+
+  async 'switches remembering off, and names what is never remembered'() {
+    const remembering = tab.getByRole('switch', { name: 'Remember me across chats' });
+    await remembering.click();
+    await tab.getByText('Nothing is read and nothing is shown.').waitFor();
+    await tab.getByText('Subjects, time zone, language').click();
+    await tab.getByLabel('Never remember anything about').fill('my divorce\n\n my knee ');
+    await tab.getByLabel('Time zone').fill('Mars/Olympus');
+    await tab.locator('.settings').getByRole('button', { name: 'Save' }).click();
+    await tab.locator('.settings').getByRole('alert').waitFor();
+    assert.match(await tab.getByLabel('Never remember anything about').inputValue(), /my divorce/);
+    await tab.getByLabel('Time zone').fill('Europe/Berlin');
+    await tab.locator('.settings').getByRole('button', { name: 'Save' }).click();
+    await tab.locator('.settings').getByRole('alert').waitFor({ state: 'detached' });
+    await tab.reload();
+    await remembering.waitFor();
+    assert.equal(await remembering.isChecked(), false);
+    await remembering.click();
+    await tab.getByText('What you say of yourself is read').waitFor();
+    const { enabled, excluded, time_zone } = await call('GET', '/v1/memories/settings');
+    assert.deepEqual({ enabled, excluded, time_zone }, { enabled: true, excluded: ['my divorce', 'my knee'], time_zone: 'Europe/Berlin' });
+  },
+
+  async 'takes everything along, forgets it, and brings it back'() {
+    const coming = tab.waitForEvent('download');
+    await tab.getByRole('button', { name: 'Download memories' }).click();
+    const file = await (await coming).path();
+    assert.match(await readFile(file, 'utf8'), /lives in Porto/);
+    await tab.getByRole('button', { name: 'Forget everything' }).click();
+    await tab.getByRole('dialog').getByRole('button', { name: 'Forget everything' }).click();
+    await says('memories forgotten.');
+    await gone('lives in Porto');
+    await tab.getByLabel('Import a file').setInputFiles({ name: 'hostile.jsonl', mimeType: 'application/jsonl', buffer: Buffer.from('{"nothing"') });
+    await tab.getByRole('alert').waitFor();
+    await tab.getByLabel('Import a file').setInputFiles(file);
+    await says(/\d+ memories imported, 0 known already\./);
+    await item('lives in Porto').waitFor();
+  },
+
+  async 'hostile words are words'() {
+    const hostile = ['<img src=x onerror="alert(1)"><script>alert(2)</script>', '\u202Etxt.exe\u202C and \u2067back\u2069', '[a](javascript:alert(3)) {{7*7}}', 'x'.repeat(500)];
+    for (const content of hostile) await call('POST', '/v1/memories', { content });
+    await tab.reload();
+    for (const content of hostile) await item(content).first().waitFor();
+    assert.equal(await tab.locator('.items img, .items script').count(), 0);
+    const [wide, room] = await tab.evaluate(() => [document.documentElement.scrollWidth, document.documentElement.clientWidth]);
+    assert.ok(wide <= room, `the page is ${wide} wide in ${room}`);
+    await call('DELETE', '/v1/memories');
+  },
+
+  async 'looks'() {
+    const chat = await tell('I am allergic to walnuts. I play the cello.');
+    await tell('My sister lives in Porto. I use Neovim.', chat);
+    await call('POST', '/v1/memories', { content: 'Prefers short answers with an example.', type: 'preference', pinned: true, durable: true });
+    await call('POST', '/v1/memories', { content: 'May be learning Portuguese.', status: 'inbox' });
+    for (const options of [{ viewport: phone, colorScheme: 'dark' }, { viewport: desktop, colorScheme: 'light' }]) {
+      const other = await newBrowser(options);
+      tab = await open(other, '/app/memories');
+      await item('Neovim').waitFor();
+      await item('cello').getByText('Where you said it').click();
+      await isAccessible(tab, `memories, ${options.colorScheme}`);
+      await picture(tab, `memories-${options.viewport.width}-${options.colorScheme}`);
+      await other.close();
+    }
+  },
+});
