@@ -49,6 +49,16 @@ export async function isAccessible(tab, where) {
   assert.equal(found.join('\n'), '', `axe at ${where}`);
 }
 
+/** Nothing is wider than the window, so nobody has to scroll sideways. */
+export async function fits(tab) {
+  const wide = await tab.evaluate(() => {
+    const room = document.documentElement.clientWidth;
+    if (document.documentElement.scrollWidth <= room) return [];
+    return [...document.querySelectorAll('body *')].filter((element) => element.getBoundingClientRect().right > room).map((element) => element.outerHTML.slice(0, 120));
+  });
+  assert.deepEqual(wide, [], 'wider than the window');
+}
+
 /** Saves a picture to look at when SCREENSHOTS names a folder. */
 export async function picture(tab, name) {
   if (process.env.SCREENSHOTS) await tab.screenshot({ path: `${process.env.SCREENSHOTS}/${name}.png` });

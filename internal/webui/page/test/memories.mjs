@@ -1,6 +1,6 @@
 /** Memories as a person handles them: see, write, correct, pin, accept, put away, forget, take along. */
 import { readFile } from 'node:fs/promises';
-import { assert, call, desktop, isAccessible, newBrowser, open, phone, picture, run } from './harness.mjs';
+import { assert, call, desktop, fits, isAccessible, newBrowser, open, phone, picture, run } from './harness.mjs';
 
 const context = await newBrowser({ acceptDownloads: true });
 let tab;
@@ -236,8 +236,7 @@ await run({
     await tab.reload();
     for (const content of hostile) await item(content).first().waitFor();
     assert.equal(await tab.locator('.items img, .items script').count(), 0);
-    const [wide, room] = await tab.evaluate(() => [document.documentElement.scrollWidth, document.documentElement.clientWidth]);
-    assert.ok(wide <= room, `the page is ${wide} wide in ${room}`);
+    await fits(tab);
     await call('DELETE', '/v1/memories');
   },
 
