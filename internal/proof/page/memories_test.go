@@ -1,6 +1,7 @@
 package page
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/google/uuid"
@@ -41,4 +42,45 @@ func (r *rig) fillGraph(user uuid.UUID, entities int) {
 		insert into memory_relationships (user_id, source_entity_id, target_entity_id, relationship, memory_id)
 		select $1, u.id, e.id, 'knows', memory.id
 		  from things u, things e, memory where u.is_user and not e.is_user and e.mentions % 2 = 0`, user, entities)
+}
+
+// A chat's topics are seen in every state, read back when they are archived or packed, and changed.
+func TestTopics(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil, nil) // TOPICS=off: no job changes what wander makes
+	chat := r.wander()
+	expired := r.Say("", "Question 1").ChatID
+	testkit.Exec(t, r.pool, "update chats set ttl_hours = 1, last_message_at = now() - interval '1 day', expires_at = now() - interval '1 hour' where id = $1", expired)
+	r.inBrowser("topics.mjs", env{"CHAT": chat, "EXPIRED": expired})
+}
+
+// wander makes a chat of topics that faded differently: one rested for two days and is packed, one is talked about now, one
+// is archived and one merged.
+func (r *rig) wander() (chat string) {
+	r.t.Helper()
+	chat = r.Say("", "Question 1").ChatID
+	for n := 2; n <= 9; n++ {
+		r.Say(chat, fmt.Sprint("Question ", n))
+	}
+	testkit.Exec(r.t, r.pool, "select throughline.index_chat($1, 100)", chat)
+	bows := r.topic(chat, 1, "Bows", 1, 8)
+	r.topic(chat, 2, "Rosin", 9, 12)
+	tax := r.topic(chat, 3, "Tax return", 13, 16)
+	strings := r.topic(chat, 4, "Strings", 17, 18)
+	testkit.Exec(r.t, r.pool, `update topics set last_active_at = now() - interval '2 days', access_count = 6, compacted_seq = 4, summary_seq = 4,
+		summary = 'They compared bows of pernambuco and of carbon, and what a rehair costs.', summary_tokens = 15 where id = $1`, bows)
+	testkit.Exec(r.t, r.pool, "update topics set last_active_at = now() - interval '30 days', state = 'archived' where id = $1", tax)
+	testkit.Exec(r.t, r.pool, "update topics set last_active_at = now() - interval '40 days', state = 'merged', merged_into = $2 where id = $1", strings, bows)
+	return chat
+}
+
+// topic gives the turns from one message to another a topic.
+func (r *rig) topic(chat string, number int, title string, first, last int) (id uuid.UUID) {
+	r.t.Helper()
+	id = uuid.New()
+	testkit.Exec(r.t, r.pool, "update turn_index set topic_id = $1 where chat_id = $2 and seq between $3 and $4", id, chat, first, last)
+	testkit.Exec(r.t, r.pool, `insert into topics (id, chat_id, user_id, number, title, title_seq, message_count, created_at, last_active_at, first_seq, last_seq)
+		select $1, chat_id, user_id, $2, $3, min(seq), count(*), min(created_at), max(created_at), min(seq), max(seq)
+		  from messages where chat_id = $4 and seq between $5 and $6 group by chat_id, user_id`, id, number, title, chat, first, last)
+	return id
 }

@@ -40,7 +40,7 @@ await run({
     await entity('Porto').focus();
     await tab.keyboard.press('Enter');
     assert.equal(await entity('Porto').getAttribute('aria-expanded'), 'true');
-    await about().getByRole('link', { name: 'User lives in Porto' }).waitFor();
+    await about().getByRole('link', { name: 'User lives in Porto', exact: true }).waitFor();
     await isAccessible(tab, 'an entity');
     await about().getByRole('link', { name: 'The user lives in Porto.' }).click();
     await tab.locator('.items .words', { hasText: 'lives in Porto' }).waitFor();
@@ -52,7 +52,7 @@ await run({
 
   async 'so does its dot, and the drawing names its neighbours'() {
     await tab.locator('.dot', { hasText: 'Neovim' }).locator('circle').click();
-    await about().getByRole('link', { name: 'User uses Neovim' }).waitFor();
+    await about().getByRole('link', { name: 'User uses Neovim', exact: true }).waitFor();
     assert.equal(await tab.locator('.dot.chosen').count(), 1);
     assert.equal(await tab.locator('.said.near').textContent(), 'uses');
   },

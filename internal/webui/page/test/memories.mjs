@@ -103,7 +103,7 @@ await run({
     await isAccessible(tab, 'a correction');
     await tab.getByRole('button', { name: 'Save', exact: true }).first().click();
     await item('oat milk in coffee').getByText('Corrected by you').first().waitFor();
-    await item('oat milk in coffee').getByText('History').click();
+    await item('oat milk in coffee').locator('summary').click();
     await item('oat milk in coffee').locator('li', { hasText: 'Corrected by you' }).first().waitFor();
     assert.equal((await call('GET', '/v1/memories?q=coffee')).memories[0].pinned, true);
   },
@@ -251,6 +251,7 @@ await run({
       await item('Neovim').waitFor();
       await item('cello').getByText('Where you said it').click();
       await isAccessible(tab, `memories, ${options.colorScheme}`);
+      await tab.evaluate(() => scrollTo(0, document.getElementById('inbox').getBoundingClientRect().top - 250));
       await picture(tab, `memories-${options.viewport.width}-${options.colorScheme}`);
       await other.close();
     }

@@ -63,7 +63,7 @@ export function MemoryItem({ memory, replace, moved, say, open = false }: {
         <span>{typeNames[memory.memory_type]}, {origins[memory.origin]}, {dayOf(memory.recorded_at)}{validity(memory)}</span>
         {memory.superseded_by && <a href={`/app/memories?id=${memory.superseded_by}`}>What took its place</a>}
       </p>
-      {memory.sources.length > 0 && <Sources memory={memory} open={open} />}
+      <Origin memory={memory} open={open} />
       <div class="actions">
         {memory.status !== 'active' && (
           <button type="button" {...label} disabled={busy} onClick={become('active', 'It is remembered now.')}>
@@ -82,7 +82,6 @@ export function MemoryItem({ memory, replace, moved, say, open = false }: {
         </button>
       </div>
       <Failure error={error} />
-      <History memory={memory} />
       {mode === 'forget' && <ForgetOne memory={memory} cancel={() => setMode('')} forgotten={() => moved('Forgotten.')} />}
     </li>
   );
@@ -93,22 +92,31 @@ function validity(memory: Memory): string {
   return memory.valid_to ? `${since}${since ? ',' : '; true'} until ${dayOf(memory.valid_to)}` : since;
 }
 
-/** The words that it was made of, each with the way to where they were said. */
-function Sources({ memory, open }: { memory: Memory; open: boolean }) {
+/** Where it comes from, one click away: the words that it was made of, each with the way to its chat, and every change since. */
+function Origin({ memory, open }: { memory: Memory; open: boolean }) {
+  const [shown, setShown] = useState(open);
+  const times = memory.sources.length;
   return (
-    <details class="sources" open={open}>
-      <summary>{memory.sources.length === 1 ? 'Where you said it' : `Where you said it, ${memory.sources.length} times`}</summary>
-      <ul>
-        {memory.sources.map((source) => (
-          <li key={source.message_id}>
-            <blockquote dir="auto">{source.quote}</blockquote>
-            <a href={`/app/chats/${source.chat_id}?message=${source.message_id}`}>
-              <time dateTime={source.said_at}>{minuteOf(source.said_at)}</time>, message {source.seq} of its chat
-            </a>
-          </li>
-        ))}
-      </ul>
+    <details open={open} onToggle={(event) => setShown(event.currentTarget.open)}>
+      <summary>{['History', 'Where you said it'][times] ?? `Where you said it, ${times} times`}</summary>
+      {shown && <Sources memory={memory} />}
+      {shown && <Revisions memory={memory} />}
     </details>
+  );
+}
+
+function Sources({ memory }: { memory: Memory }) {
+  return (
+    <ul>
+      {memory.sources.map((source) => (
+        <li key={source.message_id}>
+          <blockquote dir="auto">{source.quote}</blockquote>
+          <a href={`/app/chats/${source.chat_id}?message=${source.message_id}`}>
+            <time dateTime={source.said_at}>{minuteOf(source.said_at)}</time>, message {source.seq} of its chat
+          </a>
+        </li>
+      ))}
+    </ul>
   );
 }
 
@@ -156,16 +164,6 @@ export function TypeAndDurable({ type, durable, setType, setDurable }: {
   );
 }
 
-function History({ memory }: { memory: Memory }) {
-  const [open, setOpen] = useState(false);
-  return (
-    <details class="history" onToggle={(event) => setOpen(event.currentTarget.open)}>
-      <summary>History</summary>
-      {open && <Revisions memory={memory} />}
-    </details>
-  );
-}
-
 const actions: Record<Revision['action'], string> = {
   ADD: 'Remembered', UPDATE: 'Changed', DELETE: 'Taken the place of', NOOP: 'Said again', EDIT: 'Corrected',
   MERGE: 'Merged', DECAY: 'Faded', ARCHIVE: 'Put away', RESTORE: 'Brought back',
@@ -183,12 +181,11 @@ function Revisions({ memory }: { memory: Memory }) {
   if (error) return <Failure error={error} />;
   if (!value) return <p class="quiet">Loading …</p>;
   return (
-    <ol>
+    <ol class="changes">
       {value.map((revision) => (
         <li key={revision.version}>
-          <p>{actions[revision.action]} {actors[revision.actor]}, <time dateTime={revision.created_at}>{minuteOf(revision.created_at)}</time></p>
-          <p class="quiet" dir="auto">{revision.content ?? 'The words were removed.'}</p>
-          {revision.reason && <p class="quiet" dir="auto">{revision.reason}</p>}
+          <p class="quiet">{actions[revision.action]} {actors[revision.actor]}, <time dateTime={revision.created_at}>{minuteOf(revision.created_at)}</time></p>
+          <p dir="auto">{revision.content ?? 'The words were removed.'}{revision.reason && <span class="quiet"> ({revision.reason})</span>}</p>
         </li>
       ))}
     </ol>
