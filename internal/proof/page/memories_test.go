@@ -3,9 +3,12 @@ package page
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
+	"github.com/arcoscribe/throughline/internal/memory/topics"
 	"github.com/arcoscribe/throughline/internal/testkit"
 )
 
@@ -50,7 +53,7 @@ func TestTopics(t *testing.T) {
 	r := newRig(t, nil, nil) // TOPICS=off: no job changes what wander makes
 	chat := r.wander()
 	expired := r.Say("", "Question 1").ChatID
-	testkit.Exec(t, r.pool, "update chats set ttl_hours = 1, last_message_at = now() - interval '1 day', expires_at = now() - interval '1 hour' where id = $1", expired)
+	testkit.Exec(t, r.pool, "update chats set ttl_hours = 1, created_at = now() - interval '1 day', last_message_at = now() - interval '2 hours' where id = $1", expired)
 	r.inBrowser("topics.mjs", env{"CHAT": chat, "EXPIRED": expired})
 }
 
@@ -67,11 +70,36 @@ func (r *rig) wander() (chat string) {
 	r.topic(chat, 2, "Rosin", 9, 12)
 	tax := r.topic(chat, 3, "Tax return", 13, 16)
 	strings := r.topic(chat, 4, "Strings", 17, 18)
-	testkit.Exec(r.t, r.pool, `update topics set last_active_at = now() - interval '2 days', access_count = 6, compacted_seq = 4, summary_seq = 4,
-		summary = 'They compared bows of pernambuco and of carbon, and what a rehair costs.', summary_tokens = 15 where id = $1`, bows)
+	r.pack(bows, 4, "They compared bows of pernambuco and of carbon, and what a rehair costs.")
+	testkit.Exec(r.t, r.pool, "update topics set last_active_at = now() - interval '2 days', access_count = 6 where id = $1", bows)
 	testkit.Exec(r.t, r.pool, "update topics set last_active_at = now() - interval '30 days', state = 'archived' where id = $1", tax)
 	testkit.Exec(r.t, r.pool, "update topics set last_active_at = now() - interval '40 days', state = 'merged', merged_into = $2 where id = $1", strings, bows)
 	return chat
+}
+
+// pack archives the first messages of a topic, and summarizes them.
+func (r *rig) pack(topic uuid.UUID, messages int, summary string) {
+	r.t.Helper()
+	rows, err := r.pool.Query(r.t.Context(), "select role, content, created_at from throughline.topic_messages($1) order by seq limit $2", topic, messages)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	entries, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (topics.Entry, error) {
+		var role, content string
+		var at time.Time
+		err := row.Scan(&role, &content, &at)
+		return topics.NewEntry(role, content, at), err
+	})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	archive, err := topics.Pack(entries)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	testkit.Exec(r.t, r.pool, `update topics set compacted_seq = first_seq + $2 - 1, summary_seq = first_seq + $2 - 1, summary = $3, summary_tokens = 15,
+		archive = $4, archive_messages = $2, archive_raw_bytes = $5, archive_sha256 = $6 where id = $1`,
+		topic, messages, summary, archive.Data, archive.RawBytes, archive.SHA256)
 }
 
 // topic gives the turns from one message to another a topic.

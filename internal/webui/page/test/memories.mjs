@@ -1,6 +1,6 @@
 /** Memories as a person handles them: see, write, correct, pin, accept, put away, forget, take along. */
 import { readFile } from 'node:fs/promises';
-import { assert, call, desktop, fits, isAccessible, newBrowser, open, phone, picture, run } from './harness.mjs';
+import { assert, call, desktop, fits, isAccessible, newBrowser, open, phone, picture, run, TOKEN } from './harness.mjs';
 
 const context = await newBrowser({ acceptDownloads: true });
 let tab;
@@ -56,10 +56,12 @@ await run({
     const expired = { status: 401, json: { code: 'session_expired', message: 'The session has expired.' } };
     await tab.route('**/v1/memories', (route) => (route.request().method() === 'POST' ? route.fulfill(expired) : route.continue()));
     await tab.getByRole('button', { name: 'Remember', exact: true }).click();
-    await tab.getByRole('alert').waitFor();
+    const over = tab.getByRole('dialog', { name: 'Your session has ended' });
     await tab.unroute('**/v1/memories');
-    await tab.close();
-    tab = await open(context, '/app/memories');
+    await over.getByLabel('Access token').fill(TOKEN);
+    await over.getByRole('button', { name: 'Sign in' }).click();
+    await over.waitFor({ state: 'detached' });
+    assert.equal(await field.inputValue(), 'Prefers oat milk.');
   },
 
   async 'remembers what a person writes, once'() {

@@ -7,11 +7,13 @@ import { dayOf, daysInWords } from './time';
 import type { Topic } from './types';
 
 const MOST = 6;
+const tick = new Intl.DateTimeFormat(undefined, { day: 'numeric', month: 'short' });
 const dashes = [[], [8, 4], [2, 3], [10, 3, 2, 3], [16, 4], [5, 5, 1, 5]];
 
 /** How topics fade if nobody comes back to them: a chart, and its table, which is the legend as well. */
 export function Curves({ topics }: { topics: Topic[] }) {
-  const drawn = topics.filter((topic) => topic.state === 'active').sort((a, b) => b.priority - a.priority).slice(0, MOST);
+  const active = topics.filter((topic) => topic.state === 'active').sort((a, b) => b.priority - a.priority);
+  const drawn = active.slice(0, MOST);
   if (drawn.length === 0) return null;
   const now = Date.now();
   return (
@@ -19,7 +21,7 @@ export function Curves({ topics }: { topics: Topic[] }) {
       <Chart topics={drawn} />
       <figcaption>
         Priority since each topic was last talked about, and from now on if nobody comes back to it.
-        {topics.length > drawn.length && ` Drawn are the ${drawn.length} strongest.`}
+        {active.length > MOST && ` Drawn are the ${drawn.length} strongest.`}
       </figcaption>
       <div class="scroll" role="region" aria-label="Priorities as a table" tabIndex={0}>
         <table>
@@ -63,9 +65,9 @@ function Chart({ topics }: { topics: Topic[] }) {
     const times = timesOf(topics, now);
     const paint = (name: string) => () => colourOf(place, name);
     const plot = new uPlot({
-      width: place.clientWidth, height: 240, legend: { show: false }, cursor: { show: false },
+      width: place.clientWidth, height: 240, pxAlign: false, padding: [20, 12, 0, 0], legend: { show: false }, cursor: { show: false },
       scales: { y: { range: [0, 1] } },
-      axes: [{ stroke: paint('--ink-soft'), grid: { show: false } }, { stroke: paint('--ink-soft'), grid: { stroke: paint('--line') }, size: 40 }],
+      axes: [{ stroke: paint('--ink-soft'), grid: { show: false }, incrs: [1, 2, 7, 14, 30].map((days) => days * 86_400), values: (_, ticks) => ticks.map((time) => tick.format(time * 1000)) }, { stroke: paint('--ink-soft'), grid: { stroke: paint('--line') }, size: 40 }],
       series: [{}, ...topics.map((topic, i) => ({ label: topic.title, stroke: paint(`--curve-${i}`), width: 2, dash: dashes[i] }))],
       hooks: { draw: [(u) => lines(u, now / 1000, paint('--ink-soft')())] },
     }, [times, ...topics.map((topic) => times.map((time) => priorityAt(topic, time * 1000)))], place);
@@ -95,8 +97,9 @@ function lines(u: uPlot, now: number, colour: string) {
   ctx.moveTo(bbox.left, y);
   ctx.lineTo(bbox.left + bbox.width, y);
   ctx.stroke();
-  ctx.textAlign = 'left';
-  ctx.fillText('now', x + 4, bbox.top + 14);
+  ctx.textAlign = 'center';
+  ctx.textBaseline = 'bottom';
+  ctx.fillText('now', x, bbox.top - 4);
   ctx.restore();
 }
 

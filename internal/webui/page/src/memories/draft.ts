@@ -1,16 +1,20 @@
 import { useState } from 'preact/hooks';
 
-/** A text that is being written. It outlives a reload and a new sign-in; settle drops it. */
+import { useClient } from '../api';
+import { storageKey } from '../session';
+
+/** A text that is being written. It outlives a reload and a session that ends; settle drops it, as signing out does. */
 export function useDraft(name: string, initial: string): [string, (text: string) => void, () => void] {
-  const key = `draft:${name}`;
-  const [text, setText] = useState(() => sessionStorage.getItem(key) ?? initial);
+  const { session } = useClient();
+  const key = storageKey(session.userId, `draft.${name}`);
+  const [text, setText] = useState(() => localStorage.getItem(key) ?? initial);
   const write = (next: string) => {
     setText(next);
-    sessionStorage.setItem(key, next);
+    localStorage.setItem(key, next);
   };
   const settle = () => {
     setText(initial);
-    sessionStorage.removeItem(key);
+    localStorage.removeItem(key);
   };
   return [text, write, settle];
 }

@@ -11,10 +11,7 @@ export interface Shown { nodes: Node[]; links: Link[]; cut: number }
 
 /** More are slow to arrange, and nobody can read them. */
 export const MOST = 300;
-/** Of more entities than this, only some have their names written until one zooms in. */
-const NAMED = 60;
-const NEAR = 1.6;
-const SIZE = { width: 800, height: 600 };
+const LETTERS = 13; // the height of a name on the screen, at any zoom
 
 /** What of a graph is drawn: the entities that are mentioned most, and what is said of two of them. */
 export function shown(entities: Entity[], relationships: Relationship[]): Shown {
@@ -39,11 +36,12 @@ export interface Drawing {
 }
 
 const radius = (node: Node) => 5 + Math.min(9, 2 * Math.sqrt(node.mentions));
+const touches = (link: Link, name: string) => link.source.name === name || link.target.name === name;
 
 /** Draws a graph. Where motion is not wanted it is arranged before it is shown. */
 export function draw(svg: SVGSVGElement, { nodes, links }: Shown, onSelect: (name: string) => void): Drawing {
   const still = matchMedia('(prefers-reduced-motion: reduce)').matches;
-  const root = select(svg).attr('viewBox', `0 0 ${SIZE.width} ${SIZE.height}`);
+  const root = select(svg);
   root.selectAll('*').remove();
   const world = root.append('g');
   const lines = world.append('g').selectAll('line').data(links).join('line')
@@ -53,61 +51,86 @@ export function draw(svg: SVGSVGElement, { nodes, links }: Shown, onSelect: (nam
   const dots = world.append('g').selectAll<SVGGElement, Node>('g').data(nodes).join('g')
     .attr('class', (node) => `dot ${node.type}`).on('click', (_, node) => onSelect(node.name));
   dots.append('circle').attr('r', radius);
-  dots.append('text').attr('y', (node) => radius(node) + 13).text((node) => shorten(node.name));
+  const names = dots.append('text').attr('font-size', LETTERS).text((node) => shorten(node.name));
   dots.append('title').text((node) => `${node.name}, ${node.type}`);
+  const widths = new Map(nodes.map((node, i) => [node, names.nodes()[i].getComputedTextLength()]));
 
+  let chosen = '';
+  let scale = 1;
+  const name = () => {
+    const near = new Set(links.filter((link) => touches(link, chosen)).flatMap((link) => [link.source, link.target]));
+    const first = (node: Node) => (node.name === chosen ? 2e9 : near.has(node) ? 1e9 : 0) + node.degree * 1e3 + node.mentions;
+    const named = withRoom([...nodes].sort((a, b) => first(b) - first(a)), (node) => {
+      const half = widths.get(node)! / 2 + 3;
+      const middle = node.x! * scale;
+      const top = (node.y! + radius(node)) * scale;
+      return [middle - half, top, middle + half, top + LETTERS + 5];
+    });
+    dots.classed('named', (node) => named.has(node)).classed('chosen', (node) => node.name === chosen);
+    lines.classed('near', (link) => touches(link, chosen));
+    words.classed('near', (link) => touches(link, chosen));
+  };
   const place = () => {
     lines.attr('x1', (l) => l.source.x!).attr('y1', (l) => l.source.y!).attr('x2', (l) => l.target.x!).attr('y2', (l) => l.target.y!);
     words.attr('x', (l) => (l.source.x! + l.target.x!) / 2).attr('y', (l) => (l.source.y! + l.target.y!) / 2);
     dots.attr('transform', (node) => `translate(${node.x},${node.y})`);
+    name();
   };
+  const zooming = zoom<SVGSVGElement, unknown>().scaleExtent([0.1, 8]).extent(() => [[0, 0], [svg.clientWidth, svg.clientHeight]]);
+  zooming.on('zoom', ({ transform }) => {
+    world.attr('transform', transform);
+    scale = transform.k;
+    words.attr('font-size', LETTERS / scale);
+    names.attr('font-size', LETTERS / scale).attr('y', (node) => radius(node) + (LETTERS + 2) / scale);
+    name();
+  });
+  const fit = () => {
+    const { clientWidth: width, clientHeight: height } = svg;
+    const [left, right] = bounds(nodes.map((node) => node.x!));
+    const [top, bottom] = bounds(nodes.map((node) => node.y!));
+    const k = Math.min(1.5, (width - 110) / (right - left || 1), (height - 80) / (bottom - top || 1));
+    root.call(zooming.transform, zoomIdentity.translate(width / 2 - (k * (left + right)) / 2, height / 2 - (k * (top + bottom)) / 2).scale(k));
+  };
+
   const forces = arrange(nodes, links);
   forces.tick(still ? 300 : 120);
   place();
   if (!still) forces.on('tick', place).restart();
-
-  const important = new Set([...nodes].sort((a, b) => b.degree - a.degree).slice(0, NAMED));
-  let chosen = '';
-  let scale = 1;
-  const name = () => {
-    const near = new Set(links.filter((l) => l.source.name === chosen || l.target.name === chosen).flatMap((l) => [l.source, l.target]));
-    dots.classed('named', (node) => node.name === chosen || near.has(node) || scale >= NEAR || important.has(node))
-      .classed('chosen', (node) => node.name === chosen);
-    lines.classed('near', (l) => l.source.name === chosen || l.target.name === chosen);
-    words.classed('near', (l) => l.source.name === chosen || l.target.name === chosen);
-  };
-  const zooming = zoom<SVGSVGElement, unknown>().scaleExtent([0.2, 8]).on('zoom', ({ transform }) => {
-    world.attr('transform', transform);
-    scale = transform.k;
-    world.selectAll('text').attr('font-size', 13 / scale); // names stay as large as they are
-    name();
-  });
   root.call(zooming);
   dots.call(dragging(forces, place, still));
-
-  const fit = () => {
-    const [left, right] = bounds(nodes.map((node) => node.x!));
-    const [top, bottom] = bounds(nodes.map((node) => node.y!));
-    const k = Math.min(2, 0.85 / Math.max((right - left) / SIZE.width, (bottom - top) / SIZE.height, 0.1));
-    const middle = zoomIdentity.translate(SIZE.width / 2 - (k * (left + right)) / 2, SIZE.height / 2 - (k * (top + bottom)) / 2).scale(k);
-    root.call(zooming.transform, middle);
-  };
-  fit();
+  const resized = new ResizeObserver(fit); // and once at the beginning
+  resized.observe(svg);
   return {
     select(next) { chosen = next; name(); },
     zoomBy(factor) { root.call(zooming.scaleBy, factor); },
     fit,
-    stop() { forces.stop(); },
+    stop() {
+      forces.stop();
+      resized.disconnect();
+    },
   };
+}
+
+type Box = [left: number, top: number, right: number, bottom: number];
+
+/** The nodes whose names do not cover one of an earlier node. */
+function withRoom(nodes: Node[], boxOf: (node: Node) => Box): Set<Node> {
+  const taken: Box[] = [];
+  return new Set(nodes.filter((node) => {
+    const box = boxOf(node);
+    const free = !taken.some((other) => box[0] < other[2] && box[2] > other[0] && box[1] < other[3] && box[3] > other[1]);
+    if (free) taken.push(box);
+    return free;
+  }));
 }
 
 function arrange(nodes: Node[], links: Link[]): Simulation<Node, Link> {
   return forceSimulation(nodes)
-    .force('link', forceLink<Node, Link>(links).distance(90))
+    .force('link', forceLink<Node, Link>(links).distance(({ source, target }) => 70 + 6 * Math.sqrt(Math.max(source.degree, target.degree))))
     .force('apart', forceManyBody().strength(-220).distanceMax(400))
     .force('room', forceCollide<Node>((node) => radius(node) + 16))
-    .force('x', forceX(SIZE.width / 2).strength(0.06))
-    .force('y', forceY(SIZE.height / 2).strength(0.08))
+    .force('x', forceX(0).strength(0.06))
+    .force('y', forceY(0).strength(0.07))
     .stop();
 }
 

@@ -1,6 +1,7 @@
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 
 import { useClient } from '../api';
+import { useTitle } from '../ui/title';
 import { draw, MOST, shown, spoken, type Drawing } from './drawing';
 import { useLoaded } from './hooks';
 import { Failure } from './parts';
@@ -16,6 +17,7 @@ export function Graph() {
   const { client } = useClient();
   const [filter, setFilter] = useState<Filter>({ q: '', type: '', as_of: '' });
   const [chosen, setChosen] = useState('');
+  useTitle('Graph');
   const { q, type, as_of } = filter;
   const query = { ...(q && { q }), ...(type && { type }), ...(as_of && { as_of }) };
   const { value, error, loading, reload } = useLoaded(JSON.stringify(query), async (signal) => {
@@ -25,7 +27,7 @@ export function Graph() {
   return (
     <main id="main" tabIndex={-1} class="memories graph">
       <header class="page-head">
-        <h1>What your memories are about</h1>
+        <h1>Memories as a graph</h1>
         <a href="/app/memories">List</a>
       </header>
       <Filters filter={filter} change={(change) => { setChosen(''); setFilter({ ...filter, ...change }); }} />

@@ -51,9 +51,9 @@ export function useLoaded<T>(key: string, load: (signal: AbortSignal) => Promise
   return { value, setValue, error, loading, reload };
 }
 
-/** Moves the focus to what appears, such as the first field of a form. */
-export function useFocus<E extends HTMLElement>() {
+/** Moves the focus to what appears, such as the first field of a form, and again when key changes. */
+export function useFocus<E extends HTMLElement>(key = '') {
   const ref = useRef<E>(null);
-  useEffect(() => ref.current?.focus(), []);
+  useEffect(() => ref.current?.focus(), [key]);
   return ref;
 }

@@ -57,14 +57,14 @@ export function MemoryItem({ memory, replace, moved, say, open = false }: {
         ? <Correct memory={memory} save={corrected} cancel={() => setMode('')} />
         : <p id={`memory-${memory.id}`} class="words" dir="auto">{memory.content}</p>}
       <p class="facts">
-        {memory.pinned && <span class="mark">Pinned</span>}
-        {memory.durable && <span class="mark">Kept for good</span>}
-        {memory.edited && <span class="mark">Corrected by you</span>}
+        {memory.pinned && <span class="badge strong">Pinned</span>}
+        {memory.durable && <span class="badge strong">Kept for good</span>}
+        {memory.edited && <span class="badge strong">Corrected by you</span>}
         <span>{typeNames[memory.memory_type]}, {origins[memory.origin]}, {dayOf(memory.recorded_at)}{validity(memory)}</span>
         {memory.superseded_by && <a href={`/app/memories?id=${memory.superseded_by}`}>What took its place</a>}
       </p>
-      <Origin memory={memory} open={open} />
       <div class="actions">
+        <Origin memory={memory} open={open} />
         {memory.status !== 'active' && (
           <button type="button" {...label} disabled={busy} onClick={become('active', 'It is remembered now.')}>
             {memory.status === 'inbox' ? 'Accept' : 'Bring back'}

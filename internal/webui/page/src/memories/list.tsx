@@ -2,9 +2,10 @@ import { useLocation } from 'preact-iso';
 import { useEffect, useState } from 'preact/hooks';
 
 import { useClient, type SignedIn } from '../api';
+import { useTitle } from '../ui/title';
 import { Add } from './add';
 import { ForgetByWords, ForgetEverything } from './forget';
-import { useAction, useLoaded } from './hooks';
+import { useAction, useFocus, useLoaded } from './hooks';
 import { MemoryItem } from './item';
 import { Failure } from './parts';
 import { SettingsForm } from './settings';
@@ -20,6 +21,7 @@ type Filter = { q?: string; type?: keyof typeof types; status?: keyof typeof sta
 /** /app/memories: what the user is remembered for. The filter is in the address, ?id= shows one memory. */
 export function Memories() {
   const { query } = useLocation();
+  useTitle('Memories');
   const [version, setVersion] = useState(0); // grows when what is listed may be another
   const [news, setNews] = useState('');
   const changed = (what: string) => {
@@ -158,6 +160,7 @@ function Items({ memories, set, say, changed }: {
 function OneMemory({ id, say }: { id: string; say: (news: string) => void }) {
   const { client } = useClient();
   const { route } = useLocation();
+  const back = useFocus<HTMLAnchorElement>(id); // what was followed to here is gone
   const found = useLoaded(id, async (signal) => {
     const { data } = await client.GET('/v1/memories/{memory_id}', { params: { path: { memory_id: id } }, signal });
     return data;
@@ -168,7 +171,7 @@ function OneMemory({ id, say }: { id: string; say: (news: string) => void }) {
   };
   return (
     <>
-      <p><a href="/app/memories">All memories</a></p>
+      <p><a ref={back} href="/app/memories">All memories</a></p>
       <Failure error={found.error} />
       {found.value && (
         <ul class="items">

@@ -23,11 +23,11 @@ export function Confirm({ title, action, keep = 'Keep', busy, error, onConfirm, 
   const dialog = useRef<HTMLDialogElement>(null);
   useEffect(() => dialog.current?.showModal(), []);
   return (
-    <dialog ref={dialog} class="confirm" aria-labelledby="confirm-title" onCancel={(event) => { event.preventDefault(); onCancel(); }}>
+    <dialog ref={dialog} aria-labelledby="confirm-title" onCancel={(event) => { event.preventDefault(); onCancel(); }}>
       <h2 id="confirm-title">{title}</h2>
       {children}
       <Failure error={error} />
-      <div class="actions">
+      <div class="choices">
         <button type="button" autofocus onClick={onCancel}>{keep}</button>
         <button type="button" class="danger" disabled={busy} onClick={onConfirm}>{action}</button>
       </div>

@@ -1,6 +1,7 @@
 import { useState } from 'preact/hooks';
 
 import { useClient } from '../api';
+import { useTitle } from '../ui/title';
 import { Curves } from './curves';
 import { useAction, useFocus, useLoaded } from './hooks';
 import { Confirm, Failure } from './parts';
@@ -17,6 +18,7 @@ export function Topics({ id }: { id: string }) {
   const { client } = useClient();
   const [filter, setFilter] = useState<Filter>({ q: '', state: '' });
   const [news, setNews] = useState('');
+  useTitle('Topics');
   const path = { chat_id: id };
   const query = { limit: 1000, ...(filter.q && { q: filter.q }), ...(filter.state && { state: filter.state }) };
   const chat = useLoaded(id, async (signal) => (await client.GET('/v1/chats/{chat_id}', { params: { path }, signal })).data);
@@ -98,15 +100,15 @@ function TopicItem({ chat, topic, all, changed }: { chat: string; topic: Topic; 
     <li class={`item ${topic.state}`}>
       <h2 id={title} dir="auto">{topic.title}</h2>
       <p class="facts">
-        {topic.state !== 'active' && <span class="mark">{states[topic.state]}</span>}
-        {topic.tags.map((tag) => <span key={tag} class="tag" dir="auto">{tag}</span>)}
+        {topic.state !== 'active' && <span class="badge strong">{states[topic.state]}</span>}
+        {topic.tags.map((tag) => <span key={tag} class="badge" dir="auto">{tag}</span>)}
         <span>{count(topic.message_count, 'message')}, last on {minuteOf(topic.last_active_at)}</span>
       </p>
       {topic.summary && <p dir="auto">{topic.summary}</p>}
       {!merged && (
         <p class="facts">
           <span>Importance {topic.importance.toFixed(2)}</span>
-          <span>{consolidation[topic.memory_type]}, came up again {count(topic.access_count, 'time')}</span>
+          <span>{consolidation[topic.memory_type]}{topic.access_count > 0 && `, came up again ${count(topic.access_count, 'time')}`}</span>
           <span>half-life {daysInWords(topic.half_life_days)}</span>
         </p>
       )}
@@ -115,11 +117,11 @@ function TopicItem({ chat, topic, all, changed }: { chat: string; topic: Topic; 
       {mode === 'merge' && <Merge chat={chat} topic={topic} others={others} cancel={() => setMode('')} merged={() => { setMode(''); changed('Merged.'); }} />}
       {!merged && mode === '' && (
         <div class="actions">
+          <Messages chat={chat} topic={topic} />
           <button type="button" aria-describedby={title} onClick={() => setMode('change')}>Change</button>
           {others.length > 0 && <button type="button" aria-describedby={title} onClick={() => setMode('merge')}>Merge</button>}
         </div>
       )}
-      {!merged && <Messages chat={chat} topic={topic} />}
     </li>
   );
 }
