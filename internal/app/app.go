@@ -274,6 +274,7 @@ func (a *App) makeServer(ctx context.Context, inserter *jobs.Client) error {
 		Logger: a.logger, Metrics: a.metrics, Ready: a.ready, Version: Version, ChatDefaults: a.config.ChatDefaults,
 		MessagesPerMinute: a.config.MessagesPerMinute, MaxStreamsPerUser: a.config.MaxStreamsPerUser,
 		CORSOrigins: a.config.CORSOrigins, RiverUI: ui, Page: a.page(),
+		AuthServer: verifier.Issuer(), PublicURL: a.config.PublicURL, OAuthAPIClients: a.config.OAuthAPIClients,
 	})
 	a.server = api.HTTPServer()
 	if err := a.listen(ctx, a.config.HTTPAddr); err != nil {
@@ -302,7 +303,9 @@ func (a *App) abandonReplies() {
 }
 
 func (a *App) verifier() (*auth.Verifier, error) {
-	cfg := auth.Config{ProjectURL: a.config.SupabaseURL, JWTSecret: []byte(a.config.SupabaseJWTSecret), Logger: a.logger}
+	cfg := auth.Config{
+		ProjectURL: a.config.SupabaseURL, JWTSecret: []byte(a.config.SupabaseJWTSecret), OAuthAudience: a.config.OAuthAudience, Logger: a.logger,
+	}
 	if a.config.SupabaseURL != "" && a.config.SupabaseJWTSecret == "" && a.config.SupabaseSecretKey != "" {
 		client, err := supabase.NewClient(a.config.SupabaseURL, a.config.SupabaseSecretKey)
 		if err != nil {

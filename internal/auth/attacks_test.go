@@ -47,7 +47,18 @@ type attack struct {
 
 func TestAttacks(t *testing.T) {
 	t.Parallel()
-	p := newProject(t, ecJWK(t, "ec", ecKey()), rsaJWK("rsa", &rsaKey().PublicKey))
+	for kind, client := range map[string]string{"session": "", "token of an OAuth client": oauthClient} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			p := newProject(t, ecJWK(t, "ec", ecKey()), rsaJWK("rsa", &rsaKey().PublicKey))
+			p.client = client
+			testAttacks(t, p)
+		})
+	}
+}
+
+func testAttacks(t *testing.T, p *project) {
+	t.Helper()
 	v := p.verifier(t)
 	attacks := headerAttacks(t, p)
 	attacks = append(attacks, algorithmAttacks(t, p)...)
@@ -85,7 +96,7 @@ func TestAttacks(t *testing.T) {
 // headerAttacks are about the Authorization header and the shape of the token.
 func headerAttacks(t *testing.T, p *project) []attack {
 	t.Helper()
-	good := hs256(t, goodClaims(p.url))
+	good := hs256(t, p.good())
 	token := strings.TrimPrefix(good, "Bearer ")
 	parts := strings.Split(token, ".")
 	lastBits := token[:len(token)-1] + string(sibling(token[len(token)-1]))
@@ -110,7 +121,7 @@ func headerAttacks(t *testing.T, p *project) []attack {
 		{"five parts, like JWE", good + "." + parts[0] + "." + parts[1], ""},
 		{"signature left out", "Bearer " + parts[0] + "." + parts[1] + ".", ""},
 		{"signature cut", good[:len(good)-4], ""},
-		{"over the size bound", hs256(t, with(goodClaims(p.url), map[string]any{"pad": strings.Repeat("x", maxTokenBytes)})), ""},
+		{"over the size bound", hs256(t, with(p.good(), map[string]any{"pad": strings.Repeat("x", maxTokenBytes)})), ""},
 		{"publishable key", "Bearer sb_publishable_abcdefghijklmnopqrstuv_12345678", ""},
 		{"secret key", "Bearer sb_secret_abcdefghijklmnopqrstuv_12345678", ""},
 		{"body of another token", "Bearer " + parts[0] + "." + b64([]byte(`{"sub":"`+uuid.NewString()+`"}`)) + "." + parts[2], ""},
@@ -127,7 +138,7 @@ func sibling(c byte) byte {
 // algorithmAttacks use wrong signers, keys and algorithms.
 func algorithmAttacks(t *testing.T, p *project) []attack {
 	t.Helper()
-	good := goodClaims(p.url)
+	good := p.good()
 	body, err := json.Marshal(good)
 	if err != nil {
 		t.Fatal(err)
@@ -223,16 +234,16 @@ func derSignature(t testing.TB, key *ecdsa.PrivateKey, body map[string]any) stri
 // claimAttacks are well signed tokens that are no user's, not of here, or not of now.
 func claimAttacks(t *testing.T, p *project) []attack {
 	t.Helper()
-	changed := func(changes map[string]any) string { return hs256(t, with(goodClaims(p.url), changes)) }
+	changed := func(changes map[string]any) string { return hs256(t, with(p.good(), changes)) }
 	unix := func(after time.Duration) int64 { return clockStart.Add(after).Unix() }
 	attacks := []attack{
 		{"expired", changed(map[string]any{"exp": unix(-leeway)}), fault.SessionExpired},
 		{"expired long ago", changed(map[string]any{"exp": 0}), fault.SessionExpired},
 		{"expired before 1970", changed(map[string]any{"exp": -1}), fault.SessionExpired},
-		{"expired, wrong secret", "Bearer " + sign(t, jwt.SigningMethodHS256, []byte("x"), nil, with(goodClaims(p.url), map[string]any{"exp": 1})), ""},
+		{"expired, wrong secret", "Bearer " + sign(t, jwt.SigningMethodHS256, []byte("x"), nil, with(p.good(), map[string]any{"exp": 1})), ""},
 		{"expired, wrong issuer", changed(map[string]any{"exp": 1, "iss": "https://x.example/auth/v1"}), ""},
 		{"expired service_role", changed(map[string]any{"exp": 1, "role": "service_role"}), ""},
-		{"expired, unknown kid", es256(t, "gone", ecKey(), with(goodClaims(p.url), map[string]any{"exp": 1})), ""},
+		{"expired, unknown kid", es256(t, "gone", ecKey(), with(p.good(), map[string]any{"exp": 1})), ""},
 		{"expired and not valid yet", changed(map[string]any{"exp": 1, "nbf": unix(time.Hour)}), ""},
 		{"anon key", changed(map[string]any{"role": "anon", "aud": nil, "sub": nil, "iss": "supabase", "ref": "abc"}), ""},
 		{"service_role key", changed(map[string]any{"role": "service_role", "aud": nil, "sub": nil, "iss": "supabase"}), ""},
@@ -249,7 +260,7 @@ func claimAttacks(t *testing.T, p *project) []attack {
 		"session_id":   {1, "a\x00b", strings.Repeat("s", 256), []any{}},
 		"is_anonymous": {"false", 0},
 		"aal":          {2, "ä"},
-		"client_id":    {map[string]any{}},
+		"client_id":    {map[string]any{}, 1, true, []string{oauthClient}, "a\nb", strings.Repeat("c", 256)},
 	} {
 		for _, value := range values {
 			text, err := json.Marshal(value)
@@ -260,7 +271,7 @@ func claimAttacks(t *testing.T, p *project) []attack {
 			attacks = append(attacks, attack{name: label, header: changed(map[string]any{name: value})})
 		}
 	}
-	caps := maps.Clone(goodClaims(p.url))
+	caps := maps.Clone(p.good())
 	caps["SUB"], caps["sub"] = caps["sub"], nil
 	return append(attacks, attack{name: "names in another case", header: changed(caps)})
 }

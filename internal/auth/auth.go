@@ -10,6 +10,7 @@
 package auth
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -35,6 +36,8 @@ const recommendedSecretBytes = 32
 type Principal struct {
 	// UserID is the token's sub, never the nil uuid.
 	UserID uuid.UUID
+	// ClientID is the OAuth client that the user gave the token to, such as an assistant; "" for a session of the user's own.
+	ClientID string
 	// Claims is JSON for request.jwt.claims: all claims as they were signed. It names the user and may hold their e-mail
 	// address and user_metadata, so it is never logged.
 	Claims string
@@ -49,6 +52,9 @@ type Config struct {
 	// JWTSecret is the project's legacy secret (SUPABASE_JWT_SECRET). Empty: an HS256 token goes to
 	// LookupUser.
 	JWTSecret []byte
+	// OAuthAudience is the audience of tokens that were given to OAuth clients, where an access token hook of the project
+	// sets it. Empty: they have the audience of every token, as Supabase Auth makes them.
+	OAuthAudience string
 	// LookupUser asks the auth server for a token's user. It is called for HS256 tokens if JWTSecret is empty;
 	// nil refuses those. Requests with the same token share one call, so its context ends after 5 s and not
 	// with the request. A *fault.Error with BadJWT, SessionExpired or UserNotFound is the server's verdict on the
@@ -65,12 +71,12 @@ type Config struct {
 // Verifier checks access tokens. It is safe for concurrent use. It needs no closing: its background fetches
 // end within 5 s.
 type Verifier struct {
-	issuer string
-	secret []byte
-	keys   *keyCache
-	users  *userCache
-	parser *jwt.Parser
-	now    func() time.Time
+	expected expected
+	secret   []byte
+	keys     *keyCache
+	users    *userCache
+	parser   *jwt.Parser
+	now      func() time.Time
 }
 
 // New returns a Verifier. Nothing is fetched before the first token that needs it. It fails if ProjectURL is
@@ -82,13 +88,16 @@ func New(cfg Config) (*Verifier, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	v := &Verifier{secret: cfg.JWTSecret, parser: jwt.NewParser(jwt.WithStrictDecoding()), now: cfg.Now}
+	v := &Verifier{
+		expected: expected{oauthAudience: cmp.Or(cfg.OAuthAudience, authenticated)},
+		secret:   cfg.JWTSecret, parser: jwt.NewParser(jwt.WithStrictDecoding()), now: cfg.Now,
+	}
 	if cfg.ProjectURL != "" {
 		base, err := authURL(cfg.ProjectURL)
 		if err != nil {
 			return nil, err
 		}
-		v.issuer = base
+		v.expected.issuer = base
 		v.keys = newKeyCache(base+"/.well-known/jwks.json", cfg)
 	}
 	if n := len(cfg.JWTSecret); n > 0 && n < recommendedSecretBytes {
@@ -100,7 +109,10 @@ func New(cfg Config) (*Verifier, error) {
 	return v, nil
 }
 
-// authURL returns the address of the project's auth server, which is also the issuer of its tokens.
+// Issuer is the address of the project's auth server; "" without Config.ProjectURL.
+func (v *Verifier) Issuer() string { return v.expected.issuer }
+
+// authURL returns the address of a project's auth server, which is also the issuer of its tokens.
 func authURL(project string) (string, error) {
 	u, err := url.Parse(project)
 	if err != nil {
@@ -133,7 +145,7 @@ func (v *Verifier) Verify(ctx context.Context, authorizationHeader string) (Prin
 	if found.expired(v.now()) {
 		return Principal{}, fault.Wrap(fault.SessionExpired, expiredToken, errExpired)
 	}
-	return Principal{UserID: found.UserID, Claims: found.JSON}, nil
+	return Principal{UserID: found.UserID, ClientID: found.ClientID, Claims: found.JSON}, nil
 }
 
 // check checks everything except the expiry, which comes last: only a token that is valid otherwise may be
@@ -152,7 +164,7 @@ func (v *Verifier) check(ctx context.Context, header string) (claims, error) {
 	if hasRepeatedNames(raw) {
 		return claims{}, fmt.Errorf("%w: a name stands twice in the token", errMalformed)
 	}
-	found, err := readClaims(body, raw, v.issuer, v.now())
+	found, err := readClaims(body, raw, v.expected, v.now())
 	if err != nil {
 		return claims{}, err
 	}

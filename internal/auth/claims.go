@@ -30,31 +30,37 @@ const (
 // claims is what decisions are made by, and the whole body of the token for Postgres.
 type claims struct {
 	UserID    uuid.UUID
+	ClientID  string
 	ExpiresAt int64
 	// JSON is the body as it was signed: policies of the app may read any claim, such as app_metadata or one that an
 	// access token hook added.
 	JSON string
 }
 
+// expected is what claims must say.
+type expected struct {
+	issuer        string // "" allows any
+	oauthAudience string // of tokens with a client_id
+}
+
 // readClaims checks all claims that have a meaning here except the expiry, which only the caller may judge (see check).
-// An empty issuer allows any.
-func readClaims(body jwt.MapClaims, raw, issuer string, now time.Time) (claims, error) {
+func readClaims(body jwt.MapClaims, raw string, want expected, now time.Time) (claims, error) {
 	var c claims
 	var claimedIssuer, text string
 	var flag bool
 	err := cmp.Or(
-		c.readUser(body),
+		read(body, "client_id", &c.ClientID, isShortText),
+		c.readUser(body, want.oauthAudience),
 		c.readTimes(body, now),
 		read(body, "iss", &claimedIssuer, isShortText),
 		read(body, "session_id", &text, isShortText),
 		read(body, "aal", &text, isShortText),
-		read(body, "client_id", &text, isShortText),
 		read(body, "is_anonymous", &flag, func(bool) bool { return true }),
 	)
 	if err != nil {
 		return claims{}, err
 	}
-	if issuer != "" && claimedIssuer != issuer {
+	if want.issuer != "" && claimedIssuer != want.issuer {
 		return claims{}, errIssuer
 	}
 	c.JSON, err = signedBody(raw)
@@ -113,7 +119,8 @@ func escaped(text []byte) rune {
 	return rune(unit)
 }
 
-func (c *claims) readUser(body jwt.MapClaims) error {
+// readUser reads whose token it is. The role says that it is a user's, also where an OAuth client's token has another audience.
+func (c *claims) readUser(body jwt.MapClaims, oauthAudience string) error {
 	switch role, _ := body["role"].(string); role {
 	case authenticated:
 	case "anon":
@@ -123,7 +130,11 @@ func (c *claims) readUser(body jwt.MapClaims) error {
 	default:
 		return errRole
 	}
-	if audience, err := body.GetAudience(); err != nil || !slices.Contains(audience, authenticated) {
+	want := authenticated
+	if c.ClientID != "" {
+		want = oauthAudience
+	}
+	if audience, err := body.GetAudience(); err != nil || !slices.Contains(audience, want) {
 		return errAudience
 	}
 	sub, _ := body["sub"].(string)

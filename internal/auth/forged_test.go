@@ -20,7 +20,7 @@ import (
 // spellingAttacks are good tokens in a form that no client sends.
 func spellingAttacks(t *testing.T, p *project) []attack {
 	t.Helper()
-	good := hs256(t, goodClaims(p.url))
+	good := hs256(t, p.good())
 	token := strings.TrimPrefix(good, "Bearer ")
 	parts := strings.Split(token, ".")
 	return []attack{
@@ -50,7 +50,7 @@ func spellingAttacks(t *testing.T, p *project) []attack {
 // signatureAttacks are about headers that choose rules, and about what stands where the signature should.
 func signatureAttacks(t *testing.T, p *project) []attack {
 	t.Helper()
-	good := goodClaims(p.url)
+	good := p.good()
 	body, err := json.Marshal(good)
 	if err != nil {
 		t.Fatal(err)
@@ -132,13 +132,13 @@ func mustPoint(t *testing.T) []byte {
 // bodyAttacks are signed by the project, and hold no claims that could be read in one way alone.
 func bodyAttacks(t *testing.T, p *project) []attack {
 	t.Helper()
-	good, err := json.Marshal(goodClaims(p.url))
+	good, err := json.Marshal(p.good())
 	if err != nil {
 		t.Fatal(err)
 	}
 	body := func(text string) string { return forge(t, `{"alg":"HS256","typ":"JWT"}`, text, secret) }
 	more := func(text string) string { return body(strings.TrimSuffix(string(good), "}") + "," + text + "}") }
-	nested := strings.TrimPrefix(hs256(t, goodClaims(p.url)), "Bearer ")
+	nested := strings.TrimPrefix(hs256(t, p.good()), "Bearer ")
 	deep := strings.Repeat("[", 4000) + strings.Repeat("]", 4000)
 	var packed bytes.Buffer
 	writer, err := flate.NewWriter(&packed, flate.BestCompression)
@@ -187,7 +187,7 @@ func TestBothFormsOfASignatureAreGood(t *testing.T) {
 	t.Parallel()
 	p := newProject(t, ecJWK(t, "ec", ecKey()))
 	v := p.verifier(t)
-	header := es256(t, "ec", ecKey(), goodClaims(p.url))
+	header := es256(t, "ec", ecKey(), p.good())
 	r, s := signatureOf(t, header)
 	other := new(big.Int).Sub(ecKey().Params().N, s)
 	first, err := v.Verify(t.Context(), header)

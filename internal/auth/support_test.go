@@ -60,6 +60,7 @@ func (c *clock) advance(d time.Duration) { c.offset.Add(int64(d)) }
 type project struct {
 	clock
 	url     string
+	client  string // the OAuth client of its good tokens
 	fetches atomic.Int64
 	down    atomic.Bool
 	gate    atomic.Pointer[chan struct{}] // answers wait until it is closed
@@ -194,6 +195,23 @@ func goodClaims(projectURL string) map[string]any {
 		"session_id": "6f1d2c1e-7e4b-4a53-9c4e-2f6f6a1f0b11", "is_anonymous": false, "aal": "aal1",
 		"email": "someone@example.test", "user_metadata": map[string]any{"role": "service_role", "plan": "gold"},
 	}
+}
+
+const oauthClient = "9a8b7c6d-5e4f-4a2b-8c0d-9e8f7a6b5c4d"
+
+// good returns the claims of a good token of the project's.
+func (p *project) good() map[string]any {
+	if p.client == "" {
+		return goodClaims(p.url)
+	}
+	return oauthClaims(p.url)
+}
+
+// oauthClaims returns what Supabase Auth puts into the token of an OAuth client: all of a session's, the client and the scope.
+func oauthClaims(projectURL string) map[string]any {
+	return with(goodClaims(projectURL), map[string]any{
+		"client_id": oauthClient, "scope": "email", "amr": []map[string]any{{"method": "oauth_provider/authorization_code", "timestamp": clockStart.Unix()}},
+	})
 }
 
 // longLived returns goodClaims for tests that move the clock by hours.

@@ -31,6 +31,12 @@ type Config struct {
 	// CORSOrigins are origins of web apps as browsers send them, or "*" alone; empty for none.
 	CORSOrigins []string
 
+	// PublicURL is where clients reach the server, without a slash at its end; "" for what their requests say.
+	PublicURL string
+	// OAuthAPIClients are OAuth clients that may use the API as apps do; "*" alone for all. OAuthAudience is their tokens'.
+	OAuthAPIClients []string
+	OAuthAudience   string
+
 	SupabaseURL       string
 	SupabaseJWTSecret string
 	SupabaseSecretKey string
@@ -180,6 +186,9 @@ func Parse(lookup func(string) (string, bool), dev bool) (Config, error) {
 		HTTPAddr:          r.address("HTTP_ADDR", "127.0.0.1:8080"),
 		MetricsAddr:       r.address("METRICS_ADDR", ""),
 		CORSOrigins:       r.origins("CORS_ORIGINS", inDev(dev, anyOrigin, "")),
+		PublicURL:         strings.TrimRight(r.url("PUBLIC_URL"), "/"),
+		OAuthAPIClients:   r.list("OAUTH_API_CLIENTS"),
+		OAuthAudience:     r.text("OAUTH_AUDIENCE", ""),
 		SupabaseURL:       strings.TrimRight(r.url("SUPABASE_URL"), "/"),
 		SupabaseJWTSecret: r.text("SUPABASE_JWT_SECRET", ""),
 		SupabaseSecretKey: r.text("SUPABASE_SECRET_KEY", r.text("SUPABASE_SERVICE_ROLE_KEY", "")),

@@ -195,6 +195,15 @@ func (r *reader) variants(name, fallback string) []chat.Variant {
 	return variants
 }
 
+// list reads "a,b"; nil for none.
+func (r *reader) list(name string) []string {
+	split := func(c rune) bool { return c == ',' || c == ' ' }
+	if found := strings.FieldsFunc(r.text(name, ""), split); len(found) > 0 {
+		return found
+	}
+	return nil
+}
+
 // anyOrigin allows every origin.
 const anyOrigin = "*"
 

@@ -20,6 +20,7 @@ const (
 	SessionExpired       Code = "session_expired"
 	BadJWT               Code = "bad_jwt"
 	ForbiddenOrigin      Code = "forbidden_origin"
+	ForbiddenClient      Code = "forbidden_client"
 	UserNotFound         Code = "user_not_found"
 	ForbiddenByPolicy    Code = "forbidden_by_policy"
 	NotFound             Code = "not_found"

@@ -7,6 +7,7 @@ import (
 	"math"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -27,6 +28,7 @@ var statuses = map[fault.Code]int{
 	fault.SessionExpired:       http.StatusUnauthorized,
 	fault.BadJWT:               http.StatusUnauthorized,
 	fault.ForbiddenOrigin:      http.StatusForbidden,
+	fault.ForbiddenClient:      http.StatusForbidden,
 	fault.UserNotFound:         http.StatusUnauthorized,
 	fault.ForbiddenByPolicy:    http.StatusForbidden,
 	fault.NotFound:             http.StatusNotFound,
@@ -91,7 +93,7 @@ func (s *Server) writeError(err error, c echo.Context) {
 	}
 	header := c.Response().Header()
 	if status == http.StatusUnauthorized {
-		header.Set(echo.HeaderWWWAuthenticate, challenge(failure, refused))
+		header.Set(echo.HeaderWWWAuthenticate, s.challenge(c, failure, refused))
 	}
 	if status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable {
 		header.Set(echo.HeaderRetryAfter, retryAfter(failure.RetryAfter))
@@ -102,16 +104,20 @@ func (s *Server) writeError(err error, c echo.Context) {
 }
 
 // challenge is the WWW-Authenticate header of a 401 (RFC 6750, 3). The description is the reason as far as the sender
-// may know it, or else the message.
-func challenge(failure *fault.Error, refused *auth.RefusalError) string {
-	if failure.Code == fault.NoAuthorization {
-		return "Bearer"
+// may know it, or else the message. At the tools it names the document that says where their clients get a token.
+func (s *Server) challenge(c echo.Context, failure *fault.Error, refused *auth.RefusalError) string {
+	var parameters []string
+	if failure.Code != fault.NoAuthorization {
+		description := failure.Message
+		if refused != nil && refused.Description != "" {
+			description = refused.Description
+		}
+		parameters = append(parameters, `error="invalid_token"`, `error_description="`+description+`"`)
 	}
-	description := failure.Message
-	if refused != nil && refused.Description != "" {
-		description = refused.Description
+	if c.Path() == pathMCP && s.config.AuthServer != "" {
+		parameters = append(parameters, `resource_metadata="`+s.publicURL(c.Request())+pathToolMetadata+`"`)
 	}
-	return `Bearer error="invalid_token", error_description="` + description + `"`
+	return strings.TrimSpace("Bearer " + strings.Join(parameters, ", "))
 }
 
 // toFault returns the error to show. Of what is not a *fault.Error, nothing is shown.

@@ -46,6 +46,10 @@ var refusals = map[fault.Code]func(t *testing.T) answered{
 	fault.ForbiddenOrigin: func(t *testing.T) answered {
 		return newHarness(t, says("x"), withTools(echoBody)).call(http.MethodPost, pathMCP, "{}", "Origin", "https://evil.example")
 	},
+	fault.ForbiddenClient: func(t *testing.T) answered {
+		h := newHarness(t, says("x"))
+		return h.call(http.MethodPost, firstPath, hello, "Authorization", h.oauthToken(oauthClient))
+	},
 	fault.UserNotFound: func(t *testing.T) answered {
 		k := newKeeper(t)
 		k.user = uuid.New()

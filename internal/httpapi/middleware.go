@@ -19,6 +19,7 @@ import (
 // Keys of log lines.
 const (
 	keyBytes      = "bytes"
+	keyClientID   = "client_id"
 	keyDurationMS = "duration_ms"
 	keyError      = "error"
 	keyMethod     = "method"
@@ -78,6 +79,9 @@ func (s *Server) record(c echo.Context, began time.Time) {
 	}
 	if user, ok := c.Get(principalKey).(auth.Principal); ok {
 		attrs = append(attrs, slog.String(keyUserID, user.UserID.String()))
+		if user.ClientID != "" {
+			attrs = append(attrs, slog.String(keyClientID, user.ClientID))
+		}
 	}
 	if reason, ok := c.Get(keyReason).(string); ok {
 		attrs = append(attrs, slog.String(keyReason, reason))
@@ -139,6 +143,9 @@ func (s *Server) authenticate(next echo.HandlerFunc) echo.HandlerFunc {
 			return err
 		}
 		c.Set(principalKey, user)
+		if !s.acceptsClient(c.Path(), user) {
+			return fault.New(fault.ForbiddenClient, "This token was given to an OAuth client, which may only use the tools at /mcp. The server's OAUTH_API_CLIENTS lists those that may use the API.")
+		}
 		return next(c)
 	}
 }

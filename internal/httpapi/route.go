@@ -45,7 +45,7 @@ type limit = func(*Server, echo.HandlerFunc) echo.HandlerFunc
 // routes are all routes but River UI's and the page's, in the order in which / and the OpenAPI document show them.
 func routes() []route {
 	return slices.Concat(messageRoutes(), chatRoutes(), storedMessageRoutes(), topicRoutes(), memoryRoutes(), longMemoryRoutes(), searchRoutes(), graphRoutes(), transferRoutes(),
-		toolRoutes(), operationRoutes())
+		toolRoutes(), discoveryRoutes(), operationRoutes())
 }
 
 // pathIDs are the parameters that a path may have, with the code for an id that does not exist.
@@ -55,6 +55,9 @@ var pathIDs = map[string]fault.Code{"chat_id": fault.ChatNotFound, "message_id":
 func (r *route) allErrors() []fault.Code {
 	all := slices.Clone(r.errors)
 	if !r.public {
+		if r.path != pathMCP {
+			all = append(all, fault.ForbiddenClient)
+		}
 		all = append(all, fault.NoAuthorization, fault.SessionExpired, fault.BadJWT, fault.UserNotFound, fault.ForbiddenByPolicy, fault.NotReady, fault.Internal)
 	}
 	if r.body() != nil {

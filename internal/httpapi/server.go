@@ -64,6 +64,13 @@ type Config struct {
 	CORSOrigins []string
 	// Tools answers at /mcp.
 	Tools Tools
+	// AuthServer is the address of the authorization server from which clients of the tools get their users' tokens; "" for
+	// none that they could find by themselves.
+	AuthServer string
+	// PublicURL is the address at which clients reach this server. Defaults to what a request says.
+	PublicURL string
+	// OAuthAPIClients are the OAuth clients whose tokens are good for the whole API and not only for the tools; "*" means all.
+	OAuthAPIClients []string
 	// RiverUI is served at /river/ and below; nil for not at all. It checks access itself.
 	RiverUI http.Handler
 	// Page is served at /app/ and below; nil for not at all.
@@ -121,7 +128,7 @@ func (s *Server) Handler() http.Handler {
 func (s *Server) router() *echo.Echo {
 	e := echo.New()
 	e.HTTPErrorHandler = s.writeError
-	e.Use(s.observe, s.recoverPanic)
+	e.Use(s.observe, s.recoverPanic, allowDiscovery())
 	if len(s.config.CORSOrigins) > 0 {
 		e.Use(allowOrigins(s.config.CORSOrigins))
 	}

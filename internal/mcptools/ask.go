@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/chat"
 	"github.com/arcoscribe/throughline/internal/fault"
 	"github.com/arcoscribe/throughline/internal/memory"
@@ -109,7 +110,7 @@ func (s *Server) ask(ctx context.Context, call *mcp.CallToolRequest, tool modelT
 		return askOutput{}, err
 	}
 	defer release()
-	reply, note, err := s.begin(ctx, in.message(tool), in.ContinuationID)
+	reply, note, err := s.begin(ctx, in.message(tool, callerOf(ctx).user), in.ContinuationID)
 	if err != nil {
 		return askOutput{}, err
 	}
@@ -123,9 +124,13 @@ func (s *Server) ask(ctx context.Context, call *mcp.CallToolRequest, tool modelT
 	return out, err
 }
 
-func (in askInput) message(tool modelTool) chat.Message {
+// message is the message to the model. Its metadata name the OAuth client that it came from.
+func (in askInput) message(tool modelTool, user auth.Principal) chat.Message {
 	message := chat.Message{
 		Content: in.Prompt, Variant: given(in.ModelVariant), Revive: in.Revive, ToolName: tool.name, ToolInstructions: tool.instructions,
+	}
+	if user.ClientID != "" {
+		message.Metadata = map[string]any{"client_id": user.ClientID}
 	}
 	for _, file := range in.Files {
 		message.Files = append(message.Files, memory.File{Path: file.Path, Content: file.Content})
