@@ -1,0 +1,138 @@
+package clients_test
+
+import (
+	"encoding/json"
+	"maps"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/arcoscribe/throughline/internal/testkit"
+	"github.com/arcoscribe/throughline/internal/testkit/authserver"
+)
+
+const ann, ben = "ann@example.test", "ben@example.test"
+
+// project is a rig whose users sign in at a Supabase project.
+type project struct {
+	*rig
+
+	auth *authserver.Server
+}
+
+func newProject(t *testing.T, more env) project {
+	t.Helper()
+	p := project{newRig(t), authserver.New(t)}
+	p.auth.AddUser(p.user, ann, "secret")
+	p.auth.AddUser(testkit.NewUser(t, p.db), ben, "secret")
+	settings := maps.Clone(p.settings)
+	settings["SUPABASE_URL"] = p.auth.URL
+	maps.Copy(settings, more)
+	p.here = startReplica(t, settings)
+	p.auth.Serve(p.here.base, p.here.base+"/mcp")
+	return p
+}
+
+// TestSignInFromAnAssistant connects the official TypeScript client with nothing but the address.
+func TestSignInFromAnAssistant(t *testing.T) {
+	t.Parallel()
+	requireTools(t)
+	p := newProject(t, nil)
+	mark := uuid.NewString()
+	out := p.runNode(filepath.Join("mcp", "testdata/oauth.js"), env{
+		"SUPABASE_URL": p.auth.URL, "ANN": p.auth.SignIn(ann), "BEN": p.auth.SignIn(ben), "MARK": mark,
+		"EXPIRED": p.auth.Sign(ann, uuid.NewString(), map[string]any{"exp": time.Now().Add(-time.Hour).Unix()}),
+	})
+	var did struct {
+		Client string `json:"client_id"`
+		Thread uuid.UUID
+	}
+	if err := json.Unmarshal([]byte(out), &did); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	p.toolPrompt("Hello. " + mark)
+	var said string
+	if err := p.pool.QueryRow(t.Context(), `select metadata ->> 'client_id' from messages where chat_id = $1 and role = 'user'`, did.Thread).Scan(&said); err != nil || said != did.Client {
+		t.Errorf("the message is of client %q, %v; want %s", said, err, did.Client)
+	}
+	if !strings.Contains(p.here.logs.String(), did.Client) {
+		t.Error("the client is not in the log")
+	}
+}
+
+// TestTokensThatOpenNoTools are signed by the project, and yet of elsewhere, of nobody, or of another time.
+func TestTokensThatOpenNoTools(t *testing.T) {
+	t.Parallel()
+	p := newProject(t, nil)
+	for name, c := range map[string]struct {
+		change map[string]any
+		status int
+	}{
+		"a good one":          {nil, http.StatusOK},
+		"another audience":    {map[string]any{"aud": "https://other.example/mcp"}, http.StatusUnauthorized},
+		"no audience":         {map[string]any{"aud": nil}, http.StatusUnauthorized},
+		"another issuer":      {map[string]any{"iss": "https://other.supabase.co/auth/v1"}, http.StatusUnauthorized},
+		"the service role":    {map[string]any{"role": "service_role"}, http.StatusUnauthorized},
+		"an ID token":         {map[string]any{"role": nil, "aud": "client"}, http.StatusUnauthorized},
+		"expired":             {map[string]any{"exp": time.Now().Add(-time.Hour).Unix()}, http.StatusUnauthorized},
+		"of a deleted user":   {map[string]any{"sub": uuid.NewString()}, http.StatusOK}, // no tool is called; one that is says user_not_found
+		"a client of no text": {map[string]any{"client_id": []string{"a"}}, http.StatusUnauthorized},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			answer := toolsAs(t, p.here.base, p.auth.Sign(ann, uuid.NewString(), c.change), "ping", nil)
+			if answer.Status != c.status {
+				t.Fatalf("%d %s", answer.Status, answer.Text)
+			}
+			want := `resource_metadata="` + p.here.base + `/.well-known/oauth-protected-resource/mcp"`
+			if c.status == http.StatusUnauthorized && !strings.HasSuffix(answer.Header.Get("WWW-Authenticate"), want) {
+				t.Errorf("%v", answer.Header)
+			}
+		})
+	}
+}
+
+// TestPoliciesSeeTheClient: rules of the app's owner can name the OAuth client, as in Supabase's own APIs.
+func TestPoliciesSeeTheClient(t *testing.T) {
+	t.Parallel()
+	p := newProject(t, nil)
+	reader, writer := uuid.NewString(), uuid.NewString()
+	testkit.Exec(t, p.pool, `create policy assistants_read_only on messages as restrictive for insert
+		with check (coalesce(auth.jwt() ->> 'client_id', '') in ('', '`+writer+`'))`)
+	call := map[string]any{"name": "chat", "arguments": map[string]any{"prompt": "Hello"}}
+	if refused := toolsAs(t, p.here.base, p.auth.Sign(ann, reader, nil), "tools/call", call); !strings.Contains(refused.Text, "forbidden_by_policy") {
+		t.Errorf("a client that may not write: %d %s", refused.Status, refused.Text)
+	}
+	for name, token := range map[string]string{"a client that may": p.auth.Sign(ann, writer, nil), "her own session": p.auth.SignIn(ann)} {
+		if answer := toolsAs(t, p.here.base, token, "tools/call", call); !strings.Contains(answer.Text, `"continuation_id"`) {
+			t.Errorf("%s: %d %s", name, answer.Status, answer.Text)
+		}
+	}
+}
+
+// TestAudienceFromAHook: where the project writes the tools into the tokens of OAuth clients, tokens for elsewhere are none.
+func TestAudienceFromAHook(t *testing.T) {
+	t.Parallel()
+	const audience = "https://api.example.com/mcp"
+	p := newProject(t, env{"OAUTH_AUDIENCE": audience, "PUBLIC_URL": "https://api.example.com"})
+	for token, status := range map[string]int{
+		p.auth.Sign(ann, "c", map[string]any{"aud": audience}): http.StatusOK,
+		p.auth.Sign(ann, "c", nil):                             http.StatusUnauthorized,
+		p.auth.SignIn(ann):                                     http.StatusOK,
+	} {
+		if answer := toolsAs(t, p.here.base, token, "ping", nil); answer.Status != status {
+			t.Errorf("%d %s, want %d", answer.Status, answer.Text, status)
+		}
+	}
+}
+
+// toolsAs sends one message of the protocol.
+func toolsAs(t *testing.T, base, token, method string, params any) testkit.Answer {
+	t.Helper()
+	return testkit.Client{T: t, Base: base, Token: token}.Call(http.MethodPost, "/mcp",
+		testkit.Body{"jsonrpc": "2.0", "id": 1, "method": method, "params": params}, "Accept", "application/json, text/event-stream")
+}
