@@ -15,7 +15,10 @@ import (
 	"github.com/arcoscribe/throughline/internal/testkit/authserver"
 )
 
-const ann, ben = "ann@example.test", "ben@example.test"
+const (
+	ann, ben    = "ann@example.test", "ben@example.test"
+	oauthScript = "testdata/oauth.js"
+)
 
 // project is a rig whose users sign in at a Supabase project.
 type project struct {
@@ -40,10 +43,10 @@ func newProject(t *testing.T, more env) project {
 // TestSignInFromAnAssistant connects the official TypeScript client with nothing but the address.
 func TestSignInFromAnAssistant(t *testing.T) {
 	t.Parallel()
-	requireTools(t)
+	requireTools(t, oauthScript)
 	p := newProject(t, nil)
 	mark := uuid.NewString()
-	out := p.runNode(filepath.Join("mcp", "testdata/oauth.js"), env{
+	out := p.runNode(filepath.Join("mcp", oauthScript), env{
 		"SUPABASE_URL": p.auth.URL, "ANN": p.auth.SignIn(ann), "BEN": p.auth.SignIn(ben), "MARK": mark,
 		"EXPIRED": p.auth.Sign(ann, uuid.NewString(), map[string]any{"exp": time.Now().Add(-time.Hour).Unix()}),
 	})

@@ -32,7 +32,7 @@ func buildProgram(t *testing.T) string {
 // TestTools drives the tools with the official TypeScript client, over HTTP and through `throughline mcp`.
 func TestTools(t *testing.T) {
 	t.Parallel()
-	requireTools(t)
+	requireTools(t, toolsScript)
 	program := buildProgram(t)
 	r := newRig(t)
 	stranger := testkit.Token(t, testkit.NewUser(t, r.db))
@@ -61,10 +61,10 @@ func TestTools(t *testing.T) {
 	}
 }
 
-// requireTools looks at the script, which also tells the go command that a result is stale once it changed.
-func requireTools(t *testing.T) {
+// requireTools looks at a script, which also tells the go command that a result is stale once it changed.
+func requireTools(t *testing.T, script string) {
 	t.Helper()
-	for _, file := range []string{"node_modules/@modelcontextprotocol/sdk", toolsScript} {
+	for _, file := range []string{"node_modules/@modelcontextprotocol/sdk", "node_modules/@modelcontextprotocol/conformance", script} {
 		if _, err := os.Stat(filepath.Join("mcp", file)); err != nil {
 			t.Fatalf("%v: run scripts/setup test", err)
 		}
