@@ -83,7 +83,7 @@ func TestToolsNameTheAddressThatClientsSee(t *testing.T) {
 			}
 			metadata := `resource_metadata="` + want + `/.well-known/oauth-protected-resource/mcp"`
 			none := h.tools("{}", append(c.forwarded, "Authorization", "")...)
-			if got := none.Header.Get("WWW-Authenticate"); none.StatusCode != 401 || got != "Bearer "+metadata {
+			if got := none.Header.Get("WWW-Authenticate"); none.StatusCode != http.StatusUnauthorized || got != "Bearer "+metadata {
 				t.Errorf("%d %s", none.StatusCode, got)
 			}
 			expired := h.tools("{}", append(c.forwarded, "Authorization", tokenAt(h.user, time.Now().Add(-2*time.Hour)))...)
