@@ -65,6 +65,7 @@ var commands = []command{
 	{"memories export", "[-o FILE]", "write your memories to a file or stdout", withClient(exportMemories)},
 	{"memories forget", "MEMORY or WORDS [--yes]", "forget a memory, or those that words mean", withClient(forgetMemories)},
 	{"mcp", "[--url URL]", "give a running server's tools to an editor, over stdin and stdout", bridgeTools},
+	{"health", "[--ready]", "ask the server or worker of this machine whether it lives", health},
 	{"version", "", "print the version", printVersion},
 }
 
@@ -249,7 +250,7 @@ func newServerLogger(cfg config.Config, out io.Writer) *slog.Logger {
 
 func printVersion(*commandLine) runner {
 	return func(_ context.Context, stdout, _ io.Writer) error {
-		_, err := fmt.Fprintln(stdout, app.Version)
+		_, err := fmt.Fprintln(stdout, app.Build())
 		return err
 	}
 }

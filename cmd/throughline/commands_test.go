@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/arcoscribe/throughline/internal/app"
 	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/testkit"
 )
@@ -133,7 +134,7 @@ func TestEachCommandHasHelpWithItsFlags(t *testing.T) {
 func TestVersionIsPrinted(t *testing.T) {
 	t.Parallel()
 	for _, arg := range []string{"version", "--version"} {
-		if code, version, _ := finish(t, nil, arg); code != exitDone || strings.TrimSpace(version) == "" {
+		if code, version, _ := finish(t, nil, arg); code != exitDone || version != app.Build()+"\n" {
 			t.Errorf("%s: exit code %d, %q", arg, code, version)
 		}
 	}

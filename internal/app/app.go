@@ -12,7 +12,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"runtime/debug"
+	"runtime"
 	"slices"
 	"sync/atomic"
 	"syscall"
@@ -35,17 +35,6 @@ import (
 	"github.com/arcoscribe/throughline/supabase"
 	"github.com/jackc/pgx/v5/pgxpool"
 )
-
-// Version is what Go recorded of the build: the module's version, which without a tag ends with the commit; or "dev".
-var Version = buildVersion()
-
-func buildVersion() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok || info.Main.Version == "" || info.Main.Version == "(devel)" {
-		return "dev"
-	}
-	return info.Main.Version
-}
 
 // Role is what an App does.
 type Role struct {
@@ -96,6 +85,7 @@ type Doubles struct {
 // address is taken or a value is wrong. Only tests pass doubles, and at most one.
 func New(ctx context.Context, cfg config.Config, role Role, logger *slog.Logger, doubles ...Doubles) (*App, error) {
 	a := &App{config: cfg, role: role, logger: logger, metrics: metrics.New()}
+	a.metrics.ReportBuild(Version, revision, runtime.Version())
 	for _, d := range doubles {
 		a.doubles = d
 	}

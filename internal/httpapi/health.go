@@ -51,8 +51,9 @@ func operationRoutes() []route {
 }
 
 type health struct {
-	_      struct{} `description:"The state of the process."`
-	Status string   `json:"status" enum:"ok,ready"`
+	_       struct{} `description:"The state of the process."`
+	Status  string   `json:"status" enum:"ok,ready"`
+	Version string   `json:"version"`
 }
 
 // root is the answer of /.
@@ -67,7 +68,7 @@ type root struct {
 
 // getHealth answers while the process lives, whatever Postgres does.
 func (s *Server) getHealth(context.Context, auth.Principal, uuid.UUID, none) (health, error) {
-	return health{Status: "ok"}, nil
+	return health{Status: "ok", Version: s.config.Version}, nil
 }
 
 // getReadiness reports whether the server can serve requests.

@@ -51,7 +51,7 @@ type Config struct {
 	// Ready reports whether the server is ready, with details for /readyz that anybody may see. It has readyTimeout.
 	// Nil means always ready.
 	Ready func(ctx context.Context) (details map[string]any, err error)
-	// Version is shown at / and in the OpenAPI document.
+	// Version is shown at /, /healthz and in the OpenAPI document.
 	Version string
 	// ChatDefaults are the settings of new chats.
 	ChatDefaults memory.ChatDefaults

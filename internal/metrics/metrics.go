@@ -105,6 +105,13 @@ func New() *Metrics {
 	}
 }
 
+// ReportBuild registers which build this is.
+func (m *Metrics) ReportBuild(version, revision, goVersion string) {
+	options := gauge("build_info", "1; its labels say which build this is.")
+	options.ConstLabels = prometheus.Labels{"version": version, "revision": revision, "go": goVersion}
+	promauto.With(m.Registry).NewGauge(options).Set(1)
+}
+
 // Backlog is how late the memory work is, as read from Postgres.
 type Backlog struct {
 	// OldestUnfoldedTurn is for how many seconds the chat has been due that has waited longest for its fold; 0 if none
