@@ -1,6 +1,7 @@
 package testkit
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"io"
@@ -21,6 +22,8 @@ type Client struct {
 	T     testing.TB
 	Base  string // http://host:port
 	Token string
+	// HTTP makes the connections; nil for one that keeps none.
+	HTTP *http.Client
 }
 
 // Answer is a complete answer.
@@ -73,15 +76,15 @@ func (c Client) Request(ctx context.Context, method, path string, payload Body, 
 // Do sends a request and reads the whole answer.
 func (c Client) Do(request *http.Request) Answer {
 	c.T.Helper()
-	answer, err := tryDo(request)
+	answer, err := c.tryDo(request)
 	if err != nil {
 		c.T.Fatal(err)
 	}
 	return answer
 }
 
-func tryDo(request *http.Request) (Answer, error) {
-	response, err := httpClient.Do(request)
+func (c Client) tryDo(request *http.Request) (Answer, error) {
+	response, err := cmp.Or(c.HTTP, httpClient).Do(request)
 	if err != nil {
 		return Answer{}, err
 	}
@@ -98,7 +101,7 @@ func (c Client) Call(method, path string, payload Body, headers ...string) Answe
 
 // TryCall is Call for goroutines other than the test's own, and for servers that may be gone.
 func (c Client) TryCall(method, path string, payload Body, headers ...string) (Answer, error) {
-	return tryDo(c.Request(c.T.Context(), method, path, payload, headers...))
+	return c.tryDo(c.Request(c.T.Context(), method, path, payload, headers...))
 }
 
 // Cancel cancels the reply that is generated in a chat.
@@ -110,7 +113,7 @@ func (c Client) Cancel(chatID string) Answer {
 // TryOpen sends a request and returns the stream of its answer, whatever the status.
 func (c Client) TryOpen(method, path string, payload Body, headers ...string) (*Stream, error) {
 	ctx, cancel := context.WithCancel(c.T.Context())
-	response, err := httpClient.Do(c.Request(ctx, method, path, payload, headers...)) //nolint:bodyclose // the stream closes it
+	response, err := cmp.Or(c.HTTP, httpClient).Do(c.Request(ctx, method, path, payload, headers...)) //nolint:bodyclose // the stream closes it
 	if err != nil {
 		cancel()
 		return nil, err
