@@ -8,6 +8,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
+	"flag"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -17,6 +18,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/arcoscribe/throughline/internal/app"
 	"github.com/arcoscribe/throughline/internal/config"
@@ -24,12 +26,17 @@ import (
 	"github.com/arcoscribe/throughline/internal/testkit"
 )
 
-func TestMain(m *testing.M) { testkit.Main(m) }
+// These tests mostly wait, so more of them run at once than there are cores.
+func TestMain(m *testing.M) {
+	_ = flag.Set("test.parallel", "8") // -parallel on the command line still decides
+	testkit.Main(m)
+}
 
 // kind is a proxy.
 type kind struct {
 	name, program string
 	file          string // its configuration, below deploy/
+	breaks        bool   // the client's stream when the server's breaks, in Debian's version and over HTTP/2
 	args          func(file string) []string
 	// adapt returns the configuration for a test: other addresses, and what a whole configuration needs.
 	adapt func(config string, at place) string
@@ -45,7 +52,7 @@ type place struct {
 
 var (
 	nginx = kind{
-		"nginx", "nginx", "nginx/throughline.conf",
+		"nginx", "nginx", "nginx/throughline.conf", true,
 		func(file string) []string { return []string{"-c", file, "-e", "stderr"} },
 		func(config string, at place) string {
 			config = at.replace(config, "127.0.0.1:8080", at.upstream, "listen 443", "listen "+at.listen,
@@ -59,16 +66,17 @@ var (
 		},
 	}
 	caddy = kind{
-		"Caddy", "caddy", "caddy/Caddyfile",
+		"Caddy", "caddy", "caddy/Caddyfile", false,
 		func(file string) []string { return []string{"run", "--adapter", "caddyfile", "--config", file} },
 		func(config string, at place) string {
+			_, port, _ := net.SplitHostPort(at.listen) // it was made of both
 			config = at.replace(config, "\n\treverse_proxy 127.0.0.1:8080", "\n\treverse_proxy "+at.upstream,
-				"\napi.example.com {\n", "\nhttps://"+at.listen+" {\n\ttls "+at.certificate+" "+at.key+"\n")
+				"\napi.example.com {\n", "\nhttps://"+at.listen+", https://api.example.com:"+port+" {\n\ttls "+at.certificate+" "+at.key+"\n")
 			return "{\n\tadmin off\n\tauto_https disable_redirects\n\tskip_install_trust\n}\n" + config
 		},
 	}
 	haproxy = kind{
-		"HAProxy", "haproxy", "haproxy/haproxy.cfg",
+		"HAProxy", "haproxy", "haproxy/haproxy.cfg", false,
 		func(file string) []string { return []string{"-db", "-f", file} },
 		func(config string, at place) string {
 			return at.replace(config, "127.0.0.1:8080", at.upstream, "bind :443", "bind "+at.listen,
@@ -200,7 +208,7 @@ func newClient(roots *x509.CertPool) *http.Client {
 type rig struct {
 	t       testing.TB
 	env     map[string]string
-	held    sync.Map // the gate of each reply that waits in its midst, by the message
+	held    sync.Map // the answers that wait in their midst, by the message
 	stop    func()
 	network *testkit.Proxy // before the server
 	token   string
@@ -228,17 +236,22 @@ func newRig(t testing.TB) *rig {
 
 // answer holds the replies to messages that hold knows.
 func (r *rig) answer(request *offline.Request) offline.Answer {
-	gate, ok := r.held.Load(request.Current)
+	answer, ok := r.held.Load(request.Current)
 	if !ok || request.Kind != offline.KindReply {
 		return offline.Answer{}
 	}
-	return offline.Answer{Text: spoken, Gate: gate.(chan struct{}), GateAfter: 1}
+	return answer.(offline.Answer)
 }
 
 // hold makes the reply to a message stop after its first word until the returned function is called.
 func (r *rig) hold(content string) (release func()) {
+	return r.holdAfter(content, 1, 0)
+}
+
+// holdAfter is hold after so many words, with a pause before each.
+func (r *rig) holdAfter(content string, words int, pause time.Duration) (release func()) {
 	gate := make(chan struct{})
-	r.held.Store(content, gate)
+	r.held.Store(content, offline.Answer{Text: spoken, Gate: gate, GateAfter: words, PieceDelay: pause})
 	release = sync.OnceFunc(func() { close(gate) })
 	r.t.Cleanup(release)
 	return release

@@ -46,7 +46,6 @@ func TestWordsArriveAtOnceAndSilenceIsSurvived(t *testing.T) {
 		lines := bufio.NewScanner(response.Body)
 		await(t, lines, `"delta":"`+heard)
 		await(t, lines, ": ping")
-		await(t, lines, ": ping")
 		release()
 		await(t, lines, "event: completion")
 		for lines.Scan() { //nolint:revive // to the end
@@ -68,8 +67,7 @@ func await(t testing.TB, lines *bufio.Scanner, text string) {
 	t.Fatalf("the stream ended before %q: %v", text, lines.Err())
 }
 
-// A client that leaves is noticed, and resumes what it missed. A connection that breaks behind the proxy breaks before it
-// as well: if it ended in order there, clients would take a half reply for a whole one.
+// A client that leaves is noticed, and resumes what it missed. So does one whose connection breaks behind the proxy.
 func TestLeavingBreakingAndResuming(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, k kind) {
@@ -84,8 +82,11 @@ func TestLeavingBreakingAndResuming(t *testing.T) {
 		cut := phone.Resume(left.ChatID(), "", "Last-Event-ID", left.LastID())
 		cut.Until(func(e testkit.Event) bool { return e.Name == testkit.Started })
 		r.network.Down()
-		if _, err := cut.TryRest(); !errors.Is(err, testkit.ErrCut) {
-			t.Errorf("a connection that breaks behind the proxy: %v", err)
+		// Some proxies hide it, so that no client may take the end of an answer for the end of a reply.
+		if inOrder := endsInOrder(cut); inOrder && k.breaks {
+			t.Error("a connection that breaks behind the proxy looks like the end of the answer")
+		} else if cut.Events[len(cut.Events)-1].Terminal() {
+			t.Errorf("the proxy made up %v", cut.Events)
 		}
 		r.network.Up()
 
@@ -100,6 +101,15 @@ func TestLeavingBreakingAndResuming(t *testing.T) {
 			t.Errorf("%q and %q, then %s", left.Text, got.Text, got.End.Name)
 		}
 	})
+}
+
+// endsInOrder reads what is left, and reports whether the connection told the end of the answer.
+func endsInOrder(s *testkit.Stream) bool {
+	for {
+		if _, err := s.Next(); err != nil {
+			return errors.Is(err, io.EOF)
+		}
+	}
 }
 
 // awaitStreams waits until so many clients are being streamed to.
@@ -149,15 +159,15 @@ func TestOtherRequestsPass(t *testing.T) {
 	each(t, func(t *testing.T, k kind) {
 		r := newRig(t)
 		phone := r.behind(k)
-		// 13 MiB, more than the server takes for anything but an import.
-		large := strings.Repeat(`{"role":"user","content":"`+strings.Repeat("la ", 9000)+`"}`+"\n", 500)
+		// 13 MiB, more than the server takes for anything but an import, with little to store.
+		large := strings.Repeat(`{"role":"user",`+strings.Repeat(" ", 270_000)+`"content":"la"}`+"\n", 50)
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, phone.Base+"/v1/chats/import", strings.NewReader(large))
 		if err != nil {
 			t.Fatal(err)
 		}
 		request.Header.Set("Authorization", "Bearer "+phone.Token)
 		request.Header.Set("Content-Type", "application/x-ndjson")
-		if got := phone.Do(request); got.Status != http.StatusOK || got.JSON(t)["messages"] != 500.0 {
+		if got := phone.Do(request); got.Status != http.StatusOK || got.JSON(t)["messages"] != 50.0 {
 			t.Errorf("a large import: %d %s", got.Status, got.Text)
 		}
 		if got := phone.Call(http.MethodPost, "/v1/message/first", testkit.Body{"content": large}); got.Status != http.StatusRequestEntityTooLarge || got.Code() != "body_too_large" {
@@ -184,8 +194,12 @@ func TestOtherRequestsPass(t *testing.T) {
 func TestForwardedHeaders(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, k kind) {
-		seen := make(chan *http.Request, 100)
-		server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, request *http.Request) { seen <- request }))
+		seen := make(chan *http.Request, 1)
+		server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, request *http.Request) {
+			if request.URL.Path == "/v1/chats" {
+				seen <- request
+			}
+		}))
 		t.Cleanup(server.Close)
 		base, client := k.start(t, testkit.HostOf(server.URL))
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, base+"/v1/chats", nil)
@@ -201,17 +215,10 @@ func TestForwardedHeaders(t *testing.T) {
 			t.Fatal(err)
 		}
 		_ = response.Body.Close() // it has none
-		for got := range seen {
-			if got.URL.Path != "/v1/chats" {
-				continue
-			}
-			if h := got.Header; got.Host != "api.example.com" || h.Get("X-Forwarded-For") != "127.0.0.1" ||
-				h.Get("X-Forwarded-Host") != "api.example.com" || h.Get("X-Forwarded-Proto") != "https" {
-				t.Errorf("%s %v", got.Host, h)
-			}
-			break
+		got := testkit.Receive(t, "the server is asked", seen)
+		if h := got.Header; got.Host != "api.example.com" || h.Get("X-Forwarded-For") != "127.0.0.1" ||
+			h.Get("X-Forwarded-Host") != "api.example.com" || h.Get("X-Forwarded-Proto") != "https" {
+			t.Errorf("%s %v", got.Host, h)
 		}
 	})
 }
-
-var _ = io.EOF
