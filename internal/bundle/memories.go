@@ -1,12 +1,8 @@
 package bundle
 
 import (
-	"bufio"
-	"bytes"
 	"cmp"
-	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"time"
 )
@@ -110,46 +106,4 @@ func WriteMemory(w io.Writer, memory Memory) error {
 	}
 	_, err = w.Write(append(encoded, '\n'))
 	return err
-}
-
-// ReadMemories reads a file of memories: one JSON object per line, of which only content is required. It returns all of
-// them or, with what is wrong and in which line, none.
-func ReadMemories(content io.Reader) ([]Memory, error) {
-	all, seen := []Memory{}, idSet{}
-	l := &lines{scanner: bufio.NewScanner(content)}
-	l.scanner.Buffer(make([]byte, 64<<10), maxMemoryRecord)
-	err := l.each(func(line []byte) error {
-		if len(all) == MaxMemories {
-			return wrong("too_many_memories", fmt.Sprintf("there are more than %d memories", MaxMemories))
-		}
-		memory, err := readMemory(line)
-		if err == nil && memory.ID != "" {
-			err = cmp.Or(uniform("id", &memory.ID), seen.add(memory.ID, "duplicate_id", "there is a memory with this id already"))
-		}
-		all = append(all, memory)
-		return err
-	})
-	if err != nil {
-		return nil, at(l.position(), err)
-	}
-	if len(all) == 0 {
-		return nil, at(l.position(), wrong("empty", "the file is empty"))
-	}
-	return all, nil
-}
-
-// readMemory reads a line. Where the API writes memory_type it reads type, so that is known as well.
-func readMemory(line []byte) (Memory, error) {
-	var memory struct {
-		Memory
-		Type string `json:"type"`
-	}
-	line = bytes.TrimPrefix(line, []byte("\xef\xbb\xbf"))
-	if err := decode(line, &memory); err != nil {
-		return Memory{}, err
-	}
-	if memory.MemoryType == "" && slices.Contains(memoryTypes, memory.Type) {
-		memory.MemoryType = memory.Type
-	}
-	return memory.Memory, checkMemory(&memory.Memory)
 }

@@ -5,9 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"slices"
 	"strings"
 	"testing"
-	"testing/iotest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -105,7 +105,7 @@ func TestFileOfMemoriesReadsBack(t *testing.T) {
 	if !json.Valid([]byte(strings.SplitN(out.String(), "\n", 2)[0])) {
 		t.Error("the first line is not JSON")
 	}
-	found, err := ReadMemories(strings.NewReader("\xef\xbb\xbf" + strings.ReplaceAll(out.String(), "\n", "\r\n\n")))
+	found, err := readMemories("\xef\xbb\xbf" + strings.ReplaceAll(out.String(), "\n", "\r\n\n"))
 	if err != nil || len(found) != 2 {
 		t.Fatalf("%+v, %v", found, err)
 	}
@@ -116,7 +116,7 @@ func TestFileOfMemoriesReadsBack(t *testing.T) {
 
 func TestFileOfMemoriesMayBeShort(t *testing.T) {
 	t.Parallel()
-	found, err := ReadMemories(strings.NewReader(`{"content": " Plays the cello. ", "type": "pattern", "app": {"x": 1}}` + "\n" + `{"content": "x", "type": "memory"}`))
+	found, err := readMemories(`{"content": " Plays the cello. ", "type": "pattern", "app": {"x": 1}}` + "\n" + `{"content": "x", "type": "memory"}`)
 	want := []Memory{
 		{Content: "Plays the cello.", MemoryType: "pattern", Status: "active", Confidence: new(1.0)},
 		{Content: "x", MemoryType: "fact", Status: "active", Confidence: new(1.0)},
@@ -146,7 +146,7 @@ func TestFileOfMemoriesRefusals(t *testing.T) {
 		good + `{"content":"` + strings.Repeat("x", maxMemoryRecord) + `"}`:                                       "record_too_long@2",
 		strings.Repeat(good, MaxMemories+1):                                                                       "too_many_memories@10001",
 	} {
-		_, err := ReadMemories(strings.NewReader(text))
+		_, err := readMemories(text)
 		if err == nil {
 			t.Errorf("%.40q was read", text)
 		} else if got := refusal(t, err); got != want {
@@ -154,18 +154,36 @@ func TestFileOfMemoriesRefusals(t *testing.T) {
 		}
 	}
 	cut := errors.New("cut")
-	if _, err := ReadMemories(io.MultiReader(strings.NewReader(good), iotest.ErrReader(cut))); !errors.Is(err, cut) {
+	if _, err := ReadMemories(brokenFile{cut}, 9, time.Now()); !errors.Is(err, cut) {
 		t.Errorf("%v", err)
 	}
+}
+
+// brokenFile cannot be read.
+type brokenFile struct{ err error }
+
+func (b brokenFile) ReadAt([]byte, int64) (int, error) { return 0, b.err }
+
+func readMemories(text string) ([]Memory, error) {
+	found, err := ReadMemories(strings.NewReader(text), int64(len(text)), exportedAt)
+	return found.Records, err
 }
 
 // Whatever a file is: each memory that is read can be written, and is then read as it was.
 func FuzzReadMemories(f *testing.F) {
 	f.Add(`{"content":"x","confidence":0.1,"valid_from":"2026-01-01T00:00:00Z","sources":[{"message_id":"` + idAsk + `"}]}`)
 	f.Add("{\"content\":\"\xff\"}\n\n{")
+	for _, name := range foreignFiles(f) {
+		f.Add(foreignFile(f, name))
+	}
 	f.Fuzz(func(t *testing.T, text string) {
-		found, err := ReadMemories(strings.NewReader(text))
+		read, err := readMemories(text)
 		if err != nil {
+			checkRefusal(t, []byte(text), err)
+			return
+		}
+		found := slices.DeleteFunc(read, func(m Memory) bool { return strings.Contains(m.ID, ":") }) // of another program
+		if len(found) == 0 {
 			return
 		}
 		var out bytes.Buffer
@@ -174,7 +192,7 @@ func FuzzReadMemories(f *testing.F) {
 				t.Fatal(err)
 			}
 		}
-		again, err := ReadMemories(&out)
+		again, err := readMemories(out.String())
 		if diff := cmp.Diff(found, again); err != nil || diff != "" {
 			t.Errorf("%v %s", err, diff)
 		}

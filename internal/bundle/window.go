@@ -115,18 +115,35 @@ func (w *window) position() position {
 	return position{line: w.lineOf(w.begun), conversation: -1}
 }
 
-// lineOf counts the lines up to the value that begins at an offset or, after what stands between values, behind it. It
-// reads the file from its beginning and is only called for errors.
+// lineOf is the line of the value that begins at an offset or, after what stands between values, behind it. It reads the
+// file from its beginning and is only called for errors.
 func (w *window) lineOf(offset int64) int {
-	in := bufio.NewReader(io.NewSectionReader(w.content, 0, w.content.Size()))
-	line := 1
-	for at := int64(0); ; at++ {
-		c, err := in.ReadByte()
-		if err != nil || at >= offset && !strings.ContainsRune(" \t\r\n,:", rune(c)) {
-			return line
+	return newLineCounter(w.content).lineOf(offset)
+}
+
+// lineCounter counts the lines up to offsets that do not fall.
+type lineCounter struct {
+	in   *bufio.Reader
+	at   int64
+	line int
+}
+
+func newLineCounter(content *io.SectionReader) *lineCounter {
+	return &lineCounter{in: bufio.NewReader(io.NewSectionReader(content, 0, content.Size())), line: 1}
+}
+
+func (l *lineCounter) lineOf(offset int64) int {
+	for ; ; l.at++ {
+		c, err := l.in.ReadByte()
+		if err != nil {
+			return l.line
+		}
+		if l.at >= offset && !strings.ContainsRune(" \t\r\n,:", rune(c)) {
+			_ = l.in.UnreadByte() // after ReadByte it can
+			return l.line
 		}
 		if c == '\n' {
-			line++
+			l.line++
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/arcoscribe/throughline/internal/bundle"
 	"github.com/arcoscribe/throughline/internal/fault"
 	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/memory/memories"
@@ -246,9 +247,18 @@ type ChatDeletion struct {
 
 // ImportedMemories counts what became of a file.
 type ImportedMemories struct {
-	_        struct{} `description:"What became of a file of memories."`
-	Imported int      `json:"imported"`
-	Skipped  int      `json:"skipped" description:"Memories whose words are remembered already."`
+	Imported int
+	// Skipped are those that are there already, or whose words are.
+	Skipped int
+}
+
+// MemoryImport is what became of a file that a user sent.
+type MemoryImport struct {
+	_        struct{}               `description:"What became of a file of memories."`
+	Format   string                 `json:"format" enum:"throughline,mem0,zep,chatgpt,list" description:"Whose format the file has."`
+	Imported int                    `json:"imported"`
+	Skipped  int                    `json:"skipped" description:"Memories that are there already, or whose words are."`
+	Refused  []bundle.RefusedMemory `json:"refused" nullable:"false" description:"Memories of another program that are left out."`
 }
 
 // ForgetToken names exactly the memories that a user was shown, and when.

@@ -3,6 +3,7 @@ package httpapi
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"slices"
 	"strings"
@@ -17,6 +18,7 @@ import (
 	"github.com/arcoscribe/throughline/internal/memory/topics"
 	"github.com/arcoscribe/throughline/internal/postgres"
 	"github.com/arcoscribe/throughline/internal/testkit"
+	"github.com/arcoscribe/throughline/internal/transfer"
 )
 
 // keeper is a harness whose chats are kept in Postgres, with a user there.
@@ -34,7 +36,12 @@ func newKeeper(t *testing.T) keeper {
 	store := postgres.NewHistory(k.pool, memory.Limits{}, postgres.Enqueue{Fold: enqueued}, enqueued)
 	memories := postgres.NewUserMemories(k.pool, postgres.UserMemoriesOptions{Rebuild: enqueued})
 	topics := postgres.NewUserTopics(k.pool, postgres.UserTopicsOptions{Settings: topics.Defaults()})
-	k.harness = newHarness(t, says("x"), func(config *Config) { config.History, config.Memories, config.Topics = store, memories, topics })
+	files := transfer.New(transfer.Config{
+		Store: postgres.NewTransfer(k.pool, memory.Limits{}, postgres.Enqueue{Fold: enqueued}, postgres.UserMemoriesOptions{}), Logger: slog.New(slog.DiscardHandler), TempDir: t.TempDir(),
+	})
+	k.harness = newHarness(t, says("x"), func(config *Config) {
+		config.History, config.Memories, config.Topics, config.Transfer = store, memories, topics, files
+	})
 	k.user = testkit.NewUser(t, db)
 	return k
 }

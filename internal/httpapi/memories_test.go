@@ -270,7 +270,9 @@ func TestMemoriesAreExportedAndImportedOverHTTP(t *testing.T) {
 		t.Fatalf("%s, %v", file.body, err)
 	}
 	k.user = testkit.NewUser(t, k.db)
-	for _, want := range []string{`{"imported":2,"skipped":0}`, `{"imported":0,"skipped":2}`} {
+	for _, want := range []string{
+		`{"format":"throughline","imported":2,"skipped":0,"refused":[]}`, `{"format":"throughline","imported":0,"skipped":2,"refused":[]}`,
+	} {
 		done := k.call(http.MethodPost, "/v1/memories/import", string(file.body), "Content-Type", mediaLines)
 		if done.status != http.StatusOK || strings.TrimSpace(string(done.body)) != want {
 			t.Errorf("%d %s", done.status, done.body)
@@ -287,6 +289,28 @@ func TestMemoriesAreExportedAndImportedOverHTTP(t *testing.T) {
 		if answer := k.call(http.MethodPost, "/v1/memories/import", c.body, "Content-Type", c.kind); answer.status != c.status {
 			t.Errorf("%s: %d %.200s", c.kind, answer.status, answer.body)
 		}
+	}
+}
+
+// A user brings along what other programs know, and reads what was left out.
+func TestMemoriesOfOtherProgramsAreImportedOverHTTP(t *testing.T) {
+	t.Parallel()
+	k := newKeeper(t)
+	long := strings.Repeat("x", 501)
+	for _, c := range []struct{ kind, body, want string }{
+		{mediaJSON, `{"results": [{"id": "a", "memory": "Prefers tea.", "user_id": "u"},` + "\n" + `{"id": "b", "memory": "` + long + `", "user_id": "u"}]}`,
+			`{"format":"mem0","imported":1,"skipped":0,"refused":[{"line":2,"reason":"bad_length"}]}`},
+		{mediaJSON, `[{"uuid": "e", "fact": "Lives in Porto.", "created_at": "2025-03-02T09:00:00Z"}]`, `{"format":"zep","imported":1,"skipped":0,"refused":[]}`},
+		{mediaJSON, `{"memories": [{"id": "m", "content": "Has a dog named Bruno."}]}`, `{"format":"chatgpt","imported":1,"skipped":0,"refused":[]}`},
+		{"text/plain", "- Prefers tea\n- Plays the cello.\n", `{"format":"list","imported":1,"skipped":1,"refused":[]}`},
+	} {
+		done := k.call(http.MethodPost, "/v1/memories/import", c.body, "Content-Type", c.kind)
+		if done.status != http.StatusOK || strings.TrimSpace(string(done.body)) != c.want {
+			t.Errorf("%d %s", done.status, done.body)
+		}
+	}
+	if got := k.contents(""); len(got) != 4 {
+		t.Errorf("remembered: %q", got)
 	}
 }
 

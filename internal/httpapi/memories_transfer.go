@@ -38,12 +38,13 @@ func importMemoriesRoute() route {
 	}
 	return route{
 		method: http.MethodPost, path: "/v1/memories/import", id: "importMemories", tag: "memories", summary: "Import memories",
-		description: "Takes in a file of at most 32 MiB and 10 000 memories: one JSON object per line, as an export writes it; only content is required. " +
-			"Nothing is written unless all of it is good. What is remembered in these words already is skipped, so importing a file again adds nothing.",
+		description: "Takes in a file of at most 32 MiB and 10 000 memories: one JSON object per line, as an export writes it (only content is required), " +
+			"what mem0, Zep or ChatGPT export, or one memory per line of text; which one is seen from its content. Nothing is written unless all of it can be read. " +
+			"What is there already, or remembered in these words, is skipped, so importing a file again adds nothing.",
 		content:  file,
 		answer:   "What became of the file.",
 		errors:   []fault.Code{fault.BadRequest, fault.BodyTooLarge, fault.UnsupportedMediaType, fault.ImportInvalid, fault.OverRequestRateLimit, fault.MemoryOff},
-		endpoint: endpoint{serve: (*Server).importMemories, out: reflect.TypeFor[history.ImportedMemories](), status: http.StatusOK},
+		endpoint: endpoint{serve: (*Server).importMemories, out: reflect.TypeFor[history.MemoryImport](), status: http.StatusOK},
 	}
 }
 
@@ -93,13 +94,15 @@ func (s *Server) importMemories(c echo.Context) error {
 		return err
 	}
 	defer release()
-	records, err := bundle.ReadMemories(s.newImportBody(c, maxMemoryImport))
+	file, err := s.config.Transfer.ReadMemories(c.Request().Context(), s.newImportBody(c, maxMemoryImport))
 	if err != nil {
 		return err
 	}
-	var done history.ImportedMemories
-	if done, err = s.config.Memories.ImportMemories(c.Request().Context(), user, records); err != nil {
+	done, err := s.config.Memories.ImportMemories(c.Request().Context(), user, file.Records)
+	if err != nil {
 		return err
 	}
-	return writeJSON(c, http.StatusOK, done)
+	return writeJSON(c, http.StatusOK, history.MemoryImport{
+		Format: string(file.Format), Imported: done.Imported, Skipped: done.Skipped, Refused: append([]bundle.RefusedMemory{}, file.Refused...),
+	})
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"slices"
 
 	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/bundle"
@@ -35,8 +36,10 @@ func (u *UserMemories) ImportMemories(ctx context.Context, user auth.Principal, 
 		return done, history.MemoryOff()
 	}
 	ids := make([]uuid.UUID, len(records))
-	for i := range ids {
-		ids[i] = uuid.New()
+	for i, record := range records {
+		if ids[i] = uuid.New(); record.ID != "" {
+			ids[i] = uuid.NewSHA1(memoryNamespace, []byte(user.UserID.String()+record.ID))
+		}
 	}
 	err = u.change(ctx, user, "import memories", func(c *memoryChange) error {
 		fresh, _, err := c.fresh(records, ids)
@@ -50,6 +53,9 @@ func (u *UserMemories) ImportMemories(ctx context.Context, user auth.Principal, 
 	return done, err
 }
 
+// memoryNamespace is the namespace of the ids of imported memories. It must never change, or files would be imported again.
+var memoryNamespace = uuid.MustParse("c2b6a7c4-3f0e-4b57-9d1c-7a0e5d2f9b16")
+
 // insert inserts memories as the user's.
 func (c *memoryChange) insert(fresh []bundle.Memory, origin memories.Origin, chatID uuid.UUID) error {
 	rows, err := json.Marshal(fresh)
@@ -62,14 +68,19 @@ func (c *memoryChange) insert(fresh []bundle.Memory, origin memories.Origin, cha
 	})
 }
 
-// fresh returns the records whose words are not remembered yet, each words once, with their new ids. What was superseded
-// is no twin of what is true. places has, for each record, the memory that has its words in the end.
+// fresh returns the records that are not remembered yet, with their new ids: neither they themselves, or an earlier import of
+// them, whatever its words are now, nor their words. What was superseded is no twin of what is true. places has, for each
+// record, the memory that stands for it in the end.
 func (c *memoryChange) fresh(records []bundle.Memory, ids []uuid.UUID) (fresh []bundle.Memory, places []uuid.UUID, err error) {
 	contents := make([]string, len(records))
 	for i, record := range records {
 		contents[i] = record.Content
 	}
 	twins, err := c.twins(uuid.Nil, contents...)
+	if err != nil {
+		return nil, nil, err
+	}
+	there, err := c.there(records, ids)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -83,7 +94,9 @@ func (c *memoryChange) fresh(records []bundle.Memory, ids []uuid.UUID) (fresh []
 			key += "past"
 		}
 		known, again := taken[key]
-		if !again && twins[i].status != "" && (past || twins[i].status != memories.Superseded) {
+		if own := there[i]; own != uuid.Nil {
+			known, again = own, true
+		} else if !again && twins[i].status != "" && (past || twins[i].status != memories.Superseded) {
 			known, again = twins[i].id, true
 		}
 		if places[i] = known; !again {
@@ -98,6 +111,28 @@ func (c *memoryChange) fresh(records []bundle.Memory, ids []uuid.UUID) (fresh []
 		fresh[i].SupersededBy = rename(fresh[i].SupersededBy, renamed)
 	}
 	return fresh, places, nil
+}
+
+// there returns, for each record, the memory that the user has under its own id or its new one; uuid.Nil for none.
+func (c *memoryChange) there(records []bundle.Memory, ids []uuid.UUID) ([]uuid.UUID, error) {
+	originals := make([]uuid.UUID, len(records)) // uuid.Nil for those of other programs
+	for i, record := range records {
+		originals[i], _ = uuid.Parse(record.ID)
+	}
+	owned := map[uuid.UUID]bool{}
+	err := c.send(func(batch *pgx.Batch) {
+		queueMany(batch, queries.FindOwnMemories, slices.Concat(ids, originals), func(id uuid.UUID) { owned[id] = true })
+	})
+	found := make([]uuid.UUID, len(records))
+	for i, id := range ids {
+		switch {
+		case owned[originals[i]]:
+			found[i] = originals[i]
+		case owned[id]:
+			found[i] = id
+		}
+	}
+	return found, err
 }
 
 // rename returns the new id of a memory; nil for one that is not there.

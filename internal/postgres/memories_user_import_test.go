@@ -96,11 +96,7 @@ func TestImportTakesTheSameWordsOnce(t *testing.T) {
 {"content":"Preferred soy milk.","status":"superseded","superseded_by":"0198A1F2-7c11-7d3e-9a44-5b0e6f1c2d31"}
 {"content":"Prefers oat milk.","status":"superseded","superseded_by":"0198a1f2-7c11-7d3e-9a44-5b0e6f1c2d99"}
 `
-	records, err := bundle.ReadMemories(strings.NewReader(file))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if done, err := r.memories.ImportMemories(t.Context(), r.user, records); err != nil || done != (history.ImportedMemories{Imported: 3, Skipped: 2}) {
+	if done, err := r.memories.ImportMemories(t.Context(), r.user, readMemories(t, file)); err != nil || done != (history.ImportedMemories{Imported: 3, Skipped: 2}) {
 		t.Errorf("%+v, %v", done, err)
 	}
 	if kind := ask[string](r.bed, "select n.memory_type from memories o join memories n on n.id = o.superseded_by where o.content like '%soy%'"); kind != "preference" {
@@ -108,6 +104,39 @@ func TestImportTakesTheSameWordsOnce(t *testing.T) {
 	}
 	if dangling := ask[int](r.bed, "select count(*) from memories where status = 'superseded' and superseded_by is null"); dangling != 1 {
 		t.Errorf("%d have no successor", dangling)
+	}
+}
+
+func readMemories(t *testing.T, text string) []bundle.Memory {
+	t.Helper()
+	file, err := bundle.ReadMemories(strings.NewReader(text), int64(len(text)), time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return file.Records
+}
+
+// Memories of another program keep their identity: what the user changed since is not brought back.
+func TestMemoriesOfAnotherProgramComeOnce(t *testing.T) {
+	t.Parallel()
+	r := newRemembering(t)
+	records := readMemories(t, `{"edges": [
+		{"uuid": "e1", "fact": "Lives in Lyon.", "valid_at": "2024-05-01T00:00:00Z", "invalid_at": "2025-03-01T00:00:00Z", "created_at": "2025-01-10T12:00:00Z"},
+		{"uuid": "e2", "fact": "Lives in Porto.", "valid_at": "2025-03-01T00:00:00Z", "created_at": "2025-03-02T09:00:00Z"}]}`)
+	if done, err := r.memories.ImportMemories(t.Context(), r.user, records); err != nil || done.Imported != 2 {
+		t.Fatalf("%+v, %v", done, err)
+	}
+	if past := ask[string](r.bed, `select concat_ws(' ', status, origin, valid_from::date, valid_to::date, retracted_at::date, created_at::date)
+		from memories where content = 'Lives in Lyon.'`); past != "superseded import 2024-05-01 2025-03-01 2025-03-01 2025-01-10" {
+		t.Errorf("what was true: %s", past)
+	}
+	r.exec("update memories set content = 'Lives in Braga.' where content = 'Lives in Porto.'")
+	if done, err := r.memories.ImportMemories(t.Context(), r.user, records); err != nil || done != (history.ImportedMemories{Skipped: 2}) {
+		t.Errorf("again: %+v, %v", done, err)
+	}
+	other := r.newUser()
+	if done, err := r.memories.ImportMemories(t.Context(), other, records); err != nil || done.Imported != 2 {
+		t.Errorf("another user: %+v, %v", done, err)
 	}
 }
 

@@ -84,6 +84,16 @@ func (s *Service) Import(ctx context.Context, user auth.Principal, body io.Reade
 	return work.result, nil
 }
 
+// ReadMemories reads a file of memories, which it keeps on disk meanwhile. It returns all of them or an error.
+func (s *Service) ReadMemories(ctx context.Context, body io.Reader) (bundle.MemoryFile, error) {
+	file, err := receive(ctx, s.TempDir, body, func(int64) {})
+	if err != nil {
+		return bundle.MemoryFile{}, err
+	}
+	defer file.close()
+	return bundle.ReadMemories(file.file, file.size, s.Now())
+}
+
 // importRun is one running import.
 type importRun struct {
 	service  *Service

@@ -99,6 +99,10 @@ select a.place::int as place, a.content_key::bytea as content_key, coalesce(t.id
     on t.content_key = a.content_key
  order by a.place;
 
+-- name: FindOwnMemories :many
+-- Which of these memories the user has.
+select m.id from public.memories m where m.user_id = (select auth.uid()) and m.id = any (sqlc.arg(ids)::uuid[]);
+
 -- name: InsertMemories :exec
 -- Rows are objects with the names of the columns. One whose id is taken is left out: it was inserted before the connection
 -- broke.

@@ -316,6 +316,31 @@ func (q *Queries) FindMemory(ctx context.Context, id uuid.UUID) ([]FindMemoryRow
 	return items, nil
 }
 
+const FindOwnMemories = `-- name: FindOwnMemories :many
+select m.id from public.memories m where m.user_id = (select auth.uid()) and m.id = any ($1::uuid[])
+`
+
+// Which of these memories the user has.
+func (q *Queries) FindOwnMemories(ctx context.Context, ids []uuid.UUID) ([]uuid.UUID, error) {
+	rows, err := q.db.Query(ctx, FindOwnMemories, ids)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []uuid.UUID
+	for rows.Next() {
+		var id uuid.UUID
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const FindTwins = `-- name: FindTwins :many
 with asked as materialized (
   select n.place, throughline.content_key(n.content) as content_key

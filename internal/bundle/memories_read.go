@@ -1,0 +1,297 @@
+package bundle
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+)
+
+// The formats of a file of memories. FormatOwn is ours.
+const (
+	FormatOwn        Format = "throughline"
+	FormatMem0       Format = "mem0"    // what mem0's get_all or an export job answers
+	FormatZep        Format = "zep"     // facts of Zep: edges of its graph, or the facts of sessions
+	FormatChatGPTBio Format = "chatgpt" // ChatGPT's memories as JSON
+	FormatList       Format = "list"    // one memory per line of text, as it is copied out of ChatGPT's settings
+)
+
+// MemoryFile is what a file of memories holds.
+type MemoryFile struct {
+	// Format is that of its first memory.
+	Format  Format
+	Records []Memory
+	// Refused are memories of other programs that cannot be kept.
+	Refused []RefusedMemory
+}
+
+// RefusedMemory is a memory of another program that cannot be kept: bad_length.
+type RefusedMemory struct {
+	_      struct{} `description:"A memory of another program that cannot be kept."`
+	Line   int      `json:"line" description:"Where it begins in the file, from 1."`
+	Reason string   `json:"reason" enum:"bad_length" description:"bad_length: it has no characters, or more than 500."`
+}
+
+// ReadMemories reads a file of memories, of our format or another program's, which its content shows. It returns all of
+// them or, with what is wrong and in which line, none; of other programs' memories, those that are too long are left out and
+// named. now tells what was true from what is.
+func ReadMemories(file io.ReaderAt, size int64, now time.Time) (MemoryFile, error) {
+	content, err := withoutMark(file, size)
+	if err != nil {
+		return MemoryFile{}, err
+	}
+	r := &memoryReader{content: content, now: now, seen: idSet{}, users: map[string]struct{}{}}
+	source, err := r.open()
+	if err == nil {
+		err = source.read(r)
+	}
+	if err != nil {
+		return MemoryFile{}, at(source.position(), err)
+	}
+	if len(r.found.Records)+len(r.found.Refused) == 0 {
+		return MemoryFile{}, at(source.position(), wrong("empty", "the file holds no memories"))
+	}
+	return r.found, nil
+}
+
+// memoryReader collects the memories of a file.
+type memoryReader struct {
+	content *io.SectionReader
+	now     time.Time
+	seen    idSet
+	users   map[string]struct{}
+	found   MemoryFile
+}
+
+// memorySource is how the memories of a file are arranged.
+type memorySource interface {
+	read(into *memoryReader) error
+	position() position
+}
+
+// open looks at how the file begins: as an array, as an object that holds a list, as one of many objects, or as text.
+func (r *memoryReader) open() (memorySource, error) {
+	text := &memoryLines{newLines(r.content)}
+	switch begin, err := firstByte(r.content); {
+	case err != nil:
+		return text, err
+	case begin == '[':
+		return newMemoryValue(r.content, false), nil
+	case begin != '{':
+		return &memoryList{text}, nil
+	}
+	w := newWindow(r.content)
+	wrapped := false
+	err := w.members('{', "", func(name string) error {
+		if wrapped = slices.Contains(memoryMembers, name); wrapped {
+			return errStopped
+		}
+		_, err := w.value()
+		return err
+	})
+	if wrapped {
+		return newMemoryValue(r.content, true), nil
+	}
+	_ = err // what is wrong with a line is found when that line is read
+	return text, nil
+}
+
+// memoryMembers are the members of an object that hold lists of memories.
+var memoryMembers = []string{"results", "memories", "edges", "facts", "relevant_facts"}
+
+// firstByte is the first one that is no white space; 0 for none.
+func firstByte(content *io.SectionReader) (byte, error) {
+	in := bufio.NewReader(io.NewSectionReader(content, 0, content.Size()))
+	for {
+		c, err := in.ReadByte()
+		switch {
+		case errors.Is(err, io.EOF):
+			return '{', nil // an empty file, as any other without memories
+		case err != nil:
+			return 0, fmt.Errorf("read import: %w", err)
+		case !strings.ContainsRune(" \t\r\n", rune(c)):
+			return c, nil
+		}
+	}
+}
+
+// memoryLines is one object per line.
+type memoryLines struct{ lines *lines }
+
+func (m *memoryLines) position() position { return m.lines.position() }
+
+func (m *memoryLines) read(into *memoryReader) error {
+	return m.lines.each(func(line []byte) error {
+		return into.object(bytes.TrimPrefix(line, []byte("\xef\xbb\xbf")), m.lines.number, true)
+	})
+}
+
+// memoryList is one memory per line of text.
+type memoryList struct{ *memoryLines }
+
+func (m *memoryList) read(into *memoryReader) error {
+	return m.lines.each(func(line []byte) error {
+		if m.lines.number == 1 && line[0] == '<' || slices.ContainsFunc([]rune(string(line)), isControl) {
+			return wrong("unknown_format", "this is neither JSON nor a list of memories, one a line")
+		}
+		content := withoutBullet(string(line))
+		if content == "" || strings.HasPrefix(content, "#") {
+			return nil // a heading
+		}
+		return into.add(Memory{Content: content}, FormatList, m.lines.number)
+	})
+}
+
+func isControl(r rune) bool { return unicode.IsControl(r) && r != '\t' }
+
+// withoutBullet removes what begins an item of a list: "-", "*", "•", or a number.
+func withoutBullet(line string) string {
+	for _, bullet := range []string{"- ", "* ", "• ", "– "} {
+		if rest, ok := strings.CutPrefix(line, bullet); ok {
+			return strings.TrimSpace(rest)
+		}
+	}
+	rest := strings.TrimLeft(line, "0123456789")
+	if digits := len(line) - len(rest); digits > 0 && digits < 4 && (strings.HasPrefix(rest, ". ") || strings.HasPrefix(rest, ") ")) {
+		return strings.TrimSpace(rest[2:])
+	}
+	if strings.Trim(line, "-*•– ") == "" {
+		return ""
+	}
+	return line
+}
+
+// memoryValue is one JSON value: an array of memories, or an object with lists of them.
+type memoryValue struct {
+	window  *window
+	lines   *lineCounter
+	wrapped bool
+}
+
+func newMemoryValue(content *io.SectionReader, wrapped bool) *memoryValue {
+	return &memoryValue{newWindow(content), newLineCounter(content), wrapped}
+}
+
+func (m *memoryValue) position() position { return m.window.position() }
+
+func (m *memoryValue) read(into *memoryReader) error {
+	if !m.wrapped {
+		return m.window.whole('[', "an array is expected here", func(string) error { return m.item(into) })
+	}
+	return m.window.whole('{', "a JSON object is expected here", func(name string) error {
+		if !slices.Contains(memoryMembers, name) {
+			_, err := m.window.value()
+			return err
+		}
+		return m.window.members('[', name+" is not an array", func(string) error { return m.item(into) })
+	})
+}
+
+func (m *memoryValue) item(into *memoryReader) error {
+	raw, err := m.window.value()
+	if err != nil {
+		return err
+	}
+	return into.object(raw, m.lines.lineOf(m.window.begun), false)
+}
+
+// object reads a memory of whichever program. ours is whether one with a content is of our own format.
+func (r *memoryReader) object(raw []byte, line int, ours bool) error {
+	if len(raw) > maxMemoryRecord {
+		return wrong("record_too_long", fmt.Sprintf("the record is longer than %d bytes", maxMemoryRecord))
+	}
+	var names struct {
+		Memory  json.RawMessage `json:"memory"`
+		Fact    json.RawMessage `json:"fact"`
+		Content json.RawMessage `json:"content"`
+		Sources json.RawMessage `json:"sources"`
+	}
+	if err := decode(raw, &names); err != nil {
+		return err
+	}
+	switch {
+	case names.Memory != nil:
+		return r.foreign(raw, line, FormatMem0)
+	case names.Fact != nil:
+		return r.foreign(raw, line, FormatZep)
+	case !ours && names.Content != nil && names.Sources == nil:
+		return r.foreign(raw, line, FormatChatGPTBio)
+	}
+	memory, err := readMemory(raw)
+	if err == nil && memory.ID != "" {
+		err = uniform("id", &memory.ID)
+	}
+	if err != nil {
+		return err
+	}
+	return r.keep(memory, FormatOwn)
+}
+
+// readMemory reads one of ours. Where the API writes memory_type it reads type, so that is known as well.
+func readMemory(raw []byte) (Memory, error) {
+	var memory struct {
+		Memory
+		Type string `json:"type"`
+	}
+	if err := decode(raw, &memory); err != nil {
+		return Memory{}, err
+	}
+	if memory.MemoryType == "" && slices.Contains(memoryTypes, memory.Type) {
+		memory.MemoryType = memory.Type
+	}
+	return memory.Memory, checkMemory(&memory.Memory)
+}
+
+func (r *memoryReader) foreign(raw []byte, line int, format Format) error {
+	var item foreignMemory
+	if err := decode(raw, &item); err != nil {
+		return err
+	}
+	if user := item.user(); user != "" {
+		r.users[user] = struct{}{}
+	}
+	if len(r.users) > 1 {
+		return wrong("several_users", "the file holds memories of more than one user")
+	}
+	return r.add(item.memory(format, r.now), format, line)
+}
+
+// add keeps a memory of another program, unless it is too long.
+func (r *memoryReader) add(memory Memory, format Format, line int) error {
+	memory.Content = strings.TrimSpace(memory.Content)
+	if n := utf8.RuneCountInString(memory.Content); n < 1 || n > maxMemory {
+		r.found.Format = cmp.Or(r.found.Format, format)
+		r.found.Refused = append(r.found.Refused, RefusedMemory{Line: line, Reason: "bad_length"})
+		return r.bounded()
+	}
+	if err := checkMemory(&memory); err != nil {
+		return err
+	}
+	return r.keep(memory, format)
+}
+
+func (r *memoryReader) keep(memory Memory, format Format) error {
+	if memory.ID != "" {
+		if err := r.seen.add(memory.ID, "duplicate_id", "there is a memory with this id already"); err != nil {
+			return err
+		}
+	}
+	r.found.Format = cmp.Or(r.found.Format, format)
+	r.found.Records = append(r.found.Records, memory)
+	return r.bounded()
+}
+
+func (r *memoryReader) bounded() error {
+	if len(r.found.Records)+len(r.found.Refused) > MaxMemories {
+		return wrong("too_many_memories", fmt.Sprintf("there are more than %d memories", MaxMemories))
+	}
+	return nil
+}
