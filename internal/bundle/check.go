@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -123,6 +124,13 @@ func within(name string, text *string, least, most int) error {
 func between(name string, number *int, most int) error {
 	if number != nil && (*number < 1 || *number > most) {
 		return wrong("out_of_range", fmt.Sprintf("%s is not between 1 and %d", name, most))
+	}
+	return nil
+}
+
+func atLeastZero(name string, number int) error {
+	if number < 0 || number > math.MaxInt32 {
+		return wrong("out_of_range", name+" is out of range")
 	}
 	return nil
 }

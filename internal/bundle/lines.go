@@ -86,10 +86,20 @@ func emitRecord(kind string, raw []byte, emit func(Record) error) (err error) {
 		record.Memory, err = decodeAs[Memory](raw)
 	case typeRevision:
 		record.Revision, err = decodeAs[Revision](raw)
+	case typeTopic:
+		record.Topic, err = decodeAs[Topic](raw)
 	case typeEnd:
 		record.End, err = decodeAs[End](raw)
+	case typeAccount:
+		record.Account, err = decodeAs[Account](raw)
+	case typeEntity:
+		record.Entity, err = decodeAs[Entity](raw)
+	case typeRelationship:
+		record.Relationship, err = decodeAs[Relationship](raw)
+	case typeAccountEnd:
+		record.AccountEnd, err = decodeAs[AccountEnd](raw)
 	default:
-		err = wrong("unknown_type", "the line's type is none of bundle, chat, file, message, memory, revision and end")
+		err = wrong("unknown_type", "the line's type is none of those that a bundle has")
 	}
 	if err != nil {
 		return err

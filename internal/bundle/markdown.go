@@ -70,6 +70,9 @@ func (m *Markdown) File(path string, file File) error {
 // Memory writes nothing.
 func (m *Markdown) Memory(Memory) error { return nil }
 
+// Topic writes nothing.
+func (m *Markdown) Topic(Topic) error { return nil }
+
 // Revision writes nothing.
 func (m *Markdown) Revision(Revision) error { return nil }
 

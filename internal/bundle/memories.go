@@ -41,6 +41,21 @@ type Memory struct {
 	CreatedAt    time.Time      `json:"created_at,omitzero"`
 	UpdatedAt    time.Time      `json:"updated_at,omitzero"`
 	Sources      []MemorySource `json:"sources"`
+	// LastAccessed is when a reply last used it, and AccessCount how often one did. History are its changes, which imports do
+	// not restore. Only accounts have them.
+	LastAccessed *time.Time       `json:"last_accessed,omitempty" db:"-"`
+	AccessCount  int              `json:"access_count,omitempty" db:"-"`
+	History      []MemoryRevision `json:"history,omitempty" db:"-"`
+}
+
+// MemoryRevision is a past change of a memory.
+type MemoryRevision struct {
+	Version   int64     `json:"version"`
+	Action    string    `json:"action"`
+	Content   *string   `json:"content"`
+	Reason    string    `json:"reason"`
+	Actor     string    `json:"actor"`
+	CreatedAt time.Time `json:"created_at,omitzero"`
 }
 
 // MemorySource is a message in which a memory was said.
@@ -84,6 +99,7 @@ func checkMemory(m *Memory) error {
 		oneOf("unknown_memory_type", "memory_type", m.MemoryType, memoryTypes...),
 		oneOf("unknown_status", "the status", m.Status, "active", "inbox", "superseded", "archived"),
 		within("lang", m.Lang, 1, maxLang),
+		atLeastZero("access_count", m.AccessCount), storable(dates(m.LastAccessed)...),
 		storable(m.RecordedAt, m.CreatedAt), storable(dates(m.ValidFrom, m.ValidTo, m.RetractedAt)...),
 	)
 }

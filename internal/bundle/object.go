@@ -3,7 +3,7 @@ package bundle
 import "encoding/json"
 
 // bundleObject reads a bundle that is one object: {"format", "version", "exported_at", "chats": [{"chat", "files",
-// "messages", "memories", "revisions", "end"}]}. Its members are in this order, so that records can be read one by one.
+// "messages", "memories", "topics", "revisions", "end"}]}. Its members are in this order, so that records can be read one by one.
 type bundleObject struct {
 	window *window
 }
@@ -37,7 +37,7 @@ func (b *bundleObject) chats(head map[string]json.RawMessage, emit func(Record) 
 }
 
 // lists are the members of a chat that hold records of one type each.
-var lists = map[string]string{"files": typeFile, "messages": typeMessage, "memories": typeMemory, "revisions": typeRevision}
+var lists = map[string]string{"files": typeFile, "messages": typeMessage, "memories": typeMemory, "topics": typeTopic, "revisions": typeRevision}
 
 func (b *bundleObject) member(name string, emit func(Record) error) error {
 	if kind, isList := lists[name]; isList {

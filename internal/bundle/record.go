@@ -14,19 +14,85 @@ const (
 // The types of a bundle's lines.
 const (
 	typeBundle   = "bundle"
+	typeAccount  = "account"
 	typeChat     = "chat"
 	typeFile     = "file"
 	typeMessage  = "message"
 	typeMemory   = "memory"
+	typeTopic    = "topic"
 	typeRevision = "revision"
 	typeEnd      = "end"
+
+	// Of an account, after its chats.
+	typeEntity       = "entity"
+	typeRelationship = "relationship"
+	typeAccountEnd   = "account_end"
 )
+
+// HoldsAccount is what the header of a file says that holds everything about a user.
+const HoldsAccount = "account"
 
 // Header begins a bundle.
 type Header struct {
 	Format     string    `json:"format"`
 	Version    int       `json:"version"`
 	ExportedAt time.Time `json:"exported_at"`
+	// Holds is HoldsAccount or "". About tells people what the file is.
+	Holds string `json:"holds,omitempty"`
+	About string `json:"about,omitempty"`
+}
+
+// Account is the user themself: the first record of an account, after the header.
+type Account struct {
+	ID string `json:"id"`
+	// Email is what the token says; nil for nothing.
+	Email    *string         `json:"email"`
+	Settings AccountSettings `json:"settings"`
+	Counts   AccountCounts   `json:"counts"`
+}
+
+// AccountSettings are what a user decided about being remembered.
+type AccountSettings struct {
+	Enabled  bool     `json:"enabled"`
+	TimeZone *string  `json:"time_zone"`
+	Language *string  `json:"language"`
+	Excluded []string `json:"excluded"`
+}
+
+// AccountCounts is how much the file holds. Imports do not look at it: AccountEnd is what was written.
+type AccountCounts struct {
+	Chats    int64 `json:"chats"`
+	Messages int64 `json:"messages"`
+	Memories int64 `json:"memories"`
+}
+
+// Entity is something that memories are about, and Relationship how two of them belong together. Imports make them anew.
+type Entity struct {
+	ID       string   `json:"id"`
+	Name     string   `json:"name"`
+	Kind     string   `json:"entity_type"`
+	Aliases  []string `json:"aliases"`
+	Mentions int      `json:"mentions"`
+}
+
+// Relationship is one of two entities, by their names, and the memory that says so.
+type Relationship struct {
+	ID           string     `json:"id"`
+	Source       string     `json:"source"`
+	Relationship string     `json:"relationship"`
+	Target       string     `json:"target"`
+	ValidFrom    *time.Time `json:"valid_from"`
+	ValidTo      *time.Time `json:"valid_to"`
+	RecordedAt   time.Time  `json:"recorded_at,omitzero"`
+	MemoryID     string     `json:"memory_id"`
+}
+
+// AccountEnd ends an account and counts what stands outside of its chats, and these.
+type AccountEnd struct {
+	Chats         int `json:"chats"`
+	Memories      int `json:"memories"`
+	Entities      int `json:"entities"`
+	Relationships int `json:"relationships"`
 }
 
 // Chat begins a chat. The records after it are the chat's, up to its End.
@@ -91,6 +157,24 @@ type Message struct {
 	Attachments int `json:"-" db:"-"`
 }
 
+// Topic is a part of the chat that is about one thing.
+type Topic struct {
+	ID    string `json:"id"`
+	Title string `json:"title"`
+	// Renamed is whether a person gave it the title. Other titles and the summary are a record: imports make them anew.
+	Renamed    bool     `json:"renamed"`
+	Summary    *string  `json:"summary"`
+	Tags       []string `json:"tags"`
+	Importance float64  `json:"importance"`
+	// Rated is whether a person or the app said how important it is.
+	Rated        bool      `json:"importance_rated"`
+	State        string    `json:"state"`
+	CreatedAt    time.Time `json:"created_at,omitzero"`
+	LastActiveAt time.Time `json:"last_active_at,omitzero"`
+	// Turns are the messages that its turns begin with.
+	Turns []string `json:"turns"`
+}
+
 // Revision is a past change of the chat's brief. Imports do not restore it.
 type Revision struct {
 	Version       int64           `json:"version"`
@@ -117,15 +201,22 @@ type End struct {
 	Revisions int `json:"revisions"`
 	// Memories is left out where there are none: a bundle without memories is what it was before there were any.
 	Memories int `json:"memories,omitempty"`
+	Topics   int `json:"topics,omitempty"`
 }
 
 // Record is one record of a file: exactly one of its pointers is set.
 type Record struct {
 	Header   *Header
+	Account  *Account
 	Chat     *Chat
 	File     *File
 	Message  *Message
 	Memory   *Memory
+	Topic    *Topic
 	Revision *Revision
 	End      *End
+
+	Entity       *Entity
+	Relationship *Relationship
+	AccountEnd   *AccountEnd
 }

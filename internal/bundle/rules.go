@@ -18,7 +18,22 @@ type rules struct {
 	seen  End
 	files idSet
 	ids   idSet
+	turns idSet // in topics
+	// Of an account.
+	account  accountState
+	outside  AccountEnd
+	memories idSet
 }
+
+// accountState is how far an account has come.
+type accountState int
+
+const (
+	noAccount accountState = iota
+	accountExpected
+	accountBegun
+	accountEnded
+)
 
 // idSet holds a hash of each id, because a file may have millions of them: 16 bytes, no pointer, and no two ids that share
 // one.
@@ -53,8 +68,16 @@ func (r *rules) check(record *Record) error {
 	switch {
 	case record.Header != nil:
 		return r.header(record.Header)
+	case r.account == accountEnded:
+		return wrong("wrong_counts", "something follows the end of the account")
+	case record.Account != nil:
+		return r.accountBegins(record.Account)
+	case r.account == accountExpected:
+		return wrong("no_account", "the file should hold an account, and does not begin with it")
 	case record.Chat != nil:
 		return r.chat(record.Chat)
+	case r.account == accountBegun && !r.inChat:
+		return r.outsideOfChats(record)
 	case !r.inChat:
 		return wrong("no_chat", "this belongs to a chat, but no chat has begun")
 	case record.File != nil:
@@ -63,17 +86,26 @@ func (r *rules) check(record *Record) error {
 		return r.message(record.Message)
 	case record.Memory != nil:
 		return r.memory(record.Memory)
+	case record.Topic != nil:
+		return r.topic(record.Topic)
 	case record.Revision != nil:
 		r.seen.Revisions++
 		return nil
-	default:
+	case record.End != nil:
 		return r.end(record.End)
 	}
+	return wrong("no_end", "this belongs to the account, but the chat before has no end")
 }
 
 func (r *rules) header(header *Header) error {
-	if err := r.over(); err != nil {
+	if err := r.between(); err != nil {
 		return err
+	}
+	if r.account != noAccount {
+		return wrong("unknown_format", "an account is a file by itself")
+	}
+	if header.Holds == HoldsAccount && r.format == FormatLines && len(r.chats) == 0 {
+		r.account = accountExpected
 	}
 	if header.Format != Name {
 		return wrong("unknown_format", "the format is not "+Name)
@@ -85,7 +117,7 @@ func (r *rules) header(header *Header) error {
 }
 
 func (r *rules) chat(chat *Chat) error {
-	if err := r.over(); err != nil {
+	if err := r.between(); err != nil {
 		return err
 	}
 	if r.isBundle() {
@@ -100,7 +132,7 @@ func (r *rules) chat(chat *Chat) error {
 		return wrong("too_many_chats", fmt.Sprintf("there are more than %d chats", MaxChats))
 	}
 	r.inChat, r.seen = true, End{}
-	r.files, r.ids = idSet{}, idSet{}
+	r.files, r.ids, r.turns = idSet{}, idSet{}, idSet{}
 	return checkChat(chat)
 }
 
@@ -153,17 +185,45 @@ func (r *rules) memory(memory *Memory) error {
 	return nil
 }
 
-func (r *rules) end(end *End) error {
-	r.inChat = false
-	if *end != r.seen {
-		return wrong("wrong_counts", fmt.Sprintf("the chat's end counts %d files, %d messages, %d memories and %d revisions, but there are %d, %d, %d and %d",
-			end.Files, end.Messages, end.Memories, end.Revisions, r.seen.Files, r.seen.Messages, r.seen.Memories, r.seen.Revisions))
+func (r *rules) topic(topic *Topic) error {
+	r.seen.Topics++
+	if err := cmp.Or(uniform("id", &topic.ID), checkTopic(topic)); err != nil {
+		return err
+	}
+	for i := range topic.Turns {
+		if err := uniform("turns", &topic.Turns[i]); err != nil {
+			return err
+		}
+		if !r.ids.has(topic.Turns[i]) {
+			return wrong("message_missing", "the topic names a message that is not among the chat's messages before it")
+		}
+		if err := r.turns.add(topic.Turns[i], "duplicate_id", "a turn belongs to two topics"); err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
-// over checks that the file ends after a whole chat.
+func (r *rules) end(end *End) error {
+	r.inChat = false
+	r.outside.Chats++
+	if *end != r.seen {
+		return wrong("wrong_counts", fmt.Sprintf("the chat's end counts %d files, %d messages, %d memories, %d topics and %d revisions, but there are %d, %d, %d, %d and %d",
+			end.Files, end.Messages, end.Memories, end.Topics, end.Revisions, r.seen.Files, r.seen.Messages, r.seen.Memories, r.seen.Topics, r.seen.Revisions))
+	}
+	return nil
+}
+
+// over checks that the file ends where it may.
 func (r *rules) over() error {
+	if r.account == accountExpected || r.account == accountBegun {
+		return cmp.Or(r.between(), wrong("no_end", "the account has no end: the file is not whole"))
+	}
+	return r.between()
+}
+
+// between checks that the chat before is whole.
+func (r *rules) between() error {
 	if r.inChat {
 		return wrong("no_end", "the chat before has no end: the file is not whole")
 	}

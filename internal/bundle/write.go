@@ -13,6 +13,7 @@ type Encoder interface {
 	File(path string, file File) error
 	Message(message Message) error
 	Memory(memory Memory) error
+	Topic(topic Topic) error
 	Revision(revision Revision) error
 	End() error
 }
@@ -103,6 +104,12 @@ func (b *Bundle) Message(message Message) error {
 func (b *Bundle) Memory(memory Memory) error {
 	b.written.Memories++
 	return b.write(typeMemory, memory)
+}
+
+// Topic writes what a part of the chat is about.
+func (b *Bundle) Topic(topic Topic) error {
+	b.written.Topics++
+	return b.write(typeTopic, topic)
 }
 
 // Revision writes a change of the brief.

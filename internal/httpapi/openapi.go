@@ -46,6 +46,7 @@ func openAPIDocument(version string) []byte {
 		"tags": []object{
 			{"name": "messages", "description": "Sending messages and reading replies."},
 			{"name": "chats", "description": "Chats and their messages: list, change, clear, prune, delete."},
+			{"name": "account", "description": "Everything about a user in one file."},
 			{"name": "topics", "description": "What a chat was about: topics that fade and come back."},
 			{"name": "memories", "description": "What a user is remembered for across chats: see, correct, forget."},
 			{"name": "tools", "description": "The same chats for editors, assistants and agents."},

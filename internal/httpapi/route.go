@@ -44,7 +44,7 @@ type limit = func(*Server, echo.HandlerFunc) echo.HandlerFunc
 
 // routes are all routes but River UI's and the page's, in the order in which / and the OpenAPI document show them.
 func routes() []route {
-	return slices.Concat(messageRoutes(), chatRoutes(), storedMessageRoutes(), topicRoutes(), memoryRoutes(), longMemoryRoutes(), searchRoutes(), graphRoutes(), transferRoutes(),
+	return slices.Concat(messageRoutes(), chatRoutes(), storedMessageRoutes(), topicRoutes(), memoryRoutes(), longMemoryRoutes(), searchRoutes(), graphRoutes(), transferRoutes(), accountRoutes(),
 		toolRoutes(), discoveryRoutes(), operationRoutes())
 }
 

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"reflect"
 	"strings"
+	"time"
 
 	"github.com/labstack/echo/v4"
 
@@ -56,6 +57,50 @@ func transferRoutes() []route {
 			endpoint: endpoint{serve: (*Server).postImport},
 		},
 	}
+}
+
+// accountRoutes take everything about a user out and in.
+func accountRoutes() []route {
+	file := object{}
+	for _, kind := range importTypes {
+		file[kind] = object{"schema": object{}}
+	}
+	return []route{
+		{
+			method: http.MethodGet, path: "/v1/export", id: "exportAccount", tag: "account", summary: "Export everything about the user",
+			description: "Everything that is stored about the user, as it is at one moment, as lines of JSON: all chats with files, topics and the revisions of their summaries, " +
+				"expired ones too; memories with sources and history, and their graph; settings. An export that fails on its way, or during which something is deleted, breaks its connection.",
+			answers:  object{"200": answer("The file.", object{mediaLines: object{}}, "Content-Disposition")},
+			errors:   []fault.Code{fault.BadRequest, fault.BodyTooLarge, fault.OverRequestRateLimit},
+			limits:   []limit{(*Server).withoutBody},
+			endpoint: endpoint{serve: (*Server).exportAccount},
+		},
+		{
+			method: http.MethodPost, path: "/v1/import", id: "importAccount", tag: "account", summary: "Import everything about a user",
+			description: "Takes in a file of at most 512 MiB that /v1/export has written, for the user of the token, or one that /v1/chats/import reads, in the same way. " +
+				"Settings that the user has chosen stay; importing a file again adds nothing.",
+			parameters: []object{header(echo.HeaderAccept, "text/event-stream asks for events; anything else means one object.", object{"type": "string"})},
+			content:    file,
+			answers: object{"200": answer("What became of the file.", object{
+				mediaJSON: object{"schema": schemaRef("ImportResult")}, mediaEventStream: object{"schema": object{"type": "string"}},
+			})},
+			errors:   []fault.Code{fault.BadRequest, fault.BodyTooLarge, fault.UnsupportedMediaType, fault.ImportInvalid, fault.OverRequestRateLimit},
+			endpoint: endpoint{serve: (*Server).postAccount},
+		},
+	}
+}
+
+// exportAccount sends everything about a user as a file.
+func (s *Server) exportAccount(c echo.Context) error {
+	user := principal(c)
+	release, err := s.streams.acquire(user.UserID, transferStreams)
+	if err != nil {
+		return err
+	}
+	defer release()
+	return s.sendFile(c, mediaLines, "throughline-"+time.Now().UTC().Format(time.DateOnly)+".jsonl", func(out *bufio.Writer) error {
+		return s.config.Transfer.ExportAccount(c.Request().Context(), user, out)
+	})
 }
 
 type exportQuery struct {

@@ -12,8 +12,9 @@ import (
 )
 
 const (
-	// maxImport is the longest file, in bytes.
-	maxImport = 100 << 20
+	// maxImport is the longest file of chats, in bytes, maxAccount that of an account.
+	maxImport  = 100 << 20
+	maxAccount = 512 << 20
 	// importTimeout is how long a client may take to send it, as long as something comes every Config.BodyTimeout.
 	importTimeout = 30 * time.Minute
 )
@@ -21,13 +22,19 @@ const (
 // importTypes are the media types of an import. The file's format is detected from its content.
 var importTypes = []string{mediaJSON, "application/x-ndjson", "application/jsonl", "text/plain", "application/octet-stream"}
 
-// postImport imports chats from a file, and answers with the result or with events.
-func (s *Server) postImport(c echo.Context) error {
+// postImport imports chats from a file.
+func (s *Server) postImport(c echo.Context) error { return s.takeIn(c, maxImport) }
+
+// postAccount imports an account, or chats.
+func (s *Server) postAccount(c echo.Context) error { return s.takeIn(c, maxAccount) }
+
+// takeIn imports a file of at most so many bytes, and answers with the result or with events.
+func (s *Server) takeIn(c echo.Context, most int64) error {
 	if err := checkMediaType(c.Request().Header, "file", importTypes...); err != nil {
 		return err
 	}
-	if c.Request().ContentLength > maxImport {
-		return bodyTooLarge(maxImport)
+	if c.Request().ContentLength > most {
+		return bodyTooLarge(most)
 	}
 	user := principal(c)
 	release, err := s.streams.acquire(user.UserID, transferStreams)
@@ -35,7 +42,7 @@ func (s *Server) postImport(c echo.Context) error {
 		return err
 	}
 	defer release()
-	body := s.newImportBody(c, maxImport)
+	body := s.newImportBody(c, most)
 	if prefersEvents(c.Request().Header.Values(echo.HeaderAccept)) {
 		return s.importEvents(c, body)
 	}

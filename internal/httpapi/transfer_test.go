@@ -385,3 +385,58 @@ func TestExportsNameTakesNothingOdd(t *testing.T) {
 		}
 	}
 }
+
+func TestAnAccountGoesOutAndComesIn(t *testing.T) {
+	t.Parallel()
+	f := newFerry(t)
+	f.imported(twoLines)
+	file := f.call(http.MethodGet, "/v1/export", "")
+	name := file.header.Get("Content-Disposition")
+	if file.status != http.StatusOK || file.header.Get("Content-Type") != mediaLines || file.header.Get("Cache-Control") != "no-store" ||
+		!strings.HasPrefix(name, `attachment; filename="throughline-`) || !strings.HasSuffix(string(file.body), `"relationships":0}`+"\n") {
+		t.Fatalf("%d %v %s", file.status, file.header, file.body)
+	}
+	done := f.call(http.MethodPost, "/v1/import", string(file.body), "Content-Type", mediaLines)
+	if done.status != http.StatusOK || !strings.Contains(string(done.body), `"imported":0,"skipped":1`) {
+		t.Errorf("%d %s", done.status, done.body)
+	}
+	events := f.call(http.MethodPost, "/v1/import", string(file.body), "Content-Type", mediaLines, "Accept", "text/event-stream")
+	if !strings.Contains(string(events.body), "event: import.completed") {
+		t.Errorf("%s", events.body)
+	}
+	cut := f.call(http.MethodPost, "/v1/import", string(file.body[:len(file.body)-3]), "Content-Type", mediaLines)
+	if failure := cut.error(t); failure.Code != "import_invalid" || failure.Details["reason"] != "bad_json" {
+		t.Errorf("%s", cut.body)
+	}
+}
+
+// failingSnapshots break off after the account.
+type failingSnapshots struct{ transfer.Store }
+
+func (f failingSnapshots) Snapshot(ctx context.Context, user auth.Principal, read func(transfer.Snapshot) error) error {
+	return f.Store.Snapshot(ctx, user, func(all transfer.Snapshot) error { return read(failingSnapshot{all}) })
+}
+
+type failingSnapshot struct{ transfer.Snapshot }
+
+func (f failingSnapshot) Memories(context.Context, *bundle.Memory) ([]bundle.Memory, error) {
+	return nil, errors.New("the connection broke")
+}
+
+// Half an account is never taken for a whole one: before the first bytes the answer is an error, later the connection breaks.
+func TestAnAccountThatFailsBreaksOff(t *testing.T) {
+	t.Parallel()
+	for name, content := range map[string]string{"small": "x", "large": strings.Repeat("x", 4*exportBuffer)} {
+		f := newFerryOn(t, func(store transfer.Store) transfer.Store { return failingSnapshots{Store: store} })
+		f.imported(`{"role":"user","content":"` + content + `"}`)
+		answer, err := f.http.Client().Do(f.request(http.MethodGet, "/v1/export", ""))
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(answer.Body)
+		_ = answer.Body.Close()
+		if name == "small" && (answer.StatusCode != http.StatusInternalServerError || err != nil) || name == "large" && (answer.StatusCode != http.StatusOK || err == nil) {
+			t.Errorf("%s: %d, %d bytes, %v", name, answer.StatusCode, len(body), err)
+		}
+	}
+}

@@ -11,6 +11,7 @@ import (
 	"github.com/arcoscribe/throughline/internal/history"
 	"github.com/arcoscribe/throughline/internal/memory/memories"
 	"github.com/arcoscribe/throughline/internal/postgres/dbsqlc"
+	"github.com/arcoscribe/throughline/internal/transfer"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 )
@@ -38,7 +39,7 @@ func (u *UserMemories) ImportMemories(ctx context.Context, user auth.Principal, 
 	ids := make([]uuid.UUID, len(records))
 	for i, record := range records {
 		if ids[i] = uuid.New(); record.ID != "" {
-			ids[i] = uuid.NewSHA1(memoryNamespace, []byte(user.UserID.String()+record.ID))
+			ids[i] = transfer.MemoryID(user.UserID, record.ID)
 		}
 	}
 	err = u.change(ctx, user, "import memories", func(c *memoryChange) error {
@@ -53,9 +54,6 @@ func (u *UserMemories) ImportMemories(ctx context.Context, user auth.Principal, 
 	return done, err
 }
 
-// memoryNamespace is the namespace of the ids of imported memories. It must never change, or files would be imported again.
-var memoryNamespace = uuid.MustParse("c2b6a7c4-3f0e-4b57-9d1c-7a0e5d2f9b16")
-
 // insert inserts memories as the user's.
 func (c *memoryChange) insert(fresh []bundle.Memory, origin memories.Origin, chatID uuid.UUID) error {
 	rows, err := json.Marshal(fresh)
@@ -66,6 +64,43 @@ func (c *memoryChange) insert(fresh []bundle.Memory, origin memories.Origin, cha
 		queueNote(batch, memories.Add, "imported")
 		queueExec(batch, queries.InsertMemories, dbsqlc.InsertMemoriesParams{Origin: string(origin), SourceSessionID: nullID(chatID), NewRows: rows})
 	})
+}
+
+// insertAsTheyWere inserts memories of an account, with their origin and the chat where each was first said.
+func (c *memoryChange) insertAsTheyWere(fresh []bundle.Memory) error {
+	type row struct {
+		bundle.Memory
+		SourceSessionID *string `json:"source_session_id"`
+	}
+	rows := make([]row, len(fresh))
+	for i, memory := range fresh {
+		if rows[i].Memory = memory; len(memory.Sources) > 0 {
+			rows[i].SourceSessionID = &memory.Sources[0].ChatID
+		}
+	}
+	encoded, err := json.Marshal(rows)
+	if err != nil {
+		return failed("encode memories", err)
+	}
+	return c.send(func(batch *pgx.Batch) {
+		queueNote(batch, memories.Add, "imported")
+		queueExec(batch, queries.InsertMemories, dbsqlc.InsertMemoriesParams{NewRows: encoded})
+	})
+}
+
+// sources inserts where memories were said, for each at its place.
+func (c *memoryChange) sources(imported []transfer.NewMemory, places []uuid.UUID) error {
+	var rows []importedSource
+	for n, memory := range imported {
+		for _, source := range memory.Sources {
+			rows = append(rows, importedSource{places[n], source.MessageID, source.Fact, source.Quote})
+		}
+	}
+	encoded, err := json.Marshal(rows)
+	if err != nil {
+		return failed("encode sources", err)
+	}
+	return dbsqlc.New(c.tx).InsertMemorySources(c.ctx, encoded)
 }
 
 // fresh returns the records that are not remembered yet, with their new ids: neither they themselves, or an earlier import of

@@ -19,15 +19,23 @@ import (
 
 // The most that one page of an export holds: rows, and bytes of message content, which the last row may exceed.
 const (
-	exportRows  = 500
-	exportBytes = 4 << 20
-	exportFiles = 16 // of 256 KiB each at most
+	exportRows   = 500
+	exportBytes  = 4 << 20
+	exportFiles  = 16 // of 256 KiB each at most
+	exportTopics = 50
+	exportChats  = 50
 )
 
 // Transfer is the store of exports and imports.
 type Transfer struct {
 	foldingStore
+	pages
 	memories UserMemoriesOptions
+}
+
+// pages reads pages of an export. read sends a batch with the user's rights.
+type pages struct {
+	read func(ctx context.Context, user auth.Principal, fill func(*pgx.Batch)) error
 }
 
 var _ transfer.Store = (*Transfer)(nil)
@@ -35,7 +43,13 @@ var _ transfer.Store = (*Transfer)(nil)
 // NewTransfer returns the store. enqueue is called in the transaction that imports a chat, if it is due. Where memories are
 // off, those of a file are left out.
 func NewTransfer(pool *pgxpool.Pool, limits memory.Limits, enqueue Enqueue, memories UserMemoriesOptions) *Transfer {
-	return &Transfer{foldingStore{pool: pool, limits: limits, enqueue: enqueue}, memories}
+	return &Transfer{
+		foldingStore{pool: pool, limits: limits, enqueue: enqueue},
+		pages{func(ctx context.Context, user auth.Principal, fill func(*pgx.Batch)) error {
+			return sendAs(ctx, pool, user, "export", fill)
+		}},
+		memories,
+	}
 }
 
 // exportedChat is a row of ExportChat.
@@ -48,7 +62,7 @@ type exportedChat struct {
 
 // ExportChat reads the chat itself.
 func (t *Transfer) ExportChat(ctx context.Context, user auth.Principal, chatID uuid.UUID) (bundle.Chat, int64, error) {
-	page, err := exportPage[exportedChat](ctx, t.pool, user, chatID, queries.ExportChat, chatID)
+	page, err := exportPage[exportedChat](ctx, t.pages, user, chatID, queries.ExportChat, chatID)
 	switch {
 	case err != nil:
 		return bundle.Chat{}, 0, err
@@ -61,19 +75,19 @@ func (t *Transfer) ExportChat(ctx context.Context, user auth.Principal, chatID u
 }
 
 // ExportMessages reads a page of messages.
-func (t *Transfer) ExportMessages(ctx context.Context, user auth.Principal, chatID uuid.UUID, after, last int64) ([]bundle.Message, error) {
-	return exportPage[bundle.Message](ctx, t.pool, user, chatID, queries.ExportMessages, dbsqlc.ExportMessagesParams{
+func (p pages) ExportMessages(ctx context.Context, user auth.Principal, chatID uuid.UUID, after, last int64) ([]bundle.Message, error) {
+	return exportPage[bundle.Message](ctx, p, user, chatID, queries.ExportMessages, dbsqlc.ExportMessagesParams{
 		ChatID: chatID, AfterSeq: after, LastSeq: last, MaxRows: exportRows, MaxBytes: exportBytes,
 	})
 }
 
 // ExportFiles reads a page of contents.
-func (t *Transfer) ExportFiles(ctx context.Context, user auth.Principal, chatID uuid.UUID, after string, last int64) ([]bundle.File, error) {
+func (p pages) ExportFiles(ctx context.Context, user auth.Principal, chatID uuid.UUID, after string, last int64) ([]bundle.File, error) {
 	from, err := hex.DecodeString(after)
 	if err != nil {
 		return nil, fmt.Errorf("export: %w", err)
 	}
-	page, err := exportPage[dbsqlc.ExportFilesRow](ctx, t.pool, user, chatID, queries.ExportFiles, dbsqlc.ExportFilesParams{
+	page, err := exportPage[dbsqlc.ExportFilesRow](ctx, p, user, chatID, queries.ExportFiles, dbsqlc.ExportFilesParams{
 		ChatID: chatID, AfterSha256: from, LastSeq: last, MaxRows: exportFiles,
 	})
 	files := make([]bundle.File, len(page))
@@ -84,12 +98,12 @@ func (t *Transfer) ExportFiles(ctx context.Context, user auth.Principal, chatID 
 }
 
 // ExportFile reads one content.
-func (t *Transfer) ExportFile(ctx context.Context, user auth.Principal, chatID uuid.UUID, sha256 string) (bundle.File, error) {
+func (p pages) ExportFile(ctx context.Context, user auth.Principal, chatID uuid.UUID, sha256 string) (bundle.File, error) {
 	hash, err := hex.DecodeString(sha256)
 	if err != nil {
 		return bundle.File{}, fmt.Errorf("export: %w", err)
 	}
-	page, err := exportPage[struct{ Content string }](ctx, t.pool, user, chatID, queries.ExportFile, dbsqlc.ExportFileParams{
+	page, err := exportPage[struct{ Content string }](ctx, p, user, chatID, queries.ExportFile, dbsqlc.ExportFileParams{
 		ChatID: chatID, Sha256: hash,
 	})
 	switch {
@@ -102,7 +116,7 @@ func (t *Transfer) ExportFile(ctx context.Context, user auth.Principal, chatID u
 }
 
 // ExportMemories reads a page of what is remembered of the chat.
-func (t *Transfer) ExportMemories(ctx context.Context, user auth.Principal, chatID uuid.UUID, after *bundle.Memory, last int64) ([]bundle.Memory, error) {
+func (p pages) ExportMemories(ctx context.Context, user auth.Principal, chatID uuid.UUID, after *bundle.Memory, last int64) ([]bundle.Memory, error) {
 	params := dbsqlc.ExportMemoriesParams{ChatID: nullID(chatID), LastSeq: last, Most: exportedMemories}
 	if after != nil {
 		id, err := uuid.Parse(after.ID)
@@ -111,12 +125,19 @@ func (t *Transfer) ExportMemories(ctx context.Context, user auth.Principal, chat
 		}
 		params.AfterCreatedAt, params.AfterID = &after.CreatedAt, id
 	}
-	return exportPage[bundle.Memory](ctx, t.pool, user, chatID, queries.ExportMemories, params)
+	return exportPage[bundle.Memory](ctx, p, user, chatID, queries.ExportMemories, params)
+}
+
+// ExportTopics reads a page of what the chat is about.
+func (p pages) ExportTopics(ctx context.Context, user auth.Principal, chatID uuid.UUID, after int, last int64) ([]transfer.NumberedTopic, error) {
+	return exportPage[transfer.NumberedTopic](ctx, p, user, chatID, queries.ExportTopics, dbsqlc.ExportTopicsParams{
+		ChatID: chatID, AfterNumber: after, LastSeq: last, MaxRows: exportTopics,
+	})
 }
 
 // ExportRevisions reads a page of the brief's changes.
-func (t *Transfer) ExportRevisions(ctx context.Context, user auth.Principal, chatID uuid.UUID, after int64) ([]bundle.Revision, error) {
-	return exportPage[bundle.Revision](ctx, t.pool, user, chatID, queries.ExportRevisions, dbsqlc.ExportRevisionsParams{
+func (p pages) ExportRevisions(ctx context.Context, user auth.Principal, chatID uuid.UUID, after int64) ([]bundle.Revision, error) {
+	return exportPage[bundle.Revision](ctx, p, user, chatID, queries.ExportRevisions, dbsqlc.ExportRevisionsParams{
 		ChatID: chatID, AfterVersion: after, MaxRows: exportRows,
 	})
 }
@@ -124,12 +145,12 @@ func (t *Transfer) ExportRevisions(ctx context.Context, user auth.Principal, cha
 // exportPage runs one query with the user's rights: one round trip, one short transaction. It returns an error if
 // the chat was deleted meanwhile.
 func exportPage[Row, Params, Result any](
-	ctx context.Context, pool *pgxpool.Pool, user auth.Principal, chatID uuid.UUID,
+	ctx context.Context, p pages, user auth.Principal, chatID uuid.UUID,
 	run query[Params, Result], params Params,
 ) ([]Row, error) {
 	var exists bool
 	var page []Row
-	err := sendAs(ctx, pool, user, "export", func(batch *pgx.Batch) {
+	err := p.read(ctx, user, func(batch *pgx.Batch) {
 		queue(batch, run, params).Query(all(&page))
 		queueOne(batch, queries.ChatExists, chatID, set(&exists))
 	})

@@ -123,7 +123,7 @@ func (i *chatImport) Memories(imported []transfer.NewMemory) error {
 			return err
 		}
 	}
-	return i.sources(imported, places)
+	return change.sources(imported, places)
 }
 
 // importedSource is a row of InsertMemorySources.
@@ -134,19 +134,31 @@ type importedSource struct {
 	Quote     string    `json:"quote"`
 }
 
-func (i *chatImport) sources(imported []transfer.NewMemory, places []uuid.UUID) error {
-	var rows []importedSource
-	for n, memory := range imported {
-		for _, source := range memory.Sources {
-			rows = append(rows, importedSource{places[n], source.MessageID, source.Fact, source.Quote})
+// Topics notes them for the job that assigns topics.
+func (i *chatImport) Topics(topics []bundle.Topic) error {
+	type row struct {
+		Title      *string  `json:"title"`
+		Tags       []string `json:"tags"`
+		Importance float64  `json:"importance"`
+		Rated      bool     `json:"rated"`
+		Turns      []string `json:"turns"`
+	}
+	rows := make([]row, len(topics))
+	for n, topic := range topics {
+		rows[n] = row{nil, topic.Tags, topic.Importance, topic.Rated, topic.Turns}
+		if topic.Renamed {
+			rows[n].Title = &topic.Title
 		}
 	}
 	encoded, err := json.Marshal(rows)
 	if err != nil {
-		return failed("encode sources", err)
+		return failed("encode topics", err)
 	}
-	return dbsqlc.New(i.tx).InsertMemorySources(i.ctx, encoded)
+	return dbsqlc.New(i.tx).InsertImportedTopics(i.ctx, dbsqlc.InsertImportedTopicsParams{ChatID: i.chat.ID, NewRows: encoded})
 }
+
+// Read skips what was imported.
+func (i *chatImport) Read() error { return dbsqlc.New(i.tx).SkipExtraction(i.ctx, i.chat.ID) }
 
 // embed asks for the vectors of what was inserted, as the server itself, and goes back to the user.
 func (i *chatImport) embed() error {

@@ -32,7 +32,10 @@ type chatWriter struct {
 	tokens   []int
 	messages []NewMessage
 	memories []NewMemory
+	topics   []bundle.Topic
 	bytes    int
+	// read is set for a file that brings all memories: nothing of the chat is to be read for them.
+	read bool
 }
 
 // write reads up to the chat's end and writes what it reads.
@@ -48,13 +51,36 @@ func (w *chatWriter) write(rows Rows) error {
 			err = w.message(*record.Message)
 		case record.Memory != nil:
 			err = w.memory(*record.Memory)
+		case record.Topic != nil:
+			w.topics = append(w.topics, *record.Topic)
 		case record.End != nil:
-			return w.flush()
+			return w.end()
 		}
 		if err != nil {
 			return err
 		}
 	}
+}
+
+// end writes what is left. Topics are few, and wait for all messages.
+func (w *chatWriter) end() error {
+	if err := w.flush(); err != nil {
+		return err
+	}
+	for i := range w.topics {
+		for n, turn := range w.topics[i].Turns {
+			w.topics[i].Turns[n] = w.id(&turn).String()
+		}
+	}
+	if len(w.topics) > 0 {
+		if err := w.rows.Topics(w.topics); err != nil {
+			return err
+		}
+	}
+	if w.read {
+		return w.rows.Read()
+	}
+	return nil
 }
 
 func (w *chatWriter) file(file bundle.File) error {

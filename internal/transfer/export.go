@@ -23,6 +23,7 @@ type Export struct {
 	Chat bundle.Chat
 
 	service *Service
+	pages   Pages
 	user    auth.Principal
 	chatID  uuid.UUID
 	last    int64 // seq of the last message that is part of the export
@@ -34,7 +35,7 @@ func (s *Service) Export(ctx context.Context, user auth.Principal, chatID uuid.U
 	if err != nil {
 		return nil, err
 	}
-	return &Export{Chat: chat, service: s, user: user, chatID: chatID, last: last}, nil
+	return &Export{Chat: chat, service: s, pages: s.Store, user: user, chatID: chatID, last: last}, nil
 }
 
 // Write writes the export. After an error, what was written is incomplete.
@@ -68,30 +69,47 @@ func newEncoder(w io.Writer, format string) (bundle.Encoder, error) {
 	return nil, fmt.Errorf("there is no export format %q", format)
 }
 
-// writeAll writes files before the messages that name them.
+// writeAll writes all of the chat.
 func (e *Export) writeAll(ctx context.Context, encoder bundle.Encoder) error {
-	store := e.service.Store
-	err := eachInPages("", func(after string) ([]bundle.File, error) {
-		return store.ExportFiles(ctx, e.user, e.chatID, after, e.last)
-	}, func(file bundle.File) (string, error) {
-		return file.SHA256, encoder.File("", file)
-	})
-	if err != nil {
+	if err := e.writeSaid(ctx, encoder); err != nil {
 		return err
 	}
-	if err := e.messages(ctx, encoder.Message); err != nil {
-		return err
-	}
-	err = eachInPages(nil, func(after *bundle.Memory) ([]bundle.Memory, error) {
-		return store.ExportMemories(ctx, e.user, e.chatID, after, e.last)
+	err := eachInPages(nil, func(after *bundle.Memory) ([]bundle.Memory, error) {
+		return e.pages.ExportMemories(ctx, e.user, e.chatID, after, e.last)
 	}, func(memory bundle.Memory) (*bundle.Memory, error) {
 		return &memory, encoder.Memory(memory)
 	})
 	if err != nil {
 		return err
 	}
+	return e.writeMade(ctx, encoder)
+}
+
+// writeSaid writes what was said, files before the messages that name them.
+func (e *Export) writeSaid(ctx context.Context, encoder bundle.Encoder) error {
+	err := eachInPages("", func(after string) ([]bundle.File, error) {
+		return e.pages.ExportFiles(ctx, e.user, e.chatID, after, e.last)
+	}, func(file bundle.File) (string, error) {
+		return file.SHA256, encoder.File("", file)
+	})
+	if err != nil {
+		return err
+	}
+	return e.messages(ctx, encoder.Message)
+}
+
+// writeMade writes what was made of it.
+func (e *Export) writeMade(ctx context.Context, encoder bundle.Encoder) error {
+	err := eachInPages(0, func(after int) ([]NumberedTopic, error) {
+		return e.pages.ExportTopics(ctx, e.user, e.chatID, after, e.last)
+	}, func(topic NumberedTopic) (int, error) {
+		return topic.Number, encoder.Topic(topic.Topic)
+	})
+	if err != nil {
+		return err
+	}
 	return eachInPages(0, func(after int64) ([]bundle.Revision, error) {
-		return store.ExportRevisions(ctx, e.user, e.chatID, after)
+		return e.pages.ExportRevisions(ctx, e.user, e.chatID, after)
 	}, func(revision bundle.Revision) (int64, error) {
 		return revision.Version, encoder.Revision(revision)
 	})
@@ -108,7 +126,7 @@ func (e *Export) writeForPeople(ctx context.Context, encoder bundle.Encoder) err
 			file := bundle.File{SHA256: ref.SHA256}
 			if !shown[ref.SHA256] {
 				var err error
-				if file, err = e.service.Store.ExportFile(ctx, e.user, e.chatID, ref.SHA256); err != nil {
+				if file, err = e.pages.ExportFile(ctx, e.user, e.chatID, ref.SHA256); err != nil {
 					return err
 				}
 			}
@@ -123,7 +141,7 @@ func (e *Export) writeForPeople(ctx context.Context, encoder bundle.Encoder) err
 
 func (e *Export) messages(ctx context.Context, write func(bundle.Message) error) error {
 	return eachInPages(0, func(after int64) ([]bundle.Message, error) {
-		return e.service.Store.ExportMessages(ctx, e.user, e.chatID, after, e.last)
+		return e.pages.ExportMessages(ctx, e.user, e.chatID, after, e.last)
 	}, func(message bundle.Message) (int64, error) {
 		return message.Seq, write(message)
 	})

@@ -23,6 +23,9 @@ type Result struct {
 	Messages int            `json:"messages" description:"Messages that were written."`
 	// SkippedAttachments are known of ChatGPT's format only.
 	SkippedAttachments int `json:"skipped_attachments" description:"Attachments of these messages that the file names but does not hold."`
+	// Memories and SkippedMemories are known of an account only.
+	Memories        int `json:"memories" description:"Memories of an account that were written."`
+	SkippedMemories int `json:"skipped_memories" description:"Memories of an account that are there already, or whose words are."`
 }
 
 // ImportedChat is one chat of the file.
@@ -105,6 +108,7 @@ type importRun struct {
 	report   func(Progress)
 	progress Progress
 	result   Result
+	account  accountImport
 }
 
 func (i *importRun) enter(phase Phase) {
@@ -165,14 +169,25 @@ func (i *importRun) write(ctx context.Context) error {
 			return err
 		}
 		if record.Chat == nil {
-			continue // a header, or a record of a chat that was skipped
+			if err := i.outside(ctx, record); err != nil {
+				return err
+			}
+			continue
 		}
 		plan := i.plan(*record.Chat)
-		writer := &chatWriter{chatID: plan.ID, lastDate: plan.CreatedAt, next: next}
+		writer := &chatWriter{chatID: plan.ID, lastDate: plan.CreatedAt, next: next, read: i.account.begun}
 		id, imported, err := i.service.Store.Import(ctx, i.user, plan, writer.write)
 		if err != nil {
 			return err
 		}
+		for skip := !imported; skip; {
+			record, err, more := next()
+			if err != nil {
+				return err
+			}
+			skip = more && record.End == nil
+		}
+		i.account.chat(record.Chat.ID, id)
 		i.result.Chats = append(i.result.Chats, ImportedChat{ChatID: id, Title: record.Chat.Title, Messages: writer.count, Skipped: !imported})
 		i.result.Messages += writer.count
 		i.result.SkippedAttachments += writer.attachments
@@ -182,6 +197,23 @@ func (i *importRun) write(ctx context.Context) error {
 			i.result.Skipped++
 		}
 	}
+}
+
+// outside takes in what stands outside of chats: a header, or a part of an account. Its memories are written together, so
+// that they find what took their place.
+func (i *importRun) outside(ctx context.Context, record bundle.Record) error {
+	switch {
+	case record.Account != nil:
+		i.account = accountImport{begun: true, own: map[string]bool{}, chats: map[string]uuid.UUID{}}
+		return i.service.Store.ImportSettings(ctx, i.user, record.Account.Settings)
+	case record.Memory != nil:
+		i.account.memory(i.user.UserID, *record.Memory)
+	case record.AccountEnd != nil:
+		imported, err := i.service.Store.ImportAccountMemories(ctx, i.user, i.account.memories)
+		i.result.Memories, i.result.SkippedMemories = imported, len(i.account.memories)-imported
+		return err
+	}
+	return nil
 }
 
 // chatNamespace is the namespace of the ids of imported chats. It must never change, or files would be imported again.

@@ -35,7 +35,8 @@ type Config struct {
 // Service exports and imports. It is safe for concurrent use.
 type Service struct {
 	Config
-	desk *desk
+	desk     *desk
+	accounts *desk
 }
 
 // New returns a service.
@@ -43,5 +44,5 @@ func New(config Config) *Service {
 	if config.Now == nil {
 		config.Now = time.Now
 	}
-	return &Service{Config: config, desk: newDesk(importsAtOnce)}
+	return &Service{Config: config, desk: newDesk(importsAtOnce), accounts: newDesk(accountsAtOnce)}
 }

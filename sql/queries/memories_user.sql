@@ -107,11 +107,12 @@ select m.id from public.memories m where m.user_id = (select auth.uid()) and m.i
 -- Rows are objects with the names of the columns. One whose id is taken is left out: it was inserted before the connection
 -- broke.
 insert into public.memories (id, content, memory_type, confidence, durable, pinned, status, edited, origin, lang, valid_from, valid_to, valid_precision,
-                             recorded_at, retracted_at, superseded_by, source_session_id, created_at)
+                             recorded_at, retracted_at, superseded_by, source_session_id, created_at, last_accessed, access_count)
 select (n ->> 'id')::uuid, n ->> 'content', n ->> 'memory_type', (n ->> 'confidence')::float8, (n ->> 'durable')::boolean, (n ->> 'pinned')::boolean,
-       n ->> 'status', (n ->> 'edited')::boolean, sqlc.arg(origin)::text, n ->> 'lang', (n ->> 'valid_from')::timestamptz, (n ->> 'valid_to')::timestamptz,
+       n ->> 'status', (n ->> 'edited')::boolean, coalesce(nullif(sqlc.arg(origin)::text, ''), nullif(n ->> 'origin', ''), 'import'), n ->> 'lang', (n ->> 'valid_from')::timestamptz, (n ->> 'valid_to')::timestamptz,
        n ->> 'valid_precision', coalesce((n ->> 'recorded_at')::timestamptz, now()), (n ->> 'retracted_at')::timestamptz,
-       (n ->> 'superseded_by')::uuid, sqlc.narg(source_session_id)::uuid, coalesce((n ->> 'created_at')::timestamptz, now())
+       (n ->> 'superseded_by')::uuid, coalesce(sqlc.narg(source_session_id)::uuid, (n ->> 'source_session_id')::uuid), coalesce((n ->> 'created_at')::timestamptz, now()),
+       (n ->> 'last_accessed')::timestamptz, coalesce((n ->> 'access_count')::int, 0)
   from jsonb_array_elements(sqlc.arg(new_rows)::jsonb) n
 on conflict (id) do nothing;
 

@@ -41,13 +41,128 @@ select f.sha256, f.content
 -- name: ExportFile :many
 select content from public.chat_files where chat_id = sqlc.arg(chat_id) and sha256 = sqlc.arg(sha256);
 
--- name: ExportRevisions :many
-select version, kind, seq_from, seq_to, turns, global_summary, input_tokens, output_tokens, prompt_mode, prompt_ref, model,
-       duration_ms, input_sha256, details, created_at
-  from public.conversation_brief_revisions
- where chat_id = sqlc.arg(chat_id) and version > sqlc.arg(after_version)
- order by version
+-- name: ExportTopics :many
+-- The topics after a number, and those of an imported chat that have no turn yet, which come last. A turn of an import that is
+-- not assigned yet is in the topic that it will be in.
+with given as (
+  select (n.entry ->> 'topic_id')::uuid as topic_id, n.entry ->> 'title' as title, n.entry -> 'tags' as tags,
+         coalesce((n.entry ->> 'importance')::real, 1) as importance, coalesce((n.entry ->> 'rated')::boolean, false) as rated, 1000000 + n.place::int as number,
+         array(select m.id from jsonb_array_elements_text(n.entry -> 'turns') t (seq)
+                 join public.messages m on m.chat_id = b.chat_id and m.seq = t.seq::bigint
+                where m.seq <= sqlc.arg(last_seq)::bigint and m.status <> 'streaming'
+                  and not exists (select from public.turn_index i where i.chat_id = m.chat_id and i.seq = m.seq and i.topic_id is not null)
+                order by m.seq) as turns
+    from public.conversation_briefs b
+   cross join lateral jsonb_array_elements(b.imported_topics) with ordinality n (entry, place)
+   where b.chat_id = sqlc.arg(chat_id)),
+own as (
+  select t.id, t.title, t.title_seq is null as renamed, t.summary, t.tags, t.importance, t.importance_rated, t.state, t.created_at, t.last_active_at,
+         array(select m.id from public.turn_index i join public.messages m on m.chat_id = i.chat_id and m.seq = i.seq
+                where i.chat_id = t.chat_id and i.topic_id = t.id and i.seq <= sqlc.arg(last_seq)::bigint and m.status <> 'streaming' order by i.seq)
+           || coalesce((select g.turns from given g where g.topic_id = t.id), '{}') as turns,
+         t.number
+    from public.topics t
+   where t.chat_id = sqlc.arg(chat_id) and t.state <> 'merged'
+  union all
+  select md5(b.chat_id::text || g.number)::uuid, coalesce(g.title, ''), g.title is not null, null,
+         coalesce(array(select jsonb_array_elements_text(g.tags)), '{}'), g.importance, g.rated, 'active', b.updated_at, b.updated_at, g.turns, g.number
+    from given g join public.conversation_briefs b on b.chat_id = sqlc.arg(chat_id)
+   where g.topic_id is null and cardinality(g.turns) > 0)
+select o.id, o.title, o.renamed, o.summary, o.tags, o.importance::float8 as importance, o.importance_rated, o.state, o.created_at, o.last_active_at, o.turns::uuid[] as turns, o.number
+  from own o
+ where o.number > sqlc.arg(after_number)::int
+ order by o.number
  limit sqlc.arg(max_rows)::int;
+
+-- name: ExportRevisions :many
+-- Not what a stale brief says: it may hold deleted words until it is made again.
+select r.version, r.kind, r.seq_from, r.seq_to, r.turns,
+       case when not exists (select from public.conversation_briefs b where b.chat_id = r.chat_id and b.stale) then r.global_summary end as global_summary,
+       r.input_tokens, r.output_tokens, r.prompt_mode, r.prompt_ref, r.model, r.duration_ms, r.input_sha256, r.details, r.created_at
+  from public.conversation_brief_revisions r
+ where r.chat_id = sqlc.arg(chat_id) and r.version > sqlc.arg(after_version)
+ order by r.version
+ limit sqlc.arg(max_rows)::int;
+
+-- name: ExportAccount :one
+select coalesce(nullif(current_setting('request.jwt.claims', true), '')::jsonb ->> 'email', '')::text as email,
+       coalesce(u.enabled, true)::bool as enabled, u.time_zone, u.language, coalesce(u.excluded, '{}')::text[] as excluded,
+       (select count(*) from public.chats c where c.user_id = (select auth.uid()))::bigint as chats,
+       (select count(*) from public.messages m where m.user_id = (select auth.uid()) and m.status <> 'streaming')::bigint as messages,
+       (select count(*) from public.memories m where m.user_id = (select auth.uid()))::bigint as memories
+  from (select auth.uid() as id) me left join public.memory_users u on u.user_id = me.id;
+
+-- name: ExportChats :many
+-- All chats of the user, expired ones too, the oldest first.
+select id, title, system_prompt, metadata, tags, memory_strategy, ttl_hours, max_turns, tool_name, nullif(remember, true) as remember, nullif(topics, 'auto') as topics, created_at, updated_at,
+       last_message_at, last_seq
+  from public.chats
+ where user_id = (select auth.uid())
+   and (sqlc.narg(after_created_at)::timestamptz is null or (created_at, id) > (sqlc.narg(after_created_at)::timestamptz, sqlc.arg(after_id)::uuid))
+ order by created_at, id
+ limit sqlc.arg(max_rows)::int;
+
+-- name: ExportUses :many
+-- What an account holds of memories beside the file of memories: how they were used, and their history.
+select m.id, m.last_accessed, m.access_count,
+       coalesce((select jsonb_agg(jsonb_build_object('version', r.version, 'action', r.action, 'content', r.content, 'reason', coalesce(r.reason, ''),
+                                                     'actor', r.actor, 'created_at', r.created_at) order by r.version)
+                   from public.memory_revisions r where r.user_id = m.user_id and r.memory_id = m.id), '[]')::jsonb as history
+  from public.memories m
+ where m.user_id = (select auth.uid()) and m.id = any (sqlc.arg(ids)::uuid[]);
+
+-- name: ExportEntities :many
+select id, name, entity_type, aliases, mentions
+  from public.memory_entities
+ where user_id = (select auth.uid()) and id > sqlc.arg(after_id)::uuid
+ order by id limit sqlc.arg(max_rows)::int;
+
+-- name: ExportRelationships :many
+select r.id, s.name as source, r.relationship, t.name as target, r.valid_from, r.valid_to, r.recorded_at, r.memory_id
+  from public.memory_relationships r
+  join public.memory_entities s on s.user_id = r.user_id and s.id = r.source_entity_id
+  join public.memory_entities t on t.user_id = r.user_id and t.id = r.target_entity_id
+ where r.user_id = (select auth.uid()) and r.id > sqlc.arg(after_id)::uuid
+ order by r.id limit sqlc.arg(max_rows)::int;
+
+-- name: ExportStands :many
+-- What a deletion or an edit would change: the chats of the user with their edits.
+select c.id, coalesce(b.edit_count, 0)::bigint as edits
+  from public.chats c left join public.conversation_briefs b on b.chat_id = c.id
+ where c.user_id = (select auth.uid());
+
+-- name: ExportStillStands :one
+-- Whether all of that, and the memories, are still there.
+select (not exists (
+          select from (select unnest(sqlc.arg(chat_ids)::uuid[]) as id, unnest(sqlc.arg(edits)::bigint[]) as edits) s
+            left join public.chats c on c.id = s.id left join public.conversation_briefs b on b.chat_id = s.id
+           where c.id is null or coalesce(b.edit_count, 0) <> s.edits)
+    and (select count(*) from public.memories m where m.user_id = (select auth.uid()) and m.id = any (sqlc.arg(memory_ids)::uuid[]))
+        = cardinality(sqlc.arg(memory_ids)::uuid[]))::bool;
+
+-- name: ImportSettings :exec
+-- What the user has chosen stays.
+insert into public.memory_users as u (user_id, enabled, time_zone, language, excluded)
+values (auth.uid(), sqlc.arg(enabled), sqlc.narg(time_zone), sqlc.narg(language), sqlc.arg(excluded)::text[])
+on conflict (user_id) do update
+   set time_zone = coalesce(u.time_zone, excluded.time_zone), language = coalesce(u.language, excluded.language),
+       excluded = case when u.excluded = '{}' then excluded.excluded else u.excluded end;
+
+-- name: InsertImportedTopics :exec
+-- For the job that assigns topics. Rows are objects with title, tags, importance, rated and turns, which are message ids.
+update public.conversation_briefs b
+   set imported_topics = (
+     select jsonb_agg(jsonb_build_object('topic_id', null, 'title', n.entry -> 'title', 'tags', n.entry -> 'tags', 'importance', n.entry -> 'importance',
+                                         'rated', n.entry -> 'rated', 'turns', turns.seqs) order by n.place)
+       from jsonb_array_elements(sqlc.arg(new_rows)::jsonb) with ordinality n (entry, place)
+      cross join lateral (
+        select jsonb_agg(m.seq order by m.seq) as seqs from jsonb_array_elements_text(n.entry -> 'turns') t (id)
+          join public.messages m on m.id = t.id::uuid and m.chat_id = b.chat_id) turns
+      where turns.seqs is not null)
+ where b.chat_id = sqlc.arg(chat_id);
+
+-- name: SkipExtraction :exec
+select throughline.skip_extraction(sqlc.arg(chat_id)::uuid);
 
 -- name: BeginQuietly :exec
 -- The messages of the transaction are not announced. Its statements and the checks of its foreign keys are planned

@@ -418,11 +418,12 @@ func (q *Queries) ForgetMemories(ctx context.Context, arg ForgetMemoriesParams) 
 
 const InsertMemories = `-- name: InsertMemories :exec
 insert into public.memories (id, content, memory_type, confidence, durable, pinned, status, edited, origin, lang, valid_from, valid_to, valid_precision,
-                             recorded_at, retracted_at, superseded_by, source_session_id, created_at)
+                             recorded_at, retracted_at, superseded_by, source_session_id, created_at, last_accessed, access_count)
 select (n ->> 'id')::uuid, n ->> 'content', n ->> 'memory_type', (n ->> 'confidence')::float8, (n ->> 'durable')::boolean, (n ->> 'pinned')::boolean,
-       n ->> 'status', (n ->> 'edited')::boolean, $1::text, n ->> 'lang', (n ->> 'valid_from')::timestamptz, (n ->> 'valid_to')::timestamptz,
+       n ->> 'status', (n ->> 'edited')::boolean, coalesce(nullif($1::text, ''), nullif(n ->> 'origin', ''), 'import'), n ->> 'lang', (n ->> 'valid_from')::timestamptz, (n ->> 'valid_to')::timestamptz,
        n ->> 'valid_precision', coalesce((n ->> 'recorded_at')::timestamptz, now()), (n ->> 'retracted_at')::timestamptz,
-       (n ->> 'superseded_by')::uuid, $2::uuid, coalesce((n ->> 'created_at')::timestamptz, now())
+       (n ->> 'superseded_by')::uuid, coalesce($2::uuid, (n ->> 'source_session_id')::uuid), coalesce((n ->> 'created_at')::timestamptz, now()),
+       (n ->> 'last_accessed')::timestamptz, coalesce((n ->> 'access_count')::int, 0)
   from jsonb_array_elements($3::jsonb) n
 on conflict (id) do nothing
 `

@@ -36,6 +36,42 @@ func (q *Queries) ChatExists(ctx context.Context, chatID uuid.UUID) (bool, error
 	return exists, err
 }
 
+const ExportAccount = `-- name: ExportAccount :one
+select coalesce(nullif(current_setting('request.jwt.claims', true), '')::jsonb ->> 'email', '')::text as email,
+       coalesce(u.enabled, true)::bool as enabled, u.time_zone, u.language, coalesce(u.excluded, '{}')::text[] as excluded,
+       (select count(*) from public.chats c where c.user_id = (select auth.uid()))::bigint as chats,
+       (select count(*) from public.messages m where m.user_id = (select auth.uid()) and m.status <> 'streaming')::bigint as messages,
+       (select count(*) from public.memories m where m.user_id = (select auth.uid()))::bigint as memories
+  from (select auth.uid() as id) me left join public.memory_users u on u.user_id = me.id
+`
+
+type ExportAccountRow struct {
+	Email    string
+	Enabled  bool
+	TimeZone *string
+	Language *string
+	Excluded []string
+	Chats    int64
+	Messages int64
+	Memories int64
+}
+
+func (q *Queries) ExportAccount(ctx context.Context) (ExportAccountRow, error) {
+	row := q.db.QueryRow(ctx, ExportAccount)
+	var i ExportAccountRow
+	err := row.Scan(
+		&i.Email,
+		&i.Enabled,
+		&i.TimeZone,
+		&i.Language,
+		&i.Excluded,
+		&i.Chats,
+		&i.Messages,
+		&i.Memories,
+	)
+	return i, err
+}
+
 const ExportChat = `-- name: ExportChat :many
 
 select id, title, system_prompt, metadata, tags, memory_strategy, ttl_hours, max_turns, tool_name, nullif(remember, true) as remember, nullif(topics, 'auto') as topics, created_at, updated_at,
@@ -93,6 +129,123 @@ func (q *Queries) ExportChat(ctx context.Context, chatID uuid.UUID) ([]ExportCha
 			&i.LastSeq,
 			&i.ExpiresAt,
 			&i.Expired,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const ExportChats = `-- name: ExportChats :many
+select id, title, system_prompt, metadata, tags, memory_strategy, ttl_hours, max_turns, tool_name, nullif(remember, true) as remember, nullif(topics, 'auto') as topics, created_at, updated_at,
+       last_message_at, last_seq
+  from public.chats
+ where user_id = (select auth.uid())
+   and ($1::timestamptz is null or (created_at, id) > ($1::timestamptz, $2::uuid))
+ order by created_at, id
+ limit $3::int
+`
+
+type ExportChatsParams struct {
+	AfterCreatedAt *time.Time
+	AfterID        uuid.UUID
+	MaxRows        int
+}
+
+type ExportChatsRow struct {
+	ID             uuid.UUID
+	Title          string
+	SystemPrompt   *string
+	Metadata       json.RawMessage
+	Tags           []string
+	MemoryStrategy string
+	TtlHours       *int
+	MaxTurns       *int
+	ToolName       *string
+	Remember       bool
+	Topics         bool
+	CreatedAt      time.Time
+	UpdatedAt      time.Time
+	LastMessageAt  *time.Time
+	LastSeq        int64
+}
+
+// All chats of the user, expired ones too, the oldest first.
+func (q *Queries) ExportChats(ctx context.Context, arg ExportChatsParams) ([]ExportChatsRow, error) {
+	rows, err := q.db.Query(ctx, ExportChats, arg.AfterCreatedAt, arg.AfterID, arg.MaxRows)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ExportChatsRow
+	for rows.Next() {
+		var i ExportChatsRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.Title,
+			&i.SystemPrompt,
+			&i.Metadata,
+			&i.Tags,
+			&i.MemoryStrategy,
+			&i.TtlHours,
+			&i.MaxTurns,
+			&i.ToolName,
+			&i.Remember,
+			&i.Topics,
+			&i.CreatedAt,
+			&i.UpdatedAt,
+			&i.LastMessageAt,
+			&i.LastSeq,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const ExportEntities = `-- name: ExportEntities :many
+select id, name, entity_type, aliases, mentions
+  from public.memory_entities
+ where user_id = (select auth.uid()) and id > $1::uuid
+ order by id limit $2::int
+`
+
+type ExportEntitiesParams struct {
+	AfterID uuid.UUID
+	MaxRows int
+}
+
+type ExportEntitiesRow struct {
+	ID         uuid.UUID
+	Name       string
+	EntityType string
+	Aliases    []string
+	Mentions   int
+}
+
+func (q *Queries) ExportEntities(ctx context.Context, arg ExportEntitiesParams) ([]ExportEntitiesRow, error) {
+	rows, err := q.db.Query(ctx, ExportEntities, arg.AfterID, arg.MaxRows)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ExportEntitiesRow
+	for rows.Next() {
+		var i ExportEntitiesRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.Name,
+			&i.EntityType,
+			&i.Aliases,
+			&i.Mentions,
 		); err != nil {
 			return nil, err
 		}
@@ -277,12 +430,67 @@ func (q *Queries) ExportMessages(ctx context.Context, arg ExportMessagesParams) 
 	return items, nil
 }
 
+const ExportRelationships = `-- name: ExportRelationships :many
+select r.id, s.name as source, r.relationship, t.name as target, r.valid_from, r.valid_to, r.recorded_at, r.memory_id
+  from public.memory_relationships r
+  join public.memory_entities s on s.user_id = r.user_id and s.id = r.source_entity_id
+  join public.memory_entities t on t.user_id = r.user_id and t.id = r.target_entity_id
+ where r.user_id = (select auth.uid()) and r.id > $1::uuid
+ order by r.id limit $2::int
+`
+
+type ExportRelationshipsParams struct {
+	AfterID uuid.UUID
+	MaxRows int
+}
+
+type ExportRelationshipsRow struct {
+	ID           uuid.UUID
+	Source       string
+	Relationship string
+	Target       string
+	ValidFrom    *time.Time
+	ValidTo      *time.Time
+	RecordedAt   time.Time
+	MemoryID     uuid.UUID
+}
+
+func (q *Queries) ExportRelationships(ctx context.Context, arg ExportRelationshipsParams) ([]ExportRelationshipsRow, error) {
+	rows, err := q.db.Query(ctx, ExportRelationships, arg.AfterID, arg.MaxRows)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ExportRelationshipsRow
+	for rows.Next() {
+		var i ExportRelationshipsRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.Source,
+			&i.Relationship,
+			&i.Target,
+			&i.ValidFrom,
+			&i.ValidTo,
+			&i.RecordedAt,
+			&i.MemoryID,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const ExportRevisions = `-- name: ExportRevisions :many
-select version, kind, seq_from, seq_to, turns, global_summary, input_tokens, output_tokens, prompt_mode, prompt_ref, model,
-       duration_ms, input_sha256, details, created_at
-  from public.conversation_brief_revisions
- where chat_id = $1 and version > $2
- order by version
+select r.version, r.kind, r.seq_from, r.seq_to, r.turns,
+       case when not exists (select from public.conversation_briefs b where b.chat_id = r.chat_id and b.stale) then r.global_summary end as global_summary,
+       r.input_tokens, r.output_tokens, r.prompt_mode, r.prompt_ref, r.model, r.duration_ms, r.input_sha256, r.details, r.created_at
+  from public.conversation_brief_revisions r
+ where r.chat_id = $1 and r.version > $2
+ order by r.version
  limit $3::int
 `
 
@@ -298,7 +506,7 @@ type ExportRevisionsRow struct {
 	SeqFrom       int64
 	SeqTo         int64
 	Turns         int
-	GlobalSummary *string
+	GlobalSummary interface{}
 	InputTokens   int
 	OutputTokens  int
 	PromptMode    string
@@ -310,6 +518,7 @@ type ExportRevisionsRow struct {
 	CreatedAt     time.Time
 }
 
+// Not what a stale brief says: it may hold deleted words until it is made again.
 func (q *Queries) ExportRevisions(ctx context.Context, arg ExportRevisionsParams) ([]ExportRevisionsRow, error) {
 	rows, err := q.db.Query(ctx, ExportRevisions, arg.ChatID, arg.AfterVersion, arg.MaxRows)
 	if err != nil {
@@ -335,6 +544,197 @@ func (q *Queries) ExportRevisions(ctx context.Context, arg ExportRevisionsParams
 			&i.InputSha256,
 			&i.Details,
 			&i.CreatedAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const ExportStands = `-- name: ExportStands :many
+select c.id, coalesce(b.edit_count, 0)::bigint as edits
+  from public.chats c left join public.conversation_briefs b on b.chat_id = c.id
+ where c.user_id = (select auth.uid())
+`
+
+type ExportStandsRow struct {
+	ID    uuid.UUID
+	Edits int64
+}
+
+// What a deletion or an edit would change: the chats of the user with their edits.
+func (q *Queries) ExportStands(ctx context.Context) ([]ExportStandsRow, error) {
+	rows, err := q.db.Query(ctx, ExportStands)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ExportStandsRow
+	for rows.Next() {
+		var i ExportStandsRow
+		if err := rows.Scan(&i.ID, &i.Edits); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const ExportStillStands = `-- name: ExportStillStands :one
+select (not exists (
+          select from (select unnest($1::uuid[]) as id, unnest($2::bigint[]) as edits) s
+            left join public.chats c on c.id = s.id left join public.conversation_briefs b on b.chat_id = s.id
+           where c.id is null or coalesce(b.edit_count, 0) <> s.edits)
+    and (select count(*) from public.memories m where m.user_id = (select auth.uid()) and m.id = any ($3::uuid[]))
+        = cardinality($3::uuid[]))::bool
+`
+
+type ExportStillStandsParams struct {
+	ChatIds   []uuid.UUID
+	Edits     []int64
+	MemoryIds []uuid.UUID
+}
+
+// Whether all of that, and the memories, are still there.
+func (q *Queries) ExportStillStands(ctx context.Context, arg ExportStillStandsParams) (bool, error) {
+	row := q.db.QueryRow(ctx, ExportStillStands, arg.ChatIds, arg.Edits, arg.MemoryIds)
+	var column_1 bool
+	err := row.Scan(&column_1)
+	return column_1, err
+}
+
+const ExportTopics = `-- name: ExportTopics :many
+with given as (
+  select (n.entry ->> 'topic_id')::uuid as topic_id, n.entry ->> 'title' as title, n.entry -> 'tags' as tags,
+         coalesce((n.entry ->> 'importance')::real, 1) as importance, coalesce((n.entry ->> 'rated')::boolean, false) as rated, 1000000 + n.place::int as number,
+         array(select m.id from jsonb_array_elements_text(n.entry -> 'turns') t (seq)
+                 join public.messages m on m.chat_id = b.chat_id and m.seq = t.seq::bigint
+                where m.seq <= $3::bigint and m.status <> 'streaming'
+                  and not exists (select from public.turn_index i where i.chat_id = m.chat_id and i.seq = m.seq and i.topic_id is not null)
+                order by m.seq) as turns
+    from public.conversation_briefs b
+   cross join lateral jsonb_array_elements(b.imported_topics) with ordinality n (entry, place)
+   where b.chat_id = $4),
+own as (
+  select t.id, t.title, t.title_seq is null as renamed, t.summary, t.tags, t.importance, t.importance_rated, t.state, t.created_at, t.last_active_at,
+         array(select m.id from public.turn_index i join public.messages m on m.chat_id = i.chat_id and m.seq = i.seq
+                where i.chat_id = t.chat_id and i.topic_id = t.id and i.seq <= $3::bigint and m.status <> 'streaming' order by i.seq)
+           || coalesce((select g.turns from given g where g.topic_id = t.id), '{}') as turns,
+         t.number
+    from public.topics t
+   where t.chat_id = $4 and t.state <> 'merged'
+  union all
+  select md5(b.chat_id::text || g.number)::uuid, coalesce(g.title, ''), g.title is not null, null,
+         coalesce(array(select jsonb_array_elements_text(g.tags)), '{}'), g.importance, g.rated, 'active', b.updated_at, b.updated_at, g.turns, g.number
+    from given g join public.conversation_briefs b on b.chat_id = $4
+   where g.topic_id is null and cardinality(g.turns) > 0)
+select o.id, o.title, o.renamed, o.summary, o.tags, o.importance::float8 as importance, o.importance_rated, o.state, o.created_at, o.last_active_at, o.turns::uuid[] as turns, o.number
+  from own o
+ where o.number > $1::int
+ order by o.number
+ limit $2::int
+`
+
+type ExportTopicsParams struct {
+	AfterNumber int
+	MaxRows     int
+	LastSeq     int64
+	ChatID      uuid.UUID
+}
+
+type ExportTopicsRow struct {
+	ID              uuid.UUID
+	Title           string
+	Renamed         interface{}
+	Summary         *string
+	Tags            []string
+	Importance      float64
+	ImportanceRated bool
+	State           string
+	CreatedAt       time.Time
+	LastActiveAt    time.Time
+	Turns           []uuid.UUID
+	Number          int
+}
+
+// The topics after a number, and those of an imported chat that have no turn yet, which come last. A turn of an import that is
+// not assigned yet is in the topic that it will be in.
+func (q *Queries) ExportTopics(ctx context.Context, arg ExportTopicsParams) ([]ExportTopicsRow, error) {
+	rows, err := q.db.Query(ctx, ExportTopics,
+		arg.AfterNumber,
+		arg.MaxRows,
+		arg.LastSeq,
+		arg.ChatID,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ExportTopicsRow
+	for rows.Next() {
+		var i ExportTopicsRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.Title,
+			&i.Renamed,
+			&i.Summary,
+			&i.Tags,
+			&i.Importance,
+			&i.ImportanceRated,
+			&i.State,
+			&i.CreatedAt,
+			&i.LastActiveAt,
+			&i.Turns,
+			&i.Number,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const ExportUses = `-- name: ExportUses :many
+select m.id, m.last_accessed, m.access_count,
+       coalesce((select jsonb_agg(jsonb_build_object('version', r.version, 'action', r.action, 'content', r.content, 'reason', coalesce(r.reason, ''),
+                                                     'actor', r.actor, 'created_at', r.created_at) order by r.version)
+                   from public.memory_revisions r where r.user_id = m.user_id and r.memory_id = m.id), '[]')::jsonb as history
+  from public.memories m
+ where m.user_id = (select auth.uid()) and m.id = any ($1::uuid[])
+`
+
+type ExportUsesRow struct {
+	ID           uuid.UUID
+	LastAccessed *time.Time
+	AccessCount  int
+	History      json.RawMessage
+}
+
+// What an account holds of memories beside the file of memories: how they were used, and their history.
+func (q *Queries) ExportUses(ctx context.Context, ids []uuid.UUID) ([]ExportUsesRow, error) {
+	rows, err := q.db.Query(ctx, ExportUses, ids)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ExportUsesRow
+	for rows.Next() {
+		var i ExportUsesRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.LastAccessed,
+			&i.AccessCount,
+			&i.History,
 		); err != nil {
 			return nil, err
 		}
@@ -376,6 +776,32 @@ func (q *Queries) FindImported(ctx context.Context, arg FindImportedParams) ([]u
 		return nil, err
 	}
 	return items, nil
+}
+
+const ImportSettings = `-- name: ImportSettings :exec
+insert into public.memory_users as u (user_id, enabled, time_zone, language, excluded)
+values (auth.uid(), $1, $2, $3, $4::text[])
+on conflict (user_id) do update
+   set time_zone = coalesce(u.time_zone, excluded.time_zone), language = coalesce(u.language, excluded.language),
+       excluded = case when u.excluded = '{}' then excluded.excluded else u.excluded end
+`
+
+type ImportSettingsParams struct {
+	Enabled  bool
+	TimeZone *string
+	Language *string
+	Excluded []string
+}
+
+// What the user has chosen stays.
+func (q *Queries) ImportSettings(ctx context.Context, arg ImportSettingsParams) error {
+	_, err := q.db.Exec(ctx, ImportSettings,
+		arg.Enabled,
+		arg.TimeZone,
+		arg.Language,
+		arg.Excluded,
+	)
+	return err
 }
 
 const InsertImportedChat = `-- name: InsertImportedChat :execrows
@@ -544,5 +970,38 @@ func (q *Queries) InsertImportedMessages(ctx context.Context, arg InsertImported
 		arg.CreatedAts,
 		arg.UpdatedAts,
 	)
+	return err
+}
+
+const InsertImportedTopics = `-- name: InsertImportedTopics :exec
+update public.conversation_briefs b
+   set imported_topics = (
+     select jsonb_agg(jsonb_build_object('topic_id', null, 'title', n.entry -> 'title', 'tags', n.entry -> 'tags', 'importance', n.entry -> 'importance',
+                                         'rated', n.entry -> 'rated', 'turns', turns.seqs) order by n.place)
+       from jsonb_array_elements($1::jsonb) with ordinality n (entry, place)
+      cross join lateral (
+        select jsonb_agg(m.seq order by m.seq) as seqs from jsonb_array_elements_text(n.entry -> 'turns') t (id)
+          join public.messages m on m.id = t.id::uuid and m.chat_id = b.chat_id) turns
+      where turns.seqs is not null)
+ where b.chat_id = $2
+`
+
+type InsertImportedTopicsParams struct {
+	NewRows json.RawMessage
+	ChatID  uuid.UUID
+}
+
+// For the job that assigns topics. Rows are objects with title, tags, importance, rated and turns, which are message ids.
+func (q *Queries) InsertImportedTopics(ctx context.Context, arg InsertImportedTopicsParams) error {
+	_, err := q.db.Exec(ctx, InsertImportedTopics, arg.NewRows, arg.ChatID)
+	return err
+}
+
+const SkipExtraction = `-- name: SkipExtraction :exec
+select throughline.skip_extraction($1::uuid)
+`
+
+func (q *Queries) SkipExtraction(ctx context.Context, chatID uuid.UUID) error {
+	_, err := q.db.Exec(ctx, SkipExtraction, chatID)
 	return err
 }

@@ -218,7 +218,7 @@ func (i *intruder) body(to route) (body, kind string, err error) {
 	case to.path == "/mcp":
 		body, err = i.call()
 		return body, "application/json", err
-	case to.path == "/v1/chats/import":
+	case to.path == "/v1/chats/import", to.path == "/v1/import":
 		return i.file(), pick(i.random, to.types), nil
 	case to.path == "/v1/memories/import":
 		return i.remembered(), pick(i.random, to.types), nil
