@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	aisdkScenarios = "ai-sdk/testdata/scenarios.js"
+	aisdkScenarios = "testdata/ai-sdk/scenarios.js"
 	// aisdkCuts is in how many places one of the scenarios has its network cut.
 	aisdkCuts = 9
 )
@@ -25,15 +25,31 @@ type aisdkScenario struct {
 	asked   int
 }
 
-// aisdkLine is one of the AI SDK's lines, and its packages where they are not those of its name.
+// aisdkLine is one of the AI SDK's lines, and its packages where they are not those of this folder.
 type aisdkLine struct {
 	name    string
 	aliases []string
 }
 
 var aisdkLines = []aisdkLine{
-	{name: "6"},
-	{name: "7", aliases: []string{"ai=./ai-sdk/node_modules/ai-7", "@ai-sdk/react=./ai-sdk/node_modules/@ai-sdk/react-7"}},
+	{name: "6", aliases: []string{"ai=./ai-sdk/node_modules/ai/dist/index.mjs", "@ai-sdk/react=./ai-sdk/node_modules/@ai-sdk/react/dist/index.mjs", "react=./node_modules/react"}},
+	{name: "7"},
+}
+
+// TestAISDKTypes checks the transport, the hook and the documented screen against the types of each line.
+func TestAISDKTypes(t *testing.T) {
+	t.Parallel()
+	requireAISDK(t)
+	noticeScripts(t)
+	for _, line := range aisdkLines {
+		t.Run(line.name, func(t *testing.T) {
+			t.Parallel()
+			project := "testdata/ai-sdk/tsconfig." + line.name + ".json"
+			if out, err := nodeCommand(t.Context(), nil, "node_modules/typescript/bin/tsc", "-p", project).CombinedOutput(); err != nil {
+				t.Errorf("%v\n%s", err, out)
+			}
+		})
+	}
 }
 
 // TestAISDK drives the transport with the AI SDK's own chat and readers.
@@ -48,11 +64,11 @@ func TestAISDK(t *testing.T) {
 	}
 }
 
-// requireAISDK fails a test when the packages are missing.
+// requireAISDK fails a test when the packages are missing, or ours is not built.
 func requireAISDK(t *testing.T) {
 	t.Helper()
-	for _, name := range []string{"ai", "ai-7", "@ai-sdk/react", "@ai-sdk/react-7", "react-dom"} {
-		if _, err := os.Stat("ai-sdk/node_modules/" + name); err != nil {
+	for _, name := range []string{"ai-sdk/node_modules/ai", "node_modules/ai", "dist/esm/ai-sdk.js"} {
+		if _, err := os.Stat(name); err != nil {
 			t.Fatalf("%v: run scripts/setup test", err)
 		}
 	}
@@ -77,6 +93,7 @@ func testAISDK(t *testing.T, script string) {
 		{name: "tells of a refusal and tries again", answers: []offline.Answer{refused, whole}, asked: 2},
 		{name: "sends a message twice", held: true, asked: 1},
 		{name: "waits while nobody is there"},
+		{name: "gives up a connection that is silent", held: true, asked: 1},
 		{name: "renews its token", answers: []offline.Answer{whole}, asked: 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -102,7 +119,7 @@ func (c aisdkScenario) run(r *rig, script string) {
 	network := newProxy(r.t, r.here)
 	var cuts atomic.Int64
 	cues := startCues(r.t, map[string]func(){
-		"goOn": goOn, "cut": network.CutNow, "cutAtOnce": func() { network.CutAfter(1) },
+		"goOn": goOn, "cut": network.CutNow, "freeze": network.Freeze, "cutAtOnce": func() { network.CutAfter(1) },
 		// Within the answer's head, its padding, its events, its characters.
 		"cutSoon": func() { network.CutAfter(int(200 + 307*cuts.Add(1))) },
 	})

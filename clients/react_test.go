@@ -32,7 +32,7 @@ type screen struct {
 	} `json:"last"`
 }
 
-// reactHooks are what an app may use: the recipe, or the SDK's hook with the transport alone.
+// reactHooks are what an app may use: ours, or the SDK's with the transport alone.
 var reactHooks = []string{"useThroughline", "usePlainly"}
 
 // TestReactUseChat drives React's useChat in a browser, in strict mode, with each line of the AI SDK.
@@ -43,7 +43,7 @@ func TestReactUseChat(t *testing.T) {
 		t.Run("AI SDK "+line.name, func(t *testing.T) {
 			t.Parallel()
 			s := newStage(t)
-			s.runInBrowser("ai-sdk/testdata/react-app.js", line.aliases)
+			s.runInBrowser("testdata/ai-sdk/react-app.js", line.aliases)
 			r := recipe{newRig(t, s.origin), s}
 			for _, hook := range reactHooks {
 				for name, test := range map[string]func(react){

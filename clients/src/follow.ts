@@ -8,7 +8,7 @@ import { isOver, nextRequest, pause, refused, take } from './turn.js';
 import type { Turn } from './turn.js';
 
 /** The longest silence of a connection, in milliseconds: it may be dead without an error, and resuming does no harm. */
-const SILENCE = 45_000;
+export const SILENCE = 45_000;
 
 /**
  * Sends a turn or goes on with it, until it is over or the function that is returned lets go of it. Letting go stops

@@ -3,15 +3,16 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 
+import { ThroughlineError } from '@arcoscribe/throughline';
+import { Disconnected, ThroughlineTransport } from '@arcoscribe/throughline/ai-sdk';
 import { readUIMessageStream } from 'ai';
 
-import { Disconnected, Refused, ThroughlineTransport } from '../throughline.js';
 import { Chat, textOf } from './chat.js';
 
 const { BASE_URL, OTHER_URL, TOKEN, CUES, SCENARIO, MESSAGE, REPLY, HALF, CUTS } = process.env;
 
-const transportTo = (baseUrl, tokens = [TOKEN]) =>
-  new ThroughlineTransport({ baseUrl, accessToken: async (renew) => (renew ? tokens.at(-1) : tokens[0]) });
+const transportTo = (baseUrl, tokens = [TOKEN], more = {}) =>
+  new ThroughlineTransport({ ...more, baseUrl, accessToken: async (renew) => (renew ? tokens.at(-1) : tokens[0]) });
 
 /** Lets the test do something: cut the network, let the model go on. */
 async function cue(name) {
@@ -231,7 +232,7 @@ const scenarios = {
     const chat = new Chat({ transport: transportTo(BASE_URL) });
     await chat.sendMessage({ text: MESSAGE });
     assert.equal(chat.status, 'error');
-    assert.ok(chat.error instanceof Refused, String(chat.error));
+    assert.ok(chat.error instanceof ThroughlineError, String(chat.error));
     assert.deepEqual([chat.error.status, chat.error.code], [502, 'upstream_failed']);
     await chat.regenerate();
     assertWhole(chat);
@@ -281,6 +282,17 @@ const scenarios = {
     api.accessToken = () => Promise.reject(new Error('no network'));
     await chat.resumeStream();
     assertDisconnected(chat);
+  },
+
+  async 'gives up a connection that is silent'() {
+    const chat = new Chat({ transport: transportTo(BASE_URL, [TOKEN], { silence: 2000 }) });
+    chat.onDisconnected = (error) => setTimeout(chat.resumeStream, error.retryIn);
+    chat.sendMessage({ text: MESSAGE });
+    await showsHalf(chat);
+    await cue('freeze');
+    await cue('goOn');
+    await until('the reply is whole', () => chat.reply.metadata.status === 'complete' && chat.status === 'ready');
+    assertWhole(chat);
   },
 
   async 'renews its token'() {

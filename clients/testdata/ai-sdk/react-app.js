@@ -1,23 +1,12 @@
-/** An app on React: the screen of the docs, or the recipe or `useChat` alone. Reports what its page shows. */
-import { useChat } from '@ai-sdk/react';
+/** An app on React: the screen of the docs, or `useThroughline` or `useChat` alone. Reports what its page shows. */
+import { historyOf, ThroughlineTransport } from '@arcoscribe/throughline/ai-sdk';
+import { useThroughline } from '@arcoscribe/throughline/ai-sdk/react';
 import { createElement, StrictMode, useEffect } from 'react';
 import { createRoot } from 'react-dom/client';
 
-import { playInFrames } from '../../testdata/frames.js';
-import { useThroughline } from '../react.js';
-import { historyOf, ThroughlineTransport } from '../throughline.js';
-import { Conversation } from './conversation.js';
-
-/** What an app does that has no recipe. */
-function usePlainly(transport, options) {
-  const chat = useChat({
-    ...options,
-    transport,
-    resume: Boolean(options.id),
-    onError: ({ retryIn }) => retryIn && setTimeout(chat.resumeStream, retryIn),
-  });
-  return { ...chat, stop: () => transport.cancel(chat.id) };
-}
+import { playInFrames } from '../frames.js';
+import { Conversation } from './conversation.tsx';
+import { usePlainly } from './plainly.ts';
 
 const hooks = { useThroughline, usePlainly };
 

@@ -1,7 +1,6 @@
 /** A chat of the AI SDK without a user interface: what useChat is in an app. */
+import { Disconnected } from '@arcoscribe/throughline/ai-sdk';
 import { AbstractChat } from 'ai';
-
-import { Disconnected } from '../throughline.js';
 
 class State {
   status = 'ready';

@@ -1,0 +1,273 @@
+/** Throughline for Vercel's AI SDK, 6 and 7: a transport for `useChat`, or for any other chat of theirs. */
+import { DefaultChatTransport } from 'ai';
+import type { ChatTransport, UIMessage, UIMessageChunk } from 'ai';
+
+import { authorized } from './api.js';
+import type { Api } from './api.js';
+import type { Schemas } from './client.js';
+import { errorOf, ThroughlineError } from './errors.js';
+import { SILENCE } from './follow.js';
+import { cancel, pause } from './turn.js';
+
+/** What the server says of a reply: how it stands, where it belongs, and of a failure `code` and `retryable`. */
+export interface ReplyMetadata
+  extends Partial<Omit<Schemas['MessageStarted'] & Schemas['Completion'] & Schemas['MessageFailed'], 'message'>> {
+  status: Schemas['Message']['status'];
+  message?: string;
+}
+
+/** A message of a chat of the SDK that has this transport. */
+export type ThroughlineMessage = UIMessage<ReplyMetadata>;
+
+type Sending = Parameters<ChatTransport<ThroughlineMessage>['sendMessages']>[0];
+type Resuming = Parameters<ChatTransport<ThroughlineMessage>['reconnectToStream']>[0];
+type Chunks = ReadableStream<UIMessageChunk>;
+type Bytes = ReadableStream<Uint8Array<ArrayBufferLike>>;
+
+/** The events after which nothing more comes. */
+const LAST = ['finish', 'abort', 'error'];
+
+const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
+
+/**
+ * The connection broke or nobody was there, and the reply is not lost: `setTimeout(resumeStream, error.retryIn)`
+ * goes on with it. It is a chat's error, and what its onError gets.
+ *
+ * It is no TypeError: after one that speaks of a network, chats keep the half of the reply that they have and expect
+ * the other half. What comes is the whole reply, and useChat of the SDK's version 6 would show half of it twice.
+ */
+export class Disconnected extends Error {
+  constructor(
+    cause: unknown,
+    /** Milliseconds to wait. */
+    readonly retryIn: number,
+  ) {
+    super('the connection broke', { cause });
+  }
+}
+
+/**
+ * Talks to Throughline for any number of chats. A chat that has replies already must have the id of the stored
+ * chat; one that is new gets a stored chat with its first message, whose id is `chat_id` in each reply's metadata.
+ *
+ * A message's id is what makes it harmless to send it again: `regenerate` after an error joins or replays the
+ * reply that there is, and tries anew only where it failed. Stop with `cancel`; a chat's own `stop` hangs up.
+ *
+ * A chat's error is `Disconnected`, or the server's no: a `ThroughlineError`.
+ */
+export class ThroughlineTransport extends DefaultChatTransport<ThroughlineMessage> {
+  readonly #api: Api;
+  readonly #turns = new Map<string, LatestTurn>();
+
+  constructor(api: Api) {
+    super({
+      api: `${api.baseUrl}/v1/message`,
+      headers: { 'x-vercel-ai-ui-message-stream': 'v1' },
+      fetch: (url, init) => request(api, String(url), init ?? {}),
+      prepareSendMessagesRequest: (message) => this.#message(message),
+      prepareReconnectToStreamRequest: (place) => this.#place(place),
+    });
+    this.#api = api;
+  }
+
+  override async sendMessages(options: Sending): Promise<Chunks> {
+    const turn = this.#turn(options.chatId);
+    turn.begin(options);
+    return turn.follow(() => super.sendMessages(options));
+  }
+
+  /**
+   * Goes on with the reply that was cut off, from its beginning, or follows what is running; null when there is
+   * nothing. A message of which the server has not said a word is sent again. An app that was reloaded names the
+   * reply that it knows as unfinished, and gets it even when it has ended in the meantime:
+   * `resumeStream({ metadata: { message_id } })`.
+   */
+  override async reconnectToStream(options: Resuming): Promise<Chunks | null> {
+    const turn = this.#turn(options.chatId);
+    const { unanswered } = turn;
+    const { abortSignal } = options as Partial<Sending>; // the type of the SDK's first versions lacks it
+    if (unanswered) return turn.follow(() => super.sendMessages({ ...unanswered, abortSignal }));
+    return turn.follow(() => super.reconnectToStream(options));
+  }
+
+  /** Stops the reply that a chat is busy with, for all who read it. */
+  async cancel(id: string): Promise<Schemas['CancelResult']> {
+    return cancel(this.#turn(id).chatId ?? id, this.#api);
+  }
+
+  protected override processResponseStream(stream: Bytes): Chunks {
+    return super.processResponseStream(heard(stream, this.#api.silence ?? SILENCE));
+  }
+
+  #turn(id: string): LatestTurn {
+    const known = this.#turns.get(id) ?? new LatestTurn();
+    this.#turns.set(id, known);
+    return known;
+  }
+
+  /** Our request for the newest message; `body` is what the app adds, such as model_variant or sources. */
+  #message({ id, messages, api, headers, body }: Prepared & { messages: ThroughlineMessage[] }) {
+    const message = messages.at(-1)!;
+    const content = message.parts.map((part) => (part.type === 'text' ? part.text : '')).join('');
+    const going = messages.some(({ role }) => role === 'assistant');
+    const chatId = this.#turn(id).chatId ?? (going ? id : undefined);
+    const named = UUID.test(message.id); // as in the row; of any other id the server makes a uuid
+    return {
+      api: chatId ? api : `${api}/first`,
+      headers: named ? headers : withHeader(headers, 'Idempotency-Key', message.id),
+      body: { ...body, content, ...(chatId && { chat_id: chatId }), ...(named && { client_message_id: message.id }) },
+    };
+  }
+
+  #place({ id, api, headers, requestMetadata }: Prepared & { requestMetadata: unknown }) {
+    const turn = this.#turn(id);
+    const named = requestMetadata as { message_id?: string } | undefined;
+    const messageId = named?.message_id ?? turn.messageId;
+    return {
+      api: `${api}/${turn.chatId ?? id}/stream`,
+      headers: messageId ? withHeader(headers, 'Last-Event-ID', `${messageId}:0`) : headers,
+    };
+  }
+}
+
+/** A request as the SDK has prepared it. */
+interface Prepared {
+  id: string;
+  api: string;
+  headers: HeadersInit | undefined;
+  body: object | undefined;
+}
+
+function withHeader(headers: HeadersInit | undefined, name: string, value: string): Headers {
+  const all = new Headers(headers);
+  all.set(name, value);
+  return all;
+}
+
+/** As much of a stored message as is read: a row of the table `messages`. */
+export interface StoredMessage extends Pick<Schemas['Message'], 'id' | 'role' | 'status' | 'content' | 'superseded_by'> {
+  client_message_id?: string | null;
+}
+
+/** A stored chat's messages for a chat of the SDK, from rows of the table `messages` in the order of `seq`. */
+export function historyOf(rows: StoredMessage[]): ThroughlineMessage[] {
+  return rows
+    .filter(({ role, superseded_by: another }) => !another && (role === 'user' || role === 'assistant'))
+    .map(({ id, client_message_id: sentAs, role, status, content }) => ({
+      id: sentAs ?? id,
+      role: role as 'user' | 'assistant',
+      parts: content ? [{ type: 'text', text: content, state: 'done' }] : [],
+      metadata: { status },
+    }));
+}
+
+/** What is known of a chat's latest message and of the reply to it. */
+class LatestTurn {
+  /** The stored chat's, once the server has said it. */
+  chatId: string | undefined;
+  /** The reply's, while it is not known to have ended. */
+  messageId: string | undefined;
+  /** How the message was sent, until the server has answered. */
+  unanswered: Sending | undefined;
+  /** Failures of the network in a row. */
+  attempt = 0;
+
+  begin(options: Sending): void {
+    this.unanswered = options;
+    this.messageId = undefined;
+  }
+
+  async follow<S extends Chunks | null>(connect: () => Promise<S>): Promise<Chunks | S> {
+    const stream = await connect().catch((error) => {
+      throw this.failure(error);
+    });
+    return stream && this.whole(stream);
+  }
+
+  /** The same stream, but no reply that was cut off is taken for a whole one. */
+  whole(stream: Chunks): Chunks {
+    let over = false;
+    return checked(stream, async (next) => {
+      try {
+        const read = await next;
+        if (read.done && !over) throw new TypeError('the stream ended before the reply');
+        if (!read.done) over = this.take(read.value) || over;
+        return read;
+      } catch (error) {
+        throw this.failure(error);
+      }
+    });
+  }
+
+  /** Tells whether it was one of the last. */
+  take(chunk: UIMessageChunk): boolean {
+    this.attempt = 0;
+    if (chunk.type === 'start') {
+      this.unanswered = undefined;
+      this.messageId = chunk.messageId;
+      this.chatId = (chunk.messageMetadata as ReplyMetadata).chat_id;
+    }
+    const isLast = LAST.includes(chunk.type);
+    if (isLast) this.messageId = undefined;
+    return isLast;
+  }
+
+  /** A broken network is a TypeError wherever there is a fetch. Anything else is an answer, or the app's own stop. */
+  failure(error: unknown): unknown {
+    if (error instanceof TypeError) return new Disconnected(error, pause(this.attempt++, retryAfterOf(error)));
+    if ((error as Error).name !== 'AbortError') this.unanswered = undefined;
+    return error;
+  }
+}
+
+type Read<T> = { done: true; value?: T } | { done: false; value: T };
+
+/** The same stream, each of whose reads goes through `check`. What that throws breaks the stream. */
+function checked<T>(stream: ReadableStream<T>, check: (next: Promise<Read<T>>) => Promise<Read<T>>): ReadableStream<T> {
+  const reader = stream.getReader();
+  return new ReadableStream<T>({
+    async pull(controller) {
+      try {
+        const { done, value } = await check(reader.read() as Promise<Read<T>>);
+        if (done) controller.close();
+        else controller.enqueue(value);
+      } catch (error) {
+        controller.error(error);
+        reader.cancel(error).catch(() => {}); // it broke by itself
+      }
+    },
+    cancel: (reason) => reader.cancel(reason),
+  });
+}
+
+/** Breaks a stream of which nothing is heard, not even a heartbeat: the connection may be dead without an error. */
+function heard(stream: Bytes, silence: number): Bytes {
+  return checked(stream, (next) => {
+    let timer: ReturnType<typeof setTimeout>;
+    const dead = new Promise<never>((_, reject) => {
+      timer = setTimeout(() => reject(new TypeError('nothing was heard of the server')), silence);
+    });
+    return Promise.race([next, dead]).finally(() => clearTimeout(timer));
+  });
+}
+
+async function request(api: Api, url: string, init: RequestInit): Promise<Response> {
+  const accessToken = (renew: boolean) =>
+    api.accessToken(renew).catch((cause) => {
+      throw new TypeError('no access token', { cause }); // what is unsent waits until there is one
+    });
+  const response = await authorized({ ...api, accessToken }, url, init);
+  if (response.ok) return response;
+  const refused = await errorOf(response);
+  throw isAway(refused) ? new TypeError('no server is there', { cause: refused }) : refused;
+}
+
+/** The server restarts, or a proxy answered in its place. The model's failures are answers. */
+function isAway({ status, code }: ThroughlineError): boolean {
+  return status >= 500 && (code.startsWith('http_') || (status === 503 && !code.startsWith('upstream_')));
+}
+
+/** As the header has it. */
+function retryAfterOf({ cause }: TypeError): string | null {
+  return cause instanceof ThroughlineError ? String(cause.retryAfter ?? 0) : null;
+}
