@@ -56,6 +56,12 @@ type rig struct {
 // newRig starts both servers. origins are those of the web pages that call them.
 func newRig(t *testing.T, origins ...string) *rig {
 	t.Helper()
+	return newRigWith(t, nil, origins...)
+}
+
+// newRigWith starts servers with more settings.
+func newRigWith(t *testing.T, more env, origins ...string) *rig {
+	t.Helper()
 	db := testkit.NewDatabase(t)
 	r := &rig{t: t, db: db, plays: &plays{}, user: testkit.NewUser(t, db)}
 	r.token = testkit.Token(t, r.user)
@@ -69,6 +75,7 @@ func newRig(t *testing.T, origins ...string) *rig {
 	if len(origins) > 0 {
 		r.settings["CORS_ORIGINS"] = strings.Join(origins, ",")
 	}
+	maps.Copy(r.settings, more)
 	r.here, r.there = startReplica(t, r.settings), startReplica(t, r.settings)
 	return r
 }

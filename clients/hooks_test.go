@@ -1,0 +1,380 @@
+package clients_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"github.com/arcoscribe/throughline/internal/dev/offline"
+	"github.com/arcoscribe/throughline/internal/testkit"
+)
+
+// frameworks are what the hooks work in, and esbuild's aliases for them.
+var frameworks = map[string][]string{
+	"React 19": nil,
+	"React 18": {"react=./testdata/frameworks/node_modules/react", "react-dom=./testdata/frameworks/node_modules/react-dom"},
+	"Preact": {
+		"react=./testdata/frameworks/node_modules/preact/compat", "react-dom=./testdata/frameworks/node_modules/preact/compat",
+	},
+}
+
+// hooked is what an app on the hooks shows.
+type hooked struct {
+	Done    int          `json:"done"`
+	Refused *hookError   `json:"refused"`
+	Chat    shownChat    `json:"chat"`
+	Known   shownMemoirs `json:"memories"`
+}
+
+type hookError struct {
+	Status  int    `json:"status"`
+	Code    string `json:"code"`
+	Message string `json:"message"`
+}
+
+type shownChat struct {
+	ChatID   string      `json:"chatId"`
+	Status   string      `json:"status"`
+	HasOlder bool        `json:"hasOlder"`
+	Error    *hookError  `json:"error"`
+	Said     [][3]string `json:"said"` // role, content, status
+	Keys     []string    `json:"keys"`
+	Failure  *struct {
+		Code string `json:"code"`
+	} `json:"failure"`
+	Version *int `json:"version"` // of the brief in the last reply's receipt
+}
+
+type shownMemoirs struct {
+	Known       []string   `json:"known"`
+	Inbox       []string   `json:"inbox"`
+	Remembering *bool      `json:"remembering"`
+	Status      string     `json:"status"`
+	HasMore     bool       `json:"hasMore"`
+	Error       *hookError `json:"error"`
+}
+
+// hooks is an app on the hooks, in one framework.
+type hooks struct {
+	recipe
+}
+
+func (h hooks) in(t *testing.T) hooks { return hooks{h.recipe.in(t)} }
+
+// TestHooks shows chats and memories by the package's hooks, in strict mode.
+func TestHooks(t *testing.T) {
+	t.Parallel()
+	for name, aliases := range frameworks {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newStage(t)
+			s.runInBrowser("testdata/hooks-app.js", aliases)
+			h := hooks{recipe{newRigWith(t, env{"LONG_TERM_MEMORY": "true"}, s.origin), s}}
+			for name, test := range map[string]func(hooks){
+				"begins a chat and goes on":                    hooks.begins,
+				"shows a reply that another device asked for":  hooks.watches,
+				"comes back to a reply after it was unmounted": hooks.comesBack,
+				"tries a failed message again":                 hooks.triesAgain,
+				"tries a failed message again after a restart": hooks.triesAgainAfterRestart,
+				"tries again what failed before it began":      hooks.triesOverloadedAgain,
+				"stops a reply":                                 hooks.stops,
+				"drops what cannot be sent":                     hooks.drops,
+				"reads older messages, and what others wrote":   hooks.reads,
+				"shows another chat":                            hooks.showsAnother,
+				"says that there is no such chat":               hooks.findsNothing,
+				"waits for the network to read a chat":          hooks.waitsForNetwork,
+				"keeps what is unsent over the end of the app":  hooks.keepsUnsent,
+				"shows, corrects and forgets memories":          hooks.remembers,
+				"says what is wrong with a memory and keeps it": hooks.refusesMemory,
+			} {
+				t.Run(name, func(t *testing.T) {
+					t.Parallel()
+					test(h.in(t))
+				})
+			}
+		})
+	}
+}
+
+// shown is one app.
+type shown struct{ *phone }
+
+func (h hooks) launch(base, chatID string) shown {
+	h.t.Helper()
+	return h.launchWith(map[string]any{"baseUrl": base, "token": h.token, "chatId": orUndefined(chatID)})
+}
+
+func (h hooks) launchWith(with map[string]any) shown {
+	h.t.Helper()
+	p := shown{&phone{t: h.t, stage: h.stage, name: uuid.NewString()}}
+	p.do("launch", with)
+	h.t.Cleanup(func() { p.do("kill", nil) })
+	return p
+}
+
+// orUndefined is nil, which JSON leaves out in a script's eyes, for no id.
+func orUndefined(id string) any {
+	if id == "" {
+		return nil
+	}
+	return id
+}
+
+func (p shown) await(what string, holds func(hooked) bool) hooked {
+	p.t.Helper()
+	var now hooked
+	p.stage.await(p.t, what, p.name, func(latest report) bool {
+		now = hooked{}
+		return json.Unmarshal(latest, &now) == nil && now.Done >= p.given && holds(now)
+	})
+	return now
+}
+
+// awaitSaid waits until the app shows these messages and no others, the user's first.
+func (p shown) awaitSaid(status string, texts ...string) hooked {
+	p.t.Helper()
+	want := messagesOf(texts)
+	return p.await(fmt.Sprintf("the app shows %d messages, status %s", len(texts), status), func(now hooked) bool {
+		return now.Chat.Status == status && slices.EqualFunc(now.Chat.Said, want, func(a [3]string, b [2]string) bool {
+			return a[0] == b[0] && a[1] == b[1]
+		})
+	})
+}
+
+func (p shown) send(content string) { p.t.Helper(); p.do("send", map[string]any{"content": content}) }
+
+// say has one message answered, over HTTP, and gives the chat's id.
+func (h hooks) say(chatID, content string) string {
+	h.t.Helper()
+	h.plays.add(content, offline.Answer{Text: "Re: " + content})
+	path, body := "/v1/message/first", testkit.Body{"content": content, "client_message_id": uuid.NewString()}
+	if chatID != "" {
+		path, body["chat_id"] = "/v1/message", chatID
+	}
+	client := testkit.Client{T: h.t, Base: h.here.base, Token: h.token}
+	answer := client.Call(http.MethodPost, path, body, "Accept", "application/json")
+	var reply struct {
+		ChatID string `json:"chat_id"`
+	}
+	if err := json.Unmarshal([]byte(answer.Text), &reply); err != nil || answer.Status != http.StatusOK {
+		h.t.Fatalf("%d %s: %v", answer.Status, answer.Text, err)
+	}
+	return reply.ChatID
+}
+
+// begins keeps its keys, so that nothing is drawn anew, and takes the chat's id into its address.
+func (h hooks) begins() {
+	first, second := uuid.NewString(), uuid.NewString()
+	goOn := h.hold(first, reply, half)
+	h.plays.add(second, offline.Answer{Text: "Short."})
+	p := h.launch(h.here.base, "")
+	p.awaitSaid("ready")
+	p.send(first)
+	streaming := p.awaitSaid("streaming", first, said(half))
+	p.do("adoptId", nil)
+	goOn()
+	whole := p.awaitSaid("ready", first, reply)
+	if !slices.Equal(whole.Chat.Keys, streaming.Chat.Keys) {
+		h.t.Errorf("the keys were %v and are %v", streaming.Chat.Keys, whole.Chat.Keys)
+	}
+	p.send(second)
+	now := p.awaitSaid("ready", first, reply, second, "Short.")
+	if now.Chat.ChatID != streaming.Chat.ChatID || len(slices.Compact(slices.Sorted(slices.Values(now.Chat.Keys)))) != 4 {
+		h.t.Errorf("the chat is %+v", now.Chat)
+	}
+	if asked := h.asked(first) + h.asked(second); asked != 2 {
+		h.t.Errorf("the model was asked %d times", asked)
+	}
+}
+
+func (h hooks) watches() {
+	content := uuid.NewString()
+	goOn := h.hold(content, reply, half)
+	writer := h.launch(h.here.base, "")
+	writer.send(content)
+	chatID := writer.awaitSaid("streaming", content, said(half)).Chat.ChatID
+	other := h.launch(h.there.base, chatID)
+	other.awaitSaid("streaming", content, said(half))
+	goOn()
+	for _, p := range []shown{writer, other} {
+		p.awaitSaid("ready", content, reply)
+	}
+	h.once(content, chatID)
+}
+
+func (h hooks) comesBack() {
+	content := uuid.NewString()
+	goOn := h.hold(content, reply, half)
+	network := newProxy(h.t, h.here)
+	p := h.launch(network.base, "")
+	p.send(content)
+	chatID := p.awaitSaid("streaming", content, said(half)).Chat.ChatID
+	p.do("unmount", nil)
+	network.CutNow()
+	p.do("mount", map[string]any{"chatId": chatID})
+	p.awaitSaid("streaming", content, said(half))
+	network.CutNow()
+	goOn()
+	p.awaitSaid("ready", content, reply)
+	h.once(content, chatID)
+}
+
+// fails shows half of a reply that broke off.
+func (h hooks) fails() (shown, string, hooked) {
+	h.t.Helper()
+	content := uuid.NewString()
+	h.plays.add(content, offline.Answer{Text: reply, Fault: offline.FaultFailed, FaultAfter: half})
+	h.plays.add(content, offline.Answer{Text: reply})
+	p := h.launch(h.here.base, "")
+	p.send(content)
+	return p, content, p.awaitSaid("failed", content, said(half))
+}
+
+func (h hooks) triesAgain() {
+	p, content, failed := h.fails()
+	if failed.Chat.Failure == nil || failed.Chat.Failure.Code != "upstream_failed" {
+		h.t.Errorf("the failure is %+v", failed.Chat.Failure)
+	}
+	p.do("retry", nil)
+	p.awaitSaid("ready", content, reply)
+	h.sentOnce(failed.Chat.ChatID)
+}
+
+// triesAgainAfterRestart knows the message only as it is stored.
+func (h hooks) triesAgainAfterRestart() {
+	_, content, failed := h.fails()
+	p := h.launch(h.there.base, failed.Chat.ChatID)
+	p.awaitSaid("failed", content, said(half))
+	p.do("retry", nil)
+	p.awaitSaid("ready", content, reply)
+	h.sentOnce(failed.Chat.ChatID)
+}
+
+func (h hooks) sentOnce(chatID string) {
+	h.t.Helper()
+	if sent := testkit.Ask[int](h.t, h.pool, `select count(*) from messages where chat_id = $1 and role = 'user'`, chatID); sent != 1 {
+		h.t.Errorf("the message is stored %d times", sent)
+	}
+}
+
+// triesOverloadedAgain meets a failure before the first event: the chat is there nevertheless.
+func (h hooks) triesOverloadedAgain() {
+	content := uuid.NewString()
+	h.plays.add(content, offline.Answer{Fault: offline.Fault404})
+	h.plays.add(content, offline.Answer{Text: reply})
+	p := h.launch(h.here.base, "")
+	p.send(content)
+	failed := p.awaitSaid("failed", content, "")
+	if failed.Chat.ChatID == "" {
+		h.t.Error("the chat of the failed message has no id")
+	}
+	p.do("retry", nil)
+	p.awaitSaid("ready", content, reply)
+	h.sentOnce(failed.Chat.ChatID)
+}
+
+func (h hooks) stops() {
+	content := uuid.NewString()
+	h.hold(content, reply, half)
+	p := h.launch(h.here.base, "")
+	p.send(content)
+	p.awaitSaid("streaming", content, said(half))
+	p.do("stop", nil)
+	now := p.awaitSaid("ready", content, said(half))
+	if last := now.Chat.Said[1]; last[2] != "cancelled" {
+		h.t.Errorf("the reply is %v", last)
+	}
+}
+
+// drops takes away what the server refuses for good.
+func (h hooks) drops() {
+	chatID := h.say("", uuid.NewString())
+	p := h.launch(h.here.base, chatID)
+	before := p.await("the chat is read", func(now hooked) bool { return len(now.Chat.Said) == 2 }).Chat.Said
+	p.send(" ")
+	failed := p.awaitSaid("failed", before[0][1], before[1][1], " ", "")
+	if failed.Chat.Failure == nil || failed.Chat.Failure.Code != "validation_failed" {
+		h.t.Errorf("the failure is %+v", failed.Chat.Failure)
+	}
+	p.do("drop", nil)
+	p.awaitSaid("ready", before[0][1], before[1][1])
+}
+
+// reads pages of four messages, and what another device has written meanwhile.
+func (h hooks) reads() {
+	words := []string{uuid.NewString(), uuid.NewString(), uuid.NewString()}
+	var texts []string
+	chatID := ""
+	for _, word := range words {
+		chatID = h.say(chatID, word)
+		texts = append(texts, word, "Re: "+word)
+	}
+	p := h.launch(h.there.base, chatID)
+	if now := p.awaitSaid("ready", texts[2:]...); !now.Chat.HasOlder {
+		h.t.Error("nothing is said of older messages")
+	}
+	p.do("loadOlder", nil)
+	if now := p.awaitSaid("ready", texts...); now.Chat.HasOlder {
+		h.t.Error("there are no older messages")
+	}
+	more := uuid.NewString()
+	h.say(chatID, more)
+	p.do("returns", nil)
+	p.awaitSaid("ready", append(texts, more, "Re: "+more)...)
+}
+
+func (h hooks) showsAnother() {
+	one, two := uuid.NewString(), uuid.NewString()
+	first, second := h.say("", one), h.say("", two)
+	p := h.launch(h.here.base, first)
+	p.awaitSaid("ready", one, "Re: "+one)
+	p.do("show", map[string]any{"chatId": second})
+	p.awaitSaid("ready", two, "Re: "+two)
+	p.do("show", nil)
+	p.awaitSaid("ready")
+}
+
+func (h hooks) findsNothing() {
+	p := h.launch(h.here.base, uuid.NewString())
+	now := p.await("the chat could not be read", func(now hooked) bool { return now.Chat.Error != nil })
+	if now.Chat.Error.Code != "chat_not_found" || now.Chat.Error.Status != http.StatusNotFound {
+		h.t.Errorf("%+v", now.Chat.Error)
+	}
+}
+
+func (h hooks) waitsForNetwork() {
+	content := uuid.NewString()
+	chatID := h.say("", content)
+	network := newProxy(h.t, h.here)
+	network.CutAfter(1)
+	p := h.launch(network.base, chatID)
+	p.awaitSaid("ready", content, "Re: "+content)
+}
+
+// keepsUnsent is killed while nothing gets through, and has the message in its outbox.
+func (h hooks) keepsUnsent() {
+	content := uuid.NewString()
+	chatID := h.say("", uuid.NewString())
+	h.plays.add(content, offline.Answer{Text: reply})
+	network := newProxy(h.t, h.here)
+	with := map[string]any{"baseUrl": network.base, "token": h.token, "chatId": chatID, "kept": true}
+	p := h.launchWith(with)
+	p.await("the chat is read", func(now hooked) bool { return len(now.Chat.Said) == 2 })
+	network.RouteTo(&replica{base: "http://127.0.0.1:1"})
+	p.send(content)
+	p.await("the message waits", func(now hooked) bool { return now.Chat.Status == "waiting" })
+	p.do("kill", nil)
+	p.given = 0
+	network.RouteTo(h.there)
+	p.do("launch", with)
+	p.await("the message is answered", func(now hooked) bool {
+		return now.Chat.Status == "ready" && len(now.Chat.Said) == 4 && now.Chat.Said[3][1] == reply
+	})
+	if asked := h.asked(content); asked != 1 {
+		h.t.Errorf("the model was asked %d times", asked)
+	}
+}
