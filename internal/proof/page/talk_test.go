@@ -91,3 +91,9 @@ func TestTalk(t *testing.T) {
 	t.Cleanup(desk.Close)
 	r.inBrowser("talk.mjs", env{"STAGE": desk.URL})
 }
+
+// TestReading is how long chats are read, and how the page is used without a mouse or with little room.
+func TestReading(t *testing.T) {
+	t.Parallel()
+	newRig(t, nil, nil).inBrowser("reading.mjs", nil)
+}

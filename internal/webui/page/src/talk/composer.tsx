@@ -92,7 +92,7 @@ export function Composer({ chatId, running, onSend, onStop }: Props) {
         </label>
         <label class="composer-text">
           <span class="unseen">Message</span>
-          <textarea ref={input} rows={1} dir="auto" placeholder="Write a message" value={content} onInput={(event) => write(event.currentTarget.value)} onKeyDown={pressed} enterkeyhint="enter" />
+          <textarea id="write" ref={input} rows={1} dir="auto" placeholder="Write a message" value={content} onInput={(event) => write(event.currentTarget.value)} onKeyDown={pressed} enterkeyhint="enter" />
         </label>
         {running ? (
           <button type="button" class="primary square" aria-label="Stop the reply" title="Stop the reply" onClick={onStop}><Icon name="stop" /></button>

@@ -60,6 +60,7 @@ export function Conversation({ chatId, alone }: { chatId?: string; alone: boolea
       <ChatHead chat={chat} chatId={chatId} alone={alone} onChange={setChat} />
       {history.gone ? <p role="alert">{history.problem} <a href="/app/">Go to your chats.</a></p> : (
         <>
+          <a class="skip" href="#write">Skip to writing</a>
           <div class="messages">
             {history.hasOlder && <Older load={history.older} />}
             {!chatId && loose.length === 0 && <Welcome temporary={temporary} setTemporary={setTemporary} />}

@@ -1,0 +1,96 @@
+/** Long chats, the keyboard, narrow screens, themes. */
+import { assert, BASE, call, isAccessible, newBrowser, open, desktop, run } from './harness.mjs';
+
+const { id } = await call('POST', '/v1/chats', { title: 'A long one', tags: ['long'] });
+for (let from = 1; from <= 240; from += 80) {
+  const messages = Array.from({ length: 80 }, (_, n) => ({ role: n % 2 ? 'assistant' : 'user', content: `This is number ${from + n}.\n\n${'It has some words. '.repeat(from % 7 * 5)}` }));
+  await call('POST', `/v1/chats/${id}/messages`, { messages });
+}
+
+const context = await newBrowser();
+let tab;
+
+/** Where a message is on the screen, or undefined. */
+const top = (number) => tab.evaluate((text) => [...document.querySelectorAll('article')].find((one) => one.innerText.includes(text))?.getBoundingClientRect().top, `This is number ${number}.`);
+
+await run({
+  async 'a long chat opens at its end, and loads older messages without a jump'() {
+    tab = await open(context, `/app/chats/${id}`);
+    await tab.getByText('This is number 240.').waitFor();
+    await tab.waitForFunction(() => innerHeight + scrollY >= document.documentElement.scrollHeight - 1);
+    assert.equal(await top(190), undefined);
+    const before = await tab.evaluate(() => {
+      scrollTo(0, 300); // near the top, where older ones are loaded
+      return [...document.querySelectorAll('article')].find((one) => one.innerText.includes('number 191.')).getBoundingClientRect().top;
+    });
+    await tab.getByText('This is number 141.').waitFor({ state: 'attached' });
+    const after = await top(191);
+    assert.ok(Math.abs(after - before) < 3, `number 191 jumped from ${before} to ${after}`);
+    const newest = await top(240);
+    await call('POST', `/v1/chats/${id}/messages`, { messages: [{ role: 'user', content: 'From another device.' }] });
+    await tab.evaluate(() => dispatchEvent(new Event('focus')));
+    await tab.getByText('From another device.').waitFor({ state: 'attached' });
+    assert.ok(Math.abs(newest - await top(240)) < 3, 'a new message moved what is read');
+  },
+
+  async 'an address names a message of long ago'() {
+    await tab.goto(`${BASE}/app/chats/${id}?seq=7`);
+    await tab.waitForFunction(() => document.activeElement?.matches('article') && document.activeElement.innerText.includes('number 7.'));
+    const at = await top(7);
+    assert.ok(at > 0 && at < 844, `number 7 is at ${at}`);
+    await isAccessible(tab, 'a long chat');
+  },
+
+  async 'all of it works by the keyboard'() {
+    const wide = await newBrowser({ viewport: desktop });
+    tab = await open(wide, '/app/');
+    await tab.getByRole('link', { name: /A long one/ }).waitFor();
+    await tab.keyboard.press('Tab');
+    assert.equal(await tab.evaluate(() => document.activeElement.textContent), 'Skip to the content');
+    await isAccessible(tab, 'the link to the content');
+    for (let n = 0; n < 20 && !(await tab.evaluate(() => document.activeElement.textContent.startsWith('A long one'))); n++) await tab.keyboard.press('Tab');
+    assert.notEqual(await tab.evaluate(() => getComputedStyle(document.activeElement).outlineStyle), 'none', 'the focus cannot be seen');
+    await tab.keyboard.press('Enter');
+    await tab.waitForFunction(() => document.activeElement?.matches('h1') && document.activeElement.innerText === 'A long one');
+    await tab.getByText('This is number 240.').waitFor({ state: 'attached' });
+    for (let n = 0; n < 9 && !(await tab.evaluate(() => document.activeElement.textContent === 'Skip to writing')); n++) await tab.keyboard.press('Tab');
+    await tab.keyboard.press('Enter');
+    assert.equal(await tab.evaluate(() => document.activeElement.tagName), 'TEXTAREA');
+    await tab.keyboard.type('Two lines,');
+    await tab.keyboard.press('Shift+Enter');
+    await tab.keyboard.type('by hand.');
+    await tab.keyboard.press('Enter');
+    await tab.locator('.message.user .words').filter({ hasText: 'Two lines,\nby hand.' }).waitFor();
+    await tab.getByRole('button', { name: 'Send' }).waitFor();
+    await tab.getByRole('button', { name: 'Change the title' }).focus();
+    await tab.keyboard.press('Enter');
+    await tab.getByRole('dialog').waitFor();
+    await tab.keyboard.press('Escape');
+    await tab.getByRole('dialog').waitFor({ state: 'detached' });
+    assert.match(await tab.evaluate(() => document.activeElement.ariaLabel), /Change the title/, 'the keyboard is lost after a dialog');
+  },
+
+  async 'the theme is chosen and kept'() {
+    const ground = () => tab.evaluate(() => getComputedStyle(document.body).backgroundColor);
+    const light = await ground();
+    await tab.getByRole('button', { name: 'Theme: system' }).click();
+    await tab.getByRole('button', { name: 'Theme: light' }).click();
+    const dark = await ground();
+    assert.notEqual(dark, light);
+    await tab.reload();
+    await tab.getByRole('button', { name: 'Theme: dark' }).waitFor();
+    assert.equal(await ground(), dark);
+  },
+
+  async 'the narrowest screens need no scrolling to the side, and nothing moves for those who want that'() {
+    const narrow = await newBrowser({ viewport: { width: 320, height: 512 }, reducedMotion: 'reduce' });
+    for (const path of ['/app/', `/app/chats/${id}`, '/app/chats/new']) {
+      tab = await open(narrow, path);
+      await tab.locator('h1').first().waitFor();
+      await tab.waitForLoadState('networkidle');
+      assert.ok(await tab.evaluate(() => document.documentElement.scrollWidth <= innerWidth), `${path} is wider than the screen`);
+      await isAccessible(tab, `${path} on a narrow screen`);
+      await tab.close();
+    }
+  },
+});
