@@ -8,6 +8,7 @@ func TestEveryRoute(t *testing.T) {
 	newRig(t, nil, nil).inBrowser("routes.mjs", nil)
 }
 
+// TestPictures holds that the pictures of docs/page.md can be taken; SCREENSHOTS=folder keeps them.
 func TestPictures(t *testing.T) {
 	t.Parallel()
 	newRig(t, (&stage{}).play, nil).inBrowser("pictures.mjs", nil)

@@ -33,8 +33,10 @@ func (s *stage) play(request *offline.Request) offline.Answer {
 		return offline.Answer{Text: "The second attempt worked."}
 	case "hostile":
 		return offline.Answer{Text: hostileReply}
-	case "markdown", "And":
+	case "markdown":
 		return offline.Answer{Text: markdownReply}
+	case "And":
+		return offline.Answer{Text: bowReply}
 	case "My":
 		return offline.Answer{Text: seamReply}
 	}
@@ -48,6 +50,10 @@ const markdownReply = "A bow needs **rosin**, *little* of it. See [the maker](ht
 
 const seamReply = "An open seam is a kindness: the glue gave way, so the top did not. Move it from the heater today, loosen the strings by a tone, and keep the room at **45 to 55 %** humidity.\n\n" +
 	"A luthier closes a seam in an afternoon. Do not play until then; what buzzes now may crack later."
+
+const bowReply = "Less than the cello does. Wood and hair move with the air, so:\n\n1. **Loosen the hair** after each practice, until it just hangs.\n2. Wipe the stick; rosin dust keeps the damp.\n" +
+	"3. Choose the rosin by the season:\n\n| season | rosin | why |\n|---|---|---|\n| winter | dark, soft | dry air makes hair slip |\n| summer | light, hard | warm rosin sticks |\n\n" +
+	"> A bow that no longer loosens in January needs shorter hair, not more force."
 
 // hostileReply tries whatever might run or fetch something, or confuse what stands around it.
 var hostileReply = "<script>window.hurt = 1</script> <img src=x onerror='window.hurt = 2'> <iframe src='javascript:parent.hurt = 3'></iframe>\n\n" +

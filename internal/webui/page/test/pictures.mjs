@@ -11,7 +11,7 @@ async function prepare() {
 const id = await prepare();
 for (const colorScheme of ['light', 'dark']) {
   for (const [name, viewport] of Object.entries({ phone, desktop })) {
-    const context = await newBrowser({ viewport, colorScheme, deviceScaleFactor: name === 'phone' ? 2 : 1 });
+    const context = await newBrowser({ viewport, colorScheme });
     const tab = await open(context, `/app/chats/${id}`);
     await tab.locator('.message.assistant').last().getByRole('cell').first().waitFor();
     await picture(tab, `talk-${name}-${colorScheme}`);

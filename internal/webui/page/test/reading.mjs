@@ -38,7 +38,6 @@ await run({
     await tab.waitForFunction(() => document.activeElement?.matches('article') && document.activeElement.innerText.includes('number 7.'));
     const at = await top(7);
     assert.ok(at > 0 && at < 844, `number 7 is at ${at}`);
-    await isAccessible(tab, 'a long chat');
   },
 
   async 'all of it works by the keyboard'() {
