@@ -1,6 +1,10 @@
 package page
 
-import "testing"
+import (
+	"os"
+	"os/exec"
+	"testing"
+)
 
 // TestEveryRoute opens each route in both themes, on a phone and on a desktop, signed in by the link that dev prints.
 func TestEveryRoute(t *testing.T) {
@@ -12,4 +16,17 @@ func TestEveryRoute(t *testing.T) {
 func TestPictures(t *testing.T) {
 	t.Parallel()
 	newRig(t, (&stage{}).play, nil).inBrowser("pictures.mjs", nil)
+}
+
+// TestThePageTypeChecks holds that the page calls the API as its document says. Vite drops types without a look at them.
+func TestThePageTypeChecks(t *testing.T) {
+	t.Parallel()
+	if _, err := os.Stat("../../../clients/src/openapi.ts"); err != nil {
+		t.Fatalf("%v: run scripts/setup test", err)
+	}
+	check := exec.CommandContext(t.Context(), "node_modules/.bin/tsc", "--noEmit")
+	check.Dir = scripts
+	if out, err := check.CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
 }

@@ -6,8 +6,11 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
+	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/dev/offline"
+	"github.com/arcoscribe/throughline/internal/testkit"
 )
 
 // stage is the model of a test, and what its script may ask of the server's side.
@@ -18,7 +21,7 @@ type stage struct {
 }
 
 // play answers a message by its first word: "hold …" waits after three words until the script releases it, "fail …" breaks
-// off the first time, "hostile" and "markdown" are texts. All others have the built-in model's answer.
+// off the first time, "refuse …" is refused the first time, "hostile" and "markdown" are texts. All others have the built-in model's answer.
 func (s *stage) play(request *offline.Request) offline.Answer {
 	if request.Kind != offline.KindReply {
 		return offline.Answer{}
@@ -31,6 +34,10 @@ func (s *stage) play(request *offline.Request) offline.Answer {
 			return offline.Answer{Text: heldReply, Fault: offline.FaultFailed, FaultAfter: 3}
 		}
 		return offline.Answer{Text: "The second attempt worked."}
+	case "refuse":
+		if s.firstTime(request.Current) {
+			return offline.Answer{Fault: offline.Fault404}
+		}
 	case "hostile":
 		return offline.Answer{Text: hostileReply}
 	case "markdown":
@@ -95,7 +102,11 @@ func TestTalk(t *testing.T) {
 	calls.HandleFunc("POST /start", func(http.ResponseWriter, *http.Request) { stop = r.start() })
 	desk := httptest.NewServer(calls)
 	t.Cleanup(desk.Close)
-	r.inBrowser("talk.mjs", env{"STAGE": desk.URL})
+	expired, err := auth.Mint([]byte(testkit.JWTSecret), r.user, "", time.Minute, time.Now().Add(-time.Hour))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.inBrowser("talk.mjs", env{"STAGE": desk.URL, "EXPIRED": expired})
 }
 
 // TestReading is how long chats are read, and how the page is used without a mouse or with little room.

@@ -1,6 +1,7 @@
 import { lazy, LocationProvider, Route, Router, useLocation } from 'preact-iso';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { connect, sayError, SignedInContext, type SignedIn } from './api';
+import { tellChange } from './changes';
 import { loadConfig, type Config } from './config';
 import { findSession, onSignedOutElsewhere, takeTokenFromAddress, type Session } from './session';
 import { focusHeading, Shell } from './ui/shell';
@@ -24,7 +25,7 @@ export function App() {
     setOver(false);
     if (signedIn?.session.userId === session.userId) {
       signedIn.session = session;
-      return;
+      return tellChange(); // what failed meanwhile is read again
     }
     leave();
     const entered = connect(session, () => setOver(true));

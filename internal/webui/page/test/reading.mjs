@@ -40,6 +40,12 @@ await run({
     assert.ok(at > 0 && at < 844, `number 7 is at ${at}`);
   },
 
+  async 'a chat that does not exist says so'() {
+    await tab.goto(`${BASE}/app/chats/${crypto.randomUUID()}`);
+    await tab.getByRole('alert').getByRole('link', { name: 'Go to your chats.' }).waitFor();
+    await isAccessible(tab, 'no chat');
+  },
+
   async 'all of it works by the keyboard'() {
     const wide = await newBrowser({ viewport: desktop });
     tab = await open(wide, '/app/');

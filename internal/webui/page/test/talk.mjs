@@ -84,6 +84,22 @@ await run({
     assert.equal(await replies(tab).count(), 3);
   },
 
+  async 'a message that the model refuses is stored, and tried again'() {
+    await say(tab, 'refuse once');
+    await tab.getByRole('button', { name: 'Try again' }).waitFor();
+    assert.equal(await asked(tab).filter({ hasText: 'refuse once' }).count(), 1);
+    await tab.reload();
+    await asked(tab).filter({ hasText: 'fail once' }).waitFor(); // the list is there
+    await tab.getByRole('button', { name: 'Try again' }).waitFor();
+    assert.equal(await asked(tab).filter({ hasText: 'refuse once' }).count(), 1);
+    assert.equal(await tab.getByText('This reply broke off.').count(), 0);
+    await tab.getByRole('button', { name: 'Try again' }).click();
+    await reads(words(tab), /refuse once/);
+    await tab.getByRole('button', { name: 'Send' }).waitFor();
+    assert.equal(await asked(tab).filter({ hasText: 'refuse once' }).count(), 1);
+    assert.equal(await replies(tab).count(), 4);
+  },
+
   async 'Markdown is drawn'() {
     await say(tab, 'markdown please');
     const reply = replies(tab).last();
@@ -220,8 +236,13 @@ await run({
     assert.equal(await asked(tab).count(), before + 1);
   },
 
-  async 'an unsent message survives a reload'() {
+  async 'an unsent message survives a reload, or is taken back'() {
     await stage('/stop');
+    await say(tab, 'Rather not');
+    await tab.getByRole('button', { name: 'Stop the reply' }).click();
+    await tab.getByRole('button', { name: 'Send' }).waitFor();
+    assert.equal(await composer(tab).inputValue(), 'Rather not');
+    assert.equal(await asked(tab).filter({ hasText: 'Rather not' }).count(), 0);
     await say(tab, 'Sent from a tunnel');
     await tab.getByText('The server cannot be reached.').waitFor();
     const kept = await tab.evaluate(() => Object.keys(localStorage).filter((key) => key.includes('.turn.')).length);
@@ -252,5 +273,15 @@ await run({
     await tab.getByRole('button', { name: 'Sign in' }).click();
     await replies(tab).first().waitFor();
     assert.equal(await composer(tab).inputValue(), '');
+  },
+
+  async 'a token that has expired is replaced, and what was written goes out'() {
+    const late = await open(await newBrowser(), chat, process.env.EXPIRED);
+    const dialog = late.getByRole('dialog', { name: 'Your session has ended' });
+    await dialog.waitFor();
+    await dialog.getByLabel('Access token').fill(process.env.TOKEN);
+    await dialog.getByRole('button', { name: 'Sign in' }).click();
+    await replies(late).first().waitFor();
+    await dialog.waitFor({ state: 'detached' });
   },
 });

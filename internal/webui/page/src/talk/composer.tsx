@@ -20,7 +20,8 @@ interface Props {
   chatId?: string;
   running: boolean;
   onSend: (draft: Draft) => void;
-  onStop: () => void;
+  /** Resolves with a text that is to be written again. */
+  onStop: () => Promise<string | undefined>;
 }
 
 /** Where a message is written. What is not sent survives a reload. */
@@ -53,6 +54,12 @@ export function Composer({ chatId, running, onSend, onStop }: Props) {
     onSend({ content: content.trim(), files });
     write('');
     setFiles([]);
+    input.current!.focus();
+  }
+
+  async function stop() {
+    const back = await onStop();
+    if (back) write([back, content].filter(Boolean).join('\n'));
     input.current!.focus();
   }
 
@@ -95,7 +102,7 @@ export function Composer({ chatId, running, onSend, onStop }: Props) {
           <textarea id="write" ref={input} rows={1} dir="auto" placeholder="Write a message" value={content} onInput={(event) => write(event.currentTarget.value)} onKeyDown={pressed} enterkeyhint="enter" />
         </label>
         {running ? (
-          <button type="button" class="primary square" aria-label="Stop the reply" title="Stop the reply" onClick={onStop}><Icon name="stop" /></button>
+          <button type="button" class="primary square" aria-label="Stop the reply" title="Stop the reply" onClick={stop}><Icon name="stop" /></button>
         ) : (
           <button class="primary square" aria-label="Send" title="Send" disabled={!ready}><Icon name="send" /></button>
         )}

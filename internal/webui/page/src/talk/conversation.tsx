@@ -2,7 +2,7 @@ import { useLocation } from 'preact-iso';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { sayError, useClient } from '../api';
 import { tellChange, useRefresh } from '../changes';
-import { isOver, type Schemas, type Turn } from '../throughline';
+import { cancel, isOver, type Schemas, type Turn } from '../throughline';
 import { announce } from '../ui/announce';
 import { Icon } from '../ui/icon';
 import { useTitle } from '../ui/title';
@@ -16,7 +16,7 @@ type Chat = Schemas['Chat'];
 
 /** One chat, or the one that begins with the next message. */
 export function Conversation({ chatId, alone }: { chatId?: string; alone: boolean }) {
-  const { turns } = useClient();
+  const { api, turns } = useClient();
   const { route } = useLocation();
   const [chat, setChat] = useChat(chatId);
   const history = useMessages(chatId);
@@ -53,7 +53,22 @@ export function Conversation({ chatId, alone }: { chatId?: string; alone: boolea
     turns.send({ clientMessageId, content, chatId, options });
   }
 
-  const stop = () => turns.stop(busy!).catch((error) => setProblem(sayError(error)));
+  /** The text of a message that nobody has heard of yet is given back. */
+  async function stop(): Promise<string | undefined> {
+    try {
+      if (busy!.chatId) {
+        await cancel(busy!.chatId, api);
+        return undefined;
+      }
+    } catch (error) {
+      if (!(error instanceof TypeError) || busy!.cursor) {
+        setProblem(sayError(error));
+        return undefined;
+      }
+    }
+    turns.drop(busy!);
+    return busy!.content;
+  }
 
   return (
     <section class="conversation" aria-labelledby="chat">
@@ -66,7 +81,7 @@ export function Conversation({ chatId, alone }: { chatId?: string; alone: boolea
             {!chatId && loose.length === 0 && <Welcome temporary={temporary} setTemporary={setTemporary} />}
             {shown.map((message) => <StoredMessage key={message.id} message={message} change={history.change} remove={history.remove} />)}
             {loose.map((turn) => (
-              <RunningTurn key={turn.clientMessageId ?? turn.messageId} turn={turn} asked={isAsked(turn, shown)} retry={() => turns.retry(turn)} drop={() => turns.drop(turn)} />
+              <RunningTurn key={turn.clientMessageId ?? turn.messageId} turn={turn} asked={shown.some((message) => message.id === askedBy(turn, shown))} retry={() => turns.retry(turn)} drop={() => turns.drop(turn)} />
             ))}
             {(problem || history.problem) && <p role="alert">{problem || history.problem}</p>}
           </div>
@@ -84,15 +99,16 @@ function together(messages: Message[], turns: Turn[]): { shown: Message[]; loose
     const reply = turn.messageId ? stored.get(turn.messageId) : undefined;
     return turn.status === 'failed' || !reply || reply.status === 'streaming';
   });
-  const byTurn = new Set(loose.flatMap((turn) => [turn.messageId, turn.userMessageId]));
+  const byTurn = new Set(loose.flatMap((turn) => [turn.messageId, askedBy(turn, messages)]));
   const shown = messages.filter((one) => !one.superseded_by && one.status !== 'streaming' && (one.role === 'user' || !(byTurn.has(one.id) || byTurn.has(one.reply_to ?? ''))));
   return { shown, loose };
 }
 
-/** Whether the user's message of a turn is shown already. The server stores it before it answers, also with a failure. */
-function isAsked(turn: Turn, shown: Message[]): boolean {
-  const last = shown.findLast((message) => message.role === 'user');
-  return turn.userMessageId ? shown.some((message) => message.id === turn.userMessageId) : turn.status === 'failed' && last?.content === turn.content;
+/** The stored message of the user that a turn is about. The server stores it before it answers, also with a failure. */
+function askedBy(turn: Turn, messages: Message[]): string | undefined {
+  if (turn.userMessageId || turn.status !== 'failed') return turn.userMessageId;
+  const last = messages.findLast((message) => message.role === 'user');
+  return last?.content === turn.content ? last?.id : undefined;
 }
 
 function useChat(chatId: string | undefined): [Chat | undefined, (chat: Chat) => void] {

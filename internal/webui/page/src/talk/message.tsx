@@ -25,6 +25,7 @@ export const StoredMessage = memo(function StoredMessage({ message, ...changes }
     <article class={`message ${role}`} id={`message-${id}`} tabIndex={-1} data-status={status}>
       <h2 class="unseen">{speakers[role]}, <When at={at} /></h2>
       <Words role={role} text={content} />
+      {!content && message.tool_calls && <p class="note">It asked a tool.</p>}
       {files.map((file) => <p class="attached" key={file.path}><Icon name="file" /> <bdi>{file.path}</bdi></p>)}
       {notes[status] && <p class="note">{notes[status]}</p>}
       {pinned && <p class="note"><Icon name="pin" /> Pinned: it stays in what the model reads.</p>}

@@ -1,6 +1,6 @@
 import { useEffect, useState } from 'preact/hooks';
 import { storageKey } from '../session';
-import { cancel, follow, isOver, newTurn, tryAgain, watchedTurn, type Api, type NewMessage, type Turn } from '../throughline';
+import { follow, isOver, newTurn, tryAgain, watchedTurn, type Api, type NewMessage, type Turn } from '../throughline';
 
 /** What came may be stored this much later, in milliseconds: what is missing then comes again. */
 const SAVE_WITHIN = 1000;
@@ -67,12 +67,6 @@ export class Turns {
     this.#save(turn);
     this.#follow(turn);
     this.#tell();
-  }
-
-  /** Stops the reply, on whichever server it runs. One that no server has heard of yet is only dropped. */
-  async stop(turn: Turn): Promise<void> {
-    if (turn.chatId) await cancel(turn.chatId, this.api);
-    else this.drop(turn);
   }
 
   /** Forgets a turn: it was given up, or its messages are shown from the server's list now. */
