@@ -7,7 +7,7 @@ import { useRemembered, type Loaded } from './load';
 import { Legend, Strip, Swatch } from './strip';
 import { receiptOf, Tokens } from './tokens';
 import { beginningOf, placed, places, turnsOf, type Memory, type Turn } from './turns';
-import { countOf, sectionNames, turnPath, Why } from './why';
+import { SectionName, turnPath, Why } from './why';
 import './remembers.css';
 
 export { Why };
@@ -61,12 +61,12 @@ function Replied({ id, loaded }: { id: string; loaded: Loaded }) {
 function Turns({ turns, wanted, chatId }: { turns: Turn[]; wanted: number; chatId: string }) {
   const [seq, setSeq] = useState<number>();
   const [open, setOpen] = useState(false);
-  const card = useRef<HTMLDivElement>(null);
+  const card = useRef<HTMLElement>(null);
   useEffect(() => {
     if (!wanted) return;
     setSeq(wanted);
     setOpen(true);
-    card.current?.scrollIntoView({ block: 'nearest' });
+    card.current!.focus();
   }, [wanted]);
 
   const found = turns.findLastIndex((turn) => turn.seq <= (seq ?? Infinity));
@@ -74,24 +74,26 @@ function Turns({ turns, wanted, chatId }: { turns: Turn[]; wanted: number; chatI
   return (
     <>
       <Strip turns={turns} at={at} onMove={(index) => setSeq(turns[index].seq)} onOpen={() => setOpen((shown) => !shown)} />
-      <div ref={card}><TurnCard turn={turns[at]} chatId={chatId} open={open} onToggle={setOpen} /></div>
+      <article ref={card} class="turn-card" tabIndex={-1} aria-label={`Turn ${turns[at].number}`}>
+        <OneTurn turn={turns[at]} chatId={chatId} open={open} onToggle={setOpen} />
+      </article>
       <Legend turns={turns} />
     </>
   );
 }
 
-interface TurnCardProps {
+interface OneTurnProps {
   turn: Turn;
   chatId: string;
   open: boolean;
   onToggle: (open: boolean) => void;
 }
 
-function TurnCard({ turn, chatId, open, onToggle }: TurnCardProps) {
+function OneTurn({ turn, chatId, open, onToggle }: OneTurnProps) {
   const reply = turn.messages.findLast((message) => message.role === 'assistant' && receiptOf(message.metadata));
   const pinned = turn.messages.some((message) => message.pinned);
   return (
-    <article class="turn-card" aria-label={`Turn ${turn.number}`}>
+    <>
       <p>
         <Swatch place={turn.place} /> <b>{places[turn.place].name}</b>: {places[turn.place].says}.{' '}
         <span class="soft"><When at={turn.messages[0].created_at} />, {turn.tokens} tokens{pinned && ', pinned'}</span>
@@ -106,7 +108,7 @@ function TurnCard({ turn, chatId, open, onToggle }: TurnCardProps) {
         ))}
       </details>
       {reply && <a href={`/app/chats/${chatId}/memory?why=${reply.id}`}>Why it said that</a>}
-    </article>
+    </>
   );
 }
 
@@ -152,7 +154,7 @@ function Sections({ memory }: { memory: Memory }) {
     <div class="why">
       {memory.sections.map((section) => (
         <details key={section.name} open={section.name === 'recall' || section.name === 'memories'}>
-          <summary>{sectionNames[section.name] ?? section.name} <span class="soft">{countOf(section)}</span></summary>
+          <summary><SectionName section={section} /></summary>
           <pre dir="auto">{section.text}</pre>
         </details>
       ))}

@@ -29,7 +29,7 @@ export const places: Record<Place, { name: string; says: string }> = {
 
 /**
  * Groups messages into turns as the server does (internal/memory/turns.go): a message of the user begins one, a reply
- * belongs to the message that it answers, and what has no text counts nowhere.
+ * belongs to the message that it answers, what nobody said joins its neighbours, and what has no text counts nowhere.
  */
 export function turnsOf(messages: Message[]): Turn[] {
   const turns: Turn[] = [];
@@ -38,7 +38,8 @@ export function turnsOf(messages: Message[]): Turn[] {
     const counts = message.token_count > 0 || message.status === 'streaming';
     if (!counts || message.superseded_by) continue;
     const answered = message.reply_to ? turnOf.get(message.reply_to) : turns.at(-1);
-    const begins = message.role === 'user' || turns.length === 0 || (!answered && message.role === 'assistant');
+    const afterNotes = turns.length === 1 && !turns[0].messages.some(isSaid);
+    const begins = turns.length === 0 || (!afterNotes && (message.role === 'user' || (!answered && message.role === 'assistant')));
     const turn = begins ? { number: turns.length + 1, seq: message.seq, messages: [], tokens: 0, place: 'dropped' as Place } : (answered ?? turns.at(-1)!);
     if (begins) turns.push(turn);
     turn.messages.push(message);
@@ -47,6 +48,8 @@ export function turnsOf(messages: Message[]): Turn[] {
   }
   return turns;
 }
+
+const isSaid = (message: Message) => message.role === 'user' || message.role === 'assistant';
 
 /** Says of each turn where it is, by what the server says the next prompt shows. */
 export function placed(turns: Turn[], memory: Memory): Turn[] {

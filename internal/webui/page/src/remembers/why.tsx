@@ -8,10 +8,11 @@ type WhyReply = Schemas['Why'];
 /** Where a turn is shown, by its chat and the seq of one of its messages. */
 export const turnPath = (chatId: string, seq: number) => `/app/chats/${chatId}/memory?turn=${seq}`;
 
-/** What each section of a prompt is called. */
-export const sectionNames: Record<string, string> = {
-  brief: 'The brief', kept: 'Kept messages', recent: 'Recent turns', files: 'Files', memories: 'What is remembered of you',
-  topic: 'The topic that came back', recall: 'Earlier turns, quoted', sources: 'Sources',
+/** What each section of a prompt is called, and what it consists of, one and several. */
+const sections: Record<string, [name: string, one: string, several: string]> = {
+  brief: ['The brief', 'turn', 'turns'], kept: ['Kept messages', 'message', 'messages'], recent: ['Recent turns', 'turn', 'turns'], files: ['Files', 'file', 'files'],
+  memories: ['What is remembered of you', 'memory', 'memories'], topic: ['The topic that came back', 'topic', 'topics'],
+  recall: ['Earlier turns, quoted', 'turn', 'turns'], sources: ['Sources', 'source', 'sources'],
 };
 
 const failures: Record<string, string> = { late: 'came too late', failed: 'failed' };
@@ -43,22 +44,28 @@ export function Why({ messageId }: { messageId: string }) {
   );
 }
 
-function WhySection({ section, why }: { section: Schemas['SectionAccount']; why: WhyReply }) {
+function WhySection({ section, why }: { section: Account; why: WhyReply }) {
   const Content = contents[section.name];
+  if (!Content && !section.failure) return <p><SectionName section={section} /></p>;
   return (
     <details open={section.name !== 'recent' && section.name !== 'brief'}>
-      <summary>{sectionNames[section.name] ?? section.name} <span class="soft">{countOf(section)}</span></summary>
+      <summary><SectionName section={section} /></summary>
       {section.failure && <p>Looking this up {failures[section.failure] ?? section.failure}, so the reply went without it.</p>}
       {Content && <Content why={why} />}
     </details>
   );
 }
 
-/** What a section took, and what of it had no room. */
-export function countOf(section: Pick<Schemas['SectionAccount'], 'tokens' | 'items' | 'left_out' | 'shortened'>): string {
-  const left = section.left_out ? `, ${section.left_out} left out` : '';
-  const shortened = section.shortened ? `, ${section.shortened} shortened` : '';
-  return `${section.tokens.toLocaleString()} ${section.tokens === 1 ? 'token' : 'tokens'}, ${section.items} shown${left}${shortened}`;
+type Account = Pick<Schemas['SectionAccount'], 'name' | 'tokens' | 'items' | 'left_out' | 'shortened' | 'failure'>;
+
+/** A section's name, what it took, and what of it had no room. */
+export function SectionName({ section }: { section: Account }) {
+  const [name, one, several] = sections[section.name] ?? [section.name, 'item', 'items'];
+  const counts = [
+    `${section.items} ${section.items === 1 ? one : several}`, `${section.tokens.toLocaleString()} tokens`,
+    section.left_out && `${section.left_out} left out`, section.shortened && `${section.shortened} shortened`,
+  ];
+  return <>{name} <span class="soft">{counts.filter(Boolean).join(', ')}</span></>;
 }
 
 const contents: Record<string, (props: { why: WhyReply }) => preact.ComponentChildren> = {
