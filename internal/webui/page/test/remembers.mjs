@@ -168,6 +168,21 @@ await run({
     await brief.getByText('The text of this version is deleted').waitFor();
   },
 
+  async 'what a clear left behind is told from what is dropped'() {
+    await call('POST', `/v1/chats/${CHAT}/clear`);
+    await tab.getByRole('button', { name: 'Look again' }).click();
+    await legend(tab, 'Left behind').waitFor();
+    assert.equal(await counted(tab, 'Not shown'), 0);
+    await moveTo(strip(tab), 0);
+    assert.match(await says(strip(tab)), /^Turn 1 of 2\d, Left behind: from before the context was cleared/);
+    await moveTo(versions(tab), 100);
+    await section(tab, 'The brief over time').getByText('emptied by a clear').waitFor();
+    await tab.getByRole('link', { name: 'Show it in the chat' }).click();
+    await tab.locator('.message').filter({ hasText: 'Rosa Lindqvist' }).first().waitFor();
+    await tab.goBack();
+    await tab.getByRole('heading', { name: 'What it remembers' }).waitFor();
+  },
+
   async 'a server that does not answer is said, and asked again'() {
     await tab.route('**/memory', (route) => (route.request().resourceType() === 'fetch' ? route.abort() : route.continue()));
     await tab.getByRole('button', { name: 'Look again' }).click();

@@ -27,7 +27,7 @@ export function Brief({ revisions, turns, linkTo }: Props) {
   return (
     <>
       <label>
-        Version {at + 1} of {last + 1}
+        Version {revision.version} of {oldestFirst[last].version}
         <input
           type="range" min={0} max={last} value={at} aria-valuetext={`Version ${revision.version}, ${revision.kind}`}
           onInput={(event) => setPicked(Number(event.currentTarget.value))}

@@ -1,6 +1,7 @@
 import { useLocation } from 'preact-iso';
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { sayError, useClient } from '../api';
+import { useTitle } from '../ui/title';
 import { When } from '../ui/when';
 import { Brief } from './brief';
 import { useRemembered, type Loaded } from './load';
@@ -15,6 +16,7 @@ export { Why };
 /** What the memory of a chat holds: every turn, the brief over time, what it costs, and why a reply said what it said. */
 export function Remembers({ id }: { id: string }) {
   const { loaded, problem, again } = useRemembered(id);
+  useTitle(`What it remembers${loaded?.chat.title ? `: ${loaded.chat.title}` : ''}`);
   return (
     <main id="main" class="remembers" tabIndex={-1}>
       <p class="back"><a href={`/app/chats/${id}`} dir="auto">← {loaded?.chat.title || 'The chat'}</a></p>
@@ -107,7 +109,10 @@ function OneTurn({ turn, chatId, open, onToggle }: OneTurnProps) {
           </div>
         ))}
       </details>
-      {reply && <a href={`/app/chats/${chatId}/memory?why=${reply.id}`}>Why it said that</a>}
+      <p class="ways">
+        <a href={`/app/chats/${chatId}?seq=${turn.seq}`}>Show it in the chat</a>
+        {reply && <a href={`/app/chats/${chatId}/memory?why=${reply.id}`}>Why it said that</a>}
+      </p>
     </>
   );
 }
