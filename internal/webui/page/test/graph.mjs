@@ -11,7 +11,7 @@ const search = () => tab.getByRole('search', { name: 'Graph' });
 const frame = () => tab.locator('svg > g').getAttribute('transform');
 const dots = (where = tab) => where.locator('.dot').evaluateAll((all) => all.map((dot) => dot.getAttribute('transform')));
 /** Names that are drawn over one another, by more than a pixel. */
-const covered = () => tab.locator('.dot.named text').evaluateAll((texts) => {
+const covered = () => tab.locator('.name.named').evaluateAll((texts) => {
   const boxes = texts.map((text) => [text.textContent, text.getBoundingClientRect()]);
   return boxes.flatMap(([name, a], i) => boxes.slice(0, i)
     .filter(([, b]) => a.left + 1 < b.right && b.left + 1 < a.right && a.top + 1 < b.bottom && b.top + 1 < a.bottom)

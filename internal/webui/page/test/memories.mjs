@@ -11,6 +11,9 @@ const says = (news) => tab.getByRole('status').filter({ hasText: news }).waitFor
 const filterBy = (name, value) => tab.getByRole('search').getByLabel(name).selectOption({ label: value });
 const gone = (words) => item(words).first().waitFor({ state: 'detached' });
 
+/** The focus is where a person goes on. It moves a frame after what was pressed is gone. */
+const focused = (text) => tab.waitForFunction((wanted) => document.activeElement.matches('button, li') && wanted.test(document.activeElement.textContent), text);
+
 /** Says something in a chat, and has it read for memories at once. */
 async function tell(content, chat) {
   const said = chat
@@ -105,6 +108,7 @@ await run({
     await isAccessible(tab, 'a correction');
     await tab.getByRole('button', { name: 'Save', exact: true }).first().click();
     await item('oat milk in coffee').getByText('Corrected by you').first().waitFor();
+    await focused(/^Correct$/);
     await item('oat milk in coffee').locator('summary').click();
     await item('oat milk in coffee').locator('li', { hasText: 'Corrected by you' }).first().waitFor();
     assert.equal((await call('GET', '/v1/memories?q=coffee')).memories[0].pinned, true);
@@ -120,7 +124,7 @@ await run({
     await press('Likes marzipan.', 'Accept');
     await inbox.getByText('Likes marzipan.').waitFor({ state: 'detached' });
     await item('Likes marzipan.').waitFor();
-    assert.ok(await tab.evaluate(() => document.activeElement.id === 'remembered'), 'the focus is lost');
+    await focused(/Dislikes rain/);
     await press('Dislikes rain.', 'Reject');
     await tab.getByRole('dialog').getByRole('button', { name: 'Forget' }).click();
     await inbox.waitFor({ state: 'detached' });
@@ -172,12 +176,15 @@ await run({
     await isAccessible(tab, 'a question');
     await tab.keyboard.press('Escape');
     await dialog.waitFor({ state: 'detached' });
-    await press('walnuts', 'Forget');
+    await focused(/^Forget$/);
+    await tab.keyboard.press('Enter');
     assert.ok(await dialog.getByRole('checkbox', { name: /Make the summaries anew/ }).isChecked());
     const asked = tab.waitForRequest((request) => request.method() === 'DELETE');
     await dialog.getByRole('button', { name: 'Forget', exact: true }).click();
     assert.match((await asked).url(), /\?also=summaries$/);
     await gone('walnuts');
+    await focused(/plays the cello/);
+    await item('record number 0.').waitFor(); // what was read on stays
   },
 
   async 'forgets by words, in two steps'() {

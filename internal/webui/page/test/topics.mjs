@@ -101,10 +101,10 @@ await run({
   async 'merges, after a question'() {
     await press('Rosin', 'Merge');
     await item('Rosin').getByLabel('Give its messages to').selectOption({ label: '<b>Bows</b> & hair' });
-    await press('Rosin', 'Merge');
+    await press('Rosin', 'Merge them');
     const dialog = tab.getByRole('dialog', { name: 'Merge for good?' });
     await dialog.getByRole('button', { name: 'Cancel' }).click();
-    await press('Rosin', 'Merge');
+    await press('Rosin', 'Merge them');
     await dialog.getByRole('button', { name: 'Merge', exact: true }).click();
     await item('Rosin').getByText('Merged', { exact: true }).waitFor();
     await item('<b>Bows</b> & hair').getByText('12 messages').waitFor();
@@ -126,5 +126,13 @@ await run({
     await tab.goto(tab.url().replace(EXPIRED, '00000000-0000-4000-8000-000000000000'));
     await tab.getByRole('alert').waitFor();
     await isAccessible(tab, 'a chat that is not there');
+  },
+
+  async 'where the server remembers nothing, writing is refused in place'() {
+    await tab.goto(new URL('/app/memories', tab.url()).href);
+    await tab.getByLabel('Remember this about me').fill('Has two cats.');
+    await tab.getByRole('button', { name: 'Remember', exact: true }).click();
+    await tab.getByRole('alert').waitFor();
+    assert.equal(await tab.getByLabel('Remember this about me').inputValue(), 'Has two cats.');
   },
 });

@@ -51,7 +51,8 @@ export function draw(svg: SVGSVGElement, { nodes, links }: Shown, onSelect: (nam
   const dots = world.append('g').selectAll<SVGGElement, Node>('g').data(nodes).join('g')
     .attr('class', (node) => `dot ${node.type}`).on('click', (_, node) => onSelect(node.name));
   dots.append('circle').attr('r', radius);
-  const names = dots.append('text').attr('font-size', LETTERS).text((node) => shorten(node.name));
+  const names = world.append('g').selectAll<SVGTextElement, Node>('text').data(nodes).join('text') // above all dots
+    .attr('class', 'name').attr('font-size', LETTERS).text((node) => shorten(node.name));
   dots.append('title').text((node) => `${node.name}, ${node.type}`);
   const widths = new Map(nodes.map((node, i) => [node, names.nodes()[i].getComputedTextLength()]));
 
@@ -66,7 +67,8 @@ export function draw(svg: SVGSVGElement, { nodes, links }: Shown, onSelect: (nam
       const top = (node.y! + radius(node)) * scale;
       return [middle - half, top, middle + half, top + LETTERS + 5];
     });
-    dots.classed('named', (node) => named.has(node)).classed('chosen', (node) => node.name === chosen);
+    names.classed('named', (node) => named.has(node));
+    dots.classed('chosen', (node) => node.name === chosen);
     lines.classed('near', (link) => touches(link, chosen));
     words.classed('near', (link) => touches(link, chosen));
   };
@@ -74,6 +76,7 @@ export function draw(svg: SVGSVGElement, { nodes, links }: Shown, onSelect: (nam
     lines.attr('x1', (l) => l.source.x!).attr('y1', (l) => l.source.y!).attr('x2', (l) => l.target.x!).attr('y2', (l) => l.target.y!);
     words.attr('x', (l) => (l.source.x! + l.target.x!) / 2).attr('y', (l) => (l.source.y! + l.target.y!) / 2);
     dots.attr('transform', (node) => `translate(${node.x},${node.y})`);
+    names.attr('transform', (node) => `translate(${node.x},${node.y})`);
     name();
   };
   const zooming = zoom<SVGSVGElement, unknown>().scaleExtent([0.1, 8]).extent(() => [[0, 0], [svg.clientWidth, svg.clientHeight]]);

@@ -1,4 +1,4 @@
-import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
+import { useCallback, useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 
 /** One thing that a person does: at most one at a time, with the error of the last one. */
 export function useAction() {
@@ -51,9 +51,25 @@ export function useLoaded<T>(key: string, load: (signal: AbortSignal) => Promise
   return { value, setValue, error, loading, reload };
 }
 
-/** Moves the focus to what appears, such as the first field of a form, and again when key changes. */
+/** Moves the focus to what appears, such as the first field of a form, and again when key changes. It comes back afterwards. */
 export function useFocus<E extends HTMLElement>(key = '') {
   const ref = useRef<E>(null);
+  useFocusBack();
   useEffect(() => ref.current?.focus(), [key]);
   return ref;
+}
+
+/** When this goes, the focus that would be lost returns to where it was before. */
+export function useFocusBack() {
+  useLayoutEffect(() => {
+    const before = document.activeElement as HTMLElement | null;
+    return () => afterwards(() => {
+      if (document.activeElement === document.body) before?.focus({ preventScroll: true });
+    });
+  }, []);
+}
+
+/** Does something when the page shows what has just changed. A dialog that is closing keeps the focus until then. */
+export function afterwards(work: () => void) {
+  requestAnimationFrame(work);
 }

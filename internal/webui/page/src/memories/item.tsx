@@ -14,11 +14,11 @@ const origins = { extracted: 'from a chat', user: 'written by you', import: 'imp
 type Change = { content?: string; type?: Memory['memory_type']; durable?: boolean; pinned?: boolean; status?: 'active' | 'archived' };
 
 /**
- * A memory with what can be done to it. replace shows it as it is now, moved is told when it no longer belongs where it is,
- * say what a screen reader should hear.
+ * A memory with what can be done to it. replace shows it as it is now, moved is told when its status is another one or it is
+ * forgotten (then without it), say is told what happened.
  */
 export function MemoryItem({ memory, replace, moved, say, open = false }: {
-  memory: Memory; replace: (memory: Memory) => void; moved: (news: string) => void; say: (news: string) => void; open?: boolean;
+  memory: Memory; replace: (memory: Memory) => void; moved: (news: string, now?: Memory) => void; say: (news: string) => void; open?: boolean;
 }) {
   const { client } = useClient();
   const { busy, error, run } = useAction();
@@ -38,8 +38,7 @@ export function MemoryItem({ memory, replace, moved, say, open = false }: {
     }
   });
   const become = (status: 'active' | 'archived', news: string) => () => run(async () => {
-    await change({ status });
-    moved(news);
+    moved(news, await change({ status }));
   });
   const corrected = async (body: Change) => {
     const now = await change(body);
@@ -48,11 +47,11 @@ export function MemoryItem({ memory, replace, moved, say, open = false }: {
       say('Saved.');
       return replace(now);
     }
-    moved('Saved.');
+    moved('Saved.', now);
   };
   const label = { 'aria-describedby': `memory-${memory.id}` };
   return (
-    <li class={`item ${memory.status}`}>
+    <li id={`item-${memory.id}`} class={memory.status} tabIndex={-1}>
       {mode === 'correct'
         ? <Correct memory={memory} save={corrected} cancel={() => setMode('')} />
         : <p id={`memory-${memory.id}`} class="words" dir="auto">{memory.content}</p>}
@@ -73,7 +72,7 @@ export function MemoryItem({ memory, replace, moved, say, open = false }: {
         {memory.status === 'active' && (
           <button type="button" {...label} aria-pressed={memory.pinned} disabled={busy} onClick={pin}>Pin</button>
         )}
-        <button type="button" {...label} disabled={busy || mode === 'correct'} onClick={() => setMode('correct')}>Correct</button>
+        <button type="button" {...label} aria-expanded={mode === 'correct'} disabled={busy} onClick={() => setMode(mode ? '' : 'correct')}>Correct</button>
         {memory.status === 'active' && (
           <button type="button" {...label} disabled={busy} onClick={become('archived', 'Put away.')}>Put away</button>
         )}

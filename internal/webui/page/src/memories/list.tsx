@@ -5,7 +5,7 @@ import { useClient, type SignedIn } from '../api';
 import { useTitle } from '../ui/title';
 import { Add } from './add';
 import { ForgetByWords, ForgetEverything } from './forget';
-import { useAction, useFocus, useLoaded } from './hooks';
+import { afterwards, useAction, useFocus, useLoaded } from './hooks';
 import { MemoryItem } from './item';
 import { Failure } from './parts';
 import { SettingsForm } from './settings';
@@ -76,7 +76,7 @@ function Lists({ filter, version, say, changed }: {
         <section aria-labelledby="inbox">
           <h2 id="inbox">Inbox <span class="quiet">{waiting.length}</span></h2>
           <p class="quiet">Uncertain, or against what you wrote yourself. No reply uses these until you accept them.</p>
-          <Items memories={waiting} set={inbox.setValue} say={say} changed={changed} />
+          <Items memories={waiting} set={inbox.setValue} say={say} keeps={false} moved={changed} />
         </section>
       )}
       <section aria-labelledby="remembered">
@@ -86,7 +86,7 @@ function Lists({ filter, version, say, changed }: {
         {found.error || inbox.error ? <button type="button" onClick={() => { found.reload(); inbox.reload(); }}>Try again</button> : null}
         {!found.value && found.loading && <p class="quiet">Loading …</p>}
         {found.value && listed.length === 0 && <p class="quiet">{nothing(filter)}</p>}
-        <Items memories={listed} set={found.setValue} say={say} changed={changed} />
+        <Items memories={listed} set={found.setValue} say={say} keeps={filter.status === 'all'} moved={say} />
         {next && <button type="button" disabled={more.busy} onClick={readOn}>Show more</button>}
         <Failure error={more.error} />
       </section>
@@ -139,19 +139,27 @@ function Filters({ filter }: { filter: Filter }) {
   );
 }
 
-function Items({ memories, set, say, changed }: {
-  memories: Memory[]; set: (next: (before?: Listing) => Listing | undefined) => void;
-  say: (news: string) => void; changed: (news: string) => void;
+type Change = (next: (before?: Listing) => Listing | undefined) => void;
+
+/** A list of memories. keeps says whether one whose status changed stays in it, moved what happened to one that does not. */
+function Items({ memories, set, say, keeps, moved }: {
+  memories: Memory[]; set: Change; say: (news: string) => void; keeps: boolean; moved: (news: string) => void;
 }) {
   const replace = (memory: Memory) =>
     set((before) => before && { ...before, memories: before.memories.map((m) => (m.id === memory.id ? memory : m)) });
-  const gone = (news: string) => {
-    document.getElementById('remembered')?.focus(); // the button that was pressed goes with its memory
-    changed(news);
+  const leave = (memory: Memory, i: number) => (news: string, now?: Memory) => {
+    if (now && keeps) {
+      say(news);
+      return replace(now);
+    }
+    const near = memories[i + 1] ?? memories[i - 1];
+    afterwards(() => document.getElementById(near ? `item-${near.id}` : 'remembered')?.focus({ preventScroll: true }));
+    set((before) => before && { ...before, memories: before.memories.filter((m) => m.id !== memory.id) });
+    moved(news);
   };
   return (
     <ul class="items">
-      {memories.map((memory) => <MemoryItem key={memory.id} memory={memory} replace={replace} moved={gone} say={say} />)}
+      {memories.map((memory, i) => <MemoryItem key={memory.id} memory={memory} replace={replace} moved={leave(memory, i)} say={say} />)}
     </ul>
   );
 }

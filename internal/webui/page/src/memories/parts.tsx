@@ -3,6 +3,7 @@ import { useEffect, useRef } from 'preact/hooks';
 
 import { sayError } from '../api';
 import { ThroughlineError } from '../throughline';
+import { useFocusBack } from './hooks';
 
 /** What failed, said where it did. */
 export function Failure({ error }: { error: unknown }) {
@@ -21,7 +22,8 @@ export function Confirm({ title, action, keep = 'Keep', busy, error, onConfirm, 
   onConfirm: () => void; onCancel: () => void; children: ComponentChildren;
 }) {
   const dialog = useRef<HTMLDialogElement>(null);
-  useEffect(() => dialog.current?.showModal(), []);
+  useFocusBack();
+  useEffect(() => dialog.current!.showModal(), []);
   return (
     <dialog ref={dialog} aria-labelledby="confirm-title" onCancel={(event) => { event.preventDefault(); onCancel(); }}>
       <h2 id="confirm-title">{title}</h2>

@@ -97,7 +97,7 @@ function TopicItem({ chat, topic, all, changed }: { chat: string; topic: Topic; 
   const others = all.filter((other) => other.id !== topic.id && other.state !== 'merged');
   const title = `topic-${topic.id}`;
   return (
-    <li class={`item ${topic.state}`}>
+    <li class={topic.state}>
       <h2 id={title} dir="auto">{topic.title}</h2>
       <p class="facts">
         {topic.state !== 'active' && <span class="badge strong">{states[topic.state]}</span>}
@@ -115,11 +115,11 @@ function TopicItem({ chat, topic, all, changed }: { chat: string; topic: Topic; 
       {topic.state === 'archived' && <p class="quiet">It faded among many others. It comes back by itself when the chat does, and can be read here meanwhile.</p>}
       {mode === 'change' && <Change chat={chat} topic={topic} cancel={() => setMode('')} saved={() => { setMode(''); changed('Saved.'); }} />}
       {mode === 'merge' && <Merge chat={chat} topic={topic} others={others} cancel={() => setMode('')} merged={() => { setMode(''); changed('Merged.'); }} />}
-      {!merged && mode === '' && (
+      {!merged && (
         <div class="actions">
           <Messages chat={chat} topic={topic} />
-          <button type="button" aria-describedby={title} onClick={() => setMode('change')}>Change</button>
-          {others.length > 0 && <button type="button" aria-describedby={title} onClick={() => setMode('merge')}>Merge</button>}
+          <button type="button" aria-describedby={title} aria-expanded={mode === 'change'} onClick={() => setMode(mode === 'change' ? '' : 'change')}>Change</button>
+          {others.length > 0 && <button type="button" aria-describedby={title} aria-expanded={mode === 'merge'} onClick={() => setMode(mode === 'merge' ? '' : 'merge')}>Merge</button>}
         </div>
       )}
     </li>
@@ -183,7 +183,7 @@ function Merge({ chat, topic, others, cancel, merged }: { chat: string; topic: T
         </select>
       </label>
       <div class="actions">
-        <button type="submit" disabled={!into}>Merge</button>
+        <button type="submit" class="primary" disabled={!into}>Merge them</button>
         <button type="button" onClick={cancel}>Cancel</button>
       </div>
       {asking && target && (
