@@ -66,14 +66,15 @@ func (r *rig) wander() (chat string) {
 		r.Say(chat, fmt.Sprint("Question ", n))
 	}
 	testkit.Exec(r.t, r.pool, "select throughline.index_chat($1, 100)", chat)
+	testkit.Exec(r.t, r.pool, "update chats set title = 'The cello, and the rest' where id = $1", chat)
 	bows := r.topic(chat, 1, "Bows", 1, 8)
 	r.topic(chat, 2, "Rosin", 9, 12)
 	tax := r.topic(chat, 3, "Tax return", 13, 16)
-	strings := r.topic(chat, 4, "Strings", 17, 18)
+	former := r.topic(chat, 4, "Strings", 17, 18)
 	r.pack(bows, 4, "They compared bows of pernambuco and of carbon, and what a rehair costs.")
 	testkit.Exec(r.t, r.pool, "update topics set last_active_at = now() - interval '2 days', access_count = 6 where id = $1", bows)
 	testkit.Exec(r.t, r.pool, "update topics set last_active_at = now() - interval '30 days', state = 'archived' where id = $1", tax)
-	testkit.Exec(r.t, r.pool, "update topics set last_active_at = now() - interval '40 days', state = 'merged', merged_into = $2 where id = $1", strings, bows)
+	testkit.Exec(r.t, r.pool, "update topics set last_active_at = now() - interval '40 days', state = 'merged', merged_into = $2 where id = $1", former, bows)
 	return chat
 }
 

@@ -60,6 +60,7 @@ await run({
     await tab.route('**/v1/memories', (route) => (route.request().method() === 'POST' ? route.fulfill(expired) : route.continue()));
     await tab.getByRole('button', { name: 'Remember', exact: true }).click();
     const over = tab.getByRole('dialog', { name: 'Your session has ended' });
+    await over.waitFor();
     await tab.unroute('**/v1/memories');
     await over.getByLabel('Access token').fill(TOKEN);
     await over.getByRole('button', { name: 'Sign in' }).click();
@@ -258,9 +259,10 @@ await run({
       const other = await newBrowser(options);
       tab = await open(other, '/app/memories');
       await item('Neovim').waitFor();
-      await item('cello').getByText('Where you said it').click();
+      await item('Neovim').getByText('Where you said it').click();
+      await item('Neovim').locator('.changes').waitFor();
       await isAccessible(tab, `memories, ${options.colorScheme}`);
-      await tab.evaluate(() => scrollTo(0, document.getElementById('inbox').getBoundingClientRect().top - 250));
+      await tab.evaluate(() => scrollTo(0, 0));
       await picture(tab, `memories-${options.viewport.width}-${options.colorScheme}`);
       await other.close();
     }

@@ -1,7 +1,7 @@
 import { useClient } from '../api';
 import { useAction } from './hooks';
 import { Failure } from './parts';
-import { count } from './time';
+import { count } from './words';
 
 /** Takes memories along: a file with all of them, and one back in. */
 export function Carry({ imported }: { imported: (news: string) => void }) {

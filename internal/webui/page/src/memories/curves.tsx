@@ -3,7 +3,7 @@ import { useEffect, useRef } from 'preact/hooks';
 import uPlot from 'uplot';
 
 import { DAY, FADED, fadedAt, priorityAt } from './fade';
-import { dayOf, daysInWords } from './time';
+import { dayOf, daysInWords } from './words';
 import type { Topic } from './types';
 
 const MOST = 6;
@@ -20,7 +20,8 @@ export function Curves({ topics }: { topics: Topic[] }) {
     <figure class="curves">
       <Chart topics={drawn} />
       <figcaption>
-        Priority since each topic was last talked about, and from now on if nobody comes back to it.
+        Priority since each topic was last talked about, and from now on if nobody comes back to it. Below the dotted line a
+        topic is archived when the chat has many.
         {active.length > MOST && ` Drawn are the ${drawn.length} strongest.`}
       </figcaption>
       <div class="scroll" role="region" aria-label="Priorities as a table" tabIndex={0}>

@@ -3,7 +3,7 @@ import { useState } from 'preact/hooks';
 import { useClient } from '../api';
 import { useAction } from './hooks';
 import { Confirm, Failure } from './parts';
-import { count } from './time';
+import { count } from './words';
 import type { Memory } from './types';
 
 /** Asks before a memory goes, and says what goes with it. */

@@ -5,7 +5,7 @@ import { useTitle } from '../ui/title';
 import { draw, MOST, shown, spoken, type Drawing } from './drawing';
 import { useLoaded } from './hooks';
 import { Failure } from './parts';
-import { count, dayOf } from './time';
+import { count, dayOf } from './words';
 import type { Entity, Graph as Found, Relationship } from './types';
 
 const kinds = ['person', 'organization', 'place', 'project', 'product', 'tool', 'concept', 'condition', 'event', 'other'] as const;

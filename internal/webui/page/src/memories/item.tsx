@@ -4,7 +4,7 @@ import { useClient } from '../api';
 import { ForgetOne } from './forget';
 import { useAction, useFocus, useLoaded } from './hooks';
 import { Failure } from './parts';
-import { dayOf, minuteOf } from './time';
+import { dayOf, minuteOf } from './words';
 import { useDraft } from './draft';
 import type { Memory, Revision } from './types';
 

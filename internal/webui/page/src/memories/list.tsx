@@ -10,7 +10,7 @@ import { MemoryItem } from './item';
 import { Failure } from './parts';
 import { SettingsForm } from './settings';
 import { Carry } from './carry';
-import { count } from './time';
+import { count } from './words';
 import type { Memory } from './types';
 
 const types = { preference: 'Preferences', fact: 'Facts', pattern: 'Habits', context: 'Circumstances' } as const;

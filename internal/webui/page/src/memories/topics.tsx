@@ -5,7 +5,7 @@ import { useTitle } from '../ui/title';
 import { Curves } from './curves';
 import { useAction, useFocus, useLoaded } from './hooks';
 import { Confirm, Failure } from './parts';
-import { count, daysInWords, minuteOf } from './time';
+import { count, daysInWords, minuteOf } from './words';
 import type { Topic } from './types';
 
 const states = { active: 'Active', archived: 'Archived', merged: 'Merged' } as const;
