@@ -132,6 +132,8 @@ await run({
       await isAccessible(tab, `a graph, ${options.colorScheme}`);
       await tab.evaluate(() => scrollTo(0, 0));
       await picture(tab, `graph-${options.viewport.width}-${options.colorScheme}`);
+      await tab.setViewportSize({ width: 320, height: 600 });
+      await fits(tab);
       await other.close();
     }
   },

@@ -262,8 +262,10 @@ await run({
       await item('Neovim').getByText('Where you said it').click();
       await item('Neovim').locator('.changes').waitFor();
       await isAccessible(tab, `memories, ${options.colorScheme}`);
-      await tab.evaluate(() => scrollTo(0, 0));
+      await tab.evaluate(() => scrollBy(0, document.getElementById('remembered').getBoundingClientRect().top - 72));
       await picture(tab, `memories-${options.viewport.width}-${options.colorScheme}`);
+      await tab.setViewportSize({ width: 320, height: 600 });
+      await fits(tab);
       await other.close();
     }
   },

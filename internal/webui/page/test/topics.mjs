@@ -93,6 +93,8 @@ await run({
       await fits(tab);
       await isAccessible(tab, `topics, ${options.colorScheme}`);
       await picture(tab, `topics-${options.viewport.width}-${options.colorScheme}`);
+      await tab.setViewportSize({ width: 320, height: 600 });
+      await fits(tab);
       await other.close();
     }
     tab = await open(context, path);
