@@ -1,0 +1,18 @@
+package page
+
+import (
+	"testing"
+
+	"github.com/arcoscribe/throughline/internal/testkit/authserver"
+)
+
+// TestConsent connects an assistant as a person does: from the assistant to the page, and back.
+func TestConsent(t *testing.T) {
+	t.Parallel()
+	const email, password = "ann@example.test", "a password"
+	auth := authserver.New(t)
+	r := newRig(t, nil, env{"SUPABASE_URL": auth.URL, "SUPABASE_ANON_KEY": "sb_publishable_test"})
+	auth.AddUser(r.user, email, password)
+	auth.Serve(r.Base, r.Base+"/mcp")
+	r.inBrowser("consent.mjs", env{"EMAIL": email, "PASSWORD": password, "SUPABASE_URL": auth.URL})
+}
