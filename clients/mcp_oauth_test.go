@@ -4,7 +4,9 @@ import (
 	"encoding/json"
 	"maps"
 	"net/http"
+	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -103,18 +105,39 @@ func TestTokensThatOpenNoTools(t *testing.T) {
 func TestPoliciesSeeTheClient(t *testing.T) {
 	t.Parallel()
 	p := newProject(t, nil)
-	reader, writer := uuid.NewString(), uuid.NewString()
-	testkit.Exec(t, p.pool, `create policy assistants_read_only on messages as restrictive for insert
-		with check (coalesce(auth.jwt() ->> 'client_id', '') in ('', '`+writer+`'))`)
-	call := map[string]any{"name": "chat", "arguments": map[string]any{"prompt": "Hello"}}
-	if refused := toolsAs(t, p.here.base, p.auth.Sign(ann, reader, nil), "tools/call", call); !strings.Contains(refused.Text, "forbidden_by_policy") {
-		t.Errorf("a client that may not write: %d %s", refused.Status, refused.Text)
-	}
-	for name, token := range map[string]string{"a client that may": p.auth.Sign(ann, writer, nil), "her own session": p.auth.SignIn(ann)} {
-		if answer := toolsAs(t, p.here.base, token, "tools/call", call); !strings.Contains(answer.Text, `"continuation_id"`) {
-			t.Errorf("%s: %d %s", name, answer.Status, answer.Text)
+	testkit.Exec(t, p.pool, sqlOf(t)[0])
+	assistant, session := p.auth.Sign(ann, uuid.NewString(), nil), p.auth.SignIn(ann)
+	write, read := map[string]any{"name": "chat", "arguments": map[string]any{"prompt": "Hello"}}, map[string]any{"name": "list_threads"}
+	for _, c := range []struct {
+		token string
+		call  map[string]any
+		want  string
+	}{
+		{session, write, `"continuation_id"`},
+		{assistant, read, `"continuation_id"`},
+		{assistant, write, "forbidden_by_policy"},
+	} {
+		if answer := toolsAs(t, p.here.base, c.token, "tools/call", c.call); !strings.Contains(answer.Text, c.want) {
+			t.Errorf("%d %s, want %s", answer.Status, answer.Text, c.want)
 		}
 	}
+}
+
+// sqlOf is the page's SQL, which is tested as it stands there.
+func sqlOf(t *testing.T) []string {
+	t.Helper()
+	page, err := os.ReadFile("../docs/connect.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var found []string
+	for _, block := range regexp.MustCompile("(?s)```sql\n(.*?)```").FindAllSubmatch(page, -1) {
+		found = append(found, string(block[1]))
+	}
+	if len(found) != 2 {
+		t.Fatalf("the page has %d pieces of SQL: %q", len(found), found)
+	}
+	return found
 }
 
 // TestAudienceFromAHook: where the project writes the tools into the tokens of OAuth clients, tokens for elsewhere are none.
@@ -122,6 +145,14 @@ func TestAudienceFromAHook(t *testing.T) {
 	t.Parallel()
 	const audience = "https://api.example.com/mcp"
 	p := newProject(t, env{"OAUTH_AUDIENCE": audience, "PUBLIC_URL": "https://api.example.com"})
+	testkit.Exec(t, p.pool, sqlOf(t)[1])
+	for claims, want := range map[string]string{`{"aud": "authenticated", "client_id": "c"}`: audience, `{"aud": "authenticated"}`: "authenticated"} {
+		var aud string
+		err := p.pool.QueryRow(t.Context(), `select public.audience_of_clients(jsonb_build_object('claims', $1::jsonb)) -> 'claims' ->> 'aud'`, claims).Scan(&aud)
+		if err != nil || aud != want {
+			t.Errorf("%s: the hook writes %q, %v", claims, aud, err)
+		}
+	}
 	for token, status := range map[string]int{
 		p.auth.Sign(ann, "c", map[string]any{"aud": audience}): http.StatusOK,
 		p.auth.Sign(ann, "c", nil):                             http.StatusUnauthorized,

@@ -123,6 +123,30 @@ func TestRegistrationIsStrict(t *testing.T) {
 	}
 }
 
+// Supabase answers pages of its own site only, and programs that are no pages.
+func TestConsentIsForTheSite(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	for origin, want := range map[string]int{"": http.StatusNotFound, site: http.StatusNotFound, "https://evil.example": http.StatusBadRequest} {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, r.URL+"/auth/v1/oauth/authorizations/x", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Header.Set("Authorization", "Bearer "+r.SignIn(ann))
+		if origin != "" {
+			request.Header.Set("Origin", origin)
+		}
+		response, err := http.DefaultClient.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = response.Body.Close()
+		if response.StatusCode != want {
+			t.Errorf("%q: %d", origin, response.StatusCode)
+		}
+	}
+}
+
 // code is a code for the client, which Ann approved.
 func (r rig) code() string {
 	r.t.Helper()

@@ -147,6 +147,10 @@ func clientAnswer(of client) map[string]string {
 
 // pending is the authorization that the path names, if that user may decide it.
 func (s *Server) pending(w http.ResponseWriter, r *http.Request, of user) (*authorization, bool) {
+	if origin := r.Header.Get("Origin"); origin != "" && origin != s.site {
+		refuse(w, http.StatusBadRequest, "validation_failed", "unauthorized request origin")
+		return nil, false
+	}
 	found := s.authorizations[r.PathValue("id")]
 	if found != nil && found.user == uuid.Nil && r.Method == http.MethodGet {
 		found.user = of.id

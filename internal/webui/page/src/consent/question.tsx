@@ -67,7 +67,7 @@ function destination(address: string): string {
 }
 
 function sayRefusal(error: unknown): string {
-  const status = (error as { status?: number }).status;
-  if (status === 404 || status === 400) return 'This request has expired, or it was answered already. Go back to the program and connect again.';
+  const { status, message } = error as { status?: number; message: string };
+  if (status === 404 || message.includes('cannot be processed') || message.includes('no longer pending')) return 'This request has expired, or it was answered already. Go back to the program and connect again.';
   return sayError((error as Error).name === 'AuthRetryableFetchError' ? new TypeError() : error);
 }
