@@ -4,7 +4,7 @@
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help run demo inspect migrate test lint bench recall topics memories peers load scale generate fmt fuzz crash mutations
+.PHONY: help run demo inspect migrate test lint bench recall topics memories peers load scale generate fmt fuzz crash mutations release image
 
 TOOL := go tool -modfile=tools/go.mod
 GO_FILES = $(shell find . -name '*.go' -not -path '*/node_modules/*' -not -path './.local/*')
@@ -82,3 +82,9 @@ generate: ## write the Go code of the queries in sql/queries
 
 fmt: ## format the Go code
 	@gofmt -w $(GO_FILES)
+
+release: ## build the archives of the checked-out tag, with checksums and bills of materials, into .local/release
+	@scripts/release
+
+image: ## build the container image (DOCKER=podman, IMAGE=name)
+	$(or $(DOCKER),docker) build -t $(or $(IMAGE),throughline:latest) --build-arg VERSION=$$(git describe --tags --always --dirty) --build-arg REVISION=$$(git rev-parse HEAD) .
