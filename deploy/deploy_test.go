@@ -1,0 +1,304 @@
+// Package deploy holds what runs Throughline elsewhere: proxies, containers, systemd, monitoring. Its tests hold these files
+// to the program that they speak of; internal/proof/proxies runs the proxies.
+package deploy
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"go.yaml.in/yaml/v3"
+)
+
+func read(t *testing.T, file string) string {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// matches returns the first group of each match.
+func matches(pattern, text string) []string {
+	var found []string
+	for _, match := range regexp.MustCompile(pattern).FindAllStringSubmatch(text, -1) {
+		found = append(found, match[1])
+	}
+	return found
+}
+
+// metric is one of the server's, with its labels.
+type metric struct{ labels []string }
+
+// metrics returns the server's metrics by the names that queries use.
+func metrics(t *testing.T) map[string]metric {
+	t.Helper()
+	all := map[string]metric{"up": {[]string{"job"}}, "process_cpu_seconds_total": {}, "process_resident_memory_bytes": {}, "go_goroutines": {}}
+	for line := range strings.Lines(read(t, "../internal/metrics/testdata/names.txt")) {
+		words := strings.Fields(line)
+		name, kind, labels := words[0], words[1], words[2:]
+		if kind != "histogram" {
+			all[name] = metric{labels}
+			continue
+		}
+		all[name+"_bucket"] = metric{append(labels, "le")}
+		all[name+"_count"], all[name+"_sum"] = metric{labels}, metric{labels}
+	}
+	return all
+}
+
+// checkQuery wants a query to name metrics and labels that exist, and returns the metrics.
+func checkQuery(t *testing.T, known map[string]metric, query string) []string {
+	t.Helper()
+	names := matches(`\b(throughline_\w+|process_\w+|go_\w+|up)\b`, query)
+	labels := []string{"instance", "job"}
+	for _, name := range names {
+		if _, ok := known[name]; !ok {
+			t.Errorf("there is no metric %s: %s", name, query)
+		}
+		labels = append(labels, known[name].labels...)
+	}
+	used := matches(`(\w+)(?:=|!=|=~|!~)"`, query)
+	for _, list := range matches(`(?:by|on) \(([^)]*)\)`, query) {
+		used = append(used, strings.Split(list, ", ")...)
+	}
+	for _, label := range used {
+		if !slices.Contains(labels, label) {
+			t.Errorf("there is no label %s: %s", label, query)
+		}
+	}
+	if len(names) == 0 {
+		t.Errorf("it asks for no metric: %s", query)
+	}
+	return names
+}
+
+// promtool runs Prometheus' own checker, which scripts/setup test installs.
+func promtool(t *testing.T, args ...string) {
+	t.Helper()
+	program, err := exec.LookPath("promtool")
+	if err != nil {
+		t.Skip("promtool is not installed: scripts/setup test installs it")
+	}
+	if said, err := exec.Command(program, args...).CombinedOutput(); err != nil {
+		t.Errorf("promtool %v: %v\n%s", args, err, said)
+	}
+}
+
+type rule struct {
+	Alert, Record, Expr string
+	Annotations         map[string]string
+}
+
+func TestEachAlertFiresWhenItShould(t *testing.T) {
+	t.Parallel()
+	var file struct{ Groups []struct{ Rules []rule } }
+	if err := yaml.Unmarshal([]byte(read(t, "prometheus/rules.yaml")), &file); err != nil {
+		t.Fatal(err)
+	}
+	known, tests := metrics(t), read(t, "prometheus/rules_test.yaml")
+	rules := file.Groups[0].Rules
+	for _, r := range rules {
+		checkQuery(t, known, r.Expr)
+		if r.Annotations["summary"] == "" || !strings.Contains(tests, "alertname: "+r.Alert+"\n") {
+			t.Errorf("%s has no summary, or no test", r.Alert)
+		}
+	}
+	if len(rules) < 15 {
+		t.Errorf("there are %d alerts", len(rules))
+	}
+	promtool(t, "check", "rules", "prometheus/rules.yaml")
+	promtool(t, "test", "rules", "prometheus/rules_test.yaml")
+}
+
+// The alerts are those that the page for operators tells of.
+func TestEachAlertIsDocumented(t *testing.T) {
+	t.Parallel()
+	page, rules := read(t, "../docs/operations.md"), read(t, "prometheus/rules.yaml")
+	_, table, _ := strings.Cut(page, "alert on")
+	table, _, _ = strings.Cut(table, "`throughline work` has")
+	for _, name := range matches("(?m)^\\| `(throughline_\\w+)", table) {
+		// How long a call takes is on the board: what is too long depends on the model.
+		if !strings.Contains(rules, name) && !strings.HasSuffix(name, "_duration_seconds") && name != "throughline_memory_dropped_total" {
+			t.Errorf("no rule for %s", name)
+		}
+	}
+}
+
+type panel struct {
+	Title   string
+	Targets []struct{ Expr string }
+	GridPos struct{ X, Y, W, H int }
+}
+
+func TestTheBoardShowsEveryMetric(t *testing.T) {
+	t.Parallel()
+	var board struct{ Panels []panel }
+	if err := json.Unmarshal([]byte(read(t, "grafana/throughline.json")), &board); err != nil {
+		t.Fatal(err)
+	}
+	known, shown := metrics(t), map[string]bool{}
+	var file strings.Builder
+	file.WriteString("groups:\n- name: board\n  rules:\n")
+	for _, p := range board.Panels {
+		if p.GridPos.X+p.GridPos.W > 24 {
+			t.Errorf("%s is too wide", p.Title)
+		}
+		for _, target := range p.Targets {
+			query := strings.NewReplacer("$__rate_interval", "5m", "$instance", ".*").Replace(target.Expr)
+			for _, name := range checkQuery(t, known, query) {
+				shown[name] = true
+			}
+			quoted, err := json.Marshal(query)
+			if err != nil {
+				t.Fatal(err)
+			}
+			file.WriteString("  - {record: checked, expr: " + string(quoted) + ", labels: {at: " + string(quoted) + "}}\n")
+		}
+	}
+	for name := range known {
+		base := strings.TrimSuffix(strings.TrimSuffix(name, "_sum"), "_count")
+		if strings.HasPrefix(name, "throughline_") && !shown[name] && !shown[base+"_bucket"] {
+			t.Errorf("the board does not show %s", name)
+		}
+	}
+	queries := filepath.Join(t.TempDir(), "queries.yaml")
+	if err := os.WriteFile(queries, []byte(file.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	promtool(t, "check", "rules", queries)
+}
+
+// settings returns the names of the variables that the program reads.
+func settings(t *testing.T) []string {
+	t.Helper()
+	return matches(`(?m)^([A-Z_]+)=`, read(t, "../.env.example"))
+}
+
+// commands returns the names of the program's commands.
+func commands(t *testing.T) []string {
+	t.Helper()
+	return matches(`(?m)^\t\{"([a-z ]+)", "`, read(t, "../cmd/throughline/commands.go"))
+}
+
+func TestTheImageIsOfThisProgram(t *testing.T) {
+	t.Parallel()
+	file := read(t, "../Dockerfile")
+	stages := strings.Split(file, "\nFROM ")
+	last := stages[len(stages)-1]
+	if !strings.HasPrefix(last, "scratch\n") || !regexp.MustCompile(`(?m)^USER [1-9]\d*:[1-9]\d*$`).MatchString(last) {
+		t.Errorf("the image is not from scratch, or its user is not a number: %s", last)
+	}
+	for _, name := range matches(`internal/app\.(\w+)=`, file) {
+		if !regexp.MustCompile(`(?m)^var .*\b` + name + `\b`).MatchString(read(t, "../internal/app/version.go")) {
+			t.Errorf("the linker sets %s, which is not there", name)
+		}
+	}
+	for _, name := range matches(`(?m)^ENV (\w+)=`, last) {
+		if !slices.Contains(settings(t), name) {
+			t.Errorf("there is no setting %s", name)
+		}
+	}
+	for _, name := range append(matches(`CMD \["/throughline", "(\w+)"`, last), matches(`(?m)^CMD \["(\w+)"`, last)...) {
+		if !slices.Contains(commands(t), name) {
+			t.Errorf("there is no command %s", name)
+		}
+	}
+	if !strings.Contains(file, "CGO_ENABLED=0") || !strings.Contains(file, "install -d -m 1777 /out/tmp") {
+		t.Error("the program is not static, or has no place for the files of imports")
+	}
+}
+
+// The builder gets nothing but sources: no .env, no repository.
+func TestTheImageIsBuiltFromSourcesAlone(t *testing.T) {
+	t.Parallel()
+	var allowed []string
+	lines := strings.Split(strings.TrimSpace(read(t, "../.dockerignore")), "\n")
+	for _, line := range lines {
+		if path, ok := strings.CutPrefix(line, "!"); ok {
+			allowed = append(allowed, path)
+		}
+	}
+	if lines[1] != "*" {
+		t.Errorf("not all is left out first: %q", lines[1])
+	}
+	want := []string{"go.mod", "go.sum", "LICENSE", "cmd", "internal", "jobs", "streaming", "supabase", "clients/src"}
+	if !slices.Equal(allowed, want) {
+		t.Errorf("the builder gets %v", allowed)
+	}
+	for _, path := range matches(`(?m)^COPY (go\.\w+|internal/\S+|clients/\S+)`, read(t, "../Dockerfile")) {
+		if _, err := os.Stat(filepath.Join("..", path)); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+type service struct {
+	Command     []string
+	Environment map[string]any
+	StopGrace   string `yaml:"stop_grace_period"`
+	Healthcheck struct{ Test []string }
+}
+
+func TestComposeNamesWhatIsThere(t *testing.T) {
+	t.Parallel()
+	var file struct{ Services map[string]service }
+	if err := yaml.Unmarshal([]byte(read(t, "compose.yaml")), &file); err != nil {
+		t.Fatal(err)
+	}
+	for name, s := range file.Services {
+		if !strings.HasPrefix(name, "throughline") {
+			continue
+		}
+		if len(s.Command) != 1 || !slices.Contains(commands(t), s.Command[0]) {
+			t.Errorf("%s runs %v", name, s.Command)
+		}
+		if s.Command[0] != "migrate" && s.StopGrace != "40s" { // twice DRAIN_TIMEOUT and ten seconds
+			t.Errorf("%s has %q to stop", name, s.StopGrace)
+		}
+		if len(s.Environment) == 0 {
+			t.Errorf("%s has no settings", name)
+		}
+		for variable := range s.Environment {
+			if !slices.Contains(settings(t), variable) {
+				t.Errorf("%s: there is no setting %s", name, variable)
+			}
+		}
+	}
+	if len(file.Services) != 4 {
+		t.Errorf("there are %d services", len(file.Services))
+	}
+}
+
+func TestSystemdUnit(t *testing.T) {
+	t.Parallel()
+	unit := read(t, "systemd/throughline.service")
+	for _, name := range matches(`(?m)^Exec\w+=/usr/local/bin/throughline (\w+)`, unit) {
+		if !slices.Contains(commands(t), name) {
+			t.Errorf("there is no command %s", name)
+		}
+	}
+	if !slices.Equal(matches(`(?m)^TimeoutStopSec=(\d+)$`, unit), []string{"55"}) { // docs/operations.md: Stopping
+		t.Error("another time to stop than the one that is documented")
+	}
+	analyze, err := exec.LookPath("systemd-analyze")
+	if err != nil {
+		t.Skip("systemd is not installed")
+	}
+	// It looks for the program, which need not be installed here.
+	file := filepath.Join(t.TempDir(), "throughline.service")
+	if err := os.WriteFile(file, []byte(strings.ReplaceAll(unit, "/usr/local/bin/throughline", "/bin/true")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"verify", file}, {"security", "--offline=true", "--threshold=20", file}} {
+		if said, err := exec.Command(analyze, args...).CombinedOutput(); err != nil {
+			t.Errorf("systemd-analyze %s: %v\n%s", args[0], err, said)
+		}
+	}
+}
