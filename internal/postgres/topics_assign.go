@@ -46,6 +46,7 @@ type held struct {
 	claimed, hasTopics     bool
 	clearedSeq, indexedSeq int64
 	lastNumber             int
+	imported               json.RawMessage
 }
 
 // holdTopics begins a transaction's work on the topics of a chat, as its owner, and reads them.
@@ -59,6 +60,7 @@ func holdTopics(ctx context.Context, tx pgx.Tx, chatID uuid.UUID, in assign.Scop
 	queueExec(batch, queries.LockOwnBrief, chatID)
 	queueMany(batch, queries.AssignReadChat, dbsqlc.AssignReadChatParams{Mode: in.Mode, ChatID: chatID}, func(row dbsqlc.AssignReadChatRow) {
 		chat.hasTopics, chat.clearedSeq, chat.indexedSeq, chat.lastNumber = row.HasTopics, row.ClearedSeq, row.IndexedSeq, row.LastNumber
+		chat.imported = row.Imported
 	})
 	if in.Model != "" {
 		queueExec(batch, queries.AssignRenew, dbsqlc.AssignRenewParams{ChatID: chatID, Model: in.Model})
@@ -114,13 +116,13 @@ func (a *Assignments) Assign(
 		}
 		snapshot := &assign.Snapshot{Model: in.Model, Topics: all, LastNumber: chat.lastNumber}
 		if chat.hasTopics {
-			err = readTurns(ctx, tx, chatID, snapshot, most)
+			err = errors.Join(readTurns(ctx, tx, chatID, snapshot, most), readGiven(chat.imported, snapshot))
 		}
 		if err != nil {
 			return err
 		}
 		change := decide(snapshot)
-		outcome, err := writeAssignment(ctx, tx, chatID, &chat, change)
+		outcome, err := writeAssignment(ctx, tx, chatID, &chat, change, snapshot.Given)
 		if err != nil {
 			return err
 		}
@@ -166,7 +168,9 @@ func readTurns(ctx context.Context, tx pgx.Tx, chatID uuid.UUID, s *assign.Snaps
 }
 
 // writeAssignment writes what was decided, and completes the job. Afterwards the transaction acts as the server.
-func writeAssignment(ctx context.Context, tx pgx.Tx, chatID uuid.UUID, chat *held, change *assign.Change) (found assign.Outcome, err error) {
+func writeAssignment(
+	ctx context.Context, tx pgx.Tx, chatID uuid.UUID, chat *held, change *assign.Change, given []*assign.Given,
+) (found assign.Outcome, err error) {
 	batch := &pgx.Batch{}
 	for _, t := range change.New {
 		queueExec(batch, queries.AssignInsertTopic, newTopicParams(chatID, t))
@@ -189,6 +193,9 @@ func writeAssignment(ctx context.Context, tx pgx.Tx, chatID uuid.UUID, chat *hel
 			advance.AssignedSeq = change.Chosen[last].Seq
 		}
 		queueExec(batch, queries.AssignAdvance, advance)
+		if err := queueGiven(batch, chatID, change, given); err != nil {
+			return found, err
+		}
 	}
 	if err := tx.SendBatch(ctx, batch).Close(); err != nil {
 		return found, err

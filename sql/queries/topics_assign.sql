@@ -7,9 +7,9 @@ select true::bool as claimed where pg_try_advisory_xact_lock(hashtextextended('t
 
 -- name: AssignReadChat :many
 -- As the chat's owner, after LockOwnBrief.
-select b.cleared_seq, b.indexed_seq,
+select b.cleared_seq, b.indexed_seq, coalesce(b.imported_topics, '[]')::jsonb as imported,
        (sqlc.arg(mode)::text <> 'off' and c.topics <> 'off'
-        and (sqlc.arg(mode)::text = 'on' or c.topics = 'on' or b.covered_seq > 0
+        and (sqlc.arg(mode)::text = 'on' or c.topics = 'on' or b.covered_seq > 0 or b.imported_topics is not null
           or exists (select from throughline.own_topics t where t.chat_id = b.chat_id)))::bool as has_topics,
        coalesce((select max(t.number) from throughline.own_topics t where t.chat_id = b.chat_id), 0)::int as last_number
   from throughline.own_briefs b join throughline.own_chats c on c.id = b.chat_id
@@ -83,6 +83,21 @@ update throughline.own_topics t
        first_seq = sqlc.arg(first_seq)::bigint, last_seq = sqlc.arg(last_seq)::bigint
  where t.id = sqlc.arg(id) and t.chat_id = sqlc.arg(chat_id);
 
+-- name: AssignGive :exec
+-- As the chat's owner: what a person chose for a topic of an imported chat.
+update throughline.own_topics t
+   set title = coalesce(sqlc.narg(title)::text, t.title), title_seq = case when sqlc.narg(title)::text is null then t.title_seq end, tags = sqlc.arg(tags)::text[]
+ where t.id = sqlc.arg(id) and t.chat_id = sqlc.arg(chat_id);
+
+-- name: AssignKeepImported :exec
+-- As the chat's owner: what is left to do of an import. Nothing is when all turns up to the last of its topics have theirs, and
+-- none waits for its vector.
+update throughline.own_briefs b
+   set imported_topics = case when b.assigned_seq < sqlc.arg(last_seq)::bigint
+       or exists (select from throughline.own_turn_index i where i.chat_id = b.chat_id and i.topic_id is not null and i.topic_model is null)
+       then sqlc.arg(imported)::jsonb end
+ where b.chat_id = sqlc.arg(chat_id);
+
 -- name: AssignRetitle :exec
 -- As the chat's owner. A title that a user has set stays.
 update throughline.own_topics t
@@ -130,7 +145,7 @@ select throughline.merge_topics(sqlc.arg(from_topic)::uuid, sqlc.arg(into_topic)
 -- name: AssignWanted :many
 -- Whether a chat has topics, and turns for them. As the server itself.
 select (sqlc.arg(mode)::text <> 'off' and c.topics <> 'off'
-        and (sqlc.arg(mode)::text = 'on' or c.topics = 'on' or b.covered_seq > 0 or exists (select from public.topics t where t.chat_id = b.chat_id))
+        and (sqlc.arg(mode)::text = 'on' or c.topics = 'on' or b.covered_seq > 0 or b.imported_topics is not null or exists (select from public.topics t where t.chat_id = b.chat_id))
         and (b.assigned_seq < b.indexed_seq
           or sqlc.arg(model)::text <> '' and exists (select from public.turn_index i where i.chat_id = b.chat_id
                and i.topic_id is not null and i.topic_model is null and i.embedding_model is not null and i.embedding_model = sqlc.arg(model)::text and i.seq > b.cleared_seq)

@@ -49,6 +49,16 @@ type Snapshot struct {
 	// Topics are those that turns may join.
 	Topics     []*topics.Topic
 	LastNumber int
+	// Given are topics of the file from which the chat was imported. Those that turns begin get their TopicID.
+	Given []*Given
+}
+
+// Given is a topic of an imported file, with what a person chose for it, and the seqs at which its turns begin.
+type Given struct {
+	topics.Given
+	Title *string
+	Tags  []string
+	Turns []int64
 }
 
 // Turn is a turn for which a topic is to be chosen.

@@ -24,6 +24,18 @@ type Turn struct {
 	Importance *float64
 	Pinned     bool
 	Ratings    []int
+	// Given is the topic that the file says from which the chat was imported; nil for none.
+	Given *Given
+}
+
+// Given is a topic of an imported file. What the file says of its importance holds; that of its turns is in it already.
+type Given struct {
+	// TopicID is uuid.Nil until its first turn has made the topic.
+	TopicID uuid.UUID
+	// Renamed is whether a person gave it its title.
+	Renamed    bool
+	Importance float64
+	Rated      bool
 }
 
 // How says how a turn's topic was chosen.
@@ -39,6 +51,8 @@ const (
 	ByShortness How = "short"
 	// ByLanguage is for a turn in a language that the model does not tell apart, which stays with the turn before.
 	ByLanguage How = "language"
+	// ByImport is for a turn whose topic the file says from which the chat was imported.
+	ByImport How = "imported"
 	// ByDefault is for a turn without a vector, which stays with the turn before until it has one.
 	ByDefault How = "default"
 )
@@ -106,6 +120,7 @@ func (c *Chat) decide(turn *Turn, before *Topic) Decision {
 		stay = c.Current()
 	}
 	d := Decision{How: ByDefault, Topic: stay}
+	given := c.given(turn)
 	switch final := ""; {
 	case turn.Vector == nil:
 	case IsShort(turn.Question):
@@ -114,13 +129,32 @@ func (c *Chat) decide(turn *Turn, before *Topic) Decision {
 		d.How, d.Model = ByLanguage, &final
 	default:
 		d.Model = &c.Model
-		d.How, d.Topic, d.Similarity = c.match(turn, before, stay)
+		if given == nil {
+			d.How, d.Topic, d.Similarity = c.match(turn, before, stay)
+		}
+	}
+	if given != nil {
+		d.How, d.Topic = ByImport, given
 	}
 	if d.Topic == nil {
 		d.How, d.Topic = ByStart, c.start(turn)
 	}
 	d.Returned = d.Topic.Packed && d.Topic != before || d.Topic.State == Archived
 	return d
+}
+
+// given returns the topic that a file says, which its first turn begins; nil for none, and for one that is gone.
+func (c *Chat) given(turn *Turn) *Topic {
+	switch {
+	case turn.Given == nil:
+		return nil
+	case turn.Given.TopicID != uuid.Nil:
+		return c.byID(turn.Given.TopicID)
+	}
+	t := c.start(turn)
+	t.Renamed, t.Importance, t.Rated = turn.Given.Renamed, turn.Given.Importance, turn.Given.Rated
+	turn.Given.TopicID = t.ID
+	return t
 }
 
 // match finds the topic that a turn's vector is near to; a nil topic if there is none. A topic that has no centroid yet, as
@@ -209,7 +243,7 @@ func (c *Chat) join(turn *Turn, t *Topic) {
 	if turn.SaidAt.Before(t.CreatedAt) {
 		t.CreatedAt = turn.SaidAt
 	}
-	if turn.TopicID == uuid.Nil {
+	if turn.TopicID == uuid.Nil && turn.Given == nil {
 		t.weigh(turn)
 	}
 }

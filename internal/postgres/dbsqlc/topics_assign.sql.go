@@ -7,6 +7,7 @@ package dbsqlc
 
 import (
 	"context"
+	"encoding/json"
 	"time"
 
 	"github.com/google/uuid"
@@ -256,6 +257,30 @@ func (q *Queries) AssignFindTopics(ctx context.Context, maxMessages int) ([]Assi
 	return items, nil
 }
 
+const AssignGive = `-- name: AssignGive :exec
+update throughline.own_topics t
+   set title = coalesce($1::text, t.title), title_seq = case when $1::text is null then t.title_seq end, tags = $2::text[]
+ where t.id = $3 and t.chat_id = $4
+`
+
+type AssignGiveParams struct {
+	Title  *string
+	Tags   []string
+	ID     uuid.UUID
+	ChatID uuid.UUID
+}
+
+// As the chat's owner: what a person chose for a topic of an imported chat.
+func (q *Queries) AssignGive(ctx context.Context, arg AssignGiveParams) error {
+	_, err := q.db.Exec(ctx, AssignGive,
+		arg.Title,
+		arg.Tags,
+		arg.ID,
+		arg.ChatID,
+	)
+	return err
+}
+
 const AssignInsertTopic = `-- name: AssignInsertTopic :exec
 insert into throughline.own_topics (id, chat_id, user_id, number, title, title_seq, importance, importance_rated, access_count, message_count,
    centroid, embedding_model, centroid_turns, created_at, last_active_at, first_seq, last_seq)
@@ -309,6 +334,27 @@ func (q *Queries) AssignInsertTopic(ctx context.Context, arg AssignInsertTopicPa
 	return err
 }
 
+const AssignKeepImported = `-- name: AssignKeepImported :exec
+update throughline.own_briefs b
+   set imported_topics = case when b.assigned_seq < $1::bigint
+       or exists (select from throughline.own_turn_index i where i.chat_id = b.chat_id and i.topic_id is not null and i.topic_model is null)
+       then $2::jsonb end
+ where b.chat_id = $3
+`
+
+type AssignKeepImportedParams struct {
+	LastSeq  int64
+	Imported json.RawMessage
+	ChatID   uuid.UUID
+}
+
+// As the chat's owner: what is left to do of an import. Nothing is when all turns up to the last of its topics have theirs, and
+// none waits for its vector.
+func (q *Queries) AssignKeepImported(ctx context.Context, arg AssignKeepImportedParams) error {
+	_, err := q.db.Exec(ctx, AssignKeepImported, arg.LastSeq, arg.Imported, arg.ChatID)
+	return err
+}
+
 const AssignMerge = `-- name: AssignMerge :one
 select throughline.merge_topics($1::uuid, $2::uuid)::bool as merged
 `
@@ -327,9 +373,9 @@ func (q *Queries) AssignMerge(ctx context.Context, arg AssignMergeParams) (bool,
 }
 
 const AssignReadChat = `-- name: AssignReadChat :many
-select b.cleared_seq, b.indexed_seq,
+select b.cleared_seq, b.indexed_seq, coalesce(b.imported_topics, '[]')::jsonb as imported,
        ($1::text <> 'off' and c.topics <> 'off'
-        and ($1::text = 'on' or c.topics = 'on' or b.covered_seq > 0
+        and ($1::text = 'on' or c.topics = 'on' or b.covered_seq > 0 or b.imported_topics is not null
           or exists (select from throughline.own_topics t where t.chat_id = b.chat_id)))::bool as has_topics,
        coalesce((select max(t.number) from throughline.own_topics t where t.chat_id = b.chat_id), 0)::int as last_number
   from throughline.own_briefs b join throughline.own_chats c on c.id = b.chat_id
@@ -344,6 +390,7 @@ type AssignReadChatParams struct {
 type AssignReadChatRow struct {
 	ClearedSeq int64
 	IndexedSeq int64
+	Imported   json.RawMessage
 	HasTopics  bool
 	LastNumber int
 }
@@ -361,6 +408,7 @@ func (q *Queries) AssignReadChat(ctx context.Context, arg AssignReadChatParams) 
 		if err := rows.Scan(
 			&i.ClearedSeq,
 			&i.IndexedSeq,
+			&i.Imported,
 			&i.HasTopics,
 			&i.LastNumber,
 		); err != nil {
@@ -740,7 +788,7 @@ func (q *Queries) AssignUpdateTopic(ctx context.Context, arg AssignUpdateTopicPa
 
 const AssignWanted = `-- name: AssignWanted :many
 select ($1::text <> 'off' and c.topics <> 'off'
-        and ($1::text = 'on' or c.topics = 'on' or b.covered_seq > 0 or exists (select from public.topics t where t.chat_id = b.chat_id))
+        and ($1::text = 'on' or c.topics = 'on' or b.covered_seq > 0 or b.imported_topics is not null or exists (select from public.topics t where t.chat_id = b.chat_id))
         and (b.assigned_seq < b.indexed_seq
           or $2::text <> '' and exists (select from public.turn_index i where i.chat_id = b.chat_id
                and i.topic_id is not null and i.topic_model is null and i.embedding_model is not null and i.embedding_model = $2::text and i.seq > b.cleared_seq)
