@@ -73,7 +73,8 @@ func TestFirstLinesToPaste(t *testing.T) {
 	}
 	_, link, _ := strings.Cut(printed, "Page      ")
 	_, paste, _ := strings.Cut(printed, "paste all of it):\n")
-	if link, _, _ = strings.Cut(link, "\n"); !strings.Contains(paste, "export TOKEN="+strings.TrimPrefix(link[strings.Index(link, "/app/"):], "/app/#token=")+"\n") {
+	link, _, _ = strings.Cut(link, "\n")
+	if _, token, _ := strings.Cut(link, "/app/#token="); token == "" || !strings.Contains(paste, "export TOKEN="+token+"\n") {
 		t.Errorf("the page's link: %q", link)
 	}
 	first, rest, _ := strings.Cut(paste, "Then see")

@@ -48,7 +48,7 @@ func TestWordsArriveAtOnceAndSilenceIsSurvived(t *testing.T) {
 		await(t, lines, ": ping")
 		release()
 		await(t, lines, "event: completion")
-		for lines.Scan() { //nolint:revive // to the end
+		for lines.Scan() { // to the end
 		}
 		if lines.Err() != nil {
 			t.Error(lines.Err())

@@ -57,7 +57,10 @@ func (r *rig) isHeldBack(phone testkit.Client, content string) bool {
 		r.t.Fatal(err)
 	}
 	select {
-	case <-heard:
+	case err := <-heard:
+		if err != nil {
+			r.t.Fatal(err)
+		}
 		return false
 	case <-time.After(heldFor):
 	}
