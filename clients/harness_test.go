@@ -206,6 +206,14 @@ func nodeCommand(ctx context.Context, variables env, arguments ...string) *exec.
 	return command
 }
 
+// npmCommand is npm in this folder. It asks no registry.
+func npmCommand(t *testing.T, arguments ...string) *exec.Cmd {
+	t.Helper()
+	command := exec.CommandContext(t.Context(), "npm", append(arguments, "--offline", "--loglevel=error", "--no-update-notifier")...)
+	command.WaitDelay = time.Second
+	return command
+}
+
 // requirePackage fails a test when an npm package is missing.
 func requirePackage(t *testing.T, name string) {
 	t.Helper()

@@ -1,0 +1,158 @@
+package clients_test
+
+import (
+	"archive/tar"
+	"compress/gzip"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestPackage packs the npm package as it would be published, and uses it in a folder of its own.
+func TestPackage(t *testing.T) {
+	t.Parallel()
+	requireBuild(t)
+	folder := t.TempDir()
+	tarball := pack(t, folder)
+	files := unpack(t, tarball, filepath.Join(folder, "node_modules/@arcoscribe/throughline"))
+	checkFiles(t, files)
+	linkDependencies(t, filepath.Join(folder, "node_modules"))
+	noticeScripts(t)
+	for name, arguments := range map[string][]string{
+		"publint":                  {"node_modules/publint/src/cli.js", "run", "--strict", tarball},
+		"types as apps resolve it": {"node_modules/@arethetypeswrong/cli/dist/index.js", "--profile", "node16", tarball},
+		"ESM":                      {copied(t, folder, "consumer.mjs")},
+		"CommonJS":                 {copied(t, folder, "consumer.cjs")},
+		"types in Node, ESM":       typeCheck("node16", "node16", copied(t, folder, "consumer.mts")),
+		"types in Node, CommonJS":  typeCheck("node16", "node16", copiedAs(t, folder, "consumer.mts", "consumer.cts")),
+		"types in bundlers":        typeCheck("esnext", "bundler", copiedAs(t, folder, "consumer.mts", "bundled.ts")),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if out, err := nodeCommand(t.Context(), nil, arguments...).CombinedOutput(); err != nil {
+				t.Errorf("%v\n%s", err, out)
+			}
+		})
+	}
+}
+
+// pack gives the path of the package's tarball.
+func pack(t *testing.T, folder string) string {
+	t.Helper()
+	command := npmCommand(t, "pack", "--ignore-scripts", "--json", "--pack-destination", folder)
+	out, err := command.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var packed []struct {
+		Filename string `json:"filename"`
+	}
+	if err := json.Unmarshal(out, &packed); err != nil || len(packed) != 1 {
+		t.Fatalf("%v: %s", err, out)
+	}
+	return filepath.Join(folder, packed[0].Filename)
+}
+
+// unpack writes a package's files into a folder and gives their names.
+func unpack(t *testing.T, tarball, folder string) []string {
+	t.Helper()
+	file, err := os.Open(tarball)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	unzipped, err := gzip.NewReader(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for archive := tar.NewReader(unzipped); ; {
+		header, err := archive.Next()
+		if errors.Is(err, io.EOF) {
+			return names
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		content, err := io.ReadAll(archive)
+		if err != nil {
+			t.Fatal(err)
+		}
+		name := strings.TrimPrefix(header.Name, "package/")
+		writeFile(t, filepath.Join(folder, filepath.FromSlash(name)), content)
+		names = append(names, name)
+	}
+}
+
+// checkFiles wants what is needed and nothing else: no sources, no tests, no packages.
+func checkFiles(t *testing.T, files []string) {
+	t.Helper()
+	for _, name := range []string{"LICENSE", "README.md", "package.json", "dist/esm/index.js", "dist/cjs/index.d.ts", "dist/cjs/package.json"} {
+		if !slices.Contains(files, name) {
+			t.Errorf("the package lacks %s", name)
+		}
+	}
+	for _, name := range files {
+		built := strings.HasPrefix(name, "dist/") && (strings.HasSuffix(name, ".js") || strings.HasSuffix(name, ".d.ts"))
+		if !built && !slices.Contains([]string{"LICENSE", "README.md", "package.json", "dist/cjs/package.json"}, name) {
+			t.Errorf("the package has %s", name)
+		}
+	}
+}
+
+// linkDependencies gives a folder the packages that npm would install beside ours, without a network.
+func linkDependencies(t *testing.T, folder string) {
+	t.Helper()
+	for _, name := range []string{"openapi-fetch", "openapi-typescript-helpers", "eventsource-parser", "react", "@types/react", "csstype", "ai"} {
+		target, err := filepath.Abs(filepath.Join("node_modules", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		link := filepath.Join(folder, name)
+		if err := os.MkdirAll(filepath.Dir(link), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Symlink(target, link); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func typeCheck(module, resolution, file string) []string {
+	return []string{
+		"node_modules/typescript/bin/tsc", "--noEmit", "--strict", "--skipLibCheck", "--types", "", "--target", "es2022", "--lib", "es2023,dom",
+		"--module", module, "--moduleResolution", resolution, file,
+	}
+}
+
+// copied puts a script that uses the package beside it, and gives its path.
+func copied(t *testing.T, folder, name string) string {
+	t.Helper()
+	return copiedAs(t, folder, name, name)
+}
+
+func copiedAs(t *testing.T, folder, name, as string) string {
+	t.Helper()
+	content, err := os.ReadFile(filepath.Join("testdata/consumer", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(folder, as)
+	writeFile(t, path, content)
+	return path
+}
+
+func writeFile(t *testing.T, path string, content []byte) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
