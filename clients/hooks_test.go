@@ -25,6 +25,8 @@ var frameworks = map[string][]string{
 // hooked is what an app on the hooks shows.
 type hooked struct {
 	Done    int          `json:"done"`
+	Lines   []string     `json:"lines"`   // of the screens of the docs
+	Buttons []string     `json:"buttons"` // that can be pressed
 	Refused *hookError   `json:"refused"`
 	Chat    shownChat    `json:"chat"`
 	Known   shownMemoirs `json:"memories"`
@@ -89,6 +91,7 @@ func TestHooks(t *testing.T) {
 				"waits for the network to read a chat":          hooks.waitsForNetwork,
 				"keeps what is unsent over the end of the app":  hooks.keepsUnsent,
 				"shows, corrects and forgets memories":          hooks.remembers,
+				"is used by the screens of the docs":            hooks.usesScreens,
 				"says what is wrong with a memory and keeps it": hooks.refusesMemory,
 			} {
 				t.Run(name, func(t *testing.T) {
@@ -377,4 +380,41 @@ func (h hooks) keepsUnsent() {
 	if asked := h.asked(content); asked != 1 {
 		h.t.Errorf("the model was asked %d times", asked)
 	}
+}
+
+// usesScreens presses the buttons of the documented screens.
+func (h hooks) usesScreens() {
+	h = h.ofNewUser()
+	h.knows("Likes marzipan.", "inbox")
+	content, broken := uuid.NewString(), uuid.NewString()
+	h.hold(content, reply, half)
+	h.plays.add(broken, offline.Answer{Text: reply, Fault: offline.FaultFailed, FaultAfter: half})
+	h.plays.add(broken, offline.Answer{Text: reply})
+	p := shown{&phone{t: h.t, stage: h.stage, name: uuid.NewString()}}
+	h.t.Cleanup(func() { p.do("kill", nil) })
+	p.do("document", map[string]any{"baseUrl": h.here.base, "token": h.token})
+	press := func(button string) { h.t.Helper(); p.do("press", map[string]any{"button": button}) }
+	await := func(button string, lines ...string) {
+		h.t.Helper()
+		p.await("the screen has the button "+button, func(now hooked) bool {
+			return slices.Equal(now.Lines, lines) && (button == "" || slices.Contains(now.Buttons, button))
+		})
+	}
+	await("That is right", "Likes marzipan.")
+	press("That is right")
+	await("Forget", "Likes marzipan.")
+	p.do("type", map[string]any{"text": content})
+	await("Send", "Likes marzipan.")
+	press("Send")
+	await("Stop", content, said(half), "Likes marzipan.")
+	press("Stop")
+	await("", content, said(half), "Likes marzipan.")
+	p.do("type", map[string]any{"text": broken})
+	await("Send", content, said(half), "Likes marzipan.")
+	press("Send")
+	await("Try again", content, said(half), broken, said(half), "Likes marzipan.")
+	press("Try again")
+	await("", content, said(half), broken, reply, "Likes marzipan.")
+	press("Forget")
+	await("Remember nothing", content, said(half), broken, reply)
 }

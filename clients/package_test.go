@@ -31,6 +31,7 @@ func TestPackage(t *testing.T) {
 		"types in Node, ESM":       typeCheck("node16", "node16", copied(t, folder, "consumer.mts")),
 		"types in Node, CommonJS":  typeCheck("node16", "node16", copiedAs(t, folder, "consumer.mts", "consumer.cts")),
 		"types in bundlers":        typeCheck("esnext", "bundler", copiedAs(t, folder, "consumer.mts", "bundled.ts")),
+		"types of the docs":        append(typeCheck("esnext", "bundler", copied(t, folder, "../docs/turn.ts")), "--jsx", "react-jsx", copied(t, folder, "../docs/conversation.tsx"), copied(t, folder, "../docs/remembered.tsx")),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -125,7 +126,7 @@ func linkDependencies(t *testing.T, folder string) {
 
 func typeCheck(module, resolution, file string) []string {
 	return []string{
-		"node_modules/typescript/bin/tsc", "--noEmit", "--strict", "--skipLibCheck", "--types", "", "--target", "es2022", "--lib", "es2023,dom",
+		"node_modules/typescript/bin/tsc", "--noEmit", "--strict", "--skipLibCheck", "--target", "es2022", "--lib", "es2023,dom",
 		"--module", module, "--moduleResolution", resolution, file,
 	}
 }
@@ -142,7 +143,7 @@ func copiedAs(t *testing.T, folder, name, as string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	path := filepath.Join(folder, as)
+	path := filepath.Join(folder, filepath.Base(as))
 	writeFile(t, path, content)
 	return path
 }

@@ -4,6 +4,8 @@ import { useChat, useMemories } from '@arcoscribe/throughline/react';
 import { StrictMode, useEffect, useState } from 'react';
 import { createRoot } from 'react-dom/client';
 
+import { Conversation } from './docs/conversation.tsx';
+import { Remembered as DocumentedMemories } from './docs/remembered.tsx';
 import { playInFrames } from './frames.js';
 
 playInFrames((report, storage) => {
@@ -16,7 +18,11 @@ playInFrames((report, storage) => {
   let show; // another chat
 
   const errorOf = (error) => error && { status: error.status, code: error.code };
-  const tell = () => report({ ...app, chat: chat && chatOf(chat), memories: memories && memoriesOf(memories) });
+  const page = () => ({
+    lines: [...document.querySelectorAll('p, li')].map(({ firstChild }) => firstChild?.textContent ?? ''),
+    buttons: [...document.querySelectorAll('button:enabled')].map(({ textContent }) => textContent),
+  });
+  const tell = () => report({ ...app, ...page(), chat: chat && chatOf(chat), memories: memories && memoriesOf(memories) });
 
   function chatOf({ chatId, status, hasOlder, error, messages }) {
     const said = messages.map(({ role, content, status: how }) => [role, content, how]);
@@ -54,9 +60,32 @@ playInFrames((report, storage) => {
     root.render(<StrictMode>{screen}</StrictMode>);
   }
 
+  /** The screens of the docs, whose user sees lines and buttons. */
+  function showDocumented({ baseUrl, token, chatId }) {
+    api = { baseUrl, accessToken: async () => token };
+    new MutationObserver(tell).observe(document.body, { childList: true, subtree: true, characterData: true, attributes: true });
+    mount(
+      <>
+        <Conversation api={api} chatId={chatId} />
+        <DocumentedMemories api={api} />
+      </>,
+    );
+  }
+
+  function type({ text }) {
+    const input = document.querySelector('input');
+    Object.getOwnPropertyDescriptor(HTMLInputElement.prototype, 'value').set.call(input, text); // past React's own setter
+    input.dispatchEvent(new Event('input', { bubbles: true }));
+  }
+
+  const press = ({ button }) => [...document.querySelectorAll('button')].find(({ textContent }) => textContent === button).click();
+
   const idOf = (words) => [...memories.memories, ...memories.inbox].find(({ content }) => content === words).id;
 
   const deeds = {
+    document: showDocumented,
+    type,
+    press,
     async launch({ baseUrl, token, chatId, kept }) {
       api = { baseUrl, accessToken: async () => token };
       outbox = kept && (await openOutbox({ storage, api }));
