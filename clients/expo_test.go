@@ -1,0 +1,366 @@
+package clients_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"github.com/arcoscribe/throughline/internal/dev/offline"
+	"github.com/arcoscribe/throughline/internal/testkit"
+)
+
+// requireExpo fails a test when the sample's packages are missing, or ours is not built.
+func requireExpo(t *testing.T) {
+	t.Helper()
+	for _, name := range []string{"expo/node_modules/expo", "dist/esm/react.js"} {
+		if _, err := os.Stat(name); err != nil {
+			t.Fatalf("%v: run scripts/setup test", err)
+		}
+	}
+	noticeScripts(t)
+}
+
+// TestExpoTypes checks the sample against the types of Expo and React Native.
+func TestExpoTypes(t *testing.T) {
+	t.Parallel()
+	requireExpo(t)
+	if out, err := nodeCommand(t.Context(), nil, "expo/node_modules/typescript/bin/tsc", "-p", "expo").CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// TestExpoBundle has Metro bundle the sample, which finds our package by its exports as an app does that installed it.
+func TestExpoBundle(t *testing.T) {
+	t.Parallel()
+	requireExpo(t)
+	out := t.TempDir()
+	command := exec.CommandContext(t.Context(), "node", "node_modules/expo/bin/cli", "export",
+		"--platform", "android", "--no-bytecode", "--source-maps", "--output-dir", out)
+	command.Dir = "expo"
+	command.Env = append(os.Environ(), "CI=1", "EXPO_OFFLINE=1", "EXPO_NO_TELEMETRY=1")
+	if output, err := command.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, output)
+	}
+	bundled := "\n" + strings.Join(sourcesOf(t, out), "\n") + "\n"
+	for _, want := range []string{"\n/../dist/esm/react.js\n", "\n/../dist/esm/supabase.js\n", "\n/node_modules/react/index.js\n"} {
+		if !strings.Contains(bundled, want) {
+			t.Errorf("the app has no %s", want)
+		}
+	}
+	for _, twice := range []string{"/../dist/cjs/", "/../node_modules/react/"} {
+		if strings.Contains(bundled, twice) {
+			t.Errorf("the app has %s as well", twice)
+		}
+	}
+}
+
+// sourcesOf names the files that a bundle is made of.
+func sourcesOf(t *testing.T, folder string) []string {
+	t.Helper()
+	maps, err := filepath.Glob(filepath.Join(folder, "_expo/static/js/android/*.map"))
+	if err != nil || len(maps) != 1 {
+		t.Fatalf("source maps: %v, %v", maps, err)
+	}
+	raw, err := os.ReadFile(maps[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	var bundle struct{ Sources []string }
+	if err := json.Unmarshal(raw, &bundle); err != nil {
+		t.Fatal(err)
+	}
+	return bundle.Sources
+}
+
+// TestExpoApp uses the sample's screen, with React Native for Web in the phone's place: in a browser without its
+// same-origin policy, which a phone does not have.
+func TestExpoApp(t *testing.T) {
+	t.Parallel()
+	requireExpo(t)
+	s := newStage(t)
+	s.runInBrowser("expo/testdata/app.js", []string{
+		"react=./expo/node_modules/react", "react-dom=./expo/node_modules/react-dom",
+		"react-native=./expo/node_modules/react-native-web/dist/index.js",
+	}, "--disable-web-security")
+	r := recipe{newRig(t), s}
+	for name, test := range map[string]func(sample){
+		"streams a reply":                                         sample.streams,
+		"goes on after a cut":                                     sample.goesOnAfterCut,
+		"goes on after the background":                            sample.goesOnAfterBackground,
+		"goes on when it was killed":                              sample.goesOnWhenKilled,
+		"sends what was unsent when killed":                       sample.sendsUnsent,
+		"stops the reply":                                         sample.stops,
+		"tells of a failure and tries again":                      sample.triesAgain,
+		"starts another chat":                                     sample.startsAnew,
+		"signs in with Supabase, and again when that has expired": sample.signsInAgain,
+		"shows what is remembered, and forgets it":                sample.forgets,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(sample{recipe: r.in(t), page: page{&phone{t: t, stage: s, name: uuid.NewString()}}})
+		})
+	}
+}
+
+// sampleScreen is what the app shows.
+type sampleScreen struct {
+	Done   int // orders
+	Texts  []string
+	Labels []string // of fields
+}
+
+// sample is the sample app on one phone.
+type sample struct {
+	recipe
+	page
+}
+
+func (s sample) launch(with testkit.Body) {
+	s.recipe.t.Helper()
+	s.do("launch", with)
+	s.recipe.t.Cleanup(func() { s.do("kill", nil) })
+}
+
+// signIn launches the app and pastes the token.
+func (s sample) signIn(base string) {
+	s.recipe.t.Helper()
+	s.launch(testkit.Body{"baseUrl": base})
+	s.fill("The token that make run prints", s.token)
+	s.press("Sign in")
+	s.shows("Sign out")
+}
+
+// restart ends the app at once and starts it again, with what it had stored.
+func (s sample) restart(base string) {
+	s.recipe.t.Helper()
+	s.do("kill", nil)
+	s.given = 0
+	s.do("launch", testkit.Body{"baseUrl": base})
+	s.shows("Sign out")
+}
+
+func (s sample) fill(label, text string) {
+	s.recipe.t.Helper()
+	s.awaits("the screen has the field "+label, func(now sampleScreen) bool { return slices.Contains(now.Labels, label) })
+	s.do("type", testkit.Body{"label": label, "text": text})
+}
+
+func (s sample) press(button string) {
+	s.recipe.t.Helper()
+	s.shows(button)
+	s.do("press", testkit.Body{"button": button})
+}
+
+func (s sample) say(content string) {
+	s.recipe.t.Helper()
+	s.fill("Message", content)
+	s.press("Send")
+}
+
+// shows waits until the screen has these texts, one after the other. Of messages the newest comes first.
+func (s sample) shows(texts ...string) {
+	s.recipe.t.Helper()
+	s.awaits(fmt.Sprintf("the screen shows %.60q", texts), func(now sampleScreen) bool {
+		return strings.Contains("\n"+strings.Join(now.Texts, "\n")+"\n", "\n"+strings.Join(texts, "\n")+"\n")
+	})
+}
+
+func (s sample) awaits(what string, holds func(sampleScreen) bool) {
+	s.recipe.t.Helper()
+	s.page.stage.await(s.recipe.t, what, s.name, func(latest report) bool {
+		var now sampleScreen
+		return json.Unmarshal(latest, &now) == nil && now.Done >= s.given && holds(now)
+	})
+}
+
+// replied is the one chat that the app made with a message, whose reply the screen shows once.
+func (s sample) replied(content string) {
+	s.recipe.t.Helper()
+	s.shows(reply, content)
+	s.shows("Send")
+	s.once(content, s.chatOf(content))
+}
+
+func (s sample) chatOf(content string) string {
+	s.recipe.t.Helper()
+	return testkit.Ask[string](s.recipe.t, s.pool, `select chat_id from messages where content = $1`, content)
+}
+
+// hears has the first half of a reply, over a network that can fail.
+func (s sample) hears() (content string, network *proxy, goOn func()) {
+	s.recipe.t.Helper()
+	content, network = uuid.NewString(), newProxy(s.recipe.t, s.here)
+	goOn = s.hold(content, reply, half)
+	s.signIn(network.base)
+	s.say(content)
+	s.shows(said(half), content)
+	s.shows("Stop")
+	return content, network, goOn
+}
+
+func (s sample) streams() {
+	content, _, goOn := s.hears()
+	goOn()
+	s.replied(content)
+}
+
+func (s sample) goesOnAfterCut() {
+	content, network, goOn := s.hears()
+	network.CutNow()
+	goOn()
+	s.replied(content)
+}
+
+func (s sample) goesOnAfterBackground() {
+	content, network, goOn := s.hears()
+	s.do("background", nil)
+	s.shows(said(half), content)
+	network.RouteTo(s.there)
+	network.CutNow()
+	s.do("foreground", nil)
+	goOn()
+	s.replied(content)
+}
+
+func (s sample) goesOnWhenKilled() {
+	content, network, goOn := s.hears()
+	network.RouteTo(s.there)
+	s.restart(network.base)
+	s.shows(said(half), content)
+	goOn()
+	s.replied(content)
+}
+
+// sendsUnsent is killed before the server has heard of the message.
+func (s sample) sendsUnsent() {
+	content := uuid.NewString()
+	s.plays.add(content, offline.Answer{Text: reply})
+	away := httptest.NewServer(nil)
+	away.Close()
+	s.signIn(away.URL)
+	s.say(content)
+	s.shows("…", content)
+	s.restart(s.here.base)
+	s.replied(content)
+}
+
+func (s sample) stops() {
+	content, _, _ := s.hears()
+	s.press("Stop")
+	s.shows(said(half), "Stopped", content)
+	s.once(content, s.chatOf(content))
+}
+
+func (s sample) triesAgain() {
+	content := uuid.NewString()
+	s.plays.add(content, offline.Answer{Text: reply, Fault: offline.FaultFailed, FaultAfter: half})
+	s.plays.add(content, offline.Answer{Text: reply})
+	s.signIn(s.here.base)
+	s.say(content)
+	s.press("Try again")
+	s.shows(reply, content)
+}
+
+func (s sample) startsAnew() {
+	content, _, goOn := s.hears()
+	goOn()
+	s.replied(content)
+	s.press("New")
+	s.awaits("the chat is empty", func(now sampleScreen) bool { return !slices.Contains(now.Texts, content) })
+	another := uuid.NewString()
+	s.plays.add(another, offline.Answer{Text: reply})
+	s.say(another)
+	s.replied(another)
+	if s.chatOf(content) == s.chatOf(another) {
+		s.recipe.t.Error("both messages are in one chat")
+	}
+}
+
+// signsInAgain has a token that the server refuses, which supabase-js renews; and then a session that has ended.
+func (s sample) signsInAgain() {
+	t := s.recipe.t
+	t.Helper()
+	var ended atomic.Bool
+	supabase := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		token := "refused"
+		switch {
+		case r.URL.Query().Get("grant_type") == "password":
+		case ended.Load():
+			w.WriteHeader(http.StatusBadRequest)
+			_ = json.NewEncoder(w).Encode(testkit.Body{"code": 400, "error_code": "refresh_token_not_found", "msg": "Invalid Refresh Token: Refresh Token Not Found"})
+			return
+		default:
+			token = s.token
+		}
+		_ = json.NewEncoder(w).Encode(testkit.Body{
+			"access_token": token, "refresh_token": uuid.NewString(), "token_type": "bearer", "expires_in": 3600,
+			"user": testkit.Body{"id": s.user, "aud": "authenticated", "role": "authenticated", "email": "her@example.com"},
+		})
+	}))
+	t.Cleanup(supabase.Close)
+	signIn := func() {
+		s.fill("E-mail", "her@example.com")
+		s.fill("Password", "secret")
+		s.press("Sign in")
+		s.shows("Sign out")
+	}
+
+	s.launch(testkit.Body{"baseUrl": s.here.base, "supabase": supabase.URL})
+	s.shows("Sign in")
+	signIn()
+	content := uuid.NewString()
+	s.plays.add(content, offline.Answer{Text: reply})
+	s.say(content)
+	s.replied(content)
+
+	s.press("Sign out")
+	s.shows("Sign in")
+	signIn()
+	s.shows(reply, content)
+	ended.Store(true)
+	unsent := uuid.NewString()
+	s.plays.add(unsent, offline.Answer{Text: reply})
+	s.say(unsent)
+	s.shows("Sign in") // supabase-js has found that the session is no more
+	ended.Store(false)
+	signIn()
+	s.shows(reply, unsent, reply, content)
+	if asked := s.asked(unsent); asked != 1 {
+		t.Errorf("the model was asked %d times, want once", asked)
+	}
+}
+
+func (s sample) forgets() {
+	t := s.recipe.t
+	t.Helper()
+	settings := maps.Clone(s.settings)
+	settings["LONG_TERM_MEMORY"] = "true"
+	server := startReplica(t, settings)
+	fact := "The user plays the cello " + uuid.NewString()
+	client := testkit.Client{T: t, Base: server.base, Token: s.token}
+	if kept := client.Call(http.MethodPost, "/v1/memories", testkit.Body{"content": fact}); kept.Status >= 300 {
+		t.Fatalf("a memory is answered with %d %s", kept.Status, kept.Text)
+	}
+	s.signIn(server.base)
+	s.press("Memories")
+	s.shows(fact)
+	s.press("Forget")
+	s.awaits("the memory is gone", func(now sampleScreen) bool { return !slices.Contains(now.Texts, fact) })
+	if left := testkit.Ask[int](t, s.pool, `select count(*) from memories where content = $1`, fact); left != 0 {
+		t.Errorf("%d such memories are left", left)
+	}
+	s.press("Done")
+	s.shows("Send")
+}
