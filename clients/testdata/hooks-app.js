@@ -63,13 +63,14 @@ playInFrames((report, storage) => {
   /** The screens of the docs, whose user sees lines and buttons. */
   function showDocumented({ baseUrl, token, chatId }) {
     api = { baseUrl, accessToken: async () => token };
-    new MutationObserver(tell).observe(document.body, { childList: true, subtree: true, characterData: true, attributes: true });
     mount(
       <>
         <Conversation api={api} chatId={chatId} />
         <DocumentedMemories api={api} />
       </>,
     );
+    const changes = { childList: true, subtree: true, characterData: true, attributes: true };
+    new MutationObserver(tell).observe(document.querySelector('main'), changes); // not the report, which is in the page
   }
 
   function type({ text }) {
