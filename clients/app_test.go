@@ -37,7 +37,7 @@ type phone struct {
 	given int // orders since it was launched
 }
 
-// launch starts an app with a recipe. It calls the server at base, with the first of the tokens until it
+// launch starts an app. It calls the server at base, with the first of the tokens until it
 // is refused.
 func (s *stage) launch(t *testing.T, base string, tokens ...string) *phone {
 	t.Helper()

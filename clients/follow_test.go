@@ -24,7 +24,7 @@ func said(pieces int) string {
 	return strings.Join(words[:pieces], "")
 }
 
-// recipe is one of the recipes on its stage, and the servers it talks to.
+// recipe is one way to run the package, on its stage, and the servers it talks to.
 type recipe struct {
 	*rig
 	stage *stage
@@ -63,7 +63,7 @@ func TestTurn(t *testing.T) {
 	}
 }
 
-// testRecipe is what every recipe has to do.
+// testRecipe is what each of them has to do.
 func testRecipe(t *testing.T, r recipe) {
 	for name, test := range map[string]func(recipe){
 		"streams a reply":                                  recipe.streams,
