@@ -4,8 +4,6 @@
 package config
 
 import (
-	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"io/fs"
 	"log/slog"
@@ -256,21 +254,6 @@ func (c *Config) checkTogether(r *reader, dev bool) {
 	if (c.RiverUIUser == "") != (c.RiverUIPassword == "") {
 		r.problem("RIVER_UI_USER", "and RIVER_UI_PASSWORD are set together or not at all")
 	}
-}
-
-// isSecret reports whether a key of a Supabase project lets its owner past row-level security.
-func isSecret(key string) bool {
-	if strings.HasPrefix(key, "sb_secret_") {
-		return true
-	}
-	parts := strings.Split(key, ".")
-	if len(parts) != 3 {
-		return false
-	}
-	payload, _ := base64.RawURLEncoding.DecodeString(parts[1]) // what is no key has no role
-	var claims struct{ Role string }
-	_ = json.Unmarshal(payload, &claims)
-	return claims.Role != "" && claims.Role != "anon"
 }
 
 // warnOfOverruled collects settings that others make void.
