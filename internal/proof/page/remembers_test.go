@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"testing"
 
+	"github.com/google/uuid"
+
 	"github.com/arcoscribe/throughline/internal/dev/demo"
 	"github.com/arcoscribe/throughline/internal/testkit"
 )
@@ -17,7 +19,10 @@ func TestRemembers(t *testing.T) {
 		"LONG_TERM_MEMORY": "true", "MEMORY_EXTRACT_DELAY": "10h", "RECALL_DEADLINE": "1m", // what is late on a slow machine would be missing
 	})
 	r.Call(http.MethodPost, "/v1/memories", testkit.Body{"content": "Rents a cello from Kessler."})
-	r.inBrowser("remembers.mjs", env{"CHAT": r.converse(24)})
+	chat := r.converse(24)
+	late := testkit.Ask[uuid.UUID](t, r.pool, `update messages set metadata = jsonb_set(metadata, '{memory,sections}',
+		'[{"name": "recall", "tokens": 0, "items": 0, "left_out": 0, "failure": "late"}]') where chat_id = $1 and seq = 6 returning id`, chat)
+	r.inBrowser("remembers.mjs", env{"CHAT": chat, "LATE": late.String()})
 }
 
 // converse plays so many turns of the demo's conversation to a chat that keeps what is pinned, and returns the chat's id when

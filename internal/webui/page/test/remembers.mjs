@@ -1,7 +1,7 @@
 /** What a person sees of what a chat remembers. The chat is that of remembers_test.go. */
 import { assert, call, desktop, isAccessible, newBrowser, open, phone, picture, run } from './harness.mjs';
 
-const { CHAT } = process.env;
+const { CHAT, LATE } = process.env;
 const path = `/app/chats/${CHAT}/memory`;
 const context = await newBrowser({ viewport: phone });
 let tab;
@@ -156,6 +156,13 @@ await run({
     assert.equal(await tab.evaluate(() => document.activeElement.className), 'turn-card', 'the keyboard is at the turn');
   },
 
+  async 'a reply says as well what it had to do without'() {
+    for (const [id, words] of [[CHAT, 'There is no such message.'], [LATE, 'Looking this up came too late, so the reply went without it.']]) {
+      await tab.goto(new URL(`${path}?why=${id}`, tab.url()).href);
+      await section(tab, 'Why it said that').getByText(words).waitFor();
+    }
+  },
+
   async 'what is deleted is gone from every version'() {
     const first = (await call('GET', `/v1/chats/${CHAT}/messages?after_seq=0&limit=1`)).messages[0];
     await call('DELETE', `/v1/messages/${first.id}`);
@@ -213,6 +220,9 @@ await run({
       await moveTo(strip(odd), n);
       assert.match(await says(strip(odd)), new RegExp(`^Turn ${n + 1} of 4, .*word for word.*${beginning}`));
     }
+    const { messages } = await call('GET', `/v1/chats/${id}/messages`);
+    await odd.goto(new URL(`/app/chats/${id}/memory?why=${messages.at(-4).id}`, odd.url()).href);
+    await section(odd, 'Why it said that').getByText('was not made here').waitFor();
     await section(odd, 'Tokens per turn').getByText('nothing is known of their prompts').waitFor();
     await odd.close();
   },

@@ -11,11 +11,11 @@ interface Props {
   onOpen: () => void;
 }
 
-/** Width and height of a turn, by how many there are, and the room between two. */
-function cellOf(count: number): { w: number; h: number; gap: number } {
-  if (count <= 60) return { w: 14, h: 30, gap: 4 };
-  if (count <= 400) return { w: 9, h: 20, gap: 2 };
-  return { w: 5, h: 11, gap: 1 };
+/** Width and height of a turn, by how many there are, and the room beside and below it. */
+function cellOf(count: number): { w: number; h: number; beside: number; below: number } {
+  if (count <= 60) return { w: 14, h: 30, beside: 4, below: 10 };
+  if (count <= 400) return { w: 9, h: 20, beside: 2, below: 6 };
+  return { w: 5, h: 11, beside: 1, below: 2 };
 }
 
 /**
@@ -25,9 +25,9 @@ function cellOf(count: number): { w: number; h: number; gap: number } {
 export function Strip({ turns, at, onMove, onOpen }: Props) {
   const frame = useRef<HTMLDivElement>(null);
   const width = useWidth(frame);
-  const { w, h, gap } = cellOf(turns.length);
-  const columns = Math.max(1, Math.floor((width + gap) / (w + gap)));
-  const corner = (index: number) => [(index % columns) * (w + gap), Math.floor(index / columns) * (h + gap)] as const;
+  const { w, h, beside, below } = cellOf(turns.length);
+  const columns = Math.max(1, Math.floor((width + beside) / (w + beside)));
+  const corner = (index: number) => [(index % columns) * (w + beside), Math.floor(index / columns) * (h + below)] as const;
 
   const paths = useMemo(() => {
     const drawn: Partial<Record<Place, string>> = {};
@@ -38,8 +38,8 @@ export function Strip({ turns, at, onMove, onOpen }: Props) {
   function pick(event: PointerEvent & { currentTarget: SVGElement }) {
     if (event.type === 'pointermove' && !event.buttons) return;
     const box = event.currentTarget.getBoundingClientRect();
-    const column = Math.min(columns - 1, Math.max(0, Math.floor((event.clientX - box.left) / (w + gap))));
-    const index = Math.floor((event.clientY - box.top) / (h + gap)) * columns + column;
+    const column = Math.min(columns - 1, Math.max(0, Math.floor((event.clientX - box.left) / (w + beside))));
+    const index = Math.floor((event.clientY - box.top) / (h + below)) * columns + column;
     if (index < 0 || index >= turns.length) return;
     if (event.type === 'pointerdown' && index === at) onOpen();
     onMove(index);
@@ -47,7 +47,7 @@ export function Strip({ turns, at, onMove, onOpen }: Props) {
 
   const turn = turns[at];
   const [x, y] = corner(at);
-  const height = Math.ceil(turns.length / columns) * (h + gap);
+  const height = Math.ceil(turns.length / columns) * (h + below);
   return (
     <div class="strip" ref={frame}>
       <svg aria-hidden="true" width="100%" height={height} onPointerDown={pick} onPointerMove={pick}>
