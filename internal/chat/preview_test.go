@@ -150,11 +150,11 @@ func TestMemoryShowsTheNextPrompt(t *testing.T) {
 		coverage, sections string
 		tokens             int
 	}{
-		memory.StrategySimple:  {"The last 2 of 10 turns are word for word in the prompt; the 8 before are in no summary.", "recent 20 2 0 0, files 1 0 0 1", 21},
-		memory.StrategySummary: {"All 10 turns are remembered: 8 in the brief (up to message 16), 2 word for word in the prompt.", "brief 3 8 0 0, recent 20 2 0 0, files 1 0 0 1", 24},
+		memory.StrategySimple:  {"The last 2 of 10 turns are word for word in the prompt; the 8 before are in no summary.", "recent 20 2 0 0 [1 3], files 1 0 0 1 []", 21},
+		memory.StrategySummary: {"All 10 turns are remembered: 8 in the brief (up to message 16), 2 word for word in the prompt.", "brief 3 8 0 0 [], recent 20 2 0 0 [1 3], files 1 0 0 1 []", 24},
 		memory.StrategyHybrid: {
 			"All 10 turns are remembered: 8 in the brief (up to message 16), 2 word for word in the prompt. 1 pinned or important message is there from before, word for word as well.",
-			"brief 3 8 0 0, kept 4 0 1 0, recent 20 2 0 0, files 1 0 0 1", 28,
+			"brief 3 8 0 0 [], kept 4 0 1 0 [1], recent 20 2 0 0 [1 3], files 1 0 0 1 []", 28,
 		},
 	} {
 		svc := newTestService(t)
@@ -166,7 +166,7 @@ func TestMemoryShowsTheNextPrompt(t *testing.T) {
 		}
 		var sections []string
 		for _, s := range got.Sections {
-			sections = append(sections, fmt.Sprint(s.Name, " ", s.Tokens, s.Turns, s.Messages, s.Files))
+			sections = append(sections, fmt.Sprint(s.Name, " ", s.Tokens, s.Turns, s.Messages, s.Files, s.Seqs))
 		}
 		if got.Coverage != want.coverage || strings.Join(sections, ", ") != want.sections || got.Tokens != want.tokens {
 			t.Errorf("%s: %s\n%v, %d tokens", strategy, got.Coverage, sections, got.Tokens)
@@ -175,7 +175,7 @@ func TestMemoryShowsTheNextPrompt(t *testing.T) {
 			t.Errorf("%+v", got)
 		}
 		tool, last := "tutor", svc.store.stored.LastMessageAt
-		context := Context{StartedAt: svc.store.stored.StartedAt, LastMessageAt: &last, ToolName: &tool, ToolsUsed: []string{"composer", "tutor"}, Turns: 10, Messages: 20}
+		context := Context{StartedAt: svc.store.stored.StartedAt, LastMessageAt: &last, ToolName: &tool, ToolsUsed: []string{"composer", "tutor"}, Turns: 10, Messages: 20, BriefSeq: 16}
 		if diff := cmp.Diff(context, got.Context); diff != "" {
 			t.Error(diff)
 		}

@@ -109,8 +109,7 @@ await run({
     assert.equal(await brief.locator('ins, del').count(), 0, 'the first version has nothing before it');
     await moveTo(versions(tab), 1);
     assert.equal(await words(), revisions.at(-2).global_summary);
-    await brief.scrollIntoViewIfNeeded();
-    await versions(tab).evaluate((slider) => slider.scrollIntoView({ block: 'center' }));
+    await brief.locator('h2').evaluate((heading) => heading.scrollIntoView());
     await picture(tab, 'remembers-brief-phone');
     await brief.getByLabel('Mark what changed').uncheck();
     assert.equal(await brief.locator('ins, del').count(), 0);
