@@ -158,7 +158,7 @@ func (i *intruder) values() map[string]func() string {
 		"cursor":        func() string { return i.rarely(pick(i.random, i.theirs.chats), pick(i.random, i.theirs.cursors)) },
 		"Last-Event-ID": func() string { return i.message() + ":" + i.rarely("x", i.one("0", "3", "end", "999")) },
 		"after":         func() string { return i.rarely("x", i.one("0", "2", "end", moment())) }, // in a reply, or in time
-		"before_seq":    i.number, "after_seq": i.number, "limit": i.number,
+		"before_seq":    i.number, "after_seq": i.number, "before_version": i.number, "limit": i.number,
 		"q": func() string { return i.one(i.words(), i.chat()) }, "role": func() string { return i.rarely("nobody", i.one("user", "assistant", "system")) }, "before": moment,
 		"tag": func() string { return i.one("harbour", "expired", "") }, "include_expired": truth,
 		"include": func() string { return i.rarely("everything", "content") }, "format": func() string { return i.rarely("x", i.one("json", "jsonl", "markdown", "mermaid", "dot")) },
