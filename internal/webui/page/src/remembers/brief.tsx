@@ -1,4 +1,4 @@
-import { diffWordsWithSpace } from 'diff';
+import { diffSentences, diffWordsWithSpace, type ChangeObject } from 'diff';
 import { useMemo, useState } from 'preact/hooks';
 import { When } from '../ui/when';
 import type { Revision } from './load';
@@ -63,7 +63,7 @@ function Origin({ revision, turns, linkTo }: { revision: Revision } & Omit<Props
 function BriefText({ now, before }: { now: string | null; before: string | null }) {
   if (now === null) return <p class="soft">The text of this version is deleted: it may have held words that were deleted.</p>;
   if (!now) return <p class="soft">This version is empty.</p>;
-  const parts = before ? diffWordsWithSpace(before, now) : [{ value: now, added: false, removed: false }];
+  const parts = before ? changesOf(before, now) : [{ value: now, added: false, removed: false }];
   return (
     <div class="brief" dir="auto">
       {parts.map((part, index) => {
@@ -72,4 +72,22 @@ function BriefText({ now, before }: { now: string | null; before: string | null 
       })}
     </div>
   );
+}
+
+type Part = Pick<ChangeObject<string>, 'value' | 'added' | 'removed'>;
+
+/** What changed: whole sentences, and the words of those that were only edited. Words of unlike sentences would mix. */
+function changesOf(before: string, now: string): Part[] {
+  const parts = diffSentences(before, now);
+  return parts.flatMap((part, index): Part[] => {
+    if (part.added && parts[index - 1]?.removed) return []; // is told with what it replaces
+    const next = parts[index + 1];
+    return part.removed && next?.added ? replaced(part, next) : [part];
+  });
+}
+
+function replaced(before: Part, now: Part): Part[] {
+  const words = diffWordsWithSpace(before.value, now.value);
+  const kept = words.reduce((sum, { value, added, removed }) => sum + (added || removed ? 0 : value.length), 0);
+  return kept > 0.6 * Math.max(before.value.length, now.value.length) ? words : [before, now];
 }
