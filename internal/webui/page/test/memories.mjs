@@ -41,6 +41,10 @@ await run({
     const source = item('allergic to walnuts').getByRole('link', { name: /message 1 of its chat/ });
     assert.match(await source.getAttribute('href'), new RegExp(`^/app/chats/${chat}\\?message=[0-9a-f-]{36}$`));
     await isAccessible(tab, 'memories with an open source');
+    await source.click();
+    await tab.locator('.message', { hasText: 'I am allergic to walnuts.' }).first().waitFor();
+    await tab.goBack();
+    await item('allergic to walnuts').waitFor();
 
     await tell('I have moved to Porto.', chat);
     await filterBy('State', 'No longer true');
@@ -238,6 +242,12 @@ await run({
     await tab.getByLabel('Import a file').setInputFiles(file);
     await says(/\d+ memories imported, 0 known already\./);
     await item('lives in Porto').waitFor();
+
+    const answer = { format: 'mem0', imported: 1, skipped: 0, refused: [{ line: 3, reason: 'bad_length' }, { line: 8, reason: 'bad_length' }] };
+    await tab.route('**/v1/memories/import', (route) => route.fulfill({ json: answer }));
+    await tab.getByLabel('Import a file').setInputFiles(file);
+    await says('2 left out, empty or too long: line 3, 8.');
+    await tab.unroute('**/v1/memories/import');
   },
 
   async 'hostile words are words'() {

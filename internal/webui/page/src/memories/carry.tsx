@@ -3,6 +3,9 @@ import { useAction } from './hooks';
 import { Failure } from './parts';
 import { count } from './words';
 
+/** What became of a file. Memories of other programs are left out where they have no characters, or more than 500. */
+type Imported = { imported: number; skipped: number; refused?: { line: number }[] };
+
 /** Takes memories along: a file with all of them, and one back in. */
 export function Carry({ imported }: { imported: (news: string) => void }) {
   const { client } = useClient();
@@ -18,7 +21,7 @@ export function Carry({ imported }: { imported: (news: string) => void }) {
       const { data } = await client.POST('/v1/memories/import', {
         headers: { 'Content-Type': 'application/octet-stream' }, body: file, bodySerializer: (body: unknown) => body as Blob,
       });
-      imported(`${count(data.imported, 'memory', 'memories')} imported, ${data.skipped} known already.`);
+      imported(told(data));
     } finally {
       input.value = ''; // the same file can be chosen again
     }
@@ -34,6 +37,11 @@ export function Carry({ imported }: { imported: (news: string) => void }) {
       <Failure error={error} />
     </>
   );
+}
+
+function told({ imported, skipped, refused = [] }: Imported): string {
+  const left = refused.length ? ` ${refused.length} left out, empty or too long: line ${refused.map(({ line }) => line).join(', ')}.` : '';
+  return `${count(imported, 'memory', 'memories')} imported, ${skipped} known already.${left}`;
 }
 
 function save(content: Blob, name: string) {

@@ -77,7 +77,6 @@ export function draw(svg: SVGSVGElement, { nodes, links }: Shown, onSelect: (nam
     words.attr('x', (l) => (l.source.x! + l.target.x!) / 2).attr('y', (l) => (l.source.y! + l.target.y!) / 2);
     dots.attr('transform', (node) => `translate(${node.x},${node.y})`);
     names.attr('transform', (node) => `translate(${node.x},${node.y})`);
-    name();
   };
   const zooming = zoom<SVGSVGElement, unknown>().scaleExtent([0.1, 8]).extent(() => [[0, 0], [svg.clientWidth, svg.clientHeight]]);
   zooming.on('zoom', ({ transform }) => {
@@ -98,7 +97,7 @@ export function draw(svg: SVGSVGElement, { nodes, links }: Shown, onSelect: (nam
   const forces = arrange(nodes, links);
   forces.tick(still ? 300 : 120);
   place();
-  if (!still) forces.on('tick', place).restart();
+  if (!still) forces.on('tick', place).on('end', name).restart(); // names that come and go while all moves are unrest
   root.call(zooming);
   dots.call(dragging(forces, place, still));
   const resized = new ResizeObserver(fit); // and once at the beginning
