@@ -218,7 +218,8 @@ await run({
     assert.match(await tab.getByLabel('Never remember anything about').inputValue(), /my divorce/);
     await tab.getByLabel('Time zone').fill('Europe/Berlin');
     await tab.locator('.settings').getByRole('button', { name: 'Save' }).click();
-    await tab.locator('.settings').getByRole('alert').waitFor({ state: 'detached' });
+    await tab.locator('.settings').getByText('Saved.').waitFor();
+    await isAccessible(tab, 'settings');
     await tab.reload();
     await remembering.waitFor();
     assert.equal(await remembering.isChecked(), false);

@@ -13,9 +13,12 @@ export function SettingsForm() {
     return data;
   });
   const { busy, error, run } = useAction();
+  const [saved, setSaved] = useState('');
   const change = (body: Partial<Settings>) => run(async () => {
+    setSaved('');
     const { data } = await client.PATCH('/v1/memories/settings', { body });
     loaded.setValue(data);
+    setSaved('Saved.');
   });
   const settings = loaded.value;
   if (!settings) return <Failure error={loaded.error} />;
@@ -32,6 +35,7 @@ export function SettingsForm() {
           : 'Nothing is read and nothing is shown. What is remembered stays here. What you say meanwhile is not read later.'}
       </p>
       <Failure error={error} />
+      <p role="status" class="news">{saved}</p>
       <details>
         <summary>Subjects, time zone, language</summary>
         <Fields key={JSON.stringify(settings)} settings={settings} busy={busy} save={change} />
