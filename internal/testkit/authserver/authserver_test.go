@@ -184,8 +184,9 @@ func (r rig) exchange(code string, changes ...string) (int, map[string]any) {
 func TestCodesAreStrict(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	other := newRig(t)
 	code := r.code()
+	_, made := r.call(http.MethodPost, "/oauth/clients/register", "", `{"redirect_uris": ["`+callback+`"], "token_endpoint_auth_method": "none"}`)
+	other, _ := made["client_id"].(string)
 	for _, c := range []struct {
 		change []string
 		want   string
@@ -195,7 +196,8 @@ func TestCodesAreStrict(t *testing.T) {
 		{[]string{"code_verifier", ""}, "invalid_grant"},
 		{[]string{"redirect_uri", callback + "/"}, "invalid_grant"},
 		{[]string{"resource", "https://other.example/mcp"}, "invalid_grant"},
-		{[]string{"client_id", other.client}, "invalid_client"},
+		{[]string{"client_id", other}, "invalid_grant"},
+		{[]string{"client_id", uuid.NewString()}, "invalid_client"},
 		{[]string{"client_secret", "x"}, "invalid_client"},
 		{[]string{"grant_type", "password"}, "unsupported_grant_type"},
 	} {
