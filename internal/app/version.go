@@ -12,18 +12,17 @@ var linkedVersion, linkedRevision string
 
 // Version is the tag of the build, such as v1.2.3. Without a tag it ends with the commit, without a repository it is
 // "dev". revision is the commit, or "unknown".
-var Version, revision = identify(recorded(), linkedVersion, linkedRevision)
+var Version, revision = identify(readBuild(), linkedVersion, linkedRevision)
 
-// recorded is what Go wrote into the program, if it did.
-func recorded() debug.BuildInfo {
+func readBuild() *debug.BuildInfo {
 	if info, ok := debug.ReadBuildInfo(); ok {
-		return *info
+		return info
 	}
-	return debug.BuildInfo{}
+	return &debug.BuildInfo{}
 }
 
 // identify prefers what the linker was told to what Go found in the repository.
-func identify(info debug.BuildInfo, linkedVersion, linkedRevision string) (version, revision string) {
+func identify(info *debug.BuildInfo, linkedVersion, linkedRevision string) (version, revision string) {
 	version, revision = linkedVersion, linkedRevision
 	if info.Main.Version != "(devel)" {
 		version = cmp.Or(version, info.Main.Version)

@@ -48,7 +48,8 @@ func TestWordsArriveAtOnceAndSilenceIsSurvived(t *testing.T) {
 		await(t, lines, ": ping")
 		release()
 		await(t, lines, "event: completion")
-		for lines.Scan() { // to the end
+		for lines.Scan() {
+			continue // to the end
 		}
 		if lines.Err() != nil {
 			t.Error(lines.Err())
