@@ -14,9 +14,11 @@ COPY go.mod go.sum ./
 RUN go mod download
 COPY . .
 COPY --from=page /src/internal/webui/dist internal/webui/dist
-ARG TARGETOS TARGETARCH
+ARG TARGETOS
+ARG TARGETARCH
 # The repository is not part of the context: git describe --tags --always --dirty, and git rev-parse HEAD.
-ARG VERSION REVISION
+ARG VERSION
+ARG REVISION
 RUN CGO_ENABLED=0 GOOS=$TARGETOS GOARCH=$TARGETARCH go build -trimpath -buildvcs=false \
       -ldflags "-s -w -X github.com/arcoscribe/throughline/internal/app.linkedVersion=$VERSION \
         -X github.com/arcoscribe/throughline/internal/app.linkedRevision=$REVISION" \
@@ -24,7 +26,8 @@ RUN CGO_ENABLED=0 GOOS=$TARGETOS GOARCH=$TARGETARCH go build -trimpath -buildvcs
     && install -d -m 1777 /out/tmp && install -D -m 644 LICENSE /out/licenses/throughline
 
 FROM scratch
-ARG VERSION REVISION
+ARG VERSION
+ARG REVISION
 LABEL org.opencontainers.image.title="Throughline" \
       org.opencontainers.image.source="https://github.com/arcoscribe/throughline" \
       org.opencontainers.image.licenses="Apache-2.0" \
