@@ -65,12 +65,34 @@ func printMemories(out io.Writer, page client.MemoryPage) error {
 }
 
 func exportMemories(line *commandLine) clientRunner {
-	file := line.String("o", "", "the file to write; by default stdout")
+	return exportTo(line, (*client.Client).ExportMemories)
+}
+
+func importMemories(line *commandLine) clientRunner {
+	line.takesArgument = true
+	asJSON := line.Bool("json", false, "print the API's JSON")
 	return func(ctx context.Context, c *client.Client, stdout, _ io.Writer) error {
-		if *file == "" {
-			return c.ExportMemories(ctx, stdout)
+		file, err := line.file()
+		if err != nil {
+			return err
 		}
-		return terminal.WriteFile(*file, func(out io.Writer) error { return c.ExportMemories(ctx, out) })
+		defer func() { _ = file.Close() }() // only read
+		answer, err := c.ImportMemories(ctx, file)
+		if err != nil {
+			return err
+		}
+		if *asJSON {
+			return printJSON(stdout, answer)
+		}
+		done, err := decode[history.MemoryImport](answer)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(stdout, "%d imported, %d skipped, from %s\n", done.Imported, done.Skipped, terminal.OneLine(done.Format))
+		for _, left := range done.Refused {
+			fmt.Fprintf(stdout, "line %d is left out: %s\n", left.Line, terminal.OneLine(left.Reason))
+		}
+		return nil
 	}
 }
 

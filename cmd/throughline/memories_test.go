@@ -59,6 +59,27 @@ func TestMemoriesOnTheCommandLine(t *testing.T) {
 	}
 }
 
+func TestAnAccountOnTheCommandLine(t *testing.T) {
+	t.Parallel()
+	r := newTalkRig(t, nil)
+	list := filepath.Join(t.TempDir(), "memories.txt")
+	if err := os.WriteFile(list, []byte("- Plays the cello.\n- "+strings.Repeat("x", 501)+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := r.wantRun("memories", "import", list); got != "1 imported, 0 skipped, from list\nline 2 is left out: bad_length\n" {
+		t.Errorf("%q", got)
+	}
+	if got := r.wantRun("memories", "import", list, "--json"); !strings.Contains(got, `"imported":0,"skipped":1`) {
+		t.Errorf("%q", got)
+	}
+	file := filepath.Join(t.TempDir(), "account.jsonl")
+	r.wantRun("export", "-o", file)
+	if got := r.wantRun("import", file); got != "0 imported, 0 skipped, 0 messages\n0 memories imported, 1 skipped\n" {
+		t.Errorf("%q", got)
+	}
+	r.wantRefusal(exitUsage, "no such file", "memories", "import", "nowhere.jsonl")
+}
+
 func TestTemporaryChatOnTheCommandLine(t *testing.T) {
 	t.Parallel()
 	r := newTalkRig(t, nil)

@@ -161,19 +161,42 @@ func exportChat(line *commandLine) clientRunner {
 	}
 }
 
+// file opens the file that the argument names; without one it is stdin.
+func (l *commandLine) file() (*os.File, error) {
+	if l.argument == "" {
+		return os.Stdin, nil
+	}
+	opened, err := os.Open(l.argument)
+	if err != nil {
+		return nil, l.wrong("%v", err)
+	}
+	return opened, nil
+}
+
+func exportAccount(line *commandLine) clientRunner {
+	return exportTo(line, (*client.Client).ExportAccount)
+}
+
+// exportTo writes what export says to a file or stdout.
+func exportTo(line *commandLine, export func(*client.Client, context.Context, io.Writer) error) clientRunner {
+	file := line.String("o", "", "the file to write; by default stdout")
+	return func(ctx context.Context, c *client.Client, stdout, _ io.Writer) error {
+		if *file == "" {
+			return export(c, ctx, stdout)
+		}
+		return terminal.WriteFile(*file, func(out io.Writer) error { return export(c, ctx, out) })
+	}
+}
+
 func importChats(line *commandLine) clientRunner {
 	line.takesArgument = true
 	asJSON := line.Bool("json", false, "print the API's JSON")
 	return func(ctx context.Context, c *client.Client, stdout, stderr io.Writer) error {
-		file := os.Stdin
-		if line.argument != "" {
-			opened, err := os.Open(line.argument)
-			if err != nil {
-				return line.wrong("%v", err)
-			}
-			defer func() { _ = opened.Close() }() // only read
-			file = opened
+		file, err := line.file()
+		if err != nil {
+			return err
 		}
+		defer func() { _ = file.Close() }() // only read
 		answer, err := c.Import(ctx, file, importProgress(stderr))
 		if isTerminal(stderr) {
 			fmt.Fprintln(stderr) // below the progress
@@ -196,6 +219,9 @@ func importChats(line *commandLine) clientRunner {
 			fmt.Fprintf(stdout, "%s  %s: %s\n", chat.ChatID, terminal.OneLine(chat.Title), what)
 		}
 		fmt.Fprintf(stdout, "%d imported, %d skipped, %d messages\n", done.Imported, done.Skipped, done.Messages)
+		if done.Memories+done.SkippedMemories > 0 {
+			fmt.Fprintf(stdout, "%d memories imported, %d skipped\n", done.Memories, done.SkippedMemories)
+		}
 		if done.SkippedAttachments > 0 {
 			fmt.Fprintf(stdout, "%d attachments are named in the messages; the file does not hold them\n", done.SkippedAttachments)
 		}

@@ -2,8 +2,6 @@ package client
 
 import (
 	"context"
-	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 
@@ -53,17 +51,4 @@ func (c *Client) Forget(ctx context.Context, token string) (int, error) {
 		Forgotten int `json:"forgotten"`
 	}](ctx, c, http.MethodPost, memoriesPath+"/forget", nil, map[string]any{"token": token})
 	return done.Forgotten, err
-}
-
-// ExportMemories writes all memories to out, as lines of JSON. After an error the output is incomplete.
-func (c *Client) ExportMemories(ctx context.Context, out io.Writer) error {
-	response, err := c.send(ctx, http.MethodGet, memoriesPath+"/export", nil, http.NoBody)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = response.Body.Close() }() // read to its end
-	if _, err := io.Copy(out, response.Body); err != nil {
-		return fmt.Errorf("the export broke off: %w", err)
-	}
-	return nil
 }
