@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"runtime"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
 	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/fault"
@@ -192,6 +194,22 @@ func TestImportedSettingsDoNotOverwrite(t *testing.T) {
 	p.mustImport(other, text)
 	if got := ask[string](p.bed, "select concat_ws(' ', enabled, time_zone, language, excluded) from memory_users where user_id = $1", other.UserID); got != "t Asia/Tokyo de {health}" {
 		t.Error(got)
+	}
+}
+
+// Where long-term memory is off, chats come without memories.
+func TestAnAccountWhereMemoryIsOff(t *testing.T) {
+	t.Parallel()
+	p := newPort(t)
+	p.fullAccount()
+	text := p.mustAccount(p.user)
+	p.transfer.Store = NewTransfer(p.pool, p.limits, Enqueue{Fold: func(context.Context, pgx.Tx, uuid.UUID) error { return nil }}, UserMemoriesOptions{Off: true})
+	other := p.newUser()
+	if result := p.mustImport(other, text); result.Imported != 2 || result.Memories != 0 || result.SkippedMemories != 3 {
+		t.Errorf("%+v", result)
+	}
+	if got := ask[int](p.bed, "select count(*) from memories where user_id = $1", other.UserID); got != 0 {
+		t.Errorf("%d memories", got)
 	}
 }
 

@@ -90,7 +90,7 @@ func (c *memoryChange) insertAsTheyWere(fresh []bundle.Memory) error {
 
 // sources inserts where memories were said, for each at its place.
 func (c *memoryChange) sources(imported []transfer.NewMemory, places []uuid.UUID) error {
-	var rows []importedSource
+	rows := []importedSource{}
 	for n, memory := range imported {
 		for _, source := range memory.Sources {
 			rows = append(rows, importedSource{places[n], source.MessageID, source.Fact, source.Quote})
