@@ -1,0 +1,146 @@
+package bundle
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func sampleTopic() Topic {
+	at := time.Date(2026, 11, 20, 10, 0, 1, 0, time.UTC)
+	return Topic{
+		ID: "0198a1f2-7c15-7aa9-b3c8-6d1e0f9a8b75", Title: "Bows", Renamed: true, Summary: new("They spoke of bows."), Tags: []string{"cello", `a "b"`},
+		Importance: 0.25, Rated: true, State: "active", CreatedAt: at, LastActiveAt: at, Turns: []string{idAsk},
+	}
+}
+
+func withTopic(t testing.TB, encoder func(io.Writer) Encoder) string {
+	t.Helper()
+	chat, _, messages, revision := sample()
+	for i := range messages {
+		messages[i].Files = []FileRef{}
+	}
+	var out bytes.Buffer
+	e := encoder(&out)
+	err := e.Begin(exportedAt, chat)
+	for _, message := range messages {
+		err = errors.Join(err, e.Message(message))
+	}
+	if err := errors.Join(err, e.Topic(sampleTopic()), e.Revision(revision), e.End()); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
+}
+
+func TestTopicsOfAChatReadBack(t *testing.T) {
+	t.Parallel()
+	for _, encoder := range []func(io.Writer) Encoder{lineEncoder, objectEncoder} {
+		_, records := mustRead(t, withTopic(t, encoder))
+		want := []Record{{Topic: new(sampleTopic())}, {Revision: records[6].Revision}, {End: &End{Messages: 3, Revisions: 1, Topics: 1}}}
+		if diff := cmp.Diff(want, records[5:]); diff != "" {
+			t.Error(diff)
+		}
+	}
+}
+
+func TestTopicsOfAChatAreChecked(t *testing.T) {
+	t.Parallel()
+	whole := withTopic(t, lineEncoder) // bundle, chat, 3 messages, topic, revision, end
+	for name, c := range map[string]struct{ from, to, want string }{
+		"no such message":   {`"turns":["` + idAsk, `"turns":["` + idChat, "message_missing@6"},
+		"a turn twice":      {`"turns":["` + idAsk + `"`, `"turns":["` + idAsk + `","` + idAsk + `"`, "duplicate_id@6"},
+		"a turn that is no": {`"turns":["`, `"turns":["x`, "bad_uuid@6"},
+		"id":                {`"id":"0198a1f2-7c15`, `"id":"0`, "bad_uuid@6"},
+		"blank title":       {`"title":"Bows"`, `"title":"\t\u00a0 "`, "bad_length@6"},
+		"long title":        {`"title":"Bows"`, `"title":"` + strings.Repeat("ж", 81) + `"`, "bad_length@6"},
+		"importance":        {`"importance":0.25`, `"importance":1.5`, "out_of_range@6"},
+		"tag":               {`"tags":["cello","a`, `"tags":["","a`, "bad_length@6"},
+		"tags":              {`"tags":["cello","a`, `"tags":[` + strings.Repeat(`"x",`, 40) + `"a`, "too_many_tags@6"},
+		"date":              {`"last_active_at":"2026`, `"last_active_at":"0000`, "bad_date@6"},
+		"counts":            {`"topics":1`, `"topics":2`, "wrong_counts@8"},
+	} {
+		_, _, err := read(replaced(t, whole, c.from, c.to))
+		if err == nil {
+			t.Errorf("%s: nothing was refused", name)
+		} else if got := refusal(t, err); got != c.want {
+			t.Errorf("%s: %s, want %s", name, got, c.want)
+		}
+	}
+}
+
+// sampleAccount is an account with one chat, a memory that was said in it, and a graph.
+func sampleAccount(t testing.TB) string {
+	t.Helper()
+	var out bytes.Buffer
+	a := NewAccount(&out)
+	chat, _, messages, revision := sample()
+	messages[0].Files = []FileRef{}
+	memory := sampleMemory()
+	memory.LastAccessed, memory.AccessCount = new(exportedAt), 3
+	memory.History = []MemoryRevision{{Version: 1, Action: "ADD", Content: new("x"), Actor: "user", CreatedAt: exportedAt}}
+	if err := errors.Join(
+		a.BeginAccount(exportedAt, Account{ID: idOther, Email: new("a@example.org"), Settings: AccountSettings{Enabled: true, Excluded: []string{"health"}}, Counts: AccountCounts{1, 1, 1}}),
+		a.BeginChat(chat), a.Message(messages[0]), a.Topic(sampleTopic()), a.Revision(revision), a.End(), a.Remembered(memory),
+		a.Entity(Entity{ID: idAsk, Name: "Porto", Kind: "place", Aliases: []string{}, Mentions: 1}),
+		a.Relationship(Relationship{ID: idAsk, Source: "User", Relationship: "likes", Target: "Porto", RecordedAt: exportedAt, MemoryID: memory.ID}), a.EndAccount(),
+	); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
+}
+
+func TestAnAccountReadsBack(t *testing.T) {
+	t.Parallel()
+	format, found := mustRead(t, sampleAccount(t))
+	var kinds []string
+	for _, r := range found {
+		kinds = append(kinds, fmt.Sprint(r.Header != nil, r.Account != nil, r.Chat != nil, r.Memory != nil, r.Entity != nil, r.Relationship != nil, r.AccountEnd != nil))
+	}
+	if format != FormatLines || len(found) != 11 || found[1].Account.Settings.Excluded[0] != "health" || found[7].Memory.AccessCount != 3 ||
+		found[7].Memory.History[0].Action != "ADD" || found[8].Entity.Name != "Porto" || *found[10].AccountEnd != (AccountEnd{1, 1, 1, 1}) {
+		t.Errorf("%s %q", format, kinds)
+	}
+}
+
+func TestAccountsAreChecked(t *testing.T) {
+	t.Parallel()
+	whole := sampleAccount(t) // bundle, account, chat, message, topic, revision, end, memory, entity, relationship, account_end
+	lines := strings.SplitAfter(whole, "\n")
+	without := func(n int) string { return strings.Join(lines[:n], "") + strings.Join(lines[n+1:], "") }
+	for name, c := range map[string]struct{ text, want string }{
+		"no account":         {without(1), "no_account@2"},
+		"no end of the chat": {without(6), "no_end@8"},
+		"no end":             {without(10), "no_end@10"},
+		"a memory less":      {without(7), "wrong_counts@10"},
+		"something after":    {whole + lines[2], "wrong_counts@12"},
+		"another account":    {whole + lines[0], "unknown_format@12"},
+		"account twice":      {replaced(t, whole, lines[1], lines[1]+lines[1]), "unknown_format@3"},
+		"message outside":    {replaced(t, whole, lines[7], lines[3]), "no_chat@8"},
+		"not an account":     {replaced(t, whole, `,"holds":"account"`, ""), "unknown_format@2"},
+		"origin":             {replaced(t, whole, `"origin":"extracted"`, `"origin":"x"`), "unknown_type@8"},
+		"uses":               {replaced(t, whole, `"access_count":3`, `"access_count":-3`), "out_of_range@8"},
+		"memory twice":       {replaced(t, whole, lines[7], lines[7]+lines[7]), "duplicate_id@9"},
+		"subject":            {replaced(t, whole, `"health"`, `""`), "bad_length@2"},
+		"subjects":           {replaced(t, whole, `["health"]`, `["x"`+strings.Repeat(`,"x"`, maxExcluded)+`]`), "out_of_range@2"},
+		"zone":               {replaced(t, whole, `"time_zone":null`, `"time_zone":""`), "bad_length@2"},
+		"entity in a chat":   {replaced(t, whole, lines[6], lines[8]), "no_end@7"},
+	} {
+		_, _, err := read(c.text)
+		if err == nil {
+			t.Errorf("%s: nothing was refused", name)
+		} else if got := refusal(t, err); got != c.want {
+			t.Errorf("%s: %s, want %s", name, got, c.want)
+		}
+	}
+}
+
+func FuzzAccount(f *testing.F) {
+	seed(f, sampleAccount(f))
+	f.Fuzz(func(t *testing.T, text []byte) { checkRead(t, text) })
+}
