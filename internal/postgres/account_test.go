@@ -217,7 +217,11 @@ func TestAnEmptyAccountComesAndGoes(t *testing.T) {
 	t.Parallel()
 	p := newPort(t)
 	nobody := p.newUser()
+	nobody.Claims = strings.Replace(nobody.Claims, "{", `{"email": "a@example.org", `, 1)
 	text := p.mustAccount(nobody)
+	if !strings.Contains(text, `"id":"`+nobody.UserID.String()+`","email":"a@example.org"`) {
+		t.Error(text)
+	}
 	if result := p.mustImport(p.newUser(), text); result.Imported != 0 || strings.Count(text, "\n") != 3 {
 		t.Errorf("%+v of %s", result, text)
 	}
