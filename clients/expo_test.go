@@ -242,13 +242,18 @@ func (s sample) goesOnWhenKilled() {
 	s.replied(content)
 }
 
+// nowhere is the address of no server.
+func nowhere() string {
+	away := httptest.NewServer(nil)
+	away.Close()
+	return away.URL
+}
+
 // sendsUnsent is killed before the server has heard of the message.
 func (s sample) sendsUnsent() {
 	content := uuid.NewString()
 	s.plays.add(content, offline.Answer{Text: reply})
-	away := httptest.NewServer(nil)
-	away.Close()
-	s.signIn(away.URL)
+	s.signIn(nowhere())
 	s.say(content)
 	s.shows("…", content)
 	s.restart(s.here.base)
@@ -317,8 +322,15 @@ func (s sample) signsInAgain() {
 		s.shows("Sign out")
 	}
 
-	s.launch(testkit.Body{"baseUrl": s.here.base, "supabase": supabase.URL})
-	s.shows("Sign in")
+	launch := func(base string) { s.do("launch", testkit.Body{"baseUrl": base, "supabase": supabase.URL}) }
+	relaunch := func(base string) {
+		s.do("kill", nil)
+		s.given = 0
+		launch(base)
+	}
+	t.Cleanup(func() { s.do("kill", nil) })
+
+	launch(s.here.base)
 	signIn()
 	content := uuid.NewString()
 	s.plays.add(content, offline.Answer{Text: reply})
@@ -327,12 +339,14 @@ func (s sample) signsInAgain() {
 
 	s.press("Sign out")
 	s.shows("Sign in")
+	relaunch(nowhere())
 	signIn()
-	s.shows(reply, content)
-	ended.Store(true)
 	unsent := uuid.NewString()
 	s.plays.add(unsent, offline.Answer{Text: reply})
 	s.say(unsent)
+	s.shows("…", unsent)
+	ended.Store(true)
+	relaunch(s.here.base)
 	s.shows("Sign in") // supabase-js has found that the session is no more
 	ended.Store(false)
 	signIn()
