@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -296,7 +297,7 @@ func (s sample) startsAnew() {
 func (s sample) signsInAgain() {
 	t := s.recipe.t
 	t.Helper()
-	var ended atomic.Bool
+	var stale, ended atomic.Bool // each token has expired; and cannot be renewed
 	supabase := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		token := "refused"
@@ -309,8 +310,12 @@ func (s sample) signsInAgain() {
 		default:
 			token = s.token
 		}
+		expires := time.Now().Add(time.Hour)
+		if stale.Load() {
+			expires = time.Now().Add(-time.Hour)
+		}
 		_ = json.NewEncoder(w).Encode(testkit.Body{
-			"access_token": token, "refresh_token": uuid.NewString(), "token_type": "bearer", "expires_in": 3600,
+			"access_token": token, "refresh_token": uuid.NewString(), "token_type": "bearer", "expires_in": 3600, "expires_at": expires.Unix(),
 			"user": testkit.Body{"id": s.user, "aud": "authenticated", "role": "authenticated", "email": "her@example.com"},
 		})
 	}))
@@ -339,6 +344,7 @@ func (s sample) signsInAgain() {
 
 	s.press("Sign out")
 	s.shows("Sign in")
+	stale.Store(true)
 	relaunch(nowhere())
 	signIn()
 	unsent := uuid.NewString()
