@@ -69,11 +69,11 @@ func TestExpoBundle(t *testing.T) {
 // sourcesOf names the files that a bundle is made of.
 func sourcesOf(t *testing.T, folder string) []string {
 	t.Helper()
-	maps, err := filepath.Glob(filepath.Join(folder, "_expo/static/js/android/*.map"))
-	if err != nil || len(maps) != 1 {
-		t.Fatalf("source maps: %v, %v", maps, err)
+	found, err := filepath.Glob(filepath.Join(folder, "_expo/static/js/android/*.map"))
+	if err != nil || len(found) != 1 {
+		t.Fatalf("source maps: %v, %v", found, err)
 	}
-	raw, err := os.ReadFile(maps[0])
+	raw, err := os.ReadFile(found[0])
 	if err != nil {
 		t.Fatal(err)
 	}
