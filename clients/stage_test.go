@@ -199,7 +199,7 @@ func (s *stage) awaitLoaded(script string) {
 // noticeScripts opens each script, so that the go command does not use a cached result after one has changed.
 func noticeScripts(t *testing.T) {
 	t.Helper()
-	for _, pattern := range []string{"*.js*", "*/*.js*", "*/testdata/*.js", "testdata/*/*.[cmjt]*s*", "dist/*/*.js"} {
+	for _, pattern := range []string{"*.js*", "*/*.js*", "*/testdata/*.js", "testdata/*/*.[cmjt]*s*", "dist/*/*.js", "expo/*.ts*", "expo/src/*"} {
 		files, err := filepath.Glob(pattern)
 		if err != nil {
 			t.Fatal(err)
