@@ -226,11 +226,11 @@ await run({
     const before = await asked(tab).count();
     await stage('/stop');
     await say(tab, 'Are you there?');
-    await tab.getByText('The server cannot be reached.').waitFor();
+    await tab.getByText('What you write is kept').waitFor();
     await isAccessible(tab, 'an unreachable server');
     await picture(tab, 'talk-unreachable');
     await stage('/start');
-    await tab.getByText('The server cannot be reached.').waitFor({ state: 'detached' });
+    await tab.getByText('What you write is kept').waitFor({ state: 'detached' });
     await reads(asked(tab).last(), 'Are you there?');
     await tab.getByRole('button', { name: 'Send' }).waitFor();
     assert.equal(await asked(tab).count(), before + 1);
@@ -244,7 +244,7 @@ await run({
     assert.equal(await composer(tab).inputValue(), 'Rather not');
     assert.equal(await asked(tab).filter({ hasText: 'Rather not' }).count(), 0);
     await say(tab, 'Sent from a tunnel');
-    await tab.getByText('The server cannot be reached.').waitFor();
+    await tab.getByText('What you write is kept').waitFor();
     const kept = await tab.evaluate(() => Object.keys(localStorage).filter((key) => key.includes('.turn.')).length);
     assert.equal(kept, 1);
     await stage('/start');
