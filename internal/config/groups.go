@@ -100,4 +100,3 @@ const (
 	defaultRecallTokens   = 600
 	defaultRecallDeadline = 150 * time.Millisecond
 )
-
