@@ -183,6 +183,9 @@ func TestOtherRequestsPass(t *testing.T) {
 		if got := phone.Call(http.MethodGet, "/openapi.json", nil, compressed...); got.Header.Get("Content-Encoding") != "gzip" {
 			t.Errorf("what is no stream is sent as %q", got.Header.Get("Content-Encoding"))
 		}
+		if got := phone.Call(http.MethodGet, "/app/", nil); got.Status != http.StatusOK || got.Header.Get("Content-Security-Policy") == "" {
+			t.Errorf("/app/: %d %v", got.Status, got.Header)
+		}
 		for _, path := range []string{"/metrics", "/healthz", "/readyz"} {
 			if got := phone.Call(http.MethodGet, path, nil); got.Status != http.StatusNotFound {
 				t.Errorf("%s is open to everybody: %d", path, got.Status)

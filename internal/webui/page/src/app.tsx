@@ -49,7 +49,7 @@ export function App() {
     setProblem('');
     try {
       const loaded = await loadConfig();
-      takeTokenFromAddress();
+      takeTokenFromAddress(loaded);
       const session = await findSession(loaded);
       if (session) enter(session);
       setConfig(loaded);

@@ -6,6 +6,8 @@ export interface Session {
   userId: string;
   /** What to call them: the address they signed in with, or the beginning of their id. */
   name: string;
+  /** Whether they are signed in with an account, and not with a token alone. */
+  account: boolean;
   /** Throws SessionOver when there is none any more, a TypeError when nothing could be reached. */
   accessToken(renew: boolean): Promise<string>;
   signOut(): Promise<void>;
@@ -21,23 +23,27 @@ export class SessionOver extends Error {
 const TOKEN = 'throughline.token';
 const SIGNED_OUT = 'throughline.signed-out';
 
+/** Whether users sign in with a Supabase project. */
+export const hasProject = ({ supabase_url: url, supabase_key: key }: Config): boolean => Boolean(url && key);
+
 let supabase: Promise<SupabaseClient> | undefined;
 
 /** Supabase's own client, which keeps and renews the session; undefined where no project is configured. */
-export async function supabaseOf({ supabase_url: url, supabase_key: key }: Config): Promise<SupabaseClient | undefined> {
-  if (!url || !key) return undefined;
-  supabase ??= import('@supabase/supabase-js').then(({ createClient }) => createClient(url, key, { auth: { flowType: 'pkce' } }));
+export async function supabaseOf(config: Config): Promise<SupabaseClient | undefined> {
+  if (!hasProject(config)) return undefined;
+  supabase ??= import('@supabase/supabase-js').then(({ createClient }) => createClient(config.supabase_url!, config.supabase_key!, { auth: { flowType: 'pkce' } }));
   return supabase;
 }
 
 /**
  * Takes a token out of the address, as the link that `make run` prints has it. It is kept for this tab alone: it ends
- * with the tab, and no page that is opened later finds it.
+ * with the tab, and no page that is opened later finds it. Where users have accounts a link signs nobody in: it could be
+ * somebody else's, who would read what is written.
  */
-export function takeTokenFromAddress(): void {
+export function takeTokenFromAddress(config: Config): void {
   const token = new URLSearchParams(location.hash.slice(1)).get('token');
   if (!token) return;
-  sessionStorage.setItem(TOKEN, token);
+  if (!hasProject(config)) sessionStorage.setItem(TOKEN, token);
   history.replaceState(null, '', location.pathname + location.search);
 }
 
@@ -58,6 +64,7 @@ export function sessionOfToken(pasted: string): Session {
   return {
     userId: sub,
     name: nameOf(sub, email),
+    account: false,
     async accessToken(renew) {
       if (renew) throw new SessionOver();
       return token;
@@ -73,6 +80,7 @@ export function sessionOfSupabase(client: SupabaseClient, user: { id: string; em
   return {
     userId: user.id,
     name: nameOf(user.id, user.email),
+    account: true,
     async accessToken(renew) {
       const { data, error } = renew ? await client.auth.refreshSession() : await client.auth.getSession();
       if (data.session?.user.id === user.id) return data.session.access_token;

@@ -146,9 +146,19 @@ await run({
     await isAccessible(page, 'no programs in the dark');
     await dark.close();
   },
+  async 'a link with a token signs nobody in where users have accounts'() {
+    const other = await newBrowser();
+    const page = await open(other, '/app/');
+    await page.getByLabel('Email').waitFor();
+    assert.ok(!page.url().includes('token'));
+    assert.equal(await page.evaluate(() => sessionStorage.length), 0);
+    await other.close();
+  },
   async 'a pasted token connects nothing'() {
     const other = await newBrowser();
-    const page = await open(other, '/app/oauth/consent');
+    await other.addInitScript((token) => sessionStorage.setItem('throughline.token', token), process.env.TOKEN);
+    const page = await other.newPage();
+    await page.goto(`${BASE}/app/oauth/consent`);
     await page.getByText('Only an account can connect programs.').waitFor();
     await isAccessible(page, 'with a token');
     await other.close();

@@ -57,7 +57,7 @@ async function page(client: SignedIn['client'], query: object, signal?: AbortSig
 function Lists({ filter, version, say, changed }: {
   filter: Filter; version: number; say: (news: string) => void; changed: (news: string) => void;
 }) {
-  const { client } = useClient();
+  const { client, session } = useClient();
   const key = JSON.stringify([asked(filter), version]);
   const found = useLoaded(key, (signal) => page(client, asked(filter), signal));
   const inbox = useLoaded(String(version), (signal) => page(client, { status: 'inbox', limit: 200 }, signal));
@@ -96,6 +96,7 @@ function Lists({ filter, version, say, changed }: {
         <ForgetByWords forgotten={(n) => changed(`${count(n, 'memory', 'memories')} forgotten.`)} />
         <Carry imported={changed} />
         <ForgetEverything forgotten={(n) => changed(`${count(n, 'memory', 'memories')} forgotten.`)} />
+        {session.account && <p><a href="/app/oauth/consent">Programs that may act for you</a></p>}
       </section>
     </>
   );

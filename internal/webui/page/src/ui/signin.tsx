@@ -1,7 +1,7 @@
 import { useRef, useState } from 'preact/hooks';
 import { sayError } from '../api';
 import type { Config } from '../config';
-import { sessionOfSupabase, sessionOfToken, supabaseOf, type Session } from '../session';
+import { hasProject, sessionOfSupabase, sessionOfToken, supabaseOf, type Session } from '../session';
 
 interface Props {
   config: Config;
@@ -15,7 +15,7 @@ export function SignIn({ config, onSession }: Props) {
   const [busy, setBusy] = useState(false);
   const form = useRef<HTMLFormElement>(null);
   const field = (name: string) => String(new FormData(form.current!).get(name));
-  const hasProject = Boolean(config.supabase_url && config.supabase_key);
+  const project = hasProject(config);
 
   async function attempt(deed: () => Promise<void>) {
     setBusy(true);
@@ -35,19 +35,20 @@ export function SignIn({ config, onSession }: Props) {
   async function byMail() {
     if (!form.current!.email.reportValidity()) return;
     const client = (await supabaseOf(config))!;
-    const { error } = await client.auth.signInWithOtp({ email: field('email'), options: { shouldCreateUser: false, emailRedirectTo: `${location.origin}/app/` } });
+    const emailRedirectTo = location.origin + location.pathname + location.search; // what a program asked goes on there
+    const { error } = await client.auth.signInWithOtp({ email: field('email'), options: { shouldCreateUser: false, emailRedirectTo } });
     if (error) throw error;
     setNotice(`A link is on its way to ${field('email')}. Open it in this browser.`);
   }
 
   function submit(event: SubmitEvent) {
     event.preventDefault();
-    void attempt(hasProject ? byPassword : async () => onSession(sessionOfToken(field('token'))));
+    void attempt(project ? byPassword : async () => onSession(sessionOfToken(field('token'))));
   }
 
   return (
     <form class="sign-in" ref={form} onSubmit={submit}>
-      {hasProject ? (
+      {project ? (
         <>
           <label>Email <input name="email" type="email" required autocomplete="username" /></label>
           <label>Password <input name="password" type="password" required autocomplete="current-password" /></label>
@@ -58,7 +59,7 @@ export function SignIn({ config, onSession }: Props) {
       {problem && <p role="alert">{problem}</p>}
       {notice && <p role="status">{notice}</p>}
       <button class="primary" disabled={busy}>Sign in</button>
-      {hasProject && <button type="button" class="quiet" disabled={busy} onClick={() => void attempt(byMail)}>Send me a link instead</button>}
+      {project && <button type="button" class="quiet" disabled={busy} onClick={() => void attempt(byMail)}>Send me a link instead</button>}
     </form>
   );
 }
