@@ -9,6 +9,8 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"flag"
+	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -159,14 +161,20 @@ func (k kind) find(t testing.TB) string {
 	return ""
 }
 
+// freeAddress returns an address that nothing listens at. Its port is none of those that the system hands out, so that no
+// connection of another test takes it before the proxy does.
 func freeAddress(t testing.TB) string {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	for range 100 {
+		address := fmt.Sprintf("127.0.0.1:%d", 20_000+rand.IntN(10_000)) //nolint:gosec // guards nothing
+		listener, err := net.Listen("tcp", address)
+		if err == nil {
+			_ = listener.Close() // it was only asked whether it is free
+			return address
+		}
 	}
-	defer func() { _ = listener.Close() }() // it is only asked for its port
-	return listener.Addr().String()
+	t.Fatal("no port is free")
+	return ""
 }
 
 func (at *place) write(file, text string) {
