@@ -87,7 +87,7 @@ func TestHealth(t *testing.T) {
 			return map[string]any{"oldest_unfolded_turn_s": 3, "status": "nonsense"}, nil
 		}
 	})
-	for path, want := range map[string]string{"/healthz": `{"status":"ok"}`, "/readyz": `{"oldest_unfolded_turn_s":3,"status":"ready"}`} {
+	for path, want := range map[string]string{"/healthz": `{"status":"ok","version":"1.2.3"}`, "/readyz": `{"oldest_unfolded_turn_s":3,"status":"ready"}`} {
 		answer := h.call(http.MethodGet, path, "", "Authorization", "")
 		if got := strings.TrimSpace(string(answer.body)); answer.status != 200 || got != want {
 			t.Errorf("%s: %d %s", path, answer.status, got)

@@ -55,7 +55,7 @@ func newAPI(t *testing.T) *api {
 	mux.HandleFunc("POST /v1/chats/{id}/extract", a.extract)
 	mux.HandleFunc("GET /v1/memories", a.list)
 	mux.HandleFunc("POST /v1/memories/forget", a.forget)
-	mux.HandleFunc("POST /v1/chats/import", a.importChat)
+	mux.HandleFunc("POST /v1/import", a.importChat)
 	mux.HandleFunc("GET /v1/chats/{id}/topics", a.listTopics)
 	mux.HandleFunc("GET /v1/chats/{id}/topics/{topic}/stats", a.topicStats)
 	mux.HandleFunc("GET /v1/chats/{id}/memory", a.preview)
