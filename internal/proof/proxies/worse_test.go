@@ -143,7 +143,7 @@ func TestNginxHidesACutByDefault(t *testing.T) {
 func TestNginxRefusesLargeBodiesByDefault(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	phone := r.behind(nginx, "client_max_body_size 100m;", "")
+	phone := r.behind(nginx, "client_max_body_size 512m;", "")
 	got := phone.Call(http.MethodPost, "/v1/chats/import", testkit.Body{"content": strings.Repeat(" ", 2<<20)})
 	if got.Status != http.StatusRequestEntityTooLarge || got.Code() != "" {
 		t.Errorf("%d %s", got.Status, got.Text)
