@@ -50,7 +50,7 @@ export async function openOutbox(options: OutboxOptions): Promise<Outbox> {
   function save(): Promise<void> {
     clearTimeout(timer);
     timer = undefined;
-    saved = saved.then(() => storage.setItem(key, JSON.stringify(turns)));
+    saved = saved.catch(() => {}).then(() => storage.setItem(key, JSON.stringify(turns))); // a storage that failed once is tried again
     return saved;
   }
 
@@ -90,7 +90,8 @@ export async function openOutbox(options: OutboxOptions): Promise<Outbox> {
   function drop(turn: Turn): Promise<void> {
     followed.get(turn)?.();
     followed.delete(turn);
-    turns.splice(turns.indexOf(turn), 1);
+    const place = turns.indexOf(turn);
+    if (place >= 0) turns.splice(place, 1); // it may be gone already, and the last turn is another one
     return save();
   }
 
