@@ -112,7 +112,7 @@ type accountImport struct {
 // memory renames what a memory of an account refers to. A source in a chat that is not in the file stays behind.
 func (a *accountImport) memory(user uuid.UUID, memory bundle.Memory) {
 	sources := memory.Sources
-	memory.Sources = nil
+	memory.Sources, memory.History = nil, nil // no import restores the history, which may be far larger than the file
 	for _, source := range sources {
 		chat, here := a.chats[source.ChatID]
 		if !here {
