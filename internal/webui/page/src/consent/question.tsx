@@ -61,8 +61,9 @@ export function Question({ oauth, id }: { oauth: OAuth; id: string }) {
 
 /** Where an address leads, as a person can judge it. */
 function destination(address: string): string {
-  const { protocol, host, hostname } = new URL(address);
+  const { protocol, host, hostname, origin } = new URL(address);
   if (['localhost', '127.0.0.1', '[::1]'].includes(hostname)) return `a program on this device (${host})`;
+  if (protocol === 'http:') return origin;
   return protocol === 'https:' ? host : `the program ${protocol.slice(0, -1)} on this device`;
 }
 
