@@ -94,16 +94,17 @@ func listen(c testkit.Client, content, word string) error {
 	return fmt.Errorf("%s: %q was never said", response.Status, word)
 }
 
-// A proxy that is less patient than the server's sign of life cuts silent streams.
+// A proxy that is less patient than the server's sign of life, of 15 s, cuts silent streams. It leaves a busy machine the time
+// to begin one.
 func TestImpatientProxiesCutSilentStreams(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		kind    kind
 		changes []string
 	}{
-		"nginx":   {nginx, []string{"proxy_read_timeout 60s;", "proxy_read_timeout 2s;"}},
-		"HAProxy": {haproxy, []string{"timeout server 60s", "timeout server 2s"}},
-		"Caddy":   {caddy, []string{"\n\treverse_proxy 127.0.0.1:8080", "\n\treverse_proxy 127.0.0.1:8080 {\n\t\ttransport http {\n\t\t\tread_timeout 2s\n\t\t}\n\t}"}},
+		"nginx":   {nginx, []string{"proxy_read_timeout 60s;", "proxy_read_timeout 10s;"}},
+		"HAProxy": {haproxy, []string{"timeout server 60s", "timeout server 10s"}},
+		"Caddy":   {caddy, []string{"\n\treverse_proxy 127.0.0.1:8080", "\n\treverse_proxy 127.0.0.1:8080 {\n\t\ttransport http {\n\t\t\tread_timeout 10s\n\t\t}\n\t}"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
