@@ -94,7 +94,7 @@ func (s *stage) firstTime(name string) bool {
 func TestTalk(t *testing.T) {
 	t.Parallel()
 	s := &stage{}
-	r := newStoppedRig(t, s.play, nil)
+	r := newStoppedRig(t, s.play, env{"HTTP_ADDR": testkit.FreeAddress(t)}) // it is left, and comes back
 	stop := r.start()
 	calls := http.NewServeMux()
 	calls.HandleFunc("POST /release", func(_ http.ResponseWriter, request *http.Request) { close(s.gate(request.FormValue("name"))) })

@@ -9,8 +9,6 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"flag"
-	"fmt"
-	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -109,7 +107,7 @@ func (k kind) start(t testing.TB, upstream string, changes ...string) (base stri
 	if err != nil {
 		t.Fatal(err)
 	}
-	at := place{t: t, dir: t.TempDir(), listen: freeAddress(t), upstream: upstream}
+	at := place{t: t, dir: t.TempDir(), listen: testkit.FreeAddress(t), upstream: upstream}
 	roots := at.certify()
 	file := filepath.Join(at.dir, "configuration")
 	at.write(file, k.adapt(at.replace(string(shipped), changes...), at))
@@ -158,22 +156,6 @@ func (k kind) find(t testing.TB) string {
 		}
 	}
 	t.Skipf("%s is not installed: scripts/setup test installs it", k.program)
-	return ""
-}
-
-// freeAddress returns an address that nothing listens at. Its port is none of those that the system hands out, so that no
-// connection of another test takes it before the proxy does.
-func freeAddress(t testing.TB) string {
-	t.Helper()
-	for range 100 {
-		address := fmt.Sprintf("127.0.0.1:%d", 20_000+rand.IntN(10_000)) //nolint:gosec // guards nothing
-		listener, err := net.Listen("tcp", address)
-		if err == nil {
-			_ = listener.Close() // it was only asked whether it is free
-			return address
-		}
-	}
-	t.Fatal("no port is free")
 	return ""
 }
 
@@ -233,7 +215,7 @@ func newRig(t testing.TB) *rig {
 	model := testkit.NewModel(t, r.answer)
 	r.token = testkit.Token(t, testkit.NewUser(t, db))
 	r.env = map[string]string{
-		"DATABASE_URL": db.DSN, "DATABASE_DIRECT_URL": db.Direct(), "HTTP_ADDR": "127.0.0.1:0", "SUPABASE_JWT_SECRET": testkit.JWTSecret,
+		"DATABASE_URL": db.DSN, "DATABASE_DIRECT_URL": db.Direct(), "HTTP_ADDR": testkit.FreeAddress(t), "SUPABASE_JWT_SECRET": testkit.JWTSecret,
 		"OPENAI_API_KEY": "offline", "OPENAI_BASE_URL": model.BaseURL(), "EMBEDDING_MODEL": "none", "TOPICS": "off", "LONG_TERM_MEMORY": "false",
 		"DRAIN_TIMEOUT": "100ms", "MODEL_IDLE_TIMEOUT": "10m", "RATE_LIMIT_MESSAGES_PER_MINUTE": "0", "MAX_STREAMS_PER_USER": "0",
 	}
@@ -265,7 +247,7 @@ func (r *rig) holdAfter(content string, words int, pause time.Duration) (release
 	return release
 }
 
-// start starts the server, the first time at any address, then at the same.
+// start starts the server, each time at the same address.
 func (r *rig) start() {
 	r.t.Helper()
 	cfg, err := config.Parse(func(name string) (string, bool) { value, ok := r.env[name]; return value, ok }, false)
@@ -277,7 +259,6 @@ func (r *rig) start() {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	r.env["HTTP_ADDR"] = server.Addr()
 	r.direct = testkit.Client{T: r.t, Base: "http://" + server.Addr(), Token: r.token}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)

@@ -1,0 +1,24 @@
+package testkit
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"testing"
+)
+
+// FreeAddress returns an address that nothing listens at, for other programs, and for servers that come back. Its port is none
+// of those that the system hands out, so that no connection of another test takes it meanwhile.
+func FreeAddress(t testing.TB) string {
+	t.Helper()
+	for range 100 {
+		address := fmt.Sprintf("127.0.0.1:%d", 20_000+rand.IntN(10_000))
+		listener, err := net.Listen("tcp", address)
+		if err == nil {
+			_ = listener.Close() // it was only asked whether it is free
+			return address
+		}
+	}
+	t.Fatal("no port is free")
+	return ""
+}
