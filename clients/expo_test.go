@@ -46,10 +46,14 @@ func TestExpoBundle(t *testing.T) {
 	t.Parallel()
 	requireExpo(t)
 	out := t.TempDir()
+	cache := filepath.Join(os.TempDir(), fmt.Sprintf("throughline-metro-%d", os.Getuid())) // Metro's is of the user who ran it first
+	if err := os.MkdirAll(cache, 0o700); err != nil {
+		t.Fatal(err)
+	}
 	command := exec.CommandContext(t.Context(), "node", "node_modules/expo/bin/cli", "export",
 		"--platform", "android", "--no-bytecode", "--source-maps", "--output-dir", out)
 	command.Dir = "expo"
-	command.Env = append(os.Environ(), "CI=1", "EXPO_OFFLINE=1", "EXPO_NO_TELEMETRY=1")
+	command.Env = append(os.Environ(), "TMPDIR="+cache, "CI=1", "EXPO_OFFLINE=1", "EXPO_NO_TELEMETRY=1")
 	if output, err := command.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, output)
 	}
