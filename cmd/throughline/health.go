@@ -24,11 +24,11 @@ func health(line *commandLine) runner {
 		if err != nil {
 			return err
 		}
-		path := "/healthz"
+		address, path := cmp.Or(cfg.MetricsAddr, cfg.HTTPAddr), "/healthz"
 		if *ready {
-			path = "/readyz"
+			address, path = cfg.HTTPAddr, "/readyz" // only an API has it
 		}
-		return askHealth(ctx, "http://"+localAddress(cmp.Or(cfg.MetricsAddr, cfg.HTTPAddr))+path, stdout)
+		return askHealth(ctx, "http://"+localAddress(address)+path, stdout)
 	}
 }
 
