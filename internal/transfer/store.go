@@ -14,9 +14,9 @@ import (
 type Store interface {
 	Pages
 	// Snapshot calls read with everything of the user as it is at this moment, whatever is written meanwhile. When something
-	// has been deleted by the end, it returns fault.ExportOutdated.
+	// has been changed or deleted by the end, it returns fault.NotReady.
 	Snapshot(ctx context.Context, user auth.Principal, read func(Snapshot) error) error
-	// ImportAccount takes over settings where the user has chosen none.
+	// ImportSettings takes over settings where the user has chosen none.
 	ImportSettings(ctx context.Context, user auth.Principal, settings bundle.AccountSettings) error
 	// ImportAccountMemories writes what is not remembered yet, all or nothing. Where long-term memory is off that is nothing.
 	ImportAccountMemories(ctx context.Context, user auth.Principal, memories []NewMemory) (imported int, err error)

@@ -10,7 +10,7 @@ let tab;
 const item = (title) => tab.locator('.items > li').filter({ has: tab.getByRole('heading', { name: title, exact: true }) });
 const press = (title, name) => item(title).getByRole('button', { name, exact: true }).click();
 const cells = (title) => tab.getByRole('row', { name: title }).getByRole('cell').allTextContents();
-/** What the chart shows as one number, to see that it was drawn anew. */
+/** The chart as one text, to see that it was drawn anew. */
 const drawn = () => tab.locator('.chart canvas').evaluate((canvas) => canvas.toDataURL());
 
 await run({
