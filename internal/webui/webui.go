@@ -30,6 +30,10 @@ type Config struct {
 // prefix is the path of the page. Vite builds it into the files' addresses.
 const prefix = "/app/"
 
+// consent is where Supabase Auth sends users to be asked. Assistants in a browser open it in a window, and wait for that window
+// to come back: it stays tied to theirs.
+const consent = "oauth/consent"
+
 // New returns the handler of /app/ and everything below.
 func New(config Config) http.Handler {
 	files, err := fs.Sub(built, "dist")
@@ -76,13 +80,15 @@ func (p *page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	header.Set("Content-Security-Policy", p.policy)
 	header.Set("X-Content-Type-Options", "nosniff")
 	header.Set("Referrer-Policy", "no-referrer")
-	header.Set("Cross-Origin-Opener-Policy", "same-origin")
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		header.Set("Allow", "GET, HEAD")
 		http.Error(w, "The page is only read.", http.StatusMethodNotAllowed)
 		return
 	}
 	name := strings.TrimPrefix(path.Clean(r.URL.Path), prefix)
+	if name != consent {
+		header.Set("Cross-Origin-Opener-Policy", "same-origin")
+	}
 	switch {
 	case name == "config.json":
 		p.send(w, r, name, p.settings, "no-cache")

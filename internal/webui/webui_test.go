@@ -78,6 +78,17 @@ func TestThePolicy(t *testing.T) {
 	}
 }
 
+// Assistants that wait for the window of the question would take it for closed.
+func TestTheQuestionStaysTiedToWhoAsks(t *testing.T) {
+	t.Parallel()
+	page := handlerOf(build, Config{})
+	for path, want := range map[string]string{"/app/": "same-origin", "/app/oauth/consent?authorization_id=a": "", "/app/oauth/consent/": ""} {
+		if got := ask(t, page, http.MethodGet, path).Header().Get("Cross-Origin-Opener-Policy"); got != want {
+			t.Errorf("%s: %q", path, got)
+		}
+	}
+}
+
 func TestWithoutABuild(t *testing.T) {
 	t.Parallel()
 	page := handlerOf(fstest.MapFS{}, Config{})
