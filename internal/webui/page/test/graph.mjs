@@ -32,6 +32,7 @@ await run({
     await call('POST', `/v1/chats/${said.chat_id}/extract`);
     await tab.reload();
     await entity('Porto').waitFor();
+    await tab.locator('.dot').first().waitFor({ state: 'attached' }); // drawn after the list
     assert.equal(await tab.locator('.dot').count(), await tab.locator('.entities > ul > li').count());
     assert.ok((await tab.locator('.edge.past').count()) >= 1, 'what is no longer true is dashed');
     await isAccessible(tab, 'a graph');
@@ -60,7 +61,7 @@ await run({
   async 'so does its dot, and the drawing names its neighbours'() {
     await tab.locator('.dot', { hasText: 'Neovim' }).locator('circle').click();
     await about().getByRole('link', { name: 'User uses Neovim', exact: true }).waitFor();
-    assert.equal(await tab.locator('.dot.chosen').count(), 1);
+    await tab.locator('.dot.chosen').waitFor({ state: 'attached' });
     assert.equal(await tab.locator('.said.near').textContent(), 'uses');
   },
 
@@ -111,6 +112,7 @@ await run({
     const other = await newBrowser({ viewport: desktop, reducedMotion: 'reduce' });
     tab = await open(other, '/app/memories/graph', LARGE_TOKEN);
     await tab.getByText('Drawn are the 300 that are mentioned most; 400 more are in the list.').waitFor();
+    await tab.locator('.dot').first().waitFor({ state: 'attached' });
     assert.equal(await tab.locator('.dot').count(), 300);
     assert.equal(await tab.locator('.entities > ul > li').count(), 700);
     assert.equal(await tab.locator('.entities img').count(), 0);

@@ -104,7 +104,7 @@ await run({
     await item('Prefers oat milk.').getByText('Pinned').waitFor();
     await press('Prefers oat milk.', 'Correct');
     const words = tab.getByLabel('In your words');
-    assert.ok(await words.evaluate((field) => field === document.activeElement), 'the words have the focus');
+    await words.and(tab.locator(':focus')).waitFor();
     await words.fill('Has two cats');
     await tab.getByRole('button', { name: 'Save', exact: true }).first().click();
     const link = tab.getByRole('alert').getByRole('link', { name: 'Show it' });

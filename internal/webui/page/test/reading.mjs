@@ -60,7 +60,7 @@ await run({
     await tab.getByText('This is number 240.').waitFor({ state: 'attached' });
     for (let n = 0; n < 9 && !(await tab.evaluate(() => document.activeElement.textContent === 'Skip to writing')); n++) await tab.keyboard.press('Tab');
     await tab.keyboard.press('Enter');
-    assert.equal(await tab.evaluate(() => document.activeElement.tagName), 'TEXTAREA');
+    await tab.waitForFunction(() => document.activeElement.tagName === 'TEXTAREA');
     await tab.keyboard.type('Two lines,');
     await tab.keyboard.press('Shift+Enter');
     await tab.keyboard.type('by hand.');
