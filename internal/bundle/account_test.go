@@ -144,3 +144,14 @@ func FuzzAccount(f *testing.F) {
 	seed(f, sampleAccount(f))
 	f.Fuzz(func(t *testing.T, text []byte) { checkRead(t, text) })
 }
+
+// What is small in the file may be large in memory.
+func TestMemoriesOfTooManyPartsAreNotDecoded(t *testing.T) {
+	t.Parallel()
+	for _, list := range []string{"sources", "history"} {
+		err := emitRecord(typeMemory, []byte(`{"type":"memory","`+list+`":[`+strings.Repeat("{},", maxMembers)+`{}]}`), func(Record) error { return nil })
+		if found, ok := errors.AsType[*problem](err); !ok || found.reason != "record_too_long" {
+			t.Errorf("%s: %v", list, err)
+		}
+	}
+}

@@ -83,7 +83,7 @@ func emitRecord(kind string, raw []byte, emit func(Record) error) (err error) {
 	case typeMessage:
 		record.Message, err = decodeAs[Message](raw)
 	case typeMemory:
-		record.Memory, err = decodeAs[Memory](raw)
+		record.Memory, err = decodeMemory(raw)
 	case typeRevision:
 		record.Revision, err = decodeAs[Revision](raw)
 	case typeTopic:
@@ -105,6 +105,17 @@ func emitRecord(kind string, raw []byte, emit func(Record) error) (err error) {
 		return err
 	}
 	return emit(record)
+}
+
+// maxMembers is how many members a memory and its parts may have. A source or a change of two characters takes a hundred bytes
+// when it is decoded.
+const maxMembers = 200_000
+
+func decodeMemory(raw []byte) (*Memory, error) {
+	if bytes.Count(raw, []byte(",")) >= maxMembers {
+		return nil, wrong("record_too_long", fmt.Sprintf("the memory has more than %d members", maxMembers))
+	}
+	return decodeAs[Memory](raw)
 }
 
 func decodeAs[T any](raw []byte) (*T, error) {
