@@ -8,7 +8,7 @@ import { once } from 'node:events';
 import { UnauthorizedError } from '../../../../clients/mcp/node_modules/@modelcontextprotocol/sdk/dist/esm/client/auth.js';
 import { Client } from '../../../../clients/mcp/node_modules/@modelcontextprotocol/sdk/dist/esm/client/index.js';
 import { StreamableHTTPClientTransport } from '../../../../clients/mcp/node_modules/@modelcontextprotocol/sdk/dist/esm/client/streamableHttp.js';
-import { assert, BASE, desktop, isAccessible, newBrowser, open, phone, picture, run } from './harness.mjs';
+import { assert, BASE, desktop, eventually, isAccessible, newBrowser, open, phone, picture, run } from './harness.mjs';
 
 const { EMAIL, PASSWORD } = process.env;
 
@@ -91,7 +91,7 @@ await run({
     const { code } = await goBack(() => tab.getByRole('button', { name: 'Allow', exact: true }).click());
     await ada.transport.finishAuth(code);
     const client = await ada.connect();
-    assert.ok((await client.listTools()).tools.some(({ name }) => name === 'remember'));
+    await eventually(async () => assert.ok((await client.listTools()).tools.some(({ name }) => name === 'remember')));
     const said = await client.callTool({ name: 'list_threads', arguments: {} });
     assert.ok(!said.isError, JSON.stringify(said.content));
     await client.close();
@@ -129,8 +129,8 @@ await run({
     await tab.goto(await odd.ask());
     const heading = tab.getByRole('heading', { level: 1 });
     await heading.filter({ hasText: 'act for you?' }).waitFor();
-    assert.equal(await heading.locator('b').count(), 0);
-    assert.ok((await heading.textContent()).length < 100);
+    await eventually(async () => assert.equal(await heading.locator('b').count(), 0));
+    await eventually(async () => assert.ok((await heading.textContent()).length < 100));
     await isAccessible(tab, 'an odd name');
     const wide = await tab.evaluate(() => document.documentElement.scrollWidth > innerWidth);
     assert.equal(wide, false, 'the page is wider than the phone');
@@ -151,7 +151,7 @@ await run({
     const page = await open(other, '/app/');
     await page.getByLabel('Email').waitFor();
     assert.ok(!page.url().includes('token'));
-    assert.equal(await page.evaluate(() => sessionStorage.length), 0);
+    await eventually(async () => assert.equal(await page.evaluate(() => sessionStorage.length), 0));
     await other.close();
   },
   async 'a pasted token connects nothing'() {

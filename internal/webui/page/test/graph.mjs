@@ -1,5 +1,5 @@
 /** The graph as a person looks at it: drawn and as a list, asked, zoomed, large. */
-import { assert, call, desktop, fits, isAccessible, newBrowser, open, phone, picture, run } from './harness.mjs';
+import { assert, call, desktop, eventually, fits, isAccessible, newBrowser, open, phone, picture, run } from './harness.mjs';
 
 const { LARGE_TOKEN } = process.env;
 const context = await newBrowser({ reducedMotion: 'reduce' });
@@ -33,21 +33,21 @@ await run({
     await tab.reload();
     await entity('Porto').waitFor();
     await tab.locator('.dot').first().waitFor({ state: 'attached' }); // drawn after the list
-    assert.equal(await tab.locator('.dot').count(), await tab.locator('.entities > ul > li').count());
-    assert.ok((await tab.locator('.edge.past').count()) >= 1, 'what is no longer true is dashed');
+    await eventually(async () => assert.equal(await tab.locator('.dot').count(), await tab.locator('.entities > ul > li').count()));
+    await eventually(async () => assert.ok((await tab.locator('.edge.past').count()) >= 1, 'what is no longer true is dashed'));
     await isAccessible(tab, 'a graph');
   },
 
   async 'without motion it is settled at once'() {
     const before = await dots();
     await tab.evaluate(() => new Promise((next) => requestAnimationFrame(() => requestAnimationFrame(next))));
-    assert.deepEqual(await dots(), before);
+    await eventually(async () => assert.deepEqual(await dots(), before));
   },
 
   async 'an entity leads to what is said of it and to its memories, by keyboard'() {
     await entity('Porto').focus();
     await tab.keyboard.press('Enter');
-    assert.equal(await entity('Porto').getAttribute('aria-expanded'), 'true');
+    await eventually(async () => assert.equal(await entity('Porto').getAttribute('aria-expanded'), 'true'));
     await about().getByRole('link', { name: 'User lives in Porto', exact: true }).waitFor();
     await isAccessible(tab, 'an entity');
     await about().getByRole('link', { name: 'The user lives in Porto.' }).click();
@@ -62,15 +62,15 @@ await run({
     await tab.locator('.dot', { hasText: 'Neovim' }).locator('circle').click();
     await about().getByRole('link', { name: 'User uses Neovim', exact: true }).waitFor();
     await tab.locator('.dot.chosen').waitFor({ state: 'attached' });
-    assert.equal(await tab.locator('.said.near').textContent(), 'uses');
+    await eventually(async () => assert.equal(await tab.locator('.said.near').textContent(), 'uses'));
   },
 
   async 'zooms, fits and is dragged'() {
     const fitted = await frame();
     await tab.getByRole('button', { name: 'Zoom in' }).click();
-    assert.notEqual(await frame(), fitted);
+    await eventually(async () => assert.notEqual(await frame(), fitted));
     await tab.getByRole('button', { name: 'Fit' }).click();
-    assert.equal(await frame(), fitted);
+    await eventually(async () => assert.equal(await frame(), fitted));
     await tab.locator('svg').first().scrollIntoViewIfNeeded();
     const dot = tab.locator('.dot', { hasText: 'Neovim' });
     const before = await dot.getAttribute('transform');
@@ -79,7 +79,7 @@ await run({
     await tab.mouse.down();
     await tab.mouse.move(x + 40, y + 30, { steps: 5 });
     await tab.mouse.up();
-    assert.notEqual(await dot.getAttribute('transform'), before);
+    await eventually(async () => assert.notEqual(await dot.getAttribute('transform'), before));
   },
 
   async 'answers a question, a kind and a day'() {
@@ -113,11 +113,11 @@ await run({
     tab = await open(other, '/app/memories/graph', LARGE_TOKEN);
     await tab.getByText('Drawn are the 300 that are mentioned most; 400 more are in the list.').waitFor();
     await tab.locator('.dot').first().waitFor({ state: 'attached' });
-    assert.equal(await tab.locator('.dot').count(), 300);
-    assert.equal(await tab.locator('.entities > ul > li').count(), 700);
-    assert.equal(await tab.locator('.entities img').count(), 0);
+    await eventually(async () => assert.equal(await tab.locator('.dot').count(), 300));
+    await eventually(async () => assert.equal(await tab.locator('.entities > ul > li').count(), 700));
+    await eventually(async () => assert.equal(await tab.locator('.entities img').count(), 0));
     await tab.locator('.entity', { hasText: '<img src=x onerror=alert(1)>' }).waitFor();
-    assert.deepEqual(await covered(), [], 'names cover each other');
+    await eventually(async () => assert.deepEqual(await covered(), [], 'names cover each other'));
     await fits(tab);
     await isAccessible(tab, 'a large graph');
     await picture(tab, 'graph-large');

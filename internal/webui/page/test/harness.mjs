@@ -13,7 +13,7 @@ export const phone = { width: 390, height: 844 };
 export const desktop = { width: 1280, height: 800 };
 
 /** How long a test waits for what must happen. It is no bound on speed. */
-const PATIENCE = 60_000;
+const PATIENCE = 120_000;
 
 const browser = await chromium.launch({ executablePath: process.env.CHROMIUM, args: ['--no-sandbox', '--disable-gpu', '--disable-dev-shm-usage'] });
 
@@ -40,6 +40,17 @@ export async function open(context, path, token = TOKEN) {
   const tab = await context.newPage();
   await tab.goto(`${BASE}${path}#token=${token}`);
   return tab;
+}
+
+/** Waits until an assertion holds: a page may need a moment to show what has happened. */
+export async function eventually(holds) {
+  for (const end = Date.now() + PATIENCE; ; await new Promise((wake) => setTimeout(wake, 50))) {
+    try {
+      return await holds();
+    } catch (error) {
+      if (!(error instanceof assert.AssertionError) || Date.now() > end) throw error;
+    }
+  }
 }
 
 /** axe finds nothing on what the tab shows. */

@@ -1,6 +1,6 @@
 /** Memories as a person handles them: see, write, correct, pin, accept, put away, forget, take along. */
 import { readFile } from 'node:fs/promises';
-import { assert, call, desktop, fits, isAccessible, newBrowser, open, phone, picture, run, TOKEN } from './harness.mjs';
+import { assert, call, desktop, eventually, fits, isAccessible, newBrowser, open, phone, picture, run, TOKEN } from './harness.mjs';
 
 const context = await newBrowser({ acceptDownloads: true });
 let tab;
@@ -39,7 +39,7 @@ await run({
     await item('allergic to walnuts').getByText('Where you said it').click();
     await item('allergic to walnuts').locator('blockquote', { hasText: 'allergic to walnuts' }).waitFor();
     const source = item('allergic to walnuts').getByRole('link', { name: /message 1 of its chat/ });
-    assert.match(await source.getAttribute('href'), new RegExp(`^/app/chats/${chat}\\?message=[0-9a-f-]{36}$`));
+    await eventually(async () => assert.match(await source.getAttribute('href'), new RegExp(`^/app/chats/${chat}\\?message=[0-9a-f-]{36}$`)));
     await isAccessible(tab, 'memories with an open source');
     await source.click();
     await tab.locator('.message', { hasText: 'I am allergic to walnuts.' }).first().waitFor();
@@ -59,7 +59,7 @@ await run({
     const field = tab.getByLabel('Remember this about me');
     await field.fill('Prefers oat milk.');
     await tab.reload();
-    assert.equal(await field.inputValue(), 'Prefers oat milk.');
+    await eventually(async () => assert.equal(await field.inputValue(), 'Prefers oat milk.'));
     const expired = { status: 401, json: { code: 'session_expired', message: 'The session has expired.' } };
     await tab.route('**/v1/memories', (route) => (route.request().method() === 'POST' ? route.fulfill(expired) : route.continue()));
     await tab.getByRole('button', { name: 'Remember', exact: true }).click();
@@ -69,7 +69,7 @@ await run({
     await over.getByLabel('Access token').fill(TOKEN);
     await over.getByRole('button', { name: 'Sign in' }).click();
     await over.waitFor({ state: 'detached' });
-    assert.equal(await field.inputValue(), 'Prefers oat milk.');
+    await eventually(async () => assert.equal(await field.inputValue(), 'Prefers oat milk.'));
   },
 
   async 'remembers what a person writes, once'() {
@@ -79,11 +79,11 @@ await run({
     await tab.getByRole('button', { name: 'Remember', exact: true }).click();
     await says('It is remembered now.');
     await item('Prefers oat milk.').waitFor();
-    assert.equal(await field.inputValue(), '');
+    await eventually(async () => assert.equal(await field.inputValue(), ''));
     await field.fill('prefers OAT milk');
     await tab.getByRole('button', { name: 'Remember', exact: true }).click();
     await says('It was remembered already.');
-    assert.equal(await item('oat milk').count(), 1);
+    await eventually(async () => assert.equal(await item('oat milk').count(), 1));
   },
 
   async 'the server cannot be reached: said in place, and nothing is lost'() {
@@ -93,7 +93,7 @@ await run({
     await tab.getByRole('alert').filter({ hasText: 'cannot be reached' }).waitFor();
     await press('Prefers oat milk.', 'Pin');
     await item('Prefers oat milk.').getByRole('alert').waitFor();
-    assert.equal(await item('Prefers oat milk.').getByRole('button', { name: 'Pin', exact: true }).getAttribute('aria-pressed'), 'false', 'a pin that failed stays shown');
+    await eventually(async () => assert.equal(await item('Prefers oat milk.').getByRole('button', { name: 'Pin', exact: true }).getAttribute('aria-pressed'), 'false', 'a pin that failed stays shown'));
     await context.setOffline(false);
     await tab.getByRole('button', { name: 'Remember', exact: true }).click();
     await item('Has two cats.').waitFor();
@@ -116,7 +116,7 @@ await run({
     await focused(/^Correct$/);
     await item('oat milk in coffee').locator('summary').click();
     await item('oat milk in coffee').locator('li', { hasText: 'Corrected by you' }).first().waitFor();
-    assert.equal((await call('GET', '/v1/memories?q=coffee')).memories[0].pinned, true);
+    await eventually(async () => assert.equal((await call('GET', '/v1/memories?q=coffee')).memories[0].pinned, true));
   },
 
   async 'decides what is in the inbox'() {
@@ -133,7 +133,7 @@ await run({
     await press('Dislikes rain.', 'Reject');
     await tab.getByRole('dialog').getByRole('button', { name: 'Forget' }).click();
     await inbox.waitFor({ state: 'detached' });
-    assert.equal((await call('GET', '/v1/memories?status=all&q=rain')).memories.length, 0);
+    await eventually(async () => assert.equal((await call('GET', '/v1/memories?status=all&q=rain')).memories.length, 0));
   },
 
   async 'puts away and brings back'() {
@@ -152,7 +152,7 @@ await run({
     await gone('marzipan');
     await tab.reload();
     await item('walnuts').waitFor();
-    assert.equal(await tab.locator('.items > li').count(), 1);
+    await eventually(async () => assert.equal(await tab.locator('.items > li').count(), 1));
     await tab.getByRole('search').getByLabel('Search').fill('');
     await item('marzipan').waitFor();
     await filterBy('Kind', 'Preferences');
@@ -169,7 +169,7 @@ await run({
     for (let n = 0; n < 52; n++) await call('POST', '/v1/memories', { content: `Owns the record number ${n}.`, type: 'context' });
     await tab.reload();
     await item('record number 51.').waitFor();
-    assert.equal(await item('record number 0.').count(), 0);
+    await eventually(async () => assert.equal(await item('record number 0.').count(), 0));
     await tab.getByRole('button', { name: 'Show more' }).click();
     await item('record number 0.').waitFor();
     await item('walnuts').waitFor();
@@ -183,10 +183,10 @@ await run({
     await dialog.waitFor({ state: 'detached' });
     await focused(/^Forget$/);
     await tab.keyboard.press('Enter');
-    assert.ok(await dialog.getByRole('checkbox', { name: /Make the summaries anew/ }).isChecked());
+    await eventually(async () => assert.ok(await dialog.getByRole('checkbox', { name: /Make the summaries anew/ }).isChecked()));
     const asked = tab.waitForRequest((request) => request.method() === 'DELETE');
     await dialog.getByRole('button', { name: 'Forget', exact: true }).click();
-    assert.match((await asked).url(), /\?also=summaries$/);
+    await eventually(async () => assert.match((await asked).url(), /\?also=summaries$/));
     await gone('walnuts');
     await focused(/plays the cello/);
     await item('record number 0.').waitFor(); // what was read on stays
@@ -215,14 +215,14 @@ await run({
     await tab.getByLabel('Time zone').fill('Mars/Olympus');
     await tab.locator('.settings').getByRole('button', { name: 'Save' }).click();
     await tab.locator('.settings').getByRole('alert').waitFor();
-    assert.match(await tab.getByLabel('Never remember anything about').inputValue(), /my divorce/);
+    await eventually(async () => assert.match(await tab.getByLabel('Never remember anything about').inputValue(), /my divorce/));
     await tab.getByLabel('Time zone').fill('Europe/Berlin');
     await tab.locator('.settings').getByRole('button', { name: 'Save' }).click();
     await tab.locator('.settings').getByText('Saved.').waitFor();
     await isAccessible(tab, 'settings');
     await tab.reload();
     await remembering.waitFor();
-    assert.equal(await remembering.isChecked(), false);
+    await eventually(async () => assert.equal(await remembering.isChecked(), false));
     await remembering.click();
     await tab.getByText('What you say of yourself is read').waitFor();
     const { enabled, excluded, time_zone } = await call('GET', '/v1/memories/settings');
@@ -233,7 +233,7 @@ await run({
     const coming = tab.waitForEvent('download');
     await tab.getByRole('button', { name: 'Download memories' }).click();
     const file = await (await coming).path();
-    assert.match(await readFile(file, 'utf8'), /lives in Porto/);
+    await eventually(async () => assert.match(await readFile(file, 'utf8'), /lives in Porto/));
     await tab.getByRole('button', { name: 'Forget everything' }).click();
     await tab.getByRole('dialog').getByRole('button', { name: 'Forget everything' }).click();
     await says('memories forgotten.');
@@ -256,7 +256,7 @@ await run({
     for (const content of hostile) await call('POST', '/v1/memories', { content });
     await tab.reload();
     for (const content of hostile) await item(content).first().waitFor();
-    assert.equal(await tab.locator('.items img, .items script').count(), 0);
+    await eventually(async () => assert.equal(await tab.locator('.items img, .items script').count(), 0));
     await fits(tab);
     await call('DELETE', '/v1/memories');
   },

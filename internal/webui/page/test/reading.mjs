@@ -1,5 +1,5 @@
 /** Long chats, the keyboard, narrow screens, themes. */
-import { assert, BASE, call, isAccessible, newBrowser, open, desktop, run } from './harness.mjs';
+import { assert, BASE, call, desktop, eventually, isAccessible, newBrowser, open, run } from './harness.mjs';
 
 const { id } = await call('POST', '/v1/chats', { title: 'A long one', tags: ['long'] });
 for (let from = 1; from <= 240; from += 80) {
@@ -18,7 +18,7 @@ await run({
     tab = await open(context, `/app/chats/${id}`);
     await tab.getByText('This is number 240.').waitFor();
     await tab.waitForFunction(() => innerHeight + scrollY >= document.documentElement.scrollHeight - 1);
-    assert.equal(await top(190), undefined);
+    await eventually(async () => assert.equal(await top(190), undefined));
     const before = await tab.evaluate(() => {
       scrollTo(0, 300); // near the top, where older ones are loaded
       return [...document.querySelectorAll('article')].find((one) => one.innerText.includes('number 191.')).getBoundingClientRect().top;
@@ -30,7 +30,7 @@ await run({
     await call('POST', `/v1/chats/${id}/messages`, { messages: [{ role: 'user', content: 'From another device.' }] });
     await tab.evaluate(() => dispatchEvent(new Event('focus')));
     await tab.getByText('From another device.').waitFor({ state: 'attached' });
-    assert.ok(Math.abs(newest - await top(240)) < 3, 'a new message moved what is read');
+    await eventually(async () => assert.ok(Math.abs(newest - await top(240)) < 3, 'a new message moved what is read'));
   },
 
   async 'an address names a message of long ago'() {
@@ -51,10 +51,10 @@ await run({
     tab = await open(wide, '/app/');
     await tab.getByRole('link', { name: /A long one/ }).waitFor();
     await tab.keyboard.press('Tab');
-    assert.equal(await tab.evaluate(() => document.activeElement.textContent), 'Skip to the content');
+    await eventually(async () => assert.equal(await tab.evaluate(() => document.activeElement.textContent), 'Skip to the content'));
     await isAccessible(tab, 'the link to the content');
     for (let n = 0; n < 20 && !(await tab.evaluate(() => document.activeElement.textContent.startsWith('A long one'))); n++) await tab.keyboard.press('Tab');
-    assert.notEqual(await tab.evaluate(() => getComputedStyle(document.activeElement).outlineStyle), 'none', 'the focus cannot be seen');
+    await eventually(async () => assert.notEqual(await tab.evaluate(() => getComputedStyle(document.activeElement).outlineStyle), 'none', 'the focus cannot be seen'));
     await tab.keyboard.press('Enter');
     await tab.waitForFunction(() => document.activeElement?.matches('h1') && document.activeElement.innerText === 'A long one');
     await tab.getByText('This is number 240.').waitFor({ state: 'attached' });
@@ -72,7 +72,7 @@ await run({
     await tab.getByRole('dialog').waitFor();
     await tab.keyboard.press('Escape');
     await tab.getByRole('dialog').waitFor({ state: 'detached' });
-    assert.match(await tab.evaluate(() => document.activeElement.ariaLabel), /Change the title/, 'the keyboard is lost after a dialog');
+    await eventually(async () => assert.match(await tab.evaluate(() => document.activeElement.ariaLabel), /Change the title/, 'the keyboard is lost after a dialog'));
   },
 
   async 'the theme is chosen and kept'() {
@@ -84,7 +84,7 @@ await run({
     assert.notEqual(dark, light);
     await tab.reload();
     await tab.getByRole('button', { name: 'Theme: dark' }).waitFor();
-    assert.equal(await ground(), dark);
+    await eventually(async () => assert.equal(await ground(), dark));
   },
 
   async 'the narrowest screens need no scrolling to the side, and nothing moves for those who want that'() {
@@ -93,7 +93,7 @@ await run({
       tab = await open(narrow, path);
       await tab.locator('h1').first().waitFor();
       await tab.waitForLoadState('networkidle');
-      assert.ok(await tab.evaluate(() => document.documentElement.scrollWidth <= innerWidth), `${path} is wider than the screen`);
+      await eventually(async () => assert.ok(await tab.evaluate(() => document.documentElement.scrollWidth <= innerWidth), `${path} is wider than the screen`));
       await isAccessible(tab, `${path} on a narrow screen`);
       await tab.close();
     }

@@ -1,5 +1,5 @@
 /** What a person sees of what a chat remembers. The chat is that of remembers_test.go. */
-import { assert, call, desktop, isAccessible, newBrowser, open, phone, picture, run } from './harness.mjs';
+import { assert, call, desktop, eventually, isAccessible, newBrowser, open, phone, picture, run } from './harness.mjs';
 
 const { CHAT, LATE } = process.env;
 const path = `/app/chats/${CHAT}/memory`;
@@ -23,10 +23,10 @@ async function counted(at, place) {
 /** The legend agrees with what the server says of the next prompt. */
 async function agrees(at, memory) {
   const { receipt, context } = memory;
-  assert.equal(await counted(at, 'Tail'), receipt.tail_turns, 'tail');
-  assert.equal(await counted(at, 'Bridge'), receipt.bridge_turns, 'bridge');
-  assert.equal(await counted(at, 'Not shown'), receipt.dropped_turns, 'dropped');
-  assert.equal(await counted(at, 'Recalled'), receipt.recalled?.length ?? 0, 'recalled');
+  await eventually(async () => assert.equal(await counted(at, 'Tail'), receipt.tail_turns, 'tail'));
+  await eventually(async () => assert.equal(await counted(at, 'Bridge'), receipt.bridge_turns, 'bridge'));
+  await eventually(async () => assert.equal(await counted(at, 'Not shown'), receipt.dropped_turns, 'dropped'));
+  await eventually(async () => assert.equal(await counted(at, 'Recalled'), receipt.recalled?.length ?? 0, 'recalled'));
   const covered = (await counted(at, 'Brief')) + (await counted(at, 'Kept')) + (await counted(at, 'Recalled'));
   assert.equal(covered, context.turns - receipt.tail_turns - receipt.bridge_turns, 'brief');
 }
@@ -46,7 +46,7 @@ await run({
     const memory = await remembered();
     await tab.getByText(memory.coverage).first().waitFor();
     await agrees(tab, memory);
-    assert.equal(await counted(tab, 'Kept'), 1);
+    await eventually(async () => assert.equal(await counted(tab, 'Kept'), 1));
     await picture(tab, 'remembers-phone-light');
     await isAccessible(tab, 'the strip');
   },
@@ -55,23 +55,23 @@ await run({
     const slider = strip(tab);
     await slider.focus();
     await tab.keyboard.press('Home');
-    assert.match(await says(slider), /^Turn 1 of 24, Brief: summarized in the brief\. Hello\. I am learning the cello/);
+    await eventually(async () => assert.match(await says(slider), /^Turn 1 of 24, Brief: summarized in the brief\. Hello\. I am learning the cello/));
     await tab.keyboard.press('ArrowRight');
-    assert.match(await says(slider), /^Turn 2 of 24, Kept: .*\. A few facts/);
+    await eventually(async () => assert.match(await says(slider), /^Turn 2 of 24, Kept: .*\. A few facts/));
     const text = tab.getByText('the only neighbour is a beekeeper', { exact: false }).locator('visible=true');
     await tab.keyboard.press('Enter');
     await text.first().waitFor();
     await tab.keyboard.press('Enter');
     await tab.locator('.turn-card details:not([open])').waitFor();
     await tab.keyboard.press('End');
-    assert.match(await says(slider), /^Turn 24 of 24, Tail: /);
+    await eventually(async () => assert.match(await says(slider), /^Turn 24 of 24, Tail: /));
   },
 
   async 'a finger picks a turn, and a second tap opens it'() {
     const box = await tab.locator('.strip svg').boundingBox();
     await tab.mouse.click(box.x + 5, box.y + 10);
     await tab.getByRole('article', { name: 'Turn 1', exact: true }).waitFor();
-    assert.match(await says(strip(tab)), /^Turn 1 of 24/);
+    await eventually(async () => assert.match(await says(strip(tab)), /^Turn 1 of 24/));
     await tab.mouse.click(box.x + 5, box.y + 10);
     await tab.locator('.turn-card details[open]').waitFor();
   },
@@ -88,7 +88,7 @@ await run({
     await tab.locator('details[open] pre', { hasText: 'RELEVANT EARLIER TURNS' }).waitFor();
     await tab.locator('details[open] pre', { hasText: 'Rents a cello from Kessler.' }).waitFor();
     await moveTo(strip(tab), 2);
-    assert.match(await says(strip(tab)), /^Turn 3 of 24, Recalled: quoted.*rented from a violin maker/);
+    await eventually(async () => assert.match(await says(strip(tab)), /^Turn 3 of 24, Recalled: quoted.*rented from a violin maker/));
     await isAccessible(tab, 'what would be recalled');
     const after = (await call('GET', `/v1/chats/${CHAT}/messages`)).messages.at(-1).seq;
     assert.equal(after, before, 'asking what would be recalled stores nothing');
@@ -101,18 +101,18 @@ await run({
     assert.ok(revisions.length > 2, `${revisions.length} versions`);
     const brief = section(tab, 'The brief over time');
     const words = async () => (await brief.locator('.brief > :not(del)').allTextContents()).join('');
-    assert.equal(await words(), revisions[0].global_summary);
-    assert.ok((await brief.locator('ins').count()) > 0, 'nothing is marked as new');
+    await eventually(async () => assert.equal(await words(), revisions[0].global_summary));
+    await eventually(async () => assert.ok((await brief.locator('ins').count()) > 0, 'nothing is marked as new'));
     await moveTo(versions(tab), 0);
     await brief.getByText('Version 1 of').waitFor();
-    assert.equal(await words(), revisions.at(-1).global_summary);
-    assert.equal(await brief.locator('ins, del').count(), 0, 'the first version has nothing before it');
+    await eventually(async () => assert.equal(await words(), revisions.at(-1).global_summary));
+    await eventually(async () => assert.equal(await brief.locator('ins, del').count(), 0, 'the first version has nothing before it'));
     await moveTo(versions(tab), 1);
-    assert.equal(await words(), revisions.at(-2).global_summary);
+    await eventually(async () => assert.equal(await words(), revisions.at(-2).global_summary));
     await brief.locator('h2').evaluate((heading) => heading.scrollIntoView());
     await picture(tab, 'remembers-brief-phone');
     await brief.getByLabel('Mark what changed').uncheck();
-    assert.equal(await brief.locator('ins, del').count(), 0);
+    await eventually(async () => assert.equal(await brief.locator('ins, del').count(), 0));
     await brief.getByRole('link').first().click();
     await tab.waitForURL(new RegExp(`turn=${revisions.at(-2).seq_from}$`));
     await tab.locator('.turn-card details[open]').waitFor();
@@ -121,7 +121,7 @@ await run({
 
   async 'tokens per turn are a chart, and a table for who cannot see it'() {
     const tokens = section(tab, 'Tokens per turn');
-    assert.equal(await tokens.locator('canvas').count(), 1);
+    await eventually(async () => assert.equal(await tokens.locator('canvas').count(), 1));
     await tokens.getByText('The same as a table').click();
     await tokens.locator('tbody tr').nth(23).waitFor();
     const rows = await tokens.locator('tbody tr').allTextContents();
@@ -141,7 +141,7 @@ await run({
     await why.getByText('Earlier turns, quoted').waitFor();
     await tab.waitForURL(/why=[0-9a-f-]{36}$/);
     await why.getByText('rented from a violin maker called Kessler').first().waitFor();
-    assert.match(await why.getByRole('link', { name: 'Rents a cello from Kessler.' }).getAttribute('href'), /^\/app\/memories\?id=[0-9a-f-]{36}$/);
+    await eventually(async () => assert.match(await why.getByRole('link', { name: 'Rents a cello from Kessler.' }).getAttribute('href'), /^\/app\/memories\?id=[0-9a-f-]{36}$/));
     const desk = await newBrowser({ viewport: desktop, colorScheme: 'dark' });
     const dark = await open(desk, new URL(tab.url()).pathname + new URL(tab.url()).search);
     await section(dark, 'Why it said that').getByText('Earlier turns, quoted').waitFor();
@@ -151,8 +151,8 @@ await run({
     await isAccessible(tab, 'why');
     await why.locator('.why blockquote').first().getByRole('link').click();
     await tab.locator('.turn-card details[open]').waitFor();
-    assert.match(await says(strip(tab)), /^Turn 3 of 25/);
-    assert.equal(await tab.evaluate(() => document.activeElement.className), 'turn-card', 'the keyboard is at the turn');
+    await eventually(async () => assert.match(await says(strip(tab)), /^Turn 3 of 25/));
+    await eventually(async () => assert.equal(await tab.evaluate(() => document.activeElement.className), 'turn-card', 'the keyboard is at the turn'));
   },
 
   async 'a reply says as well what it had to do without'() {
@@ -178,9 +178,9 @@ await run({
     await call('POST', `/v1/chats/${CHAT}/clear`);
     await tab.getByRole('button', { name: 'Look again' }).click();
     await legend(tab, 'Left behind').waitFor();
-    assert.equal(await counted(tab, 'Not shown'), 0);
+    await eventually(async () => assert.equal(await counted(tab, 'Not shown'), 0));
     await moveTo(strip(tab), 0);
-    assert.match(await says(strip(tab)), /^Turn 1 of 2\d, Left behind: from before the context was cleared/);
+    await eventually(async () => assert.match(await says(strip(tab)), /^Turn 1 of 2\d, Left behind: from before the context was cleared/));
     await moveTo(versions(tab), 100);
     await section(tab, 'The brief over time').getByText('emptied by a clear').waitFor();
     await tab.getByRole('link', { name: 'Show it in the chat' }).click();
@@ -217,7 +217,7 @@ await run({
     await odd.getByText('Turn 4 of 4').waitFor();
     for (const [n, beginning] of ['A note before', 'Tune the A', 'And the D', 'Are you there'].entries()) {
       await moveTo(strip(odd), n);
-      assert.match(await says(strip(odd)), new RegExp(`^Turn ${n + 1} of 4, .*word for word.*${beginning}`));
+      await eventually(async () => assert.match(await says(strip(odd)), new RegExp(`^Turn ${n + 1} of 4, .*word for word.*${beginning}`)));
     }
     const { messages } = await call('GET', `/v1/chats/${id}/messages`);
     await odd.goto(new URL(`/app/chats/${id}/memory?why=${messages.at(-4).id}`, odd.url()).href);
@@ -240,7 +240,7 @@ await run({
     const began = Date.now();
     await long.getByText(`Turn ${turns} of ${turns}`).waitFor();
     console.log(`2000 turns are shown after ${Date.now() - began} ms`);
-    assert.equal(await counted(long, 'Not shown') + await counted(long, 'Tail') + await counted(long, 'Bridge'), turns);
+    await eventually(async () => assert.equal(await counted(long, 'Not shown') + await counted(long, 'Tail') + await counted(long, 'Bridge'), turns));
     const { elements, moved } = await long.evaluate(async () => {
       const slider = document.querySelector('.strip input');
       const began = performance.now();
@@ -253,8 +253,8 @@ await run({
     });
     console.log(`100 moves take ${Math.round(moved)} ms, ${elements} elements`);
     assert.ok(elements < 1000, `${elements} elements`);
-    assert.match(await says(strip(long)), /^Turn 991 of 2000, Not shown: .*Question 991/);
-    assert.equal(await long.evaluate(() => globalThis.hurt), undefined);
+    await eventually(async () => assert.match(await says(strip(long)), /^Turn 991 of 2000, Not shown: .*Question 991/));
+    await eventually(async () => assert.equal(await long.evaluate(() => globalThis.hurt), undefined));
     await picture(long, 'remembers-long-phone');
     await isAccessible(long, 'two thousand turns');
     await long.close();

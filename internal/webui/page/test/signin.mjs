@@ -1,5 +1,5 @@
 /** How a person signs in with a Supabase project, by supabase-js itself. The project is the stand-in of signin_test.go. */
-import { assert, BASE, isAccessible, newBrowser, picture, run } from './harness.mjs';
+import { assert, BASE, eventually, isAccessible, newBrowser, picture, run } from './harness.mjs';
 
 const stage = async (path) => {
   const answer = await fetch(process.env.STAGE + path, { method: 'POST' });
@@ -51,7 +51,7 @@ await run({
     await tab.locator('.message.assistant').nth(1).waitFor();
     await tab.getByRole('button', { name: 'Send' }).waitFor();
     assert.ok((await stage('/state')).renewals > before);
-    assert.equal(await tab.getByRole('dialog').count(), 0);
+    await eventually(async () => assert.equal(await tab.getByRole('dialog').count(), 0));
   },
 
   async 'when the session is over, signing in again goes on with what was written'() {
@@ -70,14 +70,14 @@ await run({
     await tab.getByRole('dialog').waitFor({ state: 'detached' });
     await tab.locator('.message.assistant').nth(2).waitFor();
     await tab.getByRole('button', { name: 'Send' }).waitFor();
-    assert.equal(await tab.locator('.message.user').filter({ hasText: 'Still unsent' }).count(), 1);
+    await eventually(async () => assert.equal(await tab.locator('.message.user').filter({ hasText: 'Still unsent' }).count(), 1));
   },
 
   async 'signing out ends the session there, and leaves nothing here'() {
     await tab.getByRole('button', { name: /Sign out, ada@example\.com/ }).click();
     await tab.getByLabel('Email').waitFor();
     assert.equal((await stage('/state')).sessions, 0);
-    assert.deepEqual(await stored(), []);
+    await eventually(async () => assert.deepEqual(await stored(), []));
   },
 
   async 'a link by mail signs in, for another user who sees nothing of the first'() {

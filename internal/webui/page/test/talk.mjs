@@ -1,5 +1,5 @@
 /** What a person does in a chat. The model is the stage of talk_test.go. */
-import { assert, call, desktop, isAccessible, newBrowser, open, picture, phone, run, BASE } from './harness.mjs';
+import { assert, BASE, call, desktop, eventually, isAccessible, newBrowser, open, phone, picture, run } from './harness.mjs';
 
 const stage = async (path) => assert.equal((await fetch(process.env.STAGE + path, { method: 'POST' })).status, 200);
 const release = (name) => stage(`/release?name=${encodeURIComponent(name)}`);
@@ -47,8 +47,8 @@ await run({
     for (const one of [tab, second]) {
       await reads(words(one), held);
       await one.getByRole('button', { name: 'Send' }).waitFor();
-      assert.equal(await replies(one).count(), 1);
-      assert.equal(await asked(one).count(), 1);
+      await eventually(async () => assert.equal(await replies(one).count(), 1));
+      await eventually(async () => assert.equal(await asked(one).count(), 1));
     }
     await second.getByRole('status').filter({ hasText: 'Reply: One two three' }).waitFor({ state: 'attached' });
     await second.close();
@@ -64,7 +64,7 @@ await run({
     for (const one of [tab, second]) {
       await one.getByText('You stopped this reply.').waitFor();
       await one.getByRole('button', { name: 'Send' }).waitFor();
-      assert.equal(await replies(one).count(), 2);
+      await eventually(async () => assert.equal(await replies(one).count(), 2));
     }
     await release('hold the bow');
     await second.close();
@@ -80,24 +80,24 @@ await run({
     await tab.getByRole('button', { name: 'Try again' }).click();
     await reads(words(tab), 'The second attempt worked.');
     await tab.getByRole('button', { name: 'Send' }).waitFor();
-    assert.equal(await asked(tab).filter({ hasText: 'fail once' }).count(), 1);
-    assert.equal(await replies(tab).count(), 3);
+    await eventually(async () => assert.equal(await asked(tab).filter({ hasText: 'fail once' }).count(), 1));
+    await eventually(async () => assert.equal(await replies(tab).count(), 3));
   },
 
   async 'a message that the model refuses is stored, and tried again'() {
     await say(tab, 'refuse once');
     await tab.getByRole('button', { name: 'Try again' }).waitFor();
-    assert.equal(await asked(tab).filter({ hasText: 'refuse once' }).count(), 1);
+    await eventually(async () => assert.equal(await asked(tab).filter({ hasText: 'refuse once' }).count(), 1));
     await tab.reload();
     await asked(tab).filter({ hasText: 'fail once' }).waitFor(); // the list is there
     await tab.getByRole('button', { name: 'Try again' }).waitFor();
-    assert.equal(await asked(tab).filter({ hasText: 'refuse once' }).count(), 1);
-    assert.equal(await tab.getByText('This reply broke off.').count(), 0);
+    await eventually(async () => assert.equal(await asked(tab).filter({ hasText: 'refuse once' }).count(), 1));
+    await eventually(async () => assert.equal(await tab.getByText('This reply broke off.').count(), 0));
     await tab.getByRole('button', { name: 'Try again' }).click();
     await reads(words(tab), /refuse once/);
     await tab.getByRole('button', { name: 'Send' }).waitFor();
-    assert.equal(await asked(tab).filter({ hasText: 'refuse once' }).count(), 1);
-    assert.equal(await replies(tab).count(), 4);
+    await eventually(async () => assert.equal(await asked(tab).filter({ hasText: 'refuse once' }).count(), 1));
+    await eventually(async () => assert.equal(await replies(tab).count(), 4));
   },
 
   async 'Markdown is drawn'() {
@@ -105,10 +105,10 @@ await run({
     const reply = replies(tab).last();
     await reply.getByRole('heading', { name: 'Steps' }).waitFor();
     await tab.getByRole('button', { name: 'Send' }).waitFor();
-    assert.equal(await reply.locator('strong').innerText(), 'rosin');
-    assert.equal(await reply.locator('pre').innerText(), 'wipe --gently bow');
-    assert.equal(await reply.getByRole('cell').first().innerText(), 'dark');
-    assert.deepEqual(await reply.getByRole('link', { name: 'the maker' }).evaluate((link) => [link.href, link.rel, link.target]), ['https://example.com/rosin', 'noopener noreferrer nofollow', '_blank']);
+    await eventually(async () => assert.equal(await reply.locator('strong').innerText(), 'rosin'));
+    await eventually(async () => assert.equal(await reply.locator('pre').innerText(), 'wipe --gently bow'));
+    await eventually(async () => assert.equal(await reply.getByRole('cell').first().innerText(), 'dark'));
+    await eventually(async () => assert.deepEqual(await reply.getByRole('link', { name: 'the maker' }).evaluate((link) => [link.href, link.rel, link.target]), ['https://example.com/rosin', 'noopener noreferrer nofollow', '_blank']));
     await isAccessible(tab, 'Markdown');
     await picture(tab, 'talk-phone');
   },
@@ -121,10 +121,10 @@ await run({
     await reply.getByText('Pinned').waitFor();
     await reply.getByRole('button', { name: 'Copy' }).click();
     await tab.getByText('Copied.').waitFor({ state: 'attached' });
-    assert.match(await tab.evaluate(() => navigator.clipboard.readText()), /^A bow needs \*\*rosin\*\*/);
+    await eventually(async () => assert.match(await tab.evaluate(() => navigator.clipboard.readText()), /^A bow needs \*\*rosin\*\*/));
     const { messages } = await call('GET', `/v1/chats/${chat.split('/').at(-1)}/messages`);
     assert.deepEqual([messages.at(-1).rating, messages.at(-1).pinned], [1, true]);
-    assert.equal(await reply.getByRole('link', { name: 'Why it said that' }).getAttribute('href'), `${chat}/memory?why=${messages.at(-1).id}`);
+    await eventually(async () => assert.equal(await reply.getByRole('link', { name: 'Why it said that' }).getAttribute('href'), `${chat}/memory?why=${messages.at(-1).id}`));
 
     await reply.getByRole('button', { name: 'Delete' }).click();
     await tab.getByRole('dialog').getByRole('button', { name: 'Keep it' }).click();
@@ -132,7 +132,7 @@ await run({
     await isAccessible(tab, 'a question');
     await tab.getByRole('dialog').getByRole('button', { name: 'Delete it' }).click();
     await reply.getByText('A bow needs').waitFor({ state: 'detached' });
-    assert.equal((await call('GET', `/v1/chats/${chat.split('/').at(-1)}/messages`)).messages.length, messages.length - 1);
+    await eventually(async () => assert.equal((await call('GET', `/v1/chats/${chat.split('/').at(-1)}/messages`)).messages.length, messages.length - 1));
   },
 
   async 'the title and tags are changed, in the list of another tab as well'() {
@@ -145,7 +145,7 @@ await run({
     await tab.getByRole('textbox', { name: 'Tags' }).fill('cello, care');
     await tab.getByRole('button', { name: 'Save' }).click();
     await tab.getByRole('heading', { name: 'Strings', level: 1 }).waitFor();
-    assert.match(await tab.title(), /^Strings/);
+    await eventually(async () => assert.match(await tab.title(), /^Strings/));
     await second.getByRole('link', { name: /Strings/ }).waitFor();
     await call('POST', '/v1/chats', { title: 'Another', tags: ['travel'] });
     await second.reload();
@@ -162,7 +162,7 @@ await run({
     await tab.getByRole('searchbox').fill('attempt');
     const found = tab.getByRole('link', { name: /The second attempt/ });
     await found.waitFor();
-    assert.equal(await found.locator('mark').innerText(), 'attempt');
+    await eventually(async () => assert.equal(await found.locator('mark').innerText(), 'attempt'));
     await isAccessible(tab, 'a search');
     await found.click();
     await tab.waitForFunction(() => document.activeElement?.matches('article') && document.activeElement.textContent.includes('second attempt'));
@@ -172,17 +172,17 @@ await run({
     await say(tab, 'hostile');
     await reads(words(tab), /<script>window\.hurt/);
     await tab.getByRole('button', { name: 'Send' }).waitFor();
-    assert.equal(await tab.evaluate(() => window.hurt), undefined);
+    await eventually(async () => assert.equal(await tab.evaluate(() => window.hurt), undefined));
     const reply = replies(tab).last();
-    assert.equal(await reply.locator('script, img, iframe, style').count(), 0);
-    assert.deepEqual(await reply.locator('a:not(.action)').evaluateAll((links) => links.map((link) => link.protocol)), []);
-    assert.ok(await tab.evaluate(() => document.documentElement.scrollWidth <= innerWidth), 'the page is wider than the screen');
+    await eventually(async () => assert.equal(await reply.locator('script, img, iframe, style').count(), 0));
+    await eventually(async () => assert.deepEqual(await reply.locator('a:not(.action)').evaluateAll((links) => links.map((link) => link.protocol)), []));
+    await eventually(async () => assert.ok(await tab.evaluate(() => document.documentElement.scrollWidth <= innerWidth), 'the page is wider than the screen'));
     await isAccessible(tab, 'a hostile reply');
     const title = '</title><script>window.hurt = 7</script>\u202Eeltit';
     await call('PATCH', `/v1/chats/${chat.split('/').at(-1)}`, { title, tags: ['<b>bold</b>', '\u202Egat'] });
     await tab.reload();
     await tab.getByRole('heading', { name: /window\.hurt/ }).waitFor();
-    assert.equal(await tab.evaluate(() => window.hurt), undefined);
+    await eventually(async () => assert.equal(await tab.evaluate(() => window.hurt), undefined));
   },
 
   async 'a temporary chat is not remembered'() {
@@ -217,7 +217,7 @@ await run({
     await tab.goto(BASE + chat);
     await composer(tab).fill('Half a thought');
     await tab.reload();
-    assert.equal(await composer(tab).inputValue(), 'Half a thought');
+    await eventually(async () => assert.equal(await composer(tab).inputValue(), 'Half a thought'));
     await composer(tab).fill('');
   },
 
@@ -233,7 +233,7 @@ await run({
     await tab.getByText('What you write is kept').waitFor({ state: 'detached' });
     await reads(asked(tab).last(), 'Are you there?');
     await tab.getByRole('button', { name: 'Send' }).waitFor();
-    assert.equal(await asked(tab).count(), before + 1);
+    await eventually(async () => assert.equal(await asked(tab).count(), before + 1));
   },
 
   async 'an unsent message survives a reload, or is taken back'() {
@@ -241,8 +241,8 @@ await run({
     await say(tab, 'Rather not');
     await tab.getByRole('button', { name: 'Stop the reply' }).click();
     await tab.getByRole('button', { name: 'Send' }).waitFor();
-    assert.equal(await composer(tab).inputValue(), 'Rather not');
-    assert.equal(await asked(tab).filter({ hasText: 'Rather not' }).count(), 0);
+    await eventually(async () => assert.equal(await composer(tab).inputValue(), 'Rather not'));
+    await eventually(async () => assert.equal(await asked(tab).filter({ hasText: 'Rather not' }).count(), 0));
     await say(tab, 'Sent from a tunnel');
     await tab.getByText('What you write is kept').waitFor();
     const kept = await tab.evaluate(() => Object.keys(localStorage).filter((key) => key.includes('.turn.')).length);
@@ -263,8 +263,8 @@ await run({
       await one.getByLabel('Access token').waitFor();
       await isAccessible(one, 'signing in');
     }
-    assert.deepEqual(await tab.evaluate(() => Object.keys(localStorage).filter((key) => key !== 'throughline.theme')), []);
-    assert.equal(await second.evaluate(() => sessionStorage.getItem('throughline.token')), null);
+    await eventually(async () => assert.deepEqual(await tab.evaluate(() => Object.keys(localStorage).filter((key) => key !== 'throughline.theme')), []));
+    await eventually(async () => assert.equal(await second.evaluate(() => sessionStorage.getItem('throughline.token')), null));
     await picture(tab, 'sign-in');
     await tab.getByLabel('Access token').fill('nonsense');
     await tab.getByRole('button', { name: 'Sign in' }).click();
@@ -272,7 +272,7 @@ await run({
     await tab.getByLabel('Access token').fill(process.env.TOKEN);
     await tab.getByRole('button', { name: 'Sign in' }).click();
     await replies(tab).first().waitFor();
-    assert.equal(await composer(tab).inputValue(), '');
+    await eventually(async () => assert.equal(await composer(tab).inputValue(), ''));
   },
 
   async 'a token that has expired is replaced, and what was written goes out'() {

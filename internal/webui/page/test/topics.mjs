@@ -1,5 +1,5 @@
 /** A chat's topics: how they fade, what is archived, and what a person changes of them. */
-import { assert, call, desktop, fits, isAccessible, newBrowser, open, phone, picture, run } from './harness.mjs';
+import { assert, call, desktop, eventually, fits, isAccessible, newBrowser, open, phone, picture, run } from './harness.mjs';
 
 const { CHAT, EXPIRED } = process.env;
 const path = `/app/chats/${CHAT}/topics`;
@@ -17,17 +17,17 @@ await run({
   async 'lists topics in every state, with their curves as a chart and as a table'() {
     tab = await open(context, path);
     await item('Bows').waitFor();
-    assert.deepEqual(await tab.locator('.items h2').allTextContents(), ['Rosin', 'Bows', 'Tax return', 'Strings']);
+    await eventually(async () => assert.deepEqual(await tab.locator('.items h2').allTextContents(), ['Rosin', 'Bows', 'Tax return', 'Strings']));
     await item('Tax return').getByText('Archived', { exact: true }).waitFor();
     await item('Strings').getByText('Merged', { exact: true }).waitFor();
-    assert.equal(await item('Strings').getByRole('button').count(), 0, 'a merged topic cannot be changed');
+    await eventually(async () => assert.equal(await item('Strings').getByRole('button').count(), 0, 'a merged topic cannot be changed'));
     // Bows rested for two days with a half-life of two; Rosin was talked about now, with one of a day.
-    assert.deepEqual((await cells('Bows')).slice(0, 4), ['2 days', '0.50', '0.35', '0.04']);
-    assert.deepEqual((await cells('Rosin')).slice(0, 4), ['24 hours', '1.00', '0.50', '0.01']);
+    await eventually(async () => assert.deepEqual((await cells('Bows')).slice(0, 4), ['2 days', '0.50', '0.35', '0.04']));
+    await eventually(async () => assert.deepEqual((await cells('Rosin')).slice(0, 4), ['24 hours', '1.00', '0.50', '0.01']));
     for (const topic of await topics()) {
-      if (topic.state === 'active') assert.equal((await cells(topic.title))[1], topic.priority.toFixed(2), 'the page and the server disagree');
+      if (topic.state === 'active') await eventually(async () => assert.equal((await cells(topic.title))[1], topic.priority.toFixed(2), 'the page and the server disagree'));
     }
-    assert.equal(await tab.locator('.curves').getByText('Tax return').count(), 0, 'what is archived has no curve');
+    await eventually(async () => assert.equal(await tab.locator('.curves').getByText('Tax return').count(), 0, 'what is archived has no curve'));
     await fits(tab);
     await isAccessible(tab, 'topics');
   },
@@ -44,8 +44,8 @@ await run({
     await item('Tax return').getByText('Question 7', { exact: true }).waitFor();
     await item('Bows').getByText('Messages', { exact: true }).click();
     await item('Bows').getByText('4 of 8 are packed away').waitFor();
-    assert.equal(await item('Bows').locator('.said li.packed').count(), 4);
-    assert.equal(await item('Bows').locator('.said li').count(), 8);
+    await eventually(async () => assert.equal(await item('Bows').locator('.said li.packed').count(), 4));
+    await eventually(async () => assert.equal(await item('Bows').locator('.said li').count(), 8));
     await isAccessible(tab, 'messages of topics');
   },
 
@@ -69,7 +69,7 @@ await run({
     await item('Rosin').getByLabel('Tags').fill('x'.repeat(65));
     await item('Rosin').getByRole('button', { name: 'Save' }).click();
     await item('Rosin').getByRole('alert').waitFor();
-    assert.equal(await item('Rosin').getByLabel('Tags').inputValue(), 'x'.repeat(65));
+    await eventually(async () => assert.equal(await item('Rosin').getByLabel('Tags').inputValue(), 'x'.repeat(65)));
     await press('Rosin', 'Cancel');
   },
 
@@ -105,7 +105,7 @@ await run({
     await call('PATCH', `/v1/chats/${CHAT}/topics/${id}`, { title: '<img src=x onerror=alert(1)>', tags: ['<script>alert(2)</script>', '\u202Efdp.exe'] });
     await tab.reload();
     await item('<img src=x onerror=alert(1)>').getByText('<script>alert(2)</script>').waitFor();
-    assert.equal(await tab.locator('.items img, .items script').count(), 0);
+    await eventually(async () => assert.equal(await tab.locator('.items img, .items script').count(), 0));
     await fits(tab);
   },
 
@@ -128,7 +128,7 @@ await run({
     await isAccessible(tab, 'no topics');
     await tab.getByRole('button', { name: 'Divide it into topics now' }).click();
     await tab.getByText('There is no topic yet.').waitFor();
-    assert.equal((await call('GET', `/v1/chats/${id}`)).topics, 'on');
+    await eventually(async () => assert.equal((await call('GET', `/v1/chats/${id}`)).topics, 'on'));
   },
 
   async 'an expired chat and one of somebody else say so'() {
@@ -144,6 +144,6 @@ await run({
     await tab.getByLabel('Remember this about me').fill('Has two cats.');
     await tab.getByRole('button', { name: 'Remember', exact: true }).click();
     await tab.getByRole('alert').waitFor();
-    assert.equal(await tab.getByLabel('Remember this about me').inputValue(), 'Has two cats.');
+    await eventually(async () => assert.equal(await tab.getByLabel('Remember this about me').inputValue(), 'Has two cats.'));
   },
 });
