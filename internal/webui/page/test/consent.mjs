@@ -156,8 +156,9 @@ await run({
   },
   async 'a pasted token connects nothing'() {
     const other = await newBrowser();
-    await other.addInitScript((token) => sessionStorage.setItem('throughline.token', token), process.env.TOKEN);
     const page = await other.newPage();
+    await page.goto(`${BASE}/app/`);
+    await page.evaluate((token) => sessionStorage.setItem('throughline.token', token), process.env.TOKEN);
     await page.goto(`${BASE}/app/oauth/consent`);
     await page.getByText('Only an account can connect programs.').waitFor();
     await isAccessible(page, 'with a token');
