@@ -63,6 +63,10 @@ func TestRevisionsOfABrief(t *testing.T) {
 	if err := s.DeleteMessage(t.Context(), s.user, turn.UserMessageID); err != nil {
 		t.Fatal(err)
 	}
+	hidden := `2 fold 5-6 1 - built-in@1 test` + "\n" + `1 fold 1-4 2 - built-in@1 test`
+	if lines, _ := s.revisions(chatID, history.BriefRevisionsQuery{Limit: 9}); lines != hidden {
+		t.Errorf("after a deletion:\n%s", lines)
+	}
 	s.mustCommit(s.claim(chatID, brief.KindRebuild))
 	s.clear(chatID)
 	want := `4 clear 7-6 0 "" none ` + `

@@ -51,9 +51,11 @@ select m.id, m.seq, m.role, m.created_at
  order by m.seq;
 
 -- name: ListBriefRevisions :many
--- The versions of a brief before one, the latest first.
-select r.version, r.kind, r.seq_from, r.seq_to, r.turns, r.global_summary, r.input_tokens, r.output_tokens, r.model, r.prompt_ref, r.created_at
+-- The versions of a brief before one, the latest first. Texts that are to be made again may hold deleted words.
+select r.version, r.kind, r.seq_from, r.seq_to, r.turns, case when not b.stale then r.global_summary end as global_summary,
+       r.input_tokens, r.output_tokens, r.model, r.prompt_ref, r.created_at
   from public.conversation_brief_revisions r
+  join public.conversation_briefs b on b.chat_id = r.chat_id
  where r.chat_id = sqlc.arg(chat_id) and r.version < sqlc.arg(before_version)
  order by r.version desc
  limit sqlc.arg(most)::int;

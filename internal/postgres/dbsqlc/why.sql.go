@@ -65,8 +65,10 @@ func (q *Queries) FindWhyReply(ctx context.Context, messageID uuid.UUID) ([]Find
 }
 
 const ListBriefRevisions = `-- name: ListBriefRevisions :many
-select r.version, r.kind, r.seq_from, r.seq_to, r.turns, r.global_summary, r.input_tokens, r.output_tokens, r.model, r.prompt_ref, r.created_at
+select r.version, r.kind, r.seq_from, r.seq_to, r.turns, case when not b.stale then r.global_summary end as global_summary,
+       r.input_tokens, r.output_tokens, r.model, r.prompt_ref, r.created_at
   from public.conversation_brief_revisions r
+  join public.conversation_briefs b on b.chat_id = r.chat_id
  where r.chat_id = $1 and r.version < $2
  order by r.version desc
  limit $3::int
@@ -84,7 +86,7 @@ type ListBriefRevisionsRow struct {
 	SeqFrom       int64
 	SeqTo         int64
 	Turns         int
-	GlobalSummary *string
+	GlobalSummary interface{}
 	InputTokens   int
 	OutputTokens  int
 	Model         string
@@ -92,7 +94,7 @@ type ListBriefRevisionsRow struct {
 	CreatedAt     time.Time
 }
 
-// The versions of a brief before one, the latest first.
+// The versions of a brief before one, the latest first. Texts that are to be made again may hold deleted words.
 func (q *Queries) ListBriefRevisions(ctx context.Context, arg ListBriefRevisionsParams) ([]ListBriefRevisionsRow, error) {
 	rows, err := q.db.Query(ctx, ListBriefRevisions, arg.ChatID, arg.BeforeVersion, arg.Most)
 	if err != nil {
