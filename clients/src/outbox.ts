@@ -47,10 +47,11 @@ export async function openOutbox(options: OutboxOptions): Promise<Outbox> {
   let timer: ReturnType<typeof setTimeout> | undefined;
   let saved: Promise<void> = Promise.resolve();
 
+  /** A storage that refuses, such as a full one, keeps a turn from surviving the app and not from being sent. */
   function save(): Promise<void> {
     clearTimeout(timer);
     timer = undefined;
-    saved = saved.catch(() => {}).then(() => storage.setItem(key, JSON.stringify(turns))); // a storage that failed once is tried again
+    saved = saved.then(() => storage.setItem(key, JSON.stringify(turns))).catch(() => {});
     return saved;
   }
 
