@@ -9,9 +9,6 @@ import (
 	"github.com/arcoscribe/throughline/internal/testkit"
 )
 
-// browsers are the names of Chromium's program, Debian's first.
-var browsers = []string{"chromium", "chromium-browser", "google-chrome"}
-
 // browserFlags start a headless browser that stores nothing and connects only to the page's servers. It has no sandbox,
 // because containers allow none and it runs only this folder's code.
 var browserFlags = []string{
@@ -26,18 +23,7 @@ func openBrowser(t *testing.T, url string, more ...string) {
 	t.Helper()
 	arguments := append(append([]string{}, browserFlags...), more...)
 	arguments = append(arguments, "--user-data-dir="+t.TempDir(), url)
-	startProcess(t, exec.Command(findBrowser(t), arguments...))
-}
-
-func findBrowser(t *testing.T) string {
-	t.Helper()
-	for _, name := range browsers {
-		if path, err := exec.LookPath(name); err == nil {
-			return path
-		}
-	}
-	t.Fatal("no Chromium: these tests run client libraries in a real browser. Run scripts/setup test, or apt-get install chromium")
-	return ""
+	startProcess(t, exec.Command(testkit.FindBrowser(t), arguments...))
 }
 
 // startProcess runs a program until the test ends, and kills its children as well. Its output is shown when the test

@@ -113,7 +113,7 @@ func (r *rig) inBrowser(script string, more env) {
 	command := exec.CommandContext(ctx, "node", filepath.Join("test", script))
 	command.Dir = scripts
 	command.Env = os.Environ()
-	variables := env{"BASE": r.Base, "TOKEN": r.Token, "USER_ID": r.user.String(), "CHROMIUM": findBrowser(r.t)}
+	variables := env{"BASE": r.Base, "TOKEN": r.Token, "USER_ID": r.user.String(), "CHROMIUM": testkit.FindBrowser(r.t)}
 	maps.Copy(variables, more)
 	for name, value := range variables {
 		command.Env = append(command.Env, fmt.Sprintf("%s=%s", name, value))
@@ -124,17 +124,6 @@ func (r *rig) inBrowser(script string, more env) {
 	} else if testing.Verbose() {
 		r.t.Logf("%s:\n%s", script, out)
 	}
-}
-
-func findBrowser(t *testing.T) string {
-	t.Helper()
-	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
-		if path, err := exec.LookPath(name); err == nil {
-			return path
-		}
-	}
-	t.Fatal("no Chromium: run scripts/setup test, or apt-get install chromium")
-	return ""
 }
 
 // requireBuild fails a test when there is no page, or no packages to test it with.
