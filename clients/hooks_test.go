@@ -78,6 +78,7 @@ func TestHooks(t *testing.T) {
 			h := hooks{recipe{newRigWith(t, env{"LONG_TERM_MEMORY": "true"}, s.origin), s}}
 			for name, test := range map[string]func(hooks){
 				"begins a chat and goes on":                    hooks.begins,
+				"sends before the chat is open":                hooks.sendsAtOnce,
 				"shows a reply that another device asked for":  hooks.watches,
 				"comes back to a reply after it was unmounted": hooks.comesBack,
 				"tries a failed message again":                 hooks.triesAgain,
@@ -192,6 +193,15 @@ func (h hooks) begins() {
 	if asked := h.asked(first) + h.asked(second); asked != 2 {
 		h.t.Errorf("the model was asked %d times", asked)
 	}
+}
+
+// sendsAtOnce sends in an effect that runs before the one that opens the chat.
+func (h hooks) sendsAtOnce() {
+	content := uuid.NewString()
+	h.plays.add(content, offline.Answer{Text: reply})
+	p := h.launchWith(map[string]any{"baseUrl": h.here.base, "token": h.token, "says": content})
+	now := p.awaitSaid("ready", content, reply)
+	h.once(content, now.Chat.ChatID)
 }
 
 func (h hooks) watches() {

@@ -47,6 +47,8 @@ export class ChatStore extends Store<ChatState> {
   readonly #client: Client;
   readonly #memory = new Map<string, string>(); // what is unsent, where the app has no outbox
   #outbox?: Promise<Outbox>;
+  readonly #opened: Promise<void>;
+  #isOpened = () => {};
   #stored: Message[] = []; // in the order of seq
   #turns: Turn[] = []; // until their messages are read as they are stored
   readonly #mine = new Set<string>(); // the client_message_id of what was sent before the chat had an id
@@ -62,6 +64,7 @@ export class ChatStore extends Store<ChatState> {
     this.#options = options;
     this.#client = createClient(options.api);
     this.#loaded = !chatId;
+    this.#opened = new Promise((resolve) => (this.#isOpened = resolve));
   }
 
   /** Shows the chat until the function that is returned is called. That stops no reply. */
@@ -70,6 +73,7 @@ export class ChatStore extends Store<ChatState> {
     const own = outbox ? undefined : openOutbox({ storage: storageOf(this.#memory), api });
     const opened = (this.#outbox = own ?? Promise.resolve(outbox!));
     const ends = [watchForeground(api, { onForeground: () => void this.refresh() })];
+    this.#isOpened();
     void opened.then((box) => {
       if (this.#outbox === opened) ends.push(this.#adopt(box));
     });
@@ -218,7 +222,9 @@ export class ChatStore extends Store<ChatState> {
     for (const turn of dropped) await box.drop(turn);
   }
 
-  #box(): Promise<Outbox> {
+  /** What an app sends before the chat is open, such as in an effect of its own, waits for that. */
+  async #box(): Promise<Outbox> {
+    await this.#opened;
     if (!this.#outbox) throw new Error('The chat is not open.');
     return this.#outbox;
   }

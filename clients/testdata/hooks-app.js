@@ -1,7 +1,7 @@
 /** An app on the hooks, in strict mode. Its user sees messages and memories. */
 import { openOutbox } from '@arcoscribe/throughline';
 import { useChat, useMemories } from '@arcoscribe/throughline/react';
-import { StrictMode, useEffect, useState } from 'react';
+import { StrictMode, useEffect, useLayoutEffect, useRef, useState } from 'react';
 import { createRoot } from 'react-dom/client';
 
 import { Conversation } from './docs/conversation.tsx';
@@ -37,10 +37,15 @@ playInFrames((report, storage) => {
     return { known: words(known), inbox: words(inbox), remembering, status, hasMore, error: errorOf(error) };
   }
 
-  function Screen({ chatId: first }) {
+  function Screen({ chatId: first, says }) {
     const [chatId, setChatId] = useState(first);
+    const hasSaid = useRef(!says);
     chat = useChat({ api, outbox, chatId, pageSize: 4 });
     show = setChatId;
+    useLayoutEffect(() => {
+      if (!hasSaid.current) void chat.send(says); // before the chat is open
+      hasSaid.current = true;
+    }, []);
     useEffect(tell);
     return chat.messages.map(({ key, role, content }) => (
       <p key={key} className={role}>
@@ -87,10 +92,10 @@ playInFrames((report, storage) => {
     document: showDocumented,
     type,
     press,
-    async launch({ baseUrl, token, chatId, kept }) {
+    async launch({ baseUrl, token, chatId, kept, says }) {
       api = { baseUrl, accessToken: async () => token };
       outbox = kept && (await openOutbox({ storage, api }));
-      mount(<Screen chatId={chatId} />);
+      mount(<Screen chatId={chatId} says={says} />);
     },
     remember({ baseUrl, token }) {
       api = { baseUrl, accessToken: async () => token };

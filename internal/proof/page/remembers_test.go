@@ -25,8 +25,8 @@ func TestRemembers(t *testing.T) {
 	r.inBrowser("remembers.mjs", env{"CHAT": chat, "LATE": late.String()})
 }
 
-// converse plays so many turns of the demo's conversation to a chat that keeps what is pinned, and returns the chat's id when
-// all of its folds and indexes are done.
+// converse plays so many turns of the demo's conversation to a chat that keeps what is pinned, and returns the chat's id. Each
+// turn's folds and indexes are done before the next one, so that the briefs are the same on every machine.
 func (r *rig) converse(turns int) string {
 	r.t.Helper()
 	lines, err := demo.BuiltinConversation()
@@ -46,10 +46,10 @@ func (r *rig) converse(turns int) string {
 			continue
 		}
 		r.Say(chat, line.Content)
+		testkit.Eventually(r.t, "all jobs are done", func() bool {
+			return testkit.Ask[bool](r.t, r.pool, `select not exists (select from river.river_job
+				where kind in ('fold_brief', 'index_turns') and state <> 'completed')`)
+		})
 	}
-	testkit.Eventually(r.t, "all jobs are done", func() bool {
-		return testkit.Ask[bool](r.t, r.pool, `select not exists (select from river.river_job
-			where kind in ('fold_brief', 'index_turns') and state <> 'completed')`)
-	})
 	return chat
 }

@@ -100,23 +100,32 @@ await run({
     const { revisions } = await call('GET', `/v1/chats/${CHAT}/memory/revisions`);
     assert.ok(revisions.length > 2, `${revisions.length} versions`);
     const brief = section(tab, 'The brief over time');
-    const words = async () => (await brief.locator('.brief > :not(del)').allTextContents()).join('');
-    await eventually(async () => assert.equal(await words(), revisions[0].global_summary));
-    await eventually(async () => assert.ok((await brief.locator('ins').count()) > 0, 'nothing is marked as new'));
+    const without = async (mark) => (await brief.locator(`.brief > :not(${mark})`).allTextContents()).join('');
+    /** The text of a version, with what it added and removed: without either it is the text after or before. */
+    const shows = async (at) => {
+      const [now, before] = [revisions.at(at).global_summary, revisions.at(at - 1).global_summary];
+      await eventually(async () => assert.equal(await without('del'), now));
+      await eventually(async () => assert.equal(await without('ins'), before));
+    };
+    revisions.reverse();
+    const changed = revisions.findIndex((one, at) => at > 0 && one.global_summary !== revisions[at - 1].global_summary);
+    assert.ok(changed > 0, 'no version changed anything');
+    await shows(-1);
     await moveTo(versions(tab), 0);
     await brief.getByText('Version 1 of').waitFor();
-    await eventually(async () => assert.equal(await words(), revisions.at(-1).global_summary));
+    await eventually(async () => assert.equal(await without('del'), revisions[0].global_summary));
     await eventually(async () => assert.equal(await brief.locator('ins, del').count(), 0, 'the first version has nothing before it'));
-    await moveTo(versions(tab), 1);
-    await eventually(async () => assert.equal(await words(), revisions.at(-2).global_summary));
+    await moveTo(versions(tab), changed);
+    await shows(changed);
+    await eventually(async () => assert.ok((await brief.locator('ins, del').count()) > 0, 'nothing is marked'));
     await brief.locator('h2').evaluate((heading) => heading.scrollIntoView());
     await picture(tab, 'remembers-brief-phone');
     await brief.getByLabel('Mark what changed').uncheck();
     await eventually(async () => assert.equal(await brief.locator('ins, del').count(), 0));
     await brief.getByRole('link').first().click();
-    await tab.waitForURL(new RegExp(`turn=${revisions.at(-2).seq_from}$`));
+    await tab.waitForURL(new RegExp(`turn=${revisions[changed].seq_from}$`));
     await tab.locator('.turn-card details[open]').waitFor();
-    await tab.locator(`.strip input[aria-valuetext^="Turn ${(revisions.at(-2).seq_from + 1) / 2} of 24"]`).waitFor();
+    await tab.locator(`.strip input[aria-valuetext^="Turn ${(revisions[changed].seq_from + 1) / 2} of 24"]`).waitFor();
   },
 
   async 'tokens per turn are a chart, and a table for who cannot see it'() {
