@@ -1,7 +1,7 @@
 -- The chunk buffer's counters and the staleness of the brief, for every way a message can change.
 begin;
 \ir helpers.psql
-select plan(45);
+select plan(49);
 
 insert into public.chats (id, user_id) values (pg_temp.id('chat of A'), pg_temp.id('A')), (pg_temp.id('other'), pg_temp.id('A'));
 select is(pg_temp.counters('chat of A'), '0 tokens, 0 turns, 0 edits', 'a new chat has an empty buffer');
@@ -136,6 +136,21 @@ update public.chats set max_turns = 1 where id = pg_temp.id('blank');
 insert into public.messages (chat_id, role, content) values (pg_temp.id('blank'), 'user', ' '), (pg_temp.id('blank'), 'user', '');
 update public.conversation_briefs set stale = false where chat_id = pg_temp.id('blank');
 select is_empty($$select from inspect.due_folds() where chat_id = pg_temp.id('blank')$$, 'blank messages make no chat due');
+
+-- Replies that end and edits, of two chats, in one statement.
+insert into public.chats (id, user_id) values (pg_temp.id('left'), pg_temp.id('A')), (pg_temp.id('right'), pg_temp.id('A'));
+insert into public.messages (id, chat_id, role, content, token_count, status) values
+  (pg_temp.id('l1'), pg_temp.id('left'), 'user', 'one', 10, 'complete'), (pg_temp.id('r1'), pg_temp.id('right'), 'user', 'one', 20, 'complete'),
+  (pg_temp.id('l2'), pg_temp.id('left'), 'assistant', '', 0, 'streaming'), (pg_temp.id('r2'), pg_temp.id('right'), 'assistant', '', 0, 'streaming');
+update public.messages set content = content || ' more', token_count = token_count + 5, status = 'complete' where id in (pg_temp.id('l1'), pg_temp.id('l2'), pg_temp.id('r2'));
+select is(pg_temp.counters('left'), '20 tokens, 1 turns, 1 edits', 'a reply that ends beside an edit is no edit');
+select is(pg_temp.counters('right'), '25 tokens, 1 turns, 0 edits', 'nor is that of another chat');
+-- Only by hand.
+insert into public.messages (id, chat_id, role, status) values (pg_temp.id('l3'), pg_temp.id('left'), 'user', 'streaming');
+update public.messages set content = 'three', token_count = 5 where id = pg_temp.id('l3');
+select is(pg_temp.counters('left'), '25 tokens, 2 turns, 1 edits', 'a message of the user that gets words while it is marked as running is a turn');
+update public.messages set content = '', status = 'failed' where id = pg_temp.id('l3');
+select is(pg_temp.counters('left'), '20 tokens, 1 turns, 1 edits', 'and none when it loses them');
 
 select * from finish();
 rollback;
