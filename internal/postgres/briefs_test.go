@@ -188,21 +188,29 @@ func TestCommitIsOneTransaction(t *testing.T) {
 	}
 }
 
-// trips counts the round trips to Postgres.
-type trips struct{ batches, queries atomic.Int64 }
+// trips counts the round trips to Postgres: batches with their statements, and queries. A query that begins a transaction
+// travels with its batch and is counted as a statement.
+type trips struct{ batches, statements, queries atomic.Int64 }
 
 func (c *trips) TraceBatchStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceBatchStartData) context.Context {
 	c.batches.Add(1)
 	return ctx
 }
-func (*trips) TraceBatchQuery(context.Context, *pgx.Conn, pgx.TraceBatchQueryData) {}
-func (*trips) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData)     {}
+func (c *trips) TraceBatchQuery(context.Context, *pgx.Conn, pgx.TraceBatchQueryData) {
+	c.statements.Add(1)
+}
+func (*trips) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData) {}
 
 func (c *trips) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {
 	c.queries.Add(1)
 	return ctx
 }
 func (*trips) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+
+// since returns what was counted since the last call.
+func (c *trips) since() string {
+	return fmt.Sprintf("%d batches of %d statements, %d queries", c.batches.Swap(0), c.statements.Swap(0), c.queries.Swap(0))
+}
 
 // countTrips counts the round trips of the stores of turns and briefs from now on.
 func (b *bed) countTrips() *trips {

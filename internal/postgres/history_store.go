@@ -74,7 +74,7 @@ func (h *History) storeMessages(ctx context.Context, user auth.Principal, column
 		if err != nil {
 			return err
 		}
-		return h.sendLast(ctx, tx, &pgx.Batch{}, columns.ChatID)
+		return h.enqueueLast(ctx, tx, columns.ChatID)
 	})
 	return stored, err
 }

@@ -157,9 +157,9 @@ func TestPlansUseTheIndexes(t *testing.T) {
 		"SupersedeReply": {func(id uuid.UUID) *pgx.QueuedQuery {
 			return queueExec(batch, queries.SupersedeReply, dbsqlc.SupersedeReplyParams{InPlaceOf: b.message(id, 2), MessageID: b.message(id, 4)})
 		}, 1},
-		"SaveReply": {func(uuid.UUID) *pgx.QueuedQuery {
+		"SaveReply": {func(id uuid.UUID) *pgx.QueuedQuery {
 			return queue(batch, queries.SaveReply, dbsqlc.SaveReplyParams{
-				Content: "x", Status: "complete", TokenCount: 1, Metadata: []byte("{}"), ID: uuid.New(),
+				Content: "x", Status: "complete", TokenCount: 1, Metadata: []byte("{}"), ID: b.message(id, 20), ChatID: id,
 			})
 		}, 1},
 		"ReadCounters": {func(id uuid.UUID) *pgx.QueuedQuery {

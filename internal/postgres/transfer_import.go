@@ -36,7 +36,7 @@ func (t *Transfer) Import(ctx context.Context, user auth.Principal, chat transfe
 		if err := i.embed(); err != nil {
 			return err
 		}
-		return t.sendLast(ctx, tx, &pgx.Batch{}, id)
+		return t.enqueueLast(ctx, tx, id)
 	})
 	return id, imported && err == nil, failed("import", explained(err))
 }

@@ -71,31 +71,39 @@ func NewTurns(pool *pgxpool.Pool, limits memory.Limits, enqueue Enqueue) *Turns 
 	return &Turns{foldingStore{pool: pool, limits: limits, enqueue: enqueue}}
 }
 
-// StartTurn is one batch: one round trip and one transaction. A chat with files or kept messages takes a second
-// one to read those.
+// StartTurn is one batch: one round trip and one transaction. A turn that could not be stored, or perhaps was already,
+// takes another one that looks for the reason. A chat with files or kept messages takes a second one to read those.
 func (t *Turns) StartTurn(ctx context.Context, user auth.Principal, turn chat.NewTurn) (chat.StartedTurn, error) {
-	const tries = 3
+	const doing, tries = "start turn", 3
+	s, err := t.newStart(user, turn)
+	if err != nil {
+		return chat.StartedTurn{}, failed(doing, err)
+	}
 	for try := 1; ; try++ {
-		started, err := t.startTurn(ctx, user, turn)
+		err := sendAs(ctx, t.pool, user, doing, s.fill)
 		// A writer that does not take our locks may insert between our read and our insert. A unique index lets
 		// one of the two win, and the next try finds what the other has stored.
-		if sqlState(err) != uniqueViolation || try == tries {
-			return started, err
+		raced := sqlState(err) == uniqueViolation && try < tries
+		if raced || err == nil && !s.found.Started && !s.looksForReason {
+			continue
 		}
+		if err != nil {
+			return chat.StartedTurn{}, err
+		}
+		return t.finishStart(ctx, user, s, doing)
 	}
 }
 
-func (t *Turns) startTurn(ctx context.Context, user auth.Principal, turn chat.NewTurn) (chat.StartedTurn, error) {
-	const doing = "start turn"
+func (t *Turns) newStart(user auth.Principal, turn chat.NewTurn) (*turnStart, error) {
 	userMetadata, errUser := encodeObject(turn.Metadata)
 	replyMetadata, errReply := json.Marshal(chat.ReplyMetadata{ModelVariant: turn.Variant})
-	if err := cmp.Or(errUser, errReply); err != nil {
-		return chat.StartedTurn{}, failed(doing, err)
-	}
 	s := &turnStart{turn: turn, user: user.UserID, userMetadata: userMetadata, replyMetadata: replyMetadata, store: t.foldingStore}
-	if err := sendAs(ctx, t.pool, user, doing, s.fill); err != nil {
-		return chat.StartedTurn{}, err
-	}
+	return s, cmp.Or(errUser, errReply)
+}
+
+// finishStart returns what the batch has found, and reads the rest.
+func (t *Turns) finishStart(ctx context.Context, user auth.Principal, s *turnStart, doing string) (chat.StartedTurn, error) {
+	turn := s.turn
 	if !turn.NewChat && !s.locked && s.found.Earlier == nil {
 		return chat.StartedTurn{}, checkGone(ctx, t.pool, user, turn.ChatID)
 	}
@@ -122,7 +130,8 @@ type turnStart struct {
 
 	userMetadata, replyMetadata json.RawMessage
 	store                       foldingStore
-	tries                       int
+	filled                      bool // before, by an earlier try
+	looksForReason              bool // because an earlier try may have stored nothing, or the turn
 	locked                      bool // the existing chat
 	reader                      chatReader
 	found                       chat.StartedTurn
@@ -131,13 +140,8 @@ type turnStart struct {
 // fill queues the statements. It may be called again for another try.
 func (s *turnStart) fill(batch *pgx.Batch) {
 	s.found, s.reader, s.locked = chat.StartedTurn{}, chatReader{}, false
-	s.tries++
+	s.looksForReason, s.filled = s.filled, true
 	turn := s.turn
-	if turn.ClientMessageID != uuid.Nil {
-		queueExec(batch, queries.LockClientMessage, dbsqlc.LockClientMessageParams{
-			UserID: s.user.String(), ClientMessageID: turn.ClientMessageID.String(),
-		})
-	}
 	if turn.NewChat {
 		s.queueNewChat(batch)
 	} else {
@@ -157,8 +161,15 @@ func (s *turnStart) fill(batch *pgx.Batch) {
 }
 
 func (s *turnStart) queueNewChat(batch *pgx.Batch) {
-	s.queueEarlier(batch)
 	turn := s.turn
+	if turn.ClientMessageID != uuid.Nil {
+		queueExec(batch, queries.LockClientMessage, dbsqlc.LockClientMessageParams{
+			UserID: s.user.String(), ClientMessageID: turn.ClientMessageID.String(),
+		})
+	}
+	if s.looksForReason {
+		s.queueEarlier(batch)
+	}
 	queueExec(batch, queries.InsertChat, dbsqlc.InsertChatParams{
 		ID: turn.ChatID, UserID: s.user, Title: turn.Title, ToolName: nullZero(turn.ToolName),
 		SystemPrompt: turn.SystemPrompt, Tags: turn.Tags, MemoryStrategy: string(turn.Strategy),
@@ -166,7 +177,7 @@ func (s *turnStart) queueNewChat(batch *pgx.Batch) {
 	})
 	s.reader.setRow(turn.SystemPrompt, string(turn.Strategy), nullZero(turn.MaxTurns), 0, len(turn.Files) > 0)
 	s.reader.isNew = true
-	if s.tries > 1 { // no reply can be running in it before that
+	if s.looksForReason {
 		s.queueRunning(batch)
 	}
 }
@@ -179,9 +190,11 @@ func (s *turnStart) queueLockedChat(batch *pgx.Batch) {
 			s.found.Expired = *row.ExpiresAt
 		}
 	})
-	s.store.queueRelease(batch, s.turn.ChatID)
-	s.queueEarlier(batch)
-	s.queueRunning(batch)
+	if s.looksForReason {
+		s.store.queueRelease(batch, s.turn.ChatID)
+		s.queueEarlier(batch)
+		s.queueRunning(batch)
+	}
 }
 
 func (s *turnStart) queueRunning(batch *pgx.Batch) {
@@ -251,42 +264,63 @@ func (t *Turns) SaveReply(ctx context.Context, user auth.Principal, reply chat.F
 		return false, failed("encode metadata", err)
 	}
 	saved := false
-	err = inTx(ctx, t.pool, func(tx pgx.Tx) error {
+	err = retry(ctx, t.pool, func() error {
 		batch := &pgx.Batch{}
+		batch.BeginTx(pgx.TxOptions{})
 		queueExec(batch, queries.ActAsUser, user.Claims)
 		queue(batch, queries.SaveReply, dbsqlc.SaveReplyParams{
-			ID: reply.MessageID, Content: reply.Content, Status: string(reply.Status), TokenCount: reply.Tokens, Metadata: metadata,
+			ID: reply.MessageID, ChatID: reply.ChatID, Content: reply.Content, Status: string(reply.Status), TokenCount: reply.Tokens, Metadata: metadata,
 		}).Exec(affects(1, &saved))
-		return t.sendLast(ctx, tx, batch, reply.ChatID)
+		var due dueJobs
+		t.queueDue(batch, reply.ChatID, &due)
+		return sendInTx(ctx, t.pool, batch, func(tx pgx.Tx) error { return t.enqueueDue(ctx, tx, reply.ChatID, due) })
 	})
 	return saved && err == nil, failed("save reply", err)
 }
 
-// sendLast sends the last batch of a transaction that changes a chat. If the chat is due to be folded then, it enqueues
-// the fold, unless folds of the chat were put off: then the sweep enqueues it when it is time. A simple chat, which has
-// no folds, and one with topics may be due to be indexed, and any chat to be read for memories.
-func (s foldingStore) sendLast(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, chatID uuid.UUID) error {
-	var fold, index, extract, atOnce bool
+// dueJobs are the jobs that a changed chat needs.
+type dueJobs struct{ fold, index, extract, extractAtOnce bool }
+
+// enqueueLast ends a transaction that changed a chat: it enqueues the jobs that are due.
+func (s foldingStore) enqueueLast(ctx context.Context, tx pgx.Tx, chatID uuid.UUID) error {
+	batch, due := &pgx.Batch{}, dueJobs{}
+	s.queueDue(batch, chatID, &due)
+	if err := tx.SendBatch(ctx, batch).Close(); err != nil {
+		return err
+	}
+	return s.enqueueDue(ctx, tx, chatID, due)
+}
+
+// queueDue looks what a chat is due for. It is not due to be folded while folds of the chat are put off: then the sweep
+// enqueues that when it is time. A simple chat, which has no folds, and one with topics may be due to be indexed, and any
+// chat to be read for memories.
+func (s foldingStore) queueDue(batch *pgx.Batch, chatID uuid.UUID, due *dueJobs) {
 	counted := dbsqlc.ReadCountersParams{ChatID: chatID, IndexAfter: indexAfter, Topics: cmp.Or(s.enqueue.Topics, "off")}
-	if s.enqueue.Extract != nil {
+	if s.remembers() {
 		counted.ExtractAfter = extractAfter
 	}
 	queueOne(batch, queries.ReadCounters, counted, func(row dbsqlc.ReadCountersRow) {
-		fold = !row.PutOff && memory.Due(row.BriefTokens, row.PendingTokens, row.PendingTurns, s.limits.For(settings(row.MemoryStrategy, row.MaxTurns)))
-		index = row.UnindexedTurns >= indexAfter && s.enqueue.Index != nil
-		atOnce = row.UnreadTurns >= extractAfter
-		extract = atOnce || row.UnreadTurns > 0 && !row.ExtractDue
+		due.fold = !row.PutOff && memory.Due(row.BriefTokens, row.PendingTokens, row.PendingTurns, s.limits.For(settings(row.MemoryStrategy, row.MaxTurns)))
+		due.index = row.UnindexedTurns >= indexAfter && s.enqueue.Index != nil
+		due.extractAtOnce = row.UnreadTurns >= extractAfter
+		due.extract = due.extractAtOnce || row.UnreadTurns > 0 && !row.ExtractDue
 	})
-	queueActAsServer(batch)
-	err := tx.SendBatch(ctx, batch).Close()
-	if err == nil && fold {
+}
+
+// enqueueDue does so as the server. Most turns make nothing due.
+func (s foldingStore) enqueueDue(ctx context.Context, tx pgx.Tx, chatID uuid.UUID, due dueJobs) error {
+	if due == (dueJobs{}) {
+		return nil
+	}
+	err := dbsqlc.New(tx).ActAsServer(ctx)
+	if err == nil && due.fold {
 		err = s.enqueue.Fold(ctx, tx, chatID)
 	}
-	if err == nil && index {
+	if err == nil && due.index {
 		err = s.enqueue.Index(ctx, tx, chatID)
 	}
-	if err == nil && extract {
-		err = s.enqueue.enqueueExtraction(ctx, tx, chatID, atOnce)
+	if err == nil && due.extract {
+		err = s.enqueue.enqueueExtraction(ctx, tx, chatID, due.extractAtOnce)
 	}
 	return err
 }

@@ -79,6 +79,47 @@ func TestFirstMessageMakesAChatWithSettings(t *testing.T) {
 	}
 }
 
+// A turn is three round trips: one starts it, one saves the reply, one commits that. Whoever makes a statement or a trip
+// of them more does so on purpose. Only a turn that stored nothing asks for the reason.
+func TestRoundTripsOfATurn(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	chatID := b.newChat(9)
+	counted := b.countTrips()
+	turn := turnIn(chatID, "And now?")
+	turn.ClientMessageID = uuid.New()
+	is := func(want, what string) {
+		t.Helper()
+		if got := counted.since(); got != want {
+			t.Errorf("%s: %s, want %s", what, got, want)
+		}
+	}
+	b.start(turn)
+	is("1 batches of 5 statements, 0 queries", "start") // user, chat, turn, brief, buffer
+	if again, err := b.turns.StartTurn(t.Context(), b.user, turn); err != nil || !again.Started || len(again.Buffer) != 18 {
+		t.Errorf("the same turn again: %+v, %v", again, err)
+	}
+	is("2 batches of 13 statements, 0 queries", "start again")
+	b.reply(turn, "Now this.")
+	is("1 batches of 4 statements, 1 queries", "save") // begin, user, reply, counters; commit
+	b.turns.limits.ChunkThreshold = 1
+	b.reply(turn, "Now this.")
+	is("1 batches of 4 statements, 2 queries", "save and enqueue") // and the role, beside River's insert
+}
+
+// A reply is saved in its chat only: the statement names the chat, which a divided table is searched by.
+func TestReplyIsSavedInItsChat(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	one, two := b.startTwo()
+	elsewhere := finished(one, "Not here.")
+	elsewhere.ChatID = two.ChatID
+	if saved, err := b.turns.SaveReply(t.Context(), b.user, elsewhere); err != nil || saved {
+		t.Errorf("saved in another chat: %v, %v", saved, err)
+	}
+	b.reply(one, "Here.")
+}
+
 func TestStartTurnOfNobodysChat(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)

@@ -118,7 +118,7 @@ select m.id, coalesce(m.reply_to, '00000000-0000-0000-0000-000000000000')::uuid 
 update public.messages
    set content = sqlc.arg(content), status = sqlc.arg(status), token_count = sqlc.arg(token_count),
        metadata = metadata || sqlc.arg(metadata)::jsonb, lease_until = null
- where id = sqlc.arg(id) and superseded_by is null and status in ('streaming', 'interrupted', sqlc.arg(status));
+ where id = sqlc.arg(id) and chat_id = sqlc.arg(chat_id) and superseded_by is null and status in ('streaming', 'interrupted', sqlc.arg(status));
 
 -- name: FindReply :many
 -- One reply of a chat, or its latest; at most one row. The text of a running reply is its deltas from

@@ -620,7 +620,7 @@ const SaveReply = `-- name: SaveReply :execrows
 update public.messages
    set content = $1, status = $2, token_count = $3,
        metadata = metadata || $4::jsonb, lease_until = null
- where id = $5 and superseded_by is null and status in ('streaming', 'interrupted', $2)
+ where id = $5 and chat_id = $6 and superseded_by is null and status in ('streaming', 'interrupted', $2)
 `
 
 type SaveReplyParams struct {
@@ -629,6 +629,7 @@ type SaveReplyParams struct {
 	TokenCount int
 	Metadata   json.RawMessage
 	ID         uuid.UUID
+	ChatID     uuid.UUID
 }
 
 // Also replaces the status interrupted, which another server may have set meanwhile, unless the message was
@@ -640,6 +641,7 @@ func (q *Queries) SaveReply(ctx context.Context, arg SaveReplyParams) (int64, er
 		arg.TokenCount,
 		arg.Metadata,
 		arg.ID,
+		arg.ChatID,
 	)
 	if err != nil {
 		return 0, err
