@@ -21,10 +21,18 @@ var codec = sync.OnceValue(func() tokenizer.Codec {
 // Tokens counts text in tokens of o200k_base. It is the only token counter of the program: token_count and all
 // limits are measured by it. Invalid UTF-8 counts as U+FFFD. Time is linear in the length of text.
 func Tokens(text string) int {
-	if text == "" {
-		return 0
+	n := 0
+	for rest := readable(text); rest != ""; {
+		end := pieceEnd(rest)
+		n += counts.tokens(rest[:end])
+		rest = rest[end:]
 	}
-	n, err := codec().Count(readable(text))
+	return n
+}
+
+// countTokens is Tokens for readable text, without the cache.
+func countTokens(text string) int {
+	n, err := codec().Count(text)
 	if err != nil { // no known text causes it; an estimate that is too high wastes some room and breaks nothing
 		return utf8.RuneCountInString(text)
 	}
