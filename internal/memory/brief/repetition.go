@@ -1,7 +1,7 @@
 package brief
 
 import (
-	"hash/fnv"
+	"hash/maphash"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -32,8 +32,9 @@ const (
 func repeatsItself(text string) bool {
 	units := unitsOf(text)
 	seen := make(map[uint64]int, len(units))
+	var h maphash.Hash
 	for start := range units {
-		key, ok := gram(units[start:])
+		key, ok := gram(&h, units[start:])
 		if !ok {
 			return false
 		}
@@ -45,11 +46,12 @@ func repeatsItself(text string) bool {
 }
 
 // gram returns the hash of the first units that together weigh as much as 8 words; false when there are too few.
-func gram(units []string) (uint64, bool) {
-	h := fnv.New64a()
+func gram(h *maphash.Hash, units []string) (uint64, bool) {
+	h.Reset()
 	weight := 0
 	for _, unit := range units[:min(len(units), gramWeight/letterWeight)] {
-		_, _ = h.Write([]byte(unit + "\x00")) // a hash never fails
+		_, _ = h.WriteString(unit) // a hash never fails
+		_ = h.WriteByte(0)
 		if weight += weigh(unit); weight >= gramWeight {
 			return h.Sum64(), true
 		}
