@@ -237,12 +237,23 @@ func TestRoundTripsOfAFold(t *testing.T) {
 	chatID := b.newChat(4)
 	counted := b.countTrips()
 	change := b.claim(chatID, brief.KindFold)
-	if batches, queries := counted.batches.Load(), counted.queries.Load(); batches != 1 || queries != 0 {
-		t.Errorf("a claim is %d batches and %d queries", batches, queries)
+	if batches, queries, statements := counted.batches.Load(), counted.queries.Load(), counted.statements.Load(); batches != 1 || queries != 0 || statements != 3 {
+		t.Errorf("a claim is %d batches of %d statements and %d queries", batches, statements, queries)
 	}
 	b.mustCommit(change)
-	if batches, queries := counted.batches.Load(), counted.queries.Load(); batches != 2 || queries != 1 {
-		t.Errorf("with its commit it is %d batches and %d queries", batches, queries)
+	if batches, queries, statements := counted.batches.Load(), counted.queries.Load(), counted.statements.Load(); batches != 2 || queries != 1 || statements != 9 {
+		t.Errorf("with its commit it is %d batches of %d statements and %d queries", batches, statements, queries)
+	}
+}
+
+// A fold writes a row of the index for each turn, so a trigger for each row is most of its commit.
+func TestTurnsEnterTheIndexWithoutTriggers(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	const forEachInsertedRow = 1 | 4 // of pg_trigger.tgtype
+	if names := ask[string](b, `select coalesce(string_agg(tgname, ' '), '') from pg_trigger
+		where tgrelid = 'turn_index'::regclass and not tgisinternal and tgtype & $1 = $1`, forEachInsertedRow); names != "" {
+		t.Errorf("a row that is inserted fires %s", names)
 	}
 }
 

@@ -350,3 +350,31 @@ func (b *bed) writeAnyhow(random *rand.Rand, chatID uuid.UUID, n int) []memory.M
 	}
 	return messages
 }
+
+// A turn that appears among those whose topics were chosen has none, so topics are chosen from there on. New turns at the end
+// leave that place alone.
+func TestTurnAmongOlderOnesHasNoTopicYet(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	chatID := b.newChat(3)
+	b.mustCommit(b.claim(chatID, brief.KindFold))
+	assigned := func(want int64) {
+		t.Helper()
+		if got := ask[int64](b, "select assigned_seq from conversation_briefs where chat_id = $1", chatID); got != want {
+			t.Errorf("topics are chosen up to %d, want %d", got, want)
+		}
+	}
+	b.exec("update messages set content = '' where chat_id = $1 and seq in (3, 4)", chatID)
+	b.exec("update conversation_briefs set assigned_seq = indexed_seq where chat_id = $1", chatID)
+	b.wantIndexed(chatID, "1-2 5-6", 6)
+	turn := turnIn(chatID, "one more")
+	b.start(turn)
+	b.reply(turn, "as well")
+	b.exec("select throughline.index_chat($1, null)", chatID)
+	b.wantIndexed(chatID, "1-2 5-6 7-8", 8)
+	assigned(6)
+	b.exec("update messages set content = 'It is back.' where chat_id = $1 and seq = 3", chatID)
+	b.wantIndexed(chatID, "1-2 3-3 5-6 7-8", 8)
+	assigned(2)
+	b.checkIndex()
+}
