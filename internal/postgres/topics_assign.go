@@ -49,12 +49,33 @@ type held struct {
 	imported               json.RawMessage
 }
 
-// holdTopics begins a transaction's work on the topics of a chat, as its owner, and reads them.
-func holdTopics(ctx context.Context, tx pgx.Tx, chatID uuid.UUID, in assign.Scope) (held, []*topics.Topic, error) {
-	var chat held
-	var all []*topics.Topic
-	var invalid error
+// hold reads the topics of a chat in a transaction that alone changes them, as the chat's owner, and then runs work. It may
+// try again, so work must start from nothing each time.
+func (a *Assignments) hold(ctx context.Context, chatID uuid.UUID, in assign.Scope, work func(pgx.Tx, *held, []*topics.Topic) error) error {
+	return retry(ctx, a.pool, func() error {
+		var chat held
+		var all []*topics.Topic
+		var invalid error
+		batch := holdBatch(chatID, in, &chat, func(row dbsqlc.AssignReadTopicsRow) {
+			t, err := topicOf(row)
+			all, invalid = append(all, t), errors.Join(invalid, err)
+		})
+		return sendInTx(ctx, a.pool, batch, func(tx pgx.Tx) error {
+			if !chat.claimed {
+				return errTopicsTaken
+			}
+			if invalid != nil {
+				return invalid
+			}
+			return work(tx, &chat, all)
+		})
+	})
+}
+
+// holdBatch begins the transaction and queues what reads the chat.
+func holdBatch(chatID uuid.UUID, in assign.Scope, chat *held, read func(dbsqlc.AssignReadTopicsRow)) *pgx.Batch {
 	batch := &pgx.Batch{}
+	batch.BeginTx(pgx.TxOptions{})
 	queue(batch, queries.ActAsChatOwner, chatID)
 	queueMany(batch, queries.AssignClaim, chatID.String(), func(bool) { chat.claimed = true })
 	queueExec(batch, queries.LockOwnBrief, chatID)
@@ -65,17 +86,8 @@ func holdTopics(ctx context.Context, tx pgx.Tx, chatID uuid.UUID, in assign.Scop
 	if in.Model != "" {
 		queueExec(batch, queries.AssignRenew, dbsqlc.AssignRenewParams{ChatID: chatID, Model: in.Model})
 	}
-	queueMany(batch, queries.AssignReadTopics, chatID, func(row dbsqlc.AssignReadTopicsRow) {
-		t, err := topicOf(row)
-		all, invalid = append(all, t), errors.Join(invalid, err)
-	})
-	if err := errors.Join(tx.SendBatch(ctx, batch).Close(), invalid); err != nil {
-		return chat, nil, err
-	}
-	if !chat.claimed {
-		return chat, nil, errTopicsTaken
-	}
-	return chat, all, nil
+	queueMany(batch, queries.AssignReadTopics, chatID, read)
+	return batch
 }
 
 func topicOf(row dbsqlc.AssignReadTopicsRow) (*topics.Topic, error) {
@@ -109,20 +121,15 @@ func (a *Assignments) Assign(
 	ctx context.Context, chatID uuid.UUID, in assign.Scope, most int,
 	decide func(*assign.Snapshot) *assign.Change, within func(context.Context, pgx.Tx, assign.Outcome) error,
 ) (bool, error) {
-	err := inTx(ctx, a.pool, func(tx pgx.Tx) error {
-		chat, all, err := holdTopics(ctx, tx, chatID, in)
-		if err != nil {
-			return err
-		}
+	err := a.hold(ctx, chatID, in, func(tx pgx.Tx, chat *held, all []*topics.Topic) error {
 		snapshot := &assign.Snapshot{Model: in.Model, Topics: all, LastNumber: chat.lastNumber}
 		if chat.hasTopics {
-			err = errors.Join(readTurns(ctx, tx, chatID, snapshot, most), readGiven(chat.imported, snapshot))
-		}
-		if err != nil {
-			return err
+			if err := errors.Join(readTurns(ctx, tx, chatID, snapshot, most), readGiven(chat.imported, snapshot)); err != nil {
+				return err
+			}
 		}
 		change := decide(snapshot)
-		outcome, err := writeAssignment(ctx, tx, chatID, &chat, change, snapshot.Given)
+		outcome, err := writeAssignment(ctx, tx, chatID, chat, change, snapshot.Given)
 		if err != nil {
 			return err
 		}
@@ -197,28 +204,38 @@ func writeAssignment(
 			return found, err
 		}
 	}
-	if err := tx.SendBatch(ctx, batch).Close(); err != nil {
-		return found, err
-	}
-	for _, id := range change.Returned {
-		broken, err := rehydrateTopic(ctx, tx, chatID, id)
-		if err != nil {
+	if len(change.Returned) > 0 {
+		if found.Healed, err = returnTopics(ctx, tx, batch, chatID, change.Returned); err != nil {
 			return found, err
 		}
-		if broken {
-			found.Healed++
-		}
+		batch = &pgx.Batch{}
 	}
-	return found, finishAssignment(ctx, tx, chatID, chat, change, &found)
+	return found, finishAssignment(ctx, tx, batch, chatID, chat, change, &found)
 }
 
-// finishAssignment finds what comes of the change, and completes the job.
-func finishAssignment(ctx context.Context, tx pgx.Tx, chatID uuid.UUID, chat *held, change *assign.Change, found *assign.Outcome) error {
+// returnTopics sends a batch and then unpacks topics. It returns how many archives were broken and made again.
+func returnTopics(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, chatID uuid.UUID, ids []uuid.UUID) (healed int, err error) {
+	if err := tx.SendBatch(ctx, batch).Close(); err != nil {
+		return 0, err
+	}
+	for _, id := range ids {
+		broken, err := rehydrateTopic(ctx, tx, chatID, id)
+		if err != nil {
+			return healed, err
+		}
+		if broken {
+			healed++
+		}
+	}
+	return healed, nil
+}
+
+// finishAssignment sends a batch, finds what comes of the change, and completes the job.
+func finishAssignment(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, chatID uuid.UUID, chat *held, change *assign.Change, found *assign.Outcome) error {
 	output, err := json.Marshal(change.Report)
 	if err != nil {
 		return err
 	}
-	batch := &pgx.Batch{}
 	if chat.hasTopics {
 		queueMany(batch, queries.AssignReadDue, dbsqlc.AssignReadDueParams{ChatID: chatID, MaxMessages: change.MaxMessages}, func(id uuid.UUID) {
 			found.Due = append(found.Due, id)
@@ -335,11 +352,7 @@ func (a *Assignments) Merge(
 // change runs work in a transaction that alone changes the topics of a chat, as its owner. It does nothing if somebody else
 // does.
 func (a *Assignments) change(ctx context.Context, chatID uuid.UUID, work func(tx pgx.Tx, all []topics.Topic) error) error {
-	err := inTx(ctx, a.pool, func(tx pgx.Tx) error {
-		_, found, err := holdTopics(ctx, tx, chatID, assign.Scope{})
-		if err != nil {
-			return err
-		}
+	err := a.hold(ctx, chatID, assign.Scope{}, func(tx pgx.Tx, _ *held, found []*topics.Topic) error {
 		all := make([]topics.Topic, len(found))
 		for n := range found {
 			all[n] = *found[n]
