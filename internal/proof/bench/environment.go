@@ -144,6 +144,7 @@ type sizes struct {
 
 	firstDeltas int // streams one after another
 	stages      []stage
+	burst       bursting
 	cuts        cutting
 	slow        slowness
 	stop        stopping
@@ -179,6 +180,7 @@ var (
 			{streams: 300, ramp: 1500 * time.Millisecond, steady: 3 * time.Second},
 			{streams: 1000, ramp: 4 * time.Second, steady: 5 * time.Second},
 		},
+		burst:    bursting{atOnce: 300, perSec: 100, steady: 8 * time.Second, tokens: 25},
 		cuts:     cutting{clients: 200, tokens: 200, ramp: time.Second},
 		slow:     slowness{readers: 50, tokens: 300, others: stage{streams: 200, ramp: time.Second, steady: 4 * time.Second}},
 		stop:     stopping{clients: 100, ramp: time.Second, drain: 15 * time.Second},
@@ -197,6 +199,7 @@ var (
 		folds: 200, pickups: 20, turns: 200,
 		firstDeltas: 30,
 		stages:      []stage{{streams: 20, ramp: 500 * time.Millisecond, steady: time.Second}},
+		burst:       bursting{atOnce: 50, perSec: 50, steady: time.Second, tokens: 10},
 		cuts:        cutting{clients: 40, tokens: 60, ramp: 500 * time.Millisecond},
 		slow:        slowness{readers: 5, tokens: 150, others: stage{streams: 20, ramp: 500 * time.Millisecond, steady: time.Second}},
 		stop:        stopping{clients: 20, ramp: 500 * time.Millisecond, drain: 2 * time.Second},

@@ -130,6 +130,7 @@ var benchmarks = []benchmark{
 	{name: "text", run: measureText},
 	{name: "auth", run: measureAuth},
 	{name: "stream", run: measureStream},
+	{name: "burst", run: measureBurst},
 	{name: "cuts", run: measureCuts},
 	{name: "slow", run: measureSlow, once: true},
 	{name: "stop", run: measureStop, once: true},

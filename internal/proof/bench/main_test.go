@@ -31,6 +31,7 @@ var tiny = sizes{
 	folds: 20, pickups: 8, turns: 110,
 	firstDeltas: 5,
 	stages:      []stage{{streams: 5, ramp: 100 * time.Millisecond, steady: 400 * time.Millisecond}},
+	burst:       bursting{atOnce: 8, perSec: 10, steady: time.Second, tokens: 2},
 	cuts:        cutting{clients: 8, tokens: 20, ramp: 100 * time.Millisecond},
 	slow:        slowness{readers: 2, tokens: 100, others: stage{streams: 3, ramp: 100 * time.Millisecond, steady: 400 * time.Millisecond}},
 	stop:        stopping{clients: 4, ramp: 100 * time.Millisecond, drain: time.Second},
