@@ -69,6 +69,7 @@ type App struct {
 	listener net.Listener       // of the API or, without one, of the metrics; nil for neither
 
 	stopping atomic.Bool // makes /readyz refuse
+	warmed   atomic.Bool // the pool has opened what it keeps open
 	closers  []func()    // called by Close, last one first
 }
 
@@ -151,8 +152,12 @@ func (a *App) openPools(ctx context.Context) error {
 	if shared {
 		conns += a.config.WorkerConcurrency + riverConns
 	}
+	open := postgres.Open
+	if a.role.API {
+		open = postgres.OpenForTurns
+	}
 	var err error
-	if a.pool, a.pollOnly, err = postgres.Open(ctx, a.config.DatabaseURL, conns); err != nil {
+	if a.pool, a.pollOnly, err = open(ctx, a.config.DatabaseURL, conns); err != nil {
 		return fmt.Errorf("DATABASE_URL: %w", err)
 	}
 	a.closers = append(a.closers, a.pool.Close)

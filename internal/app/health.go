@@ -19,7 +19,7 @@ import (
 )
 
 // ready fails, with a code that names the cause, unless Postgres answers, has all migrations, and lets us act as our
-// roles. It also reports how late the memory work is,
+// roles. The first time, it waits for the connections that the pool opens at its start. It also reports how late the memory work is,
 // which nothing else in a healthy server shows.
 func (a *App) ready(ctx context.Context) (map[string]any, error) {
 	if a.stopping.Load() {
@@ -41,6 +41,9 @@ func (a *App) ready(ctx context.Context) (map[string]any, error) {
 		return nil, notReady(fault.RoleNotGranted, postgres.RoleNotGranted, map[string]any{"roles": lacking}, nil)
 	}
 	backlog, err := a.backlog(ctx)
+	if err == nil {
+		err = a.awaitWarmth(ctx)
+	}
 	if err != nil {
 		return nil, unreachable(err)
 	}
@@ -49,6 +52,25 @@ func (a *App) ready(ctx context.Context) (map[string]any, error) {
 		details["oldest_unextracted_turn_seconds"] = int(*backlog.OldestUnextractedTurn)
 	}
 	return details, nil
+}
+
+// awaitWarmth waits until the pool opens no connections, unless it has come to that before. Some may have failed: Postgres
+// may allow fewer.
+func (a *App) awaitWarmth(ctx context.Context) error {
+	step := time.NewTicker(10 * time.Millisecond)
+	defer step.Stop()
+	for !a.warmed.Load() {
+		if a.pool.Stat().ConstructingConns() == 0 {
+			a.warmed.Store(true)
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-step.C:
+		}
+	}
+	return nil
 }
 
 func notReady(code fault.Code, message string, details map[string]any, err error) error {

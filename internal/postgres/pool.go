@@ -66,7 +66,31 @@ func cutParameter(dsn, parameter string) (rest string, isTrue bool) {
 
 // Open returns a pool. It does not connect: the first query does.
 func Open(ctx context.Context, dsn string, maxConns int) (pool *pgxpool.Pool, transactionPooler bool, err error) {
-	config, transactionPooler, err := ParseDSN(dsn)
+	config, transactionPooler, err := poolConfig(dsn, maxConns)
+	if err != nil {
+		return nil, false, err
+	}
+	return newPool(ctx, config, transactionPooler)
+}
+
+// OpenForTurns is Open for a server that starts turns: it opens connections in the background, and keeps them open for
+// these, unless pool_min_conns=0 is in the connection string.
+func OpenForTurns(ctx context.Context, dsn string, maxConns int) (pool *pgxpool.Pool, transactionPooler bool, err error) {
+	config, transactionPooler, err := poolConfig(dsn, maxConns)
+	if err != nil {
+		return nil, false, err
+	}
+	if !strings.Contains(dsn, "pool_min_conns") {
+		config.MinConns = turnsAtOnce(config.MaxConns)
+	}
+	if config.MinConns > 0 {
+		keepWarm(config, transactionPooler)
+	}
+	return newPool(ctx, config, transactionPooler)
+}
+
+func poolConfig(dsn string, maxConns int) (config *pgxpool.Config, transactionPooler bool, err error) {
+	config, transactionPooler, err = ParseDSN(dsn)
 	if err != nil {
 		return nil, false, err
 	}
@@ -78,7 +102,11 @@ func Open(ctx context.Context, dsn string, maxConns int) (pool *pgxpool.Pool, tr
 		conn.TypeMap().RegisterType(&pgtype.Type{Name: "timestamptz", OID: pgtype.TimestamptzOID, Codec: newDates()})
 		return nil
 	}
-	pool, err = pgxpool.NewWithConfig(ctx, config)
+	return config, transactionPooler, nil
+}
+
+func newPool(ctx context.Context, config *pgxpool.Config, transactionPooler bool) (*pgxpool.Pool, bool, error) {
+	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
 		return nil, false, fmt.Errorf("pool: %w", err)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"golang.org/x/sync/semaphore"
 )
 
 // maxBufferRows bounds what one prompt reads when folds are far behind. No budget can show that many messages;
@@ -21,7 +22,11 @@ import (
 const maxBufferRows = 1000
 
 // Turns is the store of chats and their messages.
-type Turns struct{ foldingStore }
+type Turns struct {
+	foldingStore
+	// atOnce admits turns to Postgres in the order in which they come: see turnsAtOnce.
+	atOnce *semaphore.Weighted
+}
 
 // foldingStore is a store whose changes may make a chat due to be folded or indexed.
 type foldingStore struct {
@@ -68,7 +73,10 @@ var _ chat.Store = (*Turns)(nil)
 
 // NewTurns returns the store. enqueue is called in the transaction that saves a reply if the chat is due.
 func NewTurns(pool *pgxpool.Pool, limits memory.Limits, enqueue Enqueue) *Turns {
-	return &Turns{foldingStore{pool: pool, limits: limits, enqueue: enqueue}}
+	return &Turns{
+		foldingStore: foldingStore{pool: pool, limits: limits, enqueue: enqueue},
+		atOnce:       semaphore.NewWeighted(int64(turnsAtOnce(pool.Config().MaxConns))),
+	}
 }
 
 // StartTurn is one batch: one round trip and one transaction. A turn that could not be stored, or perhaps was already,
@@ -79,6 +87,10 @@ func (t *Turns) StartTurn(ctx context.Context, user auth.Principal, turn chat.Ne
 	if err != nil {
 		return chat.StartedTurn{}, failed(doing, err)
 	}
+	if err := t.atOnce.Acquire(ctx, 1); err != nil {
+		return chat.StartedTurn{}, failed(doing, explained(err))
+	}
+	defer t.atOnce.Release(1)
 	for try := 1; ; try++ {
 		err := sendAs(ctx, t.pool, user, doing, s.fill)
 		// A writer that does not take our locks may insert between our read and our insert. A unique index lets
@@ -263,6 +275,10 @@ func (t *Turns) SaveReply(ctx context.Context, user auth.Principal, reply chat.F
 	if err != nil {
 		return false, failed("encode metadata", err)
 	}
+	if err := t.atOnce.Acquire(ctx, 1); err != nil {
+		return false, failed("save reply", explained(err))
+	}
+	defer t.atOnce.Release(1)
 	saved := false
 	err = retry(ctx, t.pool, func() error {
 		batch := &pgx.Batch{}

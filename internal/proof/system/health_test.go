@@ -37,6 +37,24 @@ func TestReadyOnlyAfterMigrations(t *testing.T) {
 	}
 }
 
+// A server is ready when the connections that it keeps are open and warm.
+func TestReadyOnlyWithWarmConnections(t *testing.T) {
+	t.Parallel()
+	db := testkit.NewDatabase(t)
+	// Not through a pooler, whose connections to Postgres are its own.
+	r := newStoppedRig(t, db, nil, env{"DATABASE_URL": db.Direct(), "DATABASE_DIRECT_URL": db.Direct()})
+	r.newUser()
+	r.node = r.start(app.Role{API: true}, nil)
+	if got := r.Call(http.MethodGet, "/readyz", nil); got.Status != http.StatusOK {
+		t.Fatalf("/readyz: %d %s", got.Status, got.Text)
+	}
+	const count = "select count(*) from pg_stat_activity where datname = current_database() and application_name = 'throughline' and state = 'idle'"
+	var open int
+	if err := r.pool.QueryRow(t.Context(), count).Scan(&open); err != nil || open < 8 {
+		t.Errorf("%d of 8 connections are open, %v", open, err)
+	}
+}
+
 // checkNotMigrated checks that each route to the database says that migrations are pending.
 func (r *rig) checkNotMigrated() {
 	r.t.Helper()

@@ -86,8 +86,9 @@ func newRigOn(t *testing.T, db testkit.Database, script testkit.Script, change e
 func newStoppedRig(t *testing.T, db testkit.Database, script testkit.Script, change env) *rig {
 	t.Helper()
 	model := testkit.NewModel(t, script)
+	const cold = "&pool_min_conns=0" // most servers here live for a few turns
 	r := &rig{t: t, db: db, model: model, pool: testkit.NewPool(t, db.DSN), env: env{
-		"DATABASE_URL": db.DSN, "DATABASE_DIRECT_URL": db.Direct(), "HTTP_ADDR": "127.0.0.1:0", "SUPABASE_JWT_SECRET": testkit.JWTSecret,
+		"DATABASE_URL": db.DSN + cold, "DATABASE_DIRECT_URL": db.Direct() + cold, "HTTP_ADDR": "127.0.0.1:0", "SUPABASE_JWT_SECRET": testkit.JWTSecret,
 		"OPENAI_API_KEY": "offline", "OPENAI_BASE_URL": model.BaseURL(), "EMBEDDING_MODEL": "none", "TOPICS": "off", "LONG_TERM_MEMORY": "false", "LOG_LEVEL": "debug", "DRAIN_TIMEOUT": "5s",
 		"RATE_LIMIT_MESSAGES_PER_MINUTE": "0", "MAX_STREAMS_PER_USER": "0",
 	}}
