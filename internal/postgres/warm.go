@@ -32,7 +32,8 @@ const (
 	longestWarmStatement = "500" // milliseconds
 )
 
-// keepWarm makes a pool keep connections open, and each of its connections warm.
+// keepWarm makes a pool warm the connections that it keeps open. One that a request waits for is not: it may be for
+// something else.
 func keepWarm(config *pgxpool.Config, transactionPooler bool) {
 	if config.MaxConnLifetimeJitter == 0 {
 		config.MaxConnLifetimeJitter = config.MaxConnLifetime / 2 // opened together, they would be replaced together
@@ -43,7 +44,9 @@ func keepWarm(config *pgxpool.Config, transactionPooler bool) {
 	}
 	connected := config.AfterConnect
 	config.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
-		if err := connected(ctx, conn); err != nil {
+		err := connected(ctx, conn)
+		// Only what pgxpool does in the background has a deadline: see pgxpool.Config.MinConns.
+		if _, background := ctx.Deadline(); err != nil || !background {
 			return err
 		}
 		return warm(ctx, conn, runs)

@@ -88,8 +88,13 @@ func (r role) serve(ctx context.Context) error {
 	}
 	answered := make(chan error, 1)
 	go func() {
-		answered <- answerUsage("http://"+server.Addr(), r.Profile)
-		stop()
+		defer stop()
+		address := "http://" + server.Addr()
+		if err := awaitReady(ctx, address); err != nil {
+			answered <- err
+			return
+		}
+		answered <- answerUsage(address, r.Profile)
 	}()
 	if err := server.Run(ctx); err != nil {
 		return err
@@ -99,6 +104,20 @@ func (r role) serve(ctx context.Context) error {
 	default: // a SIGTERM was first
 	}
 	return err
+}
+
+// awaitReady waits as a load balancer does before it sends requests to a server.
+func awaitReady(ctx context.Context, address string) error {
+	const again = 20 * time.Millisecond
+	for {
+		_, err := kit.Get(ctx, http.DefaultClient, address+"/readyz")
+		if err == nil {
+			return nil
+		}
+		if kit.Sleep(ctx, again) != nil {
+			return err
+		}
+	}
 }
 
 // newServer is a server with nothing changed but the limits that would refuse a load test, and with folds out of
