@@ -77,12 +77,15 @@ func (f *fakeStore) SaveReply(ctx context.Context, _ auth.Principal, reply Finis
 
 func (f *fakeStore) FindReply(ctx context.Context, _ auth.Principal, chatID, messageID uuid.UUID, from int) (StoredReply, bool, error) {
 	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.find != nil {
-		if err := f.find(ctx); err != nil {
+	find := f.find
+	f.mu.Unlock()
+	if find != nil {
+		if err := find(ctx); err != nil {
 			return StoredReply{}, false, err
 		}
 	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	exists := false
 	for _, reply := range slices.Backward(f.replies) {
 		if reply.ChatID != chatID {

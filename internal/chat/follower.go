@@ -18,6 +18,10 @@ const (
 	pollOtherwise      = 100 * time.Millisecond
 )
 
+// readsAtOnce is how many followers of a process read at the same time. One notification wakes many, and each read is short:
+// in order they are done sooner than all at once, each on a connection of its own.
+const readsAtOnce = 4
+
 // follower copies a reply that another server generates from Postgres to a relay, for all of its readers in this
 // process. It reads when a notification comes and, because notifications may be lost, now and then without one.
 type follower struct {
@@ -114,7 +118,11 @@ func (s *Service) pollInterval(err error) time.Duration {
 func (s *Service) readMore(ctx context.Context, f *follower) (ended bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, s.SaveTimeout)
 	defer cancel()
+	if err := s.reads.Acquire(ctx, 1); err != nil {
+		return false, err
+	}
 	now, ok, err := s.Store.FindReply(ctx, f.user, f.reply.ChatID, f.reply.MessageID, f.chars)
+	s.reads.Release(1)
 	switch {
 	case isChatGone(err) || err == nil && !ok:
 		f.relay.End(failed(f.reply.MessageID, deleted, 0))

@@ -3,6 +3,7 @@ package chat
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -54,6 +55,50 @@ func TestFollowersReadWhatIsRecorded(t *testing.T) {
 		}
 		if _, end := readToEnd(t, rest); end.Completed == nil {
 			t.Errorf("%+v", end)
+		}
+	})
+}
+
+// A notification for many replies wakes all of their followers, and they read in turn.
+func TestFollowersReadAFewAtATime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		svc := newTestService(t)
+		svc.Listening(true)
+		followed := make(map[*Reply]StoredReply)
+		for range 5 * readsAtOnce {
+			elsewhere := storedReply(memory.StatusStreaming, "")
+			svc.store.put(elsewhere)
+			followed[svc.resume(t, elsewhere.ChatID, nil)] = elsewhere
+		}
+		synctest.Wait()
+		var mu sync.Mutex
+		reading, most := 0, 0
+		count := func(by int) {
+			mu.Lock()
+			defer mu.Unlock()
+			reading += by
+			most = max(most, reading)
+		}
+		svc.store.setFind(func(context.Context) error {
+			count(1)
+			time.Sleep(time.Millisecond)
+			count(-1)
+			return nil
+		})
+		for _, elsewhere := range followed {
+			elsewhere.Content = "All of it."
+			svc.store.put(elsewhere)
+		}
+		svc.RepliesChanged()
+		for reply := range followed {
+			if got := readText(t, reply); got != "All of it." {
+				t.Errorf("%q", got)
+			}
+		}
+		synctest.Wait()
+		if most != readsAtOnce {
+			t.Errorf("%d read at the same time, want %d", most, readsAtOnce)
 		}
 	})
 }

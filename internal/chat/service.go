@@ -20,6 +20,7 @@ import (
 	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/metrics"
 	"github.com/google/uuid"
+	"golang.org/x/sync/semaphore"
 )
 
 // DefaultInstructions are the main model's instructions unless the operator configures others.
@@ -81,9 +82,10 @@ type Service struct {
 	followers map[uuid.UUID]*follower   // of replies that other servers generate, by the same id
 	draining  bool
 
-	starting   sync.WaitGroup // messages that are neither refused nor in running yet
-	following  sync.WaitGroup // followers
-	background sync.WaitGroup // the recorder, the leases, and lookups
+	starting   sync.WaitGroup      // messages that are neither refused nor in running yet
+	following  sync.WaitGroup      // followers
+	reads      *semaphore.Weighted // of followers
+	background sync.WaitGroup      // the recorder, the leases, and lookups
 
 	recorder   *recorder
 	listening  atomic.Bool   // notifications come
@@ -111,6 +113,7 @@ func New(config Config) *Service {
 		running:    make(map[uuid.UUID]*generation),
 		followers:  make(map[uuid.UUID]*follower),
 		cancelHint: make(chan struct{}, 1),
+		reads:      semaphore.NewWeighted(readsAtOnce),
 		recorder: &recorder{
 			store: config.Store, logger: config.Logger, metrics: config.Metrics, interval: config.RecordInterval, timeout: config.SaveTimeout,
 			wake: make(chan struct{}, 1),
