@@ -32,6 +32,8 @@ type environment struct {
 	verifier *auth.Verifier
 	progress io.Writer
 	profile  string // folder for profiles, "" for none
+	source   string // folder of this module
+	against  string // folder of another checkout, "" for none
 	owners   []owner
 	used     atomic.Int64
 	talks    *talks // of measureRecall; nil before it runs
@@ -45,7 +47,7 @@ type owner struct {
 
 // newEnvironment fills a migrated database.
 func newEnvironment(ctx context.Context, at addresses, size sizes, progress io.Writer) (*environment, error) {
-	e := &environment{sizes: size, at: at, progress: progress}
+	e := &environment{sizes: size, at: at, progress: progress, source: "."}
 	var err error
 	if e.verifier, err = auth.New(auth.Config{JWTSecret: []byte(kit.Secret)}); err != nil {
 		return nil, err
@@ -129,7 +131,7 @@ func describe(ctx context.Context, e *environment) ([]string, error) {
 // sizes are how much of everything a run measures.
 type sizes struct {
 	// messages in the table before anything is measured; a part of them belongs to longChats chats of longTurns
-	// turns each, the rest to chats of shortTurns turns.
+	// turns each and to one that was never folded, the rest to chats of shortTurns turns.
 	messages, longChats, longTurns int
 	users                          int
 	sharedBuffers                  string
@@ -144,6 +146,7 @@ type sizes struct {
 
 	firstDeltas int // streams one after another
 	stages      []stage
+	cost        costing
 	burst       bursting
 	cuts        cutting
 	slow        slowness
@@ -153,6 +156,12 @@ type sizes struct {
 	recall      recalling
 	known       knowing
 	wandering   wandering
+}
+
+// withFill returns sizes with the database of other ones.
+func (s sizes) withFill(of sizes) sizes {
+	s.messages, s.longChats, s.longTurns, s.users, s.sharedBuffers, s.folds = of.messages, of.longChats, of.longTurns, of.users, of.sharedBuffers, of.folds
+	return s
 }
 
 // stage is many streams at once: opened evenly over ramp, then measured for steady.
@@ -180,6 +189,7 @@ var (
 			{streams: 300, ramp: 1500 * time.Millisecond, steady: 3 * time.Second},
 			{streams: 1000, ramp: 4 * time.Second, steady: 5 * time.Second},
 		},
+		cost:     costing{chats: 100, blocks: 7, words: 99, pause: 20 * time.Millisecond, ramp: 2 * time.Second},
 		burst:    bursting{atOnce: 300, perSec: 100, steady: 8 * time.Second, tokens: 25},
 		cuts:     cutting{clients: 200, tokens: 200, ramp: time.Second},
 		slow:     slowness{readers: 50, tokens: 300, others: stage{streams: 200, ramp: time.Second, steady: 4 * time.Second}},
@@ -199,6 +209,7 @@ var (
 		folds: 200, pickups: 20, turns: 200,
 		firstDeltas: 30,
 		stages:      []stage{{streams: 20, ramp: 500 * time.Millisecond, steady: time.Second}},
+		cost:        costing{chats: 20, blocks: 3, words: 99, pause: 10 * time.Millisecond, ramp: 500 * time.Millisecond},
 		burst:       bursting{atOnce: 50, perSec: 50, steady: time.Second, tokens: 10},
 		cuts:        cutting{clients: 40, tokens: 60, ramp: 500 * time.Millisecond},
 		slow:        slowness{readers: 5, tokens: 150, others: stage{streams: 20, ramp: 500 * time.Millisecond, steady: time.Second}},

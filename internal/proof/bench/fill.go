@@ -17,10 +17,12 @@ const (
 	shortChat = "short" // shortTurns turns, none of them folded
 	longChat  = "long"  // folded but for the last shortTurns turns
 	dueChat   = "due"   // just over the threshold, and never folded
+	// unfoldedChat is one of longTurns turns, none of them folded.
+	unfoldedChat = "unfolded"
 )
 
 func (e *environment) shortChats() int {
-	return max(1, (e.messages-e.longChats*2*e.longTurns)/(2*shortTurns))
+	return max(1, (e.messages-(e.longChats+1)*2*e.longTurns)/(2*shortTurns))
 }
 
 // batchOfChats are the chats of one kind.
@@ -70,6 +72,7 @@ func (e *environment) fillTables(ctx context.Context, conn *pgx.Conn) error {
 	}
 	batches := []batchOfChats{
 		{kind: longChat, chats: e.longChats, turns: e.longTurns, covered: 2 * (e.longTurns - shortTurns), summary: summaryText(), version: e.longTurns / 30},
+		{kind: unfoldedChat, chats: 1, turns: e.longTurns},
 		{kind: shortChat, chats: e.shortChats(), turns: shortTurns},
 		{kind: dueChat, chats: e.folds, turns: dueTurns()},
 	}

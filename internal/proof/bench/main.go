@@ -4,6 +4,7 @@
 //	go run ./internal/proof/bench -runs 3    three times, medians
 //	go run ./internal/proof/bench -quick     small sizes, for CI: that it still runs, not how fast
 //	go run ./internal/proof/bench -only fold
+//	go run ./internal/proof/bench -only cost -against DIR    what a turn costs, beside another checkout
 //	go run ./internal/proof/bench -only peers,memorycost -chart docs/charts    beside others; see make peers
 //
 // It starts a private Postgres in a temporary folder, durable as in production, and everything else on loopback.
@@ -39,6 +40,7 @@ type options struct {
 	runs    int
 	json    bool
 	profile string
+	against string
 	charts  string
 	doc     string
 }
@@ -61,6 +63,7 @@ func parse(args []string, usage io.Writer) (options, error) {
 	flags.StringVar(&o.charts, "chart", "", "write the charts of the benchmarks that have one into this folder")
 	flags.StringVar(&o.doc, "doc", "", "put the table into this document, between its lines bench:begin and bench:end (peers:…, of what runs by hand)")
 	flags.StringVar(&o.profile, "profile", "", "write profiles of the streaming server into this folder")
+	flags.StringVar(&o.against, "against", "", "a checkout, such as one of an older commit: cost is measured of both builds, by turns")
 	if err := flags.Parse(args); err != nil {
 		return o, err
 	}
@@ -83,6 +86,9 @@ func run(ctx context.Context, args []string, out, progress io.Writer) (err error
 	if o.quick {
 		size = quick
 	}
+	if !slices.ContainsFunc(chosen, func(b benchmark) bool { return !b.own }) {
+		size = size.withFill(quick)
+	}
 	p, err := kit.StartPostgres(ctx, map[string]string{"shared_buffers": size.sharedBuffers, "max_wal_size": "4GB", "max_connections": "200"})
 	if err != nil {
 		return err
@@ -93,7 +99,7 @@ func run(ctx context.Context, args []string, out, progress io.Writer) (err error
 		return err
 	}
 	defer e.close()
-	e.profile = o.profile
+	e.profile, e.against = o.profile, o.against
 	host, err := describe(ctx, e)
 	if err != nil {
 		return err
@@ -119,11 +125,14 @@ type benchmark struct {
 	once bool
 	// byHand: it compares with other programs, and runs only when it is named.
 	byHand bool
+	// own: it fills a database of its own.
+	own bool
 }
 
 var benchmarks = []benchmark{
 	{name: "prompt", run: measurePrompt},
 	{name: "turn", run: measureTurn},
+	{name: "cost", run: measureCost, own: true},
 	{name: "fold", run: measureFold},
 	{name: "memory", run: measureMemory, once: true},
 	{name: "delta", run: measureDelta},

@@ -31,6 +31,7 @@ var tiny = sizes{
 	folds: 20, pickups: 8, turns: 110,
 	firstDeltas: 5,
 	stages:      []stage{{streams: 5, ramp: 100 * time.Millisecond, steady: 400 * time.Millisecond}},
+	cost:        costing{chats: 3, blocks: 2, words: 5, pause: time.Millisecond, ramp: 10 * time.Millisecond},
 	burst:       bursting{atOnce: 8, perSec: 10, steady: time.Second, tokens: 2},
 	cuts:        cutting{clients: 8, tokens: 20, ramp: 100 * time.Millisecond},
 	slow:        slowness{readers: 2, tokens: 100, others: stage{streams: 3, ramp: 100 * time.Millisecond, steady: 400 * time.Millisecond}},
@@ -50,6 +51,7 @@ func TestEveryRowIsMeasured(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer e.close()
+	e.source, e.against = "../../..", "../../.." // the same build twice
 	host, err := describe(t.Context(), e)
 	if err != nil {
 		t.Fatal(err)

@@ -91,14 +91,14 @@ func (g *group) addStage(at stage, direct, relay, ours load) {
 	for _, figure := range []struct {
 		what, unit string
 		of         func(load) float64
-		target     *target
+		target     *target // of targetStreams
 	}{
 		{"first delta, added, p50", "ms", func(l load) float64 { return l.first.MS(.5) - direct.first.MS(.5) }, nil},
 		{"token lag, p50", "ms", func(l load) float64 { return l.lag.MS(.5) }, nil},
-		{"token lag, p99", "ms", func(l load) float64 { return l.lag.MS(.99) }, atMost(30)},
+		{"token lag, p99", "ms", func(l load) float64 { return l.lag.MS(.99) }, ratioAtMost(1.2)},
 		{"memory", "MB", load.megabytes, atMost(150)},
-		{"CPU per token", "µs", load.cpuPerToken, atMost(25)},
-		{"pace kept", "%", func(l load) float64 { return l.pace }, nil},
+		{"CPU per token", "µs", load.cpuPerToken, atMost(20)},
+		{"pace kept", "%", func(l load) float64 { return l.pace }, atLeast(99)},
 	} {
 		r := row{What: fmt.Sprintf("%d streams: %s", at.streams, figure.what), Unit: figure.unit, Value: figure.of(ours), Baseline: figure.of(relay), Against: roleRelay}
 		if at.streams == targetStreams {

@@ -28,6 +28,18 @@ type Postgres struct {
 
 // StartPostgres starts a cluster with settings, on the version that the targets were set on where that is installed.
 func StartPostgres(ctx context.Context, settings map[string]string) (*Postgres, error) {
+	p, err := StartEmptyPostgres(ctx, settings)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := supabase.Migrate(ctx, p.DSN(), slog.New(slog.DiscardHandler)); err != nil {
+		return nil, errors.Join(err, p.Destroy())
+	}
+	return p, nil
+}
+
+// StartEmptyPostgres is StartPostgres without our migrations: the project is as Supabase makes it.
+func StartEmptyPostgres(ctx context.Context, settings map[string]string) (*Postgres, error) {
 	p := &Postgres{options: localpg.Options{Settings: settings}}
 	var err error
 	if p.options.BinDir, err = localpg.FindBinaries("", referenceMajor); err != nil {
@@ -46,18 +58,10 @@ func StartPostgres(ctx context.Context, settings map[string]string) (*Postgres, 
 		return nil, errors.Join(err, os.RemoveAll(p.options.Dir))
 	}
 	p.options.Port = p.Port()
-	if err := p.migrate(ctx); err != nil {
-		return nil, errors.Join(err, p.Destroy())
+	if err := localpg.Bootstrap(ctx, p.AdminDSN(), supabase.BootstrapSQL); err != nil {
+		return nil, errors.Join(fmt.Errorf("bootstrap: %w", err), p.Destroy())
 	}
 	return p, nil
-}
-
-func (p *Postgres) migrate(ctx context.Context) error {
-	if err := localpg.Bootstrap(ctx, p.AdminDSN(), supabase.BootstrapSQL); err != nil {
-		return fmt.Errorf("bootstrap: %w", err)
-	}
-	_, err := supabase.Migrate(ctx, p.DSN(), slog.New(slog.DiscardHandler))
-	return err
 }
 
 // Start starts the cluster again after a Crash or a Stop, on the port it had.

@@ -46,11 +46,7 @@ type Process struct {
 // Start runs a command and returns when its log, in lines of JSON, reports that it listens or works.
 func Start(ctx context.Context, c Command) (*Process, error) {
 	command := exec.Command(c.Program, c.Args...) //nolint:gosec,noctx // the program under test, which ends when Kill or Terminate is called
-	command.Dir = os.TempDir()
-	command.Env = []string{"PATH=" + os.Getenv("PATH"), "LOG_FORMAT=json"} //nolint:forbidigo // all else is given
-	for name, value := range c.Env {
-		command.Env = append(command.Env, name+"="+value)
-	}
+	c.prepare(command)
 	stderr, err := command.StderrPipe()
 	if err != nil {
 		return nil, err
@@ -73,6 +69,24 @@ func Start(ctx context.Context, c Command) (*Process, error) {
 		err = ctx.Err()
 	}
 	return nil, errors.Join(err, p.Kill())
+}
+
+// Run runs a command to its end.
+func Run(ctx context.Context, c Command) error {
+	command := exec.CommandContext(ctx, c.Program, c.Args...) //nolint:gosec // the program under test
+	c.prepare(command)
+	if output, err := command.CombinedOutput(); err != nil {
+		return fmt.Errorf("%v: %w: %s", c.Args, err, bytes.TrimSpace(output))
+	}
+	return nil
+}
+
+func (c Command) prepare(command *exec.Cmd) {
+	command.Dir = os.TempDir()
+	command.Env = []string{"PATH=" + os.Getenv("PATH"), "LOG_FORMAT=json"} //nolint:forbidigo // all else is given
+	for name, value := range c.Env {
+		command.Env = append(command.Env, name+"="+value)
+	}
 }
 
 // run starts the process, calls follow and waits for its end.
