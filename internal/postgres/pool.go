@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
@@ -99,7 +98,7 @@ func poolConfig(dsn string, maxConns int) (config *pgxpool.Config, transactionPo
 	}
 	config.ConnConfig.RuntimeParams["application_name"] = "throughline"
 	config.AfterConnect = func(_ context.Context, conn *pgx.Conn) error {
-		conn.TypeMap().RegisterType(&pgtype.Type{Name: "timestamptz", OID: pgtype.TimestamptzOID, Codec: newDates()})
+		registerTypes(conn.TypeMap())
 		return nil
 	}
 	return config, transactionPooler, nil
