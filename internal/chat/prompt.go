@@ -10,6 +10,7 @@ import (
 	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/memory/prompt"
+	"github.com/arcoscribe/throughline/internal/memory/text"
 	"github.com/google/uuid"
 )
 
@@ -17,6 +18,15 @@ import (
 func (s *Service) instructions(more ...string) string {
 	all := slices.DeleteFunc(append([]string{s.Instructions}, more...), func(text string) bool { return text == "" })
 	return strings.Join(all, "\n\n")
+}
+
+// instructionTokens counts the main model's instructions and those of the tool. Its own, which never change, are counted
+// once.
+func (s *Service) instructionTokens(tool string) int {
+	if tool == "" {
+		return s.ownTokens()
+	}
+	return text.Tokens(s.instructions(tool))
 }
 
 // prompt builds every prompt, of replies and of previews. For a question it retrieves what belongs to it.

@@ -31,7 +31,7 @@ func (s *Service) Send(ctx context.Context, user auth.Principal, message Message
 	}
 	defer s.starting.Done()
 	req := sendRequest{message: message, variant: variant, arrived: arrived, turn: s.newTurn(message, variant.Name)}
-	if req.turn.SystemPromptRoom, err = s.systemPromptRoom(message, variant); err != nil {
+	if req.turn.SystemPromptRoom, err = s.systemPromptRoom(req.turn.ContentTokens, message.ToolInstructions, variant); err != nil {
 		return nil, err
 	}
 	started, err := s.startTurn(ctx, user, req.turn)
@@ -97,13 +97,11 @@ func (t *StartedTurn) isCrowdedOut(turn NewTurn) bool {
 	return t.Crowded && t.Expired.IsZero() && !other && t.Running == uuid.Nil
 }
 
-// systemPromptRoom returns how many tokens the model's window leaves for the chat's system prompt. It is an error when
-// the message has no room even without one.
-func (s *Service) systemPromptRoom(message Message, variant Variant) (int, error) {
-	question := prompt.Question{Content: message.Content, Instructions: s.instructions(message.ToolInstructions)}
-	room := prompt.Room(question, s.Limits.Within(variant.Window))
+// systemPromptRoom returns how many tokens the model's window leaves for the chat's system prompt, beside a message of that
+// many. It is an error when the message has no room even without one.
+func (s *Service) systemPromptRoom(tokens int, toolInstructions string, variant Variant) (int, error) {
+	room := prompt.Room(tokens, s.instructionTokens(toolInstructions), s.Limits.Within(variant.Window))
 	if room < 0 {
-		tokens := text.Tokens(message.Content)
 		return 0, tooLong("content", variant.Name, tokens, max(0, tokens+room))
 	}
 	return room, nil

@@ -18,6 +18,7 @@ import (
 
 	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/memory"
+	"github.com/arcoscribe/throughline/internal/memory/text"
 	"github.com/arcoscribe/throughline/internal/metrics"
 	"github.com/google/uuid"
 	"golang.org/x/sync/semaphore"
@@ -90,6 +91,7 @@ type Service struct {
 	recorder   *recorder
 	listening  atomic.Bool   // notifications come
 	cancelHint chan struct{} // there may be new requests to cancel
+	ownTokens  func() int    // of Instructions
 
 	lifetime    context.Context //nolint:containedctx // of followers, the recorder and the leases
 	endLifetime context.CancelFunc
@@ -114,6 +116,7 @@ func New(config Config) *Service {
 		followers:  make(map[uuid.UUID]*follower),
 		cancelHint: make(chan struct{}, 1),
 		reads:      semaphore.NewWeighted(readsAtOnce),
+		ownTokens:  sync.OnceValue(func() int { return text.Tokens(config.Instructions) }),
 		recorder: &recorder{
 			store: config.Store, logger: config.Logger, metrics: config.Metrics, interval: config.RecordInterval, timeout: config.SaveTimeout,
 			wake: make(chan struct{}, 1),

@@ -8,11 +8,10 @@ import (
 	"github.com/arcoscribe/throughline/internal/memory/text"
 )
 
-// Room returns how many tokens a question and instructions beside those given leave in a window, apart from the room of
+// Room returns how many tokens a question and instructions of that many tokens leave in a window, apart from the room of
 // the conversation. Where it is negative, no prompt fits.
-func Room(q Question, l memory.Limits) int {
-	return l.InputTokens - HeadingTokens - max(l.PromptTokenBudget+l.BridgeTokenBudget, l.MaxHistoryTokens) -
-		text.Tokens(q.Instructions) - text.Tokens(q.Content)
+func Room(question, instructions int, l memory.Limits) int {
+	return l.InputTokens - HeadingTokens - max(l.PromptTokenBudget+l.BridgeTokenBudget, l.MaxHistoryTokens) - instructions - question
 }
 
 // excess returns by how many tokens instructions and prompt exceed the window; 0 or less when they fit. A token has at
