@@ -128,6 +128,8 @@ type Chunk struct {
 	Offset int
 	// Text belongs to the relay: the caller may keep it, but not change it.
 	Text []byte
+	// More reports that there is more text already: who writes the chunks can write several at once.
+	More bool
 	// End is nil until all of the text was returned.
 	End *Terminal
 }
@@ -135,11 +137,11 @@ type Chunk struct {
 // Next waits for the next chunk. Its error is the context's, or ErrBroken.
 func (r *Reader) Next(ctx context.Context) (Chunk, error) {
 	for {
-		text, end, broken := r.unread()
+		text, more, end, broken := r.unread()
 		text, skipped := r.pass(text)
 		switch {
 		case len(text) > 0:
-			chunk := Chunk{Offset: r.chars, Text: text}
+			chunk := Chunk{Offset: r.chars, Text: text, More: more}
 			r.bytes += len(text)
 			r.chars += utf8.RuneCount(text)
 			return chunk, nil
@@ -194,13 +196,13 @@ func (r *Reader) state() (opened bool, end *Terminal) {
 }
 
 // unread returns the next piece of text, or all pieces at once for a reader that is far behind or has
-// something to skip. Only when there is no text does it return how the relay ended.
-func (r *Reader) unread() (text []byte, end *Terminal, broken bool) {
+// something to skip, and whether there are more. Only when there is no text does it return how the relay ended.
+func (r *Reader) unread() (text []byte, more bool, end *Terminal, broken bool) {
 	r.relay.mu.Lock()
 	defer r.relay.mu.Unlock()
 	lag := r.relay.pieces - r.pieces
 	if lag == 0 {
-		return nil, r.relay.end, r.relay.broken
+		return nil, false, r.relay.end, r.relay.broken
 	}
 	to := len(r.relay.text)
 	if r.skip == 0 && lag <= maxLag {
@@ -208,7 +210,7 @@ func (r *Reader) unread() (text []byte, end *Terminal, broken bool) {
 		lag = 1
 	}
 	r.pieces += lag
-	return r.relay.text[r.bytes:to:to], nil, false
+	return r.relay.text[r.bytes:to:to], r.pieces < r.relay.pieces, nil, false
 }
 
 // pass drops the characters that are still to be skipped from the beginning of text.

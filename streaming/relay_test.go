@@ -59,6 +59,28 @@ func TestReaderThatKeepsUpGetsEachPiece(t *testing.T) {
 	}
 }
 
+func TestChunkTellsWhetherThereIsMoreText(t *testing.T) {
+	t.Parallel()
+	var relay Relay
+	reader := relay.Read(0)
+	defer reader.Close()
+	for _, behind := range []int{1, 3} {
+		for range behind {
+			relay.Append("ab")
+		}
+		for left := range behind {
+			if chunk := next(t, reader); chunk.More != (left < behind-1) {
+				t.Errorf("chunk %d of %d: more is %v", left+1, behind, chunk.More)
+			}
+		}
+	}
+	relay.Append("the last text")
+	relay.End(done("stop"))
+	if chunk := next(t, reader); chunk.More {
+		t.Error("the end counts as text")
+	}
+}
+
 func TestReaderFarBehindGetsOneLargePiece(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -58,7 +58,11 @@ func (s *Server) stream(c echo.Context, reply *chat.Reply, protocol protocol) (e
 	defer out.endPings()
 	for {
 		chunk, err := reply.Next(ctx)
-		if err != nil || encoder.Chunk(chunk) != nil {
+		if err != nil {
+			return false
+		}
+		out.hold = chunk.More
+		if encoder.Chunk(chunk) != nil {
 			return false
 		}
 		if chunk.End != nil {
@@ -67,11 +71,14 @@ func (s *Server) stream(c echo.Context, reply *chat.Reply, protocol protocol) (e
 	}
 }
 
-// eventWriter flushes each write. The writer beneath it fails for a client that does not read. It is safe for concurrent
-// use.
+// eventWriter flushes each write. The writer beneath it fails for a client that does not read. Its methods are safe for
+// concurrent use.
 type eventWriter struct {
 	response *echo.Response
 	control  *http.ResponseController
+	// hold leaves the next write to be sent with the one after it, which follows at once: for a busy server, sending
+	// is most of what an event costs. It belongs to the goroutine that writes.
+	hold bool
 
 	mu    sync.Mutex
 	pause time.Duration
@@ -107,19 +114,19 @@ func (w *eventWriter) WriteHeader(status int) {
 	w.response.WriteHeader(status)
 }
 
-// Write writes one event and flushes it.
+// Write writes one event, and flushes it unless it is held.
 func (w *eventWriter) Write(event []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.write(event)
+	return w.write(event, w.hold)
 }
 
-func (w *eventWriter) write(event []byte) (int, error) {
+func (w *eventWriter) write(event []byte, hold bool) (int, error) {
 	if w.pings != nil {
 		w.pings.Reset(w.pause)
 	}
 	n, err := w.response.Write(event)
-	if err != nil {
+	if err != nil || hold {
 		return n, err
 	}
 	return n, w.control.Flush()
@@ -143,7 +150,7 @@ func (w *eventWriter) keepAlive(pause time.Duration, lost func()) {
 		if w.pings == nil {
 			return
 		}
-		if _, err := w.write(ping); err != nil {
+		if _, err := w.write(ping, false); err != nil {
 			w.pings.Stop()
 			lost()
 		}

@@ -115,6 +115,72 @@ func (r *recorder) Write(p []byte) (int, error) {
 
 func (r *recorder) Flush() {}
 
+// gate is a recorder whose flushes wait for room. It notes how many deltas each of them sent.
+type gate struct {
+	recorder
+
+	room chan struct{}
+	sent []int
+}
+
+func (g *gate) Flush() {
+	<-g.room
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	before := 0
+	for _, n := range g.sent {
+		before += n
+	}
+	g.sent = append(g.sent, strings.Count(g.body.String(), "event: content.delta\n")-before)
+}
+
+// A client that takes each delta gets each at once. One that is slower gets all that there are by then with one flush,
+// as events of their own.
+func TestDeltasThatWaitAreSentTogether(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		open int // flushes that find room before the model speaks
+		want []int
+	}{
+		"fast":         {open: 100, want: []int{0, 0, 1, 1, 1, 1, 0}},
+		"slow":         {open: 2, want: []int{0, 0, 1, 3, 0}},
+		"slow at once": {open: 0, want: []int{0, 0, 4, 0}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				model := newConductor()
+				h := newQuietHarness(t, model)
+				g := &gate{recorder: recorder{header: http.Header{}}, room: make(chan struct{}, 100)}
+				request := h.request(http.MethodPost, firstPath, hello)
+				done := make(chan struct{})
+				go func() {
+					defer close(done)
+					h.server.Handler().ServeHTTP(g, request)
+				}()
+				for range c.open {
+					g.room <- struct{}{}
+				}
+				model.accept()
+				for _, piece := range []string{"one ", "two ", "three ", "four"} {
+					model.say(piece)
+					synctest.Wait()
+				}
+				close(g.room)
+				synctest.Wait()
+				model.finish()
+				<-done
+				if !slices.Equal(g.sent, c.want) {
+					t.Errorf("deltas in each flush: %v, want %v", g.sent, c.want)
+				}
+				if events := parseEvents(t, g.body.String()); spoken(events) != "one two three four" {
+					t.Errorf("said %q", spoken(events))
+				}
+			})
+		})
+	}
+}
+
 func TestPingAfterSilence(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
