@@ -26,7 +26,7 @@ var (
 // status after done is closed.
 type generation struct {
 	user    auth.Principal
-	turn    NewTurn
+	started streaming.Started // whose ids are all that is kept of the turn: its texts and files may be large
 	request ModelRequest
 	receipt prompt.Receipt
 	model   string
@@ -51,7 +51,7 @@ func (g *generation) takeUnrecorded(now time.Time) Delta {
 	g.recordedAt = now
 	g.unrecorded.Store(false) // before reading the text, so that later text is noted again
 	text := g.relay.After(g.recorded.bytes)
-	delta := Delta{MessageID: g.turn.MessageID, UserID: g.user.UserID, StartChar: g.recorded.chars, Text: string(text)}
+	delta := Delta{MessageID: g.started.MessageID, UserID: g.user.UserID, StartChar: g.recorded.chars, Text: string(text)}
 	g.recorded.bytes += len(text)
 	g.recorded.chars += utf8.RuneCount(text)
 	return delta
@@ -63,7 +63,8 @@ func (s *Service) newGeneration(ctx context.Context, user auth.Principal, req se
 	prompt := s.prompt(ctx, user, req.turn.ChatID, started.Chat, question, req.variant)
 	s.reportMissing(ctx, req.turn.ChatID, started.Chat, prompt)
 	return &generation{
-		user: user, turn: req.turn, model: req.variant.Model, arrived: req.arrived, receipt: prompt.Receipt, done: make(chan struct{}),
+		user: user, model: req.variant.Model, arrived: req.arrived, receipt: prompt.Receipt, done: make(chan struct{}),
+		started: streaming.Started{ChatID: req.turn.ChatID, UserMessageID: req.turn.UserMessageID, MessageID: req.turn.MessageID, ModelVariant: req.turn.Variant},
 		request: ModelRequest{Model: req.variant.Model, Instructions: instructions, Input: prompt.Input, ChatID: req.turn.ChatID, UserID: user.UserID},
 	}
 }
@@ -76,7 +77,7 @@ func (s *Service) launch(ctx context.Context, user auth.Principal, req sendReque
 	g.cancel = cancel
 
 	s.mu.Lock()
-	s.running[g.turn.MessageID] = g
+	s.running[g.started.MessageID] = g
 	s.mu.Unlock()
 
 	reader := g.relay.Read(0)
@@ -86,11 +87,7 @@ func (s *Service) launch(ctx context.Context, user auth.Principal, req sendReque
 		defer cancel(nil)
 		s.generate(generating, g)
 	}()
-	return &Reply{Started: g.started(), reader: reader}, nil
-}
-
-func (g *generation) started() streaming.Started {
-	return streaming.Started{ChatID: g.turn.ChatID, UserMessageID: g.turn.UserMessageID, MessageID: g.turn.MessageID, ModelVariant: g.turn.Variant}
+	return &Reply{Started: g.started, reader: reader}, nil
 }
 
 // generate calls the model, stores the reply, and only then sends the readers the terminal event.
@@ -100,7 +97,7 @@ func (s *Service) generate(ctx context.Context, g *generation) {
 	terminal := s.save(context.WithoutCancel(ctx), g, &reply)
 
 	s.mu.Lock()
-	delete(s.running, g.turn.MessageID)
+	delete(s.running, g.started.MessageID)
 	s.mu.Unlock()
 	g.status = reply.Status
 	g.relay.End(terminal)
@@ -125,7 +122,7 @@ func (s *Service) stream(ctx context.Context, g *generation) (ModelResult, error
 	for stream.Next() {
 		if first {
 			first = false
-			s.Metrics.FirstDelta.WithLabelValues(g.turn.Variant).Observe(time.Since(g.arrived).Seconds())
+			s.Metrics.FirstDelta.WithLabelValues(g.started.ModelVariant).Observe(time.Since(g.arrived).Seconds())
 		}
 		g.relay.Append(stream.Delta())
 		s.recorder.noteText(g)
@@ -137,8 +134,8 @@ func (s *Service) stream(ctx context.Context, g *generation) (ModelResult, error
 func (g *generation) finish(ctx context.Context, result ModelResult, err error) FinishedReply {
 	content, _ := g.relay.Text()
 	reply := FinishedReply{
-		ChatID: g.turn.ChatID, MessageID: g.turn.MessageID, Content: content, Tokens: text.Tokens(content),
-		Metadata: ReplyMetadata{ModelVariant: g.turn.Variant, Model: g.model, Memory: &g.receipt},
+		ChatID: g.started.ChatID, MessageID: g.started.MessageID, Content: content, Tokens: text.Tokens(content),
+		Metadata: ReplyMetadata{ModelVariant: g.started.ModelVariant, Model: g.model, Memory: &g.receipt},
 	}
 	if err == nil {
 		reply.Status = memory.StatusComplete
@@ -174,10 +171,10 @@ func failureOf(err error) Failure {
 // report writes the log line and the metrics of a reply.
 func (s *Service) report(ctx context.Context, g *generation, reply FinishedReply, err error) {
 	s.Metrics.RunningReplies.Dec()
-	s.Metrics.Replies.WithLabelValues(g.turn.Variant, string(reply.Status)).Inc()
+	s.Metrics.Replies.WithLabelValues(g.started.ModelVariant, string(reply.Status)).Inc()
 	attrs := []slog.Attr{
 		slog.String("chat_id", reply.ChatID.String()), slog.String("message_id", reply.MessageID.String()),
-		slog.String("status", string(reply.Status)), slog.String("model_variant", g.turn.Variant), slog.String("model", reply.Metadata.Model),
+		slog.String("status", string(reply.Status)), slog.String("model_variant", g.started.ModelVariant), slog.String("model", reply.Metadata.Model),
 		slog.Int64("duration_ms", time.Since(g.arrived).Milliseconds()), slog.Int("output_tokens", reply.Tokens),
 		slog.Int64("brief_version", g.receipt.BriefVersion), slog.Int("dropped_turns", g.receipt.DroppedTurns),
 	}

@@ -73,10 +73,10 @@ func (s *Service) saveOnce(ctx context.Context, g *generation, reply FinishedRep
 // terminalOfStored returns the terminal event of a reply whose row was not there to be saved: it was deleted, or another
 // server interrupted it because this one had not renewed its lease.
 func (s *Service) terminalOfStored(ctx context.Context, g *generation) (streaming.Terminal, error) {
-	stored, ok, err := s.Store.FindReply(ctx, g.user, g.turn.ChatID, g.turn.MessageID, 0)
+	stored, ok, err := s.Store.FindReply(ctx, g.user, g.started.ChatID, g.started.MessageID, 0)
 	switch {
 	case isChatGone(err) || err == nil && !ok:
-		return failed(g.turn.MessageID, deleted, 0), nil
+		return failed(g.started.MessageID, deleted, 0), nil
 	case err != nil:
 		return streaming.Terminal{}, err
 	}
