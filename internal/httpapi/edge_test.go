@@ -17,7 +17,7 @@ import (
 
 // shortTime is the timeout of everything at an edge. It is no measure of speed: what must end ends after it, what
 // must not end is over long before it is tried again.
-const shortTime = 2 * time.Second
+const shortTime = 5 * time.Second
 
 // edge is a harness that is attacked over sockets: the server is the one that the product runs, with short timeouts.
 type edge struct {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"flag"
 	"io"
 	"log/slog"
 	"net/http"
@@ -22,7 +23,11 @@ import (
 	"github.com/arcoscribe/throughline/internal/testkit"
 )
 
-func TestMain(m *testing.M) { testkit.Main(m) }
+// These tests mostly wait for timeouts, so more of them run at once than there are cores.
+func TestMain(m *testing.M) {
+	_ = flag.Set("test.parallel", "8") // -parallel on the command line still decides
+	testkit.Main(m)
+}
 
 var testSecret = []byte("a secret of at least thirty-two bytes, for tests")
 
@@ -191,28 +196,13 @@ func marshal(value any) string {
 // waitFor asks until something is so that gives no signal of its own.
 func (h *harness) waitFor(what string, holds func() bool) {
 	h.t.Helper()
-	deadline := time.After(10 * time.Second)
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	for !holds() {
-		select {
-		case <-tick.C:
-		case <-deadline:
-			h.t.Fatalf("waited in vain for %s", what)
-		}
-	}
+	testkit.Eventually(h.t, what, holds)
 }
 
 // waitForSave waits until one more reply is saved.
 func (h *harness) waitForSave() chat.FinishedReply {
 	h.t.Helper()
-	select {
-	case reply := <-h.store.saved:
-		return reply
-	case <-time.After(10 * time.Second):
-		h.t.Fatal("no reply was saved")
-		return chat.FinishedReply{}
-	}
+	return testkit.Receive(h.t, "a reply is saved", h.store.saved)
 }
 
 // places counts the user's open streams and running replies.

@@ -379,8 +379,13 @@ func TestAQuestionThatNobodyWaitsForIsGivenUp(t *testing.T) {
 	t.Parallel()
 	server := model(t, always(offline.Answer{Fault: offline.FaultStall}))
 	q := NewQuestions(embedder(t, server.BaseURL(), small, 0))
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
-	defer cancel()
+	ctx, leave := context.WithCancelCause(t.Context())
+	go func() {
+		defer leave(context.DeadlineExceeded)
+		if _, err := server.Await(ctx, func(offline.Request) bool { return true }); err != nil {
+			t.Errorf("it is never asked: %v", err)
+		}
+	}()
 	_, err := q.Embed(ctx, []string{"Where?"})
 	wantFault(t, err, fault.UpstreamTimeout)
 	if _, err := server.Await(t.Context(), func(r offline.Request) bool { return r.HungUp }); err != nil {

@@ -33,10 +33,10 @@ func TestOfflineFaults(t *testing.T) {
 		{name: "429, much later again", answer: offline.Answer{Fault: offline.Fault429, RetryAfter: "60"}, want: fault.UpstreamOverloaded, asked: 1},
 		{name: "500", answer: offline.Answer{Fault: offline.Fault500, RetryAfter: "0.01"}, want: fault.UpstreamFailed, asked: 3},
 		{name: "503", answer: offline.Answer{Fault: offline.Fault503, RetryAfter: "0.01"}, want: fault.UpstreamOverloaded, asked: 3},
-		{name: "stall before the headers", answer: offline.Answer{Fault: offline.FaultStall}, idle: 200 * time.Millisecond, want: fault.UpstreamTimeout, asked: 1},
-		{name: "hang before a word", answer: offline.Answer{Fault: offline.FaultHang}, idle: 300 * time.Millisecond, want: fault.UpstreamTimeout, asked: 1},
-		{name: "hang in the middle", answer: offline.Answer{Fault: offline.FaultHang, FaultAfter: 2}, idle: 500 * time.Millisecond, want: fault.UpstreamTimeout, text: "one two ", asked: 1},
-		{name: "hang after the last word", answer: offline.Answer{Fault: offline.FaultHang, FaultAfter: 9}, idle: 500 * time.Millisecond, want: fault.UpstreamTimeout, text: fourWords, asked: 1},
+		{name: "stall before the headers", answer: offline.Answer{Fault: offline.FaultStall}, idle: shortIdle, want: fault.UpstreamTimeout, asked: 1},
+		{name: "hang before a word", answer: offline.Answer{Fault: offline.FaultHang}, idle: shortIdle, want: fault.UpstreamTimeout, asked: 1},
+		{name: "hang in the middle", answer: offline.Answer{Fault: offline.FaultHang, FaultAfter: 2}, idle: shortIdle, want: fault.UpstreamTimeout, text: "one two ", asked: 1},
+		{name: "hang after the last word", answer: offline.Answer{Fault: offline.FaultHang, FaultAfter: 9}, idle: shortIdle, want: fault.UpstreamTimeout, text: fourWords, asked: 1},
 		{name: "reset before a word", answer: offline.Answer{Fault: offline.FaultCut}, want: fault.UpstreamFailed, asked: 1},
 		{name: "ended without a last event before a word", answer: offline.Answer{Fault: offline.FaultEndEarly}, want: fault.UpstreamFailed, asked: 1},
 		{name: "ended without a last event", answer: offline.Answer{Fault: offline.FaultEndEarly, FaultAfter: 3}, want: fault.UpstreamFailed, text: "one two three ", asked: 1},
@@ -336,6 +336,6 @@ func TestTrickleWithoutAnEventIsSilence(t *testing.T) {
 			}
 		}
 	})
-	got := read(t.Context(), client(t, server.url, 400*time.Millisecond), nil)
+	got := read(t.Context(), client(t, server.url, shortIdle), nil)
 	wantFault(t, got.err, fault.UpstreamTimeout)
 }

@@ -2,6 +2,7 @@ package llm
 
 import (
 	"context"
+	"flag"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -17,7 +18,14 @@ import (
 	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// These tests mostly wait for timeouts, so more of them run at once than there are cores.
+func TestMain(m *testing.M) {
+	_ = flag.Set("test.parallel", "8") // -parallel on the command line still decides
+	goleak.VerifyTestMain(m)
+}
+
+// shortIdle is how long tests wait for a model that has gone silent: longer than a busy machine takes to begin a call.
+const shortIdle = 5 * time.Second
 
 const fourWords = "one two three four"
 

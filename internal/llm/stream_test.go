@@ -245,8 +245,9 @@ func TestTextsOfAnOutput(t *testing.T) {
 	}
 }
 
-// A model that thinks for long sends comments, or nothing but its proxy does. It runs on a clock of its own.
-func TestCommentsAreNoSilence(t *testing.T) {
+// A model that thinks for long sends comments, or nothing but its proxy does, and a slow one sends pieces. Together they take
+// longer than the idle timeout, but no pause does. It runs on a clock of its own.
+func TestSlowModelIsNoSilentOne(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const idle = time.Minute
@@ -260,12 +261,17 @@ func TestCommentsAreNoSilence(t *testing.T) {
 				time.Sleep(idle - time.Second)
 				_, _ = io.WriteString(server, ": thinking\n\n") // the reader fails the test if it is gone
 			}
-			_, _ = io.WriteString(server, delta(`"a"`))
-			time.Sleep(idle + time.Second)
+			for range 20 {
+				_, _ = io.WriteString(server, delta(`"a"`))
+				time.Sleep(idle - time.Second)
+			}
+			time.Sleep(2 * time.Second)
 			_ = server.Close()
 		}()
-		if !s.Next() || s.Delta() != "a" {
-			t.Errorf("no text: %v", s.Err())
+		for n := range 20 {
+			if !s.Next() || s.Delta() != "a" {
+				t.Fatalf("no text after %d pieces: %v", n, s.Err())
+			}
 		}
 		if s.Next() {
 			t.Errorf("more text: %q", s.Delta())
@@ -275,16 +281,6 @@ func TestCommentsAreNoSilence(t *testing.T) {
 			t.Error(err)
 		}
 	})
-}
-
-// Together the pieces take longer than the idle timeout, but no pause does.
-func TestSlowModelIsNoSilentOne(t *testing.T) {
-	t.Parallel()
-	server := model(t, always(offline.Answer{Text: "a b c d e f g h i j k l", PieceDelay: 150 * time.Millisecond}))
-	got := read(t.Context(), client(t, server.BaseURL(), 1500*time.Millisecond), nil)
-	if got.err != nil || got.text != "a b c d e f g h i j k l" {
-		t.Errorf("%q, %v", got.text, got.err)
-	}
 }
 
 // Closing a stream early ends the call, so that the provider stops writing and billing.

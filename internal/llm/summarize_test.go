@@ -7,11 +7,11 @@ import (
 	"errors"
 	"net/http"
 	"testing"
-	"time"
 
 	"github.com/arcoscribe/throughline/internal/dev/offline"
 	"github.com/arcoscribe/throughline/internal/fault"
 	"github.com/arcoscribe/throughline/internal/memory/brief"
+	"github.com/arcoscribe/throughline/internal/testkit"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -137,9 +137,9 @@ func TestSummarizeFaults(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			server := model(t, always(c.answer))
-			deadline := 20 * time.Second
+			deadline := testkit.Patience
 			if c.want == fault.UpstreamTimeout {
-				deadline = 300 * time.Millisecond
+				deadline = shortIdle
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), deadline)
 			defer cancel()

@@ -222,7 +222,7 @@ func TestLateRecallKeepsItsConnection(t *testing.T) {
 	if _, err := tx.Exec(t.Context(), "lock table turn_index"); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	_, err = store.Matches(ctx, b.user, recall.Scope{ChatID: chatID}, [][]string{{"dentist"}})
 	if !errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil {

@@ -55,9 +55,8 @@ func TestSilentPostgresIsNotConnectedTo(t *testing.T) {
 		}
 	}
 	network.Heal()
-	if err := look(testkit.Patience); err != nil {
-		t.Errorf("afterwards: %v", err)
-	}
+	// A busy machine may need longer than connect_timeout.
+	testkit.Eventually(t, "it is connected to", func() bool { return look(testkit.Patience) == nil })
 }
 
 func TestTimeoutsOfAConnection(t *testing.T) {

@@ -118,7 +118,7 @@ func TestEmbedderFailsTheLookup(t *testing.T) {
 			if t.Cleanup(embedder.Close); handler == nil {
 				embedder.Close()
 			}
-			r := newRig(t, nil, smallMemory.and(env{"EMBEDDING_MODEL": "an-embedder", "EMBEDDING_BASE_URL": embedder.URL + "/v1", "RECALL_DEADLINE": "2s"}))
+			r := newRig(t, nil, smallMemory.and(env{"EMBEDDING_MODEL": "an-embedder", "EMBEDDING_BASE_URL": embedder.URL + "/v1", "RECALL_DEADLINE": "10s"}))
 			chatID := r.tellAndForget(oldFact)
 			if said := r.Say(chatID, oldQuestion); r.howRecalled(said.MessageID) != "words" || !strings.Contains(said.Text, "Okonkwo") {
 				t.Errorf("by words: %s, %q", r.howRecalled(said.MessageID), said.Text)

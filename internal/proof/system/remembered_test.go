@@ -161,7 +161,7 @@ func TestEmbedderFailsTheLookupOfMemories(t *testing.T) {
 			if handler == nil {
 				embedder.Close()
 			}
-			r := newRig(t, nil, longTerm.and(env{"EMBEDDING_MODEL": "an-embedder", "EMBEDDING_BASE_URL": embedder.URL + "/v1", "RECALL_DEADLINE": "2s"}))
+			r := newRig(t, nil, longTerm.and(env{"EMBEDDING_MODEL": "an-embedder", "EMBEDDING_BASE_URL": embedder.URL + "/v1", "RECALL_DEADLINE": "10s"}))
 			r.remembers(keptFact)
 			said := r.Say("", keptQuestion)
 			if failure, shown := r.howRemembered(said.MessageID); failure != "" || shown != 1 {

@@ -27,7 +27,7 @@ func TestStopWithRunningStreams(t *testing.T) {
 			gate = never
 		}
 		return offline.Answer{Text: "one two three four", Gate: gate, GateAfter: 2}
-	}, env{"DRAIN_TIMEOUT": "2s"})
+	}, env{"DRAIN_TIMEOUT": "10s"}) // long enough for a busy machine to end the short ones
 	const streams = 30
 	open := make([]*testkit.Stream, streams)
 	for i := range open {

@@ -225,8 +225,10 @@ await run({
     await eventually(async () => assert.equal(await remembering.isChecked(), false));
     await remembering.click();
     await tab.getByText('What you say of yourself is read').waitFor();
-    const { enabled, excluded, time_zone } = await call('GET', '/v1/memories/settings');
-    assert.deepEqual({ enabled, excluded, time_zone }, { enabled: true, excluded: ['my divorce', 'my knee'], time_zone: 'Europe/Berlin' });
+    await eventually(async () => {
+      const { enabled, excluded, time_zone } = await call('GET', '/v1/memories/settings');
+      assert.deepEqual({ enabled, excluded, time_zone }, { enabled: true, excluded: ['my divorce', 'my knee'], time_zone: 'Europe/Berlin' });
+    });
   },
 
   async 'takes everything along, forgets it, and brings it back'() {

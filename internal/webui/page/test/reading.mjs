@@ -80,8 +80,8 @@ await run({
     const light = await ground();
     await tab.getByRole('button', { name: 'Theme: system' }).click();
     await tab.getByRole('button', { name: 'Theme: light' }).click();
+    await eventually(async () => assert.notEqual(await ground(), light));
     const dark = await ground();
-    assert.notEqual(dark, light);
     await tab.reload();
     await tab.getByRole('button', { name: 'Theme: dark' }).waitFor();
     await eventually(async () => assert.equal(await ground(), dark));

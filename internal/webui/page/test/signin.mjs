@@ -76,7 +76,7 @@ await run({
   async 'signing out ends the session there, and leaves nothing here'() {
     await tab.getByRole('button', { name: /Sign out, ada@example\.com/ }).click();
     await tab.getByLabel('Email').waitFor();
-    assert.equal((await stage('/state')).sessions, 0);
+    await eventually(async () => assert.equal((await stage('/state')).sessions, 0));
     await eventually(async () => assert.deepEqual(await stored(), []));
   },
 

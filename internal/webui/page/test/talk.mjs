@@ -122,8 +122,11 @@ await run({
     await reply.getByRole('button', { name: 'Copy' }).click();
     await tab.getByText('Copied.').waitFor({ state: 'attached' });
     await eventually(async () => assert.match(await tab.evaluate(() => navigator.clipboard.readText()), /^A bow needs \*\*rosin\*\*/));
-    const { messages } = await call('GET', `/v1/chats/${chat.split('/').at(-1)}/messages`);
-    assert.deepEqual([messages.at(-1).rating, messages.at(-1).pinned], [1, true]);
+    let messages;
+    await eventually(async () => {
+      ({ messages } = await call('GET', `/v1/chats/${chat.split('/').at(-1)}/messages`));
+      assert.deepEqual([messages.at(-1).rating, messages.at(-1).pinned], [1, true]);
+    });
     await eventually(async () => assert.equal(await reply.getByRole('link', { name: 'Why it said that' }).getAttribute('href'), `${chat}/memory?why=${messages.at(-1).id}`));
 
     await reply.getByRole('button', { name: 'Delete' }).click();
@@ -190,7 +193,7 @@ await run({
     await tab.getByRole('switch', { name: 'Temporary chat' }).check();
     await say(tab, 'This stays between us.');
     await tab.waitForURL(/\/app\/chats\/[0-9a-f-]{36}$/);
-    await tab.getByText('temporary', { exact: true }).waitFor();
+    await tab.locator('.badge', { hasText: 'temporary' }).waitFor();
     const { remember } = await call('GET', `/v1/chats/${tab.url().split('/').at(-1)}`);
     assert.equal(remember, false);
   },
@@ -245,8 +248,7 @@ await run({
     await eventually(async () => assert.equal(await asked(tab).filter({ hasText: 'Rather not' }).count(), 0));
     await say(tab, 'Sent from a tunnel');
     await tab.getByText('What you write is kept').waitFor();
-    const kept = await tab.evaluate(() => Object.keys(localStorage).filter((key) => key.includes('.turn.')).length);
-    assert.equal(kept, 1);
+    await eventually(async () => assert.equal(await tab.evaluate(() => Object.keys(localStorage).filter((key) => key.includes('.turn.')).length), 1));
     await stage('/start');
     await tab.reload();
     await reads(asked(tab).last(), 'Sent from a tunnel');

@@ -59,8 +59,10 @@ await run({
     await isAccessible(tab, 'a topic that is changed');
     await item('Bows').getByRole('button', { name: 'Save' }).click();
     await item('Bows & hair').getByText('shopping').waitFor();
-    const changed = (await topics()).find(({ title }) => title === 'Bows & hair');
-    assert.deepEqual([changed.tags, changed.importance], [['cello', 'shopping'], 0.6]);
+    await eventually(async () => {
+      const changed = (await topics()).find(({ title }) => title === 'Bows & hair');
+      assert.deepEqual([changed?.tags, changed?.importance], [['cello', 'shopping'], 0.6]);
+    });
     await tab.getByRole('row', { name: 'hair' }).getByText('0.30').waitFor();
   },
 
