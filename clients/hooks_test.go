@@ -77,13 +77,13 @@ func TestHooks(t *testing.T) {
 			s.runInBrowser("testdata/hooks-app.js", aliases)
 			h := hooks{recipe{newRigWith(t, env{"LONG_TERM_MEMORY": "true"}, s.origin), s}}
 			for name, test := range map[string]func(hooks){
-				"begins a chat and goes on":                    hooks.begins,
-				"sends before the chat is open":                hooks.sendsAtOnce,
-				"shows a reply that another device asked for":  hooks.watches,
-				"comes back to a reply after it was unmounted": hooks.comesBack,
-				"tries a failed message again":                 hooks.triesAgain,
-				"tries a failed message again after a restart": hooks.triesAgainAfterRestart,
-				"tries again what failed before it began":      hooks.triesOverloadedAgain,
+				"begins a chat and goes on":                     hooks.begins,
+				"sends before the chat is open":                 hooks.sendsAtOnce,
+				"shows a reply that another device asked for":   hooks.watches,
+				"comes back to a reply after it was unmounted":  hooks.comesBack,
+				"tries a failed message again":                  hooks.triesAgain,
+				"tries a failed message again after a restart":  hooks.triesAgainAfterRestart,
+				"tries again what failed before it began":       hooks.triesOverloadedAgain,
 				"stops a reply":                                 hooks.stops,
 				"drops what cannot be sent":                     hooks.drops,
 				"reads older messages, and what others wrote":   hooks.reads,
