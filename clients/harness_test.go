@@ -185,7 +185,7 @@ func (r *rig) runNode(script string, more env) string {
 	r.t.Helper()
 	variables := env{"BASE_URL": r.here.base, "OTHER_URL": r.there.base, "TOKEN": r.token}
 	maps.Copy(variables, more)
-	ctx, cancel := context.WithTimeout(r.t.Context(), testkit.Patience)
+	ctx, cancel := context.WithTimeout(r.t.Context(), 8*testkit.Patience) // a script waits many times
 	defer cancel()
 	command := nodeCommand(ctx, variables, script)
 	out, err := command.CombinedOutput()

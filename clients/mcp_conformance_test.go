@@ -22,7 +22,7 @@ func TestConformance(t *testing.T) {
 	t.Parallel()
 	requireTools(t, notApplicable)
 	r := newRig(t)
-	ctx, cancel := context.WithTimeout(t.Context(), testkit.Patience)
+	ctx, cancel := context.WithTimeout(t.Context(), 8*testkit.Patience) // it waits many times
 	defer cancel()
 	address := strings.Replace(signedIn(t, r.here.base, r.token), "127.0.0.1", "localhost", 1)
 	command := nodeCommand(ctx, nil, suite, "server", "--url", address+"/mcp", "--suite", "all", "--expected-failures", notApplicable)

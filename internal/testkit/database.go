@@ -8,15 +8,11 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/arcoscribe/throughline/internal/dev/localpg"
 )
-
-// databaseTimeout bounds the dropping of one database.
-const databaseTimeout = time.Minute
 
 // Database is a test's own database. No password is needed.
 type Database struct {
@@ -65,7 +61,7 @@ func newDatabase(t testing.TB, from template) Database {
 	}
 	t.Cleanup(func() {
 		// The test's own context is over.
-		ctx, cancel := context.WithTimeout(context.Background(), databaseTimeout)
+		ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 		defer cancel()
 		if err := execute(ctx, admin, "drop database if exists "+database.Name+" with (force)"); err != nil {
 			t.Errorf("testkit: %v", err)

@@ -31,8 +31,6 @@ const PoolSize = 10
 const (
 	// poolerTries: another program may take a free port between our choice and the start.
 	poolerTries = 3
-	// poolerPatience bounds the start of a pooler.
-	poolerPatience = 10 * time.Second
 	// poolMark is the parameter of a DSN that marks a pooler on another port than Supabase's.
 	poolMark = "pgbouncer"
 )
@@ -119,7 +117,7 @@ func tryPooler(ctx context.Context, program string, server *url.URL, runAs *sysc
 // awaitStart waits until the pooler answers. From version 1.21 on it can keep named statements for its clients; ours
 // must not.
 func (p *Pooler) awaitStart(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, poolerPatience)
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	for {
 		if _, err := p.command(ctx, "show version"); err == nil {

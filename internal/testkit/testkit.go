@@ -31,8 +31,8 @@ import (
 // PostgresEnv names the cluster that tests use, as its superuser's DSN. Unset, they start their own.
 const PostgresEnv = "THROUGHLINE_TEST_POSTGRES"
 
-// startTimeout bounds the start of a cluster on a machine that is busy compiling.
-const startTimeout = 2 * time.Minute
+// startTimeout bounds the start of a cluster or a pooler, and the making and the dropping of a database.
+const startTimeout = Patience
 
 // folderPrefix begins the names of the clusters' folders in the system's folder for temporary files.
 const folderPrefix = "throughline-pg-"

@@ -21,7 +21,7 @@ async function cue(name) {
 }
 
 async function until(what, holds) {
-  const deadline = Date.now() + 30_000;
+  const deadline = Date.now() + 120_000;
   while (!holds()) {
     assert.ok(Date.now() < deadline, `in vain: ${what}`);
     await new Promise((resolve) => setTimeout(resolve, 5));

@@ -15,7 +15,7 @@ import (
 )
 
 // startWithin bounds a start on a machine that is busy.
-const startWithin = time.Minute
+const startWithin = 4 * time.Minute
 
 // Build compiles the program from the module in the folder source into a file.
 func Build(ctx context.Context, source, into string) error {

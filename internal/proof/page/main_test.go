@@ -108,7 +108,7 @@ const scripts = "../../webui/page"
 // test with the script's output when the script fails.
 func (r *rig) inBrowser(script string, more env) {
 	r.t.Helper()
-	ctx, cancel := context.WithTimeout(r.t.Context(), 3*testkit.Patience) // a script waits many times, a minute each at most
+	ctx, cancel := context.WithTimeout(r.t.Context(), 8*testkit.Patience) // a script waits many times
 	defer cancel()
 	command := exec.CommandContext(ctx, "node", filepath.Join("test", script))
 	command.Dir = scripts
