@@ -28,6 +28,7 @@ import (
 type options struct {
 	rounds     int
 	quietEvery int
+	within     time.Duration // what is promised: from the restart until nothing is left of the crash
 	seed       uint64
 	source     string // the module's folder
 	keep       bool   // logs and database after a violation
@@ -43,6 +44,7 @@ func parse(args []string, usage io.Writer) (options, error) {
 	flags.SetOutput(usage)
 	flags.IntVar(&o.rounds, "rounds", 20, "how often to kill")
 	flags.IntVar(&o.quietEvery, "quiet-every", 10, "after how many rounds to wait for quiet")
+	flags.DurationVar(&o.within, "within", time.Minute, "how long a recovery may take")
 	flags.Uint64Var(&o.seed, "seed", 0, "what chance goes by; 0 takes any")
 	flags.StringVar(&o.source, "source", ".", "the module's folder")
 	flags.BoolVar(&o.keep, "keep", true, "keep logs and database after a violation")

@@ -21,8 +21,6 @@ const (
 	longestDown = 300 * time.Millisecond
 	// crashEvery is how often Postgres crashes, in rounds.
 	crashEvery = 10
-	// recoverWithin is what is promised: from the restart until nothing is left of the crash.
-	recoverWithin = time.Minute
 	// lookEvery is the pause between two checks of a system that recovers.
 	lookEvery = 200 * time.Millisecond
 	// duplicates are chats whose folds, extractions and topics are enqueued twice more in a round.
@@ -62,7 +60,7 @@ func (h *harness) leg(ctx context.Context, first, last int) error {
 	}
 	restarted := time.Now()
 	stop()
-	giveUp := time.AfterFunc(recoverWithin, hangUp)
+	giveUp := time.AfterFunc(h.within, hangUp)
 	defer giveUp.Stop()
 	wait.Wait()
 	if err := h.quiet(ctx, restarted); err != nil {
@@ -198,7 +196,7 @@ func (h *harness) report(found []violation) error {
 func (h *harness) quiet(ctx context.Context, restarted time.Time) error {
 	for _, t := range h.talkers {
 		if t.waits() {
-			return h.report(watchedBroken("talk", fmt.Sprintf("user %s got no answer within %s", t.user, recoverWithin)))
+			return h.report(watchedBroken("talk", fmt.Sprintf("user %s got no answer within %s", t.user, h.within)))
 		}
 	}
 	if err := h.untilQuiet(ctx, restarted); err != nil {
@@ -227,7 +225,7 @@ func (h *harness) untilQuiet(ctx context.Context, restarted time.Time) error {
 			return err
 		case len(found) == 0:
 			return nil
-		case time.Since(restarted) > recoverWithin:
+		case time.Since(restarted) > h.within:
 			return h.report(found)
 		}
 		_ = kit.Sleep(ctx, lookEvery)
@@ -250,7 +248,7 @@ func (h *harness) ready(ctx context.Context) error {
 
 // greet sends one more message in every chat, and checks what the model was shown with it.
 func (h *harness) greet(ctx context.Context) error {
-	greeting, cancel := context.WithTimeout(ctx, recoverWithin)
+	greeting, cancel := context.WithTimeout(ctx, h.within)
 	defer cancel()
 	said := make([][]*message, len(h.talkers))
 	var wait sync.WaitGroup
