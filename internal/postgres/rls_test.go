@@ -163,10 +163,11 @@ func TestNoRoleOrClaimsAreLeftBehind(t *testing.T) {
 		}
 	}
 	var all sync.WaitGroup
+	each := races(t, 5000) / 16
 	for worker := range 16 {
 		random := rand.New(rand.NewPCG(1, uint64(worker)))
 		all.Go(func() {
-			for range (5000 + 15) / 16 {
+			for range each {
 				who := users[random.IntN(len(users))]
 				ctx, cancel := context.WithCancel(t.Context())
 				if random.IntN(3) == 0 {
@@ -239,11 +240,12 @@ func TestRandomCrossTenantRequests(t *testing.T) {
 	}
 	before := ask[string](b, "select md5(string_agg(m::text, '' order by id)) from messages m")
 	failed := make([]error, 8)
+	each := races(t, 10_000) / len(failed)
 	var all sync.WaitGroup
 	for worker := range failed {
 		random := rand.New(rand.NewPCG(2, uint64(worker)))
 		all.Go(func() {
-			for range 10_000 / len(failed) {
+			for range each {
 				a := random.IntN(len(users))
 				z := (a + 1 + random.IntN(len(users)-1)) % len(users)
 				failed[worker] = errors.Join(failed[worker], b.trespass(random, users[a], chats[z]))
