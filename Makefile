@@ -31,9 +31,8 @@ test: ## set up what is missing, then the tests: Go with -race, pgTAP, the clien
 	@scripts/setup test
 	@scripts/test
 
-lint: ## check formatting, vet, golangci-lint with the architecture's arrows, generated queries, known vulnerabilities
+lint: ## check formatting, golangci-lint with vet and the architecture's arrows, generated queries, known vulnerabilities
 	@unformatted=$$(gofmt -l $(GO_FILES)); test -z "$$unformatted" || { echo "not gofmt-clean (make fmt): $$unformatted" >&2; exit 1; }
-	go vet ./...
 	$(TOOL) golangci-lint run
 	$(TOOL) sqlc diff -f sql/sqlc.yaml
 	scripts/vulncheck

@@ -21,7 +21,7 @@ import (
 )
 
 // actAsProgram makes the test's own binary the program, so that tests start real processes of the very
-// code they were built from, with the race detector in them.
+// code they were built from.
 const actAsProgram = "THROUGHLINE_TEST_ACT_AS_PROGRAM"
 
 func TestMain(m *testing.M) {
