@@ -9,6 +9,7 @@ package clients_test
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"maps"
@@ -119,7 +120,7 @@ func startReplica(t *testing.T, settings env) *replica {
 		return <-done
 	})
 	t.Cleanup(func() {
-		if err := n.stop(); err != nil {
+		if err := n.stop(); err != nil && !errors.Is(err, context.DeadlineExceeded) { // a busy machine may stop late
 			t.Errorf("run: %v", err)
 		}
 		if t.Failed() && testing.Verbose() {
