@@ -67,12 +67,13 @@ func warm(ctx context.Context, conn *pgx.Conn, runs int) error {
 
 // runTurnsOfNobody runs the statements of turns of a user and a chat that do not exist, and rolls them back.
 func runTurnsOfNobody(ctx context.Context, conn *pgx.Conn, runs int) error {
-	tx, err := conn.Begin(ctx)
-	if err != nil {
-		return err
-	}
+	begin := &pgx.Batch{}
+	begin.BeginTx(pgx.TxOptions{}) // in a batch, as a save does
+	queueExec(begin, queries.LimitStatements, longestWarmStatement)
+	sent := conn.SendBatch(ctx, begin)
+	tx := sent.Tx()
 	defer func() { _ = tx.Rollback(ctx) }() // a connection that fails here is closed
-	if err := dbsqlc.New(tx).LimitStatements(ctx, longestWarmStatement); err != nil {
+	if err := sent.Close(); err != nil {
 		return err
 	}
 	for range runs {
