@@ -80,7 +80,7 @@ func OpenForTurns(ctx context.Context, dsn string, maxConns int) (pool *pgxpool.
 		return nil, false, err
 	}
 	if !strings.Contains(dsn, "pool_min_conns") {
-		config.MinConns = turnsAtOnce(config.MaxConns)
+		config.MinConns = keptOpen(config.MaxConns)
 	}
 	if config.MinConns > 0 {
 		keepWarm(config, transactionPooler)

@@ -15,11 +15,15 @@ import (
 // The first turn on a new connection costs Postgres ten times what a later one does: it loads what it knows of tables,
 // policies and triggers, and parses and plans every statement. When many turns begin at once, the pool would open a
 // connection for each, and all would wait for that. So a pool for turns keeps some connections open, each has run the
-// statements of a turn before it is used, and no more turns than that are written at once.
+// statements of a turn before it is used, and turns leave the rest of the pool to what must not wait for them: readers, the
+// recorder, leases, jobs.
 
-// turnsAtOnce is how many transactions of turns run at once in a pool, and how many connections it keeps open for them.
-// The rest are for what must not wait for turns: readers, the recorder, leases, jobs.
-func turnsAtOnce(maxConns int32) int32 { return max(1, maxConns/3) }
+// keptOpen is how many connections a pool for turns keeps open.
+func keptOpen(maxConns int32) int32 { return max(1, maxConns/3) }
+
+// turnsAtOnce is how many transactions of turns run at once in a pool: more than one user may have streams, so that the
+// turns of one whose chat is locked do not keep the others waiting.
+func turnsAtOnce(maxConns int32) int32 { return max(1, maxConns/2) }
 
 const (
 	// Postgres plans a statement for its values five times before it may keep one plan for all values.

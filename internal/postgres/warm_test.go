@@ -81,6 +81,36 @@ func TestPoolForTurnsKeepsAThirdOpen(t *testing.T) {
 	}
 }
 
+// As many turns as a user may have streams wait for a locked chat, and a turn of another chat does not wait for them.
+func TestTurnsOfALockedChatLeaveRoom(t *testing.T) {
+	t.Parallel()
+	const streams = 8 // config's default
+	b := newBed(t)
+	locked, free := b.newChat(1), b.newChat(1)
+	pool := openForTurns(t, b.db.Direct(), 24) // app's default
+	turns := NewTurns(pool, memory.DefaultLimits(), b.turns.enqueue)
+	lock := b.begin()
+	mustExec(t, lock, "select from chats where id = $1 for update", locked)
+	var waiting sync.WaitGroup
+	for range streams {
+		waiting.Go(func() {
+			if _, err := turns.StartTurn(t.Context(), b.user, turnIn(locked, "Hello?")); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	testkit.Eventually(t, "all of them wait for the lock", func() bool {
+		return testkit.Ask[int](t, b.pool, "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'") == streams
+	})
+	if started, err := turns.StartTurn(t.Context(), b.user, turnIn(free, "Hello?")); err != nil || !started.Started {
+		t.Errorf("started: %+v, %v", started, err)
+	}
+	if err := lock.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	waiting.Wait()
+}
+
 // What keeps statements from being run on a new connection does not keep the connection from being used.
 func TestConnectionsThatCannotBeWarmedAreUsed(t *testing.T) {
 	t.Parallel()
