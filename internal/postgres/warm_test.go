@@ -138,6 +138,7 @@ func TestConnectionsThatCannotBeWarmedAreUsed(t *testing.T) {
 		testkit.Eventually(t, "the pool has tried to open its connections", func() bool {
 			return pool.Stat().NewConnsCount() >= 4 && pool.Stat().ConstructingConns() == 0
 		})
+		testkit.Eventually(t, "those that Postgres refused are gone", func() bool { return pool.Ping(t.Context()) == nil })
 		b.turnOver(pool, turnIn(chatID, "Hello?"))
 	})
 	t.Run("through a transaction pooler", func(t *testing.T) {

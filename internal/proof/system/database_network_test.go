@@ -46,7 +46,7 @@ func newNetworkRig(t *testing.T, script testkit.Script, change env) *networkRig 
 	r.newUser()
 	// Without any pooler: the fault is between the server and Postgres itself.
 	network := testkit.NewProxy(t, testkit.HostOf(r.db.Direct()))
-	r.env["DATABASE_URL"] = network.DSN(r.db.Direct())
+	r.env["DATABASE_URL"] = network.DSN(r.db.Direct()) + cold
 	r.env["DATABASE_DIRECT_URL"] = r.env["DATABASE_URL"]
 	r.pool = testkit.NewPool(t, r.db.Direct())
 	return &networkRig{rig: r, network: network}
@@ -54,7 +54,7 @@ func newNetworkRig(t *testing.T, script testkit.Script, change env) *networkRig 
 
 // direct returns the configuration of a server that connects directly.
 func (r *networkRig) direct() env {
-	return env{"DATABASE_URL": r.db.Direct(), "DATABASE_DIRECT_URL": r.db.Direct()}
+	return env{"DATABASE_URL": r.db.Direct() + cold, "DATABASE_DIRECT_URL": r.db.Direct() + cold}
 }
 
 // forEachOutage runs a test once per outage, at the same time.

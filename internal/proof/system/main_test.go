@@ -82,11 +82,13 @@ func newRigOn(t *testing.T, db testkit.Database, script testkit.Script, change e
 	return r
 }
 
+// cold keeps a server from opening connections at its start: most servers here live for a few turns.
+const cold = "&pool_min_conns=0"
+
 // newStoppedRig is a rig without an app and without a user.
 func newStoppedRig(t *testing.T, db testkit.Database, script testkit.Script, change env) *rig {
 	t.Helper()
 	model := testkit.NewModel(t, script)
-	const cold = "&pool_min_conns=0" // most servers here live for a few turns
 	r := &rig{t: t, db: db, model: model, pool: testkit.NewPool(t, db.DSN), env: env{
 		"DATABASE_URL": db.DSN + cold, "DATABASE_DIRECT_URL": db.Direct() + cold, "HTTP_ADDR": "127.0.0.1:0", "SUPABASE_JWT_SECRET": testkit.JWTSecret,
 		"OPENAI_API_KEY": "offline", "OPENAI_BASE_URL": model.BaseURL(), "EMBEDDING_MODEL": "none", "TOPICS": "off", "LONG_TERM_MEMORY": "false", "LOG_LEVEL": "debug", "DRAIN_TIMEOUT": "5s",
