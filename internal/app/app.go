@@ -13,6 +13,7 @@ import (
 	"net"
 	"net/http"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"sync/atomic"
 	"syscall"
@@ -86,6 +87,7 @@ type Doubles struct {
 // address is taken or a value is wrong. Only tests pass doubles, and at most one.
 func New(ctx context.Context, cfg config.Config, role Role, logger *slog.Logger, doubles ...Doubles) (*App, error) {
 	a := &App{config: cfg, role: role, logger: logger, metrics: metrics.New()}
+	debug.SetGCPercent(cfg.GCPercent)
 	a.metrics.ReportBuild(Version, revision, runtime.Version())
 	for _, d := range doubles {
 		a.doubles = d

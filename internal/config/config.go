@@ -97,6 +97,9 @@ type Config struct {
 	// Warnings are settings that have no effect: misspelt ones, and those that others overrule.
 	Warnings []string
 
+	// GCPercent is the argument of debug.SetGCPercent: how far the heap may grow between garbage collections.
+	GCPercent int
+
 	LogLevel slog.Level
 	// LogText chooses slog's text format instead of JSON.
 	LogText bool
@@ -196,6 +199,7 @@ func Parse(lookup func(string) (string, bool), dev bool) (Config, error) {
 		ServerURL:           strings.TrimRight(r.url("THROUGHLINE_URL"), "/"),
 		AccessToken:         r.text("THROUGHLINE_TOKEN", ""),
 		DevPostgresPort:     r.number("DEV_POSTGRES_PORT", 54390, 1, 65535),
+		GCPercent:           r.gcPercent("GOGC", 50),
 		LogLevel:            r.level("LOG_LEVEL"),
 		LogText:             r.oneOf("LOG_FORMAT", inDev(dev, "text", "json"), "json", "text") == "text",
 	}

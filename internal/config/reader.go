@@ -76,6 +76,17 @@ func (r *reader) positive(name string, fallback int) int {
 // orOff reads a number of which 0 turns something off.
 func (r *reader) orOff(name string, fallback int) int { return r.number(name, fallback, 0, maxNumber) }
 
+// gcPercent reads what Go's runtime reads under this name.
+func (r *reader) gcPercent(name string, fallback int) int {
+	return readValue(r, name, fallback, `must be a positive whole number, or "off"`, func(text string) (int, bool) {
+		if text == "off" {
+			return -1, true
+		}
+		percent, err := strconv.Atoi(text)
+		return percent, err == nil && percent > 0 && percent <= maxNumber
+	})
+}
+
 func (r *reader) duration(name string, fallback time.Duration) time.Duration {
 	return readValue(r, name, fallback, `must be a positive duration, such as "60s" or "10m"`, func(text string) (time.Duration, bool) {
 		duration, err := time.ParseDuration(text)
