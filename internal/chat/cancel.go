@@ -59,9 +59,4 @@ func (s *Service) cancelElsewhere(ctx context.Context, user auth.Principal, stor
 }
 
 // CancelsRequested notifies the service that Postgres may hold new requests to cancel a reply.
-func (s *Service) CancelsRequested() {
-	select {
-	case s.cancelHint <- struct{}{}:
-	default: // the requests are about to be read already
-	}
-}
+func (s *Service) CancelsRequested() { notify(s.cancelHint) }

@@ -12,7 +12,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// How often a follower reads without a notification: while notifications come, only for those that were lost.
+// How often a follower reads without a notification: while notifications come, only for those that were lost. The second
+// look comes soon: the first may have been too early, and the reply's server not have known yet that somebody reads.
 const (
 	pollWhileListening = time.Second
 	pollOtherwise      = 100 * time.Millisecond
@@ -31,8 +32,9 @@ type follower struct {
 	wake   chan struct{}
 	cancel context.CancelFunc
 
-	chars   int // characters read; only the follower's goroutine uses it
-	readers int // guarded by Service.mu
+	chars     int  // characters read; only the follower's goroutine uses it
+	readers   int  // guarded by Service.mu, as is the next
+	announced bool // to other servers, or about to be
 }
 
 // joinFollower adds a reader to the follower of a running reply, and starts it for the first one. The caller calls
@@ -53,6 +55,7 @@ func (s *Service) joinFollower(user auth.Principal, stored StoredReply) *followe
 		s.followers[stored.MessageID] = f
 		s.Metrics.FollowedReplies.Inc()
 		s.following.Go(func() { s.follow(ctx, f) })
+		notify(s.newFollower)
 	}
 	f.readers++
 	return f
@@ -85,7 +88,7 @@ func (s *Service) follow(ctx context.Context, f *follower) {
 		s.endFollower(f)
 	}()
 	lastRead := time.Now()
-	for {
+	for first := true; ; first = false {
 		ended, err := s.readMore(ctx, f)
 		if ended {
 			return
@@ -102,13 +105,13 @@ func (s *Service) follow(ctx context.Context, f *follower) {
 			f.relay.Break()
 			return
 		case <-f.wake:
-		case <-time.After(s.pollInterval(err)):
+		case <-time.After(s.pollInterval(first, err)):
 		}
 	}
 }
 
-func (s *Service) pollInterval(err error) time.Duration {
-	if err == nil && !s.listening.Load() {
+func (s *Service) pollInterval(first bool, err error) time.Duration {
+	if err == nil && (first || !s.listening.Load()) {
 		return pollOtherwise
 	}
 	return pollWhileListening
@@ -153,27 +156,29 @@ func (s *Service) RepliesChanged(messageIDs ...uuid.UUID) {
 	defer s.mu.Unlock()
 	for _, id := range messageIDs {
 		if f := s.followers[id]; f != nil {
-			f.readSoon()
+			notify(f.wake)
 		}
 	}
 	if len(messageIDs) > 0 {
 		return
 	}
 	for _, f := range s.followers {
-		f.readSoon()
+		notify(f.wake)
 	}
 }
 
-func (f *follower) readSoon() {
+// notify wakes the one goroutine that receives from a channel with room for one; if it is about to wake, once is enough.
+func notify(wake chan<- struct{}) {
 	select {
-	case f.wake <- struct{}{}:
-	default: // it is about to read already
+	case wake <- struct{}{}:
+	default:
 	}
 }
 
 // Listening sets whether notifications come. Until then the service polls.
 func (s *Service) Listening(now bool) {
 	s.listening.Store(now)
+	s.recorder.readers.hear(time.Now(), now)
 	s.Metrics.Listening.Set(0)
 	if now {
 		s.Metrics.Listening.Set(1)

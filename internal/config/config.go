@@ -193,7 +193,7 @@ func Parse(lookup func(string) (string, bool), dev bool) (Config, error) {
 		MessagesPerMinute:   r.orOff("RATE_LIMIT_MESSAGES_PER_MINUTE", inDev(dev, 1200, 60)),
 		MaxStreamsPerUser:   r.orOff("MAX_STREAMS_PER_USER", 8),
 		DrainTimeout:        r.duration("DRAIN_TIMEOUT", 15*time.Second),
-		RecordInterval:      r.duration("RECORD_INTERVAL", 100*time.Millisecond),
+		RecordInterval:      r.duration("RECORD_INTERVAL", 250*time.Millisecond),
 		ExpiredChatDays:     r.orOff("EXPIRED_CHAT_RETENTION_DAYS", 30),
 		AutoPruneDays:       r.orOff("AUTO_PRUNE_DAYS", 0),
 		ServerURL:           strings.TrimRight(r.url("THROUGHLINE_URL"), "/"),

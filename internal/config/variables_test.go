@@ -227,7 +227,7 @@ func variables(t *testing.T) []variable {
 		devDefault(1200, countOrOff("RATE_LIMIT_MESSAGES_PER_MINUTE", 60, func(c Config) any { return c.MessagesPerMinute })),
 		countOrOff("MAX_STREAMS_PER_USER", 8, func(c Config) any { return c.MaxStreamsPerUser }),
 		duration("DRAIN_TIMEOUT", 15*time.Second, func(c Config) any { return c.DrainTimeout }),
-		duration("RECORD_INTERVAL", 100*time.Millisecond, func(c Config) any { return c.RecordInterval }),
+		duration("RECORD_INTERVAL", 250*time.Millisecond, func(c Config) any { return c.RecordInterval }),
 		{name: "GOGC", field: func(c Config) any { return c.GCPercent }, fallback: 50,
 			good: []accepted{{"100", 100}, {"1", 1}, {"off", -1}}, bad: []string{"0", "-1", "100%", "OFF"}},
 		{name: "LOG_LEVEL", field: func(c Config) any { return c.LogLevel }, fallback: slog.LevelInfo,

@@ -19,7 +19,7 @@ import (
 const idsPerNotification = 200
 
 // RecordDeltas is one batch: one round trip and one transaction.
-func (t *Turns) RecordDeltas(ctx context.Context, deltas []chat.Delta, ended []uuid.UUID) error {
+func (t *Turns) RecordDeltas(ctx context.Context, deltas []chat.Delta, ended, read []uuid.UUID) error {
 	var params dbsqlc.InsertDeltasParams
 	for _, delta := range deltas {
 		params.MessageIds = append(params.MessageIds, delta.MessageID)
@@ -34,18 +34,23 @@ func (t *Turns) RecordDeltas(ctx context.Context, deltas []chat.Delta, ended []u
 		if len(ended) > 0 {
 			queueExec(batch, queries.DeleteSpentDeltas, ended)
 		}
-		queueNotifications(batch, slices.Concat(ended, params.MessageIds))
+		queueNotifications(batch, channelReplies, read)
 	}))
 }
 
-// queueNotifications notifies all servers that these replies have changed.
-func queueNotifications(batch *pgx.Batch, messageIDs []uuid.UUID) {
+// AnnounceReaders notifies all servers that these replies are read on this one.
+func (t *Turns) AnnounceReaders(ctx context.Context, messageIDs []uuid.UUID) error {
+	return failed("announce readers", send(ctx, t.pool, func(batch *pgx.Batch) { queueNotifications(batch, channelReaders, messageIDs) }))
+}
+
+// queueNotifications notifies all servers of these replies.
+func queueNotifications(batch *pgx.Batch, channel string, messageIDs []uuid.UUID) {
 	for some := range slices.Chunk(messageIDs, idsPerNotification) {
 		payload := make([]string, len(some))
 		for i, id := range some {
 			payload[i] = id.String()
 		}
-		queueExec(batch, queries.NotifyReplies, strings.Join(payload, ","))
+		queueExec(batch, queries.NotifyServers, dbsqlc.NotifyServersParams{Channel: channel, MessageIds: strings.Join(payload, ",")})
 	}
 }
 
@@ -74,6 +79,6 @@ func interruptAbandoned(ctx context.Context, pool *pgxpool.Pool, extractDelay *f
 		return 0, failed("interrupt abandoned replies", err)
 	}
 	batch := &pgx.Batch{}
-	queueNotifications(batch, ended)
+	queueNotifications(batch, channelReplies, ended)
 	return len(ended), failed("tell of interrupted replies", pool.SendBatch(ctx, batch).Close())
 }

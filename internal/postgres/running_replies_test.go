@@ -21,7 +21,15 @@ func (b *bed) said(turn chat.NewTurn, startChar int, text string) chat.Delta {
 
 func (b *bed) record(said []chat.Delta, ended ...uuid.UUID) {
 	b.t.Helper()
-	if err := b.turns.RecordDeltas(b.t.Context(), said, ended); err != nil {
+	if err := b.turns.RecordDeltas(b.t.Context(), said, ended, nil); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// recordRead records deltas of replies of which some are read on another server.
+func (b *bed) recordRead(said []chat.Delta, read ...uuid.UUID) {
+	b.t.Helper()
+	if err := b.turns.RecordDeltas(b.t.Context(), said, nil, read); err != nil {
 		b.t.Fatal(err)
 	}
 }
@@ -195,13 +203,14 @@ func TestManyRepliesAreRecordedAtOnce(t *testing.T) {
 	b := newBed(t)
 	const many = 450
 	var said []chat.Delta
+	var read []uuid.UUID
 	for range many {
 		turn := firstTurn("One.")
 		b.start(turn)
-		said = append(said, b.said(turn, 0, strings.Repeat("x", 100)))
+		said, read = append(said, b.said(turn, 0, strings.Repeat("x", 100))), append(read, turn.MessageID)
 	}
 	audience := b.listen()
-	b.record(said)
+	b.recordRead(said, read...)
 	changed := map[uuid.UUID]bool{}
 	for len(changed) < many {
 		changed[testkit.Receive(t, fmt.Sprintf("more than %d replies", len(changed)), audience.replies)] = true

@@ -31,6 +31,6 @@ delete from public.message_deltas d
                     where m.id = r.message_id
                       and (m.status in ('streaming', '') or m.updated_at > now() - make_interval(secs => sqlc.arg(young_seconds)::float8)));
 
--- name: NotifyReplies :exec
--- The ids, separated by commas, of replies that have more text or have ended.
-select pg_notify('throughline_replies', sqlc.arg(message_ids)::text);
+-- name: NotifyServers :exec
+-- The ids, separated by commas, of replies that have more text or have ended, or that are read.
+select pg_notify(sqlc.arg(channel)::text, sqlc.arg(message_ids)::text);

@@ -77,12 +77,17 @@ func (q *Queries) InsertDeltas(ctx context.Context, arg InsertDeltasParams) erro
 	return err
 }
 
-const NotifyReplies = `-- name: NotifyReplies :exec
-select pg_notify('throughline_replies', $1::text)
+const NotifyServers = `-- name: NotifyServers :exec
+select pg_notify($1::text, $2::text)
 `
 
-// The ids, separated by commas, of replies that have more text or have ended.
-func (q *Queries) NotifyReplies(ctx context.Context, messageIds string) error {
-	_, err := q.db.Exec(ctx, NotifyReplies, messageIds)
+type NotifyServersParams struct {
+	Channel    string
+	MessageIds string
+}
+
+// The ids, separated by commas, of replies that have more text or have ended, or that are read.
+func (q *Queries) NotifyServers(ctx context.Context, arg NotifyServersParams) error {
+	_, err := q.db.Exec(ctx, NotifyServers, arg.Channel, arg.MessageIds)
 	return err
 }

@@ -196,7 +196,7 @@ func (r *record) back() {
 }
 
 // certainAfter is how long before the last received text an earlier text is certain to be stored. The server
-// records every 100 ms; this is far more, because all processes share two cores.
+// records every 250 ms; this is far more, because all processes share two cores.
 const certainAfter = 1500 * time.Millisecond
 
 // afterOutage is how long recording may take to begin again.
