@@ -21,9 +21,11 @@ type fakeStore struct {
 	replies []StoredReply // oldest first
 	saved   []FinishedReply
 	renewed [][]uuid.UUID
-	stop    []uuid.UUID // set by RequestCancel, returned by CancelRequested
-	deltas  []Delta
-	ended   []uuid.UUID
+	// abandoned are those whose leases were ended, call by call as renewed.
+	abandoned [][]uuid.UUID
+	stop      []uuid.UUID // set by RequestCancel, returned by CancelRequested
+	deltas    []Delta
+	ended     []uuid.UUID
 
 	notified  []uuid.UUID   // of deltas or an end
 	announced [][]uuid.UUID // call by call
@@ -147,9 +149,13 @@ func (f *fakeStore) CancelRequested(context.Context, []uuid.UUID) ([]uuid.UUID, 
 	return slices.Clone(f.stop), nil
 }
 
-func (f *fakeStore) RenewLeases(ctx context.Context, ids []uuid.UUID, _ time.Duration) error {
+func (f *fakeStore) RenewLeases(ctx context.Context, ids []uuid.UUID, lease time.Duration) error {
 	f.mu.Lock()
-	f.renewed = append(f.renewed, ids)
+	if lease > 0 {
+		f.renewed = append(f.renewed, ids)
+	} else {
+		f.abandoned = append(f.abandoned, ids)
+	}
 	f.mu.Unlock()
 	if f.renew != nil {
 		return f.renew(ctx)

@@ -13,8 +13,8 @@ import (
 // cancelInterval is how often requests to cancel are read while no notifications come.
 const cancelInterval = 250 * time.Millisecond
 
-// keepLeases renews the leases of this server's generations, interrupts replies whose lease has expired, and cancels
-// generations when a cancellation was requested at another server.
+// keepLeases renews the leases of this server's generations, ends those of its orphans, interrupts replies whose lease has
+// expired, and cancels generations when a cancellation was requested at another server.
 func (s *Service) keepLeases(ctx context.Context) {
 	renewal := time.NewTicker(s.Lease / 3)
 	defer renewal.Stop()
@@ -27,6 +27,7 @@ func (s *Service) keepLeases(ctx context.Context) {
 			return
 		case <-renewal.C:
 			s.renewLeases(ctx)
+			s.abandonOrphans(ctx)
 			s.cancelRequested(ctx)
 			s.interruptAbandoned(ctx)
 		case <-s.cancelHint:

@@ -79,7 +79,7 @@ type sendRequest struct {
 func (s *Service) startTurn(ctx context.Context, user auth.Principal, turn NewTurn) (StartedTurn, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.SaveTimeout)
 	defer cancel()
-	started, err := s.Store.StartTurn(ctx, user, turn)
+	started, err := s.storeTurn(ctx, user, turn)
 	if err != nil || !started.isCrowdedOut(turn) {
 		return started, err
 	}
@@ -88,7 +88,7 @@ func (s *Service) startTurn(ctx context.Context, user auth.Principal, turn NewTu
 		return started, tooLong("system_prompt", turn.Variant, tokens, turn.SystemPromptRoom)
 	}
 	turn.SystemPromptRoom = len(started.SystemPrompt)
-	return s.Store.StartTurn(ctx, user, turn)
+	return s.storeTurn(ctx, user, turn)
 }
 
 // isCrowdedOut reports whether only the chat's system prompt keeps the turn from being started.

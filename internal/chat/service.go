@@ -81,6 +81,7 @@ type Service struct {
 	mu        sync.Mutex
 	running   map[uuid.UUID]*generation // by the assistant message's id
 	followers map[uuid.UUID]*follower   // of replies that other servers generate, by the same id
+	orphans   map[uuid.UUID]time.Time   // by the same id: until when their leases last at most
 	draining  bool
 
 	starting   sync.WaitGroup      // messages that are neither refused nor in running yet
@@ -114,6 +115,7 @@ func New(config Config) *Service {
 	s := &Service{
 		Config:     config,
 		running:    make(map[uuid.UUID]*generation),
+		orphans:    make(map[uuid.UUID]time.Time),
 		followers:  make(map[uuid.UUID]*follower),
 		cancelHint: make(chan struct{}, 1), newFollower: make(chan struct{}, 1),
 		reads:     semaphore.NewWeighted(readsAtOnce),

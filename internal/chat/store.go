@@ -41,7 +41,7 @@ type Store interface {
 	AnnounceReaders(ctx context.Context, messageIDs []uuid.UUID) error
 	// CancelRequested returns those of the replies for which a cancellation was requested.
 	CancelRequested(ctx context.Context, messageIDs []uuid.UUID) ([]uuid.UUID, error)
-	// RenewLeases extends the leases of these replies to now + lease.
+	// RenewLeases sets the leases of these replies to now + lease; 0 ends them.
 	RenewLeases(ctx context.Context, messageIDs []uuid.UUID, lease time.Duration) error
 	// InterruptAbandoned ends replies whose lease has expired, with their recorded text, and returns how many.
 	InterruptAbandoned(ctx context.Context) (int, error)

@@ -60,7 +60,7 @@ func (t *Turns) CancelRequested(ctx context.Context, messageIDs []uuid.UUID) ([]
 	return requested, failed("look for cancellations", err)
 }
 
-// RenewLeases extends the leases of this server's replies, counted from now.
+// RenewLeases sets until when the leases of this server's replies last, counted from now.
 func (t *Turns) RenewLeases(ctx context.Context, messageIDs []uuid.UUID, lease time.Duration) error {
 	params := dbsqlc.RenewLeasesParams{MessageIds: messageIDs, LeaseSeconds: lease.Seconds()}
 	return failed("renew leases", dbsqlc.New(t.pool).RenewLeases(ctx, params))

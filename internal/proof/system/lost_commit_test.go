@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -110,6 +111,49 @@ func TestAnswerToATurnIsLost(t *testing.T) {
 	}
 }
 
+// The answer to a stored turn is lost, and Postgres stays away until the server gives up. So nobody generates the reply. The
+// server ends its lease as soon as Postgres is back, and the same message gets its reply before the lease would have ended.
+func TestAnswerToATurnStaysLost(t *testing.T) {
+	t.Parallel()
+	r := newNetworkRig(t, nil, nil)
+	r.node = r.start(app.Role{API: true}, nil)
+	chatID := r.Say("", "My cello teacher is called Ilse.").ChatID
+	message := testkit.Body{"content": "What is my cello teacher called?", "client_message_id": uuid.NewString()}
+	open := r.holdCommits("messages", "new.status = 'streaming'")
+	answered := r.sendInBackground(chatID, message)
+	r.awaitLockWait("advisory")
+	r.network.Timeout()
+	open()
+	const orphan = "select id from messages where status = 'streaming'"
+	testkit.Eventually(t, "it is committed", func() bool { return testkit.Ask[bool](t, r.pool, "select exists ("+orphan+")") })
+	abandoned := testkit.Ask[uuid.UUID](t, r.pool, orphan)
+	leased := testkit.Ask[time.Time](t, r.pool, "select lease_until from messages where id = $1", abandoned)
+	r.network.Down()
+	got := testkit.Receive(t, "an answer", answered)
+	if got.err != nil || got.stream.Response.StatusCode != http.StatusServiceUnavailable {
+		t.Fatalf("%v, %v %s", got.err, got.stream.Response.Status, got.stream.Raw())
+	}
+	r.network.Heal()
+	r.network.Up()
+	said := r.Send(chatID, message).Rest()
+	if said.MessageID == abandoned.String() { // it was still leased
+		if said.End.Code() != "interrupted" || said.End.Data["retryable"] != true {
+			t.Errorf("joined, and ended with %s %v", said.End.Name, said.End.Data)
+		}
+		said = r.Send(chatID, message).Rest()
+	}
+	if said.End.Name != testkit.Completion || !strings.Contains(said.Text, "Ilse") {
+		t.Errorf("%+v", said)
+	}
+	if ended := testkit.Ask[time.Time](t, r.pool, "select updated_at from messages where id = $1 and status = 'interrupted'", abandoned); !ended.Before(leased) {
+		t.Errorf("interrupted at %s, when the lease of %s had ended", ended, leased)
+	}
+	if n := r.count("select count(*) from messages where role = 'user'"); n != 2 {
+		t.Errorf("%d user messages", n)
+	}
+	r.checkNothingRuns()
+}
+
 // The same for a reply's end: it is stored once, and one fold is enqueued.
 func TestAnswerToAStoredReplyIsLost(t *testing.T) {
 	t.Parallel()
@@ -183,13 +227,14 @@ func TestAnswerToAFoldIsLost(t *testing.T) {
 }
 
 // Postgres goes away between the commit of a turn and the second query, which only chats with files need. The turn is
-// stored but not answered: the client gets a 503. Until the lease ends the same message joins this abandoned reply, and
-// then gets an interruption; sent once more it is tried again.
+// stored but not answered: the client gets a 503. Then its server stops, too. Until the lease ends the same message joins this
+// abandoned reply on another server, and then gets an interruption; sent once more it is tried again.
 func TestPostgresGoesAwayBeforeTheSecondQuery(t *testing.T) {
 	t.Parallel()
 	r := newNetworkRig(t, nil, nil)
 	r.node = r.start(app.Role{API: true}, nil)
 	chatID := r.Send("", testkit.Body{"content": "This is my note.", "files": []testkit.Body{{"path": "note.txt", "content": "My cello teacher is called Ilse."}}}).Rest().ChatID
+	r.awaitNoDeltas() // which a server without Postgres could not delete
 	near, err := r.pool.Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -213,7 +258,9 @@ func TestPostgresGoesAwayBeforeTheSecondQuery(t *testing.T) {
 	if err := near.Rollback(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+	r.stopNow()
 	r.network.Up()
+	r.node = r.replica()
 	const running = "select id::text from messages where status = 'streaming'"
 	abandoned := testkit.Ask[string](t, r.pool, running)
 	joined := r.Send(chatID, message)
