@@ -222,7 +222,7 @@ func TestSweepHealsUnreadableBriefs(t *testing.T) {
 	r.awaitIdle()
 	first.stop()
 	covered := testkit.Ask[int64](t, r.pool, "select covered_seq from conversation_briefs where chat_id = $1", folded)
-	testkit.Exec(t, r.pool, "alter table conversation_briefs drop constraint conversation_briefs_readable")
+	testkit.Exec(t, r.pool, "alter table conversation_briefs drop constraint conversation_briefs_valid")
 	testkit.Exec(t, r.pool, `update conversation_briefs set brief = '{"global_summary": ["rubbish"], "last_summarized_message_id": 7}'`)
 	r.work(sweeping)
 	r.awaitVersion(folded, 2)

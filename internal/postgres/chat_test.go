@@ -163,7 +163,7 @@ func TestToolRowsKeepTheirCalls(t *testing.T) {
 func TestUnreadableBriefIsDoneWithout(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
-	b.exec("alter table conversation_briefs drop constraint conversation_briefs_readable, drop constraint conversation_briefs_two_keys")
+	b.exec("alter table conversation_briefs drop constraint conversation_briefs_valid")
 	for _, rubbish := range []string{
 		`{}`, `[]`, `7`, `"text"`, `null`, `{"global_summary": 5, "last_summarized_message_id": null}`, `{"global_summary": "x"}`,
 		`{"global_summary": null, "last_summarized_message_id": null}`, `{"global_summary": "x", "last_summarized_message_id": "not one"}`,

@@ -39,8 +39,8 @@ func TestDatesThatJSONCannotHaveAreRefused(t *testing.T) {
 func TestDatesThatJSONCannotHaveAreReadAsTheNearest(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
-	b.exec("alter table chats drop constraint chats_dates_storable")
-	b.exec("alter table messages drop constraint messages_dates_storable")
+	b.exec("alter table chats drop constraint chats_valid")
+	b.exec("alter table messages drop constraint messages_valid")
 	for date, want := range map[string]string{"infinity": "9999-12-31T23:59:59Z", "-infinity": "0001-01-01T00:00:00Z", "20000-02-03": "9999-12-31T23:59:59Z", "0044-03-15 BC": "0001-01-01T00:00:00Z"} {
 		id := ask[uuid.UUID](b, "insert into chats (user_id, created_at, revived_at) values ($1, $2::text::timestamptz, $2::text::timestamptz) returning id", b.user.UserID, date)
 		b.exec("insert into messages (chat_id, role, content, created_at) values ($1, 'user', 'Hello', $2::text::timestamptz)", id, date)

@@ -1,7 +1,7 @@
 -- The order of messages, and what a chat records about them, for every way of writing them.
 begin;
 \ir helpers.psql
-select plan(52);
+select plan(58);
 
 insert into public.chats (id, user_id) values (pg_temp.id('chat of A'), pg_temp.id('A')), (pg_temp.id('other'), pg_temp.id('A'));
 create function pg_temp.seqs(chat text) returns text language sql stable as $$
@@ -118,25 +118,32 @@ update public.messages set status = 'complete' where id = pg_temp.id('running');
 select is(pg_temp.attempt('service_role', $$insert into public.messages (chat_id, role, status) values (pg_temp.id('other'), 'assistant', 'streaming')$$),
           '1', 'after its end there may be another');
 
--- The constraints.
-select is(pg_temp.attempt('service_role', statement), '23514', 'refused: ' || statement)
-  from unnest(array[
-    $$insert into public.messages (chat_id, role, status) values (pg_temp.id('other'), 'user', 'lost')$$,
-    $$insert into public.messages (chat_id, role, content, token_count) values (pg_temp.id('other'), 'user', 'x', 100000001)$$,
-    $$insert into public.messages (chat_id, role, metadata) values (pg_temp.id('other'), 'user', '[]')$$,
-    $$insert into public.messages (chat_id, role, importance) values (pg_temp.id('other'), 'user', 1.5)$$,
-    $$insert into public.messages (chat_id, role, importance) values (pg_temp.id('other'), 'user', 'NaN')$$,
-    $$insert into public.messages (chat_id, role, tool_calls) values (pg_temp.id('other'), 'assistant', '{}')$$,
-    $$insert into public.messages (chat_id, role, tool_name) values (pg_temp.id('other'), 'user', repeat('x', 65))$$,
-    $$update public.chats set metadata = '1'$$,
-    $$update public.chats set tags = array_fill('x'::text, array[21])$$,
-    $$update public.chats set tags = array[null]$$,
-    $$update public.chats set memory_strategy = 'forget'$$,
-    $$update public.chats set ttl_hours = 0$$,
-    $$update public.chats set max_turns = 0$$,
-    $$update public.chats set tool_name = ''$$,
-    $$update public.chats set system_prompt = repeat('x', 32001)$$,
-    $$update public.chats set title = repeat('x', 501)$$]) statement;
+-- The rules of rows. An error names the rule.
+create temp table refusals (rule text, statement text);
+insert into refusals values
+  ('messages_status_known', $$insert into public.messages (chat_id, role, status) values (pg_temp.id('other'), 'user', 'lost')$$),
+  ('messages_token_count_range', $$insert into public.messages (chat_id, role, content, token_count) values (pg_temp.id('other'), 'user', 'x', 100000001)$$),
+  ('messages_metadata_is_object', $$insert into public.messages (chat_id, role, metadata) values (pg_temp.id('other'), 'user', '[]')$$),
+  ('messages_importance_range', $$insert into public.messages (chat_id, role, importance) values (pg_temp.id('other'), 'user', 1.5)$$),
+  ('messages_importance_range', $$insert into public.messages (chat_id, role, importance) values (pg_temp.id('other'), 'user', 'NaN')$$),
+  ('messages_tool_calls_is_array', $$insert into public.messages (chat_id, role, tool_calls) values (pg_temp.id('other'), 'assistant', '{}')$$),
+  ('messages_names_length', $$insert into public.messages (chat_id, role, tool_name) values (pg_temp.id('other'), 'user', repeat('x', 65))$$),
+  ('messages_role_known', $$insert into public.messages (chat_id, role) values (pg_temp.id('other'), 'nobody')$$),
+  ('messages_rating_known', $$insert into public.messages (chat_id, role, rating) values (pg_temp.id('other'), 'user', 2)$$),
+  ('messages_dates_storable', $$insert into public.messages (chat_id, role, created_at) values (pg_temp.id('other'), 'user', 'infinity')$$),
+  ('chats_metadata_is_object', $$update public.chats set metadata = '1'$$),
+  ('chats_tags_bounded', $$update public.chats set tags = array_fill('x'::text, array[21])$$),
+  ('chats_tags_bounded', $$update public.chats set tags = array[null]$$),
+  ('chats_memory_strategy_known', $$update public.chats set memory_strategy = 'forget'$$),
+  ('chats_ttl_hours_range', $$update public.chats set ttl_hours = 0$$),
+  ('chats_max_turns_range', $$update public.chats set max_turns = 0$$),
+  ('chats_tool_name_length', $$update public.chats set tool_name = ''$$),
+  ('chats_system_prompt_length', $$update public.chats set system_prompt = repeat('x', 32001)$$),
+  ('chats_title_length', $$update public.chats set title = repeat('x', 501)$$),
+  ('chats_topics_known', $$update public.chats set topics = 'many'$$),
+  ('chats_dates_storable', $$update public.chats set revived_at = '10000-01-01 00:00Z'$$);
+select is(pg_temp.attempt('service_role', statement), '23514', 'refused: ' || statement) from refusals;
+select is_empty('select rule, statement from refusals where pg_temp.broken_rule(statement) <> rule', 'each by its rule');
 
 select * from finish();
 rollback;

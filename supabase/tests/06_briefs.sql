@@ -1,7 +1,7 @@
 -- The constraints of briefs and revisions.
 begin;
 \ir helpers.psql
-select plan(38);
+select plan(44);
 
 select is(pg_temp.attempt('A', $$with made as (insert into public.chats default values returning id) select from made$$), '1', 'a phone starts a chat');
 insert into public.chats (id, user_id) values (pg_temp.id('chat of A'), pg_temp.id('A'));
@@ -74,6 +74,10 @@ update public.conversation_briefs set version = version + 1 where chat_id = pg_t
 select is(pg_temp.left_behind(), '0 f', 'and a change of the brief');
 select is(pg_temp.attempt('service_role', 'update public.conversation_briefs set ' || change), '23514', 'refused: ' || change)
   from unnest(array['fold_failures = 1', 'retry_at = now()', 'failing_since = now()', 'fold_failure = ''x''']) change;
+select is(pg_temp.broken_rule('update public.conversation_briefs set ' || change), 'conversation_briefs_' || rule, rule || ': ' || change)
+  from (values ('two_keys', 'brief = ''{}'''), ('readable', 'brief = ''{"global_summary": 5, "last_summarized_message_id": null}'''),
+    ('counters', 'covered_seq = -1'), ('lease_whole', 'lease_token = gen_random_uuid(), lease_until = null'), ('failure_whole', 'retry_at = now()'),
+    ('imported_topics_is_array', 'imported_topics = ''{}''')) refused (rule, change);
 select is(pg_temp.attempt('service_role', format(
     'insert into public.conversation_brief_drafts (chat_id, user_id, plan_sha256, pieces_done, pieces, global_summary, tokens, stats, duration_ms)
      values (pg_temp.id(''chat of A''), pg_temp.id(''A''), '''', %s, 2, '''', 0, ''{}'', 1)', done)), outcome, format('a draft with %s of 2 pieces', done))

@@ -197,7 +197,7 @@ func TestUnreadableBriefIsRebuilt(t *testing.T) {
 				r.mustFold(chatID)
 			}
 			covered := r.covered(chatID)
-			testkit.Exec(t, r.pool, "alter table conversation_briefs drop constraint conversation_briefs_readable")
+			testkit.Exec(t, r.pool, "alter table conversation_briefs drop constraint conversation_briefs_valid")
 			testkit.Exec(t, r.pool, `update conversation_briefs set brief = '{"global_summary": 5, "last_summarized_message_id": "?"}'`)
 			if report, err := r.fold(chatID); err != nil || report.Result != brief.Nothing {
 				t.Errorf("a fold: %+v, %v", report, err)
