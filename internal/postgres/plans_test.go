@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"fmt"
 	"regexp"
 	"strconv"
 	"strings"
@@ -216,5 +217,30 @@ func TestPlansUseTheIndexes(t *testing.T) {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
+	}
+}
+
+// The plan that Postgres keeps for all replies finds one by its id, not among all messages of its chat.
+func TestSavingAReplyReadsItAlone(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	long, _ := b.fill(200, 1000)
+	err := pgx.BeginFunc(t.Context(), b.pool, func(tx pgx.Tx) error {
+		for _, sql := range []string{"set local plan_cache_mode = force_generic_plan", "prepare save as " + dbsqlc.SaveReply} {
+			if _, err := tx.Exec(t.Context(), sql); err != nil {
+				return err
+			}
+		}
+		if err := dbsqlc.New(tx).ActAsUser(t.Context(), b.user.Claims); err != nil {
+			return err
+		}
+		execute := fmt.Sprintf("execute save ('x', 'complete', 1, '{}', '%s', '%s')", b.message(long, 20), long)
+		if plan := explain(t, tx, execute); !strings.Contains(plan, "messages_pkey") {
+			t.Errorf("the plan is\n%s", plan)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 }
