@@ -124,7 +124,7 @@ type Backlog struct {
 	// OldestUnextractedTurn is for how many seconds the chat has been due that has waited longest to be read for memories, 0
 	// if none waits; nil where no long-term memories are made.
 	OldestUnextractedTurn *float64
-	// Memories counts long-term memories by status; of each status not more than 100 000.
+	// Memories counts long-term memories by status; more than a hundred are estimated.
 	Memories map[string]int
 	// QueueDepth counts waiting jobs by queue.
 	QueueDepth map[string]float64
@@ -140,7 +140,7 @@ var (
 	oldestUnfolded = prometheus.NewDesc("throughline_oldest_unfolded_turn_seconds", "For how long the chat has been due that has waited longest for its fold.", nil, nil)
 	putOffChats    = prometheus.NewDesc("throughline_put_off_chats", "Chats whose folds were given up for a while: their summaries were refused, or the model failed.", nil, nil)
 	bareTurns      = prometheus.NewDesc("throughline_turns_without_vector", "Indexed turns without a vector of the embedding model, which are found by their words alone.", nil, nil)
-	memories       = prometheus.NewDesc("throughline_memories", "Long-term memories by status: active, inbox, superseded, archived; up to 100 000 of each.", []string{"status"}, nil)
+	memories       = prometheus.NewDesc("throughline_memories", "Long-term memories by status: active, inbox, superseded, archived; more than a hundred are estimated.", []string{"status"}, nil)
 	oldestUnread   = prometheus.NewDesc("throughline_oldest_unextracted_turn_seconds", "For how long the chat has been due that has waited longest to be read for memories.", nil, nil)
 	queueDepth     = prometheus.NewDesc("throughline_queue_depth", "Jobs that wait, by queue.", []string{"queue"}, nil)
 )

@@ -15,24 +15,47 @@ const usersAtOnce = 20
 // Decay lets the memories of all users fade for a day, once however often it is called. What has faded and was not used
 // for 90 days is archived; what was archived that many days ago is deleted, for 0 never. It returns how many that were.
 func (m *Maintenance) Decay(ctx context.Context, day time.Time, deleteDays int) (decayed, archived, deleted int, err error) {
-	q := dbsqlc.New(m.pool)
-	for after := uuid.Nil; ; {
-		var done dbsqlc.DecayMemoriesRow
+	if decayed, archived, err = m.fade(ctx, day); err != nil || deleteDays <= 0 {
+		return decayed, archived, 0, failed("decay memories", err)
+	}
+	deleted, err = m.deleteArchived(ctx, min(deleteDays, maxDays))
+	return decayed, archived, deleted, failed("delete archived memories", err)
+}
+
+func (m *Maintenance) fade(ctx context.Context, day time.Time) (decayed, archived int, err error) {
+	params := dbsqlc.FadeMemoriesParams{Day: pgtype.Date{Time: day, Valid: true}, Most: usersAtOnce}
+	for {
+		var done dbsqlc.FadeMemoriesRow
 		err := retry(ctx, m.pool, func() (err error) {
-			done, err = q.DecayMemories(ctx, dbsqlc.DecayMemoriesParams{Day: pgtype.Date{Time: day, Valid: true}, After: after, Most: usersAtOnce, DeleteDays: min(deleteDays, maxDays)})
+			done, err = dbsqlc.New(m.pool).FadeMemories(ctx, params)
 			return err
 		})
 		decayed += done.Decayed
 		archived += done.Archived
-		deleted += done.Deleted
 		if err != nil || done.LastUser == uuid.Nil {
-			return decayed, archived, deleted, failed("decay memories", err)
+			return decayed, archived, err
 		}
-		after = done.LastUser
+		params.AfterAt, params.After = done.LastAt, done.LastUser
 	}
 }
 
-// CountMemories counts memories by status; of each status not more than 100 000.
+func (m *Maintenance) deleteArchived(ctx context.Context, days int) (deleted int, err error) {
+	params := dbsqlc.DeleteArchivedMemoriesParams{Days: days, Most: usersAtOnce}
+	for {
+		var done dbsqlc.DeleteArchivedMemoriesRow
+		err := retry(ctx, m.pool, func() (err error) {
+			done, err = dbsqlc.New(m.pool).DeleteArchivedMemories(ctx, params)
+			return err
+		})
+		deleted += done.Deleted
+		if err != nil || done.LastUser == uuid.Nil {
+			return deleted, err
+		}
+		params.AfterAt, params.After = done.LastAt, done.LastUser
+	}
+}
+
+// CountMemories counts memories by status; where there are more than a hundred of one, it estimates.
 func (m *Maintenance) CountMemories(ctx context.Context) (map[string]int, error) {
 	rows, err := dbsqlc.New(m.pool).CountAllMemories(ctx)
 	counted := map[string]int{}

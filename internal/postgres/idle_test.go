@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/postgres/dbsqlc"
@@ -77,6 +78,53 @@ func blocksRead(t *testing.T, tx pgx.Tx, query *pgx.QueuedQuery) (blocks int, pl
 	return explained[0].Plan.Hit + explained[0].Plan.Read, string(raw)
 }
 
+// periodic returns the statements that servers and workers run by themselves: every few seconds, with each sweep, each scrape
+// of the metrics, each hour and each day.
+func periodic(userID, chatID uuid.UUID) map[string]*pgx.QueuedQuery {
+	batch, ids := &pgx.Batch{}, []uuid.UUID{uuid.New(), uuid.New()} // the batch is never sent
+	limits := NewMaintenance(nil, memory.DefaultLimits()).due
+	const model = "a model"
+	return map[string]*pgx.QueuedQuery{
+		"AssignClearLeases":         {SQL: dbsqlc.AssignClearLeases},
+		"AssignFindChats":           queue(batch, queries.AssignFindChats, dbsqlc.AssignFindChatsParams{Mode: "auto", Model: model}),
+		"AssignFindTopics":          queue(batch, queries.AssignFindTopics, 12),
+		"AssignLookAtAlike":         queue(batch, queries.AssignLookAtAlike, dbsqlc.AssignLookAtAlikeParams{Model: model, Cosine: .9, Most: 100}),
+		"AssignLookAtFading":        queue(batch, queries.AssignLookAtFading, dbsqlc.AssignLookAtFadingParams{MaxTopics: 1, Most: 100}),
+		"AssignRevive":              queue(batch, queries.AssignRevive, 15),
+		"CancelRequested":           queue(batch, queries.CancelRequested, ids),
+		"ClaimGraph":                queue(batch, queries.ClaimGraph, dbsqlc.ClaimGraphParams{Token: uuid.New(), Seconds: 1}),
+		"ClearDeadExtractions":      {SQL: dbsqlc.ClearDeadExtractions},
+		"ClearDeadLeases":           {SQL: dbsqlc.ClearDeadLeases},
+		"CompleteJob":               queueExec(batch, queries.CompleteJob, dbsqlc.CompleteJobParams{Output: []byte("{}"), ID: 1}),
+		"CountAllMemories":          {SQL: dbsqlc.CountAllMemories},
+		"CountBareTurns":            queue(batch, queries.CountBareTurns, model),
+		"DeleteArchivedMemories":    queue(batch, queries.DeleteArchivedMemories, dbsqlc.DeleteArchivedMemoriesParams{Days: 100, Most: usersAtOnce}),
+		"DeleteExpiredChats":        queue(batch, queries.DeleteExpiredChats, dbsqlc.DeleteExpiredChatsParams{Days: 30, Most: 500}),
+		"DeleteIdleChats":           queue(batch, queries.DeleteIdleChats, dbsqlc.DeleteIdleChatsParams{Days: 30, Most: 500}),
+		"DeleteSpentDeltas":         queueExec(batch, queries.DeleteSpentDeltas, ids),
+		"DeleteStrayDeltas":         queue(batch, queries.DeleteStrayDeltas, 10),
+		"FadeMemories":              queue(batch, queries.FadeMemories, dbsqlc.FadeMemoriesParams{Day: pgtype.Date{Time: today, Valid: true}, Most: usersAtOnce}),
+		"FindBareChats":             queue(batch, queries.FindBareChats, dbsqlc.FindBareChatsParams{Model: model, Most: 100}),
+		"FindBareMemoryUsers":       queue(batch, queries.FindBareMemoryUsers, dbsqlc.FindBareMemoryUsersParams{Model: model, Most: 100}),
+		"FindDueBriefs":             queue(batch, queries.FindDueBriefs, limits),
+		"FindDueExtractions":        {SQL: dbsqlc.FindDueExtractions},
+		"FoldBacklog":               {SQL: dbsqlc.FoldBacklog},
+		"HurryExtractions":          queue(batch, queries.HurryExtractions, dbsqlc.HurryExtractionsParams{UserID: userID, ChatID: chatID}),
+		"IndexRestedChats":          queue(batch, queries.IndexRestedChats, dbsqlc.IndexRestedChatsParams{RestSeconds: 60, Most: restedAtOnce}),
+		"InterruptAbandonedReplies": queue(batch, queries.InterruptAbandonedReplies, new(120.0)),
+		"MergeSearchEntries":        {SQL: dbsqlc.MergeSearchEntries},
+		"OldestUnextracted":         {SQL: dbsqlc.OldestUnextracted},
+		"QueueDepths":               {SQL: dbsqlc.QueueDepths},
+		"RenewLeases":               queueExec(batch, queries.RenewLeases, dbsqlc.RenewLeasesParams{LeaseSeconds: 15, MessageIds: ids}),
+		"ReviveDeadExtractions":     queue(batch, queries.ReviveDeadExtractions, 15),
+		"ReviveDeadFolds":           queue(batch, queries.ReviveDeadFolds, 15),
+		"SettleRestedBriefs":        queue(batch, queries.SettleRestedBriefs, dbsqlc.SettleRestedBriefsParams(limits)),
+		"InsertDeltas": queueExec(batch, queries.InsertDeltas, dbsqlc.InsertDeltasParams{
+			MessageIds: ids[:1], UserIds: ids[1:], StartChars: []int{0}, Deltas: []string{"x"},
+		}),
+	}
+}
+
 // What runs by itself, every few seconds on every server, reads nothing of the chats that rest.
 func TestIdleChatsCostNothing(t *testing.T) {
 	t.Parallel()
@@ -95,35 +143,11 @@ func TestIdleChatsCostNothing(t *testing.T) {
 	b.exec(`insert into river.river_job (kind, queue, max_attempts, args, state, attempt, attempted_at)
 		values ('fold_brief', 'memory', 9, jsonb_build_object('chat_id', $1::uuid), 'running', 1, now() - interval '1 hour')`, due)
 	b.exec("insert into message_deltas (message_id, user_id, start_char, delta) select id, user_id, 0, 'x' from messages where chat_id = $1 and seq < 3", due)
-	batch, ids := &pgx.Batch{}, []uuid.UUID{uuid.New(), uuid.New()} // the batch is never sent
-	limits := NewMaintenance(b.pool, memory.DefaultLimits()).due
 	tx := b.begin()
 	for _, mode := range []string{"force_custom_plan", "force_generic_plan"} {
 		testkit.Exec(t, tx, "select set_config('plan_cache_mode', $1, true)", mode)
-		for name, query := range map[string]*pgx.QueuedQuery{
-			"FindDueBriefs":             queue(batch, queries.FindDueBriefs, limits),
-			"FoldBacklog":               {SQL: dbsqlc.FoldBacklog},
-			"DeleteExpiredChats":        queue(batch, queries.DeleteExpiredChats, dbsqlc.DeleteExpiredChatsParams{Days: 30, Most: 500}),
-			"DeleteIdleChats":           queue(batch, queries.DeleteIdleChats, dbsqlc.DeleteIdleChatsParams{Days: 30, Most: 500}),
-			"ClearDeadLeases":           {SQL: dbsqlc.ClearDeadLeases},
-			"InterruptAbandonedReplies": queue(batch, queries.InterruptAbandonedReplies, new(120.0)),
-			"ReviveDeadFolds":           queue(batch, queries.ReviveDeadFolds, 15),
-			"FindDueExtractions":        {SQL: dbsqlc.FindDueExtractions},
-			"ReviveDeadExtractions":     queue(batch, queries.ReviveDeadExtractions, 15),
-			"ClearDeadExtractions":      {SQL: dbsqlc.ClearDeadExtractions},
-			"HurryExtractions":          queue(batch, queries.HurryExtractions, dbsqlc.HurryExtractionsParams{UserID: b.user.UserID, ChatID: due}),
-			"QueueDepths":               {SQL: dbsqlc.QueueDepths},
-			"CompleteJob":               queueExec(batch, queries.CompleteJob, dbsqlc.CompleteJobParams{Output: []byte("{}"), ID: 1}),
-			"DeleteStrayDeltas":         queue(batch, queries.DeleteStrayDeltas, 10),
-			"IndexRestedChats":          queue(batch, queries.IndexRestedChats, dbsqlc.IndexRestedChatsParams{RestSeconds: 60, Most: restedAtOnce}),
-			"MergeSearchEntries":        {SQL: dbsqlc.MergeSearchEntries},
-			"CancelRequested":           queue(batch, queries.CancelRequested, ids),
-			"RenewLeases":               queueExec(batch, queries.RenewLeases, dbsqlc.RenewLeasesParams{LeaseSeconds: 15, MessageIds: ids}),
-			"DeleteSpentDeltas":         queueExec(batch, queries.DeleteSpentDeltas, ids),
-			"InsertDeltas": queueExec(batch, queries.InsertDeltas, dbsqlc.InsertDeltasParams{
-				MessageIds: ids[:1], UserIds: ids[1:], StartChars: []int{0}, Deltas: []string{"x"},
-			}),
-		} {
+		for name, query := range periodic(b.user.UserID, due) {
+			_, _ = blocksRead(t, tx, query) // loads what a connection reads once
 			blocks, plan := blocksRead(t, tx, query)
 			t.Logf("%s: %d blocks", name, blocks)
 			if blocks > 300 {

@@ -107,6 +107,9 @@ func (m *Maintenance) DueExtractions(ctx context.Context) ([]uuid.UUID, error) {
 
 // DueChats returns the chats that need a fold and those that need a rebuild.
 func (m *Maintenance) DueChats(ctx context.Context) (folds, rebuilds []uuid.UUID, err error) {
+	if _, err := dbsqlc.New(m.pool).SettleRestedBriefs(ctx, dbsqlc.SettleRestedBriefsParams(m.due)); err != nil {
+		return nil, nil, failed("settle rested chats", err)
+	}
 	rows, err := dbsqlc.New(m.pool).FindDueBriefs(ctx, m.due)
 	for _, row := range rows {
 		if row.Kind == "rebuild_brief" {

@@ -187,7 +187,7 @@ func TestNoWordOutlivesItsMessageInMemories(t *testing.T) {
 							delete from memories where id = `+quoted(r.apart[0])))
 					},
 					func() error { // memories fade
-						_, err := b.pool.Exec(b.t.Context(), "select throughline.decay_memories(current_date, $1, 100, 0)", uuid.Nil)
+						_, err := b.pool.Exec(b.t.Context(), "select throughline.fade_memories(current_date, '-infinity', $1, 100)", uuid.Nil)
 						return err
 					},
 					func() error { // and get their vectors

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/arcoscribe/throughline/internal/memory/assign"
 	"github.com/arcoscribe/throughline/internal/memory/topics"
@@ -129,7 +130,7 @@ func (a *Assignments) Assign(
 			}
 		}
 		change := decide(snapshot)
-		outcome, err := writeAssignment(ctx, tx, chatID, chat, change, snapshot.Given)
+		outcome, err := writeAssignment(ctx, tx, chatID, chat, snapshot.Model, change, snapshot.Given)
 		if err != nil {
 			return err
 		}
@@ -176,7 +177,7 @@ func readTurns(ctx context.Context, tx pgx.Tx, chatID uuid.UUID, s *assign.Snaps
 
 // writeAssignment writes what was decided, and completes the job. Afterwards the transaction acts as the server.
 func writeAssignment(
-	ctx context.Context, tx pgx.Tx, chatID uuid.UUID, chat *held, change *assign.Change, given []*assign.Given,
+	ctx context.Context, tx pgx.Tx, chatID uuid.UUID, chat *held, model string, change *assign.Change, given []*assign.Given,
 ) (found assign.Outcome, err error) {
 	batch := &pgx.Batch{}
 	for _, t := range change.New {
@@ -195,7 +196,7 @@ func writeAssignment(
 		queueExec(batch, queries.AssignRecount, dbsqlc.AssignRecountParams{ChatID: chatID, TopicID: id})
 	}
 	if chat.hasTopics {
-		advance := dbsqlc.AssignAdvanceParams{ChatID: chatID, IsAll: !change.Report.More}
+		advance := dbsqlc.AssignAdvanceParams{ChatID: chatID, IsAll: !change.Report.More, Model: model}
 		if last := len(change.Chosen) - 1; last >= 0 {
 			advance.AssignedSeq = change.Chosen[last].Seq
 		}
@@ -203,6 +204,8 @@ func writeAssignment(
 		if err := queueGiven(batch, chatID, change, given); err != nil {
 			return found, err
 		}
+	} else {
+		queueExec(batch, queries.AssignNothing, chatID)
 	}
 	if len(change.Returned) > 0 {
 		if found.Healed, err = returnTopics(ctx, tx, batch, chatID, change.Returned); err != nil {
@@ -285,29 +288,38 @@ func chosenParams(chatID uuid.UUID, chosen []assign.Chosen) dbsqlc.AssignTurnsPa
 	return params
 }
 
-// Crowded returns chats after one with more active topics than so many.
-func (a *Assignments) Crowded(ctx context.Context, after uuid.UUID, maxTopics, most int) ([]uuid.UUID, error) {
-	chats, err := dbsqlc.New(a.pool).AssignFindCrowded(ctx, dbsqlc.AssignFindCrowdedParams{After: after, MaxTopics: maxTopics, Most: most})
+// Fading looks at the next chats whose topics may have faded.
+func (a *Assignments) Fading(ctx context.Context, after assign.Faded, maxTopics, most int) ([]assign.Faded, error) {
+	rows, err := dbsqlc.New(a.pool).AssignLookAtFading(ctx, dbsqlc.AssignLookAtFadingParams{AfterAt: after.At, After: after.ChatID, MaxTopics: maxTopics, Most: most})
+	chats := make([]assign.Faded, len(rows))
+	for n, row := range rows {
+		chats[n] = assign.Faded{ChatID: row.ChatID, At: row.FadeAt, Crowded: row.Crowded}
+	}
 	return chats, failed("find chats with many topics", err)
 }
 
-// Alike returns chats after one with two topics whose centroids have at least that cosine.
-func (a *Assignments) Alike(ctx context.Context, after uuid.UUID, model string, cosine float64, most int) ([]uuid.UUID, error) {
-	chats, err := dbsqlc.New(a.pool).AssignFindAlike(ctx, dbsqlc.AssignFindAlikeParams{Model: model, After: after, Cosine: cosine, Most: most})
+// Alike looks at the next chats whose topics have changed.
+func (a *Assignments) Alike(ctx context.Context, after uuid.UUID, model string, cosine float64, most int) ([]assign.Compared, error) {
+	rows, err := dbsqlc.New(a.pool).AssignLookAtAlike(ctx, dbsqlc.AssignLookAtAlikeParams{Model: model, After: after, Cosine: cosine, Most: most})
+	chats := make([]assign.Compared, len(rows))
+	for n, row := range rows {
+		chats[n] = assign.Compared{ChatID: row.ChatID, Alike: row.Alike}
+	}
 	return chats, failed("find topics that are the same", err)
 }
 
 // Archive archives the topics of a chat that choose returns.
-func (a *Assignments) Archive(ctx context.Context, chatID uuid.UUID, choose func([]topics.Topic) []uuid.UUID) (archived int, err error) {
+func (a *Assignments) Archive(ctx context.Context, chatID uuid.UUID, choose func([]topics.Topic) ([]uuid.UUID, *time.Time)) (archived int, err error) {
 	err = a.change(ctx, chatID, func(tx pgx.Tx, all []topics.Topic) error {
 		archived = 0
-		for _, id := range choose(all) {
+		ids, next := choose(all)
+		for _, id := range ids {
 			if err := archiveTopic(ctx, tx, chatID, id); err != nil {
 				return err
 			}
 			archived++
 		}
-		return nil
+		return dbsqlc.New(tx).AssignFadeAt(ctx, dbsqlc.AssignFadeAtParams{ChatID: chatID, FadeAt: next})
 	})
 	if err != nil {
 		return 0, failed("archive topics", err)
@@ -322,6 +334,9 @@ func (a *Assignments) Merge(
 	err = a.change(ctx, chatID, func(tx pgx.Tx, all []topics.Topic) error {
 		merged = 0
 		changed := map[uuid.UUID]bool{}
+		if err := dbsqlc.New(tx).AssignCompared(ctx, chatID); err != nil {
+			return err
+		}
 		for _, m := range choose(all) {
 			done, err := dbsqlc.New(tx).AssignMerge(ctx, dbsqlc.AssignMergeParams{FromTopic: m.From, IntoTopic: m.Into})
 			if err != nil {

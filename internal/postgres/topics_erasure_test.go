@@ -149,14 +149,14 @@ func (c *chatter) pack() error {
 
 // fade archives topics of the chat, whatever their age.
 func (c *chatter) fade() error {
-	_, err := NewAssignments(c.pool).Archive(c.t.Context(), c.chat, func(all []topics.Topic) []uuid.UUID {
+	_, err := NewAssignments(c.pool).Archive(c.t.Context(), c.chat, func(all []topics.Topic) ([]uuid.UUID, *time.Time) {
 		var faded []uuid.UUID
 		for n := range all {
 			if all[n].State == topics.Active && n > 0 {
 				faded = append(faded, all[n].ID)
 			}
 		}
-		return faded
+		return faded, nil
 	})
 	return err
 }

@@ -190,6 +190,19 @@ union
     and (b.settled_tokens, b.settled_turns) is distinct from (b.pending_tokens, b.pending_turns)
   limit 1000);
 
+-- name: SettleRestedBriefs :execrows
+-- Chats over the threshold in which nothing is due and nothing has happened for an hour, such as those of three long turns:
+-- they leave the index that FindDueBriefs reads, until their counters change. As the server itself.
+update public.conversation_briefs
+   set settled_tokens = pending_tokens, settled_turns = pending_turns
+ where chat_id in (
+   select b.chat_id from public.conversation_briefs b
+    where b.thousands_to_fold >= sqlc.arg(threshold)::int / 1000
+      and b.updated_at < now() - interval '1 hour' and b.lease_until is null and b.retry_at is null and not b.stale and b.readable
+      and not throughline.fold_is_due(b.brief_tokens, b.pending_tokens, b.pending_turns, b.memory_strategy, b.max_turns,
+            sqlc.arg(threshold)::int, sqlc.arg(k_raw_turns)::int, sqlc.arg(bridge)::int, sqlc.arg(min_tail_turns)::int, sqlc.arg(prompt)::int)
+    limit 1000 for update skip locked);
+
 -- name: ClearDeadLeases :many
 -- Leases that ran out: their workers died. As the server itself.
 update public.conversation_briefs

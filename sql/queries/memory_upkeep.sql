@@ -1,14 +1,19 @@
 -- Decay of memories, and the numbers of the metrics. As the server itself.
 
--- name: DecayMemories :one
+-- name: FadeMemories :one
 -- The nil id for nobody left.
-select coalesce(last_user, '00000000-0000-0000-0000-000000000000')::uuid as last_user, decayed::int as decayed, archived::int as archived, deleted::int as deleted
-  from throughline.decay_memories(sqlc.arg(day)::date, sqlc.arg(after)::uuid, sqlc.arg(most)::int, sqlc.arg(delete_days)::int);
+select coalesce(last_at, now())::timestamptz as last_at, coalesce(last_user, '00000000-0000-0000-0000-000000000000')::uuid as last_user,
+       decayed::int as decayed, archived::int as archived
+  from throughline.fade_memories(sqlc.arg(day)::date, sqlc.arg(after_at)::timestamptz, sqlc.arg(after)::uuid, sqlc.arg(most)::int);
+
+-- name: DeleteArchivedMemories :one
+-- The nil id for nobody left.
+select coalesce(last_at, now())::timestamptz as last_at, coalesce(last_user, '00000000-0000-0000-0000-000000000000')::uuid as last_user, deleted::int as deleted
+  from throughline.delete_archived_memories(sqlc.arg(days)::int, sqlc.arg(after_at)::timestamptz, sqlc.arg(after)::uuid, sqlc.arg(most)::int);
 
 -- name: CountAllMemories :many
--- By status, up to 100 000 of each.
-select s.status::text as status, (select count(*) from (select from public.memories m where m.status = s.status limit 100000) n)::bigint as memories
-  from unnest(array['active', 'inbox', 'superseded', 'archived']) s (status);
+-- By status; estimated where there are more than a hundred.
+select c.status::text as status, c.memories::bigint as memories from throughline.count_memories() c;
 
 -- name: OldestUnextracted :one
 -- For how many seconds the chat has been due that has waited longest to be read for memories; 0 if none waits. What is due at

@@ -120,10 +120,15 @@ update throughline.own_turn_index i
 select throughline.recount_topic(sqlc.arg(chat_id)::uuid, sqlc.arg(topic_id)::uuid);
 
 -- name: AssignAdvance :exec
--- As the chat's owner. all: nothing is left.
+-- As the chat's owner. all: nothing is left, nor to be chosen again by vectors of the model; '' stands for no model.
 update throughline.own_briefs b
-   set assigned_seq = case when sqlc.arg(is_all)::bool then b.indexed_seq else greatest(b.assigned_seq, sqlc.arg(assigned_seq)::bigint) end
+   set assigned_seq = case when sqlc.arg(is_all)::bool then b.indexed_seq else greatest(b.assigned_seq, sqlc.arg(assigned_seq)::bigint) end,
+       choose_model = case when not sqlc.arg(is_all)::bool or sqlc.arg(model)::text = '' then b.choose_model end
  where b.chat_id = sqlc.arg(chat_id);
+
+-- name: AssignNothing :exec
+-- As the chat's owner: a chat without topics has none to choose again.
+update throughline.own_briefs b set choose_model = null where b.chat_id = sqlc.arg(chat_id) and b.choose_model is not null;
 
 -- name: AssignReadDue :many
 -- As the chat's owner: topics that are to be compacted. See AssignFindTopics.
@@ -157,20 +162,17 @@ select (sqlc.arg(mode)::text <> 'off' and c.topics <> 'off'
 -- Chats with turns for topics and without a job that would give them one, or the vectors that it goes by; for those nobody
 -- waits longer than one turn of that job. As the server itself.
 with due as (
-  (select b.chat_id from public.conversation_briefs b join public.chats c on c.id = b.chat_id
-    where (b.covered_seq > 0) and b.assigned_seq < b.indexed_seq and c.topics <> 'off' limit 1000)
+  (select b.chat_id from public.conversation_briefs b
+    where (case when b.covered_seq > 0 or b.topics = 'on' then 'auto' else 'on' end) = 'auto' and b.assigned_seq < b.indexed_seq and b.topics <> 'off' limit 1000)
   union
-  (select b.chat_id from public.conversation_briefs b join public.chats c on c.id = b.chat_id
-    where sqlc.arg(mode)::text = 'on' and b.assigned_seq < b.indexed_seq and c.topics <> 'off' limit 1000)
+  (select b.chat_id from public.conversation_briefs b
+    where sqlc.arg(mode)::text = 'on' and (case when b.covered_seq > 0 or b.topics = 'on' then 'auto' else 'on' end) = 'on'
+      and b.assigned_seq < b.indexed_seq and b.topics <> 'off' limit 1000)
   union
-  (select b.chat_id from public.chats c join public.conversation_briefs b on b.chat_id = c.id where c.topics = 'on' and b.assigned_seq < b.indexed_seq limit 1000)
-  union
-  (select i.chat_id from public.turn_index i join public.conversation_briefs b on b.chat_id = i.chat_id
-    where sqlc.arg(model)::text <> '' and i.topic_id is not null and i.topic_model is null and i.embedding_model is not null
-      and i.embedding_model = sqlc.arg(model)::text and i.seq > b.cleared_seq limit 1000))
-select d.chat_id from due d join public.chats c on c.id = d.chat_id
- where c.topics <> 'off'
-   and d.chat_id::text not in (
+  (select b.chat_id from public.conversation_briefs b
+    where sqlc.arg(model)::text <> '' and b.choose_model = sqlc.arg(model)::text and b.topics <> 'off' limit 1000))
+select d.chat_id from due d
+ where d.chat_id::text not in (
      select j.args ->> 'chat_id' from river.river_job j
       where j.queue in ('topics', 'vectors') and j.kind in ('assign_topics', 'embed_turns') and j.state in ('available', 'pending', 'retryable', 'running', 'scheduled') and j.args ? 'chat_id'
         and (j.kind = 'assign_topics' or j.state <> 'running' or j.attempted_at > now() - interval '30 seconds'))
@@ -180,39 +182,39 @@ select d.chat_id from due d join public.chats c on c.id = d.chat_id
 -- Topics that are to be compacted and have no job. One that the conversation has come back to is not, while it is talked
 -- about. One that was archived before it had a summary still gets it. As the server itself.
 with due as (
-  (select t.id from public.topics t where t.stale limit 1000)
+  (select t.id from public.topics t where t.stale and not t.paused limit 1000)
   union
-  (select t.id from public.topics t where t.state = 'active' and t.message_count - coalesce(t.archive_messages, 0) > sqlc.arg(max_messages)::int limit 1000)
+  (select t.id from public.topics t where t.state = 'active' and not t.rehydrated and not t.paused
+      and t.message_count - coalesce(t.archive_messages, 0) > sqlc.arg(max_messages)::int limit 1000)
   union
-  (select t.id from public.topics t where t.state = 'archived' and t.summary_seq = 0 and t.message_count > sqlc.arg(max_messages)::int
+  (select t.id from public.topics t where t.state = 'archived' and t.summary_seq = 0 and not t.paused and t.message_count > sqlc.arg(max_messages)::int
       and (t.retry_at is null or t.retry_at <= now()) limit 1000)
   union
-  (select t.id from public.topics t where t.retry_at <= now() and t.state = 'active' and t.summary_seq < t.compacted_seq limit 1000))
-select t.chat_id, t.id from due d join public.topics t on t.id = d.id join public.chats c on c.id = t.chat_id
- where c.topics <> 'off' and t.state <> 'merged' and (t.retry_at is null or t.retry_at <= now())
-   and (t.stale or not t.rehydrated or t.summary_seq < t.compacted_seq
-     or exists (select from public.topics o where o.chat_id = t.chat_id and o.state = 'active' and o.last_seq > t.last_seq))
+  (select t.id from public.topics t where t.retry_at <= now() and t.state = 'active' and t.summary_seq < t.compacted_seq and not t.paused limit 1000))
+select t.chat_id, t.id from due d join public.topics t on t.id = d.id
+ where t.state <> 'merged' and (t.retry_at is null or t.retry_at <= now())
    and t.id::text not in (
      select j.args ->> 'topic_id' from river.river_job j
       where j.queue = 'topics' and j.kind = 'compact_topic' and j.state in ('available', 'pending', 'retryable', 'running', 'scheduled') and j.args ? 'topic_id')
  order by t.chat_id, t.number limit 200;
 
--- name: AssignFindCrowded :many
--- Chats after one with more active topics than so many. As the server itself.
-select t.chat_id from public.topics t join public.chats c on c.id = t.chat_id
- where t.state = 'active' and t.chat_id > sqlc.arg(after)::uuid and c.topics <> 'off'
- group by t.chat_id having count(*) > sqlc.arg(max_topics)::int order by t.chat_id limit sqlc.arg(most)::int;
+-- name: AssignLookAtFading :many
+-- The next chats whose topics may have faded. As the server itself.
+select f.chat_id::uuid as chat_id, f.fade_at::timestamptz as fade_at, f.crowded::bool as crowded
+  from throughline.look_at_fading(sqlc.arg(after_at)::timestamptz, sqlc.arg(after)::uuid, sqlc.arg(max_topics)::int, sqlc.arg(most)::int) f;
 
--- name: AssignFindAlike :many
--- Chats after one with two active topics whose centroids have at least this cosine, and that nobody has named. As the server
--- itself.
-select distinct a.chat_id from public.topics a
-  join public.topics b on b.chat_id = a.chat_id and b.number > a.number and b.state = 'active' and b.title_seq is not null and b.embedding_model = a.embedding_model
-  join public.chats c on c.id = a.chat_id
- where a.state = 'active' and a.title_seq is not null and a.embedding_model = sqlc.arg(model)::text and a.chat_id > sqlc.arg(after)::uuid and c.topics <> 'off'
-   and -(a.centroid operator(throughline.<#>) b.centroid)
-       >= sqlc.arg(cosine)::float8 * sqrt((a.centroid operator(throughline.<#>) a.centroid) * (b.centroid operator(throughline.<#>) b.centroid))
- order by a.chat_id limit sqlc.arg(most)::int;
+-- name: AssignLookAtAlike :many
+-- The next chats whose topics have changed since they were compared. As the server itself.
+select a.chat_id::uuid as chat_id, a.alike::bool as alike
+  from throughline.look_at_alike(sqlc.arg(model)::text, sqlc.arg(cosine)::float8, sqlc.arg(after)::uuid, sqlc.arg(most)::int) a;
+
+-- name: AssignFadeAt :exec
+-- As the chat's owner: when topics of the chat may have faded; null for a chat with no more than it may have.
+update throughline.own_briefs b set topics_fade_at = sqlc.narg(fade_at)::timestamptz where b.chat_id = sqlc.arg(chat_id);
+
+-- name: AssignCompared :exec
+-- As the chat's owner: its topics are compared. What is merged then is to be compared again.
+update throughline.own_briefs b set compare_topics = false where b.chat_id = sqlc.arg(chat_id);
 
 -- name: AssignRevive :many
 -- Makes the jobs of dead workers available again, as ReviveDeadFolds does. A compaction is alive while the lease of its topic

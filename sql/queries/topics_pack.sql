@@ -48,7 +48,7 @@ update throughline.own_topics t
    set summary = nullif(sqlc.arg(summary)::text, ''), summary_tokens = sqlc.arg(summary_tokens)::int, summary_seq = sqlc.arg(summary_seq)::bigint,
        compacted_seq = sqlc.arg(compacted_seq)::bigint, archive = sqlc.narg(archive)::bytea, archive_messages = sqlc.narg(archive_messages)::int,
        archive_raw_bytes = sqlc.narg(archive_raw_bytes)::int, archive_sha256 = sqlc.narg(archive_sha256)::bytea,
-       stale = sqlc.arg(stale)::bool, rehydrated = sqlc.arg(rehydrated)::bool, lease_token = null, lease_until = null,
+       stale = sqlc.arg(stale)::bool, rehydrated = t.rehydrated and sqlc.arg(rehydrated)::bool, lease_token = null, lease_until = null,
        retry_at = case when sqlc.arg(wait_seconds)::float8 > 0 then now() + make_interval(secs => sqlc.arg(wait_seconds)::float8)
                        when not sqlc.arg(summarized)::bool then t.retry_at end
  where t.id = sqlc.arg(topic_id) and t.chat_id = sqlc.arg(chat_id) and t.lease_token = sqlc.arg(lease_token)::uuid

@@ -162,23 +162,31 @@ func (e *Engine) enqueue(ctx context.Context, tx pgx.Tx, job Job, change *Change
 // Decay archives topics that faded, in all chats with more than enough, until patience is over.
 func (e *Engine) Decay(ctx context.Context, patience time.Duration) (done Decayed, err error) {
 	deadline := time.Now().Add(patience)
-	for after := uuid.Nil; time.Now().Before(deadline); {
-		chats, err := e.Store.Crowded(ctx, after, e.Settings.Max, chatsAtOnce)
+	for after := (Faded{}); time.Now().Before(deadline); {
+		chats, err := e.Store.Fading(ctx, after, e.Settings.Max, chatsAtOnce)
 		if err != nil || len(chats) == 0 {
 			return done, err
 		}
-		for _, chatID := range chats {
-			archived, err := e.Store.Archive(ctx, chatID, func(all []topics.Topic) []uuid.UUID {
-				return e.Settings.DecayChoice(all, current(all), time.Now())
-			})
+		for _, after = range chats {
+			if !after.Crowded {
+				continue
+			}
+			archived, err := e.Store.Archive(ctx, after.ChatID, e.faded)
 			if err != nil {
 				return done, err
 			}
-			done.Chats, done.Archived, after = done.Chats+1, done.Archived+archived, chatID
+			done.Chats, done.Archived = done.Chats+1, done.Archived+archived
 			e.Metrics.TopicsDecayed.Add(float64(archived))
 		}
 	}
 	return done, nil
+}
+
+// faded returns the topics of a chat that are to be archived, and when others may be.
+func (e *Engine) faded(all []topics.Topic) (archive []uuid.UUID, next *time.Time) {
+	now := time.Now()
+	archive = e.Settings.DecayChoice(all, current(all), now)
+	return archive, e.Settings.NextDecay(all, archive, now)
 }
 
 // current returns the active topic that was talked about last.
@@ -210,16 +218,20 @@ func (e *Engine) Merge(ctx context.Context, patience time.Duration, enqueue func
 		if err != nil || len(chats) == 0 {
 			return done, err
 		}
-		for _, chatID := range chats {
-			merged, err := e.Store.Merge(ctx, chatID,
+		for _, chat := range chats {
+			after = chat.ChatID
+			if !chat.Alike {
+				continue
+			}
+			merged, err := e.Store.Merge(ctx, chat.ChatID,
 				func(all []topics.Topic) []topics.Merge { return topics.MergeChoice(all, by) },
 				func(ctx context.Context, tx pgx.Tx, topicID uuid.UUID) error {
-					return enqueue(ctx, tx, chatID, topicID)
+					return enqueue(ctx, tx, chat.ChatID, topicID)
 				})
 			if err != nil {
 				return done, err
 			}
-			done.Chats, done.Merged, after = done.Chats+1, done.Merged+merged, chatID
+			done.Chats, done.Merged = done.Chats+1, done.Merged+merged
 			e.Metrics.TopicsMerged.Add(float64(merged))
 		}
 	}

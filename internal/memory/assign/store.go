@@ -2,6 +2,7 @@ package assign
 
 import (
 	"context"
+	"time"
 
 	"github.com/arcoscribe/throughline/internal/memory/topics"
 	"github.com/google/uuid"
@@ -27,16 +28,30 @@ type Store interface {
 	// Assign reads what a chat has, at most so many turns of it, and writes what decide makes of that. within runs at the end
 	// of the transaction, as the server. It reports false if somebody else changes the chat's topics.
 	Assign(ctx context.Context, chatID uuid.UUID, in Scope, most int, decide func(*Snapshot) *Change, within func(context.Context, pgx.Tx, Outcome) error) (bool, error)
-	// Crowded returns chats with more than maxTopics active topics, Alike those with two whose centroids have at least that cosine
-	// and that nobody has named; both in the order of their ids, after one, and at most so many.
-	Crowded(ctx context.Context, after uuid.UUID, maxTopics, most int) ([]uuid.UUID, error)
-	Alike(ctx context.Context, after uuid.UUID, model string, cosine float64, most int) ([]uuid.UUID, error)
-	// Archive archives the topics of a chat that choose returns, and returns how many. Chats of which somebody else changes
-	// the topics are left for the next time.
-	Archive(ctx context.Context, chatID uuid.UUID, choose func([]topics.Topic) []uuid.UUID) (int, error)
+	// Fading looks at the next chats whose topics may have faded, at most so many, and returns them in their order, after one.
+	// Those with no more than maxTopics active topics are done. Alike does the same for chats whose topics changed since they
+	// were compared; those without two whose centroids have at least that cosine and that nobody has named are done.
+	Fading(ctx context.Context, after Faded, maxTopics, most int) ([]Faded, error)
+	Alike(ctx context.Context, after uuid.UUID, model string, cosine float64, most int) ([]Compared, error)
+	// Archive archives the topics of a chat that choose returns, and returns how many; with when to look at the chat again,
+	// nil for when it has another topic. Chats of which somebody else changes the topics are left for the next time.
+	Archive(ctx context.Context, chatID uuid.UUID, choose func([]topics.Topic) ([]uuid.UUID, *time.Time)) (int, error)
 	// Merge merges the topics of a chat that choose returns, and returns how many. within runs in the same transaction, for
 	// each topic that others were merged into.
 	Merge(ctx context.Context, chatID uuid.UUID, choose func([]topics.Topic) []topics.Merge, within func(context.Context, pgx.Tx, uuid.UUID) error) (int, error)
+}
+
+// Faded is a chat whose topics may have faded at a time. Crowded is whether it has too many.
+type Faded struct {
+	ChatID  uuid.UUID
+	At      time.Time
+	Crowded bool
+}
+
+// Compared is a chat whose topics have changed. Alike is whether two of them may be the same.
+type Compared struct {
+	ChatID uuid.UUID
+	Alike  bool
 }
 
 // Snapshot is what an assignment goes by.

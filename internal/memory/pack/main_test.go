@@ -117,7 +117,7 @@ func (r *rig) goOn(in topic, turns int) {
 // fade archives a topic, as decay_topics does.
 func (r *rig) fade(of topic) {
 	r.t.Helper()
-	archived, err := postgres.NewAssignments(r.pool).Archive(r.t.Context(), of.chatID, func([]topics.Topic) []uuid.UUID { return []uuid.UUID{of.id} })
+	archived, err := postgres.NewAssignments(r.pool).Archive(r.t.Context(), of.chatID, func([]topics.Topic) ([]uuid.UUID, *time.Time) { return []uuid.UUID{of.id}, nil })
 	if err != nil || archived != 1 {
 		r.t.Fatalf("%d topics archived, %v", archived, err)
 	}

@@ -42,6 +42,27 @@ func (s Settings) DecayChoice(topics []Topic, current uuid.UUID, now time.Time) 
 	return ids
 }
 
+// NextDecay returns when the next topic of a chat fades, once those are archived; nil for a chat that has no more than Max
+// then.
+func (s Settings) NextDecay(topics []Topic, archived []uuid.UUID, now time.Time) (next *time.Time) {
+	active := 0
+	for i := range topics {
+		t := &topics[i]
+		if t.State != Active || slices.Contains(archived, t.ID) {
+			continue
+		}
+		active++
+		fades := t.LastActiveAt.Add(s.FadesAfter(t.Importance, t.AccessCount) + time.Second)
+		if fades.After(now) && (next == nil || fades.Before(*next)) {
+			next = &fades
+		}
+	}
+	if active <= s.Max {
+		return nil
+	}
+	return next
+}
+
 // Merge is a topic that becomes part of another.
 type Merge struct {
 	Into, From uuid.UUID

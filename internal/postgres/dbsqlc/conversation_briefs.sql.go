@@ -492,6 +492,42 @@ func (q *Queries) SettleFold(ctx context.Context, arg SettleFoldParams) error {
 	return err
 }
 
+const SettleRestedBriefs = `-- name: SettleRestedBriefs :execrows
+update public.conversation_briefs
+   set settled_tokens = pending_tokens, settled_turns = pending_turns
+ where chat_id in (
+   select b.chat_id from public.conversation_briefs b
+    where b.thousands_to_fold >= $1::int / 1000
+      and b.updated_at < now() - interval '1 hour' and b.lease_until is null and b.retry_at is null and not b.stale and b.readable
+      and not throughline.fold_is_due(b.brief_tokens, b.pending_tokens, b.pending_turns, b.memory_strategy, b.max_turns,
+            $1::int, $2::int, $3::int, $4::int, $5::int)
+    limit 1000 for update skip locked)
+`
+
+type SettleRestedBriefsParams struct {
+	Threshold    int
+	KRawTurns    int
+	Bridge       int
+	MinTailTurns int
+	Prompt       int
+}
+
+// Chats over the threshold in which nothing is due and nothing has happened for an hour, such as those of three long turns:
+// they leave the index that FindDueBriefs reads, until their counters change. As the server itself.
+func (q *Queries) SettleRestedBriefs(ctx context.Context, arg SettleRestedBriefsParams) (int64, error) {
+	result, err := q.db.Exec(ctx, SettleRestedBriefs,
+		arg.Threshold,
+		arg.KRawTurns,
+		arg.Bridge,
+		arg.MinTailTurns,
+		arg.Prompt,
+	)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const WriteBrief = `-- name: WriteBrief :many
 with written as (update throughline.own_briefs b
    set brief = jsonb_build_object('global_summary', $1::text,

@@ -7,14 +7,14 @@ package dbsqlc
 
 import (
 	"context"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
 const CountAllMemories = `-- name: CountAllMemories :many
-select s.status::text as status, (select count(*) from (select from public.memories m where m.status = s.status limit 100000) n)::bigint as memories
-  from unnest(array['active', 'inbox', 'superseded', 'archived']) s (status)
+select c.status::text as status, c.memories::bigint as memories from throughline.count_memories() c
 `
 
 type CountAllMemoriesRow struct {
@@ -22,7 +22,7 @@ type CountAllMemoriesRow struct {
 	Memories int64
 }
 
-// By status, up to 100 000 of each.
+// By status; estimated where there are more than a hundred.
 func (q *Queries) CountAllMemories(ctx context.Context) ([]CountAllMemoriesRow, error) {
 	rows, err := q.db.Query(ctx, CountAllMemories)
 	if err != nil {
@@ -43,41 +43,73 @@ func (q *Queries) CountAllMemories(ctx context.Context) ([]CountAllMemoriesRow, 
 	return items, nil
 }
 
-const DecayMemories = `-- name: DecayMemories :one
-
-select coalesce(last_user, '00000000-0000-0000-0000-000000000000')::uuid as last_user, decayed::int as decayed, archived::int as archived, deleted::int as deleted
-  from throughline.decay_memories($1::date, $2::uuid, $3::int, $4::int)
+const DeleteArchivedMemories = `-- name: DeleteArchivedMemories :one
+select coalesce(last_at, now())::timestamptz as last_at, coalesce(last_user, '00000000-0000-0000-0000-000000000000')::uuid as last_user, deleted::int as deleted
+  from throughline.delete_archived_memories($1::int, $2::timestamptz, $3::uuid, $4::int)
 `
 
-type DecayMemoriesParams struct {
-	Day        pgtype.Date
-	After      uuid.UUID
-	Most       int
-	DeleteDays int
+type DeleteArchivedMemoriesParams struct {
+	Days    int
+	AfterAt time.Time
+	After   uuid.UUID
+	Most    int
 }
 
-type DecayMemoriesRow struct {
+type DeleteArchivedMemoriesRow struct {
+	LastAt   time.Time
+	LastUser uuid.UUID
+	Deleted  int
+}
+
+// The nil id for nobody left.
+func (q *Queries) DeleteArchivedMemories(ctx context.Context, arg DeleteArchivedMemoriesParams) (DeleteArchivedMemoriesRow, error) {
+	row := q.db.QueryRow(ctx, DeleteArchivedMemories,
+		arg.Days,
+		arg.AfterAt,
+		arg.After,
+		arg.Most,
+	)
+	var i DeleteArchivedMemoriesRow
+	err := row.Scan(&i.LastAt, &i.LastUser, &i.Deleted)
+	return i, err
+}
+
+const FadeMemories = `-- name: FadeMemories :one
+
+select coalesce(last_at, now())::timestamptz as last_at, coalesce(last_user, '00000000-0000-0000-0000-000000000000')::uuid as last_user,
+       decayed::int as decayed, archived::int as archived
+  from throughline.fade_memories($1::date, $2::timestamptz, $3::uuid, $4::int)
+`
+
+type FadeMemoriesParams struct {
+	Day     pgtype.Date
+	AfterAt time.Time
+	After   uuid.UUID
+	Most    int
+}
+
+type FadeMemoriesRow struct {
+	LastAt   time.Time
 	LastUser uuid.UUID
 	Decayed  int
 	Archived int
-	Deleted  int
 }
 
 // Decay of memories, and the numbers of the metrics. As the server itself.
 // The nil id for nobody left.
-func (q *Queries) DecayMemories(ctx context.Context, arg DecayMemoriesParams) (DecayMemoriesRow, error) {
-	row := q.db.QueryRow(ctx, DecayMemories,
+func (q *Queries) FadeMemories(ctx context.Context, arg FadeMemoriesParams) (FadeMemoriesRow, error) {
+	row := q.db.QueryRow(ctx, FadeMemories,
 		arg.Day,
+		arg.AfterAt,
 		arg.After,
 		arg.Most,
-		arg.DeleteDays,
 	)
-	var i DecayMemoriesRow
+	var i FadeMemoriesRow
 	err := row.Scan(
+		&i.LastAt,
 		&i.LastUser,
 		&i.Decayed,
 		&i.Archived,
-		&i.Deleted,
 	)
 	return i, err
 }

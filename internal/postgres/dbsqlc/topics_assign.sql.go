@@ -15,19 +15,26 @@ import (
 
 const AssignAdvance = `-- name: AssignAdvance :exec
 update throughline.own_briefs b
-   set assigned_seq = case when $1::bool then b.indexed_seq else greatest(b.assigned_seq, $2::bigint) end
- where b.chat_id = $3
+   set assigned_seq = case when $1::bool then b.indexed_seq else greatest(b.assigned_seq, $2::bigint) end,
+       choose_model = case when not $1::bool or $3::text = '' then b.choose_model end
+ where b.chat_id = $4
 `
 
 type AssignAdvanceParams struct {
 	IsAll       bool
 	AssignedSeq int64
+	Model       string
 	ChatID      uuid.UUID
 }
 
-// As the chat's owner. all: nothing is left.
+// As the chat's owner. all: nothing is left, nor to be chosen again by vectors of the model; ” stands for no model.
 func (q *Queries) AssignAdvance(ctx context.Context, arg AssignAdvanceParams) error {
-	_, err := q.db.Exec(ctx, AssignAdvance, arg.IsAll, arg.AssignedSeq, arg.ChatID)
+	_, err := q.db.Exec(ctx, AssignAdvance,
+		arg.IsAll,
+		arg.AssignedSeq,
+		arg.Model,
+		arg.ChatID,
+	)
 	return err
 }
 
@@ -72,6 +79,16 @@ func (q *Queries) AssignClearLeases(ctx context.Context) (int64, error) {
 	return result.RowsAffected(), nil
 }
 
+const AssignCompared = `-- name: AssignCompared :exec
+update throughline.own_briefs b set compare_topics = false where b.chat_id = $1
+`
+
+// As the chat's owner: its topics are compared. What is merged then is to be compared again.
+func (q *Queries) AssignCompared(ctx context.Context, chatID uuid.UUID) error {
+	_, err := q.db.Exec(ctx, AssignCompared, chatID)
+	return err
+}
+
 const AssignCountActive = `-- name: AssignCountActive :one
 select count(*)::int as topics from throughline.own_topics t where t.chat_id = $1 and t.state = 'active'
 `
@@ -84,66 +101,34 @@ func (q *Queries) AssignCountActive(ctx context.Context, chatID uuid.UUID) (int,
 	return topics, err
 }
 
-const AssignFindAlike = `-- name: AssignFindAlike :many
-select distinct a.chat_id from public.topics a
-  join public.topics b on b.chat_id = a.chat_id and b.number > a.number and b.state = 'active' and b.title_seq is not null and b.embedding_model = a.embedding_model
-  join public.chats c on c.id = a.chat_id
- where a.state = 'active' and a.title_seq is not null and a.embedding_model = $1::text and a.chat_id > $2::uuid and c.topics <> 'off'
-   and -(a.centroid operator(throughline.<#>) b.centroid)
-       >= $3::float8 * sqrt((a.centroid operator(throughline.<#>) a.centroid) * (b.centroid operator(throughline.<#>) b.centroid))
- order by a.chat_id limit $4::int
+const AssignFadeAt = `-- name: AssignFadeAt :exec
+update throughline.own_briefs b set topics_fade_at = $1::timestamptz where b.chat_id = $2
 `
 
-type AssignFindAlikeParams struct {
-	Model  string
-	After  uuid.UUID
-	Cosine float64
-	Most   int
+type AssignFadeAtParams struct {
+	FadeAt *time.Time
+	ChatID uuid.UUID
 }
 
-// Chats after one with two active topics whose centroids have at least this cosine, and that nobody has named. As the server
-// itself.
-func (q *Queries) AssignFindAlike(ctx context.Context, arg AssignFindAlikeParams) ([]uuid.UUID, error) {
-	rows, err := q.db.Query(ctx, AssignFindAlike,
-		arg.Model,
-		arg.After,
-		arg.Cosine,
-		arg.Most,
-	)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []uuid.UUID
-	for rows.Next() {
-		var chat_id uuid.UUID
-		if err := rows.Scan(&chat_id); err != nil {
-			return nil, err
-		}
-		items = append(items, chat_id)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
+// As the chat's owner: when topics of the chat may have faded; null for a chat with no more than it may have.
+func (q *Queries) AssignFadeAt(ctx context.Context, arg AssignFadeAtParams) error {
+	_, err := q.db.Exec(ctx, AssignFadeAt, arg.FadeAt, arg.ChatID)
+	return err
 }
 
 const AssignFindChats = `-- name: AssignFindChats :many
 with due as (
-  (select b.chat_id from public.conversation_briefs b join public.chats c on c.id = b.chat_id
-    where (b.covered_seq > 0) and b.assigned_seq < b.indexed_seq and c.topics <> 'off' limit 1000)
+  (select b.chat_id from public.conversation_briefs b
+    where (case when b.covered_seq > 0 or b.topics = 'on' then 'auto' else 'on' end) = 'auto' and b.assigned_seq < b.indexed_seq and b.topics <> 'off' limit 1000)
   union
-  (select b.chat_id from public.conversation_briefs b join public.chats c on c.id = b.chat_id
-    where $1::text = 'on' and b.assigned_seq < b.indexed_seq and c.topics <> 'off' limit 1000)
+  (select b.chat_id from public.conversation_briefs b
+    where $1::text = 'on' and (case when b.covered_seq > 0 or b.topics = 'on' then 'auto' else 'on' end) = 'on'
+      and b.assigned_seq < b.indexed_seq and b.topics <> 'off' limit 1000)
   union
-  (select b.chat_id from public.chats c join public.conversation_briefs b on b.chat_id = c.id where c.topics = 'on' and b.assigned_seq < b.indexed_seq limit 1000)
-  union
-  (select i.chat_id from public.turn_index i join public.conversation_briefs b on b.chat_id = i.chat_id
-    where $2::text <> '' and i.topic_id is not null and i.topic_model is null and i.embedding_model is not null
-      and i.embedding_model = $2::text and i.seq > b.cleared_seq limit 1000))
-select d.chat_id from due d join public.chats c on c.id = d.chat_id
- where c.topics <> 'off'
-   and d.chat_id::text not in (
+  (select b.chat_id from public.conversation_briefs b
+    where $2::text <> '' and b.choose_model = $2::text and b.topics <> 'off' limit 1000))
+select d.chat_id from due d
+ where d.chat_id::text not in (
      select j.args ->> 'chat_id' from river.river_job j
       where j.queue in ('topics', 'vectors') and j.kind in ('assign_topics', 'embed_turns') and j.state in ('available', 'pending', 'retryable', 'running', 'scheduled') and j.args ? 'chat_id'
         and (j.kind = 'assign_topics' or j.state <> 'running' or j.attempted_at > now() - interval '30 seconds'))
@@ -177,53 +162,19 @@ func (q *Queries) AssignFindChats(ctx context.Context, arg AssignFindChatsParams
 	return items, nil
 }
 
-const AssignFindCrowded = `-- name: AssignFindCrowded :many
-select t.chat_id from public.topics t join public.chats c on c.id = t.chat_id
- where t.state = 'active' and t.chat_id > $1::uuid and c.topics <> 'off'
- group by t.chat_id having count(*) > $2::int order by t.chat_id limit $3::int
-`
-
-type AssignFindCrowdedParams struct {
-	After     uuid.UUID
-	MaxTopics int
-	Most      int
-}
-
-// Chats after one with more active topics than so many. As the server itself.
-func (q *Queries) AssignFindCrowded(ctx context.Context, arg AssignFindCrowdedParams) ([]uuid.UUID, error) {
-	rows, err := q.db.Query(ctx, AssignFindCrowded, arg.After, arg.MaxTopics, arg.Most)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []uuid.UUID
-	for rows.Next() {
-		var chat_id uuid.UUID
-		if err := rows.Scan(&chat_id); err != nil {
-			return nil, err
-		}
-		items = append(items, chat_id)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
 const AssignFindTopics = `-- name: AssignFindTopics :many
 with due as (
-  (select t.id from public.topics t where t.stale limit 1000)
+  (select t.id from public.topics t where t.stale and not t.paused limit 1000)
   union
-  (select t.id from public.topics t where t.state = 'active' and t.message_count - coalesce(t.archive_messages, 0) > $1::int limit 1000)
+  (select t.id from public.topics t where t.state = 'active' and not t.rehydrated and not t.paused
+      and t.message_count - coalesce(t.archive_messages, 0) > $1::int limit 1000)
   union
-  (select t.id from public.topics t where t.state = 'archived' and t.summary_seq = 0 and t.message_count > $1::int
+  (select t.id from public.topics t where t.state = 'archived' and t.summary_seq = 0 and not t.paused and t.message_count > $1::int
       and (t.retry_at is null or t.retry_at <= now()) limit 1000)
   union
-  (select t.id from public.topics t where t.retry_at <= now() and t.state = 'active' and t.summary_seq < t.compacted_seq limit 1000))
-select t.chat_id, t.id from due d join public.topics t on t.id = d.id join public.chats c on c.id = t.chat_id
- where c.topics <> 'off' and t.state <> 'merged' and (t.retry_at is null or t.retry_at <= now())
-   and (t.stale or not t.rehydrated or t.summary_seq < t.compacted_seq
-     or exists (select from public.topics o where o.chat_id = t.chat_id and o.state = 'active' and o.last_seq > t.last_seq))
+  (select t.id from public.topics t where t.retry_at <= now() and t.state = 'active' and t.summary_seq < t.compacted_seq and not t.paused limit 1000))
+select t.chat_id, t.id from due d join public.topics t on t.id = d.id
+ where t.state <> 'merged' and (t.retry_at is null or t.retry_at <= now())
    and t.id::text not in (
      select j.args ->> 'topic_id' from river.river_job j
       where j.queue = 'topics' and j.kind = 'compact_topic' and j.state in ('available', 'pending', 'retryable', 'running', 'scheduled') and j.args ? 'topic_id')
@@ -355,6 +306,93 @@ func (q *Queries) AssignKeepImported(ctx context.Context, arg AssignKeepImported
 	return err
 }
 
+const AssignLookAtAlike = `-- name: AssignLookAtAlike :many
+select a.chat_id::uuid as chat_id, a.alike::bool as alike
+  from throughline.look_at_alike($1::text, $2::float8, $3::uuid, $4::int) a
+`
+
+type AssignLookAtAlikeParams struct {
+	Model  string
+	Cosine float64
+	After  uuid.UUID
+	Most   int
+}
+
+type AssignLookAtAlikeRow struct {
+	ChatID uuid.UUID
+	Alike  bool
+}
+
+// The next chats whose topics have changed since they were compared. As the server itself.
+func (q *Queries) AssignLookAtAlike(ctx context.Context, arg AssignLookAtAlikeParams) ([]AssignLookAtAlikeRow, error) {
+	rows, err := q.db.Query(ctx, AssignLookAtAlike,
+		arg.Model,
+		arg.Cosine,
+		arg.After,
+		arg.Most,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []AssignLookAtAlikeRow
+	for rows.Next() {
+		var i AssignLookAtAlikeRow
+		if err := rows.Scan(&i.ChatID, &i.Alike); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const AssignLookAtFading = `-- name: AssignLookAtFading :many
+select f.chat_id::uuid as chat_id, f.fade_at::timestamptz as fade_at, f.crowded::bool as crowded
+  from throughline.look_at_fading($1::timestamptz, $2::uuid, $3::int, $4::int) f
+`
+
+type AssignLookAtFadingParams struct {
+	AfterAt   time.Time
+	After     uuid.UUID
+	MaxTopics int
+	Most      int
+}
+
+type AssignLookAtFadingRow struct {
+	ChatID  uuid.UUID
+	FadeAt  time.Time
+	Crowded bool
+}
+
+// The next chats whose topics may have faded. As the server itself.
+func (q *Queries) AssignLookAtFading(ctx context.Context, arg AssignLookAtFadingParams) ([]AssignLookAtFadingRow, error) {
+	rows, err := q.db.Query(ctx, AssignLookAtFading,
+		arg.AfterAt,
+		arg.After,
+		arg.MaxTopics,
+		arg.Most,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []AssignLookAtFadingRow
+	for rows.Next() {
+		var i AssignLookAtFadingRow
+		if err := rows.Scan(&i.ChatID, &i.FadeAt, &i.Crowded); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const AssignMerge = `-- name: AssignMerge :one
 select throughline.merge_topics($1::uuid, $2::uuid)::bool as merged
 `
@@ -370,6 +408,16 @@ func (q *Queries) AssignMerge(ctx context.Context, arg AssignMergeParams) (bool,
 	var merged bool
 	err := row.Scan(&merged)
 	return merged, err
+}
+
+const AssignNothing = `-- name: AssignNothing :exec
+update throughline.own_briefs b set choose_model = null where b.chat_id = $1 and b.choose_model is not null
+`
+
+// As the chat's owner: a chat without topics has none to choose again.
+func (q *Queries) AssignNothing(ctx context.Context, chatID uuid.UUID) error {
+	_, err := q.db.Exec(ctx, AssignNothing, chatID)
+	return err
 }
 
 const AssignReadChat = `-- name: AssignReadChat :many

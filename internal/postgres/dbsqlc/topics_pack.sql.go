@@ -128,7 +128,7 @@ update throughline.own_topics t
    set summary = nullif($1::text, ''), summary_tokens = $2::int, summary_seq = $3::bigint,
        compacted_seq = $4::bigint, archive = $5::bytea, archive_messages = $6::int,
        archive_raw_bytes = $7::int, archive_sha256 = $8::bytea,
-       stale = $9::bool, rehydrated = $10::bool, lease_token = null, lease_until = null,
+       stale = $9::bool, rehydrated = t.rehydrated and $10::bool, lease_token = null, lease_until = null,
        retry_at = case when $11::float8 > 0 then now() + make_interval(secs => $11::float8)
                        when not $12::bool then t.retry_at end
  where t.id = $13 and t.chat_id = $14 and t.lease_token = $15::uuid
