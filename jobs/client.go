@@ -27,7 +27,7 @@ type Client = river.Client[pgx.Tx]
 type WorkerConfig struct {
 	Folder      Folder
 	Maintenance Maintenance
-	// Indexer indexes turns for recall; nil for no recall.
+	// Indexer indexes turns.
 	Indexer Indexer
 	// Embedder makes vectors of turns; nil for none.
 	Embedder TurnEmbedder

@@ -8,7 +8,7 @@ import (
 	"github.com/riverqueue/river"
 )
 
-// Indexer makes turns findable for recall.
+// Indexer makes turns findable, for search and recall.
 type Indexer interface {
 	// RunIndexTurns indexes what the index of a chat lacks, and completes the job.
 	RunIndexTurns(ctx context.Context, chatID uuid.UUID, jobID int64) error
@@ -25,11 +25,7 @@ const (
 	indexPatience = 5 * time.Second
 )
 
-// indexTurns does nothing without recall, when a job is left of a time with it.
 func (c *WorkerConfig) indexTurns(ctx context.Context, job *river.Job[IndexTurns]) error {
-	if c.Indexer == nil {
-		return nil
-	}
 	err := c.Indexer.RunIndexTurns(ctx, job.Args.ChatID, job.ID)
 	if err == nil {
 		c.afterIndexing(ctx, job.Args.ChatID)
@@ -49,8 +45,5 @@ func (c *WorkerConfig) afterIndexing(ctx context.Context, chatID uuid.UUID) {
 
 // indexRested returns the number of chats that were indexed.
 func (c *WorkerConfig) indexRested(ctx context.Context) (int, error) {
-	if c.Indexer == nil {
-		return 0, nil
-	}
 	return c.Indexer.IndexRested(ctx, indexRest, indexPatience)
 }

@@ -6,7 +6,6 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
-	"github.com/arcoscribe/throughline/internal/memory/brief"
 	"github.com/arcoscribe/throughline/internal/testkit"
 )
 
@@ -71,24 +70,4 @@ func TestSweepIndexes(t *testing.T) {
 	testkit.Eventually(t, "a sweep says what it did", func() bool {
 		return testkit.Ask[int](t, r.pool, "select count(*) from river.river_job where kind = 'sweep_briefs' and metadata -> 'output' ->> 'indexed_chats' = '1'") > 0
 	})
-}
-
-// Without recall a worker indexes nothing, not even for a job that is left of before.
-func TestWithoutRecallNothingIsIndexed(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, nil)
-	chatID := r.chat(4, 1)
-	testkit.Exec(t, r.pool, "update chats set last_message_at = now() - interval '2 minutes'")
-	r.enqueueIndex(chatID)
-	r.work(func(f *brief.Config, c *WorkerConfig) {
-		sweeping(f, c)
-		c.Indexer = nil
-	})
-	r.awaitIdle()
-	testkit.Eventually(t, "it sweeps", func() bool {
-		return testkit.Ask[int](t, r.pool, "select count(*) from river.river_job where kind = 'sweep_briefs' and state = 'completed'") > 2
-	})
-	if n := r.indexedTurns(chatID); n != 0 {
-		t.Errorf("%d turns are indexed", n)
-	}
 }

@@ -83,7 +83,7 @@ func (r *rig) work(change func(*brief.Config, *WorkerConfig)) *worker {
 	pool := r.open(20)
 	model := llm.New(llm.Config{APIKey: "offline", BaseURL: r.model.BaseURL(), IdleTimeout: time.Minute})
 	folding := brief.Config{
-		Store: postgres.NewBriefs(pool, true), Summarizer: model, Prompt: brief.PromptConfig{Mode: brief.ModeInline, Model: "small"},
+		Store: postgres.NewBriefs(pool), Summarizer: model, Prompt: brief.PromptConfig{Mode: brief.ModeInline, Model: "small"},
 		Limits: r.limits, Logger: r.logs.Logger(), Metrics: metrics.New(),
 	}
 	config := WorkerConfig{

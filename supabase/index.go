@@ -7,10 +7,11 @@ import (
 	"time"
 )
 
-// indexFolded indexes a few chats, about a thousand turns at most, so that nobody waits long for one of them.
-const indexFolded = "select throughline.index_rested(null, 4)"
+// indexRested indexes a few chats, about a thousand turns at most, so that nobody waits long for one of them.
+const indexRested = "select throughline.index_rested(interval '1 minute', 4)"
 
-// IndexFolded indexes the turns that briefs covered before there was an index, or while RECALL was off. Each batch is a
+// IndexFolded indexes the turns that briefs covered before there was an index, and those of chats in which nobody has
+// spoken for a minute. Each batch is a
 // transaction of its own, which a migration cannot have, and takes only chats that nobody works on. It may run
 // repeatedly and concurrently, while servers run; the sweep of a worker does the same in the course of time.
 func IndexFolded(ctx context.Context, dsn string, logger *slog.Logger) error {
@@ -21,8 +22,8 @@ func IndexFolded(ctx context.Context, dsn string, logger *slog.Logger) error {
 	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
 	start, batches := time.Now(), 0
 	for chats := 1; chats > 0; batches++ {
-		if err := conn.QueryRow(ctx, indexFolded).Scan(&chats); err != nil {
-			return fmt.Errorf("indexing folded turns: %w", err)
+		if err := conn.QueryRow(ctx, indexRested).Scan(&chats); err != nil {
+			return fmt.Errorf("indexing turns: %w", err)
 		}
 	}
 	if batches > 1 {

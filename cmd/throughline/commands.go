@@ -314,7 +314,7 @@ func migrate(*commandLine) runner {
 		if err == nil && len(applied) == 0 {
 			fmt.Fprintln(stdout, "nothing to apply")
 		}
-		if err == nil && cfg.Recall {
+		if err == nil {
 			err = supabase.IndexFolded(ctx, cfg.DatabaseDirectURL, logger)
 		}
 		return err

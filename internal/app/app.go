@@ -176,15 +176,11 @@ func (a *App) openPools(ctx context.Context) error {
 
 func (a *App) makeWorker() error {
 	var folder jobs.Folder = brief.New(brief.Config{
-		Store: postgres.NewBriefs(a.workPool, a.config.Recall), Summarizer: a.model, Prompt: a.config.Summary,
+		Store: postgres.NewBriefs(a.workPool), Summarizer: a.model, Prompt: a.config.Summary,
 		Limits: a.config.Memory, FoldsPerUser: a.config.FoldsPerUser, Logger: a.logger, Metrics: a.metrics,
 	})
 	if a.doubles.Folder != nil {
 		folder = a.doubles.Folder(folder)
-	}
-	var indexer jobs.Indexer
-	if a.config.Recall {
-		indexer = postgres.NewTurnIndex(a.workPool)
 	}
 	turns, remembered := a.makeVectors()
 	maintenance := postgres.NewMaintenance(a.workPool, a.config.Memory)
@@ -192,7 +188,7 @@ func (a *App) makeWorker() error {
 		maintenance.ExtractAfter(a.config.LongTerm.ExtractDelay)
 	}
 	config := jobs.WorkerConfig{
-		Folder: folder, Indexer: indexer, Embedder: turns, MemoryEmbedder: remembered, Maintenance: maintenance,
+		Folder: folder, Indexer: postgres.NewTurnIndex(a.workPool), Embedder: turns, MemoryEmbedder: remembered, Maintenance: maintenance,
 		Learner: a.learner(), Extractions: maintenance,
 		Grapher: a.grapher(), Decayer: a.decayer(), DecayAt: a.config.LongTerm.DecayAt, ArchiveDeleteDays: a.config.LongTerm.ArchiveDeleteDays,
 		ExpiredDays: a.config.ExpiredChatDays, PruneDays: a.config.AutoPruneDays,
@@ -226,8 +222,8 @@ func (a *App) makeServer(ctx context.Context, inserter *jobs.Client) error {
 		return err
 	}
 	enqueue, enqueueImported := postgres.Enqueue{Fold: jobs.EnqueueFold(inserter)}, postgres.Enqueue{Fold: jobs.EnqueueImported(inserter)}
+	enqueue.Index, enqueueImported.Index = jobs.EnqueueIndex(inserter), jobs.EnqueueIndex(inserter)
 	if a.config.Recall {
-		enqueue.Index, enqueueImported.Index = jobs.EnqueueIndex(inserter), jobs.EnqueueIndex(inserter)
 		enqueue.Topics, enqueueImported.Topics = a.config.Topics.Mode, a.config.Topics.Mode
 	}
 	a.readForMemories(&enqueue, inserter)

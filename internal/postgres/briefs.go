@@ -16,15 +16,14 @@ import (
 
 // Briefs is the store of briefs and their revisions.
 type Briefs struct {
-	pool   *pgxpool.Pool
-	recall bool
+	pool *pgxpool.Pool
 }
 
 var _ brief.Store = (*Briefs)(nil)
 
-// NewBriefs returns the store. With recall a commit also indexes the turns that the brief covers then.
-func NewBriefs(pool *pgxpool.Pool, recall bool) *Briefs {
-	return &Briefs{pool: pool, recall: recall}
+// NewBriefs returns the store. A commit also indexes the turns that the brief covers then.
+func NewBriefs(pool *pgxpool.Pool) *Briefs {
+	return &Briefs{pool: pool}
 }
 
 // Claim takes the lease and reads what a fold needs.
@@ -179,9 +178,7 @@ func (b *Briefs) commitBatch(change brief.Change, written func(dbsqlc.WriteBrief
 	if change.Kind == brief.KindRebuild {
 		queueExec(batch, queries.RedactRevisions, dbsqlc.RedactRevisionsParams{ChatID: change.ChatID, BeforeVersion: change.Version()})
 	}
-	if b.recall {
-		queueExec(batch, queries.IndexTurns, dbsqlc.IndexTurnsParams{ChatID: change.ChatID, Upto: &plan.SeqTo})
-	}
+	queueExec(batch, queries.IndexTurns, dbsqlc.IndexTurnsParams{ChatID: change.ChatID, Upto: &plan.SeqTo})
 	queueActAsServer(batch)
 	if change.JobID != 0 {
 		queueExec(batch, queries.CompleteJob, dbsqlc.CompleteJobParams{Output: output, ID: change.JobID})

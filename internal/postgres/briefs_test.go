@@ -226,7 +226,7 @@ func (b *bed) countTrips() *trips {
 		b.t.Fatal(err)
 	}
 	b.t.Cleanup(pool.Close)
-	b.briefs, b.turns.pool = NewBriefs(pool, true), pool
+	b.briefs, b.turns.pool = NewBriefs(pool), pool
 	return counted
 }
 

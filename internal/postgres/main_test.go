@@ -61,7 +61,7 @@ func newBedOn(t *testing.T, db testkit.Database, limits memory.Limits, conns int
 		}
 	}
 	b.turns = NewTurns(pool, limits, Enqueue{Fold: into(b.folds), Index: into(b.indexes)})
-	b.briefs, b.index = NewBriefs(pool, true), NewTurnIndex(pool)
+	b.briefs, b.index = NewBriefs(pool), NewTurnIndex(pool)
 	b.user = b.newUser()
 	return b
 }

@@ -64,15 +64,12 @@ func mostRows(t *testing.T, plan string) int {
 func (b *bed) fill(chats, long int) (longChat, shortChat uuid.UUID) {
 	b.t.Helper()
 	b.exec("alter table messages disable trigger user")
-	index := ask[string](b, "select indexdef from pg_indexes where indexname = 'messages_search_idx'")
-	b.exec("drop index messages_search_idx") // and made afterwards, which is faster
 	b.exec("insert into chats (user_id, last_seq) select $1, 20 from generate_series(1, $2)", b.user.UserID, chats)
 	const message = `n, case when n % 2 = 1 then 'user' else 'assistant' end, 'some words of message ' || n, 6`
 	b.exec("insert into messages (chat_id, user_id, seq, role, content, token_count) select id, user_id, " + message + " from chats, generate_series(1, 20) n")
 	longChat = ask[uuid.UUID](b, "insert into chats (user_id, last_seq) values ($1, $2) returning id", b.user.UserID, long)
 	b.exec("insert into messages (chat_id, user_id, seq, role, content, token_count) select $1, $2, "+message+" from generate_series(1, $3) n", longChat, b.user.UserID, long)
 	b.exec("alter table messages enable trigger user")
-	b.exec(index)
 	b.exec(`update conversation_briefs b set version = 1, covered_seq = c.last_seq - 12, pending_tokens = 72, pending_turns = 6 from chats c where c.id = b.chat_id`)
 	b.exec(`insert into river.river_job (kind, queue, max_attempts, args, state, finalized_at)
 		select 'fold_brief', 'memory', 2000, jsonb_build_object('chat_id', id), 'completed', now() from chats`)

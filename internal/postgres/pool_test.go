@@ -62,7 +62,7 @@ func TestStoresThroughTransactionPooler(t *testing.T) {
 		t.Fatalf("a transaction pooler: %v, %v", pooled, err)
 	}
 	t.Cleanup(pool.Close)
-	b.turns, b.briefs = NewTurns(pool, memory.DefaultLimits(), b.turns.enqueue), NewBriefs(pool, true)
+	b.turns, b.briefs = NewTurns(pool, memory.DefaultLimits(), b.turns.enqueue), NewBriefs(pool)
 	chatID := b.newChat(3)
 	b.mustCommit(b.claim(chatID, brief.KindFold))
 	turn := turnIn(chatID, "And now?")

@@ -319,17 +319,19 @@ func TestSearchOfHugeMessages(t *testing.T) {
 	}
 }
 
-// For a user with few messages among many, the full-text index is used, and returns no rows of others.
+// For a user with few messages among many, the index of turns is used, and returns no rows of others.
 func TestSearchUsesTheIndex(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
-	b.fill(500, 100)
+	b.fill(200, 100)
 	b.user = b.newUser()
 	b.keep(b.user, slices.Repeat([]string{"some words and a scale"}, 300)...)
-	b.exec("vacuum analyze messages") // which also takes in what the index has put off
+	b.keep(b.user, "not indexed yet")
+	b.exec("select throughline.index_chat(chat_id, null) from conversation_briefs b where exists (select from messages m where m.chat_id = b.chat_id and m.seq > 1)")
+	b.exec("vacuum analyze messages, turn_index, conversation_briefs") // which also takes in what the index has put off
 	var plan string
 	err := b.inTxAs(b.user, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(t.Context(), "select set_config('role', 'none', true)"); err != nil {
+		if _, err := tx.Exec(t.Context(), "select set_config('role', 'none', true), set_config('enable_seqscan', 'off', true)"); err != nil {
 			return err
 		}
 		plan = explain(t, tx, searchFunctionBody(t, b), "'word'", uuid.NullUUID{}, (*string)(nil), (*time.Time)(nil), (*time.Time)(nil), 500)
@@ -338,7 +340,7 @@ func TestSearchUsesTheIndex(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(plan, "messages_search_idx") || scansWhole.MatchString(plan) || mostRows(t, plan) > 300 {
+	if !strings.Contains(plan, "turn_index_tsv_idx") || !strings.Contains(plan, "messages_system_idx") || strings.Contains(plan, "Seq Scan") || mostRows(t, plan) > 300 {
 		t.Error(plan)
 	}
 	err = b.inTxAs(b.user, func(tx pgx.Tx) error {
@@ -355,29 +357,32 @@ func TestSearchUsesTheIndex(t *testing.T) {
 	}
 }
 
-// searchFunctionBody is the statement within throughline.search_messages, with numbers for its parameters:
+// searchFunctionBody is the statement within throughline.find_messages, with numbers for its parameters:
 // what happens within a function is in no plan.
 func searchFunctionBody(t *testing.T, b *bed) string {
 	t.Helper()
-	body := ask[string](b, "select prosrc from pg_proc where oid = 'throughline.search_messages'::regproc")
-	for i, c := range []struct{ name, kind string }{
-		{"query", "tsquery"}, {"in_chat", "uuid"}, {"with_role", "text"}, {"since", "timestamptz"}, {"until", "timestamptz"}, {"most", "int"},
+	body := ask[string](b, "select prosrc from pg_proc where oid = 'throughline.find_messages'::regproc")
+	_, body, _ = strings.Cut(body, "return query\n")
+	body, _, _ = strings.Cut(body, ";\nend")
+	for _, c := range []struct{ name, value string }{
+		{"asking", "auth.uid()"}, {"among", "(own && query)"}, {"own", "quote_literal('user ' || auth.uid())::tsquery"}, {"wanted", "query"}, {"ordered", "false"},
+		{"query", "$1::tsquery"}, {"in_chat", "$2::uuid"}, {"with_role", "$3::text"}, {"since", "$4::timestamptz"}, {"until", "$5::timestamptz"}, {"most", "$6::int"},
 	} {
-		numbered := regexp.MustCompile(`\b`+c.name+`\b`).ReplaceAllLiteralString(body, fmt.Sprintf("$%d::%s", i+1, c.kind))
-		if numbered == body {
+		replaced := regexp.MustCompile(`\b`+c.name+`\b`).ReplaceAllLiteralString(body, c.value)
+		if replaced == body {
 			t.Fatalf("%s is not in %s", c.name, body)
 		}
-		body = numbered
+		body = replaced
 	}
 	return body
 }
 
-// The index entries of new messages are found at once. The sweep merges them, not the turn that happens to
+// The entries of turns that were just indexed are found at once. The sweep merges them, not the turn that happens to
 // fill a list.
 func TestSearchEntriesAreMergedOffTheTurn(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
-	b.keep(b.user, "The scale of C sharp minor", "Slowly, then")
+	b.keepIndexed(b.user, "The scale of C sharp minor", "Slowly, then")
 	b.wantFound("minor", "The scale of C sharp minor")
 	if err := NewMaintenance(b.pool, b.limits).MergeSearchEntries(t.Context()); err != nil {
 		t.Fatal(err)
@@ -386,7 +391,7 @@ func TestSearchEntriesAreMergedOffTheTurn(t *testing.T) {
 		t.Errorf("%d pages still wait", pages)
 	}
 	b.wantFound("minor", "The scale of C sharp minor")
-	b.keep(b.user, "The scale of D minor", "Slowly, then")
+	b.keepIndexed(b.user, "The scale of D minor", "Slowly, then")
 	if pages := ask[int](b, "select throughline.merge_search_entries()"); pages == 0 {
 		t.Error("the second chat's words did not wait")
 	}

@@ -36,7 +36,11 @@ func (t *Transfer) Import(ctx context.Context, user auth.Principal, chat transfe
 		if err := i.embed(); err != nil {
 			return err
 		}
-		return t.enqueueLast(ctx, tx, id)
+		// Before the index, so that its job asks for vectors.
+		if err := t.enqueueLast(ctx, tx, id); err != nil {
+			return err
+		}
+		return i.index(id)
 	})
 	return id, imported && err == nil, failed("import", explained(err))
 }
@@ -173,6 +177,15 @@ func (i *chatImport) embed() error {
 		return err
 	}
 	return queries.ActAsUser(i.ctx, i.claims)
+}
+
+// index makes the chat findable at once.
+func (i *chatImport) index(id uuid.UUID) error {
+	queries := dbsqlc.New(i.tx)
+	if err := queries.ActAsUser(i.ctx, i.claims); err != nil {
+		return err
+	}
+	return queries.IndexImported(i.ctx, id)
 }
 
 // columnsOf returns an array for each column, in the order of the query's parameters: the arrays of

@@ -36,14 +36,14 @@ func (b *bed) checkIndex() {
 	tx := b.begin()
 	defer func() { _ = tx.Rollback(b.t.Context()) }()
 	for _, sql := range []string{
-		"create temp table kept on commit drop as select chat_id, seq, user_id, last_seq, words_from, said_at, tokens, tsv, lexemes from turn_index",
+		"create temp table kept on commit drop as select chat_id, seq, user_id, last_seq, words_from, said_at, tokens, tsv, lexemes, second_seq from turn_index",
 		"delete from turn_index",
 		"select throughline.write_turn_index(chat_id, 1, indexed_seq) from conversation_briefs",
 	} {
 		mustExec(b.t, tx, sql)
 	}
 	wrong := testkit.Ask[[]string](b.t, tx, `
-		with anew as (select chat_id, seq, user_id, last_seq, words_from, said_at, tokens, tsv, lexemes from turn_index)
+		with anew as (select chat_id, seq, user_id, last_seq, words_from, said_at, tokens, tsv, lexemes, second_seq from turn_index)
 		select coalesce(array_agg(which || left(t::text, 300)), '{}')
 		  from (select 'is ' as which, k.* from (table kept except table anew) k union all select 'should be ', a.* from (table anew except table kept) a) t`)
 	if len(wrong) > 0 {
@@ -100,17 +100,21 @@ func TestLostFoldIndexesNothing(t *testing.T) {
 	b.wantIndexed(chatID, "1-2 3-4", 4)
 }
 
-// Without recall nothing is indexed. With it again, the next fold catches up; and what it cannot, the sweep does.
-func TestNothingIsIndexedWithoutRecall(t *testing.T) {
+// unindex makes a chat one of which nothing is indexed, as one that was folded before there was an index.
+func (b *bed) unindex(chatID uuid.UUID) {
+	b.t.Helper()
+	b.exec("delete from turn_index where chat_id = $1", chatID)
+	b.exec("update conversation_briefs set indexed_seq = 0, to_index = true where chat_id = $1", chatID)
+}
+
+// Of a chat that was folded and not indexed, the next fold indexes all that it covers.
+func TestNextFoldCatchesUp(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
-	b.briefs.recall, b.turns.enqueue.Index = false, nil
 	chatID := b.newChat(3)
 	b.mustCommit(b.claim(chatID, brief.KindFold))
-	simple := b.newSimpleChat(6)
+	b.unindex(chatID)
 	b.wantIndexed(chatID, "", 0)
-	b.wantIndexed(simple, "", 0)
-	b.briefs.recall = true
 	for range 3 {
 		turn := turnIn(chatID, "And now?")
 		b.start(turn)
@@ -118,7 +122,6 @@ func TestNothingIsIndexedWithoutRecall(t *testing.T) {
 	}
 	b.mustCommit(b.claim(chatID, brief.KindFold))
 	b.wantIndexed(chatID, "1-2 3-4 5-6 7-8 9-10 11-12", 12)
-	b.wantIndexed(simple, "", 0)
 }
 
 // newSimpleChat is newChat with the strategy that has no folds.
@@ -196,8 +199,8 @@ func TestRestedChatsAreIndexed(t *testing.T) {
 	rested, busy, empty, running := b.newChat(2), b.newChat(2), firstTurn("x").ChatID, b.newChat(1)
 	b.exec("insert into chats (id, user_id, created_at) values ($1, $2, now() - interval '1 hour')", empty, b.user.UserID)
 	covered := b.newChat(1)
-	b.briefs.recall = false
 	b.mustCommit(b.claim(covered, brief.KindFold))
+	b.unindex(covered)
 	wait := turnIn(running, "Wait.")
 	b.start(wait)
 	b.exec("update chats set last_message_at = now() - interval '61 seconds' where id = any($1)", []uuid.UUID{rested, running})

@@ -2,18 +2,17 @@
 -- as_question also searches without English stop words; the stems are the same. A query without words, such
 -- as punctuation, finds nothing. U+E000 and U+E001 mark the matches in a headline (history.MarkStart); in a
 -- message they are replaced by U+FFFD. Only returned rows get a headline, because making one reads the whole
--- text.
+-- text. Each row is looked up by its id: under the policies Postgres expects few and would read all of the user's.
 with asked as (
   select websearch_to_tsquery('throughline.words', sqlc.arg(query))
       || case when sqlc.arg(as_question)::bool then websearch_to_tsquery('pg_catalog.english', sqlc.arg(query)) else '' end as query
 ), best as (
-  select m.id, m.chat_id, c.title, m.seq, m.role, m.created_at, m.content, asked.query,
-         ts_rank_cd(throughline.search_vector(m.user_id, m.content), asked.query) as rank
-    from asked, public.messages m
-    join public.chats c on c.id = m.chat_id and (c.expires_at is null or c.expires_at > now())
-   where numnode(asked.query) > 0
-     and m.id in (select throughline.search_messages((select asked.query from asked), sqlc.narg(chat_id)::uuid, sqlc.narg(role)::text,
-                         sqlc.narg(since)::timestamptz, sqlc.narg(until)::timestamptz, sqlc.arg(candidates)::int))
+  select m.id, m.chat_id, c.title, m.seq, m.role, m.created_at, m.content, asked.query, f.rank
+    from asked
+   cross join lateral throughline.find_messages(asked.query, sqlc.narg(chat_id)::uuid, sqlc.narg(role)::text,
+                sqlc.narg(since)::timestamptz, sqlc.narg(until)::timestamptz, sqlc.arg(candidates)::int) f (id, rank)
+   cross join lateral (select id, chat_id, seq, role, created_at, content from public.messages where id = f.id offset 0) m
+   cross join lateral (select title from public.chats where id = m.chat_id and (expires_at is null or expires_at > now()) offset 0) c
    order by rank desc, m.created_at desc, m.id desc
    limit sqlc.arg(most)::int
 )
@@ -25,7 +24,7 @@ select id, chat_id, title, seq, role, created_at, rank::real as rank,
 
 -- name: SearchAnyWord :many
 -- The same for messages that have one of the terms, each of which is a word or a phrase, and nothing of what is left out.
--- A message's rank is the sum of the weights of its terms; a term that fewer messages have weighs more. Like search_messages
+-- A message's rank is the sum of the weights of its terms; a term that fewer messages have weighs more. Like find_messages
 -- it looks at the newest candidates alone, here of each term.
 with asked as (
   select websearch_to_tsquery('throughline.words', term) as query, numnode(websearch_to_tsquery('pg_catalog.english', term)) > 0 as uncommon
@@ -37,8 +36,8 @@ with asked as (
 ), found as materialized (
   select w.query::text as term, f.message_id
     from wanted w
-   cross join lateral throughline.search_messages(w.query && websearch_to_tsquery('throughline.words', sqlc.arg(without)), sqlc.narg(chat_id)::uuid,
-                sqlc.narg(role)::text, sqlc.narg(since)::timestamptz, sqlc.narg(until)::timestamptz, sqlc.arg(candidates)::int) f (message_id)
+   cross join lateral throughline.find_messages(w.query && websearch_to_tsquery('throughline.words', sqlc.arg(without)), sqlc.narg(chat_id)::uuid,
+                sqlc.narg(role)::text, sqlc.narg(since)::timestamptz, sqlc.narg(until)::timestamptz, sqlc.arg(candidates)::int) f (message_id, rank)
 ), weighed as (
   select f.message_id, sum(ln(1 + sqlc.arg(candidates)::int / t.messages::float8)) as rank, string_agg('(' || f.term || ')', ' | ')::tsquery as query
     from found f join (select term, count(*) as messages from found group by term) t using (term)
@@ -46,8 +45,8 @@ with asked as (
 ), best as (
   select m.id, m.chat_id, c.title, m.seq, m.role, m.created_at, m.content, w.query, w.rank
     from weighed w
-    join public.messages m on m.id = w.message_id
-    join public.chats c on c.id = m.chat_id and (c.expires_at is null or c.expires_at > now())
+   cross join lateral (select id, chat_id, seq, role, created_at, content from public.messages where id = w.message_id offset 0) m
+   cross join lateral (select title from public.chats where id = m.chat_id and (expires_at is null or expires_at > now()) offset 0) c
    order by w.rank desc, m.created_at desc, m.id desc
    limit sqlc.arg(most)::int
 )
@@ -58,5 +57,5 @@ select id, chat_id, title, seq, role, created_at, rank::real as rank,
  order by rank desc, created_at desc, id desc;
 
 -- name: MergeSearchEntries :one
--- As the server itself. Returns how many pages of waiting entries were merged into the full-text index.
+-- As the server itself. Returns how many pages of waiting entries were merged into the full-text index of turns.
 select throughline.merge_search_entries()::bigint as pages;

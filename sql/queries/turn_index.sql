@@ -9,3 +9,7 @@ select throughline.index_rested(make_interval(secs => sqlc.arg(rest_seconds)::fl
 -- name: IndexRest :exec
 -- As the user: of one chat, or of the latest ones.
 select throughline.index_rest(sqlc.narg(chat_id)::uuid);
+
+-- name: IndexImported :exec
+-- As the user: a whole chat.
+select throughline.index_imported(sqlc.arg(chat_id)::uuid);

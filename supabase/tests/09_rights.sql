@@ -171,8 +171,9 @@ select is(pg_temp.copied('service_role', 'public.message_files', 'A', 'A'), '235
 select is(pg_temp.callable('anon'), null, 'anon may call nothing');
 select is(pg_temp.callable('authenticated'), null, 'a signed-in user may call nothing');
 select is(pg_temp.callable('throughline_app'),
-  'throughline.content_key(text), throughline.find_memories(text[],boolean[],text[],throughline.embedding,text,integer), throughline.folded(text), '
-  'throughline.has_name(text,text), throughline.index_rest(uuid), throughline.is_user_name(text), throughline.keep_memories(uuid), '
+  'throughline.content_key(text), throughline.find_memories(text[],boolean[],text[],throughline.embedding,text,integer), '
+  'throughline.find_messages(tsquery,uuid,text,timestamp with time zone,timestamp with time zone,integer), throughline.folded(text), '
+  'throughline.has_name(text,text), throughline.index_imported(uuid), throughline.index_rest(uuid), throughline.is_user_name(text), throughline.keep_memories(uuid), '
   'throughline.last_use(timestamp with time zone,timestamp with time zone,timestamp with time zone), throughline.merge_topics(uuid,uuid), '
   'throughline.note_change(text,text,text,text,text), throughline.recall_matches(text[],uuid,uuid,bigint,bigint,integer), '
   'throughline.recall_nearness(throughline.embedding,text,uuid,uuid,bigint,bigint), throughline.recall_size(uuid,bigint,bigint), '
@@ -199,7 +200,7 @@ select is(pg_temp.callable('service_role'),
   'service_role may call these');
 
 -- The callable functions with their owner's rights find only what is the caller's.
-select is(pg_temp.attempt(who, $$select from throughline.search_messages(to_tsquery('simple', 'hello'), null, null, null, null, 10)$$), found, who || ' finds ' || found)
+select is(pg_temp.attempt(who, $$select from throughline.find_messages(to_tsquery('simple', 'hello'), null, null, null, null, 10)$$), found, who || ' finds ' || found)
   from (values ('app A', '1'), ('app nobody', '0')) expected_finds (who, found);
 select is_empty(
   $$select who, call from unnest(array['app nobody', 'app A']) who

@@ -15,13 +15,13 @@ $$;
 create function pg_temp.index(chat text, upto bigint default null) returns boolean language sql as $$
   select throughline.index_chat(pg_temp.id(chat), upto)
 $$;
--- The words with a weight, in order.
-create function pg_temp.words(tsv tsvector, weight "char") returns text language sql stable as $$
-  select coalesce(string_agg(lexeme, ' ' order by positions[1]), '') from unnest(ts_filter(tsv, array[weight])) where positions is not null
+-- The words with some weights, in order.
+create function pg_temp.words(tsv tsvector, weights "char"[]) returns text language sql stable as $$
+  select coalesce(string_agg(lexeme, ' ' order by positions[1]), '') from unnest(ts_filter(tsv, weights)) where positions is not null
 $$;
 -- A chat's rows: the turn's messages, its segment, its own words, and those of the question before it after a bar.
 create function pg_temp.turns(chat text) returns text language sql stable as $$
-  select string_agg(format('%s-%s/%s: %s%s', seq, last_seq, segment, pg_temp.words(tsv, 'a'), nullif(' | ' || pg_temp.words(tsv, 'd'), ' | ')), ', ' order by seq)
+  select string_agg(format('%s-%s/%s: %s%s', seq, last_seq, segment, pg_temp.words(tsv, '{a,b,c}'), nullif(' | ' || pg_temp.words(tsv, '{d}'), ' | ')), ', ' order by seq)
     from public.turn_index where chat_id = pg_temp.id(chat)
 $$;
 

@@ -11,6 +11,16 @@ import (
 	"github.com/google/uuid"
 )
 
+const IndexImported = `-- name: IndexImported :exec
+select throughline.index_imported($1::uuid)
+`
+
+// As the user: a whole chat.
+func (q *Queries) IndexImported(ctx context.Context, chatID uuid.UUID) error {
+	_, err := q.db.Exec(ctx, IndexImported, chatID)
+	return err
+}
+
 const IndexRest = `-- name: IndexRest :exec
 select throughline.index_rest($1::uuid)
 `

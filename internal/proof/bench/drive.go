@@ -158,7 +158,7 @@ func (e *environment) newDrive(options offline.Options, memories bool) (*drive, 
 		return nil, err
 	}
 	numbers, limits := metrics.New(), memory.DefaultLimits()
-	folder := watched{e.folder(postgres.NewBriefs(e.pool, true), d.model.client, numbers), d.folds}
+	folder := watched{e.folder(postgres.NewBriefs(e.pool), d.model.client, numbers), d.folds}
 	if d.worker, err = e.worker(folder, reading{e.learner(d.model.client, numbers), d.reads}, numbers); err != nil {
 		return nil, errors.Join(err, d.model.close())
 	}

@@ -112,7 +112,7 @@ func (e *environment) foldRate(ctx context.Context) (float64, error) {
 	}
 	numbers := metrics.New()
 	folds := make(chan ran, e.folds)
-	worker, err := e.worker(watched{e.folder(postgres.NewBriefs(e.pool, true), instant{summaryText()}, numbers), folds}, nil, numbers)
+	worker, err := e.worker(watched{e.folder(postgres.NewBriefs(e.pool), instant{summaryText()}, numbers), folds}, nil, numbers)
 	if err != nil {
 		return 0, err
 	}

@@ -27,27 +27,22 @@ func (t *timedCommits) Commit(ctx context.Context, change brief.Change, within f
 	return done, err
 }
 
-// indexedCommits times the commits of folds with and without the index, one after another and by turns.
+// indexedCommits times the commits of folds, which index their turns.
 func (e *environment) indexedCommits(ctx context.Context, g *group) error {
 	if err := e.unfold(ctx); err != nil {
 		return err
 	}
-	off := &timedCommits{Store: postgres.NewBriefs(e.pool, false)}
-	on := &timedCommits{Store: postgres.NewBriefs(e.pool, true)}
-	chat := 0
-	fold := func(store brief.Store) *arm {
-		folder := e.folder(store, instant{summaryText()}, metrics.New())
-		return &arm{work: func(ctx context.Context) error {
-			report, err := folder.Fold(ctx, kit.ID(dueChat, chat), brief.Job{})
-			chat++
-			if err == nil && report.Result != brief.Done {
-				err = fmt.Errorf("the fold came to %q", report.Result)
-			}
-			return err
-		}}
-	}
-	without, with := fold(off), fold(on)
-	if err := alternate(ctx, min(e.recall.commits, e.folds/2-e.recall.commits/20-2), without, with); err != nil {
+	commits, chat := &timedCommits{Store: postgres.NewBriefs(e.pool)}, 0
+	folder := e.folder(commits, instant{summaryText()}, metrics.New())
+	whole := &arm{work: func(ctx context.Context) error {
+		report, err := folder.Fold(ctx, kit.ID(dueChat, chat), brief.Job{})
+		chat++
+		if err == nil && report.Result != brief.Done {
+			err = fmt.Errorf("the fold came to %q", report.Result)
+		}
+		return err
+	}}
+	if err := alternate(ctx, min(e.recall.commits, e.folds-e.recall.commits/20-2), whole); err != nil {
 		return err
 	}
 	turns := dueTurns() - memory.DefaultLimits().KRawTurns
@@ -55,10 +50,7 @@ func (e *environment) indexedCommits(ctx context.Context, g *group) error {
 		name string
 		q    float64
 	}{{"p50", .5}, {"p95", .95}} {
-		g.add(
-			row{What: fmt.Sprintf("commit of a fold of %d turns, %s", turns, p.name), Unit: "ms", Value: on.took.MS(p.q), Baseline: off.took.MS(p.q), Against: "RECALL=off"},
-			row{What: "the whole fold, " + p.name, Unit: "ms", Value: with.took.MS(p.q), Baseline: without.took.MS(p.q), Against: "RECALL=off"},
-		)
+		g.add(row{What: fmt.Sprintf("commit of a fold of %d turns, %s", turns, p.name), Unit: "ms", Value: commits.took.MS(p.q), Baseline: whole.took.MS(p.q), Against: "the whole fold"})
 	}
 	return e.unfold(ctx)
 }

@@ -55,10 +55,6 @@ func byMonths() layout {
 // dependents are the statements that make what the migrations made for messages.
 type dependents struct{ indexes, foreignKeys, others []string }
 
-// searchIndex is the full-text index. Filling it with a million messages takes ten minutes, and a turn's cost
-// does not depend on them: in all layouts it covers only what is written from then on.
-const searchIndex = "messages_search_idx"
-
 const selectPolicies = `
 select format('create policy %I on public.messages for %s to %s using (%s)%s', policyname, cmd, array_to_string(roles, ', '),
          qual, coalesce(' with check (' || with_check || ')', ''))
@@ -109,23 +105,11 @@ func withKey(index, key string) string {
 	return index[:found[3]] + ", " + key + index[found[3]:]
 }
 
-// ofNewMessages limits the full-text index to messages from now on.
-func ofNewMessages(index, now string) string {
-	if !strings.Contains(index, searchIndex) {
-		return index
-	}
-	return index + " and created_at > '" + now + "'"
-}
-
 // apply puts the empty table messages into this layout and returns the indexes and foreign keys to make once it
 // is filled. It drops the views on messages.
 func (l layout) apply(ctx context.Context, d *database) (later []string, err error) {
 	found, err := readDependents(ctx, d.admin)
 	if err != nil {
-		return nil, err
-	}
-	var now string
-	if err := d.admin.QueryRow(ctx, "select now()::text").Scan(&now); err != nil {
 		return nil, err
 	}
 	statements := []string{"set role postgres", "alter table public.messages rename to messages_before"}
@@ -138,7 +122,7 @@ func (l layout) apply(ctx context.Context, d *database) (later []string, err err
 	}
 	later = append(later, "set role postgres")
 	for _, index := range found.indexes {
-		later = append(later, ofNewMessages(withKey(index, l.key), now))
+		later = append(later, withKey(index, l.key))
 	}
 	return append(append(later, found.foreignKeys...), "reset role"), nil
 }
