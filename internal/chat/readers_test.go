@@ -62,7 +62,7 @@ func TestUnreadRepliesAreRecordedLessOften(t *testing.T) {
 	})
 }
 
-// The first reader elsewhere gets at once what was not recorded yet. From then on the reply is recorded more often, until its
+// The first reader elsewhere gets at once what was not recorded yet, and soon what comes next. From then on the reply is recorded more often, until its
 // readers are announced no more.
 func TestReadersElsewhereHurryTheRecorder(t *testing.T) {
 	t.Parallel()
@@ -86,12 +86,18 @@ func TestReadersElsewhereHurryTheRecorder(t *testing.T) {
 		if got := svc.recorded(t, id); got != "One two " || svc.notified() != 1 {
 			t.Errorf("at once: %q, %d notifications", got, svc.notified())
 		}
+		script.emit("three ")
+		time.Sleep(readInterval / 3) // of the synthetic clock
+		synctest.Wait()
+		if got := svc.recorded(t, id); got != "One two three " {
+			t.Errorf("what came next: %q", got)
+		}
 		before := svc.recordings()
 		for range 10 {
 			script.speak(announceInterval)
 			svc.RepliesRead(id)
 		}
-		if n := svc.recordings() - before; n < 80 || n > 100 || svc.notified() != 1+n {
+		if n := svc.recordings() - before; n < 80 || n > 100 || svc.notified() != 2+n {
 			t.Errorf("recorded %d times in 10 s, %d notifications", n, svc.notified())
 		}
 		script.speak(announcedFor + time.Second)

@@ -76,7 +76,8 @@ func (r *recorder) signal() { notify(r.wake) }
 // hurry ends a pause, because somebody waits for what was not recorded yet.
 func (r *recorder) hurry() { notify(r.read) }
 
-// readInterval is the interval of a reply that is read on another server, unless the ordinary one is shorter.
+// readInterval is the interval of a reply that is read on another server, unless the ordinary one is shorter. For as long
+// each new reader gets what there is with every batch.
 const readInterval = 100 * time.Millisecond
 
 // batchesPerInterval spreads the work: each reply is recorded once per interval, but not all in one batch, which would
@@ -171,7 +172,8 @@ func (r *recorder) isDue(now time.Time, g *generation) bool {
 		return now.Sub(g.recordedAt) >= r.interval
 	}
 	r.brisk = true
-	return since.After(g.recordedAt) || now.Sub(g.recordedAt) >= min(r.interval, readInterval)
+	isNew := now.Sub(since) < readInterval // the reader may know all that there is, and waits for what comes next
+	return isNew || now.Sub(g.recordedAt) >= min(r.interval, readInterval)
 }
 
 // report logs the first failure and the recovery, but not each try in between.
