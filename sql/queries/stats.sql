@@ -1,16 +1,18 @@
 -- name: CountUsage :one
 -- Totals of the transaction's user; row level security hides other users' rows. An app may write anything to
--- metadata, so only numbers in a plausible range are added up; jsonb compares numbers only with numbers.
-with used as (
-  select case when role = 'assistant' and jsonb_typeof(metadata -> 'usage') = 'object' then metadata -> 'usage' else '{}' end as tokens,
-         octet_length(content) as bytes
-    from public.messages
-), said as (
-  select count(*) as messages, sum(bytes) as bytes,
-         sum(trunc((tokens -> 'input_tokens')::numeric)) filter (where tokens -> 'input_tokens' between '0' and '1000000000') as input,
-         sum(trunc((tokens -> 'cached_tokens')::numeric)) filter (where tokens -> 'cached_tokens' between '0' and '1000000000') as cached,
-         sum(trunc((tokens -> 'output_tokens')::numeric)) filter (where tokens -> 'output_tokens' between '0' and '1000000000') as output
-    from used
+-- metadata, so only numbers in a plausible range are added up.
+with said as (
+  select count(*) as messages, sum(octet_length(m.content)) as bytes,
+         sum(trunc(used.input)) filter (where used.input between 0 and 1000000000) as input,
+         sum(trunc(used.cached)) filter (where used.cached between 0 and 1000000000) as cached,
+         sum(trunc(used.output)) filter (where used.output between 0 and 1000000000) as output
+    from public.messages m
+    left join lateral (
+         -- Once for each reply (offset 0): Postgres would look each number up in its metadata as often as it is named.
+         select case when jsonb_typeof(u.tokens -> 'input_tokens') = 'number' then (u.tokens -> 'input_tokens')::numeric end as input,
+                case when jsonb_typeof(u.tokens -> 'cached_tokens') = 'number' then (u.tokens -> 'cached_tokens')::numeric end as cached,
+                case when jsonb_typeof(u.tokens -> 'output_tokens') = 'number' then (u.tokens -> 'output_tokens')::numeric end as output
+           from (select m.metadata -> 'usage' as tokens offset 0) u offset 0) used on m.role = 'assistant'
 ), summaries as (
   select sum(input_tokens) filter (where kind = 'fold') as fold_input,
          sum(output_tokens) filter (where kind = 'fold') as fold_output,
