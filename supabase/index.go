@@ -10,11 +10,11 @@ import (
 // indexRested indexes a few chats, about a thousand turns at most, so that nobody waits long for one of them.
 const indexRested = "select throughline.index_rested(interval '1 minute', 4)"
 
-// IndexFolded indexes the turns that briefs covered before there was an index, and those of chats in which nobody has
+// IndexRested indexes the turns that briefs covered before there was an index, and those of chats in which nobody has
 // spoken for a minute. Each batch is a
 // transaction of its own, which a migration cannot have, and takes only chats that nobody works on. It may run
 // repeatedly and concurrently, while servers run; the sweep of a worker does the same in the course of time.
-func IndexFolded(ctx context.Context, dsn string, logger *slog.Logger) error {
+func IndexRested(ctx context.Context, dsn string, logger *slog.Logger) error {
 	conn, err := connect(ctx, dsn)
 	if err != nil {
 		return err
@@ -27,7 +27,7 @@ func IndexFolded(ctx context.Context, dsn string, logger *slog.Logger) error {
 		}
 	}
 	if batches > 1 {
-		logger.InfoContext(ctx, "folded turns indexed", "batches", batches-1, "duration_ms", time.Since(start).Milliseconds())
+		logger.InfoContext(ctx, "turns indexed", "batches", batches-1, "duration_ms", time.Since(start).Milliseconds())
 	}
 	return nil
 }

@@ -61,7 +61,7 @@ func TestMigrateIndexesWhatWasFoldedBefore(t *testing.T) {
 	var all sync.WaitGroup
 	for range 2 { // two at once
 		all.Go(func() {
-			if err := supabase.IndexFolded(t.Context(), database.DSN, silent); err != nil {
+			if err := supabase.IndexRested(t.Context(), database.DSN, silent); err != nil {
 				t.Error(err)
 			}
 		})
@@ -80,7 +80,7 @@ func TestMigrateIndexesWhatWasFoldedBefore(t *testing.T) {
 	})
 	all.Wait()
 	// Each leaves chats that the other or a writer has locked.
-	if err := supabase.IndexFolded(t.Context(), database.DSN, silent); err != nil {
+	if err := supabase.IndexRested(t.Context(), database.DSN, silent); err != nil {
 		t.Error(err)
 	}
 	if n := notIndexed(t, conn); n != 0 {
@@ -93,7 +93,7 @@ func TestMigrateIndexesWhatWasFoldedBefore(t *testing.T) {
 		t.Errorf("%d deleted questions are indexed", got)
 	}
 	var log testkit.Log
-	if err := supabase.IndexFolded(t.Context(), database.DSN, log.Logger()); err != nil || strings.Contains(log.String(), "indexed") {
+	if err := supabase.IndexRested(t.Context(), database.DSN, log.Logger()); err != nil || strings.Contains(log.String(), "indexed") {
 		t.Errorf("with nothing to do: %v %s", err, log.String())
 	}
 }

@@ -315,7 +315,7 @@ func migrate(*commandLine) runner {
 			fmt.Fprintln(stdout, "nothing to apply")
 		}
 		if err == nil {
-			err = supabase.IndexFolded(ctx, cfg.DatabaseDirectURL, logger)
+			err = supabase.IndexRested(ctx, cfg.DatabaseDirectURL, logger)
 		}
 		return err
 	}

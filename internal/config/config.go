@@ -53,7 +53,7 @@ type Config struct {
 	ChatDefaults memory.ChatDefaults
 	Summary      brief.PromptConfig
 
-	// Recall is whether turns that left the prompt are indexed and found again. RecallTokens is the most that a prompt
+	// Recall is whether turns that left the prompt are found again. RecallTokens is the most that a prompt
 	// shows of them; RecallDeadline is how long a reply waits for them.
 	Recall         bool
 	RecallTokens   int

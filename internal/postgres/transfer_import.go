@@ -182,10 +182,11 @@ func (i *chatImport) embed() error {
 // index makes the chat findable at once.
 func (i *chatImport) index(id uuid.UUID) error {
 	queries := dbsqlc.New(i.tx)
-	if err := queries.ActAsUser(i.ctx, i.claims); err != nil {
-		return err
+	err := queries.ActAsUser(i.ctx, i.claims)
+	for more := true; more && err == nil; {
+		more, err = queries.IndexImported(i.ctx, id)
 	}
-	return queries.IndexImported(i.ctx, id)
+	return err
 }
 
 // columnsOf returns an array for each column, in the order of the query's parameters: the arrays of

@@ -256,6 +256,22 @@ func TestImportedChatIsFoldedWhenItIsDue(t *testing.T) {
 	}
 }
 
+// Who imports a history can search all of it at once, and no job has to index it.
+func TestImportedChatIsIndexed(t *testing.T) {
+	t.Parallel()
+	p := newPort(t)
+	const messages = 1200 // more than are indexed at once
+	chatID := p.mustImport(p.user, longFile(messages)).Chats[0].ChatID
+	if got := ask[bool](p.bed, "select indexed_seq = $2 and not to_index from conversation_briefs where chat_id = $1", chatID, messages); !got {
+		t.Error("messages are left to index")
+	}
+	p.checkIndex()
+	p.mustImport(p.user, plainLines)
+	p.wantFound("practise", "How do I practise scales?")
+	p.wantFound("brief", "Be brief.")
+	p.wantFound("slowly", "Slowly.", "Slowly.")
+}
+
 // The time to live of an old chat begins with its import.
 func TestImportedChatDoesNotExpireAtOnce(t *testing.T) {
 	t.Parallel()

@@ -10,6 +10,6 @@ select throughline.index_rested(make_interval(secs => sqlc.arg(rest_seconds)::fl
 -- As the user: of one chat, or of the latest ones.
 select throughline.index_rest(sqlc.narg(chat_id)::uuid);
 
--- name: IndexImported :exec
--- As the user: a whole chat.
-select throughline.index_imported(sqlc.arg(chat_id)::uuid);
+-- name: IndexImported :one
+-- As the user: the next piece of a chat. Whether there was one.
+select throughline.index_imported(sqlc.arg(chat_id)::uuid)::bool as indexed;

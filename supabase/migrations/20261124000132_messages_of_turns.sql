@@ -185,14 +185,10 @@ begin
 end
 $$;
 
--- Indexes a chat of the user in the claims to its end, in the transaction that imports it.
-create function throughline.index_imported(chat uuid) returns void
-language plpgsql volatile security definer set search_path = '' set enable_seqscan = off as $$
-begin
-  perform from public.conversation_briefs b where b.chat_id = chat and b.user_id = (select auth.uid());
-  while found and throughline.index_chat(chat, null) loop
-  end loop;
-end
+-- index_chat for an import, of a chat of the user in the claims.
+create function throughline.index_imported(chat uuid) returns boolean
+language sql volatile security definer set search_path = '' as $$
+  select throughline.index_chat(b.chat_id, null) from public.conversation_briefs b where b.chat_id = chat and b.user_id = (select auth.uid())
 $$;
 
 revoke all on function throughline.with_further(tsvector, tsvector[]), throughline.index_imported(uuid) from public, anon, authenticated;

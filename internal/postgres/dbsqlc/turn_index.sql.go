@@ -11,14 +11,16 @@ import (
 	"github.com/google/uuid"
 )
 
-const IndexImported = `-- name: IndexImported :exec
-select throughline.index_imported($1::uuid)
+const IndexImported = `-- name: IndexImported :one
+select throughline.index_imported($1::uuid)::bool as indexed
 `
 
-// As the user: a whole chat.
-func (q *Queries) IndexImported(ctx context.Context, chatID uuid.UUID) error {
-	_, err := q.db.Exec(ctx, IndexImported, chatID)
-	return err
+// As the user: the next piece of a chat. Whether there was one.
+func (q *Queries) IndexImported(ctx context.Context, chatID uuid.UUID) (bool, error) {
+	row := q.db.QueryRow(ctx, IndexImported, chatID)
+	var indexed bool
+	err := row.Scan(&indexed)
+	return indexed, err
 }
 
 const IndexRest = `-- name: IndexRest :exec
