@@ -183,27 +183,5 @@ begin
 end
 $$;
 
--- A fold that had nothing to do is not due until the counters change: the chat is in neither index of the sweep.
-create or replace function throughline.keep_brief() returns trigger
-language plpgsql security invoker set search_path = '' as $$
-declare
-  settled constant boolean := new.settled_tokens = new.pending_tokens and new.settled_turns = new.pending_turns;
-begin
-  if tg_op = 'INSERT' or new.brief is distinct from old.brief then
-    new.readable := coalesce(jsonb_typeof(new.brief -> 'global_summary') = 'string' and (jsonb_typeof(new.brief -> 'last_summarized_message_id') = 'null'
-      or new.brief ->> 'last_summarized_message_id' ~ '^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$'), false);
-  end if;
-  new.thousands_to_fold := case when new.memory_strategy <> 'simple' and new.pending_turns > 1 and settled is not true
-                                then (new.brief_tokens + new.pending_tokens) / 1000 end;
-  new.over_max_turns := new.memory_strategy <> 'simple' and settled is not true and coalesce(new.pending_turns > new.max_turns, false);
-  if tg_op = 'UPDATE' then
-    new.updated_at := now();
-  end if;
-  return new;
-end
-$$;
-
-update public.conversation_briefs b set settled_tokens = b.settled_tokens where b.settled_tokens = b.pending_tokens and b.settled_turns = b.pending_turns;
-
 revoke all on function throughline.note_turn_to_choose(), throughline.note_topic(),
   throughline.look_at_fading(timestamptz, uuid, int, int), throughline.look_at_alike(text, float8, uuid, int) from public, anon, authenticated;
