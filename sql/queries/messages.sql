@@ -41,7 +41,8 @@ select id from public.messages where chat_id = sqlc.arg(chat_id) and status = 's
 -- The message and its empty reply, both or neither: only if the chat is the user's and not expired (or
 -- revived by this message), its system prompt is not too long, no reply is running and the message is new. In
 -- one statement, so that the statement triggers run once. The lock is held already; asking for it finds no chat
--- that LockChat did not find, because a policy of the app's keeps its user from changing it.
+-- that LockChat did not find, because a policy of the app's keeps its user from changing it. What is looked for among
+-- messages is looked for once, before the rows are made; a policy adds the user.
 insert into public.messages (id, chat_id, user_id, role, content, status, reply_to, token_count, importance, metadata, client_message_id, tool_name, lease_until)
 select new.id, c.id, c.user_id, new.role, new.content, new.status, new.reply_to, new.token_count, new.importance, new.metadata, new.client_message_id,
        new.tool_name, new.lease_until
@@ -55,9 +56,8 @@ select new.id, c.id, c.user_id, new.role, new.content, new.status, new.reply_to,
  where c.id = sqlc.arg(chat_id)
    and (c.expires_at is null or c.expires_at > now() or sqlc.arg(revive)::bool)
    and octet_length(coalesce(c.system_prompt, '')) <= sqlc.arg(system_prompt_room)::int
-   and not exists (select from public.messages m where m.chat_id = c.id and m.status = 'streaming')
-   and not exists (select from public.messages m
-                    where m.user_id = c.user_id and m.client_message_id = sqlc.narg(client_message_id))
+   and not exists (select from public.messages m where m.chat_id = sqlc.arg(chat_id) and m.status = 'streaming')
+   and not exists (select from public.messages m where m.client_message_id = sqlc.narg(client_message_id))
  order by new.place
    for no key update of c;
 

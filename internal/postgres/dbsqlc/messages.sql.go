@@ -234,9 +234,8 @@ select new.id, c.id, c.user_id, new.role, new.content, new.status, new.reply_to,
  where c.id = $11
    and (c.expires_at is null or c.expires_at > now() or $12::bool)
    and octet_length(coalesce(c.system_prompt, '')) <= $13::int
-   and not exists (select from public.messages m where m.chat_id = c.id and m.status = 'streaming')
-   and not exists (select from public.messages m
-                    where m.user_id = c.user_id and m.client_message_id = $6)
+   and not exists (select from public.messages m where m.chat_id = $11 and m.status = 'streaming')
+   and not exists (select from public.messages m where m.client_message_id = $6)
  order by new.place
    for no key update of c
 `
@@ -260,7 +259,8 @@ type InsertTurnParams struct {
 // The message and its empty reply, both or neither: only if the chat is the user's and not expired (or
 // revived by this message), its system prompt is not too long, no reply is running and the message is new. In
 // one statement, so that the statement triggers run once. The lock is held already; asking for it finds no chat
-// that LockChat did not find, because a policy of the app's keeps its user from changing it.
+// that LockChat did not find, because a policy of the app's keeps its user from changing it. What is looked for among
+// messages is looked for once, before the rows are made; a policy adds the user.
 func (q *Queries) InsertTurn(ctx context.Context, arg InsertTurnParams) (int64, error) {
 	result, err := q.db.Exec(ctx, InsertTurn,
 		arg.UserMessageID,
