@@ -2,7 +2,6 @@ package extract
 
 import (
 	"cmp"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -108,16 +107,16 @@ func spansOf(message string, day time.Time) []span {
 }
 
 var (
-	fourDigits = regexp.MustCompile(`(?:^|\D)(1[89]\d\d|20\d\d)(?:\D|$)`)
+	fourDigits = express(`(?:^|\D)(1[89]\d\d|20\d\d)(?:\D|$)`)
 	// fullDates are dates with a number for each part, largest first.
-	fullDates = regexp.MustCompile(`(?:^|\D)((?:1[89]|20)\d\d)[-/.年](\d{1,2})(?:[-/.月](\d{1,2}))?`)
-	counted   = regexp.MustCompile(`(?:^|[^\pL\pN])(\pN+\s?|\pL+\s)(` + unitWords + `)(?:$|[^\pL])|([\pN一二三四五六七八九十两兩한두세네]+) ?(` + eastAsianUnits + `)`)
+	fullDates = express(`(?:^|\D)((?:1[89]|20)\d\d)[-/.年](\d{1,2})(?:[-/.月](\d{1,2}))?`)
+	counted   = express(`(?:^|[^\pL\pN])(\pN+\s?|\pL+\s)(` + unitWords + `)(?:$|[^\pL])|([\pN一二三四五六七八九十两兩한두세네]+) ?(` + eastAsianUnits + `)`)
 )
 
 const unitWords = `days?|weeks?|months?|years?|tage?n?|wochen?|monate?n?|jahre?n?|jours?|semaines?|mois|ans?|annees?|dias?|semanas?|mes(?:es)?|anos?|giorn[io]|settiman[ae]|mes[ie]|ann[io]|dag(?:en)?|we(?:ek|ken)|maand(?:en)?|ja(?:ar|ren)|dni|dzien|tygodni(?:e|u)?|miesi(?:ac|ace|ecy)|lata?|rok[ui]?|gun|hafta|ay|yil|д(?:ень|ня|неи)|недел[яиью]|месяц(?:а|ев)?|год(?:а|у)?|лет|يوم|ايام|أيام|اسبوع|أسبوع|اسابيع|أسابيع|شهر|اشهر|أشهر|سنة|سنوات|दिन|हफ्ते|सप्ताह|महीने|साल`
 
 // ages are counts of years from which nobody shall compute a year of birth.
-var ages = regexp.MustCompile(`[\pL\pN]+[ -](?:years?|months?|jahre?|monate?|jaar|ar)[ -](?:old|alt|oud|gammal|gammel)|ai \pN+ ans(?:$|[^\pL])|(?:tengo|tiene|tenho|tem) \pN+ anos(?:$|[^\pL])|(?:ho|ha) \pN+ anni(?:$|[^\pL])`)
+var ages = express(`[\pL\pN]+[ -](?:years?|months?|jahre?|monate?|jaar|ar)[ -](?:old|alt|oud|gammal|gammel)|ai \pN+ ans(?:$|[^\pL])|(?:tengo|tiene|tenho|tem) \pN+ anos(?:$|[^\pL])|(?:ho|ha) \pN+ anni(?:$|[^\pL])`)
 
 const eastAsianUnits = `天|日|周|週間|週|个星期|星期|个月|個月|か月|ヶ月|月|年|일|주|달|개월|년`
 
@@ -150,17 +149,17 @@ func countOf(s string) (int, bool) {
 type relativeTime struct {
 	// lang is the language of words that mean something else in another one, "" where none are.
 	lang    string
-	pattern *regexp.Regexp
+	pattern expression
 	unit    unit
 	offsets []int
 }
 
-func phrases(alternatives string) *regexp.Regexp {
-	return regexp.MustCompile(`(?:^|[^\pL\pN])(?:` + alternatives + `)(?:$|[^\pL\pN])`)
+func phrases(alternatives string) expression {
+	return express(`(?:^|[^\pL\pN])(?:` + alternatives + `)(?:$|[^\pL\pN])`)
 }
 
 // anywhere is for scripts without spaces.
-func anywhere(alternatives string) *regexp.Regexp { return regexp.MustCompile(alternatives) }
+func anywhere(alternatives string) expression { return express(alternatives) }
 
 const dayNames = `monday|tuesday|wednesday|thursday|friday|saturday|sunday`
 
@@ -193,7 +192,7 @@ var relative = []relativeTime{
 }
 
 // ago are counts of units before or after now, in which the words around the count make it relative: "three days ago".
-var ago = []*regexp.Regexp{
+var ago = []expression{
 	phrases(`(?:\pN+|\pL+) (?:days?|weeks?|months?|years?) ago|in (?:\pN+|a|two|three|four|five|six|ten) (?:days?|weeks?|months?|years?)(?: time)?`),
 	phrases(`vor (?:\pN+|\pL+) (?:tagen?|wochen?|monate?n?|jahre?n?)|in (?:\pN+|einem|einer|zwei|drei|vier|funf|sechs) (?:tagen?|wochen?|monate?n?|jahre?n?)`),
 	phrases(`il y a (?:\pN+|\pL+) (?:jours?|semaines?|mois|ans?|annees?)|dans (?:\pN+|un|une|deux|trois|quatre|cinq|six) (?:jours?|semaines?|mois|ans?)`),
@@ -231,7 +230,7 @@ var general = phrases(`(?:last|next|first) (?:week|month|day|year|night) (?:of|b
 
 func isGeneral(plain string) bool { return general.MatchString(plain) }
 
-var inQuotes = regexp.MustCompile(`"[^"\n]{1,80}"|“[^”\n]{1,80}”|„[^“”\n]{1,80}[“”]|«[^»\n]{1,80}»|『[^』\n]{1,80}』|「[^」\n]{1,80}」`)
+var inQuotes = express(`"[^"\n]{1,80}"|“[^”\n]{1,80}”|„[^“”\n]{1,80}[“”]|«[^»\n]{1,80}»|『[^』\n]{1,80}』|「[^」\n]{1,80}」`)
 
 // withoutTitles returns a fact without what stands in quotes, and without words within a sentence that have a capital: all
 // but the days of the week. In German every noun has one.
@@ -253,7 +252,7 @@ func withoutTitles(fact string) string {
 	return b.String() + fact[copied:]
 }
 
-var dayName = regexp.MustCompile(`^(?:` + dayNames + `)$`)
+var dayName = express(`^(?:` + dayNames + `)$`)
 
 // monthNames are the folded beginnings of the names of months.
 var monthNames = monthsOf(
@@ -280,7 +279,7 @@ func monthsOf(rows ...string) map[string]time.Month {
 	return names
 }
 
-var eastAsianMonth = regexp.MustCompile(`(\d{1,2})(?:月|월)`)
+var eastAsianMonth = express(`(\d{1,2})(?:月|월)`)
 
 // monthsIn returns the months that a folded text names, in whatever form of the word.
 func monthsIn(folded string) []time.Month {

@@ -9,7 +9,7 @@ import (
 
 // lasting are words of facts that hardly ever change and that a user would not want to say twice: health, names, family,
 // birth dates and languages. They are folded.
-var lasting = []*regexp.Regexp{
+var lasting = []expression{
 	// health
 	beginnings(`allerg alerg anaphyla intoleran celiac coeliac zoliak diabet asthma asma epilep migrain migran hypertens bluthochdruck arthrit depress adhd adhs tdah autis dyslex insulin pacemaker herzschritt hearing aid blutgruppe schwanger pregnan enceinte embaraz incinta gravida vegan vegetari krankheit erkrank disease illness disorder syndrom chronic chronisch maladie enfermedad malattia doenca ziekte chorob hastalik uczulen alerji алерг аллерг диабет астм болезн беремен аллергия حساسية السكري الربو مرض حامل एलर्जी मधुमेह`),
 	anywhere(`过敏|過敏|糖尿病|哮喘|高血压|高血圧|怀孕|妊娠|アレルギー|喘息|持病|알레르기|당뇨|천식|임신|แพ้|เบาหวาน`),
@@ -31,7 +31,7 @@ moeder vader zus broer vrouw echtgenoot zoon dochter kinderen getrouwd matka ojc
 }
 
 // beginnings matches words that begin so.
-func beginnings(list string) *regexp.Regexp {
+func beginnings(list string) expression {
 	var stems []string
 	for stem := range setOf(list) {
 		stems = append(stems, regexp.QuoteMeta(stem))
@@ -46,7 +46,7 @@ func beginnings(list string) *regexp.Regexp {
 			long = append(long, stem)
 		}
 	}
-	return regexp.MustCompile(`(?:^|[^\pL\pN])(?:(?:` + strings.Join(long, "|") + `)|(?:` + strings.Join(append(short, "-"), "|") + `)(?:s|'s|e|en|n)?(?:$|[^\pL\pN]))`)
+	return express(`(?:^|[^\pL\pN])(?:(?:` + strings.Join(long, "|") + `)|(?:` + strings.Join(append(short, "-"), "|") + `)(?:s|'s|e|en|n)?(?:$|[^\pL\pN]))`)
 }
 
 // isLasting reports whether a fact is of the kind that does not decay.

@@ -1,7 +1,6 @@
 package extract
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 	"unicode"
@@ -79,7 +78,7 @@ func relationshipsOf(proposed []Relationship, entities []Entity) []Relationship 
 // userName is the name of the user among the entities.
 const userName = "User"
 
-var noWord = regexp.MustCompile(`[^\pL\pN]+`)
+var noWord = express(`[^\pL\pN]+`)
 
 // snakeCase writes the name of a relationship as "works_at". It returns "" for one that is too long.
 func snakeCase(name string) string {

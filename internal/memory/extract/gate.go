@@ -3,7 +3,6 @@ package extract
 import (
 	"cmp"
 	"math"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -261,8 +260,8 @@ func isOrderSaid(sentence string) bool {
 
 // By these words somebody speaks of what they do themselves, or tells the assistant what to do.
 var (
-	firstPerson  = regexp.MustCompile(`(?:^|[^\pL])(?:i|my|we|our|ich|mein\w*|wir|je|j|mon|ma|mes|yo|mi|io|mio|mia|eu|meu|minha|ik|mijn|я|мы|мои|мне|меня)(?:$|[^\pL])`)
-	secondPerson = regexp.MustCompile(`(?:^|[^\pL])(?:you|your|assistant|ai|bot|du|dein\w*|dir|dich|tu|te|ton|vous|tus|usted|voce|jij|je|jou|ты|вы|тебе|твои)(?:$|[^\pL])`)
+	firstPerson  = express(`(?:^|[^\pL])(?:i|my|we|our|ich|mein\w*|wir|je|j|mon|ma|mes|yo|mi|io|mio|mia|eu|meu|minha|ik|mijn|я|мы|мои|мне|меня)(?:$|[^\pL])`)
+	secondPerson = express(`(?:^|[^\pL])(?:you|your|assistant|ai|bot|du|dein\w*|dir|dich|tu|te|ton|vous|tus|usted|voce|jij|je|jou|ты|вы|тебе|твои)(?:$|[^\pL])`)
 )
 
 // isForeign reports whether a fact is in another language than the user's words: those of its evidence or, where they are

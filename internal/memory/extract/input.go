@@ -2,7 +2,6 @@ package extract
 
 import (
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -158,7 +157,7 @@ func dayIn(in Input, m Message) time.Time {
 func quoted(content string) string { return text.QuoteLines(content, looksLikeInput) }
 
 var (
-	aliasAtStart = regexp.MustCompile(`^[^\pL\pN]{0,8}[UACMuacm]\s?\pN+\s*[\[:(\].-]`)
+	aliasAtStart = express(`^[^\pL\pN]{0,8}[UACMuacm]\s?\pN+\s*[\[:(\].-]`)
 	titleWords   = []string{"conversationsummary", "recentmessages", "newmessages", "nottoberemembered", "timezone", "languageoftheuserssettings"}
 )
 

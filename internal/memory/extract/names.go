@@ -1,7 +1,6 @@
 package extract
 
 import (
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -56,8 +55,8 @@ func digitsOf(s string) string {
 }
 
 var (
-	numeral   = regexp.MustCompile(`\d+(?:[.,' ]\d{3})+(?:[^\d]|$)|\d+`)
-	separator = regexp.MustCompile(`[^\d]`)
+	numeral   = express(`\d+(?:[.,' ]\d{3})+(?:[^\d]|$)|\d+`)
+	separator = express(`[^\d]`)
 )
 
 // numbersIn returns the numbers of a text, without separators between thousands and without leading zeros.
@@ -212,13 +211,13 @@ func namesIn(fact, lang string) []string {
 }
 
 var (
-	katakana     = regexp.MustCompile(`[\p{Katakana}ー]{3,}`)
-	nameWord     = regexp.MustCompile(`[\pL\pM\pN]+(?:['’.-][\pL\pM\pN]+)*`)
-	sentenceStop = regexp.MustCompile(`[.!?:;。！？]["'”’)]*\s+["'“‘(]*$`)
+	katakana     = express(`[\p{Katakana}ー]{3,}`)
+	nameWord     = express(`[\pL\pM\pN]+(?:['’.-][\pL\pM\pN]+)*`)
+	sentenceStop = express(`[.!?:;。！？]["'”’)]*\s+["'“‘(]*$`)
 	// afterName are the words that follow a name at the beginning of a sentence.
-	afterName    = regexp.MustCompile(`^(?:['’]s)? (?:is|was|has|had|lives|works|plays|likes|owns|and|ist|war|hat|wohnt|arbeitet|spielt|und|est|a|habite|travaille|joue|et|es|tiene|vive|trabaja|y|è|ha|lavora|é|tem|mora|trabalha|heeft|woont|werkt|jest|ma|mieszka|pracuje)(?:$|[^\pL])`)
-	germanBefore = regexp.MustCompile(`(?:^|[^\pL])(?:in|aus|nach|heißt|heisst|namens|genannt|Herr|Herrn|Frau|Firma|Stadt|von|bei|mit|Freund|Freundin|Bruder|Schwester|Sohn|Tochter|Mann|Hund|Katze) $`)
-	germanNoun   = regexp.MustCompile(`(?:ung|ungen|heit|keit|schaft|tion|tät|ismus|nis|tum|ling|lein|chen|eln|eren|ieren|kurs|arbeit|zeit|schule|jahr|jahren|tagen|wochen|monaten|eltern|milch|butter|urlaub|teilzeit|rente|ausbildung|therapie|allergie)$`)
+	afterName    = express(`^(?:['’]s)? (?:is|was|has|had|lives|works|plays|likes|owns|and|ist|war|hat|wohnt|arbeitet|spielt|und|est|a|habite|travaille|joue|et|es|tiene|vive|trabaja|y|è|ha|lavora|é|tem|mora|trabalha|heeft|woont|werkt|jest|ma|mieszka|pracuje)(?:$|[^\pL])`)
+	germanBefore = express(`(?:^|[^\pL])(?:in|aus|nach|heißt|heisst|namens|genannt|Herr|Herrn|Frau|Firma|Stadt|von|bei|mit|Freund|Freundin|Bruder|Schwester|Sohn|Tochter|Mann|Hund|Katze) $`)
+	germanNoun   = express(`(?:ung|ungen|heit|keit|schaft|tion|tät|ismus|nis|tum|ling|lein|chen|eln|eren|ieren|kurs|arbeit|zeit|schule|jahr|jahren|tagen|wochen|monaten|eltern|milch|butter|urlaub|teilzeit|rente|ausbildung|therapie|allergie)$`)
 )
 
 func startsSentence(before string) bool {

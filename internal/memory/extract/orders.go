@@ -1,7 +1,6 @@
 package extract
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 
@@ -13,7 +12,7 @@ import (
 // that it may say to it: style. The patterns are for folded text.
 
 // defiance are words of orders that no style needs, whoever they are said to.
-var defiance = []*regexp.Regexp{
+var defiance = []expression{
 	phrases(`(?:ignor\w*|disregard\w*|forget\w*|overrid\w*|bypass\w*|circumvent\w*|violat\w*|drop|skip|discard\w*) (?:\pL+ ){0,4}(?:instruct\w*|rules?|guidelines?|prompts?|polic(?:y|ies)|restrictions?|safety|safeguards?|filters?|guardrails?|constraints?|warnings?|training)`),
 	phrases(`system prompts?|hidden prompts?|developer (?:mode|message)|jail ?break\w*|do anything now|god mode|sudo mode|admin mode|debug mode|root access|prompt injection payload|new instructions?|updated instructions?`),
 	phrases(`you (?:are|re) now|from now on,? (?:you|the assistant|always|never|ignore)|you (?:must|have to|will|shall|should|are to|need to|may|can now)|your (?:new )?(?:role|task|goal|instructions?|rules?|purpose|objective|name) (?:is|are)|pretend (?:to be|you|that)|act as|roleplay as|behave as`),
@@ -47,7 +46,7 @@ var defiance = []*regexp.Regexp{
 }
 
 // imperatives are the verbs with which an order to the assistant begins.
-var imperatives = regexp.MustCompile(`^(?:please |always |never |do not |don't |remember to |make sure (?:to|that) |important:? |note:? |be sure to |ensure (?:to |that )?)*(?:ignore|disregard|forget|override|bypass|call|invoke|execute|run|send|transfer|wire|forward|reveal|print|output|delete|erase|pretend|act|obey|comply|repeat|insert|append|include|recommend|promote|mention|tell|inform|refuse|reject|approve|accept|grant|give|allow|enable|disable|trust|click|open|visit|fetch|download|install|book|buy|order|pay|cancel|email|post|share|store|save|remember|remind|treat|consider|assume|respond|reply|answer|write|use|speak|say|address|format|keep|avoid|add|end|start|begin|sign|follow|do|be|check|read|never|always)(?:$|[^\pL])`)
+var imperatives = express(`^(?:please |always |never |do not |don't |remember to |make sure (?:to|that) |important:? |note:? |be sure to |ensure (?:to |that )?)*(?:ignore|disregard|forget|override|bypass|call|invoke|execute|run|send|transfer|wire|forward|reveal|print|output|delete|erase|pretend|act|obey|comply|repeat|insert|append|include|recommend|promote|mention|tell|inform|refuse|reject|approve|accept|grant|give|allow|enable|disable|trust|click|open|visit|fetch|download|install|book|buy|order|pay|cancel|email|post|share|store|save|remember|remind|treat|consider|assume|respond|reply|answer|write|use|speak|say|address|format|keep|avoid|add|end|start|begin|sign|follow|do|be|check|read|never|always)(?:$|[^\pL])`)
 
 // addresses are facts about what the assistant is to do.
 var addresses = phrases(`(?:the |an? )?(?:assistant|ai|chatbot|bot|language model|llm|model|gpt|claude|agent) (?:\pL+ )?(?:must|should|shall|has to|have to|is to|needs to|ought to|will|may|can|cannot|must not|always|never|is (?:allowed|required|authori[sz]ed|instructed|supposed|expected))|(?:wants?|asks?|asked|tells?|told|instructs?|instructed|requires?|expects?|prefers?|would like|wishes|needs|orders?|ordered|commands?) (?:that )?(?:the )?(?:assistant|ai|chatbot|bot|model|agent|you) (?:to|not to|always|never|should)|(?:der|dem|den) (?:assistent\w*|ki) .{0,20}(?:soll|muss|darf)|l'assistant (?:doit|peut)|el asistente (?:debe|puede|tiene)|l'assistente (?:deve|puo)|o assistente (?:deve|pode)`)
@@ -69,7 +68,7 @@ func isOrder(fact string) bool {
 }
 
 func isDefiant(plain string) bool {
-	return slices.ContainsFunc(defiance, func(pattern *regexp.Regexp) bool { return pattern.MatchString(plain) })
+	return slices.ContainsFunc(defiance, func(pattern expression) bool { return pattern.MatchString(plain) })
 }
 
 // clausesOf returns the parts of a folded text in which an order can begin: its sentences, what
@@ -94,9 +93,9 @@ func clausesOf(plain string) []string {
 }
 
 var (
-	clauseEnds = regexp.MustCompile(`[;.!?。！？]+(?:\s+|$)`)
-	condition  = regexp.MustCompile(`^(?:when(?:ever)?|if|each time|every time|once|as soon as|before|after|wenn|falls|sobald|jedes mal|quand|si|cuando|quando|se|als|wanneer)\b`)
-	wrapper    = regexp.MustCompile(`^(?:(?:important|attention|system(?: note| message)?|instruction|command|order|policy|admin(?: note)?|update|reminder|rule)s?:|(?:the )?user(?:'s)? (?:wants?|prefers?|asks?|asked|says?|said|states?|requires?|requests?|requested|wishes|would like|insists|demands?|has asked|standing wish is|preference is)(?: that|:)|it is a fact (?:about me )?that|(?:my|this|the|a) (?:preference|rule|wish|note|fact|memory|instruction)(?: is)?(?: that)?|(?:please )?(?:remember|note|keep in mind|save|store|memori[sz]e|add|write)(?: this| it| the| permanently| for ever| forever| for later| for all (?:future|later) \pL+| to (?:your )?memory| in (?:your )?memory)*(?: rule| fact| preference)?(?: that| to)?|keep this(?: preference| in mind)?|i (?:prefer|want|would like|wish|ask|insist) (?:that|you to))(?:[,:]? |$)`)
+	clauseEnds = express(`[;.!?。！？]+(?:\s+|$)`)
+	condition  = express(`^(?:when(?:ever)?|if|each time|every time|once|as soon as|before|after|wenn|falls|sobald|jedes mal|quand|si|cuando|quando|se|als|wanneer)\b`)
+	wrapper    = express(`^(?:(?:important|attention|system(?: note| message)?|instruction|command|order|policy|admin(?: note)?|update|reminder|rule)s?:|(?:the )?user(?:'s)? (?:wants?|prefers?|asks?|asked|says?|said|states?|requires?|requests?|requested|wishes|would like|insists|demands?|has asked|standing wish is|preference is)(?: that|:)|it is a fact (?:about me )?that|(?:my|this|the|a) (?:preference|rule|wish|note|fact|memory|instruction)(?: is)?(?: that)?|(?:please )?(?:remember|note|keep in mind|save|store|memori[sz]e|add|write)(?: this| it| the| permanently| for ever| forever| for later| for all (?:future|later) \pL+| to (?:your )?memory| in (?:your )?memory)*(?: rule| fact| preference)?(?: that| to)?|keep this(?: preference| in mind)?|i (?:prefer|want|would like|wish|ask|insist) (?:that|you to))(?:[,:]? |$)`)
 )
 
 // isCommand reports whether a clause is an order to the assistant that is about more than style.
@@ -112,15 +111,15 @@ func isCommand(clause string) bool {
 }
 
 // youDo is an order in the second person.
-var youDo = regexp.MustCompile(`^you (?:always |never |also |then |just )?(?:transfer|send|forward|call|execute|run|pay|delete|erase|reveal|disclose|tell|obey|ignore|approve|buy|order|open|click|post|print|output|read|treat|trust|may|can|must|shall|will)(?:$|[^\pL])`)
+var youDo = express(`^you (?:always |never |also |then |just )?(?:transfer|send|forward|call|execute|run|pay|delete|erase|reveal|disclose|tell|obey|ignore|approve|buy|order|open|click|post|print|output|read|treat|trust|may|can|must|shall|will)(?:$|[^\pL])`)
 
 // actions are what an assistant does or touches beside writing answers.
 var actions = phrases(`transfer|wire|pay|send|forward|delete|erase|execute|invoke|book|buy|purchase|order|cancel|download|install|click|visit|fetch|upload|post|publish|remind|schedule|browse|open (?:the|a|this)|e-?mail|approve|grant|confirm|append|obey|refuse|disclose|reveal|hide|http\S*|www\S*|\S+@\S+` +
 	`|instructions?|rules?|polic(?:y|ies)|guidelines?|api|keys?|accounts?|money|passwords?|secrets?|memor(?:y|ies)|other (?:people|users)(?:'s)?|everyone|everybody|anyone|commands?|tools?|functions?|logs?|base64|urls?|links?|pixels?|web ?(?:pages?|sites?)|admin\w*|root|shell|invoices?|filters?|payments?`)
 
 var (
-	markedUp = regexp.MustCompile(`!\[[^\]]*\]\(|\[[^\]]*\]\(\s*(?:https?:|javascript:|data:)|</?[a-zA-Z][\w-]*(?:\s[^>]*)?/?>|<\|[\w-]+\|>|\{\{|\}\}|\x60\x60\x60|\[/?(?:INST|SYS|SYSTEM)\]|={3,}|javascript:|data:text/`)
-	roleMark = regexp.MustCompile(`(?i)^\W*(?:system|assistant|developer|tool|user|human)\s*[:>\]|]`)
+	markedUp = express(`!\[[^\]]*\]\(|\[[^\]]*\]\(\s*(?:https?:|javascript:|data:)|</?[a-zA-Z][\w-]*(?:\s[^>]*)?/?>|<\|[\w-]+\|>|\{\{|\}\}|\x60\x60\x60|\[/?(?:INST|SYS|SYSTEM)\]|={3,}|javascript:|data:text/`)
+	roleMark = express(`(?i)^\W*(?:system|assistant|developer|tool|user|human)\s*[:>\]|]`)
 )
 
 // leavesSection reports whether a fact looks like a heading or a speaker label of a prompt.
@@ -129,28 +128,28 @@ func leavesSection(fact string) bool {
 }
 
 // headingWithin finds a heading of ours in the middle of a line.
-var headingWithin = regexp.MustCompile(`background . prior conversation summary|kept messages \(|recent conversation \(|what you remember about this user|relevant earlier turns|topic \(the conversation has come back to it|retrieved sources:|current message:|new messages:|conversation summary:|recent messages:`)
+var headingWithin = express(`background . prior conversation summary|kept messages \(|recent conversation \(|what you remember about this user|relevant earlier turns|topic \(the conversation has come back to it|retrieved sources:|current message:|new messages:|conversation summary:|recent messages:`)
 
 // meta is talk about the conversation instead of the user. So is what the assistant did.
-var meta = []*regexp.Regexp{
-	regexp.MustCompile(`^(?:the )?(?:user|they|he|she) (?:\pL+ly |just |has |have |had |is |was |also |then )*(?:asks?|asked|asking|requests?|requested|requesting|inquire[sd]?|inquiring|wonders?|wondered|wondering|wants? to (?:know|ask|hear|see (?:an?|the) (?:example|answer|list|summary))|wanted to know|would like to know|greets?|greeted|greeting|thanks?|thanked|thanking|says? (?:hello|hi|thanks|thank|goodbye|bye|ok|okay|yes|no)|said (?:hello|hi|thanks|thank|goodbye|bye|ok|okay|yes|no)|acknowledge[sd]?|responded|replied|typed|pasted|shared (?:a|an|the|some) (?:file|log|message|document|text|link|code|error)|mentioned nothing|(?:did not|didn't|has not|hasn't) (?:mention|mentioned|provide|provided|share|shared|say|said|specify|specified)|is looking for (?:help|information|an answer)|is chatting|is talking|is conversing|is testing the (?:assistant|chat\w*|bot)|is interacting|initiated|started (?:a|the) conversation|ended the conversation)(?:$|[^\pL])`),
-	regexp.MustCompile(`^(?:the |this |our |an? )?(?:assistant|ai|chatbot|bot|model|conversation|chat|discussion|dialogue|session|message|exchange|system|tool|agent)(?:'s)? (?:\pL+)`),
-	regexp.MustCompile(`^(?:no|none|nothing|n/a|null|empty|unknown|not (?:specified|mentioned|provided|available|applicable))(?:$|[ .,](?:new |relevant |lasting |significant |further |specific )*(?:facts?|information|memor\w*|details?|preferences?|to (?:remember|extract|store|note|report)|was|were|is|are|has|worth|about the user|known|found)?)`),
-	regexp.MustCompile(`^(?:i'm|i am|i) (?:sorry|cannot|can't|can not|unable|not able|do not|don't|am an? (?:ai|language model|assistant)|apologi[sz]e|an? (?:ai|language model))|^sorry\b|^as an? (?:ai|language model)|^(?:there (?:is|are) (?:no|nothing))|^here (?:is|are) (?:the|a|some)`),
-	regexp.MustCompile(`^(?:der nutzer|die nutzerin|der benutzer) (?:fragt|fragte|bittet|bat|mochte wissen|wollte wissen|grusst|grusste|bedankt|bedankte|hat (?:nach .{0,60} )?gefragt|sagt (?:hallo|danke|tschuss))|^(?:der assistent|das gesprach|die unterhaltung|die ki) |^(?:keine|es gibt keine|es gibt nichts) .{0,30}(?:fakten|informationen|erinner\w*|angaben)?|^(?:tut mir leid|es tut mir leid|ich kann (?:das|dabei|dir|nicht|leider))`),
-	regexp.MustCompile(`^(?:l'utilisateur|l'utilisatrice) (?:demande|a demande|souhaite savoir|veut savoir|salue|remercie|se demande|a remercie)|^(?:l'assistant|la conversation|cette conversation|l'ia) |^(?:aucun|aucune|rien|il n'y a (?:pas|rien|aucun)) |^(?:desole|je suis desole|je ne peux pas)`),
-	regexp.MustCompile(`^(?:el usuario|la usuaria) (?:pregunta|pregunto|pide|pidio|quiere saber|saluda|saludo|agradece|agradecio|solicita|solicito)(?: |$|\.)|^(?:el asistente|la conversacion|esta conversacion|la ia) |^(?:ningun|ninguna|nada|no hay) |^(?:lo siento|no puedo (?:ayudar|hacer|extraer))`),
-	regexp.MustCompile(`^l'utente (?:chiede|ha chiesto|vuole sapere|saluta|ringrazia|ha ringraziato)|^(?:l'assistente|la conversazione|questa conversazione) |^(?:nessun|nessuna|niente|non ci sono) |^(?:mi dispiace|non posso)|^(?:o usuario|a usuaria|o utilizador) (?:pergunta|perguntou|pede|pediu|quer saber|cumprimenta|agradece|agradeceu)|^(?:o assistente|a conversa|esta conversa) |^(?:nenhum|nenhuma|nao ha) |^(?:desculpe|nao posso|sinto muito)`),
-	regexp.MustCompile(`^(?:de gebruiker|de gebruikster) (?:vraagt|vroeg|wil weten|groet|bedankt|heeft gevraagd)|^(?:de assistent|het gesprek|dit gesprek) |^(?:geen|er (?:is|zijn) geen) |^uzytkowni(?:k|czka) (?:pyta|zapytal\w*|prosi|poprosil\w*|chce wiedziec|dziekuje|wita)|^(?:asystent|rozmowa) |^brak |^kullanici .{0,60}(?:soruyor|sordu|istedi|selam\w*|tesekkur\w*)|^(?:asistan|konusma|sohbet) `),
-	regexp.MustCompile(`^пользовател(?:ь|ьница) (?:спрашивает|спросил\pL*|просит|попросил\pL*|хочет (?:узнать|знать)|интересуется, |поздоровал\pL*|благодарит|поблагодарил\pL*)|^(?:ассистент|беседа|разговор|диалог|чат) |^(?:нет|ничего|никаких) (?:\pL+ )?(?:факт\pL*|информаци\pL*|нового|данных)|^(?:извините|к сожалению, я|я не могу)|^користувач(?:ка)? (?:питає|запитав|запитала|просить|попросив)`),
-	regexp.MustCompile(`^المستخدمة? (?:يسأل|سأل|تسأل|سألت|يطلب|طلب|يريد أن يعرف|يريد معرفة|يشكر|حيا)|^(?:المساعد|المحادثة|هذه المحادثة) |^(?:لا توجد|لا يوجد|لا شيء) |^(?:عذرا|آسف|لا أستطيع|لا يمكنني)|^उपयोगकर्ता (?:ने )?.{0,60}(?:पूछा|पूछता|पूछ रहा|जानना चाहता|धन्यवाद)|^(?:सहायक|बातचीत) |^कोई .{0,30}(?:तथ्य|जानकारी) नहीं`),
-	regexp.MustCompile(`^(?:用户|用戶)(?:正在|刚刚|想|在)?(?:询问|詢問|问了|問了|问|请求|請求|要求|想知道|打招呼|感谢|感謝|表示感谢|说了?你好|需要帮助)|^(?:助手|对话|對話|本次对话|该对话|机器人)|^(?:没有|沒有|无|無)(?:新的?|任何|相关|值得|可)?.{0,8}(?:事实|事實|信息|资讯|資訊|内容|記憶|记忆)|^(?:抱歉|对不起|對不起|我无法|我不能|很抱歉)`),
-	regexp.MustCompile(`^(?:ユーザー|利用者)は.{0,60}(?:質問し|尋ね|聞い(?:た|て)|知りたがっ|知りたい|挨拶|感謝し|お礼|依頼し|頼ん)|^(?:アシスタント|会話|この会話|AI)(?:は|で|が)|^(?:特に|新しい|記憶すべき)?.{0,10}(?:事実|情報)(?:は)?(?:ありません|ない|なし)|^(?:申し訳|すみません|できません)|^사용자(?:는|가) .{0,60}(?:물었|질문|물어|요청했|인사|감사)|^(?:어시스턴트|대화|이 대화)(?:는|가|에서)|^(?:없음|새로운 .{0,10}없|죄송)`),
+var meta = []expression{
+	express(`^(?:the )?(?:user|they|he|she) (?:\pL+ly |just |has |have |had |is |was |also |then )*(?:asks?|asked|asking|requests?|requested|requesting|inquire[sd]?|inquiring|wonders?|wondered|wondering|wants? to (?:know|ask|hear|see (?:an?|the) (?:example|answer|list|summary))|wanted to know|would like to know|greets?|greeted|greeting|thanks?|thanked|thanking|says? (?:hello|hi|thanks|thank|goodbye|bye|ok|okay|yes|no)|said (?:hello|hi|thanks|thank|goodbye|bye|ok|okay|yes|no)|acknowledge[sd]?|responded|replied|typed|pasted|shared (?:a|an|the|some) (?:file|log|message|document|text|link|code|error)|mentioned nothing|(?:did not|didn't|has not|hasn't) (?:mention|mentioned|provide|provided|share|shared|say|said|specify|specified)|is looking for (?:help|information|an answer)|is chatting|is talking|is conversing|is testing the (?:assistant|chat\w*|bot)|is interacting|initiated|started (?:a|the) conversation|ended the conversation)(?:$|[^\pL])`),
+	express(`^(?:the |this |our |an? )?(?:assistant|ai|chatbot|bot|model|conversation|chat|discussion|dialogue|session|message|exchange|system|tool|agent)(?:'s)? (?:\pL+)`),
+	express(`^(?:no|none|nothing|n/a|null|empty|unknown|not (?:specified|mentioned|provided|available|applicable))(?:$|[ .,](?:new |relevant |lasting |significant |further |specific )*(?:facts?|information|memor\w*|details?|preferences?|to (?:remember|extract|store|note|report)|was|were|is|are|has|worth|about the user|known|found)?)`),
+	express(`^(?:i'm|i am|i) (?:sorry|cannot|can't|can not|unable|not able|do not|don't|am an? (?:ai|language model|assistant)|apologi[sz]e|an? (?:ai|language model))|^sorry\b|^as an? (?:ai|language model)|^(?:there (?:is|are) (?:no|nothing))|^here (?:is|are) (?:the|a|some)`),
+	express(`^(?:der nutzer|die nutzerin|der benutzer) (?:fragt|fragte|bittet|bat|mochte wissen|wollte wissen|grusst|grusste|bedankt|bedankte|hat (?:nach .{0,60} )?gefragt|sagt (?:hallo|danke|tschuss))|^(?:der assistent|das gesprach|die unterhaltung|die ki) |^(?:keine|es gibt keine|es gibt nichts) .{0,30}(?:fakten|informationen|erinner\w*|angaben)?|^(?:tut mir leid|es tut mir leid|ich kann (?:das|dabei|dir|nicht|leider))`),
+	express(`^(?:l'utilisateur|l'utilisatrice) (?:demande|a demande|souhaite savoir|veut savoir|salue|remercie|se demande|a remercie)|^(?:l'assistant|la conversation|cette conversation|l'ia) |^(?:aucun|aucune|rien|il n'y a (?:pas|rien|aucun)) |^(?:desole|je suis desole|je ne peux pas)`),
+	express(`^(?:el usuario|la usuaria) (?:pregunta|pregunto|pide|pidio|quiere saber|saluda|saludo|agradece|agradecio|solicita|solicito)(?: |$|\.)|^(?:el asistente|la conversacion|esta conversacion|la ia) |^(?:ningun|ninguna|nada|no hay) |^(?:lo siento|no puedo (?:ayudar|hacer|extraer))`),
+	express(`^l'utente (?:chiede|ha chiesto|vuole sapere|saluta|ringrazia|ha ringraziato)|^(?:l'assistente|la conversazione|questa conversazione) |^(?:nessun|nessuna|niente|non ci sono) |^(?:mi dispiace|non posso)|^(?:o usuario|a usuaria|o utilizador) (?:pergunta|perguntou|pede|pediu|quer saber|cumprimenta|agradece|agradeceu)|^(?:o assistente|a conversa|esta conversa) |^(?:nenhum|nenhuma|nao ha) |^(?:desculpe|nao posso|sinto muito)`),
+	express(`^(?:de gebruiker|de gebruikster) (?:vraagt|vroeg|wil weten|groet|bedankt|heeft gevraagd)|^(?:de assistent|het gesprek|dit gesprek) |^(?:geen|er (?:is|zijn) geen) |^uzytkowni(?:k|czka) (?:pyta|zapytal\w*|prosi|poprosil\w*|chce wiedziec|dziekuje|wita)|^(?:asystent|rozmowa) |^brak |^kullanici .{0,60}(?:soruyor|sordu|istedi|selam\w*|tesekkur\w*)|^(?:asistan|konusma|sohbet) `),
+	express(`^пользовател(?:ь|ьница) (?:спрашивает|спросил\pL*|просит|попросил\pL*|хочет (?:узнать|знать)|интересуется, |поздоровал\pL*|благодарит|поблагодарил\pL*)|^(?:ассистент|беседа|разговор|диалог|чат) |^(?:нет|ничего|никаких) (?:\pL+ )?(?:факт\pL*|информаци\pL*|нового|данных)|^(?:извините|к сожалению, я|я не могу)|^користувач(?:ка)? (?:питає|запитав|запитала|просить|попросив)`),
+	express(`^المستخدمة? (?:يسأل|سأل|تسأل|سألت|يطلب|طلب|يريد أن يعرف|يريد معرفة|يشكر|حيا)|^(?:المساعد|المحادثة|هذه المحادثة) |^(?:لا توجد|لا يوجد|لا شيء) |^(?:عذرا|آسف|لا أستطيع|لا يمكنني)|^उपयोगकर्ता (?:ने )?.{0,60}(?:पूछा|पूछता|पूछ रहा|जानना चाहता|धन्यवाद)|^(?:सहायक|बातचीत) |^कोई .{0,30}(?:तथ्य|जानकारी) नहीं`),
+	express(`^(?:用户|用戶)(?:正在|刚刚|想|在)?(?:询问|詢問|问了|問了|问|请求|請求|要求|想知道|打招呼|感谢|感謝|表示感谢|说了?你好|需要帮助)|^(?:助手|对话|對話|本次对话|该对话|机器人)|^(?:没有|沒有|无|無)(?:新的?|任何|相关|值得|可)?.{0,8}(?:事实|事實|信息|资讯|資訊|内容|記憶|记忆)|^(?:抱歉|对不起|對不起|我无法|我不能|很抱歉)`),
+	express(`^(?:ユーザー|利用者)は.{0,60}(?:質問し|尋ね|聞い(?:た|て)|知りたがっ|知りたい|挨拶|感謝し|お礼|依頼し|頼ん)|^(?:アシスタント|会話|この会話|AI)(?:は|で|が)|^(?:特に|新しい|記憶すべき)?.{0,10}(?:事実|情報)(?:は)?(?:ありません|ない|なし)|^(?:申し訳|すみません|できません)|^사용자(?:는|가) .{0,60}(?:물었|질문|물어|요청했|인사|감사)|^(?:어시스턴트|대화|이 대화)(?:는|가|에서)|^(?:없음|새로운 .{0,10}없|죄송)`),
 }
 
-var questionMark = regexp.MustCompile(`[?？؟;]\s*["'”’»)]*$`)
+var questionMark = express(`[?？؟;]\s*["'”’»)]*$`)
 
-var questionStart = regexp.MustCompile(`^(?:what|who|where|when|why|how|which|whose|do|does|did|is|are|can|could|would|should|will|has|have) (?:the user|you|i|we|they|it|there|is|are|does|do|did|much|many|to)(?:$|[^\pL])`)
+var questionStart = express(`^(?:what|who|where|when|why|how|which|whose|do|does|did|is|are|can|could|would|should|will|has|have) (?:the user|you|i|we|they|it|there|is|are|does|do|did|much|many|to)(?:$|[^\pL])`)
 
 // isNoFact reports whether a text is a question, a refusal, talk about the conversation, or says nothing.
 func isNoFact(fact string) bool {
@@ -170,7 +169,7 @@ func isNoFact(fact string) bool {
 }
 
 // passing is what will not matter tomorrow: what somebody feels or does at this moment.
-var passing = []*regexp.Regexp{
+var passing = []expression{
 	phrases(`(?:user|they|he|she) (?:is|feels|are|was|seems) (?:currently |right now |just |very |a bit |quite |so |feeling )*(?:tired|hungry|thirsty|sleepy|bored|cold|hot|busy|in a hurry|in a good mood|in a bad mood|happy|sad|excited|annoyed|frustrated|confused|curious|grateful|online|offline|awake|back|ready|here|away|typing|waiting|stuck)(?: (?:right now|now|at the moment|currently|with the (?:answer|reply|response)|about the (?:answer|reply|response)))?\.?`),
 	phrases(`(?:der nutzer|die nutzerin) ist (?:gerade |sehr |jetzt )*(?:mude|hungrig|durstig|gelangweilt|beschaftigt)|l'utilisat(?:eur|rice) (?:est|a) (?:tres |actuellement )*(?:fatiguee?|faim|soif|occupee?)|(?:el usuario|la usuaria) (?:esta|tiene) (?:muy |ahora )*(?:cansad[oa]|hambre|sed|ocupad[oa]|aburrid[oa])|l'utente (?:e|ha) (?:molto |ora )*(?:stanc[oa]|fame|sete|occupat[oa])|(?:o usuario|a usuaria) (?:esta com|esta) (?:muito )?(?:cansad[oa]|fome|sede)`),
 	anywhere(`用户(?:现在|正|很|有点)*(?:累|饿|困|渴|无聊|忙)(?:了)?。?$|ユーザーは(?:今)?(?:疲れて|お腹が|眠)|사용자는 (?:지금 )?(?:피곤|배고|졸)`),
@@ -179,7 +178,7 @@ var passing = []*regexp.Regexp{
 // isPassing reports whether a fact is plainly of the moment, whatever the model says of its horizon.
 func isPassing(fact string) bool {
 	plain := strings.TrimRight(fold(fact), " .!。")
-	return slices.ContainsFunc(passing, func(pattern *regexp.Regexp) bool {
+	return slices.ContainsFunc(passing, func(pattern expression) bool {
 		place := pattern.FindStringIndex(plain)
 		return place != nil && place[1] == len(plain)
 	})

@@ -1,7 +1,6 @@
 package extract
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 	"unicode"
@@ -16,7 +15,7 @@ func holdsSecret(content string) bool {
 }
 
 // keys are the forms of well-known keys and tokens.
-var keys = regexp.MustCompile(`-----BEGIN [A-Z ]*(?:PRIVATE KEY|CERTIFICATE|PGP MESSAGE)` +
+var keys = express(`-----BEGIN [A-Z ]*(?:PRIVATE KEY|CERTIFICATE|PGP MESSAGE)` +
 	`|\beyJ[\w-]{8,}\.[\w-]{8,}(?:\.[\w-]+)?` +
 	`|\b(?:sk|pk|rk)[-_](?:live|test|proj|ant|or|svcacct|[A-Za-z0-9])[\w-]{12,}` +
 	`|\bgh[pousr]_\w{16,}|\bgithub_pat_\w{20,}|\bglpat-[\w-]{16,}|\bxox[abeprs]-[\w-]{10,}|\bhf_\w{16,}|\bnpm_\w{20,}|\bsbp_\w{20,}|\bsb_secret_\w{10,}` +
@@ -24,7 +23,7 @@ var keys = regexp.MustCompile(`-----BEGIN [A-Z ]*(?:PRIVATE KEY|CERTIFICATE|PGP 
 	`|(?i)\bbearer\s+[\w.~+/-]{16,}|(?i)\b[a-z][a-z0-9+]*://[^\s:/@]+:[^\s:/@]+@`)
 
 // holdsCard reports whether 13 to 19 digits, perhaps in groups, are the number of a card by Luhn's formula.
-var cardDigits = regexp.MustCompile(`(?:\d[ -]?){12,18}\d`)
+var cardDigits = express(`(?:\d[ -]?){12,18}\d`)
 
 func holdsCard(content string) bool {
 	for _, match := range cardDigits.FindAllString(content, -1) {
@@ -50,7 +49,7 @@ func luhn(digits string) bool {
 	return sum%10 == 0
 }
 
-var iban = regexp.MustCompile(`\b[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,4})?\b`)
+var iban = express(`\b[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,4})?\b`)
 
 // holdsIBAN reports whether a text holds the number of an account whose check digits are right.
 func holdsIBAN(content string) bool {
@@ -71,7 +70,7 @@ func holdsIBAN(content string) bool {
 	return false
 }
 
-var longToken = regexp.MustCompile(`[A-Za-z0-9+=]{22,}`)
+var longToken = express(`[A-Za-z0-9+=]{22,}`)
 
 // holdsRandom reports whether a text holds a long token that looks drawn by lot: digits among letters of both cases, or
 // hexadecimal digits. An id as UUIDs are written is none.
@@ -80,8 +79,8 @@ func holdsRandom(content string) bool {
 }
 
 var (
-	uuidForm = regexp.MustCompile(`(?i)\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b`)
-	hexKey   = regexp.MustCompile(`^[0-9a-f]{32,}$|^[0-9A-F]{32,}$`)
+	uuidForm = express(`(?i)\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b`)
+	hexKey   = express(`^[0-9a-f]{32,}$|^[0-9A-F]{32,}$`)
 )
 
 func looksRandom(token string) bool {
@@ -114,12 +113,12 @@ const secretWords = `pass ?words?|pass ?phrases?|pass ?codes?|passwd|pwd|pin(?: 
 	`парол[ьяюие]|пароли|пин-?код|كلمة المرور|كلمة السر|رمز المرور|رمز الدخول|पासवर्ड|पिन|סיסמה|κωδικος|รหัสผ่าน`
 
 var (
-	secretNamed = regexp.MustCompile(`(?:^|[^\pL\pN])(?:` + secretWords + `)((?:[^\pL\pN:=][^.!?:\n]{0,40}?)?)(?:\s*[:=—]|[^\pL](?:is|are|was|ist|lautet|heisst|war|est|es|e|era|jest|to|هي|هو|היא)[\s"'])\s*["']?([^\s"']+)`)
-	secretEast  = regexp.MustCompile(`(?:パスワード|暗証番号|密码|密碼|口令|暗号|비밀번호|비번|암호)[^。\n]{0,12}?(?:は|が|是|为|為|:|：|는|은|이|가)\s*"?([0-9a-zA-Z!@#$%^&*_.-]{3,})`)
+	secretNamed = express(`(?:^|[^\pL\pN])(?:` + secretWords + `)((?:[^\pL\pN:=][^.!?:\n]{0,40}?)?)(?:\s*[:=—]|[^\pL](?:is|are|was|ist|lautet|heisst|war|est|es|e|era|jest|to|هي|هو|היא)[\s"'])\s*["']?([^\s"']+)`)
+	secretEast  = express(`(?:パスワード|暗証番号|密码|密碼|口令|暗号|비밀번호|비번|암호)[^。\n]{0,12}?(?:は|が|是|为|為|:|：|는|은|이|가)\s*"?([0-9a-zA-Z!@#$%^&*_.-]{3,})`)
 	// bareValue is a word for a secret with a value right behind it: "PIN 4711", "пароль hunter2".
-	bareValue  = regexp.MustCompile(`(?:^|[^\pL\pN])(?:` + secretWords + `)\s+"?([^\s"]*\d[^\s"]*)`)
-	valueFirst = regexp.MustCompile(`"?([^\s"]*\d[^\s"]*)"?,? (?:is|as|ist|als|est|es|e) (?:my|the|their|his|her|a|mein|das|ihr|sein|le|son|mon|la|su|mi|el|il|suo|o|sua|a) (?:\pL+ ){0,2}(?:` + secretWords + `)(?:$|[^\pL\pN])`)
-	seedPhrase = regexp.MustCompile(`(?:seed|recovery|wiederherstellungs?|recuperacion|recuperation)[- ]?(?:phrase|words|phrasen?|worter)[^.\n]{0,30}?(?:is|are|:|=|ist|sind|est|es) (?:\pL+[ ,]+){5,}`)
+	bareValue  = express(`(?:^|[^\pL\pN])(?:` + secretWords + `)\s+"?([^\s"]*\d[^\s"]*)`)
+	valueFirst = express(`"?([^\s"]*\d[^\s"]*)"?,? (?:is|as|ist|als|est|es|e) (?:my|the|their|his|her|a|mein|das|ihr|sein|le|son|mon|la|su|mi|el|il|suo|o|sua|a) (?:\pL+ ){0,2}(?:` + secretWords + `)(?:$|[^\pL\pN])`)
+	seedPhrase = express(`(?:seed|recovery|wiederherstellungs?|recuperacion|recuperation)[- ]?(?:phrase|words|phrasen?|worter)[^.\n]{0,30}?(?:is|are|:|=|ist|sind|est|es) (?:\pL+[ ,]+){5,}`)
 )
 
 // notSecret are words after "the password is" that are no password.
@@ -140,7 +139,7 @@ func holdsPassword(plain string) bool {
 			return true
 		}
 	}
-	for _, pattern := range []*regexp.Regexp{secretEast, bareValue, valueFirst} {
+	for _, pattern := range []expression{secretEast, bareValue, valueFirst} {
 		for _, m := range pattern.FindAllStringSubmatch(plain, -1) {
 			if isValue(m[1]) {
 				return true
@@ -151,7 +150,7 @@ func holdsPassword(plain string) bool {
 	return hindiSecret.MatchString(plain)
 }
 
-var hindiSecret = regexp.MustCompile(`(?:पासवर्ड|पिन)\s+["']?[^\s"']*[0-9a-z][^\s"']*`)
+var hindiSecret = express(`(?:पासवर्ड|पिन)\s+["']?[^\s"']*[0-9a-z][^\s"']*`)
 
 func isValue(value string) bool {
 	value = strings.Trim(value, ".,;!?()")
