@@ -82,7 +82,7 @@ func TestSearchFindsWhatMessagesSay(t *testing.T) {
 	b := newBed(t)
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
-	random := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // no secret
+	random := rand.New(rand.NewPCG(seed, 0))
 	stranger := b.keep(b.newUser(), "slow scale", "fast bow")
 	b.exec("select throughline.index_chat($1, null)", stranger)
 	var chats []uuid.UUID
