@@ -12,10 +12,9 @@ import (
 	"github.com/arcoscribe/throughline/internal/history"
 )
 
-// readAll finds messages as find_messages does, with their ranks, by reading each of the user's. Where a word is there
-// hundreds of times, the rank depends on how many positions found room.
+// readAll finds messages as find_messages does, with their ranks, by reading each of the user's.
 const readAll = `
-	select coalesce(array_agg(concat(f.id, ' ' || case when f.rank < 5 then f.rank end) order by f.created_at desc, f.id desc), '{}')
+	select coalesce(array_agg(f.id || ' ' || f.rank order by f.created_at desc, f.id desc), '{}')
 	  from (select m.id, m.created_at, ts_rank_cd(v.words, $1::tsquery) as rank
 	          from messages m, lateral (select to_tsvector('throughline.words', throughline.searchable(m.content)) as words) v
 	         where m.user_id = auth.uid() and m.superseded_by is null and btrim(m.content) <> '' and v.words @@ $1::tsquery
@@ -23,7 +22,7 @@ const readAll = `
 	         order by m.created_at desc, m.id desc limit 500) f`
 
 const findAll = `
-	select coalesce(array_agg(concat(f.id, ' ' || case when f.rank < 5 then f.rank end) order by f.place), '{}')
+	select coalesce(array_agg(f.id || ' ' || f.rank order by f.place), '{}')
 	  from throughline.find_messages($1::tsquery, $2, null, null, null, 500) with ordinality f (id, rank, place)`
 
 // words are few, so that they meet in all ways.

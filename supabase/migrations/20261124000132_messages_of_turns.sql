@@ -36,7 +36,7 @@ end
 $$;
 
 -- second_seq is the message with weight B, 0 where there is none. Null: the row was written before messages were told apart, or
--- the first message has not weight A, or not all words of the second found room: a tsvector keeps 256 positions of a word.
+-- the first message has not weight A, or not all places of the second's words found room: a tsvector keeps 255 of a word.
 alter table public.turn_index add column second_seq bigint;
 
 -- Turns that had words left out. A message counts a token for 32 bytes at least.
@@ -115,7 +115,7 @@ begin
     insert into public.turn_index as i (chat_id, seq, user_id, last_seq, words_from, segment, said_at, tokens, tsv, lexemes, second_seq)
     values (chat, turn.seq, turn.user_id, turn.last_seq, coalesce(asked_seq, turn.seq), number, turn.said_at, turn.tokens,
             throughline.with_further(tsv, turn.further), length(own),
-            case when turn.seqs[1] = turn.seq and length(ts_filter(own, '{b}')) = coalesce(length(turn.words[2]), 0) then coalesce(turn.seqs[2], 0) end)
+            case when turn.seqs[1] = turn.seq and (turn.words[2] is null or pg_column_size(ts_filter(own, '{b}')) = pg_column_size(turn.words[2])) then coalesce(turn.seqs[2], 0) end)
     on conflict (chat_id, seq) do update
        set last_seq = excluded.last_seq, words_from = excluded.words_from, said_at = excluded.said_at, tokens = excluded.tokens,
            tsv = excluded.tsv, lexemes = excluded.lexemes, second_seq = excluded.second_seq,

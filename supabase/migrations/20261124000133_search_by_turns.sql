@@ -67,7 +67,7 @@ begin
       array_to_tsvector(array['user ' || m.user_id::text])
       || to_tsvector('throughline.words'::regconfig, regexp_replace(left(m.content, 50000),
            '([\u0E00-\u0EFF\u1000-\u109F\u1780-\u17FF\u3040-\u30FF\u3400-\u4DBF\u4E00-\u9FFF\uAC00-\uD7AF\uF900-\uFAFF\uFF66-\uFF9F])', E'\x01 \\1\x01 ', 'g'))) @@ (own && query)
-       and m.user_id = asking and m.superseded_by is null and (in_chat is null or m.chat_id = in_chat)
+       and m.user_id = asking and m.token_count > 0 and m.superseded_by is null and (in_chat is null or m.chat_id = in_chat)
        and (with_role is null or m.role = with_role)
        and (since is null or m.created_at >= since)
        and (until is null or m.created_at < until)
