@@ -148,6 +148,16 @@ func TestSearchOfCrowdedTurns(t *testing.T) {
 	b.wantFound("-and", once)
 }
 
+// An edit that leaves the number of tokens as it is may give words to a message beyond the index.
+func TestSearchAfterAnEditOfEqualLength(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	chatID := b.keep(b.user, "a kite", " ")
+	b.exec("select throughline.index_chat($1, 1)", chatID)
+	b.exec("update messages set content = case seq when 1 then ' ' else 'a kite' end where chat_id = $1", chatID)
+	b.wantFound("kite", "a kite")
+}
+
 // Of what is not indexed, the newest 10 000 messages are read.
 func TestSearchOfManyUnindexedMessages(t *testing.T) {
 	t.Parallel()
