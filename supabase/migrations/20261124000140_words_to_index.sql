@@ -16,6 +16,10 @@ begin
   if tg_op = 'UPDATE' then
     -- Words that are added are words to index: those of a message, and those of a reply that ends.
     new.to_index := new.to_index or new.pending_tokens > old.pending_tokens;
+    -- An edit may give words to a message beyond the index and take as many from another.
+    if new.edit_count > old.edit_count and not new.to_index then
+      new.to_index := exists (select from public.messages m where m.chat_id = new.chat_id and m.seq > new.indexed_seq and m.token_count > 0);
+    end if;
     new.updated_at := now();
   end if;
   return new;
