@@ -51,9 +51,10 @@ insert into public.message_deltas (message_id, user_id, start_char, delta)
 select m.id, m.user_id, new.start_char, new.delta
   from (select unnest($1::uuid[]) as message_id, unnest($2::uuid[]) as user_id,
                unnest($3::int[]) as start_char, unnest($4::text[]) as delta) new
-  join lateral (select found.id, found.user_id, found.status from public.messages found where found.id = new.message_id offset 0) m
+  join lateral (select found.id, found.user_id, found.status from public.messages found
+                 where found.id = new.message_id
+                   and not exists (select from public.message_deltas d where d.message_id = new.message_id and d.start_char = new.start_char) offset 0) m
     on m.user_id = new.user_id and m.status = 'streaming'
-on conflict do nothing
 `
 
 type InsertDeltasParams struct {
@@ -67,6 +68,8 @@ type InsertDeltasParams struct {
 // writes the pieces of all users: the owner of a piece comes from its message, not from an argument.
 // Skips replies that have ended and pieces that are stored. "offset 0" makes Postgres find each message by
 // its key: it assumes that there are hardly any running replies, and would scan all of them for each piece.
+// "on conflict do nothing" would write a third more ahead. Without it a batch fails that is sent again while it is
+// being committed, and is sent once more.
 func (q *Queries) InsertDeltas(ctx context.Context, arg InsertDeltasParams) error {
 	_, err := q.db.Exec(ctx, InsertDeltas,
 		arg.MessageIds,
