@@ -106,6 +106,28 @@ func TestCancelOfNothing(t *testing.T) {
 	})
 }
 
+// A reply whose lease has just begun is left out of a renewal; the next is in time for two tries.
+func TestNewLeasesAreNotRenewed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		svc := newTestService(t, func(c *Config) { c.Lease = 9 * time.Second })
+		time.Sleep(2 * time.Second) // of the synthetic clock, one before a renewal
+		script := newScriptedReply()
+		svc.model.setAnswer(script.stream)
+		reply := svc.send(t, Message{Content: "Hello."})
+		time.Sleep(2 * time.Second)
+		if n := svc.store.renewals(); n != 0 {
+			t.Errorf("%d renewals of a new reply", n)
+		}
+		time.Sleep(3 * time.Second)
+		if n := svc.store.renewals(); n != 1 {
+			t.Errorf("%d renewals after 5 s of 9", n)
+		}
+		script.finish()
+		readToEnd(t, reply)
+	})
+}
+
 // The leases of running replies are renewed three times per lease, and requests to stop come back.
 func TestLeasesAreRenewed(t *testing.T) {
 	t.Parallel()

@@ -3,8 +3,6 @@ package chat
 import (
 	"context"
 	"log/slog"
-	"maps"
-	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -40,8 +38,10 @@ func (s *Service) keepLeases(ctx context.Context) {
 	}
 }
 
+// renewLeases leaves out those that began a moment ago, as short replies have none to renew: should the next renewal fail,
+// there is time for one more.
 func (s *Service) renewLeases(ctx context.Context) {
-	ids := s.runningIDs()
+	ids := s.runningIDs(time.Now().Add(-s.Lease / 6))
 	if len(ids) == 0 {
 		return
 	}
@@ -53,7 +53,7 @@ func (s *Service) renewLeases(ctx context.Context) {
 }
 
 func (s *Service) cancelRequested(ctx context.Context) {
-	ids := s.runningIDs()
+	ids := s.runningIDs(time.Now())
 	if len(ids) == 0 {
 		return
 	}
@@ -83,8 +83,14 @@ func (s *Service) interruptAbandoned(ctx context.Context) {
 	}
 }
 
-func (s *Service) runningIDs() []uuid.UUID {
+// runningIDs returns the replies that this server generates since then or longer.
+func (s *Service) runningIDs(since time.Time) (ids []uuid.UUID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.Collect(maps.Keys(s.running))
+	for id, g := range s.running {
+		if !g.arrived.After(since) {
+			ids = append(ids, id)
+		}
+	}
+	return ids
 }
