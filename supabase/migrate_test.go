@@ -80,6 +80,21 @@ func TestMigrateAppliesAllOnce(t *testing.T) {
 	}
 }
 
+// For a table that was analyzed while it was empty Postgres plans as if it stayed so, until it analyzes the table again.
+func TestMigrateAnalyzesNoEmptyTable(t *testing.T) {
+	t.Parallel()
+	database := testkit.NewEmptyDatabase(t)
+	if _, err := supabase.Migrate(t.Context(), database.DSN, silent); err != nil {
+		t.Fatal(err)
+	}
+	var analyzed []string
+	err := connect(t, database.DSN).QueryRow(t.Context(),
+		"select coalesce(array_agg(oid::regclass::text), '{}') from pg_class where relkind = 'r' and relnamespace = 'public'::regnamespace and reltuples = 0").Scan(&analyzed)
+	if err != nil || len(analyzed) > 0 {
+		t.Errorf("analyzed: %v, %v", analyzed, err)
+	}
+}
+
 func TestMigrateAtOnceAppliesEachOnce(t *testing.T) {
 	t.Parallel()
 	database := testkit.NewEmptyDatabase(t)
