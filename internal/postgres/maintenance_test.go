@@ -149,3 +149,42 @@ func TestBacklogCountsFromWhenAChatBecameDue(t *testing.T) {
 		t.Errorf("%+v, %v", got, err)
 	}
 }
+
+// A chat over the threshold in which nothing is due leaves the sweep's index once it has rested for an hour. What is said or
+// set later brings it back.
+func TestRestedChatsAreSettledUntilTheyChange(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	maintenance := NewMaintenance(b.pool, b.limits)
+	due := func() []uuid.UUID {
+		folds, rebuilds, err := maintenance.DueChats(t.Context())
+		if err != nil || len(rebuilds) != 0 {
+			t.Fatal(rebuilds, err)
+		}
+		return folds
+	}
+	chatID := b.newChat(3)
+	watched := func() bool {
+		return ask[bool](b, "select thousands_to_fold is not null from conversation_briefs where chat_id = '"+chatID.String()+"'")
+	}
+	b.exec("update conversation_briefs set pending_tokens = 9000 where chat_id = $1", chatID)
+	if folds := due(); len(folds) != 0 || !watched() {
+		t.Errorf("a moment after the last turn %d are due, watched: %v", len(folds), watched())
+	}
+	b.exec("alter table conversation_briefs disable trigger conversation_briefs_keep")
+	b.exec("update conversation_briefs set updated_at = now() - interval '2 hours'")
+	b.exec("alter table conversation_briefs enable always trigger conversation_briefs_keep")
+	if folds := due(); len(folds) != 0 || watched() {
+		t.Errorf("after two hours %d are due, watched: %v", len(folds), watched())
+	}
+	b.exec("update chats set max_turns = 1 where id = $1", chatID)
+	if folds := due(); len(folds) != 1 {
+		t.Errorf("with fewer turns allowed %d are due", len(folds))
+	}
+	b.exec("update chats set max_turns = null where id = $1", chatID)
+	b.exec("update conversation_briefs set settled_tokens = pending_tokens, settled_turns = pending_turns")
+	b.start(turnIn(chatID, "One more."))
+	if !watched() {
+		t.Error("not watched after another turn")
+	}
+}

@@ -64,12 +64,14 @@ begin
 end
 $$;
 
--- The brief first: who gives a chat topics holds its lock.
+-- The brief first: who gives a chat topics holds its lock. That nothing was to fold was found by the settings of before.
 create or replace function throughline.copy_settings() returns trigger
 language plpgsql security definer set search_path = '' as $$
 begin
   update public.conversation_briefs
-     set memory_strategy = new.memory_strategy, max_turns = new.max_turns, topics = new.topics where chat_id = new.id;
+     set memory_strategy = new.memory_strategy, max_turns = new.max_turns, topics = new.topics,
+         settled_tokens = null, settled_turns = null
+   where chat_id = new.id;
   if (old.topics = 'off') <> (new.topics = 'off') then
     update public.topics set paused = new.topics = 'off' where chat_id = new.id;
   end if;
