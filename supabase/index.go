@@ -11,9 +11,9 @@ import (
 const indexRested = "select throughline.index_rested(interval '1 minute', 4)"
 
 // IndexRested indexes the turns that briefs covered before there was an index, and those of chats in which nobody has
-// spoken for a minute. Each batch is a
-// transaction of its own, which a migration cannot have, and takes only chats that nobody works on. It may run
-// repeatedly and concurrently, while servers run; the sweep of a worker does the same in the course of time.
+// spoken for a minute. Each batch is a transaction of its own, which a migration cannot have, and takes only chats that
+// nobody works on. It may run repeatedly and concurrently, while servers run; the sweep of a worker does the same in the
+// course of time.
 func IndexRested(ctx context.Context, dsn string, logger *slog.Logger) error {
 	conn, err := connect(ctx, dsn)
 	if err != nil {

@@ -1,7 +1,6 @@
 package chat
 
 import (
-	"context"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -29,6 +28,14 @@ func (svc *testService) announcements() [][]uuid.UUID {
 	return slices.Clone(svc.store.announced)
 }
 
+// scripted sends a message whose reply says what the test lets it say.
+func (svc *testService) scripted(t *testing.T) (*scriptedReply, *Reply) {
+	t.Helper()
+	script := newScriptedReply()
+	svc.model.setAnswer(script.stream)
+	return script, svc.send(t, Message{Content: "Hello."})
+}
+
 // speak lets a reply say ten words per second for that long.
 func (s *scriptedReply) speak(duration time.Duration) {
 	const pause = 100 * time.Millisecond
@@ -45,9 +52,7 @@ func TestUnreadRepliesAreRecordedLessOften(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		svc := newTestService(t)
 		svc.hearing()
-		script := newScriptedReply()
-		svc.model.setAnswer(script.stream)
-		reply := svc.send(t, Message{Content: "Hello."})
+		script, reply := svc.scripted(t)
 		script.speak(10 * time.Second)
 		if n := svc.recordings(); n < 25 || n > 41 {
 			t.Errorf("recorded %d times in 10 s", n)
@@ -62,16 +67,14 @@ func TestUnreadRepliesAreRecordedLessOften(t *testing.T) {
 	})
 }
 
-// The first reader elsewhere gets at once what was not recorded yet, and soon what comes next. From then on the reply is recorded more often, until its
-// readers are announced no more.
+// The first reader elsewhere gets at once what was not recorded yet, and soon what comes next. From then on the reply is
+// recorded more often, until its readers are announced no more.
 func TestReadersElsewhereHurryTheRecorder(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		svc := newTestService(t)
 		svc.hearing()
-		script := newScriptedReply()
-		svc.model.setAnswer(script.stream)
-		reply := svc.send(t, Message{Content: "Hello."})
+		script, reply := svc.scripted(t)
 		id := reply.Started.MessageID
 		script.emit("One ")
 		synctest.Wait()
@@ -117,9 +120,7 @@ func TestReadersElsewhereAreToldOfTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		svc := newTestService(t)
 		svc.hearing()
-		script := newScriptedReply()
-		svc.model.setAnswer(script.stream)
-		reply := svc.send(t, Message{Content: "Hello."})
+		script, reply := svc.scripted(t)
 		svc.RepliesRead(reply.Started.MessageID)
 		script.finish()
 		readToEnd(t, reply)
@@ -143,9 +144,7 @@ func TestUnheardReadersAreAssumed(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				svc := newTestService(t)
 				prepare(svc)
-				script := newScriptedReply()
-				svc.model.setAnswer(script.stream)
-				reply := svc.send(t, Message{Content: "Hello."})
+				script, reply := svc.scripted(t)
 				script.speak(2 * time.Second)
 				if n := svc.recordings(); n < 15 || svc.notified() != n {
 					t.Errorf("recorded %d times in 2 s, %d notifications", n, svc.notified())
@@ -162,9 +161,7 @@ func TestShortIntervalsStayShort(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		svc := newTestService(t, func(c *Config) { c.RecordInterval = 20 * time.Millisecond })
-		script := newScriptedReply()
-		svc.model.setAnswer(script.stream)
-		reply := svc.send(t, Message{Content: "Hello."})
+		script, reply := svc.scripted(t)
 		for range 100 {
 			script.emit("word ")
 			time.Sleep(20 * time.Millisecond) // of the synthetic clock
@@ -233,10 +230,8 @@ func TestWhoCancelsElsewhereIsToldOfTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		svc := newTestService(t)
 		svc.hearing()
-		script := newScriptedReply()
-		svc.model.setAnswer(script.stream)
-		reply := svc.send(t, Message{Content: "Hello."})
-		if err := svc.store.RequestCancel(context.Background(), ada, reply.Started.MessageID); err != nil {
+		_, reply := svc.scripted(t)
+		if err := svc.store.RequestCancel(t.Context(), ada, reply.Started.MessageID); err != nil {
 			t.Fatal(err)
 		}
 		svc.CancelsRequested()

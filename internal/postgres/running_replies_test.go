@@ -49,6 +49,31 @@ func (b *bed) deltas() int {
 	return ask[int](b, "select count(*) from message_deltas")
 }
 
+// A batch whose answer was lost is sent again, perhaps while Postgres still commits it: then it fails, and passes the next time.
+func TestBatchSentAgainWhileItIsCommitted(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	one, two := b.startTwo()
+	again := []chat.Delta{b.said(one, 0, "Hello "), b.said(two, 0, "Other.")}
+	committing := b.begin()
+	mustExec(t, committing, "insert into message_deltas (message_id, user_id, start_char, delta) values ($1, $2, 0, 'Hello ')", one.MessageID, b.user.UserID)
+	failed := make(chan error, 1)
+	go func() { failed <- b.turns.RecordDeltas(t.Context(), again, nil, nil) }()
+	testkit.Eventually(t, "the batch waits", func() bool {
+		return ask[bool](b, "select exists (select from pg_stat_activity where wait_event = 'transactionid' and datname = current_database())")
+	})
+	if err := committing.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-failed; err == nil {
+		t.Error("a batch that met itself did not fail")
+	}
+	b.record(again)
+	if got := b.find(one, 0).Content + b.find(two, 0).Content; got != "Hello Other." || b.deltas() != 2 {
+		t.Errorf("%q of %d deltas", got, b.deltas())
+	}
+}
+
 func TestRecordedDeltasAreReadFromAPlaceOn(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
