@@ -99,6 +99,27 @@ await run({
     await item('Has two cats.').waitFor();
   },
 
+  async 'a list that comes late takes nothing back'() {
+    let answer;
+    const answered = new Promise((resolve) => (answer = resolve));
+    await tab.route('**/v1/memories?status=active', async (route) => {
+      const response = await route.fetch();
+      await answered;
+      await route.fulfill({ response }).catch(() => {}); // nobody may wait for it any more
+    }, { times: 1 });
+    await tab.getByLabel('Remember this about me').fill('Has a dog.');
+    await tab.getByRole('button', { name: 'Remember', exact: true }).click();
+    await says('It is remembered now.');
+    const pinned = tab.waitForResponse((response) => response.request().method() === 'PATCH');
+    await press('Has two cats.', 'Pin');
+    await pinned;
+    answer();
+    await item('Has a dog.').waitFor();
+    await item('Has two cats.').getByText('Pinned').waitFor();
+    await press('Has two cats.', 'Pin');
+    await item('Has two cats.').getByText('Pinned').waitFor({ state: 'detached' });
+  },
+
   async 'pins and corrects'() {
     await press('Prefers oat milk.', 'Pin');
     await item('Prefers oat milk.').getByText('Pinned').waitFor();

@@ -1,4 +1,4 @@
-import { useCallback, useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
+import { useCallback, useEffect, useLayoutEffect, useRef, useState, type StateUpdater } from 'preact/hooks';
 
 /** One thing that a person does: at most one at a time, with the error of the last one. */
 export function useAction() {
@@ -24,30 +24,39 @@ export function useAction() {
 
 /**
  * Loads when the page is shown and when key changes. The answer to an earlier key never replaces that to a later one.
- * What was loaded stays while it is loaded again, and when that fails.
+ * What was loaded stays while it is loaded again, and when that fails. What setValue changes meanwhile stays as well: the
+ * answer that was under way may not know of it, so it is asked for once more.
  */
 export function useLoaded<T>(key: string, load: (signal: AbortSignal) => Promise<T>) {
-  const [value, setValue] = useState<T>();
+  const [value, setLoaded] = useState<T>();
   const [error, setError] = useState<unknown>();
   const [loading, setLoading] = useState(true);
   const [again, setAgain] = useState(0);
+  const underWay = useRef(false);
   useEffect(() => {
     const stop = new AbortController();
+    underWay.current = true;
     setLoading(true);
     load(stop.signal)
       .then((loaded) => {
         if (stop.signal.aborted) return;
-        setValue(loaded);
+        setLoaded(loaded);
         setError(undefined);
       }, (failure) => {
         if (!stop.signal.aborted) setError(failure);
       })
       .finally(() => {
-        if (!stop.signal.aborted) setLoading(false);
+        if (stop.signal.aborted) return;
+        underWay.current = false;
+        setLoading(false);
       });
     return () => stop.abort();
   }, [key, again]);
   const reload = useCallback(() => setAgain((n) => n + 1), []);
+  const setValue = useCallback((change: StateUpdater<T | undefined>) => {
+    setLoaded(change);
+    if (underWay.current) reload();
+  }, []);
   return { value, setValue, error, loading, reload };
 }
 
