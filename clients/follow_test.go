@@ -58,7 +58,7 @@ func TestFollowInNode(t *testing.T) {
 func TestTurn(t *testing.T) {
 	t.Parallel()
 	requireBuild(t)
-	if out, err := nodeCommand(t.Context(), nil, "--test", "testdata/turn.test.js", "testdata/stream.test.js", "testdata/outbox.test.js").CombinedOutput(); err != nil {
+	if out, err := nodeCommand(t.Context(), nil, "--test", "testdata/turn.test.js", "testdata/stream.test.js", "testdata/outbox.test.js", "testdata/token.test.js").CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}
 }

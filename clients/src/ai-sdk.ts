@@ -252,8 +252,8 @@ function heard(stream: Bytes, silence: number): Bytes {
 }
 
 async function request(api: Api, url: string, init: RequestInit): Promise<Response> {
-  const accessToken = (renew: boolean) =>
-    api.accessToken(renew).catch((cause) => {
+  const accessToken = (renew: boolean, refused?: string) =>
+    api.accessToken(renew, refused).catch((cause) => {
       throw new TypeError('no access token', { cause }); // what is unsent waits until there is one
     });
   const response = await authorized({ ...api, accessToken }, url, init);

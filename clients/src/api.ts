@@ -2,8 +2,8 @@
 export interface Api {
   /** Without a slash at its end. */
   baseUrl: string;
-  /** The user's Supabase access token; a new one if `renew`. */
-  accessToken(renew: boolean): Promise<string>;
+  /** The user's Supabase access token; another one than `refused` if `renew`: the server took that for expired. */
+  accessToken(renew: boolean, refused?: string): Promise<string>;
   /** Milliseconds without an event after which a stream is taken for dead; 45 000 without it. */
   silence?: number;
   /** In place of the platform's, such as `expo/fetch`. */
@@ -20,11 +20,12 @@ export interface AppState {
 /** Sends a request as the user; once more, with a new token, if the server takes the first one for expired. */
 export async function authorized(api: Api, url: string, init: RequestInit): Promise<Response> {
   const fetch = api.fetch ?? globalThis.fetch;
-  const send = async (renew: boolean) => {
+  const send = (token: string) => {
     const headers = new Headers(init.headers);
-    headers.set('Authorization', `Bearer ${await api.accessToken(renew)}`);
+    headers.set('Authorization', `Bearer ${token}`);
     return fetch(url, { ...init, headers });
   };
-  const response = await send(false);
-  return response.status === 401 ? send(true) : response;
+  const token = await api.accessToken(false);
+  const response = await send(token);
+  return response.status === 401 ? send(await api.accessToken(true, token)) : response;
 }

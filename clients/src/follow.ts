@@ -21,6 +21,7 @@ export function follow(turn: Turn, api: Api, onChange: (turn: Turn) => void): ()
   let timer: ReturnType<typeof setTimeout> | undefined;
   let attempt = 0;
   let renew = false;
+  let token: string | undefined;
 
   const unwatch = watchForeground(api, {
     onBackground: () => turn.cursor && hangUp(), // a message that was not heard of is still on its way
@@ -58,8 +59,9 @@ export function follow(turn: Turn, api: Api, onChange: (turn: Turn) => void): ()
   async function request(signal: AbortSignal): Promise<Answer> {
     const { method, url, body } = nextRequest(turn, api.baseUrl);
     const headers: Record<string, string> = { Accept: 'text/event-stream' };
-    headers.Authorization = `Bearer ${await api.accessToken(renew)}`;
+    token = await (renew ? api.accessToken(true, token) : api.accessToken(false));
     if (signal.aborted) throw signal.reason;
+    headers.Authorization = `Bearer ${token}`;
     if (body) headers['Content-Type'] = 'application/json';
     if (turn.cursor) headers['Last-Event-ID'] = turn.cursor;
     const parser = createParser({ onEvent: (event) => signal.aborted || received(event) });

@@ -13,11 +13,15 @@ export interface SupabaseSession {
 
 /** The API for the user who is signed in with this client of supabase-js. */
 export function supabaseApi(supabase: SupabaseSession, baseUrl: string, more: Partial<Api> = {}): Api {
-  async function accessToken(renew: boolean): Promise<string> {
-    const { data, error } = await (renew ? supabase.auth.refreshSession() : supabase.auth.getSession());
+  const tokenOf = ({ data, error }: Answer): string => {
     if (error) throw error;
     if (!data.session) throw new Error('Nobody is signed in.'); // what is unsent waits until somebody is
     return data.session.access_token;
+  };
+  async function accessToken(renew: boolean, refused?: string): Promise<string> {
+    const token = tokenOf(await supabase.auth.getSession());
+    const renewed = refused !== undefined && refused !== token; // meanwhile, for another request
+    return renew && !renewed ? tokenOf(await supabase.auth.refreshSession()) : token;
   }
   return { ...more, baseUrl, accessToken };
 }

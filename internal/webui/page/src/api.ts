@@ -28,8 +28,8 @@ export function connect(session: Session, onOver: () => void): SignedIn {
   const api: Api = {
     baseUrl: location.origin,
     fetch: watchedFetch,
-    accessToken: (renew) =>
-      signedIn.session.accessToken(renew).catch((error) => {
+    accessToken: (_, refused) =>
+      signedIn.session.accessToken(refused).catch((error) => {
         if (error instanceof SessionOver) onOver();
         throw error;
       }),

@@ -8,8 +8,11 @@ export interface Session {
   name: string;
   /** Whether they are signed in with an account, and not with a token alone. */
   account: boolean;
-  /** Throws SessionOver when there is none any more, a TypeError when nothing could be reached. */
-  accessToken(renew: boolean): Promise<string>;
+  /**
+   * Another token than the one that was refused, if any. Throws SessionOver when there is none any more, a TypeError when
+   * nothing could be reached.
+   */
+  accessToken(refused?: string): Promise<string>;
   signOut(): Promise<void>;
 }
 
@@ -65,8 +68,8 @@ export function sessionOfToken(pasted: string): Session {
     userId: sub,
     name: nameOf(sub, email),
     account: false,
-    async accessToken(renew) {
-      if (renew) throw new SessionOver();
+    async accessToken(refused) {
+      if (refused === token) throw new SessionOver();
       return token;
     },
     async signOut() {
@@ -81,8 +84,9 @@ export function sessionOfSupabase(client: SupabaseClient, user: { id: string; em
     userId: user.id,
     name: nameOf(user.id, user.email),
     account: true,
-    async accessToken(renew) {
-      const { data, error } = renew ? await client.auth.refreshSession() : await client.auth.getSession();
+    async accessToken(refused) {
+      let { data, error } = await client.auth.getSession();
+      if (refused && data.session?.access_token === refused) ({ data, error } = await client.auth.refreshSession());
       if (data.session?.user.id === user.id) return data.session.access_token;
       if (error?.name === 'AuthRetryableFetchError') throw new TypeError(error.message);
       throw new SessionOver();

@@ -278,12 +278,25 @@ await run({
   },
 
   async 'a token that has expired is replaced, and what was written goes out'() {
-    const late = await open(await newBrowser(), chat, process.env.EXPIRED);
+    const other = await newBrowser();
+    let answer; // to one request with the old token: it comes when the new one is there
+    const answered = new Promise((resolve) => (answer = resolve));
+    await other.route('**/v1/chats?*', async (route) => {
+      const response = await route.fetch();
+      assert.equal(response.status(), 401);
+      await answered;
+      await route.fulfill({ response });
+    }, { times: 1 });
+    const late = await open(other, chat, process.env.EXPIRED);
     const dialog = late.getByRole('dialog', { name: 'Your session has ended' });
     await dialog.waitFor();
     await dialog.getByLabel('Access token').fill(process.env.TOKEN);
     await dialog.getByRole('button', { name: 'Sign in' }).click();
     await replies(late).first().waitFor();
     await dialog.waitFor({ state: 'detached' });
+    const again = late.waitForResponse((response) => response.url().includes('/v1/chats?') && response.ok());
+    answer();
+    await again;
+    assert.equal(await dialog.count(), 0);
   },
 });
