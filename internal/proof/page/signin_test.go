@@ -49,6 +49,13 @@ func newProject(t *testing.T) *project {
 	return p
 }
 
+// admit lets a user sign in.
+func (p *project) admit(email string, user uuid.UUID) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.users[email] = user
+}
+
 // guard answers preflights, and refuses what has no key.
 func (p *project) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -165,7 +172,8 @@ func TestSignIn(t *testing.T) {
 	t.Parallel()
 	p := newProject(t)
 	r := newRig(t, nil, env{"SUPABASE_URL": p.URL, "SUPABASE_ANON_KEY": anonKey})
-	p.users["ada@example.com"], p.users["bea@example.com"] = r.user, testkit.NewUser(t, r.db)
+	p.admit("ada@example.com", r.user)
+	p.admit("bea@example.com", testkit.NewUser(t, r.db))
 	calls := http.NewServeMux()
 	set := func(age time.Duration, ended bool) http.HandlerFunc {
 		return func(http.ResponseWriter, *http.Request) {

@@ -9,6 +9,9 @@ import { chromium } from 'playwright-core';
 export { assert };
 export const { BASE, TOKEN, USER_ID } = process.env;
 
+/** How many times slower the browser is, with late answers: it shows what only a busy machine shows. */
+const { SLOW } = process.env;
+
 export const phone = { width: 390, height: 844 };
 export const desktop = { width: 1280, height: 800 };
 
@@ -31,8 +34,17 @@ export async function newBrowser(options = {}) {
   await context.addInitScript(() => {
     document.addEventListener('securitypolicyviolation', (event) => globalThis.complain(`policy: ${event.violatedDirective} ${event.blockedURI}`));
   });
+  if (SLOW) await slowDown(context);
   context.on('weberror', (error) => complaints.push(`error: ${error.error().stack}`));
   return context;
+}
+
+async function slowDown(context) {
+  context.on('page', async (tab) => (await context.newCDPSession(tab)).send('Emulation.setCPUThrottlingRate', { rate: Number(SLOW) }));
+  await context.route('**/v1/**', async (route) => {
+    await new Promise((wake) => setTimeout(wake, 1000 * Math.random()));
+    await route.fallback().catch(() => {}); // nobody waits for it any more
+  });
 }
 
 /** Opens a path of the page in a new tab, signed in by the token in the address. */
@@ -53,21 +65,23 @@ export async function eventually(holds) {
   }
 }
 
-/** axe finds nothing on what the tab shows. */
+/** axe finds nothing on what the tab shows, at the latest when all of it is shown. */
 export async function isAccessible(tab, where) {
-  const { violations } = await new AxeBuilder({ page: tab }).analyze();
-  const found = violations.map(({ id, help, nodes }) => `${id}: ${help}\n    ${nodes.map((node) => `${node.html}\n      ${node.failureSummary}`).join('\n    ')}`);
-  assert.equal(found.join('\n'), '', `axe at ${where}`);
+  await eventually(async () => {
+    const { violations } = await new AxeBuilder({ page: tab }).analyze();
+    const found = violations.map(({ id, help, nodes }) => `${id}: ${help}\n    ${nodes.map((node) => `${node.html}\n      ${node.failureSummary}`).join('\n    ')}`);
+    assert.equal(found.join('\n'), '', `axe at ${where}`);
+  });
 }
 
 /** Nothing is wider than the window, so nobody has to scroll sideways. */
 export async function fits(tab) {
-  const wide = await tab.evaluate(() => {
+  const wide = () => tab.evaluate(() => {
     const room = document.documentElement.clientWidth;
     if (document.documentElement.scrollWidth <= room) return [];
     return [...document.querySelectorAll('body *')].filter((element) => element.getBoundingClientRect().right > room).map((element) => element.outerHTML.slice(0, 120));
   });
-  assert.deepEqual(wide, [], 'wider than the window');
+  await eventually(async () => assert.deepEqual(await wide(), [], 'wider than the window'));
 }
 
 /** Saves a picture to look at when SCREENSHOTS names a folder. */

@@ -22,6 +22,7 @@ const stored = () => tab.evaluate(() => Object.keys(localStorage).filter((key) =
 await run({
   async 'a wrong password is said, the right one opens the page'() {
     await tab.goto(`${BASE}/app/chats/new`);
+    await tab.getByLabel('Email').waitFor();
     await isAccessible(tab, 'signing in');
     await picture(tab, 'sign-in-project');
     await signIn('ada@example.com', 'wrong');
