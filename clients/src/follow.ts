@@ -21,7 +21,7 @@ export function follow(turn: Turn, api: Api, onChange: (turn: Turn) => void): ()
   let timer: ReturnType<typeof setTimeout> | undefined;
   let attempt = 0;
   let renew = false;
-  let token: string | undefined;
+  let token: string | undefined; // of the last request, which the server may have refused
 
   const unwatch = watchForeground(api, {
     onBackground: () => turn.cursor && hangUp(), // a message that was not heard of is still on its way
@@ -59,8 +59,9 @@ export function follow(turn: Turn, api: Api, onChange: (turn: Turn) => void): ()
   async function request(signal: AbortSignal): Promise<Answer> {
     const { method, url, body } = nextRequest(turn, api.baseUrl);
     const headers: Record<string, string> = { Accept: 'text/event-stream' };
-    token = await (renew ? api.accessToken(true, token) : api.accessToken(false));
+    const current = await (renew ? api.accessToken(true, token) : api.accessToken(false));
     if (signal.aborted) throw signal.reason;
+    token = current;
     headers.Authorization = `Bearer ${token}`;
     if (body) headers['Content-Type'] = 'application/json';
     if (turn.cursor) headers['Last-Event-ID'] = turn.cursor;

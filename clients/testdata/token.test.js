@@ -3,7 +3,9 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
 import { authorized } from '../dist/esm/api.js';
+import { follow } from '../dist/esm/follow.js';
 import { supabaseApi } from '../dist/esm/supabase.js';
+import { newTurn } from '../dist/esm/turn.js';
 
 /** supabase-js as far as it matters: each renewal makes a new token. */
 function session() {
@@ -16,7 +18,7 @@ function session() {
 function serverThatRefuses(token) {
   const asked = [];
   const fetch = async (_, { headers }) => {
-    asked.push(headers.get('Authorization'));
+    asked.push(new Headers(headers).get('Authorization'));
     return new Response('', { status: asked.at(-1) === `Bearer ${token}` ? 401 : 200 });
   };
   return { asked, fetch };
@@ -27,6 +29,24 @@ test('of a token that was refused, whoever supplies tokens is told', async () =>
   const { asked, fetch } = serverThatRefuses('old');
   const api = { baseUrl: 'http://s', fetch, accessToken: async (...how) => (told.push(how), how[0] ? 'new' : 'old') };
   assert.equal((await authorized(api, 'http://s/', {})).status, 200);
+  assert.deepEqual(told, [[false], [true, 'old']]);
+  assert.deepEqual(asked, ['Bearer old', 'Bearer new']);
+});
+
+test('so it is for a turn that is followed', async () => {
+  const told = [];
+  const { asked, fetch } = serverThatRefuses('old');
+  const api = { baseUrl: 'http://s', fetch, accessToken: async (...how) => (told.push(how), how[0] ? 'new' : 'old') };
+  const accepted = new Promise((resolve) => {
+    api.fetch = async (...request) => {
+      const response = await fetch(...request);
+      if (response.ok) resolve();
+      return response;
+    };
+  });
+  const letGo = follow(newTurn({ clientMessageId: 'm', content: 'Hello' }), api, () => {});
+  await accepted;
+  letGo();
   assert.deepEqual(told, [[false], [true, 'old']]);
   assert.deepEqual(asked, ['Bearer old', 'Bearer new']);
 });
