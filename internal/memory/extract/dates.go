@@ -8,6 +8,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/arcoscribe/throughline/internal/memory/lang"
 	"github.com/arcoscribe/throughline/internal/memory/memories"
 )
 
@@ -113,10 +114,10 @@ var (
 	counted   = express(`(?:^|[^\pL\pN])(\pN+\s?|\pL+\s)(` + unitWords + `)(?:$|[^\pL])|([\pN一二三四五六七八九十两兩한두세네]+) ?(` + eastAsianUnits + `)`)
 )
 
-const unitWords = `days?|weeks?|months?|years?|tage?n?|wochen?|monate?n?|jahre?n?|jours?|semaines?|mois|ans?|annees?|dias?|semanas?|mes(?:es)?|anos?|giorn[io]|settiman[ae]|mes[ie]|ann[io]|dag(?:en)?|we(?:ek|ken)|maand(?:en)?|ja(?:ar|ren)|dni|dzien|tygodni(?:e|u)?|miesi(?:ac|ace|ecy)|lata?|rok[ui]?|gun|hafta|ay|yil|д(?:ень|ня|неи)|недел[яиью]|месяц(?:а|ев)?|год(?:а|у)?|лет|يوم|ايام|أيام|اسبوع|أسبوع|اسابيع|أسابيع|شهر|اشهر|أشهر|سنة|سنوات|दिन|हफ्ते|सप्ताह|महीने|साल`
+var unitWords = lang.Pattern("dates", "unitWords")
 
 // ages are counts of years from which nobody shall compute a year of birth.
-var ages = express(`[\pL\pN]+[ -](?:years?|months?|jahre?|monate?|jaar|ar)[ -](?:old|alt|oud|gammal|gammel)|ai \pN+ ans(?:$|[^\pL])|(?:tengo|tiene|tenho|tem) \pN+ anos(?:$|[^\pL])|(?:ho|ha) \pN+ anni(?:$|[^\pL])`)
+var ages = expressOf("dates", "ages")
 
 const eastAsianUnits = `天|日|周|週間|週|个星期|星期|个月|個月|か月|ヶ月|月|年|일|주|달|개월|년`
 
@@ -154,58 +155,36 @@ type relativeTime struct {
 	offsets []int
 }
 
-func phrases(alternatives string) expression {
-	return express(`(?:^|[^\pL\pN])(?:` + alternatives + `)(?:$|[^\pL\pN])`)
-}
-
-// anywhere is for scripts without spaces.
-func anywhere(alternatives string) expression { return express(alternatives) }
-
 const dayNames = `monday|tuesday|wednesday|thursday|friday|saturday|sunday`
 
-var relative = []relativeTime{
-	{"", phrases(`yesterday|the day before yesterday|today|tonight|tomorrow|this (?:morning|afternoon|evening)|last night|(?:last|next|this|past|coming) (?:` + dayNames + `)|(?:on )?(?:` + dayNames + `) (?:last|next)`), days, []int{-7, -4, -1, 0, 1, 4, 7}},
-	{"de", phrases(`vorgestern|gestern|heute|ubermorgen|morgen (?:fruh|vormittag|mittag|nachmittag|abend)|(?:bis|ab) morgen|morgen (?:nach|in|zum|zur|einen|eine|um)|heute (?:fruh|morgen|abend|nacht)|gestern abend|(?:letzten|nachsten|kommenden|diesen|vergangenen) (?:montag|dienstag|mittwoch|donnerstag|freitag|samstag|sonntag)`), days, []int{-7, -4, -1, 0, 1, 4, 7}},
-	{"fr", phrases(`avant[- ]hier|hier|hier soir|aujourd'hui|demain|apres[- ]demain|ce (?:matin|soir)|cet apres-midi|(?:lundi|mardi|mercredi|jeudi|vendredi|samedi|dimanche) (?:dernier|prochain)`), days, []int{-7, -4, -1, 0, 1, 4, 7}},
-	{"es", phrases(`(?:viaja|va|tiene|vuela|sale|hasta|empieza|llega|es|desde) manana|anteayer|antes de ayer|ayer|anoche|hoy|pasado manana|(?:el|este) (?:lunes|martes|miercoles|jueves|viernes|sabado|domingo) (?:pasado|proximo|que viene)|esta (?:manana|tarde|noche)`), days, []int{-7, -4, -1, 0, 1, 4, 7}},
-	{"it", phrases(`altro ieri|l'altro ieri|ieri|ieri sera|oggi|domani|dopodomani|stamattina|stasera|(?:lunedi|martedi|mercoledi|giovedi|venerdi|sabato|domenica) (?:scors[oa]|prossim[oa])`), days, []int{-7, -4, -1, 0, 1, 4, 7}},
-	{"pt", phrases(`anteontem|ontem|hoje|amanha|depois de amanha|esta (?:manha|tarde|noite)|hoje a noite`), days, []int{-7, -4, -1, 0, 1, 4, 7}},
-	{"nl", phrases(`eergisteren|gisteren|gisteravond|vandaag|overmorgen|vanavond|vanochtend|(?:afgelopen|volgende|komende) (?:maandag|dinsdag|woensdag|donderdag|vrijdag|zaterdag|zondag)`), days, []int{-7, -4, -1, 0, 1, 4, 7}},
-	{"pl", phrases(`przedwczoraj|wczoraj|dzisiaj|dzis|jutro|pojutrze`), days, []int{-2, -1, 0, 1, 2}},
-	{"tr", phrases(`evvelsi gun|dun|bugun|yarin|dun gece|bu sabah|bu aksam`), days, []int{-2, -1, 0, 1, 2}},
-	{"", phrases(`i gar|i forrgar|idag|i dag|imorgon|i morgon|i morgen|i overmorgen`), days, []int{-2, -1, 0, 1, 2}},
-	{"", phrases(`eilen|toissapaivana|tanaan|huomenna|vcera|predevcirem|dnes|zitra|tegnap|holnap|astazi|kemarin|hari ini|besok|hom qua|hom nay|ngay mai`), days, []int{-2, -1, 0, 1, 2}},
-	{"", phrases(`позавчера|вчера|сегодня|завтра|послезавтра|вчора|сьогодні|завтра|вчера|днес|утре`), days, []int{-2, -1, 0, 1, 2}},
-	{"", phrases(`امس|أمس|اليوم|غدا|غدًا|بعد غد|البارحة|دیروز|امروز|فردا|आज|कल|परसों`), days, []int{-2, -1, 0, 1, 2}},
-	{"", anywhere(`昨天|前天|今天|明天|后天|後天|昨日|一昨日|今日|明日|明後日|昨夜|今晚|昨晚|今朝|今夜|어제|그저께|오늘|내일|모레|เมื่อวาน|วันนี้|พรุ่งนี้`), days, []int{-2, -1, 0, 1, 2}},
-	{"", phrases(`last week|this week|next week|past week|last weekend|this weekend|next weekend|a week ago|letzte[nr]? woche|vorige[nr]? woche|diese[nr]? woche|nachste[nr]? woche|kommende[nr]? woche|letztes wochenende|nachstes wochenende`), weeks, []int{-1, 0, 1}},
-	{"", phrases(`la semaine (?:derniere|prochaine|passee)|cette semaine|le week-end (?:dernier|prochain)|la semana (?:pasada|que viene|proxima)|la proxima semana|esta semana|la settimana (?:scorsa|prossima)|(?:la )?(?:scorsa|prossima) settimana|questa settimana|(?:n?a )?semana (?:passada|que vem)|(?:n?a )?proxima semana`), weeks, []int{-1, 0, 1}},
-	{"", phrases(`vorige week|afgelopen week|deze week|volgende week|w zeszlym tygodniu|w tym tygodniu|w przyszlym tygodniu|zeszlego tygodnia|gecen hafta|bu hafta|gelecek hafta|onumuzdeki hafta|forra veckan|nasta vecka|sidste uge|naeste uge|forrige uke|neste uke`), weeks, []int{-1, 0, 1}},
-	{"", phrases(`на прошлои неделе|на этои неделе|на следующеи неделе|прошлои недел[еи]|минулого тижня|наступного тижня|الاسبوع الماضي|الأسبوع الماضي|الاسبوع القادم|الأسبوع القادم|पिछले हफ्ते|अगले हफ्ते|पिछले सप्ताह|अगले सप्ताह`), weeks, []int{-1, 0, 1}},
-	{"", anywhere(`上周|上週|上个星期|上星期|下周|下週|这周|這週|本周|先週|今週|来週|지난주|지난 주|이번 주|다음 주|สัปดาห์ที่แล้ว|สัปดาห์หน้า`), weeks, []int{-1, 0, 1}},
-	{"", phrases(`last month|this month|next month|past month|a month ago|letzten monat|letztem monat|vorigen monat|diesen monat|nachsten monat|le mois (?:dernier|prochain|passe)|ce mois-ci|el mes (?:pasado|que viene)|el proximo mes|este mes|il mese (?:scorso|prossimo)|(?:lo )?scorso mese|(?:n?o )?mes (?:passado|que vem)|(?:n?o )?proximo mes`), months, []int{-1, 0, 1}},
-	{"", phrases(`vorige maand|afgelopen maand|volgende maand|deze maand|w zeszlym miesiacu|w przyszlym miesiacu|w tym miesiacu|gecen ay|bu ay|gelecek ay|forra manaden|nasta manad|в прошлом месяце|в этом месяце|в следующем месяце|минулого місяця|الشهر الماضي|الشهر القادم|هذا الشهر|पिछले महीने|अगले महीने`), months, []int{-1, 0, 1}},
-	{"", anywhere(`上个月|上個月|下个月|下個月|这个月|這個月|先月|今月|来月|지난달|지난 달|이번 달|다음 달|เดือนที่แล้ว|เดือนหน้า`), months, []int{-1, 0, 1}},
-	{"", phrases(`last year|this year|next year|past year|a year ago|last (?:spring|summer|autumn|fall|winter|christmas)|next (?:spring|summer|autumn|fall|winter|christmas)|this (?:spring|summer|autumn|winter)|letztes jahr|letztem jahr|letzten (?:sommer|winter|herbst|fruhling)|voriges jahr|dieses jahr|nachstes jahr|nachsten (?:sommer|winter|herbst|fruhling)|l'an(?:nee)? (?:dernier|prochain|passe)e?|l'ete dernier|cette annee|el ano (?:pasado|que viene)|el proximo ano|este ano|l'anno (?:scorso|prossimo)|quest'anno|(?:n?o )?ano (?:passado|que vem)|(?:n?o )?proximo ano`), years, []int{-1, 0, 1}},
-	{"", phrases(`vorig jaar|afgelopen jaar|volgend jaar|dit jaar|w zeszlym roku|w przyszlym roku|w tym roku|gecen yil|gecen sene|bu yil|gelecek yil|forra aret|nasta ar|i fjor|sidste ar|naeste ar|neste ar|в прошлом году|в этом году|в следующем году|минулого року|наступного року|العام الماضي|السنة الماضية|العام القادم|السنة القادمة|هذا العام|पिछले साल|अगले साल|इस साल`), years, []int{-1, 0, 1}},
-	{"", anywhere(`去年|今年|明年|前年|昨年|来年|작년|올해|내년|ปีที่แล้ว|ปีหน้า|ปีนี้`), years, []int{-2, -1, 0, 1}},
-}
+// relative are the sections of lang/data/relative_dates.txt. Their names are the four fields.
+var relative = func() []relativeTime {
+	units := map[string]unit{"days": days, "weeks": weeks, "months": months, "years": years}
+	var all []relativeTime
+	for _, section := range lang.Sections("relative_dates") {
+		fields := strings.Fields(section.Name)
+		r := relativeTime{unit: units[fields[2]]}
+		if fields[0] != "any" {
+			r.lang = fields[0]
+		}
+		for _, field := range fields[3:] {
+			offset, _ := strconv.Atoi(field)
+			r.offsets = append(r.offsets, offset)
+		}
+		compile := anywhere
+		if fields[1] == "words" {
+			compile = phrases
+		}
+		for _, pattern := range section.Patterns() {
+			r.pattern = compile(pattern)
+			all = append(all, r)
+		}
+	}
+	return all
+}()
 
 // ago are counts of units before or after now, in which the words around the count make it relative: "three days ago".
-var ago = []expression{
-	phrases(`(?:\pN+|\pL+) (?:days?|weeks?|months?|years?) ago|in (?:\pN+|a|two|three|four|five|six|ten) (?:days?|weeks?|months?|years?)(?: time)?`),
-	phrases(`vor (?:\pN+|\pL+) (?:tagen?|wochen?|monate?n?|jahre?n?)|in (?:\pN+|einem|einer|zwei|drei|vier|funf|sechs) (?:tagen?|wochen?|monate?n?|jahre?n?)`),
-	phrases(`il y a (?:\pN+|\pL+) (?:jours?|semaines?|mois|ans?|annees?)|dans (?:\pN+|un|une|deux|trois|quatre|cinq|six) (?:jours?|semaines?|mois|ans?)`),
-	phrases(`hace (?:\pN+|\pL+) (?:dias?|semanas?|mes(?:es)?|anos?)|dentro de (?:\pN+|\pL+) (?:dias?|semanas?|mes(?:es)?|anos?)`),
-	phrases(`(?:\pN+|\pL+) (?:giorn[io]|settiman[ae]|mes[ei]|ann[io]) fa|(?:tra|fra) (?:\pN+|\pL+) (?:giorn[io]|settiman[ae]|mes[ei]|ann[io])`),
-	phrases(`ha (?:\pN+|\pL+) (?:dias?|semanas?|mes(?:es)?|anos?)|(?:\pN+|\pL+) (?:dias?|semanas?|mes(?:es)?|anos?) atras|daqui a (?:\pN+|\pL+) (?:dias?|semanas?|mes(?:es)?|anos?)`),
-	phrases(`(?:\pN+|\pL+) (?:dag(?:en)?|we(?:ek|ken)|maand(?:en)?|jaar) geleden|over (?:\pN+|\pL+) (?:dagen|weken|maanden)`),
-	phrases(`(?:\pN+|\pL+) (?:dni|tygodni[eu]?|miesiac[ea]?|miesiecy|lat|lata|rok) temu|za (?:\pN+|\pL+) (?:dni|tygodni[eu]?|miesiace|miesiecy)`),
-	phrases(`(?:\pN+|\pL+) (?:gun|hafta|ay|yil) (?:once|sonra)|for (?:\pN+|\pL+) (?:dagar|veckor|manader|ar) sedan`),
-	phrases(`(?:\pN+|\pL+ )?(?:день|дня|днеи|неделю|недели|недель|месяц|месяца|месяцев|год|года|лет) назад|через (?:\pN+ |\pL+ )?(?:день|дня|днеи|неделю|недели|недель|месяц|месяца|месяцев|год|года|лет)`),
-	phrases(`(?:قبل|منذ) (?:\pN+|\pL+) (?:ايام|أيام|يوم|اسابيع|أسابيع|اسبوع|أسبوع|اشهر|أشهر|شهر) ?(?:مضت)?|(?:\pN+|\pL+) (?:दिन|हफ्ते|महीने|साल) पहले`),
-	anywhere(`[\pN一二三四五六七八九十两兩几幾]+(?:天|日|周|週|个星期|个月|個月|年)(?:前|后|後|以前|之前)|[\pN一二三四五六七八九十]+(?:日|週間|か月|ヶ月|年)(?:前|後)|[\pN한두세네]+ ?(?:일|주|달|개월|년) ?전`),
-}
+var ago = append(phrasesOf("dates", "ago"), anywhereOf("dates", "ago without spaces")...)
 
 // relativeDate reports whether a fact names a time that only the day on which it was said makes clear. What is written
 // with a capital within a sentence, or in quotes, is a title: "Yesterday", "USA Today".
@@ -226,7 +205,7 @@ func relativeDate(fact string) bool {
 }
 
 // isGeneral reports whether a text speaks of days as such: "the last week of every month".
-var general = phrases(`(?:last|next|first) (?:week|month|day|year|night) (?:of|before|after)|(?:dernier|derniere) (?:semaine|jour) (?:de|du)`)
+var general = phrases(lang.Pattern("dates", "general"))
 
 func isGeneral(plain string) bool { return general.MatchString(plain) }
 

@@ -131,9 +131,9 @@ func placeOf(lines []line, quote string) (from, to int) {
 }
 
 var (
-	closesInjection = express(`(?i)^(?:</[\w-]*(?:memor|context|system|profile|reminder|instruction)[\w-]*>|\[/(?:memory|memories|context|system)\]|={3,}\s*end\b)`)
-	injectionTag    = express(`(?i)^(?:<[\w-]*(?:memor|context|system|profile|reminder|instruction|persona)[\w-]*(?:\s[^>]*)?>|\[(?:memory|memories|context|system|system message|user profile|recalled?|heartbeat|cron)\b[^\]]*\]|<\|[\w-]+\|>)`)
-	injectionTitle  = express(`^(?:#{1,6} |\*{2}|={2,} ?|-{2,} ?)?(?:(?:relevant|recalled|retrieved|stored|saved|long[- ]term|user|known|existing|previous|core|archival)(?: user)? (?:memor(?:y|ies)|facts|profile|context|preferences)|memor(?:y|ies)|(?:what|things) (?:you|i|we) (?:remember|know) about (?:this|the) user|about the user|topic \(the conversation has come back to it\)[^\n]*|user (?:profile|info(?:rmation)?|facts|preferences)|facts about the user|system prompt|erinnerungen|gespeicherte erinnerungen|nutzerprofil|souvenirs|memoires|profil (?:de l'utilisateur|utilisateur)|recuerdos|perfil del usuario|memorias|memorie|ricordi|perfil do usuario|wspomnienia|воспоминания|профиль пользователя|память|记忆|用户资料|用户画像|用户档案|ユーザープロファイル|記憶|사용자 프로필|기억|ذكريات|ملف المستخدم)(?: \([^)]*\))?\s*(?:\*{2}|={2,})?\s*[:：]?(?:\*{2})?$`)
+	closesInjection = expressOf("pasted", "closesInjection")
+	injectionTag    = expressOf("pasted", "injectionTag")
+	injectionTitle  = expressOf("pasted", "injectionTitle")
 )
 
 // opensInjection reports whether a line begins what an agent put into the message.
@@ -143,14 +143,7 @@ func opensInjection(content string) bool {
 
 // bootLines are lines that files hold with which an agent starts. Two of them among three lines and more, of which one
 // tells the assistant who it is or names such a file, make a message such a file. Rules of style alone do not.
-var bootLines = []expression{
-	express(`(?i)^(?:#{1,6} |\*\*)?(?:identity|soul|persona|core truths|boundaries|vibe|continuity|bootstrap|heartbeat|agents?|tools|operating instructions|system prompt|your (?:role|identity|task|rules|personality|name)|rules|guardrails|who you are|every session|memory)\b.{0,30}$`),
-	express(`(?i)^(?:[-*] )?(?:\*\*)?(?:you are|you're) (?:an? |the |now |not )?[\w", '-]{1,60}(?:assistant|agent|ai|bot|model|chatbot|companion|helper|copilot|claude|gpt|familiar|expert)`),
-	express(`(?i)\b(?:SOUL|IDENTITY|AGENTS|USER|MEMORY|HEARTBEAT|BOOTSTRAP|CLAUDE|TOOLS)\.md\b|^#+ .*\.md\b`),
-	express(`(?i)^(?:[-*] )?(?:\*\*)?(?:your name is|act as|always (?:respond|answer|be|use|follow|check|read)|never (?:reveal|share|say|use|mention|break)|be (?:concise|helpful|genuinely helpful|honest)|do not (?:reveal|mention|share)|respond (?:only|in|with)|follow these)\b`),
-	express(`(?i)^(?:du bist|tu es|vous etes|eres|sei|voce e|jij bent|jestes|ты|вы) (?:ein|eine|un|una|um|een|—)?\s?.{0,40}(?:assist|agent|ki|ia|ai|ассистент|помощник)`),
-	express(`^(?:你是(?:一个|一名)?.{0,20}(?:助手|助理|模型)|あなたは.{0,20}(?:アシスタント|AI)|당신은 .{0,20}(?:어시스턴트|비서)|أنت مساعد)`),
-}
+var bootLines = anywhereOf("pasted", "bootLines")
 
 func isBootFile(lines []line) bool {
 	const few, two = 3, 2
@@ -175,11 +168,11 @@ func isBootFile(lines []line) bool {
 
 var (
 	jsonLine   = express(`^[{\[][\s"{\[\]}]|^"[^"]{1,60}"\s*:|^[}\]],?$|^\{"|[{,]\s*"[\w-]+"\s*:`)
-	logLine    = express(`^(?:\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d|\[?\d\d:\d\d:\d\d|\[?(?:INFO|WARN|WARNING|ERROR|DEBUG|TRACE|FATAL)\b[\]:]|level=|time=|ts=|Traceback|\s*at \S+ ?\(|File "|npm (?:ERR|WARN)|\$ \S|>>> |\+\+\+ |--- |@@ |diff --git|HTTP/\d|[A-Z_]{3,}=\S|(?:GET|POST|PUT|DELETE|PATCH) /)`)
+	logLine    = expressOf("pasted", "logLine")
 	tableLine  = express(`^\|.*\|.*\|?$|^[^,\t]*(?:\t[^\t]*){3,}$`)
 	markupLine = express(`^</?[a-zA-Z][^>]*>|^<\?xml|^<!--`)
-	toolLine   = express(`(?i)^(?:tool (?:result|output|call|response)|function (?:result|call|output)|observation|output|stdout|stderr|exit code|search results?|page content)\s*(?:\([^)]*\))?\s*:`)
-	beatLine   = express(`(?i)^\W{0,3}(?:HEARTBEAT|cron job|scheduled (?:task|check|reminder)|automated (?:message|check)|system (?:event|notification|reminder)|keep-?alive)\b.{0,20}(?:[:.!\]]|$|_OK|check|poll)`)
+	toolLine   = expressOf("pasted", "toolLine")
+	beatLine   = expressOf("pasted", "beatLine")
 )
 
 // isMachineLine reports whether a line was written by a machine, or quoted from another text.
@@ -193,9 +186,9 @@ func isMachineLine(content string) bool {
 }
 
 // aboutUser is the beginning of a sentence about the user in the third person. People say "I".
-var aboutUser = express(`(?:^|[.!?;:。！？\n]\s*|^\W{0,6})(?:[-*•·]\s*|\d+[.)]\s*)?(?:the user(?:'s)?|user(?:'s)?|der nutzer|die nutzerin|der benutzer|des nutzers|l'utilisat(?:eur|rice)|el usuario|la usuaria|l'utente|o usuario|a usuaria|o utilizador|de gebruiker|uzytkowni(?:k|czka)|kullanici(?:nin)?|anvandaren|brugeren|brukeren|пользовател[ья]|пользовательница|користувач(?:ка)?|المستخدمة?|उपयोगकर्ता) (?:\pL+|')`)
+var aboutUser = expressOf("pasted", "aboutUser")
 
-var aboutUserEast = express(`(?:^|[。！？\n]\s*)[-*•· ]*(?:(?:该|這位|这位)?(?:用户|用戶)(?:的|是|有|在|住|喜|偏|不|会|對|对|想|已|使|来|叫)|ユーザー(?:は|の|が)|利用者は|사용자(?:는|의|가))`)
+var aboutUserEast = expressOf("pasted", "aboutUserEast")
 
 // isAboutUser reports whether the sentence of a line in which a quote stands speaks of the user as "the user".
 func isAboutUser(content, quote string) bool {

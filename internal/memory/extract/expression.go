@@ -3,6 +3,8 @@ package extract
 import (
 	"regexp"
 	"sync"
+
+	"github.com/arcoscribe/throughline/internal/memory/lang"
 )
 
 // expression is a regular expression that is compiled when it is first used. All of them take several megabytes, and most
@@ -40,4 +42,27 @@ func (e expression) FindAllStringSubmatch(s string, n int) [][]string {
 
 func (e expression) ReplaceAllStringFunc(s string, with func(string) string) string {
 	return e.compiled().ReplaceAllStringFunc(s, with)
+}
+
+// phrases matches whole words.
+func phrases(alternatives string) expression {
+	return express(`(?:^|[^\pL\pN])(?:` + alternatives + `)(?:$|[^\pL\pN])`)
+}
+
+// anywhere is for scripts without spaces.
+func anywhere(alternatives string) expression { return express(alternatives) }
+
+// expressOf returns a section of lang's data as one expression, phrasesOf and anywhereOf one for each of its patterns.
+func expressOf(file, section string) expression { return express(lang.Pattern(file, section)) }
+
+func phrasesOf(file, section string) []expression { return each(file, section, phrases) }
+
+func anywhereOf(file, section string) []expression { return each(file, section, anywhere) }
+
+func each(file, section string, compile func(string) expression) []expression {
+	var all []expression
+	for _, pattern := range lang.Get(file, section).Patterns() {
+		all = append(all, compile(pattern))
+	}
+	return all
 }

@@ -223,9 +223,7 @@ func isNamed(entityType string) bool {
 }
 
 // smallTalk are words of messages that say nothing of anybody, and with which people agree.
-var smallTalk = setOf(`ok okay k thanks thank thx ty hello hi hey yo bye goodbye good morning evening night nice great cool awesome perfect sure fine please welcome lol haha hmm wow continue go on next more again sorry well done yes yeah yep no nope right exactly correct true indeed absolutely definitely agreed
-danke hallo guten morgen abend tag tschuss bitte super toll gut weiter ja nein genau stimmt richtig klar merci bonjour salut bonsoir au revoir oui non exactement d'accord continue gracias hola buenos dias buenas si no vale claro exacto adios grazie ciao buongiorno si certo esatto obrigado obrigada ola bom dia sim nao certo isso tchau dank hoi dag ja nee klopt dziekuje czesc tak nie dokladnie tesekkurler merhaba evet hayir tamam
-спасибо привет здравствуите да нет ок хорошо точно верно пока дякую привіт так ні شكرا مرحبا نعم لا حسنا صحيح धन्यवाद नमस्ते हां हाँ नहीं ठीक 谢谢 你好 好的 是的 对 嗯 好 谢 是 不是 没错 ありがとう ありがとうございます こんにちは はい いいえ そうです そう うん 감사합니다 안녕하세요 네 아니요 맞아요 응 heartbeat ping test`)
+var smallTalk = wordSet("words", "small talk")
 
 // saysNothing reports whether a message is small talk and nothing else.
 func saysNothing(content string) bool {
@@ -260,8 +258,8 @@ func isOrderSaid(sentence string) bool {
 
 // By these words somebody speaks of what they do themselves, or tells the assistant what to do.
 var (
-	firstPerson  = express(`(?:^|[^\pL])(?:i|my|we|our|ich|mein\w*|wir|je|j|mon|ma|mes|yo|mi|io|mio|mia|eu|meu|minha|ik|mijn|я|мы|мои|мне|меня)(?:$|[^\pL])`)
-	secondPerson = express(`(?:^|[^\pL])(?:you|your|assistant|ai|bot|du|dein\w*|dir|dich|tu|te|ton|vous|tus|usted|voce|jij|je|jou|ты|вы|тебе|твои)(?:$|[^\pL])`)
+	firstPerson  = expressOf("names", "firstPerson")
+	secondPerson = expressOf("names", "secondPerson")
 )
 
 // isForeign reports whether a fact is in another language than the user's words: those of its evidence or, where they are

@@ -34,10 +34,10 @@ func GistOf(content string) Gist {
 	return g
 }
 
-var articles = setOf(`the a an der die das den dem des ein eine einen einem einer le la les l un une des el los las una unos il lo gli i o os as um uma de het een s`)
+var articles = wordSet("words", "articles")
 
 // negations are words that turn a sentence into its opposite, or say that something has ended.
-var negations = setOf(`not no never none nothing neither nor without cannot t longer anymore stopped quit nicht kein keine keinen keinem keiner nie niemals nichts ohne mehr ne pas jamais aucun aucune sans non nunca jamas sin ningun ninguna ya nessun nessuna mai senza piu nao nem sem nenhum nenhuma niet geen nooit zonder nie nigdy bez brak degil hic yok asla не нет никогда без нельзя ні немає ніколи لا ليس ليست لم لن بدون غير नहीं न मत बिना inte aldrig ikke aldri ei eivat ne nikdy nem soha nu niciodata tidak bukan khong`)
+var negations = wordSet("words", "negations")
 
 // negatedEast are signs of negation in scripts without spaces.
 var negatedEast = anywhere(`不|没|沒|无|無い|未|ない|ません|なく|ず、|안 |않|없|못|ไม่`)

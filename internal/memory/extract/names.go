@@ -215,9 +215,9 @@ var (
 	nameWord     = express(`[\pL\pM\pN]+(?:['’.-][\pL\pM\pN]+)*`)
 	sentenceStop = express(`[.!?:;。！？]["'”’)]*\s+["'“‘(]*$`)
 	// afterName are the words that follow a name at the beginning of a sentence.
-	afterName    = express(`^(?:['’]s)? (?:is|was|has|had|lives|works|plays|likes|owns|and|ist|war|hat|wohnt|arbeitet|spielt|und|est|a|habite|travaille|joue|et|es|tiene|vive|trabaja|y|è|ha|lavora|é|tem|mora|trabalha|heeft|woont|werkt|jest|ma|mieszka|pracuje)(?:$|[^\pL])`)
-	germanBefore = express(`(?:^|[^\pL])(?:in|aus|nach|heißt|heisst|namens|genannt|Herr|Herrn|Frau|Firma|Stadt|von|bei|mit|Freund|Freundin|Bruder|Schwester|Sohn|Tochter|Mann|Hund|Katze) $`)
-	germanNoun   = express(`(?:ung|ungen|heit|keit|schaft|tion|tät|ismus|nis|tum|ling|lein|chen|eln|eren|ieren|kurs|arbeit|zeit|schule|jahr|jahren|tagen|wochen|monaten|eltern|milch|butter|urlaub|teilzeit|rente|ausbildung|therapie|allergie)$`)
+	afterName    = expressOf("names", "afterName")
+	germanBefore = expressOf("names", "germanBefore")
+	germanNoun   = expressOf("names", "germanNoun")
 )
 
 func startsSentence(before string) bool {
@@ -235,8 +235,7 @@ func isGenericWord(word string) bool {
 	return userWords[word] || generic[word] || len(monthsIn(word)) > 0
 }
 
-var generic = setOf(`i i'm i've i'd ich sie the monday tuesday wednesday thursday friday saturday sunday montag dienstag mittwoch donnerstag freitag samstag sonntag
-mon tue wed thu fri sat sun mondays tuesdays wednesdays thursdays fridays saturdays sundays ai ok tv pm am ad bc mr mrs ms dr assistant ein eine der die das ユーザー ユーザ アレルギー アシスタント`)
+var generic = wordSet("words", "no names")
 
 // invented reports whether a fact holds a name or a number that nobody said. A date that the day of a message explains
 // was said.

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+
+	"github.com/arcoscribe/throughline/internal/memory/lang"
 )
 
 // holdsSecret reports whether a text holds what nobody may keep: a key, a token, a password, a PIN, the number of a card
@@ -15,12 +17,7 @@ func holdsSecret(content string) bool {
 }
 
 // keys are the forms of well-known keys and tokens.
-var keys = express(`-----BEGIN [A-Z ]*(?:PRIVATE KEY|CERTIFICATE|PGP MESSAGE)` +
-	`|\beyJ[\w-]{8,}\.[\w-]{8,}(?:\.[\w-]+)?` +
-	`|\b(?:sk|pk|rk)[-_](?:live|test|proj|ant|or|svcacct|[A-Za-z0-9])[\w-]{12,}` +
-	`|\bgh[pousr]_\w{16,}|\bgithub_pat_\w{20,}|\bglpat-[\w-]{16,}|\bxox[abeprs]-[\w-]{10,}|\bhf_\w{16,}|\bnpm_\w{20,}|\bsbp_\w{20,}|\bsb_secret_\w{10,}` +
-	`|\b(?:AKIA|ASIA)[0-9A-Z]{12,}|\bAIza[\w-]{30,}|\bya29\.[\w-]{20,}|\bSG\.[\w-]{16,}\.[\w-]{16,}|\bAGE-SECRET-KEY-1\w+|\bwhsec_\w{16,}` +
-	`|(?i)\bbearer\s+[\w.~+/-]{16,}|(?i)\b[a-z][a-z0-9+]*://[^\s:/@]+:[^\s:/@]+@`)
+var keys = expressOf("secrets", "keys")
 
 // holdsCard reports whether 13 to 19 digits, perhaps in groups, are the number of a card by Luhn's formula.
 var cardDigits = express(`(?:\d[ -]?){12,18}\d`)
@@ -107,24 +104,20 @@ func looksRandom(token string) bool {
 	return digit >= 3 && lower >= 3 && (upper >= 3 && changes >= 7 || upper == 0 && changes >= 9)
 }
 
-const secretWords = `pass ?words?|pass ?phrases?|pass ?codes?|passwd|pwd|pin(?: ?codes?| numbers?)?|cvv|cvc|security codes?|access codes?|door codes?|alarm codes?|api[- ]?keys?|secret keys?|access tokens?|auth tokens?|` +
-	`passworter|passwort|passworts|kennwort|geheimzahl|zugangscode|tursode|turcode|mots? de passe|code (?:pin|secret|d'acces|de la porte)|contrasenas?|clave(?: de acceso| secreta)?|codigo (?:pin|de acceso|secreto)|` +
-	`parola d'ordine|codice (?:pin|segreto|di accesso)|senhas?|palavra[- ]passe|codigo de acesso|wachtwoord(?:en)?|pincode|toegangscode|hasla|haslo|haslem|kod pin|sifre|sifresi|sifrem|parola|parolasi|losenord|adgangskode|passord|salasana|heslo|jelszo|kata sandi|mat khau|` +
-	`парол[ьяюие]|пароли|пин-?код|كلمة المرور|كلمة السر|رمز المرور|رمز الدخول|पासवर्ड|पिन|סיסמה|κωδικος|รหัสผ่าน`
+var secretWords = lang.Pattern("secrets", "secretWords")
 
 var (
-	secretNamed = express(`(?:^|[^\pL\pN])(?:` + secretWords + `)((?:[^\pL\pN:=][^.!?:\n]{0,40}?)?)(?:\s*[:=—]|[^\pL](?:is|are|was|ist|lautet|heisst|war|est|es|e|era|jest|to|هي|هو|היא)[\s"'])\s*["']?([^\s"']+)`)
-	secretEast  = express(`(?:パスワード|暗証番号|密码|密碼|口令|暗号|비밀번호|비번|암호)[^。\n]{0,12}?(?:は|が|是|为|為|:|：|는|은|이|가)\s*"?([0-9a-zA-Z!@#$%^&*_.-]{3,})`)
+	secretNamed = express(`(?:^|[^\pL\pN])(?:` + secretWords + `)((?:[^\pL\pN:=][^.!?:\n]{0,40}?)?)` +
+		`(?:\s*[:=—]|[^\pL](?:is|are|was|ist|lautet|heisst|war|est|es|e|era|jest|to|هي|هو|היא)[\s"'])\s*["']?([^\s"']+)`)
+	secretEast = expressOf("secrets", "secretEast")
 	// bareValue is a word for a secret with a value right behind it: "PIN 4711", "пароль hunter2".
 	bareValue  = express(`(?:^|[^\pL\pN])(?:` + secretWords + `)\s+"?([^\s"]*\d[^\s"]*)`)
-	valueFirst = express(`"?([^\s"]*\d[^\s"]*)"?,? (?:is|as|ist|als|est|es|e) (?:my|the|their|his|her|a|mein|das|ihr|sein|le|son|mon|la|su|mi|el|il|suo|o|sua|a) (?:\pL+ ){0,2}(?:` + secretWords + `)(?:$|[^\pL\pN])`)
-	seedPhrase = express(`(?:seed|recovery|wiederherstellungs?|recuperacion|recuperation)[- ]?(?:phrase|words|phrasen?|worter)[^.\n]{0,30}?(?:is|are|:|=|ist|sind|est|es) (?:\pL+[ ,]+){5,}`)
+	valueFirst = express(strings.ReplaceAll(lang.Pattern("secrets", "valueFirst"), "{secretWords}", secretWords))
+	seedPhrase = expressOf("secrets", "seedPhrase")
 )
 
 // notSecret are words after "the password is" that are no password.
-var notSecret = setOf(`weak strong old new expired forgotten lost unknown stored saved kept managed long short secure safe not never always a an the too very in on by with for to used that because important required difficult hard easy complicated
-schwach stark alt neu abgelaufen vergessen unbekannt gespeichert lang kurz sicher nicht nie immer ein eine zu sehr in auf bei mit schwer wichtig faible fort vieux nouveau oublie perdu inconnu trop tres pas un une dans sur debil fuerte viejo nueva olvidada perdida muy no un una en demasiado difficile facile debole vecchia dimenticata non fraca forte esquecida muito nao
-protected reset changed needed what how managers manager`)
+var notSecret = wordSet("secrets", "notSecret")
 
 // noSecretBehind are words behind "password" that make it another thing.
 var noSecretBehind = setOf(`manager managers safe vault app policy reset protection field hash hashing service`)
