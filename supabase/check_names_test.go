@@ -19,7 +19,7 @@ import (
 	"github.com/arcoscribe/throughline/supabase"
 )
 
-const checkNames = "20261120000000_check_names"
+const checkNames = "20261119000000_check_names"
 
 // refused migrates a database that cannot be migrated, and returns the sentence that says why.
 func refused(t *testing.T, database testkit.Database) string {
@@ -185,7 +185,7 @@ func TestMigrateOfAnUnreleasedState(t *testing.T) {
 	}
 	testkit.Exec(t, connect(t, database.DSN), `
 		delete from supabase_migrations.schema_migrations where name = 'check_names';
-		update supabase_migrations.schema_migrations set version = '20261121' || right(version, 6) where version like '20261122%'`)
+		update supabase_migrations.schema_migrations set version = '20261122' || right(version, 6) where version like '20261124%'`)
 	applied, err := supabase.Migrate(t.Context(), database.DSN, silent)
 	if err == nil || len(applied) > 0 || !strings.Contains(err.Error(), "it was migrated by Throughline before its first release") {
 		t.Errorf("%v, %v", applied, err)

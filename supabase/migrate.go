@@ -35,7 +35,7 @@ func (m migration) String() string { return m.version + "_" + m.name }
 
 // StatementError reports which statement of which migration failed.
 type StatementError struct {
-	Migration string // such as 20261122000101_chats
+	Migration string // such as 20261124000104_chats
 	Statement int    // counted from 1
 	Line      int    // in the file, counted from 1
 	Err       error  // usually a *pgconn.PgError

@@ -314,9 +314,6 @@ func migrate(*commandLine) runner {
 		if err == nil && len(applied) == 0 {
 			fmt.Fprintln(stdout, "nothing to apply")
 		}
-		if err == nil {
-			err = supabase.IndexRested(ctx, cfg.DatabaseDirectURL, logger)
-		}
 		return err
 	}
 }

@@ -194,7 +194,7 @@ func TestMigrate(t *testing.T) {
 	}
 	all.Wait()
 	together := strings.Join(outputs, "")
-	for _, name := range []string{"20261120000001_river_001", "20261122000102_messages"} {
+	for _, name := range []string{"20261120000001_river_001", "20261124000105_messages"} {
 		if strings.Count(together, "applied "+name) != 1 {
 			t.Errorf("%s was not applied exactly once: %s", name, together)
 		}
@@ -227,7 +227,7 @@ func TestMigrationsAreCopied(t *testing.T) {
 		t.Fatal(err)
 	}
 	code, stdout, stderr := finish(t, nil, "migrations", "copy", "--to", folder)
-	first := filepath.Join(folder, "20261120000000_check_names.sql")
+	first := filepath.Join(folder, "20261119000000_check_names.sql")
 	if code != exitDone || !strings.HasPrefix(stdout, "wrote "+first+"\n") || !strings.HasSuffix(stdout, "\n  supabase db push --include-all\n") {
 		t.Errorf("exit code %d, %q, %q", code, stdout, stderr)
 	}

@@ -177,7 +177,7 @@ select is(pg_temp.callable('throughline_app'),
   'throughline.last_use(timestamp with time zone,timestamp with time zone,timestamp with time zone), throughline.merge_topics(uuid,uuid), '
   'throughline.note_change(text,text,text,text,text), throughline.recall_matches(text[],uuid,uuid,bigint,bigint,integer), '
   'throughline.recall_nearness(throughline.embedding,text,uuid,uuid,bigint,bigint), throughline.recall_size(uuid,bigint,bigint), '
-  'throughline.search_messages(tsquery,uuid,text,timestamp with time zone,timestamp with time zone,integer), throughline.search_vector(uuid,text), throughline.searchable(text), '
+  'throughline.searchable(text), '
   'throughline.similar_memories(text[],text[],text,integer), throughline.skip_extraction(uuid), throughline.topic_messages(uuid), throughline.topic_title(text), '
   'throughline.touch_memories(uuid)',
   'the server may call these');
@@ -196,7 +196,7 @@ select is(pg_temp.callable('service_role'),
   'river.river_job_state_in_bitmask(bit,river.river_job_state), '
   'throughline.content_key(text), '
   'throughline.fold_is_due(integer,bigint,bigint,text,integer,integer,integer,integer,integer,integer), throughline.folded(text), '
-  'throughline.last_use(timestamp with time zone,timestamp with time zone,timestamp with time zone), throughline.search_vector(uuid,text), throughline.searchable(text)',
+  'throughline.last_use(timestamp with time zone,timestamp with time zone,timestamp with time zone), throughline.searchable(text)',
   'service_role may call these');
 
 -- The callable functions with their owner's rights find only what is the caller's.

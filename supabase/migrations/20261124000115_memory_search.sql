@@ -4,12 +4,6 @@
 -- words only after the policies; they return ids and numbers, and the caller reads the words under the policies. A user
 -- has hundreds of memories, some thousands at most: all of them are compared.
 
--- Which languages the scale of a model is for, '' for all of ours, and of which list of sentences it is: another list is
--- measured anew.
-alter table public.embedding_models
-  add column languages text not null default '',
-  add column sentences int  not null default 1;
-
 -- The words of a text as a query that any of them satisfies; null without words.
 create function throughline.any_word(content text) returns tsquery
 language sql stable security invoker set search_path = '' as $$
@@ -134,13 +128,6 @@ language sql stable security definer set search_path = '' as $$
    order by f.place, least(n.rank, w.rank), f.id
 $$;
 
-revoke all on function throughline.any_word(text),
-  throughline.find_memories(text[], boolean[], text[], throughline.embedding, text, int),
-  throughline.similar_memories(text[], text[], text, int) from public, anon, authenticated;
-grant execute on function throughline.find_memories(text[], boolean[], text[], throughline.embedding, text, int) to throughline_app;
-grant execute on function throughline.similar_memories(text[], text[], text, int) to throughline_app, throughline_worker;
-
--- For embed_memories and the sweep: the memories whose vector is missing or of another model.
-create index memories_embedding_model_idx on public.memories (embedding_model, user_id) where status <> 'superseded';
--- For each turn of a chat: what is always shown.
-create index memories_pinned_idx on public.memories (user_id) where pinned and status = 'active';
+revoke all on function throughline.any_word, throughline.find_memories, throughline.similar_memories from public, anon, authenticated;
+grant execute on function throughline.find_memories to throughline_app;
+grant execute on function throughline.similar_memories to throughline_app, throughline_worker;

@@ -43,4 +43,4 @@ create trigger messages_forget_deltas after delete on public.messages
   referencing old table as old_messages
   for each statement execute function throughline.forget_deltas();
 
-revoke all on function throughline.forget_deltas() from public, anon, authenticated;
+revoke all on function throughline.forget_deltas from public, anon, authenticated;

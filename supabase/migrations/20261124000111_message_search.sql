@@ -104,21 +104,5 @@ begin
 end
 $$;
 
--- The same without ranks, for servers of before.
-create or replace function throughline.search_messages(
-  query tsquery, in_chat uuid, with_role text, since timestamptz, until timestamptz, most int)
-returns table (id uuid)
-language sql stable security definer set search_path = '' as $$
-  select f.id from throughline.find_messages(query, in_chat, with_role, since, until, most) f
-$$;
-
--- Merges the waiting entries of the full-text index and returns the number of pages.
-create or replace function throughline.merge_search_entries() returns bigint
-language sql volatile security definer set search_path = '' as $$
-  select pg_catalog.gin_clean_pending_list('public.turn_index_tsv_idx')
-$$;
-
-revoke all on function throughline.find_messages(tsquery, uuid, text, timestamptz, timestamptz, int) from public, anon, authenticated;
-grant execute on function throughline.find_messages(tsquery, uuid, text, timestamptz, timestamptz, int) to throughline_app;
-
-drop index public.messages_search_idx;
+revoke all on function throughline.find_messages from public, anon, authenticated;
+grant execute on function throughline.find_messages to throughline_app;

@@ -67,6 +67,8 @@ create table public.topics (
   lease_token      uuid,
   lease_until      timestamptz,
   retry_at         timestamptz,
+  -- The chat has its topics switched off: nothing of them is due.
+  paused           boolean     not null default false,
 
   constraint topics_pkey primary key (id),
   constraint topics_chat_id_number_key unique (chat_id, number),
@@ -97,37 +99,21 @@ with (fillfactor = 70);
 -- For the policies; n_distinct as in chats.
 create index topics_user_id_idx on public.topics (user_id);
 alter table public.topics alter column user_id set (n_distinct = -0.01);
--- For the sweep and the hourly jobs: chats with many topics, long topics, those to be made anew, leases of dead workers.
+-- For the sweep and the hourly jobs: chats with many topics, topics that are too long, to be made anew, to be tried again, or were
+-- archived before they had a summary, and leases of dead workers.
 create index topics_active_idx on public.topics (chat_id) where state = 'active';
-create index topics_unpacked_idx on public.topics ((message_count - coalesce(archive_messages, 0))) where state = 'active';
-create index topics_stale_idx on public.topics (chat_id) where stale;
+create index topics_unpacked_idx on public.topics ((message_count - coalesce(archive_messages, 0)))
+  where state = 'active' and not rehydrated and not paused;
+create index topics_stale_idx on public.topics (chat_id) where stale and not paused;
+create index topics_retry_at_idx on public.topics (retry_at)
+  where retry_at is not null and state = 'active' and summary_seq < compacted_seq and not paused;
+create index topics_archived_bare_idx on public.topics (message_count) where state = 'archived' and summary_seq = 0 and not paused;
 create index topics_lease_until_idx on public.topics (lease_until) where lease_until is not null;
+-- For note_topic.
+create index topics_rehydrated_idx on public.topics (chat_id) where rehydrated;
 
 -- Not compressed once more: a vector and a gzip file do not shrink.
 alter table public.topics alter column centroid set storage external, alter column archive set storage external;
-
--- topic_model: the embedding model by whose vectors the turn's topic was chosen. Null: it was chosen without a vector, so a job
--- chooses again once there is one. '': never again. resting: a turn of an archived topic, which has no vector and gets none.
--- topic_id has no foreign key: who deletes a topic has given its turns away.
-alter table public.turn_index
-  add column topic_model text,
-  add column resting boolean not null default false;
-
--- For the messages of a topic, in the order of the conversation.
-create index turn_index_topic_idx on public.turn_index (topic_id, seq) include (last_seq) where topic_id is not null;
--- For embed_turns and the sweep.
-create index turn_index_to_embed_idx on public.turn_index (chat_id) where embedding_model is null and not resting;
-
--- Whether the chat has topics: auto leaves it to the server.
-alter table public.chats
-  add column topics text not null default 'auto',
-  add constraint chats_topics_known check (topics in ('auto', 'on', 'off'));
-grant insert (topics), update (topics) on public.chats to authenticated;
-
--- What the user said of a message: 1 good, -1 bad, 0 neither; null where nothing was said.
-alter table public.messages
-  add column rating smallint,
-  add constraint messages_rating_known check (rating in (-1, 0, 1));
 
 ------------------------------------------------------------------------------------------------
 
@@ -158,24 +144,6 @@ select * from public.topics where user_id = (select auth.uid())
   with check option;
 revoke all on throughline.own_topics from anon, authenticated;
 grant select, insert, update, delete on throughline.own_topics to throughline_worker;
-
--- With the new columns.
-create or replace view throughline.own_chats as
-select * from public.chats where user_id = (select auth.uid())
-  with check option;
-create or replace view throughline.own_messages as
-select * from public.messages where user_id = (select auth.uid())
-  with check option;
-create or replace view throughline.own_turn_index as
-select * from public.turn_index where user_id = (select auth.uid())
-  with check option;
-grant update (topic_id, topic_model, resting) on throughline.own_turn_index to throughline_worker;
-
--- topics is a setting that other devices show.
-drop trigger chats_announce on public.chats;
-create trigger chats_announce
-  after update of title, system_prompt, metadata, tags, memory_strategy, ttl_hours, max_turns, revived_at, remember, topics on public.chats
-  for each row execute function throughline.announce_chat();
 
 ------------------------------------------------------------------------------------------------
 
@@ -278,7 +246,6 @@ create trigger messages_rate_topic after update of pinned, importance on public.
   for each row when (new.pinned and not old.pinned or new.importance is distinct from old.importance and new.importance is not null)
   execute function throughline.rate_topic();
 
-revoke all on function throughline.topic_title(text), throughline.topic_messages(uuid),
-  throughline.keep_topic(), throughline.rate_topic() from public, anon, authenticated;
-grant execute on function throughline.topic_title(text) to throughline_app, throughline_worker;
-grant execute on function throughline.topic_messages(uuid) to throughline_app, throughline_worker;
+revoke all on function throughline.topic_title, throughline.topic_messages, throughline.keep_topic, throughline.rate_topic from public, anon,
+  authenticated;
+grant execute on function throughline.topic_title, throughline.topic_messages to throughline_app, throughline_worker;

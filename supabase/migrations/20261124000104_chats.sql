@@ -1,5 +1,40 @@
 -- One row per conversation.
 
+-- One check per table of a turn. Postgres reads the text of all check constraints again with each statement that writes the
+-- table; what PL/pgSQL has read it keeps. An error has the name of the rule; what is null breaks none. A check runs with the
+-- rights of who writes, so anyone may call it.
+create function throughline.chat_is_valid(
+  title text, system_prompt text, metadata jsonb, tags text[], memory_strategy text, ttl_hours int, max_turns int, tool_name text, topics text,
+  created_at timestamptz, updated_at timestamptz, last_message_at timestamptz, revived_at timestamptz)
+returns boolean
+language plpgsql immutable security invoker set search_path = '' as $$
+declare
+  broken constant text := case
+    when char_length(title) > 500 then 'chats_title_length'
+    when char_length(system_prompt) > 32000 then 'chats_system_prompt_length'
+    when jsonb_typeof(metadata) <> 'object' then 'chats_metadata_is_object'
+    when cardinality(tags) > 20 or array_position(tags, null) is not null or octet_length(tags::text) > 8000 then 'chats_tags_bounded'
+    when memory_strategy not in ('simple', 'summary', 'hybrid') then 'chats_memory_strategy_known'
+    when ttl_hours not between 1 and 87600 then 'chats_ttl_hours_range'
+    when max_turns not between 1 and 100000 then 'chats_max_turns_range'
+    when char_length(tool_name) not between 1 and 64 then 'chats_tool_name_length'
+    when topics not in ('auto', 'on', 'off') then 'chats_topics_known'
+    -- Postgres knows infinity and years that no date in JSON can have, and a chat with one could not be shown.
+    when created_at < '0001-01-01 00:00Z' or created_at >= '10000-01-01 00:00Z'
+      or updated_at < '0001-01-01 00:00Z' or updated_at >= '10000-01-01 00:00Z'
+      or last_message_at < '0001-01-01 00:00Z' or last_message_at >= '10000-01-01 00:00Z'
+      or revived_at < '0001-01-01 00:00Z' or revived_at >= '10000-01-01 00:00Z' then 'chats_dates_storable'
+  end;
+begin
+  if broken is not null then
+    raise check_violation using
+      message = format('new row for relation "chats" violates check constraint "%s"', broken),
+      schema = 'public', table = 'chats', constraint = broken;
+  end if;
+  return true;
+end
+$$;
+
 create table public.chats (
   id              uuid        not null default gen_random_uuid(),
   user_id         uuid        not null default auth.uid(),
@@ -31,6 +66,10 @@ create table public.chats (
   -- that the other turns stay heap-only.
   active_on       date        not null generated always as (
     (greatest(created_at, last_message_at, revived_at) at time zone 'UTC')::date) stored,
+  -- false: nothing that is said in the chat is remembered, and no memories are shown in it.
+  remember        boolean     not null default true,
+  -- Whether the chat has topics: auto leaves it to the server.
+  topics          text        not null default 'auto',
 
   constraint chats_pkey primary key (id),
   -- The only foreign key to auth.users. Every other row belongs to a chat and is deleted with it; its user_id
@@ -38,21 +77,9 @@ create table public.chats (
   -- a turn: the deletion locks the user and then the chat, the turn locks the chat and would then lock the
   -- user.
   constraint chats_user_id_fkey foreign key (user_id) references auth.users (id) on delete cascade,
-  constraint chats_title_length check (char_length(title) <= 500),
-  constraint chats_system_prompt_length check (char_length(system_prompt) <= 32000),
-  constraint chats_metadata_is_object check (jsonb_typeof(metadata) = 'object'),
-  constraint chats_tags_bounded check (
-    cardinality(tags) <= 20 and array_position(tags, null) is null and octet_length(tags::text) <= 8000),
-  constraint chats_memory_strategy_known check (memory_strategy in ('simple', 'summary', 'hybrid')),
-  constraint chats_ttl_hours_range check (ttl_hours between 1 and 87600),
-  constraint chats_max_turns_range check (max_turns between 1 and 100000),
-  constraint chats_tool_name_length check (char_length(tool_name) between 1 and 64),
-  -- Postgres knows infinity and years that no date in JSON can have, and a chat with one could not be shown.
-  constraint chats_dates_storable check (
-    created_at >= '0001-01-01 00:00Z' and created_at < '10000-01-01 00:00Z'
-    and updated_at >= '0001-01-01 00:00Z' and updated_at < '10000-01-01 00:00Z'
-    and last_message_at >= '0001-01-01 00:00Z' and last_message_at < '10000-01-01 00:00Z'
-    and revived_at >= '0001-01-01 00:00Z' and revived_at < '10000-01-01 00:00Z')
+  constraint chats_valid check (throughline.chat_is_valid(
+    title, system_prompt, metadata, tags, memory_strategy, ttl_hours, max_turns, tool_name, topics,
+    created_at, updated_at, last_message_at, revived_at))
 )
 -- Every turn updates the row. With room in the page and no indexed column changed, the update writes to no
 -- index (a heap-only tuple).
@@ -71,8 +98,8 @@ create index chats_active_on_idx on public.chats (active_on);
 
 revoke all on public.chats from anon, authenticated;
 grant select, delete on public.chats to authenticated;
-grant insert (id, user_id, title, system_prompt, metadata, tags, memory_strategy, ttl_hours, max_turns),
-      update (title, system_prompt, metadata, tags, memory_strategy, ttl_hours, max_turns)
+grant insert (id, user_id, title, system_prompt, metadata, tags, memory_strategy, ttl_hours, max_turns, remember, topics),
+      update (title, system_prompt, metadata, tags, memory_strategy, ttl_hours, max_turns, remember, topics)
   on public.chats to authenticated;
 grant select, insert, update, delete on public.chats to throughline_app;
 grant all on public.chats to service_role;
@@ -136,13 +163,9 @@ begin
   return null;
 end
 $$;
-
 create trigger chats_announce
-  after update of title, system_prompt, metadata, tags, memory_strategy, ttl_hours, max_turns, revived_at on public.chats
+  after update of title, system_prompt, metadata, tags, memory_strategy, ttl_hours, max_turns, revived_at, remember, topics on public.chats
   for each row execute function throughline.announce_chat();
-
-revoke all on function throughline.keep_chat(), throughline.broadcast(uuid, text, jsonb), throughline.announce_chat()
-  from public, anon, authenticated;
 
 -- Only a chat's owner may listen to its broadcasts.
 do $$
@@ -155,3 +178,5 @@ begin
   end if;
 end
 $$;
+
+revoke all on function throughline.keep_chat, throughline.broadcast, throughline.announce_chat from public, anon, authenticated;

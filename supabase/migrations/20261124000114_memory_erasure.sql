@@ -278,10 +278,9 @@ begin
 end
 $$;
 
-revoke all on function throughline.restate_memory(uuid), throughline.forget_message(), throughline.unname_memories(),
-  throughline.hold_evidence(uuid[], text[]), throughline.skip_rest(uuid), throughline.skip_extraction(uuid),
-  throughline.skip_unremembered(), throughline.note_pause(), throughline.skip_paused(uuid, timestamptz),
-  throughline.skip_own_pause(), throughline.skip_pause(), throughline.keep_memories(uuid) from public, anon, authenticated;
-grant execute on function throughline.hold_evidence(uuid[], text[]) to throughline_worker;
-grant execute on function throughline.skip_extraction(uuid) to throughline_app, throughline_worker;
-grant execute on function throughline.keep_memories(uuid) to throughline_app;
+revoke all on function throughline.restate_memory, throughline.forget_message, throughline.unname_memories, throughline.hold_evidence,
+  throughline.skip_rest, throughline.skip_extraction, throughline.skip_unremembered, throughline.note_pause, throughline.skip_paused,
+  throughline.skip_own_pause, throughline.skip_pause, throughline.keep_memories from public, anon, authenticated;
+grant execute on function throughline.hold_evidence to throughline_worker;
+grant execute on function throughline.skip_extraction to throughline_app, throughline_worker;
+grant execute on function throughline.keep_memories to throughline_app;

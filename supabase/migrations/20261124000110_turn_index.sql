@@ -3,14 +3,35 @@
 -- Derived from messages and complete: conversation_briefs.indexed_seq says how far, and what the brief covers is
 -- indexed in the commit that covers it. An edit or a deletion changes the rows in its own commit.
 
--- Words of several texts, one after the other.
+-- A turn's first message has weight A, its second B, where what tools returned comes last; all others C. The words of the
+-- user's message before the turn keep weight D.
 create function throughline.joined(texts tsvector[]) returns tsvector
 language plpgsql immutable security invoker set search_path = '' as $$
 declare
   words tsvector := '';
+begin
+  for place in 1 .. cardinality(texts) loop
+    words := words || setweight(texts[place], case place when 1 then 'A' when 2 then 'B' else 'C' end::"char");
+  end loop;
+  return words;
+end
+$$;
+
+-- Adds the words of further texts, without their positions, as far as a tsvector holds them, which is 1 MiB. Where one is
+-- left out there is one more lexeme, 'cut short', which no text can make: the turn may hold any word.
+create function throughline.with_further(words tsvector, texts tsvector[]) returns tsvector
+language plpgsql immutable security invoker set search_path = '' as $$
+declare
   further tsvector;
 begin
+  if texts is null then
+    return words;
+  end if;
   foreach further in array texts loop
+    further := strip(further);
+    if pg_column_size(words) + pg_column_size(further) > 1000000 then
+      return words || array_to_tsvector('{cut short}');
+    end if;
     words := words || further;
   end loop;
   return words;
@@ -29,6 +50,7 @@ create table public.turn_index (
   words_from      bigint      not null,
   -- Counts the stretches of the chat that no gap of an hour interrupts. A deletion leaves the others' numbers alone.
   segment         int         not null,
+  -- No foreign key: who deletes a topic has given its turns away.
   topic_id        uuid,
   -- When the turn's first message was written.
   said_at         timestamptz not null,
@@ -42,6 +64,14 @@ create table public.turn_index (
   -- Of unit length; null until embed_turns has asked for it, and again when the words change.
   embedding       throughline.embedding,
   embedding_model text,
+  -- The embedding model by whose vectors the turn's topic was chosen. Null: it was chosen without a vector, so a job chooses again
+  -- once there is one. '': never again.
+  topic_model     text,
+  -- A turn of an archived topic, which has no vector and gets none.
+  resting         boolean     not null default false,
+  -- The message with weight B, 0 where there is none. Null: the first message has not weight A, or not all places of the
+  -- second's words found room: a tsvector keeps 255 of a word.
+  second_seq      bigint,
 
   constraint turn_index_pkey primary key (chat_id, seq),
   constraint turn_index_chat_id_fkey foreign key (chat_id) references public.chats (id) on delete cascade,
@@ -53,10 +83,20 @@ create table public.turn_index (
 -- 11.1 ms. All vectors are compared in 24 ms instead of 14 ms, which few questions need.
 with (toast_tuple_target = 8160);
 
--- Merged by the sweep; see messages_search_idx.
+-- New entries wait in a list, which searches read as well. By default the commit that fills the list to 4 MB has to merge it
+-- into the index. This limit, in kB, is never reached, because the sweep merges the list every few seconds.
 create index turn_index_tsv_idx on public.turn_index using gin (tsv) with (fastupdate = on, gin_pending_list_limit = 65536);
 -- For embed_turns and the sweep: the turns whose vector is missing or of another model.
 create index turn_index_embedding_model_idx on public.turn_index (embedding_model, chat_id);
+
+-- For the messages of a topic, in the order of the conversation.
+create index turn_index_topic_idx on public.turn_index (topic_id, seq) include (last_seq) where topic_id is not null;
+-- For embed_turns and the sweep.
+create index turn_index_to_embed_idx on public.turn_index (chat_id) where embedding_model is null and not resting;
+
+-- Turns whose topic is to be chosen again, because they have a vector now.
+create index turn_index_to_choose_idx on public.turn_index (chat_id, seq)
+  where topic_id is not null and topic_model is null and embedding_model is not null;
 -- No index on user_id: the policies only check rows that were found by their chat or their words.
 
 -- Never elsewhere, and never compressed.
@@ -77,48 +117,28 @@ create view throughline.own_turn_index as
 select * from public.turn_index where user_id = (select auth.uid())
   with check option;
 revoke all on throughline.own_turn_index from anon, authenticated;
-grant select, update (embedding, embedding_model) on throughline.own_turn_index to throughline_worker;
 
--- Every message up to indexed_seq is in its turn's row. to_index: there may be words after it. It changes when somebody
--- begins to talk after a rest and when the sweep has indexed what was said, not with each turn, which stays heap-only.
-alter table public.conversation_briefs
-  add column indexed_seq bigint not null default 0,
-  add column to_index boolean not null default true;
-
--- For the sweep.
-create index conversation_briefs_to_index_idx on public.conversation_briefs (chat_id) where to_index;
-
--- With the new columns.
-create or replace view throughline.own_briefs as
-select * from public.conversation_briefs where user_id = (select auth.uid())
-  with check option;
-
--- Words that are added are words to index: those of a message, and those of a reply that ends.
-create function throughline.note_words() returns trigger
-language plpgsql security invoker set search_path = '' as $$
-begin
-  new.to_index := true;
-  return new;
-end
-$$;
-
-create trigger conversation_briefs_note_words before update of pending_tokens on public.conversation_briefs
-  for each row when (new.pending_tokens > old.pending_tokens and not new.to_index)
-  execute function throughline.note_words();
+grant select, update (embedding, embedding_model, topic_id, topic_model, resting) on throughline.own_turn_index to throughline_worker;
 
 -- Writes the rows of the turns from one message to another, both included. The first is the first of a turn. Rows that
 -- are right already are left as they are, with their vectors. The caller holds the lock of the brief, so that no
 -- message of the range is edited meanwhile without being noticed.
 --
--- A tsvector holds 1 MiB. So a turn has the words of 100 000 characters, 50 000 of each message, replies before what
--- tools returned; and those of 20 000 characters of the question before it. No text takes 8 bytes per character. words
--- repeats throughline.searchable, as messages_search_idx does and for the same reason.
+-- A tsvector holds 1 MiB. So a turn has the words and their positions of 100 000 characters, 50 000 of each message, replies
+-- before what tools returned; those of 20 000 characters of the question before it; and of the rest the words alone, if there
+-- is room. No text takes 8 bytes per character. words repeats throughline.searchable, because calling a function with a
+-- search path of its own would take most of the time, and leaves it out for a text of ASCII alone.
+--
+-- A turn that appears among older ones has no topic yet, so assigned_seq goes back to it.
 create function throughline.write_turn_index(chat uuid, from_seq bigint, to_seq bigint) returns void
 language plpgsql volatile security definer set search_path = '' set enable_seqscan = off set enable_nestloop = on as $$
 declare
   turn record;
   own tsvector;
+  tsv tsvector;
+  first_new bigint;
   kept bigint[] := '{}';
+  had constant bigint[] := array(select i.seq from public.turn_index i where i.chat_id = chat and i.seq between from_seq and to_seq);
   -- What came before the turn: the question, the last message, the segment.
   asked_seq bigint;
   asked_id uuid;
@@ -133,8 +153,9 @@ begin
   for turn in
     with said as (
       select m.seq, m.id, m.user_id, m.role, m.reply_to, m.created_at, m.token_count, m.content,
-             to_tsvector('throughline.words'::regconfig, regexp_replace(left(m.content, 50000),
-               '([\u0E00-\u0EFF\u1000-\u109F\u1780-\u17FF\u3040-\u30FF\u3400-\u4DBF\u4E00-\u9FFF\uAC00-\uD7AF\uF900-\uFAFF\uFF66-\uFF9F])', E'\x01 \\1\x01 ', 'g')) as words,
+             to_tsvector('throughline.words'::regconfig, case when octet_length(m.content) = char_length(m.content) then left(m.content, 50000)
+               else regexp_replace(left(m.content, 50000),
+               '([\u0E00-\u0EFF\u1000-\u109F\u1780-\u17FF\u3040-\u30FF\u3400-\u4DBF\u4E00-\u9FFF\uAC00-\uD7AF\uF900-\uFAFF\uFF66-\uFF9F])', E'\x01 \\1\x01 ', 'g') end) as words,
              count(*) filter (where m.role = 'user') over (order by m.seq) as questions
         from public.messages m
        where m.chat_id = chat and m.seq between from_seq and to_seq and m.token_count > 0 and m.role <> 'system'),
@@ -152,6 +173,8 @@ begin
       from (select min(m.seq) as seq, max(m.seq) as last_seq, (array_agg(m.user_id))[1] as user_id, sum(m.token_count)::int as tokens,
                    (array_agg(m.created_at order by m.seq))[1] as said_at, (array_agg(m.created_at order by m.seq desc))[1] as ended_at,
                    array_agg(m.words order by m.role = 'tool', m.seq) filter (where m.chars <= 100000) as words,
+                   array_agg(m.words order by m.role = 'tool', m.seq) filter (where m.chars > 100000) as further,
+                   array_agg(m.seq order by m.role = 'tool', m.seq) as seqs,
                    (array_agg(m.id) filter (where m.role = 'user'))[1] as question,
                    (array_agg(m.words) filter (where m.role = 'user'))[1] as question_words,
                    (array_agg(left(m.content, 20000)) filter (where m.role = 'user' and char_length(m.content) > 20000))[1] as long_question
@@ -160,15 +183,21 @@ begin
         select i.segment, i.last_seq from public.turn_index i where i.chat_id = chat and i.seq <= t.seq order by i.seq desc limit 1) old on old.last_seq >= t.seq
      order by t.seq
   loop
-    own := throughline.joined(coalesce(turn.words, '{}'));
+    own := throughline.joined(turn.words);
+    tsv := array_to_tsvector(array['chat ' || chat, 'user ' || turn.user_id]) || own || setweight(coalesce(asked_words, ''), 'D');
     number := coalesce(turn.segment, number + (coalesce(turn.said_at >= before + interval '1 hour', true))::int);
-    insert into public.turn_index as i (chat_id, seq, user_id, last_seq, words_from, segment, said_at, tokens, tsv, lexemes)
+    insert into public.turn_index as i (chat_id, seq, user_id, last_seq, words_from, segment, said_at, tokens, tsv, lexemes, second_seq)
     values (chat, turn.seq, turn.user_id, turn.last_seq, coalesce(asked_seq, turn.seq), number, turn.said_at, turn.tokens,
-            array_to_tsvector(array['chat ' || chat, 'user ' || turn.user_id]) || setweight(own, 'A') || setweight(coalesce(asked_words, ''), 'D'), length(own))
+            throughline.with_further(tsv, turn.further), length(own),
+            case when turn.seqs[1] = turn.seq and (turn.words[2] is null or pg_column_size(ts_filter(own, '{b}')) = pg_column_size(turn.words[2])) then coalesce(turn.seqs[2], 0) end)
     on conflict (chat_id, seq) do update
        set last_seq = excluded.last_seq, words_from = excluded.words_from, said_at = excluded.said_at, tokens = excluded.tokens,
-           tsv = excluded.tsv, lexemes = excluded.lexemes, embedding = null, embedding_model = null
-     where (i.last_seq, i.words_from, i.said_at, i.tokens, i.tsv) is distinct from (excluded.last_seq, excluded.words_from, excluded.said_at, excluded.tokens, excluded.tsv);
+           tsv = excluded.tsv, lexemes = excluded.lexemes, second_seq = excluded.second_seq,
+           -- The words are the same in a row that only lacked second_seq.
+           embedding = case when setweight(i.tsv, 'A') = setweight(excluded.tsv, 'A') and i.last_seq = excluded.last_seq then i.embedding end,
+           embedding_model = case when setweight(i.tsv, 'A') = setweight(excluded.tsv, 'A') and i.last_seq = excluded.last_seq then i.embedding_model end
+     where (i.last_seq, i.words_from, i.said_at, i.tokens, i.tsv, i.second_seq)
+           is distinct from (excluded.last_seq, excluded.words_from, excluded.said_at, excluded.tokens, excluded.tsv, excluded.second_seq);
     kept := kept || turn.seq;
     before := turn.ended_at;
     if turn.question is not null then
@@ -177,7 +206,11 @@ begin
                           else to_tsvector('throughline.words'::regconfig, throughline.searchable(turn.long_question)) end;
     end if;
   end loop;
-  delete from public.turn_index i where i.chat_id = chat and i.seq between from_seq and to_seq and i.seq <> all (kept);
+  delete from public.turn_index i where i.chat_id = chat and i.seq = any (had) and i.seq <> all (kept);
+  select min(k.seq) into first_new from unnest(kept) k (seq) where k.seq <> all (had);
+  if exists (select from public.conversation_briefs b where b.chat_id = chat and b.assigned_seq >= first_new) then
+    update public.conversation_briefs b set assigned_seq = first_new - 1 where b.chat_id = chat;
+  end if;
 end
 $$;
 
@@ -227,7 +260,7 @@ $$;
 
 -- Indexes chats in which nobody has spoken for that long, and what a brief covers though it is not indexed, at once; null
 -- for the latter alone. At most so many chats, those that nobody else has locked, and returns how many. For the server
--- itself and for the migration.
+-- itself.
 create function throughline.index_rested(rest interval, most int) returns int
 language plpgsql volatile security definer set search_path = '' set enable_seqscan = off as $$
 declare
@@ -272,50 +305,17 @@ begin
 end
 $$;
 
--- Indexes anew what an edit or a deletion changed, in its commit: the turns that held the words, the one before, which
--- may have got what is left, and those after whose tsv holds the words of the user's message before them. What is not
--- indexed yet needs nothing, and a running reply is not. The brief's lock decides between this and who indexes.
-create function throughline.index_changes(chat uuid, first bigint, last bigint) returns void
-language plpgsql volatile security definer set search_path = '' set enable_seqscan = off as $$
-declare
-  done bigint;
-begin
-  select b.indexed_seq into done from public.conversation_briefs b where b.chat_id = chat for update;
-  if first <= done then
-    perform throughline.write_turn_index(chat,
-      coalesce((select i.seq from public.turn_index i where i.chat_id = chat and i.seq < first order by i.seq desc limit 1), 1),
-      coalesce((select i.seq - 1 from public.turn_index i where i.chat_id = chat and i.seq > last and i.words_from > last order by i.seq limit 1), done));
-  end if;
-end
+-- index_chat for an import, of a chat of the user in the claims.
+create function throughline.index_imported(chat uuid) returns boolean
+language sql volatile security definer set search_path = '' as $$
+  select throughline.index_chat(b.chat_id, null) from public.conversation_briefs b where b.chat_id = chat and b.user_id = (select auth.uid())
 $$;
-
-create function throughline.index_updated_messages() returns trigger
-language plpgsql security definer set search_path = '' set enable_seqscan = off set enable_nestloop = off as $$
-begin
-  if not exists (select from old_messages where status <> 'streaming') then
-    return null;
-  end if;
-  perform throughline.index_changes(changed.chat_id, changed.first, changed.last)
-     from (select n.chat_id, min(n.seq) as first, max(n.seq) as last
-             from old_messages o join new_messages n using (id)
-            where o.status <> 'streaming' and (o.token_count > 0 or n.token_count > 0)
-              and (o.content, o.role, o.token_count, o.reply_to, o.created_at)
-                  is distinct from (n.content, n.role, n.token_count, n.reply_to, n.created_at)
-            group by n.chat_id order by n.chat_id) changed;
-  return null;
-end
-$$;
-
--- After messages_count_updated by its name, which takes the locks of the chats and briefs.
-create trigger messages_index_updated after update on public.messages
-  referencing old table as old_messages new table as new_messages
-  for each statement execute function throughline.index_updated_messages();
 
 create function throughline.index_deleted_messages() returns trigger
 language plpgsql security definer set search_path = '' set enable_seqscan = off as $$
 begin
-  perform throughline.index_changes(gone.chat_id, gone.first, gone.last)
-     from (select chat_id, min(seq) as first, max(seq) as last from old_messages where token_count > 0 group by chat_id order by chat_id) gone;
+  perform throughline.index_edits(gone.chat_id, gone.seqs)
+     from (select chat_id, array_agg(seq order by seq) as seqs from old_messages where token_count > 0 group by chat_id order by chat_id) gone;
   return null;
 end
 $$;
@@ -324,53 +324,14 @@ create trigger messages_index_deleted after delete on public.messages
   referencing old table as old_messages
   for each statement execute function throughline.index_deleted_messages();
 
--- Merges the waiting entries of both full-text indexes and returns the number of pages.
-create or replace function throughline.merge_search_entries() returns bigint
+-- Merges the waiting entries of the full-text index and returns the number of pages.
+create function throughline.merge_search_entries() returns bigint
 language sql volatile security definer set search_path = '' as $$
-  select pg_catalog.gin_clean_pending_list('public.messages_search_idx') + pg_catalog.gin_clean_pending_list('public.turn_index_tsv_idx')
+  select pg_catalog.gin_clean_pending_list('public.turn_index_tsv_idx')
 $$;
 
-revoke all on function throughline.joined(tsvector[]), throughline.note_words(), throughline.write_turn_index(uuid, bigint, bigint),
-  throughline.index_chat(uuid, bigint), throughline.index_turns(uuid, bigint), throughline.index_rested(interval, int), throughline.index_rest(uuid),
-  throughline.index_changes(uuid, bigint, bigint), throughline.index_updated_messages(),
-  throughline.index_deleted_messages() from public, anon, authenticated;
-grant execute on function throughline.index_turns(uuid, bigint) to throughline_worker;
-grant execute on function throughline.index_rest(uuid) to throughline_app;
-
-------------------------------------------------------------------------------------------------
-
-create view inspect.unindexed with (security_invoker = true) as
-select b.chat_id, b.user_id, c.title, due.reason,
-       missing.turns as unindexed_turns, missing.messages as unindexed_messages, missing.oldest_at, now() - missing.oldest_at as oldest_age,
-       b.indexed_seq, b.covered_seq, c.last_seq, b.memory_strategy,
-       job.id as job_id, job.state as job_state, job.attempt as job_attempt, job.last_error as job_last_error
-  from public.conversation_briefs b
-  join public.chats c on c.id = b.chat_id
- cross join lateral (
-   select count(*) as messages, count(*) filter (where m.role = 'user') as turns, min(m.created_at) as oldest_at, min(m.seq) as first_seq
-     from public.messages m
-    where m.chat_id = b.chat_id and m.token_count > 0 and m.role <> 'system'
-      and (m.seq > b.indexed_seq
-        or m.role = 'user' and not exists (select from public.turn_index i where i.chat_id = m.chat_id and i.seq = m.seq))) missing
-  left join lateral (
-   select j.id, j.state::text as state, j.attempt::int as attempt, j.errors[array_upper(j.errors, 1)] ->> 'error' as last_error
-     from river.river_job j
-    where j.kind = 'index_turns' and j.args @> jsonb_build_object('chat_id', b.chat_id) and j.finalized_at is null
-    order by j.id desc limit 1) job on true
- cross join lateral (
-   select case
-     when missing.first_seq <= b.indexed_seq then 'its rows were deleted: sql/operate/index_again.sql'
-     when missing.first_seq <= b.covered_seq then 'its brief covers them: the next sweep indexes them, unless RECALL is off'
-     when job.id is not null then 'its job is ' || job.state
-     when b.memory_strategy = 'simple' and missing.turns >= 4 then 'four turns and no job: the sweep indexes them after a minute without a message'
-     when coalesce(c.last_message_at, c.created_at) < now() - interval '1 minute'
-          and not exists (select from public.messages m where m.chat_id = b.chat_id and m.status = 'streaming')
-       then 'nobody has spoken for a minute: the next sweep indexes them, unless RECALL is off' end as reason) due
- where missing.messages > 0 and due.reason is not null;
-
-comment on view inspect.unindexed is
-  'Each chat with turns that recall should find and cannot, and why. Empty when workers have nothing to do; turns of a chat in which somebody '
-  'is talking are in the prompt and wait.';
-
-revoke all on inspect.unindexed from public, anon, authenticated;
-grant select on inspect.unindexed to service_role;
+revoke all on function throughline.joined, throughline.with_further, throughline.write_turn_index, throughline.index_chat, throughline.index_turns,
+  throughline.index_rested, throughline.index_rest, throughline.index_imported, throughline.index_deleted_messages, throughline.merge_search_entries from
+  public, anon, authenticated;
+grant execute on function throughline.index_turns to throughline_worker;
+grant execute on function throughline.index_rest, throughline.index_imported to throughline_app;

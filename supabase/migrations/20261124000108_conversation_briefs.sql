@@ -1,5 +1,32 @@
 -- The memory of each chat, every change to it, and the progress of a change that takes several model calls.
 
+-- See throughline.chat_is_valid.
+create function throughline.brief_is_valid(
+  brief jsonb, readable boolean, pending_tokens int, pending_turns int, covered_seq bigint, lease_token uuid, lease_until timestamptz,
+  fold_failures int, failing_since timestamptz, fold_failure text, retry_at timestamptz, imported_topics jsonb)
+returns boolean
+language plpgsql immutable security invoker set search_path = '' as $$
+declare
+  broken constant text := case
+    when not (brief ?& array['global_summary', 'last_summarized_message_id']
+      and brief - array['global_summary', 'last_summarized_message_id'] = '{}') then 'conversation_briefs_two_keys'
+    when not readable then 'conversation_briefs_readable'
+    when pending_tokens < 0 or pending_turns < 0 or covered_seq < 0 then 'conversation_briefs_counters'
+    when (lease_token is null) <> (lease_until is null) then 'conversation_briefs_lease_whole'
+    when (failing_since is null) <> (fold_failures = 0) or (failing_since is null) <> (retry_at is null)
+      or (failing_since is null) <> (fold_failure is null) then 'conversation_briefs_failure_whole'
+    when jsonb_typeof(imported_topics) <> 'array' then 'conversation_briefs_imported_topics_is_array'
+  end;
+begin
+  if broken is not null then
+    raise check_violation using
+      message = format('new row for relation "conversation_briefs" violates check constraint "%s"', broken),
+      schema = 'public', table = 'conversation_briefs', constraint = broken;
+  end if;
+  return true;
+end
+$$;
+
 create table public.conversation_briefs (
   chat_id           uuid        not null,
   user_id           uuid        not null,
@@ -37,30 +64,44 @@ create table public.conversation_briefs (
   cleared_turns     bigint      not null default 0,
   -- Whether brief has the expected form. It always does unless the constraint below was dropped by hand; then
   -- replies are made without the brief, and the sweep has it rebuilt.
-  readable          boolean     not null generated always as (
-    coalesce(jsonb_typeof(brief -> 'global_summary') = 'string' and (jsonb_typeof(brief -> 'last_summarized_message_id') = 'null'
-      or brief ->> 'last_summarized_message_id' ~ '^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$'), false)) stored,
+  readable          boolean     not null default true,
   -- The chat's settings, copied by a trigger, so that the two columns below can tell which chats a fold may be
   -- due in. Idle chats are many: the sweep must not read one that is not due.
   memory_strategy   text        not null default 'summary',
   max_turns         int,
   -- The size by which a fold can be due; null where none can be: in simple chats, and before the second turn. It
   -- changes rarely, so most updates of pending_tokens stay heap-only.
-  thousands_to_fold int         generated always as (
-    case when memory_strategy <> 'simple' and pending_turns > 1 then (brief_tokens + pending_tokens) / 1000 end) stored,
-  over_max_turns    boolean     not null generated always as (
-    memory_strategy <> 'simple' and coalesce(pending_turns > max_turns, false)) stored,
+  thousands_to_fold int,
+  over_max_turns    boolean     not null default false,
+  -- Every message up to indexed_seq is in its turn's row of turn_index. to_index: there may be words after it. It changes when
+  -- somebody begins to talk after a rest and when the sweep has indexed what was said, not with each turn, which stays heap-only.
+  indexed_seq       bigint      not null default 0,
+  to_index          boolean     not null default true,
+  -- Every message up to extracted_seq was read for memories or skipped. extract_due_at: from when on the rest may be read
+  -- before the chat comes to rest; -infinity for at once, null where nothing is due.
+  extracted_seq     bigint      not null default 0,
+  extract_due_at    timestamptz,
+  -- Every turn up to assigned_seq, after the last clear, has its topic. Chats without topics stay at 0.
+  assigned_seq      bigint      not null default 0,
+  -- Topics of an imported chat, as its file had them, until its turns are indexed and have their topics: [{"topic_id",
+  -- "title", "tags", "importance", "rated", "turns"}]. turns are the seqs that they begin at. topic_id is null until the
+  -- first of them has made the topic; title and tags are what a person chose, and are only here until then. Null where
+  -- there is nothing to do.
+  imported_topics   jsonb,
+  -- The chat's setting, copied by a trigger.
+  topics            text        not null default 'auto',
+  -- The model of the vectors that turns got whose topic was chosen without one: it is to be chosen again. Null: there are none.
+  choose_model      text,
+  -- Topics changed since they were last compared with each other.
+  compare_topics    boolean     not null default false,
+  -- When topics of the chat may have faded; null where it had no more than it may have when it was last looked at.
+  topics_fade_at    timestamptz,
 
   constraint conversation_briefs_pkey primary key (chat_id),
   constraint conversation_briefs_chat_id_fkey foreign key (chat_id) references public.chats (id) on delete cascade,
-  constraint conversation_briefs_two_keys check (
-    brief ?& array['global_summary', 'last_summarized_message_id']
-    and brief - array['global_summary', 'last_summarized_message_id'] = '{}'),
-  constraint conversation_briefs_readable check (readable),
-  constraint conversation_briefs_counters check (pending_tokens >= 0 and pending_turns >= 0 and covered_seq >= 0),
-  constraint conversation_briefs_lease_whole check ((lease_token is null) = (lease_until is null)),
-  constraint conversation_briefs_failure_whole check (
-    (failing_since is null) = (fold_failures = 0) and (failing_since is null) = (retry_at is null) and (failing_since is null) = (fold_failure is null))
+  constraint conversation_briefs_valid check (throughline.brief_is_valid(
+    brief, readable, pending_tokens, pending_turns, covered_seq, lease_token, lease_until, fold_failures, failing_since, fold_failure, retry_at,
+    imported_topics))
 )
 -- For heap-only updates, as for chats.
 with (fillfactor = 70);
@@ -77,6 +118,21 @@ create index conversation_briefs_unreadable_idx on public.conversation_briefs (c
 create index conversation_briefs_lease_until_idx on public.conversation_briefs (lease_until) where lease_until is not null;
 -- For the metrics: chats whose folds were given up.
 create index conversation_briefs_failing_since_idx on public.conversation_briefs (failing_since) where failing_since is not null;
+
+-- For the sweep.
+create index conversation_briefs_to_index_idx on public.conversation_briefs (chat_id) where to_index;
+
+-- For the sweep, and for what is due of a user who begins a new chat.
+create index conversation_briefs_extract_due_at_idx on public.conversation_briefs (extract_due_at) where extract_due_at is not null;
+create index conversation_briefs_to_extract_idx on public.conversation_briefs (user_id) where extract_due_at is not null;
+create index conversation_briefs_to_assign_idx on public.conversation_briefs
+  ((case when covered_seq > 0 or topics = 'on' then 'auto' else 'on' end), chat_id) where assigned_seq < indexed_seq and topics <> 'off';
+create index conversation_briefs_choose_model_idx on public.conversation_briefs (choose_model, chat_id)
+  where choose_model is not null and topics <> 'off';
+-- For the hourly jobs.
+create index conversation_briefs_compare_topics_idx on public.conversation_briefs (chat_id) where compare_topics and topics <> 'off';
+create index conversation_briefs_topics_fade_at_idx on public.conversation_briefs (topics_fade_at, chat_id)
+  where topics_fade_at is not null and topics <> 'off';
 
 create table public.conversation_brief_revisions (
   chat_id        uuid        not null,
@@ -184,16 +240,38 @@ grant select, update on throughline.own_briefs to throughline_worker;
 grant select, insert, update (global_summary) on throughline.own_brief_revisions to throughline_worker;
 grant select, insert, update on throughline.own_brief_drafts to throughline_worker;
 
-create function throughline.touch_updated_at() returns trigger
+-- Which brief is readable, and what a fold or the index is due for. Not generated columns: Postgres reads the text of all
+-- generated expressions again with each statement that updates the table, and computes them all when there is a trigger: that
+-- took a third of a counter's update, of which each turn has two. A fold that had nothing to do is not due until the counters
+-- change: the chat is in neither index of the sweep.
+create function throughline.keep_brief() returns trigger
 language plpgsql security invoker set search_path = '' as $$
+declare
+  settled constant boolean := new.settled_tokens = new.pending_tokens and new.settled_turns = new.pending_turns;
 begin
-  new.updated_at := now();
+  if tg_op = 'INSERT' or new.brief is distinct from old.brief then
+    new.readable := coalesce(jsonb_typeof(new.brief -> 'global_summary') = 'string' and (jsonb_typeof(new.brief -> 'last_summarized_message_id') = 'null'
+      or new.brief ->> 'last_summarized_message_id' ~ '^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$'), false);
+  end if;
+  new.thousands_to_fold := case when new.memory_strategy <> 'simple' and new.pending_turns > 1 and settled is not true
+                                then (new.brief_tokens + new.pending_tokens) / 1000 end;
+  new.over_max_turns := new.memory_strategy <> 'simple' and settled is not true and coalesce(new.pending_turns > new.max_turns, false);
+  if tg_op = 'UPDATE' then
+    -- Words that are added are words to index: those of a message, and those of a reply that ends.
+    new.to_index := new.to_index or new.pending_tokens > old.pending_tokens;
+    -- An edit may give words to a message beyond the index and take as many from another.
+    if new.edit_count > old.edit_count and not new.to_index then
+      new.to_index := exists (select from public.messages m where m.chat_id = new.chat_id and m.seq > new.indexed_seq and m.token_count > 0);
+    end if;
+    new.updated_at := now();
+  end if;
   return new;
 end
 $$;
-
-create trigger conversation_briefs_touch_updated_at before update on public.conversation_briefs
-  for each row execute function throughline.touch_updated_at();
+create trigger conversation_briefs_keep before insert or update on public.conversation_briefs
+  for each row execute function throughline.keep_brief();
+-- As a generated column is, also where other triggers are off.
+alter table public.conversation_briefs enable always trigger conversation_briefs_keep;
 
 -- What was learnt about the old state is void: failures, and the progress of a running change. SECURITY DEFINER:
 -- who edits or deletes a message has no right to drafts.
@@ -235,8 +313,8 @@ $$;
 create function throughline.start_brief() returns trigger
 language plpgsql security definer set search_path = '' as $$
 begin
-  insert into public.conversation_briefs (chat_id, user_id, memory_strategy, max_turns)
-  values (new.id, new.user_id, new.memory_strategy, new.max_turns);
+  insert into public.conversation_briefs (chat_id, user_id, memory_strategy, max_turns, topics)
+  values (new.id, new.user_id, new.memory_strategy, new.max_turns, new.topics);
   return null;
 end
 $$;
@@ -244,17 +322,23 @@ $$;
 create trigger chats_start_brief after insert on public.chats
   for each row execute function throughline.start_brief();
 
--- SECURITY DEFINER for the same reason.
+-- The brief first: who gives a chat topics holds its lock. That nothing was to fold was found by the settings of before.
+-- SECURITY DEFINER for the same reason as start_brief.
 create function throughline.copy_settings() returns trigger
 language plpgsql security definer set search_path = '' as $$
 begin
-  update public.conversation_briefs set memory_strategy = new.memory_strategy, max_turns = new.max_turns where chat_id = new.id;
+  update public.conversation_briefs
+     set memory_strategy = new.memory_strategy, max_turns = new.max_turns, topics = new.topics,
+         settled_tokens = null, settled_turns = null
+   where chat_id = new.id;
+  if (old.topics = 'off') <> (new.topics = 'off') then
+    update public.topics set paused = new.topics = 'off' where chat_id = new.id;
+  end if;
   return null;
 end
 $$;
-
-create trigger chats_copy_settings after update of memory_strategy, max_turns on public.chats
-  for each row when ((old.memory_strategy, old.max_turns) is distinct from (new.memory_strategy, new.max_turns))
+create trigger chats_copy_settings after update of memory_strategy, max_turns, topics on public.chats
+  for each row when ((old.memory_strategy, old.max_turns, old.topics) is distinct from (new.memory_strategy, new.max_turns, new.topics))
   execute function throughline.copy_settings();
 
 -- Whether a fold is due: memory.Due with memory.Limits.For in SQL; a test compares the two. In PL/pgSQL,
@@ -276,7 +360,7 @@ begin
 end
 $$;
 
-revoke all on function throughline.touch_updated_at(), throughline.forget_fold(), throughline.start_brief(), throughline.copy_settings(),
-  throughline.may_fold(uuid, int), throughline.fold_is_due(int, bigint, bigint, text, int, int, int, int, int, int) from public, anon, authenticated;
-grant execute on function throughline.fold_is_due(int, bigint, bigint, text, int, int, int, int, int, int) to service_role;
-grant execute on function throughline.may_fold(uuid, int) to throughline_worker;
+revoke all on function throughline.keep_brief, throughline.forget_fold, throughline.may_fold, throughline.start_brief, throughline.copy_settings,
+  throughline.fold_is_due from public, anon, authenticated;
+grant execute on function throughline.may_fold to throughline_worker;
+grant execute on function throughline.fold_is_due to service_role;

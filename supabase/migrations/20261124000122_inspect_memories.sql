@@ -157,33 +157,7 @@ comment on view inspect.why is
   'What a reply was shown beside the conversation''s last turns: the brief of then, each memory with where it was said, and each turn that '
   'was recalled. From its receipt; texts are as they are now.';
 
--- With what extractions cost.
-create or replace view inspect.tokens_by_day with (security_invoker = true) as
-select spent.day, spent.purpose, spent.model, count(*) as calls,
-       sum(spent.input_tokens) as input_tokens, sum(spent.cached_tokens) as cached_tokens, sum(spent.output_tokens) as output_tokens
-  from (select (m.created_at at time zone 'UTC')::date as day, 'reply' as purpose,
-               coalesce(m.metadata ->> 'model', m.metadata ->> 'model_variant', '') as model,
-               coalesce(inspect.number_in(m.metadata -> 'usage', 'input_tokens'), 0) as input_tokens,
-               coalesce(inspect.number_in(m.metadata -> 'usage', 'cached_tokens'), 0) as cached_tokens,
-               coalesce(inspect.number_in(m.metadata -> 'usage', 'output_tokens'), 0) as output_tokens
-          from public.messages m
-         where m.role = 'assistant' and m.metadata ? 'usage'
-         union all
-        select (r.created_at at time zone 'UTC')::date, r.kind, r.model, r.input_tokens, 0, r.output_tokens
-          from public.conversation_brief_revisions r
-         union all
-        select (e.created_at at time zone 'UTC')::date, 'extract', e.model, e.input_tokens, 0, e.output_tokens
-          from public.memory_extractions e
-         where e.calls > 0) spent
- group by spent.day, spent.purpose, spent.model;
-
-comment on view inspect.tokens_by_day is
-  'Tokens by day (UTC), purpose (reply, fold, rebuild, extract) and model. Replies count cached_tokens within input_tokens, as the model''s '
-  'bill does. For changes of briefs and for extractions, calls is their number; one may have taken several calls.';
-
-revoke all on inspect.memories, inspect.memory_history, inspect.extractions, inspect.unextracted, inspect.graph, inspect.near_duplicates, inspect.why
-  from public, anon, authenticated;
-revoke all on function inspect.common_words(tsvector, tsvector), inspect.ids_in(jsonb, text) from public, anon, authenticated;
-grant select on inspect.memories, inspect.memory_history, inspect.extractions, inspect.unextracted, inspect.graph, inspect.near_duplicates, inspect.why
-  to service_role;
-grant execute on function inspect.common_words(tsvector, tsvector), inspect.ids_in(jsonb, text) to service_role;
+revoke all on all functions in schema inspect from public, anon, authenticated;
+revoke all on all tables in schema inspect from public, anon, authenticated;
+grant execute on all functions in schema inspect to service_role;
+grant select on all tables in schema inspect to service_role;

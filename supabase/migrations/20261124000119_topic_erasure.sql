@@ -4,16 +4,6 @@
 -- A topic never keeps words of a message that is gone: title, summary, archive and centroid go in the same transaction, and
 -- every change raises its version, so that what a model makes of the old words is discarded.
 
--- The mean of vectors; null for none. It is not made of unit length: so its inner product with a vector is how near that is to
--- the vectors on average. Its types are those of pgvector, in whichever schema that is.
-do $$
-begin
-  execute (select format('create function throughline.mean_of(vectors throughline.embedding[]) returns throughline.embedding '
-    'language sql immutable security invoker set search_path = '''' as ''select %1$I.avg(v) from unnest(vectors) v''', n.nspname)
-    from pg_extension e join pg_namespace n on n.oid = e.extnamespace where e.extname = 'vector');
-end
-$$;
-
 -- Takes topics out of the archive. gone: messages left them, so that no summary may stay that could hold their words.
 create function throughline.unpack_topics(ids uuid[], gone boolean) returns void
 language plpgsql volatile security definer set search_path = '' as $$
@@ -227,35 +217,6 @@ begin
 end
 $$;
 
-create or replace function throughline.index_updated_messages() returns trigger
-language plpgsql security definer set search_path = '' set enable_seqscan = off set enable_nestloop = off as $$
-begin
-  if not exists (select from old_messages where status <> 'streaming') then
-    return null;
-  end if;
-  perform throughline.index_edits(changed.chat_id, changed.seqs)
-     from (select n.chat_id, array_agg(n.seq order by n.seq) as seqs
-             from old_messages o join new_messages n using (id)
-            where o.status <> 'streaming' and (o.token_count > 0 or n.token_count > 0)
-              and (o.content, o.role, o.token_count, o.reply_to, o.created_at)
-                  is distinct from (n.content, n.role, n.token_count, n.reply_to, n.created_at)
-            group by n.chat_id order by n.chat_id) changed;
-  return null;
-end
-$$;
-
-create or replace function throughline.index_deleted_messages() returns trigger
-language plpgsql security definer set search_path = '' set enable_seqscan = off as $$
-begin
-  perform throughline.index_edits(gone.chat_id, gone.seqs)
-     from (select chat_id, array_agg(seq order by seq) as seqs from old_messages where token_count > 0 group by chat_id order by chat_id) gone;
-  return null;
-end
-$$;
-
-drop function throughline.index_changes(uuid, bigint, bigint);
-
-revoke all on function throughline.mean_of(throughline.embedding[]), throughline.unpack_topics(uuid[], boolean),
-  throughline.settle_topics(uuid, uuid[]), throughline.recenter_topics(uuid, uuid[], boolean), throughline.recount_topic(uuid, uuid), throughline.renew_centroids(uuid, text),
-  throughline.turn_moved(), throughline.turn_resized(), throughline.index_edits(uuid, bigint[]) from public, anon, authenticated;
-grant execute on function throughline.recount_topic(uuid, uuid), throughline.renew_centroids(uuid, text) to throughline_worker;
+revoke all on function throughline.unpack_topics, throughline.settle_topics, throughline.recenter_topics, throughline.recount_topic,
+  throughline.renew_centroids, throughline.turn_moved, throughline.turn_resized, throughline.index_edits from public, anon, authenticated;
+grant execute on function throughline.recount_topic, throughline.renew_centroids to throughline_worker;

@@ -41,6 +41,13 @@ create table public.memory_users (
   paused_at   timestamptz,
   created_at  timestamptz not null default now(),
   updated_at  timestamptz not null default now(),
+  -- The worker that asks for the entities of the user's memories, and until when it counts as alive.
+  graph_token uuid,
+  graph_until timestamptz,
+  -- When the first of the user's memories fades or is archived; earlier after a change of any, null for never.
+  fades_at    timestamptz default now(),
+  -- Since when the first of those in the archive is there; right whenever fades_at is later than now.
+  archived_from timestamptz,
 
   constraint memory_users_pkey primary key (user_id),
   constraint memory_users_lease_whole check ((lease_token is null) = (lease_until is null)),
@@ -56,6 +63,10 @@ with (fillfactor = 70);
 
 -- For the sweep: leases of dead workers.
 create index memory_users_lease_until_idx on public.memory_users (lease_until) where lease_until is not null;
+
+-- For decay_memories.
+create index memory_users_fades_at_idx on public.memory_users (fades_at, user_id) where enabled and fades_at is not null;
+create index memory_users_archived_from_idx on public.memory_users (archived_from, user_id) where enabled and archived_from is not null;
 
 -- The second foreign key to the account. Its deletion takes the locks of the user's chats before this one, as everybody
 -- does, if its cascade to chats comes first. Postgres runs cascades by the names of their triggers, which end with a
@@ -125,6 +136,8 @@ create table public.memories (
   updated_at        timestamptz not null default now(),
   -- The version whose entities and relationships the graph has; null for none.
   graph_version     int,
+  -- The day for which it has faded last: however often the job runs, a day counts once.
+  decayed_on        date,
 
   constraint memories_pkey primary key (id),
   -- For the policies, and for the foreign keys of what belongs to a memory: it is the same user's.
@@ -156,6 +169,16 @@ alter table public.memories alter column user_id set (n_distinct = -0.01);
 create unique index memories_content_key_key on public.memories (user_id, content_key) where status in ('active', 'inbox');
 -- For the deletion of a memory, which others may name.
 create index memories_superseded_by_idx on public.memories (superseded_by) where superseded_by is not null;
+
+-- For embed_memories and the sweep: the memories whose vector is missing or of another model.
+create index memories_embedding_model_idx on public.memories (embedding_model, user_id) where status <> 'superseded';
+-- For each turn of a chat: what is always shown.
+create index memories_pinned_idx on public.memories (user_id) where pinned and status = 'active';
+
+-- For update_memory_graph: memories that the graph has not looked at.
+create index memories_unlinked_idx on public.memories (user_id) where graph_version is null and status = 'active';
+-- For the metrics.
+create index memories_status_idx on public.memories (status);
 -- No full-text index: a user has hundreds of memories, which are found by the user.
 
 -- Never elsewhere, and never compressed.
@@ -292,6 +315,8 @@ create table public.memory_relationships (
   recorded_at      timestamptz not null default now(),
   -- The memory that says so.
   memory_id        uuid        not null,
+  -- Other memories that say so as well.
+  also_said_by     uuid[]      not null default '{}',
 
   constraint memory_relationships_pkey primary key (id),
   constraint memory_relationships_source_entity_id_fkey
@@ -330,20 +355,6 @@ create table public.memory_mentions (
 create index memory_mentions_memory_idx on public.memory_mentions (user_id, memory_id);
 create index memory_mentions_entity_idx on public.memory_mentions (user_id, entity_id);
 alter table public.memory_mentions alter column user_id set (n_distinct = -0.01);
-
--- false: nothing that is said in the chat is remembered, and no memories are shown in it.
-alter table public.chats add column remember boolean not null default true;
-grant insert (remember), update (remember) on public.chats to authenticated;
-
--- Every message up to extracted_seq was read for memories or skipped. extract_due_at: from when on the rest may be read
--- before the chat comes to rest; -infinity for at once, null where nothing is due.
-alter table public.conversation_briefs
-  add column extracted_seq bigint not null default 0,
-  add column extract_due_at timestamptz;
-
--- For the sweep, and for what is due of a user who begins a new chat.
-create index conversation_briefs_extract_due_at_idx on public.conversation_briefs (extract_due_at) where extract_due_at is not null;
-create index conversation_briefs_to_extract_idx on public.conversation_briefs (user_id) where extract_due_at is not null;
 
 ------------------------------------------------------------------------------------------------
 
@@ -466,19 +477,13 @@ grant select, insert on throughline.own_memory_sources, throughline.own_memory_e
 grant select on throughline.own_memory_revisions, throughline.own_memory_entities, throughline.own_memory_relationships,
   throughline.own_memory_mentions to throughline_worker;
 
--- With the new columns.
-create or replace view throughline.own_chats as
-select * from public.chats where user_id = (select auth.uid())
-  with check option;
-create or replace view throughline.own_briefs as
-select * from public.conversation_briefs where user_id = (select auth.uid())
-  with check option;
-
--- remember is a setting that other devices show.
-drop trigger chats_announce on public.chats;
-create trigger chats_announce
-  after update of title, system_prompt, metadata, tags, memory_strategy, ttl_hours, max_turns, revived_at, remember on public.chats
-  for each row execute function throughline.announce_chat();
+create function throughline.touch_updated_at() returns trigger
+language plpgsql security invoker set search_path = '' as $$
+begin
+  new.updated_at := now();
+  return new;
+end
+$$;
 
 create trigger memory_users_touch_updated_at before update of enabled, time_zone, language, excluded on public.memory_users
   for each row execute function throughline.touch_updated_at();
@@ -496,10 +501,10 @@ begin
   if position(owner::text in raised) > 0 then
     return (select u.version from public.memory_users u where u.user_id = owner);
   end if;
-  update public.memory_users u set version = u.version + 1 where u.user_id = owner returning u.version into now_at;
+  update public.memory_users u set version = u.version + 1, fades_at = least(u.fades_at, now()) where u.user_id = owner returning u.version into now_at;
   if not found then
     insert into public.memory_users as u (user_id, version) values (owner, 1)
-    on conflict (user_id) do update set version = u.version + 1
+    on conflict (user_id) do update set version = u.version + 1, fades_at = least(u.fades_at, now())
     returning u.version into now_at;
   end if;
   perform set_config('throughline.raised_memory_versions', concat_ws(' ', nullif(raised, ''), owner), true);
@@ -604,11 +609,9 @@ create trigger memory_mentions_discount after delete on public.memory_mentions
   referencing old table as old_mentions
   for each statement execute function throughline.discount_mentions();
 
-revoke all on function throughline.folded(text), throughline.content_key(text), throughline.raise_memory_version(uuid),
-  throughline.touch_memories(uuid), throughline.note_change(text, text, text, text, text), throughline.change_memory(),
-  throughline.record_revision(), throughline.count_mentions(), throughline.discount_mentions() from public, anon, authenticated;
--- Generated columns are computed with the rights of who writes the row.
-grant execute on function throughline.folded(text), throughline.content_key(text) to throughline_app, throughline_worker, service_role;
-grant execute on function throughline.searchable(text) to throughline_worker;
-grant execute on function throughline.touch_memories(uuid), throughline.note_change(text, text, text, text, text)
-  to throughline_app, throughline_worker;
+revoke all on function throughline.folded, throughline.content_key, throughline.touch_updated_at, throughline.raise_memory_version,
+  throughline.touch_memories, throughline.note_change, throughline.change_memory, throughline.record_revision, throughline.count_mentions,
+  throughline.discount_mentions from public, anon, authenticated;
+-- Generated columns and indexes are computed with the rights of who writes the row.
+grant execute on function throughline.folded, throughline.content_key to service_role, throughline_app, throughline_worker;
+grant execute on function throughline.touch_memories, throughline.note_change to throughline_app, throughline_worker;

@@ -5,36 +5,30 @@ declare
   -- What the migrations create in public, and all that they could clash with there; a test compares both with the
   -- catalog. Tables also bring a type of their name.
   tables constant text[] := array[
-    'chat_files', 'chats', 'conversation_brief_drafts', 'conversation_brief_revisions', 'conversation_briefs', 'embedding_models',
-    'memories', 'memory_entities', 'memory_extractions', 'memory_mentions', 'memory_relationships', 'memory_revisions', 'memory_sources',
-    'memory_users', 'message_deltas', 'message_files', 'messages', 'topics', 'turn_index'];
+    'chat_files', 'chats', 'conversation_brief_drafts', 'conversation_brief_revisions', 'conversation_briefs', 'embedding_models', 'memories',
+    'memory_entities', 'memory_extractions', 'memory_mentions', 'memory_relationships', 'memory_revisions', 'memory_sources', 'memory_users',
+    'message_deltas', 'message_files', 'messages', 'topics', 'turn_index'];
   indexes constant text[] := array[
-    'chat_files_pkey', 'chat_files_user_id_idx',
-    'chats_active_on_idx', 'chats_expires_at_idx', 'chats_pkey', 'chats_user_id_idx',
-    'conversation_brief_drafts_pkey', 'conversation_brief_drafts_user_id_idx',
-    'conversation_brief_revisions_fold_once_key', 'conversation_brief_revisions_pkey', 'conversation_brief_revisions_user_id_idx',
-    'conversation_briefs_choose_model_idx', 'conversation_briefs_compare_topics_idx', 'conversation_briefs_extract_due_at_idx', 'conversation_briefs_failing_since_idx', 'conversation_briefs_lease_until_idx', 'conversation_briefs_over_max_turns_idx',
-    'conversation_briefs_pkey', 'conversation_briefs_stale_idx', 'conversation_briefs_thousands_to_fold_idx', 'conversation_briefs_to_extract_idx',
-    'conversation_briefs_to_assign_idx', 'conversation_briefs_to_index_idx', 'conversation_briefs_topics_fade_at_idx',
-    'conversation_briefs_unreadable_idx', 'conversation_briefs_user_id_idx',
-    'embedding_models_pkey',
-    'memories_content_key_key', 'memories_embedding_model_idx', 'memories_last_use_idx', 'memories_pinned_idx', 'memories_pkey',
-    'memories_status_idx', 'memories_superseded_by_idx', 'memories_unlinked_idx', 'memories_user_id_id_key',
-    'memory_entities_pkey', 'memory_entities_user_id_id_key', 'memory_entities_user_id_name_key_key',
-    'memory_extractions_chat_id_seq_from_key', 'memory_extractions_pkey', 'memory_extractions_user_id_idx',
-    'memory_mentions_entity_idx', 'memory_mentions_memory_idx', 'memory_mentions_pkey',
+    'chat_files_pkey', 'chat_files_user_id_idx', 'chats_active_on_idx', 'chats_expires_at_idx', 'chats_pkey', 'chats_user_id_idx',
+    'conversation_brief_drafts_pkey', 'conversation_brief_drafts_user_id_idx', 'conversation_brief_revisions_fold_once_key',
+    'conversation_brief_revisions_pkey', 'conversation_brief_revisions_user_id_idx', 'conversation_briefs_choose_model_idx',
+    'conversation_briefs_compare_topics_idx', 'conversation_briefs_extract_due_at_idx', 'conversation_briefs_failing_since_idx',
+    'conversation_briefs_lease_until_idx', 'conversation_briefs_over_max_turns_idx', 'conversation_briefs_pkey', 'conversation_briefs_stale_idx',
+    'conversation_briefs_thousands_to_fold_idx', 'conversation_briefs_to_assign_idx', 'conversation_briefs_to_extract_idx',
+    'conversation_briefs_to_index_idx', 'conversation_briefs_topics_fade_at_idx', 'conversation_briefs_unreadable_idx',
+    'conversation_briefs_user_id_idx', 'embedding_models_pkey', 'memories_content_key_key', 'memories_embedding_model_idx', 'memories_last_use_idx',
+    'memories_pinned_idx', 'memories_pkey', 'memories_status_idx', 'memories_superseded_by_idx', 'memories_unlinked_idx', 'memories_user_id_id_key',
+    'memory_entities_pkey', 'memory_entities_user_id_id_key', 'memory_entities_user_id_name_key_key', 'memory_extractions_chat_id_seq_from_key',
+    'memory_extractions_pkey', 'memory_extractions_user_id_idx', 'memory_mentions_entity_idx', 'memory_mentions_memory_idx', 'memory_mentions_pkey',
     'memory_relationships_memory_idx', 'memory_relationships_open_key', 'memory_relationships_pkey', 'memory_relationships_source_idx',
-    'memory_relationships_target_idx',
-    'memory_revisions_pkey', 'memory_revisions_user_id_idx',
-    'memory_sources_message_id_idx', 'memory_sources_pkey', 'memory_sources_user_id_memory_id_idx',
-    'memory_users_archived_from_idx', 'memory_users_fades_at_idx', 'memory_users_lease_until_idx', 'memory_users_pkey',
-    'message_deltas_pkey',
-    'message_files_content_idx', 'message_files_pkey', 'message_files_user_id_idx',
-    'messages_chat_id_seq_key', 'messages_client_message_id_key', 'messages_kept_idx', 'messages_one_generation_key', 'messages_pkey',
-    'messages_system_idx', 'messages_tool_name_idx', 'messages_user_id_chat_id_seq_idx',
-    'topics_active_idx', 'topics_archived_bare_idx', 'topics_chat_id_number_key', 'topics_lease_until_idx', 'topics_pkey', 'topics_rehydrated_idx', 'topics_retry_at_idx', 'topics_stale_idx', 'topics_unpacked_idx',
-    'topics_user_id_idx',
-    'turn_index_embedding_model_idx', 'turn_index_pkey', 'turn_index_to_choose_idx', 'turn_index_to_embed_idx', 'turn_index_topic_idx', 'turn_index_tsv_idx'];
+    'memory_relationships_target_idx', 'memory_revisions_pkey', 'memory_revisions_user_id_idx', 'memory_sources_message_id_idx',
+    'memory_sources_pkey', 'memory_sources_user_id_memory_id_idx', 'memory_users_archived_from_idx', 'memory_users_fades_at_idx',
+    'memory_users_lease_until_idx', 'memory_users_pkey', 'message_deltas_pkey', 'message_files_content_idx', 'message_files_pkey',
+    'message_files_user_id_idx', 'messages_chat_id_seq_key', 'messages_client_message_id_key', 'messages_kept_idx', 'messages_one_generation_key',
+    'messages_pkey', 'messages_system_idx', 'messages_tool_name_idx', 'messages_user_id_chat_id_seq_idx', 'topics_active_idx',
+    'topics_archived_bare_idx', 'topics_chat_id_number_key', 'topics_lease_until_idx', 'topics_pkey', 'topics_rehydrated_idx', 'topics_retry_at_idx',
+    'topics_stale_idx', 'topics_unpacked_idx', 'topics_user_id_idx', 'turn_index_embedding_model_idx', 'turn_index_pkey', 'turn_index_to_choose_idx',
+    'turn_index_to_embed_idx', 'turn_index_topic_idx', 'turn_index_tsv_idx'];
   me constant pg_roles := (select r from pg_roles r where r.rolname = current_user);
   users constant oid := (select c.oid from pg_class c where c.relname = 'users' and c.relnamespace = to_regnamespace('auth'));
   taken text;

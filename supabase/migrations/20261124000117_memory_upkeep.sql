@@ -1,39 +1,15 @@
--- The daily job reads the users of whom a memory may have faded, not all that there are.
+-- What keeps memories in order without a model: they fade while nobody uses them, and are archived; what is said again
+-- grows surer. And what update_memory_graph and the metrics look up.
 
-alter table public.memory_users
-  -- When the first of the user's memories fades or is archived; earlier after a change of any, null for never.
-  add column fades_at timestamptz default now(),
-  -- Since when the first of those in the archive is there; right whenever fades_at is later than now.
-  add column archived_from timestamptz;
-
--- With the new columns.
-create or replace view throughline.own_memory_users as
-select * from public.memory_users where user_id = (select auth.uid())
-  with check option;
-
--- For decay_memories.
-create index memory_users_fades_at_idx on public.memory_users (fades_at, user_id) where enabled and fades_at is not null;
-create index memory_users_archived_from_idx on public.memory_users (archived_from, user_id) where enabled and archived_from is not null;
-
-create or replace function throughline.raise_memory_version(owner uuid) returns bigint
-language plpgsql volatile security definer set search_path = '' as $$
-declare
-  raised constant text := coalesce(current_setting('throughline.raised_memory_versions', true), '');
-  now_at bigint;
-begin
-  if position(owner::text in raised) > 0 then
-    return (select u.version from public.memory_users u where u.user_id = owner);
-  end if;
-  update public.memory_users u set version = u.version + 1, fades_at = least(u.fades_at, now()) where u.user_id = owner returning u.version into now_at;
-  if not found then
-    insert into public.memory_users as u (user_id, version) values (owner, 1)
-    on conflict (user_id) do update set version = u.version + 1, fades_at = least(u.fades_at, now())
-    returning u.version into now_at;
-  end if;
-  perform set_config('throughline.raised_memory_versions', concat_ws(' ', nullif(raised, ''), owner), true);
-  return now_at;
-end
+-- When a memory was last of use: to a reply, or to the user who edited or restored it; else when it was learnt.
+create function throughline.last_use(last_accessed timestamptz, recorded_at timestamptz, created_at timestamptz) returns timestamptz
+language sql immutable security invoker parallel safe set search_path = '' as $$
+  select coalesce(last_accessed, greatest(recorded_at, created_at))
 $$;
+
+-- For decay: what may fade, by how long it has not been used.
+create index memories_last_use_idx on public.memories (user_id, (throughline.last_use(last_accessed, recorded_at, created_at)))
+  where status = 'active' and not durable and not pinned;
 
 -- A use makes a memory fade later; only SQL by hand makes it fade sooner.
 create function throughline.note_older_memory() returns trigger
@@ -159,8 +135,6 @@ begin
 end
 $$;
 
-drop function throughline.decay_memories(date, uuid, int, int);
-
 -- For the metrics: up to a hundred memories of a status are counted; beyond that it is what Postgres knows since it last
 -- analyzed the table. For the server itself.
 create function throughline.count_memories() returns table (status text, memories bigint)
@@ -175,8 +149,39 @@ language sql stable security definer set search_path = '' set enable_seqscan = o
    cross join lateral (select count(*) as memories from (select from public.memories m where m.status = s.name limit 100) n) counted
 $$;
 
+-- What is said again: a memory of the user in the claims grows surer, counts as used, and comes back from the archive unless
+-- one with the same words is there. note_change says before what this is.
+create function throughline.reinforce_memory(memory uuid) returns void
+language sql volatile security definer set search_path = '' as $$
+  update public.memories m
+     set confidence = m.confidence + 0.2 * (1 - m.confidence), last_accessed = now(),
+         status = case when m.status = 'archived'
+                        and not exists (select from public.memories t
+                                         where t.user_id = m.user_id and t.content_key = m.content_key and t.status in ('active', 'inbox'))
+                       then 'active' else m.status end
+   where m.id = memory and m.user_id = (select auth.uid())
+$$;
+
+-- An edit and a restoration are uses: without this, what the user takes out of the archive would be back there the next day.
+create function throughline.count_as_used() returns trigger
+language plpgsql security invoker set search_path = '' as $$
+begin
+  new.last_accessed := now();
+  return new;
+end
+$$;
+
+create trigger memories_use before update of content, status on public.memories
+  for each row when (new.last_accessed is not distinct from old.last_accessed
+    and (new.status = 'active' and old.status <> 'active'
+      or new.content <> old.content
+         and coalesce(nullif(current_setting('throughline.change', true), '')::jsonb ->> 'actor', 'user') = 'user'))
+  execute function throughline.count_as_used();
+
+-- For update_memory_graph: gives the caller the next user after one whose memories the graph has not looked at, for so long;
+-- no row where there is none. For the server itself.
 -- The memories lead to their users, not the users to their memories (offset 0): most have none that the graph lacks.
-create or replace function throughline.claim_graph(after uuid, token uuid, seconds float8) returns setof uuid
+create function throughline.claim_graph(after uuid, token uuid, seconds float8) returns setof uuid
 language sql volatile security definer set search_path = '' set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off as $$
   update public.memory_users u
      set graph_token = token, graph_until = now() + make_interval(secs => seconds)
@@ -190,6 +195,9 @@ language sql volatile security definer set search_path = '' set enable_seqscan =
   returning u.user_id
 $$;
 
-revoke all on function throughline.note_older_memory(), throughline.hold_memories(uuid), throughline.plan_decay(uuid, int),
-  throughline.fade_memories(date, timestamptz, uuid, int), throughline.delete_archived_memories(int, timestamptz, uuid, int),
-  throughline.count_memories() from public, anon, authenticated;
+revoke all on function throughline.last_use, throughline.note_older_memory, throughline.hold_memories, throughline.plan_decay, throughline.fade_memories,
+  throughline.delete_archived_memories, throughline.count_memories, throughline.reinforce_memory, throughline.count_as_used, throughline.claim_graph from
+  public, anon, authenticated;
+-- Generated columns and indexes are computed with the rights of who writes the row.
+grant execute on function throughline.last_use to service_role, throughline_app, throughline_worker;
+grant execute on function throughline.reinforce_memory to throughline_worker;

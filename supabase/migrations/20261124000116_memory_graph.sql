@@ -7,8 +7,6 @@
 --
 -- Writers hold the row of memory_users, as everybody who changes memories; so two changes of a user's graph never meet.
 
-alter table public.memory_relationships add column also_said_by uuid[] not null default '{}';
-
 -- Whether a name means the user: graph.IsUser in Go; a test compares the two.
 create function throughline.is_user_name(name text) returns boolean
 language sql immutable security invoker set search_path = '' as $$
@@ -214,12 +212,8 @@ create trigger memories_unlink before update of content on public.memories
   for each row when (old.content is distinct from new.content)
   execute function throughline.unlink_changed();
 
--- For update_memory_graph: memories that the graph has not looked at.
-create index memories_unlinked_idx on public.memories (user_id) where graph_version is null and status = 'active';
-
-revoke all on function throughline.is_user_name(text), throughline.has_name(text, text), throughline.moment(text),
-  throughline.settle_relationship(uuid, uuid), throughline.settle_relationships(uuid, uuid, uuid), throughline.unlink_memory(uuid, uuid),
-  throughline.link_memory(uuid, jsonb, jsonb), throughline.settle_memory(), throughline.hand_over(), throughline.unlink_changed()
-  from public, anon, authenticated;
-grant execute on function throughline.link_memory(uuid, jsonb, jsonb) to throughline_worker;
-grant execute on function throughline.is_user_name(text), throughline.has_name(text, text) to throughline_app;
+revoke all on function throughline.is_user_name, throughline.has_name, throughline.moment, throughline.settle_relationship,
+  throughline.settle_relationships, throughline.unlink_memory, throughline.link_memory, throughline.settle_memory, throughline.hand_over,
+  throughline.unlink_changed from public, anon, authenticated;
+grant execute on function throughline.is_user_name, throughline.has_name to throughline_app;
+grant execute on function throughline.link_memory to throughline_worker;

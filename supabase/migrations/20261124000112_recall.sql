@@ -1,8 +1,25 @@
--- Recall tells of each turn which topic it belongs to. Otherwise both functions are as before; they are dropped because what a
--- function returns cannot be changed. Servers of before name the columns that they read, and go on meanwhile.
+-- What recall asks of turn_index, for the user in the claims. The functions are SECURITY DEFINER, because under row level
+-- security Postgres does not use a full-text index, nor an index alone; they return places and numbers, and the caller
+-- reads the words under the policies. Expired chats are left out.
 
-drop function throughline.recall_matches(text[], uuid, uuid, bigint, bigint, int);
-drop function throughline.recall_nearness(throughline.embedding, text, uuid, uuid, bigint, bigint);
+-- How many turns and segments there are to look in: of a chat exactly, of all chats about.
+create function throughline.recall_size(in_chat uuid, after_seq bigint, before_seq bigint)
+returns table (turns bigint, segments bigint)
+language plpgsql stable security definer set search_path = '' set enable_seqscan = off as $$
+begin
+  if in_chat is null then
+    return query
+      select coalesce(sum(b.indexed_seq), 0)::bigint / 2 + 1, coalesce(sum(b.indexed_seq), 0)::bigint / 20 + count(*)
+        from public.conversation_briefs b where b.user_id = (select auth.uid());
+  else
+    return query
+      select (select count(*) from public.turn_index i
+               where i.chat_id = in_chat and i.seq > after_seq and (before_seq = 0 or i.seq < before_seq)),
+             coalesce((select i.segment from public.turn_index i where i.chat_id = in_chat order by i.seq desc limit 1), 0)::bigint + 1
+       where exists (select from public.chats c where c.id = in_chat and c.user_id = (select auth.uid()));
+  end if;
+end
+$$;
 
 -- The turns that hold words. Each word is an array of its forms, as text with one form per line. The rarest words come
 -- first, as long as not more than most turns hold them together; own and asked are ts_rank of one word, which is
@@ -38,7 +55,7 @@ begin
     room := room - w.holders;
     return query
       select w.place, i.chat_id, i.seq, i.last_seq, i.words_from, i.segment, i.lexemes, i.said_at,
-             (ts_rank('{0,0,0,1}', i.tsv, w.query) * w.forms)::real, (ts_rank('{1,0,0,0}', i.tsv, w.query) * w.forms)::real, i.topic_id
+             (ts_rank('{0,1,1,1}', i.tsv, w.query) * w.forms)::real, (ts_rank('{1,0,0,0}', i.tsv, w.query) * w.forms)::real, i.topic_id
         from public.turn_index i
        where i.tsv @@ (scope && w.query) and i.user_id = asking
          and i.seq > after_seq and (before_seq = 0 or i.seq < before_seq)
@@ -69,7 +86,5 @@ language sql stable security definer set search_path = '' set enable_seqscan = o
    group by n.chat_id
 $$;
 
-revoke all on function throughline.recall_matches(text[], uuid, uuid, bigint, bigint, int),
-  throughline.recall_nearness(throughline.embedding, text, uuid, uuid, bigint, bigint) from public, anon, authenticated;
-grant execute on function throughline.recall_matches(text[], uuid, uuid, bigint, bigint, int),
-  throughline.recall_nearness(throughline.embedding, text, uuid, uuid, bigint, bigint) to throughline_app;
+revoke all on function throughline.recall_size, throughline.recall_matches, throughline.recall_nearness from public, anon, authenticated;
+grant execute on function throughline.recall_size, throughline.recall_matches, throughline.recall_nearness to throughline_app;

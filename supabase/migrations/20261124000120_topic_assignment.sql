@@ -1,88 +1,56 @@
--- What the sweep and the hourly jobs of topics look for is kept where it changes, in indexes that hold only what is due: chats
--- and topics that rest cost nothing, however many there are.
+-- What gives turns their topics, what merges topics and finds those with something to do. That is kept where it changes, in
+-- indexes that hold only what is due: chats and topics that rest cost nothing, however many there are.
 
-alter table public.conversation_briefs
-  -- The chat's setting, copied by a trigger.
-  add column topics text not null default 'auto',
-  -- The model of the vectors that turns got whose topic was chosen without one: it is to be chosen again. Null: there are none.
-  add column choose_model text,
-  -- Topics changed since they were last compared with each other.
-  add column compare_topics boolean not null default false,
-  -- When topics of the chat may have faded; null where it had no more than it may have when it was last looked at.
-  add column topics_fade_at timestamptz;
-
-alter table public.topics
-  -- The chat has its topics switched off: nothing of them is due.
-  add column paused boolean not null default false;
-
--- With the new columns.
-create or replace view throughline.own_briefs as
-select * from public.conversation_briefs where user_id = (select auth.uid())
-  with check option;
-create or replace view throughline.own_topics as
-select * from public.topics where user_id = (select auth.uid())
-  with check option;
-
-update public.conversation_briefs b set topics = c.topics from public.chats c where c.id = b.chat_id and c.topics <> 'auto';
-update public.conversation_briefs b set choose_model = waiting.model
-  from (select i.chat_id, max(i.embedding_model) as model from public.turn_index i
-         where i.topic_id is not null and i.topic_model is null and i.embedding_model is not null group by i.chat_id) waiting
- where b.chat_id = waiting.chat_id;
-update public.conversation_briefs b set compare_topics = true, topics_fade_at = now()
- where b.chat_id in (select t.chat_id from public.topics t where t.state = 'active' group by t.chat_id having count(*) > 1);
-update public.topics t set paused = true from public.chats c where c.id = t.chat_id and c.topics = 'off';
-update public.topics t set rehydrated = false
- where t.rehydrated and exists (select from public.topics o where o.chat_id = t.chat_id and o.state = 'active' and o.last_seq > t.last_seq);
-
--- For the sweep: chats with turns that have no topic, by the setting of the server with which they have topics.
-drop index public.conversation_briefs_to_assign_idx;
-drop index public.chats_topics_on_idx;
-create index conversation_briefs_to_assign_idx on public.conversation_briefs
-  ((case when covered_seq > 0 or topics = 'on' then 'auto' else 'on' end), chat_id) where assigned_seq < indexed_seq and topics <> 'off';
-create index conversation_briefs_choose_model_idx on public.conversation_briefs (choose_model, chat_id)
-  where choose_model is not null and topics <> 'off';
--- For the hourly jobs.
-create index conversation_briefs_compare_topics_idx on public.conversation_briefs (chat_id) where compare_topics and topics <> 'off';
-create index conversation_briefs_topics_fade_at_idx on public.conversation_briefs (topics_fade_at, chat_id)
-  where topics_fade_at is not null and topics <> 'off';
-
--- For the sweep: topics that are too long, to be made anew, or to be tried again.
-drop index public.topics_unpacked_idx, public.topics_stale_idx, public.topics_retry_at_idx, public.topics_archived_bare_idx;
-create index topics_unpacked_idx on public.topics ((message_count - coalesce(archive_messages, 0)))
-  where state = 'active' and not rehydrated and not paused;
-create index topics_stale_idx on public.topics (chat_id) where stale and not paused;
-create index topics_retry_at_idx on public.topics (retry_at)
-  where retry_at is not null and state = 'active' and summary_seq < compacted_seq and not paused;
-create index topics_archived_bare_idx on public.topics (message_count) where state = 'archived' and summary_seq = 0 and not paused;
-
-create or replace function throughline.start_brief() returns trigger
-language plpgsql security definer set search_path = '' as $$
+-- Makes one topic part of another of the same chat: its turns, and what it counted. The other's summary stays until a job has
+-- made it again. Returns whether it did: not if one of them is gone, of another user or chat, merged already, or the same.
+-- SECURITY DEFINER: nobody else has a right to change turn_index; of topics of the user in the claims alone.
+create function throughline.merge_topics(from_topic uuid, into_topic uuid) returns boolean
+language plpgsql volatile security definer set search_path = '' as $$
+declare
+  asking uuid := (select auth.uid());
+  chat uuid;
+  gone public.topics;
+  kept public.topics;
+  active boolean;
 begin
-  insert into public.conversation_briefs (chat_id, user_id, memory_strategy, max_turns, topics)
-  values (new.id, new.user_id, new.memory_strategy, new.max_turns, new.topics);
-  return null;
-end
-$$;
-
--- The brief first: who gives a chat topics holds its lock. That nothing was to fold was found by the settings of before.
-create or replace function throughline.copy_settings() returns trigger
-language plpgsql security definer set search_path = '' as $$
-begin
-  update public.conversation_briefs
-     set memory_strategy = new.memory_strategy, max_turns = new.max_turns, topics = new.topics,
-         settled_tokens = null, settled_turns = null
-   where chat_id = new.id;
-  if (old.topics = 'off') <> (new.topics = 'off') then
-    update public.topics set paused = new.topics = 'off' where chat_id = new.id;
+  select t.chat_id into chat from public.topics t where t.id = into_topic and t.user_id = asking;
+  perform from public.conversation_briefs b where b.chat_id = chat for update;
+  perform from public.topics t where t.chat_id = chat and t.id in (from_topic, into_topic) order by t.id for update;
+  select * into gone from public.topics t where t.id = from_topic and t.chat_id = chat and t.user_id = asking and t.state <> 'merged';
+  select * into kept from public.topics t where t.id = into_topic and t.chat_id = chat and t.user_id = asking and t.state <> 'merged';
+  if gone.id is null or kept.id is null or gone.id = kept.id then
+    return false;
   end if;
-  return null;
+  active := gone.state = 'active' or kept.state = 'active';
+  update public.turn_index i set topic_id = kept.id where i.chat_id = chat and i.topic_id = gone.id;
+  update public.turn_index i set resting = not active where i.chat_id = chat and i.topic_id = kept.id and i.resting <> not active;
+  update public.topics t
+     set access_count = t.access_count + gone.access_count, message_count = t.message_count + gone.message_count,
+         importance = case when gone.importance_rated and not t.importance_rated then gone.importance
+                           when t.importance_rated and not gone.importance_rated then t.importance
+                           else greatest(t.importance, gone.importance) end,
+         importance_rated = t.importance_rated or gone.importance_rated,
+         centroid = case when t.centroid is null then gone.centroid
+                         when gone.embedding_model = t.embedding_model
+                         then throughline.mean_of_means(t.centroid, t.centroid_turns, gone.centroid, gone.centroid_turns) else t.centroid end,
+         centroid_turns = case when t.centroid is null then gone.centroid_turns
+                               when gone.embedding_model = t.embedding_model then t.centroid_turns + gone.centroid_turns else t.centroid_turns end,
+         embedding_model = coalesce(t.embedding_model, gone.embedding_model),
+         created_at = least(t.created_at, gone.created_at), last_active_at = greatest(t.last_active_at, gone.last_active_at),
+         first_seq = least(t.first_seq, gone.first_seq), last_seq = greatest(t.last_seq, gone.last_seq),
+         tags = case when cardinality(merged.tags) <= 20 and octet_length(merged.tags::text) <= 8000 then merged.tags else t.tags end,
+         state = case when active then 'active' else 'archived' end,
+         archive = null, archive_messages = null, archive_raw_bytes = null, archive_sha256 = null, compacted_seq = 0, rehydrated = false, stale = true, retry_at = null
+    from (select kept.tags || array(select tag from unnest(gone.tags) tag where tag <> all (kept.tags)) as tags) merged
+   where t.id = kept.id;
+  update public.topics t
+     set state = 'merged', merged_into = kept.id, summary = null, summary_tokens = 0, summary_seq = 0, stale = false, rehydrated = false, retry_at = null,
+         archive = null, archive_messages = null, archive_raw_bytes = null, archive_sha256 = null, compacted_seq = 0,
+         message_count = 0, centroid = null, embedding_model = null, centroid_turns = 0
+   where t.id = gone.id;
+  return true;
 end
 $$;
-
-drop trigger chats_copy_settings on public.chats;
-create trigger chats_copy_settings after update of memory_strategy, max_turns, topics on public.chats
-  for each row when ((old.memory_strategy, old.max_turns, old.topics) is distinct from (new.memory_strategy, new.max_turns, new.topics))
-  execute function throughline.copy_settings();
 
 -- Who changes turns or topics holds the lock of the brief. SECURITY DEFINER, as the next: the brief may be beyond the rights
 -- of who does.
@@ -119,9 +87,6 @@ begin
   return null;
 end
 $$;
-
--- For note_topic.
-create index topics_rehydrated_idx on public.topics (chat_id) where rehydrated;
 
 create trigger topics_note_insert after insert on public.topics
   for each row when (new.state = 'active') execute function throughline.note_topic();
@@ -185,5 +150,6 @@ begin
 end
 $$;
 
-revoke all on function throughline.note_turn_to_choose(), throughline.note_topic(),
-  throughline.look_at_fading(timestamptz, uuid, int, int), throughline.look_at_alike(text, float8, uuid, int) from public, anon, authenticated;
+revoke all on function throughline.merge_topics, throughline.note_turn_to_choose, throughline.note_topic, throughline.look_at_fading,
+  throughline.look_at_alike from public, anon, authenticated;
+grant execute on function throughline.merge_topics to throughline_app, throughline_worker;

@@ -1,5 +1,36 @@
 -- Every message of every chat, stored unchanged until the chat is deleted.
 
+-- See throughline.chat_is_valid.
+create function throughline.message_is_valid(
+  role text, status text, token_count int, metadata jsonb, importance real, rating smallint, tool_calls jsonb, tool_call_id text, name text,
+  tool_name text, created_at timestamptz, updated_at timestamptz)
+returns boolean
+language plpgsql immutable security invoker set search_path = '' as $$
+declare
+  broken constant text := case
+    when role not in ('user', 'assistant', 'system', 'tool') then 'messages_role_known'
+    when status not in ('complete', 'streaming', 'failed', 'cancelled', 'interrupted') then 'messages_status_known'
+    -- The upper bound keeps one wrong row from filling the counters of its chat, which no turn could then pass.
+    when token_count not between 0 and 100000000 then 'messages_token_count_range'
+    when jsonb_typeof(metadata) <> 'object' then 'messages_metadata_is_object'
+    when importance not between 0 and 1 then 'messages_importance_range'
+    when rating not in (-1, 0, 1) then 'messages_rating_known'
+    when jsonb_typeof(tool_calls) <> 'array' then 'messages_tool_calls_is_array'
+    when char_length(tool_call_id) > 256 or char_length(name) > 256 or char_length(tool_name) > 64 then 'messages_names_length'
+    -- See chats_dates_storable.
+    when created_at < '0001-01-01 00:00Z' or created_at >= '10000-01-01 00:00Z'
+      or updated_at < '0001-01-01 00:00Z' or updated_at >= '10000-01-01 00:00Z' then 'messages_dates_storable'
+  end;
+begin
+  if broken is not null then
+    raise check_violation using
+      message = format('new row for relation "messages" violates check constraint "%s"', broken),
+      schema = 'public', table = 'messages', constraint = broken;
+  end if;
+  return true;
+end
+$$;
+
 create table public.messages (
   id                uuid        not null default gen_random_uuid(),
   chat_id           uuid        not null,
@@ -38,24 +69,15 @@ create table public.messages (
   name              text,
   -- The tool through which a user message came.
   tool_name         text,
+  -- What the user said of a message: 1 good, -1 bad, 0 neither; null where nothing was said.
+  rating            smallint,
 
   constraint messages_pkey primary key (id),
   constraint messages_chat_id_fkey foreign key (chat_id) references public.chats (id) on delete cascade,
   -- Also the index of every read of a chat: the buffer is a range of it.
   constraint messages_chat_id_seq_key unique (chat_id, seq),
-  constraint messages_role_known check (role in ('user', 'assistant', 'system', 'tool')),
-  constraint messages_status_known check (status in ('complete', 'streaming', 'failed', 'cancelled', 'interrupted')),
-  -- The upper bound keeps one wrong row from filling the counters of its chat, which no turn could then pass.
-  constraint messages_token_count_range check (token_count between 0 and 100000000),
-  constraint messages_metadata_is_object check (jsonb_typeof(metadata) = 'object'),
-  constraint messages_importance_range check (importance between 0 and 1),
-  constraint messages_tool_calls_is_array check (jsonb_typeof(tool_calls) = 'array'),
-  constraint messages_names_length check (
-    char_length(tool_call_id) <= 256 and char_length(name) <= 256 and char_length(tool_name) <= 64),
-  -- See chats_dates_storable.
-  constraint messages_dates_storable check (
-    created_at >= '0001-01-01 00:00Z' and created_at < '10000-01-01 00:00Z'
-    and updated_at >= '0001-01-01 00:00Z' and updated_at < '10000-01-01 00:00Z')
+  constraint messages_valid check (throughline.message_is_valid(
+    role, status, token_count, metadata, importance, rating, tool_calls, tool_call_id, name, tool_name, created_at, updated_at))
 );
 
 -- For the policies. Their condition on user_id is part of every read; with chat_id and seq in the index, the
@@ -74,6 +96,10 @@ create unique index messages_one_generation_key on public.messages (chat_id)
 create index messages_kept_idx on public.messages (chat_id, seq) where pinned or importance >= 0.8;
 -- For the list of tools that a chat used.
 create index messages_tool_name_idx on public.messages (chat_id, tool_name) where tool_name is not null;
+
+-- A chat's messages are one user's. Postgres took chat and user for independent, as if they had a message in common: so an
+-- index of both looked as good as the primary key, and saving a reply read all messages of its chat.
+create statistics throughline.messages_of_a_chat (dependencies) on chat_id, user_id from public.messages;
 
 revoke all on public.messages from anon, authenticated;
 grant select on public.messages to authenticated;

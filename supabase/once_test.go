@@ -1,0 +1,42 @@
+package supabase_test
+
+import (
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// Nothing is released, so a change of what a migration makes is made there: no later one changes or replaces it.
+func TestMigrationsMakeEverythingOnce(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("migrations/*.sql")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%d migrations: %v", len(files), err)
+	}
+	made := regexp.MustCompile(`(?im)^ *create (?:or replace )?(?:unique )?(function|table|view|(?:constraint )?trigger|index) ([\w.]+)`)
+	changed := regexp.MustCompile(`(?im)^ *(?:drop|create or replace|alter table .*\badd column) .*|^ *add column .*`)
+	functions, first := 0, map[string]string{}
+	for _, file := range files {
+		if strings.Contains(file, "_river_") {
+			continue
+		}
+		text := readText(t, file)
+		for _, line := range changed.FindAllString(text, -1) {
+			t.Errorf("%s: %s", file, line)
+		}
+		for _, found := range made.FindAllStringSubmatch(text, -1) {
+			thing := strings.ToLower(found[1] + " " + found[2])
+			if other, twice := first[thing]; twice {
+				t.Errorf("%s is in %s and %s", thing, other, file)
+			}
+			first[thing] = file
+			if found[1] == "function" {
+				functions++
+			}
+		}
+	}
+	if functions < 50 {
+		t.Errorf("%d functions were found in the migrations", functions)
+	}
+}
