@@ -37,7 +37,7 @@ type Context struct {
 	Messages  int64    `json:"messages"`
 	// ClearedSeq and BriefSeq bound what the stored brief was made of.
 	ClearedSeq int64 `json:"cleared_seq" description:"Messages up to this one were left behind when the context was cleared; 0 for none."`
-	BriefSeq   int64 `json:"brief_seq" description:"The stored brief was made of the messages after cleared_seq up to this one, also while it is being written anew and the receipt claims nothing; 0 for no brief."`
+	BriefSeq   int64 `json:"brief_seq" doc:"brief_seq"`
 }
 
 // Window is how the model's context window is divided, in tokens.

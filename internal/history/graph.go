@@ -19,13 +19,13 @@ type Graph interface {
 type GraphQuery struct {
 	Entity       string `query:"entity,omitempty" maxLength:"100" description:"The name of an entity, in any case: what is said of it. User is the user."`
 	Relationship string `query:"relationship,omitempty" maxLength:"100" description:"Only relationships of this name: lives_in."`
-	Type         string `query:"type,omitempty" enum:"person,organization,place,project,product,tool,concept,condition,event,other" description:"Only relationships with an entity of this type, and such entities."`
+	Type         string `query:"type,omitempty" enum:"person,organization,place,project,product,tool,concept,condition,event,other" doc:"type"`
 	// Depth is from 1 to 3.
 	Depth int    `query:"depth" minimum:"1" maximum:"3" default:"1" description:"How many relationships away from the entity what is shown may be."`
-	AsOf  string `query:"as_of,omitempty" description:"What was true at that time: RFC 3339, or a date for the end of that day, in UTC where it names no zone. Without it, what is true and what was."`
+	AsOf  string `query:"as_of,omitempty" doc:"as_of"`
 	// Text is a question; what it names adds to the other fields.
 	Text   string `query:"q,omitempty" maxLength:"500" description:"A question such as: what tools do I like. It is answered by what is true now, or at as_of."`
-	Format string `query:"format,omitempty" enum:"json,mermaid,dot" default:"json" description:"mermaid and dot answer with a drawing's source instead: text/vnd.mermaid and text/vnd.graphviz."`
+	Format string `query:"format,omitempty" enum:"json,mermaid,dot" default:"json" doc:"format"`
 
 	// Moment is AsOf, set by Check; zero for none.
 	Moment time.Time

@@ -115,7 +115,7 @@ type Chat struct {
 type Message struct {
 	_               struct{}        `description:"A message as it is stored. A reply that is still running has no content yet."`
 	ID              uuid.UUID       `json:"id"`
-	ClientMessageID *uuid.UUID      `json:"client_message_id" description:"The uuid that the client made for a user's message; null for none. Sent again with it, the message gets the reply that there is, or another one where that failed."`
+	ClientMessageID *uuid.UUID      `json:"client_message_id" doc:"client_message_id"`
 	ChatID          uuid.UUID       `json:"chat_id"`
 	Seq             int64           `json:"seq" description:"The message's place in its chat: 1, 2, 3 … Deleted messages leave gaps."`
 	Role            string          `json:"role" enum:"user,assistant,system,tool"`

@@ -79,7 +79,7 @@ type Memory struct {
 	Confidence      float64        `json:"confidence" minimum:"0" maximum:"1"`
 	Durable         bool           `json:"durable" description:"Whether it is kept however long it is not used."`
 	Pinned          bool           `json:"pinned" description:"Whether it is in every prompt. No model changes a pinned memory."`
-	Status          string         `json:"status" enum:"active,inbox,superseded,archived" description:"active: shown to the model where it matters. inbox: uncertain, or against what the user wrote; shown to the user alone. superseded: was true once. archived: put away."`
+	Status          string         `json:"status" enum:"active,inbox,superseded,archived" doc:"status"`
 	Edited          bool           `json:"edited" description:"Whether the user changed its words. No model changes them then."`
 	Origin          string         `json:"origin" enum:"extracted,user,import"`
 	Version         int64          `json:"version" description:"Grows with each change."`
@@ -123,7 +123,7 @@ type MemoryRevision struct {
 	_         struct{}  `description:"A change of a memory."`
 	MemoryID  uuid.UUID `json:"memory_id"`
 	Version   int64     `json:"version" description:"The version that the change made."`
-	Action    string    `json:"action" enum:"ADD,UPDATE,DELETE,NOOP,EDIT,MERGE,DECAY,ARCHIVE,RESTORE" description:"DELETE: superseded by another. NOOP: said again."`
+	Action    string    `json:"action" enum:"ADD,UPDATE,DELETE,NOOP,EDIT,MERGE,DECAY,ARCHIVE,RESTORE" doc:"action"`
 	Content   *string   `json:"content" description:"The content after the change; null where it was removed because it may have held words that were deleted."`
 	Reason    string    `json:"reason"`
 	Actor     string    `json:"actor" enum:"model,user,decay,erasure"`

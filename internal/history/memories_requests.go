@@ -41,7 +41,7 @@ type MemoriesQuery struct {
 	// Text is what the memories are about; "" for all.
 	Text   string `query:"q" maxLength:"500" description:"Words that the memories have, the best matches first. A search has one page."`
 	Type   string `query:"type" enum:"preference,fact,pattern,context" description:"Only memories of this type."`
-	Status string `query:"status" enum:"active,inbox,superseded,archived,current,all" description:"Only memories of this status. current, the default, is active and inbox; with as_of it is what was active then."`
+	Status string `query:"status" enum:"active,inbox,superseded,archived,current,all" doc:"memoriesQuery.status"`
 	// AsOf is Moment as the request has it; Check reads it.
 	AsOf  string `query:"as_of" format:"date-time" description:"What was true, and known, at this time: RFC 3339, or a date for the end of that day in UTC."`
 	Limit int    `query:"limit" minimum:"1" maximum:"200" default:"50" description:"How many memories."`
@@ -117,11 +117,11 @@ func (m *NewMemory) Check() error {
 // MemoryChange changes the fields that are set. A nil field stays.
 type MemoryChange struct {
 	_       struct{} `description:"What is to be changed. What is left out stays."`
-	Content *string  `json:"content,omitempty" nullable:"false" minLength:"1" maxLength:"500" description:"1 to 500 characters after trimming. The memory is edited then: no model changes it any more."`
+	Content *string  `json:"content,omitempty" nullable:"false" minLength:"1" maxLength:"500" doc:"content"`
 	Type    *string  `json:"type,omitempty" nullable:"false" enum:"preference,fact,pattern,context"`
 	Durable *bool    `json:"durable,omitempty" nullable:"false" description:"Whether it is kept however long it is not used."`
 	Pinned  *bool    `json:"pinned,omitempty" nullable:"false" description:"Whether it is in every prompt. No model changes a pinned memory."`
-	Status  *string  `json:"status,omitempty" nullable:"false" enum:"active,inbox,archived" description:"active confirms what is in the inbox, and brings back what was archived or superseded; archived puts it away."`
+	Status  *string  `json:"status,omitempty" nullable:"false" enum:"active,inbox,archived" doc:"memoryChange.status"`
 }
 
 // Check trims the content and reports the fields that are out of range.
@@ -189,10 +189,10 @@ func (r *ForgetRequest) Check() error {
 // MemorySettingsChange changes the settings that are set. Null gives the default.
 type MemorySettingsChange struct {
 	_        struct{}        `description:"What is to be changed. What is left out stays; null takes the value away."`
-	Enabled  *bool           `json:"enabled,omitempty" nullable:"false" description:"Whether anything is remembered across chats, and shown to the model. What is said while it is false is not remembered later."`
+	Enabled  *bool           `json:"enabled,omitempty" nullable:"false" doc:"enabled"`
 	TimeZone Field[string]   `json:"time_zone,omitzero" nullable:"true" maxLength:"64" description:"An IANA name such as Europe/Berlin."`
 	Language Field[string]   `json:"language,omitzero" nullable:"true" maxLength:"35" description:"Such as de or pt-BR."`
-	Excluded Field[[]string] `json:"excluded,omitzero" nullable:"true" description:"Subjects that are never remembered: at most 50, each 1 to 100 characters after trimming. They are replaced as a whole."`
+	Excluded Field[[]string] `json:"excluded,omitzero" nullable:"true" doc:"excluded"`
 }
 
 var languageTag = regexp.MustCompile(`^[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8})*$`)

@@ -45,15 +45,15 @@ func (f *Field[T]) Target() any {
 type NewChat struct {
 	_              struct{}       `description:"A chat without messages. Everything may be left out, the body as well."`
 	Title          string         `json:"title,omitempty" nullable:"true" maxLength:"500"`
-	SystemPrompt   *string        `json:"system_prompt,omitempty" nullable:"true" maxLength:"32000" description:"Instructions for this chat alone; they follow the main model's."`
-	Metadata       map[string]any `json:"metadata,omitempty" nullable:"true" description:"The app's own facts about the chat, at most 32 levels deep. They are replaced as a whole."`
-	Tags           []string       `json:"tags,omitempty" nullable:"true" description:"At most 20 different ones, each 1 to 64 characters after trimming. They are replaced as a whole."`
-	MemoryStrategy string         `json:"memory_strategy,omitempty" nullable:"true" enum:"summary,simple,hybrid" description:"How the chat is remembered; null for the deployment's default, which is summary unless CHAT_MEMORY_STRATEGY says otherwise."`
-	TTLHours       Field[int]     `json:"ttl_hours,omitzero" nullable:"true" minimum:"1" maximum:"87600" description:"Hours after its last turn at which the chat expires; null for never."`
+	SystemPrompt   *string        `json:"system_prompt,omitempty" nullable:"true" maxLength:"32000" doc:"system_prompt"`
+	Metadata       map[string]any `json:"metadata,omitempty" nullable:"true" doc:"metadata"`
+	Tags           []string       `json:"tags,omitempty" nullable:"true" doc:"tags"`
+	MemoryStrategy string         `json:"memory_strategy,omitempty" nullable:"true" enum:"summary,simple,hybrid" doc:"memory_strategy"`
+	TTLHours       Field[int]     `json:"ttl_hours,omitzero" nullable:"true" minimum:"1" maximum:"87600" doc:"ttl_hours"`
 	MaxTurns       Field[int]     `json:"max_turns,omitzero" nullable:"true" minimum:"1" maximum:"100000" description:"Turn limit of its prompt; null for none."`
-	Remember       *bool          `json:"remember,omitempty" nullable:"true" description:"false makes a temporary chat: nothing said in it is remembered in other chats, and it is shown nothing that is; true when it is left out."`
-	Topics         string         `json:"topics,omitempty" nullable:"true" enum:"auto,on,off" description:"Whether it is divided into topics, as far as the server does that; auto, the default: once it is long."`
-	ToolName       *string        `json:"tool_name,omitempty" nullable:"true" minLength:"1" maxLength:"64" description:"The tool that begins the chat. ttl_hours and max_turns are then 3 and 50 unless they are given or the deployment has defaults; null means none."`
+	Remember       *bool          `json:"remember,omitempty" nullable:"true" doc:"remember"`
+	Topics         string         `json:"topics,omitempty" nullable:"true" enum:"auto,on,off" doc:"topics"`
+	ToolName       *string        `json:"tool_name,omitempty" nullable:"true" minLength:"1" maxLength:"64" doc:"tool_name"`
 }
 
 // ChatChange changes the fields that are set. Null gives "", {}, no tags, the default strategy. An expired chat is
@@ -61,14 +61,14 @@ type NewChat struct {
 type ChatChange struct {
 	_              struct{}              `description:"What is to be changed. What is left out stays; null takes the value away."`
 	Title          Field[string]         `json:"title,omitzero" nullable:"true" maxLength:"500"`
-	SystemPrompt   Field[string]         `json:"system_prompt,omitzero" nullable:"true" maxLength:"32000" description:"Instructions for this chat alone; they follow the main model's."`
-	Metadata       Field[map[string]any] `json:"metadata,omitzero" nullable:"true" description:"The app's own facts about the chat, at most 32 levels deep. They are replaced as a whole."`
-	Tags           Field[[]string]       `json:"tags,omitzero" nullable:"true" description:"At most 20 different ones, each 1 to 64 characters after trimming. They are replaced as a whole."`
-	MemoryStrategy Field[string]         `json:"memory_strategy,omitzero" nullable:"true" enum:"summary,simple,hybrid" description:"How the chat is remembered; summary when it is null."`
-	TTLHours       Field[int]            `json:"ttl_hours,omitzero" nullable:"true" minimum:"1" maximum:"87600" description:"Hours after its last turn at which the chat expires; null for never."`
-	MaxTurns       Field[int]            `json:"max_turns,omitzero" nullable:"true" minimum:"1" maximum:"100000" description:"Turn limit of its prompt; null for none."`
-	Remember       *bool                 `json:"remember,omitempty" nullable:"false" description:"Whether what is said is remembered in other chats, and what is remembered is shown. What is said while it is false is not remembered later."`
-	Topics         Field[string]         `json:"topics,omitzero" nullable:"true" enum:"auto,on,off" description:"Whether it is divided into topics, as far as the server does that; auto, and null: once it is long."`
+	SystemPrompt   Field[string]         `json:"system_prompt,omitzero" nullable:"true" maxLength:"32000" doc:"system_prompt"`
+	Metadata       Field[map[string]any] `json:"metadata,omitzero" nullable:"true" doc:"metadata"`
+	Tags           Field[[]string]       `json:"tags,omitzero" nullable:"true" doc:"tags"`
+	MemoryStrategy Field[string]         `json:"memory_strategy,omitzero" nullable:"true" enum:"summary,simple,hybrid" doc:"chatChange.memory_strategy"`
+	TTLHours       Field[int]            `json:"ttl_hours,omitzero" nullable:"true" minimum:"1" maximum:"87600" doc:"ttl_hours"`
+	MaxTurns       Field[int]            `json:"max_turns,omitzero" nullable:"true" minimum:"1" maximum:"100000" doc:"max_turns"`
+	Remember       *bool                 `json:"remember,omitempty" nullable:"false" doc:"chatChange.remember"`
+	Topics         Field[string]         `json:"topics,omitzero" nullable:"true" enum:"auto,on,off" doc:"chatChange.topics"`
 	Revive         bool                  `json:"revive,omitempty" nullable:"true" description:"true brings an expired chat back, for its ttl_hours from now."`
 }
 
@@ -92,19 +92,19 @@ type MessagesQuery struct {
 // NewMessages are messages to be stored at a chat's end.
 type NewMessages struct {
 	_        struct{}     `description:"Messages that were said or done elsewhere, to be stored at the end of a chat. No model is asked."`
-	Messages []NewMessage `json:"messages" required:"true" nullable:"false" minItems:"1" maxItems:"100" description:"In their order; all of them are stored or none."`
+	Messages []NewMessage `json:"messages" required:"true" nullable:"false" minItems:"1" maxItems:"100" doc:"messages"`
 }
 
 // NewMessage is a message to be stored.
 type NewMessage struct {
 	_               struct{}         `description:"A message to be stored."`
 	Role            string           `json:"role" required:"true" enum:"user,assistant,system,tool"`
-	Content         string           `json:"content,omitempty" nullable:"true" maxLength:"262144" description:"May be left out beside tool_calls, and of a tool's message."`
-	ToolCalls       []map[string]any `json:"tool_calls,omitempty" nullable:"true" maxItems:"100" description:"What an assistant asks of tools, as the model's API writes it."`
+	Content         string           `json:"content,omitempty" nullable:"true" maxLength:"262144" doc:"newMessage.content"`
+	ToolCalls       []map[string]any `json:"tool_calls,omitempty" nullable:"true" maxItems:"100" doc:"tool_calls"`
 	ToolCallID      string           `json:"tool_call_id,omitempty" nullable:"true" maxLength:"256" description:"The call that a tool's message answers."`
 	Name            string           `json:"name,omitempty" nullable:"true" maxLength:"256" description:"Who speaks within the role, such as the tool's name."`
 	Metadata        map[string]any   `json:"metadata,omitempty" nullable:"true" description:"The app's own facts about the message, at most 32 levels deep."`
-	ClientMessageID *string          `json:"client_message_id,omitempty" format:"uuid" nullable:"true" description:"A uuid that the client made for this message. The same one again does not store it again."`
+	ClientMessageID *string          `json:"client_message_id,omitempty" format:"uuid" nullable:"true" doc:"newMessage.client_message_id"`
 }
 
 // MessageChange changes how a message is rated. A nil Pinned leaves it.
@@ -125,6 +125,6 @@ type FilesQuery struct {
 // PruneQuery selects chats by the age of their last activity. A dry run counts and deletes nothing.
 type PruneQuery struct {
 	_             struct{} `description:"Which chats are to be deleted."`
-	OlderThanDays int      `json:"older_than_days" required:"true" minimum:"1" maximum:"36500" description:"Chats whose last activity is at least so many days ago."`
+	OlderThanDays int      `json:"older_than_days" required:"true" minimum:"1" maximum:"36500" doc:"older_than_days"`
 	DryRun        bool     `json:"dry_run,omitempty" nullable:"true" description:"true counts and deletes nothing."`
 }

@@ -18,14 +18,14 @@ type BriefRevisionPage struct {
 type BriefRevision struct {
 	_            struct{}  `description:"A version of a chat's brief, and how it was made."`
 	Version      int64     `json:"version"`
-	Kind         string    `json:"kind" enum:"fold,rebuild,rollback,clear" description:"What made this version: a fold adds turns, a rebuild writes the brief anew after a change of its messages, a clear leaves it empty."`
+	Kind         string    `json:"kind" enum:"fold,rebuild,rollback,clear" doc:"kind"`
 	SeqFrom      int64     `json:"seq_from" description:"The first of the messages that went into the brief with this version, or that were cleared."`
 	SeqTo        int64     `json:"seq_to" description:"The last of them; seq_from - 1 for none."`
 	Turns        int       `json:"turns" description:"How many turns those are."`
-	Text         *string   `json:"global_summary" description:"The whole brief; null where it was removed, because it may have held words that were deleted; empty after a clear."`
+	Text         *string   `json:"global_summary" doc:"global_summary"`
 	InputTokens  int       `json:"input_tokens" description:"What the model read for it, as it counted."`
 	OutputTokens int       `json:"output_tokens"`
 	Model        string    `json:"model" description:"Empty where none was asked."`
-	PromptRef    string    `json:"prompt_ref" description:"The instructions by which it was written: the name and version of ours, or id@version of a hosted prompt."`
+	PromptRef    string    `json:"prompt_ref" doc:"prompt_ref"`
 	CreatedAt    time.Time `json:"created_at"`
 }

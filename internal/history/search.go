@@ -24,7 +24,7 @@ const (
 // SearchQuery is what to search for. Only Text is required.
 type SearchQuery struct {
 	// Text is in the syntax of web search engines.
-	Text string `query:"q" required:"true" minLength:"1" maxLength:"500" description:"Words that must all be there, \"phrases\", \"or\" between alternatives, \"-\" before what must not be there."`
+	Text string `query:"q" required:"true" minLength:"1" maxLength:"500" doc:"q"`
 	// ChatID restricts the search to one chat; uuid.Nil searches all.
 	ChatID uuid.UUID `query:"chat_id" description:"Look into this chat alone."`
 	// Role is the role of the messages; "" for any.
@@ -33,7 +33,7 @@ type SearchQuery struct {
 	Before *time.Time `query:"before" nullable:"false" description:"Messages before this time alone."`
 	After  *time.Time `query:"after" nullable:"false" description:"Messages from this time on alone."`
 	// Mode is ModeAll, the default, or ModeAny.
-	Mode string `query:"mode" enum:"all,any" default:"all" description:"any finds messages with at least one of the words or phrases; those with more of them, and with rarer ones, come first."`
+	Mode string `query:"mode" enum:"all,any" default:"all" doc:"mode"`
 	// Limit of results, from 1 to MaxSearchResults; 0 for DefaultSearchResults.
 	Limit int `query:"limit" minimum:"1" maximum:"100" default:"20" description:"How many results are wanted."`
 }

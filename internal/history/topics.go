@@ -70,10 +70,10 @@ type Topic struct {
 	Importance   float32   `json:"importance" minimum:"0" maximum:"1"`
 	AccessCount  int       `json:"access_count" description:"How often the chat came to it again."`
 	MessageCount int       `json:"message_count" description:"Messages of the user and the assistant."`
-	State        string    `json:"state" enum:"active,archived,merged" description:"archived: faded among many others; it comes back when the chat does. merged: its turns belong to another topic."`
+	State        string    `json:"state" enum:"active,archived,merged" doc:"state"`
 	MemoryType   string    `json:"memory_type" enum:"short-term,transitioning,long-term"`
 	HalfLifeDays float64   `json:"half_life_days" description:"Days after which its priority is half, without activity."`
-	Priority     float64   `json:"priority" minimum:"0" maximum:"1" description:"importance · 0.5 ^ (time since its last activity / half-life), at the time of the answer."`
+	Priority     float64   `json:"priority" minimum:"0" maximum:"1" doc:"priority"`
 	CreatedAt    time.Time `json:"created_at" description:"When its first turn was said."`
 	LastActiveAt time.Time `json:"last_active_at" description:"When its last turn was said."`
 }
@@ -130,7 +130,7 @@ type TopicArchive struct {
 // TopicContext is what a model would be told of a topic.
 type TopicContext struct {
 	_        struct{}         `description:"What a model would be told of a topic."`
-	Messages []ContextMessage `json:"messages" nullable:"false" description:"First the summary, where there is one, with the role system; then the active messages in their order."`
+	Messages []ContextMessage `json:"messages" nullable:"false" doc:"topicContext.messages"`
 }
 
 // ContextMessage is a message for a model.

@@ -52,8 +52,8 @@ type TopicHistoryQuery struct {
 // TopicChange changes the fields that are set. A nil field stays.
 type TopicChange struct {
 	_          struct{}  `description:"What is to be changed. What is left out stays."`
-	Title      *string   `json:"title,omitempty" nullable:"false" minLength:"1" maxLength:"80" description:"1 to 80 characters after trimming. The topic is named by the user then: its title does not change any more."`
-	Tags       *[]string `json:"tags,omitempty" nullable:"false" description:"At most 20 different ones, each 1 to 64 characters after trimming. They are replaced as a whole."`
+	Title      *string   `json:"title,omitempty" nullable:"false" minLength:"1" maxLength:"80" doc:"title"`
+	Tags       *[]string `json:"tags,omitempty" nullable:"false" doc:"tags"`
 	Importance *float64  `json:"importance,omitempty" nullable:"false" minimum:"0" maximum:"1"`
 }
 

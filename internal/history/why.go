@@ -18,9 +18,9 @@ type Why struct {
 	UserMessageID *uuid.UUID      `json:"user_message_id" description:"The message that it answers; null for none."`
 	Receipt       *prompt.Receipt `json:"receipt" description:"null as long as the reply runs, and for a message that was imported or stored by an app."`
 	Brief         *WhyBrief       `json:"brief" description:"The brief that was shown; null for none."`
-	Recalled      []WhyTurn       `json:"recalled" nullable:"false" description:"The earlier turns that were quoted for the question, in the order in which they were said."`
+	Recalled      []WhyTurn       `json:"recalled" nullable:"false" doc:"recalled"`
 	Topic         *WhyTopic       `json:"topic" description:"The topic that was named because the conversation had come back to it, as it is now; null for none."`
-	Memories      []WhyMemory     `json:"memories" nullable:"false" description:"The memories of the user that were shown, as they are now, the best first, with where they were said."`
+	Memories      []WhyMemory     `json:"memories" nullable:"false" doc:"memories"`
 	Recent        []WhyMessage    `json:"recent" nullable:"false" description:"The messages of the turns that were shown word for word, without their texts."`
 }
 

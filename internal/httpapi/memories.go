@@ -118,7 +118,7 @@ func (s *Server) deleteMemories(ctx context.Context, user auth.Principal, _ uuid
 // forgetAnswer is the answer to either step.
 type forgetAnswer struct {
 	_          struct{}                   `description:"candidates and token answer a query, forgotten answers a token."`
-	Candidates *[]history.ForgetCandidate `json:"candidates,omitempty" nullable:"false" description:"The memories that the words may mean, the best match first; at most 50."`
+	Candidates *[]history.ForgetCandidate `json:"candidates,omitempty" nullable:"false" doc:"candidates"`
 	Token      *string                    `json:"token,omitempty" nullable:"false" description:"Forgets these, for 10 minutes."`
 	Forgotten  *int                       `json:"forgotten,omitempty" nullable:"false" description:"How many were deleted. One that was changed meanwhile is not."`
 }

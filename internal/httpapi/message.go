@@ -74,27 +74,27 @@ func messageRoutes() []route {
 // messageFields are those of every message.
 type messageFields struct {
 	Content         string         `json:"content" minLength:"1" maxLength:"32000" description:"What the user says: 1 to 32000 characters after trimming."`
-	ModelVariant    string         `json:"model_variant,omitempty" nullable:"true" description:"Name of a model variant; the first one configured when it is left out."`
-	ClientMessageID *string        `json:"client_message_id,omitempty" format:"uuid" description:"A uuid that the client made for this message. The same one again never calls the model twice: it joins or replays the reply."`
-	Sources         []source       `json:"sources,omitempty" nullable:"true" maxItems:"20" description:"Passages retrieved for this question. They are not stored."`
-	Metadata        map[string]any `json:"metadata,omitempty" nullable:"true" description:"The app's own facts about the message, at most 32 levels deep. time_zone, an IANA name such as Europe/Berlin, is the user's: the brief dates the message by it."`
-	Importance      *float64       `json:"importance,omitempty" nullable:"true" minimum:"0" maximum:"1" description:"How important the message is as the app sees it; its topic gets the same importance. From 0.8 on hybrid chats keep it in the prompt word for word."`
-	Files           []newFile      `json:"files,omitempty" nullable:"true" maxItems:"20" description:"Text files that belong to the message. They are stored with the chat, each content once, and shown to the model as long as there is room."`
-	ToolName        string         `json:"tool_name,omitempty" nullable:"true" maxLength:"64" description:"The tool through which the message comes. A chat that begins with one has ttl_hours 3 and max_turns 50 unless they are given or the deployment has defaults."`
+	ModelVariant    string         `json:"model_variant,omitempty" nullable:"true" doc:"model_variant"`
+	ClientMessageID *string        `json:"client_message_id,omitempty" format:"uuid" doc:"messageFields.client_message_id"`
+	Sources         []source       `json:"sources,omitempty" nullable:"true" maxItems:"20" doc:"sources"`
+	Metadata        map[string]any `json:"metadata,omitempty" nullable:"true" doc:"messageFields.metadata"`
+	Importance      *float64       `json:"importance,omitempty" nullable:"true" minimum:"0" maximum:"1" doc:"importance"`
+	Files           []newFile      `json:"files,omitempty" nullable:"true" maxItems:"20" doc:"files"`
+	ToolName        string         `json:"tool_name,omitempty" nullable:"true" maxLength:"64" doc:"messageFields.tool_name"`
 }
 
 // firstMessageRequest is the body of POST /v1/message/first. The chat's settings are those of history.NewChat.
 type firstMessageRequest struct {
 	messageFields
 	_              struct{}           `description:"A message that starts a chat. null is the same as leaving a field out, except where it says otherwise."`
-	Title          string             `json:"title,omitempty" nullable:"true" maxLength:"500" description:"The chat's; the first line of the content when it is left out."`
-	SystemPrompt   *string            `json:"system_prompt,omitempty" nullable:"true" maxLength:"32000" description:"Instructions for this chat alone; they follow the main model's."`
-	Tags           []string           `json:"tags,omitempty" nullable:"true" description:"The chat's: at most 20 different ones, each 1 to 64 characters after trimming."`
-	MemoryStrategy string             `json:"memory_strategy,omitempty" nullable:"true" enum:"summary,simple,hybrid" description:"How the chat is remembered; the deployment's default when it is left out, which is summary unless CHAT_MEMORY_STRATEGY says otherwise."`
-	TTLHours       history.Field[int] `json:"ttl_hours,omitzero" nullable:"true" minimum:"1" maximum:"87600" description:"Hours after its last turn at which the chat expires; null for never."`
-	MaxTurns       history.Field[int] `json:"max_turns,omitzero" nullable:"true" minimum:"1" maximum:"100000" description:"Turn limit of the chat's prompt; null for none."`
-	Remember       *bool              `json:"remember,omitempty" nullable:"true" description:"false makes a temporary chat: nothing said in it is remembered in other chats, and it is shown nothing that is; true when it is left out."`
-	Topics         string             `json:"topics,omitempty" nullable:"true" enum:"auto,on,off" description:"Whether the chat is divided into topics, as far as the server does that; auto, the default: once it is long."`
+	Title          string             `json:"title,omitempty" nullable:"true" maxLength:"500" doc:"firstMessageRequest.title"`
+	SystemPrompt   *string            `json:"system_prompt,omitempty" nullable:"true" maxLength:"32000" doc:"system_prompt"`
+	Tags           []string           `json:"tags,omitempty" nullable:"true" doc:"firstMessageRequest.tags"`
+	MemoryStrategy string             `json:"memory_strategy,omitempty" nullable:"true" enum:"summary,simple,hybrid" doc:"firstMessageRequest.memory_strategy"`
+	TTLHours       history.Field[int] `json:"ttl_hours,omitzero" nullable:"true" minimum:"1" maximum:"87600" doc:"ttl_hours"`
+	MaxTurns       history.Field[int] `json:"max_turns,omitzero" nullable:"true" minimum:"1" maximum:"100000" doc:"firstMessageRequest.max_turns"`
+	Remember       *bool              `json:"remember,omitempty" nullable:"true" doc:"remember"`
+	Topics         string             `json:"topics,omitempty" nullable:"true" enum:"auto,on,off" doc:"firstMessageRequest.topics"`
 }
 
 // messageRequest is the body of POST /v1/message.
@@ -102,7 +102,7 @@ type messageRequest struct {
 	messageFields
 	_              struct{} `description:"A message that continues a chat. null is the same as leaving a field out."`
 	ChatID         *string  `json:"chat_id,omitempty" format:"uuid" nullable:"true" description:"The chat to continue."`
-	ContinuationID *string  `json:"continuation_id,omitempty" format:"uuid" nullable:"true" description:"The same, by the name that tools know it by. One of the two is needed."`
+	ContinuationID *string  `json:"continuation_id,omitempty" format:"uuid" nullable:"true" doc:"continuation_id"`
 	Revive         bool     `json:"revive,omitempty" nullable:"true" description:"true brings the chat back if it has expired."`
 }
 

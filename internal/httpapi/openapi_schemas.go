@@ -175,7 +175,8 @@ func uuidSchema(params jsonschema.InterceptSchemaParams) (stop bool, err error) 
 }
 
 // readOwnTags follows the rules for tags that the library does not have: what has no omitempty or omitzero is always
-// there, null is among the words of a nullable enum, and type stands for the types of a json.RawMessage.
+// there, null is among the words of a nullable enum, doc names a description of descriptions.txt, and type stands for the
+// types of a json.RawMessage.
 func readOwnTags(params jsonschema.InterceptPropParams) error {
 	if !params.Processed {
 		return nil
@@ -189,6 +190,13 @@ func readOwnTags(params jsonschema.InterceptPropParams) error {
 	}
 	if len(params.PropertySchema.AnyOf) > 0 {
 		params.PropertySchema.Type = nil // a reference or null; the library keeps the type of what is referred to
+	}
+	if key := params.Field.Tag.Get("doc"); key != "" {
+		text, ok := fieldDocs()[key]
+		if !ok {
+			return fmt.Errorf("descriptions.txt has no %s", key)
+		}
+		params.PropertySchema.WithDescription(text)
 	}
 	if types := params.Field.Tag.Get("type"); types != "" {
 		params.PropertySchema.Type = nil

@@ -53,7 +53,7 @@ type cancelResult struct {
 	_         struct{}  `description:"The reply that was stopped."`
 	ChatID    uuid.UUID `json:"chat_id"`
 	MessageID uuid.UUID `json:"message_id" description:"The reply that was stopped, or the chat's latest one when none was running."`
-	Status    string    `json:"status" enum:"complete,streaming,failed,cancelled,interrupted" description:"The reply's state now; streaming while another server is still stopping it."`
+	Status    string    `json:"status" enum:"complete,streaming,failed,cancelled,interrupted" doc:"cancelResult.status"`
 }
 
 // cancelReply stops the reply that is being generated for a chat.

@@ -60,7 +60,7 @@ type Relationship struct {
 // Answer is a part of a user's graph.
 type Answer struct {
 	_             struct{} `description:"A part of the user's graph."`
-	Entities      []Node   `json:"entities" nullable:"false" description:"The entities of the relationships, and those that were asked for. The most mentioned come first."`
+	Entities      []Node   `json:"entities" nullable:"false" doc:"entities"`
 	Relationships []Edge   `json:"relationships" nullable:"false" description:"What memories say of them. What is true comes first."`
 }
 

@@ -43,16 +43,16 @@ type Receipt struct {
 	// the lookup was. All three are absent where recall is off.
 	Recalled     []int64 `json:"recalled,omitzero" nullable:"false" description:"The seqs with which the earlier turns begin that were quoted for the question."`
 	RecallTokens *int    `json:"recall_tokens,omitempty" nullable:"false"`
-	Recall       string  `json:"recall,omitempty" enum:"words,meaning,none,late,failed" description:"By what those turns were found, or why there are none. Absent where recall is off."`
+	Recall       string  `json:"recall,omitempty" enum:"words,meaning,none,late,failed" doc:"recall"`
 	// Memories are those of the user that were shown, and MemoryTokens what they take. Both are absent where the chat shows
 	// none: where long-term memory is off, for the user or the chat.
-	Memories     []uuid.UUID `json:"memories,omitzero" nullable:"false" description:"The ids of the memories of the user that were shown. Absent where memories are off."`
+	Memories     []uuid.UUID `json:"memories,omitzero" nullable:"false" doc:"receipt.memories"`
 	MemoryTokens *int        `json:"memory_tokens,omitempty" nullable:"false"`
 	// Topic is the topic that was named because the conversation has come back to it; uuid.Nil for none.
-	Topic uuid.UUID `json:"topic,omitzero" nullable:"false" description:"The id of the topic that was named because the conversation has come back to it. Absent for none."`
+	Topic uuid.UUID `json:"topic,omitzero" nullable:"false" doc:"topic"`
 	// Sections are the accounts of the prompt's sections, in their order, with those that are missing because their
 	// items had no room or could not be retrieved.
-	Sections []Account `json:"sections" nullable:"false" description:"The prompt's sections in their order, with those that are missing because they had no room or could not be retrieved."`
+	Sections []Account `json:"sections" nullable:"false" doc:"sections"`
 }
 
 func receiptOf(c *memory.Chat, s *selection, sections []Account) Receipt {

@@ -21,7 +21,7 @@ type Section struct {
 	Files    int `json:"files,omitempty" description:"Files that the section names."`
 	Memories int `json:"memories,omitempty" description:"Memories of the user, where the section shows those."`
 	// Seqs are the first messages of the turns that the section shows, or quotes, and of the kept messages themselves.
-	Seqs []int64 `json:"seqs,omitempty" nullable:"false" description:"The seqs with which the turns begin that the section shows or quotes; of kept, the messages' own. Absent where it shows none one by one."`
+	Seqs []int64 `json:"seqs,omitempty" nullable:"false" doc:"seqs"`
 	// How says by what the turns of a retrieved section were found.
 	How string `json:"-"`
 	// IDs are those of the memories of a retrieved section, or of its topic.
