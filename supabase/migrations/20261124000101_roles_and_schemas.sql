@@ -40,6 +40,47 @@ create schema throughline;
 revoke all on schema throughline from public, anon, authenticated;
 grant usage on schema throughline to throughline_app, throughline_worker, service_role;
 
+-- Grants and policies of a table whose rows belong to users. Each such table calls this once.
+--
+-- clients, server and jobs are privileges as "grant" takes them: of authenticated, of throughline_app, and of
+-- throughline_worker on the view throughline.own_…, which exists where jobs is not null. service_role may do everything, anon
+-- nothing.
+--
+-- A client has one policy per command. The server has one that lets it reach a user's rows, whatever becomes of those, and the
+-- same once more as a restrictive one: whatever the app's owner permits, the server shows and changes nobody else's rows.
+create procedure throughline.protect(rows_of regclass, clients text default null, server text default null, jobs text default null)
+language plpgsql security invoker set search_path = '' as $$
+declare
+  name constant text := (select c.relname from pg_catalog.pg_class c where c.oid = rows_of);
+  own_view constant text := 'throughline.own_' || replace(name, 'conversation_', '');
+  own constant text := '((select auth.uid()) = user_id)';
+  command text;
+begin
+  execute format('revoke all on %s from anon, authenticated', rows_of);
+  execute format('grant all on %s to service_role', rows_of);
+  execute format('alter table %s enable row level security', rows_of);
+  if clients is not null then
+    execute format('grant %s on %s to authenticated', clients, rows_of);
+  end if;
+  for command in
+    select c from unnest(array['select', 'insert', 'update', 'delete']) c where regexp_replace(clients, '\([^)]*\)', '', 'g') ~ c
+  loop
+    execute format('create policy %I on %s for %s to authenticated', name || '_' || command, rows_of, command)
+      || case when command <> 'insert' then ' using ' || own else '' end
+      || case when command in ('insert', 'update') then ' with check ' || own else '' end;
+  end loop;
+  execute format('grant %s on %s to throughline_app', server, rows_of);
+  execute format('create policy %I on %s for all to throughline_app using %s with check %3$s', name || '_server', rows_of, own);
+  execute format('create policy %I on %s as restrictive for all to throughline_app using %s with check %3$s', name || '_confined', rows_of, own);
+  if jobs is not null then
+    execute format('revoke all on %s from anon, authenticated', own_view);
+    execute format('grant %s on %s to throughline_worker', jobs, own_view);
+  end if;
+end
+$$;
+
+revoke all on procedure throughline.protect from public, anon, authenticated;
+
 -- Views for people who read the database with psql.
 create schema inspect;
 revoke all on schema inspect from public, anon, authenticated;

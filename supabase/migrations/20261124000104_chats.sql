@@ -96,39 +96,17 @@ create index chats_expires_at_idx on public.chats (expires_at) where expires_at 
 -- For the job that deletes idle chats.
 create index chats_active_on_idx on public.chats (active_on);
 
-revoke all on public.chats from anon, authenticated;
-grant select, delete on public.chats to authenticated;
-grant insert (id, user_id, title, system_prompt, metadata, tags, memory_strategy, ttl_hours, max_turns, remember, topics),
-      update (title, system_prompt, metadata, tags, memory_strategy, ttl_hours, max_turns, remember, topics)
-  on public.chats to authenticated;
-grant select, insert, update, delete on public.chats to throughline_app;
-grant all on public.chats to service_role;
-
-alter table public.chats enable row level security;
-
-create policy chats_select on public.chats for select to authenticated
-  using ((select auth.uid()) = user_id);
-create policy chats_insert on public.chats for insert to authenticated
-  with check ((select auth.uid()) = user_id);
-create policy chats_update on public.chats for update to authenticated
-  using ((select auth.uid()) = user_id) with check ((select auth.uid()) = user_id);
-create policy chats_delete on public.chats for delete to authenticated
-  using ((select auth.uid()) = user_id);
-
--- The server has one policy that lets it reach a user's rows, whatever becomes of those above, and the same once
--- more as a restrictive one: whatever the app's owner permits, the server shows and changes nobody else's rows.
-create policy chats_server on public.chats for all to throughline_app
-  using ((select auth.uid()) = user_id) with check ((select auth.uid()) = user_id);
-create policy chats_confined on public.chats as restrictive for all to throughline_app
-  using ((select auth.uid()) = user_id) with check ((select auth.uid()) = user_id);
-
 -- For jobs, like the other views own_…: the rows of the user in the claims, with the rights of the view's owner. No
 -- security barrier, which would change the order in which a job takes its locks: only our own statements use them.
 create view throughline.own_chats as
 select * from public.chats where user_id = (select auth.uid())
   with check option;
-revoke all on throughline.own_chats from anon, authenticated;
-grant select on throughline.own_chats to throughline_worker;
+
+call throughline.protect('public.chats',
+  clients => 'select, delete, insert (id, user_id, title, system_prompt, metadata, tags, memory_strategy, ttl_hours, max_turns, remember, topics),
+    update (title, system_prompt, metadata, tags, memory_strategy, ttl_hours, max_turns, remember, topics)',
+  server => 'select, insert, update, delete',
+  jobs => 'select');
 
 create function throughline.keep_chat() returns trigger
 language plpgsql security invoker set search_path = '' as $$

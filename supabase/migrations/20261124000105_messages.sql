@@ -101,22 +101,8 @@ create index messages_tool_name_idx on public.messages (chat_id, tool_name) wher
 -- index of both looked as good as the primary key, and saving a reply read all messages of its chat.
 create statistics throughline.messages_of_a_chat (dependencies) on chat_id, user_id from public.messages;
 
-revoke all on public.messages from anon, authenticated;
-grant select on public.messages to authenticated;
-grant select, insert, update, delete on public.messages to throughline_app;
-grant all on public.messages to service_role;
-
-alter table public.messages enable row level security;
-
-create policy messages_select on public.messages for select to authenticated
-  using ((select auth.uid()) = user_id);
-create policy messages_server on public.messages for all to throughline_app
-  using ((select auth.uid()) = user_id) with check ((select auth.uid()) = user_id);
-create policy messages_confined on public.messages as restrictive for all to throughline_app
-  using ((select auth.uid()) = user_id) with check ((select auth.uid()) = user_id);
-
 create view throughline.own_messages as
 select * from public.messages where user_id = (select auth.uid())
   with check option;
-revoke all on throughline.own_messages from anon, authenticated;
-grant select on throughline.own_messages to throughline_worker;
+
+call throughline.protect('public.messages', clients => 'select', server => 'select, insert, update, delete', jobs => 'select');

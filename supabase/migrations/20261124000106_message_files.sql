@@ -42,26 +42,8 @@ create index message_files_content_idx on public.message_files (chat_id, sha256)
 create index message_files_user_id_idx on public.message_files (user_id);
 alter table public.message_files alter column user_id set (n_distinct = -0.01); -- see chats
 
-revoke all on public.chat_files, public.message_files from anon, authenticated;
-grant select on public.chat_files, public.message_files to authenticated;
-grant select, insert, delete on public.chat_files, public.message_files to throughline_app;
-grant all on public.chat_files, public.message_files to service_role;
-
-alter table public.chat_files enable row level security;
-alter table public.message_files enable row level security;
-
-create policy chat_files_select on public.chat_files for select to authenticated
-  using ((select auth.uid()) = user_id);
-create policy chat_files_server on public.chat_files for all to throughline_app
-  using ((select auth.uid()) = user_id) with check ((select auth.uid()) = user_id);
-create policy chat_files_confined on public.chat_files as restrictive for all to throughline_app
-  using ((select auth.uid()) = user_id) with check ((select auth.uid()) = user_id);
-create policy message_files_select on public.message_files for select to authenticated
-  using ((select auth.uid()) = user_id);
-create policy message_files_server on public.message_files for all to throughline_app
-  using ((select auth.uid()) = user_id) with check ((select auth.uid()) = user_id);
-create policy message_files_confined on public.message_files as restrictive for all to throughline_app
-  using ((select auth.uid()) = user_id) with check ((select auth.uid()) = user_id);
+call throughline.protect('public.chat_files', clients => 'select', server => 'select, insert, delete');
+call throughline.protect('public.message_files', clients => 'select', server => 'select, insert, delete');
 
 -- Deletes a content with the last message that brought it. SECURITY DEFINER like the triggers on messages.
 create function throughline.forget_files() returns trigger

@@ -19,16 +19,7 @@ with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000,
 -- No foreign keys: each piece would lock its message's row. The trigger below and the sweep delete what is
 -- left over. No index on user_id: the policy only checks rows that were found by their key.
 
-revoke all on public.message_deltas from anon, authenticated;
-grant select, delete on public.message_deltas to throughline_app;
-grant all on public.message_deltas to service_role;
-
-alter table public.message_deltas enable row level security;
-
-create policy message_deltas_server on public.message_deltas for all to throughline_app
-  using ((select auth.uid()) = user_id) with check ((select auth.uid()) = user_id);
-create policy message_deltas_confined on public.message_deltas as restrictive for all to throughline_app
-  using ((select auth.uid()) = user_id) with check ((select auth.uid()) = user_id);
+call throughline.protect('public.message_deltas', server => 'select, delete');
 
 -- Deletes the pieces of deleted messages. SECURITY DEFINER like the other triggers on messages.
 create function throughline.forget_deltas() returns trigger

@@ -202,30 +202,6 @@ create table public.conversation_brief_drafts (
 -- For the policies.
 create index conversation_brief_drafts_user_id_idx on public.conversation_brief_drafts (user_id);
 
-revoke all on public.conversation_briefs, public.conversation_brief_revisions, public.conversation_brief_drafts from anon, authenticated;
-grant select, update on public.conversation_briefs to throughline_app;
-grant select, insert, update (global_summary) on public.conversation_brief_revisions to throughline_app;
-grant select on public.conversation_brief_drafts to throughline_app;
-grant all on public.conversation_briefs, public.conversation_brief_revisions, public.conversation_brief_drafts to service_role;
-
-alter table public.conversation_briefs enable row level security;
-alter table public.conversation_brief_revisions enable row level security;
-alter table public.conversation_brief_drafts enable row level security;
-
-create policy conversation_briefs_server on public.conversation_briefs for all to throughline_app
-  using ((select auth.uid()) = user_id) with check ((select auth.uid()) = user_id);
-create policy conversation_briefs_confined on public.conversation_briefs as restrictive for all to throughline_app
-  using ((select auth.uid()) = user_id) with check ((select auth.uid()) = user_id);
-create policy conversation_brief_revisions_server on public.conversation_brief_revisions for all to throughline_app
-  using ((select auth.uid()) = user_id) with check ((select auth.uid()) = user_id);
-create policy conversation_brief_revisions_confined on public.conversation_brief_revisions as restrictive for all to throughline_app
-  using ((select auth.uid()) = user_id) with check ((select auth.uid()) = user_id);
-
-create policy conversation_brief_drafts_server on public.conversation_brief_drafts for all to throughline_app
-  using ((select auth.uid()) = user_id) with check ((select auth.uid()) = user_id);
-create policy conversation_brief_drafts_confined on public.conversation_brief_drafts as restrictive for all to throughline_app
-  using ((select auth.uid()) = user_id) with check ((select auth.uid()) = user_id);
-
 create view throughline.own_briefs as
 select * from public.conversation_briefs where user_id = (select auth.uid())
   with check option;
@@ -235,10 +211,12 @@ select * from public.conversation_brief_revisions where user_id = (select auth.u
 create view throughline.own_brief_drafts as
 select * from public.conversation_brief_drafts where user_id = (select auth.uid())
   with check option;
-revoke all on throughline.own_briefs, throughline.own_brief_revisions, throughline.own_brief_drafts from anon, authenticated;
-grant select, update on throughline.own_briefs to throughline_worker;
-grant select, insert, update (global_summary) on throughline.own_brief_revisions to throughline_worker;
-grant select, insert, update on throughline.own_brief_drafts to throughline_worker;
+
+call throughline.protect('public.conversation_briefs', server => 'select, update', jobs => 'select, update');
+call throughline.protect('public.conversation_brief_revisions',
+  server => 'select, insert, update (global_summary)',
+  jobs => 'select, insert, update (global_summary)');
+call throughline.protect('public.conversation_brief_drafts', server => 'select', jobs => 'select, insert, update');
 
 -- Which brief is readable, and what a fold or the index is due for. Not generated columns: Postgres reads the text of all
 -- generated expressions again with each statement that updates the table, and computes them all when there is a trigger: that

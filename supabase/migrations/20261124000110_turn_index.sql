@@ -102,23 +102,13 @@ create index turn_index_to_choose_idx on public.turn_index (chat_id, seq)
 -- Never elsewhere, and never compressed.
 alter table public.turn_index alter column embedding set storage plain;
 
-revoke all on public.turn_index from anon, authenticated;
-grant select on public.turn_index to throughline_app;
-grant all on public.turn_index to service_role;
-
-alter table public.turn_index enable row level security;
-
-create policy turn_index_server on public.turn_index for all to throughline_app
-  using ((select auth.uid()) = user_id) with check ((select auth.uid()) = user_id);
-create policy turn_index_confined on public.turn_index as restrictive for all to throughline_app
-  using ((select auth.uid()) = user_id) with check ((select auth.uid()) = user_id);
-
 create view throughline.own_turn_index as
 select * from public.turn_index where user_id = (select auth.uid())
   with check option;
-revoke all on throughline.own_turn_index from anon, authenticated;
 
-grant select, update (embedding, embedding_model, topic_id, topic_model, resting) on throughline.own_turn_index to throughline_worker;
+call throughline.protect('public.turn_index',
+  server => 'select',
+  jobs => 'select, update (embedding, embedding_model, topic_id, topic_model, resting)');
 
 -- Writes the rows of the turns from one message to another, both included. The first is the first of a turn. Rows that
 -- are right already are left as they are, with their vectors. The caller holds the lock of the brief, so that no

@@ -356,93 +356,6 @@ create index memory_mentions_memory_idx on public.memory_mentions (user_id, memo
 create index memory_mentions_entity_idx on public.memory_mentions (user_id, entity_id);
 alter table public.memory_mentions alter column user_id set (n_distinct = -0.01);
 
-------------------------------------------------------------------------------------------------
-
-revoke all on public.memory_users, public.memories, public.memory_sources, public.memory_revisions, public.memory_extractions,
-  public.memory_entities, public.memory_relationships, public.memory_mentions from anon, authenticated;
-
--- What a phone may read, without vectors and what only the server uses, and the settings that it may write.
-grant select (user_id, enabled, version, time_zone, language, excluded, created_at, updated_at),
-      insert (user_id, enabled, time_zone, language, excluded), update (enabled, time_zone, language, excluded)
-  on public.memory_users to authenticated;
-grant select (id, user_id, content, memory_type, confidence, durable, pinned, status, source_session_id, lang,
-              valid_from, valid_to, valid_precision, recorded_at, retracted_at, superseded_by, last_accessed, access_count,
-              origin, edited, version, created_at, updated_at)
-  on public.memories to authenticated;
-grant select on public.memory_sources, public.memory_entities, public.memory_relationships to authenticated;
-
-grant select, insert, update on public.memory_users to throughline_app;
-grant select, insert, update, delete on public.memories, public.memory_sources to throughline_app;
-grant select on public.memory_revisions, public.memory_extractions, public.memory_entities, public.memory_relationships, public.memory_mentions
-  to throughline_app;
-grant delete on public.memory_entities to throughline_app;
-
-grant all on public.memory_users, public.memories, public.memory_sources, public.memory_revisions, public.memory_extractions,
-  public.memory_entities, public.memory_relationships, public.memory_mentions to service_role;
-
-alter table public.memory_users enable row level security;
-alter table public.memories enable row level security;
-alter table public.memory_sources enable row level security;
-alter table public.memory_revisions enable row level security;
-alter table public.memory_extractions enable row level security;
-alter table public.memory_entities enable row level security;
-alter table public.memory_relationships enable row level security;
-alter table public.memory_mentions enable row level security;
-
-create policy memory_users_select on public.memory_users for select to authenticated
-  using ((select auth.uid()) = user_id);
-create policy memory_users_insert on public.memory_users for insert to authenticated
-  with check ((select auth.uid()) = user_id);
-create policy memory_users_update on public.memory_users for update to authenticated
-  using ((select auth.uid()) = user_id) with check ((select auth.uid()) = user_id);
-create policy memory_users_server on public.memory_users for all to throughline_app
-  using ((select auth.uid()) = user_id) with check ((select auth.uid()) = user_id);
-create policy memory_users_confined on public.memory_users as restrictive for all to throughline_app
-  using ((select auth.uid()) = user_id) with check ((select auth.uid()) = user_id);
-
-create policy memories_select on public.memories for select to authenticated
-  using ((select auth.uid()) = user_id);
-create policy memories_server on public.memories for all to throughline_app
-  using ((select auth.uid()) = user_id) with check ((select auth.uid()) = user_id);
-create policy memories_confined on public.memories as restrictive for all to throughline_app
-  using ((select auth.uid()) = user_id) with check ((select auth.uid()) = user_id);
-
-create policy memory_sources_select on public.memory_sources for select to authenticated
-  using ((select auth.uid()) = user_id);
-create policy memory_sources_server on public.memory_sources for all to throughline_app
-  using ((select auth.uid()) = user_id) with check ((select auth.uid()) = user_id);
-create policy memory_sources_confined on public.memory_sources as restrictive for all to throughline_app
-  using ((select auth.uid()) = user_id) with check ((select auth.uid()) = user_id);
-
-create policy memory_revisions_server on public.memory_revisions for all to throughline_app
-  using ((select auth.uid()) = user_id) with check ((select auth.uid()) = user_id);
-create policy memory_revisions_confined on public.memory_revisions as restrictive for all to throughline_app
-  using ((select auth.uid()) = user_id) with check ((select auth.uid()) = user_id);
-
-create policy memory_extractions_server on public.memory_extractions for all to throughline_app
-  using ((select auth.uid()) = user_id) with check ((select auth.uid()) = user_id);
-create policy memory_extractions_confined on public.memory_extractions as restrictive for all to throughline_app
-  using ((select auth.uid()) = user_id) with check ((select auth.uid()) = user_id);
-
-create policy memory_entities_select on public.memory_entities for select to authenticated
-  using ((select auth.uid()) = user_id);
-create policy memory_entities_server on public.memory_entities for all to throughline_app
-  using ((select auth.uid()) = user_id) with check ((select auth.uid()) = user_id);
-create policy memory_entities_confined on public.memory_entities as restrictive for all to throughline_app
-  using ((select auth.uid()) = user_id) with check ((select auth.uid()) = user_id);
-
-create policy memory_relationships_select on public.memory_relationships for select to authenticated
-  using ((select auth.uid()) = user_id);
-create policy memory_relationships_server on public.memory_relationships for all to throughline_app
-  using ((select auth.uid()) = user_id) with check ((select auth.uid()) = user_id);
-create policy memory_relationships_confined on public.memory_relationships as restrictive for all to throughline_app
-  using ((select auth.uid()) = user_id) with check ((select auth.uid()) = user_id);
-
-create policy memory_mentions_server on public.memory_mentions for all to throughline_app
-  using ((select auth.uid()) = user_id) with check ((select auth.uid()) = user_id);
-create policy memory_mentions_confined on public.memory_mentions as restrictive for all to throughline_app
-  using ((select auth.uid()) = user_id) with check ((select auth.uid()) = user_id);
-
 -- For jobs.
 create view throughline.own_memory_users as
 select * from public.memory_users where user_id = (select auth.uid())
@@ -468,14 +381,25 @@ select * from public.memory_relationships where user_id = (select auth.uid())
 create view throughline.own_memory_mentions as
 select * from public.memory_mentions where user_id = (select auth.uid())
   with check option;
-revoke all on throughline.own_memory_users, throughline.own_memories, throughline.own_memory_sources, throughline.own_memory_revisions,
-  throughline.own_memory_extractions, throughline.own_memory_entities, throughline.own_memory_relationships, throughline.own_memory_mentions
-  from anon, authenticated;
-grant select, update on throughline.own_memory_users to throughline_worker;
-grant select, insert, update on throughline.own_memories to throughline_worker;
-grant select, insert on throughline.own_memory_sources, throughline.own_memory_extractions to throughline_worker;
-grant select on throughline.own_memory_revisions, throughline.own_memory_entities, throughline.own_memory_relationships,
-  throughline.own_memory_mentions to throughline_worker;
+
+-- What a phone may read, without vectors and what only the server uses, and the settings that it may write.
+call throughline.protect('public.memory_users',
+  clients => 'select (user_id, enabled, version, time_zone, language, excluded, created_at, updated_at),
+    insert (user_id, enabled, time_zone, language, excluded), update (enabled, time_zone, language, excluded)',
+  server => 'select, insert, update',
+  jobs => 'select, update');
+call throughline.protect('public.memories',
+  clients => 'select (id, user_id, content, memory_type, confidence, durable, pinned, status, source_session_id, lang,
+    valid_from, valid_to, valid_precision, recorded_at, retracted_at, superseded_by, last_accessed, access_count,
+    origin, edited, version, created_at, updated_at)',
+  server => 'select, insert, update, delete',
+  jobs => 'select, insert, update');
+call throughline.protect('public.memory_sources', clients => 'select', server => 'select, insert, update, delete', jobs => 'select, insert');
+call throughline.protect('public.memory_revisions', server => 'select', jobs => 'select');
+call throughline.protect('public.memory_extractions', server => 'select', jobs => 'select, insert');
+call throughline.protect('public.memory_entities', clients => 'select', server => 'select, delete', jobs => 'select');
+call throughline.protect('public.memory_relationships', clients => 'select', server => 'select', jobs => 'select');
+call throughline.protect('public.memory_mentions', server => 'select', jobs => 'select');
 
 create function throughline.touch_updated_at() returns trigger
 language plpgsql security invoker set search_path = '' as $$

@@ -115,35 +115,19 @@ create index topics_rehydrated_idx on public.topics (chat_id) where rehydrated;
 -- Not compressed once more: a vector and a gzip file do not shrink.
 alter table public.topics alter column centroid set storage external, alter column archive set storage external;
 
-------------------------------------------------------------------------------------------------
-
-revoke all on public.topics from anon, authenticated;
--- What a phone may read, without vectors, archives and what only workers use, and what it may write.
-grant select (id, chat_id, user_id, number, title, title_seq, summary, summary_tokens, summary_seq, tags, importance, importance_rated,
-              access_count, message_count, created_at, last_active_at, first_seq, last_seq, compacted_seq, archive_messages,
-              archive_raw_bytes, state, merged_into, stale, version),
-      update (title, tags, importance)
-  on public.topics to authenticated;
-grant select, update on public.topics to throughline_app;
-grant all on public.topics to service_role;
-
-alter table public.topics enable row level security;
-
-create policy topics_select on public.topics for select to authenticated
-  using ((select auth.uid()) = user_id);
-create policy topics_update on public.topics for update to authenticated
-  using ((select auth.uid()) = user_id) with check ((select auth.uid()) = user_id);
-create policy topics_server on public.topics for all to throughline_app
-  using ((select auth.uid()) = user_id) with check ((select auth.uid()) = user_id);
-create policy topics_confined on public.topics as restrictive for all to throughline_app
-  using ((select auth.uid()) = user_id) with check ((select auth.uid()) = user_id);
-
 -- For jobs.
 create view throughline.own_topics as
 select * from public.topics where user_id = (select auth.uid())
   with check option;
-revoke all on throughline.own_topics from anon, authenticated;
-grant select, insert, update, delete on throughline.own_topics to throughline_worker;
+
+-- What a phone may read, without vectors, archives and what only workers use, and what it may write.
+call throughline.protect('public.topics',
+  clients => 'select (id, chat_id, user_id, number, title, title_seq, summary, summary_tokens, summary_seq, tags, importance, importance_rated,
+    access_count, message_count, created_at, last_active_at, first_seq, last_seq, compacted_seq, archive_messages,
+    archive_raw_bytes, state, merged_into, stale, version),
+    update (title, tags, importance)',
+  server => 'select, update',
+  jobs => 'select, insert, update, delete');
 
 ------------------------------------------------------------------------------------------------
 
