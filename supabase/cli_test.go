@@ -159,11 +159,28 @@ func TestWeKnowWhatTheCLIApplied(t *testing.T) {
 	if _, err := supabase.Migrate(t.Context(), ours.DSN, silent); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(readHistory(t, database.DSN), readHistory(t, ours.DSN)); diff != "" {
+	if diff := cmp.Diff(versions(t, database), versions(t, ours)); diff != "" {
 		t.Errorf("history of the CLI (-) and ours (+): %s", diff)
 	}
 	if diff := cmp.Diff(describeHistoryTable(t, database.DSN), describeHistoryTable(t, ours.DSN)); diff != "" {
 		t.Errorf("history table of the CLI (-) and ours (+): %s", diff)
+	}
+}
+
+// The CLI makes the files of a project from what we wrote into the history.
+func TestCLIFetchesWhatWeApplied(t *testing.T) {
+	t.Parallel()
+	database := testkit.NewEmptyDatabase(t)
+	if _, err := supabase.Migrate(t.Context(), database.DSN, silent); err != nil {
+		t.Fatal(err)
+	}
+	project := newCLIProject(t, nil)
+	project.run(t, "migration", "fetch", remote(database), "--yes")
+	for name, text := range ourMigrations(t) {
+		fetched := readText(t, filepath.Join(project.dir, "supabase", "migrations", name))
+		if diff := cmp.Diff(strings.TrimSpace(string(text)), strings.TrimRight(fetched, ";\n")+";"); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
 	}
 }
 
@@ -189,26 +206,8 @@ func TestEitherToolGoesOnWhereTheOtherStopped(t *testing.T) {
 		t.Fatal(err)
 	}
 	newCLIProject(t, all).run(t, "db", "push", remote(begunByUs), "--yes")
-	if diff := cmp.Diff(readHistory(t, begunByCLI.DSN), readHistory(t, begunByUs.DSN)); diff != "" {
+	if diff := cmp.Diff(versions(t, begunByCLI), versions(t, begunByUs)); diff != "" {
 		t.Errorf("the two histories differ: %s", diff)
-	}
-}
-
-// This file has all the syntax that makes splitting hard, which our own migrations do not.
-func TestWeSplitAsTheCLIDoes(t *testing.T) {
-	t.Parallel()
-	text, err := os.ReadFile(filepath.Join("testdata", "every_kind_of_quote.sql"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	database, ours := testkit.NewEmptyDatabase(t), testkit.NewEmptyDatabase(t)
-	const name = "20260101000000_every_kind_of_quote.sql"
-	newCLIProject(t, map[string][]byte{name: text}).run(t, "db", "push", remote(database), "--yes")
-	if _, err := supabase.MigrateFrom(t.Context(), ours.DSN, files(map[string]string{name: string(text)}), silent); err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(readHistory(t, database.DSN), readHistory(t, ours.DSN)); diff != "" {
-		t.Errorf("history of the CLI (-) and ours (+): %s", diff)
 	}
 }
 
@@ -232,6 +231,16 @@ func TestCLIAdvisorsWouldSaySo(t *testing.T) {
 	if !strings.Contains(out, "open_to_all") {
 		t.Errorf("a table without row level security passes: %s", out)
 	}
+}
+
+// versions returns the names in the history by their versions. The texts beside them are split into statements by the CLI alone.
+func versions(t *testing.T, database testkit.Database) map[string]string {
+	t.Helper()
+	names := map[string]string{}
+	for _, row := range readHistory(t, database.DSN) {
+		names[row.Version] = row.Name
+	}
+	return names
 }
 
 // describeHistoryTable returns the columns of the history: type, not null, primary key.

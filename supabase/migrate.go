@@ -33,20 +33,6 @@ type migration struct {
 // String returns the file's name without its extension.
 func (m migration) String() string { return m.version + "_" + m.name }
 
-// StatementError reports which statement of which migration failed.
-type StatementError struct {
-	Migration string // such as 20261124000104_chats
-	Statement int    // counted from 1
-	Line      int    // in the file, counted from 1
-	Err       error  // usually a *pgconn.PgError
-}
-
-func (e *StatementError) Error() string {
-	return fmt.Sprintf("migration %s, statement %d, line %d: %v", e.Migration, e.Statement, e.Line, e.Err)
-}
-
-func (e *StatementError) Unwrap() error { return e.Err }
-
 // UnusableError says in one sentence why the database cannot be migrated: a name that is taken, or something that every
 // Supabase project has is missing. Nothing was applied.
 type UnusableError struct{ Reason string }
@@ -160,25 +146,28 @@ func apply(ctx context.Context, tx pgx.Tx, m migration) error {
 	if _, err := tx.Exec(ctx, "reset all"); err != nil {
 		return fmt.Errorf("migration %s: %w", m, err)
 	}
-	statements := splitStatements(m.sql)
-	texts := make([]string, len(statements))
-	for i, s := range statements {
-		texts[i] = s.text
-		// Not tx.Exec, which would look for parameters in the text.
-		if _, err := tx.Conn().PgConn().Exec(ctx, s.text).ReadAll(); err != nil {
-			position := 0
-			if refused, ok := errors.AsType[*pgconn.PgError](err); ok {
-				position = int(refused.Position)
-			}
-			return explained(&StatementError{Migration: m.String(), Statement: i + 1, Line: s.lineAt(position), Err: err})
-		}
+	// Not tx.Exec, which would look for parameters in the text.
+	if _, err := tx.Conn().PgConn().Exec(ctx, m.sql).ReadAll(); err != nil {
+		return explained(fmt.Errorf("migration %s%s: %w", m, lineOf(m.sql, err), err))
 	}
+	// The CLI writes a statement per element, reads versions alone, and makes a file again by joining the elements.
 	_, err := tx.Exec(ctx, `insert into supabase_migrations.schema_migrations (version, name, statements)
-		values ($1, $2, $3::text[])`, m.version, m.name, texts)
+		values ($1, $2, array[$3])`, m.version, m.name, m.sql)
 	if err != nil {
 		return fmt.Errorf("migration %s: writing the history: %w", m, err)
 	}
 	return nil
+}
+
+// lineOf says on which line of a text Postgres found an error; nothing where it does not say.
+func lineOf(sql string, err error) string {
+	refused, ok := errors.AsType[*pgconn.PgError](err)
+	if !ok || refused.Position == 0 {
+		return ""
+	}
+	characters := []rune(sql)
+	before := characters[:min(int(refused.Position)-1, len(characters))]
+	return fmt.Sprintf(", line %d", 1+strings.Count(string(before), "\n"))
 }
 
 // explained returns the sentence of an error that has one, and any other error as it is.
