@@ -41,7 +41,7 @@ bench: ## run the benchmarks beside their baselines
 	@scripts/setup run
 	@go run ./internal/proof/bench
 
-recall: ## how well the turns that a question is about are found (LOCOMO=file, LONGMEMEVAL=file, DOC=docs/benchmarks.md)
+recall: ## how well the turns that a question is about are found (LOCOMO=file, LONGMEMEVAL=file, DOC=docs/recall.md)
 	@scripts/setup run
 	@go run ./internal/proof/recall -chart docs/charts $(if $(LOCOMO),-locomo "$(LOCOMO)") $(if $(LONGMEMEVAL),-longmemeval "$(LONGMEMEVAL)") $(if $(DOC),-doc $(DOC))
 
@@ -49,7 +49,7 @@ topics: ## how well turns are grouped into topics, beside the letter of S0 (LONG
 	@scripts/setup run
 	@go run ./internal/proof/topics -chart docs/charts $(if $(LONGMEMEVAL),-longmemeval "$(LONGMEMEVAL)") $(if $(DOC),-doc $(DOC))
 
-memories: ## what long-term memory keeps of junk, change, races, attacks and deletions (ONLY=suite, DOC=docs/benchmarks.md)
+memories: ## what long-term memory keeps of junk, change, races, attacks and deletions (ONLY=suite, DOC=docs/memories.md)
 	@scripts/setup run
 	@go run ./internal/proof/memories $(if $(ONLY),-only $(ONLY)) $(if $(DOC),-doc $(DOC))
 

@@ -6,7 +6,7 @@
 //
 // It talks over HTTP and looks at the tables. The model is a stand-in on loopback whose answers are canned: it proposes
 // what a bad model would, so that what is stored shows what the program lets in. Each suite prints its figures beside
-// their targets, and a missed target fails the run. docs/benchmarks.md explains the figures.
+// their targets, and a missed target fails the run. docs/memories.md explains the figures.
 package main
 
 import (

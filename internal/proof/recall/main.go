@@ -7,7 +7,7 @@
 //
 // It starts a private Postgres, stores and indexes the dialogs as the server does, and asks every question with
 // recall.Search, beside BM25, ts_rank, vectors alone and their plain fusion. Vectors are those of the keyless embedder,
-// where scripts/setup has installed it. docs/benchmarks.md explains the figures. No test asserts one but
+// where scripts/setup has installed it. docs/recall.md explains the figures. No test asserts one but
 // that of our own dialogs' facts most are among the first five messages, by words alone.
 package main
 

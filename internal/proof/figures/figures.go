@@ -1,0 +1,90 @@
+// Package figures keeps the documents true to what was measured. In README.md and docs/*.md a figure stands between two
+// comments that name it, which a reader does not see:
+//
+//	<!-- figure:stream_added_p50 -->1.90<!-- /figure -->
+//
+// The command that measures a figure writes it to every place that names it. The test of this package fails when two
+// places differ, when a headline has no command, and when a command is gone.
+package figures
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+var marked = regexp.MustCompile(`<!-- figure:([a-z0-9_]+) -->(.*?)<!-- /figure -->`)
+
+// Mark returns a value with its name around it, for a document that a command writes.
+func Mark(name, value string) string {
+	if name == "" {
+		return value
+	}
+	return "<!-- figure:" + name + " -->" + value + "<!-- /figure -->"
+}
+
+// Plain returns a text without names, for a terminal.
+func Plain(text string) string { return marked.ReplaceAllString(text, "$2") }
+
+// Write writes values to all places that name them in the documents of the repository in a folder. A figure without
+// a place is an error, and then nothing is written.
+func Write(root string, values map[string]string) error {
+	paths, err := documents(root)
+	if err != nil {
+		return err
+	}
+	missing := maps.Clone(values)
+	changed := map[string]string{}
+	for _, path := range paths {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		written := marked.ReplaceAllStringFunc(string(text), func(place string) string {
+			name := marked.FindStringSubmatch(place)[1]
+			value, measured := values[name]
+			if !measured {
+				return place
+			}
+			delete(missing, name)
+			return Mark(name, value)
+		})
+		if written != string(text) {
+			changed[path] = written
+		}
+	}
+	if len(missing) > 0 {
+		return fmt.Errorf("no document names %s", strings.Join(slices.Sorted(maps.Keys(missing)), ", "))
+	}
+	var errs []error
+	for path, text := range changed {
+		errs = append(errs, os.WriteFile(path, []byte(text), 0o644)) //nolint:gosec // a document of the repository
+	}
+	return errors.Join(errs...)
+}
+
+// documents returns the paths of the documents that name figures.
+func documents(root string) ([]string, error) {
+	pages, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
+	return append([]string{filepath.Join(root, "README.md")}, pages...), err
+}
+
+// Replace replaces what stands between the lines <!-- name:begin --> and <!-- name:end --> of a document.
+func Replace(path, name, content string) error {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	begin, end := "<!-- "+name+":begin -->\n", "<!-- "+name+":end -->"
+	before, rest, begins := strings.Cut(string(text), begin)
+	_, after, ends := strings.Cut(rest, end)
+	if !begins || !ends {
+		return fmt.Errorf("%s has no lines %q and %q", path, strings.TrimSpace(begin), end)
+	}
+	return os.WriteFile(path, []byte(before+begin+content+end+after), 0o644) //nolint:gosec // a document of the repository
+}

@@ -1,0 +1,208 @@
+package figures_test
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/arcoscribe/throughline/internal/proof/figures"
+	"github.com/google/go-cmp/cmp"
+)
+
+const root = "../../.."
+
+var (
+	place   = regexp.MustCompile(`<!-- figure:([a-z0-9_]+) -->(.*?)<!-- /figure -->`)
+	command = regexp.MustCompile("`((?:make|go run|go test) [^`]+)`")
+	link    = regexp.MustCompile(`\]\((?:docs/)?([a-z-]+\.md)`)
+)
+
+func read(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(root, path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// values returns the figures of a text. One that has two values there is a failure.
+func values(t *testing.T, path, text string) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	for _, found := range place.FindAllStringSubmatch(text, -1) {
+		if before, twice := all[found[1]]; twice && before != found[2] {
+			t.Errorf("%s: %s is %q and %q", path, found[1], before, found[2])
+		}
+		all[found[1]] = found[2]
+	}
+	if opened := strings.Count(text, "<!-- figure:"); opened != len(place.FindAllString(text, -1)) {
+		t.Errorf("%s: %d figures begin, and not all of them end in the same line", path, opened)
+	}
+	return all
+}
+
+// pages are the figures of each document, by its name.
+func pages(t *testing.T) map[string]map[string]string {
+	t.Helper()
+	all := map[string]map[string]string{"README.md": values(t, "README.md", read(t, "README.md"))}
+	entries, err := os.ReadDir(filepath.Join(root, "docs"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if strings.HasSuffix(e.Name(), ".md") {
+			all[e.Name()] = values(t, e.Name(), read(t, "docs/"+e.Name()))
+		}
+	}
+	return all
+}
+
+func TestAFigureIsTheSameEverywhere(t *testing.T) {
+	t.Parallel()
+	first := map[string][2]string{}
+	for page, figures := range pages(t) {
+		for name, value := range figures {
+			before, known := first[name]
+			if known && before[1] != value {
+				t.Errorf("%s is %q in %s and %q in %s", name, before[1], before[0], value, page)
+			}
+			first[name] = [2]string{page, value}
+		}
+	}
+	if len(first) == 0 {
+		t.Error("no document has a figure")
+	}
+}
+
+// A headline is a row of a table in README.md or reliability.md with figures: its command exists, and its page has them.
+func TestHeadlinesHaveACommandAndAPage(t *testing.T) {
+	t.Parallel()
+	all := pages(t)
+	for _, document := range []string{"README.md", "docs/reliability.md"} {
+		for line := range strings.Lines(read(t, document)) {
+			named := place.FindAllStringSubmatch(line, -1)
+			if len(named) == 0 || !strings.HasPrefix(line, "|") {
+				continue
+			}
+			if !command.MatchString(line) && !strings.Contains(line, "| the same") {
+				t.Errorf("%s: no command in %s", document, line)
+			}
+			for _, found := range link.FindAllStringSubmatch(line, 1) {
+				checkPage(t, document, all[found[1]], found[1], named)
+			}
+		}
+	}
+	headlines, _, _ := strings.Cut(read(t, "README.md"), "## Run and test")
+	for line := range strings.Lines(headlines) {
+		if strings.HasPrefix(line, "| ") && !strings.HasPrefix(line, "| figure") && !place.MatchString(line) {
+			t.Errorf("a headline without a figure that a command writes: %s", line)
+		}
+	}
+}
+
+func checkPage(t *testing.T, document string, has map[string]string, page string, named [][]string) {
+	t.Helper()
+	if page == "reliability.md" {
+		return // it is checked itself
+	}
+	for _, figure := range named {
+		if _, found := has[figure[1]]; !found {
+			t.Errorf("%s names %s, which %s does not", document, figure[1], page)
+		}
+	}
+}
+
+func TestCommandsOfHeadlinesExist(t *testing.T) {
+	t.Parallel()
+	targets := read(t, "Makefile")
+	for _, document := range []string{"README.md", "docs/reliability.md"} {
+		for line := range strings.Lines(read(t, document)) {
+			if !strings.HasPrefix(line, "|") {
+				continue
+			}
+			for _, found := range command.FindAllStringSubmatch(line, -1) {
+				words := strings.Fields(found[1])
+				if words[0] == "make" {
+					if !strings.Contains(targets, "\n"+words[1]+": ## ") {
+						t.Errorf("%s: there is no target %q", document, words[1])
+					}
+					continue
+				}
+				for _, folder := range words {
+					if _, err := os.Stat(filepath.Join(root, folder)); strings.HasPrefix(folder, "./") && err != nil {
+						t.Errorf("%s: %s", document, err)
+					}
+				}
+			}
+		}
+	}
+}
+
+func TestEveryMutationIsCounted(t *testing.T) {
+	t.Parallel()
+	patches, err := filepath.Glob(filepath.Join(root, "internal/proof/crash/mutations/*.patch"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := pages(t)["crash.md"]["mutations_all"]; got != strconv.Itoa(len(patches)) {
+		t.Errorf("crash.md counts %s mutations, and there are %d", got, len(patches))
+	}
+}
+
+// repository is a folder with a README and one page.
+func repository(t *testing.T, readme, page string) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, "docs"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for path, text := range map[string]string{"README.md": readme, "docs/page.md": page} {
+		if err := os.WriteFile(filepath.Join(dir, path), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+func TestWrite(t *testing.T) {
+	t.Parallel()
+	dir := repository(t, figures.Mark("a", "1")+" and "+figures.Mark("b", "2")+"\n", "| "+figures.Mark("a", "7")+" ms |\n")
+	if err := figures.Write(dir, map[string]string{"a": "3.5"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := figures.Write(dir, map[string]string{"a": "9", "c": "1"}); err == nil || !strings.Contains(err.Error(), "no document names c") {
+		t.Errorf("a figure without a place: %v", err)
+	}
+	for path, want := range map[string]string{"README.md": "3.5 and 2\n", "docs/page.md": "| 3.5 ms |\n"} {
+		text, err := os.ReadFile(filepath.Join(dir, path))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, figures.Plain(string(text))); diff != "" {
+			t.Error(diff)
+		}
+	}
+}
+
+func TestReplace(t *testing.T) {
+	t.Parallel()
+	dir := repository(t, "", "# A\n<!-- x:begin -->\nold\n<!-- x:end -->\nB\n")
+	path := filepath.Join(dir, "docs", "page.md")
+	if err := figures.Replace(path, "x", "new\n"); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff("# A\n<!-- x:begin -->\nnew\n<!-- x:end -->\nB\n", string(text)); diff != "" {
+		t.Error(diff)
+	}
+	if err := figures.Replace(path, "y", "new\n"); err == nil || !strings.Contains(err.Error(), "y:begin") {
+		t.Errorf("a block that is not there: %v", err)
+	}
+}
