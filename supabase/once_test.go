@@ -40,3 +40,25 @@ func TestMigrationsMakeEverythingOnce(t *testing.T) {
 		t.Errorf("%d functions were found in the migrations", functions)
 	}
 }
+
+// What runs with its owner's rights passes by the policies, so the comment of each such function says why it has to.
+func TestOwnersRightsHaveAReason(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("migrations/*.sql")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%d migrations: %v", len(files), err)
+	}
+	function := regexp.MustCompile(`(?m)^((?:--.*\n)*)create function ([\w.]+)[^$]*security definer`)
+	found := 0
+	for _, file := range files {
+		for _, match := range function.FindAllStringSubmatch(readText(t, file), -1) {
+			found++
+			if !strings.Contains(match[1], "SECURITY DEFINER") && !strings.Contains(match[1], "SECURITY\n-- DEFINER") {
+				t.Errorf("%s: %s does not say why", file, match[2])
+			}
+		}
+	}
+	if found < 10 {
+		t.Errorf("%d functions with their owner's rights were found", found)
+	}
+}

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 
 	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/testkit"
@@ -189,29 +188,10 @@ func TestArchivedMemoriesAreDeletedWhereThatIsAskedFor(t *testing.T) {
 	}
 }
 
-// What is said again, edited or restored has been used.
-func TestReinforcement(t *testing.T) {
+// What is edited or restored has been used.
+func TestEditsAndRestorationsAreUses(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
-	again, archived, twin := b.wrote(b.user, "Said again."), b.wrote(b.user, "Comes back."), b.wrote(b.user, "Has a twin.")
-	testkit.Exec(t, b.pool, "update memories set confidence = 0.5, status = case when id = $1 then 'active' else 'archived' end", again)
-	b.wrote(b.user, "Has a twin.")
-	for _, memory := range []uuid.UUID{again, archived, twin} {
-		b.unused(memory, 100)
-	}
-	stranger := b.newUser()
-	b.asWorker(stranger, func(tx pgx.Tx) { mustExec(t, tx, "select throughline.reinforce_memory($1)", again) })
-	b.asWorker(b.user, func(tx pgx.Tx) {
-		mustExec(t, tx, "select throughline.touch_memories($1), throughline.note_change('NOOP', 'said again', 'model', 'm', 'p')", b.user.UserID)
-		for _, memory := range []uuid.UUID{again, archived, twin} {
-			mustExec(t, tx, "select throughline.reinforce_memory($1)", memory)
-		}
-	})
-	for memory, want := range map[uuid.UUID]string{again: "0.6000 active 3", archived: "0.6000 active 3", twin: "0.6000 archived 3"} {
-		if got := b.state(memory); got != want {
-			t.Errorf("%s, want %s", got, want)
-		}
-	}
 	edited, restored := b.wrote(b.user, "To be edited."), b.wrote(b.user, "To be restored.")
 	testkit.Exec(t, b.pool, "update memories set confidence = 0.09, status = 'archived' where id = $1", restored)
 	b.unused(edited, 100)

@@ -187,7 +187,7 @@ func TestRecallReadsOnlyTurnsWithTheWords(t *testing.T) {
 		select $1::uuid, n, $2::uuid, n, n, 0, now(), 6, array_to_tsvector(array['chat ' || $1::uuid, 'user ' || $2::uuid]) ||
 		       setweight(to_tsvector('throughline.words', 'some words of turn ' || n || case when n % 100 = 0 then ' kite' else '' end), 'A'), 6
 		  from generate_series(1, 5000) n`, chatID, b.user.UserID)
-	b.exec("select throughline.merge_search_entries()")
+	b.exec("select gin_clean_pending_list('turn_index_tsv_idx')")
 	b.exec("analyze turn_index")
 	const row = "select i.seq from public.turn_index i where i.tsv @@ (quote_literal('chat ' || $1::text)::tsquery && 'kite') limit 2401"
 	admin, err := pgx.Connect(t.Context(), b.db.AdminDSN)

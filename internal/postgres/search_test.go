@@ -387,12 +387,12 @@ func TestSearchEntriesAreMergedOffTheTurn(t *testing.T) {
 	if err := NewMaintenance(b.pool, b.limits).MergeSearchEntries(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if pages := ask[int](b, "select throughline.merge_search_entries()"); pages != 0 {
+	if pages := ask[int](b, "select gin_clean_pending_list('turn_index_tsv_idx')"); pages != 0 {
 		t.Errorf("%d pages still wait", pages)
 	}
 	b.wantFound("minor", "The scale of C sharp minor")
 	b.keepIndexed(b.user, "The scale of D minor", "Slowly, then")
-	if pages := ask[int](b, "select throughline.merge_search_entries()"); pages == 0 {
+	if pages := ask[int](b, "select gin_clean_pending_list('turn_index_tsv_idx')"); pages == 0 {
 		t.Error("the second chat's words did not wait")
 	}
 }

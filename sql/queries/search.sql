@@ -58,4 +58,4 @@ select id, chat_id, title, seq, role, created_at, rank::real as rank,
 
 -- name: MergeSearchEntries :one
 -- As the server itself. Returns how many pages of waiting entries were merged into the full-text index of turns.
-select throughline.merge_search_entries()::bigint as pages;
+select gin_clean_pending_list('public.turn_index_tsv_idx')::bigint as pages;

@@ -12,4 +12,4 @@ select throughline.index_rest(sqlc.narg(chat_id)::uuid);
 
 -- name: IndexImported :one
 -- As the user: the next piece of a chat. Whether there was one.
-select throughline.index_imported(sqlc.arg(chat_id)::uuid)::bool as indexed;
+select throughline.index_turns(sqlc.arg(chat_id)::uuid, null)::bool as indexed;

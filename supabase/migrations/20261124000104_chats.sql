@@ -123,9 +123,10 @@ $$;
 create trigger chats_keep before insert or update on public.chats
   for each row execute function throughline.keep_chat();
 
--- Sends ids and positions only: a listener reads the row with its own rights. Does nothing without Realtime.
+-- Sends ids and positions only: a listener reads the row with its own rights. Does nothing without Realtime. For functions
+-- with their owner's rights.
 create function throughline.broadcast(chat_id uuid, event text, payload jsonb) returns void
-language plpgsql security definer set search_path = '' as $$
+language plpgsql security invoker set search_path = '' as $$
 begin
   if to_regprocedure('realtime.send(jsonb, text, text, boolean)') is not null then
     perform realtime.send(payload, event, 'chat:' || chat_id, true);
@@ -133,17 +134,32 @@ begin
 end
 $$;
 
--- Tells a user's other devices that a setting of the chat changed.
-create function throughline.announce_chat() returns trigger
+-- What follows from a change of settings: the user's other devices are told, and the brief has a copy. That nothing was to
+-- fold was found by the settings of before. What was said while the chat was not to be remembered is not read later.
+-- The brief before topics: who gives a chat topics holds its lock. SECURITY DEFINER: a phone may change a chat, and has no
+-- right to briefs and topics.
+create function throughline.follow_settings() returns trigger
 language plpgsql security definer set search_path = '' as $$
 begin
   perform throughline.broadcast(new.id, 'chat_updated', jsonb_build_object('chat_id', new.id));
+  if (old.memory_strategy, old.max_turns, old.topics) is distinct from (new.memory_strategy, new.max_turns, new.topics) then
+    update public.conversation_briefs
+       set memory_strategy = new.memory_strategy, max_turns = new.max_turns, topics = new.topics,
+           settled_tokens = null, settled_turns = null
+     where chat_id = new.id;
+    if (old.topics = 'off') <> (new.topics = 'off') then
+      update public.topics set paused = new.topics = 'off' where chat_id = new.id;
+    end if;
+  end if;
+  if new.remember and not old.remember then
+    perform throughline.skip_rest(new.id);
+  end if;
   return null;
 end
 $$;
-create trigger chats_announce
+create trigger chats_follow_settings
   after update of title, system_prompt, metadata, tags, memory_strategy, ttl_hours, max_turns, revived_at, remember, topics on public.chats
-  for each row execute function throughline.announce_chat();
+  for each row execute function throughline.follow_settings();
 
 -- Only a chat's owner may listen to its broadcasts.
 do $$
@@ -157,4 +173,4 @@ begin
 end
 $$;
 
-revoke all on function throughline.keep_chat, throughline.broadcast, throughline.announce_chat from public, anon, authenticated;
+revoke all on function throughline.keep_chat, throughline.broadcast, throughline.follow_settings from public, anon, authenticated;

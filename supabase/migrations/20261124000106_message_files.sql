@@ -45,7 +45,8 @@ alter table public.message_files alter column user_id set (n_distinct = -0.01); 
 call throughline.protect('public.chat_files', clients => 'select', server => 'select, insert, delete');
 call throughline.protect('public.message_files', clients => 'select', server => 'select, insert, delete');
 
--- Deletes a content with the last message that brought it. SECURITY DEFINER like the triggers on messages.
+-- Deletes a content with the last message that brought it. SECURITY DEFINER: the deletion of an account ends here, with the
+-- rights of the auth server.
 create function throughline.forget_files() returns trigger
 language plpgsql security definer set search_path = '' as $$
 begin

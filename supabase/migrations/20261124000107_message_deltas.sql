@@ -16,22 +16,7 @@ create table public.message_deltas (
 with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000,
       autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 100000);
 
--- No foreign keys: each piece would lock its message's row. The trigger below and the sweep delete what is
+-- No foreign keys: each piece would lock its message's row. A trigger on messages and the sweep delete what is
 -- left over. No index on user_id: the policy only checks rows that were found by their key.
 
 call throughline.protect('public.message_deltas', server => 'select, delete');
-
--- Deletes the pieces of deleted messages. SECURITY DEFINER like the other triggers on messages.
-create function throughline.forget_deltas() returns trigger
-language plpgsql security definer set search_path = '' set enable_seqscan = off as $$
-begin
-  delete from public.message_deltas where message_id = any (array(select id from old_messages));
-  return null;
-end
-$$;
-
-create trigger messages_forget_deltas after delete on public.messages
-  referencing old table as old_messages
-  for each statement execute function throughline.forget_deltas();
-
-revoke all on function throughline.forget_deltas from public, anon, authenticated;

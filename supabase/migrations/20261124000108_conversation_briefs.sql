@@ -222,19 +222,25 @@ call throughline.protect('public.conversation_brief_drafts', server => 'select',
 -- generated expressions again with each statement that updates the table, and computes them all when there is a trigger: that
 -- took a third of a counter's update, of which each turn has two. A fold that had nothing to do is not due until the counters
 -- change: the chat is in neither index of the sweep.
+--
+-- edit_count grows with every edit and deletion of a message, version with everything else that changes a brief. Then what was
+-- learnt about the old state is void: failures, and the progress of a running change. SECURITY DEFINER: who edits or deletes a
+-- message has no right to drafts.
 create function throughline.keep_brief() returns trigger
-language plpgsql security invoker set search_path = '' as $$
+language plpgsql security definer set search_path = '' as $$
 declare
-  settled constant boolean := new.settled_tokens = new.pending_tokens and new.settled_turns = new.pending_turns;
+  settled boolean;
 begin
-  if tg_op = 'INSERT' or new.brief is distinct from old.brief then
-    new.readable := coalesce(jsonb_typeof(new.brief -> 'global_summary') = 'string' and (jsonb_typeof(new.brief -> 'last_summarized_message_id') = 'null'
-      or new.brief ->> 'last_summarized_message_id' ~ '^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$'), false);
-  end if;
-  new.thousands_to_fold := case when new.memory_strategy <> 'simple' and new.pending_turns > 1 and settled is not true
-                                then (new.brief_tokens + new.pending_tokens) / 1000 end;
-  new.over_max_turns := new.memory_strategy <> 'simple' and settled is not true and coalesce(new.pending_turns > new.max_turns, false);
   if tg_op = 'UPDATE' then
+    if new.version <> old.version or new.edit_count <> old.edit_count then
+      new.fold_failures := 0;
+      new.failing_since := null;
+      new.fold_failure := null;
+      new.retry_at := null;
+      new.settled_tokens := null;
+      new.settled_turns := null;
+      delete from public.conversation_brief_drafts d where d.chat_id = new.chat_id;
+    end if;
     -- Words that are added are words to index: those of a message, and those of a reply that ends.
     new.to_index := new.to_index or new.pending_tokens > old.pending_tokens;
     -- An edit may give words to a message beyond the index and take as many from another.
@@ -243,6 +249,15 @@ begin
     end if;
     new.updated_at := now();
   end if;
+  if tg_op = 'INSERT' or new.brief is distinct from old.brief then
+    new.readable := coalesce(jsonb_typeof(new.brief -> 'global_summary') = 'string'
+      and (jsonb_typeof(new.brief -> 'last_summarized_message_id') = 'null'
+        or new.brief ->> 'last_summarized_message_id' ~ '^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$'), false);
+  end if;
+  settled := new.settled_tokens = new.pending_tokens and new.settled_turns = new.pending_turns;
+  new.thousands_to_fold := case when new.memory_strategy <> 'simple' and new.pending_turns > 1 and settled is not true
+                                then (new.brief_tokens + new.pending_tokens) / 1000 end;
+  new.over_max_turns := new.memory_strategy <> 'simple' and settled is not true and coalesce(new.pending_turns > new.max_turns, false);
   return new;
 end
 $$;
@@ -250,27 +265,6 @@ create trigger conversation_briefs_keep before insert or update on public.conver
   for each row execute function throughline.keep_brief();
 -- As a generated column is, also where other triggers are off.
 alter table public.conversation_briefs enable always trigger conversation_briefs_keep;
-
--- What was learnt about the old state is void: failures, and the progress of a running change. SECURITY DEFINER:
--- who edits or deletes a message has no right to drafts.
-create function throughline.forget_fold() returns trigger
-language plpgsql security definer set search_path = '' as $$
-begin
-  new.fold_failures := 0;
-  new.failing_since := null;
-  new.fold_failure := null;
-  new.retry_at := null;
-  new.settled_tokens := null;
-  new.settled_turns := null;
-  delete from public.conversation_brief_drafts d where d.chat_id = new.chat_id;
-  return new;
-end
-$$;
-
--- edit_count grows with every edit and deletion of a message, version with everything else that changes a brief.
-create trigger conversation_briefs_forget_fold before update of version, edit_count on public.conversation_briefs
-  for each row when ((old.version, old.edit_count) is distinct from (new.version, new.edit_count))
-  execute function throughline.forget_fold();
 
 -- Whether one more fold of the job's user may run: fewer than most of the user's other chats have a lease (0 for any
 -- number). The claims of a user pass one after the other, so that no two take the last place; in PL/pgSQL the count
@@ -300,25 +294,6 @@ $$;
 create trigger chats_start_brief after insert on public.chats
   for each row execute function throughline.start_brief();
 
--- The brief first: who gives a chat topics holds its lock. That nothing was to fold was found by the settings of before.
--- SECURITY DEFINER for the same reason as start_brief.
-create function throughline.copy_settings() returns trigger
-language plpgsql security definer set search_path = '' as $$
-begin
-  update public.conversation_briefs
-     set memory_strategy = new.memory_strategy, max_turns = new.max_turns, topics = new.topics,
-         settled_tokens = null, settled_turns = null
-   where chat_id = new.id;
-  if (old.topics = 'off') <> (new.topics = 'off') then
-    update public.topics set paused = new.topics = 'off' where chat_id = new.id;
-  end if;
-  return null;
-end
-$$;
-create trigger chats_copy_settings after update of memory_strategy, max_turns, topics on public.chats
-  for each row when ((old.memory_strategy, old.max_turns, old.topics) is distinct from (new.memory_strategy, new.max_turns, new.topics))
-  execute function throughline.copy_settings();
-
 -- Whether a fold is due: memory.Due with memory.Limits.For in SQL; a test compares the two. In PL/pgSQL,
 -- because a fixed search path prevents inlining and each call in SQL would take three times as long.
 create function throughline.fold_is_due(
@@ -338,7 +313,6 @@ begin
 end
 $$;
 
-revoke all on function throughline.keep_brief, throughline.forget_fold, throughline.may_fold, throughline.start_brief, throughline.copy_settings,
-  throughline.fold_is_due from public, anon, authenticated;
+revoke all on function throughline.keep_brief, throughline.may_fold, throughline.start_brief, throughline.fold_is_due from public, anon, authenticated;
 grant execute on function throughline.may_fold to throughline_worker;
 grant execute on function throughline.fold_is_due to service_role;

@@ -1,10 +1,8 @@
 -- The order of messages, the counters and the staleness of briefs: maintained by the database, so that every
 -- write to messages counts, whoever makes it.
 --
--- The functions are SECURITY DEFINER because they change rows of chats and briefs to which the writer of a
--- message has no right, such as a phone, or supabase_auth_admin when it deletes a user. They lock the chat's
--- row before the brief's. Counters stop at zero, so that a wrong counter never blocks the deletion of an
--- account.
+-- They lock the chat's row before the brief's. Counters stop at zero, so that a wrong counter never blocks the
+-- deletion of an account.
 --
 -- Their plans are made once per connection, perhaps when a table had one page, and are kept while it grows:
 -- until Postgres analyzes the table, or for all of a transaction that inserts thousands of rows. So their
@@ -13,7 +11,8 @@
 -- The tokens of all that a prompt shows of a message: content, tool calls, a tool's name. 0 when that is nothing: a
 -- superseded reply, and a blank message, which holds only white space as Unicode defines it (memory.Message.Blank in
 -- Go). given is what its writer counted; null asks for an estimate, which is about right for English and too high for
--- other scripts: a high one only folds early. No text counts less than a thirty-second of its bytes, whatever is given.
+-- other scripts: a high one only folds early. No text counts less than a thirty-second of its bytes, whatever is given. Anyone may call it: check_message_update does with
+-- the rights of who writes.
 create function throughline.tokens_of(
   content text, tool_calls jsonb, role text, name text, superseded boolean, given int)
 returns int
@@ -41,6 +40,7 @@ $$;
 -- Assigns seq. The lock waits for other writers to the chat, so seq follows the order of commits. last_seq is
 -- updated only after the rows are written (see count_inserted_messages), because a row that ON CONFLICT skips
 -- must leave no gap; until then the chat's last message covers the earlier rows of the same statement.
+-- SECURITY DEFINER: a policy of the app's must not hide the messages that seq counts.
 create function throughline.place_message() returns trigger
 language plpgsql security definer set search_path = ''
   set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off as $$
@@ -74,7 +74,7 @@ $$;
 -- were edited or deleted do not survive as the title. A title that a person set stays. The message was the
 -- first of the user's; content is what it held before.
 create function throughline.renew_title(chat_id uuid, seq bigint, content text) returns void
-language sql volatile security definer set search_path = '' as $$
+language sql volatile security invoker set search_path = '' as $$
   update public.chats c
      set title = coalesce((select throughline.title_of(m.content) from public.messages m
                             where m.chat_id = c.id and m.role = 'user' and m.token_count > 0 order by m.seq limit 1), '')
@@ -83,7 +83,8 @@ language sql volatile security definer set search_path = '' as $$
 $$;
 
 -- Updates the counters of each chat and its brief, gives a chat without a title one from its first message, and announces
--- the last of the messages. An import sets throughline.quiet: nobody listens to its chat yet.
+-- the last of the messages. An import sets throughline.quiet: nobody listens to its chat yet. SECURITY DEFINER: the counters
+-- are right whatever the writer may change.
 create function throughline.count_inserted_messages() returns trigger
 language plpgsql security definer set search_path = '' set enable_seqscan = off as $$
 declare
@@ -126,7 +127,7 @@ create trigger messages_count_inserted after insert on public.messages
   for each statement execute function throughline.count_inserted_messages();
 
 create function throughline.check_message_update() returns trigger
-language plpgsql security definer set search_path = '' as $$
+language plpgsql security invoker set search_path = '' as $$
 begin
   if (new.id, new.chat_id, new.user_id, new.seq) is distinct from (old.id, old.chat_id, old.user_id, old.seq) then
     raise check_violation using message = 'a message keeps its id, chat, user and seq';
@@ -147,7 +148,7 @@ create trigger messages_check_update before update on public.messages
 
 -- A reply that ends adds its text to the buffer. For each row, without the transition tables that edits need: a statement
 -- ends many replies only in as many chats. The trigger's condition leaves out leases, which are renewed many at a time. A
--- message of the user, which only a hand marks as running, is a turn and counted like an edit.
+-- message of the user, which only a hand marks as running, is a turn and counted like an edit. SECURITY DEFINER as above.
 create function throughline.count_ended_reply() returns trigger
 language plpgsql security definer set search_path = '' set enable_seqscan = off as $$
 begin
@@ -170,7 +171,7 @@ create trigger messages_count_ended after update on public.messages
 -- Any other change of a text is an edit, superseding a reply included: a fold planned with the old words is discarded, a
 -- summary that holds them becomes stale, and the index of turns is written anew. The brief is locked before covered_seq is
 -- read, so that a fold that commits at this moment is seen. The first check returns early when replies end and when leases
--- are renewed.
+-- are renewed. SECURITY DEFINER as above.
 create function throughline.count_updated_messages() returns trigger
 language plpgsql security definer set search_path = '' set enable_seqscan = off set enable_nestloop = off as $$
 begin
@@ -234,6 +235,8 @@ create trigger messages_count_updated after update on public.messages
   referencing old table as old_messages new table as new_messages
   for each statement execute function throughline.count_updated_messages();
 
+-- Takes deleted messages out of the counters, the title and the index, and deletes the pieces of their replies. SECURITY
+-- DEFINER: the auth server deletes accounts, and phones chats.
 create function throughline.count_deleted_messages() returns trigger
 language plpgsql security definer set search_path = '' set enable_seqscan = off set enable_nestloop = off as $$
 begin
@@ -261,6 +264,9 @@ begin
             join public.conversation_briefs c on c.chat_id = o.chat_id and c.chat_id = any (array(select chat_id from old_messages))
            group by o.chat_id) gone
    where b.chat_id = gone.chat_id and b.chat_id = any (array(select chat_id from old_messages));
+  delete from public.message_deltas where message_id = any (array(select id from old_messages));
+  perform throughline.index_edits(gone.chat_id, gone.seqs)
+     from (select chat_id, array_agg(seq order by seq) as seqs from old_messages where token_count > 0 group by chat_id order by chat_id) gone;
   return null;
 end
 $$;
@@ -269,6 +275,6 @@ create trigger messages_count_deleted after delete on public.messages
   referencing old table as old_messages
   for each statement execute function throughline.count_deleted_messages();
 
-revoke all on function throughline.tokens_of, throughline.place_message, throughline.title_of, throughline.renew_title,
-  throughline.count_inserted_messages, throughline.check_message_update, throughline.count_ended_reply, throughline.count_updated_messages,
-  throughline.count_deleted_messages from public, anon, authenticated;
+revoke all on function throughline.place_message, throughline.title_of, throughline.renew_title, throughline.count_inserted_messages,
+  throughline.check_message_update, throughline.count_ended_reply, throughline.count_updated_messages, throughline.count_deleted_messages from public,
+  anon, authenticated;

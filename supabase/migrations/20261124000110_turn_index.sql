@@ -3,41 +3,6 @@
 -- Derived from messages and complete: conversation_briefs.indexed_seq says how far, and what the brief covers is
 -- indexed in the commit that covers it. An edit or a deletion changes the rows in its own commit.
 
--- A turn's first message has weight A, its second B, where what tools returned comes last; all others C. The words of the
--- user's message before the turn keep weight D.
-create function throughline.joined(texts tsvector[]) returns tsvector
-language plpgsql immutable security invoker set search_path = '' as $$
-declare
-  words tsvector := '';
-begin
-  for place in 1 .. cardinality(texts) loop
-    words := words || setweight(texts[place], case place when 1 then 'A' when 2 then 'B' else 'C' end::"char");
-  end loop;
-  return words;
-end
-$$;
-
--- Adds the words of further texts, without their positions, as far as a tsvector holds them, which is 1 MiB. Where one is
--- left out there is one more lexeme, 'cut short', which no text can make: the turn may hold any word.
-create function throughline.with_further(words tsvector, texts tsvector[]) returns tsvector
-language plpgsql immutable security invoker set search_path = '' as $$
-declare
-  further tsvector;
-begin
-  if texts is null then
-    return words;
-  end if;
-  foreach further in array texts loop
-    further := strip(further);
-    if pg_column_size(words) + pg_column_size(further) > 1000000 then
-      return words || array_to_tsvector('{cut short}');
-    end if;
-    words := words || further;
-  end loop;
-  return words;
-end
-$$;
-
 create table public.turn_index (
   chat_id         uuid        not null,
   -- The first message of the turn. A turn is a message of the user with tokens and what follows up to the next one. A
@@ -116,16 +81,21 @@ call throughline.protect('public.turn_index',
 --
 -- A tsvector holds 1 MiB. So a turn has the words and their positions of 100 000 characters, 50 000 of each message, replies
 -- before what tools returned; those of 20 000 characters of the question before it; and of the rest the words alone, if there
--- is room. No text takes 8 bytes per character. words repeats throughline.searchable, because calling a function with a
+-- is room: where some are left out there is one more lexeme, 'cut short', which no text can make, and the turn may hold any
+-- word. No text takes 8 bytes per character. words repeats throughline.searchable, because calling a function with a
 -- search path of its own would take most of the time, and leaves it out for a text of ASCII alone.
+--
+-- A turn's first message has weight A, its second B, where what tools returned comes last; all others C. The words of the
+-- user's message before the turn keep weight D.
 --
 -- A turn that appears among older ones has no topic yet, so assigned_seq goes back to it.
 create function throughline.write_turn_index(chat uuid, from_seq bigint, to_seq bigint) returns void
-language plpgsql volatile security definer set search_path = '' set enable_seqscan = off set enable_nestloop = on as $$
+language plpgsql volatile security invoker set search_path = '' set enable_seqscan = off set enable_nestloop = on as $$
 declare
   turn record;
   own tsvector;
   tsv tsvector;
+  words tsvector;
   first_new bigint;
   kept bigint[] := '{}';
   had constant bigint[] := array(select i.seq from public.turn_index i where i.chat_id = chat and i.seq between from_seq and to_seq);
@@ -173,12 +143,22 @@ begin
         select i.segment, i.last_seq from public.turn_index i where i.chat_id = chat and i.seq <= t.seq order by i.seq desc limit 1) old on old.last_seq >= t.seq
      order by t.seq
   loop
-    own := throughline.joined(turn.words);
+    own := '';
+    for place in 1 .. cardinality(turn.words) loop
+      own := own || setweight(turn.words[place], case place when 1 then 'A' when 2 then 'B' else 'C' end::"char");
+    end loop;
     tsv := array_to_tsvector(array['chat ' || chat, 'user ' || turn.user_id]) || own || setweight(coalesce(asked_words, ''), 'D');
+    foreach words in array coalesce(turn.further, '{}') loop
+      if pg_column_size(tsv) + pg_column_size(strip(words)) > 1000000 then
+        tsv := tsv || array_to_tsvector('{cut short}');
+        exit;
+      end if;
+      tsv := tsv || strip(words);
+    end loop;
     number := coalesce(turn.segment, number + (coalesce(turn.said_at >= before + interval '1 hour', true))::int);
     insert into public.turn_index as i (chat_id, seq, user_id, last_seq, words_from, segment, said_at, tokens, tsv, lexemes, second_seq)
     values (chat, turn.seq, turn.user_id, turn.last_seq, coalesce(asked_seq, turn.seq), number, turn.said_at, turn.tokens,
-            throughline.with_further(tsv, turn.further), length(own),
+            tsv, length(own),
             case when turn.seqs[1] = turn.seq and (turn.words[2] is null or pg_column_size(ts_filter(own, '{b}')) = pg_column_size(turn.words[2])) then coalesce(turn.seqs[2], 0) end)
     on conflict (chat_id, seq) do update
        set last_seq = excluded.last_seq, words_from = excluded.words_from, said_at = excluded.said_at, tokens = excluded.tokens,
@@ -207,7 +187,7 @@ $$;
 -- Indexes a chat up to a message; null for all. Stops before a running reply, and after 500 messages, where the next call
 -- goes on. Returns whether it came further. It may run again, and beside others: they wait for the brief's lock.
 create function throughline.index_chat(chat uuid, upto bigint) returns boolean
-language plpgsql volatile security definer set search_path = '' set enable_seqscan = off as $$
+language plpgsql volatile security invoker set search_path = '' set enable_seqscan = off as $$
 declare
   done bigint;
   goal bigint;
@@ -242,7 +222,7 @@ begin
 end
 $$;
 
--- index_chat for a job, of a chat of the user in the claims.
+-- index_chat for a job or an import, of a chat of the user in the claims. SECURITY DEFINER: nobody else writes the index.
 create function throughline.index_turns(chat uuid, upto bigint) returns boolean
 language sql volatile security definer set search_path = '' as $$
   select throughline.index_chat(b.chat_id, upto) from public.conversation_briefs b where b.chat_id = chat and b.user_id = (select auth.uid())
@@ -252,7 +232,7 @@ $$;
 -- for the latter alone. At most so many chats, those that nobody else has locked, and returns how many. For the server
 -- itself.
 create function throughline.index_rested(rest interval, most int) returns int
-language plpgsql volatile security definer set search_path = '' set enable_seqscan = off as $$
+language plpgsql volatile security invoker set search_path = '' set enable_seqscan = off as $$
 declare
   rested record;
   chats int := 0;
@@ -275,7 +255,8 @@ end
 $$;
 
 -- Indexes what is not yet of a chat of the user in the claims, or of the latest twenty that have something left. For who
--- searches: the sweep waits until nobody is talking. For one chat this waits for a fold that commits at this moment.
+-- searches: the sweep waits until nobody is talking. For one chat this waits for a fold that commits at this moment. SECURITY
+-- DEFINER as index_turns.
 create function throughline.index_rest(in_chat uuid) returns void
 language plpgsql volatile security definer set search_path = '' set enable_seqscan = off as $$
 declare
@@ -295,33 +276,7 @@ begin
 end
 $$;
 
--- index_chat for an import, of a chat of the user in the claims.
-create function throughline.index_imported(chat uuid) returns boolean
-language sql volatile security definer set search_path = '' as $$
-  select throughline.index_chat(b.chat_id, null) from public.conversation_briefs b where b.chat_id = chat and b.user_id = (select auth.uid())
-$$;
-
-create function throughline.index_deleted_messages() returns trigger
-language plpgsql security definer set search_path = '' set enable_seqscan = off as $$
-begin
-  perform throughline.index_edits(gone.chat_id, gone.seqs)
-     from (select chat_id, array_agg(seq order by seq) as seqs from old_messages where token_count > 0 group by chat_id order by chat_id) gone;
-  return null;
-end
-$$;
-
-create trigger messages_index_deleted after delete on public.messages
-  referencing old table as old_messages
-  for each statement execute function throughline.index_deleted_messages();
-
--- Merges the waiting entries of the full-text index and returns the number of pages.
-create function throughline.merge_search_entries() returns bigint
-language sql volatile security definer set search_path = '' as $$
-  select pg_catalog.gin_clean_pending_list('public.turn_index_tsv_idx')
-$$;
-
-revoke all on function throughline.joined, throughline.with_further, throughline.write_turn_index, throughline.index_chat, throughline.index_turns,
-  throughline.index_rested, throughline.index_rest, throughline.index_imported, throughline.index_deleted_messages, throughline.merge_search_entries from
+revoke all on function throughline.write_turn_index, throughline.index_chat, throughline.index_turns, throughline.index_rested, throughline.index_rest from
   public, anon, authenticated;
-grant execute on function throughline.index_turns to throughline_worker;
-grant execute on function throughline.index_rest, throughline.index_imported to throughline_app;
+grant execute on function throughline.index_turns to throughline_app, throughline_worker;
+grant execute on function throughline.index_rest to throughline_app;

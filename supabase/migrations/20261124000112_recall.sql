@@ -1,8 +1,8 @@
--- What recall asks of turn_index, for the user in the claims. The functions are SECURITY DEFINER, because under row level
--- security Postgres does not use a full-text index, nor an index alone; they return places and numbers, and the caller
--- reads the words under the policies. Expired chats are left out.
+-- What recall asks of turn_index, for the user in the claims. Expired chats are left out. The functions return places and
+-- numbers, and the caller reads the words under the policies.
 
--- How many turns and segments there are to look in: of a chat exactly, of all chats about.
+-- How many turns and segments there are to look in: of a chat exactly, of all chats about. SECURITY DEFINER: under row level
+-- security Postgres does not read an index alone.
 create function throughline.recall_size(in_chat uuid, after_seq bigint, before_seq bigint)
 returns table (turns bigint, segments bigint)
 language plpgsql stable security definer set search_path = '' set enable_seqscan = off as $$
@@ -24,7 +24,8 @@ $$;
 -- The turns that hold words. Each word is an array of its forms, as text with one form per line. The rarest words come
 -- first, as long as not more than most turns hold them together; own and asked are ts_rank of one word, which is
 -- 1 + 1/4 + 1/9 + … over how often it is there, by pi²/6. Which words are rare is counted in the whole chat and without
--- reading rows: so Postgres takes it from the index where the pages are all visible.
+-- reading rows: so Postgres takes it from the index where the pages are all visible. SECURITY DEFINER: under row level security
+-- Postgres does not use a full-text index.
 create function throughline.recall_matches(words text[], in_chat uuid, in_topic uuid, after_seq bigint, before_seq bigint, most int)
 returns table (word int, chat_id uuid, seq bigint, last_seq bigint, words_from bigint, segment int, lexemes int, said_at timestamptz,
                own real, asked real, topic_id uuid)
@@ -67,7 +68,8 @@ end
 $$;
 
 -- How near the turns of each chat are to a vector of a model, in order of seq: their cosines, and what one needs to know of
--- them. All vectors of the chat are compared; without a chat those of the 200 that were written to last.
+-- them. All vectors of the chat are compared; without a chat those of the 200 that were written to last. SECURITY DEFINER as
+-- the others: it is asked beside them, for the same rows.
 create function throughline.recall_nearness(
   question throughline.embedding, with_model text, in_chat uuid, in_topic uuid, after_seq bigint, before_seq bigint)
 returns table (chat_id uuid, seqs bigint[], last_seqs bigint[], segments int[], said_at timestamptz[], cosines real[], topic_ids uuid[])

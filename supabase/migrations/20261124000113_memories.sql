@@ -401,23 +401,13 @@ call throughline.protect('public.memory_entities', clients => 'select', server =
 call throughline.protect('public.memory_relationships', clients => 'select', server => 'select', jobs => 'select');
 call throughline.protect('public.memory_mentions', server => 'select', jobs => 'select');
 
-create function throughline.touch_updated_at() returns trigger
-language plpgsql security invoker set search_path = '' as $$
-begin
-  new.updated_at := now();
-  return new;
-end
-$$;
-
-create trigger memory_users_touch_updated_at before update of enabled, time_zone, language, excluded on public.memory_users
-  for each row execute function throughline.touch_updated_at();
-
 ------------------------------------------------------------------------------------------------
 
 -- Locks the user's row, makes it where there is none, and raises its version: once per transaction, however often it is
--- called. Returns the version. For triggers and for functions that have checked whose memories they change.
+-- called. Returns the version. For triggers and functions with their owner's rights, which have
+-- checked whose memories they change.
 create function throughline.raise_memory_version(owner uuid) returns bigint
-language plpgsql volatile security definer set search_path = '' as $$
+language plpgsql volatile security invoker set search_path = '' as $$
 declare
   raised constant text := coalesce(current_setting('throughline.raised_memory_versions', true), '');
   now_at bigint;
@@ -437,7 +427,8 @@ end
 $$;
 
 -- The same for the user in the claims: every transaction that changes memories calls it before it touches one. The first
--- call of a transaction returns the version that the user's memories had before, plus 1.
+-- call of a transaction returns the version that the user's memories had before, plus 1. SECURITY DEFINER: a user's version grows by one, also where the row is
+-- not there yet.
 create function throughline.touch_memories(owner uuid) returns bigint
 language plpgsql volatile security definer set search_path = '' as $$
 begin
@@ -458,15 +449,32 @@ begin
 end
 $$;
 
--- A vector is that of the content it was computed from.
+-- A vector is that of the content it was computed from. Words that are gone from a memory are gone from the graph at once: what
+-- another memory says as well stays. A merge by the model keeps all names, and links the memory again; for all others
+-- update_memory_graph does. An edit and a restoration are uses: without this, what the user takes out of the archive would be
+-- back there the next day. SECURITY DEFINER: who changes a memory has no right to the graph.
 create function throughline.change_memory() returns trigger
-language plpgsql security invoker set search_path = '' as $$
+language plpgsql security definer set search_path = '' as $$
+declare
+  actor constant text := nullif(current_setting('throughline.change', true), '')::jsonb ->> 'actor';
 begin
   new.version := old.version + 1;
   new.updated_at := now();
-  if new.content <> old.content and new.embedding::text = old.embedding::text then
-    new.embedding := null;
-    new.embedding_model := null;
+  if new.content <> old.content then
+    if new.embedding::text = old.embedding::text then
+      new.embedding := null;
+      new.embedding_model := null;
+    end if;
+    new.graph_version := null;
+    if actor is distinct from 'model' then
+      perform throughline.settle_relationships(new.id, new.user_id, new.id);
+      delete from public.memory_relationships r where r.memory_id = new.id;
+      delete from public.memory_mentions m where m.memory_id = new.id;
+    end if;
+  end if;
+  if new.last_accessed is not distinct from old.last_accessed
+     and (new.status = 'active' and old.status <> 'active' or new.content <> old.content and coalesce(actor, 'user') = 'user') then
+    new.last_accessed := now();
   end if;
   return new;
 end
@@ -479,8 +487,8 @@ create trigger memories_change
   on public.memories
   for each row execute function throughline.change_memory();
 
--- SECURITY DEFINER: nobody else writes revisions. Who changed memories without raising the user's version has it done
--- here.
+-- Who changed memories without raising the user's version has it done here. What a memory says is closed when it is
+-- superseded, and open again when it comes back. SECURITY DEFINER: nobody else writes revisions and the graph.
 create function throughline.record_revision() returns trigger
 language plpgsql security definer set search_path = '' as $$
 declare
@@ -491,6 +499,9 @@ begin
   values (new.id, new.version, new.user_id,
           coalesce(change ->> 'action', case tg_op when 'INSERT' then 'ADD' else 'EDIT' end), new.content,
           change ->> 'reason', coalesce(change ->> 'actor', 'user'), change ->> 'model', change ->> 'prompt_ref');
+  if tg_op = 'UPDATE' and (old.status, old.valid_to) is distinct from (new.status, new.valid_to) then
+    perform throughline.settle_relationships(new.id, new.user_id, null);
+  end if;
   return null;
 end
 $$;
@@ -500,26 +511,22 @@ create trigger memories_record_insert after insert on public.memories
 create trigger memories_record_update after update on public.memories
   for each row when (old.version <> new.version) execute function throughline.record_revision();
 
--- SECURITY DEFINER, as the next: a memory is deleted by who has no right to the graph. An entity goes with its last
--- mention, and its relationships with it, so both ends of a relationship are mentioned by its memory.
+-- An entity goes with its last mention, and its relationships with it, so both ends of a relationship are mentioned by its
+-- memory. SECURITY DEFINER: a memory is deleted by who has no right to the graph.
 create function throughline.count_mentions() returns trigger
 language plpgsql security definer set search_path = '' as $$
 begin
-  update public.memory_entities e set mentions = e.mentions + added.mentions
-    from (select user_id, entity_id, count(*) as mentions from new_mentions group by user_id, entity_id) added
-   where e.user_id = added.user_id and e.id = added.entity_id;
-  return null;
-end
-$$;
-
-create function throughline.discount_mentions() returns trigger
-language plpgsql security definer set search_path = '' as $$
-begin
+  if tg_op = 'INSERT' then
+    update public.memory_entities e set mentions = e.mentions + added.mentions
+      from (select user_id, entity_id, count(*) as mentions from changed_mentions group by user_id, entity_id) added
+     where e.user_id = added.user_id and e.id = added.entity_id;
+    return null;
+  end if;
   update public.memory_entities e set mentions = greatest(0, e.mentions - gone.mentions)
-    from (select user_id, entity_id, count(*) as mentions from old_mentions group by user_id, entity_id) gone
+    from (select user_id, entity_id, count(*) as mentions from changed_mentions group by user_id, entity_id) gone
    where e.user_id = gone.user_id and e.id = gone.entity_id;
   delete from public.memory_entities e
-   using (select distinct user_id, entity_id from old_mentions) gone
+   using (select distinct user_id, entity_id from changed_mentions) gone
    where e.user_id = gone.user_id and e.id = gone.entity_id
      and not exists (select from public.memory_mentions m where m.user_id = e.user_id and m.entity_id = e.id);
   return null;
@@ -527,15 +534,14 @@ end
 $$;
 
 create trigger memory_mentions_count after insert on public.memory_mentions
-  referencing new table as new_mentions
+  referencing new table as changed_mentions
   for each statement execute function throughline.count_mentions();
 create trigger memory_mentions_discount after delete on public.memory_mentions
-  referencing old table as old_mentions
-  for each statement execute function throughline.discount_mentions();
+  referencing old table as changed_mentions
+  for each statement execute function throughline.count_mentions();
 
-revoke all on function throughline.folded, throughline.content_key, throughline.touch_updated_at, throughline.raise_memory_version,
-  throughline.touch_memories, throughline.note_change, throughline.change_memory, throughline.record_revision, throughline.count_mentions,
-  throughline.discount_mentions from public, anon, authenticated;
+revoke all on function throughline.folded, throughline.content_key, throughline.raise_memory_version, throughline.touch_memories, throughline.note_change,
+  throughline.change_memory, throughline.record_revision, throughline.count_mentions from public, anon, authenticated;
 -- Generated columns and indexes are computed with the rights of who writes the row.
 grant execute on function throughline.folded, throughline.content_key to service_role, throughline_app, throughline_worker;
 grant execute on function throughline.touch_memories, throughline.note_change to throughline_app, throughline_worker;

@@ -11,7 +11,7 @@
 -- A memory that this one took the place of stays closed: usually it was true no longer, whatever the reason is why this one
 -- goes.
 create function throughline.restate_memory(memory uuid) returns void
-language plpgsql volatile security definer set search_path = '' as $$
+language plpgsql volatile security invoker set search_path = '' as $$
 declare
   m record;
   carries text;
@@ -109,7 +109,7 @@ create constraint trigger messages_forget_updated after update of content, role 
   for each row when (old.status <> 'streaming' and (old.content, old.role) is distinct from (new.content, new.role))
   execute function throughline.forget_message();
 
--- Nothing names a memory that is gone.
+-- Nothing names a memory that is gone. SECURITY DEFINER: the auth server deletes accounts.
 create function throughline.unname_memories() returns trigger
 language plpgsql security definer set search_path = '' as $$
 declare
@@ -131,7 +131,7 @@ create trigger memories_unname after delete on public.memories
 
 -- Locks messages of the user in the claims until the transaction ends, so that they are neither edited nor deleted before,
 -- and returns those that still say what they said: digests are the MD5 of their contents, in hexadecimal. The caller holds
--- the lock of the chat, "for key share", and nothing after messages in the order of locks.
+-- the lock of the chat, "for key share", and nothing after messages in the order of locks. SECURITY DEFINER: a job may read messages, and not lock them.
 create function throughline.hold_evidence(ids uuid[], digests text[]) returns setof uuid
 language plpgsql volatile security definer set search_path = '' as $$
 begin
@@ -147,7 +147,7 @@ $$;
 -- Writes all of a chat that was not read for memories to the ledger as skipped, and returns the id of the row; null where
 -- there is nothing left.
 create function throughline.skip_rest(chat uuid) returns uuid
-language plpgsql volatile security definer set search_path = '' as $$
+language plpgsql volatile security invoker set search_path = '' as $$
 declare
   b record;
   last bigint;
@@ -173,43 +173,47 @@ begin
 end
 $$;
 
--- The same for a chat of the user in the claims.
+-- The same for a chat of the user in the claims. SECURITY DEFINER: a user has no right to write the ledger.
 create function throughline.skip_extraction(chat uuid) returns uuid
 language sql volatile security definer set search_path = '' as $$
   select throughline.skip_rest(c.id) from public.chats c where c.id = chat and c.user_id = (select auth.uid())
 $$;
 
--- What was said while a chat was not to be remembered is not read later.
-create function throughline.skip_unremembered() returns trigger
-language plpgsql security definer set search_path = '' as $$
-begin
-  perform throughline.skip_rest(new.id);
-  return null;
-end
-$$;
-
-create trigger chats_skip_unremembered after update of remember on public.chats
-  for each row when (new.remember and not old.remember)
-  execute function throughline.skip_unremembered();
-
 -- Since when a user's memories are off.
-create function throughline.note_pause() returns trigger
+create function throughline.keep_memory_user() returns trigger
 language plpgsql security invoker set search_path = '' as $$
 begin
   new.paused_at := case when not new.enabled then coalesce(new.paused_at, now()) end;
+  if tg_op = 'UPDATE' then
+    new.updated_at := now();
+  end if;
   return new;
 end
 $$;
+create trigger memory_users_keep before insert or update of enabled, time_zone, language, excluded on public.memory_users
+  for each row execute function throughline.keep_memory_user();
 
-create trigger memory_users_note_pause before insert or update of enabled on public.memory_users
-  for each row execute function throughline.note_pause();
-
--- Skips the chats in which a user said something since then.
-create function throughline.skip_paused(owner uuid, since timestamptz) returns void
-language plpgsql volatile security definer set search_path = '' as $$
+-- What was said while a user's memories were off is not read later. For the user in the claims before the statement, because
+-- chats and briefs are locked before memory_users; if the statement leaves them off, there is as little to read. After it
+-- where somebody else switches them on. SECURITY DEFINER: a phone may switch them on, and has no right to the ledger.
+create function throughline.skip_pause() returns trigger
+language plpgsql security definer set search_path = '' as $$
 declare
+  owner uuid := auth.uid();
+  since timestamptz;
   chat uuid;
 begin
+  if tg_level = 'STATEMENT' then
+    select u.paused_at into since from public.memory_users u where u.user_id = owner and not u.enabled;
+    if not found then
+      return null;
+    end if;
+  elsif new.user_id = owner then
+    return null;
+  else
+    owner := new.user_id;
+    since := old.paused_at;
+  end if;
   for chat in
     select c.id from public.chats c
      where c.user_id = owner and (c.last_message_at >= since
@@ -218,40 +222,19 @@ begin
   loop
     perform throughline.skip_rest(chat);
   end loop;
-end
-$$;
-
--- What was said while a user's memories were off is not read later. Before the statement, because chats and briefs are
--- locked before memory_users; if the statement leaves them off, there is as little to read.
-create function throughline.skip_own_pause() returns trigger
-language plpgsql security definer set search_path = '' as $$
-begin
-  perform throughline.skip_paused(u.user_id, u.paused_at)
-     from public.memory_users u where u.user_id = (select auth.uid()) and not u.enabled;
   return null;
 end
 $$;
 
 create trigger memory_users_skip_own_pause before update of enabled on public.memory_users
-  for each statement execute function throughline.skip_own_pause();
-
--- The same where somebody else switches them on.
-create function throughline.skip_pause() returns trigger
-language plpgsql security definer set search_path = '' as $$
-begin
-  if new.user_id is distinct from auth.uid() then
-    perform throughline.skip_paused(new.user_id, old.paused_at);
-  end if;
-  return null;
-end
-$$;
-
+  for each statement execute function throughline.skip_pause();
 create trigger memory_users_skip_pause after update of enabled on public.memory_users
   for each row when (new.enabled and not old.enabled)
   execute function throughline.skip_pause();
 
 -- Makes the memories that were said in a chat of the user in the claims the user's own, so that they outlive it. To be
--- called in the transaction that deletes the chat, before that. Returns how many.
+-- called in the transaction that deletes the chat, before that. Returns how many. SECURITY DEFINER: what a rule of the app's
+-- hides is kept as well, or it would be deleted with the chat.
 create function throughline.keep_memories(chat uuid) returns bigint
 language plpgsql volatile security definer set search_path = '' as $$
 declare
@@ -279,8 +262,8 @@ end
 $$;
 
 revoke all on function throughline.restate_memory, throughline.forget_message, throughline.unname_memories, throughline.hold_evidence,
-  throughline.skip_rest, throughline.skip_extraction, throughline.skip_unremembered, throughline.note_pause, throughline.skip_paused,
-  throughline.skip_own_pause, throughline.skip_pause, throughline.keep_memories from public, anon, authenticated;
+  throughline.skip_rest, throughline.skip_extraction, throughline.keep_memory_user, throughline.skip_pause, throughline.keep_memories from public, anon,
+  authenticated;
 grant execute on function throughline.hold_evidence to throughline_worker;
 grant execute on function throughline.skip_extraction to throughline_app, throughline_worker;
 grant execute on function throughline.keep_memories to throughline_app;

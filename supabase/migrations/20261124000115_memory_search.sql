@@ -1,22 +1,14 @@
 -- How memories are found: those that a message may be about, and those that resemble a text; for the user in the claims.
---
--- The functions are SECURITY DEFINER, because under row level security Postgres does not use an index alone, and compares
--- words only after the policies; they return ids and numbers, and the caller reads the words under the policies. A user
--- has hundreds of memories, some thousands at most: all of them are compared.
-
--- The words of a text as a query that any of them satisfies; null without words.
-create function throughline.any_word(content text) returns tsquery
-language sql stable security invoker set search_path = '' as $$
-  select string_agg(quote_literal(w.lexeme), '|')::tsquery
-    from unnest(to_tsvector('throughline.words', throughline.searchable(content))) w
-$$;
+-- The functions return ids and numbers, and the caller reads the words under the policies. A user has hundreds of memories,
+-- some thousands at most: all of them are compared.
 
 -- The memories that a message may be about: by its words, at most so many; by its vector, as many; those with entities that
 -- it names, as many; and those that the user has pinned.
 --
 -- words are the forms of each word, one form per line, and telling says which of them say something by themselves. by_words
 -- is BM25 with k1 0.9 and b 0.5, in which each word counts once: a memory is a sentence. rarest is how many memories hold
--- the rarest telling word that this one holds, of so many memories.
+-- the rarest telling word that this one holds, of so many memories. SECURITY DEFINER: under row level security Postgres compares
+-- words only after the policies.
 create function throughline.find_memories(words text[], telling boolean[], names text[], question throughline.embedding, with_model text, most int)
 returns table (id uuid, by_words real, rarest int, of int, cosine real, named int)
 language plpgsql stable security definer set search_path = '' as $$
@@ -89,12 +81,15 @@ end
 $$;
 
 -- The memories that resemble each of some texts, superseded ones apart: the one with the same words, and by their vectors
--- and by their words so many each, of which the ranks are. vectors are those of the texts, null or '' for none.
+-- and by their words so many each, of which the ranks are. vectors are those of the texts, null or '' for none. SECURITY DEFINER
+-- as above.
 create function throughline.similar_memories(contents text[], vectors text[], model text, most int)
 returns table (candidate int, memory_id uuid, same_key boolean, vector_rank int, words_rank int, cosine float8)
 language sql stable security definer set search_path = '' as $$
   with texts as materialized (
-    select t.place::int as place, throughline.content_key(t.content) as key, throughline.any_word(t.content) as words,
+    select t.place::int as place, throughline.content_key(t.content) as key, (
+             select string_agg(quote_literal(w.lexeme), '|')::tsquery
+               from unnest(to_tsvector('throughline.words', throughline.searchable(t.content))) w) as words,
            nullif(vectors[t.place], '')::throughline.embedding as vector
       from unnest(contents) with ordinality t (content, place)),
   mine as materialized (
@@ -128,6 +123,6 @@ language sql stable security definer set search_path = '' as $$
    order by f.place, least(n.rank, w.rank), f.id
 $$;
 
-revoke all on function throughline.any_word, throughline.find_memories, throughline.similar_memories from public, anon, authenticated;
+revoke all on function throughline.find_memories, throughline.similar_memories from public, anon, authenticated;
 grant execute on function throughline.find_memories to throughline_app;
 grant execute on function throughline.similar_memories to throughline_app, throughline_worker;

@@ -35,7 +35,7 @@ $$;
 -- Decides which memory holds a relationship and whether it is open, without counting on one of them. Does nothing where
 -- no other says it: then the row goes with its memory.
 create function throughline.settle_relationship(row_id uuid, without uuid) returns void
-language plpgsql volatile security definer set search_path = '' as $$
+language plpgsql volatile security invoker set search_path = '' as $$
 declare
   r record;
   holder record;
@@ -76,21 +76,11 @@ $$;
 
 -- Decides on all relationships that a memory says.
 create function throughline.settle_relationships(memory uuid, owner uuid, without uuid) returns void
-language plpgsql volatile security definer set search_path = '' as $$
+language plpgsql volatile security invoker set search_path = '' as $$
 begin
   perform throughline.settle_relationship(r.id, without)
      from (select s.id from public.memory_relationships s
             where s.user_id = owner and (s.memory_id = memory or memory = any(s.also_said_by)) order by s.id) r;
-end
-$$;
-
--- Takes all that a memory says out of the graph. What another says as well stays.
-create function throughline.unlink_memory(memory uuid, owner uuid) returns void
-language plpgsql volatile security definer set search_path = '' as $$
-begin
-  perform throughline.settle_relationships(memory, owner, memory);
-  delete from public.memory_relationships r where r.memory_id = memory;
-  delete from public.memory_mentions m where m.memory_id = memory;
 end
 $$;
 
@@ -167,22 +157,8 @@ begin
 end
 $$;
 
-------------------------------------------------------------------------------------------------
-
--- What a memory says is closed when the memory is superseded, and open again when it comes back.
-create function throughline.settle_memory() returns trigger
-language plpgsql security definer set search_path = '' as $$
-begin
-  perform throughline.settle_relationships(new.id, new.user_id, null);
-  return null;
-end
-$$;
-
-create trigger memories_settle after update of status, valid_to on public.memories
-  for each row when ((old.status, old.valid_to) is distinct from (new.status, new.valid_to))
-  execute function throughline.settle_memory();
-
 -- Before a memory is deleted, what another says as well passes to that one; the rest goes with it.
+-- SECURITY DEFINER: the auth server deletes accounts.
 create function throughline.hand_over() returns trigger
 language plpgsql security definer set search_path = '' as $$
 begin
@@ -195,25 +171,7 @@ $$;
 create trigger memories_hand_over before delete on public.memories
   for each row execute function throughline.hand_over();
 
--- Words that are gone from a memory are gone from the graph at once. A merge by the model keeps all names, and links the
--- memory again; for all others update_memory_graph does.
-create function throughline.unlink_changed() returns trigger
-language plpgsql security definer set search_path = '' as $$
-begin
-  new.graph_version := null;
-  if nullif(current_setting('throughline.change', true), '')::jsonb ->> 'actor' is distinct from 'model' then
-    perform throughline.unlink_memory(new.id, new.user_id);
-  end if;
-  return new;
-end
-$$;
-
-create trigger memories_unlink before update of content on public.memories
-  for each row when (old.content is distinct from new.content)
-  execute function throughline.unlink_changed();
-
 revoke all on function throughline.is_user_name, throughline.has_name, throughline.moment, throughline.settle_relationship,
-  throughline.settle_relationships, throughline.unlink_memory, throughline.link_memory, throughline.settle_memory, throughline.hand_over,
-  throughline.unlink_changed from public, anon, authenticated;
+  throughline.settle_relationships, throughline.link_memory, throughline.hand_over from public, anon, authenticated;
 grant execute on function throughline.is_user_name, throughline.has_name to throughline_app;
 grant execute on function throughline.link_memory to throughline_worker;

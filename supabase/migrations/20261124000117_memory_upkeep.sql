@@ -11,7 +11,8 @@ $$;
 create index memories_last_use_idx on public.memories (user_id, (throughline.last_use(last_accessed, recorded_at, created_at)))
   where status = 'active' and not durable and not pinned;
 
--- A use makes a memory fade later; only SQL by hand makes it fade sooner.
+-- A use makes a memory fade later; only SQL by hand makes it fade sooner. SECURITY DEFINER: a job has
+-- no right to the table.
 create function throughline.note_older_memory() returns trigger
 language plpgsql security definer set search_path = '' as $$
 begin
@@ -60,7 +61,7 @@ $$;
 -- stay as they are, as do those of users who have switched memory off, and those in the inbox. For the server itself.
 create function throughline.fade_memories(day date, after_at timestamptz, after_user uuid, most int)
 returns table (last_at timestamptz, last_user uuid, decayed int, archived int)
-language plpgsql volatile security definer set search_path = '' as $$
+language plpgsql volatile security invoker set search_path = '' as $$
 declare
   fades constant timestamptz := now() - interval '30 days';
   ends constant timestamptz := now() - interval '90 days';
@@ -107,7 +108,7 @@ $$;
 -- Deletes what was archived so many days ago, of the next users after one, as fade_memories does. For the server itself.
 create function throughline.delete_archived_memories(days int, after_at timestamptz, after_user uuid, most int)
 returns table (last_at timestamptz, last_user uuid, deleted int)
-language plpgsql volatile security definer set search_path = '' as $$
+language plpgsql volatile security invoker set search_path = '' as $$
 declare
   old constant timestamptz := now() - make_interval(days => days);
   due record;
@@ -138,7 +139,7 @@ $$;
 -- For the metrics: up to a hundred memories of a status are counted; beyond that it is what Postgres knows since it last
 -- analyzed the table. For the server itself.
 create function throughline.count_memories() returns table (status text, memories bigint)
-language sql stable security definer set search_path = '' set enable_seqscan = off set enable_bitmapscan = off as $$
+language sql stable security invoker set search_path = '' set enable_seqscan = off set enable_bitmapscan = off as $$
   select s.name, case when counted.memories < 100 then counted.memories
                       else greatest(100, (select (c.reltuples * f.frequency)::bigint
                              from pg_catalog.pg_class c
@@ -149,40 +150,11 @@ language sql stable security definer set search_path = '' set enable_seqscan = o
    cross join lateral (select count(*) as memories from (select from public.memories m where m.status = s.name limit 100) n) counted
 $$;
 
--- What is said again: a memory of the user in the claims grows surer, counts as used, and comes back from the archive unless
--- one with the same words is there. note_change says before what this is.
-create function throughline.reinforce_memory(memory uuid) returns void
-language sql volatile security definer set search_path = '' as $$
-  update public.memories m
-     set confidence = m.confidence + 0.2 * (1 - m.confidence), last_accessed = now(),
-         status = case when m.status = 'archived'
-                        and not exists (select from public.memories t
-                                         where t.user_id = m.user_id and t.content_key = m.content_key and t.status in ('active', 'inbox'))
-                       then 'active' else m.status end
-   where m.id = memory and m.user_id = (select auth.uid())
-$$;
-
--- An edit and a restoration are uses: without this, what the user takes out of the archive would be back there the next day.
-create function throughline.count_as_used() returns trigger
-language plpgsql security invoker set search_path = '' as $$
-begin
-  new.last_accessed := now();
-  return new;
-end
-$$;
-
-create trigger memories_use before update of content, status on public.memories
-  for each row when (new.last_accessed is not distinct from old.last_accessed
-    and (new.status = 'active' and old.status <> 'active'
-      or new.content <> old.content
-         and coalesce(nullif(current_setting('throughline.change', true), '')::jsonb ->> 'actor', 'user') = 'user'))
-  execute function throughline.count_as_used();
-
 -- For update_memory_graph: gives the caller the next user after one whose memories the graph has not looked at, for so long;
 -- no row where there is none. For the server itself.
 -- The memories lead to their users, not the users to their memories (offset 0): most have none that the graph lacks.
 create function throughline.claim_graph(after uuid, token uuid, seconds float8) returns setof uuid
-language sql volatile security definer set search_path = '' set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off as $$
+language sql volatile security invoker set search_path = '' set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off as $$
   update public.memory_users u
      set graph_token = token, graph_until = now() + make_interval(secs => seconds)
    where u.user_id = (
@@ -196,8 +168,6 @@ language sql volatile security definer set search_path = '' set enable_seqscan =
 $$;
 
 revoke all on function throughline.last_use, throughline.note_older_memory, throughline.hold_memories, throughline.plan_decay, throughline.fade_memories,
-  throughline.delete_archived_memories, throughline.count_memories, throughline.reinforce_memory, throughline.count_as_used, throughline.claim_graph from
-  public, anon, authenticated;
+  throughline.delete_archived_memories, throughline.count_memories, throughline.claim_graph from public, anon, authenticated;
 -- Generated columns and indexes are computed with the rights of who writes the row.
 grant execute on function throughline.last_use to service_role, throughline_app, throughline_worker;
-grant execute on function throughline.reinforce_memory to throughline_worker;

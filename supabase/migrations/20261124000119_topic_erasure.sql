@@ -6,7 +6,7 @@
 
 -- Takes topics out of the archive. gone: messages left them, so that no summary may stay that could hold their words.
 create function throughline.unpack_topics(ids uuid[], gone boolean) returns void
-language plpgsql volatile security definer set search_path = '' as $$
+language plpgsql volatile security invoker set search_path = '' as $$
 begin
   update public.turn_index i set resting = false
     from public.topics t
@@ -25,7 +25,7 @@ $$;
 -- Counts what topics have; renames those whose title is of a message that they have no longer; deletes those without turns,
 -- and what was merged into them. The caller holds the lock of the brief.
 create function throughline.settle_topics(chat uuid, ids uuid[]) returns void
-language plpgsql volatile security definer set search_path = '' set enable_seqscan = off as $$
+language plpgsql volatile security invoker set search_path = '' set enable_seqscan = off as $$
 declare
   topic record;
   turns record;
@@ -68,7 +68,7 @@ $$;
 -- Makes centroids the mean of the vectors of those turns that were chosen by one; null for none. erased: at once; else a
 -- centroid stays as it is while one of these turns has no vector.
 create function throughline.recenter_topics(chat uuid, ids uuid[], erased boolean) returns void
-language sql volatile security definer set search_path = '' set enable_seqscan = off as $$
+language sql volatile security invoker set search_path = '' set enable_seqscan = off as $$
   update public.topics t
      set centroid = throughline.mean_of(made.vectors), embedding_model = case when made.turns > 0 then t.embedding_model end, centroid_turns = made.turns
     from public.topics o
@@ -79,7 +79,8 @@ language sql volatile security definer set search_path = '' set enable_seqscan =
    where o.chat_id = chat and o.id = any (ids) and o.centroid is not null and t.id = o.id and (erased or made.turns = made.all_turns)
 $$;
 
--- Both for a job, of one topic of the user in the claims, after it moved turns.
+-- Both for a job, of one topic of the user in the claims, after it moved turns. SECURITY DEFINER: the topic is counted
+-- whatever a job may see.
 create function throughline.recount_topic(chat uuid, topic uuid) returns void
 language plpgsql volatile security definer set search_path = '' as $$
 begin
@@ -91,7 +92,8 @@ end
 $$;
 
 -- Gives topics of a chat of the user in the claims that have no centroid, or one of another model, the mean of their turns'
--- vectors, once none of those is missing. Returns how many. The caller holds the lock of the brief.
+-- vectors, once none of those is missing. Returns how many. The caller holds the lock of the brief. SECURITY DEFINER: a job may have
+-- no right to the schema of pgvector.
 create function throughline.renew_centroids(chat uuid, model text) returns int
 language plpgsql volatile security definer set search_path = '' set enable_seqscan = off as $$
 declare
@@ -111,48 +113,35 @@ begin
 end
 $$;
 
--- A turn that grew or moved. What moved into what a topic has summarised or packed is to be in it; what left must not.
--- SECURITY DEFINER, as the next: who writes the index has no right to topics.
-create function throughline.turn_moved() returns trigger
+-- A turn that moved or grew. What moved into what a topic has summarised or packed is to be in it; what left must not. The
+-- vector of a turn that grew is of other words: a job chooses again. SECURITY DEFINER: a job may move turns, and has no right
+-- to the tables.
+create function throughline.turn_changed() returns trigger
 language plpgsql security definer set search_path = '' as $$
 begin
-  if old.topic_id is not null and old.topic_id is distinct from new.topic_id then
-    perform throughline.unpack_topics(array[t.id], true) from public.topics t
-      where t.id = old.topic_id and t.state <> 'merged' and (t.lease_token is not null or old.seq <= greatest(t.summary_seq, t.compacted_seq));
+  if old.topic_id is not distinct from new.topic_id then
+    perform throughline.unpack_topics(array[t.id], new.last_seq < old.last_seq) from public.topics t
+      where t.id = new.topic_id and (t.lease_token is not null or least(old.last_seq, new.last_seq) < greatest(t.summary_seq, t.compacted_seq));
+    update public.turn_index i set topic_model = null where i.chat_id = new.chat_id and i.seq = new.seq;
+    perform throughline.recenter_topics(new.chat_id, array[new.topic_id], false);
+    perform throughline.settle_topics(new.chat_id, array[new.topic_id]);
+    return null;
   end if;
-  if new.topic_id is not null and old.topic_id is distinct from new.topic_id then
-    perform throughline.unpack_topics(array[t.id], false) from public.topics t
-      where t.id = new.topic_id and new.seq <= greatest(t.summary_seq, t.compacted_seq);
-  end if;
+  perform throughline.unpack_topics(array[t.id], true) from public.topics t
+    where t.id = old.topic_id and t.state <> 'merged' and (t.lease_token is not null or old.seq <= greatest(t.summary_seq, t.compacted_seq));
+  perform throughline.unpack_topics(array[t.id], false) from public.topics t
+    where t.id = new.topic_id and new.seq <= greatest(t.summary_seq, t.compacted_seq);
   return null;
 end
 $$;
-
-create trigger turn_index_moved after update of topic_id on public.turn_index
-  for each row when (old.topic_id is distinct from new.topic_id)
-  execute function throughline.turn_moved();
-
-create function throughline.turn_resized() returns trigger
-language plpgsql security definer set search_path = '' as $$
-begin
-  perform throughline.unpack_topics(array[t.id], new.last_seq < old.last_seq) from public.topics t
-    where t.id = new.topic_id and (t.lease_token is not null or least(old.last_seq, new.last_seq) < greatest(t.summary_seq, t.compacted_seq));
-  -- Its vector is of other words: a job chooses again.
-  update public.turn_index i set topic_model = null where i.chat_id = new.chat_id and i.seq = new.seq;
-  perform throughline.recenter_topics(new.chat_id, array[new.topic_id], false);
-  perform throughline.settle_topics(new.chat_id, array[new.topic_id]);
-  return null;
-end
-$$;
-
-create trigger turn_index_resized after update of last_seq on public.turn_index
-  for each row when (new.topic_id is not null and old.topic_id = new.topic_id and old.last_seq <> new.last_seq)
-  execute function throughline.turn_resized();
+create trigger turn_index_changed after update of topic_id, last_seq on public.turn_index
+  for each row when (old.topic_id is distinct from new.topic_id or new.topic_id is not null and old.last_seq <> new.last_seq)
+  execute function throughline.turn_changed();
 
 -- What index_changes did, for messages of a chat in ascending order, and the same for its topics. Nothing where the chat is
 -- being deleted, and its index and topics with it.
 create function throughline.index_edits(chat uuid, seqs bigint[]) returns void
-language plpgsql volatile security definer set search_path = '' set enable_seqscan = off set enable_nestloop = on as $$
+language plpgsql volatile security invoker set search_path = '' set enable_seqscan = off set enable_nestloop = on as $$
 declare
   done bigint;
   first constant bigint := seqs[1];
@@ -218,5 +207,5 @@ end
 $$;
 
 revoke all on function throughline.unpack_topics, throughline.settle_topics, throughline.recenter_topics, throughline.recount_topic,
-  throughline.renew_centroids, throughline.turn_moved, throughline.turn_resized, throughline.index_edits from public, anon, authenticated;
+  throughline.renew_centroids, throughline.turn_changed, throughline.index_edits from public, anon, authenticated;
 grant execute on function throughline.recount_topic, throughline.renew_centroids to throughline_worker;

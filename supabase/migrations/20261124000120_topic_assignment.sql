@@ -52,8 +52,7 @@ begin
 end
 $$;
 
--- Who changes turns or topics holds the lock of the brief. SECURITY DEFINER, as the next: the brief may be beyond the rights
--- of who does.
+-- Who changes turns or topics holds the lock of the brief. SECURITY DEFINER: a job has no right to the tables.
 create function throughline.note_turn_to_choose() returns trigger
 language plpgsql security definer set search_path = '' as $$
 begin
@@ -68,7 +67,7 @@ create trigger turn_index_note_to_choose after update of topic_id, topic_model, 
   execute function throughline.note_turn_to_choose();
 
 -- A topic that is new to its chat, or came back, makes it one that may have too many. One that was unpacked because the
--- conversation came back to it is as others are once the conversation has left it.
+-- conversation came back to it is as others are once the conversation has left it. SECURITY DEFINER as above.
 create function throughline.note_topic() returns trigger
 language plpgsql security definer set search_path = '' as $$
 declare
@@ -101,7 +100,7 @@ create trigger topics_note_update after update of state, embedding_model, centro
 -- topics than they may have are done. Chats that are locked at the moment are left for the next time. For the server itself.
 create function throughline.look_at_fading(after_at timestamptz, after_chat uuid, max_topics int, most int)
 returns table (chat_id uuid, fade_at timestamptz, crowded boolean)
-language plpgsql volatile security definer set search_path = '' set enable_seqscan = off as $$
+language plpgsql volatile security invoker set search_path = '' set enable_seqscan = off as $$
 declare
   chats uuid[];
   times timestamptz[];
@@ -126,7 +125,7 @@ $$;
 -- server itself.
 create function throughline.look_at_alike(model text, cosine float8, after_chat uuid, most int)
 returns table (chat_id uuid, alike boolean)
-language plpgsql volatile security definer set search_path = '' set enable_seqscan = off as $$
+language plpgsql volatile security invoker set search_path = '' set enable_seqscan = off as $$
 declare
   chats uuid[];
 begin

@@ -103,15 +103,15 @@ create temp view tables_of_users as
 create temp table actors (who text primary key, stranger boolean);
 insert into actors values ('anon', true), ('A', false), ('B', true), ('app A', false), ('app B', true), ('app nobody', true), ('job A', true);
 
--- Without those that check rows: whoever writes one calls them.
+-- Without those that check a row or count its tokens: whoever writes one calls them.
 create temp view functions_of_ours as
-  select p.oid, p.oid::regprocedure::text as signature, n.oid as schema, p.prosecdef
+  select p.oid, p.proname as name, n.oid as schema, p.prosecdef
     from pg_proc p join pg_namespace n on n.oid = p.pronamespace
    where n.nspname in ('public', 'throughline', 'inspect', 'river')
      and not exists (select from pg_depend d where d.classid = 'pg_proc'::regclass and d.objid = p.oid and d.deptype = 'e')
-     and not exists (select from pg_depend d where d.classid = 'pg_constraint'::regclass and d.refobjid = p.oid);
+     and not exists (select from pg_depend d where d.classid = 'pg_constraint'::regclass and d.refobjid = p.oid) and p.proname <> 'tokens_of';
 create function pg_temp.callable(who text) returns text language sql as $$
-  select string_agg(signature, ', ' order by signature) from functions_of_ours
+  select string_agg(name, ' ' order by name) from functions_of_ours
    where has_schema_privilege(who, schema, 'usage') and has_function_privilege(who, oid, 'execute')
 $$;
 
@@ -171,32 +171,16 @@ select is(pg_temp.copied('service_role', 'public.message_files', 'A', 'A'), '235
 select is(pg_temp.callable('anon'), null, 'anon may call nothing');
 select is(pg_temp.callable('authenticated'), null, 'a signed-in user may call nothing');
 select is(pg_temp.callable('throughline_app'),
-  'throughline.content_key(text), throughline.find_memories(text[],boolean[],text[],throughline.embedding,text,integer), '
-  'throughline.find_messages(tsquery,uuid,text,timestamp with time zone,timestamp with time zone,integer), throughline.folded(text), '
-  'throughline.has_name(text,text), throughline.index_imported(uuid), throughline.index_rest(uuid), throughline.is_user_name(text), throughline.keep_memories(uuid), '
-  'throughline.last_use(timestamp with time zone,timestamp with time zone,timestamp with time zone), throughline.merge_topics(uuid,uuid), '
-  'throughline.note_change(text,text,text,text,text), throughline.recall_matches(text[],uuid,uuid,bigint,bigint,integer), '
-  'throughline.recall_nearness(throughline.embedding,text,uuid,uuid,bigint,bigint), throughline.recall_size(uuid,bigint,bigint), '
-  'throughline.searchable(text), '
-  'throughline.similar_memories(text[],text[],text,integer), throughline.skip_extraction(uuid), throughline.topic_messages(uuid), throughline.topic_title(text), '
-  'throughline.touch_memories(uuid)',
+  'content_key find_memories find_messages folded has_name index_rest index_turns is_user_name keep_memories last_use merge_topics note_change '
+  'recall_matches recall_nearness recall_size searchable similar_memories skip_extraction topic_messages topic_title touch_memories',
   'the server may call these');
 select is(pg_temp.callable('throughline_worker'),
-  'throughline.content_key(text), throughline.folded(text), throughline.hold_evidence(uuid[],text[]), throughline.index_turns(uuid,bigint), '
-  'throughline.last_use(timestamp with time zone,timestamp with time zone,timestamp with time zone), '
-  'throughline.link_memory(uuid,jsonb,jsonb), throughline.may_fold(uuid,integer), throughline.merge_topics(uuid,uuid), '
-  'throughline.note_change(text,text,text,text,text), throughline.recount_topic(uuid,uuid), throughline.reinforce_memory(uuid), throughline.renew_centroids(uuid,text), '
-  'throughline.searchable(text), throughline.similar_memories(text[],text[],text,integer), throughline.skip_extraction(uuid), throughline.topic_messages(uuid), '
-  'throughline.topic_title(text), throughline.touch_memories(uuid)',
+  'content_key folded hold_evidence index_turns last_use link_memory may_fold merge_topics note_change recount_topic renew_centroids searchable '
+  'similar_memories skip_extraction topic_messages topic_title touch_memories',
   'a job may call these');
 select is(pg_temp.callable('service_role'),
-  'inspect.common_words(tsvector,tsvector), inspect.due_folds(integer,integer,integer,integer,integer), inspect.ids_in(jsonb,text), '
-  'inspect.number_in(jsonb,text), inspect.sentences(text), inspect.sentences_only_in(text,text), '
-  'inspect.topic_fades_after(real,interval), inspect.topic_half_life(integer,interval,interval,integer), inspect.topic_priority(real,interval,interval), '
-  'river.river_job_state_in_bitmask(bit,river.river_job_state), '
-  'throughline.content_key(text), '
-  'throughline.fold_is_due(integer,bigint,bigint,text,integer,integer,integer,integer,integer,integer), throughline.folded(text), '
-  'throughline.last_use(timestamp with time zone,timestamp with time zone,timestamp with time zone), throughline.searchable(text)',
+  'common_words content_key due_folds fold_is_due folded ids_in last_use number_in river_job_state_in_bitmask searchable sentences '
+  'sentences_only_in topic_fades_after topic_half_life topic_priority',
   'service_role may call these');
 
 -- The callable functions with their owner's rights find only what is the caller's.

@@ -13,7 +13,7 @@ import (
 )
 
 const MergeSearchEntries = `-- name: MergeSearchEntries :one
-select throughline.merge_search_entries()::bigint as pages
+select gin_clean_pending_list('public.turn_index_tsv_idx')::bigint as pages
 `
 
 // As the server itself. Returns how many pages of waiting entries were merged into the full-text index of turns.

@@ -12,7 +12,7 @@ import (
 )
 
 const IndexImported = `-- name: IndexImported :one
-select throughline.index_imported($1::uuid)::bool as indexed
+select throughline.index_turns($1::uuid, null)::bool as indexed
 `
 
 // As the user: the next piece of a chat. Whether there was one.
