@@ -49,7 +49,8 @@ insert into public.messages (chat_id, role, created_at) values
   (pg_temp.id('other'), 'user', now() + interval '1 hour'), (pg_temp.id('other'), 'user', now() - interval '1 year');
 select is((select last_message_at from public.chats where id = pg_temp.id('other')), now() + interval '1 hour', 'the chat has the time of its latest message');
 update public.messages set updated_at = '2000-01-01', metadata = '{"a": 1}' where chat_id = pg_temp.id('other');
-select is((select count(*) from public.messages where chat_id = pg_temp.id('other') and updated_at = now()), 3::bigint, 'an update of a message sets updated_at');
+select is((select count(*) from public.messages where chat_id = pg_temp.id('other') and updated_at = now()), 3::bigint,
+  'an update of a message sets updated_at');
 update public.chats set updated_at = '2000-01-01', title = 'x' where id = pg_temp.id('other');
 select is((select updated_at from public.chats where id = pg_temp.id('other')), now(), 'an update of a chat sets updated_at');
 update public.conversation_briefs set updated_at = '2000-01-01' where chat_id = pg_temp.id('other');
@@ -104,7 +105,8 @@ select is(pg_temp.attempt('service_role', format('update public.messages set %s 
   from unnest(array['seq = 9', 'id = gen_random_uuid()', 'chat_id = pg_temp.id(''other'')', 'user_id = pg_temp.id(''B'')']) change;
 
 -- Chats that do not exist, or belong to another user.
-select is(pg_temp.attempt('service_role', $$insert into public.messages (chat_id, role) values (gen_random_uuid(), 'user')$$), '23503', 'there is no such chat');
+select is(pg_temp.attempt('service_role', $$insert into public.messages (chat_id, role) values (gen_random_uuid(), 'user')$$), '23503',
+  'there is no such chat');
 select is(pg_temp.attempt('service_role', $$insert into public.messages (chat_id, user_id, role) values (pg_temp.id('other'), pg_temp.id('B'), 'user')$$),
           '23503', 'the chat is another user''s');
 

@@ -129,7 +129,8 @@ insert into public.messages (id, chat_id, role, content, reply_to) values
   (pg_temp.id('v3'), pg_temp.id('viewed'), 'user', 'Words.', null);
 select results_eq($$select user_seq, reply_seq from inspect.turns where chat_id = pg_temp.id('viewed') order by turn$$,
   $$values (null::bigint, 2::bigint), (3, null)$$, 'a blank message is no turn of inspect.turns, its reply one of its own');
-select results_eq($$select counted_turns, counters_agree from inspect.buffers where chat_id = pg_temp.id('viewed')$$, $$values (1::bigint, true)$$, 'inspect.buffers agrees');
+select results_eq($$select counted_turns, counters_agree from inspect.buffers where chat_id = pg_temp.id('viewed')$$, $$values (1::bigint, true)$$,
+  'inspect.buffers agrees');
 update public.conversation_briefs set covered_seq = 3, version = 1, pending_tokens = 0, pending_turns = 0 where chat_id = pg_temp.id('viewed');
 select is((select covered_turns from inspect.briefs where chat_id = pg_temp.id('viewed')), 1::bigint, 'inspect.briefs does');
 update public.chats set max_turns = 1 where id = pg_temp.id('blank');
@@ -142,7 +143,8 @@ insert into public.chats (id, user_id) values (pg_temp.id('left'), pg_temp.id('A
 insert into public.messages (id, chat_id, role, content, token_count, status) values
   (pg_temp.id('l1'), pg_temp.id('left'), 'user', 'one', 10, 'complete'), (pg_temp.id('r1'), pg_temp.id('right'), 'user', 'one', 20, 'complete'),
   (pg_temp.id('l2'), pg_temp.id('left'), 'assistant', '', 0, 'streaming'), (pg_temp.id('r2'), pg_temp.id('right'), 'assistant', '', 0, 'streaming');
-update public.messages set content = content || ' more', token_count = token_count + 5, status = 'complete' where id in (pg_temp.id('l1'), pg_temp.id('l2'), pg_temp.id('r2'));
+update public.messages set content = content || ' more', token_count = token_count + 5, status = 'complete'
+  where id in (pg_temp.id('l1'), pg_temp.id('l2'), pg_temp.id('r2'));
 select is(pg_temp.counters('left'), '20 tokens, 1 turns, 1 edits', 'a reply that ends beside an edit is no edit');
 select is(pg_temp.counters('right'), '25 tokens, 1 turns, 0 edits', 'nor is that of another chat');
 -- Only by hand.

@@ -17,7 +17,8 @@ select is(pg_temp.attempt('service_role', format('update public.conversation_bri
     '{"global_summary": ""}', '{"last_summarized_message_id": null}',
     '{"global_summary": "", "last_summarized_message_id": null, "topics": []}',
     '{"global_summary": "", "last_summarized_message_id": "0a"}', '{"global_summary": null, "last_summarized_message_id": null}']) brief;
-select is(pg_temp.attempt('service_role', $$update public.conversation_briefs set brief = '{"global_summary": "x", "last_summarized_message_id": "0198a1f2-7c13-7aa9-b3c8-6d1e0f9a8b73"}'$$),
+select is(pg_temp.attempt('service_role',
+  $$update public.conversation_briefs set brief = '{"global_summary": "x", "last_summarized_message_id": "0198a1f2-7c13-7aa9-b3c8-6d1e0f9a8b73"}'$$),
           '1', 'a brief with its two keys is accepted');
 select is(pg_temp.attempt('service_role', 'update public.conversation_briefs set ' || change), '23514', 'refused: ' || change)
   from unnest(array['pending_tokens = -1', 'pending_turns = -1', 'covered_seq = -1', 'lease_token = gen_random_uuid()', 'lease_until = now()']) change;
@@ -39,9 +40,11 @@ select is(pg_temp.revise(1, 'fold', 5, 6), '23505', 'no version is written twice
 select is(pg_temp.revise(2, 'rebuild', 1, 4), '1', 'a rebuild begins at the first message again');
 select is(pg_temp.revise(2, 'clear', 5, 9) || ' ' || pg_temp.revise(2, 'clear', 5, 4) || ' ' || pg_temp.revise(2, 'rebuild', 5, 4), '1 1 1',
           'the range of a clear may be empty, and so may that of a rebuild after it');
-select is(pg_temp.revise(2, 'clear', 5, 3) || ' ' || pg_temp.revise(2, 'rollback', 5, 4), '23514 23514', 'but no range may be negative, and that of a rollback not empty');
+select is(pg_temp.revise(2, 'clear', 5, 3) || ' ' || pg_temp.revise(2, 'rollback', 5, 4), '23514 23514',
+  'but no range may be negative, and that of a rollback not empty');
 select is((select cleared_seq from public.conversation_briefs where chat_id = pg_temp.id('chat of A')), 0::bigint, 'a new chat was never cleared');
-select is(pg_temp.revise(2, 'guess', 5, 6) || ' ' || pg_temp.revise(2, 'fold', 0, 6) || ' ' || pg_temp.revise(2, 'fold', 6, 5) || ' ' || pg_temp.revise(2, 'fold', 5, 6, 'oral'),
+select is(pg_temp.revise(2, 'guess', 5, 6) || ' ' || pg_temp.revise(2, 'fold', 0, 6) || ' ' || pg_temp.revise(2, 'fold', 6, 5) || ' ' || pg_temp.revise(2,
+  'fold', 5, 6, 'oral'),
           '23514 23514 23514 23514', 'unknown kinds, impossible ranges and unknown modes are refused');
 
 -- What a fold left behind ends with the state that it was made from.

@@ -44,34 +44,16 @@ insert into expected values
   ('throughline.own_memory_users',           '',   '',      '',      '',      'SU'),
   ('throughline.own_memories',               '',   '',      '',      '',      'SIU'),
   ('throughline.own_memory_sources',         '',   '',      '',      '',      'SI'),
-  ('throughline.own_memory_revisions',       '',   '',      '',      '',      'S'),
   ('throughline.own_memory_extractions',     '',   '',      '',      '',      'SI'),
-  ('throughline.own_memory_entities',        '',   '',      '',      '',      'S'),
-  ('throughline.own_memory_relationships',   '',   '',      '',      '',      'S'),
-  ('throughline.own_memory_mentions',        '',   '',      '',      '',      'S'),
-  ('inspect.briefs',                         '',   '',      'S',     '',      ''),
-  ('inspect.buffers',                        '',   '',      'S',     '',      ''),
-  ('inspect.revisions',                      '',   '',      'S',     '',      ''),
-  ('inspect.turns',                          '',   '',      'S',     '',      ''),
-  ('inspect.tokens_by_day',                  '',   '',      'S',     '',      ''),
-  ('inspect.late_folds',                     '',   '',      'S',     '',      ''),
-  ('inspect.unindexed',                      '',   '',      'S',     '',      ''),
-  ('inspect.memories',                       '',   '',      'S',     '',      ''),
-  ('inspect.memory_history',                 '',   '',      'S',     '',      ''),
-  ('inspect.extractions',                    '',   '',      'S',     '',      ''),
-  ('inspect.unextracted',                    '',   '',      'S',     '',      ''),
-  ('inspect.graph',                          '',   '',      'S',     '',      ''),
-  ('inspect.near_duplicates',                '',   '',      'S',     '',      ''),
-  ('inspect.topics',                         '',   '',      'S',     '',      ''),
-  ('inspect.unassigned_turns',               '',   '',      'S',     '',      ''),
-  ('inspect.why',                            '',   '',      'S',     '',      ''),
-  ('river.river_job',                        '',   '',      'S',     '',      ''),
-  ('river.river_leader',                     '',   '',      '',      '',      ''),
-  ('river.river_queue',                      '',   '',      '',      '',      ''),
-  ('river.river_migration',                  '',   '',      '',      '',      ''),
-  ('river.river_notification',               '',   '',      '',      '',      ''),
-  ('supabase_migrations.schema_migrations',  '',   '',      '',      '',      ''),
-  ('supabase_migrations.seed_files',         '',   '',      '',      '',      '');
+  ('river.river_job',                        '',   '',      'S',     '',      '');
+insert into expected select 'throughline.own_memory_' || name, '', '', '', '', 'S'
+  from unnest(array['revisions', 'entities', 'relationships', 'mentions']) name;
+insert into expected select 'inspect.' || name, '', '', 'S', '', '' from unnest(array[
+  'briefs', 'buffers', 'revisions', 'turns', 'tokens_by_day', 'late_folds', 'unindexed', 'memories', 'memory_history', 'extractions', 'unextracted', 'graph',
+  'near_duplicates', 'topics', 'unassigned_turns', 'why']) name;
+insert into expected select name, '', '', '', '', '' from unnest(array[
+  'river.river_leader', 'river.river_queue', 'river.river_migration', 'river.river_notification', 'supabase_migrations.schema_migrations',
+  'supabase_migrations.seed_files']) name;
 
 -- A role's rights to a relation, as in expected.
 create function pg_temp.rights(who text, relation oid) returns text language sql as $$
@@ -119,10 +101,12 @@ select plan((select 5 * count(*) + 14 from expected)::int + (select 4 * 7 * coun
 
 -- The list is complete.
 select is_empty('select full_name from ours except select full_name from expected', 'each relation has its line above');
-select is_empty($$select full_name from expected where full_name <> 'supabase_migrations.seed_files' except select full_name from ours$$, 'and each line its relation');
+select is_empty($$select full_name from expected where full_name <> 'supabase_migrations.seed_files' except select full_name from ours$$,
+  'and each line its relation');
 select isnt_empty('select from tables_of_users', 'there are tables of users');
 
-select is(case when to_regclass(e.full_name) is null then r.rights else pg_temp.rights(r.role, to_regclass(e.full_name)) end, r.rights, r.role || ' on ' || e.full_name)
+select is(case when to_regclass(e.full_name) is null then r.rights else pg_temp.rights(r.role, to_regclass(e.full_name)) end, r.rights,
+  r.role || ' on ' || e.full_name)
   from expected e
  cross join lateral (values ('anon', anon), ('authenticated', authenticated), ('service_role', service_role), ('throughline_app', throughline_app),
    ('throughline_worker', throughline_worker)) r (role, rights);
@@ -130,10 +114,12 @@ select is(case when to_regclass(e.full_name) is null then r.rights else pg_temp.
 -- What is not a right is refused when it is tried.
 select is_empty(
   $$select o.full_name, a.who, verb, got from ours o
-     cross join (values ('anon', 'anon'), ('A', 'authenticated'), ('service_role', 'service_role'), ('app A', 'throughline_app'), ('job A', 'throughline_worker')) a (who, role)
+     cross join (values ('anon', 'anon'), ('A', 'authenticated'), ('service_role', 'service_role'), ('app A', 'throughline_app'),
+       ('job A', 'throughline_worker')) a (who, role)
      cross join unnest(array['S', 'I', 'U', 'D']) verb
      cross join lateral (select pg_temp.attempt(a.who, pg_temp.statement(verb, o.name)) as got) tried
-     where position(verb in pg_temp.rights(a.role, o.oid)) = 0 and got not in ('denied', '55000', '428C9')$$, -- a view that cannot be written, or has generated columns
+     where position(verb in pg_temp.rights(a.role, o.oid)) = 0 and got not in ('denied', '55000', '428C9')$$,
+       -- a view that cannot be written, or has generated columns
   'what is not a right is refused');
 
 -- Every table has rows of A, so that the tests mean something, and nobody but A reaches them.
@@ -143,7 +129,8 @@ select ok(case when verb = 'I' and got <> 'denied' then not a.stranger or got = 
                else got = 'denied' or got ~ '^[0-9]+$' or got in ('23503', '428C9', '23514') end,
           format('%s, %s on %s: %s', a.who, verb, t.full_name, got))
   from tables_of_users t cross join actors a cross join unnest(array['S', 'I', 'U', 'D']) verb
- cross join lateral (select case verb when 'I' then pg_temp.attempt(a.who, pg_temp.statement('I', t.name)) else pg_temp.reached(a.who, verb, t.name, 'A') end as got) tried;
+ cross join lateral (select case verb when 'I' then pg_temp.attempt(a.who, pg_temp.statement('I', t.name))
+   else pg_temp.reached(a.who, verb, t.name, 'A') end as got) tried;
 
 -- A copy of a user's row with another user_id, and of another user's row with one's own, into every table.
 create function pg_temp.copied(who text, relation regclass, owner text, as_whose text) returns text language plpgsql as $$
@@ -155,14 +142,17 @@ begin
     from pg_attribute where attrelid = relation and attnum > 0 and not attisdropped and attgenerated = '' and attname <> 'user_id';
   execute format('create temp table if not exists %I as select * from %s', source, relation);
   execute format('grant select on %I to anon, authenticated, service_role, throughline_app', source);
-  return pg_temp.attempt(who, format('insert into %1$s (user_id, %2$s) select %3$L, %2$s from %4$I where user_id = %5$L', relation, columns, pg_temp.id(as_whose), source, pg_temp.id(owner)));
+  return pg_temp.attempt(who,
+    format('insert into %1$s (user_id, %2$s) select %3$L, %2$s from %4$I where user_id = %5$L', relation, columns, pg_temp.id(as_whose), source,
+    pg_temp.id(owner)));
 end
 $$;
 select is_empty(
   $$select t.full_name, a.who, owner, as_whose, got from tables_of_users t cross join actors a
      cross join (values ('A', 'A'), ('A', 'B'), ('B', 'A')) copies (owner, as_whose)
      cross join lateral (select pg_temp.copied(a.who, t.name, owner, as_whose) as got) tried
-     where (a.who in ('anon', 'A', 'B', 'app nobody') or as_whose <> right(a.who, 1)) and got not in ('denied', '0', '23503') -- 23503: that user has no such chat
+     where (a.who in ('anon', 'A', 'B', 'app nobody') or as_whose <> right(a.who, 1))
+       and got not in ('denied', '0', '23503') -- 23503: that user has no such chat
        and not (a.who ~ 'A|B' and as_whose = right(a.who, 1))$$,
   'nobody writes rows of another user');
 select is(pg_temp.copied('service_role', 'public.message_files', 'A', 'A'), '23505', 'the test does insert: this copy is refused as a duplicate');
@@ -184,12 +174,14 @@ select is(pg_temp.callable('service_role'),
   'service_role may call these');
 
 -- The callable functions with their owner's rights find only what is the caller's.
-select is(pg_temp.attempt(who, $$select from throughline.find_messages(to_tsquery('simple', 'hello'), null, null, null, null, 10)$$), found, who || ' finds ' || found)
+select is(pg_temp.attempt(who, $$select from throughline.find_messages(to_tsquery('simple', 'hello'), null, null, null, null, 10)$$), found,
+  who || ' finds ' || found)
   from (values ('app A', '1'), ('app nobody', '0')) expected_finds (who, found);
 select is_empty(
   $$select who, call from unnest(array['app nobody', 'app A']) who
      cross join (values ('select from throughline.recall_matches(array[''hello''], pg_temp.id(''B''), null, 0, 0, 10)'),
-                        ('select from throughline.recall_matches(array[''hello''], null, null, 0, 0, 10) m where m.chat_id not in (select id from public.chats)'),
+                        ('select from throughline.recall_matches(array[''hello''], null, null, 0, 0, 10) m where m.chat_id not in (select id
+                          from public.chats)'),
                         ('select from throughline.recall_size(pg_temp.id(''B''), 0, 0)'),
                         ('select from throughline.topic_messages(pg_temp.id(''topic of B''))')) calls (call)
      where pg_temp.attempt(who, call) <> '0'$$,

@@ -142,7 +142,8 @@ insert into expected values
   ('nothing', 'job A', $$insert into throughline.own_memories (user_id, content) values (pg_temp.id('B'), 'x')$$, '44000'),
   ('nothing', 'job A', $$update throughline.own_memories set user_id = pg_temp.id('B')$$, '44000'),
   ('nothing', 'job A', $$update throughline.own_memory_users set lease_token = gen_random_uuid(), lease_until = now()$$, '1'),
-  ('nothing', 'job A', $$select from throughline.hold_evidence(array[pg_temp.id('message of A'), pg_temp.id('message of B')], array[md5('hello'), md5('hello')])$$, '1'),
+  ('nothing', 'job A',
+    $$select from throughline.hold_evidence(array[pg_temp.id('message of A'), pg_temp.id('message of B')], array[md5('hello'), md5('hello')])$$, '1'),
   -- Jobs are confined to their user without any rule.
   ('nothing', 'job A', $$select from throughline.own_chats where id = pg_temp.id('chat of B')$$, '0'),
   ('nothing', 'job A', $$select from throughline.own_messages$$, '1'),
@@ -169,7 +170,8 @@ select is(count(*), 0::bigint, 'neither is more than that') from pg_roles
 select isnt_empty($$select from pg_policies where 'throughline_app' = any (roles)$$, 'the server has policies');
 select is_empty(
   $$select c.relname from pg_class c
-     where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p') and c.relname <> 'embedding_models' and has_any_column_privilege('throughline_app', c.oid, 'select')
+     where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p') and c.relname <> 'embedding_models'
+       and has_any_column_privilege('throughline_app', c.oid, 'select')
        and not exists (select from pg_policies p where p.schemaname = 'public' and p.tablename = c.relname and p.permissive = 'RESTRICTIVE'
                           and p.roles = '{throughline_app}' and p.cmd = 'ALL'
                           and p.qual = '(( SELECT auth.uid() AS uid) = user_id)' and p.with_check = p.qual)$$,

@@ -21,7 +21,8 @@ create function pg_temp.words(tsv tsvector, weights "char"[]) returns text langu
 $$;
 -- A chat's rows: the turn's messages, its segment, its own words, and those of the question before it after a bar.
 create function pg_temp.turns(chat text) returns text language sql stable as $$
-  select string_agg(format('%s-%s/%s: %s%s', seq, last_seq, segment, pg_temp.words(tsv, '{a,b,c}'), nullif(' | ' || pg_temp.words(tsv, '{d}'), ' | ')), ', ' order by seq)
+  select string_agg(format('%s-%s/%s: %s%s', seq, last_seq, segment, pg_temp.words(tsv, '{a,b,c}'), nullif(' | ' || pg_temp.words(tsv, '{d}'), ' | ')), ', '
+    order by seq)
     from public.turn_index where chat_id = pg_temp.id(chat)
 $$;
 
@@ -47,7 +48,8 @@ select is((select array_agg(lexemes order by seq) from public.turn_index where c
 select is((select sum(tokens) from public.turn_index where chat_id = pg_temp.id('plain')),
           (select sum(token_count) from public.messages where chat_id = pg_temp.id('plain') and role <> 'system'), 'and the tokens');
 select is((select said_at from public.turn_index where chat_id = pg_temp.id('plain') and seq = 6), '2026-03-01 01:06Z', 'a turn has its first message''s time');
-select is((select array_agg(seq) from public.turn_index where tsv @@ quote_literal('chat ' || pg_temp.id('plain'))::tsquery and tsv @@ quote_literal('user ' || pg_temp.id('A'))::tsquery
+select is((select array_agg(seq) from public.turn_index where tsv @@ quote_literal('chat ' || pg_temp.id('plain'))::tsquery
+  and tsv @@ quote_literal('user ' || pg_temp.id('A'))::tsquery
              and tsv @@ to_tsquery('throughline.words', 'Lissabon | Lisbon')), '{2}', 'it is found by chat, user and word');
 
 -- Words that come later.
@@ -59,9 +61,11 @@ select is((select indexed_seq from public.conversation_briefs where chat_id = pg
 select ok(pg_temp.turns('plain') like '%, 11-11/2: later | sinc when', 'without what comes then');
 select is(pg_temp.index('plain'), true, 'the rest of a turn');
 select ok(pg_temp.turns('plain') like '%, 11-12/2: later porto | sinc when', 'joins its row');
-insert into public.messages (id, chat_id, role, content, status, reply_to) values (pg_temp.id('running'), pg_temp.id('plain'), 'assistant', '', 'streaming', pg_temp.id('q2'));
+insert into public.messages (id, chat_id, role, content, status, reply_to)
+  values (pg_temp.id('running'), pg_temp.id('plain'), 'assistant', '', 'streaming', pg_temp.id('q2'));
 select pg_temp.index('plain');
-select is((select (indexed_seq, to_index)::text from public.conversation_briefs where chat_id = pg_temp.id('plain')), '(12,t)', 'a running reply is waited for');
+select is((select (indexed_seq, to_index)::text from public.conversation_briefs where chat_id = pg_temp.id('plain')), '(12,t)',
+  'a running reply is waited for');
 update public.messages set content = 'Done', status = 'complete' where id = pg_temp.id('running');
 select is(pg_temp.index('plain'), true, 'until it ends');
 select ok(pg_temp.turns('plain') like '%, 11-13/2: later done porto | sinc when', 'then it is indexed');
@@ -110,15 +114,18 @@ select is(pg_temp.after($$update public.messages set role = 'system' where id = 
   '1-2/1: one uno, 3-4/1: two due | one, 6-6/1: tre | two', 'a message of the system');
 select is(pg_temp.after($$update public.messages set superseded_by = pg_temp.id('b3'), token_count = 0 where id = pg_temp.id('b2')$$, 'short'),
   '1-2/1: one uno, 3-3/1: two | one, 5-6/1: three tre | two', 'a superseded reply');
-select is(pg_temp.after($$update public.messages set reply_to = null where id = pg_temp.id('b2'); delete from public.messages where id = pg_temp.id('h2')$$, 'short'),
+select is(pg_temp.after($$update public.messages set reply_to = null where id = pg_temp.id('b2'); delete from public.messages where id = pg_temp.id('h2')$$,
+  'short'),
   '1-4/1: one uno due, 5-6/1: three tre | one', 'a reply to nothing belongs to the turn before it');
 select is(pg_temp.after($$update public.messages set metadata = '{"x": 1}', pinned = true, importance = 1, tool_name = 'x'; $$, 'short'),
   pg_temp.turns('short'), 'other columns change nothing');
 
 -- What is not indexed yet is left to whoever indexes it.
 call pg_temp.say('short', 'h4', 'user', 'four');
-select is(pg_temp.after($$update public.messages set content = 'vier' where id = pg_temp.id('h4')$$, 'short'), pg_temp.turns('short'), 'an edit before a turn is indexed');
-select is(pg_temp.after($$update public.messages set content = 'vier' where id = pg_temp.id('h4'); delete from public.messages where id = pg_temp.id('b1'); select pg_temp.index('short')$$, 'short'),
+select is(pg_temp.after($$update public.messages set content = 'vier' where id = pg_temp.id('h4')$$, 'short'), pg_temp.turns('short'),
+  'an edit before a turn is indexed');
+select is(pg_temp.after($$update public.messages set content = 'vier' where id = pg_temp.id('h4'); delete from public.messages where id = pg_temp.id('b1');
+  select pg_temp.index('short')$$, 'short'),
   '1-1/1: one, 3-4/1: two due | one, 5-6/1: three tre | two, 7-7/1: vier | three', 'and one of an indexed turn beside it');
 
 -- Nothing that was said keeps a turn from being indexed: a tsvector holds 1 MiB, and positions up to 16383.

@@ -6,9 +6,12 @@ select plan(81);
 
 -- Keys: what reads alike is alike.
 select is(throughline.folded(text), expected, format('%L is folded', text))
-  from (values ('Likes C++.', 'likes c++'), ('likes  c', 'likes c'), ('Likes C#!', 'likes c#'), ('-5 degrees', '-5 degrees'), ('is 5, or 10-20', 'is 5 or 10 20'),
-    (E'\u201cCaf\u00e9\u201d \u2013 \uff21\uff22\uff23\u3000wide', E'caf\u00e9 abc wide'), (E'\u65e5\u672c\u8a9e\u3001\u3067\u3059\u3002', E'\u65e5\u672c\u8a9e \u3067\u3059'),
-    (E'\u0645\u0631\u062d\u0628\u0627\u061f', E'\u0645\u0631\u062d\u0628\u0627'), ('don''t / won''t', 'don t won t'), ('!!!', '!!!'), ('a_b|c`d', 'a b c d')) cases (text, expected);
+  from (values ('Likes C++.', 'likes c++'), ('likes  c', 'likes c'), ('Likes C#!', 'likes c#'), ('-5 degrees', '-5 degrees'),
+    ('is 5, or 10-20', 'is 5 or 10 20'),
+    (E'\u201cCaf\u00e9\u201d \u2013 \uff21\uff22\uff23\u3000wide', E'caf\u00e9 abc wide'),
+      (E'\u65e5\u672c\u8a9e\u3001\u3067\u3059\u3002', E'\u65e5\u672c\u8a9e \u3067\u3059'),
+    (E'\u0645\u0631\u062d\u0628\u0627\u061f', E'\u0645\u0631\u062d\u0628\u0627'), ('don''t / won''t', 'don t won t'), ('!!!', '!!!'),
+      ('a_b|c`d', 'a b c d')) cases (text, expected);
 select is(throughline.content_key('Plays the  cello.'), throughline.content_key('plays the cello'), 'two spellings have one key');
 select isnt(throughline.content_key('Likes C#'), throughline.content_key('Likes C++'), 'two languages have two');
 
@@ -48,7 +51,8 @@ create function pg_temp.memory(name text) returns text language sql stable as $$
   select format('%s (%s)', content, status) from public.memories where id = pg_temp.id(name)
 $$;
 create function pg_temp.history(name text) returns text language sql stable as $$
-  select string_agg(concat_ws(' ', version, actor, action, coalesce(content, '-')), ', ' order by version) from public.memory_revisions where memory_id = pg_temp.id(name)
+  select string_agg(concat_ws(' ', version, actor, action, coalesce(content, '-')), ', ' order by version) from public.memory_revisions
+    where memory_id = pg_temp.id(name)
 $$;
 create function pg_temp.sources(name text) returns text language sql stable as $$
   select string_agg(coalesce(fact, '-'), ', ' order by said_at) from public.memory_sources where memory_id = pg_temp.id(name)
@@ -71,6 +75,11 @@ exception
 end
 $$;
 
+create function pg_temp.without(messages text[], question text) returns text language sql as $$
+  select pg_temp.after(format('delete from public.messages where id in (select pg_temp.id(name) from unnest(%L::text[]) name)', messages),
+    'select ' || question)
+$$;
+
 -- Revisions and versions.
 call pg_temp.remember('cello', 'Plays the cello');
 select is(pg_temp.history('cello'), '1 model ADD Plays the cello', 'a new memory is a revision');
@@ -78,13 +87,15 @@ select is(pg_temp.user_version(), 1::bigint, 'and the first version of the user'
 call pg_temp.change('cello', 'Plays the cello and the viola');
 select is(pg_temp.history('cello'), '1 model ADD Plays the cello, 2 model UPDATE Plays the cello and the viola', 'so is a change');
 call pg_temp.change('cello', 'Plays the cello and the viola', 'NOOP');
-select is(pg_temp.history('cello'), '1 model ADD Plays the cello, 2 model UPDATE Plays the cello and the viola, 3 model NOOP Plays the cello and the viola', 'and being said again');
+select is(pg_temp.history('cello'), '1 model ADD Plays the cello, 2 model UPDATE Plays the cello and the viola, 3 model NOOP Plays the cello and the viola',
+  'and being said again');
 update public.memories set last_accessed = now(), access_count = 1 where id = pg_temp.id('cello');
 select is((select version from public.memories where id = pg_temp.id('cello')), 3, 'being used is none');
 select is(pg_temp.user_version(), 1::bigint, 'one transaction raises the user''s version once');
 select is(pg_temp.after($$select set_config('throughline.raised_memory_versions', '', true); select set_config('throughline.change', '', true);
     update public.memories set content = 'Plays' where id = pg_temp.id('cello')$$,
-  $$select format('%s, %s', pg_temp.user_version(), (select actor || action from public.memory_revisions where memory_id = pg_temp.id('cello') and version = 4))$$),
+  $$select format('%s, %s', pg_temp.user_version(), (select actor || action from public.memory_revisions
+    where memory_id = pg_temp.id('cello') and version = 4))$$),
   '2, userEDIT', 'a change that says nothing of itself is an edit by the user, and raises the version as well');
 select is(pg_temp.attempt('app A', $$select throughline.touch_memories(pg_temp.id('B'))$$), 'denied', 'nobody raises another user''s version');
 select is(pg_temp.attempt('job nobody', $$select throughline.touch_memories(pg_temp.id('B'))$$), 'denied', 'nor does a job of nobody');
@@ -93,7 +104,8 @@ update public.memories set status = 'archived' where id = pg_temp.id('cello');
 select ok((select embedding is not null from public.memories where id = pg_temp.id('cello')), 'a vector stays with its content');
 update public.memories set status = 'active', content = 'Plays the drums' where id = pg_temp.id('cello');
 select ok((select embedding is null and embedding_model is null from public.memories where id = pg_temp.id('cello')), 'and goes with it');
-select is((select tsv @@ to_tsquery('throughline.words', 'drum') and content_key = throughline.content_key('plays the drums!') from public.memories where id = pg_temp.id('cello')), true,
+select is((select tsv @@ to_tsquery('throughline.words', 'drum') and content_key = throughline.content_key('plays the drums!') from public.memories
+  where id = pg_temp.id('cello')), true,
   'words and key are those of the content');
 
 -- What can be stored.
@@ -112,9 +124,12 @@ select is(pg_temp.attempt('app A', statement), outcome, what) from (values
   ($$update public.memory_users set excluded = array[repeat('x', 100)]$$, '1', 'of 100 characters'),
   ($$update public.memory_users set excluded = array['x', repeat('x', 101)]$$, '23514', 'no longer'),
   ($$update public.memory_users set excluded = array[null]$$, '23514', 'and each is one'),
-  ($$insert into public.memory_extractions (chat_id, user_id, seq_from, seq_to, result) values (pg_temp.id('one'), pg_temp.id('A'), 1, 2, 'done')$$, 'denied', 'only jobs write the ledger')
+  ($$insert into public.memory_extractions (chat_id, user_id, seq_from, seq_to, result) values (pg_temp.id('one'), pg_temp.id('A'), 1, 2, 'done')$$, 'denied',
+    'only jobs write the ledger')
   ) cases (statement, outcome, what);
-select is(pg_temp.attempt('job A', $$insert into throughline.own_memory_extractions (chat_id, user_id, seq_from, seq_to, result) values (pg_temp.id('one'), pg_temp.id('A'), 2, 1, 'done')$$), '23514',
+select is(pg_temp.attempt('job A',
+  $$insert into throughline.own_memory_extractions (chat_id, user_id, seq_from, seq_to, result) values (pg_temp.id('one'), pg_temp.id('A'), 2, 1, 'done')$$),
+  '23514',
   'a range of the ledger has a message');
 
 -- Erasure.
@@ -125,61 +140,76 @@ call pg_temp.say('two', 'elsewhere', 'Cello lesson today');
 call pg_temp.say('two', 'viola', 'I also play the viola');
 call pg_temp.remember('alone', 'Has a sister named Mira');
 call pg_temp.source('alone', 'said', 'Has a sister named Mira');
-select is(pg_temp.after($$delete from public.messages where id = pg_temp.id('said')$$, $$select pg_temp.memory('alone')$$), 'nothing', 'a memory goes with its only source');
-select is(pg_temp.after($$update public.messages set content = 'I play' where id = pg_temp.id('said')$$, $$select pg_temp.memory('alone')$$), 'nothing', 'or when that is edited');
-select is(pg_temp.after($$update public.messages set role = 'assistant' where id = pg_temp.id('said')$$, $$select pg_temp.memory('alone')$$), 'nothing', 'or turns out to be another''s');
-select is(pg_temp.after($$update public.messages set metadata = '{"x": 1}', pinned = true, importance = 1, content = content where id = pg_temp.id('said')$$, $$select pg_temp.memory('alone')$$),
+select is(pg_temp.without('{said}', $$pg_temp.memory('alone')$$), 'nothing', 'a memory goes with its only source');
+select is(pg_temp.after($$update public.messages set content = 'I play' where id = pg_temp.id('said')$$, $$select pg_temp.memory('alone')$$), 'nothing',
+  'or when that is edited');
+select is(pg_temp.after($$update public.messages set role = 'assistant' where id = pg_temp.id('said')$$, $$select pg_temp.memory('alone')$$), 'nothing',
+  'or turns out to be another''s');
+select is(pg_temp.after($$update public.messages set metadata = '{"x": 1}', pinned = true, importance = 1, content = content where id = pg_temp.id('said')$$,
+  $$select pg_temp.memory('alone')$$),
   'Has a sister named Mira (active)', 'nothing else of a message matters');
-select is(pg_temp.after($$delete from public.chats where id = pg_temp.id('one')$$, $$select pg_temp.memory('alone')$$), 'nothing', 'or when the chat is deleted');
+select is(pg_temp.after($$delete from public.chats where id = pg_temp.id('one')$$, $$select pg_temp.memory('alone')$$), 'nothing',
+  'or when the chat is deleted');
 select is(pg_temp.after($$delete from auth.users where id = pg_temp.id('A')$$, $$select count(*) from public.memory_users$$), '0', 'or the account');
-select is(pg_temp.after($$delete from public.messages where id = pg_temp.id('again')$$, $$select pg_temp.memory('alone')$$), 'Has a sister named Mira (active)', 'other messages do not matter');
+select is(pg_temp.without('{again}', $$pg_temp.memory('alone')$$), 'Has a sister named Mira (active)', 'other messages do not matter');
 call pg_temp.remember('mine', 'Lives in Lyon');
 update public.memories set origin = 'user' where id = pg_temp.id('mine');
 call pg_temp.source('mine', 'said', 'Plays the cello');
-select is(pg_temp.after($$delete from public.messages where id = pg_temp.id('said')$$, $$select pg_temp.memory('mine') || ' ' || coalesce(pg_temp.sources('mine'), 'without a source')$$),
+select is(pg_temp.without('{said}', $$pg_temp.memory('mine') || ' ' || coalesce(pg_temp.sources('mine'), 'without a source')$$),
   'Lives in Lyon (active) without a source', 'what the user wrote stays');
 
 call pg_temp.remember('music', 'Plays the cello');
 call pg_temp.source('music', 'said', 'Plays the cello');
 call pg_temp.change('music', 'Plays the cello and the viola');
 call pg_temp.source('music', 'viola', 'Plays the viola');
-select is(pg_temp.after($$delete from public.messages where id = pg_temp.id('said')$$, $$select pg_temp.memory('music')$$), 'Plays the viola (active)', 'a memory falls back to what the other source says');
-select is(pg_temp.after($$delete from public.messages where id = pg_temp.id('said')$$, $$select pg_temp.history('music')$$), '1 model ADD -, 2 model UPDATE -, 3 erasure UPDATE Plays the viola',
+select is(pg_temp.without('{said}', $$pg_temp.memory('music')$$), 'Plays the viola (active)', 'a memory falls back to what the other source says');
+select is(pg_temp.without('{said}', $$pg_temp.history('music')$$), '1 model ADD -, 2 model UPDATE -, 3 erasure UPDATE Plays the viola',
   'and its history forgets the words');
-select is(pg_temp.after($$delete from public.messages where id = pg_temp.id('said')$$, $$select count(*) from public.memory_revisions where reason is not null and memory_id = pg_temp.id('music')$$), '0',
+select is(pg_temp.without('{said}', $$count(*) from public.memory_revisions where reason is not null and memory_id = pg_temp.id('music')$$), '0',
   'and the reasons that a model gave');
-select is(pg_temp.after($$delete from public.messages where id = pg_temp.id('viola')$$, $$select pg_temp.history('music')$$), '1 model ADD Plays the cello, 2 model UPDATE -, 3 erasure UPDATE Plays the cello',
+select is(pg_temp.without('{viola}', $$pg_temp.history('music')$$), '1 model ADD Plays the cello, 2 model UPDATE -, 3 erasure UPDATE Plays the cello',
   'but not those of the source that is left');
-select is(pg_temp.after($$delete from public.chats where id = pg_temp.id('one')$$, $$select source_session_id is null or source_session_id <> pg_temp.id('one') from public.memories where id = pg_temp.id('music')$$), 'true',
+select is(pg_temp.after($$delete from public.chats where id = pg_temp.id('one')$$,
+  $$select source_session_id is null or source_session_id <> pg_temp.id('one') from public.memories where id = pg_temp.id('music')$$), 'true',
   'it is no longer of a chat that is gone');
-select is(pg_temp.after($$delete from public.messages where id in (pg_temp.id('said'), pg_temp.id('viola'))$$, $$select pg_temp.memory('music')$$), 'nothing', 'without any source it goes');
-select is(pg_temp.after($$delete from public.chats where user_id = pg_temp.id('A')$$, $$select string_agg(pg_temp.memory(n), ', ') from unnest(array['alone', 'mine', 'music']) n$$),
+select is(pg_temp.without('{said,viola}', $$pg_temp.memory('music')$$), 'nothing', 'without any source it goes');
+select is(pg_temp.after($$delete from public.chats where user_id = pg_temp.id('A')$$,
+  $$select string_agg(pg_temp.memory(n), ', ') from unnest(array['alone', 'mine', 'music']) n$$),
   'Lives in Lyon (active)', 'also when both go with their chats');
-select is(pg_temp.after($$update public.memories set valid_from = '2020-01-01', valid_precision = 'year' where id = pg_temp.id('music'); delete from public.messages where id = pg_temp.id('said')$$,
-  $$select valid_from is null and valid_precision is null from public.memories where id = pg_temp.id('music')$$), 'true', 'since when it was true may have been said there, too');
+select is(pg_temp.after($$update public.memories set valid_from = '2020-01-01', valid_precision = 'year' where id = pg_temp.id('music'); delete
+  from public.messages where id = pg_temp.id('said')$$,
+  $$select valid_from is null and valid_precision is null from public.memories where id = pg_temp.id('music')$$), 'true',
+    'since when it was true may have been said there, too');
 call pg_temp.source('music', 'again', null);
 call pg_temp.source('music', 'elsewhere', 'plays the cello!');
-select is(pg_temp.after($$delete from public.messages where id in (pg_temp.id('said'), pg_temp.id('viola'), pg_temp.id('elsewhere'))$$, $$select pg_temp.memory('music')$$), 'nothing',
+select is(pg_temp.without('{said,viola,elsewhere}', $$pg_temp.memory('music')$$), 'nothing',
   'a source that cannot carry the memory alone does not keep it');
-select is(pg_temp.after($$delete from public.messages where id = pg_temp.id('said')$$, $$select pg_temp.sources('music')$$), 'plays the cello!, Plays the viola, -', 'the other sources stay');
+select is(pg_temp.without('{said}', $$pg_temp.sources('music')$$), 'plays the cello!, Plays the viola, -', 'the other sources stay');
 
 -- The fallback meets a twin.
 call pg_temp.remember('twin', 'Plays the viola');
 call pg_temp.source('twin', 'elsewhere', 'Plays the viola');
 update public.memories set status = 'inbox', confidence = .3 where id = pg_temp.id('twin');
 update public.memories set pinned = true where id = pg_temp.id('music');
-insert into public.memories (id, user_id, content, status, superseded_by) values (pg_temp.id('old'), pg_temp.id('A'), 'Plays nothing', 'superseded', pg_temp.id('music'));
-select is(pg_temp.after($$delete from public.messages where id in (pg_temp.id('said'), pg_temp.id('again'))$$,
-  $$select concat_ws('; ', coalesce(pg_temp.memory('music'), 'nothing'), pg_temp.memory('twin'), pg_temp.sources('twin'), (select format('%s %s', confidence, pinned) from public.memories where id = pg_temp.id('twin')))$$),
+insert into public.memories (id, user_id, content, status, superseded_by)
+  values (pg_temp.id('old'), pg_temp.id('A'), 'Plays nothing', 'superseded', pg_temp.id('music'));
+select is(pg_temp.without('{said,again}',
+  $$concat_ws('; ', coalesce(pg_temp.memory('music'), 'nothing'), pg_temp.memory('twin'), pg_temp.sources('twin'), (select format('%s %s', confidence, pinned)
+  from public.memories where id = pg_temp.id('twin')))$$),
   'nothing; Plays the viola (active); Plays the viola, Plays the viola; 1 t', 'a memory that falls back to another one gives it its sources');
-select is(pg_temp.after($$delete from public.messages where id = pg_temp.id('said')$$, $$select superseded_by = pg_temp.id('twin') from public.memories where id = pg_temp.id('old')$$), 'true', 'and takes its place for what came before');
-select is(pg_temp.after($$delete from public.memories where id = pg_temp.id('music')$$, $$select superseded_by is null and status = 'superseded' from public.memories where id = pg_temp.id('old')$$), 'true',
+select is(pg_temp.without('{said}', $$superseded_by = pg_temp.id('twin') from public.memories where id = pg_temp.id('old')$$), 'true',
+  'and takes its place for what came before');
+select is(pg_temp.after($$delete from public.memories where id = pg_temp.id('music')$$,
+  $$select superseded_by is null and status = 'superseded' from public.memories where id = pg_temp.id('old')$$), 'true',
   'nothing names a memory that is gone, and what it replaced stays closed');
-select is(pg_temp.after($$update public.memories set status = 'archived' where id = pg_temp.id('music'); delete from public.messages where id = pg_temp.id('said')$$,
-  $$select concat_ws('; ', pg_temp.memory('music'), pg_temp.memory('twin'))$$), 'Plays the viola (archived); Plays the viola (inbox)', 'one that is not shown meets nobody');
+select is(pg_temp.after($$update public.memories set status = 'archived' where id = pg_temp.id('music'); delete from public.messages
+  where id = pg_temp.id('said')$$,
+  $$select concat_ws('; ', pg_temp.memory('music'), pg_temp.memory('twin'))$$), 'Plays the viola (archived); Plays the viola (inbox)',
+    'one that is not shown meets nobody');
 
 -- The graph goes with its memories.
-insert into public.memory_entities (id, user_id, name) values (pg_temp.id('Mira'), pg_temp.id('A'), 'Mira'), (pg_temp.id('cello'), pg_temp.id('A'), 'the Cello');
+insert into public.memory_entities (id, user_id, name) values (pg_temp.id('Mira'), pg_temp.id('A'), 'Mira'),
+  (pg_temp.id('cello'), pg_temp.id('A'), 'the Cello');
 insert into public.memory_mentions (memory_id, entity_id, user_id) values (pg_temp.id('alone'), pg_temp.id('Mira'), pg_temp.id('A')),
   (pg_temp.id('alone'), pg_temp.id('cello'), pg_temp.id('A')), (pg_temp.id('music'), pg_temp.id('cello'), pg_temp.id('A'));
 insert into public.memory_relationships (user_id, source_entity_id, target_entity_id, relationship, memory_id)
@@ -189,14 +219,19 @@ create function pg_temp.graph() returns text language sql stable as $$
     (select string_agg(relationship || case when valid then '' else ' once' end, ', ') from public.memory_relationships))
 $$;
 select is(pg_temp.graph(), 'mira 1, the cello 2; gave_away', 'mentions are counted');
-select is(pg_temp.after($$delete from public.memories where id = pg_temp.id('alone')$$, $$select pg_temp.graph()$$), 'the cello 1', 'an entity goes with its last mention');
-select is(pg_temp.after($$delete from public.messages where id = pg_temp.id('said')$$, $$select count(*) from public.memory_entities where name = 'Mira'$$), '0', 'and with the message of its only memory');
-select is(pg_temp.after($$update public.memory_relationships set valid_to = now()$$, $$select pg_temp.graph()$$), 'mira 1, the cello 2; gave_away once', 'what is closed is not valid');
+select is(pg_temp.after($$delete from public.memories where id = pg_temp.id('alone')$$, $$select pg_temp.graph()$$), 'the cello 1',
+  'an entity goes with its last mention');
+select is(pg_temp.without('{said}', $$count(*) from public.memory_entities where name = 'Mira'$$), '0', 'and with the message of its only memory');
+select is(pg_temp.after($$update public.memory_relationships set valid_to = now()$$, $$select pg_temp.graph()$$), 'mira 1, the cello 2; gave_away once',
+  'what is closed is not valid');
 
 -- What the chat's memories are worth without it.
-select is(pg_temp.after($$select pg_temp.become('app A'); select throughline.keep_memories(pg_temp.id('one')); reset role; delete from public.chats where id = pg_temp.id('one')$$,
-  $$select concat_ws('; ', pg_temp.memory('alone'), pg_temp.memory('music'), (select origin from public.memories where id = pg_temp.id('alone')), pg_temp.sources('music'))$$),
-  'Has a sister named Mira (active); Plays the cello and the viola (active); user; plays the cello!, Plays the viola', 'a chat''s memories can be kept when it is deleted');
+select is(pg_temp.after($$select pg_temp.become('app A'); select throughline.keep_memories(pg_temp.id('one')); reset role; delete from public.chats
+  where id = pg_temp.id('one')$$,
+  $$select concat_ws('; ', pg_temp.memory('alone'), pg_temp.memory('music'), (select origin from public.memories
+    where id = pg_temp.id('alone')), pg_temp.sources('music'))$$),
+  'Has a sister named Mira (active); Plays the cello and the viola (active); user; plays the cello!, Plays the viola',
+    'a chat''s memories can be kept when it is deleted');
 select is(pg_temp.attempt('app B', $$select from throughline.keep_memories(pg_temp.id('one')) kept where kept = 0$$), '1', 'but not by another user');
 
 -- Evidence.
@@ -206,7 +241,8 @@ declare
 begin
   perform pg_temp.become(who);
   select string_agg(coalesce(n.name, '?'), ', ' order by n.name) into held
-    from throughline.hold_evidence(array[pg_temp.id('said'), pg_temp.id('again'), pg_temp.id('gone')], array[md5('I play the cello, my sister Mira the harp'), md5('else'), md5('')]) h
+    from throughline.hold_evidence(array[pg_temp.id('said'), pg_temp.id('again'), pg_temp.id('gone')],
+      array[md5('I play the cello, my sister Mira the harp'), md5('else'), md5('')]) h
     left join unnest(array['said', 'again']) n (name) on pg_temp.id(n.name) = h;
   reset role;
   return held;
@@ -217,26 +253,38 @@ select is(pg_temp.held('job B'), null, 'and one''s own');
 
 -- What is skipped.
 create function pg_temp.ledger(chat text) returns text language sql stable as $$
-  select string_agg(format('%s %s-%s of %s turns', e.result, e.seq_from, e.seq_to, e.turns), ', ' order by e.seq_from) || format(', read to %s%s', b.extracted_seq, ', due ' || b.extract_due_at)
-    from public.memory_extractions e join public.conversation_briefs b using (chat_id) where e.chat_id = pg_temp.id(chat) group by b.extracted_seq, b.extract_due_at
+  select string_agg(format('%s %s-%s of %s turns', e.result, e.seq_from, e.seq_to, e.turns), ', ' order by e.seq_from) || format(', read to %s%s',
+    b.extracted_seq, ', due ' || b.extract_due_at)
+    from public.memory_extractions e join public.conversation_briefs b using (chat_id) where e.chat_id = pg_temp.id(chat) group by b.extracted_seq,
+      b.extract_due_at
 $$;
 update public.conversation_briefs set extract_due_at = '-infinity';
-select is(pg_temp.after($$select pg_temp.become('job A'); select throughline.skip_extraction(pg_temp.id('one')); reset role$$, $$select pg_temp.ledger('one')$$), 'skipped 1-2 of 2 turns, read to 2', 'what is skipped is in the ledger');
-select is(pg_temp.after($$select throughline.skip_rest(pg_temp.id('one')); select throughline.skip_rest(pg_temp.id('one'))$$, $$select pg_temp.ledger('one')$$), 'skipped 1-2 of 2 turns, read to 2', 'once');
-select is(pg_temp.after($$select throughline.skip_rest(pg_temp.id('three'))$$, $$select extract_due_at is null from public.conversation_briefs where chat_id = pg_temp.id('three')$$), 'true', 'an empty chat has nothing to skip');
-select is(pg_temp.after($$select pg_temp.become('job B'); select throughline.skip_extraction(pg_temp.id('one')); reset role$$, $$select pg_temp.ledger('one')$$), 'nothing', 'nobody skips another user''s chat');
-select is(pg_temp.after($$update public.chats set remember = false where id = pg_temp.id('one')$$, $$select pg_temp.ledger('one')$$), 'nothing', 'a chat that is no longer remembered may be so again');
-select is(pg_temp.after($$update public.chats set remember = false where id = pg_temp.id('one'); call pg_temp.say('one', 'q', 'psst'); update public.chats set remember = true where id = pg_temp.id('one')$$,
+select is(pg_temp.after($$select pg_temp.become('job A'); select throughline.skip_extraction(pg_temp.id('one')); reset role$$,
+  $$select pg_temp.ledger('one')$$), 'skipped 1-2 of 2 turns, read to 2', 'what is skipped is in the ledger');
+select is(pg_temp.after($$select throughline.skip_rest(pg_temp.id('one')); select throughline.skip_rest(pg_temp.id('one'))$$,
+  $$select pg_temp.ledger('one')$$), 'skipped 1-2 of 2 turns, read to 2', 'once');
+select is(pg_temp.after($$select throughline.skip_rest(pg_temp.id('three'))$$,
+  $$select extract_due_at is null from public.conversation_briefs where chat_id = pg_temp.id('three')$$), 'true', 'an empty chat has nothing to skip');
+select is(pg_temp.after($$select pg_temp.become('job B'); select throughline.skip_extraction(pg_temp.id('one')); reset role$$,
+  $$select pg_temp.ledger('one')$$), 'nothing', 'nobody skips another user''s chat');
+select is(pg_temp.after($$update public.chats set remember = false where id = pg_temp.id('one')$$, $$select pg_temp.ledger('one')$$), 'nothing',
+  'a chat that is no longer remembered may be so again');
+select is(pg_temp.after($$update public.chats set remember = false where id = pg_temp.id('one'); call pg_temp.say('one', 'q', 'psst');
+  update public.chats set remember = true where id = pg_temp.id('one')$$,
   $$select pg_temp.ledger('one')$$), 'skipped 1-3 of 3 turns, read to 3', 'without what was said meanwhile');
-select is(pg_temp.after($$select pg_temp.become('A'); update public.memory_users set enabled = false; reset role; select pg_temp.become('A'); update public.memory_users set enabled = true, language = 'en'; reset role$$,
-  $$select concat_ws('; ', pg_temp.ledger('one'), pg_temp.ledger('two'), pg_temp.ledger('three'))$$), 'skipped 1-2 of 2 turns, read to 2; skipped 1-2 of 2 turns, read to 2',
+select is(pg_temp.after($$select pg_temp.become('A'); update public.memory_users set enabled = false; reset role; select pg_temp.become('A');
+  update public.memory_users set enabled = true, language = 'en'; reset role$$,
+  $$select concat_ws('; ', pg_temp.ledger('one'), pg_temp.ledger('two'), pg_temp.ledger('three'))$$),
+    'skipped 1-2 of 2 turns, read to 2; skipped 1-2 of 2 turns, read to 2',
   'the same for all chats when a user switches memories on again');
-select is(pg_temp.after($$update public.memory_users set enabled = false; select set_config('request.jwt.claims', '', true); update public.memory_users set enabled = true$$, $$select pg_temp.ledger('one')$$),
+select is(pg_temp.after($$update public.memory_users set enabled = false; select set_config('request.jwt.claims', '', true);
+  update public.memory_users set enabled = true$$, $$select pg_temp.ledger('one')$$),
   'skipped 1-2 of 2 turns, read to 2', 'whoever does it for them');
 select is(pg_temp.after($$update public.conversation_briefs set extract_due_at = null; update public.chats set last_message_at = now() - interval '1 hour';
     update public.memory_users set enabled = false; update public.memory_users set enabled = true$$, $$select pg_temp.ledger('one')$$),
   'nothing', 'chats in which nothing was said meanwhile, such as imported ones, can still be read');
-select is(pg_temp.after($$select pg_temp.become('A'); insert into public.memory_users as u (enabled) values (false) on conflict (user_id) do update set enabled = excluded.enabled; reset role$$,
+select is(pg_temp.after($$select pg_temp.become('A');
+  insert into public.memory_users as u (enabled) values (false) on conflict (user_id) do update set enabled = excluded.enabled; reset role$$,
   $$select paused_at is not null from public.memory_users where user_id = pg_temp.id('A')$$), 'true', 'a phone may switch them off');
 
 select * from finish();

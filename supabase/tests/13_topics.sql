@@ -22,20 +22,24 @@ $$;
 -- Gives turns of a chat to a topic, as assign_topics does.
 create procedure pg_temp.topic(chat text, topic text, number int, seqs bigint[], axis int default null) language plpgsql as $$
 begin
-  update public.turn_index set topic_id = pg_temp.id(topic), topic_model = 'm', embedding = coalesce(pg_temp.along(axis), embedding), embedding_model = case when axis is not null then 'm' end
+  update public.turn_index set topic_id = pg_temp.id(topic), topic_model = 'm', embedding = coalesce(pg_temp.along(axis), embedding), embedding_model = case
+    when axis is not null then 'm' end
    where chat_id = pg_temp.id(chat) and seq = any (seqs);
-  insert into public.topics (id, chat_id, user_id, number, title, title_seq, message_count, centroid, embedding_model, centroid_turns, created_at, last_active_at, first_seq, last_seq)
+  insert into public.topics (id, chat_id, user_id, number, title, title_seq, message_count, centroid, embedding_model, centroid_turns, created_at,
+    last_active_at, first_seq, last_seq)
   select pg_temp.id(topic), pg_temp.id(chat), pg_temp.id('A'), number,
          throughline.topic_title((select content from public.messages where chat_id = pg_temp.id(chat) and seq = seqs[1])), seqs[1],
          (select count(*) from throughline.messages_of_topics m where m.topic_id = pg_temp.id(topic)),
-         pg_temp.along(axis), case when axis is not null then 'm' end, case when axis is not null then cardinality(seqs) else 0 end, min(said_at), max(said_at), min(seq), max(last_seq)
+         pg_temp.along(axis), case when axis is not null then 'm' end, case when axis is not null then cardinality(seqs) else 0 end, min(said_at),
+           max(said_at), min(seq), max(last_seq)
     from public.turn_index where topic_id = pg_temp.id(topic);
 end
 $$;
 -- Packs what a topic has up to a message, with words of its own as the archive.
 create procedure pg_temp.pack(topic text, upto bigint, state text default 'active') language plpgsql as $$
 begin
-  update public.topics t set summary = 'about ' || title, summary_tokens = 2, summary_seq = upto, compacted_seq = upto, archive = 'x', archive_raw_bytes = 1, archive_sha256 = 'x',
+  update public.topics t set summary = 'about ' || title, summary_tokens = 2, summary_seq = upto, compacted_seq = upto, archive = 'x', archive_raw_bytes = 1,
+    archive_sha256 = 'x',
       archive_messages = (select count(*) from throughline.messages_of_topics m where m.topic_id = t.id and m.seq <= upto), state = pack.state
     where id = pg_temp.id(topic);
   if state = 'archived' then
@@ -67,10 +71,18 @@ exception
 end
 $$;
 
+create function pg_temp.without(messages text[], topic text, what text default null) returns text language sql as $$
+  select pg_temp.after(format('delete from public.messages where id in (select pg_temp.id(name) from unnest(%L::text[]) name)', messages), topic, what)
+$$;
+create function pg_temp.edited(message text, change text, topic text) returns text language sql as $$
+  select pg_temp.after(format('update public.messages set %s where id = pg_temp.id(%L)', change, message), topic)
+$$;
+
 -- Titles.
 select is(throughline.topic_title(given), title, 'the title of ' || left(to_json(given)::text, 40)) from (values
   ('Bows', 'Bows'), (E'  two \n\n\t lines\u3000\u00a0and\rmore  ', 'two lines and more'), ('', '…'), (E' \n\u2003 ', '…'),
-  (repeat('word ', 40), rtrim(repeat('word ', 16))), (repeat('x', 200), repeat('x', 80)), (repeat('x', 80) || ' y', repeat('x', 80)), (repeat('x', 79) || ' yy', repeat('x', 79)),
+  (repeat('word ', 40), rtrim(repeat('word ', 16))), (repeat('x', 200), repeat('x', 80)), (repeat('x', 80) || ' y', repeat('x', 80)),
+    (repeat('x', 79) || ' yy', repeat('x', 79)),
   (repeat(E'\u4e00', 100), repeat(E'\u4e00', 80)), ('a ' || repeat('x', 100), 'a')) titles (given, title);
 
 -- The messages of a topic: not those of tools or the system, and nothing without words.
@@ -78,11 +90,13 @@ call pg_temp.chat('parts');
 call pg_temp.turn('parts', 'p1', 'first', 'premier');
 insert into public.messages (id, chat_id, role, content, reply_to) values
   (pg_temp.id('tool'), pg_temp.id('parts'), 'tool', 'found', null), (pg_temp.id('system'), pg_temp.id('parts'), 'system', 'be brief', null),
-  (pg_temp.id('blank'), pg_temp.id('parts'), 'assistant', '  ', pg_temp.id('qp1')), (pg_temp.id('more'), pg_temp.id('parts'), 'assistant', 'more', pg_temp.id('qp1'));
+  (pg_temp.id('blank'), pg_temp.id('parts'), 'assistant', '  ', pg_temp.id('qp1')),
+    (pg_temp.id('more'), pg_temp.id('parts'), 'assistant', 'more', pg_temp.id('qp1'));
 call pg_temp.turn('parts', 'p2', 'second', 'deuxieme');
 call pg_temp.topic('parts', 'of parts', 1, '{1}');
 select pg_temp.become('app A');
-select is((select string_agg(seq || ' ' || role || ' ' || content, ', ' order by seq) from throughline.topic_messages(pg_temp.id('of parts'))), '1 user first, 2 assistant premier, 6 assistant more', 'the messages of a topic');
+select is((select string_agg(seq || ' ' || role || ' ' || content, ', ' order by seq) from throughline.topic_messages(pg_temp.id('of parts'))),
+  '1 user first, 2 assistant premier, 6 assistant more', 'the messages of a topic');
 select pg_temp.become('job A');
 select is((select count(*) from throughline.topic_messages(pg_temp.id('of parts'))), 3::bigint, 'a job reads them');
 select pg_temp.become('app B');
@@ -92,10 +106,13 @@ select is((select count(*) from throughline.topic_messages(pg_temp.id('of parts'
 reset role;
 
 -- Who changes a topic.
-select is(pg_temp.attempt('A', $$update public.topics set title = ' Longbows  of yew ', tags = '{bows}', importance = 0.4$$), '1', 'a phone may change title, tags and importance');
-select is(pg_temp.attempt(who, $$update public.topics set title = 'x'$$), reached, who || ' reaches ' || reached) from (values ('B', '0'), ('app B', '0'), ('anon', 'denied'), ('job A', 'denied')) others (who, reached);
+select is(pg_temp.attempt('A', $$update public.topics set title = ' Longbows  of yew ', tags = '{bows}', importance = 0.4$$), '1',
+  'a phone may change title, tags and importance');
+select is(pg_temp.attempt(who, $$update public.topics set title = 'x'$$), reached, who || ' reaches ' || reached)
+  from (values ('B', '0'), ('app B', '0'), ('anon', 'denied'), ('job A', 'denied')) others (who, reached);
 select is(pg_temp.attempt('A', format('update public.topics set %s', change)), '23514', 'refused: ' || left(change, 40)) from unnest(array[
-  $$title = ' '$$, $$title = ''$$, $$title = repeat('x', 81)$$, 'importance = 1.1', 'importance = -0.1', $$importance = 'NaN'$$, $$tags = array_fill('x'::text, array[21])$$, 'tags = array[null::text]']) change;
+  $$title = ' '$$, $$title = ''$$, $$title = repeat('x', 81)$$, 'importance = 1.1', 'importance = -0.1', $$importance = 'NaN'$$,
+    $$tags = array_fill('x'::text, array[21])$$, 'tags = array[null::text]']) change;
 create function pg_temp.as_who(who text, change text) returns text language plpgsql as $$
 declare
   found text;
@@ -103,25 +120,35 @@ begin
   perform pg_temp.become(who);
   execute change;
   reset role;
-  select format('%s/%s, %s%s, version %s', title, coalesce(title_seq::text, 'renamed'), importance, case when importance_rated then ' rated' end, version) into found
+  select format('%s/%s, %s%s, version %s', title, coalesce(title_seq::text, 'renamed'), importance, case when importance_rated then ' rated' end,
+    version) into found
     from public.topics where id = pg_temp.id('of parts');
   raise exception using errcode = 'UNDO0', message = found;
 exception
   when sqlstate 'UNDO0' then return sqlerrm;
 end
 $$;
-select is(pg_temp.as_who('A', $$update public.topics set title = E' Longbows \n of yew '$$), 'Longbows of yew/renamed, 1, version 2', 'who sets a title renames the topic');
-select is(pg_temp.as_who('app A', $$update public.topics set title = 'Bows', importance = 0.5$$), 'Bows/renamed, 0.5 rated, version 2', 'and so does the server');
+select is(pg_temp.as_who('A', $$update public.topics set title = E' Longbows \n of yew '$$), 'Longbows of yew/renamed, 1, version 2',
+  'who sets a title renames the topic');
+select is(pg_temp.as_who('app A', $$update public.topics set title = 'Bows', importance = 0.5$$), 'Bows/renamed, 0.5 rated, version 2',
+  'and so does the server');
 select is(pg_temp.as_who('app A', $$update public.topics set title = title, tags = '{x}'$$), 'first/1, 1, version 1', 'the same title is no change');
-select is(pg_temp.as_who('job A', $$update throughline.own_topics set title = 'Bows', importance = 0.5$$), 'Bows/1, 0.5, version 2', 'a job says itself what it does');
+select is(pg_temp.as_who('job A', $$update throughline.own_topics set title = 'Bows', importance = 0.5$$), 'Bows/1, 0.5, version 2',
+  'a job says itself what it does');
 select is(pg_temp.as_who('job A', format('update throughline.own_topics set %s', change)), 'first/1, 1, version ' || version, 'a job: ' || change) from (values
-  ($$summary = 'x', summary_seq = 2$$, 2), ('stale = true', 2), ($$archive = 'x', archive_sha256 = 'x', archive_messages = 1, archive_raw_bytes = 1, compacted_seq = 1$$, 2),
-  ($$state = 'archived'$$, 2), ('message_count = 3, access_count = 2, last_active_at = now()', 1), ($$lease_token = gen_random_uuid(), lease_until = now()$$, 1), ('version = 5, stale = true', 5)) changes (change, version);
+  ($$summary = 'x', summary_seq = 2$$, 2), ('stale = true', 2),
+    ($$archive = 'x', archive_sha256 = 'x', archive_messages = 1, archive_raw_bytes = 1, compacted_seq = 1$$, 2),
+  ($$state = 'archived'$$, 2), ('message_count = 3, access_count = 2, last_active_at = now()', 1),
+    ($$lease_token = gen_random_uuid(), lease_until = now()$$, 1), ('version = 5, stale = true', 5)) changes (change, version);
 
 -- Pins and ratings of messages.
-select is(pg_temp.as_who('app A', format('update public.topics set importance = 0.3; update public.messages set %s where id = pg_temp.id(%L)', change, message)), 'first/1, ' || rated, change || ' of ' || message) from (values
-  ('pinned = true', 'ap1', '0.9 rated, version 1'), ('pinned = true', 'tool', '0.9 rated, version 1'), ('pinned = true', 'qp2', '0.3 rated, version 1'), ('pinned = false', 'ap1', '0.3 rated, version 1'),
-  ('importance = 0.2', 'qp1', '0.2 rated, version 1'), ('importance = 0.2, pinned = true', 'qp1', '0.9 rated, version 1'), ('importance = null', 'qp1', '0.3 rated, version 1'), ('rating = 1', 'qp1', '0.3 rated, version 1')) changes (change, message, rated);
+select is(pg_temp.as_who('app A',
+  format('update public.topics set importance = 0.3; update public.messages set %s where id = pg_temp.id(%L)', change, message)), 'first/1, ' || rated,
+  change || ' of ' || message) from (values
+  ('pinned = true', 'ap1', '0.9 rated, version 1'), ('pinned = true', 'tool', '0.9 rated, version 1'), ('pinned = true', 'qp2', '0.3 rated, version 1'),
+    ('pinned = false', 'ap1', '0.3 rated, version 1'),
+  ('importance = 0.2', 'qp1', '0.2 rated, version 1'), ('importance = 0.2, pinned = true', 'qp1', '0.9 rated, version 1'),
+    ('importance = null', 'qp1', '0.3 rated, version 1'), ('rating = 1', 'qp1', '0.3 rated, version 1')) changes (change, message, rated);
 
 -- Erasure.
 call pg_temp.chat('talk');
@@ -135,54 +162,77 @@ update public.turn_index set embedding = pg_temp.along(3) where chat_id = pg_tem
 call pg_temp.pack('bows', 2);
 call pg_temp.pack('trees', 8, 'archived');
 select is(pg_temp.told('bows'), 'bows of yew/1: 4 messages in 1-6, about bows of yew up to 2, 2 packed up to 2', 'a packed topic');
-select is(pg_temp.after($$delete from public.messages where id = pg_temp.id('q1')$$, 'bows'), 'bows of ash/5: 3 messages in 2-6, no summary, stale', 'its first question is deleted: the answer stays, and the next question is the title');
-select is(pg_temp.after($$delete from public.messages where id = pg_temp.id('a1')$$, 'bows'), 'bows of yew/1: 3 messages in 1-6, no summary, stale', 'an answer is deleted');
-select is(pg_temp.after($$update public.messages set content = 'crossbows' where id = pg_temp.id('q1')$$, 'bows'), 'crossbows/1: 4 messages in 1-6, no summary, stale', 'its first question is edited');
-select is(pg_temp.after($$update public.messages set content = 'bows of yew!' where id = pg_temp.id('q1')$$, 'bows'), 'bows of yew!/1: 4 messages in 1-6, no summary, stale', 'by a character that is no word');
-select is(pg_temp.after($$update public.messages set content = ' ' where id = pg_temp.id('q3')$$, 'bows'), 'bows of yew/1: 3 messages in 1-6, no summary, stale', 'a question is emptied');
-select is(pg_temp.after($$update public.messages set role = 'assistant' where id = pg_temp.id('q3')$$, 'trees'), 'oaks/3: 5 messages in 3-8, about oaks up to 8, stale', 'a question becomes an answer of the turn before: that is to be packed again');
-select is(pg_temp.after($$update public.messages set role = 'assistant' where id = pg_temp.id('q3')$$, 'bows'), 'bows of yew/1: 3 messages in 1-6, no summary, stale', 'and leaves its topic to its own answer');
-select is(pg_temp.after($$update public.messages set role = 'user' where id = pg_temp.id('a1')$$, 'bows'), 'bows of yew/1: 4 messages in 1-6, no summary, stale', 'an answer becomes a question');
-select is(pg_temp.after(format($$update public.messages set %s$$, change), null, $$select string_agg(concat(seq, ' ', case topic_model when '' then 'never' else coalesce(topic_model, 'later') end), ', ' order by seq) from public.turn_index where topic_id = pg_temp.id('bows')$$), chosen, 'chosen again: ' || change)
-  from (values ($$role = 'user' where id = pg_temp.id('a1')$$, '1 later, 2 later, 5 m'), ($$content = ' ' where id = pg_temp.id('q1')$$, '2 never, 5 m')) changes (change, chosen);
-select is(pg_temp.after($$update public.messages set superseded_by = pg_temp.id('a3'), token_count = 0 where id = pg_temp.id('a1')$$, 'bows'), 'bows of yew/1: 3 messages in 1-6, no summary, stale', 'an answer is superseded');
-select is(pg_temp.after($$delete from public.messages where id = any (array[pg_temp.id('q1'), pg_temp.id('a1'), pg_temp.id('a3')])$$, 'bows'), 'bows of ash/5: 1 messages in 5-5, no summary, stale', 'several');
+select is(pg_temp.without('{q1}', 'bows'), 'bows of ash/5: 3 messages in 2-6, no summary, stale',
+  'its first question is deleted: the answer stays, and the next question is the title');
+select is(pg_temp.without('{a1}', 'bows'), 'bows of yew/1: 3 messages in 1-6, no summary, stale', 'an answer is deleted');
+select is(pg_temp.edited('q1', $$content = 'crossbows'$$, 'bows'), 'crossbows/1: 4 messages in 1-6, no summary, stale', 'its first question is edited');
+select is(pg_temp.edited('q1', $$content = 'bows of yew!'$$, 'bows'), 'bows of yew!/1: 4 messages in 1-6, no summary, stale', 'by a character that is no word');
+select is(pg_temp.edited('q3', $$content = ' '$$, 'bows'), 'bows of yew/1: 3 messages in 1-6, no summary, stale', 'a question is emptied');
+select is(pg_temp.edited('q3', $$role = 'assistant'$$, 'trees'), 'oaks/3: 5 messages in 3-8, about oaks up to 8, stale',
+  'a question becomes an answer of the turn before: that is to be packed again');
+select is(pg_temp.edited('q3', $$role = 'assistant'$$, 'bows'), 'bows of yew/1: 3 messages in 1-6, no summary, stale',
+  'and leaves its topic to its own answer');
+select is(pg_temp.edited('a1', $$role = 'user'$$, 'bows'), 'bows of yew/1: 4 messages in 1-6, no summary, stale', 'an answer becomes a question');
+select is(pg_temp.after(format($$update public.messages set %s$$, change), null,
+  $$select string_agg(concat(seq, ' ', case topic_model when '' then 'never' else coalesce(topic_model, 'later') end), ', ' order by seq) from public.turn_index
+  where topic_id = pg_temp.id('bows')$$), chosen, 'chosen again: ' || change)
+  from (values ($$role = 'user' where id = pg_temp.id('a1')$$, '1 later, 2 later, 5 m'),
+    ($$content = ' ' where id = pg_temp.id('q1')$$, '2 never, 5 m')) changes (change, chosen);
+select is(pg_temp.edited('a1', $$superseded_by = pg_temp.id('a3'), token_count = 0$$, 'bows'), 'bows of yew/1: 3 messages in 1-6, no summary, stale',
+  'an answer is superseded');
+select is(pg_temp.without('{q1,a1,a3}', 'bows'), 'bows of ash/5: 1 messages in 5-5, no summary, stale', 'several');
 select is(pg_temp.after($$delete from public.messages where seq in (1, 2, 5, 6) and chat_id = pg_temp.id('talk')$$, 'bows'), 'gone', 'all of its messages');
-select is(pg_temp.after($$delete from public.messages where seq in (1, 2, 5, 6) and chat_id = pg_temp.id('talk')$$, 'trees'), 'oaks/3: 4 messages in 3-8, about oaks up to 8, 4 packed up to 8, archived', 'and not the others''');
+select is(pg_temp.after($$delete from public.messages where seq in (1, 2, 5, 6) and chat_id = pg_temp.id('talk')$$, 'trees'),
+  'oaks/3: 4 messages in 3-8, about oaks up to 8, 4 packed up to 8, archived', 'and not the others''');
 select is(pg_temp.after($$delete from public.chats where id = pg_temp.id('talk')$$, 'bows'), 'gone', 'the chat');
-select is(pg_temp.after($$update public.messages set pinned = true, metadata = '{"x": 1}', tool_name = 'x' where chat_id = pg_temp.id('talk')$$, 'bows'), pg_temp.told('bows'), 'other columns change nothing of it');
-select is(pg_temp.after($$delete from public.messages where id = pg_temp.id('a4')$$, 'trees'), 'oaks/3: 3 messages in 3-7, no summary, stale', 'an archived topic is active again');
-select is(pg_temp.after($$delete from public.messages where id = pg_temp.id('a4')$$, null, $$select string_agg(format('%s %s %s', seq, resting, topic_model), ', ' order by seq) from public.turn_index where topic_id = pg_temp.id('trees')$$),
+select is(pg_temp.after($$update public.messages set pinned = true, metadata = '{"x": 1}', tool_name = 'x' where chat_id = pg_temp.id('talk')$$, 'bows'),
+  pg_temp.told('bows'), 'other columns change nothing of it');
+select is(pg_temp.without('{a4}', 'trees'), 'oaks/3: 3 messages in 3-7, no summary, stale', 'an archived topic is active again');
+select is(pg_temp.without('{a4}', null,
+  $$select string_agg(format('%s %s %s', seq, resting, topic_model), ', ' order by seq) from public.turn_index where topic_id = pg_temp.id('trees')$$),
   '3 f m, 7 f ', 'its turns get their vectors again, and the one that changed is chosen again');
-select is(pg_temp.after($$delete from public.messages where id = pg_temp.id('a4')$$, null, $$select (centroid is null)::text || centroid_turns from public.topics where id = pg_temp.id('trees')$$), 'true0', 'the mean of vectors that are gone goes');
-select is(pg_temp.after($$delete from public.messages where id = pg_temp.id('a1')$$, null, $$select (centroid = pg_temp.along(3))::text || centroid_turns || embedding_model from public.topics where id = pg_temp.id('bows')$$), 'true1m', 'the rest is the mean of what remains');
-select is(pg_temp.after($$delete from public.messages where id = pg_temp.id('a1')$$, null, $$select version::text from public.topics where id = pg_temp.id('bows')$$),
+select is(pg_temp.without('{a4}', null, $$select (centroid is null)::text || centroid_turns from public.topics where id = pg_temp.id('trees')$$), 'true0',
+  'the mean of vectors that are gone goes');
+select is(pg_temp.without('{a1}', null,
+  $$select (centroid = pg_temp.along(3))::text || centroid_turns || embedding_model from public.topics where id = pg_temp.id('bows')$$), 'true1m',
+  'the rest is the mean of what remains');
+select is(pg_temp.without('{a1}', null, $$select version::text from public.topics where id = pg_temp.id('bows')$$),
   (select (version + 1)::text from public.topics where id = pg_temp.id('bows')), 'a job that is at work is told');
-select is(pg_temp.after($$update public.topics set title = 'Archery', tags = '{mine}' where id = pg_temp.id('bows'); delete from public.messages where id = pg_temp.id('q1')$$, 'bows'),
+select is(pg_temp.after($$update public.topics set title = 'Archery', tags = '{mine}' where id = pg_temp.id('bows'); delete from public.messages
+  where id = pg_temp.id('q1')$$, 'bows'),
   'Archery/renamed: 3 messages in 2-6, no summary, stale', 'a title of the user''s stays');
 select is(pg_temp.after($$update public.topics set importance = 0.2 where id = pg_temp.id('bows');
-  update public.topics set state = 'merged', merged_into = pg_temp.id('trees'), summary = null, centroid = null, embedding_model = null, centroid_turns = 0 where id = pg_temp.id('bows');
-  update public.turn_index set topic_id = pg_temp.id('trees') where topic_id = pg_temp.id('bows'); delete from public.messages where id = pg_temp.id('q1')$$, null,
+  update public.topics set state = 'merged', merged_into = pg_temp.id('trees'), summary = null, centroid = null, embedding_model = null, centroid_turns = 0
+    where id = pg_temp.id('bows');
+  update public.turn_index set topic_id = pg_temp.id('trees') where topic_id = pg_temp.id('bows'); delete from public.messages where id = pg_temp.id('q1')$$,
+    null,
   $$select title from public.topics where id = pg_temp.id('bows')$$), '…', 'what was merged keeps no title of a message that is gone');
 select is(pg_temp.after($$update public.topics set state = 'merged', merged_into = pg_temp.id('trees') where id = pg_temp.id('bows');
-  update public.turn_index set topic_id = pg_temp.id('trees') where topic_id = pg_temp.id('bows'); delete from public.messages where chat_id = pg_temp.id('talk')$$, 'bows'), 'gone', 'nor does it outlive what it was merged into');
+  update public.turn_index set topic_id = pg_temp.id('trees') where topic_id = pg_temp.id('bows'); delete from public.messages
+    where chat_id = pg_temp.id('talk')$$, 'bows'), 'gone', 'nor does it outlive what it was merged into');
 select is(pg_temp.after($$update public.turn_index set topic_id = pg_temp.id('bows') where chat_id = pg_temp.id('talk') and seq = 3;
-  select throughline.settle_topics(pg_temp.id('talk'), array[pg_temp.id('bows'), pg_temp.id('trees')])$$, 'trees'), 'elms/7: 2 messages in 7-8, no summary, stale', 'a turn that leaves a topic takes its title and summary along');
+  select throughline.settle_topics(pg_temp.id('talk'), array[pg_temp.id('bows'), pg_temp.id('trees')])$$, 'trees'),
+    'elms/7: 2 messages in 7-8, no summary, stale', 'a turn that leaves a topic takes its title and summary along');
 select is(pg_temp.after($$update public.turn_index set topic_id = pg_temp.id('trees') where chat_id = pg_temp.id('talk') and seq = 5;
-  select throughline.settle_topics(pg_temp.id('talk'), array[pg_temp.id('bows'), pg_temp.id('trees')])$$, 'trees'), 'oaks/3: 6 messages in 3-8, about oaks up to 8, stale', 'one that comes between is to be packed');
+  select throughline.settle_topics(pg_temp.id('talk'), array[pg_temp.id('bows'), pg_temp.id('trees')])$$, 'trees'),
+    'oaks/3: 6 messages in 3-8, about oaks up to 8, stale', 'one that comes between is to be packed');
 select is(pg_temp.after($$insert into public.messages (chat_id, role, content, reply_to) values (pg_temp.id('talk'), 'assistant', 'and tall', pg_temp.id('q4')); select throughline.index_chat(pg_temp.id('talk'), null)$$, 'trees'),
   'oaks/3: 5 messages in 3-9, about oaks up to 8, 4 packed up to 8, archived', 'a turn grows');
 
 -- What people with psql see: the table of S0, and both curves.
-select is((select string_agg(format('%s: %s, %s', accesses, round(extract(epoch from life) / 86400), round((extract(epoch from inspect.topic_fades_after(1, life)) / 86400)::numeric, 1)), '; ' order by accesses)
+select is((select string_agg(format('%s: %s, %s', accesses, round(extract(epoch from life) / 86400),
+  round((extract(epoch from inspect.topic_fades_after(1, life)) / 86400)::numeric, 1)), '; ' order by accesses)
              from unnest(array[0, 4, 5, 9, 10, 15, 20, 25, 1000, 2147483647]) accesses, inspect.topic_half_life(accesses) life),
-  '0: 1, 4.3; 4: 1, 4.3; 5: 2, 8.6; 9: 2, 8.6; 10: 4, 17.3; 15: 8, 34.6; 20: 16, 69.2; 25: 30, 129.7; 1000: 30, 129.7; 2147483647: 30, 129.7', 'half-lives in days, and days until 5 %')
+  '0: 1, 4.3; 4: 1, 4.3; 5: 2, 8.6; 9: 2, 8.6; 10: 4, 17.3; 15: 8, 34.6; 20: 16, 69.2; 25: 30, 129.7; 1000: 30, 129.7; 2147483647: 30, 129.7',
+    'half-lives in days, and days until 5 %')
   from (values (1)) once;
-select is((select string_agg(inspect.topic_priority(1, make_interval(days => days * life), make_interval(days => life))::text, ' ' order by days) from generate_series(0, 5) days), '1 0.5 0.25 0.125 0.0625 0.03125',
+select is((select string_agg(inspect.topic_priority(1, make_interval(days => days * life), make_interval(days => life))::text, ' ' order by days)
+  from generate_series(0, 5) days), '1 0.5 0.25 0.125 0.0625 0.03125',
   'a half-life of ' || life || ' days') from unnest(array[1, 16]) life;
 select is(inspect.topic_priority(0.5, '-1 day', '1 day'), 0.5::float8, 'what is to come has not faded');
 select is(inspect.topic_half_life(3, '12 hours', '1 hour', 0), '12 hours'::interval, 'odd settings divide by nothing');
-select is((select format('%s %s %s %s %s %s %s', title, state, active_messages, compressed_messages, turns, vectors, counters_agree) from inspect.topics where topic_id = pg_temp.id('trees')),
+select is((select format('%s %s %s %s %s %s %s', title, state, active_messages, compressed_messages, turns, vectors, counters_agree) from inspect.topics
+  where topic_id = pg_temp.id('trees')),
   'oaks archived 0 4 2 0 t', 'a topic');
 select is((select string_agg(format('%s: %s', seq, reason), ', ' order by seq) from inspect.unassigned_turns where chat_id = pg_temp.id('parts')),
   '7: no job: the next sweep inserts one, unless TOPICS or RECALL is off', 'why a turn has no topic');
