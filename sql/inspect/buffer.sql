@@ -3,11 +3,7 @@
 --
 --   psql "$DATABASE_URL" -v chat=UUID -f sql/inspect/buffer.sql
 --   psql "$DATABASE_URL" -v chat=UUID -v threshold=2000 -v k=5 -f sql/inspect/buffer.sql
-\if :{?chat}
-\else
-  \warn 'usage: psql "$DATABASE_URL" -v chat=UUID [-v threshold=6000] [-v k=3] -f sql/inspect/buffer.sql'
-  \quit
-\endif
+\if :{?chat} \else \warn 'usage: psql "$DATABASE_URL" -v chat=UUID [-v threshold=6000] [-v k=3] -f sql/inspect/buffer.sql' \quit \endif
 \ir limits.psql
 
 select title, pending_turns, pending_tokens, brief_tokens, tokens_total,

@@ -1,11 +1,7 @@
 -- What was read of this chat for memories, what came of it, what was dropped and why, and what did it cost?
 --
 --   psql "$DATABASE_URL" -v chat=UUID -f sql/inspect/extractions.sql
-\if :{?chat}
-\else
-  \warn 'usage: psql "$DATABASE_URL" -v chat=UUID -f sql/inspect/extractions.sql'
-  \quit
-\endif
+\if :{?chat} \else \warn 'usage: psql "$DATABASE_URL" -v chat=UUID -f sql/inspect/extractions.sql' \quit \endif
 \x auto
 
 select seq_from, seq_to, follows, turns, result, candidates, added, updated, superseded, noops, dropped, sources_left,

@@ -1,11 +1,7 @@
 -- What do this user's memories say of people, places and things? What is no longer so comes last.
 --
 --   psql "$DATABASE_URL" -v user=UUID -f sql/inspect/graph.sql
-\if :{?user}
-\else
-  \warn 'usage: psql "$DATABASE_URL" -v user=UUID -f sql/inspect/graph.sql'
-  \quit
-\endif
+\if :{?user} \else \warn 'usage: psql "$DATABASE_URL" -v user=UUID -f sql/inspect/graph.sql' \quit \endif
 \x auto
 
 select source, relationship, target, target_type as type, valid, valid_from::date as since, valid_to::date as until, memory, memory_status, memory_id

@@ -1,11 +1,7 @@
 -- What is this user remembered for? Superseded and archived memories come last.
 --
 --   psql "$DATABASE_URL" -v user=UUID -f sql/inspect/memories.sql
-\if :{?user}
-\else
-  \warn 'usage: psql "$DATABASE_URL" -v user=UUID -f sql/inspect/memories.sql'
-  \quit
-\endif
+\if :{?user} \else \warn 'usage: psql "$DATABASE_URL" -v user=UUID -f sql/inspect/memories.sql' \quit \endif
 \x auto
 
 select memory_id, status, memory_type as type, content, round(confidence::numeric, 2) as confidence, durable, pinned, edited, origin,

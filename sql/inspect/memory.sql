@@ -1,11 +1,7 @@
 -- Why is this remembered? Where it was said, in which words, and every change to it.
 --
 --   psql "$DATABASE_URL" -v memory=UUID -f sql/inspect/memory.sql
-\if :{?memory}
-\else
-  \warn 'usage: psql "$DATABASE_URL" -v memory=UUID -f sql/inspect/memory.sql'
-  \quit
-\endif
+\if :{?memory} \else \warn 'usage: psql "$DATABASE_URL" -v memory=UUID -f sql/inspect/memory.sql' \quit \endif
 \x on
 
 select content, status, memory_type, confidence, durable, pinned, edited, origin, lang, valid_from, valid_to, valid_precision,

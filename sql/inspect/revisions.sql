@@ -2,11 +2,7 @@
 -- removed. The sentences of redacted revisions are deleted.
 --
 --   psql "$DATABASE_URL" -v chat=UUID -f sql/inspect/revisions.sql
-\if :{?chat}
-\else
-  \warn 'usage: psql "$DATABASE_URL" -v chat=UUID -f sql/inspect/revisions.sql'
-  \quit
-\endif
+\if :{?chat} \else \warn 'usage: psql "$DATABASE_URL" -v chat=UUID -f sql/inspect/revisions.sql' \quit \endif
 
 select version, kind, created_at, seq_from, seq_to, turns, turns_tokens, tokens_before, tokens_after,
        input_tokens, output_tokens, duration_ms, calls, model, prompt_ref, redacted

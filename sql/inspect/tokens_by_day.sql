@@ -3,10 +3,7 @@
 --
 --   psql "$DATABASE_URL" -f sql/inspect/tokens_by_day.sql
 --   psql "$DATABASE_URL" -v days=7 -f sql/inspect/tokens_by_day.sql
-\if :{?days}
-\else
-  \set days 30
-\endif
+\if :{?days} \else \set days 30 \endif
 
 select day, purpose, model, calls, input_tokens, cached_tokens, output_tokens
   from inspect.tokens_by_day

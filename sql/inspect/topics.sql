@@ -3,23 +3,10 @@
 --
 --   psql "$DATABASE_URL" -v chat=UUID -f sql/inspect/topics.sql
 --   psql "$DATABASE_URL" -v chat=UUID -v half_life=12h -v half_life_max=720h -v accesses=5 -f sql/inspect/topics.sql
-\if :{?chat}
-\else
-  \warn 'usage: psql "$DATABASE_URL" -v chat=UUID [-v half_life=24h] [-v half_life_max=720h] [-v accesses=5] -f sql/inspect/topics.sql'
-  \quit
-\endif
-\if :{?half_life}
-\else
-  \set half_life 24h
-\endif
-\if :{?half_life_max}
-\else
-  \set half_life_max 720h
-\endif
-\if :{?accesses}
-\else
-  \set accesses 5
-\endif
+\if :{?chat} \else \warn 'usage: psql "$DATABASE_URL" -v chat=UUID [-v half_life=24h] -f sql/inspect/topics.sql' \quit \endif
+\if :{?half_life} \else \set half_life 24h \endif
+\if :{?half_life_max} \else \set half_life_max 720h \endif
+\if :{?accesses} \else \set accesses 5 \endif
 \x auto
 
 select number, title, state, active_messages as active, compressed_messages as packed, round(importance::numeric, 2) as importance, access_count as accesses,

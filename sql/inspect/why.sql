@@ -2,11 +2,7 @@
 -- word for word, the memories and the recalled turns, as they are now. message is the assistant message's id.
 --
 --   psql "$DATABASE_URL" -v message=UUID -f sql/inspect/why.sql
-\if :{?message}
-\else
-  \warn 'usage: psql "$DATABASE_URL" -v message=UUID -f sql/inspect/why.sql'
-  \quit
-\endif
+\if :{?message} \else \warn 'usage: psql "$DATABASE_URL" -v message=UUID -f sql/inspect/why.sql' \quit \endif
 \x on
 
 \echo 'The reply and its receipt:'

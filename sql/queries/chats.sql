@@ -10,7 +10,8 @@ select id, system_prompt, memory_strategy, max_turns, turn_count, expires_at, co
 -- exists because the connection broke after an earlier attempt.
 insert into public.chats (id, user_id, title, system_prompt, tags, memory_strategy, tool_name, ttl_hours, max_turns, remember, topics)
 select sqlc.arg(id)::uuid, sqlc.arg(user_id)::uuid, sqlc.arg(title)::text, sqlc.narg(system_prompt)::text, coalesce(sqlc.narg(tags)::text[], '{}'),
-       coalesce(nullif(sqlc.arg(memory_strategy)::text, ''), 'summary'), sqlc.narg(tool_name)::text, sqlc.narg(ttl_hours)::int, sqlc.narg(max_turns)::int, sqlc.arg(remember)::boolean,
+       coalesce(nullif(sqlc.arg(memory_strategy)::text, ''), 'summary'), sqlc.narg(tool_name)::text, sqlc.narg(ttl_hours)::int, sqlc.narg(max_turns)::int,
+         sqlc.arg(remember)::boolean,
        coalesce(nullif(sqlc.arg(topics)::text, ''), 'auto')
  where not exists (select from public.messages m
                     where m.user_id = sqlc.arg(user_id) and m.client_message_id = sqlc.narg(client_message_id))

@@ -93,7 +93,8 @@ select c.id, c.expires_at, coalesce(c.expires_at <= now(), false)::bool as expir
 with cleared as (
   update public.conversation_briefs b
      set brief = '{"global_summary": "", "last_summarized_message_id": null}', brief_tokens = 0, version = b.version + 1,
-         covered_seq = c.last_seq, cleared_seq = c.last_seq, cleared_turns = c.turn_count, pending_tokens = 0, pending_turns = 0, lease_token = null, lease_until = null
+         covered_seq = c.last_seq, cleared_seq = c.last_seq, cleared_turns = c.turn_count, pending_tokens = 0, pending_turns = 0, lease_token = null,
+           lease_until = null
     from (select id, last_seq, turn_count, expires_at from public.chats where id = sqlc.arg(chat_id) for no key update) c,
          (select old.covered_seq, old.pending_turns from public.conversation_briefs old where old.chat_id = sqlc.arg(chat_id)) old
    where b.chat_id = sqlc.arg(chat_id) and c.id = b.chat_id and b.cleared_seq < c.last_seq
@@ -179,7 +180,8 @@ with new as (
     from new
 )
 insert into public.messages (id, chat_id, user_id, role, content, reply_to, token_count, metadata, client_message_id, tool_calls, tool_call_id, name)
-select new.id, c.id, c.user_id, new.role, new.content, coalesce(asked.stored_id, asked.id), new.token_count, new.metadata, new.client_id, new.tool_calls, new.tool_call_id, new.name
+select new.id, c.id, c.user_id, new.role, new.content, coalesce(asked.stored_id, asked.id), new.token_count, new.metadata, new.client_id, new.tool_calls,
+  new.tool_call_id, new.name
   from public.chats c
  cross join new
   join known on known.place = new.place and known.stored_id is null
@@ -199,8 +201,10 @@ select m.id, m.client_message_id, m.chat_id, m.seq, m.role, m.content, m.status,
                    from public.message_files f join public.chat_files c on c.chat_id = f.chat_id and c.sha256 = f.sha256
                   where f.message_id = m.id), '[]')::jsonb as files,
        m.created_at, m.updated_at, sent.place
-  from (select coalesce((select e.id from public.messages e where e.user_id = sqlc.arg(user_id) and e.client_message_id = nullif(n.client_id, '00000000-0000-0000-0000-000000000000')), n.new_id)::uuid as id, n.place
-          from (select unnest(sqlc.arg(ids)::uuid[]) as new_id, unnest(sqlc.arg(client_ids)::uuid[]) as client_id, unnest(sqlc.arg(places)::int[]) as place) n) sent
+  from (select coalesce((select e.id from public.messages e where e.user_id = sqlc.arg(user_id)
+    and e.client_message_id = nullif(n.client_id, '00000000-0000-0000-0000-000000000000')), n.new_id)::uuid as id, n.place
+          from (select unnest(sqlc.arg(ids)::uuid[]) as new_id, unnest(sqlc.arg(client_ids)::uuid[]) as client_id,
+            unnest(sqlc.arg(places)::int[]) as place) n) sent
  cross join lateral (select x.* from public.messages x where x.id = (select sent.id) limit 1) m
  order by sent.place;
 

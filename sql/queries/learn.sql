@@ -95,7 +95,8 @@ select version from throughline.own_memory_users;
 
 -- name: SimilarMemories :many
 -- embedding '' stands for none.
-select s.candidate::int as candidate, s.same_key::bool as same_key, coalesce(s.vector_rank, 0)::int as vector_rank, coalesce(s.words_rank, 0)::int as words_rank,
+select s.candidate::int as candidate, s.same_key::bool as same_key, coalesce(s.vector_rank, 0)::int as vector_rank,
+  coalesce(s.words_rank, 0)::int as words_rank,
        (s.cosine is not null)::bool as has_cosine, coalesce(s.cosine, 0)::float8 as cosine,
        m.id, m.content, m.memory_type, m.confidence, m.durable, m.pinned, m.edited, m.status, m.origin, m.version, coalesce(m.lang, '')::text as lang,
        m.valid_from, m.valid_to, coalesce(m.valid_precision, '')::text as valid_precision, m.recorded_at, m.retracted_at, m.superseded_by,
@@ -155,7 +156,8 @@ update throughline.own_memories m
 
 -- name: InsertSources :exec
 insert into throughline.own_memory_sources (memory_id, message_id, user_id, chat_id, seq, fact, quote, said_at, extraction_id)
-select sqlc.arg(memory_id)::uuid, s.message_id, sqlc.arg(user_id)::uuid, sqlc.arg(chat_id)::uuid, s.seq, nullif(s.fact, ''), s.quote, s.said_at, sqlc.arg(extraction_id)::uuid
+select sqlc.arg(memory_id)::uuid, s.message_id, sqlc.arg(user_id)::uuid, sqlc.arg(chat_id)::uuid, s.seq, nullif(s.fact, ''), s.quote, s.said_at,
+  sqlc.arg(extraction_id)::uuid
   from (select unnest(sqlc.arg(message_ids)::uuid[]) as message_id, unnest(sqlc.arg(seqs)::bigint[]) as seq,
                unnest(sqlc.arg(facts)::text[]) as fact, unnest(sqlc.arg(quotes)::text[]) as quote, unnest(sqlc.arg(said_ats)::timestamptz[]) as said_at) s
 on conflict do nothing;
@@ -198,7 +200,8 @@ select b.chat_id from public.conversation_briefs b
  where b.extract_due_at <= now()
    and b.chat_id::text not in (
      select j.args ->> 'chat_id' from river.river_job j
-      where j.queue = 'memories' and j.kind = 'extract_memories' and j.state in ('available', 'pending', 'retryable', 'running', 'scheduled') and j.args ? 'chat_id')
+      where j.queue = 'memories' and j.kind = 'extract_memories' and j.state in ('available', 'pending', 'retryable', 'running', 'scheduled')
+        and j.args ? 'chat_id')
  order by b.extract_due_at limit 1000;
 
 -- name: ReviveDeadExtractions :many
@@ -241,7 +244,8 @@ returning b.chat_id;
 -- As the user. whole_seq is the last message before a running reply's turn; with the last row of the ledger.
 select b.chat_id, b.extracted_seq,
        coalesce(running.seq - 1, (select m.seq from public.messages m where m.chat_id = b.chat_id order by m.seq desc limit 1), 0)::bigint as whole_seq,
-       coalesce(e.id, '00000000-0000-0000-0000-000000000000')::uuid as id, coalesce(e.seq_from, 0)::bigint as seq_from, coalesce(e.seq_to, 0)::bigint as seq_to, coalesce(e.turns, 0)::int as turns,
+       coalesce(e.id, '00000000-0000-0000-0000-000000000000')::uuid as id, coalesce(e.seq_from, 0)::bigint as seq_from,
+         coalesce(e.seq_to, 0)::bigint as seq_to, coalesce(e.turns, 0)::int as turns,
        coalesce(e.result, '')::text as result, coalesce(e.candidates, 0)::int as candidates, coalesce(e.added, 0)::int as added,
        coalesce(e.updated, 0)::int as updated, coalesce(e.superseded, 0)::int as superseded, coalesce(e.noops, 0)::int as noops,
        coalesce(e.dropped, '{}')::jsonb as dropped, coalesce(e.calls, 0)::int as calls, coalesce(e.input_tokens, 0)::int as input_tokens,
@@ -249,7 +253,8 @@ select b.chat_id, b.extracted_seq,
        coalesce(e.duration_ms, 0)::int as duration_ms, coalesce(e.created_at, now())::timestamptz as created_at
   from public.conversation_briefs b
   left join lateral (
-       select coalesce((select q.seq from public.messages q where q.chat_id = b.chat_id and q.role = 'user' and q.seq < s.seq order by q.seq desc limit 1), s.seq) as seq
+       select coalesce((select q.seq from public.messages q where q.chat_id = b.chat_id and q.role = 'user' and q.seq < s.seq order by q.seq desc limit 1),
+         s.seq) as seq
          from public.messages s where s.chat_id = b.chat_id and s.seq > b.extracted_seq and s.status = 'streaming' order by s.seq limit 1) running on true
   left join lateral (
        select x.* from public.memory_extractions x where x.chat_id = b.chat_id order by x.seq_from desc limit 1) e on true

@@ -28,7 +28,8 @@ select m.id, m.content, m.memory_type, m.confidence, m.durable, m.pinned, m.stat
          else m.status = sqlc.arg(status)::text
        end
    and (sqlc.narg(as_of)::timestamptz is null
-        or coalesce(m.valid_from, (select min(s.said_at) from public.memory_sources s where s.user_id = m.user_id and s.memory_id = m.id), m.recorded_at) <= sqlc.narg(as_of)::timestamptz
+        or coalesce(m.valid_from, (select min(s.said_at) from public.memory_sources s where s.user_id = m.user_id and s.memory_id = m.id),
+          m.recorded_at) <= sqlc.narg(as_of)::timestamptz
            and coalesce(m.valid_to, m.retracted_at, 'infinity') > sqlc.narg(as_of)::timestamptz)
    and (sqlc.narg(after_created_at)::timestamptz is null or (m.created_at, m.id) < (sqlc.narg(after_created_at)::timestamptz, sqlc.arg(after_id)::uuid))
  order by m.created_at desc, m.id desc
@@ -51,7 +52,8 @@ own as (
            else m.status = sqlc.arg(status)::text
          end
      and (sqlc.narg(as_of)::timestamptz is null
-          or coalesce(m.valid_from, (select min(s.said_at) from public.memory_sources s where s.user_id = m.user_id and s.memory_id = m.id), m.recorded_at) <= sqlc.narg(as_of)::timestamptz
+          or coalesce(m.valid_from, (select min(s.said_at) from public.memory_sources s where s.user_id = m.user_id and s.memory_id = m.id),
+            m.recorded_at) <= sqlc.narg(as_of)::timestamptz
              and coalesce(m.valid_to, m.retracted_at, 'infinity') > sqlc.narg(as_of)::timestamptz)),
 hits as (
   select o.id, w.lexeme from own o cross join lateral unnest(tsvector_to_array(o.tsv)) w (lexeme) join asked a on a.lexeme = w.lexeme),
@@ -109,9 +111,11 @@ select m.id from public.memories m where m.user_id = (select auth.uid()) and m.i
 insert into public.memories (id, content, memory_type, confidence, durable, pinned, status, edited, origin, lang, valid_from, valid_to, valid_precision,
                              recorded_at, retracted_at, superseded_by, source_session_id, created_at, last_accessed, access_count)
 select (n ->> 'id')::uuid, n ->> 'content', n ->> 'memory_type', (n ->> 'confidence')::float8, (n ->> 'durable')::boolean, (n ->> 'pinned')::boolean,
-       n ->> 'status', (n ->> 'edited')::boolean, coalesce(nullif(sqlc.arg(origin)::text, ''), nullif(n ->> 'origin', ''), 'import'), n ->> 'lang', (n ->> 'valid_from')::timestamptz, (n ->> 'valid_to')::timestamptz,
+       n ->> 'status', (n ->> 'edited')::boolean, coalesce(nullif(sqlc.arg(origin)::text, ''), nullif(n ->> 'origin', ''), 'import'), n ->> 'lang',
+         (n ->> 'valid_from')::timestamptz, (n ->> 'valid_to')::timestamptz,
        n ->> 'valid_precision', coalesce((n ->> 'recorded_at')::timestamptz, now()), (n ->> 'retracted_at')::timestamptz,
-       (n ->> 'superseded_by')::uuid, coalesce(sqlc.narg(source_session_id)::uuid, (n ->> 'source_session_id')::uuid), coalesce((n ->> 'created_at')::timestamptz, now()),
+       (n ->> 'superseded_by')::uuid, coalesce(sqlc.narg(source_session_id)::uuid, (n ->> 'source_session_id')::uuid),
+         coalesce((n ->> 'created_at')::timestamptz, now()),
        (n ->> 'last_accessed')::timestamptz, coalesce((n ->> 'access_count')::int, 0)
   from jsonb_array_elements(sqlc.arg(new_rows)::jsonb) n
 on conflict (id) do nothing;
@@ -199,7 +203,8 @@ select enabled, time_zone, language, excluded from public.memory_users where use
 
 -- name: ChangeMemorySettings :execrows
 insert into public.memory_users as u (user_id, enabled, time_zone, language, excluded)
-values (auth.uid(), coalesce(sqlc.narg(enabled)::boolean, true), sqlc.narg(time_zone)::text, sqlc.narg(language)::text, coalesce(sqlc.narg(excluded)::text[], '{}'))
+values (auth.uid(), coalesce(sqlc.narg(enabled)::boolean, true), sqlc.narg(time_zone)::text, sqlc.narg(language)::text,
+  coalesce(sqlc.narg(excluded)::text[], '{}'))
 on conflict (user_id) do update
    set enabled = coalesce(sqlc.narg(enabled)::boolean, u.enabled),
        time_zone = case when sqlc.arg(set_time_zone)::boolean then sqlc.narg(time_zone)::text else u.time_zone end,
@@ -210,16 +215,19 @@ on conflict (user_id) do update
 -- The oldest first. With a chat, those that were said there, up to a message, with their sources there.
 select m.id, m.content, m.memory_type, m.confidence, m.durable, m.pinned, m.status, m.edited, m.origin, m.version, m.lang, m.valid_from, m.valid_to,
        m.valid_precision, m.recorded_at, m.retracted_at, m.superseded_by, m.created_at, m.updated_at,
-       coalesce((select jsonb_agg(jsonb_build_object('message_id', s.message_id, 'chat_id', s.chat_id, 'seq', s.seq, 'fact', s.fact, 'quote', s.quote, 'said_at', s.said_at)
+       coalesce((select jsonb_agg(jsonb_build_object('message_id', s.message_id, 'chat_id', s.chat_id, 'seq', s.seq, 'fact', s.fact, 'quote', s.quote,
+         'said_at', s.said_at)
                           order by s.said_at, s.chat_id, s.seq)
                    from public.memory_sources s
                   where s.user_id = m.user_id and s.memory_id = m.id
-                    and (sqlc.narg(chat_id)::uuid is null or s.chat_id = sqlc.narg(chat_id)::uuid and s.seq <= sqlc.arg(last_seq)::bigint)), '[]')::jsonb as sources
+                    and (sqlc.narg(chat_id)::uuid is null or s.chat_id = sqlc.narg(chat_id)::uuid and s.seq <= sqlc.arg(last_seq)::bigint)),
+                      '[]')::jsonb as sources
   from public.memories m
  where m.user_id = (select auth.uid())
    and (sqlc.narg(after_created_at)::timestamptz is null or (m.created_at, m.id) > (sqlc.narg(after_created_at)::timestamptz, sqlc.arg(after_id)::uuid))
    and (sqlc.narg(chat_id)::uuid is null
-        or exists (select from public.memory_sources s where s.user_id = m.user_id and s.memory_id = m.id and s.chat_id = sqlc.narg(chat_id)::uuid and s.seq <= sqlc.arg(last_seq)::bigint))
+        or exists (select from public.memory_sources s where s.user_id = m.user_id and s.memory_id = m.id and s.chat_id = sqlc.narg(chat_id)::uuid
+          and s.seq <= sqlc.arg(last_seq)::bigint))
  order by m.created_at, m.id
  limit sqlc.arg(most)::int;
 

@@ -20,4 +20,5 @@ select c.status::text as status, c.memories::bigint as memories from throughline
 -- once has been so since its brief changed; of a thousand of these the oldest.
 select greatest(0, extract(epoch from now() - least(
          (select b.extract_due_at from public.conversation_briefs b where b.extract_due_at > '-infinity' order by b.extract_due_at limit 1),
-         (select min(h.updated_at) from (select b.updated_at from public.conversation_briefs b where b.extract_due_at = '-infinity' limit 1000) h))))::float8 as age;
+         (select min(h.updated_at)
+           from (select b.updated_at from public.conversation_briefs b where b.extract_due_at = '-infinity' limit 1000) h))))::float8 as age;

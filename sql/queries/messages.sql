@@ -43,7 +43,8 @@ select id from public.messages where chat_id = sqlc.arg(chat_id) and status = 's
 -- one statement, so that the statement triggers run once. The lock is held already; asking for it finds no chat
 -- that LockChat did not find, because a policy of the app's keeps its user from changing it. What is looked for among
 -- messages is looked for once, before the rows are made; a policy adds the user.
-insert into public.messages (id, chat_id, user_id, role, content, status, reply_to, token_count, importance, metadata, client_message_id, tool_name, lease_until)
+insert into public.messages (id, chat_id, user_id, role, content, status, reply_to, token_count, importance, metadata, client_message_id, tool_name,
+  lease_until)
 select new.id, c.id, c.user_id, new.role, new.content, new.status, new.reply_to, new.token_count, new.importance, new.metadata, new.client_message_id,
        new.tool_name, new.lease_until
   from public.chats c

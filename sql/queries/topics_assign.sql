@@ -43,7 +43,8 @@ waiting as materialized (
 select w.seq, w.last_seq, w.said_at, coalesce(w.topic_id, '00000000-0000-0000-0000-000000000000')::uuid as topic_id,
        (case when w.embedding_model = sqlc.arg(model)::text then w.embedding::text else '' end)::text as embedding,
        coalesce(before.seq, 0)::bigint as before_seq, coalesce(before.topic_id, '00000000-0000-0000-0000-000000000000')::uuid as before_topic,
-       said.question::text as question, said.messages::int as messages, coalesce(said.importance, 0)::float8 as importance, (said.importance is not null)::bool as has_importance,
+       said.question::text as question, said.messages::int as messages, coalesce(said.importance, 0)::float8 as importance,
+         (said.importance is not null)::bool as has_importance,
        said.pinned::bool as pinned, said.ratings::int[] as ratings
   from (select * from waiting order by waiting.seq limit sqlc.arg(most)::int) w
   left join lateral (
@@ -67,9 +68,11 @@ select throughline.renew_centroids(sqlc.arg(chat_id)::uuid, sqlc.arg(model)::tex
 -- As the chat's owner. The title is made of the turn's question or, without one, of its first message.
 insert into throughline.own_topics (id, chat_id, user_id, number, title, title_seq, importance, importance_rated, access_count, message_count,
    centroid, embedding_model, centroid_turns, created_at, last_active_at, first_seq, last_seq)
-select sqlc.arg(id)::uuid, m.chat_id, m.user_id, sqlc.arg(number)::int, throughline.topic_title(left(m.content, 2000)), m.seq, sqlc.arg(importance)::float8, sqlc.arg(importance_rated)::bool,
+select sqlc.arg(id)::uuid, m.chat_id, m.user_id, sqlc.arg(number)::int, throughline.topic_title(left(m.content, 2000)), m.seq, sqlc.arg(importance)::float8,
+  sqlc.arg(importance_rated)::bool,
        sqlc.arg(access_count)::int, sqlc.arg(message_count)::int, sqlc.narg(centroid)::throughline.embedding, sqlc.narg(embedding_model)::text,
-       sqlc.arg(centroid_turns)::int, sqlc.arg(created_at)::timestamptz, sqlc.arg(last_active_at)::timestamptz, sqlc.arg(first_seq)::bigint, sqlc.arg(last_seq)::bigint
+       sqlc.arg(centroid_turns)::int, sqlc.arg(created_at)::timestamptz, sqlc.arg(last_active_at)::timestamptz, sqlc.arg(first_seq)::bigint,
+         sqlc.arg(last_seq)::bigint
   from throughline.own_messages m
  where m.chat_id = sqlc.arg(chat_id) and m.seq between sqlc.arg(title_from)::bigint and sqlc.arg(title_to)::bigint and m.role <> 'system' and m.token_count > 0
  order by m.role = 'user' desc, m.seq limit 1;
@@ -86,7 +89,8 @@ update throughline.own_topics t
 -- name: AssignGive :exec
 -- As the chat's owner: what a person chose for a topic of an imported chat.
 update throughline.own_topics t
-   set title = coalesce(sqlc.narg(title)::text, t.title), title_seq = case when sqlc.narg(title)::text is null then t.title_seq end, tags = sqlc.arg(tags)::text[]
+   set title = coalesce(sqlc.narg(title)::text, t.title), title_seq = case when sqlc.narg(title)::text is null then t.title_seq end,
+     tags = sqlc.arg(tags)::text[]
  where t.id = sqlc.arg(id) and t.chat_id = sqlc.arg(chat_id);
 
 -- name: AssignKeepImported :exec
@@ -103,7 +107,8 @@ update throughline.own_briefs b
 update throughline.own_topics t
    set title = throughline.topic_title(left(m.content, 2000)), title_seq = m.seq
   from (select o.seq, o.content from throughline.own_messages o
-         where o.chat_id = sqlc.arg(chat_id) and o.seq between sqlc.arg(title_from)::bigint and sqlc.arg(title_to)::bigint and o.role <> 'system' and o.token_count > 0
+         where o.chat_id = sqlc.arg(chat_id) and o.seq between sqlc.arg(title_from)::bigint and sqlc.arg(title_to)::bigint and o.role <> 'system'
+           and o.token_count > 0
          order by o.role = 'user' desc, o.seq limit 1) m
  where t.id = sqlc.arg(id) and t.chat_id = sqlc.arg(chat_id) and t.title_seq is not null;
 
@@ -150,10 +155,12 @@ select throughline.merge_topics(sqlc.arg(from_topic)::uuid, sqlc.arg(into_topic)
 -- name: AssignWanted :many
 -- Whether a chat has topics, and turns for them. As the server itself.
 select (sqlc.arg(mode)::text <> 'off' and c.topics <> 'off'
-        and (sqlc.arg(mode)::text = 'on' or c.topics = 'on' or b.covered_seq > 0 or b.imported_topics is not null or exists (select from public.topics t where t.chat_id = b.chat_id))
+        and (sqlc.arg(mode)::text = 'on' or c.topics = 'on' or b.covered_seq > 0 or b.imported_topics is not null
+          or exists (select from public.topics t where t.chat_id = b.chat_id))
         and (b.assigned_seq < b.indexed_seq
           or sqlc.arg(model)::text <> '' and exists (select from public.turn_index i where i.chat_id = b.chat_id
-               and i.topic_id is not null and i.topic_model is null and i.embedding_model is not null and i.embedding_model = sqlc.arg(model)::text and i.seq > b.cleared_seq)
+               and i.topic_id is not null and i.topic_model is null and i.embedding_model is not null and i.embedding_model = sqlc.arg(model)::text
+                 and i.seq > b.cleared_seq)
           or sqlc.arg(model)::text <> '' and exists (select from public.topics t where t.chat_id = b.chat_id
                and t.state = 'active' and t.embedding_model <> sqlc.arg(model)::text)))::bool as wanted
   from public.conversation_briefs b join public.chats c on c.id = b.chat_id where b.chat_id = sqlc.arg(chat_id);
@@ -163,7 +170,8 @@ select (sqlc.arg(mode)::text <> 'off' and c.topics <> 'off'
 -- waits longer than one turn of that job. As the server itself.
 with due as (
   (select b.chat_id from public.conversation_briefs b
-    where (case when b.covered_seq > 0 or b.topics = 'on' then 'auto' else 'on' end) = 'auto' and b.assigned_seq < b.indexed_seq and b.topics <> 'off' limit 1000)
+    where (case when b.covered_seq > 0 or b.topics = 'on' then 'auto' else 'on' end) = 'auto' and b.assigned_seq < b.indexed_seq
+      and b.topics <> 'off' limit 1000)
   union
   (select b.chat_id from public.conversation_briefs b
     where sqlc.arg(mode)::text = 'on' and (case when b.covered_seq > 0 or b.topics = 'on' then 'auto' else 'on' end) = 'on'
@@ -174,7 +182,8 @@ with due as (
 select d.chat_id from due d
  where d.chat_id::text not in (
      select j.args ->> 'chat_id' from river.river_job j
-      where j.queue in ('topics', 'vectors') and j.kind in ('assign_topics', 'embed_turns') and j.state in ('available', 'pending', 'retryable', 'running', 'scheduled') and j.args ? 'chat_id'
+      where j.queue in ('topics', 'vectors') and j.kind in ('assign_topics', 'embed_turns')
+        and j.state in ('available', 'pending', 'retryable', 'running', 'scheduled') and j.args ? 'chat_id'
         and (j.kind = 'assign_topics' or j.state <> 'running' or j.attempted_at > now() - interval '30 seconds'))
  order by d.chat_id limit 200;
 
@@ -195,7 +204,8 @@ select t.chat_id, t.id from due d join public.topics t on t.id = d.id
  where t.state <> 'merged' and (t.retry_at is null or t.retry_at <= now())
    and t.id::text not in (
      select j.args ->> 'topic_id' from river.river_job j
-      where j.queue = 'topics' and j.kind = 'compact_topic' and j.state in ('available', 'pending', 'retryable', 'running', 'scheduled') and j.args ? 'topic_id')
+      where j.queue = 'topics' and j.kind = 'compact_topic' and j.state in ('available', 'pending', 'retryable', 'running', 'scheduled')
+        and j.args ? 'topic_id')
  order by t.chat_id, t.number limit 200;
 
 -- name: AssignLookAtFading :many

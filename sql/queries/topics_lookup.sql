@@ -6,7 +6,8 @@
 -- the centroid and the question, where both are of the same model.
 select t.id, (t.place = 1)::boolean as latest,
        (t.first_seq < sqlc.arg(before_seq)::bigint and (t.place > 1 or coalesce(t.other_last_seq >
-         (select i.seq from public.turn_index i where i.topic_id = t.id and i.seq < sqlc.arg(before_seq) order by i.seq desc limit 1), false)))::boolean as "left",
+         (select i.seq from public.turn_index i where i.topic_id = t.id and i.seq < sqlc.arg(before_seq) order by i.seq desc limit 1),
+           false)))::boolean as "left",
        coalesce(t.cosine, 0)::real as cosine, (t.cosine is not null)::boolean as has_cosine
   from (select o.id, o.chat_id, o.first_seq, row_number() over newest as place, lead(o.last_seq) over newest as other_last_seq,
                case when o.embedding_model = sqlc.arg(model)::text

@@ -74,7 +74,8 @@ select t.id, t.title, coalesce(t.summary, '') <> '' as has_summary, t.importance
 -- name: UserTopicMessages :many
 -- The messages of at most one topic and their archive, as they are at one moment, or the active messages alone. compressed is
 -- how many of the messages, from the first one on, are in the archive.
-select t.id, (case when sqlc.arg(all_of_them)::bool then t.archive end)::bytea as archive, coalesce(t.archive_messages, 0)::int as archive_messages, coalesce(t.archive_raw_bytes, 0)::int as archive_raw_bytes, t.archive_sha256,
+select t.id, (case when sqlc.arg(all_of_them)::bool then t.archive end)::bytea as archive, coalesce(t.archive_messages, 0)::int as archive_messages,
+  coalesce(t.archive_raw_bytes, 0)::int as archive_raw_bytes, t.archive_sha256,
        said.compressed::int as compressed, said.roles::text[] as roles, said.contents::text[] as contents, said.said_at::timestamptz[] as said_at
   from public.topics t
  cross join lateral (

@@ -2,7 +2,8 @@
 
 -- name: ExportChat :many
 -- At most one row.
-select id, title, system_prompt, metadata, tags, memory_strategy, ttl_hours, max_turns, tool_name, nullif(remember, true) as remember, nullif(topics, 'auto') as topics, created_at, updated_at,
+select id, title, system_prompt, metadata, tags, memory_strategy, ttl_hours, max_turns, tool_name, nullif(remember, true) as remember,
+  nullif(topics, 'auto') as topics, created_at, updated_at,
        last_message_at, last_seq, expires_at, (coalesce(expires_at <= now(), false))::bool as expired
   from public.chats
  where id = sqlc.arg(chat_id);
@@ -46,7 +47,8 @@ select content from public.chat_files where chat_id = sqlc.arg(chat_id) and sha2
 -- not assigned yet is in the topic that it will be in.
 with given as (
   select (n.entry ->> 'topic_id')::uuid as topic_id, n.entry ->> 'title' as title, n.entry -> 'tags' as tags,
-         coalesce((n.entry ->> 'importance')::real, 1) as importance, coalesce((n.entry ->> 'rated')::boolean, false) as rated, 1000000 + n.place::int as number,
+         coalesce((n.entry ->> 'importance')::real, 1) as importance, coalesce((n.entry ->> 'rated')::boolean, false) as rated,
+           1000000 + n.place::int as number,
          array(select m.id from jsonb_array_elements_text(n.entry -> 'turns') t (seq)
                  join public.messages m on m.chat_id = b.chat_id and m.seq = t.seq::bigint
                 where m.seq <= sqlc.arg(last_seq)::bigint and m.status <> 'streaming'
@@ -68,7 +70,8 @@ own as (
          coalesce(array(select jsonb_array_elements_text(g.tags)), '{}'), g.importance, g.rated, 'active', b.updated_at, b.updated_at, g.turns, g.number
     from given g join public.conversation_briefs b on b.chat_id = sqlc.arg(chat_id)
    where g.topic_id is null and cardinality(g.turns) > 0)
-select o.id, o.title, o.renamed, o.summary, o.tags, o.importance::float8 as importance, o.importance_rated, o.state, o.created_at, o.last_active_at, o.turns::uuid[] as turns, o.number
+select o.id, o.title, o.renamed, o.summary, o.tags, o.importance::float8 as importance, o.importance_rated, o.state, o.created_at, o.last_active_at,
+  o.turns::uuid[] as turns, o.number
   from own o
  where o.number > sqlc.arg(after_number)::int
  order by o.number
@@ -94,7 +97,8 @@ select coalesce(nullif(current_setting('request.jwt.claims', true), '')::jsonb -
 
 -- name: ExportChats :many
 -- All chats of the user, expired ones too, the oldest first.
-select id, title, system_prompt, metadata, tags, memory_strategy, ttl_hours, max_turns, tool_name, nullif(remember, true) as remember, nullif(topics, 'auto') as topics, created_at, updated_at,
+select id, title, system_prompt, metadata, tags, memory_strategy, ttl_hours, max_turns, tool_name, nullif(remember, true) as remember,
+  nullif(topics, 'auto') as topics, created_at, updated_at,
        last_message_at, last_seq
   from public.chats
  where user_id = (select auth.uid())
@@ -178,9 +182,11 @@ select c.id from public.chats c
 -- name: InsertImportedChat :execrows
 -- No row: another import of the same file was faster; this waits until that one ends. revived_at is now,
 -- because by the dates of its messages a chat with ttl_hours would be expired.
-insert into public.chats (id, user_id, title, system_prompt, metadata, tags, memory_strategy, ttl_hours, max_turns, tool_name, remember, topics, created_at, revived_at)
+insert into public.chats (id, user_id, title, system_prompt, metadata, tags, memory_strategy, ttl_hours, max_turns, tool_name, remember, topics, created_at,
+  revived_at)
 values (sqlc.arg(id), sqlc.arg(user_id), sqlc.arg(title), sqlc.narg(system_prompt), sqlc.arg(metadata), sqlc.arg(tags)::text[], sqlc.arg(memory_strategy),
-        sqlc.narg(ttl_hours)::int, sqlc.narg(max_turns), sqlc.narg(tool_name), coalesce(sqlc.narg(remember)::boolean, true), coalesce(sqlc.narg(topics)::text, 'auto'),
+        sqlc.narg(ttl_hours)::int, sqlc.narg(max_turns), sqlc.narg(tool_name), coalesce(sqlc.narg(remember)::boolean, true),
+          coalesce(sqlc.narg(topics)::text, 'auto'),
         sqlc.arg(created_at),
         case when sqlc.narg(ttl_hours)::int is not null then now() end)
 on conflict (id) do nothing;
@@ -201,7 +207,8 @@ select m.id, sqlc.arg(chat_id)::uuid, sqlc.arg(user_id)::uuid, m.role, m.content
                unnest(sqlc.arg(contents)::text[]) as content, unnest(sqlc.arg(statuses)::text[]) as status,
                unnest(sqlc.arg(reply_tos)::uuid[]) as reply_to, unnest(sqlc.arg(superseded_bys)::uuid[]) as superseded_by,
                unnest(sqlc.arg(tokens)::int[]) as tokens, unnest(sqlc.arg(pinned)::bool[]) as pinned,
-               unnest(sqlc.arg(importances)::real[]) as importance, unnest(sqlc.arg(ratings)::smallint[]) as rating, unnest(sqlc.arg(tool_calls)::text[]) as tool_calls,
+               unnest(sqlc.arg(importances)::real[]) as importance, unnest(sqlc.arg(ratings)::smallint[]) as rating,
+                 unnest(sqlc.arg(tool_calls)::text[]) as tool_calls,
                unnest(sqlc.arg(tool_call_ids)::text[]) as tool_call_id, unnest(sqlc.arg(names)::text[]) as name,
                unnest(sqlc.arg(tool_names)::text[]) as tool_name, unnest(sqlc.arg(metadatas)::text[]) as metadata,
                unnest(sqlc.arg(created_ats)::timestamptz[]) as created_at, unnest(sqlc.arg(updated_ats)::timestamptz[]) as updated_at) m

@@ -28,7 +28,8 @@ select t.seq::bigint as turn, m.id, m.seq, m.role, m.created_at, m.content
 
 -- name: ReadWhyMemories :many
 -- What is left of memories, in the order of the ids, with their sources; one row for a memory without any.
-select i.place::int as place, m.id, m.content, m.status, s.message_id, s.chat_id, coalesce(s.seq, 0)::bigint as seq, coalesce(s.quote, '')::text as quote, s.said_at
+select i.place::int as place, m.id, m.content, m.status, s.message_id, s.chat_id, coalesce(s.seq, 0)::bigint as seq, coalesce(s.quote, '')::text as quote,
+  s.said_at
   from unnest(sqlc.arg(ids)::uuid[]) with ordinality i (id, place)
   join public.memories m on m.id = i.id
   left join public.memory_sources s on s.memory_id = m.id and s.user_id = m.user_id

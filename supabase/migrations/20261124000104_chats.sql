@@ -98,9 +98,7 @@ create index chats_active_on_idx on public.chats (active_on);
 
 -- For jobs, like the other views own_…: the rows of the user in the claims, with the rights of the view's owner. No
 -- security barrier, which would change the order in which a job takes its locks: only our own statements use them.
-create view throughline.own_chats as
-select * from public.chats where user_id = (select auth.uid())
-  with check option;
+create view throughline.own_chats as select * from public.chats where user_id = (select auth.uid()) with check option;
 
 call throughline.protect('public.chats',
   clients => 'select, delete, insert (id, user_id, title, system_prompt, metadata, tags, memory_strategy, ttl_hours, max_turns, remember, topics),

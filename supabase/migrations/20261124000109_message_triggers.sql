@@ -11,8 +11,8 @@
 -- The tokens of all that a prompt shows of a message: content, tool calls, a tool's name. 0 when that is nothing: a
 -- superseded reply, and a blank message, which holds only white space as Unicode defines it (memory.Message.Blank in
 -- Go). given is what its writer counted; null asks for an estimate, which is about right for English and too high for
--- other scripts: a high one only folds early. No text counts less than a thirty-second of its bytes, whatever is given. Anyone may call it: check_message_update does with
--- the rights of who writes.
+-- other scripts: a high one only folds early. No text counts less than a thirty-second of its bytes, whatever is given. Anyone
+-- may call it: check_message_update does with the rights of who writes.
 create function throughline.tokens_of(
   content text, tool_calls jsonb, role text, name text, superseded boolean, given int)
 returns int

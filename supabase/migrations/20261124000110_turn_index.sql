@@ -67,9 +67,7 @@ create index turn_index_to_choose_idx on public.turn_index (chat_id, seq)
 -- Never elsewhere, and never compressed.
 alter table public.turn_index alter column embedding set storage plain;
 
-create view throughline.own_turn_index as
-select * from public.turn_index where user_id = (select auth.uid())
-  with check option;
+create view throughline.own_turn_index as select * from public.turn_index where user_id = (select auth.uid()) with check option;
 
 call throughline.protect('public.turn_index',
   server => 'select',
@@ -115,7 +113,8 @@ begin
       select m.seq, m.id, m.user_id, m.role, m.reply_to, m.created_at, m.token_count, m.content,
              to_tsvector('throughline.words'::regconfig, case when octet_length(m.content) = char_length(m.content) then left(m.content, 50000)
                else regexp_replace(left(m.content, 50000),
-               '([\u0E00-\u0EFF\u1000-\u109F\u1780-\u17FF\u3040-\u30FF\u3400-\u4DBF\u4E00-\u9FFF\uAC00-\uD7AF\uF900-\uFAFF\uFF66-\uFF9F])', E'\x01 \\1\x01 ', 'g') end) as words,
+               '([\u0E00-\u0EFF\u1000-\u109F\u1780-\u17FF\u3040-\u30FF\u3400-\u4DBF\u4E00-\u9FFF\uAC00-\uD7AF\uF900-\uFAFF\uFF66-\uFF9F])', E'\x01 \\1\x01 ',
+                 'g') end) as words,
              count(*) filter (where m.role = 'user') over (order by m.seq) as questions
         from public.messages m
        where m.chat_id = chat and m.seq between from_seq and to_seq and m.token_count > 0 and m.role <> 'system'),
@@ -140,7 +139,8 @@ begin
                    (array_agg(left(m.content, 20000)) filter (where m.role = 'user' and char_length(m.content) > 20000))[1] as long_question
               from measured m group by m.place) t
       left join lateral (
-        select i.segment, i.last_seq from public.turn_index i where i.chat_id = chat and i.seq <= t.seq order by i.seq desc limit 1) old on old.last_seq >= t.seq
+        select i.segment, i.last_seq from public.turn_index i where i.chat_id = chat and i.seq <= t.seq
+          order by i.seq desc limit 1) old on old.last_seq >= t.seq
      order by t.seq
   loop
     own := '';
@@ -159,7 +159,8 @@ begin
     insert into public.turn_index as i (chat_id, seq, user_id, last_seq, words_from, segment, said_at, tokens, tsv, lexemes, second_seq)
     values (chat, turn.seq, turn.user_id, turn.last_seq, coalesce(asked_seq, turn.seq), number, turn.said_at, turn.tokens,
             tsv, length(own),
-            case when turn.seqs[1] = turn.seq and (turn.words[2] is null or pg_column_size(ts_filter(own, '{b}')) = pg_column_size(turn.words[2])) then coalesce(turn.seqs[2], 0) end)
+            case when turn.seqs[1] = turn.seq and (turn.words[2] is null or pg_column_size(ts_filter(own, '{b}')) = pg_column_size(turn.words[2]))
+              then coalesce(turn.seqs[2], 0) end)
     on conflict (chat_id, seq) do update
        set last_seq = excluded.last_seq, words_from = excluded.words_from, said_at = excluded.said_at, tokens = excluded.tokens,
            tsv = excluded.tsv, lexemes = excluded.lexemes, second_seq = excluded.second_seq,
@@ -209,7 +210,8 @@ begin
     if found then
       -- What is no question may belong to the turn before it.
       perform throughline.write_turn_index(chat,
-        case when first.role <> 'user' then coalesce((select i.seq from public.turn_index i where i.chat_id = chat and i.seq <= done order by i.seq desc limit 1), first.seq)
+        case when first.role <> 'user'
+          then coalesce((select i.seq from public.turn_index i where i.chat_id = chat and i.seq <= done order by i.seq desc limit 1), first.seq)
              else first.seq end, goal);
     end if;
     done := goal;

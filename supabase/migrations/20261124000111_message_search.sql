@@ -4,7 +4,8 @@
 create index messages_system_idx on public.messages using gin ((
       array_to_tsvector(array['user ' || user_id::text])
       || to_tsvector('throughline.words'::regconfig, regexp_replace(left(content, 50000),
-           '([\u0E00-\u0EFF\u1000-\u109F\u1780-\u17FF\u3040-\u30FF\u3400-\u4DBF\u4E00-\u9FFF\uAC00-\uD7AF\uF900-\uFAFF\uFF66-\uFF9F])', E'\x01 \\1\x01 ', 'g'))))
+           '([\u0E00-\u0EFF\u1000-\u109F\u1780-\u17FF\u3040-\u30FF\u3400-\u4DBF\u4E00-\u9FFF\uAC00-\uD7AF\uF900-\uFAFF\uFF66-\uFF9F])', E'\x01 \\1\x01 ',
+             'g'))))
   where role = 'system' and content <> '';
 
 -- The newest matches of the user in the claims, with their ranks. SECURITY DEFINER, because under row level security
@@ -51,7 +52,8 @@ begin
        select case when part.words is not null and not ordered then part.words
                    else to_tsvector('throughline.words'::regconfig, case when octet_length(m.content) = char_length(m.content) then left(m.content, 50000)
                      else regexp_replace(left(m.content, 50000),
-                     '([\u0E00-\u0EFF\u1000-\u109F\u1780-\u17FF\u3040-\u30FF\u3400-\u4DBF\u4E00-\u9FFF\uAC00-\uD7AF\uF900-\uFAFF\uFF66-\uFF9F])', E'\x01 \\1\x01 ', 'g') end) end as words
+                     '([\u0E00-\u0EFF\u1000-\u109F\u1780-\u17FF\u3040-\u30FF\u3400-\u4DBF\u4E00-\u9FFF\uAC00-\uD7AF\uF900-\uFAFF\uFF66-\uFF9F])',
+                       E'\x01 \\1\x01 ', 'g') end) end as words
         where not ordered or (part.words @@ wanted) is not false offset 0) v
      where m.role <> 'system' and m.token_count > 0 and m.content <> '' and m.superseded_by is null
        and (with_role is null or m.role = with_role)
@@ -66,7 +68,8 @@ begin
      where m.role = 'system' and m.content <> '' and (
       array_to_tsvector(array['user ' || m.user_id::text])
       || to_tsvector('throughline.words'::regconfig, regexp_replace(left(m.content, 50000),
-           '([\u0E00-\u0EFF\u1000-\u109F\u1780-\u17FF\u3040-\u30FF\u3400-\u4DBF\u4E00-\u9FFF\uAC00-\uD7AF\uF900-\uFAFF\uFF66-\uFF9F])', E'\x01 \\1\x01 ', 'g'))) @@ (own && query)
+           '([\u0E00-\u0EFF\u1000-\u109F\u1780-\u17FF\u3040-\u30FF\u3400-\u4DBF\u4E00-\u9FFF\uAC00-\uD7AF\uF900-\uFAFF\uFF66-\uFF9F])', E'\x01 \\1\x01 ',
+             'g'))) @@ (own && query)
        and m.user_id = asking and m.token_count > 0 and m.superseded_by is null and (in_chat is null or m.chat_id = in_chat)
        and (with_role is null or m.role = with_role)
        and (since is null or m.created_at >= since)
@@ -93,7 +96,8 @@ begin
      cross join lateral (
        select to_tsvector('throughline.words'::regconfig, case when octet_length(m.content) = char_length(m.content) then left(m.content, 50000)
                      else regexp_replace(left(m.content, 50000),
-                     '([\u0E00-\u0EFF\u1000-\u109F\u1780-\u17FF\u3040-\u30FF\u3400-\u4DBF\u4E00-\u9FFF\uAC00-\uD7AF\uF900-\uFAFF\uFF66-\uFF9F])', E'\x01 \\1\x01 ', 'g') end) as words offset 0) v
+                     '([\u0E00-\u0EFF\u1000-\u109F\u1780-\u17FF\u3040-\u30FF\u3400-\u4DBF\u4E00-\u9FFF\uAC00-\uD7AF\uF900-\uFAFF\uFF66-\uFF9F])',
+                       E'\x01 \\1\x01 ', 'g') end) as words offset 0) v
      where v.words @@ query
      limit most)
   select f.id, max(f.rank)

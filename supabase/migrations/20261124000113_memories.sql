@@ -12,7 +12,9 @@ language sql immutable security invoker parallel safe set search_path = '' as $$
   select case when words = '' then lower(btrim(plain)) else words end
     from (select normalize(content, nfkc) as plain) n,
          lateral (select btrim(regexp_replace(lower(plain),
-           '(?:(?!(?<![[:alnum:]])-[0-9])[\s\x01-\x20!"''(),./:;?\[\\\]_`{|}\-\u00A0\u00A1\u00AB\u00B7\u00BB\u00BF\u055A-\u055F\u0589\u05BE\u05F3\u05F4\u060C\u061B\u061F\u0640\u066A-\u066D\u06D4\u0964\u0965\u1680\u2000-\u205F\u2E00-\u2E5D\u3000-\u3003\u3008-\u3011\u3014-\u301F\u30FB\uFEFF])+',
+           '(?:(?!(?<![[:alnum:]])-[0-9])[\s\x01-\x20!"''(),./:;?\[\\\]_`{|}\-\u00A0\u00A1\u00AB\u00B7\u00BB\u00BF\u055A-\u055F'
+           '\u0589\u05BE\u05F3\u05F4\u060C\u061B\u061F\u0640\u066A-\u066D\u06D4'
+           '\u0964\u0965\u1680\u2000-\u205F\u2E00-\u2E5D\u3000-\u3003\u3008-\u3011\u3014-\u301F\u30FB\uFEFF])+',
            ' ', 'g')) as words) f
 $$;
 
@@ -357,30 +359,14 @@ create index memory_mentions_entity_idx on public.memory_mentions (user_id, enti
 alter table public.memory_mentions alter column user_id set (n_distinct = -0.01);
 
 -- For jobs.
-create view throughline.own_memory_users as
-select * from public.memory_users where user_id = (select auth.uid())
-  with check option;
-create view throughline.own_memories as
-select * from public.memories where user_id = (select auth.uid())
-  with check option;
-create view throughline.own_memory_sources as
-select * from public.memory_sources where user_id = (select auth.uid())
-  with check option;
-create view throughline.own_memory_revisions as
-select * from public.memory_revisions where user_id = (select auth.uid())
-  with check option;
-create view throughline.own_memory_extractions as
-select * from public.memory_extractions where user_id = (select auth.uid())
-  with check option;
-create view throughline.own_memory_entities as
-select * from public.memory_entities where user_id = (select auth.uid())
-  with check option;
-create view throughline.own_memory_relationships as
-select * from public.memory_relationships where user_id = (select auth.uid())
-  with check option;
-create view throughline.own_memory_mentions as
-select * from public.memory_mentions where user_id = (select auth.uid())
-  with check option;
+create view throughline.own_memory_users as select * from public.memory_users where user_id = (select auth.uid()) with check option;
+create view throughline.own_memories as select * from public.memories where user_id = (select auth.uid()) with check option;
+create view throughline.own_memory_sources as select * from public.memory_sources where user_id = (select auth.uid()) with check option;
+create view throughline.own_memory_revisions as select * from public.memory_revisions where user_id = (select auth.uid()) with check option;
+create view throughline.own_memory_extractions as select * from public.memory_extractions where user_id = (select auth.uid()) with check option;
+create view throughline.own_memory_entities as select * from public.memory_entities where user_id = (select auth.uid()) with check option;
+create view throughline.own_memory_relationships as select * from public.memory_relationships where user_id = (select auth.uid()) with check option;
+create view throughline.own_memory_mentions as select * from public.memory_mentions where user_id = (select auth.uid()) with check option;
 
 -- What a phone may read, without vectors and what only the server uses, and the settings that it may write.
 call throughline.protect('public.memory_users',

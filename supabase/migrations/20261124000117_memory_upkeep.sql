@@ -33,7 +33,8 @@ language plpgsql volatile security invoker set search_path = '' as $$
 begin
   perform set_config('request.jwt.claims', json_build_object('sub', owner, 'role', 'throughline_worker')::text, true),
           set_config('request.jwt.claim.sub', owner::text, true),
-          set_config('throughline.raised_memory_versions', concat_ws(' ', nullif(current_setting('throughline.raised_memory_versions', true), ''), owner), true);
+          set_config('throughline.raised_memory_versions',
+                     concat_ws(' ', nullif(current_setting('throughline.raised_memory_versions', true), ''), owner), true);
   perform from public.memory_users u where u.user_id = owner for no key update;
   return found;
 end
@@ -48,7 +49,8 @@ language sql volatile security invoker set search_path = '' as $$
      set version = u.version + least(changes, 1),
          fades_at = (
            select min(case when m.confidence > 0.1
-                      then greatest(throughline.last_use(m.last_accessed, m.recorded_at, m.created_at) + interval '30 days', (m.decayed_on + 1)::timestamp at time zone 'UTC')
+                      then greatest(throughline.last_use(m.last_accessed, m.recorded_at, m.created_at) + interval '30 days',
+                        (m.decayed_on + 1)::timestamp at time zone 'UTC')
                       else throughline.last_use(m.last_accessed, m.recorded_at, m.created_at) + interval '90 days' end)
              from public.memories m where m.user_id = owner and m.status = 'active' and not m.durable and not m.pinned),
          archived_from = (select min(m.updated_at) from public.memories m where m.user_id = owner and m.status = 'archived' and not m.pinned)

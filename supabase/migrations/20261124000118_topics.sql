@@ -116,9 +116,7 @@ create index topics_rehydrated_idx on public.topics (chat_id) where rehydrated;
 alter table public.topics alter column centroid set storage external, alter column archive set storage external;
 
 -- For jobs.
-create view throughline.own_topics as
-select * from public.topics where user_id = (select auth.uid())
-  with check option;
+create view throughline.own_topics as select * from public.topics where user_id = (select auth.uid()) with check option;
 
 -- What a phone may read, without vectors, archives and what only workers use, and what it may write.
 call throughline.protect('public.topics',
@@ -192,7 +190,8 @@ begin
     end if;
     if new.version = old.version
        and (new.title, new.title_seq, new.summary, new.summary_seq, new.archive_sha256, new.compacted_seq, new.state, new.merged_into, new.stale)
-           is distinct from (old.title, old.title_seq, old.summary, old.summary_seq, old.archive_sha256, old.compacted_seq, old.state, old.merged_into, old.stale) then
+           is distinct from
+           (old.title, old.title_seq, old.summary, old.summary_seq, old.archive_sha256, old.compacted_seq, old.state, old.merged_into, old.stale) then
       new.version := old.version + 1;
     end if;
   end if;

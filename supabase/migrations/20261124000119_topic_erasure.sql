@@ -32,7 +32,8 @@ declare
   said record;
 begin
   for topic in
-    select t.id, t.title_seq, t.compacted_seq, t.archive_messages from public.topics t where t.chat_id = chat and t.id = any (ids) and t.state <> 'merged' order by t.id for update
+    select t.id, t.title_seq, t.compacted_seq, t.archive_messages from public.topics t where t.chat_id = chat and t.id = any (ids) and t.state <> 'merged'
+      order by t.id for update
   loop
     select min(i.seq) as first_seq, max(i.last_seq) as last_seq, min(i.said_at) as first_at, max(i.said_at) as last_at into turns
       from public.turn_index i where i.topic_id = topic.id and i.chat_id = chat;
@@ -173,7 +174,8 @@ begin
    cross join lateral (
      select x.last_seq, x.topic_id from public.turn_index x where x.chat_id = chat and x.seq <= s.seq order by x.seq desc limit 1) i
    where i.last_seq >= s.seq and i.topic_id is not null;
-  select array_agg(i.seq order by i.seq), array_agg(i.last_seq order by i.seq), array_agg(i.topic_id order by i.seq) into turns_before, ends_before, topics_before
+  select array_agg(i.seq order by i.seq), array_agg(i.last_seq order by i.seq), array_agg(i.topic_id order by i.seq) into turns_before, ends_before,
+    topics_before
     from public.turn_index i where i.chat_id = chat and i.seq between from_seq and to_seq and i.topic_id is not null;
   perform from public.topics t where t.chat_id = chat and (t.id = any (touched || topics_before) or t.title_seq = any (seqs)) order by t.id for update;
   -- Also where the turn went to another topic since.

@@ -40,7 +40,8 @@ begin
          first_seq = least(t.first_seq, gone.first_seq), last_seq = greatest(t.last_seq, gone.last_seq),
          tags = case when cardinality(merged.tags) <= 20 and octet_length(merged.tags::text) <= 8000 then merged.tags else t.tags end,
          state = case when active then 'active' else 'archived' end,
-         archive = null, archive_messages = null, archive_raw_bytes = null, archive_sha256 = null, compacted_seq = 0, rehydrated = false, stale = true, retry_at = null
+         archive = null, archive_messages = null, archive_raw_bytes = null, archive_sha256 = null, compacted_seq = 0, rehydrated = false, stale = true,
+         retry_at = null
     from (select kept.tags || array(select tag from unnest(gone.tags) tag where tag <> all (kept.tags)) as tags) merged
    where t.id = kept.id;
   update public.topics t
@@ -141,7 +142,8 @@ begin
                   and other.title_seq is not null and other.embedding_model = one.embedding_model
                 where one.chat_id = c.id and one.state = 'active' and one.title_seq is not null and one.embedding_model = model
                   and -(one.centroid operator(throughline.<#>) other.centroid)
-                      >= cosine * sqrt((one.centroid operator(throughline.<#>) one.centroid) * (other.centroid operator(throughline.<#>) other.centroid))) as alike
+                      >= cosine * sqrt((one.centroid operator(throughline.<#>) one.centroid)
+                                     * (other.centroid operator(throughline.<#>) other.centroid))) as alike
         from unnest(chats) c (id)),
     done as (
       update public.conversation_briefs b set compare_topics = false from looked_at l where b.chat_id = l.id and not l.alike)

@@ -258,8 +258,8 @@ select b.chat_id, b.user_id, c.title, due.reason,
  where missing.messages > 0 and due.reason is not null;
 
 comment on view inspect.unindexed is
-  'Each chat with turns that should be in the index and are not, and why: recall cannot find them. Empty when workers have nothing to do; turns of a chat in which somebody '
-  'is talking are in the prompt and wait.';
+  'Each chat with turns that should be in the index and are not, and why: recall cannot find them. Empty when workers have nothing to do; '
+  'turns of a chat in which somebody is talking are in the prompt and wait.';
 
 revoke all on all functions in schema inspect from public, anon, authenticated;
 revoke all on all tables in schema inspect from public, anon, authenticated;

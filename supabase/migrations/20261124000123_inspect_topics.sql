@@ -23,7 +23,8 @@ $$;
 create view inspect.topics with (security_invoker = true) as
 select t.id as topic_id, t.chat_id, t.user_id, c.title as chat_title, t.number, t.title, t.title_seq is null as renamed, t.tags,
        t.state, t.stale, t.rehydrated,
-       t.message_count as messages, t.message_count - coalesce(t.archive_messages, 0) as active_messages, coalesce(t.archive_messages, 0) as compressed_messages,
+       t.message_count as messages, t.message_count - coalesce(t.archive_messages, 0) as active_messages,
+       coalesce(t.archive_messages, 0) as compressed_messages,
        has.turns, has.vectors,
        t.importance, t.importance_rated, t.access_count,
        case when t.access_count < 5 then 'short-term' when t.access_count < 10 then 'transitioning' else 'long-term' end as memory_type,

@@ -62,7 +62,8 @@ select is(pg_temp.attempt(e.who, m.statement), e.outcome, e.who || ': ' || regex
  cross join lateral (values
    ('anon', m.anon), ('A', m.a), ('B', m.b), ('service_role', m.service),
    ('app A', m.app_a), ('app B', m.app_b), ('app nobody', m.app_nobody)) e (who, outcome);
-select is(concat_ws(' ', pg_temp.seen('app A', name), pg_temp.seen('app B', name), pg_temp.seen('app nobody', name)), '1 1 0', 'the server sees a user''s rows of ' || name)
+select is(concat_ws(' ', pg_temp.seen('app A', name), pg_temp.seen('app B', name), pg_temp.seen('app nobody', name)), '1 1 0',
+  'the server sees a user''s rows of ' || name)
   from tables_of_users;
 select ok(concat_ws(' ', pg_temp.seen('A', name), pg_temp.seen('B', name), pg_temp.seen('anon', name)) in ('1 1 denied', 'denied denied denied'),
   'a phone sees its user''s rows of ' || name) from tables_of_users;

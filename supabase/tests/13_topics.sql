@@ -216,7 +216,9 @@ select is(pg_temp.after($$update public.turn_index set topic_id = pg_temp.id('bo
 select is(pg_temp.after($$update public.turn_index set topic_id = pg_temp.id('trees') where chat_id = pg_temp.id('talk') and seq = 5;
   select throughline.settle_topics(pg_temp.id('talk'), array[pg_temp.id('bows'), pg_temp.id('trees')])$$, 'trees'),
     'oaks/3: 6 messages in 3-8, about oaks up to 8, stale', 'one that comes between is to be packed');
-select is(pg_temp.after($$insert into public.messages (chat_id, role, content, reply_to) values (pg_temp.id('talk'), 'assistant', 'and tall', pg_temp.id('q4')); select throughline.index_chat(pg_temp.id('talk'), null)$$, 'trees'),
+select is(pg_temp.after($$
+  insert into public.messages (chat_id, role, content, reply_to) values (pg_temp.id('talk'), 'assistant', 'and tall', pg_temp.id('q4'));
+  select throughline.index_chat(pg_temp.id('talk'), null)$$, 'trees'),
   'oaks/3: 5 messages in 3-9, about oaks up to 8, 4 packed up to 8, archived', 'a turn grows');
 
 -- What people with psql see: the table of S0, and both curves.

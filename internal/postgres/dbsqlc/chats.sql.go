@@ -15,7 +15,8 @@ import (
 const InsertChat = `-- name: InsertChat :exec
 insert into public.chats (id, user_id, title, system_prompt, tags, memory_strategy, tool_name, ttl_hours, max_turns, remember, topics)
 select $1::uuid, $2::uuid, $3::text, $4::text, coalesce($5::text[], '{}'),
-       coalesce(nullif($6::text, ''), 'summary'), $7::text, $8::int, $9::int, $10::boolean,
+       coalesce(nullif($6::text, ''), 'summary'), $7::text, $8::int, $9::int,
+         $10::boolean,
        coalesce(nullif($11::text, ''), 'auto')
  where not exists (select from public.messages m
                     where m.user_id = $2 and m.client_message_id = $12)

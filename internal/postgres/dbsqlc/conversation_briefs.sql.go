@@ -141,12 +141,15 @@ func (q *Queries) ClearDeadLeases(ctx context.Context) ([]uuid.UUID, error) {
 
 const FindDueBriefs = `-- name: FindDueBriefs :many
 with waiting as (select j.kind, j.args ->> 'chat_id' as chat from river.river_job j
-  where j.queue = 'memory' and j.kind in ('fold_brief', 'rebuild_brief') and j.state in ('available', 'pending', 'retryable', 'running', 'scheduled') and j.args ? 'chat_id')
+  where j.queue = 'memory' and j.kind in ('fold_brief', 'rebuild_brief') and j.state in ('available', 'pending', 'retryable', 'running', 'scheduled')
+    and j.args ? 'chat_id')
 (select b.chat_id, 'rebuild_brief'::text as kind from public.conversation_briefs b
-  where b.chat_id::text not in (select w.chat from waiting w where w.kind = 'rebuild_brief') and b.stale and (b.retry_at is null or b.retry_at <= now()) limit 1000)
+  where b.chat_id::text not in (select w.chat from waiting w where w.kind = 'rebuild_brief') and b.stale
+    and (b.retry_at is null or b.retry_at <= now()) limit 1000)
 union
 (select b.chat_id, 'rebuild_brief'::text as kind from public.conversation_briefs b
-  where b.chat_id::text not in (select w.chat from waiting w where w.kind = 'rebuild_brief') and not b.readable and (b.retry_at is null or b.retry_at <= now()) limit 1000)
+  where b.chat_id::text not in (select w.chat from waiting w where w.kind = 'rebuild_brief') and not b.readable
+    and (b.retry_at is null or b.retry_at <= now()) limit 1000)
 union
 (select b.chat_id, 'fold_brief'::text as kind
    from public.conversation_briefs b
@@ -214,7 +217,8 @@ func (q *Queries) FindDueBriefs(ctx context.Context, arg FindDueBriefsParams) ([
 const FoldBacklog = `-- name: FoldBacklog :one
 select coalesce(extract(epoch from now() - least(waiting.since, failing.since)), 0)::float8 as age, failing.chats::int as put_off
   from (select min(j.created_at) as since from river.river_job j
-         where j.queue = 'memory' and j.kind in ('fold_brief', 'rebuild_brief') and j.state in ('available', 'pending', 'retryable', 'running', 'scheduled')) waiting,
+         where j.queue = 'memory' and j.kind in ('fold_brief', 'rebuild_brief')
+           and j.state in ('available', 'pending', 'retryable', 'running', 'scheduled')) waiting,
        (select min(b.failing_since) as since, count(*) as chats from public.conversation_briefs b where b.failing_since is not null) failing
 `
 

@@ -36,10 +36,12 @@ with waiting as (select j.args ->> 'chat_id' as chat from river.river_job j
 union all
 (select distinct o.chat_id, true as outdated
    from ((select i.chat_id from public.turn_index i
-           where i.embedding_model < $2::text and i.chat_id::text not in (select w.chat from waiting w) order by i.embedding_model, i.chat_id limit 20000)
+           where i.embedding_model < $2::text and i.chat_id::text not in (select w.chat from waiting w) order by i.embedding_model,
+             i.chat_id limit 20000)
          union all
          (select i.chat_id from public.turn_index i
-           where i.embedding_model > $2::text and i.chat_id::text not in (select w.chat from waiting w) order by i.embedding_model, i.chat_id limit 20000)) o
+           where i.embedding_model > $2::text and i.chat_id::text not in (select w.chat from waiting w) order by i.embedding_model,
+             i.chat_id limit 20000)) o
   limit greatest($1::int - (select count(*) from waiting), 0))
 `
 

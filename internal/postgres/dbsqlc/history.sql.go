@@ -133,7 +133,8 @@ const ClearBrief = `-- name: ClearBrief :execrows
 with cleared as (
   update public.conversation_briefs b
      set brief = '{"global_summary": "", "last_summarized_message_id": null}', brief_tokens = 0, version = b.version + 1,
-         covered_seq = c.last_seq, cleared_seq = c.last_seq, cleared_turns = c.turn_count, pending_tokens = 0, pending_turns = 0, lease_token = null, lease_until = null
+         covered_seq = c.last_seq, cleared_seq = c.last_seq, cleared_turns = c.turn_count, pending_tokens = 0, pending_turns = 0, lease_token = null,
+           lease_until = null
     from (select id, last_seq, turn_count, expires_at from public.chats where id = $1 for no key update) c,
          (select old.covered_seq, old.pending_turns from public.conversation_briefs old where old.chat_id = $1) old
    where b.chat_id = $1 and c.id = b.chat_id and b.cleared_seq < c.last_seq
@@ -379,8 +380,10 @@ select m.id, m.client_message_id, m.chat_id, m.seq, m.role, m.content, m.status,
                    from public.message_files f join public.chat_files c on c.chat_id = f.chat_id and c.sha256 = f.sha256
                   where f.message_id = m.id), '[]')::jsonb as files,
        m.created_at, m.updated_at, sent.place
-  from (select coalesce((select e.id from public.messages e where e.user_id = $1 and e.client_message_id = nullif(n.client_id, '00000000-0000-0000-0000-000000000000')), n.new_id)::uuid as id, n.place
-          from (select unnest($2::uuid[]) as new_id, unnest($3::uuid[]) as client_id, unnest($4::int[]) as place) n) sent
+  from (select coalesce((select e.id from public.messages e where e.user_id = $1
+    and e.client_message_id = nullif(n.client_id, '00000000-0000-0000-0000-000000000000')), n.new_id)::uuid as id, n.place
+          from (select unnest($2::uuid[]) as new_id, unnest($3::uuid[]) as client_id,
+            unnest($4::int[]) as place) n) sent
  cross join lateral (select x.id, x.chat_id, x.user_id, x.seq, x.role, x.content, x.status, x.reply_to, x.token_count, x.metadata, x.client_message_id, x.lease_until, x.cancel_requested, x.created_at, x.updated_at, x.superseded_by, x.pinned, x.importance, x.tool_calls, x.tool_call_id, x.name, x.tool_name, x.rating from public.messages x where x.id = (select sent.id) limit 1) m
  order by sent.place
 `
@@ -1042,7 +1045,8 @@ with new as (
     from new
 )
 insert into public.messages (id, chat_id, user_id, role, content, reply_to, token_count, metadata, client_message_id, tool_calls, tool_call_id, name)
-select new.id, c.id, c.user_id, new.role, new.content, coalesce(asked.stored_id, asked.id), new.token_count, new.metadata, new.client_id, new.tool_calls, new.tool_call_id, new.name
+select new.id, c.id, c.user_id, new.role, new.content, coalesce(asked.stored_id, asked.id), new.token_count, new.metadata, new.client_id, new.tool_calls,
+  new.tool_call_id, new.name
   from public.chats c
  cross join new
   join known on known.place = new.place and known.stored_id is null

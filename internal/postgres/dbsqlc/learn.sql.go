@@ -114,7 +114,8 @@ select b.chat_id from public.conversation_briefs b
  where b.extract_due_at <= now()
    and b.chat_id::text not in (
      select j.args ->> 'chat_id' from river.river_job j
-      where j.queue = 'memories' and j.kind = 'extract_memories' and j.state in ('available', 'pending', 'retryable', 'running', 'scheduled') and j.args ? 'chat_id')
+      where j.queue = 'memories' and j.kind = 'extract_memories' and j.state in ('available', 'pending', 'retryable', 'running', 'scheduled')
+        and j.args ? 'chat_id')
  order by b.extract_due_at limit 1000
 `
 
@@ -322,7 +323,8 @@ func (q *Queries) InsertMemory(ctx context.Context, arg InsertMemoryParams) erro
 
 const InsertSources = `-- name: InsertSources :exec
 insert into throughline.own_memory_sources (memory_id, message_id, user_id, chat_id, seq, fact, quote, said_at, extraction_id)
-select $1::uuid, s.message_id, $2::uuid, $3::uuid, s.seq, nullif(s.fact, ''), s.quote, s.said_at, $4::uuid
+select $1::uuid, s.message_id, $2::uuid, $3::uuid, s.seq, nullif(s.fact, ''), s.quote, s.said_at,
+  $4::uuid
   from (select unnest($5::uuid[]) as message_id, unnest($6::bigint[]) as seq,
                unnest($7::text[]) as fact, unnest($8::text[]) as quote, unnest($9::timestamptz[]) as said_at) s
 on conflict do nothing
@@ -646,7 +648,8 @@ func (q *Queries) ReadExtraction(ctx context.Context, chatID uuid.UUID) ([]ReadE
 const ReadExtractionState = `-- name: ReadExtractionState :many
 select b.chat_id, b.extracted_seq,
        coalesce(running.seq - 1, (select m.seq from public.messages m where m.chat_id = b.chat_id order by m.seq desc limit 1), 0)::bigint as whole_seq,
-       coalesce(e.id, '00000000-0000-0000-0000-000000000000')::uuid as id, coalesce(e.seq_from, 0)::bigint as seq_from, coalesce(e.seq_to, 0)::bigint as seq_to, coalesce(e.turns, 0)::int as turns,
+       coalesce(e.id, '00000000-0000-0000-0000-000000000000')::uuid as id, coalesce(e.seq_from, 0)::bigint as seq_from,
+         coalesce(e.seq_to, 0)::bigint as seq_to, coalesce(e.turns, 0)::int as turns,
        coalesce(e.result, '')::text as result, coalesce(e.candidates, 0)::int as candidates, coalesce(e.added, 0)::int as added,
        coalesce(e.updated, 0)::int as updated, coalesce(e.superseded, 0)::int as superseded, coalesce(e.noops, 0)::int as noops,
        coalesce(e.dropped, '{}')::jsonb as dropped, coalesce(e.calls, 0)::int as calls, coalesce(e.input_tokens, 0)::int as input_tokens,
@@ -654,7 +657,8 @@ select b.chat_id, b.extracted_seq,
        coalesce(e.duration_ms, 0)::int as duration_ms, coalesce(e.created_at, now())::timestamptz as created_at
   from public.conversation_briefs b
   left join lateral (
-       select coalesce((select q.seq from public.messages q where q.chat_id = b.chat_id and q.role = 'user' and q.seq < s.seq order by q.seq desc limit 1), s.seq) as seq
+       select coalesce((select q.seq from public.messages q where q.chat_id = b.chat_id and q.role = 'user' and q.seq < s.seq order by q.seq desc limit 1),
+         s.seq) as seq
          from public.messages s where s.chat_id = b.chat_id and s.seq > b.extracted_seq and s.status = 'streaming' order by s.seq limit 1) running on true
   left join lateral (
        select x.id, x.chat_id, x.user_id, x.seq_from, x.seq_to, x.turns, x.result, x.candidates, x.added, x.updated, x.superseded, x.noops, x.dropped, x.calls, x.input_tokens, x.output_tokens, x.model, x.prompt_ref, x.duration_ms, x.created_at from public.memory_extractions x where x.chat_id = b.chat_id order by x.seq_from desc limit 1) e on true
@@ -995,7 +999,8 @@ func (q *Queries) SettleExtraction(ctx context.Context, chatID uuid.UUID) error 
 }
 
 const SimilarMemories = `-- name: SimilarMemories :many
-select s.candidate::int as candidate, s.same_key::bool as same_key, coalesce(s.vector_rank, 0)::int as vector_rank, coalesce(s.words_rank, 0)::int as words_rank,
+select s.candidate::int as candidate, s.same_key::bool as same_key, coalesce(s.vector_rank, 0)::int as vector_rank,
+  coalesce(s.words_rank, 0)::int as words_rank,
        (s.cosine is not null)::bool as has_cosine, coalesce(s.cosine, 0)::float8 as cosine,
        m.id, m.content, m.memory_type, m.confidence, m.durable, m.pinned, m.edited, m.status, m.origin, m.version, coalesce(m.lang, '')::text as lang,
        m.valid_from, m.valid_to, coalesce(m.valid_precision, '')::text as valid_precision, m.recorded_at, m.retracted_at, m.superseded_by,

@@ -55,7 +55,8 @@ union all
            where m.embedding_model < $2::text and m.status <> 'superseded' and m.user_id::text not in (select w.owner from waiting w) limit 20000)
          union all
          (select m.user_id from public.memories m
-           where m.embedding_model > $2::text and m.status <> 'superseded' and m.user_id::text not in (select w.owner from waiting w) limit 20000)) o
+           where m.embedding_model > $2::text and m.status <> 'superseded'
+             and m.user_id::text not in (select w.owner from waiting w) limit 20000)) o
   limit greatest($1::int - (select count(*) from waiting), 0))
 `
 

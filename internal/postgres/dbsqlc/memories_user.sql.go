@@ -56,7 +56,8 @@ func (q *Queries) ChangeMemory(ctx context.Context, arg ChangeMemoryParams) (int
 
 const ChangeMemorySettings = `-- name: ChangeMemorySettings :execrows
 insert into public.memory_users as u (user_id, enabled, time_zone, language, excluded)
-values (auth.uid(), coalesce($1::boolean, true), $2::text, $3::text, coalesce($4::text[], '{}'))
+values (auth.uid(), coalesce($1::boolean, true), $2::text, $3::text,
+  coalesce($4::text[], '{}'))
 on conflict (user_id) do update
    set enabled = coalesce($1::boolean, u.enabled),
        time_zone = case when $5::boolean then $2::text else u.time_zone end,
@@ -144,16 +145,19 @@ func (q *Queries) DeleteMemory(ctx context.Context, id uuid.UUID) (int64, error)
 const ExportMemories = `-- name: ExportMemories :many
 select m.id, m.content, m.memory_type, m.confidence, m.durable, m.pinned, m.status, m.edited, m.origin, m.version, m.lang, m.valid_from, m.valid_to,
        m.valid_precision, m.recorded_at, m.retracted_at, m.superseded_by, m.created_at, m.updated_at,
-       coalesce((select jsonb_agg(jsonb_build_object('message_id', s.message_id, 'chat_id', s.chat_id, 'seq', s.seq, 'fact', s.fact, 'quote', s.quote, 'said_at', s.said_at)
+       coalesce((select jsonb_agg(jsonb_build_object('message_id', s.message_id, 'chat_id', s.chat_id, 'seq', s.seq, 'fact', s.fact, 'quote', s.quote,
+         'said_at', s.said_at)
                           order by s.said_at, s.chat_id, s.seq)
                    from public.memory_sources s
                   where s.user_id = m.user_id and s.memory_id = m.id
-                    and ($1::uuid is null or s.chat_id = $1::uuid and s.seq <= $2::bigint)), '[]')::jsonb as sources
+                    and ($1::uuid is null or s.chat_id = $1::uuid and s.seq <= $2::bigint)),
+                      '[]')::jsonb as sources
   from public.memories m
  where m.user_id = (select auth.uid())
    and ($3::timestamptz is null or (m.created_at, m.id) > ($3::timestamptz, $4::uuid))
    and ($1::uuid is null
-        or exists (select from public.memory_sources s where s.user_id = m.user_id and s.memory_id = m.id and s.chat_id = $1::uuid and s.seq <= $2::bigint))
+        or exists (select from public.memory_sources s where s.user_id = m.user_id and s.memory_id = m.id and s.chat_id = $1::uuid
+          and s.seq <= $2::bigint))
  order by m.created_at, m.id
  limit $5::int
 `
@@ -420,9 +424,11 @@ const InsertMemories = `-- name: InsertMemories :exec
 insert into public.memories (id, content, memory_type, confidence, durable, pinned, status, edited, origin, lang, valid_from, valid_to, valid_precision,
                              recorded_at, retracted_at, superseded_by, source_session_id, created_at, last_accessed, access_count)
 select (n ->> 'id')::uuid, n ->> 'content', n ->> 'memory_type', (n ->> 'confidence')::float8, (n ->> 'durable')::boolean, (n ->> 'pinned')::boolean,
-       n ->> 'status', (n ->> 'edited')::boolean, coalesce(nullif($1::text, ''), nullif(n ->> 'origin', ''), 'import'), n ->> 'lang', (n ->> 'valid_from')::timestamptz, (n ->> 'valid_to')::timestamptz,
+       n ->> 'status', (n ->> 'edited')::boolean, coalesce(nullif($1::text, ''), nullif(n ->> 'origin', ''), 'import'), n ->> 'lang',
+         (n ->> 'valid_from')::timestamptz, (n ->> 'valid_to')::timestamptz,
        n ->> 'valid_precision', coalesce((n ->> 'recorded_at')::timestamptz, now()), (n ->> 'retracted_at')::timestamptz,
-       (n ->> 'superseded_by')::uuid, coalesce($2::uuid, (n ->> 'source_session_id')::uuid), coalesce((n ->> 'created_at')::timestamptz, now()),
+       (n ->> 'superseded_by')::uuid, coalesce($2::uuid, (n ->> 'source_session_id')::uuid),
+         coalesce((n ->> 'created_at')::timestamptz, now()),
        (n ->> 'last_accessed')::timestamptz, coalesce((n ->> 'access_count')::int, 0)
   from jsonb_array_elements($3::jsonb) n
 on conflict (id) do nothing
@@ -483,7 +489,8 @@ select m.id, m.content, m.memory_type, m.confidence, m.durable, m.pinned, m.stat
          else m.status = $2::text
        end
    and ($3::timestamptz is null
-        or coalesce(m.valid_from, (select min(s.said_at) from public.memory_sources s where s.user_id = m.user_id and s.memory_id = m.id), m.recorded_at) <= $3::timestamptz
+        or coalesce(m.valid_from, (select min(s.said_at) from public.memory_sources s where s.user_id = m.user_id and s.memory_id = m.id),
+          m.recorded_at) <= $3::timestamptz
            and coalesce(m.valid_to, m.retracted_at, 'infinity') > $3::timestamptz)
    and ($4::timestamptz is null or (m.created_at, m.id) < ($4::timestamptz, $5::uuid))
  order by m.created_at desc, m.id desc
@@ -775,7 +782,8 @@ own as (
            else m.status = $4::text
          end
      and ($5::timestamptz is null
-          or coalesce(m.valid_from, (select min(s.said_at) from public.memory_sources s where s.user_id = m.user_id and s.memory_id = m.id), m.recorded_at) <= $5::timestamptz
+          or coalesce(m.valid_from, (select min(s.said_at) from public.memory_sources s where s.user_id = m.user_id and s.memory_id = m.id),
+            m.recorded_at) <= $5::timestamptz
              and coalesce(m.valid_to, m.retracted_at, 'infinity') > $5::timestamptz)),
 hits as (
   select o.id, w.lexeme from own o cross join lateral unnest(tsvector_to_array(o.tsv)) w (lexeme) join asked a on a.lexeme = w.lexeme),

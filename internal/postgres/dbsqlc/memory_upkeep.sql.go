@@ -117,7 +117,8 @@ func (q *Queries) FadeMemories(ctx context.Context, arg FadeMemoriesParams) (Fad
 const OldestUnextracted = `-- name: OldestUnextracted :one
 select greatest(0, extract(epoch from now() - least(
          (select b.extract_due_at from public.conversation_briefs b where b.extract_due_at > '-infinity' order by b.extract_due_at limit 1),
-         (select min(h.updated_at) from (select b.updated_at from public.conversation_briefs b where b.extract_due_at = '-infinity' limit 1000) h))))::float8 as age
+         (select min(h.updated_at)
+           from (select b.updated_at from public.conversation_briefs b where b.extract_due_at = '-infinity' limit 1000) h))))::float8 as age
 `
 
 // For how many seconds the chat has been due that has waited longest to be read for memories; 0 if none waits. What is due at

@@ -221,7 +221,8 @@ func (q *Queries) InsertAgain(ctx context.Context, arg InsertAgainParams) (int64
 }
 
 const InsertTurn = `-- name: InsertTurn :execrows
-insert into public.messages (id, chat_id, user_id, role, content, status, reply_to, token_count, importance, metadata, client_message_id, tool_name, lease_until)
+insert into public.messages (id, chat_id, user_id, role, content, status, reply_to, token_count, importance, metadata, client_message_id, tool_name,
+  lease_until)
 select new.id, c.id, c.user_id, new.role, new.content, new.status, new.reply_to, new.token_count, new.importance, new.metadata, new.client_message_id,
        new.tool_name, new.lease_until
   from public.chats c

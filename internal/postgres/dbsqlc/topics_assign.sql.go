@@ -119,7 +119,8 @@ func (q *Queries) AssignFadeAt(ctx context.Context, arg AssignFadeAtParams) erro
 const AssignFindChats = `-- name: AssignFindChats :many
 with due as (
   (select b.chat_id from public.conversation_briefs b
-    where (case when b.covered_seq > 0 or b.topics = 'on' then 'auto' else 'on' end) = 'auto' and b.assigned_seq < b.indexed_seq and b.topics <> 'off' limit 1000)
+    where (case when b.covered_seq > 0 or b.topics = 'on' then 'auto' else 'on' end) = 'auto' and b.assigned_seq < b.indexed_seq
+      and b.topics <> 'off' limit 1000)
   union
   (select b.chat_id from public.conversation_briefs b
     where $1::text = 'on' and (case when b.covered_seq > 0 or b.topics = 'on' then 'auto' else 'on' end) = 'on'
@@ -130,7 +131,8 @@ with due as (
 select d.chat_id from due d
  where d.chat_id::text not in (
      select j.args ->> 'chat_id' from river.river_job j
-      where j.queue in ('topics', 'vectors') and j.kind in ('assign_topics', 'embed_turns') and j.state in ('available', 'pending', 'retryable', 'running', 'scheduled') and j.args ? 'chat_id'
+      where j.queue in ('topics', 'vectors') and j.kind in ('assign_topics', 'embed_turns')
+        and j.state in ('available', 'pending', 'retryable', 'running', 'scheduled') and j.args ? 'chat_id'
         and (j.kind = 'assign_topics' or j.state <> 'running' or j.attempted_at > now() - interval '30 seconds'))
  order by d.chat_id limit 200
 `
@@ -177,7 +179,8 @@ select t.chat_id, t.id from due d join public.topics t on t.id = d.id
  where t.state <> 'merged' and (t.retry_at is null or t.retry_at <= now())
    and t.id::text not in (
      select j.args ->> 'topic_id' from river.river_job j
-      where j.queue = 'topics' and j.kind = 'compact_topic' and j.state in ('available', 'pending', 'retryable', 'running', 'scheduled') and j.args ? 'topic_id')
+      where j.queue = 'topics' and j.kind = 'compact_topic' and j.state in ('available', 'pending', 'retryable', 'running', 'scheduled')
+        and j.args ? 'topic_id')
  order by t.chat_id, t.number limit 200
 `
 
@@ -210,7 +213,8 @@ func (q *Queries) AssignFindTopics(ctx context.Context, maxMessages int) ([]Assi
 
 const AssignGive = `-- name: AssignGive :exec
 update throughline.own_topics t
-   set title = coalesce($1::text, t.title), title_seq = case when $1::text is null then t.title_seq end, tags = $2::text[]
+   set title = coalesce($1::text, t.title), title_seq = case when $1::text is null then t.title_seq end,
+     tags = $2::text[]
  where t.id = $3 and t.chat_id = $4
 `
 
@@ -235,9 +239,11 @@ func (q *Queries) AssignGive(ctx context.Context, arg AssignGiveParams) error {
 const AssignInsertTopic = `-- name: AssignInsertTopic :exec
 insert into throughline.own_topics (id, chat_id, user_id, number, title, title_seq, importance, importance_rated, access_count, message_count,
    centroid, embedding_model, centroid_turns, created_at, last_active_at, first_seq, last_seq)
-select $1::uuid, m.chat_id, m.user_id, $2::int, throughline.topic_title(left(m.content, 2000)), m.seq, $3::float8, $4::bool,
+select $1::uuid, m.chat_id, m.user_id, $2::int, throughline.topic_title(left(m.content, 2000)), m.seq, $3::float8,
+  $4::bool,
        $5::int, $6::int, $7::throughline.embedding, $8::text,
-       $9::int, $10::timestamptz, $11::timestamptz, $12::bigint, $13::bigint
+       $9::int, $10::timestamptz, $11::timestamptz, $12::bigint,
+         $13::bigint
   from throughline.own_messages m
  where m.chat_id = $14 and m.seq between $15::bigint and $16::bigint and m.role <> 'system' and m.token_count > 0
  order by m.role = 'user' desc, m.seq limit 1
@@ -588,7 +594,8 @@ waiting as materialized (
 select w.seq, w.last_seq, w.said_at, coalesce(w.topic_id, '00000000-0000-0000-0000-000000000000')::uuid as topic_id,
        (case when w.embedding_model = $1::text then w.embedding::text else '' end)::text as embedding,
        coalesce(before.seq, 0)::bigint as before_seq, coalesce(before.topic_id, '00000000-0000-0000-0000-000000000000')::uuid as before_topic,
-       said.question::text as question, said.messages::int as messages, coalesce(said.importance, 0)::float8 as importance, (said.importance is not null)::bool as has_importance,
+       said.question::text as question, said.messages::int as messages, coalesce(said.importance, 0)::float8 as importance,
+         (said.importance is not null)::bool as has_importance,
        said.pinned::bool as pinned, said.ratings::int[] as ratings
   from (select seq, last_seq, said_at, topic_id, embedding, embedding_model from waiting order by waiting.seq limit $2::int) w
   left join lateral (
@@ -697,7 +704,8 @@ const AssignRetitle = `-- name: AssignRetitle :exec
 update throughline.own_topics t
    set title = throughline.topic_title(left(m.content, 2000)), title_seq = m.seq
   from (select o.seq, o.content from throughline.own_messages o
-         where o.chat_id = $2 and o.seq between $3::bigint and $4::bigint and o.role <> 'system' and o.token_count > 0
+         where o.chat_id = $2 and o.seq between $3::bigint and $4::bigint and o.role <> 'system'
+           and o.token_count > 0
          order by o.role = 'user' desc, o.seq limit 1) m
  where t.id = $1 and t.chat_id = $2 and t.title_seq is not null
 `
@@ -836,10 +844,12 @@ func (q *Queries) AssignUpdateTopic(ctx context.Context, arg AssignUpdateTopicPa
 
 const AssignWanted = `-- name: AssignWanted :many
 select ($1::text <> 'off' and c.topics <> 'off'
-        and ($1::text = 'on' or c.topics = 'on' or b.covered_seq > 0 or b.imported_topics is not null or exists (select from public.topics t where t.chat_id = b.chat_id))
+        and ($1::text = 'on' or c.topics = 'on' or b.covered_seq > 0 or b.imported_topics is not null
+          or exists (select from public.topics t where t.chat_id = b.chat_id))
         and (b.assigned_seq < b.indexed_seq
           or $2::text <> '' and exists (select from public.turn_index i where i.chat_id = b.chat_id
-               and i.topic_id is not null and i.topic_model is null and i.embedding_model is not null and i.embedding_model = $2::text and i.seq > b.cleared_seq)
+               and i.topic_id is not null and i.topic_model is null and i.embedding_model is not null and i.embedding_model = $2::text
+                 and i.seq > b.cleared_seq)
           or $2::text <> '' and exists (select from public.topics t where t.chat_id = b.chat_id
                and t.state = 'active' and t.embedding_model <> $2::text)))::bool as wanted
   from public.conversation_briefs b join public.chats c on c.id = b.chat_id where b.chat_id = $3

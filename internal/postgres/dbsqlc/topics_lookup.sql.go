@@ -58,7 +58,8 @@ const LookUpTopics = `-- name: LookUpTopics :many
 
 select t.id, (t.place = 1)::boolean as latest,
        (t.first_seq < $1::bigint and (t.place > 1 or coalesce(t.other_last_seq >
-         (select i.seq from public.turn_index i where i.topic_id = t.id and i.seq < $1 order by i.seq desc limit 1), false)))::boolean as "left",
+         (select i.seq from public.turn_index i where i.topic_id = t.id and i.seq < $1 order by i.seq desc limit 1),
+           false)))::boolean as "left",
        coalesce(t.cosine, 0)::real as cosine, (t.cosine is not null)::boolean as has_cosine
   from (select o.id, o.chat_id, o.first_seq, row_number() over newest as place, lead(o.last_seq) over newest as other_last_seq,
                case when o.embedding_model = $2::text

@@ -378,7 +378,8 @@ func (q *Queries) UserTopicMerge(ctx context.Context, arg UserTopicMergeParams) 
 }
 
 const UserTopicMessages = `-- name: UserTopicMessages :many
-select t.id, (case when $1::bool then t.archive end)::bytea as archive, coalesce(t.archive_messages, 0)::int as archive_messages, coalesce(t.archive_raw_bytes, 0)::int as archive_raw_bytes, t.archive_sha256,
+select t.id, (case when $1::bool then t.archive end)::bytea as archive, coalesce(t.archive_messages, 0)::int as archive_messages,
+  coalesce(t.archive_raw_bytes, 0)::int as archive_raw_bytes, t.archive_sha256,
        said.compressed::int as compressed, said.roles::text[] as roles, said.contents::text[] as contents, said.said_at::timestamptz[] as said_at
   from public.topics t
  cross join lateral (

@@ -74,7 +74,8 @@ func (q *Queries) ExportAccount(ctx context.Context) (ExportAccountRow, error) {
 
 const ExportChat = `-- name: ExportChat :many
 
-select id, title, system_prompt, metadata, tags, memory_strategy, ttl_hours, max_turns, tool_name, nullif(remember, true) as remember, nullif(topics, 'auto') as topics, created_at, updated_at,
+select id, title, system_prompt, metadata, tags, memory_strategy, ttl_hours, max_turns, tool_name, nullif(remember, true) as remember,
+  nullif(topics, 'auto') as topics, created_at, updated_at,
        last_message_at, last_seq, expires_at, (coalesce(expires_at <= now(), false))::bool as expired
   from public.chats
  where id = $1
@@ -141,7 +142,8 @@ func (q *Queries) ExportChat(ctx context.Context, chatID uuid.UUID) ([]ExportCha
 }
 
 const ExportChats = `-- name: ExportChats :many
-select id, title, system_prompt, metadata, tags, memory_strategy, ttl_hours, max_turns, tool_name, nullif(remember, true) as remember, nullif(topics, 'auto') as topics, created_at, updated_at,
+select id, title, system_prompt, metadata, tags, memory_strategy, ttl_hours, max_turns, tool_name, nullif(remember, true) as remember,
+  nullif(topics, 'auto') as topics, created_at, updated_at,
        last_message_at, last_seq
   from public.chats
  where user_id = (select auth.uid())
@@ -613,7 +615,8 @@ func (q *Queries) ExportStillStands(ctx context.Context, arg ExportStillStandsPa
 const ExportTopics = `-- name: ExportTopics :many
 with given as (
   select (n.entry ->> 'topic_id')::uuid as topic_id, n.entry ->> 'title' as title, n.entry -> 'tags' as tags,
-         coalesce((n.entry ->> 'importance')::real, 1) as importance, coalesce((n.entry ->> 'rated')::boolean, false) as rated, 1000000 + n.place::int as number,
+         coalesce((n.entry ->> 'importance')::real, 1) as importance, coalesce((n.entry ->> 'rated')::boolean, false) as rated,
+           1000000 + n.place::int as number,
          array(select m.id from jsonb_array_elements_text(n.entry -> 'turns') t (seq)
                  join public.messages m on m.chat_id = b.chat_id and m.seq = t.seq::bigint
                 where m.seq <= $3::bigint and m.status <> 'streaming'
@@ -635,7 +638,8 @@ own as (
          coalesce(array(select jsonb_array_elements_text(g.tags)), '{}'), g.importance, g.rated, 'active', b.updated_at, b.updated_at, g.turns, g.number
     from given g join public.conversation_briefs b on b.chat_id = $4
    where g.topic_id is null and cardinality(g.turns) > 0)
-select o.id, o.title, o.renamed, o.summary, o.tags, o.importance::float8 as importance, o.importance_rated, o.state, o.created_at, o.last_active_at, o.turns::uuid[] as turns, o.number
+select o.id, o.title, o.renamed, o.summary, o.tags, o.importance::float8 as importance, o.importance_rated, o.state, o.created_at, o.last_active_at,
+  o.turns::uuid[] as turns, o.number
   from own o
  where o.number > $1::int
  order by o.number
@@ -805,9 +809,11 @@ func (q *Queries) ImportSettings(ctx context.Context, arg ImportSettingsParams) 
 }
 
 const InsertImportedChat = `-- name: InsertImportedChat :execrows
-insert into public.chats (id, user_id, title, system_prompt, metadata, tags, memory_strategy, ttl_hours, max_turns, tool_name, remember, topics, created_at, revived_at)
+insert into public.chats (id, user_id, title, system_prompt, metadata, tags, memory_strategy, ttl_hours, max_turns, tool_name, remember, topics, created_at,
+  revived_at)
 values ($1, $2, $3, $4, $5, $6::text[], $7,
-        $8::int, $9, $10, coalesce($11::boolean, true), coalesce($12::text, 'auto'),
+        $8::int, $9, $10, coalesce($11::boolean, true),
+          coalesce($12::text, 'auto'),
         $13,
         case when $8::int is not null then now() end)
 on conflict (id) do nothing
@@ -916,7 +922,8 @@ select m.id, $1::uuid, $2::uuid, m.role, m.content, m.status, m.reply_to, m.supe
                unnest($6::text[]) as content, unnest($7::text[]) as status,
                unnest($8::uuid[]) as reply_to, unnest($9::uuid[]) as superseded_by,
                unnest($10::int[]) as tokens, unnest($11::bool[]) as pinned,
-               unnest($12::real[]) as importance, unnest($13::smallint[]) as rating, unnest($14::text[]) as tool_calls,
+               unnest($12::real[]) as importance, unnest($13::smallint[]) as rating,
+                 unnest($14::text[]) as tool_calls,
                unnest($15::text[]) as tool_call_id, unnest($16::text[]) as name,
                unnest($17::text[]) as tool_name, unnest($18::text[]) as metadata,
                unnest($19::timestamptz[]) as created_at, unnest($20::timestamptz[]) as updated_at) m

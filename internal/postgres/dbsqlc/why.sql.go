@@ -172,7 +172,8 @@ func (q *Queries) ReadWhyBrief(ctx context.Context, arg ReadWhyBriefParams) ([]R
 }
 
 const ReadWhyMemories = `-- name: ReadWhyMemories :many
-select i.place::int as place, m.id, m.content, m.status, s.message_id, s.chat_id, coalesce(s.seq, 0)::bigint as seq, coalesce(s.quote, '')::text as quote, s.said_at
+select i.place::int as place, m.id, m.content, m.status, s.message_id, s.chat_id, coalesce(s.seq, 0)::bigint as seq, coalesce(s.quote, '')::text as quote,
+  s.said_at
   from unnest($1::uuid[]) with ordinality i (id, place)
   join public.memories m on m.id = i.id
   left join public.memory_sources s on s.memory_id = m.id and s.user_id = m.user_id

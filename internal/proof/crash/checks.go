@@ -46,7 +46,7 @@ type violation struct {
 }
 
 // A block of checks.sql, after "-- check: ": its name, when it must hold, its sentence and its query.
-var checkBlock = regexp.MustCompile(`^(\w+)\n-- when: (always|quiet|greeted)\n-- (.+)\n(?s:(.+?);?\s*)$`)
+var checkBlock = regexp.MustCompile(`^(\w+), (always|quiet|greeted)\n-- (.+)\n(?s:(.+?);?\s*)$`)
 
 func parseChecks(text string) ([]check, error) {
 	var checks []check

@@ -340,9 +340,9 @@ func TestTraces(t *testing.T) {
 func TestBrokenChecks(t *testing.T) {
 	t.Parallel()
 	for name, text := range map[string]string{
-		"no query":     "-- check: a\n-- when: always\n-- Sentence.",
-		"no sentence":  "-- check: a\n-- when: always\nselect 1\n;",
-		"another time": "-- check: a\n-- when: never\n-- Sentence.\nselect 1",
+		"no query":     "-- check: a, always\n-- Sentence.",
+		"no sentence":  "-- check: a, always\nselect 1\n;",
+		"another time": "-- check: a, never\n-- Sentence.\nselect 1",
 	} {
 		if checks, err := parseChecks(text); err == nil {
 			t.Errorf("%s: %+v", name, checks)
