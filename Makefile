@@ -15,14 +15,14 @@ help: ## list these targets
 # Built and then run, not `go run`: that would not pass a SIGTERM on, and the server would stay.
 run: ## set up what is missing, then run everything: Postgres, API, workers, an offline model
 	@scripts/setup run
-	@go build -o .local/bin/throughline ./cmd/throughline
-	@exec .local/bin/throughline dev
+	@go build -o .local/bin/ ./cmd/throughline-dev
+	@exec .local/bin/throughline-dev dev
 
 demo: ## play a long conversation through the running system (CONVERSATION=file for your own)
-	@go run ./cmd/throughline demo $(if $(CONVERSATION),--conversation "$(CONVERSATION)")
+	@go run ./cmd/throughline-dev demo $(if $(CONVERSATION),--conversation "$(CONVERSATION)")
 
 inspect: ## show what a chat's memory holds (CHAT=uuid), or list the latest chats
-	@go run ./cmd/throughline inspect $(if $(CHAT),--chat "$(CHAT)")
+	@scripts/inspect $(CHAT)
 
 migrate: ## apply pending migrations to DATABASE_URL
 	@go run ./cmd/throughline migrate

@@ -29,8 +29,8 @@ func chat(line *commandLine) clientRunner {
 		if *temporary && *id != "" {
 			return line.wrong("--temporary is for a new chat: it excludes --chat")
 		}
-		if !isTerminal(stdout) || !terminal.Attended() {
-			return terminal.Once(ctx, c, client.Message{ChatID: chatID, ModelVariant: *model, Temporary: *temporary}, os.Stdin, stdout, isTerminal(stdout))
+		if !terminal.IsTerminal(stdout) || !terminal.Attended() {
+			return terminal.Once(ctx, c, client.Message{ChatID: chatID, ModelVariant: *model, Temporary: *temporary}, os.Stdin, stdout, terminal.IsTerminal(stdout))
 		}
 		// Ctrl-C stops a reply, not the program: so ctx must not be main's, which ends with Ctrl-C.
 		ctx, stop := signal.NotifyContext(context.WithoutCancel(ctx), syscall.SIGTERM, syscall.SIGHUP)

@@ -16,7 +16,6 @@ import (
 	"github.com/arcoscribe/throughline/internal/app"
 	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/config"
-	"github.com/arcoscribe/throughline/internal/dev"
 	"github.com/arcoscribe/throughline/supabase"
 	"github.com/google/uuid"
 )
@@ -46,14 +45,11 @@ type command struct {
 type runner func(ctx context.Context, stdout, stderr io.Writer) error
 
 var commands = []command{
-	{"dev", "", "run everything on this machine: Postgres, model, API, workers", runDev},
 	{"serve", "[--no-workers]", "run the API, with workers unless told otherwise", serve},
 	{"work", "", "run workers alone", work},
 	{"migrate", "", "apply pending migrations", migrate},
 	{"migrations copy", "[--to DIR]", "write the migrations into your own Supabase project, for its CLI", copyMigrations},
 	{"token", "--user UUID [--ttl 1h]", "mint a local access token, from SUPABASE_JWT_SECRET", token},
-	{"inspect", "[--chat UUID]", "show what the memory holds of a chat", inspectChat},
-	{"demo", "[--conversation FILE]", "play a long conversation through a running server", playDemo},
 	{"chat", "[--chat UUID] [--temporary]", "talk to a running server; a pipe sends one message", withClient(chat)},
 	{"export", "[-o FILE]", "write everything about you to a file or stdout", withClient(exportAccount)},
 	{"import", "[FILE]", "take in such a file, or chats, from a file or stdin", withClient(importChats)},
@@ -255,16 +251,6 @@ func printVersion(*commandLine) runner {
 	return func(_ context.Context, stdout, _ io.Writer) error {
 		_, err := fmt.Fprintln(stdout, app.Build())
 		return err
-	}
-}
-
-func runDev(*commandLine) runner {
-	return func(ctx context.Context, stdout, stderr io.Writer) error {
-		cfg, err := config.Load(true)
-		if err != nil {
-			return err
-		}
-		return dev.Run(ctx, cfg, ".", stdout, newServerLogger(cfg, stderr))
 	}
 }
 

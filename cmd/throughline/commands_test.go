@@ -76,7 +76,6 @@ func TestExitCodes(t *testing.T) {
 		{"mcp --url http://127.0.0.1:1", nil, exitFailed, "the tools of http://127.0.0.1:1/mcp"},
 		{"mcp", env{"SUPABASE_URL": "https://abc.example", "THROUGHLINE_URL": "http://127.0.0.1:1"}, exitUsage, "an access token is needed"},
 		{"work", whole, exitFailed, "start workers"},
-		{"demo --history 3", nil, exitUsage, "--conversation"},
 		{"token", whole, exitUsage, "--user"},
 		{"token --user nobody", whole, exitUsage, "--user"},
 		{"token --user " + uuid.Nil.String(), whole, exitUsage, "--user"},
@@ -205,18 +204,16 @@ func TestMigrate(t *testing.T) {
 }
 
 // A name that is taken is told in one line, without SQL, and nothing is applied.
-func TestMigrateAndDevTellWhatIsTaken(t *testing.T) {
+func TestMigrateTellsWhatIsTaken(t *testing.T) {
 	t.Parallel()
 	database := testkit.NewEmptyDatabase(t)
 	testkit.Exec(t, testkit.Connect(t, database.DSN), "create table chats (); create schema inspect")
 	e := env{"DATABASE_URL": database.DSN, "DATABASE_DIRECT_URL": database.Direct(), "HTTP_ADDR": "127.0.0.1:0"}
-	for _, command := range []string{"migrate", "dev"} {
-		code, stdout, stderr := finish(t, e, command)
-		const sentence = "Throughline cannot use this database, and nothing was applied: schema inspect, table public.chats already exist: " +
-			"rename what is yours, or use another database"
-		if code != exitFailed || stdout != "" || !strings.HasPrefix(stderr, "throughline: ") || strings.TrimPrefix(strings.TrimPrefix(stderr, "throughline: "), "migrate: ") != sentence+"\n" {
-			t.Errorf("%s: exit code %d, %q, %q", command, code, stdout, stderr)
-		}
+	code, stdout, stderr := finish(t, e, "migrate")
+	const sentence = "throughline: Throughline cannot use this database, and nothing was applied: schema inspect, table public.chats " +
+		"already exist: rename what is yours, or use another database\n"
+	if code != exitFailed || stdout != "" || stderr != sentence {
+		t.Errorf("exit code %d, %q, %q", code, stdout, stderr)
 	}
 }
 

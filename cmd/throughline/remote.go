@@ -10,14 +10,13 @@ import (
 	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/client"
 	"github.com/arcoscribe/throughline/internal/config"
-	"github.com/arcoscribe/throughline/internal/dev"
 )
 
 // mintedTokenLife is the lifetime of a token that a command mints for itself.
 const mintedTokenLife = 24 * time.Hour
 
 // remote is the running server that a command talks to, named by its flags or the environment. By default it is the one
-// that `throughline dev` runs on this machine, with the token of its local user.
+// that `make run` starts on this machine, with the token of its local user.
 type remote struct {
 	url, token *string
 	config     config.Config
@@ -36,7 +35,7 @@ func (r *remote) load() (*url.URL, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.config = dev.Defaults(cfg)
+	r.config = cfg.Local()
 	address, err := url.Parse(cmp.Or(*r.url, r.config.ServerURL, "http://"+r.config.HTTPAddr))
 	if err != nil || address.Scheme != "http" && address.Scheme != "https" || address.Host == "" {
 		return nil, &usageError{"--url must be the server's address, such as https://api.example.com"}
@@ -52,7 +51,7 @@ func (r *remote) accessToken() (string, error) {
 	if r.config.SupabaseJWTSecret == "" {
 		return "", &usageError{"an access token is needed: --token or THROUGHLINE_TOKEN"}
 	}
-	return auth.Mint([]byte(r.config.SupabaseJWTSecret), dev.User, r.config.Issuer(), mintedTokenLife, time.Now())
+	return auth.Mint([]byte(r.config.SupabaseJWTSecret), config.LocalUser, r.config.Issuer(), mintedTokenLife, time.Now())
 }
 
 // access reads the environment and returns the server's address and an access token.

@@ -198,7 +198,7 @@ func importChats(line *commandLine) clientRunner {
 		}
 		defer func() { _ = file.Close() }() // only read
 		answer, err := c.Import(ctx, file, importProgress(stderr))
-		if isTerminal(stderr) {
+		if terminal.IsTerminal(stderr) {
 			fmt.Fprintln(stderr) // below the progress
 		}
 		if err != nil {
@@ -232,7 +232,7 @@ func importChats(line *commandLine) clientRunner {
 // importProgress prints the progress of an import: one line that is overwritten, or without a terminal one line per
 // phase.
 func importProgress(out io.Writer) func(transfer.Progress) {
-	interactive := isTerminal(out)
+	interactive := terminal.IsTerminal(out)
 	var phase transfer.Phase
 	return func(progress transfer.Progress) {
 		if !interactive && progress.Phase == phase {

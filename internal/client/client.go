@@ -101,7 +101,7 @@ type unreachable struct {
 }
 
 func (e *unreachable) Error() string {
-	return fmt.Sprintf("no server answers at %s; `throughline dev` or `make run` starts one: %v", e.url, e.err)
+	return fmt.Sprintf("no server answers at %s; `make run` starts one: %v", e.url, e.err)
 }
 
 func (e *unreachable) Unwrap() error { return e.err }

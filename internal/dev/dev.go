@@ -1,5 +1,5 @@
-// Package dev runs `throughline dev`: everything on this machine, by default with a private Postgres and an offline
-// model. Its folders are for development; no shipped package imports them.
+// Package dev runs what `make run` starts: everything on this machine, by default with a private Postgres and an offline
+// model. Its folders are for development; nothing that is shipped imports them.
 package dev
 
 import (
@@ -17,13 +17,10 @@ import (
 	"github.com/arcoscribe/throughline/internal/dev/localpg"
 	"github.com/arcoscribe/throughline/internal/dev/offline"
 	"github.com/arcoscribe/throughline/supabase"
-	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 )
 
-// The defaults of dev. jwtSecret is not secret: every local Supabase stack has it.
 const (
-	jwtSecret = "super-secret-jwt-token-with-at-least-32-characters-long"
 	tokenLife = 24 * time.Hour
 	// offlineKey is the key of the offline model, which accepts any.
 	offlineKey = "offline"
@@ -33,23 +30,6 @@ const (
 	// minutes, the usual delay, are long for somebody who looks on.
 	extractDelay = 5 * time.Second
 )
-
-// User is the user that Run makes and prints a token for.
-var User = uuid.MustParse("00000000-0000-4000-8000-000000000001")
-
-// Defaults fills in the defaults of a running `dev`, for commands that connect to it.
-func Defaults(cfg config.Config) config.Config {
-	if cfg.DatabaseURL == "" {
-		cfg.DatabaseURL = fmt.Sprintf("postgres://postgres@127.0.0.1:%d/postgres?sslmode=disable", cfg.DevPostgresPort)
-	}
-	if cfg.DatabaseDirectURL == "" {
-		cfg.DatabaseDirectURL = cfg.DatabaseURL
-	}
-	if cfg.SupabaseJWTSecret == "" && cfg.SupabaseURL == "" {
-		cfg.SupabaseJWTSecret = jwtSecret
-	}
-	return cfg
-}
 
 // Run runs everything on this machine: a private Postgres unless DATABASE_URL names one, migrations,
 // the offline model unless there is a key or an address of another, API and workers. It prints to out what to try, and stops
@@ -62,7 +42,7 @@ func Run(ctx context.Context, cfg config.Config, root string, out io.Writer, log
 		}
 		defer stop()
 	}
-	cfg = Defaults(cfg)
+	cfg = cfg.Local()
 	if _, err := supabase.Migrate(ctx, cfg.DatabaseDirectURL, logger); err != nil {
 		return fmt.Errorf("migrate: %w", err)
 	}
@@ -144,7 +124,7 @@ func localToken(ctx context.Context, cfg config.Config) (string, error) {
 	if err := makeUser(ctx, cfg.DatabaseDirectURL); err != nil {
 		return "", err
 	}
-	token, err := auth.Mint([]byte(cfg.SupabaseJWTSecret), User, cfg.Issuer(), tokenLife, time.Now())
+	token, err := auth.Mint([]byte(cfg.SupabaseJWTSecret), config.LocalUser, cfg.Issuer(), tokenLife, time.Now())
 	if err != nil {
 		return "", fmt.Errorf("token: %w", err)
 	}
@@ -159,7 +139,7 @@ func makeUser(ctx context.Context, dsn string) error {
 	}
 	defer func() { _ = conn.Close(ctx) }() // the insert was confirmed
 	_, err = conn.Exec(ctx, `insert into auth.users (id, aud, role, email, created_at, updated_at)
-		values ($1, 'authenticated', 'authenticated', 'dev@throughline.invalid', now(), now()) on conflict do nothing`, User)
+		values ($1, 'authenticated', 'authenticated', 'dev@throughline.invalid', now(), now()) on conflict do nothing`, config.LocalUser)
 	if err != nil {
 		return fmt.Errorf("make the local user: %w", err)
 	}

@@ -40,7 +40,7 @@ func printWelcome(out io.Writer, cfg config.Config, address, token string) {
 	if cfg.LongTerm.On {
 		fmt.Fprintf(out, nextChat, cfg.LongTerm.ExtractDelay, here, here)
 	}
-	fmt.Fprintf(out, "Or talk to it: %s chat\n\n", os.Args[0])
+	fmt.Fprint(out, "Or talk to it: go run ./cmd/throughline chat\n\n")
 }
 
 // pageLink opens the page, signed in where there is a token. What follows # is not sent to any server.
@@ -97,7 +97,7 @@ func warning(cfg config.Config) string {
 	if cfg.RiverUI && cfg.RiverUIUser == "" {
 		text += " and River UI"
 	}
-	if cfg.SupabaseJWTSecret == jwtSecret {
+	if cfg.SupabaseJWTSecret == config.LocalJWTSecret {
 		text += ",\n  and can make tokens for every user: the secret that signs them is public"
 	}
 	return text + ".\n  HTTP_ADDR=127.0.0.1:8080 keeps it to this machine.\n"

@@ -1,6 +1,10 @@
 package terminal
 
-import "strings"
+import (
+	"io"
+	"os"
+	"strings"
+)
 
 // Cleaner makes foreign text safe for a terminal: it removes control characters except line feeds and tabs, and whole
 // escape sequences (ECMA-48). A text may come in pieces that cut a sequence anywhere.
@@ -96,4 +100,14 @@ func afterEscape(r rune) cleanState {
 		return inEscape // the sequence goes on
 	}
 	return inText
+}
+
+// IsTerminal reports whether out is a terminal, not a file or a pipe.
+func IsTerminal(out io.Writer) bool {
+	file, ok := out.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := file.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }

@@ -112,9 +112,9 @@ begin
   if taken is not null or missing is not null or rights is not null or vectors is not null then
     raise exception using errcode = 'TL001', message = 'Throughline cannot use this database, and nothing was applied: ' || concat_ws('; ',
       case when before_release then 'it was migrated by Throughline before its first release, which cannot be continued: '
-        'use a new database, or delete .local/postgres if it is that of throughline dev'
+        'use a new database, or delete .local/postgres if it is that of make run'
       when taken is not null then taken || ' already exist: rename what is yours, or use another database' end,
-      missing || ' are missing: use the database of a Supabase project, or throughline dev, which makes its own',
+      missing || ' are missing: use the database of a Supabase project, or make run, which makes its own',
       'the role ' || current_user || ' may not ' || rights || ': connect as the role postgres of the project',
       vectors);
   end if;

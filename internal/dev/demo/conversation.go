@@ -2,108 +2,84 @@ package demo
 
 import (
 	"bufio"
-	"bytes"
 	_ "embed" // the built-in conversation
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/arcoscribe/throughline/internal/chat"
 )
 
-// builtin is a conversation over some months with a person who learns the cello.
-//
 //go:embed conversation.jsonl
 var builtin string
 
-// builtinQuestions ask about the beginning of the built-in conversation: for what it is about, and for a single fact, of
-// which a summary may say nothing.
-var builtinQuestions = []string{"What is the full name of my cello teacher?", "What do I pay a month to rent the cello?"}
-
-// Line is one message of a conversation.
+// Line is a message of a conversation.
 type Line struct {
-	Role    string `json:"role"`
-	Content string `json:"content"`
-	// CreatedAt is shown while the message is played; zero if unknown. The server stores the time at
-	// which it received the message.
-	CreatedAt time.Time `json:"created_at"`
+	Role      string    `json:"role"`
+	Content   string    `json:"content"`
+	CreatedAt time.Time `json:"created_at,omitzero"`
 }
 
-var roles = []string{"user", "assistant", "system", "tool"}
+// BuiltinConversation returns the conversation that is played by default.
+func BuiltinConversation() ([]Line, error) { return readLines(strings.NewReader(builtin)) }
 
-// maxLine bounds one line of a file, in bytes.
-const maxLine = 8 << 20
+// messages returns what the user says in the conversation. Replies are the words of the server's own model.
+func (o Options) messages() ([]string, error) {
+	var conversation io.Reader = strings.NewReader(builtin)
+	if o.Conversation != nil {
+		conversation = o.Conversation
+	}
+	lines, err := readFile(conversation)
+	if err != nil {
+		return nil, fmt.Errorf("conversation: %w", err)
+	}
+	var messages []string
+	for _, l := range lines {
+		content := []rune(strings.TrimSpace(l.Content))
+		if l.Role == "user" && len(content) > 0 && (o.Turns <= 0 || len(messages) < o.Turns) {
+			messages = append(messages, strings.TrimSpace(string(content[:min(len(content), chat.MaxContent)])))
+		}
+	}
+	if len(messages) == 0 {
+		return nil, errors.New("the conversation has no user message with text")
+	}
+	return messages, nil
+}
 
-// readFile reads a LongMemEval file, which begins with a bracket, or a conversation in JSON lines.
-func readFile(r io.Reader, history int) ([]Line, error) {
+// readFile reads JSON lines, or the first history of a LongMemEval file, which is an array.
+func readFile(r io.Reader) ([]Line, error) {
 	file := bufio.NewReader(r)
-	if first, _ := file.Peek(1); string(first) == "[" {
-		return readLongMemEval(file, history)
+	if first, _ := file.Peek(1); string(first) != "[" {
+		return readLines(file)
 	}
-	return ReadConversation(file)
-}
-
-// ReadConversation reads a conversation in JSON lines. Blank lines and unknown fields are
-// ignored. The error names the wrong line, from 1.
-func ReadConversation(r io.Reader) ([]Line, error) {
-	scanner := bufio.NewScanner(r)
-	scanner.Buffer(nil, maxLine)
+	var histories []struct {
+		Sessions [][]Line `json:"haystack_sessions"`
+	}
+	if err := json.NewDecoder(file).Decode(&histories); err != nil {
+		return nil, err
+	}
 	var lines []Line
-	number := 1
-	for ; scanner.Scan(); number++ {
-		text := bytes.TrimSpace(bytes.TrimPrefix(scanner.Bytes(), []byte("\uFEFF")))
-		if len(text) == 0 {
-			continue
+	for _, h := range histories[:min(1, len(histories))] {
+		for _, session := range h.Sessions {
+			lines = append(lines, session...)
 		}
-		var line Line
-		err := json.Unmarshal(text, &line)
-		if err == nil {
-			err = line.check()
-		}
-		if err != nil {
-			return nil, fmt.Errorf("conversation, line %d: %w", number, err)
-		}
-		lines = append(lines, line)
-	}
-	if err := scanner.Err(); err != nil {
-		return nil, fmt.Errorf("conversation, line %d: %w", number, err)
 	}
 	return lines, nil
 }
 
-func (l Line) check() error {
-	if !slices.Contains(roles, l.Role) {
-		return fmt.Errorf("the role is %q, but must be one of %s", l.Role, strings.Join(roles, ", "))
-	}
-	if strings.ContainsRune(l.Content, 0) {
-		return errors.New("the content holds the character U+0000, which Postgres cannot keep")
-	}
-	return nil
-}
-
-// BuiltinConversation returns the conversation that is played by default.
-func BuiltinConversation() ([]Line, error) { return ReadConversation(strings.NewReader(builtin)) }
-
-// userMessages returns the first messages with text by the user, at most most of them (0: all), fit to be sent: longer
-// ones are cut at the server's limit. unsent counts the other lines before their end.
-func userMessages(lines []Line, most int) (messages []Line, unsent int) {
-	for _, line := range lines {
-		line.Content = strings.TrimSpace(line.Content)
-		switch {
-		case line.Role != "user" || line.Content == "":
-			unsent++
-			continue
-		case most > 0 && len(messages) == most:
-			return messages, unsent
+func readLines(r io.Reader) ([]Line, error) {
+	var lines []Line
+	for decoder := json.NewDecoder(r); ; {
+		var next Line
+		switch err := decoder.Decode(&next); {
+		case errors.Is(err, io.EOF):
+			return lines, nil
+		case err != nil:
+			return nil, fmt.Errorf("message %d: %w", len(lines)+1, err)
 		}
-		if runes := []rune(line.Content); len(runes) > chat.MaxContent {
-			line.Content = strings.TrimSpace(string(runes[:chat.MaxContent]))
-		}
-		messages = append(messages, line)
+		lines = append(lines, next)
 	}
-	return messages, unsent
 }

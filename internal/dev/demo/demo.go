@@ -1,150 +1,164 @@
-// Package demo plays a long conversation through a running server, as an app would: over HTTP, one message after the
-// other, reading each reply as it streams. Then it prints what Postgres holds of the chat's memory, and the tokens of
-// memory in each prompt beside those of the whole history.
+// Package demo plays a conversation through a running server, as an app would: over HTTP, one message after the other,
+// reading each reply as it streams. Then it prints the chat's brief, its versions, and the tokens of memory in each prompt
+// beside those of the whole history; and two scenes: what one chat is told and the next one knows, and a topic that fades
+// and comes back.
 //
-// It starts no server, mints no token and reads no environment.
+// It starts no server, mints no token, and reads neither the environment nor Postgres.
 package demo
 
 import (
-	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"strings"
 	"time"
 
 	"github.com/google/uuid"
 
+	"github.com/arcoscribe/throughline/internal/chat"
 	"github.com/arcoscribe/throughline/internal/client"
-	"github.com/arcoscribe/throughline/internal/dev/inspect"
+	"github.com/arcoscribe/throughline/internal/fault"
 	"github.com/arcoscribe/throughline/internal/memory"
+	"github.com/arcoscribe/throughline/internal/memory/prompt"
+	"github.com/arcoscribe/throughline/internal/memory/text"
+	"github.com/arcoscribe/throughline/internal/terminal"
 )
 
-// Options of Run. URL, Token and Out are required.
+// Options of Run. Client and Out are required.
 type Options struct {
-	// URL is the API's base, such as http://127.0.0.1:8080. Token is a user's access token; it must be valid
-	// for the whole run.
-	URL, Token string
-	// DatabaseURL is where folds are waited for and the memory is read, with the rights of the connecting role. Without it
-	// both are left out.
-	DatabaseURL string
-	// Limits are the server's, for the report on the memory.
-	Limits memory.Limits
-	// Conversation to play, nil for the built-in one: JSON lines, or a LongMemEval file, of which History (from 0) is
-	// played. The caller closes it.
+	// Client is of the user who talks.
+	Client *client.Client
+	// Conversation to play, nil for the built-in one, which the two scenes follow: JSON lines, or a LongMemEval file, of
+	// which the first history is played. The caller closes it.
 	Conversation io.Reader
-	History      int
 	// Turns is the number of user messages to play; 0 for all.
 	Turns int
-	// NoTopics leaves out the part about topics: the server keeps none.
-	NoTopics bool
-	// Question is asked at the end, to see what is remembered. Defaults to a few about the beginning of
-	// the built-in conversation, and to none for another.
-	Question string
-	Out      io.Writer
-	// Interactive means that Out is a terminal: the progress bar is redrawn. Otherwise a line is printed now and then.
+	Out   io.Writer
+	// Interactive means that Out is a terminal: the progress bar is drawn anew. Otherwise a line is printed now and then.
 	Interactive bool
-	// foldPatience is the longest wait for a fold. Defaults to a minute.
-	foldPatience time.Duration
-	// topicsPatience is the longest wait for a change of a topic. Defaults to a minute.
-	topicsPatience time.Duration
 }
 
-// reportTimeout bounds the report; an interrupt does not shorten it.
-const reportTimeout = 10 * time.Second
-
-// Summary is the result of a run.
-type Summary struct {
-	// ChatID is uuid.Nil when no chat was started.
-	ChatID uuid.UUID
-	// Turns are those with a whole reply, in order; FailedTurns counts the others.
-	Turns       []Turn
-	FailedTurns int
-	// UnseenTurns counts earlier turns that were neither in the brief nor in the prompt, added up over all replies. It is
-	// counted from the stored messages if CoverageChecked, which needs the database.
-	UnseenTurns     int
-	CoverageChecked bool
-	// Answers are the replies to the questions at the end.
-	Answers []Answered
-	// Elapsed is the time it took.
-	Elapsed time.Duration
-	// Interrupted is true when the context ended before everything was played.
-	Interrupted bool
+// Turn is a message and the reply to it.
+type Turn struct {
+	Text    string
+	Receipt prompt.Receipt
+	// Memory and History are tokens: of what the prompt had of the past, and of all earlier messages.
+	Memory, History int
 }
 
-// Run plays the conversation and prints the report. When ctx ends early it reports the turns so far and returns them
-// with Interrupted set, and no error. After any other failure it reports the turns so far as well, and returns the
-// error with them.
-func Run(ctx context.Context, o Options) (Summary, error) {
-	lines, unsent, err := o.messages()
+// player talks in one chat.
+type player struct {
+	Options
+	bar     *progress
+	chat    uuid.UUID
+	history int // tokens of all messages so far
+	turns   []Turn
+}
+
+// Run plays the conversation and prints the report. When ctx ends early, it reports the turns so far.
+func Run(ctx context.Context, o Options) error {
+	messages, err := o.messages()
 	if err != nil {
-		return Summary{}, err
+		return err
 	}
-	o.URL = strings.TrimRight(o.URL, "/")
-	o.foldPatience = cmp.Or(o.foldPatience, time.Minute)
-	p := &player{Options: o, questions: o.questions(), client: client.New(o.URL, o.Token), bar: newProgress(o.Out, o.Interactive, len(lines))}
-	defer p.client.Close()
-	if err := p.client.Reach(ctx); err != nil {
-		return Summary{}, err
+	if err := o.Client.Reach(ctx); err != nil {
+		return err
 	}
-	if o.DatabaseURL != "" {
-		if p.database, err = inspect.Connect(ctx, o.DatabaseURL); err != nil {
-			return Summary{}, err
-		}
-		defer func() { _ = p.database.Close(context.WithoutCancel(ctx)) }() // only read
-	}
-	fmt.Fprintf(o.Out, "Playing %s to %s\n", count(len(lines), "user message"), o.URL)
-	if unsent > 0 {
-		fmt.Fprintf(o.Out, "Not sent: %s by others or without text. Every reply is the words of the server's own model.\n", count(unsent, "line"))
-	}
+	p := &player{Options: o, bar: &progress{out: o.Out, interactive: o.Interactive, total: len(messages)}}
+	fmt.Fprintf(o.Out, "Playing %d messages. Replies stream; folds run beside them.\n", len(messages))
 	began := time.Now()
-	err = p.playAll(ctx, lines)
-	p.bar.end()
-	p.Elapsed = time.Since(began)
-	if err == nil && o.Conversation == nil {
-		err = errors.Join(p.showMemories(ctx), p.showTopics(ctx))
-	}
-	p.Interrupted = ctx.Err() != nil
-	if p.Interrupted && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)) {
-		err = nil
+	err = p.playAll(ctx, messages)
+	p.bar.clear()
+	if len(p.turns) == 0 {
+		return err
 	}
 	reporting, cancel := context.WithTimeout(context.WithoutCancel(ctx), reportTimeout)
 	defer cancel()
-	return p.Summary, errors.Join(err, p.Summary.report(reporting, o))
+	err = errors.Join(err, p.report(reporting, time.Since(began)))
+	if err != nil || o.Conversation != nil {
+		return err
+	}
+	return errors.Join(o.askBack(ctx, p.chat), o.showMemories(ctx), o.showTopics(ctx))
 }
 
-// questions are those that are asked at the end.
-func (o Options) questions() []string {
-	switch {
-	case o.Question != "":
-		return []string{o.Question}
-	case o.Conversation == nil:
-		return builtinQuestions
+const (
+	// reportTimeout bounds the report; an interrupt does not shorten it.
+	reportTimeout = 10 * time.Second
+	// foldPatience is the longest wait for a fold, foldPoll the time between two looks.
+	foldPatience = 10 * time.Second
+	foldPoll     = 200 * time.Millisecond
+)
+
+func (p *player) playAll(ctx context.Context, messages []string) error {
+	for _, content := range messages {
+		turn, err := p.say(ctx, content)
+		if err != nil {
+			return fmt.Errorf("message %d: %w", p.bar.done+1, err)
+		}
+		p.turns = append(p.turns, turn)
+		size := text.Tokens(content) + text.Tokens(turn.Text)
+		p.history += size
+		p.bar.step(fmt.Sprintf("brief v%d, memory %d of %d tokens", turn.Receipt.BriefVersion, turn.Memory, p.history))
+		if turn.Memory+size > memory.DefaultLimits().ChunkThreshold {
+			if err := p.awaitFold(ctx, turn.Receipt.BriefVersion); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
 }
 
-// messages reads the conversation and checks the options. unsent counts the lines that cannot be sent.
-func (o Options) messages() (messages []Line, unsent int, err error) {
+// awaitFold waits for a while until a fold that is due has made a new version. Minutes pass between two messages of a
+// person; without the wait the demo would measure folds that are late only because it is fast.
+func (p *player) awaitFold(ctx context.Context, last int64) error {
+	for patience := time.NewTimer(foldPatience); ; {
+		var now chat.PromptPreview
+		err := call(ctx, p.Client, http.MethodGet, client.ChatPath(p.chat, "/memory"), nil, nil, &now)
+		if err != nil || now.Receipt.BriefVersion > last {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-patience.C:
+			return nil
+		case <-time.After(foldPoll):
+		}
+	}
+}
+
+// say sends one message to the chat, or begins it, and reads the reply.
+func (p *player) say(ctx context.Context, content string) (Turn, error) {
+	var words strings.Builder
+	reply, err := p.Client.Send(ctx, client.Message{ChatID: p.chat, Content: content, WaitWhileBusy: true}, client.Listener{
+		Text: func(piece string) {
+			words.WriteString(piece)
+			p.bar.show(piece)
+		},
+		Waiting: func(reason error, _ time.Duration) {
+			if client.IsCode(reason, fault.OverRequestRateLimit) {
+				p.bar.show(" (waiting: the server takes only so many messages a minute)")
+			}
+		},
+	})
+	if reply.Started.ChatID != uuid.Nil {
+		p.chat = reply.Started.ChatID
+	}
 	switch {
-	case o.URL == "" || o.Token == "" || o.Out == nil:
-		return nil, 0, errors.New("demo: URL, Token and Out are required")
-	case o.Turns < 0:
-		return nil, 0, errors.New("demo: the number of turns must not be negative")
+	case err != nil:
+		return Turn{}, err
+	case reply.End.Cancelled != nil:
+		return Turn{}, errors.New("the reply was cancelled")
+	case reply.End.Failed != nil:
+		return Turn{}, fmt.Errorf("the reply failed (%s)", terminal.OneLine(reply.End.Failed.Code))
 	}
-	var lines []Line
-	if o.Conversation == nil {
-		lines, err = BuiltinConversation()
-	} else {
-		lines, err = readFile(o.Conversation, o.History)
+	turn := Turn{Text: words.String(), History: p.history}
+	if err := json.Unmarshal(reply.End.Completed.Memory, &turn.Receipt); err != nil {
+		return Turn{}, fmt.Errorf("the receipt cannot be read: %w", err)
 	}
-	if err != nil {
-		return nil, 0, err
-	}
-	messages, unsent = userMessages(lines, o.Turns)
-	if len(messages) == 0 {
-		return nil, 0, errors.New("demo: the conversation has no user message with text")
-	}
-	return messages, unsent, nil
+	turn.Memory = turn.Receipt.BriefTokens + turn.Receipt.BridgeTokens + turn.Receipt.TailTokens
+	return turn, nil
 }

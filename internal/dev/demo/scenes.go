@@ -1,0 +1,191 @@
+package demo
+
+import (
+	"bytes"
+	"context"
+	_ "embed" // the conversation about a bow
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/arcoscribe/throughline/internal/bundle"
+	"github.com/arcoscribe/throughline/internal/client"
+	"github.com/arcoscribe/throughline/internal/fault"
+	"github.com/arcoscribe/throughline/internal/history"
+	"github.com/arcoscribe/throughline/internal/terminal"
+	"github.com/arcoscribe/throughline/internal/transfer"
+)
+
+// call asks the API and reads its answer.
+func call(ctx context.Context, c *client.Client, method, path string, query url.Values, body, into any) error {
+	raw, err := c.Call(ctx, method, path, query, body)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(raw, into); err != nil {
+		return fmt.Errorf("%s %s: the answer cannot be read: %w", method, path, err)
+	}
+	return nil
+}
+
+// tell says something in a chat, or in a new one (uuid.Nil), and prints both sides.
+func (o Options) tell(ctx context.Context, chat uuid.UUID, content string) (uuid.UUID, Turn, error) {
+	p := &player{Options: o, bar: &progress{}, chat: chat}
+	turn, err := p.say(ctx, content)
+	if err == nil {
+		fmt.Fprintf(o.Out, "  > %s\n  < %s\n", content, terminal.OneLine(turn.Text))
+	}
+	return p.chat, turn, err
+}
+
+// builtinQuestions are about the beginning of the built-in conversation.
+var builtinQuestions = []string{"What is the full name of my cello teacher?", "What do I pay a month to rent the cello?"}
+
+// askBack asks what was said long ago.
+func (o Options) askBack(ctx context.Context, chat uuid.UUID) error {
+	fmt.Fprintln(o.Out, "\nRECALL  what the brief left out")
+	for _, question := range builtinQuestions {
+		_, turn, err := o.tell(ctx, chat, question)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(o.Out, "    (%d turns recalled)\n", len(turn.Receipt.Recalled))
+	}
+	return nil
+}
+
+// showMemories tells one chat something, asks the next one, and has it forgotten.
+func (o Options) showMemories(ctx context.Context) error {
+	fmt.Fprintln(o.Out, "\nMEMORIES  what one chat is told, the next one knows")
+	told, _, err := o.tell(ctx, uuid.Nil, "I am allergic to walnuts.")
+	if err != nil {
+		return err
+	}
+	var read history.Extraction
+	err = call(ctx, o.Client, http.MethodPost, client.ChatPath(told, "/extract"), nil, map[string]any{}, &read)
+	if client.IsCode(err, fault.MemoryOff) {
+		fmt.Fprintln(o.Out, "    The server keeps no memories (LONG_TERM_MEMORY=false).")
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	_, turn, err := o.tell(ctx, uuid.Nil, "What am I allergic to?")
+	if err != nil {
+		return err
+	}
+	if len(turn.Receipt.Memories) == 0 {
+		return errors.New("what one chat was told did not reach the next one")
+	}
+	fmt.Fprintf(o.Out, "    (%d added; the prompt had %d memories of this user)\n", read.Added, len(turn.Receipt.Memories))
+	found, err := o.Client.ProposeForgetting(ctx, "walnuts")
+	if err != nil {
+		return err
+	}
+	forgotten, err := o.Client.Forget(ctx, found.Token)
+	if err == nil {
+		fmt.Fprintf(o.Out, "  forget \"walnuts\": %d forgotten\n", forgotten)
+	}
+	return err
+}
+
+//go:embed topics.jsonl
+var wandering string
+
+// The conversation that wanders: it began long ago, and its first topic has faded by now.
+const (
+	wanderingAge   = 75 * 24 * time.Hour
+	wanderingGap   = 30 * time.Hour // between two turns
+	wanderingTurns = 4              // that may be outside the brief
+	topicsPatience = time.Minute
+	bowTitle       = "My cello bow"
+	bowQuestion    = "Back to my cello bow: which rosin did I choose for it?"
+)
+
+// showTopics imports a chat that wandered off long ago, and comes back to its first topic.
+func (o Options) showTopics(ctx context.Context) error {
+	fmt.Fprintln(o.Out, "\nTOPICS  what a chat was about, forgotten and found again")
+	chat, err := o.importWandering(ctx)
+	if err != nil {
+		return err
+	}
+	if err := o.awaitBow(ctx, chat, "archived"); err != nil {
+		return err
+	}
+	_, turn, err := o.tell(ctx, chat, bowQuestion)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(o.Out, "    (%d turns recalled)\n", len(turn.Receipt.Recalled))
+	return o.awaitBow(ctx, chat, "active")
+}
+
+// awaitBow waits until the topic of the bow is in a state. Without an embedder all turns are one topic: then it says so.
+func (o Options) awaitBow(ctx context.Context, chat uuid.UUID, state string) error {
+	ctx, cancel := context.WithTimeout(ctx, topicsPatience)
+	defer cancel()
+	for {
+		topics, err := o.Client.Topics(ctx, chat, nil)
+		isThere := func(t history.Topic) bool { return strings.HasPrefix(t.Title, bowTitle) && t.State == state }
+		if at := slices.IndexFunc(topics, isThere); err == nil && at >= 0 {
+			t := topics[at]
+			fmt.Fprintf(o.Out, "  %d topics; %q is %s, priority %.2f, half-life %g days\n",
+				len(topics), terminal.OneLine(t.Title), t.State, t.Priority, t.HalfLifeDays)
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			if len(topics) < 2 {
+				fmt.Fprintln(o.Out, "    The server has no topics, or no embedder that tells texts apart.")
+				return nil
+			}
+			return fmt.Errorf("the topic of the bow is not %s: %w", state, errors.Join(err, context.Cause(ctx)))
+		case <-time.After(foldPoll):
+		}
+	}
+}
+
+func (o Options) importWandering(ctx context.Context) (uuid.UUID, error) {
+	lines, err := readLines(strings.NewReader(wandering))
+	if err != nil {
+		return uuid.Nil, err
+	}
+	file, err := wanderingBundle(lines, time.Now().Add(-wanderingAge))
+	if err != nil {
+		return uuid.Nil, err
+	}
+	raw, err := o.Client.Import(ctx, bytes.NewReader(file), func(transfer.Progress) {})
+	if err != nil {
+		return uuid.Nil, err
+	}
+	var done transfer.Result
+	if err := json.Unmarshal(raw, &done); err != nil || len(done.Chats) != 1 {
+		return uuid.Nil, errors.Join(errors.New("the import's answer cannot be read"), err)
+	}
+	fmt.Fprintf(o.Out, "  imported %d messages from %s on\n", len(lines), time.Now().Add(-wanderingAge).Format("2 January 2006"))
+	return done.Chats[0].ChatID, nil
+}
+
+// wanderingBundle returns the conversation as a file for the import.
+func wanderingBundle(lines []Line, began time.Time) ([]byte, error) {
+	var file bytes.Buffer
+	write := bundle.NewLines(&file)
+	turns, remember := wanderingTurns, false
+	err := write.Begin(time.Now(), bundle.Chat{
+		ID: uuid.NewString(), Title: "A bow, and everything else", MaxTurns: &turns, Remember: &remember, CreatedAt: began,
+	})
+	for n, line := range lines {
+		at := began.Add(time.Duration(n/2)*wanderingGap + time.Duration(n%2)*time.Second)
+		message := bundle.Message{ID: uuid.NewString(), Seq: int64(n + 1), Role: line.Role, Content: line.Content, CreatedAt: at}
+		err = errors.Join(err, write.Message(message))
+	}
+	err = errors.Join(err, write.End())
+	return file.Bytes(), err
+}
