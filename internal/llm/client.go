@@ -1,9 +1,10 @@
-// Package llm calls the models. It adapts openai-go's Responses API to what chat and brief need; any server
+// Package llm calls the models. It adapts openai-go's package for the Responses API to what chat and brief need; any server
 // with that API works, and there is no layer for other APIs. Its errors are logged, so they never contain text
 // of a prompt or a reply.
 package llm
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"log/slog"
@@ -62,8 +63,10 @@ var (
 // New returns a client. The caller closes it.
 func New(config Config) *Client {
 	client := newHTTPClient()
-	options := append(commonOptions(config.APIKey, config.BaseURL, client),
-		option.WithMaxRetries(maxRetries), option.WithMaxRetryDelay(maxRetryDelay), option.WithMiddleware(neverRepeatForQuota))
+	options := []option.RequestOption{
+		option.WithBaseURL(cmp.Or(config.BaseURL, openAIBaseURL)), option.WithAPIKey(config.APIKey), option.WithHTTPClient(client),
+		option.WithMaxRetries(maxRetries), option.WithMaxRetryDelay(maxRetryDelay), option.WithMiddleware(neverRepeatForQuota),
+	}
 	logger := config.Logger
 	if logger == nil {
 		logger = slog.New(slog.DiscardHandler)
@@ -79,14 +82,6 @@ func newHTTPClient() *http.Client {
 	// Events are small. At their default size these buffers would be most of a running reply's memory.
 	transport.WriteBufferSize, transport.ReadBufferSize = 1<<10, 2<<10
 	return &http.Client{Transport: releasingTransport{transport}}
-}
-
-func commonOptions(apiKey, baseURL string, client *http.Client) []option.RequestOption {
-	options := []option.RequestOption{option.WithEnvironmentProduction(), option.WithAPIKey(apiKey), option.WithHTTPClient(client)}
-	if baseURL != "" {
-		options = append(options, option.WithBaseURL(baseURL))
-	}
-	return options
 }
 
 // Close closes idle connections.

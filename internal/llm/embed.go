@@ -1,6 +1,8 @@
 package llm
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"encoding/binary"
 	"encoding/json"
@@ -17,13 +19,11 @@ import (
 	"github.com/arcoscribe/throughline/internal/memory/recall"
 	"github.com/arcoscribe/throughline/internal/memory/text"
 	"github.com/arcoscribe/throughline/internal/metrics"
-	"github.com/openai/openai-go/v3"
-	"github.com/openai/openai-go/v3/option"
-	"github.com/openai/openai-go/v3/packages/param"
 	"github.com/openai/openai-go/v3/responses"
 )
 
 const (
+	openAIBaseURL = "https://api.openai.com/v1"
 	// maxEmbeddedTokens is what OpenAI's models read of a text.
 	maxEmbeddedTokens = 8191
 	// maxVectorsBody is the most that is read of an answer, in bytes: some servers send numbers as text.
@@ -45,10 +45,9 @@ type EmbedderConfig struct {
 
 // Embedder makes vectors that tell how near two texts are in meaning. It is safe for concurrent use.
 type Embedder struct {
-	// api is only one of the library's services, as in Client; its package alone is most of what this costs, 17 MB of code.
-	api        openai.EmbeddingService
 	http       *http.Client
 	metrics    *metrics.Metrics
+	url, key   string
 	model      string
 	dimensions int
 	// fixed is set for a model whose dimensions cannot be chosen.
@@ -60,14 +59,16 @@ var (
 	_ recall.Embedder = (*Questions)(nil)
 )
 
-// NewEmbedder returns an embedder. The caller closes it.
+// NewEmbedder returns an embedder. The caller closes it. It asks through net/http: openai-go has embeddings only in its root
+// package, which is most of the library and of the time that a build takes.
 func NewEmbedder(config EmbedderConfig) *Embedder {
 	client := newHTTPClient()
-	// A question cannot wait for a second try, and River repeats jobs.
-	options := append(commonOptions(config.APIKey, config.BaseURL, client), option.WithMaxRetries(0))
+	// The texts and the key are for the configured server only.
+	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	e := &Embedder{
-		api: openai.NewEmbeddingService(options...), http: client,
-		metrics: config.Metrics, model: config.Model, dimensions: config.Dimensions,
+		http: client, metrics: config.Metrics, key: config.APIKey,
+		url:   strings.TrimRight(cmp.Or(config.BaseURL, openAIBaseURL), "/") + "/embeddings",
+		model: config.Model, dimensions: config.Dimensions,
 	}
 	if e.metrics == nil {
 		e.metrics = metrics.New()
@@ -175,42 +176,82 @@ func refusesTexts(err error) bool {
 	return false
 }
 
+// embeddingParams is the body of a call.
+type embeddingParams struct {
+	Model          string   `json:"model"`
+	Input          []string `json:"input"`
+	EncodingFormat string   `json:"encoding_format"`
+	Dimensions     int      `json:"dimensions,omitempty"`
+}
+
 // request makes one call, or a second one without dimensions.
 func (e *Embedder) request(ctx context.Context, input []string) ([][]float32, error) {
-	params := openai.EmbeddingNewParams{
-		Model: e.model, Input: openai.EmbeddingNewParamsInputUnion{OfArrayOfStrings: input},
-		EncodingFormat: openai.EmbeddingNewParamsEncodingFormatBase64,
-	}
+	params := embeddingParams{Model: e.model, Input: input, EncodingFormat: "base64"}
 	if !e.fixed.Load() {
-		params.Dimensions = param.NewOpt(int64(e.dimensions))
+		params.Dimensions = e.dimensions
 	}
 	vectors, err := e.call(ctx, params)
-	if refusesDimensions(err) && params.Dimensions.Valid() {
+	if refusesDimensions(err) && params.Dimensions > 0 {
 		e.fixed.Store(true)
-		params.Dimensions = param.Opt[int64]{}
+		params.Dimensions = 0
 		vectors, err = e.call(ctx, params)
 	}
 	return vectors, err
 }
 
 // call is one call, which is counted. An answer that cannot be used is a *fault.Error.
-func (e *Embedder) call(ctx context.Context, params openai.EmbeddingNewParams) (vectors [][]float32, err error) {
+func (e *Embedder) call(ctx context.Context, params embeddingParams) (vectors [][]float32, err error) {
 	start, result := time.Now(), "failed"
 	defer func() { e.metrics.EmbeddingDuration.WithLabelValues(result).Observe(time.Since(start).Seconds()) }()
-	var response *http.Response
-	if _, err := e.api.New(ctx, params, option.WithResponseBodyInto(&response)); err != nil {
-		return nil, err
-	}
-	defer func() { _ = response.Body.Close() }() // it was read, or is of no use
-	body, err := io.ReadAll(io.LimitReader(response.Body, maxVectorsBody))
+	body, err := e.post(ctx, params)
 	if err != nil {
 		return nil, err
 	}
-	if vectors, err = decodeVectors(body, len(params.Input.OfArrayOfStrings)); err != nil {
+	if vectors, err = decodeVectors(body, len(params.Input)); err != nil {
 		return nil, fault.Wrap(fault.UpstreamFailed, "The embedding model's answer cannot be used.", err)
 	}
 	result = "answered"
 	return vectors, nil
+}
+
+// post returns the body of an answer. It is never repeated: a question cannot wait for a second try, and River repeats jobs.
+// Its error is a *responses.Error, as those of replies are, where the server refused.
+func (e *Embedder) post(ctx context.Context, params embeddingParams) ([]byte, error) {
+	body, err := json.Marshal(params)
+	if err != nil {
+		return nil, err
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, e.url, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	request.Header.Set("Content-Type", "application/json")
+	request.Header.Set("Accept", "application/json")
+	if e.key != "" {
+		request.Header.Set("Authorization", "Bearer "+e.key)
+	}
+	response, err := e.http.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = response.Body.Close() }() // it was read, or is of no use
+	if response.StatusCode >= http.StatusMultipleChoices {
+		return nil, refusalOf(response)
+	}
+	return io.ReadAll(io.LimitReader(response.Body, maxVectorsBody))
+}
+
+// refusalOf reads the error of an answer. One without the API's own error, such as a proxy's, has only its status.
+func refusalOf(response *http.Response) error {
+	refused := &responses.Error{StatusCode: response.StatusCode, Response: response}
+	var answer struct {
+		Error json.RawMessage `json:"error"`
+	}
+	body, err := io.ReadAll(io.LimitReader(response.Body, maxErrorBody))
+	if err == nil && json.Unmarshal(body, &answer) == nil && len(answer.Error) > 0 {
+		_ = refused.UnmarshalJSON(answer.Error) // of an error in another form, the status says enough
+	}
+	return refused
 }
 
 // refusesDimensions also reads the message: OpenAI's names no field.
