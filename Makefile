@@ -4,7 +4,7 @@
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help run demo inspect migrate test lint bench recall topics memories peers load scale generate fmt fuzz crash mutations release image
+.PHONY: help run demo inspect migrate test lint bench recall topics memories peers load generate fmt fuzz crash mutations release image
 
 TOOL := go tool -modfile=tools/go.mod
 GO_FILES = $(shell find . -name '*.go' -not -path '*/node_modules/*' -not -path './.local/*')
@@ -68,10 +68,6 @@ crash: ## kill servers, workers and Postgres while people talk, then check every
 mutations: ## break the program on purpose, one patch at a time, and see that make crash notices (ONLY=name)
 	@scripts/setup run
 	@go run ./internal/proof/crash -mutations $(if $(ONLY),-only $(ONLY))
-
-scale: ## messages in partitions, users over several databases (ROWS=n)
-	@scripts/setup run
-	@go run ./internal/proof/scale $(if $(ROWS),-rows $(ROWS))
 
 fuzz: ## feed every decoder odd bytes, each fuzz target for FUZZTIME (30s) in turn (ONLY=regular expression)
 	@FUZZTIME=$(or $(FUZZTIME),30s) scripts/fuzz $(if $(ONLY),'$(ONLY)')
