@@ -37,9 +37,9 @@ lint: ## check formatting, golangci-lint with vet and the architecture's arrows,
 	$(TOOL) sqlc diff -f sql/sqlc.yaml
 	scripts/vulncheck
 
-bench: ## run the benchmarks beside their baselines
+bench: ## measure the program as shipped and stripped (ONLY=stream,cost RUNS=n; DOC=1 writes the figures into README.md and docs)
 	@scripts/setup run
-	@go run ./internal/proof/bench
+	@go run ./internal/proof/bench $(if $(ONLY),-only $(ONLY)) $(if $(RUNS),-runs $(RUNS)) $(if $(DOC),-doc)
 
 recall: ## how well the turns that a question is about are found (LOCOMO=file, LONGMEMEVAL=file, DOC=docs/recall.md)
 	@scripts/setup run
@@ -53,9 +53,9 @@ memories: ## what long-term memory keeps of junk, change, races, attacks and del
 	@scripts/setup run
 	@go run ./internal/proof/memories $(if $(ONLY),-only $(ONLY)) $(if $(DOC),-doc $(DOC))
 
-peers: ## measure the server beside a gateway, and its memory beside other ways to remember (RUNS=n, DOC=docs/benchmarks.md)
+peers: ## measure the program beside another gateway (RUNS=n; DOC=1 writes the table into docs/benchmarks.md)
 	@scripts/setup peers
-	@go run ./internal/proof/bench -only peers,memorycost -chart docs/charts $(if $(RUNS),-runs $(RUNS)) $(if $(DOC),-doc $(DOC))
+	@go run ./internal/proof/bench -only peers $(if $(RUNS),-runs $(RUNS)) $(if $(DOC),-doc)
 
 load: ## many people talk at once for an hour (DURATION=5m, CHATS=n, DOC=docs/load.md): leaks, rows, queues; fails on what is left
 	@scripts/setup run

@@ -58,7 +58,7 @@ type WorkerConfig struct {
 	// StopTimeout is how long running jobs may continue once the client stops; then they are cancelled.
 	StopTimeout time.Duration
 	// SweepInterval is the time between sweeps. Defaults to 10 s: after a crash, readers and folds wait for
-	// the sweep, and one that finds nothing costs five index look-ups.
+	// the sweep, and one that finds nothing costs an index look-up for each thing that it looks for.
 	SweepInterval time.Duration
 	// ExpireInterval is the time between two expire_chats jobs. Defaults to 15 min.
 	ExpireInterval time.Duration
@@ -71,9 +71,13 @@ type WorkerConfig struct {
 	YoungFold time.Duration
 }
 
+// fetchCooldown is the least time between two fetches of a worker. A client that inserts sends no more notifications than
+// that: with River's default of 100 ms, a job that follows another one at once would wait until workers poll.
+const fetchCooldown = 5 * time.Millisecond
+
 // NewInserter returns a client that only inserts jobs.
 func NewInserter(pool *pgxpool.Pool, logger *slog.Logger) (*Client, error) {
-	client, err := river.NewClient(riverpgxv5.New(pool), &river.Config{Schema: Schema, Logger: quiet(logger)})
+	client, err := river.NewClient(riverpgxv5.New(pool), &river.Config{Schema: Schema, Logger: quiet(logger), FetchCooldown: fetchCooldown})
 	if err != nil {
 		return nil, fmt.Errorf("river: %w", err)
 	}
@@ -137,7 +141,7 @@ func NewWorker(pool *pgxpool.Pool, config WorkerConfig) (*Client, error) {
 		},
 		PeriodicJobs:         periodicJobs,
 		PollOnly:             config.PollOnly,
-		FetchCooldown:        5 * time.Millisecond,
+		FetchCooldown:        fetchCooldown,
 		FetchPollInterval:    pollInterval,
 		JobTimeout:           foldTimeout,
 		RescueStuckJobsAfter: rescueAfter,

@@ -11,7 +11,7 @@ import (
 
 // bursting is the size of measureBurst.
 type bursting struct {
-	atOnce int // replies that begin in the same moment, on servers that have just started
+	atOnce int // replies that begin in the same moment, on a server that has just started
 	perSec int // replies that begin in each second after that
 	steady time.Duration
 	tokens int // of each reply
@@ -19,37 +19,59 @@ type bursting struct {
 
 // measureBurst begins replies without waiting for those before: all in one moment, then so many a second. How long do
 // they wait for each other?
-func measureBurst(ctx context.Context, e *environment) (g group, err error) {
+func measureBurst(ctx context.Context, e *environment) (group, error) {
 	size := e.burst
-	g.Title = fmt.Sprintf("replies of %d tokens that begin whether or not others wait: time to the first delta", size.tokens)
-	f, err := e.startFleet(ctx, role{Profile: e.profile}, roleRelay, roleServer)
-	if err != nil {
-		return g, err
+	g := group{
+		title:   fmt.Sprintf("replies of %d tokens that begin whether or not others wait: time to the first delta", size.tokens),
+		columns: []string{shipped, stripped, roleRelay},
 	}
-	defer func() { err = errors.Join(err, f.stop()) }()
-	relay, ours := f[1], f[2]
-	for _, wave := range []struct {
-		name    string
-		replies int
-		over    time.Duration
-		target  *target
-	}{
-		{fmt.Sprintf("%d at once, server just started", size.atOnce), size.atOnce, 0, nil},
-		{fmt.Sprintf("%d a second", size.perSec), size.perSec * int(size.steady.Seconds()), size.steady, ratioAtMost(3)},
-	} {
-		var first [2]kit.Times
-		for i, p := range []endpoint{relay, ours} {
-			if first[i], err = e.begin(ctx, p, wave.replies, wave.over); err != nil {
-				return g, fmt.Errorf("%s: %s: %w", wave.name, p.name, err)
-			}
+	atOnce, steady := map[string]kit.Times{}, map[string]kit.Times{}
+	for _, name := range []string{stripped, shipped} {
+		if err := e.burstOf(ctx, name, atOnce, steady); err != nil {
+			return g, fmt.Errorf("%s: %w", name, err)
 		}
-		p50, p99 := first[1].MS(.5), first[1].MS(.99)
-		g.add(row{What: wave.name + ", p50", Unit: "ms", Value: p50, Baseline: first[0].MS(.5), Against: roleRelay},
-			row{What: wave.name + ", p99", Unit: "ms", Value: p99, Baseline: first[0].MS(.99), Against: roleRelay},
-			row{What: wave.name + ", p99", Unit: "ms", Value: p99, Baseline: p50, Against: "its p50", Target: wave.target})
+	}
+	for _, wave := range []struct {
+		name, figure string
+		first        map[string]kit.Times
+	}{
+		{fmt.Sprintf("%d at once, server just started", size.atOnce), "burst_at_once_", atOnce},
+		{fmt.Sprintf("%d a second", size.perSec), "burst_steady_", steady},
+	} {
+		for _, p := range percentiles {
+			r := row{what: wave.name + ", " + p.name, unit: "ms", figure: wave.figure + p.name}
+			for _, column := range g.columns {
+				r.values = append(r.values, wave.first[column].MS(p.q))
+			}
+			g.add(r)
+		}
 	}
 	g.note("each reply has a chat and a connection of its own; from the request to the first delta")
 	return g, nil
+}
+
+func (e *environment) burstOf(ctx context.Context, name string, atOnce, steady map[string]kit.Times) (err error) {
+	if err := e.settle(ctx); err != nil {
+		return err
+	}
+	f, err := e.startFleet(ctx, role{})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.stop()) }()
+	server, err := f.server(ctx, name, nil)
+	if err != nil {
+		return err
+	}
+	for _, p := range []endpoint{server, f.points[roleRelay]} {
+		if atOnce[p.name], err = e.begin(ctx, p, e.burst.atOnce, 0); err != nil {
+			return fmt.Errorf("at once: %s: %w", p.name, err)
+		}
+		if steady[p.name], err = e.begin(ctx, p, e.burst.perSec*int(e.burst.steady.Seconds()), e.burst.steady); err != nil {
+			return fmt.Errorf("steady: %s: %w", p.name, err)
+		}
+	}
+	return nil
 }
 
 // begin opens streams evenly over a time, and returns how long each waited for its first delta.
@@ -57,7 +79,7 @@ func (e *environment) begin(ctx context.Context, p endpoint, replies int, over t
 	first := make(kit.Times, replies)
 	chats := e.unused(replies)
 	err := evenly(ctx, replies, over, func(ctx context.Context, i int) error {
-		found, err := p.oneStream(ctx, p.request(chats[i], e.burst.tokens), e.burst.tokens)
+		found, err := p.oneStream(ctx, p.request(chats[i], askForMemory(i), e.burst.tokens), e.burst.tokens)
 		first[i] = found.first
 		return err
 	})

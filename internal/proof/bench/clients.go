@@ -1,29 +1,24 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
-	"net/http"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/google/uuid"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/arcoscribe/throughline/internal/proof/kit"
 	"github.com/arcoscribe/throughline/streaming"
 )
 
-// client sends one message and stores what it receives of the reply, over as many connections as it takes. By the
-// message's id the model finds what it said, and Postgres the reply.
+// client sends one message and keeps what it receives of the reply, over as many connections as it takes.
 type client struct {
 	conversation
 	clientID uuid.UUID // client_message_id
 	kit.Reply
-	began  bool      // message.started has come
 	deltas int       // since the latest connection
 	first  time.Time // when the first of them came
 }
@@ -33,8 +28,8 @@ func newClient(c conversation) *client { return &client{conversation: c, clientI
 // clients makes a number of them, each with a chat of its own.
 func (e *environment) clients(count int) []*client {
 	all := make([]*client, count)
-	for i := range all {
-		all[i] = newClient(e.next())
+	for i, c := range e.unused(count) {
+		all[i] = newClient(c)
 	}
 	return all
 }
@@ -44,9 +39,9 @@ func (c *client) post(content string) []byte {
 	return post("/v1/message", c.token, fmt.Sprintf(`{"chat_id":"%s","client_message_id":"%s","content":"%s"}`, c.id, c.clientID, content), "")
 }
 
-// named asks for a reply whose first token has at least first bytes, and which the model stores.
-func (c *client) named(tokens, first int) []byte {
-	return c.post(fmt.Sprintf("Say name=%s first=%d tokens=%d", c.clientID, first, tokens))
+// ask is the request that sends a question, for a number of tokens.
+func (c *client) ask(question string, tokens int) []byte {
+	return c.post(fmt.Sprintf("%s Say tokens=%d", question, tokens))
 }
 
 // resume is the request that reads on where the client is, or the running reply when it has nothing yet.
@@ -94,10 +89,7 @@ func (c *client) read(body io.Reader, enough func() bool) error {
 		if _, err := c.Take(e); err != nil {
 			return err
 		}
-		switch e.Name {
-		case streaming.EventStarted:
-			c.began = true
-		case streaming.EventDelta:
+		if e.Name == streaming.EventDelta {
 			if c.deltas == 0 {
 				c.first = time.Now()
 			}
@@ -110,68 +102,29 @@ func (c *client) read(body io.Reader, enough func() bool) error {
 	return nil
 }
 
-// evenly runs work a number of times at once, started evenly over the ramp. The first failure ends the others.
-func evenly(ctx context.Context, count int, ramp time.Duration, work func(ctx context.Context, i int) error) error {
-	began := time.Now()
-	group, ctx := errgroup.WithContext(ctx)
-	for i := range count {
-		group.Go(func() error {
-			if err := kit.SleepUntil(ctx, began.Add(ramp*time.Duration(i)/time.Duration(count))); err != nil {
-				return err
-			}
-			return work(ctx, i)
-		})
-	}
-	return group.Wait()
-}
-
-// messageOf returns the message that an event id names.
-func messageOf(eventID string) string {
-	message, _, _ := strings.Cut(eventID, ":")
-	return message
-}
-
-// sentByModel returns what the model sent as the reply.
-func (c *client) sentByModel(ctx context.Context, model endpoint) ([]byte, error) {
-	spoken, err := kit.Get(ctx, http.DefaultClient, model.Address+replyPath+c.clientID.String())
-	if err != nil {
-		return nil, fmt.Errorf("what the model said: %w", err)
-	}
-	return spoken, nil
-}
-
-// stored checks a reply that has ended: it is one row, with all that the client received and its end, and the
-// beginning of what the model sent, or all of it when it is complete. It returns the status.
-func (e *environment) stored(ctx context.Context, model endpoint, c *client) (status string, err error) {
+// stored checks a reply that has ended: it is one row, with the text that the client received and its end, and the tokens
+// are in the order in which the model sent them, without a gap or a repetition; all of them when it is complete.
+func (e *environment) stored(ctx context.Context, c *client, tokens int) (complete bool, err error) {
 	const replies = `select max(r.status), max(r.content), count(*)
 		from public.messages u join public.messages r on r.chat_id = u.chat_id and r.reply_to = u.id and r.role = 'assistant'
 		where u.user_id = $1 and u.client_message_id = $2 and u.chat_id = $3 having count(*) > 0`
-	var content string
+	var status, content string
 	var rows int
-	if err := e.admin.QueryRow(ctx, replies, c.principal.UserID, c.clientID, c.id).Scan(&status, &content, &rows); err != nil {
-		return "", fmt.Errorf("the reply to a message: %w", err)
+	if err := e.admin.QueryRow(ctx, replies, c.user, c.clientID, c.id).Scan(&status, &content, &rows); err != nil {
+		return false, fmt.Errorf("the reply to a message: %w", err)
 	}
-	spoken, err := c.sentByModel(ctx, model)
-	if err != nil {
-		return "", err
-	}
+	sent := strings.Fields(content)
+	complete = status == "complete"
 	switch {
 	case rows != 1:
-		return "", fmt.Errorf("%d replies to one message", rows)
+		return false, fmt.Errorf("%d replies to one message", rows)
 	case status != map[string]string{streaming.EventCompleted: "complete", streaming.EventFailed: "interrupted"}[c.End]:
-		return "", fmt.Errorf("a reply ended with %q %s and is stored as %s", c.End, c.Code, status)
-	case content != string(c.Text) || !bytes.HasPrefix(spoken, c.Text) || status == "complete" && len(spoken) != len(c.Text):
-		return "", fmt.Errorf("of a reply that is %s the model said %d bytes, the client received %d, %d characters of them twice, and %d are stored",
-			status, len(spoken), len(c.Text), c.Repeated, len(content))
+		return false, fmt.Errorf("a reply ended with %q %s and is stored as %s", c.End, c.Code, status)
+	case content != string(c.Text) || c.Repeated > 0:
+		return false, fmt.Errorf("of a reply that is %s the client received %d bytes, %d characters twice, and %d bytes are stored",
+			status, len(c.Text), c.Repeated, len(content))
+	case complete && len(sent) != tokens || !slices.IsSorted(sent):
+		return false, fmt.Errorf("a reply that is %s has %d of %d tokens, or not in their order", status, len(sent), tokens)
 	}
-	return status, nil
-}
-
-// checkWhole checks that a reply is complete, and the same for the model, the client and Postgres.
-func (e *environment) checkWhole(ctx context.Context, model endpoint, c *client) error {
-	status, err := e.stored(ctx, model, c)
-	if err == nil && status != "complete" {
-		err = fmt.Errorf("a reply is stored as %s", status)
-	}
-	return err
+	return complete, nil
 }

@@ -2,28 +2,30 @@ package main
 
 import (
 	"context"
-	"strconv"
+	"errors"
+	"fmt"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/arcoscribe/throughline/internal/dev/embedder"
+	"github.com/arcoscribe/throughline/internal/llm"
 	"github.com/arcoscribe/throughline/internal/memory"
+	"github.com/arcoscribe/throughline/internal/memory/memories"
+	"github.com/arcoscribe/throughline/internal/memory/recall"
 	"github.com/arcoscribe/throughline/internal/memory/text"
+	"github.com/arcoscribe/throughline/internal/postgres"
 	"github.com/arcoscribe/throughline/internal/proof/kit"
 )
 
 // The kinds of chats that fill makes. Their ids follow from kind and number, see kit.ID.
 const (
 	shortChat = "short" // shortTurns turns, none of them folded
-	longChat  = "long"  // folded but for the last shortTurns turns
 	dueChat   = "due"   // just over the threshold, and never folded
-	// unfoldedChat is one of longTurns turns, none of them folded.
-	unfoldedChat = "unfolded"
 )
 
-func (e *environment) shortChats() int {
-	return max(1, (e.messages-(e.longChats+1)*2*e.longTurns)/(2*shortTurns))
-}
+func (e *environment) shortChats() int { return max(1, e.messages/(2*shortTurns)) }
 
 // batchOfChats are the chats of one kind.
 type batchOfChats struct {
@@ -34,72 +36,57 @@ type batchOfChats struct {
 	version      int
 }
 
-// fill writes users, chats, briefs and messages in bulk, with triggers and foreign keys off; what triggers would
-// have set is written as they would have, but that there are turns to index: no sweep is to index them beside what is
-// measured. A million messages would take it ten minutes, and a turn's cost does not depend on them.
+// fill writes users with their memories, chats, briefs and messages in bulk, with triggers and foreign keys off; what
+// triggers would have set is written as they would have, but that everything was read for memories.
 func (e *environment) fill(ctx context.Context) error {
+	began := time.Now()
 	conn, err := e.admin.Acquire(ctx)
 	if err != nil {
 		return err
 	}
 	defer conn.Release()
-	err = kit.Exec(ctx, conn,
-		"set session_replication_role = replica", "set synchronous_commit = off",
-		"create temporary table texts (n int primary key, content text, tokens int)")
-	if err != nil {
+	if err := kit.Exec(ctx, conn, "set session_replication_role = replica", "set synchronous_commit = off"); err != nil {
 		return err
 	}
-	if err := copyTexts(ctx, conn.Conn()); err != nil {
-		return err
-	}
-	if err := e.fillTables(ctx, conn.Conn()); err != nil {
-		return err
-	}
-	return kit.Exec(ctx, conn,
-		"reset session_replication_role", "reset synchronous_commit", "drop table texts",
-		"create schema bench", "create table bench.plain (id uuid primary key, chat_id uuid not null, content text not null)",
-		"grant usage on schema bench to postgres", "grant all on bench.plain to postgres",
-		"vacuum (analyze) public.chats, public.messages, public.conversation_briefs", "checkpoint")
-}
-
-func (e *environment) fillTables(ctx context.Context, conn *pgx.Conn) error {
 	if _, err := conn.Exec(ctx, kit.InsertUsers, e.users); err != nil {
 		return err
 	}
-	batches := []batchOfChats{
-		{kind: longChat, chats: e.longChats, turns: e.longTurns, covered: 2 * (e.longTurns - shortTurns), summary: summaryText(), version: e.longTurns / 30},
-		{kind: unfoldedChat, chats: 1, turns: e.longTurns},
-		{kind: shortChat, chats: e.shortChats(), turns: shortTurns},
-		{kind: dueChat, chats: e.folds, turns: dueTurns()},
+	if err := errors.Join(e.fillChats(ctx, conn.Conn()), e.fillMemories(ctx, conn.Conn())); err != nil {
+		return err
 	}
-	// In stripes, because in a real table the messages of a chat do not lie side by side either.
-	const stripes = 2 * shortTurns
-	for stripe := range stripes {
-		for _, b := range batches {
-			rows := 2 * b.turns
-			if err := b.insertMessages(ctx, conn, e.users, stripe*rows/stripes+1, (stripe+1)*rows/stripes); err != nil {
-				return err
-			}
+	if err := e.unfold(ctx); err != nil {
+		return err
+	}
+	err = kit.Exec(ctx, conn, "reset session_replication_role", "reset synchronous_commit",
+		"vacuum (analyze) public.chats, public.messages, public.conversation_briefs, public.memories", "checkpoint")
+	e.say("filled: %d messages in %.1f s", e.messages, time.Since(began).Seconds())
+	return err
+}
+
+func (e *environment) fillChats(ctx context.Context, conn *pgx.Conn) error {
+	texts, tokens := make([]string, kit.Texts), make([]int, kit.Texts)
+	for n := range texts {
+		texts[n] = kit.Text(n)
+		tokens[n] = text.Tokens(texts[n])
+	}
+	for _, b := range []batchOfChats{{kind: shortChat, chats: e.shortChats(), turns: shortTurns}, {kind: dueChat, chats: e.folds, turns: dueTurns()}} {
+		// By seq, because in a real table the messages of a chat do not lie side by side either.
+		_, err := conn.Exec(ctx, `
+			insert into public.messages (id, chat_id, user_id, seq, role, content, reply_to, token_count)
+			select md5($1 || '-' || c || '-' || s)::uuid, md5($1 || '-' || c)::uuid, md5('user-' || c % $3)::uuid, s,
+			       case when s % 2 = 1 then 'user' else 'assistant' end, ($5::text[])[n],
+			       case when s % 2 = 0 then md5($1 || '-' || c || '-' || s - 1)::uuid end, ($6::int[])[n]
+			  from generate_series(1, 2 * $4::int) s cross join generate_series(0, $2::int - 1) c
+			 cross join lateral (select 1 + (c * 31 + s) % cardinality($6) as n) t order by s`,
+			b.kind, b.chats, e.users, b.turns, texts, tokens)
+		if err != nil {
+			return err
 		}
-	}
-	for _, b := range batches {
 		if err := b.insertChats(ctx, conn, e.users); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-func (b batchOfChats) insertMessages(ctx context.Context, conn *pgx.Conn, users, fromSeq, toSeq int) error {
-	_, err := conn.Exec(ctx, `
-		insert into public.messages (id, chat_id, user_id, seq, role, content, reply_to, token_count)
-		select md5($1 || '-' || c || '-' || s)::uuid, md5($1 || '-' || c)::uuid, md5('user-' || c % $3)::uuid, s,
-		       case when s % 2 = 1 then 'user' else 'assistant' end, t.content,
-		       case when s % 2 = 0 then md5($1 || '-' || c || '-' || s - 1)::uuid end, t.tokens
-		  from generate_series($4::int, $5::int) s cross join generate_series(0, $2::int - 1) c
-		  join texts t on t.n = (c * 31 + s) % (select count(*) from texts)`,
-		b.kind, b.chats, users, fromSeq, toSeq)
-	return err
 }
 
 func (b batchOfChats) insertChats(ctx context.Context, conn *pgx.Conn, users int) error {
@@ -112,11 +99,11 @@ func (b batchOfChats) insertChats(ctx context.Context, conn *pgx.Conn, users int
 		return err
 	}
 	_, err = conn.Exec(ctx, `
-		insert into public.conversation_briefs (chat_id, user_id, to_index, brief, brief_tokens, version, covered_seq, pending_tokens, pending_turns)
+		insert into public.conversation_briefs (chat_id, user_id, to_index, brief, brief_tokens, version, covered_seq, extracted_seq, pending_tokens, pending_turns)
 		select c.id, c.user_id, false,
 		       jsonb_build_object('global_summary', $2::text, 'last_summarized_message_id',
 		         (select m.id from public.messages m where m.chat_id = c.id and m.seq = $4)),
-		       $3, $5, $4, rest.tokens, rest.turns
+		       $3, $5, $4, c.last_seq, rest.tokens, rest.turns
 		  from generate_series(0, $6::int - 1) n
 		  join public.chats c on c.id = md5($1 || '-' || n)::uuid
 		 cross join lateral (
@@ -126,14 +113,55 @@ func (b batchOfChats) insertChats(ctx context.Context, conn *pgx.Conn, users int
 	return err
 }
 
-// copyTexts stores the texts of the messages, with their token counts.
-func copyTexts(ctx context.Context, conn *pgx.Conn) error {
-	rows := make([][]any, kit.Texts)
-	for n := range rows {
-		content := kit.Text(n)
-		rows[n] = []any{n, content, text.Tokens(content)}
+// What users are known for: each thing is in each of the places, for every user.
+var (
+	knownThings = []string{"accordion", "telescope", "kayak", "sewing machine", "microscope", "saxophone", "typewriter", "barometer"}
+	knownPlaces = []string{"attic", "cellar", "garage", "greenhouse", "workshop"}
+)
+
+// askForMemory is a question whose words find memories.
+func askForMemory(n int) string {
+	return "Is it the " + knownThings[n%len(knownThings)] + " that I keep in the " + knownPlaces[n%len(knownPlaces)] + "?"
+}
+
+// fillMemories makes every user known for the same things. The keyless embedder makes the vectors of the first user's
+// memories, as the program would.
+func (e *environment) fillMemories(ctx context.Context, conn *pgx.Conn) error {
+	for _, thing := range knownThings {
+		for _, place := range knownPlaces {
+			_, err := conn.Exec(ctx, "insert into public.memories (user_id, content, graph_version) values ($1, $2, 1)",
+				e.owners[0].user, fmt.Sprintf("The user keeps a %s in the %s.", thing, place))
+			if err != nil {
+				return err
+			}
+		}
 	}
-	_, err := conn.CopyFrom(ctx, pgx.Identifier{"texts"}, []string{"n", "content", "tokens"}, pgx.CopyFromRows(rows))
+	if _, err := conn.Exec(ctx, "insert into public.memory_users (user_id, fades_at) select id, null from auth.users"); err != nil {
+		return err
+	}
+	helper, err := e.startEmbedder(ctx)
+	if err != nil {
+		return err
+	}
+	vectors := llm.NewEmbedder(llm.EmbedderConfig{BaseURL: helper.Address, APIKey: "none", Model: embedder.Model})
+	err = errors.Join(e.embedMemories(ctx, vectors), helper.Stop())
+	vectors.Close()
+	if err != nil {
+		return fmt.Errorf("vectors of memories: %w", err)
+	}
+	_, err = conn.Exec(ctx, `insert into public.memories (user_id, content, graph_version, embedding, embedding_model)
+		select u.id, m.content, 1, m.embedding, m.embedding_model from auth.users u cross join public.memories m where m.user_id = $1 and u.id <> $1`,
+		e.owners[0].user)
+	return err
+}
+
+// embedMemories makes the vectors of the first user's memories.
+func (e *environment) embedMemories(ctx context.Context, by recall.Embedder) error {
+	vectors := memories.NewVectors(memories.VectorsConfig{Store: postgres.NewEmbeddings(e.pool, recall.VectorSize), Embedder: by, Logger: quiet()})
+	done, err := vectors.EmbedMemories(ctx, e.owners[0].user)
+	if err == nil && done.Memories != len(knownThings)*len(knownPlaces) {
+		err = fmt.Errorf("%d memories have one", done.Memories)
+	}
 	return err
 }
 
@@ -141,7 +169,8 @@ func copyTexts(ctx context.Context, conn *pgx.Conn) error {
 func summaryText() string {
 	var b strings.Builder
 	for i := range 14 {
-		b.WriteString("On day " + strconv.Itoa(i+1) + " the user worked on piece " + strconv.Itoa(100+7*i) + ": " + strings.ToLower(kit.Sentences[i%len(kit.Sentences)][:40]) + ". ")
+		sentence := strings.ToLower(kit.Sentences[i%len(kit.Sentences)][:40])
+		fmt.Fprintf(&b, "On day %d the user worked on piece %d: %s. ", i+1, 100+7*i, sentence)
 	}
 	return strings.TrimSpace(b.String())
 }

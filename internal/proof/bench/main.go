@@ -1,16 +1,18 @@
-// Command bench measures the server beside baselines of the same run and prints them as one table:
+// Command bench measures the built program, with its default settings, beside a stripped server and baselines of the
+// same run:
 //
-//	go run ./internal/proof/bench            everything, about four minutes
-//	go run ./internal/proof/bench -runs 3    three times, medians
-//	go run ./internal/proof/bench -quick     small sizes, for CI: that it still runs, not how fast
+//	go run ./internal/proof/bench              everything, about nine minutes
+//	go run ./internal/proof/bench -doc         and writes the tables and the figures into README.md and docs
+//	go run ./internal/proof/bench -runs 3      three times, medians
 //	go run ./internal/proof/bench -only fold
 //	go run ./internal/proof/bench -only cost -against DIR    what a turn costs, beside another checkout
-//	go run ./internal/proof/bench -only peers,memorycost -chart docs/charts    beside others; see make peers
+//	go run ./internal/proof/bench -only peers                beside another gateway; see make peers
 //
 // It starts a private Postgres in a temporary folder, durable as in production, and everything else on loopback.
-// A number of one machine says little; its ratio to a baseline of the same run says more, so rows have baselines
-// where possible. docs/benchmarks.md explains the rows. No time is asserted: the test of this package checks that
-// every row is produced. But a reply that is not whole fails its benchmark.
+// A number of one machine says little, so baselines stand beside it. docs/benchmarks.md explains the rows. No time is
+// asserted: the test of this package checks that every row is produced. But a reply that is not whole fails its part.
+//
+// What one process can measure is a Go benchmark of the package that does it: go test -bench . ./streaming, for example.
 package main
 
 import (
@@ -20,29 +22,22 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
-	"testing"
 	"time"
 
 	"github.com/arcoscribe/throughline/internal/proof/kit"
 )
 
-// timeout bounds one benchmark; timeoutByHand those that measure other programs, too.
-const (
-	timeout       = 4 * time.Minute
-	timeoutByHand = 15 * time.Minute
-)
+// timeout bounds one part.
+const timeout = 6 * time.Minute
 
 type options struct {
-	quick   bool
 	only    string
 	runs    int
-	json    bool
-	profile string
 	against string
-	charts  string
-	doc     string
+	doc     bool
 }
 
 func main() {
@@ -56,14 +51,10 @@ func parse(args []string, usage io.Writer) (options, error) {
 	var o options
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.SetOutput(usage)
-	flags.BoolVar(&o.quick, "quick", false, "small sizes, in less than a minute")
 	flags.StringVar(&o.only, "only", "", "run only these, comma-separated: "+strings.Join(names(), ", "))
 	flags.IntVar(&o.runs, "runs", 1, "repeat everything and print medians")
-	flags.BoolVar(&o.json, "json", false, "print JSON in place of the table")
-	flags.StringVar(&o.charts, "chart", "", "write the charts of the benchmarks that have one into this folder")
-	flags.StringVar(&o.doc, "doc", "", "put the table into this document, between its lines bench:begin and bench:end (peers:…, of what runs by hand)")
-	flags.StringVar(&o.profile, "profile", "", "write profiles of the streaming server into this folder")
 	flags.StringVar(&o.against, "against", "", "a checkout, such as one of an older commit: cost is measured of both builds, by turns")
+	flags.BoolVar(&o.doc, "doc", false, "write the tables into docs/benchmarks.md and the figures wherever a document names them")
 	if err := flags.Parse(args); err != nil {
 		return o, err
 	}
@@ -82,42 +73,38 @@ func run(ctx context.Context, args []string, out, progress io.Writer) (err error
 	if err != nil {
 		return err
 	}
-	size := full
-	if o.quick {
-		size = quick
-	}
-	if !slices.ContainsFunc(chosen, func(b benchmark) bool { return !b.own }) {
-		size = size.withFill(quick)
-	}
-	p, err := kit.StartPostgres(ctx, map[string]string{"shared_buffers": size.sharedBuffers, "max_wal_size": "4GB", "max_connections": "200"})
+	p, err := kit.StartPostgres(ctx, map[string]string{"shared_buffers": "512MB", "max_wal_size": "4GB", "max_connections": "200"})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, p.Destroy()) }()
-	e, err := newEnvironment(ctx, addresses{server: p.DSN(), admin: p.AdminDSN()}, size, progress)
+	e, err := newEnvironment(ctx, p.DSN(), p.AdminDSN(), ".", full, progress)
 	if err != nil {
 		return err
 	}
-	defer e.close()
-	e.profile, e.against = o.profile, o.against
-	host, err := describe(ctx, e)
+	defer func() { err = errors.Join(err, e.close()) }()
+	if slices.ContainsFunc(chosen, func(b benchmark) bool { return !b.own }) {
+		if err := e.fill(ctx); err != nil {
+			return fmt.Errorf("fill: %w", err)
+		}
+	}
+	e.against = o.against
+	host, err := kit.Describe(ctx, e.admin)
 	if err != nil {
 		return err
 	}
 	groups, err := measure(ctx, e, chosen, o.runs)
-	if o.charts != "" {
-		err = errors.Join(err, writeCharts(o.charts, groups))
+	for _, g := range groups {
+		err = errors.Join(err, g.print(out))
 	}
-	if o.doc != "" && err == nil {
-		err = writeDocument(o.doc, chosen, host, groups)
+	fmt.Fprintln(out, "\n"+strings.Join(host, "\n"))
+	if o.doc && err == nil {
+		err = writeDocuments(".", host, groups)
 	}
-	if o.json {
-		return errors.Join(writeJSON(out, host, groups), err)
-	}
-	return errors.Join(writeTable(out, host, groups), err)
+	return err
 }
 
-// benchmark is one part of the table.
+// benchmark is one part.
 type benchmark struct {
 	name string
 	run  func(context.Context, *environment) (group, error)
@@ -125,30 +112,22 @@ type benchmark struct {
 	once bool
 	// byHand: it compares with other programs, and runs only when it is named.
 	byHand bool
-	// own: it fills a database of its own.
+	// own: it has databases of its own.
 	own bool
 }
 
+// benchmarks are in this order: what makes its own chats first, and recall, which changes what a user is known for, last.
 var benchmarks = []benchmark{
-	{name: "prompt", run: measurePrompt},
-	{name: "turn", run: measureTurn},
-	{name: "cost", run: measureCost, own: true},
-	{name: "fold", run: measureFold},
-	{name: "memory", run: measureMemory, once: true},
-	{name: "delta", run: measureDelta},
-	{name: "text", run: measureText},
-	{name: "auth", run: measureAuth},
 	{name: "stream", run: measureStream},
 	{name: "burst", run: measureBurst},
+	{name: "cost", run: measureCost, own: true},
+	{name: "memory", run: measureMemory, once: true, own: true},
 	{name: "cuts", run: measureCuts},
-	{name: "slow", run: measureSlow, once: true},
 	{name: "stop", run: measureStop, once: true},
 	{name: "record", run: measureRecord},
+	{name: "fold", run: measureFold},
 	{name: "recall", run: measureRecall},
-	{name: "remembered", run: measureRemembered},
-	{name: "topics", run: measureTopics, once: true},
 	{name: "peers", run: measurePeers, byHand: true},
-	{name: "memorycost", run: measureMemoryCost, byHand: true},
 }
 
 func names() []string {
@@ -174,13 +153,9 @@ func choose(only string) ([]benchmark, error) {
 	return chosen, nil
 }
 
-// measure runs the benchmarks, all of them once before any of them again, so that a noisy minute does not affect
-// one alone. After a failure it returns what it has.
+// measure runs the parts, all of them once before any of them again, so that a noisy minute does not affect one alone.
+// After a failure it returns what it has.
 func measure(ctx context.Context, e *environment, chosen []benchmark, runs int) ([]group, error) {
-	testing.Init()
-	if err := flag.Set("test.benchtime", e.microTime.String()); err != nil {
-		return nil, err
-	}
 	results := make([][]group, len(chosen))
 	for n := range runs {
 		for i, b := range chosen {
@@ -188,23 +163,19 @@ func measure(ctx context.Context, e *environment, chosen []benchmark, runs int) 
 				continue
 			}
 			began := time.Now()
-			limited, cancel := context.WithTimeout(ctx, b.limit())
+			limited, cancel := context.WithTimeout(ctx, timeout)
 			found, err := b.run(limited, e)
 			cancel()
 			if err != nil {
 				return mediansOf(results), fmt.Errorf("%s: %w", b.name, err)
 			}
 			e.say("%s, run %d of %d: %.1f s", b.name, n+1, runs, time.Since(began).Seconds())
-			found.Name = b.name
+			found.name = b.name
 			results[i] = append(results[i], found)
 		}
 	}
 	return mediansOf(results), nil
 }
 
-func (b benchmark) limit() time.Duration {
-	if b.byHand {
-		return timeoutByHand
-	}
-	return timeout
-}
+// page is the document that has the tables.
+var page = filepath.Join("docs", "benchmarks.md")

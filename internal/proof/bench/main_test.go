@@ -2,21 +2,21 @@ package main
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"flag"
 	"io"
-	"math"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/arcoscribe/throughline/internal/proof/figures"
 	"github.com/arcoscribe/throughline/internal/testkit"
 )
 
-// TestMain is also what the roles of the streaming benchmark start: this binary again.
+// TestMain is also what the roles start: this binary again.
 func TestMain(m *testing.M) {
 	if isRole(os.Args[1:]) {
 		os.Exit(runRole(os.Args[2]))
@@ -26,108 +26,93 @@ func TestMain(m *testing.M) {
 
 // tiny is enough of everything for each row to be produced.
 var tiny = sizes{
-	messages: 2000, longChats: 1, longTurns: 100, users: 5,
-	samples: 20, window: 50 * time.Millisecond, microTime: 2 * time.Millisecond,
-	folds: 20, pickups: 8, turns: 110,
+	messages: 2000, users: 5, folds: 8, pickups: 4, turns: 12,
 	firstDeltas: 5,
 	stages:      []stage{{streams: 5, ramp: 100 * time.Millisecond, steady: 400 * time.Millisecond}},
-	cost:        costing{chats: 3, blocks: 2, words: 5, pause: time.Millisecond, ramp: 10 * time.Millisecond},
+	cost:        costing{chats: 2, turns: 6, words: 20},
 	burst:       bursting{atOnce: 8, perSec: 10, steady: time.Second, tokens: 2},
 	cuts:        cutting{clients: 8, tokens: 20, ramp: 100 * time.Millisecond},
-	slow:        slowness{readers: 2, tokens: 100, others: stage{streams: 3, ramp: 100 * time.Millisecond, steady: 400 * time.Millisecond}},
 	stop:        stopping{clients: 4, ramp: 100 * time.Millisecond, drain: time.Second},
-	remember:    remembering{turns: 28, summaryTime: 2 * time.Millisecond, embeddingTime: time.Millisecond},
-	recall:      recalling{turns: []int{40, 80}, others: 3, otherTurns: 20, asked: 1, askedTurns: 80, samples: 5, firstDeltas: 3, commits: 5, embedding: time.Millisecond},
-	known:       knowing{memories: []int{5, 10, 20}, samples: 5, firstDeltas: 3, embedding: time.Millisecond},
-	wandering:   wandering{turns: 32, stay: 8, summary: 2 * time.Millisecond},
-	record:      recording{followed: 2, stage: stage{streams: 4, ramp: 100 * time.Millisecond, steady: 500 * time.Millisecond}, intervals: []int{100}},
+	record:      recording{followed: 2, stage: stage{streams: 4, ramp: 100 * time.Millisecond, steady: 500 * time.Millisecond}},
+	recall:      recalling{turns: []int{80, 120}, others: 2, otherTurns: 20, firstDeltas: 5, embedding: time.Millisecond},
 }
 
 func TestEveryRowIsMeasured(t *testing.T) {
 	t.Parallel()
 	database := testkit.NewDatabase(t)
-	e, err := newEnvironment(t.Context(), addresses{server: database.DSN, admin: database.AdminDSN}, tiny, t.Output())
+	e, err := newEnvironment(t.Context(), database.DSN, database.AdminDSN, "../../..", tiny, t.Output())
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer e.close()
-	e.source, e.against = "../../..", "../../.." // the same build twice
-	host, err := describe(t.Context(), e)
-	if err != nil {
+	defer func() {
+		if err := e.close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	if err := e.fill(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+	e.against = e.source // the same build twice
 	groups, err := measure(t.Context(), e, benchmarks, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	again, err := choose("prompt,turn,fold,delta,auth,stream,recall,remembered")
+	again, err := choose("fold,recall")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := measure(t.Context(), e, again, 1); err != nil {
 		t.Fatalf("a second time: %v", err)
 	}
-	if len(groups) != len(benchmarks) {
-		t.Fatalf("%d groups of %d benchmarks", len(groups), len(benchmarks))
-	}
 	for _, g := range groups {
-		if g.Name == "" || g.Title == "" || !slices.ContainsFunc(g.Rows, func(r row) bool { return r.Value > 0 }) {
-			t.Errorf("a group without a figure: %+v", g)
+		for _, r := range g.rows {
+			if len(r.values) != len(g.columns) {
+				t.Errorf("%s, %s: %d values of %d columns", g.name, r.what, len(r.values), len(g.columns))
+			}
 		}
-		for _, r := range g.Rows {
-			checkRow(t, g.Name, r)
-			checkCompared(t, r)
+		if !slices.ContainsFunc(g.rows, func(r row) bool { return r.values[0] > 0 }) {
+			t.Errorf("%s has no figure", g.name)
+		}
+		if err := g.print(t.Output()); err != nil {
+			t.Error(err)
 		}
 	}
-	checkTable(t, host, groups)
+	checkShipped(t, groups)
+	checkPage(t, groups)
 }
 
-// checkRow takes any figure that a machine can have: one that is starved measures nothing in a short window. Only a
-// difference may be below 0.
-func checkRow(t *testing.T, name string, r row) {
+// checkShipped looks at what a machine does not change: as shipped questions find memories, and words and vectors turns.
+func checkShipped(t *testing.T, groups []group) {
 	t.Helper()
-	difference := strings.Contains(r.What, "added") || strings.Contains(r.What, "to the full history's")
-	for _, value := range []float64{r.Value, r.Baseline, r.ratio()} {
-		if math.IsNaN(value) || math.IsInf(value, 0) || value < 0 && !difference {
-			t.Errorf("%s: %s: %+v", name, r.What, r)
+	for name, want := range map[string]string{
+		"stream": "replies name some", "recall": "receipts, waits for its vector: 6 meaning", "cuts": "8 of 8 replies arrived whole",
+	} {
+		at := slices.IndexFunc(groups, func(g group) bool { return g.name == name })
+		if at < 0 || !strings.Contains(strings.Join(groups[at].notes, "\n"), want) {
+			t.Errorf("%s: no %q in %q", name, want, groups[max(at, 0)].notes)
 		}
-	}
-}
-
-// checkCompared looks at the figures that are not a machine's: nobody's streams break at this size, the whole
-// history holds every fact, and who searches its memories finds most of them.
-func checkCompared(t *testing.T, r row) {
-	t.Helper()
-	least := 0.0
-	switch {
-	case strings.HasSuffix(r.What, "streams that broke") && r.Value != 0:
-		t.Errorf("%s: %v of %s", r.What, r.Value, r.Of)
-	case !strings.HasPrefix(r.What, "known: in the prompt of"):
-	case r.Of == "full history":
-		least = 99.9
-	case strings.HasPrefix(r.Of, "mem0"):
-		least = 60
-	}
-	if least > 0 && r.Value < least { // a difference may be below 0
-		t.Errorf("%s: %v %% with %s", r.What, r.Value, r.Of)
 	}
 }
 
-func checkTable(t *testing.T, host []string, groups []group) {
+// checkPage writes the tables into a copy of their page, which names no figure that has gone.
+func checkPage(t *testing.T, groups []group) {
 	t.Helper()
-	var table, document bytes.Buffer
-	if err := writeTable(&table, host, groups); err != nil {
+	root := t.TempDir()
+	text, err := os.ReadFile(filepath.Join("../../..", page))
+	if err != nil {
 		t.Fatal(err)
 	}
-	for line := range strings.Lines(table.String()) {
-		if width := len([]rune(strings.TrimSuffix(line, "\n"))); width > 120 {
-			t.Errorf("a line of %d characters: %s", width, line)
-		}
+	err = errors.Join(os.Mkdir(filepath.Join(root, "docs"), 0o700), os.WriteFile(filepath.Join(root, page), text, 0o600),
+		os.WriteFile(filepath.Join(root, "README.md"), nil, 0o600))
+	if err != nil {
+		t.Fatal(err)
 	}
-	if err := writeJSON(&document, host, groups); err != nil || !json.Valid(document.Bytes()) {
-		t.Errorf("JSON: %v", err)
+	if err := writeDocuments(root, []string{"a machine"}, groups); err != nil {
+		t.Error(err)
 	}
-	t.Log(table.String())
+	if written, err := os.ReadFile(filepath.Join(root, page)); err != nil || !bytes.Contains(written, []byte(figures.Mark("fold_rate", "")[:25])) {
+		t.Errorf("%s has no figure of folds: %v", page, err)
+	}
 }
 
 func TestWrongArguments(t *testing.T) {
@@ -138,7 +123,7 @@ func TestWrongArguments(t *testing.T) {
 	}{
 		{[]string{"-only", "nonsense"}, `no benchmark "nonsense"`},
 		{[]string{"-runs", "0"}, "wrong arguments"},
-		{[]string{"quick"}, "wrong arguments"},
+		{[]string{"stream"}, "wrong arguments"},
 		{[]string{"-fast"}, "not defined"},
 	} {
 		err := run(t.Context(), c.args, io.Discard, io.Discard)
@@ -151,18 +136,14 @@ func TestWrongArguments(t *testing.T) {
 	}
 }
 
-func TestChooseKeepsTheOrderThatWasAskedFor(t *testing.T) {
+func TestChoose(t *testing.T) {
 	t.Parallel()
-	chosen, err := choose("stream,prompt")
-	if err != nil || len(chosen) != 2 || chosen[0].name != "stream" || chosen[1].name != "prompt" {
+	chosen, err := choose("stream,cuts")
+	if err != nil || len(chosen) != 2 || chosen[0].name != "stream" || chosen[1].name != "cuts" {
 		t.Errorf("%v, %v", chosen, err)
 	}
-}
-
-func TestRoleThatCannotStart(t *testing.T) {
-	t.Parallel()
-	_, err := startRole(t.Context(), role{Kind: roleServer, Database: "postgres://nobody@127.0.0.1:bad/none", Model: "http://127.0.0.1:1"})
-	if err == nil || !strings.Contains(err.Error(), "did not start") {
-		t.Errorf("got %v", err)
+	all, err := choose("")
+	if err != nil || len(all) != len(benchmarks)-1 || slices.ContainsFunc(all, func(b benchmark) bool { return b.byHand }) {
+		t.Errorf("by default %v, %v", all, err)
 	}
 }

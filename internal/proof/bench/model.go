@@ -8,22 +8,21 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 )
 
-// replyPath is where the model returns the reply of a name.
-const replyPath = "/said/"
-
 // pacedModel implements the part of the Responses API that a stream needs. Each token is the time at which it was
 // sent, so that its reader knows how long it took. It uses little CPU, because it shares the machine with what is
-// measured: one goroutine sends for all streams, some each millisecond.
+// measured: one goroutine sends for all streams, some each millisecond. What is no stream, such as the work for memory,
+// goes to the offline model, and all is when it is to do everything.
 type pacedModel struct {
-	mu      sync.Mutex // guards the streams
-	slots   [slots][]*paced
-	served  int      // the slot that was served last
-	replies sync.Map // *paced by name
+	rest http.Handler
+	all  bool
+
+	mu     sync.Mutex // guards the streams
+	slots  [slots][]*paced
+	served int // the slot that was served last
 }
 
 const (
@@ -37,38 +36,29 @@ type paced struct {
 	flush func() error
 	sent  int
 	left  int
-	tail  string // of each token, after the time
 	buf   []byte
 	done  chan struct{}
-
-	mu   sync.Mutex
-	kept []byte // the reply so far, of a stream with a name; nil without one
 }
 
-func newPacedModel(ctx context.Context) *pacedModel {
-	m := &pacedModel{}
+func newPacedModel(ctx context.Context, rest http.Handler, all bool) *pacedModel {
+	m := &pacedModel{rest: rest, all: all}
 	go m.turn(ctx)
 	return m
 }
 
 func (m *pacedModel) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if name, found := strings.CutPrefix(r.URL.Path, replyPath); found {
-		m.tell(w, name)
-		return
-	}
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
 		return
 	}
-	w.Header().Set("Content-Type", "text/event-stream")
-	asked := readWish(body)
-	p := &paced{w: w, flush: http.NewResponseController(w).Flush, left: max(asked.tokens, 1), tail: " ", done: make(chan struct{})}
-	if asked.name != "" {
-		p.tail = " é👋 "
-		p.kept = make([]byte, 0, 1<<10)
-		m.replies.Store(asked.name, p)
+	if m.all || !bytes.Contains(body, []byte(`"stream":true`)) {
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		m.rest.ServeHTTP(w, r)
+		return
 	}
-	if p.send(asked.first) {
+	w.Header().Set("Content-Type", "text/event-stream")
+	p := &paced{w: w, flush: http.NewResponseController(w).Flush, left: wished(body), done: make(chan struct{})}
+	if p.send() {
 		return
 	}
 	m.mu.Lock()
@@ -77,38 +67,17 @@ func (m *pacedModel) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	<-p.done
 }
 
-// wish is what a request's last words ask for: the number of tokens, the least size of the first one in bytes, and
-// the name under which the model stores its reply, which then has characters of several bytes.
-type wish struct {
-	name          string
-	first, tokens int
-}
+var wish = regexp.MustCompile(`Say tokens=(\d+)`)
 
-var wishes = regexp.MustCompile(`Say (?:name=([\w-]+) )?(?:first=(\d+) )?tokens=(\d+)`)
-
-// readWish reads the last question of a prompt: what is before it is history.
-func readWish(body []byte) wish {
-	at := max(bytes.LastIndex(body, []byte("tokens=")), 0)
-	found := wishes.FindSubmatch(body[max(bytes.LastIndex(body[:at], []byte("Say ")), 0):])
+// wished returns how many tokens the last question of a prompt asks for: what is before it is history. Without a wish it is
+// one.
+func wished(body []byte) int {
+	found := wish.FindSubmatch(body[max(bytes.LastIndex(body, []byte("Say tokens=")), 0):])
 	if found == nil {
-		return wish{}
+		return 1
 	}
-	first, _ := strconv.Atoi(string(found[2])) // of digits, or none
-	tokens, _ := strconv.Atoi(string(found[3]))
-	return wish{string(found[1]), first, tokens}
-}
-
-// tell writes the reply of a name.
-func (m *pacedModel) tell(w http.ResponseWriter, name string) {
-	found, ok := m.replies.Load(name)
-	if !ok {
-		w.WriteHeader(http.StatusNotFound)
-		return
-	}
-	p := found.(*paced) //nolint:forcetypeassert // nothing else is kept
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	_, _ = w.Write(p.kept) //nolint:gosec // no browser reads it
+	tokens, _ := strconv.Atoi(string(found[1])) // of digits
+	return max(tokens, 1)
 }
 
 // turn serves one slot each tick. When it is late it goes on at once, but catches up at most one turn: a machine
@@ -133,7 +102,7 @@ func (m *pacedModel) serve(slot int) {
 	defer m.mu.Unlock()
 	m.served = slot
 	m.slots[slot] = slices.DeleteFunc(m.slots[slot], func(p *paced) bool {
-		over := p.send(0)
+		over := p.send()
 		if over {
 			close(p.done)
 		}
@@ -141,23 +110,13 @@ func (m *pacedModel) serve(slot int) {
 	})
 }
 
-// send sends the next token, of at least size bytes, and the end after the last one. It reports whether the stream is over.
-func (p *paced) send(size int) (over bool) {
+// send sends the next token, and the end after the last one. It reports whether the stream is over.
+func (p *paced) send() (over bool) {
 	b := append(p.buf[:0], "event: response.output_text.delta\ndata: {\"type\":\"response.output_text.delta\",\"sequence_number\":"...)
 	b = strconv.AppendInt(b, int64(p.sent+4), 10)
 	b = append(b, `,"item_id":"msg_0123456789abcdef","output_index":0,"content_index":0,"delta":"`...)
-	from := len(b)
 	b = strconv.AppendInt(b, time.Now().UnixMicro(), stampBase)
-	b = append(b, p.tail...)
-	for len(b)-from < size {
-		b = append(b, 'x')
-	}
-	if p.kept != nil {
-		p.mu.Lock()
-		p.kept = append(p.kept, b[from:]...)
-		p.mu.Unlock()
-	}
-	b = append(b, "\",\"logprobs\":[]}\n\n"...)
+	b = append(b, " \",\"logprobs\":[]}\n\n"...)
 	p.sent++
 	p.left--
 	if p.left <= 0 {
@@ -171,8 +130,9 @@ func (p *paced) send(size int) (over bool) {
 	return err != nil || p.left <= 0
 }
 
-// stampBase is the base of the numbers that tokens are: microseconds since 1970, in ten characters.
-const (
-	stampBase   = 36
-	stampLength = 10
-)
+// stampBase is the base of the numbers that tokens are: microseconds since 1970.
+const stampBase = 36
+
+// completedEvent is the least that ends a reply.
+const completedEvent = "event: response.completed\ndata: {\"type\":\"response.completed\",\"response\":{\"id\":\"resp_bench\",\"model\":\"bench\"," +
+	"\"usage\":{\"input_tokens\":1000,\"input_tokens_details\":{\"cached_tokens\":900},\"output_tokens\":100}}}\n\n"

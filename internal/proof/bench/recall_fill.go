@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -15,69 +14,45 @@ import (
 	"github.com/arcoscribe/throughline/internal/proof/kit"
 )
 
-// recalling is the size of measureRecall. All its chats are one user's.
+// recalling is the size of measureRecall. All its chats are the first user's.
 type recalling struct {
-	turns      []int // of the chats that are searched
+	turns      []int // of the chats that are searched; questions are sent in the first one
 	others     int   // chats beside them
 	otherTurns int   // of each of these
-	asked      int   // of the others, the chats in which questions are sent
-	askedTurns int   // of each of these
 
 	samples, firstDeltas int
-	commits              int           // folds with the index, and as many without
 	embedding            time.Duration // of a question
 }
 
-// talks are the chats of measureRecall, and what their index takes.
-type talks struct {
-	searched, asked   []talk
-	bare, withVectors indexSize
-}
-
-// newTalks returns the chats, not yet written: those that are searched first, then the others.
-func (e *environment) newTalks() []talk {
-	sizes := append([]int{}, e.recall.turns...)
-	for n := range e.recall.others {
-		turns := e.recall.otherTurns
-		if n < e.recall.asked {
-			turns = e.recall.askedTurns
-		}
-		sizes = append(sizes, turns)
-	}
-	all := make([]talk, len(sizes))
-	for n, turns := range sizes {
-		kind := "recall-" + strconv.Itoa(n)
-		all[n] = talk{conversation: e.conversation(kind, 0), kind: kind, number: n, turns: turns}
-	}
-	return all
-}
-
-// fillTalks writes the chats, has them indexed as the sweep does, and their vectors made as embed_turns does. Only the
-// first run needs it.
-func (e *environment) fillTalks(ctx context.Context) error {
+// fillTalks writes the chats, has them indexed as the sweep does, and their vectors made as embed_turns does, for the
+// first user's memories as well. It returns those that are searched. Only the first run needs it.
+func (e *environment) fillTalks(ctx context.Context) ([]talk, error) {
 	if e.talks != nil {
-		return nil
+		return e.talks, nil
 	}
-	all := e.newTalks()
+	var all []talk
+	for n := range len(e.recall.turns) + e.recall.others {
+		turns := e.recall.otherTurns
+		if n < len(e.recall.turns) {
+			turns = e.recall.turns[n]
+		}
+		t := talk{number: n, turns: turns}
+		t.conversation = e.conversation(t.kind(), 0)
+		all = append(all, t)
+	}
 	began := time.Now()
 	if err := e.writeTalks(ctx, all); err != nil {
-		return fmt.Errorf("write: %w", err)
+		return nil, fmt.Errorf("write: %w", err)
 	}
-	written := time.Now()
-	bare, err := e.indexTalks(ctx, all)
-	if err != nil {
-		return fmt.Errorf("index: %w", err)
+	if err := e.indexTalks(ctx, all); err != nil {
+		return nil, fmt.Errorf("index: %w", err)
 	}
-	indexed := time.Now()
-	whole, err := e.embedTalks(ctx, all)
-	if err != nil {
-		return fmt.Errorf("embed: %w", err)
+	if err := errors.Join(e.embedTalks(ctx, all), e.embedMemories(ctx, bagOfWords{})); err != nil {
+		return nil, fmt.Errorf("embed: %w", err)
 	}
-	e.say("recall: %d turns written in %.1f s, indexed in %.1f s, with vectors in %.1f s",
-		whole.turns, written.Sub(began).Seconds(), indexed.Sub(written).Seconds(), time.Since(indexed).Seconds())
-	searched := len(e.recall.turns)
-	e.talks = &talks{searched: all[:searched], asked: all[searched:][:e.recall.asked], bare: bare, withVectors: whole}
-	return nil
+	e.say("recall: filled in %.1f s", time.Since(began).Seconds())
+	e.talks = all[:len(e.recall.turns)]
+	return e.talks, kit.Exec(ctx, e.admin, "vacuum (analyze) public.turn_index, public.memories")
 }
 
 func (e *environment) writeTalks(ctx context.Context, all []talk) error {
@@ -97,76 +72,56 @@ func (e *environment) writeTalks(ctx context.Context, all []talk) error {
 	return kit.Exec(ctx, conn, "reset session_replication_role", "vacuum (analyze) public.messages, public.chats, public.conversation_briefs")
 }
 
-// write writes the chat as fill does. Its segments are a day apart, and the last one ended an hour ago.
+// write writes the chat as fill does. Its turns are an hour apart, and the last one ended an hour ago.
 func (t talk) write(ctx context.Context, conn *pgx.Conn) error {
 	const bytesPerToken = 4 // about
-	day := func(turn int) time.Duration { return time.Duration(turn/turnsOfSegment) * 24 * time.Hour }
-	begin := time.Now().Add(-time.Hour - day(t.turns) - time.Duration(t.turns)*time.Minute)
-	rows := make([][]any, 0, 2*t.turns)
-	add := func(role, content string, repliesTo any) {
-		seq, turn := len(rows)+1, len(rows)/2
-		said := begin.Add(day(turn) + time.Duration(turn)*time.Minute)
-		rows = append(rows, []any{t.messageID(seq), t.id, t.principal.UserID, seq, role, content, repliesTo, len(content) / bytesPerToken, said})
-	}
-	for n := range t.turns {
-		question, reply := t.turn(n)
-		add("user", question, nil)
-		add("assistant", reply, t.messageID(2*n+1))
+	rows := make([][]any, 2*t.turns)
+	for n := range rows {
+		seq, role, repliesTo := n+1, "user", any(nil)
+		if n%2 == 1 {
+			role, repliesTo = "assistant", t.messageID(n)
+		}
+		content := t.message(seq)
+		said := time.Now().Add(-time.Duration(t.turns-n/2) * time.Hour)
+		rows[n] = []any{t.messageID(seq), t.id, t.user, seq, role, content, repliesTo, len(content) / bytesPerToken, said}
 	}
 	columns := []string{"id", "chat_id", "user_id", "seq", "role", "content", "reply_to", "token_count", "created_at"}
 	if _, err := conn.CopyFrom(ctx, pgx.Identifier{"public", "messages"}, columns, pgx.CopyFromRows(rows)); err != nil {
 		return err
 	}
 	const users = 1 // the first one's
-	chat := batchOfChats{kind: t.kind, chats: 1, turns: t.turns, covered: t.covered(), summary: summaryText(), version: 1 + t.turns/30}
+	chat := batchOfChats{kind: t.kind(), chats: 1, turns: t.turns, covered: t.covered(), summary: summaryText(), version: 1 + t.turns/30}
 	return chat.insertChats(ctx, conn, users)
 }
 
 // indexTalks indexes what the briefs cover.
-func (e *environment) indexTalks(ctx context.Context, all []talk) (indexSize, error) {
+func (e *environment) indexTalks(ctx context.Context, all []talk) error {
 	for _, t := range all {
 		for further := true; further; {
 			if err := e.admin.QueryRow(ctx, "select throughline.index_chat($1, $2)", t.id, t.covered()).Scan(&further); err != nil {
-				return indexSize{}, err
+				return err
 			}
 		}
 	}
-	return e.sizeOfIndex(ctx)
+	return nil
 }
 
 // embedTalks makes the vectors.
-func (e *environment) embedTalks(ctx context.Context, all []talk) (indexSize, error) {
-	vectors := recall.NewVectors(recall.VectorsConfig{Store: postgres.NewEmbeddings(e.pool, recall.VectorSize), Embedder: bagOfWords{}, Logger: quiet(), Metrics: metrics.New()})
+func (e *environment) embedTalks(ctx context.Context, all []talk) error {
+	vectors := recall.NewVectors(recall.VectorsConfig{
+		Store: postgres.NewEmbeddings(e.pool, recall.VectorSize), Embedder: bagOfWords{}, Logger: quiet(), Metrics: metrics.New(),
+	})
 	for _, t := range all {
-		for {
+		for paused := true; paused; {
 			done, err := vectors.EmbedTurns(ctx, t.id)
+			if err == nil && done.Rest > 0 {
+				err = errors.New("the embedder failed")
+			}
 			if err != nil {
-				return indexSize{}, err
+				return err
 			}
-			if done.Rest > 0 {
-				return indexSize{}, errors.New("the embedder failed")
-			}
-			if !done.Paused {
-				break
-			}
+			paused = done.Paused
 		}
 	}
-	return e.sizeOfIndex(ctx)
-}
-
-// indexSize is what turn_index takes.
-type indexSize struct{ turns, table, indexes int64 } // turns, then bytes
-
-func (s indexSize) perTurn() float64 { return float64(s.table+s.indexes) / float64(s.turns) }
-
-// sizeOfIndex returns the size without what changes leave behind until it is used again. The second vacuum does what
-// autovacuum does with a table in use, and which a full one does not: it notes which pages all may see.
-func (e *environment) sizeOfIndex(ctx context.Context) (s indexSize, err error) {
-	if err = kit.Exec(ctx, e.admin, "vacuum full public.turn_index", "vacuum (analyze) public.turn_index"); err != nil {
-		return s, err
-	}
-	err = e.admin.QueryRow(ctx, `
-		select (select count(*) from public.turn_index), pg_table_size('public.turn_index'), pg_indexes_size('public.turn_index')`).
-		Scan(&s.turns, &s.table, &s.indexes)
-	return s, err
+	return nil
 }

@@ -2,12 +2,12 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"hash/fnv"
 	"math"
 	"math/rand/v2"
 	"net/http"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -19,17 +19,12 @@ import (
 // A language of its own, because how long recall takes depends on how often words occur: a few of its words are in
 // every third turn, and most of them in hardly any, as in natural texts. Every second word is a function word of English.
 const (
-	lexiconSize    = 30_000
-	zipfExponent   = 1.05
-	zipfShift      = 25 // makes the commonest words less common: natural ones are function words
-	topicWords     = 12 // that a segment comes back to
-	topicEvery     = 5
-	turnsOfSegment = 20
-	sentenceLength = 12
+	lexiconSize  = 30_000
+	zipfExponent = 1.05
+	zipfShift    = 25 // makes the commonest words less common: natural ones are function words
 )
 
-var functionWords = strings.Fields(`the a of and to in is that it was for on with as i you my we not be at this have but they
-	from so when what how there if your would about do can will our me or by are`)
+var functionWords = strings.Fields("the a of and to in is that it was for on with as i you my we not be at this have but they from so when what how there if")
 
 // lexeme returns the word of a rank, from 0. Three syllables, so that none is a function word of any language.
 func lexeme(rank int) string {
@@ -44,83 +39,52 @@ func lexeme(rank int) string {
 	return string(word)
 }
 
-// synonym is a word that no turn holds, and that the embedder takes for the word that it is made of.
+// synonym is the beginning of a word that no turn holds, and that the embedder takes for the rest of it.
 const synonym = "qu"
 
 // talk is a chat of measureRecall. A turn of it is the same whenever it is asked for.
 type talk struct {
 	conversation
-	kind          string // names the chat and its messages; see kit.ID
 	number, turns int
 }
 
-func (t talk) messageID(seq int) uuid.UUID { return kit.ID(t.kind+"-0", seq) }
+// kind names the chat and its messages; see kit.ID.
+func (t talk) kind() string { return fmt.Sprintf("recall-%d", t.number) }
+
+func (t talk) messageID(seq int) uuid.UUID { return kit.ID(t.kind()+"-0", seq) }
 
 // covered is the last seq that the brief covers; what follows is in each prompt.
 func (t talk) covered() int { return 2 * (t.turns - shortTurns) }
 
-// words returns the words of a turn that are no function words, those of the question first.
-func (t talk) words(turn int) (asked, answered []int) {
-	segment := rand.New(rand.NewPCG(uint64(t.number), uint64(turn/turnsOfSegment)+1<<32)) //nolint:gosec // it protects nothing
-	topic := make([]int, topicWords)
-	for n := range topic {
-		topic[n] = segment.IntN(lexiconSize)
-	}
-	random := rand.New(rand.NewPCG(uint64(t.number), uint64(turn))) //nolint:gosec // it protects nothing
+// words returns the words of a message that are no function words.
+func (t talk) words(seq int) []string {
+	random := rand.New(rand.NewPCG(uint64(t.number), uint64(seq))) //nolint:gosec // it protects nothing
 	zipf := rand.NewZipf(random, zipfExponent, zipfShift, lexiconSize-1)
-	some := func(count int) []int {
-		ranks := make([]int, count)
-		for n := range ranks {
-			if ranks[n] = int(zipf.Uint64()); n%topicEvery == 0 {
-				ranks[n] = topic[random.IntN(topicWords)]
-			}
-		}
-		return ranks
+	words := make([]string, 10+random.IntN(30))
+	for n := range words {
+		words[n] = lexeme(int(zipf.Uint64()))
 	}
-	return some(6 + random.IntN(14)), some(20 + random.IntN(30))
+	return words
 }
 
-func (t talk) turn(n int) (question, reply string) {
-	asked, answered := t.words(n)
-	return sentences(asked, uint64(n)), sentences(answered, uint64(n))
-}
-
-// sentences joins words with as many function words.
-func sentences(ranks []int, seed uint64) string {
-	random := rand.New(rand.NewPCG(seed, 1)) //nolint:gosec // it protects nothing
+// message joins its words with as many function words.
+func (t talk) message(seq int) string {
 	var b strings.Builder
-	for n, rank := range ranks {
-		word := functionWords[random.IntN(len(functionWords))]
-		if n%(sentenceLength/2) == 0 {
-			if n > 0 {
-				b.WriteByte('.')
-			}
-			word = strings.ToUpper(word[:1]) + word[1:]
-		}
-		if b.Len() > 0 {
-			b.WriteByte(' ')
-		}
-		b.WriteString(word + " " + lexeme(rank))
+	for n, word := range t.words(seq) {
+		b.WriteString(functionWords[(seq+n*n)%len(functionWords)] + " " + word + " ")
 	}
-	return b.String() + "."
+	return strings.TrimSpace(b.String()) + "."
 }
 
-// question asks for something that a turn said which left the prompt: three words of it, of which one is rare. By
-// meaning it asks with synonyms.
+// question asks with three words of a message that left the prompt. By meaning it asks with synonyms.
 func (t talk) question(random *rand.Rand, byMeaning bool) string {
-	asked, answered := t.words(random.IntN(t.turns - shortTurns))
-	all := append(asked, answered...)
-	rarest := all[0]
-	for _, rank := range all {
-		rarest = max(rarest, rank)
-	}
-	chosen := []string{lexeme(rarest), lexeme(all[random.IntN(len(all))]), lexeme(all[random.IntN(len(all))])}
+	words := t.words(1 + random.IntN(t.covered()))[:3]
 	if byMeaning {
-		for n, word := range chosen {
-			chosen[n] = synonym + word
+		for n := range words {
+			words[n] = synonym + words[n]
 		}
 	}
-	return "What was it that I said about the " + chosen[0] + " when the " + chosen[1] + " was with " + chosen[2] + "?"
+	return "What was it that I said about the " + words[0] + " when the " + words[1] + " was with " + words[2] + "?"
 }
 
 // bagOfWords makes vectors of which those that share words are near: a random direction for each word. Words of three
@@ -148,12 +112,10 @@ func vectorOf(content string) []float32 {
 			continue
 		}
 		hash := fnv.New64a()
-		_, _ = hash.Write([]byte(word)) // never fails
-		random := rand.NewPCG(hash.Sum64(), 0)
-		for n := 0; n < len(vector); n += 64 {
-			for bits, i := random.Uint64(), 0; i < 64; bits, i = bits>>1, i+1 {
-				vector[n+i] += float32(bits&1)*2 - 1
-			}
+		_, _ = hash.Write([]byte(word))                  // never fails
+		random := rand.New(rand.NewPCG(hash.Sum64(), 0)) //nolint:gosec // it protects nothing
+		for n := range vector {
+			vector[n] += float32(random.Uint64()&1)*2 - 1
 		}
 	}
 	length := 0.0
@@ -166,15 +128,11 @@ func vectorOf(content string) []float32 {
 	return vector
 }
 
-// slowEmbedder serves bagOfWords as an API that takes a fixed time, and counts the calls.
-type slowEmbedder struct {
-	takes time.Duration
-	calls atomic.Int64
-}
+// slowEmbedder serves bagOfWords as an API that takes a fixed time.
+type slowEmbedder struct{ takes time.Duration }
 
-func (s *slowEmbedder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (s slowEmbedder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	began := time.Now()
-	s.calls.Add(1)
 	kit.ServeVectors(w, r, bagOfWords{}.Model(), func(texts []string) [][]float32 {
 		vectors, _ := bagOfWords{}.Embed(r.Context(), texts) // never fails
 		time.Sleep(s.takes - time.Since(began))

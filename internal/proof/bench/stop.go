@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
-	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -27,107 +25,57 @@ const goneWithin = 20 * time.Second
 // later. Every client reads to its terminal event, whichever that is.
 func measureStop(ctx context.Context, e *environment) (g group, err error) {
 	size := e.stop
-	g.Title = fmt.Sprintf("SIGTERM with %d live streams, drain time %s", size.clients, size.drain)
-	f, err := e.startFleet(ctx, role{Settings: map[string]string{"DRAIN_TIMEOUT": size.drain.String()}}, roleServer)
+	g.title = fmt.Sprintf("SIGTERM with %d live streams, drain time %s", size.clients, size.drain)
+	g.columns = []string{shipped}
+	f, err := e.startFleet(ctx, role{})
 	if err != nil {
 		return g, err
 	}
 	defer func() { err = errors.Join(err, f.stop()) }()
-	model, server := f[0], f[1]
+	server, err := f.server(ctx, shipped, map[string]string{"DRAIN_TIMEOUT": size.drain.String()})
+	if err != nil {
+		return g, err
+	}
 	all := e.clients(size.clients)
+	tokens := func(i int) int {
+		length := size.ramp + size.drain/2 // from the first to the last request, and into the drain time
+		if i%2 == 1 {
+			length += 3 * size.drain
+		}
+		return int(length.Seconds() * tokensPerSecond)
+	}
 	var took time.Duration
-	var refusals int
-	begun := make(chan struct{}, len(all)) // a value for each reply that has begun
 	together, talking := errgroup.WithContext(ctx)
 	together.Go(func() error {
 		return evenly(talking, size.clients, size.ramp, func(ctx context.Context, i int) error {
-			length := size.ramp + size.drain/2 // from the first to the last request, and into the drain time
-			if i%2 == 1 {
-				length += 3 * size.drain
-			}
-			var once sync.Once
-			_, err := all[i].receive(ctx, server, all[i].named(int(length.Seconds()*tokensPerSecond), 0), func() bool {
-				once.Do(func() { begun <- struct{}{} })
-				return false
-			})
+			_, err := all[i].receive(ctx, server, all[i].ask(askForMemory(i), tokens(i)), nil)
 			return err
 		})
 	})
-	together.Go(func() (err error) {
-		for range all { // a reply that is interrupted before it begins is an answer without a stream
-			select {
-			case <-begun:
-			case <-talking.Done():
-				return nil
-			}
-		}
-		if err := kit.Sleep(talking, size.drain/5); err != nil {
+	together.Go(func() error {
+		if err := kit.Sleep(talking, size.ramp+size.drain/5); err != nil { // all have begun by then
 			return err
 		}
-		took, refusals, err = e.terminate(talking, server)
+		began := time.Now()
+		err := server.Terminate(2 * goneWithin)
+		took = time.Since(began)
 		return err
 	})
 	if err := together.Wait(); err != nil {
 		return g, err
 	}
-	ended := map[string]int{}
-	for _, c := range all {
-		status, err := e.stored(ctx, model, c)
+	whole := 0
+	for i, c := range all {
+		complete, err := e.stored(ctx, c, tokens(i))
 		if err != nil {
 			return g, err
 		}
-		ended[status]++
-	}
-	count := float64(len(all))
-	g.add(
-		row{What: "ended with a terminal event", Unit: of(len(all)), Value: count, Target: atLeast(count)},
-		row{What: "text received is text stored", Unit: of(len(all)), Value: count, Target: atLeast(count)},
-		row{What: "seconds until the server was gone", Unit: "s", Value: took.Seconds(), Target: atMost(goneWithin.Seconds())},
-	)
-	g.note("exit code 0, no reply left streaming: %d complete, %d interrupted; %d new messages were answered 503 meanwhile",
-		ended["complete"], ended["interrupted"], refusals)
-	return g, nil
-}
-
-// terminate ends the server, and returns how long that took and how many new messages were refused meanwhile, as
-// they should be.
-func (e *environment) terminate(ctx context.Context, server endpoint) (took time.Duration, refusals int, err error) {
-	const every = 50 * time.Millisecond
-	late := e.clients(1)[0]
-	began := time.Now()
-	gone := make(chan error, 1)
-	go func() { gone <- server.Terminate(2 * goneWithin) }()
-	for {
-		select {
-		case err := <-gone:
-			return time.Since(began), refusals, err
-		case <-time.After(every):
-			refused, err := late.turnedAway(ctx, server, refusals > 0)
-			if err != nil {
-				return 0, 0, errors.Join(err, <-gone)
-			}
-			refusals += refused
+		if complete {
+			whole++
 		}
 	}
-}
-
-// turnedAway sends a message to a server that is stopping. An answer other than 503 is an error; a server that
-// has stopped gives none. Until the server has refused a message it may not have seen the signal yet.
-func (c *client) turnedAway(ctx context.Context, p endpoint, refusing bool) (refusals int, err error) {
-	_, err = c.receive(ctx, p, c.named(1, 0), nil)
-	if err == nil && refusing {
-		return 0, errors.New("a server that stops took a new message")
-	}
-	if err == nil {
-		*c = *newClient(c.conversation)
-		return 0, nil
-	}
-	answer, answered := errors.AsType[*refused](err)
-	switch {
-	case !answered:
-		return 0, nil
-	case answer.status != http.StatusServiceUnavailable || answer.header.Get("Retry-After") == "":
-		return 0, fmt.Errorf("a server that stops answered %w", err)
-	}
-	return 1, nil
+	g.add(row{what: "gone after", unit: "s", values: []float64{took.Seconds()}, target: atMost(goneWithin.Seconds())})
+	g.note("exit code 0; all %d streams ended with a terminal event, and what was received is what is stored: %d complete, %d interrupted",
+		len(all), whole, len(all)-whole)
+	return g, nil
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -13,35 +12,109 @@ import (
 	"github.com/arcoscribe/throughline/internal/proof/kit"
 )
 
-// measureStream sends replies through our server, through a bare line relay, and straight from the model, all at
-// the same pace: what does the server add?
-func measureStream(ctx context.Context, e *environment) (g group, err error) {
-	g.Title = fmt.Sprintf("%d tokens/s per stream; added: less than the model's own median", tokensPerSecond)
-	f, err := e.startFleet(ctx, role{Profile: e.profile}, roleRelay, roleServer)
+// measureStream sends replies through the program, as shipped and stripped, through a bare line relay, and straight from
+// the model, all at the same pace: what does the program add?
+func measureStream(ctx context.Context, e *environment) (group, error) {
+	g := group{
+		title:   fmt.Sprintf("%d tokens/s per stream; added: less than the model's own median", tokensPerSecond),
+		columns: []string{shipped, stripped, roleRelay, roleModel},
+	}
+	all := map[string]flow{}
+	for _, name := range []string{shipped, stripped} {
+		if err := e.stream(ctx, name, all); err != nil {
+			return g, fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	limits := map[float64]*target{.5: atMost(3), .99: atMost(8)}
+	for _, p := range percentiles {
+		r := g.rowOf("1 stream: first delta, added, "+p.name, "ms", all, func(s flow) float64 { return s.firsts.MS(p.q) - s.direct })
+		r.target, r.figure = limits[p.q], "stream_added_"+p.name
+		g.add(r)
+	}
+	for n, at := range e.stages {
+		for _, figure := range stageFigures {
+			r := g.rowOf(fmt.Sprintf("%d streams: %s", at.streams, figure.what), figure.unit, all, func(s flow) float64 { return figure.of(s.loads[n]) })
+			if at.streams == targetStreams {
+				r.target, r.figure = figure.target, figure.name
+			}
+			g.add(r)
+		}
+	}
+	g.note("as shipped, each question finds memories of its user: %d of %d replies name some", all[shipped].named, all[shipped].replies)
+	g.note("the relay has no auth, no Postgres and no memory; CPU and memory without Postgres's, the model's and the embedder's")
+	return g, nil
+}
+
+// flow is what one endpoint did.
+type flow struct {
+	firsts         kit.Times // one stream after another
+	direct         float64   // the model's own median, of the same run
+	loads          []load
+	replies, named int // replies, and how many of them name memories
+}
+
+func (g *group) rowOf(what, unit string, all map[string]flow, of func(flow) float64) row {
+	r := row{what: what, unit: unit}
+	for _, column := range g.columns {
+		r.values = append(r.values, of(all[column]))
+	}
+	return r
+}
+
+// stream measures a server with the settings of a name, and what stands beside it.
+func (e *environment) stream(ctx context.Context, name string, into map[string]flow) (err error) {
+	if err := e.settle(ctx); err != nil {
+		return err
+	}
+	f, err := e.startFleet(ctx, role{})
 	if err != nil {
-		return g, err
+		return err
 	}
 	defer func() { err = errors.Join(err, f.stop()) }()
-	took, err := e.firsts(ctx, f)
+	server, err := f.server(ctx, name, nil)
 	if err != nil {
-		return g, err
+		return err
 	}
-	direct := took[0].MS(.5)
-	limit := map[float64]*target{.5: atMost(3), .99: atMost(8)}
-	for _, p := range percentiles {
-		g.add(row{What: "1 stream: first delta, added, " + p.name, Unit: "ms", Value: took[2].MS(p.q) - direct,
-			Baseline: took[1].MS(p.q) - direct, Against: roleRelay, Target: limit[p.q]})
+	began := time.Now()
+	if err := e.through(ctx, []endpoint{f.points[roleModel], f.points[roleRelay], server}, into); err != nil {
+		return err
 	}
-	g.note("straight from the model: first delta %s / %s ms (p50 / p99) at 1 stream", kit.Number(direct), kit.Number(took[0].MS(.99)))
-	for _, at := range e.stages {
-		loads, err := e.loads(ctx, f, at)
-		if err != nil {
-			return g, err
+	s := into[name]
+	s.named, s.replies, err = e.namedMemories(ctx, began)
+	into[name] = s
+	return err
+}
+
+// through sends the streams of all stages through endpoints, of which the first is the model. What was measured already
+// is not again.
+func (e *environment) through(ctx context.Context, points []endpoint, into map[string]flow) error {
+	took, err := e.firsts(ctx, points)
+	if err != nil {
+		return err
+	}
+	for i, p := range points {
+		if _, known := into[p.name]; known {
+			continue
 		}
-		g.addStage(at, loads[0], loads[1], loads[2])
+		s := flow{firsts: took[i], direct: took[0].MS(.5)}
+		for _, at := range e.stages {
+			l, err := e.load(ctx, p, at)
+			if err != nil {
+				return fmt.Errorf("%d streams: %s: %w", at.streams, p.name, err)
+			}
+			s.loads = append(s.loads, l)
+		}
+		into[p.name] = s
 	}
-	g.note("the relay has no auth, no Postgres, no history and no memory; ours without folds, CPU and memory without Postgres's")
-	return g, nil
+	return nil
+}
+
+// namedMemories returns how many replies since a time were shown memories, by their receipts, of how many.
+func (e *environment) namedMemories(ctx context.Context, since time.Time) (named, replies int, err error) {
+	err = e.admin.QueryRow(ctx, `
+		select count(*) filter (where jsonb_array_length(m.metadata->'memory'->'memories') > 0), count(*) from public.messages m
+		 where m.role = 'assistant' and m.created_at >= $1`, since).Scan(&named, &replies)
+	return named, replies, err
 }
 
 // firsts asks for one short reply after another over warm connections, by turns, and returns the times to the
@@ -59,10 +132,9 @@ func (e *environment) firsts(ctx context.Context, points []endpoint) ([]kit.Time
 	// On each connection Postgres plans the first executions of a statement again.
 	warm := e.firstDeltas / 5
 	const tokens = 1
-	for n := range warm + e.firstDeltas {
-		c := e.next()
+	for n, c := range e.unused(warm + e.firstDeltas) {
 		for i, p := range points {
-			found, err := connections[i].talk(p.request(c, tokens), tokens)
+			found, err := connections[i].talk(p.request(c, askForMemory(n), tokens), tokens)
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", p.name, err)
 			}
@@ -87,50 +159,25 @@ type load struct {
 // targetStreams is how many streams the targets are about.
 const targetStreams = 1000
 
-func (g *group) addStage(at stage, direct, relay, ours load) {
-	for _, figure := range []struct {
-		what, unit string
-		of         func(load) float64
-		target     *target // of targetStreams
-	}{
-		{"first delta, added, p50", "ms", func(l load) float64 { return l.first.MS(.5) - direct.first.MS(.5) }, nil},
-		{"token lag, p50", "ms", func(l load) float64 { return l.lag.MS(.5) }, nil},
-		{"token lag, p99", "ms", func(l load) float64 { return l.lag.MS(.99) }, ratioAtMost(1.2)},
-		{"memory", "MB", load.megabytes, atMost(150)},
-		{"CPU per token", "µs", load.cpuPerToken, atMost(20)},
-		{"pace kept", "%", func(l load) float64 { return l.pace }, atLeast(99)},
-	} {
-		r := row{What: fmt.Sprintf("%d streams: %s", at.streams, figure.what), Unit: figure.unit, Value: figure.of(ours), Baseline: figure.of(relay), Against: roleRelay}
-		if at.streams == targetStreams {
-			r.Target = figure.target
-		}
-		g.add(r)
-	}
-	g.note("straight from the model at %d streams: token lag %s / %s ms (p50 / p99), pace kept %s %%",
-		at.streams, kit.Number(direct.lag.MS(.5)), kit.Number(direct.lag.MS(.99)), kit.Number(direct.pace))
+var stageFigures = []struct {
+	what, unit, name string
+	of               func(load) float64
+	target           *target // of targetStreams
+}{
+	{"first delta, p50", "ms", "", func(l load) float64 { return l.first.MS(.5) }, nil},
+	{"first delta, p99", "ms", "", func(l load) float64 { return l.first.MS(.99) }, nil},
+	{"token lag, p50", "ms", "", func(l load) float64 { return l.lag.MS(.5) }, nil},
+	{"token lag, p99", "ms", "stream_lag_p99", func(l load) float64 { return l.lag.MS(.99) }, atMost(40)},
+	{"pace kept", "%", "stream_pace", func(l load) float64 { return l.pace }, atLeast(99)},
+	{"memory", "MB", "stream_memory", load.megabytes, atMost(155)},
+	{"CPU per token", "µs", "stream_cpu", load.cpuPerToken, atMost(18)},
 }
 
 func (l load) megabytes() float64   { return float64(l.used.RSS) / 1e6 }
-func (l load) cpuPerToken() float64 { return l.perToken(l.used.CPU) }
-
-func (l load) perToken(cpu time.Duration) float64 {
-	return float64(cpu.Microseconds()) / max(1, l.tokens)
-}
+func (l load) cpuPerToken() float64 { return float64(l.used.CPU.Microseconds()) / max(1, l.tokens) }
 
 // longest is how many times its planned duration a stream may take where it may break; then it counts as broken.
 const longest = 8
-
-// loads measures a stage with one endpoint after another.
-func (e *environment) loads(ctx context.Context, points []endpoint, at stage) ([]load, error) {
-	all := make([]load, len(points))
-	for i, p := range points {
-		var err error
-		if all[i], err = e.load(ctx, p, at); err != nil {
-			return nil, fmt.Errorf("%d streams: %s: %w", at.streams, p.name, err)
-		}
-	}
-	return all, nil
-}
 
 // load opens a stage's streams evenly over its ramp and measures while all of them are open.
 func (e *environment) load(ctx context.Context, p endpoint, at stage) (load, error) {
@@ -138,15 +185,17 @@ func (e *environment) load(ctx context.Context, p endpoint, at stage) (load, err
 }
 
 // loadWith is load in given chats. It calls beside with the begin and the end of the measured time.
-func (e *environment) loadWith(ctx context.Context, p endpoint, at stage, chats []conversation, beside func(ctx context.Context, from, to time.Time) error) (load, error) {
+func (e *environment) loadWith(
+	ctx context.Context, p endpoint, at stage, chats []conversation, beside func(ctx context.Context, from, to time.Time) error,
+) (load, error) {
 	if p.mayBreak {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, stopWithin+longest*(at.ramp+at.steady))
+		ctx, cancel = context.WithTimeout(ctx, longest*(at.ramp+at.steady)+goneWithin)
 		defer cancel()
 	}
 	requests := make([][]byte, at.streams)
 	for i := range requests {
-		requests[i] = p.request(chats[i], at.tokens())
+		requests[i] = p.request(chats[i], askForMemory(i), at.tokens())
 	}
 	found := make([]stream, at.streams)
 	var broken atomic.Int64
@@ -165,11 +214,7 @@ func (e *environment) loadWith(ctx context.Context, p endpoint, at stage, chats 
 	})
 	together.Go(func() error { return beside(ctx, from, to) })
 	together.Go(func() (err error) {
-		const step = 200 * time.Millisecond
-		l.used, err = watch(ctx, from, to, step, p.usage)
-		if err == nil && p.ours && e.profile != "" {
-			err = p.Ask(snapshot+" "+strconv.Itoa(at.streams), &kit.Usage{})
-		}
+		l.used, err = watch(ctx, from, to, p.usage)
 		return err
 	})
 	if err := together.Wait(); err != nil {

@@ -1,91 +1,176 @@
 package main
 
 import (
-	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"math"
 	"path/filepath"
 	"slices"
 	"strings"
+	"text/tabwriter"
 
+	"github.com/arcoscribe/throughline/internal/proof/figures"
 	"github.com/arcoscribe/throughline/internal/proof/kit"
 )
 
-// group is one benchmark's part of the table.
+// The columns of most tables: the program with the settings that a user gets, and with as much as possible switched off.
+const (
+	shipped  = "as shipped"
+	stripped = "stripped"
+)
+
+// none is the value of a row that a column has no figure for.
+var none = math.NaN()
+
+// group is the table of one part. Targets are about the first column; the others stand beside it.
 type group struct {
-	Name  string `json:"name"`
-	Title string `json:"title"`
-	// Notes are what else must be known to read the rows.
-	Notes []string `json:"notes,omitempty"`
-	Rows  []row    `json:"rows"`
-	// Columns are the programs compared, where there are several: each row is then of one of them.
-	Columns []string `json:"columns,omitempty"`
-	// panels draw the chart of the rows; nil for none.
-	panels func([]row) []kit.Panel
+	name, title string
+	columns     []string
+	rows        []row
+	notes       []string // what else must be known to read the rows
 }
 
-// row is one figure.
+// row is one figure, with a value for each column.
 type row struct {
-	What  string  `json:"what"`
-	Unit  string  `json:"unit"`
-	Value float64 `json:"value"`
-	// Of is the column that the figure belongs to, "" in a group without columns.
-	Of string `json:"of,omitempty"`
-	// Baseline is the same figure of Against, in the same unit and of the same run; 0 for none.
-	Baseline float64 `json:"baseline,omitempty"`
-	Against  string  `json:"against,omitempty"`
-	// Ratio is Value to Baseline; of several runs, their median.
-	Ratio  float64 `json:"ratio,omitempty"`
-	Target *target `json:"target,omitempty"`
+	what, unit string
+	values     []float64
+	target     *target
+	// figure is the name under which documents quote the first column; a stripped server's has _stripped behind it.
+	figure string
 }
 
-// target is what the figure, or its ratio to the baseline, is meant to reach.
+// target is what the first column is meant to reach: by itself, or against another column as a ratio or a difference.
 type target struct {
-	Limit   float64 `json:"limit"`
-	AtLeast bool    `json:"at_least,omitempty"`
-	OfRatio bool    `json:"of_ratio,omitempty"`
+	limit   float64
+	atLeast bool
+	against string
+	added   bool // the difference counts
 }
 
-func atMost(limit float64) *target       { return &target{Limit: limit} }
-func atLeast(limit float64) *target      { return &target{Limit: limit, AtLeast: true} }
-func ratioAtMost(limit float64) *target  { return &target{Limit: limit, OfRatio: true} }
-func (g *group) add(rows ...row)         { g.Rows = append(g.Rows, rows...) }
-func (g *group) note(f string, a ...any) { g.Notes = append(g.Notes, fmt.Sprintf(f, a...)) }
+func atMost(limit float64) *target  { return &target{limit: limit} }
+func atLeast(limit float64) *target { return &target{limit: limit, atLeast: true} }
 
-func (r row) ratio() float64 {
-	if r.Ratio != 0 {
-		return r.Ratio
+func (g *group) add(rows ...row)         { g.rows = append(g.rows, rows...) }
+func (g *group) note(f string, a ...any) { g.notes = append(g.notes, fmt.Sprintf(f, a...)) }
+
+// verdict says what a row is meant to reach, and whether it does.
+func (g *group) verdict(r row) string {
+	if r.target == nil {
+		return ""
 	}
-	if r.Baseline == 0 {
-		return 0
+	t, value, text := r.target, r.values[0], kit.Number(r.target.limit)+unit(r.unit)
+	if at := slices.Index(g.columns, t.against); at >= 0 && t.added {
+		value, text = value-r.values[at], text+" over "+t.against
+	} else if at >= 0 {
+		value, text = value/r.values[at], kit.Number(t.limit)+" × "+t.against
 	}
-	return r.Value / r.Baseline
+	sign, reached := "≤ ", value <= t.limit
+	if t.atLeast {
+		sign, reached = "≥ ", value >= t.limit
+	}
+	if reached {
+		return sign + text + ": reached"
+	}
+	return sign + text + ": missed"
 }
 
-func (t *target) text(unit string) string {
-	sign := "≤ "
-	if t.AtLeast {
-		sign = "≥ "
+func unit(of string) string {
+	if of == "" {
+		return ""
 	}
-	if t.OfRatio {
-		return sign + kit.Number(t.Limit) + "×"
-	}
-	return sign + kit.Number(t.Limit) + " " + unit
+	return " " + of
 }
 
-func (t *target) reached(r row) bool {
-	value := r.Value
-	if t.OfRatio {
-		value = r.ratio()
+// figuresOf returns the figures that documents quote, by their names.
+func (g *group) figuresOf() map[string]string {
+	all := map[string]string{}
+	for _, r := range g.rows {
+		for i, value := range r.values {
+			if name := g.figure(r, i); name != "" {
+				all[name] = kit.Number(value)
+			}
+		}
 	}
-	if t.AtLeast {
-		return value >= t.Limit
-	}
-	return value <= t.Limit
+	return all
 }
 
-// mediansOf makes one group of each benchmark's runs. Benchmarks without a run are left out.
+func (g *group) figure(r row, column int) string {
+	switch {
+	case r.figure == "" || math.IsNaN(r.values[column]):
+		return ""
+	case column == 0:
+		return r.figure
+	case g.columns[column] == stripped:
+		return r.figure + "_stripped"
+	}
+	return ""
+}
+
+// cells returns the table, with the names of figures.
+func (g *group) cells() [][]string {
+	targets := slices.ContainsFunc(g.rows, func(r row) bool { return r.target != nil })
+	all := [][]string{append([]string{""}, g.columns...)}
+	if targets {
+		all[0] = append(all[0], "target")
+	}
+	for _, r := range g.rows {
+		line := []string{r.what}
+		for i, value := range r.values {
+			cell := ""
+			if !math.IsNaN(value) {
+				cell = figures.Mark(g.figure(r, i), kit.Number(value)) + unit(r.unit)
+			}
+			line = append(line, cell)
+		}
+		if targets {
+			line = append(line, g.verdict(r))
+		}
+		all = append(all, line)
+	}
+	return all
+}
+
+// print writes the table for a terminal.
+func (g *group) print(out io.Writer) error {
+	fmt.Fprintf(out, "\n%s: %s\n", g.name, g.title)
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	for _, line := range g.cells() {
+		fmt.Fprintln(table, "  "+figures.Plain(strings.Join(line, "\t")))
+	}
+	err := table.Flush()
+	for _, note := range g.notes {
+		fmt.Fprintln(out, "    "+note)
+	}
+	return err
+}
+
+// markdown returns the table for a document.
+func (g *group) markdown(host []string) string {
+	var b strings.Builder
+	for n, line := range g.cells() {
+		fmt.Fprintf(&b, "| %s |\n", strings.Join(line, " | "))
+		if n == 0 {
+			b.WriteString("|---|" + strings.Repeat("--:|", len(g.columns)) + strings.Repeat("---|", len(line)-1-len(g.columns)) + "\n")
+		}
+	}
+	fmt.Fprintf(&b, "\n%s.\n", strings.Join(append(slices.Clone(g.notes), host...), ".\n"))
+	return b.String()
+}
+
+// writeDocuments puts the tables into their page, and their figures wherever a document of the repository quotes them.
+func writeDocuments(root string, host []string, groups []group) error {
+	quoted := map[string]string{}
+	for _, g := range groups {
+		if err := figures.Replace(filepath.Join(root, page), g.name, g.markdown(host)); err != nil {
+			return err
+		}
+		maps.Copy(quoted, g.figuresOf())
+	}
+	return figures.Write(root, quoted)
+}
+
+// mediansOf makes one group of each part's runs. Parts without a run are left out.
 func mediansOf(results [][]group) []group {
 	var all []group
 	for _, runs := range results {
@@ -98,114 +183,16 @@ func mediansOf(results [][]group) []group {
 
 func medianOf(runs []group) group {
 	middle := runs[len(runs)-1]
-	middle.Rows = slices.Clone(middle.Rows)
-	for i := range middle.Rows {
-		var values, baselines, ratios []float64
-		for _, run := range runs {
-			values = append(values, run.Rows[i].Value)
-			baselines = append(baselines, run.Rows[i].Baseline)
-			ratios = append(ratios, run.Rows[i].ratio())
+	middle.rows = slices.Clone(middle.rows)
+	for i, r := range middle.rows {
+		middle.rows[i].values = make([]float64, len(r.values))
+		for column := range r.values {
+			var values []float64
+			for _, run := range runs {
+				values = append(values, run.rows[i].values[column])
+			}
+			middle.rows[i].values[column] = kit.Percentile(values, .5)
 		}
-		r := &middle.Rows[i]
-		r.Value, r.Baseline, r.Ratio = kit.Percentile(values, 0.5), kit.Percentile(baselines, 0.5), kit.Percentile(ratios, 0.5)
 	}
 	return middle
-}
-
-func writeJSON(out io.Writer, host []string, groups []group) error {
-	encoder := json.NewEncoder(out)
-	encoder.SetIndent("", "  ")
-	return encoder.Encode(map[string]any{"machine": host, "groups": groups})
-}
-
-func writeTable(out io.Writer, host []string, groups []group) error {
-	var b strings.Builder
-	for _, line := range host {
-		b.WriteString(line + "\n")
-	}
-	if slices.ContainsFunc(groups, func(g group) bool { return len(g.Columns) == 0 }) {
-		b.WriteString("\n" + line("", "measured", "baseline", "which", "ratio", "target", ""))
-	}
-	for _, g := range groups {
-		fmt.Fprintf(&b, "\n%s: %s\n", g.Name, g.Title)
-		b.WriteString(g.lines())
-		for _, note := range g.Notes {
-			b.WriteString("    " + note + "\n")
-		}
-	}
-	_, err := io.WriteString(out, b.String())
-	return err
-}
-
-func (g group) lines() string {
-	if len(g.Columns) > 0 {
-		return g.sideBySide()
-	}
-	var b strings.Builder
-	for _, r := range g.Rows {
-		b.WriteString(r.line())
-	}
-	return b.String()
-}
-
-// sideBySide writes rows of the same figure as one line, with a column for each program compared.
-func (g group) sideBySide() string {
-	const label, column = "\n  %-49s", "%17s"
-	var b strings.Builder
-	fmt.Fprintf(&b, label[1:], "")
-	for _, name := range g.Columns {
-		fmt.Fprintf(&b, column, name)
-	}
-	for i, r := range g.Rows {
-		if i == 0 || r.What != g.Rows[i-1].What {
-			fmt.Fprintf(&b, label, r.What)
-		}
-		fmt.Fprintf(&b, column, strings.TrimSpace(kit.Number(r.Value)+" "+r.Unit))
-	}
-	return b.String() + "\n"
-}
-
-func (r row) line() string {
-	baseline, ratio, goal, verdict := "", "", "", ""
-	if r.Against != "" {
-		baseline, ratio = kit.Number(r.Baseline)+" "+r.Unit, kit.Number(r.ratio())
-	}
-	if r.Target != nil {
-		goal, verdict = r.Target.text(r.Unit), "missed"
-		if r.Target.reached(r) {
-			verdict = "reached"
-		}
-	}
-	return line(r.What, kit.Number(r.Value)+" "+r.Unit, baseline, r.Against, ratio, goal, verdict)
-}
-
-// line formats one line of at most 119 characters.
-func line(what, value, baseline, against, ratio, goal, verdict string) string {
-	text := fmt.Sprintf("  %-39s %13s %13s  %-19s %6s  %11s %s", what, value, baseline, against, ratio, goal, verdict)
-	return strings.TrimRight(text, " ") + "\n"
-}
-
-// writeDocument puts the table into a document, in the place of an earlier run's: benchmarks that run by hand
-// have a place of their own.
-func writeDocument(path string, chosen []benchmark, host []string, groups []group) error {
-	var table strings.Builder
-	if err := writeTable(&table, host, groups); err != nil {
-		return err
-	}
-	name := "bench"
-	if slices.ContainsFunc(chosen, func(b benchmark) bool { return b.byHand }) {
-		name = "peers"
-	}
-	return kit.ReplaceInDocument(path, name, "```\n"+table.String()+"```\n")
-}
-
-// writeCharts writes an SVG for each group that has a chart, by the group's name.
-func writeCharts(folder string, groups []group) error {
-	var errs []error
-	for _, g := range groups {
-		if g.panels != nil {
-			errs = append(errs, kit.WriteChart(filepath.Join(folder, g.Name+".svg"), g.panels(g.Rows)))
-		}
-	}
-	return errors.Join(errs...)
 }

@@ -1,89 +1,142 @@
 package main
 
 import (
+	"bytes"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 
-	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/memory/prompt"
+	"github.com/arcoscribe/throughline/internal/proof/figures"
 	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
-func TestMedianOfThreeRuns(t *testing.T) {
+func table() group {
+	g := group{name: "x", title: "things", columns: []string{shipped, stripped, roleRelay}, notes: []string{"a note"}}
+	g.add(row{what: "one", unit: "ms", values: []float64{3, 2.04, .5}, target: atMost(3), figure: "one_p50"},
+		row{what: "two", values: []float64{7, none, 1}})
+	return g
+}
+
+func TestTableForATerminal(t *testing.T) {
 	t.Parallel()
-	run := func(value, baseline float64) group {
-		return group{Name: "x", Rows: []row{{What: "a", Value: value, Baseline: baseline, Against: "b"}}}
+	var out bytes.Buffer
+	g := table()
+	if err := g.print(&out); err != nil {
+		t.Fatal(err)
 	}
-	got := mediansOf([][]group{{run(10, 5), run(30, 10), run(20, 40)}, nil})
-	want := []group{{Name: "x", Rows: []row{{What: "a", Value: 20, Baseline: 10, Against: "b", Ratio: 2}}}}
-	if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(group{})); diff != "" {
+	const want = "\nx: things\n" +
+		"       as shipped  stripped  bare line relay  target\n" +
+		"  one  3 ms        2.04 ms   0.50 ms          ≤ 3 ms: reached\n" +
+		"  two  7                     1                \n" +
+		"    a note\n"
+	if diff := cmp.Diff(want, out.String()); diff != "" {
 		t.Error(diff)
 	}
 }
 
-func TestTargets(t *testing.T) {
+func TestTableInDocuments(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct {
-		target  *target
-		r       row
-		text    string
-		reached bool
-	}{
-		{atMost(1), row{Value: 0.9, Unit: "ms"}, "≤ 1 ms", true},
-		{atMost(1), row{Value: 1.1, Unit: "ms"}, "≤ 1 ms", false},
-		{atLeast(1500), row{Value: 1500, Unit: "/s"}, "≥ 1500 /s", true},
-		{atLeast(1500), row{Value: 208, Unit: "/s"}, "≥ 1500 /s", false},
-		{ratioAtMost(1.2), row{Value: 12, Baseline: 11, Unit: "ms"}, "≤ 1.20×", true},
-		{ratioAtMost(1.2), row{Value: 12, Baseline: 6, Unit: "ms"}, "≤ 1.20×", false},
+	root := t.TempDir()
+	if err := os.Mkdir(filepath.Join(root, "docs"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	headline := figures.Mark("one_p50", "9") + " ms, stripped " + figures.Mark("one_p50_stripped", "8") + "\n"
+	for path, text := range map[string]string{"README.md": headline, page: "# Figures\n<!-- x:begin -->\nold\n<!-- x:end -->\n"} {
+		if err := os.WriteFile(filepath.Join(root, path), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := writeDocuments(root, []string{"a machine"}, []group{table()}); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{
+		"README.md": "3 ms, stripped 2.04\n",
+		page: "# Figures\n<!-- x:begin -->\n|  | as shipped | stripped | bare line relay | target |\n|---|--:|--:|--:|---|\n" +
+			"| one | 3 ms | 2.04 ms | 0.50 ms | ≤ 3 ms: reached |\n| two | 7 |  | 1 |  |\n\na note.\na machine.\n<!-- x:end -->\n",
 	} {
-		if text := c.target.text(c.r.Unit); text != c.text || c.target.reached(c.r) != c.reached {
-			t.Errorf("%+v: %q, %v", c.r, text, !c.reached)
+		written, err := os.ReadFile(filepath.Join(root, path))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, figures.Plain(string(written))); diff != "" {
+			t.Error(diff)
 		}
 	}
 }
 
-func TestLine(t *testing.T) {
+func TestVerdicts(t *testing.T) {
 	t.Parallel()
-	r := row{What: "chat of 10 turns, p50", Unit: "ms", Value: 0.497, Baseline: 0.24, Against: "one row, as user", Target: atMost(1)}
-	const want = "  chat of 10 turns, p50                         0.50 ms       0.24 ms  one row, as user      2.07       ≤ 1 ms reached\n"
-	if diff := cmp.Diff(want, r.line()); diff != "" {
-		t.Error(diff)
+	g := group{columns: []string{shipped, stripped}}
+	for _, c := range []struct {
+		target *target
+		values []float64
+		want   string
+	}{
+		{atMost(1), []float64{.9, 9}, "≤ 1 ms: reached"},
+		{atMost(1), []float64{1.1, 9}, "≤ 1 ms: missed"},
+		{atLeast(99), []float64{98, 9}, "≥ 99 ms: missed"},
+		{&target{limit: 1.5, against: stripped}, []float64{3, 2}, "≤ 1.50 × stripped: reached"},
+		{&target{limit: 1.5, against: stripped}, []float64{4, 2}, "≤ 1.50 × stripped: missed"},
+		{&target{limit: 1, against: stripped, added: true}, []float64{3, 2}, "≤ 1 ms over stripped: reached"},
+		{&target{limit: 1, against: stripped, added: true}, []float64{4, 2}, "≤ 1 ms over stripped: missed"},
+		{atMost(1), []float64{math.NaN(), 2}, "≤ 1 ms: missed"},
+	} {
+		if got := g.verdict(row{unit: "ms", values: c.values, target: c.target}); got != c.want {
+			t.Errorf("%v: %q, want %q", c.values, got, c.want)
+		}
 	}
 }
 
-func TestCyclesAreWholeOnes(t *testing.T) {
+func TestMedianOfThreeRuns(t *testing.T) {
+	t.Parallel()
+	run := func(values ...float64) group { return group{name: "x", rows: []row{{what: "a", values: values}}} }
+	got := mediansOf([][]group{{run(10, 5), run(30, 10), run(20, 40)}, nil})
+	if diff := cmp.Diff([]float64{20, 10}, got[0].rows[0].values); diff != "" || len(got) != 1 {
+		t.Errorf("%d groups, %s", len(got), diff)
+	}
+}
+
+func TestGrowthComparesWholeCycles(t *testing.T) {
 	t.Parallel()
 	var talk []remembered
-	for _, version := range []int64{0, 0, 1, 1, 2, 3, 3, 3, 4} {
-		talk = append(talk, remembered{Receipt: prompt.Receipt{BriefVersion: version, TailTokens: 10 * (len(talk) + 1)}})
+	for n, version := range []int64{0, 0, 1, 1, 2, 3, 3, 3, 4} {
+		talk = append(talk, remembered{Receipt: prompt.Receipt{BriefVersion: version, TailTokens: 10 * (n + 1)}})
 	}
-	first, last := cycles(talk)
-	if diff := cmp.Diff([]cycle{{3, 4, 35}, {6, 8, 70}}, []cycle{first, last}, cmp.AllowUnexported(cycle{})); diff != "" {
-		t.Error(diff)
+	if got, want := growth(talk), 2.0; got != want { // turns 3 and 4 with 35 tokens, 6 to 8 with 70
+		t.Errorf("%v, want %v", got, want)
 	}
-}
-
-func TestKeptBetweenFolds(t *testing.T) {
-	t.Parallel()
-	at := func(version int64, text string) remembered {
-		return remembered{Receipt: prompt.Receipt{BriefVersion: version}, text: text}
-	}
-	// 4 of 4 bytes, then 2 of 6; across the fold nothing is asked for.
-	talk := []remembered{at(1, "abcd"), at(1, "abcdef"), at(1, "abX"), at(2, "other")}
-	if got, want := keptBetweenFolds(talk), 60.0; got != want {
-		t.Errorf("%v %%, want %v %%", got, want)
+	if got := growth(talk[:4]); got != 0 {
+		t.Errorf("%v without two folds", got)
 	}
 }
 
-func TestMemoryOfAPrompt(t *testing.T) {
+func TestWishIsThatOfTheLastQuestion(t *testing.T) {
 	t.Parallel()
-	question := prompt.Question{Content: "What next?", Sources: nil}
-	buffer := []memory.Message{{Seq: 1, Role: memory.RoleUser, Content: "Hello"}}
-	prompt := prompt.Build(memory.Chat{Brief: memory.Brief{Summary: "Nothing yet.", Tokens: 3}, Buffer: buffer}, question, memory.DefaultLimits())
-	if got, want := memoryOf(prompt.Input), prompt.Sections[0].Text+"\n\n"+prompt.Sections[1].Text; got != want {
-		t.Errorf("%q, want %q", got, want)
+	for body, want := range map[string]int{
+		`{"input":"Say tokens=250"}`:                    250,
+		`{"input":"User: Say tokens=9\n\nSay tokens=3`:  3,
+		`{"input":"Say tokens=12","metadata":{"n":99}}`: 12,
+		`{"input":"Say something"}`:                     1,
+		`Say tokens=`:                                   1,
+		``:                                              1,
+	} {
+		if got := wished([]byte(body)); got != want {
+			t.Errorf("%s: %d, want %d", body, got, want)
+		}
 	}
-	if got := memoryOf("no heading"); got != "" {
-		t.Errorf("%q of a prompt without one", got)
+}
+
+func TestQuestionsAreAboutWhatLeftThePrompt(t *testing.T) {
+	t.Parallel()
+	in := talk{number: 3, turns: 50}
+	if in.message(7) != in.message(7) || in.message(7) == in.message(8) {
+		t.Error("a message is not the same whenever it is asked for")
+	}
+	near := vectorOf("say " + synonym + lexeme(5))
+	if diff := cmp.Diff(vectorOf(lexeme(5)), near); diff != "" || strings.HasPrefix(lexeme(5), synonym) {
+		t.Errorf("a synonym means something else: %s", diff)
 	}
 }

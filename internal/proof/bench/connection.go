@@ -18,15 +18,15 @@ import (
 
 // endpoint is a process that streams. One goroutine uses it. Stop it.
 type endpoint struct {
-	*kit.Helper
-	name string
+	*kit.Process
+	name    string
+	address string // base URL
+	stop    func() error
 	// ours speaks our protocol, the others the model's.
 	ours bool
-	// foreign is a program of others, which cannot be asked what it uses.
-	foreign bool
 	// headers are more header lines of each request, for a gateway that needs the model's address.
 	headers string
-	// mayBreak: a stream without its end is counted, and does not fail the benchmark.
+	// mayBreak: a stream without its end is counted, and does not fail the part.
 	mayBreak bool
 }
 
@@ -38,11 +38,7 @@ type connection struct {
 }
 
 func (p endpoint) connect(ctx context.Context) (*connection, error) {
-	return p.connectBy(ctx, &net.Dialer{})
-}
-
-func (p endpoint) connectBy(ctx context.Context, dialer *net.Dialer) (*connection, error) {
-	conn, err := dialer.DialContext(ctx, "tcp", strings.TrimPrefix(p.Address, "http://"))
+	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", strings.TrimPrefix(p.address, "http://"))
 	if err != nil {
 		return nil, err
 	}
@@ -54,12 +50,13 @@ func (p endpoint) connectBy(ctx context.Context, dialer *net.Dialer) (*connectio
 	return &connection{Conn: conn, reader: bufio.NewReader(conn)}, nil
 }
 
-// request is one HTTP request for a number of tokens, in the bytes that are sent.
-func (p endpoint) request(c conversation, tokens int) []byte {
+// request is one HTTP request with a question, for a number of tokens, in the bytes that are sent.
+func (p endpoint) request(c conversation, question string, tokens int) []byte {
+	question = fmt.Sprintf("%s Say tokens=%d", question, tokens)
 	if p.ours {
-		return newClient(c).post(fmt.Sprintf("Say tokens=%d", tokens))
+		return newClient(c).post(question)
 	}
-	return post("/v1/responses", c.token, fmt.Sprintf(`{"model":"bench","stream":true,"input":"Say tokens=%d"}`, tokens), p.headers)
+	return post("/v1/responses", c.token, fmt.Sprintf(`{"model":"bench","stream":true,"input":"%s"}`, question), p.headers)
 }
 
 // post adds headers, each with its line end.

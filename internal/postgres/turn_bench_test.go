@@ -1,0 +1,81 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/arcoscribe/throughline/internal/auth"
+	"github.com/arcoscribe/throughline/internal/memory"
+	"github.com/arcoscribe/throughline/internal/testkit"
+)
+
+// The two transactions of a turn, as the user under RLS, with triggers: in a chat whose last turns were not folded yet.
+// Compare them with BenchmarkPlainInserts of the same run.
+func BenchmarkTurn(b *testing.B) {
+	db := testkit.NewDatabase(b)
+	pool, _, err := Open(b.Context(), db.DSN, 4)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(pool.Close)
+	id := testkit.NewUser(b, db)
+	user := auth.Principal{UserID: id, Claims: fmt.Sprintf(`{"sub":"%s","role":"authenticated"}`, id)}
+	nothing := func(context.Context, pgx.Tx, uuid.UUID) error { return nil }
+	turns := NewTurns(pool, memory.DefaultLimits(), Enqueue{Fold: nothing, Index: nothing})
+	question, answer := strings.Repeat("A question of a person. ", 5), strings.Repeat("What the model says to it. ", 15)
+	for _, unfolded := range []int{10, 300} {
+		var starts, saves time.Duration
+		next := firstTurn(question)
+		turn := func() {
+			began := time.Now()
+			if started, err := turns.StartTurn(b.Context(), user, next); err != nil || !started.Started {
+				b.Fatalf("start: %v", err)
+			}
+			begun := time.Now()
+			if saved, err := turns.SaveReply(b.Context(), user, finished(next, answer)); err != nil || !saved {
+				b.Fatalf("save: %v", err)
+			}
+			starts, saves = starts+begun.Sub(began), saves+time.Since(begun)
+			next = turnIn(next.ChatID, question)
+		}
+		for range unfolded {
+			turn()
+		}
+		b.Run(fmt.Sprintf("unfolded=%d", unfolded), func(b *testing.B) {
+			starts, saves = 0, 0
+			for b.Loop() {
+				turn()
+			}
+			b.ReportMetric(float64(starts.Nanoseconds())/float64(b.N), "start-ns/op")
+			b.ReportMetric(float64(saves.Nanoseconds())/float64(b.N), "save-ns/op")
+		})
+	}
+}
+
+// The same texts in one transaction, in a table without triggers or policies.
+func BenchmarkPlainInserts(b *testing.B) {
+	db := testkit.NewDatabase(b)
+	pool, _, err := Open(b.Context(), db.DSN, 4)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(pool.Close)
+	if _, err := pool.Exec(b.Context(), "create table plain (id uuid primary key, chat_id uuid not null, content text not null)"); err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		batch := &pgx.Batch{}
+		for _, content := range []string{strings.Repeat("A question of a person. ", 5), strings.Repeat("What the model says to it. ", 15)} {
+			batch.Queue("insert into plain values ($1, $2, $3)", uuid.New(), uuid.New(), content)
+		}
+		if err := pool.SendBatch(b.Context(), batch).Close(); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
