@@ -121,14 +121,17 @@ type build struct {
 	postgres *kit.Postgres
 	admin    *pgxpool.Pool
 	server   endpoint
-	embedder int // its process
+	embedder int // its process, 0 for none
 	people   []conversation
 	spent    spent
 }
 
 // start starts a build on an empty database that it migrates itself.
 func (t *trial) start(ctx context.Context, name, settings, program string, chats int) (err error) {
-	b := &build{name: name, embedder: t.points[roleEmbedder].PID()}
+	b := &build{name: name}
+	if settings == shipped {
+		b.embedder = t.points[roleEmbedder].PID()
+	}
 	b.postgres, err = kit.StartEmptyPostgres(ctx, map[string]string{
 		"shared_buffers": "128MB", "max_wal_size": "4GB", "checkpoint_timeout": "1h", "max_connections": "200",
 	})
@@ -185,7 +188,11 @@ type spent struct {
 // used returns what was used since the start.
 func (b *build) used(ctx context.Context) (spent, error) {
 	all, wal, err := kit.UsageOfPostgres(ctx, b.admin)
-	return spent{kit.UsageOf(b.server.PID()).CPU, all.CPU, kit.UsageWithChildren(b.embedder).CPU, float64(wal)}, err
+	now := spent{server: kit.UsageOf(b.server.PID()).CPU, postgres: all.CPU, wal: float64(wal)}
+	if b.embedder > 0 {
+		now.embedder = kit.UsageWithChildren(b.embedder).CPU
+	}
+	return now, err
 }
 
 // round lets everyone have a turn, waits for the jobs that it makes due, and adds up what all that used.

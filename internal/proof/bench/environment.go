@@ -182,7 +182,7 @@ var full = sizes{
 		{streams: 300, ramp: 1500 * time.Millisecond, steady: 3 * time.Second},
 		{streams: 1000, ramp: 4 * time.Second, steady: 5 * time.Second},
 	},
-	cost:   costing{chats: 24, turns: 36, words: 99, pause: 10 * time.Millisecond},
+	cost:   costing{chats: 12, turns: 36, words: 99, pause: 10 * time.Millisecond},
 	burst:  bursting{atOnce: 300, perSec: 100, steady: 8 * time.Second, tokens: 25},
 	cuts:   cutting{clients: 200, tokens: 200, ramp: time.Second},
 	stop:   stopping{clients: 100, ramp: time.Second, drain: 15 * time.Second},

@@ -98,8 +98,8 @@ func run(ctx context.Context, args []string, out, progress io.Writer) (err error
 		err = errors.Join(err, g.print(out))
 	}
 	fmt.Fprintln(out, "\n"+strings.Join(host, "\n"))
-	if o.doc && err == nil {
-		err = writeDocuments(".", host, groups)
+	if o.doc { // what was measured before a failure, too
+		err = errors.Join(err, writeDocuments(".", host, groups))
 	}
 	return err
 }

@@ -16,7 +16,7 @@ const root = "../../.."
 
 var (
 	place   = regexp.MustCompile(`<!-- figure:([a-z0-9_]+) -->(.*?)<!-- /figure -->`)
-	command = regexp.MustCompile("`((?:make|go run|go test) [^`]+)`")
+	command = regexp.MustCompile("`(?:\\w+=\\w+ )*((?:make|go run|go test) [^`]+)`")
 	link    = regexp.MustCompile(`\]\((?:docs/)?([a-z-]+\.md)`)
 )
 
@@ -125,19 +125,43 @@ func TestCommandsOfHeadlinesExist(t *testing.T) {
 				continue
 			}
 			for _, found := range command.FindAllStringSubmatch(line, -1) {
-				words := strings.Fields(found[1])
-				if words[0] == "make" {
-					if !strings.Contains(targets, "\n"+words[1]+": ## ") {
-						t.Errorf("%s: there is no target %q", document, words[1])
+				if target, isTarget := strings.CutPrefix(found[1], "make "); isTarget {
+					if name, _, _ := strings.Cut(target, " "); !strings.Contains(targets, "\n"+name+": ## ") {
+						t.Errorf("%s: there is no target %q", document, name)
 					}
 					continue
 				}
-				for _, folder := range words {
-					if _, err := os.Stat(filepath.Join(root, folder)); strings.HasPrefix(folder, "./") && err != nil {
-						t.Errorf("%s: %s", document, err)
-					}
-				}
+				checkGo(t, document, found[1])
 			}
+		}
+	}
+}
+
+// checkGo looks for the packages of a Go command, and for tests of each name that it runs.
+func checkGo(t *testing.T, document, command string) {
+	t.Helper()
+	var tests strings.Builder
+	for word := range strings.FieldsSeq(command) {
+		if !strings.HasPrefix(word, "./") {
+			continue
+		}
+		files, err := filepath.Glob(filepath.Join(root, word, "*.go"))
+		if err != nil || len(files) == 0 {
+			t.Errorf("%s: there is no package %s (%v)", document, word, err)
+		}
+		for _, file := range files {
+			tests.WriteString(read(t, strings.TrimPrefix(file, root+"/")))
+		}
+	}
+	_, names, run := strings.Cut(command, "-run ")
+	if !run {
+		return
+	}
+	names, _, _ = strings.Cut(strings.TrimLeft(names, "'"), "'")
+	names, _, _ = strings.Cut(names, " ")
+	for name := range strings.SplitSeq(names, `\|`) {
+		if !regexp.MustCompile(`func Test\w*` + strings.TrimPrefix(name, "Test")).MatchString(tests.String()) {
+			t.Errorf("%s: no test is called %q in %s", document, name, command)
 		}
 	}
 }
