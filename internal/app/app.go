@@ -217,7 +217,7 @@ func (a *App) makeVectors() (turns jobs.TurnEmbedder, remembered jobs.MemoryEmbe
 }
 
 func (a *App) makeServer(ctx context.Context, inserter *jobs.Client) error {
-	verifier, err := a.verifier()
+	verifier, err := a.verifier(ctx)
 	if err != nil {
 		return err
 	}
@@ -295,7 +295,7 @@ func (a *App) abandonReplies() {
 	a.chat.Close(ctx)
 }
 
-func (a *App) verifier() (*auth.Verifier, error) {
+func (a *App) verifier(ctx context.Context) (*auth.Verifier, error) {
 	cfg := auth.Config{
 		ProjectURL: a.config.SupabaseURL, JWTSecret: []byte(a.config.SupabaseJWTSecret), OAuthAudience: a.config.OAuthAudience, Logger: a.logger,
 	}
@@ -306,7 +306,9 @@ func (a *App) verifier() (*auth.Verifier, error) {
 		}
 		cfg.LookupUser = client.GetUser
 	}
-	verifier, err := auth.New(cfg)
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	a.closers = append(a.closers, cancel)
+	verifier, err := auth.New(ctx, cfg)
 	if err != nil {
 		return nil, fmt.Errorf("SUPABASE_URL: %w", err)
 	}

@@ -68,20 +68,19 @@ type Config struct {
 	Now func() time.Time
 }
 
-// Verifier checks access tokens. It is safe for concurrent use. It needs no closing: its background fetches
-// end within 5 s.
+// Verifier checks access tokens. It is safe for concurrent use.
 type Verifier struct {
 	expected expected
 	secret   []byte
-	keys     *keyCache
+	keys     *keySet
 	users    *userCache
 	parser   *jwt.Parser
 	now      func() time.Time
 }
 
-// New returns a Verifier. Nothing is fetched before the first token that needs it. It fails if ProjectURL is
-// not an http(s) address.
-func New(cfg Config) (*Verifier, error) {
+// New returns a Verifier. Nothing is fetched before the first token that needs it; from then on the key set is renewed until
+// ctx ends. It fails if ProjectURL is not an http(s) address.
+func New(ctx context.Context, cfg Config) (*Verifier, error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
@@ -98,7 +97,7 @@ func New(cfg Config) (*Verifier, error) {
 			return nil, err
 		}
 		v.expected.issuer = base
-		v.keys = newKeyCache(base+"/.well-known/jwks.json", cfg)
+		v.keys = newKeySet(ctx, base+"/.well-known/jwks.json", cfg)
 	}
 	if n := len(cfg.JWTSecret); n > 0 && n < recommendedSecretBytes {
 		cfg.Logger.Warn("the JWT secret is short enough to be guessed", "bytes", n, "recommended_bytes", recommendedSecretBytes)

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/golang-jwt/jwt/v5"
@@ -88,7 +89,7 @@ func TestNoProjectURL(t *testing.T) {
 func TestNewRefusesAddresses(t *testing.T) {
 	t.Parallel()
 	for _, address := range []string{"ref.supabase.co", "ftp://x.example", "https://", "https://x.example?y=1", "http://a\x7f", "https://me:pw@x.example"} {
-		if _, err := New(Config{ProjectURL: address}); err == nil {
+		if _, err := New(t.Context(), Config{ProjectURL: address}); err == nil {
 			t.Errorf("%q is accepted", address)
 		}
 	}
@@ -97,7 +98,7 @@ func TestNewRefusesAddresses(t *testing.T) {
 func TestSlashAtEndOfProjectURL(t *testing.T) {
 	t.Parallel()
 	p := newProject(t, ecJWK(t, "ec", ecKey()))
-	v := newVerifier(t, Config{ProjectURL: p.url + "/", Now: p.now})
+	v := newVerifier(t, Config{ProjectURL: p.url + "/", HTTPClient: p.web(), Now: p.now})
 	if _, err := v.Verify(t.Context(), es256(t, "ec", ecKey(), goodClaims(p.url))); err != nil {
 		t.Error(err)
 	}
@@ -114,10 +115,14 @@ func TestShortSecretIsWarnedAbout(t *testing.T) {
 
 func TestNothingSecretIsLoggedOrTold(t *testing.T) {
 	t.Parallel()
+	synctest.Test(t, testNothingSecretIsLoggedOrTold)
+}
+
+func testNothingSecretIsLoggedOrTold(t *testing.T) {
 	var log strings.Builder
 	p := newProject(t, ecJWK(t, "ec", ecKey()))
 	v := newVerifier(t, Config{
-		ProjectURL: p.url, JWTSecret: secret, Now: p.now,
+		ProjectURL: p.url, HTTPClient: p.web(), JWTSecret: secret, Now: p.now,
 		Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	})
 	told := ""
@@ -129,9 +134,8 @@ func TestNothingSecretIsLoggedOrTold(t *testing.T) {
 		told += err.Error() + "\n"
 	}
 	p.down.Store(true)
-	p.advance(maxAge)
+	p.pass(renewEvery)
 	wantCode(t, v, es256(t, "ec", ecKey(), goodClaims(p.url)), "")
-	settle(v)
 	for _, text := range []string{log.String(), told} {
 		if strings.Contains(text, "canary") || strings.Contains(text, string(secret)) || strings.Contains(text, "eyJ") || text == "" {
 			t.Errorf("told or logged:\n%s", text)

@@ -1,139 +1,164 @@
 package auth
 
 import (
+	"bytes"
+	"cmp"
+	"context"
 	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rsa"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math/big"
-	"slices"
+	"io"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
 
+	"github.com/MicahParks/keyfunc/v3"
 	"github.com/golang-jwt/jwt/v5"
+	"golang.org/x/sync/singleflight"
+	"golang.org/x/time/rate"
 )
 
 const (
-	p256Bytes     = 32
-	minRSABits    = 2048
-	maxRSABits    = 8192 // larger keys make each check slow
-	maxRSAExpBits = 31
+	// renewEvery is how often the key set is fetched again, and so how long a withdrawn key is still good.
+	renewEvery = 10 * time.Minute
+	// unknownPause is the least time between two fetches for unknown keys.
+	unknownPause = 30 * time.Second
+	// coldPause is the same while there is no set. It is short, because every request fails then.
+	coldPause    = 5 * time.Second
+	fetchTimeout = 5 * time.Second
+
+	maxKeySetBytes = 64 << 10
+	minRSABits     = 2048
+	maxRSABits     = 8192 // larger keys make each check slow
 )
 
-// jwk is a published key (RFC 7517). Private parts, should a project publish them, are not read.
-type jwk struct {
-	Type       string    `json:"kty"`
-	Use        string    `json:"use"`
-	Algorithm  string    `json:"alg"`
-	ID         string    `json:"kid"`
-	Operations []string  `json:"key_ops"`
-	Curve      string    `json:"crv"`
-	X          base64URL `json:"x"`
-	Y          base64URL `json:"y"`
-	Modulus    base64URL `json:"n"`
-	Exponent   base64URL `json:"e"`
+// keySet is the project's published keys. The library fetches, parses and renews them; while the endpoint is down, those that
+// it has go on. What is here is the pace: one fetch at a time, never on a request's context, and few for unknown keys.
+type keySet struct {
+	// open makes the first fetch, and begins to renew.
+	open   func() (keyfunc.Keyfunc, error)
+	paced  *rate.Limiter // fetches for unknown keys
+	flight singleflight.Group
+	empty  atomic.Bool // the last answer was a set without keys
 }
 
-// base64URL is bytes that are base64url without padding in JSON.
-type base64URL []byte
-
-// UnmarshalText decodes the text.
-func (b *base64URL) UnmarshalText(text []byte) (err error) {
-	*b, err = base64.RawURLEncoding.Strict().AppendDecode(nil, text)
-	return err
+// newKeySet returns a key set that is fetched when the first token needs it, and renewed until ctx ends.
+func newKeySet(ctx context.Context, url string, cfg Config) *keySet {
+	s := &keySet{paced: rate.NewLimiter(rate.Every(coldPause), 1)}
+	failed := func(string) func(context.Context, error) {
+		return func(_ context.Context, err error) { cfg.Logger.Warn("fetching the key set failed", "error", err) }
+	}
+	s.open = sync.OnceValues(func() (keyfunc.Keyfunc, error) {
+		s.paced.Allow()
+		return keyfunc.NewDefaultOverrideCtx(ctx, []string{url}, keyfunc.Override{
+			Client: s.client(cfg.HTTPClient), HTTPTimeout: fetchTimeout, RateLimitWaitMax: fetchTimeout,
+			RefreshErrorHandlerFunc: failed, RefreshInterval: renewEvery, RefreshUnknownKID: rate.NewLimiter(rate.Inf, 0),
+		})
+	})
+	return s
 }
 
-// publicKey is a usable key and the only algorithm that it may verify.
-type publicKey struct {
-	keyName
-	key crypto.PublicKey
+// find returns the key that a token names. Its errors are errUnknownKey and NotReady.
+func (s *keySet) find(ctx context.Context, token *jwt.Token) (crypto.PublicKey, error) {
+	keys, err := s.open()
+	if err != nil {
+		return nil, notReady(errNoKeys, err)
+	}
+	key, stored := named(ctx, keys, token)
+	if key == nil {
+		_, _, _ = s.flight.Do("", func() (any, error) {
+			if s.paced.Allow() {
+				_, _ = keys.KeyfuncCtx(context.WithoutCancel(ctx))(token) // fetches for a kid that is not there; a failure is logged
+			}
+			return nil, nil
+		})
+		key, stored = named(ctx, keys, token)
+	}
+	switch {
+	case key != nil:
+		return key, nil
+	case stored == 0 && !s.empty.Load():
+		return nil, notReady(errNoKeys, errors.New("the project's key set could not be fetched yet"))
+	}
+	return nil, errUnknownKey
 }
 
-// keyName is how a token names its key. The id may be empty.
-type keyName struct{ algorithm, id string }
-
-// keySet is the keys that a project signs with. They are few, so a scan is enough.
-type keySet []publicKey
-
-// find returns the key of a name, nil if there is none. A name without an id needs a set with exactly one key
-// of the algorithm.
-func (s keySet) find(name keyName) crypto.PublicKey {
-	var only crypto.PublicKey
-	for _, k := range s {
+// named returns the key that a token names, and how many are stored. A token without a kid names the only key of its algorithm.
+func named(ctx context.Context, keys keyfunc.Keyfunc, token *jwt.Token) (found crypto.PublicKey, stored int) {
+	kid, anonymous := token.Header["kid"], token.Header["kid"] == nil
+	all, _ := keys.Storage().KeyReadAll(ctx) // is in memory
+	for _, key := range all {
+		published := key.Marshal()
+		named := anonymous || kid == published.KID
+		fits := (published.USE == "" || published.USE == "sig") && (published.ALG == "" || published.ALG.String() == token.Method.Alg())
 		switch {
-		case k.algorithm != name.algorithm:
-		case name.id != "" && k.id == name.id:
-			return k.key
-		case name.id == "" && only != nil:
-			return nil
-		case name.id == "":
-			only = k.key
+		case !named || !fits || !mayVerify(token.Method, key.Key()):
+		case found != nil: // it is not clear which
+			return nil, len(all)
+		default:
+			found = key.Key()
 		}
 	}
-	return only
+	return found, len(all)
 }
 
-// parseKeySet reads a JWKS. It leaves out each key that cannot verify an access token: one odd key must not make
-// the others unusable. A document without "keys" is an error. An empty list is not, because projects that sign
-// with their legacy secret publish that.
-func parseKeySet(document []byte) (keySet, error) {
+// mayVerify reports whether a key is one of its algorithm, and strong enough.
+func mayVerify(method jwt.SigningMethod, key any) bool {
+	switch k := key.(type) {
+	case *ecdsa.PublicKey:
+		return method == jwt.SigningMethodES256 && k.Curve == elliptic.P256()
+	case *rsa.PublicKey:
+		return method == jwt.SigningMethodRS256 && k.N.BitLen() >= minRSABits && k.N.BitLen() <= maxRSABits
+	}
+	return false
+}
+
+// client returns a client that takes keys from the project's address only, and only a key set for one.
+func (s *keySet) client(base *http.Client) *http.Client {
+	client := http.Client{}
+	if base != nil {
+		client = *base
+	}
+	transport := cmp.Or(client.Transport, http.DefaultTransport)
+	client.Transport = roundTrip(func(request *http.Request) (*http.Response, error) {
+		response, err := transport.RoundTrip(request)
+		if err != nil || response.StatusCode != http.StatusOK {
+			return response, err
+		}
+		if err := s.check(response); err != nil {
+			return nil, err
+		}
+		return response, nil
+	})
+	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	return &client
+}
+
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(request *http.Request) (*http.Response, error) { return f(request) }
+
+// check bounds an answer. One without a list of keys is an error: the library would take it for an empty set, and forget the
+// keys that it has.
+func (s *keySet) check(response *http.Response) error {
+	body, err := io.ReadAll(http.MaxBytesReader(nil, response.Body, maxKeySetBytes))
+	_ = response.Body.Close() // it was read, or is of no use
+	if err != nil {
+		return fmt.Errorf("key set: %w", err)
+	}
 	var published struct {
 		Keys []json.RawMessage `json:"keys"`
 	}
-	if err := json.Unmarshal(document, &published); err != nil {
-		return nil, fmt.Errorf("key set: %w", err)
+	if err := json.Unmarshal(body, &published); err != nil || published.Keys == nil {
+		return errors.New("key set: the answer has no list of keys")
 	}
-	if published.Keys == nil {
-		return nil, errors.New("key set: no keys member")
-	}
-	set := keySet{}
-	for _, raw := range published.Keys {
-		if key, usable := parseKey(raw); usable {
-			set = append(set, key)
-		}
-	}
-	return set, nil
-}
-
-// parseKey returns false for a key that cannot verify an access token.
-func parseKey(raw []byte) (key publicKey, usable bool) {
-	var k jwk
-	if json.Unmarshal(raw, &k) != nil || k.Use != "" && k.Use != "sig" || k.Operations != nil && !slices.Contains(k.Operations, "verify") {
-		return publicKey{}, false
-	}
-	key.id = k.ID
-	switch k.Type {
-	case "EC":
-		key.algorithm, key.key = jwt.SigningMethodES256.Alg(), k.ellipticKey()
-	case "RSA":
-		key.algorithm, key.key = jwt.SigningMethodRS256.Alg(), k.rsaKey()
-	}
-	return key, key.key != nil && (k.Algorithm == "" || k.Algorithm == key.algorithm)
-}
-
-// ellipticKey returns a P-256 key, nil if the point is not on the curve.
-func (k jwk) ellipticKey() crypto.PublicKey {
-	if k.Curve != "P-256" || len(k.X) != p256Bytes || len(k.Y) != p256Bytes {
-		return nil
-	}
-	uncompressed := slices.Concat([]byte{4}, k.X, k.Y)
-	key, err := ecdsa.ParseUncompressedPublicKey(elliptic.P256(), uncompressed)
-	if err != nil {
-		return nil
-	}
-	return key
-}
-
-// rsaKey returns nil for a modulus or an exponent that nobody uses.
-func (k jwk) rsaKey() crypto.PublicKey {
-	modulus, exponent := new(big.Int).SetBytes(k.Modulus), new(big.Int).SetBytes(k.Exponent)
-	if bits := modulus.BitLen(); bits < minRSABits || bits > maxRSABits || modulus.Bit(0) == 0 {
-		return nil
-	}
-	if exponent.BitLen() < 2 || exponent.BitLen() > maxRSAExpBits || exponent.Bit(0) == 0 {
-		return nil
-	}
-	return &rsa.PublicKey{N: modulus, E: int(exponent.Int64())}
+	s.empty.Store(len(published.Keys) == 0)
+	s.paced.SetLimit(rate.Every(unknownPause))
+	response.Body = io.NopCloser(bytes.NewReader(body))
+	return nil
 }

@@ -1,79 +1,250 @@
 package auth
 
 import (
+	"context"
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/rsa"
-	"encoding/json"
+	"fmt"
+	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/golang-jwt/jwt/v5"
 
 	"github.com/arcoscribe/throughline/internal/fault"
 )
 
-func TestUnusableKeysAreSkipped(t *testing.T) {
-	t.Parallel()
-	good := ecJWK(t, "ec", ecKey())
-	goodRSA := rsaJWK("rsa", &rsaKey().PublicKey)
-	small, err := rsa.GenerateKey(rand.Reader, 1024)
-	if err != nil {
-		t.Fatal(err)
+func wantFetches(t *testing.T, p *project, want int64) {
+	t.Helper()
+	if got := p.fetches.Load(); got != want {
+		t.Errorf("%d fetches, want %d", got, want)
 	}
-	offCurve := b64(make([]byte, p256Bytes))
-	p384 := with(ecJWK(t, "ec", newECKey(elliptic.P384())), map[string]any{"alg": "ES384"})
-	for name, key := range map[string]any{
-		"for encryption":        with(good, map[string]any{"use": "enc"}),
-		"only signs":            with(good, map[string]any{"key_ops": []string{"sign"}}),
-		"shared secret":         map[string]any{"kty": "oct", "kid": "ec", "k": b64(secret), "alg": "HS256"},
-		"kty unknown":           with(good, map[string]any{"kty": "OKP"}),
-		"kty missing":           with(good, map[string]any{"kty": nil}),
-		"kty in lower case":     with(good, map[string]any{"kty": "ec"}),
-		"P-384":                 p384,
-		"P-384 called P-256":    with(p384, map[string]any{"crv": "P-256", "alg": "ES256"}),
-		"crv missing":           with(good, map[string]any{"crv": nil}),
-		"point off the curve":   with(good, map[string]any{"y": offCurve}),
-		"point at infinity":     with(good, map[string]any{"x": offCurve, "y": offCurve}),
-		"coordinate missing":    with(good, map[string]any{"y": nil}),
-		"coordinate too long":   with(good, map[string]any{"x": b64(make([]byte, 33))}),
-		"coordinate no base64":  with(good, map[string]any{"x": "!"}),
-		"second no base64":      with(good, map[string]any{"y": "!"}),
-		"EC key for RS256":      with(good, map[string]any{"alg": "RS256"}),
-		"EC key for HS256":      with(good, map[string]any{"alg": "HS256"}),
-		"RSA of 1024 bits":      rsaJWK("rsa", &small.PublicKey),
-		"RSA of 16384 bits":     with(goodRSA, map[string]any{"n": b64(append(make([]byte, 0), filled(2048)...))}),
-		"RSA, even modulus":     with(goodRSA, map[string]any{"n": b64(append(filled(255), 0xfe))}),
-		"RSA, exponent 1":       with(goodRSA, map[string]any{"e": "AQ"}),
-		"RSA, even exponent":    with(goodRSA, map[string]any{"e": "Ag"}),
-		"RSA, huge exponent":    with(goodRSA, map[string]any{"e": "AQAAAAE"}),
-		"RSA, no exponent":      with(goodRSA, map[string]any{"e": nil}),
-		"RSA, modulus no b64":   with(goodRSA, map[string]any{"n": "*"}),
-		"RSA, exponent no b64":  with(goodRSA, map[string]any{"e": "*"}),
-		"RSA key for PS256":     with(goodRSA, map[string]any{"alg": "PS256"}),
-		"no object":             "a text",
-		"field of another type": with(good, map[string]any{"x": 1}),
+}
+
+// together runs work n times at once and waits for all.
+func together(n int, work func(i int)) {
+	var wg sync.WaitGroup
+	for i := range n {
+		wg.Go(func() { work(i) })
+	}
+	wg.Wait()
+}
+
+// inTime runs a test of a project and its verifier on a clock that stands until the test lets time pass.
+func inTime(t *testing.T, test func(t *testing.T, p *project, v *Verifier)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		p := newProject(t, ecJWK(t, "ec", ecKey()))
+		test(t, p, p.verifier(t))
+	})
+}
+
+func TestConcurrentFirstTokensFetchOnce(t *testing.T) {
+	t.Parallel()
+	inTime(t, func(t *testing.T, p *project, v *Verifier) {
+		header := es256(t, "ec", ecKey(), goodClaims(p.url))
+		together(100, func(int) { wantCode(t, v, header, "") })
+		wantFetches(t, p, 1)
+	})
+}
+
+// All tokens of a new key wait for the one fetch that brings it.
+func TestRotationIsSeenAtOnce(t *testing.T) {
+	t.Parallel()
+	inTime(t, func(t *testing.T, p *project, v *Verifier) {
+		old, next := es256(t, "ec", ecKey(), goodClaims(p.url)), es256(t, "new", otherKey(), goodClaims(p.url))
+		wantCode(t, v, old, "")
+		p.pass(unknownPause)
+		p.publish(t, ecJWK(t, "new", otherKey()))
+		together(60, func(int) { wantCode(t, v, next, "") })
+		wantFetches(t, p, 2)
+		wantCode(t, v, old, fault.BadJWT) // it was withdrawn
+	})
+}
+
+func TestStormOfUnknownKeys(t *testing.T) {
+	t.Parallel()
+	inTime(t, func(t *testing.T, p *project, v *Verifier) {
+		storm := make([]string, 1000)
+		for i := range storm {
+			storm[i] = es256(t, fmt.Sprintf("made-up-%d", i), otherKey(), longLived(p.url))
+		}
+		strike := func() { together(len(storm), func(i int) { wantCode(t, v, storm[i], fault.BadJWT) }) }
+		strike() // from a cold start
+		wantFetches(t, p, 1)
+		p.pass(unknownPause - time.Second)
+		strike()
+		wantFetches(t, p, 1)
+		p.pass(time.Second)
+		strike()
+		wantFetches(t, p, 2)
+		wantCode(t, v, es256(t, "ec", ecKey(), longLived(p.url)), "")
+		wantFetches(t, p, 2)
+	})
+}
+
+// A request that hangs up neither ends the fetch that it started nor begins another.
+func TestUnknownKeyThatHangsUp(t *testing.T) {
+	t.Parallel()
+	inTime(t, func(t *testing.T, p *project, v *Verifier) {
+		wantCode(t, v, es256(t, "ec", ecKey(), goodClaims(p.url)), "")
+		p.pass(unknownPause)
+		p.publish(t, ecJWK(t, "new", otherKey()))
+		gone, cancel := context.WithCancel(t.Context())
+		cancel()
+		for range 20 {
+			if _, err := v.Verify(gone, es256(t, "made-up", otherKey(), goodClaims(p.url))); fault.CodeOf(err) != fault.BadJWT {
+				t.Error(err)
+			}
+		}
+		wantCode(t, v, es256(t, "new", otherKey(), goodClaims(p.url)), "")
+		wantFetches(t, p, 2)
+	})
+}
+
+func TestSetIsRenewedInTheBackground(t *testing.T) {
+	t.Parallel()
+	inTime(t, func(t *testing.T, p *project, v *Verifier) {
+		header := es256(t, "ec", ecKey(), longLived(p.url))
+		wantCode(t, v, header, "")
+		release := p.hold(t)
+		p.pass(renewEvery)
+		wantCode(t, v, header, "") // does not wait for the held answer
+		wantFetches(t, p, 2)
+		p.publish(t, ecJWK(t, "new", otherKey()))
+		release()
+		synctest.Wait()
+		wantCode(t, v, header, fault.BadJWT)
+	})
+}
+
+func TestEndpointDown(t *testing.T) {
+	t.Parallel()
+	inTime(t, func(t *testing.T, p *project, v *Verifier) {
+		known, unknown := es256(t, "ec", ecKey(), longLived(p.url)), es256(t, "new", otherKey(), longLived(p.url))
+		wantCode(t, v, known, "")
+		p.down.Store(true)
+		for range 12 {
+			p.pass(renewEvery)
+			wantCode(t, v, known, "")
+			wantCode(t, v, unknown, fault.BadJWT)
+		}
+		wantFetches(t, p, 1+2*12)
+		p.down.Store(false)
+		p.publish(t, ecJWK(t, "new", otherKey()))
+		p.pass(unknownPause)
+		wantCode(t, v, unknown, "")
+		wantCode(t, v, known, fault.BadJWT)
+	})
+}
+
+func TestNoKeysAtAll(t *testing.T) {
+	t.Parallel()
+	inTime(t, func(t *testing.T, p *project, v *Verifier) {
+		p.down.Store(true)
+		header := es256(t, "ec", ecKey(), goodClaims(p.url))
+		together(50, func(int) { wantCode(t, v, header, fault.NotReady) })
+		wantFetches(t, p, 1)
+		wantCode(t, v, hs256(t, goodClaims(p.url)), "") // needs no key set
+		p.down.Store(false)
+		p.pass(coldPause)
+		wantCode(t, v, header, "")
+	})
+}
+
+func TestEmptyKeySetIsAnAnswer(t *testing.T) {
+	t.Parallel()
+	p := newProject(t)
+	wantCode(t, p.verifier(t), es256(t, "ec", ecKey(), goodClaims(p.url)), fault.BadJWT)
+}
+
+func TestTokensThatCannotPassCostNoFetch(t *testing.T) {
+	t.Parallel()
+	p := newProject(t, ecJWK(t, "ec", ecKey()))
+	wantCode(t, p.verifier(t), es256(t, "ec", ecKey(), with(goodClaims(p.url), map[string]any{"role": "anon"})), fault.BadJWT)
+	wantFetches(t, p, 0)
+}
+
+// What stands at the address in place of a key set is none, and the keys that were there before go on.
+func TestBadAnswersKeepTheKeys(t *testing.T) {
+	t.Parallel()
+	for name, body := range map[string]string{
+		"empty": "", "html": "<html>", "cut off": `{"keys":[{"kty":"EC"`, "null": "null", "no keys": "{}", "keys null": `{"keys":null}`,
+		"keys an object": `{"keys":{}}`, "a key that is none": `{"keys":[{"kty":"EC","crv":"P-256","kid":"ec","x":"AA","y":"AA"}]}`,
+		"an exponent that is none": `{"keys":[{"kty":"RSA","kid":"ec","n":"` + strings.Repeat("_", 342) + `","e":"AQ"}]}`,
+		"over the bound":           `{"keys":[],"pad":"` + strings.Repeat("x", maxKeySetBytes) + `"}`, "deep": strings.Repeat("[", 60_000),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			// A good neighbour stays, whatever the odd key is.
-			document, err := json.Marshal(map[string]any{"keys": []any{key, with(good, map[string]any{"kid": "neighbour"})}})
-			if err != nil {
-				t.Fatal(err)
-			}
-			set, err := parseKeySet(document)
-			if err != nil || len(set) != 1 || set[0].id != "neighbour" {
-				t.Errorf("got %d keys, %v", len(set), err)
-			}
+			inTime(t, func(t *testing.T, p *project, v *Verifier) {
+				header := es256(t, "ec", ecKey(), longLived(p.url))
+				good := p.body
+				p.answer(body)
+				wantCode(t, v, header, fault.NotReady)
+				p.answer(good)
+				p.pass(unknownPause)
+				wantCode(t, v, header, "")
+				p.answer(body)
+				p.pass(renewEvery)
+				wantCode(t, v, header, "")
+			})
 		})
 	}
 }
 
-func filled(n int) []byte {
-	all := make([]byte, n)
-	for i := range all {
-		all[i] = 0xff
+// An address that begins to point elsewhere is no new home of the keys.
+func TestKeySetIsNotFetchedElsewhere(t *testing.T) {
+	t.Parallel()
+	inTime(t, func(t *testing.T, p *project, v *Verifier) {
+		header := es256(t, "ec", ecKey(), longLived(p.url))
+		p.redirect.Store(new("https://elsewhere.example/jwks.json"))
+		wantCode(t, v, header, fault.NotReady)
+		wantFetches(t, p, 1)
+		p.redirect.Store(nil)
+		p.pass(coldPause)
+		wantCode(t, v, header, "")
+	})
+}
+
+func TestKeysThatVerifyNothing(t *testing.T) {
+	t.Parallel()
+	good, goodRSA := ecJWK(t, "ec", ecKey()), rsaJWK("rsa", &rsaKey().PublicKey)
+	small, err := rsa.GenerateKey(rand.Reader, 1024)
+	if err != nil {
+		t.Fatal(err)
 	}
-	return all
+	p384 := newECKey(elliptic.P384())
+	rs256 := func(key *rsa.PrivateKey) string {
+		return "Bearer " + sign(t, jwt.SigningMethodRS256, key, map[string]any{"kid": "rsa"}, goodClaims(elsewhere))
+	}
+	es := es256(t, "ec", ecKey(), goodClaims(elsewhere))
+	for name, c := range map[string]struct {
+		key    map[string]any
+		header string
+	}{
+		"for encryption":    {with(good, map[string]any{"use": "enc"}), es},
+		"shared secret":     {map[string]any{"kty": "oct", "kid": "ec", "k": b64(secret), "alg": "HS256"}, es},
+		"kty unknown":       {with(good, map[string]any{"kty": "PQ"}), es},
+		"P-384":             {with(ecJWK(t, "ec", p384), map[string]any{"alg": "ES384"}), es},
+		"P-384 for ES256":   {ecJWK(t, "ec", p384), es},
+		"EC key for RS256":  {with(good, map[string]any{"alg": "RS256"}), es},
+		"EC key for HS256":  {with(good, map[string]any{"alg": "HS256"}), es},
+		"EC key, RSA token": {with(good, map[string]any{"kid": "rsa", "alg": nil}), rs256(rsaKey())},
+		"RSA of 1024 bits":  {rsaJWK("rsa", &small.PublicKey), rs256(small)},
+		"RSA of 16384 bits": {with(goodRSA, map[string]any{"n": strings.Repeat("_", 16384/6)}), rs256(rsaKey())},
+		"RSA key for PS256": {with(goodRSA, map[string]any{"alg": "PS256"}), rs256(rsaKey())},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newProject(t, c.key, ecJWK(t, "neighbour", otherKey()))
+			v := p.verifier(t)
+			wantCode(t, v, c.header, fault.BadJWT)
+			wantCode(t, v, es256(t, "neighbour", otherKey(), goodClaims(p.url)), "")
+		})
+	}
 }
 
 func TestKeyWithoutUseOrAlgIsUsable(t *testing.T) {
@@ -94,24 +265,4 @@ func TestTokenWithoutKidNeedsTheOnlyKey(t *testing.T) {
 	}
 	wantCode(t, v, anonymousKey(jwt.SigningMethodES256, ecKey()), fault.BadJWT)
 	wantCode(t, v, anonymousKey(jwt.SigningMethodRS256, rsaKey()), "")
-}
-
-func FuzzParseKeySet(f *testing.F) {
-	good, err := json.Marshal(map[string]any{"keys": []any{ecJWK(f, "ec", ecKey()), rsaJWK("rsa", &rsaKey().PublicKey)}})
-	if err != nil {
-		f.Fatal(err)
-	}
-	f.Add(good)
-	f.Add([]byte(`{"keys":[{"kty":"EC","crv":"P-256","x":"","y":""},null,1]}`))
-	f.Fuzz(func(t *testing.T, document []byte) {
-		set, err := parseKeySet(document)
-		if err != nil && set != nil {
-			t.Error("an error and keys")
-		}
-		for _, k := range set {
-			if k.key == nil || (k.algorithm != "ES256" && k.algorithm != "RS256") {
-				t.Errorf("unusable key %+v", k)
-			}
-		}
-	})
 }

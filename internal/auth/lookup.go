@@ -61,7 +61,7 @@ func (c *userCache) owner(ctx context.Context, token string) (uuid.UUID, error) 
 		user, _ := result.Val.(uuid.UUID)
 		return user, result.Err
 	case <-ctx.Done():
-		return uuid.Nil, notReady(coldPause, errNoAuthServer, ctx.Err())
+		return uuid.Nil, notReady(errNoAuthServer, ctx.Err())
 	}
 }
 
@@ -80,7 +80,7 @@ func (c *userCache) fetch(ctx context.Context, token string, hash tokenHash) (uu
 	case fault.UserNotFound:
 		return uuid.Nil, fault.NoUser(fmt.Errorf("%w: %w", errUserGone, err))
 	}
-	return uuid.Nil, notReady(coldPause, errNoAuthServer, err)
+	return uuid.Nil, notReady(errNoAuthServer, err)
 }
 
 func (c *userCache) cached(hash tokenHash) (uuid.UUID, bool) {
@@ -114,9 +114,9 @@ func (c *userCache) makeRoom() {
 
 // notReady reports that a token can be neither accepted nor refused now. It is not a 401, because an app would
 // sign its user out.
-func notReady(retryAfter time.Duration, reason *RefusalError, cause error) error {
+func notReady(reason *RefusalError, cause error) error {
 	return &fault.Error{
 		Code: fault.NotReady, Message: "Sign-in cannot be checked right now; try again shortly.",
-		RetryAfter: max(retryAfter, time.Second), Err: fmt.Errorf("%w: %w", reason, cause),
+		RetryAfter: coldPause, Err: fmt.Errorf("%w: %w", reason, cause),
 	}
 }

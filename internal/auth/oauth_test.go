@@ -30,7 +30,7 @@ func TestAudienceOfOAuthClients(t *testing.T) {
 	t.Parallel()
 	const tools = "https://api.example.com/mcp"
 	p := newProject(t, ecJWK(t, "ec", ecKey()))
-	v := newVerifier(t, Config{ProjectURL: p.url, OAuthAudience: tools, Now: p.now})
+	v := newVerifier(t, Config{ProjectURL: p.url, HTTPClient: p.web(), OAuthAudience: tools, Now: p.now})
 	for _, c := range []struct {
 		name   string
 		claims map[string]any

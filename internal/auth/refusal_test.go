@@ -19,11 +19,11 @@ func TestReasonOfARefusal(t *testing.T) {
 	good := goodClaims(p.url)
 	changed := func(name string, value any) string { return hs256(t, with(good, map[string]any{name: value})) }
 	v, asks := p.verifier(t), &authServer{err: fault.New(fault.BadJWT, "No such session.")}
-	asking := newVerifier(t, Config{ProjectURL: p.url, LookupUser: asks.lookup, Now: p.now})
-	another := newVerifier(t, Config{ProjectURL: p.url, LookupUser: (&authServer{user: uuid.New()}).lookup, Now: p.now})
-	down := newVerifier(t, Config{ProjectURL: p.url, LookupUser: (&authServer{err: errors.New("refused")}).lookup, Now: p.now})
+	asking := newVerifier(t, Config{ProjectURL: p.url, HTTPClient: p.web(), LookupUser: asks.lookup, Now: p.now})
+	another := newVerifier(t, Config{ProjectURL: p.url, HTTPClient: p.web(), LookupUser: (&authServer{user: uuid.New()}).lookup, Now: p.now})
+	down := newVerifier(t, Config{ProjectURL: p.url, HTTPClient: p.web(), LookupUser: (&authServer{err: errors.New("refused")}).lookup, Now: p.now})
 	secretOnly := newVerifier(t, Config{JWTSecret: secret, Now: p.now})
-	keysOnly := newVerifier(t, Config{ProjectURL: p.url, Now: p.now})
+	keysOnly := newVerifier(t, Config{ProjectURL: p.url, HTTPClient: p.web(), Now: p.now})
 	noKeys := newVerifier(t, Config{ProjectURL: "http://127.0.0.1:1", Now: p.now})
 	for _, c := range []struct {
 		v              *Verifier

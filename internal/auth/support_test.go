@@ -14,6 +14,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/golang-jwt/jwt/v5"
@@ -56,7 +57,7 @@ var clockStart = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 func (c *clock) now() time.Time          { return clockStart.Add(time.Duration(c.offset.Load())) }
 func (c *clock) advance(d time.Duration) { c.offset.Add(int64(d)) }
 
-// project is the key endpoint of an auth server, and a clock.
+// project is the key endpoint of an auth server, reached without a network, and a clock.
 type project struct {
 	clock
 	url     string
@@ -66,7 +67,6 @@ type project struct {
 	gate    atomic.Pointer[chan struct{}] // answers wait until it is closed
 	// redirect is where requests are redirected to; nil for nowhere.
 	redirect atomic.Pointer[string]
-	arrived  chan struct{} // receives one value per request
 
 	mu   sync.Mutex
 	body string
@@ -74,12 +74,28 @@ type project struct {
 
 func newProject(t testing.TB, keys ...map[string]any) *project {
 	t.Helper()
-	p := &project{arrived: make(chan struct{}, 64)}
+	p := &project{url: elsewhere}
 	p.publish(t, keys...)
-	server := httptest.NewServer(p)
-	t.Cleanup(server.Close)
-	p.url = server.URL
 	return p
+}
+
+// web is a client that reaches the project, and nothing else.
+func (p *project) web() *http.Client { return &http.Client{Transport: p} }
+
+func (p *project) RoundTrip(r *http.Request) (*http.Response, error) {
+	w := httptest.NewRecorder()
+	p.ServeHTTP(w, r)
+	if err := r.Context().Err(); err != nil {
+		return nil, err
+	}
+	return w.Result(), nil
+}
+
+// pass lets time pass, also for what the library does by its own clock, and waits for what it does.
+func (p *project) pass(d time.Duration) {
+	p.advance(d)
+	time.Sleep(d)
+	synctest.Wait()
 }
 
 func (p *project) publish(t testing.TB, keys ...map[string]any) {
@@ -102,10 +118,6 @@ func (p *project) answer(body string) {
 
 func (p *project) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p.fetches.Add(1)
-	select {
-	case p.arrived <- struct{}{}:
-	default:
-	}
 	if gate := p.gate.Load(); gate != nil {
 		<-*gate
 	}
@@ -134,26 +146,16 @@ func (p *project) hold(t *testing.T) (release func()) {
 
 func (p *project) verifier(t testing.TB) *Verifier {
 	t.Helper()
-	return newVerifier(t, Config{ProjectURL: p.url, JWTSecret: secret, Now: p.now})
+	return newVerifier(t, Config{ProjectURL: p.url, HTTPClient: p.web(), JWTSecret: secret, Now: p.now})
 }
 
 func newVerifier(t testing.TB, cfg Config) *Verifier {
 	t.Helper()
-	v, err := New(cfg)
+	v, err := New(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return v
-}
-
-// settle waits for the end of a background fetch.
-func settle(v *Verifier) {
-	v.keys.mu.Lock()
-	running := v.keys.running
-	v.keys.mu.Unlock()
-	if running != nil {
-		<-running.done
-	}
 }
 
 func b64(data []byte) string { return base64.RawURLEncoding.EncodeToString(data) }

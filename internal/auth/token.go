@@ -1,15 +1,16 @@
 package auth
 
 import (
+	"bytes"
 	"context"
 	"crypto"
 	"encoding/base64"
+	"encoding/json"
 	"fmt"
 	"strings"
 
 	"github.com/golang-jwt/jwt/v5"
 	"github.com/google/uuid"
-	"github.com/tidwall/gjson"
 )
 
 // compactJWS are the characters of a JWS in its compact form (RFC 7515, 3.1).
@@ -56,13 +57,18 @@ func hasRepeatedNames(token string) bool {
 
 // repeatsName looks at the names of an object that is valid JSON, not at those inside its values.
 func repeatsName(object []byte) bool {
-	seen, repeated := map[string]bool{}, false
-	gjson.ParseBytes(object).ForEach(func(name, _ gjson.Result) bool {
-		repeated = repeated || seen[name.String()]
-		seen[name.String()] = true
-		return !repeated
-	})
-	return repeated
+	decoder, seen := json.NewDecoder(bytes.NewReader(object)), map[json.Token]bool{}
+	_, err := decoder.Token() // the brace
+	for err == nil && decoder.More() {
+		var name json.Token
+		if name, err = decoder.Token(); err != nil || seen[name] {
+			return true
+		}
+		seen[name] = true
+		var value json.RawMessage
+		err = decoder.Decode(&value)
+	}
+	return err != nil
 }
 
 // verifySignature checks that the project signed the token. Which key may be used follows from the algorithm
@@ -99,11 +105,12 @@ func (v *Verifier) publishedKey(ctx context.Context, token *jwt.Token) (crypto.P
 	if v.keys == nil {
 		return nil, errNoProject
 	}
-	kid, ok := token.Header["kid"].(string)
-	if _, present := token.Header["kid"]; present && !ok {
-		return nil, fmt.Errorf("%w: kid is not a string", errHeader)
+	if kid, present := token.Header["kid"]; present {
+		if _, ok := kid.(string); !ok {
+			return nil, fmt.Errorf("%w: kid is not a string", errHeader)
+		}
 	}
-	return v.keys.find(ctx, keyName{token.Method.Alg(), kid})
+	return v.keys.find(ctx, token)
 }
 
 // lookUp has the auth server judge an HS256 token that cannot be checked locally.
