@@ -79,8 +79,6 @@ begin
 end
 $$;
 
-revoke all on procedure throughline.protect from public, anon, authenticated;
-
 -- Views for people who read the database with psql.
 create schema inspect;
 revoke all on schema inspect from public, anon, authenticated;

@@ -17,6 +17,20 @@ begin
   -- vector of zeros. An operator, because a function of ours would need a fixed search path, which takes five times as long.
   execute format('create operator throughline.<#> (function = %1$I.halfvec_negative_inner_product, '
     'leftarg = %1$I.halfvec, rightarg = %1$I.halfvec, commutator = operator(throughline.<#>))', place);
+  -- The mean of vectors; null for none. It is not made of unit length: so its inner product with a vector is how near that is to
+  -- the vectors on average.
+  execute format('create function throughline.mean_of(vectors throughline.embedding[]) returns throughline.embedding '
+    'language sql immutable security invoker set search_path = '''' as ''select %1$I.avg(v) from unnest(vectors) v''', place);
+  -- The mean of two means, of so many vectors each.
+  execute format($create$
+    create function throughline.mean_of_means(one throughline.embedding, ones int, other throughline.embedding, others int) returns throughline.embedding
+    language sql immutable parallel safe security invoker set search_path = '' as $body$
+      select case when ones = 0 or one is null then other
+                  when others = 0 or other is null then one
+                  else %1$I.halfvec_add(
+                         %1$I.halfvec_mul(one, %1$I.array_to_halfvec(array_fill((ones::real / (ones + others))::real, array[512]), 512, false)),
+                         %1$I.halfvec_mul(other, %1$I.array_to_halfvec(array_fill((others::real / (ones + others))::real, array[512]), 512, false))) end
+    $body$ $create$, place);
 end
 $$;
 
@@ -47,32 +61,3 @@ alter table public.embedding_models enable row level security;
 
 -- It holds nothing of any user.
 create policy embedding_models_server on public.embedding_models for select to throughline_app using (true);
-
--- The mean of vectors; null for none. It is not made of unit length: so its inner product with a vector is how near that is to
--- the vectors on average. Its types are those of pgvector, in whichever schema that is.
-do $$
-begin
-  execute (select format('create function throughline.mean_of(vectors throughline.embedding[]) returns throughline.embedding '
-    'language sql immutable security invoker set search_path = '''' as ''select %1$I.avg(v) from unnest(vectors) v''', n.nspname)
-    from pg_extension e join pg_namespace n on n.oid = e.extnamespace where e.extname = 'vector');
-end
-$$;
-
--- The mean of two means, of so many vectors each. pgvector's functions are named here, in whichever schema they are.
-do $$
-declare
-  place text := (select n.nspname from pg_extension e join pg_namespace n on n.oid = e.extnamespace where e.extname = 'vector');
-begin
-  execute format($create$
-    create function throughline.mean_of_means(one throughline.embedding, ones int, other throughline.embedding, others int) returns throughline.embedding
-    language sql immutable parallel safe security invoker set search_path = '' as $body$
-      select case when ones = 0 or one is null then other
-                  when others = 0 or other is null then one
-                  else %1$I.halfvec_add(
-                         %1$I.halfvec_mul(one, %1$I.array_to_halfvec(array_fill((ones::real / (ones + others))::real, array[512]), 512, false)),
-                         %1$I.halfvec_mul(other, %1$I.array_to_halfvec(array_fill((others::real / (ones + others))::real, array[512]), 512, false))) end
-    $body$ $create$, place);
-end
-$$;
-
-revoke all on function throughline.mean_of, throughline.mean_of_means from public, anon, authenticated;

@@ -16,7 +16,3 @@ $$;
 create text search dictionary throughline.english_stems (template = pg_catalog.snowball, language = english);
 create text search configuration throughline.words (copy = pg_catalog.simple);
 alter text search configuration throughline.words alter mapping for asciiword, asciihword, hword_asciipart with throughline.english_stems;
-
-revoke all on function throughline.searchable from public, anon, authenticated;
--- Generated columns and indexes are computed with the rights of who writes the row.
-grant execute on function throughline.searchable to service_role, throughline_app, throughline_worker;

@@ -20,10 +20,8 @@ declare
     when char_length(tool_name) not between 1 and 64 then 'chats_tool_name_length'
     when topics not in ('auto', 'on', 'off') then 'chats_topics_known'
     -- Postgres knows infinity and years that no date in JSON can have, and a chat with one could not be shown.
-    when created_at < '0001-01-01 00:00Z' or created_at >= '10000-01-01 00:00Z'
-      or updated_at < '0001-01-01 00:00Z' or updated_at >= '10000-01-01 00:00Z'
-      or last_message_at < '0001-01-01 00:00Z' or last_message_at >= '10000-01-01 00:00Z'
-      or revived_at < '0001-01-01 00:00Z' or revived_at >= '10000-01-01 00:00Z' then 'chats_dates_storable'
+    when least(created_at, updated_at, last_message_at, revived_at) < '0001-01-01 00:00Z'
+      or greatest(created_at, updated_at, last_message_at, revived_at) >= '10000-01-01 00:00Z' then 'chats_dates_storable'
   end;
 begin
   if broken is not null then
@@ -170,5 +168,3 @@ begin
   end if;
 end
 $$;
-
-revoke all on function throughline.keep_chat, throughline.broadcast, throughline.follow_settings from public, anon, authenticated;

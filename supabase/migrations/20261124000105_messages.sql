@@ -18,8 +18,7 @@ declare
     when jsonb_typeof(tool_calls) <> 'array' then 'messages_tool_calls_is_array'
     when char_length(tool_call_id) > 256 or char_length(name) > 256 or char_length(tool_name) > 64 then 'messages_names_length'
     -- See chats_dates_storable.
-    when created_at < '0001-01-01 00:00Z' or created_at >= '10000-01-01 00:00Z'
-      or updated_at < '0001-01-01 00:00Z' or updated_at >= '10000-01-01 00:00Z' then 'messages_dates_storable'
+    when least(created_at, updated_at) < '0001-01-01 00:00Z' or greatest(created_at, updated_at) >= '10000-01-01 00:00Z' then 'messages_dates_storable'
   end;
 begin
   if broken is not null then

@@ -61,5 +61,3 @@ $$;
 create trigger message_files_forget after delete on public.message_files
   referencing old table as old_files
   for each statement execute function throughline.forget_files();
-
-revoke all on function throughline.forget_files from public, anon, authenticated;

@@ -306,7 +306,3 @@ begin
              > prompt_token_budget - case when memory_strategy = 'hybrid' then prompt_token_budget / 3 else 0 end + bridge_token_budget));
 end
 $$;
-
-revoke all on function throughline.keep_brief, throughline.may_fold, throughline.start_brief, throughline.fold_is_due from public, anon, authenticated;
-grant execute on function throughline.may_fold to throughline_worker;
-grant execute on function throughline.fold_is_due to service_role;

@@ -274,7 +274,3 @@ $$;
 create trigger messages_count_deleted after delete on public.messages
   referencing old table as old_messages
   for each statement execute function throughline.count_deleted_messages();
-
-revoke all on function throughline.place_message, throughline.title_of, throughline.renew_title, throughline.count_inserted_messages,
-  throughline.check_message_update, throughline.count_ended_reply, throughline.count_updated_messages, throughline.count_deleted_messages from public,
-  anon, authenticated;

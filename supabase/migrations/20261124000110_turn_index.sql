@@ -277,8 +277,3 @@ begin
   end loop;
 end
 $$;
-
-revoke all on function throughline.write_turn_index, throughline.index_chat, throughline.index_turns, throughline.index_rested, throughline.index_rest from
-  public, anon, authenticated;
-grant execute on function throughline.index_turns to throughline_app, throughline_worker;
-grant execute on function throughline.index_rest to throughline_app;

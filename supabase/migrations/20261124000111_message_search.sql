@@ -107,6 +107,3 @@ begin
    limit most;
 end
 $$;
-
-revoke all on function throughline.find_messages from public, anon, authenticated;
-grant execute on function throughline.find_messages to throughline_app;

@@ -87,6 +87,3 @@ language sql stable security definer set search_path = '' set enable_seqscan = o
           order by i.seq) n
    group by n.chat_id
 $$;
-
-revoke all on function throughline.recall_size, throughline.recall_matches, throughline.recall_nearness from public, anon, authenticated;
-grant execute on function throughline.recall_size, throughline.recall_matches, throughline.recall_nearness to throughline_app;

@@ -156,13 +156,8 @@ create table public.memories (
   constraint memories_embedding_whole check ((embedding is null) = (embedding_model is null)),
   -- See chats_dates_storable.
   constraint memories_dates_storable check (
-    created_at >= '0001-01-01 00:00Z' and created_at < '10000-01-01 00:00Z'
-    and updated_at >= '0001-01-01 00:00Z' and updated_at < '10000-01-01 00:00Z'
-    and recorded_at >= '0001-01-01 00:00Z' and recorded_at < '10000-01-01 00:00Z'
-    and retracted_at >= '0001-01-01 00:00Z' and retracted_at < '10000-01-01 00:00Z'
-    and valid_from >= '0001-01-01 00:00Z' and valid_from < '10000-01-01 00:00Z'
-    and valid_to >= '0001-01-01 00:00Z' and valid_to < '10000-01-01 00:00Z'
-    and last_accessed >= '0001-01-01 00:00Z' and last_accessed < '10000-01-01 00:00Z')
+    least(created_at, updated_at, recorded_at, retracted_at, valid_from, valid_to, last_accessed) >= '0001-01-01 00:00Z'
+    and greatest(created_at, updated_at, recorded_at, retracted_at, valid_from, valid_to, last_accessed) < '10000-01-01 00:00Z')
 );
 
 -- The policies add the user to each search by id; see chats.
@@ -331,9 +326,7 @@ create table public.memory_relationships (
   constraint memory_relationships_relationship_form check (
     char_length(relationship) between 1 and 40 and relationship !~ '[\sA-Z-]'),
   constraint memory_relationships_dates_storable check (
-    recorded_at >= '0001-01-01 00:00Z' and recorded_at < '10000-01-01 00:00Z'
-    and valid_from >= '0001-01-01 00:00Z' and valid_from < '10000-01-01 00:00Z'
-    and valid_to >= '0001-01-01 00:00Z' and valid_to < '10000-01-01 00:00Z')
+    least(recorded_at, valid_from, valid_to) >= '0001-01-01 00:00Z' and greatest(recorded_at, valid_from, valid_to) < '10000-01-01 00:00Z')
 );
 
 create index memory_relationships_source_idx on public.memory_relationships (user_id, source_entity_id);
@@ -525,9 +518,3 @@ create trigger memory_mentions_count after insert on public.memory_mentions
 create trigger memory_mentions_discount after delete on public.memory_mentions
   referencing old table as changed_mentions
   for each statement execute function throughline.count_mentions();
-
-revoke all on function throughline.folded, throughline.content_key, throughline.raise_memory_version, throughline.touch_memories, throughline.note_change,
-  throughline.change_memory, throughline.record_revision, throughline.count_mentions from public, anon, authenticated;
--- Generated columns and indexes are computed with the rights of who writes the row.
-grant execute on function throughline.folded, throughline.content_key to service_role, throughline_app, throughline_worker;
-grant execute on function throughline.touch_memories, throughline.note_change to throughline_app, throughline_worker;

@@ -260,10 +260,3 @@ begin
   return kept;
 end
 $$;
-
-revoke all on function throughline.restate_memory, throughline.forget_message, throughline.unname_memories, throughline.hold_evidence,
-  throughline.skip_rest, throughline.skip_extraction, throughline.keep_memory_user, throughline.skip_pause, throughline.keep_memories from public, anon,
-  authenticated;
-grant execute on function throughline.hold_evidence to throughline_worker;
-grant execute on function throughline.skip_extraction to throughline_app, throughline_worker;
-grant execute on function throughline.keep_memories to throughline_app;

@@ -122,7 +122,3 @@ language sql stable security definer set search_path = '' as $$
     left join worded w on w.place = f.place and w.id = f.id
    order by f.place, least(n.rank, w.rank), f.id
 $$;
-
-revoke all on function throughline.find_memories, throughline.similar_memories from public, anon, authenticated;
-grant execute on function throughline.find_memories to throughline_app;
-grant execute on function throughline.similar_memories to throughline_app, throughline_worker;

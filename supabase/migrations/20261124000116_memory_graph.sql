@@ -170,8 +170,3 @@ $$;
 
 create trigger memories_hand_over before delete on public.memories
   for each row execute function throughline.hand_over();
-
-revoke all on function throughline.is_user_name, throughline.has_name, throughline.moment, throughline.settle_relationship,
-  throughline.settle_relationships, throughline.link_memory, throughline.hand_over from public, anon, authenticated;
-grant execute on function throughline.is_user_name, throughline.has_name to throughline_app;
-grant execute on function throughline.link_memory to throughline_worker;

@@ -168,8 +168,3 @@ language sql volatile security invoker set search_path = '' set enable_seqscan =
           order by unlinked.user_id limit 1 for no key update of c skip locked)
   returning u.user_id
 $$;
-
-revoke all on function throughline.last_use, throughline.note_older_memory, throughline.hold_memories, throughline.plan_decay, throughline.fade_memories,
-  throughline.delete_archived_memories, throughline.count_memories, throughline.claim_graph from public, anon, authenticated;
--- Generated columns and indexes are computed with the rights of who writes the row.
-grant execute on function throughline.last_use to service_role, throughline_app, throughline_worker;

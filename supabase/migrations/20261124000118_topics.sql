@@ -90,8 +90,7 @@ create table public.topics (
   constraint topics_lease_whole check ((lease_token is null) = (lease_until is null)),
   -- See chats_dates_storable.
   constraint topics_dates_storable check (
-    created_at >= '0001-01-01 00:00Z' and created_at < '10000-01-01 00:00Z'
-    and last_active_at >= '0001-01-01 00:00Z' and last_active_at < '10000-01-01 00:00Z')
+    least(created_at, last_active_at) >= '0001-01-01 00:00Z' and greatest(created_at, last_active_at) < '10000-01-01 00:00Z')
 )
 -- Every turn updates its topic.
 with (fillfactor = 70);
@@ -228,7 +227,3 @@ $$;
 create trigger messages_rate_topic after update of pinned, importance on public.messages
   for each row when (new.pinned and not old.pinned or new.importance is distinct from old.importance and new.importance is not null)
   execute function throughline.rate_topic();
-
-revoke all on function throughline.topic_title, throughline.topic_messages, throughline.keep_topic, throughline.rate_topic from public, anon,
-  authenticated;
-grant execute on function throughline.topic_title, throughline.topic_messages to throughline_app, throughline_worker;

@@ -207,7 +207,3 @@ begin
   perform throughline.settle_topics(chat, touched);
 end
 $$;
-
-revoke all on function throughline.unpack_topics, throughline.settle_topics, throughline.recenter_topics, throughline.recount_topic,
-  throughline.renew_centroids, throughline.turn_changed, throughline.index_edits from public, anon, authenticated;
-grant execute on function throughline.recount_topic, throughline.renew_centroids to throughline_worker;

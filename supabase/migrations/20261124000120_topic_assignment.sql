@@ -150,7 +150,3 @@ begin
     select l.id, l.alike from looked_at l order by l.id;
 end
 $$;
-
-revoke all on function throughline.merge_topics, throughline.note_turn_to_choose, throughline.note_topic, throughline.look_at_fading,
-  throughline.look_at_alike from public, anon, authenticated;
-grant execute on function throughline.merge_topics to throughline_app, throughline_worker;

@@ -260,8 +260,3 @@ select b.chat_id, b.user_id, c.title, due.reason,
 comment on view inspect.unindexed is
   'Each chat with turns that should be in the index and are not, and why: recall cannot find them. Empty when workers have nothing to do; '
   'turns of a chat in which somebody is talking are in the prompt and wait.';
-
-revoke all on all functions in schema inspect from public, anon, authenticated;
-revoke all on all tables in schema inspect from public, anon, authenticated;
-grant execute on all functions in schema inspect to service_role;
-grant select on all tables in schema inspect to service_role;

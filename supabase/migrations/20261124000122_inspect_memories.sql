@@ -97,28 +97,6 @@ select r.user_id, s.name as source, s.entity_type as source_type, r.relationship
 comment on view inspect.graph is
   'What memories say of two entities, since when and until when, and which memory says so.';
 
--- How much of the words of two texts they have in common, 0 to 1.
-create function inspect.common_words(one tsvector, other tsvector) returns real
-language sql immutable security invoker set search_path = '' as $$
-  select case when length(one) + length(other) > 0 then shared.words::real / (length(one) + length(other) - shared.words) else 0 end
-    from (select count(*)::int as words from unnest(tsvector_to_array(one)) w (word) where w.word = any (tsvector_to_array(other))) shared
-$$;
-
-create view inspect.near_duplicates with (security_invoker = true) as
-select one.user_id, near.cosine, near.common_words,
-       one.id as memory_id, one.content, other.id as other_id, other.content as other_content,
-       one.status, other.status as other_status, one.created_at, other.created_at as other_created_at
-  from public.memories one
-  join public.memories other on other.user_id = one.user_id and other.status in ('active', 'inbox') and (other.created_at, other.id) > (one.created_at, one.id)
- cross join lateral (
-   select case when one.embedding_model = other.embedding_model then (-(one.embedding operator(throughline.<#>) other.embedding))::real end as cosine,
-          inspect.common_words(one.tsv, other.tsv) as common_words) near
- where one.status in ('active', 'inbox') and (near.cosine >= 0.92 or near.common_words >= 0.8);
-
-comment on view inspect.near_duplicates is
-  'Pairs of a user''s memories that may say the same: a cosine of at least 0.92, or four of five words in common. Compares all pairs: ask for '
-  'one user_id.';
-
 -- The ids in a list of a receipt, which an app may write to as well.
 create function inspect.ids_in(object jsonb, key text) returns setof uuid
 language sql immutable security invoker set search_path = '' as $$
@@ -156,8 +134,3 @@ select r.id as message_id, r.chat_id, r.user_id, r.seq, r.created_at,
 comment on view inspect.why is
   'What a reply was shown beside the conversation''s last turns: the brief of then, each memory with where it was said, and each turn that '
   'was recalled. From its receipt; texts are as they are now.';
-
-revoke all on all functions in schema inspect from public, anon, authenticated;
-revoke all on all tables in schema inspect from public, anon, authenticated;
-grant execute on all functions in schema inspect to service_role;
-grant select on all tables in schema inspect to service_role;

@@ -81,8 +81,3 @@ select i.chat_id, i.user_id, c.title as chat_title, i.seq, i.last_seq, i.said_at
 
 comment on view inspect.unassigned_turns is
   'Each indexed turn without a topic, or with one that was not chosen by its meaning yet, and why.';
-
-revoke all on all functions in schema inspect from public, anon, authenticated;
-revoke all on all tables in schema inspect from public, anon, authenticated;
-grant execute on all functions in schema inspect to service_role;
-grant select on all tables in schema inspect to service_role;

@@ -50,7 +50,7 @@ insert into expected select 'throughline.own_memory_' || name, '', '', '', '', '
   from unnest(array['revisions', 'entities', 'relationships', 'mentions']) name;
 insert into expected select 'inspect.' || name, '', '', 'S', '', '' from unnest(array[
   'briefs', 'buffers', 'revisions', 'turns', 'tokens_by_day', 'late_folds', 'unindexed', 'memories', 'memory_history', 'extractions', 'unextracted', 'graph',
-  'near_duplicates', 'topics', 'unassigned_turns', 'why']) name;
+  'topics', 'unassigned_turns', 'why']) name;
 insert into expected select name, '', '', '', '', '' from unnest(array[
   'river.river_leader', 'river.river_queue', 'river.river_migration', 'river.river_notification', 'supabase_migrations.schema_migrations',
   'supabase_migrations.seed_files']) name;
@@ -169,7 +169,7 @@ select is(pg_temp.callable('throughline_worker'),
   'similar_memories skip_extraction topic_messages topic_title touch_memories',
   'a job may call these');
 select is(pg_temp.callable('service_role'),
-  'common_words content_key due_folds fold_is_due folded ids_in last_use number_in river_job_state_in_bitmask searchable sentences '
+  'content_key due_folds fold_is_due folded ids_in last_use number_in river_job_state_in_bitmask searchable sentences '
   'sentences_only_in topic_fades_after topic_half_life topic_priority',
   'service_role may call these');
 

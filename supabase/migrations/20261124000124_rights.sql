@@ -1,0 +1,25 @@
+-- Who may call which function, and read which view for people. What is not here only a trigger or a function with its owner's
+-- rights calls, or the server as itself.
+
+revoke all on all routines in schema throughline, inspect from public, anon, authenticated;
+
+-- A check runs with the rights of who writes the row, and so does the trigger that counts its tokens.
+grant execute on function throughline.chat_is_valid, throughline.message_is_valid, throughline.brief_is_valid, throughline.tokens_of to public;
+-- Generated columns and indexes are computed with the rights of who writes the row.
+grant execute on function throughline.content_key, throughline.folded, throughline.last_use, throughline.searchable to service_role, throughline_app,
+  throughline_worker;
+-- The server and its jobs.
+grant execute on function throughline.index_turns, throughline.merge_topics, throughline.note_change, throughline.similar_memories,
+  throughline.skip_extraction, throughline.topic_messages, throughline.topic_title, throughline.touch_memories to throughline_app, throughline_worker;
+-- The server at work for a user.
+grant execute on function throughline.find_memories, throughline.find_messages, throughline.has_name, throughline.index_rest, throughline.is_user_name,
+  throughline.keep_memories, throughline.recall_matches, throughline.recall_nearness, throughline.recall_size to throughline_app;
+-- A job.
+grant execute on function throughline.hold_evidence, throughline.link_memory, throughline.may_fold, throughline.recount_topic, throughline.renew_centroids
+  to throughline_worker;
+-- People, by the views of inspect.
+grant execute on function throughline.fold_is_due to service_role;
+grant execute on all functions in schema inspect to service_role;
+
+revoke all on all tables in schema inspect from public, anon, authenticated;
+grant select on all tables in schema inspect to service_role;
