@@ -5,9 +5,7 @@
 -- Run it as a superuser that is not called postgres (initdb -U supabase_admin), once per database;
 -- running it again changes nothing. It needs nothing but the server itself.
 
-------------------------------------------------------------------------------------------------
 -- Roles belong to the whole cluster, so another database may have brought them already.
-------------------------------------------------------------------------------------------------
 do $roles$
 declare
   wanted constant jsonb := '{
@@ -50,20 +48,16 @@ alter role authenticator       set statement_timeout = '8s';
 alter role authenticator       set lock_timeout = '8s';
 alter role authenticator       set pgrst.db_schemas = 'public, graphql_public';
 
-------------------------------------------------------------------------------------------------
 -- public: its objects are granted by the migrations, each by name. There are no default
 -- privileges for the API roles, as in every project since 2026-10-30.
-------------------------------------------------------------------------------------------------
 grant usage         on schema public to anon, authenticated, service_role;
 grant usage, create on schema public to postgres;
 
 create schema if not exists graphql_public;
 
-------------------------------------------------------------------------------------------------
 -- extensions: those that every project starts with, of which our own schema uses none: a server that was installed
 -- without the contrib package only misses them with a notice. And vector, which a project's postgres may create and
 -- this one may not; migrate says what to do where it is missing.
-------------------------------------------------------------------------------------------------
 create schema if not exists extensions;
 grant usage         on schema extensions to anon, authenticated, service_role;
 grant usage, create on schema extensions to postgres;
@@ -82,10 +76,8 @@ begin
 end
 $contrib$;
 
-------------------------------------------------------------------------------------------------
 -- auth: belongs to the auth server's own role. The tables hold the columns that programs beside
 -- the auth server read; the functions give policies the caller's claims.
-------------------------------------------------------------------------------------------------
 create schema if not exists auth authorization supabase_auth_admin;
 grant usage on schema auth to postgres, anon, authenticated, service_role;
 
@@ -151,9 +143,7 @@ $fn$;
 
 reset role;
 
-------------------------------------------------------------------------------------------------
 -- realtime: broadcasts are rows of a partitioned table, and its policies decide who hears them.
-------------------------------------------------------------------------------------------------
 create schema if not exists realtime;
 grant usage on schema realtime to postgres, anon, authenticated, service_role;
 

@@ -46,9 +46,13 @@ grant usage on schema throughline to throughline_app, throughline_worker, servic
 -- throughline_worker on the view throughline.own_…, which exists where jobs is not null. service_role may do everything, anon
 -- nothing.
 --
+-- per_user is n_distinct of user_id. The policies add the user to each search by id. Statistics of the first chat would say that a
+-- user has one chat, so that the index on users looked as good as the primary key and all of a user's chats were read.
+--
 -- A client has one policy per command. The server has one that lets it reach a user's rows, whatever becomes of those, and the
 -- same once more as a restrictive one: whatever the app's owner permits, the server shows and changes nobody else's rows.
-create procedure throughline.protect(rows_of regclass, clients text default null, server text default null, jobs text default null)
+create procedure throughline.protect(
+  rows_of regclass, clients text default null, server text default null, jobs text default null, per_user real default null)
 language plpgsql security invoker set search_path = '' as $$
 declare
   name constant text := (select c.relname from pg_catalog.pg_class c where c.oid = rows_of);
@@ -59,6 +63,9 @@ begin
   execute format('revoke all on %s from anon, authenticated', rows_of);
   execute format('grant all on %s to service_role', rows_of);
   execute format('alter table %s enable row level security', rows_of);
+  if per_user is not null then
+    execute format('alter table %s alter column user_id set (n_distinct = %s)', rows_of, per_user);
+  end if;
   if clients is not null then
     execute format('grant %s on %s to authenticated', clients, rows_of);
   end if;

@@ -19,7 +19,6 @@ create table public.chat_files (
 
 -- For the policies.
 create index chat_files_user_id_idx on public.chat_files (user_id);
-alter table public.chat_files alter column user_id set (n_distinct = -0.01); -- see chats
 
 -- Which message brought which content, under which path.
 create table public.message_files (
@@ -40,10 +39,9 @@ create table public.message_files (
 -- For the foreign key and the trigger below, and for the policies.
 create index message_files_content_idx on public.message_files (chat_id, sha256);
 create index message_files_user_id_idx on public.message_files (user_id);
-alter table public.message_files alter column user_id set (n_distinct = -0.01); -- see chats
 
-call throughline.protect('public.chat_files', clients => 'select', server => 'select, insert, delete');
-call throughline.protect('public.message_files', clients => 'select', server => 'select, insert, delete');
+call throughline.protect('public.chat_files', clients => 'select', server => 'select, insert, delete', per_user => -0.01);
+call throughline.protect('public.message_files', clients => 'select', server => 'select, insert, delete', per_user => -0.01);
 
 -- Deletes a content with the last message that brought it. SECURITY DEFINER: the deletion of an account ends here, with the
 -- rights of the auth server.

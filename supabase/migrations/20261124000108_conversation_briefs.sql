@@ -106,9 +106,8 @@ create table public.conversation_briefs (
 -- For heap-only updates, as for chats.
 with (fillfactor = 70);
 
--- For the policies; n_distinct as in chats.
+-- For the policies.
 create index conversation_briefs_user_id_idx on public.conversation_briefs (user_id);
-alter table public.conversation_briefs alter column user_id set (n_distinct = -0.05);
 -- For the sweep: long buffers, turn limits, stale or unreadable briefs, leases of dead workers.
 create index conversation_briefs_thousands_to_fold_idx on public.conversation_briefs (thousands_to_fold)
   where thousands_to_fold is not null;
@@ -169,9 +168,8 @@ create table public.conversation_brief_revisions (
     seq_from >= 1 and seq_to >= seq_from - (kind in ('clear', 'rebuild'))::int)
 );
 
--- For the policies; n_distinct as in chats.
+-- For the policies.
 create index conversation_brief_revisions_user_id_idx on public.conversation_brief_revisions (user_id);
-alter table public.conversation_brief_revisions alter column user_id set (n_distinct = -0.01);
 -- No message is folded twice: two folds that begin at the same seq cannot both be written.
 create unique index conversation_brief_revisions_fold_once_key on public.conversation_brief_revisions (chat_id, seq_from)
   where kind = 'fold';
@@ -206,10 +204,10 @@ create view throughline.own_briefs as select * from public.conversation_briefs w
 create view throughline.own_brief_revisions as select * from public.conversation_brief_revisions where user_id = (select auth.uid()) with check option;
 create view throughline.own_brief_drafts as select * from public.conversation_brief_drafts where user_id = (select auth.uid()) with check option;
 
-call throughline.protect('public.conversation_briefs', server => 'select, update', jobs => 'select, update');
+call throughline.protect('public.conversation_briefs', server => 'select, update', jobs => 'select, update', per_user => -0.05);
 call throughline.protect('public.conversation_brief_revisions',
   server => 'select, insert, update (global_summary)',
-  jobs => 'select, insert, update (global_summary)');
+  jobs => 'select, insert, update (global_summary)', per_user => -0.01);
 call throughline.protect('public.conversation_brief_drafts', server => 'select', jobs => 'select, insert, update');
 
 -- Which brief is readable, and what a fold or the index is due for. Not generated columns: Postgres reads the text of all

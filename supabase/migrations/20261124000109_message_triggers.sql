@@ -11,8 +11,7 @@
 -- The tokens of all that a prompt shows of a message: content, tool calls, a tool's name. 0 when that is nothing: a
 -- superseded reply, and a blank message, which holds only white space as Unicode defines it (memory.Message.Blank in
 -- Go). given is what its writer counted; null asks for an estimate, which is about right for English and too high for
--- other scripts: a high one only folds early. No text counts less than a thirty-second of its bytes, whatever is given. Anyone
--- may call it: check_message_update does with the rights of who writes.
+-- other scripts: a high one only folds early. No text counts less than a thirty-second of its bytes, whatever is given.
 create function throughline.tokens_of(
   content text, tool_calls jsonb, role text, name text, superseded boolean, given int)
 returns int
@@ -126,8 +125,9 @@ create trigger messages_count_inserted after insert on public.messages
   referencing new table as new_messages
   for each statement execute function throughline.count_inserted_messages();
 
+-- SECURITY DEFINER: whoever may change a message, as the app decides, needs no right to our functions.
 create function throughline.check_message_update() returns trigger
-language plpgsql security invoker set search_path = '' as $$
+language plpgsql security definer set search_path = '' as $$
 begin
   if (new.id, new.chat_id, new.user_id, new.seq) is distinct from (old.id, old.chat_id, old.user_id, old.seq) then
     raise check_violation using message = 'a message keeps its id, chat, user and seq';

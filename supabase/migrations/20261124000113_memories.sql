@@ -160,8 +160,6 @@ create table public.memories (
     and greatest(created_at, updated_at, recorded_at, retracted_at, valid_from, valid_to, last_accessed) < '10000-01-01 00:00Z')
 );
 
--- The policies add the user to each search by id; see chats.
-alter table public.memories alter column user_id set (n_distinct = -0.01);
 -- No memory twice.
 create unique index memories_content_key_key on public.memories (user_id, content_key) where status in ('active', 'inbox');
 -- For the deletion of a memory, which others may name.
@@ -204,9 +202,8 @@ create table public.memory_sources (
   constraint memory_sources_dates_storable check (said_at >= '0001-01-01 00:00Z' and said_at < '10000-01-01 00:00Z')
 );
 
--- For the policies and the cascade from memories; n_distinct as above.
+-- For the policies and the cascade from memories.
 create index memory_sources_user_id_memory_id_idx on public.memory_sources (user_id, memory_id);
-alter table public.memory_sources alter column user_id set (n_distinct = -0.01);
 -- For the deletion or change of a message, and for what a message is remembered for.
 create index memory_sources_message_id_idx on public.memory_sources (message_id);
 
@@ -231,9 +228,8 @@ create table public.memory_revisions (
   constraint memory_revisions_actor_known check (actor in ('model', 'user', 'decay', 'erasure'))
 );
 
--- For the policies; n_distinct as above.
+-- For the policies.
 create index memory_revisions_user_id_idx on public.memory_revisions (user_id);
-alter table public.memory_revisions alter column user_id set (n_distinct = -0.01);
 
 -- The ledger: each row is a range of messages that was read for memories, or skipped. The ranges of a chat follow one
 -- after the other without a gap; conversation_briefs.extracted_seq is the end of the last.
@@ -270,9 +266,8 @@ create table public.memory_extractions (
   constraint memory_extractions_dropped_is_object check (jsonb_typeof(dropped) = 'object')
 );
 
--- For the policies; n_distinct as above.
+-- For the policies.
 create index memory_extractions_user_id_idx on public.memory_extractions (user_id);
-alter table public.memory_extractions alter column user_id set (n_distinct = -0.01);
 
 -- The graph: what memories are about. Written by throughline.link_memory.
 create table public.memory_entities (
@@ -297,8 +292,6 @@ create table public.memory_entities (
     entity_type in ('person', 'organization', 'place', 'project', 'product', 'tool', 'concept', 'condition', 'event', 'other')),
   constraint memory_entities_aliases_bounded check (array_position(aliases, null) is null and octet_length(aliases::text) <= 16000)
 );
-
-alter table public.memory_entities alter column user_id set (n_distinct = -0.01);
 
 create table public.memory_relationships (
   id               uuid        not null default gen_random_uuid(),
@@ -332,7 +325,6 @@ create table public.memory_relationships (
 create index memory_relationships_source_idx on public.memory_relationships (user_id, source_entity_id);
 create index memory_relationships_target_idx on public.memory_relationships (user_id, target_entity_id);
 create index memory_relationships_memory_idx on public.memory_relationships (user_id, memory_id);
-alter table public.memory_relationships alter column user_id set (n_distinct = -0.01);
 -- Each thing holds once at a time.
 create unique index memory_relationships_open_key on public.memory_relationships (source_entity_id, relationship, target_entity_id)
   where valid_to is null;
@@ -349,7 +341,6 @@ create table public.memory_mentions (
 
 create index memory_mentions_memory_idx on public.memory_mentions (user_id, memory_id);
 create index memory_mentions_entity_idx on public.memory_mentions (user_id, entity_id);
-alter table public.memory_mentions alter column user_id set (n_distinct = -0.01);
 
 -- For jobs.
 create view throughline.own_memory_users as select * from public.memory_users where user_id = (select auth.uid()) with check option;
@@ -372,15 +363,14 @@ call throughline.protect('public.memories',
     valid_from, valid_to, valid_precision, recorded_at, retracted_at, superseded_by, last_accessed, access_count,
     origin, edited, version, created_at, updated_at)',
   server => 'select, insert, update, delete',
-  jobs => 'select, insert, update');
-call throughline.protect('public.memory_sources', clients => 'select', server => 'select, insert, update, delete', jobs => 'select, insert');
-call throughline.protect('public.memory_revisions', server => 'select', jobs => 'select');
-call throughline.protect('public.memory_extractions', server => 'select', jobs => 'select, insert');
-call throughline.protect('public.memory_entities', clients => 'select', server => 'select, delete', jobs => 'select');
-call throughline.protect('public.memory_relationships', clients => 'select', server => 'select', jobs => 'select');
-call throughline.protect('public.memory_mentions', server => 'select', jobs => 'select');
-
-------------------------------------------------------------------------------------------------
+  jobs => 'select, insert, update', per_user => -0.01);
+call throughline.protect('public.memory_sources',
+  clients => 'select', server => 'select, insert, update, delete', jobs => 'select, insert', per_user => -0.01);
+call throughline.protect('public.memory_revisions', server => 'select', jobs => 'select', per_user => -0.01);
+call throughline.protect('public.memory_extractions', server => 'select', jobs => 'select, insert', per_user => -0.01);
+call throughline.protect('public.memory_entities', clients => 'select', server => 'select, delete', jobs => 'select', per_user => -0.01);
+call throughline.protect('public.memory_relationships', clients => 'select', server => 'select', jobs => 'select', per_user => -0.01);
+call throughline.protect('public.memory_mentions', server => 'select', jobs => 'select', per_user => -0.01);
 
 -- Locks the user's row, makes it where there is none, and raises its version: once per transaction, however often it is
 -- called. Returns the version. For triggers and functions with their owner's rights, which have

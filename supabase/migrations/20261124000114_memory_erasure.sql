@@ -142,8 +142,6 @@ begin
 end
 $$;
 
-------------------------------------------------------------------------------------------------
-
 -- Writes all of a chat that was not read for memories to the ledger as skipped, and returns the id of the row; null where
 -- there is nothing left.
 create function throughline.skip_rest(chat uuid) returns uuid

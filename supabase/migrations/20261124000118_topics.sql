@@ -95,9 +95,8 @@ create table public.topics (
 -- Every turn updates its topic.
 with (fillfactor = 70);
 
--- For the policies; n_distinct as in chats.
+-- For the policies.
 create index topics_user_id_idx on public.topics (user_id);
-alter table public.topics alter column user_id set (n_distinct = -0.01);
 -- For the sweep and the hourly jobs: chats with many topics, topics that are too long, to be made anew, to be tried again, or were
 -- archived before they had a summary, and leases of dead workers.
 create index topics_active_idx on public.topics (chat_id) where state = 'active';
@@ -124,9 +123,7 @@ call throughline.protect('public.topics',
     archive_raw_bytes, state, merged_into, stale, version),
     update (title, tags, importance)',
   server => 'select, update',
-  jobs => 'select, insert, update, delete');
-
-------------------------------------------------------------------------------------------------
+  jobs => 'select, insert, update, delete', per_user => -0.01);
 
 -- The messages of topics: what the user and the assistant said in their turns. For triggers and for
 -- people with psql; throughline.topic_messages is the same for everybody else. offset 0: the messages of each turn by their

@@ -31,8 +31,6 @@ language sql immutable security invoker set search_path = '' as $$
   select case when object -> key between '-1000000000000000000' and '1000000000000000000' then trunc((object -> key)::numeric)::bigint end
 $$;
 
-------------------------------------------------------------------------------------------------
-
 create view inspect.briefs with (security_invoker = true) as
 select b.chat_id, b.user_id, c.title,
        b.version,
@@ -58,8 +56,6 @@ comment on view inspect.briefs is
   'Each chat''s brief: its text, how old it is, what it covers, whether it is stale, whether a fold is at work and how '
   'far it has come, and how often and why folds were put off.';
 
-------------------------------------------------------------------------------------------------
-
 create view inspect.buffers with (security_invoker = true) as
 select b.chat_id, b.user_id, c.title,
        b.pending_turns, b.pending_tokens, b.brief_tokens,
@@ -78,8 +74,6 @@ select b.chat_id, b.user_id, c.title,
 comment on view inspect.buffers is
   'Each chat''s chunk buffer; throughline.fold_is_due decides when it is folded. counters_agree compares the triggers'' counters with a count '
   'made now.';
-
-------------------------------------------------------------------------------------------------
 
 create view inspect.revisions with (security_invoker = true) as
 select r.chat_id, r.user_id, r.version, r.kind, r.created_at,
@@ -103,8 +97,6 @@ select r.chat_id, r.user_id, r.version, r.kind, r.created_at,
 
 comment on view inspect.revisions is
   'Every change of every brief: which messages it brought in, what it cost, and which sentences came and went.';
-
-------------------------------------------------------------------------------------------------
 
 -- The database does not know the server's configuration, so the limits are arguments; the defaults are the
 -- server's. A stale or unreadable brief is due whatever its size.
@@ -174,8 +166,6 @@ select spent.day, spent.purpose, spent.model, count(*) as calls,
 comment on view inspect.tokens_by_day is
   'Tokens by day (UTC), purpose (reply, fold, rebuild, extract) and model. Replies count cached_tokens within input_tokens, as the model''s '
   'bill does. For changes of briefs and for extractions, calls is their number; one may have taken several calls.';
-
-------------------------------------------------------------------------------------------------
 
 create view inspect.turns with (security_invoker = true) as
 select head.chat_id, head.user_id,

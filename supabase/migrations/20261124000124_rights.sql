@@ -3,8 +3,8 @@
 
 revoke all on all routines in schema throughline, inspect from public, anon, authenticated;
 
--- A check runs with the rights of who writes the row, and so does the trigger that counts its tokens.
-grant execute on function throughline.chat_is_valid, throughline.message_is_valid, throughline.brief_is_valid, throughline.tokens_of to public;
+-- A check runs with the rights of who writes the row.
+grant execute on function throughline.chat_is_valid, throughline.message_is_valid, throughline.brief_is_valid to public;
 -- Generated columns and indexes are computed with the rights of who writes the row.
 grant execute on function throughline.content_key, throughline.folded, throughline.last_use, throughline.searchable to service_role, throughline_app,
   throughline_worker;

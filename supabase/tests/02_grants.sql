@@ -45,11 +45,12 @@ select is_empty(
   $$select who, schema from unnest(array['anon', 'authenticated', 'throughline_app']) who, unnest(array['throughline', 'river', 'inspect']) schema
      where has_schema_privilege(who, schema, 'usage') and (who, schema) <> ('throughline_app', 'throughline')$$,
   'no client may use our schemas, nor the server those of jobs and of people');
--- A check runs with the rights of who writes the row, and so does the trigger that counts its tokens.
+-- A check runs with the rights of who writes the row.
 select is_empty(
   $$select p.oid::regprocedure from pg_proc p
      where p.pronamespace in ('throughline'::regnamespace, 'inspect'::regnamespace)
-       and not exists (select from pg_depend d where d.classid = 'pg_constraint'::regclass and d.refobjid = p.oid) and p.proname <> 'tokens_of'
+       and not exists (select from pg_depend d where d.classid = 'pg_constraint'::regclass and d.refobjid = p.oid)
+        
        and (has_function_privilege('anon', p.oid, 'execute') or has_function_privilege('authenticated', p.oid, 'execute'))$$,
   'no client may call a function of ours, but for those that check rows');
 select is_empty(

@@ -85,13 +85,14 @@ create temp view tables_of_users as
 create temp table actors (who text primary key, stranger boolean);
 insert into actors values ('anon', true), ('A', false), ('B', true), ('app A', false), ('app B', true), ('app nobody', true), ('job A', true);
 
--- Without those that check a row or count its tokens: whoever writes one calls them.
+-- Without those that check rows: whoever writes one calls them.
 create temp view functions_of_ours as
   select p.oid, p.proname as name, n.oid as schema, p.prosecdef
     from pg_proc p join pg_namespace n on n.oid = p.pronamespace
    where n.nspname in ('public', 'throughline', 'inspect', 'river')
      and not exists (select from pg_depend d where d.classid = 'pg_proc'::regclass and d.objid = p.oid and d.deptype = 'e')
-     and not exists (select from pg_depend d where d.classid = 'pg_constraint'::regclass and d.refobjid = p.oid) and p.proname <> 'tokens_of';
+     and not exists (select from pg_depend d where d.classid = 'pg_constraint'::regclass and d.refobjid = p.oid)
+      ;
 create function pg_temp.callable(who text) returns text language sql as $$
   select string_agg(name, ' ' order by name) from functions_of_ours
    where has_schema_privilege(who, schema, 'usage') and has_function_privilege(who, oid, 'execute')

@@ -65,6 +65,8 @@ insert into rules values
      using ((select auth.jwt() -> 'app_metadata' ->> 'plan') = 'pro')$$),
   ('everybody sees topics', $$create policy everybody on public.topics using (true) with check (true)$$),
   ('trigger on topics', $$create trigger whose before insert or update on public.topics for each row execute function app.needs_a_user()$$),
+  ('clients edit messages', $$grant update on public.messages to authenticated; create policy edits on public.messages for update to authenticated
+     using ((select auth.uid()) = user_id)$$),
   ('nothing', 'select');
 
 -- By rule, the outcome of a statement for each role.
@@ -89,6 +91,7 @@ insert into expected values
   ('trigger on messages', $$update public.messages set content = 'x'$$, 'app A: 1'),
   ('trigger on briefs', $$update public.conversation_briefs set brief_tokens = 1$$, 'app A: 1'),
   ('trigger on briefs', $$update throughline.own_briefs set brief_tokens = 1$$, 'job A: 1'),
+  ('clients edit messages', $$update public.messages set content = 'x', rating = 1$$, 'A: 1, B: 1'),
   ('clients do not write', $$update public.chats set title = 'x'$$, 'A: denied, app A: 1'),
   ('clients have no policies', $$select from public.messages$$, 'A: 0, app A: 1'),
   ('clients have no policies', $$update public.chats set title = 'x'$$, 'app A: 1'),
