@@ -113,8 +113,7 @@ begin
 end
 $$;
 
-create trigger chats_keep before insert or update on public.chats
-  for each row execute function throughline.keep_chat();
+create trigger chats_keep before insert or update on public.chats for each row execute function throughline.keep_chat();
 
 -- Sends ids and positions only: a listener reads the row with its own rights. Does nothing without Realtime. For functions
 -- with their owner's rights.

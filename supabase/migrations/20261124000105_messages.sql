@@ -83,12 +83,10 @@ create table public.messages (
 -- end of one chat is found without reading the user's other messages.
 create index messages_user_id_chat_id_seq_idx on public.messages (user_id, chat_id, seq);
 -- A message that a client sends twice is stored once.
-create unique index messages_client_message_id_key on public.messages (user_id, client_message_id)
-  where client_message_id is not null;
+create unique index messages_client_message_id_key on public.messages (user_id, client_message_id) where client_message_id is not null;
 -- At most one running reply per chat, across all servers. The index holds only running replies, so the search
 -- for abandoned ones uses it too.
-create unique index messages_one_generation_key on public.messages (chat_id)
-  where status = 'streaming';
+create unique index messages_one_generation_key on public.messages (chat_id) where status = 'streaming';
 -- For ReadKept. The planner uses the index only where a query repeats this condition literally, so 0.8 stands
 -- there as well; in Go it is memory.KeptImportance.
 create index messages_kept_idx on public.messages (chat_id, seq) where pinned or importance >= 0.8;

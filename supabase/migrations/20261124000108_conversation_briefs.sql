@@ -109,8 +109,7 @@ with (fillfactor = 70);
 -- For the policies.
 create index conversation_briefs_user_id_idx on public.conversation_briefs (user_id);
 -- For the sweep: long buffers, turn limits, stale or unreadable briefs, leases of dead workers.
-create index conversation_briefs_thousands_to_fold_idx on public.conversation_briefs (thousands_to_fold)
-  where thousands_to_fold is not null;
+create index conversation_briefs_thousands_to_fold_idx on public.conversation_briefs (thousands_to_fold) where thousands_to_fold is not null;
 create index conversation_briefs_over_max_turns_idx on public.conversation_briefs (chat_id) where over_max_turns;
 create index conversation_briefs_stale_idx on public.conversation_briefs (chat_id) where stale;
 create index conversation_briefs_unreadable_idx on public.conversation_briefs (chat_id) where not readable;
@@ -171,8 +170,7 @@ create table public.conversation_brief_revisions (
 -- For the policies.
 create index conversation_brief_revisions_user_id_idx on public.conversation_brief_revisions (user_id);
 -- No message is folded twice: two folds that begin at the same seq cannot both be written.
-create unique index conversation_brief_revisions_fold_once_key on public.conversation_brief_revisions (chat_id, seq_from)
-  where kind = 'fold';
+create unique index conversation_brief_revisions_fold_once_key on public.conversation_brief_revisions (chat_id, seq_from) where kind = 'fold';
 
 -- How far a fold or rebuild of several pieces has come, so that any worker can go on there. The row is deleted
 -- with every change of the brief and every edit or deletion of a message of the chat, so it never outlives
@@ -253,8 +251,7 @@ begin
   return new;
 end
 $$;
-create trigger conversation_briefs_keep before insert or update on public.conversation_briefs
-  for each row execute function throughline.keep_brief();
+create trigger conversation_briefs_keep before insert or update on public.conversation_briefs for each row execute function throughline.keep_brief();
 -- As a generated column is, also where other triggers are off.
 alter table public.conversation_briefs enable always trigger conversation_briefs_keep;
 
@@ -283,8 +280,7 @@ begin
 end
 $$;
 
-create trigger chats_start_brief after insert on public.chats
-  for each row execute function throughline.start_brief();
+create trigger chats_start_brief after insert on public.chats for each row execute function throughline.start_brief();
 
 -- Whether a fold is due: memory.Due with memory.Limits.For in SQL; a test compares the two. In PL/pgSQL,
 -- because a fixed search path prevents inlining and each call in SQL would take three times as long.

@@ -59,8 +59,7 @@ begin
 end
 $$;
 
-create trigger messages_place before insert on public.messages
-  for each row execute function throughline.place_message();
+create trigger messages_place before insert on public.messages for each row execute function throughline.place_message();
 
 -- A chat's title from its first message: the first line, cut at the end of a word within 80 characters.
 create function throughline.title_of(content text) returns text
@@ -143,8 +142,7 @@ begin
 end
 $$;
 
-create trigger messages_check_update before update on public.messages
-  for each row execute function throughline.check_message_update();
+create trigger messages_check_update before update on public.messages for each row execute function throughline.check_message_update();
 
 -- A reply that ends adds its text to the buffer. For each row, without the transition tables that edits need: a statement
 -- ends many replies only in as many chats. The trigger's condition leaves out leases, which are renewed many at a time. A

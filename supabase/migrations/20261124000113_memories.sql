@@ -475,8 +475,7 @@ begin
 end
 $$;
 
-create trigger memories_record_insert after insert on public.memories
-  for each row execute function throughline.record_revision();
+create trigger memories_record_insert after insert on public.memories for each row execute function throughline.record_revision();
 create trigger memories_record_update after update on public.memories
   for each row when (old.version <> new.version) execute function throughline.record_revision();
 

@@ -168,5 +168,4 @@ begin
 end
 $$;
 
-create trigger memories_hand_over before delete on public.memories
-  for each row execute function throughline.hand_over();
+create trigger memories_hand_over before delete on public.memories for each row execute function throughline.hand_over();

@@ -195,8 +195,7 @@ begin
 end
 $$;
 
-create trigger topics_keep before insert or update on public.topics
-  for each row execute function throughline.keep_topic();
+create trigger topics_keep before insert or update on public.topics for each row execute function throughline.keep_topic();
 
 -- The topic of a message is as important as the message was rated last, and at least 0.9 when it was pinned. Waits for the
 -- brief's lock, so that a job that assigns topics at this moment either sees the change or is seen. SECURITY DEFINER: who

@@ -88,8 +88,7 @@ begin
 end
 $$;
 
-create trigger topics_note_insert after insert on public.topics
-  for each row when (new.state = 'active') execute function throughline.note_topic();
+create trigger topics_note_insert after insert on public.topics for each row when (new.state = 'active') execute function throughline.note_topic();
 create trigger topics_note_update after update of state, embedding_model, centroid_turns, last_active_at, last_seq, rehydrated on public.topics
   for each row when (new.state = 'active'
     and ((old.state, old.embedding_model, old.centroid_turns, old.last_active_at, old.last_seq)
