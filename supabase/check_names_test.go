@@ -40,15 +40,17 @@ func refused(t *testing.T, database testkit.Database) string {
 func TestMigrateNamesWhatIsTaken(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ setup, want string }{
-		"tables":           {"create table public.messages (); create table public.chats (id int)", "table public.chats, table public.messages already exist: rename"},
+		"tables":           {"create table public.messages (); create table public.chats (id int)", "table public.chats, table public.messages already exist"},
 		"a view":           {"create view public.chats as select 1", "view public.chats already exist"},
 		"a type":           {"create type public.messages as enum ('a')", "type public.messages already exist"},
 		"a composite type": {"create type public.chats as (a int)", "type public.chats already exist"},
-		"an index":         {"create table public.things (a int); create index chats_user_id_idx on public.things (a)", "index public.chats_user_id_idx already exist"},
-		"a sequence":       {"create sequence public.chats_pkey", "sequence public.chats_pkey already exist"},
-		"schema inspect":   {"create schema inspect", "schema inspect already exist"},
-		"the app's River":  {"create schema river; create table river.river_job ()", "schema river already exist"},
-		"everything":       {"create schema inspect; create schema river; create table public.chats ()", "schema inspect, schema river, table public.chats already exist"},
+		"an index": {"create table public.things (a int); create index chats_user_id_idx on public.things (a)",
+			"index public.chats_user_id_idx already exist"},
+		"a sequence":      {"create sequence public.chats_pkey", "sequence public.chats_pkey already exist"},
+		"schema inspect":  {"create schema inspect", "schema inspect already exist"},
+		"the app's River": {"create schema river; create table river.river_job ()", "schema river already exist"},
+		"everything": {"create schema inspect; create schema river; create table public.chats ()",
+			"schema inspect, schema river, table public.chats already exist"},
 		"our policy": {"create policy throughline_chat_listeners on realtime.messages for select using (false)",
 			"policy throughline_chat_listeners on realtime.messages already exist"},
 	} {
@@ -145,7 +147,8 @@ func TestMigrateNamesWhatAClusterLacks(t *testing.T) {
 	testkit.Exec(t, admin, "alter role throughline_worker nobypassrls; alter role throughline_app inherit; alter role postgres createrole")
 	if testkit.Ask[bool](t, admin, "select current_setting('server_version_num')::int >= 160000") {
 		testkit.Exec(t, admin, "revoke admin option for authenticated from postgres")
-		if _, err := supabase.Migrate(t.Context(), at("one"), silent); err == nil || !strings.Contains(err.Error(), "the role postgres may not grant anon and authenticated") {
+		_, err := supabase.Migrate(t.Context(), at("one"), silent)
+		if err == nil || !strings.Contains(err.Error(), "the role postgres may not grant anon and authenticated") {
 			t.Errorf("without the admin option: %v", err)
 		}
 		testkit.Exec(t, admin, "grant authenticated to postgres with admin option")
@@ -160,7 +163,8 @@ func TestMigrateNamesWhatAClusterLacks(t *testing.T) {
 func TestMigrateTwoDatabasesOfAClusterAtOnce(t *testing.T) {
 	t.Parallel()
 	admin, at := newCluster(t)
-	testkit.Exec(t, admin, "revoke authenticated from throughline_app; revoke anon from throughline_worker; revoke throughline_app, throughline_worker from postgres")
+	testkit.Exec(t, admin, `revoke authenticated from throughline_app; revoke anon from throughline_worker;
+		revoke throughline_app, throughline_worker from postgres`)
 	var both sync.WaitGroup
 	for _, database := range []string{"one", "two"} {
 		both.Go(func() {
@@ -222,7 +226,8 @@ func TestCheckKnowsAllNamesInPublic(t *testing.T) {
 		  union all select typname::text from pg_type where typnamespace = 'public'::regnamespace and typrelid = 0 and typelem = 0
 		  union all select nspname::text from pg_namespace where nspname not in ('throughline', 'inspect', 'river', 'supabase_migrations')
 		    and nspname !~ '^pg_' and nspname not in ('public', 'auth', 'extensions', 'graphql_public', 'information_schema', 'realtime')
-		  union all select polname::text from pg_policy where polrelid = 'realtime.messages'::regclass and polname <> 'throughline_chat_listeners') made (name)`); len(others) > 0 {
+		  union all select polname::text from pg_policy
+		   where polrelid = 'realtime.messages'::regclass and polname <> 'throughline_chat_listeners') made (name)`); len(others) > 0 {
 		t.Errorf("made where %s does not look: %v", checkNames, others)
 	}
 	if first := localMigrations(t)[0]; first != checkNames {

@@ -120,7 +120,10 @@ func newClient(t *testing.T, url, key string) *Client {
 
 func TestNewClientRefuses(t *testing.T) {
 	t.Parallel()
-	for _, c := range [][2]string{{"", "k"}, {"ref.supabase.co", "k"}, {"ftp://x.example", "k"}, {"http://\x7f", "k"}, {"https://x.example", ""}, {"https://x.example", "a\nb"}} {
+	for _, c := range [][2]string{
+		{"", "k"}, {"ref.supabase.co", "k"}, {"ftp://x.example", "k"}, {"http://\x7f", "k"},
+		{"https://x.example", ""}, {"https://x.example", "a\nb"},
+	} {
 		if _, err := NewClient(c[0], c[1]); err == nil {
 			t.Errorf("%q is accepted", c)
 		}

@@ -54,7 +54,8 @@ func TestAccountDeletionByTheAuthServerLeavesNothing(t *testing.T) {
 	}
 	for table, want := range map[string]int{"chats": 1, "messages": 1000, "conversation_briefs": 1} {
 		var left, theirs int
-		err := conn.QueryRow(t.Context(), fmt.Sprintf("select count(*) filter (where user_id = $1), count(*) filter (where user_id = $2) from public.%s", table), user, other).
+		counted := fmt.Sprintf("select count(*) filter (where user_id = $1), count(*) filter (where user_id = $2) from public.%s", table)
+		err := conn.QueryRow(t.Context(), counted, user, other).
 			Scan(&left, &theirs)
 		if err != nil || left != 0 || theirs != want {
 			t.Errorf("%s: %d of the account's rows are left, %d of the other's, want 0 and %d (%v)", table, left, theirs, want, err)
@@ -97,7 +98,8 @@ func TestSeqFollowsTheOrderOfCommitsWithoutGaps(t *testing.T) {
 	}
 	var count, last int
 	var agree bool
-	err = conn.QueryRow(t.Context(), "select c.message_count, c.last_seq, b.counters_agree from public.chats c join inspect.buffers b on b.chat_id = c.id where c.id = $1", chat).
+	err = conn.QueryRow(t.Context(), `select c.message_count, c.last_seq, b.counters_agree
+		from public.chats c join inspect.buffers b on b.chat_id = c.id where c.id = $1`, chat).
 		Scan(&count, &last, &agree)
 	if err != nil || count != kept || last != kept || !agree {
 		t.Errorf("the chat counts %d messages up to %d, its counters agree: %v (%v)", count, last, agree, err)

@@ -89,7 +89,8 @@ func TestMigrateAnalyzesNoEmptyTable(t *testing.T) {
 	}
 	var analyzed []string
 	err := connect(t, database.DSN).QueryRow(t.Context(),
-		"select coalesce(array_agg(oid::regclass::text), '{}') from pg_class where relkind = 'r' and relnamespace = 'public'::regnamespace and reltuples = 0").Scan(&analyzed)
+		`select coalesce(array_agg(oid::regclass::text), '{}') from pg_class
+		  where relkind = 'r' and relnamespace = 'public'::regnamespace and reltuples = 0`).Scan(&analyzed)
 	if err != nil || len(analyzed) > 0 {
 		t.Errorf("analyzed: %v, %v", analyzed, err)
 	}
@@ -152,7 +153,8 @@ func files(named map[string]string) fstest.MapFS {
 func TestMigrateNamesTheLineThatFailed(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ text, want string }{
-		"with a position":    {"create table b ();\n\n-- ü\nselect 1,\n  'ü', nothing;\nselect 3;", `migration 20260102000000_wrong, line 5: ERROR: column "nothing"`},
+		"with a position": {"create table b ();\n\n-- ü\nselect 1,\n  'ü', nothing;\nselect 3;",
+			`migration 20260102000000_wrong, line 5: ERROR: column "nothing"`},
 		"without a position": {"select 1;\ncreate table a ();", `migration 20260102000000_wrong: ERROR: relation "a" already exists`},
 		"in the first line":  {"slect 1;", "migration 20260102000000_wrong, line 1: ERROR: syntax error"},
 		"in the last":        {"select 1;\nselect (", "migration 20260102000000_wrong, line 2: ERROR: syntax error"},
@@ -175,7 +177,8 @@ func TestMigrateNamesTheLineThatFailed(t *testing.T) {
 				t.Errorf("history: %v", history)
 			}
 			var tables int
-			if err := connect(t, database.DSN).QueryRow(t.Context(), "select count(*) from pg_tables where schemaname = 'public'").Scan(&tables); err != nil || tables != 1 {
+			err = connect(t, database.DSN).QueryRow(t.Context(), "select count(*) from pg_tables where schemaname = 'public'").Scan(&tables)
+			if err != nil || tables != 1 {
 				t.Errorf("%d tables of a failed file's are left (%v)", tables-1, err)
 			}
 		})
@@ -229,7 +232,8 @@ func TestMigrateRefusesNumbersThatAreTaken(t *testing.T) {
 		t.Errorf("the app has the number: %v, %v", applied, err)
 	}
 	two := files(map[string]string{"20260101000000_a.sql": "", "20260101000000_b.sql": ""})
-	if _, err := supabase.MigrateFrom(t.Context(), database.DSN, two, silent); err == nil || !strings.Contains(err.Error(), "two migrations have the number 20260101000000") {
+	_, err = supabase.MigrateFrom(t.Context(), database.DSN, two, silent)
+	if err == nil || !strings.Contains(err.Error(), "two migrations have the number 20260101000000") {
 		t.Errorf("two of one number: %v", err)
 	}
 }

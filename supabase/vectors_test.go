@@ -19,7 +19,8 @@ import (
 // wantReason migrates a database and wants that to stop with a sentence.
 func wantReason(t *testing.T, database testkit.Database, want string) {
 	t.Helper()
-	if reason := refused(t, database); !strings.Contains(reason, want) || !strings.HasPrefix(reason, "Throughline cannot use this database, and nothing was applied: ") {
+	const prefix = "Throughline cannot use this database, and nothing was applied: "
+	if reason := refused(t, database); !strings.Contains(reason, want) || !strings.HasPrefix(reason, prefix) {
 		t.Errorf("%q, want %q", reason, want)
 	}
 }
@@ -41,7 +42,9 @@ func serverWithout(t *testing.T) (extensions string, newDatabase func(name strin
 	if err != nil {
 		t.Fatal(err)
 	}
-	cluster, err := localpg.Start(t.Context(), localpg.Options{Dir: filepath.Join(dir, "cluster"), BinDir: bin, Settings: map[string]string{"fsync": "off", "shared_buffers": "32MB"}})
+	cluster, err := localpg.Start(t.Context(), localpg.Options{
+		Dir: filepath.Join(dir, "cluster"), BinDir: bin, Settings: map[string]string{"fsync": "off", "shared_buffers": "32MB"},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -137,7 +140,8 @@ func TestMigrateCreatesPgvector(t *testing.T) {
 // wantVectors wants the extension in a schema, and that the server's role compares vectors without a right to that schema.
 func wantVectors(t *testing.T, conn *pgx.Conn, schema string) {
 	t.Helper()
-	if got := testkit.Ask[string](t, conn, "select nspname from pg_extension e join pg_namespace n on n.oid = extnamespace where extname = 'vector'"); got != schema {
+	got := testkit.Ask[string](t, conn, "select nspname from pg_extension e join pg_namespace n on n.oid = extnamespace where extname = 'vector'")
+	if got != schema {
 		t.Errorf("it is in %s, want %s", got, schema)
 	}
 	testkit.Exec(t, conn, "revoke usage on schema "+pgx.Identifier{schema}.Sanitize()+" from public, authenticated; set role throughline_app")

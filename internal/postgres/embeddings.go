@@ -56,7 +56,8 @@ func (e *Embeddings) BareTurns(ctx context.Context, chatID uuid.UUID, model stri
 	var turns []recall.BareTurn
 	_, err := sendAsOwner(ctx, e.pool, chatID, "read turns without vectors", func(batch *pgx.Batch) {
 		turns = nil
-		queueMany(batch, queries.ReadBareTurns, dbsqlc.ReadBareTurnsParams{ChatID: chatID, Model: model, AfterSeq: after, Most: most}, func(row dbsqlc.ReadBareTurnsRow) {
+		params := dbsqlc.ReadBareTurnsParams{ChatID: chatID, Model: model, AfterSeq: after, Most: most}
+		queueMany(batch, queries.ReadBareTurns, params, func(row dbsqlc.ReadBareTurnsRow) {
 			if len(turns) == 0 || turns[len(turns)-1].Seq != row.TurnSeq {
 				turns = append(turns, recall.BareTurn{Seq: row.TurnSeq, Words: row.Words})
 			}

@@ -114,7 +114,8 @@ func (h *History) ChangeChat(ctx context.Context, user auth.Principal, chatID uu
 	err = sendAs(ctx, h.pool, user, "change chat", func(batch *pgx.Batch) {
 		queue(batch, queries.ChangeChat, dbsqlc.ChangeChatParams{
 			ChatID: chatID, Revive: change.Revive,
-			Title: change.Title.Value, Metadata: metadata, Tags: zeroNull(change.Tags.Value), MemoryStrategy: change.MemoryStrategy.Value, Remember: change.Remember, Topics: change.Topics.Value,
+			Title: change.Title.Value, Metadata: metadata, Tags: zeroNull(change.Tags.Value),
+			MemoryStrategy: change.MemoryStrategy.Value, Remember: change.Remember, Topics: change.Topics.Value,
 			SetSystemPrompt: change.SystemPrompt.Set, SystemPrompt: change.SystemPrompt.Value,
 			SetTtlHours: change.TTLHours.Set, TtlHours: change.TTLHours.Value,
 			SetMaxTurns: change.MaxTurns.Set, MaxTurns: change.MaxTurns.Value,

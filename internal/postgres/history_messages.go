@@ -100,7 +100,9 @@ func (h *History) ClearChat(ctx context.Context, user auth.Principal, chatID uui
 func (h *History) ChangeMessage(ctx context.Context, user auth.Principal, messageID uuid.UUID, change history.MessageChange) (history.Message, error) {
 	var chat dbsqlc.FindMessagesChatRow
 	var found history.Message
-	params := dbsqlc.ChangeMessageParams{MessageID: messageID, Pinned: change.Pinned, SetImportance: change.Importance.Set, Importance: real32(change.Importance.Value)}
+	params := dbsqlc.ChangeMessageParams{
+		MessageID: messageID, Pinned: change.Pinned, SetImportance: change.Importance.Set, Importance: real32(change.Importance.Value),
+	}
 	var changed bool
 	err := sendAs(ctx, h.pool, user, "change message", func(batch *pgx.Batch) {
 		queueMany(batch, queries.FindMessagesChat, messageID, set(&chat))

@@ -52,7 +52,9 @@ type storedMessage struct {
 	Place int
 }
 
-func (h *History) storeMessages(ctx context.Context, user auth.Principal, columns dbsqlc.StoreMessagesParams, sent []history.NewMessage) ([]storedMessage, error) {
+func (h *History) storeMessages(
+	ctx context.Context, user auth.Principal, columns dbsqlc.StoreMessagesParams, sent []history.NewMessage,
+) ([]storedMessage, error) {
 	var chat dbsqlc.LockChatRow
 	var running uuid.UUID
 	var stored []storedMessage

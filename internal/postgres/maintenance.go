@@ -165,7 +165,10 @@ func (m *Maintenance) Backlog(ctx context.Context) (metrics.Backlog, error) {
 	if err != nil {
 		return metrics.Backlog{}, failed("queue depths", err)
 	}
-	backlog := metrics.Backlog{OldestUnfoldedTurn: folds.Age, PutOffChats: folds.PutOff, QueueDepth: map[string]float64{"memory": 0, "memories": 0, "topics": 0, "vectors": 0, "maintenance": 0}}
+	backlog := metrics.Backlog{
+		OldestUnfoldedTurn: folds.Age, PutOffChats: folds.PutOff,
+		QueueDepth: map[string]float64{"memory": 0, "memories": 0, "topics": 0, "vectors": 0, "maintenance": 0},
+	}
 	for _, queue := range queues {
 		backlog.QueueDepth[queue.Queue] = float64(queue.Depth)
 	}

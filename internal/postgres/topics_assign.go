@@ -290,7 +290,8 @@ func chosenParams(chatID uuid.UUID, chosen []assign.Chosen) dbsqlc.AssignTurnsPa
 
 // Fading looks at the next chats whose topics may have faded.
 func (a *Assignments) Fading(ctx context.Context, after assign.Faded, maxTopics, most int) ([]assign.Faded, error) {
-	rows, err := dbsqlc.New(a.pool).AssignLookAtFading(ctx, dbsqlc.AssignLookAtFadingParams{AfterAt: after.At, After: after.ChatID, MaxTopics: maxTopics, Most: most})
+	params := dbsqlc.AssignLookAtFadingParams{AfterAt: after.At, After: after.ChatID, MaxTopics: maxTopics, Most: most}
+	rows, err := dbsqlc.New(a.pool).AssignLookAtFading(ctx, params)
 	chats := make([]assign.Faded, len(rows))
 	for n, row := range rows {
 		chats[n] = assign.Faded{ChatID: row.ChatID, At: row.FadeAt, Crowded: row.Crowded}

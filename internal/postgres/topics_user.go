@@ -217,7 +217,9 @@ func (u *UserTopics) heal(ctx context.Context, chatID, topicID uuid.UUID) error 
 }
 
 // TopicHistory reads messages of a topic.
-func (u *UserTopics) TopicHistory(ctx context.Context, user auth.Principal, ref history.TopicRef, query history.TopicHistoryQuery) (history.TopicHistory, error) {
+func (u *UserTopics) TopicHistory(
+	ctx context.Context, user auth.Principal, ref history.TopicRef, query history.TopicHistoryQuery,
+) (history.TopicHistory, error) {
 	found, err := u.messages(ctx, user, ref, query.IncludeCompressed)
 	said := history.TopicHistory{Messages: []history.TopicMessage{}}
 	for _, entry := range slices.Concat(found.packed, found.active) {

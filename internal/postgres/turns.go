@@ -185,7 +185,8 @@ func (s *turnStart) queueNewChat(batch *pgx.Batch) {
 	queueExec(batch, queries.InsertChat, dbsqlc.InsertChatParams{
 		ID: turn.ChatID, UserID: s.user, Title: turn.Title, ToolName: nullZero(turn.ToolName),
 		SystemPrompt: turn.SystemPrompt, Tags: turn.Tags, MemoryStrategy: string(turn.Strategy),
-		TtlHours: nullZero(turn.TTLHours), MaxTurns: nullZero(turn.MaxTurns), Remember: !turn.Temporary, Topics: turn.Topics, ClientMessageID: nullID(turn.ClientMessageID),
+		TtlHours: nullZero(turn.TTLHours), MaxTurns: nullZero(turn.MaxTurns), Remember: !turn.Temporary, Topics: turn.Topics,
+		ClientMessageID: nullID(turn.ClientMessageID),
 	})
 	s.reader.setRow(turn.SystemPrompt, string(turn.Strategy), nullZero(turn.MaxTurns), 0, len(turn.Files) > 0)
 	s.reader.isNew = true

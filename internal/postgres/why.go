@@ -16,7 +16,9 @@ import (
 )
 
 // ListBriefRevisions reads a page and one version more, which shows that there is a next page.
-func (h *History) ListBriefRevisions(ctx context.Context, user auth.Principal, chatID uuid.UUID, query history.BriefRevisionsQuery) (history.BriefRevisionPage, error) {
+func (h *History) ListBriefRevisions(
+	ctx context.Context, user auth.Principal, chatID uuid.UUID, query history.BriefRevisionsQuery,
+) (history.BriefRevisionPage, error) {
 	params := dbsqlc.ListBriefRevisionsParams{ChatID: chatID, BeforeVersion: math.MaxInt64, Most: query.Limit + 1}
 	if query.BeforeVersion != nil {
 		params.BeforeVersion = *query.BeforeVersion
