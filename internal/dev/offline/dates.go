@@ -7,26 +7,15 @@ import (
 	"time"
 )
 
-// months are the numbers of months by their names' first letters, in the languages of sayings.txt.
-var months = map[string]time.Month{}
-
-func init() {
-	for n, names := range strings.Split("jan gen ene|feb fev fév fev|mar mär maa mär|apr avr abr|may mai mag mei may|jun jui giu|jul lug juil|aug aoû ago aou|sep set|oct okt ott out|nov|dec dez dic déc", "|") {
-		for name := range strings.FieldsSeq(names) {
-			months[name] = time.Month(n + 1)
-		}
-	}
-	months["juin"], months["juil"] = time.June, time.July
-}
-
 var (
-	monthWord = `(january|february|march|april|may|june|july|august|september|october|november|december|januar|jänner|februar|märz|mai|juni|juli|oktober|dezember|janvier|février|mars|avril|juin|juillet|août|septembre|octobre|novembre|décembre|enero|febrero|marzo|abril|mayo|junio|julio|agosto|septiembre|octubre|noviembre|diciembre|gennaio|febbraio|aprile|maggio|giugno|luglio|settembre|ottobre|dicembre|janeiro|fevereiro|março|maio|junho|julho|setembro|outubro|dezembro|januari|februari|maart|mei|augustus)`
-	beginning = `\b(?:since|as of|from|in|on|seit|ab|im|am|depuis|en|le|desde(?: el)?|da|dal|nel|a|em|sinds|op)\s+(?:the\s+)?`
-	// sinceDate is "since 3 March 2025", "in March", "seit 2019", "since 2025-03".
-	sinceDate = regexp.MustCompile(`(?i)[\s,]*` + beginning + `(?:(\d{1,2})(?:st|nd|rd|th|\.|º)?\s+(?:of\s+|de\s+)?)?` + monthWord + `(?:,?\s+(?:of\s+|de\s+)?((?:19|20)\d\d))?\b`)
+	monthWord = `(january|february|march|april|may|june|july|august|september|october|november|december)`
+	beginning = `\b(?:since|as of|from|in|on)\s+(?:the\s+)?`
+	// sinceDate is "since 3 March 2025", "in March", "since 2019", "since 2025-03".
+	sinceDate = regexp.MustCompile(`(?i)[\s,]*` + beginning +
+		`(?:(\d{1,2})(?:st|nd|rd|th)?\s+(?:of\s+)?)?` + monthWord + `(?:,?\s+(?:of\s+)?((?:19|20)\d\d))?\b`)
 	sinceYear = regexp.MustCompile(`(?i)[\s,]*` + beginning + `((?:19|20)\d\d)(-\d\d)?(-\d\d)?\b`)
 	// sinceThen are dates that follow from the message's own.
-	sinceThen = regexp.MustCompile(`(?i)[\s,]*\b(?:(?:since|seit|depuis|desde|da|sinds)\s+)?(yesterday|last (?:week|month|year)|this (?:week|month|year)|gestern|letzte woche|letzten monat|letztes jahr|hier|la semaine dernière|le mois dernier|l'année dernière|ayer|la semana pasada|el mes pasado|el año pasado|ieri|ontem|gisteren)\b`)
+	sinceThen = regexp.MustCompile(`(?i)[\s,]*\b(?:since\s+)?(yesterday|(?:last|this) (?:week|month|year))\b`)
 )
 
 // takeDate takes the date since when something is true out of a clause. It returns the rest, and the date as
@@ -72,13 +61,8 @@ func dateOf(day, month, year string, said time.Time) string {
 }
 
 func monthOf(name string) time.Month {
-	letters := []rune(strings.ToLower(name))
-	for _, length := range []int{4, 3} {
-		if month, ok := months[string(letters[:min(length, len(letters))])]; ok {
-			return month
-		}
-	}
-	return time.January
+	month, _ := time.Parse("January", strings.ToLower(name)) // one of monthWord
+	return month.Month()
 }
 
 func twoDigits(n int) string {
@@ -92,17 +76,17 @@ func twoDigits(n int) string {
 // dateBefore is the date that a word like "yesterday" means in a message of that day.
 func dateBefore(word string, said time.Time) string {
 	switch {
-	case strings.Contains(word, "year"), strings.Contains(word, "jahr"), strings.Contains(word, "année"), strings.Contains(word, "año"):
+	case strings.Contains(word, "year"):
 		if strings.HasPrefix(word, "this") {
 			return said.Format("2006")
 		}
 		return said.AddDate(-1, 0, 0).Format("2006")
-	case strings.Contains(word, "month"), strings.Contains(word, "monat"), strings.Contains(word, "mois"), strings.Contains(word, "mes "):
+	case strings.Contains(word, "month"):
 		if strings.HasPrefix(word, "this") {
 			return said.Format("2006-01")
 		}
 		return time.Date(said.Year(), said.Month()-1, 1, 0, 0, 0, 0, time.UTC).Format("2006-01")
-	case strings.Contains(word, "we"), strings.Contains(word, "wo"), strings.Contains(word, "sem"):
+	case strings.Contains(word, "week"):
 		return said.Format("2006-01") // of a week only the month is sure enough
 	}
 	return said.AddDate(0, 0, -1).Format(time.DateOnly)

@@ -1,82 +1,15 @@
 package offline
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"io"
-	"math"
 	"mime"
 	"net/http"
 	"slices"
 	"strings"
 	"time"
 )
-
-// responseRule is the body of POST /v1/responses.
-var responseRule = hasFields(map[string]rule{
-	"access_programs":      isA(anObject),
-	"background":           isA(aBool),
-	"context_management":   isA(anArray),
-	"conversation":         isA(aText, anObject),
-	"include":              isA(anArray),
-	"input":                {types: []string{aText, anArray}, empty: "empty_array", each: &rule{choose: messageRule}},
-	"instructions":         isA(aText),
-	"max_output_tokens":    isInt(16, math.MaxInt32),
-	"max_tool_calls":       isInt(1, math.MaxInt32),
-	"metadata":             {types: []string{anObject}, high: 16, each: &rule{types: []string{aText}, high: 512}},
-	"model":                isA(aText),
-	"moderation":           isA(anObject),
-	"parallel_tool_calls":  isA(aBool),
-	"previous_response_id": isA(aText),
-	"prompt": {types: []string{anObject}, required: []string{"id"}, named: map[string]rule{
-		"id":        isA(aText),
-		"version":   isA(aText),
-		"variables": isA(anObject),
-	}},
-	"prompt_cache_key":       isText(64),
-	"prompt_cache_options":   isA(anObject),
-	"prompt_cache_retention": isOneOf("in_memory", "in-memory", "24h"),
-	"reasoning": hasFields(map[string]rule{
-		"context":          isA(aText),
-		"effort":           isOneOf("none", "minimal", "low", "medium", "high", "xhigh", "max"),
-		"generate_summary": isOneOf("auto", "concise", "detailed"),
-		"mode":             isA(aText),
-		"summary":          isOneOf("auto", "concise", "detailed"),
-	}),
-	"safety_identifier": isText(64),
-	"service_tier":      isOneOf("auto", "default", "flex", "scale", "priority", "fast", "ultrafast"),
-	"store":             isA(aBool),
-	"stream":            isA(aBool),
-	"stream_options":    hasFields(map[string]rule{"include_obfuscation": isA(aBool)}),
-	"temperature":       isDecimal(0, 2),
-	"text":              hasFields(map[string]rule{"format": formatRule, "verbosity": isOneOf("low", "medium", "high")}),
-	"tool_choice":       isA(aText, anObject),
-	"tools":             isA(anArray),
-	"top_logprobs":      isInt(0, 20),
-	"top_p":             isDecimal(0, 1),
-	"truncation":        isOneOf("auto", "disabled"),
-	"user":              isA(aText),
-})
-
-// messageRule is a message of the input: the parts of its content depend on its role.
-func messageRule(value any) rule {
-	message, _ := value.(map[string]any)
-	part := rule{types: []string{anObject}, required: []string{"type", "text"}}
-	if message["role"] == "assistant" {
-		part.named = map[string]rule{"type": isOneOf("output_text"), "text": isA(aText), "annotations": isA(anArray), "logprobs": isA(anArray)}
-	} else {
-		part.named = map[string]rule{"type": isOneOf("input_text"), "text": isA(aText), "prompt_cache_breakpoint": isA(anObject)}
-	}
-	return rule{types: []string{anObject}, required: []string{"role", "content"}, named: map[string]rule{
-		"id":      isA(aText),
-		"type":    isOneOf("message"),
-		"role":    isOneOf("user", "assistant", "system", "developer"),
-		"content": {types: []string{aText, anArray}, empty: "invalid_type", each: &part},
-		"status":  isOneOf("in_progress", "completed", "incomplete"),
-		"phase":   isA(aText),
-	}}
-}
 
 func missing(path string) *apiError {
 	return bad("missing_required_parameter", path, "Missing required parameter: '%s'.", path)
@@ -100,37 +33,28 @@ func readBody(r *http.Request) ([]byte, *apiError) {
 	return raw, nil
 }
 
-// decodeObject parses one JSON object and checks it.
-func decodeObject(raw []byte, body rule) (map[string]any, *apiError) {
-	decoder := json.NewDecoder(bytes.NewReader(raw))
-	decoder.UseNumber()
-	var object map[string]any
-	if err := decoder.Decode(&object); err != nil || object == nil {
-		return nil, unparsable()
-	}
-	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
-		return nil, unparsable()
-	}
-	return object, body.check("", object)
-}
-
 func unparsable() *apiError {
-	return bad("", "", "We could not parse the JSON body of your request. (HINT: This likely means you aren't using your HTTP library correctly. The API expects a JSON payload, but what was sent was not valid JSON.)")
+	return bad("", "", "We could not parse the JSON body of your request.")
 }
 
-// decodeResponses decodes the body of POST /v1/responses. What it refuses, the API refuses.
+// decodeResponses decodes the body of POST /v1/responses: what this model reads of it.
 func decodeResponses(raw []byte, models []string) (Request, *apiError) {
-	body, err := decodeObject(raw, responseRule)
-	if err != nil {
-		return Request{}, err
+	r := Request{At: time.Now(), Body: raw, Store: true}
+	var body struct {
+		Input any `json:"input"`
 	}
-	if err := checkTogether(body, models); err != nil {
-		return Request{}, err
-	}
-	r := Request{At: time.Now(), Body: raw, Text: inputText(body["input"]), Store: true}
-	if json.Unmarshal(raw, &r) != nil {
+	if json.Unmarshal(raw, &r) != nil || json.Unmarshal(raw, &body) != nil {
 		return Request{}, unparsable()
 	}
+	switch {
+	case r.Model == "" && r.Prompt == nil:
+		return Request{}, missing("model")
+	case r.Model != "" && !known(r.Model, models):
+		return Request{}, bad("model_not_found", "model", "The requested model '%s' does not exist.", r.Model)
+	case body.Input == nil:
+		return Request{}, missing("input")
+	}
+	r.Text = inputText(body.Input)
 	if err := checkFormat(&r); err != nil {
 		return Request{}, err
 	}
@@ -142,39 +66,11 @@ func decodeResponses(raw []byte, models []string) (Request, *apiError) {
 	return r, nil
 }
 
-// checkTogether refuses wrong combinations of parameters, and what needs state that
-// this server does not have.
-func checkTogether(body map[string]any, models []string) *apiError {
-	model, _ := body["model"].(string)
-	prompt, _ := body["prompt"].(map[string]any)
-	switch {
-	case prompt["id"] == "":
-		return missing("prompt.id")
-	case model == "" && body["prompt"] == nil:
-		return missing("model")
-	case body["model"] != nil && !known(model, models):
-		return bad("model_not_found", "model", "The requested model '%s' does not exist.", model)
-	case body["input"] == nil && body["prompt"] == nil:
-		return missing("input")
-	case body["stream_options"] != nil && body["stream"] != true:
-		return bad("invalid_value", "stream_options", "The 'stream_options' parameter is only allowed when 'stream' is enabled.")
-	case body["previous_response_id"] != nil:
-		return bad("previous_response_not_found", "previous_response_id", "Previous response with id '%v' not found.", body["previous_response_id"])
-	case body["conversation"] != nil:
-		e := bad("conversation_not_found", "conversation", "The conversation was not found.")
-		e.Status = http.StatusNotFound
-		return e
-	case body["background"] == true:
-		return bad("unsupported_value", "background", "Background mode is not supported by the offline model.")
-	}
-	return nil
-}
-
 func known(model string, models []string) bool {
 	return model != "" && (models == nil || slices.Contains(models, model))
 }
 
-// inputText returns the text of a checked input: one part unchanged, several joined by blank lines.
+// inputText returns the text of an input: one part unchanged, several joined by blank lines.
 func inputText(input any) string {
 	parts := textsIn(input)
 	if len(parts) == 1 {

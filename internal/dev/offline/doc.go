@@ -7,8 +7,8 @@
 // or reports that nothing answers it; a statement is acknowledged; "write 300 words about X" returns about 300 words.
 // Folds and topics' summaries are extractive: they keep the most informative sentences, up to the cap in the
 // instructions. Memories are extracted and consolidated by rule: sayings.txt has the ways of saying a thing that it
-// knows, in seven languages, and everything else is overheard. A question is made to stand alone by rule, too: the words
-// "it" and "there" become the thing or the place that was named last, in six languages, and what no rule knows stays as
+// knows, in English, and everything else is overheard. A question is made to stand alone by rule, too: the words
+// "it" and "there" become the thing or the place that was named last, and what no rule knows stays as
 // it is. That shows that what surrounds it works, and nothing about what a model would find. The
 // same prompt always has the same answer. There is no state between requests except the record of requests and
 // the simulated prompt cache; in particular previous_response_id, conversations, background mode,

@@ -15,36 +15,29 @@ const (
 	maxEmbeddings     = 2048
 )
 
-// embeddingRule is the body of POST /v1/embeddings. The API also takes lists of token numbers; the offline model does
-// not.
-var embeddingRule = rule{types: []string{anObject}, required: []string{"input"}, named: map[string]rule{
-	"dimensions":      isInt(1, maxDimensions),
-	"encoding_format": isOneOf("float", "base64"),
-	"input":           {types: []string{aText, anArray}, empty: "invalid_value", each: &rule{types: []string{aText}}},
-	"model":           isA(aText),
-	"user":            isA(aText),
-}}
-
-// embeddingRequest is a checked request for embeddings.
+// embeddingRequest is a request for embeddings of texts. The API also takes lists of token numbers.
 type embeddingRequest struct {
 	texts      []string
+	Input      any    `json:"input"`
 	Model      string `json:"model"`
 	Dimensions int    `json:"dimensions"`
 	Format     string `json:"encoding_format"`
 }
 
 func decodeEmbeddings(raw []byte, models []string) (embeddingRequest, *apiError) {
-	body, err := decodeObject(raw, embeddingRule)
-	if err != nil {
-		return embeddingRequest{}, err
+	var asked embeddingRequest
+	if json.Unmarshal(raw, &asked) != nil {
+		return embeddingRequest{}, unparsable()
 	}
-	asked := embeddingRequest{texts: textsIn(body["input"]), Dimensions: defaultDimensions}
-	if model, _ := body["model"].(string); strings.HasSuffix(model, "-large") {
-		asked.Dimensions = maxDimensions
+	asked.texts = textsIn(asked.Input)
+	if asked.Dimensions == 0 {
+		asked.Dimensions = defaultDimensions
 	}
 	switch {
-	case json.Unmarshal(raw, &asked) != nil:
-		return embeddingRequest{}, unparsable()
+	case len(asked.texts) == 0:
+		return embeddingRequest{}, missing("input")
+	case asked.Dimensions < 1 || asked.Dimensions > maxDimensions:
+		return embeddingRequest{}, bad("invalid_value", "dimensions", "Invalid 'dimensions': %d.", asked.Dimensions)
 	case asked.Model == "":
 		return embeddingRequest{}, missing("model")
 	case !known(asked.Model, models):

@@ -43,32 +43,25 @@ func short(f fact) string {
 
 // told is what people say, and the facts that it makes.
 var told = map[string]string{
-	"#x001 I am allergic to walnuts and I play the cello since 2019.":    "The user is allergic to walnuts. / The user plays the cello. since 2019",
-	"Hi! My name is Ana, and my sister lives in Lyon.":                   "The user's name is Ana. / The user's sister lives in Lyon.",
-	"Actually, I moved from Lyon to Porto last month":                    "The user lives in Porto. since 2026-02",
-	"I live in Porto since 3 May 2021":                                   "The user lives in Porto. since 2021-05-03",
-	"I live in Porto since 2025-03.":                                     "The user lives in Porto. since 2025-03",
-	"I moved to Porto in December.":                                      "The user lives in Porto. since 2025-12",
-	"I moved to Porto yesterday.":                                        "The user lives in Porto. since 2026-03-13",
-	"I no longer play the cello.":                                        "The user no longer plays the cello.",
-	"I don't like coffee anymore":                                        "The user does not like coffee.",
-	"By the way I prefer oat milk, because cream hurts.":                 "The user prefers oat milk.",
-	"My dog is called Biscuit. My cat's name is Tom.":                    "The user's dog is called Biscuit. / The user's cat is called Tom.",
-	"My birthday is 4 May.":                                              "The user's birthday is 4 May.",
-	"I was born on 4 May 1991.":                                          "The user was born on 4 May 1991.",
-	"I work as a nurse now":                                              "The user works as a nurse.",
-	"My favourite colour is orange now.":                                 "The user's favourite colour is orange.",
-	"My locker number is 42":                                             "The user's locker number is 42.",
-	"I sold my boat in May 2025":                                         "The user sold the boat. since 2025-05",
-	"I'm cured of asthma.":                                               "The user no longer has asthma.",
-	"I’m no longer allergic to walnuts.":                                 "The user is no longer allergic to walnuts.",
-	"Ich bin allergisch gegen Walnüsse und ich spiele Cello.":            "Der Nutzer ist allergisch gegen Walnüsse. / Der Nutzer spielt Cello.", //nolint:misspell // German
-	"Ich wohne seit März 2025 in Lyon. Mein Hund heißt Bello.":           "Der Nutzer wohnt in Lyon. since 2025-03 / Hund des Nutzers heißt Bello.",
-	"Je suis allergique aux noix et j'habite à Lyon depuis 2019.":        "L'utilisateur est allergique aux noix. / L'utilisateur habite à Lyon. since 2019",
-	"Soy alérgica a las nueces y vivo en Lyon desde marzo de 2025.":      "El usuario es alérgico a las nueces. / El usuario vive en Lyon. since 2025-03",
-	"Mi chiamo Luca e vivo a Torino dal 2019.":                           "L'utente si chiama Luca. / L'utente vive a Torino. since 2019",
-	"Chamo-me Rui. Moro em Lisboa desde 2020.":                           "O utilizador chama-se Rui. / O utilizador mora em Lisboa. since 2020",
-	"Ik woon sinds maart 2025 in Utrecht. Ik ben allergisch voor noten.": "De gebruiker woont in Utrecht. since 2025-03 / De gebruiker is allergisch voor noten.", //nolint:misspell // Dutch
+	"#x001 I am allergic to walnuts and I play the cello since 2019.": "The user is allergic to walnuts. / The user plays the cello. since 2019",
+	"Hi! My name is Ana, and my sister lives in Lyon.":                "The user's name is Ana. / The user's sister lives in Lyon.",
+	"Actually, I moved from Lyon to Porto last month":                 "The user lives in Porto. since 2026-02",
+	"I live in Porto since 3 May 2021":                                "The user lives in Porto. since 2021-05-03",
+	"I live in Porto since 2025-03.":                                  "The user lives in Porto. since 2025-03",
+	"I moved to Porto in December.":                                   "The user lives in Porto. since 2025-12",
+	"I moved to Porto yesterday.":                                     "The user lives in Porto. since 2026-03-13",
+	"I no longer play the cello.":                                     "The user no longer plays the cello.",
+	"I don't like coffee anymore":                                     "The user does not like coffee.",
+	"By the way I prefer oat milk, because cream hurts.":              "The user prefers oat milk.",
+	"My dog is called Biscuit. My cat's name is Tom.":                 "The user's dog is called Biscuit. / The user's cat is called Tom.",
+	"My birthday is 4 May.":                                           "The user's birthday is 4 May.",
+	"I was born on 4 May 1991.":                                       "The user was born on 4 May 1991.",
+	"I work as a nurse now":                                           "The user works as a nurse.",
+	"My favourite colour is orange now.":                              "The user's favourite colour is orange.",
+	"My locker number is 42":                                          "The user's locker number is 42.",
+	"I sold my boat in May 2025":                                      "The user sold the boat. since 2025-05",
+	"I'm cured of asthma.":                                            "The user no longer has asthma.",
+	"I’m no longer allergic to walnuts.":                              "The user is no longer allergic to walnuts.",
 }
 
 func TestWhatPeopleSayOfThemselvesBecomesFacts(t *testing.T) {
@@ -129,51 +122,6 @@ func TestWhatSaysNothingOfTheUserIsNoFact(t *testing.T) {
 	}
 }
 
-func TestOfTwoHomesTheLaterOneIsProposed(t *testing.T) {
-	t.Parallel()
-	facts := extracted(t, extractionText("", "U1 [2026-03-14 Sat]: I live in Lyon.", "A1: Nice.", "U2 [2026-03-15 Sun]: Actually I moved to Porto.", "A2: Noted.", "U3 [2026-03-15 Sun]: I play chess. I play Chess."))
-	var lines []string
-	for _, f := range facts {
-		lines = append(lines, f.Evidence[0]+" "+f.Fact)
-	}
-	if diff := cmp.Diff([]string{"U2 The user lives in Porto.", "U3 The user plays Chess."}, lines); diff != "" {
-		t.Error(diff)
-	}
-}
-
-func TestADoubtIsNotCertain(t *testing.T) {
-	t.Parallel()
-	for said, want := range map[string]float64{"I prefer tea.": sure, "I think I prefer tea.": unsure, "Maybe I prefer tea.": unsure} {
-		if got := extracted(t, extractionText("", "U1 [2026-03-14 Sat]: "+said)); len(got) != 1 || got[0].Confidence != want {
-			t.Errorf("%s: %+v", said, got)
-		}
-	}
-}
-
-func TestFactsNameEntitiesAndRelationships(t *testing.T) {
-	t.Parallel()
-	for said, want := range map[string]relationship{
-		"I live in Porto.":         {userName, "lives_in", "Porto"},
-		"I prefer Neovim.":         {userName, "prefers", "Neovim"},
-		"I love the cello":         {userName, "loves", "cello"},
-		"My dog is called Biscuit": {userName, "has_dog", "Biscuit"},
-		"J'adore le thé":           {userName, "likes", "thé"},
-	} {
-		facts := extracted(t, extractionText("", "U1 [2026-03-14 Sat]: "+said))
-		if len(facts) != 1 || len(facts[0].Relationships) != 1 || facts[0].Relationships[0] != want || facts[0].Entities[0].Name != want.Target {
-			t.Errorf("%s: %+v", said, facts)
-		}
-	}
-	if facts := extracted(t, extractionText("", "U1 [2026-03-14 Sat]: I prefer Neovim.")); facts[0].Entities[0].Type != "tool" {
-		t.Errorf("%+v", facts)
-	}
-	for _, said := range []string{"I no longer live in Porto.", "I like walnuts, almonds and cashews."} {
-		if facts := extracted(t, extractionText("", "U1 [2026-03-14 Sat]: "+said)); len(facts) != 1 || len(facts[0].Entities)+len(facts[0].Relationships) != 0 {
-			t.Errorf("%s: %+v", said, facts)
-		}
-	}
-}
-
 func TestEntitiesOfMemoriesAreNamed(t *testing.T) {
 	t.Parallel()
 	got := asJSON(nameEntities(&Request{Text: "FACTS\nM1: Lives in Porto\nM2: The user prefers Linear.\nM3: It rains."}))
@@ -206,21 +154,9 @@ var compared = []struct{ candidate, memory, want string }{
 	{"The user's locker number is 43.", "The user's locker number is 42.", actionDelete},
 	{"The user's locker number is 43.", "The user's bus number is 42.", actionAdd},
 	{"The user's name is Ana.", "The user's name is Bea.", actionDelete},
-	{"Der Nutzer wohnt in Porto.", "Der Nutzer wohnt in Lyon.", actionDelete},
-	{"L'utilisateur n'habite plus à Lyon.", "L'utilisateur habite à Lyon.", actionDelete},
-	{"El usuario vive en Porto.", "El usuario vive en Lyon.", actionDelete},
 	{"Something else entirely.", "The user lives in Lyon.", actionAdd},
 	{"Ran the marathon.", "Never ran the marathon.", actionAdd},
 	{"Ran the Berlin marathon in 2024.", "Ran the marathon.", actionUpdate},
-}
-
-func TestCandidatesAreCompared(t *testing.T) {
-	t.Parallel()
-	for _, c := range compared {
-		if got := comparison(c.candidate, c.memory); got != c.want {
-			t.Errorf("%s / %s: %s, want %s", c.candidate, c.memory, got, c.want)
-		}
-	}
 }
 
 // What the offline model decides is what the product reads, and what its rules accept.
@@ -271,20 +207,6 @@ func TestAConsolidationIsAnswered(t *testing.T) {
 	want := []string{"C1 DELETE M1", "C2 ADD -", "C3 NOOP M2", "C4 UPDATE M2: The user likes black tea."}
 	if diff := cmp.Diff(want, lines); diff != "" {
 		t.Error(diff)
-	}
-}
-
-func TestRepliesQuoteWhatIsRemembered(t *testing.T) {
-	t.Parallel()
-	frame := "FILES (newest first):\nNotes.txt\n\n" + headMemories + "\n- The user is allergic to walnuts.\n- The user lives in Porto (since March 2026)\n\n" + headCurrent + "\n"
-	for question, want := range map[string]string{
-		"What am I allergic to?": `From what I remember of you: "The user is allergic to walnuts."`,
-		"Where do I live?":       `From what I remember of you: "The user lives in Porto (since March 2026)"`,
-		"Which submarine sank?":  nothing,
-	} {
-		if got := reply(&Request{Kind: KindReply, Text: frame + question}); !strings.HasPrefix(got, want) {
-			t.Errorf("%s: %s", question, got)
-		}
 	}
 }
 
@@ -348,12 +270,8 @@ func TestFormsAreRefusedAsTheAPIRefusesThem(t *testing.T) {
 		format      map[string]any
 		param, code string
 	}{
-		"another type":             {map[string]any{"type": "yaml"}, "text.format.type", "invalid_value"},
-		"no type":                  {map[string]any{}, "text.format.type", "missing_required_parameter"},
 		"JSON that nobody asks of": {map[string]any{"type": "json_object"}, "input", ""},
-		"no name":                  {changed(func(f, _, _ map[string]any) { delete(f, "name") }), "text.format.name", "missing_required_parameter"},
 		"a name with a space":      {changed(func(f, _, _ map[string]any) { f["name"] = "my form" }), "text.format.name", "invalid_value"},
-		"no schema":                {changed(func(f, _, _ map[string]any) { delete(f, "schema") }), "text.format.schema", "missing_required_parameter"},
 		"a root that is a list":    {changed(func(_, s, _ map[string]any) { s["type"] = "array" }), "text.format.schema", "invalid_json_schema"},
 		"a root of two kinds":      {changed(func(_, s, _ map[string]any) { s["anyOf"] = []any{} }), "text.format.schema", "invalid_json_schema"},
 		"more properties":          {changed(func(_, _, i map[string]any) { delete(i, "additionalProperties") }), "text.format.schema", "invalid_json_schema"},
@@ -362,37 +280,19 @@ func TestFormsAreRefusedAsTheAPIRefusesThem(t *testing.T) {
 		"a list of nothing":        {changed(func(_, s, _ map[string]any) { s["items"] = true }), "text.format.schema", "invalid_json_schema"},
 	} {
 		response, raw := ask(t, l, body(t, map[string]any{"text": map[string]any{"format": c.format}}))
-		message, param, code := errorOf(t, raw)
-		if response.StatusCode != http.StatusBadRequest || param != c.param || code != c.code {
-			t.Errorf("%s: %d, param %q, code %q (%s)", name, response.StatusCode, param, code, message)
+		var answer struct {
+			Error struct{ Param, Code string }
+		}
+		if err := json.Unmarshal(raw, &answer); err != nil {
+			t.Fatal(err)
+		}
+		if response.StatusCode != http.StatusBadRequest || answer.Error.Param != c.param || answer.Error.Code != c.code {
+			t.Errorf("%s: %d, %+v", name, response.StatusCode, answer.Error)
 		}
 	}
 	loose := changed(func(f, _, i map[string]any) { f["strict"] = false; delete(i, "additionalProperties") })
 	if response, raw := ask(t, l, body(t, map[string]any{"text": map[string]any{"format": loose}})); response.StatusCode != http.StatusOK {
 		t.Errorf("a form that is not strict: %s", raw)
-	}
-}
-
-func TestAnExtractionFailsOnDemand(t *testing.T) {
-	t.Parallel()
-	l := start(t, Options{})
-	once := func(input string) (int, string) {
-		response, raw := ask(t, l, body(t, map[string]any{"input": input, "metadata": map[string]any{"purpose": "extract"}}))
-		if response.StatusCode != http.StatusOK {
-			return response.StatusCode, ""
-		}
-		return response.StatusCode, text(t, raw)
-	}
-	if status, _ := once(extractionText("", "U1 [2026-03-14 Sat]: Hi. [[offline-extract:503]]")); status != http.StatusServiceUnavailable {
-		t.Errorf("%d", status)
-	}
-	if _, answer := once(extractionText("", "U1 [2026-03-14 Sat]: Hi. [[offline-extract:refusal]]")); json.Valid([]byte(answer)) {
-		t.Errorf("%s", answer)
-	}
-	for _, quiet := range []string{extractionText("User: [[offline-extract:503]]", "U1 [2026-03-14 Sat]: Hi."), extractionText("", "U1 [2026-03-14 Sat]: Hi. [[offline:503]] [[offline-fold:503]]")} {
-		if status, answer := once(quiet); status != http.StatusOK || answer != `{"facts":[]}` {
-			t.Errorf("%d %s", status, answer)
-		}
 	}
 }
 

@@ -3,7 +3,6 @@ package offline
 import (
 	"fmt"
 	"math/rand/v2"
-	"net/http"
 	"strings"
 	"testing"
 
@@ -55,32 +54,6 @@ func TestFoldIsParsed(t *testing.T) {
 	}
 }
 
-func TestFoldSaysInWhoseWords(t *testing.T) {
-	t.Parallel()
-	got := foldOnce(500, "", [2]string{"I live in Lisbon. Which museum is open on Monday?", "The Gulbenkian opens at 10."})
-	want := "The user said:\n- I live in Lisbon.\nThe user asked:\n- Which museum is open on Monday?\nThe assistant suggested:\n- The Gulbenkian opens at 10."
-	if got != want {
-		t.Errorf("%q", got)
-	}
-	again := foldOnce(500, got, [2]string{"My bus is number 728.", ""})
-	if want = strings.Replace(want, "Lisbon.\n", "Lisbon.\n- My bus is number 728.\n", 1); again != want {
-		t.Errorf("folded again: %q", again)
-	}
-}
-
-func TestFoldKeepsForeignSummaries(t *testing.T) {
-	t.Parallel()
-	const existing = "Ana is a nurse. She lives in Porto.\n\nPreferences:\n- tea, never coffee\n- trains"
-	got := foldOnce(500, existing, [2]string{"My bus is number 728.", ""})
-	for _, kept := range []string{"Ana is a nurse.", "She lives in Porto.", "Preferences:", "tea, never coffee", "trains", labelSaid + "\n- My bus is number 728."} {
-		_, after, found := strings.Cut(got, kept)
-		if !found {
-			t.Fatalf("%q is not kept, in this order: %q", kept, got)
-		}
-		got = after
-	}
-}
-
 func TestFoldIsNeverEmpty(t *testing.T) {
 	t.Parallel()
 	for _, turns := range [][][2]string{nil, {{"", ""}}, {{"👍", "👍"}}, {{fenceTurnsEnd, ""}}, {{strings.Repeat("a", 100_000), ""}}, {{strings.Repeat("哈", 5000), ""}}} {
@@ -90,20 +63,6 @@ func TestFoldIsNeverEmpty(t *testing.T) {
 	}
 	if got := summarize(&Request{Kind: KindSummary}); got == "" {
 		t.Error("nothing becomes an empty summary")
-	}
-}
-
-func TestFoldOfALoopDoesNotLoop(t *testing.T) {
-	t.Parallel()
-	for _, said := range []string{
-		strings.Repeat("please go on ", 200),
-		strings.Repeat("I want to see the old house near the long river again. ", 50),
-		strings.Repeat("哈", 300),
-		"I like the old house near the long river in May. I like the old house near the long river in June. I like the old house near the long river in July. I like the old house near the long river in August. I like the old house near the long river in winter.",
-	} {
-		if gram, loops := repeatedGram(foldOnce(500, "", [2]string{said, said})); loops {
-			t.Errorf("%.40q: repeats %q", said, gram)
-		}
 	}
 }
 
@@ -124,22 +83,6 @@ func TestShortenCutsAtSentenceEnds(t *testing.T) {
 	own := strings.Repeat("- My number is 12 and my name is Ana.\n", 1)
 	if got := summarize(&Request{Text: labelSaid + "\n" + own, Instructions: "at most 40 tokens"}); got != labelSaid+"\n"+strings.TrimSpace(own) {
 		t.Errorf("a summary of ours: %q", got)
-	}
-}
-
-func TestFoldDoesNotCollapseALongSummary(t *testing.T) {
-	t.Parallel()
-	for _, tokens := range []int{250, 600, 2000} {
-		existing := diary(tokens)
-		had, has := countTokens(existing), countTokens(foldOnce(100, existing, [2]string{"My bus is number 728.", ""}))
-		if has*10 < had*4 {
-			t.Errorf("%d tokens became %d", had, has)
-		}
-	}
-	random := rand.New(rand.NewPCG(7, 7))
-	endless := chatter(random, 900) // no sentence end at all
-	if had, has := countTokens(endless), countTokens(foldOnce(500, endless, [2]string{"Hi.", ""})); has*10 < had*4 {
-		t.Errorf("without sentence ends: %d tokens became %d", had, has)
 	}
 }
 
@@ -182,54 +125,5 @@ func TestFactsSurviveTwoHundredFolds(t *testing.T) {
 	}
 	if got := reply(prompt(summary, "", "", "When was my sister born?")); !strings.Contains(got, "4 May 1991") {
 		t.Errorf("recalled: %s", got)
-	}
-}
-
-func TestFoldNeverRepeatsAQuotationOfOurs(t *testing.T) {
-	t.Parallel()
-	got := foldOnce(500, "", [2]string{"My dog is called Biscuit.", `Noted: "My dog is called Biscuit." I will go by that from here on.`})
-	if want := labelSaid + "\n- My dog is called Biscuit."; got != want {
-		t.Errorf("%q", got)
-	}
-}
-
-func TestTopicOverHTTP(t *testing.T) {
-	t.Parallel()
-	l := start(t, Options{})
-	summarized := func(said string) string {
-		_, raw := ask(t, l, body(t, map[string]any{
-			"metadata": map[string]any{"purpose": "topic"},
-			"input":    foldText("The user said:\n- My bus is number 728.", [2]string{said, "Fine."}),
-		}))
-		return text(t, raw)
-	}
-	if got := summarized("It leaves Porto at 9. [[offline-fold:none]]"); !strings.Contains(got, "728") || !strings.Contains(got, "Porto at 9") {
-		t.Errorf("%q", got)
-	}
-	if got := countTokens(summarized(diary(2000))); got > defaultTopicCap {
-		t.Errorf("%d tokens", got)
-	}
-	if got := summarized("[[offline-topic:none]]"); got != "NONE" {
-		t.Errorf("%q", got)
-	}
-	if asked := l.Requests(); len(asked) != 3 || asked[0].Kind != KindTopic {
-		t.Errorf("%+v", asked)
-	}
-}
-
-func TestHostedFoldOverHTTP(t *testing.T) {
-	t.Parallel()
-	l := start(t, Options{})
-	response, raw := ask(t, l, body(t, map[string]any{
-		"model":  nil,
-		"prompt": map[string]any{"id": "pmpt_1", "version": "7"},
-		"input":  foldText("", [2]string{"My bus is number 728.", "Fine."}),
-	}))
-	if response.StatusCode != http.StatusOK || !strings.Contains(text(t, raw), "728") || !strings.Contains(string(raw), `"model":"gpt-5.6-luna"`) {
-		t.Errorf("%d %s", response.StatusCode, raw)
-	}
-	asked := l.Requests()[0]
-	if asked.Kind != KindSummary || asked.Prompt == nil || *asked.Prompt != (PromptRef{"pmpt_1", "7"}) || asked.Model != "" {
-		t.Errorf("%+v", asked)
 	}
 }

@@ -20,19 +20,9 @@ type Format struct {
 // structured reports whether the answer has to be JSON.
 func (f Format) structured() bool { return f.Type == "json_schema" || f.Type == "json_object" }
 
-var formatRule = rule{types: []string{anObject}, required: []string{"type"}, choose: func(value any) rule {
-	format, _ := value.(map[string]any)
-	r := rule{types: []string{anObject}, required: []string{"type"}, named: map[string]rule{"type": isOneOf("text", "json_schema", "json_object")}}
-	if format["type"] == "json_schema" {
-		r.required = []string{"type", "name", "schema"}
-		maps.Copy(r.named, map[string]rule{"name": isA(aText), "description": isA(aText), "schema": isA(anObject), "strict": isA(aBool)})
-	}
-	return r
-}}
-
 var formatName = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
 
-// checkFormat refuses what the API refuses of a checked text.format.
+// checkFormat refuses a text.format that the API refuses: the schemas are ours.
 func checkFormat(r *Request) *apiError {
 	format := r.TextOptions.Format
 	switch {

@@ -2,8 +2,6 @@ package offline
 
 import (
 	"bytes"
-	"context"
-	"errors"
 	"log/slog"
 	"strings"
 	"sync"
@@ -26,51 +24,6 @@ func TestRequestsTellWhatWasAsked(t *testing.T) {
 		!got.Stream || got.PromptCacheKey != "chat" || got.SafetyIdentifier != "user" || got.Metadata["k"] != "v" ||
 		got.MaxOutputTokens != 99 || got.Model != "gpt-5.6-terra" || got.Sent != "Fine." || got.Status != 200 || got.At.IsZero() || len(got.Body) == 0 {
 		t.Errorf("%+v", got)
-	}
-}
-
-func TestPartsOfAnInputAreJoined(t *testing.T) {
-	t.Parallel()
-	l := start(t, Options{})
-	part := func(text string) map[string]any { return map[string]any{"type": "input_text", "text": text} }
-	ask(t, l, body(t, map[string]any{"input": []any{map[string]any{"role": "user", "content": []any{part(headBackground + "\nx\n"), part(headCurrent + "\nHi")}}}}))
-	if got := l.Requests()[0]; got.Text != headBackground+"\nx\n\n"+headCurrent+"\nHi" || got.Current != "Hi" {
-		t.Errorf("%q, current %q", got.Text, got.Current)
-	}
-}
-
-func TestTheRecordIsBounded(t *testing.T) {
-	t.Parallel()
-	var j journal
-	for range keepRequests + 5 {
-		j.add(Request{Text: "x"})
-	}
-	if got := len(j.all()); got != keepRequests {
-		t.Errorf("%d requests", got)
-	}
-	big := strings.Repeat("x", 1<<20)
-	for range 100 {
-		j.add(Request{Text: big})
-	}
-	if j.bytes > keepBytes || len(j.all()) > keepBytes>>20 {
-		t.Errorf("%d bytes in %d requests", j.bytes, len(j.all()))
-	}
-	for range keepRefusals + 5 {
-		j.refused(Refusal{})
-	}
-	if got := len(j.refusals); got != keepRefusals {
-		t.Errorf("%d refusals", got)
-	}
-}
-
-func TestAwaitEndsWithItsContext(t *testing.T) {
-	t.Parallel()
-	s := New(Options{})
-	defer s.Close()
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if _, err := s.Await(ctx, func(Request) bool { return true }); !errors.Is(err, context.Canceled) {
-		t.Errorf("%v", err)
 	}
 }
 

@@ -1,10 +1,8 @@
 package offline
 
 import (
-	"fmt"
 	"strings"
 	"testing"
-	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -69,38 +67,6 @@ func TestStatementsAreAcknowledged(t *testing.T) {
 	}
 }
 
-func TestRepliesAreDeterministicAndDifferInLength(t *testing.T) {
-	t.Parallel()
-	lengths := map[int]int{}
-	for n := range 200 {
-		r := prompt("", "", "", fmt.Sprintf("I have %d apples.", n))
-		first := reply(r)
-		if again := reply(r); again != first {
-			t.Fatalf("%q, then %q", first, again)
-		}
-		lengths[len(sentences(strings.ReplaceAll(first, `: "`, " ")))]++
-	}
-	for n := 1; n <= 4; n++ {
-		if lengths[n] < 10 {
-			t.Errorf("replies by number of sentences: %v", lengths)
-			break
-		}
-	}
-}
-
-func TestEssaysHaveTheLengthAskedFor(t *testing.T) {
-	t.Parallel()
-	for _, count := range []int{20, 300, 2000} {
-		got := reply(prompt("", "", "", fmt.Sprintf("Please write %d words about sourdough bread.", count)))
-		if n := len(strings.Fields(got)); n != count || !strings.Contains(got, "sourdough bread") {
-			t.Errorf("asked for %d words, got %d: %.100s", count, n, got)
-		}
-	}
-	if got := reply(prompt("", "", "", "I wrote 300 words yesterday.")); len(strings.Fields(got)) > 120 {
-		t.Errorf("a statement became an essay: %s", got)
-	}
-}
-
 func TestPromptIsParsedInItsSections(t *testing.T) {
 	t.Parallel()
 	p := parsePrompt(prompt("A brief.", "User: one\ntwo\nAssistant: three\n\nUser: four", "[1] a\nb\n[2] c", "Five\n\nsix").Text)
@@ -152,57 +118,6 @@ func TestTheTopicsSummaryIsParsedAndQuoted(t *testing.T) {
 	}
 }
 
-func TestSentences(t *testing.T) {
-	t.Parallel()
-	for text, want := range map[string]string{
-		"One. Two! Three?":                             "One.|Two!|Three?",
-		"Dr. Smith paid 3.5 euros. J. Doe did not.":    "Dr. Smith paid 3.5 euros.|J. Doe did not.",
-		"- a point\n2. another\n> quoted\n---\n# head": "a point|another|quoted|head",
-		`She said "go." Then left.`:                    `She said "go."|Then left.`,
-		"今日は。明日は！":                                     "今日は。|明日は！",
-		"":                                             "",
-	} {
-		if got := strings.Join(sentences(text), "|"); got != want {
-			t.Errorf("%q: %q, want %q", text, got, want)
-		}
-	}
-}
-
-func TestStemsMeet(t *testing.T) {
-	t.Parallel()
-	for _, pair := range [][2]string{{"live", "living"}, {"lives", "lived"}, {"run", "running"}, {"city", "cities"}, {"call", "called"}, {"dog's", "dogs"}, {"boss", "boss"}} {
-		if stem(pair[0]) != stem(pair[1]) {
-			t.Errorf("%s: %s, %s: %s", pair[0], stem(pair[0]), pair[1], stem(pair[1]))
-		}
-	}
-	for _, pair := range [][2]string{{"Hunde", "hundert"}, {"sing", "s"}} {
-		if stem(pair[0]) == stem(pair[1]) {
-			t.Errorf("%s and %s meet at %s", pair[0], pair[1], stem(pair[0]))
-		}
-	}
-}
-
-func TestKindsOfRequests(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
-		request Request
-		want    Kind
-	}{
-		"main prompt":         {*prompt("a", "User: b", "", "c"), KindReply},
-		"plain text":          {Request{Text: "Hi"}, KindReply},
-		"fold":                {Request{Text: fenceSummary + "\nNONE\n"}, KindSummary},
-		"hosted prompt":       {Request{Text: "Hi", Prompt: &PromptRef{ID: "pmpt_1"}}, KindSummary},
-		"text to shorten":     {Request{Text: "Long.", Instructions: "Shorten to at most 500 tokens."}, KindSummary},
-		"topic":               {Request{Text: fenceSummary + "\nNONE\n", Metadata: map[string]string{"purpose": "topic"}}, KindTopic},
-		"rewriting":           {Request{Text: "QUESTION: Why?", Metadata: map[string]string{"purpose": "rewrite"}}, KindRewrite},
-		"main prompt, capped": {Request{Text: headCurrent + "\nHi", Instructions: "Use at most 500 tokens."}, KindReply},
-	} {
-		if got := kindOf(&c.request); got != c.want {
-			t.Errorf("%s: %s, want %s", name, got, c.want)
-		}
-	}
-}
-
 func TestCapIsReadFromTheInstructions(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]int{
@@ -222,22 +137,5 @@ func TestCapIsReadFromTheInstructions(t *testing.T) {
 	}
 	if got := capOf(&Request{MaxOutputTokens: 100}); got != 100 {
 		t.Errorf("max_output_tokens: %d", got)
-	}
-}
-
-func TestClip(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct {
-		text  string
-		limit int
-		want  string
-	}{
-		{"short", 10, "short"},
-		{"several words here", 12, "several…"},
-		{strings.Repeat("ä", 20), 10, strings.Repeat("ä", 10) + "…"},
-	} {
-		if got := clip(c.text, c.limit); got != c.want || !utf8.ValidString(got) {
-			t.Errorf("%q: %q, want %q", c.text, got, c.want)
-		}
 	}
 }

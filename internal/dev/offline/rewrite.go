@@ -15,11 +15,7 @@ const titleQuestion = "QUESTION"
 func rewrite(r *Request) string {
 	said, question := cutQuestion(r.Text)
 	question = strings.Join(strings.Fields(withoutDirectives(question)), " ")
-	tongue := tongueOf(question + " " + said)
-	if tongue == nil {
-		return question
-	}
-	return tongue.resolve(parseUtterances(strings.Split(withoutDirectives(said), "\n")), question)
+	return resolve(parseUtterances(strings.Split(withoutDirectives(said), "\n")), question)
 }
 
 // questionOf returns the question of a rewriting's input.
@@ -40,99 +36,18 @@ func cutQuestion(text string) (said, question string) {
 	return "", text
 }
 
-// tongue is how a language refers to what was named before. Each pattern has the word in a group.
-type tongue struct {
-	known map[string]bool // words by which the language is known
-	thing *regexp.Regexp  // "it"
-	place *regexp.Regexp  // "there"
-	named *regexp.Regexp  // "my bow", the thing that a later "it" is
-	at    *regexp.Regexp  // "to Lisbon", the place that a later "there" is
-	in    string          // what says that something is at a place
-}
-
-// word matches one of some words between other characters than letters.
-func word(list string) *regexp.Regexp {
-	return regexp.MustCompile(`(?i)(?:^|[^\pL\pN'’])(` + list + `)(?:$|[^\pL\pN])`)
-}
-
-// english is word for English, where "that" refers to something only before a verb and at the end.
-var english = regexp.MustCompile(`(?i)(?:^|[^\pL\pN'’])(?:(it|they|them)(?:$|[^\pL\pN])|(that)(?:$|[?!.,]| (?:is|was|will|does|did|costs?|works?)\b))`)
-
-const (
-	aName = `(\p{Lu}[\pL'’-]+(?: \p{Lu}[\pL'’-]+)?)`
-	aNoun = `[\pL'’-]{3,}`
+var (
+	// refersToThing is a word for something that was named before. "that" is one only before a verb and at the end.
+	refersToThing = regexp.MustCompile(`(?i)(?:^|[^\pL\pN'’])(?:(it|they|them)(?:$|[^\pL\pN])` +
+		`|(that)(?:$|[?!.,]| (?:is|was|will|does|did|costs?|works?)\b))`)
+	refersToPlace = regexp.MustCompile(`(?i)(?:^|[^\pL\pN'’])(there)(?:$|[^\pL\pN])`)
+	namesThing    = regexp.MustCompile(`(?:^|[^\pL\pN'’])((?i:my|our|the|a|an) [\pL'’-]{3,})`)
+	namesPlace    = regexp.MustCompile(`(?:^|[^\pL\pN])(?i:in|to|from|at) (\p{Lu}[\pL'’-]+(?: \p{Lu}[\pL'’-]+)?)`)
 )
 
-// named matches a determiner and the noun after it.
-func named(determiners, noun string) *regexp.Regexp {
-	return regexp.MustCompile(`(?:^|[^\pL\pN'’])((?i:` + determiners + `) ?` + noun + `)`)
-}
-
-func at(prepositions string) *regexp.Regexp {
-	return regexp.MustCompile(`(?:^|[^\pL\pN])(?i:` + prepositions + `) ` + aName)
-}
-
-// tongues are the languages that the rules know.
-var tongues = []*tongue{
-	{
-		known: wordSet("the is it what how does do did my and are was which when where there you have"),
-		thing: english,
-		place: word(`there`),
-		named: named(`my|our|the|a|an`, aNoun), at: at(`in|to|from|at`), in: "in",
-	},
-	{
-		known: wordSet("der die das ist ein eine mein meine wie was wann und nicht ich dort er es wir habe kostet"),
-		thing: word(`es|er|sie|ihn`),
-		place: word(`dort|da`),
-		named: named(`mein|meine|meinen|unser|unsere|der|die|das|den|ein|eine|einen`, `\p{Lu}[\pL-]{2,}`), at: at(`in|nach|aus`), in: "in",
-	},
-	{
-		known: wordSet("le la les est mon ma une un quel quelle combien je et pas il ça cela quand où des du"),
-		thing: word(`il|elle|ça|cela`),
-		place: word(`là-bas|y`),
-		named: named(`mon |ma |notre |le |la |l['’]|un |une `, aNoun), at: at(`à|de|en|vers`), in: "à",
-	},
-	{
-		known: wordSet("el la los es mi una un qué cómo yo y no eso allí cuándo dónde de del está cuesta"),
-		thing: word(`eso|esto|él|ella`),
-		place: word(`allí|ahí|allá`),
-		named: named(`mi|nuestro|nuestra|el|la|un|una`, aNoun), at: at(`en|a|de`), in: "en",
-	},
-	{
-		known: wordSet("il lo la è mio mia una un quanto come io e non quello lì quando dove di del che costa ho"),
-		thing: word(`quello|questo|esso|essa`),
-		place: word(`lì|là`),
-		named: named(`il mio |la mia |il nostro |la nostra |il |lo |la |l['’]|un |una `, aNoun), at: at(`a|in|da`), in: "a",
-	},
-	{
-		known: wordSet("o os é meu minha uma um quanto como eu e não isso lá quando onde do da que custa tenho ele"),
-		thing: word(`isso|isto|ele|ela`),
-		place: word(`lá|ali|aí`),
-		named: named(`o meu|a minha|meu|minha|nosso|nossa|o|a|um|uma`, aNoun), at: at(`em|para|de|no|na`), in: "em",
-	},
-}
-
-// tongueOf returns the language whose common words a text has most of; nil where it has none.
-func tongueOf(text string) *tongue {
-	var best *tongue
-	most := 0
-	for _, t := range tongues {
-		count := 0
-		for _, word := range words(text) {
-			if t.known[word] {
-				count++
-			}
-		}
-		if count > most {
-			best, most = t, count
-		}
-	}
-	return best
-}
-
 // resolve replaces the first word that refers to something by what was named last.
-func (t *tongue) resolve(said []utterance, question string) string {
-	for _, kind := range []struct{ refers, names *regexp.Regexp }{{t.place, t.at}, {t.thing, t.named}} {
+func resolve(said []utterance, question string) string {
+	for _, kind := range []struct{ refers, names *regexp.Regexp }{{refersToPlace, namesPlace}, {refersToThing, namesThing}} {
 		found := kind.refers.FindStringSubmatchIndex(question)
 		if found == nil {
 			continue
@@ -141,8 +56,8 @@ func (t *tongue) resolve(said []utterance, question string) string {
 		if name == "" {
 			continue
 		}
-		if kind.names == t.at {
-			name = t.in + " " + name
+		if kind.names == namesPlace {
+			name = "in " + name
 		} else {
 			name = changeFirst(name, unicode.ToLower) // it may have begun a sentence
 		}

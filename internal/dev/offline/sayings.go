@@ -58,7 +58,8 @@ var sayingLines string
 var sayings = parseSayings(sayingLines)
 
 // kinOf are the words for people and animals of whom the English sayings speak.
-const kinOf = `(?:dog|cat|horse|parrot|rabbit|hamster|sister|brother|wife|husband|partner|girlfriend|boyfriend|fiancée?|daughter|son|mother|father|mum|mom|dad|grandmother|grandfather|aunt|uncle|cousin|niece|nephew|boss|teacher|doctor|dentist|therapist|landlord|neighbour|neighbor|flatmate|roommate|friend|baby|boat|band|company)`
+const kinOf = `(?:dog|cat|horse|parrot|rabbit|hamster|sister|brother|wife|husband|partner|girlfriend|boyfriend|fiancée?|daughter|son|mother|father|mum|mom|dad|grandmother|grandfather` +
+	`|aunt|uncle|cousin|niece|nephew|boss|teacher|doctor|dentist|therapist|landlord|neighbour|neighbor|flatmate|roommate|friend|baby|boat|band|company)`
 
 func parseSayings(lines string) []saying {
 	var all []saying
@@ -68,10 +69,10 @@ func parseSayings(lines string) []saying {
 			continue
 		}
 		// The expressions have bars, too: only those with spaces around them divide a line.
-		columns := strings.SplitN(line, "| ", 3)
-		at := strings.LastIndex(columns[2], " | ")
-		of, ended := strings.CutPrefix(strings.TrimSpace(columns[1]), "-")
-		said, told := strings.TrimSpace(columns[2][:at]), strings.TrimSpace(columns[2][at+len(" | "):])
+		name, rest, _ := strings.Cut(line, "| ")
+		at := strings.LastIndex(rest, " | ")
+		of, ended := strings.CutPrefix(strings.TrimSpace(name), "-")
+		said, told := strings.TrimSpace(rest[:at]), strings.TrimSpace(rest[at+len(" | "):])
 		all = append(all, saying{of: of, ended: ended, told: told, said: asSaid(said), known: asKnown(told)})
 	}
 	return all
@@ -84,7 +85,7 @@ func asSaid(pattern string) *regexp.Regexp {
 
 func asKnown(told string) *regexp.Regexp {
 	pattern := regexp.QuoteMeta(strings.TrimSuffix(told, "."))
-	pattern = strings.NewReplacer(`\{x\}`, "(?P<x>.+?)", `\{k\}`, "(?P<k>.+?)", `\{p\}`, `(?P<p>de la|à la|a las|a los|a la|\S+)`).Replace(pattern)
+	pattern = strings.NewReplacer(`\{x\}`, "(?P<x>.+?)", `\{k\}`, "(?P<k>.+?)", `\{p\}`, `(?P<p>\S+)`).Replace(pattern)
 	return regexp.MustCompile(`(?i)^` + pattern + `\.?$`)
 }
 
@@ -145,7 +146,6 @@ func (s saying) match(pattern *regexp.Regexp, text string) (claim, bool) {
 // memory writes what is claimed as a memory.
 func (c claim) memory() string {
 	text := strings.NewReplacer("{x}", c.thing, "{k}", c.whose, "{p}", c.preposition).Replace(c.told)
-	text = strings.NewReplacer("à l' ", "à l'", "de l' ", "de l'", "all' ", "all'").Replace(text)
 	first, size := utf8.DecodeRuneInString(text)
 	return string(unicode.ToUpper(first)) + text[size:]
 }
@@ -155,11 +155,15 @@ func (c claim) subject() string { return c.of + " " + strings.ToLower(c.whose) }
 
 var (
 	// thingEnds is where what a clause is about ends and something else begins.
-	thingEnds = regexp.MustCompile(`(?i)\s*(?:[;(–]| - |\.\s|,\s*(?:and|but|so|because|which|who|as|und|aber|weil|et|mais|y|pero|e|ma|mas|en|maar)\b|\s(?:because|but|so that|which|since|when|while|if|weil|denn|aber|wenn|parce que|mais|quand|porque|pero|cuando|perché|quando|omdat|maar|and (?:i|my|we|it|they|he|she|you)|und (?:ich|mein)|et (?:je|mon|ma)|y (?:mi|me))\b).*$`)
+	thingEnds = regexp.MustCompile(`(?i)\s*(?:[;(–]| - |\.\s|,\s*(?:and|but|so|because|which|who|as)\b` +
+		`|\s(?:because|but|so that|which|since|when|while|if|and (?:i|my|we|it|they|he|she|you))\b).*$`)
 	// thingTail are words at its end that say nothing of it.
-	thingTail = regexp.MustCompile(`(?i)[\s,]+(?:now|too|also|again|a lot|very much|so much|any ?more|any longer|these days|by the way|please|though|instead|as well|actually|jetzt|auch|sehr|übrigens|mehr|maintenant|beaucoup|aussi|ahora|también|mucho|ora|adesso|anche|molto|agora|também|muito|nu|ook)$`)
+	thingTail = regexp.MustCompile(`(?i)[\s,]+(?:now|too|also|again|a lot|very much|so much|any ?more|any longer|these days|by the way` +
+		`|please|though|instead|as well|actually)$`)
 	// vague is the beginning of what cannot be understood alone, or is no thing.
-	vague = regexp.MustCompile(`(?i)^(?:it|its|that|this|these|those|them|him|her|you|your|me|us|one of|what|how|to (?:know|ask|see|hear|say|think|thank)|the (?:idea|way|answer|one|same|first|second|last|other)|here|there|nothing|everything|es|das|dies|diese[nrs]?|dich|dir|ça|cela|eso|esto|questo|quello|isso|isto|dit|dat)\b`)
+	vague = regexp.MustCompile(`(?i)^(?:it|its|that|this|these|those|them|him|her|you|your|me|us|one of|what|how` +
+		`|to (?:know|ask|see|hear|say|think|thank)|the (?:idea|way|answer|one|same|first|second|last|other)` +
+		`|here|there|nothing|everything)\b`)
 )
 
 // thingIn returns what a clause is about without what follows, "" where that would not be understood alone.
@@ -187,7 +191,7 @@ func thingIn(text string, proper bool) string {
 }
 
 // articles are left out where things are compared and named.
-var articles = wordSet(`a an the my our der die das den dem ein eine einen mein meine le la les l un une du des de el los las una il lo gli i uno o os as um uma het een mijn`)
+var articles = wordSet("a an the my our")
 
 // thingStems returns the stems of a thing without its articles.
 func thingStems(thing string) []string {
