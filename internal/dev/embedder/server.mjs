@@ -22,10 +22,11 @@ class Refusal extends Error {
   }
 }
 
-// One text at a time and in turn, so that a question does not wait for all texts of a long list.
+// One text at a time and in turn, so that a question does not wait for all texts of a long list. A reply waits for its
+// question only so long: when its turn comes and the caller has left, there is nothing to do, and null comes back.
 let last = Promise.resolve();
-function embed(text) {
-  const vector = last.then(async () => (await model.embed([text.slice(0, MAX_CHARACTERS)]))[0]);
+function embed(text, socket) {
+  const vector = last.then(async () => (socket.destroyed ? null : (await model.embed([text.slice(0, MAX_CHARACTERS)]))[0]));
   last = vector.then(() => new Promise(setImmediate), () => {});
   return vector;
 }
@@ -59,8 +60,9 @@ async function embeddings(request) {
   const data = [];
   let tokens = 0;
   for (const [index, text] of texts.entries()) {
-    if (request.socket.destroyed) break;
-    const vector = shortened(await embed(text), dimensions);
+    const whole = await embed(text, request.socket);
+    if (whole === null) break;
+    const vector = shortened(whole, dimensions);
     const embedding = format === "base64" ? Buffer.from(Float32Array.from(vector).buffer).toString("base64") : vector;
     data.push({ object: "embedding", index, embedding });
     tokens += model.tokenizer.encode(text.slice(0, MAX_CHARACTERS)).length;

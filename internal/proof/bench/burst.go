@@ -79,7 +79,7 @@ func (e *environment) begin(ctx context.Context, p endpoint, replies int, over t
 	first := make(kit.Times, replies)
 	chats := e.unused(replies)
 	err := evenly(ctx, replies, over, func(ctx context.Context, i int) error {
-		found, err := p.oneStream(ctx, p.request(chats[i], askForMemory(i), e.burst.tokens), e.burst.tokens)
+		found, err := p.oneStream(ctx, p.request(chats[i], e.askForMemory(), e.burst.tokens), e.burst.tokens)
 		first[i] = found.first
 		return err
 	})

@@ -39,7 +39,7 @@ func measureCuts(ctx context.Context, e *environment) (g group, err error) {
 	var mu sync.Mutex
 	var waited [2]kit.Times // on the same replica, on the other one
 	err = evenly(ctx, size.clients, size.ramp, func(ctx context.Context, i int) error {
-		took, err := all[i].cutOff(ctx, i, size.tokens, servers[i/2%2], servers[(i/2+i)%2])
+		took, err := all[i].cutOff(ctx, e.askForMemory(), i, size.tokens, servers[i/2%2], servers[(i/2+i)%2])
 		mu.Lock()
 		defer mu.Unlock()
 		if took > 0 {
@@ -76,9 +76,9 @@ func measureCuts(ctx context.Context, e *environment) (g group, err error) {
 // cutOff is a client whose connection is cut after some deltas, the same in each run; after none it has only
 // message.started. It returns how long it then waited for what it had missed: 0 when it was so far behind that it
 // had got everything at once, or nothing was missing.
-func (c *client) cutOff(ctx context.Context, i, tokens int, first, second endpoint) (time.Duration, error) {
+func (c *client) cutOff(ctx context.Context, question string, i, tokens int, first, second endpoint) (time.Duration, error) {
 	after := rand.New(rand.NewPCG(1, uint64(i))).IntN(tokens) //nolint:gosec // it protects nothing
-	if _, err := c.receive(ctx, first, c.ask(askForMemory(i), tokens), func() bool { return c.deltas >= after }); err != nil {
+	if _, err := c.receive(ctx, first, c.ask(question, tokens), func() bool { return c.deltas >= after }); err != nil {
 		return 0, fmt.Errorf("before the cut: %w", err)
 	}
 	if c.End != "" {

@@ -33,8 +33,9 @@ type environment struct {
 	program  string
 	progress io.Writer
 	owners   []owner
-	used     atomic.Int64
-	talks    []talk // of measureRecall; nil before it runs
+	used     atomic.Int64 // chats
+	asked    atomic.Int64 // questions
+	talks    []talk       // of measureRecall; nil before it runs
 }
 
 // owner is a user, with an access token.

@@ -77,7 +77,7 @@ func (e *environment) fillChats(ctx context.Context, conn *pgx.Conn) error {
 			       case when s % 2 = 1 then 'user' else 'assistant' end, ($5::text[])[n],
 			       case when s % 2 = 0 then md5($1 || '-' || c || '-' || s - 1)::uuid end, ($6::int[])[n]
 			  from generate_series(1, 2 * $4::int) s cross join generate_series(0, $2::int - 1) c
-			 cross join lateral (select 1 + (c * 31 + s) % cardinality($6) as n) t order by s`,
+			 cross join lateral (select 1 + (c * 31 + s) % cardinality($6::int[]) as n) t order by s`,
 			b.kind, b.chats, e.users, b.turns, texts, tokens)
 		if err != nil {
 			return err
@@ -119,9 +119,11 @@ var (
 	knownPlaces = []string{"attic", "cellar", "garage", "greenhouse", "workshop"}
 )
 
-// askForMemory is a question whose words find memories.
-func askForMemory(n int) string {
-	return "Is it the " + knownThings[n%len(knownThings)] + " that I keep in the " + knownPlaces[n%len(knownPlaces)] + "?"
+// askForMemory returns a question whose words find memories. It is always another one, because the vector of a question
+// is kept for when it comes again.
+func (e *environment) askForMemory() string {
+	n := int(e.asked.Add(1))
+	return fmt.Sprintf("Is it the %s that I keep in the %s, or one of the %d others?", knownThings[n%len(knownThings)], knownPlaces[n%len(knownPlaces)], n)
 }
 
 // fillMemories makes every user known for the same things. The keyless embedder makes the vectors of the first user's

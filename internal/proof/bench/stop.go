@@ -48,7 +48,7 @@ func measureStop(ctx context.Context, e *environment) (g group, err error) {
 	together, talking := errgroup.WithContext(ctx)
 	together.Go(func() error {
 		return evenly(talking, size.clients, size.ramp, func(ctx context.Context, i int) error {
-			_, err := all[i].receive(ctx, server, all[i].ask(askForMemory(i), tokens(i)), nil)
+			_, err := all[i].receive(ctx, server, all[i].ask(e.askForMemory(), tokens(i)), nil)
 			return err
 		})
 	})

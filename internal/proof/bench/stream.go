@@ -134,7 +134,7 @@ func (e *environment) firsts(ctx context.Context, points []endpoint) ([]kit.Time
 	const tokens = 1
 	for n, c := range e.unused(warm + e.firstDeltas) {
 		for i, p := range points {
-			found, err := connections[i].talk(p.request(c, askForMemory(n), tokens), tokens)
+			found, err := connections[i].talk(p.request(c, e.askForMemory(), tokens), tokens)
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", p.name, err)
 			}
@@ -195,7 +195,7 @@ func (e *environment) loadWith(
 	}
 	requests := make([][]byte, at.streams)
 	for i := range requests {
-		requests[i] = p.request(chats[i], askForMemory(i), at.tokens())
+		requests[i] = p.request(chats[i], e.askForMemory(), at.tokens())
 	}
 	found := make([]stream, at.streams)
 	var broken atomic.Int64
