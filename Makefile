@@ -27,7 +27,7 @@ inspect: ## show what a chat's memory holds (CHAT=uuid), or list the latest chat
 migrate: ## apply pending migrations to DATABASE_URL
 	@go run ./cmd/throughline migrate
 
-test: ## set up what is missing, then the tests: Go with -race, pgTAP, the client libraries (CI adds more: .ci/run)
+test: ## set up what is missing, then the tests: Go, pgTAP, the client libraries (CI adds more: .ci/run)
 	@scripts/setup test
 	@scripts/test
 
