@@ -61,7 +61,7 @@ func (r *rig) learning() learn.Config {
 	r.t.Cleanup(model.Close)
 	return learn.Config{
 		Store: postgres.NewLearning(r.open(5)), Asker: model, Logger: r.logs.Logger(), Metrics: metrics.New(), Model: "small",
-		Similar: 0.6, Delay: 1, MostTurns: 1, Graph: true, Inbox: true, Lease: 2 * time.Second,
+		Delay: 1, MostTurns: 1, Lease: 2 * time.Second,
 	}
 }
 

@@ -139,15 +139,15 @@ func TestVersionIsPrinted(t *testing.T) {
 	}
 }
 
-// What is misspelt, or has no effect, is in the log of a server's start.
+// What has no effect is in the log of a server's start.
 func TestIgnoredSettingsAreLogged(t *testing.T) {
 	t.Parallel()
 	e := env{
 		"DATABASE_URL": nobody, "OPENAI_BASE_URL": "http://127.0.0.1:1/v1", "SUPABASE_JWT_SECRET": testkit.JWTSecret, "HTTP_ADDR": "192.0.2.1:80",
-		"MEMORY_K_RAW_TURN": "hunter2", "METRICS_ADDR": "127.0.0.1:0", "SUPABASE_SECRET_KEY": "hunter2",
+		"METRICS_ADDR": "127.0.0.1:0", "SUPABASE_SECRET_KEY": "hunter2",
 	}
 	_, _, stderr := finish(t, e, "serve")
-	for _, want := range []string{"is MEMORY_K_RAW_TURNS meant?", "METRICS_ADDR has no effect", "SUPABASE_SECRET_KEY has no effect", "HTTP_ADDR: "} {
+	for _, want := range []string{"METRICS_ADDR has no effect", "SUPABASE_SECRET_KEY has no effect", "HTTP_ADDR: "} {
 		if !strings.Contains(stderr, want) {
 			t.Errorf("%q is not in %s", want, stderr)
 		}

@@ -83,11 +83,21 @@ type Doubles struct {
 	SavePatience time.Duration
 }
 
+const (
+	// gcPercent is how far the heap may grow between garbage collections. Go's own 100 takes a sixth more memory at 1000
+	// streams and saves hardly any CPU time; GOMEMLIMIT still bounds it.
+	gcPercent = 50
+	// decayAt is when memories fade, after midnight in UTC.
+	decayAt = 3 * time.Hour
+	// expiredDays is how many days an expired chat is kept: whoever comes back late finds it.
+	expiredDays = 30
+)
+
 // New assembles an App. It opens the API's listener but does not connect to Postgres: it fails when the
 // address is taken or a value is wrong. Only tests pass doubles, and at most one.
 func New(ctx context.Context, cfg config.Config, role Role, logger *slog.Logger, doubles ...Doubles) (*App, error) {
 	a := &App{config: cfg, role: role, logger: logger, metrics: metrics.New()}
-	debug.SetGCPercent(cfg.GCPercent)
+	debug.SetGCPercent(gcPercent)
 	a.metrics.ReportBuild(Version, revision, runtime.Version())
 	for _, d := range doubles {
 		a.doubles = d
@@ -143,7 +153,7 @@ func (a *App) makeEmbedder() {
 	}
 	a.embedder = llm.NewEmbedder(llm.EmbedderConfig{
 		APIKey: a.config.OpenAIAPIKey, BaseURL: cmp.Or(a.config.EmbeddingBaseURL, a.config.OpenAIBaseURL),
-		Model: a.config.EmbeddingModel, Dimensions: a.config.EmbeddingDimensions, Metrics: a.metrics,
+		Model: a.config.EmbeddingModel, Metrics: a.metrics,
 	})
 	a.closers = append(a.closers, a.embedder.Close)
 }
@@ -190,8 +200,8 @@ func (a *App) makeWorker() error {
 	config := jobs.WorkerConfig{
 		Folder: folder, Indexer: postgres.NewTurnIndex(a.workPool), Embedder: turns, MemoryEmbedder: remembered, Maintenance: maintenance,
 		Learner: a.learner(), Extractions: maintenance,
-		Grapher: a.grapher(), Decayer: a.decayer(), DecayAt: a.config.LongTerm.DecayAt, ArchiveDeleteDays: a.config.LongTerm.ArchiveDeleteDays,
-		ExpiredDays: a.config.ExpiredChatDays, PruneDays: a.config.AutoPruneDays,
+		Grapher: a.grapher(), Decayer: a.decayer(), DecayAt: decayAt, ArchiveDeleteDays: a.config.LongTerm.ArchiveDeleteDays,
+		ExpiredDays: expiredDays, PruneDays: a.config.AutoPruneDays,
 		Metrics: a.metrics, Logger: a.logger, Concurrency: a.config.WorkerConcurrency,
 		PollOnly: a.pollOnly, StopTimeout: a.config.DrainTimeout,
 	}
@@ -206,7 +216,7 @@ func (a *App) makeVectors() (turns jobs.TurnEmbedder, remembered jobs.MemoryEmbe
 	if a.embedder == nil {
 		return nil, nil
 	}
-	store, rest := postgres.NewEmbeddings(a.workPool, a.config.EmbeddingDimensions), recall.NewRest(0, 0, a.logger)
+	store, rest := postgres.NewEmbeddings(a.workPool, recall.VectorSize), recall.NewRest(0, 0, a.logger)
 	if a.config.Recall {
 		turns = recall.NewVectors(recall.VectorsConfig{Store: store, Embedder: a.embedder, Logger: a.logger, Metrics: a.metrics, Rest: rest, Topics: a.toldApart()})
 	}
@@ -239,7 +249,7 @@ func (a *App) makeServer(ctx context.Context, inserter *jobs.Client) error {
 		Store: turns, Model: a.model, SavePatience: a.doubles.SavePatience, Begun: extracts.Hurry,
 		Retrievers: retrievers(a.makeRememberer(questions, scales), found), RetrieveTimeout: a.config.RecallDeadline,
 		Logger: a.logger, Metrics: a.metrics, Variants: a.config.Variants, Instructions: a.config.MainInstructions,
-		Limits: a.config.Memory, ChatDefaults: a.config.ChatDefaults, ReplyTimeout: a.config.ModelTimeout, RecordInterval: a.config.RecordInterval,
+		Limits: a.config.Memory, ChatDefaults: a.config.ChatDefaults, ReplyTimeout: a.config.ModelTimeout,
 	})
 	a.closers = append(a.closers, a.abandonReplies)
 	if a.notices, err = postgres.NewListener(a.config.DatabaseDirectURL, a.chat, a.logger); err != nil {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/arcoscribe/throughline/internal/fault"
+	"github.com/arcoscribe/throughline/internal/memory/recall"
 	"github.com/arcoscribe/throughline/internal/metrics"
 	"github.com/arcoscribe/throughline/internal/postgres"
 	"github.com/arcoscribe/throughline/supabase"
@@ -96,7 +97,7 @@ func (a *App) backlog(ctx context.Context) (metrics.Backlog, error) {
 	if err != nil || a.embedder == nil || !a.config.Recall {
 		return backlog, err
 	}
-	turns, err := postgres.NewEmbeddings(a.pool, a.config.EmbeddingDimensions).CountBareTurns(ctx, a.embedder.Model())
+	turns, err := postgres.NewEmbeddings(a.pool, recall.VectorSize).CountBareTurns(ctx, a.embedder.Model())
 	backlog.BareTurns = &turns
 	return backlog, err
 }

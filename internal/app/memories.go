@@ -1,8 +1,6 @@
 package app
 
 import (
-	"cmp"
-
 	"github.com/arcoscribe/throughline/internal/memory/learn"
 	"github.com/arcoscribe/throughline/internal/memory/recall"
 	"github.com/arcoscribe/throughline/internal/postgres"
@@ -14,15 +12,13 @@ func (a *App) learner() jobs.Learner {
 	if !a.config.LongTerm.On {
 		return nil
 	}
-	settings := a.config.LongTerm
 	config := learn.Config{
 		Store: postgres.NewLearning(a.workPool), Asker: a.model, Logger: a.logger, Metrics: a.metrics,
-		Model: cmp.Or(settings.ExtractionModel, a.config.Summary.Model), Similar: settings.Similar,
-		Delay: settings.ExtractDelay, MostTurns: settings.ExtractTurns, Graph: settings.Graph, Inbox: settings.Inbox,
+		Model: a.config.Summary.Model, Delay: a.config.LongTerm.ExtractDelay,
 	}
 	if a.embedder != nil {
 		config.Embedder = a.embedder
-		config.Scales = recall.NewScales(postgres.NewEmbeddings(a.workPool, a.config.EmbeddingDimensions), a.embedder)
+		config.Scales = recall.NewScales(postgres.NewEmbeddings(a.workPool, recall.VectorSize), a.embedder)
 	}
 	return learn.New(config)
 }

@@ -19,21 +19,23 @@ import (
 	"github.com/arcoscribe/throughline/internal/postgres"
 )
 
+// recallTokens is the most that a prompt shows of turns: six short ones.
+const recallTokens = 600
+
 // finder gives what package recall finds to prompts and to those who ask.
 type finder struct {
 	recaller *recall.Recaller // nil where RECALL is off
 	chats    history.Store
-	tokens   int  // the most that a prompt shows of turns
 	topics   bool // whether chats may have topics
 }
 
 // makeFinder returns what finds turns.
 func (a *App) makeFinder(chats history.Store, questions recall.Embedder, scales *recall.Scales) *finder {
-	f := &finder{chats: chats, tokens: a.config.RecallTokens, topics: a.hasTopics()}
+	f := &finder{chats: chats, topics: a.hasTopics()}
 	if a.config.Recall {
 		f.recaller = recall.New(recall.Config{
 			Store: postgres.NewRecall(a.pool), Embedder: questions, Scales: scales,
-			Topics: recall.TopicRules{Similarity: a.config.Topics.Similarity, Continuity: a.config.Topics.Continuity},
+			Topics: recall.TopicRules{Similarity: a.config.Topics.Similarity, Continuity: topics.Defaults().Continuity},
 		})
 	}
 	return f
@@ -45,7 +47,7 @@ func (a *App) makeQuestions() (recall.Embedder, *recall.Scales) {
 	if a.embedder == nil {
 		return nil, nil
 	}
-	return hurried{llm.NewQuestions(a.embedder)}, recall.NewScales(postgres.NewEmbeddings(a.pool, a.config.EmbeddingDimensions), a.embedder)
+	return hurried{llm.NewQuestions(a.embedder)}, recall.NewScales(postgres.NewEmbeddings(a.pool, recall.VectorSize), a.embedder)
 }
 
 // questionPatience is the longest that anybody waits for the vector of a question; then words have to do.
@@ -93,7 +95,7 @@ func (f *finder) Retrieve(ctx context.Context, user auth.Principal, query chat.Q
 	if err != nil {
 		return nil, err
 	}
-	sections := []prompt.Section{recallSection(found, min(f.tokens, query.Room))}
+	sections := []prompt.Section{recallSection(found, min(recallTokens, query.Room))}
 	if found.Topic != nil {
 		sections = append(sections, topicSection(found.Topic, min(topics.SectionTokens-headingTokens, query.Room)))
 	}

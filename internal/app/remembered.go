@@ -13,10 +13,12 @@ import (
 	"github.com/arcoscribe/throughline/internal/postgres"
 )
 
+// memoryTokens is the most that a prompt shows of memories: about ten of them.
+const memoryTokens = 400
+
 // rememberer gives prompts what a user is remembered for.
 type rememberer struct {
 	retriever *memories.Retriever
-	tokens    int  // the most that a prompt shows
 	showEmpty bool // say so where there is nothing
 }
 
@@ -29,9 +31,8 @@ func (a *App) makeRememberer(embedder recall.Embedder, scales *recall.Scales) *r
 	return &rememberer{
 		retriever: memories.New(memories.Config{
 			Store: postgres.NewMemories(a.pool), Embedder: embedder, Scales: scales,
-			NearEnough: a.config.LongTerm.Retrieve, Top: a.config.LongTerm.Top,
 		}),
-		tokens: a.config.LongTerm.Tokens, showEmpty: a.config.LongTerm.ShowEmpty,
+		showEmpty: a.config.LongTerm.ShowEmpty,
 	}
 }
 
@@ -69,7 +70,7 @@ func (r *rememberer) Retrieve(ctx context.Context, user auth.Principal, query ch
 
 // section writes memories into at most so many tokens.
 func (r *rememberer) section(found []memories.Memory, room int) prompt.Section {
-	budget := min(r.tokens, room)
+	budget := min(memoryTokens, room)
 	text, shown, tokens := memories.Section(found, budget)
 	section := prompt.Section{
 		Account: prompt.Account{Name: "memories", Tokens: tokens, Items: len(shown), LeftOut: len(found) - len(shown)},

@@ -41,11 +41,8 @@ func (a *App) riverUI(ctx context.Context, client *jobs.Client) (http.Handler, e
 	return withPassword(guarded, a.config.RiverUIUser, a.config.RiverUIPassword), nil
 }
 
-// page returns the handler of /app/, nil when it is off.
+// page returns the handler of /app/.
 func (a *App) page() http.Handler {
-	if !a.config.WebApp {
-		return nil
-	}
 	return webui.New(webui.Config{Version: Version, SupabaseURL: a.config.SupabaseURL, SupabaseKey: a.config.SupabaseAnonKey})
 }
 

@@ -22,7 +22,7 @@ func (a *App) toldApart() bool {
 func (a *App) topicSettings() topics.Settings {
 	set := a.config.Topics
 	return topics.Settings{
-		Similarity: set.Similarity, Continuity: set.Continuity, Max: set.Max, HalfLife: set.HalfLife, HalfLifeMax: set.HalfLifeMax,
+		Similarity: set.Similarity, Continuity: topics.Defaults().Continuity, Max: set.Max, HalfLife: set.HalfLife, HalfLifeMax: set.HalfLifeMax,
 		LongTermAccesses: set.LongTermAccesses, MaxMessages: set.MaxMessages, KeepMessages: set.KeepMessages,
 	}
 }
@@ -37,7 +37,7 @@ func (a *App) keepTopics(worker *jobs.WorkerConfig) {
 	}
 	if a.toldApart() {
 		assigning.Model = a.embedder.Model()
-		assigning.Scales = recall.NewTurnScales(postgres.NewEmbeddings(a.workPool, a.config.EmbeddingDimensions), a.embedder)
+		assigning.Scales = recall.NewTurnScales(postgres.NewEmbeddings(a.workPool, recall.VectorSize), a.embedder)
 	}
 	worker.Topics, worker.TopicSweep = assign.New(assigning), postgres.NewTopicSweep(a.workPool, assigning.Mode, assigning.Model, a.config.Topics.MaxMessages)
 	worker.Compactor = pack.New(pack.Config{

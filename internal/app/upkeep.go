@@ -1,20 +1,18 @@
 package app
 
 import (
-	"cmp"
-
 	"github.com/arcoscribe/throughline/internal/memory/graph"
 	"github.com/arcoscribe/throughline/internal/postgres"
 	"github.com/arcoscribe/throughline/jobs"
 )
 
-// grapher is nil unless memories have a graph.
+// grapher is nil without long-term memory.
 func (a *App) grapher() jobs.Grapher {
-	if !a.config.LongTerm.On || !a.config.LongTerm.Graph {
+	if !a.config.LongTerm.On {
 		return nil
 	}
 	return graph.New(graph.Config{
-		Store: postgres.NewGraph(a.workPool), Asker: a.model, Model: cmp.Or(a.config.LongTerm.ExtractionModel, a.config.Summary.Model),
+		Store: postgres.NewGraph(a.workPool), Asker: a.model, Model: a.config.Summary.Model,
 		Metrics: a.metrics, Logger: a.logger,
 	})
 }

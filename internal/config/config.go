@@ -53,23 +53,16 @@ type Config struct {
 	ChatDefaults memory.ChatDefaults
 	Summary      brief.PromptConfig
 
-	// Recall is whether turns that left the prompt are found again. RecallTokens is the most that a prompt
-	// shows of them; RecallDeadline is how long a reply waits for them.
+	// Recall is whether turns that left the prompt are found again; RecallDeadline is how long a reply waits for them.
 	Recall         bool
-	RecallTokens   int
 	RecallDeadline time.Duration
 	// EmbeddingModel makes the vectors of turns and questions; "" for none: then they are found by their words alone.
 	EmbeddingModel string
 	// EmbeddingBaseURL is the address of that model's server, which gets OpenAIAPIKey; "" means OpenAIBaseURL.
 	EmbeddingBaseURL string
-	// EmbeddingDimensions is asked for where the model lets its caller choose.
-	EmbeddingDimensions int
 
 	LongTerm LongTerm
 	Topics   Topics
-
-	// WebApp is whether the page is served at /app/.
-	WebApp bool
 
 	RiverUI         bool
 	RiverUIUser     string
@@ -81,11 +74,8 @@ type Config struct {
 	MessagesPerMinute int
 	MaxStreamsPerUser int
 	DrainTimeout      time.Duration
-	RecordInterval    time.Duration
-	// ExpiredChatDays is how many days an expired chat is kept; 0 for ever. AutoPruneDays is how many days after
-	// its last message any chat is deleted; 0 for never.
-	ExpiredChatDays int
-	AutoPruneDays   int
+	// AutoPruneDays is how many days after its last message any chat is deleted; 0 for never.
+	AutoPruneDays int
 
 	// ServerURL and AccessToken are for the commands that talk to a running server; "" means that of dev.
 	ServerURL   string
@@ -94,11 +84,8 @@ type Config struct {
 	// DevPostgresPort is the port of the private Postgres of dev.
 	DevPostgresPort int
 
-	// Warnings are settings that have no effect: misspelt ones, and those that others overrule.
+	// Warnings are settings that have no effect because others overrule them.
 	Warnings []string
-
-	// GCPercent is the argument of debug.SetGCPercent: how far the heap may grow between garbage collections.
-	GCPercent int
 
 	LogLevel slog.Level
 	// LogText chooses slog's text format instead of JSON.
@@ -120,13 +107,7 @@ func Load(dev bool) (Config, error) {
 		// godotenv's error quotes the line, which may hold a secret.
 		return Config{}, &Error{Problems: []string{`.env has a line that is not NAME=value, or a quote that is not closed`}}
 	}
-	known := map[string]bool{}
-	c, err := Parse(func(name string) (string, bool) {
-		known[name] = true
-		return os.LookupEnv(name)
-	}, dev)
-	c.Warnings = append(misspelt(os.Environ(), known), c.Warnings...)
-	return c, err
+	return Parse(os.LookupEnv, dev)
 }
 
 // Parse makes a Config from the variables that lookup returns. An empty value counts as absent.
@@ -176,32 +157,26 @@ func Parse(lookup func(string) (string, bool), dev bool) (Config, error) {
 				Version: r.text("PROMPT_VERSION_SUMMARY_GLOBAL", ""),
 			},
 		},
-		Recall:              r.oneOf("RECALL", "auto", "auto", "off") == "auto",
-		RecallTokens:        r.positive("RECALL_TOKENS", defaultRecallTokens),
-		RecallDeadline:      r.duration("RECALL_DEADLINE", defaultRecallDeadline),
-		EmbeddingModel:      r.orNone("EMBEDDING_MODEL", DefaultEmbeddingModel),
-		EmbeddingBaseURL:    r.url("EMBEDDING_BASE_URL"),
-		EmbeddingDimensions: r.number("EMBEDDING_DIMENSIONS", MaxDimensions, 1, MaxDimensions),
-		LongTerm:            r.longTerm(),
-		Topics:              r.topics(),
-		WebApp:              r.boolean("WEB_APP", true),
-		RiverUI:             r.boolean("RIVER_UI", dev),
-		RiverUIUser:         r.text("RIVER_UI_USER", ""),
-		RiverUIPassword:     r.text("RIVER_UI_PASSWORD", ""),
-		WorkerConcurrency:   r.positive("WORKER_CONCURRENCY", 10),
-		FoldsPerUser:        r.orOff("MEMORY_FOLDS_PER_USER", 3),
-		MessagesPerMinute:   r.orOff("RATE_LIMIT_MESSAGES_PER_MINUTE", inDev(dev, 1200, 60)),
-		MaxStreamsPerUser:   r.orOff("MAX_STREAMS_PER_USER", 8),
-		DrainTimeout:        r.duration("DRAIN_TIMEOUT", 15*time.Second),
-		RecordInterval:      r.duration("RECORD_INTERVAL", 250*time.Millisecond),
-		ExpiredChatDays:     r.orOff("EXPIRED_CHAT_RETENTION_DAYS", 30),
-		AutoPruneDays:       r.orOff("AUTO_PRUNE_DAYS", 0),
-		ServerURL:           strings.TrimRight(r.url("THROUGHLINE_URL"), "/"),
-		AccessToken:         r.text("THROUGHLINE_TOKEN", ""),
-		DevPostgresPort:     r.number("DEV_POSTGRES_PORT", 54390, 1, 65535),
-		GCPercent:           r.gcPercent("GOGC", 50),
-		LogLevel:            r.level("LOG_LEVEL"),
-		LogText:             r.oneOf("LOG_FORMAT", inDev(dev, "text", "json"), "json", "text") == "text",
+		Recall:            r.oneOf("RECALL", "auto", "auto", "off") == "auto",
+		RecallDeadline:    r.duration("RECALL_DEADLINE", defaultRecallDeadline),
+		EmbeddingModel:    r.orNone("EMBEDDING_MODEL", DefaultEmbeddingModel),
+		EmbeddingBaseURL:  r.url("EMBEDDING_BASE_URL"),
+		LongTerm:          r.longTerm(),
+		Topics:            r.topics(),
+		RiverUI:           r.boolean("RIVER_UI", dev),
+		RiverUIUser:       r.text("RIVER_UI_USER", ""),
+		RiverUIPassword:   r.text("RIVER_UI_PASSWORD", ""),
+		WorkerConcurrency: r.positive("WORKER_CONCURRENCY", 10),
+		FoldsPerUser:      r.orOff("MEMORY_FOLDS_PER_USER", 3),
+		MessagesPerMinute: r.orOff("RATE_LIMIT_MESSAGES_PER_MINUTE", inDev(dev, 1200, 60)),
+		MaxStreamsPerUser: r.orOff("MAX_STREAMS_PER_USER", 8),
+		DrainTimeout:      r.duration("DRAIN_TIMEOUT", 15*time.Second),
+		AutoPruneDays:     r.orOff("AUTO_PRUNE_DAYS", 0),
+		ServerURL:         strings.TrimRight(r.url("THROUGHLINE_URL"), "/"),
+		AccessToken:       r.text("THROUGHLINE_TOKEN", ""),
+		DevPostgresPort:   r.number("DEV_POSTGRES_PORT", 54390, 1, 65535),
+		LogLevel:          r.level("LOG_LEVEL"),
+		LogText:           r.oneOf("LOG_FORMAT", inDev(dev, "text", "json"), "json", "text") == "text",
 	}
 	c.checkTogether(r, dev)
 	if len(r.problems) > 0 {
@@ -217,11 +192,8 @@ func Parse(lookup func(string) (string, bool), dev bool) (Config, error) {
 // DefaultVariants are OpenAI's current models behind the names that the apps use.
 const DefaultVariants = "arco=gpt-5.6-terra,arco-pro=gpt-5.6-sol,deep-dive=gpt-5.6-sol"
 
-// DefaultEmbeddingModel is OpenAI's small model for vectors. MaxDimensions is the length of the vectors in Postgres.
-const (
-	DefaultEmbeddingModel = "text-embedding-3-small"
-	MaxDimensions         = 512
-)
+// DefaultEmbeddingModel is OpenAI's small model for vectors.
+const DefaultEmbeddingModel = "text-embedding-3-small"
 
 // inDev returns the default that holds: one for a developer's machine, where pages of any development server may
 // call and the demo talks faster than people do, and one for everywhere else.
@@ -279,10 +251,8 @@ func (c *Config) warnOfOverruled(r *reader) {
 		{c.Summary.Mode == brief.ModeHosted && c.Summary.Instructions != "", "SUMMARY_INSTRUCTIONS_FILE has no effect on hosted summaries: SUMMARY_PROMPT_MODE is hosted"},
 		{c.ModelIdleTimeout > c.ModelTimeout, "MODEL_IDLE_TIMEOUT has no effect: MODEL_TIMEOUT is shorter"},
 		{unused && c.EmbeddingModel != DefaultEmbeddingModel && c.EmbeddingModel != "", "EMBEDDING_MODEL has no effect: RECALL is off, and LONG_TERM_MEMORY"},
-		{!c.Recall && c.RecallTokens != defaultRecallTokens, "RECALL_TOKENS has no effect: RECALL is off"},
 		{!c.Recall && c.RecallDeadline != defaultRecallDeadline, "RECALL_DEADLINE has no effect: RECALL is off"},
 		{noVectors && c.EmbeddingBaseURL != "", "EMBEDDING_BASE_URL has no effect: " + cause},
-		{noVectors && c.EmbeddingDimensions != MaxDimensions, "EMBEDDING_DIMENSIONS has no effect: " + cause},
 	} {
 		if void.holds {
 			c.Warnings = append(c.Warnings, void.problem)

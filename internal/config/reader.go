@@ -76,17 +76,6 @@ func (r *reader) positive(name string, fallback int) int {
 // orOff reads a number of which 0 turns something off.
 func (r *reader) orOff(name string, fallback int) int { return r.number(name, fallback, 0, maxNumber) }
 
-// gcPercent reads what Go's runtime reads under this name.
-func (r *reader) gcPercent(name string, fallback int) int {
-	return readValue(r, name, fallback, `must be a positive whole number, or "off"`, func(text string) (int, bool) {
-		if text == "off" {
-			return -1, true
-		}
-		percent, err := strconv.Atoi(text)
-		return percent, err == nil && percent > 0 && percent <= maxNumber
-	})
-}
-
 func (r *reader) duration(name string, fallback time.Duration) time.Duration {
 	return readValue(r, name, fallback, `must be a positive duration, such as "60s" or "10m"`, func(text string) (time.Duration, bool) {
 		duration, err := time.ParseDuration(text)
@@ -99,14 +88,6 @@ func (r *reader) fraction(name string, fallback float64) float64 {
 	return readValue(r, name, fallback, "must be a number from 0 to 1", func(text string) (float64, bool) {
 		number, err := strconv.ParseFloat(text, 64)
 		return number, err == nil && number >= 0 && number <= 1
-	})
-}
-
-// timeOfDay returns the time since midnight.
-func (r *reader) timeOfDay(name string, fallback time.Duration) time.Duration {
-	return readValue(r, name, fallback, `must be a time of day, such as "03:00"`, func(text string) (time.Duration, bool) {
-		at, err := time.Parse("15:04", text)
-		return time.Duration(at.Hour())*time.Hour + time.Duration(at.Minute())*time.Minute, err == nil
 	})
 }
 

@@ -21,9 +21,7 @@ func printWelcome(out io.Writer, cfg config.Config, address, token string) {
 		fmt.Fprintf(out, "  Phone     %s\n", phone)
 	}
 	fmt.Fprintf(out, "  OpenAPI   %s/openapi.json\n  Metrics   %s/metrics\n", here, here)
-	if cfg.WebApp {
-		fmt.Fprintf(out, "  Page      %s\n", pageLink(here, token))
-	}
+	fmt.Fprintf(out, "  Page      %s\n", pageLink(here, token))
 	if cfg.RiverUI {
 		fmt.Fprintf(out, "  River UI  %s/river/\n", here)
 	}

@@ -317,7 +317,7 @@ func decodeNumbers(raw json.RawMessage) ([]float32, error) {
 // unit returns the vector with length 1 and recall.VectorSize numbers; nil for one without a direction.
 func unit(numbers []float32) ([]float32, error) {
 	if len(numbers) == 0 || len(numbers) > recall.VectorSize {
-		return nil, fmt.Errorf("a vector has %d numbers; from 1 to %d can be stored: see EMBEDDING_MODEL, EMBEDDING_DIMENSIONS", len(numbers), recall.VectorSize)
+		return nil, fmt.Errorf("a vector has %d numbers; from 1 to %d can be stored: see EMBEDDING_MODEL", len(numbers), recall.VectorSize)
 	}
 	squares := 0.0
 	for _, number := range numbers {

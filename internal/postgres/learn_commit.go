@@ -252,9 +252,6 @@ func (c *learning) queueSources(batch *pgx.Batch, op *learn.Operation, memoryID 
 
 // queueLinks queues what the graph learns of the candidate, after its words are written.
 func (c *learning) queueLinks(batch *pgx.Batch, op *learn.Operation, memoryID uuid.UUID) error {
-	if !c.change.Graph {
-		return nil
-	}
 	entities, err := json.Marshal(append([]extract.Entity{}, op.From.Entities...))
 	relationships, errRelationships := json.Marshal(append([]extract.Relationship{}, op.From.Relationships...))
 	queueExec(batch, queries.LinkMemory, dbsqlc.LinkMemoryParams{MemoryID: memoryID, Entities: entities, Relationships: relationships})

@@ -54,7 +54,6 @@ func (movingModel) Ask(_ context.Context, question lease.Question) (lease.Answer
 func (b *bed) learner() *learn.Engine {
 	return learn.New(learn.Config{
 		Store: NewLearning(b.pool), Asker: movingModel{}, Logger: slog.New(slog.DiscardHandler), Metrics: metrics.New(), Model: "m",
-		Similar: 0.6, Delay: 0, MostTurns: 12, Graph: true, Inbox: true,
 	})
 }
 

@@ -44,8 +44,6 @@ func (k *Known) isTheUsers() bool { return k.Pinned || k.Edited }
 type Rules struct {
 	// Similarity puts a cosine on the scale of recall.Similarity; nil where there are no vectors.
 	Similarity func(cosine float64) float64
-	// Similar is from which similarity on a memory may have to do with a candidate: MEMORY_SIMILAR. Defaults to 0.6.
-	Similar float64
 }
 
 // Decision is what becomes of one candidate.

@@ -167,8 +167,8 @@ func turn(k *Known) int {
 }
 
 const (
-	// defaultSimilar is S4's threshold.
-	defaultSimilar = .6
+	// similar is from which similarity on a memory may have to do with a candidate: S4's threshold.
+	similar = .6
 	// fewWords is the share of the words of the shorter text that the other must have where meaning says "not alike".
 	fewWords = .5
 )
@@ -178,7 +178,7 @@ func isAlike(gist extract.Gist, k *Known, rules Rules) bool {
 	if rules.Similarity == nil || !k.HasCosine {
 		return gist.SharesWord(other)
 	}
-	if rules.Similarity(k.Cosine) >= cmp.Or(rules.Similar, defaultSimilar) {
+	if rules.Similarity(k.Cosine) >= similar {
 		return true
 	}
 	share, _ := gist.Overlap(other)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"slices"
 
 	"github.com/arcoscribe/throughline/internal/memory/consolidate"
 	"github.com/arcoscribe/throughline/internal/memory/extract"
@@ -24,12 +23,11 @@ type comparison struct {
 	vectors    map[string][]float32 // by text; empty without an embedder
 	asked      string               // the input of the last consolidation
 	answers    []consolidate.Answer
-	conflicts  int // that the last round dropped
 }
 
 // compare prepares the comparison.
 func (x *extraction) compare(ctx context.Context, candidates []extract.Candidate) *comparison {
-	c := &comparison{extraction: x, candidates: candidates, rules: consolidate.Rules{Similar: x.Similar}, vectors: map[string][]float32{}}
+	c := &comparison{extraction: x, candidates: candidates, rules: consolidate.Rules{}, vectors: map[string][]float32{}}
 	if x.Embedder == nil {
 		return c
 	}
@@ -91,7 +89,7 @@ func (c *comparison) decide(ctx context.Context) error {
 		}
 		decisions = append(decisions, consolidate.Validate(question, c.answers)...)
 	}
-	c.change.Version, c.change.Operations = known.Version, c.operations(c.withoutConflicts(decisions))
+	c.change.Version, c.change.Operations = known.Version, c.operations(decisions)
 	c.embedMerged(ctx)
 	return nil
 }
@@ -124,22 +122,6 @@ func (c *comparison) consolidate(ctx context.Context, question consolidate.Quest
 		return nil
 	}
 	return fmt.Errorf("%w: two consolidations are not of the form", lease.ErrBroken)
-}
-
-// withoutConflicts leaves out what would go to the inbox, where there is none. Each round counts them anew.
-func (c *comparison) withoutConflicts(decisions []consolidate.Decision) []consolidate.Decision {
-	if c.Inbox {
-		return decisions
-	}
-	dropped := c.change.Stats.Dropped
-	dropped[droppedInbox] -= c.conflicts
-	all := len(decisions)
-	decisions = slices.DeleteFunc(decisions, func(d consolidate.Decision) bool { return d.Status == memories.Inbox })
-	c.conflicts = all - len(decisions)
-	if dropped[droppedInbox] += c.conflicts; dropped[droppedInbox] == 0 {
-		delete(dropped, droppedInbox)
-	}
-	return decisions
 }
 
 // operations returns what is to be written.

@@ -25,13 +25,9 @@ type Config struct {
 	// Embedder makes the vectors of memories, and Scales says what they mean; nil for none: then words have to do.
 	Embedder recall.Embedder
 	Scales   *recall.Scales
-	// Similar is from which similarity a memory is compared with a new one.
-	Similar float64
-	// Delay is how long a chat rests before it is read, MostTurns how many turns are read at once.
+	// Delay is how long a chat rests before it is read, MostTurns how many turns are read at once. Defaults to 12.
 	Delay     time.Duration
 	MostTurns int
-	// Graph is whether entities and relationships are kept, Inbox whether uncertain memories are.
-	Graph, Inbox bool
 	// CallTimeout bounds each call of the model. Defaults to 60 s.
 	CallTimeout time.Duration
 	// EmbedTimeout bounds each call of the embedder. Defaults to 20 s.
@@ -47,6 +43,7 @@ type Engine struct{ Config }
 
 // New returns an engine.
 func New(config Config) *Engine {
+	config.MostTurns = cmp.Or(config.MostTurns, 12)
 	config.CallTimeout = cmp.Or(config.CallTimeout, time.Minute)
 	config.EmbedTimeout = cmp.Or(config.EmbedTimeout, 20*time.Second)
 	config.Lease = cmp.Or(config.Lease, 20*time.Second)
@@ -59,7 +56,7 @@ func (e *Engine) Extract(ctx context.Context, chatID uuid.UUID, job Job) (Report
 	began := time.Now()
 	x := &extraction{Engine: e, job: job, began: began}
 	x.change = Change{
-		ID: uuid.Must(uuid.NewV7()), ChatID: chatID, JobID: job.ID, Graph: e.Graph, Delay: e.Delay,
+		ID: uuid.Must(uuid.NewV7()), ChatID: chatID, JobID: job.ID, Delay: e.Delay,
 		Lease: lease.Lease{Token: uuid.New(), Duration: e.Lease},
 	}
 	report, err := x.run(ctx)

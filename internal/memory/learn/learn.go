@@ -132,7 +132,7 @@ func (x *extraction) propose(ctx context.Context, input extract.Input) ([]extrac
 	for reason, n := range chosen.verdict.Dropped {
 		x.change.Stats.Dropped[string(reason)] = n
 	}
-	return x.withoutInbox(chosen.verdict.Candidates), nil
+	return chosen.verdict.Candidates, nil
 }
 
 // proposal is an answer to an extraction.
@@ -194,19 +194,4 @@ func (x *extraction) ask(ctx context.Context, question lease.Question, ref strin
 	count(question.Purpose, "cached").Add(float64(answer.CachedTokens))
 	count(question.Purpose, "output").Add(float64(answer.OutputTokens))
 	return answer.Text, nil
-}
-
-// droppedInbox is the reason of what would have gone to the inbox, where there is none.
-const droppedInbox = "inbox"
-
-func (x *extraction) withoutInbox(candidates []extract.Candidate) []extract.Candidate {
-	if x.Inbox {
-		return candidates
-	}
-	return slices.DeleteFunc(candidates, func(c extract.Candidate) bool {
-		if c.Inbox {
-			x.change.Stats.Dropped[droppedInbox]++
-		}
-		return c.Inbox
-	})
 }

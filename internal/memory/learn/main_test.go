@@ -53,7 +53,7 @@ func newRig(t *testing.T, script testkit.Script, change func(*learn.Config)) *ri
 	r := &rig{t: t, db: db, pool: pool, model: model, user: testkit.NewUser(t, db), metrics: metrics.New(), logs: &testkit.Log{}}
 	r.config = learn.Config{
 		Store: postgres.NewLearning(pool), Asker: client, Logger: r.logs.Logger(), Metrics: r.metrics, Model: "small",
-		Similar: 0.6, Delay: 1, MostTurns: 12, Graph: true, Inbox: true,
+		Delay: 1,
 	}
 	if change != nil {
 		change(&r.config)

@@ -115,8 +115,6 @@ type Change struct {
 	VectorModel string
 	// Used are memories that replies used.
 	Used []uuid.UUID
-	// Graph is whether entities and relationships are written.
-	Graph bool
 	// Delay is how long a chat rests before what is left of it is due.
 	Delay time.Duration
 	Stats Stats

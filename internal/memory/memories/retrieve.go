@@ -57,9 +57,9 @@ type Config struct {
 	Embedder recall.Embedder
 	// Scales says what a cosine of the embedder's model means. Required with an Embedder.
 	Scales *recall.Scales
-	// NearEnough is the similarity from which on a memory is about a message, whatever its words.
+	// NearEnough is the similarity from which on a memory is about a message, whatever its words. Defaults to 0.7.
 	NearEnough float64
-	// Top is the most memories that are returned, apart from pinned ones.
+	// Top is the most memories that are returned, apart from pinned ones. Defaults to 5.
 	Top int
 }
 
@@ -67,7 +67,10 @@ type Config struct {
 type Retriever struct{ Config }
 
 // New returns a Retriever.
-func New(c Config) *Retriever { return &Retriever{c} }
+func New(c Config) *Retriever {
+	c.NearEnough, c.Top = cmp.Or(c.NearEnough, .7), cmp.Or(c.Top, 5)
+	return &Retriever{c}
+}
 
 // Query is a message, and what the prompt of its reply shows besides.
 type Query struct {

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestThePageIsSwitched holds that / names the page, /app leads to it, and WEB_APP=false takes it away.
-func TestThePageIsSwitched(t *testing.T) {
+// TestThePageIsServed holds that / names the page, and /app leads to it.
+func TestThePageIsServed(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil, nil)
 	if got := r.Call(http.MethodGet, "/", nil).JSON(t)["page"]; got != "/app/" {
@@ -20,14 +20,5 @@ func TestThePageIsSwitched(t *testing.T) {
 	}
 	if got := r.Call(http.MethodPost, "/app/", nil); got.Status != http.StatusMethodNotAllowed {
 		t.Errorf("POST: %d", got.Status)
-	}
-	off := newRig(t, nil, env{"WEB_APP": "false"})
-	if _, named := off.Call(http.MethodGet, "/", nil).JSON(t)["page"]; named {
-		t.Error("/ names a page that is off")
-	}
-	for _, path := range []string{"/app", "/app/", "/app/config.json"} {
-		if got := off.Call(http.MethodGet, path, nil); got.Status != http.StatusNotFound || got.Code() != "not_found" {
-			t.Errorf("%s of a page that is off: %d %s", path, got.Status, got.Text)
-		}
 	}
 }

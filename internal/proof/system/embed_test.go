@@ -33,10 +33,10 @@ func (r *rig) metric(line string) bool {
 func TestTurnsGetVectors(t *testing.T) {
 	t.Parallel()
 	embedder := testkit.NewModel(t, nil)
-	r := newIndexedRig(t, nil, env{"EMBEDDING_MODEL": embeddingModel, "EMBEDDING_BASE_URL": embedder.BaseURL(), "EMBEDDING_DIMENSIONS": "128"})
+	r := newIndexedRig(t, nil, env{"EMBEDDING_MODEL": embeddingModel, "EMBEDDING_BASE_URL": embedder.BaseURL()})
 	r.node = r.start(app.Role{API: true, Workers: true}, nil)
 	testkit.Eventually(t, "the turn has a vector", func() bool {
-		return r.count("select count(*) from turn_index where embedding_model = '"+embeddingModel+"@128'") == 1
+		return r.count("select count(*) from turn_index where embedding_model = '"+embeddingModel+"'") == 1
 	})
 	testkit.Eventually(t, "the metrics know", func() bool {
 		return r.metric("throughline_turns_without_vector 0") && r.metric("throughline_embedded_turns_total 1") &&
