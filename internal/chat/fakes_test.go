@@ -27,9 +27,6 @@ type fakeStore struct {
 	deltas    []Delta
 	ended     []uuid.UUID
 
-	notified  []uuid.UUID   // of deltas or an end
-	announced [][]uuid.UUID // call by call
-
 	stored  StoredChat // returned by ReadChat
 	readErr error
 
@@ -122,7 +119,7 @@ func (f *fakeStore) RequestCancel(_ context.Context, _ auth.Principal, messageID
 	return nil
 }
 
-func (f *fakeStore) RecordDeltas(ctx context.Context, deltas []Delta, ended, read []uuid.UUID) error {
+func (f *fakeStore) RecordDeltas(ctx context.Context, deltas []Delta, ended []uuid.UUID) error {
 	if f.record != nil {
 		if err := f.record(ctx); err != nil {
 			return err
@@ -132,14 +129,6 @@ func (f *fakeStore) RecordDeltas(ctx context.Context, deltas []Delta, ended, rea
 	defer f.mu.Unlock()
 	f.deltas = append(f.deltas, deltas...)
 	f.ended = append(f.ended, ended...)
-	f.notified = append(f.notified, read...)
-	return nil
-}
-
-func (f *fakeStore) AnnounceReaders(_ context.Context, ids []uuid.UUID) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.announced = append(f.announced, ids)
 	return nil
 }
 

@@ -12,8 +12,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// How often a follower reads without a notification: while notifications come, only for those that were lost. The second
-// look comes soon: the first may have been too early, and the reply's server not have known yet that somebody reads.
+// How often a follower reads without a notification: while notifications come, only for those that were lost.
 const (
 	pollWhileListening = time.Second
 	pollOtherwise      = 100 * time.Millisecond
@@ -32,9 +31,8 @@ type follower struct {
 	wake   chan struct{}
 	cancel context.CancelFunc
 
-	chars     int  // characters read; only the follower's goroutine uses it
-	readers   int  // guarded by Service.mu, as is the next
-	announced bool // to other servers, or about to be
+	chars   int // characters read; only the follower's goroutine uses it
+	readers int // guarded by Service.mu
 }
 
 // joinFollower adds a reader to the follower of a running reply, and starts it for the first one. The caller calls
@@ -55,7 +53,6 @@ func (s *Service) joinFollower(user auth.Principal, stored StoredReply) *followe
 		s.followers[stored.MessageID] = f
 		s.Metrics.FollowedReplies.Inc()
 		s.following.Go(func() { s.follow(ctx, f) })
-		notify(s.newFollower)
 	}
 	f.readers++
 	return f
@@ -88,7 +85,7 @@ func (s *Service) follow(ctx context.Context, f *follower) {
 		s.endFollower(f)
 	}()
 	lastRead := time.Now()
-	for first := true; ; first = false {
+	for {
 		ended, err := s.readMore(ctx, f)
 		if ended {
 			return
@@ -105,13 +102,13 @@ func (s *Service) follow(ctx context.Context, f *follower) {
 			f.relay.Break()
 			return
 		case <-f.wake:
-		case <-time.After(s.pollInterval(first, err)):
+		case <-time.After(s.pollInterval(err)):
 		}
 	}
 }
 
-func (s *Service) pollInterval(first bool, err error) time.Duration {
-	if err == nil && (first || !s.listening.Load()) {
+func (s *Service) pollInterval(err error) time.Duration {
+	if err == nil && !s.listening.Load() {
 		return pollOtherwise
 	}
 	return pollWhileListening
@@ -178,7 +175,6 @@ func notify(wake chan<- struct{}) {
 // Listening sets whether notifications come. Until then the service polls.
 func (s *Service) Listening(now bool) {
 	s.listening.Store(now)
-	s.recorder.readers.hear(time.Now(), now)
 	s.Metrics.Listening.Set(0)
 	if now {
 		s.Metrics.Listening.Set(1)

@@ -63,7 +63,6 @@ func (s *Service) cancelRequested(ctx context.Context) {
 	if err != nil {
 		s.Logger.LogAttrs(ctx, slog.LevelDebug, "cancellations not read", slog.Any("error", err)) // failing renewals are logged as warnings
 	}
-	s.RepliesRead(requested...) // whoever asked waits for the end
 	for _, id := range requested {
 		if g := s.find(id); g != nil {
 			g.cancel(errCancelled)

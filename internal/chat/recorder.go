@@ -3,7 +3,6 @@ package chat
 import (
 	"context"
 	"log/slog"
-	"slices"
 	"sync"
 	"time"
 
@@ -12,24 +11,20 @@ import (
 )
 
 // recorder writes the text of running replies to Postgres while they are generated, so that other servers can read it
-// and a crash does not lose it: more often while another server does read it. It writes for all replies of a process
-// together, however many there are. Replies never wait for it, and do not fail with it: their text is in their relays, and
+// and a crash does not lose it. It writes for all replies of a process together, however many there are. Replies never wait for it, and do not fail with it: their text is in their relays, and
 // they store all of it at their end.
 type recorder struct {
 	store    Store
 	logger   *slog.Logger
 	metrics  *metrics.Metrics
-	interval time.Duration // of replies that are read on no other server
+	interval time.Duration
 	timeout  time.Duration // of one batch
-	readers  readers
 
 	wake chan struct{}
-	read chan struct{} // a reply has new readers
 	// unsent is a batch that may or may not have been committed. It is sent again unchanged. Only the recorder's
 	// goroutine uses it.
 	unsent  batch
 	failing bool
-	brisk   bool // some replies that are under way are read elsewhere; as unsent
 
 	mu      sync.Mutex
 	pending []*generation // with text that is not recorded
@@ -43,14 +38,6 @@ type batch struct {
 }
 
 func (b batch) empty() bool { return len(b.deltas) == 0 && len(b.ended) == 0 }
-
-func (b batch) messageIDs() []uuid.UUID {
-	ids := slices.Clone(b.ended)
-	for _, delta := range b.deltas {
-		ids = append(ids, delta.MessageID)
-	}
-	return ids
-}
 
 // noteText notes that a generation has more text. It is called for each delta, so the usual case, that this is noted
 // already, costs one atomic load.
@@ -74,12 +61,9 @@ func (r *recorder) noteEnd(messageID uuid.UUID) {
 
 func (r *recorder) signal() { notify(r.wake) }
 
-// hurry ends a pause, because somebody waits for what was not recorded yet.
-func (r *recorder) hurry() { notify(r.read) }
-
-// readInterval is the interval of a reply that is read on another server, unless the ordinary one is shorter. For as long
-// each new reader gets what there is with every batch.
-const readInterval = 100 * time.Millisecond
+// recordInterval is the pause between two recordings of a running reply: the most text that a killed server loses, and with
+// the way to another server what a reader there waits for, 300 ms at most.
+const recordInterval = 150 * time.Millisecond
 
 // batchesPerInterval spreads the work: each reply is recorded once per interval, but not all in one batch, which would
 // keep Postgres busy long enough to delay the streams of the same machine.
@@ -88,8 +72,8 @@ const batchesPerInterval = 4
 // intervalsPerFailure is the pause after a failure, in intervals.
 const intervalsPerFailure = 2
 
-// run records until ctx ends, and then what is left. The first text of a reply is recorded at once, as is what its first
-// reader elsewhere waits for, later text once per interval; a thousand replies take no more round trips than a few.
+// run records until ctx ends, and then what is left. The first text of a reply is recorded at once,
+// later text once per interval; a thousand replies take no more round trips than a few.
 func (r *recorder) run(ctx context.Context) {
 	next := time.NewTimer(0)
 	defer next.Stop()
@@ -107,7 +91,6 @@ func (r *recorder) run(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 		case <-next.C:
-		case <-r.read:
 		}
 	}
 }
@@ -115,9 +98,6 @@ func (r *recorder) run(ctx context.Context) {
 func (r *recorder) pause() time.Duration {
 	if r.failing {
 		return r.interval * intervalsPerFailure
-	}
-	if r.brisk {
-		return min(r.interval, readInterval) / batchesPerInterval
 	}
 	return r.interval / batchesPerInterval
 }
@@ -134,7 +114,7 @@ func (r *recorder) record(ctx context.Context, now time.Time) {
 	ctx, cancel := context.WithTimeout(ctx, r.timeout)
 	defer cancel()
 	began := time.Now()
-	err := r.store.RecordDeltas(ctx, next.deltas, next.ended, r.readers.among(began, next.messageIDs()))
+	err := r.store.RecordDeltas(ctx, next.deltas, next.ended)
 	r.report(ctx, time.Since(began), err)
 	r.unsent = batch{}
 	if err != nil {
@@ -152,10 +132,9 @@ func (r *recorder) collect(now time.Time) (next batch, waiting bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	next.ended, r.ended = r.ended, nil
-	r.brisk = false
 	later := r.pending[:0]
 	for _, g := range r.pending {
-		if !now.IsZero() && !r.isDue(now, g) {
+		if !now.IsZero() && now.Sub(g.recordedAt) < r.interval {
 			later = append(later, g)
 		} else if delta := g.takeUnrecorded(now); delta.Text != "" {
 			next.deltas = append(next.deltas, delta)
@@ -164,17 +143,6 @@ func (r *recorder) collect(now time.Time) (next batch, waiting bool) {
 	clear(r.pending[len(later):])
 	r.pending = later
 	return next, len(later) > 0
-}
-
-// isDue reports whether the text of a generation is to be recorded now.
-func (r *recorder) isDue(now time.Time, g *generation) bool {
-	since, read := r.readers.read(now, g.started.MessageID)
-	if !read {
-		return now.Sub(g.recordedAt) >= r.interval
-	}
-	r.brisk = true
-	isNew := now.Sub(since) < readInterval // the reader may know all that there is, and waits for what comes next
-	return isNew || now.Sub(g.recordedAt) >= min(r.interval, readInterval)
 }
 
 // report logs the first failure and the recovery, but not each try in between.

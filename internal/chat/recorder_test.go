@@ -55,14 +55,14 @@ func TestRepliesAreRecordedWhileTheyRun(t *testing.T) {
 		if n := svc.recordings(); n != 1 {
 			t.Errorf("%d pieces within one interval", n)
 		}
-		time.Sleep(svc.RecordInterval) // of the synthetic clock
+		time.Sleep(recordInterval) // of the synthetic clock
 		synctest.Wait()
 		if got := svc.recorded(t, id); got != "Übung macht den Meister 🎻" || svc.recordings() != 2 {
 			t.Errorf("after the interval: %q in %d pieces", got, svc.recordings())
 		}
 		script.finish()
 		readToEnd(t, reply)
-		time.Sleep(svc.RecordInterval)
+		time.Sleep(recordInterval)
 		synctest.Wait()
 		if len(svc.store.ended) != 1 || svc.store.ended[0] != id {
 			t.Errorf("tidied up after %v", svc.store.ended)

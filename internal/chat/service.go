@@ -66,9 +66,6 @@ type Config struct {
 	SaveTimeout time.Duration
 	// SavePatience is how long storing a reply is tried while Postgres is unavailable. Defaults to 1 min.
 	SavePatience time.Duration
-	// RecordInterval is the pause between two recordings of a running reply: the most text that a crash can lose. While
-	// another server reads it, the pause is 100 ms at most. Defaults to 250 ms.
-	RecordInterval time.Duration
 	// Lease is how long a generation counts as alive after its server renewed its lease, which it does three times in
 	// that time. Defaults to 15 s.
 	Lease time.Duration
@@ -87,13 +84,12 @@ type Service struct {
 	starting   sync.WaitGroup      // messages that are neither refused nor in running yet
 	following  sync.WaitGroup      // followers
 	reads      *semaphore.Weighted // of followers
-	background sync.WaitGroup      // the recorder, the leases, announcements, and lookups
+	background sync.WaitGroup      // the recorder, the leases, and lookups
 
-	recorder    *recorder
-	listening   atomic.Bool   // notifications come
-	cancelHint  chan struct{} // there may be new requests to cancel
-	newFollower chan struct{} // there may be followers that were not announced
-	ownTokens   func() int    // of Instructions
+	recorder   *recorder
+	listening  atomic.Bool   // notifications come
+	cancelHint chan struct{} // there may be new requests to cancel
+	ownTokens  func() int    // of Instructions
 
 	lifetime    context.Context //nolint:containedctx // of followers, the recorder and the leases
 	endLifetime context.CancelFunc
@@ -105,7 +101,6 @@ type Service struct {
 func New(config Config) *Service {
 	config.SaveTimeout = cmp.Or(config.SaveTimeout, 5*time.Second)
 	config.SavePatience = cmp.Or(config.SavePatience, time.Minute)
-	config.RecordInterval = cmp.Or(config.RecordInterval, 250*time.Millisecond)
 	config.RetrieveTimeout = cmp.Or(config.RetrieveTimeout, 150*time.Millisecond)
 	config.Lease = cmp.Or(config.Lease, 15*time.Second)
 	config.Variants = slices.Clone(config.Variants)
@@ -117,19 +112,18 @@ func New(config Config) *Service {
 		running:    make(map[uuid.UUID]*generation),
 		orphans:    make(map[uuid.UUID]time.Time),
 		followers:  make(map[uuid.UUID]*follower),
-		cancelHint: make(chan struct{}, 1), newFollower: make(chan struct{}, 1),
-		reads:     semaphore.NewWeighted(readsAtOnce),
-		ownTokens: sync.OnceValue(func() int { return text.Tokens(config.Instructions) }),
+		cancelHint: make(chan struct{}, 1),
+		reads:      semaphore.NewWeighted(readsAtOnce),
+		ownTokens:  sync.OnceValue(func() int { return text.Tokens(config.Instructions) }),
 		recorder: &recorder{
-			store: config.Store, logger: config.Logger, metrics: config.Metrics, interval: config.RecordInterval, timeout: config.SaveTimeout,
-			wake: make(chan struct{}, 1), read: make(chan struct{}, 1), readers: readers{announced: make(map[uuid.UUID]announcement)},
+			store: config.Store, logger: config.Logger, metrics: config.Metrics, interval: recordInterval, timeout: config.SaveTimeout,
+			wake: make(chan struct{}, 1),
 		},
 	}
 	s.lifetime, s.endLifetime = context.WithCancel(context.Background())
 	s.grace, s.endGrace = context.WithCancel(context.Background())
 	s.background.Go(func() { s.keepLeases(s.lifetime) })
 	s.background.Go(func() { s.recorder.run(s.lifetime) })
-	s.background.Go(func() { s.announceReaders(s.lifetime) })
 	return s
 }
 

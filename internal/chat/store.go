@@ -35,10 +35,8 @@ type Store interface {
 	RequestCancel(ctx context.Context, user auth.Principal, messageID uuid.UUID) error
 
 	// RecordDeltas stores deltas of running replies, deletes those of replies that have ended, and notifies all
-	// servers of those that are read, in one transaction. Doing it twice has the same effect.
-	RecordDeltas(ctx context.Context, deltas []Delta, ended, read []uuid.UUID) error
-	// AnnounceReaders notifies all servers that these replies are read on this one.
-	AnnounceReaders(ctx context.Context, messageIDs []uuid.UUID) error
+	// servers of all of them, in one transaction. Doing it twice has the same effect.
+	RecordDeltas(ctx context.Context, deltas []Delta, ended []uuid.UUID) error
 	// CancelRequested returns those of the replies for which a cancellation was requested.
 	CancelRequested(ctx context.Context, messageIDs []uuid.UUID) ([]uuid.UUID, error)
 	// RenewLeases sets the leases of these replies to now + lease; 0 ends them.

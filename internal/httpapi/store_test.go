@@ -147,11 +147,9 @@ func (m *memoryStore) ReadChat(_ context.Context, user auth.Principal, chatID uu
 
 func (m *memoryStore) RequestCancel(context.Context, auth.Principal, uuid.UUID) error { return nil }
 
-func (m *memoryStore) RecordDeltas(context.Context, []chat.Delta, []uuid.UUID, []uuid.UUID) error {
+func (m *memoryStore) RecordDeltas(context.Context, []chat.Delta, []uuid.UUID) error {
 	return nil
 }
-
-func (m *memoryStore) AnnounceReaders(context.Context, []uuid.UUID) error { return nil }
 
 func (m *memoryStore) CancelRequested(context.Context, []uuid.UUID) ([]uuid.UUID, error) {
 	return nil, nil

@@ -15,7 +15,6 @@ import (
 // them, so a lost or forged one does no harm.
 const (
 	channelReplies = "throughline_replies"
-	channelReaders = "throughline_readers"
 	channelCancels = "throughline_cancels"
 )
 
@@ -23,8 +22,6 @@ const (
 type Audience interface {
 	// RepliesChanged is called when these replies may have more text or have ended; all replies, if none is named.
 	RepliesChanged(messageIDs ...uuid.UUID)
-	// RepliesRead is called when these replies are read on some server.
-	RepliesRead(messageIDs ...uuid.UUID)
 	// CancelsRequested is called when a user has asked to stop a reply.
 	CancelsRequested()
 	// Listening is called with true when a connection starts to listen, and with false when it is lost.
@@ -84,7 +81,7 @@ func (l *Listener) listen(ctx context.Context) (listened bool, err error) {
 	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }() // it has nothing left to send
 	subscribing, cancel := context.WithTimeout(ctx, listenCheckTimeout)
 	defer cancel()
-	if _, err := conn.Exec(subscribing, "listen "+channelReplies+"; listen "+channelReaders+"; listen "+channelCancels); err != nil {
+	if _, err := conn.Exec(subscribing, "listen "+channelReplies+"; listen "+channelCancels); err != nil {
 		return false, failed("listen", err)
 	}
 	l.audience.Listening(true)
@@ -125,11 +122,7 @@ func (l *Listener) forward(notification *pgconn.Notification) {
 			ids = append(ids, id)
 		}
 	}
-	switch {
-	case len(ids) == 0:
-	case notification.Channel == channelReaders:
-		l.audience.RepliesRead(ids...)
-	default:
+	if len(ids) > 0 {
 		l.audience.RepliesChanged(ids...)
 	}
 }

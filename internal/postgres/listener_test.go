@@ -16,7 +16,6 @@ import (
 // audience records its calls.
 type audience struct {
 	replies   chan uuid.UUID // uuid.Nil for all of them
-	read      chan uuid.UUID
 	cancels   chan struct{}
 	listening chan bool
 }
@@ -27,11 +26,6 @@ func (a *audience) RepliesChanged(ids ...uuid.UUID) {
 	}
 	for _, id := range ids {
 		a.replies <- id
-	}
-}
-func (a *audience) RepliesRead(ids ...uuid.UUID) {
-	for _, id := range ids {
-		a.read <- id
 	}
 }
 func (a *audience) CancelsRequested()  { a.cancels <- struct{}{} }
@@ -48,7 +42,7 @@ func receives[T comparable](t *testing.T, calls <-chan T, want T) {
 // listen starts a listener that ends with the test, and waits until it is connected.
 func (b *bed) listen() *audience {
 	b.t.Helper()
-	calls := &audience{replies: make(chan uuid.UUID, 10_000), read: make(chan uuid.UUID, 100), cancels: make(chan struct{}, 100), listening: make(chan bool, 100)}
+	calls := &audience{replies: make(chan uuid.UUID, 10_000), cancels: make(chan struct{}, 100), listening: make(chan bool, 100)}
 	listener, err := NewListener(b.db.Direct(), calls, slog.New(slog.DiscardHandler))
 	if err != nil || listener == nil {
 		b.t.Fatalf("%v, %v", listener, err)
@@ -75,12 +69,8 @@ func TestListenerPassesOn(t *testing.T) {
 	calls := b.listen()
 	turn := firstTurn("One.")
 	b.start(turn)
-	b.recordRead([]chat.Delta{b.said(turn, 0, "Hello.")}, turn.MessageID)
+	b.record([]chat.Delta{b.said(turn, 0, "Hello.")})
 	receives(t, calls.replies, turn.MessageID)
-	if err := b.turns.AnnounceReaders(t.Context(), []uuid.UUID{turn.MessageID}); err != nil {
-		t.Fatal(err)
-	}
-	receives(t, calls.read, turn.MessageID)
 	if err := b.turns.RequestCancel(t.Context(), b.user, turn.MessageID); err != nil {
 		t.Fatal(err)
 	}
@@ -103,11 +93,10 @@ func TestListenerHearsNothingOfRefusedRequests(t *testing.T) {
 	if err := b.turns.RequestCancel(t.Context(), b.newUser(), turn.MessageID); err != nil {
 		t.Fatal(err)
 	}
-	b.record([]chat.Delta{b.said(turn, 0, "Hello.")})                      // which nobody else reads
-	b.recordRead([]chat.Delta{b.said(turn, 6, " Again.")}, turn.MessageID) // comes after, and alone
+	b.record([]chat.Delta{b.said(turn, 0, "Hello.")}) // comes after, and alone
 	receives(t, calls.replies, turn.MessageID)
 	if len(calls.cancels) != 0 || len(calls.replies) != 0 {
-		t.Error("a stranger's request was announced, or what nobody reads")
+		t.Error("a stranger's request was announced")
 	}
 }
 

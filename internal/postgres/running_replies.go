@@ -19,7 +19,7 @@ import (
 const idsPerNotification = 200
 
 // RecordDeltas is one batch: one round trip and one transaction.
-func (t *Turns) RecordDeltas(ctx context.Context, deltas []chat.Delta, ended, read []uuid.UUID) error {
+func (t *Turns) RecordDeltas(ctx context.Context, deltas []chat.Delta, ended []uuid.UUID) error {
 	var params dbsqlc.InsertDeltasParams
 	for _, delta := range deltas {
 		params.MessageIds = append(params.MessageIds, delta.MessageID)
@@ -34,23 +34,18 @@ func (t *Turns) RecordDeltas(ctx context.Context, deltas []chat.Delta, ended, re
 		if len(ended) > 0 {
 			queueExec(batch, queries.DeleteSpentDeltas, ended)
 		}
-		queueNotifications(batch, channelReplies, read)
+		queueNotifications(batch, slices.Concat(params.MessageIds, ended))
 	}))
 }
 
-// AnnounceReaders notifies all servers that these replies are read on this one.
-func (t *Turns) AnnounceReaders(ctx context.Context, messageIDs []uuid.UUID) error {
-	return failed("announce readers", send(ctx, t.pool, func(batch *pgx.Batch) { queueNotifications(batch, channelReaders, messageIDs) }))
-}
-
 // queueNotifications notifies all servers of these replies.
-func queueNotifications(batch *pgx.Batch, channel string, messageIDs []uuid.UUID) {
+func queueNotifications(batch *pgx.Batch, messageIDs []uuid.UUID) {
 	for some := range slices.Chunk(messageIDs, idsPerNotification) {
 		payload := make([]string, len(some))
 		for i, id := range some {
 			payload[i] = id.String()
 		}
-		queueExec(batch, queries.NotifyServers, dbsqlc.NotifyServersParams{Channel: channel, MessageIds: strings.Join(payload, ",")})
+		queueExec(batch, queries.NotifyServers, dbsqlc.NotifyServersParams{Channel: channelReplies, MessageIds: strings.Join(payload, ",")})
 	}
 }
 
@@ -79,6 +74,6 @@ func interruptAbandoned(ctx context.Context, pool *pgxpool.Pool, extractDelay *f
 		return 0, failed("interrupt abandoned replies", err)
 	}
 	batch := &pgx.Batch{}
-	queueNotifications(batch, channelReplies, ended)
+	queueNotifications(batch, ended)
 	return len(ended), failed("tell of interrupted replies", pool.SendBatch(ctx, batch).Close())
 }

@@ -21,15 +21,7 @@ func (b *bed) said(turn chat.NewTurn, startChar int, text string) chat.Delta {
 
 func (b *bed) record(said []chat.Delta, ended ...uuid.UUID) {
 	b.t.Helper()
-	if err := b.turns.RecordDeltas(b.t.Context(), said, ended, nil); err != nil {
-		b.t.Fatal(err)
-	}
-}
-
-// recordRead records deltas of replies of which some are read on another server.
-func (b *bed) recordRead(said []chat.Delta, read ...uuid.UUID) {
-	b.t.Helper()
-	if err := b.turns.RecordDeltas(b.t.Context(), said, nil, read); err != nil {
+	if err := b.turns.RecordDeltas(b.t.Context(), said, ended); err != nil {
 		b.t.Fatal(err)
 	}
 }
@@ -58,7 +50,7 @@ func TestBatchSentAgainWhileItIsCommitted(t *testing.T) {
 	committing := b.begin()
 	mustExec(t, committing, "insert into message_deltas (message_id, user_id, start_char, delta) values ($1, $2, 0, 'Hello ')", one.MessageID, b.user.UserID)
 	failed := make(chan error, 1)
-	go func() { failed <- b.turns.RecordDeltas(t.Context(), again, nil, nil) }()
+	go func() { failed <- b.turns.RecordDeltas(t.Context(), again, nil) }()
 	testkit.Eventually(t, "the batch waits", func() bool {
 		return ask[bool](b, "select exists (select from pg_stat_activity where wait_event = 'transactionid' and datname = current_database())")
 	})
@@ -228,14 +220,13 @@ func TestManyRepliesAreRecordedAtOnce(t *testing.T) {
 	b := newBed(t)
 	const many = 450
 	var said []chat.Delta
-	var read []uuid.UUID
 	for range many {
 		turn := firstTurn("One.")
 		b.start(turn)
-		said, read = append(said, b.said(turn, 0, strings.Repeat("x", 100))), append(read, turn.MessageID)
+		said = append(said, b.said(turn, 0, strings.Repeat("x", 100)))
 	}
 	audience := b.listen()
-	b.recordRead(said, read...)
+	b.record(said)
 	changed := map[uuid.UUID]bool{}
 	for len(changed) < many {
 		changed[testkit.Receive(t, fmt.Sprintf("more than %d replies", len(changed)), audience.replies)] = true

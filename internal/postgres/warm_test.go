@@ -171,7 +171,7 @@ func TestTurnsLeaveConnectionsToOthers(t *testing.T) {
 		})
 	}
 	b.awaitBlocked(2)
-	if err := turns.RecordDeltas(t.Context(), []chat.Delta{{MessageID: running.MessageID, UserID: b.user.UserID, Text: "Hi"}}, nil, nil); err != nil {
+	if err := turns.RecordDeltas(t.Context(), []chat.Delta{{MessageID: running.MessageID, UserID: b.user.UserID, Text: "Hi"}}, nil); err != nil {
 		t.Error(err)
 	}
 	if found, _, err := turns.FindReply(t.Context(), b.user, running.ChatID, running.MessageID, 0); err != nil || found.Content != "Hi" {

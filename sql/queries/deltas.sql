@@ -35,5 +35,5 @@ delete from public.message_deltas d
                       and (m.status in ('streaming', '') or m.updated_at > now() - make_interval(secs => sqlc.arg(young_seconds)::float8)));
 
 -- name: NotifyServers :exec
--- The ids, separated by commas, of replies that have more text or have ended, or that are read.
+-- The ids, separated by commas, of replies that have more text or have ended.
 select pg_notify(sqlc.arg(channel)::text, sqlc.arg(message_ids)::text);

@@ -89,7 +89,7 @@ type NotifyServersParams struct {
 	MessageIds string
 }
 
-// The ids, separated by commas, of replies that have more text or have ended, or that are read.
+// The ids, separated by commas, of replies that have more text or have ended.
 func (q *Queries) NotifyServers(ctx context.Context, arg NotifyServersParams) error {
 	_, err := q.db.Exec(ctx, NotifyServers, arg.Channel, arg.MessageIds)
 	return err

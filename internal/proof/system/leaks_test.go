@@ -181,7 +181,7 @@ func (a *leakRig) connect() {
 		a.t.Cleanup(func() { _ = opened.Close(context.WithoutCancel(a.t.Context())) })
 		*conn = opened
 	}
-	for _, channel := range []string{"throughline_replies", "throughline_readers", "throughline_cancels", "river.river_insert", "river.river_control", "river.river_leadership"} {
+	for _, channel := range []string{"throughline_replies", "throughline_cancels", "river.river_insert", "river.river_control", "river.river_leadership"} {
 		testkit.Exec(a.t, a.listener, "listen "+pgx.Identifier{channel}.Sanitize())
 	}
 }
