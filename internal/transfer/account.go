@@ -11,7 +11,7 @@ import (
 	"github.com/arcoscribe/throughline/internal/bundle"
 )
 
-// accountsAtOnce is how many accounts one process exports at the same time, one of each user. Each keeps a connection and a
+// accountsAtOnce is how many accounts one process exports at the same time. Each keeps a connection and a
 // snapshot of the database, for accountTimeout at most.
 const (
 	accountsAtOnce = 4
@@ -20,11 +20,10 @@ const (
 
 // ExportAccount writes everything about a user, as it is at one moment. After an error, what was written is incomplete.
 func (s *Service) ExportAccount(ctx context.Context, user auth.Principal, w io.Writer) error {
-	leave, err := s.accounts.enter(ctx, user.UserID)
-	if err != nil {
+	if err := s.accounts.Acquire(ctx, 1); err != nil {
 		return err
 	}
-	defer leave()
+	defer s.accounts.Release(1)
 	ctx, cancel := context.WithTimeout(ctx, accountTimeout)
 	defer cancel()
 	return s.Store.Snapshot(ctx, user, func(all Snapshot) error {

@@ -59,8 +59,8 @@ type Progress struct {
 
 // Import reads a file: it writes all of it to disk, checks all of it, and only then writes chat after chat into the
 // database, each whole or not at all. Importing a file again adds nothing. It calls progress often, on the caller's
-// goroutine. When ctx ends, the chats that are already written stay. A user's imports are checked and written one after
-// another, and few at once in all; until then they wait on disk.
+// goroutine. When ctx ends, the chats that are already written stay. Few are checked and written at once; the
+// others wait on disk.
 func (s *Service) Import(ctx context.Context, user auth.Principal, body io.Reader, progress func(Progress)) (Result, error) {
 	work := &importRun{service: s, user: user, began: s.Now(), report: progress, result: Result{Chats: []ImportedChat{}}}
 	work.enter(PhaseReceiving)
@@ -70,11 +70,10 @@ func (s *Service) Import(ctx context.Context, user auth.Principal, body io.Reade
 	}
 	defer file.close()
 	work.file = file
-	leave, err := s.desk.enter(ctx, user.UserID)
-	if err != nil {
+	if err := s.imports.Acquire(ctx, 1); err != nil {
 		return Result{}, err
 	}
-	defer leave()
+	defer s.imports.Release(1)
 	if err := work.check(ctx); err != nil {
 		return Result{}, err
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/arcoscribe/throughline/internal/memory"
+	"golang.org/x/sync/semaphore"
 )
 
 // Keys of log lines.
@@ -19,6 +20,10 @@ const (
 	keySkipped    = "skipped"
 	keyUserID     = "user_id"
 )
+
+// importsAtOnce is how many imports one process checks and writes at the same time. Each may need some 50 MB, for the ids
+// of a file of very many messages.
+const importsAtOnce = 4
 
 // Config of a Service. Store and Logger are required.
 type Config struct {
@@ -35,8 +40,7 @@ type Config struct {
 // Service exports and imports. It is safe for concurrent use.
 type Service struct {
 	Config
-	desk     *desk
-	accounts *desk
+	imports, accounts *semaphore.Weighted
 }
 
 // New returns a service.
@@ -44,5 +48,5 @@ func New(config Config) *Service {
 	if config.Now == nil {
 		config.Now = time.Now
 	}
-	return &Service{Config: config, desk: newDesk(importsAtOnce), accounts: newDesk(accountsAtOnce)}
+	return &Service{Config: config, imports: semaphore.NewWeighted(importsAtOnce), accounts: semaphore.NewWeighted(accountsAtOnce)}
 }
