@@ -3,7 +3,6 @@ package clients_test
 import (
 	"encoding/json"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -19,45 +18,25 @@ const (
 	toolsFile   = "package spline\n\nfunc Reticulate(n int) int { return n / 0 }\n"
 )
 
-// buildProgram builds the command, as users have it.
-func buildProgram(t *testing.T) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "throughline")
-	if out, err := exec.Command("go", "build", "-o", path, "../cmd/throughline").CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
-	return path
-}
-
-// TestTools drives the tools with the official TypeScript client, over HTTP and through `throughline mcp`.
+// TestTools drives the tools with the official TypeScript client.
 func TestTools(t *testing.T) {
 	t.Parallel()
 	requireTools(t, toolsScript)
-	program := buildProgram(t)
 	r := newRig(t)
 	stranger := testkit.Token(t, testkit.NewUser(t, r.db))
-	for _, transport := range []string{"http", "stdio"} {
-		t.Run(transport, func(t *testing.T) {
-			t.Parallel()
-			r := r.in(t)
-			mark := uuid.NewString()
-			first, second, third := "The splines are Ilse's. "+mark, "Why does it panic? "+mark, "Review it. "+mark
-			cues := startCues(t, map[string]func(){"goOn": r.hold(first, reply, half)})
-			out := r.runNode(filepath.Join("mcp", toolsScript), env{
-				"TRANSPORT": transport, "PROGRAM": program, "OTHER_TOKEN": stranger, "MARK": mark, "FILE": toolsFile, "CUES": cues,
-			})
-			var said struct{ Replies [3]string }
-			lines := strings.Split(strings.TrimSpace(out), "\n") // before the last one is the log of `throughline mcp`
-			if err := json.Unmarshal([]byte(lines[len(lines)-1]), &said); err != nil {
-				t.Fatalf("%v: %s", err, out)
-			}
-			r.wantPrompt(first, nil)
-			r.wantPrompt(second, []string{first, said.Replies[0]})
-			r.wantPrompt(third, []string{first, said.Replies[0], second, said.Replies[1]})
-			if asked := r.toolPrompt("Whose are they? " + mark); strings.Contains(asked.Text, "Ilse") {
-				t.Errorf("a stranger's prompt holds the thread: %s", asked.Text)
-			}
-		})
+	mark := uuid.NewString()
+	first, second, third := "The splines are Ilse's. "+mark, "Why does it panic? "+mark, "Review it. "+mark
+	cues := startCues(t, map[string]func(){"goOn": r.hold(first, reply, half)})
+	out := r.runNode(filepath.Join("mcp", toolsScript), env{"OTHER_TOKEN": stranger, "MARK": mark, "FILE": toolsFile, "CUES": cues})
+	var said struct{ Replies [3]string }
+	if err := json.Unmarshal([]byte(out), &said); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	r.wantPrompt(first, nil)
+	r.wantPrompt(second, []string{first, said.Replies[0]})
+	r.wantPrompt(third, []string{first, said.Replies[0], second, said.Replies[1]})
+	if asked := r.toolPrompt("Whose are they? " + mark); strings.Contains(asked.Text, "Ilse") {
+		t.Errorf("a stranger's prompt holds the thread: %s", asked.Text)
 	}
 }
 

@@ -74,7 +74,7 @@ func TestExitCodes(t *testing.T) {
 		{"mcp --token-command false", nil, exitFailed, "--token-command: exit status 1"},
 		{"mcp --token-command true", nil, exitFailed, "must print an access token"},
 		{"mcp --url http://127.0.0.1:1", nil, exitFailed, "the tools of http://127.0.0.1:1/mcp"},
-		{"mcp", env{"SUPABASE_URL": "https://abc.example", "THROUGHLINE_URL": "http://127.0.0.1:1"}, exitUsage, "an access token is needed"},
+		{"sessions list", env{"SUPABASE_URL": "https://abc.example", "THROUGHLINE_URL": "http://127.0.0.1:1"}, exitUsage, "an access token is needed"},
 		{"work", whole, exitFailed, "start workers"},
 		{"token", whole, exitUsage, "--user"},
 		{"token --user nobody", whole, exitUsage, "--user"},

@@ -2,8 +2,7 @@
 // editors, desktop assistants and agents. The tools share threads. A thread is a chat like any other, so one tool knows
 // what another was told, on any replica.
 //
-// Server answers the requests that internal/httpapi passes on. Bridge offers the tools of a running server to a program
-// that talks to its tools over stdin and stdout, so that each tool is implemented once.
+// Server answers the requests that internal/httpapi passes on.
 //
 // The protocol's library stays within this package.
 package mcptools

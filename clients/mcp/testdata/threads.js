@@ -5,18 +5,12 @@
 import assert from 'node:assert/strict';
 
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
-import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js';
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 
-const { TRANSPORT, BASE_URL, TOKEN, OTHER_TOKEN, PROGRAM, MARK, FILE, CUES } = process.env;
+const { BASE_URL, TOKEN, OTHER_TOKEN, MARK, FILE, CUES } = process.env;
 
 function transportOf(token) {
-  if (TRANSPORT === 'http') {
-    return new StreamableHTTPClientTransport(new URL('/mcp', BASE_URL), { requestInit: { headers: { Authorization: `Bearer ${token}` } } });
-  }
-  return new StdioClientTransport({
-    command: PROGRAM, args: ['mcp', '--url', BASE_URL, '--token-command', 'echo "$FRESH_TOKEN"'], env: { FRESH_TOKEN: token, PATH: process.env.PATH },
-  });
+  return new StreamableHTTPClientTransport(new URL('/mcp', BASE_URL), { requestInit: { headers: { Authorization: `Bearer ${token}` } } });
 }
 
 async function connect(token) {
