@@ -10,7 +10,6 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
-	dto "github.com/prometheus/client_model/go"
 	"github.com/riverqueue/river"
 
 	"github.com/arcoscribe/throughline/internal/dev/offline"
@@ -129,11 +128,7 @@ func TestIndexedTurnsGetVectors(t *testing.T) {
 
 func embeddedTurns(t *testing.T, w *worker) float64 {
 	t.Helper()
-	var m dto.Metric
-	if err := w.metrics.EmbeddedTurns.Write(&m); err != nil {
-		t.Fatal(err)
-	}
-	return m.GetCounter().GetValue()
+	return testkit.Measured(t, w.metrics.EmbeddedTurns)
 }
 
 // A change of words while their vector is made leaves no vector of the old words.

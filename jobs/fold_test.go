@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	dto "github.com/prometheus/client_model/go"
 	"github.com/riverqueue/river"
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 	"github.com/riverqueue/river/rivermigrate"
@@ -115,11 +114,7 @@ func TestDuplicateJobsFoldOnce(t *testing.T) {
 // counted returns throughline_folds_total of a worker.
 func counted(t *testing.T, w *worker, kind, result string) float64 {
 	t.Helper()
-	var m dto.Metric
-	if err := w.metrics.Folds.WithLabelValues(kind, result).Write(&m); err != nil {
-		t.Fatal(err)
-	}
-	return m.GetCounter().GetValue()
+	return testkit.Measured(t, w.metrics.Folds.WithLabelValues(kind, result))
 }
 
 // A second job is not inserted for a chat while the first is unfinished.

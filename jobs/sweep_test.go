@@ -11,7 +11,6 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
-	dto "github.com/prometheus/client_model/go"
 
 	"github.com/arcoscribe/throughline/internal/dev/offline"
 	"github.com/arcoscribe/throughline/internal/memory/brief"
@@ -99,11 +98,7 @@ func TestSweepDeletesStrayDeltas(t *testing.T) {
 
 func swept(t *testing.T, w *worker, what string) float64 {
 	t.Helper()
-	var m dto.Metric
-	if err := w.metrics.Swept.WithLabelValues(what).Write(&m); err != nil {
-		t.Fatal(err)
-	}
-	return m.GetCounter().GetValue()
+	return testkit.Measured(t, w.metrics.Swept.WithLabelValues(what))
 }
 
 // The job of a worker that was killed during a fold runs again as soon as its lease is over, long before River

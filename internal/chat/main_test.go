@@ -14,8 +14,6 @@ import (
 	"github.com/arcoscribe/throughline/internal/testkit"
 	"github.com/arcoscribe/throughline/streaming"
 	"github.com/google/uuid"
-	"github.com/prometheus/client_golang/prometheus"
-	dto "github.com/prometheus/client_model/go"
 	"go.uber.org/goleak"
 )
 
@@ -103,11 +101,7 @@ func wantFault(t *testing.T, err error, want fault.Code) {
 }
 
 // value returns the value of a counter or a gauge.
-func value(t *testing.T, metric prometheus.Metric) float64 {
+func value(t *testing.T, metric any) float64 {
 	t.Helper()
-	var read dto.Metric
-	if err := metric.Write(&read); err != nil {
-		t.Fatal(err)
-	}
-	return read.GetCounter().GetValue() + read.GetGauge().GetValue()
+	return testkit.Measured(t, metric)
 }

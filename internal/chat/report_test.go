@@ -12,7 +12,6 @@ import (
 	"github.com/arcoscribe/throughline/internal/memory/prompt"
 	"github.com/arcoscribe/throughline/internal/memory/text"
 	"github.com/google/uuid"
-	dto "github.com/prometheus/client_model/go"
 )
 
 // turnsOf makes a buffer of turns with this many tokens each.
@@ -152,9 +151,8 @@ func TestOneLinePerReply(t *testing.T) {
 		if value(t, svc.Metrics.Replies.WithLabelValues("arco", "complete")) != 1 || value(t, svc.Metrics.Replies.WithLabelValues("arco-pro", "failed")) != 1 {
 			t.Error("replies are not counted")
 		}
-		var overhead dto.Metric
-		if err := svc.Metrics.Overhead.Write(&overhead); err != nil || overhead.GetHistogram().GetSampleCount() != 2 {
-			t.Errorf("overhead of %d calls, %v", overhead.GetHistogram().GetSampleCount(), err)
+		if calls := value(t, svc.Metrics.Overhead); calls != 2 {
+			t.Errorf("overhead of %v calls", calls)
 		}
 	})
 }

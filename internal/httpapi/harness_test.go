@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	dto "github.com/prometheus/client_model/go"
 
 	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/chat"
@@ -215,9 +214,5 @@ func (h *harness) places() int {
 // openStreams reads the gauge.
 func (h *harness) openStreams() float64 {
 	h.t.Helper()
-	var value dto.Metric
-	if err := h.metrics.OpenStreams.Write(&value); err != nil {
-		h.t.Fatal(err)
-	}
-	return value.GetGauge().GetValue()
+	return testkit.Measured(h.t, h.metrics.OpenStreams)
 }

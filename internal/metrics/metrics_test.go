@@ -11,7 +11,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
-	dto "github.com/prometheus/client_model/go"
 	"go.uber.org/goleak"
 )
 
@@ -53,13 +52,11 @@ func placeholders(collector prometheus.Collector) []string {
 }
 
 // ours returns the metrics of a scrape without those of Go's runtime.
-func ours(t *testing.T, m *Metrics) map[string]*dto.MetricFamily {
-	t.Helper()
-	families, err := m.Registry.Gather()
+func ours[Family interface{ GetName() string }](families []Family, err error) map[string]Family {
 	if err != nil {
-		t.Fatal(err)
+		panic(err)
 	}
-	found := map[string]*dto.MetricFamily{}
+	found := map[string]Family{}
 	for _, family := range families {
 		if !strings.HasPrefix(family.GetName(), "go_") && !strings.HasPrefix(family.GetName(), "process_") {
 			found[family.GetName()] = family
@@ -72,7 +69,7 @@ func ours(t *testing.T, m *Metrics) map[string]*dto.MetricFamily {
 func TestNamesAreStable(t *testing.T) {
 	t.Parallel()
 	var lines []string
-	for name, family := range ours(t, used(t)) {
+	for name, family := range ours(used(t).Registry.Gather()) {
 		line := name + " " + strings.ToLower(family.GetType().String())
 		for _, label := range family.GetMetric()[0].GetLabel() {
 			line += " " + label.GetName()
@@ -103,9 +100,9 @@ func TestNamesAreStable(t *testing.T) {
 func TestNamesFollowTheConventions(t *testing.T) {
 	t.Parallel()
 	wellFormed := regexp.MustCompile(`^throughline(_[a-z]+)+$`)
-	for name, family := range ours(t, used(t)) {
-		counts := family.GetType() == dto.MetricType_COUNTER
-		measures := family.GetType() == dto.MetricType_HISTOGRAM
+	for name, family := range ours(used(t).Registry.Gather()) {
+		counts := family.GetType().String() == "COUNTER"
+		measures := family.GetType().String() == "HISTOGRAM"
 		if !wellFormed.MatchString(name) || strings.HasSuffix(name, "_total") != counts || measures && !strings.HasSuffix(name, "_seconds") {
 			t.Errorf("%s is a %s", name, family.GetType())
 		}
@@ -119,13 +116,13 @@ func TestBacklogIsReadAtEachScrape(t *testing.T) {
 	m.ReportBacklog(func() (Backlog, bool) { return now, readable })
 	const oldest, depth = "throughline_oldest_unfolded_turn_seconds", "throughline_queue_depth"
 
-	found := ours(t, m)
+	found := ours(m.Registry.Gather())
 	if value := found[oldest].GetMetric()[0].GetGauge().GetValue(); value != 0 || found[depth] != nil {
 		t.Errorf("nothing waits: %v, %v", value, found[depth])
 	}
 
 	now = Backlog{OldestUnfoldedTurn: 90, PutOffChats: 4, QueueDepth: map[string]float64{"memory": 3, "maintenance": 0}}
-	found = ours(t, m)
+	found = ours(m.Registry.Gather())
 	depths := map[string]float64{}
 	for _, metric := range found[depth].GetMetric() {
 		depths[metric.GetLabel()[0].GetValue()] = metric.GetGauge().GetValue()
@@ -138,7 +135,7 @@ func TestBacklogIsReadAtEachScrape(t *testing.T) {
 	}
 
 	readable = false // without Postgres no number is better than a wrong one
-	found = ours(t, m)
+	found = ours(m.Registry.Gather())
 	if found[oldest] != nil || found[depth] != nil || found["throughline_open_streams"] == nil {
 		t.Errorf("scraped %d metrics", len(found))
 	}
@@ -148,7 +145,7 @@ func TestServersDoNotShareInstruments(t *testing.T) {
 	t.Parallel()
 	one, other := New(), New()
 	one.DroppedTurns.Add(3)
-	if value := ours(t, other)["throughline_dropped_turns_total"].GetMetric()[0].GetCounter().GetValue(); value != 0 {
+	if value := ours(other.Registry.Gather())["throughline_dropped_turns_total"].GetMetric()[0].GetCounter().GetValue(); value != 0 {
 		t.Errorf("counted %v", value)
 	}
 }

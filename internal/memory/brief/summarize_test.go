@@ -6,8 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	dto "github.com/prometheus/client_model/go"
-
 	"github.com/arcoscribe/throughline/internal/dev/offline"
 	"github.com/arcoscribe/throughline/internal/memory/brief"
 	"github.com/arcoscribe/throughline/internal/testkit"
@@ -26,11 +24,7 @@ func hosted(mode brief.Mode) func(*brief.Config) {
 
 func (r *rig) fallbacks() float64 {
 	r.t.Helper()
-	var m dto.Metric
-	if err := r.metrics.PromptFallbacks.Write(&m); err != nil {
-		r.t.Fatal(err)
-	}
-	return m.GetCounter().GetValue()
+	return testkit.Measured(r.t, r.metrics.PromptFallbacks)
 }
 
 // A hosted call names the prompt and nothing else: no model, no instructions.

@@ -37,7 +37,7 @@ func TestBrokenArchiveHealsFromTheMessages(t *testing.T) {
 			if report.Healed == "" || report.Calls != 0 || len(r.inputs()) != before {
 				t.Errorf("the report is %+v", report)
 			}
-			if n := counted(t, r.metrics.TopicsHealed); n != 1 {
+			if n := testkit.Measured(t, r.metrics.TopicsHealed); n != 1 {
 				t.Errorf("%v archives healed", n)
 			}
 			if lines := r.logs.Lines(t, "topic compaction ended"); lines[len(lines)-1]["healed"] == "" || lines[len(lines)-1]["level"] != "WARN" {

@@ -29,7 +29,7 @@ func TestCompactionKeepsTheLastMessages(t *testing.T) {
 		t.Errorf("the report is %+v", report)
 	}
 	r.wantNothing(of)
-	if n := counted(t, r.metrics.TopicCompactions.WithLabelValues("done")); n != 1 {
+	if n := testkit.Measured(t, r.metrics.TopicCompactions.WithLabelValues("done")); n != 1 {
 		t.Errorf("%v compactions counted", n)
 	}
 	if lines := r.logs.Lines(t, "topic compaction ended"); len(lines) != 1 || lines[0]["packed"] != 10. {

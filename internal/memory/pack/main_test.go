@@ -11,8 +11,6 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
-	"github.com/prometheus/client_golang/prometheus"
-	dto "github.com/prometheus/client_model/go"
 
 	"github.com/arcoscribe/throughline/internal/dev/offline"
 	"github.com/arcoscribe/throughline/internal/llm"
@@ -261,13 +259,4 @@ func said(input string) string {
 		}
 	}
 	return strings.Join(numbers, " ")
-}
-
-func counted(t *testing.T, counter prometheus.Metric) float64 {
-	t.Helper()
-	var read dto.Metric
-	if err := counter.Write(&read); err != nil {
-		t.Fatal(err)
-	}
-	return read.GetCounter().GetValue()
 }
