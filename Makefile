@@ -4,7 +4,7 @@
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help run demo inspect migrate test lint bench recall topics memories peers load generate fmt fuzz crash mutations release image
+.PHONY: help run demo inspect migrate test lint bench quality peers load generate fmt fuzz crash mutations release image
 
 TOOL := go tool -modfile=tools/go.mod
 GO_FILES = $(shell find . -name '*.go' -not -path '*/node_modules/*' -not -path './.local/*')
@@ -41,17 +41,9 @@ bench: ## measure the program as shipped and stripped (ONLY=stream,cost RUNS=n; 
 	@scripts/setup run
 	@go run ./internal/proof/bench $(if $(ONLY),-only $(ONLY)) $(if $(RUNS),-runs $(RUNS)) $(if $(DOC),-doc)
 
-recall: ## how well the turns that a question is about are found (LOCOMO=file, LONGMEMEVAL=file, DOC=docs/recall.md)
+quality: ## what memory is worth: recall, topics, what is kept and forgotten (ONLY=recall,junk LOCOMO=file LONGMEMEVAL=file; DOC=1 writes the docs)
 	@scripts/setup run
-	@go run ./internal/proof/recall -chart docs/charts $(if $(LOCOMO),-locomo "$(LOCOMO)") $(if $(LONGMEMEVAL),-longmemeval "$(LONGMEMEVAL)") $(if $(DOC),-doc $(DOC))
-
-topics: ## how well turns are grouped into topics, beside the letter of S0 (LONGMEMEVAL=file, DOC=docs/topics.md)
-	@scripts/setup run
-	@go run ./internal/proof/topics -chart docs/charts $(if $(LONGMEMEVAL),-longmemeval "$(LONGMEMEVAL)") $(if $(DOC),-doc $(DOC))
-
-memories: ## what long-term memory keeps of junk, change, races, attacks and deletions (ONLY=suite, DOC=docs/memories.md)
-	@scripts/setup run
-	@go run ./internal/proof/memories $(if $(ONLY),-only $(ONLY)) $(if $(DOC),-doc $(DOC))
+	@go run ./internal/proof/quality $(if $(ONLY),-only $(ONLY)) $(if $(LOCOMO),-locomo "$(LOCOMO)") $(if $(LONGMEMEVAL),-longmemeval "$(LONGMEMEVAL)") $(if $(DOC),-doc)
 
 peers: ## measure the program beside another gateway (RUNS=n; DOC=1 writes the table into docs/benchmarks.md)
 	@scripts/setup peers

@@ -13,7 +13,7 @@ import (
 
 func TestMain(m *testing.M) { testkit.Main(m) }
 
-// Every promise in small. The whole is make memories.
+// Every promise in small. The whole is make quality.
 func TestPromises(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
@@ -31,7 +31,8 @@ func TestPromises(t *testing.T) {
 
 func TestArguments(t *testing.T) {
 	t.Parallel()
-	for _, args := range [][]string{{"more"}, {"-nothing"}, {"-only", "everything"}, {"-doc", "nowhere.md"}} {
+	for _, args := range [][]string{{"more"}, {"-nothing"}, {"-only", "everything"}, {"-only", "recall", "-locomo", "nowhere.json"},
+		{"-only", "topics", "-longmemeval", "nowhere.json"}} {
 		if err := run(t.Context(), args, io.Discard, io.Discard); err == nil {
 			t.Errorf("%v was taken", args)
 		}

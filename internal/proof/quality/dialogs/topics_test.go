@@ -1,4 +1,4 @@
-package main
+package dialogs
 
 import (
 	"errors"
@@ -6,26 +6,23 @@ import (
 	"math"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/arcoscribe/throughline/internal/dev/embedder"
-	"github.com/arcoscribe/throughline/internal/memory"
-	"github.com/arcoscribe/throughline/internal/proof/kit"
 )
 
-const root = "../../.."
+const root = "../../../.."
 
 // Our own dialogs, with the keyless embedder's vectors: the subjects are told apart, and better than by the letter.
-func TestOwnDialogs(t *testing.T) {
+func TestOwnDialogsAreGrouped(t *testing.T) {
 	t.Parallel()
-	dialogs, err := readOwn(root)
+	talks, err := readTalks(Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := measure(t.Context(), dialogs, root, io.Discard)
+	r, err := group(t.Context(), talks, root, io.Discard)
 	if errors.Is(err, embedder.ErrNotInstalled) {
 		t.Skip(err)
 	}
@@ -40,7 +37,7 @@ func TestOwnDialogs(t *testing.T) {
 
 func TestBCubed(t *testing.T) {
 	t.Parallel()
-	d := &dialog{}
+	d := &talk{}
 	for _, session := range []string{"a", "a", "a", "b", "b"} {
 		d.turns = append(d.turns, &turn{session: session})
 	}
@@ -58,7 +55,7 @@ func TestBCubed(t *testing.T) {
 			t.Errorf("%v: %+v, not %v and %v", test.groups, f, test.precision, test.recall)
 		}
 	}
-	if f := compare(&dialog{}, nil); f.f1() != 0 {
+	if f := compare(&talk{}, nil); f.f1() != 0 {
 		t.Errorf("of nothing: %+v", f)
 	}
 }
@@ -66,12 +63,12 @@ func TestBCubed(t *testing.T) {
 func TestHistoriesAreReadInOrderOfTime(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "h.json")
-	const history = `[{"question_id":"h","haystack_dates":["2023/05/02 (Tue) 09:00","2023/05/01 (Mon) 09:00"],"haystack_session_ids":["late","early"],
+	const history = `[{"question_id":"h","question_date":"2023/05/03 (Wed) 09:00","haystack_dates":["2023/05/02 (Tue) 09:00","2023/05/01 (Mon) 09:00"],"haystack_session_ids":["late","early"],
 		"haystack_sessions":[[{"role":"assistant","content":"welcome"},{"role":"user","content":"c"}],[{"role":"user","content":"a"},{"role":"assistant","content":"b"}]]}]`
 	if err := os.WriteFile(path, []byte(history), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	dialogs, err := readLongMemEval(path)
+	dialogs, err := readTalks(Options{LongMemEval: path})
 	if err != nil || len(dialogs) != 1 || dialogs[0].messages != 4 || len(dialogs[0].turns) != 2 {
 		t.Fatalf("%+v, %v", dialogs, err)
 	}
@@ -83,38 +80,16 @@ func TestHistoriesAreReadInOrderOfTime(t *testing.T) {
 	if err := os.WriteFile(path, []byte(strings.Replace(history, `"late",`, "", 1)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := readLongMemEval(path); err == nil {
+	if _, err := readTalks(Options{LongMemEval: path}); err == nil {
 		t.Error("a session without a name is taken")
 	}
 }
 
 func TestLongMessagesAreReadAsTheServerDoes(t *testing.T) {
 	t.Parallel()
-	d := &dialog{}
-	d.said("s", time.Time{}, memory.RoleUser, strings.Repeat("é", 20_000))
+	d := &talk{}
+	d.add("s", message{role: "user", content: strings.Repeat("é", 20_000)})
 	if text := d.turns[0].text(); strings.Count(text, "é") > 10_000 {
 		t.Errorf("%d characters", strings.Count(text, "é"))
-	}
-}
-
-func TestWrongArgumentsAreErrors(t *testing.T) {
-	t.Parallel()
-	for _, args := range [][]string{{"-longmemeval", "nowhere.json"}, {"more"}, {"-none"}} {
-		if err := run(t.Context(), args, io.Discard, io.Discard); err == nil {
-			t.Errorf("%q are taken", args)
-		}
-	}
-}
-
-// The picture is of the code's own functions: a half-life later the priority is half.
-func TestThePictureShowsTheRules(t *testing.T) {
-	t.Parallel()
-	fading := panels()[0]
-	for n, days := range []float64{1, 2, 4, 8, 16, 30} {
-		points := fading.Lines[n].Points
-		at := slices.IndexFunc(points, func(p kit.Point) bool { return p.X == days })
-		if at < 0 || math.Abs(points[at].Y-.5) > 1e-9 || points[0].Y != 1 {
-			t.Errorf("%s accesses: %+v", fading.Lines[n].Name, points[max(at, 0)])
-		}
 	}
 }

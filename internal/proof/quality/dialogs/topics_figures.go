@@ -1,4 +1,4 @@
-package main
+package dialogs
 
 // figures are how well a grouping of turns is that of the sessions: B-cubed, over users' messages.
 type figures struct {
@@ -16,7 +16,7 @@ func (f figures) f1() float64 {
 
 // compare measures a grouping: topics[n] is the topic of the nth turn. For each turn, precision is which share of its
 // topic's turns are of its session, and recall which share of its session's turns are in its topic.
-func compare(d *dialog, topics []int) figures {
+func compare(d *talk, topics []int) figures {
 	type pair struct {
 		session string
 		topic   int

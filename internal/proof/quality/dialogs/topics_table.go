@@ -1,30 +1,27 @@
-package main
+package dialogs
 
 import (
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/arcoscribe/throughline/internal/memory/recall"
-	"github.com/arcoscribe/throughline/internal/memory/topics"
-	"github.com/arcoscribe/throughline/internal/proof/kit"
 )
 
-// report is what was measured of all dialogs.
-type report struct {
+// grouping is what was measured of all chats.
+type grouping struct {
 	sentences, turns recall.Scale
-	dialogs          []*dialog
-	rows             []row
-	asked            asked
+	dialogs          []*talk
+	rows             []grouped
+	asked            guesses
 }
 
-// row is what one way has made of each dialog.
-type row struct {
+// grouped is what one way has made of each chat.
+type grouped struct {
 	way     string
 	figures []figures
 }
 
-func (r *report) add(d *dialog, way string, groups []int) {
+func (r *grouping) add(d *talk, way string, groups []int) {
 	if len(r.dialogs) == 0 || r.dialogs[len(r.dialogs)-1] != d {
 		r.dialogs = append(r.dialogs, d)
 	}
@@ -35,11 +32,11 @@ func (r *report) add(d *dialog, way string, groups []int) {
 			return
 		}
 	}
-	r.rows = append(r.rows, row{way: way, figures: []figures{found}})
+	r.rows = append(r.rows, grouped{way: way, figures: []figures{found}})
 }
 
 // mean returns the mean of a row's figures; topics and sessions are sums.
-func (w row) mean() (f1 float64, all figures) {
+func (w grouped) mean() (f1 float64, all figures) {
 	for _, f := range w.figures {
 		share := float64(len(w.figures))
 		f1 += f.f1() / share
@@ -52,7 +49,7 @@ func (w row) mean() (f1 float64, all figures) {
 }
 
 // f1 returns the mean B-cubed F1 of a way.
-func (r *report) f1(way string) float64 {
+func (r *grouping) f1(way string) float64 {
 	for _, w := range r.rows {
 		if w.way == way {
 			f1, _ := w.mean()
@@ -62,7 +59,7 @@ func (r *report) f1(way string) float64 {
 	return 0
 }
 
-func (r *report) String() string {
+func (r *grouping) String() string {
 	var text strings.Builder
 	text.WriteString("| B³ over users' messages |")
 	for _, d := range r.dialogs {
@@ -88,32 +85,4 @@ func (r *report) String() string {
 	fmt.Fprintf(&text, "The question alone names the later topic of %d of %d turns whose topic there was, and of %d of %d that came back to one; %d questions name another.\n",
 		a.found, a.existing, a.backFound, a.back, a.other)
 	return text.String()
-}
-
-// panels draw how a topic fades, by its number of accesses, with the settings' defaults.
-func panels() []kit.Panel {
-	const days, day = 90, 24 * time.Hour
-	s := topics.Defaults()
-	fading := kit.Panel{Title: "how a topic of importance 1 fades", Unit: "priority", X: "days since it was talked about"}
-	for _, accesses := range []int{0, 5, 10, 15, 20, 25} {
-		line := kit.Line{Name: fmt.Sprint(accesses)}
-		if accesses == 0 {
-			line.Name = "accesses: 0"
-		}
-		for quarter := 0; quarter <= 4*days; quarter++ {
-			at := time.Duration(quarter) * day / 4
-			line.Points = append(line.Points, kit.Point{X: at.Hours() / 24, Y: s.Priority(1, accesses, at)})
-		}
-		fading.Lines = append(fading.Lines, line)
-	}
-	consolidation := kit.Panel{Title: "how accesses consolidate it", Unit: "days", X: "accesses"}
-	life, survival := kit.Line{Name: "half-life"}, kit.Line{Name: "until its priority is 0.05"}
-	for accesses := 0; accesses <= 35; accesses++ {
-		for _, x := range []float64{float64(accesses), float64(accesses) + .999} {
-			life.Points = append(life.Points, kit.Point{X: x, Y: s.HalfLifeOf(accesses).Hours() / 24})
-			survival.Points = append(survival.Points, kit.Point{X: x, Y: s.FadesAfter(1, accesses).Hours() / 24})
-		}
-	}
-	consolidation.Lines = []kit.Line{life, survival}
-	return []kit.Panel{fading, consolidation}
 }

@@ -1,7 +1,6 @@
-package main
+package dialogs
 
 import (
-	"bytes"
 	"io"
 	"regexp"
 	"slices"
@@ -14,20 +13,21 @@ import (
 var firstFive = regexp.MustCompile(`\*\*recall, words\*\* \| ([0-9.]+) `)
 
 // Our own dialogs are asked about through the real store: nearly every fact is among the first five messages.
-func TestOwnDialogs(t *testing.T) {
+func TestFactsOfOwnDialogsAreFound(t *testing.T) {
 	t.Parallel()
-	var out bytes.Buffer
-	if err := run(t.Context(), []string{"-quick"}, &out, io.Discard); err != nil {
+	result, err := Recall(t.Context(), Options{Quick: true}, root, io.Discard)
+	if err != nil {
 		t.Fatal(err)
 	}
+	text := result.Text
 	for _, way := range []string{"ts_rank", "BM25", "recall, words"} {
-		if !strings.Contains(out.String(), way) {
+		if !strings.Contains(text, way) {
 			t.Errorf("no row of %s", way)
 		}
 	}
-	t.Log(out.String())
+	t.Log(text)
 	const least = 85 // %; without vectors nothing in the run is left to chance
-	found := firstFive.FindStringSubmatch(out.String())
+	found := firstFive.FindStringSubmatch(text)
 	if found == nil {
 		t.Fatal("no figure")
 	}
@@ -63,14 +63,5 @@ func TestARowCountsShares(t *testing.T) {
 	r.add(d, question{messages: []string{"c", "a"}}, []int64{2, 4, 3}, time.Second)
 	if r.asked != 1 || !slices.Equal(r.messages, []float64{.5, .5, .5, .5}) || !slices.Equal(r.sessions, []float64{1, 1}) {
 		t.Errorf("%+v", r)
-	}
-}
-
-func TestWrongFilesAreErrors(t *testing.T) {
-	t.Parallel()
-	for _, args := range [][]string{{"-locomo", "nowhere.json"}, {"-longmemeval", "nowhere.json"}, {"more"}} {
-		if err := run(t.Context(), args, io.Discard, io.Discard); err == nil {
-			t.Errorf("%q are taken", args)
-		}
 	}
 }

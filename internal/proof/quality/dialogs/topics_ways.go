@@ -1,4 +1,4 @@
-package main
+package dialogs
 
 import (
 	"context"
@@ -22,7 +22,7 @@ type measurement struct {
 const perCall = 32
 
 // embed makes the vectors of a dialog's turns, and those of their questions alone.
-func (m *measurement) embed(ctx context.Context, d *dialog) error {
+func (m *measurement) embed(ctx context.Context, d *talk) error {
 	for part := range slices.Chunk(d.turns, perCall) {
 		var texts []string
 		for _, t := range part {
@@ -47,7 +47,7 @@ const (
 	ours       = "**ours**: turns, on the scale of turns"
 )
 
-func (m *measurement) measure(r *report, d *dialog) {
+func (m *measurement) measure(r *grouping, d *talk) {
 	assigned, asked := m.assign(d, m.turns)
 	misread, _ := m.assign(d, m.sentences)
 	r.add(d, letter, byLetter(d, 0))
@@ -58,7 +58,7 @@ func (m *measurement) measure(r *report, d *dialog) {
 }
 
 // byLetter groups messages as S0's text has it: by the cosine to a topic's running mean, of unit length.
-func byLetter(d *dialog, continuity float64) []int {
+func byLetter(d *talk, continuity float64) []int {
 	var centroids [][]float64
 	var sizes []int
 	groups := make([]int, len(d.turns))
@@ -100,14 +100,14 @@ func moveMean(mean []float64, size int, vector []float32) {
 	}
 }
 
-// asked counts how often a question alone, as a prompt has it, finds the topic that the whole turn gets later.
-type asked struct {
+// guesses count how often a question alone, as a prompt has it, finds the topic that the whole turn gets later.
+type guesses struct {
 	existing, found int // turns of a topic that there is already
 	back, backFound int // of them, those of another topic than the turn before
 	other           int // questions that name a topic which is neither the later one nor that of the turn before
 }
 
-func (a *asked) add(more asked) {
+func (a *guesses) add(more guesses) {
 	a.existing += more.existing
 	a.found += more.found
 	a.back += more.back
@@ -116,10 +116,10 @@ func (a *asked) add(more asked) {
 }
 
 // assign groups turns as the server does, and asks each question before its turn is assigned.
-func (m *measurement) assign(d *dialog, scale recall.Scale) ([]int, asked) {
+func (m *measurement) assign(d *talk, scale recall.Scale) ([]int, guesses) {
 	chat := &topics.Chat{Settings: topics.Defaults(), ByMeaning: topics.ByMeaning{Model: m.embedder.Model(), Scale: scale}}
 	groups := make([]int, len(d.turns))
-	var counts asked
+	var counts guesses
 	var before *topics.Topic
 	for n, t := range d.turns {
 		guess := m.guess(chat, t, before)
@@ -150,8 +150,8 @@ func (m *measurement) guess(chat *topics.Chat, t *turn, before *topics.Topic) *t
 	return nearest
 }
 
-func counted(guess, later, before *topics.Topic, existed bool) asked {
-	var a asked
+func counted(guess, later, before *topics.Topic, existed bool) guesses {
+	var a guesses
 	if existed {
 		a.existing = 1
 		if guess == later {

@@ -1,4 +1,4 @@
-package main
+package dialogs
 
 import (
 	"context"
@@ -74,7 +74,7 @@ func (b *bench) measure(ctx context.Context, s *set) error {
 	t := table{name: s.name}
 	ways := b.ways()
 	for _, way := range ways {
-		t.rows = append(t.rows, row{way: way.name, short: way.short})
+		t.rows = append(t.rows, row{way: way.name})
 	}
 	for _, d := range s.dialogs {
 		c, err := b.put(ctx, d)

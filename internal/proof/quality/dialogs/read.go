@@ -1,4 +1,4 @@
-package main
+package dialogs
 
 import (
 	"embed"
@@ -161,6 +161,9 @@ func readLongMemEval(path string) (*set, error) {
 	const layout = "2006/01/02 (Mon) 15:04"
 	s := &set{name: "LongMemEval, sessions of a user with an assistant"}
 	for _, h := range raw {
+		if len(h.Dates) != len(h.Messages) || len(h.Sessions) != len(h.Messages) {
+			return nil, fmt.Errorf("%s: %s has %d sessions, %d dates and %d names", path, h.ID, len(h.Messages), len(h.Dates), len(h.Sessions))
+		}
 		d := &dialog{name: h.ID}
 		asked, err := time.Parse(layout, h.Asked)
 		if err != nil {

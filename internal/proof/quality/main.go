@@ -1,12 +1,16 @@
-// Command memories proves what is promised of long-term memories, with the built program on a private Postgres:
+// Command quality measures what memory is worth, and proves what is promised of it:
 //
-//	go run ./internal/proof/memories                      everything, about ten minutes
-//	go run ./internal/proof/memories -quick               in small, for CI
-//	go run ./internal/proof/memories -only junk,erasure   only these suites
+//	go run ./internal/proof/quality                      everything, about ten minutes
+//	go run ./internal/proof/quality -quick               in small, for CI
+//	go run ./internal/proof/quality -only junk,recall    only these
+//	go run ./internal/proof/quality -only recall -locomo locomo10.json
+//	go run ./internal/proof/quality -only recall,topics -longmemeval file.json
 //
-// It talks over HTTP and looks at the tables. The model is a stand-in on loopback whose answers are canned: it proposes
-// what a bad model would, so that what is stored shows what the program lets in. Each suite prints its figures beside
-// their targets, and a missed target fails the run. docs/memories.md explains the figures.
+// recall and topics are tables of what is found of dialogs (package dialogs). The others are suites about long-term
+// memories, with the built program on a private Postgres: they talk over HTTP and look at the tables. Their model is a
+// stand-in on loopback whose answers are canned: it proposes what a bad model would, so that what is stored shows what the
+// program lets in. Each suite prints its figures beside their targets, and a missed target fails the run. docs/recall.md,
+// docs/topics.md and docs/memories.md explain the figures.
 package main
 
 import (
@@ -16,11 +20,14 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/arcoscribe/throughline/internal/proof/figures"
 	"github.com/arcoscribe/throughline/internal/proof/kit"
+	"github.com/arcoscribe/throughline/internal/proof/quality/dialogs"
 )
 
 type options struct {
@@ -28,21 +35,24 @@ type options struct {
 	only   string
 	seed   uint64
 	source string // the module's folder
-	doc    string
+	doc    bool
 	log    string // the program's log goes into this file
+	dialogs.Options
 }
 
-func main() { kit.Main("memories", run) }
+func main() { kit.Main("quality", run) }
 
 func parse(args []string, usage io.Writer) (options, error) {
 	var o options
-	flags := flag.NewFlagSet("memories", flag.ContinueOnError)
+	flags := flag.NewFlagSet("quality", flag.ContinueOnError)
 	flags.SetOutput(usage)
 	flags.BoolVar(&o.quick, "quick", false, "small sizes and no vectors, for CI")
 	flags.StringVar(&o.only, "only", "", "run only these, comma-separated: "+strings.Join(names(), ", "))
 	flags.Uint64Var(&o.seed, "seed", 0, "what chance goes by; 0 takes any")
 	flags.StringVar(&o.source, "source", ".", "the module's folder")
-	flags.StringVar(&o.doc, "doc", "", "put the table into this document, between its lines memories:begin and memories:end")
+	flags.BoolVar(&o.doc, "doc", false, "put the tables into their pages in docs")
+	flags.StringVar(&o.LoCoMo, "locomo", "", "a file of LoCoMo, for recall")
+	flags.StringVar(&o.LongMemEval, "longmemeval", "", "a file of LongMemEval, for recall and topics")
 	flags.StringVar(&o.log, "log", "", "write the program's log into this file")
 	if err := flags.Parse(args); err != nil {
 		return o, err
@@ -50,6 +60,7 @@ func parse(args []string, usage io.Writer) (options, error) {
 	if flags.NArg() > 0 {
 		return o, errors.New("wrong arguments, see -help")
 	}
+	o.Quick = o.quick
 	if o.seed == 0 {
 		o.seed = 1 + rand.Uint64N(1<<32) //nolint:gosec // repeatable by its seed
 	}
@@ -79,45 +90,75 @@ var suites = []suite{
 	{name: "off", title: "LONG_TERM_MEMORY=false", sizes: [2]int{12, 24}, run: leaveItOff, env: map[string]string{"LONG_TERM_MEMORY": "false"}},
 }
 
+// tables are measured of dialogs. Each stands in a page of docs.
+var tables = []struct {
+	name, page string
+	measure    func(context.Context, dialogs.Options, string, io.Writer) (dialogs.Result, error)
+}{
+	{"recall", "docs/recall.md", dialogs.Recall},
+	{"topics", "docs/topics.md", dialogs.Topics},
+}
+
+// memoriesPage has the table of the suites.
+const memoriesPage = "docs/memories.md"
+
 func names() []string {
 	var all []string
+	for _, t := range tables {
+		all = append(all, t.name)
+	}
 	for _, s := range suites {
 		all = append(all, s.name)
 	}
 	return all
 }
 
-func choose(only string) ([]suite, error) {
-	if only == "" {
-		return suites, nil
-	}
-	var chosen []suite
-	for name := range strings.SplitSeq(only, ",") {
-		at := slices.IndexFunc(suites, func(s suite) bool { return s.name == name })
-		if at < 0 {
-			return nil, fmt.Errorf("there is no suite %q, only: %s", name, strings.Join(names(), ", "))
-		}
-		chosen = append(chosen, suites[at])
-	}
-	return chosen, nil
+// isChosen reports whether a name is among those that are to run.
+func (o options) isChosen(name string) bool {
+	return o.only == "" || slices.Contains(strings.Split(o.only, ","), name)
 }
 
 // suiteTimeout bounds one suite.
 const suiteTimeout = 20 * time.Minute
 
-func run(ctx context.Context, args []string, out, progress io.Writer) (err error) {
+func run(ctx context.Context, args []string, out, progress io.Writer) error {
 	o, err := parse(args, progress)
 	if err != nil {
 		return err
 	}
-	chosen, err := choose(o.only)
-	if err != nil {
-		return err
-	}
-	if o.doc != "" {
-		if err := kit.CheckDocument(o.doc, "memories"); err != nil {
-			return err
+	for name := range strings.SplitSeq(o.only, ",") {
+		if o.only != "" && !slices.Contains(names(), name) {
+			return fmt.Errorf("there is no suite %q, only: %s", name, strings.Join(names(), ", "))
 		}
+	}
+	return errors.Join(o.measureTables(ctx, out, progress), o.playSuites(ctx, out, progress))
+}
+
+// measureTables prints the tables that are chosen, and puts them into their pages. Topics need vectors.
+func (o options) measureTables(ctx context.Context, out, progress io.Writer) error {
+	for _, t := range tables {
+		if !o.isChosen(t.name) || o.quick && t.name == "topics" {
+			continue
+		}
+		result, err := t.measure(ctx, o.Options, o.source, progress)
+		if err == nil {
+			_, err = io.WriteString(out, result.Text)
+		}
+		if err == nil && o.doc {
+			err = errors.Join(kit.ReplaceInDocument(filepath.Join(o.source, t.page), t.name, result.Text), figures.Write(o.source, result.Figures))
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", t.name, err)
+		}
+	}
+	return nil
+}
+
+// playSuites plays the suites that are chosen, and returns an error for targets that were missed.
+func (o options) playSuites(ctx context.Context, out, progress io.Writer) (err error) {
+	chosen := slices.DeleteFunc(slices.Clone(suites), func(s suite) bool { return !o.isChosen(s.name) })
+	if len(chosen) == 0 {
+		return nil
 	}
 	fmt.Fprintf(progress, "seed %d\n", o.seed)
 	s, err := newSystem(ctx, o, progress)
@@ -135,7 +176,11 @@ func run(ctx context.Context, args []string, out, progress io.Writer) (err error
 			return errors.Join(fmt.Errorf("%s: %w", one.name, err), r.write(out, ""))
 		}
 	}
-	return errors.Join(r.write(out, o.doc), r.missed())
+	page := ""
+	if o.doc {
+		page = filepath.Join(o.source, memoriesPage)
+	}
+	return errors.Join(r.write(out, page), r.missed())
 }
 
 // play runs a suite against a program with its environment.

@@ -1,4 +1,4 @@
-package main
+package dialogs
 
 import (
 	"cmp"
@@ -18,22 +18,21 @@ const most = 50
 
 // way is a way to find messages. It returns their seqs, best first.
 type way struct {
-	name  string
-	short string // in the chart
-	ask   func(context.Context, *chat, question) ([]int64, error)
+	name string
+	ask  func(context.Context, *chat, question) ([]int64, error)
 }
 
 func (b *bench) ways() []way {
 	ways := []way{
-		{"`ts_rank`, message and the one before", "ts_rank", b.byTSRank},
-		{"BM25, message and the one before", "BM25", b.byBM25},
+		{"`ts_rank`, message and the one before", b.byTSRank},
+		{"BM25, message and the one before", b.byBM25},
 	}
 	if b.embedder != nil {
-		ways = append(ways, way{"vectors alone", "vectors", b.byVectors}, way{"BM25 and vectors, plain RRF", "plain RRF", b.byRRF})
+		ways = append(ways, way{"vectors alone", b.byVectors}, way{"BM25 and vectors, plain RRF", b.byRRF})
 	}
-	ways = append(ways, way{"**recall, words**", "recall, words", b.byRecall(recall.Config{})})
+	ways = append(ways, way{"**recall, words**", b.byRecall(recall.Config{})})
 	if b.embedder != nil {
-		ways = append(ways, way{"**recall, words and meaning**", "recall", b.byRecall(recall.Config{
+		ways = append(ways, way{"**recall, words and meaning**", b.byRecall(recall.Config{
 			Embedder: b.questions, Scales: recall.NewScales(b.embeddings, b.embedder),
 		})})
 	}

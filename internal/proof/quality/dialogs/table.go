@@ -1,15 +1,10 @@
-package main
+package dialogs
 
 import (
-	"errors"
 	"fmt"
-	"io"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/arcoscribe/throughline/internal/proof/kit"
 )
 
 // Recall is measured in the first so many messages, and in the first so many sessions.
@@ -27,7 +22,6 @@ type table struct {
 // row is what a way has found of all questions.
 type row struct {
 	way      string
-	short    string    // in the chart
 	messages []float64 // sums of the share that was found, by inMessages
 	asked    int       // questions whose messages are known
 	sessions []float64 // by inSessions
@@ -81,21 +75,29 @@ func shareFound(found, wanted []string, most int) float64 {
 	return float64(hits) / float64(len(wanted))
 }
 
-func (b *bench) report(o options, out io.Writer) error {
+// text returns all tables, and the machine that they were measured on.
+func (b *bench) text() string {
 	var text strings.Builder
 	for _, t := range b.tables {
 		t.write(&text)
 	}
 	text.WriteString(b.memories.String())
 	fmt.Fprintf(&text, "%s.\n", strings.Join(b.host, "; "))
-	_, err := io.WriteString(out, text.String())
-	if o.doc != "" {
-		err = errors.Join(err, kit.ReplaceInDocument(o.doc, "recall", text.String()))
+	return text.String()
+}
+
+// figures are the shares of messages among the first ten, in percent.
+func (t *table) figures() map[string]string {
+	const firstTen = 1 // of inMessages
+	all := map[string]string{}
+	for _, r := range t.rows {
+		for name, of := range map[string]string{"recall_ts_rank": "`ts_rank`", "recall_bm25": "BM25, message", "recall_ours": "**recall, words"} {
+			if strings.HasPrefix(r.way, of) { // the last one of recall's is with vectors, where there are any
+				all[name] = fmt.Sprintf("%.0f", 100*r.messages[firstTen]/float64(r.asked))
+			}
+		}
 	}
-	if o.charts != "" {
-		err = errors.Join(err, kit.WriteChart(filepath.Join(o.charts, "recall.svg"), b.panels()))
-	}
-	return err
+	return all
 }
 
 func (t *table) write(text *strings.Builder) {
@@ -120,25 +122,4 @@ func (t *table) write(text *strings.Builder) {
 		fmt.Fprintf(text, " %.1f / %.1f |\n", ms(.5), ms(.95))
 	}
 	text.WriteString("\n")
-}
-
-// panels draw the recall of messages of each set that knows them.
-func (b *bench) panels() []kit.Panel {
-	var panels []kit.Panel
-	for _, t := range b.tables {
-		p := kit.Panel{Title: t.name, Unit: "recall, %", X: "first messages", Places: []string{"5", "10", "25", "50"}}
-		for _, r := range slices.Backward(t.rows) {
-			line := kit.Line{Name: r.short}
-			for n, sum := range r.messages {
-				if r.asked > 0 {
-					line.Points = append(line.Points, kit.Point{X: float64(n), Y: 100 * sum / float64(r.asked)})
-				}
-			}
-			p.Lines = append(p.Lines, line)
-		}
-		if t.rows[0].asked > 0 {
-			panels = append(panels, p)
-		}
-	}
-	return panels
 }
