@@ -45,7 +45,7 @@ func (e *environment) fill(ctx context.Context) error {
 		return err
 	}
 	defer conn.Release()
-	if err := kit.Exec(ctx, conn, "set session_replication_role = replica", "set synchronous_commit = off"); err != nil {
+	if err := kit.Exec(ctx, conn, "set session_replication_role = replica", "set synchronous_commit = off", "set work_mem = '1GB'"); err != nil {
 		return err
 	}
 	if _, err := conn.Exec(ctx, kit.InsertUsers, e.users); err != nil {
@@ -57,7 +57,7 @@ func (e *environment) fill(ctx context.Context) error {
 	if err := e.unfold(ctx); err != nil {
 		return err
 	}
-	err = kit.Exec(ctx, conn, "reset session_replication_role", "reset synchronous_commit",
+	err = kit.Exec(ctx, conn, "reset all",
 		"vacuum (analyze) public.chats, public.messages, public.conversation_briefs, public.memories", "checkpoint")
 	e.say("filled: %d messages in %.1f s", e.messages, time.Since(began).Seconds())
 	return err

@@ -1,7 +1,7 @@
 // Command bench measures the built program, with its default settings, beside a stripped server and baselines of the
 // same run:
 //
-//	go run ./internal/proof/bench              everything, about nine minutes
+//	go run ./internal/proof/bench              everything, about ten minutes on two quiet cores
 //	go run ./internal/proof/bench -doc         and writes the tables and the figures into README.md and docs
 //	go run ./internal/proof/bench -runs 3      three times, medians
 //	go run ./internal/proof/bench -only fold

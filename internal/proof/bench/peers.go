@@ -35,9 +35,6 @@ func measurePeers(ctx context.Context, e *environment) (g group, err error) {
 	}
 	f.add(gateway)
 	points := []endpoint{f.points[roleModel], f.points[roleRelay], gateway, server}
-	for i := range points {
-		points[i].mayBreak = true
-	}
 	all := map[string]flow{}
 	if err := e.through(ctx, points, all); err != nil {
 		return g, err
@@ -48,9 +45,8 @@ func measurePeers(ctx context.Context, e *environment) (g group, err error) {
 		for _, figure := range stageFigures {
 			g.add(g.rowOf(fmt.Sprintf("%d streams: %s", at.streams, figure.what), figure.unit, all, func(s flow) float64 { return figure.of(s.loads[n]) }))
 		}
-		g.add(g.rowOf(fmt.Sprintf("%d streams: broken", at.streams), "", all, func(s flow) float64 { return float64(s.loads[n].broken) }))
 	}
-	g.note("auth, storage, history and memory are in the program's streams alone; broken: without a terminal event")
+	g.note("auth, storage, history and memory are in the program's streams alone")
 	return g, nil
 }
 

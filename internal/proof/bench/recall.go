@@ -63,7 +63,10 @@ func (e *environment) questions(ctx context.Context, g *group, talks []talk) (er
 		{fmt.Sprintf("by a vector in %d turns", talks[1].turns), "question_long_vector_", talks[1], func() string { return talks[1].question(random, true) }, 0},
 	} {
 		began := time.Now()
-		took, err := e.firstsOf(ctx, []endpoint{ours, bare}, c.in.conversation, c.ask)
+		took, err := firsts(ctx, []endpoint{ours, bare}, e.recall.firstDeltas, func() func(endpoint) []byte {
+			question := c.ask()
+			return func(endpoint) []byte { return newClient(c.in.conversation).post(question) }
+		})
 		if err != nil {
 			return fmt.Errorf("%s: %w", c.what, err)
 		}
@@ -87,36 +90,6 @@ func (e *environment) questions(ctx context.Context, g *group, talks []talk) (er
 
 // smallTalk asks for nothing that could be looked up.
 var smallTalk = []string{"ok, thanks", "hello!", "good morning", "yes please", "great", "how are you?", "really?", "go on", "danke", "d'accord", "gracias"}
-
-// firstsOf sends each question to all servers, in the same chat, and returns the times to the first deltas. Each server
-// comes first as often as the others: the first one finds the chat less often in Postgres's memory.
-func (e *environment) firstsOf(ctx context.Context, servers []endpoint, chat conversation, ask func() string) ([]kit.Times, error) {
-	took := make([]kit.Times, len(servers))
-	connections := make([]*connection, len(servers))
-	for i, s := range servers {
-		var err error
-		if connections[i], err = s.connect(ctx); err != nil {
-			return nil, err
-		}
-		defer func() { _ = connections[i].Close() }()
-	}
-	warm := e.recall.firstDeltas / 5 // see firsts
-	for n := range warm + e.recall.firstDeltas {
-		question := ask()
-		for turn := range servers {
-			i := (n + turn) % len(servers)
-			const tokens = 1 // what the model says when it is not told how many
-			found, err := connections[i].talk(newClient(chat).post(question), tokens)
-			if err != nil {
-				return nil, err
-			}
-			if n >= warm {
-				took[i] = append(took[i], found.first)
-			}
-		}
-	}
-	return took, nil
-}
 
 // noteReceipts says how the questions since a time were answered, by the receipts of their replies.
 func (e *environment) noteReceipts(ctx context.Context, g *group, what string, since time.Time) error {

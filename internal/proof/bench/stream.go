@@ -41,6 +41,7 @@ func measureStream(ctx context.Context, e *environment) (group, error) {
 		}
 	}
 	g.note("as shipped, each question finds memories of its user: %d of %d replies name some", all[shipped].named, all[shipped].replies)
+	g.note("refused or broken: without a terminal event, or with more than %d times its length", longest)
 	g.note("the relay has no auth, no Postgres and no memory; CPU and memory without Postgres's, the model's and the embedder's")
 	return g, nil
 }
@@ -88,7 +89,10 @@ func (e *environment) stream(ctx context.Context, name string, into map[string]f
 // through sends the streams of all stages through endpoints, of which the first is the model. What was measured already
 // is not again.
 func (e *environment) through(ctx context.Context, points []endpoint, into map[string]flow) error {
-	took, err := e.firsts(ctx, points)
+	took, err := firsts(ctx, points, e.firstDeltas, func() func(endpoint) []byte {
+		c, question := e.unused(1)[0], e.askForMemory()
+		return func(p endpoint) []byte { return p.request(c, question, 1) }
+	})
 	if err != nil {
 		return err
 	}
@@ -96,6 +100,7 @@ func (e *environment) through(ctx context.Context, points []endpoint, into map[s
 		if _, known := into[p.name]; known {
 			continue
 		}
+		p.mayBreak = true
 		s := flow{firsts: took[i], direct: took[0].MS(.5)}
 		for _, at := range e.stages {
 			l, err := e.load(ctx, p, at)
@@ -117,9 +122,10 @@ func (e *environment) namedMemories(ctx context.Context, since time.Time) (named
 	return named, replies, err
 }
 
-// firsts asks for one short reply after another over warm connections, by turns, and returns the times to the
-// first deltas.
-func (e *environment) firsts(ctx context.Context, points []endpoint) ([]kit.Times, error) {
+// firsts asks for one short reply after another over warm connections, and returns the times to the first deltas. ask
+// returns what each endpoint is sent. Each comes first as often as the others: the first one finds the chat less often in
+// Postgres's memory.
+func firsts(ctx context.Context, points []endpoint, count int, ask func() func(p endpoint) []byte) ([]kit.Times, error) {
 	took := make([]kit.Times, len(points))
 	connections := make([]*connection, len(points))
 	for i, p := range points {
@@ -129,14 +135,14 @@ func (e *environment) firsts(ctx context.Context, points []endpoint) ([]kit.Time
 		}
 		defer func() { _ = connections[i].Close() }()
 	}
-	// On each connection Postgres plans the first executions of a statement again.
-	warm := e.firstDeltas / 5
-	const tokens = 1
-	for n, c := range e.unused(warm + e.firstDeltas) {
-		for i, p := range points {
-			found, err := connections[i].talk(p.request(c, e.askForMemory(), tokens), tokens)
+	warm := count / 5 // on each connection Postgres plans the first executions of a statement again
+	for n := range warm + count {
+		request := ask()
+		for turn := range points {
+			i := (n + turn) % len(points)
+			found, err := connections[i].talk(request(points[i]), 1)
 			if err != nil {
-				return nil, fmt.Errorf("%s: %w", p.name, err)
+				return nil, fmt.Errorf("%s: %w", points[i].name, err)
 			}
 			if n >= warm {
 				took[i] = append(took[i], found.first)
@@ -171,6 +177,7 @@ var stageFigures = []struct {
 	{"pace kept", "%", "stream_pace", func(l load) float64 { return l.pace }, atLeast(99)},
 	{"memory", "MB", "stream_memory", load.megabytes, atMost(155)},
 	{"CPU per token", "µs", "stream_cpu", load.cpuPerToken, atMost(18)},
+	{"refused or broken", "", "", func(l load) float64 { return float64(l.broken) }, atMost(0)},
 }
 
 func (l load) megabytes() float64   { return float64(l.used.RSS) / 1e6 }

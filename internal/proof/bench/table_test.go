@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"math"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -131,9 +132,13 @@ func TestWishIsThatOfTheLastQuestion(t *testing.T) {
 
 func TestQuestionsAreAboutWhatLeftThePrompt(t *testing.T) {
 	t.Parallel()
-	in := talk{number: 3, turns: 50}
-	if in.message(7) != in.message(7) || in.message(7) == in.message(8) {
+	in, again := talk{number: 3, turns: 50}, talk{number: 3, turns: 50}
+	if in.message(7) != again.message(7) || in.message(7) == in.message(8) {
 		t.Error("a message is not the same whenever it is asked for")
+	}
+	random := rand.New(rand.NewPCG(1, 1))
+	if asked := in.question(random, false); !strings.HasPrefix(asked, "What was it that I said about the ") || strings.Contains(asked, " "+synonym) {
+		t.Errorf("%q", asked)
 	}
 	near := vectorOf("say " + synonym + lexeme(5))
 	if diff := cmp.Diff(vectorOf(lexeme(5)), near); diff != "" || strings.HasPrefix(lexeme(5), synonym) {

@@ -3,7 +3,6 @@ package kit
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -17,8 +16,7 @@ import (
 const stopWithin = 20 * time.Second
 
 // Helper is a process beside the program under test: this command again in a role, such as a model, or a script.
-// It prints its address, a URL, may answer lines on its stdin, and ends when its stdin does. One goroutine uses
-// it. Stop it.
+// It prints its address, a URL, and ends when its stdin does. One goroutine uses it. Stop it.
 type Helper struct {
 	*Process
 	Stdout *bufio.Reader
@@ -71,18 +69,6 @@ func (h *Helper) AwaitAddress(scheme string) error {
 			return nil
 		}
 	}
-}
-
-// Ask writes a line to the helper and decodes the line of JSON that answers it.
-func (h *Helper) Ask(line string, answer any) error {
-	if _, err := io.WriteString(h.stdin, line+"\n"); err != nil {
-		return err
-	}
-	answered, err := h.Stdout.ReadBytes('\n')
-	if err != nil {
-		return err
-	}
-	return json.Unmarshal(answered, answer)
 }
 
 // Stop closes the helper's stdin and waits for its end; one that does not end is killed.
