@@ -138,10 +138,23 @@ func (c *WorkerConfig) report(ctx context.Context, result SweepResult) {
 	count("extraction").Add(float64(result.Extractions))
 	count("assignment").Add(float64(result.Assignments))
 	count("compaction").Add(float64(result.Compactions))
-	c.Logger.LogAttrs(ctx, slog.LevelInfo, "sweep repaired",
-		slog.Int("interrupted_messages", result.Messages), slog.Int("stray_deltas", result.Deltas),
-		slog.Int("revived_jobs", result.Jobs), slog.Int("expired_leases", result.Leases),
-		slog.Int("inserted_folds", result.Folds), slog.Int("inserted_rebuilds", result.Rebuilds),
-		slog.Int("inserted_embeddings", result.Embeddings), slog.Int("inserted_extractions", result.Extractions), slog.Int("inserted_memory_embeddings", result.MemoryEmbeddings),
-		slog.Int("inserted_assignments", result.Assignments), slog.Int("inserted_compactions", result.Compactions))
+	c.Logger.LogAttrs(
+		ctx,
+		slog.LevelInfo,
+		"sweep repaired",
+		slog.Int("interrupted_messages", result.Messages),
+		slog.Int("stray_deltas", result.Deltas),
+		slog.Int("revived_jobs", result.Jobs),
+		slog.Int("expired_leases", result.Leases),
+		slog.Int("inserted_folds", result.Folds),
+		slog.Int("inserted_rebuilds", result.Rebuilds),
+		slog.Int(
+			"inserted_embeddings",
+			result.Embeddings,
+		),
+		slog.Int("inserted_extractions", result.Extractions),
+		slog.Int("inserted_memory_embeddings", result.MemoryEmbeddings),
+		slog.Int("inserted_assignments", result.Assignments),
+		slog.Int("inserted_compactions", result.Compactions),
+	)
 }

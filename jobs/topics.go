@@ -191,7 +191,13 @@ func (c *WorkerConfig) sweepTopics(ctx context.Context) (swept sweptTopics, err 
 // insertCompactions inserts a job for each topic that has no unfinished one, and returns the number of jobs inserted.
 func insertCompactions(ctx context.Context, due []TopicID) (inserted int, err error) {
 	for _, topic := range due {
-		result, err := river.ClientFromContext[pgx.Tx](ctx).Insert(ctx, CompactTopic{ChatID: topic.ChatID, TopicID: topic.ID}, &river.InsertOpts{Priority: priorityLater})
+		result, err := river.ClientFromContext[pgx.Tx](
+			ctx,
+		).Insert(
+			ctx,
+			CompactTopic{ChatID: topic.ChatID, TopicID: topic.ID},
+			&river.InsertOpts{Priority: priorityLater},
+		)
 		if err != nil {
 			return inserted, fmt.Errorf("insert jobs: %w", err)
 		}

@@ -242,7 +242,8 @@ func importProgress(out io.Writer) func(transfer.Progress) {
 		if !interactive {
 			start = ""
 		}
-		fmt.Fprintf(out, "%s%s: %d KiB, %d chats, %d messages", start, terminal.OneLine(string(progress.Phase)), progress.Bytes>>10, progress.Chats, progress.Messages)
+		fmt.Fprintf(out, "%s%s: %d KiB, %d chats, %d "+
+			"messages", start, terminal.OneLine(string(progress.Phase)), progress.Bytes>>10, progress.Chats, progress.Messages)
 		if !interactive {
 			fmt.Fprintln(out)
 		}

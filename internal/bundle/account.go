@@ -23,7 +23,8 @@ const (
 
 // about is what a person reads who opens the file.
 const about = "Everything that is stored about one user, one JSON object per line, each with its type. account: who it is, and their settings. " +
-	"chat, then its files, messages, topics and the revisions of its summary, up to end. memory: what is remembered across chats, with where it was said and its history. " +
+	"chat, then its files, messages, topics and the revisions of its summary, up to end. memory: what is remembered across chats, with where it was said " +
+	"and its history. " +
 	"entity and relationship: what the memories are about. account_end: the file is whole. " +
 	"POST it to /v1/import to take it to another account. docs/bundle.md describes it."
 

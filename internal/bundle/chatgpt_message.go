@@ -122,7 +122,8 @@ func (a chatGPTAttachment) label() string {
 // part of its own page, of which only two kinds are words of the reply. A reply that was stopped may end within one. Where
 // the signs themselves were lost, a citation is left as "citeturn0search0". Older citations are 【4†source】.
 var (
-	namedMark    = regexp.MustCompile(`\x{E200}(?:entity\x{E202}\["[^"\x{E201}]*" *, *"([^"\\\x{E201}]*)"[^\x{E201}\n]*|url\x{E202}([^\x{E202}\x{E201}\n]*)\x{E202}[^\x{E201}\n]*)\x{E201}`)
+	namedMark = regexp.MustCompile(`\x{E200}(?:entity\x{E202}\["[^"\x{E201}]*" *, ` +
+		`*"([^"\\\x{E201}]*)"[^\x{E201}\n]*|url\x{E202}([^\x{E202}\x{E201}\n]*)\x{E202}[^\x{E201}\n]*)\x{E201}`)
 	mark         = regexp.MustCompile(`[ \t]*\x{E200}[^\x{E200}\x{E201}\n]*(?:\x{E201}|\z)`)
 	bareCitation = regexp.MustCompile(`[ \t]*(?:\b(?:file)?cite[ \t]+|(?:file)?cite)turn\d+[a-z]+\d+(?:[ \t]*turn\d+[a-z]+\d+)*(?:L\d+(?:-L?\d+)?)?`)
 	oldCitation  = regexp.MustCompile(`[ \t]*【\d+(?::\d+)?†[^】\n]*】`)

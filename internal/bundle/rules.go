@@ -208,7 +208,8 @@ func (r *rules) end(end *End) error {
 	r.inChat = false
 	r.outside.Chats++
 	if *end != r.seen {
-		return wrong("wrong_counts", fmt.Sprintf("the chat's end counts %d files, %d messages, %d memories, %d topics and %d revisions, but there are %d, %d, %d, %d and %d",
+		return wrong("wrong_counts", fmt.Sprintf("the chat's end counts %d files, %d messages, %d memories, %d topics and %d revisions, but there are %d, "+
+			"%d, %d, %d and %d",
 			end.Files, end.Messages, end.Memories, end.Topics, end.Revisions, r.seen.Files, r.seen.Messages, r.seen.Memories, r.seen.Topics, r.seen.Revisions))
 	}
 	return nil

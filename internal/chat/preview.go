@@ -76,7 +76,13 @@ func (s *Service) PreviewPrompt(ctx context.Context, user auth.Principal, chatID
 }
 
 func (c *StoredChat) context() Context {
-	described := Context{StartedAt: c.StartedAt, ToolsUsed: append([]string{}, c.ToolsUsed...), Turns: c.TotalTurns, Messages: c.Messages, ClearedSeq: c.Brief.ClearedSeq}
+	described := Context{
+		StartedAt:  c.StartedAt,
+		ToolsUsed:  append([]string{}, c.ToolsUsed...),
+		Turns:      c.TotalTurns,
+		Messages:   c.Messages,
+		ClearedSeq: c.Brief.ClearedSeq,
+	}
 	if c.Brief.Summary != "" {
 		described.BriefSeq = c.Brief.CoveredSeq
 	}

@@ -30,7 +30,14 @@ func (s *Service) instructionTokens(tool string) int {
 }
 
 // prompt builds every prompt, of replies and of previews. For a question it retrieves what belongs to it.
-func (s *Service) prompt(ctx context.Context, user auth.Principal, chatID uuid.UUID, chat memory.Chat, question prompt.Question, variant Variant) prompt.Prompt {
+func (s *Service) prompt(
+	ctx context.Context,
+	user auth.Principal,
+	chatID uuid.UUID,
+	chat memory.Chat,
+	question prompt.Question,
+	variant Variant,
+) prompt.Prompt {
 	limits := s.Limits.Within(variant.Window)
 	draft := prompt.Select(chat, limits)
 	if question.Content != "" {

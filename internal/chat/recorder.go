@@ -11,8 +11,8 @@ import (
 )
 
 // recorder writes the text of running replies to Postgres while they are generated, so that other servers can read it
-// and a crash does not lose it. It writes for all replies of a process together, however many there are. Replies never wait for it, and do not fail with it: their text is in their relays, and
-// they store all of it at their end.
+// and a crash does not lose it. It writes for all replies of a process together, however many there are. Replies never
+// wait for it, and do not fail with it: their text is in their relays, and they store all of it at their end.
 type recorder struct {
 	store    Store
 	logger   *slog.Logger

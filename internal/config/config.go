@@ -248,7 +248,8 @@ func (c *Config) warnOfOverruled(r *reader) {
 		{c.SupabaseSecretKey != "" && c.SupabaseURL == "", "SUPABASE_SECRET_KEY has no effect without SUPABASE_URL"},
 		{c.RiverUIUser != "" && !c.RiverUI, "RIVER_UI_USER has no effect: RIVER_UI is not true"},
 		{c.Summary.Mode == brief.ModeInline && c.Summary.Hosted.Version != "", "PROMPT_VERSION_SUMMARY_GLOBAL has no effect: SUMMARY_PROMPT_MODE is inline"},
-		{c.Summary.Mode == brief.ModeHosted && c.Summary.Instructions != "", "SUMMARY_INSTRUCTIONS_FILE has no effect on hosted summaries: SUMMARY_PROMPT_MODE is hosted"},
+		{c.Summary.Mode == brief.ModeHosted && c.Summary.Instructions != "", "SUMMARY_INSTRUCTIONS_FILE has no effect on hosted summaries: " +
+			"SUMMARY_PROMPT_MODE is hosted"},
 		{c.ModelIdleTimeout > c.ModelTimeout, "MODEL_IDLE_TIMEOUT has no effect: MODEL_TIMEOUT is shorter"},
 		{unused && c.EmbeddingModel != DefaultEmbeddingModel && c.EmbeddingModel != "", "EMBEDDING_MODEL has no effect: RECALL is off, and LONG_TERM_MEMORY"},
 		{!c.Recall && c.RecallDeadline != defaultRecallDeadline, "RECALL_DEADLINE has no effect: RECALL is off"},
@@ -294,12 +295,14 @@ func (c *Config) HasModel() bool { return c.OpenAIAPIKey != "" || c.OpenAIBaseUR
 
 // RequireModel fails without a model, which only dev does not need.
 func (c *Config) RequireModel() error {
-	return require(c.HasModel(), "OPENAI_API_KEY is required: the key of the server that speaks OpenAI's Responses API; or OPENAI_BASE_URL alone for one that needs no key")
+	return require(c.HasModel(), "OPENAI_API_KEY is required: the key of the server that speaks OpenAI's Responses API; or OPENAI_BASE_URL alone for one "+
+		"that needs no key")
 }
 
 // RequireVerifier fails if no token could ever be accepted.
 func (c *Config) RequireVerifier() error {
-	return require(c.SupabaseURL != "" || c.SupabaseJWTSecret != "", "SUPABASE_URL or SUPABASE_JWT_SECRET is required: without one no access token can be verified")
+	return require(c.SupabaseURL != "" || c.SupabaseJWTSecret != "", "SUPABASE_URL or SUPABASE_JWT_SECRET is required: without one no access token can "+
+		"be verified")
 }
 
 func require(ok bool, problem string) error {

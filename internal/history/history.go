@@ -193,7 +193,6 @@ type Pruned struct {
 
 // Stats counts what a user's chats amount to.
 type Stats struct {
-	_            struct{}    `description:"What a user's chats amount to. Turns, messages, tokens and bytes are of everything that is stored, expired chats as well."`
 	Chats        int64       `json:"chats" description:"Chats that have not expired."`
 	ExpiredChats int64       `json:"expired_chats"`
 	Turns        int64       `json:"turns"`

@@ -22,8 +22,9 @@ func memoryRoutes() []route {
 		},
 		{
 			method: http.MethodGet, path: "/v1/chats/{chat_id}/memory/revisions", id: "listBriefRevisions", tag: "chats",
-			summary: "See how a chat's brief changed", description: "The versions of the chat's brief, the latest first, each with its text, the messages it was made of and what it cost.",
-			answer: "Some versions.", errors: []fault.Code{fault.ChatExpired, fault.ValidationFailed},
+			summary:     "See how a chat's brief changed",
+			description: "The versions of the chat's brief, the latest first, each with its text, the messages it was made of and what it cost.",
+			answer:      "Some versions.", errors: []fault.Code{fault.ChatExpired, fault.ValidationFailed},
 			endpoint: onIDWithInput(history.Store.ListBriefRevisions),
 		},
 	}

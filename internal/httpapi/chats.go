@@ -51,8 +51,9 @@ func chatRoutes() []route {
 		},
 		{
 			method: http.MethodDelete, path: "/v1/chats/{chat_id}", id: "deleteChat", tag: "chats", summary: "Delete a chat",
-			description: "Deletes the chat, expired or not, with its messages, files, brief and the brief's history, and what is remembered of it alone. With keep_memories=true that stays, as the user's own.",
-			answer:      "It is gone.", errors: []fault.Code{fault.ValidationFailed},
+			description: "Deletes the chat, expired or not, with its messages, files, brief and the brief's history, and what is remembered of it " +
+				"alone. With keep_memories=true that stays, as the user's own.",
+			answer: "It is gone.", errors: []fault.Code{fault.ValidationFailed},
 			endpoint: jsonEndpoint((*Server).deleteChat),
 		},
 		{

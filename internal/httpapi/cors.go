@@ -40,7 +40,14 @@ func allowOrigins(origins []string) echo.MiddlewareFunc {
 			echo.HeaderCacheControl, echo.HeaderXRequestedWith, // react-native-sse sends them
 			"Mcp-Protocol-Version", "Mcp-Session-Id", "Mcp-Method", "Mcp-Name", // clients of pathMCP
 		},
-		ExposeHeaders: []string{echo.HeaderXRequestID, echo.HeaderWWWAuthenticate, echo.HeaderRetryAfter, echo.HeaderContentDisposition, echo.HeaderLocation, headerUIStream},
-		MaxAge:        int(preflightAge.Seconds()),
+		ExposeHeaders: []string{
+			echo.HeaderXRequestID,
+			echo.HeaderWWWAuthenticate,
+			echo.HeaderRetryAfter,
+			echo.HeaderContentDisposition,
+			echo.HeaderLocation,
+			headerUIStream,
+		},
+		MaxAge: int(preflightAge.Seconds()),
 	})
 }

@@ -28,7 +28,13 @@ func operationRoutes() []route {
 			method: http.MethodGet, path: "/readyz", id: "getReadiness", tag: "operations", summary: "Can it serve?",
 			description: "Answers 200 while Postgres answers and migrations are current, and otherwise 503 with a code that names the cause.", public: true, head: true,
 			answers: object{"200": answer("It can. Further members are details.", object{mediaJSON: object{"schema": schemaRef("Readiness")}})},
-			errors:  []fault.Code{fault.NotReady, fault.DatabaseUnreachable, fault.MigrationsPending, fault.RoleNotGranted, fault.ShuttingDown}, endpoint: endpoint{serve: (*Server).getReadiness},
+			errors: []fault.Code{
+				fault.NotReady,
+				fault.DatabaseUnreachable,
+				fault.MigrationsPending,
+				fault.RoleNotGranted,
+				fault.ShuttingDown,
+			}, endpoint: endpoint{serve: (*Server).getReadiness},
 		},
 		{
 			method: http.MethodGet, path: "/metrics", id: "getMetrics", tag: "operations", summary: "Prometheus metrics",

@@ -39,11 +39,15 @@ func values(raw []byte) int {
 const pathMCP = "/mcp"
 
 func toolRoutes() []route {
-	message := object{"description": "One message of JSON-RPC 2.0, or several.", "oneOf": []object{{"type": "object"}, {"type": "array", "items": object{"type": "object"}}}}
+	message := object{
+		"description": "One message of JSON-RPC 2.0, or several.",
+		"oneOf":       []object{{"type": "object"}, {"type": "array", "items": object{"type": "object"}}},
+	}
 	// Only POST: without sessions there is nothing to listen to (GET) nor to end (DELETE). Clients know what 405 means.
 	return []route{{
 		method: http.MethodPost, path: pathMCP, id: "callTools", tag: "tools", summary: "Use the chats as tools",
-		description: "The Model Context Protocol (modelcontextprotocol.io) over streamable HTTP, without sessions. Its clients know what to send; docs/threads.md lists the tools. " +
+		description: "The Model Context Protocol (modelcontextprotocol.io) over streamable HTTP, without sessions. Its clients know what to send; " +
+			"docs/threads.md lists the tools. " +
 			"What is wrong with a message of that protocol is answered in that protocol's terms.",
 		content: object{mediaJSON: object{"schema": message}},
 		answers: object{

@@ -18,31 +18,35 @@ func longMemoryRoutes() []route {
 	return []route{
 		{
 			method: http.MethodGet, path: "/v1/memories", id: "listMemories", tag: "memories", summary: "List memories",
-			description: "What the user is remembered for in all chats, the newest first; with q the best matches. By default it lists what matters now: active memories, and those in the inbox.",
-			answer:      "A page of memories.", errors: []fault.Code{fault.BadRequest, fault.ValidationFailed},
+			description: "What the user is remembered for in all chats, the newest first; with q the best matches. By default it lists what matters " +
+				"now: active memories, and those in the inbox.",
+			answer: "A page of memories.", errors: []fault.Code{fault.BadRequest, fault.ValidationFailed},
 			endpoint: jsonEndpoint((*Server).listMemories),
 		},
 		{
 			method: http.MethodPost, path: "/v1/memories", id: "addMemory", tag: "memories", summary: "Remember something",
-			description: "Stores what the user wrote. The same words again are not stored again: the memory that has them becomes active, gets the fields that are named, and is the answer.",
-			example:     object{"content": "Prefers oat milk.", "type": "preference", "durable": true},
-			answer:      "The new memory.",
-			answers:     object{"200": answer("The memory that has these words already.", object{mediaJSON: object{"schema": schemaRef("LongTermMemory")}})},
-			errors:      []fault.Code{fault.MemoryOff},
+			description: "Stores what the user wrote. The same words again are not stored again: the memory that has them becomes active, gets the " +
+				"fields that are named, and is the answer.",
+			example: object{"content": "Prefers oat milk.", "type": "preference", "durable": true},
+			answer:  "The new memory.",
+			answers: object{"200": answer("The memory that has these words already.", object{mediaJSON: object{"schema": schemaRef("LongTermMemory")}})},
+			errors:  []fault.Code{fault.MemoryOff},
 			endpoint: endpoint{
 				serve: (*Server).postMemory, in: reflect.TypeFor[history.NewMemory](), out: reflect.TypeFor[history.Memory](), status: http.StatusCreated,
 			},
 		},
 		{
 			method: http.MethodDelete, path: "/v1/memories", id: "deleteMemories", tag: "memories", summary: "Forget everything",
-			description: "Deletes all memories of the user, their histories, and the graph of what they are about. What was said so far and not yet looked at is skipped. Chats and their briefs stay.",
-			answer:      "What was deleted.",
-			endpoint:    jsonEndpoint((*Server).deleteMemories),
+			description: "Deletes all memories of the user, their histories, and the graph of what they are about. What was said so far and not yet " +
+				"looked at is skipped. Chats and their briefs stay.",
+			answer:   "What was deleted.",
+			endpoint: jsonEndpoint((*Server).deleteMemories),
 		},
 		{
 			method: http.MethodPost, path: "/v1/memories/forget", id: "forgetMemories", tag: "memories", summary: "Forget by words, in two steps",
-			description: "With query it answers the memories that the words may mean, and a token. With that token, within 10 minutes, it deletes exactly those that have not changed since.",
-			example:     object{"query": "my knee"}, answer: "What would be forgotten, or how much was.",
+			description: "With query it answers the memories that the words may mean, and a token. With that token, within 10 minutes, it deletes " +
+				"exactly those that have not changed since.",
+			example: object{"query": "my knee"}, answer: "What would be forgotten, or how much was.",
 			endpoint: jsonEndpoint((*Server).forgetMemories),
 		},
 		{
@@ -64,8 +68,9 @@ func longMemoryRoutes() []route {
 		},
 		{
 			method: http.MethodPatch, path: "/v1/memories/{memory_id}", id: "changeMemory", tag: "memories", summary: "Change a memory",
-			description: "Changes the fields that the body names. New words, and confirming what is in the inbox, make it certain; what was edited is the user's own, and no model changes it any more.",
-			example:     object{"content": "Prefers oat milk in coffee.", "pinned": true}, answer: "The memory as it is now.",
+			description: "Changes the fields that the body names. New words, and confirming what is in the inbox, make it certain; what was edited " +
+				"is the user's own, and no model changes it any more.",
+			example: object{"content": "Prefers oat milk in coffee.", "pinned": true}, answer: "The memory as it is now.",
 			errors:   []fault.Code{fault.MemoryExists},
 			endpoint: jsonEndpoint((*Server).changeMemory),
 		},
@@ -136,7 +141,12 @@ func (s *Server) memorySettings(ctx context.Context, user auth.Principal, _ uuid
 	return s.config.Memories.MemorySettings(ctx, user)
 }
 
-func (s *Server) changeMemorySettings(ctx context.Context, user auth.Principal, _ uuid.UUID, change history.MemorySettingsChange) (history.MemorySettings, error) {
+func (s *Server) changeMemorySettings(
+	ctx context.Context,
+	user auth.Principal,
+	_ uuid.UUID,
+	change history.MemorySettingsChange,
+) (history.MemorySettings, error) {
 	return s.config.Memories.ChangeMemorySettings(ctx, user, change)
 }
 

@@ -144,7 +144,8 @@ func (s *Server) authenticate(next echo.HandlerFunc) echo.HandlerFunc {
 		}
 		c.Set(principalKey, user)
 		if !s.acceptsClient(c.Path(), user) {
-			return fault.New(fault.ForbiddenClient, "This token was given to an OAuth client, which may only use the tools at /mcp. The server's OAUTH_API_CLIENTS lists those that may use the API.")
+			return fault.New(fault.ForbiddenClient, "This token was given to an OAuth client, which may only use the tools at /mcp. The server's "+
+				"OAUTH_API_CLIENTS lists those that may use the API.")
 		}
 		return next(c)
 	}

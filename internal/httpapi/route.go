@@ -44,12 +44,30 @@ type limit = func(*Server, echo.HandlerFunc) echo.HandlerFunc
 
 // routes are all routes but River UI's and the page's, in the order in which / and the OpenAPI document show them.
 func routes() []route {
-	return slices.Concat(messageRoutes(), chatRoutes(), storedMessageRoutes(), topicRoutes(), memoryRoutes(), longMemoryRoutes(), searchRoutes(), graphRoutes(), transferRoutes(), accountRoutes(),
-		toolRoutes(), discoveryRoutes(), operationRoutes())
+	return slices.Concat(
+		messageRoutes(),
+		chatRoutes(),
+		storedMessageRoutes(),
+		topicRoutes(),
+		memoryRoutes(),
+		longMemoryRoutes(),
+		searchRoutes(),
+		graphRoutes(),
+		transferRoutes(),
+		accountRoutes(),
+		toolRoutes(),
+		discoveryRoutes(),
+		operationRoutes(),
+	)
 }
 
 // pathIDs are the parameters that a path may have, with the code for an id that does not exist.
-var pathIDs = map[string]fault.Code{"chat_id": fault.ChatNotFound, "message_id": fault.MessageNotFound, "memory_id": fault.MemoryNotFound, "topic_id": fault.TopicNotFound}
+var pathIDs = map[string]fault.Code{
+	"chat_id":    fault.ChatNotFound,
+	"message_id": fault.MessageNotFound,
+	"memory_id":  fault.MemoryNotFound,
+	"topic_id":   fault.TopicNotFound,
+}
 
 // allErrors are the codes that the route answers with.
 func (r *route) allErrors() []fault.Code {
@@ -135,7 +153,10 @@ func jsonEndpoint[In, Out any](do func(s *Server, ctx context.Context, user auth
 }
 
 // jsonEndpointOn is jsonEndpoint for what the path names in its own way.
-func jsonEndpointOn[ID, In, Out any](path func(echo.Context) (ID, error), do func(s *Server, ctx context.Context, user auth.Principal, id ID, in In) (Out, error)) endpoint {
+func jsonEndpointOn[ID, In, Out any](
+	path func(echo.Context) (ID, error),
+	do func(s *Server, ctx context.Context, user auth.Principal, id ID, in In) (Out, error),
+) endpoint {
 	e := endpoint{in: typeOf[In](), out: typeOf[Out](), status: http.StatusOK}
 	e.serve = func(s *Server, c echo.Context) error {
 		id, err := path(c)

@@ -17,13 +17,15 @@ func storedMessageRoutes() []route {
 		},
 		{
 			method: http.MethodPost, path: "/v1/chats/{chat_id}/messages", id: "storeMessages", tag: "chats", summary: "Store messages",
-			description: "Stores messages at the chat's end without asking a model: what tools were asked and answered, notes of the app, turns that were had elsewhere. " +
+			description: "Stores messages at the chat's end without asking a model: what tools were asked and answered, notes of the app, turns that " +
+				"were had elsewhere. " +
 				"They are in the memory like any others. An assistant's message answers the user's message before it in the same request.",
 			example: object{"messages": []object{
 				{"role": "assistant", "tool_calls": []object{{"id": "call_1", "type": "function", "function": object{"name": "tuner", "arguments": `{"string":"A"}`}}}},
 				{"role": "tool", "name": "tuner", "tool_call_id": "call_1", "content": "441 Hz"},
 			}},
-			answer: "The messages as they are stored.", errors: []fault.Code{fault.ChatExpired, fault.GenerationInProgress, fault.IdempotencyMismatch, fault.OverRequestRateLimit},
+			answer:   "The messages as they are stored.",
+			errors:   []fault.Code{fault.ChatExpired, fault.GenerationInProgress, fault.IdempotencyMismatch, fault.OverRequestRateLimit},
 			limits:   []limit{(*Server).limitMessages},
 			endpoint: onIDWithInput(history.Store.StoreMessages),
 		},
@@ -41,7 +43,8 @@ func storedMessageRoutes() []route {
 		},
 		{
 			method: http.MethodGet, path: "/v1/messages/{message_id}/why", id: "whyReply", tag: "chats", summary: "See what a reply was made of",
-			description: "What the prompt of a reply held of its chat: the receipt, the brief of that version, the turns that were recalled for the question, and those that were shown word for word. " +
+			description: "What the prompt of a reply held of its chat: the receipt, the brief of that version, the turns that were recalled for the " +
+				"question, and those that were shown word for word. " +
 				"The id is the reply's, or that of the user's message for its latest reply.",
 			answer: "What the reply was made of, as far as that still exists.", errors: []fault.Code{fault.ChatExpired},
 			endpoint: onID(history.Store.WhyReply),

@@ -18,8 +18,9 @@ func topicRoutes() []route {
 	return []route{
 		{
 			method: http.MethodGet, path: path, id: "listTopics", tag: tag, summary: "List a chat's topics",
-			description: "What the chat was about, those with the latest activity first; with q the best matches. Turns get their topics in the background: what was said a moment ago may have none yet.",
-			answer:      "A page of topics.", errors: []fault.Code{fault.BadRequest, fault.ChatExpired, fault.ValidationFailed},
+			description: "What the chat was about, those with the latest activity first; with q the best matches. Turns get their topics in the " +
+				"background: what was said a moment ago may have none yet.",
+			answer: "A page of topics.", errors: []fault.Code{fault.BadRequest, fault.ChatExpired, fault.ValidationFailed},
 			endpoint: jsonEndpoint((*Server).listTopics),
 		},
 		{
@@ -38,9 +39,11 @@ func topicRoutes() []route {
 			method: http.MethodPost, path: one + "/merge", id: "mergeTopic", tag: tag, summary: "Merge a topic into another",
 			description: "Gives the topic's turns to another topic of the chat. Its summary is made anew from all of them.",
 			example:     object{"into": exampleChat}, answer: "The topic that has the turns now.", errors: []fault.Code{fault.ChatExpired},
-			endpoint: onTopicWithInput(func(store history.Topics, ctx context.Context, user auth.Principal, ref history.TopicRef, merge history.TopicMerge) (history.OneTopic, error) {
-				return store.MergeTopic(ctx, user, ref, merge.Target)
-			}),
+			endpoint: onTopicWithInput(
+				func(store history.Topics, ctx context.Context, user auth.Principal, ref history.TopicRef, merge history.TopicMerge) (history.OneTopic, error) {
+					return store.MergeTopic(ctx, user, ref, merge.Target)
+				},
+			),
 		},
 		{
 			method: http.MethodGet, path: one + "/history", id: "getTopicHistory", tag: tag, summary: "Read a topic's messages",
@@ -67,8 +70,9 @@ func topicRoutes() []route {
 		},
 		{
 			method: http.MethodPost, path: "/v1/chats/{chat_id}/standalone", id: "rewriteQuestion", tag: tag, summary: "Make a question stand alone",
-			description: "Rewrites a question by what the chat is about, so that a search understands it: And the second one? It is neither stored nor answered. One small model call, and none where nothing was said before.",
-			example:     object{"content": "And how long does that one take?"}, answer: "The question.",
+			description: "Rewrites a question by what the chat is about, so that a search understands it: And the second one? It is neither stored " +
+				"nor answered. One small model call, and none where nothing was said before.",
+			example: object{"content": "And how long does that one take?"}, answer: "The question.",
 			errors:   []fault.Code{fault.ChatExpired, fault.OverRequestRateLimit, fault.UpstreamFailed, fault.UpstreamTimeout, fault.UpstreamOverloaded},
 			limits:   []limit{(*Server).limitMessages},
 			endpoint: jsonEndpoint((*Server).rewriteQuestion),

@@ -35,7 +35,8 @@ func transferRoutes() []route {
 	return []route{
 		{
 			method: http.MethodGet, path: "/v1/chats/{chat_id}/export", id: "exportChat", tag: "chats", summary: "Export a chat",
-			description: "The whole chat as a file: our bundle as lines of JSON or as one object, or Markdown for people. An export that fails on its way breaks its connection.",
+			description: "The whole chat as a file: our bundle as lines of JSON or as one object, or Markdown for people. An export that fails on " +
+				"its way breaks its connection.",
 			answers: object{"200": answer("The file.", object{
 				"application/x-ndjson": object{}, mediaJSON: object{"schema": object{"type": "object"}}, "text/markdown": text,
 			}, "Content-Disposition")},
@@ -47,7 +48,8 @@ func transferRoutes() []route {
 			method: http.MethodPost, path: "/v1/chats/import", id: "importChats", tag: "chats", summary: "Import chats",
 			description: "Takes in a file of at most 100 MiB: our bundle, ChatGPT's conversations.json, or one message per line; which one is seen from its content. " +
 				"Nothing is written unless all of it is good; each chat is written whole or not at all; importing a file again adds nothing. " +
-				"With Accept: text/event-stream the answer is the events import.progress (ImportProgress), and at the end import.completed (ImportResult) or import.failed (Error).",
+				"With Accept: text/event-stream the answer is the events import.progress (ImportProgress), and at the end import.completed (ImportResult) or " +
+				"import.failed (Error).",
 			parameters: []object{header(echo.HeaderAccept, "text/event-stream asks for events; anything else means one object.", object{"type": "string"})},
 			content:    file,
 			answers: object{"200": answer("What became of the file.", object{
@@ -68,8 +70,10 @@ func accountRoutes() []route {
 	return []route{
 		{
 			method: http.MethodGet, path: "/v1/export", id: "exportAccount", tag: "account", summary: "Export everything about the user",
-			description: "Everything that is stored about the user, as it is at one moment, as lines of JSON: all chats with files, topics and the revisions of their summaries, " +
-				"expired ones too; memories with sources and history, and their graph; settings. An export that fails on its way, or during which something is deleted, breaks its connection.",
+			description: "Everything that is stored about the user, as it is at one moment, as lines of JSON: all chats with files, topics and the " +
+				"revisions of their summaries, " +
+				"expired ones too; memories with sources and history, and their graph; settings. An export that fails on its way, or during which something is " +
+				"deleted, breaks its connection.",
 			answers:  object{"200": answer("The file.", object{mediaLines: object{}}, "Content-Disposition")},
 			errors:   []fault.Code{fault.BadRequest, fault.BodyTooLarge, fault.OverRequestRateLimit},
 			limits:   []limit{(*Server).withoutBody},
@@ -77,7 +81,8 @@ func accountRoutes() []route {
 		},
 		{
 			method: http.MethodPost, path: "/v1/import", id: "importAccount", tag: "account", summary: "Import everything about a user",
-			description: "Takes in a file of at most 512 MiB that /v1/export has written, for the user of the token, or one that /v1/chats/import reads, in the same way. " +
+			description: "Takes in a file of at most 512 MiB that /v1/export has written, for the user of the token, or one that /v1/chats/import " +
+				"reads, in the same way. " +
 				"Settings that the user has chosen stay; importing a file again adds nothing.",
 			parameters: []object{header(echo.HeaderAccept, "text/event-stream asks for events; anything else means one object.", object{"type": "string"})},
 			content:    file,

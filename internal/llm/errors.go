@@ -80,7 +80,8 @@ type permanentRefusal struct{ message, remedy string }
 var (
 	quotaUsedUp  = &permanentRefusal{"The quota for the model is used up.", "the account's quota or credit is used up"}
 	keyRefused   = &permanentRefusal{"The model refused this server's key.", "the key is refused, see OPENAI_API_KEY"}
-	unknownModel = &permanentRefusal{"The model is not available.", "no such model, or not for this key, or not at this address: see MODEL_VARIANTS, MEMORY_SUMMARIZER_MODEL, EMBEDDING_MODEL, OPENAI_BASE_URL, EMBEDDING_BASE_URL"}
+	unknownModel = &permanentRefusal{"The model is not available.", "no such model, or not for this key, or not at this address: see MODEL_VARIANTS, " +
+		"MEMORY_SUMMARIZER_MODEL, EMBEDDING_MODEL, OPENAI_BASE_URL, EMBEDDING_BASE_URL"}
 )
 
 func (p *permanentRefusal) because(cause error) error {

@@ -69,10 +69,10 @@ func (s *Server) addModelTools(to *mcp.Server) {
 // askInput are a model tool's arguments.
 type askInput struct {
 	Prompt         string      `json:"prompt" jsonschema:"What to say: 1 to 32000 characters."`
-	ContinuationID *string     `json:"continuation_id,omitempty" jsonschema:"The thread to go on with, as an earlier answer gave it. Without it a new thread begins."`
-	Revive         bool        `json:"revive,omitempty" jsonschema:"true goes on in a thread that has expired, with all that is remembered of it. Without it a new thread is begun in its place."`
-	Files          []fileInput `json:"files,omitempty" jsonschema:"Text files that belong to the prompt: at most 20 of 256 KiB each. The thread keeps them, so a file that has not changed need not be sent again."`
-	ModelVariant   *string     `json:"model_variant,omitempty" jsonschema:"Which of the server's model variants answers; the first one configured when it is left out. A thread may change between them."`
+	ContinuationID *string     `json:"continuation_id,omitempty" jsonschema:"The thread to go on with, as an earlier answer gave it. Without it a new one begins."`
+	Revive         bool        `json:"revive,omitempty" jsonschema:"true goes on in a thread that has expired. Without it a new one begins in its place."`
+	Files          []fileInput `json:"files,omitempty" jsonschema:"Text files of the prompt: at most 20 of 256 KiB each. The thread keeps them."`
+	ModelVariant   *string     `json:"model_variant,omitempty" jsonschema:"Which of the server's model variants answers; by default the first one."`
 }
 
 // fileInput is one file.
@@ -245,7 +245,8 @@ func (o *askOutput) end(end streaming.Terminal) error {
 	case end.Cancelled != nil:
 		o.FinishReason = "cancelled"
 	default:
-		return replyFailed(o, fault.Code(end.Failed.Code), end.Failed.Message+" The prompt is stored: go on with this continuation_id, and do not send it again.", end.Failed.RetryAfter)
+		return replyFailed(o, fault.Code(end.Failed.Code), end.Failed.Message+" The prompt is stored: go on with this continuation_id, and do not send "+
+			"it again.", end.Failed.RetryAfter)
 	}
 	o.Note = strings.TrimSpace(o.Note + " " + replyNotes[o.FinishReason])
 	return nil

@@ -55,7 +55,9 @@ type Metrics struct {
 	TopicCompactions *prometheus.CounterVec // by result (done, nothing, elsewhere, lost, paused, refused, failed)
 	TopicsHealed     prometheus.Counter
 
-	Swept *prometheus.CounterVec // by what was repaired (message, delta, job, lease, fold, rebuild, embedding, memory_embedding, extraction, assignment, compaction)
+	// Swept counts repairs by what was repaired: message, delta, job, lease, fold, rebuild, embedding, memory_embedding,
+	// extraction, assignment, compaction.
+	Swept *prometheus.CounterVec
 }
 
 // New returns instruments in a new registry.
@@ -66,42 +68,53 @@ func New() *Metrics {
 	fast := []float64{.0005, .001, .002, .003, .005, .008, .012, .02, .05, .1, .25, 1, 5}
 	slow := []float64{.05, .1, .25, .5, 1, 2, 5, 10, 20, 60, 300}
 	return &Metrics{
-		Registry:                 registry,
-		Requests:                 auto.NewCounterVec(counter("http_requests_total", "HTTP requests by method, route and status."), []string{"method", "route", "status"}),
-		RequestDuration:          auto.NewHistogramVec(histogram("http_request_duration_seconds", "Time until the handler returned; for a stream its whole length.", slow), []string{"route"}),
-		OpenStreams:              auto.NewGauge(gauge("open_streams", "Clients being streamed to.")),
-		Overhead:                 auto.NewHistogram(histogram("upstream_overhead_seconds", "From the arrival of a message to the call of the model.", fast)),
-		FirstDelta:               auto.NewHistogramVec(histogram("time_to_first_delta_seconds", "From the arrival of a message to the first text of its reply.", slow), []string{"model_variant"}),
-		Replies:                  auto.NewCounterVec(counter("replies_total", "Replies by model variant and final status."), []string{"model_variant", "status"}),
-		RunningReplies:           auto.NewGauge(gauge("running_replies", "Generations in flight in this process.")),
-		FollowedReplies:          auto.NewGauge(gauge("followed_replies", "Running replies of other servers that are read here.")),
-		Listening:                auto.NewGauge(gauge("listening", "1 while notifications of other servers come.")),
-		RecordDuration:           auto.NewHistogram(histogram("record_duration_seconds", "One batch of what running replies said, stored.", fast)),
-		RecordFailures:           auto.NewCounter(counter("record_failures_total", "Batches of what running replies said that failed and were sent again.")),
-		Tokens:                   auto.NewCounterVec(counter("tokens_total", "Tokens by purpose and direction, as the model reported."), []string{"purpose", "direction"}),
-		DroppedTurns:             auto.NewCounter(counter("dropped_turns_total", "Turns that were neither in the brief nor in the prompt of a reply.")),
-		TruncatedPrompts:         auto.NewCounterVec(counter("truncated_prompts_total", "Prompts that show a text of a section shortened, by section."), []string{"section"}),
-		Retrievals:               auto.NewCounterVec(counter("retrievals_total", "Lookups for a section of a prompt, by section and result."), []string{"section", "result"}),
-		UnreadableBriefs:         auto.NewCounter(counter("unreadable_briefs_total", "Prompts that did without a brief because the stored one is not in its form.")),
-		Folds:                    auto.NewCounterVec(counter("folds_total", "Folds by kind and result."), []string{"kind", "result"}),
-		FoldDuration:             auto.NewHistogramVec(histogram("fold_duration_seconds", "One fold from plan to commit.", slow), []string{"kind"}),
-		SummaryDuration:          auto.NewHistogramVec(histogram("summary_call_duration_seconds", "One call of the summary model, by result.", slow), []string{"result"}),
-		CommitDuration:           auto.NewHistogram(histogram("brief_commit_duration_seconds", "The transaction that writes a brief, its revision and the end of its job.", fast)),
-		GateRefusals:             auto.NewCounterVec(counter("gate_refusals_total", "Summaries that the gate refused, by reason."), []string{"reason"}),
-		PromptFallbacks:          auto.NewCounter(counter("summary_prompt_fallbacks_total", "Changes from the hosted summary prompt to the inline one.")),
-		EmbeddingDuration:        auto.NewHistogramVec(histogram("embedding_call_duration_seconds", "One call of the embedding model, by result.", slow), []string{"result"}),
+		Registry: registry,
+		Requests: auto.NewCounterVec(counter("http_requests_total", "HTTP requests by method, route "+
+			"and status."), []string{"method", "route", "status"}),
+		RequestDuration: auto.NewHistogramVec(histogram("http_request_duration_seconds", "Time until the handler returned; for a stream its "+
+			"whole length.", slow), []string{"route"}),
+		OpenStreams: auto.NewGauge(gauge("open_streams", "Clients being streamed to.")),
+		Overhead:    auto.NewHistogram(histogram("upstream_overhead_seconds", "From the arrival of a message to the call of the model.", fast)),
+		FirstDelta: auto.NewHistogramVec(histogram("time_to_first_delta_seconds", "From the arrival of a message to the first text of "+
+			"its reply.", slow), []string{"model_variant"}),
+		Replies:         auto.NewCounterVec(counter("replies_total", "Replies by model variant and final status."), []string{"model_variant", "status"}),
+		RunningReplies:  auto.NewGauge(gauge("running_replies", "Generations in flight in this process.")),
+		FollowedReplies: auto.NewGauge(gauge("followed_replies", "Running replies of other servers that are read here.")),
+		Listening:       auto.NewGauge(gauge("listening", "1 while notifications of other servers come.")),
+		RecordDuration:  auto.NewHistogram(histogram("record_duration_seconds", "One batch of what running replies said, stored.", fast)),
+		RecordFailures:  auto.NewCounter(counter("record_failures_total", "Batches of what running replies said that failed and were sent again.")),
+		Tokens: auto.NewCounterVec(counter("tokens_total", "Tokens by purpose and direction, as the model "+
+			"reported."), []string{"purpose", "direction"}),
+		DroppedTurns: auto.NewCounter(counter("dropped_turns_total", "Turns that were neither in the brief nor in the prompt of a reply.")),
+		TruncatedPrompts: auto.NewCounterVec(counter("truncated_prompts_total", "Prompts that show a text of a section shortened, by "+
+			"section."), []string{"section"}),
+		Retrievals: auto.NewCounterVec(counter("retrievals_total", "Lookups for a section of a prompt, by section "+
+			"and result."), []string{"section", "result"}),
+		UnreadableBriefs: auto.NewCounter(counter("unreadable_briefs_total", "Prompts that did without a brief because the stored one is not in its form.")),
+		Folds:            auto.NewCounterVec(counter("folds_total", "Folds by kind and result."), []string{"kind", "result"}),
+		FoldDuration:     auto.NewHistogramVec(histogram("fold_duration_seconds", "One fold from plan to commit.", slow), []string{"kind"}),
+		SummaryDuration: auto.NewHistogramVec(histogram("summary_call_duration_seconds", "One call of the summary model, "+
+			"by result.", slow), []string{"result"}),
+		CommitDuration: auto.NewHistogram(histogram("brief_commit_duration_seconds", "The transaction that writes a brief, its revision and the "+
+			"end of its job.", fast)),
+		GateRefusals:    auto.NewCounterVec(counter("gate_refusals_total", "Summaries that the gate refused, by reason."), []string{"reason"}),
+		PromptFallbacks: auto.NewCounter(counter("summary_prompt_fallbacks_total", "Changes from the hosted summary prompt to the inline one.")),
+		EmbeddingDuration: auto.NewHistogramVec(histogram("embedding_call_duration_seconds", "One call of the embedding model, "+
+			"by result.", slow), []string{"result"}),
 		EmbeddedTurns:            auto.NewCounter(counter("embedded_turns_total", "Turns whose vector was stored.")),
 		MemoryExtractions:        auto.NewCounterVec(counter("memory_extractions_total", "Jobs that read turns for memories, by result."), []string{"result"}),
 		MemoryExtractionDuration: auto.NewHistogram(histogram("memory_extraction_duration_seconds", "One extraction from claim to commit.", slow)),
 		MemoryFacts:              auto.NewCounterVec(counter("memory_facts_total", "Facts that were written, by outcome."), []string{"outcome"}),
 		MemoryDropped:            auto.NewCounterVec(counter("memory_dropped_total", "Facts that were proposed and dropped, by reason."), []string{"reason"}),
-		MemoryCallDuration:       auto.NewHistogramVec(histogram("memory_call_duration_seconds", "One call of the model that extracts memories, by purpose and result.", slow), []string{"purpose", "result"}),
-		TopicTurns:               auto.NewCounterVec(counter("topic_turns_total", "Turns whose topic was chosen, by how."), []string{"how"}),
-		TopicsDecayed:            auto.NewCounter(counter("topic_decayed_total", "Topics that faded and were archived.")),
-		TopicsMerged:             auto.NewCounter(counter("topic_merged_total", "Topics that an hourly job has merged into others.")),
-		TopicCompactions:         auto.NewCounterVec(counter("topic_compactions_total", "Jobs that packed the old messages of a topic, by result."), []string{"result"}),
-		TopicsHealed:             auto.NewCounter(counter("topic_archives_healed_total", "Archives of topics that were broken, and made again from the messages.")),
-		Swept:                    auto.NewCounterVec(counter("swept_total", "What was repaired after others."), []string{"what"}),
+		MemoryCallDuration: auto.NewHistogramVec(histogram("memory_call_duration_seconds", "One call of the model that extracts memories, by purpose "+
+			"and result.", slow), []string{"purpose", "result"}),
+		TopicTurns:    auto.NewCounterVec(counter("topic_turns_total", "Turns whose topic was chosen, by how."), []string{"how"}),
+		TopicsDecayed: auto.NewCounter(counter("topic_decayed_total", "Topics that faded and were archived.")),
+		TopicsMerged:  auto.NewCounter(counter("topic_merged_total", "Topics that an hourly job has merged into others.")),
+		TopicCompactions: auto.NewCounterVec(counter("topic_compactions_total", "Jobs that packed the old messages of a topic, "+
+			"by result."), []string{"result"}),
+		TopicsHealed: auto.NewCounter(counter("topic_archives_healed_total", "Archives of topics that were broken, and made again from the messages.")),
+		Swept:        auto.NewCounterVec(counter("swept_total", "What was repaired after others."), []string{"what"}),
 	}
 }
 
@@ -137,12 +150,17 @@ func (m *Metrics) ReportBacklog(read func() (Backlog, bool)) {
 }
 
 var (
-	oldestUnfolded = prometheus.NewDesc("throughline_oldest_unfolded_turn_seconds", "For how long the chat has been due that has waited longest for its fold.", nil, nil)
-	putOffChats    = prometheus.NewDesc("throughline_put_off_chats", "Chats whose folds were given up for a while: their summaries were refused, or the model failed.", nil, nil)
-	bareTurns      = prometheus.NewDesc("throughline_turns_without_vector", "Indexed turns without a vector of the embedding model, which are found by their words alone.", nil, nil)
-	memories       = prometheus.NewDesc("throughline_memories", "Long-term memories by status: active, inbox, superseded, archived; more than a hundred are estimated.", []string{"status"}, nil)
-	oldestUnread   = prometheus.NewDesc("throughline_oldest_unextracted_turn_seconds", "For how long the chat has been due that has waited longest to be read for memories.", nil, nil)
-	queueDepth     = prometheus.NewDesc("throughline_queue_depth", "Jobs that wait, by queue.", []string{"queue"}, nil)
+	oldestUnfolded = prometheus.NewDesc("throughline_oldest_unfolded_turn_seconds", "For how long the chat has been due that has waited longest for "+
+		"its fold.", nil, nil)
+	putOffChats = prometheus.NewDesc("throughline_put_off_chats", "Chats whose folds were given up for a while: their summaries were refused, or the "+
+		"model failed.", nil, nil)
+	bareTurns = prometheus.NewDesc("throughline_turns_without_vector", "Indexed turns without a vector of the embedding model, which are found by "+
+		"their words alone.", nil, nil)
+	memories = prometheus.NewDesc("throughline_memories", "Long-term memories by status: active, inbox, superseded, archived; more than a hundred "+
+		"are estimated.", []string{"status"}, nil)
+	oldestUnread = prometheus.NewDesc("throughline_oldest_unextracted_turn_seconds", "For how long the chat has been due that has waited longest to be "+
+		"read for memories.", nil, nil)
+	queueDepth = prometheus.NewDesc("throughline_queue_depth", "Jobs that wait, by queue.", []string{"queue"}, nil)
 )
 
 type backlogCollector struct {

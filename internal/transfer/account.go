@@ -81,9 +81,13 @@ func (a *accountExport) chat(chat AccountChat) error {
 }
 
 func (a *accountExport) outside() error {
-	err := eachInPages(nil, func(after *bundle.Memory) ([]bundle.Memory, error) { return a.all.Memories(a.ctx, after) }, func(memory bundle.Memory) (*bundle.Memory, error) {
-		return &memory, a.encoder.Remembered(memory)
-	})
+	err := eachInPages(
+		nil,
+		func(after *bundle.Memory) ([]bundle.Memory, error) { return a.all.Memories(a.ctx, after) },
+		func(memory bundle.Memory) (*bundle.Memory, error) {
+			return &memory, a.encoder.Remembered(memory)
+		},
+	)
 	if err != nil {
 		return err
 	}
@@ -93,9 +97,13 @@ func (a *accountExport) outside() error {
 	if err != nil {
 		return err
 	}
-	return eachInPages("", func(after string) ([]bundle.Relationship, error) { return a.all.Relationships(a.ctx, after) }, func(one bundle.Relationship) (string, error) {
-		return one.ID, a.encoder.Relationship(one)
-	})
+	return eachInPages(
+		"",
+		func(after string) ([]bundle.Relationship, error) { return a.all.Relationships(a.ctx, after) },
+		func(one bundle.Relationship) (string, error) {
+			return one.ID, a.encoder.Relationship(one)
+		},
+	)
 }
 
 // accountImport is what an import has met of an account.

@@ -63,7 +63,11 @@ func HasVector(binDir string) bool {
 
 // shareDir asks pg_config, which alone knows it. npm's Postgres has none and a fixed layout.
 func shareDir(binDir string) string {
-	out, err := exec.CommandContext(context.Background(), filepath.Join(binDir, "pg_config"), "--sharedir").Output() //nolint:gosec // the folder is the operator's choice
+	out, err := exec.CommandContext(
+		context.Background(),
+		filepath.Join(binDir, "pg_config"),
+		"--sharedir",
+	).Output() //nolint:gosec // the folder is the operator's choice
 	if err != nil {
 		return filepath.Join(binDir, "..", "share", "postgresql")
 	}
@@ -165,7 +169,11 @@ func majorOf(dir string) (int, error) {
 	if _, err := os.Stat(filepath.Join(dir, "initdb")); err != nil {
 		return 0, err
 	}
-	out, err := exec.CommandContext(context.Background(), filepath.Join(dir, "postgres"), "--version").Output() //nolint:gosec // the folder is the operator's choice
+	out, err := exec.CommandContext(
+		context.Background(),
+		filepath.Join(dir, "postgres"),
+		"--version",
+	).Output() //nolint:gosec // the folder is the operator's choice
 	if err != nil {
 		return 0, err
 	}

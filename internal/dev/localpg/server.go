@@ -49,7 +49,8 @@ func launch(ctx context.Context, s setup, options Options) (*server, int, error)
 		case !errors.Is(err, errPortTaken):
 			return nil, 0, err
 		case options.Port != 0:
-			return nil, 0, fmt.Errorf("port %d on 127.0.0.1 is taken by another program: set DEV_POSTGRES_PORT to another port, or DATABASE_URL to a Postgres that is running", options.Port)
+			return nil, 0, fmt.Errorf("port %d on 127.0.0.1 is taken by another program: set DEV_POSTGRES_PORT to another port, or DATABASE_URL to a Postgres "+
+				"that is running", options.Port)
 		case try == freePortTries:
 			return nil, 0, err
 		}

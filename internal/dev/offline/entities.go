@@ -22,7 +22,8 @@ type relationship struct {
 const userName = "User"
 
 // tools are things with which people work, beyond what the saying tells.
-var tools = wordSet("neovim vim emacs linear kubernetes terraform docker postgres postgresql git github notion obsidian figma vscode golang python rust excel slack")
+var tools = wordSet("neovim vim emacs linear kubernetes terraform docker postgres postgresql git github notion obsidian figma vscode golang python " +
+	"rust excel slack")
 
 // several things are no entity.
 var several = regexp.MustCompile(`, |\s(?:and|or|und|oder|et|ou|y|o|e|en|of)\s`)

@@ -98,13 +98,20 @@ func aliased(text, letters string) []aliasedLine {
 
 // openers are words before what a clause says; doubtful ones say that it may not be so.
 var (
-	openers  = regexp.MustCompile(`(?i)^(?:(?:#\w+|actually|by the way|btw|also|oh|well|hi|hello|hey|so|and|but|no|yes|ok|okay|sorry|correction|please|(?:please )?(?:remember|note)(?: that)?|fyi|just so you know|for the record|in fact|as of now|now|übrigens|eigentlich|nein|ja|hallo|und|aber|bitte merk dir|en fait|bonjour|au fait|non|oui|et|mais|hola|en realidad|por cierto|no|sí|y|pero|ciao|in realtà|e|ma|na verdade|olá|mas|eigenlijk|en|maar)(?:[\s,:;.!–-]+))+`)
-	doubtful = regexp.MustCompile(`(?i)^(?:i (?:think|guess|suppose|believe)|maybe|perhaps|probably|vielleicht|ich glaube|peut-être|je crois|quizás?|creo que|forse|talvez|misschien)[\s,]+(?:that |dass |que )?`)
+	openers = regexp.MustCompile(`(?i)^(?:(?:#\w+|actually|by the ` +
+		`way|btw|also|oh|well|hi|hello|hey|so|and|but|no|yes|ok|okay|sorry|correction|please|(?:please )?(?:remember|note)(?: that)?|fyi|just so you ` +
+		`know|for the record|in fact|as of now|now|übrigens|eigentlich|nein|ja|hallo|und|aber|bitte merk dir|en fait|bonjour|au ` +
+		`fait|non|oui|et|mais|hola|en realidad|por cierto|no|sí|y|pero|ciao|in realtà|e|ma|na verdade|olá|mas|eigenlijk|en|maar)(?:[\s,:;.!–-]+))+`)
+	doubtful = regexp.MustCompile(`(?i)^(?:i (?:think|guess|suppose|believe)|maybe|perhaps|probably|vielleicht|ich glaube|peut-être|je ` +
+		`crois|quizás?|creo que|forse|talvez|misschien)[\s,]+(?:that |dass |que )?`)
 	// clauseStart divides a sentence before a conjunction or a comma after which somebody speaks of himself again.
-	clauseStart = regexp.MustCompile(`(?i)(?:[,;:]\s+(?:(?:and|but|so|und|aber|et|mais|y|pero|e|ma|mas|en|maar)\s+)?|\s(?:and|but|und|aber|et|mais|y|pero|e|ma|mas|en|maar)\s+)(?:(?:i|i'm|i’m|i've|i’ve|my|ich|mein|meine|je|mon|ma|mi|il mio|la mia|o meu|a minha|ik|mijn|vivo|soy|toco|me|prefiero|trabajo|sono|suono|preferisco|lavoro|moro|sou|gosto)\s|j'|j’)`)
-	leadIn      = regexp.MustCompile(`(?i)^[,;:\s]+(?:(?:and|but|so|und|aber|et|mais|y|pero|e|ma|mas|en|maar)\s+)?`)
+	clauseStart = regexp.MustCompile(
+		`(?i)(?:[,;:]\s+(?:(?:and|but|so)\s+)?|\s(?:and|but)\s+)(?:i|i'm|i’m|i've|i’ve|my)\s`,
+	)
+	leadIn = regexp.MustCompile(`(?i)^[,;:\s]+(?:(?:and|but|so|und|aber|et|mais|y|pero|e|ma|mas|en|maar)\s+)?`)
 	// passing are words of what will not matter tomorrow.
-	passing = regexp.MustCompile(`(?i)\b(?:today|tonight|right now|at the moment|this (?:morning|evening|afternoon)|heute|gerade|aujourd'hui|hoy|oggi|hoje|vandaag)\b`)
+	passing = regexp.MustCompile(`(?i)\b(?:today|tonight|right now|at the moment|this ` +
+		`(?:morning|evening|afternoon)|heute|gerade|aujourd'hui|hoy|oggi|hoje|vandaag)\b`)
 )
 
 const (

@@ -31,7 +31,8 @@ func checkFormat(r *Request) *apiError {
 	case format.Type != "json_schema":
 		return nil
 	case !formatName.MatchString(format.Name):
-		return bad("invalid_value", "text.format.name", "Invalid 'text.format.name': string does not match pattern. Expected a string that matches the pattern '^[a-zA-Z0-9_-]+$'.")
+		return bad("invalid_value", "text.format.name", "Invalid 'text.format.name': string does not match pattern. Expected a string that matches the "+
+			"pattern '^[a-zA-Z0-9_-]+$'.")
 	case !format.Strict:
 		return nil
 	}

@@ -89,4 +89,5 @@ func quotes(p mainPrompt) []quote {
 }
 
 // quotation is a sentence of ours that repeats what the user or the summary says.
-var quotation = regexp.MustCompile(`^(?:From our conversation summary|From what I remember of you|From the topic that we came back to|From an earlier turn|Earlier you said|Earlier I said|Noted): "`)
+var quotation = regexp.MustCompile(`^(?:From our conversation summary|From what I remember of you|From the topic that we came back to|From an earlier ` +
+	`turn|Earlier you said|Earlier I said|Noted): "`)

@@ -76,7 +76,8 @@ func (s *Server) sendJSON(w http.ResponseWriter, status int, value any) {
 	payload, err := json.Marshal(value)
 	if err != nil {
 		s.log.Error("offline model cannot encode its answer", "error", err)
-		status, payload = http.StatusInternalServerError, []byte(`{"error":{"message":"The answer cannot be encoded.","type":"server_error","param":null,"code":null}}`)
+		status, payload = http.StatusInternalServerError, []byte(`{"error":{"message":"The answer cannot be `+
+			`encoded.","type":"server_error","param":null,"code":null}}`)
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)

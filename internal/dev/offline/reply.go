@@ -45,7 +45,9 @@ func inQuotes(from, sentence string) string {
 	return fmt.Sprintf(`%s: "%s"`, from, clip(strings.ReplaceAll(sentence, `"`, "'"), longest))
 }
 
-var asksWithoutMark = regexp.MustCompile(`(?i)^\W*(?:what|who|whom|whose|when|where|which|why|how|what's|who's|where's|remind me|tell me|do you remember|do you know|do you recall)\b`)
+var asksWithoutMark = regexp.MustCompile(
+	`(?i)^\W*(?:what|who|whom|whose|when|where|which|why|how|what's|who's|where's|remind me|tell me|do you remember|do you know|do you recall)\b`,
+)
 
 // isQuestion reports whether a text has a question mark or begins like a question.
 func isQuestion(text string) bool {
@@ -109,7 +111,11 @@ func diary(tokens int) string {
 	return strings.Join(entries, " ")
 }
 
-var diaryThings = strings.Split("timing,the first attempt,a clear plan,the choice of material,regular practice,good advice,the weather,a second opinion,the smallest detail,the daily routine,a shared goal,the budget,an open question,the order of the steps,the final check,a written record", ",")
+var diaryThings = strings.Split(
+	"timing,the first attempt,a clear plan,the choice of material,regular practice,good advice,the weather,a second opinion,"+
+		"the smallest detail,the daily routine,a shared goal,the budget,an open question,the order of the steps,the final check,a written record",
+	",",
+)
 
 // diaryEntry is a sentence. Its numbers keep many of them from repeating the same eight words.
 func diaryEntry(day int) string {

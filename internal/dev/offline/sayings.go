@@ -58,8 +58,9 @@ var sayingLines string
 var sayings = parseSayings(sayingLines)
 
 // kinOf are the words for people and animals of whom the English sayings speak.
-const kinOf = `(?:dog|cat|horse|parrot|rabbit|hamster|sister|brother|wife|husband|partner|girlfriend|boyfriend|fiancée?|daughter|son|mother|father|mum|mom|dad|grandmother|grandfather` +
-	`|aunt|uncle|cousin|niece|nephew|boss|teacher|doctor|dentist|therapist|landlord|neighbour|neighbor|flatmate|roommate|friend|baby|boat|band|company)`
+const kinOf = `(?:dog|cat|horse|parrot|rabbit|hamster|sister|brother|wife|husband|partner|girlfriend|boyfriend|fiancée?|daughter` +
+	`|son|mother|father|mum|mom|dad|grandmother|grandfather|aunt|uncle|cousin|niece|nephew` +
+	`|boss|teacher|doctor|dentist|therapist|landlord|neighbour|neighbor|flatmate|roommate|friend|baby|boat|band|company)`
 
 func parseSayings(lines string) []saying {
 	var all []saying

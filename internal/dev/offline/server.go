@@ -115,9 +115,10 @@ func authorized(r *http.Request) *apiError {
 		return nil
 	}
 	return &apiError{
-		Status:  http.StatusUnauthorized,
-		Message: "You didn't provide an API key. You need to provide your API key in an Authorization header using Bearer auth (i.e. Authorization: Bearer YOUR_KEY).",
-		Type:    invalidRequest,
+		Status: http.StatusUnauthorized,
+		Message: "You didn't provide an API key. You need to provide your API key in an Authorization header using Bearer auth (i.e. Authorization: Bearer " +
+			"YOUR_KEY).",
+		Type: invalidRequest,
 	}
 }
 

@@ -206,7 +206,11 @@ const mergeSlack = .01
 
 // Merge merges topics of a chat that are the same, in all chats, until patience is over. enqueue inserts the compaction of
 // a topic in the caller's transaction.
-func (e *Engine) Merge(ctx context.Context, patience time.Duration, enqueue func(ctx context.Context, tx pgx.Tx, chatID, topicID uuid.UUID) error) (done Merged, err error) {
+func (e *Engine) Merge(
+	ctx context.Context,
+	patience time.Duration,
+	enqueue func(ctx context.Context, tx pgx.Tx, chatID, topicID uuid.UUID) error,
+) (done Merged, err error) {
 	by, err := e.meaning(ctx)
 	if err != nil || by.Model == "" {
 		return done, err

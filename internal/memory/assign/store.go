@@ -27,7 +27,14 @@ type Store interface {
 	Wanted(ctx context.Context, chatID uuid.UUID, in Scope) (bool, error)
 	// Assign reads what a chat has, at most so many turns of it, and writes what decide makes of that. within runs at the end
 	// of the transaction, as the server. It reports false if somebody else changes the chat's topics.
-	Assign(ctx context.Context, chatID uuid.UUID, in Scope, most int, decide func(*Snapshot) *Change, within func(context.Context, pgx.Tx, Outcome) error) (bool, error)
+	Assign(
+		ctx context.Context,
+		chatID uuid.UUID,
+		in Scope,
+		most int,
+		decide func(*Snapshot) *Change,
+		within func(context.Context, pgx.Tx, Outcome) error,
+	) (bool, error)
 	// Fading looks at the next chats whose topics may have faded, at most so many, and returns them in their order, after one.
 	// Those with no more than maxTopics active topics are done. Alike does the same for chats whose topics changed since they
 	// were compared; those without two whose centroids have at least that cosine and that nobody has named are done.

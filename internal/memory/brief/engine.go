@@ -335,7 +335,10 @@ func (e *Engine) record(ctx context.Context, chatID uuid.UUID, report Report, to
 		slog.Int64("version", report.Version), slog.Int("turns", report.Turns), slog.Int64("seq_from", report.SeqFrom), slog.Int64("seq_to", report.SeqTo),
 		slog.Int("tokens_before", report.TokensBefore), slog.Int("tokens_after", report.TokensAfter), slog.Int("turns_tokens", report.TurnsTokens),
 		slog.String("model", report.Model), slog.String("prompt_ref", report.PromptRef), slog.Int("calls", report.Calls),
-		slog.Any("refusals", report.Refusals), slog.Int("pieces", report.Pieces), slog.Int("pieces_done", report.PiecesDone), slog.Int64("duration_ms", took.Milliseconds()),
+		slog.Any(
+			"refusals",
+			report.Refusals,
+		), slog.Int("pieces", report.Pieces), slog.Int("pieces_done", report.PiecesDone), slog.Int64("duration_ms", took.Milliseconds()),
 	}
 	if err != nil {
 		level = slog.LevelWarn

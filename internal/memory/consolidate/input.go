@@ -20,7 +20,13 @@ func Write(q Question) string {
 	var b strings.Builder
 	b.WriteString("NEW FACTS:\n")
 	for n, o := range q.open {
-		fmt.Fprintf(&b, "C%d [%s]: %s\n", n+1, notes(o.candidate.Type, o.candidate.ValidFrom, o.candidate.Precision, replacing(&o.candidate)), text.OneLine(o.candidate.Fact))
+		fmt.Fprintf(
+			&b,
+			"C%d [%s]: %s\n",
+			n+1,
+			notes(o.candidate.Type, o.candidate.ValidFrom, o.candidate.Precision, replacing(&o.candidate)),
+			text.OneLine(o.candidate.Fact),
+		)
 	}
 	b.WriteString("\nMEMORIES:\n")
 	for n, k := range q.known {
@@ -70,7 +76,8 @@ const mostAnswers = 200
 // The errors of Parse. Their text goes back to the model: it holds nothing of the answer.
 var (
 	errNoJSON      = errors.New(`The previous answer could not be read as JSON. Answer with one JSON object of the form {"decisions": [...]} and nothing else.`)
-	errNoDecisions = errors.New(`The previous answer had no list "decisions". Answer with one JSON object of the form {"decisions": [...]}, one decision for each new fact.`)
+	errNoDecisions = errors.New(`The previous answer had no list "decisions". Answer with one JSON object of the form {"decisions": [...]}, one decision ` +
+		`for each new fact.`)
 )
 
 // Parse reads an answer. One that is not of the form is an error whose text tells the model so. A decision with a field of

@@ -54,7 +54,8 @@ func isLongEnough(plain string) bool {
 
 // isCopy reports whether two bare texts are the same text, or one holds the other.
 func isCopy(quote, shown string) bool {
-	return quote == shown || isLongEnough(shown) && strings.Contains(" "+quote+" ", " "+shown+" ") || len(quote) > len(shown)*2/3 && likeness(shown, quote) >= nearCopy
+	return quote == shown || isLongEnough(shown) && strings.Contains(" "+quote+" ", " "+shown+" ") ||
+		len(quote) > len(shown)*2/3 && likeness(shown, quote) >= nearCopy
 }
 
 func isCopyWithin(quote, written string) bool {

@@ -44,8 +44,10 @@ func retryFor(dropped map[Reason]int) string {
 		reason   Reason
 		sentence string
 	}{
-		{BadForm, `Some facts of the previous answer were not of the form: every field as described, "evidence" with aliases of the input only, dates as YYYY, YYYY-MM or YYYY-MM-DD.`},
-		{RelativeDate, `Some facts of the previous answer had relative dates such as "yesterday" or "next week": write the date, by the day of the message, or leave it out.`},
+		{BadForm, `Some facts of the previous answer were not of the form: every field as described, "evidence" with aliases of the input only, dates as ` +
+			`YYYY, YYYY-MM or YYYY-MM-DD.`},
+		{RelativeDate, `Some facts of the previous answer had relative dates such as "yesterday" or "next week": write the date, by the day of the message, ` +
+			`or leave it out.`},
 		{OtherLanguage, `Some facts of the previous answer were not in the language in which the user wrote them: do not translate.`},
 	} {
 		if dropped[r.reason] > 0 {

@@ -26,9 +26,11 @@ var numberWords = numbersOf(
 	13, "thirteen dreizehn treize trece tredici treze", 14, "fourteen vierzehn quatorze catorce quattordici", 15, "fifteen funfzehn quinze quince quindici",
 	16, "sixteen sechzehn seize dieciseis sedici dezesseis", 17, "seventeen siebzehn diecisiete diciassette", 18, "eighteen achtzehn dieciocho diciotto dezoito",
 	19, "nineteen neunzehn diecinueve diciannove", 20, "twenty zwanzig vingt veinte venti vinte twintig dwadziescia двадцать yirmi",
-	30, "thirty dreissig trente treinta trenta trinta dertig trzydziesci тридцать otuz", 40, "forty vierzig quarante cuarenta quaranta quarenta veertig czterdziesci сорок",
+	30, "thirty dreissig trente treinta trenta trinta dertig trzydziesci тридцать otuz", 40, "forty vierzig quarante cuarenta quaranta quarenta veertig "+
+		"czterdziesci сорок",
 	50, "fifty funfzig cinquante cincuenta cinquanta vijftig пятьдесят", 60, "sixty sechzig soixante sesenta sessanta", 70, "seventy siebzig setenta settanta",
-	80, "eighty achtzig ochenta ottanta", 90, "ninety neunzig noventa novanta", 100, "hundred hundert cent cien cento honderd sto сто", 1000, "thousand tausend mille mil duizend tysiac тысяча")
+	80, "eighty achtzig ochenta ottanta", 90, "ninety neunzig noventa novanta", 100, "hundred hundert cent cien cento "+
+		"honderd sto сто", 1000, "thousand tausend mille mil duizend tysiac тысяча")
 
 func numbersOf(numbersAndWords ...any) map[string]int {
 	table := map[string]int{}

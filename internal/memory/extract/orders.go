@@ -86,7 +86,10 @@ var youDo = expressOf("orders", "youDo")
 var actions = phrases(lang.Pattern("orders", "actions"))
 
 var (
-	markedUp = express(`!\[[^\]]*\]\(|\[[^\]]*\]\(\s*(?:https?:|javascript:|data:)|</?[a-zA-Z][\w-]*(?:\s[^>]*)?/?>|<\|[\w-]+\|>|\{\{|\}\}|\x60\x60\x60|\[/?(?:INST|SYS|SYSTEM)\]|={3,}|javascript:|data:text/`)
+	markedUp = express(
+		`!\[[^\]]*\]\(|\[[^\]]*\]\(\s*(?:https?:|javascript:|data:)|</?[a-zA-Z][\w-]*(?:\s[^>]*)?/?>|<\|[\w-]+\|>|\{\{|\}\}|\x60\x60\x60|\[/?(?:INST|SYS|SYSTEM)\]` +
+			`|={3,}|javascript:|data:text/`,
+	)
 	roleMark = express(`(?i)^\W*(?:system|assistant|developer|tool|user|human)\s*[:>\]|]`)
 )
 

@@ -64,11 +64,14 @@ var relative = []struct {
 	{phrase(`day before yesterday|vorgestern|avant hier|avant-hier|anteayer|antes de ayer|altro ieri|anteontem`), 2, "day"},
 	{phrase(`yesterday|last night|gestern|hier|ayer|anoche|ieri|ontem`), 1, "day"},
 	{phrase(`today|heute|aujourd.hui|hoy|oggi|hoje`), 0, "day"},
-	{phrase(`last week|letzte woche|letzter woche|vorige woche|la semaine derni[eè]re|la semana pasada|semana pasada|la settimana scorsa|settimana scorsa|a semana passada|semana passada`), 1, "week"},
+	{phrase(`last week|letzte woche|letzter woche|vorige woche|la semaine derni[eè]re|la semana pasada|semana pasada|la settimana scorsa|settimana ` +
+		`scorsa|a semana passada|semana passada`), 1, "week"},
 	{phrase(`this week|diese woche|dieser woche|cette semaine|esta semana|questa settimana`), 0, "week"},
-	{phrase(`last month|letzten monat|letztem monat|vorigen monat|le mois dernier|mois dernier|el mes pasado|mes pasado|il mese scorso|mese scorso|m[eê]s passado`), 1, "month"},
+	{phrase(`last month|letzten monat|letztem monat|vorigen monat|le mois dernier|mois dernier|el mes pasado|mes pasado|il mese scorso|mese ` +
+		`scorso|m[eê]s passado`), 1, "month"},
 	{phrase(`this month|diesen monat|diesem monat|ce mois|este mes|questo mese|este m[eê]s`), 0, "month"},
-	{phrase(`last year|letztes jahr|letztem jahr|voriges jahr|l.ann[eé]e derni[eè]re|l.an dernier|el a[nñ]o pasado|a[nñ]o pasado|l.anno scorso|anno scorso|ano passado`), 1, "year"},
+	{phrase(`last year|letztes jahr|letztem jahr|voriges jahr|l.ann[eé]e derni[eè]re|l.an dernier|el a[nñ]o pasado|a[nñ]o pasado|l.anno scorso|anno ` +
+		`scorso|ano passado`), 1, "year"},
 	{phrase(`this year|dieses jahr|diesem jahr|cette ann[eé]e|este a[nñ]o|quest.anno|este ano`), 0, "year"},
 }
 

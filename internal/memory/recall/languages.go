@@ -83,7 +83,7 @@ func setOf(words string) map[string]bool {
 // languages begin with English. Words are as tokensOf writes them: an apostrophe separates.
 var languages = func() []language {
 	var all []language
-	for _, code := range strings.Fields("en de fr es it pt nl pl ru tr") {
+	for code := range strings.FieldsSeq("en de fr es it pt nl pl ru tr") {
 		all = append(all, language{code, wordSet(code + " function"), wordSet(code + " small talk")})
 	}
 	return all

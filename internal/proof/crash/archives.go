@@ -48,7 +48,8 @@ func loadTopics(ctx context.Context, tx pgx.Tx) error {
 	if _, err := tx.Exec(ctx, topicTables); err != nil {
 		return err
 	}
-	rows, _ := tx.Query(ctx, "select id, archive, archive_messages, archive_raw_bytes, archive_sha256 from public.topics where archive is not null") // CollectRows has the error
+	rows, _ := tx.Query(ctx, "select id, archive, archive_messages, archive_raw_bytes, archive_sha256 from public.topics where archive is "+
+		"not null") // CollectRows has the error
 	all, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (a archive, err error) {
 		return a, row.Scan(&a.id, &a.packed, &a.messages, &a.rawBytes, &a.sha256)
 	})

@@ -25,7 +25,8 @@ const (
 
 // watched are the checks that the harness makes itself, because no query can: their sentences, by name.
 var watched = map[string]string{
-	"answers":   "No server gives an answer that no crash explains: refuses what it granted, ends a stream with another length, says another text the second time.",
+	"answers": "No server gives an answer that no crash explains: refuses what it granted, ends a stream with another length, says another text the " +
+		"second time.",
 	"processes": "No process ends that nobody killed.",
 	"ready":     "Every server is ready again.",
 	"talk":      "Every message that waited gets its reply, and every chat can be talked to again.",
@@ -132,7 +133,8 @@ func examine(ctx context.Context, tx pgx.Tx, e evidence, checks []check) ([]viol
 
 const evidenceTables = `
 create temp table heard_messages (
-  client_id uuid primary key, user_id uuid, content text, answer text, place int, acknowledged boolean, chat_id uuid, message_id uuid, deletion int) on commit drop;
+  client_id uuid primary key, user_id uuid, content text, answer text, place int, acknowledged boolean,
+  chat_id uuid, message_id uuid, deletion int) on commit drop;
 create temp table heard_replies (
   reply_id uuid primary key, client_id uuid, text text, certain int, ended text, deletion int) on commit drop;
 create temp table prompts (client_id uuid primary key, marks text[]) on commit drop;
@@ -146,9 +148,25 @@ func (e evidence) load(ctx context.Context, tx pgx.Tx) error {
 		return err
 	}
 	return errors.Join(
-		copyRows(ctx, tx, "heard_messages", len(e.after.messages), e.messageRow, "client_id", "user_id", "content", "answer", "place", "acknowledged", "chat_id", "message_id", "deletion"),
+		copyRows(
+			ctx,
+			tx,
+			"heard_messages",
+			len(e.after.messages),
+			e.messageRow,
+			"client_id",
+			"user_id",
+			"content",
+			"answer",
+			"place",
+			"acknowledged",
+			"chat_id",
+			"message_id",
+			"deletion",
+		),
 		copyRows(ctx, tx, "heard_replies", len(e.before.replies), e.replyRow(), "reply_id", "client_id", "text", "certain", "ended", "deletion"),
-		copyRows(ctx, tx, "prompts", len(e.prompts), func(i int) []any { return []any{e.prompts[i].clientID, e.prompts[i].marks} }, "client_id", "marks"))
+		copyRows(ctx, tx, "prompts", len(e.prompts), func(i int) []any { return []any{e.prompts[i].clientID, e.prompts[i].marks} }, "client_id", "marks"),
+	)
 }
 
 func copyRows(ctx context.Context, tx pgx.Tx, table string, count int, row func(int) []any, columns ...string) error {

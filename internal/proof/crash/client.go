@@ -53,7 +53,14 @@ func (c *client) resume(ctx context.Context, server string, m *message, chat uui
 	return c.stream(ctx, server, http.MethodGet, "/v1/message/"+chat.String()+"/stream", nil, m, cursor, onDelta)
 }
 
-func (c *client) stream(ctx context.Context, server, method, path string, body []byte, m *message, cursor string, onDelta deltaFunc) (settled bool, next string) {
+func (c *client) stream(
+	ctx context.Context,
+	server, method, path string,
+	body []byte,
+	m *message,
+	cursor string,
+	onDelta deltaFunc,
+) (settled bool, next string) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	response, err := c.Do(ctx, method, "http://"+server+path, body, cursor)

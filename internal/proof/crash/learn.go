@@ -39,7 +39,20 @@ var (
 	newLine  = regexp.MustCompile(`^(?:[-*] )?([UA]\d+)(?: \[[^\]]*\])?: ?(.*)$`)
 	inTown   = regexp.MustCompile(`\b(?:lives|works|swims|sings) in\b`)
 	settled  = regexp.MustCompile(`^(?:[-*] )?([CM]\d+)(?: \[[^\]]*\])?: ?(.*)$`)
-	thirdOne = strings.NewReplacer("I repair", "The user repairs", "I live", "The user lives", "I work", "The user works", "I swim", "The user swims", "I sing", "The user sings", "I keep", "The user keeps")
+	thirdOne = strings.NewReplacer(
+		"I repair",
+		"The user repairs",
+		"I live",
+		"The user lives",
+		"I work",
+		"The user works",
+		"I swim",
+		"The user swims",
+		"I sing",
+		"The user sings",
+		"I keep",
+		"The user keeps",
+	)
 )
 
 // extractAll is a model that makes a memory of every message: what a user says, and also what the assistant said, which nothing

@@ -20,11 +20,13 @@ create temp table traces (place text, mark text) on commit drop`
 // searched unpacked.
 const searched = `
 select 'insert into traces ' || string_agg(format(
-         'select %L, found.mark[1] from %I.%I t cross join lateral regexp_matches(%s, ''\y(?:ask|said)\d+\y'', ''g'') found (mark) where found.mark[1] in (select mark from deleted_marks)',
+         'select %L, found.mark[1] from %I.%I t cross join lateral regexp_matches(%s, ''\y(?:ask|said)\d+\y'', ''g'') found (mark)
+           where found.mark[1] in (select mark from deleted_marks)',
          n.nspname || '.' || c.relname || '.' || a.attname, n.nspname, c.relname,
          case when y.typname = 'bytea' then format('encode(t.%I, ''escape'')', a.attname) else format('t.%I::text', a.attname) end),
          ' union all ')
-         || ' union all select ''archive'', found.mark[1] from archived t cross join lateral regexp_matches(t.content, ''\y(?:ask|said)\d+\y'', ''g'') found (mark) where found.mark[1] in (select mark from deleted_marks)'
+         || ' union all select ''archive'', found.mark[1] from archived t
+           cross join lateral regexp_matches(t.content, ''\y(?:ask|said)\d+\y'', ''g'') found (mark) where found.mark[1] in (select mark from deleted_marks)'
   from pg_attribute a join pg_class c on c.oid = a.attrelid join pg_namespace n on n.oid = c.relnamespace join pg_type y on y.oid = a.atttypid
  where n.nspname in ('public', 'throughline', 'river', 'auth') and c.relkind = 'r' and a.attnum > 0 and not a.attisdropped
    and y.typname in ('text', '_text', 'varchar', '_varchar', 'json', 'jsonb', '_jsonb', 'tsvector', 'bytea')`

@@ -43,7 +43,8 @@ const (
 func WriteChart(path string, panels []Panel) error {
 	var svg strings.Builder
 	height := (len(panels) + 1) / 2 * panelHeight
-	fmt.Fprintf(&svg, `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %[1]d %[2]d" font-family="sans-serif" font-size="10">`+"\n", 2*panelWidth, height)
+	fmt.Fprintf(&svg, `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %[1]d %[2]d" font-family="sans-serif" `+
+		`font-size="10">`+"\n", 2*panelWidth, height)
 	svg.WriteString(`<rect width="100%" height="100%" fill="white"/>` + "\n")
 	for n, p := range panels {
 		fmt.Fprintf(&svg, `<g transform="translate(%d,%d)">`+"\n", n%2*panelWidth, n/2*panelHeight)

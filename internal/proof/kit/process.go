@@ -19,7 +19,16 @@ const startWithin = 4 * time.Minute
 
 // Build compiles the program from the module in the folder source into a file.
 func Build(ctx context.Context, source, into string) error {
-	output, err := exec.CommandContext(ctx, "go", "build", "-C", source, "-o", into, "./cmd/throughline").CombinedOutput() //nolint:gosec // the caller's own folders
+	output, err := exec.CommandContext(
+		ctx,
+		"go",
+		"build",
+		"-C",
+		source,
+		"-o",
+		into,
+		"./cmd/throughline",
+	).CombinedOutput() //nolint:gosec // the caller's own folders
 	if err != nil {
 		return fmt.Errorf("build %s: %w: %s", source, err, bytes.TrimSpace(output))
 	}

@@ -112,7 +112,8 @@ func vacuumKeepsUp(samples series) check {
 		for name, t := range s.Postgres.Tables {
 			young := t.Changed - samples[before].Postgres.Tables[name].Changed
 			if chance && t.Dead > t.Trigger+young {
-				problems[name] = fmt.Sprintf("%s has %d dead rows after %s, of which %d are young; autovacuum comes at %d", name, t.Dead, s.At.Round(time.Second), young, t.Trigger)
+				problems[name] = fmt.Sprintf("%s has %d dead rows after %s, of which %d are young; autovacuum "+
+					"comes at %d", name, t.Dead, s.At.Round(time.Second), young, t.Trigger)
 			}
 			most = max(most, t.Dead)
 		}

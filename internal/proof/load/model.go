@@ -98,9 +98,11 @@ func runModel(stdin io.Reader, stdout io.Writer) error {
 // The words of the messages: enough that no two messages are alike, few enough that a search finds something.
 var (
 	subjects = strings.Fields("cello garden kitchen budget journey novel marathon piano workshop thesis bicycle orchestra harvest bakery translation telescope")
-	things   = strings.Fields("tempo notebook schedule recipe window harbour chapter melody ladder compass ticket lantern carpet letter bridge mirror season basket engine pattern")
-	persons  = strings.Fields("Anna Boris Chiara David Elif Farid Greta Hugo Irina Jonas Kenji Lena Mateo Nadia Omar Paula")
-	actions  = strings.Fields("measured repaired forgot borrowed practised sketched ordered returned rehearsed painted counted moved cancelled planned compared finished")
+	things   = strings.Fields("tempo notebook schedule recipe window harbour chapter melody ladder compass ticket lantern carpet letter bridge mirror " +
+		"season basket engine pattern")
+	persons = strings.Fields("Anna Boris Chiara David Elif Farid Greta Hugo Irina Jonas Kenji Lena Mateo Nadia Omar Paula")
+	actions = strings.Fields("measured repaired forgot borrowed practised sketched ordered returned rehearsed painted counted moved cancelled planned " +
+		"compared finished")
 )
 
 // newDice makes the same choices for the same seed.

@@ -134,7 +134,14 @@ func (r report) costs() []figure {
 
 // Rows stay in keptTables, messages first. Those of passingTables are deleted again, and their room is reused.
 var (
-	keptTables    = []string{"public.messages", "public.chats", "public.conversation_briefs", "public.conversation_brief_revisions", "public.chat_files", "public.message_files"}
+	keptTables = []string{
+		"public.messages",
+		"public.chats",
+		"public.conversation_briefs",
+		"public.conversation_brief_revisions",
+		"public.chat_files",
+		"public.message_files",
+	}
 	passingTables = []string{"public.message_deltas", "river.river_job"}
 )
 

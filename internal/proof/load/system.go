@@ -90,7 +90,8 @@ func (s *system) startParts(ctx context.Context, program string, p plan) error {
 	dsn.RawQuery = query.Encode()
 	env := map[string]string{
 		"DATABASE_URL": dsn.String(), "HTTP_ADDR": "127.0.0.1:0", "METRICS_ADDR": "127.0.0.1:0", "SUPABASE_JWT_SECRET": kit.Secret,
-		"OPENAI_API_KEY": "offline", "OPENAI_BASE_URL": s.model.Address, "EMBEDDING_MODEL": "none", "TOPICS": "off", "LONG_TERM_MEMORY": "false", "TMPDIR": s.temporary(),
+		"OPENAI_API_KEY": "offline", "OPENAI_BASE_URL": s.model.Address, "EMBEDDING_MODEL": "none",
+		"TOPICS": "off", "LONG_TERM_MEMORY": "false", "TMPDIR": s.temporary(),
 	}
 	maps.Copy(env, p.env)
 	for n := range replicas + workers {

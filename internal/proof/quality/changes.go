@@ -39,10 +39,19 @@ func chainsOf(n int) []chain {
 	return []chain{
 		moved,
 		{[]string{"I own a " + thing + ".", "I sold my " + thing + "."}, []string{"The user owns a " + thing + ".", "The user sold the " + thing + "."}, thing},
-		{[]string{"I have " + ailment + ".", "I no longer have " + ailment + "."}, []string{"The user has " + ailment + ".", "The user no longer has " + ailment + "."}, ailment},
-		{[]string{"My company is called " + before + ".", "My company is called " + after + " from now on."}, []string{"The user's company is called " + before + ".", "The user's company is called " + after + "."}, "company is called"},
+		{
+			[]string{"I have " + ailment + ".", "I no longer have " + ailment + "."},
+			[]string{"The user has " + ailment + ".", "The user no longer has " + ailment + "."},
+			ailment,
+		},
+		{[]string{"My company is called " + before + ".", "My company is called " + after + " from now on."}, []string{"The user's company " +
+			"is called " + before + ".", "The user's company is called " + after + "."}, "company is called"},
 		{[]string{"My phone number is " + number(0) + ".", "My phone number is now " + number(1) + ".", "My phone number is now " + number(2) + "."},
-			[]string{"The user's phone number is " + number(0) + ".", "The user's phone number is " + number(1) + ".", "The user's phone number is " + number(2) + "."}, "phone number"},
+			[]string{
+				"The user's phone number is " + number(0) + ".",
+				"The user's phone number is " + number(1) + ".",
+				"The user's phone number is " + number(2) + ".",
+			}, "phone number"},
 	}
 }
 

@@ -94,7 +94,8 @@ func (s *system) costOf(ctx context.Context, messages []string, now canned) (c c
 }
 
 // ofTheDay are words of what will not matter tomorrow.
-var ofTheDay = regexp.MustCompile(`(?i)\b(?:today|tonight|yesterday|tomorrow|this (?:morning|evening|afternoon|week)|last (?:night|week)|next week|heute|morgen|gestern)\b`)
+var ofTheDay = regexp.MustCompile(`(?i)\b(?:today|tonight|yesterday|tomorrow|this (?:morning|evening|afternoon|week)|last (?:night|week)|next ` +
+	`week|heute|morgen|gestern)\b`)
 
 // firstSentences makes a fact of each message of the user: what it says first. As the instructions have it, a question is
 // none, and what is about the day is for the moment.

@@ -166,7 +166,10 @@ func canaryFacts(asked *extraction) (facts []fact) {
 func mergeCanaries(asked *consolidation) (decisions []decision) {
 	for _, c := range asked.candidates {
 		merged := strings.TrimSuffix(asked.memories[0].text, ".") + ", and " + lower(c.text)
-		decisions = append(decisions, decision{Candidate: c.alias, Action: "UPDATE", Memory: new(asked.memories[0].alias), Merged: new(merged), Reason: "More is known."})
+		decisions = append(
+			decisions,
+			decision{Candidate: c.alias, Action: "UPDATE", Memory: new(asked.memories[0].alias), Merged: new(merged), Reason: "More is known."},
+		)
 	}
 	return decisions
 }
@@ -255,7 +258,8 @@ func (s *system) workOn(ctx context.Context, p *person, moment string) error {
 // erase removes the canary's message: deleted, edited to something else, or with its chat.
 func (p *person) erase(ctx context.Context, moment, canary string) error {
 	pause(ctx, 20*time.Millisecond)
-	found, err := rows[struct{ ID, ChatID uuid.UUID }](ctx, p.s, `select id, chat_id from public.messages where user_id = $1 and content like '%' || $2 || ' %'`, p.id, canary)
+	found, err := rows[struct{ ID, ChatID uuid.UUID }](ctx, p.s, `select id, chat_id from public.messages where user_id = $1 and content like '%' || `+
+		`$2 || ' %'`, p.id, canary)
 	for _, m := range found {
 		var gone error
 		switch moment {
@@ -305,7 +309,8 @@ func (s *system) traces(ctx context.Context, word string) (found []string, err e
 		return nil, err
 	}
 	for _, t := range tables {
-		held, err := rows[struct{ Row string }](ctx, s, `select left(row_now::text, 300) as row from `+t.Name+` row_now where position($1 in lower(row_now::text)) > 0 limit 3`, word)
+		held, err := rows[struct{ Row string }](ctx, s, `select left(row_now::text, 300) as row from `+t.Name+` row_now where position($1 in `+
+			`lower(row_now::text)) > 0 limit 3`, word)
 		if err != nil {
 			return nil, err
 		}

@@ -41,7 +41,8 @@ func replayJunk(ctx context.Context, s *system, size int) ([]figure, error) {
 		}
 		messages += len(session)
 	}
-	proposed, err := s.number(ctx, `select coalesce(sum(candidates + coalesce((select sum(value::int) from jsonb_each_text(dropped)), 0)), 0)::int from public.memory_extractions where user_id = $1`, p.id)
+	proposed, err := s.number(ctx, `select coalesce(sum(candidates + coalesce((select sum(value::int) from jsonb_each_text(dropped)), 0)), 0)::int from `+
+		`public.memory_extractions where user_id = $1`, p.id)
 	if err != nil {
 		return nil, err
 	}
@@ -65,7 +66,8 @@ func junkSession(chat, length int, known []truth, on time.Time) (session []said)
 			say(fromUser, fmt.Sprintf("HEARTBEAT %d-%d: check in, read HEARTBEAT.md, answer HEARTBEAT_OK if nothing needs attention.", chat, n))
 			say(fromAssistant, "HEARTBEAT_OK")
 		case 2:
-			say(fromUser, fmt.Sprintf(`{"tool":"shell","cmd":"make test","exit_code":%d,"stdout":"ok 41 of 42, host build-%d, user deploy, region eu-central-1"}`, n%3, chat))
+			say(fromUser, fmt.Sprintf(`{"tool":"shell","cmd":"make test","exit_code":%d,"stdout":"ok 41 of 42, host build-%d, user deploy, region `+
+				`eu-central-1"}`, n%3, chat))
 			say(fromAssistant, "The tests ran.")
 		case 3:
 			say(fromUser, "What do you know about me?")

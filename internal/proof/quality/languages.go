@@ -14,15 +14,24 @@ type tongue struct{ lang, says, fact, english string }
 
 var tongues = []tongue{
 	{"en", "I play the cello in a quartet on Fridays.", "The user plays the cello in a quartet on Fridays.", ""},
-	{"de", "Ich spiele freitags Cello in einem Quartett.", "Die Person spielt freitags Cello in einem Quartett.", "The user plays the cello in a quartet on Fridays."},
-	{"fr", "Je joue du violoncelle dans un quatuor le vendredi.", "L'utilisateur joue du violoncelle dans un quatuor le vendredi.", "The user plays the cello in a quartet on Fridays."},
-	{"es", "Toco el violonchelo en un cuarteto los viernes.", "El usuario toca el violonchelo en un cuarteto los viernes.", "The user plays the cello in a quartet on Fridays."},
-	{"it", "Suono il violoncello in un quartetto il venerdì.", "L'utente suona il violoncello in un quartetto il venerdì.", "The user plays the cello in a quartet on Fridays."},
-	{"pt", "Eu toco violoncelo em um quarteto às sextas-feiras.", "O usuário toca violoncelo em um quarteto às sextas-feiras.", "The user plays the cello in a quartet on Fridays."},
-	{"nl", "Ik speel op vrijdag cello in een kwartet.", "De gebruiker speelt op vrijdag cello in een kwartet.", "The user plays the cello in a quartet on Fridays."},
-	{"pl", "W piątki gram na wiolonczeli w kwartecie i bardzo to lubię.", "Użytkownik w piątki gra na wiolonczeli w kwartecie i bardzo to lubi.", "The user plays the cello in a quartet on Fridays and likes it."},
-	{"tr", "Cuma günleri bir dörtlüde çello çalıyorum ve bunu çok seviyorum.", "Kullanıcı cuma günleri bir dörtlüde çello çalıyor ve bunu çok seviyor.", "The user plays the cello in a quartet on Fridays and likes it."},
-	{"ru", "По пятницам я играю на виолончели в квартете.", "Пользователь по пятницам играет на виолончели в квартете.", "The user plays the cello in a quartet on Fridays."},
+	{"de", "Ich spiele freitags Cello in einem Quartett.", "Die Person spielt freitags Cello in einem " +
+		"Quartett.", "The user plays the cello in a quartet on Fridays."},
+	{"fr", "Je joue du violoncelle dans un quatuor le vendredi.", "L'utilisateur joue du violoncelle dans un quatuor le " +
+		"vendredi.", "The user plays the cello in a quartet on Fridays."},
+	{"es", "Toco el violonchelo en un cuarteto los viernes.", "El usuario toca el violonchelo en un cuarteto los " +
+		"viernes.", "The user plays the cello in a quartet on Fridays."},
+	{"it", "Suono il violoncello in un quartetto il venerdì.", "L'utente suona il violoncello in un quartetto il " +
+		"venerdì.", "The user plays the cello in a quartet on Fridays."},
+	{"pt", "Eu toco violoncelo em um quarteto às sextas-feiras.", "O usuário toca violoncelo em um quarteto às " +
+		"sextas-feiras.", "The user plays the cello in a quartet on Fridays."},
+	{"nl", "Ik speel op vrijdag cello in een kwartet.", "De gebruiker speelt op vrijdag cello in een " +
+		"kwartet.", "The user plays the cello in a quartet on Fridays."},
+	{"pl", "W piątki gram na wiolonczeli w kwartecie i bardzo to lubię.", "Użytkownik w piątki gra na wiolonczeli w kwartecie i bardzo " +
+		"to lubi.", "The user plays the cello in a quartet on Fridays and likes it."},
+	{"tr", "Cuma günleri bir dörtlüde çello çalıyorum ve bunu çok seviyorum.", "Kullanıcı cuma günleri bir dörtlüde çello çalıyor ve bunu çok " +
+		"seviyor.", "The user plays the cello in a quartet on Fridays and likes it."},
+	{"ru", "По пятницам я играю на виолончели в квартете.", "Пользователь по пятницам играет на виолончели в " +
+		"квартете.", "The user plays the cello in a quartet on Fridays."},
 	{"ja", "金曜日は四重奏でチェロを弾いています。", "ユーザーは金曜日に四重奏でチェロを弾いている。", "The user plays the cello in a quartet on Fridays."},
 	{"ar", "أعزف على التشيلو في رباعي كل يوم جمعة.", "المستخدم يعزف على التشيلو في رباعي كل يوم جمعة.", "The user plays the cello in a quartet on Fridays."},
 }

@@ -10,7 +10,16 @@ import (
 )
 
 // memoryTables are all that hold something of memories.
-var memoryTables = []string{"memory_users", "memories", "memory_sources", "memory_revisions", "memory_extractions", "memory_entities", "memory_relationships", "memory_mentions"}
+var memoryTables = []string{
+	"memory_users",
+	"memories",
+	"memory_sources",
+	"memory_revisions",
+	"memory_extractions",
+	"memory_entities",
+	"memory_relationships",
+	"memory_mentions",
+}
 
 // leaveItOff talks to a program without long-term memory, and asks it for everything that has to do with memories.
 func leaveItOff(ctx context.Context, s *system, size int) ([]figure, error) {
@@ -55,7 +64,8 @@ func leaveItOff(ctx context.Context, s *system, size int) ([]figure, error) {
 			found = append(found, fmt.Sprintf("%s: %d", table, n))
 		}
 	}
-	due, err := s.number(ctx, `select count(*) from public.conversation_briefs b where b.user_id = $1 and (b.extract_due_at is not null or b.extracted_seq > 0)`, p.id)
+	due, err := s.number(ctx, `select count(*) from public.conversation_briefs b where b.user_id = $1 and (b.extract_due_at is not null or `+
+		`b.extracted_seq > 0)`, p.id)
 	if err != nil {
 		return nil, err
 	}

@@ -41,7 +41,15 @@ func atMost(what string, value, most float64, unit, known string, detail ...stri
 
 // below is a share in percent, of a number of things, with an upper bound that it may not reach.
 func below(what string, part, of int, most float64, known string, detail ...string) figure {
-	return figure{what: what, value: 100 * float64(part) / float64(max(1, of)), unit: "%", least: math.Inf(-1), most: math.Nextafter(most, 0), known: known, detail: detail}
+	return figure{
+		what:   what,
+		value:  100 * float64(part) / float64(max(1, of)),
+		unit:   "%",
+		least:  math.Inf(-1),
+		most:   math.Nextafter(most, 0),
+		known:  known,
+		detail: detail,
+	}
 }
 
 // informs is a figure without a target.

@@ -34,7 +34,8 @@ func talkSmall(ctx context.Context, s *system, size int) ([]figure, error) {
 	var messages []said
 	for n := range past {
 		moment := time.Now().AddDate(0, 0, n-past)
-		messages = append(messages, at(moment, fromUser, fmt.Sprintf("%s How do I tell others about it (%d)?", truths[n%len(truths)].says, n)), at(moment, fromAssistant, "Tell them plainly."))
+		messages = append(messages, at(moment, fromUser, fmt.Sprintf("%s How do I tell others about "+
+			"it (%d)?", truths[n%len(truths)].says, n)), at(moment, fromAssistant, "Tell them plainly."))
 	}
 	chat, err := p.tell(ctx, messages...)
 	if err != nil {

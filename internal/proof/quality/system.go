@@ -199,6 +199,7 @@ func (s *system) settle(ctx context.Context) error {
 
 // startJob enqueues a job without arguments, instead of waiting for its hour.
 func (s *system) startJob(ctx context.Context, kind string) error {
-	_, err := s.admin.Exec(ctx, `insert into river.river_job (args, kind, max_attempts, priority, queue, state) values ('{}', $1, 5, 1, 'maintenance', 'available')`, kind)
+	_, err := s.admin.Exec(ctx, `insert into river.river_job (args, kind, max_attempts, priority, queue, state) values ('{}', $1, 5, 1, 'maintenance', `+
+		`'available')`, kind)
 	return err
 }

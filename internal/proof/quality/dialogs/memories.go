@@ -115,7 +115,8 @@ func (b *bench) store(ctx context.Context, k *known) error {
 		var words []string
 		var counts []int
 		err := b.admin.QueryRow(ctx, `with stored as (insert into public.memories (id, user_id, content) values ($1, $2, $3) on conflict do nothing)
-			select coalesce(array_agg(lexeme), '{}'), coalesce(array_agg(cardinality(positions)), '{}') from unnest(to_tsvector('throughline.words', throughline.searchable($3)))`,
+			select coalesce(array_agg(lexeme), '{}'), coalesce(array_agg(cardinality(positions)), '{}')
+			  from unnest(to_tsvector('throughline.words', throughline.searchable($3)))`,
 			id, k.user.UserID, m.content).Scan(&words, &counts)
 		if err != nil {
 			return err
@@ -234,7 +235,8 @@ func (b *bench) measureMemories(ctx context.Context, path string) error {
 			}
 		}
 	}
-	fmt.Fprintf(&b.memories, "%s: %d memories of %d users, %d questions\n\n| evidence, %% | @5 | @10 | of questions nothing | p50 / p95 ms |\n|---|---|---|---|---|\n", what, stored, len(users), asked)
+	fmt.Fprintf(&b.memories, "%s: %d memories of %d users, %d questions\n\n| evidence, %% | @5 | @10 | of questions nothing | p50 / p95 ms "+
+		"|\n|---|---|---|---|---|\n", what, stored, len(users), asked)
 	for _, way := range ways {
 		fmt.Fprintf(&b.memories, "| %s | %.1f | %.1f | %.1f | %s |\n", way.name,
 			100*way.first5/float64(asked), 100*way.first10/float64(asked), 100*float64(way.nothing)/float64(asked), percentilesOf(way.took))
@@ -277,7 +279,8 @@ func (b *bench) timeMemories(ctx context.Context) error {
 		}
 		if _, err := b.admin.Exec(ctx, `insert into public.memories (user_id, content, embedding, embedding_model)
 			select $1, format('The user met person%s in city%s and talked about subject%s for an hour.', n, n % 100, n % 977),
-			       (select '[' || string_agg(round((random() - .5)::numeric / 6.5, 4)::text, ',') || ']' from generate_series(1, 512) where n > 0)::throughline.embedding, 'timed'
+			       (select '[' || string_agg(round((random() - .5)::numeric / 6.5, 4)::text, ',') || ']'
+			          from generate_series(1, 512) where n > 0)::throughline.embedding, 'timed'
 			  from generate_series(1, $2::int) n`, c.user.UserID, size); err != nil {
 			return err
 		}

@@ -131,7 +131,8 @@ func (b *bench) newUser(ctx context.Context, c *chat) error {
 		return err
 	}
 	c.user.Claims = string(claims)
-	_, err = b.admin.Exec(ctx, `insert into auth.users (id, aud, role, created_at, updated_at) values ($1, 'authenticated', 'authenticated', now(), now())`, c.user.UserID)
+	_, err = b.admin.Exec(ctx, `insert into auth.users (id, aud, role, created_at, updated_at) values ($1, 'authenticated', 'authenticated', `+
+		`now(), now())`, c.user.UserID)
 	return err
 }
 

@@ -82,7 +82,8 @@ func (r *grouping) String() string {
 	a := r.asked
 	fmt.Fprintf(&text, "\n%d messages, %d turns. Unrelated sentences have a cosine of %.2f (99th percentile %.2f), unrelated turns one of %.2f (%.2f).\n",
 		messages, turns, r.sentences.P50, r.sentences.P99, r.turns.P50, r.turns.P99)
-	fmt.Fprintf(&text, "The question alone names the later topic of %d of %d turns whose topic there was, and of %d of %d that came back to one; %d questions name another.\n",
+	fmt.Fprintf(&text, "The question alone names the later topic of %d of %d turns whose topic there was, and of %d of %d that came back to one; %d "+
+		"questions name another.\n",
 		a.found, a.existing, a.backFound, a.back, a.other)
 	return text.String()
 }

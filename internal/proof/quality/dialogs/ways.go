@@ -96,7 +96,8 @@ func (b *bench) seqs(ctx context.Context, sql string, args ...any) ([]int64, err
 
 func (b *bench) byTSRank(ctx context.Context, c *chat, q question) ([]int64, error) {
 	return b.seqs(ctx, `with asked as materialized (select (select string_agg(quote_literal(w), '|') from unnest(`+questionWords+`) w)::tsquery as query)
-		select seq from proof_words, asked where chat_id = $1 and both_turns @@ query order by ts_rank(both_turns, query) desc, seq desc limit $3`, c.id, q.text, most)
+		select seq from proof_words, asked where chat_id = $1 and both_turns @@ query
+		order by ts_rank(both_turns, query) desc, seq desc limit $3`, c.id, q.text, most)
 }
 
 func (b *bench) byBM25(ctx context.Context, c *chat, q question) ([]int64, error) {
