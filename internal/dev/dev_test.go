@@ -38,6 +38,9 @@ func configured(t *testing.T, set map[string]string) config.Config {
 // runDev runs dev until the test ends, and returns what it printed up to the last line of its welcome.
 func runDev(t *testing.T, set map[string]string) string {
 	t.Helper()
+	if set["RECALL_DEADLINE"] == "" {
+		set["RECALL_DEADLINE"] = "20s" // on a loaded machine a look-up takes longer than a person would wait
+	}
 	ctx, stop := context.WithCancel(context.Background())
 	read, write := io.Pipe()
 	ended := make(chan error, 1)
