@@ -56,7 +56,8 @@ Ask it something (paste all of it):
   export TOKEN=%s
   curl -N %s/v1/message/first -H "Authorization: Bearer $TOKEN" -H 'Content-Type: application/json' -d '{
     "content": "Why do cellists wait so long at front doors?",
-    "sources": [{"title": "Overheard at a rehearsal", "content": "Cellists never find the key, and never know when to come in."}]}'
+    "sources": [{"title": "Overheard at a rehearsal",
+      "content": "Cellists wait so long at front doors because they never find the key, and never know when to come in."}]}'
 
 Then see what it remembers, with the chat_id of the first event:
 
