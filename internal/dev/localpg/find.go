@@ -63,11 +63,8 @@ func HasVector(binDir string) bool {
 
 // shareDir asks pg_config, which alone knows it. npm's Postgres has none and a fixed layout.
 func shareDir(binDir string) string {
-	out, err := exec.CommandContext(
-		context.Background(),
-		filepath.Join(binDir, "pg_config"),
-		"--sharedir",
-	).Output() //nolint:gosec // the folder is the operator's choice
+	ask := exec.CommandContext(context.Background(), filepath.Join(binDir, "pg_config"), "--sharedir") //nolint:gosec // the operator's choice
+	out, err := ask.Output()
 	if err != nil {
 		return filepath.Join(binDir, "..", "share", "postgresql")
 	}
@@ -169,11 +166,8 @@ func majorOf(dir string) (int, error) {
 	if _, err := os.Stat(filepath.Join(dir, "initdb")); err != nil {
 		return 0, err
 	}
-	out, err := exec.CommandContext(
-		context.Background(),
-		filepath.Join(dir, "postgres"),
-		"--version",
-	).Output() //nolint:gosec // the folder is the operator's choice
+	ask := exec.CommandContext(context.Background(), filepath.Join(dir, "postgres"), "--version") //nolint:gosec // the operator's choice
+	out, err := ask.Output()
 	if err != nil {
 		return 0, err
 	}

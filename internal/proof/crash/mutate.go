@@ -205,17 +205,10 @@ func (m *mutation) run(ctx context.Context, source, program, setting string) err
 	if m.survives != "" {
 		most = survivorRounds
 	}
-	command := exec.CommandContext(
-		ctx,
-		program,
-		"-rounds",
-		strconv.Itoa(most),
-		"-quiet-every",
-		strconv.Itoa(mutationQuiet),
-		"-seed",
-		strconv.Itoa(mutationSeed),
-		"-keep=false",
-	) //nolint:gosec // built a moment ago
+	args := []string{
+		"-rounds", strconv.Itoa(most), "-quiet-every", strconv.Itoa(mutationQuiet), "-seed", strconv.Itoa(mutationSeed), "-keep=false",
+	}
+	command := exec.CommandContext(ctx, program, args...) //nolint:gosec // built a moment ago
 	command.Dir, command.Env = source, append(command.Environ(), setting)
 	// An interrupted harness ends its processes.
 	command.Cancel = func() error { return command.Process.Signal(os.Interrupt) }

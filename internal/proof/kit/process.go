@@ -19,16 +19,8 @@ const startWithin = 4 * time.Minute
 
 // Build compiles the program from the module in the folder source into a file.
 func Build(ctx context.Context, source, into string) error {
-	output, err := exec.CommandContext(
-		ctx,
-		"go",
-		"build",
-		"-C",
-		source,
-		"-o",
-		into,
-		"./cmd/throughline",
-	).CombinedOutput() //nolint:gosec // the caller's own folders
+	build := exec.CommandContext(ctx, "go", "build", "-C", source, "-o", into, "./cmd/throughline") //nolint:gosec // the caller's own folders
+	output, err := build.CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("build %s: %w: %s", source, err, bytes.TrimSpace(output))
 	}
