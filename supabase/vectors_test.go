@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -34,14 +35,11 @@ func serverWithout(t *testing.T) (extensions string, newDatabase func(name strin
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	original, err := localpg.FindBinaries("", 0)
+	original, err := localpg.FindBinaries(0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	bin, err := localpg.CopyInstallation(original, dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	bin := copyInstallation(t, original, dir)
 	cluster, err := localpg.Start(t.Context(), localpg.Options{
 		Dir: filepath.Join(dir, "cluster"), BinDir: bin, Settings: map[string]string{"fsync": "off", "shared_buffers": "32MB"},
 	})
@@ -66,6 +64,29 @@ func serverWithout(t *testing.T) (extensions string, newDatabase func(name strin
 		}
 		return database
 	}
+}
+
+// copyInstallation copies the Postgres around a folder of programs, for every user to run, and returns the copy's folder
+// of programs. Debian keeps several versions side by side; everything else is in one piece.
+func copyInstallation(t *testing.T, binDir, to string) string {
+	t.Helper()
+	prefix, parts := filepath.Dir(binDir), []string{"bin", "lib", "share"}
+	if version := filepath.Base(prefix); strings.HasSuffix(prefix, "/lib/postgresql/"+version) {
+		prefix, parts = filepath.Join(prefix, "../../.."), []string{"lib/postgresql/" + version, "share/postgresql/" + version}
+	}
+	for _, part := range parts {
+		err := os.MkdirAll(filepath.Join(to, filepath.Dir(part)), 0o755)
+		if err == nil {
+			err = exec.Command("cp", "-a", filepath.Join(prefix, part), filepath.Join(to, part)).Run()
+		}
+		if err == nil {
+			err = exec.Command("chmod", "-R", "a+rX", to).Run()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return filepath.Join(to, strings.TrimPrefix(binDir, prefix))
 }
 
 func TestMigrateOnAServerWithoutPgvector(t *testing.T) {

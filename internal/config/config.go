@@ -81,9 +81,6 @@ type Config struct {
 	ServerURL   string
 	AccessToken string
 
-	// DevPostgresPort is the port of the private Postgres of dev.
-	DevPostgresPort int
-
 	// Warnings are settings that have no effect because others overrule them.
 	Warnings []string
 
@@ -174,7 +171,6 @@ func Parse(lookup func(string) (string, bool), dev bool) (Config, error) {
 		AutoPruneDays:     r.orOff("AUTO_PRUNE_DAYS", 0),
 		ServerURL:         strings.TrimRight(r.url("THROUGHLINE_URL"), "/"),
 		AccessToken:       r.text("THROUGHLINE_TOKEN", ""),
-		DevPostgresPort:   r.number("DEV_POSTGRES_PORT", 54390, 1, 65535),
 		LogLevel:          r.level("LOG_LEVEL"),
 		LogText:           r.oneOf("LOG_FORMAT", inDev(dev, "text", "json"), "json", "text") == "text",
 	}

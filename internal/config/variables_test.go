@@ -112,8 +112,6 @@ func variables(t *testing.T) []variable {
 	return []variable{
 		connection("DATABASE_URL", func(c Config) any { return c.DatabaseURL }),
 		besides(environment{"DATABASE_URL": "host=/tmp"}, connection("DATABASE_DIRECT_URL", func(c Config) any { return c.DatabaseDirectURL })),
-		{name: "DEV_POSTGRES_PORT", field: func(c Config) any { return c.DevPostgresPort }, fallback: 54390,
-			good: []accepted{{"1", 1}, {"65535", 65535}}, bad: []string{"0", "65536", "-1", "postgres"}},
 		{name: "HTTP_ADDR", field: func(c Config) any { return c.HTTPAddr }, fallback: "127.0.0.1:8080",
 			good: []accepted{{":8080", ":8080"}, {"0.0.0.0:0", "0.0.0.0:0"}, {"[::1]:65535", "[::1]:65535"}},
 			bad:  []string{"8080", "localhost", "localhost:http", "localhost:65536", "localhost:-1", "::1:80"}},

@@ -4,6 +4,7 @@ package dev
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -66,9 +67,15 @@ func Run(ctx context.Context, cfg config.Config, root string, out io.Writer, log
 	return server.Run(ctx)
 }
 
+// postgresPort is the private cluster's port unless another program has it. It is none that Supabase's local stack takes.
+const postgresPort = 54390
+
 // startPostgres starts the private cluster and fills in its address.
 func startPostgres(ctx context.Context, cfg *config.Config, root string, logger *slog.Logger) (stop func(), err error) {
-	cluster, err := localpg.Start(ctx, localpg.Options{Dir: filepath.Join(root, ".local", "postgres"), Port: cfg.DevPostgresPort, Root: root, Logger: logger})
+	cluster, err := localpg.Start(ctx, localpg.Options{Dir: filepath.Join(root, ".local", "postgres"), Port: postgresPort, Logger: logger})
+	if errors.Is(err, localpg.ErrInUse) {
+		return nil, errors.New("`make run` is running in this folder already: stop it first, or set DATABASE_URL to another Postgres")
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -12,9 +12,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 
 	"github.com/arcoscribe/throughline/internal/config"
@@ -293,30 +293,29 @@ func TestTakenPortIsNamed(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer taken.Close()
-	port := strconv.Itoa(taken.Addr().(*net.TCPAddr).Port)
-	err = Run(t.Context(), configured(t, map[string]string{"DEV_POSTGRES_PORT": port, "HTTP_ADDR": "127.0.0.1:0"}), repository(t), io.Discard, slog.New(slog.DiscardHandler))
-	if err == nil || !strings.Contains(err.Error(), "port "+port) || !strings.Contains(err.Error(), "DEV_POSTGRES_PORT") {
-		t.Errorf("Postgres' port: %v", err)
-	}
 	err = Run(t.Context(), configured(t, map[string]string{"DATABASE_URL": testkit.NewEmptyDatabase(t).Direct(), "HTTP_ADDR": taken.Addr().String()}), t.TempDir(), io.Discard, slog.New(slog.DiscardHandler))
 	if err == nil || !strings.Contains(err.Error(), "HTTP_ADDR") || !strings.Contains(err.Error(), "another program has "+taken.Addr().String()) {
 		t.Errorf("the API's port: %v", err)
 	}
 }
 
-// repository is a folder with this repository's npm packages and no data.
-func repository(t *testing.T) string {
-	t.Helper()
+// A second `make run` in a folder ends with one sentence.
+func TestOneRunPerFolder(t *testing.T) {
+	t.Parallel()
 	root := t.TempDir()
-	npm, err := filepath.Abs("../../.local/npm")
+	if err := os.MkdirAll(filepath.Join(root, ".local", "postgres"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	first, err := os.Create(filepath.Join(root, ".local", "postgres", "owner.lock"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Mkdir(filepath.Join(root, ".local"), 0o755); err != nil {
+	defer first.Close()
+	if err := syscall.Flock(int(first.Fd()), syscall.LOCK_EX); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Symlink(npm, filepath.Join(root, ".local", "npm")); err != nil {
-		t.Fatal(err)
+	err = Run(t.Context(), configured(t, map[string]string{"HTTP_ADDR": "127.0.0.1:0"}), root, io.Discard, slog.New(slog.DiscardHandler))
+	if err == nil || !strings.HasPrefix(err.Error(), "`make run` is running in this folder already") || strings.Contains(err.Error(), "\n") {
+		t.Errorf("the second: %v", err)
 	}
-	return root
 }

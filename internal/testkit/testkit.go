@@ -89,7 +89,7 @@ func superuserDSN() (string, error) {
 // StartCluster starts an empty cluster of a major version of Postgres (0: any) without any durability, for speed.
 // Destroy it.
 func StartCluster(ctx context.Context, major int) (*localpg.Cluster, error) {
-	binDir, err := localpg.FindBinaries("", major)
+	binDir, err := localpg.FindBinaries(major)
 	if err != nil {
 		return nil, err
 	}

@@ -27,12 +27,3 @@ func StartChild(cmd *exec.Cmd, deathSignal syscall.Signal) (gone <-chan struct{}
 	}()
 	return ended, <-started
 }
-
-func isClosed(c <-chan struct{}) bool {
-	select {
-	case <-c:
-		return true
-	default:
-		return false
-	}
-}

@@ -1,19 +1,18 @@
 // Package localpg runs a private Postgres cluster: its data in a folder of ours, one port on 127.0.0.1, no password, no
 // root needed. `dev` and the tests use it; a server in production has a DATABASE_URL.
 //
-// One process owns a cluster at a time and holds a lock on its folder. A second process joins as a guest; only the owner
-// stops the server. An owner that was killed leaves the lock free: the next one adopts a server that still runs, or
-// starts it again.
+// One process owns a cluster, by a lock on its folder, and stops the server when it ends. The system frees the lock of
+// an owner that was killed; the next one waits for the end of a server that still runs, and starts it again.
 //
-// Postgres refuses to run as root. Started by root, the server runs as the user postgres (or
-// nobody), and what that user cannot reach, such as a clone in root's home, is in
-// /var/lib/throughline instead, with a link to it in the folder.
+// Postgres refuses to run as root. Started by root, the server runs as the user postgres (or nobody). Where that user
+// cannot enter the folder, as in root's home, the data is below /var/lib/throughline, with a link to it in the folder.
 //
-// Not here: any read of the source tree, migrations, passwords, remote access, Windows.
+// Not here: migrations, passwords, remote access, Windows.
 package localpg
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -24,48 +23,48 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 )
 
 // Superuser is the role that owns the cluster. It is not called postgres, because on Supabase the
 // role postgres is no superuser.
 const Superuser = "supabase_admin"
 
-// pollEvery is the interval of polls for what sends no signal: another process's lock, a server that starts.
-const pollEvery = 50 * time.Millisecond
+// ErrInUse is the error of a cluster whose folder belongs to another process.
+var ErrInUse = errors.New("another process runs the Postgres cluster")
 
 // Options say where a cluster lives and how it runs.
 type Options struct {
 	// Dir is the cluster's folder, made when missing. Required.
 	Dir string
-	// Port on 127.0.0.1; 0 takes any free one.
+	// Port on 127.0.0.1; where that is taken, or for 0, any free one.
 	Port int
 	// BinDir holds postgres and initdb. "" searches with FindBinaries, for the major version that
 	// made the data if there is any.
 	BinDir string
-	// Root is the folder whose .local that search includes, as in FindBinaries.
-	Root string
 	// Settings go to the server as -c name=value, for example fsync=off in tests.
 	Settings map[string]string
-	// Logger logs starts, adoptions and stops. nil logs nothing.
+	// Logger logs starts and stops. nil logs nothing.
 	Logger *slog.Logger
 }
 
 // Cluster is a running server. Stop it.
 type Cluster struct {
-	dir    string
-	data   string
-	port   int
-	server *server  // nil for a guest
-	lock   *os.File // held by the owner; nil for a guest
-	log    *slog.Logger
+	dir     string
+	port    int
+	lock    *os.File
+	process *os.Process
+	gone    <-chan struct{} // closed when the process has ended
+	log     *slog.Logger
 
 	stopOnce sync.Once
 	stopErr  error
 }
 
-// Start returns a running cluster in options.Dir: a new one, or the one that already runs there. It
-// returns when the server answers, or with one sentence about why it cannot. ctx bounds only the
-// start; the server runs until Stop, or on Linux until the process that started it is gone.
+// Start starts the cluster in options.Dir, and makes it if there is none. It returns when the server answers, or with
+// one sentence about why it cannot. ctx bounds only the start; the server runs until Stop, or on Linux until the process
+// that started it is gone.
 func Start(ctx context.Context, options Options) (*Cluster, error) {
 	if options.Logger == nil {
 		options.Logger = slog.New(slog.DiscardHandler)
@@ -74,27 +73,10 @@ func Start(ctx context.Context, options Options) (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	for {
-		lock, err := tryLock(filepath.Join(dir, "owner.lock"))
-		if err != nil {
-			return nil, err
-		}
-		if lock != nil {
-			return startAsOwner(ctx, dir, options, lock)
-		}
-		if port, ok := findReady(ctx, filepath.Join(dir, "data")); ok {
-			options.Logger.Info("joined a running cluster", "dir", dir, "port", port)
-			return &Cluster{dir: dir, data: filepath.Join(dir, "data"), port: port, log: options.Logger}, nil
-		}
-		// Its owner is starting or stopping it.
-		if err := pause(ctx); err != nil {
-			return nil, fmt.Errorf("waiting for the process that owns the Postgres cluster in %s: %w", dir, err)
-		}
+	lock, err := takeLock(dir)
+	if err != nil {
+		return nil, err
 	}
-}
-
-// startAsOwner starts or adopts the cluster. It releases the lock on failure.
-func startAsOwner(ctx context.Context, dir string, options Options, lock *os.File) (*Cluster, error) {
 	c := &Cluster{dir: dir, lock: lock, log: options.Logger}
 	if err := c.bringUp(ctx, options); err != nil {
 		release(lock)
@@ -104,56 +86,79 @@ func startAsOwner(ctx context.Context, dir string, options Options, lock *os.Fil
 }
 
 func (c *Cluster) bringUp(ctx context.Context, options Options) error {
-	s, err := newSetup(ctx, c.dir, options)
+	s, err := newSetup(c.dir, options.BinDir)
 	if err != nil {
 		return err
 	}
-	c.data = s.data
-	adopted, port, err := adopt(ctx, s.data)
-	if err != nil {
+	if err := endOrphan(ctx, s.data); err != nil {
 		return err
-	}
-	if adopted != nil {
-		c.server, c.port = adopted, port
-		c.log.Info("adopted a running cluster", "dir", c.dir, "port", port)
-		return nil
 	}
 	if err := s.initialize(ctx, options.Settings["fsync"] != "off"); err != nil {
 		return err
 	}
-	c.server, c.port, err = launch(ctx, s, options)
-	if err == nil {
-		c.log.Info("started a cluster", "dir", c.dir, "port", c.port, "bin", s.binDir)
+	if err := c.launch(ctx, s, options); err != nil {
+		return err
 	}
-	return err
+	c.log.Info("started a cluster", "dir", c.dir, "port", c.port, "bin", s.binDir)
+	return nil
 }
 
-// Port is the port the server listens on. For an adopted cluster it may differ from Options.Port.
+// makeDir makes the cluster's folder and returns its absolute path without links, as the server reports its own.
+func makeDir(dir string) (string, error) {
+	absolute, err := filepath.Abs(dir)
+	if err != nil {
+		return "", err
+	}
+	if err := os.MkdirAll(absolute, 0o755); err != nil { //nolint:gosec // the server's user has to pass through it
+		return "", fmt.Errorf("the Postgres cluster needs its folder: %w", err)
+	}
+	return filepath.EvalSymlinks(absolute)
+}
+
+// takeLock takes the lock of a folder's owner. The system releases it when the process ends.
+func takeLock(dir string) (*os.File, error) {
+	file, err := os.OpenFile(filepath.Join(dir, "owner.lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("the Postgres cluster's folder is not ours to use: %w", err)
+	}
+	err = syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	if err == nil {
+		return file, nil
+	}
+	_ = file.Close()
+	if errors.Is(err, syscall.EWOULDBLOCK) {
+		return nil, fmt.Errorf("%w in %s", ErrInUse, dir)
+	}
+	return nil, fmt.Errorf("locking %s: %w", dir, err)
+}
+
+// release gives a lock back at once: closing alone would leave it to a child of another goroutine's that has inherited
+// the file and not yet begun its own program.
+func release(lock *os.File) {
+	_ = syscall.Flock(int(lock.Fd()), syscall.LOCK_UN) // closing does the same a little later
+	_ = lock.Close()
+}
+
+// Port is the port the server listens on.
 func (c *Cluster) Port() int { return c.port }
 
 // DSN is the address of a database for a role. There is no password: every process on this
 // machine is trusted.
-func (c *Cluster) DSN(user, database string) string { return dsn(c.port, user, database) }
-
-func dsn(port int, user, database string) string {
+func (c *Cluster) DSN(user, database string) string {
 	address := url.URL{
 		Scheme:   "postgres",
 		User:     url.User(user),
-		Host:     net.JoinHostPort("127.0.0.1", strconv.Itoa(port)),
+		Host:     net.JoinHostPort("127.0.0.1", strconv.Itoa(c.port)),
 		Path:     "/" + database,
 		RawQuery: "sslmode=disable",
 	}
 	return address.String()
 }
 
-// Stop shuts the server down, rolling open transactions back, and waits until it is gone. A guest's
-// Stop leaves the server to its owner. Safe to call more than once.
+// Stop shuts the server down, rolling open transactions back, and waits until it is gone. Safe to call more than once.
 func (c *Cluster) Stop() error {
 	c.stopOnce.Do(func() {
-		if c.server == nil {
-			return
-		}
-		c.stopErr = c.server.stop()
+		c.stopErr = c.end()
 		release(c.lock)
 		c.log.Info("stopped the cluster", "dir", c.dir, "port", c.port)
 	})
@@ -163,47 +168,66 @@ func (c *Cluster) Stop() error {
 // Crash ends the server as `pg_ctl stop -m immediate` does, without a clean shutdown: the next start recovers from the
 // log. The folder is free for it when Crash returns.
 func (c *Cluster) Crash() error {
-	if c.server == nil {
-		return fmt.Errorf("the cluster in %s belongs to another process", c.dir)
-	}
-	if !c.server.ended() {
-		_ = syscall.Kill(c.server.pid, syscall.SIGQUIT) // Stop reports a server that does not end
-	}
+	_ = c.process.Signal(syscall.SIGQUIT) // Stop reports a server that does not end
 	return c.Stop()
 }
 
-// Destroy stops the server and deletes its data and its folder, for tests. A guest may not.
+// Destroy stops the server and deletes its data and its folder, for tests.
 func (c *Cluster) Destroy() error {
-	if c.server == nil {
-		return fmt.Errorf("the cluster in %s belongs to another process", c.dir)
-	}
 	if err := c.Stop(); err != nil {
 		return err
 	}
-	return removeFiles(c.dir, c.data)
+	return removeFiles(c.dir)
 }
 
-// removeFiles deletes a cluster's folder, and the data's own where that is elsewhere.
-func removeFiles(dir, data string) error {
-	if err := os.RemoveAll(data); err != nil {
+// RemoveAbandoned deletes a cluster whose owner was killed, and ends its server if that still runs. It leaves one that
+// has an owner alone. It cleans up after tests that were killed.
+func RemoveAbandoned(ctx context.Context, dir string) error {
+	lock, err := takeLock(dir)
+	if err != nil {
 		return err
 	}
-	if home := filepath.Dir(data); home != dir {
-		if err := os.RemoveAll(home); err != nil {
+	defer release(lock)
+	if err := endOrphan(ctx, filepath.Join(dir, "data")); err != nil {
+		return err
+	}
+	return removeFiles(dir)
+}
+
+// removeFiles deletes a cluster's folder, and its data where that is elsewhere.
+func removeFiles(dir string) error {
+	if linked, err := os.Readlink(filepath.Join(dir, "data")); err == nil && linked == linkedData(dir) {
+		if err := os.RemoveAll(filepath.Dir(linked)); err != nil {
 			return err
 		}
 	}
 	return os.RemoveAll(dir)
 }
 
-// pause waits for pollEvery, or returns ctx's error.
+// pause waits between two polls for what sends no signal, such as a server that starts, or returns ctx's error.
 func pause(ctx context.Context) error {
-	timer := time.NewTimer(pollEvery)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(20 * time.Millisecond):
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+}
+
+// bootstrapLock lets two processes bootstrap one database after each other instead of both at once.
+const bootstrapLock = "select pg_advisory_xact_lock(5432215);\n"
+
+// Bootstrap runs a script that may run again, all of it or nothing, in the database that dsn names
+// as a superuser.
+func Bootstrap(ctx context.Context, dsn, script string) error {
+	conn, err := pgx.Connect(ctx, dsn)
+	if err != nil {
+		return fmt.Errorf("connecting to bootstrap: %w", err)
+	}
+	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
+	// Statements sent together are one transaction.
+	if _, err := conn.PgConn().Exec(ctx, bootstrapLock+script).ReadAll(); err != nil {
+		return fmt.Errorf("bootstrapping the database: %w", err)
+	}
+	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"os"
 	"os/exec"
@@ -32,7 +33,7 @@ func TestMain(m *testing.M) {
 }
 
 func beOwner(dir string) {
-	cluster, err := Start(context.Background(), Options{Dir: dir, Root: "../../..", Settings: fast})
+	cluster, err := Start(context.Background(), Options{Dir: dir, Settings: fast})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
@@ -49,7 +50,7 @@ func eachMajor(t *testing.T, test func(t *testing.T, binDir string)) {
 	for _, major := range []int{15, 17} {
 		t.Run(strconv.Itoa(major), func(t *testing.T) {
 			t.Parallel()
-			dir, err := FindBinaries("../../..", major)
+			dir, err := FindBinaries(major)
 			if err != nil {
 				t.Skip(err)
 			}
@@ -77,7 +78,6 @@ func start(t *testing.T, options Options) *Cluster {
 	if options.Settings == nil {
 		options.Settings = fast
 	}
-	options.Root = "../../.."
 	cluster, err := Start(t.Context(), options)
 	if err != nil {
 		t.Fatal(err)
@@ -138,10 +138,11 @@ func TestDataOutlivesStopAndStart(t *testing.T) {
 	})
 }
 
-func TestStopWorksAfterItsContextWasCancelled(t *testing.T) {
+func TestContextBoundsTheStartAlone(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
-	cluster, err := Start(ctx, Options{Dir: folder(t), Root: "../../..", Settings: fast})
+	dir := folder(t)
+	cluster, err := Start(ctx, Options{Dir: dir, Settings: fast})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -152,147 +153,75 @@ func TestStopWorksAfterItsContextWasCancelled(t *testing.T) {
 	if err := errors.Join(cluster.Stop(), cluster.Stop()); err != nil || answers(cluster.Port()) {
 		t.Errorf("after Stop: %v, answers: %v", err, answers(cluster.Port()))
 	}
-}
-
-func TestStartGivesUpWithItsContext(t *testing.T) {
-	t.Parallel()
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	dir := folder(t)
-	if cluster, err := Start(ctx, Options{Dir: dir, Root: "../../..", Settings: fast}); err == nil {
+	if cluster, err := Start(ctx, Options{Dir: dir, Settings: fast}); err == nil {
 		_ = cluster.Stop()
 		t.Fatal("started under a cancelled context")
 	}
 	start(t, Options{Dir: dir}) // and the folder is as good as new
 }
 
-func TestSecondOwnerJoinsAsGuest(t *testing.T) {
+func TestOneOwner(t *testing.T) {
 	t.Parallel()
 	dir := folder(t)
 	owner := start(t, Options{Dir: dir})
-	guest := start(t, Options{Dir: dir})
-	if guest.Port() != owner.Port() {
-		t.Fatalf("the guest uses port %d, the owner %d", guest.Port(), owner.Port())
+	second, err := Start(t.Context(), Options{Dir: dir, Settings: fast})
+	if !errors.Is(err, ErrInUse) || !strings.Contains(err.Error(), dir) {
+		t.Fatalf("a second owner: %v, %v", second, err)
 	}
-	if err := guest.Stop(); err != nil || !answers(owner.Port()) {
-		t.Errorf("a guest's Stop: %v, server answers: %v", err, answers(owner.Port()))
+	if err := RemoveAbandoned(t.Context(), dir); !errors.Is(err, ErrInUse) || !answers(owner.Port()) {
+		t.Fatalf("removed while it has an owner: %v, answers: %v", err, answers(owner.Port()))
 	}
-	if guest.Destroy() == nil {
-		t.Error("a guest destroyed its host's data")
-	}
-}
-
-func TestSimultaneousStartsShareOneServer(t *testing.T) {
-	t.Parallel()
-	dir := folder(t)
-	clusters := make(chan *Cluster, 3)
-	for range cap(clusters) {
-		go func() {
-			cluster, err := Start(t.Context(), Options{Dir: dir, Root: "../../..", Settings: fast})
-			if err != nil {
-				t.Error(err)
-			}
-			clusters <- cluster
-		}()
-	}
-	ports := map[int]bool{}
-	var all []*Cluster
-	for range cap(clusters) {
-		if cluster := <-clusters; cluster != nil {
-			ports[cluster.Port()] = true
-			all = append(all, cluster)
-		}
-	}
-	for _, cluster := range all {
-		if err := cluster.Stop(); err != nil {
-			t.Error(err)
-		}
-	}
-	if len(ports) != 1 || len(all) != 3 {
-		t.Errorf("%d clusters on ports %v", len(all), ports)
-	}
-}
-
-func TestOrphanIsAdoptedAndStopped(t *testing.T) {
-	t.Parallel()
-	dir := folder(t)
-	owner := start(t, Options{Dir: dir})
 	// What is left when an owner dies where the kernel does not tell its children: a server, no lock.
 	release(owner.lock)
 	heir := start(t, Options{Dir: dir})
-	if heir.server == nil || heir.server.pid != owner.server.pid || heir.Port() != owner.Port() {
-		t.Fatalf("the orphan was not adopted: %+v", heir.server)
+	if !owner.ended(0) || !answers(heir.Port()) {
+		t.Error("the next owner did not replace the server that was left")
 	}
-	if err := heir.Stop(); err != nil || answers(heir.Port()) {
-		t.Errorf("Stop of the adopted: %v, answers: %v", err, answers(heir.Port()))
+	release(heir.lock)
+	if err := RemoveAbandoned(t.Context(), dir); err != nil || answers(heir.Port()) {
+		t.Errorf("removed without an owner: %v, answers: %v", err, answers(heir.Port()))
 	}
-}
-
-func TestOnlyAbandonedClustersAreRemoved(t *testing.T) {
-	t.Parallel()
-	dir := folder(t)
-	owner := start(t, Options{Dir: dir})
-	if err := RemoveAbandoned(t.Context(), dir); err != nil || !answers(owner.Port()) {
-		t.Fatalf("a cluster with an owner: %v, answers: %v", err, answers(owner.Port()))
-	}
-	release(owner.lock) // as if the owner had been killed
-	if err := RemoveAbandoned(t.Context(), dir); err != nil || answers(owner.Port()) {
-		t.Errorf("without: %v, answers: %v", err, answers(owner.Port()))
-	}
-	if _, err := os.Stat(dir); err == nil {
+	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
 		t.Error("the folder is still there")
 	}
 }
 
 func TestKilledOwnerLeavesAFolderThatStartsAgain(t *testing.T) {
 	t.Parallel()
-	eachMajor(t, func(t *testing.T, binDir string) {
-		dir := folder(t)
-		owner := exec.Command(os.Args[0])
-		owner.Env = append(os.Environ(), ownerEnv+"="+dir, binEnv+"="+binDir)
-		owner.Stderr = os.Stderr
-		out, err := owner.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := owner.Start(); err != nil {
-			t.Fatal(err)
-		}
-		var port int
-		if _, err := fmt.Fscan(out, &port); err != nil || !answers(port) {
-			t.Fatalf("the owner's server: %v", err)
-		}
-		_ = owner.Process.Kill()
-		_ = owner.Wait()
-		next := start(t, Options{Dir: dir, BinDir: binDir})
-		if got := query(t, next.DSN(Superuser, "postgres"), "select 'up'"); got != "up" {
-			t.Error(got)
-		}
-	})
+	dir := folder(t)
+	owner := exec.Command(os.Args[0])
+	owner.Env = append(os.Environ(), ownerEnv+"="+dir)
+	owner.Stderr = os.Stderr
+	out, err := owner.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := owner.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var port int
+	if _, err := fmt.Fscan(out, &port); err != nil || !answers(port) {
+		t.Fatalf("the owner's server: %v", err)
+	}
+	_ = owner.Process.Kill()
+	_ = owner.Wait()
+	next := start(t, Options{Dir: dir})
+	if got := query(t, next.DSN(Superuser, "postgres"), "select 'up'"); got != "up" {
+		t.Error(got)
+	}
 }
 
+// Neither the end of a server nor the pid file of one, which names another program by now, is in the way of the next.
 func TestKilledServerIsStartedAgain(t *testing.T) {
 	t.Parallel()
 	dir := folder(t)
 	first := start(t, Options{Dir: dir})
-	if err := syscall.Kill(first.server.pid, syscall.SIGKILL); err != nil {
+	if err := first.process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	if !first.server.endsWithin(time.Minute) {
-		t.Fatal("the killed server still runs")
-	}
+	<-first.gone
 	if err := first.Stop(); err != nil {
 		t.Fatalf("Stop of a dead server: %v", err)
-	}
-	start(t, Options{Dir: dir})
-}
-
-func TestPidFileOfAnotherProgramIsNoObstacle(t *testing.T) {
-	t.Parallel()
-	dir := folder(t)
-	first := start(t, Options{Dir: dir})
-	if err := first.Stop(); err != nil {
-		t.Fatal(err)
 	}
 	stranger := fmt.Sprintf("%d\n%s/data\n1\n1\n\n127.0.0.1\n1 1\nready\n", os.Getppid(), dir)
 	if err := os.WriteFile(filepath.Join(dir, "data", "postmaster.pid"), []byte(stranger), 0o600); err != nil {
@@ -301,25 +230,72 @@ func TestPidFileOfAnotherProgramIsNoObstacle(t *testing.T) {
 	start(t, Options{Dir: dir})
 }
 
-func TestTakenPortIsOneClearSentence(t *testing.T) {
+func TestAnotherPortWhereOneIsTaken(t *testing.T) {
 	t.Parallel()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = listener.Close() }()
-	port := listener.Addr().(*net.TCPAddr).Port
-	_, err = Start(t.Context(), Options{Dir: folder(t), Port: port, Root: "../../..", Settings: fast})
-	if err == nil || !strings.HasPrefix(err.Error(), fmt.Sprintf("port %d on 127.0.0.1 is taken", port)) || strings.Contains(err.Error(), "\n") {
-		t.Errorf("got %v", err)
+	taken := listener.Addr().(*net.TCPAddr).Port
+	cluster := start(t, Options{Dir: folder(t), Port: taken})
+	if got := query(t, cluster.DSN(Superuser, "postgres"), "select current_setting('port')"); got == strconv.Itoa(taken) || got != strconv.Itoa(cluster.Port()) {
+		t.Errorf("the server is on port %s, and %d was taken", got, taken)
 	}
 }
 
 func TestBadSettingSaysWhatTheServerSaid(t *testing.T) {
 	t.Parallel()
-	_, err := Start(t.Context(), Options{Dir: folder(t), Root: "../../..", Settings: map[string]string{"fsync": "off", "no_such_setting": "1"}})
+	_, err := Start(t.Context(), Options{Dir: folder(t), Settings: map[string]string{"fsync": "off", "no_such_setting": "1"}})
 	if err == nil || !strings.Contains(err.Error(), "no_such_setting") || strings.Contains(err.Error(), "\n") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// A folder that the server's user cannot enter, such as a clone in root's home, has its data elsewhere, for as long as
+// it has the link to it.
+func TestClosedFolderKeepsItsDataElsewhere(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() != 0 {
+		t.Skip("only a server started by root runs as another user")
+	}
+	closed := filepath.Join(folder(t), "home")
+	dir := filepath.Join(closed, "clone", ".local", "postgres")
+	if err := os.Mkdir(closed, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	var cluster *Cluster
+	for _, want := range []string{"none", "kept", "none"} {
+		cluster = start(t, Options{Dir: dir})
+		dsn := cluster.DSN(Superuser, "postgres")
+		if got := query(t, dsn, "select coalesce(to_regclass('kept')::text, 'none')"); got != want {
+			t.Errorf("the table is %q, want %q", got, want)
+		}
+		if got := query(t, dsn, "show data_directory"); got != linkedData(dir) {
+			t.Errorf("the data is in %s", got)
+		}
+		if err := Bootstrap(t.Context(), dsn, "create table if not exists kept (id int)"); err != nil {
+			t.Fatal(err)
+		}
+		if err := cluster.Stop(); err != nil {
+			t.Fatal(err)
+		}
+		if want == "kept" {
+			_ = os.RemoveAll(dir) // a new folder of the same name does not have the old one's data
+		}
+	}
+	copied := folder(t)
+	if err := os.Symlink(linkedData(dir), filepath.Join(copied, "data")); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := place(copied, &syscall.Credential{}); err != nil || got != filepath.Join(copied, "data") {
+		t.Errorf("the link of a copied folder is followed: %q, %v", got, err)
+	}
+	if err := cluster.Destroy(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(linkedData(dir)); !errors.Is(err, fs.ErrNotExist) {
+		t.Error("the data is still there")
 	}
 }
 

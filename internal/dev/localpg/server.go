@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"net"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,111 +18,73 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-const (
-	// freePortTries: another program may take a free port between our choice and the start.
-	freePortTries = 5
-	// logLimit is the size, in bytes, at which the server's log starts afresh.
-	logLimit = 16 << 20
-	// maxSocketPath is what fits in the address of a Unix socket on every system.
-	maxSocketPath = 103
-)
+// freePortTries: another program may take a free port between our choice and the start.
+const freePortTries = 5
 
 // errPortTaken stands for a server that found its port in use.
 var errPortTaken = errors.New("the port is taken")
 
-// server is a running postmaster, our child or adopted.
-type server struct {
-	pid int
-	// ended reports whether the process is gone.
-	ended func() bool
-}
-
-// launch starts the server and returns when it answers.
-func launch(ctx context.Context, s setup, options Options) (*server, int, error) {
-	for try := 1; ; try++ {
-		port, err := FreePort(options.Port)
-		if err == nil {
-			var started *server
-			if started, err = startOn(ctx, s, port, options.Settings); err == nil {
-				return started, port, nil
-			}
-		}
-		switch {
-		case !errors.Is(err, errPortTaken):
-			return nil, 0, err
-		case options.Port != 0:
-			return nil, 0, fmt.Errorf("port %d on 127.0.0.1 is taken by another program: set DEV_POSTGRES_PORT to another port, or DATABASE_URL to a Postgres "+
-				"that is running", options.Port)
-		case try == freePortTries:
-			return nil, 0, err
-		}
-	}
-}
-
-// FreePort returns a port on 127.0.0.1 that is free now: the one wanted, or any for 0.
+// FreePort returns a port on 127.0.0.1 that is free now: the one wanted, or any where that is taken or 0.
 func FreePort(wanted int) (int, error) {
 	listener, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(wanted)))
+	if err != nil && wanted != 0 {
+		return FreePort(0)
+	}
 	if err != nil {
-		return 0, fmt.Errorf("%w: %w", errPortTaken, err)
+		return 0, err
 	}
 	return listener.Addr().(*net.TCPAddr).Port, listener.Close()
 }
 
-func startOn(ctx context.Context, s setup, port int, settings map[string]string) (*server, error) {
-	log, err := openLog(s.logFile)
+// launch starts the server and returns when it answers.
+func (c *Cluster) launch(ctx context.Context, s setup, options Options) error {
+	for try := 1; ; try++ {
+		var err error
+		if c.port, err = FreePort(options.Port); err != nil {
+			return err
+		}
+		if err = c.startOnce(ctx, s, options.Settings); !errors.Is(err, errPortTaken) || try == freePortTries {
+			return err
+		}
+	}
+}
+
+func (c *Cluster) startOnce(ctx context.Context, s setup, settings map[string]string) error {
+	_ = os.Rename(s.logFile, s.logFile+".old") // there is none at the first start
+	log, err := os.Create(s.logFile)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer func() { _ = log.Close() }()
-	from, err := log.Seek(0, 2)
-	if err != nil {
-		return nil, err
-	}
 	// Not the caller's context: the server outlives the start.
-	cmd := s.command(context.WithoutCancel(ctx), "postgres", serverArgs(s.data, port, settings)...)
+	cmd := s.command(context.WithoutCancel(ctx), "postgres", serverArgs(s.data, c.port, settings)...)
 	cmd.Stdout, cmd.Stderr = log, log
-	gone, err := StartChild(cmd, syscall.SIGINT)
-	if err != nil {
-		return nil, fmt.Errorf("starting Postgres: %w", err)
+	if c.gone, err = StartChild(cmd, syscall.SIGINT); err != nil {
+		return fmt.Errorf("starting Postgres: %w", err)
 	}
-	started := &server{pid: cmd.Process.Pid, ended: func() bool { return isClosed(gone) }}
-	if err := started.awaitReady(ctx, port); err != nil {
-		_ = started.stop()
-		return nil, explain(err, s.logFile, from)
+	c.process = cmd.Process
+	if err := c.awaitReady(ctx); err != nil {
+		_ = c.end() // the reason why it did not start matters more
+		return explain(err, s.logFile)
 	}
-	return started, nil
+	return nil
 }
 
 func serverArgs(data string, port int, settings map[string]string) []string {
-	socketDir := data // 0700: the socket is for the cluster's own user
-	if len(data)+len("/.s.PGSQL.65535") > maxSocketPath {
-		socketDir = ""
-	}
-	args := []string{
-		"-D", data, "-p", strconv.Itoa(port),
-		"-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=" + socketDir,
-	}
+	args := []string{"-D", data, "-p", strconv.Itoa(port), "-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories="}
 	for _, name := range slices.Sorted(maps.Keys(settings)) {
 		args = append(args, "-c", name+"="+settings[name])
 	}
 	return args
 }
 
-func openLog(path string) (*os.File, error) {
-	flags := os.O_CREATE | os.O_WRONLY | os.O_APPEND
-	if info, err := os.Stat(path); err == nil && info.Size() > logLimit {
-		flags |= os.O_TRUNC
-	}
-	return os.OpenFile(path, flags, 0o600)
-}
-
-// awaitReady returns when the server answers a query, when it exits, or when ctx ends.
-func (s *server) awaitReady(ctx context.Context, port int) error {
+// awaitReady returns when the server answers, when it exits, or when ctx ends.
+func (c *Cluster) awaitReady(ctx context.Context) error {
 	for {
-		if conn, err := pgx.Connect(ctx, dsn(port, Superuser, "postgres")); err == nil {
+		if conn, err := pgx.Connect(ctx, c.DSN(Superuser, "postgres")); err == nil {
 			return conn.Close(ctx)
 		}
-		if s.ended() {
+		if c.ended(0) {
 			return errors.New("Postgres did not start")
 		}
 		if err := pause(ctx); err != nil {
@@ -129,27 +93,24 @@ func (s *server) awaitReady(ctx context.Context, port int) error {
 	}
 }
 
-// explain adds the server's own message, from the part of its log that this start wrote.
-func explain(err error, logFile string, from int64) error {
+// explain adds the server's own message.
+func explain(err error, logFile string) error {
 	text, readErr := os.ReadFile(logFile)
-	if readErr != nil || int64(len(text)) < from {
+	if readErr != nil {
 		return err
 	}
-	log := string(text[from:])
+	log := string(text)
 	if strings.Contains(log, "Address already in use") {
 		return errPortTaken
 	}
-	return fmt.Errorf("%w: %s (log: %s)", err, fatalLine(log), logFile)
-}
-
-// fatalLine is the first line that says FATAL, or the last one.
-func fatalLine(log string) string {
+	said := lastLine(log)
 	for line := range strings.Lines(log) {
 		if strings.Contains(line, "FATAL") {
-			return strings.TrimSpace(line)
+			said = strings.TrimSpace(line)
+			break
 		}
 	}
-	return lastLine(log)
+	return fmt.Errorf("%w: %s (log: %s)", err, said, logFile)
 }
 
 func lastLine(text string) string {
@@ -157,39 +118,67 @@ func lastLine(text string) string {
 	return lines[len(lines)-1]
 }
 
-// stop ends the server with stronger and stronger signals: SIGINT is Postgres's fast shutdown, SIGQUIT an
-// immediate one that the next start recovers from.
-func (s *server) stop() error {
+// end ends the server with stronger and stronger signals: SIGINT is Postgres's fast shutdown, SIGQUIT an immediate one
+// that the next start recovers from.
+func (c *Cluster) end() error {
 	for _, step := range []struct {
-		signal   syscall.Signal
+		signal   os.Signal
 		patience time.Duration
 	}{
 		{syscall.SIGINT, 30 * time.Second},
 		{syscall.SIGQUIT, 10 * time.Second},
 		{syscall.SIGKILL, 10 * time.Second},
 	} {
-		// Another process may have the pid of one that is gone.
-		if s.ended() {
-			return nil
-		}
-		if err := syscall.Kill(s.pid, step.signal); errors.Is(err, syscall.ESRCH) {
-			return nil
-		}
-		if s.endsWithin(step.patience) {
+		_ = c.process.Signal(step.signal) // fails when it has ended
+		if c.ended(step.patience) {
 			return nil
 		}
 	}
-	return fmt.Errorf("the Postgres process %d does not end", s.pid)
+	return fmt.Errorf("the Postgres process %d does not end", c.process.Pid)
 }
 
-func (s *server) endsWithin(patience time.Duration) bool {
-	// Not the caller's context, which may be cancelled already.
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	for !s.ended() {
-		if pause(ctx) != nil {
-			return false
+// ended reports whether the server ends in a time.
+func (c *Cluster) ended(within time.Duration) bool {
+	select {
+	case <-c.gone:
+		return true
+	case <-time.After(within):
+		return false
+	}
+}
+
+// endOrphan ends the server of an owner that was killed. A pid file that names another program by now, as after the
+// machine was restarted, is removed: the server would take that program for another server. Without /proc nobody can
+// tell, and it is left to the server to refuse.
+func endOrphan(ctx context.Context, data string) error {
+	if target, err := filepath.EvalSymlinks(data); err == nil {
+		data = target
+	}
+	file := filepath.Join(data, "postmaster.pid")
+	text, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if _, noProc := os.Stat("/proc/self"); err != nil || noProc != nil {
+		return err
+	}
+	line, _, _ := strings.Cut(string(text), "\n")
+	pid, err := strconv.Atoi(strings.TrimSpace(line))
+	for err == nil && serves(pid, data) {
+		_ = syscall.Kill(pid, syscall.SIGINT) // it may have ended just now
+		if err := pause(ctx); err != nil {
+			return fmt.Errorf("the Postgres process %d in %s does not end: %w", pid, data, err)
 		}
 	}
-	return true
+	if err := os.Remove(file); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// serves reports whether a process is the server of data. One that is dead but not yet waited for has an empty command
+// line.
+func serves(pid int, data string) bool {
+	line, _ := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "cmdline")) // none for a process that is gone
+	return slices.Contains(strings.Split(string(line), "\x00"), data)
 }

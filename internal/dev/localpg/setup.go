@@ -9,13 +9,15 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"os/user"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
 )
 
-// systemHome holds copies of what the user of a server started by root cannot reach.
+// systemHome holds what the user of a server started by root could not reach where it belongs.
 const systemHome = "/var/lib/throughline"
 
 // setup is what a server runs with.
@@ -27,60 +29,87 @@ type setup struct {
 	runAs *syscall.Credential
 }
 
-// makeDir makes the cluster's folder and returns its absolute path without links, as the server reports its own.
-func makeDir(dir string) (string, error) {
-	absolute, err := filepath.Abs(dir)
-	if err != nil {
-		return "", err
-	}
-	if err := os.MkdirAll(absolute, 0o755); err != nil { //nolint:gosec // the server's user has to pass through it
-		return "", fmt.Errorf("the Postgres cluster needs its folder: %w", err)
-	}
-	return filepath.EvalSymlinks(absolute)
-}
-
-// newSetup chooses the data folder, the binaries and the user, and makes the data folder's parent.
-func newSetup(ctx context.Context, dir string, options Options) (setup, error) {
-	data, err := dataFolder(dir)
-	s := setup{data: data, logFile: filepath.Join(dir, "postgres.log")}
-	if err != nil {
+// newSetup chooses the user, the data folder and the binaries, and makes the data folder's parent.
+func newSetup(dir, binDir string) (setup, error) {
+	s := setup{logFile: filepath.Join(dir, "postgres.log")}
+	var err error
+	if s.runAs, err = UnprivilegedUser(); err != nil {
 		return s, err
 	}
-	if s.binDir, err = s.binaries(options); err != nil {
+	if s.data, err = place(dir, s.runAs); err != nil {
 		return s, err
 	}
-	if s.runAs, err = chooseUser(s.data); err != nil || s.runAs == nil {
+	if binDir != "" {
+		s.binDir, err = filepath.Abs(binDir)
 		return s, err
-	}
-	return s, s.moveWithinReach(ctx, dir)
-}
-
-// dataFolder returns dir's own data folder, or the one it links to if that was made for it. The link in a copied folder
-// leads to the original's data, and another may lead nowhere; such links are removed.
-func dataFolder(dir string) (string, error) {
-	data := filepath.Join(dir, "data")
-	target, err := os.Readlink(data)
-	if err != nil {
-		return data, nil //nolint:nilerr // no link, or nothing there yet
-	}
-	if _, err := os.Stat(target); err == nil && target == linkedData(dir) {
-		return target, nil
-	}
-	return data, os.Remove(data)
-}
-
-func linkedData(dir string) string { return filepath.Join(systemHome, shortHash(dir), "data") }
-
-func (s setup) binaries(options Options) (string, error) {
-	if options.BinDir != "" {
-		return filepath.Abs(options.BinDir)
 	}
 	major := s.dataMajor()
-	dir, err := FindBinaries(options.Root, major)
-	if err != nil && major != 0 {
+	if s.binDir, err = FindBinaries(major); err != nil && major != 0 {
 		err = fmt.Errorf("the data in %s was made by Postgres %d: %w", s.data, major, err)
 	}
-	return dir, err
+	return s, err
+}
+
+// UnprivilegedUser returns a user for a program that refuses to run as root: nil, the current one, unless that is root.
+func UnprivilegedUser() (*syscall.Credential, error) {
+	if os.Geteuid() != 0 {
+		return nil, nil
+	}
+	for _, name := range []string{"postgres", "nobody"} {
+		found, err := user.Lookup(name)
+		if err != nil {
+			continue
+		}
+		var who syscall.Credential
+		_, err = fmt.Sscan(found.Uid+" "+found.Gid, &who.Uid, &who.Gid)
+		return &who, err
+	}
+	return nil, errors.New("Postgres does not run as root, and this system has neither a user postgres nor a user nobody to run it as")
+}
+
+// place returns the data folder: dir's own, or where the server's user cannot enter dir, one below systemHome with a
+// link to it in dir. A link that was not made for dir, as in a copied folder, leads to another's data and is removed;
+// and without its link, what a deleted folder of the same name left below systemHome is removed.
+func place(dir string, runAs *syscall.Credential) (string, error) {
+	data, elsewhere := filepath.Join(dir, "data"), linkedData(dir)
+	home := filepath.Dir(elsewhere)
+	linked, err := os.Readlink(data)
+	if runAs == nil || open(dir) {
+		if err == nil {
+			return data, os.Remove(data)
+		}
+		return data, nil
+	}
+	if linked == elsewhere {
+		return elsewhere, makeOpenDir(home)
+	}
+	if err := os.Remove(data); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", fmt.Errorf("the server's user cannot enter the folders above %s: let it pass (chmod a+x), or delete the data", data)
+	}
+	return elsewhere, errors.Join(os.RemoveAll(home), makeOpenDir(home), os.Symlink(elsewhere, data))
+}
+
+func linkedData(dir string) string {
+	sum := sha256.Sum256([]byte(dir))
+	return filepath.Join(systemHome, hex.EncodeToString(sum[:6]), "data")
+}
+
+// open reports whether every user may enter a folder and those above it.
+func open(dir string) bool {
+	for ; dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
+		if info, err := os.Stat(dir); err != nil || info.Mode()&0o001 == 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// makeOpenDir makes a folder in systemHome that every user may enter, whatever the umask is.
+func makeOpenDir(dir string) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // the server's user has to pass through it
+		return err
+	}
+	return errors.Join(os.Chmod(systemHome, 0o755), os.Chmod(dir, 0o755)) //nolint:gosec // likewise
 }
 
 // dataMajor returns the major version that made the data, 0 for none: another one cannot read it.
@@ -93,135 +122,6 @@ func (s setup) dataMajor() int {
 	return major
 }
 
-// moveWithinReach moves what the server's user cannot reach to systemHome.
-func (s *setup) moveWithinReach(ctx context.Context, dir string) error {
-	if !s.reaches(ctx, "/") {
-		moved, err := copyBinaries(s.binDir)
-		if err != nil {
-			return fmt.Errorf("copying Postgres to where its user can run it: %w", err)
-		}
-		s.binDir = moved
-	}
-	if s.data != filepath.Join(dir, "data") || s.reaches(ctx, dir) {
-		return nil
-	}
-	if s.dataMajor() != 0 {
-		return fmt.Errorf("user %s can no longer enter the folders above %s: let it pass (chmod a+x), or delete the data", nameOf(s.runAs.Uid), s.data)
-	}
-	return s.linkData(dir)
-}
-
-// reaches reports whether the server's user can run the server in the folder dir. The end of ctx does not count as out
-// of reach.
-func (s setup) reaches(ctx context.Context, dir string) bool {
-	try := s.command(context.WithoutCancel(ctx), "postgres", "--version")
-	try.Dir = dir
-	return try.Run() == nil
-}
-
-// linkData makes an empty home for the data under systemHome and links it into dir. It deletes what an earlier folder
-// of the same name left there: its owner deleted the link.
-func (s *setup) linkData(dir string) error {
-	target := linkedData(dir)
-	home := filepath.Dir(target)
-	if err := os.RemoveAll(home); err != nil {
-		return err
-	}
-	if err := makeOpenDir(home); err != nil {
-		return err
-	}
-	if err := os.Symlink(target, s.data); err != nil {
-		return err
-	}
-	s.data = target
-	return nil
-}
-
-// makeOpenDir makes a folder under systemHome that every user may enter, whatever the umask is.
-func makeOpenDir(dir string) error {
-	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // the server's user has to pass through it
-		return err
-	}
-	if err := os.Chmod(systemHome, 0o755); err != nil { //nolint:gosec // likewise
-		return err
-	}
-	return os.Chmod(dir, 0o755) //nolint:gosec // likewise
-}
-
-// copyBinaries copies the installation around binDir to systemHome, once per version of it, and
-// returns the copy's bin folder.
-func copyBinaries(binDir string) (string, error) {
-	stamp, err := os.Stat(filepath.Join(binDir, "postgres"))
-	if err != nil {
-		return "", err
-	}
-	prefix, _ := installation(binDir)
-	version := fmt.Sprint(binDir, stamp.ModTime().UnixNano(), stamp.Size(), HasVector(binDir))
-	home := filepath.Join(systemHome, "postgres-"+shortHash(version))
-	bin := filepath.Join(home, strings.TrimPrefix(binDir, prefix))
-	if _, err := os.Stat(home); err == nil {
-		return bin, nil
-	}
-	if err := makeOpenDir(systemHome); err != nil {
-		return "", err
-	}
-	unfinished, err := os.MkdirTemp(systemHome, "copying-")
-	if err != nil {
-		return "", err
-	}
-	defer func() { _ = os.RemoveAll(unfinished) }()
-	if _, err := CopyInstallation(binDir, unfinished); err != nil {
-		return "", err
-	}
-	// Another process may have made the same copy meanwhile.
-	if err := os.Rename(unfinished, home); err != nil && !errors.Is(err, fs.ErrExist) {
-		return "", err
-	}
-	return bin, nil
-}
-
-// CopyInstallation copies the Postgres around binDir into a folder, for every user to run, and returns the copy's bin
-// folder.
-func CopyInstallation(binDir, to string) (string, error) {
-	prefix, parts := installation(binDir)
-	for _, part := range parts {
-		if err := os.CopyFS(filepath.Join(to, part), os.DirFS(filepath.Join(prefix, part))); err != nil {
-			return "", err
-		}
-	}
-	return filepath.Join(to, strings.TrimPrefix(binDir, prefix)), openTree(to)
-}
-
-// installation returns what has to move together for the server in binDir to find its files: the folder that they are
-// in, and their paths there. Debian keeps several versions side by side; everything else is in one piece.
-func installation(binDir string) (prefix string, parts []string) {
-	home, version := filepath.Dir(binDir), filepath.Base(filepath.Dir(binDir))
-	if prefix, debian := strings.CutSuffix(home, filepath.Join("/lib", "postgresql", version)); debian {
-		return prefix, []string{filepath.Join("lib", "postgresql", version), filepath.Join("share", "postgresql", version)}
-	}
-	return home, []string{"bin", "lib", "share"}
-}
-
-// openTree lets every user read a tree, and run what its owner can run.
-func openTree(root string) error {
-	return filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.Type()&fs.ModeSymlink != 0 {
-			return err
-		}
-		info, err := entry.Info()
-		if err != nil {
-			return err
-		}
-		mode := info.Mode().Perm()
-		return os.Chmod(path, mode|0o444|(mode&0o100)>>3|(mode&0o100)>>6) //nolint:gosec // nobody else writes in this tree
-	})
-}
-
-func shortHash(text string) string {
-	sum := sha256.Sum256([]byte(text))
-	return hex.EncodeToString(sum[:6])
-}
-
 // command prepares one of the cluster's programs: as its user, in a fixed environment, so that neither the locale nor a
 // PG variable of the caller has an effect.
 func (s setup) command(ctx context.Context, program string, args ...string) *exec.Cmd {
@@ -230,4 +130,76 @@ func (s setup) command(ctx context.Context, program string, args ...string) *exe
 	cmd.Env = []string{"PATH=/usr/local/bin:/usr/bin:/bin", "LC_ALL=C", "TZ=UTC"}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: s.runAs}
 	return cmd
+}
+
+// initialize makes the data folder unless there is one. It is made under another name first, so that
+// an interrupted initdb leaves nothing that looks like a cluster. sync=false skips flushing it to disk.
+func (s setup) initialize(ctx context.Context, sync bool) error {
+	if s.dataMajor() != 0 {
+		return nil
+	}
+	unfinished := s.data + ".new"
+	if err := os.RemoveAll(unfinished); err != nil {
+		return err
+	}
+	if err := os.Mkdir(unfinished, 0o700); err != nil {
+		return err
+	}
+	if s.runAs != nil {
+		if err := os.Chown(unfinished, int(s.runAs.Uid), int(s.runAs.Gid)); err != nil {
+			return err
+		}
+	}
+	locale := "C.UTF-8"
+	if runtime.GOOS == "darwin" {
+		locale = "en_US.UTF-8"
+	}
+	args := []string{
+		"-D", unfinished, "-U", Superuser, "--auth=trust", "--encoding=UTF8",
+		// Sorted by bytes, which no upgrade of the system's locale data can change; letters are Unicode's.
+		"--lc-collate=C", "--lc-ctype=" + locale, "--lc-messages=C",
+	}
+	if !sync {
+		args = append(args, "--no-sync")
+	}
+	out, err := s.command(ctx, "initdb", args...).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("%s could not make the cluster: %w: %s", filepath.Join(s.binDir, "initdb"), err, lastLine(string(out)))
+	}
+	return os.Rename(unfinished, s.data)
+}
+
+// FindBinaries returns the folder of a Postgres of a major version on this machine; 0 is any from 15 on. It asks
+// scripts/findpg, as the set-up does, in the source tree around the working directory. The error is one sentence that
+// says what to install.
+func FindBinaries(major int) (string, error) {
+	root, err := sourceTree()
+	if err != nil {
+		return "", err
+	}
+	ask := exec.Command(filepath.Join(root, "scripts", "findpg"), strconv.Itoa(major)) //nolint:gosec,noctx // our own, and it is quick
+	out, err := ask.Output()
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+		return "", errors.New(lastLine(string(exit.Stderr)))
+	}
+	if err != nil {
+		return "", fmt.Errorf("looking for Postgres: %w", err)
+	}
+	return strings.TrimSpace(string(out)), nil
+}
+
+// sourceTree is the folder with go.mod at or above the working directory.
+func sourceTree() (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for ; ; dir = filepath.Dir(dir) {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return dir, nil
+		}
+		if dir == filepath.Dir(dir) {
+			return "", errors.New("a private Postgres needs the source tree around the working directory: no folder above has a go.mod")
+		}
+	}
 }

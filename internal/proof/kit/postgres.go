@@ -42,8 +42,8 @@ func StartPostgres(ctx context.Context, settings map[string]string) (*Postgres, 
 func StartEmptyPostgres(ctx context.Context, settings map[string]string) (*Postgres, error) {
 	p := &Postgres{options: localpg.Options{Settings: settings}}
 	var err error
-	if p.options.BinDir, err = localpg.FindBinaries("", referenceMajor); err != nil {
-		if p.options.BinDir, err = localpg.FindBinaries("", 0); err != nil {
+	if p.options.BinDir, err = localpg.FindBinaries(referenceMajor); err != nil {
+		if p.options.BinDir, err = localpg.FindBinaries(0); err != nil {
 			return nil, err
 		}
 	}
