@@ -158,7 +158,7 @@ func TestTopicOfARefusingModelIsPackedWithoutSummary(t *testing.T) {
 	if report := r.outputOf(job); !report.WithoutSummary || report.Packed != 12 || len(report.Refusals) != 2 {
 		t.Errorf("the output is %+v", report)
 	}
-	if !testkit.Ask[bool](t, r.pool, "select summary is null and archive_messages = 12 and retry_at > now() + interval '5 hours' and lease_token is null from topics where id = $1", topicID) {
+	if !testkit.Ask[bool](t, r.pool, "select summary is null and compacted_messages = 12 and retry_at > now() + interval '5 hours' and lease_token is null from topics where id = $1", topicID) {
 		t.Error("the topic is not packed, or not put off")
 	}
 }

@@ -109,7 +109,7 @@ func TestFoldedTurnsGetTopics(t *testing.T) {
 	r.enqueue(chatID)
 	r.awaitTopics(chatID, 8)
 	testkit.Eventually(t, "the topic is compacted", func() bool {
-		return testkit.Ask[int](t, r.pool, "select count(*) from topics where summary is not null and archive_messages > 0") == 1
+		return testkit.Ask[int](t, r.pool, "select count(*) from topics where summary is not null and compacted_messages > 0") == 1
 	})
 	r.wantNoFailures()
 	if len(r.model.Asked(offline.KindTopic)) == 0 {
@@ -178,7 +178,7 @@ func TestTheSweepFindsWhatTopicsLack(t *testing.T) {
 		sweeping(b, c)
 	})
 	testkit.Eventually(t, "both are compacted", func() bool {
-		return testkit.Ask[bool](t, r.pool, `select not (select stale from topics where chat_id = $1) and exists (select from topics where chat_id = $2 and archive_messages = 20)`, lost, dead)
+		return testkit.Ask[bool](t, r.pool, `select not (select stale from topics where chat_id = $1) and exists (select from topics where chat_id = $2 and compacted_messages = 20)`, lost, dead)
 	})
 }
 

@@ -53,7 +53,6 @@ type Metrics struct {
 	TopicsDecayed    prometheus.Counter
 	TopicsMerged     prometheus.Counter
 	TopicCompactions *prometheus.CounterVec // by result (done, nothing, elsewhere, lost, paused, refused, failed)
-	TopicsHealed     prometheus.Counter
 
 	// Swept counts repairs by what was repaired: message, delta, job, lease, fold, rebuild, embedding, memory_embedding,
 	// extraction, assignment, compaction.
@@ -113,8 +112,7 @@ func New() *Metrics {
 		TopicsMerged:  auto.NewCounter(counter("topic_merged_total", "Topics that an hourly job has merged into others.")),
 		TopicCompactions: auto.NewCounterVec(counter("topic_compactions_total", "Jobs that packed the old messages of a topic, "+
 			"by result."), []string{"result"}),
-		TopicsHealed: auto.NewCounter(counter("topic_archives_healed_total", "Archives of topics that were broken, and made again from the messages.")),
-		Swept:        auto.NewCounterVec(counter("swept_total", "What was repaired after others."), []string{"what"}),
+		Swept: auto.NewCounterVec(counter("swept_total", "What was repaired after others."), []string{"what"}),
 	}
 }
 

@@ -36,10 +36,10 @@ func (b *bed) fillRest(chats int) {
 			select id, user_id, s, case when s = 1 then 'user' else 'assistant' end, 'some words', 6 from wanted, generate_series(1, 2) s where n % 5 = 0`,
 		// Two topics each, the second of which was unpacked when the conversation came back to it.
 		`insert into topics (id, chat_id, user_id, number, title, title_seq, message_count, centroid, embedding_model, centroid_turns, created_at, last_active_at,
-			    first_seq, last_seq, state, stale, rehydrated, paused, retry_at, archive, archive_messages, archive_raw_bytes, archive_sha256, compacted_seq)
+			    first_seq, last_seq, state, stale, rehydrated, paused, retry_at, compacted_messages, compacted_seq)
 			select gen_random_uuid(), id, user_id, t, 'Topic ' || t, t * 2 - 1, 40, ` + vector + `, 'a model', 1, now(), now(), t * 2 - 1, t * 2,
 			       case when kind = 8 and t = 1 then 'archived' else 'active' end, kind = 8, t = 2, kind in (6, 8), case when kind = 8 then now() - interval '1 day' end,
-			       case when t = 1 and kind <> 8 then 'x'::bytea end, case when t = 1 and kind <> 8 then 40 end, case when t = 1 and kind <> 8 then 1 end, case when t = 1 and kind <> 8 then 'x'::bytea end,
+			       case when t = 1 and kind <> 8 then 40 else 0 end,
 			       case when t = 1 then 2 else 0 end
 			  from wanted, generate_series(1, 2) t where kind not in (4, 9)`,
 		`insert into turn_index (chat_id, seq, user_id, last_seq, words_from, segment, said_at, tokens, tsv, lexemes, embedding, embedding_model, topic_id, topic_model)

@@ -207,30 +207,10 @@ func writeAssignment(
 	} else {
 		queueExec(batch, queries.AssignNothing, chatID)
 	}
-	if len(change.Returned) > 0 {
-		if found.Healed, err = returnTopics(ctx, tx, batch, chatID, change.Returned); err != nil {
-			return found, err
-		}
-		batch = &pgx.Batch{}
+	for _, id := range change.Returned {
+		queueRehydrate(batch, chatID, id)
 	}
 	return found, finishAssignment(ctx, tx, batch, chatID, chat, change, &found)
-}
-
-// returnTopics sends a batch and then unpacks topics. It returns how many archives were broken and made again.
-func returnTopics(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, chatID uuid.UUID, ids []uuid.UUID) (healed int, err error) {
-	if err := tx.SendBatch(ctx, batch).Close(); err != nil {
-		return 0, err
-	}
-	for _, id := range ids {
-		broken, err := rehydrateTopic(ctx, tx, chatID, id)
-		if err != nil {
-			return healed, err
-		}
-		if broken {
-			healed++
-		}
-	}
-	return healed, nil
 }
 
 // finishAssignment sends a batch, finds what comes of the change, and completes the job.
@@ -312,15 +292,14 @@ func (a *Assignments) Alike(ctx context.Context, after uuid.UUID, model string, 
 // Archive archives the topics of a chat that choose returns.
 func (a *Assignments) Archive(ctx context.Context, chatID uuid.UUID, choose func([]topics.Topic) ([]uuid.UUID, *time.Time)) (archived int, err error) {
 	err = a.change(ctx, chatID, func(tx pgx.Tx, all []topics.Topic) error {
-		archived = 0
 		ids, next := choose(all)
+		archived = len(ids)
+		batch := &pgx.Batch{}
 		for _, id := range ids {
-			if err := archiveTopic(ctx, tx, chatID, id); err != nil {
-				return err
-			}
-			archived++
+			queueArchive(batch, chatID, id)
 		}
-		return dbsqlc.New(tx).AssignFadeAt(ctx, dbsqlc.AssignFadeAtParams{ChatID: chatID, FadeAt: next})
+		queueExec(batch, queries.AssignFadeAt, dbsqlc.AssignFadeAtParams{ChatID: chatID, FadeAt: next})
+		return tx.SendBatch(ctx, batch).Close()
 	})
 	if err != nil {
 		return 0, failed("archive topics", err)

@@ -1,12 +1,10 @@
 package postgres
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -172,36 +170,12 @@ func (c *chatter) merge() error {
 	return err
 }
 
-// traces returns where a word is to be found, packed or not.
-func (c *chatter) traces(word string) []string {
-	c.t.Helper()
-	found := c.holders(word)
-	rows, err := c.pool.Query(c.t.Context(), "select archive, archive_messages, archive_raw_bytes, archive_sha256 from topics where archive is not null")
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	archives, err := pgx.CollectRows(rows, pgx.RowToStructByPos[topics.Archive])
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	for _, archive := range archives {
-		entries, err := topics.Unpack(archive)
-		if err != nil {
-			c.t.Errorf("an archive: %v", err)
-		}
-		if strings.Contains(fmt.Sprint(entries), word) || bytes.Contains(archive.Data, []byte(word)) {
-			found = append(found, "an archive")
-		}
-	}
-	return found
-}
-
 // checkTopics checks what holds of topics at any time.
 func (b *bed) checkTopics() {
 	b.t.Helper()
 	for what, wrong := range map[string]string{
 		"messages are counted": "select count(*) from topics t where state <> 'merged' and message_count <> (select count(*) from throughline.messages_of_topics m where m.topic_id = t.id)",
-		"the archive holds what was said up to its end": `select count(*) from topics t where coalesce(archive_messages, 0) <>
+		"packed messages are counted": `select count(*) from topics t where compacted_messages <>
 			(select count(*) from throughline.messages_of_topics m where m.topic_id = t.id and m.seq <= t.compacted_seq)`,
 		"a turn's topic exists":             "select count(*) from turn_index i where topic_id is not null and not exists (select from topics t where t.id = i.topic_id and t.chat_id = i.chat_id and t.state <> 'merged')",
 		"a topic has turns":                 "select count(*) from topics t where state <> 'merged' and (first_seq, last_seq) is distinct from (select (min(seq), max(last_seq)) from turn_index i where i.topic_id = t.id)",
@@ -274,7 +248,7 @@ func TestNoWordOutlivesItsMessageInTopics(t *testing.T) {
 					},
 					func() error { return b.index.IndexTurns(t.Context(), c.chat) })
 				b.atOnce(n, random, work)
-				if found := c.traces(canary); len(found) > 0 {
+				if found := c.holders(canary); len(found) > 0 {
 					t.Fatalf("round %d: %v hold words of messages that are gone", n, found)
 				}
 				// What is left comes to its end.
@@ -284,7 +258,7 @@ func TestNoWordOutlivesItsMessageInTopics(t *testing.T) {
 					}
 				}
 				b.checkTopics()
-				if found := c.traces(canary); len(found) > 0 {
+				if found := c.holders(canary); len(found) > 0 {
 					t.Fatalf("round %d: %v hold words of messages that are gone, later", n, found)
 				}
 				if bare := ask[int](b, "select count(*) from turn_index where chat_id = $1 and topic_id is null", c.chat); bare > 0 {
@@ -302,7 +276,7 @@ func TestNoWordOutlivesItsMessageInTopics(t *testing.T) {
 	}
 }
 
-// What is erased was there: a chat has several topics, whose titles, summaries and archives hold the words of its messages.
+// What is erased was there: a chat has several topics, whose titles and summaries hold the words of its messages.
 func TestTopicsForgetAMessageInItsCommit(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]string{
@@ -321,12 +295,12 @@ func TestTopicsForgetAMessageInItsCommit(t *testing.T) {
 				}
 			}
 			c.checkTopics()
-			holding := ask[int](c.bed, "select count(*) from topics where title like $1 and summary like $1 and archive is not null and centroid is not null", "%"+canary+"%")
-			if found := c.traces(canary); holding == 0 || !slices.Contains(found, "an archive") || ask[int](c.bed, "select count(*) from topics") < 3 {
-				t.Fatalf("%d topics hold all of it, and %v, in %s", holding, found, ask[string](c.bed, "select coalesce(string_agg(concat_ws('/', number, title, summary, state, message_count, archive_messages, centroid_turns, version), '; '), '') from topics"))
+			holding := ask[int](c.bed, "select count(*) from topics where title like $1 and summary like $1 and compacted_messages > 0 and centroid is not null", "%"+canary+"%")
+			if holding == 0 || ask[int](c.bed, "select count(*) from topics") < 3 {
+				t.Fatalf("%d topics hold all of it, in %s", holding, ask[string](c.bed, "select coalesce(string_agg(concat_ws('/', number, title, summary, state, message_count, compacted_messages, centroid_turns, version), '; '), '') from topics"))
 			}
 			c.exec(change, c.erased[:])
-			if found := c.traces(canary); len(found) > 0 {
+			if found := c.holders(canary); len(found) > 0 {
 				t.Errorf("%v hold words of messages that are gone", found)
 			}
 			c.checkTopics()

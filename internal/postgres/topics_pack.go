@@ -6,7 +6,6 @@ import (
 	"errors"
 	"time"
 
-	"github.com/arcoscribe/throughline/internal/memory"
 	"github.com/arcoscribe/throughline/internal/memory/lease"
 	"github.com/arcoscribe/throughline/internal/memory/pack"
 	"github.com/arcoscribe/throughline/internal/memory/topics"
@@ -47,16 +46,7 @@ func packSnapshot(row dbsqlc.PackClaimRow) pack.Snapshot {
 	return pack.Snapshot{
 		Version: row.Version, State: topics.State(row.State), Current: row.Current, Rehydrated: row.Rehydrated, Stale: row.Stale, PutOff: row.PutOff,
 		Summary: row.Summary, SummaryTokens: row.SummaryTokens, SummarySeq: row.SummarySeq, CompactedSeq: row.CompactedSeq,
-		Archive: archiveOf(row.Archive, row.ArchiveMessages, row.ArchiveRawBytes, row.ArchiveSha256),
 	}
-}
-
-// archiveOf returns an archive from its columns, nil for none.
-func archiveOf(data []byte, messages, rawBytes *int, sum []byte) *topics.Archive {
-	if data == nil {
-		return nil
-	}
-	return &topics.Archive{Data: data, Messages: zeroNull(messages), RawBytes: zeroNull(rawBytes), SHA256: sum}
 }
 
 // Renew extends the lease. It reports whether the lease was still held.
@@ -123,7 +113,6 @@ func (p *Packs) Commit(ctx context.Context, change pack.Change, next func(contex
 }
 
 func packCommit(change *pack.Change) dbsqlc.PackCommitParams {
-	data, count, rawBytes, sum := archiveColumns(change.Archive)
 	checked := max(change.SummarySeq, change.CompactedSeq)
 	messages := 0
 	for n := range change.Planned.Messages {
@@ -135,69 +124,20 @@ func packCommit(change *pack.Change) dbsqlc.PackCommitParams {
 		TopicID: change.TopicID, ChatID: change.ChatID, LeaseToken: change.Lease.Token, PlannedVersion: change.Planned.Version,
 		CheckedSeq: checked, CheckedMessages: int64(messages),
 		Summary: change.Summary, SummaryTokens: change.Tokens, SummarySeq: change.SummarySeq, CompactedSeq: change.CompactedSeq,
-		Archive: data, ArchiveMessages: count, ArchiveRawBytes: rawBytes, ArchiveSha256: sum,
-		Stale: change.Stale, Rehydrated: change.Rehydrated, WaitSeconds: change.Wait.Seconds(), Summarized: change.Plan.Summarize,
+		CompactedMessages: change.Report.Archived, Stale: change.Stale, Rehydrated: change.Rehydrated, WaitSeconds: change.Wait.Seconds(), Summarized: change.Plan.Summarize,
 	}
 }
 
-// archiveColumns is the reverse of archiveOf.
-func archiveColumns(a *topics.Archive) (data []byte, messages, rawBytes *int, sum []byte) {
-	if a == nil {
-		return nil, nil, nil, nil
-	}
-	return a.Data, &a.Messages, &a.RawBytes, a.SHA256
+// queueRehydrate makes a topic active again to which the conversation has returned: with all of its messages, and its turns
+// get vectors again. The transaction acts as the chat's owner, and holds the locks of the brief and the topic.
+func queueRehydrate(batch *pgx.Batch, chatID, topicID uuid.UUID) {
+	queueExec(batch, queries.PackRehydrate, dbsqlc.PackRehydrateParams{TopicID: topicID, ChatID: chatID})
+	queueExec(batch, queries.PackWakeTurns, dbsqlc.PackWakeTurnsParams{ChatID: chatID, TopicID: topicID})
 }
 
-// rehydrateTopic unpacks a topic to which the conversation has returned: all of its messages are active, and its turns get
-// vectors again. It reports whether the archive was broken, which loses nothing: the messages are what counts. The
-// transaction acts as the chat's owner, and holds the locks of the brief and the topic.
-func rehydrateTopic(ctx context.Context, tx pgx.Tx, chatID, topicID uuid.UUID) (broken bool, err error) {
-	q := dbsqlc.New(tx)
-	found, err := q.PackReadArchive(ctx, dbsqlc.PackReadArchiveParams{TopicID: topicID, ChatID: chatID})
-	if err != nil {
-		return false, failed("read archive", err)
-	}
-	for _, row := range found {
-		archive := archiveOf(row.Archive, row.ArchiveMessages, row.ArchiveRawBytes, row.ArchiveSha256)
-		broken = !archiveHolds(archive, row.Messages)
-	}
-	if err := q.PackRehydrate(ctx, dbsqlc.PackRehydrateParams{TopicID: topicID, ChatID: chatID}); err != nil {
-		return broken, failed("unpack topic", err)
-	}
-	return broken, failed("wake turns", q.PackWakeTurns(ctx, dbsqlc.PackWakeTurnsParams{ChatID: chatID, TopicID: topicID}))
-}
-
-// archiveHolds reports whether an archive is whole and holds so many messages.
-func archiveHolds(archive *topics.Archive, messages int) bool {
-	if archive == nil {
-		return messages == 0
-	}
-	_, err := topics.Unpack(*archive)
-	return err == nil && archive.Messages == messages
-}
-
-// archiveTopic packs all messages of a topic that has faded, and takes its turns' vectors. It needs no model: the summary
+// queueArchive packs all messages of a topic that has faded, and takes its turns' vectors. It needs no model: the summary
 // stays what it is. The transaction acts as the chat's owner, and holds the locks of the brief and the topic.
-func archiveTopic(ctx context.Context, tx pgx.Tx, chatID, topicID uuid.UUID) error {
-	var said []memory.Message
-	q := dbsqlc.New(tx)
-	rows, err := tx.Query(ctx, dbsqlc.PackMessages, topicID, chatID)
-	if err == nil {
-		err = messages(&said)(rows)
-	}
-	if err != nil {
-		return failed("read topic", err)
-	}
-	params := dbsqlc.PackArchiveParams{TopicID: topicID, ChatID: chatID}
-	if len(said) > 0 {
-		archive, err := topics.Pack(pack.Entries(said))
-		if err != nil {
-			return err
-		}
-		params.Archive, params.ArchiveMessages, params.ArchiveRawBytes, params.ArchiveSha256 = archiveColumns(&archive)
-	}
-	if err := q.PackArchive(ctx, params); err != nil {
-		return failed("archive topic", err)
-	}
-	return failed("let turns rest", q.PackRestTurns(ctx, dbsqlc.PackRestTurnsParams{ChatID: chatID, TopicID: topicID}))
+func queueArchive(batch *pgx.Batch, chatID, topicID uuid.UUID) {
+	queueExec(batch, queries.PackArchive, dbsqlc.PackArchiveParams{TopicID: topicID, ChatID: chatID})
+	queueExec(batch, queries.PackRestTurns, dbsqlc.PackRestTurnsParams{ChatID: chatID, TopicID: topicID})
 }

@@ -10,7 +10,6 @@ import (
 	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/fault"
 	"github.com/arcoscribe/throughline/internal/history"
-	"github.com/arcoscribe/throughline/internal/memory/pack"
 	"github.com/arcoscribe/throughline/internal/memory/topics"
 	"github.com/arcoscribe/throughline/internal/postgres/dbsqlc"
 	"github.com/google/uuid"
@@ -31,7 +30,7 @@ type UserTopicsOptions struct {
 	Index func(ctx context.Context, tx pgx.Tx, chatID uuid.UUID) error
 	// FromTheFirstTurn is set where chats have topics before they have a brief.
 	FromTheFirstTurn bool
-	// Compact makes the summary and the archive of a topic anew; nil where there are no topics.
+	// Compact makes the summary of a topic anew; nil where there are no topics.
 	Compact func(ctx context.Context, tx pgx.Tx, chatID, topicID uuid.UUID) error
 }
 
@@ -174,67 +173,45 @@ func (u *UserTopics) TopicStats(ctx context.Context, user auth.Principal, ref hi
 	}, cmp.Or(err, missing(row.ID))
 }
 
-// topicMessages are the messages of a topic with its archive: active ones follow those that are packed.
-type topicMessages struct {
-	packed, active []topics.Entry
-	archive        topics.Archive
-}
-
-// messages reads the messages of a topic: all of them, or the active ones alone. An archive that is not what the messages
-// say is made of them again.
-func (u *UserTopics) messages(ctx context.Context, user auth.Principal, ref history.TopicRef, all bool) (topicMessages, error) {
+// messages reads the messages of a topic: those that are packed and the active ones, or the active ones alone.
+func (u *UserTopics) messages(
+	ctx context.Context, user auth.Principal, ref history.TopicRef, all bool,
+) (packed, active []topics.Entry, err error) {
 	var row dbsqlc.UserTopicMessagesRow
-	err := sendAbout(ctx, u.pool, user, ref.ChatID, "read a topic's messages", func(batch *pgx.Batch) {
+	err = sendAbout(ctx, u.pool, user, ref.ChatID, "read a topic's messages", func(batch *pgx.Batch) {
 		params := dbsqlc.UserTopicMessagesParams{ChatID: ref.ChatID, TopicID: topicID(ref), AllOfThem: all}
 		queueMany(batch, queries.UserTopicMessages, params, set(&row))
 	})
-	if err := cmp.Or(err, missing(row.ID)); err != nil {
-		return topicMessages{}, err
+	if err = cmp.Or(err, missing(row.ID)); err != nil {
+		return nil, nil, err
 	}
 	stored := make([]topics.Entry, len(row.Roles))
 	for n := range stored {
 		stored[n] = topics.NewEntry(row.Roles[n], row.Contents[n], row.SaidAt[n])
 	}
-	found := topicMessages{
-		packed: stored[:row.Compressed], active: stored[row.Compressed:],
-		archive: topics.Archive{Data: row.Archive, Messages: row.ArchiveMessages, RawBytes: row.ArchiveRawBytes, SHA256: row.ArchiveSha256},
-	}
-	if row.Archive == nil || pack.Verify(&found.archive, found.packed) == nil {
-		return found, nil
-	}
-	if found.archive, err = topics.Pack(found.packed); err != nil {
-		return topicMessages{}, err
-	}
-	return found, u.heal(ctx, ref.ChatID, row.ID)
-}
-
-// heal has a broken archive made anew.
-func (u *UserTopics) heal(ctx context.Context, chatID, topicID uuid.UUID) error {
-	if u.options.Compact == nil {
-		return nil
-	}
-	return failed("have a topic packed again", inTx(ctx, u.pool, func(tx pgx.Tx) error { return u.options.Compact(ctx, tx, chatID, topicID) }))
+	return stored[:row.Compressed], stored[row.Compressed:], nil
 }
 
 // TopicHistory reads messages of a topic.
 func (u *UserTopics) TopicHistory(
 	ctx context.Context, user auth.Principal, ref history.TopicRef, query history.TopicHistoryQuery,
 ) (history.TopicHistory, error) {
-	found, err := u.messages(ctx, user, ref, query.IncludeCompressed)
+	packed, active, err := u.messages(ctx, user, ref, query.IncludeCompressed)
 	said := history.TopicHistory{Messages: []history.TopicMessage{}}
-	for _, entry := range slices.Concat(found.packed, found.active) {
+	for _, entry := range slices.Concat(packed, active) {
 		said.Messages = append(said.Messages, history.TopicMessage{Role: entry.Role, Content: entry.Content, Timestamp: entry.Timestamp})
 	}
 	return said, err
 }
 
-// TopicArchive reads the archive of a topic.
+// TopicArchive makes the archive of a topic's packed messages.
 func (u *UserTopics) TopicArchive(ctx context.Context, user auth.Principal, ref history.TopicRef) (history.TopicArchive, error) {
-	found, err := u.messages(ctx, user, ref, true)
-	if err != nil || len(found.packed) == 0 {
+	packed, _, err := u.messages(ctx, user, ref, true)
+	if err != nil || len(packed) == 0 {
 		return history.TopicArchive{}, err
 	}
-	return history.TopicArchive{CompressedMessages: new(found.archive.Base64())}, nil
+	archive, err := topics.Archive(packed)
+	return history.TopicArchive{CompressedMessages: &archive}, err
 }
 
 // TopicContext reads the summary and the active messages of a topic.

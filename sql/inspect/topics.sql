@@ -14,7 +14,7 @@ select number, title, state, active_messages as active, compressed_messages as p
        round((extract(epoch from life.half_life) / 86400)::numeric, 2) as half_life_days, date_trunc('second', inactive) as inactive,
        round(inspect.topic_priority(importance, inactive, life.half_life)::numeric, 3) as priority,
        round((greatest(0, extract(epoch from inspect.topic_fades_after(importance, life.half_life) - inactive)) / 86400)::numeric, 1) as days_until_5_percent,
-       archive_bytes, round((100 * saved)::numeric, 1) as saved_percent, stale, job_state, topic_id
+       stale, job_state, topic_id
   from inspect.topics
  cross join lateral (select inspect.topic_half_life(access_count, :'half_life', :'half_life_max', :accesses) as half_life) life
  where chat_id = :'chat'

@@ -19,7 +19,7 @@ select b.cleared_seq, b.indexed_seq, coalesce(b.imported_topics, '[]')::jsonb as
 -- As the chat's owner: the topics that turns may join. What was cleared never comes back.
 select t.id, t.number, t.state, (t.title_seq is null)::bool as renamed, t.importance::float8 as importance, t.importance_rated, t.access_count, t.message_count,
        coalesce(t.centroid::text, '')::text as centroid, coalesce(t.embedding_model, '')::text as embedding_model, t.centroid_turns,
-       t.created_at, t.last_active_at, t.first_seq, t.last_seq, (t.archive is not null)::bool as packed
+       t.created_at, t.last_active_at, t.first_seq, t.last_seq, (t.compacted_messages > 0)::bool as packed
   from throughline.own_topics t
  where t.chat_id = sqlc.arg(chat_id) and t.state <> 'merged'
    and t.first_seq > (select b.cleared_seq from throughline.own_briefs b where b.chat_id = sqlc.arg(chat_id))
@@ -140,7 +140,7 @@ update throughline.own_briefs b set choose_model = null where b.chat_id = sqlc.a
 select t.id from throughline.own_topics t
  where t.chat_id = sqlc.arg(chat_id) and t.state <> 'merged' and (t.retry_at is null or t.retry_at <= now())
    and (t.stale or t.state = 'active' and (t.summary_seq < t.compacted_seq
-     or t.message_count - coalesce(t.archive_messages, 0) > sqlc.arg(max_messages)::int
+     or t.message_count - t.compacted_messages > sqlc.arg(max_messages)::int
         and (not t.rehydrated or exists (select from throughline.own_topics o where o.chat_id = t.chat_id and o.state = 'active' and o.last_seq > t.last_seq))))
  order by t.number;
 
@@ -194,7 +194,7 @@ with due as (
   (select t.id from public.topics t where t.stale and not t.paused limit 1000)
   union
   (select t.id from public.topics t where t.state = 'active' and not t.rehydrated and not t.paused
-      and t.message_count - coalesce(t.archive_messages, 0) > sqlc.arg(max_messages)::int limit 1000)
+      and t.message_count - t.compacted_messages > sqlc.arg(max_messages)::int limit 1000)
   union
   (select t.id from public.topics t where t.state = 'archived' and t.summary_seq = 0 and not t.paused and t.message_count > sqlc.arg(max_messages)::int
       and (t.retry_at is null or t.retry_at <= now()) limit 1000)

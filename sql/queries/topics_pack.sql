@@ -11,8 +11,7 @@ update throughline.own_topics t
 returning t.version, t.state, t.rehydrated, t.stale, coalesce(t.retry_at > now(), false)::bool as put_off,
           (t.state = 'active' and not exists (
              select from throughline.own_topics o where o.chat_id = t.chat_id and o.state = 'active' and o.last_seq > t.last_seq))::bool as current,
-          coalesce(t.summary, '')::text as summary, t.summary_tokens, t.summary_seq, t.compacted_seq,
-          t.archive, t.archive_messages, t.archive_raw_bytes, t.archive_sha256;
+          coalesce(t.summary, '')::text as summary, t.summary_tokens, t.summary_seq, t.compacted_seq;
 
 -- name: PackExists :many
 select t.id from throughline.own_topics t where t.id = sqlc.arg(topic_id) and t.chat_id = sqlc.arg(chat_id);
@@ -46,8 +45,7 @@ update throughline.own_topics
 -- No row: it writes nothing. After LockOwnBrief, which whoever changes the messages or their topics holds as well.
 update throughline.own_topics t
    set summary = nullif(sqlc.arg(summary)::text, ''), summary_tokens = sqlc.arg(summary_tokens)::int, summary_seq = sqlc.arg(summary_seq)::bigint,
-       compacted_seq = sqlc.arg(compacted_seq)::bigint, archive = sqlc.narg(archive)::bytea, archive_messages = sqlc.narg(archive_messages)::int,
-       archive_raw_bytes = sqlc.narg(archive_raw_bytes)::int, archive_sha256 = sqlc.narg(archive_sha256)::bytea,
+       compacted_seq = sqlc.arg(compacted_seq)::bigint, compacted_messages = sqlc.arg(compacted_messages)::int,
        stale = sqlc.arg(stale)::bool, rehydrated = t.rehydrated and sqlc.arg(rehydrated)::bool, lease_token = null, lease_until = null,
        retry_at = case when sqlc.arg(wait_seconds)::float8 > 0 then now() + make_interval(secs => sqlc.arg(wait_seconds)::float8)
                        when not sqlc.arg(summarized)::bool then t.retry_at end
@@ -56,18 +54,10 @@ update throughline.own_topics t
    and (select count(*) from throughline.topic_messages(t.id) m where m.seq <= sqlc.arg(checked_seq)::bigint) = sqlc.arg(checked_messages)::bigint
 returning t.version;
 
--- name: PackReadArchive :many
--- A topic's archive, with the number of messages that should be in it.
-select t.archive, t.archive_messages, t.archive_raw_bytes, t.archive_sha256,
-       (select count(*) from throughline.topic_messages(t.id) m where m.seq <= t.compacted_seq)::int as messages
-  from throughline.own_topics t
- where t.id = sqlc.arg(topic_id) and t.chat_id = sqlc.arg(chat_id);
-
 -- name: PackRehydrate :exec
 -- After LockOwnBrief. Summary and summary_seq stay: what is in the summary is not summarized again.
 update throughline.own_topics
-   set compacted_seq = 0, archive = null, archive_messages = null, archive_raw_bytes = null, archive_sha256 = null,
-       state = 'active', rehydrated = true, retry_at = null
+   set compacted_seq = 0, compacted_messages = 0, state = 'active', rehydrated = true, retry_at = null
  where id = sqlc.arg(topic_id) and chat_id = sqlc.arg(chat_id);
 
 -- name: PackWakeTurns :exec
@@ -78,9 +68,7 @@ update throughline.own_turn_index set resting = false
 -- name: PackArchive :exec
 -- After LockOwnBrief.
 update throughline.own_topics
-   set compacted_seq = last_seq, archive = sqlc.narg(archive)::bytea, archive_messages = sqlc.narg(archive_messages)::int,
-       archive_raw_bytes = sqlc.narg(archive_raw_bytes)::int, archive_sha256 = sqlc.narg(archive_sha256)::bytea,
-       state = 'archived', rehydrated = false
+   set compacted_seq = last_seq, compacted_messages = message_count, state = 'archived', rehydrated = false
  where id = sqlc.arg(topic_id) and chat_id = sqlc.arg(chat_id);
 
 -- name: PackRestTurns :exec

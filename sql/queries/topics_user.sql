@@ -64,26 +64,23 @@ select t.id, t.title, coalesce(t.summary, '') <> '' as has_summary, t.importance
        said.active::int as active, said.compressed::int as compressed
   from public.topics t
  cross join lateral (
-   select count(*) filter (where m.seq > t.compacted_seq or t.archive is null) as active,
-          count(*) filter (where m.seq <= t.compacted_seq and t.archive is not null) as compressed
+   select count(*) filter (where m.seq > t.compacted_seq) as active, count(*) filter (where m.seq <= t.compacted_seq) as compressed
      from throughline.topic_messages(t.id) m) said
  where t.chat_id = sqlc.arg(chat_id) and t.user_id = (select auth.uid())
    and t.id = coalesce(sqlc.narg(topic_id)::uuid,
                        (select c.id from public.topics c where c.chat_id = sqlc.arg(chat_id) and c.state = 'active' order by c.last_seq desc limit 1));
 
 -- name: UserTopicMessages :many
--- The messages of at most one topic and their archive, as they are at one moment, or the active messages alone. compressed is
--- how many of the messages, from the first one on, are in the archive.
-select t.id, (case when sqlc.arg(all_of_them)::bool then t.archive end)::bytea as archive, coalesce(t.archive_messages, 0)::int as archive_messages,
-  coalesce(t.archive_raw_bytes, 0)::int as archive_raw_bytes, t.archive_sha256,
-       said.compressed::int as compressed, said.roles::text[] as roles, said.contents::text[] as contents, said.said_at::timestamptz[] as said_at
+-- The messages of at most one topic, as they are at one moment, or the active messages alone. compressed is how many of the
+-- messages, from the first one on, are packed.
+select t.id, said.compressed::int as compressed, said.roles::text[] as roles, said.contents::text[] as contents, said.said_at::timestamptz[] as said_at
   from public.topics t
  cross join lateral (
-   select count(*) filter (where m.seq <= t.compacted_seq and t.archive is not null) as compressed,
+   select count(*) filter (where m.seq <= t.compacted_seq) as compressed,
           coalesce(array_agg(m.role order by m.seq), '{}') as roles, coalesce(array_agg(m.content order by m.seq), '{}') as contents,
           coalesce(array_agg(m.created_at order by m.seq), '{}') as said_at
      from throughline.topic_messages(t.id) m
-    where sqlc.arg(all_of_them)::bool or m.seq > t.compacted_seq or t.archive is null) said
+    where sqlc.arg(all_of_them)::bool or m.seq > t.compacted_seq) said
  where t.chat_id = sqlc.arg(chat_id) and t.user_id = (select auth.uid())
    and t.id = coalesce(sqlc.narg(topic_id)::uuid,
                        (select c.id from public.topics c where c.chat_id = sqlc.arg(chat_id) and c.state = 'active' order by c.last_seq desc limit 1));
@@ -93,7 +90,7 @@ select t.id, (case when sqlc.arg(all_of_them)::bool then t.archive end)::bytea a
 -- about after the last clear; it has what was said since and is in no topic yet, at most so many messages. Without one these
 -- are the chat's latest messages.
 with topic as (
-  select t.id, t.summary, t.compacted_seq, t.archive is not null as packed, sqlc.narg(topic_id)::uuid is null as is_current, b.cleared_seq
+  select t.id, t.summary, t.compacted_seq, sqlc.narg(topic_id)::uuid is null as is_current, b.cleared_seq
     from public.topics t join public.conversation_briefs b on b.chat_id = t.chat_id
    where t.chat_id = sqlc.arg(chat_id) and t.user_id = (select auth.uid())
      and t.id = coalesce(sqlc.narg(topic_id)::uuid,
@@ -113,7 +110,7 @@ select found.role::text as role, found.content::text as content
   from (select 0 as seq, 'system' as role, t.summary as content from topic t where t.summary <> ''
         union all
         select m.seq, m.role, m.content from topic t cross join lateral throughline.topic_messages(t.id) m
-         where (m.seq > t.compacted_seq or not t.packed) and (not t.is_current or m.seq > t.cleared_seq)
+         where m.seq > t.compacted_seq and (not t.is_current or m.seq > t.cleared_seq)
         union all
         select r.seq, r.role, r.content from rest r) found
  order by found.seq;

@@ -46,22 +46,20 @@ create table public.topics (
   -- The first message of its first turn, the last of its last.
   first_seq        bigint      not null,
   last_seq         bigint      not null,
-  -- The archive holds the messages of the topic up to here, gzipped as [{"role", "content", "timestamp"}].
+  -- The messages of the topic up to here are packed: no prompt and no context shows them word for word. They stay in messages,
+  -- from which the archive is made when somebody asks for it.
   compacted_seq    bigint      not null default 0,
-  archive          bytea,
-  archive_messages int,
-  archive_raw_bytes int,
-  -- Of the JSON before it was compressed.
-  archive_sha256   bytea,
+  -- How many they are.
+  compacted_messages int       not null default 0,
   -- archived: it faded. Its messages are packed and its turns have no vectors; a turn that matches it makes it active again.
   -- merged: its turns belong to merged_into, or to what that was merged into.
   state            text        not null default 'active',
   merged_into      uuid,
   -- The conversation came back to it and it was unpacked: not packed again while it is what is talked about.
   rehydrated       boolean     not null default false,
-  -- Summary and archive are to be made anew.
+  -- Summary and compacted_seq are to be made anew.
   stale            boolean     not null default false,
-  -- One more with every change of title, summary, archive, state, merged_into and stale, and when a message is deleted.
+  -- One more with every change of title, summary, compacted_seq, state, merged_into and stale, and when a message is deleted.
   version          bigint      not null default 1,
   -- The running compaction: its token, and until when its worker counts as alive. Before retry_at none is tried again.
   lease_token      uuid,
@@ -81,12 +79,10 @@ create table public.topics (
   constraint topics_merged_whole check ((state = 'merged') = (merged_into is not null) and merged_into <> id),
   constraint topics_counters check (
     number >= 1 and access_count >= 0 and message_count >= 0 and centroid_turns >= 0 and summary_tokens >= 0
-    and summary_seq >= 0 and compacted_seq >= 0 and version >= 1),
+    and summary_seq >= 0 and compacted_seq >= 0 and compacted_messages >= 0 and version >= 1),
   constraint topics_range check (first_seq <= last_seq),
   constraint topics_centroid_whole check (
     (centroid is null) = (embedding_model is null) and (centroid is null) = (centroid_turns = 0)),
-  constraint topics_archive_whole check (
-    (archive is null) = (archive_messages is null) and (archive is null) = (archive_raw_bytes is null) and (archive is null) = (archive_sha256 is null)),
   constraint topics_lease_whole check ((lease_token is null) = (lease_until is null)),
   -- See chats_dates_storable.
   constraint topics_dates_storable check (
@@ -100,7 +96,7 @@ create index topics_user_id_idx on public.topics (user_id);
 -- For the sweep and the hourly jobs: chats with many topics, topics that are too long, to be made anew, to be tried again, or were
 -- archived before they had a summary, and leases of dead workers.
 create index topics_active_idx on public.topics (chat_id) where state = 'active';
-create index topics_unpacked_idx on public.topics ((message_count - coalesce(archive_messages, 0)))
+create index topics_unpacked_idx on public.topics ((message_count - compacted_messages))
   where state = 'active' and not rehydrated and not paused;
 create index topics_stale_idx on public.topics (chat_id) where stale and not paused;
 create index topics_retry_at_idx on public.topics (retry_at)
@@ -110,17 +106,17 @@ create index topics_lease_until_idx on public.topics (lease_until) where lease_u
 -- For note_topic.
 create index topics_rehydrated_idx on public.topics (chat_id) where rehydrated;
 
--- Not compressed once more: a vector and a gzip file do not shrink.
-alter table public.topics alter column centroid set storage external, alter column archive set storage external;
+-- Not compressed: a vector does not shrink.
+alter table public.topics alter column centroid set storage external;
 
 -- For jobs.
 create view throughline.own_topics as select * from public.topics where user_id = (select auth.uid()) with check option;
 
--- What a phone may read, without vectors, archives and what only workers use, and what it may write.
+-- What a phone may read, without vectors and what only workers use, and what it may write.
 call throughline.protect('public.topics',
   clients => 'select (id, chat_id, user_id, number, title, title_seq, summary, summary_tokens, summary_seq, tags, importance, importance_rated,
-    access_count, message_count, created_at, last_active_at, first_seq, last_seq, compacted_seq, archive_messages,
-    archive_raw_bytes, state, merged_into, stale, version),
+    access_count, message_count, created_at, last_active_at, first_seq, last_seq, compacted_seq, compacted_messages,
+    state, merged_into, stale, version),
     update (title, tags, importance)',
   server => 'select, update',
   jobs => 'select, insert, update, delete', per_user => -0.01);
@@ -185,9 +181,9 @@ begin
       new.importance_rated := new.importance_rated or new.importance <> old.importance;
     end if;
     if new.version = old.version
-       and (new.title, new.title_seq, new.summary, new.summary_seq, new.archive_sha256, new.compacted_seq, new.state, new.merged_into, new.stale)
+       and (new.title, new.title_seq, new.summary, new.summary_seq, new.compacted_seq, new.state, new.merged_into, new.stale)
            is distinct from
-           (old.title, old.title_seq, old.summary, old.summary_seq, old.archive_sha256, old.compacted_seq, old.state, old.merged_into, old.stale) then
+           (old.title, old.title_seq, old.summary, old.summary_seq, old.compacted_seq, old.state, old.merged_into, old.stale) then
       new.version := old.version + 1;
     end if;
   end if;

@@ -1,10 +1,10 @@
 -- What becomes of topics when a message is deleted or edited, when a turn grows or moves to another topic, and when nothing is
 -- left of one.
 --
--- A topic never keeps words of a message that is gone: title, summary, archive and centroid go in the same transaction, and
+-- A topic never keeps words of a message that is gone: title, summary and centroid go in the same transaction, and
 -- every change raises its version, so that what a model makes of the old words is discarded.
 
--- Takes topics out of the archive. gone: messages left them, so that no summary may stay that could hold their words.
+-- Makes all messages of topics active. gone: messages left them, so that no summary may stay that could hold their words.
 create function throughline.unpack_topics(ids uuid[], gone boolean) returns void
 language plpgsql volatile security invoker set search_path = '' as $$
 begin
@@ -16,8 +16,7 @@ begin
          summary = case when not gone then t.summary end,
          summary_tokens = case when not gone then t.summary_tokens else 0 end,
          summary_seq = case when not gone then t.summary_seq else 0 end,
-         compacted_seq = 0, archive = null, archive_messages = null, archive_raw_bytes = null, archive_sha256 = null,
-         state = 'active', rehydrated = false, retry_at = null, version = t.version + 1
+         compacted_seq = 0, compacted_messages = 0, state = 'active', rehydrated = false, retry_at = null, version = t.version + 1
    where t.id = any (ids) and t.state <> 'merged';
 end
 $$;
@@ -32,7 +31,7 @@ declare
   said record;
 begin
   for topic in
-    select t.id, t.title_seq, t.compacted_seq, t.archive_messages from public.topics t where t.chat_id = chat and t.id = any (ids) and t.state <> 'merged'
+    select t.id, t.title_seq, t.compacted_seq, t.compacted_messages from public.topics t where t.chat_id = chat and t.id = any (ids) and t.state <> 'merged'
       order by t.id for update
   loop
     select min(i.seq) as first_seq, max(i.last_seq) as last_seq, min(i.said_at) as first_at, max(i.said_at) as last_at into turns
@@ -51,7 +50,7 @@ begin
        set message_count = said.messages, first_seq = turns.first_seq, last_seq = turns.last_seq,
            created_at = turns.first_at, last_active_at = turns.last_at
      where t.id = topic.id;
-    if topic.archive_messages <> said.packed then
+    if topic.compacted_messages <> said.packed then
       perform throughline.unpack_topics(array[topic.id], false);
     end if;
     if topic.title_seq is not null and said.title_stays is not true then

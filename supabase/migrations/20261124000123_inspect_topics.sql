@@ -23,18 +23,16 @@ $$;
 create view inspect.topics with (security_invoker = true) as
 select t.id as topic_id, t.chat_id, t.user_id, c.title as chat_title, t.number, t.title, t.title_seq is null as renamed, t.tags,
        t.state, t.stale, t.rehydrated,
-       t.message_count as messages, t.message_count - coalesce(t.archive_messages, 0) as active_messages,
-       coalesce(t.archive_messages, 0) as compressed_messages,
+       t.message_count as messages, t.message_count - t.compacted_messages as active_messages, t.compacted_messages as compressed_messages,
        has.turns, has.vectors,
        t.importance, t.importance_rated, t.access_count,
        case when t.access_count < 5 then 'short-term' when t.access_count < 10 then 'transitioning' else 'long-term' end as memory_type,
        faded.half_life, faded.inactive, inspect.topic_priority(t.importance, faded.inactive, faded.half_life) as priority,
        greatest(0, extract(epoch from inspect.topic_fades_after(t.importance, faded.half_life) - faded.inactive) / 86400)::float8 as days_until_faded,
        t.summary, t.summary_tokens, t.summary_seq,
-       octet_length(t.archive) as archive_bytes, t.archive_raw_bytes, 1 - octet_length(t.archive)::float8 / nullif(t.archive_raw_bytes, 0) as saved,
        t.embedding_model, t.centroid_turns, t.first_seq, t.last_seq, t.compacted_seq, t.created_at, t.last_active_at, t.merged_into, t.version,
        -- The counters are those of a recount.
-       t.state = 'merged' or said.messages = t.message_count and said.packed = coalesce(t.archive_messages, 0) as counters_agree,
+       t.state = 'merged' or said.messages = t.message_count and said.packed = t.compacted_messages as counters_agree,
        coalesce(t.lease_until > now(), false) as compacting_now, t.retry_at,
        job.id as job_id, job.state as job_state, job.attempt as job_attempt, job.last_error as job_last_error
   from public.topics t

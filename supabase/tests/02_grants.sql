@@ -19,7 +19,7 @@ select is(pg_temp.columns_to('SELECT'),
   'memories(access_count confidence content created_at durable edited id lang last_accessed memory_type origin pinned recorded_at retracted_at '
   'source_session_id status superseded_by updated_at user_id valid_from valid_precision valid_to version) '
   'memory_users(created_at enabled excluded language time_zone updated_at user_id version) '
-  'topics(access_count archive_messages archive_raw_bytes chat_id compacted_seq created_at first_seq id importance importance_rated last_active_at '
+  'topics(access_count chat_id compacted_messages compacted_seq created_at first_seq id importance importance_rated last_active_at '
   'last_seq merged_into message_count number stale state summary summary_seq summary_tokens tags title title_seq user_id version)',
   'authenticated may read these columns');
 select is(pg_temp.columns_to('INSERT'),

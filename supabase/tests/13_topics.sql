@@ -35,12 +35,11 @@ begin
     from public.turn_index where topic_id = pg_temp.id(topic);
 end
 $$;
--- Packs what a topic has up to a message, with words of its own as the archive.
+-- Packs what a topic has up to a message.
 create procedure pg_temp.pack(topic text, upto bigint, state text default 'active') language plpgsql as $$
 begin
-  update public.topics t set summary = 'about ' || title, summary_tokens = 2, summary_seq = upto, compacted_seq = upto, archive = 'x', archive_raw_bytes = 1,
-    archive_sha256 = 'x',
-      archive_messages = (select count(*) from throughline.messages_of_topics m where m.topic_id = t.id and m.seq <= upto), state = pack.state
+  update public.topics t set summary = 'about ' || title, summary_tokens = 2, summary_seq = upto, compacted_seq = upto,
+    compacted_messages = (select count(*) from throughline.messages_of_topics m where m.topic_id = t.id and m.seq <= upto), state = pack.state
     where id = pg_temp.id(topic);
   if state = 'archived' then
     update public.turn_index set embedding = null, embedding_model = null, resting = true where topic_id = pg_temp.id(topic);
@@ -50,7 +49,7 @@ $$;
 -- A topic in one line.
 create function pg_temp.told(topic text) returns text language sql stable as $$
   select coalesce((select format('%s/%s: %s messages in %s-%s, %s%s%s%s', title, coalesce(title_seq::text, 'renamed'), message_count, first_seq, last_seq,
-      coalesce(summary || ' up to ' || summary_seq, 'no summary'), coalesce(', ' || archive_messages || ' packed up to ' || compacted_seq, ''),
+      coalesce(summary || ' up to ' || summary_seq, 'no summary'), coalesce(', ' || nullif(compacted_messages, 0) || ' packed up to ' || compacted_seq, ''),
       case when stale then ', stale' else '' end, case when state <> 'active' then ', ' || state else '' end)
     from public.topics where id = pg_temp.id(topic)), 'gone')
 $$;
@@ -137,7 +136,7 @@ select is(pg_temp.as_who('job A', $$update throughline.own_topics set title = 'B
   'a job says itself what it does');
 select is(pg_temp.as_who('job A', format('update throughline.own_topics set %s', change)), 'first/1, 1, version ' || version, 'a job: ' || change) from (values
   ($$summary = 'x', summary_seq = 2$$, 2), ('stale = true', 2),
-    ($$archive = 'x', archive_sha256 = 'x', archive_messages = 1, archive_raw_bytes = 1, compacted_seq = 1$$, 2),
+    ($$compacted_messages = 1, compacted_seq = 1$$, 2),
   ($$state = 'archived'$$, 2), ('message_count = 3, access_count = 2, last_active_at = now()', 1),
     ($$lease_token = gen_random_uuid(), lease_until = now()$$, 1), ('version = 5, stale = true', 5)) changes (change, version);
 

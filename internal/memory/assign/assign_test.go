@@ -141,7 +141,7 @@ func TestAnArchivedTopicComesBack(t *testing.T) {
 	if err != nil || done != (assign.Decayed{Chats: 1, Archived: 1}) {
 		t.Fatalf("%+v, %v", done, err)
 	}
-	if r.topic(chatID, 1, "state") != "archived" || r.topic(chatID, 1, "archive_messages") != "2" || r.topic(chatID, 2, "state") != "active" {
+	if r.topic(chatID, 1, "state") != "archived" || r.topic(chatID, 1, "compacted_messages") != "2" || r.topic(chatID, 2, "state") != "active" {
 		t.Errorf("states %s and %s", r.topic(chatID, 1, "state"), r.topic(chatID, 2, "state"))
 	}
 	if resting := testkit.Ask[int](t, r.pool, "select count(*) from turn_index where resting and embedding is null"); resting != 1 {
@@ -156,7 +156,7 @@ func TestAnArchivedTopicComesBack(t *testing.T) {
 		t.Errorf("%+v", report)
 	}
 	r.wantNumbers(chatID, 1, 2, 1)
-	if r.topic(chatID, 1, "state") != "active" || r.topic(chatID, 1, "archive") != "" || r.topic(chatID, 1, "rehydrated") != "true" {
+	if r.topic(chatID, 1, "state") != "active" || r.topic(chatID, 1, "compacted_seq") != "0" || r.topic(chatID, 1, "rehydrated") != "true" {
 		t.Errorf("state %s, rehydrated %s", r.topic(chatID, 1, "state"), r.topic(chatID, 1, "rehydrated"))
 	}
 	r.embed(chatID)

@@ -113,7 +113,6 @@ func (e *Engine) Assign(ctx context.Context, chatID uuid.UUID, job Job) (Report,
 	}
 	began := time.Now()
 	var change *Change
-	var outcome Outcome
 	ways := map[topics.How]int{}
 	claimed, err := e.Store.Assign(ctx, chatID, Scope{Mode: e.Mode, Model: by.Model}, turnsAtOnce,
 		func(s *Snapshot) *Change {
@@ -122,7 +121,6 @@ func (e *Engine) Assign(ctx context.Context, chatID uuid.UUID, job Job) (Report,
 			return change
 		},
 		func(ctx context.Context, tx pgx.Tx, found Outcome) error {
-			outcome = found
 			return e.enqueue(ctx, tx, job, change, found)
 		})
 	if err != nil || !claimed || change == nil {
@@ -131,11 +129,10 @@ func (e *Engine) Assign(ctx context.Context, chatID uuid.UUID, job Job) (Report,
 	for how, turns := range ways {
 		e.Metrics.TopicTurns.WithLabelValues(string(how)).Add(float64(turns))
 	}
-	e.Metrics.TopicsHealed.Add(float64(outcome.Healed))
 	if report := change.Report; report.Turns > 0 {
 		e.Logger.LogAttrs(ctx, slog.LevelInfo, "topics assigned", slog.String("chat_id", chatID.String()),
 			slog.Int("turns", report.Turns), slog.Int("matched", report.Matched), slog.Int("stayed", report.Stayed), slog.Int("new_topics", report.New),
-			slog.Int("corrected", report.Corrected), slog.Int("returned", report.Returned), slog.Int("healed", outcome.Healed),
+			slog.Int("corrected", report.Corrected), slog.Int("returned", report.Returned),
 			slog.Int64("duration_ms", time.Since(began).Milliseconds()))
 	}
 	return change.Report, nil

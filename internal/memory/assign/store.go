@@ -130,6 +130,4 @@ type Outcome struct {
 	Due []uuid.UUID
 	// Active is how many active topics the chat has.
 	Active int
-	// Healed is how many archives were found broken, and made again from the messages.
-	Healed int
 }

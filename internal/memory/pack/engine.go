@@ -60,8 +60,7 @@ func New(config Config) *Engine {
 	return &Engine{Config: config, writer: writer}
 }
 
-// Compact packs what is too much of a topic, makes again what is stale, and heals an archive that is not what the messages
-// say.
+// Compact packs what is too much of a topic, and makes again what is stale.
 func (e *Engine) Compact(ctx context.Context, chatID, topicID uuid.UUID, job Job) (Report, error) {
 	c := &compaction{Engine: e, job: job, began: time.Now()}
 	c.change = Change{ChatID: chatID, TopicID: topicID, JobID: job.ID, Lease: lease.Lease{Token: uuid.New(), Duration: e.Lease}}
@@ -170,20 +169,12 @@ func (c *compaction) stopAt(seq int64) {
 	}
 }
 
-// commit makes the archive and writes the change. A topic that has changed meanwhile is lease.Conflict.
+// commit writes the change. A topic that has changed meanwhile is lease.Conflict.
 func (c *compaction) commit(ctx context.Context) (Report, error) {
 	if !c.change.Plan.Pack {
 		c.change.CompactedSeq = 0
 	}
-	packed := upto(c.change.Planned.Messages, c.change.CompactedSeq)
-	if c.change.Archive = nil; len(packed) > 0 {
-		archive, err := topics.Pack(Entries(packed))
-		if err != nil {
-			return Report{Result: lease.Failed}, err
-		}
-		c.change.Archive = &archive
-	}
-	c.fillReport(packed)
+	c.fillReport()
 	var next func(ctx context.Context, tx pgx.Tx) error
 	if c.partial && c.Settings.OverLimit(c.change.Planned.unsummarized(c.change.SummarySeq)) {
 		next = c.job.EnqueueNext
@@ -198,16 +189,14 @@ func (c *compaction) commit(ctx context.Context) (Report, error) {
 	return c.change.Report, nil
 }
 
-func (c *compaction) fillReport(packed []memory.Message) {
+func (c *compaction) fillReport() {
 	planned, r := &c.change.Planned, &c.change.Report
 	r.Result = lease.Done
-	r.Archived, r.Active = len(packed), len(planned.Messages)-len(packed)
-	r.Packed = max(len(packed)-len(upto(planned.Messages, planned.CompactedSeq)), 0)
-	if c.change.Archive != nil {
-		r.RawBytes, r.ArchiveBytes = c.change.Archive.RawBytes, len(c.change.Archive.Data)
-	}
+	r.Archived = len(upto(planned.Messages, c.change.CompactedSeq))
+	r.Active = len(planned.Messages) - r.Archived
+	r.Packed = max(r.Archived-len(upto(planned.Messages, planned.CompactedSeq)), 0)
 	r.Summarized = len(between(c.change.Plan.New, 0, c.change.SummarySeq))
-	r.SummaryTokens, r.Healed = c.change.Tokens, c.change.Plan.Broken
+	r.SummaryTokens = c.change.Tokens
 	r.DurationMS = time.Since(c.began).Milliseconds()
 }
 
@@ -269,14 +258,9 @@ func (e *Engine) record(ctx context.Context, change *Change, report Report, err 
 		return
 	}
 	level := slog.LevelInfo
-	if report.Healed != "" {
-		e.Metrics.TopicsHealed.Inc()
-		level = slog.LevelWarn
-	}
 	attrs := []slog.Attr{
 		slog.String("chat_id", change.ChatID.String()), slog.String("topic_id", change.TopicID.String()), slog.String("result", string(report.Result)),
 		slog.Int("packed", report.Packed), slog.Int("archived", report.Archived), slog.Int("active", report.Active),
-		slog.Int("raw_bytes", report.RawBytes), slog.Int("archive_bytes", report.ArchiveBytes), slog.String("healed", report.Healed),
 		slog.Int("summarized", report.Summarized), slog.Int("summary_tokens", report.SummaryTokens), slog.Bool("without_summary", report.WithoutSummary),
 		slog.String("model", change.Report.Model), slog.String("prompt_ref", change.Report.PromptRef), slog.Int("calls", change.Report.Calls),
 		slog.Any("refusals", change.Report.Refusals), slog.Int64("duration_ms", report.DurationMS),

@@ -1,6 +1,5 @@
 // Package pack packs the old messages of topics away: the model adds them to the topic's summary, as a fold adds turns to
-// a brief, and they go into the topic's archive. The archive is a view of the rows of messages, which never move: it is
-// made of them, compared with them, and made again when it is not what they say.
+// a brief, and the topic says up to which message it is packed. The rows of messages never move.
 //
 // [Engine] runs one compaction: it claims the topic, asks the model outside of any transaction, and writes what came of it
 // if the topic is still what it was. Package jobs decides when.
@@ -42,16 +41,14 @@ type Snapshot struct {
 	State   topics.State
 	// Current reports that it is the chat's active topic, Rehydrated that it was unpacked when the conversation returned.
 	Current, Rehydrated bool
-	// Stale reports that the summary and the archive are to be made again.
+	// Stale reports that the summary is to be made again.
 	Stale bool
 	// PutOff reports that a compaction was given up, and it is too early to try again.
 	PutOff bool
-	// Summary holds the messages up to SummarySeq; the archive those up to CompactedSeq.
+	// Summary holds the messages up to SummarySeq; those up to CompactedSeq are packed.
 	Summary                  string
 	SummaryTokens            int
 	SummarySeq, CompactedSeq int64
-	// Archive is nil for none.
-	Archive *topics.Archive
 	// Messages are all of the topic's, oldest first.
 	Messages []memory.Message
 }
@@ -68,9 +65,7 @@ type Change struct {
 	Summary                  string
 	Tokens                   int
 	SummarySeq, CompactedSeq int64
-	// Archive is nil for none.
-	Archive           *topics.Archive
-	Stale, Rehydrated bool
+	Stale, Rehydrated        bool
 	// Wait is for how long the topic is put off; 0 if it is not.
 	Wait time.Duration
 	// Report is the job's output.
@@ -90,18 +85,13 @@ type Job struct {
 // Report describes a compaction, without content.
 type Report struct {
 	Result lease.Result `json:"result"`
-	// Packed is how many messages went into the archive, Archived how many are in it now, and Active how many are not.
+	// Packed is how many messages were packed, Archived how many are now, and Active how many are not.
 	Packed   int `json:"packed"`
 	Archived int `json:"archived"`
 	Active   int `json:"active"`
-	// RawBytes and ArchiveBytes are the archive's sizes before and after compression.
-	RawBytes     int `json:"raw_bytes,omitempty"`
-	ArchiveBytes int `json:"archive_bytes,omitempty"`
 	// Summarized is how many messages were added to the summary.
 	Summarized    int `json:"summarized"`
 	SummaryTokens int `json:"summary_tokens"`
-	// Healed is what was wrong with the archive that was made again.
-	Healed string `json:"healed,omitempty"`
 	// WithoutSummary reports that the messages were packed although the model's summaries of them were refused.
 	WithoutSummary bool  `json:"without_summary,omitempty"`
 	DurationMS     int64 `json:"duration_ms"`

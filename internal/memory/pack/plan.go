@@ -2,7 +2,6 @@ package pack
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 
 	"github.com/arcoscribe/throughline/internal/memory"
@@ -11,7 +10,7 @@ import (
 
 // Plan is what a compaction does.
 type Plan struct {
-	// Upto is the last message that the archive is to hold, if Pack is set, and the summary, if Summarize is.
+	// Upto is the last message that is to be packed, if Pack is set, and in the summary, if Summarize is.
 	Upto            int64
 	Pack, Summarize bool
 	// Summary is where the summary goes on, SummarySeq the last message that it holds, and New those to add to it.
@@ -19,8 +18,6 @@ type Plan struct {
 	SummaryTokens int
 	SummarySeq    int64
 	New           []memory.Message
-	// Broken is what is wrong with the archive that was there, "" for nothing.
-	Broken string
 }
 
 // planOf decides what a topic needs; false for nothing. All but the last messages are packed of one that has too many
@@ -31,7 +28,7 @@ func planOf(s *Snapshot, settings topics.Settings) (Plan, bool) {
 	if s.State == topics.Merged {
 		return Plan{}, false
 	}
-	p := Plan{Upto: s.CompactedSeq, Pack: true, Summary: s.Summary, SummaryTokens: s.SummaryTokens, SummarySeq: s.SummarySeq, Broken: s.broken()}
+	p := Plan{Upto: s.CompactedSeq, Pack: true, Summary: s.Summary, SummaryTokens: s.SummaryTokens, SummarySeq: s.SummarySeq}
 	stays := s.Rehydrated && s.Current
 	switch {
 	case s.PutOff:
@@ -49,7 +46,7 @@ func planOf(s *Snapshot, settings topics.Settings) (Plan, bool) {
 	if p.Summarize {
 		p.New = between(s.Messages, p.SummarySeq, p.Upto)
 	}
-	return p, p.Summarize || p.Broken != ""
+	return p, p.Summarize
 }
 
 // target returns the last of the messages that are packed of a topic with too many, 0 of one that has few enough.
@@ -71,46 +68,6 @@ func (s *Snapshot) active() int { return len(s.Messages) - len(upto(s.Messages, 
 
 // unsummarized returns how many messages are not in a summary of those up to seq.
 func (s *Snapshot) unsummarized(seq int64) int { return len(s.Messages) - len(upto(s.Messages, seq)) }
-
-// broken returns what is wrong with the archive, "" for nothing. That of a stale topic does not count.
-func (s *Snapshot) broken() string {
-	if s.Stale {
-		return ""
-	}
-	if err := Verify(s.Archive, Entries(upto(s.Messages, s.CompactedSeq))); err != nil {
-		return err.Error()
-	}
-	return ""
-}
-
-// Verify returns an error that is topics.ErrBroken and holds no content, unless an archive, nil for none, holds just these
-// entries.
-func Verify(archive *topics.Archive, entries []topics.Entry) error {
-	if archive == nil {
-		if len(entries) > 0 {
-			return fmt.Errorf("%w: there is none", topics.ErrBroken)
-		}
-		return nil
-	}
-	held, err := topics.Unpack(*archive)
-	if err != nil {
-		return err
-	}
-	if !slices.Equal(held, entries) {
-		return fmt.Errorf("%w: not what the messages say", topics.ErrBroken)
-	}
-	return nil
-}
-
-// Entries returns messages as they are archived.
-func Entries(messages []memory.Message) []topics.Entry {
-	entries := make([]topics.Entry, len(messages))
-	for n := range messages {
-		m := &messages[n]
-		entries[n] = topics.NewEntry(string(m.Role), m.Content, m.CreatedAt)
-	}
-	return entries
-}
 
 // upto returns the messages up to one, which are in order.
 func upto(messages []memory.Message, seq int64) []memory.Message {

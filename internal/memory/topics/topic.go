@@ -40,7 +40,7 @@ type Topic struct {
 	CreatedAt, LastActiveAt time.Time
 	// FirstSeq and LastSeq are of its first and its last message.
 	FirstSeq, LastSeq int64
-	// Packed is whether messages of it are in an archive.
+	// Packed is whether messages of it are packed.
 	Packed bool
 }
 

@@ -14,31 +14,18 @@ import (
 
 const PackArchive = `-- name: PackArchive :exec
 update throughline.own_topics
-   set compacted_seq = last_seq, archive = $1::bytea, archive_messages = $2::int,
-       archive_raw_bytes = $3::int, archive_sha256 = $4::bytea,
-       state = 'archived', rehydrated = false
- where id = $5 and chat_id = $6
+   set compacted_seq = last_seq, compacted_messages = message_count, state = 'archived', rehydrated = false
+ where id = $1 and chat_id = $2
 `
 
 type PackArchiveParams struct {
-	Archive         []byte
-	ArchiveMessages *int
-	ArchiveRawBytes *int
-	ArchiveSha256   []byte
-	TopicID         uuid.UUID
-	ChatID          uuid.UUID
+	TopicID uuid.UUID
+	ChatID  uuid.UUID
 }
 
 // After LockOwnBrief.
 func (q *Queries) PackArchive(ctx context.Context, arg PackArchiveParams) error {
-	_, err := q.db.Exec(ctx, PackArchive,
-		arg.Archive,
-		arg.ArchiveMessages,
-		arg.ArchiveRawBytes,
-		arg.ArchiveSha256,
-		arg.TopicID,
-		arg.ChatID,
-	)
+	_, err := q.db.Exec(ctx, PackArchive, arg.TopicID, arg.ChatID)
 	return err
 }
 
@@ -51,8 +38,7 @@ update throughline.own_topics t
 returning t.version, t.state, t.rehydrated, t.stale, coalesce(t.retry_at > now(), false)::bool as put_off,
           (t.state = 'active' and not exists (
              select from throughline.own_topics o where o.chat_id = t.chat_id and o.state = 'active' and o.last_seq > t.last_seq))::bool as current,
-          coalesce(t.summary, '')::text as summary, t.summary_tokens, t.summary_seq, t.compacted_seq,
-          t.archive, t.archive_messages, t.archive_raw_bytes, t.archive_sha256
+          coalesce(t.summary, '')::text as summary, t.summary_tokens, t.summary_seq, t.compacted_seq
 `
 
 type PackClaimParams struct {
@@ -63,20 +49,16 @@ type PackClaimParams struct {
 }
 
 type PackClaimRow struct {
-	Version         int64
-	State           string
-	Rehydrated      bool
-	Stale           bool
-	PutOff          bool
-	Current         bool
-	Summary         string
-	SummaryTokens   int
-	SummarySeq      int64
-	CompactedSeq    int64
-	Archive         []byte
-	ArchiveMessages *int
-	ArchiveRawBytes *int
-	ArchiveSha256   []byte
+	Version       int64
+	State         string
+	Rehydrated    bool
+	Stale         bool
+	PutOff        bool
+	Current       bool
+	Summary       string
+	SummaryTokens int
+	SummarySeq    int64
+	CompactedSeq  int64
 }
 
 // What compact_topic reads and writes, with what it takes to archive a topic and to unpack one. As a job, with the rights of
@@ -108,10 +90,6 @@ func (q *Queries) PackClaim(ctx context.Context, arg PackClaimParams) ([]PackCla
 			&i.SummaryTokens,
 			&i.SummarySeq,
 			&i.CompactedSeq,
-			&i.Archive,
-			&i.ArchiveMessages,
-			&i.ArchiveRawBytes,
-			&i.ArchiveSha256,
 		); err != nil {
 			return nil, err
 		}
@@ -126,36 +104,32 @@ func (q *Queries) PackClaim(ctx context.Context, arg PackClaimParams) ([]PackCla
 const PackCommit = `-- name: PackCommit :many
 update throughline.own_topics t
    set summary = nullif($1::text, ''), summary_tokens = $2::int, summary_seq = $3::bigint,
-       compacted_seq = $4::bigint, archive = $5::bytea, archive_messages = $6::int,
-       archive_raw_bytes = $7::int, archive_sha256 = $8::bytea,
-       stale = $9::bool, rehydrated = t.rehydrated and $10::bool, lease_token = null, lease_until = null,
-       retry_at = case when $11::float8 > 0 then now() + make_interval(secs => $11::float8)
-                       when not $12::bool then t.retry_at end
- where t.id = $13 and t.chat_id = $14 and t.lease_token = $15::uuid
-   and t.version = $16::bigint
-   and (select count(*) from throughline.topic_messages(t.id) m where m.seq <= $17::bigint) = $18::bigint
+       compacted_seq = $4::bigint, compacted_messages = $5::int,
+       stale = $6::bool, rehydrated = t.rehydrated and $7::bool, lease_token = null, lease_until = null,
+       retry_at = case when $8::float8 > 0 then now() + make_interval(secs => $8::float8)
+                       when not $9::bool then t.retry_at end
+ where t.id = $10 and t.chat_id = $11 and t.lease_token = $12::uuid
+   and t.version = $13::bigint
+   and (select count(*) from throughline.topic_messages(t.id) m where m.seq <= $14::bigint) = $15::bigint
 returning t.version
 `
 
 type PackCommitParams struct {
-	Summary         string
-	SummaryTokens   int
-	SummarySeq      int64
-	CompactedSeq    int64
-	Archive         []byte
-	ArchiveMessages *int
-	ArchiveRawBytes *int
-	ArchiveSha256   []byte
-	Stale           bool
-	Rehydrated      bool
-	WaitSeconds     float64
-	Summarized      bool
-	TopicID         uuid.UUID
-	ChatID          uuid.UUID
-	LeaseToken      uuid.UUID
-	PlannedVersion  int64
-	CheckedSeq      int64
-	CheckedMessages int64
+	Summary           string
+	SummaryTokens     int
+	SummarySeq        int64
+	CompactedSeq      int64
+	CompactedMessages int
+	Stale             bool
+	Rehydrated        bool
+	WaitSeconds       float64
+	Summarized        bool
+	TopicID           uuid.UUID
+	ChatID            uuid.UUID
+	LeaseToken        uuid.UUID
+	PlannedVersion    int64
+	CheckedSeq        int64
+	CheckedMessages   int64
 }
 
 // Writes a compaction, if the topic is as it was when it was claimed and the messages up to checked_seq are still as many.
@@ -166,10 +140,7 @@ func (q *Queries) PackCommit(ctx context.Context, arg PackCommitParams) ([]int64
 		arg.SummaryTokens,
 		arg.SummarySeq,
 		arg.CompactedSeq,
-		arg.Archive,
-		arg.ArchiveMessages,
-		arg.ArchiveRawBytes,
-		arg.ArchiveSha256,
+		arg.CompactedMessages,
 		arg.Stale,
 		arg.Rehydrated,
 		arg.WaitSeconds,
@@ -310,57 +281,9 @@ func (q *Queries) PackPutOff(ctx context.Context, arg PackPutOffParams) error {
 	return err
 }
 
-const PackReadArchive = `-- name: PackReadArchive :many
-select t.archive, t.archive_messages, t.archive_raw_bytes, t.archive_sha256,
-       (select count(*) from throughline.topic_messages(t.id) m where m.seq <= t.compacted_seq)::int as messages
-  from throughline.own_topics t
- where t.id = $1 and t.chat_id = $2
-`
-
-type PackReadArchiveParams struct {
-	TopicID uuid.UUID
-	ChatID  uuid.UUID
-}
-
-type PackReadArchiveRow struct {
-	Archive         []byte
-	ArchiveMessages *int
-	ArchiveRawBytes *int
-	ArchiveSha256   []byte
-	Messages        int
-}
-
-// A topic's archive, with the number of messages that should be in it.
-func (q *Queries) PackReadArchive(ctx context.Context, arg PackReadArchiveParams) ([]PackReadArchiveRow, error) {
-	rows, err := q.db.Query(ctx, PackReadArchive, arg.TopicID, arg.ChatID)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []PackReadArchiveRow
-	for rows.Next() {
-		var i PackReadArchiveRow
-		if err := rows.Scan(
-			&i.Archive,
-			&i.ArchiveMessages,
-			&i.ArchiveRawBytes,
-			&i.ArchiveSha256,
-			&i.Messages,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
 const PackRehydrate = `-- name: PackRehydrate :exec
 update throughline.own_topics
-   set compacted_seq = 0, archive = null, archive_messages = null, archive_raw_bytes = null, archive_sha256 = null,
-       state = 'active', rehydrated = true, retry_at = null
+   set compacted_seq = 0, compacted_messages = 0, state = 'active', rehydrated = true, retry_at = null
  where id = $1 and chat_id = $2
 `
 

@@ -49,7 +49,7 @@ func (q *Queries) UserTopicChange(ctx context.Context, arg UserTopicChangeParams
 
 const UserTopicContext = `-- name: UserTopicContext :many
 with topic as (
-  select t.id, t.summary, t.compacted_seq, t.archive is not null as packed, $1::uuid is null as is_current, b.cleared_seq
+  select t.id, t.summary, t.compacted_seq, $1::uuid is null as is_current, b.cleared_seq
     from public.topics t join public.conversation_briefs b on b.chat_id = t.chat_id
    where t.chat_id = $2 and t.user_id = (select auth.uid())
      and t.id = coalesce($1::uuid,
@@ -69,7 +69,7 @@ select found.role::text as role, found.content::text as content
   from (select 0 as seq, 'system' as role, t.summary as content from topic t where t.summary <> ''
         union all
         select m.seq, m.role, m.content from topic t cross join lateral throughline.topic_messages(t.id) m
-         where (m.seq > t.compacted_seq or not t.packed) and (not t.is_current or m.seq > t.cleared_seq)
+         where m.seq > t.compacted_seq and (not t.is_current or m.seq > t.cleared_seq)
         union all
         select r.seq, r.role, r.content from rest r) found
  order by found.seq
@@ -121,8 +121,7 @@ select t.id, t.title, coalesce(t.summary, '') <> '' as has_summary, t.importance
        said.active::int as active, said.compressed::int as compressed
   from public.topics t
  cross join lateral (
-   select count(*) filter (where m.seq > t.compacted_seq or t.archive is null) as active,
-          count(*) filter (where m.seq <= t.compacted_seq and t.archive is not null) as compressed
+   select count(*) filter (where m.seq > t.compacted_seq) as active, count(*) filter (where m.seq <= t.compacted_seq) as compressed
      from throughline.topic_messages(t.id) m) said
  where t.chat_id = $1 and t.user_id = (select auth.uid())
    and t.id = coalesce($2::uuid,
@@ -378,16 +377,14 @@ func (q *Queries) UserTopicMerge(ctx context.Context, arg UserTopicMergeParams) 
 }
 
 const UserTopicMessages = `-- name: UserTopicMessages :many
-select t.id, (case when $1::bool then t.archive end)::bytea as archive, coalesce(t.archive_messages, 0)::int as archive_messages,
-  coalesce(t.archive_raw_bytes, 0)::int as archive_raw_bytes, t.archive_sha256,
-       said.compressed::int as compressed, said.roles::text[] as roles, said.contents::text[] as contents, said.said_at::timestamptz[] as said_at
+select t.id, said.compressed::int as compressed, said.roles::text[] as roles, said.contents::text[] as contents, said.said_at::timestamptz[] as said_at
   from public.topics t
  cross join lateral (
-   select count(*) filter (where m.seq <= t.compacted_seq and t.archive is not null) as compressed,
+   select count(*) filter (where m.seq <= t.compacted_seq) as compressed,
           coalesce(array_agg(m.role order by m.seq), '{}') as roles, coalesce(array_agg(m.content order by m.seq), '{}') as contents,
           coalesce(array_agg(m.created_at order by m.seq), '{}') as said_at
      from throughline.topic_messages(t.id) m
-    where $1::bool or m.seq > t.compacted_seq or t.archive is null) said
+    where $1::bool or m.seq > t.compacted_seq) said
  where t.chat_id = $2 and t.user_id = (select auth.uid())
    and t.id = coalesce($3::uuid,
                        (select c.id from public.topics c where c.chat_id = $2 and c.state = 'active' order by c.last_seq desc limit 1))
@@ -400,19 +397,15 @@ type UserTopicMessagesParams struct {
 }
 
 type UserTopicMessagesRow struct {
-	ID              uuid.UUID
-	Archive         []byte
-	ArchiveMessages int
-	ArchiveRawBytes int
-	ArchiveSha256   []byte
-	Compressed      int
-	Roles           []string
-	Contents        []string
-	SaidAt          []time.Time
+	ID         uuid.UUID
+	Compressed int
+	Roles      []string
+	Contents   []string
+	SaidAt     []time.Time
 }
 
-// The messages of at most one topic and their archive, as they are at one moment, or the active messages alone. compressed is
-// how many of the messages, from the first one on, are in the archive.
+// The messages of at most one topic, as they are at one moment, or the active messages alone. compressed is how many of the
+// messages, from the first one on, are packed.
 func (q *Queries) UserTopicMessages(ctx context.Context, arg UserTopicMessagesParams) ([]UserTopicMessagesRow, error) {
 	rows, err := q.db.Query(ctx, UserTopicMessages, arg.AllOfThem, arg.ChatID, arg.TopicID)
 	if err != nil {
@@ -424,10 +417,6 @@ func (q *Queries) UserTopicMessages(ctx context.Context, arg UserTopicMessagesPa
 		var i UserTopicMessagesRow
 		if err := rows.Scan(
 			&i.ID,
-			&i.Archive,
-			&i.ArchiveMessages,
-			&i.ArchiveRawBytes,
-			&i.ArchiveSha256,
 			&i.Compressed,
 			&i.Roles,
 			&i.Contents,

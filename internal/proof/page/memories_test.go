@@ -3,10 +3,8 @@ package page
 import (
 	"fmt"
 	"testing"
-	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 
 	"github.com/arcoscribe/throughline/internal/memory/topics"
 	"github.com/arcoscribe/throughline/internal/testkit"
@@ -81,26 +79,8 @@ func (r *rig) wander() (chat string) {
 // pack archives the first messages of a topic, and summarizes them.
 func (r *rig) pack(topic uuid.UUID, messages int, summary string) {
 	r.t.Helper()
-	rows, err := r.pool.Query(r.t.Context(), "select role, content, created_at from throughline.topic_messages($1) order by seq limit $2", topic, messages)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	entries, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (topics.Entry, error) {
-		var role, content string
-		var at time.Time
-		err := row.Scan(&role, &content, &at)
-		return topics.NewEntry(role, content, at), err
-	})
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	archive, err := topics.Pack(entries)
-	if err != nil {
-		r.t.Fatal(err)
-	}
 	testkit.Exec(r.t, r.pool, `update topics set compacted_seq = first_seq + $2 - 1, summary_seq = first_seq + $2 - 1, summary = $3, summary_tokens = 15,
-		archive = $4, archive_messages = $2, archive_raw_bytes = $5, archive_sha256 = $6 where id = $1`,
-		topic, messages, summary, archive.Data, archive.RawBytes, archive.SHA256)
+		compacted_messages = $2 where id = $1`, topic, messages, summary)
 }
 
 // topic gives the turns from one message to another a topic.
