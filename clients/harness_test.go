@@ -70,7 +70,7 @@ func newRigWith(t *testing.T, more env, origins ...string) *rig {
 	r.pool = testkit.NewPool(t, db.DSN)
 	r.settings = env{
 		"DATABASE_URL": db.DSN, "DATABASE_DIRECT_URL": db.Direct(), "HTTP_ADDR": "127.0.0.1:0", "SUPABASE_JWT_SECRET": testkit.JWTSecret,
-		"OPENAI_API_KEY": "offline", "OPENAI_BASE_URL": r.model.BaseURL(), "EMBEDDING_MODEL": "none", "TOPICS": "off", "LONG_TERM_MEMORY": "false", "LOG_LEVEL": "debug", "DRAIN_TIMEOUT": "5s",
+		"OPENAI_API_KEY": "offline", "OPENAI_BASE_URL": r.model.BaseURL(), "EMBEDDING_MODEL": "none", "TOPICS": "off", "LONG_TERM_MEMORY": "false", "LOG_LEVEL": "debug",
 		"RATE_LIMIT_MESSAGES_PER_MINUTE": "0", "MAX_STREAMS_PER_USER": "0", "MODEL_IDLE_TIMEOUT": "10m", // tests hold replies back
 	}
 	if len(origins) > 0 {
@@ -107,7 +107,7 @@ func startReplica(t *testing.T, settings env) *replica {
 		t.Fatal(err)
 	}
 	n := &replica{logs: &testkit.Log{}}
-	server, err := app.New(t.Context(), cfg, app.Role{API: true, Workers: true}, n.logs.Logger())
+	server, err := app.New(t.Context(), cfg, app.Role{API: true, Workers: true}, n.logs.Logger(), app.Doubles{Drain: 5 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -134,34 +134,10 @@ func sqlOf(t *testing.T) []string {
 	for _, block := range regexp.MustCompile("(?s)```sql\n(.*?)```").FindAllSubmatch(page, -1) {
 		found = append(found, string(block[1]))
 	}
-	if len(found) != 2 {
+	if len(found) != 1 {
 		t.Fatalf("the page has %d pieces of SQL: %q", len(found), found)
 	}
 	return found
-}
-
-// TestAudienceFromAHook: where the project writes the tools into the tokens of OAuth clients, tokens for elsewhere are none.
-func TestAudienceFromAHook(t *testing.T) {
-	t.Parallel()
-	const audience = "https://api.example.com/mcp"
-	p := newProject(t, env{"OAUTH_AUDIENCE": audience, "PUBLIC_URL": "https://api.example.com"})
-	testkit.Exec(t, p.pool, sqlOf(t)[1])
-	for claims, want := range map[string]string{`{"aud": "authenticated", "client_id": "c"}`: audience, `{"aud": "authenticated"}`: "authenticated"} {
-		var aud string
-		err := p.pool.QueryRow(t.Context(), `select public.audience_of_clients(jsonb_build_object('claims', $1::jsonb)) -> 'claims' ->> 'aud'`, claims).Scan(&aud)
-		if err != nil || aud != want {
-			t.Errorf("%s: the hook writes %q, %v", claims, aud, err)
-		}
-	}
-	for token, status := range map[string]int{
-		p.auth.Sign(ann, "c", map[string]any{"aud": audience}): http.StatusOK,
-		p.auth.Sign(ann, "c", nil):                             http.StatusUnauthorized,
-		p.auth.SignIn(ann):                                     http.StatusOK,
-	} {
-		if answer := toolsAs(t, p.here.base, token, "ping", nil); answer.Status != status {
-			t.Errorf("%d %s, want %d", answer.Status, answer.Text, status)
-		}
-	}
 }
 
 // toolsAs sends one message of the protocol.

@@ -259,7 +259,7 @@ func TestComposeNamesWhatIsThere(t *testing.T) {
 		if len(s.Command) != 1 || !slices.Contains(commands(t), s.Command[0]) {
 			t.Errorf("%s runs %v", name, s.Command)
 		}
-		if s.Command[0] != "migrate" && s.StopGrace != "40s" { // twice DRAIN_TIMEOUT and ten seconds
+		if s.Command[0] != "migrate" && s.StopGrace != "40s" { // twice the drain time and ten seconds
 			t.Errorf("%s has %q to stop", name, s.StopGrace)
 		}
 		if len(s.Environment) == 0 {

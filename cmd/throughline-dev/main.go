@@ -3,7 +3,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -106,7 +105,7 @@ func playDemo(ctx context.Context, args []string, stdout, stderr io.Writer) erro
 	return demo.Run(ctx, options)
 }
 
-// localClient returns a client of the server that runs on this machine, or of the one that is configured.
+// localClient returns a client of the server that runs on this machine.
 func localClient(cfg config.Config) (*client.Client, error) {
 	token := cfg.AccessToken
 	if token == "" && cfg.SupabaseJWTSecret == "" {
@@ -118,5 +117,5 @@ func localClient(cfg config.Config) (*client.Client, error) {
 			return nil, err
 		}
 	}
-	return client.New(cmp.Or(cfg.ServerURL, "http://"+cfg.HTTPAddr), token), nil
+	return client.New("http://"+cfg.HTTPAddr, token), nil
 }

@@ -107,7 +107,31 @@ func newTalkRig(t *testing.T, script testkit.Script) *talkRig {
 	t.Helper()
 	r := newRig(t, script)
 	server := r.start(nil, "serve")
-	return &talkRig{rig: r, server: server, talker: env{"THROUGHLINE_URL": server.Base, "THROUGHLINE_TOKEN": r.token, "TERM": "xterm"}}
+	return &talkRig{rig: r, server: server, talker: env{"THROUGHLINE_TOKEN": r.token, "TERM": "xterm"}}
+}
+
+// atServer puts the server's address behind the names of a command, which end where its arguments begin.
+func (r *talkRig) atServer(args []string) []string {
+	if r.server == nil {
+		return args
+	}
+	names := 1
+	if len(args) > 1 && args[0] != "chat" {
+		names = 2
+	}
+	return slices.Concat(args[:names], []string{"--url", r.server.Base}, args[names:])
+}
+
+// program is a command of the user, which is to be started.
+func (r *talkRig) program(args ...string) *exec.Cmd {
+	r.t.Helper()
+	return program(r.t, r.talker, r.atServer(args)...)
+}
+
+// finish runs a command of the user to its end.
+func (r *talkRig) finish(args ...string) (code int, stdout, stderr string) {
+	r.t.Helper()
+	return finish(r.t, r.talker, r.atServer(args)...)
 }
 
 func (r *talkRig) stored() string {
@@ -117,7 +141,7 @@ func (r *talkRig) stored() string {
 func TestChatOnATerminal(t *testing.T) {
 	t.Parallel()
 	r := newTalkRig(t, testkit.InOrder(offline.Answer{Text: "Grüße \x1b]0;title\x07\x1b[31maus\x1b[0m 世界"}, offline.Answer{Text: "And again."}))
-	s := sit(t, program(t, r.talker, "chat"))
+	s := sit(t, r.program("chat"))
 	s.say("/nonsense")
 	s.until("there is no command /nonsense; /help lists them")
 	s.say("/save It")
@@ -181,13 +205,13 @@ func TestChatOnATerminal(t *testing.T) {
 func TestChatRemembersWhatWasTyped(t *testing.T) {
 	t.Parallel()
 	r := newTalkRig(t, nil)
-	first := sit(t, program(t, r.talker, "chat"))
+	first := sit(t, r.program("chat"))
 	first.say("/nonsense")
 	first.until("there is no command")
 	first.until("you> ")
 	first.press(ctrlD)
 	first.ends(exitDone)
-	again := program(t, r.talker, "chat")
+	again := r.program("chat")
 	again.Dir, again.Env = first.cmd.Dir, first.cmd.Env
 	second := sit(t, again)
 	second.until("you> ")
@@ -202,7 +226,7 @@ func TestChatRemembersWhatWasTyped(t *testing.T) {
 func TestChatStopsAReply(t *testing.T) {
 	t.Parallel()
 	r := newTalkRig(t, endless)
-	s := sit(t, program(t, r.talker, "chat"))
+	s := sit(t, r.program("chat"))
 	s.say("Endless.")
 	s.until(strings.TrimSpace(heard))
 	s.press(ctrlC)
@@ -220,7 +244,7 @@ func TestChatStopsAReply(t *testing.T) {
 func TestChatForgets(t *testing.T) {
 	t.Parallel()
 	r := newTalkRig(t, testkit.InOrder(offline.Answer{Text: "Noted."}))
-	s := sit(t, program(t, r.talker, "chat"))
+	s := sit(t, r.program("chat"))
 	s.say("A secret.")
 	s.until("Noted.")
 	for _, answer := range []string{"n" + enter, enter, ctrlC} {
@@ -250,7 +274,7 @@ func TestChatOffersToBringBack(t *testing.T) {
 	r := newTalkRig(t, testkit.InOrder(offline.Answer{Text: "Noted."}))
 	chatID := r.server.Say("", "Remember me.").ChatID
 	testkit.Exec(t, r.pool, "update chats set ttl_hours = 1, created_at = now() - interval '1 day', last_message_at = now() - interval '2 hours'")
-	s := sit(t, program(t, r.talker, "chat"))
+	s := sit(t, r.program("chat"))
 	s.say("/load " + chatID)
 	s.until("This chat has expired. Bring it back? [y/N] ")
 	s.press(enter)
@@ -269,7 +293,7 @@ func TestChatOffersToBringBack(t *testing.T) {
 func TestChatExports(t *testing.T) {
 	t.Parallel()
 	r := newTalkRig(t, testkit.InOrder(offline.Answer{Text: "Noted."}))
-	s := sit(t, program(t, r.talker, "chat"))
+	s := sit(t, r.program("chat"))
 	s.say("Hello.")
 	s.until("Noted.")
 	s.say("/export chat.txt")
@@ -288,7 +312,7 @@ func TestChatExports(t *testing.T) {
 func TestChatInAPipe(t *testing.T) {
 	t.Parallel()
 	r := newTalkRig(t, testkit.InOrder(offline.Answer{Text: "One\nreply."}))
-	cmd := program(t, r.talker, "chat")
+	cmd := r.program("chat")
 	cmd.Stdin = strings.NewReader("two\nlines\n")
 	out, err := cmd.Output()
 	if err != nil || string(out) != "One\nreply.\n" {
@@ -308,7 +332,7 @@ func TestChatInAPipe(t *testing.T) {
 		{[]string{"chat", "--url", "http://127.0.0.1:1"}, "Hello.", "no server answers at http://127.0.0.1:1"},
 		{[]string{"chat", "--token", "nonsense"}, "Hello.", "bad_jwt"},
 	} {
-		cmd := program(t, r.talker, wrong.args...)
+		cmd := r.program(wrong.args...)
 		cmd.Stdin = strings.NewReader(wrong.input)
 		var errs strings.Builder
 		cmd.Stderr = &errs
@@ -318,7 +342,7 @@ func TestChatInAPipe(t *testing.T) {
 		}
 	}
 	for _, args := range [][]string{{"chat", "--chat", "7"}, {"chat", "--url", "nowhere"}, {"chat", "more"}} {
-		if code, _, stderr := finish(t, r.talker, args...); code != exitUsage || stderr == "" {
+		if code, _, stderr := r.finish(args...); code != exitUsage || stderr == "" {
 			t.Errorf("%v: %d %q", args, code, stderr)
 		}
 	}

@@ -275,9 +275,6 @@ func work(*commandLine) runner {
 }
 
 func runApp(ctx context.Context, cfg config.Config, role app.Role, stderr io.Writer) error {
-	if role.API && cfg.MetricsAddr != "" {
-		cfg.Warnings = append(cfg.Warnings, "METRICS_ADDR has no effect beside an API, which serves the metrics at HTTP_ADDR")
-	}
 	a, err := app.New(ctx, cfg, role, newServerLogger(cfg, stderr))
 	if err != nil {
 		return err

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -24,11 +23,11 @@ func health(line *commandLine) runner {
 		if err != nil {
 			return err
 		}
-		address, path := cmp.Or(cfg.MetricsAddr, cfg.HTTPAddr), "/healthz"
+		path := "/healthz"
 		if *ready {
-			address, path = cfg.HTTPAddr, "/readyz" // only an API has it
+			path = "/readyz" // only an API has it
 		}
-		return askHealth(ctx, "http://"+localAddress(address)+path, stdout)
+		return askHealth(ctx, "http://"+localAddress(cfg.HTTPAddr)+path, stdout)
 	}
 }
 

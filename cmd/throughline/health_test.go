@@ -27,7 +27,7 @@ func TestHealth(t *testing.T) {
 	}{
 		{"a server that lives", at, []string{"health"}, exitDone, `"status":"ok"`},
 		{"a server that can serve", at, []string{"health", "--ready"}, exitDone, `"status":"ready"`},
-		{"a worker", env{"METRICS_ADDR": "0.0.0.0:" + port}, []string{"health"}, exitDone, `"version":`},
+		{"by all addresses", env{"HTTP_ADDR": "0.0.0.0:" + port}, []string{"health"}, exitDone, `"version":`},
 		{"nobody there", env{"HTTP_ADDR": "127.0.0.1:1"}, []string{"health"}, exitFailed, "connection refused"},
 		{"another program", env{"HTTP_ADDR": testkit.HostOf(r.model.BaseURL())}, []string{"health"}, exitFailed, "401"},
 		{"an address that is none", env{"HTTP_ADDR": "nowhere"}, []string{"health"}, exitUsage, "HTTP_ADDR"},

@@ -63,7 +63,7 @@ func TestAnAccountOnTheCommandLine(t *testing.T) {
 	t.Parallel()
 	r := &talkRig{rig: newRig(t, nil)}
 	r.server = r.start(env{"LONG_TERM_MEMORY": "true"}, "serve")
-	r.talker = env{"THROUGHLINE_URL": r.server.Base, "THROUGHLINE_TOKEN": r.token}
+	r.talker = env{"THROUGHLINE_TOKEN": r.token}
 	list := filepath.Join(t.TempDir(), "memories.txt")
 	if err := os.WriteFile(list, []byte("- Plays the cello.\n- "+strings.Repeat("x", 501)+"\n"), 0o600); err != nil {
 		t.Fatal(err)

@@ -15,8 +15,11 @@ import (
 // mintedTokenLife is the lifetime of a token that a command mints for itself.
 const mintedTokenLife = 24 * time.Hour
 
-// remote is the running server that a command talks to, named by its flags or the environment. By default it is the one
-// that `make run` starts on this machine, with the token of its local user.
+// defaultURL is where `make run` serves.
+const defaultURL = "http://127.0.0.1:8080"
+
+// remote is the running server that a command talks to, named by its flags. By default it is the one that `make run` starts
+// on this machine, with the token of its local user.
 type remote struct {
 	url, token *string
 	config     config.Config
@@ -24,7 +27,7 @@ type remote struct {
 
 func remoteFlags(flags *commandLine) *remote {
 	return &remote{
-		url:   flags.String("url", "", "the API's address; by default THROUGHLINE_URL, or else HTTP_ADDR"),
+		url:   flags.String("url", defaultURL, "the API's address"),
 		token: flags.String("token", "", "an access token; by default THROUGHLINE_TOKEN, or else one of the local user"),
 	}
 }
@@ -36,7 +39,7 @@ func (r *remote) load() (*url.URL, error) {
 		return nil, err
 	}
 	r.config = cfg.Local()
-	address, err := url.Parse(cmp.Or(*r.url, r.config.ServerURL, "http://"+r.config.HTTPAddr))
+	address, err := url.Parse(*r.url)
 	if err != nil || address.Scheme != "http" && address.Scheme != "https" || address.Host == "" {
 		return nil, &usageError{"--url must be the server's address, such as https://api.example.com"}
 	}

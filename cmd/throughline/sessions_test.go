@@ -14,7 +14,7 @@ import (
 // wantRun runs a command that must succeed and gives what it printed.
 func (r *talkRig) wantRun(args ...string) string {
 	r.t.Helper()
-	code, stdout, stderr := finish(r.t, r.talker, args...)
+	code, stdout, stderr := r.finish(args...)
 	if code != exitDone {
 		r.t.Fatalf("%v: %d %s", args, code, stderr)
 	}
@@ -23,7 +23,7 @@ func (r *talkRig) wantRun(args ...string) string {
 
 func (r *talkRig) wantRefusal(code int, says string, args ...string) {
 	r.t.Helper()
-	got, stdout, stderr := finish(r.t, r.talker, args...)
+	got, stdout, stderr := r.finish(args...)
 	if got != code || stdout != "" || !strings.Contains(stderr, says) {
 		r.t.Errorf("%v: %d %q %q", args, got, stdout, stderr)
 	}
@@ -110,7 +110,7 @@ func TestSessionsExportAndImport(t *testing.T) {
 	if got := r.wantRun("sessions", "import", file); !strings.HasSuffix(got, ": 2 messages\n1 imported, 0 skipped, 2 messages\n") {
 		t.Errorf("import: %q", got)
 	}
-	cmd := program(t, r.talker, "sessions", "import", "--json")
+	cmd := r.program("sessions", "import", "--json")
 	cmd.Stdin = strings.NewReader(string(written))
 	out, err := cmd.Output()
 	var done struct{ Imported, Skipped int }
@@ -121,7 +121,7 @@ func TestSessionsExportAndImport(t *testing.T) {
 	if err := os.WriteFile(broken, []byte("no chat\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	code, stdout, stderr := finish(t, r.talker, "sessions", "import", broken)
+	code, stdout, stderr := r.finish("sessions", "import", broken)
 	if code != exitFailed || stdout != "" || !strings.Contains(stderr, "import_invalid") {
 		t.Errorf("a broken file: %d %q %q", code, stdout, stderr)
 	}
@@ -132,13 +132,13 @@ func TestSessionsAsk(t *testing.T) {
 	t.Parallel()
 	r := newTalkRig(t, testkit.InOrder(offline.Answer{Text: "Noted."}))
 	id := r.server.Say("", "Remember me.").ChatID
-	s := sit(t, program(t, r.talker, "sessions", "delete", id))
+	s := sit(t, r.program("sessions", "delete", id))
 	s.until("for good? [y/N] ")
 	s.press("n\n")
 	s.until("nothing was deleted")
 	s.ends(exitFailed)
 	testkit.Exec(t, r.pool, "update chats set created_at = now() - interval '9 days', last_message_at = now() - interval '8 days'")
-	s = sit(t, program(t, r.talker, "sessions", "prune", "--older-than-days", "7"))
+	s = sit(t, r.program("sessions", "prune", "--older-than-days", "7"))
 	s.until("Delete 1 chats with 2 messages for good? [y/N] ")
 	s.press("yes\n")
 	s.until("deleted 1 chats with 2 messages")

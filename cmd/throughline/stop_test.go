@@ -36,7 +36,7 @@ func TestStopInMidStream(t *testing.T) {
 		return answer
 	})
 	many := env{"MAX_STREAMS_PER_USER": "0"}
-	stopping, staying := r.start(many.and(env{"DRAIN_TIMEOUT": "10s"}), "serve"), r.start(many, "serve", "--no-workers")
+	stopping, staying := r.start(many, "serve"), r.start(many, "serve", "--no-workers")
 
 	const each = 8
 	var short, long, followed, follower []*testkit.Stream

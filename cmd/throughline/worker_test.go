@@ -22,7 +22,7 @@ func (r *rig) fillChats(chats, turns int) []uuid.UUID {
 	r.t.Helper()
 	ids := make([]uuid.UUID, chats)
 	for chat := range ids {
-		ids[chat] = testkit.Ask[uuid.UUID](r.t, r.pool, "insert into chats (user_id, title) values ($1, '') returning id", r.user)
+		ids[chat] = testkit.Ask[uuid.UUID](r.t, r.pool, "insert into chats (user_id, title) values ($1, '') returning id", testkit.NewUser(r.t, r.db))
 		for turn := range turns {
 			for _, role := range []string{"user", "assistant"} {
 				content := mark(chat, turn, role) + fmt.Sprintf(" We decided to practise etude %d%s.", turn, strings.Repeat(fmt.Sprintf(" slowly%d", turn), 10))
@@ -42,7 +42,7 @@ func TestKillOneOfTwoWorkersInMidFold(t *testing.T) {
 	r := newRig(t, func(*offline.Request) offline.Answer { return offline.Answer{Gate: gate} })
 	const chats, turns = 20, 7
 	ids := r.fillChats(chats, turns)
-	small := env{"MEMORY_CHUNK_SUMMARIZE_THRESHOLD": "300", "MEMORY_K_RAW_TURNS": "2", "MEMORY_SUMMARY_TOKEN_CAP": "200", "WORKER_CONCURRENCY": "3", "MEMORY_FOLDS_PER_USER": "0"}
+	small := env{"MEMORY_CHUNK_SUMMARIZE_THRESHOLD": "300", "MEMORY_K_RAW_TURNS": "2", "MEMORY_SUMMARY_TOKEN_CAP": "200", "WORKER_CONCURRENCY": "3"}
 	killed, left := r.start(small, "work"), r.start(small, "work")
 	testkit.Eventually(t, "both are in the middle of folds", func() bool { return len(r.model.Requests()) == 6 })
 	killed.kill()

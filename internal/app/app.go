@@ -79,8 +79,8 @@ type Doubles struct {
 	// Turns and Folder wrap or replace the real one.
 	Turns  func(chat.Store) chat.Store
 	Folder func(jobs.Folder) jobs.Folder
-	// SavePatience replaces chat.Config's.
-	SavePatience time.Duration
+	// SavePatience replaces chat.Config's, and Drain how long running replies may go on.
+	SavePatience, Drain time.Duration
 }
 
 const (
@@ -89,6 +89,13 @@ const (
 	gcPercent = 50
 	// decayAt is when memories fade, after midnight in UTC.
 	decayAt = 3 * time.Hour
+	// foldsPerUser is how many chats of one user are folded at once, on all processes together: enough for who talks in
+	// several, and a third of a process's places for an import of thousands. Imports leave one of them to the chats that
+	// somebody talks in.
+	foldsPerUser = 3
+	// drainTimeout is how long running replies may go on after SIGTERM before they are stored as interrupted: most replies
+	// end within it, and with the rest of a stop it fits into the 30 s that Kubernetes and others give by default.
+	drainTimeout = 15 * time.Second
 	// expiredDays is how many days an expired chat is kept: whoever comes back late finds it.
 	expiredDays = 30
 )
@@ -187,7 +194,7 @@ func (a *App) openPools(ctx context.Context) error {
 func (a *App) makeWorker() error {
 	var folder jobs.Folder = brief.New(brief.Config{
 		Store: postgres.NewBriefs(a.workPool), Summarizer: a.model, Prompt: a.config.Summary,
-		Limits: a.config.Memory, FoldsPerUser: a.config.FoldsPerUser, Logger: a.logger, Metrics: a.metrics,
+		Limits: a.config.Memory, FoldsPerUser: foldsPerUser, Logger: a.logger, Metrics: a.metrics,
 	})
 	if a.doubles.Folder != nil {
 		folder = a.doubles.Folder(folder)
@@ -203,7 +210,7 @@ func (a *App) makeWorker() error {
 		Grapher: a.grapher(), Decayer: a.decayer(), DecayAt: decayAt, ArchiveDeleteDays: a.config.LongTerm.ArchiveDeleteDays,
 		ExpiredDays: expiredDays, PruneDays: a.config.AutoPruneDays,
 		Metrics: a.metrics, Logger: a.logger, Concurrency: a.config.WorkerConcurrency,
-		PollOnly: a.pollOnly, StopTimeout: a.config.DrainTimeout,
+		PollOnly: a.pollOnly, StopTimeout: a.drain(),
 	}
 	a.keepTopics(&config)
 	var err error
@@ -307,7 +314,7 @@ func (a *App) abandonReplies() {
 
 func (a *App) verifier(ctx context.Context) (*auth.Verifier, error) {
 	cfg := auth.Config{
-		ProjectURL: a.config.SupabaseURL, JWTSecret: []byte(a.config.SupabaseJWTSecret), OAuthAudience: a.config.OAuthAudience, Logger: a.logger,
+		ProjectURL: a.config.SupabaseURL, JWTSecret: []byte(a.config.SupabaseJWTSecret), Logger: a.logger,
 	}
 	if a.config.SupabaseURL != "" && a.config.SupabaseJWTSecret == "" && a.config.SupabaseSecretKey != "" {
 		client, err := supabase.NewClient(a.config.SupabaseURL, a.config.SupabaseSecretKey)

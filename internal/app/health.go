@@ -133,13 +133,13 @@ func (a *App) reportBacklog() {
 	})
 }
 
-// serveMetrics serves the metrics of a process without an API at METRICS_ADDR, if that is set.
+// serveMetrics serves the metrics of a process without an API at HTTP_ADDR, if its environment has that.
 func (a *App) serveMetrics(ctx context.Context) error {
-	if a.config.MetricsAddr == "" {
+	if !a.config.HTTPAddrSet {
 		return nil
 	}
-	if err := a.listen(ctx, a.config.MetricsAddr); err != nil {
-		return fmt.Errorf("METRICS_ADDR: %w", err)
+	if err := a.listen(ctx, a.config.HTTPAddr); err != nil {
+		return fmt.Errorf("HTTP_ADDR: %w", err)
 	}
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(a.metrics.Registry, promhttp.HandlerOpts{}))

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -47,7 +48,7 @@ func (a *App) Run(ctx context.Context) error {
 	}
 	stopStarting()
 	a.stopping.Store(true)
-	a.logger.Info("stopping", "drain_timeout", a.config.DrainTimeout.String())
+	a.logger.Info("stopping", "drain_timeout", a.drain().String())
 	err = errors.Join(err, a.stopServer(context.WithoutCancel(ctx)))
 	worker.Wait()
 	return errors.Join(err, a.stopWorker(context.WithoutCancel(ctx)))
@@ -98,11 +99,14 @@ func (a *App) followOtherServers(ctx context.Context) (stop func()) {
 	return func() { cancel(); done.Wait() }
 }
 
+// drain is how long running replies may go on.
+func (a *App) drain() time.Duration { return cmp.Or(a.doubles.Drain, drainTimeout) }
+
 func (a *App) stopServer(ctx context.Context) error {
 	if a.server == nil {
 		return nil
 	}
-	drain, cancel := context.WithTimeout(ctx, a.config.DrainTimeout)
+	drain, cancel := context.WithTimeout(ctx, a.drain())
 	a.chat.Close(drain) // from here on new messages are refused; clients get their terminal events
 	cancel()
 
@@ -126,7 +130,7 @@ func (a *App) stopWorker(ctx context.Context) error {
 	if a.worker == nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, a.config.DrainTimeout+stopMargin)
+	ctx, cancel := context.WithTimeout(ctx, a.drain()+stopMargin)
 	defer cancel()
 	if err := a.worker.Stop(ctx); err != nil {
 		return fmt.Errorf("stop workers: %w", err)

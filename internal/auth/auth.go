@@ -10,7 +10,6 @@
 package auth
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -52,9 +51,6 @@ type Config struct {
 	// JWTSecret is the project's legacy secret (SUPABASE_JWT_SECRET). Empty: an HS256 token goes to
 	// LookupUser.
 	JWTSecret []byte
-	// OAuthAudience is the audience of tokens that were given to OAuth clients, where an access token hook of the project
-	// sets it. Empty: they have the audience of every token, as Supabase Auth makes them.
-	OAuthAudience string
 	// LookupUser asks the auth server for a token's user. It is called for HS256 tokens if JWTSecret is empty;
 	// nil refuses those. Requests with the same token share one call, so its context ends after 5 s and not
 	// with the request. A *fault.Error with BadJWT, SessionExpired or UserNotFound is the server's verdict on the
@@ -70,12 +66,12 @@ type Config struct {
 
 // Verifier checks access tokens. It is safe for concurrent use.
 type Verifier struct {
-	expected expected
-	secret   []byte
-	keys     *keySet
-	users    *userCache
-	parser   *jwt.Parser
-	now      func() time.Time
+	issuer string // of all tokens; "" allows any
+	secret []byte
+	keys   *keySet
+	users  *userCache
+	parser *jwt.Parser
+	now    func() time.Time
 }
 
 // New returns a Verifier. Nothing is fetched before the first token that needs it; from then on the key set is renewed until
@@ -88,15 +84,14 @@ func New(ctx context.Context, cfg Config) (*Verifier, error) {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	v := &Verifier{
-		expected: expected{oauthAudience: cmp.Or(cfg.OAuthAudience, authenticated)},
-		secret:   cfg.JWTSecret, parser: jwt.NewParser(jwt.WithStrictDecoding()), now: cfg.Now,
+		secret: cfg.JWTSecret, parser: jwt.NewParser(jwt.WithStrictDecoding()), now: cfg.Now,
 	}
 	if cfg.ProjectURL != "" {
 		base, err := authURL(cfg.ProjectURL)
 		if err != nil {
 			return nil, err
 		}
-		v.expected.issuer = base
+		v.issuer = base
 		v.keys = newKeySet(ctx, base+"/.well-known/jwks.json", cfg)
 	}
 	if n := len(cfg.JWTSecret); n > 0 && n < recommendedSecretBytes {
@@ -109,7 +104,7 @@ func New(ctx context.Context, cfg Config) (*Verifier, error) {
 }
 
 // Issuer is the address of the project's auth server; "" without Config.ProjectURL.
-func (v *Verifier) Issuer() string { return v.expected.issuer }
+func (v *Verifier) Issuer() string { return v.issuer }
 
 // authURL returns the address of a project's auth server, which is also the issuer of its tokens.
 func authURL(project string) (string, error) {
@@ -163,7 +158,7 @@ func (v *Verifier) check(ctx context.Context, header string) (claims, error) {
 	if hasRepeatedNames(raw) {
 		return claims{}, fmt.Errorf("%w: a name stands twice in the token", errMalformed)
 	}
-	found, err := readClaims(body, raw, v.expected, v.now())
+	found, err := readClaims(body, raw, v.issuer, v.now())
 	if err != nil {
 		return claims{}, err
 	}

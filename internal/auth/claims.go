@@ -37,20 +37,15 @@ type claims struct {
 	JSON string
 }
 
-// expected is what claims must say.
-type expected struct {
-	issuer        string // "" allows any
-	oauthAudience string // of tokens with a client_id
-}
-
-// readClaims checks all claims that have a meaning here except the expiry, which only the caller may judge (see check).
-func readClaims(body jwt.MapClaims, raw string, want expected, now time.Time) (claims, error) {
+// readClaims checks all claims that have a meaning here except the expiry, which only the caller may judge (see check). An
+// empty issuer allows any.
+func readClaims(body jwt.MapClaims, raw, issuer string, now time.Time) (claims, error) {
 	var c claims
 	var claimedIssuer, text string
 	var flag bool
 	err := cmp.Or(
 		read(body, "client_id", &c.ClientID, isShortText),
-		c.readUser(body, want.oauthAudience),
+		c.readUser(body),
 		c.readTimes(body, now),
 		read(body, "iss", &claimedIssuer, isShortText),
 		read(body, "session_id", &text, isShortText),
@@ -60,7 +55,7 @@ func readClaims(body jwt.MapClaims, raw string, want expected, now time.Time) (c
 	if err != nil {
 		return claims{}, err
 	}
-	if want.issuer != "" && claimedIssuer != want.issuer {
+	if issuer != "" && claimedIssuer != issuer {
 		return claims{}, errIssuer
 	}
 	c.JSON, err = signedBody(raw)
@@ -119,8 +114,8 @@ func escaped(text []byte) rune {
 	return rune(unit)
 }
 
-// readUser reads whose token it is. The role says that it is a user's, also where an OAuth client's token has another audience.
-func (c *claims) readUser(body jwt.MapClaims, oauthAudience string) error {
+// readUser reads whose token it is. The audience is that of every token, as Supabase Auth makes them, an OAuth client's too.
+func (c *claims) readUser(body jwt.MapClaims) error {
 	switch role, _ := body["role"].(string); role {
 	case authenticated:
 	case "anon":
@@ -130,11 +125,7 @@ func (c *claims) readUser(body jwt.MapClaims, oauthAudience string) error {
 	default:
 		return errRole
 	}
-	want := authenticated
-	if c.ClientID != "" {
-		want = oauthAudience
-	}
-	if audience, err := body.GetAudience(); err != nil || !slices.Contains(audience, want) {
+	if audience, err := body.GetAudience(); err != nil || !slices.Contains(audience, authenticated) {
 		return errAudience
 	}
 	sub, _ := body["sub"].(string)

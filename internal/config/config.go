@@ -24,16 +24,16 @@ type Config struct {
 	DatabaseURL       string
 	DatabaseDirectURL string
 	HTTPAddr          string
-	// MetricsAddr is where a process without an API serves its metrics; "" for nowhere.
-	MetricsAddr string
+	// HTTPAddrSet is whether the environment has HTTP_ADDR. A process without an API serves its metrics only then: several of
+	// them may share a machine, and the default is the API's.
+	HTTPAddrSet bool
 	// CORSOrigins are origins of web apps as browsers send them, or "*" alone; empty for none.
 	CORSOrigins []string
 
 	// PublicURL is where clients reach the server, without a slash at its end; "" for what their requests say.
 	PublicURL string
-	// OAuthAPIClients are OAuth clients that may use the API as apps do; "*" alone for all. OAuthAudience is their tokens'.
+	// OAuthAPIClients are OAuth clients that may use the API as apps do; "*" alone for all.
 	OAuthAPIClients []string
-	OAuthAudience   string
 
 	SupabaseURL       string
 	SupabaseJWTSecret string
@@ -69,16 +69,12 @@ type Config struct {
 	RiverUIPassword string
 
 	WorkerConcurrency int
-	// FoldsPerUser is how many chats of one user are folded at once; 0 for any number.
-	FoldsPerUser      int
 	MessagesPerMinute int
 	MaxStreamsPerUser int
-	DrainTimeout      time.Duration
 	// AutoPruneDays is how many days after its last message any chat is deleted; 0 for never.
 	AutoPruneDays int
 
-	// ServerURL and AccessToken are for the commands that talk to a running server; "" means that of dev.
-	ServerURL   string
+	// AccessToken is for the commands that talk to a running server; "" means one of dev's local user.
 	AccessToken string
 
 	// Warnings are settings that have no effect because others overrule them.
@@ -115,11 +111,10 @@ func Parse(lookup func(string) (string, bool), dev bool) (Config, error) {
 		DatabaseURL:       r.dsn("DATABASE_URL"),
 		DatabaseDirectURL: r.dsn("DATABASE_DIRECT_URL"),
 		HTTPAddr:          r.address("HTTP_ADDR", "127.0.0.1:8080"),
-		MetricsAddr:       r.address("METRICS_ADDR", ""),
+		HTTPAddrSet:       r.text("HTTP_ADDR", "") != "",
 		CORSOrigins:       r.origins("CORS_ORIGINS", inDev(dev, anyOrigin, "")),
 		PublicURL:         strings.TrimRight(r.url("PUBLIC_URL"), "/"),
 		OAuthAPIClients:   r.list("OAUTH_API_CLIENTS"),
-		OAuthAudience:     r.text("OAUTH_AUDIENCE", ""),
 		SupabaseURL:       strings.TrimRight(r.url("SUPABASE_URL"), "/"),
 		SupabaseJWTSecret: r.text("SUPABASE_JWT_SECRET", ""),
 		SupabaseSecretKey: r.text("SUPABASE_SECRET_KEY", r.text("SUPABASE_SERVICE_ROLE_KEY", "")),
@@ -164,12 +159,9 @@ func Parse(lookup func(string) (string, bool), dev bool) (Config, error) {
 		RiverUIUser:       r.text("RIVER_UI_USER", ""),
 		RiverUIPassword:   r.text("RIVER_UI_PASSWORD", ""),
 		WorkerConcurrency: r.positive("WORKER_CONCURRENCY", 10),
-		FoldsPerUser:      r.orOff("MEMORY_FOLDS_PER_USER", 3),
 		MessagesPerMinute: r.orOff("RATE_LIMIT_MESSAGES_PER_MINUTE", inDev(dev, 1200, 60)),
 		MaxStreamsPerUser: r.orOff("MAX_STREAMS_PER_USER", 8),
-		DrainTimeout:      r.duration("DRAIN_TIMEOUT", 15*time.Second),
 		AutoPruneDays:     r.orOff("AUTO_PRUNE_DAYS", 0),
-		ServerURL:         strings.TrimRight(r.url("THROUGHLINE_URL"), "/"),
 		AccessToken:       r.text("THROUGHLINE_TOKEN", ""),
 		LogLevel:          r.level("LOG_LEVEL"),
 		LogText:           r.oneOf("LOG_FORMAT", inDev(dev, "text", "json"), "json", "text") == "text",

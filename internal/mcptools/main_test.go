@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -50,7 +51,7 @@ func newRig(t *testing.T, script testkit.Script, change env) *rig {
 	}
 	settings := env{
 		"DATABASE_URL": db.DSN, "DATABASE_DIRECT_URL": db.Direct(), "HTTP_ADDR": "127.0.0.1:0", "SUPABASE_JWT_SECRET": testkit.JWTSecret,
-		"OPENAI_API_KEY": "offline", "OPENAI_BASE_URL": r.model.BaseURL(), "EMBEDDING_MODEL": "none", "TOPICS": "off", "LONG_TERM_MEMORY": "false", "LOG_LEVEL": "debug", "DRAIN_TIMEOUT": "5s",
+		"OPENAI_API_KEY": "offline", "OPENAI_BASE_URL": r.model.BaseURL(), "EMBEDDING_MODEL": "none", "TOPICS": "off", "LONG_TERM_MEMORY": "false", "LOG_LEVEL": "debug",
 		"RATE_LIMIT_MESSAGES_PER_MINUTE": "0", "MAX_STREAMS_PER_USER": "0",
 	}
 	maps.Copy(settings, change)
@@ -68,7 +69,7 @@ func (r *rig) start(settings env) {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	server, err := app.New(r.t.Context(), cfg, app.Role{API: true, Workers: true}, r.logs.Logger())
+	server, err := app.New(r.t.Context(), cfg, app.Role{API: true, Workers: true}, r.logs.Logger(), app.Doubles{Drain: 5 * time.Second})
 	if err != nil {
 		r.t.Fatal(err)
 	}

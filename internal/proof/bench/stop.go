@@ -15,7 +15,7 @@ import (
 type stopping struct {
 	clients int
 	ramp    time.Duration
-	drain   time.Duration // DRAIN_TIMEOUT
+	drain   time.Duration // how long replies run on after the signal, of the server's 15 s at most
 }
 
 // goneWithin is the longest that a server may take to end.
@@ -32,7 +32,7 @@ func measureStop(ctx context.Context, e *environment) (g group, err error) {
 		return g, err
 	}
 	defer func() { err = errors.Join(err, f.stop()) }()
-	server, err := f.server(ctx, shipped, map[string]string{"DRAIN_TIMEOUT": size.drain.String()})
+	server, err := f.server(ctx, shipped, nil)
 	if err != nil {
 		return g, err
 	}

@@ -32,7 +32,7 @@ func TestStackComesBack(t *testing.T) {
 	model := testkit.NewModel(t, nil)
 	serve := kit.Command{Program: program, Args: []string{"serve"}, Env: map[string]string{
 		"DATABASE_URL": postgres.DSN(), "HTTP_ADDR": "127.0.0.1:0", "SUPABASE_JWT_SECRET": testkit.JWTSecret,
-		"OPENAI_API_KEY": "offline", "OPENAI_BASE_URL": model.BaseURL(), "EMBEDDING_MODEL": "none", "TOPICS": "off", "LONG_TERM_MEMORY": "false", "DRAIN_TIMEOUT": "1s",
+		"OPENAI_API_KEY": "offline", "OPENAI_BASE_URL": model.BaseURL(), "EMBEDDING_MODEL": "none", "TOPICS": "off", "LONG_TERM_MEMORY": "false",
 	}}
 	server := start(t, serve)
 	serve.Env["HTTP_ADDR"] = server.Address

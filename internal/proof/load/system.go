@@ -89,7 +89,7 @@ func (s *system) startParts(ctx context.Context, program string, p plan) error {
 	query.Set("pool_health_check_period", (p.idle / 5).String())
 	dsn.RawQuery = query.Encode()
 	env := map[string]string{
-		"DATABASE_URL": dsn.String(), "HTTP_ADDR": "127.0.0.1:0", "METRICS_ADDR": "127.0.0.1:0", "SUPABASE_JWT_SECRET": kit.Secret,
+		"DATABASE_URL": dsn.String(), "HTTP_ADDR": "127.0.0.1:0", "SUPABASE_JWT_SECRET": kit.Secret,
 		"OPENAI_API_KEY": "offline", "OPENAI_BASE_URL": s.model.Address, "EMBEDDING_MODEL": "none",
 		"TOPICS": "off", "LONG_TERM_MEMORY": "false", "TMPDIR": s.temporary(),
 	}

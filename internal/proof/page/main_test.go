@@ -60,7 +60,7 @@ func newStoppedRig(t *testing.T, script testkit.Script, change env) *rig {
 	r.Client = testkit.Client{T: t, Token: testkit.Token(t, r.user)}
 	r.settings = env{
 		"DATABASE_URL": db.DSN, "DATABASE_DIRECT_URL": db.Direct(), "HTTP_ADDR": "127.0.0.1:0", "SUPABASE_JWT_SECRET": testkit.JWTSecret,
-		"OPENAI_API_KEY": "offline", "OPENAI_BASE_URL": r.model.BaseURL(), "EMBEDDING_MODEL": "none", "TOPICS": "off", "LONG_TERM_MEMORY": "false", "LOG_LEVEL": "debug", "DRAIN_TIMEOUT": "5s",
+		"OPENAI_API_KEY": "offline", "OPENAI_BASE_URL": r.model.BaseURL(), "EMBEDDING_MODEL": "none", "TOPICS": "off", "LONG_TERM_MEMORY": "false", "LOG_LEVEL": "debug",
 		"RATE_LIMIT_MESSAGES_PER_MINUTE": "0", "MAX_STREAMS_PER_USER": "0", "MODEL_IDLE_TIMEOUT": "10m", // tests hold replies back
 	}
 	maps.Copy(r.settings, change)
@@ -78,7 +78,7 @@ func (r *rig) start() (stop func()) {
 		r.t.Fatal(err)
 	}
 	logs := &testkit.Log{}
-	server, err := app.New(r.t.Context(), cfg, app.Role{API: true, Workers: true}, logs.Logger())
+	server, err := app.New(r.t.Context(), cfg, app.Role{API: true, Workers: true}, logs.Logger(), app.Doubles{Drain: 5 * time.Second})
 	if err != nil {
 		r.t.Fatal(err)
 	}

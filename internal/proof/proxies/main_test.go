@@ -217,7 +217,7 @@ func newRig(t testing.TB) *rig {
 	r.env = map[string]string{
 		"DATABASE_URL": db.DSN, "DATABASE_DIRECT_URL": db.Direct(), "HTTP_ADDR": testkit.FreeAddress(t), "SUPABASE_JWT_SECRET": testkit.JWTSecret,
 		"OPENAI_API_KEY": "offline", "OPENAI_BASE_URL": model.BaseURL(), "EMBEDDING_MODEL": "none", "TOPICS": "off", "LONG_TERM_MEMORY": "false",
-		"DRAIN_TIMEOUT": "100ms", "MODEL_IDLE_TIMEOUT": "10m", "RATE_LIMIT_MESSAGES_PER_MINUTE": "0", "MAX_STREAMS_PER_USER": "0",
+		"MODEL_IDLE_TIMEOUT": "10m", "RATE_LIMIT_MESSAGES_PER_MINUTE": "0", "MAX_STREAMS_PER_USER": "0",
 	}
 	r.start()
 	r.network = testkit.NewProxy(t, testkit.HostOf(r.direct.Base))
@@ -255,7 +255,7 @@ func (r *rig) start() {
 		r.t.Fatal(err)
 	}
 	logs := &testkit.Log{}
-	server, err := app.New(r.t.Context(), cfg, app.Role{API: true}, logs.Logger())
+	server, err := app.New(r.t.Context(), cfg, app.Role{API: true}, logs.Logger(), app.Doubles{Drain: 100 * time.Millisecond})
 	if err != nil {
 		r.t.Fatal(err)
 	}

@@ -123,7 +123,8 @@ func TestPostgresStaysAway(t *testing.T) {
 func TestStopWhilePostgresIsAway(t *testing.T) {
 	t.Parallel()
 	server := testkit.NewServer(t)
-	r := newStoppedRig(t, server.Database, testkit.HeldReply(unicodeReply, 4, make(chan struct{})), env{"DRAIN_TIMEOUT": "200ms"})
+	r := newStoppedRig(t, server.Database, testkit.HeldReply(unicodeReply, 4, make(chan struct{})), nil)
+	r.drain = 200 * time.Millisecond
 	r.newUser()
 	r.node = r.replica()
 	asked := r.startReply(4)

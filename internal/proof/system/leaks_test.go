@@ -121,8 +121,9 @@ func newLeakRig(t *testing.T) *leakRig {
 		"DATABASE_URL": withPassword(server.DSN), "DATABASE_DIRECT_URL": withPassword(server.Direct()),
 		"SUPABASE_URL": project, "SUPABASE_JWT_SECRET": secrets["jwt secret"], "SUPABASE_SECRET_KEY": secrets["secret key"],
 		"OPENAI_API_KEY": secrets["API key"], "RIVER_UI": "true", "RIVER_UI_USER": "ops", "RIVER_UI_PASSWORD": secrets["River UI password"],
-		"MEMORY_CHUNK_SUMMARIZE_THRESHOLD": "60", "MEMORY_K_RAW_TURNS": "1", "DRAIN_TIMEOUT": "1s",
+		"MEMORY_CHUNK_SUMMARIZE_THRESHOLD": "60", "MEMORY_K_RAW_TURNS": "1",
 	})
+	r.drain = time.Second
 	r.newUser()
 	r.token = tokenWithContacts(t, r, jwt.SigningMethodHS256, []byte(secrets["jwt secret"]))
 	a := &leakRig{rig: r, server: server, all: maps.Clone(words), seen: map[string]*strings.Builder{}}

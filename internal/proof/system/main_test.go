@@ -1,6 +1,7 @@
 package system
 
 import (
+	"cmp"
 	"context"
 	"flag"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -65,6 +67,7 @@ type rig struct {
 	token string
 	pool  *pgxpool.Pool // the test's own connections
 	*node               // the first app
+	drain time.Duration
 }
 
 // newRig starts one app with API and workers. change adds to its environment.
@@ -76,7 +79,14 @@ func newRig(t *testing.T, script testkit.Script, change env) *rig {
 // newRigOn is newRig on the given database.
 func newRigOn(t *testing.T, db testkit.Database, script testkit.Script, change env) *rig {
 	t.Helper()
-	r := newStoppedRig(t, db, script, change)
+	return newStoppedRig(t, db, script, change).startFirst(0)
+}
+
+// startFirst makes the user and starts the first app. Its running replies may go on for drain when it is stopped; 0 stands
+// for 5 s.
+func (r *rig) startFirst(drain time.Duration) *rig {
+	r.t.Helper()
+	r.drain = drain
 	r.newUser()
 	r.node = r.start(app.Role{API: true, Workers: true}, nil)
 	return r
@@ -91,7 +101,7 @@ func newStoppedRig(t *testing.T, db testkit.Database, script testkit.Script, cha
 	model := testkit.NewModel(t, script)
 	r := &rig{t: t, db: db, model: model, pool: testkit.NewPool(t, db.DSN), env: env{
 		"DATABASE_URL": db.DSN + cold, "DATABASE_DIRECT_URL": db.Direct() + cold, "HTTP_ADDR": "127.0.0.1:0", "SUPABASE_JWT_SECRET": testkit.JWTSecret,
-		"OPENAI_API_KEY": "offline", "OPENAI_BASE_URL": model.BaseURL(), "EMBEDDING_MODEL": "none", "TOPICS": "off", "LONG_TERM_MEMORY": "false", "LOG_LEVEL": "debug", "DRAIN_TIMEOUT": "5s",
+		"OPENAI_API_KEY": "offline", "OPENAI_BASE_URL": model.BaseURL(), "EMBEDDING_MODEL": "none", "TOPICS": "off", "LONG_TERM_MEMORY": "false", "LOG_LEVEL": "debug",
 		"RATE_LIMIT_MESSAGES_PER_MINUTE": "0", "MAX_STREAMS_PER_USER": "0",
 	}}
 	maps.Copy(r.env, change)
@@ -164,11 +174,16 @@ func (r *rig) start(role app.Role, change env, doubles ...app.Doubles) *node {
 	return r.startWith(r.config(change), role, doubles...)
 }
 
-// startWith is start with a whole configuration.
+// startWith is start with a whole configuration. doubles are at most one.
 func (r *rig) startWith(cfg config.Config, role app.Role, doubles ...app.Doubles) *node {
 	r.t.Helper()
 	n := &node{logs: &testkit.Log{}}
-	app, err := app.New(r.t.Context(), cfg, role, n.logs.Logger(), doubles...)
+	double := app.Doubles{}
+	for _, d := range doubles {
+		double = d
+	}
+	double.Drain = cmp.Or(r.drain, 5*time.Second)
+	app, err := app.New(r.t.Context(), cfg, role, n.logs.Logger(), double)
 	if err != nil {
 		r.t.Fatal(err)
 	}

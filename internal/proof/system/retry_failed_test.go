@@ -154,7 +154,8 @@ func TestRetryAfterStatus(t *testing.T) {
 // A reply that its server could not finish can be retried on another.
 func TestRetryAfterInterruption(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, offline.FailFirst(1, offline.Answer{Text: failedWord + " and more", Gate: make(chan struct{}), GateAfter: 1}), env{"DRAIN_TIMEOUT": "100ms"})
+	held := offline.Answer{Text: failedWord + " and more", Gate: make(chan struct{}), GateAfter: 1}
+	r := newStoppedRig(t, testkit.NewDatabase(t), offline.FailFirst(1, held), nil).startFirst(100 * time.Millisecond)
 	next := r.replica()
 	message := testkit.Body{"content": "My cello teacher is called Ilse.", "client_message_id": uuid.NewString()}
 	s := r.Send("", message)

@@ -21,13 +21,13 @@ func TestStopWithRunningStreams(t *testing.T) {
 	t.Parallel()
 	soon := make(chan struct{})
 	never := make(chan struct{})
-	r := newRig(t, func(request *offline.Request) offline.Answer {
+	r := newStoppedRig(t, testkit.NewDatabase(t), func(request *offline.Request) offline.Answer {
 		gate := soon
 		if strings.Contains(request.Current, "endless") {
 			gate = never
 		}
 		return offline.Answer{Text: "one two three four", Gate: gate, GateAfter: 2}
-	}, env{"DRAIN_TIMEOUT": "10s"}) // long enough for a busy machine to end the short ones
+	}, nil).startFirst(10 * time.Second) // long enough for a busy machine to end the short ones
 	const streams = 30
 	open := make([]*testkit.Stream, streams)
 	for i := range open {
@@ -142,12 +142,12 @@ func TestNewFailsOnTakenAddress(t *testing.T) {
 // A signal ends a running fold, releases its lease, and leaves its job to the next worker.
 func TestStopDuringFold(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, func(request *offline.Request) offline.Answer {
+	r := newStoppedRig(t, testkit.NewDatabase(t), func(request *offline.Request) offline.Answer {
 		if request.Kind == offline.KindSummary {
 			return offline.Answer{Fault: offline.FaultStall}
 		}
 		return offline.Answer{}
-	}, foldAtOnce.and(env{"DRAIN_TIMEOUT": "500ms"}))
+	}, foldAtOnce).startFirst(500 * time.Millisecond)
 	chatID := r.Say("", "My cello teacher is called Ilse and I live in Graz.").ChatID
 	r.Say(chatID, "On Tuesdays I practise the second suite in the church.")
 	r.model.AwaitRequest(t, "the fold asks the model", func(a offline.Request) bool { return a.Kind == offline.KindSummary })

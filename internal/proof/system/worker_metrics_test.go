@@ -10,11 +10,11 @@ import (
 	"github.com/arcoscribe/throughline/internal/testkit"
 )
 
-// A process without an API serves metrics at METRICS_ADDR, and listens nowhere without it.
+// A process without an API serves metrics at HTTP_ADDR, and listens nowhere without it.
 func TestWorkerServesMetrics(t *testing.T) {
 	t.Parallel()
 	r := newStoppedRig(t, testkit.NewDatabase(t), nil, nil)
-	watched := r.start(app.Role{Workers: true}, env{"METRICS_ADDR": "127.0.0.1:0"})
+	watched := r.start(app.Role{Workers: true}, nil)
 	testkit.Eventually(t, "it says where", func() bool { return strings.Contains(watched.logs.String(), watched.app.Addr()) })
 	for path, want := range map[string]string{"/metrics": "go_goroutines", "/healthz": ""} {
 		response, err := http.Get("http://" + watched.app.Addr() + path)
@@ -27,7 +27,7 @@ func TestWorkerServesMetrics(t *testing.T) {
 		}
 		_ = response.Body.Close()
 	}
-	if _, err := app.New(t.Context(), r.config(env{"METRICS_ADDR": watched.app.Addr()}), app.Role{Workers: true}, discard); err == nil || !strings.Contains(err.Error(), "METRICS_ADDR") {
+	if _, err := app.New(t.Context(), r.config(env{"HTTP_ADDR": watched.app.Addr()}), app.Role{Workers: true}, discard); err == nil || !strings.Contains(err.Error(), "HTTP_ADDR") {
 		t.Errorf("at an address that is taken: %v", err)
 	}
 	if err := watched.stop(); err != nil {
@@ -37,7 +37,7 @@ func TestWorkerServesMetrics(t *testing.T) {
 		_ = response.Body.Close()
 		t.Error("it still answers after its end")
 	}
-	if quiet := r.start(app.Role{Workers: true}, nil); quiet.app.Addr() != "" {
+	if quiet := r.start(app.Role{Workers: true}, env{"HTTP_ADDR": ""}); quiet.app.Addr() != "" {
 		t.Errorf("without the variable it listens at %s", quiet.app.Addr())
 	}
 	http.DefaultClient.CloseIdleConnections()
