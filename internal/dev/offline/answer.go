@@ -124,7 +124,7 @@ func directed(r *Request) Answer {
 	case KindRewrite:
 		text, prefix = questionOf(text), "-rewrite"
 	case KindExtract:
-		text, prefix = sectionOf(text, titleNew), "-extract"
+		text, prefix = newMessages(text), "-extract"
 	case KindConsolidate, KindEntities:
 		return Answer{} // their input is not anybody's own words
 	}

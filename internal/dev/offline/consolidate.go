@@ -95,7 +95,7 @@ func comparison(candidate, memory string) string {
 	return action
 }
 
-var negation = regexp.MustCompile(`(?i)\b(?:no|not|never|none|nicht|kein|keine|nie|ne|pas|plus|jamais|nunca|non|mai|não|niet|geen|nooit)\b|n['’]t\b`)
+var negation = regexp.MustCompile(`(?i)\b(?:no|not|never|none)\b|n['’]t\b`)
 
 // byWords compares what two texts say by their words alone.
 func byWords(candidate, memory []string) string {

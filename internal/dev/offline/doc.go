@@ -1,6 +1,6 @@
 // Package offline is a stand-in for the model provider: an HTTP server on loopback that implements OpenAI's
-// Responses API (and embeddings), strictly enough for the official clients, with a
-// deterministic model. `make run` uses it when no key is set; all tests and benchmarks use it.
+// Responses API (and embeddings) for the official clients, with a deterministic model. It answers requests
+// as openai-go builds them, and checks nothing of them. `make run` uses it when no key is set; all tests and benchmarks use it.
 //
 // The model has no knowledge. It answers from the prompt and names the section it used, which shows whether memory
 // works: the reply to a question quotes the best matching sentence of the brief, of the recent turns or of the sources,
@@ -10,9 +10,8 @@
 // knows, in English, and everything else is overheard. A question is made to stand alone by rule, too: the words
 // "it" and "there" become the thing or the place that was named last, and what no rule knows stays as
 // it is. That shows that what surrounds it works, and nothing about what a model would find. The
-// same prompt always has the same answer. There is no state between requests except the record of requests and
-// the simulated prompt cache; in particular previous_response_id, conversations, background mode,
-// tools, images and files are not there.
+// same prompt always has the same answer. There is no state between requests except the record of requests; in
+// particular previous_response_id, conversations, background mode, tools, images, files and a prompt cache are not there.
 //
 // Each response says what it is: header X-Throughline-Model and metadata throughline_model, both
 // "offline".

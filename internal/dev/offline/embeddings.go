@@ -1,21 +1,18 @@
 package offline
 
 import (
-	"encoding/json"
+	"encoding/base64"
+	"encoding/binary"
+	"math"
 	"net/http"
-	"slices"
 	"strings"
 	"time"
 )
 
-// The sizes of vectors. A request may ask for less, as with OpenAI's third generation.
-const (
-	defaultDimensions = 1536
-	maxDimensions     = 3072
-	maxEmbeddings     = 2048
-)
+// defaultDimensions is the size of a vector. A request may ask for less, as with OpenAI's third generation.
+const defaultDimensions = 1536
 
-// embeddingRequest is a request for embeddings of texts. The API also takes lists of token numbers.
+// embeddingRequest is a request for embeddings of texts.
 type embeddingRequest struct {
 	texts      []string
 	Input      any    `json:"input"`
@@ -24,45 +21,14 @@ type embeddingRequest struct {
 	Format     string `json:"encoding_format"`
 }
 
-func decodeEmbeddings(raw []byte, models []string) (embeddingRequest, *apiError) {
-	var asked embeddingRequest
-	if json.Unmarshal(raw, &asked) != nil {
-		return embeddingRequest{}, unparsable()
-	}
-	asked.texts = textsIn(asked.Input)
-	if asked.Dimensions == 0 {
-		asked.Dimensions = defaultDimensions
-	}
-	switch {
-	case len(asked.texts) == 0:
-		return embeddingRequest{}, missing("input")
-	case asked.Dimensions < 1 || asked.Dimensions > maxDimensions:
-		return embeddingRequest{}, bad("invalid_value", "dimensions", "Invalid 'dimensions': %d.", asked.Dimensions)
-	case asked.Model == "":
-		return embeddingRequest{}, missing("model")
-	case !known(asked.Model, models):
-		e := bad("model_not_found", "model", "The model '%s' does not exist or you do not have access to it.", asked.Model)
-		e.Status = http.StatusNotFound
-		return embeddingRequest{}, e
-	case slices.Contains(asked.texts, ""):
-		return embeddingRequest{}, bad("invalid_value", "input", "Invalid 'input': input cannot be an empty string.")
-	case len(asked.texts) > maxEmbeddings:
-		return embeddingRequest{}, bad("invalid_value", "input", "Invalid 'input': expected at most %d inputs, but got %d.", maxEmbeddings, len(asked.texts))
-	}
-	return asked, nil
-}
-
 // embeddings answers POST /v1/embeddings.
 func (s *Server) embeddings(w http.ResponseWriter, r *http.Request) {
-	raw, refusal := readBody(r)
-	var asked embeddingRequest
-	if refusal == nil {
-		asked, refusal = decodeEmbeddings(raw, s.options.Models)
-	}
-	if refusal != nil {
-		s.refuse(w, r, raw, refusal)
+	asked := embeddingRequest{Dimensions: defaultDimensions}
+	raw, ok := s.read(w, r, &asked)
+	if !ok {
 		return
 	}
+	asked.texts = textsIn(asked.Input)
 	text := strings.Join(asked.texts, "\n")
 	recorded := s.journal.add(Request{Kind: KindEmbedding, At: time.Now(), Body: raw, Text: text, Current: text, Model: asked.Model})
 	answer := s.answerFor(*recorded)
@@ -84,9 +50,35 @@ func (r embeddingRequest) answer() object {
 		vector := embed(text, r.Dimensions)
 		data[n] = object{"object": "embedding", "index": n, "embedding": vector}
 		if r.Format == "base64" {
-			data[n]["embedding"] = encodeVector(vector)
+			bytes, _ := binary.Append(nil, binary.LittleEndian, vector) // cannot fail for numbers of a fixed size
+			data[n]["embedding"] = base64.StdEncoding.EncodeToString(bytes)
 		}
 		tokens += countTokens(text)
 	}
 	return object{"object": "list", "data": data, "model": r.Model, "usage": object{"prompt_tokens": tokens, "total_tokens": tokens}}
+}
+
+// embed makes a unit vector of a text: each of its stems is hashed to a dimension and a sign (the hashing trick), so
+// texts that share words are close. A text without content words is one feature as a whole.
+func embed(text string, dimensions int) []float32 {
+	features := contentStems(text)
+	if len(features) == 0 {
+		features = []string{text}
+	}
+	vector := make([]float32, dimensions)
+	for _, feature := range features {
+		h := hash(feature)
+		vector[h%uint64(dimensions)] += 1 - 2*float32(h>>63)
+	}
+	length := 0.0
+	for _, v := range vector {
+		length += float64(v) * float64(v)
+	}
+	if length == 0 { // all features cancelled out
+		vector[0], length = 1, 1
+	}
+	for i := range vector {
+		vector[i] /= float32(math.Sqrt(length))
+	}
+	return vector
 }

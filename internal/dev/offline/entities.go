@@ -26,7 +26,7 @@ var tools = wordSet("neovim vim emacs linear kubernetes terraform docker postgre
 	"rust excel slack")
 
 // several things are no entity.
-var several = regexp.MustCompile(`, |\s(?:and|or|und|oder|et|ou|y|o|e|en|of)\s`)
+var several = regexp.MustCompile(`, |\s(?:and|or|of)\s`)
 
 // graph returns the entities and relationships of a claim. What is no longer so has none.
 func (c claim) graph() ([]entity, []relationship) {

@@ -8,12 +8,11 @@ import (
 	"unicode/utf8"
 )
 
-// The titles of an extraction's input, each at the beginning of a line.
-const (
-	titleSummary = "CONVERSATION SUMMARY"
-	titleRecent  = "RECENT MESSAGES"
-	titleNew     = "NEW MESSAGES"
-)
+// titleNew begins the last part of an extraction's input: the new messages.
+const titleNew = "NEW MESSAGES"
+
+// newMessages returns the messages of an extraction that are to be read.
+func newMessages(text string) string { return sections(text, titleNew)[titleNew] }
 
 // fact is one proposed memory, in the form of the schema extracted_facts.
 type fact struct {
@@ -37,7 +36,7 @@ type fact struct {
 // has one value at a time the later one is proposed.
 func extract(r *Request) object {
 	facts := []fact{}
-	for _, m := range aliased(sectionOf(r.Text, titleNew), "UA") {
+	for _, m := range aliased(newMessages(r.Text), "UA") {
 		if m.letter() != 'U' {
 			continue
 		}
@@ -53,23 +52,6 @@ func extract(r *Request) object {
 func takesPlaceOf(later, earlier claim) bool {
 	return later.subject() == earlier.subject() &&
 		(slices.Equal(thingStems(later.thing), thingStems(earlier.thing)) || aspects[later.of].single && !later.ended)
-}
-
-// sectionOf returns what follows the line that begins with this title, up to the next title.
-func sectionOf(text, title string) string {
-	var found []string
-	inside := false
-	for line := range strings.Lines(text) {
-		bare := strings.TrimLeft(line, "=#* ")
-		isTitle := slices.ContainsFunc([]string{titleSummary, titleRecent, titleNew}, func(t string) bool { return strings.HasPrefix(bare, t) })
-		switch {
-		case isTitle:
-			inside = strings.HasPrefix(bare, title)
-		case inside:
-			found = append(found, line)
-		}
-	}
-	return strings.Join(found, "")
 }
 
 // aliasedLine is a message, a candidate or a memory as an input names it: U1, C1, M1.
@@ -100,18 +82,16 @@ func aliased(text, letters string) []aliasedLine {
 var (
 	openers = regexp.MustCompile(`(?i)^(?:(?:#\w+|actually|by the ` +
 		`way|btw|also|oh|well|hi|hello|hey|so|and|but|no|yes|ok|okay|sorry|correction|please|(?:please )?(?:remember|note)(?: that)?|fyi|just so you ` +
-		`know|for the record|in fact|as of now|now|übrigens|eigentlich|nein|ja|hallo|und|aber|bitte merk dir|en fait|bonjour|au ` +
-		`fait|non|oui|et|mais|hola|en realidad|por cierto|no|sí|y|pero|ciao|in realtà|e|ma|na verdade|olá|mas|eigenlijk|en|maar)(?:[\s,:;.!–-]+))+`)
-	doubtful = regexp.MustCompile(`(?i)^(?:i (?:think|guess|suppose|believe)|maybe|perhaps|probably|vielleicht|ich glaube|peut-être|je ` +
-		`crois|quizás?|creo que|forse|talvez|misschien)[\s,]+(?:that |dass |que )?`)
+		`know|for the record|in fact|as of now|now)(?:[\s,:;.!–-]+))+`)
+	doubtful = regexp.MustCompile(`(?i)^(?:i (?:think|guess|suppose|believe)|maybe|perhaps|probably)[\s,]+(?:that )?`)
 	// clauseStart divides a sentence before a conjunction or a comma after which somebody speaks of himself again.
 	clauseStart = regexp.MustCompile(
 		`(?i)(?:[,;:]\s+(?:(?:and|but|so)\s+)?|\s(?:and|but)\s+)(?:i|i'm|i’m|i've|i’ve|my)\s`,
 	)
-	leadIn = regexp.MustCompile(`(?i)^[,;:\s]+(?:(?:and|but|so|und|aber|et|mais|y|pero|e|ma|mas|en|maar)\s+)?`)
+	leadIn = regexp.MustCompile(`(?i)^[,;:\s]+(?:(?:and|but|so)\s+)?`)
 	// passing are words of what will not matter tomorrow.
 	passing = regexp.MustCompile(`(?i)\b(?:today|tonight|right now|at the moment|this ` +
-		`(?:morning|evening|afternoon)|heute|gerade|aujourd'hui|hoy|oggi|hoje|vandaag)\b`)
+		`(?:morning|evening|afternoon))\b`)
 )
 
 const (

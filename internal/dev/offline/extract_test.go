@@ -20,7 +20,7 @@ import (
 
 // extractionText is the input of an extraction, to the letter.
 func extractionText(recent string, messages ...string) string {
-	return "Time zone: Europe/Berlin\n\n" + titleSummary + ":\nThey met.\n\n" + titleRecent + ":\n" + recent + "\n\n" + titleNew + ":\n" + strings.Join(messages, "\n")
+	return "Time zone: Europe/Berlin\n\nCONVERSATION SUMMARY:\nThey met.\n\nRECENT MESSAGES:\n" + recent + "\n\n" + titleNew + ":\n" + strings.Join(messages, "\n")
 }
 
 func extracted(t *testing.T, text string) []fact {
@@ -210,20 +210,6 @@ func TestAConsolidationIsAnswered(t *testing.T) {
 	}
 }
 
-// strictFormat is a form of an answer as strict mode wants it.
-func strictFormat(name, list string, fields ...string) map[string]any {
-	properties := map[string]any{}
-	for _, field := range fields {
-		properties[field] = map[string]any{"type": []any{"string", "null"}}
-	}
-	item := map[string]any{"type": "object", "properties": properties, "required": fields, "additionalProperties": false}
-	schema := map[string]any{
-		"type": "object", "properties": map[string]any{list: map[string]any{"type": "array", "items": item}},
-		"required": []any{list}, "additionalProperties": false,
-	}
-	return map[string]any{"type": "json_schema", "name": name, "strict": true, "schema": schema}
-}
-
 func TestStructuredCallsOverHTTP(t *testing.T) {
 	t.Parallel()
 	l := start(t, Options{})
@@ -234,12 +220,11 @@ func TestStructuredCallsOverHTTP(t *testing.T) {
 		want   string
 	}{
 		"by purpose":       {map[string]any{"input": said, "metadata": map[string]any{"purpose": "extract"}}, KindExtract, `"fact":"The user plays <b>the cello</b>."`},
-		"by schema":        {map[string]any{"input": said, "text": map[string]any{"format": strictFormat("extracted_facts", "facts", "fact")}}, KindExtract, `"quote":"I play <b>the cello</b>."`},
+		"by schema":        {map[string]any{"input": said, "text": map[string]any{"format": map[string]any{"type": "json_schema", "name": "extracted_facts"}}}, KindExtract, `"quote":"I play <b>the cello</b>."`},
 		"JSON mode":        {map[string]any{"input": said, "instructions": "Answer in JSON.", "metadata": map[string]any{"purpose": "extract"}, "text": map[string]any{"format": map[string]any{"type": "json_object"}}}, KindExtract, `{"facts":[{`},
-		"consolidation":    {map[string]any{"input": "C1: The user plays chess.\nM1: The user plays chess.", "text": map[string]any{"format": strictFormat("decisions", "decisions", "candidate")}}, KindConsolidate, `"action":"NOOP"`},
+		"consolidation":    {map[string]any{"input": "C1: The user plays chess.\nM1: The user plays chess.", "text": map[string]any{"format": map[string]any{"type": "json_schema", "name": "decisions"}}}, KindConsolidate, `"action":"NOOP"`},
 		"entities":         {map[string]any{"input": "M1: The user plays chess.", "metadata": map[string]any{"purpose": "entities"}}, KindEntities, `"target":"chess"`},
-		"an unknown form":  {map[string]any{"text": map[string]any{"format": strictFormat("weather", "days", "sun")}}, KindReply, `{"days":[]}`},
-		"any JSON":         {map[string]any{"input": "Some json, please.", "text": map[string]any{"format": map[string]any{"type": "json_object"}}}, KindReply, `{}`},
+		"an unknown form":  {map[string]any{"text": map[string]any{"format": map[string]any{"type": "json_schema", "name": "weather"}}}, KindReply, `{}`},
 		"plain text":       {map[string]any{"text": map[string]any{"format": map[string]any{"type": "text"}}}, KindReply, "Noted"},
 		"a fold's purpose": {map[string]any{"input": foldText("", [2]string{"My bus is number 728.", ""}), "metadata": map[string]any{"purpose": "fold"}}, KindSummary, "728"},
 	} {
@@ -251,48 +236,6 @@ func TestStructuredCallsOverHTTP(t *testing.T) {
 		if got := requests[len(requests)-1].Kind; got != c.kind {
 			t.Errorf("%s: a request for a %s", name, got)
 		}
-	}
-}
-
-func TestFormsAreRefusedAsTheAPIRefusesThem(t *testing.T) {
-	t.Parallel()
-	l := start(t, Options{})
-	changed := func(change func(format, schema, item map[string]any)) map[string]any {
-		format := strictFormat("decisions", "decisions", "candidate", "action")
-		schema, _ := format["schema"].(map[string]any)
-		properties, _ := schema["properties"].(map[string]any)
-		list, _ := properties["decisions"].(map[string]any)
-		item, _ := list["items"].(map[string]any)
-		change(format, schema, item)
-		return format
-	}
-	for name, c := range map[string]struct {
-		format      map[string]any
-		param, code string
-	}{
-		"JSON that nobody asks of": {map[string]any{"type": "json_object"}, "input", ""},
-		"a name with a space":      {changed(func(f, _, _ map[string]any) { f["name"] = "my form" }), "text.format.name", "invalid_value"},
-		"a root that is a list":    {changed(func(_, s, _ map[string]any) { s["type"] = "array" }), "text.format.schema", "invalid_json_schema"},
-		"a root of two kinds":      {changed(func(_, s, _ map[string]any) { s["anyOf"] = []any{} }), "text.format.schema", "invalid_json_schema"},
-		"more properties":          {changed(func(_, _, i map[string]any) { delete(i, "additionalProperties") }), "text.format.schema", "invalid_json_schema"},
-		"an optional property":     {changed(func(_, _, i map[string]any) { i["required"] = []any{"candidate"} }), "text.format.schema", "invalid_json_schema"},
-		"a default":                {changed(func(_, _, i map[string]any) { i["default"] = map[string]any{} }), "text.format.schema", "invalid_json_schema"},
-		"a list of nothing":        {changed(func(_, s, _ map[string]any) { s["items"] = true }), "text.format.schema", "invalid_json_schema"},
-	} {
-		response, raw := ask(t, l, body(t, map[string]any{"text": map[string]any{"format": c.format}}))
-		var answer struct {
-			Error struct{ Param, Code string }
-		}
-		if err := json.Unmarshal(raw, &answer); err != nil {
-			t.Fatal(err)
-		}
-		if response.StatusCode != http.StatusBadRequest || answer.Error.Param != c.param || answer.Error.Code != c.code {
-			t.Errorf("%s: %d, %+v", name, response.StatusCode, answer.Error)
-		}
-	}
-	loose := changed(func(f, _, i map[string]any) { f["strict"] = false; delete(i, "additionalProperties") })
-	if response, raw := ask(t, l, body(t, map[string]any{"text": map[string]any{"format": loose}})); response.StatusCode != http.StatusOK {
-		t.Errorf("a form that is not strict: %s", raw)
 	}
 }
 

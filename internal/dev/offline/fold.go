@@ -2,7 +2,6 @@ package offline
 
 import (
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 )
@@ -50,7 +49,7 @@ func kindOf(r *Request) Kind {
 		return KindSummary
 	}
 	_, capped := findCap(r.Instructions)
-	if capped && lastLine(strings.Split(r.Text, "\n"), headCurrent) < 0 {
+	if _, main := sections(r.Text, headCurrent)[headCurrent]; capped && !main {
 		return KindSummary
 	}
 	return KindReply
@@ -99,20 +98,13 @@ func capOf(r *Request) int {
 
 // parseFold splits a fold's input. It reports whether the text has that form.
 func parseFold(text string) (foldInput, bool) {
-	if !isFold(text) {
-		return foldInput{}, false
-	}
-	lines := strings.Split(strings.ReplaceAll(text, "\r\n", "\n"), "\n")
-	from := firstLine(lines, fenceSummary)
-	to := firstLine(lines, fenceSummaryEnd)
-	turns := firstLine(lines, fenceTurns)
-	end := lastLine(lines, fenceTurnsEnd)
-	if to < from || turns < to || end < turns {
+	in := sections(text, fenceSummary, fenceSummaryEnd, fenceTurns, fenceTurnsEnd)
+	if !isFold(text) || len(in) < 4 {
 		return foldInput{}, false
 	}
 	f := foldInput{
-		existing: strings.TrimSpace(strings.Join(lines[from+1:to], "\n")),
-		turns:    parseUtterances(slices.DeleteFunc(lines[turns+1:end], turnHeader.MatchString)),
+		existing: strings.TrimSpace(in[fenceSummary]),
+		turns:    parseUtterances(turnHeader.ReplaceAllString(in[fenceTurns], "")),
 	}
 	if f.existing == "NONE" {
 		f.existing = ""
@@ -121,4 +113,4 @@ func parseFold(text string) (foldInput, bool) {
 }
 
 // turnHeader carries nothing that the summary needs.
-var turnHeader = regexp.MustCompile(`^Turn \d+:$`)
+var turnHeader = regexp.MustCompile(`(?m)^Turn \d+:\n`)

@@ -6,10 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"regexp"
 	"slices"
-	"strconv"
+	"sort"
 	"strings"
 	"time"
+
+	memorytext "github.com/arcoscribe/throughline/internal/memory/text"
 )
 
 var (
@@ -54,15 +57,15 @@ type item struct {
 
 // responses answers POST /v1/responses.
 func (s *Server) responses(w http.ResponseWriter, r *http.Request) {
-	raw, refusal := readBody(r)
-	if refusal != nil {
-		s.refuse(w, r, raw, refusal)
+	request := Request{At: time.Now(), Store: true}
+	raw, ok := s.read(w, r, &request)
+	if !ok {
 		return
 	}
-	request, refusal := decodeResponses(raw, s.options.Models)
-	if refusal != nil {
-		s.refuse(w, r, raw, refusal)
-		return
+	request.Body, request.Text, request.Input = raw, inputText(request.Input), nil
+	request.Kind, request.Current = kindOf(&request), request.Text
+	if request.Kind == KindReply {
+		request.Current = parsePrompt(request.Text).current
 	}
 	recorded := s.journal.add(request)
 	err := s.generate(r.Context(), w, recorded)
@@ -228,8 +231,8 @@ func answerText(r *Request, answer Answer) string {
 		return asJSON(consolidate(r))
 	case r.Kind == KindEntities:
 		return asJSON(nameEntities(r))
-	case r.TextOptions.Format.structured():
-		return asJSON(leastOf(r.TextOptions.Format.Schema))
+	case strings.HasPrefix(r.TextOptions.Format.Type, "json_"):
+		return "{}" // of a form of which this model knows nothing
 	case r.Kind == KindSummary, r.Kind == KindTopic:
 		return summarize(r)
 	case r.Kind == KindRewrite:
@@ -248,19 +251,24 @@ func (g *generation) countUsage() Usage {
 	if g.answer.Usage != nil {
 		return *g.answer.Usage
 	}
-	r := g.request
-	prompt := r.Instructions + "\n" + r.Text
-	return Usage{
-		Input:  countTokens(prompt),
-		Cached: g.server.cache.cachedTokens(cacheKey(r), prompt),
-		Output: countTokens(g.text),
-	}
+	return Usage{Input: countTokens(g.request.Instructions + "\n" + g.request.Text), Output: countTokens(g.text)}
 }
 
-// cacheKey returns "" without a prompt_cache_key. Models do not share a cache.
-func cacheKey(r *Request) string {
-	if r.PromptCacheKey == "" {
-		return ""
+// countTokens counts o200k_base tokens.
+func countTokens(text string) int { return memorytext.Tokens(text) }
+
+// piece is what a stream sends at a time: a word with the space after it, or a part of a long run without spaces.
+var piece = regexp.MustCompile(`^\s+|\S{1,32}\s*`)
+
+// splitPieces cuts a text into pieces, which add up to it.
+func splitPieces(text string) []string { return piece.FindAllString(text, -1) }
+
+// limitPieces keeps as many pieces as fit the limit in tokens, and reports whether it dropped any.
+func limitPieces(pieces []string, limit int) ([]string, bool) {
+	fits := func(n int) bool { return countTokens(strings.Join(pieces[:n], "")) <= limit }
+	if limit <= 0 || fits(len(pieces)) {
+		return pieces, false
 	}
-	return strconv.Quote(r.Model) + r.PromptCacheKey
+	tooMany := sort.Search(len(pieces), func(n int) bool { return !fits(n) })
+	return pieces[:max(tooMany-1, 0)], true
 }

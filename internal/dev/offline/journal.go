@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 )
@@ -48,6 +49,7 @@ type Request struct {
 	// Current is the message being answered in a main prompt, and Text in any other request.
 	Current string `json:"-"`
 
+	Input any `json:"input"`
 	// Model is "" when only a hosted prompt was named.
 	Model        string            `json:"model"`
 	Prompt       *PromptRef        `json:"prompt"`
@@ -61,7 +63,10 @@ type Request struct {
 	SafetyIdentifier string `json:"safety_identifier"`
 	// TextOptions are the request's options for the text of its answer.
 	TextOptions struct {
-		Format Format `json:"format"`
+		Format struct {
+			Type string `json:"type"`
+			Name string `json:"name"`
+		} `json:"format"`
 	} `json:"text"`
 
 	// Sent is the text that was sent so far.
@@ -74,12 +79,41 @@ type Request struct {
 	HungUp bool `json:"-"`
 }
 
+// inputText returns the text of an input: one part unchanged, several joined by blank lines.
+func inputText(input any) string {
+	parts := textsIn(input)
+	if len(parts) == 1 {
+		return parts[0]
+	}
+	for i := range parts {
+		parts[i] = strings.Trim(parts[i], "\n")
+	}
+	return strings.Join(parts, "\n\n")
+}
+
+// textsIn returns a text, or the texts in a list of texts, messages or parts of messages.
+func textsIn(value any) []string {
+	switch v := value.(type) {
+	case string:
+		return []string{v}
+	case map[string]any:
+		return append(textsIn(v["content"]), textsIn(v["text"])...)
+	case []any:
+		var texts []string
+		for _, item := range v {
+			texts = append(texts, textsIn(item)...)
+		}
+		return texts
+	}
+	return nil
+}
+
 // journal holds the latest requests and refusals, oldest first, within bounds.
 type journal struct {
 	mu       sync.Mutex
 	requests []*Request
 	bytes    int
-	refusals []Refusal
+	refusals []string
 	// changed is closed at the next change; nil while nothing waits for one.
 	changed chan struct{}
 }
@@ -88,8 +122,8 @@ type journal struct {
 // over 32 MiB together.
 func (s *Server) Requests() []Request { return s.journal.all() }
 
-// Refused are the malformed requests that were refused, oldest first: the last 1 000.
-func (s *Server) Refused() []Refusal {
+// Refused says of the requests that could not be read why, oldest first: the last 1 000.
+func (s *Server) Refused() []string {
 	s.journal.mu.Lock()
 	defer s.journal.mu.Unlock()
 	return slices.Clone(s.journal.refusals)
@@ -167,10 +201,10 @@ func (j *journal) notify() {
 	}
 }
 
-func (j *journal) refused(r Refusal) {
+func (j *journal) refused(why string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.refusals = append(j.refusals, r)
+	j.refusals = append(j.refusals, why)
 	if len(j.refusals) > keepRefusals {
 		j.refusals = j.refusals[1:]
 	}

@@ -32,7 +32,10 @@ func TestTheLogSaysThatThisIsTheOfflineModelAndNoContent(t *testing.T) {
 	out := &lockedBuffer{}
 	l := start(t, Options{Logger: slog.New(slog.NewTextHandler(out, &slog.HandlerOptions{Level: slog.LevelDebug}))})
 	ask(t, l, body(t, map[string]any{"input": "canary in the mine"}))
-	ask(t, l, body(t, map[string]any{"canary": 1}))
+	ask(t, l, `{"input": "canary in`)
+	if got := l.Refused(); len(got) != 1 || !strings.Contains(got[0], "POST /v1/responses") {
+		t.Errorf("refused: %q", got)
+	}
 	if _, err := l.Await(t.Context(), func(r Request) bool { return r.Ended }); err != nil {
 		t.Fatal(err)
 	}

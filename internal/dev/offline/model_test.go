@@ -73,7 +73,7 @@ func TestPromptIsParsedInItsSections(t *testing.T) {
 	want := mainPrompt{
 		background: "A brief.",
 		recent:     []utterance{{false, "one\ntwo"}, {true, "three"}, {false, "four"}},
-		sources:    []string{"a\nb", "c\n"},
+		sources:    []string{"a\nb", "c"},
 		current:    "Five\n\nsix",
 	}
 	if diff := cmp.Diff(want, p, cmp.AllowUnexported(mainPrompt{}, utterance{})); diff != "" {

@@ -2,7 +2,6 @@ package offline
 
 import (
 	"regexp"
-	"slices"
 	"strings"
 )
 
@@ -19,6 +18,27 @@ const (
 	headSources    = "RETRIEVED SOURCES:"
 	headCurrent    = "CURRENT MESSAGE:"
 )
+
+// sections divides a text at the lines that begin with its titles: what follows a title, up to the next one, by the
+// title, and what is before all of them by "". Behind the last of the titles nothing is one: that section is somebody's own words.
+// Elsewhere the product quotes lines that look like a title.
+func sections(text string, titles ...string) map[string]string {
+	found := map[string]string{}
+	at := ""
+	for line := range strings.Lines(text) {
+		for _, title := range titles {
+			if strings.HasPrefix(line, title) && at != titles[len(titles)-1] {
+				at, line = title, line[len(title):]
+				break
+			}
+		}
+		found[at] += line
+	}
+	return found
+}
+
+// bare is a section without the empty lines around it.
+func bare(section string) string { return strings.Trim(section, "\r\n") }
 
 // mainPrompt is a main prompt in its sections, "" or nil where there is none.
 type mainPrompt struct {
@@ -39,132 +59,67 @@ type utterance struct {
 
 // parsePrompt splits a main prompt. A text without the headings is a current message as a whole.
 func parsePrompt(text string) mainPrompt {
-	lines := strings.Split(text, "\n")
-	cutSection := func(find func([]string, string) int, heading string) (section []string, found bool) {
-		at := find(lines, heading)
-		if at < 0 {
-			return nil, false
-		}
-		section, lines = lines[at+1:], lines[:at]
-		return section, true
-	}
-	// The last heading counts for the message, because everything before it is older text that may
-	// hold the heading as a quotation.
-	current, found := cutSection(lastLine, headCurrent)
+	in := sections(text, headBackground, headKept, headRecent, headFiles, headMemories, headTopic, headRecall, headSources, headCurrent)
+	current, found := in[headCurrent]
 	if !found {
 		return mainPrompt{current: text}
 	}
-	p := mainPrompt{current: joinLines(current)}
-	sources, _ := cutSection(lastLine, headSources)
-	p.sources = parseSources(sources)
-	recalled, _ := cutSection(lastLine, headRecall)
-	p.recalled = parseRecalled(recalled)
-	topic, _ := cutSection(lastTopic, headTopic)
-	p.topic = joinLines(topic)
-	memories, _ := cutSection(lastLine, headMemories)
-	p.memories = parseMemories(memories)
-	if files, found := cutSection(lastLine, headFiles); found {
-		p.sources = append(p.sources, strings.Join(files, "\n"))
+	_, topic, _ := strings.Cut(in[headTopic], "\n") // the first line goes on with its title
+	p := mainPrompt{
+		background: bare(in[headBackground]),
+		memories:   startingWith(memoryStart, in[headMemories]),
+		topic:      bare(topic),
+		recent:     append(parseUtterances(in[headKept]), parseUtterances(in[headRecent])...),
+		sources:    startingWith(sourceStart, in[headSources]),
+		current:    bare(current),
 	}
-	recent, _ := cutSection(firstLine, headRecent)
-	kept, _ := cutSection(firstLine, headKept)
-	p.recent = append(parseUtterances(kept), parseUtterances(recent)...)
-	background, _ := cutSection(firstLine, headBackground)
-	p.background = joinLines(background)
+	for _, turn := range startingWith(turnStart, in[headRecall]) { // User: … / Assistant: …
+		said := turnBreak.ReplaceAllStringFunc(turn, func(at string) string { return "\n" + at[len(" / "):] })
+		p.recalled = append(p.recalled, parseUtterances(said)...)
+	}
+	if files, found := in[headFiles]; found {
+		p.sources = append(p.sources, bare(files))
+	}
 	return p
 }
 
-func joinLines(lines []string) string { return strings.Trim(strings.Join(lines, "\n"), "\n") }
+var (
+	turnStart   = regexp.MustCompile(`^\[\d{4}-\d\d-\d\d\] `)
+	turnBreak   = regexp.MustCompile(` / (?:User|Assistant|Tool): `)
+	sourceStart = regexp.MustCompile(`^\[\d+\] ?`)
+	memoryStart = regexp.MustCompile(`^- `)
+)
 
-func firstLine(lines []string, heading string) int {
-	return slices.IndexFunc(lines, func(line string) bool { return isLine(line, heading) })
-}
-
-func lastLine(lines []string, heading string) int {
-	for i, line := range slices.Backward(lines) {
-		if isLine(line, heading) {
-			return i
-		}
-	}
-	return -1
-}
-
-// lastTopic finds the heading that the topic's title follows.
-func lastTopic(lines []string, heading string) int {
-	for i, line := range slices.Backward(lines) {
-		if strings.HasPrefix(line, heading) {
-			return i
-		}
-	}
-	return -1
-}
-
-func isLine(line, heading string) bool { return strings.TrimRight(line, " \r") == heading }
-
-// parseUtterances reads "User: …" and "Assistant: …"; other lines go on with the message before.
-func parseUtterances(lines []string) []utterance {
-	var found []utterance
-	for _, line := range lines {
-		switch {
-		case strings.HasPrefix(line, "User:"):
-			found = append(found, utterance{false, strings.TrimPrefix(line[len("User:"):], " ")})
-		case strings.HasPrefix(line, "Assistant:"):
-			found = append(found, utterance{true, strings.TrimPrefix(line[len("Assistant:"):], " ")})
-		case len(found) > 0:
-			found[len(found)-1].text += "\n" + line
+// startingWith returns what follows each such beginning of a line, up to the next.
+func startingWith(start *regexp.Regexp, section string) []string {
+	var found []string
+	for line := range strings.Lines(section) {
+		if at := start.FindString(line); at != "" {
+			found = append(found, line[len(at):])
+		} else if len(found) > 0 {
+			found[len(found)-1] += line
 		}
 	}
 	for i := range found {
-		found[i].text = strings.TrimRight(found[i].text, "\n")
+		found[i] = bare(found[i])
 	}
 	return found
 }
 
-var (
-	turnStart = regexp.MustCompile(`^\[\d{4}-\d\d-\d\d\] `)
-	turnBreak = regexp.MustCompile(` / (?:User|Assistant|Tool): `)
-)
-
-// parseRecalled reads "[2026-03-03] User: … / Assistant: …" to the next date.
-func parseRecalled(lines []string) []utterance {
-	var turns []string
-	for _, line := range lines {
-		if start := turnStart.FindString(line); start != "" {
-			turns = append(turns, line[len(start):])
-		} else if len(turns) > 0 {
-			turns[len(turns)-1] += "\n" + line
-		}
-	}
+// parseUtterances reads "User: …" and "Assistant: …"; other lines go on with the message before.
+func parseUtterances(section string) []utterance {
 	var found []utterance
-	for _, turn := range turns {
-		said := turnBreak.ReplaceAllStringFunc(strings.TrimRight(turn, "\n"), func(at string) string { return "\n" + at[len(" / "):] })
-		found = append(found, parseUtterances(strings.Split(said, "\n"))...)
-	}
-	return found
-}
-
-// parseMemories reads "- Prefers oat milk (since March 2026)".
-func parseMemories(lines []string) []string {
-	var found []string
-	for _, line := range lines {
-		if memory, ok := strings.CutPrefix(line, "- "); ok {
-			found = append(found, memory)
+	for line := range strings.Lines(section) {
+		who, said, _ := strings.Cut(line, ":")
+		switch {
+		case who == "User" || who == "Assistant":
+			found = append(found, utterance{who == "Assistant", strings.TrimPrefix(said, " ")})
+		case len(found) > 0:
+			found[len(found)-1].text += line
 		}
 	}
-	return found
-}
-
-var sourceStart = regexp.MustCompile(`^\[\d+\] ?`)
-
-// parseSources reads "[1] …" to the next number.
-func parseSources(lines []string) []string {
-	var found []string
-	for _, line := range lines {
-		if start := sourceStart.FindString(line); start != "" {
-			found = append(found, line[len(start):])
-		} else if len(found) > 0 {
-			found[len(found)-1] += "\n" + line
-		}
+	for i := range found {
+		found[i].text = strings.TrimRight(found[i].text, "\r\n")
 	}
 	return found
 }

@@ -20,53 +20,20 @@ const (
 // object is a part of an answer as JSON.
 type object map[string]any
 
-// echoed are the parameters that a response repeats, with their values where the request has none.
-var echoed = object{
-	"instructions":        nil,
-	"max_output_tokens":   nil,
-	"max_tool_calls":      nil,
-	"parallel_tool_calls": true,
-	"prompt_cache_key":    nil,
-	"reasoning":           object{"effort": nil, "summary": nil},
-	"safety_identifier":   nil,
-	"store":               true,
-	"temperature":         1.0,
-	"text":                object{"format": object{"type": "text"}, "verbosity": "medium"},
-	"tool_choice":         "auto",
-	"tools":               []any{},
-	"top_logprobs":        0,
-	"top_p":               1.0,
-	"truncation":          "disabled",
-	"user":                nil,
-}
-
 // object is the whole response in one of its statuses.
 func (g *generation) object(status string) object {
 	r := g.request
-	o := maps.Clone(echoed)
-	var sent map[string]json.RawMessage
-	_ = json.Unmarshal(r.Body, &sent) // it was parsed before
-	for name := range echoed {
-		if value, ok := sent[name]; ok && !bytes.Equal(value, []byte("null")) {
-			o[name] = value
-		}
-	}
-	maps.Copy(o, object{
-		"id": g.id, "object": "response", "created_at": g.created, "completed_at": nil, "status": status,
-		"background": false, "error": nil, "incomplete_details": nil, "model": cmp.Or(r.Model, hostedModel), "output": []any{},
-		"previous_response_id": nil, "prompt": nil, "service_tier": "default", "usage": nil, "metadata": g.metadata(),
-	})
-	if r.Prompt != nil {
-		o["prompt"] = object{"id": r.Prompt.ID, "version": orNull(r.Prompt.Version), "variables": object{}}
+	o := object{
+		"id": g.id, "object": "response", "created_at": g.created, "status": status, "error": nil, "incomplete_details": nil,
+		"model": cmp.Or(r.Model, hostedModel), "output": []any{}, "usage": nil, "metadata": g.metadata(), "store": r.Store,
+		"parallel_tool_calls": true, "tool_choice": "auto", "tools": []any{},
 	}
 	switch status {
 	case statusFailed:
 		o["error"] = object{"code": "server_error", "message": "The model failed to generate a response."}
 	case statusCompleted, statusIncomplete:
 		o["output"], o["usage"] = g.output(status), g.usage.object()
-		if status == statusCompleted {
-			o["completed_at"] = time.Now().Unix()
-		} else {
+		if status == statusIncomplete {
 			o["incomplete_details"] = object{"reason": g.reason}
 		}
 	}
@@ -159,11 +126,16 @@ func (g *generation) wholeDelay() error {
 	return g.server.pause(g.ctx, g.answer.PieceDelay*time.Duration(len(g.pieces)))
 }
 
-// mustJSON encodes an answer's own structures; their raw fields were parsed before, so it cannot fail.
+// mustJSON encodes an answer's own structures, so it cannot fail.
 func mustJSON(value any) []byte {
-	payload, err := json.Marshal(value)
-	if err != nil {
+	var out bytes.Buffer
+	encoder := json.NewEncoder(&out)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(value); err != nil {
 		panic(err)
 	}
-	return payload
+	return bytes.TrimSuffix(out.Bytes(), []byte("\n"))
 }
+
+// asJSON writes an answer of a form.
+func asJSON(value any) string { return string(mustJSON(value)) }

@@ -13,27 +13,17 @@ const titleQuestion = "QUESTION"
 // rewrite returns the question so that it stands alone: a word like "it" or "there" becomes what was named last. What
 // the rules do not know stays as it is, and so does a question that stands alone.
 func rewrite(r *Request) string {
-	said, question := cutQuestion(r.Text)
-	question = strings.Join(strings.Fields(withoutDirectives(question)), " ")
-	return resolve(parseUtterances(strings.Split(withoutDirectives(said), "\n")), question)
+	said := withoutDirectives(sections(r.Text, titleQuestion)[""])
+	question := strings.Join(strings.Fields(withoutDirectives(questionOf(r.Text))), " ")
+	return resolve(parseUtterances(said), question)
 }
 
-// questionOf returns the question of a rewriting's input.
+// questionOf returns the question of a rewriting's input; without its title all of it is the question.
 func questionOf(text string) string {
-	_, question := cutQuestion(text)
-	return question
-}
-
-// cutQuestion divides the input of a rewriting at the last line that begins with the question's title. Without one all of
-// it is the question.
-func cutQuestion(text string) (said, question string) {
-	lines := strings.Split(text, "\n")
-	for i, line := range slices.Backward(lines) {
-		if rest, ok := strings.CutPrefix(strings.TrimLeft(line, "=#* "), titleQuestion); ok {
-			return strings.Join(lines[:i], "\n"), strings.TrimLeft(rest, ": ") + "\n" + strings.Join(lines[i+1:], "\n")
-		}
+	if question, found := sections(text, titleQuestion)[titleQuestion]; found {
+		return strings.TrimLeft(question, ": ")
 	}
-	return "", text
+	return text
 }
 
 var (

@@ -1,8 +1,11 @@
 package offline
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
+	"encoding/json"
+	"io"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -10,6 +13,9 @@ import (
 	"sync/atomic"
 	"time"
 )
+
+// Hashing is the name of this model's own embeddings, which know only whether words are the same.
+const Hashing = "hashing"
 
 // bodyLimit is the largest request body in bytes that is read.
 const bodyLimit = 16 << 20
@@ -19,8 +25,6 @@ type Options struct {
 	// Logger logs once that this is the offline model, and each request at debug level (sizes and
 	// ids, never content). nil logs nothing.
 	Logger *slog.Logger
-	// Models are the names that requests may use, embedding models too. nil accepts any name.
-	Models []string
 	// Embedder is the name that /v1/models lists for the vectors of meaning that there are; "" is Hashing.
 	Embedder string
 	// PieceDelay is the pause before each piece (word) of a streamed text; 0 is as fast as possible.
@@ -36,7 +40,6 @@ type Server struct {
 	log     *slog.Logger
 	mux     *http.ServeMux
 	journal journal
-	cache   promptCache
 
 	// idPrefix and nextID make response ids that are unique across servers.
 	idPrefix string
@@ -63,25 +66,24 @@ func New(options Options) *Server {
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
-	s.mux.HandleFunc("/v1/responses", s.allow(http.MethodPost, s.responses))
-	s.mux.HandleFunc("/v1/embeddings", s.allow(http.MethodPost, s.embeddings))
-	s.mux.HandleFunc("/v1/models", s.allow(http.MethodGet, s.listModels))
-	s.mux.HandleFunc("/", s.notFound)
+	s.mux.HandleFunc("POST /v1/responses", s.responses)
+	s.mux.HandleFunc("POST /v1/embeddings", s.embeddings)
+	s.mux.HandleFunc("GET /v1/models", s.listModels)
 	s.log.Info("offline model: replies are made from the prompt alone, no provider is asked")
 	return s
 }
 
-// ServeHTTP answers one request.
+// ServeHTTP answers one request. Any bearer token is good, but there has to be one.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !s.enter() {
-		s.refuse(w, r, nil, &apiError{Status: http.StatusServiceUnavailable, Message: "The offline model is closed.", Type: "service_unavailable"})
+		s.sendError(w, &apiError{Status: http.StatusServiceUnavailable, Message: "The offline model is closed.", Type: "service_unavailable"})
 		return
 	}
 	defer s.running.Done()
 	w.Header().Set("X-Throughline-Model", "offline")
 	r.Body = http.MaxBytesReader(w, r.Body, bodyLimit)
-	if err := authorized(r); err != nil {
-		s.refuse(w, r, nil, err)
+	if !strings.HasPrefix(r.Header.Get("Authorization"), "Bearer ") {
+		s.sendError(w, &apiError{Status: http.StatusUnauthorized, Message: "You didn't provide an API key.", Type: invalidRequest})
 		return
 	}
 	s.mux.ServeHTTP(w, r)
@@ -108,41 +110,57 @@ func (s *Server) enter() bool {
 	return true
 }
 
-// authorized accepts any bearer token, but requires one.
-func authorized(r *http.Request) *apiError {
-	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	if strings.EqualFold(scheme, "Bearer") && strings.TrimSpace(token) != "" {
+// read decodes the body of a request into what this model reads of it. Our own client builds requests, so nothing else
+// is checked of them; one that cannot be read is refused, and recorded as that.
+func (s *Server) read(w http.ResponseWriter, r *http.Request, into any) (raw []byte, ok bool) {
+	raw, err := io.ReadAll(r.Body)
+	if err == nil {
+		err = json.Unmarshal(raw, into)
+	}
+	if err == nil {
+		return raw, true
+	}
+	s.journal.refused(r.Method + " " + r.URL.Path + ": " + err.Error())
+	s.sendError(w, &apiError{Status: http.StatusBadRequest, Message: "We could not parse the JSON body of your request.", Type: invalidRequest})
+	return raw, false
+}
+
+// listModels answers GET /v1/models.
+func (s *Server) listModels(w http.ResponseWriter, _ *http.Request) {
+	var models []object
+	for _, name := range []string{"gpt-5.6-terra", "gpt-5.6-sol", hostedModel, "text-embedding-3-small", cmp.Or(s.options.Embedder, Hashing)} {
+		models = append(models, object{"id": name, "object": "model", "created": 0, "owned_by": "throughline-offline"})
+	}
+	s.sendJSON(w, http.StatusOK, object{"object": "list", "data": models})
+}
+
+const invalidRequest = "invalid_request_error"
+
+// apiError is an error in the API's shape: {"error": {"message", "type", "param", "code"}}.
+type apiError struct {
+	Status  int
+	Message string
+	Type    string
+	// Param and Code are null on the wire when empty.
+	Param, Code string
+}
+
+func (s *Server) sendError(w http.ResponseWriter, e *apiError) {
+	s.sendJSON(w, e.Status, object{"error": object{"message": e.Message, "type": e.Type, "param": orNull(e.Param), "code": orNull(e.Code)}})
+}
+
+// sendJSON writes one JSON answer. A failed write means that the caller is gone; it is only logged.
+func (s *Server) sendJSON(w http.ResponseWriter, status int, value any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	if _, err := w.Write(mustJSON(value)); err != nil {
+		s.log.Debug("offline model: the caller is gone", "error", err)
+	}
+}
+
+func orNull(text string) *string {
+	if text == "" {
 		return nil
 	}
-	return &apiError{
-		Status: http.StatusUnauthorized,
-		Message: "You didn't provide an API key. You need to provide your API key in an Authorization header using Bearer auth (i.e. Authorization: Bearer " +
-			"YOUR_KEY).",
-		Type: invalidRequest,
-	}
-}
-
-// allow refuses other methods as the API does.
-func (s *Server) allow(method string, next http.HandlerFunc) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		if r.Method == method {
-			next(w, r)
-			return
-		}
-		w.Header().Set("Allow", method)
-		s.refuse(w, r, nil, &apiError{
-			Status:  http.StatusMethodNotAllowed,
-			Message: "Not allowed to " + r.Method + " on " + r.URL.Path + ".",
-			Type:    invalidRequest,
-			Code:    "method_not_supported",
-		})
-	}
-}
-
-func (s *Server) notFound(w http.ResponseWriter, r *http.Request) {
-	s.refuse(w, r, nil, &apiError{
-		Status:  http.StatusNotFound,
-		Message: "Invalid URL (" + r.Method + " " + r.URL.Path + ")",
-		Type:    invalidRequest,
-	})
+	return &text
 }

@@ -2,7 +2,6 @@ package offline
 
 import (
 	"encoding/json"
-	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -125,49 +124,6 @@ func TestMaxOutputTokensCutsTheReply(t *testing.T) {
 	}
 }
 
-func TestPromptCacheIsSimulatedByKey(t *testing.T) {
-	t.Parallel()
-	l := start(t, Options{Script: say("Fine.")})
-	memory := essay("patience", 1500, 1)
-	cached := func(key, input string) int {
-		t.Helper()
-		_, raw := ask(t, l, body(t, map[string]any{"input": input, "prompt_cache_key": key}))
-		var response struct{ Usage usageObject }
-		if err := json.Unmarshal(raw, &response); err != nil {
-			t.Fatal(err)
-		}
-		return response.Usage.InputTokensDetails.CachedTokens
-	}
-	if got := cached("a", memory+"\nfirst"); got != 0 {
-		t.Errorf("first request: %d cached", got)
-	}
-	got := cached("a", memory+"\nsecond")
-	if tokens := countTokens(memory); got < 1024 || got%128 != 0 || got > tokens || got < tokens-256 {
-		t.Errorf("second request: %d cached of %d", got, tokens)
-	}
-	if got := cached("b", memory+"\nthird"); got != 0 {
-		t.Errorf("another key: %d cached", got)
-	}
-	if got := cached("a", "something else "+memory); got != 0 {
-		t.Errorf("another beginning: %d cached", got)
-	}
-	if got := cached("c", "short") + cached("c", "short"); got != 0 {
-		t.Errorf("short prompt: %d cached", got)
-	}
-}
-
-func TestPromptCacheIsBounded(t *testing.T) {
-	t.Parallel()
-	var c promptCache
-	big := strings.Repeat("x", 1<<20)
-	for n := range 100 {
-		c.swap(string(rune('a'+n)), big)
-	}
-	if c.bytes > cacheBytes || len(c.byKey) == 0 || len(c.byKey) > cacheBytes>>20 {
-		t.Errorf("%d bytes, %d keys", c.bytes, len(c.byKey))
-	}
-}
-
 func TestPiecesAddUp(t *testing.T) {
 	t.Parallel()
 	for _, said := range []string{"", " ", "a", "a b  c\n\nd ", strings.Repeat("ä", 100), "   lead"} {
@@ -180,48 +136,3 @@ func TestPiecesAddUp(t *testing.T) {
 		t.Error(diff)
 	}
 }
-
-func TestResponseObjectEchoesTheRequest(t *testing.T) {
-	t.Parallel()
-	l := start(t, Options{})
-	_, raw := ask(t, l, body(t, map[string]any{
-		"temperature": 0.5, "reasoning": map[string]any{"effort": "low"}, "store": false, "max_output_tokens": 4000,
-		"instructions": "Be kind.", "prompt_cache_key": "k", "safety_identifier": "s", "user": "u",
-	}))
-	var response map[string]any
-	if err := json.Unmarshal(raw, &response); err != nil {
-		t.Fatal(err)
-	}
-	for name, want := range map[string]any{
-		"object": "response", "status": "completed", "model": "gpt-5.6-terra", "temperature": 0.5, "store": false,
-		"max_output_tokens": 4000.0, "instructions": "Be kind.", "prompt_cache_key": "k", "safety_identifier": "s",
-		"user": "u", "error": nil, "incomplete_details": nil, "top_p": 1.0, "tools": []any{},
-		"reasoning": map[string]any{"effort": "low"},
-	} {
-		if diff := cmp.Diff(want, response[name]); diff != "" {
-			t.Errorf("%s: %s", name, diff)
-		}
-	}
-	if id, _ := response["id"].(string); !strings.HasPrefix(id, "resp_") {
-		t.Errorf("id %q", id)
-	}
-}
-
-func BenchmarkStreamedDelta(b *testing.B) {
-	g, item := &generation{}, newItem("msg_0000000000000000", 0)
-	out := newEventWriter(discard{http.Header{}}, "")
-	b.ReportAllocs()
-	for b.Loop() {
-		if g.sendDelta(out, item, "word "); out.err != nil {
-			b.Fatal(out.err)
-		}
-	}
-}
-
-// discard is a response writer without a connection.
-type discard struct{ header http.Header }
-
-func (d discard) Header() http.Header         { return d.header }
-func (d discard) Write(b []byte) (int, error) { return len(b), nil }
-func (d discard) WriteHeader(int)             {}
-func (d discard) Flush()                      {}
