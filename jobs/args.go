@@ -118,13 +118,12 @@ func (periodic) InsertOpts() river.InsertOpts {
 	return river.InsertOpts{Queue: QueueMaintenance, MaxAttempts: 1}
 }
 
-// oncePerChat makes a job the only unfinished one of its chat.
+// oncePerChat is a job of QueueMemory, the only unfinished one of its chat.
 type oncePerChat struct{}
 
-func (oncePerChat) InsertOpts() river.InsertOpts {
-	return river.InsertOpts{
-		Queue:       QueueMemory,
-		MaxAttempts: maxAttempts,
-		UniqueOpts:  river.UniqueOpts{ByArgs: true, ByState: unfinished},
-	}
+func (oncePerChat) InsertOpts() river.InsertOpts { return onceIn(QueueMemory, maxAttempts) }
+
+// onceIn makes a job the only unfinished one with its arguments. It has a queue of its own where no fold should wait for it.
+func onceIn(queue string, attempts int) river.InsertOpts {
+	return river.InsertOpts{Queue: queue, MaxAttempts: attempts, UniqueOpts: river.UniqueOpts{ByArgs: true, ByState: unfinished}}
 }

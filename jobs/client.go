@@ -90,22 +90,22 @@ func NewWorker(pool *pgxpool.Pool, config WorkerConfig) (*Client, error) {
 	config.ExpireInterval = cmp.Or(config.ExpireInterval, 15*time.Minute)
 	config.YoungFold = cmp.Or(config.YoungFold, 15*time.Second)
 	workers := river.NewWorkers()
-	river.AddWorker(workers, &jobWorker[FoldBrief]{work: config.fold})
-	river.AddWorker(workers, &jobWorker[RebuildBrief]{work: config.rebuild})
-	river.AddWorker(workers, &jobWorker[IndexTurns]{work: config.indexTurns})
-	river.AddWorker(workers, &jobWorker[EmbedTurns]{work: config.embed, timeout: embedTimeout})
-	river.AddWorker(workers, &jobWorker[EmbedMemories]{work: config.embedMemories, timeout: embedTimeout})
-	river.AddWorker(workers, &jobWorker[ExtractMemories]{work: config.extract})
-	river.AddWorker(workers, &jobWorker[UpdateMemoryGraph]{work: config.updateGraph, timeout: graphTimeout})
-	river.AddWorker(workers, &jobWorker[DecayMemories]{work: config.decay, timeout: deleteTimeout})
-	river.AddWorker(workers, &jobWorker[AssignTopics]{work: config.assignTopics, timeout: sweepTimeout})
-	river.AddWorker(workers, &jobWorker[CompactTopic]{work: config.compactTopic})
-	river.AddWorker(workers, &jobWorker[DecayTopics]{work: config.decayTopics, timeout: topicsTimeout})
-	river.AddWorker(workers, &jobWorker[MergeTopics]{work: config.mergeTopics, timeout: topicsTimeout})
-	river.AddWorker(workers, &jobWorker[SweepBriefs]{work: config.sweep, timeout: sweepTimeout})
-	river.AddWorker(workers, &jobWorker[Reembed]{work: config.reembed, timeout: sweepTimeout})
-	river.AddWorker(workers, &jobWorker[ExpireChats]{work: config.expire, timeout: deleteTimeout})
-	river.AddWorker(workers, &jobWorker[PruneChats]{work: config.prune, timeout: deleteTimeout})
+	addWorker(workers, true, config.fold, 0)
+	addWorker(workers, true, config.rebuild, 0)
+	addWorker(workers, true, config.indexTurns, 0)
+	addWorker(workers, config.Embedder != nil, config.embed, embedTimeout)
+	addWorker(workers, config.MemoryEmbedder != nil, config.embedMemories, embedTimeout)
+	addWorker(workers, config.Learner != nil, config.extract, 0)
+	addWorker(workers, config.Grapher != nil, config.updateGraph, graphTimeout)
+	addWorker(workers, config.Decayer != nil, config.decay, deleteTimeout)
+	addWorker(workers, config.Topics != nil, config.assignTopics, sweepTimeout)
+	addWorker(workers, config.Compactor != nil, config.compactTopic, 0)
+	addWorker(workers, config.Topics != nil, config.decayTopics, topicsTimeout)
+	addWorker(workers, config.Topics != nil, config.mergeTopics, topicsTimeout)
+	addWorker(workers, true, config.sweep, sweepTimeout)
+	addWorker(workers, true, config.reembed, sweepTimeout)
+	addWorker(workers, true, config.expire, deleteTimeout)
+	addWorker(workers, true, config.prune, deleteTimeout)
 	// With LISTEN a fetch follows each insert after FetchCooldown; polling only finds jobs whose notification
 	// was lost. Without LISTEN polling is how jobs are found.
 	pollInterval := time.Second
@@ -153,11 +153,20 @@ func NewWorker(pool *pgxpool.Pool, config WorkerConfig) (*Client, error) {
 	return client, nil
 }
 
+// addWorker adds the worker of one kind of job; a timeout of 0 is foldTimeout. Where the kind is switched off its jobs, which are
+// left of a time with it or were inserted by hand, end at once.
+func addWorker[Args river.JobArgs](to *river.Workers, on bool, work func(context.Context, *river.Job[Args]) error, timeout time.Duration) {
+	if !on {
+		work = func(context.Context, *river.Job[Args]) error { return nil }
+	}
+	river.AddWorker(to, &jobWorker[Args]{work: work, timeout: timeout})
+}
+
 // jobWorker works the jobs of one kind.
 type jobWorker[Args river.JobArgs] struct {
 	river.WorkerDefaults[Args]
 	work    func(context.Context, *river.Job[Args]) error
-	timeout time.Duration // 0 for foldTimeout
+	timeout time.Duration
 }
 
 func (w *jobWorker[Args]) Timeout(*river.Job[Args]) time.Duration { return w.timeout }

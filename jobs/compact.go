@@ -15,7 +15,6 @@ const compactAttempts = 5
 
 // CompactTopic summarizes the older messages of a topic and packs them.
 type CompactTopic struct {
-	oncePerChat
 	ChatID  uuid.UUID `json:"chat_id"`
 	TopicID uuid.UUID `json:"topic_id"`
 }
@@ -23,11 +22,11 @@ type CompactTopic struct {
 // Kind is the job's name in River's tables.
 func (CompactTopic) Kind() string { return "compact_topic" }
 
-// InsertOpts puts the job into the queue of topics, so that no fold waits for it.
-func (t CompactTopic) InsertOpts() river.InsertOpts {
-	options := t.oncePerChat.InsertOpts()
-	options.Queue, options.MaxAttempts = QueueTopics, compactAttempts
-	return options
+// InsertOpts are those of the queue of topics.
+func (CompactTopic) InsertOpts() river.InsertOpts { return onceIn(QueueTopics, compactAttempts) }
+
+func newCompact(topic TopicID) river.JobArgs {
+	return CompactTopic{ChatID: topic.ChatID, TopicID: topic.ID}
 }
 
 // EnqueueCompact returns a function that inserts a topic's compact_topic in the caller's transaction. It comes after folds
@@ -49,11 +48,7 @@ type TopicCompactor interface {
 
 var _ TopicCompactor = (*pack.Engine)(nil)
 
-// compactTopic does nothing without topics, when a job is left of a time with them.
 func (c *WorkerConfig) compactTopic(ctx context.Context, job *river.Job[CompactTopic]) error {
-	if c.Compactor == nil {
-		return nil
-	}
 	chatID, topicID := job.Args.ChatID, job.Args.TopicID
 	report, err := c.Compactor.Compact(ctx, chatID, topicID, pack.Job{
 		ID: job.ID, Last: job.Attempt >= job.MaxAttempts,

@@ -31,11 +31,7 @@ type DecayMemories struct{ periodic }
 // Kind is the job's name in River's tables.
 func (DecayMemories) Kind() string { return "decay_memories" }
 
-// decay does nothing without long-term memory, even if the job was inserted by hand.
 func (c *WorkerConfig) decay(ctx context.Context, _ *river.Job[DecayMemories]) error {
-	if c.Decayer == nil {
-		return nil
-	}
 	day := decayDay(time.Now(), c.DecayAt)
 	result := DecayResult{Day: day.Format(time.DateOnly)}
 	var err error

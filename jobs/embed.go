@@ -36,28 +36,19 @@ const (
 
 // EmbedTurns gives a chat's indexed turns the vectors that they lack.
 type EmbedTurns struct {
-	oncePerChat
 	ChatID uuid.UUID `json:"chat_id"`
 }
 
 // Kind is the job's name in River's tables.
 func (EmbedTurns) Kind() string { return "embed_turns" }
 
-// InsertOpts puts the job into a queue of its own, so that no fold waits for an embedder that is slow.
-func (e EmbedTurns) InsertOpts() river.InsertOpts {
-	options := e.oncePerChat.InsertOpts()
-	options.Queue = QueueVectors
-	return options
-}
+// InsertOpts are those of the queue of all that waits for the embedder, which may be slow.
+func (EmbedTurns) InsertOpts() river.InsertOpts { return onceIn(QueueVectors, maxAttempts) }
 
 func newEmbedTurns(chatID uuid.UUID) river.JobArgs { return EmbedTurns{ChatID: chatID} }
 
-// embed ends at once without an embedder: the job is from before it was switched off. Turns get their topics also if their
-// vectors do not come now; then the topic is chosen again when they do.
+// embed has turns get their topics also if their vectors do not come now; then the topic is chosen again when they do.
 func (c *WorkerConfig) embed(ctx context.Context, job *river.Job[EmbedTurns]) error {
-	if c.Embedder == nil {
-		return nil
-	}
 	done, err := c.Embedder.EmbedTurns(ctx, job.Args.ChatID)
 	finished := false
 	if err == nil && done.Rest == 0 && !done.Paused {
@@ -85,18 +76,6 @@ func (c *WorkerConfig) askForVectors(ctx context.Context, chatID uuid.UUID) {
 	}
 }
 
-// insertEmbeddings inserts the jobs of chats with turns that have no vector at all.
-func (c *WorkerConfig) insertEmbeddings(ctx context.Context) (int, error) {
-	if c.Embedder == nil {
-		return 0, nil
-	}
-	fresh, _, err := c.Embedder.BareChats(ctx, mostBareChats)
-	if err != nil {
-		return 0, err
-	}
-	return insertMissing(ctx, fresh, newEmbedTurns, priorityRepair)
-}
-
 // ReembedResult is the output of reembed.
 type ReembedResult struct {
 	Jobs     int `json:"inserted_embeddings"`
@@ -106,22 +85,35 @@ type ReembedResult struct {
 // reembed inserts the jobs of chats and of memories with vectors of another model, some at a time: all others come first.
 func (c *WorkerConfig) reembed(ctx context.Context, _ *river.Job[Reembed]) error {
 	var result ReembedResult
-	var errs [2]error
-	result.Jobs, errs[0] = c.reembedTurns(ctx)
-	result.Memories, errs[1] = c.reembedMemories(ctx)
-	if err := errors.Join(errs[:]...); err != nil {
+	var err error
+	if result.Jobs, result.Memories, err = c.insertBare(ctx, true); err != nil {
 		return err
 	}
 	return river.RecordOutput(ctx, result)
 }
 
-func (c *WorkerConfig) reembedTurns(ctx context.Context) (int, error) {
-	if c.Embedder == nil {
-		return 0, nil
+// insertBare inserts the jobs of chats with turns, and of users with memories, that have no vector at all or, if outdated,
+// those of another model. It returns the numbers of jobs inserted.
+func (c *WorkerConfig) insertBare(ctx context.Context, outdated bool) (turns, remembered int, err error) {
+	var errMemories error
+	if c.Embedder != nil {
+		turns, err = insertLacking(ctx, c.Embedder.BareChats, newEmbedTurns, outdated)
 	}
-	_, outdated, err := c.Embedder.BareChats(ctx, mostBareChats)
-	if err != nil {
+	if c.MemoryEmbedder != nil {
+		remembered, errMemories = insertLacking(ctx, c.MemoryEmbedder.BareUsers, newEmbedMemories, outdated)
+	}
+	return turns, remembered, errors.Join(err, errMemories)
+}
+
+func insertLacking(
+	ctx context.Context, find func(context.Context, int) (fresh, outdated []uuid.UUID, err error), newJob func(uuid.UUID) river.JobArgs, outdated bool,
+) (int, error) {
+	fresh, old, err := find(ctx, mostBareChats)
+	switch {
+	case err != nil:
 		return 0, err
+	case outdated:
+		return insertMissing(ctx, old, newJob, priorityLater)
 	}
-	return insertMissing(ctx, outdated, newEmbedTurns, priorityLater)
+	return insertMissing(ctx, fresh, newJob, priorityRepair)
 }

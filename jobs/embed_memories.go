@@ -27,12 +27,8 @@ type EmbedMemories struct {
 // Kind is the job's name in River's tables.
 func (EmbedMemories) Kind() string { return "embed_memories" }
 
-// InsertOpts makes it the only unfinished one of its user, in the queue of all that waits for the embedder.
-func (EmbedMemories) InsertOpts() river.InsertOpts {
-	options := oncePerChat{}.InsertOpts()
-	options.Queue = QueueVectors
-	return options
-}
+// InsertOpts are those of the queue of all that waits for the embedder.
+func (EmbedMemories) InsertOpts() river.InsertOpts { return onceIn(QueueVectors, maxAttempts) }
 
 func newEmbedMemories(userID uuid.UUID) river.JobArgs { return EmbedMemories{UserID: userID} }
 
@@ -42,11 +38,7 @@ func EnqueueEmbedMemories(client *Client) func(context.Context, pgx.Tx, uuid.UUI
 	return enqueue(client, newEmbedMemories, priorityNow)
 }
 
-// embedMemories ends at once without an embedder: the job is from before it was switched off.
 func (c *WorkerConfig) embedMemories(ctx context.Context, job *river.Job[EmbedMemories]) error {
-	if c.MemoryEmbedder == nil {
-		return nil
-	}
 	done, err := c.MemoryEmbedder.EmbedMemories(ctx, job.Args.UserID)
 	switch {
 	case err != nil:
@@ -57,28 +49,4 @@ func (c *WorkerConfig) embedMemories(ctx context.Context, job *river.Job[EmbedMe
 		return river.JobSnooze(0)
 	}
 	return river.RecordOutput(ctx, done)
-}
-
-// insertMemoryEmbeddings inserts the jobs of users with memories that have no vector at all.
-func (c *WorkerConfig) insertMemoryEmbeddings(ctx context.Context) (int, error) {
-	if c.MemoryEmbedder == nil {
-		return 0, nil
-	}
-	fresh, _, err := c.MemoryEmbedder.BareUsers(ctx, mostBareChats)
-	if err != nil {
-		return 0, err
-	}
-	return insertMissing(ctx, fresh, newEmbedMemories, priorityRepair)
-}
-
-// reembedMemories inserts the jobs of users with vectors of another model, some at a time.
-func (c *WorkerConfig) reembedMemories(ctx context.Context) (int, error) {
-	if c.MemoryEmbedder == nil {
-		return 0, nil
-	}
-	_, outdated, err := c.MemoryEmbedder.BareUsers(ctx, mostBareChats)
-	if err != nil {
-		return 0, err
-	}
-	return insertMissing(ctx, outdated, newEmbedMemories, priorityLater)
 }

@@ -8,39 +8,29 @@ import (
 	"github.com/riverqueue/river"
 )
 
-// ExpireResult is the output of expire_chats.
-type ExpireResult struct {
+// DeletedChats is the output of expire_chats and of prune_chats.
+type DeletedChats struct {
 	Deleted int `json:"deleted_chats"`
 }
 
-// expire does nothing if ExpiredDays is 0.
 func (c *WorkerConfig) expire(ctx context.Context, _ *river.Job[ExpireChats]) error {
-	var result ExpireResult
-	var err error
-	if c.ExpiredDays > 0 {
-		result.Deleted, err = c.Maintenance.DeleteExpired(ctx, c.ExpiredDays)
-	}
-	if result.Deleted > 0 {
-		c.Logger.LogAttrs(ctx, slog.LevelInfo, "expired chats deleted", slog.Int("deleted_chats", result.Deleted))
-	}
-	return errors.Join(err, river.RecordOutput(ctx, result))
+	return c.deleteChats(ctx, "expired chats deleted", c.ExpiredDays, c.Maintenance.DeleteExpired)
 }
 
-// PruneResult is the output of prune_chats.
-type PruneResult struct {
-	Deleted int `json:"deleted_chats"`
-}
-
-// prune does nothing if PruneDays is 0, even if the job was inserted by hand.
 func (c *WorkerConfig) prune(ctx context.Context, _ *river.Job[PruneChats]) error {
-	var result PruneResult
-	var err error
-	if c.PruneDays > 0 {
-		result.Deleted, err = c.Maintenance.DeleteIdle(ctx, c.PruneDays)
+	return c.deleteChats(ctx, "idle chats pruned", c.PruneDays, c.Maintenance.DeleteIdle, slog.Int("older_than_days", c.PruneDays))
+}
+
+// deleteChats does nothing for 0 days, even if the job was inserted by hand.
+func (c *WorkerConfig) deleteChats(
+	ctx context.Context, done string, days int, deleteOld func(ctx context.Context, days int) (int, error), attrs ...slog.Attr,
+) (err error) {
+	var result DeletedChats
+	if days > 0 {
+		result.Deleted, err = deleteOld(ctx, days)
 	}
 	if result.Deleted > 0 {
-		c.Logger.LogAttrs(ctx, slog.LevelInfo, "idle chats pruned",
-			slog.Int("deleted_chats", result.Deleted), slog.Int("older_than_days", c.PruneDays))
+		c.Logger.LogAttrs(ctx, slog.LevelInfo, done, append([]slog.Attr{slog.Int("deleted_chats", result.Deleted)}, attrs...)...)
 	}
 	return errors.Join(err, river.RecordOutput(ctx, result))
 }

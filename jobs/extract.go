@@ -49,27 +49,18 @@ const extractAttempts = 5
 
 // ExtractMemories reads what was said in a chat for what to remember of its user.
 type ExtractMemories struct {
-	oncePerChat
 	ChatID uuid.UUID `json:"chat_id"`
 }
 
 // Kind is the job's name in River's tables.
 func (ExtractMemories) Kind() string { return "extract_memories" }
 
-// InsertOpts puts the job into a queue of its own, so that no fold waits for it.
-func (e ExtractMemories) InsertOpts() river.InsertOpts {
-	options := e.oncePerChat.InsertOpts()
-	options.Queue, options.MaxAttempts = QueueMemories, extractAttempts
-	return options
-}
+// InsertOpts are those of the queue of memories.
+func (ExtractMemories) InsertOpts() river.InsertOpts { return onceIn(QueueMemories, extractAttempts) }
 
 func newExtract(chatID uuid.UUID) river.JobArgs { return ExtractMemories{ChatID: chatID} }
 
-// extract does nothing without long-term memory, when a job is left of a time with it.
 func (c *WorkerConfig) extract(ctx context.Context, job *river.Job[ExtractMemories]) error {
-	if c.Learner == nil {
-		return nil
-	}
 	report, err := c.Learner.Extract(ctx, job.Args.ChatID, learn.Job{
 		ID: job.ID, Last: job.Attempt >= job.MaxAttempts,
 		EnqueueNext: func(ctx context.Context, tx pgx.Tx, at time.Time) error {

@@ -32,11 +32,7 @@ type UpdateMemoryGraph struct{ periodic }
 // Kind is the job's name in River's tables.
 func (UpdateMemoryGraph) Kind() string { return "update_memory_graph" }
 
-// updateGraph does nothing without a graph, even if the job was inserted by hand.
 func (c *WorkerConfig) updateGraph(ctx context.Context, _ *river.Job[UpdateMemoryGraph]) error {
-	if c.Grapher == nil {
-		return nil
-	}
 	report, err := c.Grapher.UpdateGraph(ctx, graphPatience)
 	if report.Memories > 0 || err != nil {
 		c.Logger.LogAttrs(ctx, slog.LevelInfo, "graph of memories updated",

@@ -42,8 +42,3 @@ func (c *WorkerConfig) afterIndexing(ctx context.Context, chatID uuid.UUID) {
 	}
 	c.askForVectors(ctx, chatID)
 }
-
-// indexRested returns the number of chats that were indexed.
-func (c *WorkerConfig) indexRested(ctx context.Context) (int, error) {
-	return c.Indexer.IndexRested(ctx, indexRest, indexPatience)
-}

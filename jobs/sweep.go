@@ -66,19 +66,18 @@ const youngDeltas = 10 * time.Second
 // sweep makes each repair even if others fail.
 func (c *WorkerConfig) sweep(ctx context.Context, _ *river.Job[SweepBriefs]) error {
 	var result SweepResult
-	var errs [11]error
+	var errs [10]error
 	result.Messages, errs[0] = c.Maintenance.InterruptAbandonedReplies(ctx)
 	result.Deltas, errs[1] = c.Maintenance.DeleteStrayDeltas(ctx, youngDeltas)
 	result.Jobs, result.Leases, errs[2] = c.Maintenance.ReviveDeadFolds(ctx, c.YoungFold)
 	result.Folds, result.Rebuilds, errs[3] = c.insertDue(ctx)
-	result.Indexed, errs[4] = c.indexRested(ctx)
-	result.Embeddings, errs[5] = c.insertEmbeddings(ctx)
+	result.Indexed, errs[4] = c.Indexer.IndexRested(ctx, indexRest, indexPatience)
+	result.Embeddings, result.MemoryEmbeddings, errs[5] = c.insertBare(ctx, false)
 	errs[6] = c.Maintenance.MergeSearchEntries(ctx)
-	result.MemoryEmbeddings, errs[8] = c.insertMemoryEmbeddings(ctx)
 	jobs, leases, extractions, err := c.sweepExtractions(ctx)
-	result.Jobs, result.Leases, result.Extractions, errs[9] = result.Jobs+jobs, result.Leases+leases, extractions, err
+	result.Jobs, result.Leases, result.Extractions, errs[8] = result.Jobs+jobs, result.Leases+leases, extractions, err
 	topics, err := c.sweepTopics(ctx)
-	result.Jobs, result.Leases, errs[10] = result.Jobs+topics.jobs, result.Leases+topics.leases, err
+	result.Jobs, result.Leases, errs[9] = result.Jobs+topics.jobs, result.Leases+topics.leases, err
 	result.Assignments, result.Compactions = topics.assignments, topics.compactions
 	c.report(ctx, result)
 	errs[7] = river.RecordOutput(ctx, result)
@@ -98,14 +97,14 @@ func (c *WorkerConfig) insertDue(ctx context.Context) (folds, rebuilds int, err 
 	return folds, rebuilds, err
 }
 
-// insertMissing inserts a job for each chat that has no unfinished one, and returns the number of jobs
+// insertMissing inserts a job for each chat, topic or user that has no unfinished one, and returns the number of jobs
 // inserted.
-func insertMissing(ctx context.Context, chats []uuid.UUID, newJob func(uuid.UUID) river.JobArgs, priority int) (int, error) {
-	if len(chats) == 0 {
+func insertMissing[ID any](ctx context.Context, ids []ID, newJob func(ID) river.JobArgs, priority int) (int, error) {
+	if len(ids) == 0 {
 		return 0, nil
 	}
-	params := make([]river.InsertManyParams, len(chats))
-	for i, id := range chats {
+	params := make([]river.InsertManyParams, len(ids))
+	for i, id := range ids {
 		params[i] = river.InsertManyParams{Args: newJob(id), InsertOpts: &river.InsertOpts{Priority: priority}}
 	}
 	results, err := river.ClientFromContext[pgx.Tx](ctx).InsertMany(ctx, params)
@@ -126,35 +125,25 @@ func (c *WorkerConfig) report(ctx context.Context, result SweepResult) {
 	if result == (SweepResult{}) {
 		return
 	}
-	count := c.Metrics.Swept.WithLabelValues
-	count("message").Add(float64(result.Messages))
-	count("delta").Add(float64(result.Deltas))
-	count("job").Add(float64(result.Jobs))
-	count("lease").Add(float64(result.Leases))
-	count("fold").Add(float64(result.Folds))
-	count("rebuild").Add(float64(result.Rebuilds))
-	count("embedding").Add(float64(result.Embeddings))
-	count("memory_embedding").Add(float64(result.MemoryEmbeddings))
-	count("extraction").Add(float64(result.Extractions))
-	count("assignment").Add(float64(result.Assignments))
-	count("compaction").Add(float64(result.Compactions))
-	c.Logger.LogAttrs(
-		ctx,
-		slog.LevelInfo,
-		"sweep repaired",
-		slog.Int("interrupted_messages", result.Messages),
-		slog.Int("stray_deltas", result.Deltas),
-		slog.Int("revived_jobs", result.Jobs),
-		slog.Int("expired_leases", result.Leases),
-		slog.Int("inserted_folds", result.Folds),
-		slog.Int("inserted_rebuilds", result.Rebuilds),
-		slog.Int(
-			"inserted_embeddings",
-			result.Embeddings,
-		),
-		slog.Int("inserted_extractions", result.Extractions),
-		slog.Int("inserted_memory_embeddings", result.MemoryEmbeddings),
-		slog.Int("inserted_assignments", result.Assignments),
-		slog.Int("inserted_compactions", result.Compactions),
-	)
+	attrs := []slog.Attr{}
+	for _, repaired := range []struct {
+		label, key string
+		count      int
+	}{
+		{"message", "interrupted_messages", result.Messages},
+		{"delta", "stray_deltas", result.Deltas},
+		{"job", "revived_jobs", result.Jobs},
+		{"lease", "expired_leases", result.Leases},
+		{"fold", "inserted_folds", result.Folds},
+		{"rebuild", "inserted_rebuilds", result.Rebuilds},
+		{"embedding", "inserted_embeddings", result.Embeddings},
+		{"memory_embedding", "inserted_memory_embeddings", result.MemoryEmbeddings},
+		{"extraction", "inserted_extractions", result.Extractions},
+		{"assignment", "inserted_assignments", result.Assignments},
+		{"compaction", "inserted_compactions", result.Compactions},
+	} {
+		c.Metrics.Swept.WithLabelValues(repaired.label).Add(float64(repaired.count))
+		attrs = append(attrs, slog.Int(repaired.key, repaired.count))
+	}
+	c.Logger.LogAttrs(ctx, slog.LevelInfo, "sweep repaired", attrs...)
 }

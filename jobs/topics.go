@@ -3,7 +3,6 @@ package jobs
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"time"
 
@@ -54,19 +53,14 @@ const (
 
 // AssignTopics gives a chat's indexed turns their topics.
 type AssignTopics struct {
-	oncePerChat
 	ChatID uuid.UUID `json:"chat_id"`
 }
 
 // Kind is the job's name in River's tables.
 func (AssignTopics) Kind() string { return "assign_topics" }
 
-// InsertOpts puts the job into the queue of topics, so that no fold waits for it.
-func (a AssignTopics) InsertOpts() river.InsertOpts {
-	options := a.oncePerChat.InsertOpts()
-	options.Queue = QueueTopics
-	return options
-}
+// InsertOpts are those of the queue of topics.
+func (AssignTopics) InsertOpts() river.InsertOpts { return onceIn(QueueTopics, maxAttempts) }
 
 func newAssign(chatID uuid.UUID) river.JobArgs { return AssignTopics{ChatID: chatID} }
 
@@ -91,11 +85,7 @@ func (o onceAtATime) InsertOpts() river.InsertOpts {
 	return options
 }
 
-// assignTopics does nothing without topics, when a job is left of a time with them.
 func (c *WorkerConfig) assignTopics(ctx context.Context, job *river.Job[AssignTopics]) error {
-	if c.Topics == nil {
-		return nil
-	}
 	chatID := job.Args.ChatID
 	client := river.ClientFromContext[pgx.Tx](ctx)
 	report, err := c.Topics.Assign(ctx, chatID, assign.Job{
@@ -136,11 +126,7 @@ func (c *WorkerConfig) askForTopics(ctx context.Context, chatID uuid.UUID) {
 	}
 }
 
-// decayTopics does nothing without topics, even if the job was inserted by hand.
 func (c *WorkerConfig) decayTopics(ctx context.Context, _ *river.Job[DecayTopics]) error {
-	if c.Topics == nil {
-		return nil
-	}
 	done, err := c.Topics.Decay(ctx, topicsPatience)
 	if done.Archived > 0 {
 		c.Logger.LogAttrs(ctx, slog.LevelInfo, "faded topics archived", slog.Int("chats", done.Chats), slog.Int("archived", done.Archived))
@@ -148,11 +134,7 @@ func (c *WorkerConfig) decayTopics(ctx context.Context, _ *river.Job[DecayTopics
 	return errors.Join(err, river.RecordOutput(ctx, done))
 }
 
-// mergeTopics does nothing without topics, even if the job was inserted by hand.
 func (c *WorkerConfig) mergeTopics(ctx context.Context, _ *river.Job[MergeTopics]) error {
-	if c.Topics == nil {
-		return nil
-	}
 	done, err := c.Topics.Merge(ctx, topicsPatience, EnqueueCompact(river.ClientFromContext[pgx.Tx](ctx)))
 	if done.Merged > 0 {
 		c.Logger.LogAttrs(ctx, slog.LevelInfo, "topics merged", slog.Int("chats", done.Chats), slog.Int("merged", done.Merged))
@@ -184,26 +166,6 @@ func (c *WorkerConfig) sweepTopics(ctx context.Context) (swept sweptTopics, err 
 	if err != nil {
 		return swept, err
 	}
-	swept.compactions, err = insertCompactions(ctx, due)
+	swept.compactions, err = insertMissing(ctx, due, newCompact, priorityLater)
 	return swept, err
-}
-
-// insertCompactions inserts a job for each topic that has no unfinished one, and returns the number of jobs inserted.
-func insertCompactions(ctx context.Context, due []TopicID) (inserted int, err error) {
-	for _, topic := range due {
-		result, err := river.ClientFromContext[pgx.Tx](
-			ctx,
-		).Insert(
-			ctx,
-			CompactTopic{ChatID: topic.ChatID, TopicID: topic.ID},
-			&river.InsertOpts{Priority: priorityLater},
-		)
-		if err != nil {
-			return inserted, fmt.Errorf("insert jobs: %w", err)
-		}
-		if !result.UniqueSkippedAsDuplicate {
-			inserted++
-		}
-	}
-	return inserted, nil
 }
