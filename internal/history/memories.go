@@ -50,7 +50,7 @@ type Memories interface {
 // Extractor reads memories out of a chat.
 type Extractor interface {
 	// Extract has everything extracted that was said in a chat, and returns the last row of the ledger. It waits as long as
-	// ctx lives. For a chat that does not exist that is fault.NoChat, where long-term memory is off MemoryOff.
+	// ctx lives, but two minutes at most. For a chat that does not exist that is fault.NoChat, where long-term memory is off MemoryOff.
 	Extract(ctx context.Context, user auth.Principal, chatID uuid.UUID) (Extraction, error)
 }
 

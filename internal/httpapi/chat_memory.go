@@ -9,7 +9,6 @@ import (
 	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/chat"
 	"github.com/arcoscribe/throughline/internal/fault"
-	"github.com/arcoscribe/throughline/internal/history"
 )
 
 func memoryRoutes() []route {
@@ -25,7 +24,7 @@ func memoryRoutes() []route {
 			summary:     "See how a chat's brief changed",
 			description: "The versions of the chat's brief, the latest first, each with its text, the messages it was made of and what it cost.",
 			answer:      "Some versions.", errors: []fault.Code{fault.ChatExpired, fault.ValidationFailed},
-			endpoint: onIDWithInput(history.Store.ListBriefRevisions),
+			endpoint: onIDWithInput(stores.ListBriefRevisions),
 		},
 	}
 }

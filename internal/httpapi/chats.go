@@ -29,38 +29,38 @@ func chatRoutes() []route {
 			method: http.MethodGet, path: "/v1/chats", id: "listChats", tag: "chats", summary: "List chats",
 			description: "The user's chats, those with the latest activity first. All pages keep the order of the moment in which the first was read.",
 			answer:      "A page of chats.", errors: []fault.Code{fault.BadRequest, fault.ValidationFailed},
-			endpoint: withInput(history.Store.ListChats),
+			endpoint: withInput(stores.ListChats),
 		},
 		{
 			method: http.MethodPost, path: "/v1/chats/prune", id: "pruneChats", tag: "chats", summary: "Delete old chats",
 			description: "Deletes the user's chats whose last activity is old enough, expired ones as well. A chat whose reply runs is left alone.",
 			example:     object{"older_than_days": 90, "dry_run": true}, answer: "What was deleted.",
-			endpoint: withInput(history.Store.PruneChats),
+			endpoint: withInput(stores.PruneChats),
 		},
 		{
 			method: http.MethodGet, path: "/v1/chats/{chat_id}", id: "getChat", tag: "chats", summary: "Read a chat",
 			description: "Reads the chat without its messages.", answer: "The chat.", errors: []fault.Code{fault.ChatExpired},
-			endpoint: onID(history.Store.FindChat),
+			endpoint: onID(stores.FindChat),
 		},
 		{
 			method: http.MethodPatch, path: "/v1/chats/{chat_id}", id: "changeChat", tag: "chats", summary: "Change a chat",
 			description: "Changes the fields that the body names. With \"revive\": true it brings an expired chat back.",
 			example:     object{"title": "Scales and arpeggios", "ttl_hours": nil},
 			answer:      "The chat as it is now.", errors: []fault.Code{fault.ChatExpired},
-			endpoint: onIDWithInput(history.Store.ChangeChat),
+			endpoint: onIDWithInput(stores.ChangeChat),
 		},
 		{
 			method: http.MethodDelete, path: "/v1/chats/{chat_id}", id: "deleteChat", tag: "chats", summary: "Delete a chat",
 			description: "Deletes the chat, expired or not, with its messages, files, brief and the brief's history, and what is remembered of it " +
 				"alone. With keep_memories=true that stays, as the user's own.",
 			answer: "It is gone.", errors: []fault.Code{fault.ValidationFailed},
-			endpoint: jsonEndpoint((*Server).deleteChat),
+			endpoint: deletionWithInput(stores.DeleteChat),
 		},
 		{
 			method: http.MethodPost, path: "/v1/chats/{chat_id}/clear", id: "clearChat", tag: "chats", summary: "Begin a chat's context anew",
 			description: "What was said so far is in no prompt and no brief any more. The messages stay stored.",
 			answer:      "Where the context begins.", errors: []fault.Code{fault.ChatExpired, fault.GenerationInProgress},
-			endpoint: onID(history.Store.ClearChat),
+			endpoint: onID(stores.ClearChat),
 		},
 		{
 			method: http.MethodGet, path: "/v1/chats/{chat_id}/files", id: "listFiles", tag: "chats", summary: "List a chat's files",
@@ -96,10 +96,6 @@ func (s *Server) postChat(c echo.Context) error {
 	}
 	c.Response().Header().Set(echo.HeaderLocation, "/v1/chats/"+created.ID.String())
 	return writeJSON(c, http.StatusCreated, created)
-}
-
-func (s *Server) deleteChat(ctx context.Context, user auth.Principal, chatID uuid.UUID, deletion history.ChatDeletion) (none, error) {
-	return none{}, s.config.History.DeleteChat(ctx, user, chatID, deletion)
 }
 
 // filesQuery is the query of listFiles.

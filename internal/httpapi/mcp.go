@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/labstack/echo/v4"
 
@@ -123,11 +122,10 @@ func (w *toolWriter) refusal() error {
 // admitTool admits a tool's message to the model, for which it begins the stream, or refuses it: messages and streams of
 // tools count like any others.
 func (s *Server) admitTool(c echo.Context, beginStream func()) (release func(), err error) {
-	user := principal(c).UserID
-	if wait := s.messages.take(user, time.Now()); wait > 0 {
-		return nil, &fault.Error{Code: fault.OverRequestRateLimit, Message: "Too many messages at once.", RetryAfter: wait}
+	if err := s.takeMessage(c); err != nil {
+		return nil, err
 	}
-	free, err := s.streams.acquire(user, "replies")
+	free, err := s.streams.acquire(principal(c).UserID, "replies")
 	if err != nil {
 		return nil, err
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/http"
 	"reflect"
-	"time"
 
 	"github.com/google/uuid"
 	"github.com/labstack/echo/v4"
@@ -21,7 +20,7 @@ func longMemoryRoutes() []route {
 			description: "What the user is remembered for in all chats, the newest first; with q the best matches. By default it lists what matters " +
 				"now: active memories, and those in the inbox.",
 			answer: "A page of memories.", errors: []fault.Code{fault.BadRequest, fault.ValidationFailed},
-			endpoint: jsonEndpoint((*Server).listMemories),
+			endpoint: withInput(stores.ListMemories),
 		},
 		{
 			method: http.MethodPost, path: "/v1/memories", id: "addMemory", tag: "memories", summary: "Remember something",
@@ -40,7 +39,7 @@ func longMemoryRoutes() []route {
 			description: "Deletes all memories of the user, their histories, and the graph of what they are about. What was said so far and not yet " +
 				"looked at is skipped. Chats and their briefs stay.",
 			answer:   "What was deleted.",
-			endpoint: jsonEndpoint((*Server).deleteMemories),
+			endpoint: ofUser(stores.DeleteMemories),
 		},
 		{
 			method: http.MethodPost, path: "/v1/memories/forget", id: "forgetMemories", tag: "memories", summary: "Forget by words, in two steps",
@@ -52,19 +51,19 @@ func longMemoryRoutes() []route {
 		{
 			method: http.MethodGet, path: "/v1/memories/settings", id: "getMemorySettings", tag: "memories", summary: "Read the settings",
 			description: "What the user decided about being remembered.", answer: "The settings.",
-			endpoint: jsonEndpoint((*Server).memorySettings),
+			endpoint: ofUser(stores.MemorySettings),
 		},
 		{
 			method: http.MethodPatch, path: "/v1/memories/settings", id: "changeMemorySettings", tag: "memories", summary: "Change the settings",
 			description: "Changes the settings that the body names. enabled: false stops everything: nothing is remembered, and nothing is shown to the model.",
 			example:     object{"enabled": true, "time_zone": "Europe/Berlin", "excluded": []string{"my divorce"}}, answer: "The settings as they are now.",
-			endpoint: jsonEndpoint((*Server).changeMemorySettings),
+			endpoint: withInput(stores.ChangeMemorySettings),
 		},
 		exportMemoriesRoute(), importMemoriesRoute(),
 		{
 			method: http.MethodGet, path: "/v1/memories/{memory_id}", id: "findMemory", tag: "memories", summary: "Read a memory",
 			description: "Reads the memory and where the user said it.", answer: "The memory.",
-			endpoint: jsonEndpoint((*Server).findMemory),
+			endpoint: onID(stores.FindMemory),
 		},
 		{
 			method: http.MethodPatch, path: "/v1/memories/{memory_id}", id: "changeMemory", tag: "memories", summary: "Change a memory",
@@ -72,30 +71,26 @@ func longMemoryRoutes() []route {
 				"is the user's own, and no model changes it any more.",
 			example: object{"content": "Prefers oat milk in coffee.", "pinned": true}, answer: "The memory as it is now.",
 			errors:   []fault.Code{fault.MemoryExists},
-			endpoint: jsonEndpoint((*Server).changeMemory),
+			endpoint: onIDWithInput(stores.ChangeMemory),
 		},
 		{
 			method: http.MethodDelete, path: "/v1/memories/{memory_id}", id: "deleteMemory", tag: "memories", summary: "Forget a memory",
 			description: "Deletes the memory, its history, and what the graph knew from it alone. The messages in which it was said stay.",
 			answer:      "It is gone.", errors: []fault.Code{fault.ValidationFailed},
-			endpoint: jsonEndpoint((*Server).deleteMemory),
+			endpoint: deletionWithInput(stores.DeleteMemory),
 		},
 		{
 			method: http.MethodGet, path: "/v1/memories/{memory_id}/history", id: "getMemoryHistory", tag: "memories", summary: "Read a memory's history",
 			description: "Every change of the memory, who made it and why.", answer: "The changes.",
-			endpoint: jsonEndpoint((*Server).memoryHistory),
+			endpoint: onID(stores.MemoryHistory),
 		},
 		{
 			method: http.MethodPost, path: "/v1/chats/{chat_id}/extract", id: "extractMemories", tag: "memories", summary: "Look at a chat now",
 			description: "Reads memories out of everything in the chat that has not been looked at, instead of when it is due, and waits for that.",
 			answer:      "The last row of the ledger.", errors: []fault.Code{fault.ChatExpired, fault.MemoryOff, fault.UpstreamTimeout},
-			endpoint: jsonEndpoint((*Server).extractMemories),
+			endpoint: onID(stores.Extract),
 		},
 	}
-}
-
-func (s *Server) listMemories(ctx context.Context, user auth.Principal, _ uuid.UUID, query history.MemoriesQuery) (history.MemoryPage, error) {
-	return s.config.Memories.ListMemories(ctx, user, query)
 }
 
 // postMemory answers 201 for a new memory, and 200 for one that has these words already.
@@ -116,10 +111,6 @@ func (s *Server) postMemory(c echo.Context) error {
 	return writeJSON(c, status, stored)
 }
 
-func (s *Server) deleteMemories(ctx context.Context, user auth.Principal, _ uuid.UUID, _ none) (history.DeletedMemories, error) {
-	return s.config.Memories.DeleteMemories(ctx, user)
-}
-
 // forgetAnswer is the answer to either step.
 type forgetAnswer struct {
 	_          struct{}                   `description:"candidates and token answer a query, forgotten answers a token."`
@@ -135,42 +126,4 @@ func (s *Server) forgetMemories(ctx context.Context, user auth.Principal, _ uuid
 	}
 	candidates, token, err := history.ProposeForgetting(ctx, s.config.Memories, user, *request.Query)
 	return forgetAnswer{Candidates: &candidates, Token: &token}, err
-}
-
-func (s *Server) memorySettings(ctx context.Context, user auth.Principal, _ uuid.UUID, _ none) (history.MemorySettings, error) {
-	return s.config.Memories.MemorySettings(ctx, user)
-}
-
-func (s *Server) changeMemorySettings(
-	ctx context.Context,
-	user auth.Principal,
-	_ uuid.UUID,
-	change history.MemorySettingsChange,
-) (history.MemorySettings, error) {
-	return s.config.Memories.ChangeMemorySettings(ctx, user, change)
-}
-
-func (s *Server) findMemory(ctx context.Context, user auth.Principal, id uuid.UUID, _ none) (history.Memory, error) {
-	return s.config.Memories.FindMemory(ctx, user, id)
-}
-
-func (s *Server) changeMemory(ctx context.Context, user auth.Principal, id uuid.UUID, change history.MemoryChange) (history.Memory, error) {
-	return s.config.Memories.ChangeMemory(ctx, user, id, change)
-}
-
-func (s *Server) deleteMemory(ctx context.Context, user auth.Principal, id uuid.UUID, deletion history.MemoryDeletion) (none, error) {
-	return none{}, s.config.Memories.DeleteMemory(ctx, user, id, deletion)
-}
-
-func (s *Server) memoryHistory(ctx context.Context, user auth.Principal, id uuid.UUID, _ none) (history.MemoryHistory, error) {
-	return s.config.Memories.MemoryHistory(ctx, user, id)
-}
-
-// extractPatience is how long a client waits for an extraction. It goes on without the client.
-const extractPatience = 2 * time.Minute
-
-func (s *Server) extractMemories(ctx context.Context, user auth.Principal, chatID uuid.UUID, _ none) (history.Extraction, error) {
-	ctx, cancel := context.WithTimeout(ctx, extractPatience)
-	defer cancel()
-	return s.config.Extracts.Extract(ctx, user, chatID)
 }

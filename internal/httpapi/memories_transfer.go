@@ -32,16 +32,12 @@ func exportMemoriesRoute() route {
 }
 
 func importMemoriesRoute() route {
-	file := object{}
-	for _, kind := range importTypes {
-		file[kind] = object{"schema": object{}}
-	}
 	return route{
 		method: http.MethodPost, path: "/v1/memories/import", id: "importMemories", tag: "memories", summary: "Import memories",
 		description: "Takes in a file of at most 32 MiB and 10 000 memories: one JSON object per line, as an export writes it (only content is required), " +
 			"what mem0, Zep or ChatGPT export, or one memory per line of text; which one is seen from its content. Nothing is written unless all of it can be read. " +
 			"What is there already, or remembered in these words, is skipped, so importing a file again adds nothing.",
-		content:  file,
+		content:  importContent(),
 		answer:   "What became of the file.",
 		errors:   []fault.Code{fault.BadRequest, fault.BodyTooLarge, fault.UnsupportedMediaType, fault.ImportInvalid, fault.OverRequestRateLimit, fault.MemoryOff},
 		endpoint: endpoint{serve: (*Server).importMemories, out: reflect.TypeFor[history.MemoryImport](), status: http.StatusOK},
@@ -82,23 +78,16 @@ func (s *Server) exportMemories(c echo.Context) error {
 
 // importMemories reads the whole file, and then stores all of it.
 func (s *Server) importMemories(c echo.Context) error {
-	if err := checkMediaType(c.Request().Header, "file", importTypes...); err != nil {
-		return err
-	}
-	if c.Request().ContentLength > maxMemoryImport {
-		return bodyTooLarge(maxMemoryImport)
-	}
-	user := principal(c)
-	release, err := s.streams.acquire(user.UserID, transferStreams)
+	body, release, err := s.beginImport(c, maxMemoryImport)
 	if err != nil {
 		return err
 	}
 	defer release()
-	file, err := s.config.Transfer.ReadMemories(c.Request().Context(), s.newImportBody(c, maxMemoryImport))
+	file, err := s.config.Transfer.ReadMemories(c.Request().Context(), body)
 	if err != nil {
 		return err
 	}
-	done, err := s.config.Memories.ImportMemories(c.Request().Context(), user, file.Records)
+	done, err := s.config.Memories.ImportMemories(c.Request().Context(), principal(c), file.Records)
 	if err != nil {
 		return err
 	}

@@ -159,9 +159,16 @@ func principal(c echo.Context) auth.Principal {
 // limitMessages refuses messages beyond the user's rate.
 func (s *Server) limitMessages(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
-		if wait := s.messages.take(principal(c).UserID, time.Now()); wait > 0 {
-			return &fault.Error{Code: fault.OverRequestRateLimit, Message: "Too many messages at once.", RetryAfter: wait}
+		if err := s.takeMessage(c); err != nil {
+			return err
 		}
 		return next(c)
 	}
+}
+
+func (s *Server) takeMessage(c echo.Context) error {
+	if wait := s.messages.take(principal(c).UserID, time.Now()); wait > 0 {
+		return &fault.Error{Code: fault.OverRequestRateLimit, Message: "Too many messages at once.", RetryAfter: wait}
+	}
+	return nil
 }

@@ -218,34 +218,52 @@ func namedID(c echo.Context, name string) (uuid.UUID, error) {
 	return id, nil
 }
 
-// The following make endpoints of methods of the store, by what a method takes.
+// stores are all that endpoints read and write, as one: no two of them have a method of the same name.
+type stores struct {
+	history.Store
+	history.Memories
+	history.Extractor
+	history.Topics
+}
 
-func ofUser[Out any](do func(history.Store, context.Context, auth.Principal) (Out, error)) endpoint {
+func (s *Server) stores() stores {
+	return stores{s.config.History, s.config.Memories, s.config.Extracts, s.config.Topics}
+}
+
+// The following make endpoints of methods of the stores, by what a method takes.
+
+func ofUser[Out any](do func(stores, context.Context, auth.Principal) (Out, error)) endpoint {
 	return jsonEndpoint(func(s *Server, ctx context.Context, user auth.Principal, _ uuid.UUID, _ none) (Out, error) {
-		return do(s.config.History, ctx, user)
+		return do(s.stores(), ctx, user)
 	})
 }
 
-func withInput[In, Out any](do func(history.Store, context.Context, auth.Principal, In) (Out, error)) endpoint {
+func withInput[In, Out any](do func(stores, context.Context, auth.Principal, In) (Out, error)) endpoint {
 	return jsonEndpoint(func(s *Server, ctx context.Context, user auth.Principal, _ uuid.UUID, in In) (Out, error) {
-		return do(s.config.History, ctx, user, in)
+		return do(s.stores(), ctx, user, in)
 	})
 }
 
-func onID[Out any](do func(history.Store, context.Context, auth.Principal, uuid.UUID) (Out, error)) endpoint {
+func onID[Out any](do func(stores, context.Context, auth.Principal, uuid.UUID) (Out, error)) endpoint {
 	return jsonEndpoint(func(s *Server, ctx context.Context, user auth.Principal, id uuid.UUID, _ none) (Out, error) {
-		return do(s.config.History, ctx, user, id)
+		return do(s.stores(), ctx, user, id)
 	})
 }
 
-func onIDWithInput[In, Out any](do func(history.Store, context.Context, auth.Principal, uuid.UUID, In) (Out, error)) endpoint {
+func onIDWithInput[In, Out any](do func(stores, context.Context, auth.Principal, uuid.UUID, In) (Out, error)) endpoint {
 	return jsonEndpoint(func(s *Server, ctx context.Context, user auth.Principal, id uuid.UUID, in In) (Out, error) {
-		return do(s.config.History, ctx, user, id, in)
+		return do(s.stores(), ctx, user, id, in)
 	})
 }
 
-func deletion(do func(history.Store, context.Context, auth.Principal, uuid.UUID) error) endpoint {
-	return jsonEndpoint(func(s *Server, ctx context.Context, user auth.Principal, id uuid.UUID, _ none) (none, error) {
-		return none{}, do(s.config.History, ctx, user, id)
+func deletion(do func(stores, context.Context, auth.Principal, uuid.UUID) error) endpoint {
+	return onID(func(in stores, ctx context.Context, user auth.Principal, id uuid.UUID) (none, error) {
+		return none{}, do(in, ctx, user, id)
+	})
+}
+
+func deletionWithInput[In any](do func(stores, context.Context, auth.Principal, uuid.UUID, In) error) endpoint {
+	return onIDWithInput(func(from stores, ctx context.Context, user auth.Principal, id uuid.UUID, in In) (none, error) {
+		return none{}, do(from, ctx, user, id, in)
 	})
 }

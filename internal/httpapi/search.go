@@ -30,7 +30,7 @@ func searchRoutes() []route {
 		{
 			method: http.MethodGet, path: "/v1/stats", id: "getStats", tag: "chats", summary: "Count what is stored",
 			description: "Counts the user's chats, messages, tokens and bytes.", answer: "The counts.",
-			endpoint: ofUser(history.Store.CountUsage),
+			endpoint: ofUser(stores.CountUsage),
 		},
 	}
 }

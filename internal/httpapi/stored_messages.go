@@ -4,7 +4,6 @@ import (
 	"net/http"
 
 	"github.com/arcoscribe/throughline/internal/fault"
-	"github.com/arcoscribe/throughline/internal/history"
 )
 
 func storedMessageRoutes() []route {
@@ -13,7 +12,7 @@ func storedMessageRoutes() []route {
 			method: http.MethodGet, path: "/v1/chats/{chat_id}/messages", id: "listMessages", tag: "chats", summary: "Read a chat's messages",
 			description: "The newest messages, those before a place, or those after one; always in their order.",
 			answer:      "Some messages.", errors: []fault.Code{fault.ChatExpired, fault.ValidationFailed},
-			endpoint: onIDWithInput(history.Store.ListMessages),
+			endpoint: onIDWithInput(stores.ListMessages),
 		},
 		{
 			method: http.MethodPost, path: "/v1/chats/{chat_id}/messages", id: "storeMessages", tag: "chats", summary: "Store messages",
@@ -27,19 +26,19 @@ func storedMessageRoutes() []route {
 			answer:   "The messages as they are stored.",
 			errors:   []fault.Code{fault.ChatExpired, fault.GenerationInProgress, fault.IdempotencyMismatch, fault.OverRequestRateLimit},
 			limits:   []limit{(*Server).limitMessages},
-			endpoint: onIDWithInput(history.Store.StoreMessages),
+			endpoint: onIDWithInput(stores.StoreMessages),
 		},
 		{
 			method: http.MethodPatch, path: "/v1/messages/{message_id}", id: "changeMessage", tag: "chats", summary: "Rate a message",
 			description: "Pins a message or says how important it is.", example: object{"pinned": true, "importance": 0.9},
 			answer: "The message as it is now.", errors: []fault.Code{fault.ChatExpired},
-			endpoint: onIDWithInput(history.Store.ChangeMessage),
+			endpoint: onIDWithInput(stores.ChangeMessage),
 		},
 		{
 			method: http.MethodDelete, path: "/v1/messages/{message_id}", id: "deleteMessage", tag: "chats", summary: "Delete a message",
 			description: "Deletes the message and its files. When its words are in the brief, the brief is made anew without them.",
 			answer:      "It is gone.", errors: []fault.Code{fault.GenerationInProgress},
-			endpoint: deletion(history.Store.DeleteMessage),
+			endpoint: deletion(stores.DeleteMessage),
 		},
 		{
 			method: http.MethodGet, path: "/v1/messages/{message_id}/why", id: "whyReply", tag: "chats", summary: "See what a reply was made of",
@@ -47,7 +46,7 @@ func storedMessageRoutes() []route {
 				"question, and those that were shown word for word. " +
 				"The id is the reply's, or that of the user's message for its latest reply.",
 			answer: "What the reply was made of, as far as that still exists.", errors: []fault.Code{fault.ChatExpired},
-			endpoint: onID(history.Store.WhyReply),
+			endpoint: onID(stores.WhyReply),
 		},
 	}
 }

@@ -21,27 +21,27 @@ func topicRoutes() []route {
 			description: "What the chat was about, those with the latest activity first; with q the best matches. Turns get their topics in the " +
 				"background: what was said a moment ago may have none yet.",
 			answer: "A page of topics.", errors: []fault.Code{fault.BadRequest, fault.ChatExpired, fault.ValidationFailed},
-			endpoint: jsonEndpoint((*Server).listTopics),
+			endpoint: onIDWithInput(stores.ListTopics),
 		},
 		{
 			method: http.MethodGet, path: one, id: "findTopic", tag: tag, summary: "Read a topic",
 			description: "Reads the topic without its messages.", answer: "The topic.", errors: []fault.Code{fault.ChatExpired},
-			endpoint: onTopic(history.Topics.FindTopic),
+			endpoint: onTopic(stores.FindTopic),
 		},
 		{
 			method: http.MethodPatch, path: one, id: "changeTopic", tag: tag, summary: "Change a topic",
 			description: "Changes the fields that the body names. A topic with a title of the user's is never merged by itself.",
 			example:     object{"title": "Bows and strings", "tags": []string{"cello"}, "importance": 0.8},
 			answer:      "The topic as it is now.", errors: []fault.Code{fault.ChatExpired},
-			endpoint: onTopicWithInput(history.Topics.ChangeTopic),
+			endpoint: onTopicWithInput(stores.ChangeTopic),
 		},
 		{
 			method: http.MethodPost, path: one + "/merge", id: "mergeTopic", tag: tag, summary: "Merge a topic into another",
 			description: "Gives the topic's turns to another topic of the chat. Its summary is made anew from all of them.",
 			example:     object{"into": exampleChat}, answer: "The topic that has the turns now.", errors: []fault.Code{fault.ChatExpired},
 			endpoint: onTopicWithInput(
-				func(store history.Topics, ctx context.Context, user auth.Principal, ref history.TopicRef, merge history.TopicMerge) (history.OneTopic, error) {
-					return store.MergeTopic(ctx, user, ref, merge.Target)
+				func(in stores, ctx context.Context, user auth.Principal, ref history.TopicRef, merge history.TopicMerge) (history.OneTopic, error) {
+					return in.MergeTopic(ctx, user, ref, merge.Target)
 				},
 			),
 		},
@@ -49,24 +49,24 @@ func topicRoutes() []route {
 			method: http.MethodGet, path: one + "/history", id: "getTopicHistory", tag: tag, summary: "Read a topic's messages",
 			description: "The active messages; with include_compressed=true also those that are packed away.", answer: "The messages.",
 			errors:   []fault.Code{fault.ChatExpired, fault.ValidationFailed},
-			endpoint: onTopicWithInput(history.Topics.TopicHistory),
+			endpoint: onTopicWithInput(stores.TopicHistory),
 		},
 		{
 			method: http.MethodGet, path: one + "/stats", id: "getTopicStats", tag: tag, summary: "Read a topic's figures",
 			description: "How many messages the topic has, how old it is, and how it fades.", answer: "The figures.", errors: []fault.Code{fault.ChatExpired},
-			endpoint: onTopic(history.Topics.TopicStats),
+			endpoint: onTopic(stores.TopicStats),
 		},
 		{
 			method: http.MethodGet, path: one + "/archive", id: "getTopicArchive", tag: tag, summary: "Read a topic's archive",
 			description: "The messages that are packed away, as text: JSON by gzip in base64. They are checked first, and packed anew where they are damaged.",
 			answer:      "The archive.", errors: []fault.Code{fault.ChatExpired},
-			endpoint: onTopic(history.Topics.TopicArchive),
+			endpoint: onTopic(stores.TopicArchive),
 		},
 		{
 			method: http.MethodGet, path: one + "/context", id: "getTopicContext", tag: tag, summary: "Read a topic as a model would",
 			description: "The summary, then the active messages. The current topic's include what was said since; a chat without one has its latest messages.",
 			answer:      "The messages.", errors: []fault.Code{fault.ChatExpired},
-			endpoint: onTopic(history.Topics.TopicContext),
+			endpoint: onTopic(stores.TopicContext),
 		},
 		{
 			method: http.MethodPost, path: "/v1/chats/{chat_id}/standalone", id: "rewriteQuestion", tag: tag, summary: "Make a question stand alone",
@@ -81,7 +81,7 @@ func topicRoutes() []route {
 			method: http.MethodPost, path: "/v1/messages/{message_id}/feedback", id: "rateMessage", tag: tag, summary: "Say how a message was liked",
 			description: "Stores the rating with the message. A rating that changes moves the importance of the message's topic: up for 1, down for -1.",
 			example:     object{"rating": 1}, answer: "The message as it is now.", errors: []fault.Code{fault.ChatExpired},
-			endpoint: jsonEndpoint((*Server).rateMessage),
+			endpoint: onIDWithInput(stores.RateMessage),
 		},
 	}
 }
@@ -100,26 +100,18 @@ func pathTopic(c echo.Context) (ref history.TopicRef, err error) {
 
 // The following make endpoints of methods of the store of topics.
 
-func onTopic[Out any](do func(history.Topics, context.Context, auth.Principal, history.TopicRef) (Out, error)) endpoint {
+func onTopic[Out any](do func(stores, context.Context, auth.Principal, history.TopicRef) (Out, error)) endpoint {
 	return jsonEndpointOn(pathTopic, func(s *Server, ctx context.Context, user auth.Principal, ref history.TopicRef, _ none) (Out, error) {
-		return do(s.config.Topics, ctx, user, ref)
+		return do(s.stores(), ctx, user, ref)
 	})
 }
 
-func onTopicWithInput[In, Out any](do func(history.Topics, context.Context, auth.Principal, history.TopicRef, In) (Out, error)) endpoint {
+func onTopicWithInput[In, Out any](do func(stores, context.Context, auth.Principal, history.TopicRef, In) (Out, error)) endpoint {
 	return jsonEndpointOn(pathTopic, func(s *Server, ctx context.Context, user auth.Principal, ref history.TopicRef, in In) (Out, error) {
-		return do(s.config.Topics, ctx, user, ref, in)
+		return do(s.stores(), ctx, user, ref, in)
 	})
-}
-
-func (s *Server) listTopics(ctx context.Context, user auth.Principal, chatID uuid.UUID, query history.TopicsQuery) (history.TopicPage, error) {
-	return s.config.Topics.ListTopics(ctx, user, chatID, query)
 }
 
 func (s *Server) rewriteQuestion(ctx context.Context, user auth.Principal, chatID uuid.UUID, question history.Question) (history.Standalone, error) {
 	return s.config.Rewriter.Standalone(ctx, user, chatID, question.Content)
-}
-
-func (s *Server) rateMessage(ctx context.Context, user auth.Principal, messageID uuid.UUID, feedback history.Feedback) (history.Message, error) {
-	return s.config.Topics.RateMessage(ctx, user, messageID, feedback)
 }

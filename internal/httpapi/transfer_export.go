@@ -28,10 +28,6 @@ var exportKinds = map[string]struct{ mediaType, extension string }{
 
 func transferRoutes() []route {
 	text := object{"schema": object{"type": "string"}}
-	file := object{}
-	for _, kind := range importTypes {
-		file[kind] = object{"schema": object{}}
-	}
 	return []route{
 		{
 			method: http.MethodGet, path: "/v1/chats/{chat_id}/export", id: "exportChat", tag: "chats", summary: "Export a chat",
@@ -51,7 +47,7 @@ func transferRoutes() []route {
 				"With Accept: text/event-stream the answer is the events import.progress (ImportProgress), and at the end import.completed (ImportResult) or " +
 				"import.failed (Error).",
 			parameters: []object{header(echo.HeaderAccept, "text/event-stream asks for events; anything else means one object.", object{"type": "string"})},
-			content:    file,
+			content:    importContent(),
 			answers: object{"200": answer("What became of the file.", object{
 				mediaJSON: object{"schema": schemaRef("ImportResult")}, mediaEventStream: text,
 			})},
@@ -63,10 +59,6 @@ func transferRoutes() []route {
 
 // accountRoutes take everything about a user out and in.
 func accountRoutes() []route {
-	file := object{}
-	for _, kind := range importTypes {
-		file[kind] = object{"schema": object{}}
-	}
 	return []route{
 		{
 			method: http.MethodGet, path: "/v1/export", id: "exportAccount", tag: "account", summary: "Export everything about the user",
@@ -85,7 +77,7 @@ func accountRoutes() []route {
 				"reads, in the same way. " +
 				"Settings that the user has chosen stay; importing a file again adds nothing.",
 			parameters: []object{header(echo.HeaderAccept, "text/event-stream asks for events; anything else means one object.", object{"type": "string"})},
-			content:    file,
+			content:    importContent(),
 			answers: object{"200": answer("What became of the file.", object{
 				mediaJSON: object{"schema": schemaRef("ImportResult")}, mediaEventStream: object{"schema": object{"type": "string"}},
 			})},

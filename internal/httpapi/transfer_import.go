@@ -22,31 +22,44 @@ const (
 // importTypes are the media types of an import. The file's format is detected from its content.
 var importTypes = []string{mediaJSON, "application/x-ndjson", "application/jsonl", "text/plain", "application/octet-stream"}
 
+// importContent describes such a file.
+func importContent() object {
+	file := object{}
+	for _, kind := range importTypes {
+		file[kind] = object{"schema": object{}}
+	}
+	return file
+}
+
 // postImport imports chats from a file.
 func (s *Server) postImport(c echo.Context) error { return s.takeIn(c, maxImport) }
 
 // postAccount imports an account, or chats.
 func (s *Server) postAccount(c echo.Context) error { return s.takeIn(c, maxAccount) }
 
-// takeIn imports a file of at most so many bytes, and answers with the result or with events.
-func (s *Server) takeIn(c echo.Context, most int64) error {
+// beginImport begins to read a file of at most so many bytes, in one of the user's stream slots, which the caller releases.
+func (s *Server) beginImport(c echo.Context, most int64) (file *importBody, release func(), err error) {
 	if err := checkMediaType(c.Request().Header, "file", importTypes...); err != nil {
-		return err
+		return nil, nil, err
 	}
 	if c.Request().ContentLength > most {
-		return bodyTooLarge(most)
+		return nil, nil, bodyTooLarge(most)
 	}
-	user := principal(c)
-	release, err := s.streams.acquire(user.UserID, transferStreams)
+	release, err = s.streams.acquire(principal(c).UserID, transferStreams)
+	return s.newImportBody(c, most), release, err
+}
+
+// takeIn imports a file of at most so many bytes, and answers with the result or with events.
+func (s *Server) takeIn(c echo.Context, most int64) error {
+	body, release, err := s.beginImport(c, most)
 	if err != nil {
 		return err
 	}
 	defer release()
-	body := s.newImportBody(c, most)
 	if prefersEvents(c.Request().Header.Values(echo.HeaderAccept)) {
 		return s.importEvents(c, body)
 	}
-	done, err := s.config.Transfer.Import(c.Request().Context(), user, body, func(transfer.Progress) {})
+	done, err := s.config.Transfer.Import(c.Request().Context(), principal(c), body, func(transfer.Progress) {})
 	if err != nil {
 		return err
 	}
