@@ -50,12 +50,9 @@ func (t *Transfer) Snapshot(ctx context.Context, user auth.Principal, read func(
 func (s *accountSnapshot) begin(ctx context.Context) error {
 	return s.read(ctx, s.user, func(batch *pgx.Batch) {
 		queueExec(batch, queries.ActAsUser, s.user.Claims)
-		queueMany(batch, func(q queries, ctx context.Context, _ struct{}) ([]dbsqlc.ExportStandsRow, error) {
-			return q.ExportStands(ctx)
-		}, struct{}{},
-			func(row dbsqlc.ExportStandsRow) {
-				s.stands.ChatIds, s.stands.Edits = append(s.stands.ChatIds, row.ID), append(s.stands.Edits, row.Edits)
-			})
+		queueMany(batch, bare(queries.ExportStands), struct{}{}, func(row dbsqlc.ExportStandsRow) {
+			s.stands.ChatIds, s.stands.Edits = append(s.stands.ChatIds, row.ID), append(s.stands.Edits, row.Edits)
+		})
 	})
 }
 
@@ -75,19 +72,13 @@ func (t *Transfer) stillStands(ctx context.Context, user auth.Principal, stands 
 // Account reads who the user is.
 func (s *accountSnapshot) Account(ctx context.Context) (account bundle.Account, err error) {
 	err = s.read(ctx, s.user, func(batch *pgx.Batch) {
-		queueOne(batch, func(q queries, ctx context.Context, _ struct{}) (dbsqlc.ExportAccountRow, error) {
-			return q.ExportAccount(ctx)
-		}, struct{}{},
-			func(row dbsqlc.ExportAccountRow) {
-				account = bundle.Account{
-					ID:       s.user.UserID.String(),
-					Settings: bundle.AccountSettings{Enabled: row.Enabled, TimeZone: row.TimeZone, Language: row.Language, Excluded: row.Excluded},
-					Counts:   bundle.AccountCounts{Chats: row.Chats, Messages: row.Messages, Memories: row.Memories},
-				}
-				if row.Email != "" {
-					account.Email = &row.Email
-				}
-			})
+		queueOne(batch, bare(queries.ExportAccount), struct{}{}, func(row dbsqlc.ExportAccountRow) {
+			account = bundle.Account{
+				ID: s.user.UserID.String(), Email: nullZero(row.Email),
+				Settings: bundle.AccountSettings{Enabled: row.Enabled, TimeZone: row.TimeZone, Language: row.Language, Excluded: row.Excluded},
+				Counts:   bundle.AccountCounts{Chats: row.Chats, Messages: row.Messages, Memories: row.Memories},
+			}
+		})
 	})
 	return account, err
 }
@@ -107,13 +98,9 @@ func (s *accountSnapshot) Chats(ctx context.Context, after *bundle.Chat) ([]tran
 
 // Memories reads a page of memories with their history.
 func (s *accountSnapshot) Memories(ctx context.Context, after *bundle.Memory) ([]bundle.Memory, error) {
-	params := dbsqlc.ExportMemoriesParams{Most: exportedMemories}
-	if after != nil {
-		id, err := uuid.Parse(after.ID)
-		if err != nil {
-			return nil, fmt.Errorf("export: %w", err)
-		}
-		params.AfterCreatedAt, params.AfterID = &after.CreatedAt, id
+	params, err := memoriesAfter(after)
+	if err != nil {
+		return nil, err
 	}
 	page, err := accountPage[bundle.Memory](ctx, s, queries.ExportMemories, params)
 	if err != nil || len(page) == 0 {

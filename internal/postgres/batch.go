@@ -64,6 +64,15 @@ func sendAsOwner(ctx context.Context, pool *pgxpool.Pool, chatID uuid.UUID, doin
 	return owner.UserID, failed(doing, err)
 }
 
+// try runs one query with the rights of the server, again if it has to be.
+func try[Params, Result any](ctx context.Context, pool *pgxpool.Pool, run query[Params, Result], params Params) (result Result, err error) {
+	err = retry(ctx, pool, func() (err error) {
+		result, err = run(dbsqlc.New(pool), ctx, params)
+		return err
+	})
+	return result, err
+}
+
 // inTx runs work in a transaction: committed when it returns nil, rolled back otherwise. Like send it may try
 // again, so work must start from nothing each time.
 func inTx(ctx context.Context, pool *pgxpool.Pool, work func(pgx.Tx) error) error {

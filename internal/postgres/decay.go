@@ -25,11 +25,7 @@ func (m *Maintenance) Decay(ctx context.Context, day time.Time, deleteDays int) 
 func (m *Maintenance) fade(ctx context.Context, day time.Time) (decayed, archived int, err error) {
 	params := dbsqlc.FadeMemoriesParams{Day: pgtype.Date{Time: day, Valid: true}, Most: usersAtOnce}
 	for {
-		var done dbsqlc.FadeMemoriesRow
-		err := retry(ctx, m.pool, func() (err error) {
-			done, err = dbsqlc.New(m.pool).FadeMemories(ctx, params)
-			return err
-		})
+		done, err := try(ctx, m.pool, queries.FadeMemories, params)
 		decayed += done.Decayed
 		archived += done.Archived
 		if err != nil || done.LastUser == uuid.Nil {
@@ -42,11 +38,7 @@ func (m *Maintenance) fade(ctx context.Context, day time.Time) (decayed, archive
 func (m *Maintenance) deleteArchived(ctx context.Context, days int) (deleted int, err error) {
 	params := dbsqlc.DeleteArchivedMemoriesParams{Days: days, Most: usersAtOnce}
 	for {
-		var done dbsqlc.DeleteArchivedMemoriesRow
-		err := retry(ctx, m.pool, func() (err error) {
-			done, err = dbsqlc.New(m.pool).DeleteArchivedMemories(ctx, params)
-			return err
-		})
+		done, err := try(ctx, m.pool, queries.DeleteArchivedMemories, params)
 		deleted += done.Deleted
 		if err != nil || done.LastUser == uuid.Nil {
 			return deleted, err

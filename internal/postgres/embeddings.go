@@ -12,7 +12,6 @@ import (
 	"github.com/arcoscribe/throughline/internal/postgres/dbsqlc"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
@@ -31,11 +30,7 @@ func NewEmbeddings(pool *pgxpool.Pool, dimensions int) *Embeddings {
 
 // ReadScale returns a model's scale, and false if it was not measured yet.
 func (e *Embeddings) ReadScale(ctx context.Context, model string) (recall.Scale, bool, error) {
-	var rows []dbsqlc.ReadScaleRow
-	err := retry(ctx, e.pool, func() (err error) {
-		rows, err = dbsqlc.New(e.pool).ReadScale(ctx, model)
-		return err
-	})
+	rows, err := try(ctx, e.pool, queries.ReadScale, model)
 	if err != nil || len(rows) == 0 {
 		return recall.Scale{}, false, failed("read scale", err)
 	}
@@ -75,16 +70,12 @@ func (e *Embeddings) SaveVectors(ctx context.Context, chatID uuid.UUID, model st
 		params.Seqs, params.Words = append(params.Seqs, v.Seq), append(params.Words, v.Words)
 		params.Embeddings = append(params.Embeddings, vectorText(v.Vector))
 	}
-	saved := 0
+	var saved int64
 	_, err := sendAsOwner(ctx, e.pool, chatID, "save vectors", func(batch *pgx.Batch) {
-		saved = 0
 		queueExec(batch, queries.LockOwnBrief, chatID)
-		queue(batch, queries.SaveVectors, params).Exec(func(tag pgconn.CommandTag) error {
-			saved = int(tag.RowsAffected())
-			return nil
-		})
+		queue(batch, queries.SaveVectors, params).Exec(counts(&saved))
 	})
-	return saved, err
+	return int(saved), err
 }
 
 // errBare rolls a transaction back that found turns without a vector.

@@ -74,11 +74,7 @@ func graphParams(query history.GraphQuery) dbsqlc.ReadGraphParams {
 
 // ClaimUser gives the caller the next user after one who has memories without a graph.
 func (g *Graph) ClaimUser(ctx context.Context, after, token uuid.UUID, duration time.Duration) (uuid.UUID, error) {
-	var users []uuid.UUID
-	err := retry(ctx, g.pool, func() (err error) {
-		users, err = dbsqlc.New(g.pool).ClaimGraph(ctx, dbsqlc.ClaimGraphParams{After: after, Token: token, Seconds: duration.Seconds()})
-		return err
-	})
+	users, err := try(ctx, g.pool, queries.ClaimGraph, dbsqlc.ClaimGraphParams{After: after, Token: token, Seconds: duration.Seconds()})
 	if err != nil || len(users) == 0 {
 		return uuid.Nil, failed("claim graph", err)
 	}

@@ -89,8 +89,8 @@ func (h *History) ListChats(ctx context.Context, user auth.Principal, query hist
 		return history.ChatPage{}, err
 	}
 	page := history.ChatPage{Chats: []history.Chat{}}
-	if len(found) > query.Limit {
-		found = found[:query.Limit]
+	found, more := cut(found, query.Limit)
+	if more {
 		last := found[query.Limit-1]
 		page.Next = &history.Cursor{AsOf: last.AsOf, Activity: last.Activity, ChatID: last.ID}
 	}

@@ -38,9 +38,7 @@ func (h *History) ListMessages(ctx context.Context, user auth.Principal, chatID 
 	if err != nil {
 		return history.MessagePage{}, err
 	}
-	if page.HasMore = len(page.Messages) > query.Limit; page.HasMore {
-		page.Messages = page.Messages[:query.Limit]
-	}
+	page.Messages, page.HasMore = cut(page.Messages, query.Limit)
 	if query.AfterSeq == nil {
 		slices.Reverse(page.Messages)
 	}

@@ -49,14 +49,13 @@ func (l *Learning) Claim(ctx context.Context, chatID uuid.UUID, held lease.Lease
 func (l *Learning) claim(ctx context.Context, chatID uuid.UUID, held lease.Lease, mostTurns int) (s learn.Snapshot, claim lease.Claim, known bool, err error) {
 	enabled, found := false, false
 	owner, err := sendAsOwner(ctx, l.pool, chatID, "claim extraction", func(batch *pgx.Batch) {
-		s, claim, known, enabled, found = learn.Snapshot{}, lease.Occupied, false, false, false
+		s, claim, enabled, found = learn.Snapshot{}, lease.Occupied, false, false
 		params := dbsqlc.ClaimExtractionParams{LeaseToken: held.Token, LeaseSeconds: held.Duration.Seconds()}
 		queueMany(batch, queries.ClaimExtraction, params, func(row dbsqlc.ClaimExtractionRow) {
 			claim, enabled = lease.Taken, row.Enabled
 			s.TimeZone, s.Language, s.Excluded = row.TimeZone, row.Language, row.Excluded
 		})
-		queue(batch, func(q queries, ctx context.Context, _ struct{}) (bool, error) { return q.HasMemoryUser(ctx) }, struct{}{}).
-			QueryRow(func(row pgx.Row) error { return row.Scan(&known) })
+		queueOne(batch, bare(queries.HasMemoryUser), struct{}{}, set(&known))
 		queueMany(batch, queries.ReadExtraction, chatID, func(row dbsqlc.ReadExtractionRow) {
 			found = true
 			s.Wanted = enabled && row.Remember
@@ -125,14 +124,7 @@ func (l *Learning) Similar(ctx context.Context, chatID uuid.UUID, texts []learn.
 	var known learn.Known
 	_, err := sendAsOwner(ctx, l.pool, chatID, "find similar memories", func(batch *pgx.Batch) {
 		known = learn.Known{Alike: make([][]consolidate.Known, len(texts))}
-		queue(batch, func(q queries, ctx context.Context, _ struct{}) ([]int64, error) { return q.ReadMemoryVersion(ctx) }, struct{}{}).
-			Query(func(rows pgx.Rows) error {
-				versions, err := pgx.CollectRows(rows, pgx.RowTo[int64])
-				for _, version := range versions {
-					known.Version = version
-				}
-				return err
-			})
+		queueMany(batch, bare(queries.ReadMemoryVersion), struct{}{}, set(&known.Version))
 		queueMany(batch, queries.SimilarMemories, params, func(row dbsqlc.SimilarMemoriesRow) {
 			known.Alike[row.Candidate-1] = append(known.Alike[row.Candidate-1], knownFrom(row))
 		})

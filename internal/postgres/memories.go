@@ -9,7 +9,6 @@ import (
 	"github.com/arcoscribe/throughline/internal/postgres/dbsqlc"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
@@ -82,16 +81,12 @@ func (e *Embeddings) SaveMemoryVectors(ctx context.Context, userID uuid.UUID, mo
 		params.Ids, params.Contents = append(params.Ids, v.ID), append(params.Contents, v.Content)
 		params.Embeddings = append(params.Embeddings, vectorText(v.Values))
 	}
-	saved := 0
+	var saved int64
 	err := e.sendAsMemoryOwner(ctx, userID, "save vectors of memories", func(batch *pgx.Batch) {
-		saved = 0
-		queueLockMemories(batch)
-		queue(batch, queries.SaveMemoryVectors, params).Exec(func(tag pgconn.CommandTag) error {
-			saved = int(tag.RowsAffected())
-			return nil
-		})
+		queueBare(batch, queries.LockEmbeddedOwner) // who writes to memories of a user waits for the others
+		queue(batch, queries.SaveMemoryVectors, params).Exec(counts(&saved))
 	})
-	return saved, err
+	return int(saved), err
 }
 
 // sendAsMemoryOwner sends a batch with the rights of a user who is remembered. For others the statements see no rows.
@@ -113,9 +108,4 @@ func (e *Embeddings) BareUsers(ctx context.Context, model string, most int) (fre
 		}
 	}
 	return fresh, outdated, failed("find users with memories without vectors", err)
-}
-
-// queueLockMemories lets who writes to memories of a user wait for the others.
-func queueLockMemories(batch *pgx.Batch) {
-	_ = dbsqlc.New(&recorder{batch: batch}).LockEmbeddedOwner(context.Background()) // always errQueued
 }

@@ -64,9 +64,9 @@ func (u *UserMemories) ListMemories(ctx context.Context, user auth.Principal, qu
 	err := sendAs(ctx, u.pool, user, "list memories", func(batch *pgx.Batch) {
 		queue(batch, queries.ListMemories, params).Query(all(&page.Memories))
 	})
-	if len(page.Memories) > query.Limit {
-		page.Memories = page.Memories[:query.Limit]
-		last := page.Memories[query.Limit-1]
+	rows, more := cut(page.Memories, query.Limit)
+	if page.Memories = rows; more {
+		last := rows[query.Limit-1]
 		page.Next = &history.MemoryCursor{CreatedAt: last.CreatedAt, ID: last.ID}
 	}
 	return page, err
@@ -123,7 +123,7 @@ func (u *UserMemories) changeBeside(ctx context.Context, user auth.Principal, do
 			if before != nil {
 				before(batch)
 			}
-			queueTouch(batch)
+			queueBare(batch, queries.TouchOwnMemories)
 		})
 		if err != nil {
 			return err
@@ -133,16 +133,6 @@ func (u *UserMemories) changeBeside(ctx context.Context, user auth.Principal, do
 		}
 		return c.enqueue()
 	}))
-}
-
-func queueCount(batch *pgx.Batch, read func(dbsqlc.CountMemoriesRow)) {
-	queueOne(batch, func(q queries, ctx context.Context, _ struct{}) (dbsqlc.CountMemoriesRow, error) {
-		return q.CountMemories(ctx)
-	}, struct{}{}, read)
-}
-
-func queueTouch(batch *pgx.Batch) {
-	_ = dbsqlc.New(&recorder{batch: batch}).TouchOwnMemories(context.Background()) // always errQueued
 }
 
 // memoryChange is a transaction that changes memories of a user.
@@ -413,23 +403,23 @@ func (u *UserMemories) ForgetMemories(ctx context.Context, user auth.Principal, 
 // DeleteMemories skips what was not read yet, so that none of it comes back, and deletes all memories.
 func (u *UserMemories) DeleteMemories(ctx context.Context, user auth.Principal) (history.DeletedMemories, error) {
 	var deleted history.DeletedMemories
-	var left int64
+	var left dbsqlc.CountMemoriesRow
 	skip := func(batch *pgx.Batch) {
-		_ = dbsqlc.New(&recorder{batch: batch}).MakeOwnMemoryUser(context.Background()) // always errQueued
-		_, _ = dbsqlc.New(&recorder{batch: batch}).SkipUnread(context.Background())     // always errQueued
+		queueBare(batch, queries.MakeOwnMemoryUser)
+		queue(batch, bare(queries.SkipUnread), struct{}{})
 	}
 	err := u.changeBeside(ctx, user, "delete memories", skip, func(c *memoryChange) error {
 		return c.send(func(batch *pgx.Batch) {
-			queueCount(batch, func(row dbsqlc.CountMemoriesRow) {
+			queueOne(batch, bare(queries.CountMemories), struct{}{}, func(row dbsqlc.CountMemoriesRow) {
 				deleted = history.DeletedMemories{
 					Memories: row.Memories, Sources: row.Sources, Revisions: row.Revisions, Entities: row.Entities, Relationships: row.Relationships,
 				}
 			})
-			_, _ = dbsqlc.New(&recorder{batch: batch}).DeleteMemories(context.Background()) // always errQueued
-			queueCount(batch, func(row dbsqlc.CountMemoriesRow) { left = row.Memories })
+			queue(batch, bare(queries.DeleteMemories), struct{}{})
+			queueOne(batch, bare(queries.CountMemories), struct{}{}, set(&left))
 		})
 	})
-	if err == nil && left > 0 {
+	if err == nil && left.Memories > 0 {
 		err = notAllowed("memories")
 	}
 	return deleted, err

@@ -18,10 +18,7 @@ func (u *UserMemories) MemorySettings(ctx context.Context, user auth.Principal) 
 
 func queueSettings(batch *pgx.Batch, settings *history.MemorySettings) {
 	*settings = history.MemorySettings{Enabled: true, Excluded: []string{}}
-	read := func(q queries, ctx context.Context, _ struct{}) ([]dbsqlc.ReadMemorySettingsRow, error) {
-		return q.ReadMemorySettings(ctx)
-	}
-	queueMany(batch, read, struct{}{}, func(row dbsqlc.ReadMemorySettingsRow) {
+	queueMany(batch, bare(queries.ReadMemorySettings), struct{}{}, func(row dbsqlc.ReadMemorySettingsRow) {
 		*settings = history.MemorySettings{Enabled: row.Enabled, TimeZone: row.TimeZone, Language: row.Language, Excluded: row.Excluded}
 	})
 }

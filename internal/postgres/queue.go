@@ -33,10 +33,18 @@ func queueExec[Params any](batch *pgx.Batch, run func(queries, context.Context, 
 	return db.queued
 }
 
-// queueActAsServer returns to the role of the connection, which may insert jobs.
-func queueActAsServer(batch *pgx.Batch) {
-	_ = dbsqlc.New(&recorder{batch: batch}).ActAsServer(context.Background()) // always errQueued
+// queueBare adds a query without parameters that returns nothing.
+func queueBare(batch *pgx.Batch, run func(queries, context.Context) error) {
+	_ = run(dbsqlc.New(&recorder{batch: batch}), context.Background()) // always errQueued
 }
+
+// bare makes a query without parameters one like all others.
+func bare[Result any](run func(queries, context.Context) (Result, error)) query[struct{}, Result] {
+	return func(q queries, ctx context.Context, _ struct{}) (Result, error) { return run(q, ctx) }
+}
+
+// queueActAsServer returns to the role of the connection, which may insert jobs.
+func queueActAsServer(batch *pgx.Batch) { queueBare(batch, queries.ActAsServer) }
 
 // queueOne adds a query of at most one row, and passes that to read.
 func queueOne[Params, Row any](batch *pgx.Batch, run query[Params, Row], params Params, read func(Row)) {

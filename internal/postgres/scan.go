@@ -36,6 +36,11 @@ func all[Row any](into *[]Row) func(pgx.Rows) error {
 	}
 }
 
+// cut returns a page of rows without the one more that shows whether there is a next page.
+func cut[Row any](rows []Row, limit int) (page []Row, more bool) {
+	return rows[:min(len(rows), limit)], len(rows) > limit
+}
+
 // affects reports whether a statement changed that many rows.
 func affects(rows int64, is *bool) func(pgconn.CommandTag) error {
 	return func(tag pgconn.CommandTag) error {
@@ -46,6 +51,7 @@ func affects(rows int64, is *bool) func(pgconn.CommandTag) error {
 
 // counts keeps how many rows a statement changed.
 func counts(rows *int64) func(pgconn.CommandTag) error {
+	*rows = 0
 	return func(tag pgconn.CommandTag) error {
 		*rows = tag.RowsAffected()
 		return nil

@@ -11,12 +11,9 @@ import (
 
 // CountUsage counts in one round trip.
 func (h *History) CountUsage(ctx context.Context, user auth.Principal) (history.Stats, error) {
-	count := func(q queries, ctx context.Context, _ struct{}) (dbsqlc.CountUsageRow, error) {
-		return q.CountUsage(ctx)
-	}
 	var counted dbsqlc.CountUsageRow
 	err := sendAs(ctx, h.pool, user, "count usage", func(batch *pgx.Batch) {
-		queueOne(batch, count, struct{}{}, set(&counted))
+		queueOne(batch, bare(queries.CountUsage), struct{}{}, set(&counted))
 	})
 	return history.Stats{
 		Chats: counted.Chats, ExpiredChats: counted.ExpiredChats, Turns: counted.Turns, Messages: counted.Messages,

@@ -117,15 +117,22 @@ func (p pages) ExportFile(ctx context.Context, user auth.Principal, chatID uuid.
 
 // ExportMemories reads a page of what is remembered of the chat.
 func (p pages) ExportMemories(ctx context.Context, user auth.Principal, chatID uuid.UUID, after *bundle.Memory, last int64) ([]bundle.Memory, error) {
-	params := dbsqlc.ExportMemoriesParams{ChatID: nullID(chatID), LastSeq: last, Most: exportedMemories}
-	if after != nil {
-		id, err := uuid.Parse(after.ID)
-		if err != nil {
-			return nil, fmt.Errorf("export: %w", err)
-		}
-		params.AfterCreatedAt, params.AfterID = &after.CreatedAt, id
+	params, err := memoriesAfter(after)
+	if err != nil {
+		return nil, err
 	}
+	params.ChatID, params.LastSeq = nullID(chatID), last
 	return exportPage[bundle.Memory](ctx, p, user, chatID, queries.ExportMemories, params)
+}
+
+// memoriesAfter asks for the page after a memory, nil for the first.
+func memoriesAfter(after *bundle.Memory) (params dbsqlc.ExportMemoriesParams, err error) {
+	params.Most = exportedMemories
+	if after != nil {
+		params.AfterCreatedAt = &after.CreatedAt
+		params.AfterID, err = uuid.Parse(after.ID)
+	}
+	return params, failed("export", err)
 }
 
 // ExportTopics reads a page of what the chat is about.

@@ -64,7 +64,7 @@ func (i *chatImport) begin(claims string) (id uuid.UUID, created bool, err error
 	find := dbsqlc.FindImportedParams{ID: chat.ID, Original: chat.Original}
 	batch := &pgx.Batch{}
 	queueExec(batch, queries.ActAsUser, claims)
-	_ = dbsqlc.New(&recorder{batch: batch}).BeginQuietly(i.ctx)
+	queueBare(batch, queries.BeginQuietly)
 	queueMany(batch, queries.FindImported, find, set(&id))
 	if err := i.tx.SendBatch(i.ctx, batch).Close(); err != nil || id != uuid.Nil {
 		return id, false, err
@@ -109,7 +109,7 @@ func (i *chatImport) Memories(imported []transfer.NewMemory) error {
 		return nil
 	}
 	change := &memoryChange{ctx: i.ctx, tx: i.tx, user: i.user}
-	if err := change.send(queueTouch); err != nil {
+	if err := change.send(func(batch *pgx.Batch) { queueBare(batch, queries.TouchOwnMemories) }); err != nil {
 		return err
 	}
 	records, ids := make([]bundle.Memory, len(imported)), make([]uuid.UUID, len(imported))

@@ -30,9 +30,7 @@ func (h *History) ListBriefRevisions(
 	if err != nil {
 		return history.BriefRevisionPage{}, err
 	}
-	if page.HasMore = len(page.Revisions) > query.Limit; page.HasMore {
-		page.Revisions = page.Revisions[:query.Limit]
-	}
+	page.Revisions, page.HasMore = cut(page.Revisions, query.Limit)
 	return page, nil
 }
 
