@@ -43,6 +43,14 @@ func (p problems) text(name string, value *string, maxLength int) {
 	}
 }
 
+// some is text that must not be empty.
+func (p problems) some(name string, value *string, maxLength int) {
+	p.text(name, value, maxLength)
+	if *value == "" {
+		p[name] = "must not be empty"
+	}
+}
+
 func (p problems) whole(name string, value *int, maximum int) {
 	if value != nil && (*value < 1 || *value > maximum) {
 		p[name] = fmt.Sprintf("must be between 1 and %d", maximum)
@@ -53,9 +61,7 @@ func (p problems) whole(name string, value *int, maximum int) {
 func (p problems) settings(title, systemPrompt, strategy, topics *string, metadata *map[string]any, ttlHours, maxTurns *int) {
 	p.text("title", title, memory.MaxTitle)
 	p.text("system_prompt", systemPrompt, memory.MaxSystemPrompt)
-	if strategy != nil && !slices.Contains(Strategies, *strategy) {
-		p["memory_strategy"] = "must be one of " + strings.Join(Strategies, ", ")
-	}
+	p.among("memory_strategy", strategy, Strategies)
 	p.among("topics", topics, TopicChoices)
 	if metadata != nil && memory.HoldsNUL(*metadata) {
 		p["metadata"] = containsNUL
@@ -96,10 +102,7 @@ func (c *NewChat) Check(defaults memory.ChatDefaults) error {
 	wrong := problems{}
 	c.Tags = wrong.tags(c.Tags)
 	if c.ToolName != nil {
-		wrong.text("tool_name", c.ToolName, memory.MaxToolName)
-		if *c.ToolName == "" {
-			wrong["tool_name"] = "must not be empty"
-		}
+		wrong.some("tool_name", c.ToolName, memory.MaxToolName)
 		defaults = defaults.For(*c.ToolName)
 	}
 	c.MemoryStrategy = cmp.Or(c.MemoryStrategy, string(defaults.Strategy), Strategies[0])
@@ -144,10 +147,15 @@ func orEmpty[T any](field Field[T], empty T) Field[T] {
 func (q *ListQuery) Check() error {
 	wrong := problems{}
 	wrong.limit(&q.Limit, DefaultChats, MaxChats)
-	if q.Tag = strings.TrimSpace(q.Tag); !validTag(q.Tag) || !utf8.ValidString(q.Tag) {
-		wrong["tag"] = badTag
-	}
+	wrong.tag(&q.Tag)
 	return wrong.err()
+}
+
+// tag checks the tag that a list asks for.
+func (p problems) tag(tag *string) {
+	if *tag = strings.TrimSpace(*tag); !validTag(*tag) || !utf8.ValidString(*tag) {
+		p["tag"] = badTag
+	}
 }
 
 // Check fills in the limit and reports the parameters that are out of range.
@@ -170,12 +178,7 @@ func (q *BriefRevisionsQuery) Check() error {
 // Check fills in the limit and reports the parameters that are out of range.
 func (q *SearchQuery) Check() error {
 	wrong := problems{}
-	switch length := utf8.RuneCountInString(q.Text); {
-	case length == 0 || length > MaxQuery:
-		wrong["q"] = fmt.Sprintf("must have 1 to %d characters", MaxQuery)
-	case memory.HoldsNUL(q.Text) || !utf8.ValidString(q.Text):
-		wrong["q"] = "must be UTF-8 without the character U+0000"
-	}
+	wrong.query("q", q.Text, 1)
 	wrong.limit(&q.Limit, DefaultSearchResults, MaxSearchResults)
 	return wrong.err()
 }
@@ -221,9 +224,7 @@ func (m *NewMessage) ClientID() (id uuid.UUID, ok bool) {
 var roles = []string{string(memory.RoleUser), string(memory.RoleAssistant), string(memory.RoleSystem), string(memory.RoleTool)}
 
 func (p problems) newMessage(at string, m *NewMessage) {
-	if !slices.Contains(roles, m.Role) {
-		p[at+"role"] = "must be one of " + strings.Join(roles, ", ")
-	}
+	p.among(at+"role", &m.Role, roles)
 	if strings.TrimSpace(m.Content) == "" && len(m.ToolCalls) == 0 && m.Role != string(memory.RoleTool) {
 		p[at+"content"] = "must not be empty"
 	}

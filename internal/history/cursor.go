@@ -42,9 +42,23 @@ var strictBase64 = base64.RawURLEncoding.Strict()
 
 // String returns the cursor's text form.
 func (c Cursor) String() string {
+	return encodeWire(wireCursor{cursorVersion, c.AsOf.UnixMicro(), c.Activity.UnixMicro(), c.ChatID})
+}
+
+func encodeWire(parts ...any) string {
 	var raw bytes.Buffer
-	_ = binary.Write(&raw, binary.BigEndian, wireCursor{cursorVersion, c.AsOf.UnixMicro(), c.Activity.UnixMicro(), c.ChatID}) // a buffer takes all
+	for _, part := range parts {
+		_ = binary.Write(&raw, binary.BigEndian, part) // a buffer takes all
+	}
 	return strictBase64.EncodeToString(raw.Bytes())
+}
+
+func decodeWire(text string, into any) error {
+	raw, err := strictBase64.DecodeString(text)
+	if err == nil {
+		_, err = binary.Decode(raw, binary.BigEndian, into)
+	}
+	return err
 }
 
 // MarshalText returns the cursor's text form.
@@ -59,15 +73,33 @@ func (c *Cursor) UnmarshalText(text []byte) (err error) {
 // ParseCursor reads a cursor's text form and refuses any other text with fault.BadRequest.
 func ParseCursor(text string) (Cursor, error) {
 	var wire wireCursor
-	raw, err := strictBase64.DecodeString(text)
-	if err == nil {
-		_, err = binary.Decode(raw, binary.BigEndian, &wire)
-	}
+	err := decodeWire(text, &wire)
 	cursor := Cursor{AsOf: time.UnixMicro(wire.AsOf).UTC(), Activity: time.UnixMicro(wire.Activity).UTC(), ChatID: wire.ChatID}
 	if err != nil || !inRange(cursor.AsOf) || !inRange(cursor.Activity) || cursor.String() != text { // such as another version's
 		return Cursor{}, fault.New(fault.BadRequest, "The cursor is not one that a page of chats ended with.")
 	}
 	return cursor, nil
+}
+
+// wirePlace is where a page of other rows ended, by a time and an id. The version tells whose page.
+type wirePlace struct {
+	Version uint8
+	At      int64
+	ID      uuid.UUID
+}
+
+func encodePlace(version uint8, at time.Time, id uuid.UUID) string {
+	return encodeWire(wirePlace{version, at.UnixMicro(), id})
+}
+
+func decodePlace(version uint8, of, text string) (at time.Time, id uuid.UUID, err error) {
+	var wire wirePlace
+	err = decodeWire(text, &wire)
+	at = time.UnixMicro(wire.At).UTC()
+	if err != nil || !inRange(at) || encodePlace(version, at, wire.ID) != text {
+		return time.Time{}, uuid.Nil, fault.New(fault.BadRequest, "The cursor is not one that a page of "+of+" ended with.")
+	}
+	return at, wire.ID, nil
 }
 
 func inRange(t time.Time) bool {

@@ -42,10 +42,7 @@ func (q *GraphQuery) Check() error {
 	wrong.text("relationship", &q.Relationship, graph.MaxName)
 	wrong.text("q", &q.Text, MaxQuery)
 	if q.AsOf != "" {
-		var ok bool
-		if q.Moment, ok = ParseMoment(q.AsOf); !ok {
-			wrong["as_of"] = notAMoment
-		}
+		q.Moment = wrong.moment("as_of", q.AsOf)
 	}
 	return wrong.err()
 }

@@ -61,10 +61,7 @@ func (q *MemoriesQuery) Check() error {
 	q.Status = cmp.Or(q.Status, StatusCurrent)
 	wrong.among("status", &q.Status, listedStatuses)
 	if q.AsOf != "" {
-		moment, ok := ParseMoment(q.AsOf)
-		if q.Moment = &moment; !ok {
-			wrong["as_of"] = notAMoment
-		}
+		q.Moment = new(wrong.moment("as_of", q.AsOf))
 	}
 	return wrong.err()
 }
@@ -82,7 +79,13 @@ func (p problems) query(name, text string, least int) {
 	}
 }
 
-const notAMoment = "must be a time such as 2026-11-21T15:04:05Z (RFC 3339), or a date"
+func (p problems) moment(name, text string) time.Time {
+	moment, ok := ParseMoment(text)
+	if !ok {
+		p[name] = "must be a time such as 2026-11-21T15:04:05Z (RFC 3339), or a date"
+	}
+	return moment
+}
 
 // ParseMoment reads a time of RFC 3339, one without a zone, which is in UTC, or a date, which means the end of that day in
 // UTC.
@@ -140,10 +143,7 @@ var (
 func (p problems) memory(content, kind, status *string) {
 	if content != nil {
 		*content = strings.TrimSpace(*content)
-		p.text("content", content, memories.MaxContent)
-		if *content == "" {
-			p["content"] = "must not be empty"
-		}
+		p.some("content", content, memories.MaxContent)
 	}
 	p.among("type", kind, memoryTypes)
 	p.among("status", status, writableStatuses)
@@ -227,10 +227,8 @@ func (p problems) subjects(subjects []string) []string {
 	for i, subject := range subjects {
 		name := fmt.Sprintf("excluded[%d]", i)
 		subject = strings.TrimSpace(subject)
-		p.text(name, &subject, MaxSubject)
-		if subject == "" {
-			p[name] = "must not be empty"
-		} else if !slices.Contains(unique, subject) {
+		p.some(name, &subject, MaxSubject)
+		if subject != "" && !slices.Contains(unique, subject) {
 			unique = append(unique, subject)
 		}
 	}

@@ -1,7 +1,6 @@
 package history
 
 import (
-	"bytes"
 	"context"
 	"encoding/binary"
 	"time"
@@ -9,7 +8,6 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/arcoscribe/throughline/internal/auth"
-	"github.com/arcoscribe/throughline/internal/fault"
 )
 
 // MemoryCursor is where a page of memories ended.
@@ -21,43 +19,16 @@ type MemoryCursor struct {
 // memoryCursorVersion tells the text form from that of a page of chats.
 const memoryCursorVersion = 2
 
-type wireMemoryCursor struct {
-	Version   uint8
-	CreatedAt int64
-	ID        uuid.UUID
-}
-
 // String returns the cursor's text form.
-func (c MemoryCursor) String() string {
-	return encodeWire(wireMemoryCursor{memoryCursorVersion, c.CreatedAt.UnixMicro(), c.ID})
-}
-
-func encodeWire(wire any) string {
-	var raw bytes.Buffer
-	_ = binary.Write(&raw, binary.BigEndian, wire) // a buffer takes all
-	return strictBase64.EncodeToString(raw.Bytes())
-}
-
-func decodeWire(text string) (wire wireMemoryCursor, err error) {
-	raw, err := strictBase64.DecodeString(text)
-	if err == nil {
-		_, err = binary.Decode(raw, binary.BigEndian, &wire)
-	}
-	return wire, err
-}
+func (c MemoryCursor) String() string { return encodePlace(memoryCursorVersion, c.CreatedAt, c.ID) }
 
 // MarshalText returns the cursor's text form.
 func (c MemoryCursor) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
 
 // UnmarshalText reads a cursor's text form and refuses any other text with fault.BadRequest.
-func (c *MemoryCursor) UnmarshalText(text []byte) error {
-	wire, err := decodeWire(string(text))
-	read := MemoryCursor{CreatedAt: time.UnixMicro(wire.CreatedAt).UTC(), ID: wire.ID}
-	if err != nil || !inRange(read.CreatedAt) || read.String() != string(text) {
-		return fault.New(fault.BadRequest, "The cursor is not one that a page of memories ended with.")
-	}
-	*c = read
-	return nil
+func (c *MemoryCursor) UnmarshalText(text []byte) (err error) {
+	c.CreatedAt, c.ID, err = decodePlace(memoryCursorVersion, "memories", string(text))
+	return err
 }
 
 // A ForgetToken is not signed: it lets its user delete memories of its user, who may delete them by their ids as well. It
@@ -73,10 +44,7 @@ type wireForgetToken struct {
 
 // String returns the token's text form.
 func (t ForgetToken) String() string {
-	var raw bytes.Buffer
-	_ = binary.Write(&raw, binary.BigEndian, wireForgetToken{forgetTokenVersion, t.At.UnixMicro(), t.User}) // a buffer takes all
-	_ = binary.Write(&raw, binary.BigEndian, t.Those)
-	return strictBase64.EncodeToString(raw.Bytes())
+	return encodeWire(wireForgetToken{forgetTokenVersion, t.At.UnixMicro(), t.User}, t.Those)
 }
 
 // ParseForgetToken reads the token of a user. It refuses one that is older than 10 minutes, or another user's.

@@ -1,12 +1,20 @@
 package history
 
 import (
+	"context"
 	"time"
 
 	"github.com/google/uuid"
 
+	"github.com/arcoscribe/throughline/internal/auth"
 	"github.com/arcoscribe/throughline/internal/fault"
 )
+
+// Recall finds the earlier turns that a question may be about, the best messages first. Where no turns are
+// indexed that is NoRecall.
+type Recall interface {
+	Recall(ctx context.Context, user auth.Principal, query RecallQuery) ([]RecallResult, error)
+}
 
 // RecallQuery is a question for which earlier turns are looked for. Only Text is required.
 type RecallQuery struct {

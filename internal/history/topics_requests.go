@@ -3,11 +3,8 @@ package history
 import (
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/google/uuid"
-
-	"github.com/arcoscribe/throughline/internal/fault"
 )
 
 // Limits of requests about topics.
@@ -38,9 +35,7 @@ func (q *TopicsQuery) Check() error {
 	wrong.limit(&q.Limit, DefaultTopics, MaxTopics)
 	q.Text = strings.TrimSpace(q.Text)
 	wrong.query("q", q.Text, 0)
-	if q.Tag = strings.TrimSpace(q.Tag); !validTag(q.Tag) || !utf8.ValidString(q.Tag) {
-		wrong["tag"] = badTag
-	}
+	wrong.tag(&q.Tag)
 	return wrong.err()
 }
 
@@ -62,10 +57,7 @@ func (c *TopicChange) Check() error {
 	wrong := problems{}
 	if c.Title != nil {
 		*c.Title = strings.Join(strings.Fields(*c.Title), " ")
-		wrong.text("title", c.Title, MaxTopicTitle)
-		if *c.Title == "" {
-			wrong["title"] = "must not be empty"
-		}
+		wrong.some("title", c.Title, MaxTopicTitle)
 	}
 	if c.Tags != nil {
 		*c.Tags = wrong.tags(*c.Tags)
@@ -120,10 +112,7 @@ type Question struct {
 func (q *Question) Check() error {
 	wrong := problems{}
 	q.Content = strings.TrimSpace(q.Content)
-	wrong.text("content", &q.Content, MaxStandalone)
-	if q.Content == "" {
-		wrong["content"] = "must not be empty"
-	}
+	wrong.some("content", &q.Content, MaxStandalone)
 	return wrong.err()
 }
 
@@ -144,20 +133,13 @@ type TopicCursor struct {
 const topicCursorVersion = 3
 
 // String returns the cursor's text form.
-func (c TopicCursor) String() string {
-	return encodeWire(wireMemoryCursor{topicCursorVersion, c.LastActiveAt.UnixMicro(), c.ID})
-}
+func (c TopicCursor) String() string { return encodePlace(topicCursorVersion, c.LastActiveAt, c.ID) }
 
 // MarshalText returns the cursor's text form.
 func (c TopicCursor) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
 
 // UnmarshalText reads a cursor's text form and refuses any other text with fault.BadRequest.
-func (c *TopicCursor) UnmarshalText(text []byte) error {
-	wire, err := decodeWire(string(text))
-	read := TopicCursor{LastActiveAt: time.UnixMicro(wire.CreatedAt).UTC(), ID: wire.ID}
-	if err != nil || !inRange(read.LastActiveAt) || read.String() != string(text) {
-		return fault.New(fault.BadRequest, "The cursor is not one that a page of topics ended with.")
-	}
-	*c = read
-	return nil
+func (c *TopicCursor) UnmarshalText(text []byte) (err error) {
+	c.LastActiveAt, c.ID, err = decodePlace(topicCursorVersion, "topics", string(text))
+	return err
 }

@@ -28,19 +28,13 @@ type Chat interface {
 
 var _ Chat = (*chat.Service)(nil)
 
-// Recall finds the earlier turns that a question may be about, the best messages first. Where no turns are
-// indexed that is history.NoRecall.
-type Recall interface {
-	Recall(ctx context.Context, user auth.Principal, query history.RecallQuery) ([]history.RecallResult, error)
-}
-
 // Config of a Server. Chat, History, Memories, Extracts, Recall, Topics, Rewriter, Graph, Transfer, Tools, Auth, Logger and Metrics are required.
 type Config struct {
 	Chat     Chat
 	History  history.Store
 	Memories history.Memories
 	Extracts history.Extractor
-	Recall   Recall
+	Recall   history.Recall
 	Topics   history.Topics
 	Rewriter history.Rewriter
 	Graph    history.Graph

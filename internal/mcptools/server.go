@@ -31,19 +31,13 @@ type Chat interface {
 
 var _ Chat = (*chat.Service)(nil)
 
-// Recall finds the earlier turns that a question may be about, the best messages first. Where no turns are
-// indexed that is history.NoRecall.
-type Recall interface {
-	Recall(ctx context.Context, user auth.Principal, query history.RecallQuery) ([]history.RecallResult, error)
-}
-
 // Config of a Server. Chat, History, Memories, Graph, Recall and Logger are required.
 type Config struct {
 	Chat     Chat
 	History  history.Store
 	Memories history.Memories
 	Graph    history.Graph
-	Recall   Recall
+	Recall   history.Recall
 	Logger   *slog.Logger
 	// Version is shown to clients.
 	Version string
