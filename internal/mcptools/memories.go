@@ -79,20 +79,20 @@ func memoriesOf(page history.MemoryPage) []memoryOutput {
 
 func (s *Server) remember(ctx context.Context, in rememberInput) (rememberOutput, error) {
 	memory := history.NewMemory{Content: in.Text}
-	if in.Type != "" {
-		memory.Type = &in.Type
-	}
-	if in.Durable {
-		memory.Durable = &in.Durable
-	}
-	if in.Pinned {
-		memory.Pinned = &in.Pinned
-	}
+	memory.Type, memory.Durable, memory.Pinned = nonZero(in.Type), nonZero(in.Durable), nonZero(in.Pinned)
 	if err := memory.Check(); err != nil {
 		return rememberOutput{}, calledText(err)
 	}
 	stored, added, err := s.Memories.AddMemory(ctx, callerOf(ctx).user, memory)
 	return rememberOutput{memoryOf(stored), !added}, err
+}
+
+// nonZero is nil for what was left out.
+func nonZero[T comparable](argument T) *T {
+	if argument == *new(T) {
+		return nil
+	}
+	return &argument
 }
 
 // calledText renames the field of a memory's words to the tool's argument.
@@ -174,9 +174,7 @@ func (s *Server) forgetMemory(ctx context.Context, in forgetMemoryInput) (forget
 	case in.Query != "" && in.Token == "" && in.MemoryID == "":
 		return s.proposeForgetting(ctx, in.Query)
 	}
-	return forgetMemoryOutput{}, &fault.Error{
-		Code: fault.ValidationFailed, Details: map[string]any{"memory_id": "exactly one of memory_id, query and token is needed"},
-	}
+	return forgetMemoryOutput{}, wrongArgument("memory_id", "exactly one of memory_id, query and token is needed")
 }
 
 func (s *Server) proposeForgetting(ctx context.Context, query string) (forgetMemoryOutput, error) {
@@ -208,7 +206,7 @@ func (s *Server) whatIsKnown(ctx context.Context, in whatIsKnownInput) (whatIsKn
 	query := history.MemoriesQuery{Text: in.Subject, Status: string(memories.Active), Limit: mostKnown}
 	related := history.GraphQuery{Entity: in.Subject}
 	if query.Text == "" {
-		return whatIsKnownOutput{}, &fault.Error{Code: fault.ValidationFailed, Details: map[string]any{"subject": "must not be empty"}}
+		return whatIsKnownOutput{}, wrongArgument("subject", "must not be empty")
 	}
 	if err := cmp.Or(query.Check(), related.Check()); err != nil {
 		return whatIsKnownOutput{}, err

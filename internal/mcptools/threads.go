@@ -65,12 +65,13 @@ func parseThread(id string) (uuid.UUID, error) { return parseID("continuation_id
 func parseID(argument, id string) (uuid.UUID, error) {
 	parsed, err := uuid.Parse(strings.TrimSpace(id))
 	if err != nil || len(strings.TrimSpace(id)) != 36 {
-		return uuid.Nil, &fault.Error{
-			Code:    fault.ValidationFailed,
-			Details: map[string]any{argument: "must be a " + argument + " that a tool has given"},
-		}
+		return uuid.Nil, wrongArgument(argument, "must be a "+argument+" that a tool has given")
 	}
 	return parsed, nil
+}
+
+func wrongArgument(name, problem string) error {
+	return &fault.Error{Code: fault.ValidationFailed, Details: map[string]any{name: problem}}
 }
 
 type listThreadsInput struct {
@@ -106,11 +107,10 @@ func threadOf(found history.Chat) threadOutput {
 func (s *Server) listThreads(ctx context.Context, in listThreadsInput) (listThreadsOutput, error) {
 	query := history.ListQuery{Limit: in.Limit, IncludeExpired: in.IncludeExpired}
 	if in.Cursor != "" {
-		cursor, err := history.ParseCursor(in.Cursor)
-		if err != nil {
+		query.After = &history.Cursor{}
+		if err := query.After.UnmarshalText([]byte(in.Cursor)); err != nil {
 			return listThreadsOutput{}, err
 		}
-		query.After = &cursor
 	}
 	if err := query.Check(); err != nil {
 		return listThreadsOutput{}, err
