@@ -66,21 +66,21 @@ func listChats(line *commandLine) clientRunner {
 			if err != nil {
 				return err
 			}
-			page, err := decode[client.ChatPage](answer)
+			page, err := decode[history.ChatPage](answer)
 			if err == nil {
 				err = printPage(stdout, page, answer, *asJSON)
 			}
-			if err != nil || page.NextCursor == nil {
+			if err != nil || page.Next == nil {
 				return err
 			}
 			left -= len(page.Chats)
-			query.Set("cursor", *page.NextCursor)
+			query.Set("cursor", page.Next.String())
 		}
 		return nil
 	}
 }
 
-func printPage(out io.Writer, page client.ChatPage, answer json.RawMessage, asJSON bool) error {
+func printPage(out io.Writer, page history.ChatPage, answer json.RawMessage, asJSON bool) error {
 	if asJSON {
 		return printJSON(out, answer)
 	}
@@ -154,10 +154,7 @@ func exportChat(line *commandLine) clientRunner {
 		if err != nil {
 			return err
 		}
-		if *file == "" {
-			return c.Export(ctx, id, *format, stdout)
-		}
-		return terminal.WriteFile(*file, func(out io.Writer) error { return c.Export(ctx, id, *format, out) })
+		return writeTo(*file, stdout, func(out io.Writer) error { return c.Export(ctx, id, *format, out) })
 	}
 }
 
@@ -181,11 +178,16 @@ func exportAccount(line *commandLine) clientRunner {
 func exportTo(line *commandLine, export func(*client.Client, context.Context, io.Writer) error) clientRunner {
 	file := line.String("o", "", "the file to write; by default stdout")
 	return func(ctx context.Context, c *client.Client, stdout, _ io.Writer) error {
-		if *file == "" {
-			return export(c, ctx, stdout)
-		}
-		return terminal.WriteFile(*file, func(out io.Writer) error { return export(c, ctx, out) })
+		return writeTo(*file, stdout, func(out io.Writer) error { return export(c, ctx, out) })
 	}
+}
+
+// writeTo writes to a file; "" is stdout.
+func writeTo(file string, stdout io.Writer, write func(io.Writer) error) error {
+	if file == "" {
+		return write(stdout)
+	}
+	return terminal.WriteFile(file, write)
 }
 
 func importChats(line *commandLine) clientRunner {

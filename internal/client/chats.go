@@ -12,18 +12,6 @@ import (
 	"github.com/arcoscribe/throughline/internal/history"
 )
 
-// ChatPage is a page of the user's chats. NextCursor is that of the next page; nil after the last.
-type ChatPage struct {
-	Chats      []history.Chat `json:"chats"`
-	NextCursor *string        `json:"next_cursor"`
-}
-
-// MessagePage is a page of a chat's messages, oldest first.
-type MessagePage struct {
-	Messages []history.Message `json:"messages"`
-	HasMore  bool              `json:"has_more"`
-}
-
 // Memory is the memory that the next prompt of a chat would contain.
 type Memory struct {
 	ChatID   uuid.UUID       `json:"chat_id"`
@@ -45,8 +33,8 @@ type MemorySection struct {
 func ChatPath(id uuid.UUID, rest string) string { return "/v1/chats/" + id.String() + rest }
 
 // Chats lists the chats with the latest activity, expired ones as well.
-func (c *Client) Chats(ctx context.Context, limit int) (ChatPage, error) {
-	return call[ChatPage](ctx, c, http.MethodGet, "/v1/chats", url.Values{"limit": {strconv.Itoa(limit)}, "include_expired": {"true"}}, nil)
+func (c *Client) Chats(ctx context.Context, limit int) (history.ChatPage, error) {
+	return call[history.ChatPage](ctx, c, http.MethodGet, "/v1/chats", url.Values{"limit": {strconv.Itoa(limit)}, "include_expired": {"true"}}, nil)
 }
 
 // Chat returns one chat.
@@ -77,8 +65,8 @@ func (c *Client) Cancel(ctx context.Context, id uuid.UUID) error {
 }
 
 // Messages returns the newest messages.
-func (c *Client) Messages(ctx context.Context, id uuid.UUID, limit int) (MessagePage, error) {
-	return call[MessagePage](ctx, c, http.MethodGet, ChatPath(id, "/messages"), url.Values{"limit": {strconv.Itoa(limit)}}, nil)
+func (c *Client) Messages(ctx context.Context, id uuid.UUID, limit int) (history.MessagePage, error) {
+	return call[history.MessagePage](ctx, c, http.MethodGet, ChatPath(id, "/messages"), url.Values{"limit": {strconv.Itoa(limit)}}, nil)
 }
 
 // Pin pins a message or unpins it.
@@ -96,18 +84,6 @@ func (c *Client) Search(ctx context.Context, query string, limit int) ([]history
 	found, err := call[struct {
 		Results []history.SearchResult `json:"results"`
 	}](ctx, c, http.MethodGet, "/v1/search", url.Values{"q": {query}, "limit": {strconv.Itoa(limit)}}, nil)
-	return found.Results, err
-}
-
-// Recall returns the messages that a question may be about, in all chats or in one (uuid.Nil for all).
-func (c *Client) Recall(ctx context.Context, question string, chatID uuid.UUID, limit int) ([]history.RecallResult, error) {
-	query := url.Values{"q": {question}, "limit": {strconv.Itoa(limit)}}
-	if chatID != uuid.Nil {
-		query.Set("chat_id", chatID.String())
-	}
-	found, err := call[struct {
-		Results []history.RecallResult `json:"results"`
-	}](ctx, c, http.MethodGet, "/v1/recall", query, nil)
 	return found.Results, err
 }
 
