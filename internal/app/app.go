@@ -201,17 +201,13 @@ func (a *App) makeWorker() error {
 	}
 	turns, remembered := a.makeVectors()
 	maintenance := postgres.NewMaintenance(a.workPool, a.config.Memory)
-	if a.config.LongTerm.On {
-		maintenance.ExtractAfter(a.config.LongTerm.ExtractDelay)
-	}
 	config := jobs.WorkerConfig{
 		Folder: folder, Indexer: postgres.NewTurnIndex(a.workPool), Embedder: turns, MemoryEmbedder: remembered, Maintenance: maintenance,
-		Learner: a.learner(), Extractions: maintenance,
-		Grapher: a.grapher(), Decayer: a.decayer(), DecayAt: decayAt, ArchiveDeleteDays: a.config.LongTerm.ArchiveDeleteDays,
 		ExpiredDays: expiredDays, PruneDays: a.config.AutoPruneDays,
 		Metrics: a.metrics, Logger: a.logger, Concurrency: a.config.WorkerConcurrency,
 		PollOnly: a.pollOnly, StopTimeout: a.drain(),
 	}
+	a.keepMemories(&config, maintenance)
 	a.keepTopics(&config)
 	var err error
 	a.worker, err = jobs.NewWorker(a.workPool, config)
