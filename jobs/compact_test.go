@@ -12,7 +12,6 @@ import (
 
 	"github.com/arcoscribe/throughline/internal/dev/offline"
 	"github.com/arcoscribe/throughline/internal/llm"
-	"github.com/arcoscribe/throughline/internal/memory/assign"
 	"github.com/arcoscribe/throughline/internal/memory/brief"
 	"github.com/arcoscribe/throughline/internal/memory/lease"
 	"github.com/arcoscribe/throughline/internal/memory/pack"
@@ -23,7 +22,7 @@ import (
 )
 
 // compacting makes a worker compact topics.
-func (r *rig) compacting(change func(*pack.Config)) func(*brief.Config, *WorkerConfig) {
+func (r *rig) compacting(change func(*pack.Config)) setup {
 	r.t.Helper()
 	model := llm.New(llm.Config{APIKey: "offline", BaseURL: r.model.BaseURL(), IdleTimeout: time.Minute})
 	r.t.Cleanup(model.Close)
@@ -67,21 +66,9 @@ func (r *rig) insertCompact(chatID, topicID uuid.UUID, attempts int) int64 {
 	return inserted.Job.ID
 }
 
-// topicCalls is how often the model was asked for a topic's summary. Folds ask it, too.
-func (r *rig) topicCalls() (calls int) {
-	for _, request := range r.model.Requests() {
-		if request.Metadata["purpose"] == "topic" {
-			calls++
-		}
-	}
-	return calls
-}
-
 func (r *rig) awaitState(jobID int64, state string) {
 	r.t.Helper()
-	testkit.Eventually(r.t, "the job is "+state, func() bool {
-		return testkit.Ask[string](r.t, r.pool, "select state from river.river_job where id = $1", jobID) == state
-	})
+	testkit.Await(r.t, r.pool, "the job is "+state, state, "select state from river.river_job where id = $1", jobID)
 }
 
 func (r *rig) outputOf(jobID int64) (report pack.Report) {
@@ -96,22 +83,33 @@ func (r *rig) outputOf(jobID int64) (report pack.Report) {
 	return report
 }
 
-func TestTopicIsCompactedByItsJob(t *testing.T) {
+// A topic has one job, which inserts the next one as long as there is more to read. Each message is read once.
+func TestTopicIsCompactedByItsJobs(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(*offline.Request) offline.Answer { return offline.Answer{Text: "They practised."} })
-	chatID := r.chat(8, 3)
+	chatID := r.chat(30, 3)
 	topicID := r.topicOf(chatID)
 	job := r.insertCompact(chatID, topicID, 0)
 	if again := r.insertCompact(chatID, topicID, 0); again != job {
 		t.Error("a topic has two jobs")
 	}
-	r.work(r.compacting(nil))
-	r.awaitState(job, "completed")
-	if report := r.outputOf(job); report.Result != lease.Done || report.Packed != 12 || report.Active != 4 || report.Calls != 1 {
+	r.work(r.compacting(func(c *pack.Config) { c.InputTokens, c.Turn = 600, 1 }))
+	testkit.Await(t, r.pool, "the topic is packed", true, `select compacted_seq >= 48 and summary = 'They practised.'
+		and not exists (select from river.river_job where kind = 'compact_topic' and finalized_at is null) from topics where id = $1`, topicID)
+	if report := r.outputOf(job); report.Result != lease.Done || report.Packed == 0 || report.Calls != 1 {
 		t.Errorf("the output is %+v", report)
 	}
-	if got := testkit.Ask[string](t, r.pool, "select summary || compacted_seq from topics where id = $1", topicID); got != "They practised.12" {
-		t.Errorf("the topic is %s", got)
+	if n := testkit.Ask[int](t, r.pool, "select count(*) from river.river_job where kind = 'compact_topic' and state = 'completed'"); n < 3 {
+		t.Errorf("%d jobs", n)
+	}
+	var read strings.Builder
+	for _, request := range r.model.Asked(offline.KindTopic) {
+		read.WriteString(turnsOf(request.Text))
+	}
+	for turn := 1; turn <= 24; turn++ {
+		if n := strings.Count(read.String(), mark("user", turn)); n != 1 {
+			t.Errorf("turn %d was read %d times", turn, n)
+		}
 	}
 	again := r.insertCompact(chatID, topicID, 0)
 	r.awaitState(again, "completed")
@@ -120,128 +118,48 @@ func TestTopicIsCompactedByItsJob(t *testing.T) {
 	}
 }
 
-func TestLongTopicHasOneJobAfterAnother(t *testing.T) {
+// The last attempt of a topic whose summaries are refused packs it without one. One whose model is away waits unpacked.
+func TestTopicsWithoutASummaryArePutOff(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, func(*offline.Request) offline.Answer { return offline.Answer{Text: "They practised."} })
-	chatID := r.chat(30, 3)
-	topicID := r.topicOf(chatID)
-	r.insertCompact(chatID, topicID, 0)
-	r.work(r.compacting(func(c *pack.Config) { c.InputTokens, c.Turn = 600, 1 }))
-	testkit.Eventually(t, "the topic is packed", func() bool {
-		return testkit.Ask[bool](t, r.pool, `select compacted_seq >= 48 and not exists (select from river.river_job where kind = 'compact_topic' and finalized_at is null)
-			from topics where id = $1`, topicID)
-	})
-	if n := testkit.Ask[int](t, r.pool, "select count(*) from river.river_job where kind = 'compact_topic' and state = 'completed'"); n < 3 {
-		t.Errorf("%d jobs", n)
-	}
-	var read strings.Builder
-	for _, request := range r.model.Requests() {
-		if request.Metadata["purpose"] == "topic" {
-			read.WriteString(turnsOf(request.Text))
-		}
-	}
-	for turn := 1; turn <= 24; turn++ {
-		if n := strings.Count(read.String(), mark("user", turn)); n != 1 {
-			t.Errorf("turn %d was read %d times", turn, n)
-		}
-	}
-}
-
-func TestTopicOfARefusingModelIsPackedWithoutSummary(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, func(*offline.Request) offline.Answer { return offline.Answer{Text: "I can't help with that."} })
-	chatID := r.chat(8, 3)
-	topicID := r.topicOf(chatID)
-	job := r.insertCompact(chatID, topicID, 1)
-	r.work(r.compacting(nil))
-	r.awaitState(job, "completed")
-	if report := r.outputOf(job); !report.WithoutSummary || report.Packed != 12 || len(report.Refusals) != 2 {
-		t.Errorf("the output is %+v", report)
-	}
-	if !testkit.Ask[bool](t, r.pool, "select summary is null and compacted_messages = 12 and retry_at > now() + interval '5 hours' and lease_token is null from topics where id = $1", topicID) {
-		t.Error("the topic is not packed, or not put off")
-	}
-}
-
-func TestTopicOfAModelThatIsAwayIsPutOff(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, func(*offline.Request) offline.Answer { return offline.Answer{Fault: offline.FaultFailed} })
-	chatID := r.chat(8, 3)
-	topicID := r.topicOf(chatID)
-	job := r.insertCompact(chatID, topicID, 1)
-	r.work(r.compacting(nil))
-	r.awaitState(job, "cancelled")
-	if !testkit.Ask[bool](t, r.pool, "select archive is null and retry_at > now() and lease_token is null from topics where id = $1", topicID) {
-		t.Error("the topic is packed, or not put off")
-	}
-}
-
-// Two workers meet at a topic: one compacts it, the other comes back later.
-func TestTopicIsCompactedByOneWorkerAtATime(t *testing.T) {
-	t.Parallel()
-	gate := make(chan struct{})
-	r := newRig(t, func(*offline.Request) offline.Answer { return offline.Answer{Text: "They practised.", Gate: gate} })
-	chatID := r.chat(8, 3)
-	topicID := r.topicOf(chatID)
-	first := r.insertCompact(chatID, topicID, 0)
-	r.work(r.compacting(nil))
-	r.work(r.compacting(nil))
-	testkit.Eventually(t, "the model is asked", func() bool { return r.topicCalls() == 1 })
-	// As after a rescue of a job whose worker lives.
-	testkit.Exec(t, r.pool, "update river.river_job set state = 'available', unique_states = null where id = $1", first)
-	testkit.Eventually(t, "the second worker finds the topic taken", func() bool {
-		return testkit.Ask[bool](t, r.pool, "select coalesce((metadata ->> 'snoozes')::int, 0) >= 1 from river.river_job where id = $1", first)
-	})
-	close(gate)
-	testkit.Eventually(t, "the topic is packed", func() bool {
-		return testkit.Ask[bool](t, r.pool, "select compacted_seq = 12 and lease_token is null from topics where id = $1", topicID)
-	})
-	if n := r.topicCalls(); n != 1 {
-		t.Errorf("%d calls\n%s", n, r.logs)
-	}
-}
-
-func TestCompactionWithoutTopicsDoesNothing(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, nil)
-	chatID := r.chat(8, 3)
-	job := r.insertCompact(chatID, r.topicOf(chatID), 0)
-	r.work(nil)
-	r.awaitState(job, "completed")
-	if n := r.topicCalls(); n != 0 {
-		t.Errorf("%d calls", n)
-	}
-}
-
-// A worker was killed: before it took the lease, or while the model worked.
-func TestCompactionOfAKilledWorkerIsDoneByAnother(t *testing.T) {
-	t.Parallel()
-	for name, lease := range map[string]string{
-		"before its lease": "lease_token = null, lease_until = null",
-		"with its lease":   "lease_token = gen_random_uuid(), lease_until = now() + interval '1 second'",
+	for name, c := range map[string]struct {
+		answer offline.Answer
+		state  string
+		packed int
+	}{
+		"refused": {offline.Answer{Text: "I can't help with that."}, "completed", 12},
+		"away":    {offline.Answer{Fault: offline.FaultFailed}, "cancelled", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := newRig(t, func(*offline.Request) offline.Answer { return offline.Answer{Text: "They practised."} })
+			r := newRig(t, testkit.InOrder(c.answer))
 			chatID := r.chat(8, 3)
 			topicID := r.topicOf(chatID)
-			job := r.insertCompact(chatID, topicID, 0)
-			testkit.Exec(t, r.pool, "update river.river_job set state = 'running', attempt = 1, attempted_at = now() - interval '1 minute', attempted_by = '{killed}' where id = $1", job)
-			testkit.Exec(t, r.pool, "update topics set "+lease+" where id = $1", topicID)
-			compacting := r.compacting(nil)
-			r.work(func(folding *brief.Config, config *WorkerConfig) {
-				compacting(folding, config)
-				sweeping(folding, config)
-				assigning := assign.Config{Store: postgres.NewAssignments(r.pool), Settings: topics.Defaults(), Mode: "on", Metrics: metrics.New(), Logger: r.logs.Logger()}
-				config.Topics, config.TopicSweep = assign.New(assigning), postgres.NewTopicSweep(r.pool, "on", "", topics.Defaults().MaxMessages)
-			})
-			r.awaitState(job, "completed")
-			if !testkit.Ask[bool](t, r.pool, "select summary = 'They practised.' and compacted_seq = 12 and lease_token is null from topics where id = $1", topicID) {
-				t.Error("the topic is not compacted")
+			job := r.insertCompact(chatID, topicID, 1)
+			r.work(r.compacting(nil))
+			r.awaitState(job, c.state)
+			if report := r.outputOf(job); report.WithoutSummary != (c.packed > 0) || report.Packed != c.packed {
+				t.Errorf("the output is %+v", report)
 			}
-			if n := r.topicCalls(); n != 1 {
-				t.Errorf("%d calls", n)
-			}
+			testkit.Want(t, r.pool, true, `select summary is null and compacted_seq = $2 and retry_at > now() and lease_token is null
+				from topics where id = $1`, topicID, c.packed)
 		})
+	}
+}
+
+// A worker was killed while the model worked: its lease runs out, and the sweep revives its job.
+func TestCompactionOfAKilledWorkerIsDoneByAnother(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, func(*offline.Request) offline.Answer { return offline.Answer{Text: "They practised."} })
+	chatID := r.chat(8, 3)
+	topicID := r.topicOf(chatID)
+	job := r.insertCompact(chatID, topicID, 0)
+	testkit.Exec(t, r.pool, `update river.river_job set state = 'running', attempt = 1, attempted_at = now() - interval '1 minute',
+		attempted_by = '{killed}' where id = $1`, job)
+	testkit.Exec(t, r.pool, "update topics set lease_token = gen_random_uuid(), lease_until = now() + interval '1 second' where id = $1", topicID)
+	r.work(r.keepsTopics(nil), sweeping)
+	r.awaitState(job, "completed")
+	testkit.Want(t, r.pool, true, "select summary = 'They practised.' and compacted_seq = 12 and lease_token is null from topics where id = $1", topicID)
+	if n := len(r.model.Asked(offline.KindTopic)); n != 1 {
+		t.Errorf("%d calls", n)
 	}
 }

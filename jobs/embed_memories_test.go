@@ -13,7 +13,7 @@ import (
 )
 
 // embeddingMemories makes a worker embed memories, and sweep all the time.
-func (r *rig) embeddingMemories() func(*brief.Config, *WorkerConfig) {
+func (r *rig) embeddingMemories() setup {
 	r.t.Helper()
 	embedder := r.embedder()
 	return func(_ *brief.Config, c *WorkerConfig) {
@@ -55,13 +55,8 @@ func TestMemoriesGetVectors(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.work(r.embeddingMemories())
-	testkit.Eventually(t, "all memories have vectors", func() bool {
-		return testkit.Ask[int](t, r.pool, "select count(*) from memories where status = 'active' and embedding_model is distinct from $1", embeddingModel) == 0
-	})
-	if n := testkit.Ask[int](t, r.pool, "select count(*) from memories where embedding_model = $1", embeddingModel); n != 147 {
-		t.Errorf("%d vectors of 147 memories that are in use", n)
-	}
-	if n := testkit.Ask[int](t, r.pool, "select count(*) from memories where version > 1 and status = 'active'"); n != 0 {
-		t.Errorf("a vector made a new version of %d memories", n)
-	}
+	testkit.Await(t, r.pool, "all memories have vectors", 0,
+		"select count(*) from memories where status = 'active' and embedding_model is distinct from $1", embeddingModel)
+	testkit.Want(t, r.pool, 147, "select count(*) from memories where embedding_model = $1", embeddingModel)
+	testkit.Want(t, r.pool, 0, "select count(*) from memories where version > 1 and status = 'active'")
 }

@@ -2,12 +2,10 @@ package jobs
 
 import (
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 	"github.com/riverqueue/river/rivertype"
 
 	"github.com/arcoscribe/throughline/internal/dev/offline"
@@ -23,17 +21,6 @@ func (r *rig) longChat() uuid.UUID {
 	return chatID
 }
 
-// enqueueImported inserts folds as an import does.
-func (r *rig) enqueueImported(chatIDs ...uuid.UUID) {
-	r.t.Helper()
-	for _, chatID := range chatIDs {
-		err := pgx.BeginFunc(r.t.Context(), r.pool, func(tx pgx.Tx) error { return EnqueueImported(r.insert)(r.t.Context(), tx, chatID) })
-		if err != nil {
-			r.t.Fatal(err)
-		}
-	}
-}
-
 // The folds of a user's many long chats, which the model takes its time over, do not hold those of another user, who
 // said little, nor those of the user's own chat in which there is talk now.
 func TestLongImportDoesNotHoldOthers(t *testing.T) {
@@ -45,13 +32,13 @@ func TestLongImportDoesNotHoldOthers(t *testing.T) {
 		}
 		return offline.Answer{}
 	})
-	const chats = 21
+	const chats = 8
 	other := testkit.NewUser(t, r.db)
 	long := make([]uuid.UUID, chats)
 	for i := range long {
 		long[i] = r.longChat()
 	}
-	r.enqueueImported(long...)
+	r.enqueueBy(EnqueueImported, long...)
 	r.work(func(f *brief.Config, c *WorkerConfig) { f.FoldsPerUser, c.Concurrency = 3, 4 })
 	testkit.Eventually(t, "every job was tried, and two are at work", func() bool {
 		return testkit.Ask[int](t, r.pool, "select count(*) from river.river_job where state = 'running' or (metadata ->> 'snoozes')::int > 0") == chats &&
@@ -63,9 +50,7 @@ func TestLongImportDoesNotHoldOthers(t *testing.T) {
 	r.enqueue(ordinary, talk)
 	r.awaitVersion(ordinary, 1)
 	r.awaitVersion(talk, 1)
-	if done := testkit.Ask[int](t, r.pool, "select count(*) from conversation_briefs where version > 0"); done != 2 {
-		t.Errorf("%d chats are folded, want those two alone", done)
-	}
+	testkit.Want(t, r.pool, 2, "select count(*) from conversation_briefs where version > 0")
 
 	// Then the import goes on, two at a time, and each call is made once.
 	close(slow)
@@ -83,70 +68,36 @@ func TestLongImportDoesNotHoldOthers(t *testing.T) {
 		r.checkFoldedOnce(chatID, 4)
 	}
 	calls := len(r.model.Requests())
-	if billed := testkit.Ask[int](t, r.pool, "select sum((details ->> 'calls')::int) from conversation_brief_revisions"); billed != calls {
-		t.Errorf("%d calls were made, %d are in the revisions", calls, billed)
-	}
+	testkit.Want(t, r.pool, calls, "select sum((details ->> 'calls')::int) from conversation_brief_revisions")
 }
 
-// newRigStuckAtThirdCall has the job of a long chat, whose third call gets no answer before the test ends.
-func newRigStuckAtThirdCall(t *testing.T) (*rig, uuid.UUID) {
-	t.Helper()
-	never := make(chan struct{})
-	var calls atomic.Int64
-	r := newRig(t, func(*offline.Request) offline.Answer {
-		if calls.Add(1) == 3 {
-			return offline.Answer{Text: "The worker never hears this answer.", Gate: never}
-		}
-		return offline.Answer{}
-	})
-	t.Cleanup(func() { close(never) })
-	chatID := r.longChat()
-	r.enqueue(chatID)
-	return r, chatID
-}
-
-// A worker dies while it folds a long message: the next one goes on at the piece that was not done.
-func TestNextWorkerGoesOnAtThePiece(t *testing.T) {
-	t.Parallel()
-	r, chatID := newRigStuckAtThirdCall(t)
-	r.work(func(f *brief.Config, c *WorkerConfig) {
-		sweeping(f, c)
-		f.Lease, c.Concurrency = time.Hour, 1 // it renews too late, and takes no second job
-	})
-	testkit.Eventually(t, "the third call", func() bool { return len(r.model.Requests()) == 3 })
-	if got := testkit.Ask[string](t, r.pool, "select pieces_done || ' ' || (pieces > 3)::text from inspect.briefs"); got != "2 true" {
-		t.Errorf("done are %s", got)
-	}
-	testkit.Exec(t, r.pool, "update conversation_briefs set lease_until = now() - interval '1 second'") // as if the machine were gone
-	r.work(sweeping)
-	r.awaitVersion(chatID, 1)
-	pieces := testkit.Ask[int](t, r.pool, "select (details ->> 'calls')::int from conversation_brief_revisions where version = 1")
-	requests := r.model.Requests()
-	if len(requests) < pieces+1 || requests[2].Text != requests[3].Text {
-		t.Errorf("%d requests for %d pieces; the second worker began with %.200s", len(requests), pieces, requests[3].Text)
-	}
-	for i, request := range requests[:pieces+1] {
-		for j, earlier := range requests[:i] {
-			if request.Text == earlier.Text && (i != 3 || j != 2) {
-				t.Errorf("call %d repeats call %d", i, j)
-			}
-		}
-	}
-}
-
-// A worker that is stopped during a long fold keeps the pieces that are done, and uses up no attempt.
+// A worker that is stopped during a long fold keeps the pieces that are done, and uses up no attempt. The next one goes on at
+// the piece that was not.
 func TestStoppedWorkerUsesUpNoAttempt(t *testing.T) {
 	t.Parallel()
-	r, chatID := newRigStuckAtThirdCall(t)
-	w := r.work(nil)
+	never := make(chan struct{})
+	defer close(never)
+	held := testkit.InOrder(offline.Answer{}, offline.Answer{}, offline.Answer{Text: "The worker never hears this answer.", Gate: never}, offline.Answer{})
+	r := newRig(t, held)
+	chatID := r.longChat()
+	r.enqueue(chatID)
+	w := r.work()
 	testkit.Eventually(t, "the third call", func() bool { return len(r.model.Requests()) == 3 })
 	w.stop()
-	if got := testkit.Ask[string](t, r.pool, `select concat_ws(' ', j.state, j.attempt, cardinality(j.errors), d.pieces_done, b.lease_token is null)
-		from river.river_job j, conversation_brief_drafts d, conversation_briefs b where j.kind = 'fold_brief'`); got != "available 0 2 t" {
-		t.Errorf("it left %s", got)
-	}
-	r.work(nil)
+	testkit.Want(t, r.pool, "available 0 2 t", `select concat_ws(' ', j.state, j.attempt, cardinality(j.errors), d.pieces_done, b.lease_token is null)
+		from river.river_job j, conversation_brief_drafts d, conversation_briefs b where j.kind = 'fold_brief'`)
+	r.work()
 	r.awaitVersion(chatID, 1)
+	seen := map[string]int{}
+	for n, request := range r.model.Requests() {
+		if earlier, again := seen[request.Text]; again && (n != 3 || earlier != 2) {
+			t.Errorf("call %d repeats call %d", n, earlier)
+		}
+		seen[request.Text] = n
+	}
+	if requests := r.model.Requests(); requests[2].Text != requests[3].Text {
+		t.Errorf("the second worker began with %.200s", requests[3].Text)
+	}
 }
 
 // A reply raises its chat's job before those of imports; one that waits because it failed still waits.
@@ -155,20 +106,14 @@ func TestReplyRaisesTheWaitingJob(t *testing.T) {
 	r := newRig(t, nil)
 	chatID := r.chat(7, 10)
 	const job = "select concat_ws(' ', priority, state, scheduled_at <= now()) from river.river_job"
-	r.enqueueImported(chatID)
-	if got := testkit.Ask[string](t, r.pool, job); got != "3 available t" {
-		t.Errorf("an import's job is %s", got)
-	}
+	r.enqueueBy(EnqueueImported, chatID)
+	testkit.Want(t, r.pool, "3 available t", job)
 	for state, want := range map[string]string{"available": "1 available f", "scheduled": "1 available t", "retryable": "1 retryable f", "running": "1 running f"} {
 		testkit.Exec(t, r.pool, "update river.river_job set priority = 3, state = $1::river.river_job_state, scheduled_at = now() + interval '1 hour'", state)
-		r.enqueueImported(chatID)
-		if got := testkit.Ask[string](t, r.pool, job); got != "3 "+state+" f" {
-			t.Errorf("after another import the job that was %s is %s", state, got)
-		}
+		r.enqueueBy(EnqueueImported, chatID)
+		testkit.Want(t, r.pool, "3 "+state+" f", job)
 		r.enqueue(chatID)
-		if got := testkit.Ask[string](t, r.pool, job); got != want {
-			t.Errorf("after a reply the job that was %s is %s, want %s", state, got, want)
-		}
+		testkit.Want(t, r.pool, want, job)
 	}
 }
 
@@ -205,66 +150,12 @@ func TestChatThatKillsItsWorkersIsGivenUp(t *testing.T) {
 	r.enqueue(chatID)
 	testkit.Exec(t, r.pool, `update river.river_job set state = 'running', attempt = max_attempts, attempted_at = now() - interval '1 minute', attempted_by = '{dead}'`)
 	r.work(sweeping)
-	testkit.Eventually(t, "the chat is put off", func() bool {
-		return testkit.Ask[bool](t, r.pool, "select fold_failure = 'worker died' and retry_at > now() + interval '59 minutes' from conversation_briefs where fold_failures = 1 union all select false limit 1")
-	})
-	r.awaitSweep()
+	testkit.Await(t, r.pool, "the chat is put off", true,
+		"select fold_failure = 'worker died' and retry_at > now() + interval '59 minutes' from conversation_briefs where fold_failures = 1 union all select false limit 1")
+	r.awaitRuns("sweep_briefs", 1)
 	if got := testkit.Ask[string](t, r.pool, "select string_agg(state::text, ' ') from river.river_job where kind = 'fold_brief'"); got != "discarded" || len(r.model.Requests()) != 0 {
 		t.Errorf("the jobs are %s, the model was asked %d times", got, len(r.model.Requests()))
 	}
 	testkit.Exec(t, r.pool, "update conversation_briefs set retry_at = now()")
 	r.awaitVersion(chatID, 1)
-}
-
-// A job whose model fails until it has no attempt left is discarded, and the sweep does not insert the next one at once.
-func TestDiscardedJobIsNotInsertedAtOnce(t *testing.T) {
-	t.Parallel()
-	var up atomic.Bool
-	r := newRig(t, func(*offline.Request) offline.Answer {
-		if up.Load() {
-			return offline.Answer{}
-		}
-		return offline.Answer{Fault: offline.Fault401}
-	})
-	chatID := r.chat(7, 10)
-	r.enqueue(chatID)
-	testkit.Exec(t, r.pool, "update river.river_job set attempt = max_attempts - 1")
-	r.work(sweeping)
-	testkit.Eventually(t, "the job is discarded", func() bool {
-		return testkit.Ask[int](t, r.pool, "select count(*) from river.river_job where kind = 'fold_brief' and state = 'discarded'") == 1
-	})
-	asked := len(r.model.Requests())
-	r.awaitSweep()
-	r.awaitSweep()
-	if n := testkit.Ask[int](t, r.pool, "select count(*) from river.river_job where kind = 'fold_brief'"); n != 1 || len(r.model.Requests()) != asked {
-		t.Errorf("%d jobs, %d more calls", n, len(r.model.Requests())-asked)
-	}
-	up.Store(true)
-	testkit.Exec(t, r.pool, "update conversation_briefs set retry_at = now()")
-	r.awaitVersion(chatID, 1)
-}
-
-// Chats that are due by their counters and have nothing to fold get one job each, not one with every sweep; a message
-// makes them due again.
-func TestNothingToFoldIsSettled(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, nil)
-	const chats = 20
-	ids := make([]uuid.UUID, chats)
-	for i := range ids {
-		ids[i] = r.chat(1, 1)
-	}
-	testkit.Exec(t, r.pool, "update conversation_briefs set pending_tokens = 9999, pending_turns = 50") // wrong
-	w := r.work(sweeping)
-	testkit.Eventually(t, "all are settled", func() bool {
-		return testkit.Ask[int](t, r.pool, "select count(*) from conversation_briefs where settled_turns = 1 and pending_turns = 1") == chats
-	})
-	testkit.Exec(t, r.pool, `update conversation_briefs set pending_turns = 50, settled_turns = 50, pending_tokens = 9999, settled_tokens = 9999`) // due, and nothing changed since
-	r.awaitSweep()
-	r.awaitSweep()
-	if n := testkit.Ask[int](t, r.pool, "select count(*) from river.river_job where kind = 'fold_brief'"); n != chats || counted(t, w, "fold", "nothing") != chats {
-		t.Errorf("%d jobs for %d chats, %v found nothing", n, chats, counted(t, w, "fold", "nothing"))
-	}
-	r.say(ids[0], 2, 9, 10)
-	r.awaitVersion(ids[0], 1)
 }

@@ -1,7 +1,6 @@
 package jobs
 
 import (
-	"encoding/json"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -17,58 +16,37 @@ import (
 	"github.com/arcoscribe/throughline/internal/testkit"
 )
 
+// A long backlog is folded piece by piece. River stores an id as the arguments of a fold, and numbers as its output.
 func TestLongBacklogIsFoldedPieceByPiece(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
-	r.limits.FoldInputTokens = 4000
-	const turns = 500
+	r.limits.FoldInputTokens = 1500
+	const turns = 150
 	chatID := r.chat(turns, 10)
 	testkit.Exec(t, r.pool, `create table written (what text, by xid8 default pg_current_xact_id())`)
 	testkit.Exec(t, r.pool, `create function note() returns trigger language plpgsql security definer as $$ begin insert into public.written values (tg_table_name); return null; end $$`)
 	testkit.Exec(t, r.pool, `create trigger note after insert on conversation_brief_revisions for each row execute function note()`)
 	testkit.Exec(t, r.pool, `create trigger note after insert on river.river_job for each row when (new.kind = 'fold_brief') execute function note()`)
 	r.enqueue(chatID)
-	r.work(nil)
+	r.work()
 	r.awaitIdle()
 	r.checkFoldedOnce(chatID, turns)
 	folds := testkit.Ask[int](t, r.pool, "select count(*) from conversation_brief_revisions")
 	if covered := testkit.Ask[int64](t, r.pool, "select covered_seq from conversation_briefs"); folds < 5 || covered < 2*turns-20 {
 		t.Errorf("%d folds cover %d of %d messages", folds, covered, 2*turns)
 	}
-	// There is one job for each fold; each but the first was inserted by the transaction of the fold before
-	// it.
-	if jobs := testkit.Ask[int](t, r.pool, "select count(*) from river.river_job where kind = 'fold_brief'"); jobs != folds {
-		t.Errorf("%d jobs for %d folds", jobs, folds)
-	}
-	if together := testkit.Ask[int](t, r.pool, `select count(*) from written r join written j using (by) where r.what <> 'river_job' and j.what = 'river_job'`); together != folds-1 {
-		t.Errorf("%d of %d jobs were inserted in the transaction of the fold before", together, folds-1)
-	}
-}
-
-// River stores an id as the arguments of a fold, and numbers as its output.
-func TestJobShowsNumbersAlone(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, nil)
-	chatID := r.chat(12, 10)
-	r.enqueue(chatID)
-	r.work(nil)
-	r.awaitIdle()
-	if got := testkit.Ask[string](t, r.pool, "select string_agg(distinct args::text, '') from river.river_job where kind = 'fold_brief'"); got != `{"chat_id": "`+chatID.String()+`"}` {
-		t.Errorf("the arguments are %s", got)
-	}
-	var output map[string]any
-	raw := testkit.Ask[string](t, r.pool, "select metadata ->> 'output' from river.river_job where kind = 'fold_brief' order by id limit 1")
-	if err := json.Unmarshal([]byte(raw), &output); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Want(t, r.pool, `{"chat_id": "`+chatID.String()+`"}`, "select string_agg(distinct args::text, '') from river.river_job where kind = 'fold_brief'")
+	output := testkit.Ask[map[string]any](t, r.pool, "select metadata -> 'output' from river.river_job where kind = 'fold_brief' order by id limit 1")
 	for name, want := range map[string]any{"result": "done", "kind": "fold", "version": 1.0, "seq_from": 1.0, "prompt_ref": "built-in@1", "model": "small"} {
 		if output[name] != want {
 			t.Errorf("the output says %s is %v, want %v", name, output[name], want)
 		}
 	}
-	if all := testkit.Ask[string](t, r.pool, "select string_agg(j::text, ' ') from river.river_job j"); strings.Contains(all, "practise") {
-		t.Errorf("River's table holds somebody's words: %s", all)
-	}
+	testkit.Want(t, r.pool, false, "select bool_or(j::text like '%practise%') from river.river_job j")
+	// There is one job for each fold; each but the first was inserted by the transaction of the fold before
+	// it.
+	testkit.Want(t, r.pool, folds, "select count(*) from river.river_job where kind = 'fold_brief'")
+	testkit.Want(t, r.pool, folds-1, `select count(*) from written r join written j using (by) where r.what <> 'river_job' and j.what = 'river_job'`)
 }
 
 func TestOurMigrationsAreRivers(t *testing.T) {
@@ -88,24 +66,19 @@ func TestOurMigrationsAreRivers(t *testing.T) {
 func TestDuplicateJobsFoldOnce(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
-	chats := make([]uuid.UUID, 200)
+	chats := make([]uuid.UUID, 30)
 	for i := range chats {
 		chats[i] = r.chat(7, 10)
 	}
 	for range 3 {
-		testkit.Exec(t, r.pool, `insert into river.river_job (kind, queue, max_attempts, args) select 'fold_brief', 'memory', 2000, jsonb_build_object('chat_id', id) from chats`)
+		testkit.Exec(t, r.pool, `insert into river.river_job (kind, queue, max_attempts, args)
+			select 'fold_brief', 'memory', 2000, jsonb_build_object('chat_id', id) from chats`)
 	}
-	first, second := r.work(nil), r.work(nil)
+	first, second := r.work(), r.work()
 	r.awaitIdle()
-	if got := testkit.Ask[int](t, r.pool, "select count(*) from conversation_briefs where version = 1 and lease_token is null"); got != len(chats) {
-		t.Errorf("%d of %d chats were folded exactly once", got, len(chats))
-	}
-	if got := testkit.Ask[int](t, r.pool, "select count(*) from conversation_brief_revisions"); got != len(chats) {
-		t.Errorf("%d revisions", got)
-	}
-	if got := testkit.Ask[int](t, r.pool, "select count(*) from river.river_job where kind = 'fold_brief' and state <> 'completed'"); got != 0 {
-		t.Errorf("%d jobs did not complete", got)
-	}
+	testkit.Want(t, r.pool, len(chats), "select count(*) from conversation_briefs where version = 1 and lease_token is null")
+	testkit.Want(t, r.pool, len(chats), "select count(*) from conversation_brief_revisions")
+	testkit.Want(t, r.pool, 0, "select count(*) from river.river_job where kind = 'fold_brief' and state <> 'completed'")
 	if a, b := counted(t, first, "fold", "done"), counted(t, second, "fold", "done"); a+b != float64(len(chats)) {
 		t.Errorf("the metrics count %v and %v folds", a, b)
 	}
@@ -123,16 +96,12 @@ func TestOneUnfinishedJobPerChat(t *testing.T) {
 	r := newRig(t, nil)
 	chatID := r.chat(7, 10)
 	r.enqueue(chatID, chatID, chatID)
-	if got := testkit.Ask[int](t, r.pool, "select count(*) from river.river_job"); got != 1 {
-		t.Errorf("%d jobs", got)
-	}
-	r.work(nil)
+	testkit.Want(t, r.pool, 1, "select count(*) from river.river_job")
+	r.work()
 	r.awaitVersion(chatID, 1)
 	r.awaitIdle()
 	r.enqueue(chatID)
-	if got := testkit.Ask[int](t, r.pool, "select count(*) from river.river_job where kind = 'fold_brief'"); got != 2 {
-		t.Errorf("%d jobs, want a second one after the first completed", got)
-	}
+	testkit.Want(t, r.pool, 2, "select count(*) from river.river_job where kind = 'fold_brief'")
 }
 
 // The job of a chat that another fold has locked runs again soon, and uses up no attempt.
@@ -148,7 +117,7 @@ func TestBusyChatIsSnoozed(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.enqueue(chatID)
-	w := r.work(nil)
+	w := r.work()
 	events, cancel := w.Subscribe(river.EventKindJobSnoozed, river.EventKindJobCompleted, river.EventKindJobFailed)
 	defer cancel()
 	if event := testkit.Receive(t, "an event of River", events); event.Kind != river.EventKindJobSnoozed || event.Job.Attempt != 0 {
@@ -185,9 +154,7 @@ func TestRescuedJobWhileTheFirstStillRuns(t *testing.T) {
 	close(gate)
 	testkit.Eventually(t, "the first worker is through", func() bool { return counted(t, paused, "fold", "lost") == 1 })
 	r.awaitIdle()
-	if got := testkit.Ask[int64](t, r.pool, "select version from conversation_briefs"); got != 1 {
-		t.Errorf("version %d", got)
-	}
+	testkit.Want(t, r.pool, 1, "select version from conversation_briefs")
 	if got := testkit.Ask[string](t, r.pool, "select brief ->> 'global_summary' from conversation_briefs"); strings.Contains(got, "first worker") {
 		t.Error("the late summary was kept")
 	}
@@ -197,93 +164,53 @@ func TestRescuedJobWhileTheFirstStillRuns(t *testing.T) {
 	r.checkRanges(chatID)
 }
 
-// While the summarizer is down no job runs out of attempts; once it is back, the backlog is folded.
-func TestSummarizerDownAndBack(t *testing.T) {
+// The chat of a job that ends without a summary is put off: until it is time neither the sweep nor a reply nor another job
+// brings the model a call. A refused summary ends the job at once, a model that fails is tried again to the last attempt.
+func TestChatOfAFailedJobIsPutOff(t *testing.T) {
 	t.Parallel()
-	var up atomic.Bool
-	r := newRig(t, func(*offline.Request) offline.Answer {
-		if up.Load() {
-			return offline.Answer{}
-		}
-		return offline.Answer{Fault: offline.Fault401}
-	})
-	chats := []uuid.UUID{r.chat(7, 10), r.chat(20, 10), r.chat(7, 10)}
-	r.enqueue(chats...)
-	r.work(nil)
-	testkit.Eventually(t, "each fold failed twice", func() bool {
-		return testkit.Ask[int](t, r.pool, "select count(*) from river.river_job where kind = 'fold_brief' and cardinality(errors) >= 2") == len(chats)
-	})
-	if got := testkit.Ask[int](t, r.pool, "select count(*) from conversation_briefs where version > 0 or covered_seq > 0"); got != 0 {
-		t.Errorf("%d briefs changed without a summary", got)
+	for name, c := range map[string]struct {
+		fault                   offline.Fault
+		attempt                 int
+		state, failure, message string
+	}{
+		"refused twice":  {offline.FaultNone, 0, "cancelled", "refused: none", "refused twice: none"},
+		"a model's fail": {offline.Fault401, maxAttempts - 3, "discarded", "failed", "key"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var up atomic.Bool
+			r := newRig(t, func(*offline.Request) offline.Answer {
+				if up.Load() {
+					return offline.Answer{}
+				}
+				return offline.Answer{Fault: c.fault}
+			})
+			chatID := r.chat(7, 10)
+			r.enqueue(chatID)
+			testkit.Exec(t, r.pool, "update river.river_job set attempt = $1", c.attempt)
+			r.work(sweeping)
+			testkit.Await(t, r.pool, "the job ends", 1,
+				"select count(*) from river.river_job where kind = 'fold_brief' and state = $1::river.river_job_state and errors::text like '%' || $2 || '%'",
+				c.state, c.message)
+			testkit.Want(t, r.pool, "1"+c.failure, "select fold_failures || fold_failure from conversation_briefs where retry_at > now() + interval '4 minutes'")
+			testkit.Want(t, r.pool, true, "select version = 0 and covered_seq = 0 and lease_token is null from conversation_briefs")
+			calls := len(r.model.Requests())
+			up.Store(true)
+			r.say(chatID, 8, 8, 10)
+			r.awaitRuns("sweep_briefs", 2)
+			if n := r.count("fold_brief"); n != 1 {
+				t.Errorf("%d jobs", n)
+			}
+			r.enqueue(chatID)
+			r.awaitIdle()
+			if n := len(r.model.Requests()); n != calls {
+				t.Errorf("the model was asked %d times too soon", n-calls)
+			}
+			testkit.Exec(t, r.pool, "update conversation_briefs set retry_at = now()")
+			r.awaitVersion(chatID, 1)
+			r.checkRanges(chatID)
+		})
 	}
-	r.say(chats[0], 8, 9, 10) // life goes on
-	up.Store(true)
-	r.awaitIdle()
-	for _, chatID := range chats {
-		r.awaitVersion(chatID, 1)
-		r.checkRanges(chatID)
-	}
-	if got := testkit.Ask[int](t, r.pool, "select count(*) from river.river_job where kind = 'fold_brief' and (state <> 'completed' or attempt >= max_attempts)"); got != 0 {
-		t.Errorf("%d jobs gave up", got)
-	}
-}
-
-// A summary that is refused twice leaves the brief unchanged and ends the job. The chat is put off: until it is time
-// neither the sweep nor a reply nor another job brings the model a call.
-func TestSummaryRefusedTwice(t *testing.T) {
-	t.Parallel()
-	var down atomic.Bool
-	r := newRig(t, func(*offline.Request) offline.Answer {
-		if down.Load() {
-			return offline.Answer{Fault: offline.FaultNone}
-		}
-		return offline.Answer{}
-	})
-	chatID := r.chat(7, 10)
-	r.enqueue(chatID)
-	w := r.work(sweeping)
-	r.awaitVersion(chatID, 1)
-	r.awaitIdle()
-	const whole = "select brief::text || version || '/' || covered_seq from conversation_briefs"
-	before := testkit.Ask[string](t, r.pool, whole)
-
-	down.Store(true)
-	events, cancel := w.Subscribe(river.EventKindJobCancelled)
-	defer cancel()
-	r.say(chatID, 8, 14, 10) // the sweep finds it
-	event := testkit.Receive(t, "an event of River", events)
-	if last := event.Job.Errors[len(event.Job.Errors)-1].Error; !strings.Contains(last, "refused twice: none") {
-		t.Errorf("the job's error is %q", last)
-	}
-	if got := testkit.Ask[string](t, r.pool, whole); got != before || testkit.Ask[bool](t, r.pool, "select lease_token is not null from conversation_briefs") {
-		t.Errorf("the brief was %s and is %s", before, got)
-	}
-	if got := testkit.Ask[string](t, r.pool, "select fold_failures || fold_failure from conversation_briefs where retry_at > now() + interval '4 minutes'"); got != "1refused: none" {
-		t.Errorf("the chat is put off as %q", got)
-	}
-	down.Store(false)
-	calls := len(r.model.Requests())
-	r.say(chatID, 15, 15, 10)
-	r.enqueue(chatID)
-	r.awaitIdle()
-	r.awaitSweep()
-	if n := len(r.model.Requests()); n != calls || testkit.Ask[int64](t, r.pool, "select version from conversation_briefs") != 1 {
-		t.Errorf("the model was asked %d times too soon", n-calls)
-	}
-	testkit.Exec(t, r.pool, "update conversation_briefs set retry_at = now()")
-	r.awaitVersion(chatID, 2)
-	if got := testkit.Ask[int](t, r.pool, "select fold_failures from conversation_briefs where retry_at is null"); got != 0 {
-		t.Errorf("%d failures are left after a fold that succeeded", got)
-	}
-}
-
-// awaitSweep waits until a sweep has begun and ended.
-func (r *rig) awaitSweep() {
-	r.t.Helper()
-	since := testkit.Ask[time.Time](r.t, r.pool, "select clock_timestamp()")
-	testkit.Eventually(r.t, "a sweep", func() bool {
-		return testkit.Ask[bool](r.t, r.pool, "select exists (select from river.river_job where kind = 'sweep_briefs' and state = 'completed' and attempted_at > $1)", since)
-	})
 }
 
 func TestNextRetryIsCapped(t *testing.T) {
@@ -312,7 +239,7 @@ func TestNextRetryIsCapped(t *testing.T) {
 func TestFoldsThroughTransactionPooler(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
-	chatID := r.chat(60, 10)
+	chatID := r.chat(20, 10)
 	r.enqueue(chatID)
 	r.dsn = testkit.NewTransactionPooler(t, r.db)
 	r.work(func(_ *brief.Config, c *WorkerConfig) {
@@ -320,7 +247,7 @@ func TestFoldsThroughTransactionPooler(t *testing.T) {
 	})
 	r.awaitVersion(chatID, 1)
 	r.awaitIdle()
-	r.checkFoldedOnce(chatID, 60)
+	r.checkFoldedOnce(chatID, 20)
 	later := r.chat(10, 10) // found by the sweep
 	r.awaitVersion(later, 1)
 }

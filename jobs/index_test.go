@@ -4,21 +4,9 @@ import (
 	"testing"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 
 	"github.com/arcoscribe/throughline/internal/testkit"
 )
-
-// enqueueIndex inserts index_turns as saving a reply does.
-func (r *rig) enqueueIndex(chatID uuid.UUID) {
-	r.t.Helper()
-	err := pgx.BeginFunc(r.t.Context(), r.pool, func(tx pgx.Tx) error {
-		return EnqueueIndex(r.insert)(r.t.Context(), tx, chatID)
-	})
-	if err != nil {
-		r.t.Fatal(err)
-	}
-}
 
 // indexedTurns is the number of a chat's turns that recall can find.
 func (r *rig) indexedTurns(chatID uuid.UUID) int {
@@ -31,18 +19,14 @@ func TestIndexTurns(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	chatID, gone := r.chat(4, 1), r.chat(1, 1)
-	for _, id := range []uuid.UUID{chatID, chatID, gone} {
-		r.enqueueIndex(id)
-	}
+	r.enqueueBy(EnqueueIndex, chatID, chatID, gone)
 	testkit.Exec(t, r.pool, "delete from chats where id = $1", gone)
-	r.work(nil)
+	r.work()
 	r.awaitIdle()
 	if n := r.indexedTurns(chatID); n != 4 {
 		t.Errorf("%d turns are indexed", n)
 	}
-	if got := testkit.Ask[string](t, r.pool, "select string_agg(state::text, ' ') from river.river_job where kind = 'index_turns'"); got != "completed completed" {
-		t.Errorf("the jobs are %s", got)
-	}
+	testkit.Want(t, r.pool, "completed completed", "select string_agg(state::text, ' ') from river.river_job where kind = 'index_turns'")
 }
 
 // The sweep indexes chats that rest, and makes the index_turns of a dead worker available again. No fold is put off for
@@ -52,9 +36,7 @@ func TestSweepIndexes(t *testing.T) {
 	r := newRig(t, nil)
 	rested, busy, died, due := r.chat(2, 1), r.chat(2, 1), r.chat(2, 1), r.chat(7, 10)
 	testkit.Exec(t, r.pool, "update chats set last_message_at = now() - interval '2 minutes' where id = $1", rested)
-	for _, chatID := range []uuid.UUID{died, due} {
-		r.enqueueIndex(chatID)
-	}
+	r.enqueueBy(EnqueueIndex, died, due)
 	testkit.Exec(t, r.pool, `update river.river_job set state = 'running', attempt = max_attempts - (args ->> 'chat_id' = $1)::int,
 		attempted_at = now() - interval '1 minute', attempted_by = '{dead}'`, died.String())
 	r.work(sweeping)
@@ -64,9 +46,7 @@ func TestSweepIndexes(t *testing.T) {
 	if n := r.indexedTurns(busy); n != 0 {
 		t.Errorf("%d turns of a chat in which somebody talks are indexed", n)
 	}
-	if n := testkit.Ask[int](t, r.pool, "select count(*) from conversation_briefs where fold_failures > 0"); n != 0 {
-		t.Errorf("%d chats were put off", n)
-	}
+	testkit.Want(t, r.pool, 0, "select count(*) from conversation_briefs where fold_failures > 0")
 	testkit.Eventually(t, "a sweep says what it did", func() bool {
 		return testkit.Ask[int](t, r.pool, "select count(*) from river.river_job where kind = 'sweep_briefs' and metadata -> 'output' ->> 'indexed_chats' = '1'") > 0
 	})

@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/riverqueue/river"
 
 	"github.com/arcoscribe/throughline/internal/llm"
 	"github.com/arcoscribe/throughline/internal/memory"
@@ -77,8 +78,11 @@ type worker struct {
 	stop    func()
 }
 
-// work starts a worker; change may be nil, or alter its configuration.
-func (r *rig) work(change func(*brief.Config, *WorkerConfig)) *worker {
+// setup alters the configuration of a worker.
+type setup = func(*brief.Config, *WorkerConfig)
+
+// work starts a worker.
+func (r *rig) work(changes ...setup) *worker {
 	r.t.Helper()
 	pool := r.open(20)
 	model := llm.New(llm.Config{APIKey: "offline", BaseURL: r.model.BaseURL(), IdleTimeout: time.Minute})
@@ -90,7 +94,7 @@ func (r *rig) work(change func(*brief.Config, *WorkerConfig)) *worker {
 		Indexer: postgres.NewTurnIndex(pool), Maintenance: postgres.NewMaintenance(pool, r.limits), Metrics: folding.Metrics, Logger: folding.Logger,
 		Concurrency: 8, StopTimeout: time.Second, SweepInterval: time.Hour,
 	}
-	if change != nil {
+	for _, change := range changes {
 		change(&folding, &config)
 	}
 	config.Folder = brief.New(folding)
@@ -153,14 +157,52 @@ func (r *rig) say(chatID uuid.UUID, from, to, words int) {
 // enqueue inserts folds as saving a reply does.
 func (r *rig) enqueue(chatIDs ...uuid.UUID) {
 	r.t.Helper()
+	r.enqueueBy(EnqueueFold, chatIDs...)
+}
+
+// enqueueBy inserts the jobs of chats in a transaction each, as those who need them do.
+func (r *rig) enqueueBy(enqueue func(*Client) func(context.Context, pgx.Tx, uuid.UUID) error, chatIDs ...uuid.UUID) {
+	r.t.Helper()
 	for _, chatID := range chatIDs {
-		err := pgx.BeginFunc(r.t.Context(), r.pool, func(tx pgx.Tx) error {
-			return EnqueueFold(r.insert)(r.t.Context(), tx, chatID)
-		})
-		if err != nil {
-			r.t.Fatal(err)
-		}
+		r.commit(func(tx pgx.Tx) error { return enqueue(r.insert)(r.t.Context(), tx, chatID) })
 	}
+}
+
+func (r *rig) commit(work func(pgx.Tx) error) {
+	r.t.Helper()
+	if err := pgx.BeginFunc(r.t.Context(), r.pool, work); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+func (r *rig) insertJob(args river.JobArgs) {
+	r.t.Helper()
+	if _, err := r.insert.Insert(r.t.Context(), args, nil); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// count returns how many jobs of a kind there are.
+func (r *rig) count(kind string) int {
+	r.t.Helper()
+	return testkit.Ask[int](r.t, r.pool, "select count(*) from river.river_job where kind = $1", kind)
+}
+
+// awaitRuns waits until a job has run that many more times.
+func (r *rig) awaitRuns(kind string, times int) {
+	r.t.Helper()
+	before := r.count(kind)
+	testkit.Eventually(r.t, kind+" runs", func() bool {
+		return testkit.Ask[int](r.t, r.pool, "select count(*) from river.river_job where kind = $1 and state = 'completed'", kind) >= before+times
+	})
+}
+
+// awaitOutput waits for a job of a kind that did something, and reads its output.
+func awaitOutput[T any](r *rig, kind, key string) T {
+	r.t.Helper()
+	const done = "kind = $1 and (metadata -> 'output' ->> $2)::int > 0"
+	testkit.Await(r.t, r.pool, kind+" says what it did", true, "select exists (select from river.river_job where "+done+")", kind, key)
+	return testkit.Ask[T](r.t, r.pool, "select metadata -> 'output' from river.river_job where "+done+" order by id limit 1", kind, key)
 }
 
 // awaitVersion waits until a chat's brief has a version.
@@ -174,9 +216,7 @@ func (r *rig) awaitVersion(chatID uuid.UUID, version int64) {
 // awaitIdle waits until there is no unfinished fold or rebuild.
 func (r *rig) awaitIdle() {
 	r.t.Helper()
-	testkit.Eventually(r.t, "all jobs are done", func() bool {
-		return testkit.Ask[int](r.t, r.pool, "select count(*) from river.river_job where finalized_at is null and queue = 'memory'") == 0
-	})
+	testkit.Await(r.t, r.pool, "all jobs are done", 0, "select count(*) from river.river_job where finalized_at is null and queue = 'memory'")
 }
 
 // turnsOf returns the part of a fold's input that holds the new turns, or "" for another call.

@@ -17,55 +17,55 @@ import (
 	"github.com/arcoscribe/throughline/internal/testkit"
 )
 
-// Turns that were inserted without a job are found and folded; chats that are not due are left alone.
-func TestSweepFindsDueChats(t *testing.T) {
+// What lacks a job is found: chats that are due by their size or by their limit of turns, whether they have expired or not,
+// and briefs that were damaged by hand. Chats that are not due are left alone, and nothing is found again once it is done.
+func TestSweepFindsWhatLacksAJob(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
-	due := []uuid.UUID{r.chat(7, 10), r.chat(9, 10)}
-	short, oneTurn := r.chat(2, 1), r.chat(1, 200)
-	r.work(func(_ *brief.Config, c *WorkerConfig) { c.SweepInterval = 200 * time.Millisecond })
-	for _, chatID := range due {
+	due, expired, over := r.chat(7, 10), r.chat(7, 10), r.chat(4, 0)
+	within, short, oneTurn, damaged := r.chat(4, 0), r.chat(2, 1), r.chat(1, 200), r.chat(1, 1)
+	r.expire(expired, "1 minute")
+	testkit.Exec(t, r.pool, "update chats set max_turns = case when id = $1 then 3 else 4 end where id in ($1, $2)", over, within)
+	testkit.Exec(t, r.pool, "alter table conversation_briefs drop constraint conversation_briefs_valid")
+	testkit.Exec(t, r.pool, `update conversation_briefs set brief = '{"global_summary": ["rubbish"]}' where chat_id = $1`, damaged)
+	r.work(sweeping)
+	for _, chatID := range []uuid.UUID{due, expired, over, damaged} {
 		r.awaitVersion(chatID, 1)
 	}
 	r.awaitIdle()
-	for _, chatID := range []uuid.UUID{short, oneTurn} {
-		if got := testkit.Ask[int64](t, r.pool, "select version from conversation_briefs where chat_id = $1", chatID); got != 0 {
-			t.Errorf("a chat that was not due has version %d", got)
-		}
+	r.awaitRuns("sweep_briefs", 2)
+	r.checkFoldedOnce(over, 4)
+	testkit.Want(t, r.pool, r.limits.KRawTurns, "select pending_turns from conversation_briefs where chat_id = $1", over)
+	testkit.Want(t, r.pool, true, "select bool_and(readable) from conversation_briefs")
+	testkit.Want(t, r.pool, 0, "select count(*) from conversation_briefs where version > 0 and chat_id = any($1)", []uuid.UUID{within, short, oneTurn})
+	if folds, rebuilds := r.count("fold_brief"), r.count("rebuild_brief"); folds != 3 || rebuilds != 1 {
+		t.Errorf("%d folds, %d rebuilds", folds, rebuilds)
 	}
-	testkit.Eventually(t, "a sweep says what it did", func() bool {
-		return testkit.Ask[int](t, r.pool, "select count(*) from river.river_job where kind = 'sweep_briefs' and metadata -> 'output' ->> 'inserted_folds' = '2'") == 1
-	})
-	if args := testkit.Ask[string](t, r.pool, "select string_agg(distinct args::text, '') from river.river_job where kind = 'sweep_briefs'"); args != "{}" {
-		t.Errorf("the sweep's arguments are %s", args)
+	if output := awaitOutput[map[string]any](r, "sweep_briefs", "inserted_folds"); output["inserted_folds"] != 3.0 {
+		t.Errorf("the sweep says %v", output)
 	}
+	testkit.Want(t, r.pool, "{}", "select string_agg(distinct args::text, '') from river.river_job where kind = 'sweep_briefs'")
 }
 
-// A reply whose server died is interrupted with the text of its deltas, or cancelled if that was requested.
+// A reply whose server died is interrupted with the text of its deltas, and those of replies that are gone are deleted.
 // Replies of living servers are left alone.
-func TestSweepInterruptsAbandonedReplies(t *testing.T) {
+func TestSweepEndsAbandonedReplies(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
-	reply := func(lease string, cancelled bool) uuid.UUID {
-		id := testkit.Ask[uuid.UUID](t, r.pool, `insert into messages (chat_id, role, status, content, cancel_requested, lease_until)
-			values ($1, 'assistant', 'streaming', '', $2, now() + $3::interval) returning id`, r.chat(1, 1), cancelled, lease)
+	reply := func(lease string) uuid.UUID {
+		id := testkit.Ask[uuid.UUID](t, r.pool, `insert into messages (chat_id, role, status, content, lease_until)
+			values ($1, 'assistant', 'streaming', '', now() + $2::interval) returning id`, r.chat(1, 1), lease)
 		r.record(id, "so ", "far, ", "Ägypten 👩‍👩‍👧.")
 		return id
 	}
-	dead, stopped, alive := reply("-1 second", false), reply("-1 second", true), reply("1 hour", false)
+	dead, alive := reply("-1 second"), reply("1 hour")
+	r.record(uuid.New(), "some ", "words")
 	w := r.work(sweeping)
-	for id, status := range map[uuid.UUID]string{dead: "interrupted", stopped: "cancelled"} {
-		testkit.Eventually(t, "the reply is "+status, func() bool {
-			return testkit.Ask[int](t, r.pool, "select count(*) from messages where id = $1 and lease_until is null and status = $2 and content = 'so far, Ägypten 👩‍👩‍👧.'", id, status) == 1
-		})
-	}
-	if got := testkit.Ask[string](t, r.pool, "select status from messages where id = $1", alive); got != "streaming" {
-		t.Errorf("the living reply is %s", got)
-	}
-	testkit.Eventually(t, "the metric counts them", func() bool { return swept(t, w, "message") == 2 })
-	if got := testkit.Ask[string](t, r.pool, "select string_agg(distinct message_id::text, ' ') from message_deltas"); got != alive.String() {
-		t.Errorf("there are deltas of %s, want those of the living reply alone, %s", got, alive)
-	}
+	testkit.Await(t, r.pool, "the reply is interrupted", "interrupted so far, Ägypten 👩‍👩‍👧.",
+		"select status || ' ' || content from messages where id = $1", dead)
+	testkit.Want(t, r.pool, "streaming", "select status from messages where id = $1", alive)
+	testkit.Await(t, r.pool, "the strays are gone", alive.String(), "select string_agg(distinct message_id::text, ' ') from message_deltas")
+	testkit.Eventually(t, "the metric counts them", func() bool { return swept(t, w, "message") == 1 && swept(t, w, "delta") == 2 })
 }
 
 // record stores deltas of a running reply as its server does.
@@ -76,24 +76,6 @@ func (r *rig) record(messageID uuid.UUID, pieces ...string) {
 		testkit.Exec(r.t, r.pool, "insert into message_deltas (message_id, user_id, start_char, delta) values ($1, $2, $3, $4)", messageID, r.user, place, piece)
 		place += len([]rune(piece))
 	}
-}
-
-// The deltas of replies that have ended or were deleted are deleted.
-func TestSweepDeletesStrayDeltas(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, nil)
-	chatID := r.chat(1, 1)
-	stored := testkit.Ask[uuid.UUID](t, r.pool, "select id from messages where role = 'assistant'")
-	running := testkit.Ask[uuid.UUID](t, r.pool, `insert into messages (chat_id, role, status, content, lease_until)
-		values ($1, 'assistant', 'streaming', '', now() + interval '1 hour') returning id`, chatID)
-	for _, id := range []uuid.UUID{stored, running, uuid.New()} {
-		r.record(id, "some ", "words")
-	}
-	w := r.work(sweeping)
-	testkit.Eventually(t, "the strays are gone", func() bool {
-		return testkit.Ask[string](t, r.pool, "select string_agg(distinct message_id::text, ' ') from message_deltas") == running.String()
-	})
-	testkit.Eventually(t, "the metric counts them", func() bool { return swept(t, w, "delta") == 4 })
 }
 
 func swept(t *testing.T, w *worker, what string) float64 {
@@ -114,12 +96,8 @@ func TestSweepRevivesFoldOfDeadWorker(t *testing.T) {
 	w := r.work(sweeping)
 	r.awaitVersion(chatID, 1)
 	r.awaitIdle()
-	if got := testkit.Ask[string](t, r.pool, "select errors[1] ->> 'error' from river.river_job where kind = 'fold_brief' order by id limit 1"); got != "worker lost its lease" {
-		t.Errorf("the job tells %q", got)
-	}
-	if got := testkit.Ask[int](t, r.pool, "select count(*) from conversation_brief_revisions"); got != 1 {
-		t.Errorf("%d folds", got)
-	}
+	testkit.Want(t, r.pool, "worker lost its lease", "select errors[1] ->> 'error' from river.river_job where kind = 'fold_brief' order by id limit 1")
+	testkit.Want(t, r.pool, 1, "select count(*) from conversation_brief_revisions")
 	if swept(t, w, "job") == 0 {
 		t.Error("the metric does not count the job")
 	}
@@ -174,73 +152,51 @@ func TestDeletedWordsAreForgotten(t *testing.T) {
 	const secret = "Zyxomma"
 	open := make(chan struct{})
 	close(open)
-	for _, during := range []bool{false, true} {
-		for _, how := range []string{"delete from messages where seq = 3", "update messages set content = 'Never mind.' where seq = 3"} {
-			t.Run(fmt.Sprintf("during %v, %.6s", during, how), func(t *testing.T) {
-				t.Parallel()
-				gate := open
-				if during {
-					gate = make(chan struct{})
+	for during, how := range map[bool]string{
+		false: "delete from messages where seq = 3", true: "update messages set content = 'Never mind.' where seq = 3",
+	} {
+		t.Run(fmt.Sprintf("during %v", during), func(t *testing.T) {
+			t.Parallel()
+			gate := open
+			if during {
+				gate = make(chan struct{})
+			}
+			r := newRig(t, func(request *offline.Request) offline.Answer {
+				if strings.Contains(turnsOf(request.Text), secret) {
+					return offline.Answer{Text: "The user decided on " + secret + " for good and in any case.", Gate: gate}
 				}
-				r := newRig(t, func(request *offline.Request) offline.Answer {
-					if strings.Contains(turnsOf(request.Text), secret) {
-						return offline.Answer{Text: "The user decided on " + secret + " for good and in any case.", Gate: gate}
-					}
-					return offline.Answer{}
-				})
-				chatID := r.chat(2, 1)
-				testkit.Exec(t, r.pool, "update messages set content = $1 where seq = 3", "I decided that my password for the bank is "+secret+" and nothing else.")
-				r.say(chatID, 3, 9, 10)
-				r.enqueue(chatID)
-				w := r.work(func(_ *brief.Config, c *WorkerConfig) { c.SweepInterval = 200 * time.Millisecond })
-				if during {
-					r.model.AwaitRequest(t, "the fold asks", func(a offline.Request) bool { return strings.Contains(a.Text, secret) })
-					testkit.Exec(t, r.pool, how)
-					close(gate)
-					testkit.Eventually(t, "the fold notices", func() bool { return counted(t, w, "fold", "lost") == 1 })
-					r.awaitVersion(chatID, 1)
-				} else {
-					r.awaitVersion(chatID, 1)
-					r.awaitIdle()
-					if got := testkit.Ask[string](t, r.pool, "select brief ->> 'global_summary' from conversation_briefs"); !strings.Contains(got, secret) {
-						t.Fatalf("the summary never held the word: %s", got)
-					}
-					testkit.Exec(t, r.pool, how)
-					testkit.Eventually(t, "the brief is rebuilt", func() bool { return counted(t, w, "rebuild", "done") >= 1 })
-					if testkit.Ask[int](t, r.pool, "select count(*) from conversation_brief_revisions where global_summary is not null and version < (select max(version) from conversation_brief_revisions where kind = 'rebuild')") != 0 {
-						t.Error("the revisions before the rebuild are not redacted")
-					}
-				}
-				testkit.Eventually(t, "nothing is stale", func() bool { return !testkit.Ask[bool](t, r.pool, "select stale from conversation_briefs") })
-				r.awaitIdle()
-				r.nowhere(secret)
-				if got := testkit.Ask[string](t, r.pool, "select brief ->> 'global_summary' from conversation_briefs"); got == "" {
-					t.Error("the rest was forgotten as well")
-				}
+				return offline.Answer{}
 			})
-		}
-	}
-}
-
-// If every covered message of a chat was deleted, its brief is rebuilt as empty, without calling the model.
-func TestRebuildOfNothing(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, nil)
-	chatID := r.chat(7, 10)
-	r.enqueue(chatID)
-	r.work(func(_ *brief.Config, c *WorkerConfig) { c.SweepInterval = 200 * time.Millisecond })
-	r.awaitVersion(chatID, 1)
-	calls := len(r.model.Requests())
-	testkit.Exec(t, r.pool, "delete from messages m using conversation_briefs b where b.chat_id = m.chat_id and m.seq <= b.covered_seq")
-	r.awaitVersion(chatID, 2)
-	if got := testkit.Ask[string](t, r.pool, "select brief ->> 'global_summary' || stale || brief_tokens from conversation_briefs"); got != "false0" {
-		t.Errorf("the brief is %q", got)
-	}
-	if got := testkit.Ask[string](t, r.pool, "select kind || prompt_mode from conversation_brief_revisions where version = 2"); got != "rebuildnone" {
-		t.Errorf("the revision is %q", got)
-	}
-	if n := len(r.model.Requests()); n != calls {
-		t.Errorf("the model was asked %d times for nothing", n-calls)
+			chatID := r.chat(2, 1)
+			testkit.Exec(t, r.pool, "update messages set content = $1 where seq = 3", "I decided that my password for the bank is "+secret+" and nothing else.")
+			r.say(chatID, 3, 9, 10)
+			r.enqueue(chatID)
+			w := r.work(func(_ *brief.Config, c *WorkerConfig) { c.SweepInterval = 200 * time.Millisecond })
+			if during {
+				r.model.AwaitRequest(t, "the fold asks", func(a offline.Request) bool { return strings.Contains(a.Text, secret) })
+				testkit.Exec(t, r.pool, how)
+				close(gate)
+				testkit.Eventually(t, "the fold notices", func() bool { return counted(t, w, "fold", "lost") == 1 })
+				r.awaitVersion(chatID, 1)
+			} else {
+				r.awaitVersion(chatID, 1)
+				r.awaitIdle()
+				if got := testkit.Ask[string](t, r.pool, "select brief ->> 'global_summary' from conversation_briefs"); !strings.Contains(got, secret) {
+					t.Fatalf("the summary never held the word: %s", got)
+				}
+				testkit.Exec(t, r.pool, how)
+				testkit.Eventually(t, "the brief is rebuilt", func() bool { return counted(t, w, "rebuild", "done") >= 1 })
+				if testkit.Ask[int](t, r.pool, "select count(*) from conversation_brief_revisions where global_summary is not null and version < (select max(version) from conversation_brief_revisions where kind = 'rebuild')") != 0 {
+					t.Error("the revisions before the rebuild are not redacted")
+				}
+			}
+			testkit.Eventually(t, "nothing is stale", func() bool { return !testkit.Ask[bool](t, r.pool, "select stale from conversation_briefs") })
+			r.awaitIdle()
+			r.nowhere(secret)
+			if got := testkit.Ask[string](t, r.pool, "select brief ->> 'global_summary' from conversation_briefs"); got == "" {
+				t.Error("the rest was forgotten as well")
+			}
+		})
 	}
 }
 
@@ -248,14 +204,14 @@ func TestRebuildOfNothing(t *testing.T) {
 func TestDeletionDuringFolds(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
-	const races = 100
+	const races = 20
 	chats, users := make([]uuid.UUID, races), make([]uuid.UUID, races)
 	for i := range chats {
 		users[i] = testkit.NewUser(t, r.db)
 		chats[i] = r.chatOf(users[i], 7, 10)
 	}
 	r.enqueue(chats...)
-	r.work(nil)
+	r.work()
 	admin, err := pgx.Connect(t.Context(), r.db.AdminDSN)
 	if err != nil {
 		t.Fatal(err)
@@ -283,11 +239,7 @@ func TestDeletionDuringFolds(t *testing.T) {
 	all.Wait()
 	r.awaitIdle()
 	for _, table := range []string{"chats", "messages", "conversation_briefs", "conversation_brief_revisions"} {
-		if n := testkit.Ask[int](t, r.pool, "select count(*) from "+table); n != 0 {
-			t.Errorf("%d rows of %s came back", n, table)
-		}
+		testkit.Want(t, r.pool, 0, "select count(*) from "+table)
 	}
-	if bad := testkit.Ask[int](t, r.pool, "select count(*) from river.river_job where kind = 'fold_brief' and state <> 'completed'"); bad != 0 {
-		t.Errorf("%d jobs of deleted chats did not complete", bad)
-	}
+	testkit.Want(t, r.pool, 0, "select count(*) from river.river_job where kind = 'fold_brief' and state <> 'completed'")
 }

@@ -1,13 +1,11 @@
 package jobs
 
 import (
-	"errors"
 	"log/slog"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 
 	"github.com/arcoscribe/throughline/internal/dev/offline"
 	"github.com/arcoscribe/throughline/internal/llm"
@@ -22,7 +20,7 @@ import (
 )
 
 // keepsTopics makes a worker keep topics in all chats. Without an embedder each chat has one.
-func (r *rig) keepsTopics(embedder recall.Embedder) func(*brief.Config, *WorkerConfig) {
+func (r *rig) keepsTopics(embedder recall.Embedder) setup {
 	r.t.Helper()
 	model := llm.New(llm.Config{APIKey: "offline", BaseURL: r.model.BaseURL(), IdleTimeout: time.Minute})
 	r.t.Cleanup(model.Close)
@@ -57,47 +55,25 @@ func (r *rig) awaitTopics(chatID uuid.UUID, turns int) {
 // wantNoFailures waits until no job of topics is left, and checks that none has failed.
 func (r *rig) wantNoFailures() {
 	r.t.Helper()
-	testkit.Eventually(r.t, "no job of topics is left", func() bool {
-		return testkit.Ask[int](r.t, r.pool, "select count(*) from river.river_job where queue = 'topics' and finalized_at is null") == 0
-	})
+	testkit.Await(r.t, r.pool, "no job of topics is left", 0, "select count(*) from river.river_job where queue = 'topics' and finalized_at is null")
 	failures := testkit.Ask[[]string](r.t, r.pool, `select coalesce(array_agg(kind || ': ' || (errors[1] ->> 'error')), '{}') from river.river_job where errors is not null`)
 	if len(failures) > 0 {
 		r.t.Errorf("%q", failures)
 	}
 }
 
-// What index_turns indexes is assigned; where there is an embedder, after it has its vectors.
+// What index_turns indexes is assigned. Without an embedder a chat has one topic.
 func TestIndexedTurnsGetTopics(t *testing.T) {
 	t.Parallel()
-	for name, withVectors := range map[string]bool{"without vectors": false, "with vectors": true} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r := newRig(t, nil)
-			var embedder recall.Embedder
-			if withVectors {
-				embedder = r.embedder()
-			}
-			chatID := r.chat(6, 3)
-			r.work(r.keepsTopics(embedder))
-			err := pgx.BeginFunc(t.Context(), r.pool, func(tx pgx.Tx) error { return EnqueueIndex(r.insert)(t.Context(), tx, chatID) })
-			if err != nil {
-				t.Fatal(err)
-			}
-			r.awaitTopics(chatID, 6)
-			want := 0
-			if withVectors {
-				want = 6 // at once, or a moment later if the first sweep met the turns before their vectors came
-			}
-			testkit.Eventually(t, "the turns have topics by their vectors", func() bool {
-				return testkit.Ask[int](t, r.pool, "select count(*) from turn_index where topic_model is not null") == want
-			})
-			r.wantNoFailures()
-			output := testkit.Ask[string](t, r.pool, "select metadata -> 'output' ->> 'turns' from river.river_job where kind = 'assign_topics' and state = 'completed' order by id limit 1")
-			if output != "6" {
-				t.Errorf("the output says %q turns", output)
-			}
-		})
-	}
+	r := newRig(t, nil)
+	chatID := r.chat(6, 3)
+	r.work(r.keepsTopics(nil))
+	r.enqueueBy(EnqueueIndex, chatID)
+	r.awaitTopics(chatID, 6)
+	testkit.Want(t, r.pool, 0, "select count(*) from turn_index where topic_model is not null")
+	r.wantNoFailures()
+	testkit.Want(t, r.pool, "6",
+		"select metadata -> 'output' ->> 'turns' from river.river_job where kind = 'assign_topics' and state = 'completed' order by id limit 1")
 }
 
 // What a fold indexes is assigned, and what is long is compacted.
@@ -108,9 +84,7 @@ func TestFoldedTurnsGetTopics(t *testing.T) {
 	r.work(r.keepsTopics(nil))
 	r.enqueue(chatID)
 	r.awaitTopics(chatID, 8)
-	testkit.Eventually(t, "the topic is compacted", func() bool {
-		return testkit.Ask[int](t, r.pool, "select count(*) from topics where summary is not null and compacted_messages > 0") == 1
-	})
+	testkit.Await(t, r.pool, "the topic is compacted", 1, "select count(*) from topics where summary is not null and compacted_seq > 0")
 	r.wantNoFailures()
 	if len(r.model.Asked(offline.KindTopic)) == 0 {
 		t.Error("no model was asked for the summary")
@@ -130,18 +104,13 @@ func TestTopicsWithoutTheEmbedderAndAfterwards(t *testing.T) {
 		}
 	})
 	chatID := r.indexed(5)
-	r.work(func(b *brief.Config, c *WorkerConfig) {
-		r.keepsTopics(r.embedder())(b, c)
-		sweeping(b, c)
-	})
+	r.work(r.keepsTopics(r.embedder()), sweeping)
 	r.awaitTopics(chatID, 5)
 	if bare := r.bare(embeddingModel); bare != 5 {
 		t.Errorf("%d turns have no vector", bare)
 	}
 	close(back)
-	testkit.Eventually(t, "the topics are chosen again", func() bool {
-		return testkit.Ask[int](t, r.pool, "select count(*) from turn_index where topic_model is not null") == 5
-	})
+	testkit.Await(t, r.pool, "the topics are chosen again", 5, "select count(*) from turn_index where topic_model is not null")
 }
 
 // The sweep inserts jobs that a crash has lost, and takes those of dead workers over.
@@ -149,15 +118,9 @@ func TestTheSweepFindsWhatTopicsLack(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	lost, dead := r.indexed(3), r.indexed(3)
-	err := pgx.BeginFunc(t.Context(), r.pool, func(tx pgx.Tx) error { return EnqueueAssign(r.insert)(t.Context(), tx, dead) })
-	if err != nil {
-		t.Fatal(err)
-	}
+	r.enqueueBy(EnqueueAssign, dead)
 	testkit.Exec(t, r.pool, "update river.river_job set state = 'running', attempt = 1, attempted_at = now() - interval '20 seconds', attempted_by = '{gone}' where kind = 'assign_topics'")
-	w := r.work(func(b *brief.Config, c *WorkerConfig) {
-		r.keepsTopics(nil)(b, c)
-		sweeping(b, c)
-	})
+	w := r.work(r.keepsTopics(nil), sweeping)
 	r.awaitTopics(lost, 3)
 	r.awaitTopics(dead, 3)
 	// A sweep stores its output after its work. River itself
@@ -173,59 +136,43 @@ func TestTheSweepFindsWhatTopicsLack(t *testing.T) {
 	testkit.Exec(t, r.pool, "update topics set stale = true where chat_id = $1", lost)
 	r.say(dead, 4, 12, 3)
 	r.index(dead)
-	r.work(func(b *brief.Config, c *WorkerConfig) {
-		r.keepsTopics(nil)(b, c)
-		sweeping(b, c)
-	})
-	testkit.Eventually(t, "both are compacted", func() bool {
-		return testkit.Ask[bool](t, r.pool, `select not (select stale from topics where chat_id = $1) and exists (select from topics where chat_id = $2 and compacted_messages = 20)`, lost, dead)
-	})
+	r.work(r.keepsTopics(nil), sweeping)
+	testkit.Await(t, r.pool, "both are compacted", true,
+		`select not (select stale from topics where chat_id = $1) and exists (select from topics where chat_id = $2 and compacted_seq = 20)`, lost, dead)
 }
 
-// An old chat that is imported has so many topics that most fade before they are compacted. They are archived at once, and
-// what was too much of them is summarized nevertheless, once.
+// The topics of an old chat that is imported may fade before they are compacted. They are archived at once, and what was too
+// much of them is summarized nevertheless, once.
 func TestFadedTopicsOfAnOldChatAreSummarized(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
-	chatID := r.chat(25*7, 3)
+	const many = 3
+	chatID := r.chat(many*7, 3)
 	r.index(chatID)
 	testkit.Exec(t, r.pool, `insert into topics (chat_id, user_id, number, title, title_seq, created_at, last_active_at, first_seq, last_seq, message_count)
-		select $1, $2, n, 'A topic', 14 * n - 13, now(), now() - interval '300 days', 14 * n - 13, 14 * n, 14 from generate_series(1, 25) n`, chatID, r.user)
-	testkit.Exec(t, r.pool, "update turn_index i set topic_id = t.id, topic_model = '' from topics t where t.chat_id = i.chat_id and i.seq between t.first_seq and t.last_seq")
+		select $1, $2, n, 'A topic', 14 * n - 13, now(), now() - interval '300 days', 14 * n - 13, 14 * n, 14 from generate_series(1, $3::int) n`,
+		chatID, r.user, many)
+	testkit.Exec(t, r.pool, `update turn_index i set topic_id = t.id, topic_model = ''
+		from topics t where t.chat_id = i.chat_id and i.seq between t.first_seq and t.last_seq`)
 	testkit.Exec(t, r.pool, "update conversation_briefs set assigned_seq = indexed_seq where chat_id = $1", chatID)
-	keeper := assign.New(assign.Config{Store: postgres.NewAssignments(r.pool), Settings: topics.Defaults(), Mode: "on", Metrics: metrics.New(), Logger: slog.New(slog.DiscardHandler)})
-	if done, err := keeper.Decay(t.Context(), testkit.Patience); err != nil || done.Archived != 24 {
+	settings := topics.Defaults()
+	settings.Max = 1
+	keeper := assign.New(assign.Config{
+		Store: postgres.NewAssignments(r.pool), Settings: settings, Mode: "on", Metrics: metrics.New(), Logger: slog.New(slog.DiscardHandler),
+	})
+	if done, err := keeper.Decay(t.Context(), testkit.Patience); err != nil || done.Archived != many-1 {
 		t.Fatalf("%+v, %v", done, err)
 	}
-	r.work(func(b *brief.Config, c *WorkerConfig) {
-		r.keepsTopics(nil)(b, c)
-		sweeping(b, c)
-	})
-	testkit.Eventually(t, "all are summarized", func() bool {
-		return testkit.Ask[int](t, r.pool, "select count(*) from topics where summary is not null and summary_seq = compacted_seq and (state = 'archived') = (number < 25)") == 25
-	})
-	r.awaitSweeps(2)
+	r.work(r.keepsTopics(nil), sweeping)
+	testkit.Await(t, r.pool, "all are summarized", many,
+		"select count(*) from topics where summary is not null and summary_seq = compacted_seq and (state = 'archived') = (number < $1)", many)
+	r.awaitRuns("sweep_briefs", 2)
 	compactions := r.count("compact_topic")
-	r.awaitSweeps(2)
-	if again := r.count("compact_topic") - compactions; again != 0 || len(r.model.Asked(offline.KindTopic)) != 25 {
+	r.awaitRuns("sweep_briefs", 2)
+	if again := r.count("compact_topic") - compactions; again != 0 || len(r.model.Asked(offline.KindTopic)) != many {
 		t.Errorf("%d jobs more, and %d calls", again, len(r.model.Asked(offline.KindTopic)))
 	}
 	r.wantNoFailures()
-}
-
-// count returns how many jobs of a kind there are.
-func (r *rig) count(kind string) int {
-	r.t.Helper()
-	return testkit.Ask[int](r.t, r.pool, "select count(*) from river.river_job where kind = $1", kind)
-}
-
-// awaitSweeps waits for so many sweeps from now on.
-func (r *rig) awaitSweeps(sweeps int) {
-	r.t.Helper()
-	before := r.count("sweep_briefs")
-	testkit.Eventually(r.t, "it is swept again", func() bool {
-		return testkit.Ask[int](r.t, r.pool, "select count(*) from river.river_job where kind = 'sweep_briefs' and state = 'completed'") >= before+sweeps
-	})
 }
 
 // The hourly jobs work with the arguments {}, by hand as well.
@@ -233,43 +180,12 @@ func TestTopicsDecayAndMergeByHand(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	r.work(r.keepsTopics(nil))
-	testkit.Eventually(t, "the first ones are done", func() bool {
-		return testkit.Ask[int](t, r.pool, "select count(*) from river.river_job where kind in ('decay_topics', 'merge_topics') and state = 'completed'") == 2
-	})
+	testkit.Await(t, r.pool, "the first ones are done", 2,
+		"select count(*) from river.river_job where kind in ('decay_topics', 'merge_topics') and state = 'completed'")
 	for _, kind := range []string{"decay_topics", "merge_topics"} {
 		testkit.Exec(t, r.pool, "insert into river.river_job (args, kind, max_attempts, priority, queue, state) values ('{}', $1, 5, 1, 'maintenance', 'available')", kind)
 	}
-	testkit.Eventually(t, "they are done again", func() bool {
-		return testkit.Ask[int](t, r.pool, "select count(*) from river.river_job where kind in ('decay_topics', 'merge_topics') and state = 'completed' and metadata ? 'output'") == 4
-	})
-	r.wantNoFailures()
-}
-
-// Jobs that are left of a time with topics end; nothing is inserted.
-func TestWithoutTopics(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, nil)
-	chatID := r.indexed(5)
-	for _, job := range []func(tx pgx.Tx) error{
-		func(tx pgx.Tx) error { return EnqueueAssign(r.insert)(t.Context(), tx, chatID) },
-		func(tx pgx.Tx) error { return EnqueueCompact(r.insert)(t.Context(), tx, chatID, uuid.New()) },
-		func(tx pgx.Tx) error {
-			_, errDecay := r.insert.InsertTx(t.Context(), tx, DecayTopics{}, nil)
-			_, errMerge := r.insert.InsertTx(t.Context(), tx, MergeTopics{}, nil)
-			return errors.Join(errDecay, errMerge)
-		},
-	} {
-		if err := pgx.BeginFunc(t.Context(), r.pool, job); err != nil {
-			t.Fatal(err)
-		}
-	}
-	r.work(sweeping)
-	testkit.Eventually(t, "the jobs ended", func() bool {
-		return testkit.Ask[int](t, r.pool, `select count(*) from river.river_job where state = 'completed'
-			and kind in ('assign_topics', 'compact_topic', 'decay_topics', 'merge_topics')`) == 4
-	})
-	if rows := testkit.Ask[int](t, r.pool, "select count(*) from topics"); rows != 0 {
-		t.Errorf("%d topics", rows)
-	}
+	testkit.Await(t, r.pool, "they are done again", 4,
+		"select count(*) from river.river_job where kind in ('decay_topics', 'merge_topics') and state = 'completed' and metadata ? 'output'")
 	r.wantNoFailures()
 }

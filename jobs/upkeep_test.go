@@ -60,7 +60,7 @@ func TestDecayRunsAtTheStartAndOnceADay(t *testing.T) {
 	r := newRig(t, nil)
 	r.remembering("Plays the cello.", 40)
 	r.work(decaying)
-	output := r.awaitJob("decay_memories", "decayed")
+	output := awaitOutput[DecayResult](r, "decay_memories", "decayed")
 	if output.Decayed != 1 || output.Archived != 0 || output.Day == "" {
 		t.Errorf("%+v", output)
 	}
@@ -68,22 +68,8 @@ func TestDecayRunsAtTheStartAndOnceADay(t *testing.T) {
 		// By hand, as the documentation shows it.
 		testkit.Exec(t, r.pool, "insert into river.river_job (args, kind, max_attempts, priority, queue, state) values ('{}', 'decay_memories', 5, 1, 'maintenance', 'available')")
 	}
-	testkit.Eventually(t, "the other runs are done", func() bool {
-		return testkit.Ask[int](t, r.pool, "select count(*) from river.river_job where kind = 'decay_memories' and state = 'completed'") == 3
-	})
-	if confidence := testkit.Ask[float64](t, r.pool, "select confidence from memories"); confidence != .95 {
-		t.Errorf("confidence %v", confidence)
-	}
-}
-
-// awaitJob waits for a job of a kind that did something.
-func (r *rig) awaitJob(kind, key string) DecayResult {
-	r.t.Helper()
-	const done = "kind = $1 and (metadata -> 'output' ->> $2)::int > 0"
-	testkit.Eventually(r.t, kind+" says what it did", func() bool {
-		return testkit.Ask[int](r.t, r.pool, "select count(*) from river.river_job where "+done, kind, key) > 0
-	})
-	return testkit.Ask[DecayResult](r.t, r.pool, "select metadata -> 'output' from river.river_job where "+done+" limit 1", kind, key)
+	testkit.Await(t, r.pool, "the other runs are done", 3, "select count(*) from river.river_job where kind = 'decay_memories' and state = 'completed'")
+	testkit.Want(t, r.pool, .95, "select confidence from memories")
 }
 
 // grapherFunc is a Grapher that a function stands for.
@@ -107,32 +93,38 @@ func TestGraphJobTellsWhatItDid(t *testing.T) {
 			return graph.Report{Users: 1, Memories: 2, Entities: 3}, nil
 		})
 	})
-	testkit.Eventually(t, "the failed job is there", func() bool {
-		return testkit.Ask[int](t, r.pool, "select count(*) from river.river_job where kind = 'update_memory_graph' and state = 'discarded' and metadata -> 'output' ->> 'failed' = '1'") == 1
-	})
+	testkit.Await(t, r.pool, "the failed job is there", 1,
+		"select count(*) from river.river_job where kind = 'update_memory_graph' and state = 'discarded' and metadata -> 'output' ->> 'failed' = '1'")
 	if _, err := w.Insert(t.Context(), UpdateMemoryGraph{}, nil); err != nil {
 		t.Fatal(err)
 	}
-	if output := r.awaitOutput("update_memory_graph", "entities"); output["memories"] != 2 || output["entities"] != 3 {
+	if output := awaitOutput[map[string]int](r, "update_memory_graph", "entities"); output["memories"] != 2 || output["entities"] != 3 {
 		t.Errorf("%v", output)
 	}
 }
 
-// Jobs that are left of a time with long-term memory end without doing anything.
-func TestUpkeepWithoutLongTermMemory(t *testing.T) {
+// Jobs that are left of a time with an embedder, topics or long-term memory end without doing anything, and none are inserted.
+func TestJobsOfWhatIsOffEnd(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
+	r.limits.ChunkThreshold = 6000 // no fold is due
 	r.remembering("Plays the cello.", 400)
-	w := r.work(nil)
-	for _, job := range []river.JobArgs{DecayMemories{}, UpdateMemoryGraph{}} {
-		if _, err := w.Insert(t.Context(), job, nil); err != nil {
-			t.Fatal(err)
-		}
+	chatID := r.indexed(8)
+	left := []river.JobArgs{
+		EmbedTurns{ChatID: chatID}, EmbedMemories{UserID: r.user}, Reembed{}, ExtractMemories{ChatID: chatID}, UpdateMemoryGraph{}, DecayMemories{},
+		AssignTopics{ChatID: chatID}, CompactTopic{ChatID: chatID, TopicID: r.topicOf(chatID)}, DecayTopics{}, MergeTopics{},
 	}
-	testkit.Eventually(t, "both are done", func() bool {
-		return testkit.Ask[int](t, r.pool, "select count(*) from river.river_job where kind in ('decay_memories', 'update_memory_graph') and state = 'completed'") == 2
-	})
-	if state := testkit.Ask[string](t, r.pool, "select confidence || ' ' || status from memories"); state != "1 active" {
-		t.Errorf("%s", state)
+	for _, job := range left {
+		r.insertJob(job)
+	}
+	testkit.Exec(t, r.pool, "update conversation_briefs set extract_due_at = now()")
+	r.work(sweeping)
+	r.awaitRuns("sweep_briefs", 2)
+	testkit.Await(t, r.pool, "all are done", len(left),
+		"select count(*) from river.river_job where state = 'completed' and kind not in ('sweep_briefs', 'expire_chats')")
+	testkit.Want(t, r.pool, "1 active", "select confidence || ' ' || status from memories")
+	testkit.Want(t, r.pool, true, "select compacted_seq = 0 and summary is null from topics")
+	if n := len(r.model.Requests()); n != 0 {
+		t.Errorf("%d calls", n)
 	}
 }

@@ -58,6 +58,20 @@ func Ask[T any](t testing.TB, in Querier, sql string, args ...any) T {
 	return answer
 }
 
+// Want checks that a query reads this one value.
+func Want[T comparable](t testing.TB, in Querier, want T, sql string, args ...any) {
+	t.Helper()
+	if got := Ask[T](t, in, sql, args...); got != want {
+		t.Errorf("%s: %v, want %v", sql, got, want)
+	}
+}
+
+// Await waits until a query reads this one value. what names the condition in a failure.
+func Await[T comparable](t testing.TB, in Querier, what string, want T, sql string, args ...any) {
+	t.Helper()
+	Eventually(t, what, func() bool { return Ask[T](t, in, sql, args...) == want })
+}
+
 // Execer is a connection, a pool or a transaction.
 type Execer interface {
 	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
