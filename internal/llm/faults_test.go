@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 	"io"
-	"net"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -27,23 +27,16 @@ func TestOfflineFaults(t *testing.T) {
 		asked  int
 	}{
 		{name: "401", answer: offline.Answer{Fault: offline.Fault401}, want: fault.UpstreamFailed, asked: 1},
-		{name: "404", answer: offline.Answer{Fault: offline.Fault404}, want: fault.UpstreamFailed, asked: 1},
 		{name: "429", answer: offline.Answer{Fault: offline.Fault429}, want: fault.UpstreamOverloaded, asked: 3},
-		{name: "429, soon again", answer: offline.Answer{Fault: offline.Fault429, RetryAfter: "0.01"}, want: fault.UpstreamOverloaded, asked: 3},
 		{name: "429, much later again", answer: offline.Answer{Fault: offline.Fault429, RetryAfter: "60"}, want: fault.UpstreamOverloaded, asked: 1},
 		{name: "500", answer: offline.Answer{Fault: offline.Fault500, RetryAfter: "0.01"}, want: fault.UpstreamFailed, asked: 3},
 		{name: "503", answer: offline.Answer{Fault: offline.Fault503, RetryAfter: "0.01"}, want: fault.UpstreamOverloaded, asked: 3},
 		{name: "stall before the headers", answer: offline.Answer{Fault: offline.FaultStall}, idle: shortIdle, want: fault.UpstreamTimeout, asked: 1},
-		{name: "hang before a word", answer: offline.Answer{Fault: offline.FaultHang}, idle: shortIdle, want: fault.UpstreamTimeout, asked: 1},
 		{name: "hang in the middle", answer: offline.Answer{Fault: offline.FaultHang, FaultAfter: 2}, idle: shortIdle, want: fault.UpstreamTimeout, text: "one two ", asked: 1},
-		{name: "hang after the last word", answer: offline.Answer{Fault: offline.FaultHang, FaultAfter: 9}, idle: shortIdle, want: fault.UpstreamTimeout, text: fourWords, asked: 1},
 		{name: "reset before a word", answer: offline.Answer{Fault: offline.FaultCut}, want: fault.UpstreamFailed, asked: 1},
-		{name: "ended without a last event before a word", answer: offline.Answer{Fault: offline.FaultEndEarly}, want: fault.UpstreamFailed, asked: 1},
 		{name: "ended without a last event", answer: offline.Answer{Fault: offline.FaultEndEarly, FaultAfter: 3}, want: fault.UpstreamFailed, text: "one two three ", asked: 1},
-		{name: "ended without a last event after the last word", answer: offline.Answer{Fault: offline.FaultEndEarly, FaultAfter: 9}, want: fault.UpstreamFailed, text: fourWords, asked: 1},
 		{name: "response.failed", answer: offline.Answer{Fault: offline.FaultFailed, FaultAfter: 2}, want: fault.UpstreamFailed, text: "one two ", asked: 1},
 		{name: "error event", answer: offline.Answer{Fault: offline.FaultErrorEvent, FaultAfter: 2}, want: fault.UpstreamFailed, text: "one two ", asked: 1},
-		{name: "error event before a word", answer: offline.Answer{Fault: offline.FaultErrorEvent}, want: fault.UpstreamFailed, asked: 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -74,7 +67,6 @@ func TestResetInTheMiddle(t *testing.T) {
 
 func TestForeignFaults(t *testing.T) {
 	t.Parallel()
-	tooLong := `"` + strings.Repeat("x", 33<<20) + `"` // over the 32 MiB that the client reads as one line
 	for _, c := range []struct {
 		name   string
 		answer http.HandlerFunc
@@ -84,7 +76,6 @@ func TestForeignFaults(t *testing.T) {
 		{"a delta that is no JSON", sends(delta(`"a"`), "event: response.output_text.delta\ndata: {\"delta\":\"b\n\n", completedEvent), fault.UpstreamFailed, "a"},
 		{"a last event that is no JSON", sends(delta(`"a"`), "event: response.completed\ndata: {\"response\":{\"id\":\n\n"), fault.UpstreamFailed, "a"},
 		{"an incomplete event that is no JSON", sends(delta(`"a"`), "event: response.incomplete\ndata: {\"response\n\n"), fault.UpstreamFailed, "a"},
-		{"a line over the limit", sends(delta(`"a"`), delta(tooLong), completedEvent), fault.UpstreamFailed, "a"},
 		{"a last event without its empty line", sends(delta(`"a"`), strings.TrimRight(completedEvent, "\n")), fault.UpstreamFailed, "a"},
 		{"nothing", sends(), fault.UpstreamFailed, ""},
 		{"[DONE] in place of the last event", sends(delta(`"a"`), "data: [DONE]\n\n"), fault.UpstreamFailed, "a"},
@@ -198,15 +189,9 @@ func TestNoKeyIsSentWithoutOne(t *testing.T) {
 
 func TestNobodyListens(t *testing.T) {
 	t.Parallel()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := listener.Addr().String()
-	if err := listener.Close(); err != nil {
-		t.Fatal(err)
-	}
-	wantFault(t, read(t.Context(), client(t, "http://"+address, 0), nil).err, fault.UpstreamFailed)
+	away := httptest.NewServer(nil)
+	away.Close()
+	wantFault(t, read(t.Context(), client(t, away.URL, 0), nil).err, fault.UpstreamFailed)
 }
 
 func TestConnectionClosedWithoutAnAnswer(t *testing.T) {
@@ -226,20 +211,14 @@ func TestConnectionClosedWithoutAnAnswer(t *testing.T) {
 func TestRetriesBeforeTheAnswer(t *testing.T) {
 	t.Parallel()
 	for name, failure := range map[string]offline.Answer{
-		"500 twice":              {Fault: offline.Fault500},
-		"503 twice":              {Fault: offline.Fault503, RetryAfter: "0.01"},
-		"429 twice":              {Fault: offline.Fault429, RetryAfter: "0.01"},
-		"429 twice, unexplained": {Fault: offline.Fault429},
+		"503 twice": {Fault: offline.Fault503, RetryAfter: "0.01"}, "429 twice, unexplained": {Fault: offline.Fault429},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			server := model(t, offline.FailFirst(maxRetries, failure))
 			got := read(t.Context(), client(t, server.BaseURL(), 0), nil)
-			if got.err != nil || got.text == "" {
-				t.Errorf("%q, %v", got.text, got.err)
-			}
-			if asked := len(server.Requests()); asked != maxRetries+1 {
-				t.Errorf("asked %d times", asked)
+			if asked := len(server.Requests()); got.err != nil || got.text == "" || asked != maxRetries+1 {
+				t.Errorf("%q, %v, asked %d times", got.text, got.err, asked)
 			}
 		})
 	}

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -15,6 +16,7 @@ import (
 	"github.com/arcoscribe/throughline/internal/chat"
 	"github.com/arcoscribe/throughline/internal/dev/offline"
 	"github.com/arcoscribe/throughline/internal/fault"
+	"github.com/arcoscribe/throughline/internal/memory/brief"
 	"github.com/arcoscribe/throughline/streaming"
 	"github.com/google/go-cmp/cmp"
 )
@@ -36,21 +38,67 @@ func TestStreamGivesTextAndResult(t *testing.T) {
 	}
 }
 
-// The request, field by field. Nothing else is sent.
-func TestStreamSendsTheseParameters(t *testing.T) {
+// The requests, field by field. Nothing else is sent.
+func TestCallsSendTheseParameters(t *testing.T) {
 	t.Parallel()
-	server := model(t, always(offline.Answer{Text: "Fine."}))
-	if got := read(t.Context(), client(t, server.BaseURL(), 0), nil); got.err != nil {
-		t.Fatal(got.err)
+	summarize := func(call brief.Call) func(context.Context, *Client) error {
+		return func(ctx context.Context, c *Client) error { _, err := c.Summarize(ctx, call); return err }
 	}
-	digest := sha256.Sum256([]byte(userID.String()))
-	want := map[string]any{
-		"model": "gpt-5.6-terra", "instructions": "Be brief.", "input": "CURRENT MESSAGE:\nHello?", "store": false, "stream": true,
-		"metadata": map[string]any{"purpose": "reply"}, "prompt_cache_key": chatID.String(), "safety_identifier": hex.EncodeToString(digest[:]),
+	reply := func(ask chat.ModelRequest) func(context.Context, *Client) error {
+		return func(ctx context.Context, c *Client) error { return readTo(ctx, c, ask, nil).err }
 	}
-	if diff := cmp.Diff(want, bodyOf(t, server)); diff != "" {
-		t.Error(diff)
+	secondTry, bare := hostedCall(), question()
+	secondTry.Instructions, bare.Instructions = "The last one was empty.", ""
+	hosted := map[string]any{"id": "pmpt_1", "version": "7"}
+	terra := map[string]any{"model": "gpt-5.6-terra", "input": question().Input, "stream": true}
+	for _, c := range []struct {
+		name, purpose string
+		call          func(context.Context, *Client) error
+		want          map[string]any
+	}{
+		{"a reply", "reply", reply(question()), with(terra, "instructions", "Be brief.")},
+		{"a reply without instructions", "reply", reply(bare), terra},
+		{"an inline fold", "fold", summarize(inlineCall()), map[string]any{"model": "gpt-5.6-luna", "instructions": "Summarize.", "input": foldInput}},
+		{"a hosted one names no model", "rebuild", summarize(hostedCall()), map[string]any{"prompt": hosted, "input": foldInput}},
+		{"a hosted one, once more", "rebuild", summarize(secondTry), map[string]any{
+			"prompt": hosted, "instructions": "The last one was empty.", "input": foldInput,
+		}},
+		{"a question", "entities", func(ctx context.Context, c *Client) error { _, err := c.Ask(ctx, asking()); return err }, map[string]any{
+			"model": "gpt-5.6-luna", "instructions": "Name them.", "input": "I play the cello.",
+			"text": map[string]any{"format": map[string]any{
+				"type": "json_schema", "name": "named", "strict": true, "schema": map[string]any{
+					"type": "object", "additionalProperties": false, "required": []any{"names"},
+					"properties": map[string]any{"names": map[string]any{"type": "array", "items": map[string]any{"type": "string"}}},
+				},
+			}},
+		}},
+		{"words", "entities", func(ctx context.Context, c *Client) error { _, err := c.Write(ctx, asking()); return err }, map[string]any{
+			"model": "gpt-5.6-luna", "instructions": "Name them.", "input": "I play the cello.",
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			server := model(t, always(offline.Answer{Text: namedCello}))
+			if err := c.call(t.Context(), client(t, server.BaseURL(), 0)); err != nil {
+				t.Fatal(err)
+			}
+			digest := sha256.Sum256([]byte(userID.String()))
+			want := with(c.want, "metadata", map[string]any{"purpose": c.purpose}, "store", false,
+				"prompt_cache_key", chatID.String(), "safety_identifier", hex.EncodeToString(digest[:]))
+			if diff := cmp.Diff(want, bodyOf(t, server)); diff != "" {
+				t.Error(diff)
+			}
+		})
 	}
+}
+
+// with returns the fields with more of them: names and values.
+func with(fields map[string]any, more ...any) map[string]any {
+	all := maps.Clone(fields)
+	for n := 0; n < len(more); n += 2 {
+		all[more[n].(string)] = more[n+1]
+	}
+	return all
 }
 
 // bodyOf returns the body of the only request.
@@ -65,21 +113,6 @@ func bodyOf(t *testing.T, server *offline.Listening) map[string]any {
 		t.Fatal(err)
 	}
 	return body
-}
-
-func TestStreamWithoutInstructionsSendsNone(t *testing.T) {
-	t.Parallel()
-	server := model(t, always(offline.Answer{Text: "Fine."}))
-	ask := question()
-	ask.Instructions = ""
-	stream, err := client(t, server.BaseURL(), 0).Stream(t.Context(), ask)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = stream.Close() }()
-	if value, sent := bodyOf(t, server)["instructions"]; sent {
-		t.Errorf("sent the instructions %q", value)
-	}
 }
 
 // A completed reply has all of the text and a reason, and was requested once.

@@ -2,8 +2,6 @@ package llm
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"net/http"
 	"testing"
@@ -15,7 +13,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-const foldInput = "=== EXISTING_SUMMARY ===\nNONE\n=== END_EXISTING_SUMMARY ===\n\n=== NEW_TURNS ===\nTurn 1:\nUser: My bus is 728.\n=== END_NEW_TURNS ==="
+const foldInput = "=== EXISTING_SUMMARY ===\nNONE\n=== END_EXISTING_SUMMARY ===\n\n" +
+	"=== NEW_TURNS ===\nTurn 1:\nUser: My bus is 728.\n=== END_NEW_TURNS ==="
 
 func inlineCall() brief.Call {
 	return brief.Call{Model: "gpt-5.6-luna", Instructions: "Summarize.", Input: foldInput, Kind: brief.KindFold, ChatID: chatID, UserID: userID}
@@ -23,40 +22,6 @@ func inlineCall() brief.Call {
 
 func hostedCall() brief.Call {
 	return brief.Call{Hosted: &brief.HostedPrompt{ID: "pmpt_1", Version: "7"}, Input: foldInput, Kind: brief.KindRebuild, ChatID: chatID, UserID: userID}
-}
-
-func TestSummarizeSendsTheseParameters(t *testing.T) {
-	t.Parallel()
-	digest := sha256.Sum256([]byte(userID.String()))
-	common := func(purpose string, own map[string]any) map[string]any {
-		own["metadata"] = map[string]any{"purpose": purpose}
-		own["input"], own["store"] = foldInput, false
-		own["prompt_cache_key"], own["safety_identifier"] = chatID.String(), hex.EncodeToString(digest[:])
-		return own
-	}
-	secondTry := hostedCall()
-	secondTry.Instructions = "The last one was empty."
-	hosted := map[string]any{"id": "pmpt_1", "version": "7"}
-	for _, c := range []struct {
-		name string
-		call brief.Call
-		want map[string]any
-	}{
-		{"inline", inlineCall(), common("fold", map[string]any{"model": "gpt-5.6-luna", "instructions": "Summarize."})},
-		{"hosted names no model", hostedCall(), common("rebuild", map[string]any{"prompt": hosted})},
-		{"hosted, once more", secondTry, common("rebuild", map[string]any{"prompt": hosted, "instructions": "The last one was empty."})},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			server := model(t, always(offline.Answer{Text: "The bus is 728."}))
-			if _, err := client(t, server.BaseURL(), 0).Summarize(t.Context(), c.call); err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(c.want, bodyOf(t, server)); diff != "" {
-				t.Error(diff)
-			}
-		})
-	}
 }
 
 func TestSummarizeAnswers(t *testing.T) {
@@ -69,10 +34,7 @@ func TestSummarizeAnswers(t *testing.T) {
 	}{
 		{"whole", offline.Answer{Text: fourWords}, fourWords},
 		{"empty, which the gate judges", offline.Answer{Fault: offline.FaultEmpty}, ""},
-		{"NONE, which the gate judges", offline.Answer{Fault: offline.FaultNone}, "NONE"},
 		{"out of tokens", offline.Answer{Text: fourWords, Fault: offline.FaultIncomplete, FaultAfter: 2}, "one two "},
-		{"filtered", offline.Answer{Text: fourWords, Fault: offline.FaultContentFilter, FaultAfter: 3}, "one two three "},
-		{"NUL", offline.Answer{Text: "a\x00b"}, "a\uFFFDb"},
 		{"two items", offline.Answer{Text: fourWords, Fault: offline.FaultTwoItems, FaultAfter: 2}, "one two \n\nthree four"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -88,16 +50,6 @@ func TestSummarizeAnswers(t *testing.T) {
 				t.Error(diff)
 			}
 		})
-	}
-}
-
-// Invalid bytes become replacement characters, however many: Postgres takes none of them.
-func TestSummarizeCleansBytesThatAreNoUTF8(t *testing.T) {
-	t.Parallel()
-	server := model(t, always(offline.Answer{Text: fourWords, Fault: offline.FaultInvalidUTF8, FaultAfter: 2}))
-	got, err := client(t, server.BaseURL(), 0).Summarize(t.Context(), inlineCall())
-	if err != nil || got.Text != "one two \uFFFD\uFFFDthree four" && got.Text != "one two \uFFFDthree four" {
-		t.Errorf("%q, %v", got.Text, err)
 	}
 }
 
@@ -125,13 +77,9 @@ func TestSummarizeFaults(t *testing.T) {
 		want   fault.Code
 		asked  int
 	}{
-		{"401", offline.Answer{Fault: offline.Fault401}, fault.UpstreamFailed, 1},
 		{"429", offline.Answer{Fault: offline.Fault429, RetryAfter: "0.01"}, fault.UpstreamOverloaded, 3},
-		{"500", offline.Answer{Fault: offline.Fault500, RetryAfter: "0.01"}, fault.UpstreamFailed, 3},
 		{"503, later", offline.Answer{Fault: offline.Fault503, RetryAfter: "60"}, fault.UpstreamOverloaded, 1},
-		{"failed", offline.Answer{Fault: offline.FaultFailed}, fault.UpstreamFailed, 1},
 		{"cut", offline.Answer{Fault: offline.FaultCut}, fault.UpstreamFailed, 3},
-		{"stall", offline.Answer{Fault: offline.FaultStall}, fault.UpstreamTimeout, 1},
 		{"hang", offline.Answer{Fault: offline.FaultHang}, fault.UpstreamTimeout, 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -164,7 +112,6 @@ func TestWhenAHostedPromptIsGone(t *testing.T) {
 		body   string
 		gone   bool
 	}{
-		{"not found", 404, `{"error":{"message":"Prompt with id 'pmpt_1' not found.","type":"invalid_request_error","param":"prompt","code":"prompt_not_found"}}`, true},
 		{"by its code alone", 404, `{"error":{"message":"No.","code":"prompt_not_found"}}`, true},
 		{"by its parameter alone", 400, `{"error":{"message":"No such id.","param":"prompt.id"}}`, true},
 		{"the version is gone", 400, `{"error":{"message":"No such version.","param":"prompt.version","code":"invalid_value"}}`, true},
