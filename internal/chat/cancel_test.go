@@ -14,10 +14,8 @@ import (
 
 func TestCancelHere(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		svc := newTestService(t)
-		script := newScriptedReply()
-		svc.model.setAnswer(script.stream)
+	inService(t, func(t *testing.T, svc *testService) {
+		script := svc.scripted()
 		script.emit("Up to hére")
 		reply := svc.send(t, Message{Content: "Hello."})
 		synctest.Wait()
@@ -42,8 +40,7 @@ func TestCancelHere(t *testing.T) {
 
 func TestCancelBeforeTheModelAnswers(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		svc := newTestService(t)
+	inService(t, func(t *testing.T, svc *testService) {
 		svc.model.setAnswer(func(ctx context.Context) (ModelStream, error) { <-ctx.Done(); return nil, ctx.Err() })
 		reply := svc.send(t, Message{Content: "Hello."})
 		synctest.Wait()
@@ -62,8 +59,7 @@ func TestCancelBeforeTheModelAnswers(t *testing.T) {
 // A reply that could not be stored is not reported as cancelled.
 func TestCancelThatIsNotStored(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		svc := newTestService(t)
+	inService(t, func(t *testing.T, svc *testService) {
 		svc.model.setAnswer(newScriptedReply().stream)
 		svc.store.save = func(context.Context, FinishedReply) (bool, error) { return false, errReset }
 		reply := svc.send(t, Message{Content: "Hello."})
@@ -77,8 +73,7 @@ func TestCancelThatIsNotStored(t *testing.T) {
 
 func TestCancelElsewhere(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		svc := newTestService(t)
+	inService(t, func(t *testing.T, svc *testService) {
 		elsewhere := storedReply(memory.StatusStreaming, "")
 		svc.store.put(elsewhere)
 		stored, err := svc.Cancel(t.Context(), ada, elsewhere.ChatID)
@@ -90,8 +85,7 @@ func TestCancelElsewhere(t *testing.T) {
 
 func TestCancelOfNothing(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		svc := newTestService(t)
+	inService(t, func(t *testing.T, svc *testService) {
 		_, err := svc.Cancel(t.Context(), ada, uuid.New())
 		wantFault(t, err, fault.ChatNotFound)
 		done := storedReply(memory.StatusComplete, "Done.")
@@ -112,8 +106,7 @@ func TestNewLeasesAreNotRenewed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		svc := newTestService(t, func(c *Config) { c.Lease = 9 * time.Second })
 		time.Sleep(2 * time.Second) // of the synthetic clock, one before a renewal
-		script := newScriptedReply()
-		svc.model.setAnswer(script.stream)
+		script := svc.scripted()
 		reply := svc.send(t, Message{Content: "Hello."})
 		time.Sleep(2 * time.Second)
 		if n := svc.store.renewals(); n != 0 {
@@ -137,8 +130,7 @@ func TestLeasesAreRenewed(t *testing.T) {
 		if n := svc.store.renewals(); n != 0 {
 			t.Errorf("%d renewals of nothing", n)
 		}
-		script := newScriptedReply()
-		svc.model.setAnswer(script.stream)
+		script := svc.scripted()
 		reply := svc.send(t, Message{Content: "Hello."})
 		time.Sleep(9*time.Second + time.Millisecond)
 		if n := svc.store.renewals(); n != 3 || svc.store.renewed[0][0] != reply.Started.MessageID {
@@ -156,10 +148,8 @@ func TestLeasesAreRenewed(t *testing.T) {
 
 func TestRequestsToStopAreFoundWithoutNotifications(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		svc := newTestService(t)
-		script := newScriptedReply()
-		svc.model.setAnswer(script.stream)
+	inService(t, func(t *testing.T, svc *testService) {
+		script := svc.scripted()
 		script.emit("Up to here")
 		stopped, goesOn := svc.send(t, Message{Content: "Hello."}), svc.send(t, Message{Content: "Hello."})
 		synctest.Wait()
@@ -190,11 +180,9 @@ func TestRenewalFailures(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				svc := newTestService(t)
+			inService(t, func(t *testing.T, svc *testService) {
 				svc.store.renew = renew
-				script := newScriptedReply()
-				svc.model.setAnswer(script.stream)
+				script := svc.scripted()
 				reply := svc.send(t, Message{Content: "Hello."})
 				time.Sleep(15*time.Second + time.Millisecond) // one lease of the synthetic clock
 				if n := svc.store.renewals(); n < 2 {

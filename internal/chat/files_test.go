@@ -90,8 +90,7 @@ func TestToolNameOfAMessage(t *testing.T) {
 // Only a chat that a tool starts expires and has a turn limit: not one that it continues, and no person's.
 func TestToolStartsAChatThatExpires(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		svc := newTestService(t)
+	inService(t, func(t *testing.T, svc *testService) {
 		svc.send(t, Message{Content: "Review this.", ToolName: "code-review"})
 		svc.send(t, Message{Content: "Go on.", ToolName: "planner", ChatID: uuid.New()})
 		svc.send(t, Message{Content: "Hello."})
@@ -110,8 +109,7 @@ func TestToolStartsAChatThatExpires(t *testing.T) {
 // Files are stored with hash and size, and shown with what the chat has; the tool's instructions follow all others.
 func TestFilesComeWithTheTurn(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		svc := newTestService(t)
+	inService(t, func(t *testing.T, svc *testService) {
 		earlier := memory.StoredFile{Path: "old.txt", Content: "From before.", SHA256: sha256.Sum256([]byte("From before.")), Tokens: 3}
 		svc.store.start = startWithChat(memory.Chat{SystemPrompt: "This chat is about Go.", Files: []memory.StoredFile{earlier}})
 		_, receipt := svc.receipt(t, Message{

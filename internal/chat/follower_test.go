@@ -25,8 +25,7 @@ func readText(t *testing.T, reply *Reply) string {
 // A reply that another server generates is read as it is recorded: when a notification comes, at once.
 func TestFollowersReadWhatIsRecorded(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		svc := newTestService(t)
+	inService(t, func(t *testing.T, svc *testService) {
 		svc.Listening(true)
 		elsewhere := storedReply(memory.StatusStreaming, "Größe")
 		svc.store.put(elsewhere)
@@ -62,8 +61,7 @@ func TestFollowersReadWhatIsRecorded(t *testing.T) {
 // A notification for many replies wakes all of their followers, and they read in turn.
 func TestFollowersReadAFewAtATime(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		svc := newTestService(t)
+	inService(t, func(t *testing.T, svc *testService) {
 		svc.Listening(true)
 		followed := make(map[*Reply]StoredReply)
 		for range 5 * readsAtOnce {
@@ -106,8 +104,7 @@ func TestFollowersReadAFewAtATime(t *testing.T) {
 // Notifications may be lost, so a follower looks now and then all the same.
 func TestLostNotificationsAreMadeUpFor(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		svc := newTestService(t)
+	inService(t, func(t *testing.T, svc *testService) {
 		svc.Listening(true)
 		elsewhere := storedReply(memory.StatusStreaming, "")
 		svc.store.put(elsewhere)
@@ -125,8 +122,7 @@ func TestLostNotificationsAreMadeUpFor(t *testing.T) {
 // One reader that leaves does not take the other's follower along.
 func TestFollowersAreShared(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		svc := newTestService(t)
+	inService(t, func(t *testing.T, svc *testService) {
 		elsewhere := storedReply(memory.StatusStreaming, "One")
 		svc.store.put(elsewhere)
 		stays, leaves := svc.resume(t, elsewhere.ChatID, nil), svc.resume(t, elsewhere.ChatID, nil)
@@ -149,8 +145,7 @@ func TestFollowersAreShared(t *testing.T) {
 // A Postgres that stays away ends the waiting, but not the reply: its reader can come again.
 func TestFollowersGiveUpWithoutAnEnd(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		svc := newTestService(t)
+	inService(t, func(t *testing.T, svc *testService) {
 		elsewhere := storedReply(memory.StatusStreaming, "So far")
 		svc.store.put(elsewhere)
 		reply := svc.resume(t, elsewhere.ChatID, nil)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/arcoscribe/throughline/internal/auth"
@@ -57,6 +58,22 @@ func newTestService(t *testing.T, change ...func(*Config)) *testService {
 		svc.Close(now)
 	})
 	return svc
+}
+
+// inService plays with a service on a synthetic clock.
+func inService(t *testing.T, play func(*testing.T, *testService), change ...func(*Config)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		t.Helper()
+		play(t, newTestService(t, change...))
+	})
+}
+
+// scripted makes the model answer with a reply that the test emits.
+func (svc *testService) scripted() *scriptedReply {
+	script := newScriptedReply()
+	svc.model.setAnswer(script.stream)
+	return script
 }
 
 // send sends a message that must be accepted. The reply is closed with the test.

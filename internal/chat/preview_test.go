@@ -37,8 +37,7 @@ func (svc *testService) receipt(t *testing.T, message Message) (text string, rec
 func TestExpiredChatRefusesMessages(t *testing.T) {
 	t.Parallel()
 	since := time.Date(2026, 11, 20, 12, 0, 0, 0, time.FixedZone("CET", 3600))
-	synctest.Test(t, func(t *testing.T) {
-		svc := newTestService(t)
+	inService(t, func(t *testing.T, svc *testService) {
 		chatID := uuid.New()
 		var asked []NewTurn
 		svc.store.start = func(_ context.Context, turn NewTurn) (StartedTurn, error) {
@@ -76,8 +75,7 @@ func asFault(err error, into *fault.Error) bool {
 // A reply is made without an unreadable brief; its receipt, a metric and the log report that.
 func TestUnreadableBriefStopsNoReply(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		svc := newTestService(t)
+	inService(t, func(t *testing.T, svc *testService) {
 		svc.store.start = startWithChat(memory.Chat{Brief: memory.Brief{Version: 4, CoveredSeq: 8, Unreadable: true}, Buffer: turnsOf(1, 10), PendingTurns: 1, TotalTurns: 5})
 		text, r := svc.receipt(t, Message{ChatID: uuid.New(), Content: "Who am I?"})
 		if text != "Fine." || !r.BriefUnreadable || r.CoveredThroughSeq != 0 {
@@ -93,8 +91,7 @@ func TestUnreadableBriefStopsNoReply(t *testing.T) {
 // A simple chat shows only its newest turns: the receipt counts the others, but there is no warning.
 func TestSimpleChatDropsNoTurns(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		svc := newTestService(t)
+	inService(t, func(t *testing.T, svc *testService) {
 		svc.store.start = startWithChat(memory.Chat{
 			Settings: memory.Settings{Strategy: memory.StrategySimple}, Buffer: turnsOf(10, 1000), PendingTurns: 500, TotalTurns: 500,
 		})

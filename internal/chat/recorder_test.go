@@ -37,10 +37,8 @@ func (svc *testService) recordings() int {
 // Text after a silence is recorded at once, later text once per interval.
 func TestRepliesAreRecordedWhileTheyRun(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		svc := newTestService(t)
-		script := newScriptedReply()
-		svc.model.setAnswer(script.stream)
+	inService(t, func(t *testing.T, svc *testService) {
+		script := svc.scripted()
 		reply := svc.send(t, Message{Content: "Hello."})
 		id := reply.Started.MessageID
 		script.emit("Übung ")
@@ -73,8 +71,7 @@ func TestRepliesAreRecordedWhileTheyRun(t *testing.T) {
 // A batch that failed, perhaps after its commit, is sent again unchanged; later text follows it.
 func TestRecordingIsTriedAgain(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		svc := newTestService(t)
+	inService(t, func(t *testing.T, svc *testService) {
 		back := time.Now().Add(10 * time.Second)
 		svc.store.record = func(context.Context) error {
 			if time.Now().Before(back) {
@@ -82,8 +79,7 @@ func TestRecordingIsTriedAgain(t *testing.T) {
 			}
 			return nil
 		}
-		script := newScriptedReply()
-		svc.model.setAnswer(script.stream)
+		script := svc.scripted()
 		reply := svc.send(t, Message{Content: "Hello."})
 		for _, piece := range []string{"One ", "two ", "three."} {
 			script.emit(piece)
@@ -106,8 +102,7 @@ func TestRecordingIsTriedAgain(t *testing.T) {
 // A reply whose text could not be stored keeps what was recorded: it is what is left of it.
 func TestUnstoredReplyKeepsItsRecord(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		svc := newTestService(t)
+	inService(t, func(t *testing.T, svc *testService) {
 		svc.store.save = func(context.Context, FinishedReply) (bool, error) { return false, errReset }
 		svc.model.setAnswer(answering("All there is."))
 		reply := svc.send(t, Message{Content: "Hello."})
@@ -122,8 +117,7 @@ func TestUnstoredReplyKeepsItsRecord(t *testing.T) {
 // A service that ends while a batch is under way sends that one again, and what came since.
 func TestNothingIsLeftBehindByClose(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		svc := newTestService(t)
+	inService(t, func(t *testing.T, svc *testService) {
 		began := make(chan struct{}, 1)
 		first := true
 		svc.store.record = func(ctx context.Context) error {

@@ -42,8 +42,7 @@ func TestTheSameMessageAgain(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				svc := newTestService(t)
+			inService(t, func(t *testing.T, svc *testService) {
 				earlier := withEarlierTurn(svc, storedReply(memory.StatusComplete, "The héllo."))
 				for _, chatID := range []uuid.UUID{uuid.Nil, earlier.ChatID} {
 					reply, err := svc.Send(t.Context(), ada, Message{ChatID: chatID, Content: " Hello. ", ClientMessageID: uuid.New(), Resume: c.resume(earlier)})
@@ -72,8 +71,7 @@ func TestTheSameMessageAgain(t *testing.T) {
 
 func TestTheSameIDForAnotherMessage(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		svc := newTestService(t)
+	inService(t, func(t *testing.T, svc *testService) {
 		earlier := withEarlierTurn(svc, storedReply(memory.StatusComplete, "Hi."))
 		for _, message := range []Message{
 			{Content: "Goodbye."}, {Content: "hello."}, {Content: "Goodbye.", ChatID: earlier.ChatID}, {Content: "Hello.", ChatID: uuid.New()},
@@ -88,8 +86,7 @@ func TestTheSameIDForAnotherMessage(t *testing.T) {
 // A message whose reply is gone must not be answered with another message's.
 func TestTheSameMessageAgainWithoutItsReply(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		svc := newTestService(t)
+	inService(t, func(t *testing.T, svc *testService) {
 		other := storedReply(memory.StatusComplete, "The answer to something else.")
 		earlier := withEarlierTurn(svc, other)
 		earlier.MessageID = uuid.Nil
@@ -102,10 +99,8 @@ func TestTheSameMessageAgainWithoutItsReply(t *testing.T) {
 // The same message again while its reply is being made: one generation, two readers.
 func TestTheSameMessageAgainJoins(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		svc := newTestService(t)
-		script := newScriptedReply()
-		svc.model.setAnswer(script.stream)
+	inService(t, func(t *testing.T, svc *testService) {
+		script := svc.scripted()
 		first := svc.send(t, Message{Content: "Hello."})
 		script.emit("One ")
 		synctest.Wait()
@@ -128,8 +123,7 @@ func TestTheSameMessageAgainJoins(t *testing.T) {
 // A retry asks the variant that the message was sent with, unless it names one, which has to be the same.
 func TestARetryKeepsItsVariant(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		svc := newTestService(t)
+	inService(t, func(t *testing.T, svc *testService) {
 		failed := storedReply(memory.StatusFailed, "Half")
 		svc.store.put(failed)
 		svc.store.start = func(_ context.Context, turn NewTurn) (StartedTurn, error) {

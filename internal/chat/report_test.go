@@ -43,8 +43,7 @@ func TestDroppedTurnsAreVisible(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				svc := newTestService(t)
+			inService(t, func(t *testing.T, svc *testService) {
 				svc.store.start = func(context.Context, NewTurn) (StartedTurn, error) {
 					return StartedTurn{Started: true, Chat: memory.Chat{Buffer: c.buffer, PendingTurns: c.pending}}, nil
 				}
@@ -74,8 +73,7 @@ func TestDroppedTurnsAreVisible(t *testing.T) {
 // The line about a shortened prompt names each part, with how much of it is missing.
 func TestShortenedPartsAreNamed(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		svc := newTestService(t)
+	inService(t, func(t *testing.T, svc *testService) {
 		huge := strings.Repeat("canary ", 12000)
 		summary := strings.Repeat("The user plays the cello. ", 1000)
 		chat := memory.Chat{
@@ -111,8 +109,7 @@ func TestShortenedPartsAreNamed(t *testing.T) {
 // A file without room is named to the model, and no reason for a warning.
 func TestFileWithoutRoomIsLogged(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		svc := newTestService(t)
+	inService(t, func(t *testing.T, svc *testService) {
 		svc.store.start = startWithChat(memory.Chat{Files: []memory.StoredFile{{Path: "large.txt", Tokens: 1_000_000}}})
 		_, _ = svc.receipt(t, Message{ChatID: uuid.New(), Content: "And now?"})
 		lines := svc.logs.Lines(t, "prompt does not hold the whole conversation")
@@ -124,8 +121,7 @@ func TestFileWithoutRoomIsLogged(t *testing.T) {
 
 func TestOneLinePerReply(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		svc := newTestService(t)
+	inService(t, func(t *testing.T, svc *testService) {
 		reply := svc.send(t, Message{Content: "Hello."})
 		readToEnd(t, reply)
 		svc.model.setAnswer(refusing(fault.New(fault.UpstreamOverloaded, "No room.")))
@@ -177,8 +173,7 @@ func TestNoContentInLogs(t *testing.T) {
 			"failed":   func(s *scriptedReply) { s.fail(fault.New(fault.UpstreamFailed, "The model failed.")) },
 		}
 		for _, play := range ends {
-			script := newScriptedReply()
-			svc.model.setAnswer(script.stream)
+			script := svc.scripted()
 			script.emit(canary)
 			play(script)
 			readToEnd(t, svc.send(t, message))

@@ -42,8 +42,7 @@ func TestResumeOfAnEndedReply(t *testing.T) {
 	} {
 		t.Run(string(c.status), func(t *testing.T) {
 			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				svc := newTestService(t)
+			inService(t, func(t *testing.T, svc *testService) {
 				stored := storedReply(c.status, "Said só far")
 				stored.Metadata = c.metadata
 				svc.store.put(stored)
@@ -65,8 +64,7 @@ func TestResumeOfAnEndedReply(t *testing.T) {
 
 func TestResumeWithNothingToStream(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		svc := newTestService(t)
+	inService(t, func(t *testing.T, svc *testService) {
 		stored := storedReply(memory.StatusComplete, "Done.")
 		svc.store.put(stored)
 		for name, cursor := range map[string]*Cursor{"no cursor": nil, "the end": {End: true}, "the end of this reply": {MessageID: stored.MessageID, End: true}} {
@@ -85,10 +83,8 @@ func TestResumeWithNothingToStream(t *testing.T) {
 
 func TestResumeOfARunningReply(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		svc := newTestService(t)
-		script := newScriptedReply()
-		svc.model.setAnswer(script.stream)
+	inService(t, func(t *testing.T, svc *testService) {
+		script := svc.scripted()
 		first := svc.send(t, Message{Content: "Hello."})
 		script.emit("One two ")
 		synctest.Wait()
@@ -138,8 +134,7 @@ func TestResumeOfAReplyMadeElsewhere(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				svc := newTestService(t)
+			inService(t, func(t *testing.T, svc *testService) {
 				elsewhere := storedReply(memory.StatusStreaming, "")
 				svc.store.put(elsewhere)
 				reply := svc.resume(t, elsewhere.ChatID, &Cursor{After: 5})
@@ -163,8 +158,7 @@ func TestResumeOfAReplyMadeElsewhere(t *testing.T) {
 
 func TestFollowingSurvivesAnOutage(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		svc := newTestService(t)
+	inService(t, func(t *testing.T, svc *testService) {
 		elsewhere := storedReply(memory.StatusStreaming, "")
 		svc.store.put(elsewhere)
 		reply := svc.resume(t, elsewhere.ChatID, nil)
@@ -186,8 +180,7 @@ func TestFollowingSurvivesAnOutage(t *testing.T) {
 // A reader that leaves takes its watcher along: the synthetic clock would find it.
 func TestClosedFollowerIsNoLongerServed(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		svc := newTestService(t)
+	inService(t, func(t *testing.T, svc *testService) {
 		elsewhere := storedReply(memory.StatusStreaming, "")
 		svc.store.put(elsewhere)
 		reply := svc.resume(t, elsewhere.ChatID, nil)

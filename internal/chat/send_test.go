@@ -18,8 +18,7 @@ import (
 
 func TestSendStartsATurn(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		svc := newTestService(t)
+	inService(t, func(t *testing.T, svc *testService) {
 		clientID := uuid.New()
 		reply := svc.send(t, Message{Content: "  Hello there.\nSecond line ", ClientMessageID: clientID, Metadata: map[string]any{"screen": "home"}})
 		if err := reply.WaitOpen(t.Context()); err != nil {
@@ -49,8 +48,7 @@ func TestSendStartsATurn(t *testing.T) {
 
 func TestSendContinuesAChat(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		svc := newTestService(t)
+	inService(t, func(t *testing.T, svc *testService) {
 		chatID := uuid.New()
 		svc.send(t, Message{ChatID: chatID, Content: "Hello.", Variant: "arco-pro"})
 		synctest.Wait()
@@ -67,8 +65,7 @@ func TestSendContinuesAChat(t *testing.T) {
 // builds.
 func TestSendAsksTheModel(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		svc := newTestService(t)
+	inService(t, func(t *testing.T, svc *testService) {
 		brief := memory.Brief{Summary: "The user likes trains.", Tokens: 5, Version: 2, CoveredSeq: 4}
 		buffer := []memory.Message{
 			{ID: uuid.New(), Seq: 5, Role: memory.RoleUser, Content: "Which train?", Tokens: 3},
@@ -163,10 +160,8 @@ func TestSystemPromptIsCountedWhereItMightNotFit(t *testing.T) {
 // The reader is one thing, the reply another: a phone that leaves does not stop it.
 func TestReplyGoesOnWithoutItsReader(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		svc := newTestService(t)
-		script := newScriptedReply()
-		svc.model.setAnswer(script.stream)
+	inService(t, func(t *testing.T, svc *testService) {
+		script := svc.scripted()
 		request, leave := context.WithCancel(t.Context())
 		reply, err := svc.Send(request, ada, Message{Content: "Hello."})
 		if err != nil {
@@ -187,8 +182,7 @@ func TestReplyGoesOnWithoutItsReader(t *testing.T) {
 // A request that is given up while its turn is stored still gets its reply: it is asked for again.
 func TestTurnIsStoredWithoutTheRequest(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		svc := newTestService(t)
+	inService(t, func(t *testing.T, svc *testService) {
 		svc.store.start = func(ctx context.Context, _ NewTurn) (StartedTurn, error) {
 			synctest.Wait() // the request is over by now
 			return StartedTurn{Started: true}, ctx.Err()
