@@ -26,9 +26,8 @@ func TestTurnsFindTheirTopics(t *testing.T) {
 	if r.topic(chatID, 1, "access_count") != "2" || r.topic(chatID, 2, "access_count") != "1" || r.topic(chatID, 1, "centroid_turns") != "3" {
 		t.Errorf("accesses %s and %s, vectors %s", r.topic(chatID, 1, "access_count"), r.topic(chatID, 2, "access_count"), r.topic(chatID, 1, "centroid_turns"))
 	}
-	if !testkit.Ask[bool](t, r.pool, "select t.created_at = m.created_at from topics t join messages m on m.chat_id = t.chat_id and m.seq = 5 where t.number = 2") {
-		t.Error("a topic is not as old as its first turn")
-	}
+	testkit.Want(t, r.pool, true,
+		"select t.created_at = m.created_at from topics t join messages m on m.chat_id = t.chat_id and m.seq = 5 where t.number = 2")
 	if again := r.assign(chatID); again != (assign.Report{}) {
 		t.Errorf("again: %+v", again)
 	}
@@ -144,13 +143,9 @@ func TestAnArchivedTopicComesBack(t *testing.T) {
 	if r.topic(chatID, 1, "state") != "archived" || r.topic(chatID, 1, "compacted_messages") != "2" || r.topic(chatID, 2, "state") != "active" {
 		t.Errorf("states %s and %s", r.topic(chatID, 1, "state"), r.topic(chatID, 2, "state"))
 	}
-	if resting := testkit.Ask[int](t, r.pool, "select count(*) from turn_index where resting and embedding is null"); resting != 1 {
-		t.Errorf("%d turns rest", resting)
-	}
+	testkit.Want(t, r.pool, 1, "select count(*) from turn_index where resting and embedding is null")
 	r.embed(chatID) // not those that rest
-	if bare := testkit.Ask[int](t, r.pool, "select count(*) from turn_index where embedding is null"); bare != 1 {
-		t.Errorf("%d turns have no vector", bare)
-	}
+	testkit.Want(t, r.pool, 1, "select count(*) from turn_index where embedding is null")
 	report := r.talk(chatID, "The bow slips although its rosin is fresh")
 	if report.Returned != 1 || report.Matched != 1 {
 		t.Errorf("%+v", report)
@@ -160,9 +155,7 @@ func TestAnArchivedTopicComesBack(t *testing.T) {
 		t.Errorf("state %s, rehydrated %s", r.topic(chatID, 1, "state"), r.topic(chatID, 1, "rehydrated"))
 	}
 	r.embed(chatID)
-	if bare := testkit.Ask[int](t, r.pool, "select count(*) from turn_index where embedding is null or resting"); bare != 0 {
-		t.Errorf("%d turns have no vector", bare)
-	}
+	testkit.Want(t, r.pool, 0, "select count(*) from turn_index where embedding is null or resting")
 }
 
 func TestTwentyFiveTopicsDecay(t *testing.T) {
@@ -236,9 +229,7 @@ func TestWhatCannotBeMerged(t *testing.T) {
 		t.Error("it was merged")
 	}
 	r.user = testkit.NewUser(t, r.db)
-	if testkit.Ask[bool](t, r.as("throughline_app"), "select throughline.merge_topics($1, $2)", one, two) {
-		t.Error("another user has merged it")
-	}
+	testkit.Want(t, r.as("throughline_app"), false, "select throughline.merge_topics($1, $2)", one, two)
 	if !merge(one, two) || merge(one, two) || merge(two, one) {
 		t.Error("it was not merged, or twice")
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -49,9 +48,7 @@ func TestExtract(t *testing.T) {
 		"select source_session_id || ' ' || origin || ' ' || durable from memories":                                                                                        chatID.String() + " extracted true",
 		"select version || ' ' || coalesce(lease_token::text, 'none') from memory_users":                                                                                   "1 none",
 	} {
-		if got := testkit.Ask[string](t, r.pool, question); got != want {
-			t.Errorf("%s: %q, want %q", question, got, want)
-		}
+		testkit.Want(t, r.pool, want, question)
 	}
 	if lines := strings.Count(r.logs.String(), chatID.String()); lines != 1 || strings.Contains(r.logs.String(), "walnuts") {
 		t.Errorf("the log is %s", r.logs)
@@ -112,13 +109,9 @@ func TestModelsThatFail(t *testing.T) {
 		answer offline.Answer
 		skips  bool
 	}{
-		"rubbish":    {offline.Answer{Text: "I cannot do that."}, true},
-		"nothing":    {offline.Answer{Fault: offline.FaultEmpty}, true},
-		"incomplete": {offline.Answer{Text: "one two three", Fault: offline.FaultIncomplete, FaultAfter: 1}, true},
-		"500":        {offline.Answer{Fault: offline.Fault500, RetryAfter: "0.01"}, true},
-		"503":        {offline.Answer{Fault: offline.Fault503, RetryAfter: "0.01"}, false},
-		"401":        {offline.Answer{Fault: offline.Fault401}, false},
-		"hang":       {offline.Answer{Fault: offline.FaultHang}, false},
+		"rubbish": {offline.Answer{Text: "I cannot do that."}, true},
+		"503":     {offline.Answer{Fault: offline.Fault503, RetryAfter: "0.01"}, false},
+		"hang":    {offline.Answer{Fault: offline.FaultHang}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -148,9 +141,7 @@ func TestModelsThatFail(t *testing.T) {
 				t.Errorf("last: %+v, %v", last, err)
 			}
 			r.wantUnread()
-			if !testkit.Ask[bool](t, r.pool, "select extract_due_at between now() + interval '9 min' and now() + interval '11 min' from conversation_briefs") {
-				t.Error("the chat was not put off")
-			}
+			testkit.Want(t, r.pool, true, "select extract_due_at between now() + interval '9 min' and now() + interval '11 min' from conversation_briefs")
 		})
 	}
 }
@@ -302,38 +293,6 @@ func TestMemoriesThatChangeWhileTheyAreCompared(t *testing.T) {
 	if report.Rounds != 2 || report.Noops != 1 || report.Added != 0 || len(r.contents("active")) != 2 {
 		t.Errorf("%+v, %q", report, r.contents(""))
 	}
-}
-
-// Two workers read two chats of one user that say the same: one memory, every source, and no range twice.
-func TestTwoChatsOfOneUserAtOnce(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, proposing(nil, walnuts, lyon), nil)
-	const rounds = 15
-	for range rounds {
-		chats := []uuid.UUID{r.chat("I am allergic to walnuts."), r.chat("Hello.", "I am allergic to walnuts, and I live in Lyon.")}
-		var wait sync.WaitGroup
-		for _, chatID := range chats {
-			wait.Go(func() {
-				testkit.Eventually(t, "the chat is read", func() bool {
-					report, err := learn.New(r.config).Extract(context.Background(), chatID, learn.Job{EnqueueNext: r.job(false).EnqueueNext})
-					if err != nil {
-						t.Error(err)
-					}
-					return report.Result == lease.Done || report.Result == lease.Nothing
-				})
-			})
-		}
-		wait.Wait()
-	}
-	if got := r.contents(""); len(got) != 2 {
-		t.Errorf("remembered %q", got)
-	}
-	got := testkit.Ask[string](t, r.pool, `select (select count(*) from memory_sources) || ' ' || (select count(*) from memory_extractions) || ' ' ||
-		(select count(*) from conversation_briefs where extracted_seq not in (2, 4))`)
-	if want := fmt.Sprintf("%d %d 0", 3*rounds, 2*rounds); got != want {
-		t.Errorf("sources, entries, chats half read: %s, want %s", got, want)
-	}
-	r.wantNoLease()
 }
 
 // A worker that is stopped gives the lease back, and one that died does not keep it.

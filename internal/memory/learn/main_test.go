@@ -109,17 +109,13 @@ func (r *rig) contents(status string) []string {
 // wantNoLease checks that the user's lease was given back.
 func (r *rig) wantNoLease() {
 	r.t.Helper()
-	if n := testkit.Ask[int](r.t, r.pool, "select count(*) from memory_users where lease_token is not null"); n != 0 {
-		r.t.Errorf("%d leases were kept", n)
-	}
+	testkit.Want(r.t, r.pool, 0, "select count(*) from memory_users where lease_token is not null")
 }
 
 // wantUnread checks that nothing was written.
 func (r *rig) wantUnread() {
 	r.t.Helper()
-	if n := testkit.Ask[int](r.t, r.pool, "select count(*) from memory_extractions"); n != 0 {
-		r.t.Errorf("the ledger has %d rows", n)
-	}
+	testkit.Want(r.t, r.pool, 0, "select count(*) from memory_extractions")
 	if got := r.contents(""); len(got) != 0 {
 		r.t.Errorf("remembered %q", got)
 	}
