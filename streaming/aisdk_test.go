@@ -3,8 +3,6 @@ package streaming
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
-	"io"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -170,47 +168,4 @@ func readUI(t *rapid.T, stream string) string {
 		t.Errorf("the stream ends with %q", last)
 	}
 	return text
-}
-
-func TestEveryUIWriteReportsAGoneClient(t *testing.T) {
-	t.Parallel()
-	e := NewUIEncoder(goneWriter{})
-	end := done("stop")
-	for name, err := range map[string]error{
-		"padding": e.Padding(), "ping": e.Ping(), "started": e.Started(Started{}),
-		"delta": e.Chunk(Chunk{Text: []byte("secret words")}), "end": e.Chunk(Chunk{End: &end}),
-	} {
-		if !errors.Is(err, errGone) || strings.Contains(fmt.Sprint(err), "secret") {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-}
-
-func TestBrokenReceiptIsAnErrorInAUIStream(t *testing.T) {
-	t.Parallel()
-	err := NewUIEncoder(io.Discard).Chunk(Chunk{End: &Terminal{Completed: &Completed{Memory: json.RawMessage("{")}}})
-	if err == nil || !strings.Contains(err.Error(), "finish") {
-		t.Errorf("got %v", err)
-	}
-}
-
-// The hot path of every UI message stream: no allocation once the buffer has grown.
-//
-//nolint:paralleltest // allocations are counted for the whole process
-func TestUIDeltaAllocatesNothing(t *testing.T) {
-	encoder := NewUIEncoder(io.Discard)
-	if allocs := testing.AllocsPerRun(100, func() { _ = encoder.Chunk(benchmarkDelta) }); allocs != 0 {
-		t.Errorf("%v allocations per delta", allocs)
-	}
-}
-
-func BenchmarkEncodeUIDelta(b *testing.B) {
-	encoder := NewUIEncoder(io.Discard)
-	b.ReportAllocs()
-	b.SetBytes(int64(len(benchmarkDelta.Text)))
-	for b.Loop() {
-		if err := encoder.Chunk(benchmarkDelta); err != nil {
-			b.Fatal(err)
-		}
-	}
 }

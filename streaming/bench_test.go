@@ -15,20 +15,24 @@ var benchmarkDelta = Chunk{Offset: 1234, Text: []byte(" piece of \"text\", with 
 //
 //nolint:paralleltest // allocations are counted for the whole process
 func TestDeltaAllocatesNothing(t *testing.T) {
-	encoder := NewEncoder(io.Discard, replyID)
-	if allocs := testing.AllocsPerRun(100, func() { _ = encoder.Chunk(benchmarkDelta) }); allocs != 0 {
-		t.Errorf("%v allocations per delta", allocs)
+	for protocol, encoder := range encoders(io.Discard) {
+		if allocs := testing.AllocsPerRun(100, func() { _ = encoder.Chunk(benchmarkDelta) }); allocs != 0 {
+			t.Errorf("%s: %v allocations per delta", protocol, allocs)
+		}
 	}
 }
 
 func BenchmarkEncodeDelta(b *testing.B) {
-	encoder := NewEncoder(io.Discard, replyID)
-	b.ReportAllocs()
-	b.SetBytes(int64(len(benchmarkDelta.Text)))
-	for b.Loop() {
-		if err := encoder.Chunk(benchmarkDelta); err != nil {
-			b.Fatal(err)
-		}
+	for protocol, encoder := range encoders(io.Discard) {
+		b.Run(protocol, func(b *testing.B) {
+			b.ReportAllocs()
+			b.SetBytes(int64(len(benchmarkDelta.Text)))
+			for b.Loop() {
+				if err := encoder.Chunk(benchmarkDelta); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
 	}
 }
 

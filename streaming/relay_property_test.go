@@ -35,25 +35,29 @@ func TestEveryReaderGetsTheSameText(t *testing.T) {
 			return follower{after: rapid.IntRange(-1, len(runes)+3).Draw(t, "after"), start: rapid.IntRange(0, len(pieces)).Draw(t, "start")}
 		}), 1, 6).Draw(t, "followers")
 
-		results := relayTo(pieces, followers)
+		var relay Relay
+		results := relayTo(&relay, pieces, followers)
 		for i, f := range followers {
 			got := <-results[i]
 			from := min(max(f.after, 0), len(runes))
-			if got.err != nil || got.text != string(runes[from:]) {
-				t.Errorf("%+v: %v, %q, want %q", f, got.err, got.text, string(runes[from:]))
+			if got.err != nil || got.from != from || got.text != string(runes[from:]) {
+				t.Errorf("%+v: %v, %q from %d, want %q from %d", f, got.err, got.text, got.from, string(runes[from:]), from)
 			}
+		}
+		if text, chars := relay.Text(); text != want.String() || chars != len(runes) {
+			t.Errorf("%q of %d characters, want %q", text, chars, want.String())
 		}
 	})
 }
 
 type followed struct {
 	text string
+	from int
 	err  error
 }
 
 // relayTo writes the pieces while the followers read, each on a goroutine of its own.
-func relayTo(pieces []string, followers []follower) []chan followed {
-	var relay Relay
+func relayTo(relay *Relay, pieces []string, followers []follower) []chan followed {
 	results := make([]chan followed, len(followers))
 	for written := range len(pieces) + 1 {
 		for i, f := range followers {
@@ -62,8 +66,8 @@ func relayTo(pieces []string, followers []follower) []chan followed {
 				reader := relay.Read(f.after)
 				go func() {
 					defer reader.Close()
-					text, err := followToEnd(reader)
-					results[i] <- followed{text, err}
+					text, from, err := followToEnd(reader)
+					results[i] <- followed{text, from, err}
 				}()
 			}
 		}
@@ -75,24 +79,23 @@ func relayTo(pieces []string, followers []follower) []chan followed {
 	return results
 }
 
-// followToEnd also checks that each chunk has the right offset.
-func followToEnd(reader *Reader) (string, error) {
-	text, at := "", -1
-	for {
+// followToEnd also checks that each chunk follows the one before, and returns where the first is.
+func followToEnd(reader *Reader) (text string, from int, err error) {
+	for at := -1; ; {
 		chunk, err := reader.Next(context.Background())
 		if err != nil {
-			return text, err
+			return text, from, err
 		}
-		if at >= 0 && chunk.Offset != at {
-			return text, fmt.Errorf("chunk %q at %d, want %d", chunk.Text, chunk.Offset, at)
+		if at < 0 {
+			at, from = chunk.Offset, chunk.Offset
 		}
-		if !utf8.Valid(chunk.Text) {
-			return text, fmt.Errorf("chunk %q is no UTF-8", chunk.Text)
+		if chunk.Offset != at || !utf8.Valid(chunk.Text) {
+			return text, from, fmt.Errorf("chunk %q at %d, want valid UTF-8 at %d", chunk.Text, chunk.Offset, at)
 		}
 		if chunk.End != nil {
-			return text, nil
+			return text, from, nil
 		}
 		text += string(chunk.Text)
-		at = chunk.Offset + utf8.RuneCount(chunk.Text)
+		at += utf8.RuneCount(chunk.Text)
 	}
 }

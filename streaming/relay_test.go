@@ -118,45 +118,6 @@ func TestReaderThatCaughtUpGetsPiecesAgain(t *testing.T) {
 	}
 }
 
-func TestReadFromAPositionInTheText(t *testing.T) {
-	t.Parallel()
-	const text = "añ👋e\u0301z" // six characters
-	for _, c := range []struct {
-		after, offset int
-		want          string
-	}{
-		{-3, 0, text},
-		{0, 0, text},
-		{1, 1, "ñ👋e\u0301z"},
-		{3, 3, "e\u0301z"},
-		{4, 4, "\u0301z"}, // a code point is a character, wherever a reader would draw the line
-		{6, 6, ""},
-		{7, 6, ""},
-		{1 << 40, 6, ""},
-	} {
-		var relay Relay
-		relay.Append("añ")
-		relay.Append("👋e\u0301z")
-		relay.End(done("stop"))
-		reader := relay.Read(c.after)
-		got, offset := "", -1
-		for {
-			chunk := next(t, reader)
-			if offset < 0 {
-				offset = chunk.Offset
-			}
-			if chunk.End != nil {
-				break
-			}
-			got += string(chunk.Text)
-		}
-		if got != c.want || offset != c.offset {
-			t.Errorf("after %d: %q at %d, want %q at %d", c.after, got, offset, c.want, c.offset)
-		}
-		reader.Close()
-	}
-}
-
 // A reader that starts past the end waits until the text gets there.
 func TestReaderPastTheEndWaits(t *testing.T) {
 	t.Parallel()
@@ -199,34 +160,6 @@ func TestOnlyTheFirstEndCounts(t *testing.T) {
 		if _, end := drain(t, reader); end.Completed == nil || end.Completed.FinishReason != "first" {
 			t.Errorf("ended with %+v", end)
 		}
-	}
-}
-
-func TestInvalidUTF8IsReplaced(t *testing.T) {
-	t.Parallel()
-	wave := "👋"
-	for _, c := range []struct {
-		name   string
-		pieces []string
-		want   string
-	}{
-		{"a character split between pieces", []string{"a" + wave[:2], wave[2:] + "b"}, "a\uFFFD\uFFFDb"},
-		{"bytes that never are", []string{"a\xff\xfeb"}, "a\uFFFDb"},
-		{"half a surrogate", []string{"\xed\xa0\x80"}, "\uFFFD"},
-		{"the replacement itself", []string{"\uFFFD"}, "\uFFFD"},
-		{"nothing at all", []string{"", ""}, ""},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			var relay Relay
-			for _, piece := range c.pieces {
-				relay.Append(piece)
-			}
-			text, chars := relay.Text()
-			if text != c.want || chars != utf8.RuneCountInString(c.want) {
-				t.Errorf("%q of %d characters, want %q", text, chars, c.want)
-			}
-		})
 	}
 }
 

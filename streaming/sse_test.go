@@ -6,10 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strconv"
 	"strings"
 	"testing"
-	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
@@ -100,91 +98,11 @@ func TestEventNamesAreFree(t *testing.T) {
 	}
 }
 
-// A whole stream: the joined deltas are the text, and each id is a position in it.
-func TestIDsCountCharacters(t *testing.T) {
-	t.Parallel()
-	const text = "naïve 👩\u200d👩\u200d👧\u200d👦 e\u0301té\n日本語 🇩🇪!"
-	for _, after := range []int{0, 1, 6, 8, utf8.RuneCountInString(text)} {
-		var relay Relay
-		for _, char := range text {
-			relay.Append(string(char)) // the smallest pieces a model can send
-		}
-		relay.End(done("stop"))
-		reader := relay.Read(after)
-		var out bytes.Buffer
-		encoder := NewEncoder(&out, replyID)
-		for end := false; !end; {
-			chunk := next(t, reader)
-			if err := encoder.Chunk(chunk); err != nil {
-				t.Fatal(err)
-			}
-			end = chunk.End != nil
-		}
-		reader.Close()
-		if got := assemble(t, out.String(), after); got != string([]rune(text)[after:]) {
-			t.Errorf("after %d: %q", after, got)
-		}
-	}
-}
-
-// assemble reads deltas as a client would, and checks each id and offset against what it has.
-func assemble(t *testing.T, stream string, after int) string {
-	t.Helper()
-	text := ""
-	for event := range strings.SplitSeq(strings.TrimSuffix(stream, "\n\n"), "\n\n") {
-		lines := strings.Split(event, "\n")
-		if len(lines) != 3 {
-			t.Fatalf("an event of %d lines: %q", len(lines), event)
-		}
-		id, _ := strings.CutPrefix(lines[2], "id: "+replyID.String()+":")
-		if lines[0] != "event: "+EventDelta {
-			if id != "end" {
-				t.Errorf("terminal event has the id %q", id)
-			}
-			continue
-		}
-		var delta Delta
-		if err := json.Unmarshal([]byte(strings.TrimPrefix(lines[1], "data: ")), &delta); err != nil {
-			t.Fatal(err)
-		}
-		if delta.Offset != after+utf8.RuneCountInString(text) || delta.MessageID != replyID {
-			t.Errorf("delta %q at %d, but there are %d characters", delta.Delta, delta.Offset, utf8.RuneCountInString(text))
-		}
-		text += delta.Delta
-		if want := strconv.Itoa(after + utf8.RuneCountInString(text)); id != want {
-			t.Errorf("id %s, want %s", id, want)
-		}
-	}
-	return text
-}
-
 var errGone = errors.New("the client is gone")
 
 type goneWriter struct{}
 
 func (goneWriter) Write([]byte) (int, error) { return 0, errGone }
-
-func TestEveryWriteReportsAGoneClient(t *testing.T) {
-	t.Parallel()
-	e := NewEncoder(goneWriter{}, replyID)
-	end := done("stop")
-	for name, err := range map[string]error{
-		"padding": e.Padding(), "ping": e.Ping(), "started": e.Started(Started{}),
-		"delta": e.Chunk(Chunk{Text: []byte("secret words")}), "end": e.Chunk(Chunk{End: &end}),
-	} {
-		if !errors.Is(err, errGone) || strings.Contains(fmt.Sprint(err), "secret") {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-}
-
-func TestBrokenReceiptIsAnError(t *testing.T) {
-	t.Parallel()
-	err := NewEncoder(io.Discard, replyID).Chunk(Chunk{End: &Terminal{Completed: &Completed{Memory: json.RawMessage("{")}}})
-	if err == nil || !strings.Contains(err.Error(), EventCompleted) {
-		t.Errorf("got %v", err)
-	}
-}
 
 func FuzzAppendJSONString(f *testing.F) {
 	for _, text := range []string{"", "plain", `"\/` + "\b\f\n\r\t\v", "\x00\x1f\x7f", "é👋🏽e\u0301", "\u2028\u2029<>&", `\u0000`, "\xff\xfe"} {
@@ -205,4 +123,40 @@ func FuzzAppendJSONString(f *testing.F) {
 			t.Errorf("%q came back as %q: %v", text, back, err)
 		}
 	})
+}
+
+type anyEncoder interface {
+	Padding() error
+	Ping() error
+	Started(event Started) error
+	Chunk(chunk Chunk) error
+}
+
+// encoders are those of both protocols.
+func encoders(w io.Writer) map[string]anyEncoder {
+	return map[string]anyEncoder{"ours": NewEncoder(w, replyID), "the AI SDK's": NewUIEncoder(w)}
+}
+
+func TestEveryWriteReportsAGoneClient(t *testing.T) {
+	t.Parallel()
+	end := done("stop")
+	for protocol, e := range encoders(goneWriter{}) {
+		for name, err := range map[string]error{
+			"padding": e.Padding(), "ping": e.Ping(), "started": e.Started(Started{}),
+			"delta": e.Chunk(Chunk{Text: []byte("secret words")}), "end": e.Chunk(Chunk{End: &end}),
+		} {
+			if !errors.Is(err, errGone) || strings.Contains(fmt.Sprint(err), "secret") {
+				t.Errorf("%s, %s: %v", protocol, name, err)
+			}
+		}
+	}
+}
+
+func TestBrokenReceiptIsAnError(t *testing.T) {
+	t.Parallel()
+	for protocol, e := range encoders(io.Discard) {
+		if err := e.Chunk(Chunk{End: &Terminal{Completed: &Completed{Memory: json.RawMessage("{")}}}); err == nil {
+			t.Errorf("%s: it is written", protocol)
+		}
+	}
 }

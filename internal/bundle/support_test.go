@@ -60,6 +60,15 @@ func chatsOf(records []Record) []Chat {
 	return chats
 }
 
+// refused is what reading a file ends with: a refusal, or nothing.
+func refused(t *testing.T, text string) string {
+	t.Helper()
+	if _, _, err := read(text); err != nil {
+		return refusal(t, err)
+	}
+	return "nothing"
+}
+
 // refusal is what a file was refused for: "reason@line", with "#conversation" where there is one.
 func refusal(t *testing.T, err error) string {
 	t.Helper()
@@ -120,6 +129,28 @@ func sample() (Chat, File, []Message, Revision) {
 	}
 	return chat, file, messages, revision
 }
+
+// withRecord is the sample without files, with one more record of another kind.
+func withRecord(t testing.TB, encoder func(io.Writer) Encoder, add func(Encoder) error) string {
+	t.Helper()
+	chat, _, messages, revision := sample()
+	for i := range messages {
+		messages[i].Files = []FileRef{}
+	}
+	var out bytes.Buffer
+	e := encoder(&out)
+	err := e.Begin(exportedAt, chat)
+	for _, message := range messages {
+		err = errors.Join(err, e.Message(message))
+	}
+	if err := errors.Join(err, add(e), e.Revision(revision), e.End()); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
+}
+
+func addTopic(e Encoder) error  { return e.Topic(sampleTopic()) }
+func addMemory(e Encoder) error { return e.Memory(sampleMemory()) }
 
 // written is a chat in one of our formats.
 func written(t testing.TB, encoder func(io.Writer) Encoder, chat Chat, files []File, messages []Message, revisions ...Revision) string {
